@@ -1,0 +1,38 @@
+# The two-command door in front of Meson. `make help` says what there is.
+BUILD ?= build
+MESON_ARGS ?=
+
+.PHONY: all setup check check-long demo bench install clean help format
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
+
+$(BUILD)/build.ninja: | setup
+	@meson setup $(BUILD) $(MESON_ARGS)
+
+setup: ## install the Debian packages that are missing
+	@scripts/setup
+
+check: setup ## build, then run every test (under 15 minutes)
+	@scripts/check
+
+check-long: setup ## fuzzing, long simulations
+	@scripts/check --long
+
+demo: setup all ## serve a disk image over NVMe/RDMA and use it
+	@scripts/demo
+
+bench: setup all ## ratios against raw UDP, measured side by side
+	@bench/run
+
+install: all ## install under the prefix Meson was given
+	@meson install -C $(BUILD)
+
+format: ## clang-format every C file
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+clean:
+	@rm -rf $(BUILD) build-*
+
+help:
+	@awk -F'##' '/^[a-z-]+:.*##/ {split($$1, t, ":"); printf "  make %-12s %s\n", t[1], $$2}' Makefile

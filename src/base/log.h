@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Logging of the edges (port, broker, faces, cli); the sans-I/O cores emit events instead.
+ * Level from WEFT_LOG=err|warn|info|debug, default warn; lines go to standard error as
+ * "weft MODULE: text".
+ */
+#ifndef WEFT_BASE_LOG_H
+#define WEFT_BASE_LOG_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+enum log_level { LOG_LEVEL_ERR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+bool log_enabled(enum log_level level);
+void log_line(enum log_level level, const char *module, const char *fmt, ...) printf_like(3, 4);
+
+#define log_at(level, module, ...)                            \
+	do {                                                  \
+		if (log_enabled(level))                       \
+			log_line(level, module, __VA_ARGS__); \
+	} while (0)
+
+#define log_err(module, ...)   log_at(LOG_LEVEL_ERR, module, __VA_ARGS__)
+#define log_warn(module, ...)  log_at(LOG_LEVEL_WARN, module, __VA_ARGS__)
+#define log_info(module, ...)  log_at(LOG_LEVEL_INFO, module, __VA_ARGS__)
+#define log_debug(module, ...) log_at(LOG_LEVEL_DEBUG, module, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The library's end of the broker. Thread-safe: calls take turns on an own lock.
+ */
+#ifndef WEFT_BROKER_CLIENT_H
+#define WEFT_BROKER_CLIENT_H
+
+#include "base/compiler.h"
+#include "broker/proto.h"
+
+struct broker_client;
+
+/*
+ * Connects to the namespace's broker, starting one when there is none: executes `weft broker`
+ * found at $WEFT_BROKER, else beside this library (../weft, ../../bin/weft), else on PATH.
+ * On failure returns -errno and writes a sentence that names the object and the next step into
+ * err: another user's broker, port 4791 held by a kernel rxe, a broker that cannot be started.
+ */
+int broker_client_open(struct broker_client **ret, char *err, size_t err_len) must_use;
+void broker_client_close(struct broker_client *);
+
+/* One request and its reply (of exactly resp_len bytes; shorter error replies are zero-filled).
+ * Returns reply.msg.error, or -errno for a lost broker. ret_fd: the descriptor that came along,
+ * -1 if none; may be NULL. */
+int broker_client_call(struct broker_client *, const void *req, size_t req_len, void *resp,
+		       size_t resp_len, int *ret_fd) must_use;
+
+int broker_client_devices(struct broker_client *, struct broker_devices *ret) must_use;
+int broker_client_lease_slot(struct broker_client *, uint8_t *ret_slot, int *ret_fd) must_use;
+int broker_client_cm_channel(struct broker_client *, uint32_t *ret_channel, int *ret_fd) must_use;
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What a library and the broker of its network namespace say to each other, over one
+ * SOCK_SEQPACKET connection to the abstract socket BROKER_SOCKET_NAME. One request, one reply;
+ * both are fixed host-order structs that begin with struct broker_msg. Descriptors go along as
+ * SCM_RIGHTS. Connection manager events travel on a descriptor of their own (BROKER_CM_CHANNEL),
+ * which is what an application polls.
+ *
+ * Trust: both ends look at SO_PEERCRED. The library accepts a broker of its own user or of root;
+ * the broker lets a client reach only what that client's connection owns.
+ */
+#ifndef WEFT_BROKER_PROTO_H
+#define WEFT_BROKER_PROTO_H
+
+#include <stdint.h>
+
+#include "wire/flow.h"
+
+#define BROKER_SOCKET_NAME   "weft-broker" /* abstract: sun_path[0] = 0 */
+#define BROKER_PROTO_VERSION 1
+
+#define BROKER_MAX_DEVICES 32
+#define BROKER_MAX_GIDS	   32
+#define BROKER_MSG_MAX	   131072
+
+enum broker_msg_type {
+	BROKER_HELLO = 1,  /* -> struct broker_hello, <- the same */
+	BROKER_DEVICES,	   /* -> broker_msg, <- struct broker_devices */
+	BROKER_LEASE_SLOT, /* -> broker_msg, <- struct broker_slot + socket */
+	BROKER_CM_CHANNEL, /* -> broker_msg, <- struct broker_cm_channel + event descriptor */
+	/* Requests of the connection manager: broker/proto_cm.h */
+	BROKER_CM_FIRST = 64,
+};
+
+struct broker_msg {
+	uint32_t type;
+	int32_t error; /* in replies: 0 or -errno */
+};
+
+struct broker_hello {
+	struct broker_msg msg;
+	uint32_t version;
+	uint32_t pid;
+};
+
+enum broker_gid_type { BROKER_GID_ROCE_V2 = 2 /* IBV_GID_TYPE_ROCE_V2's sysfs sibling */ };
+
+struct broker_gid {
+	struct gid gid;
+	uint32_t type; /* enum broker_gid_type; 0: the entry is empty */
+};
+
+struct broker_device { /* one per network interface */
+	char name[64]; /* weft_<interface> */
+	char ifname[16];
+	uint32_t ifindex;
+	uint32_t mtu;	/* of the interface, bytes */
+	uint8_t mac[6]; /* zero on loopback */
+	uint8_t up;	/* running */
+	uint8_t loopback;
+	uint64_t guid_be;    /* EUI-64 of the MAC, or made of the name; network order */
+	uint32_t speed_mbps; /* 0: the interface does not say */
+	struct broker_gid gids[BROKER_MAX_GIDS]; /* an address keeps its index while it lives */
+};
+
+struct broker_devices {
+	struct broker_msg msg;
+	uint32_t count;
+	struct broker_device dev[BROKER_MAX_DEVICES];
+};
+
+struct broker_slot {
+	struct broker_msg msg;
+	uint32_t slot; /* 1-255: bits 23:16 of the client's QPNs */
+};
+
+struct broker_cm_channel {
+	struct broker_msg msg;
+	uint32_t channel; /* names it in CM requests */
+};
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The InfiniBand connection manager for RC (IBA volume 1 chapter 12; message bits as in Linux
+ * ibta_vol1_c12.h) as a sans-I/O state machine: MADs in, MADs out, `now` in. It covers REQ, REP,
+ * RTU, REJ, MRA, DREQ, DREP with retries, duplicates, stale connections and timewait.
+ *
+ * It knows nothing of IP addresses or ports: private data are bytes (the IP CM header is
+ * rdma_cm's, see wire/cm_ip.h), services are 64-bit ids.
+ *
+ * One struct cm; the caller serialises. Upcalls may call back into the CM.
+ */
+#ifndef WEFT_CM_CM_H
+#define WEFT_CM_CM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "wire/cm_mad.h"
+#include "wire/flow.h"
+
+struct cm;
+struct cm_id;
+
+enum cm_event_type {
+	CM_EV_REQ, /* id is new and belongs to the caller; listener says on what */
+	CM_EV_REP, /* move the QP, then cm_rtu() */
+	CM_EV_RTU, /* passive side is connected (RTU, or early data by cm_established()) */
+	CM_EV_REJ,
+	CM_EV_TIMEOUT,	    /* REQ, REP or DREQ went unanswered; the id is idle or in timewait */
+	CM_EV_DREQ,	    /* answer with cm_drep() */
+	CM_EV_DISCONNECTED, /* our DREQ was answered, or given up on: timewait begins */
+	CM_EV_TIMEWAIT_EXIT,
+};
+
+struct cm_event {
+	enum cm_event_type type;
+	struct cm_id *id;
+	struct cm_id *listener;	  /* REQ only */
+	const struct cm_req *req; /* the decoded message that caused it, of the type's kind */
+	const struct cm_rep *rep;
+	const struct cm_rej *rej;
+	const uint8_t *private_data; /* of that message */
+	size_t private_len;
+	struct flow flow; /* as received: sgid is the peer */
+};
+
+struct cm_ops {
+	void *(*alloc)(void *ctx, size_t bytes);
+	void (*free)(void *ctx, void *p);
+	uint32_t (*random)(void *ctx);
+	void (*event)(void *ctx, void *id_user, const struct cm_event *);
+};
+
+int cm_create(struct cm **ret, const struct cm_ops *, void *ctx) must_use;
+void cm_destroy(struct cm *);
+
+/* A MAD of MAD_LEN bytes received on QP1. */
+void cm_rx(struct cm *, const struct flow *, const uint8_t *mad, uint64_t now);
+/* The next MAD to send and where to (flow->sgid ourselves); false when there is none. */
+bool cm_tx(struct cm *, struct flow *ret_flow, uint8_t mad[MAD_LEN], uint64_t now);
+uint64_t cm_next_deadline(const struct cm *);
+void cm_tick(struct cm *, uint64_t now);
+/* Ids that still owe the wire something (DREQ or REJ on the way): the broker lingers for them. */
+size_t cm_busy(const struct cm *);
+
+/* id_user goes with every event of the id; CM_EV_REQ carries the listener's. */
+int cm_id_create(struct cm *, void *id_user, struct cm_id **ret) must_use;
+void cm_id_set_user(struct cm_id *, void *id_user);
+/* Ends whatever the id is in: a pending connection is rejected, a live one disconnected. The
+ * handle is gone at once; what the wire still needs (retries, timewait) lives on inside. */
+void cm_id_destroy(struct cm_id *, uint64_t now);
+
+/* Listens on service_id under mask (a REQ matches when (its id & mask) == service_id). Of several
+ * matching listeners the first for which match() is true gets the REQ; match may be NULL. */
+int cm_listen(struct cm_id *, uint64_t service_id, uint64_t mask,
+	      bool (*match)(void *id_user, const struct cm_req *,
+			    const uint8_t *private_data)) must_use;
+/* Sends REQ. ids, transaction id and the retry fields of req are filled in by the CM. */
+int cm_req_send(struct cm_id *, const struct flow *, const struct cm_req *,
+		const void *private_data, size_t private_len, uint64_t now) must_use;
+int cm_rep_send(struct cm_id *, const struct cm_rep *, const void *private_data, size_t private_len,
+		uint64_t now) must_use;
+int cm_rtu(struct cm_id *, uint64_t now) must_use;
+/* The passive side saw data before the RTU (IBV_EVENT_COMM_EST). */
+int cm_established(struct cm_id *, uint64_t now) must_use;
+int cm_reject(struct cm_id *, uint16_t reason, const void *ari, size_t ari_len,
+	      const void *private_data, size_t private_len, uint64_t now) must_use;
+int cm_mra(struct cm_id *, uint8_t service_timeout, uint64_t now) must_use;
+int cm_dreq(struct cm_id *, uint64_t now) must_use;
+int cm_drep(struct cm_id *, uint64_t now) must_use;
+
+#endif

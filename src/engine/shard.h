@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A shard: one leased socket, one RNIC core, one timer deadline, one lock, one background thread.
+ *
+ * Progress is made by whoever is there. shard_flush() transmits inline from the caller that posted;
+ * shard_progress() (ibv_poll_cq on an empty CQ) receives and processes in the poller's thread; the
+ * background thread does both when nobody polls. A poller renews a short lease, and while a lease
+ * is live the thread sleeps on it instead of on the socket, so that the two never fight over a
+ * packet.
+ *
+ * Lock order: the shard's lock is taken last; upcalls of the core run under it and must neither
+ * block nor take it again.
+ */
+#ifndef WEFT_ENGINE_SHARD_H
+#define WEFT_ENGINE_SHARD_H
+
+#include <stdbool.h>
+
+#include "port/udp/udp_port.h"
+#include "rnic/rnic.h"
+
+struct shard;
+
+/* What the core tells the faces; ctx and alloc/free/random are the shard's own business. */
+struct shard_upcalls {
+	void (*cq_notify)(void *cq_user);
+	void (*async_event)(enum rnic_event event, void *object_user);
+};
+
+/* Takes over fd (a socket on port 4791 that receives the QPNs of slot). Starts the thread. */
+int shard_create(struct shard **ret, int fd, uint8_t slot, const struct shard_upcalls *) must_use;
+/* All objects of its rnic must be gone. Joins the thread. */
+void shard_destroy(struct shard *);
+
+struct rnic *shard_rnic(struct shard *); /* to be used under the lock only */
+void shard_lock(struct shard *);
+void shard_unlock(struct shard *);
+
+/* With the lock held, after anything was posted or a QP changed: sends what the core has to send,
+ * and wakes the thread if it would sleep past the new deadline. */
+void shard_flush(struct shard *);
+/* With the lock held: one receive batch, timers that are due, and what follows from them to send.
+ * Renews the poller's lease. True if any packet was received. */
+bool shard_progress(struct shard *);
+
+uint64_t shard_now(const struct shard *);
+const struct udp_port_counters *shard_port_counters(const struct shard *);
+
+#endif

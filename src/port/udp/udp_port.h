@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * RoCEv2 over a UDP socket on port 4791: the default port. Frames what the core wants sent (ICRC,
+ * super-packets through UDP_SEGMENT, batches through sendmmsg; the payload goes from application
+ * memory straight into the kernel) and receives in batches (recvmmsg, UDP_GRO), checking and
+ * cutting off each ICRC before anything is handed on. Falls back cleanly where a kernel refuses
+ * GSO, GRO or dual-stack sockets.
+ *
+ * The descriptor comes from udp_socket_open() or, leased, from the broker.
+ * Single-threaded: the caller (a shard) serialises.
+ */
+#ifndef WEFT_PORT_UDP_UDP_PORT_H
+#define WEFT_PORT_UDP_UDP_PORT_H
+
+#include <stdint.h>
+
+#include "rnic/rnic.h"
+
+struct udp_port;
+
+struct udp_port_counters {
+	uint64_t rx_datagrams, rx_batches, rx_icrc_bad, rx_short;
+	uint64_t tx_datagrams, tx_batches, tx_would_block, tx_refused;
+};
+
+/* A non-blocking, unconnected, dual-stack (IPv4-only where IPv6 is absent) UDP socket bound to the
+ * wildcard address and port 4791 with SO_REUSEPORT, IP_PMTUDISC_DO, packet info and ECN received,
+ * buffers as large as may be had. Returns the descriptor or -errno. */
+int udp_socket_open(void) must_use;
+
+/* Takes over fd: it is closed with the port. */
+int udp_port_create(struct udp_port **ret, int fd) must_use;
+void udp_port_destroy(struct udp_port *);
+int udp_port_fd(const struct udp_port *);
+const struct udp_port_counters *udp_port_counters(const struct udp_port *);
+
+/* Receives one batch and calls rx for every good packet. Returns the number of packets, 0 when
+ * nothing waits, or -errno for a broken socket. */
+int udp_port_rx(struct udp_port *, void (*rx)(void *ctx, const struct rnic_rx *),
+		void *ctx) must_use;
+
+/* Sends n packets. A packet that the kernel would not take for want of room counts as lost on the
+ * wire: the transport recovers. Returns the number handed to the kernel. */
+size_t udp_port_tx(struct udp_port *, const struct rnic_tx *pkts, size_t n);
+
+#endif

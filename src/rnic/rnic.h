@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The sans-I/O RNIC core: what an adapter's hardware does, as a state machine.
+ *
+ * It does no I/O: no sockets, no clock, no threads, no randomness of its own; memory for objects
+ * comes from ops->alloc at set-up, none is taken on the data path. Every entry that can move time
+ * takes `now` (nanoseconds on any monotonic clock). Packets go in through rnic_rx() after the
+ * port has checked and cut off the ICRC, and come out of rnic_tx() without one: only the port
+ * knows the IP identification it covers.
+ *
+ * Locking: one struct rnic is one shard; the caller serialises every call on it and on its objects.
+ *
+ * Numbers: statuses, opcodes, access bits, states and attribute masks have the values of
+ * <infiniband/verbs.h> (struct rnic_sge and struct rnic_wc its layout too), so that the verbs face
+ * passes them through; src/verbs asserts each. The core does not include verbs.h.
+ *
+ * Errors: 0 or -errno. What a peer does wrong is a NAK or a drop (and a counter), never an error
+ * here.
+ */
+#ifndef WEFT_RNIC_RNIC_H
+#define WEFT_RNIC_RNIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/compiler.h"
+#include "base/heap.h"
+#include "wire/bth.h"
+#include "wire/flow.h"
+
+struct rnic;
+struct rnic_pd;
+struct rnic_mr;
+struct rnic_mw;
+struct rnic_cq;
+struct rnic_qp;
+
+#define RNIC_MAX_SGE	 32
+#define RNIC_MAX_INLINE	 1024
+#define RNIC_MAX_RD_ATOM 16 /* responder resources and initiator depth of a QP */
+#define RNIC_MAX_QP_WR	 16384
+#define RNIC_MAX_CQE	 (1 << 20)
+#define RNIC_MAX_MSG	 (1u << 31)
+#define RNIC_PSN_NONE	 UINT32_MAX
+
+/* ---- values that equal verbs.h ------------------------------------------------------------ */
+
+enum rnic_qp_state {
+	RNIC_QPS_RESET,
+	RNIC_QPS_INIT,
+	RNIC_QPS_RTR,
+	RNIC_QPS_RTS,
+	RNIC_QPS_SQD,
+	RNIC_QPS_SQE,
+	RNIC_QPS_ERR
+};
+enum rnic_qp_type { RNIC_QPT_RC = 2, RNIC_QPT_UC, RNIC_QPT_UD };
+enum rnic_mtu { RNIC_MTU_256 = 1, RNIC_MTU_512, RNIC_MTU_1024, RNIC_MTU_2048, RNIC_MTU_4096 };
+
+enum rnic_access {
+	RNIC_ACCESS_LOCAL_WRITE = 1 << 0,
+	RNIC_ACCESS_REMOTE_WRITE = 1 << 1,
+	RNIC_ACCESS_REMOTE_READ = 1 << 2,
+	RNIC_ACCESS_REMOTE_ATOMIC = 1 << 3,
+	RNIC_ACCESS_MW_BIND = 1 << 4,
+	RNIC_ACCESS_ZERO_BASED = 1 << 5,
+};
+
+enum rnic_wr_opcode {
+	RNIC_WR_RDMA_WRITE,
+	RNIC_WR_RDMA_WRITE_WITH_IMM,
+	RNIC_WR_SEND,
+	RNIC_WR_SEND_WITH_IMM,
+	RNIC_WR_RDMA_READ,
+	RNIC_WR_ATOMIC_CMP_AND_SWP,
+	RNIC_WR_ATOMIC_FETCH_AND_ADD,
+	RNIC_WR_LOCAL_INV,
+	RNIC_WR_BIND_MW,
+	RNIC_WR_SEND_WITH_INV,
+};
+
+enum rnic_send_flags {
+	RNIC_SEND_FENCE = 1,
+	RNIC_SEND_SIGNALED = 2,
+	RNIC_SEND_SOLICITED = 4,
+	RNIC_SEND_INLINE = 8
+};
+
+enum rnic_wc_status {
+	RNIC_WC_SUCCESS,
+	RNIC_WC_LOC_LEN_ERR,
+	RNIC_WC_LOC_QP_OP_ERR,
+	RNIC_WC_LOC_EEC_OP_ERR,
+	RNIC_WC_LOC_PROT_ERR,
+	RNIC_WC_WR_FLUSH_ERR,
+	RNIC_WC_MW_BIND_ERR,
+	RNIC_WC_BAD_RESP_ERR,
+	RNIC_WC_LOC_ACCESS_ERR,
+	RNIC_WC_REM_INV_REQ_ERR,
+	RNIC_WC_REM_ACCESS_ERR,
+	RNIC_WC_REM_OP_ERR,
+	RNIC_WC_RETRY_EXC_ERR,
+	RNIC_WC_RNR_RETRY_EXC_ERR,
+	RNIC_WC_LOC_RDD_VIOL_ERR,
+	RNIC_WC_REM_INV_RD_REQ_ERR,
+	RNIC_WC_REM_ABORT_ERR,
+	RNIC_WC_INV_EECN_ERR,
+	RNIC_WC_INV_EEC_STATE_ERR,
+	RNIC_WC_FATAL_ERR,
+	RNIC_WC_RESP_TIMEOUT_ERR,
+	RNIC_WC_GENERAL_ERR,
+};
+
+enum rnic_wc_opcode {
+	RNIC_WC_SEND,
+	RNIC_WC_RDMA_WRITE,
+	RNIC_WC_RDMA_READ,
+	RNIC_WC_COMP_SWAP,
+	RNIC_WC_FETCH_ADD,
+	RNIC_WC_BIND_MW,
+	RNIC_WC_LOCAL_INV,
+	RNIC_WC_RECV = 1 << 7,
+	RNIC_WC_RECV_RDMA_WITH_IMM,
+};
+
+enum rnic_wc_flags { RNIC_WC_GRH = 1 << 0, RNIC_WC_WITH_IMM = 1 << 1, RNIC_WC_WITH_INV = 1 << 3 };
+
+enum rnic_event { /* asynchronous events; values of enum ibv_event_type */
+		  RNIC_EVENT_CQ_ERR,
+		  RNIC_EVENT_QP_FATAL,
+		  RNIC_EVENT_QP_REQ_ERR,
+		  RNIC_EVENT_QP_ACCESS_ERR,
+		  RNIC_EVENT_COMM_EST,
+		  RNIC_EVENT_SQ_DRAINED,
+		  RNIC_EVENT_PATH_MIG,
+};
+
+enum rnic_qp_attr_mask { /* enum ibv_qp_attr_mask */
+			 RNIC_QP_STATE = 1 << 0,
+			 RNIC_QP_CUR_STATE = 1 << 1,
+			 RNIC_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
+			 RNIC_QP_ACCESS_FLAGS = 1 << 3,
+			 RNIC_QP_PKEY_INDEX = 1 << 4,
+			 RNIC_QP_PORT = 1 << 5,
+			 RNIC_QP_QKEY = 1 << 6,
+			 RNIC_QP_AV = 1 << 7,
+			 RNIC_QP_PATH_MTU = 1 << 8,
+			 RNIC_QP_TIMEOUT = 1 << 9,
+			 RNIC_QP_RETRY_CNT = 1 << 10,
+			 RNIC_QP_RNR_RETRY = 1 << 11,
+			 RNIC_QP_RQ_PSN = 1 << 12,
+			 RNIC_QP_MAX_QP_RD_ATOMIC = 1 << 13,
+			 RNIC_QP_ALT_PATH = 1 << 14,
+			 RNIC_QP_MIN_RNR_TIMER = 1 << 15,
+			 RNIC_QP_SQ_PSN = 1 << 16,
+			 RNIC_QP_MAX_DEST_RD_ATOMIC = 1 << 17,
+			 RNIC_QP_PATH_MIG_STATE = 1 << 18,
+			 RNIC_QP_CAP = 1 << 19,
+			 RNIC_QP_DEST_QPN = 1 << 20,
+};
+
+/* ---- the instance ------------------------------------------------------------------------- */
+
+/* Upcalls; made with the caller's serialisation held, so they must not call back into the core. */
+struct rnic_ops {
+	void *(*alloc)(void *ctx, size_t bytes); /* zeroed, or NULL */
+	void (*free)(void *ctx, void *p);
+	uint32_t (*random)(void *ctx);
+	/* A completion on a CQ that was armed (the arming is spent). cq_user: of rnic_cq_create. */
+	void (*cq_notify)(void *ctx, void *cq_user);
+	/* object_user is the qp_user or, for CQ_ERR, the cq_user. */
+	void (*async_event)(void *ctx, enum rnic_event event, void *object_user);
+	/* May be NULL. A typed trace event of rnic/trace.def. */
+	void (*trace)(void *ctx, int event, uint32_t qpn, uint64_t a, uint64_t b);
+};
+
+struct rnic_config {
+	uint8_t slot; /* bits 23:16 of every QPN of this instance, 1-255 */
+	/* Outstanding unacknowledged payload a QP may have on the way (requests it sends, or READ
+	 * responses it asks for), so that a peer's socket buffer is never run over. 0: default. */
+	uint32_t window_bytes;
+};
+
+struct rnic_counters { /* one line each in rnic/counters.def, which also documents them */
+#define X(name, unit, text) uint64_t name;
+#include "rnic/counters.def"
+#undef X
+};
+
+int rnic_create(struct rnic **ret, const struct rnic_config *, const struct rnic_ops *,
+		void *ctx) must_use;
+/* Every object must be destroyed before. */
+void rnic_destroy(struct rnic *);
+const struct rnic_counters *rnic_counters(const struct rnic *);
+
+/* ---- packets and time --------------------------------------------------------------------- */
+
+/* One received packet: ICRC checked and cut off. flow.sgid is the sender, flow.dgid ourselves;
+ * ECN is in flow.tos. The bytes are borrowed for the call. */
+struct rnic_rx {
+	struct flow flow;
+	const uint8_t *data;
+	size_t len;
+};
+
+void rnic_rx(struct rnic *, const struct rnic_rx *, uint64_t now);
+
+/* One packet to send: headers, then the payload in place (application memory), then pad bytes.
+ * Borrowed until the next call on this rnic. flow.sgid is ourselves. */
+struct rnic_tx {
+	const struct flow *flow;
+	uint8_t hdr[PKT_HDR_MAX];
+	uint8_t hdr_len;
+	uint8_t pad; /* zero bytes to append, 0-3 */
+	uint8_t niov;
+	uint32_t payload_len;
+	struct iovec iov[RNIC_MAX_SGE];
+};
+
+/* Fills up to max packets in the order they must leave; fewer than max means nothing more is to
+ * be sent now. Fair among QPs in bursts of one window or 64 KiB. */
+size_t rnic_tx(struct rnic *, struct rnic_tx *pkts, size_t max, uint64_t now);
+/* Is there anything for rnic_tx to send? */
+bool rnic_tx_pending(const struct rnic *);
+/* When rnic_tick must next be called, DEADLINE_NEVER for never. */
+uint64_t rnic_next_deadline(const struct rnic *);
+void rnic_tick(struct rnic *, uint64_t now);
+
+/* ---- protection domains, memory regions, windows ------------------------------------------- */
+
+int rnic_pd_create(struct rnic *, struct rnic_pd **ret) must_use;
+int rnic_pd_destroy(struct rnic_pd *) must_use; /* -EBUSY while anything lives in it */
+
+/* Registers [addr, addr+length) to be reached as [iova, iova+length). access: enum rnic_access.
+ * -EINVAL for remote write or atomic without local write, or a range that wraps. */
+int rnic_mr_create(struct rnic_pd *, void *addr, size_t length, uint64_t iova, uint32_t access,
+		   struct rnic_mr **ret) must_use;
+int rnic_mr_destroy(struct rnic_mr *) must_use; /* -EBUSY while windows are bound to it */
+uint32_t rnic_mr_lkey(const struct rnic_mr *);
+uint32_t rnic_mr_rkey(const struct rnic_mr *); /* equals the lkey */
+
+/* Type 2B windows (bound by a work request, invalidated locally or by the peer's SEND). */
+int rnic_mw_create(struct rnic_pd *, struct rnic_mw **ret) must_use;
+int rnic_mw_destroy(struct rnic_mw *) must_use;
+uint32_t rnic_mw_rkey(const struct rnic_mw *);
+
+/* ---- completion queues --------------------------------------------------------------------- */
+
+struct rnic_wc { /* layout of struct ibv_wc */
+	uint64_t wr_id;
+	uint32_t status; /* enum rnic_wc_status */
+	uint32_t opcode; /* enum rnic_wc_opcode */
+	uint32_t vendor_err;
+	uint32_t byte_len;
+	uint32_t imm_or_rkey; /* immediate in network order, or the invalidated rkey */
+	uint32_t qp_num;
+	uint32_t src_qp;
+	uint32_t wc_flags;
+	uint16_t pkey_index;
+	uint16_t slid;
+	uint8_t sl;
+	uint8_t dlid_path_bits;
+};
+
+int rnic_cq_create(struct rnic *, uint32_t cqe, void *cq_user, struct rnic_cq **ret) must_use;
+int rnic_cq_destroy(struct rnic_cq *) must_use;		     /* -EBUSY while a QP uses it */
+int rnic_cq_resize(struct rnic_cq *, uint32_t cqe) must_use; /* -EINVAL if more are in it */
+uint32_t rnic_cq_capacity(const struct rnic_cq *);
+int rnic_cq_poll(struct rnic_cq *, struct rnic_wc *wc, int max); /* the number taken */
+bool rnic_cq_empty(const struct rnic_cq *);
+/* Arms: the next completion (solicited_only: the next solicited or failed one) calls cq_notify.
+ * As on hardware, entries already in the CQ do not count: poll once more after arming. */
+void rnic_cq_arm(struct rnic_cq *, bool solicited_only);
+
+/* ---- queue pairs ---------------------------------------------------------------------------- */
+
+struct rnic_qp_cap {
+	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline_data;
+};
+
+struct rnic_qp_init {
+	enum rnic_qp_type type; /* RC; others -EOPNOTSUPP as yet */
+	struct rnic_cq *send_cq, *recv_cq;
+	struct rnic_qp_cap cap; /* rounded up in place to what was given */
+	bool sq_sig_all;
+	void *qp_user;
+};
+
+struct rnic_qp_attr {
+	enum rnic_qp_state state, cur_state;
+	uint32_t path_mtu; /* enum rnic_mtu */
+	uint32_t rq_psn, sq_psn, dest_qpn;
+	uint32_t access_flags;
+	uint32_t qkey;
+	struct flow flow; /* the address vector, resolved: both GIDs, sport, tos, ttl, label */
+	uint16_t pkey_index;
+	uint8_t port_num;
+	uint8_t max_rd_atomic, max_dest_rd_atomic;
+	uint8_t min_rnr_timer; /* RNR timer code */
+	uint8_t timeout;       /* 4.096 us * 2^n, 0 infinite */
+	uint8_t retry_cnt, rnr_retry;
+	bool sq_draining;
+};
+
+int rnic_qp_create(struct rnic_pd *, struct rnic_qp_init *, struct rnic_qp **ret) must_use;
+/* Its completions stay in the CQs (as verbs have it, software rnics purge them: we do not). */
+int rnic_qp_destroy(struct rnic_qp *) must_use;
+uint32_t rnic_qp_num(const struct rnic_qp *);
+/* By the standard's table of transitions: -EINVAL for an illegal transition, a missing or a
+ * forbidden attribute; then nothing has changed. ERR flushes at once. */
+int rnic_qp_modify(struct rnic_qp *, const struct rnic_qp_attr *, uint32_t mask,
+		   uint64_t now) must_use;
+void rnic_qp_query(const struct rnic_qp *, struct rnic_qp_attr *ret, struct rnic_qp_cap *ret_cap);
+
+struct rnic_sge { /* layout of struct ibv_sge */
+	uint64_t addr;
+	uint32_t length;
+	uint32_t lkey;
+};
+
+struct rnic_send_wr {
+	uint64_t wr_id;
+	const struct rnic_sge *sge; /* copied; with INLINE the bytes are copied too, lkeys unread */
+	uint32_t num_sge;
+	uint32_t opcode;      /* enum rnic_wr_opcode */
+	uint32_t flags;	      /* enum rnic_send_flags */
+	uint32_t imm_or_rkey; /* immediate in network order, or the rkey to invalidate */
+	uint64_t remote_addr; /* RDMA and atomics */
+	uint32_t rkey;
+	uint64_t compare_add, swap; /* atomics */
+	struct {		    /* BIND_MW */
+		struct rnic_mw *mw;
+		uint32_t rkey; /* the new rkey: same index, new low byte */
+		struct rnic_mr *mr;
+		uint64_t addr, length;
+		uint32_t access;
+	} bind;
+};
+
+struct rnic_recv_wr {
+	uint64_t wr_id;
+	const struct rnic_sge *sge;
+	uint32_t num_sge;
+};
+
+/* -ENOMEM when the queue is full, -EINVAL for a bad state, opcode, sge count or inline length.
+ * In ERR a post is taken and flushed. Nothing is sent before rnic_tx. */
+int rnic_post_send(struct rnic_qp *, const struct rnic_send_wr *, uint64_t now) must_use;
+int rnic_post_recv(struct rnic_qp *, const struct rnic_recv_wr *) must_use;
+
+#endif

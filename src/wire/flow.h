@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The addressing of a RoCEv2 packet: what stands in its IP and UDP headers. Addresses are IPv6;
+ * IPv4 is held in its mapped form ::ffff:a.b.c.d, exactly as in a RoCEv2 GID.
+ */
+#ifndef WEFT_WIRE_FLOW_H
+#define WEFT_WIRE_FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ROCEV2_UDP_PORT 4791
+
+struct gid {
+	uint8_t raw[16];
+};
+
+struct flow {
+	struct gid sgid;     /* source address */
+	struct gid dgid;     /* destination address */
+	uint16_t sport;	     /* UDP source port, host order; the destination port is always 4791 */
+	uint8_t tos;	     /* IPv4 TOS or IPv6 traffic class, ECN bits included */
+	uint8_t ttl;	     /* TTL or hop limit; 0 means the system's default */
+	uint32_t flow_label; /* 20 bits */
+};
+
+static inline bool gid_is_ipv4(const struct gid *g)
+{
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+	return memcmp(g->raw, prefix, sizeof(prefix)) == 0;
+}
+
+static inline bool gid_equal(const struct gid *a, const struct gid *b)
+{
+	return memcmp(a->raw, b->raw, sizeof(a->raw)) == 0;
+}
+
+/* UDP source port of a flow label (rdma_calc_flow_label / ib_verbs.h of Linux): 0xc000 with
+ * 14 bits folded in. A zero label is first replaced by a symmetric fold of the two QPNs. */
+uint16_t flow_sport(uint32_t flow_label, uint32_t lqpn, uint32_t rqpn);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The invariant CRC of RoCEv2 (annex A17; Linux rxe_icrc.c says the same): Ethernet CRC-32 over
+ * eight 0xff bytes, the IP and UDP headers with their variable fields taken as ones, the BTH with
+ * byte 4 taken as ones, and everything up to the last pad byte. Stored little-endian, complemented.
+ *
+ * The IPv4 identification is covered, and a UDP socket neither sets nor shows it: every function
+ * takes it as ip_id. IPv6 has no such field and ignores ip_id.
+ */
+#ifndef WEFT_WIRE_ICRC_H
+#define WEFT_WIRE_ICRC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "wire/flow.h"
+
+struct icrc {
+	uint32_t state;
+};
+
+/* Begins a packet whose UDP payload is udp_len bytes (BTH to ICRC, ICRC included). Takes the
+ * addresses and ports from f. */
+struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len);
+/* The first piece of the UDP payload; it must hold at least the 12 bytes of the BTH. */
+struct icrc icrc_bth(struct icrc c, const void *bth, size_t len);
+struct icrc icrc_update(struct icrc c, const void *data, size_t len);
+/* The four bytes as they go on the wire, to be stored with st_le32. */
+uint32_t icrc_end(struct icrc c);
+
+/* A whole UDP payload, ICRC at its end, received on flow f (f->sgid the sender): is it right with
+ * this identification? False also for a payload too short to hold BTH and ICRC. */
+bool icrc_check(const struct flow *f, uint16_t ip_id, const void *udp, size_t udp_len);
+
+/*
+ * For a receiver that does not see the IPv4 header: the one identification with which the ICRC
+ * is right, by the linearity of the CRC. False when there is none: then the packet is corrupt.
+ * A hit protects with 16 bits only; the caller judges whether the value is plausible.
+ */
+bool icrc_solve_ip_id(const struct flow *f, const void *udp, size_t udp_len,
+		      uint16_t *ret_ip_id) must_use;
+
+#endif
