@@ -1,35 +1,75 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Runs the Meson suites and ends with one plain line: N passed, N failed, N skipped.
+"""Runs Meson suites in one or more builds and ends with one plain line: N passed, N failed, N skipped.
 
-Each skipped test is shown with the reason it printed; a skip is never a pass.
+usage: run-tests.py BUILD:SETUP...   (a key of SETUPS)
+
+Each failed test is named, each skipped one with the reason it printed; a skip is never a pass.
 """
-import json, os, subprocess, sys
+import json
+import os
+import subprocess
+import sys
+
+# What each kind of build runs. Under a sanitizer the programs that are not ours run no better,
+# so those builds run the tests that are; TSan those that have threads.
+SETUPS = {
+    "all": ["--no-suite", "long"],
+    "long": ["--suite", "long"],
+    "asan": ["--suite", "unit", "--suite", "golden", "--suite", "sim"],
+    "tsan": ["--suite", "unit"],
+}
+ENV = {
+    "asan": {"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1",
+             "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1", "WEFT_SIM_SEEDS": "100"},
+    "tsan": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"},
+}
 
 
-def main():
-    build = sys.argv[1]
+def reason(test):
+    for line in (test.get("stdout") or "").splitlines():
+        if line.startswith("SKIP"):
+            return line[4:].lstrip(": ")
+    return "no reason given"
+
+
+def run(build, setup):
+    """Returns meson's exit status and the list of its tests' records."""
     log = os.path.join(build, "meson-logs", "testlog.json")
     if os.path.exists(log):
         os.unlink(log)
-    cmd = ["meson", "test", "-C", build, "--print-errorlogs", "--no-rebuild"]
-    cmd += sys.argv[2:] or ["--no-suite", "long"]
-    status = subprocess.call(cmd)
-    passed = failed = skipped = 0
-    if os.path.exists(log):
-        for line in open(log):
-            t = json.loads(line)
+    print(f"== {build}: {setup}", flush=True)
+    status = subprocess.call(
+        ["meson", "test", "-C", build, "--print-errorlogs", "--no-rebuild", *SETUPS[setup]],
+        env={**os.environ, **ENV.get(setup, {})})
+    if not os.path.exists(log):
+        return status, []
+    with open(log, encoding="utf-8") as f:
+        return status, [json.loads(line) for line in f]
+
+
+def main():
+    passed, failed, skipped, broken = 0, [], [], []
+    for arg in sys.argv[1:]:
+        build, setup = arg.rsplit(":", 1)
+        status, tests = run(build, setup)
+        for t in tests:
+            name = f"{build}: {t['name']}"
             if t["result"] in ("OK", "EXPECTEDFAIL"):
                 passed += 1
             elif t["result"] == "SKIP":
-                skipped += 1
-                why = [l for l in (t.get("stdout") or "").splitlines() if l.startswith("SKIP")]
-                print("skipped:", t["name"], "-", why[0][5:].strip() if why else "no reason given")
+                skipped.append(f"{name} - {reason(t)}")
             else:
-                failed += 1
-                print("failed:", t["name"])
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if status or failed or not passed else 0
+                failed.append(f"{name} ({t['result'].lower()})")
+        if not tests or (status and not any(f.startswith(build + ":") for f in failed)):
+            broken.append(f"{build}: {len(tests)} tests ran, meson's status is {status}")
+    print()
+    for line in skipped:
+        print("skipped:", line)
+    for line in failed + broken:
+        print("failed:", line)
+    print(f"{passed} passed, {len(failed) + len(broken)} failed, {len(skipped)} skipped")
+    return 1 if failed or broken or not passed else 0
 
 
 sys.exit(main())

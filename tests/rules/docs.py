@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Every command is in the manual and the README; links lead somewhere; manual pages are clean."""
+import os
+import re
+import subprocess
+
+import tree
+
+faults, seen = [], 0
+
+commands = re.findall(r'^X\(\w+,\s*"([^"]+)"', tree.read("src/cli/commands.def"), re.M)
+readme = tree.read("README.md")
+overview = tree.read("docs/man/weft.1")
+for name in commands:
+    seen += 1
+    if not os.path.isfile(os.path.join(tree.TOP, f"docs/man/weft-{name}.1")):
+        faults.append(f"weft {name}: docs/man/weft-{name}.1 is missing")
+    if f"weft {name}" not in readme:
+        faults.append(f"weft {name}: not in README.md")
+    if f".Xr weft-{name} 1" not in overview:
+        faults.append(f"weft {name}: not in docs/man/weft.1")
+
+pages = tree.files(".1", ".7", under="docs/man/")
+for page in pages:
+    seen += 1
+    name = re.fullmatch(r"docs/man/weft-(.+)\.1", page)
+    if name and name[1] not in commands:
+        faults.append(f"{page}: there is no command weft {name[1]}")
+    if f"'man/{os.path.basename(page)}'" not in tree.read("docs/meson.build"):
+        faults.append(f"{page}: docs/meson.build does not install it")
+    for ref in re.findall(r"^\.Xr (weft[\w-]*) (\d)", tree.read(page), re.M):
+        if not os.path.isfile(os.path.join(tree.TOP, "docs/man", ".".join(ref))):
+            faults.append(f"{page}: .Xr {ref[0]} {ref[1]} leads nowhere")
+lint = subprocess.run(["mandoc", "-Tlint", "-Wwarning", *[os.path.join(tree.TOP, p) for p in pages]],
+                      capture_output=True, text=True) if pages else None
+if lint:
+    # Pages of other projects are not here to be found.
+    faults += [l.replace(tree.TOP + "/", "") for l in lint.stdout.splitlines()
+               if "referenced manual not found" not in l]
+
+for path in tree.files(".md"):
+    text = re.sub(r"```.*?```", "", tree.read(path), flags=re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        seen += 1
+        target = target.split("#")[0]
+        if not target or re.match(r"[a-z]+:", target):
+            continue
+        if not os.path.exists(os.path.join(tree.TOP, os.path.dirname(path), target)):
+            faults.append(f"{path}: link to {target} leads nowhere")
+tree.finish("docs", faults, seen)

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The dependency rule: a file includes from its own room and from the rooms below it only."""
+import os
+import re
+
+import tree
+
+# The cores take memory, time and randomness by hand; what these headers offer is not theirs.
+NOT_IN_CORES = re.compile(
+    r"(stdio|stdlib|time|unistd|pthread|poll|fcntl|signal|malloc|threads)\.h"
+    r"|sys/(socket|mman|ioctl|epoll|timerfd|eventfd|random|time)\.h|netinet/.*|arpa/.*|linux/.*")
+# The storage half must run on any RNIC, so it sees nothing but the standard headers.
+ANY_RNIC = ("nvmf/transport",)
+
+faults, seen = [], 0
+for path in tree.files(".c", ".h", ".def", under="src/"):
+    room = tree.room_of(path[len("src/"):])
+    if room is None:
+        faults.append(f"{path}: belongs to no room that tests/rules/tree.py knows")
+        continue
+    seen += 1
+    for number, line in enumerate(tree.read(path).splitlines(), 1):
+        own = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+        sys_header = re.match(r"\s*#\s*include\s+<([^>]+)>", line)
+        if own:
+            target = tree.room_of(own[1])
+            if target is None or not os.path.isfile(os.path.join(tree.TOP, "src", own[1])):
+                faults.append(f'{path}:{number}: "{own[1]}" is no path from src/')
+            elif target != room and target not in tree.ROOMS[room]:
+                faults.append(f"{path}:{number}: {room} must not include from {target}")
+        elif sys_header and room in tree.CORES and NOT_IN_CORES.fullmatch(sys_header[1]):
+            faults.append(f"{path}:{number}: <{sys_header[1]}> has no place in a core ({room})")
+        elif sys_header and room in tree.CORES and "infiniband/" in sys_header[1]:
+            faults.append(f"{path}:{number}: {room} must not know <{sys_header[1]}>")
+tree.finish("includes", faults, seen)

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Licence line, length, format, and nothing about the place where a file was written."""
+import os
+import re
+import shutil
+import subprocess
+
+import tree
+
+LICENCE = "SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only"
+LINES_MAX = 800
+# Homes and scratch places of people and machines have no meaning in the repository.
+PLACES = re.compile(r"(?<![\w.$}/-])/(?:work|home|root|Users)/[\w.]|\.\./" + "shared/")
+
+faults, seen = [], 0
+for path in tree.files(".c", ".h", ".def", ".py", ".sh"):
+    text = tree.read(path)
+    seen += 1
+    head = "\n".join(text.splitlines()[:3])
+    if LICENCE not in head and not path.endswith(".def"):
+        faults.append(f"{path}: no licence line on top: {LICENCE}")
+    lines = text.count("\n")
+    if path.startswith("src/") and lines > LINES_MAX:
+        faults.append(f"{path}: {lines} lines; which two things is it?")
+
+for path in tree.files():
+    for number, line in enumerate(tree.read(path).splitlines(), 1):
+        if "\0" in line:
+            break
+        if PLACES.search(line):
+            faults.append(f"{path}:{number}: names a place of one machine: {line.strip()[:80]}")
+
+formatter = shutil.which("clang-format")
+if formatter is None:
+    faults.append("clang-format is missing: scripts/setup installs it")
+else:
+    sources = [os.path.join(tree.TOP, p) for p in tree.files(".c", ".h")]
+    r = subprocess.run([formatter, "--dry-run", "--Werror", *sources], capture_output=True, text=True)
+    for line in r.stderr.splitlines():
+        if "error:" in line:
+            faults.append(line.replace(tree.TOP + "/", "") + "; `make format` mends it")
+tree.finish("sources", faults, seen)

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The cores do no I/O: what their objects leave undefined is on a short list.
+
+Walks the objects that the build made of each core's sources. A symbol of the base library is
+followed into the object that defines it, so that nothing slips in through there either.
+usage: symbols.py BUILD
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+import tree
+
+ALLOWED = re.compile(
+    r"(mem(cpy|move|set|cmp|chr)|str(n?len|n?cmp|chr)|bcmp"  # the compiler makes these itself
+    r"|__mem(cpy|move|set)_chk"
+    r"|__assert_fail|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_"
+    r"|qsort|bsearch|abort"
+    r"|crc32_gzip_refl|crc32_iscsi)$")  # ISA-L
+BY_SANITIZER = re.compile(r"_*(asan|ubsan|tsan|msan|lsan|sanitizer|sancov|llvm|gcov)_|__start___|__stop___")
+
+
+def symbols(obj):
+    """Of an object file: (defined, undefined)."""
+    out = subprocess.run(["nm", "-P", obj], check=True, capture_output=True, text=True).stdout
+    defined, undefined = set(), set()
+    for line in out.splitlines():
+        name, kind = line.split()[:2]
+        (undefined if kind in "Uw" else defined).add(name)
+    return defined, undefined
+
+
+build = os.path.abspath(sys.argv[1])
+with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
+    commands = json.load(f)
+objects = {}  # source, relative to src/ -> (object, defined, undefined)
+src = os.path.join(tree.TOP, "src")
+for c in commands:
+    source = os.path.relpath(os.path.join(c["directory"], c["file"]), src)
+    obj = os.path.join(c["directory"], c["output"])
+    # The library's own object; tests may compile a source once more.
+    if source.startswith("..") or "/libweft-" not in obj or not os.path.exists(obj):
+        continue
+    objects[source] = (obj, *symbols(obj))
+
+faults = []
+cores = {s: o for s, o in objects.items() if tree.room_of(s) in tree.CORES}
+base = {name: s for s, o in objects.items() if tree.room_of(s) == "base" for name in o[1]}
+in_cores = {name for o in cores.values() for name in o[1]}
+for path in tree.files(".c", under="src/"):
+    if tree.room_of(path[4:]) in tree.CORES and path[4:] not in cores:
+        faults.append(f"{path}: is built into no libweft-*.a")
+
+
+def check(source, undefined, via, done):
+    for name in sorted(undefined):
+        if ALLOWED.match(name) or BY_SANITIZER.match(name) or name in in_cores:
+            continue
+        if name in base:
+            if base[name] not in done:
+                done.add(base[name])
+                check(source, objects[base[name]][2], f" (through base/{base[name][5:]})", done)
+            continue
+        faults.append(f"src/{source}: needs {name}{via}, which is not for a core")
+
+
+for source, (_, _, undefined) in sorted(cores.items()):
+    check(source, undefined, "", set())
+tree.finish("symbols", faults, len(cores))

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""What the rules have in common: the list of files, and a way to say what is wrong."""
+import os
+import subprocess
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# A room and the rooms it may include from; a room may always include from itself. The order is
+# the order of src/meson.build: nothing points upward.
+CORES = ("wire", "rnic", "cm", "nvmf/common", "nvmf/target", "nvmf/host")
+ROOMS = {
+    "base": (),
+    "wire": ("base",),
+    "rnic": ("base", "wire"),
+    "cm": ("base", "wire"),
+    "nvmf/common": ("base", "wire"),
+    "nvmf/target": ("base", "wire", "nvmf/common"),
+    "nvmf/host": ("base", "wire", "nvmf/common"),
+    "store": ("base",),
+    "port/udp": ("base", "wire", "rnic"),
+    "port/sim": ("base", "wire", "rnic", "cm"),
+    "engine": ("base", "wire", "rnic", "port/udp"),
+    "broker": ("base", "wire", "cm", "port/udp"),
+    "verbs": ("base", "wire", "rnic", "port/udp", "engine", "broker"),
+    "rdmacm": ("base", "wire", "broker"),
+    # The storage half stands on the standard verbs API: nothing of weft's own RNIC below it.
+    "nvmf/transport": ("base", "wire", "nvmf/common", "nvmf/target", "nvmf/host", "store"),
+}
+ROOMS["cli"] = tuple(ROOMS)
+
+
+def room_of(path):
+    """The room of a path below src/, or None."""
+    parts = path.split("/")
+    for n in (2, 1):
+        if len(parts) > n and "/".join(parts[:n]) in ROOMS:
+            return "/".join(parts[:n])
+    return None
+
+
+def files(*suffixes, under=""):
+    """Paths, relative to the top, of the project's own files with one of the suffixes."""
+    git = subprocess.run(
+        ["git", "-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True)
+    if git.returncode == 0:
+        names = [n for n in git.stdout.decode().split("\0") if n]
+    else:  # an unpacked archive
+        names = []
+        for where, dirs, here in os.walk(TOP):
+            dirs[:] = [d for d in dirs if d != ".git" and not d.startswith("build")]
+            names += [os.path.relpath(os.path.join(where, f), TOP) for f in here]
+    return sorted(n for n in set(names)
+                  if n.startswith(under) and n.endswith(suffixes or ("",))
+                  and os.path.isfile(os.path.join(TOP, n)))
+
+
+def read(path):
+    with open(os.path.join(TOP, path), encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+def finish(rule, faults, looked_at):
+    """Prints the faults and leaves. A rule that found nothing to look at has failed too."""
+    for fault in faults:
+        print(fault)
+    if not looked_at:
+        print(f"{rule}: found nothing to look at")
+    print(f"{rule}: {looked_at} looked at, {len(faults)} faults")
+    sys.exit(1 if faults or not looked_at else 0)
