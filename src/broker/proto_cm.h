@@ -7,6 +7,15 @@
  * BROKER_CM_DESTROY_ID or the client's death; it belongs to the client whose connection made it.
  * The broker holds the namespace's rdma_cm port space (BIND, LISTEN), speaks the MADs on QP1 and
  * keeps the CM's timers; the library moves the queue pair, as librdmacm does.
+ *
+ * Errors: -ENOENT for an id that is not (or not the client's), -EINVAL for a request that the id's
+ * state or the message's length does not allow, -EADDRINUSE, -EADDRNOTAVAIL, -EMFILE beyond a
+ * client's limits.
+ *
+ * The channel is the reading end of a pipe in packet mode: each read() of at least
+ * sizeof(struct broker_cm_event) bytes yields one event. An id's events may still lie in the pipe
+ * after DESTROY_ID was answered: the library drops events of ids it does not know. A
+ * CONNECT_REQUEST that the listener's owner has not read when the listener goes is rejected.
  */
 #ifndef WEFT_BROKER_PROTO_CM_H
 #define WEFT_BROKER_PROTO_CM_H
@@ -22,12 +31,16 @@ enum broker_cm_msg_type {
 	BROKER_CM_LISTEN,     /* -> listen; the id must be bound */
 	BROKER_CM_CONNECT,    /* -> connect: sends the REQ */
 	BROKER_CM_ACCEPT,     /* -> connect (passive part): sends the REP */
-	BROKER_CM_ESTABLISH,  /* -> id: sends the RTU, after the library has moved its QP to RTS */
-	BROKER_CM_REJECT,     /* -> reject */
-	BROKER_CM_DISCONNECT, /* -> id: sends DREQ, or DREP if the peer's DREQ is unanswered */
+	/* -> id: the active side sends the RTU, after the library has moved its QP to RTS; for the
+	 * passive side: data came before the RTU (IBV_EVENT_COMM_EST). */
+	BROKER_CM_ESTABLISH,
+	BROKER_CM_REJECT,	 /* -> reject */
+	BROKER_CM_DISCONNECT,	 /* -> id: sends DREQ, or DREP if the peer's DREQ is unanswered */
+	BROKER_CM_CLOSE_CHANNEL, /* -> id: a channel; ids left on it have no events any more */
+	BROKER_CM_MIGRATE,	 /* -> migrate: later events of the id go to another channel */
 };
 
-struct broker_cm_id { /* DESTROY_ID, ESTABLISH, DISCONNECT */
+struct broker_cm_id { /* DESTROY_ID, ESTABLISH, DISCONNECT, CLOSE_CHANNEL */
 	struct broker_msg msg;
 	uint32_t id;
 };
@@ -43,30 +56,43 @@ struct broker_cm_create_id {
 struct broker_cm_bind {
 	struct broker_msg msg;
 	uint32_t id;
-	struct gid addr; /* all zero (or ::ffff:0.0.0.0): wildcard */
-	uint8_t af_ipv4; /* the wildcard is meant for IPv4 only */
+	struct gid addr; /* all zero: wildcard; ::ffff:0.0.0.0: wildcard for IPv4 only */
+	uint8_t af_ipv4; /* the all-zero wildcard is meant for IPv4 only */
 	uint8_t reuse;	 /* RDMA_OPTION_ID_REUSEADDR */
 	uint16_t port;	 /* host order */
+	uint8_t af_only; /* RDMA_OPTION_ID_AFONLY: a wildcard that is not for IPv4 */
+};
+
+struct broker_cm_migrate {
+	struct broker_msg msg;
+	uint32_t id;
+	uint32_t channel;
+	uint64_t user; /* the id's new user value */
 };
 
 struct broker_cm_listen {
 	struct broker_msg msg;
 	uint32_t id;
-	uint32_t backlog;
+	uint32_t backlog; /* CONNECT_REQUESTs unread at once; 0: the default, as with the kernel */
 };
 
-/* CONNECT and ACCEPT, and within events what the peer asked for. */
+/*
+ * CONNECT and ACCEPT, and within events what the peer asked for. In events responder_resources and
+ * initiator_depth are from the receiver's point of view, as in rdma_cm's: the peer's initiator
+ * depth is what we need as a responder. private_len of events is what the wire has room for (56 in
+ * CONNECT_REQUEST, 196 in CONNECT_RESPONSE, 148 in REJECTED): the wire carries no length.
+ */
 struct broker_cm_param {
 	struct gid src, dst;	     /* CONNECT: the path; events: src is ourselves */
-	uint16_t src_port, dst_port; /* rdma_cm ports, host order */
+	uint16_t src_port, dst_port; /* rdma_cm ports, host order; CONNECT: src_port as bound */
 	uint32_t qpn;		     /* ours; in events the peer's */
 	uint32_t starting_psn;	     /* ours; in events the peer's */
 	uint8_t path_mtu;	     /* enum rnic_mtu */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t flow_control, retry_count, rnr_retry_count, srq;
 	uint8_t tos;
-	uint8_t local_ack_timeout; /* of the path, as in the REQ */
-	uint32_t flow_label;	   /* of the path, as in the REQ */
+	uint8_t local_ack_timeout; /* of the path, as in the REQ; CONNECT: 0 for the default */
+	uint32_t flow_label;	   /* of the path, as in the REQ; the broker's choice in CONNECT */
 	uint32_t private_len;
 	uint8_t private_data[BROKER_CM_PRIVATE_MAX]; /* the application's: IP CM header cut off */
 };

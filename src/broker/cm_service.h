@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The broker's connection manager: serves the requests of broker/proto_cm.h for the broker's
+ * clients, holds the namespace's rdma_cm port space, and speaks MADs on QP1 (broker/gsi.h).
+ *
+ * It has no socket, clock or event loop of its own: packets come in through cm_service_rx() and go
+ * out through ops->send, `now` (nanoseconds, monotonic) is handed in. Its only descriptors are the
+ * event channels: pipes in packet mode, of which the client holds the reading end.
+ *
+ * Single-threaded. ops are called from within any of the functions here and must not call back.
+ * The process must ignore SIGPIPE: a client may have closed its end of a channel.
+ */
+#ifndef WEFT_BROKER_CM_SERVICE_H
+#define WEFT_BROKER_CM_SERVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "broker/proto_cm.h"
+#include "port/udp/udp_port.h" /* struct rnic_rx, rnic_tx */
+
+struct cm_service;
+struct cm_client; /* one connection of a library */
+
+struct cm_local_addr {	  /* what the devices table says of an own address */
+	uint64_t ca_guid; /* of its device, host order */
+	uint32_t ifindex;
+};
+
+struct cm_service_ops {
+	uint32_t (*random)(void *ctx);
+	/* One packet for the socket of slot 0; borrowed for the call. */
+	void (*send)(void *ctx, const struct rnic_tx *);
+	/* Is this (never a wildcard) an address of a device of this namespace? */
+	bool (*local_addr)(void *ctx, const struct gid *addr, struct cm_local_addr *ret);
+};
+
+int cm_service_create(struct cm_service **ret, const struct cm_service_ops *, void *ctx) must_use;
+/* All clients must be destroyed before. What is still owed to the wire stays unsent. */
+void cm_service_destroy(struct cm_service *);
+
+int cm_client_create(struct cm_service *, struct cm_client **ret) must_use;
+/* The client is gone: pending connections are rejected, live ones disconnected. */
+void cm_client_destroy(struct cm_client *, uint64_t now);
+
+/* Serves BROKER_CM_CHANNEL. *ret_fd is the end for the client: the caller passes it on and closes
+ * it. */
+int cm_client_channel(struct cm_client *, uint32_t *ret_channel, int *ret_fd) must_use;
+/* Serves one request of BROKER_CM_FIRST or above, of len bytes; reply has room for
+ * BROKER_CM_REPLY_MAX. Returns the length of the reply, whose msg.error is 0 or -errno. */
+size_t cm_client_request(struct cm_client *, const void *req, size_t len, void *reply,
+			 uint64_t now);
+#define BROKER_CM_REPLY_MAX 1024
+
+/* A packet received on slot 0. What is not a MAD for QP1 is dropped. */
+void cm_service_rx(struct cm_service *, const struct rnic_rx *, uint64_t now);
+/* DEADLINE_NEVER: nothing is to be done until a packet or a request comes. */
+uint64_t cm_service_next_deadline(const struct cm_service *);
+void cm_service_tick(struct cm_service *, uint64_t now);
+/* Connections that still owe the wire something after their client has gone: while this is not
+ * zero the broker lingers (a few seconds are enough: every one is bounded). */
+size_t cm_service_busy(const struct cm_service *);
+/* The interface is gone: the ids on its addresses get DEVICE_REMOVAL. */
+void cm_service_device_removed(struct cm_service *, uint32_t ifindex, uint64_t now);
+
+#endif
