@@ -105,7 +105,7 @@ static inline uint32_t psn_add(uint32_t a, uint32_t n)
 	return (a + n) & PSN_MASK;
 }
 
-/* RNR timer field (5 bits) to nanoseconds and the least code that is not shorter. */
+/* Nanoseconds of an RNR timer code (5 bits). */
 uint64_t rnr_timer_ns(uint8_t code);
 
 #endif

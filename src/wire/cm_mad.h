@@ -15,6 +15,7 @@
 
 #define MAD_LEN		 256
 #define MAD_HDR_LEN	 24
+#define MAD_BASE_VERSION 1
 #define GSI_QPN		 1
 #define GSI_QKEY	 0x80010000u
 #define CM_CLASS	 0x07
@@ -92,7 +93,7 @@ struct cm_mra {
 struct cm_rej {
 	uint32_t local_comm_id, remote_comm_id;
 	uint8_t message_rejected; /* 0 REQ, 1 REP, 2 other */
-	uint8_t reject_info_len;  /* bytes of ari */
+	uint8_t reject_info_len;  /* bytes of ari; a peer's claim of more is cut to CM_REJ_ARI */
 	uint16_t reason;
 	uint8_t ari[CM_REJ_ARI];
 	uint8_t private_data[CM_REJ_PRIVATE];
