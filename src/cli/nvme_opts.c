@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/nvme_opts.h"
+
+enum { KEY_PROVIDER = 0x100, KEY_TIMEOUT };
+
+void cli_parse(const struct argp *argp, const char *name, int argc, char **argv, void *input)
+{
+	char shown[64];
+
+	/* argp names the program after argv[0]. */
+	snprintf(shown, sizeof(shown), "weft %s", name);
+	argv[0] = shown;
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(argp, argc, argv, 0, NULL, input);
+}
+
+uint64_t cli_parse_number(struct argp_state *state, const char *option, const char *text,
+			  uint64_t min, uint64_t max)
+{
+	char *end;
+	unsigned long long v;
+
+	errno = 0;
+	v = strtoull(text, &end, 0);
+	if (!isdigit((unsigned char)*text) || errno || *end || v < min || v > max)
+		argp_error(state, "%s takes a number from %llu to %llu, not '%s'", option,
+			   (unsigned long long)min, (unsigned long long)max, text);
+	return v;
+}
+
+uint64_t cli_parse_size(struct argp_state *state, const char *option, const char *text,
+			uint64_t min, uint64_t max)
+{
+	static const char suffixes[] = "kmgt";
+	const char *suffix = NULL;
+	unsigned long long v;
+	unsigned int shift = 0;
+	char *end;
+
+	errno = 0;
+	v = strtoull(text, &end, 0);
+	if (*end)
+		suffix = strchr(suffixes, tolower((unsigned char)*end));
+	if (suffix) {
+		shift = 10 * (unsigned int)(suffix - suffixes + 1);
+		end++;
+		if (*end == 'i')
+			end++;
+		if (*end == 'B')
+			end++;
+	}
+	if (!isdigit((unsigned char)*text) || errno || *end || v > UINT64_MAX >> shift ||
+	    v << shift < min || v << shift > max)
+		argp_error(state, "%s takes a size (with k, m, g or t) from %llu to %llu, not '%s'",
+			   option, (unsigned long long)min, (unsigned long long)max, text);
+	return v << shift;
+}
+
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Where the subsystem is (instead of a URI):", 1},
+	{"transport", 't', "TYPE", 0, "rdma", 1},
+	{"traddr", 'a', "ADDRESS", 0, "Address or name of the target", 1},
+	{"trsvcid", 's', "PORT", 0, "Its port (default 4420)", 1},
+	{"nqn", 'n', "NQN", 0, "NVMe qualified name of the subsystem", 1},
+	{"namespace-id", 'N', "NSID", 0, "Namespace", 1},
+	{NULL, 0, NULL, 0, "How it is reached:", 2},
+	{"host-traddr", 'w', "ADDRESS", 0, "Connect from this address of the machine", 2},
+	{"hostnqn", 'q', "NQN", 0, "Name of this host (default: /etc/nvme/hostnqn)", 2},
+	{"hostid", 'I', "UUID", 0, "ID of this host (default: /etc/nvme/hostid)", 2},
+	{"queue-size", 'Q', "ENTRIES", 0, "Entries of an I/O queue (default 128)", 2},
+	{"keep-alive-tmo", 'k', "SECONDS", 0, "Keep-alive timeout, 0 for none (default 30)", 2},
+	{"timeout", KEY_TIMEOUT, "SECONDS", 0, "Timeout of a command (default 30)", 2},
+	{"reconnect-delay", 'c', "SECONDS", 0, "Between attempts to reconnect (default 1)", 2},
+	{"ctrl-loss-tmo", 'l', "SECONDS", 0,
+	 "Reconnect for at most this long after a lost connection, 0 for not at all, -1 for ever "
+	 "(default 30)",
+	 2},
+	{"provider", KEY_PROVIDER, "NAME", 0,
+	 "Verbs library: weft (default), or system for the machine's own rdma-core", 2},
+	{"output-format", 'o', "FORMAT", 0, "normal (default) or json", 3},
+	{0},
+};
+
+static void copy(struct argp_state *state, const char *option, char *dst, size_t room,
+		 const char *src)
+{
+	if (strlen(src) >= room)
+		argp_error(state, "%s takes at most %zu characters", option, room - 1);
+	else
+		strcpy(dst, src);
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+	struct nvme_opts *o = state->input;
+	uint8_t uuid[16];
+
+	switch (key) {
+	case 't':
+		if (strcmp(arg, "rdma") != 0)
+			argp_error(state, "the transport is rdma, not '%s'", arg);
+		strcpy(o->uri.transport, "rdma");
+		return 0;
+	case 'a':
+		copy(state, "--traddr", o->uri.host, sizeof(o->uri.host), arg);
+		return 0;
+	case 's':
+		if (!nvme_port_valid(arg))
+			argp_error(state, "--trsvcid takes a port from 1 to 65535, not '%s'", arg);
+		else
+			strcpy(o->uri.port, arg);
+		return 0;
+	case 'n':
+		if (!nvme_nqn_valid(arg))
+			argp_error(state, "--nqn takes a name that begins nqn., not '%s'", arg);
+		else
+			strcpy(o->uri.nqn, arg);
+		return 0;
+	case 'N':
+		if (nvme_nsid_parse(arg, &o->uri.nsid))
+			argp_error(state, "--namespace-id takes 1 to 0xfffffffe, not '%s'", arg);
+		return 0;
+	case 'w':
+		copy(state, "--host-traddr", o->host_traddr, sizeof(o->host_traddr), arg);
+		return 0;
+	case 'q':
+		if (!nvme_nqn_valid(arg))
+			argp_error(state, "--hostnqn takes a name that begins nqn., not '%s'", arg);
+		else
+			strcpy(o->uri.hostnqn, arg);
+		return 0;
+	case 'I':
+		if (nvme_uuid_parse(arg, uuid))
+			argp_error(state, "--hostid takes a UUID, not '%s'", arg);
+		else
+			nvme_uuid_format(uuid, o->uri.hostid);
+		return 0;
+	case 'Q':
+		o->queue_size = (unsigned int)cli_parse_number(state, "--queue-size", arg, 2, 1024);
+		return 0;
+	case 'k':
+		o->keep_alive_s =
+			(unsigned int)cli_parse_number(state, "--keep-alive-tmo", arg, 0, 86400);
+		return 0;
+	case KEY_TIMEOUT:
+		o->timeout_s = (unsigned int)cli_parse_number(state, "--timeout", arg, 1, 86400);
+		return 0;
+	case 'c':
+		o->reconnect_delay_s =
+			(unsigned int)cli_parse_number(state, "--reconnect-delay", arg, 1, 3600);
+		return 0;
+	case 'l':
+		if (strcmp(arg, "-1") == 0)
+			o->ctrl_loss_s = -1;
+		else
+			o->ctrl_loss_s =
+				(int)cli_parse_number(state, "--ctrl-loss-tmo", arg, 0, 86400);
+		return 0;
+	case KEY_PROVIDER:
+		if (strcmp(arg, "weft") == 0)
+			o->provider = NULL;
+		else if (strcmp(arg, "system") == 0)
+			o->provider = arg;
+		else
+			argp_error(state, "--provider is weft or system, not '%s'", arg);
+		return 0;
+	case 'o':
+		if (output_format_parse(arg, &o->format))
+			argp_error(state, "--output-format is normal or json, not '%s'", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+const struct argp nvme_opts_argp = {.options = options, .parser = parse_option};
+
+void nvme_opts_init(struct nvme_opts *opts)
+{
+	*opts = (struct nvme_opts){
+		.keep_alive_s = 30,
+		.queue_size = 128,
+		.timeout_s = 30,
+		.reconnect_delay_s = 1,
+		.ctrl_loss_s = 30,
+	};
+}
+
+/* What options said before stays; a URI after them fills the rest. */
+void nvme_opts_take_uri(struct nvme_opts *opts, struct argp_state *state, const char *text)
+{
+	struct nvme_uri u;
+	const char *why;
+
+	if (opts->has_uri || opts->uri.host[0]) {
+		argp_error(state, "'%s' is one target too many", text);
+		return;
+	}
+	if (nvme_uri_parse(text, &u, &why)) {
+		argp_error(state, "'%s' is no target: %s", text, why);
+		return;
+	}
+	opts->has_uri = true;
+	strcpy(opts->uri.transport, u.transport);
+	strcpy(opts->uri.host, u.host);
+	if (!opts->uri.port[0])
+		strcpy(opts->uri.port, u.port);
+	if (!opts->uri.nqn[0])
+		strcpy(opts->uri.nqn, u.nqn);
+	if (!opts->uri.nsid)
+		opts->uri.nsid = u.nsid;
+	if (!opts->uri.hostnqn[0])
+		strcpy(opts->uri.hostnqn, u.hostnqn);
+	if (!opts->uri.hostid[0])
+		strcpy(opts->uri.hostid, u.hostid);
+}
+
+/* The first line of a file without its end; false when there is none. */
+static bool read_line(const char *path, char *buf, size_t room)
+{
+	FILE *f = fopen(path, "re");
+	bool ok;
+
+	if (!f)
+		return false;
+	ok = fgets(buf, (int)room, f) != NULL;
+	fclose(f);
+	if (ok)
+		buf[strcspn(buf, " \t\r\n")] = 0;
+	return ok && buf[0];
+}
+
+static uint64_t mix(uint64_t x)
+{
+	/* splitmix64's finaliser */
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+/* A UUID that this machine always gets and that no other machine should. */
+static void machine_uuid(uint8_t uuid[16])
+{
+	char id[256] = "";
+	uint64_t a = 0x77656674, b = 0x686f7374;
+
+	if (!read_line("/etc/machine-id", id, sizeof(id)) &&
+	    !read_line("/var/lib/dbus/machine-id", id, sizeof(id)) &&
+	    !read_line("/proc/sys/kernel/hostname", id, sizeof(id)))
+		strcpy(id, "unknown machine");
+	for (const char *p = id; *p; p++) {
+		a = mix(a + (unsigned char)*p);
+		b = mix(b ^ a);
+	}
+	memcpy(uuid, &a, 8);
+	memcpy(uuid + 8, &b, 8);
+	uuid[6] = (uint8_t)((uuid[6] & 0x0f) | 0x80); /* version 8: of one's own making */
+	uuid[8] = (uint8_t)((uuid[8] & 0x3f) | 0x80);
+}
+
+int nvme_host_identity(const struct nvme_opts *opts, char ret_nqn[NVME_URI_NQN_MAX + 1],
+		       uint8_t ret_id[16])
+{
+	const char prefix[] = "nqn.2014-08.org.nvmexpress:uuid:";
+	char text[NVME_URI_NQN_MAX + 2] = "";
+	char uuid[37];
+
+	machine_uuid(ret_id);
+	if (opts->uri.hostid[0]) {
+		if (nvme_uuid_parse(opts->uri.hostid, ret_id)) {
+			cli_fail("host ID '%s' is no UUID", opts->uri.hostid);
+			return -EINVAL;
+		}
+	} else if (read_line("/etc/nvme/hostid", text, sizeof(text)) &&
+		   nvme_uuid_parse(text, ret_id)) {
+		cli_fail("/etc/nvme/hostid holds no UUID; mend it or say --hostid");
+		return -EINVAL;
+	}
+	if (opts->uri.hostnqn[0]) {
+		strcpy(ret_nqn, opts->uri.hostnqn);
+	} else if (read_line("/etc/nvme/hostnqn", text, sizeof(text))) {
+		if (!nvme_nqn_valid(text)) {
+			cli_fail("/etc/nvme/hostnqn holds no NQN; mend it or say --hostnqn");
+			return -EINVAL;
+		}
+		strcpy(ret_nqn, text);
+	} else {
+		nvme_uuid_format(ret_id, uuid);
+		snprintf(ret_nqn, NVME_URI_NQN_MAX + 1, "%s%s", prefix, uuid);
+	}
+	return 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The options all host verbs share, under nvme-cli's names, as an argp child: how the subsystem
+ * and the namespace are reached, who the host says it is, timeouts, the output's form and which
+ * verbs library is used.
+ */
+#ifndef WEFT_CLI_NVME_OPTS_H
+#define WEFT_CLI_NVME_OPTS_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/nvme_uri.h"
+#include "cli/output.h"
+
+struct nvme_opts {
+	struct nvme_uri uri; /* from the URI or from -t -a -s -n -N -q -I, the options winning */
+	bool has_uri;	     /* a URI was given */
+	char host_traddr[64];
+	unsigned int keep_alive_s;	/* 0: no keep-alive */
+	unsigned int queue_size;	/* entries of an I/O queue */
+	unsigned int timeout_s;		/* of a command */
+	unsigned int reconnect_delay_s; /* between attempts */
+	int ctrl_loss_s;		/* give up reconnecting after this; 0: at once; -1: never */
+	enum output_format format;
+	const char *provider; /* NULL: weft's own verbs library */
+};
+
+/* Child parser; its input is a struct nvme_opts that nvme_opts_init() prepared. */
+extern const struct argp nvme_opts_argp;
+
+void nvme_opts_init(struct nvme_opts *opts);
+/* Takes a positional argument as URI; calls argp_error() when it is none. */
+void nvme_opts_take_uri(struct nvme_opts *opts, struct argp_state *state, const char *text);
+/* argp_parse() with weft's habits: the name shown is "weft NAME", wrong usage exits with 2. */
+void cli_parse(const struct argp *argp, const char *name, int argc, char **argv, void *input);
+/* A whole number of [min, max], with an argp error that names the option otherwise. */
+uint64_t cli_parse_number(struct argp_state *state, const char *option, const char *text,
+			  uint64_t min, uint64_t max);
+/* The same with the suffixes k, m, g, t (powers of 1024). */
+uint64_t cli_parse_size(struct argp_state *state, const char *option, const char *text,
+			uint64_t min, uint64_t max);
+
+/*
+ * Who this host is: what the options say, else /etc/nvme/hostnqn and /etc/nvme/hostid, else
+ * names that are made from this machine's ID and thus stay the same.
+ * 0, or a failure that has been told on stderr (-EINVAL).
+ */
+int nvme_host_identity(const struct nvme_opts *opts, char ret_nqn[NVME_URI_NQN_MAX + 1],
+		       uint8_t ret_id[16]) must_use;
+
+#endif

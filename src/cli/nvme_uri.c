@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/nvme_uri.h"
+
+#define SCHEME "nvme+"
+
+bool nvme_uri_is(const char *text)
+{
+	return strncmp(text, SCHEME, strlen(SCHEME)) == 0;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* Decodes %XX of src[0..n) into dst; false when it does not fit, is malformed or holds a zero. */
+static bool decode(char *dst, size_t room, const char *src, size_t n)
+{
+	size_t out = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int c = (unsigned char)src[i];
+
+		if (c == '%') {
+			int hi = i + 2 < n ? hex_digit(src[i + 1]) : -1;
+			int lo = i + 2 < n ? hex_digit(src[i + 2]) : -1;
+
+			if (hi < 0 || lo < 0)
+				return false;
+			c = hi << 4 | lo;
+			i += 2;
+		}
+		if (c == 0 || out + 1 >= room)
+			return false;
+		dst[out++] = (char)c;
+	}
+	dst[out] = 0;
+	return true;
+}
+
+bool nvme_port_valid(const char *text)
+{
+	unsigned long v = 0;
+
+	if (!*text || strlen(text) > 5)
+		return false;
+	for (const char *p = text; *p; p++) {
+		if (!isdigit((unsigned char)*p))
+			return false;
+		v = v * 10 + (unsigned long)(*p - '0');
+	}
+	return v >= 1 && v <= 65535;
+}
+
+bool nvme_nqn_valid(const char *nqn)
+{
+	size_t n = strlen(nqn);
+
+	if (n < 5 || n > NVME_URI_NQN_MAX || strncmp(nqn, "nqn.", 4) != 0)
+		return false;
+	for (const char *p = nqn; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			return false;
+	return true;
+}
+
+int nvme_nsid_parse(const char *text, uint32_t *ret_nsid)
+{
+	char *end;
+	unsigned long v;
+
+	if (!isdigit((unsigned char)*text))
+		return -EINVAL;
+	errno = 0;
+	v = strtoul(text, &end, 0);
+	if (errno || *end || v == 0 || v >= UINT32_MAX)
+		return -EINVAL;
+	*ret_nsid = (uint32_t)v;
+	return 0;
+}
+
+int nvme_uuid_parse(const char *text, uint8_t ret_uuid[16])
+{
+	unsigned int digits = 0;
+
+	memset(ret_uuid, 0, 16);
+	for (const char *p = text; *p; p++) {
+		int d = hex_digit(*p);
+
+		if (*p == '-')
+			continue;
+		if (d < 0 || digits == 32)
+			return -EINVAL;
+		ret_uuid[digits / 2] |= (uint8_t)(digits % 2 ? d : d << 4);
+		digits++;
+	}
+	return digits == 32 ? 0 : -EINVAL;
+}
+
+void nvme_uuid_format(const uint8_t uuid[16], char ret_text[37])
+{
+	char *p = ret_text;
+
+	for (int i = 0; i < 16; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*p++ = '-';
+		p += sprintf(p, "%02x", uuid[i]);
+	}
+}
+
+/* host[:port], IPv6 in brackets. */
+static const char *parse_authority(const char *p, size_t n, struct nvme_uri *u)
+{
+	const char *host = p, *host_end, *rest;
+
+	if (n && *p == '[') {
+		host_end = memchr(p, ']', n);
+		if (!host_end)
+			return "the IPv6 address lacks its closing bracket";
+		host = p + 1;
+		rest = host_end + 1;
+	} else {
+		host_end = memchr(p, ':', n);
+		if (!host_end)
+			host_end = p + n;
+		rest = host_end;
+		if (rest < p + n && memchr(rest + 1, ':', (size_t)(p + n - rest - 1)))
+			return "an IPv6 address goes in brackets: [fd00::1]";
+	}
+	/* A zone is written fe80::1%eth0 or, as RFC 6874 has it, %25eth0. */
+	if (!decode(u->host, sizeof(u->host), host, (size_t)(host_end - host))) {
+		if ((size_t)(host_end - host) >= sizeof(u->host))
+			return "the host's name is too long";
+		memcpy(u->host, host, (size_t)(host_end - host));
+		u->host[host_end - host] = 0;
+	}
+	if (!u->host[0])
+		return "it names no host";
+	if (rest == p + n)
+		return NULL;
+	if (*rest != ':')
+		return "after the host comes :PORT or /NQN";
+	rest++;
+	if ((size_t)(p + n - rest) >= sizeof(u->port))
+		return "the port is not a number from 1 to 65535";
+	memcpy(u->port, rest, (size_t)(p + n - rest));
+	u->port[p + n - rest] = 0;
+	return nvme_port_valid(u->port) ? NULL : "the port is not a number from 1 to 65535";
+}
+
+static bool key_is(const char *key, size_t n, const char *name)
+{
+	return n == strlen(name) && memcmp(key, name, n) == 0;
+}
+
+static const char *parse_parameter(const char *p, size_t n, struct nvme_uri *u)
+{
+	const char *eq = memchr(p, '=', n);
+	size_t key_len = eq ? (size_t)(eq - p) : n;
+	const char *value = eq ? eq + 1 : p + n;
+	size_t len = (size_t)(p + n - value);
+
+	if (key_is(p, key_len, "ns")) {
+		char text[16];
+
+		if (!decode(text, sizeof(text), value, len) || nvme_nsid_parse(text, &u->nsid))
+			return "ns= takes a namespace ID from 1 to 0xfffffffe";
+	} else if (key_is(p, key_len, "hostnqn")) {
+		if (!decode(u->hostnqn, sizeof(u->hostnqn), value, len) ||
+		    !nvme_nqn_valid(u->hostnqn))
+			return "hostnqn= takes an NQN: nqn.… of at most 223 characters";
+	} else if (key_is(p, key_len, "hostid")) {
+		uint8_t uuid[16];
+
+		if (!decode(u->hostid, sizeof(u->hostid), value, len) ||
+		    nvme_uuid_parse(u->hostid, uuid))
+			return "hostid= takes a UUID";
+	} else {
+		return "the parameters are ns=, hostnqn= and hostid=";
+	}
+	return NULL;
+}
+
+static const char *parse_query(const char *p, struct nvme_uri *u)
+{
+	while (*p) {
+		size_t n = strcspn(p, "&");
+		const char *why = n ? parse_parameter(p, n, u) : NULL;
+
+		if (why)
+			return why;
+		p += n;
+		if (*p)
+			p++;
+	}
+	return NULL;
+}
+
+static const char *parse(const char *text, struct nvme_uri *u)
+{
+	const char *sep = strstr(text, "://");
+	const char *why, *p;
+	size_t n;
+
+	if (!nvme_uri_is(text) || !sep)
+		return "a URI begins nvme+rdma://";
+	n = (size_t)(sep - text) - strlen(SCHEME);
+	if (n == 0 || n >= sizeof(u->transport))
+		return "the transport is rdma: nvme+rdma://";
+	memcpy(u->transport, text + strlen(SCHEME), n);
+	if (strcmp(u->transport, "rdma") != 0)
+		return "the transport is rdma: nvme+rdma://";
+	p = sep + 3;
+	n = strcspn(p, "/?");
+	why = parse_authority(p, n, u);
+	if (why)
+		return why;
+	p += n;
+	if (*p == '/') {
+		n = strcspn(++p, "?");
+		if (!decode(u->nqn, sizeof(u->nqn), p, n))
+			return "the NQN has more than 223 characters or a bad percent code";
+		if (n && !nvme_nqn_valid(u->nqn))
+			return "an NQN begins nqn.";
+		p += n;
+	}
+	return *p == '?' ? parse_query(p + 1, u) : NULL;
+}
+
+int nvme_uri_parse(const char *text, struct nvme_uri *ret, const char **ret_why)
+{
+	struct nvme_uri u = {0};
+	const char *why = parse(text, &u);
+
+	if (why) {
+		*ret_why = why;
+		return -EINVAL;
+	}
+	*ret = u;
+	return 0;
+}
+
+/* Appends text, with what would end its part of the URI percent-encoded. */
+static void append_encoded(char *buf, size_t room, size_t *at, const char *text)
+{
+	for (; *text; text++) {
+		bool plain = isalnum((unsigned char)*text) || strchr("-._~:/@!$'()*,;", *text);
+		int n = snprintf(*at < room ? buf + *at : NULL, *at < room ? room - *at : 0,
+				 plain ? "%c" : "%%%02X", (unsigned char)*text);
+
+		*at += (size_t)n;
+	}
+}
+
+static void append(char *buf, size_t room, size_t *at, const char *text)
+{
+	int n = snprintf(*at < room ? buf + *at : NULL, *at < room ? room - *at : 0, "%s", text);
+
+	*at += (size_t)n;
+}
+
+int nvme_uri_format(const struct nvme_uri *uri, char *buf, size_t room)
+{
+	bool v6 = strchr(uri->host, ':');
+	char separator[] = "?";
+	size_t at = 0;
+
+	append(buf, room, &at, SCHEME);
+	append(buf, room, &at, uri->transport);
+	append(buf, room, &at, v6 ? "://[" : "://");
+	append(buf, room, &at, uri->host);
+	append(buf, room, &at, v6 ? "]" : "");
+	if (uri->port[0]) {
+		append(buf, room, &at, ":");
+		append(buf, room, &at, uri->port);
+	}
+	if (uri->nqn[0]) {
+		append(buf, room, &at, "/");
+		append_encoded(buf, room, &at, uri->nqn);
+	}
+	if (uri->nsid) {
+		char text[24];
+
+		snprintf(text, sizeof(text), "%sns=%u", separator, uri->nsid);
+		append(buf, room, &at, text);
+		separator[0] = '&';
+	}
+	if (uri->hostnqn[0]) {
+		append(buf, room, &at, separator);
+		append(buf, room, &at, "hostnqn=");
+		append_encoded(buf, room, &at, uri->hostnqn);
+		separator[0] = '&';
+	}
+	if (uri->hostid[0]) {
+		append(buf, room, &at, separator);
+		append(buf, room, &at, "hostid=");
+		append_encoded(buf, room, &at, uri->hostid);
+	}
+	return at < room ? 0 : -ENAMETOOLONG;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the commands share: statistics and the two forms of output. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/histogram.h"
+#include "cli/output.h"
+
+static void percentiles_are_within_a_sixty_fourth(void **state)
+{
+	static struct histogram h;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 100000; i++)
+		histogram_add(&h, i * 10);
+	assert_int_equal(h.min_ns, 10);
+	assert_int_equal(h.max_ns, 1000000);
+	assert_int_equal(histogram_mean(&h), 500005);
+	for (unsigned int p = 100; p <= 10000; p += 100) {
+		uint64_t truth = p * 100ull;
+		uint64_t got = histogram_percentile(&h, p);
+
+		assert_in_range(got, truth, truth + truth / 64 + 10);
+	}
+	assert_int_equal(histogram_percentile(&h, 10000), 1000000);
+}
+
+static void one_sample_is_every_percentile(void **state)
+{
+	static const uint64_t samples[] = {0,	1,   127,  128,	       129,
+					   255, 256, 4097, 1ull << 40, UINT64_MAX};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(samples); i++) {
+		struct histogram *h = calloc(1, sizeof(*h));
+
+		histogram_add(h, samples[i]);
+		assert_int_equal(histogram_percentile(h, 1), samples[i]);
+		assert_int_equal(histogram_percentile(h, 9990), samples[i]);
+		free(h);
+	}
+}
+
+static void an_empty_histogram_says_zero(void **state)
+{
+	static struct histogram h, into;
+
+	(void)state;
+	assert_int_equal(histogram_percentile(&h, 5000), 0);
+	assert_int_equal(histogram_mean(&h), 0);
+	histogram_merge(&into, &h);
+	assert_int_equal(into.count, 0);
+	histogram_add(&h, 5);
+	histogram_merge(&into, &h);
+	assert_int_equal(into.min_ns, 5);
+	assert_int_equal(histogram_percentile(&into, 10000), 5);
+}
+
+static char *printed(enum output_format format)
+{
+	struct output o;
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	output_init(&o, f, format);
+	o.width = 6;
+	output_object(&o, "disk", "disk %d", 1);
+	output_number(&o, "size", NULL, 4096, "4 KiB");
+	output_string(&o, "name", "name", "a\"b");
+	output_list(&o, "ns", NULL);
+	output_object(&o, NULL, NULL);
+	output_bool(&o, "ro", NULL, true);
+	output_close(&o);
+	output_close(&o);
+	output_close(&o);
+	output_note(&o, "end");
+	assert_true(output_finish(&o));
+	fclose(f);
+	return text;
+}
+
+static void text_is_an_aligned_hierarchy(void **state)
+{
+	char *text = printed(OUTPUT_TEXT);
+
+	(void)state;
+	assert_string_equal(text, "disk 1\n"
+				  "  size  : 4 KiB\n"
+				  "  name  : a\"b\n"
+				  "      ro    : yes\n"
+				  "end\n");
+	free(text);
+}
+
+static void json_has_the_same_shape(void **state)
+{
+	char *text = printed(OUTPUT_JSON);
+
+	(void)state;
+	assert_string_equal(text, "{\n"
+				  "  \"disk\": {\n"
+				  "    \"size\": 4096,\n"
+				  "    \"name\": \"a\\\"b\",\n"
+				  "    \"ns\": [\n"
+				  "      {\n"
+				  "        \"ro\": true\n"
+				  "      }\n"
+				  "    ]\n"
+				  "  }\n"
+				  "}\n");
+	free(text);
+}
+
+static void sizes_and_durations_read_well(void **state)
+{
+	char b[32];
+
+	(void)state;
+	assert_string_equal(text_bytes(b, sizeof(b), 0), "0 B");
+	assert_string_equal(text_bytes(b, sizeof(b), 1536), "1.50 KiB");
+	assert_string_equal(text_bytes(b, sizeof(b), 64ull << 20), "64 MiB");
+	assert_string_equal(text_duration(b, sizeof(b), 999), "999 ns");
+	assert_string_equal(text_duration(b, sizeof(b), 1500), "1.50 µs");
+	assert_string_equal(text_duration(b, sizeof(b), 150000000), "150 ms");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(percentiles_are_within_a_sixty_fourth),
+		cmocka_unit_test(one_sample_is_every_percentile),
+		cmocka_unit_test(an_empty_histogram_says_zero),
+		cmocka_unit_test(text_is_an_aligned_hierarchy),
+		cmocka_unit_test(json_has_the_same_shape),
+		cmocka_unit_test(sizes_and_durations_read_well),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
