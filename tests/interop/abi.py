@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Compares the symbols and versions that our two libraries export with those of Debian's.
+
+A program is bound to name@version; what is missing here does not load, or fails at its first call.
+Names in abi-missing.txt are known to be missing; a name that is missing without being listed there
+fails the test, and so does one that is listed although it is there, or exported beyond Debian's.
+"""
+import os, re, subprocess, sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def symbols(path):
+    out = subprocess.run(["nm", "-D", "--defined-only", path], check=True, capture_output=True,
+                         text=True).stdout
+    found = set()
+    for line in out.splitlines():
+        kind, name = line.split()[1:3]
+        if kind != "A":
+            found.add(name)
+    return found
+
+
+def system_library(name):
+    for line in subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True,
+                               text=True).stdout.splitlines():
+        m = re.match(r"\s*%s \(.*x86-64.*\) => (\S+)" % re.escape(name), line)
+        if m:
+            return m.group(1)
+    return None
+
+
+def main():
+    build = sys.argv[1]
+    listed = set()
+    for line in open(os.path.join(HERE, "abi-missing.txt")):
+        line = line.split("#")[0].strip()
+        if line:
+            listed.add(line)
+    bad, all_missing = 0, set()
+    for lib in ("libibverbs.so.1", "librdmacm.so.1"):
+        theirs = system_library(lib)
+        if not theirs:
+            print(f"SKIP: the system has no {lib} to compare with")
+            return 77
+        want, have = symbols(theirs), symbols(os.path.join(build, "lib", lib))
+        if not want:
+            print(f"SKIP: {theirs} shows no symbols")
+            return 77
+        missing = want - have
+        all_missing |= missing
+        extra = {s for s in have - want if "@@WEFT_PRIVATE_" not in s}
+        for s in sorted(missing - listed):
+            print(f"{lib}: missing {s}")
+        for s in sorted(extra):
+            print(f"{lib}: exports {s}, which {theirs} does not")
+        bad += len(missing - listed) + len(extra)
+        print(f"{lib}: {len(want & have)} of {len(want)} names of {theirs}, "
+              f"{len(missing & listed)} known to be missing")
+    for s in sorted(listed - all_missing):
+        print(f"abi-missing.txt: {s} is not missing any more")
+        bad += 1
+    return 1 if bad else 0
+
+
+sys.exit(main())
