@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Get Log Page, Get/Set Features and Asynchronous Event Request: parameters and pages.
+ * Base 2.0 sections 5.16 (log pages), 5.27 (features), 5.2 (asynchronous events). The
+ * discovery log is in nvme_fabrics.h; the changed namespace list is nvme_ns_list_get().
+ */
+#ifndef WEFT_WIRE_NVME_LOG_H
+#define WEFT_WIRE_NVME_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "wire/nvme.h"
+#include "wire/nvme_identify.h"
+
+enum nvme_lid {
+	NVME_LID_SUPPORTED = 0x00,
+	NVME_LID_ERROR = 0x01,
+	NVME_LID_SMART = 0x02,
+	NVME_LID_FIRMWARE = 0x03,
+	NVME_LID_CHANGED_NS = 0x04,
+	NVME_LID_EFFECTS = 0x05,
+	NVME_LID_ANA = 0x0c,
+	NVME_LID_DISCOVERY = 0x70,
+};
+
+struct nvme_get_log {
+	uint8_t lid, lsp;
+	bool rae;	 /* retain the asynchronous event */
+	uint64_t len;	 /* bytes, from the zero-based dword count */
+	uint64_t offset; /* bytes, or an index if ot is set */
+	bool ot;
+	uint8_t csi;
+};
+
+void nvme_get_log_from_sqe(struct nvme_get_log *ret, const struct nvme_sqe *s);
+/* Sets opcode and dwords 10-14; len is a multiple of 4. */
+void nvme_get_log_to_sqe(const struct nvme_get_log *g, struct nvme_sqe *s);
+
+#define NVME_ERROR_ENTRY_LEN 64
+struct nvme_error_entry {
+	uint64_t error_count; /* 0: no entry */
+	uint16_t sqid, cid;
+	uint16_t status; /* as in a CQE, shifted left by one */
+	uint16_t parm_error_location;
+	uint64_t lba;
+	uint32_t nsid;
+	uint8_t vs, trtype;
+	uint64_t cs;
+	uint16_t trtype_info;
+};
+
+#define NVME_SMART_LEN 512
+struct nvme_smart {
+	uint8_t critical_warning;
+	uint16_t temperature; /* kelvin */
+	uint8_t avail_spare, spare_thresh, percent_used, endu_grp_warning;
+	struct nvme_u128 data_units_read, data_units_written; /* thousands of 512 bytes */
+	struct nvme_u128 host_reads, host_writes;	      /* commands */
+	struct nvme_u128 ctrl_busy_time;		      /* minutes */
+	struct nvme_u128 power_cycles, power_on_hours, unsafe_shutdowns;
+	struct nvme_u128 media_errors, num_err_log_entries;
+};
+
+#define NVME_FIRMWARE_LEN 512
+struct nvme_firmware_log {
+	uint8_t afi;	/* active slot in bits 2:0 */
+	char frs[7][8]; /* revision in each slot */
+};
+
+#define NVME_EFFECTS_LEN  4096
+#define NVME_EFFECT_CSUPP (1u << 0) /* supported */
+#define NVME_EFFECT_LBCC  (1u << 1) /* changes logical block content */
+struct nvme_effects {
+	uint32_t admin[256], io[256];
+};
+
+void nvme_error_entry_get(struct cursor *c, struct nvme_error_entry *s);
+void nvme_error_entry_put(struct wcursor *c, const struct nvme_error_entry *s);
+void nvme_smart_get(struct cursor *c, struct nvme_smart *s);
+void nvme_smart_put(struct wcursor *c, const struct nvme_smart *s);
+void nvme_firmware_log_get(struct cursor *c, struct nvme_firmware_log *s);
+void nvme_firmware_log_put(struct wcursor *c, const struct nvme_firmware_log *s);
+void nvme_effects_get(struct cursor *c, struct nvme_effects *s);
+void nvme_effects_put(struct wcursor *c, const struct nvme_effects *s);
+
+/* --- features --------------------------------------------------------------------------- */
+
+enum nvme_fid {
+	NVME_FID_ARBITRATION = 0x01,
+	NVME_FID_POWER_MGMT = 0x02,
+	NVME_FID_TEMP_THRESHOLD = 0x04,
+	NVME_FID_ERROR_RECOVERY = 0x05,
+	NVME_FID_VOLATILE_WC = 0x06,
+	NVME_FID_NUM_QUEUES = 0x07,
+	NVME_FID_IRQ_COALESCE = 0x08,
+	NVME_FID_IRQ_CONFIG = 0x09,
+	NVME_FID_WRITE_ATOMIC = 0x0a,
+	NVME_FID_ASYNC_EVENT = 0x0b,
+	NVME_FID_KEEP_ALIVE = 0x0f, /* milliseconds */
+	NVME_FID_HOST_ID = 0x81,
+	NVME_FID_WRITE_PROTECT = 0x84,
+};
+
+enum nvme_feature_sel { /* dword 10 bits 10:8 of Get Features */
+			NVME_SEL_CURRENT = 0,
+			NVME_SEL_DEFAULT = 1,
+			NVME_SEL_SAVED = 2,
+			NVME_SEL_SUPPORTED = 3,
+};
+
+#define NVME_FEATURE_FID(cdw10)	 ((uint8_t)(cdw10))
+#define NVME_FEATURE_SEL(cdw10)	 ((cdw10) >> 8 & 7)
+#define NVME_FEATURE_SAVE(cdw10) ((cdw10) >> 31)
+/* Result of "supported capabilities". */
+#define NVME_FEATURE_CAP_SAVEABLE   (1u << 0)
+#define NVME_FEATURE_CAP_PER_NS	    (1u << 1)
+#define NVME_FEATURE_CAP_CHANGEABLE (1u << 2)
+/* Number of Queues, both directions: submission and completion queues, zero-based. */
+#define NVME_NUM_QUEUES(nsq, ncq) ((((uint32_t)(ncq)-1) << 16) | ((uint32_t)(nsq)-1))
+#define NVME_NUM_QUEUES_SQ(v)	  (((v)&0xffff) + 1)
+#define NVME_NUM_QUEUES_CQ(v)	  (((v) >> 16) + 1)
+
+/* --- asynchronous events: dword 0 of the completion -------------------------------------- */
+
+enum nvme_aer_type { NVME_AER_ERROR = 0, NVME_AER_SMART = 1, NVME_AER_NOTICE = 2 };
+enum nvme_aer_notice { NVME_NOTICE_NS_CHANGED = 0x00, NVME_NOTICE_DISC_CHANGED = 0xf0 };
+#define NVME_AER_RESULT(type, info, lid) \
+	((uint32_t)(type) | (uint32_t)(info) << 8 | (uint32_t)(lid) << 16)
+#define NVME_AER_TYPE(v) ((v)&7)
+#define NVME_AER_INFO(v) ((v) >> 8 & 0xff)
+#define NVME_AER_LID(v)	 ((v) >> 16 & 0xff)
+/* Bits of the Asynchronous Event Configuration feature are those of OAES. */
+
+#endif
