@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Hosts made of network namespaces, and programs that run on them and end with the test.
+
+enter() puts the calling script into a network (and, if it is not root, user) namespace of its
+own, so that nothing here meets a broker or a port 4791 outside. A Host is a namespace below that;
+lab(1) makes one host with loopback, lab(2) two hosts and a veth pair between them.
+"""
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PR_SET_PDEATHSIG = 1
+libc = ctypes.CDLL(None)
+
+
+def skip(reason):
+    print(f"SKIP: {reason}", flush=True)
+    sys.exit(77)
+
+
+def need(*programs):
+    missing = [p for p in programs if not shutil.which(p)]
+    if missing:
+        skip(f"{', '.join(missing)} not installed (scripts/setup installs it)")
+
+
+def enter():
+    """Runs this script again inside namespaces of its own, unless it is there already."""
+    if os.environ.get("WEFT_LAB") == "entered":
+        return
+    need("unshare", "nsenter", "ip", "setpriv")
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    if subprocess.run(["unshare", *user, "--net", "true"], capture_output=True).returncode:
+        skip("no right to make a network namespace here")
+    os.environ["WEFT_LAB"] = "entered"
+    os.execvp("unshare", ["unshare", *user, "--net", "--", sys.executable, *sys.argv])
+
+
+def until(condition, seconds, step=0.02):
+    """Waits for condition() to hold; its value, or False after so many seconds."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value or time.monotonic() > end:
+            return value or False
+        time.sleep(step)
+
+
+def die_with_parent():
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Host:
+    """A network namespace, held by a process that lives as long as this script."""
+
+    def __init__(self, name, address, address6):
+        self.name, self.address, self.address6 = name, address, address6
+        self.holder = subprocess.Popen(
+            ["unshare", "--net", "--", "sh", "-c", "ip link set lo up && echo up && cat"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
+        if self.holder.stdout.readline() != b"up\n":
+            skip("cannot make a network namespace")
+
+    def inside(self, argv):
+        return ["nsenter", "-t", str(self.holder.pid), "-n", "--", *map(str, argv)]
+
+    def run(self, *argv, timeout=60, **kwargs):
+        """Runs to the end; returns a CompletedProcess with text."""
+        kwargs.setdefault("capture_output", True)
+        return subprocess.run(self.inside(argv), text=True, timeout=timeout,
+                              preexec_fn=die_with_parent, **kwargs)
+
+    def ip(self, *args):
+        r = self.run("ip", *args)
+        if r.returncode:
+            raise RuntimeError(f"{self.name}: ip {' '.join(args)}: {r.stderr}")
+
+    def read(self, path):
+        """A file below /proc/<pid>/net of this namespace."""
+        with open(f"/proc/{self.holder.pid}/net/{path}", encoding="ascii") as f:
+            return f.read()
+
+    def listens_on_tcp(self, port):
+        pattern = re.compile(rf":{port:04X} [0-9A-F]+:0000 0A ")
+        return bool(pattern.search(self.read("tcp")) or pattern.search(self.read("tcp6")))
+
+    def has_broker(self):
+        return "@weft-broker" in self.read("unix")
+
+    def pids(self):
+        """Every process in this namespace but the holder."""
+        own = os.readlink(f"/proc/{self.holder.pid}/ns/net")
+        found = []
+        for entry in os.listdir("/proc"):
+            if entry.isdigit() and int(entry) not in self.holder_pids():
+                try:
+                    if os.readlink(f"/proc/{entry}/ns/net") == own:
+                        found.append(int(entry))
+                except OSError:
+                    pass
+        return found
+
+    def holder_pids(self):
+        try:
+            with open(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children",
+                      encoding="ascii") as f:
+                return [self.holder.pid, *map(int, f.read().split())]
+        except OSError:
+            return [self.holder.pid]
+
+    def close(self):
+        """Ends what is left; returns the command lines of what should have ended by itself."""
+        until(lambda: not self.pids(), 5)
+        left = []
+        for pid in self.pids():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    left.append(f.read().replace(b"\0", b" ").decode().strip())
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        self.holder.stdin.close()
+        self.holder.wait()
+        return left
+
+
+def lab(hosts):
+    """One host (both sides are the same), or two joined by a veth pair."""
+    if hosts == 1:
+        host = Host("one", "127.0.0.1", "::1")
+        return host, host
+    a, b = Host("left", "10.77.0.1", "fd77::1"), Host("right", "10.77.0.2", "fd77::2")
+    a.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0",
+         "netns", str(b.holder.pid))
+    for h in (a, b):
+        h.ip("addr", "add", f"{h.address}/24", "dev", "eth0")
+        h.ip("addr", "add", f"{h.address6}/64", "dev", "eth0", "nodad")
+        h.ip("link", "set", "eth0", "up")
+    for h, peer in ((a, b), (b, a)):
+        if not until(lambda h=h, p=peer: h.run("ping", "-c1", "-W1", p.address).returncode == 0
+                     if shutil.which("ping") else "LOWER_UP" in h.run("ip", "link").stdout, 5):
+            raise RuntimeError(f"{h.name} cannot reach {peer.name}")
+    return a, b
+
+
+class Program:
+    """A program on a host, its output in a file of its own."""
+
+    def __init__(self, host, argv, log, env=None):
+        self.argv, self.log = [str(a) for a in argv], log
+        self.started = time.monotonic()
+        with open(log, "wb") as out:
+            self.process = subprocess.Popen(
+                host.inside(self.argv), stdin=subprocess.DEVNULL, stdout=out,
+                stderr=subprocess.STDOUT, preexec_fn=die_with_parent,
+                env={**os.environ, **(env or {})})
+        self.pid = self.process.pid
+
+    def output(self):
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def says(self, text):
+        return text in self.output()
+
+    def status(self):
+        return self.process.poll()
+
+    def wait(self, seconds):
+        """The exit status, or None if it still runs then."""
+        try:
+            return self.process.wait(max(seconds, 0))
+        except subprocess.TimeoutExpired:
+            return None
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+class Report:
+    """Counts, names and times the cases; keeps the logs of those that failed."""
+
+    def __init__(self, build, name):
+        self.dir = os.path.join(build, "interop-logs", name)
+        shutil.rmtree(self.dir, ignore_errors=True)
+        os.makedirs(self.dir)
+        self.passed, self.failed, self.skipped = 0, [], []
+        self.begun = time.monotonic()
+
+    def case(self, name):
+        path = os.path.join(self.dir, re.sub(r"[^\w.-]+", "_", name))
+        os.makedirs(path, exist_ok=True)
+        self.begun = time.monotonic()
+        return path
+
+    def ok(self, name, path, note=""):
+        self.passed += 1
+        shutil.rmtree(path, ignore_errors=True)
+        self._say("ok", name, note)
+
+    def fail(self, name, path, why):
+        self.failed.append(name)
+        self._say("FAIL", name, why)
+        for log in sorted(os.listdir(path)):
+            with open(os.path.join(path, log), encoding="utf-8", errors="replace") as f:
+                tail = f.read().splitlines()[-12:]
+            print(f"    {os.path.join(path, log)}:")
+            for line in tail:
+                print(f"    | {line[:160]}")
+        sys.stdout.flush()
+
+    def skip(self, name, why):
+        self.skipped.append(name)
+        self._say("skip", name, why)
+
+    def _say(self, what, name, note):
+        seconds = time.monotonic() - self.begun
+        print(f"{what:4} {seconds:6.1f}s {name}{': ' + note if note else ''}", flush=True)
+
+    def finish(self):
+        print(f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped")
+        sys.exit(1 if self.failed or not self.passed else 0)
