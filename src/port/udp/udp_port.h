@@ -19,8 +19,8 @@
 struct udp_port;
 
 struct udp_port_counters {
-	uint64_t rx_datagrams, rx_batches, rx_icrc_bad, rx_short;
-	uint64_t tx_datagrams, tx_batches, tx_would_block, tx_refused;
+	uint64_t rx_packets, rx_batches, rx_icrc_bad, rx_short;
+	uint64_t tx_packets, tx_batches, tx_would_block, tx_refused;
 };
 
 /* A non-blocking, unconnected, dual-stack (IPv4-only where IPv6 is absent) UDP socket bound to the
@@ -34,13 +34,18 @@ void udp_port_destroy(struct udp_port *);
 int udp_port_fd(const struct udp_port *);
 const struct udp_port_counters *udp_port_counters(const struct udp_port *);
 
-/* Receives one batch and calls rx for every good packet. Returns the number of packets, 0 when
- * nothing waits, or -errno for a broken socket. */
+/* In a forked child: closes its copies of the descriptors. The port then sends and receives
+ * nothing, and is to be destroyed only. */
+void udp_port_forked(struct udp_port *);
+
+/* Receives one batch and calls rx for every good packet. Returns the number of packets taken, bad
+ * ones included, 0 when nothing waits, or -errno for a broken socket. */
 int udp_port_rx(struct udp_port *, void (*rx)(void *ctx, const struct rnic_rx *),
 		void *ctx) must_use;
 
-/* Sends n packets. A packet that the kernel would not take for want of room counts as lost on the
- * wire: the transport recovers. Returns the number handed to the kernel. */
+/* Sends n packets, each from the port's own choice of source port, not flow->sport. A packet that
+ * the kernel would not take for want of room counts as lost on the wire: the transport recovers.
+ * Returns the number handed to the kernel. */
 size_t udp_port_tx(struct udp_port *, const struct rnic_tx *pkts, size_t n);
 
 #endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "port/udp/ip_id.h"
+
+#include "base/bytes.h"
+#include "wire/icrc.h"
+
+static struct ip_id_sender *find(struct ip_id_table *t, const struct gid *gid, uint64_t now)
+{
+	uint32_t h = (ld_be32(gid->raw + 12) ^ ld_be32(gid->raw + 8)) * 0x9e3779b1u;
+	struct ip_id_sender *s = &t->sender[h >> 16 & (IP_ID_SENDERS - 1)];
+
+	if (!gid_equal(&s->gid, gid) || now - s->heard_ns > IP_ID_FORGET_NS)
+		*s = (struct ip_id_sender){.gid = *gid};
+	return s;
+}
+
+static uint64_t window(uint64_t silent_ns)
+{
+	return IP_ID_WINDOW + silent_ns / NSEC_PER_MSEC;
+}
+
+/* Does identification id follow from what the sender has done so far? */
+static bool follows(const struct ip_id_sender *s, uint16_t id, uint64_t now)
+{
+	uint64_t ahead = (uint16_t)(id - s->last), behind = (uint16_t)(s->last - id);
+
+	if (!s->heard_ns)
+		return true;
+	if (!s->counting)
+		return id < IP_ID_SMALL;
+	/* Behind: packets that were overtaken or doubled on the way. */
+	return behind <= IP_ID_WINDOW || ahead <= window(now - s->heard_ns);
+}
+
+/* Two packets in a row that break the rule but agree with each other make a new one. */
+static bool restarts(struct ip_id_sender *s, uint16_t id, uint64_t now)
+{
+	uint16_t ahead = (uint16_t)(id - s->stray);
+
+	if (s->stray_ns && ahead <= window(now - s->stray_ns)) {
+		s->counting = id >= IP_ID_SMALL;
+		return true;
+	}
+	s->stray_ns = now;
+	s->stray = id;
+	return false;
+}
+
+static void accept(struct ip_id_sender *s, uint16_t id, int piece, uint64_t now)
+{
+	if (!s->heard_ns)
+		s->counting = id >= IP_ID_SMALL;
+	s->heard_ns = now;
+	s->stray_ns = 0;
+	s->last = id;
+	/* What follows a 0 of a small sender is mostly a 0: single datagrams. The pieces of a cut
+	 * super-packet count, and after those of one that came whole the next begins at 0. */
+	if (s->counting)
+		s->next = (uint16_t)(id + 1);
+	else
+		s->next = id && piece < 0 ? (uint16_t)(id + 1) : 0;
+}
+
+bool ip_id_check(struct ip_id_table *t, const struct flow *f, const void *udp, size_t len,
+		 int piece, uint64_t now)
+{
+	struct ip_id_sender *s;
+	uint16_t id;
+
+	if (!gid_is_ipv4(&f->sgid))
+		return icrc_check(f, 0, udp, len);
+
+	s = find(t, &f->sgid, now);
+	id = piece > 0 ? (uint16_t)(s->last + 1) : s->next;
+	if (!icrc_check(f, id, udp, len)) {
+		if (!icrc_solve_ip_id(f, udp, len, &id))
+			return false;
+		if (!follows(s, id, now) && !restarts(s, id, now))
+			return false;
+	}
+	accept(s, id, piece, now);
+	return true;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The ICRC check of a receiver that does not see the IPv4 header.
+ *
+ * The ICRC covers the IPv4 identification, which no UDP socket shows. The CRC is linear, so of
+ * any received packet one can say with which identification (if any) its ICRC is right. That alone
+ * leaves 16 of the 32 bits of protection; the rest comes from knowing what the sender does:
+ *
+ *   - weft sends identification 0, and k in the k-th piece of a super-packet that a stack or an
+ *     adapter cut: below IP_ID_SMALL;
+ *   - Linux rxe counts up per pair of addresses, and after an idle time jumps ahead by at most one
+ *     per clock tick (1 ms or longer).
+ *
+ * So per sender (a small table, the newest sender wins its place) the last good identification is
+ * kept, and a packet is accepted when its identification follows from it: small for a small
+ * sender, within IP_ID_WINDOW plus one per millisecond of silence for a counting one. Of a sender
+ * not heard of for IP_ID_FORGET_NS the first packet is believed. A packet that breaks the rule is
+ * dropped, but remembered: when the next one continues it, the sender has changed its ways (or
+ * restarted) and is believed again, at the cost of one packet, which the transport repeats.
+ *
+ * What a corrupt packet's chance to pass is (random damage; senders that set a UDP checksum, as
+ * weft does, have these 16 bits on top, checked by the kernel):
+ *
+ *   IPv6                                       2^-32  the check is exact
+ *   IPv4, small sender (weft)                  2^-26  64 identifications of 2^16 * 2^16 syndromes
+ *   IPv4, counting sender under way (rxe)      2^-23  about 512 identifications
+ *   IPv4, sender silent for t ms               (512 + t) * 2^-32, at most 2^-16
+ *   IPv4, first packet of a sender             2^-16
+ */
+#ifndef WEFT_PORT_UDP_IP_ID_H
+#define WEFT_PORT_UDP_IP_ID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/time.h"
+#include "wire/flow.h"
+
+#define IP_ID_SENDERS	64 /* power of two */
+#define IP_ID_SMALL	64
+#define IP_ID_WINDOW	256
+#define IP_ID_FORGET_NS (60 * NSEC_PER_SEC)
+
+struct ip_id_sender {
+	struct gid gid;
+	uint64_t heard_ns; /* 0: never */
+	uint64_t stray_ns; /* when the last packet broke the rule, 0: it did not */
+	uint16_t last;	   /* identification of the last good packet */
+	uint16_t next;	   /* the guess for the first packet of the next datagram */
+	uint16_t stray;
+	bool counting;
+};
+
+struct ip_id_table {
+	struct ip_id_sender sender[IP_ID_SENDERS];
+};
+
+/*
+ * Is the ICRC at the end of this UDP payload right? piece: the packet's place in a super-packet
+ * of several pieces that was received in one, -1 for a datagram received alone.
+ */
+bool ip_id_check(struct ip_id_table *, const struct flow *, const void *udp, size_t len, int piece,
+		 uint64_t now) must_use;
+
+#endif

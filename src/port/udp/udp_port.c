@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "port/udp/udp_port.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "port/udp/udp_priv.h"
+
+static void rx_init(struct udp_port *p)
+{
+	for (size_t i = 0; i < UDP_RX_BATCH; i++) {
+		struct udp_rx_slot *s = &p->rx.slot[i];
+
+		s->iov = (struct iovec){p->rx.buf + i * UDP_RX_STRIDE, UDP_RX_BUF};
+		p->rx.msg[i].msg_hdr = (struct msghdr){
+			.msg_name = &s->from,
+			.msg_iov = &s->iov,
+			.msg_iovlen = 1,
+			.msg_control = s->control,
+		};
+	}
+	p->rx.used = UDP_RX_BATCH;
+}
+
+int udp_port_create(struct udp_port **ret, int fd)
+{
+	struct udp_port *p = calloc(1, sizeof(*p));
+	socklen_t len = sizeof(p->family);
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	p->rx.buf = malloc((size_t)UDP_RX_BATCH * UDP_RX_STRIDE);
+	if (!p->rx.buf) {
+		rc = -ENOMEM;
+		goto fail;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &p->family, &len) < 0) {
+		rc = -errno;
+		goto fail;
+	}
+	p->fd = fd;
+	rx_init(p);
+	udp_tx_init(p);
+	*ret = p;
+	return 0;
+fail:
+	free(p->rx.buf);
+	free(p);
+	return rc;
+}
+
+void udp_port_forked(struct udp_port *p)
+{
+	udp_tx_close(p);
+	if (p->fd >= 0)
+		close(p->fd);
+	p->fd = -1;
+}
+
+void udp_port_destroy(struct udp_port *p)
+{
+	udp_port_forked(p);
+	free(p->rx.buf);
+	free(p);
+}
+
+int udp_port_fd(const struct udp_port *p)
+{
+	return p->fd;
+}
+
+const struct udp_port_counters *udp_port_counters(const struct udp_port *p)
+{
+	return &p->counters;
+}
+
+static void gid_of(struct gid *g, const union udp_addr *a, uint16_t *ret_port)
+{
+	if (a->sa.sa_family == AF_INET6) {
+		memcpy(g->raw, &a->in6.sin6_addr, 16);
+		*ret_port = ntohs(a->in6.sin6_port);
+	} else {
+		*g = (struct gid){.raw = {[10] = 0xff, [11] = 0xff}};
+		memcpy(g->raw + 12, &a->in.sin_addr, 4);
+		*ret_port = ntohs(a->in.sin_port);
+	}
+}
+
+/* Reads the ancillary data of one datagram. False if it lacks the destination. */
+static bool read_control(struct msghdr *m, struct flow *f, size_t *ret_segment)
+{
+	bool have_dst = false;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		const void *d = CMSG_DATA(c);
+		int v;
+
+		if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+			const struct in6_pktinfo *i = d;
+
+			memcpy(f->dgid.raw, &i->ipi6_addr, 16);
+			have_dst = true;
+		} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+			const struct in_pktinfo *i = d;
+
+			f->dgid = (struct gid){.raw = {[10] = 0xff, [11] = 0xff}};
+			memcpy(f->dgid.raw + 12, &i->ipi_addr, 4);
+			have_dst = true;
+		} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
+			f->tos = *(const uint8_t *)d;
+		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) {
+			memcpy(&v, d, sizeof(v));
+			f->tos = (uint8_t)v;
+		} else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+			memcpy(&v, d, sizeof(v));
+			*ret_segment = (size_t)v;
+		}
+	}
+	return have_dst;
+}
+
+/* Cuts a received datagram into its packets, checks each, and hands on the good ones. */
+static int rx_datagram(struct udp_port *p, size_t index, uint64_t now,
+		       void (*rx)(void *ctx, const struct rnic_rx *), void *ctx)
+{
+	struct mmsghdr *m = &p->rx.msg[index];
+	const uint8_t *data = p->rx.slot[index].iov.iov_base;
+	size_t left = m->msg_len, segment = 0;
+	struct rnic_rx r = {0};
+	int n = 0;
+
+	gid_of(&r.flow.sgid, &p->rx.slot[index].from, &r.flow.sport);
+	if (!read_control(&m->msg_hdr, &r.flow, &segment) || left == 0) {
+		p->counters.rx_short++;
+		return 1;
+	}
+	if (segment == 0)
+		segment = left;
+	for (bool several = left > segment; left; n++) {
+		size_t len = min_of(left, segment);
+
+		if (len < BTH_LEN + ICRC_LEN) {
+			p->counters.rx_short++;
+		} else if (!ip_id_check(&p->rx.ids, &r.flow, data, len, several ? n : -1, now)) {
+			p->counters.rx_icrc_bad++;
+		} else {
+			r.data = data;
+			r.len = len - ICRC_LEN;
+			rx(ctx, &r);
+		}
+		data += len;
+		left -= len;
+	}
+	p->counters.rx_packets += (uint64_t)n;
+	return n;
+}
+
+int udp_port_rx(struct udp_port *p, void (*rx)(void *ctx, const struct rnic_rx *), void *ctx)
+{
+	int got, packets = 0;
+	uint64_t now;
+
+	for (size_t i = 0; i < p->rx.used; i++) {
+		struct msghdr *m = &p->rx.msg[i].msg_hdr;
+
+		m->msg_namelen = sizeof(p->rx.slot[i].from);
+		m->msg_controllen = sizeof(p->rx.slot[i].control);
+	}
+	p->rx.used = 0;
+	got = recvmmsg(p->fd, p->rx.msg, UDP_RX_BATCH, MSG_DONTWAIT, NULL);
+	if (got < 0) {
+		switch (errno) {
+		case EBADF:
+		case ENOTSOCK:
+		case EFAULT:
+		case EINVAL:
+			return -errno;
+		default: /* nothing waits, or a condition that passes */
+			return 0;
+		}
+	}
+	p->rx.used = (size_t)got;
+	p->counters.rx_batches++;
+	now = time_now_ns();
+	for (size_t i = 0; i < (size_t)got; i++)
+		packets += rx_datagram(p, i, now, rx, ctx);
+	return packets;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the sending and the receiving half of the UDP port share. */
+#ifndef WEFT_PORT_UDP_UDP_PRIV_H
+#define WEFT_PORT_UDP_UDP_PRIV_H
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "port/udp/ip_id.h"
+#include "port/udp/udp_port.h"
+
+#define UDP_RX_BATCH	16    /* datagrams, each possibly of many packets, per recvmmsg */
+#define UDP_RX_BUF	65536 /* a super-packet is an IP packet: it is never longer */
+#define UDP_RX_STRIDE	(UDP_RX_BUF + 576) /* so that the buffers' heads share no cache set */
+#define UDP_TX_BATCH	64		   /* packets per sendmmsg */
+#define UDP_TX_SEGMENTS 64		   /* UDP_MAX_SEGMENTS of the older kernels */
+#define UDP_TX_COPY	512   /* payloads up to this length are copied beside their headers */
+#define UDP_TX_BYTES	65507 /* the longest IPv4 UDP payload */
+#define UDP_TX_IOVS	1024  /* UIO_MAXIOV: the most that one message may have */
+
+union udp_addr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+struct udp_rx_slot {
+	union udp_addr from;
+	struct iovec iov;
+	/* destination address, TOS, segment size; room for what else a kernel may say */
+	_Alignas(struct cmsghdr) uint8_t control[256];
+};
+
+/* One message of a sendmmsg call: a run of packets pkt[first], ... of one flow. */
+struct udp_tx_msg {
+	size_t first, count;
+	union udp_addr to;
+	_Alignas(struct cmsghdr) uint8_t control[160];
+};
+
+struct udp_link_scope { /* a link-local address of ours and its interface */
+	struct gid gid;
+	uint32_t ifindex;
+};
+
+struct udp_port {
+	int fd; /* receives; -1 after a fork */
+	int family;
+	bool gso;
+	struct udp_port_counters counters;
+
+	struct {
+		uint8_t *buf; /* UDP_RX_BATCH strides */
+		size_t used;  /* headers the last batch has written to */
+		struct mmsghdr msg[UDP_RX_BATCH];
+		struct udp_rx_slot slot[UDP_RX_BATCH];
+		struct ip_id_table ids;
+	} rx;
+
+	struct {
+		/* By the destination's slot, opened when first needed: see udp_tx.c. */
+		struct {
+			int fd; /* -1: not yet */
+			uint16_t sport;
+		} sock[256];
+		struct mmsghdr msg[UDP_TX_BATCH];
+		struct udp_tx_msg run[UDP_TX_BATCH];
+		size_t msgs, iovs, room_used;
+		struct iovec iov[UDP_TX_BATCH * (RNIC_MAX_SGE + 2)];
+		uint8_t room[UDP_TX_BATCH * (PKT_HDR_MAX + UDP_TX_COPY + 3 + ICRC_LEN)];
+		struct udp_link_scope scope[8];
+		unsigned scopes;
+	} tx;
+};
+
+/* A socket that only sends, on a port that the kernel chooses. Returns it or -errno. */
+int udp_tx_socket_open(int family, uint16_t *ret_sport) must_use;
+void udp_tx_init(struct udp_port *);
+void udp_tx_close(struct udp_port *);
+
+#endif

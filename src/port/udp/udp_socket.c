@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <errno.h>
+#include <linux/filter.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "port/udp/udp_priv.h"
+
+#define BUFFER_BYTES (8 << 20)
+
+static int set_int(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
+}
+
+/* Beyond net.core.[rw]mem_max with CAP_NET_ADMIN in the namespace, else as much as that allows. */
+static void grow_buffers(int fd)
+{
+	if (set_int(fd, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES))
+		(void)set_int(fd, SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES);
+	if (set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES))
+		(void)set_int(fd, SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES);
+}
+
+/* An IPv4 packet that must not be fragmented and comes from an unconnected socket has
+ * identification 0, which is what its ICRC is computed with. The option of the IPv4 level is the
+ * one that counts for mapped addresses. */
+static int configure_tx(int fd, int family)
+{
+	int rc = set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+
+	if (rc == 0 && family == AF_INET6)
+		rc = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	if (rc == 0 && family == AF_INET6)
+		rc = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_DO);
+	return rc;
+}
+
+static int configure_rx(int fd, int family)
+{
+	int rc = set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
+
+	if (rc == 0 && family == AF_INET)
+		rc = set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
+	/* Says the destination of IPv4 packets too, as a mapped address. */
+	if (rc == 0 && family == AF_INET6)
+		rc = set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+	if (rc == 0 && family == AF_INET6)
+		rc = set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+	if (rc == 0 && set_int(fd, SOL_UDP, UDP_GRO, 1))
+		log_info("udp", "no UDP_GRO here: packets are received one by one");
+	return rc;
+}
+
+static int bind_any(int fd, int family, uint16_t port)
+{
+	union udp_addr any = {.sa.sa_family = (sa_family_t)family};
+	socklen_t len = sizeof(any.in);
+
+	if (family == AF_INET6) {
+		any.in6.sin6_port = htons(port);
+		len = sizeof(any.in6);
+	} else {
+		any.in.sin_port = htons(port);
+	}
+	return bind(fd, &any.sa, len) < 0 ? -errno : 0;
+}
+
+static int dgram_socket(int family)
+{
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int udp_socket_open(void)
+{
+	int family = AF_INET6, fd = dgram_socket(family), rc;
+
+	if (fd == -EAFNOSUPPORT || fd == -EPROTONOSUPPORT) {
+		family = AF_INET;
+		fd = dgram_socket(family);
+	}
+	if (fd < 0)
+		return fd;
+	rc = configure_tx(fd, family);
+	if (rc == 0)
+		rc = configure_rx(fd, family);
+	if (rc == 0)
+		rc = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	if (rc == 0)
+		rc = bind_any(fd, family, ROCEV2_UDP_PORT);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	grow_buffers(fd);
+	return fd;
+}
+
+int udp_tx_socket_open(int family, uint16_t *ret_sport)
+{
+	static struct sock_filter drop[] = {{.code = BPF_RET | BPF_K, .k = 0}};
+	static const struct sock_fprog drop_all = {.len = 1, .filter = drop};
+	union udp_addr self;
+	socklen_t len = sizeof(self);
+	int fd = dgram_socket(family), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = configure_tx(fd, family);
+	/* Nothing that is sent to this port is for us. */
+	if (rc == 0 &&
+	    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &drop_all, sizeof(drop_all)) < 0)
+		rc = -errno;
+	if (rc == 0)
+		rc = bind_any(fd, family, 0);
+	if (rc == 0 && getsockname(fd, &self.sa, &len) < 0)
+		rc = -errno;
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	grow_buffers(fd);
+	*ret_sport = ntohs(family == AF_INET6 ? self.in6.sin6_port : self.in.sin_port);
+	return fd;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Sending. Consecutive packets of one flow and one length (the last may be shorter) become one
+ * message of sendmmsg with UDP_SEGMENT: the stack carries them as one and cuts them as late as it
+ * can, over loopback never. Headers, payload in place and ICRC go down as an iovec.
+ *
+ * Source ports. A receiving host's GRO joins packets of equal addresses and ports into one, which
+ * goes where the first belongs; but where a packet belongs is said by its destination's slot. So
+ * packets to different slots must differ in their source port: there is a sending socket per
+ * destination slot, opened when first used, each on a port of its own. (That also spreads the
+ * slots over the receiver's queues.) The ICRC covers the port, hence flow->sport is not looked at.
+ *
+ * Identification. The k-th piece of a cut super-packet gets identification k; a single packet 0.
+ */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <string.h>
+#include <unistd.h>
+#include <net/if.h>
+
+#include "base/bytes.h"
+#include "port/udp/udp_priv.h"
+#include "wire/icrc.h"
+
+void udp_tx_init(struct udp_port *p)
+{
+	socklen_t len = sizeof(int);
+	int v;
+
+	for (size_t i = 0; i < ARRAY_SIZE(p->tx.sock); i++)
+		p->tx.sock[i].fd = -1;
+	/* An older kernel ignores the ancillary data and would send one long datagram: ask. */
+	p->gso = getsockopt(p->fd, SOL_UDP, UDP_SEGMENT, &v, &len) == 0;
+}
+
+void udp_tx_close(struct udp_port *p)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(p->tx.sock); i++) {
+		if (p->tx.sock[i].fd >= 0 && p->tx.sock[i].fd != p->fd)
+			close(p->tx.sock[i].fd);
+		p->tx.sock[i].fd = -1;
+	}
+}
+
+static uint8_t dst_slot(const struct rnic_tx *t)
+{
+	return t->hdr[5]; /* bits 23:16 of the BTH's destination QPN */
+}
+
+static size_t packet_len(const struct rnic_tx *t)
+{
+	return t->hdr_len + t->payload_len + t->pad + ICRC_LEN;
+}
+
+/* The socket for a slot, and its source port. Without one the receiving socket serves. */
+static int socket_for(struct udp_port *p, uint8_t slot, uint16_t *ret_sport)
+{
+	if (p->tx.sock[slot].fd < 0) {
+		p->tx.sock[slot].fd = udp_tx_socket_open(p->family, &p->tx.sock[slot].sport);
+		if (p->tx.sock[slot].fd < 0) {
+			p->tx.sock[slot].fd = p->fd;
+			p->tx.sock[slot].sport = ROCEV2_UDP_PORT;
+		}
+	}
+	*ret_sport = p->tx.sock[slot].sport;
+	return p->tx.sock[slot].fd;
+}
+
+static bool is_link_local(const struct gid *g)
+{
+	return g->raw[0] == 0xfe && (g->raw[1] & 0xc0) == 0x80;
+}
+
+/* The interface a link-local source address belongs to, 0 if none. */
+static uint32_t scope_of(struct udp_port *p, const struct gid *gid)
+{
+	struct ifaddrs *all, *a;
+	uint32_t index = 0;
+
+	for (unsigned i = 0; i < p->tx.scopes; i++)
+		if (gid_equal(&p->tx.scope[i].gid, gid))
+			return p->tx.scope[i].ifindex;
+	if (getifaddrs(&all) < 0)
+		return 0;
+	for (a = all; a && !index; a = a->ifa_next) {
+		const struct sockaddr_in6 *in6 = (const void *)a->ifa_addr;
+
+		if (in6 && in6->sin6_family == AF_INET6 &&
+		    memcmp(&in6->sin6_addr, gid->raw, 16) == 0)
+			index = in6->sin6_scope_id;
+	}
+	freeifaddrs(all);
+	if (index) {
+		if (p->tx.scopes == ARRAY_SIZE(p->tx.scope))
+			p->tx.scopes = 0;
+		p->tx.scope[p->tx.scopes++] = (struct udp_link_scope){*gid, index};
+	}
+	return index;
+}
+
+static void put_control(struct msghdr *m, int level, int type, const void *data, size_t len)
+{
+	struct cmsghdr *c = (void *)((uint8_t *)m->msg_control + m->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), data, len);
+	m->msg_controllen += CMSG_SPACE(len);
+}
+
+static void address_v4(struct udp_port *p, struct udp_tx_msg *run, struct msghdr *m,
+		       const struct flow *f)
+{
+	struct in_pktinfo src = {0};
+	int v;
+
+	if (p->family == AF_INET6) {
+		run->to.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6,
+						    .sin6_port = htons(ROCEV2_UDP_PORT)};
+		memcpy(&run->to.in6.sin6_addr, f->dgid.raw, 16);
+		m->msg_namelen = sizeof(run->to.in6);
+	} else {
+		run->to.in = (struct sockaddr_in){.sin_family = AF_INET,
+						  .sin_port = htons(ROCEV2_UDP_PORT)};
+		memcpy(&run->to.in.sin_addr, f->dgid.raw + 12, 4);
+		m->msg_namelen = sizeof(run->to.in);
+	}
+	memcpy(&src.ipi_spec_dst, f->sgid.raw + 12, 4);
+	put_control(m, IPPROTO_IP, IP_PKTINFO, &src, sizeof(src));
+	if (f->tos) {
+		v = f->tos;
+		put_control(m, IPPROTO_IP, IP_TOS, &v, sizeof(v));
+	}
+	if (f->ttl) {
+		v = f->ttl;
+		put_control(m, IPPROTO_IP, IP_TTL, &v, sizeof(v));
+	}
+}
+
+static void address_v6(struct udp_port *p, struct udp_tx_msg *run, struct msghdr *m,
+		       const struct flow *f)
+{
+	struct in6_pktinfo src = {0};
+	int v;
+
+	run->to.in6 =
+		(struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(ROCEV2_UDP_PORT)};
+	memcpy(&run->to.in6.sin6_addr, f->dgid.raw, 16);
+	m->msg_namelen = sizeof(run->to.in6);
+	memcpy(&src.ipi6_addr, f->sgid.raw, 16);
+	if (is_link_local(&f->sgid)) {
+		src.ipi6_ifindex = scope_of(p, &f->sgid);
+		run->to.in6.sin6_scope_id = src.ipi6_ifindex;
+	}
+	put_control(m, IPPROTO_IPV6, IPV6_PKTINFO, &src, sizeof(src));
+	if (f->tos) {
+		v = f->tos;
+		put_control(m, IPPROTO_IPV6, IPV6_TCLASS, &v, sizeof(v));
+	}
+	if (f->ttl) {
+		v = f->ttl;
+		put_control(m, IPPROTO_IPV6, IPV6_HOPLIMIT, &v, sizeof(v));
+	}
+}
+
+static bool same_way(const struct rnic_tx *a, const struct rnic_tx *b)
+{
+	const struct flow *f = a->flow, *g = b->flow;
+
+	return dst_slot(a) == dst_slot(b) &&
+	       (f == g || (gid_equal(&f->dgid, &g->dgid) && gid_equal(&f->sgid, &g->sgid) &&
+			   f->tos == g->tos && f->ttl == g->ttl));
+}
+
+/* How many packets from pkts on go into one message. */
+static size_t run_length(const struct udp_port *p, const struct rnic_tx *pkts, size_t n)
+{
+	size_t segment = packet_len(pkts), bytes = segment, iovs = pkts->niov + 2u, count = 1;
+
+	if (!p->gso)
+		return 1;
+	n = min_of(n, (size_t)UDP_TX_SEGMENTS);
+	while (count < n && same_way(pkts, &pkts[count])) {
+		size_t len = packet_len(&pkts[count]);
+
+		bytes += len;
+		iovs += pkts[count].niov + 2u;
+		if (len > segment || bytes > UDP_TX_BYTES || iovs > UDP_TX_IOVS)
+			break;
+		count++;
+		if (len < segment)
+			break;
+	}
+	return count;
+}
+
+/* Appends bytes to the message, to its last piece where they continue it. */
+static void put_bytes(struct udp_port *p, struct msghdr *m, const void *data, size_t len)
+{
+	if (m->msg_iovlen) {
+		struct iovec *last = &m->msg_iov[m->msg_iovlen - 1];
+
+		if ((uint8_t *)last->iov_base + last->iov_len == data) {
+			last->iov_len += len;
+			return;
+		}
+	}
+	m->msg_iov[m->msg_iovlen++] = (struct iovec){(void *)data, len};
+	p->tx.iovs++;
+}
+
+/*
+ * Lays out one packet. Headers, pad and ICRC stand in the room beside, one packet's after the
+ * other's, so that the end of one and the head of the next are one piece. A short payload is
+ * copied there too: that is cheaper than a piece of its own, and the ICRC then fits what is sent
+ * even if the application writes to this memory meanwhile, as counters and flags invite to.
+ */
+static void put_packet(struct udp_port *p, struct msghdr *m, const struct rnic_tx *t,
+		       const struct flow *f, uint16_t ip_id)
+{
+	struct icrc c = icrc_begin(f, ip_id, packet_len(t));
+	uint8_t *room = p->tx.room + p->tx.room_used, *at = room;
+
+	memcpy(at, t->hdr, t->hdr_len);
+	at += t->hdr_len;
+	if (t->payload_len <= UDP_TX_COPY) {
+		for (size_t i = 0; i < t->niov; i++) {
+			memcpy(at, t->iov[i].iov_base, t->iov[i].iov_len);
+			at += t->iov[i].iov_len;
+		}
+		c = icrc_bth(c, room, (size_t)(at - room));
+	} else {
+		c = icrc_bth(c, room, t->hdr_len);
+		put_bytes(p, m, room, t->hdr_len);
+		for (size_t i = 0; i < t->niov; i++) {
+			c = icrc_update(c, t->iov[i].iov_base, t->iov[i].iov_len);
+			put_bytes(p, m, t->iov[i].iov_base, t->iov[i].iov_len);
+		}
+		room = at;
+	}
+	memset(at, 0, t->pad);
+	c = icrc_update(c, at, t->pad);
+	at += t->pad;
+	st_le32(at, icrc_end(c));
+	at += ICRC_LEN;
+	put_bytes(p, m, room, (size_t)(at - room));
+	p->tx.room_used = (size_t)(at - p->tx.room);
+}
+
+static void put_message(struct udp_port *p, const struct rnic_tx *pkts, size_t first, size_t count,
+			uint16_t sport)
+{
+	struct udp_tx_msg *run = &p->tx.run[p->tx.msgs];
+	struct msghdr *m = &p->tx.msg[p->tx.msgs].msg_hdr;
+	const struct flow *f = pkts[first].flow;
+	struct flow wire = *f;
+
+	wire.sport = sport;
+	run->first = first;
+	run->count = count;
+	*m = (struct msghdr){
+		.msg_name = &run->to,
+		.msg_iov = &p->tx.iov[p->tx.iovs],
+		.msg_control = run->control,
+	};
+	for (size_t k = 0; k < count; k++)
+		put_packet(p, m, &pkts[first + k], &wire, (uint16_t)k);
+	if (gid_is_ipv4(&f->dgid))
+		address_v4(p, run, m, f);
+	else
+		address_v6(p, run, m, f);
+	if (count > 1) {
+		uint16_t segment = (uint16_t)packet_len(&pkts[first]);
+
+		put_control(m, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+	}
+	p->tx.msgs++;
+}
+
+static void reset(struct udp_port *p)
+{
+	p->tx.msgs = p->tx.iovs = p->tx.room_used = 0;
+}
+
+/* Sends the packets of a refused super-packet one by one. If they go, the kernel or a device on
+ * the way cannot segment, and is not asked again. */
+static size_t send_singly(struct udp_port *p, int fd, const struct rnic_tx *pkts,
+			  const struct udp_tx_msg *run, uint16_t sport)
+{
+	size_t first = run->first, count = run->count, sent = 0;
+
+	for (size_t k = 0; k < count; k++) {
+		reset(p);
+		put_message(p, pkts, first + k, 1, sport);
+		if (sendmsg(fd, &p->tx.msg[0].msg_hdr, MSG_DONTWAIT) < 0)
+			p->counters.tx_refused++;
+		else
+			sent++;
+	}
+	if (sent == count)
+		p->gso = false;
+	return sent;
+}
+
+/* Sends up to UDP_TX_BATCH packets to one slot; returns how many the kernel took. */
+static size_t send_batch(struct udp_port *p, const struct rnic_tx *pkts, size_t n)
+{
+	size_t done = 0, sent = 0;
+	uint16_t sport;
+	int fd = socket_for(p, dst_slot(pkts), &sport);
+
+	reset(p);
+	for (size_t i = 0; i < n;) {
+		size_t count = run_length(p, &pkts[i], n - i);
+
+		put_message(p, pkts, i, count, sport);
+		i += count;
+	}
+	while (done < p->tx.msgs) {
+		struct udp_tx_msg *run = &p->tx.run[done];
+		int got =
+			sendmmsg(fd, &p->tx.msg[done], (unsigned)(p->tx.msgs - done), MSG_DONTWAIT);
+
+		p->counters.tx_batches++;
+		for (; got > 0; got--)
+			sent += p->tx.run[done++].count;
+		if (got == 0)
+			continue;
+		switch (errno) {
+		case EINTR:
+			continue;
+		case EAGAIN:
+		case ENOBUFS:
+		case ENOMEM: /* no room: the rest would find none either */
+			p->counters.tx_would_block += n - run->first;
+			return sent;
+		case EINVAL:
+		case EMSGSIZE:
+		case EIO:
+			if (run->count > 1) {
+				size_t next = run->first + run->count;
+
+				sent += send_singly(p, fd, pkts, run, sport);
+				/* The layout was overwritten: what is left begins anew. */
+				return next < n ? sent + send_batch(p, pkts + next, n - next)
+						: sent;
+			}
+			break;
+		case EADDRNOTAVAIL:
+		case ENODEV: /* an address has moved */
+			p->tx.scopes = 0;
+			break;
+		}
+		p->counters.tx_refused += run->count;
+		done++;
+	}
+	return sent;
+}
+
+size_t udp_port_tx(struct udp_port *p, const struct rnic_tx *pkts, size_t n)
+{
+	size_t sent = 0;
+
+	if (p->fd < 0)
+		return 0;
+	while (n) {
+		size_t count = 1, max = min_of(n, (size_t)UDP_TX_BATCH);
+
+		while (count < max && dst_slot(&pkts[count]) == dst_slot(pkts))
+			count++;
+		sent += send_batch(p, pkts, count);
+		pkts += count;
+		n -= count;
+	}
+	p->counters.tx_packets += sent;
+	return sent;
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The UDP port against itself, over loopback, in a network namespace of its own. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <poll.h>
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "netns.h"
+#include "port/udp/ip_id.h"
+#include "port/udp/udp_port.h"
+#include "wire/icrc.h"
+
+#define N_MAX	 300
+#define DATA_MAX 4096
+
+/* What the kernel is made to refuse: set by the tests, looked at by the wrapped calls. */
+static int refuse_segments, refuse_all;
+static unsigned long sends;
+
+int __real_sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags);
+int __wrap_sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags);
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
+{
+	struct msghdr *m = &v[0].msg_hdr;
+
+	sends++;
+	if (refuse_all) {
+		errno = refuse_all;
+		return -1;
+	}
+	for (unsigned i = 0; i < n && refuse_segments; i++) {
+		m = &v[i].msg_hdr;
+		for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
+			if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_SEGMENT) {
+				if (i)
+					return __real_sendmmsg(fd, v, i, flags);
+				errno = refuse_segments;
+				return -1;
+			}
+	}
+	return __real_sendmmsg(fd, v, n, flags);
+}
+
+static struct gid v4(uint32_t a)
+{
+	struct gid g = {.raw = {[10] = 0xff, [11] = 0xff}};
+
+	st_be32(g.raw + 12, a);
+	return g;
+}
+
+static const struct gid v6_loopback = {.raw = {[15] = 1}};
+
+struct fixture {
+	struct udp_port *port;
+	struct rnic_tx tx[N_MAX];
+	uint8_t data[N_MAX][DATA_MAX];
+	struct flow flow;
+	size_t got;
+	size_t bad; /* packets that differ from what was sent */
+	uint16_t sport;
+	uint8_t tos;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	int fd = udp_socket_open();
+
+	assert_true(fd >= 0);
+	assert_int_equal(udp_port_create(&f->port, fd), 0);
+	f->flow.sgid = f->flow.dgid = v4(INADDR_LOOPBACK);
+	f->flow.sport = 0xc123;
+	for (size_t i = 0; i < N_MAX; i++)
+		for (size_t k = 0; k < DATA_MAX; k++)
+			f->data[i][k] = (uint8_t)(i * 31 + k * 7 + (k >> 8));
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	udp_port_destroy(f->port);
+	free(f);
+	refuse_segments = refuse_all = 0;
+	return 0;
+}
+
+/* Packet i: a BTH that tells i, and len bytes of payload in two pieces. */
+static void make_packet(struct fixture *f, size_t i, size_t len)
+{
+	struct rnic_tx *t = &f->tx[i];
+
+	memset(t, 0, sizeof(*t));
+	t->flow = &f->flow;
+	t->hdr_len = BTH_LEN;
+	st_be16(t->hdr + 2, PKEY_DEFAULT);
+	st_be24(t->hdr + 5, 0x030000);
+	st_be24(t->hdr + 9, (uint32_t)i);
+	t->payload_len = (uint32_t)len;
+	t->pad = (uint8_t)(-len & 3);
+	if (len) {
+		t->niov = 2;
+		t->iov[0] = (struct iovec){f->data[i], len / 3};
+		t->iov[1] = (struct iovec){f->data[i] + len / 3, len - len / 3};
+	}
+}
+
+static void take(void *ctx, const struct rnic_rx *r)
+{
+	struct fixture *f = ctx;
+	size_t i = ld_be24(r->data + 9);
+	const struct rnic_tx *t = &f->tx[i];
+	bool ok = i < N_MAX && i == f->got && gid_equal(&r->flow.sgid, &f->flow.sgid) &&
+		  gid_equal(&r->flow.dgid, &f->flow.dgid) &&
+		  r->len == (size_t)BTH_LEN + t->payload_len + t->pad &&
+		  memcmp(r->data, t->hdr, BTH_LEN) == 0 &&
+		  memcmp(r->data + BTH_LEN, f->data[i], t->payload_len) == 0;
+
+	f->bad += !ok;
+	f->got++;
+	f->sport = r->flow.sport;
+	f->tos = r->flow.tos;
+}
+
+static void drain(struct fixture *f)
+{
+	struct pollfd p = {.fd = udp_port_fd(f->port), .events = POLLIN};
+
+	while (poll(&p, 1, 50) > 0)
+		assert_true(udp_port_rx(f->port, take, f) > 0);
+}
+
+static void a_packet_comes_back_as_it_was_sent(void **state)
+{
+	struct fixture *f = *state;
+
+	f->flow.tos = 0x2a; /* with an ECN codepoint */
+	f->flow.ttl = 9;
+	make_packet(f, 0, 1001);
+	assert_int_equal(udp_port_tx(f->port, f->tx, 1), 1);
+	drain(f);
+	assert_int_equal(f->got, 1);
+	assert_int_equal(f->bad, 0);
+	assert_int_equal(f->tos, 0x2a);
+	assert_int_equal(udp_port_rx(f->port, take, f), 0);
+}
+
+static void ipv6_goes_over_the_same_socket(void **state)
+{
+	struct fixture *f = *state;
+
+	f->flow.sgid = f->flow.dgid = v6_loopback;
+	f->flow.tos = 2;
+	f->flow.ttl = 3;
+	for (size_t i = 0; i < 5; i++)
+		make_packet(f, i, 777);
+	assert_int_equal(udp_port_tx(f->port, f->tx, 5), 5);
+	drain(f);
+	assert_int_equal(f->got, 5);
+	assert_int_equal(f->bad, 0);
+	assert_int_equal(f->tos, 2);
+}
+
+static void send_mixture(struct fixture *f, size_t n)
+{
+	/* Runs of equal length with shorter ends, empty packets, sizes around the copy limit. */
+	for (size_t i = 0; i < n; i++)
+		make_packet(f, i, i % 40 < 30 ? 4096 : i % 40 == 39 ? 0 : i % 40 * 17);
+	assert_int_equal(udp_port_tx(f->port, f->tx, n), n);
+	drain(f);
+	assert_int_equal(f->got, n);
+	assert_int_equal(f->bad, 0);
+	assert_int_equal(udp_port_counters(f->port)->rx_icrc_bad, 0);
+}
+
+static void equal_packets_travel_as_super_packets(void **state)
+{
+	struct fixture *f = *state;
+	const struct udp_port_counters *c = udp_port_counters(f->port);
+
+	for (size_t i = 0; i < 60; i++)
+		make_packet(f, i, 1024);
+	sends = 0;
+	assert_int_equal(udp_port_tx(f->port, f->tx, 60), 60);
+	assert_int_equal(sends, 1);
+	assert_int_equal(udp_port_rx(f->port, take, f), 60); /* one datagram for the receiver */
+	assert_int_equal(f->bad, 0);
+	assert_int_equal(c->rx_batches, 1);
+}
+
+static void a_mixture_of_lengths_arrives_in_order(void **state)
+{
+	send_mixture(*state, N_MAX);
+}
+
+static void a_kernel_without_segmentation_gets_single_packets(void **state)
+{
+	struct fixture *f = *state;
+
+	refuse_segments = EIO;
+	send_mixture(f, 200);
+	/* It has been remembered: nothing is tried in vain any more. */
+	f->got = 0;
+	sends = 0;
+	make_packet(f, 0, 1024);
+	make_packet(f, 1, 1024);
+	assert_int_equal(udp_port_tx(f->port, f->tx, 2), 2);
+	assert_int_equal(sends, 1);
+	drain(f);
+	assert_int_equal(f->got, 2);
+	assert_int_equal(f->bad, 0);
+}
+
+static void packets_to_different_slots_never_share_a_super_packet(void **state)
+{
+	struct fixture *f = *state;
+	uint16_t sport[2];
+
+	for (size_t i = 0; i < 2; i++) {
+		make_packet(f, i, 64);
+		f->tx[i].hdr[5] = (uint8_t)(3 + i);
+	}
+	sends = 0;
+	assert_int_equal(udp_port_tx(f->port, f->tx, 2), 2);
+	assert_int_equal(sends, 2);
+	/* Nor can a receiving host's GRO join them. */
+	for (size_t i = 0; i < 2; i++) {
+		f->got = i;
+		make_packet(f, i, 64);
+		f->tx[i].hdr[5] = (uint8_t)(3 + i);
+		assert_int_equal(udp_port_tx(f->port, &f->tx[i], 1), 1);
+		drain(f);
+		sport[i] = f->sport;
+	}
+	assert_int_not_equal(sport[0], sport[1]);
+}
+
+static void a_full_socket_counts_as_loss(void **state)
+{
+	struct fixture *f = *state;
+	const struct udp_port_counters *c = udp_port_counters(f->port);
+
+	make_packet(f, 0, 100);
+	make_packet(f, 1, 90);
+	make_packet(f, 2, 90);
+	refuse_all = EAGAIN;
+	assert_int_equal(udp_port_tx(f->port, f->tx, 3), 0);
+	assert_int_equal(c->tx_would_block, 3);
+	refuse_all = ENETUNREACH;
+	assert_int_equal(udp_port_tx(f->port, f->tx, 3), 0);
+	assert_int_equal(c->tx_refused, 3);
+	refuse_all = 0;
+	assert_int_equal(udp_port_tx(f->port, f->tx, 3), 3);
+}
+
+static void a_packet_too_long_for_the_way_is_refused_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(system("ip link set lo mtu 1400"), 0);
+	for (size_t i = 0; i < 4; i++)
+		make_packet(f, i, 2048);
+	make_packet(f, 4, 1024);
+	make_packet(f, 5, 1024);
+	assert_int_equal(udp_port_tx(f->port, f->tx, 6), 2);
+	assert_int_equal(udp_port_counters(f->port)->tx_refused, 4);
+	f->got = 4;
+	drain(f);
+	assert_int_equal(f->got, 6);
+	assert_int_equal(f->bad, 0);
+	/* That was not the fault of segmentation. */
+	sends = 0;
+	for (size_t i = 0; i < 60; i++)
+		make_packet(f, i, 512);
+	assert_int_equal(udp_port_tx(f->port, f->tx, 60), 60);
+	assert_int_equal(sends, 1);
+	assert_int_equal(system("ip link set lo mtu 65536"), 0);
+}
+
+static void corrupt_and_short_packets_are_dropped(void **state)
+{
+	struct fixture *f = *state;
+	const struct udp_port_counters *c = udp_port_counters(f->port);
+	struct sockaddr_in to = {.sin_family = AF_INET,
+				 .sin_port = htons(ROCEV2_UDP_PORT),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), rc;
+	uint8_t junk[64];
+
+	/* Known to the table as one that sends small identifications: then 2^-26 each. */
+	make_packet(f, 0, 100);
+	assert_int_equal(udp_port_tx(f->port, f->tx, 1), 1);
+	drain(f);
+	srand(7);
+	for (size_t len = 0; len <= sizeof(junk); len++) {
+		for (size_t i = 0; i < len; i++)
+			junk[i] = (uint8_t)rand();
+		rc = (int)sendto(fd, junk, len, 0, (struct sockaddr *)&to, sizeof(to));
+		assert_int_equal(rc, len);
+	}
+	close(fd);
+	drain(f);
+	assert_int_equal(f->got, 1);
+	assert_int_equal(c->rx_short, 16);
+	assert_int_equal(c->rx_icrc_bad, 64 - 15);
+}
+
+/* ---- the rule for invisible identifications ------------------------------------------------ */
+
+struct packet {
+	struct flow flow;
+	uint8_t b[80];
+};
+
+static struct packet packet_with(uint16_t id, uint32_t psn)
+{
+	struct packet p = {.flow = {.sgid = v4(0x0a000001), .dgid = v4(0x0a000002), .sport = 5}};
+	size_t len = sizeof(p.b) - ICRC_LEN;
+	struct icrc c = icrc_begin(&p.flow, id, sizeof(p.b));
+
+	st_be24(p.b + 9, psn);
+	st_le32(p.b + len, icrc_end(icrc_bth(c, p.b, len)));
+	return p;
+}
+
+static bool offer(struct ip_id_table *t, uint16_t id, uint64_t ms)
+{
+	struct packet p = packet_with(id, (uint32_t)ms);
+
+	return ip_id_check(t, &p.flow, p.b, sizeof(p.b), -1, (1000 + ms) * NSEC_PER_MSEC);
+}
+
+static void a_weft_sender_is_held_to_small_identifications(void **state)
+{
+	struct ip_id_table t = {0};
+
+	(void)state;
+	assert_true(offer(&t, 0, 0));
+	for (uint16_t id = 0; id < IP_ID_SMALL; id++)
+		assert_true(offer(&t, id, 1));
+	assert_true(offer(&t, 0, 2));
+	assert_false(offer(&t, IP_ID_SMALL, 3));
+	assert_false(offer(&t, 30000, 4));
+	assert_false(offer(&t, 50000, 5));
+	assert_true(offer(&t, 0, 6));
+}
+
+static void a_counting_sender_is_followed(void **state)
+{
+	struct ip_id_table t = {0};
+	uint16_t id = 65000;
+
+	(void)state;
+	for (int i = 0; i < 2000; i++, id++)
+		assert_true(offer(&t, id, 1));	       /* and over the wrap */
+	assert_true(offer(&t, (uint16_t)(id - 3), 1)); /* overtaken on the way */
+	assert_true(offer(&t, id += IP_ID_WINDOW - 3, 1));
+	assert_false(offer(&t, (uint16_t)(id + 2000), 2));
+	/* After a silence the counter may have leapt, by one for a tick. */
+	assert_true(offer(&t, id += 2000, 2001));
+	assert_false(offer(&t, (uint16_t)(id + 2000), 2002));
+}
+
+static void a_sender_that_restarts_is_believed_at_the_second_packet(void **state)
+{
+	struct ip_id_table t = {0};
+
+	(void)state;
+	assert_true(offer(&t, 20000, 0));
+	assert_false(offer(&t, 40000, 10));
+	assert_true(offer(&t, 40001, 20));
+	assert_true(offer(&t, 40002, 30));
+	/* The retry of a lone request, seconds later, continues it too. */
+	assert_false(offer(&t, 10000, 40));
+	assert_true(offer(&t, 14000, 4300));
+	/* It becomes a weft, then a Linux again. */
+	assert_false(offer(&t, 0, 4310));
+	assert_true(offer(&t, 0, 4320));
+	assert_false(offer(&t, 9000, 4330));
+	assert_true(offer(&t, 9001, 4340));
+}
+
+static void strays_in_between_do_not_add_up(void **state)
+{
+	struct ip_id_table t = {0};
+
+	(void)state;
+	assert_true(offer(&t, 0, 0));
+	for (uint64_t ms = 1; ms < 20; ms++) {
+		assert_false(offer(&t, 777, ms));
+		assert_true(offer(&t, 0, ms));
+	}
+}
+
+static void a_silent_sender_is_forgotten(void **state)
+{
+	struct ip_id_table t = {0};
+
+	(void)state;
+	assert_true(offer(&t, 0, 0));
+	assert_false(offer(&t, 777, 1000));
+	assert_true(offer(&t, 777, 1000 + IP_ID_FORGET_NS / NSEC_PER_MSEC + 1));
+}
+
+static void corruption_is_found_whatever_the_identification(void **state)
+{
+	struct ip_id_table t = {0};
+	struct packet p;
+
+	(void)state;
+	assert_true(offer(&t, 0, 0));
+	for (size_t bit = 0; bit < sizeof(p.b) * 8; bit++) {
+		p = packet_with(0, 1);
+		p.b[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		if (bit / 8 != 4) /* the BTH's ECN byte is not covered */
+			assert_false(
+				ip_id_check(&t, &p.flow, p.b, sizeof(p.b), -1, NSEC_PER_SEC + bit));
+	}
+}
+
+int main(void)
+{
+#define PORT_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		PORT_TEST(a_packet_comes_back_as_it_was_sent),
+		PORT_TEST(ipv6_goes_over_the_same_socket),
+		PORT_TEST(equal_packets_travel_as_super_packets),
+		PORT_TEST(a_mixture_of_lengths_arrives_in_order),
+		PORT_TEST(a_kernel_without_segmentation_gets_single_packets),
+		PORT_TEST(packets_to_different_slots_never_share_a_super_packet),
+		PORT_TEST(a_full_socket_counts_as_loss),
+		PORT_TEST(a_packet_too_long_for_the_way_is_refused_alone),
+		PORT_TEST(corrupt_and_short_packets_are_dropped),
+		cmocka_unit_test(a_weft_sender_is_held_to_small_identifications),
+		cmocka_unit_test(a_counting_sender_is_followed),
+		cmocka_unit_test(a_sender_that_restarts_is_believed_at_the_second_packet),
+		cmocka_unit_test(strays_in_between_do_not_add_up),
+		cmocka_unit_test(a_silent_sender_is_forgotten),
+		cmocka_unit_test(corruption_is_found_whatever_the_identification),
+	};
+
+	netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
