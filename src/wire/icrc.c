@@ -8,6 +8,9 @@
 #include <assert.h>
 
 #include <isa-l/crc.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 #include "base/bytes.h"
 #include "wire/bth.h"
@@ -21,11 +24,30 @@
 #define IPV4_DF		0x4000
 #define IPV4_ID_AT	4
 #define UDP_PAYLOAD_MAX (65535 - IPV4_LEN - UDP_LEN)
+#define HEAD_COPIED	64 /* the headers of a packet, and a little */
+#define ISAL_BLOCK	256
 #define BTH_ECN_AT	4
+
+/*
+ * ISA-L's AVX-512 code, which it uses from 256 bytes on, leaves the upper halves of the vector
+ * registers dirty, and every SSE instruction after it, ours and the application's, then waits for
+ * them: 220 ns instead of 70 ns for a packet of 1 KiB and the small CRCs around it (ISA-L 2.30).
+ */
+#ifdef __x86_64__
+__attribute__((target("avx"))) static void clean_upper_halves(void)
+{
+	_mm256_zeroupper();
+}
+#endif
 
 static uint32_t crc(uint32_t state, const void *p, size_t len)
 {
-	return crc32_gzip_refl(state, p, len);
+	state = crc32_gzip_refl(state, p, len);
+#ifdef __x86_64__
+	if (len >= ISAL_BLOCK && __builtin_cpu_supports("avx512f"))
+		clean_upper_halves();
+#endif
+	return state;
 }
 
 static uint8_t *put_udp(uint8_t *p, const struct flow *f, size_t udp_len)
@@ -63,17 +85,48 @@ static uint8_t *put_ipv6(uint8_t *p, const struct flow *f, size_t udp_len)
 	return p + IPV6_LEN;
 }
 
+static uint8_t *put_headers(uint8_t *p, const struct flow *f, uint16_t ip_id, size_t udp_len)
+{
+	p = gid_is_ipv4(&f->dgid) ? put_ipv4(p, f, ip_id, udp_len) : put_ipv6(p, f, udp_len);
+	return put_udp(p, f, udp_len);
+}
+
+/*
+ * How much of the first piece is taken together with the IP and UDP headers: a call for a few
+ * bytes costs as much as one for a hundred. The rest is best a multiple of ISA-L's block, as it
+ * is in a packet that is full to the path MTU.
+ */
+static size_t head_len(size_t len)
+{
+	size_t odd = len % ISAL_BLOCK;
+
+	return odd >= BTH_LEN && odd <= HEAD_COPIED ? odd : min_of(len, (size_t)HEAD_COPIED);
+}
+
+struct icrc icrc_start(const struct flow *f, uint16_t ip_id, size_t udp_len, const void *head,
+		       size_t len)
+{
+	uint8_t buf[IPV6_LEN + UDP_LEN + HEAD_COPIED];
+	size_t copied = head_len(len);
+	uint8_t *p = put_headers(buf, f, ip_id, udp_len);
+	struct icrc c;
+
+	assert(len >= BTH_LEN);
+	if (len >= HEAD_COPIED)
+		memcpy(p, head, HEAD_COPIED); /* more than needed, but of constant size */
+	else
+		memcpy(p, head, len);
+	p[BTH_ECN_AT] = 0xff;
+	c.state = crc(ICRC_SEED, buf, (size_t)(p + copied - buf));
+	return icrc_update(c, (const uint8_t *)head + copied, len - copied);
+}
+
 struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len)
 {
-	uint8_t hdr[IPV6_LEN + UDP_LEN];
-	uint8_t *p;
+	uint8_t buf[IPV6_LEN + UDP_LEN];
+	uint8_t *end = put_headers(buf, f, ip_id, udp_len);
 
-	if (gid_is_ipv4(&f->dgid))
-		p = put_ipv4(hdr, f, ip_id, udp_len);
-	else
-		p = put_ipv6(hdr, f, udp_len);
-	p = put_udp(p, f, udp_len);
-	return (struct icrc){crc(ICRC_SEED, hdr, (size_t)(p - hdr))};
+	return (struct icrc){crc(ICRC_SEED, buf, (size_t)(end - buf))};
 }
 
 struct icrc icrc_bth(struct icrc c, const void *bth, size_t len)
@@ -102,7 +155,7 @@ static uint32_t icrc_difference(const struct flow *f, uint16_t ip_id, const void
 				size_t udp_len)
 {
 	size_t covered = udp_len - ICRC_LEN;
-	struct icrc c = icrc_bth(icrc_begin(f, ip_id, udp_len), udp, covered);
+	struct icrc c = icrc_start(f, ip_id, udp_len, udp, covered);
 
 	return icrc_end(c) ^ ld_le32((const uint8_t *)udp + covered);
 }

@@ -19,6 +19,7 @@ ALLOWED = re.compile(
     r"|__mem(cpy|move|set)_chk"
     r"|__assert_fail|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_"
     r"|qsort|bsearch|abort"
+    r"|__cpu_model"  # __builtin_cpu_supports()
     r"|crc32_gzip_refl|crc32_iscsi)$")  # ISA-L
 BY_SANITIZER = re.compile(r"_*(asan|ubsan|tsan|msan|lsan|sanitizer|sancov|llvm|gcov)_|__start___|__stop___")
 
