@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The reference for small messages: two processes throw one datagram to and fro over loopback,
+ * both polling. Prints the median of half the round trip in microseconds, as ib_send_lat counts.
+ */
+#include "udp_bench.h"
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void catch_one(int fd, void *buf, size_t len)
+{
+	ssize_t n;
+
+	while ((n = recv(fd, buf, len, 0)) < 0)
+		if (errno != EAGAIN)
+			die("recv");
+}
+
+static void throw_one(int fd, const void *buf, size_t len, const struct sockaddr_in6 *to)
+{
+	if (sendto(fd, buf, len, 0, (const struct sockaddr *)to, sizeof(*to)) != (ssize_t)len)
+		die("sendto");
+}
+
+int main(int argc, char **argv)
+{
+	size_t size = argc > 1 ? strtoul(argv[1], NULL, 10) : 8;
+	size_t iters = argc > 2 ? strtoul(argv[2], NULL, 10) : 20000;
+	struct sockaddr_in6 here, there;
+	int near = udp_socket(&here), far = udp_socket(&there);
+	uint64_t *took = calloc(iters, sizeof(*took));
+	char *buf = calloc(1, size + 1);
+	pid_t echo;
+
+	if (!took || !buf || size == 0 || size > 60000 || iters == 0) {
+		fprintf(stderr, "usage: %s [BYTES [ITERATIONS]]\n", argv[0]);
+		return 2;
+	}
+	echo = fork();
+	if (echo < 0)
+		die("fork");
+	if (echo == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;) {
+			catch_one(far, buf, size);
+			throw_one(far, buf, size, &here);
+		}
+	}
+	for (size_t i = 0; i < iters; i++) {
+		uint64_t begun = now_ns();
+
+		throw_one(near, buf, size, &there);
+		catch_one(near, buf, size);
+		took[i] = now_ns() - begun;
+	}
+	kill(echo, SIGKILL);
+	waitpid(echo, NULL, 0);
+	qsort(took, iters, sizeof(*took), by_value);
+	printf("%.2f\n", (double)took[iters / 2] / 2000.0);
+	return 0;
+}

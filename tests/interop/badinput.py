@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Bad input: each gets a clear error that names the object, with the right status; none crashes.
+
+usage: badinput.py BUILD [--only REGEX]
+"""
+import argparse
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import lab
+
+FAILED, USAGE = 1, 2
+HERE = os.path.dirname(os.path.abspath(__file__))
+NQN = "nqn.2026-11.org.weft:bad-input"
+URI = f"nvme+rdma://127.0.0.1:4420/{NQN}?ns=1"
+
+
+class Tester:
+    def __init__(self, args):
+        self.only = args.only
+        self.weft = os.path.join(os.path.abspath(args.build), "weft")
+        self.host, _ = lab.lab(1)
+        self.report = lab.Report(args.build, "badinput")
+        self.dir = tempfile.TemporaryDirectory()
+        self.img = self.file("disk.img", 8 << 20)
+        self.started = []
+
+    def file(self, name, size):
+        path = os.path.join(self.dir.name, name)
+        with open(path, "wb") as f:
+            f.truncate(size)
+        return path
+
+    def case(self, name, argv, status, pattern, before=None, seconds=15):
+        """Runs `weft ARGV` (or a whole command, if it is a tuple) and looks at how it fails."""
+        if not re.search(self.only, name):
+            return
+        path = self.report.case(name)
+        argv = list(argv) if isinstance(argv, tuple) else [self.weft, *argv]
+        try:
+            r = self.host.run(*argv, timeout=seconds, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            self.report.fail(name, path, f"still runs after {seconds} s")
+            return
+        if r.returncode != status:
+            why = f"status {r.returncode}, not {status}: {r.stderr.strip()[:300]}"
+        elif not re.search(pattern, r.stderr if status else r.stdout, re.I):
+            why = f"does not say /{pattern}/: {(r.stderr if status else r.stdout).strip()[:300]!r}"
+        elif status == FAILED and len(r.stderr.strip().splitlines()) > 3:
+            why = f"a failure is a line or two, not {r.stderr!r}"
+        elif before and before():
+            why = before()
+        else:
+            self.report.ok(name, path, (r.stderr.strip().splitlines() or [""])[-1][:120])
+            return
+        self.report.fail(name, path, why)
+
+    def verdict(self, name, fault):
+        if re.search(self.only, name):
+            path = self.report.case(name)
+            self.report.fail(name, path, fault) if fault else self.report.ok(name, path)
+
+    def serve(self, *args, port=4420):
+        log = os.path.join(self.dir.name, f"serve-{len(self.started)}.log")
+        p = lab.Program(self.host, [self.weft, "serve", self.img, "--nqn", NQN, "--listen",
+                                    f"rdma://127.0.0.1:{port}", *args], log)
+        self.started.append(p)
+        if not lab.until(lambda: p.says("nvme connect") or p.status() is not None, 10) \
+                or p.status() is not None:
+            print(f"weft serve does not come up:\n{p.output()}")
+            sys.exit(1)
+        return p
+
+
+def usage(t, commands):
+    t.case("no command", [], USAGE, "usage")
+    t.case("unknown command", ["nosuch"], USAGE, "nosuch")
+    for c in commands:
+        t.case(f"{c} --help", [c, "--help"], 0, c)
+        if c != "run":
+            t.case(f"{c} with an unknown option", [c, "--no-such-option"], USAGE, "no-such-option")
+
+
+def running(t):
+    t.case("run without a program", ["run"], USAGE, "usage|program|command")
+    t.case("run of what is not there", ["run", "--", "nosuchprogram"], 127, "nosuchprogram")
+    t.case("run hands the status on", ["run", "--", "sh", "-c", "echo seven >&2; exit 7"], 7, "seven")
+
+
+def serving(t):
+    t.case("serve of nothing", ["serve"], USAGE, "usage|file|image")
+    t.case("serve of a missing file", ["serve", "/nonexistent.img"], FAILED, "/nonexistent.img.*no such")
+    t.case("serve of a directory", ["serve", t.dir.name], FAILED, t.dir.name)
+    t.case("serve of an empty file", ["serve", t.file("empty.img", 0)], FAILED, "empty.img")
+    t.case("serve of less than a block", ["serve", t.file("tiny.img", 100)], FAILED, "tiny.img")
+    t.case("serve on an address not here", ["serve", t.img, "--listen", "rdma://192.0.2.1:4420"],
+           FAILED, "192.0.2.1")
+    t.case("serve on a port of 70000", ["serve", t.img, "--listen", "rdma://127.0.0.1:70000"],
+           USAGE, "70000")
+    t.case("serve on a strange transport", ["serve", t.img, "--listen", "carrier://127.0.0.1"],
+           USAGE, "carrier")
+    t.case("serve with a wrong NQN", ["serve", t.img, "--nqn", "x" * 300], USAGE, "nqn")
+    t.case("serve of a file twice", ["serve", t.img, "/nonexistent.img"], FAILED, "/nonexistent.img")
+
+
+def connecting(t):
+    t.case("a URI without sense", ["id-ctrl", "nvme+rdma://"], USAGE, "nvme\\+rdma|host")
+    t.case("nobody listens", ["id-ctrl", "nvme+rdma://127.0.0.1:4999/" + NQN], FAILED, "127.0.0.1.*4999|4999")
+    t.case("no way there", ["id-ctrl", "nvme+rdma://192.0.2.1:4420/" + NQN], FAILED, "192.0.2.1")
+    t.case("a name nobody knows", ["id-ctrl", "nvme+rdma://nosuch.invalid:4420/" + NQN], FAILED,
+           "nosuch.invalid")
+    server = t.serve()
+    alive = lambda: "the server has died" if server.status() is not None else None
+    t.case("another serve on its port", ["serve", t.file("b.img", 8 << 20), "--listen",
+           "rdma://127.0.0.1:4420"], FAILED, "4420.*use|use.*4420", before=alive)
+    t.case("unknown NQN", ["id-ctrl", "nvme+rdma://127.0.0.1:4420/nqn.2026-11.org.weft:other"],
+           FAILED, "org.weft:other", before=alive)
+    t.case("unknown namespace", ["id-ns", URI.replace("ns=1", "ns=99")], FAILED, "99|namespace",
+           before=alive)
+    t.case("cp to where there is no room", ["cp", t.file("large.img", 16 << 20), URI], FAILED,
+           "large|namespace|fit|bytes", before=alive)
+    t.case("cp of a missing file", ["cp", "/nonexistent.img", URI], FAILED, "/nonexistent.img",
+           before=alive)
+    t.case("cp into a missing directory", ["cp", URI, "/nonexistent/x.img"], FAILED, "/nonexistent/x",
+           before=alive)
+    out = os.path.join(t.dir.name, "out")
+    t.case("read beyond the namespace", ["read", URI, "--start-block", "16383", "--block-count", "7",
+           "--data-size", "4096", "--data", out], FAILED, "range|beyond|end", before=alive)
+    # A verbs program that is no NVMe host.
+    r = t.host.run(t.weft, "run", "--", "timeout", "20", "rping", "-c", "-a", "127.0.0.1", "-p",
+                   "4420", "-C", "1")
+    t.verdict("a peer that speaks no NVMe", alive() or
+              (f"rping was let in: {r.stdout}" if r.returncode == 0 else None))
+    r = t.host.run(sys.executable, os.path.join(HERE, "garbage.py"), "127.0.0.1", "20000", "1")
+    r6 = t.host.run(sys.executable, os.path.join(HERE, "garbage.py"), "::1", "5000", "2")
+    t.verdict("garbage on port 4791", alive() or
+              ("nothing was sent" if "0" in (r.stdout.strip(), r6.stdout.strip()) else None))
+    t.case("and the service goes on", ["id-ctrl", URI.split("?")[0]], 0, NQN, before=alive)
+    server.process.terminate()
+    t.verdict("the server ends at SIGTERM", None if server.wait(5) == 0 else
+              f"status {server.status()} 5 s after SIGTERM")
+    server = t.serve("--read-only")
+    t.case("cp onto a read-only namespace", ["cp", t.img, URI], FAILED, "read.only|protect",
+           before=alive)
+    server.process.terminate()
+    server.wait(5)
+
+
+def not_nvme(t):
+    """The host against a listener that is no NVMe target."""
+    server = lab.Program(t.host, [t.weft, "run", "--", "stdbuf", "-oL", "rping", "-s", "-d", "-a",
+                                  "127.0.0.1", "-p", "4421"], os.path.join(t.dir.name, "rping.log"))
+    lab.until(lambda: server.says("rdma_listen"), 10)
+    time.sleep(0.2)
+    t.case("a target that is none", ["id-ctrl", f"nvme+rdma://127.0.0.1:4421/{NQN}"], FAILED,
+           "127.0.0.1|4421", seconds=30)
+    server.kill()
+
+
+def port_taken(t):
+    """Another socket has UDP 4791, as a kernel rxe would."""
+    if not lab.until(lambda: not t.host.has_broker(), 5):
+        t.verdict("the broker ends after its last client", "it is still there after 5 s")
+        return
+    taker = lab.Program(t.host, [sys.executable, "-c",
+                                 "import socket,time; s=socket.socket(socket.AF_INET6, socket.SOCK_DGRAM);"
+                                 "s.bind(('::', 4791)); print('bound', flush=True); time.sleep(60)"],
+                        os.path.join(t.dir.name, "taker.log"))
+    lab.until(lambda: taker.says("bound"), 5)
+    t.case("port 4791 is taken", ["devices"], FAILED, "4791")
+    t.case("port 4791 is taken: serve", ["serve", t.img], FAILED, "4791")
+    taker.kill()
+    t.case("port 4791 is free again", ["devices"], 0, "weft_lo")
+
+
+def other_user(t):
+    """A broker that an ordinary user started is not trusted by another one."""
+    name = "another user's broker"
+    lab.until(lambda: not t.host.has_broker(), 5)
+    as_user = lambda uid: ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--")
+    r = t.host.run(*as_user(65534), t.weft, "--version")
+    if r.returncode:
+        t.report.skip(name, "cannot run the build as another user here")
+        return
+    first = lab.Program(t.host, [*as_user(65534), t.weft, "run", "--", "sh", "-c",
+                                 "rping -s -d -a 127.0.0.1"], os.path.join(t.dir.name, "user.log"))
+    lab.until(t.host.has_broker, 5)
+    t.case(name, (*as_user(65533), t.weft, "devices"), FAILED, "broker.*(user|uid|nobody|65534)")
+    first.kill()
+    lab.until(lambda: not t.host.has_broker(), 5)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("--only", default="")
+    args = p.parse_args()
+    lab.enter()
+    lab.need("rping", "stdbuf", "setpriv")
+    t = Tester(args)
+    with open(os.path.join(lab.TOP, "src", "cli", "commands.def"), encoding="utf-8") as f:
+        commands = re.findall(r'^X\(\w+,\s*"([^"]+)"', f.read(), re.M)
+    usage(t, commands)
+    running(t)
+    serving(t)
+    connecting(t)
+    not_nvme(t)
+    port_taken(t)
+    other_user(t)
+    for line in t.host.close():
+        t.verdict("everything ends", f"still running: {line}")
+    t.report.finish()
+
+
+main()

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""A disk image served by `weft serve` and used by weft's host commands, over one host or two.
+
+usage: disk.py BUILD (one | veth) [--rounds N] [--seed N]
+
+Copies both ways compare equal, two namespaces and two hosts at once do not mix, a verified bench
+finds nothing wrong; and kill -9 of either side ends the other side's work with an error in bounded
+time, after which a new pair goes on at once with what was flushed.
+"""
+import argparse
+import hashlib
+import os
+import random
+import sys
+import tempfile
+import time
+
+import lab
+
+NQN = "nqn.2026-11.org.weft:interop"
+END_SECONDS = 30
+
+
+class Disk:
+    def __init__(self, build, where):
+        self.weft = os.path.join(os.path.abspath(build), "weft")
+        self.hosts = lab.lab(1 if where == "one" else 2)
+        self.report = lab.Report(build, f"disk-{where}")
+        self.tmp = tempfile.TemporaryDirectory()
+        self.images = [self.image(f"disk{n}.img", size) for n, size in ((1, 24 << 20), (2, 8 << 20))]
+        self.programs = []
+        self.path = ""
+
+    def image(self, name, size):
+        path = os.path.join(self.tmp.name, name)
+        with open(path, "wb") as f:
+            f.write(os.urandom(size))
+        return path
+
+    def file(self, name):
+        return os.path.join(self.tmp.name, name)
+
+    def uri(self, ns=1, ipv6=False):
+        host = self.hosts[0]
+        address = f"[{host.address6}]" if ipv6 else host.address
+        return f"nvme+rdma://{address}:4420/{NQN}?ns={ns}"
+
+    def start(self, host, *argv):
+        p = lab.Program(host, [self.weft, *argv], f"{self.path}/{len(self.programs)}-{argv[0]}.log")
+        self.programs.append(p)
+        return p
+
+    def serve(self, *options):
+        address = self.hosts[0].address
+        p = self.start(self.hosts[0], "serve", *self.images, "--nqn", NQN, "--listen",
+                       f"rdma://{address}:4420", "--listen",
+                       f"rdma://[{self.hosts[0].address6}]:4420", *options)
+        if not lab.until(lambda: p.says("nvme connect") or p.status() is not None, 10) \
+                or p.status() is not None:
+            raise AssertionError("weft serve does not come up")
+        return p
+
+    def host(self, *argv, seconds=60):
+        p = self.start(self.hosts[1], *argv)
+        status = p.wait(seconds)
+        if status is None:
+            p.kill()
+            raise AssertionError(f"weft {argv[0]} still runs after {seconds} s")
+        if status:
+            raise AssertionError(f"weft {argv[0]} ended with {status}: {p.output()[-300:]}")
+        return p.output()
+
+    def run(self, name, function, *args):
+        self.path = self.report.case(name)
+        self.programs = []
+        try:
+            note = function(self, *args)
+            for p in self.programs:
+                p.process.terminate()
+            for p in self.programs:
+                if p.wait(10) is None:
+                    raise AssertionError(f"{' '.join(p.argv[1:3])} does not end at SIGTERM")
+            self.report.ok(name, self.path, note or "")
+        except AssertionError as e:
+            for p in self.programs:
+                p.kill()
+            self.report.fail(name, self.path, str(e))
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def same(a, b):
+    if digest(a) != digest(b):
+        raise AssertionError(f"{os.path.basename(a)} and {os.path.basename(b)} differ")
+
+
+def copies(d):
+    """There and back, both namespaces, IPv4 and IPv6."""
+    d.serve()
+    for ns, image in enumerate(d.images, 1):
+        d.host("cp", d.uri(ns), d.file("copy"))
+        same(image, d.file("copy"))
+        new = d.image("new", os.path.getsize(image))
+        d.host("cp", new, d.uri(ns, ipv6=True))
+        same(new, image)
+        d.host("cp", d.uri(ns, ipv6=True), d.file("copy"))
+        same(new, d.file("copy"))
+
+
+def two_at_once(d):
+    d.serve()
+    new = d.image("new", os.path.getsize(d.images[0]))
+    a = d.start(d.hosts[1], "cp", new, d.uri(1))
+    b = d.start(d.hosts[1], "cp", d.uri(2), d.file("copy"))
+    c = d.start(d.hosts[0], "cp", d.uri(2), d.file("copy2"))
+    for p in (a, b, c):
+        if p.wait(60) != 0:
+            raise AssertionError(f"{' '.join(p.argv[1:])}: {p.status()}")
+    same(new, d.images[0])
+    same(d.images[1], d.file("copy"))
+    same(d.images[1], d.file("copy2"))
+
+
+def verified(d):
+    d.serve()
+    for rw, bs, qd in (("randwrite", "4k", 16), ("write", "128k", 4), ("randrw", "512", 1)):
+        d.host("bench", d.uri(1), "--rw", rw, "--bs", bs, "--qd", str(qd), "--time", "1", "--verify")
+
+
+def server_killed(d, delay):
+    server = d.serve()
+    bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--time", "60", "--qd", "16")
+    time.sleep(0.5 + delay)
+    if bench.status() is not None:
+        raise AssertionError(f"bench ended by itself: {bench.output()[-300:]}")
+    server.kill()
+    killed = time.monotonic()
+    status = bench.wait(END_SECONDS)
+    if status != 1:
+        raise AssertionError(f"bench: status {status} after its server's death, not 1")
+    took = time.monotonic() - killed
+    d.serve()
+    d.host("cp", d.uri(1), d.file("copy"))
+    same(d.images[0], d.file("copy"))
+    return f"bench failed after {took:.2f} s"
+
+
+def host_killed(d, delay):
+    server = d.serve()
+    bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--time", "60", "--qd", "16")
+    time.sleep(0.5 + delay)
+    bench.kill()
+    begun = time.monotonic()
+    new = d.image("new", os.path.getsize(d.images[0]))
+    d.host("cp", new, d.uri(1))
+    took = time.monotonic() - begun
+    d.host("cp", d.uri(1), d.file("copy"))
+    same(new, d.file("copy"))
+    same(new, d.images[0])
+    if server.status() is not None:
+        raise AssertionError("the server has died too")
+    return f"24 MiB written {took:.2f} s later"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("where", choices=("one", "veth"))
+    p.add_argument("--rounds", type=int, default=2)
+    p.add_argument("--seed", type=int, default=int(time.time()))
+    args = p.parse_args()
+    lab.enter()
+    print(f"seed {args.seed}", flush=True)
+    rng = random.Random(args.seed)
+    d = Disk(args.build, args.where)
+    d.run("copies", copies)
+    d.run("two at once", two_at_once)
+    d.run("verified bench", verified)
+    for _ in range(args.rounds):
+        for what in (server_killed, host_killed):
+            delay = rng.uniform(0, 1)
+            d.run(f"{what.__name__.replace('_', ' ')} after {delay:.2f} s", what, delay)
+    left = [line for h in set(d.hosts) for line in h.close()]
+    d.path = d.report.case("everything ends")
+    if left:
+        d.report.fail("everything ends", d.path, f"still running: {left}")
+    else:
+        d.report.ok("everything ends", d.path)
+    d.report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
