@@ -307,18 +307,18 @@ int main(int argc, char **argv)
 	const char *elsewhere = getenv("WEFT_CAPTURES");
 	char pattern[4096];
 
-	if (optional && elsewhere) {
+	if (optional && !elsewhere) {
+		puts("SKIP: WEFT_CAPTURES names no directory with the full set of captures");
+		return SKIPPED;
+	}
+	if (optional) {
 		snprintf(pattern, sizeof(pattern), "%s/*/rxe-*.pcap", elsewhere);
 		if (!load(pattern)) {
 			printf("SKIP: WEFT_CAPTURES: no captures match %s\n", pattern);
 			return SKIPPED;
 		}
-		return cmocka_run_group_tests(tests, NULL, NULL);
 	}
 	for (int i = 1 + optional; i < argc; i++)
-		if (!load(argv[i]) && optional) {
-			printf("SKIP: no captures match %s; set WEFT_CAPTURES\n", argv[i]);
-			return SKIPPED;
-		}
+		load(argv[i]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
