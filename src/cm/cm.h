@@ -7,7 +7,14 @@
  * It knows nothing of IP addresses or ports: private data are bytes (the IP CM header is
  * rdma_cm's, see wire/cm_ip.h), services are 64-bit ids.
  *
- * One struct cm; the caller serialises. Upcalls may call back into the CM.
+ * One struct cm; the caller serialises. Upcalls may call back into the CM. Functions return 0 or
+ * -errno; -EINVAL means that the id's state does not allow the call, and nothing has changed.
+ *
+ * What it does by itself: a repeated REQ or REP is answered with what it was answered before, or
+ * with an MRA while the consumer is thinking; messages about unknown connections are answered as
+ * the standard says. A REQ or REP from a queue pair that a live connection believes to be its
+ * peer's shows that connection to be stale: the message is rejected (reason 10) and the old
+ * connection disconnected.
  */
 #ifndef WEFT_CM_CM_H
 #define WEFT_CM_CM_H
@@ -24,14 +31,14 @@ struct cm;
 struct cm_id;
 
 enum cm_event_type {
-	CM_EV_REQ, /* id is new and belongs to the caller; listener says on what */
-	CM_EV_REP, /* move the QP, then cm_rtu() */
-	CM_EV_RTU, /* passive side is connected (RTU, or early data by cm_established()) */
-	CM_EV_REJ,
-	CM_EV_TIMEOUT,	    /* REQ, REP or DREQ went unanswered; the id is idle or in timewait */
+	CM_EV_REQ,	    /* id is new and belongs to the caller; listener says on what */
+	CM_EV_REP,	    /* move the QP, then cm_rtu() */
+	CM_EV_RTU,	    /* passive side is connected (RTU, or early data by cm_established()) */
+	CM_EV_REJ,	    /* or found stale: rej is then of our own making */
+	CM_EV_TIMEOUT,	    /* REQ or REP went unanswered; the id is idle or in timewait */
 	CM_EV_DREQ,	    /* answer with cm_drep() */
 	CM_EV_DISCONNECTED, /* our DREQ was answered, or given up on: timewait begins */
-	CM_EV_TIMEWAIT_EXIT,
+	CM_EV_TIMEWAIT_EXIT, /* of a connection that was up: its QPN may be used again */
 };
 
 struct cm_event {
@@ -43,18 +50,29 @@ struct cm_event {
 	const struct cm_rej *rej;
 	const uint8_t *private_data; /* of that message */
 	size_t private_len;
-	struct flow flow; /* as received: sgid is the peer */
+	struct flow flow; /* of the id's packets: sgid ourselves, dgid the peer */
+};
+
+struct cm_counters {
+	uint64_t rx_mads, rx_bad; /* bad: not a CM message that is understood */
+	uint64_t rx_unknown;	  /* messages about connections that are not */
+	uint64_t tx_mads, tx_dropped;
+	uint64_t retries;
+	uint64_t gave_up; /* REQ, REP or DREQ never answered */
+	uint64_t stale;
 };
 
 struct cm_ops {
-	void *(*alloc)(void *ctx, size_t bytes);
+	void *(*alloc)(void *ctx, size_t bytes); /* zeroed, or NULL */
 	void (*free)(void *ctx, void *p);
 	uint32_t (*random)(void *ctx);
 	void (*event)(void *ctx, void *id_user, const struct cm_event *);
 };
 
 int cm_create(struct cm **ret, const struct cm_ops *, void *ctx) must_use;
+/* Frees every id, too; nothing more is sent. */
 void cm_destroy(struct cm *);
+const struct cm_counters *cm_counters(const struct cm *);
 
 /* A MAD of MAD_LEN bytes received on QP1. */
 void cm_rx(struct cm *, const struct flow *, const uint8_t *mad, uint64_t now);
@@ -71,13 +89,16 @@ void cm_id_set_user(struct cm_id *, void *id_user);
 /* Ends whatever the id is in: a pending connection is rejected, a live one disconnected. The
  * handle is gone at once; what the wire still needs (retries, timewait) lives on inside. */
 void cm_id_destroy(struct cm_id *, uint64_t now);
+/* Ends an id whose REQ was not answered yet as if the REQ had been lost: the peer repeats it. */
+void cm_id_forget(struct cm_id *);
 
 /* Listens on service_id under mask (a REQ matches when (its id & mask) == service_id). Of several
  * matching listeners the first for which match() is true gets the REQ; match may be NULL. */
 int cm_listen(struct cm_id *, uint64_t service_id, uint64_t mask,
 	      bool (*match)(void *id_user, const struct cm_req *,
 			    const uint8_t *private_data)) must_use;
-/* Sends REQ. ids, transaction id and the retry fields of req are filled in by the CM. */
+/* flow: sgid ourselves, dgid the peer, tos. Sends REQ; ids, transaction id, the response timeouts
+ * and the number of retries are filled in by the CM. */
 int cm_req_send(struct cm_id *, const struct flow *, const struct cm_req *,
 		const void *private_data, size_t private_len, uint64_t now) must_use;
 int cm_rep_send(struct cm_id *, const struct cm_rep *, const void *private_data, size_t private_len,
@@ -87,6 +108,7 @@ int cm_rtu(struct cm_id *, uint64_t now) must_use;
 int cm_established(struct cm_id *, uint64_t now) must_use;
 int cm_reject(struct cm_id *, uint16_t reason, const void *ari, size_t ari_len,
 	      const void *private_data, size_t private_len, uint64_t now) must_use;
+/* Tells the peer at once that the answer takes up to 4.096 us * 2^service_timeout. */
 int cm_mra(struct cm_id *, uint8_t service_timeout, uint64_t now) must_use;
 int cm_dreq(struct cm_id *, uint64_t now) must_use;
 int cm_drep(struct cm_id *, uint64_t now) must_use;

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Inside the connection manager.
+ *
+ * An id is in one state; cm_set_state() is the only one to change it and holds the table of legal
+ * steps. What a message does in a state is a table too (cm_rx.c). An id whose handle is gone is an
+ * orphan: it makes no upcalls and is freed when it comes to rest in IDLE.
+ *
+ *   active:   IDLE -REQ-> REQ_SENT -rep-> REP_RCVD -RTU-> ESTABLISHED
+ *   passive:  IDLE -req-> REQ_RCVD -REP-> REP_SENT -rtu-> ESTABLISHED
+ *   both:     ESTABLISHED -DREQ-> DREQ_SENT -drep-> TIMEWAIT -> IDLE
+ *             ESTABLISHED -dreq-> DREQ_RCVD -DREP-> TIMEWAIT -> IDLE
+ *
+ * In TIMEWAIT late messages of the connection still find it and are answered. It also follows a
+ * rejection by or of the passive side, so that a repeated REQ does not begin a new connection.
+ *
+ * The upcall is the last thing that is done with an id: it may destroy it.
+ */
+#ifndef WEFT_CM_CM_PRIV_H
+#define WEFT_CM_CM_PRIV_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/slots.h"
+#include "cm/cm.h"
+
+#define CM_MAX_IDS	(1u << 16)
+#define CM_GEN_BITS	16
+#define CM_HASH_BUCKETS 4096
+#define CM_TX_MAX	4096 /* MADs waiting; what comes beyond is lost, as on the wire */
+
+#define CM_RESPONSE_TIMEOUT 20 /* 4.3 s; as Linux cma.c has it */
+#define CM_MAX_RETRIES	    15
+#define CM_MRA_TIMEOUT	    24 /* 69 s; as Linux cma.c has it */
+#define CM_METHOD_SEND	    3
+
+/* What REJ and MRA call the message that they answer. */
+enum cm_msg_answered { CM_MSG_REQ, CM_MSG_REP, CM_MSG_OTHER };
+
+enum cm_state {
+	CM_IDLE,
+	CM_LISTEN,
+	CM_REQ_SENT,
+	CM_REQ_RCVD,
+	CM_REP_SENT,
+	CM_REP_RCVD,
+	CM_ESTABLISHED,
+	CM_DREQ_SENT,
+	CM_DREQ_RCVD,
+	CM_TIMEWAIT,
+	CM_STATES
+};
+
+struct cm_tx_entry {
+	struct list list;
+	struct flow flow;
+	uint8_t mad[MAD_LEN];
+};
+
+struct cm_id {
+	struct cm *cm;
+	struct list all;	     /* every id of the cm */
+	struct list listening;	     /* cm->listeners */
+	struct list by_peer, by_qpn; /* hash chains; empty when not hashed */
+	uint32_t key, local_comm_id; /* of cm->slots, and scrambled */
+	uint32_t remote_comm_id;     /* 0: not known yet */
+	uint32_t local_qpn, peer_qpn;
+	uint64_t local_guid, peer_guid; /* of the channel adapters */
+	uint64_t tid;			/* of the REQ */
+	uint64_t dreq_tid;		/* of the peer's DREQ */
+	struct flow flow;		/* towards the peer */
+	void *user;
+	enum cm_state state;
+	bool active;  /* we sent the REQ */
+	bool orphan;  /* the handle is gone */
+	bool was_up;  /* has been ESTABLISHED */
+	bool quiet;   /* the consumer has been told of the end already */
+	bool hurried; /* DREQ is repeated in short, growing intervals */
+
+	struct timer timer; /* what for says the state */
+	uint64_t wait_ns, timewait_ns;
+	uint64_t memory_ns; /* how long a rejected REQ is remembered */
+	uint8_t tries_left, retries;
+
+	enum cm_attr_id last_attr; /* 0: none */
+	uint8_t last[MAD_LEN]; /* the REQ, REP, RTU or REJ sent last: repeated when asked again */
+
+	uint64_t service_id, mask; /* LISTEN */
+	bool (*match)(void *user, const struct cm_req *, const uint8_t *private_data);
+};
+
+struct cm {
+	struct cm_ops ops;
+	void *ctx;
+	struct slot *slot_mem;
+	struct slots slots;
+	uint32_t scramble[4];
+	uint64_t hash_seed;
+	struct list by_peer[CM_HASH_BUCKETS]; /* passive ids by the peer's comm id */
+	struct list by_qpn[CM_HASH_BUCKETS];  /* live connections by the peer's QPN */
+	struct list ids, listeners;
+	struct list tx, tx_free;
+	uint32_t tx_count, tx_total;
+	struct timer_heap timers;
+	struct cm_counters counters;
+};
+
+/* ---- cm_table.c: ids, how they are found, and their state ----------------------------------- */
+
+struct cm_id *cm_id_new(struct cm *, void *user); /* IDLE; NULL without room */
+void cm_id_free(struct cm_id *);		  /* IDLE or LISTEN */
+void cm_set_state(struct cm_id *, enum cm_state, uint64_t now);
+struct cm_id *cm_find_local(const struct cm *, uint32_t local_comm_id);
+struct cm_id *cm_find_peer(const struct cm *, uint64_t guid, const struct gid *, uint32_t comm_id);
+struct cm_id *cm_find_qpn(const struct cm *, uint64_t guid, const struct gid *, uint32_t qpn);
+void cm_hash_peer(struct cm_id *);
+void cm_hash_qpn(struct cm_id *);
+
+/* ---- cm.c: sending and time ----------------------------------------------------------------- */
+
+/* 4.096 us * 2^code, at most a minute: the code may be a peer's. */
+uint64_t cm_timeout_ns(uint8_t code);
+/* Of a path's local ACK timeout. */
+uint64_t cm_timewait_ns(uint8_t code);
+void cm_msg_begin(struct cm_msg *, enum cm_attr_id, uint64_t tid);
+void cm_send(struct cm *, const struct flow *, const struct cm_msg *);
+void cm_send_keep(struct cm_id *, const struct cm_msg *); /* also the id's last message */
+void cm_repeat_last(struct cm_id *);
+void cm_send_rej(struct cm_id *, uint16_t reason, const void *ari, size_t ari_len,
+		 const void *private_data, size_t private_len);
+void cm_send_mra(struct cm_id *, uint8_t service_timeout);
+void cm_send_drep(struct cm_id *);
+/* Ends a connection that the passive side gives up after it sent a REP: REJ, and because nobody
+ * answers a REJ, DREQ until somebody answers that. */
+void cm_abandon(struct cm_id *, uint16_t reason, const void *ari, size_t ari_len,
+		const void *private_data, size_t private_len, uint64_t now);
+void cm_start_dreq(struct cm_id *, bool hurried, uint64_t now);
+/* The upcall, or the end of an orphan. The id must not be touched after it. */
+void cm_emit(struct cm_id *, struct cm_event *);
+
+#endif

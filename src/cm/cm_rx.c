@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What comes in. A message is matched with its id (by comm ids and the address it comes from), and
+ * the table says what it does in the id's state.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "cm/cm_priv.h"
+
+#define MEMORY_NS_MAX	     20000000000ull
+#define REP_TIMEOUT_CODE_MIN 14 /* 67 ms: no peer makes us send REPs by the microsecond */
+
+enum kind { REQ, REP, RTU, REJ, MRA_REQ, MRA_REP, DREQ, DREP, KINDS };
+
+enum action {
+	DROP,
+	UNKNOWN,    /* as if there were no such connection */
+	THINKING,   /* the consumer has not answered yet: MRA */
+	REPEAT,	    /* the last message was this one's answer: once more */
+	REPEAT_REJ, /* if that was a rejection; else nothing */
+	LATE_REQ,   /* the connection of this REQ is over */
+	LATE_REP,
+	TAKE_REP,
+	TAKE_RTU,
+	END_IDLE,     /* REJ of a connection that never came to be */
+	END_TIMEWAIT, /* REJ of one that may have sent packets */
+	WAIT_LONGER,
+	TAKE_DREQ,
+	DREQS_CROSSED,
+	REPEAT_DREP,
+	TAKE_DREP,
+};
+
+/* clang-format off */
+/* What is not named is dropped. IDLE and LISTEN have no rows: no message finds an id there. */
+static const uint8_t action_of[CM_STATES][KINDS] = {
+	/* A DREQ now can only be a passive side's that has rejected us and was not heard. */
+	[CM_REQ_SENT] = { [REP] = TAKE_REP, [REJ] = END_IDLE, [MRA_REQ] = WAIT_LONGER,
+			  [DREQ] = UNKNOWN },
+	[CM_REQ_RCVD] = { [REQ] = THINKING, [REJ] = END_TIMEWAIT },
+	[CM_REP_SENT] = { [REQ] = REPEAT, [RTU] = TAKE_RTU, [REJ] = END_TIMEWAIT,
+			  [MRA_REP] = WAIT_LONGER, [DREQ] = TAKE_DREQ },
+	[CM_REP_RCVD] = { [REP] = THINKING, [REJ] = END_TIMEWAIT },
+	[CM_ESTABLISHED] = { [REP] = REPEAT, [REJ] = END_TIMEWAIT, [DREQ] = TAKE_DREQ },
+	[CM_DREQ_SENT] = { [REQ] = REPEAT_REJ, [RTU] = REPEAT_REJ, [REJ] = TAKE_DREP,
+			   [DREQ] = DREQS_CROSSED, [DREP] = TAKE_DREP },
+	[CM_TIMEWAIT] = { [REQ] = LATE_REQ, [REP] = LATE_REP, [RTU] = REPEAT_REJ,
+			  [DREQ] = REPEAT_DREP },
+};
+/* clang-format on */
+
+struct rx {
+	struct cm *cm;
+	struct flow back; /* towards the sender */
+	struct cm_msg msg;
+	uint64_t now;
+};
+
+/* ---- answers that need no connection ----------------------------------------------------------
+ */
+
+static void answer_rej(struct rx *rx, uint32_t remote_comm_id, uint32_t local_comm_id,
+		       enum cm_msg_answered what, uint16_t reason)
+{
+	struct cm_msg m;
+
+	cm_msg_begin(&m, CM_ATTR_REJ, rx->msg.hdr.tid);
+	m.rej.local_comm_id = local_comm_id;
+	m.rej.remote_comm_id = remote_comm_id;
+	m.rej.message_rejected = what;
+	m.rej.reason = reason;
+	cm_send(rx->cm, &rx->back, &m);
+}
+
+static void answer_unknown(struct rx *rx)
+{
+	struct cm_msg m;
+
+	rx->cm->counters.rx_unknown++;
+	switch (rx->msg.hdr.attr_id) {
+	case CM_ATTR_REP:
+		answer_rej(rx, rx->msg.rep.local_comm_id, rx->msg.rep.remote_comm_id, CM_MSG_REP,
+			   CM_REJ_INVALID_COMM_ID);
+		break;
+	case CM_ATTR_RTU: /* the sender believes itself connected */
+		answer_rej(rx, rx->msg.rtu.local_comm_id, rx->msg.rtu.remote_comm_id, CM_MSG_OTHER,
+			   CM_REJ_INVALID_COMM_ID);
+		break;
+	case CM_ATTR_DREQ: /* whoever wants to disconnect shall not wait for a connection lost */
+		cm_msg_begin(&m, CM_ATTR_DREP, rx->msg.hdr.tid);
+		m.drep.local_comm_id = rx->msg.dreq.remote_comm_id;
+		m.drep.remote_comm_id = rx->msg.dreq.local_comm_id;
+		cm_send(rx->cm, &rx->back, &m);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- stale connections --------------------------------------------------------------------------
+ */
+
+/* The peer uses the queue pair for something else, so the old connection is dead there. */
+static void end_stale(struct cm_id *old, uint64_t now)
+{
+	struct cm_rej rej = {.reason = CM_REJ_STALE_CONN};
+	struct cm_event ev = {.type = CM_EV_REJ, .rej = &rej, .private_data = rej.private_data};
+
+	old->cm->counters.stale++;
+	switch (old->state) {
+	case CM_ESTABLISHED:
+		cm_start_dreq(old, false, now);
+		break;
+	case CM_REQ_RCVD:
+	case CM_REP_SENT:
+	case CM_REP_RCVD:
+		cm_set_state(old, CM_TIMEWAIT, now);
+		cm_emit(old, &ev);
+		break;
+	default: /* DREQ_SENT: is ending already */
+		break;
+	}
+}
+
+/* ---- the messages' effects ----------------------------------------------------------------------
+ */
+
+static void take_rep(struct rx *rx, struct cm_id *id)
+{
+	const struct cm_rep *rep = &rx->msg.rep;
+	struct cm_event ev = {.type = CM_EV_REP,
+			      .rep = rep,
+			      .private_data = rep->private_data,
+			      .private_len = sizeof(rep->private_data)};
+	struct cm_rej rej = {.reason = CM_REJ_STALE_CONN};
+	struct cm_id *old = cm_find_qpn(rx->cm, rep->local_ca_guid, &id->flow.dgid, rep->local_qpn);
+
+	id->remote_comm_id = rep->local_comm_id;
+	id->peer_guid = rep->local_ca_guid;
+	id->peer_qpn = rep->local_qpn;
+	cm_set_state(id, CM_REP_RCVD, rx->now);
+	if (!old) {
+		cm_hash_qpn(id);
+		cm_emit(id, &ev);
+		return;
+	}
+	/* One upcall a message: of the two ids only the new one has something to say. */
+	if (old->state == CM_ESTABLISHED)
+		end_stale(old, rx->now);
+	cm_send_rej(id, CM_REJ_STALE_CONN, NULL, 0, NULL, 0);
+	cm_set_state(id, CM_TIMEWAIT, rx->now);
+	ev = (struct cm_event){.type = CM_EV_REJ,
+			       .rej = &rej,
+			       .private_data = rej.private_data,
+			       .private_len = sizeof(rej.private_data)};
+	cm_emit(id, &ev);
+}
+
+static void take_rej(struct rx *rx, struct cm_id *id, enum cm_state next)
+{
+	const struct cm_rej *rej = &rx->msg.rej;
+	struct cm_event ev = {.type = CM_EV_REJ,
+			      .rej = rej,
+			      .private_data = rej->private_data,
+			      .private_len = sizeof(rej->private_data)};
+
+	cm_set_state(id, next, rx->now);
+	if (id->quiet)
+		return;
+	cm_emit(id, &ev);
+}
+
+static void take_dreq(struct rx *rx, struct cm_id *id)
+{
+	struct cm_event ev = {.type = CM_EV_DREQ,
+			      .private_data = rx->msg.dreq.private_data,
+			      .private_len = sizeof(rx->msg.dreq.private_data)};
+
+	id->dreq_tid = rx->msg.hdr.tid;
+	cm_set_state(id, CM_DREQ_RCVD, rx->now);
+	cm_emit(id, &ev);
+}
+
+/* Our DREQ has done its work. */
+static void dreq_done(struct rx *rx, struct cm_id *id)
+{
+	struct cm_event ev = {.type = CM_EV_DISCONNECTED};
+
+	cm_set_state(id, CM_TIMEWAIT, rx->now);
+	if (!id->quiet)
+		cm_emit(id, &ev);
+}
+
+static void wait_longer(struct rx *rx, struct cm_id *id)
+{
+	/* The peer lives and will answer: its time, and then the usual time for the answer. */
+	timer_arm(&rx->cm->timers, &id->timer,
+		  rx->now + cm_timeout_ns(rx->msg.mra.service_timeout) + id->wait_ns);
+}
+
+static void act(struct rx *rx, struct cm_id *id, enum kind kind)
+{
+	struct cm_event ev = {.type = CM_EV_RTU,
+			      .private_data = rx->msg.rtu.private_data,
+			      .private_len = sizeof(rx->msg.rtu.private_data)};
+
+	switch ((enum action)action_of[id->state][kind]) {
+	case DROP:
+		return;
+	case UNKNOWN:
+		answer_unknown(rx);
+		return;
+	case THINKING:
+		cm_send_mra(id, CM_MRA_TIMEOUT);
+		return;
+	case REPEAT:
+		cm_repeat_last(id);
+		return;
+	case REPEAT_REJ:
+		if (id->last_attr == CM_ATTR_REJ)
+			cm_repeat_last(id);
+		return;
+	case LATE_REQ:
+		if (id->last_attr == CM_ATTR_REJ)
+			cm_repeat_last(id);
+		else
+			answer_rej(rx, rx->msg.req.local_comm_id, 0, CM_MSG_REQ, CM_REJ_STALE_CONN);
+		return;
+	case LATE_REP:
+		if (id->last_attr == CM_ATTR_REJ)
+			cm_repeat_last(id);
+		else
+			answer_unknown(rx);
+		return;
+	case TAKE_REP:
+		take_rep(rx, id);
+		return;
+	case TAKE_RTU:
+		cm_set_state(id, CM_ESTABLISHED, rx->now);
+		cm_emit(id, &ev);
+		return;
+	case END_IDLE:
+		take_rej(rx, id, CM_IDLE);
+		return;
+	case END_TIMEWAIT:
+		take_rej(rx, id, CM_TIMEWAIT);
+		return;
+	case WAIT_LONGER:
+		wait_longer(rx, id);
+		return;
+	case TAKE_DREQ:
+		take_dreq(rx, id);
+		return;
+	case DREQS_CROSSED:
+		id->dreq_tid = rx->msg.hdr.tid;
+		cm_send_drep(id);
+		dreq_done(rx, id);
+		return;
+	case REPEAT_DREP:
+		id->dreq_tid = rx->msg.hdr.tid;
+		cm_send_drep(id);
+		return;
+	case TAKE_DREP:
+		dreq_done(rx, id);
+		return;
+	}
+	assert(!"no such action");
+}
+
+/* ---- REQ ----------------------------------------------------------------------------------------
+ */
+
+static struct cm_id *listener_of(struct cm *cm, const struct cm_req *req)
+{
+	list_for_each(
+		l, &cm->listeners, struct cm_id,
+		listening) if ((req->service_id & l->mask) == l->service_id &&
+			       (!l->match || l->match(l->user, req, req->private_data))) return l;
+	return NULL;
+}
+
+static void new_connection(struct rx *rx, struct cm_id *listener)
+{
+	const struct cm_req *req = &rx->msg.req;
+	struct cm_event ev = {.type = CM_EV_REQ,
+			      .listener = listener,
+			      .req = req,
+			      .private_data = req->private_data,
+			      .private_len = sizeof(req->private_data)};
+	struct cm_id *id = cm_id_new(rx->cm, listener->user);
+
+	if (!id)
+		return; /* the peer asks again */
+	cm_set_state(id, CM_REQ_RCVD, rx->now);
+	id->flow = rx->back;
+	id->tid = rx->msg.hdr.tid;
+	id->remote_comm_id = req->local_comm_id;
+	id->peer_guid = req->local_ca_guid;
+	id->peer_qpn = req->local_qpn;
+	id->wait_ns = cm_timeout_ns(max_of(req->local_cm_response_timeout, REP_TIMEOUT_CODE_MIN));
+	id->retries = req->max_cm_retries;
+	id->timewait_ns = cm_timewait_ns(req->primary.local_ack_timeout);
+	id->memory_ns = min_of(2 * cm_timeout_ns(req->remote_cm_response_timeout), MEMORY_NS_MAX);
+	cm_hash_peer(id);
+	cm_hash_qpn(id);
+	cm_emit(id, &ev);
+}
+
+static void rx_req(struct rx *rx)
+{
+	const struct cm_req *req = &rx->msg.req;
+	const struct gid *peer = &rx->back.dgid;
+	struct cm_id *id = cm_find_peer(rx->cm, req->local_ca_guid, peer, req->local_comm_id);
+	struct cm_id *listener;
+
+	if (id) {
+		act(rx, id, REQ);
+		return;
+	}
+	id = cm_find_qpn(rx->cm, req->local_ca_guid, peer, req->local_qpn);
+	if (id) {
+		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_STALE_CONN);
+		end_stale(id, rx->now);
+		return;
+	}
+	listener = listener_of(rx->cm, req);
+	if (!listener)
+		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_INVALID_SERVICE_ID);
+	else if (req->transport_service != 0)
+		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_INVALID_TRANSPORT_TYPE);
+	else if (req->path_mtu < 1 || req->path_mtu > 5)
+		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_INVALID_MTU);
+	else
+		new_connection(rx, listener);
+}
+
+/* ---- all others ---------------------------------------------------------------------------------
+ */
+
+/* The id that the sender means: both comm ids and both addresses are right. Before the REP its
+ * comm id is not known, and nobody else can know ours. */
+static struct cm_id *id_of(struct rx *rx, uint32_t ours, uint32_t theirs)
+{
+	struct cm_id *id = cm_find_local(rx->cm, ours);
+
+	if (!id || id->state <= CM_LISTEN || !gid_equal(&id->flow.dgid, &rx->back.dgid) ||
+	    !gid_equal(&id->flow.sgid, &rx->back.sgid))
+		return NULL;
+	if (id->state != CM_REQ_SENT && id->remote_comm_id != theirs)
+		return NULL;
+	return id;
+}
+
+static struct cm_id *rejected_id(struct rx *rx)
+{
+	const struct cm_rej *rej = &rx->msg.rej;
+
+	/* The sender of a REQ withdraws it: it may never have learned our comm id. */
+	if (rej->reason == CM_REJ_TIMEOUT && rej->remote_comm_id == 0)
+		return cm_find_peer(rx->cm, ld_be64(rej->ari), &rx->back.dgid, rej->local_comm_id);
+	return id_of(rx, rej->remote_comm_id, rej->local_comm_id);
+}
+
+static void rx_of_id(struct rx *rx)
+{
+	const struct cm_msg *m = &rx->msg;
+	struct cm_id *id = NULL;
+	enum kind kind = KINDS;
+
+	switch (m->hdr.attr_id) {
+	case CM_ATTR_REP:
+		kind = REP;
+		id = id_of(rx, m->rep.remote_comm_id, m->rep.local_comm_id);
+		if (id && !id->active)
+			id = NULL;
+		break;
+	case CM_ATTR_RTU:
+		kind = RTU;
+		id = id_of(rx, m->rtu.remote_comm_id, m->rtu.local_comm_id);
+		break;
+	case CM_ATTR_REJ:
+		kind = REJ;
+		id = rejected_id(rx);
+		break;
+	case CM_ATTR_MRA:
+		kind = m->mra.message_mraed == CM_MSG_REQ ? MRA_REQ : MRA_REP;
+		id = id_of(rx, m->mra.remote_comm_id, m->mra.local_comm_id);
+		break;
+	case CM_ATTR_DREQ:
+		kind = DREQ;
+		id = id_of(rx, m->dreq.remote_comm_id, m->dreq.local_comm_id);
+		if (id && id->state != CM_REQ_SENT && id->local_qpn != m->dreq.remote_qpn)
+			return; /* neither ours nor known to be nobody's */
+		break;
+	case CM_ATTR_DREP:
+		kind = DREP;
+		id = id_of(rx, m->drep.remote_comm_id, m->drep.local_comm_id);
+		break;
+	}
+	assert(kind < KINDS);
+	if (id)
+		act(rx, id, kind);
+	else
+		answer_unknown(rx);
+}
+
+void cm_rx(struct cm *cm, const struct flow *flow, const uint8_t *mad, uint64_t now)
+{
+	struct rx rx = {.cm = cm, .now = now};
+
+	cm->counters.rx_mads++;
+	if (cm_msg_decode(&rx.msg, mad) < 0 || rx.msg.hdr.method != CM_METHOD_SEND) {
+		cm->counters.rx_bad++;
+		return;
+	}
+	rx.back.sgid = flow->dgid;
+	rx.back.dgid = flow->sgid;
+	rx.back.tos = flow->tos & ~3; /* without the ECN bits */
+	if (rx.msg.hdr.attr_id == CM_ATTR_REQ)
+		rx_req(&rx);
+	else
+		rx_of_id(&rx);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "cm/cm_priv.h"
+
+/* ---- communication ids ---------------------------------------------------------------------- */
+
+/*
+ * A comm id on the wire is the slot key, sent through a small keyed permutation (four Feistel
+ * rounds): who sees one cannot tell the next. The way back is exact, so a stale key stays stale.
+ */
+static uint32_t round_of(uint32_t half, uint32_t key)
+{
+	uint32_t v = (half ^ key) * 0x9e3779b1u;
+
+	v ^= v >> 15;
+	v *= 0x85ebca77u;
+	return v >> 16;
+}
+
+static uint32_t scramble(const struct cm *cm, uint32_t v)
+{
+	uint32_t l = v >> 16, r = v & 0xffff;
+
+	for (int i = 0; i < 4; i++) {
+		uint32_t t = l ^ round_of(r, cm->scramble[i]);
+
+		l = r;
+		r = t;
+	}
+	return l << 16 | r;
+}
+
+static uint32_t unscramble(const struct cm *cm, uint32_t v)
+{
+	uint32_t l = v >> 16, r = v & 0xffff;
+
+	for (int i = 3; i >= 0; i--) {
+		uint32_t t = r ^ round_of(l, cm->scramble[i]);
+
+		r = l;
+		l = t;
+	}
+	return l << 16 | r;
+}
+
+static void take_comm_id(struct cm_id *id)
+{
+	id->local_comm_id = scramble(id->cm, id->key);
+	/* Zero stands for "none" in a REJ. */
+	if (id->local_comm_id == 0) {
+		id->key = slots_renew(&id->cm->slots, id->key);
+		id->local_comm_id = scramble(id->cm, id->key);
+	}
+}
+
+struct cm_id *cm_find_local(const struct cm *cm, uint32_t local_comm_id)
+{
+	return slots_find(&cm->slots, unscramble(cm, local_comm_id));
+}
+
+/* ---- ids --------------------------------------------------------------------------------------
+ */
+
+struct cm_id *cm_id_new(struct cm *cm, void *user)
+{
+	struct cm_id *id = cm->ops.alloc(cm->ctx, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	*id = (struct cm_id){.cm = cm, .user = user};
+	if (slots_take(&cm->slots, id, cm->ops.random(cm->ctx), &id->key) < 0) {
+		cm->ops.free(cm->ctx, id);
+		return NULL;
+	}
+	take_comm_id(id);
+	list_init(&id->listening);
+	list_init(&id->by_peer);
+	list_init(&id->by_qpn);
+	list_push_tail(&cm->ids, &id->all);
+	return id;
+}
+
+void cm_id_free(struct cm_id *id)
+{
+	struct cm *cm = id->cm;
+
+	timer_cancel(&cm->timers, &id->timer);
+	list_remove(&id->all);
+	list_remove(&id->listening);
+	list_remove(&id->by_peer);
+	list_remove(&id->by_qpn);
+	slots_release(&cm->slots, id->key);
+	cm->ops.free(cm->ctx, id);
+}
+
+/* ---- by peer ----------------------------------------------------------------------------------
+ */
+
+static uint32_t bucket_of(const struct cm *cm, uint64_t guid, const struct gid *gid, uint32_t nr)
+{
+	uint64_t words[2];
+	uint64_t v = cm->hash_seed ^ guid;
+
+	memcpy(words, gid->raw, sizeof(words));
+	v = (v ^ words[0]) * 0x9e3779b97f4a7c15u;
+	v = (v ^ v >> 32 ^ words[1]) * 0xc2b2ae3d27d4eb4fu;
+	v = (v ^ v >> 29 ^ nr) * 0x9e3779b97f4a7c15u;
+	return (uint32_t)(v >> 40) % CM_HASH_BUCKETS;
+}
+
+/*
+ * The address is part of the key beside the GUID: GUIDs of devices without a MAC are made of
+ * their names, so that two hosts may well have the same.
+ */
+void cm_hash_peer(struct cm_id *id)
+{
+	struct cm *cm = id->cm;
+
+	list_push_head(
+		&cm->by_peer[bucket_of(cm, id->peer_guid, &id->flow.dgid, id->remote_comm_id)],
+		&id->by_peer);
+}
+
+void cm_hash_qpn(struct cm_id *id)
+{
+	struct cm *cm = id->cm;
+
+	list_push_head(&cm->by_qpn[bucket_of(cm, id->peer_guid, &id->flow.dgid, id->peer_qpn)],
+		       &id->by_qpn);
+}
+
+struct cm_id *cm_find_peer(const struct cm *cm, uint64_t guid, const struct gid *gid,
+			   uint32_t comm_id)
+{
+	const struct list *bucket = &cm->by_peer[bucket_of(cm, guid, gid, comm_id)];
+
+	list_for_each(id, bucket, struct cm_id,
+		      by_peer) if (id->remote_comm_id == comm_id && id->peer_guid == guid &&
+				   gid_equal(&id->flow.dgid, gid)) return id;
+	return NULL;
+}
+
+struct cm_id *cm_find_qpn(const struct cm *cm, uint64_t guid, const struct gid *gid, uint32_t qpn)
+{
+	const struct list *bucket = &cm->by_qpn[bucket_of(cm, guid, gid, qpn)];
+
+	list_for_each(id, bucket, struct cm_id,
+		      by_qpn) if (id->peer_qpn == qpn && id->peer_guid == guid &&
+				  gid_equal(&id->flow.dgid, gid)) return id;
+	return NULL;
+}
+
+/* ---- the state --------------------------------------------------------------------------------
+ */
+
+#define B(state) (1u << CM_##state)
+static const uint16_t may_follow[CM_STATES] = {
+	[CM_IDLE] = B(LISTEN) | B(REQ_SENT) | B(REQ_RCVD),
+	[CM_LISTEN] = 0,
+	[CM_REQ_SENT] = B(REP_RCVD) | B(IDLE),
+	[CM_REQ_RCVD] = B(REP_SENT) | B(TIMEWAIT) | B(IDLE),
+	[CM_REP_SENT] = B(ESTABLISHED) | B(DREQ_SENT) | B(DREQ_RCVD) | B(TIMEWAIT),
+	[CM_REP_RCVD] = B(ESTABLISHED) | B(TIMEWAIT),
+	[CM_ESTABLISHED] = B(DREQ_SENT) | B(DREQ_RCVD) | B(TIMEWAIT),
+	[CM_DREQ_SENT] = B(TIMEWAIT),
+	[CM_DREQ_RCVD] = B(TIMEWAIT),
+	[CM_TIMEWAIT] = B(IDLE),
+};
+#undef B
+
+void cm_set_state(struct cm_id *id, enum cm_state state, uint64_t now)
+{
+	struct cm *cm = id->cm;
+	uint64_t wait_ns;
+
+	assert(may_follow[id->state] & 1u << state);
+	id->state = state;
+	timer_cancel(&cm->timers, &id->timer);
+	switch (state) {
+	case CM_ESTABLISHED:
+		id->was_up = true;
+		break;
+	case CM_DREQ_RCVD:
+		list_remove(&id->by_qpn); /* the peer is done with its queue pair */
+		break;
+	case CM_TIMEWAIT:
+		list_remove(&id->by_qpn);
+		wait_ns = id->was_up ? id->timewait_ns : max_of(id->timewait_ns, id->memory_ns);
+		timer_arm(&cm->timers, &id->timer, now + wait_ns);
+		break;
+	case CM_IDLE:
+		list_remove(&id->by_peer);
+		list_remove(&id->by_qpn);
+		/* Whatever still comes for the old id finds nothing. */
+		id->key = slots_renew(&cm->slots, id->key);
+		take_comm_id(id);
+		id->remote_comm_id = 0;
+		id->last_attr = 0;
+		id->was_up = id->quiet = id->hurried = id->active = false;
+		break;
+	default:
+		break;
+	}
+}

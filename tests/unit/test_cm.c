@@ -1,0 +1,995 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* One CM, packet by packet: the test is the other side. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "cm/cm_priv.h"
+
+#define SERVICE	  0x0000000001061234ull
+#define MSEC	  1000000ull
+#define SEC	  1000000000ull
+#define RESPONSE  (4096ull << 20)
+#define PEER_ID	  0xabcd0001u
+#define PEER_QPN  0x11u
+#define OUR_QPN	  0x22u
+#define PEER_GUID 0x505400fffe4c0002ull
+
+static const struct flow to_us = {
+	.sgid = {{[10] = 0xff, [11] = 0xff, 10, 0, 0, 2}},
+	.dgid = {{[10] = 0xff, [11] = 0xff, 10, 0, 0, 1}},
+	.sport = 55410,
+};
+
+struct fixture {
+	struct cm *cm;
+	struct cm_id *listener, *id;
+	struct cm_event last; /* pointers in it are stale */
+	int events;
+	uint16_t rej_reason;
+	uint64_t now;
+	uint32_t random;
+	bool destroy_in_upcall;
+	long blocks; /* allocated */
+};
+
+static void *do_alloc(void *ctx, size_t bytes)
+{
+	((struct fixture *)ctx)->blocks++;
+	return calloc(1, bytes);
+}
+
+static void do_free(void *ctx, void *p)
+{
+	((struct fixture *)ctx)->blocks--;
+	free(p);
+}
+
+static uint32_t do_random(void *ctx)
+{
+	struct fixture *f = ctx;
+
+	f->random = f->random * 1664525 + 1013904223;
+	return f->random;
+}
+
+static void on_event(void *ctx, void *id_user, const struct cm_event *ev)
+{
+	struct fixture *f = ctx;
+
+	assert_ptr_equal(id_user, f);
+	f->events++;
+	f->last = *ev;
+	if (ev->type == CM_EV_REQ) {
+		assert_ptr_equal(ev->listener, f->listener);
+		f->id = ev->id;
+	}
+	if (ev->type == CM_EV_REJ)
+		f->rej_reason = ev->rej->reason;
+	if (f->destroy_in_upcall)
+		cm_id_destroy(ev->id, f->now);
+}
+
+static const struct cm_ops ops = {do_alloc, do_free, do_random, on_event};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	f->random = 7;
+	f->now = SEC;
+	if (cm_create(&f->cm, &ops, f) < 0 || cm_id_create(f->cm, f, &f->listener) < 0 ||
+	    cm_listen(f->listener, SERVICE, UINT64_MAX, NULL) < 0)
+		return -1;
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+	long left;
+
+	cm_destroy(f->cm);
+	left = f->blocks;
+	free(f);
+	return left != 0;
+}
+
+/* ---- playing the other side --------------------------------------------------------------------
+ */
+
+static void give(struct fixture *f, const struct cm_msg *m)
+{
+	uint8_t mad[MAD_LEN];
+
+	cm_msg_encode(m, mad);
+	cm_rx(f->cm, &to_us, mad, f->now);
+}
+
+static struct cm_msg msg(enum cm_attr_id attr)
+{
+	struct cm_msg m;
+
+	cm_msg_begin(&m, attr, 0x77);
+	return m;
+}
+
+static struct cm_msg req_msg(void)
+{
+	struct cm_msg m = msg(CM_ATTR_REQ);
+
+	m.req.local_comm_id = PEER_ID;
+	m.req.service_id = SERVICE;
+	m.req.local_ca_guid = PEER_GUID;
+	m.req.local_qpn = PEER_QPN;
+	m.req.remote_cm_response_timeout = m.req.local_cm_response_timeout = 20;
+	m.req.max_cm_retries = 15;
+	m.req.path_mtu = 3;
+	m.req.primary.local_ack_timeout = 19;
+	m.req.private_data[0] = 0x5a;
+	return m;
+}
+
+static struct cm_msg get_from(struct fixture *f, enum cm_attr_id attr)
+{
+	struct cm_msg m;
+	struct flow flow;
+	uint8_t mad[MAD_LEN];
+
+	assert_true(cm_tx(f->cm, &flow, mad, f->now));
+	assert_int_equal(cm_msg_decode(&m, mad), 0);
+	assert_int_equal(m.hdr.attr_id, attr);
+	assert_int_equal(m.hdr.method, CM_METHOD_SEND);
+	assert_true(gid_equal(&flow.dgid, &to_us.sgid));
+	assert_true(gid_equal(&flow.sgid, &to_us.dgid));
+	assert_int_equal(flow.sport, flow_sport(0, GSI_QPN, GSI_QPN));
+	return m;
+}
+
+static void get_nothing(struct fixture *f)
+{
+	struct flow flow;
+	uint8_t mad[MAD_LEN];
+
+	assert_false(cm_tx(f->cm, &flow, mad, f->now));
+}
+
+static void pass(struct fixture *f, uint64_t ns)
+{
+	f->now += ns;
+	cm_tick(f->cm, f->now);
+}
+
+static struct cm_rep our_rep(void)
+{
+	return (struct cm_rep){.local_qpn = OUR_QPN, .starting_psn = 5, .local_ca_guid = 9};
+}
+
+/* Passive: their REQ has arrived. */
+static struct fixture *requested(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_msg m = req_msg();
+
+	give(f, &m);
+	assert_int_equal(f->last.type, CM_EV_REQ);
+	get_nothing(f);
+	return f;
+}
+
+static uint32_t replied_id;
+
+static struct fixture *replied(void **state)
+{
+	struct fixture *f = requested(state);
+	struct cm_rep rep = our_rep();
+
+	assert_int_equal(cm_rep_send(f->id, &rep, "hi", 2, f->now), 0);
+	replied_id = get_from(f, CM_ATTR_REP).rep.local_comm_id;
+	return f;
+}
+
+static void give_rtu(struct fixture *f)
+{
+	struct cm_msg m = msg(CM_ATTR_RTU);
+
+	m.rtu.local_comm_id = PEER_ID;
+	m.rtu.remote_comm_id = replied_id;
+	give(f, &m);
+}
+
+static struct fixture *accepted(void **state)
+{
+	struct fixture *f = replied(state);
+
+	give_rtu(f);
+	assert_int_equal(f->last.type, CM_EV_RTU);
+	assert_int_equal(f->id->state, CM_ESTABLISHED);
+	return f;
+}
+
+static void give_dreq(struct fixture *f, uint32_t qpn)
+{
+	struct cm_msg m = msg(CM_ATTR_DREQ);
+
+	m.dreq.local_comm_id = PEER_ID;
+	m.dreq.remote_comm_id = replied_id;
+	m.dreq.remote_qpn = qpn;
+	give(f, &m);
+}
+
+static void give_drep(struct fixture *f)
+{
+	struct cm_msg m = msg(CM_ATTR_DREP);
+
+	m.drep.local_comm_id = PEER_ID;
+	m.drep.remote_comm_id = replied_id;
+	give(f, &m);
+}
+
+static void give_rej(struct fixture *f, enum cm_msg_answered what, uint16_t reason)
+{
+	struct cm_msg m = msg(CM_ATTR_REJ);
+
+	m.rej.local_comm_id = PEER_ID;
+	m.rej.remote_comm_id = replied_id;
+	m.rej.message_rejected = what;
+	m.rej.reason = reason;
+	give(f, &m);
+}
+
+/* Active: our REQ is on its way; replied_id is our comm id. */
+static struct fixture *connecting(void **state)
+{
+	struct fixture *f = *state;
+	struct flow to_peer = {.sgid = to_us.dgid, .dgid = to_us.sgid};
+	struct cm_req req = {.service_id = SERVICE,
+			     .local_ca_guid = 9,
+			     .local_qpn = OUR_QPN,
+			     .path_mtu = 3,
+			     .primary.local_ack_timeout = 19};
+	struct cm_msg m;
+
+	assert_int_equal(cm_id_create(f->cm, f, &f->id), 0);
+	assert_int_equal(cm_req_send(f->id, &to_peer, &req, "hello", 5, f->now), 0);
+	m = get_from(f, CM_ATTR_REQ);
+	assert_int_equal(m.req.remote_cm_response_timeout, 20);
+	assert_int_equal(m.req.local_cm_response_timeout, 20);
+	assert_int_equal(m.req.max_cm_retries, 15);
+	assert_memory_equal(m.req.private_data, "hello", 6);
+	replied_id = m.req.local_comm_id;
+	assert_int_not_equal(replied_id, 0);
+	return f;
+}
+
+static void give_rep(struct fixture *f, uint32_t peer_id)
+{
+	struct cm_msg m = msg(CM_ATTR_REP);
+
+	m.rep.local_comm_id = peer_id;
+	m.rep.remote_comm_id = replied_id;
+	m.rep.local_qpn = PEER_QPN;
+	m.rep.local_ca_guid = PEER_GUID;
+	give(f, &m);
+}
+
+static struct fixture *connected(void **state)
+{
+	struct fixture *f = connecting(state);
+
+	give_rep(f, PEER_ID);
+	assert_int_equal(f->last.type, CM_EV_REP);
+	assert_int_equal(cm_rtu(f->id, f->now), 0);
+	get_from(f, CM_ATTR_RTU);
+	return f;
+}
+
+/* ---- REQ
+ * ----------------------------------------------------------------------------------------- */
+
+static void a_req_nobody_listens_for_is_rejected_with_invalid_service_id(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_msg m = req_msg(), rej;
+
+	m.req.service_id++;
+	give(f, &m);
+	rej = get_from(f, CM_ATTR_REJ);
+	assert_int_equal(rej.rej.reason, CM_REJ_INVALID_SERVICE_ID);
+	assert_int_equal(rej.rej.message_rejected, CM_MSG_REQ);
+	assert_int_equal(rej.rej.remote_comm_id, PEER_ID);
+	assert_int_equal(rej.rej.local_comm_id, 0);
+	assert_int_equal(rej.hdr.tid, 0x77);
+	assert_int_equal(f->events, 0);
+}
+
+static void a_req_for_another_transport_or_mtu_is_rejected(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_msg m = req_msg();
+
+	m.req.transport_service = 1;
+	give(f, &m);
+	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.reason, CM_REJ_INVALID_TRANSPORT_TYPE);
+	m = req_msg();
+	m.req.path_mtu = 6;
+	give(f, &m);
+	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.reason, CM_REJ_INVALID_MTU);
+	assert_int_equal(f->events, 0);
+}
+
+static bool match_second_byte(void *user, const struct cm_req *req, const uint8_t *private_data)
+{
+	(void)user;
+	(void)req;
+	return private_data[1] == 1;
+}
+
+static void of_several_listeners_the_one_that_matches_gets_the_req(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_id *picky;
+	struct cm_msg m = req_msg();
+
+	cm_id_destroy(f->listener, f->now);
+	assert_int_equal(cm_id_create(f->cm, f, &picky), 0);
+	assert_int_equal(cm_listen(picky, SERVICE & ~0xffull, ~0xffull, match_second_byte), 0);
+	f->listener = picky;
+	give(f, &m);
+	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.reason, CM_REJ_INVALID_SERVICE_ID);
+	m.req.private_data[1] = 1;
+	m.req.service_id ^= 0x11; /* masked out */
+	give(f, &m);
+	assert_int_equal(f->last.type, CM_EV_REQ);
+}
+
+static void a_repeated_req_gets_an_mra_while_the_consumer_thinks(void **state)
+{
+	struct fixture *f = requested(state);
+	struct cm_msg m = req_msg(), mra;
+
+	give(f, &m);
+	assert_int_equal(f->events, 1);
+	mra = get_from(f, CM_ATTR_MRA);
+	assert_int_equal(mra.mra.message_mraed, CM_MSG_REQ);
+	assert_int_equal(mra.mra.remote_comm_id, PEER_ID);
+	assert_int_equal(mra.mra.service_timeout, 24);
+}
+
+static void a_repeated_req_gets_the_same_rep(void **state)
+{
+	struct fixture *f = replied(state);
+	struct cm_msg m = req_msg(), rep;
+
+	give(f, &m);
+	rep = get_from(f, CM_ATTR_REP);
+	assert_int_equal(rep.rep.local_comm_id, replied_id);
+	assert_int_equal(rep.rep.local_qpn, OUR_QPN);
+	assert_memory_equal(rep.rep.private_data, "hi", 3);
+	assert_int_equal(f->events, 1);
+}
+
+static void a_repeated_req_gets_the_same_rej_and_no_second_request(void **state)
+{
+	struct fixture *f = requested(state);
+	struct cm_msg m = req_msg(), rej;
+
+	assert_int_equal(cm_reject(f->id, 28, NULL, 0, "no", 2, f->now), 0);
+	rej = get_from(f, CM_ATTR_REJ);
+	assert_int_equal(rej.rej.message_rejected, CM_MSG_REQ);
+	assert_int_equal(rej.rej.local_comm_id, 0);
+	cm_id_destroy(f->id, f->now);
+	pass(f, RESPONSE); /* ours was lost */
+	give(f, &m);
+	rej = get_from(f, CM_ATTR_REJ);
+	assert_int_equal(rej.rej.reason, 28);
+	assert_memory_equal(rej.rej.private_data, "no", 3);
+	assert_int_equal(f->events, 1);
+	pass(f, 60 * SEC); /* but not for ever */
+	assert_int_equal(f->cm->slots.live, 1);
+}
+
+static void a_forgotten_req_comes_again(void **state)
+{
+	struct fixture *f = requested(state);
+	struct cm_msg m = req_msg();
+
+	cm_id_forget(f->id);
+	get_nothing(f);
+	give(f, &m);
+	assert_int_equal(f->events, 2);
+	assert_int_equal(f->last.type, CM_EV_REQ);
+}
+
+static void an_unanswered_req_is_repeated_15_times_and_withdrawn(void **state)
+{
+	struct fixture *f = connecting(state);
+	struct cm_msg rej;
+
+	for (int i = 0; i < 15; i++) {
+		assert_int_equal(cm_next_deadline(f->cm), f->now + RESPONSE);
+		pass(f, RESPONSE);
+		assert_int_equal(get_from(f, CM_ATTR_REQ).req.local_comm_id, replied_id);
+		get_nothing(f);
+	}
+	assert_int_equal(f->events, 0);
+	pass(f, RESPONSE);
+	assert_int_equal(f->last.type, CM_EV_TIMEOUT);
+	rej = get_from(f, CM_ATTR_REJ);
+	assert_int_equal(rej.rej.reason, CM_REJ_TIMEOUT);
+	assert_int_equal(rej.rej.reject_info_len, 8);
+	assert_int_equal(ld_be64(rej.rej.ari), 9);
+	assert_int_equal(f->id->state, CM_IDLE);
+	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
+	give_rep(f, PEER_ID); /* too late */
+	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.reason, CM_REJ_INVALID_COMM_ID);
+}
+
+static void an_mra_makes_the_active_side_wait_longer(void **state)
+{
+	struct fixture *f = connecting(state);
+	struct cm_msg m = msg(CM_ATTR_MRA);
+
+	pass(f, SEC);
+	m.mra.local_comm_id = PEER_ID;
+	m.mra.remote_comm_id = replied_id;
+	m.mra.service_timeout = 23;
+	give(f, &m);
+	assert_int_equal(cm_next_deadline(f->cm), f->now + (4096ull << 23) + RESPONSE);
+	give_rep(f, PEER_ID);
+	assert_int_equal(f->last.type, CM_EV_REP);
+}
+
+static void a_withdrawn_req_is_found_by_the_guid_in_the_rej(void **state)
+{
+	struct fixture *f = requested(state);
+	struct cm_msg m = msg(CM_ATTR_REJ);
+
+	m.rej.local_comm_id = PEER_ID;
+	m.rej.message_rejected = CM_MSG_OTHER;
+	m.rej.reason = CM_REJ_TIMEOUT;
+	m.rej.reject_info_len = 8;
+	st_be64(m.rej.ari, PEER_GUID + 1); /* another's */
+	give(f, &m);
+	assert_int_equal(f->events, 1);
+	st_be64(m.rej.ari, PEER_GUID);
+	give(f, &m);
+	assert_int_equal(f->last.type, CM_EV_REJ);
+	assert_int_equal(f->rej_reason, CM_REJ_TIMEOUT);
+	assert_int_equal(cm_rep_send(f->id, &(struct cm_rep){0}, NULL, 0, f->now), -EINVAL);
+}
+
+static void destroying_an_unanswered_connect_withdraws_it(void **state)
+{
+	struct fixture *f = connecting(state);
+	struct cm_msg rej;
+
+	cm_id_destroy(f->id, f->now);
+	rej = get_from(f, CM_ATTR_REJ);
+	assert_int_equal(rej.rej.reason, CM_REJ_TIMEOUT);
+	assert_int_equal(rej.rej.local_comm_id, replied_id);
+	assert_int_equal(rej.rej.remote_comm_id, 0);
+	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
+	assert_int_equal(f->cm->slots.live, 1); /* the listener */
+}
+
+/* ---- REP, RTU
+ * ------------------------------------------------------------------------------------- */
+
+static void a_lost_rep_is_repeated_until_the_rtu_comes(void **state)
+{
+	struct fixture *f = replied(state);
+
+	pass(f, RESPONSE);
+	assert_int_equal(get_from(f, CM_ATTR_REP).rep.local_comm_id, replied_id);
+	give_rtu(f);
+	assert_int_equal(f->last.type, CM_EV_RTU);
+	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
+	give_rtu(f); /* a duplicate */
+	assert_int_equal(f->events, 2);
+	get_nothing(f);
+}
+
+static void a_rep_nobody_answers_is_given_up_with_rej_and_dreq(void **state)
+{
+	struct fixture *f = replied(state);
+	struct cm_msg rej;
+
+	for (int i = 0; i < 15; i++) {
+		pass(f, RESPONSE);
+		get_from(f, CM_ATTR_REP);
+	}
+	pass(f, RESPONSE);
+	assert_int_equal(f->last.type, CM_EV_TIMEOUT);
+	rej = get_from(f, CM_ATTR_REJ);
+	assert_int_equal(rej.rej.reason, CM_REJ_TIMEOUT);
+	assert_int_equal(rej.rej.remote_comm_id, PEER_ID);
+	get_from(f, CM_ATTR_DREQ);
+	give_drep(f);
+	pass(f, 60 * SEC);
+	assert_int_equal(f->events, 2); /* nothing is told of the DREQ */
+	assert_int_equal(f->id->state, CM_IDLE);
+}
+
+static void an_mra_of_the_rep_extends_its_wait(void **state)
+{
+	struct fixture *f = replied(state);
+	struct cm_msg m = msg(CM_ATTR_MRA);
+
+	m.mra.local_comm_id = PEER_ID;
+	m.mra.remote_comm_id = replied_id;
+	m.mra.message_mraed = CM_MSG_REP;
+	m.mra.service_timeout = 22;
+	give(f, &m);
+	assert_int_equal(cm_next_deadline(f->cm), f->now + (4096ull << 22) + RESPONSE);
+}
+
+static void a_repeated_rep_gets_an_mra_before_and_the_rtu_after_the_consumer_answered(void **state)
+{
+	struct fixture *f = connecting(state);
+
+	give_rep(f, PEER_ID);
+	give_rep(f, PEER_ID);
+	assert_int_equal(get_from(f, CM_ATTR_MRA).mra.message_mraed, CM_MSG_REP);
+	assert_int_equal(f->events, 1);
+	assert_int_equal(cm_rtu(f->id, f->now), 0);
+	get_from(f, CM_ATTR_RTU);
+	give_rep(f, PEER_ID);
+	assert_int_equal(get_from(f, CM_ATTR_RTU).rtu.remote_comm_id, PEER_ID);
+	assert_int_equal(f->events, 1);
+}
+
+static void a_rep_of_another_passive_id_is_rejected(void **state)
+{
+	struct fixture *f = connected(state);
+	struct cm_msg rej;
+
+	give_rep(f, PEER_ID + 1);
+	rej = get_from(f, CM_ATTR_REJ);
+	assert_int_equal(rej.rej.reason, CM_REJ_INVALID_COMM_ID);
+	assert_int_equal(rej.rej.message_rejected, CM_MSG_REP);
+	assert_int_equal(rej.rej.remote_comm_id, PEER_ID + 1);
+	assert_int_equal(f->id->state, CM_ESTABLISHED);
+}
+
+static void early_data_stands_for_a_lost_rtu(void **state)
+{
+	struct fixture *f = replied(state);
+
+	assert_int_equal(cm_established(f->id, f->now), 0);
+	assert_int_equal(f->last.type, CM_EV_RTU);
+	assert_int_equal(cm_established(f->id, f->now), -EINVAL);
+	give_rtu(f); /* late */
+	assert_int_equal(f->events, 2);
+	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
+}
+
+static void a_dreq_stands_for_a_lost_rtu(void **state)
+{
+	struct fixture *f = replied(state);
+
+	give_dreq(f, OUR_QPN);
+	assert_int_equal(f->last.type, CM_EV_DREQ);
+	assert_int_equal(cm_drep(f->id, f->now), 0);
+	get_from(f, CM_ATTR_DREP);
+}
+
+static void an_rtu_for_an_unknown_connection_is_rejected(void **state)
+{
+	struct fixture *f = *state;
+
+	replied_id = 0x1234;
+	give_rtu(f);
+	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.reason, CM_REJ_INVALID_COMM_ID);
+}
+
+static void messages_from_another_address_do_not_find_the_connection(void **state)
+{
+	struct fixture *f = replied(state);
+	struct cm_msg m = msg(CM_ATTR_RTU);
+	struct flow elsewhere = to_us;
+	uint8_t mad[MAD_LEN];
+
+	m.rtu.local_comm_id = PEER_ID;
+	m.rtu.remote_comm_id = replied_id;
+	cm_msg_encode(&m, mad);
+	elsewhere.sgid.raw[15]++;
+	cm_rx(f->cm, &elsewhere, mad, f->now);
+	assert_int_equal(f->id->state, CM_REP_SENT);
+}
+
+/* ---- REJ
+ * ------------------------------------------------------------------------------------------ */
+
+static void a_rejected_connect_is_idle_and_may_connect_again_under_a_new_comm_id(void **state)
+{
+	struct fixture *f = connecting(state);
+	struct flow flow = {.sgid = to_us.dgid, .dgid = to_us.sgid};
+	struct cm_req req = {.path_mtu = 3};
+
+	give_rej(f, CM_MSG_REQ, CM_REJ_CONSUMER_DEFINED);
+	assert_int_equal(f->last.type, CM_EV_REJ);
+	assert_int_equal(f->rej_reason, 28);
+	assert_int_equal(f->last.private_len, CM_REJ_PRIVATE);
+	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
+	assert_int_equal(cm_req_send(f->id, &flow, &req, NULL, 0, f->now), 0);
+	assert_int_not_equal(get_from(f, CM_ATTR_REQ).req.local_comm_id, replied_id);
+}
+
+static void a_rej_ends_a_reply_and_a_live_connection(void **state)
+{
+	struct fixture *f = replied(state);
+
+	give_rej(f, CM_MSG_REP, CM_REJ_CONSUMER_DEFINED);
+	assert_int_equal(f->last.type, CM_EV_REJ);
+	assert_int_equal(f->id->state, CM_TIMEWAIT);
+	cm_id_destroy(f->id, f->now);
+	pass(f, 60 * SEC);
+	connected(state);
+	give_rej(f, CM_MSG_OTHER, CM_REJ_TIMEOUT);
+	assert_int_equal(f->last.type, CM_EV_REJ);
+	assert_int_equal(f->id->state, CM_TIMEWAIT);
+}
+
+static void rejecting_a_rep_answers_its_repetitions(void **state)
+{
+	struct fixture *f = connecting(state);
+	struct cm_msg rej;
+
+	give_rep(f, PEER_ID);
+	assert_int_equal(cm_reject(f->id, 28, "a", 1, "b", 1, f->now), 0);
+	rej = get_from(f, CM_ATTR_REJ);
+	assert_int_equal(rej.rej.message_rejected, CM_MSG_REP);
+	assert_int_equal(rej.rej.local_comm_id, replied_id);
+	assert_int_equal(rej.rej.remote_comm_id, PEER_ID);
+	assert_int_equal(rej.rej.reject_info_len, 1);
+	give_rep(f, PEER_ID);
+	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.reason, 28);
+}
+
+/* ---- stale connections
+ * ---------------------------------------------------------------------------- */
+
+static void a_req_of_a_live_connections_qpn_shows_it_stale(void **state)
+{
+	struct fixture *f = accepted(state);
+	struct cm_msg m = req_msg(), rej, dreq;
+
+	m.req.local_comm_id = PEER_ID + 1; /* the peer has restarted */
+	give(f, &m);
+	rej = get_from(f, CM_ATTR_REJ);
+	assert_int_equal(rej.rej.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(rej.rej.remote_comm_id, PEER_ID + 1);
+	dreq = get_from(f, CM_ATTR_DREQ);
+	assert_int_equal(dreq.dreq.remote_comm_id, PEER_ID);
+	assert_int_equal(dreq.dreq.remote_qpn, PEER_QPN);
+	give_drep(f); /* as any CM answers for an unknown connection */
+	assert_int_equal(f->last.type, CM_EV_DISCONNECTED);
+	give(f, &m); /* and now it is welcome */
+	assert_int_equal(f->last.type, CM_EV_REQ);
+}
+
+static void a_stale_half_open_connection_is_ended_at_once(void **state)
+{
+	struct fixture *f = replied(state);
+	struct cm_msg m = req_msg();
+
+	m.req.local_comm_id = PEER_ID + 1;
+	give(f, &m);
+	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(f->last.type, CM_EV_REJ);
+	assert_int_equal(f->rej_reason, CM_REJ_STALE_CONN);
+	assert_int_equal(f->id->state, CM_TIMEWAIT);
+	give(f, &m);
+	assert_int_equal(f->last.type, CM_EV_REQ);
+}
+
+static void a_rep_from_a_live_connections_qpn_shows_it_stale(void **state)
+{
+	struct fixture *f = connected(state);
+	struct cm_id *old = f->id;
+
+	connecting(state);
+	give_rep(f, PEER_ID + 1);
+	assert_int_equal(get_from(f, CM_ATTR_DREQ).dreq.remote_comm_id, PEER_ID);
+	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(f->last.type, CM_EV_REJ);
+	assert_ptr_equal(f->last.id, f->id);
+	assert_int_equal(f->rej_reason, CM_REJ_STALE_CONN);
+	assert_int_equal(old->state, CM_DREQ_SENT);
+}
+
+static void the_same_guid_and_qpn_at_another_address_are_another_peer(void **state)
+{
+	struct fixture *f = accepted(state);
+	struct flow elsewhere = to_us;
+	struct cm_msg m = req_msg();
+	uint8_t mad[MAD_LEN];
+
+	elsewhere.sgid.raw[15]++;
+	cm_msg_encode(&m, mad);
+	cm_rx(f->cm, &elsewhere, mad, f->now);
+	assert_int_equal(f->last.type, CM_EV_REQ);
+	get_nothing(f);
+}
+
+static void a_req_of_a_connection_in_timewait_is_stale(void **state)
+{
+	struct fixture *f = accepted(state);
+	struct cm_msg m = req_msg();
+
+	give_dreq(f, OUR_QPN);
+	assert_int_equal(cm_drep(f->id, f->now), 0);
+	get_from(f, CM_ATTR_DREP);
+	give(f, &m); /* a late duplicate */
+	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.reason, CM_REJ_STALE_CONN);
+	assert_int_equal(f->last.type, CM_EV_DREQ);
+}
+
+/* ---- DREQ, DREP
+ * ----------------------------------------------------------------------------------- */
+
+static void a_dreq_is_repeated_and_given_up(void **state)
+{
+	struct fixture *f = accepted(state);
+
+	assert_int_equal(cm_dreq(f->id, f->now), 0);
+	get_from(f, CM_ATTR_DREQ);
+	for (int i = 0; i < 15; i++) {
+		pass(f, RESPONSE);
+		assert_int_equal(get_from(f, CM_ATTR_DREQ).dreq.remote_qpn, PEER_QPN);
+	}
+	assert_int_equal(f->events, 2);
+	pass(f, RESPONSE);
+	assert_int_equal(f->last.type, CM_EV_DISCONNECTED);
+	pass(f, (4096ull << 19) - 1);
+	assert_int_equal(f->events, 3);
+	pass(f, 1);
+	assert_int_equal(f->last.type, CM_EV_TIMEWAIT_EXIT);
+	assert_int_equal(f->id->state, CM_IDLE);
+	assert_int_equal(cm_counters(f->cm)->gave_up, 1);
+}
+
+static void a_repeated_dreq_gets_a_drep_in_timewait_and_after(void **state)
+{
+	struct fixture *f = accepted(state);
+
+	give_dreq(f, OUR_QPN);
+	give_dreq(f, OUR_QPN); /* while the consumer thinks */
+	get_nothing(f);
+	assert_int_equal(f->events, 3);
+	assert_int_equal(cm_drep(f->id, f->now), 0);
+	assert_int_equal(get_from(f, CM_ATTR_DREP).hdr.tid, 0x77);
+	give_dreq(f, OUR_QPN);
+	get_from(f, CM_ATTR_DREP);
+	pass(f, 60 * SEC);
+	assert_int_equal(f->last.type, CM_EV_TIMEWAIT_EXIT);
+	cm_id_destroy(f->id, f->now);
+	give_dreq(f, OUR_QPN);
+	assert_int_equal(get_from(f, CM_ATTR_DREP).drep.local_comm_id, replied_id);
+}
+
+static void a_dreq_for_another_qpn_is_ignored(void **state)
+{
+	struct fixture *f = accepted(state);
+
+	give_dreq(f, OUR_QPN + 1);
+	assert_int_equal(f->id->state, CM_ESTABLISHED);
+	get_nothing(f);
+}
+
+static void dreqs_that_cross_end_both_sides(void **state)
+{
+	struct fixture *f = connected(state);
+
+	assert_int_equal(cm_dreq(f->id, f->now), 0);
+	get_from(f, CM_ATTR_DREQ);
+	give_dreq(f, OUR_QPN);
+	get_from(f, CM_ATTR_DREP);
+	assert_int_equal(f->last.type, CM_EV_DISCONNECTED);
+	give_drep(f);
+	assert_int_equal(f->events, 2); /* REP, DISCONNECTED */
+}
+
+static void destroying_a_live_connection_disconnects_it_in_bounded_time(void **state)
+{
+	struct fixture *f = accepted(state);
+	uint64_t begin = f->now;
+	int dreqs = 0;
+
+	cm_id_destroy(f->id, f->now);
+	assert_true(cm_busy(f->cm) > 0);
+	while (cm_busy(f->cm)) {
+		get_from(f, CM_ATTR_DREQ);
+		dreqs++;
+		get_nothing(f);
+		pass(f, cm_next_deadline(f->cm) - f->now);
+	}
+	assert_int_equal(dreqs, 8);
+	assert_true(f->now - begin < 10 * SEC);
+	assert_int_equal(f->events, 2);
+	pass(f, 10 * SEC);
+	assert_int_equal(f->cm->slots.live, 1);
+	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
+}
+
+static void destroying_a_disconnecting_id_hurries_its_dreq(void **state)
+{
+	struct fixture *f = accepted(state);
+
+	assert_int_equal(cm_dreq(f->id, f->now), 0);
+	get_from(f, CM_ATTR_DREQ);
+	cm_id_destroy(f->id, f->now);
+	get_from(f, CM_ATTR_DREQ);
+	assert_true(cm_next_deadline(f->cm) <= f->now + 100 * MSEC);
+	give_drep(f);
+	assert_int_equal(cm_busy(f->cm), 0);
+}
+
+static void destroying_an_unanswered_dreq_answers_it(void **state)
+{
+	struct fixture *f = accepted(state);
+
+	give_dreq(f, OUR_QPN);
+	cm_id_destroy(f->id, f->now);
+	get_from(f, CM_ATTR_DREP);
+	assert_int_equal(cm_busy(f->cm), 0);
+}
+
+static void destroying_a_replied_id_rejects_and_disconnects(void **state)
+{
+	struct fixture *f = replied(state);
+
+	cm_id_destroy(f->id, f->now);
+	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.message_rejected, CM_MSG_OTHER);
+	get_from(f, CM_ATTR_DREQ);
+	give_rtu(f); /* crossed, or the REJ was lost */
+	get_from(f, CM_ATTR_REJ);
+	give_drep(f);
+	assert_int_equal(cm_busy(f->cm), 0);
+	assert_int_equal(f->events, 1);
+}
+
+static void an_id_may_be_destroyed_in_its_upcall(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_msg m = req_msg();
+
+	f->destroy_in_upcall = true;
+	give(f, &m); /* REQ */
+	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.reason, CM_REJ_CONSUMER_DEFINED);
+	f->destroy_in_upcall = false;
+	connecting(state);
+	f->destroy_in_upcall = true;
+	give_rej(f, CM_MSG_REQ, 28);
+	f->destroy_in_upcall = false;
+	pass(f, 60 * SEC);
+	accepted(state);
+	f->destroy_in_upcall = true;
+	give_dreq(f, OUR_QPN);
+	get_from(f, CM_ATTR_DREP);
+	pass(f, 60 * SEC);
+	assert_int_equal(f->cm->slots.live, 1);
+}
+
+/* ---- bad input
+ * ------------------------------------------------------------------------------------ */
+
+static void what_the_state_does_not_allow_is_einval_and_changes_nothing(void **state)
+{
+	struct fixture *f = requested(state);
+	struct flow flow = to_us;
+	struct cm_req req = {0};
+
+	assert_int_equal(cm_rtu(f->id, f->now), -EINVAL);
+	assert_int_equal(cm_dreq(f->id, f->now), -EINVAL);
+	assert_int_equal(cm_drep(f->id, f->now), -EINVAL);
+	assert_int_equal(cm_established(f->id, f->now), -EINVAL);
+	assert_int_equal(cm_req_send(f->id, &flow, &req, NULL, 0, f->now), -EINVAL);
+	assert_int_equal(cm_rep_send(f->id, &(struct cm_rep){0}, "", 197, f->now), -EINVAL);
+	assert_int_equal(cm_reject(f->id, 28, "", 73, NULL, 0, f->now), -EINVAL);
+	assert_int_equal(cm_reject(f->id, 28, NULL, 0, "", 149, f->now), -EINVAL);
+	assert_int_equal(cm_mra(f->id, 32, f->now), -EINVAL);
+	assert_int_equal(cm_listen(f->id, SERVICE, UINT64_MAX, NULL), -EINVAL);
+	assert_int_equal(cm_reject(f->listener, 28, NULL, 0, NULL, 0, f->now), -EINVAL);
+	get_nothing(f);
+	assert_int_equal(f->id->state, CM_REQ_RCVD);
+}
+
+static void garbage_is_counted_and_dropped(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t mad[MAD_LEN] = {0};
+
+	cm_rx(f->cm, &to_us, mad, f->now);
+	assert_int_equal(cm_counters(f->cm)->rx_bad, 1);
+	srand(3);
+	for (int i = 0; i < 20000; i++) {
+		for (size_t k = 0; k < MAD_LEN; k++)
+			mad[k] = (uint8_t)rand();
+		mad[0] = 1;
+		mad[1] = CM_CLASS;
+		mad[2] = CM_CLASS_VERSION;
+		mad[3] = CM_METHOD_SEND;
+		mad[16] = 0;
+		mad[17] = (uint8_t)(0x10 + i % 8);
+		cm_rx(f->cm, &to_us, mad, f->now);
+		for (struct flow flow; cm_tx(f->cm, &flow, mad, f->now);)
+			;
+	}
+	assert_int_equal(f->events, 0);
+}
+
+static void comm_ids_are_distinct_and_do_not_count_up(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_id *id[64];
+	int neighbours = 0;
+
+	for (int i = 0; i < 64; i++) {
+		assert_int_equal(cm_id_create(f->cm, f, &id[i]), 0);
+		for (int k = 0; k < i; k++) {
+			uint32_t a = id[i]->local_comm_id, b = id[k]->local_comm_id;
+
+			assert_int_not_equal(a, b);
+			neighbours += a >> 16 == b >> 16 || (a & 0xffff) == (b & 0xffff);
+		}
+		assert_ptr_equal(cm_find_local(f->cm, id[i]->local_comm_id), id[i]);
+	}
+	assert_true(neighbours < 8);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(a_req_nobody_listens_for_is_rejected_with_invalid_service_id),
+		T(a_req_for_another_transport_or_mtu_is_rejected),
+		T(of_several_listeners_the_one_that_matches_gets_the_req),
+		T(a_repeated_req_gets_an_mra_while_the_consumer_thinks),
+		T(a_repeated_req_gets_the_same_rep),
+		T(a_repeated_req_gets_the_same_rej_and_no_second_request),
+		T(a_forgotten_req_comes_again),
+		T(an_unanswered_req_is_repeated_15_times_and_withdrawn),
+		T(an_mra_makes_the_active_side_wait_longer),
+		T(a_withdrawn_req_is_found_by_the_guid_in_the_rej),
+		T(destroying_an_unanswered_connect_withdraws_it),
+		T(a_lost_rep_is_repeated_until_the_rtu_comes),
+		T(a_rep_nobody_answers_is_given_up_with_rej_and_dreq),
+		T(an_mra_of_the_rep_extends_its_wait),
+		T(a_repeated_rep_gets_an_mra_before_and_the_rtu_after_the_consumer_answered),
+		T(a_rep_of_another_passive_id_is_rejected),
+		T(early_data_stands_for_a_lost_rtu),
+		T(a_dreq_stands_for_a_lost_rtu),
+		T(an_rtu_for_an_unknown_connection_is_rejected),
+		T(messages_from_another_address_do_not_find_the_connection),
+		T(a_rejected_connect_is_idle_and_may_connect_again_under_a_new_comm_id),
+		T(a_rej_ends_a_reply_and_a_live_connection),
+		T(rejecting_a_rep_answers_its_repetitions),
+		T(a_req_of_a_live_connections_qpn_shows_it_stale),
+		T(a_stale_half_open_connection_is_ended_at_once),
+		T(a_rep_from_a_live_connections_qpn_shows_it_stale),
+		T(the_same_guid_and_qpn_at_another_address_are_another_peer),
+		T(a_req_of_a_connection_in_timewait_is_stale),
+		T(a_dreq_is_repeated_and_given_up),
+		T(a_repeated_dreq_gets_a_drep_in_timewait_and_after),
+		T(a_dreq_for_another_qpn_is_ignored),
+		T(dreqs_that_cross_end_both_sides),
+		T(destroying_a_live_connection_disconnects_it_in_bounded_time),
+		T(destroying_a_disconnecting_id_hurries_its_dreq),
+		T(destroying_an_unanswered_dreq_answers_it),
+		T(destroying_a_replied_id_rejects_and_disconnects),
+		T(an_id_may_be_destroyed_in_its_upcall),
+		T(what_the_state_does_not_allow_is_einval_and_changes_nothing),
+		T(garbage_is_counted_and_dropped),
+		T(comm_ids_are_distinct_and_do_not_count_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
