@@ -403,6 +403,46 @@ static void every_cm_message_survives_decode_and_encode(void **state)
 	}
 }
 
+/* All ones but for the reserved bits must come back: no field is read or written too narrow. */
+static void only_reserved_bits_of_a_cm_message_are_lost(void **state)
+{
+	static const struct {
+		uint16_t attr;
+		uint8_t at, mask; /* offset behind the MAD header; reserved bits of that byte */
+	} reserved[] = {
+		{CM_ATTR_REQ, 4, 0xff},	  {CM_ATTR_REQ, 5, 0xff},   {CM_ATTR_REQ, 6, 0xff},
+		{CM_ATTR_REQ, 7, 0xff},	  {CM_ATTR_REQ, 24, 0xff},  {CM_ATTR_REQ, 25, 0xff},
+		{CM_ATTR_REQ, 26, 0xff},  {CM_ATTR_REQ, 27, 0xff},  {CM_ATTR_REQ, 90, 0x0f},
+		{CM_ATTR_REQ, 91, 0xc0},  {CM_ATTR_REQ, 94, 0x07},  {CM_ATTR_REQ, 95, 0x07},
+		{CM_ATTR_REQ, 134, 0x0f}, {CM_ATTR_REQ, 135, 0xc0}, {CM_ATTR_REQ, 138, 0x07},
+		{CM_ATTR_REQ, 139, 0x07}, {CM_ATTR_MRA, 8, 0x3f},   {CM_ATTR_MRA, 9, 0x07},
+		{CM_ATTR_REJ, 8, 0x3f},	  {CM_ATTR_REJ, 9, 0x01},   {CM_ATTR_REP, 15, 0xff},
+		{CM_ATTR_REP, 19, 0xff},  {CM_ATTR_REP, 23, 0xff},  {CM_ATTR_REP, 27, 0x0f},
+		{CM_ATTR_DREQ, 11, 0xff},
+	};
+
+	(void)state;
+	for (uint16_t attr = CM_ATTR_REQ; attr <= CM_ATTR_DREP; attr++) {
+		uint8_t mad[MAD_LEN], back[MAD_LEN];
+		struct cm_msg m;
+
+		memset(mad, 0xff, sizeof(mad));
+		mad[0] = MAD_BASE_VERSION;
+		mad[1] = CM_CLASS;
+		mad[2] = CM_CLASS_VERSION;
+		st_be16(mad + 16, attr);
+		if (attr == CM_ATTR_REJ)
+			mad[MAD_HDR_LEN + 9] = CM_REJ_ARI << 1 | 1;
+		assert_int_equal(cm_msg_decode(&m, mad), 0);
+		cm_msg_encode(&m, back);
+		st_be16(mad + 18, 0);
+		for (size_t i = 0; i < ARRAY_SIZE(reserved); i++)
+			if (reserved[i].attr == attr)
+				mad[MAD_HDR_LEN + reserved[i].at] &= (uint8_t)~reserved[i].mask;
+		assert_memory_equal(mad, back, MAD_LEN);
+	}
+}
+
 static void req_fields_do_not_run_into_each_other(void **state)
 {
 	struct cm_msg m = {.hdr = {MAD_BASE_VERSION, CM_CLASS, CM_CLASS_VERSION, 3}}, back;
@@ -518,6 +558,7 @@ int main(void)
 		cmocka_unit_test(a_payload_too_short_for_an_icrc_fails_the_check),
 		cmocka_unit_test(pieces_give_the_same_icrc_as_the_whole),
 		cmocka_unit_test(every_cm_message_survives_decode_and_encode),
+		cmocka_unit_test(only_reserved_bits_of_a_cm_message_are_lost),
 		cmocka_unit_test(req_fields_do_not_run_into_each_other),
 		cmocka_unit_test(a_mad_of_another_class_or_kind_is_told_apart),
 		cmocka_unit_test(a_rej_that_claims_too_much_information_is_cut),
