@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <errno.h>
+
+#include "nvmf/host/commands.h"
+#include "wire/nvme_log.h"
+
+static void prepare(struct host_request *req, uint8_t opcode, uint32_t nsid,
+		    enum host_direction direction, void *data, uint32_t len)
+{
+	req->sqe = (struct nvme_sqe){.opcode = opcode, .nsid = nsid};
+	req->direction = direction;
+	req->data = data;
+	req->data_len = len;
+}
+
+void host_prepare_identify(struct host_request *req, enum nvme_cns cns, uint32_t nsid, void *buf)
+{
+	prepare(req, NVME_ADMIN_IDENTIFY, nsid, HOST_DATA_IN, buf, NVME_IDENTIFY_LEN);
+	req->sqe.cdw10 = cns;
+}
+
+void host_prepare_get_log(struct host_request *req, uint8_t lid, uint64_t offset, void *buf,
+			  uint32_t len)
+{
+	struct nvme_get_log log = {.lid = lid, .rae = true, .offset = offset, .len = len};
+
+	prepare(req, NVME_ADMIN_GET_LOG_PAGE, 0, HOST_DATA_IN, buf, len);
+	nvme_get_log_to_sqe(&log, &req->sqe);
+}
+
+void host_prepare_read(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
+		       void *buf, uint32_t len)
+{
+	prepare(req, NVME_IO_READ, nsid, HOST_DATA_IN, buf, len);
+	nvme_rw_set(&req->sqe, slba, blocks, 0);
+}
+
+void host_prepare_write(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
+			const void *buf, uint32_t len, bool fua)
+{
+	/* The one field serves both directions; a write only reads from it. */
+	prepare(req, NVME_IO_WRITE, nsid, HOST_DATA_OUT, (void *)(uintptr_t)buf, len);
+	nvme_rw_set(&req->sqe, slba, blocks, fua ? NVME_RW_FUA : 0);
+}
+
+void host_prepare_write_zeroes(struct host_request *req, uint32_t nsid, uint64_t slba,
+			       uint32_t blocks, bool deallocate)
+{
+	prepare(req, NVME_IO_WRITE_ZEROES, nsid, HOST_DATA_NONE, NULL, 0);
+	nvme_rw_set(&req->sqe, slba, blocks, deallocate ? NVME_WZ_DEAC : 0);
+}
+
+void host_prepare_flush(struct host_request *req, uint32_t nsid)
+{
+	prepare(req, NVME_IO_FLUSH, nsid, HOST_DATA_NONE, NULL, 0);
+}
+
+int host_namespace_read(const struct nvme_id_ns *id, uint32_t nsid, struct host_namespace *ret,
+			const char **ret_why)
+{
+	const struct nvme_lbaf *format = NVME_ID_NS_LBAF(id);
+
+	if (id->nsze == 0) {
+		*ret_why = "there is no such namespace";
+		return -EINVAL;
+	}
+	if (format->ds < 9 || format->ds > 16) {
+		*ret_why = "its block size is not from 512 B to 64 KiB";
+		return -EINVAL;
+	}
+	if (format->ms) {
+		*ret_why = "its blocks carry metadata, which weft does not transfer";
+		return -EINVAL;
+	}
+	if (id->nsze > UINT64_MAX >> format->ds) {
+		*ret_why = "its size in bytes does not fit 64 bits";
+		return -EINVAL;
+	}
+	*ret = (struct host_namespace){
+		.nsid = nsid,
+		.blocks = id->nsze,
+		.block_bytes = 1u << format->ds,
+		.read_only = id->nsattr & NVME_NSATTR_WRITE_PROTECTED,
+		.zeroes_deallocate = id->dlfeat & NVME_DLFEAT_WZ_DEAC,
+	};
+	return 0;
+}

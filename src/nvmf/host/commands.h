@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Requests for the commands a host uses. Each sets the whole command and its data; done, arg
+ * and again stay as the caller set them. Lengths are bytes, blocks count from 1.
+ */
+#ifndef WEFT_NVMF_HOST_COMMANDS_H
+#define WEFT_NVMF_HOST_COMMANDS_H
+
+#include "nvmf/host/host.h"
+
+/* buf: NVME_IDENTIFY_LEN bytes. */
+void host_prepare_identify(struct host_request *req, enum nvme_cns cns, uint32_t nsid, void *buf);
+void host_prepare_get_log(struct host_request *req, uint8_t lid, uint64_t offset, void *buf,
+			  uint32_t len);
+void host_prepare_read(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
+		       void *buf, uint32_t len);
+void host_prepare_write(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
+			const void *buf, uint32_t len, bool fua);
+/* At most 65536 blocks. deallocate: let the controller unmap them. */
+void host_prepare_write_zeroes(struct host_request *req, uint32_t nsid, uint64_t slba,
+			       uint32_t blocks, bool deallocate);
+void host_prepare_flush(struct host_request *req, uint32_t nsid);
+
+/* What a host needs of a namespace to use it; -EINVAL and a static reason if it cannot. */
+struct host_namespace {
+	uint32_t nsid;
+	uint64_t blocks;
+	uint32_t block_bytes;
+	bool read_only;
+	bool zeroes_deallocate;
+};
+int host_namespace_read(const struct nvme_id_ns *id, uint32_t nsid, struct host_namespace *ret,
+			const char **ret_why) must_use;
+
+#endif

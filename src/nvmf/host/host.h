@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The NVMe-oF host: one association with one controller, as a state machine without I/O.
+ *
+ * The caller hands in memory, time and a transport; the host hands commands to the transport
+ * and gets back responses, lost connections and ticks of the clock. It brings the controller
+ * up, keeps it alive, numbers commands, notices those that are not answered, and after a lost
+ * connection builds a new association and sends again what may be sent again.
+ *
+ *	host_init, host_start	-> LIVE, or FAILED with host.failure
+ *	host_submit		-> request.done, always exactly once if it returned 0
+ *	host_shutdown		-> CLOSED
+ *
+ * States (host_state in host.c has the table of what may follow what):
+ *	IDLE		nothing yet
+ *	OPENING		the transport connects the admin queue
+ *	CONNECT..SET_QUEUES	one bring-up command each is outstanding on the admin queue
+ *	IO_OPENING, IO_CONNECT	for one I/O queue after the other
+ *	LIVE		requests are sent; keep-alive runs, an event request is outstanding
+ *	WAITING		after a lost connection, until the next attempt; requests wait
+ *	SHUTDOWN, SHUTDOWN_WAIT	I/O queues are closed, CC.SHN is written, CSTS.SHST polled
+ *	CLOSED, FAILED	the end; every request has been answered
+ *
+ * Invariants: a cid is never given out while its command is outstanding (slot + generation), nor
+ * are more commands outstanding than the queue has entries, less one. Memory of a request is
+ * the controller's from host_submit() until done(): a command that timed out is answered only
+ * after its connection is gone.
+ *
+ * Callbacks may come from within any call that takes now_ns. They may call host_submit(), but
+ * nothing else of the host.
+ */
+#ifndef WEFT_NVMF_HOST_HOST_H
+#define WEFT_NVMF_HOST_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/slots.h"
+#include "wire/nvme.h"
+#include "wire/nvme_fabrics.h"
+#include "wire/nvme_identify.h"
+
+enum {
+	HOST_ADMIN_ENTRIES = 32,
+	HOST_ENTRIES_MAX = 1023, /* so that slot and generation fit a cid, and none is ffff */
+	HOST_CID_GENERATION_BITS = 6,
+	HOST_IO_QUEUES_MAX = 64,
+	HOST_SCRATCH_LEN = 4096,
+	HOST_ATTEMPTS_MAX = 5,
+};
+
+enum host_state {
+	HOST_IDLE,
+	HOST_OPENING,
+	HOST_CONNECT,
+	HOST_READ_CAP,
+	HOST_READ_VS,
+	HOST_ENABLE,
+	HOST_WAIT_READY,
+	HOST_IDENTIFY,
+	HOST_SET_EVENTS,
+	HOST_SET_QUEUES,
+	HOST_IO_OPENING,
+	HOST_IO_CONNECT,
+	HOST_LIVE,
+	HOST_WAITING,
+	HOST_SHUTDOWN,
+	HOST_SHUTDOWN_WAIT,
+	HOST_CLOSED,
+	HOST_FAILED,
+	HOST_STATES
+};
+
+enum host_failure_kind {
+	HOST_FAIL_NONE,
+	HOST_FAIL_OPEN,	      /* the transport could not connect, and knows why */
+	HOST_FAIL_LOST,	      /* the transport lost the connection, and knows why */
+	HOST_FAIL_STATUS,     /* a bring-up command was refused: status, opcode */
+	HOST_FAIL_TIMEOUT,    /* a command was not answered in time: opcode */
+	HOST_FAIL_KEEP_ALIVE, /* a keep-alive was not answered in time */
+	HOST_FAIL_NOT_READY,  /* CSTS.RDY did not come within CAP.TO */
+	HOST_FAIL_FATAL,      /* CSTS.CFS: the controller reports a fatal status */
+	HOST_FAIL_PROTOCOL,   /* the peer broke the protocol: detail */
+	HOST_FAIL_UNFIT,      /* the controller lacks what this host needs: detail */
+};
+
+struct host_failure {
+	enum host_failure_kind kind;
+	enum host_state state; /* in which it happened */
+	uint16_t qid;
+	uint16_t status;    /* of a refused command */
+	uint64_t result;    /* dwords 0 and 1 of its response */
+	uint8_t opcode;	    /* of the refused or unanswered command */
+	uint8_t fctype;	    /* if that is NVME_FABRICS */
+	const char *detail; /* static; NULL if there is none */
+};
+
+enum host_direction { HOST_DATA_NONE, HOST_DATA_OUT, HOST_DATA_IN };
+
+/* One command. The caller's; untouched by the caller from host_submit() to done(). */
+struct host_request {
+	struct nvme_sqe sqe; /* flags, cid and sgl are set by host and transport */
+	void *data;	     /* in memory the transport knows */
+	uint32_t data_len;
+	enum host_direction direction;
+	bool again; /* may be sent again after a lost connection */
+	void (*done)(struct host_request *req, uint64_t now_ns);
+	void *arg;
+
+	/* The answer. error: 0 (look at cqe.status), -ENOTCONN, -ETIMEDOUT, -ECANCELED. */
+	int error;
+	struct nvme_cqe cqe;
+	uint16_t attempts; /* times it was sent; at most HOST_ATTEMPTS_MAX */
+
+	/* The host's own. */
+	struct list node;
+	uint64_t deadline_ns;
+
+	/* The transport's own, while it is sent. */
+	void *transport;
+};
+
+struct host;
+
+/* What carries capsules. t is the transport's, as given to host_init(). */
+struct host_transport {
+	/* Begins to connect a queue with room for `entries` commands. The answer is
+	 * host_queue_opened() or host_queue_lost(), later. -errno: cannot even begin. */
+	int (*open)(void *t, uint16_t qid, uint16_t entries, uint16_t cntlid);
+	/* Ends the connection; nothing of this queue is reported any more, and the peer reaches
+	 * no memory through it from here on. Harmless when the queue is closed. */
+	void (*close)(void *t, uint16_t qid);
+	/* Sends req->sqe, its data in the capsule or by an SGL the transport fills in. -EAGAIN:
+	 * no room; host_queue_writable() follows. Any other error: the connection is lost. */
+	int (*submit)(void *t, uint16_t qid, struct host_request *req, bool in_capsule);
+	/* The request is over: its memory is the caller's again. Called once for each
+	 * successful submit, unless the queue is closed before. */
+	void (*release)(void *t, uint16_t qid, struct host_request *req);
+	uint32_t transfer_max; /* bytes of one command's data; 0: no limit of its own */
+	bool keyed;	       /* the controller must take keyed SGLs */
+};
+
+struct host_config {
+	char subnqn[NVME_NQN_LEN]; /* NVMF_DISCOVERY_NQN: no I/O queues, no events */
+	char hostnqn[NVME_NQN_LEN];
+	uint8_t hostid[16];
+	uint16_t io_queues;	/* wanted; the controller may grant fewer. 0: admin only */
+	uint16_t io_entries;	/* of each, 2 to HOST_ENTRIES_MAX; the controller may grant fewer */
+	uint32_t keep_alive_ms; /* 0: none */
+	uint64_t open_timeout_ns, command_timeout_ns, shutdown_timeout_ns;
+	uint64_t reconnect_delay_ns;
+	uint64_t loss_timeout_ns; /* reconnect for this long; 0: never, UINT64_MAX: for ever */
+	/* Told of every change of state, after it happened. May be NULL. */
+	void (*changed)(void *arg, enum host_state from, enum host_state to, uint64_t now_ns);
+	/* Asynchronous events: the response's dword 0. May be NULL. */
+	void (*event)(void *arg, uint32_t result);
+	void *arg;
+};
+
+enum host_queue_state { HOST_QUEUE_CLOSED, HOST_QUEUE_OPENING, HOST_QUEUE_OPEN };
+
+struct host_queue {
+	enum host_queue_state state;
+	bool full;	  /* the transport has said -EAGAIN */
+	uint16_t entries; /* of the submission queue */
+	uint16_t limit;	  /* commands that may be outstanding: below entries */
+	uint16_t outstanding;
+	uint64_t last_ns; /* when the last response came */
+	struct list wait; /* requests not sent yet */
+	struct list sent; /* in the order of their deadlines, except those without one */
+	struct slots cids;
+	struct slot *slots; /* the caller's, [capacity] */
+	uint16_t capacity;
+};
+
+struct host {
+	/* Readable by the caller; valid in LIVE. */
+	enum host_state state;
+	struct host_failure failure; /* of the last connection, kept over a reconnect */
+	uint64_t cap;
+	uint32_t vs;
+	uint16_t cntlid;
+	uint16_t io_queues; /* granted */
+	struct nvme_id_ctrl id;
+	uint32_t transfer_max; /* bytes of one command: MDTS and the transport's limit */
+	uint32_t capsule_max;  /* bytes of data in an I/O capsule: IOCCSZ */
+	uint32_t reconnects;   /* so far */
+
+	/* The host's own. */
+	struct host_config config;
+	const struct host_transport *transport;
+	void *transport_arg;
+	struct host_queue *queues; /* [1 + config.io_queues] */
+	uint8_t *scratch;
+	uint16_t opening;   /* I/O queue in IO_OPENING and IO_CONNECT */
+	unsigned int depth; /* calls into the host that are under way */
+	bool lost;	    /* handled when the outermost call ends */
+	bool was_live, discovery;
+	uint64_t
+		state_deadline_ns; /* OPENING, WAIT_READY, SHUTDOWN_WAIT: give up; WAITING: go on */
+	uint64_t poll_ns, poll_interval_ns; /* next look at CSTS */
+	uint64_t loss_deadline_ns;
+	uint64_t shutdown_deadline_ns;
+	uint64_t keep_alive_due_ns, keep_alive_sent_ns;
+	struct host_request step, keep_alive, event; /* commands of the host itself */
+	bool keep_alive_out, event_out;
+};
+
+/*
+ * queues: 1 + config->io_queues entries. slots: HOST_ADMIN_ENTRIES + io_queues * io_entries.
+ * scratch: HOST_SCRATCH_LEN bytes in memory the transport knows. All stay the caller's and
+ * outlive the host. -EINVAL for a configuration beyond the limits above.
+ */
+int host_init(struct host *h, const struct host_config *config,
+	      const struct host_transport *transport, void *transport_arg,
+	      struct host_queue *queues, struct slot *slots, void *scratch) must_use;
+void host_start(struct host *h, uint64_t now_ns);
+/* qid 0 is the admin queue. 0: done() will be called. -ENOTCONN in a state that has no future
+ * or before LIVE; -EINVAL for a queue that is not or more data than transfer_max. */
+int host_submit(struct host *h, uint16_t qid, struct host_request *req, uint64_t now_ns) must_use;
+/* Ends the association politely. Requests still outstanding end with -ECANCELED. */
+void host_shutdown(struct host *h, uint64_t now_ns);
+/* Drops the connection as if it had been lost, and builds it anew if the configuration lets it. */
+void host_reset(struct host *h, uint64_t now_ns);
+
+/* From the transport. limit: commands the peer has room for at a time. */
+void host_queue_opened(struct host *h, uint16_t qid, uint16_t limit, uint64_t now_ns);
+/* violation: static text on how the peer broke the protocol, or NULL. */
+void host_queue_lost(struct host *h, uint16_t qid, const char *violation, uint64_t now_ns);
+void host_queue_response(struct host *h, uint16_t qid, const void *capsule, uint32_t len,
+			 uint64_t now_ns);
+void host_queue_writable(struct host *h, uint16_t qid, uint64_t now_ns);
+
+/* When host_tick() wants to be called; UINT64_MAX: not at all. */
+uint64_t host_next_deadline(const struct host *h);
+void host_tick(struct host *h, uint64_t now_ns);
+
+const char *host_state_name(enum host_state state);
+
+/* The slot of a sent command within its queue, below the queue's entries: transports keep what
+ * they need per command under this index. */
+static inline uint16_t host_slot_of(uint16_t cid)
+{
+	return cid >> HOST_CID_GENERATION_BITS;
+}
+
+#endif
