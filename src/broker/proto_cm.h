@@ -38,6 +38,9 @@ enum broker_cm_msg_type {
 	BROKER_CM_DISCONNECT,	 /* -> id: sends DREQ, or DREP if the peer's DREQ is unanswered */
 	BROKER_CM_CLOSE_CHANNEL, /* -> id: a channel; ids left on it have no events any more */
 	BROKER_CM_MIGRATE,	 /* -> migrate: later events of the id go to another channel */
+	/* -> post: the library resolves addresses and routes itself; that it has done so comes back
+	 * as an event of the id, so that its channel's descriptor becomes readable. */
+	BROKER_CM_POST,
 };
 
 struct broker_cm_id { /* DESTROY_ID, ESTABLISH, DISCONNECT, CLOSE_CHANNEL */
@@ -74,6 +77,13 @@ struct broker_cm_listen {
 	struct broker_msg msg;
 	uint32_t id;
 	uint32_t backlog; /* CONNECT_REQUESTs unread at once; 0: the default, as with the kernel */
+};
+
+struct broker_cm_post {
+	struct broker_msg msg;
+	uint32_t id;
+	uint32_t type;	/* BROKER_CM_EV_ADDR_RESOLVED, BROKER_CM_EV_ROUTE_RESOLVED */
+	int32_t status; /* of the event */
 };
 
 /*
@@ -121,6 +131,8 @@ enum broker_cm_event_type {
 	BROKER_CM_EV_DISCONNECTED,
 	BROKER_CM_EV_TIMEWAIT_EXIT,
 	BROKER_CM_EV_DEVICE_REMOVAL,
+	BROKER_CM_EV_ADDR_RESOLVED, /* by POST; status 0 or -errno */
+	BROKER_CM_EV_ROUTE_RESOLVED,
 };
 
 struct broker_cm_event {
