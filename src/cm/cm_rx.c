@@ -43,7 +43,9 @@ static const uint8_t action_of[CM_STATES][KINDS] = {
 	[CM_REQ_RCVD] = { [REQ] = THINKING, [REJ] = END_TIMEWAIT },
 	[CM_REP_SENT] = { [REQ] = REPEAT, [RTU] = TAKE_RTU, [REJ] = END_TIMEWAIT,
 			  [MRA_REP] = WAIT_LONGER, [DREQ] = TAKE_DREQ },
-	[CM_REP_RCVD] = { [REP] = THINKING, [REJ] = END_TIMEWAIT },
+	/* A DREQ before our RTU: of a passive side that rejects us after all, and was not heard, or
+	 * that has seen early data. */
+	[CM_REP_RCVD] = { [REP] = THINKING, [REJ] = END_TIMEWAIT, [DREQ] = TAKE_DREQ },
 	[CM_ESTABLISHED] = { [REP] = REPEAT, [REJ] = END_TIMEWAIT, [DREQ] = TAKE_DREQ },
 	[CM_DREQ_SENT] = { [REQ] = REPEAT_REJ, [RTU] = REPEAT_REJ, [REJ] = TAKE_DREP,
 			   [DREQ] = DREQS_CROSSED, [DREP] = TAKE_DREP },

@@ -775,6 +775,18 @@ static void a_repeated_dreq_gets_a_drep_in_timewait_and_after(void **state)
 	assert_int_equal(get_from(f, CM_ATTR_DREP).drep.local_comm_id, replied_id);
 }
 
+static void a_dreq_before_our_rtu_ends_the_connection(void **state)
+{
+	struct fixture *f = connecting(state);
+
+	give_rep(f, PEER_ID);
+	give_dreq(f, OUR_QPN);
+	assert_int_equal(f->last.type, CM_EV_DREQ);
+	assert_int_equal(cm_rtu(f->id, f->now), -EINVAL);
+	assert_int_equal(cm_drep(f->id, f->now), 0);
+	get_from(f, CM_ATTR_DREP);
+}
+
 static void a_dreq_for_another_qpn_is_ignored(void **state)
 {
 	struct fixture *f = accepted(state);
@@ -979,6 +991,7 @@ int main(void)
 		T(a_req_of_a_connection_in_timewait_is_stale),
 		T(a_dreq_is_repeated_and_given_up),
 		T(a_repeated_dreq_gets_a_drep_in_timewait_and_after),
+		T(a_dreq_before_our_rtu_ends_the_connection),
 		T(a_dreq_for_another_qpn_is_ignored),
 		T(dreqs_that_cross_end_both_sides),
 		T(destroying_a_live_connection_disconnects_it_in_bounded_time),
