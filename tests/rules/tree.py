@@ -17,7 +17,7 @@ ROOMS = {
     "nvmf/common": ("base", "wire"),
     "nvmf/target": ("base", "wire", "nvmf/common"),
     "nvmf/host": ("base", "wire", "nvmf/common"),
-    "store": ("base",),
+    "store": ("base", "nvmf/common"),
     "port/udp": ("base", "wire", "rnic"),
     "port/sim": ("base", "wire", "rnic", "cm"),
     "engine": ("base", "wire", "rnic", "port/udp"),

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The one door between the target and whatever keeps the bytes: asynchronous operations on an
+ * array of bytes. The stores themselves are in store/; here stands only what both sides agree
+ * on, so that the target knows no store.
+ */
+#ifndef WEFT_NVMF_COMMON_STORE_OPS_H
+#define WEFT_NVMF_COMMON_STORE_OPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+
+enum store_opcode { STORE_READ, STORE_WRITE, STORE_FLUSH, STORE_ZERO, STORE_DISCARD };
+
+#define STORE_FUA   (1u << 0) /* WRITE, ZERO: on stable storage before done */
+#define STORE_UNMAP (1u << 1) /* ZERO: the space may be given back */
+
+struct store_op {
+	enum store_opcode opcode;
+	uint32_t flags;
+	uint64_t offset, len; /* bytes, multiples of the block size, within the store */
+	void *buf;	      /* READ, WRITE: len bytes, the caller's until done */
+	/*
+	 * Called once, with 0 or -errno; it may be called before submit returns. After it the
+	 * operation is the caller's again. A READ that succeeded has filled all of buf.
+	 */
+	void (*done)(struct store_op *op, int error);
+	/* The store's own from submit to done. */
+	struct list link;
+	uint64_t progress;
+	int result;
+	uint8_t phase;
+};
+
+struct store;
+
+struct store_ops {
+	const char *name; /* for messages: "memory", "file through io_uring" */
+	void (*submit)(struct store *s, struct store_op *op);
+	/* Nothing may be under way. */
+	void (*destroy)(struct store *s);
+};
+
+struct store {
+	const struct store_ops *ops;
+	uint64_t size;	     /* bytes, a multiple of block_size */
+	uint32_t block_size; /* smallest unit of an operation: 512 or 4096 */
+	uint32_t optimal_io; /* preferred unit of writes and discards in bytes; 0 unknown */
+	bool read_only;
+	bool volatile_cache; /* a WRITE without FUA needs a FLUSH to be on stable storage */
+	bool discard_zeroes; /* what was discarded reads as zeroes */
+};
+
+static inline void store_submit(struct store *s, struct store_op *op)
+{
+	s->ops->submit(s, op);
+}
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Identify: what a controller and its namespaces are. Base 2.0 section 5.17. */
+#include "nvmf/target/internal.h"
+
+#define SQE_CNS 40
+
+static struct wcursor reply(struct target_req *r)
+{
+	return wcursor_init(r->data, NVME_IDENTIFY_LEN);
+}
+
+static void execute_id_ctrl(struct target_req *r)
+{
+	const struct target_ctrl *c = r->queue->ctrl;
+	const struct target_subsys *s = c->subsys;
+	struct wcursor w = reply(r);
+	struct nvme_id_ctrl id = {
+		.cmic = NVME_CMIC_MULTI_PORT | NVME_CMIC_MULTI_CTRL,
+		.mdts = TARGET_MDTS,
+		.cntlid = c->cntlid,
+		.ver = NVME_VS(1, 4, 0),
+		.oaes = TARGET_OAES(s),
+		.ctratt = NVME_CTRATT_HOSTID_128 | NVME_CTRATT_TBKAS,
+		.cntrltype = s->discovery ? NVME_CNTRLTYPE_DISCOVERY : NVME_CNTRLTYPE_IO,
+		.acl = 3,
+		.aerl = TARGET_AER_MAX - 1,
+		.frmw = 1u << 1 | 1u << 0, /* one slot, read-only */
+		.lpa = NVME_LPA_EFFECTS | NVME_LPA_EXTENDED,
+		.elpe = TARGET_ERRLOG_ENTRIES - 1,
+		.kas = TARGET_KAS,
+		.maxcmd = TARGET_QUEUE_ENTRIES_MAX,
+		.sgls = NVME_SGLS_SUPPORTED,
+		.ioccsz = NVME_SQE_LEN / 16,
+		.iorcsz = NVME_CQE_LEN / 16,
+		.msdbd = 1,
+	};
+
+	nvmf_pad(id.sn, sizeof(id.sn), s->serial);
+	nvmf_pad(id.mn, sizeof(id.mn), s->model);
+	nvmf_pad(id.fr, sizeof(id.fr), s->firmware);
+	memcpy(id.subnqn, s->nqn, sizeof(id.subnqn));
+	if (r->queue->ops->keyed_sgl)
+		id.sgls |= NVME_SGLS_KEYED;
+	if (!s->discovery) {
+		id.sqes = 6 << 4 | 6;
+		id.cqes = 4 << 4 | 4;
+		id.nn = TARGET_NS_MAX;
+		id.mnan = TARGET_NS_MAX;
+		id.oncs = NVME_ONCS_COMPARE | NVME_ONCS_DSM | NVME_ONCS_WRITE_ZEROES;
+		id.vwc = NVME_VWC_FLUSH_ALL_REFUSE;
+		for (uint32_t i = 0; i < s->nn; i++)
+			if (s->ns[i] && s->ns[i]->store->volatile_cache)
+				id.vwc |= NVME_VWC_PRESENT;
+		id.sgls |= NVME_SGLS_OFFSET;
+		id.ioccsz += TARGET_CAPSULE_DATA / 16;
+	}
+	nvme_id_ctrl_put(&w, &id);
+	req_complete(r, NVME_SC_SUCCESS);
+}
+
+static void execute_id_ns(struct target_req *r)
+{
+	const struct target_subsys *s = r->queue->ctrl->subsys;
+	struct wcursor w = reply(r);
+	struct nvme_id_ns id = {0};
+	const struct target_ns *ns;
+
+	/* A namespace that could be there but is not is all zeroes. */
+	ns = r->sqe.nsid <= s->nn ? s->ns[r->sqe.nsid - 1] : NULL;
+	if (ns) {
+		id.nsze = id.ncap = id.nuse = ns->nlb;
+		id.nmic = NVME_NMIC_SHARED;
+		id.nvmcap.lo = ns->nlb << ns->lba_shift;
+		id.nvmcap.hi = ns->nlb >> (64 - ns->lba_shift);
+		id.nsattr = ns->read_only ? NVME_NSATTR_WRITE_PROTECTED : 0;
+		memcpy(id.nguid, ns->nguid, sizeof(id.nguid));
+		id.lbaf[0].ds = ns->lba_shift;
+		if (ns->store->discard_zeroes)
+			id.dlfeat = NVME_DLFEAT_READ_ZEROES | NVME_DLFEAT_WZ_DEAC;
+		if (ns->store->optimal_io > 1u << ns->lba_shift) {
+			uint16_t unit = (uint16_t)((ns->store->optimal_io >> ns->lba_shift) - 1);
+
+			id.nsfeat |= NVME_NSFEAT_OPTPERF;
+			id.npwg = id.npwa = id.npdg = id.npda = id.nows = unit;
+		}
+	}
+	nvme_id_ns_put(&w, &id);
+	req_complete(r, NVME_SC_SUCCESS);
+}
+
+static void execute_id_ns_list(struct target_req *r)
+{
+	const struct target_subsys *s = r->queue->ctrl->subsys;
+	struct wcursor w = reply(r);
+	uint32_t ids[TARGET_NS_MAX], count = 0;
+
+	for (uint32_t i = r->sqe.nsid; i < s->nn; i++) /* IDs greater than NSID */
+		if (s->ns[i])
+			ids[count++] = i + 1;
+	nvme_ns_list_put(&w, ids, count);
+	req_complete(r, NVME_SC_SUCCESS);
+}
+
+static void execute_id_ns_descs(struct target_req *r)
+{
+	struct wcursor w = reply(r);
+	uint8_t csi = NVME_CSI_NVM;
+
+	nvme_ns_desc_put(&w, NVME_NIDT_NGUID, r->ns->nguid, sizeof(r->ns->nguid));
+	nvme_ns_desc_put(&w, NVME_NIDT_UUID, r->ns->uuid, sizeof(r->ns->uuid));
+	nvme_ns_desc_put(&w, NVME_NIDT_CSI, &csi, 1);
+	wcursor_zero(&w, (size_t)(w.end - w.p));
+	req_complete(r, NVME_SC_SUCCESS);
+}
+
+uint16_t parse_identify(struct target_req *r)
+{
+	bool discovery = r->queue->ctrl->subsys->discovery;
+	uint8_t cns = (uint8_t)r->sqe.cdw10;
+	uint32_t nsid = r->sqe.nsid;
+	uint16_t status;
+
+	if (discovery && cns != NVME_CNS_CTRL)
+		return req_fail_at(r, SQE_CNS, FAIL(NVME_SC_INVALID_FIELD));
+	switch (cns) {
+	case NVME_CNS_NS:
+		/* NSID ffffffff asks for what all namespaces share: only with their management. */
+		if (nsid == 0 || nsid > TARGET_NS_MAX)
+			return req_fail_at(r, 4, FAIL(NVME_SC_INVALID_NS));
+		r->execute = execute_id_ns;
+		break;
+	case NVME_CNS_CTRL:
+		r->execute = execute_id_ctrl;
+		break;
+	case NVME_CNS_ACTIVE_NS_LIST:
+		if (nsid >= NVME_NSID_ALL - 1)
+			return req_fail_at(r, 4, FAIL(NVME_SC_INVALID_NS));
+		r->execute = execute_id_ns_list;
+		break;
+	case NVME_CNS_NS_DESC_LIST:
+		status = req_find_ns(r);
+		if (status)
+			return status;
+		r->execute = execute_id_ns_descs;
+		break;
+	default:
+		/*
+		 * The command-set specific ones (05 to 08) go with CAP.CSS bit 43, those of 10
+		 * to 13 with namespace management: neither is claimed.
+		 */
+		return req_fail_at(r, SQE_CNS, FAIL(NVME_SC_INVALID_FIELD));
+	}
+	return req_expects(r, NVME_IDENTIFY_LEN);
+}

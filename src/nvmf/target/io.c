@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * I/O commands of the NVM command set. NVM command set 1.0 section 3.
+ *
+ * A command that takes several store operations (Compare, Dataset Management) runs them one
+ * after the other in steps(): a store may answer before submit returns, and a loop there
+ * instead of recursion keeps the stack flat.
+ */
+#include <errno.h>
+
+#include "nvmf/target/internal.h"
+
+#define SQE_SLBA 40
+#define SQE_NLB	 48
+
+/* --- stores ----------------------------------------------------------------------------------- */
+
+static struct target_req *op_req(struct store_op *op)
+{
+	return container_of(op, struct target_req, op);
+}
+
+static void op_done(struct store_op *op, int error)
+{
+	req_complete(op_req(op), errno_to_status(error, op->opcode));
+}
+
+static uint32_t fua_flag(const struct target_req *r)
+{
+	const struct target_ctrl *c = r->queue->ctrl;
+
+	/* With the write cache switched off every write is one that goes through. */
+	return r->sqe.cdw12 & NVME_RW_FUA || (c && !c->write_cache) ? STORE_FUA : 0;
+}
+
+static void submit_op(struct target_req *r, enum store_opcode opcode, uint32_t flags)
+{
+	r->op = (struct store_op){
+		.opcode = opcode,
+		.flags = flags,
+		.offset = nvme_rw_slba(&r->sqe) << r->ns->lba_shift,
+		.len = (uint64_t)nvme_rw_nlb(&r->sqe) << r->ns->lba_shift,
+		.buf = r->data,
+		.done = op_done,
+	};
+	store_submit(r->ns->store, &r->op);
+}
+
+/* --- checks ----------------------------------------------------------------------------------- */
+
+static uint16_t check_range(struct target_req *r, uint64_t slba, uint64_t nlb)
+{
+	if (slba > r->ns->nlb || nlb > r->ns->nlb - slba)
+		return req_fail_at(r, SQE_SLBA, FAIL(NVME_SC_LBA_RANGE));
+	return NVME_SC_SUCCESS;
+}
+
+static uint16_t check_rw(struct target_req *r)
+{
+	return check_range(r, nvme_rw_slba(&r->sqe), nvme_rw_nlb(&r->sqe));
+}
+
+static uint16_t check_writable(struct target_req *r)
+{
+	return r->ns->read_only ? FAIL(NVME_SC_NS_WRITE_PROTECTED) : NVME_SC_SUCCESS;
+}
+
+/* The data of Read, Write and Compare; no more of it than MDTS allows. */
+static uint16_t expect_blocks(struct target_req *r)
+{
+	uint64_t len = (uint64_t)nvme_rw_nlb(&r->sqe) << r->ns->lba_shift;
+
+	if (len > TARGET_DATA_MAX)
+		return req_fail_at(r, SQE_NLB, FAIL(NVME_SC_INVALID_FIELD));
+	return req_expects(r, (uint32_t)len);
+}
+
+/* --- Read, Write, Flush, Write Zeroes ----------------------------------------------------------
+ */
+
+static void count_io(struct target_req *r, bool write)
+{
+	struct target_ctrl *c = r->queue->ctrl;
+
+	if (write)
+		r->ns->bytes_written += r->data_len;
+	else
+		r->ns->bytes_read += r->data_len;
+	if (!c)
+		return;
+	if (write) {
+		c->writes++;
+		c->sectors_written += r->data_len >> 9;
+	} else {
+		c->reads++;
+		c->sectors_read += r->data_len >> 9;
+	}
+}
+
+static void execute_read(struct target_req *r)
+{
+	count_io(r, false);
+	submit_op(r, STORE_READ, 0);
+}
+
+static uint16_t parse_read(struct target_req *r)
+{
+	uint16_t status = check_rw(r);
+
+	r->execute = execute_read;
+	return status ? status : expect_blocks(r);
+}
+
+static void execute_write(struct target_req *r)
+{
+	count_io(r, true);
+	submit_op(r, STORE_WRITE, fua_flag(r));
+}
+
+static uint16_t parse_write(struct target_req *r)
+{
+	uint16_t status = check_rw(r);
+
+	if (!status)
+		status = check_writable(r);
+	r->execute = execute_write;
+	return status ? status : expect_blocks(r);
+}
+
+static void execute_flush(struct target_req *r)
+{
+	if (r->ns->read_only || !r->ns->store->volatile_cache) {
+		req_complete(r, NVME_SC_SUCCESS);
+		return;
+	}
+	r->op = (struct store_op){.opcode = STORE_FLUSH, .done = op_done};
+	store_submit(r->ns->store, &r->op);
+}
+
+static uint16_t parse_flush(struct target_req *r)
+{
+	r->execute = execute_flush;
+	return NVME_SC_SUCCESS;
+}
+
+static void execute_write_zeroes(struct target_req *r)
+{
+	uint32_t unmap = r->sqe.cdw12 & NVME_WZ_DEAC ? STORE_UNMAP : 0;
+
+	submit_op(r, STORE_ZERO, fua_flag(r) | unmap);
+}
+
+static uint16_t parse_write_zeroes(struct target_req *r)
+{
+	uint16_t status = check_rw(r);
+
+	if (!status)
+		status = check_writable(r);
+	r->execute = execute_write_zeroes;
+	return status;
+}
+
+/* --- commands in steps ------------------------------------------------------------------------ */
+
+/*
+ * Prepares the operation of r->step, or returns false if that step needs none. A step's verdict
+ * on what the last operation brought goes to *status.
+ */
+typedef bool next_step_fn(struct target_req *r, uint16_t *status);
+
+static void run_steps(struct target_req *r, next_step_fn *next)
+{
+	uint16_t status = NVME_SC_SUCCESS;
+
+	if (r->submitting) { /* the store answered from within submit: the loop below goes on */
+		r->again = true;
+		return;
+	}
+	while (r->step <= r->steps) {
+		bool operation = next(r, &status);
+
+		if (status) {
+			req_complete(r, status);
+			return;
+		}
+		r->step++;
+		if (!operation)
+			continue;
+		r->again = false;
+		r->submitting = true;
+		store_submit(r->ns->store, &r->op);
+		r->submitting = false;
+		if (!r->again)
+			return; /* comes back later */
+	}
+	req_complete(r, status);
+}
+
+/* Compare: the store's data comes into the scratch memory, a stretch at a time. */
+static void compare_done(struct store_op *op, int error);
+
+static bool compare_step(struct target_req *r, uint16_t *status)
+{
+	uint64_t base = nvme_rw_slba(&r->sqe) << r->ns->lba_shift;
+	uint32_t at = r->step * TARGET_SCRATCH_MAX;
+
+	if (r->step) {
+		const uint8_t *host = (const uint8_t *)r->data + (at - TARGET_SCRATCH_MAX);
+
+		if (r->op.result)
+			*status = errno_to_status(r->op.result, STORE_READ);
+		else if (memcmp(host, r->scratch, r->op.len) != 0)
+			*status = FAIL(NVME_SC_COMPARE_FAILED);
+	}
+	if (*status || r->step == r->steps)
+		return false;
+	r->op = (struct store_op){
+		.opcode = STORE_READ,
+		.offset = base + at,
+		.len = min_of(r->data_len - at, (uint32_t)TARGET_SCRATCH_MAX),
+		.buf = r->scratch,
+		.done = compare_done,
+	};
+	return true;
+}
+
+static void compare_done(struct store_op *op, int error)
+{
+	op->result = error;
+	run_steps(op_req(op), compare_step);
+}
+
+static void execute_compare(struct target_req *r)
+{
+	count_io(r, false);
+	r->steps = (r->data_len + TARGET_SCRATCH_MAX - 1) / TARGET_SCRATCH_MAX;
+	run_steps(r, compare_step);
+}
+
+static uint16_t parse_compare(struct target_req *r)
+{
+	uint16_t status = check_rw(r);
+
+	if (!status)
+		status = expect_blocks(r);
+	r->scratch_len = min_of(r->data_len, (uint32_t)TARGET_SCRATCH_MAX);
+	r->execute = execute_compare;
+	return status;
+}
+
+/* Dataset Management: of its hints only "deallocate" does something. */
+static void dsm_done(struct store_op *op, int error);
+
+static struct nvme_dsm_range dsm_range(const struct target_req *r, uint32_t i)
+{
+	struct cursor c =
+		cursor_init((const uint8_t *)r->data + i * NVME_DSM_RANGE_LEN, NVME_DSM_RANGE_LEN);
+	struct nvme_dsm_range range;
+
+	nvme_dsm_range_get(&c, &range);
+	return range;
+}
+
+static bool dsm_step(struct target_req *r, uint16_t *status)
+{
+	struct nvme_dsm_range range;
+
+	if (r->step)
+		*status = errno_to_status(r->op.result, STORE_DISCARD);
+	if (*status || r->step == r->steps)
+		return false;
+	range = dsm_range(r, r->step);
+	r->op = (struct store_op){
+		.opcode = STORE_DISCARD,
+		.offset = range.slba << r->ns->lba_shift,
+		.len = (uint64_t)range.nlb << r->ns->lba_shift,
+		.done = dsm_done,
+	};
+	return range.nlb != 0;
+}
+
+static void dsm_done(struct store_op *op, int error)
+{
+	/* Deallocation is a hint: a store that cannot has taken note of it. */
+	op->result = error == -EOPNOTSUPP ? 0 : error;
+	run_steps(op_req(op), dsm_step);
+}
+
+static void execute_dsm(struct target_req *r)
+{
+	r->steps = NVME_DSM_NR(r->sqe.cdw10);
+	for (uint32_t i = 0; i < r->steps; i++) {
+		struct nvme_dsm_range range = dsm_range(r, i);
+		uint16_t status = check_range(r, range.slba, range.nlb);
+
+		if (status) {
+			req_complete(r, status);
+			return;
+		}
+	}
+	if (r->sqe.cdw11 & NVME_DSM_AD)
+		run_steps(r, dsm_step);
+	else
+		req_complete(r, NVME_SC_SUCCESS);
+}
+
+static uint16_t parse_dsm(struct target_req *r)
+{
+	uint32_t need = NVME_DSM_NR(r->sqe.cdw10) * NVME_DSM_RANGE_LEN, len = r->sqe.sgl.len;
+	uint16_t status = r->sqe.cdw11 & NVME_DSM_AD ? check_writable(r) : NVME_SC_SUCCESS;
+
+	if (status)
+		return status;
+	/* Hosts send whole pages of ranges and count only the first. */
+	if (len < need || len > NVME_DSM_RANGES * NVME_DSM_RANGE_LEN)
+		return req_fail_at(r, 32, FAIL(NVME_SC_SGL_INVALID_DATA));
+	r->execute = execute_dsm;
+	return req_expects(r, len);
+}
+
+/* --- the table -------------------------------------------------------------------------------- */
+
+struct io_cmd {
+	target_parse_fn *parse;
+	uint32_t effects;
+};
+
+static const struct io_cmd io_cmds[256] = {
+	[NVME_IO_FLUSH] = {parse_flush, NVME_EFFECT_CSUPP},
+	[NVME_IO_WRITE] = {parse_write, NVME_EFFECT_CSUPP | NVME_EFFECT_LBCC},
+	[NVME_IO_READ] = {parse_read, NVME_EFFECT_CSUPP},
+	[NVME_IO_COMPARE] = {parse_compare, NVME_EFFECT_CSUPP},
+	[NVME_IO_WRITE_ZEROES] = {parse_write_zeroes, NVME_EFFECT_CSUPP | NVME_EFFECT_LBCC},
+	[NVME_IO_DSM] = {parse_dsm, NVME_EFFECT_CSUPP | NVME_EFFECT_LBCC},
+};
+
+uint32_t io_effects(uint8_t opcode)
+{
+	return io_cmds[opcode].effects;
+}
+
+uint16_t parse_io(struct target_req *r)
+{
+	const struct io_cmd *cmd = &io_cmds[r->sqe.opcode];
+	uint16_t status;
+
+	if (!cmd->parse)
+		return FAIL(NVME_SC_INVALID_OPCODE);
+	status = req_find_ns(r);
+	return status ? status : cmd->parse(r);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Queues and the life of a request on them. */
+#include <assert.h>
+#include <errno.h>
+
+#include "nvmf/target/internal.h"
+
+void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns)
+{
+	q->target = t;
+	q->ctrl = NULL;
+	q->entries = q->sqhd = 0;
+	q->no_sq_flow = q->disconnected = false;
+	q->live = 0;
+	list_init(&q->reqs);
+	q->connect_timer = (struct timer){0};
+	timer_arm(&t->connect_timers, &q->connect_timer, now_ns + TARGET_CONNECT_NS);
+}
+
+static void leave_ctrl(struct target_queue *q)
+{
+	struct target_ctrl *c = q->ctrl;
+
+	if (!c)
+		return;
+	q->ctrl = NULL;
+	c->queues[q->qid] = NULL;
+	if (q->qid == 0)
+		ctrl_destroy(c);
+	else
+		c->io_queues--;
+}
+
+void target_queue_disconnected(struct target_queue *q)
+{
+	if (q->disconnected)
+		return;
+	q->disconnected = true;
+	timer_cancel(&q->target->connect_timers, &q->connect_timer);
+	if (q->ctrl && q->qid == 0)
+		ctrl_abort_aers(q->ctrl, NVME_SC_ABORT_QUEUE);
+	leave_ctrl(q);
+}
+
+/* --- completion ----------------------------------------------------------------------------- */
+
+void req_complete(struct target_req *r, uint16_t status)
+{
+	struct target_queue *q = r->queue;
+	struct target_ctrl *c = q->ctrl;
+
+	assert(r->state != TARGET_REQ_FREE);
+	if (status != NVME_SC_SUCCESS && c) {
+		ctrl_log_error(c, r, status);
+		status |= NVME_STATUS_MORE;
+	}
+	if (q->entries)
+		q->sqhd = (uint16_t)((q->sqhd + 1u) % q->entries);
+	r->cqe.cid = r->sqe.cid;
+	r->cqe.sqid = q->qid;
+	r->cqe.sqhd = q->no_sq_flow ? 0xffff : q->sqhd;
+	r->cqe.status = status;
+	r->state = TARGET_REQ_FREE;
+	list_remove(&r->link);
+	q->live--;
+	q->ops->respond(r);
+}
+
+uint16_t req_fail_at(struct target_req *r, uint16_t offset, uint16_t status)
+{
+	r->error_location = offset;
+	return status;
+}
+
+uint16_t errno_to_status(int error, enum store_opcode opcode)
+{
+	switch (error) {
+	case 0:
+		return NVME_SC_SUCCESS;
+	case -ENOSPC:
+	case -EDQUOT:
+		return FAIL(NVME_SC_CAP_EXCEEDED);
+	case -EROFS:
+	case -EPERM:
+	case -EACCES:
+		return FAIL(NVME_SC_NS_WRITE_PROTECTED);
+	case -EOPNOTSUPP:
+		return FAIL(NVME_SC_INVALID_OPCODE);
+	case -ENOMEM:
+	case -EAGAIN:
+		return NVME_SC_INTERNAL;
+	}
+	return FAIL(opcode == STORE_READ ? NVME_SC_READ_ERROR : NVME_SC_WRITE_FAULT);
+}
+
+/* --- parsing -------------------------------------------------------------------------------- */
+
+/*
+ * SGL descriptors: a keyed data block names the host's memory, a data block with an offset
+ * names the capsule's own data (host to controller only; ICDOFF is 0). Segments are refused, as
+ * MSDBD 1 says they are. NVMe RDMA Transport 1.0 section 3.1.
+ */
+static uint16_t parse_sgl(struct target_req *r, void *capsule_data, size_t capsule_len)
+{
+	const struct nvme_sgl *g = &r->sqe.sgl;
+
+	if (g->type == NVME_SGL_DATA_BLOCK && g->subtype == NVME_SGL_OFFSET) {
+		if (r->dir != NVMF_DIR_TO_CTRL)
+			return req_fail_at(r, 24, FAIL(NVME_SC_INVALID_FIELD));
+		if (g->addr > capsule_len || g->len > capsule_len - g->addr)
+			return req_fail_at(r, 24, FAIL(NVME_SC_SGL_INVALID_OFFSET));
+		r->in_capsule = true;
+		r->data = (uint8_t *)capsule_data + g->addr;
+		return NVME_SC_SUCCESS;
+	}
+	if (g->type == NVME_SGL_KEYED_DATA_BLOCK && r->queue->ops->keyed_sgl &&
+	    (g->subtype == NVME_SGL_ADDRESS || g->subtype == NVME_SGL_INVALIDATE))
+		return NVME_SC_SUCCESS;
+	return req_fail_at(r, 39, FAIL(NVME_SC_SGL_INVALID_TYPE));
+}
+
+uint16_t req_expects(struct target_req *r, uint32_t len)
+{
+	if (len > TARGET_DATA_MAX)
+		return req_fail_at(r, 40, FAIL(NVME_SC_INVALID_FIELD));
+	if (r->sqe.sgl.len != len)
+		return req_fail_at(r, 32, FAIL(NVME_SC_SGL_INVALID_DATA));
+	r->data_len = len;
+	return NVME_SC_SUCCESS;
+}
+
+uint16_t req_find_ns(struct target_req *r)
+{
+	struct target_subsys *s = r->queue->ctrl->subsys;
+	uint32_t nsid = r->sqe.nsid;
+
+	if (nsid == 0 || nsid > s->nn || !s->ns[nsid - 1])
+		return req_fail_at(r, 4, FAIL(NVME_SC_INVALID_NS));
+	r->ns = s->ns[nsid - 1];
+	return NVME_SC_SUCCESS;
+}
+
+static uint16_t parse(struct target_req *r)
+{
+	struct target_ctrl *c = r->queue->ctrl;
+
+	if (r->sqe.flags & NVME_SQE_FUSE_MASK)
+		return req_fail_at(r, 1, FAIL(NVME_SC_INVALID_FIELD));
+	if ((r->sqe.flags & NVME_SQE_PSDT_MASK) != NVME_SQE_PSDT_SGL)
+		return req_fail_at(r, 1, FAIL(NVME_SC_INVALID_FIELD));
+	if (r->sqe.opcode == NVME_FABRICS)
+		return parse_fabrics(r);
+	if (!c)
+		return FAIL(NVME_SC_CMD_SEQ_ERROR);
+	if (!(c->cc & NVME_CC_EN) || !(c->csts & NVME_CSTS_RDY))
+		return FAIL(NVME_SC_CMD_SEQ_ERROR);
+	return r->queue->qid == 0 ? parse_admin(r) : parse_io(r);
+}
+
+void target_req_recv(struct target_queue *q, struct target_req *r, const void *sqe, size_t sqe_len,
+		     void *data, size_t data_len, uint64_t now_ns)
+{
+	struct cursor c = cursor_init(sqe, sqe_len);
+	uint16_t status;
+
+	q->target->now_ns = now_ns;
+	*r = (struct target_req){.queue = q, .state = TARGET_REQ_EXECUTE, .received_ns = now_ns};
+	nvme_sqe_get(&c, &r->sqe);
+	list_push_tail(&q->reqs, &r->link);
+	q->live++;
+	if (c.overrun) {
+		target_emit(q->target, &(struct target_event){.type = TARGET_EVENT_BAD_CAPSULE,
+							      .ctrl = q->ctrl,
+							      .queue = q});
+		q->ops->disconnect(q);
+		req_complete(r, FAIL(NVME_SC_INVALID_FIELD));
+		return;
+	}
+	if (q->ctrl)
+		q->ctrl->traffic = true;
+	r->dir = nvmf_dir_of(&r->sqe);
+	status = q->disconnected ? NVME_SC_ABORT_QUEUE : parse(r);
+	/* Only a command that has data needs a descriptor that makes sense. */
+	if (status == NVME_SC_SUCCESS && r->data_len)
+		status = parse_sgl(r, data, min_of(data_len, (size_t)q->capsule_data_max));
+	if (status != NVME_SC_SUCCESS) {
+		req_complete(r, status);
+		return;
+	}
+	if (!r->data_len && !r->scratch_len) {
+		r->execute(r);
+		return;
+	}
+	r->state = TARGET_REQ_FETCH;
+	if (r->in_capsule && !r->scratch_len)
+		target_req_ready(r, NVME_SC_SUCCESS);
+	else
+		q->ops->fetch(r);
+}
+
+void target_req_ready(struct target_req *r, uint16_t status)
+{
+	assert(r->state == TARGET_REQ_FETCH);
+	r->state = TARGET_REQ_EXECUTE;
+	if (status == NVME_SC_SUCCESS && r->queue->disconnected)
+		status = NVME_SC_ABORT_QUEUE;
+	if (status != NVME_SC_SUCCESS)
+		req_complete(r, status);
+	else
+		r->execute(r);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* A stretch of a log page that is made piece by piece from its beginning. */
+#ifndef WEFT_NVMF_TARGET_WINDOW_H
+#define WEFT_NVMF_TARGET_WINDOW_H
+
+#include "nvmf/target/target.h"
+
+struct window {
+	uint8_t *dst;	      /* zeroed */
+	uint64_t offset, len; /* of the page */
+	uint64_t pos;	      /* where the next piece begins */
+};
+
+void window_piece(struct window *w, const void *piece, size_t len);
+/* The discovery log as the host at the other end of q is to see it. */
+void window_discovery_log(struct window *w, const struct target_queue *q);
+
+#endif
