@@ -43,6 +43,7 @@ struct rnic_qp;
 #define RNIC_MAX_QP_WR	 16384
 #define RNIC_MAX_CQE	 (1 << 20)
 #define RNIC_MAX_MSG	 (1u << 31)
+#define RNIC_MAX_KEYS	 (1u << 17) /* memory regions and windows together */
 #define RNIC_PSN_NONE	 UINT32_MAX
 
 /* ---- values that equal verbs.h ------------------------------------------------------------ */
@@ -140,7 +141,7 @@ enum rnic_event { /* asynchronous events; values of enum ibv_event_type */
 enum rnic_qp_attr_mask { /* enum ibv_qp_attr_mask */
 			 RNIC_QP_STATE = 1 << 0,
 			 RNIC_QP_CUR_STATE = 1 << 1,
-			 RNIC_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
+			 RNIC_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2, /* by the mask alone */
 			 RNIC_QP_ACCESS_FLAGS = 1 << 3,
 			 RNIC_QP_PKEY_INDEX = 1 << 4,
 			 RNIC_QP_PORT = 1 << 5,

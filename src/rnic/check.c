@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What a request packet comes to: a walk through named steps, each of which lets it pass or gives
+ * the verdict. Nothing is changed here. IBA volume 1, 9.7.4 and table 58 say which NAK.
+ */
+#include "rnic/core.h"
+
+static enum verdict check_sequence(struct rnic_qp *qp, struct pkt *p)
+{
+	int32_t d = psn_diff(p->h.bth.psn, qp->resp.epsn);
+
+	if (d == 0)
+		return VERDICT_ACCEPT;
+	return d < 0 ? VERDICT_DUPLICATE : VERDICT_NAK_SEQ;
+}
+
+/* First, middle and last must follow one another, and be of one kind. */
+static enum verdict check_order(struct rnic_qp *qp, struct pkt *p)
+{
+	enum resp_msg kind = p->flags & OPF_SEND ? MSG_SEND : MSG_WRITE;
+
+	if (p->flags & (OPF_FIRST | OPF_ONLY))
+		return qp->resp.msg == MSG_NONE ? VERDICT_ACCEPT : VERDICT_INVALID;
+	return qp->resp.msg == kind ? VERDICT_ACCEPT : VERDICT_INVALID;
+}
+
+/* Does the QP allow the operation at all? */
+static enum verdict check_operation(struct rnic_qp *qp, struct pkt *p)
+{
+	uint32_t need = 0;
+
+	if (p->flags & OPF_WRITE)
+		need = RNIC_ACCESS_REMOTE_WRITE;
+	else if (p->flags & OPF_READ_REQ)
+		need = RNIC_ACCESS_REMOTE_READ;
+	else if (p->flags & OPF_ATOMIC_REQ)
+		need = RNIC_ACCESS_REMOTE_ATOMIC;
+	return (qp->attr.access_flags & need) == need ? VERDICT_ACCEPT : VERDICT_INVALID;
+}
+
+static bool takes_recv(const struct pkt *p)
+{
+	return ((p->flags & OPF_SEND) && (p->flags & (OPF_FIRST | OPF_ONLY))) ||
+	       ((p->flags & OPF_WRITE) && (p->flags & OPF_IMMDT));
+}
+
+static enum verdict check_resources(struct rnic_qp *qp, struct pkt *p)
+{
+	const struct resp *s = &qp->resp;
+
+	if (takes_recv(p))
+		return rq_empty(&qp->rq) ? VERDICT_RNR : VERDICT_ACCEPT;
+	if ((p->flags & (OPF_READ_REQ | OPF_ATOMIC_REQ)) &&
+	    s->res_prod - s->res_send >= qp->attr.max_dest_rd_atomic)
+		return VERDICT_INVALID;
+	return VERDICT_ACCEPT;
+}
+
+static enum verdict check_length(struct rnic_qp *qp, struct pkt *p)
+{
+	const struct resp *s = &qp->resp;
+	uint32_t left;
+
+	if ((p->flags & OPF_RETH) && p->h.reth.dma_len > RNIC_MAX_MSG)
+		return VERDICT_INVALID;
+	if (!(p->flags & OPF_PAYLOAD))
+		return p->len ? VERDICT_INVALID : VERDICT_ACCEPT;
+	if (p->len > qp->mtu || ((p->flags & (OPF_FIRST | OPF_MIDDLE)) && p->len != qp->mtu) ||
+	    ((p->flags & OPF_LAST) && p->len == 0))
+		return VERDICT_INVALID;
+	if (p->flags & OPF_SEND) {
+		uint32_t off = p->flags & (OPF_FIRST | OPF_ONLY) ? 0 : s->recv_off;
+
+		return p->len <= rq_at(&qp->rq, qp->rq.cons)->length - off ? VERDICT_ACCEPT
+									   : VERDICT_RECV_TOO_SHORT;
+	}
+	left = p->flags & OPF_RETH ? p->h.reth.dma_len : s->write.left;
+	if (p->flags & (OPF_LAST | OPF_ONLY))
+		return p->len == left ? VERDICT_ACCEPT : VERDICT_INVALID;
+	return p->len < left ? VERDICT_ACCEPT : VERDICT_INVALID;
+}
+
+static enum verdict check_memory(struct rnic_qp *qp, struct pkt *p)
+{
+	const struct resp *s = &qp->resp;
+
+	p->mem = NULL;
+	if (p->flags & OPF_ATOMIC_REQ) {
+		if (p->h.atomic.va & 7)
+			return VERDICT_INVALID;
+		p->mem = mem_remote(qp, p->h.atomic.rkey, p->h.atomic.va, sizeof(uint64_t),
+				    RNIC_ACCESS_REMOTE_ATOMIC);
+		/* A region may map an aligned iova to memory that is not. */
+		return p->mem && ((uintptr_t)p->mem & 7) == 0 ? VERDICT_ACCEPT : VERDICT_ACCESS;
+	}
+	if (p->flags & OPF_RETH) {
+		bool write = p->flags & OPF_WRITE;
+
+		if (p->h.reth.dma_len == 0)
+			return VERDICT_ACCEPT; /* nothing is touched: the key is not looked at */
+		/* A region may be as long as a message: the whole range must be good at once. */
+		p->mem = mem_remote(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.dma_len,
+				    write ? RNIC_ACCESS_REMOTE_WRITE : RNIC_ACCESS_REMOTE_READ);
+		return p->mem ? VERDICT_ACCEPT : VERDICT_ACCESS;
+	}
+	if (p->flags & OPF_WRITE) {
+		p->mem = mem_remote(qp, s->write.rkey, s->write.va, p->len,
+				    RNIC_ACCESS_REMOTE_WRITE);
+		return p->mem ? VERDICT_ACCEPT : VERDICT_ACCESS;
+	}
+	return VERDICT_ACCEPT;
+}
+
+enum verdict check_request(struct rnic_qp *qp, struct pkt *p)
+{
+	static enum verdict (*const steps[])(struct rnic_qp *, struct pkt *) = {
+		check_sequence,	 check_order,  check_operation,
+		check_resources, check_length, check_memory,
+	};
+	enum verdict v = VERDICT_ACCEPT;
+
+	for (size_t i = 0; i < ARRAY_SIZE(steps) && v == VERDICT_ACCEPT; i++)
+		v = steps[i](qp, p);
+	return v;
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The inside of the RNIC core: its structs and what its files offer one another.
+ *
+ * A QP has three halves that share nothing but the work queues and the transmit turn:
+ *
+ *   requester (req.c)   walks the send queue and builds request packets
+ *   completer (comp.c)  takes responses, moves the oldest unacknowledged PSN, completes WQEs
+ *   responder (resp.c)  takes requests, touches memory, owes acknowledgements and READ responses
+ *
+ * The send queue is one ring with four positions, counted without wrapping:
+ *
+ *   cons <= una <= cur <= prod
+ *
+ *   [cons, una)  done; unsignaled, retired with the next signaled one
+ *   [una, cur)   sent, or executed locally, and not acknowledged
+ *   cur          the WQE the requester sends next, perhaps begun
+ *
+ * In PSNs the same is una_psn <= psn <= max_psn: [una_psn, psn) is on the way, [psn, max_psn) was
+ * sent before a rewind and goes out again. A rewind (go-back-N) sets the cursor (cur, psn) back to
+ * (una, una_psn); nothing else moves it back. `inflight` is the cost of [una_psn, psn).
+ *
+ * Timers: one per QP, armed lazily: it may fire early and is then armed again for what is due.
+ */
+#ifndef WEFT_RNIC_CORE_H
+#define WEFT_RNIC_CORE_H
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/slots.h"
+#include "rnic/permute.h"
+#include "rnic/rnic.h"
+#include "rnic/trace.h"
+
+#define QP_TABLE_SIZE (1u << 16)
+#define KEY_GEN_BITS  8
+
+#define WINDOW_BYTES_DEFAULT (256u << 10)
+/* What the smallest packet costs of a window: it takes about that much of a socket buffer. */
+#define WINDOW_PKT_MIN 512u
+#define TX_BURST_BYTES (64u << 10)
+
+/* The probe: see req_timer_fired(). */
+#define RTO_MIN_NS 5000000ull
+#define RTO_MAX_NS 1000000000ull /* where the QP has no transport timeout */
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+struct rnic {
+	struct rnic_ops ops;
+	void *ctx;
+	uint8_t slot;
+	uint32_t window_bytes;
+	struct rnic_counters counters;
+	struct timer_heap timers;
+	struct list active;	/* QPs that may have something to send, in turn */
+	struct list overflowed; /* CQs whose QPs are still to be put into error */
+	struct permute qpn_permute, key_permute;
+	uint32_t qpn_next;
+	uint32_t pds, cqs, nqps;
+	struct slots keys;
+	uint64_t region_serial;
+	struct slot *key_slots;
+	struct rnic_qp *qps[QP_TABLE_SIZE];
+};
+
+static inline void trace(struct rnic *r, enum trace_event e, uint32_t qpn, uint64_t a, uint64_t b)
+{
+	if (unlikely(r->ops.trace != NULL))
+		r->ops.trace(r->ctx, (int)e, qpn, a, b);
+}
+
+/* ---- memory: mr.c, mw.c --------------------------------------------------------------------- */
+
+struct rnic_pd {
+	struct rnic *rnic;
+	uint32_t users;
+};
+
+enum region_kind { REGION_MR, REGION_MW };
+
+/* What a key leads to. */
+struct region {
+	enum region_kind kind;
+	bool valid; /* a window: bound */
+	uint32_t key;
+	uint32_t access;
+	struct rnic_pd *pd;
+	const struct rnic_qp *qp; /* a window: the one QP it may be reached through */
+	uint64_t iova, length;
+	uint8_t *base;	 /* where iova lies */
+	uint64_t serial; /* never given twice, for WQEs that name an object */
+};
+
+struct rnic_mr {
+	struct region region;
+	uint32_t windows; /* bound to it */
+};
+
+struct rnic_mw {
+	struct region region;
+	struct rnic_mr *mr; /* while bound */
+	struct list node;   /* in the QP's windows while bound */
+};
+
+/* A window or region named by a WQE, which may be gone when the WQE is executed. */
+struct region_ref {
+	uint32_t key; /* its index is what counts */
+	uint64_t serial;
+};
+
+int region_add(struct rnic_pd *, struct region *) must_use;
+void region_del(struct region *);
+struct region *region_find(const struct rnic *, uint32_t key);
+/* A window's next key: same index, another low byte. */
+void region_rekey(struct rnic *, struct region *, uint32_t key);
+struct region *region_deref(const struct rnic *, struct region_ref);
+/* The memory a local key stands for: NULL for a protection error. need: of enum rnic_access. */
+uint8_t *mem_local(const struct rnic_qp *, uint32_t lkey, uint64_t va, size_t len, uint32_t need);
+/* The same for a peer's key: regions and windows. */
+uint8_t *mem_remote(const struct rnic_qp *, uint32_t rkey, uint64_t va, size_t len, uint32_t need);
+
+struct send_wqe;
+int mw_bind(struct rnic_qp *, const struct send_wqe *) must_use;
+/* 0, or -EINVAL when the key is not a window bound to this QP. */
+int mw_invalidate(struct rnic_qp *, uint32_t rkey) must_use;
+void mw_unbind_all(struct rnic_qp *);
+
+/* ---- completion queues: cq.c ------------------------------------------------------------------
+ */
+
+enum cq_arming { CQ_UNARMED, CQ_ARMED_SOLICITED, CQ_ARMED };
+
+struct rnic_cq {
+	struct rnic *rnic;
+	void *user;
+	struct rnic_wc *ring;
+	uint32_t mask;
+	uint32_t prod, cons;
+	enum cq_arming arming;
+	bool overflow;
+	uint32_t users;			/* two for a QP that has it as both its CQs */
+	struct list send_qps, recv_qps; /* rnic_qp.send_cq_node, .recv_cq_node */
+	struct list overflow_node;
+};
+
+void cq_push(struct rnic_cq *, const struct rnic_wc *, bool solicited);
+/* Puts the QPs of overflowed CQs into error; at the end of every entry that may complete. */
+void cq_settle_overflow(struct rnic *);
+
+static inline void cq_settle(struct rnic *r)
+{
+	if (unlikely(!list_empty(&r->overflowed)))
+		cq_settle_overflow(r);
+}
+
+/* ---- work queues: wq.c --------------------------------------------------------------------------
+ */
+
+struct wqe_bind {
+	struct region_ref mw, mr;
+	uint64_t addr, length;
+	uint32_t rkey, access;
+};
+
+struct send_wqe {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint32_t rkey;
+	uint32_t imm_or_rkey;
+	uint32_t length; /* of the message */
+	uint32_t num_sge;
+	uint32_t first_psn;
+	uint32_t npkts;	     /* PSNs it takes; 0: executed locally */
+	uint32_t chunk_pkts; /* READ: response packets asked for by one request */
+	uint8_t opcode;	     /* enum rnic_wr_opcode */
+	uint8_t flags;	     /* enum rnic_send_flags */
+	uint8_t status;	     /* enum rnic_wc_status: not success once it failed here */
+	bool begun;	     /* has its PSNs, or was executed */
+	union {
+		struct {
+			uint64_t compare_add, swap;
+		} atomic;
+		struct wqe_bind bind;
+	};
+	struct rnic_sge sge[]; /* or the inline bytes */
+};
+
+struct sq {
+	uint8_t *mem;
+	uint32_t mask, stride;
+	uint32_t prod, cur, una, cons;
+};
+
+struct recv_wqe {
+	uint64_t wr_id;
+	uint32_t length;
+	uint32_t num_sge;
+	struct rnic_sge sge[];
+};
+
+/* A receive queue; a struct of its own so that a shared one can stand in its place. */
+struct rq {
+	uint8_t *mem;
+	uint32_t mask, stride;
+	uint32_t max_sge;
+	uint32_t prod, cons;
+};
+
+static inline struct send_wqe *sq_at(const struct sq *sq, uint32_t i)
+{
+	return (struct send_wqe *)(sq->mem + (size_t)(i & sq->mask) * sq->stride);
+}
+
+static inline struct recv_wqe *rq_at(const struct rq *rq, uint32_t i)
+{
+	return (struct recv_wqe *)(rq->mem + (size_t)(i & rq->mask) * rq->stride);
+}
+
+static inline bool rq_empty(const struct rq *rq)
+{
+	return rq->prod == rq->cons;
+}
+
+static inline bool wqe_is_local(const struct send_wqe *w)
+{
+	return w->opcode == RNIC_WR_LOCAL_INV || w->opcode == RNIC_WR_BIND_MW;
+}
+
+static inline bool wqe_is_atomic(const struct send_wqe *w)
+{
+	return w->opcode == RNIC_WR_ATOMIC_CMP_AND_SWP || w->opcode == RNIC_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* Is it answered by data rather than by an ACK? */
+static inline bool wqe_wants_response(const struct send_wqe *w)
+{
+	return w->opcode == RNIC_WR_RDMA_READ || wqe_is_atomic(w);
+}
+
+/* ceil(len / mtu), a message of no bytes being one packet. */
+static inline uint32_t pkts_of(uint32_t len, uint32_t mtu)
+{
+	return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1;
+}
+
+int wq_create(struct rnic_qp *, struct rnic_qp_cap *) must_use;
+void wq_destroy(struct rnic_qp *);
+void wq_reset(struct rnic_qp *);
+/* Completes the WQE at una, which must be done or failed, and retires what it retires. */
+void sq_complete(struct rnic_qp *, enum rnic_wc_status);
+void sq_flush(struct rnic_qp *);
+void rq_flush(struct rnic_qp *);
+
+/* Memory of a scatter list from byte `off` on: fills iov, or copies in. -EFAULT: protection error.
+ */
+int sge_gather(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
+	       uint32_t len, struct iovec iov[RNIC_MAX_SGE], uint8_t *ret_niov) must_use;
+int sge_scatter(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
+		const uint8_t *data, uint32_t len) must_use;
+/* May all of it be reached with these rights? */
+bool sge_allowed(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_sge, uint32_t need);
+
+/* ---- queue pairs: qp.c, qp_state.c ---------------------------------------------------------- */
+
+struct req {
+	uint32_t psn;	   /* of the cursor */
+	uint32_t una_psn;  /* oldest unacknowledged */
+	uint32_t max_psn;  /* never sent as yet */
+	uint32_t inflight; /* bytes, by pkt_cost() */
+	uint32_t rd_out;   /* READ requests and atomics on the way */
+	uint32_t unasked;  /* bytes sent since an acknowledgement was asked for */
+	bool failed;	   /* WQE `cur` failed here; nothing goes out after it */
+	bool probe;	   /* the oldest packet is to be sent once more */
+	bool probed;	   /* and was: probe_psn, with max_psn at that time probe_max */
+	bool implied_nak;  /* already rewound for a response missing at una_psn */
+	bool rnr_wait;	   /* until rnr_until_ns */
+	bool rtt_running;  /* for the packet rtt_psn, sent at rtt_start_ns */
+	bool sqd_notified;
+	uint8_t retry_left, rnr_left, backoff;
+	uint32_t probe_psn, probe_max;
+	uint32_t rtt_psn;
+	uint64_t rtt_start_ns, srtt_ns;
+	uint64_t rnr_until_ns;
+	uint64_t base_ns;  /* the transport timer runs from here; 0: nothing outstanding */
+	uint64_t probe_ns; /* when to probe */
+};
+
+enum resp_owed { OWED_NOTHING, OWED_ACK, OWED_NAK_SEQ, OWED_RNR, OWED_NAK };
+enum resp_msg { MSG_NONE, MSG_SEND, MSG_WRITE };
+
+/* A READ or an atomic as the responder keeps it, to answer now and again for a duplicate. */
+struct resp_res {
+	bool atomic;
+	uint32_t first_psn, npkts;
+	uint32_t msn;
+	uint64_t va;
+	uint32_t rkey, length;
+	uint32_t next; /* READ: packet to send next; atomic: 1 once sent */
+	uint64_t orig; /* atomic: the value found */
+};
+
+struct resp {
+	uint32_t epsn;	  /* expected */
+	uint32_t ack_psn; /* last SEND or WRITE packet taken */
+	uint32_t msn;
+	uint32_t oos_psn; /* the farthest packet dropped for coming out of sequence */
+	enum resp_msg msg;
+	enum resp_owed owed; /* one answer, after the READ responses */
+	uint8_t syndrome;    /* of OWED_NAK, which is about nak_psn */
+	uint32_t nak_psn;
+	bool nak_open;	   /* a gap is known to the requester */
+	bool closing;	   /* ERR, and the answers owed still go out */
+	bool established;  /* COMM_EST was reported */
+	uint32_t recv_off; /* bytes of a SEND placed */
+	struct {
+		uint64_t va;
+		uint32_t rkey, left, total;
+	} write;
+	uint32_t res_prod, res_send; /* ring of res: kept to RNIC_MAX_RD_ATOM behind res_prod */
+	struct resp_res res[RNIC_MAX_RD_ATOM];
+};
+
+struct rnic_qp {
+	struct rnic *rnic;
+	struct rnic_pd *pd;
+	uint32_t qpn;
+	enum rnic_qp_type type;
+	enum rnic_qp_state state;
+	uint8_t service; /* SERVICE_RC: the high bits of its opcodes */
+	bool sq_sig_all;
+	bool sqd_notify;
+	bool responder_turn;
+	uint32_t mtu; /* bytes */
+	struct rnic_qp_attr attr;
+	struct list active_node;
+	struct sq sq;
+	struct req req;
+	struct rnic_cq *send_cq, *recv_cq;
+	struct timer timer;
+	struct rq rq;
+	struct resp resp;
+	struct list send_cq_node, recv_cq_node;
+	struct list windows;
+	struct rnic_qp_cap cap;
+	void *user;
+};
+
+/* May the transition be made with these attributes? */
+bool qp_transition_allowed(enum rnic_qp_type, enum rnic_qp_state from, enum rnic_qp_state to,
+			   uint32_t mask);
+
+/* To ERR: everything queued is flushed. */
+void qp_fail(struct rnic_qp *);
+/* The WQE at una completes with the status, the rest is flushed. */
+void qp_fail_send(struct rnic_qp *, enum rnic_wc_status);
+void qp_event(struct rnic_qp *, enum rnic_event);
+
+static inline void qp_activate(struct rnic_qp *qp)
+{
+	if (list_empty(&qp->active_node))
+		list_push_tail(&qp->rnic->active, &qp->active_node);
+}
+
+static inline bool qp_requester_runs(const struct rnic_qp *qp)
+{
+	return qp->state == RNIC_QPS_RTS || qp->state == RNIC_QPS_SQD;
+}
+
+static inline bool qp_responder_runs(const struct rnic_qp *qp)
+{
+	return qp->state >= RNIC_QPS_RTR && qp->state <= RNIC_QPS_SQE;
+}
+
+/* ---- the three halves -------------------------------------------------------------------------
+ */
+
+struct pkt {
+	struct pkt_hdr h;
+	uint32_t flags; /* of its opcode */
+	const uint8_t *payload;
+	uint32_t len;
+	uint8_t *mem; /* a WRITE's payload or an atomic goes here: found by check_request() */
+};
+
+void req_reset(struct rnic_qp *);
+void req_start(struct rnic_qp *); /* RTR -> RTS */
+/* Builds the next packet if there is one that may go. */
+bool req_tx(struct rnic_qp *, struct rnic_tx *, uint64_t now);
+void req_rewind(struct rnic_qp *);
+void req_timer_fired(struct rnic_qp *, uint64_t now);
+void req_timer_arm(struct rnic_qp *);
+void req_clock_restart(struct rnic_qp *, uint64_t now); /* after progress */
+void req_check_drained(struct rnic_qp *);
+/* What packets [from, to) of a WQE cost of the window. */
+uint32_t wqe_cost(const struct rnic_qp *, const struct send_wqe *, uint32_t from, uint32_t to);
+
+void comp_rx(struct rnic_qp *, const struct pkt *, uint64_t now);
+
+void resp_reset(struct rnic_qp *);
+void resp_start(struct rnic_qp *); /* INIT -> RTR */
+void resp_rx(struct rnic_qp *, struct pkt *);
+bool resp_tx(struct rnic_qp *, struct rnic_tx *);
+
+/* What a request packet comes to: check.c. */
+enum verdict {
+	VERDICT_ACCEPT,
+	VERDICT_DUPLICATE,
+	VERDICT_NAK_SEQ,
+	VERDICT_RNR,
+	VERDICT_DROP,
+	/* From here on the QP goes into error. */
+	VERDICT_INVALID,	 /* NAK invalid request */
+	VERDICT_ACCESS,		 /* NAK remote access error */
+	VERDICT_RECV_TOO_SHORT,	 /* NAK invalid request, the RECV fails for its length */
+	VERDICT_RECV_PROTECTION, /* NAK remote operational error, the RECV fails */
+	VERDICT_RECV_INVALIDATE, /* NAK remote access error, the RECV fails */
+};
+
+enum verdict check_request(struct rnic_qp *, struct pkt *);
+
+/* Fills in flow, header bytes and pad of a packet whose h, niov and payload_len are set. */
+void tx_finish(struct rnic_qp *, struct rnic_tx *, struct pkt_hdr *);
+
+#endif

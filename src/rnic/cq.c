@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Completion queues. One that runs over keeps what is in it, loses the rest, says so in an event
+ * and takes its QPs into error; that happens at the end of the entry that found it, since the QP
+ * that completes is in the middle of its work.
+ */
+#include "rnic/core.h"
+
+static uint32_t round_up_pow2(uint32_t n)
+{
+	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
+}
+
+int rnic_cq_create(struct rnic *r, uint32_t cqe, void *cq_user, struct rnic_cq **ret)
+{
+	uint32_t n = round_up_pow2(cqe);
+	struct rnic_cq *cq;
+
+	if (cqe == 0 || cqe > RNIC_MAX_CQE)
+		return -EINVAL;
+	cq = r->ops.alloc(r->ctx, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	cq->ring = r->ops.alloc(r->ctx, sizeof(*cq->ring) * n);
+	if (!cq->ring) {
+		r->ops.free(r->ctx, cq);
+		return -ENOMEM;
+	}
+	cq->rnic = r;
+	cq->user = cq_user;
+	cq->mask = n - 1;
+	list_init(&cq->send_qps);
+	list_init(&cq->recv_qps);
+	list_init(&cq->overflow_node);
+	r->cqs++;
+	*ret = cq;
+	return 0;
+}
+
+int rnic_cq_destroy(struct rnic_cq *cq)
+{
+	struct rnic *r = cq->rnic;
+
+	if (cq->users)
+		return -EBUSY;
+	list_remove(&cq->overflow_node);
+	r->cqs--;
+	r->ops.free(r->ctx, cq->ring);
+	r->ops.free(r->ctx, cq);
+	return 0;
+}
+
+int rnic_cq_resize(struct rnic_cq *cq, uint32_t cqe)
+{
+	struct rnic *r = cq->rnic;
+	uint32_t n = round_up_pow2(cqe), held = cq->prod - cq->cons;
+	struct rnic_wc *ring;
+
+	if (cqe == 0 || cqe > RNIC_MAX_CQE || cqe < held)
+		return -EINVAL;
+	ring = r->ops.alloc(r->ctx, sizeof(*ring) * n);
+	if (!ring)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < held; i++)
+		ring[i] = cq->ring[(cq->cons + i) & cq->mask];
+	r->ops.free(r->ctx, cq->ring);
+	cq->ring = ring;
+	cq->mask = n - 1;
+	cq->cons = 0;
+	cq->prod = held;
+	return 0;
+}
+
+uint32_t rnic_cq_capacity(const struct rnic_cq *cq)
+{
+	return cq->mask + 1;
+}
+
+int rnic_cq_poll(struct rnic_cq *cq, struct rnic_wc *wc, int max)
+{
+	int n = 0;
+
+	while (n < max && cq->cons != cq->prod)
+		wc[n++] = cq->ring[cq->cons++ & cq->mask];
+	return n;
+}
+
+bool rnic_cq_empty(const struct rnic_cq *cq)
+{
+	return cq->cons == cq->prod;
+}
+
+void rnic_cq_arm(struct rnic_cq *cq, bool solicited_only)
+{
+	/* A weaker arming does not undo a stronger one. */
+	if (!solicited_only)
+		cq->arming = CQ_ARMED;
+	else if (cq->arming == CQ_UNARMED)
+		cq->arming = CQ_ARMED_SOLICITED;
+}
+
+void cq_push(struct rnic_cq *cq, const struct rnic_wc *wc, bool solicited)
+{
+	struct rnic *r = cq->rnic;
+
+	trace(r, TRACE_completion, wc->qp_num, wc->wr_id, wc->status);
+	if (unlikely(cq->overflow))
+		return;
+	if (unlikely(cq->prod - cq->cons > cq->mask)) {
+		cq->overflow = true;
+		r->counters.cq_overflows++;
+		trace(r, TRACE_cq_overflow, wc->qp_num, cq->mask + 1, 0);
+		list_push_tail(&r->overflowed, &cq->overflow_node);
+		return;
+	}
+	cq->ring[cq->prod++ & cq->mask] = *wc;
+	if (cq->arming == CQ_ARMED ||
+	    (cq->arming == CQ_ARMED_SOLICITED && (solicited || wc->status != RNIC_WC_SUCCESS))) {
+		cq->arming = CQ_UNARMED;
+		r->ops.cq_notify(r->ctx, cq->user);
+	}
+}
+
+void cq_settle_overflow(struct rnic *r)
+{
+	struct list *n;
+
+	while ((n = list_pop_head(&r->overflowed))) {
+		struct rnic_cq *cq = list_entry(n, struct rnic_cq, overflow_node);
+
+		r->ops.async_event(r->ctx, RNIC_EVENT_CQ_ERR, cq->user);
+		list_for_each(qp, &cq->send_qps, struct rnic_qp, send_cq_node) qp_fail(qp);
+		list_for_each(qp, &cq->recv_qps, struct rnic_qp, recv_cq_node) qp_fail(qp);
+	}
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Queue pairs: creation, attributes, the one setter of their state, and the way into error. */
+#include "rnic/core.h"
+
+/* ---- numbers -----------------------------------------------------------------------------------
+ */
+
+/* QPNs walk a permutation, so that none comes back soon. */
+static int qpn_take(struct rnic *r, struct rnic_qp *qp)
+{
+	for (uint32_t tries = 0; tries < QP_TABLE_SIZE; tries++) {
+		uint32_t low = permute(&r->qpn_permute, r->qpn_next++ & (QP_TABLE_SIZE - 1));
+		uint32_t qpn = (uint32_t)r->slot << 16 | low;
+
+		if (r->qps[low] || qpn == QPN_MASK) /* all ones means multicast */
+			continue;
+		r->qps[low] = qp;
+		qp->qpn = qpn;
+		return 0;
+	}
+	return -ENOMEM;
+}
+
+/* ---- life ---------------------------------------------------------------------------------------
+ */
+
+static void qp_reset(struct rnic_qp *qp)
+{
+	timer_cancel(&qp->rnic->timers, &qp->timer);
+	list_remove(&qp->active_node);
+	wq_reset(qp);
+	req_reset(qp);
+	resp_reset(qp);
+}
+
+int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp **ret)
+{
+	struct rnic *r = pd->rnic;
+	struct rnic_qp *qp;
+	int err;
+
+	if (init->type != RNIC_QPT_RC)
+		return -EOPNOTSUPP;
+	if (!init->send_cq || !init->recv_cq)
+		return -EINVAL;
+	qp = r->ops.alloc(r->ctx, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	qp->rnic = r;
+	qp->pd = pd;
+	qp->type = init->type;
+	qp->service = SERVICE_RC;
+	qp->state = RNIC_QPS_RESET;
+	qp->sq_sig_all = init->sq_sig_all;
+	qp->user = init->qp_user;
+	qp->send_cq = init->send_cq;
+	qp->recv_cq = init->recv_cq;
+	list_init(&qp->active_node);
+	list_init(&qp->windows);
+	err = wq_create(qp, &init->cap);
+	if (err)
+		goto err_free;
+	err = qpn_take(r, qp);
+	if (err)
+		goto err_wq;
+	qp->cap = init->cap;
+	qp_reset(qp);
+	list_push_tail(&qp->send_cq->send_qps, &qp->send_cq_node);
+	list_push_tail(&qp->recv_cq->recv_qps, &qp->recv_cq_node);
+	qp->send_cq->users++;
+	qp->recv_cq->users++;
+	pd->users++;
+	r->nqps++;
+	*ret = qp;
+	return 0;
+
+err_wq:
+	wq_destroy(qp);
+err_free:
+	r->ops.free(r->ctx, qp);
+	return err;
+}
+
+int rnic_qp_destroy(struct rnic_qp *qp)
+{
+	struct rnic *r = qp->rnic;
+
+	qp_reset(qp);
+	mw_unbind_all(qp);
+	list_remove(&qp->send_cq_node);
+	list_remove(&qp->recv_cq_node);
+	qp->send_cq->users--;
+	qp->recv_cq->users--;
+	qp->pd->users--;
+	r->nqps--;
+	assert(r->qps[qp->qpn & (QP_TABLE_SIZE - 1)] == qp);
+	r->qps[qp->qpn & (QP_TABLE_SIZE - 1)] = NULL;
+	wq_destroy(qp);
+	r->ops.free(r->ctx, qp);
+	return 0;
+}
+
+uint32_t rnic_qp_num(const struct rnic_qp *qp)
+{
+	return qp->qpn;
+}
+
+/* ---- states ------------------------------------------------------------------------------------
+ */
+
+static void qp_set_state(struct rnic_qp *qp, enum rnic_qp_state to)
+{
+	enum rnic_qp_state from = qp->state;
+
+	if (from != to)
+		trace(qp->rnic, TRACE_qp_state, qp->qpn, from, to);
+	qp->state = to;
+	qp->attr.state = to;
+}
+
+void qp_event(struct rnic_qp *qp, enum rnic_event event)
+{
+	qp->rnic->ops.async_event(qp->rnic->ctx, event, qp->user);
+}
+
+void qp_fail(struct rnic_qp *qp)
+{
+	if (qp->state == RNIC_QPS_ERR || qp->state == RNIC_QPS_RESET)
+		return;
+	qp_set_state(qp, RNIC_QPS_ERR);
+	timer_cancel(&qp->rnic->timers, &qp->timer);
+	sq_flush(qp);
+	rq_flush(qp);
+}
+
+void qp_fail_send(struct rnic_qp *qp, enum rnic_wc_status status)
+{
+	assert(status != RNIC_WC_SUCCESS);
+	sq_complete(qp, status);
+	qp_fail(qp);
+}
+
+static int attr_check(const struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t mask)
+{
+	const uint32_t access = RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE |
+				RNIC_ACCESS_REMOTE_READ | RNIC_ACCESS_REMOTE_ATOMIC |
+				RNIC_ACCESS_MW_BIND;
+
+	if ((mask & RNIC_QP_CUR_STATE) && a->cur_state != qp->state)
+		return -EINVAL;
+	if ((mask & RNIC_QP_PATH_MTU) &&
+	    (a->path_mtu < RNIC_MTU_256 || a->path_mtu > RNIC_MTU_4096))
+		return -EINVAL;
+	if ((mask & RNIC_QP_PKEY_INDEX) && a->pkey_index != 0)
+		return -EINVAL;
+	if ((mask & RNIC_QP_ACCESS_FLAGS) && (a->access_flags & ~access))
+		return -EINVAL;
+	if ((mask & RNIC_QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > RNIC_MAX_RD_ATOM)
+		return -EINVAL;
+	if ((mask & RNIC_QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > RNIC_MAX_RD_ATOM)
+		return -EINVAL;
+	if ((mask & RNIC_QP_MIN_RNR_TIMER) && a->min_rnr_timer > 31)
+		return -EINVAL;
+	if ((mask & RNIC_QP_TIMEOUT) && a->timeout > 31)
+		return -EINVAL;
+	if ((mask & RNIC_QP_RETRY_CNT) && a->retry_cnt > 7)
+		return -EINVAL;
+	if ((mask & RNIC_QP_RNR_RETRY) && a->rnr_retry > 7)
+		return -EINVAL;
+	/* No path migration: there is nothing to fail over to. */
+	if (mask & RNIC_QP_ALT_PATH)
+		return -EINVAL;
+	return 0;
+}
+
+static void attr_take(struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t mask)
+{
+	struct rnic_qp_attr *d = &qp->attr;
+
+	if (mask & RNIC_QP_ACCESS_FLAGS)
+		d->access_flags = a->access_flags;
+	if (mask & RNIC_QP_PKEY_INDEX)
+		d->pkey_index = a->pkey_index;
+	if (mask & RNIC_QP_PORT)
+		d->port_num = a->port_num;
+	if (mask & RNIC_QP_QKEY)
+		d->qkey = a->qkey;
+	if (mask & RNIC_QP_AV)
+		d->flow = a->flow;
+	if (mask & RNIC_QP_PATH_MTU) {
+		d->path_mtu = a->path_mtu;
+		qp->mtu = 128u << a->path_mtu;
+	}
+	if (mask & RNIC_QP_TIMEOUT)
+		d->timeout = a->timeout;
+	if (mask & RNIC_QP_RETRY_CNT)
+		d->retry_cnt = qp->req.retry_left = a->retry_cnt;
+	if (mask & RNIC_QP_RNR_RETRY)
+		d->rnr_retry = qp->req.rnr_left = a->rnr_retry;
+	if (mask & RNIC_QP_RQ_PSN)
+		d->rq_psn = a->rq_psn & PSN_MASK;
+	if (mask & RNIC_QP_SQ_PSN)
+		d->sq_psn = a->sq_psn & PSN_MASK;
+	if (mask & RNIC_QP_MAX_QP_RD_ATOMIC)
+		d->max_rd_atomic = a->max_rd_atomic;
+	if (mask & RNIC_QP_MAX_DEST_RD_ATOMIC)
+		d->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	if (mask & RNIC_QP_MIN_RNR_TIMER)
+		d->min_rnr_timer = a->min_rnr_timer;
+	if (mask & RNIC_QP_DEST_QPN)
+		d->dest_qpn = a->dest_qpn & QPN_MASK;
+}
+
+static void qp_enter(struct rnic_qp *qp, enum rnic_qp_state from, enum rnic_qp_state to,
+		     uint32_t mask)
+{
+	switch (to) {
+	case RNIC_QPS_RESET:
+		qp_reset(qp);
+		memset(&qp->attr, 0, sizeof(qp->attr));
+		qp_set_state(qp, to);
+		break;
+	case RNIC_QPS_RTR:
+		resp_start(qp);
+		qp_set_state(qp, to);
+		break;
+	case RNIC_QPS_RTS:
+		if (from == RNIC_QPS_RTR)
+			req_start(qp);
+		qp_set_state(qp, to);
+		qp_activate(qp);
+		break;
+	case RNIC_QPS_SQD:
+		if (from != RNIC_QPS_SQD) {
+			qp->sqd_notify = mask & RNIC_QP_EN_SQD_ASYNC_NOTIFY;
+			qp->req.sqd_notified = false;
+		}
+		qp_set_state(qp, to);
+		req_check_drained(qp);
+		break;
+	case RNIC_QPS_ERR:
+		qp_fail(qp);
+		/* The consumer asked for it: what is owed to the peer goes no more. */
+		qp->resp.closing = false;
+		break;
+	case RNIC_QPS_INIT:
+	case RNIC_QPS_SQE:
+		qp_set_state(qp, to);
+		break;
+	}
+}
+
+int rnic_qp_modify(struct rnic_qp *qp, const struct rnic_qp_attr *attr, uint32_t mask, uint64_t now)
+{
+	enum rnic_qp_state from = qp->state;
+	enum rnic_qp_state to = mask & RNIC_QP_STATE ? attr->state : from;
+	int err;
+
+	(void)now;
+	if (!qp_transition_allowed(qp->type, from, to, mask))
+		return -EINVAL;
+	err = attr_check(qp, attr, mask);
+	if (err)
+		return err;
+	attr_take(qp, attr, mask);
+	qp_enter(qp, from, to, mask);
+	cq_settle(qp->rnic);
+	return 0;
+}
+
+void rnic_qp_query(const struct rnic_qp *qp, struct rnic_qp_attr *ret, struct rnic_qp_cap *ret_cap)
+{
+	*ret = qp->attr;
+	ret->state = ret->cur_state = qp->state;
+	ret->sq_draining = qp->state == RNIC_QPS_SQD && !qp->req.sqd_notified;
+	if (ret_cap)
+		*ret_cap = qp->cap;
+}

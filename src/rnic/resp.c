@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The responder: executes requests in the order of their PSNs and owes answers.
+ *
+ * What is owed is a ring of READs and atomics (`res`) and, after them, at most one ACK or NAK. An
+ * ACK not sent yet is overtaken by a later one, and by a READ or atomic response, which say the
+ * same. The ring keeps the last ones answered as well: a duplicate READ or atomic sets res_send
+ * back to it, and everything after it is answered again in order, since a requester that goes back
+ * takes nothing out of order. A READ is executed again from memory, an atomic from what is kept.
+ *
+ * When a request is refused, the answers owed before it and the NAK still go out although the QP
+ * is in ERR (`closing`).
+ */
+#include "rnic/core.h"
+
+void resp_reset(struct rnic_qp *qp)
+{
+	memset(&qp->resp, 0, sizeof(qp->resp));
+}
+
+void resp_start(struct rnic_qp *qp)
+{
+	resp_reset(qp);
+	qp->resp.epsn = qp->attr.rq_psn;
+	qp->resp.ack_psn = psn_add(qp->attr.rq_psn, PSN_MASK);
+}
+
+static struct resp_res *res_at(struct resp *s, uint32_t i)
+{
+	return &s->res[i % RNIC_MAX_RD_ATOM];
+}
+
+static void owe(struct rnic_qp *qp, enum resp_owed what)
+{
+	if (qp->resp.owed < what)
+		qp->resp.owed = what;
+	qp_activate(qp);
+}
+
+/* ---- errors
+ * -------------------------------------------------------------------------------------- */
+
+static void recv_complete(struct rnic_qp *qp, struct rnic_wc *wc, bool solicited)
+{
+	wc->wr_id = rq_at(&qp->rq, qp->rq.cons)->wr_id;
+	wc->qp_num = qp->qpn;
+	wc->src_qp = qp->attr.dest_qpn;
+	qp->rq.cons++;
+	cq_push(qp->recv_cq, wc, solicited);
+}
+
+static void recv_fail(struct rnic_qp *qp, enum rnic_wc_status status)
+{
+	struct rnic_wc wc = {.status = status, .opcode = RNIC_WC_RECV};
+
+	recv_complete(qp, &wc, false);
+}
+
+/* The request with this PSN is refused, and the connection with it. */
+static void refuse(struct rnic_qp *qp, enum verdict v, uint32_t psn)
+{
+	struct resp *s = &qp->resp;
+	bool was_alive = qp->state != RNIC_QPS_ERR;
+
+	switch (v) {
+	case VERDICT_INVALID:
+		s->syndrome = AETH_NAK | NAK_INVALID_REQ;
+		if (was_alive)
+			qp_event(qp, RNIC_EVENT_QP_REQ_ERR);
+		break;
+	case VERDICT_ACCESS:
+		s->syndrome = AETH_NAK | NAK_REMOTE_ACCESS;
+		if (was_alive)
+			qp_event(qp, RNIC_EVENT_QP_ACCESS_ERR);
+		break;
+	case VERDICT_RECV_TOO_SHORT:
+		s->syndrome = AETH_NAK | NAK_INVALID_REQ;
+		recv_fail(qp, RNIC_WC_LOC_LEN_ERR);
+		break;
+	case VERDICT_RECV_PROTECTION:
+		s->syndrome = AETH_NAK | NAK_REMOTE_OP;
+		recv_fail(qp, RNIC_WC_LOC_PROT_ERR);
+		break;
+	case VERDICT_RECV_INVALIDATE:
+		s->syndrome = AETH_NAK | NAK_REMOTE_ACCESS;
+		recv_fail(qp, RNIC_WC_REM_INV_REQ_ERR);
+		break;
+	default:
+		assert(!"not a refusal");
+	}
+	qp->rnic->counters.tx_nak_access++;
+	s->nak_psn = psn;
+	s->owed = OWED_NAK;
+	s->closing = true;
+	qp_activate(qp);
+	qp_fail(qp);
+}
+
+/* ---- execution
+ * ------------------------------------------------------------------------------------ */
+
+static void message_done(struct rnic_qp *qp)
+{
+	qp->resp.msg = MSG_NONE;
+	qp->resp.msn = (qp->resp.msn + 1) & 0xffffff;
+}
+
+static enum verdict execute_send(struct rnic_qp *qp, const struct pkt *p)
+{
+	struct resp *s = &qp->resp;
+	const struct recv_wqe *w = rq_at(&qp->rq, qp->rq.cons);
+	struct rnic_wc wc = {.opcode = RNIC_WC_RECV};
+
+	if (p->flags & (OPF_FIRST | OPF_ONLY)) {
+		s->msg = MSG_SEND;
+		s->recv_off = 0;
+	}
+	if (sge_scatter(qp, w->sge, w->num_sge, s->recv_off, p->payload, p->len))
+		return VERDICT_RECV_PROTECTION;
+	s->recv_off += p->len;
+	if (!(p->flags & (OPF_LAST | OPF_ONLY)))
+		return VERDICT_ACCEPT;
+	wc.byte_len = s->recv_off;
+	if (p->flags & OPF_IMMDT) {
+		memcpy(&wc.imm_or_rkey, p->h.immdt, sizeof(p->h.immdt));
+		wc.wc_flags = RNIC_WC_WITH_IMM;
+	}
+	if (p->flags & OPF_IETH) {
+		if (mw_invalidate(qp, p->h.ieth_rkey))
+			return VERDICT_RECV_INVALIDATE;
+		wc.imm_or_rkey = p->h.ieth_rkey;
+		wc.wc_flags = RNIC_WC_WITH_INV;
+	}
+	message_done(qp);
+	recv_complete(qp, &wc, p->h.bth.se);
+	return VERDICT_ACCEPT;
+}
+
+static enum verdict execute_write(struct rnic_qp *qp, const struct pkt *p)
+{
+	struct resp *s = &qp->resp;
+
+	if (p->flags & OPF_RETH) {
+		s->msg = MSG_WRITE;
+		s->write.va = p->h.reth.va;
+		s->write.rkey = p->h.reth.rkey;
+		s->write.left = s->write.total = p->h.reth.dma_len;
+	}
+	if (p->len)
+		memcpy(p->mem, p->payload, p->len);
+	s->write.va += p->len;
+	s->write.left -= p->len;
+	if (!(p->flags & (OPF_LAST | OPF_ONLY)))
+		return VERDICT_ACCEPT;
+	message_done(qp);
+	if (p->flags & OPF_IMMDT) {
+		struct rnic_wc wc = {
+			.opcode = RNIC_WC_RECV_RDMA_WITH_IMM,
+			.byte_len = s->write.total,
+			.wc_flags = RNIC_WC_WITH_IMM,
+		};
+
+		memcpy(&wc.imm_or_rkey, p->h.immdt, sizeof(p->h.immdt));
+		recv_complete(qp, &wc, p->h.bth.se);
+	}
+	return VERDICT_ACCEPT;
+}
+
+static struct resp_res *res_push(struct rnic_qp *qp, const struct pkt *p)
+{
+	struct resp *s = &qp->resp;
+	struct resp_res *res = res_at(s, s->res_prod++);
+
+	message_done(qp);
+	*res = (struct resp_res){.first_psn = p->h.bth.psn, .npkts = 1, .msn = s->msn};
+	/* Its response acknowledges what came before it. */
+	if (s->owed == OWED_ACK)
+		s->owed = OWED_NOTHING;
+	qp_activate(qp);
+	return res;
+}
+
+static void execute_read(struct rnic_qp *qp, const struct pkt *p)
+{
+	struct resp_res *res = res_push(qp, p);
+
+	res->va = p->h.reth.va;
+	res->rkey = p->h.reth.rkey;
+	res->length = p->h.reth.dma_len;
+	res->npkts = pkts_of(res->length, qp->mtu);
+}
+
+static void execute_atomic(struct rnic_qp *qp, const struct pkt *p)
+{
+	struct resp_res *res = res_push(qp, p);
+	uint64_t *mem = (uint64_t *)(void *)p->mem;
+
+	res->atomic = true;
+	res->va = p->h.atomic.va;
+	res->rkey = p->h.atomic.rkey;
+	if (p->h.bth.opcode == OPCODE_RC_FETCH_ADD) {
+		res->orig = __atomic_fetch_add(mem, p->h.atomic.swap_add, __ATOMIC_SEQ_CST);
+	} else {
+		res->orig = p->h.atomic.compare;
+		/* A failed exchange stores what it found. */
+		__atomic_compare_exchange_n(mem, &res->orig, p->h.atomic.swap_add, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	}
+}
+
+static void execute(struct rnic_qp *qp, const struct pkt *p)
+{
+	struct resp *s = &qp->resp;
+	uint32_t npkts = 1;
+	enum verdict v = VERDICT_ACCEPT;
+
+	s->nak_open = false;
+	if (s->owed == OWED_RNR)
+		s->owed = OWED_NOTHING;
+	if (p->flags & OPF_SEND) {
+		v = execute_send(qp, p);
+	} else if (p->flags & OPF_WRITE) {
+		v = execute_write(qp, p);
+	} else if (p->flags & OPF_READ_REQ) {
+		execute_read(qp, p);
+		npkts = pkts_of(p->h.reth.dma_len, qp->mtu);
+	} else {
+		execute_atomic(qp, p);
+	}
+	if (v != VERDICT_ACCEPT) {
+		refuse(qp, v, p->h.bth.psn);
+		return;
+	}
+	qp->rnic->counters.rx_bytes += p->len;
+	s->epsn = psn_add(s->epsn, npkts);
+	if (p->flags & (OPF_SEND | OPF_WRITE)) {
+		s->ack_psn = p->h.bth.psn;
+		if (p->h.bth.ackreq)
+			owe(qp, OWED_ACK);
+	}
+}
+
+/* ---- duplicates
+ * ------------------------------------------------------------------------------------ */
+
+/* Answers res[k] again from packet idx on, if it would not be anyway. */
+static void res_replay(struct rnic_qp *qp, uint32_t k, uint32_t idx)
+{
+	struct resp *s = &qp->resp;
+
+	if ((int32_t)(k - s->res_send) > 0 || (k == s->res_send && res_at(s, k)->next <= idx))
+		return;
+	for (uint32_t i = k + 1; i != s->res_prod && (int32_t)(i - s->res_send) <= 0; i++)
+		res_at(s, i)->next = 0;
+	res_at(s, k)->next = idx;
+	s->res_send = k;
+	qp_activate(qp);
+}
+
+/* Is it, from its packet idx on, the request that was answered? */
+static bool res_same(const struct rnic_qp *qp, const struct resp_res *res, const struct pkt *p,
+		     uint32_t idx)
+{
+	uint32_t off = idx * qp->mtu;
+
+	if (p->flags & OPF_ATOMIC_REQ)
+		return res->atomic && res->rkey == p->h.atomic.rkey && res->va == p->h.atomic.va;
+	return !res->atomic && res->rkey == p->h.reth.rkey && res->va + off == p->h.reth.va &&
+	       res->length - off == p->h.reth.dma_len;
+}
+
+static void duplicate(struct rnic_qp *qp, const struct pkt *p)
+{
+	struct resp *s = &qp->resp;
+	uint32_t kept = min_of(s->res_prod, (uint32_t)RNIC_MAX_RD_ATOM);
+
+	qp->rnic->counters.rx_duplicate++;
+	if (p->flags & (OPF_SEND | OPF_WRITE)) {
+		owe(qp, OWED_ACK);
+		return;
+	}
+	for (uint32_t n = 1; n <= kept; n++) {
+		const struct resp_res *res = res_at(s, s->res_prod - n);
+		uint32_t idx = (p->h.bth.psn - res->first_psn) & PSN_MASK;
+
+		if (idx >= res->npkts)
+			continue;
+		if (res_same(qp, res, p, idx)) {
+			res_replay(qp, s->res_prod - n, idx);
+			return;
+		}
+		break;
+	}
+	qp->rnic->counters.rx_drop_request++;
+}
+
+void resp_rx(struct rnic_qp *qp, struct pkt *p)
+{
+	struct resp *s = &qp->resp;
+	enum verdict v;
+
+	if (unlikely(qp->state == RNIC_QPS_RTR) && !s->established) {
+		s->established = true;
+		qp_event(qp, RNIC_EVENT_COMM_EST);
+	}
+	v = check_request(qp, p);
+	if (likely(v == VERDICT_ACCEPT)) {
+		execute(qp, p);
+		return;
+	}
+	trace(qp->rnic, TRACE_rx_verdict, qp->qpn, v, p->h.bth.psn);
+	switch (v) {
+	case VERDICT_DUPLICATE:
+		duplicate(qp, p);
+		break;
+	case VERDICT_NAK_SEQ:
+		qp->rnic->counters.rx_out_of_sequence++;
+		if (!s->nak_open || psn_diff(p->h.bth.psn, s->oos_psn) > 0)
+			s->oos_psn = p->h.bth.psn;
+		if (!s->nak_open)
+			owe(qp, OWED_NAK_SEQ);
+		s->nak_open = true;
+		break;
+	case VERDICT_RNR:
+		/* What the peer sent after it is dropped without a word. */
+		s->nak_open = true;
+		s->oos_psn = s->epsn;
+		owe(qp, OWED_RNR);
+		break;
+	default:
+		refuse(qp, v, p->h.bth.psn);
+		break;
+	}
+}
+
+/* ---- answers
+ * ---------------------------------------------------------------------------------------- */
+
+static void tx_answer(struct rnic_qp *qp, struct rnic_tx *tx, uint8_t opcode, uint8_t syndrome,
+		      uint32_t psn, uint32_t msn, uint64_t atomic)
+{
+	struct pkt_hdr h;
+
+	h.bth.opcode = opcode;
+	h.bth.se = h.bth.ackreq = false;
+	h.bth.psn = psn;
+	h.aeth.syndrome = syndrome;
+	h.aeth.msn = msn;
+	h.atomic_ack = atomic;
+	tx_finish(qp, tx, &h);
+}
+
+static uint8_t read_response_opcode(const struct resp_res *res, uint32_t idx)
+{
+	if (res->npkts == 1)
+		return OPCODE_RC_READ_RESPONSE_ONLY;
+	if (idx == 0)
+		return OPCODE_RC_READ_RESPONSE_FIRST;
+	return idx == res->npkts - 1 ? OPCODE_RC_READ_RESPONSE_LAST
+				     : OPCODE_RC_READ_RESPONSE_MIDDLE;
+}
+
+static bool tx_read_response(struct rnic_qp *qp, struct rnic_tx *tx, struct resp_res *res)
+{
+	struct resp *s = &qp->resp;
+	uint32_t idx = res->next, off = idx * qp->mtu;
+	uint32_t psn = psn_add(res->first_psn, idx);
+
+	tx->payload_len = min_of(res->length - off, qp->mtu);
+	if (tx->payload_len) {
+		uint8_t *mem = mem_remote(qp, res->rkey, res->va + off, tx->payload_len,
+					  RNIC_ACCESS_REMOTE_READ);
+
+		if (!mem) {
+			/* The region went while it was being read. */
+			s->res_send = s->res_prod;
+			refuse(qp, VERDICT_ACCESS, psn);
+			return false;
+		}
+		tx->iov[0] = (struct iovec){mem, tx->payload_len};
+		tx->niov = 1;
+	}
+	if (++res->next == res->npkts)
+		s->res_send++;
+	tx_answer(qp, tx, read_response_opcode(res, idx), AETH_ACK | AETH_CREDITS_INVALID, psn,
+		  res->msn, 0);
+	return true;
+}
+
+static void tx_owed(struct rnic_qp *qp, struct rnic_tx *tx)
+{
+	struct resp *s = &qp->resp;
+	uint8_t syndrome = AETH_ACK | AETH_CREDITS_INVALID;
+	uint32_t psn = s->ack_psn;
+
+	/* A gap that closed before its NAK went out is none. */
+	if (s->owed == OWED_NAK_SEQ && psn_diff(s->oos_psn, s->epsn) >= 0) {
+		syndrome = AETH_NAK | NAK_PSN_SEQ;
+		psn = s->epsn;
+		qp->rnic->counters.tx_nak_sequence++;
+	} else if (s->owed == OWED_RNR) {
+		syndrome = AETH_RNR_NAK | qp->attr.min_rnr_timer;
+		psn = s->epsn;
+		qp->rnic->counters.tx_rnr_nak++;
+	} else if (s->owed == OWED_NAK) {
+		syndrome = s->syndrome;
+		psn = s->nak_psn;
+		s->closing = false;
+	}
+	s->owed = OWED_NOTHING;
+	tx_answer(qp, tx, OPCODE_RC_ACKNOWLEDGE, syndrome, psn, s->msn, 0);
+}
+
+bool resp_tx(struct rnic_qp *qp, struct rnic_tx *tx)
+{
+	struct resp *s = &qp->resp;
+
+	if (!qp_responder_runs(qp) && !s->closing)
+		return false;
+	tx->payload_len = 0;
+	tx->niov = 0;
+	if (s->res_send != s->res_prod) {
+		struct resp_res *res = res_at(s, s->res_send);
+
+		if (!res->atomic) {
+			if (tx_read_response(qp, tx, res))
+				return true;
+			tx->payload_len = 0; /* refused: its NAK is owed now */
+		} else {
+			res->next = 1;
+			s->res_send++;
+			tx_answer(qp, tx, OPCODE_RC_ATOMIC_ACKNOWLEDGE,
+				  AETH_ACK | AETH_CREDITS_INVALID, res->first_psn, res->msn,
+				  res->orig);
+			return true;
+		}
+	}
+	if (s->owed == OWED_NOTHING)
+		return false;
+	tx_owed(qp, tx);
+	return true;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The instance: packets in to their QP, the transmit turn, timers. */
+#include "rnic/core.h"
+
+#define KEY_INDEX_BITS 24
+
+static void permute_init(struct rnic *r, struct permute *p, uint32_t bits)
+{
+	p->half_bits = bits / 2;
+	for (int i = 0; i < PERMUTE_ROUNDS; i++)
+		p->key[i] = r->ops.random(r->ctx);
+}
+
+int rnic_create(struct rnic **ret, const struct rnic_config *config, const struct rnic_ops *ops,
+		void *ctx)
+{
+	struct rnic *r;
+
+	if (config->slot == 0)
+		return -EINVAL;
+	r = ops->alloc(ctx, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	r->key_slots = ops->alloc(ctx, sizeof(*r->key_slots) * RNIC_MAX_KEYS);
+	if (!r->key_slots) {
+		ops->free(ctx, r);
+		return -ENOMEM;
+	}
+	r->ops = *ops;
+	r->ctx = ctx;
+	r->slot = config->slot;
+	r->window_bytes = config->window_bytes ? config->window_bytes : WINDOW_BYTES_DEFAULT;
+	list_init(&r->active);
+	list_init(&r->overflowed);
+	slots_init(&r->keys, r->key_slots, RNIC_MAX_KEYS, KEY_GEN_BITS);
+	permute_init(r, &r->qpn_permute, 16);
+	permute_init(r, &r->key_permute, KEY_INDEX_BITS);
+	*ret = r;
+	return 0;
+}
+
+void rnic_destroy(struct rnic *r)
+{
+	assert(r->nqps == 0 && r->cqs == 0 && r->pds == 0);
+	r->ops.free(r->ctx, r->key_slots);
+	r->ops.free(r->ctx, r);
+}
+
+const struct rnic_counters *rnic_counters(const struct rnic *r)
+{
+	return &r->counters;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+static bool flow_fits(const struct rnic_qp *qp, const struct flow *f)
+{
+	return gid_equal(&f->sgid, &qp->attr.flow.dgid) && gid_equal(&f->dgid, &qp->attr.flow.sgid);
+}
+
+/* One partition exists, and both ends are full members or one is. */
+static bool pkey_fits(uint16_t pkey)
+{
+	return (pkey & 0x7fff) == (PKEY_DEFAULT & 0x7fff);
+}
+
+void rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
+{
+	struct rnic_qp *qp;
+	struct pkt p;
+	int hdr_len;
+
+	r->counters.rx_packets++;
+	hdr_len = pkt_hdr_decode(&p.h, rx->data, rx->len);
+	if (hdr_len < 0) {
+		r->counters.rx_drop_malformed++;
+		return;
+	}
+	qp = p.h.bth.dqpn >> 16 == r->slot ? r->qps[p.h.bth.dqpn & (QP_TABLE_SIZE - 1)] : NULL;
+	if (!qp || qp->state < RNIC_QPS_RTR || qp->state == RNIC_QPS_ERR) {
+		r->counters.rx_drop_no_qp++;
+		return;
+	}
+	if (!flow_fits(qp, &rx->flow) || !pkey_fits(p.h.bth.pkey)) {
+		r->counters.rx_drop_flow++;
+		return;
+	}
+	if ((p.h.bth.opcode & SERVICE_MASK) != qp->service) {
+		r->counters.rx_drop_service++;
+		return;
+	}
+	p.flags = opcode_table[p.h.bth.opcode].flags;
+	p.payload = rx->data + hdr_len;
+	p.len = (uint32_t)(rx->len - (size_t)hdr_len - p.h.bth.pad);
+	trace(r, TRACE_rx, qp->qpn, (uint64_t)p.h.bth.opcode << 24 | p.h.bth.psn, p.len);
+	if (p.flags & OPF_RESPONSE)
+		comp_rx(qp, &p, now);
+	else
+		resp_rx(qp, &p);
+	cq_settle(r);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+void tx_finish(struct rnic_qp *qp, struct rnic_tx *tx, struct pkt_hdr *h)
+{
+	struct rnic *r = qp->rnic;
+
+	tx->flow = &qp->attr.flow;
+	tx->pad = (uint8_t)(-tx->payload_len & 3);
+	h->bth.opcode |= qp->service;
+	h->bth.pad = tx->pad;
+	h->bth.tver = 0;
+	h->bth.migreq = false;
+	h->bth.pkey = PKEY_DEFAULT;
+	h->bth.fecn = h->bth.becn = false;
+	h->bth.dqpn = qp->attr.dest_qpn;
+	tx->hdr_len = (uint8_t)pkt_hdr_encode(h, tx->hdr);
+	r->counters.tx_packets++;
+	r->counters.tx_bytes += tx->payload_len;
+	trace(r, TRACE_tx, qp->qpn, (uint64_t)h->bth.opcode << 24 | h->bth.psn, tx->payload_len);
+}
+
+/* One packet of this QP. Requester and responder begin by turns, so that neither starves. */
+static bool qp_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
+{
+	if (qp->responder_turn)
+		return resp_tx(qp, tx) || req_tx(qp, tx, now);
+	return req_tx(qp, tx, now) || resp_tx(qp, tx);
+}
+
+size_t rnic_tx(struct rnic *r, struct rnic_tx *pkts, size_t max, uint64_t now)
+{
+	size_t n = 0;
+
+	while (n < max && !list_empty(&r->active)) {
+		struct rnic_qp *qp = list_entry(r->active.next, struct rnic_qp, active_node);
+		uint32_t burst = 0;
+		bool more = true;
+
+		while (n < max && burst < TX_BURST_BYTES && (more = qp_tx(qp, &pkts[n], now)))
+			burst += max_of(pkts[n++].payload_len, WINDOW_PKT_MIN);
+		if (!more || burst >= TX_BURST_BYTES) {
+			list_remove(&qp->active_node);
+			qp->responder_turn = !qp->responder_turn;
+			if (more)
+				qp_activate(qp);
+		}
+		/* A QP that failed on the way may owe its peer a NAK. */
+		cq_settle(r);
+	}
+	return n;
+}
+
+bool rnic_tx_pending(const struct rnic *r)
+{
+	return !list_empty(&r->active);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+uint64_t rnic_next_deadline(const struct rnic *r)
+{
+	return timer_heap_next(&r->timers);
+}
+
+void rnic_tick(struct rnic *r, uint64_t now)
+{
+	struct timer *t;
+
+	while ((t = timer_pop_due(&r->timers, now)))
+		req_timer_fired(container_of(t, struct rnic_qp, timer), now);
+	cq_settle(r);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A test bed for the RNIC core: two cores with one connected RC QP each, in virtual time, and
+ * every packet in the test's hands. Nothing moves unless the test says so.
+ */
+#ifndef WEFT_TESTS_RNIC_BED_H
+#define WEFT_TESTS_RNIC_BED_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "rnic/rnic.h"
+
+#define BED_MEM	    (1u << 20)
+#define BED_PKT_MAX (4096 + PKT_HDR_MAX + 4)
+#define BED_EVENTS  16
+
+#define MS 1000000ull
+#define US 1000ull
+
+struct bed_pkt {
+	int from; /* which side sent it */
+	struct flow flow;
+	struct pkt_hdr h;
+	const uint8_t *payload; /* within data, without pad */
+	uint32_t payload_len;
+	size_t len;
+	uint8_t data[BED_PKT_MAX];
+};
+
+struct bed_side {
+	struct bed *bed;
+	struct rnic *rnic;
+	struct rnic_pd *pd;
+	struct rnic_cq *scq, *rcq;
+	struct rnic_qp *qp;
+	struct rnic_mr *mr; /* all of mem, every right */
+	uint8_t *mem;
+	uint64_t random;
+	uint32_t notified;
+	uint32_t nevents;
+	enum rnic_event events[BED_EVENTS];
+	long allocs;	  /* outstanding */
+	long allocs_left; /* fail after so many; negative: never */
+};
+
+struct bed_opts {
+	enum rnic_mtu mtu;	/* 1024 */
+	uint32_t window_bytes;	/* the core's default */
+	uint32_t psn[2];	/* first PSN each side sends */
+	uint32_t access;	/* of both QPs; all */
+	uint8_t rd_atomic;	/* 4 */
+	uint8_t timeout;	/* 14: 67 ms */
+	uint8_t retry_cnt;	/* 7 */
+	uint8_t rnr_retry;	/* 7 */
+	uint8_t min_rnr_timer;	/* 12: 0.64 ms */
+	uint32_t cqe;		/* 256 */
+	struct rnic_qp_cap cap; /* 64 WRs, 4 SGEs, 64 inline */
+	bool not_all_signaled;
+	bool zero_rd_atomic, zero_timeout, zero_retry, zero_rnr_retry; /* really 0, not default */
+};
+
+struct bed {
+	struct bed_side side[2];
+	uint64_t now;
+	struct bed_opts opts;
+	/* Each packet before it is delivered; false drops it. NULL: deliver all. */
+	bool (*filter)(struct bed *, struct bed_pkt *);
+	void *filter_arg;
+	uint32_t delivered, dropped;
+	struct bed_pkt *log; /* every packet sent, in order */
+	uint32_t nlog, caplog;
+};
+
+/* Defaults are filled in for what is zero. Both QPs end in RTS. */
+struct bed *bed_open(const struct bed_opts *);
+void bed_close(struct bed *);
+void bed_connect(struct bed *); /* both QPs RESET -> RTS; for beds whose QPs were reset */
+void bed_flows(struct bed *, int side, struct rnic_qp_attr *);
+int bed_modify(struct bed *, int side, enum rnic_qp_state);
+
+/* Takes at most one packet from a side; NULL when it has none. Valid until the next one is taken.
+ */
+struct bed_pkt *bed_tx1(struct bed *, int side);
+void bed_deliver(struct bed *, const struct bed_pkt *);
+/* Moves packets both ways until nobody has anything to send. Time stands still. */
+void bed_run(struct bed *);
+/* Lets time pass, running what becomes due and the packets that follow. */
+void bed_sleep(struct bed *, uint64_t ns);
+
+struct rnic_sge bed_sge(struct bed *, int side, uint32_t off, uint32_t len);
+int bed_send(struct bed *, int side, uint64_t wr_id, uint32_t off, uint32_t len);
+int bed_recv(struct bed *, int side, uint64_t wr_id, uint32_t off, uint32_t len);
+/* WRITE or READ between the same offsets' memories. */
+int bed_rdma(struct bed *, int side, uint64_t wr_id, uint32_t opcode, uint32_t off,
+	     uint32_t remote_off, uint32_t len);
+int bed_atomic(struct bed *, int side, uint64_t wr_id, uint32_t opcode, uint32_t off,
+	       uint32_t remote_off, uint64_t compare_add, uint64_t swap);
+void bed_fill(struct bed *, int side, uint32_t off, uint32_t len, uint8_t seed);
+uint64_t bed_remote_addr(struct bed *, int peer, uint32_t off);
+
+/* Takes one completion and compares. */
+void bed_expect(struct bed *, int side, bool recv, uint64_t wr_id, enum rnic_wc_status);
+struct rnic_wc bed_wc(struct bed *, int side, bool recv);
+void bed_expect_none(struct bed *, int side);
+enum rnic_qp_state bed_state(struct bed *, int side);
+bool bed_saw_event(struct bed *, int side, enum rnic_event);
+
+#endif
