@@ -28,6 +28,9 @@ struct udp_port_counters {
  * buffers as large as may be had. Returns the descriptor or -errno. */
 int udp_socket_open(void) must_use;
 
+/* 0 if nobody has a socket on port 4791 here, -EADDRINUSE if somebody has, or -errno. */
+int udp_port_is_free(void) must_use;
+
 /* Takes over fd: it is closed with the port. */
 int udp_port_create(struct udp_port **ret, int fd) must_use;
 void udp_port_destroy(struct udp_port *);

@@ -73,14 +73,36 @@ static int dgram_socket(int family)
 	return fd < 0 ? -errno : fd;
 }
 
+/* Dual-stack where IPv6 is, else IPv4. */
+static int best_socket(int *ret_family)
+{
+	int fd = dgram_socket(AF_INET6);
+
+	*ret_family = AF_INET6;
+	if (fd == -EAFNOSUPPORT || fd == -EPROTONOSUPPORT) {
+		*ret_family = AF_INET;
+		fd = dgram_socket(AF_INET);
+	}
+	return fd;
+}
+
+int udp_port_is_free(void)
+{
+	int family, fd = best_socket(&family), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = configure_tx(fd, family);
+	if (rc == 0)
+		rc = bind_any(fd, family, ROCEV2_UDP_PORT);
+	close(fd);
+	return rc;
+}
+
 int udp_socket_open(void)
 {
-	int family = AF_INET6, fd = dgram_socket(family), rc;
+	int family, fd = best_socket(&family), rc;
 
-	if (fd == -EAFNOSUPPORT || fd == -EPROTONOSUPPORT) {
-		family = AF_INET;
-		fd = dgram_socket(family);
-	}
 	if (fd < 0)
 		return fd;
 	rc = configure_tx(fd, family);

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "broker/devices.h"
+
+#include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/rtnetlink.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/log.h"
+
+#define DUMP_TRIES  5 /* a dump that the kernel interrupted is asked for again */
+#define DUMP_BUFFER 32768
+
+struct address {
+	uint32_t ifindex;
+	struct gid gid;
+};
+
+/* One reading of the kernel's state. */
+struct reading {
+	struct broker_device dev[BROKER_MAX_DEVICES];
+	uint32_t devs;
+	struct address addr[BROKER_MAX_DEVICES * BROKER_MAX_GIDS];
+	uint32_t addrs;
+	const struct broker_devices *known;
+};
+
+struct devices {
+	int fd; /* subscribed to changes */
+	struct broker_devices table;
+	struct reading reading;
+};
+
+static struct broker_device *find_index(struct broker_device *v, uint32_t n, uint32_t ifindex)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (v[i].ifindex == ifindex)
+			return &v[i];
+	return NULL;
+}
+
+/* An EUI-64 of the MAC; without one, locally administered and made of the name (FNV-1a). */
+static uint64_t guid_of(const struct broker_device *d)
+{
+	static const uint8_t none[6];
+	uint64_t h = 0xcbf29ce484222325u;
+	uint8_t b[8];
+
+	if (memcmp(d->mac, none, sizeof(none)) != 0) {
+		memcpy(b, d->mac, 3);
+		b[0] ^= 2;
+		b[3] = 0xff;
+		b[4] = 0xfe;
+		memcpy(b + 5, d->mac + 3, 3);
+	} else {
+		for (const char *s = d->ifname; *s; s++)
+			h = (h ^ (uint8_t)*s) * 0x100000001b3u;
+		st_be64(b, h);
+		b[0] = 0x02;
+	}
+	memcpy(&h, b, sizeof(h));
+	return h;
+}
+
+static uint32_t speed_of(const char *ifname)
+{
+	struct ethtool_cmd cmd = {.cmd = ETHTOOL_GSET};
+	struct ifreq req = {.ifr_data = (void *)&cmd};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint32_t speed = 0;
+
+	if (fd < 0)
+		return 0;
+	snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", ifname);
+	if (ioctl(fd, SIOCETHTOOL, &req) == 0)
+		speed = ethtool_cmd_speed(&cmd);
+	close(fd);
+	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
+}
+
+static void read_link(struct reading *r, const struct nlmsghdr *h)
+{
+	const struct ifinfomsg *info = NLMSG_DATA(h);
+	int left = (int)IFLA_PAYLOAD(h);
+	struct broker_device d = {
+		.ifindex = (uint32_t)info->ifi_index,
+		.loopback = (info->ifi_flags & IFF_LOOPBACK) != 0,
+		.up = (info->ifi_flags & IFF_UP) && (info->ifi_flags & IFF_RUNNING),
+	};
+	bool known = find_index((void *)r->known->dev, r->known->count, d.ifindex);
+
+	if ((!(info->ifi_flags & IFF_UP) && !known) || r->devs == BROKER_MAX_DEVICES)
+		return;
+	for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+		size_t len = RTA_PAYLOAD(a);
+
+		if (a->rta_type == IFLA_IFNAME && len <= sizeof(d.ifname))
+			memcpy(d.ifname, RTA_DATA(a), len);
+		else if (a->rta_type == IFLA_MTU && len == sizeof(d.mtu))
+			memcpy(&d.mtu, RTA_DATA(a), len);
+		else if (a->rta_type == IFLA_ADDRESS && len == sizeof(d.mac))
+			memcpy(d.mac, RTA_DATA(a), len);
+	}
+	d.ifname[sizeof(d.ifname) - 1] = 0;
+	snprintf(d.name, sizeof(d.name), "weft_%s", d.ifname);
+	d.guid_be = guid_of(&d);
+	d.speed_mbps = speed_of(d.ifname);
+	r->dev[r->devs++] = d;
+}
+
+static void read_address(struct reading *r, const struct nlmsghdr *h)
+{
+	const struct ifaddrmsg *info = NLMSG_DATA(h);
+	int left = (int)IFA_PAYLOAD(h);
+	size_t want = info->ifa_family == AF_INET ? 4 : 16;
+	uint32_t flags = info->ifa_flags;
+	const void *local = NULL, *address = NULL;
+	struct address *out = &r->addr[r->addrs];
+
+	if ((info->ifa_family != AF_INET && info->ifa_family != AF_INET6) ||
+	    r->addrs == ARRAY_SIZE(r->addr))
+		return;
+	for (const struct rtattr *a = IFA_RTA(info); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+		if (a->rta_type == IFA_LOCAL && RTA_PAYLOAD(a) == want)
+			local = RTA_DATA(a);
+		else if (a->rta_type == IFA_ADDRESS && RTA_PAYLOAD(a) == want)
+			address = RTA_DATA(a);
+		else if (a->rta_type == IFA_FLAGS && RTA_PAYLOAD(a) == sizeof(flags))
+			memcpy(&flags, RTA_DATA(a), sizeof(flags));
+	}
+	/* On a point-to-point link the address is the peer's and the local one ours. */
+	if (!local)
+		local = address;
+	if (!local || (flags & IFA_F_DADFAILED))
+		return;
+	*out = (struct address){.ifindex = info->ifa_index};
+	if (want == 4)
+		out->gid = (struct gid){.raw = {[10] = 0xff, [11] = 0xff}};
+	memcpy(out->gid.raw + 16 - want, local, want);
+	r->addrs++;
+}
+
+/* Sends one dump request and reads the answers. -EINTR: the state changed meanwhile. */
+static int dump(int fd, uint16_t type, struct reading *r)
+{
+	struct {
+		struct nlmsghdr h;
+		struct rtgenmsg g;
+	} req = {
+		.h = {.nlmsg_len = sizeof(req),
+		      .nlmsg_type = type,
+		      .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+		.g = {.rtgen_family = AF_UNSPEC},
+	};
+	_Alignas(struct nlmsghdr) char buf[DUMP_BUFFER];
+	bool interrupted = false;
+
+	if (send(fd, &req, sizeof(req), 0) < 0)
+		return -errno;
+	for (;;) {
+		ssize_t got = recv(fd, buf, sizeof(buf), 0);
+		unsigned left = (unsigned)got;
+
+		if (got < 0)
+			return -errno;
+		for (const struct nlmsghdr *h = (void *)buf; NLMSG_OK(h, left);
+		     h = NLMSG_NEXT(h, left)) {
+			if (h->nlmsg_flags & NLM_F_DUMP_INTR)
+				interrupted = true;
+			if (h->nlmsg_type == NLMSG_DONE)
+				return interrupted ? -EINTR : 0;
+			if (h->nlmsg_type == NLMSG_ERROR)
+				return ((const struct nlmsgerr *)NLMSG_DATA(h))->error;
+			if (h->nlmsg_type == RTM_NEWLINK)
+				read_link(r, h);
+			else if (h->nlmsg_type == RTM_NEWADDR)
+				read_address(r, h);
+		}
+	}
+}
+
+static int read_state(struct reading *r)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), rc = -EINTR;
+
+	if (fd < 0)
+		return -errno;
+	for (int i = 0; i < DUMP_TRIES && rc == -EINTR; i++) {
+		r->devs = r->addrs = 0;
+		rc = dump(fd, RTM_GETLINK, r);
+		if (rc == 0)
+			rc = dump(fd, RTM_GETADDR, r);
+	}
+	close(fd);
+	return rc;
+}
+
+/* The order in which fresh addresses take places: link-local IPv6, IPv4, other IPv6. Loopback has
+ * no link-local one: 127.0.0.1, then ::1. */
+static int rank(const struct gid *g)
+{
+	if (gid_is_ipv4(g))
+		return 1;
+	return g->raw[0] == 0xfe && (g->raw[1] & 0xc0) == 0x80 ? 0 : 2;
+}
+
+static struct broker_gid *find_gid(struct broker_device *d, const struct gid *g)
+{
+	for (size_t i = 0; i < BROKER_MAX_GIDS; i++)
+		if (d->gids[i].type && gid_equal(&d->gids[i].gid, g))
+			return &d->gids[i];
+	return NULL;
+}
+
+/* Gives every address that is still there its old place, and fresh ones the first free places. */
+static void place_gids(struct broker_device *d, const struct broker_device *old,
+		       const struct reading *r)
+{
+	for (uint32_t i = 0; old && i < r->addrs; i++) {
+		struct broker_gid *g;
+
+		if (r->addr[i].ifindex != d->ifindex)
+			continue;
+		g = find_gid((void *)old, &r->addr[i].gid);
+		if (g)
+			d->gids[g - old->gids] = *g;
+	}
+	for (int want = 0; want < 3; want++) {
+		for (uint32_t i = 0; i < r->addrs; i++) {
+			const struct gid *g = &r->addr[i].gid;
+			size_t at = 0;
+
+			if (r->addr[i].ifindex != d->ifindex || rank(g) != want || find_gid(d, g))
+				continue;
+			while (at < BROKER_MAX_GIDS && d->gids[at].type)
+				at++;
+			if (at < BROKER_MAX_GIDS)
+				d->gids[at] = (struct broker_gid){*g, BROKER_GID_ROCE_V2};
+		}
+	}
+}
+
+int devices_refresh(struct devices *d, void (*removed)(void *ctx, uint32_t ifindex), void *ctx)
+{
+	struct reading *r = &d->reading;
+	struct broker_devices fresh = {.msg.type = BROKER_DEVICES};
+	char drain[256];
+	int rc;
+
+	/* What the notices say is read from the dump; an overrun (ENOBUFS) says the same. */
+	while (recv(d->fd, drain, sizeof(drain), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
+		;
+	r->known = &d->table;
+	rc = read_state(r);
+	if (rc) {
+		log_warn("broker", "cannot read the interfaces: %s", strerror(-rc));
+		return rc;
+	}
+	for (int loopback = 0; loopback < 2; loopback++)
+		for (uint32_t i = 0; i < r->devs; i++)
+			if (r->dev[i].loopback == loopback) {
+				struct broker_device *n = &fresh.dev[fresh.count++];
+
+				*n = r->dev[i];
+				place_gids(n, find_index(d->table.dev, d->table.count, n->ifindex),
+					   r);
+			}
+	for (uint32_t i = 0; removed && i < d->table.count; i++)
+		if (!find_index(fresh.dev, fresh.count, d->table.dev[i].ifindex))
+			removed(ctx, d->table.dev[i].ifindex);
+	d->table = fresh;
+	return 0;
+}
+
+int devices_open(struct devices **ret)
+{
+	struct sockaddr_nl groups = {
+		.nl_family = AF_NETLINK,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+	};
+	struct devices *d = calloc(1, sizeof(*d));
+	int rc;
+
+	if (!d)
+		return -ENOMEM;
+	d->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	if (d->fd < 0 || bind(d->fd, (struct sockaddr *)&groups, sizeof(groups)) < 0) {
+		rc = -errno;
+		goto fail;
+	}
+	rc = devices_refresh(d, NULL, NULL);
+	if (rc)
+		goto fail;
+	*ret = d;
+	return 0;
+fail:
+	if (d->fd >= 0)
+		close(d->fd);
+	free(d);
+	return rc;
+}
+
+void devices_close(struct devices *d)
+{
+	if (!d)
+		return;
+	close(d->fd);
+	free(d);
+}
+
+int devices_fd(const struct devices *d)
+{
+	return d->fd;
+}
+
+const struct broker_devices *devices_table(const struct devices *d)
+{
+	return &d->table;
+}
+
+const struct broker_device *devices_find(const struct devices *d, const struct gid *g)
+{
+	for (uint32_t i = 0; i < d->table.count; i++)
+		if (find_gid((void *)&d->table.dev[i], g))
+			return &d->table.dev[i];
+	return NULL;
+}

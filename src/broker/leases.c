@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "broker/leases.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "port/udp/udp_port.h"
+
+#define PORT_TRIES     20 /* for what a broker or client that is just ending still holds */
+#define PORT_TRY_EVERY (50 * NSEC_PER_MSEC)
+#define DRAIN_MAX      65536
+
+static int attach_steering(int fd)
+{
+	/* The program sees the UDP payload. */
+	static struct sock_filter code[] = {
+		{.code = BPF_LD | BPF_B | BPF_ABS, .k = 5},
+		{.code = BPF_RET | BPF_A},
+	};
+	static const struct sock_fprog prog = {.len = ARRAY_SIZE(code), .filter = code};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog)) < 0
+		       ? -errno
+		       : 0;
+}
+
+static void explain(char *err, size_t err_len, int rc)
+{
+	if (rc == -EADDRINUSE && access("/sys/module/rdma_rxe", F_OK) == 0)
+		snprintf(err, err_len,
+			 "UDP port %d is in use: a kernel rxe device holds it (`rdma link` lists "
+			 "them, `rdma link delete NAME` frees the port), or another program (`ss "
+			 "-ulpn sport = :%d` names it)",
+			 ROCEV2_UDP_PORT, ROCEV2_UDP_PORT);
+	else if (rc == -EADDRINUSE)
+		snprintf(err, err_len,
+			 "UDP port %d is in use by another program (`ss -ulpn sport = :%d` names "
+			 "it): end it, or work in a network namespace of your own",
+			 ROCEV2_UDP_PORT, ROCEV2_UDP_PORT);
+	else
+		snprintf(err, err_len, "cannot open UDP port %d: %s", ROCEV2_UDP_PORT,
+			 strerror(-rc));
+}
+
+int leases_init(struct leases *l, char *err, size_t err_len)
+{
+	struct timespec pause = {.tv_nsec = PORT_TRY_EVERY};
+	int fd = -1, rc;
+
+	*l = (struct leases){0};
+	/* Joining a group that others have left members in would spoil the indices: the port must
+	 * be all ours. */
+	rc = udp_port_is_free();
+	for (int i = 0; i < PORT_TRIES && rc == -EADDRINUSE; i++) {
+		nanosleep(&pause, NULL);
+		rc = udp_port_is_free();
+	}
+	if (rc == 0) {
+		fd = udp_socket_open();
+		rc = fd < 0 ? fd : attach_steering(fd);
+	}
+	if (rc) {
+		explain(err, err_len, rc);
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	l->slot[0].fd = fd;
+	l->slot[0].taken = true;
+	l->opened = 1;
+	return 0;
+}
+
+void leases_fini(struct leases *l)
+{
+	while (l->opened)
+		close(l->slot[--l->opened].fd);
+}
+
+/* What came for the slot's last owner must not reach the next one. */
+static void drain(int fd)
+{
+	char byte;
+
+	for (int i = 0; i < DRAIN_MAX; i++)
+		if (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_TRUNC) < 0)
+			return;
+}
+
+int leases_take(struct leases *l, uint64_t now)
+{
+	unsigned best = 0;
+
+	for (unsigned i = 1; i < l->opened; i++)
+		if (!l->slot[i].taken &&
+		    (!best || l->slot[i].released_ns < l->slot[best].released_ns))
+			best = i;
+	if ((!best || now - l->slot[best].released_ns < LEASE_REST_NS) && l->opened < LEASE_SLOTS) {
+		int fd = udp_socket_open();
+
+		if (fd >= 0) {
+			best = l->opened++;
+			l->slot[best].fd = fd;
+		} else if (!best) {
+			return fd;
+		}
+	}
+	if (!best)
+		return -EUSERS;
+	drain(l->slot[best].fd);
+	l->slot[best].taken = true;
+	return (int)best;
+}
+
+void leases_release(struct leases *l, unsigned slot, uint64_t now)
+{
+	assert(slot && slot < l->opened && l->slot[slot].taken);
+	l->slot[slot].taken = false;
+	l->slot[slot].released_ns = now;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <argp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "broker/broker.h"
+#include "broker/spawn.h"
+#include "cli/cli.h"
+
+int cmd_broker(int argc, char **argv);
+
+enum { OPT_IDLE_EXIT = 256, OPT_READY_FD };
+
+static const struct argp_option options[] = {
+	{"foreground", 'f', NULL, 0, "Stay in the foreground, until SIGINT or SIGTERM", 0},
+	{"idle-exit-ms", OPT_IDLE_EXIT, "N", 0,
+	 "In the foreground: end N milliseconds after the last client has gone", 0},
+	{"ready-fd", OPT_READY_FD, "FD", OPTION_HIDDEN, NULL, 0},
+	{0},
+};
+
+struct arguments {
+	bool foreground;
+	struct broker_options broker;
+};
+
+static int number(struct argp_state *state, const char *text)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	if (!*text || *end || n < 0 || n > 86400000)
+		argp_error(state, "'%s' is not a number of the right size", text);
+	return (int)n;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct arguments *a = state->input;
+
+	switch (key) {
+	case 'f':
+		a->foreground = true;
+		return 0;
+	case OPT_IDLE_EXIT:
+		a->broker.idle_exit_ms = number(state, arg);
+		return 0;
+	case OPT_READY_FD:
+		a->broker.ready_fd = number(state, arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "unexpected argument '%s'", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int cmd_broker(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.doc = "Runs the broker of this network namespace: it holds UDP port 4791, knows "
+		       "the devices and is the connection manager. Programs start it when they "
+		       "need it, and it ends when its last client has gone; there is seldom a "
+		       "need to start it by hand.",
+	};
+	struct arguments a = {.broker = {.idle_exit_ms = -1, .ready_fd = -1}};
+	char err[512] = "";
+	int rc;
+
+	argp_err_exit_status = EXIT_USAGE;
+	argv[0] = (char *)"weft broker";
+	argp_parse(&argp, argc, argv, 0, NULL, &a);
+	rc = a.foreground ? broker_run(&a.broker, err, sizeof(err))
+			  : broker_spawn("/proc/self/exe", err, sizeof(err));
+	if (rc) {
+		/* Who waits for it has been told, and prints it. */
+		fprintf(stderr, "weft broker: %s\n", err);
+		return EXIT_FAILED;
+	}
+	return EXIT_OK;
+}

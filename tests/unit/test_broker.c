@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The broker as its clients see it: started on demand, leases, devices, its end. In a network
+ * namespace of its own; WEFT_BROKER (set by Meson) names the weft that is tested. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <cmocka.h>
+
+#include "base/time.h"
+#include "broker/client.h"
+#include "broker/leases.h"
+#include "broker/spawn.h"
+#include "netns.h"
+#include "port/udp/udp_port.h"
+
+static char err[512];
+
+static struct broker_client *open_client(void)
+{
+	struct broker_client *c = NULL;
+	int rc = broker_client_open(&c, err, sizeof(err));
+
+	if (rc)
+		print_message("%s\n", err);
+	assert_int_equal(rc, 0);
+	return c;
+}
+
+/* The pid of the broker that listens, 0 if none does. */
+static pid_t broker_pid(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				    strlen(BROKER_SOCKET_NAME));
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct ucred peer = {0};
+	socklen_t peer_len = sizeof(peer);
+
+	memcpy(a.sun_path + 1, BROKER_SOCKET_NAME, strlen(BROKER_SOCKET_NAME));
+	if (connect(fd, (struct sockaddr *)&a, len) == 0)
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_len);
+	close(fd);
+	return peer.pid;
+}
+
+/* Waits until cond holds, at most for so long. */
+#define eventually(ms, cond)                                                     \
+	({                                                                       \
+		uint64_t _until = time_now_ns() + (ms)*NSEC_PER_MSEC;            \
+		bool _ok;                                                        \
+		while (!(_ok = (cond)) && time_now_ns() < _until)                \
+			nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL); \
+		_ok;                                                             \
+	})
+
+/* Gone, or waiting for a process 1 that may never look at it. */
+static bool has_ended(pid_t pid)
+{
+	char path[64], line[256] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	if (!f)
+		return true;
+	if (!fgets(line, sizeof(line), f))
+		line[0] = 0;
+	fclose(f);
+	return strstr(line, ") Z ") != NULL;
+}
+
+/* Without knocking, which would keep it awake: the port is free once it has ended. */
+static int broker_has_ended(void **state)
+{
+	(void)state;
+	return eventually(5000, udp_port_is_free() == 0) ? 0 : -1;
+}
+
+static int lease(struct broker_client *c, uint8_t *slot)
+{
+	int fd = -1;
+
+	assert_int_equal(broker_client_lease_slot(c, slot, &fd), 0);
+	assert_true(*slot >= 1);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* Sends a packet for a QPN of the slot from a plain socket. */
+static void send_to_slot(const char *addr, uint8_t slot, const char *text)
+{
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(ROCEV2_UDP_PORT)};
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	char b[32] = {0};
+
+	inet_pton(AF_INET6, addr, &to.sin6_addr);
+	b[5] = (char)slot;
+	strcpy(b + 12, text);
+	assert_int_equal(sendto(fd, b, sizeof(b), 0, (void *)&to, sizeof(to)), sizeof(b));
+	close(fd);
+}
+
+/* What waits on a leased socket: the text of the next packet, "" for none. */
+static const char *next_text(int fd)
+{
+	static char b[64];
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	memset(b, 0, sizeof(b));
+	if (poll(&p, 1, 0) > 0)
+		assert_int_equal(recv(fd, b, sizeof(b), 0), 32);
+	return b + 12;
+}
+
+static void it_starts_on_demand_and_ends_after_its_last_client(void **state)
+{
+	struct broker_client *a, *b;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(broker_pid(), 0);
+	a = open_client();
+	pid = broker_pid();
+	assert_true(pid > 0);
+	b = open_client();
+	assert_int_equal(broker_pid(), pid);
+	/* It is nobody's child: nothing to wait for. */
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+	broker_client_close(a);
+	nanosleep(&(struct timespec){.tv_nsec = 800000000}, NULL);
+	assert_int_equal(broker_pid(), pid);
+	broker_client_close(b);
+	assert_int_equal(broker_has_ended(NULL), 0);
+	assert_true(eventually(1000, has_ended(pid)));
+	assert_int_equal(broker_pid(), 0);
+}
+
+static void many_starters_at_once_find_one_broker(void **state)
+{
+	enum { N = 12 };
+	uint8_t slot;
+	pid_t child[N], pid;
+	int go[2], status, fd;
+	struct broker_client *c;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	for (int i = 0; i < N; i++) {
+		child[i] = fork();
+		if (child[i] == 0) {
+			char b;
+
+			close(go[1]);
+			if (read(go[0], &b, 1) < 0 || broker_client_open(&c, err, sizeof(err)) ||
+			    broker_client_lease_slot(c, &slot, &fd))
+				_exit(255);
+			sleep(1);
+			_exit(slot);
+		}
+	}
+	close(go[0]);
+	close(go[1]);
+	assert_true(eventually(5000, (pid = broker_pid()) > 0));
+	uint8_t seen[256] = {0};
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+		assert_true(WIFEXITED(status));
+		assert_in_range(WEXITSTATUS(status), 1, N);
+		assert_int_equal(seen[WEXITSTATUS(status)]++, 0);
+	}
+}
+
+static void packets_reach_the_slot_they_name(void **state)
+{
+	struct broker_client *a = open_client(), *b = open_client();
+	uint8_t slot[3];
+	int fd[3] = {lease(a, &slot[0]), lease(b, &slot[1]), lease(b, &slot[2])};
+	static const char *const to[] = {"::ffff:127.0.0.1", "::1"};
+
+	(void)state;
+	for (size_t v = 0; v < 2; v++) {
+		for (int i = 0; i < 3; i++) {
+			char text[8];
+
+			snprintf(text, sizeof(text), "s%u", slot[i]);
+			send_to_slot(to[v], slot[i], text);
+		}
+		for (int i = 0; i < 3; i++) {
+			char text[8];
+
+			snprintf(text, sizeof(text), "s%u", slot[i]);
+			assert_string_equal(next_text(fd[i]), text);
+			assert_string_equal(next_text(fd[i]), "");
+		}
+	}
+	/* Closing one's copy moves nobody's slot. */
+	close(fd[0]);
+	send_to_slot(to[0], slot[2], "last");
+	assert_string_equal(next_text(fd[1]), "");
+	assert_string_equal(next_text(fd[2]), "last");
+	close(fd[1]);
+	close(fd[2]);
+	broker_client_close(a);
+	broker_client_close(b);
+}
+
+static void a_killed_clients_slot_is_freed_rested_and_drained(void **state)
+{
+	struct broker_client *keep = open_client(), *c;
+	uint8_t slot, mine, again;
+	int report[2], fd, mine_fd = lease(keep, &mine);
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(report), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (broker_client_open(&c, err, sizeof(err)) ||
+		    broker_client_lease_slot(c, &slot, &fd) || write(report[1], &slot, 1) != 1)
+			_exit(1);
+		pause();
+	}
+	assert_int_equal(read(report[0], &slot, 1), 1);
+	assert_int_not_equal(slot, mine);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	send_to_slot("::ffff:127.0.0.1", slot, "stale");
+	/* At first another one is given out, then this one again, with nothing in it. */
+	fd = lease(keep, &again);
+	assert_int_not_equal(again, slot);
+	close(fd);
+	nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 100000000}, NULL);
+	fd = lease(keep, &again);
+	assert_int_equal(again, slot);
+	assert_string_equal(next_text(fd), "");
+	close(fd);
+	close(mine_fd);
+	close(report[0]);
+	close(report[1]);
+	broker_client_close(keep);
+}
+
+static void slots_run_out_cleanly(void **state)
+{
+	struct broker_client *c = open_client();
+	uint8_t slot;
+	int fd, rc = 0, n = 0;
+
+	(void)state;
+	while ((rc = broker_client_lease_slot(c, &slot, &fd)) == 0) {
+		close(fd);
+		n++;
+	}
+	assert_int_equal(rc, -EUSERS);
+	assert_int_equal(n, LEASE_SLOTS - 1);
+	assert_int_equal(fd, -1);
+	broker_client_close(c);
+}
+
+static void a_forked_child_has_no_part_in_its_parents_connection(void **state)
+{
+	struct broker_client *c = open_client(), *own;
+	struct broker_devices *d = calloc(1, sizeof(*d));
+	int status;
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0) {
+		if (broker_client_devices(c, d) != -ENOTCONN)
+			_exit(1);
+		if (broker_client_open(&own, err, sizeof(err)) || broker_client_devices(own, d))
+			_exit(2);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(broker_client_devices(c, d), 0);
+	broker_client_close(c);
+	free(d);
+}
+
+static void a_lost_broker_is_an_error_not_a_hang(void **state)
+{
+	struct broker_client *c = open_client();
+	uint8_t slot;
+	int fd;
+
+	(void)state;
+	kill(broker_pid(), SIGKILL);
+	assert_true(broker_client_lease_slot(c, &slot, &fd) < 0);
+	assert_int_equal(broker_client_lease_slot(c, &slot, &fd), -ENOTCONN);
+	broker_client_close(c);
+	/* And the next one starts anew. */
+	c = open_client();
+	broker_client_close(c);
+}
+
+static void nonsense_ends_the_connection_of_who_sends_it(void **state)
+{
+	struct broker_client *keep = open_client();
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				    strlen(BROKER_SOCKET_NAME));
+	struct broker_msg unknown = {.type = 999};
+	static char big[BROKER_MSG_MAX];
+	uint8_t slot;
+
+	(void)state;
+	memcpy(a.sun_path + 1, BROKER_SOCKET_NAME, strlen(BROKER_SOCKET_NAME));
+	for (size_t n = 1; n < 20000; n = n * 3 + 1) {
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+		assert_int_equal(connect(fd, (struct sockaddr *)&a, len), 0);
+		memset(big, (int)n, n);
+		assert_int_equal(send(fd, big, n, 0), n);
+		assert_true(recv(fd, big, sizeof(big), 0) <= 0);
+		close(fd);
+	}
+	assert_int_equal(broker_client_call(keep, &unknown, sizeof(unknown), &unknown,
+					    sizeof(unknown), NULL),
+			 -EOPNOTSUPP);
+	close(lease(keep, &slot));
+	broker_client_close(keep);
+}
+
+static const struct broker_device *device(const struct broker_devices *d, const char *name)
+{
+	for (uint32_t i = 0; i < d->count; i++)
+		if (strcmp(d->dev[i].name, name) == 0)
+			return &d->dev[i];
+	return NULL;
+}
+
+static int gid_index(const struct broker_device *d, const char *text)
+{
+	struct gid g;
+
+	assert_int_equal(inet_pton(AF_INET6, text, g.raw), 1);
+	for (int i = 0; i < BROKER_MAX_GIDS; i++)
+		if (d->gids[i].type == BROKER_GID_ROCE_V2 && gid_equal(&d->gids[i].gid, &g))
+			return i;
+	return -1;
+}
+
+static void devices_follow_the_interfaces(void **state)
+{
+	struct broker_client *c = open_client();
+	struct broker_devices *d = calloc(1, sizeof(*d));
+	const struct broker_device *v = NULL, *lo;
+
+	(void)state;
+	assert_int_equal(broker_client_devices(c, d), 0);
+	assert_int_equal(d->count, 1);
+	lo = device(d, "weft_lo");
+	assert_non_null(lo);
+	assert_true(lo->loopback && lo->up);
+	assert_int_equal(lo->mtu, 65536);
+	assert_int_equal(gid_index(lo, "::ffff:127.0.0.1"), 0);
+	assert_int_equal(gid_index(lo, "::1"), 1);
+	if (system("ip link add v0 address 02:00:00:00:00:01 mtu 4200 type veth peer name v1 &&"
+		   "ip addr add fd09::1/64 dev v0 nodad && ip addr add 10.9.0.1/24 dev v0 &&"
+		   "ip link set v1 up && ip link set v0 up")) {
+		broker_client_close(c);
+		free(d);
+		skip();
+	}
+	assert_true(eventually(2000, broker_client_devices(c, d) == 0 &&
+					     (v = device(d, "weft_v0")) && v->up &&
+					     gid_index(v, "fe80::ff:fe00:1") >= 0));
+	assert_int_equal(d->count, 3);
+	assert_string_equal(d->dev[2].name, "weft_lo"); /* last */
+	assert_int_equal(v->mtu, 4200);
+	assert_int_equal(v->speed_mbps, 10000);
+	assert_memory_equal(&v->guid_be, "\x00\x00\x00\xff\xfe\x00\x00\x01", 8);
+	/* An address keeps its index whatever comes and goes beside it. */
+	int at = gid_index(v, "::ffff:10.9.0.1"), at6 = gid_index(v, "fd09::1");
+	assert_true(at >= 0 && at6 >= 0);
+	assert_int_equal(system("ip addr del fd09::1/64 dev v0; ip addr add 10.9.0.3/24 dev v0"),
+			 0);
+	assert_true(eventually(2000, broker_client_devices(c, d) == 0 &&
+					     (v = device(d, "weft_v0")) &&
+					     gid_index(v, "::ffff:10.9.0.3") >= 0));
+	assert_int_equal(gid_index(v, "fd09::1"), -1);
+	assert_int_equal(gid_index(v, "::ffff:10.9.0.1"), at);
+	assert_int_equal(gid_index(v, "::ffff:10.9.0.3"), at6); /* the first free place */
+	assert_int_equal(system("ip link set v0 down"), 0);
+	assert_true(eventually(2000, broker_client_devices(c, d) == 0 &&
+					     (v = device(d, "weft_v0")) && !v->up));
+	assert_int_equal(system("ip link del v0"), 0);
+	assert_true(eventually(2000, broker_client_devices(c, d) == 0 && d->count == 1));
+	broker_client_close(c);
+	free(d);
+}
+
+static void a_port_that_is_taken_is_named(void **state)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(ROCEV2_UDP_PORT)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct broker_client *c = NULL;
+
+	(void)state;
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(broker_client_open(&c, err, sizeof(err)), -EADDRINUSE);
+	assert_non_null(strstr(err, "4791"));
+	assert_non_null(strstr(err, "in use"));
+	close(fd);
+}
+
+static void a_broker_that_cannot_be_started_is_named(void **state)
+{
+	const char *was = getenv("WEFT_BROKER");
+	char *keep = was ? strdup(was) : NULL;
+	struct broker_client *c = NULL;
+
+	(void)state;
+	setenv("WEFT_BROKER", "/nonexistent/weft", 1);
+	assert_int_equal(broker_client_open(&c, err, sizeof(err)), -ENOENT);
+	assert_non_null(strstr(err, "/nonexistent/weft"));
+	setenv("WEFT_BROKER", "/bin/false", 1);
+	assert_int_not_equal(broker_client_open(&c, err, sizeof(err)), 0);
+	assert_non_null(strstr(err, "/bin/false"));
+	if (keep)
+		setenv("WEFT_BROKER", keep, 1);
+	else
+		unsetenv("WEFT_BROKER");
+	free(keep);
+}
+
+/* Runs open in a child under another user; the exit status tells -rc. */
+static int open_as(uid_t uid, char *text, size_t len)
+{
+	int out[2], status;
+	pid_t pid;
+
+	assert_int_equal(pipe(out), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct broker_client *c;
+		int rc;
+
+		if (setuid(uid) < 0)
+			_exit(255);
+		rc = broker_client_open(&c, err, sizeof(err));
+		if (write(out[1], err, strlen(err) + 1) < 0)
+			_exit(254);
+		_exit(-rc);
+	}
+	close(out[1]);
+	memset(text, 0, len);
+	assert_true(read(out[0], text, len - 1) > 0);
+	close(out[0]);
+	waitpid(pid, &status, 0);
+	return -WEXITSTATUS(status);
+}
+
+static void users_do_not_share_a_broker_but_roots(void **state)
+{
+	enum { NOBODY = 65534, SOMEBODY = 12345 };
+	struct broker_client *c = NULL;
+	char text[512];
+	pid_t pid;
+	int ready[2];
+	char b;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	c = open_client();
+	assert_int_equal(open_as(NOBODY, text, sizeof(text)), 0);
+	broker_client_close(c);
+	assert_int_equal(broker_has_ended(NULL), 0);
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		if (setuid(NOBODY) < 0 || broker_client_open(&c, err, sizeof(err)))
+			_exit(1);
+		if (write(ready[1], "", 1) < 0)
+			_exit(1);
+		pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &b, 1), 1);
+	close(ready[0]);
+	assert_int_equal(broker_client_open(&c, err, sizeof(err)), -EPERM);
+	assert_non_null(strstr(err, "belongs to nobody (uid 65534)"));
+	assert_int_equal(open_as(SOMEBODY, text, sizeof(text)), -EPERM);
+	assert_non_null(strstr(text, "belongs to nobody (uid 65534)"));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+int main(void)
+{
+#define FRESH(f) cmocka_unit_test_setup(f, broker_has_ended)
+	const struct CMUnitTest tests[] = {
+		FRESH(it_starts_on_demand_and_ends_after_its_last_client),
+		cmocka_unit_test(many_starters_at_once_find_one_broker),
+		cmocka_unit_test(packets_reach_the_slot_they_name),
+		FRESH(a_killed_clients_slot_is_freed_rested_and_drained),
+		cmocka_unit_test(a_forked_child_has_no_part_in_its_parents_connection),
+		cmocka_unit_test(nonsense_ends_the_connection_of_who_sends_it),
+		cmocka_unit_test(devices_follow_the_interfaces),
+		cmocka_unit_test(slots_run_out_cleanly),
+		cmocka_unit_test(a_lost_broker_is_an_error_not_a_hang),
+		FRESH(a_port_that_is_taken_is_named),
+		cmocka_unit_test(a_broker_that_cannot_be_started_is_named),
+		FRESH(users_do_not_share_a_broker_but_roots),
+	};
+
+	netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
