@@ -172,6 +172,14 @@ void output_number(struct output *o, const char *key, const char *label, uint64_
 	field(o, label ? label : key, text ? text : plain);
 }
 
+void output_hex(struct output *o, const char *key, const char *label, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%#llx", (unsigned long long)value);
+	output_number(o, key, label, value, text);
+}
+
 void output_real(struct output *o, const char *key, const char *label, double value,
 		 const char *text)
 {

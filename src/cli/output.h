@@ -47,6 +47,8 @@ void output_close(struct output *o);
 void output_string(struct output *o, const char *key, const char *label, const char *value);
 void output_number(struct output *o, const char *key, const char *label, uint64_t value,
 		   const char *text);
+/* A number that is written in hexadecimal in the text form. */
+void output_hex(struct output *o, const char *key, const char *label, uint64_t value);
 void output_real(struct output *o, const char *key, const char *label, double value,
 		 const char *text);
 void output_bool(struct output *o, const char *key, const char *label, bool value);

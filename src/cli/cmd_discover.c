@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* weft discover: which subsystems a target offers. Text and JSON as `nvme discover` has them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "cli/cli.h"
+#include "cli/provider.h"
+#include "cli/session.h"
+#include "nvmf/host/discovery.h"
+
+enum { RECORDS_FIRST = 64 };
+
+int cmd_discover(int argc, char **argv);
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct nvme_opts *opts = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = opts;
+		return 0;
+	case ARGP_KEY_ARG:
+		nvme_opts_take_uri(opts, state, arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!opts->uri.host[0])
+			argp_error(state, "which target? nvme+rdma://HOST, or -t rdma -a ADDRESS");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_child children[] = {{&nvme_opts_argp, 0, NULL, 0}, {0}};
+static const struct argp argp = {
+	.parser = parse,
+	.args_doc = "nvme+rdma://HOST[:PORT]\n-t rdma -a ADDRESS [-s PORT]",
+	.doc = "List the subsystems that a target's discovery log names.\v"
+	       "The URIs it prints are what the other commands take.",
+	.children = children,
+};
+
+struct reading {
+	struct host_discovery d;
+	bool done;
+};
+
+static void discovered(struct host_discovery *d, uint64_t now_ns)
+{
+	struct reading *r = d->arg;
+
+	(void)now_ns;
+	r->done = true;
+}
+
+static const char *one_of(const char *const *names, size_t n, unsigned int i)
+{
+	return i < n && names[i] ? names[i] : "unrecognized";
+}
+#define NAME(names, i) one_of(names, ARRAY_SIZE(names), i)
+
+static const char *const trtypes[] = {"unspecified", "rdma", "fibre-channel",
+				      "tcp", [254] = "loop"};
+static const char *const adrfams[] = {"pci", "ipv4", "ipv6", "infiniband", "fibre-channel"};
+static const char *const subtypes[] = {NULL, "discovery subsystem referral", "nvme subsystem",
+				       "current discovery subsystem"};
+static const char *const prtypes[] = {NULL,   "not specified", "infiniband",
+				      "roce", "roce-v2",       "iwarp"};
+static const char *const qptypes[] = {NULL, "connected", "datagram"};
+static const char *const cmses[] = {NULL, "rdma-cm"};
+
+static const char *treq_text(uint8_t treq)
+{
+	static const char *const texts[] = {
+		"not specified",
+		"required",
+		"not required",
+		"reserved",
+		"not specified, sq flow control disable supported",
+		"required, sq flow control disable supported",
+		"not required, sq flow control disable supported",
+		"reserved",
+	};
+
+	return texts[treq & 7];
+}
+
+static const char *eflags_text(uint16_t eflags)
+{
+	static const char *const texts[] = {
+		"none",
+		"duplicate discovery information",
+		"explicit discovery connections",
+		"explicit discovery connections, duplicate discovery information",
+	};
+
+	return texts[eflags & 3];
+}
+
+/* A field that is padded with spaces or zeroes; unprintable bytes become '?'. */
+static void plain(char *dst, const char *src, size_t len)
+{
+	size_t n = strnlen(src, len);
+
+	while (n && src[n - 1] == ' ')
+		n--;
+	for (size_t i = 0; i < n; i++)
+		dst[i] = (unsigned char)src[i] < 0x20 || src[i] == 0x7f ? '?' : src[i];
+	dst[n] = 0;
+}
+
+static void show_entry(struct output *o, const struct nvmf_disc_entry *e, unsigned int index)
+{
+	char trsvcid[NVMF_TRSVCID_LEN + 1], traddr[NVMF_TRADDR_LEN + 1], subnqn[NVME_NQN_LEN + 1];
+	char pkey[8], uri[512];
+	struct nvme_uri u = {.transport = "rdma"};
+
+	plain(trsvcid, e->trsvcid, sizeof(e->trsvcid));
+	plain(traddr, e->traddr, sizeof(e->traddr));
+	plain(subnqn, e->subnqn, sizeof(e->subnqn));
+	output_object(o, NULL, "=====Discovery Log Entry %u======", index);
+	output_string(o, "trtype", NULL, NAME(trtypes, e->trtype));
+	output_string(o, "adrfam", NULL, e->traddr[0] ? NAME(adrfams, e->adrfam) : "");
+	output_string(o, "subtype", NULL, NAME(subtypes, e->subtype));
+	output_string(o, "treq", NULL, treq_text(e->treq));
+	output_number(o, "portid", NULL, e->portid, NULL);
+	output_string(o, "trsvcid", NULL, trsvcid);
+	output_string(o, "subnqn", NULL, subnqn);
+	output_string(o, "traddr", NULL, traddr);
+	output_string(o, "eflags", NULL, eflags_text(e->eflags));
+	if (e->trtype == NVMF_TRTYPE_RDMA) {
+		struct nvmf_tsas_rdma t;
+
+		nvmf_tsas_rdma_get(e->tsas, &t);
+		o->width = 11;
+		snprintf(pkey, sizeof(pkey), "0x%04x", t.pkey);
+		output_string(o, "rdma_prtype", NULL, NAME(prtypes, t.prtype));
+		output_string(o, "rdma_qptype", NULL, NAME(qptypes, t.qptype));
+		output_string(o, "rdma_cms", NULL, NAME(cmses, t.cms));
+		output_string(o, "rdma_pkey", NULL, pkey);
+		snprintf(u.host, sizeof(u.host), "%.255s", traddr);
+		snprintf(u.port, sizeof(u.port), "%.7s", trsvcid);
+		snprintf(u.nqn, sizeof(u.nqn), "%.223s", subnqn);
+		if (e->subtype == NVMF_SUBTYPE_NVM && !nvme_uri_format(&u, uri, sizeof(uri)))
+			output_string(o, "uri", NULL, uri);
+	}
+	o->width = 7;
+	output_close(o);
+}
+
+static bool show(const struct nvme_opts *opts, const struct host_discovery *d)
+{
+	struct output o;
+
+	output_init(&o, stdout, opts->format);
+	o.flat = true;
+	o.pad_after_colon = true;
+	o.width = 7;
+	output_note(&o, "%s", "");
+	output_note(&o, "Discovery Log Number of Records %u, Generation counter %llu", d->count,
+		    (unsigned long long)d->header.genctr);
+	if (opts->format == OUTPUT_JSON)
+		output_number(&o, "genctr", NULL, d->header.genctr, NULL);
+	output_list(&o, "records", NULL);
+	for (uint32_t i = 0; i < d->count; i++)
+		show_entry(&o, &d->entries[i], i);
+	output_close(&o);
+	return output_finish(&o);
+}
+
+static int tell(struct session *s, const struct host_discovery *d)
+{
+	switch (d->error) {
+	case -EIO:
+		return session_tell_request(s, &d->request, false, "reading the discovery log");
+	case -EAGAIN:
+		return cli_fail("the discovery log of %s changes faster than it can be read; try "
+				"again",
+				s->place);
+	case -EMSGSIZE:
+		return cli_fail(
+			"the discovery log of %s claims %llu records; that is beyond reason",
+			s->place, (unsigned long long)d->header.numrec);
+	case -EPROTO:
+		return cli_fail("the discovery log of %s has record format %u; 0 is known",
+				s->place, d->header.recfmt);
+	default:
+		return cli_fail("reading the discovery log of %s: %s", s->place,
+				strerror(-d->error));
+	}
+}
+
+/* Reads the log with room for as many entries as it takes. */
+static int read_log(struct session *s, struct reading *r)
+{
+	struct host_discovery *d = &r->d;
+	int err;
+
+	d->buffer = s->page;
+	d->done = discovered;
+	d->arg = r;
+	for (uint64_t room = RECORDS_FIRST;; room = d->header.numrec) {
+		free(d->entries);
+		d->entries = calloc(room, sizeof(*d->entries));
+		if (!d->entries)
+			return cli_fail("out of memory for %llu records", (unsigned long long)room);
+		d->max = (uint32_t)room;
+		r->done = false;
+		err = host_discovery_start(d, &s->host, time_now_ns());
+		if (err)
+			return cli_fail("reading the discovery log of %s: %s", s->place,
+					strerror(-err));
+		while (!r->done)
+			if (!session_turn(&s, 1, UINT64_MAX))
+				return EXIT_FAILED;
+		if (d->error != -E2BIG)
+			return d->error ? tell(s, d) : EXIT_OK;
+	}
+}
+
+int cmd_discover(int argc, char **argv)
+{
+	struct session_config config = {.discovery = true};
+	struct reading r = {0};
+	struct nvme_opts opts;
+	struct session *s;
+	int status;
+
+	nvme_opts_init(&opts);
+	cli_parse(&argp, "discover", argc, argv, &opts);
+	if (provider_use(opts.provider))
+		return EXIT_FAILED;
+	s = session_open(&opts, &config);
+	if (!s)
+		return EXIT_FAILED;
+	status = read_log(s, &r);
+	if (status == EXIT_OK && !show(&opts, &r.d))
+		status = EXIT_FAILED;
+	session_close(s);
+	free(r.d.entries);
+	return status;
+}

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Connections of the host's queues: resolving, connecting, losing.
+ *
+ * The device is known once the admin queue's address is resolved; protection domain, completion
+ * queue and registrations are made then, and anew with each association, since a reconnect may
+ * go through another device.
+ */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "nvmf/transport/rdma_host_internal.h"
+#include "wire/nvme_rdma.h"
+
+enum {
+	REJECT_NO_SERVICE = 8, /* reasons of the IB CM's REJ, also as rdma_cm gives them */
+	REJECT_STALE = 10,
+	REJECT_CONSUMER = 28,
+	RETRY_COUNT = 7,
+	RNR_RETRY_FOR_EVER = 7,
+	READS_MAX = 128, /* outstanding RDMA READs the target may have */
+	CM_POLL_NS = NSEC_PER_MSEC,
+};
+
+void rdma_host_say(struct rdma_host *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(r->error, sizeof(r->error), fmt, ap);
+	va_end(ap);
+}
+
+/* --- the device ---------------------------------------------------------------------------- */
+
+static int register_region(struct rdma_host *r, struct region *g)
+{
+	int access = IBV_ACCESS_LOCAL_WRITE;
+	int err;
+
+	access |=
+		r->windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+	g->mr = ibv_reg_mr(r->pd, g->addr, g->len, access);
+	if (g->mr)
+		return 0;
+	err = -errno;
+	rdma_host_say(r, "cannot register %zu bytes of memory with %s: %s%s", g->len,
+		      r->verbs->device->name, strerror(-err),
+		      err == -ENOMEM ? " (ulimit -l?)" : "");
+	return err;
+}
+
+static void device_fini(struct rdma_host *r)
+{
+	for (unsigned int i = 0; i < r->region_count; i++) {
+		if (r->regions[i].mr)
+			ibv_dereg_mr(r->regions[i].mr);
+		r->regions[i].mr = NULL;
+	}
+	if (r->cq) {
+		if (r->unacked)
+			ibv_ack_cq_events(r->cq, r->unacked);
+		ibv_destroy_cq(r->cq);
+	}
+	if (r->channel)
+		ibv_destroy_comp_channel(r->channel);
+	if (r->pd)
+		ibv_dealloc_pd(r->pd);
+	r->cq = NULL;
+	r->channel = NULL;
+	r->pd = NULL;
+	r->verbs = NULL;
+	r->unacked = 0;
+	r->armed = false;
+}
+
+static int watch(struct rdma_host *r, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) ||
+	    epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
+		return -errno;
+	return 0;
+}
+
+static int device_init(struct rdma_host *r, struct ibv_context *verbs)
+{
+	const char *what = "query it";
+	uint32_t cqe;
+	int err;
+
+	r->verbs = verbs;
+	err = -ibv_query_device(verbs, &r->attr);
+	if (err)
+		goto fail;
+	r->windows = !r->config.plain_keys &&
+		     (r->attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) && r->attr.max_mw;
+	what = "allocate a protection domain";
+	r->pd = ibv_alloc_pd(verbs);
+	if (!r->pd)
+		goto fail_errno;
+	what = "create a completion channel";
+	r->channel = ibv_create_comp_channel(verbs);
+	if (!r->channel)
+		goto fail_errno;
+	err = watch(r, r->channel->fd);
+	if (err)
+		goto fail;
+	/* Every receive, and every send in case all are flushed. */
+	cqe = (HOST_ADMIN_ENTRIES + (uint32_t)r->config.io_queues * r->config.io_entries) * 4;
+	what = "create a completion queue";
+	r->cq = ibv_create_cq(verbs, (int)min_of(cqe, (uint32_t)r->attr.max_cqe), NULL, r->channel,
+			      0);
+	if (!r->cq)
+		goto fail_errno;
+	for (unsigned int i = 0; i < r->region_count; i++) {
+		err = register_region(r, &r->regions[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+fail_errno:
+	err = -errno;
+fail:
+	rdma_host_say(r, "cannot use RDMA device %s: %s: %s", verbs->device->name, what,
+		      strerror(-err));
+	return err;
+}
+
+/* --- connecting ---------------------------------------------------------------------------- */
+
+static void queue_close(struct rdma_queue *q)
+{
+	if (q->state == RQ_CLOSED)
+		return;
+	if (q->state == RQ_UP)
+		rdma_disconnect(q->id);
+	q->state = RQ_CLOSED;
+	q->generation++;
+	rdma_queue_teardown(q);
+	if (q->id)
+		rdma_destroy_id(q->id);
+	q->id = NULL;
+}
+
+static void close_op(void *t, uint16_t qid)
+{
+	struct rdma_host *r = t;
+
+	queue_close(&r->queues[qid]);
+}
+
+static struct sockaddr *source_address(struct rdma_host *r, struct sockaddr_storage *room)
+{
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_family = r->address->ai_family};
+	struct addrinfo *found;
+
+	if (!r->source[0] || getaddrinfo(r->source, NULL, &hints, &found))
+		return NULL;
+	memcpy(room, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return (struct sockaddr *)room;
+}
+
+/* Begins with the present address. */
+static int begin_resolve(struct rdma_queue *q)
+{
+	struct rdma_host *r = q->r;
+	struct sockaddr_storage room;
+
+	if (rdma_create_id(r->events, &q->id, q, RDMA_PS_TCP)) {
+		rdma_host_say(r, "cannot connect to %s:%s: no RDMA: %s", r->host, r->port,
+			      strerror(errno));
+		return -EIO;
+	}
+	q->state = RQ_ADDRESS;
+	if (rdma_resolve_addr(q->id, source_address(r, &room), r->address->ai_addr,
+			      (int)r->config.resolve_timeout_ms)) {
+		rdma_host_say(r, "cannot connect to %s:%s: no RDMA device leads there: %s", r->host,
+			      r->port, strerror(errno));
+		return -EIO;
+	}
+	return 0;
+}
+
+static int open_op(void *t, uint16_t qid, uint16_t entries, uint16_t cntlid)
+{
+	struct rdma_host *r = t;
+	struct rdma_queue *q = &r->queues[qid];
+	int err;
+
+	assert(q->state == RQ_CLOSED);
+	if (qid == 0) {
+		for (uint16_t i = 1; i <= r->config.io_queues; i++)
+			assert(r->queues[i].state == RQ_CLOSED);
+		device_fini(r);
+		r->address = r->addresses;
+	}
+	q->entries = entries;
+	q->cntlid = cntlid;
+	q->stale_retries = 0;
+	err = begin_resolve(q);
+	if (err)
+		queue_close(q);
+	return err;
+}
+
+const struct host_transport rdma_host_transport = {
+	.open = open_op,
+	.close = close_op,
+	.submit = rdma_queue_submit,
+	.release = rdma_queue_release,
+	.keyed = true,
+};
+
+/* The attempt has failed, error is said: another address, or the end of it. */
+static void attempt_failed(struct rdma_queue *q)
+{
+	struct rdma_host *r = q->r;
+
+	if (q->qid == 0 && r->address->ai_next) {
+		queue_close(q);
+		device_fini(r);
+		r->address = r->address->ai_next;
+		if (begin_resolve(q) == 0)
+			return;
+	}
+	host_queue_lost(r->h, q->qid, NULL, r->now_ns);
+}
+
+static void try_again(struct rdma_queue *q)
+{
+	queue_close(q);
+	if (begin_resolve(q))
+		attempt_failed(q);
+}
+
+static void address_resolved(struct rdma_queue *q)
+{
+	struct rdma_host *r = q->r;
+
+	q->state = RQ_ROUTE;
+	if (rdma_resolve_route(q->id, (int)r->config.resolve_timeout_ms)) {
+		rdma_host_say(r, "cannot connect to %s:%s: no RDMA device leads there: %s", r->host,
+			      r->port, strerror(errno));
+		attempt_failed(q);
+	}
+}
+
+static void route_resolved(struct rdma_queue *q)
+{
+	struct rdma_host *r = q->r;
+	uint8_t private_data[NVME_RDMA_REQ_LEN];
+	struct wcursor w = wcursor_init(private_data, sizeof(private_data));
+	struct nvme_rdma_req req = {
+		.qid = q->qid,
+		.hrqsize = q->entries,
+		.hsqsize = (uint16_t)(q->entries - 1),
+		.cntlid = q->cntlid,
+	};
+	struct rdma_conn_param param = {
+		.private_data = private_data,
+		.private_data_len = sizeof(private_data),
+		.retry_count = RETRY_COUNT,
+		.rnr_retry_count = RNR_RETRY_FOR_EVER,
+		.flow_control = 1,
+	};
+
+	if (!r->verbs && device_init(r, q->id->verbs)) {
+		attempt_failed(q);
+		return;
+	}
+	if (r->verbs != q->id->verbs) {
+		rdma_host_say(r, "cannot connect to %s:%s: its queues lead to different devices",
+			      r->host, r->port);
+		attempt_failed(q);
+		return;
+	}
+	/* Only the target reads. */
+	param.responder_resources = (uint8_t)min_of(r->attr.max_qp_rd_atom, (int)READS_MAX);
+	nvme_rdma_req_put(&w, &req);
+	q->state = RQ_CONNECTING;
+	if (rdma_queue_setup(q)) {
+		attempt_failed(q);
+		return;
+	}
+	if (rdma_connect(q->id, &param)) {
+		rdma_host_say(r, "cannot connect to %s:%s: %s", r->host, r->port, strerror(errno));
+		attempt_failed(q);
+	}
+}
+
+static void established(struct rdma_queue *q, const struct rdma_cm_event *event)
+{
+	struct rdma_host *r = q->r;
+	const struct rdma_conn_param *param = &event->param.conn;
+	struct cursor c = cursor_init(param->private_data, param->private_data_len);
+	struct nvme_rdma_rep rep;
+
+	nvme_rdma_rep_get(&c, &rep);
+	if (c.overrun || rep.recfmt != 0) {
+		q->state = RQ_UP;
+		rdma_host_say(r, "%s:%s accepts the connection but speaks no NVMe/RDMA", r->host,
+			      r->port);
+		host_queue_lost(r->h, q->qid, NULL, r->now_ns);
+		return;
+	}
+	q->state = RQ_UP;
+	host_queue_opened(r->h, q->qid, rep.crqsize, r->now_ns);
+}
+
+static void rejected(struct rdma_queue *q, const struct rdma_cm_event *event)
+{
+	struct rdma_host *r = q->r;
+	struct cursor c =
+		cursor_init(event->param.conn.private_data, event->param.conn.private_data_len);
+	struct nvme_rdma_rej rej;
+
+	if (event->status == REJECT_STALE && q->stale_retries++ < STALE_RETRIES_MAX) {
+		try_again(q);
+		return;
+	}
+	nvme_rdma_rej_get(&c, &rej);
+	if (event->status == REJECT_NO_SERVICE || event->status == -ECONNREFUSED)
+		rdma_host_say(r,
+			      "cannot connect to %s:%s: refused; does a target listen there for "
+			      "NVMe/RDMA?",
+			      r->host, r->port);
+	else if (event->status == REJECT_CONSUMER && !c.overrun)
+		rdma_host_say(r, "cannot connect to %s:%s: the target refuses queue %u: %s",
+			      r->host, r->port, q->qid, nvme_rdma_reject_name(rej.status));
+	else
+		rdma_host_say(r, "cannot connect to %s:%s: rejected, reason %d", r->host, r->port,
+			      event->status);
+	attempt_failed(q);
+}
+
+static void lost(struct rdma_queue *q, const char *why)
+{
+	struct rdma_host *r = q->r;
+
+	rdma_host_say(r, "connection to %s:%s lost: %s", r->host, r->port, why);
+	host_queue_lost(r->h, q->qid, NULL, r->now_ns);
+}
+
+static void unreachable(struct rdma_queue *q, const char *what, int status)
+{
+	struct rdma_host *r = q->r;
+
+	rdma_host_say(r, "cannot connect to %s:%s: %s%s%s", r->host, r->port, what,
+		      status < 0 ? ": " : "", status < 0 ? strerror(-status) : "");
+	attempt_failed(q);
+}
+
+/* private_data of the event is valid: the caller acknowledges afterwards what is a copy. */
+static void handle_event(struct rdma_queue *q, const struct rdma_cm_event *event)
+{
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		address_resolved(q);
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		route_resolved(q);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		established(q, event);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		rejected(q, event);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		unreachable(q,
+			    event->status == -ETIMEDOUT ? "nobody has that address"
+							: "no RDMA device leads there",
+			    event->status);
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		unreachable(q, "no answer; does a target listen there for NVMe/RDMA?", 0);
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		unreachable(q, "the connection could not be set up", event->status);
+		break;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		if (q->state == RQ_UP)
+			lost(q, "the target closed it");
+		else
+			unreachable(q, "the target closed the connection", 0);
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		lost(q, "the RDMA device went away");
+		break;
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+	case RDMA_CM_EVENT_MULTICAST_ERROR:
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+		break;
+	}
+}
+
+bool rdma_host_events(struct rdma_host *r)
+{
+	struct rdma_cm_event *event;
+	bool any = false;
+
+	while (rdma_get_cm_event(r->events, &event) == 0) {
+		struct rdma_cm_event copy = *event;
+		struct rdma_cm_id *id = event->id;
+		uint8_t private_data[256];
+
+		/* An ID cannot be destroyed while an event of it is unacknowledged. */
+		if (copy.param.conn.private_data && copy.param.conn.private_data_len) {
+			memcpy(private_data, copy.param.conn.private_data,
+			       copy.param.conn.private_data_len);
+			copy.param.conn.private_data = private_data;
+		} else {
+			copy.param.conn.private_data_len = 0;
+		}
+		rdma_ack_cm_event(event);
+		any = true;
+		for (uint16_t i = 0; i <= r->config.io_queues; i++) {
+			if (r->queues[i].state != RQ_CLOSED && r->queues[i].id == id) {
+				handle_event(&r->queues[i], &copy);
+				break;
+			}
+		}
+	}
+	return any;
+}
+
+/* --- the caller's ------------------------------------------------------------------------- */
+
+struct rdma_host *rdma_host_create(const struct rdma_host_config *config, char *why, size_t room)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	struct rdma_host *r = calloc(1, sizeof(*r));
+	int err;
+
+	if (!r) {
+		snprintf(why, room, "out of memory");
+		return NULL;
+	}
+	r->epoll_fd = -1;
+	r->config = *config;
+	snprintf(r->host, sizeof(r->host), "%s", config->host);
+	snprintf(r->port, sizeof(r->port), "%s", config->port);
+	snprintf(r->source, sizeof(r->source), "%s", config->source ? config->source : "");
+	err = getaddrinfo(r->host, r->port, &hints, &r->addresses);
+	if (err) {
+		snprintf(why, room, "cannot find the address of host '%s': %s", r->host,
+			 err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
+		goto fail;
+	}
+	r->events = rdma_create_event_channel();
+	if (!r->events) {
+		snprintf(why, room, "cannot use RDMA here: %s; is there an RDMA device?",
+			 strerror(errno));
+		goto fail;
+	}
+	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	r->queues = calloc(1u + config->io_queues, sizeof(*r->queues));
+	if (r->epoll_fd < 0 || !r->queues || watch(r, r->events->fd)) {
+		snprintf(why, room, "cannot watch for RDMA events: %s", strerror(errno));
+		goto fail;
+	}
+	for (uint16_t i = 0; i <= config->io_queues; i++) {
+		r->queues[i].r = r;
+		r->queues[i].qid = i;
+	}
+	return r;
+fail:
+	rdma_host_destroy(r);
+	return NULL;
+}
+
+void rdma_host_attach(struct rdma_host *r, struct host *h)
+{
+	r->h = h;
+}
+
+int rdma_host_add_memory(struct rdma_host *r, void *addr, size_t len)
+{
+	struct region *g = &r->regions[r->region_count];
+
+	if (r->region_count == REGIONS_MAX)
+		return -ENOSPC;
+	*g = (struct region){.addr = addr, .len = len};
+	r->region_count++;
+	return r->pd ? register_region(r, g) : 0;
+}
+
+int rdma_host_fd(const struct rdma_host *r)
+{
+	return r->epoll_fd;
+}
+
+static bool channel_events(struct rdma_host *r)
+{
+	struct ibv_cq *cq;
+	bool any = false;
+	void *context;
+
+	while (r->channel && ibv_get_cq_event(r->channel, &cq, &context) == 0) {
+		r->unacked++;
+		r->armed = false;
+		any = true;
+	}
+	return any;
+}
+
+bool rdma_host_process(struct rdma_host *r, uint64_t now_ns, bool sleepy)
+{
+	bool any = false;
+
+	r->now_ns = now_ns;
+	/* A poller looks at the connections' descriptor, a system call, only now and then. */
+	if (sleepy || now_ns - r->events_ns >= CM_POLL_NS) {
+		r->events_ns = now_ns;
+		any = rdma_host_events(r);
+		if (r->armed)
+			channel_events(r);
+	}
+	any |= rdma_queues_poll(r);
+	if (any || !sleepy || !r->cq || r->armed)
+		return any;
+	if (ibv_req_notify_cq(r->cq, 0) == 0)
+		r->armed = true;
+	/* What came between the last look and the arming made no event. */
+	return rdma_queues_poll(r);
+}
+
+const char *rdma_host_error(const struct rdma_host *r)
+{
+	return r->error;
+}
+
+const char *rdma_host_device(const struct rdma_host *r, bool *ret_windows)
+{
+	*ret_windows = r->windows;
+	return r->verbs ? r->verbs->device->name : NULL;
+}
+
+void rdma_host_destroy(struct rdma_host *r)
+{
+	if (!r)
+		return;
+	for (uint16_t i = 0; r->queues && i <= r->config.io_queues; i++)
+		queue_close(&r->queues[i]);
+	device_fini(r);
+	if (r->events)
+		rdma_destroy_event_channel(r->events);
+	if (r->addresses)
+		freeaddrinfo(r->addresses);
+	if (r->epoll_fd >= 0)
+		close(r->epoll_fd);
+	free(r->queues);
+	free(r);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Shared by rdma_host.c (connections) and rdma_host_queue.c (work requests). */
+#ifndef WEFT_NVMF_TRANSPORT_RDMA_HOST_INTERNAL_H
+#define WEFT_NVMF_TRANSPORT_RDMA_HOST_INTERNAL_H
+
+#include <infiniband/verbs.h>
+#include <netdb.h>
+#include <rdma/rdma_cma.h>
+
+#include "nvmf/transport/rdma_host.h"
+
+enum { REGIONS_MAX = 16, ERROR_LEN = 256, STALE_RETRIES_MAX = 5 };
+
+struct region {
+	uint8_t *addr;
+	size_t len;
+	struct ibv_mr *mr; /* NULL until a device is known */
+};
+
+enum rdma_queue_state { RQ_CLOSED, RQ_ADDRESS, RQ_ROUTE, RQ_CONNECTING, RQ_UP };
+
+struct rdma_command {
+	struct host_request *req;
+	struct ibv_mw *mw;
+	uint32_t key; /* remote key that is bound; valid if bound */
+	bool bound;   /* the window has to be invalidated before it can be bound anew */
+	bool keyed;   /* the present command carries key with a wish for invalidation */
+};
+
+struct rdma_queue {
+	struct rdma_host *r;
+	uint16_t qid;
+	uint16_t generation; /* of the connection: completions of earlier ones are ignored */
+	uint16_t entries, cntlid;
+	enum rdma_queue_state state;
+	struct rdma_cm_id *id;
+	uint8_t *buffer;	       /* entries command capsules, then entries responses */
+	struct ibv_mr *mr;	       /* of buffer */
+	struct rdma_command *commands; /* [entries], by slot */
+	uint32_t send_room;	       /* free entries of the send queue */
+	uint32_t unsignaled;	       /* work requests since the last signaled one */
+	uint32_t signal_every;
+	bool starved; /* submit said -EAGAIN */
+	unsigned int stale_retries;
+};
+
+struct rdma_host {
+	struct rdma_host_config config;
+	char host[256], port[8], source[64];
+	struct host *h;
+	struct rdma_event_channel *events;
+	int epoll_fd;
+	char error[ERROR_LEN];
+	uint64_t now_ns;    /* of the call that is under way */
+	uint64_t events_ns; /* when connection events were last looked for */
+
+	struct addrinfo *addresses, *address; /* all; the one in use */
+
+	/* The device; all NULL while no connection has one. */
+	struct ibv_context *verbs;
+	struct ibv_device_attr attr;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	bool windows, armed;
+	unsigned int unacked; /* events of cq */
+
+	struct region regions[REGIONS_MAX];
+	unsigned int region_count;
+	struct rdma_queue *queues; /* [1 + config.io_queues] */
+};
+
+/* "connection to HOST:PORT lost: ..." and the like. */
+void rdma_host_say(struct rdma_host *r, const char *fmt, ...) printf_like(2, 3);
+
+/* Queue pair, buffers, windows, receives; -errno after rdma_host_say(). */
+int rdma_queue_setup(struct rdma_queue *q) must_use;
+void rdma_queue_teardown(struct rdma_queue *q);
+int rdma_queue_submit(void *t, uint16_t qid, struct host_request *req, bool in_capsule);
+void rdma_queue_release(void *t, uint16_t qid, struct host_request *req);
+/* Takes completions; true if there were any. */
+bool rdma_queues_poll(struct rdma_host *r);
+/* Connection events that are pending; true if there were any. */
+bool rdma_host_events(struct rdma_host *r);
+
+#endif
