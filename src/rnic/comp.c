@@ -22,6 +22,7 @@ static void una_advance(struct rnic_qp *qp, struct send_wqe *w, uint32_t n)
 		q->psn = psn_add(q->una_psn, n);
 		q->inflight = 0;
 		q->rd_out = 0;
+		q->failed = false; /* what could not be built again need not be */
 	} else {
 		uint32_t cost = wqe_cost(qp, w, from, to);
 
