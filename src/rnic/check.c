@@ -51,7 +51,7 @@ static enum verdict check_resources(struct rnic_qp *qp, struct pkt *p)
 	if (takes_recv(p))
 		return rq_empty(&qp->rq) ? VERDICT_RNR : VERDICT_ACCEPT;
 	if ((p->flags & (OPF_READ_REQ | OPF_ATOMIC_REQ)) &&
-	    s->res_prod - s->res_send >= qp->attr.max_dest_rd_atomic)
+	    s->res_prod - s->res_done >= qp->attr.max_dest_rd_atomic)
 		return VERDICT_INVALID;
 	return VERDICT_ACCEPT;
 }

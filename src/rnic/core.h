@@ -322,6 +322,7 @@ struct resp {
 		uint32_t rkey, left, total;
 	} write;
 	uint32_t res_prod, res_send; /* ring of res: kept to RNIC_MAX_RD_ATOM behind res_prod */
+	uint32_t res_done;	     /* answered once at least; res_send is behind it in a replay */
 	struct resp_res res[RNIC_MAX_RD_ATOM];
 };
 

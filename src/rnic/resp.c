@@ -166,11 +166,22 @@ static enum verdict execute_write(struct rnic_qp *qp, const struct pkt *p)
 	return VERDICT_ACCEPT;
 }
 
+static void res_answered(struct resp *s)
+{
+	s->res_send++;
+	if ((int32_t)(s->res_send - s->res_done) > 0)
+		s->res_done = s->res_send;
+}
+
 static struct resp_res *res_push(struct rnic_qp *qp, const struct pkt *p)
 {
 	struct resp *s = &qp->resp;
 	struct resp_res *res = res_at(s, s->res_prod++);
 
+	/* One that asks anew within its limit has what it asked for so long ago, and does not wait
+	 * for the replay. check_resources() saw to it that only replays are left out here. */
+	if (s->res_prod - s->res_send > qp->attr.max_dest_rd_atomic)
+		s->res_send = s->res_prod - qp->attr.max_dest_rd_atomic;
 	message_done(qp);
 	*res = (struct resp_res){.first_psn = p->h.bth.psn, .npkts = 1, .msn = s->msn};
 	/* Its response acknowledges what came before it. */
@@ -381,7 +392,7 @@ static bool tx_read_response(struct rnic_qp *qp, struct rnic_tx *tx, struct resp
 		tx->niov = 1;
 	}
 	if (++res->next == res->npkts)
-		s->res_send++;
+		res_answered(s);
 	tx_answer(qp, tx, read_response_opcode(res, idx), AETH_ACK | AETH_CREDITS_INVALID, psn,
 		  res->msn, 0);
 	return true;
@@ -428,7 +439,7 @@ bool resp_tx(struct rnic_qp *qp, struct rnic_tx *tx)
 			tx->payload_len = 0; /* refused: its NAK is owed now */
 		} else {
 			res->next = 1;
-			s->res_send++;
+			res_answered(s);
 			tx_answer(qp, tx, OPCODE_RC_ATOMIC_ACKNOWLEDGE,
 				  AETH_ACK | AETH_CREDITS_INVALID, res->first_psn, res->msn,
 				  res->orig);
