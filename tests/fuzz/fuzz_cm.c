@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/time.h"
 #include "cm/cm_priv.h"
+#include "mem.h"
 
 #define SERVICE	  0x0000000001060000ull
 #define SIDES	  2
@@ -43,8 +44,8 @@ struct world {
 	int on_wire;
 	uint64_t now;
 	uint32_t random;
-	long blocks;
-	bool fail_alloc, ending;
+	struct fuzz_mem mem;
+	bool ending;
 	const uint8_t *in, *in_end;
 };
 
@@ -53,47 +54,14 @@ static uint8_t take(struct world *w)
 	return w->in < w->in_end ? *w->in++ : 0;
 }
 
-/* The tables of a CM are big: pages that stay are faster than fresh ones for each input. */
-static struct {
-	void *p;
-	size_t bytes;
-	bool used;
-} big[2 * SIDES];
-
-static void *big_alloc(size_t bytes)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(big); i++) {
-		if (big[i].used || (big[i].p && big[i].bytes != bytes))
-			continue;
-		if (!big[i].p)
-			big[i].p = malloc(bytes);
-		must(big[i].p);
-		big[i].bytes = bytes;
-		big[i].used = true;
-		return memset(big[i].p, 0, bytes);
-	}
-	return NULL;
-}
-
 static void *do_alloc(void *ctx, size_t bytes)
 {
-	struct world *w = ((struct side *)ctx)->world;
-	void *p = w->fail_alloc ? NULL : bytes > 65536 ? big_alloc(bytes) : calloc(1, bytes);
-
-	w->fail_alloc = false;
-	w->blocks += p != NULL;
-	return p;
+	return fuzz_mem_alloc(&((struct side *)ctx)->world->mem, bytes);
 }
 
 static void do_free(void *ctx, void *p)
 {
-	((struct side *)ctx)->world->blocks -= p != NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(big); i++)
-		if (p && big[i].p == p) {
-			big[i].used = false;
-			return;
-		}
-	free(p);
+	fuzz_mem_free(&((struct side *)ctx)->world->mem, p);
 }
 
 static uint32_t do_random(void *ctx)
@@ -297,7 +265,7 @@ static void step(struct world *w)
 		break;
 	case 8:
 		if (arg & 0x80) {
-			w->fail_alloc = true;
+			w->mem.fail_next = true;
 			break;
 		}
 		id = new_id(s);
@@ -311,7 +279,7 @@ static void step(struct world *w)
 /* Handles gone, nothing answered any more: all of it must come to an end by itself. */
 static void wind_up(struct world *w)
 {
-	w->fail_alloc = false;
+	w->mem.fail_next = false;
 	w->ending = true;
 	for (int i = 0; i < SIDES; i++)
 		for (int j = 0; j < IDS; j++) {
@@ -338,7 +306,7 @@ static void wind_up(struct world *w)
 		must(cm_busy(w->side[i].cm) == 0);
 		cm_destroy(w->side[i].cm);
 	}
-	must(w->blocks == 0);
+	must(w->mem.blocks == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
