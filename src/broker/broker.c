@@ -360,7 +360,8 @@ static void loop(struct broker *b)
 
 static void teardown(struct broker *b)
 {
-	list_for_each(c, &b->clients, struct client, link) client_gone(c);
+	list_for_each(c, &b->clients, struct client, link)
+		client_gone(c);
 	devices_close(b->devices);
 	/* The port before the name: whoever gets the name needs the port. */
 	leases_fini(&b->leases);

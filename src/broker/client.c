@@ -48,8 +48,7 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-	list_for_each(c, &clients, struct broker_client, link)
-	{
+	list_for_each(c, &clients, struct broker_client, link) {
 		if (c->fd >= 0)
 			close(c->fd);
 		c->fd = -1;

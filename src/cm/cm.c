@@ -14,8 +14,7 @@
 #define TIMEWAIT_CODE_MIN 14 /* 67 ms */
 #define TIMEWAIT_CODE_MAX 21 /* 8.6 s */
 
-/* ---- the instance -----------------------------------------------------------------------------
- */
+/* ---- the instance ------------------------------------------------------------------------- */
 
 int cm_create(struct cm **ret, const struct cm_ops *ops, void *ctx)
 {
@@ -57,7 +56,8 @@ void cm_destroy(struct cm *cm)
 {
 	if (!cm)
 		return;
-	list_for_each(id, &cm->ids, struct cm_id, all) cm_id_free(id);
+	list_for_each(id, &cm->ids, struct cm_id, all)
+		cm_id_free(id);
 	free_entries(cm, &cm->tx);
 	free_entries(cm, &cm->tx_free);
 	cm->ops.free(cm->ctx, cm->slot_mem);
@@ -73,13 +73,12 @@ size_t cm_busy(const struct cm *cm)
 {
 	size_t n = cm->tx_count;
 
-	list_for_each(id, &cm->ids, const struct cm_id, all) n +=
-		id->orphan && id->state == CM_DREQ_SENT;
+	list_for_each(id, &cm->ids, const struct cm_id, all)
+		n += id->orphan && id->state == CM_DREQ_SENT;
 	return n;
 }
 
-/* ---- sending ----------------------------------------------------------------------------------
- */
+/* ---- sending ------------------------------------------------------------------------------ */
 
 static void enqueue(struct cm *cm, const struct flow *flow, const uint8_t mad[MAD_LEN])
 {
@@ -206,8 +205,7 @@ void cm_send_drep(struct cm_id *id)
 	cm_send(id->cm, &id->flow, &m);
 }
 
-/* ---- time -------------------------------------------------------------------------------------
- */
+/* ---- time --------------------------------------------------------------------------------- */
 
 uint64_t cm_timeout_ns(uint8_t code)
 {
@@ -338,8 +336,7 @@ void cm_tick(struct cm *cm, uint64_t now)
 		timer_fired(container_of(t, struct cm_id, timer), now);
 }
 
-/* ---- what the consumer asks for ---------------------------------------------------------------
- */
+/* ---- what the consumer asks for ----------------------------------------------------------- */
 
 int cm_id_create(struct cm *cm, void *id_user, struct cm_id **ret)
 {

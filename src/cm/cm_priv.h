@@ -105,7 +105,7 @@ struct cm {
 	struct cm_counters counters;
 };
 
-/* ---- cm_table.c: ids, how they are found, and their state ----------------------------------- */
+/* ---- cm_table.c: ids, how they are found, and their state --------------------------------- */
 
 struct cm_id *cm_id_new(struct cm *, void *user); /* IDLE; NULL without room */
 void cm_id_free(struct cm_id *);		  /* IDLE or LISTEN */
@@ -116,7 +116,7 @@ struct cm_id *cm_find_qpn(const struct cm *, uint64_t guid, const struct gid *, 
 void cm_hash_peer(struct cm_id *);
 void cm_hash_qpn(struct cm_id *);
 
-/* ---- cm.c: sending and time ----------------------------------------------------------------- */
+/* ---- cm.c: sending and time --------------------------------------------------------------- */
 
 /* 4.096 us * 2^code, at most a minute: the code may be a peer's. */
 uint64_t cm_timeout_ns(uint8_t code);

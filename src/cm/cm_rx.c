@@ -61,8 +61,7 @@ struct rx {
 	uint64_t now;
 };
 
-/* ---- answers that need no connection ----------------------------------------------------------
- */
+/* ---- answers that need no connection ------------------------------------------------------ */
 
 static void answer_rej(struct rx *rx, uint32_t remote_comm_id, uint32_t local_comm_id,
 		       enum cm_msg_answered what, uint16_t reason)
@@ -102,8 +101,7 @@ static void answer_unknown(struct rx *rx)
 	}
 }
 
-/* ---- stale connections --------------------------------------------------------------------------
- */
+/* ---- stale connections -------------------------------------------------------------------- */
 
 /* The peer uses the queue pair for something else, so the old connection is dead there. */
 static void end_stale(struct cm_id *old, uint64_t now)
@@ -127,8 +125,7 @@ static void end_stale(struct cm_id *old, uint64_t now)
 	}
 }
 
-/* ---- the messages' effects ----------------------------------------------------------------------
- */
+/* ---- the messages' effects ---------------------------------------------------------------- */
 
 static void take_rep(struct rx *rx, struct cm_id *id)
 {
@@ -272,15 +269,14 @@ static void act(struct rx *rx, struct cm_id *id, enum kind kind)
 	assert(!"no such action");
 }
 
-/* ---- REQ ----------------------------------------------------------------------------------------
- */
+/* ---- REQ ---------------------------------------------------------------------------------- */
 
 static struct cm_id *listener_of(struct cm *cm, const struct cm_req *req)
 {
-	list_for_each(
-		l, &cm->listeners, struct cm_id,
-		listening) if ((req->service_id & l->mask) == l->service_id &&
-			       (!l->match || l->match(l->user, req, req->private_data))) return l;
+	list_for_each(l, &cm->listeners, struct cm_id, listening)
+		if ((req->service_id & l->mask) == l->service_id &&
+		    (!l->match || l->match(l->user, req, req->private_data)))
+			return l;
 	return NULL;
 }
 
@@ -339,8 +335,7 @@ static void rx_req(struct rx *rx)
 		new_connection(rx, listener);
 }
 
-/* ---- all others ---------------------------------------------------------------------------------
- */
+/* ---- all others --------------------------------------------------------------------------- */
 
 /* The id that the sender means: both comm ids and both addresses are right. Before the REP its
  * comm id is not known, and nobody else can know ours. */

@@ -5,7 +5,7 @@
 
 #include "cm/cm_priv.h"
 
-/* ---- communication ids ---------------------------------------------------------------------- */
+/* ---- communication ids -------------------------------------------------------------------- */
 
 /*
  * A comm id on the wire is the slot key, sent through a small keyed permutation (four Feistel
@@ -61,8 +61,7 @@ struct cm_id *cm_find_local(const struct cm *cm, uint32_t local_comm_id)
 	return slots_find(&cm->slots, unscramble(cm, local_comm_id));
 }
 
-/* ---- ids --------------------------------------------------------------------------------------
- */
+/* ---- ids ---------------------------------------------------------------------------------- */
 
 struct cm_id *cm_id_new(struct cm *cm, void *user)
 {
@@ -96,8 +95,7 @@ void cm_id_free(struct cm_id *id)
 	cm->ops.free(cm->ctx, id);
 }
 
-/* ---- by peer ----------------------------------------------------------------------------------
- */
+/* ---- by peer ------------------------------------------------------------------------------ */
 
 static uint32_t bucket_of(const struct cm *cm, uint64_t guid, const struct gid *gid, uint32_t nr)
 {
@@ -137,9 +135,10 @@ struct cm_id *cm_find_peer(const struct cm *cm, uint64_t guid, const struct gid 
 {
 	const struct list *bucket = &cm->by_peer[bucket_of(cm, guid, gid, comm_id)];
 
-	list_for_each(id, bucket, struct cm_id,
-		      by_peer) if (id->remote_comm_id == comm_id && id->peer_guid == guid &&
-				   gid_equal(&id->flow.dgid, gid)) return id;
+	list_for_each(id, bucket, struct cm_id, by_peer)
+		if (id->remote_comm_id == comm_id && id->peer_guid == guid &&
+		    gid_equal(&id->flow.dgid, gid))
+			return id;
 	return NULL;
 }
 
@@ -147,14 +146,13 @@ struct cm_id *cm_find_qpn(const struct cm *cm, uint64_t guid, const struct gid *
 {
 	const struct list *bucket = &cm->by_qpn[bucket_of(cm, guid, gid, qpn)];
 
-	list_for_each(id, bucket, struct cm_id,
-		      by_qpn) if (id->peer_qpn == qpn && id->peer_guid == guid &&
-				  gid_equal(&id->flow.dgid, gid)) return id;
+	list_for_each(id, bucket, struct cm_id, by_qpn)
+		if (id->peer_qpn == qpn && id->peer_guid == guid && gid_equal(&id->flow.dgid, gid))
+			return id;
 	return NULL;
 }
 
-/* ---- the state --------------------------------------------------------------------------------
- */
+/* ---- the state ---------------------------------------------------------------------------- */
 
 #define B(state) (1u << CM_##state)
 static const uint16_t may_follow[CM_STATES] = {

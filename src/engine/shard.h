@@ -6,7 +6,12 @@
  * shard_progress() (ibv_poll_cq on an empty CQ) receives and processes in the poller's thread; the
  * background thread does both when nobody polls. A poller renews a short lease, and while a lease
  * is live the thread sleeps on it instead of on the socket, so that the two never fight over a
- * packet.
+ * packet. The lease begins only with the caller that goes on polling: one that looks a few times
+ * and then waits for an event (shard_sleeping()) leaves the socket to the thread.
+ *
+ * fork(): the child has no part in its parent's shards. Its copies of the descriptors are closed;
+ * shard_flush() and shard_progress() do nothing, objects can still be destroyed, and so can the
+ * shard. shard_is_dead() tells.
  *
  * Lock order: the shard's lock is taken last; upcalls of the core run under it and must neither
  * block nor take it again.
@@ -27,7 +32,8 @@ struct shard_upcalls {
 	void (*async_event)(enum rnic_event event, void *object_user);
 };
 
-/* Takes over fd (a socket on port 4791 that receives the QPNs of slot). Starts the thread. */
+/* Takes over fd (a socket on port 4791 that receives the QPNs of slot), unless it fails. Starts the
+ * thread. */
 int shard_create(struct shard **ret, int fd, uint8_t slot, const struct shard_upcalls *) must_use;
 /* All objects of its rnic must be gone. Joins the thread. */
 void shard_destroy(struct shard *);
@@ -43,7 +49,14 @@ void shard_flush(struct shard *);
  * Renews the poller's lease. True if any packet was received. */
 bool shard_progress(struct shard *);
 
+/* With the lock held, when a CQ has been armed: the caller is going to wait for the completion
+ * event instead of polling, and the thread takes over at once. */
+void shard_sleeping(struct shard *);
+/* Are we in a child that was forked after the shard was created? */
+bool shard_is_dead(const struct shard *);
+
 uint64_t shard_now(const struct shard *);
+/* To be read under the lock. */
 const struct udp_port_counters *shard_port_counters(const struct shard *);
 
 #endif

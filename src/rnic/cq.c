@@ -129,7 +129,9 @@ void cq_settle_overflow(struct rnic *r)
 		struct rnic_cq *cq = list_entry(n, struct rnic_cq, overflow_node);
 
 		r->ops.async_event(r->ctx, RNIC_EVENT_CQ_ERR, cq->user);
-		list_for_each(qp, &cq->send_qps, struct rnic_qp, send_cq_node) qp_fail(qp);
-		list_for_each(qp, &cq->recv_qps, struct rnic_qp, recv_cq_node) qp_fail(qp);
+		list_for_each(qp, &cq->send_qps, struct rnic_qp, send_cq_node)
+			qp_fail(qp);
+		list_for_each(qp, &cq->recv_qps, struct rnic_qp, recv_cq_node)
+			qp_fail(qp);
 	}
 }

@@ -97,5 +97,6 @@ int mw_invalidate(struct rnic_qp *qp, uint32_t rkey)
 
 void mw_unbind_all(struct rnic_qp *qp)
 {
-	list_for_each(mw, &qp->windows, struct rnic_mw, node) mw_unbind(mw);
+	list_for_each(mw, &qp->windows, struct rnic_mw, node)
+		mw_unbind(mw);
 }

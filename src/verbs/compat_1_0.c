@@ -7,14 +7,15 @@
 #include <errno.h>
 #include <stddef.h>
 
-#define COMPAT(name)                 \
-	void *compat10_##name(void); \
-	void *compat10_##name(void)  \
-	{                            \
-		errno = ENOSYS;      \
-		return NULL;         \
-	}                            \
-	__asm__(".symver compat10_" #name ", " #name "@IBVERBS_1.0")
+#define COMPAT_IN(node, name)      \
+	void *compat_##name(void); \
+	void *compat_##name(void)  \
+	{                          \
+		errno = ENOSYS;    \
+		return NULL;       \
+	}                          \
+	__asm__(".symver compat_" #name ", " #name "@" node)
+#define COMPAT(name) COMPAT_IN("IBVERBS_1.0", name)
 
 COMPAT(ibv_ack_async_event);
 COMPAT(ibv_ack_cq_events);
@@ -49,3 +50,6 @@ COMPAT(ibv_query_qp);
 COMPAT(ibv_query_srq);
 COMPAT(ibv_reg_mr);
 COMPAT(ibv_resize_cq);
+
+/* A provider's registration of before the private node. */
+COMPAT_IN("IBVERBS_1.1", ibv_register_driver);

@@ -55,10 +55,6 @@ void verbs_register_driver_34(void)
 {
 }
 
-void ibv_register_driver(void)
-{
-}
-
 void verbs_init_cq(void)
 {
 }

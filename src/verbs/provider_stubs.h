@@ -16,7 +16,6 @@ void *_verbs_init_and_alloc_context(void);
 void *verbs_open_device(void);
 int ibv_read_ibdev_sysfs_file(void);
 void verbs_register_driver_34(void);
-void ibv_register_driver(void);
 void verbs_init_cq(void);
 void verbs_set_ops(void);
 void verbs_uninit_context(void);

@@ -101,8 +101,7 @@ static int teardown(void **state)
 	return left != 0;
 }
 
-/* ---- playing the other side --------------------------------------------------------------------
- */
+/* ---- playing the other side --------------------------------------------------------------- */
 
 static void give(struct fixture *f, const struct cm_msg *m)
 {

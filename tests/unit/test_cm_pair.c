@@ -333,8 +333,7 @@ static unsigned disagreements(struct side *s, struct side *other)
 {
 	unsigned n = 0;
 
-	list_for_each(c, &s->conns, struct conn, list)
-	{
+	list_for_each(c, &s->conns, struct conn, list) {
 		struct cm_id *peer;
 
 		if (c->listener)
@@ -354,7 +353,8 @@ static unsigned disagreements(struct side *s, struct side *other)
 
 static void destroy_all(struct side *s)
 {
-	list_for_each(c, &s->conns, struct conn, list) destroy(c);
+	list_for_each(c, &s->conns, struct conn, list)
+		destroy(c);
 }
 
 static void one_seed(uint64_t seed)

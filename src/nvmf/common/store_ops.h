@@ -12,6 +12,8 @@
 
 #include "base/list.h"
 
+struct store;
+
 enum store_opcode { STORE_READ, STORE_WRITE, STORE_FLUSH, STORE_ZERO, STORE_DISCARD };
 
 #define STORE_FUA   (1u << 0) /* WRITE, ZERO: on stable storage before done */
@@ -28,13 +30,11 @@ struct store_op {
 	 */
 	void (*done)(struct store_op *op, int error);
 	/* The store's own from submit to done. */
+	struct store *store;
 	struct list link;
-	uint64_t progress;
+	uint64_t progress; /* bytes done */
 	int result;
-	uint8_t phase;
 };
-
-struct store;
 
 struct store_ops {
 	const char *name; /* for messages: "memory", "file through io_uring" */

@@ -567,8 +567,7 @@ static void command_tick(struct host *h, uint64_t now_ns)
 	for (uint16_t i = 0; i <= h->config.io_queues && !h->lost; i++) {
 		if (queue_deadline(&h->queues[i]) > now_ns)
 			continue;
-		list_for_each(req, &h->queues[i].sent, struct host_request, node)
-		{
+		list_for_each(req, &h->queues[i].sent, struct host_request, node) {
 			bool fabrics = req->sqe.opcode == NVME_FABRICS;
 
 			if (req->deadline_ns > now_ns)

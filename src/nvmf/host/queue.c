@@ -29,8 +29,9 @@ uint64_t queue_deadline(const struct host_queue *q)
 	if (q->state != HOST_QUEUE_OPEN)
 		return UINT64_MAX;
 	/* The event request has no deadline and is alone in that. */
-	list_for_each(req, &q->sent, struct host_request,
-		      node) if (req->deadline_ns != UINT64_MAX) return req->deadline_ns;
+	list_for_each(req, &q->sent, struct host_request, node)
+		if (req->deadline_ns != UINT64_MAX)
+			return req->deadline_ns;
 	return UINT64_MAX;
 }
 
@@ -115,8 +116,7 @@ void queue_drain(struct host *h, uint16_t qid, bool again, int error, uint64_t n
 		else
 			list_push_head(&ended, &req->node);
 	}
-	list_for_each(req, &q->wait, struct host_request, node)
-	{
+	list_for_each(req, &q->wait, struct host_request, node) {
 		if (host_own_request(h, req)) {
 			list_remove(&req->node);
 		} else if (!again) {

@@ -75,8 +75,7 @@ static void execute_abort(struct target_req *r)
 
 	r->cqe.result = ABORT_NOT_DONE;
 	if (q) {
-		list_for_each(victim, &q->reqs, struct target_req, link)
-		{
+		list_for_each(victim, &q->reqs, struct target_req, link) {
 			if (victim->sqe.cid != cid || victim == r)
 				continue;
 			if (abort_one(c, q, victim))

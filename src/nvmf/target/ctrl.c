@@ -19,8 +19,8 @@ static uint16_t free_cntlid(struct target_subsys *s)
 
 		if (++s->last_cntlid > NVMF_CNTLID_MAX)
 			s->last_cntlid = 1;
-		list_for_each(c, &s->ctrls, struct target_ctrl, link) taken |=
-			c->cntlid == s->last_cntlid;
+		list_for_each(c, &s->ctrls, struct target_ctrl, link)
+			taken |= c->cntlid == s->last_cntlid;
 		if (!taken) /* there are fewer controllers than IDs */
 			return s->last_cntlid;
 	}

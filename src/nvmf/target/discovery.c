@@ -60,7 +60,7 @@ void window_discovery_log(struct window *w, const struct target_queue *q)
 	nvmf_disc_hdr_put(&out, &hdr);
 	window_piece(w, piece, sizeof(piece));
 	list_for_each(p, &t->ports, struct target_port, link)
-		list_for_each(s, &t->subsystems, struct target_subsys,
-			      link) if (reachable(p, q) && visible(s, q->ctrl))
-			put_entry(w, p, q, s);
+		list_for_each(s, &t->subsystems, struct target_subsys, link)
+			if (reachable(p, q) && visible(s, q->ctrl))
+				put_entry(w, p, q, s);
 }

@@ -40,8 +40,9 @@ static void refuse_sqe(struct target_req *r, uint16_t offset, const struct nvmf_
 
 static struct target_subsys *find_subsys(struct target *t, const char nqn[NVME_NQN_LEN])
 {
-	list_for_each(s, &t->subsystems, struct target_subsys,
-		      link) if (nvmf_nqn_equal(nqn, s->nqn)) return s;
+	list_for_each(s, &t->subsystems, struct target_subsys, link)
+		if (nvmf_nqn_equal(nqn, s->nqn))
+			return s;
 	return NULL;
 }
 
@@ -55,7 +56,9 @@ static bool host_allowed(const struct target_subsys *s, const char hostnqn[NVME_
 
 static struct target_ctrl *find_ctrl(struct target_subsys *s, uint16_t cntlid)
 {
-	list_for_each(c, &s->ctrls, struct target_ctrl, link) if (c->cntlid == cntlid) return c;
+	list_for_each(c, &s->ctrls, struct target_ctrl, link)
+		if (c->cntlid == cntlid)
+			return c;
 	return NULL;
 }
 

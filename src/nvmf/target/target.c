@@ -49,8 +49,9 @@ int target_subsys_add(struct target *t, struct target_subsys *s)
 {
 	if (!nvmf_nqn_valid(s->nqn, sizeof(s->nqn)))
 		return -EINVAL;
-	list_for_each(o, &t->subsystems, struct target_subsys,
-		      link) if (nvmf_nqn_equal(s->nqn, o->nqn)) return -EEXIST;
+	list_for_each(o, &t->subsystems, struct target_subsys, link)
+		if (nvmf_nqn_equal(s->nqn, o->nqn))
+			return -EEXIST;
 	s->discovery = false;
 	subsys_link(t, s);
 	discovery_changed(t);
@@ -78,8 +79,7 @@ int target_ns_add(struct target_subsys *s, struct target_ns *ns)
 void target_ns_changed(struct target_ns *ns, struct target_subsys *s)
 {
 	ns->nlb = ns->store->size >> ns->lba_shift;
-	list_for_each(c, &s->ctrls, struct target_ctrl, link)
-	{
+	list_for_each(c, &s->ctrls, struct target_ctrl, link) {
 		c->changed_ns[(ns->nsid - 1) / 32] |= 1u << (ns->nsid - 1) % 32;
 		ctrl_raise(c, NVME_OAES_NS_ATTR);
 	}

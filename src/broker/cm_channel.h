@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * An event channel: a pipe in packet mode, each packet one struct broker_cm_event. A pipe, because
+ * its reading end never reports POLLOUT, for which applications poll it. What does not fit waits
+ * here and is written when the reader has made room: no event is lost while the reader lives.
+ */
+#ifndef WEFT_BROKER_CM_CHANNEL_H
+#define WEFT_BROKER_CM_CHANNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/list.h"
+#include "broker/proto_cm.h"
+
+struct cm_channel {
+	struct list list; /* for the owner */
+	uint32_t nr;	  /* of the client's choosing to name it: the owner's */
+	int fd;		  /* the writing end */
+	bool broken;	  /* the reader has gone: events go nowhere */
+	uint64_t written; /* events ever written */
+	struct list queue;
+	uint32_t queued;
+	/* Called for each event when it gets its place in the pipe. May be NULL. */
+	void (*placed)(void *ctx, struct cm_channel *, const struct broker_cm_event *,
+		       uint64_t place);
+	void *ctx;
+};
+
+/* *ret_fd: the reading end, the caller's to pass on and close. -errno. */
+int cm_channel_open(struct cm_channel *, int *ret_fd) must_use;
+void cm_channel_close(struct cm_channel *);
+/* -ENOMEM when it can be neither written nor kept, -EPIPE when the reader has gone. */
+int cm_channel_post(struct cm_channel *, const struct broker_cm_event *) must_use;
+/* Writes what waits, as far as there is room. */
+void cm_channel_flush(struct cm_channel *);
+/* The events read so far: those placed below this number. */
+uint64_t cm_channel_read(const struct cm_channel *);
+/* Drops an id's waiting events, or with `to` moves them there. */
+void cm_channel_purge(struct cm_channel *, uint32_t id, struct cm_channel *to);
+
+#endif

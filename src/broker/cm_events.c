@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "broker/cm_service_priv.h"
+#include "wire/cm_ip.h"
+
+_Static_assert(CM_REP_PRIVATE <= BROKER_CM_PRIVATE_MAX && CM_REJ_PRIVATE <= BROKER_CM_PRIVATE_MAX,
+	       "an event has room for the private data of every message");
+
+static struct broker_cm_event event_of(const struct svc_id *id, enum broker_cm_event_type type)
+{
+	return (struct broker_cm_event){
+		.type = type,
+		.id = id->handle,
+		.user = id->user,
+		.param = id->path,
+	};
+}
+
+static void put_private(struct broker_cm_event *ev, const uint8_t *data, size_t len)
+{
+	memcpy(ev->param.private_data, data, len);
+	ev->param.private_len = (uint32_t)len;
+}
+
+/* ---- a REQ -------------------------------------------------------------------------------- */
+
+bool svc_match(void *id_user, const struct cm_req *req, const uint8_t *private_data)
+{
+	const struct svc_id *listener = id_user;
+	struct cm_service *svc = listener->client->svc;
+	struct cm_local_addr local;
+	struct cm_ip_hdr ip;
+
+	(void)req;
+	return listener->channel && cm_ip_hdr_decode(&ip, private_data) == 0 &&
+	       port_bind_covers(&listener->bind, &ip.dst) &&
+	       svc->ops.local_addr(svc->ctx, &ip.dst, &local);
+}
+
+static void path_of_req(struct svc_id *id, const struct cm_req *req, const struct cm_ip_hdr *ip)
+{
+	struct cm_service *svc = id->client->svc;
+	struct cm_local_addr local;
+
+	if (svc->ops.local_addr(svc->ctx, &ip->dst, &local))
+		id->ifindex = local.ifindex;
+	id->path = (struct broker_cm_param){
+		.src = ip->dst,
+		.dst = ip->src,
+		.src_port = (uint16_t)(req->service_id & CM_SERVICE_PORT_MASK),
+		.dst_port = ip->port,
+		.path_mtu = req->path_mtu,
+		.tos = req->primary.traffic_class,
+		.local_ack_timeout = req->primary.local_ack_timeout,
+		.flow_label = req->primary.flow_label,
+	};
+}
+
+static void on_req(struct svc_id *listener, const struct cm_event *cm_ev)
+{
+	struct cm_service *svc = listener->client->svc;
+	const struct cm_req *req = cm_ev->req;
+	struct broker_cm_event ev;
+	struct cm_ip_hdr ip;
+	struct svc_id *id;
+
+	/* Decodable, or svc_match() had not let it through. The addresses that the application is
+	 * told are those the packet came from and to. */
+	if (cm_ip_hdr_decode(&ip, cm_ev->private_data) < 0 ||
+	    !gid_equal(&ip.dst, &cm_ev->flow.sgid) || !gid_equal(&ip.src, &cm_ev->flow.dgid)) {
+		if (cm_reject(cm_ev->id, CM_REJ_INVALID_GID, NULL, 0, NULL, 0, svc->now) < 0)
+			assert(!"a REQ just received can be rejected");
+		cm_id_destroy(cm_ev->id, svc->now);
+		return;
+	}
+	if (listener->request_count >= listener->backlog)
+		svc_requests_settle(listener);
+	if (listener->request_count >= listener->backlog ||
+	    svc_id_new(listener->client, listener->channel, cm_ev->id, &id) < 0) {
+		/* The peer asks again. */
+		log_debug("cm", "port %u: a connection request finds no room", listener->bind.port);
+		cm_id_forget(cm_ev->id);
+		return;
+	}
+	id->used = true;
+	path_of_req(id, req, &ip);
+	id->listener = listener;
+	id->request_channel = listener->channel;
+	list_push_tail(&listener->requests, &id->request);
+	listener->request_count++;
+
+	ev = event_of(id, BROKER_CM_EV_CONNECT_REQUEST);
+	ev.listen_id = listener->handle;
+	ev.user = listener->user;
+	ev.param.qpn = req->local_qpn;
+	ev.param.starting_psn = req->starting_psn;
+	ev.param.responder_resources = req->initiator_depth;
+	ev.param.initiator_depth = req->responder_resources;
+	ev.param.flow_control = req->end_to_end_flow_control;
+	ev.param.retry_count = req->retry_count;
+	ev.param.rnr_retry_count = req->rnr_retry_count;
+	ev.param.srq = req->srq;
+	put_private(&ev, cm_ev->private_data + CM_IP_HDR_LEN, CM_REQ_PRIVATE - CM_IP_HDR_LEN);
+	if (svc_post(id, &ev) < 0)
+		svc_id_destroy(id, true); /* nobody will ever know of it */
+}
+
+/* ---- all others --------------------------------------------------------------------------- */
+
+static void on_rep(struct svc_id *id, const struct cm_event *cm_ev)
+{
+	struct broker_cm_event ev = event_of(id, BROKER_CM_EV_CONNECT_RESPONSE);
+	const struct cm_rep *rep = cm_ev->rep;
+
+	ev.param.qpn = rep->local_qpn;
+	ev.param.starting_psn = rep->starting_psn;
+	ev.param.responder_resources = rep->initiator_depth;
+	ev.param.initiator_depth = rep->responder_resources;
+	ev.param.flow_control = rep->end_to_end_flow_control;
+	ev.param.rnr_retry_count = rep->rnr_retry_count;
+	ev.param.srq = rep->srq;
+	put_private(&ev, cm_ev->private_data, CM_REP_PRIVATE);
+	svc_post(id, &ev);
+}
+
+static void on_rej(struct svc_id *id, const struct cm_event *cm_ev)
+{
+	struct broker_cm_event ev = event_of(id, BROKER_CM_EV_REJECTED);
+
+	/* A connection that was up is not rejected any more, it is gone. */
+	if (id->up)
+		ev.type = BROKER_CM_EV_DISCONNECTED;
+	ev.status = cm_ev->rej->reason;
+	put_private(&ev, cm_ev->rej->private_data, CM_REJ_PRIVATE);
+	svc_post(id, &ev);
+}
+
+static void on_other(struct svc_id *id, enum broker_cm_event_type type, int status)
+{
+	struct broker_cm_event ev = event_of(id, type);
+
+	ev.status = status;
+	svc_post(id, &ev);
+}
+
+void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *ev)
+{
+	struct svc_id *id = id_user;
+
+	(void)ctx;
+	switch (ev->type) {
+	case CM_EV_REQ:
+		on_req(id, ev);
+		return;
+	case CM_EV_REP:
+		on_rep(id, ev);
+		return;
+	case CM_EV_RTU:
+		id->up = true;
+		on_other(id, BROKER_CM_EV_ESTABLISHED, 0);
+		return;
+	case CM_EV_REJ:
+		on_rej(id, ev);
+		return;
+	case CM_EV_TIMEOUT:
+		on_other(id, BROKER_CM_EV_UNREACHABLE, -ETIMEDOUT);
+		return;
+	case CM_EV_DREQ:
+	case CM_EV_DISCONNECTED:
+		on_other(id, BROKER_CM_EV_DISCONNECTED, 0);
+		return;
+	case CM_EV_TIMEWAIT_EXIT:
+		on_other(id, BROKER_CM_EV_TIMEWAIT_EXIT, 0);
+		return;
+	}
+	assert(!"no such event");
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <errno.h>
+#include <string.h>
+
+#include "broker/cm_service_priv.h"
+#include "wire/bth.h"
+#include "wire/cm_ip.h"
+
+#define PS_TCP 0x0106 /* RDMA_PS_TCP of <rdma/rdma_cma.h> */
+
+/* Another client's id is as good as none. */
+static struct svc_id *own_id(struct cm_client *client, uint32_t handle)
+{
+	struct svc_id *id = slots_find(&client->svc->slots, handle);
+
+	return id && id->client == client ? id : NULL;
+}
+
+static bool is_any(const struct gid *g)
+{
+	static const struct gid none, none_v4 = {{[10] = 0xff, [11] = 0xff}};
+
+	return gid_equal(g, &none) || gid_equal(g, &none_v4);
+}
+
+/* ---- ids and addresses -------------------------------------------------------------------- */
+
+static int create_id(struct cm_client *client, const void *req, void *reply)
+{
+	const struct broker_cm_create_id *r = req;
+	struct broker_cm_create_id *ret = reply;
+	struct cm_channel *channel = client_channel(client, r->channel);
+	struct svc_id *id;
+	int err;
+
+	if (r->ps != PS_TCP)
+		return -EOPNOTSUPP;
+	if (!channel)
+		return -ENOENT;
+	err = svc_id_new(client, channel, NULL, &id);
+	if (err < 0)
+		return err;
+	id->user = r->user;
+	*ret = *r;
+	ret->id = id->handle;
+	return 0;
+}
+
+static int destroy_id(struct cm_client *client, const void *req, void *reply)
+{
+	struct svc_id *id = own_id(client, ((const struct broker_cm_id *)req)->id);
+
+	(void)reply;
+	if (!id)
+		return -ENOENT;
+	svc_id_destroy(id, true);
+	return 0;
+}
+
+static int bind_addr(struct svc_id *id, const struct broker_cm_bind *r)
+{
+	struct cm_service *svc = id->client->svc;
+	struct cm_local_addr local = {0};
+	int err;
+
+	id->bind.reuse = r->reuse;
+	id->bind.port = r->port;
+	id->bind.addr = r->addr;
+	if (!is_any(&r->addr)) {
+		if (!svc->ops.local_addr(svc->ctx, &r->addr, &local))
+			return -EADDRNOTAVAIL;
+		id->bind.families = gid_is_ipv4(&r->addr) ? PORT_IPV4 : PORT_IPV6;
+	} else {
+		memset(&id->bind.addr, 0, sizeof(id->bind.addr));
+		id->bind.families = gid_is_ipv4(&r->addr) || r->af_ipv4 ? PORT_IPV4
+				    : r->af_only			? PORT_IPV6
+									: PORT_IPV4 | PORT_IPV6;
+	}
+	err = port_space_bind(&svc->tcp, &id->bind, svc->ops.random(svc->ctx));
+	if (err < 0)
+		return err;
+	id->bound = true;
+	id->ifindex = local.ifindex;
+	id->path.src = r->addr;
+	id->path.src_port = id->bind.port;
+	return 0;
+}
+
+static int bind_id(struct cm_client *client, const void *req, void *reply)
+{
+	const struct broker_cm_bind *r = req;
+	struct broker_cm_bind *ret = reply;
+	struct svc_id *id = own_id(client, r->id);
+	int err;
+
+	if (!id)
+		return -ENOENT;
+	if (id->bound || id->used)
+		return -EINVAL;
+	err = bind_addr(id, r);
+	if (err < 0)
+		return err;
+	*ret = *r;
+	ret->port = id->bind.port;
+	return 0;
+}
+
+static int listen_id(struct cm_client *client, const void *req, void *reply)
+{
+	const struct broker_cm_listen *r = req;
+	struct svc_id *id = own_id(client, r->id);
+	int err;
+
+	(void)reply;
+	if (!id)
+		return -ENOENT;
+	if (!id->bound || (id->used && !id->bind.listening))
+		return -EINVAL;
+	id->backlog = r->backlog && r->backlog < BACKLOG_MAX ? r->backlog : BACKLOG_MAX;
+	if (id->bind.listening) /* once more: only the backlog changes */
+		return 0;
+	err = port_space_listen(&client->svc->tcp, &id->bind);
+	if (err < 0)
+		return err;
+	id->used = true;
+	return cm_listen(id->cm, CM_SERVICE_TCP | id->bind.port, UINT64_MAX, svc_match);
+}
+
+static int migrate_id(struct cm_client *client, const void *req, void *reply)
+{
+	const struct broker_cm_migrate *r = req;
+	struct svc_id *id = own_id(client, r->id);
+	struct cm_channel *to = client_channel(client, r->channel);
+
+	(void)reply;
+	if (!id || !to)
+		return -ENOENT;
+	id->user = r->user;
+	if (id->channel && id->channel != to)
+		cm_channel_purge(id->channel, id->handle, to);
+	id->channel = to;
+	cm_channel_flush(to);
+	return 0;
+}
+
+static int close_channel(struct cm_client *client, const void *req, void *reply)
+{
+	struct cm_channel *c = client_channel(client, ((const struct broker_cm_id *)req)->id);
+
+	(void)reply;
+	if (!c)
+		return -ENOENT;
+	client_channel_close(client, c);
+	return 0;
+}
+
+static int post_event(struct cm_client *client, const void *req, void *reply)
+{
+	const struct broker_cm_post *r = req;
+	struct svc_id *id = own_id(client, r->id);
+	struct broker_cm_event ev = {.type = r->type, .status = r->status};
+
+	(void)reply;
+	if (!id)
+		return -ENOENT;
+	if (r->type != BROKER_CM_EV_ADDR_RESOLVED && r->type != BROKER_CM_EV_ROUTE_RESOLVED)
+		return -EINVAL;
+	if (id->channel && id->channel->queued >= CLIENT_MAX_POSTED)
+		return -ENOBUFS;
+	ev.id = id->handle;
+	ev.user = id->user;
+	ev.param = id->path;
+	return svc_post(id, &ev);
+}
+
+/* ---- connections -------------------------------------------------------------------------- */
+
+static bool param_valid(const struct broker_cm_param *p, size_t private_max)
+{
+	return p->private_len <= private_max && p->qpn <= QPN_MASK && p->starting_psn <= PSN_MASK;
+}
+
+static struct cm_req req_of(const struct broker_cm_param *p, uint64_t ca_guid)
+{
+	return (struct cm_req){
+		.service_id = CM_SERVICE_TCP | p->dst_port,
+		.local_ca_guid = ca_guid,
+		.local_qpn = p->qpn,
+		.starting_psn = p->starting_psn,
+		.responder_resources = p->responder_resources,
+		.initiator_depth = p->initiator_depth,
+		.end_to_end_flow_control = p->flow_control,
+		.retry_count = min_of(p->retry_count, 7),
+		.rnr_retry_count = min_of(p->rnr_retry_count, 7),
+		.pkey = PKEY_DEFAULT,
+		.path_mtu = p->path_mtu,
+		.srq = p->srq,
+		.primary = {.local_lid = 0xffff,
+			    .remote_lid = 0xffff,
+			    .local_gid = p->src,
+			    .remote_gid = p->dst,
+			    .flow_label = p->flow_label,
+			    .traffic_class = p->tos,
+			    .hop_limit = CM_HOP_LIMIT,
+			    .local_ack_timeout = p->local_ack_timeout},
+	};
+}
+
+/* The path's source: as bound, or for a wildcard as the request says. */
+static int take_source(struct svc_id *id, const struct broker_cm_param *p,
+		       struct cm_local_addr *ret)
+{
+	struct cm_service *svc = id->client->svc;
+	struct broker_cm_bind any_port = {.addr = p->src};
+
+	if (is_any(&p->src) || is_any(&p->dst) || gid_is_ipv4(&p->src) != gid_is_ipv4(&p->dst))
+		return -EINVAL;
+	if (!svc->ops.local_addr(svc->ctx, &p->src, ret))
+		return -EADDRNOTAVAIL;
+	if (!id->bound)
+		return bind_addr(id, &any_port);
+	return port_bind_covers(&id->bind, &p->src) ? 0 : -EINVAL;
+}
+
+static int connect_id(struct cm_client *client, const void *req, void *reply)
+{
+	const struct broker_cm_connect *r = req;
+	struct svc_id *id = own_id(client, r->id);
+	uint8_t private_data[CM_REQ_PRIVATE] = {0};
+	struct broker_cm_param p = r->param;
+	struct cm_local_addr local;
+	struct cm_ip_hdr ip;
+	struct cm_req cm_req;
+	struct flow flow;
+	int err;
+
+	(void)reply;
+	if (!id)
+		return -ENOENT;
+	if (id->used || p.path_mtu < 1 || p.path_mtu > 5 || p.local_ack_timeout > 31 ||
+	    !param_valid(&p, CM_REQ_PRIVATE - CM_IP_HDR_LEN))
+		return -EINVAL;
+	err = take_source(id, &p, &local);
+	if (err < 0)
+		return err;
+	p.src_port = id->bind.port;
+	p.flow_label = (31u * p.src_port + p.dst_port) & 0xfffff;
+	if (!p.local_ack_timeout)
+		p.local_ack_timeout = CM_DEFAULT_ACK_TIMEOUT;
+
+	ip = (struct cm_ip_hdr){.ip_version = gid_is_ipv4(&p.src) ? 4 : 6,
+				.port = p.src_port,
+				.src = p.src,
+				.dst = p.dst};
+	cm_ip_hdr_encode(&ip, private_data);
+	memcpy(private_data + CM_IP_HDR_LEN, p.private_data, p.private_len);
+	flow = (struct flow){.sgid = p.src, .dgid = p.dst, .tos = p.tos};
+	cm_req = req_of(&p, local.ca_guid);
+	err = cm_req_send(id->cm, &flow, &cm_req, private_data, sizeof(private_data),
+			  client->svc->now);
+	if (err < 0)
+		return err;
+	id->used = true;
+	id->ifindex = local.ifindex;
+	id->path = p;
+	id->path.qpn = id->path.starting_psn = id->path.private_len = 0;
+	memset(id->path.private_data, 0, sizeof(id->path.private_data));
+	return 0;
+}
+
+static int accept_id(struct cm_client *client, const void *req, void *reply)
+{
+	const struct broker_cm_connect *r = req;
+	const struct broker_cm_param *p = &r->param;
+	struct cm_service *svc = client->svc;
+	struct svc_id *id = own_id(client, r->id);
+	struct cm_local_addr local = {0};
+	struct cm_rep rep;
+	int err;
+
+	(void)reply;
+	if (!id)
+		return -ENOENT;
+	if (!param_valid(p, CM_REP_PRIVATE))
+		return -EINVAL;
+	/* The address may have gone since: its GUID is not worth a refusal. */
+	(void)svc->ops.local_addr(svc->ctx, &id->path.src, &local);
+	rep = (struct cm_rep){
+		.local_qpn = p->qpn,
+		.starting_psn = p->starting_psn,
+		.responder_resources = p->responder_resources,
+		.initiator_depth = p->initiator_depth,
+		.target_ack_delay = CM_TARGET_ACK_DELAY,
+		.end_to_end_flow_control = p->flow_control,
+		.rnr_retry_count = min_of(p->rnr_retry_count, 7),
+		.srq = p->srq,
+		.local_ca_guid = local.ca_guid,
+	};
+	err = cm_rep_send(id->cm, &rep, p->private_data, p->private_len, svc->now);
+	if (err < 0)
+		return err;
+	id->user = r->user;
+	return 0;
+}
+
+static int establish_id(struct cm_client *client, const void *req, void *reply)
+{
+	struct svc_id *id = own_id(client, ((const struct broker_cm_id *)req)->id);
+	uint64_t now = client->svc->now;
+
+	(void)reply;
+	if (!id)
+		return -ENOENT;
+	if (cm_rtu(id->cm, now) == 0) {
+		id->up = true;
+		return 0;
+	}
+	return cm_established(id->cm, now);
+}
+
+static int reject_id(struct cm_client *client, const void *req, void *reply)
+{
+	const struct broker_cm_reject *r = req;
+	struct svc_id *id = own_id(client, r->id);
+
+	(void)reply;
+	if (!id)
+		return -ENOENT;
+	if (r->reason > UINT16_MAX || r->private_len > CM_REJ_PRIVATE)
+		return -EINVAL;
+	return cm_reject(id->cm, (uint16_t)r->reason, NULL, 0, r->private_data, r->private_len,
+			 client->svc->now);
+}
+
+static int disconnect_id(struct cm_client *client, const void *req, void *reply)
+{
+	struct svc_id *id = own_id(client, ((const struct broker_cm_id *)req)->id);
+	uint64_t now = client->svc->now;
+
+	(void)reply;
+	if (!id)
+		return -ENOENT;
+	if (cm_dreq(id->cm, now) == 0)
+		return 0;
+	return cm_drep(id->cm, now);
+}
+
+/* ---- dispatch ----------------------------------------------------------------------------- */
+
+struct request {
+	size_t len;
+	size_t reply_len; /* when it succeeds; an error is a struct broker_msg */
+	int (*serve)(struct cm_client *, const void *req, void *reply);
+};
+
+#define R(type, req, reply, fn) \
+	[BROKER_CM_##type - BROKER_CM_FIRST] = {sizeof(struct req), sizeof(struct reply), fn}
+static const struct request requests[] = {
+	R(CREATE_ID, broker_cm_create_id, broker_cm_create_id, create_id),
+	R(DESTROY_ID, broker_cm_id, broker_msg, destroy_id),
+	R(BIND, broker_cm_bind, broker_cm_bind, bind_id),
+	R(LISTEN, broker_cm_listen, broker_msg, listen_id),
+	R(CONNECT, broker_cm_connect, broker_msg, connect_id),
+	R(ACCEPT, broker_cm_connect, broker_msg, accept_id),
+	R(ESTABLISH, broker_cm_id, broker_msg, establish_id),
+	R(REJECT, broker_cm_reject, broker_msg, reject_id),
+	R(DISCONNECT, broker_cm_id, broker_msg, disconnect_id),
+	R(CLOSE_CHANNEL, broker_cm_id, broker_msg, close_channel),
+	R(MIGRATE, broker_cm_migrate, broker_msg, migrate_id),
+	R(POST, broker_cm_post, broker_msg, post_event),
+};
+#undef R
+
+static int serve(struct cm_client *client, const void *req, size_t len, void *reply,
+		 size_t *reply_len)
+{
+	const struct broker_msg *msg = req;
+	const struct request *r;
+	int err;
+
+	*reply_len = sizeof(struct broker_msg);
+	if (len < sizeof(*msg) || msg->type < BROKER_CM_FIRST ||
+	    msg->type - BROKER_CM_FIRST >= ARRAY_SIZE(requests))
+		return -EOPNOTSUPP;
+	r = &requests[msg->type - BROKER_CM_FIRST];
+	if (len != r->len)
+		return -EINVAL;
+	err = r->serve(client, req, reply);
+	if (err == 0)
+		*reply_len = r->reply_len;
+	return err;
+}
+
+size_t cm_client_request(struct cm_client *client, const void *req, size_t len, void *reply,
+			 uint64_t now)
+{
+	struct cm_service *svc = client->svc;
+	struct broker_msg *msg = reply;
+	size_t reply_len;
+	int err;
+
+	_Static_assert(sizeof(struct broker_cm_create_id) <= BROKER_CM_REPLY_MAX &&
+			       sizeof(struct broker_cm_bind) <= BROKER_CM_REPLY_MAX,
+		       "a reply has room");
+	svc->now = now;
+	memset(reply, 0, sizeof(struct broker_msg));
+	err = serve(client, req, len, reply, &reply_len);
+	msg->type = len >= sizeof(*msg) ? ((const struct broker_msg *)req)->type : 0;
+	msg->error = err;
+	svc_flush_client(client);
+	svc_send_all(svc);
+	return reply_len;
+}

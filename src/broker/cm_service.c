@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/heap.h"
+#include "base/log.h"
+#include "broker/cm_service_priv.h"
+#include "broker/gsi.h"
+
+/* A reader that lets its pipe run full makes no noise when it reads on: look again. */
+#define FLUSH_INTERVAL_NS 2000000ull
+
+/* ---- the service -------------------------------------------------------------------------- */
+
+static void *svc_alloc(void *ctx, size_t bytes)
+{
+	(void)ctx;
+	return calloc(1, bytes);
+}
+
+static void svc_free(void *ctx, void *p)
+{
+	(void)ctx;
+	free(p);
+}
+
+static uint32_t svc_random(void *ctx)
+{
+	struct cm_service *svc = ctx;
+
+	return svc->ops.random(svc->ctx);
+}
+
+int cm_service_create(struct cm_service **ret, const struct cm_service_ops *ops, void *ctx)
+{
+	static const struct cm_ops cm_ops = {svc_alloc, svc_free, svc_random, svc_on_cm_event};
+	struct cm_service *svc = calloc(1, sizeof(*svc));
+	int r;
+
+	if (!svc)
+		return -ENOMEM;
+	svc->ops = *ops;
+	svc->ctx = ctx;
+	svc->flush_at = DEADLINE_NEVER;
+	list_init(&svc->clients);
+	port_space_init(&svc->tcp);
+	svc->slot_mem = malloc(SVC_MAX_IDS * sizeof(*svc->slot_mem));
+	if (!svc->slot_mem) {
+		free(svc);
+		return -ENOMEM;
+	}
+	slots_init(&svc->slots, svc->slot_mem, SVC_MAX_IDS, SVC_GEN_BITS);
+	r = cm_create(&svc->cm, &cm_ops, svc);
+	if (r < 0) {
+		free(svc->slot_mem);
+		free(svc);
+		return r;
+	}
+	*ret = svc;
+	return 0;
+}
+
+void cm_service_destroy(struct cm_service *svc)
+{
+	if (!svc)
+		return;
+	assert(list_empty(&svc->clients));
+	cm_destroy(svc->cm);
+	free(svc->slot_mem);
+	free(svc);
+}
+
+/* ---- the wire ----------------------------------------------------------------------------- */
+
+void svc_send_all(struct cm_service *svc)
+{
+	struct flow flow;
+	uint8_t mad[MAD_LEN];
+	struct rnic_tx tx;
+
+	while (cm_tx(svc->cm, &flow, mad, svc->now)) {
+		flow.ttl = CM_HOP_LIMIT;
+		gsi_encode(&tx, &flow, mad, svc->psn++);
+		svc->ops.send(svc->ctx, &tx);
+	}
+}
+
+void cm_service_rx(struct cm_service *svc, const struct rnic_rx *rx, uint64_t now)
+{
+	const uint8_t *mad = gsi_decode(rx);
+
+	svc->now = now;
+	if (!mad)
+		return;
+	cm_rx(svc->cm, &rx->flow, mad, now);
+	svc_send_all(svc);
+}
+
+static void flush_channels(struct cm_service *svc)
+{
+	bool waiting = false;
+
+	list_for_each(client, &svc->clients, struct cm_client, list)
+		list_for_each(c, &client->channels, struct cm_channel, list) {
+			if (c->queued)
+				cm_channel_flush(c);
+			waiting |= c->queued != 0;
+		}
+	svc->flush_at = waiting ? svc->now + FLUSH_INTERVAL_NS : DEADLINE_NEVER;
+}
+
+/* A client that makes requests is likely to have read, too. */
+void svc_flush_client(struct cm_client *client)
+{
+	if (client->svc->flush_at == DEADLINE_NEVER)
+		return;
+	list_for_each(c, &client->channels, struct cm_channel, list)
+		cm_channel_flush(c);
+}
+
+uint64_t cm_service_next_deadline(const struct cm_service *svc)
+{
+	return min_of(cm_next_deadline(svc->cm), svc->flush_at);
+}
+
+void cm_service_tick(struct cm_service *svc, uint64_t now)
+{
+	svc->now = now;
+	cm_tick(svc->cm, now);
+	if (now >= svc->flush_at)
+		flush_channels(svc);
+	svc_send_all(svc);
+}
+
+size_t cm_service_busy(const struct cm_service *svc)
+{
+	return cm_busy(svc->cm);
+}
+
+/* ---- clients and their channels ----------------------------------------------------------- */
+
+int cm_client_create(struct cm_service *svc, struct cm_client **ret)
+{
+	struct cm_client *client = calloc(1, sizeof(*client));
+
+	if (!client)
+		return -ENOMEM;
+	client->svc = svc;
+	client->next_channel = 1;
+	list_init(&client->channels);
+	list_init(&client->ids);
+	list_push_tail(&svc->clients, &client->list);
+	*ret = client;
+	return 0;
+}
+
+void cm_client_destroy(struct cm_client *client, uint64_t now)
+{
+	struct cm_service *svc;
+
+	if (!client)
+		return;
+	svc = client->svc;
+	svc->now = now;
+	list_for_each(c, &client->channels, struct cm_channel, list)
+		client_channel_close(client, c);
+	/* Destroying a listener takes its unread requests along: always look at the first. */
+	while (!list_empty(&client->ids))
+		svc_id_destroy(list_entry(client->ids.next, struct svc_id, list), true);
+	svc_send_all(svc);
+	list_remove(&client->list);
+	free(client);
+}
+
+/* A CONNECT_REQUEST gets its place in the pipe: from now on the pipe says whether it was read. */
+static void request_placed(void *ctx, struct cm_channel *c, const struct broker_cm_event *ev,
+			   uint64_t place)
+{
+	struct cm_service *svc = ctx;
+	struct svc_id *id = slots_find(&svc->slots, ev->id);
+
+	if (ev->type != BROKER_CM_EV_CONNECT_REQUEST || !id)
+		return;
+	id->request_channel = c;
+	id->request_place = place;
+	id->request_placed = true;
+}
+
+int cm_client_channel(struct cm_client *client, uint32_t *ret_channel, int *ret_fd)
+{
+	struct cm_channel *c;
+	int r;
+
+	if (client->channel_count >= CLIENT_MAX_CHANNELS)
+		return -EMFILE;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	r = cm_channel_open(c, ret_fd);
+	if (r < 0) {
+		free(c);
+		return r;
+	}
+	c->placed = request_placed;
+	c->ctx = client->svc;
+	c->nr = client->next_channel++;
+	client->channel_count++;
+	list_push_tail(&client->channels, &c->list);
+	*ret_channel = c->nr;
+	return 0;
+}
+
+struct cm_channel *client_channel(struct cm_client *client, uint32_t nr)
+{
+	list_for_each(c, &client->channels, struct cm_channel, list)
+		if (c->nr == nr)
+			return c;
+	return NULL;
+}
+
+void client_channel_close(struct cm_client *client, struct cm_channel *c)
+{
+	list_for_each(id, &client->ids, struct svc_id, list)
+		if (!list_empty(&id->requests))
+			svc_requests_settle(id);
+	/* What is unread now never will be. Destroying a request may unlink the next id of the
+	 * client, so that is looked up afterwards; the listener itself stays. */
+	for (struct list *n = client->ids.next; n != &client->ids; n = n->next) {
+		struct svc_id *listener = list_entry(n, struct svc_id, list);
+
+		list_for_each(id, &listener->requests, struct svc_id, request)
+			if (id->request_channel == c)
+				svc_id_destroy(id, true);
+	}
+	list_for_each(id, &client->ids, struct svc_id, list)
+		if (id->channel == c)
+			id->channel = NULL;
+	cm_channel_close(c);
+	list_remove(&c->list);
+	client->channel_count--;
+	free(c);
+}
+
+int svc_post(struct svc_id *id, const struct broker_cm_event *ev)
+{
+	struct cm_service *svc = id->client->svc;
+	int r;
+
+	if (!id->channel)
+		return -EPIPE;
+	r = cm_channel_post(id->channel, ev);
+	if (r == -ENOMEM)
+		log_err("cm", "an event of connection %#x is lost: no memory", id->handle);
+	if (id->channel->queued && svc->flush_at == DEADLINE_NEVER)
+		svc->flush_at = svc->now + FLUSH_INTERVAL_NS;
+	return r;
+}
+
+/* ---- ids ---------------------------------------------------------------------------------- */
+
+int svc_id_new(struct cm_client *client, struct cm_channel *channel, struct cm_id *cm,
+	       struct svc_id **ret)
+{
+	struct cm_service *svc = client->svc;
+	struct svc_id *id;
+	int r;
+
+	if (client->id_count >= CLIENT_MAX_IDS)
+		return -EMFILE;
+	id = calloc(1, sizeof(*id));
+	if (!id)
+		return -ENOMEM;
+	r = slots_take(&svc->slots, id, svc->ops.random(svc->ctx), &id->handle);
+	if (r < 0)
+		goto no_slot;
+	if (cm)
+		cm_id_set_user(cm, id);
+	else
+		r = cm_id_create(svc->cm, id, &cm);
+	if (r < 0)
+		goto no_cm_id;
+	id->cm = cm;
+	id->client = client;
+	id->channel = channel;
+	list_init(&id->requests);
+	list_init(&id->request);
+	list_init(&id->bind.list);
+	list_push_tail(&client->ids, &id->list);
+	client->id_count++;
+	*ret = id;
+	return 0;
+no_cm_id:
+	slots_release(&svc->slots, id->handle);
+no_slot:
+	free(id);
+	return r == -ENOSPC ? -EMFILE : r;
+}
+
+static void request_settled(struct svc_id *id)
+{
+	if (!id->listener)
+		return;
+	id->listener->request_count--;
+	id->listener = NULL;
+	id->request_channel = NULL;
+	list_remove(&id->request);
+}
+
+void svc_requests_settle(struct svc_id *listener)
+{
+	struct cm_channel *asked = NULL;
+	uint64_t read = 0;
+
+	list_for_each(id, &listener->requests, struct svc_id, request) {
+		if (!id->request_placed)
+			continue;
+		if (asked != id->request_channel) {
+			asked = id->request_channel;
+			read = cm_channel_read(asked);
+		}
+		if (id->request_place < read)
+			request_settled(id);
+	}
+}
+
+void svc_id_destroy(struct svc_id *id, bool end_cm)
+{
+	struct cm_client *client = id->client;
+	struct cm_service *svc = client->svc;
+
+	svc_requests_settle(id);
+	list_for_each(request, &id->requests, struct svc_id, request)
+		svc_id_destroy(request, true);
+	request_settled(id);
+	if (svc->flush_at != DEADLINE_NEVER)
+		list_for_each(c, &client->channels, struct cm_channel, list)
+			cm_channel_purge(c, id->handle, NULL);
+	if (id->bound)
+		port_space_release(&id->bind);
+	if (end_cm)
+		cm_id_destroy(id->cm, svc->now);
+	slots_release(&svc->slots, id->handle);
+	list_remove(&id->list);
+	client->id_count--;
+	free(id);
+}
+
+void cm_service_device_removed(struct cm_service *svc, uint32_t ifindex, uint64_t now)
+{
+	struct broker_cm_event ev = {.type = BROKER_CM_EV_DEVICE_REMOVAL};
+
+	svc->now = now;
+	list_for_each(client, &svc->clients, struct cm_client, list)
+		list_for_each(id, &client->ids, struct svc_id, list) {
+			if (id->ifindex != ifindex)
+				continue;
+			ev.id = id->handle;
+			ev.user = id->user;
+			ev.param = id->path;
+			svc_post(id, &ev);
+		}
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Inside the CM service: cm_service.c has its life and the way to the wire, cm_requests.c what
+ * clients ask for, cm_events.c what the connection manager reports.
+ */
+#ifndef WEFT_BROKER_CM_SERVICE_PRIV_H
+#define WEFT_BROKER_CM_SERVICE_PRIV_H
+
+#include "base/list.h"
+#include "base/slots.h"
+#include "broker/cm_channel.h"
+#include "broker/cm_service.h"
+#include "broker/port_space.h"
+#include "cm/cm.h"
+
+#define SVC_MAX_IDS	    (1u << 16)
+#define SVC_GEN_BITS	    16
+#define CLIENT_MAX_IDS	    16384
+#define CLIENT_MAX_CHANNELS 4096
+#define CLIENT_MAX_POSTED   65536 /* events waiting in the broker; beyond, POST is refused */
+#define BACKLOG_MAX	    1024  /* as Linux ucma.c has it by default */
+
+#define CM_DEFAULT_ACK_TIMEOUT 19
+#define CM_TARGET_ACK_DELAY    15
+#define CM_HOP_LIMIT	       64
+
+struct cm_service {
+	struct cm_service_ops ops;
+	void *ctx;
+	struct cm *cm;
+	struct slot *slot_mem;
+	struct slots slots; /* handles of ids */
+	struct port_space tcp;
+	struct list clients;
+	uint64_t now;	   /* of the call that is being served */
+	uint64_t flush_at; /* DEADLINE_NEVER: no channel has events waiting */
+	uint32_t psn;	   /* of QP1 */
+};
+
+struct cm_client {
+	struct cm_service *svc;
+	struct list list;
+	struct list channels, ids;
+	uint32_t channel_count, id_count, next_channel;
+};
+
+/* An id of a client. Where the connection stands, the CM knows (id->cm). */
+struct svc_id {
+	struct cm_client *client;
+	struct list list;
+	struct cm_channel *channel; /* NULL: closed, events go nowhere */
+	struct cm_id *cm;
+	uint32_t handle;
+	uint64_t user;
+	bool used; /* LISTEN, CONNECT, or born of a request */
+	bool up;   /* has been connected */
+	bool bound;
+	struct port_bind bind;
+	uint32_t ifindex;	     /* of the own address; 0: not known yet */
+	struct broker_cm_param path; /* what stands in every event; private data unused */
+
+	/* A listener's CONNECT_REQUESTs that may be unread, and such a request. */
+	struct list requests, request;
+	struct svc_id *listener; /* NULL: none, or read */
+	struct cm_channel *request_channel;
+	bool request_placed;
+	uint64_t request_place; /* in the pipe */
+	uint32_t backlog, request_count;
+};
+
+/* ---- cm_service.c ------------------------------------------------------------------------- */
+
+/* -EMFILE, -ENOMEM. cm NULL: makes a new one. */
+int svc_id_new(struct cm_client *, struct cm_channel *, struct cm_id *cm,
+	       struct svc_id **ret) must_use;
+/* Ends what it is in (unless the CM's id has been ended already), and its unread requests. */
+void svc_id_destroy(struct svc_id *, bool end_cm);
+struct cm_channel *client_channel(struct cm_client *, uint32_t nr);
+void client_channel_close(struct cm_client *, struct cm_channel *);
+/* Forgets which of the requests of this listener have been read. */
+void svc_requests_settle(struct svc_id *listener);
+void svc_flush_client(struct cm_client *);
+/* Hands what the CM has to send to ops->send; ends every call that may have made it send. */
+void svc_send_all(struct cm_service *);
+/* 0 or -errno when the event went nowhere, which mostly nobody needs to know. */
+int svc_post(struct svc_id *, const struct broker_cm_event *);
+
+/* ---- cm_events.c -------------------------------------------------------------------------- */
+
+void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *);
+bool svc_match(void *id_user, const struct cm_req *, const uint8_t *private_data);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* weft run: a program on weft's libibverbs and librdmacm, by its library path and nothing else. */
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+
+int cmd_run(int argc, char **argv);
+
+enum { EXIT_CANNOT_EXECUTE = 126, EXIT_NOT_FOUND = 127 }; /* as the shell and env(1) have them */
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	char ***command = state->input;
+
+	(void)arg;
+	switch (key) {
+	case ARGP_KEY_ARG: /* the first word that is no option: all from here on is the program's */
+		*command = state->argv + state->next - 1;
+		state->next = state->argc;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "which program? For example: weft run -- ibv_devinfo");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.parser = parse,
+	.args_doc = "[--] PROGRAM [ARGUMENT...]",
+	.doc = "Runs PROGRAM on weft's libibverbs.so.1 and librdmacm.so.1 instead of the system's."
+	       "\vThe library path of PROGRAM begins with weft's directory; nothing else of its "
+	       "environment changes. The exit status is that of PROGRAM, 127 if it is not found, "
+	       "126 if it cannot be executed.",
+};
+
+/* The directory of our two libraries: beside the executable in a build, else as installed. */
+static int library_dir(char ret[PATH_MAX])
+{
+	static const char *const candidates[] = {"lib", WEFT_LIBDIR_FROM_BIN};
+	char exe[PATH_MAX], path[PATH_MAX + 64];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *slash;
+
+	if (n < 0)
+		return -errno;
+	exe[n] = '\0';
+	slash = strrchr(exe, '/');
+	if (!slash)
+		return -ENOENT;
+	*slash = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(candidates); i++) {
+		snprintf(path, sizeof(path), "%s/%s/libibverbs.so.1", exe, candidates[i]);
+		if (access(path, R_OK))
+			continue;
+		*strrchr(path, '/') = '\0';
+		return realpath(path, ret) ? 0 : -errno;
+	}
+	return -ENOENT;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	char dir[PATH_MAX], name[] = "weft run", *value, **command = NULL;
+	const char *old = getenv("LD_LIBRARY_PATH");
+	int err;
+
+	argv[0] = name;
+	argp_err_exit_status = EXIT_USAGE;
+	/* In order: the options after PROGRAM are PROGRAM's, with or without a -- before it. */
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &command);
+	err = library_dir(dir);
+	if (err)
+		return cli_fail(
+			"libibverbs.so.1 is not beside this executable (%s); build or install "
+			"weft as a whole",
+			strerror(-err));
+	if (asprintf(&value, old && *old ? "%s:%s" : "%s", dir, old) < 0 ||
+	    setenv("LD_LIBRARY_PATH", value, 1))
+		return cli_fail("no memory for the environment of %s", command[0]);
+	execvp(command[0], command);
+	err = errno;
+	cli_fail("%s: %s", command[0], err == ENOENT ? "command not found" : strerror(err));
+	return err == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "engine/shard.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "base/time.h"
+
+#define TX_BATCH  64
+#define TX_ROUNDS 16 /* batches within one hold of the lock */
+
+/* A poller that has gone on for SPIN_NS gets the socket to itself; the thread looks after it every
+ * LEASE_NS. */
+#define SPIN_NS	 (20 * NSEC_PER_USEC)
+#define LEASE_NS (1 * NSEC_PER_MSEC)
+
+struct shard {
+	struct list link; /* of all */
+	pthread_mutex_t lock;
+	atomic_int waiters; /* for the lock; the thread lets them go first */
+
+	/* Guarded by the lock. */
+	struct rnic *rnic;
+	struct udp_port *port;
+	uint64_t now;	       /* of the receive batch under way */
+	uint64_t poll_since;   /* when the caller that polls began */
+	uint64_t poll_last;    /* its last call */
+	uint64_t lease_until;  /* 0: no lease */
+	uint64_t sleeps_until; /* the thread, 0 while it is awake */
+	bool stop, dead;
+	uint8_t random[256]; /* fresh random bytes, used from the end */
+	size_t random_left;
+	struct rnic_tx tx[TX_BATCH];
+
+	struct shard_upcalls up;
+	pthread_t thread;
+	int wake_fd;
+};
+
+/* ---- what the core is handed --------------------------------------------------------------- */
+
+static void *core_alloc(void *ctx, size_t bytes)
+{
+	(void)ctx;
+	return calloc(1, bytes);
+}
+
+static void core_free(void *ctx, void *p)
+{
+	(void)ctx;
+	free(p);
+}
+
+static uint32_t core_random(void *ctx)
+{
+	struct shard *s = ctx;
+	uint32_t v;
+
+	if (s->random_left < sizeof(v)) {
+		ssize_t got = getrandom(s->random, sizeof(s->random), 0);
+
+		/* Up to 256 bytes never come short once the kernel's pool is ready. */
+		assert(got == sizeof(s->random));
+		s->random_left = sizeof(s->random);
+	}
+	s->random_left -= sizeof(v);
+	memcpy(&v, s->random + s->random_left, sizeof(v));
+	return v;
+}
+
+static void core_cq_notify(void *ctx, void *cq_user)
+{
+	struct shard *s = ctx;
+
+	s->up.cq_notify(cq_user);
+}
+
+static void core_async_event(void *ctx, enum rnic_event event, void *object_user)
+{
+	struct shard *s = ctx;
+
+	s->up.async_event(event, object_user);
+}
+
+static const struct rnic_ops core_ops = {
+	.alloc = core_alloc,
+	.free = core_free,
+	.random = core_random,
+	.cq_notify = core_cq_notify,
+	.async_event = core_async_event,
+};
+
+/* ---- progress; all with the lock held ------------------------------------------------------- */
+
+static void wake(struct shard *s)
+{
+	uint64_t one = 1;
+
+	/* Until it has looked, further deadlines are seen without waking. */
+	s->sleeps_until = 0;
+	if (write(s->wake_fd, &one, sizeof(one)) < 0)
+		log_err("engine", "cannot wake the thread: %s", strerror(errno));
+}
+
+/* Sends what is to be sent, at most TX_ROUNDS batches. True if more is left. */
+static bool transmit(struct shard *s, uint64_t now)
+{
+	for (int i = 0; i < TX_ROUNDS; i++) {
+		size_t n = rnic_tx(s->rnic, s->tx, TX_BATCH, now);
+
+		if (n)
+			udp_port_tx(s->port, s->tx, n);
+		if (n < TX_BATCH)
+			return rnic_tx_pending(s->rnic);
+	}
+	return rnic_tx_pending(s->rnic);
+}
+
+static void received(void *ctx, const struct rnic_rx *rx)
+{
+	struct shard *s = ctx;
+
+	rnic_rx(s->rnic, rx, s->now);
+}
+
+/* One receive batch, due timers, and what follows from them. Number of packets received. */
+static int step(struct shard *s)
+{
+	int got;
+
+	s->now = time_now_ns();
+	got = udp_port_rx(s->port, received, s);
+	if (rnic_next_deadline(s->rnic) <= s->now)
+		rnic_tick(s->rnic, s->now);
+	transmit(s, s->now);
+	return got;
+}
+
+bool shard_progress(struct shard *s)
+{
+	int got;
+
+	if (s->dead)
+		return false;
+	got = step(s);
+	if (s->now - s->poll_last > LEASE_NS)
+		s->poll_since = s->now;
+	s->poll_last = s->now;
+	if (s->now - s->poll_since >= SPIN_NS)
+		s->lease_until = s->now + LEASE_NS;
+	return got > 0;
+}
+
+void shard_flush(struct shard *s)
+{
+	uint64_t now;
+	bool more;
+
+	if (s->dead)
+		return;
+	now = time_now_ns();
+	more = transmit(s, now);
+	/* A poller looks at the timers itself. */
+	if (s->sleeps_until && s->lease_until <= now &&
+	    (more || rnic_next_deadline(s->rnic) < s->sleeps_until))
+		wake(s);
+}
+
+void shard_sleeping(struct shard *s)
+{
+	s->poll_since = s->poll_last = 0;
+	if (!s->lease_until || s->dead)
+		return;
+	s->lease_until = 0;
+	if (s->sleeps_until)
+		wake(s);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void unlock_fairly(struct shard *s)
+{
+	pthread_mutex_unlock(&s->lock);
+	if (atomic_load_explicit(&s->waiters, memory_order_relaxed))
+		sched_yield();
+}
+
+/* Sleeps until the time comes, something is sent to us if we listen, or we are woken. */
+static void thread_sleep(struct shard *s, uint64_t now, uint64_t until, bool listen)
+{
+	struct pollfd p[] = {
+		{.fd = s->wake_fd, .events = POLLIN},
+		{.fd = udp_port_fd(s->port), .events = POLLIN},
+	};
+	uint64_t ns = until > now ? until - now : 0, count;
+	struct timespec ts = {
+		.tv_sec = (time_t)(ns / NSEC_PER_SEC),
+		.tv_nsec = (long)(ns % NSEC_PER_SEC),
+	};
+
+	ppoll(p, listen ? 2 : 1, until == DEADLINE_NEVER ? NULL : &ts, NULL);
+	if ((p[0].revents & POLLIN) && read(s->wake_fd, &count, sizeof(count)) < 0)
+		log_err("engine", "eventfd: %s", strerror(errno));
+}
+
+static void *thread_main(void *arg)
+{
+	struct shard *s = arg;
+	uint64_t woken_at = DEADLINE_NEVER; /* what the last sleep was meant to last until */
+
+	prctl(PR_SET_NAME, "weft-shard");
+	prctl(PR_SET_TIMERSLACK, 1000ul); /* RNR timers are of tens of microseconds */
+	pthread_mutex_lock(&s->lock);
+	while (!s->stop) {
+		uint64_t until, now = time_now_ns();
+		bool leased = s->lease_until > now;
+
+		if (!leased) {
+			int got;
+
+			s->lease_until = 0;
+			got = step(s);
+			now = s->now;
+			if (got > 0 || rnic_tx_pending(s->rnic)) {
+				unlock_fairly(s);
+				pthread_mutex_lock(&s->lock);
+				continue;
+			}
+			if (got < 0) {
+				log_err("engine", "the socket is broken: %s", strerror(-got));
+				break;
+			}
+			until = rnic_next_deadline(s->rnic);
+			/* A deadline that has been put off since is kept: waking once too often
+			 * costs less than being woken for the next packet's timer. */
+			if (woken_at > now)
+				until = min_of(until, woken_at);
+			woken_at = until;
+		} else {
+			until = s->lease_until;
+		}
+		s->sleeps_until = until;
+		pthread_mutex_unlock(&s->lock);
+		thread_sleep(s, now, until, !leased);
+		pthread_mutex_lock(&s->lock);
+		s->sleeps_until = 0;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* ---- forks ----------------------------------------------------------------------------------- */
+
+static struct list shards = {&shards, &shards};
+static pthread_mutex_t shards_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void lock_init(pthread_mutex_t *m)
+{
+	pthread_mutexattr_t a;
+
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_settype(&a, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(m, &a);
+	pthread_mutexattr_destroy(&a);
+}
+
+/* The locks are held over the fork, so that the child's copy of the core is whole. */
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&shards_lock);
+	list_for_each(s, &shards, struct shard, link)
+		shard_lock(s);
+}
+
+static void fork_parent(void)
+{
+	list_for_each(s, &shards, struct shard, link)
+		shard_unlock(s);
+	pthread_mutex_unlock(&shards_lock);
+}
+
+static void fork_child(void)
+{
+	list_for_each(s, &shards, struct shard, link) {
+		lock_init(&s->lock);
+		atomic_store(&s->waiters, 0);
+		if (s->dead)
+			continue;
+		s->dead = true;
+		udp_port_forked(s->port);
+		close(s->wake_fd);
+	}
+	pthread_mutex_init(&shards_lock, NULL);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int start_thread(struct shard *s)
+{
+	sigset_t all, old;
+	int rc;
+
+	/* The application's signals are for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&s->thread, NULL, thread_main, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -rc;
+}
+
+int shard_create(struct shard **ret, int fd, uint8_t slot, const struct shard_upcalls *up)
+{
+	struct rnic_config config = {.slot = slot};
+	struct shard *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return -ENOMEM;
+	lock_init(&s->lock);
+	s->up = *up;
+	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->wake_fd < 0) {
+		rc = -errno;
+		goto fail;
+	}
+	rc = rnic_create(&s->rnic, &config, &core_ops, s);
+	if (rc)
+		goto fail_wake;
+	pthread_once(&fork_once, watch_forks);
+	pthread_mutex_lock(&shards_lock);
+	shard_lock(s); /* the thread waits for it */
+	rc = start_thread(s);
+	if (rc) {
+		shard_unlock(s);
+		pthread_mutex_unlock(&shards_lock);
+		goto fail_rnic;
+	}
+	/* Last, as it takes over fd. */
+	rc = udp_port_create(&s->port, fd);
+	s->stop = rc != 0;
+	if (rc == 0)
+		list_push_tail(&shards, &s->link);
+	shard_unlock(s);
+	pthread_mutex_unlock(&shards_lock);
+	if (rc) {
+		pthread_join(s->thread, NULL);
+		goto fail_rnic;
+	}
+	*ret = s;
+	return 0;
+fail_rnic:
+	rnic_destroy(s->rnic);
+fail_wake:
+	close(s->wake_fd);
+fail:
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+	return rc;
+}
+
+void shard_destroy(struct shard *s)
+{
+	if (!s)
+		return;
+	pthread_mutex_lock(&shards_lock);
+	list_remove(&s->link);
+	pthread_mutex_unlock(&shards_lock);
+	if (!s->dead) {
+		shard_lock(s);
+		s->stop = true;
+		wake(s);
+		shard_unlock(s);
+		pthread_join(s->thread, NULL);
+		close(s->wake_fd);
+	}
+	udp_port_destroy(s->port);
+	rnic_destroy(s->rnic);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+struct rnic *shard_rnic(struct shard *s)
+{
+	return s->rnic;
+}
+
+void shard_lock(struct shard *s)
+{
+	if (pthread_mutex_trylock(&s->lock) == 0)
+		return;
+	atomic_fetch_add_explicit(&s->waiters, 1, memory_order_relaxed);
+	pthread_mutex_lock(&s->lock);
+	atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_relaxed);
+}
+
+void shard_unlock(struct shard *s)
+{
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool shard_is_dead(const struct shard *s)
+{
+	return s->dead;
+}
+
+uint64_t shard_now(const struct shard *s)
+{
+	(void)s;
+	return time_now_ns();
+}
+
+const struct udp_port_counters *shard_port_counters(const struct shard *s)
+{
+	return udp_port_counters(s->port);
+}

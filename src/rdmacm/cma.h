@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * librdmacm: identifiers, their event channels and their queue pairs. The connection manager
+ * itself is the broker's (broker/proto_cm.h); the library resolves addresses, moves queue pairs
+ * and turns the broker's events into rdma_cm's.
+ *
+ * Identifiers are found by the broker's handle in one table; cma_lock guards the table, and of an
+ * identifier the fields marked so. Everything else of an identifier is the application's to
+ * serialise, as rdma_cm(7) has it. Lock order: cma_lock, then an id's event lock; neither is held
+ * across a call of the broker or of verbs.
+ *
+ * Functions that are not of the API return 0 or -errno.
+ */
+#ifndef WEFT_RDMACM_CMA_H
+#define WEFT_RDMACM_CMA_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <rdma/rdma_verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/list.h"
+#include "broker/proto_cm.h"
+
+/* What the wire leaves to the application (IBA chapter 12, less the IP header in a REQ). */
+#define REQ_PRIVATE_MAX 56
+#define REP_PRIVATE_MAX 196
+#define REJ_PRIVATE_MAX 148
+
+struct cma_device { /* one per verbs device ever used; opened once, and never closed */
+	struct cma_device *next;
+	struct ibv_context *verbs;
+	struct ibv_pd *pd; /* the default one of its ids; NULL until one is bound */
+	uint8_t max_initiator_depth, max_responder_resources;
+};
+
+struct cma_channel {
+	struct rdma_event_channel api;
+	uint32_t handle;
+};
+
+enum cma_state {
+	CMA_IDLE,
+	CMA_BOUND,
+	CMA_LISTENING,
+	CMA_RESOLVING_ADDR, /* the event is on its way */
+	CMA_ADDR_RESOLVED,
+	CMA_RESOLVING_ROUTE,
+	CMA_ROUTE_RESOLVED,
+	CMA_CONNECTING, /* active: from rdma_connect; passive: from rdma_accept */
+	CMA_REQUESTED,	/* passive: rdma_accept or rdma_reject is due */
+	CMA_CONNECTED,
+	CMA_CLOSED, /* rejected, disconnected, unreachable */
+};
+
+struct cma_id {
+	struct rdma_cm_id api;
+	struct list node;      /* cma_lock: in the table's bucket */
+	uint32_t handle;       /* the broker's; stale once destroyed */
+	uint64_t cookie;       /* never used twice: what the broker calls user */
+	uint64_t first_cookie; /* the listener's, in events of before rdma_accept */
+	enum cma_state state;
+
+	struct cma_device *dev; /* NULL while not bound to a device */
+	struct gid src, dst;
+	uint32_t scope; /* interface that a link-local address means; 0: any */
+	int sgid_index;
+	uint8_t path_mtu; /* enum ibv_mtu, what the device has */
+
+	bool sync;	    /* api.channel is the id's own */
+	bool connect_error; /* its CONNECT_ERROR was reported: what follows is of no interest */
+	struct broker_cm_param peer; /* of the CONNECT_REQUEST or CONNECT_RESPONSE */
+	uint32_t starting_psn;
+	uint8_t initiator_depth, responder_resources; /* of the QP to come */
+	uint8_t retry_count;			      /* of the QP to come */
+	uint8_t tos;
+	uint8_t ack_timeout; /* by option; 0: not set */
+	bool reuse, af_only;
+
+	struct ibv_qp_init_attr *qp_init_attr; /* rdma_create_ep, passive: for the ids to come */
+	void *connect_data;		       /* rdma_create_ep, active: precedes private data */
+	size_t connect_len;
+
+	pthread_mutex_t lock; /* of the two counts */
+	pthread_cond_t cond;
+	uint32_t events_taken, events_acked;
+};
+
+struct cma_event {
+	struct rdma_cm_event api;
+	struct cma_id *owner; /* whose count the event is on: the listener's for requests */
+	uint8_t private_data[BROKER_CM_PRIVATE_MAX];
+};
+
+static inline struct cma_id *cma_id(struct rdma_cm_id *id)
+{
+	return container_of(id, struct cma_id, api);
+}
+
+/* For the API: sets errno from -errno and returns -1, or 0. */
+static inline int cma_ret(int rc)
+{
+	if (!rc)
+		return 0;
+	errno = -rc;
+	return -1;
+}
+
+/* ---- id.c ------------------------------------------------------------------------------------ */
+
+int cma_id_create(struct rdma_event_channel *, void *context, enum rdma_port_space,
+		  enum ibv_qp_type, struct cma_id **ret) must_use;
+/* An id that the broker has made already, for a connection request of the listener. */
+int cma_id_adopt(struct cma_id *listener, uint32_t handle, struct cma_id **ret) must_use;
+/* The id of an event, its count of taken events raised; NULL if it is gone. */
+struct cma_id *cma_id_take_event(uint32_t handle, uint64_t cookie);
+void cma_id_ack_event(struct cma_id *);
+/* In sync mode waits for the outcome of what was begun; else 0 at once. As the API: -1, errno. */
+int cma_complete(struct cma_id *);
+/* A request that carries the id alone. */
+int cma_simple_call(enum broker_cm_msg_type, uint32_t handle) must_use;
+
+/* ---- addr.c ---------------------------------------------------------------------------------- */
+
+/* The length of an address of a family we have; 0 for others and NULL. */
+socklen_t cma_addr_len(const struct sockaddr *);
+bool cma_addr_any(const struct sockaddr *);
+uint16_t cma_addr_port(const struct sockaddr *); /* host order */
+void cma_addr_set_port(struct sockaddr *, uint16_t port);
+uint32_t cma_addr_scope(const struct sockaddr *);
+struct gid cma_addr_gid(const struct sockaddr *);
+void cma_addr_from_gid(struct sockaddr_storage *, const struct gid *, uint32_t scope,
+		       uint16_t port);
+/* The address that the routing tables give for reaching dst (from src, if that is not NULL). */
+int cma_source_for(const struct sockaddr *src, const struct sockaddr *dst,
+		   struct sockaddr_storage *ret) must_use;
+
+/* ---- device.c -------------------------------------------------------------------------------- */
+
+/* Binds the id to the device that has its src: dev, verbs, pd, port_num, sgid_index, path_mtu.
+ * -ENODEV if none has. */
+int cma_bind_device(struct cma_id *) must_use;
+
+/* ---- conn.c ---------------------------------------------------------------------------------- */
+
+/* The CONNECT_RESPONSE has come: moves the QP and tells the broker. -errno. */
+int cma_finish_connect(struct cma_id *) must_use;
+int cma_qp_to_error(struct cma_id *);
+
+#endif

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* Connections: the requests that make and end them, and the attributes a QP gets from one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/cma.h"
+#include "verbs/private.h"
+
+#define DEFAULT_RETRY_COUNT 7
+/* Local ACK timeout of the active side where nobody asks for another: 268 ms. */
+#define DEFAULT_ACK_TIMEOUT 16
+#define DEFAULT_HOP_LIMIT   64
+
+/* ---- queue pair attributes ------------------------------------------------------------------- */
+
+static bool peer_known(const struct cma_id *id)
+{
+	return id->peer.qpn;
+}
+
+static uint8_t traffic_class(const struct cma_id *id)
+{
+	return id->tos ? id->tos : id->peer.tos;
+}
+
+static int init_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
+{
+	const enum ibv_qp_state state = a->qp_state;
+
+	if (!id->dev)
+		return -EINVAL;
+	memset(a, 0, sizeof(*a));
+	a->qp_state = state;
+	*mask = IBV_QP_STATE;
+	switch (state) {
+	case IBV_QPS_INIT:
+		a->port_num = id->api.port_num;
+		if (peer_known(id)) {
+			a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+			if (id->responder_resources)
+				a->qp_access_flags |=
+					IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+		}
+		*mask |= IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+		return 0;
+	case IBV_QPS_RTR:
+		if (!peer_known(id))
+			return -EINVAL;
+		a->path_mtu = min_of((int)id->path_mtu, (int)id->peer.path_mtu);
+		if (!id->peer.path_mtu)
+			a->path_mtu = id->path_mtu;
+		a->dest_qp_num = id->peer.qpn;
+		a->rq_psn = id->peer.starting_psn;
+		a->max_dest_rd_atomic = id->responder_resources;
+		a->ah_attr.is_global = 1;
+		a->ah_attr.port_num = id->api.port_num;
+		a->ah_attr.sl = traffic_class(id) >> 5;
+		a->ah_attr.grh.sgid_index = (uint8_t)id->sgid_index;
+		a->ah_attr.grh.hop_limit = DEFAULT_HOP_LIMIT;
+		a->ah_attr.grh.traffic_class = traffic_class(id);
+		a->ah_attr.grh.flow_label = id->peer.flow_label;
+		memcpy(a->ah_attr.grh.dgid.raw, id->dst.raw, sizeof(id->dst.raw));
+		*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		return 0;
+	case IBV_QPS_RTS:
+		if (!peer_known(id))
+			return -EINVAL;
+		a->sq_psn = id->starting_psn;
+		a->timeout = id->ack_timeout		  ? id->ack_timeout
+			     : id->peer.local_ack_timeout ? id->peer.local_ack_timeout
+							  : DEFAULT_ACK_TIMEOUT;
+		a->retry_cnt = id->retry_count;
+		a->rnr_retry = id->peer.rnr_retry_count;
+		a->max_rd_atomic = id->initiator_depth;
+		*mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			 IBV_QP_MAX_QP_RD_ATOMIC;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+int rdma_init_qp_attr(struct rdma_cm_id *api, struct ibv_qp_attr *attr, int *mask)
+{
+	return cma_ret(init_qp_attr(cma_id(api), attr, mask));
+}
+
+static int move_qp(struct cma_id *id, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+	int mask, rc = init_qp_attr(id, &attr, &mask);
+
+	return rc ? rc : -ibv_modify_qp(id->api.qp, &attr, mask);
+}
+
+/* From INIT, once more with what the connection allows, up to RTS. */
+static int connect_qp(struct cma_id *id)
+{
+	int rc;
+
+	if (!id->api.qp)
+		return 0; /* the application moves its own */
+	rc = move_qp(id, IBV_QPS_INIT);
+	if (!rc)
+		rc = move_qp(id, IBV_QPS_RTR);
+	if (!rc)
+		rc = move_qp(id, IBV_QPS_RTS);
+	return rc;
+}
+
+int cma_qp_to_error(struct cma_id *id)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	return id->api.qp ? -ibv_modify_qp(id->api.qp, &attr, IBV_QP_STATE) : 0;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* The application's depths, where it states any, must be what the device can do. */
+static int check_depths(const struct cma_id *id, const struct rdma_conn_param *p)
+{
+	if (!p)
+		return id->api.qp ? 0 : -EINVAL;
+	if (p->responder_resources != RDMA_MAX_RESP_RES &&
+	    p->responder_resources > id->dev->max_responder_resources)
+		return -EINVAL;
+	if (p->initiator_depth != RDMA_MAX_INIT_DEPTH &&
+	    p->initiator_depth > id->dev->max_initiator_depth)
+		return -EINVAL;
+	return 0;
+}
+
+/* What CONNECT and ACCEPT have in common; prefix data (of rdma_create_ep) come first. */
+static int fill_param(const struct cma_id *id, const struct rdma_conn_param *p, size_t max_private,
+		      struct broker_cm_param *out)
+{
+	size_t len = id->connect_len;
+
+	if (len + (p ? p->private_data_len : 0) > max_private)
+		return -EINVAL;
+	if (len)
+		memcpy(out->private_data, id->connect_data, len);
+	if (p && p->private_data && p->private_data_len) {
+		memcpy(out->private_data + len, p->private_data, p->private_data_len);
+		len += p->private_data_len;
+	}
+	out->private_len = (uint32_t)len;
+	out->qpn = id->api.qp ? id->api.qp->qp_num : p->qp_num;
+	out->srq = id->api.qp ? !!id->api.qp->srq : p->srq;
+	out->starting_psn = id->starting_psn;
+	out->responder_resources = id->responder_resources;
+	out->initiator_depth = id->initiator_depth;
+	out->flow_control = p ? p->flow_control : 0;
+	out->retry_count = min_of(p ? p->retry_count : DEFAULT_RETRY_COUNT, 7);
+	out->rnr_retry_count = min_of(p ? p->rnr_retry_count : DEFAULT_RETRY_COUNT, 7);
+	out->path_mtu = id->path_mtu;
+	out->tos = id->tos;
+	out->local_ack_timeout = id->ack_timeout;
+	return 0;
+}
+
+int rdma_connect(struct rdma_cm_id *api, struct rdma_conn_param *p)
+{
+	struct cma_id *id = cma_id(api);
+	struct broker_cm_connect req = {
+		.msg.type = BROKER_CM_CONNECT, .id = id->handle, .user = id->cookie};
+	struct broker_msg resp;
+	int rc;
+
+	if (id->state != CMA_ROUTE_RESOLVED)
+		return cma_ret(-EINVAL);
+	rc = check_depths(id, p);
+	if (rc)
+		return cma_ret(rc);
+	id->initiator_depth = p && p->initiator_depth != RDMA_MAX_INIT_DEPTH
+				      ? p->initiator_depth
+				      : id->dev->max_initiator_depth;
+	id->responder_resources = p && p->responder_resources != RDMA_MAX_RESP_RES
+					  ? p->responder_resources
+					  : id->dev->max_responder_resources;
+	rc = fill_param(id, p, REQ_PRIVATE_MAX, &req.param);
+	if (rc)
+		return cma_ret(rc);
+	id->retry_count = req.param.retry_count;
+	req.param.src = id->src;
+	req.param.dst = id->dst;
+	req.param.src_port = cma_addr_port(&api->route.addr.src_addr);
+	req.param.dst_port = cma_addr_port(&api->route.addr.dst_addr);
+	id->state = CMA_CONNECTING;
+	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
+	if (rc) {
+		id->state = CMA_ROUTE_RESOLVED;
+		return cma_ret(rc);
+	}
+	free(id->connect_data);
+	id->connect_data = NULL;
+	id->connect_len = 0;
+	return cma_complete(id);
+}
+
+int cma_finish_connect(struct cma_id *id)
+{
+	int rc = connect_qp(id);
+
+	if (!rc)
+		rc = cma_simple_call(BROKER_CM_ESTABLISH, id->handle);
+	if (rc)
+		cma_qp_to_error(id);
+	else
+		id->state = CMA_CONNECTED;
+	return rc;
+}
+
+int rdma_establish(struct rdma_cm_id *api)
+{
+	struct cma_id *id = cma_id(api);
+
+	if (api->qp || id->state != CMA_CONNECTING || !peer_known(id))
+		return cma_ret(-EINVAL);
+	return cma_ret(cma_finish_connect(id));
+}
+
+int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
+{
+	struct cma_id *id = cma_id(api);
+	struct broker_cm_connect req = {
+		.msg.type = BROKER_CM_ACCEPT, .id = id->handle, .user = id->cookie};
+	struct broker_msg resp;
+	int rc;
+
+	if (id->state != CMA_REQUESTED)
+		return cma_ret(-EINVAL);
+	rc = check_depths(id, p);
+	if (rc)
+		return cma_ret(rc);
+	if (p && p->initiator_depth != RDMA_MAX_INIT_DEPTH)
+		id->initiator_depth = p->initiator_depth;
+	else
+		id->initiator_depth = min_of(id->initiator_depth, id->dev->max_initiator_depth);
+	if (p && p->responder_resources != RDMA_MAX_RESP_RES)
+		id->responder_resources = p->responder_resources;
+	else
+		id->responder_resources =
+			min_of(id->responder_resources, id->dev->max_responder_resources);
+	rc = fill_param(id, p, REP_PRIVATE_MAX, &req.param);
+	if (!rc)
+		rc = connect_qp(id);
+	if (rc)
+		return cma_ret(rc);
+	id->state = CMA_CONNECTING;
+	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
+	if (rc) {
+		cma_qp_to_error(id);
+		return cma_ret(rc);
+	}
+	return cma_complete(id);
+}
+
+static int reject(struct cma_id *id, const void *data, uint8_t len, uint32_t reason)
+{
+	struct broker_cm_reject req = {
+		.msg.type = BROKER_CM_REJECT, .id = id->handle, .reason = reason};
+	struct broker_msg resp;
+	int rc;
+
+	if (len > REJ_PRIVATE_MAX || (id->state != CMA_REQUESTED && id->state != CMA_CONNECTING))
+		return -EINVAL;
+	if (data && len) {
+		memcpy(req.private_data, data, len);
+		req.private_len = len;
+	}
+	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
+	if (!rc)
+		id->state = CMA_CLOSED;
+	return rc;
+}
+
+int rdma_reject(struct rdma_cm_id *api, const void *private_data, uint8_t private_data_len)
+{
+	enum { CONSUMER_DEFINED = 28 };
+
+	return cma_ret(reject(cma_id(api), private_data, private_data_len, CONSUMER_DEFINED));
+}
+
+int rdma_reject_ece(struct rdma_cm_id *api, const void *private_data, uint8_t private_data_len)
+{
+	enum { VENDOR_OPTION_NOT_SUPPORTED = 35 };
+
+	return cma_ret(
+		reject(cma_id(api), private_data, private_data_len, VENDOR_OPTION_NOT_SUPPORTED));
+}
+
+int rdma_disconnect(struct rdma_cm_id *api)
+{
+	struct cma_id *id = cma_id(api);
+	int rc;
+
+	if (id->state != CMA_CONNECTING && id->state != CMA_CONNECTED && id->state != CMA_CLOSED)
+		return cma_ret(-EINVAL);
+	rc = cma_qp_to_error(id);
+	if (rc)
+		return cma_ret(rc);
+	rc = cma_simple_call(BROKER_CM_DISCONNECT, id->handle);
+	if (rc)
+		return cma_ret(rc);
+	return cma_complete(id);
+}
+
+int rdma_notify(struct rdma_cm_id *api, enum ibv_event_type event)
+{
+	if (event != IBV_EVENT_COMM_EST)
+		return cma_ret(-EINVAL);
+	return cma_ret(cma_simple_call(BROKER_CM_ESTABLISH, cma_id(api)->handle));
+}

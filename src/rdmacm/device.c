@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/*
+ * The devices as librdmacm has them: opened once for the life of the process, so that every
+ * identifier on a device, and rdma_get_devices(), show the same context.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/cma.h"
+#include "verbs/private.h"
+
+static struct {
+	pthread_mutex_t lock;
+	struct cma_device *first;
+} devices = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* With the lock held: the device of a verbs device, opened if need be; NULL with errno set. */
+static struct cma_device *device_get(struct ibv_device *device)
+{
+	struct ibv_device_attr attr;
+	struct cma_device *d;
+
+	for (d = devices.first; d; d = d->next)
+		if (d->verbs->device == device)
+			return d;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return NULL;
+	d->verbs = ibv_open_device(device);
+	if (!d->verbs)
+		goto free_device;
+	errno = ibv_query_device(d->verbs, &attr);
+	if (errno)
+		goto close_device;
+	d->max_initiator_depth = (uint8_t)min_of(attr.max_qp_init_rd_atom, 255);
+	d->max_responder_resources = (uint8_t)min_of(attr.max_qp_rd_atom, 255);
+	d->next = devices.first;
+	devices.first = d;
+	return d;
+
+close_device:
+	ibv_close_device(d->verbs);
+free_device:
+	free(d);
+	return NULL;
+}
+
+struct ibv_context **rdma_get_devices(int *num_devices)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context **ret = NULL;
+	int n = 0;
+
+	if (num_devices)
+		*num_devices = 0;
+	if (!list)
+		return NULL;
+	while (list[n])
+		n++;
+	ret = calloc((size_t)n + 1, sizeof(*ret));
+	if (!ret)
+		goto out;
+	n = 0;
+	pthread_mutex_lock(&devices.lock);
+	for (int i = 0; list[i]; i++) {
+		struct cma_device *d = device_get(list[i]);
+
+		if (d)
+			ret[n++] = d->verbs;
+	}
+	pthread_mutex_unlock(&devices.lock);
+	if (num_devices)
+		*num_devices = n;
+out:
+	ibv_free_device_list(list);
+	return ret;
+}
+
+void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}
+
+/* The device named so, with a default protection domain. */
+static int device_by_name(const char *name, struct cma_device **ret)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct cma_device *d = NULL;
+	int rc = -ENODEV;
+
+	if (!list)
+		return -errno;
+	pthread_mutex_lock(&devices.lock);
+	for (int i = 0; list[i]; i++) {
+		if (strcmp(ibv_get_device_name(list[i]), name))
+			continue;
+		d = device_get(list[i]);
+		rc = d ? 0 : -errno;
+		break;
+	}
+	if (!rc && !d->pd) {
+		d->pd = ibv_alloc_pd(d->verbs);
+		if (!d->pd)
+			rc = -errno;
+	}
+	pthread_mutex_unlock(&devices.lock);
+	ibv_free_device_list(list);
+	*ret = d;
+	return rc;
+}
+
+/* Which device and which entry of its GID table has the address. */
+static const struct broker_device *find_gid(const struct broker_devices *table,
+					    const struct gid *gid, uint32_t scope, int *ret_index)
+{
+	for (uint32_t i = 0; i < table->count && i < BROKER_MAX_DEVICES; i++) {
+		const struct broker_device *b = &table->dev[i];
+
+		if (scope && b->ifindex != scope)
+			continue;
+		for (int g = 0; g < BROKER_MAX_GIDS; g++) {
+			if (b->gids[g].type && gid_equal(&b->gids[g].gid, gid)) {
+				*ret_index = g;
+				return b;
+			}
+		}
+	}
+	return NULL;
+}
+
+int cma_bind_device(struct cma_id *id)
+{
+	struct ibv_port_attr port;
+	struct broker_devices *table;
+	const struct broker_device *b;
+	int rc = weft_private_devices(&table);
+
+	if (rc)
+		return rc;
+	b = find_gid(table, &id->src, id->scope, &id->sgid_index);
+	rc = b ? device_by_name(b->name, &id->dev) : -ENODEV;
+	free(table);
+	if (rc)
+		return rc;
+	rc = -ibv_query_port(id->dev->verbs, 1, &port);
+	if (rc) {
+		id->dev = NULL;
+		return rc;
+	}
+	id->path_mtu = (uint8_t)port.active_mtu;
+	id->api.verbs = id->dev->verbs;
+	id->api.pd = id->dev->pd;
+	id->api.port_num = 1;
+	id->api.route.addr.addr.ibaddr.pkey = htobe16(0xffff);
+	memcpy(id->api.route.addr.addr.ibaddr.sgid.raw, id->src.raw, sizeof(id->src.raw));
+	return 0;
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/*
+ * Event channels. The descriptor is the reading end of a pipe in which the broker puts one event
+ * after the other, so blocking, O_NONBLOCK and polling are the kernel's own.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rdmacm/cma.h"
+#include "verbs/private.h"
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct cma_channel *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return NULL;
+	rc = weft_private_cm_channel(&c->handle, &c->api.fd);
+	if (rc) {
+		free(c);
+		errno = -rc;
+		return NULL;
+	}
+	return &c->api;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	struct cma_channel *c = container_of(channel, struct cma_channel, api);
+
+	/* Of no consequence if the broker is gone. */
+	(void)!cma_simple_call(BROKER_CM_CLOSE_CHANNEL, c->handle);
+	close(channel->fd);
+	free(c);
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	struct cma_event *e;
+
+	if (!event)
+		return cma_ret(-EINVAL);
+	e = container_of(event, struct cma_event, api);
+	cma_id_ack_event(e->owner);
+	free(e);
+	return 0;
+}
+
+/* ---- from the broker's events to rdma_cm's --------------------------------------------------- */
+
+static void copy_param(struct cma_event *e, const struct broker_cm_param *p)
+{
+	struct rdma_conn_param *c = &e->api.param.conn;
+
+	c->private_data_len = (uint8_t)min_of(p->private_len, (uint32_t)sizeof(e->private_data));
+	memcpy(e->private_data, p->private_data, c->private_data_len);
+	c->private_data = c->private_data_len ? e->private_data : NULL;
+	c->responder_resources = p->responder_resources;
+	c->initiator_depth = p->initiator_depth;
+	c->flow_control = p->flow_control;
+	c->retry_count = p->retry_count;
+	c->rnr_retry_count = p->rnr_retry_count;
+	c->srq = p->srq;
+	c->qp_num = p->qpn;
+}
+
+/* A request: its identifier is new, on the device that has the address it was sent to. */
+static int connect_request(struct cma_event *e, const struct broker_cm_event *b)
+{
+	struct cma_id *listener = e->owner, *id;
+	struct rdma_addr *addr;
+	int rc = cma_id_adopt(listener, b->id, &id);
+
+	if (rc) {
+		/* The peer is rejected. */
+		(void)!cma_simple_call(BROKER_CM_DESTROY_ID, b->id);
+		return rc;
+	}
+	id->peer = b->param;
+	id->src = b->param.src;
+	id->dst = b->param.dst;
+	id->scope = listener->scope;
+	id->responder_resources = b->param.responder_resources;
+	id->initiator_depth = b->param.initiator_depth;
+	id->retry_count = b->param.retry_count;
+	rc = cma_bind_device(id);
+	if (!rc && listener->sync && rdma_migrate_id(&id->api, NULL))
+		rc = -errno;
+	if (rc) {
+		rdma_destroy_id(&id->api);
+		return rc;
+	}
+	addr = &id->api.route.addr;
+	cma_addr_from_gid(&addr->src_storage, &id->src, id->scope, b->param.src_port);
+	cma_addr_from_gid(&addr->dst_storage, &id->dst, id->scope, b->param.dst_port);
+	memcpy(addr->addr.ibaddr.dgid.raw, id->dst.raw, sizeof(id->dst.raw));
+	e->api.event = RDMA_CM_EVENT_CONNECT_REQUEST;
+	e->api.id = &id->api;
+	e->api.listen_id = &listener->api;
+	return 0;
+}
+
+static void connect_response(struct cma_event *e, const struct broker_cm_event *b)
+{
+	struct cma_id *id = e->owner;
+
+	id->peer = b->param;
+	id->responder_resources = min_of(id->responder_resources, b->param.responder_resources);
+	id->initiator_depth = min_of(id->initiator_depth, b->param.initiator_depth);
+	if (!id->api.qp) { /* the application moves its own, then rdma_establish() */
+		e->api.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
+		return;
+	}
+	e->api.status = cma_finish_connect(id);
+	if (e->api.status) {
+		id->connect_error = true;
+		e->api.event = RDMA_CM_EVENT_CONNECT_ERROR;
+	} else {
+		e->api.event = RDMA_CM_EVENT_ESTABLISHED;
+	}
+}
+
+/* The one path of RoCE: the GIDs, and what the interface can do. */
+static int fill_path(struct cma_id *id)
+{
+	enum { EXACTLY = 2, RATE_UNKNOWN = 0, LIFETIME = 16 };
+	struct ibv_sa_path_rec *path = calloc(1, sizeof(*path));
+
+	if (!path)
+		return -ENOMEM;
+	memcpy(path->dgid.raw, id->dst.raw, sizeof(id->dst.raw));
+	memcpy(path->sgid.raw, id->src.raw, sizeof(id->src.raw));
+	path->hop_limit = 64;
+	path->traffic_class = id->tos;
+	path->reversible = 1;
+	path->numb_path = 1;
+	path->pkey = htobe16(0xffff);
+	path->mtu_selector = path->rate_selector = path->packet_life_time_selector = EXACTLY;
+	path->mtu = id->path_mtu;
+	path->rate = RATE_UNKNOWN;
+	path->packet_life_time = LIFETIME;
+	free(id->api.route.path_rec);
+	id->api.route.path_rec = path;
+	id->api.route.num_paths = 1;
+	return 0;
+}
+
+static void resolved(struct cma_event *e, const struct broker_cm_event *b)
+{
+	struct cma_id *id = e->owner;
+	bool addr = b->type == BROKER_CM_EV_ADDR_RESOLVED;
+
+	e->api.status = b->status;
+	if (!addr && !e->api.status)
+		e->api.status = fill_path(id);
+	if (e->api.status) {
+		id->state = addr ? CMA_BOUND : CMA_ADDR_RESOLVED;
+		e->api.event = addr ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ROUTE_ERROR;
+	} else {
+		id->state = addr ? CMA_ADDR_RESOLVED : CMA_ROUTE_RESOLVED;
+		e->api.event = addr ? RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ROUTE_RESOLVED;
+	}
+}
+
+/* False: it is not for the application. */
+static bool translate(struct cma_event *e, const struct broker_cm_event *b)
+{
+	struct cma_id *id = e->owner;
+
+	e->api.id = &id->api;
+	e->api.status = b->status;
+	copy_param(e, &b->param);
+	switch (b->type) {
+	case BROKER_CM_EV_CONNECT_REQUEST:
+		return connect_request(e, b) == 0;
+	case BROKER_CM_EV_CONNECT_RESPONSE:
+		connect_response(e, b);
+		return true;
+	case BROKER_CM_EV_ESTABLISHED:
+		id->state = CMA_CONNECTED;
+		e->api.event = RDMA_CM_EVENT_ESTABLISHED;
+		return true;
+	case BROKER_CM_EV_REJECTED:
+		e->api.event = RDMA_CM_EVENT_REJECTED;
+		id->state = CMA_CLOSED;
+		cma_qp_to_error(id);
+		return !id->connect_error;
+	case BROKER_CM_EV_UNREACHABLE:
+		e->api.event = RDMA_CM_EVENT_UNREACHABLE;
+		id->state = CMA_CLOSED;
+		return true;
+	case BROKER_CM_EV_DISCONNECTED:
+		e->api.event = RDMA_CM_EVENT_DISCONNECTED;
+		id->state = CMA_CLOSED;
+		return !id->connect_error;
+	case BROKER_CM_EV_TIMEWAIT_EXIT:
+		e->api.event = RDMA_CM_EVENT_TIMEWAIT_EXIT;
+		return true;
+	case BROKER_CM_EV_DEVICE_REMOVAL:
+		e->api.event = RDMA_CM_EVENT_DEVICE_REMOVAL;
+		return true;
+	case BROKER_CM_EV_ADDR_RESOLVED:
+	case BROKER_CM_EV_ROUTE_RESOLVED:
+		resolved(e, b);
+		return true;
+	default:
+		return false;
+	}
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct broker_cm_event b;
+	struct cma_event *e;
+
+	if (!event)
+		return cma_ret(-EINVAL);
+	e = malloc(sizeof(*e));
+	if (!e)
+		return cma_ret(-ENOMEM);
+	for (;;) {
+		ssize_t n = read(channel->fd, &b, sizeof(b));
+
+		if (n != (ssize_t)sizeof(b)) {
+			int err = n < 0 ? errno : ENODEV; /* the broker is gone */
+
+			free(e);
+			return cma_ret(-err);
+		}
+		memset(e, 0, sizeof(*e));
+		e->owner = cma_id_take_event(
+			b.type == BROKER_CM_EV_CONNECT_REQUEST ? b.listen_id : b.id, b.user);
+		if (!e->owner) {
+			/* Destroyed meanwhile; a request to it dies with it, in the broker. */
+			continue;
+		}
+		if (translate(e, &b))
+			break;
+		cma_id_ack_event(e->owner);
+	}
+	*event = &e->api;
+	return 0;
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* The queue pair of an identifier, and the completion queues it gets if the caller brings none. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/cma.h"
+
+static void destroy_cqs(struct rdma_cm_id *id)
+{
+	if (id->recv_cq)
+		ibv_destroy_cq(id->recv_cq);
+	if (id->send_cq && id->send_cq != id->recv_cq)
+		ibv_destroy_cq(id->send_cq);
+	if (id->recv_cq_channel)
+		ibv_destroy_comp_channel(id->recv_cq_channel);
+	if (id->send_cq_channel && id->send_cq_channel != id->recv_cq_channel)
+		ibv_destroy_comp_channel(id->send_cq_channel);
+	id->recv_cq = id->send_cq = NULL;
+	id->recv_cq_channel = id->send_cq_channel = NULL;
+}
+
+static int create_cq(struct rdma_cm_id *id, uint32_t size, struct ibv_comp_channel **channel,
+		     struct ibv_cq **cq)
+{
+	if (!size || *cq)
+		return 0;
+	*channel = ibv_create_comp_channel(id->verbs);
+	if (!*channel)
+		return -errno;
+	*cq = ibv_create_cq(id->verbs, (int)size, id, *channel, 0);
+	return *cq ? 0 : -errno;
+}
+
+static bool other_cq(const struct ibv_cq *own, const struct ibv_cq *given)
+{
+	return own && given && own != given;
+}
+
+static int create_qp(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT};
+	int mask, rc;
+
+	if (id->qp || !id->verbs)
+		return -EINVAL;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
+		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+		attr->pd = id->pd;
+	}
+	if (attr->pd->context != id->verbs || other_cq(id->recv_cq, attr->recv_cq) ||
+	    other_cq(id->send_cq, attr->send_cq))
+		return -EINVAL;
+	rc = attr->recv_cq
+		     ? 0
+		     : create_cq(id, attr->cap.max_recv_wr, &id->recv_cq_channel, &id->recv_cq);
+	if (!rc && !attr->send_cq)
+		rc = create_cq(id, attr->cap.max_send_wr, &id->send_cq_channel, &id->send_cq);
+	if (rc)
+		goto destroy_cqs;
+	if (!attr->send_cq)
+		attr->send_cq = id->send_cq;
+	if (!attr->recv_cq)
+		attr->recv_cq = id->recv_cq;
+	if (id->srq && !attr->srq)
+		attr->srq = id->srq;
+	id->qp = ibv_create_qp_ex(id->verbs, attr);
+	if (!id->qp) {
+		rc = -errno;
+		goto destroy_cqs;
+	}
+	/* Ready for receives to be posted; the rest comes with the connection. */
+	rc = rdma_init_qp_attr(id, &init, &mask) ? -errno : -ibv_modify_qp(id->qp, &init, mask);
+	if (rc)
+		goto destroy_qp;
+	id->pd = attr->pd;
+	return 0;
+
+destroy_qp:
+	ibv_destroy_qp(id->qp);
+	id->qp = NULL;
+destroy_cqs:
+	destroy_cqs(id);
+	return rc;
+}
+
+int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	return cma_ret(create_qp(id, attr));
+}
+
+int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = {.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd};
+	int rc;
+
+	memcpy(&ex, attr, sizeof(*attr)); /* the leading fields are the same */
+	rc = create_qp(id, &ex);
+	memcpy(attr, &ex, sizeof(*attr));
+	return cma_ret(rc);
+}
+
+void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	ibv_destroy_qp(id->qp);
+	id->qp = NULL;
+	destroy_cqs(id);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The store in a file or on a block device: opening, locking, and the blocking form of every
+ * operation. Discards give space back (a hole in a file, BLKDISCARD on a device); zeroes are
+ * made by the file system or device where it can, by writing where it cannot.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "store/internal.h"
+
+/* --- operations ------------------------------------------------------------------------------- */
+
+int file_fd_for(const struct file_store *f, const struct store_op *op)
+{
+	uint64_t bits = op->offset | op->len | op->progress | (uintptr_t)op->buf;
+
+	return f->direct_fd >= 0 && bits % f->direct_align == 0 ? f->direct_fd : f->fd;
+}
+
+static int transfer(struct file_store *f, const struct store_op *op)
+{
+	int fd = file_fd_for(f, op), flags = op->flags & STORE_FUA ? RWF_DSYNC : 0;
+	uint8_t *buf = op->buf;
+	uint64_t done = 0;
+
+	while (done < op->len) {
+		struct iovec iov = {buf + done, op->len - done};
+		off_t at = (off_t)(op->offset + done);
+		ssize_t n = op->opcode == STORE_READ ? preadv2(fd, &iov, 1, at, 0)
+						     : pwritev2(fd, &iov, 1, at, flags);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 0)
+			return -EIO; /* the file was cut behind our back */
+		if (n > 0)
+			done += (uint64_t)n;
+	}
+	return 0;
+}
+
+static int punch(struct file_store *f, uint64_t offset, uint64_t len)
+{
+	uint64_t range[2] = {offset, len};
+
+	if (f->block_device)
+		return ioctl(f->fd, BLKDISCARD, range) == 0 ? 0 : -errno;
+	if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+		      (off_t)len) == 0)
+		return 0;
+	return -errno;
+}
+
+static int write_zeroes(struct file_store *f, const struct store_op *op)
+{
+	static const uint8_t zeroes[65536] __attribute__((aligned(4096)));
+
+	for (uint64_t done = 0; done < op->len; done += sizeof(zeroes)) {
+		uint64_t left = op->len - done;
+		struct store_op part = {
+			.opcode = STORE_WRITE,
+			.offset = op->offset + done,
+			.len = min_of(left, (uint64_t)sizeof(zeroes)),
+			.buf = (void *)zeroes,
+		};
+		int error = transfer(f, &part);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static int zero(struct file_store *f, const struct store_op *op)
+{
+	uint64_t range[2] = {op->offset, op->len};
+	int error = -EOPNOTSUPP;
+
+	if (f->block_device)
+		error = ioctl(f->fd, BLKZEROOUT, range) == 0 ? 0 : -errno;
+	else if (op->flags & STORE_UNMAP)
+		error = punch(f, op->offset, op->len);
+	if (error && !f->block_device &&
+	    fallocate(f->fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, (off_t)op->offset,
+		      (off_t)op->len) == 0)
+		error = 0;
+	if (error)
+		error = write_zeroes(f, op);
+	if (!error && op->flags & STORE_FUA && fdatasync(f->fd) != 0)
+		error = -errno;
+	return error;
+}
+
+int file_do_blocking(const struct store_op *op)
+{
+	struct file_store *f = file_of(op->store);
+
+	switch (op->opcode) {
+	case STORE_READ:
+	case STORE_WRITE:
+		return transfer(f, op);
+	case STORE_FLUSH:
+		return fdatasync(f->fd) == 0 ? 0 : -errno;
+	case STORE_ZERO:
+		return zero(f, op);
+	case STORE_DISCARD:
+		return punch(f, op->offset, op->len);
+	}
+	return -EINVAL;
+}
+
+static void file_submit(struct store *s, struct store_op *op)
+{
+	struct file_store *f = file_of(s);
+	bool ranged = op->opcode != STORE_FLUSH;
+
+	op->store = s;
+	if (ranged && (op->offset > s->size || op->len > s->size - op->offset))
+		op->done(op, -EINVAL);
+	else if (s->read_only && ranged && op->opcode != STORE_READ)
+		op->done(op, -EROFS);
+	else if (ranged && op->len == 0)
+		op->done(op, 0);
+	else
+		engine_start(f->engine, op);
+}
+
+static void file_destroy(struct store *s)
+{
+	struct file_store *f = file_of(s);
+
+	if (f->direct_fd >= 0)
+		close(f->direct_fd);
+	close(f->fd);
+	free(f);
+}
+
+static const struct store_ops file_ops = {
+	.name = "file",
+	.submit = file_submit,
+	.destroy = file_destroy,
+};
+
+static const struct store_ops device_ops = {
+	.name = "block device",
+	.submit = file_submit,
+	.destroy = file_destroy,
+};
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static int open_error(int error, const char **ret_why)
+{
+	switch (error) {
+	case ENOENT:
+		*ret_why = "no such file; `truncate -s 1G PATH` makes an empty image";
+		break;
+	case EACCES:
+	case EPERM:
+		*ret_why = "no permission to open it; with --read-only it need only be readable";
+		break;
+	case EROFS:
+		*ret_why = "it is on a read-only file system; serve it with --read-only";
+		break;
+	case EBUSY:
+		*ret_why = "the device is in use (mounted, or held by another program); unmount it "
+			   "or serve it with --read-only";
+		break;
+	case ETXTBSY:
+		*ret_why = "it is being executed or used as swap";
+		break;
+	default:
+		*ret_why = strerrordesc_np(error);
+		break;
+	}
+	return -error;
+}
+
+static int check_kind(struct file_store *f, const struct stat *st, const char **ret_why)
+{
+	uint64_t bytes;
+
+	if (S_ISREG(st->st_mode)) {
+		f->store.size = (uint64_t)st->st_size;
+		return 0;
+	}
+	if (S_ISBLK(st->st_mode)) {
+		f->block_device = true;
+		if (ioctl(f->fd, BLKGETSIZE64, &bytes) != 0)
+			return open_error(errno, ret_why);
+		f->store.size = bytes;
+		return 0;
+	}
+	*ret_why = S_ISDIR(st->st_mode)
+			   ? "is a directory; name a disk image or a block device in it"
+			   : "is neither a file nor a block device";
+	return S_ISDIR(st->st_mode) ? -EISDIR : -EINVAL;
+}
+
+static int check_size(const struct file_store *f, const char **ret_why)
+{
+	if (f->store.size == 0) {
+		*ret_why = "is empty; `truncate -s 1G PATH` gives it a size";
+		return -EINVAL;
+	}
+	if (f->store.size % f->store.block_size) {
+		*ret_why = f->store.block_size == 512 ? "its size is not a multiple of 512 bytes; "
+							"`truncate -s %512 PATH` "
+							"rounds it up"
+						      : "its size is not a multiple of 4096 bytes; "
+							"`truncate -s %4096 PATH` "
+							"rounds it up, or use --block-size 512";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Two writers of one image destroy it. */
+static int lock_file(const struct file_store *f, const char **ret_why)
+{
+	if (f->block_device ||
+	    flock(f->fd, (f->store.read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
+		return 0;
+	if (errno != EWOULDBLOCK)
+		return 0; /* a file system without locks */
+	*ret_why = "is in use by another process (is it being served already?)";
+	return -EBUSY;
+}
+
+/* O_DIRECT where the file system takes it; without, the page cache serves. */
+static void open_direct(struct file_store *f, const char *path, int flags)
+{
+	struct statx sx;
+	int sector = 0;
+
+	f->direct_fd = open(path, (flags & ~O_EXCL) | O_DIRECT);
+	if (f->direct_fd < 0)
+		return;
+	f->direct_align = 4096;
+	if (f->block_device) {
+		if (ioctl(f->fd, BLKSSZGET, &sector) == 0 && sector >= 512)
+			f->direct_align = (uint32_t)sector;
+		return;
+	}
+#ifdef STATX_DIOALIGN
+	if (statx(f->fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &sx) == 0 &&
+	    sx.stx_mask & STATX_DIOALIGN) {
+		f->direct_align = max_of(sx.stx_dio_mem_align, sx.stx_dio_offset_align);
+		if (f->direct_align == 0) {
+			close(f->direct_fd);
+			f->direct_fd = -1;
+		}
+	}
+#else
+	(void)sx;
+#endif
+}
+
+static void set_limits(struct file_store *f, const struct stat *st)
+{
+	unsigned int physical = 0;
+
+	f->store.volatile_cache = true;
+	if (f->block_device) {
+		if (ioctl(f->fd, BLKPBSZGET, &physical) == 0)
+			f->store.optimal_io = physical;
+		return;
+	}
+	f->store.optimal_io = (uint32_t)st->st_blksize;
+	/* A hole past the end changes nothing, and tells whether holes can be made. */
+	f->store.discard_zeroes = !f->store.read_only && punch(f, f->store.size, 4096) == 0;
+}
+
+int store_file_open(struct store_engine *e, const char *path, const struct store_file_options *o,
+		    struct store **ret, const char **ret_why)
+{
+	struct file_store *f = calloc(1, sizeof(*f));
+	int flags = (o->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
+	struct stat st;
+	int error;
+
+	if (!f)
+		return open_error(ENOMEM, ret_why);
+	f->engine = e;
+	f->direct_fd = -1;
+	f->store.block_size = o->block_size;
+	f->store.read_only = o->read_only;
+	/* A FIFO would make open wait; a mounted device must not be written behind its user. */
+	if (stat(path, &st) == 0 && S_ISBLK(st.st_mode) && !o->read_only)
+		flags |= O_EXCL;
+	f->fd = open(path, flags | O_NONBLOCK);
+	if (f->fd < 0 || fstat(f->fd, &st) != 0) {
+		if (errno == EISDIR || (stat(path, &st) == 0 && S_ISDIR(st.st_mode))) {
+			*ret_why = "is a directory; name a disk image or a block device in it";
+			error = -EISDIR;
+		} else {
+			error = open_error(errno, ret_why);
+		}
+		if (f->fd >= 0)
+			close(f->fd);
+		free(f);
+		return error;
+	}
+	error = check_kind(f, &st, ret_why);
+	if (!error)
+		error = check_size(f, ret_why);
+	if (!error)
+		error = lock_file(f, ret_why);
+	if (error) {
+		close(f->fd);
+		free(f);
+		return error;
+	}
+	/* It was for open alone: io_uring would give up instead of waiting for the disk. */
+	(void)fcntl(f->fd, F_SETFL, 0);
+	f->store.ops = f->block_device ? &device_ops : &file_ops;
+	if (f->block_device || o->direct)
+		open_direct(f, path, flags);
+	set_limits(f, &st);
+	*ret = &f->store;
+	return 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Where the bytes of a namespace are: memory, a file or a block device. All are used through
+ * the table of nvmf/common/store_ops.h.
+ *
+ * Files and block devices of one process share an engine: io_uring where the kernel lets us
+ * have it, otherwise a few threads that make blocking calls. Operations that io_uring cannot do
+ * on every kernel (discards, zeroes) go to the threads in any case; they are started when first
+ * needed. One thread drives an engine and its stores; done callbacks run in it, from
+ * store_engine_reap() or from submit.
+ */
+#ifndef WEFT_STORE_STORE_H
+#define WEFT_STORE_STORE_H
+
+#include <stddef.h>
+
+#include "base/compiler.h"
+#include "nvmf/common/store_ops.h"
+
+enum store_engine_kind {
+	STORE_ENGINE_AUTO, /* io_uring if there is one */
+	STORE_ENGINE_THREADS,
+};
+
+struct store_engine;
+
+/* -ENOMEM, -EMFILE ... */
+int store_engine_create(enum store_engine_kind kind, struct store_engine **ret) must_use;
+/* All stores must be destroyed. */
+void store_engine_destroy(struct store_engine *e);
+/* "io_uring" or "threads". */
+const char *store_engine_name(const struct store_engine *e);
+/* Readable when store_engine_reap() has something to do. */
+int store_engine_fd(const struct store_engine *e);
+/* Hands to the kernel what stores queued since the last call; cheap when there is nothing. */
+void store_engine_submit(struct store_engine *e);
+/* Calls done for what has finished; returns how many. */
+unsigned store_engine_reap(struct store_engine *e);
+
+static inline void store_destroy(struct store *s)
+{
+	s->ops->destroy(s);
+}
+
+/* Sparse memory that reads as zeroes until written. Answers from within submit. */
+int store_mem_create(uint64_t size, uint32_t block_size, struct store **ret) must_use;
+
+struct store_file_options {
+	uint32_t block_size; /* 512 or 4096: the size must be a multiple of it */
+	bool read_only;
+	/*
+	 * A block device is always used past the page cache. A file goes through the cache, as
+	 * a person with a disk image expects (it works on every file system, and other programs
+	 * see the same bytes); direct asks for O_DIRECT there too. Operations that are not
+	 * aligned for O_DIRECT go through the cache by themselves.
+	 */
+	bool direct;
+};
+
+/*
+ * Opens a file or block device. On failure -errno, and in *ret_why a sentence (static) that says
+ * what is wrong with the path and what to do.
+ */
+int store_file_open(struct store_engine *e, const char *path, const struct store_file_options *o,
+		    struct store **ret, const char **ret_why) must_use;
+
+#endif

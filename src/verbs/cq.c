@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#include "verbs/cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- completion channels -------------------------------------------------------------------- */
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct face_channel *ch = calloc(1, sizeof(*ch));
+	int rc;
+
+	if (!ch)
+		return FAIL(ENOMEM, NULL);
+	rc = event_pipe_init(&ch->pipe);
+	if (rc) {
+		free(ch);
+		return FAIL(-rc, NULL);
+	}
+	ch->ibv.context = context;
+	ch->ibv.fd = ch->pipe.rd;
+	context_get(face_context(context));
+	return &ch->ibv;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	struct face_channel *ch = face_channel(channel);
+	bool busy;
+
+	pthread_mutex_lock(&ch->pipe.lock);
+	busy = ch->ibv.refcnt > 0;
+	pthread_mutex_unlock(&ch->pipe.lock);
+	if (busy)
+		return EBUSY;
+	event_pipe_close(&ch->pipe);
+	context_put(face_context(channel->context));
+	free(ch);
+	return 0;
+}
+
+void cq_notify(void *cq_user)
+{
+	struct face_cq *cq = cq_user;
+
+	if (cq->ibv.channel)
+		event_pipe_count(&face_channel(cq->ibv.channel)->pipe, &cq->comp);
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ret, void **ret_cq_context)
+{
+	struct event_pipe *pipe = &face_channel(channel)->pipe;
+	struct event_source *s = event_pipe_wait(pipe);
+	struct face_cq *cq;
+
+	if (!s)
+		return -1;
+	s->pending--;
+	cq = container_of(s, struct face_cq, comp);
+	*ret = &cq->ibv;
+	*ret_cq_context = cq->ibv.cq_context;
+	event_pipe_taken(pipe, s);
+	return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += nevents;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+/* ---- completion queues ---------------------------------------------------------------------- */
+
+struct face_cq *cq_create(struct ibv_context *context, uint32_t cqe, void *cq_context,
+			  struct ibv_comp_channel *channel, uint32_t comp_vector)
+{
+	struct face_context *c = face_context(context);
+	struct face_cq *cq;
+	int rc;
+
+	if (!cqe || cqe > RNIC_MAX_CQE || comp_vector >= (uint32_t)context->num_comp_vectors)
+		return FAIL(EINVAL, NULL);
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return FAIL(ENOMEM, NULL);
+	cq->shard = c->shard;
+	cq->ibv.context = context;
+	cq->ibv.channel = channel;
+	cq->ibv.cq_context = cq_context;
+	pthread_mutex_init(&cq->ibv.mutex, NULL);
+	pthread_cond_init(&cq->ibv.cond, NULL);
+	pthread_mutex_init(&cq->poll_lock, NULL);
+	event_source_init(&cq->comp);
+	event_source_init(&cq->async);
+
+	shard_lock(cq->shard);
+	rc = rnic_cq_create(c->rnic, cqe, cq, &cq->core);
+	if (!rc)
+		cq->ibv.cqe = (int)rnic_cq_capacity(cq->core);
+	shard_unlock(cq->shard);
+	if (rc) {
+		free(cq);
+		return FAIL(-rc, NULL);
+	}
+	if (channel) {
+		struct face_channel *ch = face_channel(channel);
+
+		pthread_mutex_lock(&ch->pipe.lock);
+		ch->ibv.refcnt++;
+		pthread_mutex_unlock(&ch->pipe.lock);
+	}
+	context_get(c);
+	return cq;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct face_cq *cq;
+
+	if (cqe < 1 || comp_vector < 0)
+		return FAIL(EINVAL, NULL);
+	cq = cq_create(context, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
+	return cq ? &cq->ibv : NULL;
+}
+
+int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct face_cq *cq = face_cq(ibcq);
+	int rc;
+
+	if (cqe < 1 || cqe > RNIC_MAX_CQE)
+		return EINVAL;
+	shard_lock(cq->shard);
+	rc = rnic_cq_resize(cq->core, (uint32_t)cqe);
+	if (!rc)
+		ibcq->cqe = (int)rnic_cq_capacity(cq->core);
+	shard_unlock(cq->shard);
+	return -rc;
+}
+
+int ibv_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct face_cq *cq = face_cq(ibcq);
+	struct face_context *c = face_context(ibcq->context);
+	uint32_t comp = 0, async;
+	int rc;
+
+	shard_lock(cq->shard);
+	rc = rnic_cq_destroy(cq->core);
+	shard_unlock(cq->shard);
+	if (rc)
+		return -rc;
+	/* No more upcalls: what the application has taken it must give back before cq goes. */
+	if (ibcq->channel)
+		comp = event_pipe_forget(&face_channel(ibcq->channel)->pipe, &cq->comp);
+	async = event_pipe_forget(&c->async, &cq->async);
+	pthread_mutex_lock(&ibcq->mutex);
+	while (ibcq->comp_events_completed != comp || ibcq->async_events_completed != async)
+		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
+	pthread_mutex_unlock(&ibcq->mutex);
+	if (ibcq->channel) {
+		struct face_channel *ch = face_channel(ibcq->channel);
+
+		pthread_mutex_lock(&ch->pipe.lock);
+		ch->ibv.refcnt--;
+		pthread_mutex_unlock(&ch->pipe.lock);
+	}
+	free(cq);
+	context_put(c);
+	return 0;
+}
+
+int face_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+{
+	struct face_cq *cq = face_cq(ibcq);
+	int n;
+
+	shard_lock(cq->shard);
+	n = rnic_cq_poll(cq->core, (struct rnic_wc *)wc, num);
+	if (!n) {
+		shard_progress(cq->shard);
+		n = rnic_cq_poll(cq->core, (struct rnic_wc *)wc, num);
+	}
+	shard_unlock(cq->shard);
+	return n;
+}
+
+int face_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct face_cq *cq = face_cq(ibcq);
+
+	shard_lock(cq->shard);
+	rnic_cq_arm(cq->core, solicited_only);
+	shard_sleeping(cq->shard);
+	shard_unlock(cq->shard);
+	return 0;
+}

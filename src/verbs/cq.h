@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Completion queues and their channels. */
+#ifndef WEFT_VERBS_CQ_H
+#define WEFT_VERBS_CQ_H
+
+#include "verbs/face.h"
+
+struct face_channel {
+	struct ibv_comp_channel ibv; /* refcnt under pipe.lock */
+	struct event_pipe pipe;
+};
+
+struct face_cq {
+	union { /* ibv_cq is the first part of ibv_cq_ex */
+		struct ibv_cq ibv;
+		struct ibv_cq_ex ex;
+	};
+	struct rnic_cq *core;
+	struct shard *shard;
+	struct event_source comp;  /* in the channel's pipe: counted */
+	struct event_source async; /* in the context's: marked by type */
+	/* Extended polling: held from start_poll to end_poll, unless the CQ is single-threaded. */
+	pthread_mutex_t poll_lock;
+	bool single_threaded;
+	struct ibv_wc wc; /* the current one */
+};
+
+static inline struct face_cq *face_cq(struct ibv_cq *cq)
+{
+	return container_of(cq, struct face_cq, ibv);
+}
+
+static inline struct face_channel *face_channel(struct ibv_comp_channel *c)
+{
+	return container_of(c, struct face_channel, ibv);
+}
+
+struct face_cq *cq_create(struct ibv_context *, uint32_t cqe, void *cq_context,
+			  struct ibv_comp_channel *, uint32_t comp_vector);
+
+/* Upcall of the core, under the shard's lock: a completion on a CQ that was armed. */
+void cq_notify(void *cq_user);
+
+#endif

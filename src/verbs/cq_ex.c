@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* The extended CQ: one completion at a time, its fields read through functions. */
+#include <errno.h>
+
+#include "verbs/cq.h"
+
+#define SUPPORTED_FIELDS                                                        \
+	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM | \
+	 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |      \
+	 IBV_WC_EX_WITH_DLID_PATH_BITS)
+#define SUPPORTED_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+
+static struct face_cq *of(struct ibv_cq_ex *ex)
+{
+	return container_of(ex, struct face_cq, ex);
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+	struct face_cq *cq = of(ex);
+
+	if (!face_poll_cq(&cq->ibv, 1, &cq->wc))
+		return ENOENT;
+	ex->status = cq->wc.status;
+	ex->wr_id = cq->wc.wr_id;
+	return 0;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct face_cq *cq = of(ex);
+	int rc;
+
+	if (attr->comp_mask)
+		return EINVAL;
+	if (!cq->single_threaded)
+		pthread_mutex_lock(&cq->poll_lock);
+	rc = next_poll(ex);
+	if (rc && !cq->single_threaded) /* no end_poll follows a failed start */
+		pthread_mutex_unlock(&cq->poll_lock);
+	return rc;
+}
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+	struct face_cq *cq = of(ex);
+
+	if (!cq->single_threaded)
+		pthread_mutex_unlock(&cq->poll_lock);
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
+{
+	return of(ex)->wc.opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
+{
+	return of(ex)->wc.vendor_err;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *ex)
+{
+	return of(ex)->wc.byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *ex)
+{
+	return of(ex)->wc.imm_data;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *ex)
+{
+	return of(ex)->wc.qp_num;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *ex)
+{
+	return of(ex)->wc.src_qp;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
+{
+	return of(ex)->wc.wc_flags;
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *ex)
+{
+	return of(ex)->wc.slid;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *ex)
+{
+	return of(ex)->wc.sl;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
+{
+	return of(ex)->wc.dlid_path_bits;
+}
+
+struct ibv_cq_ex *face_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct face_cq *cq;
+
+	if (attr->comp_mask & ~IBV_CQ_INIT_ATTR_MASK_FLAGS || flags & ~SUPPORTED_FLAGS ||
+	    attr->wc_flags & ~(uint64_t)SUPPORTED_FIELDS)
+		return FAIL(EOPNOTSUPP, NULL);
+	cq = cq_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+	if (!cq)
+		return NULL;
+	cq->single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	cq->ex.start_poll = start_poll;
+	cq->ex.next_poll = next_poll;
+	cq->ex.end_poll = end_poll;
+	cq->ex.read_opcode = read_opcode;
+	cq->ex.read_vendor_err = read_vendor_err;
+	cq->ex.read_wc_flags = read_wc_flags;
+	cq->ex.read_byte_len = read_byte_len;
+	cq->ex.read_imm_data = read_imm_data;
+	cq->ex.read_qp_num = read_qp_num;
+	cq->ex.read_src_qp = read_src_qp;
+	cq->ex.read_slid = read_slid;
+	cq->ex.read_sl = read_sl;
+	cq->ex.read_dlid_path_bits = read_dlid_path_bits;
+	return &cq->ex;
+}

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* The device list, and what can be asked of a device: attributes, port, GIDs, P_Keys. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/face.h"
+#include "verbs/process.h"
+
+#define VENDOR_ID   0x776566 /* "wef": neither 0 nor 0xffffff, which software takes for rxe */
+#define MAX_OBJECTS 65536    /* MRs, MWs, CQs, PDs: bounded by memory; a number programs can use */
+#define MAX_QP	    16384
+/* IPv6, UDP, BTH, RETH, immediate, ICRC: the most that stands around a full packet's payload. */
+#define HEADERS_MAX (40 + 8 + 12 + 16 + 4 + 4)
+
+static struct {
+	pthread_mutex_t lock;
+	struct face_device *first;
+} devices = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct face_device *find_or_add(const struct broker_device *b)
+{
+	struct face_device **p = &devices.first, *d;
+
+	for (; *p; p = &(*p)->next)
+		if (!strcmp((*p)->ibv.name, b->name))
+			break;
+	d = *p;
+	if (!d) {
+		d = *p = calloc(1, sizeof(*d));
+		if (!d)
+			return NULL;
+		d->ibv.node_type = IBV_NODE_CA;
+		d->ibv.transport_type = IBV_TRANSPORT_IB;
+		snprintf(d->ibv.name, sizeof(d->ibv.name), "%.63s", b->name);
+		snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "%.63s", b->name);
+		/* Where a kernel's device would be found; programs cope with nothing there. */
+		snprintf(d->ibv.dev_path, sizeof(d->ibv.dev_path),
+			 "/sys/class/infiniband_verbs/%.63s", b->name);
+		snprintf(d->ibv.ibdev_path, sizeof(d->ibv.ibdev_path),
+			 "/sys/class/infiniband/%.63s", b->name);
+	}
+	d->guid_be = b->guid_be;
+	d->ifindex = b->ifindex;
+	return d;
+}
+
+/* What a program without a choice of its own should take comes first: it takes the first. */
+static int preference(const struct broker_device *b)
+{
+	return (b->up ? 2 : 0) + (b->loopback ? 0 : 1);
+}
+
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	struct broker_devices *table;
+	struct ibv_device **list;
+	size_t n = 0;
+	int rc;
+
+	if (num_devices)
+		*num_devices = 0;
+	rc = process_devices(&table);
+	if (rc)
+		return FAIL(-rc, NULL);
+	list = calloc(table->count + 1, sizeof(*list));
+	if (!list) {
+		free(table);
+		return FAIL(ENOMEM, NULL);
+	}
+	pthread_mutex_lock(&devices.lock);
+	for (int want = 3; want >= 0; want--) {
+		for (uint32_t i = 0; i < table->count && i < BROKER_MAX_DEVICES; i++) {
+			struct face_device *d;
+
+			if (preference(&table->dev[i]) != want)
+				continue;
+			d = find_or_add(&table->dev[i]);
+			if (d)
+				list[n++] = &d->ibv;
+		}
+	}
+	pthread_mutex_unlock(&devices.lock);
+	free(table);
+	if (num_devices)
+		*num_devices = (int)n;
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	return face_device(device)->guid_be;
+}
+
+int ibv_get_device_index(struct ibv_device *device)
+{
+	return (int)face_device(device)->ifindex;
+}
+
+int device_lookup(struct ibv_device *device, struct broker_device *ret)
+{
+	struct broker_devices *table;
+	int rc = process_devices(&table);
+
+	if (rc)
+		return rc;
+	rc = -ENODEV;
+	for (uint32_t i = 0; i < table->count && i < BROKER_MAX_DEVICES; i++) {
+		if (!strcmp(table->dev[i].name, device->name)) {
+			*ret = table->dev[i];
+			rc = 0;
+			break;
+		}
+	}
+	free(table);
+	return rc;
+}
+
+enum ibv_mtu device_mtu(const struct broker_device *b)
+{
+	enum ibv_mtu mtu = IBV_MTU_256;
+
+	while (mtu < IBV_MTU_4096 && (256u << mtu) + HEADERS_MAX <= b->mtu)
+		mtu++;
+	return mtu;
+}
+
+/* ---- device attributes ---------------------------------------------------------------------- */
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
+{
+	*a = (struct ibv_device_attr){
+		.fw_ver = WEFT_VERSION,
+		.node_guid = face_device(context->device)->guid_be,
+		.sys_image_guid = face_device(context->device)->guid_be,
+		.max_mr_size = UINT64_MAX,
+		.page_size_cap = 0xfffffffffffff000,
+		.vendor_id = VENDOR_ID,
+		.vendor_part_id = 1,
+		.max_qp = MAX_QP,
+		.max_qp_wr = RNIC_MAX_QP_WR,
+		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+				    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
+		.max_sge = RNIC_MAX_SGE,
+		.max_sge_rd = RNIC_MAX_SGE,
+		.max_cq = MAX_OBJECTS,
+		.max_cqe = RNIC_MAX_CQE,
+		.max_mr = MAX_OBJECTS,
+		.max_pd = MAX_OBJECTS,
+		.max_mw = MAX_OBJECTS,
+		.max_qp_rd_atom = RNIC_MAX_RD_ATOM,
+		.max_qp_init_rd_atom = RNIC_MAX_RD_ATOM,
+		.max_res_rd_atom = RNIC_MAX_RD_ATOM * MAX_QP,
+		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_pkeys = 1,
+		.local_ca_ack_delay = 15,
+		.phys_port_cnt = 1,
+	};
+	return 0;
+}
+
+int face_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *in,
+			 struct ibv_device_attr_ex *a, size_t attr_size)
+{
+	struct ibv_device_attr_ex full = {.phys_port_cnt_ex = 1};
+
+	(void)in; /* the wrapper in verbs.h refuses a comp_mask */
+	if (attr_size < sizeof(full.orig_attr))
+		return EINVAL;
+	ibv_query_device(context, &full.orig_attr);
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	memset(a, 0, attr_size);
+	memcpy(a, &full, min_of(attr_size, sizeof(full)));
+	return 0;
+}
+
+/* Width and speed codes of the port attributes: the product is at least the interface's rate. */
+static void port_rate(uint32_t mbps, uint8_t *width, uint8_t *speed)
+{
+	static const struct {
+		uint32_t mbps;
+		uint8_t width, speed;
+	} codes[] = {
+		{2500, 1, 1},	  /* 1X SDR; also where the interface does not say */
+		{10000, 1, 8},	  /* 1X FDR10 */
+		{25000, 1, 32},	  /* 1X EDR */
+		{40000, 2, 8},	  /* 4X FDR10 */
+		{50000, 16, 32},  /* 2X EDR */
+		{100000, 2, 32},  /* 4X EDR */
+		{200000, 2, 64},  /* 4X HDR */
+		{400000, 2, 128}, /* 4X NDR */
+	};
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(codes) - 1 && codes[i].mbps < mbps)
+		i++;
+	*width = codes[i].width;
+	*speed = codes[i].speed;
+}
+
+int face_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *a, size_t len)
+{
+	enum { PHYS_DISABLED = 3, PHYS_LINK_UP = 5 };
+	struct ibv_port_attr full = {0};
+	struct broker_device b;
+	int rc;
+
+	if (port != FACE_PORT)
+		return EINVAL;
+	rc = device_lookup(context->device, &b);
+	if (rc)
+		return -rc;
+	full.state = b.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	full.phys_state = b.up ? PHYS_LINK_UP : PHYS_DISABLED;
+	full.max_mtu = IBV_MTU_4096;
+	full.active_mtu = device_mtu(&b);
+	full.gid_tbl_len = BROKER_MAX_GIDS;
+	full.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	full.max_msg_sz = RNIC_MAX_MSG;
+	full.pkey_tbl_len = 1;
+	full.max_vl_num = 1;
+	full.link_layer = IBV_LINK_LAYER_ETHERNET;
+	full.flags = IBV_QPF_GRH_REQUIRED;
+	port_rate(b.speed_mbps, &full.active_width, &full.active_speed);
+	memset(a, 0, len);
+	memcpy(a, &full, min_of(len, sizeof(full)));
+	return 0;
+}
+
+int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *a)
+{
+	/* The structure of before port_cap_flags2 and the link layer's successors. */
+	return face_query_port(context, port, (struct ibv_port_attr *)a,
+			       offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+/* ---- GID and P_Key tables ------------------------------------------------------------------- */
+
+int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
+{
+	struct broker_device b;
+	int rc;
+
+	if (port != FACE_PORT || index < 0 || index >= BROKER_MAX_GIDS)
+		return FAIL(EINVAL, -1);
+	rc = device_lookup(context->device, &b);
+	if (rc)
+		return FAIL(-rc, -1);
+	memset(gid, 0, sizeof(*gid)); /* of an empty entry */
+	if (b.gids[index].type)
+		memcpy(gid->raw, b.gids[index].gid.raw, sizeof(gid->raw));
+	return 0;
+}
+
+static struct ibv_gid_entry gid_entry(const struct broker_device *b, uint32_t index)
+{
+	struct ibv_gid_entry e = {
+		.gid_index = index,
+		.port_num = FACE_PORT,
+		.gid_type = IBV_GID_TYPE_ROCE_V2,
+		.ndev_ifindex = b->ifindex,
+	};
+
+	memcpy(e.gid.raw, b->gids[index].gid.raw, sizeof(e.gid.raw));
+	return e;
+}
+
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
+		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	struct ibv_gid_entry full;
+	struct broker_device b;
+	int rc;
+
+	if (flags)
+		return EOPNOTSUPP;
+	if (port != FACE_PORT || index >= BROKER_MAX_GIDS)
+		return EINVAL;
+	rc = device_lookup(context->device, &b);
+	if (rc)
+		return -rc;
+	if (!b.gids[index].type)
+		return ENODATA;
+	full = gid_entry(&b, index);
+	memset(entry, 0, entry_size);
+	memcpy(entry, &full, min_of(entry_size, sizeof(full)));
+	return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+			     size_t max_entries, uint32_t flags, size_t entry_size)
+{
+	struct broker_device b;
+	size_t n = 0;
+	int rc;
+
+	if (flags)
+		return -EOPNOTSUPP;
+	if (entry_size < sizeof(*entries))
+		return -EINVAL;
+	rc = device_lookup(context->device, &b);
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < BROKER_MAX_GIDS && n < max_entries; i++) {
+		struct ibv_gid_entry e;
+
+		if (!b.gids[i].type)
+			continue;
+		e = gid_entry(&b, i);
+		memset((char *)entries + n * entry_size, 0, entry_size);
+		memcpy((char *)entries + n * entry_size, &e, sizeof(e));
+		n++;
+	}
+	return (ssize_t)n;
+}
+
+/* Private to rdma-core, but ibv_devinfo prints the type by it: 0 IB or RoCE v1, 1 RoCE v2. */
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type);
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type)
+{
+	struct ibv_gid_entry e;
+	int rc = _ibv_query_gid_ex(context, port, index, &e, 0, sizeof(e));
+
+	if (rc)
+		return FAIL(rc, -1);
+	*type = 1;
+	return 0;
+}
+
+int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	(void)context;
+	if (port != FACE_PORT || index != 0)
+		return FAIL(EINVAL, -1);
+	*pkey = htobe16(0xffff);
+	return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
+{
+	(void)context;
+	if (port != FACE_PORT || pkey != htobe16(0xffff))
+		return FAIL(EINVAL, -1);
+	return 0;
+}
+
+/* ---- sysfs ---------------------------------------------------------------------------------- */
+
+const char *ibv_get_sysfs_path(void);
+const char *ibv_get_sysfs_path(void)
+{
+	return "/sys";
+}
+
+/*
+ * The few attributes that programs read of a device through the library, answered for ours. Like
+ * the real one: the length without the newline, -1 if there is no such file.
+ */
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
+{
+	char path[2 * IBV_SYSFS_PATH_MAX];
+	FILE *f;
+	size_t n;
+
+	pthread_mutex_lock(&devices.lock);
+	for (struct face_device *d = devices.first; d; d = d->next) {
+		if (strcmp(d->ibv.ibdev_path, dir))
+			continue;
+		pthread_mutex_unlock(&devices.lock);
+		if (!strcmp(file, "board_id") || !strcmp(file, "hca_type"))
+			return snprintf(buf, size, "weft");
+		if (!strcmp(file, "fw_ver"))
+			return snprintf(buf, size, WEFT_VERSION);
+		return FAIL(ENOENT, -1);
+	}
+	pthread_mutex_unlock(&devices.lock);
+
+	snprintf(path, sizeof(path), "%s/%s", dir, file);
+	f = fopen(path, "re");
+	if (!f)
+		return -1;
+	n = fread(buf, 1, size, f);
+	fclose(f);
+	if (n && buf[n - 1] == '\n')
+		buf[--n] = '\0';
+	else if (n < size)
+		buf[n] = '\0';
+	else
+		return FAIL(ERANGE, -1);
+	return (int)n;
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#include "verbs/event_pipe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+int event_pipe_init(struct event_pipe *p)
+{
+	int fd[2];
+
+	if (pipe2(fd, O_CLOEXEC))
+		return -errno;
+	p->rd = fd[0];
+	p->wr = fd[1];
+	/* The write end alone: O_NONBLOCK belongs to the open file, of which a pipe has two. */
+	if (fcntl(p->wr, F_SETFL, O_NONBLOCK)) {
+		int err = errno;
+
+		close(p->rd);
+		close(p->wr);
+		return -err;
+	}
+	pthread_mutex_init(&p->lock, NULL);
+	list_init(&p->ready);
+	return 0;
+}
+
+void event_pipe_close(struct event_pipe *p)
+{
+	pthread_mutex_lock(&p->lock);
+	close(p->rd);
+	close(p->wr);
+	p->rd = p->wr = -1;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void event_source_init(struct event_source *s)
+{
+	list_init(&s->node);
+	s->pending = s->taken = 0;
+}
+
+/* At most a handful of bytes are ever in the pipe, so that the write cannot find it full. */
+static void wake(struct event_pipe *p)
+{
+	ssize_t n;
+
+	do
+		n = write(p->wr, "", 1);
+	while (n < 0 && errno == EINTR);
+}
+
+static void raise_locked(struct event_pipe *p, struct event_source *s)
+{
+	if (p->wr < 0 || !list_empty(&s->node))
+		return;
+	if (list_empty(&p->ready))
+		wake(p);
+	list_push_tail(&p->ready, &s->node);
+}
+
+void event_pipe_count(struct event_pipe *p, struct event_source *s)
+{
+	pthread_mutex_lock(&p->lock);
+	s->pending++;
+	raise_locked(p, s);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void event_pipe_mark(struct event_pipe *p, struct event_source *s, uint32_t bit)
+{
+	pthread_mutex_lock(&p->lock);
+	s->pending |= bit;
+	raise_locked(p, s);
+	pthread_mutex_unlock(&p->lock);
+}
+
+struct event_source *event_pipe_wait(struct event_pipe *p)
+{
+	for (;;) {
+		char byte;
+		ssize_t n = read(p->rd, &byte, 1);
+
+		if (n != 1) {
+			if (n == 0) /* cannot be: the write end is ours */
+				errno = EIO;
+			return NULL;
+		}
+		pthread_mutex_lock(&p->lock);
+		if (!list_empty(&p->ready))
+			return list_entry(p->ready.next, struct event_source, node);
+		/* What the byte stood for was forgotten meanwhile. */
+		pthread_mutex_unlock(&p->lock);
+	}
+}
+
+void event_pipe_taken(struct event_pipe *p, struct event_source *s)
+{
+	s->taken++;
+	list_remove(&s->node);
+	if (s->pending)
+		list_push_tail(&p->ready, &s->node); /* one each in turn */
+	if (!list_empty(&p->ready))
+		wake(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+uint32_t event_pipe_forget(struct event_pipe *p, struct event_source *s)
+{
+	uint32_t taken;
+
+	pthread_mutex_lock(&p->lock);
+	list_remove(&s->node);
+	s->pending = 0;
+	taken = s->taken;
+	pthread_mutex_unlock(&p->lock);
+	return taken;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The objects behind the pointers that applications hold: each begins with, or contains, the
+ * structure of verbs.h and adds the core's object. There is no transport logic here.
+ *
+ * Every object of a context lives on the process's shard; "under the shard's lock" below means
+ * that shard's. Objects hold their context: a context that is closed while objects of it are left
+ * is freed with the last of them.
+ */
+#ifndef WEFT_VERBS_FACE_H
+#define WEFT_VERBS_FACE_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+
+#include "base/compiler.h"
+#include "broker/proto.h"
+#include "engine/shard.h"
+#include "rnic/rnic.h"
+#include "verbs/event_pipe.h"
+
+/* The inline wrappers of verbs.h stand before the symbols we define. */
+#undef ibv_get_device_list
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define FACE_PORT 1 /* a device has one port */
+
+struct face_device { /* lives as long as the process; found again by name */
+	struct ibv_device ibv;
+	struct face_device *next;
+	uint64_t guid_be;
+	uint32_t ifindex;
+};
+
+struct face_context {
+	struct shard *shard;
+	struct rnic *rnic; /* of the shard, under its lock */
+	struct event_pipe async;
+	atomic_uint refs; /* the application's, and one for each object */
+	struct verbs_context vctx;
+};
+
+struct face_pd {
+	struct ibv_pd ibv;
+	struct rnic_pd *core;
+};
+
+struct face_mr {
+	struct ibv_mr ibv;
+	struct rnic_mr *core;
+};
+
+struct face_mw {
+	struct ibv_mw ibv;
+	struct rnic_mw *core;
+};
+
+static inline struct face_device *face_device(struct ibv_device *d)
+{
+	return container_of(d, struct face_device, ibv);
+}
+
+static inline struct face_context *face_context(struct ibv_context *c)
+{
+	return container_of(c, struct face_context, vctx.context);
+}
+
+static inline struct face_pd *face_pd(struct ibv_pd *p)
+{
+	return container_of(p, struct face_pd, ibv);
+}
+
+void context_get(struct face_context *);
+void context_put(struct face_context *);
+
+/* What the broker says of the context's interface now; 0 or -errno (-ENODEV: it is gone). */
+int device_lookup(struct ibv_device *, struct broker_device *ret) must_use;
+/* The largest path MTU that fits the interface. */
+enum ibv_mtu device_mtu(const struct broker_device *);
+
+/* Upcall of the core: an asynchronous event for a QP (qp_user) or, CQ_ERR, for a CQ (cq_user). */
+void async_event(enum rnic_event, void *object_user);
+
+/* For functions that return a pointer, or -1: errno is set and the value returned. */
+#define FAIL(err, value) (errno = (err), (value))
+
+/* context.c fills a context's tables from these. */
+int face_query_device_ex(struct ibv_context *, const struct ibv_query_device_ex_input *,
+			 struct ibv_device_attr_ex *, size_t attr_size);
+int face_query_port(struct ibv_context *, uint8_t port, struct ibv_port_attr *, size_t len);
+struct ibv_mw *face_alloc_mw(struct ibv_pd *, enum ibv_mw_type);
+int face_dealloc_mw(struct ibv_mw *);
+struct ibv_cq_ex *face_create_cq_ex(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+int face_poll_cq(struct ibv_cq *, int num, struct ibv_wc *);
+int face_req_notify_cq(struct ibv_cq *, int solicited_only);
+struct ibv_qp *face_create_qp_ex(struct ibv_context *, struct ibv_qp_init_attr_ex *);
+int face_post_send(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **bad_wr);
+int face_post_recv(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **bad_wr);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What libibverbs shows to the librdmacm of the same build, as symbols of the version node
+ * WEFT_PRIVATE_1: the process's one connection to the broker. All return 0 or -errno.
+ */
+#ifndef WEFT_VERBS_PRIVATE_H
+#define WEFT_VERBS_PRIVATE_H
+
+#include <stddef.h>
+
+#include "base/compiler.h"
+#include "broker/proto.h"
+
+/* As broker_client_call(), broker_client_cm_channel(). */
+int weft_private_call(const void *req, size_t req_len, void *resp, size_t resp_len) must_use;
+int weft_private_cm_channel(uint32_t *ret_channel, int *ret_fd) must_use;
+/* The present table of devices; free() it. */
+int weft_private_devices(struct broker_devices **ret) must_use;
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#include "verbs/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "verbs/cq.h"
+#include "verbs/face.h"
+#include "verbs/private.h"
+
+static struct {
+	pthread_mutex_t lock;
+	struct broker_client *broker;
+	struct shard *shard;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int broker_locked(void)
+{
+	char err[256];
+	int rc;
+
+	if (process.broker)
+		return 0;
+	rc = broker_client_open(&process.broker, err, sizeof(err));
+	if (rc) {
+		process.broker = NULL;
+		log_err("verbs", "%s", err);
+	}
+	return rc;
+}
+
+int process_broker(struct broker_client **ret)
+{
+	int rc;
+
+	pthread_mutex_lock(&process.lock);
+	rc = broker_locked();
+	*ret = process.broker;
+	pthread_mutex_unlock(&process.lock);
+	return rc;
+}
+
+int process_shard(struct shard **ret)
+{
+	static const struct shard_upcalls upcalls = {
+		.cq_notify = cq_notify,
+		.async_event = async_event,
+	};
+	uint8_t slot;
+	int fd = -1, rc;
+
+	pthread_mutex_lock(&process.lock);
+	rc = broker_locked();
+	if (!rc && !process.shard) {
+		rc = broker_client_lease_slot(process.broker, &slot, &fd);
+		if (rc) {
+			log_err("verbs", "the broker leases no slot: %s", strerror(-rc));
+		} else {
+			rc = shard_create(&process.shard, fd, slot, &upcalls);
+			if (rc) {
+				process.shard = NULL;
+				close(fd);
+				log_err("verbs", "no shard on slot %u: %s", slot, strerror(-rc));
+			}
+		}
+	}
+	*ret = process.shard;
+	pthread_mutex_unlock(&process.lock);
+	return rc;
+}
+
+int process_devices(struct broker_devices **ret)
+{
+	struct broker_client *broker;
+	struct broker_devices *d;
+	int rc = process_broker(&broker);
+
+	if (rc)
+		return rc;
+	d = malloc(sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	rc = broker_client_devices(broker, d);
+	if (rc) {
+		free(d);
+		return rc;
+	}
+	*ret = d;
+	return 0;
+}
+
+/* ---- for librdmacm ----------------------------------------------------------------------------
+ */
+
+int weft_private_call(const void *req, size_t req_len, void *resp, size_t resp_len)
+{
+	struct broker_client *broker;
+	int rc = process_broker(&broker);
+
+	return rc ? rc : broker_client_call(broker, req, req_len, resp, resp_len, NULL);
+}
+
+int weft_private_cm_channel(uint32_t *ret_channel, int *ret_fd)
+{
+	struct broker_client *broker;
+	int rc = process_broker(&broker);
+
+	return rc ? rc : broker_client_cm_channel(broker, ret_channel, ret_fd);
+}
+
+int weft_private_devices(struct broker_devices **ret)
+{
+	return process_devices(ret);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Queue pairs. */
+#ifndef WEFT_VERBS_QP_H
+#define WEFT_VERBS_QP_H
+
+#include "verbs/face.h"
+
+struct wr_stage;
+
+struct face_qp {
+	union { /* ibv_qp is the first part of ibv_qp_ex */
+		struct ibv_qp ibv;
+		struct ibv_qp_ex ex;
+	};
+	struct rnic_qp *core;
+	struct shard *shard;
+	struct event_source async; /* in the context's pipe: marked by type */
+	struct ibv_ah_attr ah;	   /* as last given to ibv_modify_qp */
+	bool sq_sig_all;
+	struct wr_stage *stage; /* the ibv_wr_* interface; NULL when not asked for */
+};
+
+static inline struct face_qp *face_qp(struct ibv_qp *qp)
+{
+	return container_of(qp, struct face_qp, ibv);
+}
+
+/* wr.c: sets up the ibv_wr_* interface of a QP. -ENOMEM. */
+int wr_stage_create(struct face_qp *, const struct rnic_qp_cap *) must_use;
+void wr_stage_destroy(struct face_qp *);
+
+#endif

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/*
+ * Verbs that the device does not have as yet; each fails as on an adapter without the feature.
+ * docs/conformance.md lists them.
+ */
+#include <errno.h>
+
+#include "verbs/face.h"
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+/* ---- shared receive queues ------------------------------------------------------------------- */
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	return FAIL(EOPNOTSUPP, NULL);
+}
+
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return EOPNOTSUPP;
+}
+
+/* ---- unreliable datagrams: address handles, multicast -----------------------------------------
+ */
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	return FAIL(EOPNOTSUPP, NULL);
+}
+
+int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
+			struct ibv_grh *grh, struct ibv_ah_attr *ah_attr)
+{
+	return FAIL(EOPNOTSUPP, -1);
+}
+
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+				     uint8_t port)
+{
+	return FAIL(EOPNOTSUPP, NULL);
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
+				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
+{
+	return EOPNOTSUPP; /* the kernel's IP stack resolves */
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return EOPNOTSUPP;
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return EOPNOTSUPP;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		 int access)
+{
+	return FAIL(EOPNOTSUPP, IBV_REREG_MR_ERR_INPUT); /* the old region stays as it is */
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	return FAIL(EOPNOTSUPP, NULL);
+}
+
+/* ---- what one process shares with another ------------------------------------------------------
+ */
+
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	return FAIL(EOPNOTSUPP, NULL);
+}
+
+struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
+{
+	return FAIL(EOPNOTSUPP, NULL);
+}
+
+void ibv_unimport_pd(struct ibv_pd *pd)
+{
+}
+
+struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
+{
+	return FAIL(EOPNOTSUPP, NULL);
+}
+
+void ibv_unimport_mr(struct ibv_mr *mr)
+{
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
+{
+	return FAIL(EOPNOTSUPP, NULL);
+}
+
+void ibv_unimport_dm(struct ibv_dm *dm)
+{
+}

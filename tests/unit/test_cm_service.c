@@ -1,0 +1,984 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Two brokers' CM services, host 1 and host 2, with the packets carried by hand. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/list.h"
+#include "broker/cm_service.h"
+#include "wire/bth.h"
+#include "wire/cm_ip.h"
+#include "wire/cm_mad.h"
+
+#define PS_TCP 0x0106
+#define SEC    1000000000ull
+
+struct packet {
+	struct list list;
+	struct flow flow;
+	size_t len;
+	uint8_t data[512];
+};
+
+struct host {
+	struct world *w;
+	struct cm_service *svc;
+	struct gid v4, v6;
+	uint8_t nr;
+};
+
+struct world {
+	struct host host[2];
+	struct list wire;
+	unsigned sent; /* packets ever */
+	bool cut;      /* the wire is: packets are lost */
+	uint32_t random;
+	uint64_t now;
+};
+
+struct client {
+	struct host *host;
+	struct cm_client *c;
+	uint32_t channel;
+	int fd;
+};
+
+/* ---- the world ------------------------------------------------------------------------------- */
+
+static uint32_t on_random(void *ctx)
+{
+	struct host *h = ctx;
+
+	h->w->random = h->w->random * 1664525 + 1013904223;
+	return h->w->random >> 3 | h->w->random << 29;
+}
+
+static void on_send(void *ctx, const struct rnic_tx *tx)
+{
+	struct host *h = ctx;
+	struct packet *p = calloc(1, sizeof(*p));
+
+	h->w->sent++;
+	assert_int_equal(tx->hdr_len, BTH_LEN + DETH_LEN);
+	assert_int_equal(tx->payload_len, MAD_LEN);
+	p->flow = *tx->flow;
+	memcpy(p->data, tx->hdr, tx->hdr_len);
+	p->len = tx->hdr_len;
+	for (int i = 0; i < tx->niov; i++) {
+		memcpy(p->data + p->len, tx->iov[i].iov_base, tx->iov[i].iov_len);
+		p->len += tx->iov[i].iov_len;
+	}
+	if (h->w->cut)
+		free(p);
+	else
+		list_push_tail(&h->w->wire, &p->list);
+}
+
+static bool on_local_addr(void *ctx, const struct gid *addr, struct cm_local_addr *ret)
+{
+	struct host *h = ctx;
+
+	if (!gid_equal(addr, &h->v4) && !gid_equal(addr, &h->v6))
+		return false;
+	*ret = (struct cm_local_addr){.ca_guid = 0x5054000000000000ull | h->nr, .ifindex = h->nr};
+	return true;
+}
+
+static const struct cm_service_ops ops = {on_random, on_send, on_local_addr};
+
+/* Carries packets until none is left. */
+static void carry(struct world *w)
+{
+	struct list *n;
+
+	while ((n = list_pop_head(&w->wire))) {
+		struct packet *p = list_entry(n, struct packet, list);
+		struct rnic_rx rx = {.flow = p->flow, .data = p->data, .len = p->len};
+
+		for (int i = 0; i < 2; i++)
+			if (gid_equal(&p->flow.dgid, &w->host[i].v4) ||
+			    gid_equal(&p->flow.dgid, &w->host[i].v6))
+				cm_service_rx(w->host[i].svc, &rx, w->now);
+		free(p);
+	}
+}
+
+static void pass(struct world *w, uint64_t ns)
+{
+	uint64_t end = w->now + ns;
+
+	for (;;) {
+		uint64_t next = DEADLINE_NEVER;
+
+		carry(w);
+		for (int i = 0; i < 2; i++) {
+			uint64_t d = cm_service_next_deadline(w->host[i].svc);
+
+			next = d < next ? d : next;
+		}
+		if (next > end)
+			break;
+		w->now = next > w->now ? next : w->now;
+		for (int i = 0; i < 2; i++)
+			cm_service_tick(w->host[i].svc, w->now);
+	}
+	w->now = end;
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	signal(SIGPIPE, SIG_IGN);
+	list_init(&w->wire);
+	w->now = SEC;
+	w->random = 99;
+	for (int i = 0; i < 2; i++) {
+		struct host *h = &w->host[i];
+
+		h->w = w;
+		h->nr = (uint8_t)(i + 1);
+		h->v4 = (struct gid){{[10] = 0xff, [11] = 0xff, 10, 0, 0, h->nr}};
+		h->v6 = (struct gid){{0xfd, [15] = h->nr}};
+		if (cm_service_create(&h->svc, &ops, h) < 0)
+			return -1;
+	}
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	pass(w, 1000 * SEC);
+	for (int i = 0; i < 2; i++) {
+		if (cm_service_next_deadline(w->host[i].svc) != DEADLINE_NEVER ||
+		    cm_service_busy(w->host[i].svc)) {
+			fprintf(stderr, "host %d is not at rest\n", i + 1);
+			return -1;
+		}
+		cm_service_destroy(w->host[i].svc);
+	}
+	free(w);
+	return 0;
+}
+
+/* ---- a client ---------------------------------------------------------------------------------
+ */
+
+static void open_client(struct client *c, struct host *h)
+{
+	c->host = h;
+	assert_int_equal(cm_client_create(h->svc, &c->c), 0);
+	assert_int_equal(cm_client_channel(c->c, &c->channel, &c->fd), 0);
+	/* So that a test sees that nothing comes. */
+	assert_int_equal(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);
+}
+
+static void close_client(struct client *c)
+{
+	cm_client_destroy(c->c, c->host->w->now);
+	close(c->fd);
+	carry(c->host->w);
+}
+
+static int ask(struct client *c, void *req, size_t len)
+{
+	uint8_t reply[BROKER_CM_REPLY_MAX];
+	size_t n = cm_client_request(c->c, req, len, reply, c->host->w->now);
+	struct broker_msg *msg = req;
+	int err;
+
+	assert_true(n >= sizeof(*msg));
+	err = ((struct broker_msg *)reply)->error;
+	assert_int_equal(((struct broker_msg *)reply)->type, msg->type);
+	if (err == 0 && n == len)
+		memcpy(req, reply, n);
+	return err;
+}
+
+#define ASK(client, type_, name, ...)                                            \
+	({                                                                       \
+		struct broker_cm_##name r_ = {.msg.type = (type_), __VA_ARGS__}; \
+		ask((client), &r_, sizeof(r_));                                  \
+	})
+
+static uint32_t create(struct client *c, uint64_t user)
+{
+	struct broker_cm_create_id r = {
+		.msg.type = BROKER_CM_CREATE_ID, .channel = c->channel, .user = user, .ps = PS_TCP};
+
+	assert_int_equal(ask(c, &r, sizeof(r)), 0);
+	return r.id;
+}
+
+/* Returns the port or -errno. */
+static int bind_to(struct client *c, uint32_t id, const struct gid *addr, uint16_t port)
+{
+	struct broker_cm_bind r = {.msg.type = BROKER_CM_BIND, .id = id, .port = port};
+	int err;
+
+	if (addr)
+		r.addr = *addr;
+	err = ask(c, &r, sizeof(r));
+	return err < 0 ? err : r.port;
+}
+
+static int on_id(struct client *c, enum broker_cm_msg_type type, uint32_t id)
+{
+	return ASK(c, type, id, .id = id);
+}
+
+static uint32_t listener(struct client *c, uint16_t port, uint32_t backlog)
+{
+	uint32_t id = create(c, 0x11);
+
+	assert_int_equal(bind_to(c, id, NULL, port), port);
+	assert_int_equal(ASK(c, BROKER_CM_LISTEN, listen, .id = id, .backlog = backlog), 0);
+	return id;
+}
+
+static int connect_to(struct client *c, uint32_t id, const struct gid *src, const struct gid *dst,
+		      uint16_t port)
+{
+	struct broker_cm_connect r = {
+		.msg.type = BROKER_CM_CONNECT,
+		.id = id,
+		.param = {.src = *src,
+			  .dst = *dst,
+			  .dst_port = port,
+			  .qpn = 0x010011,
+			  .starting_psn = 0x123456,
+			  .path_mtu = 3,
+			  .responder_resources = 2,
+			  .initiator_depth = 5,
+			  .retry_count = 7,
+			  .rnr_retry_count = 6,
+			  .flow_control = 1,
+			  .tos = 0x20,
+			  .private_len = 5,
+			  .private_data = "hello"},
+	};
+
+	/* Each its own queue pair, or they would be stale. */
+	r.param.qpn += id >> 16;
+	return ask(c, &r, sizeof(r));
+}
+
+static int accept_it(struct client *c, uint32_t id)
+{
+	struct broker_cm_connect r = {
+		.msg.type = BROKER_CM_ACCEPT,
+		.id = id,
+		.user = 0x33,
+		.param = {.qpn = 0x020022 + (id >> 16),
+			  .starting_psn = 0x654321,
+			  .responder_resources = 5,
+			  .initiator_depth = 2,
+			  .rnr_retry_count = 4,
+			  .private_len = 3,
+			  .private_data = "hi!"},
+	};
+
+	return ask(c, &r, sizeof(r));
+}
+
+/* The next event, which must be there. */
+static struct broker_cm_event event(struct client *c, enum broker_cm_event_type type)
+{
+	struct broker_cm_event ev;
+
+	carry(c->host->w);
+	assert_int_equal(read(c->fd, &ev, sizeof(ev)), sizeof(ev));
+	assert_int_equal(ev.type, type);
+	return ev;
+}
+
+static void no_event(struct client *c)
+{
+	struct broker_cm_event ev;
+
+	carry(c->host->w);
+	assert_int_equal(read(c->fd, &ev, sizeof(ev)), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
+struct pair {
+	struct client server, user;
+	uint32_t listen, passive, active;
+};
+
+static void begin(struct pair *p, struct world *w)
+{
+	open_client(&p->server, &w->host[0]);
+	open_client(&p->user, &w->host[1]);
+	p->listen = listener(&p->server, 4420, 4);
+	p->active = create(&p->user, 0x22);
+	p->passive = 0;
+}
+
+static void end(struct pair *p)
+{
+	close_client(&p->user);
+	close_client(&p->server);
+}
+
+static void request(struct pair *p)
+{
+	struct host *a = p->user.host, *b = p->server.host;
+
+	assert_int_equal(connect_to(&p->user, p->active, &a->v4, &b->v4, 4420), 0);
+	p->passive = event(&p->server, BROKER_CM_EV_CONNECT_REQUEST).id;
+}
+
+static void establish(struct pair *p)
+{
+	request(p);
+	assert_int_equal(accept_it(&p->server, p->passive), 0);
+	event(&p->user, BROKER_CM_EV_CONNECT_RESPONSE);
+	assert_int_equal(on_id(&p->user, BROKER_CM_ESTABLISH, p->active), 0);
+	event(&p->server, BROKER_CM_EV_ESTABLISHED);
+}
+
+/* ---- connections ------------------------------------------------------------------------------
+ */
+
+static void a_connection_is_made_and_unmade_with_every_field_told(void **state)
+{
+	struct world *w = *state;
+	struct gid *a = &w->host[1].v4, *b = &w->host[0].v4;
+	struct broker_cm_event ev;
+	struct pair p;
+	uint16_t port;
+	int r;
+
+	begin(&p, w);
+	r = bind_to(&p.user, p.active, a, 0);
+	assert_in_range(r, 32768, 60999);
+	port = (uint16_t)r;
+	assert_int_equal(connect_to(&p.user, p.active, a, b, 4420), 0);
+	ev = event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
+	p.passive = ev.id;
+	assert_int_equal(ev.listen_id, p.listen);
+	assert_int_equal(ev.user, 0x11);
+	assert_true(gid_equal(&ev.param.src, b) && gid_equal(&ev.param.dst, a));
+	assert_int_equal(ev.param.src_port, 4420);
+	assert_int_equal(ev.param.dst_port, port);
+	assert_int_equal(ev.param.qpn, 0x010011 + (p.active >> 16));
+	assert_int_equal(ev.param.starting_psn, 0x123456);
+	assert_int_equal(ev.param.path_mtu, 3);
+	assert_int_equal(ev.param.responder_resources, 5); /* what the peer will initiate */
+	assert_int_equal(ev.param.initiator_depth, 2);
+	assert_int_equal(ev.param.retry_count, 7);
+	assert_int_equal(ev.param.rnr_retry_count, 6);
+	assert_int_equal(ev.param.flow_control, 1);
+	assert_int_equal(ev.param.tos, 0x20);
+	assert_int_equal(ev.param.local_ack_timeout, 19);
+	assert_int_equal(ev.param.flow_label, (31u * port + 4420) & 0xfffff);
+	assert_int_equal(ev.param.private_len, 56);
+	assert_memory_equal(ev.param.private_data, "hello\0\0", 8);
+
+	assert_int_equal(accept_it(&p.server, p.passive), 0);
+	ev = event(&p.user, BROKER_CM_EV_CONNECT_RESPONSE);
+	assert_int_equal(ev.id, p.active);
+	assert_int_equal(ev.user, 0x22);
+	assert_true(gid_equal(&ev.param.src, a) && gid_equal(&ev.param.dst, b));
+	assert_int_equal(ev.param.src_port, port);
+	assert_int_equal(ev.param.dst_port, 4420);
+	assert_int_equal(ev.param.qpn, 0x020022 + (p.passive >> 16));
+	assert_int_equal(ev.param.starting_psn, 0x654321);
+	assert_int_equal(ev.param.responder_resources, 2);
+	assert_int_equal(ev.param.initiator_depth, 5);
+	assert_int_equal(ev.param.rnr_retry_count, 4);
+	assert_int_equal(ev.param.path_mtu, 3);
+	assert_int_equal(ev.param.flow_label, (31u * port + 4420) & 0xfffff);
+	assert_int_equal(ev.param.private_len, 196);
+	assert_memory_equal(ev.param.private_data, "hi!\0", 5);
+	no_event(&p.server);
+
+	assert_int_equal(on_id(&p.user, BROKER_CM_ESTABLISH, p.active), 0);
+	ev = event(&p.server, BROKER_CM_EV_ESTABLISHED);
+	assert_int_equal(ev.id, p.passive);
+	assert_int_equal(ev.user, 0x33);
+
+	assert_int_equal(on_id(&p.user, BROKER_CM_DISCONNECT, p.active), 0);
+	event(&p.server, BROKER_CM_EV_DISCONNECTED);
+	no_event(&p.user);
+	assert_int_equal(on_id(&p.server, BROKER_CM_DISCONNECT, p.passive), 0);
+	event(&p.user, BROKER_CM_EV_DISCONNECTED);
+	pass(w, 5 * SEC);
+	event(&p.server, BROKER_CM_EV_TIMEWAIT_EXIT);
+	event(&p.user, BROKER_CM_EV_TIMEWAIT_EXIT);
+	assert_int_equal(on_id(&p.user, BROKER_CM_DESTROY_ID, p.active), 0);
+	assert_int_equal(on_id(&p.user, BROKER_CM_DESTROY_ID, p.active), -ENOENT);
+	end(&p);
+}
+
+static void ipv6_and_two_clients_on_one_host_work_the_same(void **state)
+{
+	struct world *w = *state;
+	struct host *h = &w->host[0];
+	struct client server, user;
+	struct broker_cm_event ev;
+	uint32_t id;
+
+	open_client(&server, h);
+	open_client(&user, h);
+	listener(&server, 7174, 0);
+	id = create(&user, 0);
+	assert_int_equal(connect_to(&user, id, &h->v6, &h->v6, 7174), 0);
+	ev = event(&server, BROKER_CM_EV_CONNECT_REQUEST);
+	assert_true(gid_equal(&ev.param.dst, &h->v6));
+	assert_int_equal(accept_it(&server, ev.id), 0);
+	event(&user, BROKER_CM_EV_CONNECT_RESPONSE);
+	assert_int_equal(on_id(&user, BROKER_CM_ESTABLISH, id), 0);
+	event(&server, BROKER_CM_EV_ESTABLISHED);
+	close_client(&user);
+	event(&server, BROKER_CM_EV_DISCONNECTED);
+	close_client(&server);
+}
+
+static void early_data_establishes_the_passive_side(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w);
+	request(&p);
+	assert_int_equal(accept_it(&p.server, p.passive), 0);
+	event(&p.user, BROKER_CM_EV_CONNECT_RESPONSE);
+	w->cut = true;
+	assert_int_equal(on_id(&p.user, BROKER_CM_ESTABLISH, p.active), 0);
+	w->cut = false;
+	assert_int_equal(on_id(&p.server, BROKER_CM_ESTABLISH, p.passive), 0);
+	event(&p.server, BROKER_CM_EV_ESTABLISHED);
+	assert_int_equal(on_id(&p.server, BROKER_CM_ESTABLISH, p.passive), -EINVAL);
+	end(&p);
+}
+
+static void a_reject_carries_its_reason_and_data(void **state)
+{
+	struct world *w = *state;
+	struct broker_cm_event ev;
+	struct pair p;
+
+	begin(&p, w);
+	request(&p);
+	assert_int_equal(ASK(&p.server, BROKER_CM_REJECT, reject, .id = p.passive, .reason = 28,
+			     .private_len = 2, .private_data = "no"),
+			 0);
+	ev = event(&p.user, BROKER_CM_EV_REJECTED);
+	assert_int_equal(ev.status, 28);
+	assert_int_equal(ev.param.private_len, 148);
+	assert_memory_equal(ev.param.private_data, "no", 3);
+	pass(w, 60 * SEC);
+	no_event(&p.server); /* no timewait of what was never up */
+	end(&p);
+}
+
+static void a_port_without_listener_rejects_with_reason_8(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4421), 0);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, 8);
+	end(&p);
+}
+
+static void a_dead_host_is_unreachable_after_16_tries(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w);
+	w->cut = true;
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	pass(w, 60 * SEC);
+	no_event(&p.user);
+	pass(w, 10 * SEC);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_UNREACHABLE).status, -ETIMEDOUT);
+	assert_int_equal(w->sent, 17); /* and one that withdraws it */
+	end(&p);
+	w->cut = false;
+}
+
+/* ---- death ------------------------------------------------------------------------------------
+ */
+
+static void a_dead_client_disconnects_its_peers_and_frees_its_ports(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+	uint32_t id;
+
+	begin(&p, w);
+	establish(&p);
+	close_client(&p.server);
+	event(&p.user, BROKER_CM_EV_DISCONNECTED);
+	assert_int_equal(on_id(&p.user, BROKER_CM_DISCONNECT, p.active), 0);
+	carry(w);
+	assert_int_equal(cm_service_busy(w->host[0].svc), 0);
+	open_client(&p.server, &w->host[0]); /* the port is free, and a new pair connects at once */
+	p.listen = listener(&p.server, 4420, 1);
+	id = p.active;
+	p.active = create(&p.user, 0);
+	establish(&p);
+	assert_int_equal(on_id(&p.user, BROKER_CM_DESTROY_ID, id), 0);
+	end(&p);
+}
+
+static void a_client_that_dies_connecting_withdraws(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w);
+	request(&p);
+	close_client(&p.user);
+	assert_int_equal(event(&p.server, BROKER_CM_EV_REJECTED).status, 4);
+	close_client(&p.server);
+}
+
+static void a_dead_peer_keeps_the_broker_for_seconds_only(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w);
+	establish(&p);
+	w->cut = true;
+	end(&p);
+	assert_true(cm_service_busy(w->host[0].svc) > 0);
+	pass(w, 10 * SEC);
+	assert_int_equal(cm_service_busy(w->host[0].svc), 0);
+	assert_int_equal(cm_service_busy(w->host[1].svc), 0);
+}
+
+static void destroying_a_listener_rejects_what_was_not_read(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+	uint32_t second;
+
+	begin(&p, w);
+	request(&p); /* read */
+	second = create(&p.user, 0);
+	assert_int_equal(connect_to(&p.user, second, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	carry(w);
+	assert_int_equal(on_id(&p.server, BROKER_CM_DESTROY_ID, p.listen), 0);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).id, second);
+	/* What was read is the application's. */
+	assert_int_equal(accept_it(&p.server, p.passive), 0);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_CONNECT_RESPONSE).id, p.active);
+	end(&p);
+}
+
+static void closing_a_channel_rejects_what_was_not_read(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	carry(w);
+	assert_int_equal(on_id(&p.server, BROKER_CM_CLOSE_CHANNEL, p.server.channel), 0);
+	assert_int_equal(on_id(&p.server, BROKER_CM_CLOSE_CHANNEL, p.server.channel), -ENOENT);
+	event(&p.user, BROKER_CM_EV_REJECTED);
+	/* Nobody hears of requests any more: as if nobody listened. */
+	p.active = create(&p.user, 0);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, 8);
+	end(&p);
+}
+
+static void a_reader_that_has_gone_is_no_listener(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w);
+	close(p.server.fd);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	event(&p.user, BROKER_CM_EV_REJECTED);
+	p.server.fd = open("/dev/null", O_RDONLY);
+	end(&p);
+}
+
+/* ---- channels ---------------------------------------------------------------------------------
+ */
+
+static void the_descriptor_polls_for_reading_only(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+	struct pollfd fd = {.events = POLLIN | POLLOUT};
+
+	begin(&p, w);
+	fd.fd = p.server.fd;
+	assert_int_equal(poll(&fd, 1, 0), 0);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	carry(w);
+	assert_int_equal(poll(&fd, 1, 0), 1);
+	assert_int_equal(fd.revents, POLLIN);
+	end(&p);
+}
+
+static void no_event_is_lost_when_nobody_reads_for_a_while(void **state)
+{
+	enum { N = 500 };
+	struct world *w = *state;
+	struct broker_cm_event ev;
+	struct pair p;
+	int got = 0;
+
+	begin(&p, w);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(ASK(&p.user, BROKER_CM_POST, post, .id = p.active,
+				     .type = BROKER_CM_EV_ADDR_RESOLVED, .status = i),
+				 0);
+	while (got < N) {
+		int before = got;
+
+		while (read(p.user.fd, &ev, sizeof(ev)) == sizeof(ev)) {
+			assert_int_equal(ev.type, BROKER_CM_EV_ADDR_RESOLVED);
+			assert_int_equal(ev.id, p.active);
+			assert_int_equal(ev.user, 0x22);
+			assert_int_equal(ev.status, got++);
+		}
+		assert_true(got > before);
+		pass(w, SEC / 100); /* the service looks again by itself */
+	}
+	assert_int_equal(cm_service_next_deadline(w->host[1].svc), DEADLINE_NEVER);
+	assert_int_equal(ASK(&p.user, BROKER_CM_POST, post, .id = p.active,
+			     .type = BROKER_CM_EV_ESTABLISHED),
+			 -EINVAL);
+	end(&p);
+}
+
+static void waiting_events_of_an_id_go_with_it_or_move_with_it(void **state)
+{
+	struct world *w = *state;
+	struct broker_cm_event ev;
+	struct client other;
+	struct pair p;
+	uint32_t gone;
+	int fd, n = 0, of_gone = 0;
+	uint32_t channel;
+
+	begin(&p, w);
+	gone = create(&p.user, 0);
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(ASK(&p.user, BROKER_CM_POST, post, .id = i % 2 ? p.active : gone,
+				     .type = BROKER_CM_EV_ROUTE_RESOLVED),
+				 0);
+	assert_int_equal(on_id(&p.user, BROKER_CM_DESTROY_ID, gone), 0);
+	assert_int_equal(cm_client_channel(p.user.c, &channel, &fd), 0);
+	other = p.user;
+	other.fd = fd;
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(ASK(&p.user, BROKER_CM_MIGRATE, migrate, .id = p.active,
+			     .channel = channel, .user = 0x44),
+			 0);
+	while (read(p.user.fd, &ev, sizeof(ev)) == sizeof(ev)) {
+		n += ev.id == p.active;
+		of_gone += ev.id == gone;
+	}
+	assert_true(of_gone > 0 && of_gone < 100); /* those that lay in the pipe already */
+	pass(w, SEC);
+	while (read(fd, &ev, sizeof(ev)) == sizeof(ev)) {
+		assert_int_equal(ev.id, p.active);
+		n++;
+		pass(w, SEC / 100);
+	}
+	assert_int_equal(n, 100);
+	assert_int_equal(ASK(&p.user, BROKER_CM_POST, post, .id = p.active,
+			     .type = BROKER_CM_EV_ROUTE_RESOLVED),
+			 0);
+	assert_int_equal(event(&other, BROKER_CM_EV_ROUTE_RESOLVED).user, 0x44);
+	close(fd);
+	end(&p);
+}
+
+static void a_backlog_bounds_unread_requests_and_later_ones_are_not_lost(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+	uint32_t id[6], got[6];
+	int n = 0;
+
+	begin(&p, w); /* backlog 4 */
+	for (int i = 0; i < 6; i++) {
+		id[i] = create(&p.user, 0);
+		assert_int_equal(connect_to(&p.user, id[i], &w->host[1].v4, &w->host[0].v4, 4420),
+				 0);
+	}
+	for (; n < 4; n++)
+		got[n] = event(&p.server, BROKER_CM_EV_CONNECT_REQUEST).id;
+	no_event(&p.server);
+	/* Reading made room, though none is accepted yet; the peers ask again. */
+	pass(w, 5 * SEC);
+	for (; n < 6; n++)
+		got[n] = event(&p.server, BROKER_CM_EV_CONNECT_REQUEST).id;
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(accept_it(&p.server, got[i]), 0);
+	for (int i = 0; i < 6; i++)
+		event(&p.user, BROKER_CM_EV_CONNECT_RESPONSE);
+	end(&p);
+}
+
+/* ---- addresses, rights, bad requests ----------------------------------------------------------
+ */
+
+static void binding_follows_the_port_space_and_the_devices(void **state)
+{
+	struct world *w = *state;
+	struct client a, b;
+	uint32_t x, y;
+
+	open_client(&a, &w->host[0]);
+	open_client(&b, &w->host[0]);
+	x = create(&a, 0);
+	y = create(&b, 0);
+	assert_int_equal(bind_to(&a, x, &w->host[1].v4, 1), -EADDRNOTAVAIL);
+	assert_int_equal(bind_to(&a, x, &w->host[0].v4, 4420), 4420);
+	assert_int_equal(bind_to(&a, x, &w->host[0].v4, 4421), -EINVAL);
+	assert_int_equal(bind_to(&b, y, NULL, 4420), -EADDRINUSE);
+	assert_int_equal(ASK(&b, BROKER_CM_LISTEN, listen, .id = y), -EINVAL); /* not bound */
+	assert_int_equal(on_id(&a, BROKER_CM_DESTROY_ID, x), 0);
+	assert_int_equal(bind_to(&b, y, NULL, 4420), 4420);
+	assert_int_equal(ASK(&b, BROKER_CM_LISTEN, listen, .id = y), 0);
+	assert_int_equal(connect_to(&b, y, &w->host[0].v4, &w->host[1].v4, 1), -EINVAL);
+	close_client(&a);
+	close_client(&b);
+}
+
+static void a_listener_takes_only_what_is_for_its_address(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+	uint32_t id;
+
+	begin(&p, w);
+	id = create(&p.server, 0);
+	assert_int_equal(bind_to(&p.server, id, &w->host[0].v4, 5000), 5000);
+	assert_int_equal(ASK(&p.server, BROKER_CM_LISTEN, listen, .id = id), 0);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v6, &w->host[0].v6, 5000), 0);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, 8);
+	id = create(&p.user, 0);
+	assert_int_equal(connect_to(&p.user, id, &w->host[1].v4, &w->host[0].v4, 5000), 0);
+	event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
+	end(&p);
+}
+
+static void addresses_within_a_req_must_be_the_packets(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+	struct packet *packet;
+
+	begin(&p, w);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	packet = list_entry(w->wire.next, struct packet, list);
+	packet->data[BTH_LEN + DETH_LEN + MAD_HDR_LEN + 140 +
+		     19]++; /* the IP CM header's source address */
+	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, CM_REJ_INVALID_GID);
+	no_event(&p.server);
+	end(&p);
+}
+
+static void connecting_checks_what_it_is_given(void **state)
+{
+	struct world *w = *state;
+	struct gid *us = &w->host[1].v4, *them = &w->host[0].v4, any = {{0}};
+	struct pair p;
+
+	begin(&p, w);
+	assert_int_equal(connect_to(&p.user, p.active, them, us, 4420), -EADDRNOTAVAIL);
+	assert_int_equal(connect_to(&p.user, p.active, us, &w->host[0].v6, 4420), -EINVAL);
+	assert_int_equal(connect_to(&p.user, p.active, us, &any, 4420), -EINVAL);
+	assert_int_equal(ASK(&p.user, BROKER_CM_CONNECT, connect, .id = p.active,
+			     .param = {.src = *us, .dst = *them, .path_mtu = 3, .private_len = 57}),
+			 -EINVAL);
+	assert_int_equal(ASK(&p.user, BROKER_CM_CONNECT, connect, .id = p.active,
+			     .param = {.src = *us, .dst = *them, .path_mtu = 3, .qpn = 1 << 24}),
+			 -EINVAL);
+	assert_int_equal(ASK(&p.user, BROKER_CM_CONNECT, connect, .id = p.active,
+			     .param = {.src = *us, .dst = *them, .path_mtu = 6}),
+			 -EINVAL);
+	assert_int_equal(on_id(&p.user, BROKER_CM_ESTABLISH, p.active), -EINVAL);
+	assert_int_equal(on_id(&p.user, BROKER_CM_DISCONNECT, p.active), -EINVAL);
+	request(&p);
+	assert_int_equal(connect_to(&p.user, p.active, us, them, 4420), -EINVAL);
+	assert_int_equal(ASK(&p.server, BROKER_CM_ACCEPT, connect, .id = p.passive,
+			     .param.private_len = 197),
+			 -EINVAL);
+	assert_int_equal(ASK(&p.server, BROKER_CM_REJECT, reject, .id = p.passive, .reason = 28,
+			     .private_len = 149),
+			 -EINVAL);
+	assert_int_equal(accept_it(&p.server, p.passive), 0);
+	assert_int_equal(accept_it(&p.server, p.passive), -EINVAL);
+	end(&p);
+}
+
+static void a_client_reaches_only_its_own_ids(void **state)
+{
+	struct world *w = *state;
+	struct client thief;
+	struct pair p;
+
+	begin(&p, w);
+	open_client(&thief, &w->host[0]);
+	request(&p);
+	assert_int_equal(accept_it(&thief, p.passive), -ENOENT);
+	assert_int_equal(on_id(&thief, BROKER_CM_DESTROY_ID, p.passive), -ENOENT);
+	assert_int_equal(on_id(&thief, BROKER_CM_DESTROY_ID, p.listen), -ENOENT);
+	assert_int_equal(on_id(&thief, BROKER_CM_DISCONNECT, p.passive), -ENOENT);
+	assert_int_equal(on_id(&thief, BROKER_CM_CLOSE_CHANNEL, p.server.channel + 7), -ENOENT);
+	assert_int_equal(accept_it(&p.server, p.passive), 0);
+	close_client(&thief);
+	end(&p);
+}
+
+static void requests_of_a_wrong_length_or_type_are_refused(void **state)
+{
+	struct world *w = *state;
+	struct broker_cm_connect r = {.msg.type = BROKER_CM_LISTEN};
+	struct broker_msg short_one = {.type = BROKER_CM_DESTROY_ID};
+	uint8_t reply[BROKER_CM_REPLY_MAX];
+	struct client c;
+
+	open_client(&c, &w->host[0]);
+	assert_int_equal(ask(&c, &r, sizeof(r)), -EINVAL);
+	assert_int_equal(ask(&c, &short_one, sizeof(short_one)), -EINVAL);
+	short_one.type = 9999;
+	assert_int_equal(ask(&c, &short_one, sizeof(short_one)), -EOPNOTSUPP);
+	short_one.type = 3;
+	assert_int_equal(ask(&c, &short_one, sizeof(short_one)), -EOPNOTSUPP);
+	assert_int_equal(cm_client_request(c.c, &r, 3, reply, w->now), sizeof(struct broker_msg));
+	assert_int_equal(
+		ASK(&c, BROKER_CM_CREATE_ID, create_id, .channel = c.channel, .ps = 0x0111),
+		-EOPNOTSUPP);
+	assert_int_equal(
+		ASK(&c, BROKER_CM_CREATE_ID, create_id, .channel = c.channel + 1, .ps = PS_TCP),
+		-ENOENT);
+	close_client(&c);
+}
+
+static void limits_hold(void **state)
+{
+	struct world *w = *state;
+	struct broker_cm_create_id r = {.ps = PS_TCP};
+	struct client c;
+	int n = 0, err;
+
+	open_client(&c, &w->host[0]);
+	for (;; n++) {
+		r.msg.type = BROKER_CM_CREATE_ID;
+		r.channel = c.channel;
+		err = ask(&c, &r, sizeof(r));
+		if (err)
+			break;
+	}
+	assert_int_equal(err, -EMFILE);
+	assert_int_equal(n, 16384);
+	close_client(&c);
+}
+
+static void a_device_that_goes_is_told(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w);
+	establish(&p);
+	cm_service_device_removed(w->host[0].svc, 77, w->now);
+	no_event(&p.server);
+	cm_service_device_removed(w->host[0].svc, w->host[0].nr, w->now);
+	assert_int_equal(event(&p.server, BROKER_CM_EV_DEVICE_REMOVAL).id, p.passive);
+	no_event(&p.server); /* the wildcard listener is on no device */
+	end(&p);
+}
+
+static void packets_that_are_no_mads_for_qp1_are_dropped(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+	struct packet *good;
+	struct rnic_rx rx;
+
+	begin(&p, w);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	good = list_entry(w->wire.next, struct packet, list);
+	rx = (struct rnic_rx){.flow = good->flow, .data = good->data, .len = good->len};
+	for (size_t len = 0; len < good->len; len++) {
+		uint8_t *cut = malloc(len + 1); /* of its size, for the sanitizer */
+
+		memcpy(cut, good->data, len);
+		cm_service_rx(w->host[0].svc,
+			      &(struct rnic_rx){.flow = good->flow, .data = cut, .len = len},
+			      w->now);
+		free(cut);
+	}
+	good->data[15] ^= 1; /* Q_Key */
+	cm_service_rx(w->host[0].svc, &rx, w->now);
+	good->data[15] ^= 1;
+	good->data[7] ^= 2; /* destination QPN */
+	cm_service_rx(w->host[0].svc, &rx, w->now);
+	good->data[7] ^= 2;
+	good->data[0] ^= 1; /* opcode */
+	cm_service_rx(w->host[0].svc, &rx, w->now);
+	good->data[0] ^= 1;
+	{
+		struct broker_cm_event ev;
+
+		assert_int_equal(read(p.server.fd, &ev, sizeof(ev)), -1);
+	}
+	event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
+	end(&p);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(a_connection_is_made_and_unmade_with_every_field_told),
+		T(ipv6_and_two_clients_on_one_host_work_the_same),
+		T(early_data_establishes_the_passive_side),
+		T(a_reject_carries_its_reason_and_data),
+		T(a_port_without_listener_rejects_with_reason_8),
+		T(a_dead_host_is_unreachable_after_16_tries),
+		T(a_dead_client_disconnects_its_peers_and_frees_its_ports),
+		T(a_client_that_dies_connecting_withdraws),
+		T(a_dead_peer_keeps_the_broker_for_seconds_only),
+		T(destroying_a_listener_rejects_what_was_not_read),
+		T(closing_a_channel_rejects_what_was_not_read),
+		T(a_reader_that_has_gone_is_no_listener),
+		T(the_descriptor_polls_for_reading_only),
+		T(no_event_is_lost_when_nobody_reads_for_a_while),
+		T(waiting_events_of_an_id_go_with_it_or_move_with_it),
+		T(a_backlog_bounds_unread_requests_and_later_ones_are_not_lost),
+		T(binding_follows_the_port_space_and_the_devices),
+		T(a_listener_takes_only_what_is_for_its_address),
+		T(addresses_within_a_req_must_be_the_packets),
+		T(connecting_checks_what_it_is_given),
+		T(a_client_reaches_only_its_own_ids),
+		T(requests_of_a_wrong_length_or_type_are_refused),
+		T(limits_hold),
+		T(a_device_that_goes_is_told),
+		T(packets_that_are_no_mads_for_qp1_are_dropped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

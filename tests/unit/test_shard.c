@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Two shards, as two processes would have them, over real sockets on loopback: driven by pollers,
+ * by their background threads alone, by several threads at once. In a network namespace of its own.
+ */
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <sys/wait.h>
+#include <cmocka.h>
+
+#include "base/time.h"
+#include "broker/leases.h"
+#include "engine/shard.h"
+#include "netns.h"
+
+#define MEM (4u << 20)
+#define ALL                                                                             \
+	(RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE | RNIC_ACCESS_REMOTE_READ | \
+	 RNIC_ACCESS_REMOTE_ATOMIC)
+#define QPS	4
+#define LIMIT_S 20
+
+struct end {
+	struct shard *shard;
+	struct rnic_pd *pd;
+	struct rnic_cq *cq;
+	struct rnic_mr *mr;
+	struct rnic_qp *qp[QPS];
+	uint8_t *mem;
+	atomic_int notified;
+};
+
+struct fixture {
+	struct leases leases;
+	struct end end[2];
+};
+
+static void cq_notify(void *cq_user)
+{
+	struct end *e = cq_user;
+
+	atomic_fetch_add(&e->notified, 1);
+}
+
+static void async_event(enum rnic_event event, void *object_user)
+{
+	(void)event;
+	(void)object_user;
+}
+
+static const struct shard_upcalls upcalls = {cq_notify, async_event};
+
+static void open_end(struct fixture *f, struct end *e)
+{
+	int slot = leases_take(&f->leases, time_now_ns()), fd;
+	struct rnic *r;
+
+	assert_true(slot > 0);
+	fd = dup(f->leases.slot[slot].fd);
+	assert_int_equal(shard_create(&e->shard, fd, (uint8_t)slot, &upcalls), 0);
+	e->mem = malloc(MEM);
+	memset(e->mem, 0, MEM);
+	shard_lock(e->shard);
+	r = shard_rnic(e->shard);
+	assert_int_equal(rnic_pd_create(r, &e->pd), 0);
+	assert_int_equal(rnic_cq_create(r, 4096, e, &e->cq), 0);
+	assert_int_equal(rnic_mr_create(e->pd, e->mem, MEM, (uintptr_t)e->mem, ALL, &e->mr), 0);
+	for (int i = 0; i < QPS; i++) {
+		struct rnic_qp_init init = {
+			.type = RNIC_QPT_RC,
+			.send_cq = e->cq,
+			.recv_cq = e->cq,
+			.cap = {256, 256, 4, 4, 128},
+			.sq_sig_all = true,
+		};
+
+		assert_int_equal(rnic_qp_create(e->pd, &init, &e->qp[i]), 0);
+	}
+	shard_unlock(e->shard);
+}
+
+static void connect_end(struct end *e, const struct end *peer)
+{
+	static const struct gid lo = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
+
+	shard_lock(e->shard);
+	for (int i = 0; i < QPS; i++) {
+		struct rnic_qp_attr a = {
+			.state = RNIC_QPS_INIT,
+			.access_flags = ALL,
+			.port_num = 1,
+			.path_mtu = RNIC_MTU_4096,
+			.dest_qpn = rnic_qp_num(peer->qp[i]),
+			.flow = {.sgid = lo, .dgid = lo, .sport = 0xc000},
+			.max_rd_atomic = 8,
+			.max_dest_rd_atomic = 8,
+			.min_rnr_timer = 1,
+			.timeout = 14,
+			.retry_cnt = 7,
+			.rnr_retry = 7,
+		};
+		uint64_t now = shard_now(e->shard);
+
+		assert_int_equal(rnic_qp_modify(e->qp[i], &a,
+						RNIC_QP_STATE | RNIC_QP_PKEY_INDEX | RNIC_QP_PORT |
+							RNIC_QP_ACCESS_FLAGS,
+						now),
+				 0);
+		a.state = RNIC_QPS_RTR;
+		assert_int_equal(rnic_qp_modify(e->qp[i], &a,
+						RNIC_QP_STATE | RNIC_QP_AV | RNIC_QP_PATH_MTU |
+							RNIC_QP_DEST_QPN | RNIC_QP_RQ_PSN |
+							RNIC_QP_MAX_DEST_RD_ATOMIC |
+							RNIC_QP_MIN_RNR_TIMER,
+						now),
+				 0);
+		a.state = RNIC_QPS_RTS;
+		assert_int_equal(rnic_qp_modify(e->qp[i], &a,
+						RNIC_QP_STATE | RNIC_QP_TIMEOUT |
+							RNIC_QP_RETRY_CNT | RNIC_QP_RNR_RETRY |
+							RNIC_QP_SQ_PSN | RNIC_QP_MAX_QP_RD_ATOMIC,
+						now),
+				 0);
+	}
+	shard_unlock(e->shard);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	char err[512];
+
+	assert_int_equal(leases_init(&f->leases, err, sizeof(err)), 0);
+	open_end(f, &f->end[0]);
+	open_end(f, &f->end[1]);
+	connect_end(&f->end[0], &f->end[1]);
+	connect_end(&f->end[1], &f->end[0]);
+	*state = f;
+	return 0;
+}
+
+static void destroy_objects(struct end *e)
+{
+	shard_lock(e->shard);
+	for (int i = 0; i < QPS; i++)
+		assert_int_equal(rnic_qp_destroy(e->qp[i]), 0);
+	assert_int_equal(rnic_mr_destroy(e->mr), 0);
+	assert_int_equal(rnic_cq_destroy(e->cq), 0);
+	assert_int_equal(rnic_pd_destroy(e->pd), 0);
+	shard_unlock(e->shard);
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		destroy_objects(&f->end[i]);
+		shard_destroy(f->end[i].shard);
+		free(f->end[i].mem);
+	}
+	leases_fini(&f->leases);
+	free(f);
+	return 0;
+}
+
+static void post(struct end *e, int qp, uint32_t opcode, size_t at, uint32_t len,
+		 const struct end *peer)
+{
+	struct rnic_sge sge = {(uintptr_t)e->mem + at, len, rnic_mr_lkey(e->mr)};
+	struct rnic_send_wr wr = {
+		.wr_id = (uint64_t)opcode << 32 | at,
+		.sge = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.remote_addr = (uintptr_t)peer->mem + at,
+		.rkey = rnic_mr_rkey(peer->mr),
+		.compare_add = 1,
+	};
+
+	shard_lock(e->shard);
+	assert_int_equal(rnic_post_send(e->qp[qp], &wr, shard_now(e->shard)), 0);
+	shard_flush(e->shard);
+	shard_unlock(e->shard);
+}
+
+static void post_recv(struct end *e, int qp, size_t at, uint32_t len)
+{
+	struct rnic_sge sge = {(uintptr_t)e->mem + at, len, rnic_mr_lkey(e->mr)};
+	struct rnic_recv_wr wr = {.wr_id = at, .sge = &sge, .num_sge = 1};
+
+	shard_lock(e->shard);
+	assert_int_equal(rnic_post_recv(e->qp[qp], &wr), 0);
+	shard_unlock(e->shard);
+}
+
+/* As ibv_poll_cq has it. */
+static int poll_cq(struct end *e, struct rnic_wc *wc, int max, bool progress)
+{
+	int n;
+
+	shard_lock(e->shard);
+	n = rnic_cq_poll(e->cq, wc, max);
+	if (n == 0 && progress) {
+		shard_progress(e->shard);
+		n = rnic_cq_poll(e->cq, wc, max);
+	}
+	shard_unlock(e->shard);
+	return n;
+}
+
+static struct rnic_wc await(struct end *e, bool poll)
+{
+	uint64_t until = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
+	struct rnic_wc wc = {0};
+	int n;
+
+	while ((n = poll_cq(e, &wc, 1, poll)) == 0 && time_now_ns() < until)
+		if (!poll)
+			nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+	assert_int_equal(n, 1);
+	assert_int_equal(wc.status, RNIC_WC_SUCCESS);
+	return wc;
+}
+
+/* What its shard does to an end's memory, and what we do, comes before or after this; a program
+ * learns it from a completion, which came over the network, of which a thread checker knows
+ * nothing. */
+static void meet(struct end *e)
+{
+	shard_lock(e->shard);
+	shard_unlock(e->shard);
+}
+
+static void expect_equal(struct end *a, struct end *b, size_t at, size_t len)
+{
+	meet(a);
+	meet(b);
+	assert_memory_equal(a->mem + at, b->mem + at, len);
+}
+
+static void fill(struct end *e, size_t at, size_t len, unsigned seed)
+{
+	meet(e);
+	for (size_t i = 0; i < len; i++)
+		e->mem[at + i] = (uint8_t)(seed + i * 7 + (i >> 9));
+	meet(e);
+}
+
+/* One of each kind, of a length that takes many packets, from end 0. */
+static void exchange(struct fixture *f, bool poll)
+{
+	struct end *a = &f->end[0], *b = &f->end[1];
+	const uint32_t len = 1000001;
+	struct rnic_wc wc;
+
+	fill(a, 0, len, 1);
+	post(a, 0, RNIC_WR_RDMA_WRITE, 0, len, b);
+	assert_int_equal(await(a, poll).opcode, RNIC_WC_RDMA_WRITE);
+	expect_equal(a, b, 0, len);
+
+	fill(b, 1 << 20, len, 2);
+	post(a, 1, RNIC_WR_RDMA_READ, 1 << 20, len, b);
+	assert_int_equal(await(a, poll).opcode, RNIC_WC_RDMA_READ);
+	expect_equal(a, b, 1 << 20, len);
+
+	fill(a, 2 << 20, len, 3);
+	post_recv(b, 2, 2 << 20, len);
+	post(a, 2, RNIC_WR_SEND, 2 << 20, len, b);
+	wc = await(b, poll);
+	assert_int_equal(wc.opcode, RNIC_WC_RECV);
+	assert_int_equal(wc.byte_len, len);
+	assert_int_equal(await(a, poll).opcode, RNIC_WC_SEND);
+	expect_equal(a, b, 2 << 20, len);
+
+	meet(b);
+	memset(b->mem + 64, 0, 8);
+	meet(b);
+	for (int i = 0; i < 10; i++) {
+		post(a, 3, RNIC_WR_ATOMIC_FETCH_AND_ADD, 64, 8, b);
+		assert_int_equal(await(a, poll).opcode, RNIC_WC_FETCH_ADD);
+	}
+	meet(b);
+	assert_int_equal(*(uint64_t *)(b->mem + 64), 10);
+}
+
+static void pollers_exchange_everything(void **state)
+{
+	for (int i = 0; i < 5; i++)
+		exchange(*state, true);
+}
+
+static void threads_alone_exchange_everything(void **state)
+{
+	for (int i = 0; i < 5; i++)
+		exchange(*state, false);
+}
+
+static void messages_pass_between_pollers_in_order(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+
+	for (uint32_t i = 0; i < 3000; i++) {
+		memcpy(a->mem + 8, &i, sizeof(i));
+		post_recv(b, 0, 16, 8);
+		post(a, 0, RNIC_WR_SEND, 8, 8, b);
+		await(b, true);
+		assert_memory_equal(b->mem + 16, &i, sizeof(i));
+		await(a, true);
+	}
+}
+
+static void a_receiver_not_ready_is_tried_again_by_the_thread(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+
+	post(a, 0, RNIC_WR_SEND, 0, 100, b);
+	nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+	post_recv(b, 0, 0, 100);
+	await(b, false);
+	await(a, false);
+}
+
+static void the_thread_takes_over_when_the_poller_stops(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	uint64_t until = time_now_ns() + 5 * NSEC_PER_MSEC;
+	struct rnic_wc wc;
+
+	while (time_now_ns() < until)
+		assert_int_equal(poll_cq(b, &wc, 1, true), 0);
+	/* Nobody polls b any more, yet its memory is served. */
+	post(a, 0, RNIC_WR_RDMA_READ, 0, 4096, b);
+	await(a, true);
+}
+
+static void a_sleeper_is_notified(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+
+	for (int round = 0; round < 50; round++) {
+		uint64_t until = time_now_ns() + (uint64_t)(round % 3) * 200 * NSEC_PER_USEC;
+		int before = atomic_load(&b->notified);
+		struct rnic_wc wc;
+
+		/* Polls a while, so that it may have a lease, arms, and sleeps. */
+		while (time_now_ns() < until)
+			assert_int_equal(poll_cq(b, &wc, 1, true), 0);
+		post_recv(b, 0, 0, 64);
+		shard_lock(b->shard);
+		rnic_cq_arm(b->cq, false);
+		shard_sleeping(b->shard);
+		shard_unlock(b->shard);
+		post(a, 0, RNIC_WR_SEND, 0, 64, b);
+		until = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
+		while (atomic_load(&b->notified) == before && time_now_ns() < until)
+			nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+		assert_int_equal(atomic_load(&b->notified), before + 1);
+		await(b, false);
+		await(a, true);
+	}
+}
+
+struct worker {
+	struct fixture *f;
+	int qp;
+	pthread_t thread;
+	atomic_int *done;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+
+	for (int i = 0; i < 100; i++)
+		post(&w->f->end[w->qp & 1], w->qp, i & 1 ? RNIC_WR_RDMA_READ : RNIC_WR_RDMA_WRITE,
+		     (size_t)w->qp << 16, 20000, &w->f->end[!(w->qp & 1)]);
+	return NULL;
+}
+
+static void threads_share_a_shard(void **state)
+{
+	struct fixture *f = *state;
+	struct worker w[QPS];
+	uint64_t until = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
+	struct rnic_wc wc[16];
+	int done = 0;
+
+	for (int i = 0; i < QPS; i++) {
+		w[i] = (struct worker){.f = f, .qp = i};
+		assert_int_equal(pthread_create(&w[i].thread, NULL, work, &w[i]), 0);
+	}
+	while (done < QPS * 100 && time_now_ns() < until)
+		for (int e = 0; e < 2; e++) {
+			int n = poll_cq(&f->end[e], wc, 16, true);
+
+			for (int i = 0; i < n; i++)
+				assert_int_equal(wc[i].status, RNIC_WC_SUCCESS);
+			done += n;
+		}
+	for (int i = 0; i < QPS; i++)
+		pthread_join(w[i].thread, NULL);
+	assert_int_equal(done, QPS * 100);
+}
+
+static void a_forked_child_has_no_part_in_the_shard(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0];
+	int status;
+	pid_t pid;
+
+	/* With packets on the way, and the threads busy. */
+	for (int i = 0; i < 20; i++)
+		post(a, 0, RNIC_WR_RDMA_WRITE, 0, 100000, &f->end[1]);
+	pid = fork();
+	if (pid == 0) {
+		struct rnic_wc wc;
+
+		if (!shard_is_dead(a->shard))
+			_exit(1);
+		post(a, 0, RNIC_WR_RDMA_WRITE, 0, 100, &f->end[1]);
+		if (poll_cq(a, &wc, 1, true) < 0)
+			_exit(2);
+		destroy_objects(a);
+		shard_destroy(a->shard);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_false(shard_is_dead(a->shard));
+	for (int i = 0; i < 20; i++)
+		await(a, false);
+}
+
+int main(void)
+{
+#define SHARD_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		SHARD_TEST(pollers_exchange_everything),
+		SHARD_TEST(threads_alone_exchange_everything),
+		SHARD_TEST(messages_pass_between_pollers_in_order),
+		SHARD_TEST(a_receiver_not_ready_is_tried_again_by_the_thread),
+		SHARD_TEST(the_thread_takes_over_when_the_poller_stops),
+		SHARD_TEST(a_sleeper_is_notified),
+		SHARD_TEST(threads_share_a_shard),
+		SHARD_TEST(a_forked_child_has_no_part_in_the_shard),
+	};
+
+	netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

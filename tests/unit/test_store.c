@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "store/store.h"
+
+#define SIZE (1024 * 1024)
+
+static char dir[] = "/tmp/weft-store-XXXXXX";
+static char path[64];
+static uint8_t out[SIZE] __attribute__((aligned(4096))), in[SIZE] __attribute__((aligned(4096)));
+
+struct waited {
+	struct store_op op;
+	bool done;
+	int error;
+};
+
+static void on_done(struct store_op *op, int error)
+{
+	struct waited *w = container_of(op, struct waited, op);
+
+	assert_false(w->done); /* once */
+	w->done = true;
+	w->error = error;
+}
+
+static void wait_for(struct store_engine *e, struct waited *w)
+{
+	struct pollfd p = {.fd = e ? store_engine_fd(e) : -1, .events = POLLIN};
+
+	if (e)
+		store_engine_submit(e);
+	while (!w->done) {
+		assert_int_equal(poll(&p, 1, 10000), 1);
+		store_engine_reap(e);
+	}
+}
+
+static int run(struct store_engine *e, struct store *s, enum store_opcode opcode, uint64_t offset,
+	       uint64_t len, void *buf, uint32_t flags)
+{
+	struct waited w = {.op = {.opcode = opcode,
+				  .flags = flags,
+				  .offset = offset,
+				  .len = len,
+				  .buf = buf,
+				  .done = on_done}};
+
+	store_submit(s, &w.op);
+	wait_for(e, &w);
+	return w.error;
+}
+
+static void fill(uint8_t *buf, size_t len, unsigned seed)
+{
+	for (size_t i = 0; i < len; i++)
+		buf[i] = (uint8_t)((i * 2654435761u + seed) >> 7);
+}
+
+static void make_file(size_t size)
+{
+	int fd = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+	close(fd);
+}
+
+/* What every store must do, whatever it is made of. */
+static void hold_bytes(struct store_engine *e, struct store *s)
+{
+	static const uint8_t zeroes[8192];
+
+	fill(out, SIZE, 1);
+	memset(in, 0xee, SIZE);
+	assert_int_equal(run(e, s, STORE_READ, 4096, 8192, in, 0), 0);
+	assert_memory_equal(in, zeroes, 8192); /* fresh */
+	assert_int_equal(run(e, s, STORE_WRITE, 0, SIZE, out, 0), 0);
+	assert_int_equal(run(e, s, STORE_READ, 0, SIZE, in, 0), 0);
+	assert_memory_equal(in, out, SIZE);
+	assert_int_equal(run(e, s, STORE_WRITE, 512, 512, out + 9, STORE_FUA), 0); /* unaligned */
+	memmove(out + 512, out + 9, 512);
+	assert_int_equal(run(e, s, STORE_FLUSH, 0, 0, NULL, 0), 0);
+	assert_int_equal(run(e, s, STORE_ZERO, 1024, 70 * 1024, NULL, STORE_FUA), 0);
+	memset(out + 1024, 0, 70 * 1024);
+	assert_int_equal(run(e, s, STORE_ZERO, 512 * 1024, 4096, NULL, STORE_UNMAP), 0);
+	memset(out + 512 * 1024, 0, 4096);
+	if (s->discard_zeroes) {
+		assert_int_equal(run(e, s, STORE_DISCARD, 256 * 1024, 128 * 1024, NULL, 0), 0);
+		memset(out + 256 * 1024, 0, 128 * 1024);
+	}
+	assert_int_equal(run(e, s, STORE_READ, 0, SIZE, in, 0), 0);
+	assert_memory_equal(in, out, SIZE);
+	assert_int_equal(run(e, s, STORE_READ, SIZE, 512, in, 0), -EINVAL);
+	assert_int_equal(run(e, s, STORE_WRITE, SIZE - 512, 1024, out, 0), -EINVAL);
+	assert_int_equal(run(e, s, STORE_WRITE, UINT64_MAX - 511, 1024, out, 0), -EINVAL);
+}
+
+static void memory_holds_bytes(void **state)
+{
+	struct store *s;
+
+	(void)state;
+	assert_int_equal(store_mem_create(SIZE, 512, &s), 0);
+	hold_bytes(NULL, s);
+	store_destroy(s);
+	assert_int_equal(store_mem_create(1000, 512, &s), -EINVAL);
+}
+
+static void file_holds_bytes(enum store_engine_kind kind, bool direct)
+{
+	struct store_file_options o = {.block_size = 512, .direct = direct};
+	struct store_engine *e;
+	struct store *s;
+	const char *why;
+	int fd;
+
+	make_file(SIZE);
+	assert_int_equal(store_engine_create(kind, &e), 0);
+	assert_int_equal(store_file_open(e, path, &o, &s, &why), 0);
+	assert_int_equal(s->size, SIZE);
+	assert_true(s->volatile_cache);
+	hold_bytes(e, s);
+	store_destroy(s);
+	store_engine_destroy(e);
+	fd = open(path, O_RDONLY);
+	memset(in, 0, SIZE);
+	assert_int_equal(read(fd, in, SIZE), SIZE); /* what other programs see */
+	assert_memory_equal(in, out, SIZE);
+	close(fd);
+}
+
+static void a_file_holds_bytes(void **state)
+{
+	(void)state;
+	file_holds_bytes(STORE_ENGINE_AUTO, false);
+}
+
+static void a_file_past_the_page_cache_holds_bytes(void **state)
+{
+	(void)state;
+	file_holds_bytes(STORE_ENGINE_AUTO, true);
+}
+
+static void a_file_holds_bytes_without_io_uring(void **state)
+{
+	(void)state;
+	file_holds_bytes(STORE_ENGINE_THREADS, false);
+}
+
+static void more_operations_than_the_ring_has_entries_all_finish(void **state)
+{
+	enum { N = 2000 };
+	struct store_file_options o = {.block_size = 512};
+	static struct waited w[N];
+	struct store_engine *e;
+	struct store *s;
+	const char *why;
+
+	(void)state;
+	make_file(SIZE);
+	fill(out, SIZE, 2);
+	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
+	assert_int_equal(store_file_open(e, path, &o, &s, &why), 0);
+	for (int i = 0; i < N; i++) {
+		w[i] = (struct waited){.op = {.opcode = STORE_WRITE,
+					      .offset = (uint64_t)i * 512,
+					      .len = 512,
+					      .buf = out + i * 512,
+					      .done = on_done}};
+		store_submit(s, &w[i].op);
+	}
+	for (int i = 0; i < N; i++) {
+		wait_for(e, &w[i]);
+		assert_int_equal(w[i].error, 0);
+	}
+	assert_int_equal(run(e, s, STORE_READ, 0, N * 512, in, 0), 0);
+	assert_memory_equal(in, out, N * 512);
+	store_destroy(s);
+	store_engine_destroy(e);
+}
+
+static void a_read_only_store_is_not_written(void **state)
+{
+	struct store_file_options o = {.block_size = 512, .read_only = true};
+	struct store_engine *e;
+	struct store *s;
+	const char *why;
+
+	(void)state;
+	make_file(SIZE);
+	chmod(path, 0400);
+	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
+	assert_int_equal(store_file_open(e, path, &o, &s, &why), 0);
+	assert_int_equal(run(e, s, STORE_WRITE, 0, 512, out, 0), -EROFS);
+	assert_int_equal(run(e, s, STORE_ZERO, 0, 512, NULL, 0), -EROFS);
+	assert_int_equal(run(e, s, STORE_DISCARD, 0, 512, NULL, 0), -EROFS);
+	assert_int_equal(run(e, s, STORE_READ, 0, 512, in, 0), 0);
+	store_destroy(s);
+	store_engine_destroy(e);
+}
+
+static void a_file_cut_behind_our_back_is_an_error_not_stale_memory(void **state)
+{
+	struct store_file_options o = {.block_size = 512};
+	struct store_engine *e;
+	struct store *s;
+	const char *why;
+
+	(void)state;
+	for (int kind = STORE_ENGINE_AUTO; kind <= STORE_ENGINE_THREADS; kind++) {
+		make_file(SIZE);
+		assert_int_equal(store_engine_create((enum store_engine_kind)kind, &e), 0);
+		assert_int_equal(store_file_open(e, path, &o, &s, &why), 0);
+		assert_int_equal(truncate(path, 4096), 0);
+		assert_int_equal(run(e, s, STORE_READ, 0, 8192, in, 0), -EIO);
+		store_destroy(s);
+		store_engine_destroy(e);
+	}
+}
+
+static void what_cannot_be_served_is_refused_with_a_reason(void **state)
+{
+	struct store_file_options o = {.block_size = 512}, o4k = {.block_size = 4096};
+	struct store_engine *e;
+	struct store *s, *second;
+	const char *why = NULL;
+
+	(void)state;
+	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
+	assert_int_equal(store_file_open(e, "/nonexistent/x", &o, &s, &why), -ENOENT);
+	assert_non_null(strstr(why, "no such file"));
+	assert_int_equal(store_file_open(e, dir, &o, &s, &why), -EISDIR);
+	assert_non_null(strstr(why, "directory"));
+	assert_int_equal(store_file_open(e, "/dev/null", &o, &s, &why), -EINVAL);
+	assert_non_null(strstr(why, "neither"));
+	make_file(0);
+	assert_int_equal(store_file_open(e, path, &o, &s, &why), -EINVAL);
+	assert_non_null(strstr(why, "empty"));
+	make_file(1000);
+	assert_int_equal(store_file_open(e, path, &o, &s, &why), -EINVAL);
+	assert_non_null(strstr(why, "multiple of 512"));
+	make_file(4096 + 512);
+	assert_int_equal(store_file_open(e, path, &o4k, &s, &why), -EINVAL);
+	assert_non_null(strstr(why, "multiple of 4096"));
+	assert_int_equal(store_file_open(e, path, &o, &s, &why), 0);
+	assert_int_equal(store_file_open(e, path, &o, &second, &why), -EBUSY);
+	assert_non_null(strstr(why, "in use"));
+	store_destroy(s);
+	store_engine_destroy(e);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(path, sizeof(path), "%s/disk.img", dir);
+	return 0;
+}
+
+static int remove_file(void **state)
+{
+	(void)state;
+	unlink(path);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	return rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_holds_bytes),
+		cmocka_unit_test_teardown(a_file_holds_bytes, remove_file),
+		cmocka_unit_test_teardown(a_file_past_the_page_cache_holds_bytes, remove_file),
+		cmocka_unit_test_teardown(a_file_holds_bytes_without_io_uring, remove_file),
+		cmocka_unit_test_teardown(more_operations_than_the_ring_has_entries_all_finish,
+					  remove_file),
+		cmocka_unit_test_teardown(a_read_only_store_is_not_written, remove_file),
+		cmocka_unit_test_teardown(a_file_cut_behind_our_back_is_an_error_not_stale_memory,
+					  remove_file),
+		cmocka_unit_test_teardown(what_cannot_be_served_is_refused_with_a_reason,
+					  remove_file),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
