@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "broker/broker.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,10 +20,12 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "broker/cm_service.h"
 #include "broker/devices.h"
 #include "broker/leases.h"
 #include "broker/proto.h"
 #include "broker/spawn.h"
+#include "port/udp/udp_port.h"
 
 #define EVENTS	       32
 #define BACKLOG	       128
@@ -30,6 +33,8 @@
 /* Descriptors of a process that ends by a signal close in ascending order: with this one the name
  * is free only after the port is. */
 #define LISTEN_FD_MIN 900
+#define LINGER_NS     (5 * NSEC_PER_SEC) /* for disconnects that the wire still owes an answer */
+#define RX_BATCHES    16
 #define NAME_WAIT_NS  (5 * NSEC_PER_SEC)
 
 struct client {
@@ -40,16 +45,65 @@ struct client {
 	bool refused; /* another user's: it is told so, and no more */
 	bool greeted;
 	uint8_t slots[LEASE_SLOTS / 8]; /* leased to it */
+	struct cm_client *cm;
 };
 
 struct broker {
 	int epfd, listen_fd, signal_fd;
 	struct devices *devices;
 	struct leases leases;
+	struct udp_port *port; /* slot 0 */
+	struct cm_service *cm;
 	struct list clients;
 	uint64_t idle_since, idle_exit_ns; /* DEADLINE_NEVER: not idle, or never */
 	bool stop;
 };
+
+/* ---- what the connection manager is handed -------------------------------------------------- */
+
+static uint32_t cm_random(void *ctx)
+{
+	uint32_t v;
+	ssize_t got = getrandom(&v, sizeof(v), 0);
+
+	(void)ctx;
+	assert(got == sizeof(v));
+	return v;
+}
+
+static void cm_send(void *ctx, const struct rnic_tx *tx)
+{
+	struct broker *b = ctx;
+
+	udp_port_tx(b->port, tx, 1);
+}
+
+static bool cm_local_addr(void *ctx, const struct gid *addr, struct cm_local_addr *ret)
+{
+	struct broker *b = ctx;
+	const struct broker_device *d = devices_find(b->devices, addr);
+
+	if (!d)
+		return false;
+	*ret = (struct cm_local_addr){.ca_guid = be64toh(d->guid_be), .ifindex = d->ifindex};
+	return true;
+}
+
+static const struct cm_service_ops cm_ops = {cm_random, cm_send, cm_local_addr};
+
+static void cm_received(void *ctx, const struct rnic_rx *rx)
+{
+	struct broker *b = ctx;
+
+	cm_service_rx(b->cm, rx, time_now_ns());
+}
+
+static void device_removed(void *ctx, uint32_t ifindex)
+{
+	struct broker *b = ctx;
+
+	cm_service_device_removed(b->cm, ifindex, time_now_ns());
+}
 
 /* ---- a client's requests ------------------------------------------------------------------- */
 
@@ -107,6 +161,25 @@ static int answer_lease(struct client *c)
 	return reply(c, &r, sizeof(r), b->leases.slot[slot].fd);
 }
 
+static int answer_cm_channel(struct client *c)
+{
+	struct broker_cm_channel r = {.msg.type = BROKER_CM_CHANNEL};
+	int fd = -1, rc;
+
+	r.msg.error = cm_client_channel(c->cm, &r.channel, &fd);
+	rc = reply(c, &r, sizeof(r), fd);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static int answer_cm(struct client *c, const void *req, size_t len)
+{
+	_Alignas(max_align_t) uint8_t r[BROKER_CM_REPLY_MAX];
+
+	return reply(c, r, cm_client_request(c->cm, req, len, r, time_now_ns()), -1);
+}
+
 /* A negative result ends the connection. */
 static int answer(struct client *c, const void *req, size_t len)
 {
@@ -125,7 +198,11 @@ static int answer(struct client *c, const void *req, size_t len)
 			     -1);
 	case BROKER_LEASE_SLOT:
 		return answer_lease(c);
+	case BROKER_CM_CHANNEL:
+		return answer_cm_channel(c);
 	default:
+		if (unknown.type >= BROKER_CM_FIRST)
+			return answer_cm(c, req, len);
 		unknown.error = -EOPNOTSUPP;
 		return reply(c, &unknown, sizeof(unknown), -1);
 	}
@@ -139,6 +216,8 @@ static void client_gone(struct client *c)
 	uint64_t now = time_now_ns();
 
 	log_debug("broker", "pid %d has gone", c->peer.pid);
+	if (c->cm)
+		cm_client_destroy(c->cm, now);
 	for (unsigned i = 0; i < LEASE_SLOTS; i++)
 		if (c->slots[i / 8] & 1u << i % 8)
 			leases_release(&b->leases, i, now);
@@ -174,6 +253,7 @@ static bool client_arrives(struct broker *b)
 	int fd = accept4(b->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	socklen_t len = sizeof(struct ucred);
 	struct client *c;
+	int rc = -ENOMEM;
 
 	if (fd < 0)
 		return false;
@@ -181,18 +261,25 @@ static bool client_arrives(struct broker *b)
 	if (!c)
 		goto fail;
 	*c = (struct client){.broker = b, .fd = fd};
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c->peer, &len) < 0)
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c->peer, &len) < 0) {
+		rc = -errno;
 		goto fail;
+	}
 	/* A broker of root serves all, as a kernel does; a user's serves that user. */
 	c->refused = geteuid() != 0 && c->peer.uid != geteuid();
 	ev.data.ptr = c;
-	if (epoll_ctl(b->epfd, EPOLL_CTL_ADD, fd, &ev) < 0)
+	rc = cm_client_create(b->cm, &c->cm);
+	if (rc == 0 && epoll_ctl(b->epfd, EPOLL_CTL_ADD, fd, &ev) < 0)
+		rc = -errno;
+	if (rc)
 		goto fail;
 	list_push_tail(&b->clients, &c->link);
 	b->idle_since = DEADLINE_NEVER;
 	return true;
 fail:
-	log_warn("broker", "a client cannot be served: %s", strerror(errno));
+	log_warn("broker", "a client cannot be served: %s", strerror(-rc));
+	if (c && c->cm)
+		cm_client_destroy(c->cm, time_now_ns());
 	free(c);
 	close(fd);
 	return true;
@@ -266,6 +353,13 @@ static int take_signals(struct broker *b)
 	return b->signal_fd < 0 ? -errno : 0;
 }
 
+static int dup_cloexec(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return copy < 0 ? -errno : copy;
+}
+
 static int watch(struct broker *b, int fd, void *tag)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = tag};
@@ -285,7 +379,7 @@ static void raise_descriptor_limit(void)
 
 static int setup(struct broker *b, char *err, size_t err_len)
 {
-	int rc = leases_init(&b->leases, err, err_len);
+	int rc = leases_init(&b->leases, err, err_len), fd;
 
 	if (rc)
 		return rc;
@@ -294,8 +388,16 @@ static int setup(struct broker *b, char *err, size_t err_len)
 		snprintf(err, err_len, "cannot read the network interfaces: %s", strerror(-rc));
 		return rc;
 	}
-	b->epfd = epoll_create1(EPOLL_CLOEXEC);
-	rc = b->epfd < 0 ? -errno : take_signals(b);
+	fd = dup_cloexec(b->leases.slot[0].fd);
+	rc = fd < 0 ? fd : udp_port_create(&b->port, fd);
+	if (rc == 0)
+		rc = cm_service_create(&b->cm, &cm_ops, b);
+	if (rc == 0 && (b->epfd = epoll_create1(EPOLL_CLOEXEC)) < 0)
+		rc = -errno;
+	if (rc == 0)
+		rc = take_signals(b);
+	if (rc == 0)
+		rc = watch(b, udp_port_fd(b->port), &b->port);
 	if (rc == 0)
 		rc = watch(b, b->listen_fd, &b->listen_fd);
 	if (rc == 0)
@@ -310,6 +412,18 @@ static int setup(struct broker *b, char *err, size_t err_len)
 	return rc;
 }
 
+static void receive(struct broker *b)
+{
+	for (int i = 0; i < RX_BATCHES; i++) {
+		int got = udp_port_rx(b->port, cm_received, b);
+
+		if (got < 0)
+			log_err("broker", "slot 0: %s", strerror(-got));
+		if (got <= 0)
+			return;
+	}
+}
+
 static void serve(struct broker *b, const struct epoll_event *ev)
 {
 	void *tag = ev->data.ptr;
@@ -319,15 +433,28 @@ static void serve(struct broker *b, const struct epoll_event *ev)
 	else if (tag == &b->signal_fd)
 		b->stop = true;
 	else if (tag == &b->devices)
-		(void)!devices_refresh(b->devices, NULL, NULL);
+		(void)!devices_refresh(b->devices, device_removed, b);
+	else if (tag == &b->port)
+		receive(b);
 	else
 		client_ready(tag);
 }
 
+/* When there will have been nothing to do for long enough, DEADLINE_NEVER while there is. */
+static uint64_t idle_end(const struct broker *b)
+{
+	uint64_t wait = b->idle_exit_ns;
+
+	if (b->idle_since == DEADLINE_NEVER || wait == DEADLINE_NEVER)
+		return DEADLINE_NEVER;
+	if (cm_service_busy(b->cm))
+		wait = max_of(wait, (uint64_t)LINGER_NS);
+	return b->idle_since + wait;
+}
+
 static bool idle_too_long(struct broker *b, uint64_t now)
 {
-	if (b->idle_since == DEADLINE_NEVER || b->idle_exit_ns == DEADLINE_NEVER ||
-	    now < b->idle_since + b->idle_exit_ns)
+	if (now < idle_end(b))
 		return false;
 	/* One that knocked just now is let in; one that knocks later finds the door shut and starts
 	 * another broker. */
@@ -336,10 +463,8 @@ static bool idle_too_long(struct broker *b, uint64_t now)
 
 static int timeout_ms(const struct broker *b, uint64_t now)
 {
-	uint64_t at = DEADLINE_NEVER;
+	uint64_t at = min_of(idle_end(b), cm_service_next_deadline(b->cm));
 
-	if (b->idle_since != DEADLINE_NEVER && b->idle_exit_ns != DEADLINE_NEVER)
-		at = b->idle_since + b->idle_exit_ns;
 	if (at == DEADLINE_NEVER)
 		return -1;
 	return at <= now ? 0 : (int)min_of((at - now) / NSEC_PER_MSEC + 1, (uint64_t)60000);
@@ -348,13 +473,17 @@ static int timeout_ms(const struct broker *b, uint64_t now)
 static void loop(struct broker *b)
 {
 	struct epoll_event ev[EVENTS];
+	uint64_t now = time_now_ns();
 
-	while (!b->stop && !idle_too_long(b, time_now_ns())) {
-		int n = epoll_wait(b->epfd, ev, EVENTS, timeout_ms(b, time_now_ns()));
+	while (!b->stop && !idle_too_long(b, now)) {
+		int n = epoll_wait(b->epfd, ev, EVENTS, timeout_ms(b, now));
 
 		/* Each client is at most once in the array, so none is served after it is freed. */
 		for (int i = 0; i < n; i++)
 			serve(b, &ev[i]);
+		now = time_now_ns();
+		if (cm_service_next_deadline(b->cm) <= now)
+			cm_service_tick(b->cm, now);
 	}
 }
 
@@ -362,7 +491,11 @@ static void teardown(struct broker *b)
 {
 	list_for_each(c, &b->clients, struct client, link)
 		client_gone(c);
+	if (b->cm)
+		cm_service_destroy(b->cm);
 	devices_close(b->devices);
+	if (b->port)
+		udp_port_destroy(b->port);
 	/* The port before the name: whoever gets the name needs the port. */
 	leases_fini(&b->leases);
 	if (b->listen_fd >= 0)
