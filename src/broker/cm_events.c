@@ -87,6 +87,7 @@ static void on_req(struct svc_id *listener, const struct cm_event *cm_ev)
 		return;
 	}
 	id->used = true;
+	id->user = listener->user;
 	path_of_req(id, req, &ip);
 	id->listener = listener;
 	id->request_channel = listener->channel;
@@ -95,7 +96,6 @@ static void on_req(struct svc_id *listener, const struct cm_event *cm_ev)
 
 	ev = event_of(id, BROKER_CM_EV_CONNECT_REQUEST);
 	ev.listen_id = listener->handle;
-	ev.user = listener->user;
 	ev.param.qpn = req->local_qpn;
 	ev.param.starting_psn = req->starting_psn;
 	ev.param.responder_resources = req->initiator_depth;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "broker/cm_service_priv.h"
 #include "wire/bth.h"
 #include "wire/cm_ip.h"
@@ -340,9 +341,13 @@ static int disconnect_id(struct cm_client *client, const void *req, void *reply)
 	(void)reply;
 	if (!id)
 		return -ENOENT;
-	if (cm_dreq(id->cm, now) == 0)
-		return 0;
-	return cm_drep(id->cm, now);
+	if (!id->used || id->bind.listening)
+		return -EINVAL;
+	/* Where there is nothing to say (any more), that is no error of the caller's: both sides
+	 * may have disconnected at once. */
+	if (cm_dreq(id->cm, now) < 0 && cm_drep(id->cm, now) < 0)
+		log_debug("cm", "connection %#x: nothing to disconnect", id->handle);
+	return 0;
 }
 
 /* ---- dispatch ----------------------------------------------------------------------------- */

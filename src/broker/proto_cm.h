@@ -34,8 +34,10 @@ enum broker_cm_msg_type {
 	/* -> id: the active side sends the RTU, after the library has moved its QP to RTS; for the
 	 * passive side: data came before the RTU (IBV_EVENT_COMM_EST). */
 	BROKER_CM_ESTABLISH,
-	BROKER_CM_REJECT,	 /* -> reject */
-	BROKER_CM_DISCONNECT,	 /* -> id: sends DREQ, or DREP if the peer's DREQ is unanswered */
+	BROKER_CM_REJECT, /* -> reject */
+	/* -> id: sends DREQ, or DREP if the peer's DREQ is unanswered; else it is over already: 0
+	 */
+	BROKER_CM_DISCONNECT,
 	BROKER_CM_CLOSE_CHANNEL, /* -> id: a channel; ids left on it have no events any more */
 	BROKER_CM_MIGRATE,	 /* -> migrate: later events of the id go to another channel */
 	/* -> post: the library resolves addresses and routes itself; that it has done so comes back
@@ -110,7 +112,7 @@ struct broker_cm_param {
 struct broker_cm_connect {
 	struct broker_msg msg;
 	uint32_t id;
-	uint64_t user; /* ACCEPT: replaces the id's user value */
+	uint64_t user; /* ACCEPT: replaces the id's user value, which was its listener's */
 	struct broker_cm_param param;
 };
 

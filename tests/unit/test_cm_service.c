@@ -419,6 +419,8 @@ static void a_connection_is_made_and_unmade_with_every_field_told(void **state)
 	pass(w, 5 * SEC);
 	event(&p.server, BROKER_CM_EV_TIMEWAIT_EXIT);
 	event(&p.user, BROKER_CM_EV_TIMEWAIT_EXIT);
+	assert_int_equal(on_id(&p.user, BROKER_CM_DISCONNECT, p.active), 0); /* nothing to do */
+	assert_int_equal(on_id(&p.server, BROKER_CM_DISCONNECT, p.listen), -EINVAL);
 	assert_int_equal(on_id(&p.user, BROKER_CM_DESTROY_ID, p.active), 0);
 	assert_int_equal(on_id(&p.user, BROKER_CM_DESTROY_ID, p.active), -ENOENT);
 	end(&p);
