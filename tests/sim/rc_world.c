@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Making a world from its seed, taking it down, and what must be true when all is quiet. */
+#include "rc_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rnic/trace.h"
+
+static void *world_alloc(void *ctx, size_t bytes)
+{
+	(void)ctx;
+	return calloc(1, bytes);
+}
+
+static void world_free(void *ctx, void *p)
+{
+	(void)ctx;
+	free(p);
+}
+
+static uint32_t world_random(void *ctx)
+{
+	struct node *n = ctx;
+
+	return (uint32_t)prng_u64(&n->keys);
+}
+
+static void world_notify(void *ctx, void *cq_user)
+{
+	(void)ctx;
+	(void)cq_user;
+}
+
+static void world_event(void *ctx, enum rnic_event event, void *user)
+{
+	(void)ctx;
+	if (event == RNIC_EVENT_CQ_ERR)
+		((struct side *)user)->cq_overflowed = true;
+}
+
+static void world_trace(void *ctx, int event, uint32_t qpn, uint64_t a, uint64_t b)
+{
+	static const char *const names[] = {
+#define X(name, text, a, b) #name,
+#include "rnic/trace.def"
+#undef X
+	};
+	const struct node *n = ctx;
+
+	if (event == TRACE_rx || event == TRACE_tx) {
+		const char *op = opcode_table[a >> 24].name;
+
+		fprintf(stderr, "%12llu node %d qp %06x %s %s psn %06llx len %llu\n",
+			(unsigned long long)sim_now(n->w->sim), n->index, qpn, names[event],
+			op ? op : "?", (unsigned long long)(a & PSN_MASK), (unsigned long long)b);
+		return;
+	}
+	fprintf(stderr, "%12llu node %d qp %06x %s %llu %llu\n",
+		(unsigned long long)sim_now(n->w->sim), n->index, qpn, names[event],
+		(unsigned long long)a, (unsigned long long)b);
+}
+
+static void must(const struct world *w, int err, const char *what)
+{
+	expect(w, err == 0, "%s: error %d", what, err);
+}
+
+static struct gid gid_of(int node)
+{
+	return (struct gid){.raw = {[10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(node + 1)}};
+}
+
+struct node *side_node(const struct side *s)
+{
+	return &s->w->nodes[s->node];
+}
+
+bool pair_may_fail(const struct side *s)
+{
+	return s->w->errors_allowed >> (s->index / 2) & 1;
+}
+
+void pair_allow_errors(struct side *s)
+{
+	s->w->errors_allowed |= 1ull << (s->index / 2);
+}
+
+/* ---- memory of one WR ----------------------------------------------------------------------- */
+
+struct landing *landing_open(struct side *s, uint32_t len, uint32_t max_sge, uint32_t access)
+{
+	struct world *w = s->w;
+	struct landing *l = calloc(1, sizeof(*l));
+	uint32_t left = len, at = 0;
+
+	l->len = len;
+	l->nsge = (uint32_t)prng_range(w->prng, len ? 1 : 0, min_of(max_sge, SGE_MAX));
+	l->size = len + (size_t)(l->nsge + 1) * 16;
+	l->buf = malloc(l->size);
+	memset(l->buf, GUARD_BYTE, l->size);
+	must(w,
+	     rnic_mr_create(side_node(s)->pd, l->buf, l->size, (uintptr_t)l->buf, access, &l->mr),
+	     "registering a landing");
+	for (uint32_t i = 0; i < l->nsge; i++) {
+		uint32_t n = i + 1 == l->nsge ? left : (uint32_t)prng_below(w->prng, left + 1);
+
+		at += (uint32_t)prng_below(w->prng, 16);
+		l->sge[i] = (struct rnic_sge){(uintptr_t)l->buf + at, n, rnic_mr_lkey(l->mr)};
+		at += n;
+		left -= n;
+	}
+	return l;
+}
+
+void landing_close(struct landing *l)
+{
+	if (!l)
+		return;
+	if (l->mr && rnic_mr_destroy(l->mr))
+		abort();
+	free(l->buf);
+	free(l);
+}
+
+/* The first len bytes of the pieces are `want`; nothing else was touched beyond them. */
+void landing_check(const struct world *w, const struct landing *l, const uint8_t *want,
+		   uint32_t len, const char *what)
+{
+	size_t at = 0;
+	uint32_t done = 0;
+
+	for (uint32_t i = 0; i < l->nsge; i++) {
+		size_t start = (size_t)(l->sge[i].addr - (uintptr_t)l->buf);
+		uint32_t n = min_of(l->sge[i].length, len - done);
+
+		for (; at < start; at++)
+			expect(w, l->buf[at] == GUARD_BYTE, "%s wrote between its pieces", what);
+		expect(w, !want || memcmp(l->buf + at, want + done, n) == 0,
+		       "%s brought wrong bytes", what);
+		at += n;
+		done += n;
+		for (uint32_t k = n; k < l->sge[i].length; k++, at++)
+			expect(w, l->buf[at] == GUARD_BYTE, "%s wrote beyond its length", what);
+	}
+	for (; at < l->size; at++)
+		expect(w, l->buf[at] == GUARD_BYTE, "%s wrote beyond its buffer", what);
+	expect(w, done == len, "%s is %u bytes, its list %u", what, len, done);
+}
+
+/* ---- making -------------------------------------------------------------------------------------
+ */
+
+static uint32_t pick(struct world *w, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+	uint32_t v[] = {a, b, c, d};
+
+	return v[prng_below(w->prng, 4)];
+}
+
+static void choose(struct world *w)
+{
+	struct prng *p = w->prng;
+	struct sim_wire *wire = &w->wire;
+	uint64_t mood = prng_below(p, 8);
+
+	*wire = (struct sim_wire){
+		.delay_ns = prng_range(p, 1000, 200000),
+		.jitter_ns = prng_below(p, 50000),
+		.reorder_ns = prng_below(p, 500000),
+		.tx_lag_ns = prng_below(p, 20000),
+		.tick_lag_ns = prng_below(p, 200000),
+		.ns_per_byte_x1000 = prng_range(p, 10, 2000),
+	};
+	if (mood == 1 || mood >= 5)
+		wire->loss_ppm = pick(w, 500, 5000, 30000, 80000);
+	if (mood == 2 || mood >= 5)
+		wire->duplicate_ppm = pick(w, 1000, 10000, 50000, 200000);
+	if (mood == 3 || mood >= 5)
+		wire->reorder_ppm = pick(w, 1000, 10000, 50000, 200000);
+	if (mood == 4 || mood >= 6)
+		wire->corrupt_ppm = pick(w, 500, 5000, 20000, 50000);
+	w->lossy = mood != 0;
+	w->big = prng_below(p, 8) == 0;
+	w->path_mtu = (uint32_t)prng_range(p, RNIC_MTU_256, RNIC_MTU_4096);
+	w->mtu = 128u << w->path_mtu;
+	w->max_len = w->big ? 256u << 10 : (uint32_t)prng_range(p, 1, 12) * w->mtu;
+	w->rd_atomic = (uint8_t)pick(w, 1, 2, 4, 16);
+	w->rnr_retry = prng_below(p, 6) ? 7 : (uint8_t)prng_below(p, 7);
+	w->timeout = (uint8_t)prng_range(p, 10, 16);
+	w->nnodes = prng_below(p, 6) ? 2 : 3;
+	w->nsides = 2 * (int)prng_range(p, 1, w->big ? 2 : PAIRS_MAX);
+}
+
+static const uint32_t all_rights = RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE |
+				   RNIC_ACCESS_REMOTE_READ | RNIC_ACCESS_REMOTE_ATOMIC;
+
+static void node_open(struct world *w, int i)
+{
+	static const struct rnic_ops ops = {
+		.alloc = world_alloc,
+		.free = world_free,
+		.random = world_random,
+		.cq_notify = world_notify,
+		.async_event = world_event,
+	};
+	struct node *n = &w->nodes[i];
+	struct rnic_config config = {
+		.slot = (uint8_t)prng_range(w->prng, 1, 255),
+		.window_bytes = pick(w, 0, 0, 4096, 65536),
+	};
+	struct rnic_ops o = ops;
+	struct gid gid = gid_of(i);
+
+	n->w = w;
+	n->index = i;
+	n->keys.state = prng_u64(w->prng);
+	if (w->trace)
+		o.trace = world_trace;
+	must(w, rnic_create(&n->rnic, &config, &o, n), "rnic_create");
+	must(w, rnic_pd_create(n->rnic, &n->pd), "rnic_pd_create");
+	must(w, rnic_pd_create(n->rnic, &n->other_pd), "rnic_pd_create");
+	n->arena = malloc(ARENA_BYTES);
+	for (uint32_t k = 0; k < ARENA_BYTES; k += 8) {
+		uint64_t x = prng_u64(&n->keys);
+
+		memcpy(n->arena + k, &x, 8);
+	}
+	n->counters = calloc(COUNTERS, sizeof(*n->counters));
+	must(w,
+	     rnic_mr_create(n->pd, n->arena, ARENA_BYTES, (uintptr_t)n->arena,
+			    RNIC_ACCESS_REMOTE_READ, &n->arena_mr),
+	     "the arena's region");
+	must(w,
+	     rnic_mr_create(n->other_pd, n->arena, ARENA_BYTES, (uintptr_t)n->arena,
+			    RNIC_ACCESS_REMOTE_READ, &n->foreign_mr),
+	     "the foreign region");
+	must(w,
+	     rnic_mr_create(n->pd, n->counters, COUNTERS * 8, 0x1000, all_rights, &n->counters_mr),
+	     "the counters' region");
+	expect(w, sim_add(w->sim, n->rnic, &gid) == i, "sim_add");
+}
+
+static void side_open(struct world *w, int i)
+{
+	struct side *s = &w->sides[i];
+	struct rnic_qp_init init = {.type = RNIC_QPT_RC, .qp_user = s};
+	struct node *n;
+	uint32_t cqe = 512;
+
+	*s = (struct side){
+		.w = w,
+		.index = i,
+		.peer = &w->sides[i ^ 1],
+		.node = (int)prng_below(w->prng, (uint64_t)w->nnodes),
+		.to_post = (uint32_t)prng_range(w->prng, 1, w->big ? 12 : 40),
+		.action_gap_ns =
+			prng_range(w->prng, 1000, prng_below(w->prng, 3) ? 200000 : 5000000),
+	};
+	/* The second of a pair mostly lives elsewhere. */
+	if ((i & 1) && prng_below(w->prng, 8))
+		s->node = (s->peer->node + 1) % w->nnodes;
+	s->sends_tail = &s->sends;
+	s->recvs_tail = &s->recvs;
+	s->coming_tail = &s->coming;
+	n = side_node(s);
+	if (prng_below(w->prng, 12) == 0)
+		s->mischief = (enum mischief)prng_range(w->prng, 1, MISCHIEFS - 1);
+	s->mischief_at = (uint32_t)prng_below(w->prng, s->to_post + 1);
+	if (s->mischief == MISCHIEF_CQ_OVERFLOW) {
+		cqe = 4;
+		pair_allow_errors(s);
+	}
+	must(w, rnic_cq_create(n->rnic, cqe, s, &s->scq), "rnic_cq_create");
+	s->rcq = s->scq;
+	if (prng_below(w->prng, 2))
+		must(w, rnic_cq_create(n->rnic, cqe, s, &s->rcq), "rnic_cq_create");
+	init.send_cq = s->scq;
+	init.recv_cq = s->rcq;
+	init.cap = (struct rnic_qp_cap){
+		.max_send_wr = (uint32_t)prng_range(w->prng, 1, 32),
+		.max_recv_wr = (uint32_t)prng_range(w->prng, 1, w->big ? 4 : 16),
+		.max_send_sge = (uint32_t)prng_range(w->prng, 1, SGE_MAX),
+		.max_recv_sge = (uint32_t)prng_range(w->prng, 1, SGE_MAX),
+		.max_inline_data = (uint32_t)prng_below(w->prng, 300),
+	};
+	must(w, rnic_qp_create(n->pd, &init, &s->qp), "rnic_qp_create");
+	s->cap = init.cap;
+	s->qpn = rnic_qp_num(s->qp);
+
+	s->target_len = w->max_len + 1024;
+	s->target = malloc(s->target_len);
+	s->model = malloc(s->target_len);
+	s->owner = calloc(s->target_len, sizeof(*s->owner));
+	memset(s->target, 0x11, s->target_len);
+	memset(s->model, 0x11, s->target_len);
+	s->target_iova = 0x700000000000 + prng_below(w->prng, 99);
+	must(w,
+	     rnic_mr_create(n->pd, s->target, s->target_len, s->target_iova,
+			    all_rights | RNIC_ACCESS_MW_BIND, &s->target_mr),
+	     "the target's region");
+	s->cas_word = calloc(1, sizeof(*s->cas_word));
+	must(w, rnic_mr_create(n->pd, s->cas_word, 8, 64, all_rights, &s->cas_mr), "a word");
+	must(w, rnic_mw_create(n->pd, &s->mw), "rnic_mw_create");
+	s->next_action_ns = sim_now(w->sim) + prng_below(w->prng, s->action_gap_ns);
+}
+
+static void side_connect(struct side *s, const uint32_t psn[2])
+{
+	struct world *w = s->w;
+	int me = s->index & 1;
+	struct rnic_qp_attr a = {
+		.state = RNIC_QPS_INIT,
+		.access_flags = all_rights,
+		.path_mtu = w->path_mtu,
+		.dest_qpn = s->peer->qpn,
+		.rq_psn = psn[!me],
+		.sq_psn = psn[me],
+		.max_rd_atomic = w->rd_atomic,
+		.max_dest_rd_atomic = w->rd_atomic,
+		.min_rnr_timer = (uint8_t)prng_range(w->prng, 1, 16),
+		.timeout = w->timeout,
+		.retry_cnt = 7,
+		.rnr_retry = w->rnr_retry,
+		.flow = {.sgid = gid_of(s->node), .dgid = gid_of(s->peer->node), .sport = 50000},
+	};
+	uint64_t now = sim_now(w->sim);
+
+	must(w,
+	     rnic_qp_modify(
+		     s->qp, &a,
+		     RNIC_QP_STATE | RNIC_QP_PKEY_INDEX | RNIC_QP_PORT | RNIC_QP_ACCESS_FLAGS, now),
+	     "INIT");
+	a.state = RNIC_QPS_RTR;
+	must(w,
+	     rnic_qp_modify(s->qp, &a,
+			    RNIC_QP_STATE | RNIC_QP_AV | RNIC_QP_PATH_MTU | RNIC_QP_DEST_QPN |
+				    RNIC_QP_RQ_PSN | RNIC_QP_MAX_DEST_RD_ATOMIC |
+				    RNIC_QP_MIN_RNR_TIMER,
+			    now),
+	     "RTR");
+	a.state = RNIC_QPS_RTS;
+	must(w,
+	     rnic_qp_modify(s->qp, &a,
+			    RNIC_QP_STATE | RNIC_QP_TIMEOUT | RNIC_QP_RETRY_CNT |
+				    RNIC_QP_RNR_RETRY | RNIC_QP_SQ_PSN | RNIC_QP_MAX_QP_RD_ATOMIC,
+			    now),
+	     "RTS");
+}
+
+void world_open(struct world *w, uint64_t seed, bool trace)
+{
+	struct sim_wire quiet = {0};
+
+	memset(w, 0, sizeof(*w));
+	w->seed = seed;
+	w->trace = trace;
+	if (sim_create(&w->sim, seed, &quiet))
+		abort();
+	w->prng = sim_prng(w->sim);
+	choose(w);
+	sim_set_wire(w->sim, &w->wire);
+	for (int i = 0; i < w->nnodes; i++)
+		node_open(w, i);
+	for (int i = 0; i < w->nsides; i++)
+		side_open(w, i);
+	for (int i = 0; i < w->nsides; i += 2) {
+		uint32_t psn[2];
+
+		/* Often close to the wrap. */
+		for (int k = 0; k < 2; k++)
+			psn[k] = (uint32_t)(prng_below(w->prng, 2)
+						    ? PSN_MASK - prng_below(w->prng, 64)
+						    : prng_below(w->prng, PSN_MASK));
+		side_connect(&w->sides[i], psn);
+		side_connect(&w->sides[i + 1], psn);
+	}
+}
+
+/* ---- the end ------------------------------------------------------------------------------------
+ */
+
+/* Is x the sum of some of the n values? */
+static bool subset_sum(uint64_t x, const uint64_t *v, uint32_t n)
+{
+	if (x == 0)
+		return true;
+	if (n == 0)
+		return false;
+	return subset_sum(x, v + 1, n - 1) || (x >= v[0] && subset_sum(x - v[0], v + 1, n - 1));
+}
+
+void world_check_end(struct world *w)
+{
+	for (int i = 0; i < w->nnodes; i++) {
+		struct node *n = &w->nodes[i];
+
+		for (int c = 0; c < COUNTERS; c++) {
+			uint64_t rest = n->counters[c] - n->counted[c];
+
+			if (n->nambiguous[c] > 20)
+				continue; /* too many to tell apart */
+			expect(w, subset_sum(rest, n->ambiguous[c], n->nambiguous[c]),
+			       "counter %d of node %d is %llu, %llu were added for certain", c, i,
+			       (unsigned long long)n->counters[c],
+			       (unsigned long long)n->counted[c]);
+		}
+		if (!n->vanished)
+			expect(w, !rnic_tx_pending(n->rnic), "node %d never comes to rest", i);
+	}
+	for (int i = 0; i < w->nsides; i++) {
+		struct side *s = &w->sides[i];
+
+		if (pair_may_fail(s) || s->send_failed || s->peer->send_failed || s->recv_failed)
+			continue;
+		expect(w, memcmp(s->target, s->model, s->target_len) == 0,
+		       "side %d: the target differs from what was written", i);
+		expect(w, *s->cas_word == s->cas_model, "side %d: the word to swap differs", i);
+		expect(w, s->ncoming == 0, "side %d: %u messages never arrived", i, s->ncoming);
+	}
+}
+
+static void side_close(struct side *s)
+{
+	struct wr_rec *wr;
+	struct recv_rec *rv;
+	struct msg_rec *m;
+
+	if (s->qp && rnic_qp_destroy(s->qp))
+		abort();
+	must(s->w, rnic_mw_destroy(s->mw), "rnic_mw_destroy");
+	must(s->w, rnic_mr_destroy(s->target_mr), "rnic_mr_destroy");
+	must(s->w, rnic_mr_destroy(s->cas_mr), "rnic_mr_destroy");
+	landing_close(s->betrayed_remote);
+	must(s->w, rnic_cq_destroy(s->scq), "rnic_cq_destroy");
+	if (s->rcq != s->scq)
+		must(s->w, rnic_cq_destroy(s->rcq), "rnic_cq_destroy");
+	while ((wr = s->sends)) {
+		s->sends = wr->next;
+		landing_close(wr->land);
+		landing_close(wr->source);
+		free(wr->data);
+		free(wr);
+	}
+	while ((rv = s->recvs)) {
+		s->recvs = rv->next;
+		landing_close(rv->land);
+		free(rv);
+	}
+	while ((m = s->coming)) {
+		s->coming = m->next;
+		free(m->data);
+		free(m);
+	}
+	free(s->target);
+	free(s->model);
+	free(s->owner);
+	free(s->cas_word);
+}
+
+void world_close(struct world *w)
+{
+	for (int i = 0; i < w->nsides; i++)
+		side_close(&w->sides[i]);
+	for (int i = 0; i < w->nnodes; i++) {
+		struct node *n = &w->nodes[i];
+
+		must(w, rnic_mr_destroy(n->arena_mr), "rnic_mr_destroy");
+		must(w, rnic_mr_destroy(n->foreign_mr), "rnic_mr_destroy");
+		must(w, rnic_mr_destroy(n->counters_mr), "rnic_mr_destroy");
+		must(w, rnic_pd_destroy(n->pd), "rnic_pd_destroy");
+		must(w, rnic_pd_destroy(n->other_pd), "rnic_pd_destroy");
+		free(n->arena);
+		free(n->counters);
+		rnic_destroy(n->rnic);
+	}
+	sim_destroy(w->sim);
+}
