@@ -204,15 +204,19 @@ void engine_start(struct store_engine *e, struct store_op *op)
 		op->done(op, file_do_blocking(op));
 }
 
+void store_engine_clear(struct store_engine *e)
+{
+	uint64_t count;
+
+	if (read(e->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_err("store", "the engine's eventfd fails: error %d", errno);
+}
+
 unsigned store_engine_reap(struct store_engine *e)
 {
 	struct store_op *op;
-	uint64_t count;
 	unsigned n = 0;
 
-	/* Cleared first, so that what finishes from here on wakes us again. */
-	if (read(e->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		log_err("store", "the engine's eventfd fails: error %d", errno);
 	if (e->uring)
 		n = ring_reap(e);
 	while ((op = pool_finished(e->pool))) {

@@ -30,11 +30,13 @@ int store_engine_create(enum store_engine_kind kind, struct store_engine **ret) 
 void store_engine_destroy(struct store_engine *e);
 /* "io_uring" or "threads". */
 const char *store_engine_name(const struct store_engine *e);
-/* Readable when store_engine_reap() has something to do. */
+/* Readable when store_engine_reap() has something to do, until store_engine_clear(). */
 int store_engine_fd(const struct store_engine *e);
+/* To be called before the reap that follows a wait on the descriptor; one who polls needs not. */
+void store_engine_clear(struct store_engine *e);
 /* Hands to the kernel what stores queued since the last call; cheap when there is nothing. */
 void store_engine_submit(struct store_engine *e);
-/* Calls done for what has finished; returns how many. */
+/* Calls done for what has finished; returns how many. Cheap when nothing has. */
 unsigned store_engine_reap(struct store_engine *e);
 
 static inline void store_destroy(struct store *s)

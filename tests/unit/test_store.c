@@ -44,6 +44,7 @@ static void wait_for(struct store_engine *e, struct waited *w)
 		store_engine_submit(e);
 	while (!w->done) {
 		assert_int_equal(poll(&p, 1, 10000), 1);
+		store_engine_clear(e);
 		store_engine_reap(e);
 	}
 }
