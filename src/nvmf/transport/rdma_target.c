@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Devices, listeners and connections.
+ *
+ * A connection ends for many reasons (the host's DREQ, a failed completion, a keep-alive that
+ * ran out, our own end) and always the same way: rdma_queue_kill() puts it into the dying list,
+ * and the end of rdma_target_process() buries it: disconnect, destroy the QP (from then on
+ * nothing touches its memory), drain its CQ of what it left there, tell the target, and free it
+ * when the last store operation is done.
+ */
+#include "nvmf/transport/rdma_target.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "nvmf/transport/rdma_target_internal.h"
+
+#define POLL_BATCH 32
+/* While completions keep coming, connection events are looked for every so many rounds. */
+#define EVENT_ROUNDS 64
+
+static int set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int watch(struct rdma_target *rt, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(rt->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+/* --- devices and completion queues ------------------------------------------------------------ */
+
+static void dev_free(struct rdma_dev *d)
+{
+	list_for_each(cq, &d->cqs, struct rdma_cq, link) {
+		if (cq->unacked)
+			ibv_ack_cq_events(cq->cq, cq->unacked);
+		ibv_destroy_cq(cq->cq);
+		free(cq);
+	}
+	if (d->pool_mr)
+		ibv_dereg_mr(d->pool_mr);
+	if (d->channel)
+		ibv_destroy_comp_channel(d->channel);
+	if (d->pd)
+		ibv_dealloc_pd(d->pd);
+	free(d);
+}
+
+static struct rdma_dev *dev_create(struct rdma_target *rt, struct ibv_context *ctx)
+{
+	struct rdma_dev *d = calloc(1, sizeof(*d));
+	int access = IBV_ACCESS_LOCAL_WRITE;
+
+	if (!d)
+		return NULL;
+	d->rt = rt;
+	d->ctx = ctx;
+	list_init(&d->cqs);
+	if (ibv_query_device(ctx, &d->attr) != 0)
+		goto fail;
+	d->send_inv = d->attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	/* To iWARP the place where a READ arrives is written to from afar. */
+	if (ctx->device->transport_type == IBV_TRANSPORT_IWARP)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	d->pd = ibv_alloc_pd(ctx);
+	d->channel = ibv_create_comp_channel(ctx);
+	if (!d->pd || !d->channel || set_nonblocking(d->channel->fd) != 0)
+		goto fail;
+	d->pool_mr = ibv_reg_mr(d->pd, rt->pool.base, rt->pool.len, access);
+	if (!d->pool_mr || watch(rt, d->channel->fd) != 0)
+		goto fail;
+	list_push_tail(&rt->devs, &d->link);
+	return d;
+fail:
+	log_err("nvmf", "device %s cannot be used: %s%s", ibv_get_device_name(ctx->device),
+		strerror(errno),
+		errno == ENOMEM ? " (the limit on locked memory, ulimit -l, may be too low)" : "");
+	dev_free(d);
+	return NULL;
+}
+
+static struct rdma_dev *dev_get(struct rdma_target *rt, struct ibv_context *ctx)
+{
+	list_for_each(d, &rt->devs, struct rdma_dev, link)
+		if (d->ctx == ctx)
+			return d;
+	return dev_create(rt, ctx);
+}
+
+static struct rdma_cq *cq_create(struct rdma_dev *d, uint32_t entries)
+{
+	struct rdma_cq *cq = calloc(1, sizeof(*cq));
+
+	if (!cq)
+		return NULL;
+	cq->entries = min_of(entries, (uint32_t)d->attr.max_cqe);
+	cq->cq = ibv_create_cq(d->ctx, (int)cq->entries, cq, d->channel, 0);
+	if (!cq->cq) {
+		free(cq);
+		return NULL;
+	}
+	list_push_tail(&d->cqs, &cq->link);
+	return cq;
+}
+
+/* A completion queue with room for share more entries; queues share one as long as they fit. */
+static struct rdma_cq *cq_get(struct rdma_dev *d, uint32_t share)
+{
+	struct rdma_cq *found = NULL;
+
+	list_for_each(cq, &d->cqs, struct rdma_cq, link)
+		if (cq->reserved + share <= cq->entries)
+			found = cq;
+	if (!found)
+		found = cq_create(d, max_of(share, (uint32_t)RDMA_CQ_ENTRIES));
+	if (!found || found->reserved + share > found->entries)
+		return NULL;
+	found->reserved += share;
+	return found;
+}
+
+static uint32_t cq_poll(struct rdma_cq *cq)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	int n = ibv_poll_cq(cq->cq, POLL_BATCH, wc);
+
+	if (n < 0) {
+		log_err("nvmf", "polling a completion queue fails: %s", strerror(errno));
+		n = 0;
+	}
+
+	for (int i = 0; i < n; i++) {
+		struct rdma_hook *h = (struct rdma_hook *)(uintptr_t)wc[i].wr_id;
+
+		h->done(h, &wc[i]);
+	}
+	return (uint32_t)n;
+}
+
+static void take_cq_events(struct rdma_dev *d)
+{
+	struct ibv_cq *ibcq;
+	void *context;
+
+	while (ibv_get_cq_event(d->channel, &ibcq, &context) == 0) {
+		struct rdma_cq *cq = context;
+
+		cq->armed = false;
+		if (++cq->unacked == 1024) { /* acknowledging takes a lock: not one by one */
+			ibv_ack_cq_events(cq->cq, cq->unacked);
+			cq->unacked = 0;
+		}
+	}
+}
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+void rdma_queue_kill(struct rdma_queue *q)
+{
+	if (q->dying)
+		return;
+	q->dying = true;
+	list_remove(&q->link);
+	list_push_tail(&q->rt->dying, &q->link);
+}
+
+static void queue_free(struct rdma_queue *q)
+{
+	struct rdma_cm_id *id = q->id;
+
+	rdma_queue_close(q);
+	if (q->cq)
+		q->cq->reserved -= q->cq_share;
+	q->rt->queue_count--;
+	list_remove(&q->link);
+	free(q);
+	rdma_destroy_id(id);
+}
+
+/*
+ * Completions that a destroyed QP left behind point into its queue's memory. There are at most
+ * as many as the CQ has entries, and new ones queue up behind them.
+ */
+static void drain(struct rdma_cq *cq)
+{
+	uint32_t n, seen = 0;
+
+	while (seen < cq->entries && (n = cq_poll(cq)))
+		seen += n;
+}
+
+static void bury(struct rdma_queue *q)
+{
+	if (!q->torn_down) {
+		(void)rdma_disconnect(q->id); /* harmless if the host was first */
+		rdma_destroy_qp(q->id);
+		q->torn_down = true;
+		drain(q->cq);
+		target_queue_disconnected(&q->tq);
+		rdma_queue_abandon(q);
+	}
+	if (q->tq.live == 0)
+		queue_free(q);
+}
+
+static void bury_the_dying(struct rdma_target *rt)
+{
+	/* Burying one may kill others: a controller's end is that of all its queues. */
+	for (bool more = true; more;) {
+		more = false;
+		list_for_each(q, &rt->dying, struct rdma_queue, link) {
+			bool fresh = !q->torn_down;
+
+			bury(q);
+			if (fresh) {
+				more = true;
+				break;
+			}
+		}
+	}
+}
+
+static void reject(struct rdma_cm_id *id, enum nvme_rdma_reject status)
+{
+	struct nvme_rdma_rej rej = {.status = (uint16_t)status};
+	uint8_t data[NVME_RDMA_REJ_LEN];
+	struct wcursor w = wcursor_init(data, sizeof(data));
+
+	nvme_rdma_rej_put(&w, &rej);
+	log_info("nvmf", "connection refused: %s", nvme_rdma_reject_name((uint16_t)status));
+	rdma_reject(id, data, sizeof(data));
+}
+
+/* 0, or why a REQ is refused. */
+static uint16_t check_req(const struct rdma_conn_param *p, struct nvme_rdma_req *req)
+{
+	struct cursor c = cursor_init(p->private_data, p->private_data_len);
+
+	nvme_rdma_req_get(&c, req);
+	if (c.overrun)
+		return NVME_RDMA_REJ_LENGTH;
+	if (req->recfmt != 0)
+		return NVME_RDMA_REJ_RECFMT;
+	if (req->qid > TARGET_IO_QUEUES_MAX)
+		return NVME_RDMA_REJ_QID;
+	/* Zero-based, and a queue has two entries at least. */
+	if (req->hsqsize == 0 || req->hsqsize >= TARGET_QUEUE_ENTRIES_MAX)
+		return NVME_RDMA_REJ_HSQSIZE;
+	if (req->hrqsize == 0)
+		return NVME_RDMA_REJ_HRQSIZE;
+	if (p->initiator_depth == 0) /* then a write's data could not be fetched */
+		return NVME_RDMA_REJ_IRD;
+	return 0;
+}
+
+static void text_of_address(const struct sockaddr *sa, char *text, size_t room)
+{
+	socklen_t len = sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						  : sizeof(struct sockaddr_in);
+
+	if (getnameinfo(sa, len, text, (socklen_t)room, NULL, 0, NI_NUMERICHOST) != 0)
+		text[0] = '\0';
+}
+
+static int accept_queue(struct rdma_queue *q)
+{
+	struct nvme_rdma_rep rep = {.crqsize = q->depth};
+	uint8_t data[NVME_RDMA_REP_LEN];
+	struct wcursor w = wcursor_init(data, sizeof(data));
+	struct rdma_conn_param param = {
+		.private_data = data,
+		.private_data_len = sizeof(data),
+		.initiator_depth = (uint8_t)q->reads_free,
+		.flow_control = 1,
+		.rnr_retry_count = 7,
+	};
+
+	nvme_rdma_rep_put(&w, &rep);
+	return rdma_accept(q->id, &param) != 0 ? -errno : 0;
+}
+
+static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
+{
+	struct rdma_listener *l = ev->listen_id->context;
+	const struct rdma_conn_param *p = &ev->param.conn;
+	struct rdma_cm_id *id = ev->id;
+	struct nvme_rdma_req req;
+	struct rdma_queue *q = NULL;
+	uint16_t why = check_req(p, &req);
+	uint32_t reads, reads_max;
+	int error;
+
+	if (!why && (rt->shutting_down || rt->queue_count == RDMA_QUEUES_MAX))
+		why = NVME_RDMA_REJ_RESOURCES;
+	if (why) {
+		reject(id, (enum nvme_rdma_reject)why);
+		rdma_destroy_id(id);
+		return;
+	}
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		goto no_resources;
+	q->rt = rt;
+	q->id = id;
+	id->context = q;
+	q->depth = (uint16_t)(req.hsqsize + 1);
+	q->dev = dev_get(rt, id->verbs);
+	if (!q->dev)
+		goto no_resources;
+	/* Receives, and per command a READ, a WRITE (if it fails) and a SEND. */
+	q->cq_share = 7u * q->depth;
+	q->cq = cq_get(q->dev, q->cq_share);
+	if (!q->cq)
+		goto no_resources;
+	reads = min_of((uint32_t)p->initiator_depth, (uint32_t)RDMA_READS_MAX);
+	reads_max = (uint32_t)max_of(q->dev->attr.max_qp_init_rd_atom, 1);
+	q->reads_free = min_of(reads, reads_max);
+	q->tq = (struct target_queue){
+		.ops = &rdma_target_ops,
+		.port = &l->port,
+		.qid = req.qid,
+		.entries_max = q->depth,
+		.capsule_data_max = req.qid ? TARGET_CAPSULE_DATA : 0,
+	};
+	text_of_address(rdma_get_local_addr(id), q->tq.traddr, sizeof(q->tq.traddr));
+	error = rdma_queue_open(q);
+	if (error) {
+		log_err("nvmf", "no resources for a connection: %s", strerror(-error));
+		goto no_resources;
+	}
+	rt->queue_count++;
+	list_push_tail(&rt->queues, &q->link);
+	target_queue_init(&q->tq, rt->target, rt->now_ns);
+	error = accept_queue(q);
+	if (error) {
+		log_warn("nvmf", "accepting a connection fails: %s", strerror(-error));
+		rdma_queue_kill(q);
+	}
+	return;
+no_resources:
+	if (q) {
+		if (id->qp)
+			rdma_destroy_qp(id);
+		rdma_queue_close(q);
+		if (q->cq)
+			q->cq->reserved -= q->cq_share;
+		free(q);
+	}
+	reject(id, NVME_RDMA_REJ_RESOURCES);
+	rdma_destroy_id(id);
+}
+
+/*
+ * The event is acknowledged before the connection is freed, which happens later, in
+ * bury_the_dying(); a refused one is destroyed at once, so its REQ is acknowledged first.
+ */
+static void on_event(struct rdma_target *rt, struct rdma_cm_event *ev)
+{
+	struct rdma_cm_event copy = *ev;
+	uint8_t private_data[256];
+	struct rdma_queue *q;
+
+	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		size_t len = min_of(sizeof(private_data), (size_t)ev->param.conn.private_data_len);
+
+		if (len)
+			memcpy(private_data, ev->param.conn.private_data, len);
+		copy.param.conn.private_data = private_data;
+		copy.param.conn.private_data_len = (uint8_t)len;
+		rdma_ack_cm_event(ev);
+		on_connect_request(rt, &copy);
+		return;
+	}
+	rdma_ack_cm_event(ev);
+	q = copy.id->context; /* but for DEVICE_REMOVAL no listener gets these */
+	switch (copy.event) {
+	case RDMA_CM_EVENT_ESTABLISHED:
+		break;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_DISCONNECTED:
+		rdma_queue_kill(q);
+		break;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		log_err("nvmf", "device %s is gone", ibv_get_device_name(copy.id->verbs->device));
+		for (uint32_t i = 0; i < rt->listener_count; i++)
+			if (rt->listeners[i].id == copy.id)
+				q = NULL;
+		if (q)
+			rdma_queue_kill(q);
+		break;
+	default: /* address changes, the end of timewait: nothing to do */
+		log_debug("nvmf", "event %s", rdma_event_str(copy.event));
+		break;
+	}
+}
+
+static bool take_events(struct rdma_target *rt)
+{
+	struct rdma_cm_event *ev;
+	bool any = false;
+
+	while (rdma_get_cm_event(rt->events, &ev) == 0) {
+		on_event(rt, ev);
+		any = true;
+	}
+	return any;
+}
+
+/* --- listening -------------------------------------------------------------------------------- */
+
+static int listen_error(int error, const struct sockaddr *sa, const char *port, char *why,
+			size_t room)
+{
+	char text[INET6_ADDRSTRLEN + 16];
+
+	text_of_address(sa, text, sizeof(text));
+	if (error == EADDRINUSE)
+		snprintf(why, room,
+			 "%s port %s is in use; another target is running there, or choose a port "
+			 "with --listen rdma://%s:PORT",
+			 text, port, text);
+	else if (error == ENODEV || error == EADDRNOTAVAIL)
+		snprintf(why, room,
+			 "no RDMA device has the address %s; `weft devices` shows "
+			 "those that there are",
+			 text);
+	else
+		snprintf(why, room, "cannot listen on %s port %s: %s", text, port, strerror(error));
+	return -error;
+}
+
+static int listen_on(struct rdma_target *rt, const struct sockaddr *sa, bool wildcard,
+		     const char *port, char *why, size_t room)
+{
+	struct rdma_listener *l = &rt->listeners[rt->listener_count];
+	int error, only_v6 = 1;
+
+	if (rt->listener_count == RDMA_LISTENERS_MAX) {
+		snprintf(why, room, "more than %d addresses to listen on", RDMA_LISTENERS_MAX);
+		return -ENOSPC;
+	}
+	*l = (struct rdma_listener){.rt = rt};
+	l->port = (struct target_port){
+		.trtype = NVMF_TRTYPE_RDMA,
+		.adrfam = sa->sa_family == AF_INET6 ? NVMF_ADRFAM_IPV6 : NVMF_ADRFAM_IPV4,
+		.wildcard = wildcard,
+	};
+	text_of_address(sa, l->port.traddr, sizeof(l->port.traddr));
+	snprintf(l->port.trsvcid, sizeof(l->port.trsvcid), "%s", port);
+	if (rdma_create_id(rt->events, &l->id, l, RDMA_PS_TCP) != 0)
+		return listen_error(errno, sa, port, why, room);
+	if (sa->sa_family == AF_INET6) /* the two families have listeners of their own */
+		(void)rdma_set_option(l->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only_v6,
+				      sizeof(only_v6));
+	if (rdma_bind_addr(l->id, (struct sockaddr *)sa) != 0 || rdma_listen(l->id, 128) != 0) {
+		error = errno;
+		rdma_destroy_id(l->id);
+		return listen_error(error, sa, port, why, room);
+	}
+	rt->listener_count++;
+	target_port_add(rt->target, &l->port);
+	return 0;
+}
+
+static int listen_everywhere(struct rdma_target *rt, const char *port, char *why, size_t room)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = v4.sin_port};
+	char unused[256];
+	int error = listen_on(rt, (struct sockaddr *)&v4, true, port, why, room);
+
+	/* A machine need not have IPv6. */
+	if (!error &&
+	    listen_on(rt, (struct sockaddr *)&v6, true, port, unused, sizeof(unused)) != 0)
+		log_info("nvmf", "not listening on IPv6: %s", unused);
+	return error;
+}
+
+int rdma_target_listen(struct rdma_target *rt, const char *address, const char *port, char *why,
+		       size_t room)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
+	bool wildcard;
+	int error;
+
+	if (!address)
+		return listen_everywhere(rt, port, why, room);
+	error = getaddrinfo(address, port, &hints, &list);
+	if (error) {
+		snprintf(why, room, "%s is no address of this machine: %s", address,
+			 gai_strerror(error));
+		return -EINVAL;
+	}
+	wildcard = strcmp(address, "0.0.0.0") == 0 || strcmp(address, "::") == 0;
+	error = listen_on(rt, list->ai_addr, wildcard, port, why, room);
+	freeaddrinfo(list);
+	return error;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+int rdma_target_create(struct target *t, size_t pool_bytes, struct rdma_target **ret, char *why,
+		       size_t room)
+{
+	struct rdma_target *rt = calloc(1, sizeof(*rt));
+	int error;
+
+	if (!rt || data_pool_init(&rt->pool, pool_bytes) != 0) {
+		free(rt);
+		snprintf(why, room, "no memory for %zu MiB of data under way", pool_bytes >> 20);
+		return -ENOMEM;
+	}
+	rt->target = t;
+	list_init(&rt->devs);
+	list_init(&rt->queues);
+	list_init(&rt->dying);
+	list_init(&rt->pool_wait);
+	rt->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	rt->events = rdma_create_event_channel();
+	if (rt->epoll_fd < 0 || !rt->events) {
+		error = -errno;
+		snprintf(why, room, "RDMA cannot be used: %s%s", strerror(errno),
+			 errno == ENODEV ? " (no rdma_cm; is the module rdma_ucm loaded?)" : "");
+		goto fail;
+	}
+	error = set_nonblocking(rt->events->fd);
+	if (!error)
+		error = watch(rt, rt->events->fd);
+	if (error) {
+		snprintf(why, room, "RDMA cannot be used: %s", strerror(-error));
+		goto fail;
+	}
+	*ret = rt;
+	return 0;
+fail:
+	rdma_target_destroy(rt);
+	return error;
+}
+
+int rdma_target_fd(const struct rdma_target *rt)
+{
+	return rt->epoll_fd;
+}
+
+static bool poll_all(struct rdma_target *rt)
+{
+	bool any = false;
+
+	list_for_each(d, &rt->devs, struct rdma_dev, link)
+		list_for_each(cq, &d->cqs, struct rdma_cq, link)
+			any |= cq_poll(cq) != 0;
+	return any;
+}
+
+static void arm_all(struct rdma_target *rt)
+{
+	list_for_each(d, &rt->devs, struct rdma_dev, link) {
+		take_cq_events(d);
+		list_for_each(cq, &d->cqs, struct rdma_cq, link) {
+			if (!cq->armed && ibv_req_notify_cq(cq->cq, 0) == 0)
+				cq->armed = true;
+		}
+	}
+}
+
+bool rdma_target_process(struct rdma_target *rt, uint64_t now_ns, bool sleepy)
+{
+	bool any;
+
+	rt->now_ns = now_ns;
+	any = poll_all(rt);
+	if (sleepy || ++rt->quiet_rounds >= EVENT_ROUNDS) {
+		rt->quiet_rounds = 0;
+		any |= take_events(rt);
+	}
+	bury_the_dying(rt);
+	if (sleepy && !any) {
+		/* What came between the poll and the arming would wake nobody. */
+		arm_all(rt);
+		any = poll_all(rt);
+		bury_the_dying(rt);
+	}
+	return any;
+}
+
+void rdma_target_shutdown(struct rdma_target *rt)
+{
+	rt->shutting_down = true;
+	for (uint32_t i = 0; i < rt->listener_count; i++) {
+		target_port_remove(rt->target, &rt->listeners[i].port);
+		rdma_destroy_id(rt->listeners[i].id);
+	}
+	rt->listener_count = 0;
+	list_for_each(q, &rt->queues, struct rdma_queue, link)
+		rdma_queue_kill(q);
+	bury_the_dying(rt);
+}
+
+bool rdma_target_idle(const struct rdma_target *rt)
+{
+	return rt->queue_count == 0;
+}
+
+void rdma_target_destroy(struct rdma_target *rt)
+{
+	assert(rt->queue_count == 0);
+	list_for_each(d, &rt->devs, struct rdma_dev, link)
+		dev_free(d);
+	if (rt->events)
+		rdma_destroy_event_channel(rt->events);
+	if (rt->epoll_fd >= 0)
+		close(rt->epoll_fd);
+	data_pool_fini(&rt->pool);
+	free(rt);
+}
+
+/* An address has RDMA if an identifier bound to it finds a device. */
+static bool has_rdma(const struct sockaddr *sa)
+{
+	struct rdma_cm_id *id;
+	bool found;
+
+	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0)
+		return false;
+	found = rdma_bind_addr(id, (struct sockaddr *)sa) == 0 && id->verbs;
+	rdma_destroy_id(id);
+	return found;
+}
+
+int rdma_target_addresses(void (*show)(void *ctx, const char *address, bool loopback), void *ctx)
+{
+	struct ifaddrs *list, *a;
+	char text[INET6_ADDRSTRLEN + 16];
+	int count = 0;
+
+	if (getifaddrs(&list) != 0)
+		return 0;
+	/* Loopback last: it is of use on this machine alone. */
+	for (int loopback = 0; loopback < 2; loopback++)
+		for (a = list; a; a = a->ifa_next) {
+			const struct sockaddr_in6 *v6 = (void *)a->ifa_addr;
+
+			if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) ||
+			    !!(a->ifa_flags & IFF_LOOPBACK) != loopback)
+				continue;
+			if (a->ifa_addr->sa_family != AF_INET &&
+			    (a->ifa_addr->sa_family != AF_INET6 ||
+			     IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)))
+				continue;
+			if (!has_rdma(a->ifa_addr))
+				continue;
+			text_of_address(a->ifa_addr, text, sizeof(text));
+			show(ctx, text, loopback);
+			count++;
+		}
+	freeifaddrs(list);
+	return count;
+}
