@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * weft serve: disk images and block devices as the namespaces of one NVMe subsystem over RDMA.
+ *
+ * One thread does everything: it polls while there is something to do and for a little while
+ * after, then sleeps until a connection, a completion, the disk, a timer or a signal wakes it.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "cli/cli.h"
+#include "cli/nvme_opts.h"
+#include "cli/nvme_uri.h"
+#include "cli/output.h"
+#include "cli/provider.h"
+#include "cli/serve_names.h"
+#include "nvmf/target/target.h"
+#include "nvmf/transport/rdma_target.h"
+#include "store/store.h"
+#include "wire/nvme_rdma.h"
+
+int cmd_serve(int argc, char **argv);
+
+#define LISTEN_MAX 8
+#define HOSTS_MAX  64
+#define POOL_BYTES (32u << 20)
+/* After work, look for more this long before sleeping: waking up costs more than that. */
+#define POLL_NS (50 * NSEC_PER_USEC)
+/* At the end: for stores to finish and hosts to be told. */
+#define END_NS (5 * NSEC_PER_SEC)
+
+struct options {
+	const char *files[TARGET_NS_MAX];
+	uint32_t file_count;
+	struct nvme_uri listen[LISTEN_MAX];
+	uint32_t listen_count;
+	const char *hosts[HOSTS_MAX];
+	uint32_t host_count;
+	const char *nqn, *serial, *provider;
+	struct store_file_options file;
+	enum output_format format;
+	int ready_fd;
+};
+
+struct serve {
+	struct options opt;
+	struct target target;
+	struct target_subsys subsys;
+	struct target_ns ns[TARGET_NS_MAX];
+	struct store_engine *engine;
+	struct rdma_target *rdma;
+	int epoll_fd, signal_fd;
+	bool stopping;
+	uint64_t give_up_ns;
+};
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+enum {
+	KEY_LISTEN = 'l',
+	KEY_NQN = 'n',
+	KEY_READ_ONLY = 'r',
+	KEY_OUTPUT = 'o',
+	KEY_SERIAL = 0x100,
+	KEY_PROVIDER,
+	KEY_BLOCK_SIZE,
+	KEY_DIRECT,
+	KEY_READY_FD,
+	KEY_ALLOW_HOST,
+};
+
+static const struct argp_option options[] = {
+	{"listen", KEY_LISTEN, "URI", 0,
+	 "Listen on rdma://ADDRESS[:PORT] (may be repeated); rdma://:PORT is every address. "
+	 "Default: every address, port 4420",
+	 0},
+	{"nqn", KEY_NQN, "NQN", 0,
+	 "Name of the subsystem. Default: made from this machine's ID "
+	 "and the first path, the same at every start",
+	 0},
+	{"serial", KEY_SERIAL, "TEXT", 0, "Serial number, at most 20 characters", 0},
+	{"read-only", KEY_READ_ONLY, NULL, 0, "Open for reading; hosts cannot write", 0},
+	{"block-size", KEY_BLOCK_SIZE, "BYTES", 0, "512 (default) or 4096", 0},
+	{"direct", KEY_DIRECT, NULL, 0,
+	 "Use files past the page cache (O_DIRECT); block devices always are", 0},
+	{"allow-host", KEY_ALLOW_HOST, "HOSTNQN", 0,
+	 "Let only this host connect (may be repeated). Default: any", 0},
+	{"provider", KEY_PROVIDER, "NAME", 0,
+	 "Verbs library: weft (default), or system for the machine's RNICs", 0},
+	{"ready-fd", KEY_READY_FD, "FD", 0,
+	 "Write a line to this descriptor, and close it, once hosts can connect", 0},
+	{"output-format", KEY_OUTPUT, "FORMAT", 0, "normal or json", 0},
+	{0},
+};
+
+/* rdma://ADDRESS[:PORT], rdma://[:PORT] for every address. */
+static void take_listen(struct options *o, struct argp_state *state, const char *text)
+{
+	struct nvme_uri *u = &o->listen[o->listen_count];
+	const char *rest = strncmp(text, "rdma://", 7) == 0 ? text + 7 : NULL, *why;
+	char full[512];
+
+	if (!rest)
+		argp_error(state, "--listen takes rdma://ADDRESS[:PORT], not '%s'", text);
+	if (o->listen_count == LISTEN_MAX)
+		argp_error(state, "--listen is given more than %d times", LISTEN_MAX);
+	*u = (struct nvme_uri){0};
+	if (*rest == '\0' || *rest == ':') {
+		if (*rest && !nvme_port_valid(rest + 1))
+			argp_error(state, "--listen %s: a port is a number from 1 to 65535", text);
+		snprintf(u->port, sizeof(u->port), "%s", *rest ? rest + 1 : "");
+	} else {
+		snprintf(full, sizeof(full), "nvme+%s", text);
+		if (nvme_uri_parse(full, u, &why) != 0)
+			argp_error(state, "--listen %s: %s", text, why);
+		if (u->nqn[0])
+			argp_error(state, "--listen %s: the subsystem is named by --nqn", text);
+	}
+	if (!u->port[0])
+		snprintf(u->port, sizeof(u->port), "%d", NVME_RDMA_PORT);
+	o->listen_count++;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case KEY_LISTEN:
+		take_listen(o, state, arg);
+		return 0;
+	case KEY_NQN:
+		if (!nvme_nqn_valid(arg) || strcmp(arg, NVMF_DISCOVERY_NQN) == 0)
+			argp_error(state, "--nqn: '%s' cannot name a subsystem", arg);
+		o->nqn = arg;
+		return 0;
+	case KEY_SERIAL:
+		if (strlen(arg) > 20 || !*arg)
+			argp_error(state, "--serial has 1 to 20 characters");
+		o->serial = arg;
+		return 0;
+	case KEY_READ_ONLY:
+		o->file.read_only = true;
+		return 0;
+	case KEY_BLOCK_SIZE:
+		if (strcmp(arg, "512") != 0 && strcmp(arg, "4096") != 0)
+			argp_error(state, "--block-size is 512 or 4096, not '%s'", arg);
+		o->file.block_size = (uint32_t)atoi(arg);
+		return 0;
+	case KEY_DIRECT:
+		o->file.direct = true;
+		return 0;
+	case KEY_ALLOW_HOST:
+		if (!nvme_nqn_valid(arg))
+			argp_error(state, "--allow-host: '%s' is no NQN", arg);
+		if (o->host_count == HOSTS_MAX)
+			argp_error(state, "--allow-host is given more than %d times", HOSTS_MAX);
+		o->hosts[o->host_count++] = arg;
+		return 0;
+	case KEY_PROVIDER:
+		if (!provider_valid(arg))
+			argp_error(state, "--provider is weft or system, not '%s'", arg);
+		o->provider = arg;
+		return 0;
+	case KEY_READY_FD:
+		o->ready_fd = (int)cli_parse_number(state, "--ready-fd", arg, 0, INT_MAX);
+		return 0;
+	case KEY_OUTPUT:
+		if (output_format_parse(arg, &o->format) != 0)
+			argp_error(state, "--output-format is normal or json, not '%s'", arg);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->file_count == TARGET_NS_MAX)
+			argp_error(state, "more than %d files", TARGET_NS_MAX);
+		o->files[o->file_count++] = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "name a disk image or a block device; "
+				  "`truncate -s 1G disk.img` makes an empty image");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse,
+	.args_doc = "FILE...",
+	.doc = "Serve disk images and block devices over NVMe/RDMA: the files are namespaces 1, "
+	       "2, ... of one subsystem.\v"
+	       "Prints what a host needs to connect, then serves until it is interrupted.",
+};
+
+/* --- what is served --------------------------------------------------------------------------- */
+
+static int open_stores(struct serve *s)
+{
+	struct options *o = &s->opt;
+	char real[PATH_MAX], name[PATH_MAX + NVME_NQN_LEN];
+
+	for (uint32_t i = 0; i < o->file_count; i++) {
+		struct target_ns *ns = &s->ns[i];
+		const char *why;
+
+		if (store_file_open(s->engine, o->files[i], &o->file, &ns->store, &why) != 0)
+			return cli_fail("%s: %s", o->files[i], why);
+		serve_real_path(o->files[i], real, sizeof(real));
+		if (i == 0) {
+			if (o->nqn)
+				snprintf(s->subsys.nqn, sizeof(s->subsys.nqn), "%s", o->nqn);
+			else
+				serve_default_nqn(real, s->subsys.nqn);
+		}
+		ns->nsid = i + 1;
+		ns->lba_shift = o->file.block_size == 4096 ? 12 : 9;
+		snprintf(name, sizeof(name), "%s/%s", s->subsys.nqn, real);
+		serve_uuid(name, ns->uuid);
+		memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
+	}
+	return 0;
+}
+
+static void *env_alloc(void *ctx, size_t bytes)
+{
+	(void)ctx;
+	return calloc(1, bytes);
+}
+
+static void env_free(void *ctx, void *p)
+{
+	(void)ctx;
+	free(p);
+}
+
+/* One line per host that comes or goes; a refused one is told with the reason. */
+static void env_event(void *ctx, const struct target_event *e)
+{
+	struct serve *s = ctx;
+
+	if (s->opt.format != OUTPUT_TEXT || (e->ctrl && e->ctrl->subsys->discovery))
+		return;
+	switch (e->type) {
+	case TARGET_EVENT_CTRL_NEW:
+		printf("connected: %s (controller %u)\n", e->ctrl->hostnqn, e->ctrl->cntlid);
+		break;
+	case TARGET_EVENT_CTRL_GONE:
+		printf("gone: %s (controller %u)\n", e->ctrl->hostnqn, e->ctrl->cntlid);
+		break;
+	case TARGET_EVENT_KEEP_ALIVE_EXPIRED:
+		printf("silent for %u ms: %s (controller %u)\n", e->ctrl->kato_ms, e->ctrl->hostnqn,
+		       e->ctrl->cntlid);
+		break;
+	case TARGET_EVENT_CONNECT_REFUSED:
+		printf("refused: %s: %s%s%s\n", e->hostnqn && *e->hostnqn ? e->hostnqn : "a host",
+		       nvme_status_name(e->status), e->subnqn && *e->subnqn ? ", asked for " : "",
+		       e->subnqn ? e->subnqn : "");
+		break;
+	case TARGET_EVENT_BAD_CAPSULE:
+		printf("disconnected: a host sent a capsule of the wrong size\n");
+		break;
+	case TARGET_EVENT_QUEUE_NEW:
+		return;
+	}
+	fflush(stdout);
+}
+
+static int make_target(struct serve *s)
+{
+	struct target_env env = {
+		.ctx = s, .alloc = env_alloc, .free = env_free, .event = env_event};
+	struct target_subsys *sub = &s->subsys;
+
+	target_init(&s->target, &env, time_now_ns());
+	if (s->opt.serial)
+		snprintf(sub->serial, sizeof(sub->serial), "%s", s->opt.serial);
+	else
+		serve_default_serial(sub->nqn, sub->serial);
+	snprintf(sub->model, sizeof(sub->model), "weft");
+	snprintf(sub->firmware, sizeof(sub->firmware), "%.8s", WEFT_VERSION);
+	memcpy(s->target.discovery.firmware, sub->firmware, sizeof(sub->firmware));
+	if (s->opt.host_count) {
+		sub->hosts = s->opt.hosts;
+		sub->host_count = s->opt.host_count;
+	}
+	if (target_subsys_add(&s->target, sub) != 0)
+		return cli_fail("%s cannot name a subsystem; choose another with --nqn", sub->nqn);
+	for (uint32_t i = 0; i < s->opt.file_count; i++)
+		if (target_ns_add(sub, &s->ns[i]) != 0)
+			return cli_fail("%s: too small to be a namespace", s->opt.files[i]);
+	return 0;
+}
+
+static int start_listening(struct serve *s)
+{
+	struct options *o = &s->opt;
+	char why[512];
+
+	if (rdma_target_create(&s->target, POOL_BYTES, &s->rdma, why, sizeof(why)) != 0)
+		return cli_fail("%s", why);
+	if (o->listen_count == 0) {
+		snprintf(o->listen[0].port, sizeof(o->listen[0].port), "%d", NVME_RDMA_PORT);
+		o->listen_count = 1;
+	}
+	for (uint32_t i = 0; i < o->listen_count; i++) {
+		const struct nvme_uri *u = &o->listen[i];
+
+		if (rdma_target_listen(s->rdma, u->host[0] ? u->host : NULL, u->port, why,
+				       sizeof(why)) != 0)
+			return cli_fail("%s", why);
+	}
+	return 0;
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+struct teller {
+	struct serve *s;
+	struct output *o;
+	const char *port;
+	char example[64], example_port[8]; /* the first address told */
+};
+
+static void tell_address(void *ctx, const char *address, bool loopback)
+{
+	struct teller *t = ctx;
+
+	output_object(t->o, NULL, "%s port %s%s", address, t->port,
+		      loopback ? " (from this machine)" : "");
+	if (t->o->format == OUTPUT_JSON) {
+		output_string(t->o, "address", NULL, address);
+		output_string(t->o, "port", NULL, t->port);
+	}
+	output_close(t->o);
+	if (!t->example[0]) {
+		snprintf(t->example, sizeof(t->example), "%s", address);
+		snprintf(t->example_port, sizeof(t->example_port), "%s", t->port);
+	}
+}
+
+static void tell_namespaces(struct serve *s, struct output *o)
+{
+	char size[32];
+
+	output_list(o, "namespaces", "namespaces");
+	for (uint32_t i = 0; i < s->opt.file_count; i++) {
+		const struct target_ns *ns = &s->ns[i];
+
+		text_bytes(size, sizeof(size), ns->store->size);
+		output_object(o, NULL, "%u: %s, %s in %u-byte blocks%s", ns->nsid, s->opt.files[i],
+			      size, 1u << ns->lba_shift, ns->read_only ? ", read-only" : "");
+		if (o->format == OUTPUT_JSON) {
+			output_number(o, "nsid", NULL, ns->nsid, NULL);
+			output_string(o, "path", NULL, s->opt.files[i]);
+			output_number(o, "bytes", NULL, ns->store->size, NULL);
+			output_number(o, "block_size", NULL, 1u << ns->lba_shift, NULL);
+			output_bool(o, "read_only", NULL, ns->read_only);
+		}
+		output_close(o);
+	}
+	output_close(o);
+}
+
+static void tell_how(const struct teller *t)
+{
+	struct nvme_uri uri = {.transport = "rdma", .nsid = 1};
+	const char *nqn = t->s->subsys.nqn;
+	char text[1024], nvme[1024];
+
+	snprintf(uri.host, sizeof(uri.host), "%s", t->example);
+	if (atoi(t->example_port) != NVME_RDMA_PORT)
+		snprintf(uri.port, sizeof(uri.port), "%s", t->example_port);
+	snprintf(uri.nqn, sizeof(uri.nqn), "%.223s", nqn);
+	if (nvme_uri_format(&uri, text, sizeof(text)) != 0)
+		return;
+	snprintf(nvme, sizeof(nvme), "nvme connect -t rdma -a %s -s %s -n %s", t->example,
+		 t->example_port, nqn);
+	output_string(t->o, "uri", "weft", text);
+	output_string(t->o, "nvme_connect", "Linux", nvme);
+}
+
+static bool tell(struct serve *s)
+{
+	struct output o;
+	struct teller t = {.s = s, .o = &o};
+
+	output_init(&o, stdout, s->opt.format);
+	output_string(&o, "nqn", "subsystem", s->subsys.nqn);
+	tell_namespaces(s, &o);
+	output_list(&o, "addresses", "addresses (rdma)");
+	for (uint32_t i = 0; i < s->opt.listen_count; i++) {
+		const struct nvme_uri *u = &s->opt.listen[i];
+
+		t.port = u->port;
+		if (u->host[0])
+			tell_address(&t, u->host, false);
+		else
+			rdma_target_addresses(tell_address, &t);
+	}
+	output_close(&o);
+	if (!t.example[0])
+		cli_warn("no address of this machine has an RDMA device: no host can connect; "
+			 "`weft devices` shows the devices");
+	else
+		tell_how(&t);
+	if (!output_finish(&o))
+		return false;
+	if (s->opt.format == OUTPUT_TEXT)
+		puts("ready");
+	fflush(stdout);
+	if (s->opt.ready_fd >= 0) {
+		if (write(s->opt.ready_fd, "ready\n", 6) != 6)
+			cli_warn("--ready-fd %d: %s", s->opt.ready_fd, strerror(errno));
+		close(s->opt.ready_fd);
+	}
+	return true;
+}
+
+/* --- the loop --------------------------------------------------------------------------------- */
+
+static int watch(struct serve *s, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+/* The first signal ends the service in order, the second at once. */
+static void on_signal(struct serve *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (s->stopping)
+			_exit(EXIT_FAILED);
+		s->stopping = true;
+		s->give_up_ns = time_now_ns() + END_NS;
+		rdma_target_shutdown(s->rdma);
+	}
+}
+
+static void sleep_until_something(struct serve *s, uint64_t now)
+{
+	struct epoll_event ev[4];
+	uint64_t deadline = target_next_deadline(&s->target);
+	int timeout_ms = -1, n;
+
+	if (s->stopping)
+		deadline = min_of(deadline, s->give_up_ns);
+	if (deadline != DEADLINE_NEVER) {
+		uint64_t ms = deadline > now ? (deadline - now) / NSEC_PER_MSEC + 1 : 0;
+
+		timeout_ms = (int)min_of(ms, (uint64_t)INT_MAX);
+	}
+	n = epoll_wait(s->epoll_fd, ev, ARRAY_SIZE(ev), timeout_ms);
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.fd == s->signal_fd)
+			on_signal(s);
+		else if (ev[i].data.fd == store_engine_fd(s->engine))
+			store_engine_clear(s->engine);
+	}
+}
+
+static int loop(struct serve *s)
+{
+	uint64_t awake_until = 0, signals_at = 0;
+
+	while (!s->stopping || !rdma_target_idle(s->rdma)) {
+		uint64_t now = time_now_ns();
+		bool sleepy = now >= awake_until, any;
+
+		if (now >= target_next_deadline(&s->target))
+			target_tick(&s->target, now);
+		any = rdma_target_process(s->rdma, now, sleepy);
+		any |= store_engine_reap(s->engine) != 0;
+		if (any)
+			awake_until = now + POLL_NS;
+		else if (sleepy)
+			sleep_until_something(s, now);
+		/* Under load nobody sleeps, but signals are still heard. */
+		if (now >= signals_at) {
+			signals_at = now + 100 * NSEC_PER_MSEC;
+			on_signal(s);
+		}
+		if (s->stopping && now >= s->give_up_ns)
+			return cli_fail("a store does not finish its work; giving up");
+	}
+	return 0;
+}
+
+struct last_flush {
+	struct store_op op;
+	bool done;
+	int error;
+};
+
+static void flushed(struct store_op *op, int error)
+{
+	struct last_flush *f = container_of(op, struct last_flush, op);
+
+	f->done = true;
+	f->error = error;
+}
+
+/* What hosts wrote and did not flush is still on its way to the disk. */
+static int flush_stores(struct serve *s)
+{
+	int status = 0;
+
+	for (uint32_t i = 0; i < s->opt.file_count; i++) {
+		struct last_flush f = {.op = {.opcode = STORE_FLUSH, .done = flushed}};
+
+		if (s->ns[i].read_only)
+			continue;
+		store_submit(s->ns[i].store, &f.op);
+		while (!f.done) {
+			struct epoll_event ev;
+
+			if (store_engine_reap(s->engine) == 0 && !f.done)
+				(void)epoll_wait(s->epoll_fd, &ev, 1, 10);
+			store_engine_clear(s->engine);
+		}
+		if (f.error)
+			status = cli_fail("%s: writing to the disk fails: %s", s->opt.files[i],
+					  strerror(-f.error));
+	}
+	return status;
+}
+
+static int set_up_loop(struct serve *s, const sigset_t *signals)
+{
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	s->signal_fd = signalfd(-1, signals, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (s->epoll_fd < 0 || s->signal_fd < 0 || watch(s, s->signal_fd) < 0 ||
+	    watch(s, rdma_target_fd(s->rdma)) < 0 || watch(s, store_engine_fd(s->engine)) < 0)
+		return cli_fail("cannot set up waiting: %s", strerror(errno));
+	return 0;
+}
+
+static int serve(struct serve *s, const sigset_t *signals)
+{
+	int status;
+
+	if (store_engine_create(STORE_ENGINE_AUTO, &s->engine) != 0)
+		return cli_fail("no memory for the disk's requests");
+	status = open_stores(s);
+	if (!status)
+		status = make_target(s);
+	if (!status)
+		status = start_listening(s);
+	if (!status)
+		status = set_up_loop(s, signals);
+	if (status)
+		return status;
+	if (!tell(s))
+		return EXIT_FAILED;
+	status = loop(s);
+	if (status)
+		return status;
+	status = flush_stores(s);
+	rdma_target_destroy(s->rdma);
+	target_fini(&s->target);
+	for (uint32_t i = 0; i < s->opt.file_count; i++)
+		store_destroy(s->ns[i].store);
+	store_engine_destroy(s->engine);
+	return status;
+}
+
+int cmd_serve(int argc, char **argv)
+{
+	static struct serve s = {.opt = {.file.block_size = 512, .ready_fd = -1}};
+	sigset_t signals;
+
+	cli_parse(&argp, "serve", argc, argv, &s.opt);
+	if (provider_use(s.opt.provider))
+		return EXIT_FAILED;
+	/* Before any thread starts, so that all of them leave the signals to the loop. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	return serve(&s, &signals);
+}
