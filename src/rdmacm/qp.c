@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /* The queue pair of an identifier, and the completion queues it gets if the caller brings none. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,12 +91,14 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	/* The leading fields are the same; sizeof(*attr) reaches beyond them, into comp_mask. */
+	const size_t common = offsetof(struct ibv_qp_init_attr_ex, comp_mask);
 	struct ibv_qp_init_attr_ex ex = {.comp_mask = IBV_QP_INIT_ATTR_PD, .pd = pd};
 	int rc;
 
-	memcpy(&ex, attr, sizeof(*attr)); /* the leading fields are the same */
+	memcpy(&ex, attr, common);
 	rc = create_qp(id, &ex);
-	memcpy(attr, &ex, sizeof(*attr));
+	memcpy(attr, &ex, common);
 	return cma_ret(rc);
 }
 
