@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -49,7 +50,7 @@ static void drop(struct cm_channel *c, struct waiting *w)
 	free(w);
 }
 
-static void drop_all(struct cm_channel *c)
+void cm_channel_purge_all(struct cm_channel *c)
 {
 	list_for_each(w, &c->queue, struct waiting, list)
 		drop(c, w);
@@ -57,7 +58,7 @@ static void drop_all(struct cm_channel *c)
 
 void cm_channel_close(struct cm_channel *c)
 {
-	drop_all(c);
+	cm_channel_purge_all(c);
 	close(c->fd);
 	c->fd = -1;
 }
@@ -116,11 +117,18 @@ void cm_channel_flush(struct cm_channel *c)
 		if (r == -EAGAIN)
 			return;
 		if (r < 0) {
-			drop_all(c);
+			cm_channel_purge_all(c);
 			return;
 		}
 		drop(c, w);
 	}
+}
+
+bool cm_channel_has_reader(const struct cm_channel *c)
+{
+	struct pollfd p = {.fd = c->fd};
+
+	return !c->broken && (poll(&p, 1, 0) <= 0 || !(p.revents & POLLERR));
 }
 
 uint64_t cm_channel_read(const struct cm_channel *c)

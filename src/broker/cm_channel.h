@@ -33,10 +33,13 @@ int cm_channel_open(struct cm_channel *, int *ret_fd) must_use;
 void cm_channel_close(struct cm_channel *);
 /* -ENOMEM when it can be neither written nor kept, -EPIPE when the reader has gone. */
 int cm_channel_post(struct cm_channel *, const struct broker_cm_event *) must_use;
+/* Is there still a descriptor of the reading end, in whichever process? */
+bool cm_channel_has_reader(const struct cm_channel *);
 /* Writes what waits, as far as there is room. */
 void cm_channel_flush(struct cm_channel *);
 /* The events read so far: those placed below this number. */
 uint64_t cm_channel_read(const struct cm_channel *);
+void cm_channel_purge_all(struct cm_channel *);
 /* Drops an id's waiting events, or with `to` moves them there. */
 void cm_channel_purge(struct cm_channel *, uint32_t id, struct cm_channel *to);
 

@@ -140,6 +140,25 @@ size_t cm_service_busy(const struct cm_service *svc)
 
 /* ---- clients and their channels ----------------------------------------------------------- */
 
+static void free_channel(struct cm_client *client, struct cm_channel *c)
+{
+	cm_channel_close(c);
+	list_remove(&c->list);
+	client->channel_count--;
+	free(c);
+}
+
+/*
+ * A thread that waits in rdma_get_cm_event() when another destroys the channel waits on, with the
+ * kernel. Here it would see the end of the pipe: so that stays open while there is a reader.
+ */
+static void sweep_closed(struct cm_client *client)
+{
+	list_for_each(c, &client->closed, struct cm_channel, list)
+		if (!cm_channel_has_reader(c))
+			free_channel(client, c);
+}
+
 int cm_client_create(struct cm_service *svc, struct cm_client **ret)
 {
 	struct cm_client *client = calloc(1, sizeof(*client));
@@ -149,6 +168,7 @@ int cm_client_create(struct cm_service *svc, struct cm_client **ret)
 	client->svc = svc;
 	client->next_channel = 1;
 	list_init(&client->channels);
+	list_init(&client->closed);
 	list_init(&client->ids);
 	list_push_tail(&svc->clients, &client->list);
 	*ret = client;
@@ -165,6 +185,8 @@ void cm_client_destroy(struct cm_client *client, uint64_t now)
 	svc->now = now;
 	list_for_each(c, &client->channels, struct cm_channel, list)
 		client_channel_close(client, c);
+	list_for_each(c, &client->closed, struct cm_channel, list)
+		free_channel(client, c);
 	/* Destroying a listener takes its unread requests along: always look at the first. */
 	while (!list_empty(&client->ids))
 		svc_id_destroy(list_entry(client->ids.next, struct svc_id, list), true);
@@ -192,6 +214,7 @@ int cm_client_channel(struct cm_client *client, uint32_t *ret_channel, int *ret_
 	struct cm_channel *c;
 	int r;
 
+	sweep_closed(client);
 	if (client->channel_count >= CLIENT_MAX_CHANNELS)
 		return -EMFILE;
 	c = calloc(1, sizeof(*c));
@@ -236,10 +259,10 @@ void client_channel_close(struct cm_client *client, struct cm_channel *c)
 	list_for_each(id, &client->ids, struct svc_id, list)
 		if (id->channel == c)
 			id->channel = NULL;
-	cm_channel_close(c);
+	cm_channel_purge_all(c);
 	list_remove(&c->list);
-	client->channel_count--;
-	free(c);
+	list_push_tail(&client->closed, &c->list);
+	sweep_closed(client);
 }
 
 int svc_post(struct svc_id *id, const struct broker_cm_event *ev)

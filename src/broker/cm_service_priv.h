@@ -41,6 +41,7 @@ struct cm_client {
 	struct cm_service *svc;
 	struct list list;
 	struct list channels, ids;
+	struct list closed; /* channels whose reading end may be in use yet */
 	uint32_t channel_count, id_count, next_channel;
 };
 

@@ -605,6 +605,26 @@ static void closing_a_channel_rejects_what_was_not_read(void **state)
 	end(&p);
 }
 
+static void who_reads_a_closed_channel_waits_on(void **state)
+{
+	struct world *w = *state;
+	struct client c;
+	struct pollfd fd = {.events = POLLIN};
+	int extra;
+	uint32_t channel;
+
+	open_client(&c, &w->host[0]);
+	fd.fd = c.fd;
+	assert_int_equal(on_id(&c, BROKER_CM_CLOSE_CHANNEL, c.channel), 0);
+	assert_int_equal(poll(&fd, 1, 0), 0); /* no end of the pipe */
+	for (int i = 0; i < 10000; i++) {
+		assert_int_equal(cm_client_channel(c.c, &channel, &extra), 0);
+		close(extra);
+		assert_int_equal(on_id(&c, BROKER_CM_CLOSE_CHANNEL, channel), 0);
+	}
+	close_client(&c);
+}
+
 static void a_reader_that_has_gone_is_no_listener(void **state)
 {
 	struct world *w = *state;
@@ -966,6 +986,7 @@ int main(void)
 		T(a_dead_peer_keeps_the_broker_for_seconds_only),
 		T(destroying_a_listener_rejects_what_was_not_read),
 		T(closing_a_channel_rejects_what_was_not_read),
+		T(who_reads_a_closed_channel_waits_on),
 		T(a_reader_that_has_gone_is_no_listener),
 		T(the_descriptor_polls_for_reading_only),
 		T(no_event_is_lost_when_nobody_reads_for_a_while),
