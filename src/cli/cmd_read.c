@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* weft read: blocks of a namespace to a file or to standard output. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/rw.h"
+
+int cmd_read(int argc, char **argv);
+
+static int read_blocks(struct rw *rw, FILE *out)
+{
+	const char *name = rw->path ? rw->path : "standard output";
+	uint64_t done = 0;
+
+	while (done < rw->bytes) {
+		uint32_t len = (uint32_t)min_of((uint64_t)rw->chunk, rw->bytes - done);
+		uint32_t blocks = (len + rw->ns.block_bytes - 1) / rw->ns.block_bytes;
+		uint64_t slba = rw->start_block + done / rw->ns.block_bytes;
+		struct host_request req = {0};
+		char what[64];
+
+		snprintf(what, sizeof(what), "Read of %u blocks from block %llu", blocks,
+			 (unsigned long long)slba);
+		host_prepare_read(&req, rw->ns.nsid, slba, blocks, rw->buffer,
+				  blocks * rw->ns.block_bytes);
+		if (!session_exec(rw->session, 1, &req, what))
+			return EXIT_FAILED;
+		if (fwrite(rw->buffer, 1, len, out) != len)
+			return cli_fail("cannot write to %s: %s", name, strerror(errno));
+		done += len;
+	}
+	if (fflush(out))
+		return cli_fail("cannot write to %s: %s", name, strerror(errno));
+	return EXIT_OK;
+}
+
+int cmd_read(int argc, char **argv)
+{
+	struct rw rw;
+	FILE *out;
+	int status = rw_begin(&rw, false, argc, argv);
+
+	if (status)
+		return status;
+	if (!rw.path && isatty(STDOUT_FILENO)) {
+		session_close(rw.session);
+		return cli_fail("data does not go to a terminal; redirect it, or say --data=FILE");
+	}
+	out = rw.path ? fopen(rw.path, "we") : stdout;
+	if (out)
+		status = read_blocks(&rw, out);
+	else
+		status = cli_fail("cannot create %s: %s", rw.path, strerror(errno));
+	if (out && out != stdout && fclose(out) && status == EXIT_OK)
+		status = cli_fail("cannot write %s: %s", rw.path, strerror(errno));
+	session_close(rw.session);
+	return status;
+}

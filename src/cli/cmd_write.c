@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* weft write: blocks of a namespace from a file or from standard input. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+#include "cli/rw.h"
+
+int cmd_write(int argc, char **argv);
+
+/* A regular file tells its size: what cannot be right is refused before anything is written. */
+static bool check_input(struct rw *rw, FILE *in, const char *name)
+{
+	struct stat st;
+	uint64_t size;
+
+	if (fstat(fileno(in), &st) || !S_ISREG(st.st_mode))
+		return true;
+	size = (uint64_t)st.st_size;
+	if (rw->bytes == UINT64_MAX) {
+		if (size % rw->ns.block_bytes) {
+			cli_fail("%s has %llu bytes, no whole number of blocks of %u bytes; `weft "
+				 "cp` writes parts of blocks",
+				 name, (unsigned long long)size, rw->ns.block_bytes);
+			return false;
+		}
+		rw->bytes = size;
+		return rw_check_range(rw, size);
+	}
+	if (size >= rw->bytes)
+		return true;
+	cli_fail("%s has %llu bytes, not the %llu to be written", name, (unsigned long long)size,
+		 (unsigned long long)rw->bytes);
+	return false;
+}
+
+static int write_blocks(struct rw *rw, FILE *in, const char *name)
+{
+	uint64_t done = 0;
+
+	while (done < rw->bytes) {
+		size_t want = (size_t)min_of((uint64_t)rw->chunk, rw->bytes - done);
+		size_t len = fread(rw->buffer, 1, want, in);
+		uint64_t slba = rw->start_block + done / rw->ns.block_bytes;
+		struct host_request req = {0};
+		uint32_t blocks;
+		char what[64];
+
+		if (ferror(in))
+			return cli_fail("cannot read %s: %s", name, strerror(errno));
+		if (len < want && (rw->bytes != UINT64_MAX || len % rw->ns.block_bytes))
+			return cli_fail("%s ends after %llu bytes%s; %llu are written", name,
+					(unsigned long long)(done + len),
+					rw->bytes == UINT64_MAX ? ", in the middle of a block" : "",
+					(unsigned long long)done);
+		if (len == 0)
+			break;
+		if (!rw_check_range(rw, done + len))
+			return EXIT_FAILED;
+		blocks = (uint32_t)len / rw->ns.block_bytes;
+		snprintf(what, sizeof(what), "Write of %u blocks from block %llu", blocks,
+			 (unsigned long long)slba);
+		host_prepare_write(&req, rw->ns.nsid, slba, blocks, rw->buffer, (uint32_t)len,
+				   rw->fua);
+		if (!session_exec(rw->session, 1, &req, what))
+			return EXIT_FAILED;
+		done += len;
+	}
+	return EXIT_OK;
+}
+
+int cmd_write(int argc, char **argv)
+{
+	struct rw rw;
+	const char *name;
+	FILE *in;
+	int status = rw_begin(&rw, true, argc, argv);
+
+	if (status)
+		return status;
+	name = rw.path ? rw.path : "standard input";
+	in = rw.path ? fopen(rw.path, "re") : stdin;
+	if (!in)
+		status = cli_fail("cannot read %s: %s", name, strerror(errno));
+	else if (!check_input(&rw, in, name))
+		status = EXIT_FAILED;
+	else
+		status = write_blocks(&rw, in, name);
+	if (in && in != stdin)
+		fclose(in);
+	session_close(rw.session);
+	return status;
+}

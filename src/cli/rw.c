@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/provider.h"
+#include "cli/rw.h"
+
+enum { KEY_START = 0x200, KEY_COUNT, CHUNK_MAX = 1 << 20, BLOCKS_PER_COMMAND = 65536 };
+
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Which blocks:", 0},
+	{"start-block", KEY_START, "LBA", 0, "First block (default 0)", 0},
+	{"block-count", KEY_COUNT, "N", 0, "Blocks, zero-based as nvme-cli counts: 0 is one block",
+	 0},
+	{"data-size", 'z', "BYTES", 0, "Bytes to transfer", 0},
+	{"data", 'd', "FILE", 0, "File (default: standard input or output)", 0},
+	{"force-unit-access", 'f', NULL, 0, "Write: through any volatile cache", 0},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct rw *rw = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &rw->opts;
+		return 0;
+	case KEY_START:
+		rw->start_block =
+			cli_parse_number(state, "--start-block", arg, 0, UINT64_MAX >> 16);
+		return 0;
+	case KEY_COUNT:
+		rw->block_count =
+			(uint32_t)cli_parse_number(state, "--block-count", arg, 0, UINT32_MAX - 1);
+		rw->has_count = true;
+		return 0;
+	case 'z':
+		rw->data_size = cli_parse_size(state, "--data-size", arg, 1, UINT64_MAX >> 1);
+		rw->has_size = true;
+		return 0;
+	case 'd':
+		rw->path = strcmp(arg, "-") == 0 ? NULL : arg;
+		return 0;
+	case 'f':
+		rw->fua = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		nvme_opts_take_uri(&rw->opts, state, arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!rw->opts.uri.host[0])
+			argp_error(state, "which namespace? nvme+rdma://HOST/NQN?ns=N, or -t rdma "
+					  "-a ADDRESS -n NQN -N NSID");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+#define ARGS                                                                       \
+	"nvme+rdma://HOST[:PORT]/NQN[?ns=N]\n-t rdma -a ADDRESS [-s PORT] -n NQN " \
+	"[-N NSID]"
+
+static const struct argp_child children[] = {{&nvme_opts_argp, 0, NULL, 0}, {0}};
+static const struct argp argp_read = {
+	.options = options,
+	.parser = parse,
+	.args_doc = ARGS,
+	.doc = "Read blocks of a namespace into a file or to standard output.\v"
+	       "Without --block-count and --data-size one block is read.",
+	.children = children,
+};
+static const struct argp argp_write = {
+	.options = options,
+	.parser = parse,
+	.args_doc = ARGS,
+	.doc = "Write blocks of a namespace from a file or from standard input.\v"
+	       "Without --block-count and --data-size all of the input is written.",
+	.children = children,
+};
+
+bool rw_check_range(const struct rw *rw, uint64_t bytes)
+{
+	uint64_t blocks = (bytes + rw->ns.block_bytes - 1) / rw->ns.block_bytes;
+
+	if (rw->start_block < rw->ns.blocks && blocks <= rw->ns.blocks - rw->start_block)
+		return true;
+	cli_fail("%llu blocks from block %llu on are beyond the end of namespace %u, which has "
+		 "%llu blocks of %u bytes",
+		 (unsigned long long)blocks, (unsigned long long)rw->start_block, rw->ns.nsid,
+		 (unsigned long long)rw->ns.blocks, rw->ns.block_bytes);
+	return false;
+}
+
+/* What the options mean in bytes. */
+static bool settle_size(struct rw *rw)
+{
+	uint64_t counted = ((uint64_t)rw->block_count + 1) * rw->ns.block_bytes;
+
+	if (rw->has_size && rw->has_count && rw->data_size > counted) {
+		cli_fail("--data-size=%llu is more than --block-count=%u holds: %llu bytes "
+			 "(the count is zero-based)",
+			 (unsigned long long)rw->data_size, rw->block_count,
+			 (unsigned long long)counted);
+		return false;
+	}
+	if (rw->has_size)
+		rw->bytes = rw->data_size;
+	else if (rw->has_count || !rw->write)
+		rw->bytes = counted;
+	else
+		rw->bytes = UINT64_MAX;
+	if (rw->write && rw->bytes != UINT64_MAX && rw->bytes % rw->ns.block_bytes) {
+		cli_fail("%llu bytes are no whole number of blocks of %u bytes; `weft cp` writes "
+			 "parts of blocks",
+			 (unsigned long long)rw->bytes, rw->ns.block_bytes);
+		return false;
+	}
+	return rw_check_range(rw, rw->bytes == UINT64_MAX ? 1 : rw->bytes);
+}
+
+int rw_begin(struct rw *rw, bool write, int argc, char **argv)
+{
+	struct session_config config = {.io_queues = 1};
+	struct session *s;
+
+	*rw = (struct rw){.write = write};
+	nvme_opts_init(&rw->opts);
+	cli_parse(write ? &argp_write : &argp_read, write ? "write" : "read", argc, argv, rw);
+	if (provider_use(rw->opts.provider))
+		return EXIT_FAILED;
+	s = rw->session = session_open(&rw->opts, &config);
+	if (!s)
+		return EXIT_FAILED;
+	if (!session_namespace(s, rw->opts.uri.nsid, &rw->ns) || !settle_size(rw))
+		goto fail;
+	if (write && rw->ns.read_only) {
+		cli_fail("namespace %u of '%s' is write-protected", rw->ns.nsid, s->nqn);
+		goto fail;
+	}
+	rw->chunk = min_of(s->host.transfer_max, (uint32_t)CHUNK_MAX);
+	rw->chunk = (uint32_t)min_of((uint64_t)rw->chunk,
+				     (uint64_t)BLOCKS_PER_COMMAND * rw->ns.block_bytes);
+	rw->chunk -= rw->chunk % rw->ns.block_bytes;
+	if (rw->chunk == 0) {
+		cli_fail("a block of namespace %u has more bytes than a command may transfer (%u)",
+			 rw->ns.nsid, s->host.transfer_max);
+		goto fail;
+	}
+	rw->buffer = session_alloc(s, rw->chunk);
+	if (rw->buffer)
+		return EXIT_OK;
+fail:
+	session_close(s);
+	return EXIT_FAILED;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What `weft read` and `weft write` share: which blocks, which file. */
+#ifndef WEFT_CLI_RW_H
+#define WEFT_CLI_RW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/session.h"
+
+struct rw {
+	struct nvme_opts opts;
+	bool write;
+	uint64_t start_block;
+	bool has_count, has_size;
+	uint32_t block_count; /* zero-based, as nvme-cli counts */
+	uint64_t data_size;   /* bytes */
+	const char *path;     /* NULL or "-": standard input or output */
+	bool fua;
+
+	struct session *session;
+	struct host_namespace ns;
+	uint64_t bytes; /* to transfer; UINT64_MAX: what the input holds */
+	uint8_t *buffer;
+	uint32_t chunk; /* bytes of buffer and of one command */
+};
+
+/* Parses, connects, finds the namespace and checks the range. EXIT_OK: go on. Otherwise all is
+ * told and freed. */
+int rw_begin(struct rw *rw, bool write, int argc, char **argv);
+/* Checks that bytes from start_block on are within the namespace; false: told. */
+bool rw_check_range(const struct rw *rw, uint64_t bytes) must_use;
+
+#endif
