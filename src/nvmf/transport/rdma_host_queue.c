@@ -319,6 +319,17 @@ static void failed(struct rdma_queue *q, const struct ibv_wc *wc)
 	host_queue_lost(r->h, q->qid, violation, r->now_ns);
 }
 
+/*
+ * Linux's rxe (6.1) hands the kernel's flag values to user space, where its "with invalidate"
+ * has the bit of IBV_WC_IP_CSUM_OK. That one means nothing on a connected queue pair.
+ */
+static bool invalidated(const struct rdma_command *cmd, const struct ibv_wc *wc)
+{
+	if (wc->wc_flags & IBV_WC_WITH_INV)
+		return true;
+	return (wc->wc_flags & IBV_WC_IP_CSUM_OK) && cmd->keyed && wc->invalidated_rkey == cmd->key;
+}
+
 /* Whether what the response invalidated is what its command offered. */
 static const char *check_key(struct rdma_queue *q, const struct nvme_cqe *cqe,
 			     const struct ibv_wc *wc)
@@ -326,10 +337,10 @@ static const char *check_key(struct rdma_queue *q, const struct nvme_cqe *cqe,
 	uint16_t slot = host_slot_of(cqe->cid);
 	struct rdma_command *cmd = slot < q->entries ? &q->commands[slot] : NULL;
 
-	if (!(wc->wc_flags & IBV_WC_WITH_INV))
+	/* A response to a command that is not outstanding is the host's to judge. */
+	if (!cmd || !cmd->req || cmd->req->sqe.cid != cqe->cid || !invalidated(cmd, wc))
 		return NULL;
-	if (!cmd || !cmd->req || cmd->req->sqe.cid != cqe->cid || !cmd->keyed ||
-	    cmd->key != wc->invalidated_rkey)
+	if (!cmd->keyed || cmd->key != wc->invalidated_rkey)
 		return "a response that invalidates a key which is not its command's";
 	cmd->bound = false;
 	return NULL;
