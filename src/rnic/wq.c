@@ -98,11 +98,11 @@ static int check_send_wr(const struct rnic_qp *qp, const struct rnic_send_wr *wr
 	default:
 		return -EINVAL;
 	}
-	if (sge_total(wr->sge, wr->num_sge, ret_length))
+	/* The count before the list is read. */
+	if (wr->num_sge > (inlined ? RNIC_MAX_SGE : qp->cap.max_send_sge) ||
+	    sge_total(wr->sge, wr->num_sge, ret_length))
 		return -EINVAL;
-	if (inlined)
-		return *ret_length <= qp->cap.max_inline_data ? 0 : -EINVAL;
-	return wr->num_sge <= qp->cap.max_send_sge ? 0 : -EINVAL;
+	return inlined && *ret_length > qp->cap.max_inline_data ? -EINVAL : 0;
 }
 
 static void wqe_fill_inline(struct send_wqe *w, const struct rnic_send_wr *wr)
