@@ -5,7 +5,7 @@
  * take away, and how time passes. Nothing may be written outside what is registered for it, every
  * work request completes once and in order, and as long as nothing was forged nobody refuses
  * anything.
- * Input: four bytes of configuration, then steps, each a byte that names it and its arguments.
+ * Input: two bytes of configuration, then steps, each a byte that names it and its arguments.
  */
 #include "fuzz.h"
 
@@ -17,18 +17,19 @@
 #include "mem.h"
 #include "rnic/core.h"
 
-#define SIDES	  2
-#define PAIRS	  2
-#define MWS	  2
-#define WIRE_MAX  64
-#define STEPS_MAX 300
-#define ROUNDS	  3000 /* of a wire without faults, until all is quiet */
-#define TX_MAX	  20000
-#define WRS	  32
-#define GUARD	  4096
-#define REGION	  32768
-#define RECV_LEN  8192 /* no message is longer */
-#define READ_ONLY 4096
+#define SIDES	   2
+#define PAIRS	   2
+#define MWS	   2
+#define WIRE_MAX   64
+#define STEPS_MAX  300
+#define ROUNDS	   200	/* of a wire without faults, for things to come to rest */
+#define ROUNDS_MAX 3000 /* and by then they must have */
+#define TX_MAX	   20000
+#define WRS	   32
+#define GUARD	   4096
+#define REGION	   32768
+#define RECV_LEN   8192 /* no message is longer */
+#define READ_ONLY  4096
 
 struct packet {
 	int to;
@@ -52,10 +53,11 @@ struct side {
 	struct rnic *rnic;
 	struct rnic_pd *pd;
 	struct rnic_cq *cq[2];
-	struct rnic_mr *mr, *mr_read_only;
+	struct rnic_mr *mr, *mr_read_only, *mr_counter;
 	struct rnic_mw *mw[MWS];
 	struct end end[PAIRS];
 	bool overflowed;
+	uint64_t counted; /* what counter must be when all is done */
 };
 
 struct world {
@@ -73,6 +75,7 @@ struct world {
 
 static struct {
 	uint8_t before[GUARD], region[REGION], between[GUARD], read_only[READ_ONLY], after[GUARD];
+	uint64_t counter; /* for fetch and add alone */
 } memory[SIDES] __attribute__((aligned(64)));
 
 static struct packet packets[WIRE_MAX];
@@ -189,6 +192,8 @@ static void side_open(struct world *w, int number, uint8_t config)
 	mr_create(s);
 	must(!rnic_mr_create(s->pd, read_only, READ_ONLY, 0, RNIC_ACCESS_REMOTE_READ,
 			     &s->mr_read_only));
+	must(!rnic_mr_create(s->pd, &memory[number].counter, sizeof(uint64_t), 0,
+			     RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_ATOMIC, &s->mr_counter));
 	for (int i = 0; i < MWS; i++)
 		must(!rnic_mw_create(s->pd, &s->mw[i]));
 	for (int i = 0; i < PAIRS; i++) {
@@ -313,9 +318,9 @@ static void pass_time(struct world *w, uint64_t to)
 
 /* Both talk until neither has anything to say, timers included, or for a while: without receives
  * posted, or with a dead peer and no timeout, that may go on for ever. */
-static bool settle(struct world *w)
+static bool settle(struct world *w, int rounds)
 {
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < rounds; round++) {
 		uint64_t next = DEADLINE_NEVER;
 		size_t moved = 0;
 
@@ -360,7 +365,7 @@ static uint32_t some_rkey(struct world *w, const struct side *s, uint8_t choice)
 
 static void post_send(struct world *w, struct side *s, struct end *e)
 {
-	const struct side *peer = &w->side[!s->number];
+	struct side *peer = &w->side[!s->number];
 	uint8_t *mem = memory[s->number].region, *peer_mem = memory[!s->number].region;
 	uint8_t what = take(w), where = take(w), flags = take(w);
 	uint32_t len = some_length(w), off = where * 64u;
@@ -390,6 +395,10 @@ static void post_send(struct world *w, struct side *s, struct end *e)
 		wr.flags |= RNIC_SEND_INLINE;
 	if (atomic)
 		sge[0].length = 8, wr.num_sge = 1;
+	if (wr.opcode == RNIC_WR_ATOMIC_FETCH_AND_ADD && what < 192) {
+		wr.remote_addr = 0;
+		wr.rkey = rnic_mr_rkey(peer->mr_counter);
+	}
 	if (wr.opcode == RNIC_WR_SEND_WITH_INV)
 		wr.imm_or_rkey = rnic_mw_rkey(peer->mw[where % MWS]);
 	if (wr.opcode == RNIC_WR_LOCAL_INV)
@@ -407,8 +416,11 @@ static void post_send(struct world *w, struct side *s, struct end *e)
 		w->forged = true;
 	err = rnic_post_send(e->qp, &wr, w->now);
 	must(err == 0 || err == -ENOMEM || err == -EINVAL);
-	if (!err)
-		e->sq.posted++;
+	if (err)
+		return;
+	e->sq.posted++;
+	if (wr.opcode == RNIC_WR_ATOMIC_FETCH_AND_ADD)
+		peer->counted += wr.compare_add;
 }
 
 static void post_recv(struct side *s, struct end *e, uint8_t arg)
@@ -511,7 +523,7 @@ static void control(struct world *w, struct side *s, int pair, uint8_t what)
 		err = 0;
 		break;
 	case 10:
-		settle(w);
+		settle(w, ROUNDS);
 		break;
 	case 11: {
 		struct rnic_qp_attr a;
@@ -597,8 +609,10 @@ static void step(struct world *w)
 static void memory_fill(void)
 {
 	memset(memory, 0xa5, sizeof(memory));
-	for (int i = 0; i < SIDES; i++)
+	for (int i = 0; i < SIDES; i++) {
 		memset(memory[i].region, i, REGION);
+		memory[i].counter = 0;
+	}
 }
 
 static void memory_check(void)
@@ -617,7 +631,7 @@ static void memory_check(void)
 /* With a wire that loses nothing and receives for all, everything posted gets done. */
 static void finish(struct world *w)
 {
-	bool alive = true;
+	bool alive = true, quiet;
 
 	for (int i = 0; i < SIDES; i++)
 		for (int j = 0; j < PAIRS; j++) {
@@ -632,18 +646,23 @@ static void finish(struct world *w)
 		}
 	if (!alive)
 		return;
-	must(settle(w));
+	quiet = settle(w, ROUNDS_MAX);
+	if (w->side[0].overflowed || w->side[1].overflowed)
+		return;
+	must(quiet);
 	for (int i = 0; i < SIDES; i++)
 		for (int j = 0; j < PAIRS; j++) {
 			const struct rnic_qp *qp = w->side[i].end[j].qp;
 
 			must(qp->state == RNIC_QPS_RTS && qp->sq.una == qp->sq.prod);
 		}
+	for (int i = 0; i < SIDES; i++) /* each took effect, and once */
+		must(memory[i].counter == w->side[i].counted);
 }
 
 static void wind_up(struct world *w)
 {
-	settle(w);
+	settle(w, ROUNDS);
 	if (!w->forged && !w->side[0].overflowed && !w->side[1].overflowed)
 		finish(w);
 	for (int i = 0; i < SIDES; i++) {
@@ -670,7 +689,7 @@ static void wind_up(struct world *w)
 		for (int j = 0; j < MWS; j++)
 			must(!rnic_mw_destroy(s->mw[j]));
 		must(!s->mr || !rnic_mr_destroy(s->mr));
-		must(!rnic_mr_destroy(s->mr_read_only));
+		must(!rnic_mr_destroy(s->mr_read_only) && !rnic_mr_destroy(s->mr_counter));
 		must(!rnic_cq_destroy(s->cq[0]) && !rnic_cq_destroy(s->cq[1]));
 		must(!rnic_pd_destroy(s->pd));
 		must(rnic_next_deadline(s->rnic) == DEADLINE_NEVER);
