@@ -66,10 +66,10 @@ static uint64_t ack_timeout_ns(const struct rnic_qp *qp)
 
 static uint64_t rto_ns(const struct rnic_qp *qp)
 {
-	uint64_t cap = ack_timeout_ns(qp);
-	uint64_t rto = max_of(qp->req.srtt_ns * 4, RTO_MIN_NS) << qp->req.backoff;
+	uint64_t cap = qp->attr.timeout ? ack_timeout_ns(qp) : RTO_MAX_NS;
+	uint64_t rto = max_of(qp->req.srtt_ns * 4, RTO_MIN_NS);
 
-	return min_of(rto, cap ? cap : RTO_MAX_NS);
+	return rto < cap >> qp->req.backoff ? rto << qp->req.backoff : cap;
 }
 
 void req_timer_arm(struct rnic_qp *qp)
