@@ -103,7 +103,7 @@ static size_t head_len(size_t len)
 	return odd >= BTH_LEN && odd <= HEAD_COPIED ? odd : min_of(len, (size_t)HEAD_COPIED);
 }
 
-struct icrc icrc_start(const struct flow *f, uint16_t ip_id, size_t udp_len, const void *head,
+struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len, const void *head,
 		       size_t len)
 {
 	uint8_t buf[IPV6_LEN + UDP_LEN + HEAD_COPIED];
@@ -121,25 +121,6 @@ struct icrc icrc_start(const struct flow *f, uint16_t ip_id, size_t udp_len, con
 	return icrc_update(c, (const uint8_t *)head + copied, len - copied);
 }
 
-struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len)
-{
-	uint8_t buf[IPV6_LEN + UDP_LEN];
-	uint8_t *end = put_headers(buf, f, ip_id, udp_len);
-
-	return (struct icrc){crc(ICRC_SEED, buf, (size_t)(end - buf))};
-}
-
-struct icrc icrc_bth(struct icrc c, const void *bth, size_t len)
-{
-	uint8_t masked[BTH_LEN];
-
-	assert(len >= BTH_LEN);
-	memcpy(masked, bth, BTH_LEN);
-	masked[BTH_ECN_AT] = 0xff;
-	c.state = crc(c.state, masked, BTH_LEN);
-	return icrc_update(c, (const uint8_t *)bth + BTH_LEN, len - BTH_LEN);
-}
-
 struct icrc icrc_update(struct icrc c, const void *data, size_t len)
 {
 	return (struct icrc){len ? crc(c.state, data, len) : c.state};
@@ -155,7 +136,7 @@ static uint32_t icrc_difference(const struct flow *f, uint16_t ip_id, const void
 				size_t udp_len)
 {
 	size_t covered = udp_len - ICRC_LEN;
-	struct icrc c = icrc_start(f, ip_id, udp_len, udp, covered);
+	struct icrc c = icrc_begin(f, ip_id, udp_len, udp, covered);
 
 	return icrc_end(c) ^ ld_le32((const uint8_t *)udp + covered);
 }

@@ -22,15 +22,9 @@ struct icrc {
 };
 
 /* Begins a packet whose UDP payload is udp_len bytes (BTH to ICRC, ICRC included) with the first
- * len bytes of it, at least the 12 of the BTH. The addresses and the source port are f's. The same
- * as icrc_begin() and icrc_bth(), in half the time. */
-struct icrc icrc_start(const struct flow *f, uint16_t ip_id, size_t udp_len, const void *head,
+ * len bytes of that, at least the 12 of the BTH. The addresses and the source port are f's. */
+struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len, const void *head,
 		       size_t len);
-/* Begins a packet whose UDP payload is udp_len bytes (BTH to ICRC, ICRC included). Takes the
- * addresses and ports from f. */
-struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len);
-/* The first piece of the UDP payload; it must hold at least the 12 bytes of the BTH. */
-struct icrc icrc_bth(struct icrc c, const void *bth, size_t len);
 struct icrc icrc_update(struct icrc c, const void *data, size_t len);
 /* The four bytes as they go on the wire, to be stored with st_le32. */
 uint32_t icrc_end(struct icrc c);

@@ -326,10 +326,9 @@ static struct packet packet_with(uint16_t id, uint32_t psn)
 {
 	struct packet p = {.flow = {.sgid = v4(0x0a000001), .dgid = v4(0x0a000002), .sport = 5}};
 	size_t len = sizeof(p.b) - ICRC_LEN;
-	struct icrc c = icrc_begin(&p.flow, id, sizeof(p.b));
 
 	st_be24(p.b + 9, psn);
-	st_le32(p.b + len, icrc_end(icrc_bth(c, p.b, len)));
+	st_le32(p.b + len, icrc_end(icrc_begin(&p.flow, id, sizeof(p.b), p.b, len)));
 	return p;
 }
 

@@ -119,8 +119,7 @@ static struct packet *packet_frame(const struct rnic_tx *tx)
 	}
 	memset(w, 0, tx->pad);
 	w += tx->pad;
-	c = icrc_begin(&p->flow, 0, len);
-	c = icrc_bth(c, p->data, len - ICRC_LEN);
+	c = icrc_begin(&p->flow, 0, len, p->data, len - ICRC_LEN);
 	st_le32(w, icrc_end(c));
 	return p;
 }

@@ -219,8 +219,8 @@ static void put_bytes(struct udp_port *p, struct msghdr *m, const void *data, si
 static void put_packet(struct udp_port *p, struct msghdr *m, const struct rnic_tx *t,
 		       const struct flow *f, uint16_t ip_id)
 {
-	struct icrc c = icrc_begin(f, ip_id, packet_len(t));
 	uint8_t *room = p->tx.room + p->tx.room_used, *at = room;
+	struct icrc c;
 
 	memcpy(at, t->hdr, t->hdr_len);
 	at += t->hdr_len;
@@ -229,9 +229,9 @@ static void put_packet(struct udp_port *p, struct msghdr *m, const struct rnic_t
 			memcpy(at, t->iov[i].iov_base, t->iov[i].iov_len);
 			at += t->iov[i].iov_len;
 		}
-		c = icrc_bth(c, room, (size_t)(at - room));
+		c = icrc_begin(f, ip_id, packet_len(t), room, (size_t)(at - room));
 	} else {
-		c = icrc_bth(c, room, t->hdr_len);
+		c = icrc_begin(f, ip_id, packet_len(t), room, t->hdr_len);
 		put_bytes(p, m, room, t->hdr_len);
 		for (size_t i = 0; i < t->niov; i++) {
 			c = icrc_update(c, t->iov[i].iov_base, t->iov[i].iov_len);
