@@ -30,9 +30,9 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct cma_channel *c = container_of(channel, struct cma_channel, api);
 
-	close(channel->fd); /* first, so that the broker sees whether anyone still reads */
 	/* Of no consequence if the broker is gone. */
 	(void)!cma_simple_call(BROKER_CM_CLOSE_CHANNEL, c->handle);
+	close(channel->fd);
 	free(c);
 }
 

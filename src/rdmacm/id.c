@@ -331,7 +331,7 @@ static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const str
 {
 	struct sockaddr_storage to = {0}, from;
 	struct sockaddr *own = &id->api.route.addr.src_addr;
-	int rc = 0, status = 0;
+	int rc = 0, status = 0, before;
 
 	if (src && id->state == CMA_IDLE)
 		rc = bind_addr(id, src);
@@ -371,9 +371,12 @@ static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const str
 	id->dst = cma_addr_gid((struct sockaddr *)&to);
 	memcpy(id->api.route.addr.addr.ibaddr.dgid.raw, id->dst.raw, sizeof(id->dst.raw));
 	memcpy(&id->api.route.addr.dst_storage, &to, sizeof(to));
+	/* Before the event: another thread may have it before this one is back. */
+	before = id->state;
+	id->state = CMA_RESOLVING_ADDR;
 	rc = post_event(id, BROKER_CM_EV_ADDR_RESOLVED, status);
-	if (!rc)
-		id->state = CMA_RESOLVING_ADDR;
+	if (rc)
+		id->state = before;
 	return rc;
 }
 
@@ -397,10 +400,12 @@ int rdma_resolve_route(struct rdma_cm_id *api, int timeout_ms)
 	(void)timeout_ms;
 	if (id->state != CMA_ADDR_RESOLVED)
 		return cma_ret(-EINVAL);
-	rc = post_event(id, BROKER_CM_EV_ROUTE_RESOLVED, 0);
-	if (rc)
-		return cma_ret(rc);
 	id->state = CMA_RESOLVING_ROUTE;
+	rc = post_event(id, BROKER_CM_EV_ROUTE_RESOLVED, 0);
+	if (rc) {
+		id->state = CMA_ADDR_RESOLVED;
+		return cma_ret(rc);
+	}
 	return cma_complete(id);
 }
 
