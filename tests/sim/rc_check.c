@@ -127,6 +127,7 @@ static void send_failed_first(struct side *s, const struct wr_rec *r, uint32_t s
 		       status == r->doomed_status || (w->lossy && status == RNIC_WC_RETRY_EXC_ERR),
 		       "side %d: work request %llu failed with status %u instead of %u", s->index,
 		       (unsigned long long)r->id, status, r->doomed_status);
+	s->gave_up = !pair_may_fail(s) && status == RNIC_WC_RETRY_EXC_ERR;
 	pair_allow_errors(s);
 	s->send_failed = true;
 	s->first_status = status;

@@ -122,6 +122,7 @@ static void add_up(struct totals *t, const struct world *w)
 		t->sends += w->sides[i].done_sends;
 		t->recvs += w->sides[i].done_recvs;
 		t->errors += w->sides[i].send_failed;
+		t->gave_up += w->sides[i].gave_up;
 	}
 	for (int i = 0; i < w->nnodes; i++) {
 		const struct rnic_counters *r = rnic_counters(w->nodes[i].rnic);
@@ -183,17 +184,18 @@ int main(int argc, char **argv)
 		add_up(&t, &w);
 		world_close(&w);
 	}
-	printf("%llu seeds: %llu sends and %llu receives completed, %llu QPs ended in error\n"
+	printf("%llu seeds: %llu sends and %llu receives completed, %llu QPs ended in error, "
+	       "%llu for nothing but the wire\n"
 	       "%llu packets: %llu lost, %llu corrupted, %llu repeated, %llu reordered; "
 	       "%llu sent again, %llu timeouts, %llu probes, %llu RNR NAKs, %llu sequence NAKs, "
 	       "%llu implied\n",
 	       (unsigned long long)t.seeds, (unsigned long long)t.sends,
 	       (unsigned long long)t.recvs, (unsigned long long)t.errors,
-	       (unsigned long long)t.packets, (unsigned long long)t.lost,
-	       (unsigned long long)t.corrupted, (unsigned long long)t.duplicated,
-	       (unsigned long long)t.reordered, (unsigned long long)t.retransmitted,
-	       (unsigned long long)t.timeouts, (unsigned long long)t.probes,
-	       (unsigned long long)t.rnr_naks, (unsigned long long)t.naks,
-	       (unsigned long long)t.implied);
+	       (unsigned long long)t.gave_up, (unsigned long long)t.packets,
+	       (unsigned long long)t.lost, (unsigned long long)t.corrupted,
+	       (unsigned long long)t.duplicated, (unsigned long long)t.reordered,
+	       (unsigned long long)t.retransmitted, (unsigned long long)t.timeouts,
+	       (unsigned long long)t.probes, (unsigned long long)t.rnr_naks,
+	       (unsigned long long)t.naks, (unsigned long long)t.implied);
 	return 0;
 }
