@@ -115,8 +115,7 @@ static void implied_nak(struct rnic_qp *qp)
 	req_rewind(qp);
 }
 
-/* ---- ACK and NAK
- * --------------------------------------------------------------------------------- */
+/* ---- ACK and NAK ---------------------------------------------------------------------------- */
 
 static void comp_rnr(struct rnic_qp *qp, uint8_t timer, uint64_t now)
 {
@@ -204,8 +203,7 @@ static void comp_ack(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	}
 }
 
-/* ---- READ and atomic responses ------------------------------------------------------------------
- */
+/* ---- READ and atomic responses -------------------------------------------------------------- */
 
 static enum rnic_wc_status place_read(struct rnic_qp *qp, const struct send_wqe *w,
 				      const struct pkt *p)

@@ -130,8 +130,7 @@ int mw_bind(struct rnic_qp *, const struct send_wqe *) must_use;
 int mw_invalidate(struct rnic_qp *, uint32_t rkey) must_use;
 void mw_unbind_all(struct rnic_qp *);
 
-/* ---- completion queues: cq.c ------------------------------------------------------------------
- */
+/* ---- completion queues: cq.c ---------------------------------------------------------------- */
 
 enum cq_arming { CQ_UNARMED, CQ_ARMED_SOLICITED, CQ_ARMED };
 
@@ -158,8 +157,7 @@ static inline void cq_settle(struct rnic *r)
 		cq_settle_overflow(r);
 }
 
-/* ---- work queues: wq.c --------------------------------------------------------------------------
- */
+/* ---- work queues: wq.c ---------------------------------------------------------------------- */
 
 struct wqe_bind {
 	struct region_ref mw, mr;
@@ -300,8 +298,9 @@ struct resp_res {
 	uint32_t msn;
 	uint64_t va;
 	uint32_t rkey, length;
-	uint32_t next; /* READ: packet to send next; atomic: 1 once sent */
-	uint64_t orig; /* atomic: the value found */
+	uint32_t next;	/* READ: packet to send next; atomic: 1 once sent */
+	uint32_t start; /* READ: where this answer began */
+	uint64_t orig;	/* atomic: the value found */
 };
 
 struct resp {
@@ -377,8 +376,7 @@ static inline bool qp_responder_runs(const struct rnic_qp *qp)
 	return qp->state >= RNIC_QPS_RTR && qp->state <= RNIC_QPS_SQE;
 }
 
-/* ---- the three halves -------------------------------------------------------------------------
- */
+/* ---- the three halves ----------------------------------------------------------------------- */
 
 struct pkt {
 	struct pkt_hdr h;

@@ -94,8 +94,7 @@ uint8_t *mem_remote(const struct rnic_qp *qp, uint32_t rkey, uint64_t va, size_t
 	return region_reach(g, va, len, need);
 }
 
-/* ---- the faces --------------------------------------------------------------------------------
- */
+/* ---- the faces ------------------------------------------------------------------------------ */
 
 int rnic_pd_create(struct rnic *r, struct rnic_pd **ret)
 {

@@ -2,8 +2,7 @@
 /* Queue pairs: creation, attributes, the one setter of their state, and the way into error. */
 #include "rnic/core.h"
 
-/* ---- numbers -----------------------------------------------------------------------------------
- */
+/* ---- numbers -------------------------------------------------------------------------------- */
 
 /* QPNs walk a permutation, so that none comes back soon. */
 static int qpn_take(struct rnic *r, struct rnic_qp *qp)
@@ -21,8 +20,7 @@ static int qpn_take(struct rnic *r, struct rnic_qp *qp)
 	return -ENOMEM;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 static void qp_reset(struct rnic_qp *qp)
 {
@@ -105,8 +103,7 @@ uint32_t rnic_qp_num(const struct rnic_qp *qp)
 	return qp->qpn;
 }
 
-/* ---- states ------------------------------------------------------------------------------------
- */
+/* ---- states --------------------------------------------------------------------------------- */
 
 static void qp_set_state(struct rnic_qp *qp, enum rnic_qp_state to)
 {

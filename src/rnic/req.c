@@ -34,8 +34,7 @@ void req_start(struct rnic_qp *qp)
 	};
 }
 
-/* ---- the window -------------------------------------------------------------------------------
- */
+/* ---- the window ----------------------------------------------------------------------------- */
 
 uint32_t wqe_cost(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t from, uint32_t to)
 {
@@ -56,8 +55,7 @@ static uint32_t read_chunk_pkts(const struct rnic_qp *qp)
 	return max_of(pkts, 1u);
 }
 
-/* ---- timers ------------------------------------------------------------------------------------
- */
+/* ---- timers --------------------------------------------------------------------------------- */
 
 static uint64_t ack_timeout_ns(const struct rnic_qp *qp)
 {
@@ -178,8 +176,7 @@ void req_timer_fired(struct rnic_qp *qp, uint64_t now)
 		req_timer_arm(qp);
 }
 
-/* ---- building packets ---------------------------------------------------------------------------
- */
+/* ---- building packets ----------------------------------------------------------------------- */
 
 static const struct {
 	uint8_t first, middle, last, only;
@@ -272,8 +269,7 @@ static int request_build(struct rnic_qp *qp, struct rnic_tx *tx, const struct se
 	return 0;
 }
 
-/* ---- the cursor ---------------------------------------------------------------------------------
- */
+/* ---- the cursor ----------------------------------------------------------------------------- */
 
 /* The WQE at the cursor can not go on. It fails once all before it are acknowledged. */
 static void req_fail(struct rnic_qp *qp, struct send_wqe *w, enum rnic_wc_status status)

@@ -37,8 +37,7 @@ static void owe(struct rnic_qp *qp, enum resp_owed what)
 	qp_activate(qp);
 }
 
-/* ---- errors
- * -------------------------------------------------------------------------------------- */
+/* ---- errors --------------------------------------------------------------------------------- */
 
 static void recv_complete(struct rnic_qp *qp, struct rnic_wc *wc, bool solicited)
 {
@@ -96,8 +95,7 @@ static void refuse(struct rnic_qp *qp, enum verdict v, uint32_t psn)
 	qp_fail(qp);
 }
 
-/* ---- execution
- * ------------------------------------------------------------------------------------ */
+/* ---- execution ------------------------------------------------------------------------------ */
 
 static void message_done(struct rnic_qp *qp)
 {
@@ -251,8 +249,7 @@ static void execute(struct rnic_qp *qp, const struct pkt *p)
 	}
 }
 
-/* ---- duplicates
- * ------------------------------------------------------------------------------------ */
+/* ---- duplicates ----------------------------------------------------------------------------- */
 
 /* Answers res[k] again from packet idx on, if it would not be anyway. */
 static void res_replay(struct rnic_qp *qp, uint32_t k, uint32_t idx)
@@ -262,8 +259,8 @@ static void res_replay(struct rnic_qp *qp, uint32_t k, uint32_t idx)
 	if ((int32_t)(k - s->res_send) > 0 || (k == s->res_send && res_at(s, k)->next <= idx))
 		return;
 	for (uint32_t i = k + 1; i != s->res_prod && (int32_t)(i - s->res_send) <= 0; i++)
-		res_at(s, i)->next = 0;
-	res_at(s, k)->next = idx;
+		res_at(s, i)->next = res_at(s, i)->start = 0;
+	res_at(s, k)->next = res_at(s, k)->start = idx;
 	s->res_send = k;
 	qp_activate(qp);
 }
@@ -344,8 +341,7 @@ void resp_rx(struct rnic_qp *qp, struct pkt *p)
 	}
 }
 
-/* ---- answers
- * ---------------------------------------------------------------------------------------- */
+/* ---- answers -------------------------------------------------------------------------------- */
 
 static void tx_answer(struct rnic_qp *qp, struct rnic_tx *tx, uint8_t opcode, uint8_t syndrome,
 		      uint32_t psn, uint32_t msn, uint64_t atomic)
@@ -361,14 +357,14 @@ static void tx_answer(struct rnic_qp *qp, struct rnic_tx *tx, uint8_t opcode, ui
 	tx_finish(qp, tx, &h);
 }
 
+/* A READ resumed in the middle is a request of its own: its answer begins with first or only. */
 static uint8_t read_response_opcode(const struct resp_res *res, uint32_t idx)
 {
-	if (res->npkts == 1)
-		return OPCODE_RC_READ_RESPONSE_ONLY;
-	if (idx == 0)
-		return OPCODE_RC_READ_RESPONSE_FIRST;
-	return idx == res->npkts - 1 ? OPCODE_RC_READ_RESPONSE_LAST
-				     : OPCODE_RC_READ_RESPONSE_MIDDLE;
+	bool last = idx == res->npkts - 1;
+
+	if (idx == res->start)
+		return last ? OPCODE_RC_READ_RESPONSE_ONLY : OPCODE_RC_READ_RESPONSE_FIRST;
+	return last ? OPCODE_RC_READ_RESPONSE_LAST : OPCODE_RC_READ_RESPONSE_MIDDLE;
 }
 
 static bool tx_read_response(struct rnic_qp *qp, struct rnic_tx *tx, struct resp_res *res)

@@ -51,7 +51,7 @@ const struct rnic_counters *rnic_counters(const struct rnic *r)
 	return &r->counters;
 }
 
-/* ---- receiving ------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------ */
 
 static bool flow_fits(const struct rnic_qp *qp, const struct flow *f)
 {
@@ -100,7 +100,7 @@ void rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 	cq_settle(r);
 }
 
-/* ---- sending --------------------------------------------------------------------------------- */
+/* ---- sending -------------------------------------------------------------------------------- */
 
 void tx_finish(struct rnic_qp *qp, struct rnic_tx *tx, struct pkt_hdr *h)
 {
@@ -157,7 +157,7 @@ bool rnic_tx_pending(const struct rnic *r)
 	return !list_empty(&r->active);
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time ----------------------------------------------------------------------------------- */
 
 uint64_t rnic_next_deadline(const struct rnic *r)
 {

@@ -46,7 +46,7 @@ struct rnic_qp;
 #define RNIC_MAX_KEYS	 (1u << 17) /* memory regions and windows together */
 #define RNIC_PSN_NONE	 UINT32_MAX
 
-/* ---- values that equal verbs.h ------------------------------------------------------------ */
+/* ---- values that equal verbs.h -------------------------------------------------------------- */
 
 enum rnic_qp_state {
 	RNIC_QPS_RESET,
@@ -162,7 +162,7 @@ enum rnic_qp_attr_mask { /* enum ibv_qp_attr_mask */
 			 RNIC_QP_DEST_QPN = 1 << 20,
 };
 
-/* ---- the instance ------------------------------------------------------------------------- */
+/* ---- the instance --------------------------------------------------------------------------- */
 
 /* Upcalls; made with the caller's serialisation held, so they must not call back into the core. */
 struct rnic_ops {
@@ -196,7 +196,7 @@ int rnic_create(struct rnic **ret, const struct rnic_config *, const struct rnic
 void rnic_destroy(struct rnic *);
 const struct rnic_counters *rnic_counters(const struct rnic *);
 
-/* ---- packets and time --------------------------------------------------------------------- */
+/* ---- packets and time ----------------------------------------------------------------------- */
 
 /* One received packet: ICRC checked and cut off. flow.sgid is the sender, flow.dgid ourselves;
  * ECN is in flow.tos. The bytes are borrowed for the call. */
@@ -229,7 +229,7 @@ bool rnic_tx_pending(const struct rnic *);
 uint64_t rnic_next_deadline(const struct rnic *);
 void rnic_tick(struct rnic *, uint64_t now);
 
-/* ---- protection domains, memory regions, windows ------------------------------------------- */
+/* ---- protection domains, memory regions, windows -------------------------------------------- */
 
 int rnic_pd_create(struct rnic *, struct rnic_pd **ret) must_use;
 int rnic_pd_destroy(struct rnic_pd *) must_use; /* -EBUSY while anything lives in it */
@@ -247,7 +247,7 @@ int rnic_mw_create(struct rnic_pd *, struct rnic_mw **ret) must_use;
 int rnic_mw_destroy(struct rnic_mw *) must_use;
 uint32_t rnic_mw_rkey(const struct rnic_mw *);
 
-/* ---- completion queues --------------------------------------------------------------------- */
+/* ---- completion queues ---------------------------------------------------------------------- */
 
 struct rnic_wc { /* layout of struct ibv_wc */
 	uint64_t wr_id;

@@ -58,8 +58,7 @@ void wq_reset(struct rnic_qp *qp)
 	qp->rq.prod = qp->rq.cons = 0;
 }
 
-/* ---- posting -----------------------------------------------------------------------------------
- */
+/* ---- posting -------------------------------------------------------------------------------- */
 
 static int sge_total(const struct rnic_sge *sge, uint32_t n, uint32_t *ret_total)
 {
@@ -205,8 +204,7 @@ int rnic_post_recv(struct rnic_qp *qp, const struct rnic_recv_wr *wr)
 	return 0;
 }
 
-/* ---- completing --------------------------------------------------------------------------------
- */
+/* ---- completing ----------------------------------------------------------------------------- */
 
 static const uint8_t wc_opcode_of[] = {
 	[RNIC_WR_RDMA_WRITE] = RNIC_WC_RDMA_WRITE,
@@ -265,8 +263,7 @@ void rq_flush(struct rnic_qp *qp)
 	}
 }
 
-/* ---- scatter lists -----------------------------------------------------------------------------
- */
+/* ---- scatter lists -------------------------------------------------------------------------- */
 
 int sge_gather(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t num_sge, uint32_t off,
 	       uint32_t len, struct iovec iov[RNIC_MAX_SGE], uint8_t *ret_niov)

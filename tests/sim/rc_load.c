@@ -37,8 +37,7 @@ static uint32_t random_len(struct side *s, uint32_t max)
 	return min_of(len, max);
 }
 
-/* ---- posting ------------------------------------------------------------------------------------
- */
+/* ---- posting -------------------------------------------------------------------------------- */
 
 static void keep(struct side *s, struct wr_rec *r)
 {
@@ -381,8 +380,7 @@ static void post_recvs(struct side *s)
 	}
 }
 
-/* ---- mischief -----------------------------------------------------------------------------------
- */
+/* ---- mischief ------------------------------------------------------------------------------- */
 
 static bool post_doomed(struct side *s, enum mischief m)
 {

@@ -149,8 +149,7 @@ void landing_check(const struct world *w, const struct landing *l, const uint8_t
 	expect(w, done == len, "%s is %u bytes, its list %u", what, len, done);
 }
 
-/* ---- making -------------------------------------------------------------------------------------
- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static uint32_t pick(struct world *w, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
@@ -378,8 +377,7 @@ void world_open(struct world *w, uint64_t seed, bool trace)
 	}
 }
 
-/* ---- the end ------------------------------------------------------------------------------------
- */
+/* ---- the end -------------------------------------------------------------------------------- */
 
 /* Is x the sum of some of the n values? */
 static bool subset_sum(uint64_t x, const uint64_t *v, uint32_t n)

@@ -137,7 +137,7 @@ struct side {
 	uint32_t unsignaled;
 	bool send_failed, recv_failed, cq_overflowed;
 	bool gave_up; /* for nothing but the wire */
-	bool gone; /* its QP was reset or destroyed, or its CQ ran over, or its node died */
+	bool gone;    /* its QP was reset or destroyed, or its CQ ran over, or its node died */
 	uint32_t first_status;
 	uint64_t done_sends, done_recvs;
 };
@@ -176,7 +176,8 @@ struct world {
 };
 
 struct totals {
-	uint64_t seeds, sends, recvs, errors, gave_up, packets, lost, corrupted, duplicated, reordered;
+	uint64_t seeds, sends, recvs, errors, gave_up, packets, lost, corrupted, duplicated,
+		reordered;
 	uint64_t virtual_ns, retransmitted, timeouts, rnr_naks, naks, probes, implied;
 };
 

@@ -179,8 +179,7 @@ void bed_close(struct bed *b)
 	free(b);
 }
 
-/* ---- packets ------------------------------------------------------------------------------------
- */
+/* ---- packets -------------------------------------------------------------------------------- */
 
 struct bed_pkt *bed_tx1(struct bed *b, int side)
 {
@@ -267,8 +266,7 @@ void bed_sleep(struct bed *b, uint64_t ns)
 	b->now = end;
 }
 
-/* ---- work
- * ----------------------------------------------------------------------------------------- */
+/* ---- work ----------------------------------------------------------------------------------- */
 
 struct rnic_sge bed_sge(struct bed *b, int side, uint32_t off, uint32_t len)
 {
@@ -339,8 +337,7 @@ void bed_fill(struct bed *b, int side, uint32_t off, uint32_t len, uint8_t seed)
 		b->side[side].mem[off + i] = (uint8_t)(seed + i * 7 + (i >> 8));
 }
 
-/* ---- expectations
- * --------------------------------------------------------------------------------- */
+/* ---- expectations --------------------------------------------------------------------------- */
 
 struct rnic_wc bed_wc(struct bed *b, int side, bool recv)
 {

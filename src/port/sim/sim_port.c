@@ -54,7 +54,7 @@ struct sim {
 	struct rnic_tx batch[SIM_BATCH];
 };
 
-/* ---- the heap -------------------------------------------------------------------------------- */
+/* ---- the heap ------------------------------------------------------------------------------- */
 
 static bool before(const struct event *a, const struct event *b)
 {
@@ -96,8 +96,7 @@ static struct event event_pop(struct sim *s)
 	return top;
 }
 
-/* ---- the wire ---------------------------------------------------------------------------------
- */
+/* ---- the wire ------------------------------------------------------------------------------- */
 
 static struct packet *packet_frame(const struct rnic_tx *tx)
 {
@@ -206,8 +205,7 @@ static void node_receive(struct sim *s, struct node *n, const struct packet *p)
 	rnic_rx(n->rnic, &rx, s->now_ns);
 }
 
-/* ---- turns --------------------------------------------------------------------------------------
- */
+/* ---- turns ---------------------------------------------------------------------------------- */
 
 static void node_schedule(struct sim *s, int i)
 {
@@ -283,8 +281,7 @@ void sim_vanish(struct sim *s, int node)
 	s->nodes[node].gone = true;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------
- */
+/* ---- life ----------------------------------------------------------------------------------- */
 
 int sim_create(struct sim **ret, uint64_t seed, const struct sim_wire *wire)
 {
