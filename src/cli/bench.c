@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/time.h"
+#include "cli/bench.h"
+#include "cli/bench_pattern.h"
+#include "cli/cli.h"
+
+static void done(struct host_request *req, uint64_t now_ns);
+
+/* xorshift64* */
+static uint64_t random_next(struct bench *b)
+{
+	b->random ^= b->random >> 12;
+	b->random ^= b->random << 25;
+	b->random ^= b->random >> 27;
+	return b->random * 0x2545f4914f6cdd1dull;
+}
+
+static bool writes(struct bench *b)
+{
+	switch (b->config.mode) {
+	case BENCH_WRITE:
+	case BENCH_RANDWRITE:
+		return true;
+	case BENCH_RANDRW:
+		return random_next(b) % 100 >= b->config.read_percent;
+	case BENCH_READ:
+	case BENCH_RANDREAD:
+		return false;
+	}
+	return false;
+}
+
+static bool random_order(const struct bench *b)
+{
+	return !b->checking && b->config.mode != BENCH_READ && b->config.mode != BENCH_WRITE;
+}
+
+/*
+ * The block for the next command; false if there is none now. While verifying no two commands
+ * are on one block at a time, as nobody could say which came first.
+ */
+static bool pick(struct bench *b, uint64_t *ret_index)
+{
+	uint64_t index;
+
+	if (b->checking) {
+		while (b->next < b->blocks && b->generations[b->next] == 0)
+			b->next++;
+		if (b->next == b->blocks)
+			return false;
+		*ret_index = b->next++;
+		return true;
+	}
+	if (b->started == b->to_start)
+		return false;
+	if (random_order(b)) {
+		index = random_next(b) % b->blocks;
+		for (uint64_t tries = 0; b->taken && b->taken[index]; tries++) {
+			if (tries == b->blocks)
+				return false;
+			index = (index + 1) % b->blocks;
+		}
+	} else {
+		index = b->next % b->blocks;
+		if (b->taken && b->taken[index])
+			return false;
+		b->next++;
+	}
+	b->started++;
+	*ret_index = index;
+	return true;
+}
+
+static void stop_for_failure(struct bench *b)
+{
+	b->failed = b->stopping = true;
+}
+
+/* Starts a command in an idle slot; leaves it idle when there is nothing (more) to do. */
+static void start(struct bench_slot *slot)
+{
+	struct bench *b = slot->bench;
+	struct session *s = b->session;
+	uint32_t bytes = b->config.block_bytes, blocks = bytes / b->ns.block_bytes;
+	uint16_t qid = (uint16_t)(1 + (slot - b->slots) % s->host.io_queues);
+	uint64_t slba;
+
+	if (b->stopping || !pick(b, &slot->index))
+		return;
+	slot->writing = !b->checking && writes(b);
+	slba = slot->index * blocks;
+	if (b->taken)
+		b->taken[slot->index] = 1;
+	if (slot->writing) {
+		if (b->generations) {
+			b->generations[slot->index]++;
+			pattern_fill(slot->buffer, bytes, slot->index * bytes,
+				     b->generations[slot->index]);
+		}
+		host_prepare_write(&slot->req, b->ns.nsid, slba, blocks, slot->buffer, bytes,
+				   false);
+	} else {
+		host_prepare_read(&slot->req, b->ns.nsid, slba, blocks, slot->buffer, bytes);
+	}
+	slot->busy = true;
+	b->busy++;
+	slot->start_ns = time_now_ns();
+	if (host_submit(&s->host, qid, &slot->req, slot->start_ns)) {
+		slot->busy = false;
+		b->busy--;
+		stop_for_failure(b);
+	}
+}
+
+static void check_block(struct bench_slot *slot)
+{
+	struct bench *b = slot->bench;
+	uint32_t generation = b->generations[slot->index];
+	uint64_t offset = slot->index * b->config.block_bytes;
+	bool mixed = b->config.mode == BENCH_RANDRW;
+	const char *why;
+
+	/* In a mix, what this run has not written may hold anything. */
+	if (generation == 0 && mixed)
+		return;
+	why = pattern_check(slot->buffer, b->config.block_bytes, offset, generation);
+	if (!why)
+		return;
+	if (!b->failed)
+		cli_fail("block of %u bytes at byte %llu of namespace %u is wrong: %s",
+			 b->config.block_bytes, (unsigned long long)offset, b->ns.nsid, why);
+	stop_for_failure(b);
+}
+
+static bool request_failed(struct bench_slot *slot)
+{
+	struct bench *b = slot->bench;
+	struct session *s = b->session;
+	const struct host_request *req = &slot->req;
+	char what[64];
+
+	if (!req->error && !(req->cqe.status & NVME_STATUS_CODE))
+		return false;
+	snprintf(what, sizeof(what), "%s of %u bytes at byte %llu",
+		 slot->writing ? "Write" : "Read", b->config.block_bytes,
+		 (unsigned long long)(slot->index * b->config.block_bytes));
+	/* A lost association is told by the loop. */
+	if (!b->failed && (!req->error || s->host.state == HOST_LIVE))
+		session_tell_request(s, req, true, what);
+	stop_for_failure(b);
+	return true;
+}
+
+static void done(struct host_request *req, uint64_t now_ns)
+{
+	struct bench_slot *slot = req->arg;
+	struct bench *b = slot->bench;
+	struct bench_side *side = b->checking ? &b->check : slot->writing ? &b->write : &b->read;
+	uint64_t end_ns = time_now_ns();
+
+	(void)now_ns;
+	slot->busy = false;
+	b->busy--;
+	if (b->taken)
+		b->taken[slot->index] = 0;
+	if (request_failed(slot))
+		return;
+	if (!slot->writing && b->generations)
+		check_block(slot);
+	side->ios++;
+	side->bytes += b->config.block_bytes;
+	histogram_add(&side->latency, end_ns - slot->start_ns);
+	if (end_ns >= b->end_ns)
+		b->stopping = true;
+	start(slot);
+}
+
+static bool loop(struct bench *b)
+{
+	do {
+		for (uint32_t i = 0; i < b->config.depth && !b->stopping; i++)
+			if (!b->slots[i].busy)
+				start(&b->slots[i]);
+		if (b->busy == 0)
+			break;
+		if (!session_turn(&b->session, 1, b->end_ns))
+			return false;
+		if (time_now_ns() >= b->end_ns)
+			b->stopping = true;
+	} while (b->busy || !b->stopping);
+	return !b->failed;
+}
+
+static double seconds(struct timeval t)
+{
+	return (double)t.tv_sec + (double)t.tv_usec / 1e6;
+}
+
+bool bench_init(struct bench *b)
+{
+	const struct bench_config *c = &b->config;
+	uint8_t *memory;
+
+	b->blocks = c->area_bytes / c->block_bytes;
+	b->to_start = c->runtime_ns ? UINT64_MAX : b->blocks;
+	b->random = c->seed ? c->seed : 0x9e3779b97f4a7c15ull;
+	b->slots = calloc(c->depth, sizeof(*b->slots));
+	memory = session_alloc(b->session, (size_t)c->depth * c->block_bytes);
+	if (!b->slots || !memory)
+		return false;
+	for (uint32_t i = 0; i < c->depth; i++) {
+		b->slots[i] = (struct bench_slot){
+			.bench = b,
+			.buffer = memory + (size_t)i * c->block_bytes,
+			.req = {.done = done, .arg = &b->slots[i], .again = true},
+		};
+		/* Nothing that a store could make a hole of. */
+		pattern_fill(b->slots[i].buffer, c->block_bytes, i, 0);
+	}
+	if (!c->verify)
+		return true;
+	b->generations = calloc(b->blocks, sizeof(*b->generations));
+	b->taken = calloc(b->blocks, sizeof(*b->taken));
+	if (b->generations && b->taken)
+		return true;
+	cli_fail("cannot get memory to keep track of %llu blocks; say a smaller --size",
+		 (unsigned long long)b->blocks);
+	return false;
+}
+
+bool bench_run(struct bench *b)
+{
+	uint64_t start_ns = time_now_ns();
+	struct rusage before, after;
+	bool ok;
+
+	getrusage(RUSAGE_SELF, &before);
+	b->end_ns = b->config.runtime_ns ? start_ns + b->config.runtime_ns : UINT64_MAX;
+	ok = loop(b);
+	b->took_ns = time_now_ns() - start_ns;
+	getrusage(RUSAGE_SELF, &after);
+	b->cpu_user_s = seconds(after.ru_utime) - seconds(before.ru_utime);
+	b->cpu_system_s = seconds(after.ru_stime) - seconds(before.ru_stime);
+	if (!ok || !b->config.verify || b->write.ios == 0)
+		return ok;
+	b->checking = true;
+	b->stopping = false;
+	b->next = 0;
+	b->end_ns = UINT64_MAX;
+	start_ns = time_now_ns();
+	ok = loop(b);
+	b->check_ns = time_now_ns() - start_ns;
+	return ok;
+}
+
+void bench_fini(struct bench *b)
+{
+	free(b->slots);
+	free(b->generations);
+	free(b->taken);
+}
