@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "cli/bench_pattern.h"
 #include "cli/histogram.h"
 #include "cli/output.h"
 
@@ -132,6 +133,27 @@ static void sizes_and_durations_read_well(void **state)
 	assert_string_equal(text_duration(b, sizeof(b), 150000000), "150 ms");
 }
 
+static void a_pattern_tells_torn_misplaced_and_stale_blocks(void **state)
+{
+	uint8_t block[512], other[512];
+
+	(void)state;
+	pattern_fill(block, sizeof(block), 8192, 3);
+	assert_null(pattern_check(block, sizeof(block), 8192, 3));
+	assert_null(pattern_check(block, sizeof(block), 8192, 0));
+	assert_non_null(strstr(pattern_check(block, sizeof(block), 0, 3), "elsewhere"));
+	assert_non_null(strstr(pattern_check(block, sizeof(block), 8192, 4), "older"));
+	for (size_t i = 0; i < sizeof(block); i++) {
+		memcpy(other, block, sizeof(block));
+		other[i] ^= 0x10;
+		assert_non_null(pattern_check(other, sizeof(other), 8192, 3));
+	}
+	memset(other, 0, sizeof(other));
+	assert_non_null(strstr(pattern_check(other, sizeof(other), 0, 0), "not written"));
+	pattern_fill(other, sizeof(other), 8192, 4);
+	assert_memory_not_equal(other + 32, block + 32, sizeof(block) - 32);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +163,7 @@ int main(void)
 		cmocka_unit_test(text_is_an_aligned_hierarchy),
 		cmocka_unit_test(json_has_the_same_shape),
 		cmocka_unit_test(sizes_and_durations_read_well),
+		cmocka_unit_test(a_pattern_tells_torn_misplaced_and_stale_blocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,790 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The host's core against the target's, with no RDMA between them: capsules cross by memcpy, in
+ * an order and with losses of connections that a seed decides, in virtual time.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "nvmf/host/commands.h"
+#include "nvmf/host/discovery.h"
+#include "nvmf/target/target.h"
+#include "store/store.h"
+
+#define SECOND 1000000000ull
+#define SUBNQN "nqn.2024-01.test:disk"
+
+enum {
+	IO_QUEUES = 3,
+	QUEUES = 1 + IO_QUEUES,
+	ENTRIES = 16,
+	ROOM = 64, /* commands a connection holds on the target's side */
+	NS_BYTES = 1 << 20,
+	AREA = 256 << 10, /* of one request, at most */
+};
+
+struct wire_req {
+	struct target_req req;
+	bool used;
+	void *data, *scratch;
+	uint8_t capsule[TARGET_CAPSULE_DATA];
+	struct host_request *from;
+};
+
+struct conn {
+	struct target_queue queue;
+	bool up, opening, ending;
+	struct wire_req reqs[ROOM];
+	uint8_t responses[ROOM][NVME_CQE_LEN];
+	unsigned int response_head, response_count;
+	struct wire_req *arrived[ROOM]; /* sent by the host, not taken by the target yet */
+	unsigned int arrived_count;
+	struct wire_req *fetching[ROOM];
+	unsigned int fetching_count;
+};
+
+struct bed {
+	struct target target;
+	struct target_subsys subsys;
+	struct target_port port;
+	struct target_ns ns;
+	struct store *store;
+	struct conn *conns[QUEUES], *old[64]; /* old: closed, until the target lets go */
+	unsigned int old_count;
+	struct host host;
+	struct host_config config;
+	struct host_queue queues[QUEUES];
+	struct slot slots[HOST_ADMIN_ENTRIES + IO_QUEUES * ENTRIES];
+	uint8_t scratch[HOST_SCRATCH_LEN], page[NVME_IDENTIFY_LEN];
+	uint64_t now_ns, random;
+	unsigned int in_capsule, keyed;
+	bool deaf; /* the host's clock stands still */
+};
+
+static struct bed *bed;
+
+static uint32_t chance(uint32_t n)
+{
+	bed->random ^= bed->random << 13;
+	bed->random ^= bed->random >> 7;
+	bed->random ^= bed->random << 17;
+	return (uint32_t)(bed->random >> 20) % n;
+}
+
+/* --- the target's side of the wire --------------------------------------------------------- */
+
+static void *env_alloc(void *ctx, size_t bytes)
+{
+	(void)ctx;
+	return calloc(1, bytes);
+}
+
+static void env_free(void *ctx, void *p)
+{
+	(void)ctx;
+	free(p);
+}
+
+static struct conn *conn_of(struct target_queue *q)
+{
+	return container_of(q, struct conn, queue);
+}
+
+static void wire_fetch(struct target_req *r)
+{
+	struct conn *c = conn_of(r->queue);
+
+	c->fetching[c->fetching_count++] = container_of(r, struct wire_req, req);
+}
+
+static bool wire_cancel(struct target_req *r)
+{
+	struct conn *c = conn_of(r->queue);
+
+	for (unsigned int i = 0; i < c->fetching_count; i++)
+		if (&c->fetching[i]->req == r) {
+			c->fetching[i] = c->fetching[--c->fetching_count];
+			return true;
+		}
+	return false;
+}
+
+static void free_wire_req(struct wire_req *w)
+{
+	free(w->data);
+	free(w->scratch);
+	w->data = w->scratch = NULL;
+	w->used = false;
+}
+
+static void wire_respond(struct target_req *r)
+{
+	struct wire_req *w = container_of(r, struct wire_req, req);
+	struct conn *c = conn_of(r->queue);
+	struct wcursor cur;
+
+	if (c->up && !c->queue.disconnected) {
+		if (target_req_has_reply_data(r)) {
+			/* What an RDMA WRITE would do; the memory is the host's, known by key. */
+			assert_int_equal(r->sqe.sgl.type, NVME_SGL_KEYED_DATA_BLOCK);
+			assert_int_equal(r->sqe.sgl.key, r->sqe.cid);
+			assert_in_range(r->data_len, 1, r->sqe.sgl.len);
+			memcpy((void *)(uintptr_t)r->sqe.sgl.addr, r->data, r->data_len);
+		}
+		assert_in_range(c->response_count, 0, ROOM - 1);
+		cur = wcursor_init(c->responses[(c->response_head + c->response_count++) % ROOM],
+				   NVME_CQE_LEN);
+		nvme_cqe_put(&cur, &r->cqe);
+	}
+	free_wire_req(w);
+}
+
+static void wire_disconnect(struct target_queue *q)
+{
+	conn_of(q)->ending = true;
+}
+
+static const struct target_transport_ops wire_ops = {
+	.trtype = NVMF_TRTYPE_RDMA,
+	.keyed_sgl = true,
+	.fetch = wire_fetch,
+	.cancel = wire_cancel,
+	.respond = wire_respond,
+	.disconnect = wire_disconnect,
+};
+
+static void finish_fetch(struct conn *c, unsigned int i)
+{
+	struct wire_req *w = c->fetching[i];
+	struct target_req *r = &w->req;
+
+	c->fetching[i] = c->fetching[--c->fetching_count];
+	if (r->data_len && !r->data)
+		r->data = w->data = malloc(r->data_len);
+	if (r->scratch_len)
+		r->scratch = w->scratch = malloc(r->scratch_len);
+	if (r->dir == NVMF_DIR_TO_CTRL && !r->in_capsule) {
+		/* After the connection's end an RDMA READ would bring nothing. */
+		if (c->queue.disconnected) {
+			target_req_ready(r, NVME_SC_DATA_XFER_ERROR);
+			return;
+		}
+		assert_int_equal(r->sqe.sgl.key, r->sqe.cid);
+		memcpy(r->data, (void *)(uintptr_t)r->sqe.sgl.addr, r->data_len);
+	}
+	target_req_ready(r, NVME_SC_SUCCESS);
+}
+
+/* --- the host's side ------------------------------------------------------------------------ */
+
+static int host_open(void *t, uint16_t qid, uint16_t entries, uint16_t cntlid)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	(void)t;
+	(void)cntlid;
+	assert_null(bed->conns[qid]);
+	c->opening = true;
+	c->queue.ops = &wire_ops;
+	c->queue.port = &bed->port;
+	strcpy(c->queue.traddr, "10.1.2.3");
+	c->queue.qid = qid;
+	c->queue.entries_max = entries;
+	c->queue.capsule_data_max = qid ? TARGET_CAPSULE_DATA : 0;
+	bed->conns[qid] = c;
+	return 0;
+}
+
+/* The target hears of the end; requests that wait for their data end without it. */
+static void cut(struct conn *c)
+{
+	if (!c->up)
+		return;
+	c->up = false;
+	target_queue_disconnected(&c->queue);
+	while (c->fetching_count)
+		finish_fetch(c, 0);
+}
+
+static void host_close(void *t, uint16_t qid)
+{
+	struct conn *c = bed->conns[qid];
+
+	(void)t;
+	if (!c)
+		return;
+	/* What the host sent and nobody took is lost with the connection. */
+	for (unsigned int i = 0; i < c->arrived_count; i++)
+		c->arrived[i]->used = false;
+	c->arrived_count = 0;
+	c->ending = true;
+	bed->conns[qid] = NULL;
+	assert_in_range(bed->old_count, 0, ARRAY_SIZE(bed->old) - 1);
+	bed->old[bed->old_count++] = c;
+}
+
+static int host_submit_op(void *t, uint16_t qid, struct host_request *req, bool in_capsule)
+{
+	struct conn *c = bed->conns[qid];
+	struct wire_req *w = NULL;
+
+	(void)t;
+	for (unsigned int i = 0; i < ROOM && !w; i++)
+		if (!c->reqs[i].used)
+			w = &c->reqs[i];
+	assert_non_null(w);
+	w->used = true;
+	w->from = req;
+	if (in_capsule) {
+		req->sqe.sgl = (struct nvme_sgl){.len = req->data_len, .subtype = NVME_SGL_OFFSET};
+		assert_in_range(req->data_len, 1, sizeof(w->capsule));
+		memcpy(w->capsule, req->data, req->data_len);
+		bed->in_capsule++;
+	} else {
+		req->sqe.sgl = (struct nvme_sgl){.type = NVME_SGL_KEYED_DATA_BLOCK};
+		if (req->data_len) {
+			req->sqe.sgl.addr = (uintptr_t)req->data;
+			req->sqe.sgl.len = req->data_len;
+			req->sqe.sgl.key = req->sqe.cid;
+			req->sqe.sgl.subtype = NVME_SGL_INVALIDATE;
+			bed->keyed++;
+		}
+	}
+	c->arrived[c->arrived_count++] = w;
+	return 0;
+}
+
+static void host_release_op(void *t, uint16_t qid, struct host_request *req)
+{
+	(void)t;
+	(void)qid;
+	(void)req;
+}
+
+static const struct host_transport transport = {
+	.open = host_open,
+	.close = host_close,
+	.submit = host_submit_op,
+	.release = host_release_op,
+	.keyed = true,
+};
+
+/* --- the wire -------------------------------------------------------------------------------- */
+
+static void take(struct conn *c)
+{
+	struct wire_req *w = c->arrived[0];
+	uint8_t sqe[NVME_SQE_LEN];
+	struct wcursor cur = wcursor_init(sqe, sizeof(sqe));
+	bool capsule = w->from->sqe.sgl.subtype == NVME_SGL_OFFSET;
+
+	memmove(c->arrived, c->arrived + 1, --c->arrived_count * sizeof(c->arrived[0]));
+	nvme_sqe_put(&cur, &w->from->sqe);
+	w->req = (struct target_req){0};
+	target_req_recv(&c->queue, &w->req, sqe, sizeof(sqe), w->capsule,
+			capsule ? w->from->data_len : 0, bed->now_ns);
+}
+
+static void deliver(struct conn *c)
+{
+	uint8_t cqe[NVME_CQE_LEN];
+
+	memcpy(cqe, c->responses[c->response_head], sizeof(cqe));
+	c->response_head = (c->response_head + 1) % ROOM;
+	c->response_count--;
+	host_queue_response(&bed->host, c->queue.qid, cqe, sizeof(cqe), bed->now_ns);
+}
+
+/* One thing that can happen on a queue; false if there is none. */
+static bool happen(uint16_t qid)
+{
+	struct conn *c = bed->conns[qid];
+	unsigned int what;
+
+	if (!c)
+		return false;
+	if (c->opening) {
+		c->opening = false;
+		c->up = true;
+		target_queue_init(&c->queue, &bed->target, bed->now_ns);
+		host_queue_opened(&bed->host, qid, c->queue.entries_max, bed->now_ns);
+		return true;
+	}
+	if (c->ending) {
+		host_queue_lost(&bed->host, qid, NULL, bed->now_ns);
+		return true;
+	}
+	if (!c->arrived_count && !c->fetching_count && !c->response_count)
+		return false;
+	for (what = chance(3);; what = (what + 1) % 3) {
+		if (what == 0 && c->arrived_count) {
+			take(c);
+			return true;
+		}
+		if (what == 1 && c->fetching_count) {
+			finish_fetch(c, chance(c->fetching_count));
+			return true;
+		}
+		if (what == 2 && c->response_count) {
+			deliver(c);
+			return true;
+		}
+	}
+}
+
+static void bury(void)
+{
+	for (unsigned int i = 0; i < bed->old_count;) {
+		struct conn *c = bed->old[i];
+
+		cut(c);
+		assert_int_equal(c->queue.live, 0); /* a memory store keeps nothing back */
+		free(c);
+		bed->old[i] = bed->old[--bed->old_count];
+	}
+}
+
+static void run(void)
+{
+	bool more = true;
+
+	while (more) {
+		uint16_t first = (uint16_t)chance(QUEUES);
+
+		more = false;
+		for (uint16_t i = 0; i < QUEUES && !more; i++)
+			more = happen((first + i) % QUEUES);
+		bury();
+	}
+}
+
+static void advance(uint64_t by_ns)
+{
+	uint64_t end_ns = bed->now_ns + by_ns;
+
+	for (;;) {
+		uint64_t host_ns = bed->deaf ? UINT64_MAX : host_next_deadline(&bed->host);
+		uint64_t target_ns = target_next_deadline(&bed->target);
+		uint64_t next = min_of(host_ns, target_ns);
+
+		if (next > end_ns)
+			break;
+		bed->now_ns = max_of(bed->now_ns, next);
+		if (host_ns <= bed->now_ns)
+			host_tick(&bed->host, bed->now_ns);
+		if (target_ns <= bed->now_ns)
+			target_tick(&bed->target, bed->now_ns);
+		run();
+	}
+	bed->now_ns = end_ns;
+}
+
+static int setup(void **state)
+{
+	static const struct target_env env = {.alloc = env_alloc, .free = env_free};
+
+	(void)state;
+	bed = calloc(1, sizeof(*bed));
+	bed->now_ns = SECOND;
+	bed->random = 88172645463325252ull;
+	target_init(&bed->target, &env, bed->now_ns);
+	strcpy(bed->subsys.nqn, SUBNQN);
+	strcpy(bed->subsys.serial, "1");
+	strcpy(bed->subsys.model, "weft");
+	strcpy(bed->subsys.firmware, "0");
+	assert_int_equal(target_subsys_add(&bed->target, &bed->subsys), 0);
+	assert_int_equal(store_mem_create(NS_BYTES, 512, &bed->store), 0);
+	bed->ns = (struct target_ns){.nsid = 1, .store = bed->store, .lba_shift = 9};
+	assert_int_equal(target_ns_add(&bed->subsys, &bed->ns), 0);
+	bed->port = (struct target_port){.trtype = NVMF_TRTYPE_RDMA,
+					 .adrfam = NVMF_ADRFAM_IPV4,
+					 .traddr = "10.1.2.3",
+					 .trsvcid = "4420"};
+	target_port_add(&bed->target, &bed->port);
+	bed->config = (struct host_config){
+		.subnqn = SUBNQN,
+		.hostnqn = "nqn.2024-01.test:host",
+		.hostid = {9},
+		.io_queues = IO_QUEUES,
+		.io_entries = ENTRIES,
+		.keep_alive_ms = 10000,
+		.open_timeout_ns = 5 * SECOND,
+		.command_timeout_ns = 30 * SECOND,
+		.shutdown_timeout_ns = 5 * SECOND,
+		.reconnect_delay_ns = SECOND,
+		.loss_timeout_ns = 60 * SECOND,
+	};
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	host_shutdown(&bed->host, bed->now_ns);
+	run();
+	advance(10 * SECOND);
+	assert_int_equal(bed->host.state, HOST_CLOSED);
+	for (int i = 0; i < QUEUES; i++)
+		assert_null(bed->conns[i]);
+	assert_int_equal(bed->target.ctrl_count, 0);
+	target_fini(&bed->target);
+	store_destroy(bed->store);
+	free(bed);
+	return 0;
+}
+
+static void start(void)
+{
+	assert_int_equal(host_init(&bed->host, &bed->config, &transport, bed, bed->queues,
+				   bed->slots, bed->scratch),
+			 0);
+	host_start(&bed->host, bed->now_ns);
+	run();
+	advance(SECOND);
+}
+
+static void bring_up(void)
+{
+	start();
+	if (bed->host.state != HOST_LIVE)
+		fail_msg("state %s, failure %d, status %x", host_state_name(bed->host.state),
+			 bed->host.failure.kind, bed->host.failure.status);
+}
+
+static void count_done(struct host_request *req, uint64_t now_ns)
+{
+	(void)now_ns;
+	++*(unsigned int *)req->arg;
+}
+
+/* Runs one request to its end. */
+static void exec(uint16_t qid, struct host_request *req)
+{
+	unsigned int done = 0;
+
+	req->done = count_done;
+	req->arg = &done;
+	assert_int_equal(host_submit(&bed->host, qid, req, bed->now_ns), 0);
+	run();
+	assert_int_equal(done, 1);
+	assert_int_equal(req->error, 0);
+}
+
+static uint16_t status(const struct host_request *req)
+{
+	return req->cqe.status & NVME_STATUS_CODE;
+}
+
+static void host_and_target_come_up_together(void **state)
+{
+	struct host_request req = {0};
+	struct cursor c;
+	struct nvme_id_ns id;
+	struct host_namespace ns;
+	const char *why;
+
+	(void)state;
+	bring_up();
+	assert_int_equal(bed->host.io_queues, IO_QUEUES);
+	assert_int_equal(bed->host.transfer_max, TARGET_DATA_MAX);
+	assert_int_equal(bed->host.capsule_max, TARGET_CAPSULE_DATA);
+	assert_int_equal(bed->target.ctrl_count, 1);
+	host_prepare_identify(&req, NVME_CNS_NS, 1, bed->page);
+	exec(0, &req);
+	assert_int_equal(status(&req), 0);
+	c = cursor_init(bed->page, sizeof(bed->page));
+	nvme_id_ns_get(&c, &id);
+	assert_int_equal(host_namespace_read(&id, 1, &ns, &why), 0);
+	assert_int_equal(ns.blocks, NS_BYTES / 512);
+	host_prepare_identify(&req, NVME_CNS_NS, 999, bed->page);
+	exec(0, &req);
+	assert_int_equal(status(&req), NVME_SC_INVALID_NS);
+}
+
+static void what_is_written_is_read(void **state)
+{
+	static const uint32_t sizes[] = {512, 4096, 8192, 8704, 65536, AREA};
+	uint8_t *out = malloc(AREA), *in = malloc(AREA);
+
+	(void)state;
+	bring_up();
+	bed->in_capsule = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct host_request req = {0};
+		uint32_t n = sizes[i];
+
+		for (uint32_t k = 0; k < n; k++)
+			out[k] = (uint8_t)chance(256);
+		memset(in, 0, n);
+		host_prepare_write(&req, 1, i * 100, n / 512, out, n, i % 2);
+		exec(1, &req);
+		assert_int_equal(status(&req), 0);
+		host_prepare_read(&req, 1, i * 100, n / 512, in, n);
+		exec(2, &req);
+		assert_int_equal(status(&req), 0);
+		assert_memory_equal(in, out, n);
+	}
+	assert_int_equal(bed->in_capsule, 3); /* up to 8 KiB */
+	free(out);
+	free(in);
+}
+
+static void the_target_s_refusals_arrive_as_statuses(void **state)
+{
+	struct host_request req = {0};
+	uint8_t buf[1024] = {0};
+
+	(void)state;
+	bring_up();
+	host_prepare_read(&req, 1, NS_BYTES / 512 - 1, 2, buf, 1024);
+	exec(1, &req);
+	assert_int_equal(status(&req), NVME_SC_LBA_RANGE);
+	assert_true(req.cqe.status & NVME_STATUS_DNR);
+	host_prepare_read(&req, 2, 0, 2, buf, 1024);
+	exec(1, &req);
+	assert_int_equal(status(&req), NVME_SC_INVALID_NS);
+	host_prepare_flush(&req, 1);
+	exec(1, &req);
+	assert_int_equal(status(&req), 0);
+	host_prepare_write_zeroes(&req, 1, 0, 8, false);
+	exec(1, &req);
+	assert_int_equal(status(&req), 0);
+	req.sqe.opcode = 0x7e;
+	exec(1, &req);
+	assert_int_equal(status(&req), NVME_SC_INVALID_OPCODE);
+}
+
+static void an_unknown_subsystem_is_named(void **state)
+{
+	(void)state;
+	strcpy(bed->config.subnqn, "nqn.2024-01.test:other");
+	start();
+	assert_int_equal(bed->host.state, HOST_FAILED);
+	assert_int_equal(bed->host.failure.kind, HOST_FAIL_STATUS);
+	assert_int_equal(bed->host.failure.status & NVME_STATUS_CODE,
+			 NVME_SC_CONNECT_INVALID_PARAM);
+	assert_int_equal(NVMF_CONNECT_IATTR(bed->host.failure.result), 1);
+	assert_int_equal(NVMF_CONNECT_IPO(bed->host.failure.result), NVMF_CONNECT_DATA_SUBNQN);
+}
+
+static void a_host_that_is_not_let_in_is_told(void **state)
+{
+	static const char *const hosts[] = {"nqn.2024-01.test:someone"};
+
+	(void)state;
+	bed->subsys.hosts = hosts;
+	bed->subsys.host_count = 1;
+	start();
+	assert_int_equal(bed->host.state, HOST_FAILED);
+	assert_int_equal(bed->host.failure.status & NVME_STATUS_CODE, NVME_SC_CONNECT_INVALID_HOST);
+}
+
+static void discovery_ended(struct host_discovery *d, uint64_t now_ns)
+{
+	(void)now_ns;
+	++*(unsigned int *)d->arg;
+}
+
+static void the_discovery_log_names_the_subsystem(void **state)
+{
+	struct nvmf_disc_entry entries[4];
+	unsigned int done = 0;
+	struct host_discovery d = {.buffer = bed->page,
+				   .entries = entries,
+				   .max = 4,
+				   .done = discovery_ended,
+				   .arg = &done};
+	bool found = false;
+
+	(void)state;
+	strcpy(bed->config.subnqn, NVMF_DISCOVERY_NQN);
+	bring_up();
+	assert_int_equal(host_discovery_start(&d, &bed->host, bed->now_ns), 0);
+	run();
+	assert_int_equal(done, 1);
+	assert_int_equal(d.error, 0);
+	for (uint32_t i = 0; i < d.count; i++) {
+		if (entries[i].subtype != NVMF_SUBTYPE_NVM)
+			continue;
+		found = true;
+		assert_string_equal(entries[i].subnqn, SUBNQN);
+		assert_memory_equal(entries[i].traddr, "10.1.2.3", 8);
+	}
+	assert_true(found);
+}
+
+static void keep_alives_keep_the_controller(void **state)
+{
+	(void)state;
+	bring_up();
+	advance(3600 * SECOND);
+	assert_int_equal(bed->host.state, HOST_LIVE);
+	assert_int_equal(bed->host.reconnects, 0);
+}
+
+static void a_host_that_sleeps_too_long_loses_its_controller_and_comes_back(void **state)
+{
+	struct host_request req = {.again = true};
+	uint8_t buf[512];
+
+	(void)state;
+	bring_up();
+	bed->deaf = true;
+	advance(60 * SECOND);
+	assert_int_equal(bed->target.ctrl_count, 0);
+	bed->deaf = false;
+	advance(5 * SECOND);
+	assert_int_equal(bed->host.state, HOST_LIVE);
+	assert_int_equal(bed->host.reconnects, 1);
+	host_prepare_read(&req, 1, 0, 1, buf, sizeof(buf));
+	exec(1, &req);
+	assert_int_equal(status(&req), 0);
+}
+
+static void a_namespace_that_grows_is_announced(void **state)
+{
+	(void)state;
+	bring_up();
+	assert_int_equal(bed->host.event_out, true);
+	target_ns_changed(&bed->ns, &bed->subsys);
+	run();
+	assert_int_equal(bed->host.state, HOST_LIVE);
+	assert_int_equal(bed->host.event_out, true); /* asked for anew */
+}
+
+/* --- storms ---------------------------------------------------------------------------------- */
+
+enum { STORM_SLOTS = 24, STORM_BLOCKS = 64, STORM_STEPS = 400, STORM_SEEDS = 150 };
+
+struct storm_io {
+	struct host_request req;
+	bool busy, writing;
+	uint32_t block;
+	uint8_t fill;
+	uint8_t buf[4096];
+};
+
+static struct storm_io *storm;
+static uint8_t truth[STORM_BLOCKS];
+static bool block_busy[STORM_BLOCKS];
+static unsigned int storm_done;
+
+static void storm_answered(struct host_request *req, uint64_t now_ns)
+{
+	struct storm_io *io = req->arg;
+
+	(void)now_ns;
+	assert_true(io->busy);
+	io->busy = false;
+	block_busy[io->block] = false;
+	storm_done++;
+	assert_int_equal(req->error, 0); /* a way back was left open: nothing is lost */
+	assert_int_equal(status(req), 0);
+	if (io->writing) {
+		truth[io->block] = io->fill;
+		return;
+	}
+	for (size_t i = 0; i < sizeof(io->buf); i++)
+		assert_int_equal(io->buf[i], truth[io->block]);
+}
+
+static void storm_start(struct storm_io *io)
+{
+	uint32_t block = chance(STORM_BLOCKS);
+
+	if (block_busy[block])
+		return;
+	io->block = block;
+	io->busy = block_busy[block] = true;
+	io->writing = chance(2);
+	io->req = (struct host_request){.done = storm_answered, .arg = io, .again = true};
+	if (io->writing) {
+		io->fill = (uint8_t)chance(256);
+		memset(io->buf, io->fill, sizeof(io->buf));
+		host_prepare_write(&io->req, 1, block * 8, 8, io->buf, sizeof(io->buf), false);
+	} else {
+		memset(io->buf, 0xee, sizeof(io->buf));
+		host_prepare_read(&io->req, 1, block * 8, 8, io->buf, sizeof(io->buf));
+	}
+	assert_int_equal(
+		host_submit(&bed->host, (uint16_t)(1 + chance(IO_QUEUES)), &io->req, bed->now_ns),
+		0);
+}
+
+static void lost_connections_lose_no_data(void **state)
+{
+	unsigned int total = 0, reconnects = 0;
+
+	storm = calloc(STORM_SLOTS, sizeof(*storm));
+	for (uint64_t seed = 1; seed <= STORM_SEEDS; seed++) {
+		memset(truth, 0, sizeof(truth));
+		memset(block_busy, 0, sizeof(block_busy));
+		memset(storm, 0, STORM_SLOTS * sizeof(*storm));
+		storm_done = 0;
+		if (seed > 1)
+			assert_int_equal(setup(state), 0);
+		bed->random = seed * 0x9e3779b97f4a7c15ull;
+		bring_up();
+		for (int step = 0; step < STORM_STEPS; step++) {
+			struct storm_io *io = &storm[chance(STORM_SLOTS)];
+
+			if (!io->busy)
+				storm_start(io);
+			for (uint32_t i = chance(6); i > 0; i--)
+				happen((uint16_t)chance(QUEUES));
+			bury();
+			if (chance(100) == 0) {
+				struct conn *c = bed->conns[chance(QUEUES)];
+
+				if (c && !c->opening)
+					c->ending = true;
+			}
+			if (chance(50) == 0)
+				advance(chance(3) * SECOND);
+		}
+		run();
+		for (int i = 0; i < 100 && bed->host.state != HOST_LIVE; i++)
+			advance(SECOND);
+		assert_int_equal(bed->host.state, HOST_LIVE);
+		for (int i = 0; i < STORM_SLOTS; i++)
+			if (storm[i].busy)
+				fail_msg("seed %llu: a request was never answered",
+					 (unsigned long long)seed);
+		total += storm_done;
+		reconnects += bed->host.reconnects;
+		if (seed < STORM_SEEDS)
+			assert_int_equal(teardown(state), 0);
+	}
+	/* The storms were storms, and work was done in them. */
+	assert_in_range(total, STORM_SEEDS * 50, STORM_SEEDS * STORM_STEPS);
+	assert_in_range(reconnects, STORM_SEEDS, STORM_SEEDS * 20);
+	free(storm);
+}
+
+#define BED_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BED_TEST(host_and_target_come_up_together),
+		BED_TEST(what_is_written_is_read),
+		BED_TEST(the_target_s_refusals_arrive_as_statuses),
+		BED_TEST(an_unknown_subsystem_is_named),
+		BED_TEST(a_host_that_is_not_let_in_is_told),
+		BED_TEST(the_discovery_log_names_the_subsystem),
+		BED_TEST(keep_alives_keep_the_controller),
+		BED_TEST(a_host_that_sleeps_too_long_loses_its_controller_and_comes_back),
+		BED_TEST(a_namespace_that_grows_is_announced),
+		BED_TEST(lost_connections_lose_no_data),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
