@@ -128,6 +128,11 @@ static void execute_connect(struct target_req *r)
 	struct nvmf_connect co;
 	struct target_subsys *s;
 
+	/* A second Connect may have come while the data of the first was on its way. */
+	if (q->ctrl || q->entries) {
+		req_complete(r, FAIL(NVME_SC_CMD_SEQ_ERROR));
+		return;
+	}
 	nvmf_connect_from_sqe(&co, &r->sqe);
 	nvmf_connect_data_get(&cur, &d);
 	if (co.recfmt != 0) {
