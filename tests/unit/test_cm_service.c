@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Two brokers' CM services, host 1 and host 2, with the packets carried by hand. */
+/* The CM service by its requests and events, and by what leaves for the wire. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,205 +13,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/list.h"
-#include "broker/cm_service.h"
+#include "cm_world.h"
 #include "wire/bth.h"
 #include "wire/cm_ip.h"
 #include "wire/cm_mad.h"
-
-#define PS_TCP 0x0106
-#define SEC    1000000000ull
-
-struct packet {
-	struct list list;
-	struct flow flow;
-	size_t len;
-	uint8_t data[512];
-};
-
-struct host {
-	struct world *w;
-	struct cm_service *svc;
-	struct gid v4, v6;
-	uint8_t nr;
-};
-
-struct world {
-	struct host host[2];
-	struct list wire;
-	unsigned sent; /* packets ever */
-	bool cut;      /* the wire is: packets are lost */
-	uint32_t random;
-	uint64_t now;
-};
-
-struct client {
-	struct host *host;
-	struct cm_client *c;
-	uint32_t channel;
-	int fd;
-};
-
-/* ---- the world ------------------------------------------------------------------------------- */
-
-static uint32_t on_random(void *ctx)
-{
-	struct host *h = ctx;
-
-	h->w->random = h->w->random * 1664525 + 1013904223;
-	return h->w->random >> 3 | h->w->random << 29;
-}
-
-static void on_send(void *ctx, const struct rnic_tx *tx)
-{
-	struct host *h = ctx;
-	struct packet *p = calloc(1, sizeof(*p));
-
-	h->w->sent++;
-	assert_int_equal(tx->hdr_len, BTH_LEN + DETH_LEN);
-	assert_int_equal(tx->payload_len, MAD_LEN);
-	p->flow = *tx->flow;
-	memcpy(p->data, tx->hdr, tx->hdr_len);
-	p->len = tx->hdr_len;
-	for (int i = 0; i < tx->niov; i++) {
-		memcpy(p->data + p->len, tx->iov[i].iov_base, tx->iov[i].iov_len);
-		p->len += tx->iov[i].iov_len;
-	}
-	if (h->w->cut)
-		free(p);
-	else
-		list_push_tail(&h->w->wire, &p->list);
-}
-
-static bool on_local_addr(void *ctx, const struct gid *addr, struct cm_local_addr *ret)
-{
-	struct host *h = ctx;
-
-	if (!gid_equal(addr, &h->v4) && !gid_equal(addr, &h->v6))
-		return false;
-	*ret = (struct cm_local_addr){.ca_guid = 0x5054000000000000ull | h->nr, .ifindex = h->nr};
-	return true;
-}
-
-static const struct cm_service_ops ops = {on_random, on_send, on_local_addr};
-
-/* Carries packets until none is left. */
-static void carry(struct world *w)
-{
-	struct list *n;
-
-	while ((n = list_pop_head(&w->wire))) {
-		struct packet *p = list_entry(n, struct packet, list);
-		struct rnic_rx rx = {.flow = p->flow, .data = p->data, .len = p->len};
-
-		for (int i = 0; i < 2; i++)
-			if (gid_equal(&p->flow.dgid, &w->host[i].v4) ||
-			    gid_equal(&p->flow.dgid, &w->host[i].v6))
-				cm_service_rx(w->host[i].svc, &rx, w->now);
-		free(p);
-	}
-}
-
-static void pass(struct world *w, uint64_t ns)
-{
-	uint64_t end = w->now + ns;
-
-	for (;;) {
-		uint64_t next = DEADLINE_NEVER;
-
-		carry(w);
-		for (int i = 0; i < 2; i++) {
-			uint64_t d = cm_service_next_deadline(w->host[i].svc);
-
-			next = d < next ? d : next;
-		}
-		if (next > end)
-			break;
-		w->now = next > w->now ? next : w->now;
-		for (int i = 0; i < 2; i++)
-			cm_service_tick(w->host[i].svc, w->now);
-	}
-	w->now = end;
-}
-
-static int setup(void **state)
-{
-	struct world *w = calloc(1, sizeof(*w));
-
-	signal(SIGPIPE, SIG_IGN);
-	list_init(&w->wire);
-	w->now = SEC;
-	w->random = 99;
-	for (int i = 0; i < 2; i++) {
-		struct host *h = &w->host[i];
-
-		h->w = w;
-		h->nr = (uint8_t)(i + 1);
-		h->v4 = (struct gid){{[10] = 0xff, [11] = 0xff, 10, 0, 0, h->nr}};
-		h->v6 = (struct gid){{0xfd, [15] = h->nr}};
-		if (cm_service_create(&h->svc, &ops, h) < 0)
-			return -1;
-	}
-	*state = w;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct world *w = *state;
-
-	pass(w, 1000 * SEC);
-	for (int i = 0; i < 2; i++) {
-		if (cm_service_next_deadline(w->host[i].svc) != DEADLINE_NEVER ||
-		    cm_service_busy(w->host[i].svc)) {
-			fprintf(stderr, "host %d is not at rest\n", i + 1);
-			return -1;
-		}
-		cm_service_destroy(w->host[i].svc);
-	}
-	free(w);
-	return 0;
-}
-
-/* ---- a client ---------------------------------------------------------------------------------
- */
-
-static void open_client(struct client *c, struct host *h)
-{
-	c->host = h;
-	assert_int_equal(cm_client_create(h->svc, &c->c), 0);
-	assert_int_equal(cm_client_channel(c->c, &c->channel, &c->fd), 0);
-	/* So that a test sees that nothing comes. */
-	assert_int_equal(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);
-}
-
-static void close_client(struct client *c)
-{
-	cm_client_destroy(c->c, c->host->w->now);
-	close(c->fd);
-	carry(c->host->w);
-}
-
-static int ask(struct client *c, void *req, size_t len)
-{
-	uint8_t reply[BROKER_CM_REPLY_MAX];
-	size_t n = cm_client_request(c->c, req, len, reply, c->host->w->now);
-	struct broker_msg *msg = req;
-	int err;
-
-	assert_true(n >= sizeof(*msg));
-	err = ((struct broker_msg *)reply)->error;
-	assert_int_equal(((struct broker_msg *)reply)->type, msg->type);
-	if (err == 0 && n == len)
-		memcpy(req, reply, n);
-	return err;
-}
-
-#define ASK(client, type_, name, ...)                                            \
-	({                                                                       \
-		struct broker_cm_##name r_ = {.msg.type = (type_), __VA_ARGS__}; \
-		ask((client), &r_, sizeof(r_));                                  \
-	})
 
 static uint32_t create(struct client *c, uint64_t user)
 {
@@ -973,7 +778,7 @@ static void packets_that_are_no_mads_for_qp1_are_dropped(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
 		T(a_connection_is_made_and_unmade_with_every_field_told),
 		T(ipv6_and_two_clients_on_one_host_work_the_same),

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "cm_world.h"
+#include "wire/bth.h"
+#include "wire/cm_mad.h"
+
+/* ---- the world ------------------------------------------------------------------------------- */
+
+uint32_t world_random(struct world *w)
+{
+	w->random = w->random * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)((w->random ^ w->random >> 22) >> 29);
+}
+
+static uint32_t on_random(void *ctx)
+{
+	return world_random(((struct host *)ctx)->w);
+}
+
+static void on_send(void *ctx, const struct rnic_tx *tx)
+{
+	struct host *h = ctx;
+	struct packet *p = calloc(1, sizeof(*p));
+
+	h->w->sent++;
+	assert_int_equal(tx->hdr_len, BTH_LEN + DETH_LEN);
+	assert_int_equal(tx->payload_len, MAD_LEN);
+	p->flow = *tx->flow;
+	memcpy(p->data, tx->hdr, tx->hdr_len);
+	p->len = tx->hdr_len;
+	for (int i = 0; i < tx->niov; i++) {
+		memcpy(p->data + p->len, tx->iov[i].iov_base, tx->iov[i].iov_len);
+		p->len += tx->iov[i].iov_len;
+	}
+	if (h->w->cut || (h->w->loss && world_random(h->w) % 100 < h->w->loss))
+		free(p);
+	else
+		list_push_tail(&h->w->wire, &p->list);
+}
+
+static bool on_local_addr(void *ctx, const struct gid *addr, struct cm_local_addr *ret)
+{
+	struct host *h = ctx;
+
+	if (!gid_equal(addr, &h->v4) && !gid_equal(addr, &h->v6))
+		return false;
+	*ret = (struct cm_local_addr){.ca_guid = 0x5054000000000000ull | h->nr, .ifindex = h->nr};
+	return true;
+}
+
+static const struct cm_service_ops ops = {on_random, on_send, on_local_addr};
+
+void carry(struct world *w)
+{
+	struct list *n;
+
+	while ((n = list_pop_head(&w->wire))) {
+		struct packet *p = list_entry(n, struct packet, list);
+		struct rnic_rx rx = {.flow = p->flow, .data = p->data, .len = p->len};
+
+		for (int i = 0; i < 2; i++)
+			if (gid_equal(&p->flow.dgid, &w->host[i].v4) ||
+			    gid_equal(&p->flow.dgid, &w->host[i].v6))
+				cm_service_rx(w->host[i].svc, &rx, w->now);
+		free(p);
+	}
+}
+
+void pass(struct world *w, uint64_t ns)
+{
+	uint64_t end = w->now + ns;
+
+	for (;;) {
+		uint64_t next = DEADLINE_NEVER;
+
+		carry(w);
+		for (int i = 0; i < 2; i++) {
+			uint64_t d = cm_service_next_deadline(w->host[i].svc);
+
+			next = d < next ? d : next;
+		}
+		if (next > end)
+			break;
+		w->now = next > w->now ? next : w->now;
+		for (int i = 0; i < 2; i++)
+			cm_service_tick(w->host[i].svc, w->now);
+	}
+	w->now = end;
+}
+
+int world_setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	signal(SIGPIPE, SIG_IGN);
+	list_init(&w->wire);
+	w->now = SEC;
+	w->random = 99;
+	for (int i = 0; i < 2; i++) {
+		struct host *h = &w->host[i];
+
+		h->w = w;
+		h->nr = (uint8_t)(i + 1);
+		h->v4 = (struct gid){{[10] = 0xff, [11] = 0xff, 10, 0, 0, h->nr}};
+		h->v6 = (struct gid){{0xfd, [15] = h->nr}};
+		if (cm_service_create(&h->svc, &ops, h) < 0)
+			return -1;
+	}
+	*state = w;
+	return 0;
+}
+
+int world_teardown(void **state)
+{
+	struct world *w = *state;
+
+	pass(w, 1000 * SEC);
+	for (int i = 0; i < 2; i++) {
+		if (cm_service_next_deadline(w->host[i].svc) != DEADLINE_NEVER ||
+		    cm_service_busy(w->host[i].svc)) {
+			fprintf(stderr, "host %d is not at rest\n", i + 1);
+			return -1;
+		}
+		cm_service_destroy(w->host[i].svc);
+	}
+	free(w);
+	return 0;
+}
+
+/* ---- a client ---------------------------------------------------------------------------------
+ */
+
+void open_client(struct client *c, struct host *h)
+{
+	c->host = h;
+	assert_int_equal(cm_client_create(h->svc, &c->c), 0);
+	assert_int_equal(cm_client_channel(c->c, &c->channel, &c->fd), 0);
+	/* So that a test sees that nothing comes. */
+	assert_int_equal(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);
+}
+
+void close_client(struct client *c)
+{
+	cm_client_destroy(c->c, c->host->w->now);
+	close(c->fd);
+	carry(c->host->w);
+}
+
+int ask(struct client *c, void *req, size_t len)
+{
+	uint8_t reply[BROKER_CM_REPLY_MAX];
+	size_t n = cm_client_request(c->c, req, len, reply, c->host->w->now);
+	struct broker_msg *msg = req;
+	int err;
+
+	assert_true(n >= sizeof(*msg));
+	err = ((struct broker_msg *)reply)->error;
+	assert_int_equal(((struct broker_msg *)reply)->type, msg->type);
+	if (err == 0 && n == len)
+		memcpy(req, reply, n);
+	return err;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Two brokers' CM services, host 1 and host 2, with the packets carried by hand. */
+#ifndef WEFT_TESTS_UNIT_CM_WORLD_H
+#define WEFT_TESTS_UNIT_CM_WORLD_H
+
+#include "base/list.h"
+#include "broker/cm_service.h"
+
+#define PS_TCP 0x0106
+#define SEC    1000000000ull
+
+struct packet {
+	struct list list;
+	struct flow flow;
+	size_t len;
+	uint8_t data[512];
+};
+
+struct host {
+	struct world *w;
+	struct cm_service *svc;
+	struct gid v4, v6;
+	uint8_t nr;
+};
+
+struct world {
+	struct host host[2];
+	struct list wire;
+	unsigned sent; /* packets ever */
+	bool cut;      /* the wire is: packets are lost */
+	unsigned loss; /* percent */
+	uint64_t random, now;
+};
+
+struct client {
+	struct host *host;
+	struct cm_client *c;
+	uint32_t channel;
+	int fd;
+};
+
+/* cmocka's: *state is a struct world. The teardown demands that all comes to rest. */
+int world_setup(void **state);
+int world_teardown(void **state);
+uint32_t world_random(struct world *);
+/* Carries packets until none is left. */
+void carry(struct world *);
+/* Lets time pass, with all that is due in it. */
+void pass(struct world *, uint64_t ns);
+
+void open_client(struct client *, struct host *);
+void close_client(struct client *);
+/* The reply goes where the request was. Returns its error. */
+int ask(struct client *, void *req, size_t len);
+
+#define ASK(client, type_, name, ...)                                            \
+	({                                                                       \
+		struct broker_cm_##name r_ = {.msg.type = (type_), __VA_ARGS__}; \
+		ask((client), &r_, sizeof(r_));                                  \
+	})
+
+#endif
