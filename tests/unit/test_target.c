@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Connections, controllers and admin commands of the target. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "target_bed.h"
+
+#define CC_ON (NVME_CC_EN | NVME_CC_IOSQES_64 | NVME_CC_IOCQES_16)
+
+/* --- Connect ------------------------------------------------------------------------------------
+ */
+
+static void refused_at(struct bed_queue *q, const struct bed_connect *a, bool in_data,
+		       uint16_t offset)
+{
+	uint64_t result;
+
+	assert_int_equal(bed_connect(q, a, &result), STATUS(NVME_SC_CONNECT_INVALID_PARAM));
+	assert_int_equal(NVMF_CONNECT_IATTR(result), in_data);
+	assert_int_equal(NVMF_CONNECT_IPO(result), offset);
+	assert_null(q->tq.ctrl);
+}
+
+static void a_connect_that_is_wrong_names_the_wrong_field(void **state)
+{
+	struct bed *b = bed_create();
+	struct bed_connect a, good = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	struct bed_queue *q = &b->admin;
+
+	(void)state;
+	bed_queue_open(b, q, 0);
+	a = good, strcpy(a.data.subnqn, "nqn.2026-11.io.example:none");
+	refused_at(q, &a, true, NVMF_CONNECT_DATA_SUBNQN);
+	a = good, memset(a.data.subnqn, 'n', sizeof(a.data.subnqn)); /* not terminated */
+	refused_at(q, &a, true, NVMF_CONNECT_DATA_SUBNQN);
+	a = good, memset(a.data.hostnqn, 0, sizeof(a.data.hostnqn));
+	refused_at(q, &a, true, NVMF_CONNECT_DATA_HOSTNQN);
+	a = good, memset(a.data.hostnqn, 'n', sizeof(a.data.hostnqn));
+	refused_at(q, &a, true, NVMF_CONNECT_DATA_HOSTNQN);
+	a = good, a.data.cntlid = 1;
+	refused_at(q, &a, true, NVMF_CONNECT_DATA_CNTLID);
+	a = good, a.data.cntlid = NVMF_CNTLID_STATIC;
+	refused_at(q, &a, true, NVMF_CONNECT_DATA_CNTLID);
+	a = good, a.co.qid = 1; /* not what the connection was made for */
+	refused_at(q, &a, false, NVMF_CONNECT_SQE_QID);
+	a = good, a.co.sqsize = 0;
+	refused_at(q, &a, false, NVMF_CONNECT_SQE_SQSIZE);
+	a = good, a.co.sqsize = TARGET_QUEUE_ENTRIES_MAX;
+	refused_at(q, &a, false, NVMF_CONNECT_SQE_SQSIZE);
+	a = good, a.co.sqsize = 64; /* more than the transport has receives for */
+	refused_at(q, &a, false, NVMF_CONNECT_SQE_SQSIZE);
+	a = good, a.co.recfmt = 1;
+	assert_int_equal(bed_connect(q, &a, NULL), STATUS(NVME_SC_CONNECT_FORMAT));
+	assert_int_equal(b->refused, 11);
+	assert_int_equal(bed_connect(q, &good, NULL), NVME_SC_SUCCESS);
+	bed_destroy(b);
+}
+
+static void a_second_connect_is_out_of_sequence(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+
+	(void)state;
+	assert_int_equal(bed_connect(&b->admin, &a, NULL), STATUS(NVME_SC_CMD_SEQ_ERROR));
+	assert_int_equal(b->ctrls_new, 1);
+	bed_destroy(b);
+}
+
+static void only_hosts_on_the_list_may_connect(void **state)
+{
+	const char *const hosts[] = {"nqn.2026-11.io.example:other", BED_HOSTNQN};
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	struct bed *b = bed_create();
+
+	(void)state;
+	b->subsys.hosts = hosts;
+	b->subsys.host_count = 1;
+	bed_queue_open(b, &b->admin, 0);
+	assert_int_equal(bed_connect(&b->admin, &a, NULL), STATUS(NVME_SC_CONNECT_INVALID_HOST));
+	b->subsys.host_count = 2;
+	assert_int_equal(bed_connect(&b->admin, &a, NULL), NVME_SC_SUCCESS);
+	bed_destroy(b);
+}
+
+static void an_io_queue_must_fit_its_controller(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct bed_connect a, good = bed_connect_args(1, 1);
+
+	(void)state;
+	bed_queue_open(b, &b->io, 1);
+	a = good, a.data.cntlid = 2;
+	refused_at(&b->io, &a, true, NVMF_CONNECT_DATA_CNTLID);
+	a = good, strcpy(a.data.hostnqn, "nqn.2026-11.io.example:other");
+	refused_at(&b->io, &a, true, NVMF_CONNECT_DATA_HOSTNQN);
+	a = good, a.data.hostid[3] ^= 1;
+	refused_at(&b->io, &a, true, 0);
+	assert_int_equal(bed_connect(&b->io, &good, NULL), NVME_SC_SUCCESS);
+	bed_queue_open(b, &b->other, 1); /* the same queue ID once more */
+	assert_int_equal(bed_connect(&b->other, &good, NULL), STATUS(NVME_SC_CMD_SEQ_ERROR));
+	bed_queue_close(&b->other);
+	bed_queue_open(b, &b->other, TARGET_IO_QUEUES_MAX + 1);
+	a = good, a.co.qid = TARGET_IO_QUEUES_MAX + 1;
+	refused_at(&b->other, &a, false, NVMF_CONNECT_SQE_QID);
+	bed_destroy(b);
+}
+
+static void an_io_queue_before_enable_is_refused(void **state)
+{
+	struct bed *b = bed_create();
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+
+	(void)state;
+	bed_queue_open(b, &b->admin, 0);
+	assert_int_equal(bed_connect(&b->admin, &a, NULL), NVME_SC_SUCCESS);
+	a = bed_connect_args(1, 1);
+	bed_queue_open(b, &b->io, 1);
+	refused_at(&b->io, &a, false, NVMF_CONNECT_SQE_QID);
+	bed_destroy(b);
+}
+
+static void before_connect_and_enable_commands_are_out_of_sequence(void **state)
+{
+	struct bed *b = bed_create();
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	struct nvme_sqe id = bed_sqe(NVME_ADMIN_IDENTIFY, 0, 4096);
+	struct nvme_sqe read = bed_sqe(NVME_IO_READ, 1, 512);
+	struct nvme_sqe get = bed_sqe(NVME_FABRICS, NVMF_PROPERTY_GET, 0);
+
+	(void)state;
+	id.cdw10 = NVME_CNS_CTRL;
+	bed_queue_open(b, &b->admin, 0);
+	bed_queue_open(b, &b->io, 1);
+	assert_int_equal(bed_exec(&b->admin, &id, NULL), STATUS(NVME_SC_CMD_SEQ_ERROR));
+	assert_int_equal(bed_exec(&b->admin, &get, NULL), STATUS(NVME_SC_CMD_SEQ_ERROR));
+	assert_int_equal(bed_exec(&b->io, &read, NULL), STATUS(NVME_SC_CMD_SEQ_ERROR));
+	assert_int_equal(bed_connect(&b->admin, &a, NULL), NVME_SC_SUCCESS);
+	assert_int_equal(bed_exec(&b->admin, &id, NULL), STATUS(NVME_SC_CMD_SEQ_ERROR));
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON), NVME_SC_SUCCESS);
+	assert_int_equal(bed_exec(&b->admin, &id, NULL), NVME_SC_SUCCESS);
+	bed_destroy(b);
+}
+
+static void a_connection_that_never_connects_is_ended(void **state)
+{
+	struct bed *b = bed_create();
+
+	(void)state;
+	bed_queue_open(b, &b->admin, 0);
+	assert_true(target_next_deadline(&b->target) == b->now + 15 * SEC);
+	target_tick(&b->target, b->now + 15 * SEC - 1);
+	assert_false(b->admin.disconnect_asked);
+	target_tick(&b->target, b->now + 15 * SEC);
+	assert_true(b->admin.disconnect_asked);
+	bed_destroy(b);
+}
+
+/* --- properties ---------------------------------------------------------------------------------
+ */
+
+static void properties_say_what_the_controller_is(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct nvme_sqe s = bed_sqe(NVME_FABRICS, 0, 0);
+	struct nvmf_prop p = {.offset = 0x24};
+	uint64_t cap = bed_property_get(&b->admin, NVME_PROP_CAP, true);
+
+	(void)state;
+	assert_int_equal(NVME_CAP_MQES(cap), TARGET_QUEUE_ENTRIES_MAX - 1);
+	assert_int_equal(NVME_CAP_MPSMIN(cap), 0);
+	assert_true(cap & NVME_CAP_CSS_NVM);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_VS, false), NVME_VS(1, 4, 0));
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CC, false), CC_ON);
+	nvmf_prop_to_sqe(&p, NVMF_PROPERTY_GET, &s);
+	assert_int_equal(bed_exec(&b->admin, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	p.offset = NVME_PROP_CAP; /* eight bytes asked for as four */
+	nvmf_prop_to_sqe(&p, NVMF_PROPERTY_GET, &s);
+	assert_int_equal(bed_exec(&b->admin, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CSTS, 0),
+			 STATUS(NVME_SC_INVALID_FIELD));
+	bed_destroy(b);
+}
+
+static void a_configuration_nobody_can_meet_is_fatal(void **state)
+{
+	static const uint32_t bad[] = {
+		NVME_CC_EN,				   /* entry sizes zero */
+		CC_ON | 1u << 7,			   /* pages of 8 KiB */
+		CC_ON | 1u << 11,			   /* weighted arbitration */
+		NVME_CC_EN | 7u << 16 | NVME_CC_IOCQES_16, /* SQEs of 128 bytes */
+		CC_ON | NVME_CC_CSS_IOCS,		   /* command sets not offered */
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct bed *b = bed_enabled();
+
+		assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, 0), 0);
+		assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CSTS, false), 0);
+		assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, bad[i]), 0);
+		assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CSTS, false), NVME_CSTS_CFS);
+		bed_destroy(b);
+	}
+}
+
+static void a_reset_ends_io_queues_and_keeps_the_admin_queue(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe aer = bed_sqe(NVME_ADMIN_ASYNC_EVENT, 0, 0);
+	struct bed_cmd *held = bed_send(&b->admin, &aer);
+
+	(void)state;
+	assert_false(held->answered);
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON & ~NVME_CC_EN), 0);
+	assert_true(b->io.disconnect_asked);
+	assert_false(b->admin.disconnect_asked);
+	assert_true(held->answered);
+	assert_int_equal(PLAIN(held->cqe.status), NVME_SC_ABORT_REQ);
+	bed_queue_close(&b->io);
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON), 0);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CSTS, false), NVME_CSTS_RDY);
+	bed_destroy(b);
+}
+
+static void a_normal_shutdown_is_complete_when_all_is_flushed(void **state)
+{
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	b->slow.hold = true;
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON | NVME_CC_SHN_NORMAL), 0);
+	assert_int_equal(b->slow.flushes, 1);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CSTS, false) & NVME_CSTS_SHST_MASK,
+			 NVME_CSTS_SHST_BUSY);
+	slow_release(b);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CSTS, false) & NVME_CSTS_SHST_MASK,
+			 NVME_CSTS_SHST_DONE);
+	bed_destroy(b);
+}
+
+static void an_abrupt_shutdown_waits_for_nothing(void **state)
+{
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	b->slow.hold = true;
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON | NVME_CC_SHN_ABRUPT), 0);
+	assert_int_equal(b->slow.flushes, 0);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CSTS, false) & NVME_CSTS_SHST_MASK,
+			 NVME_CSTS_SHST_DONE);
+	bed_destroy(b);
+}
+
+static void a_connection_lost_during_shutdown_leaves_nothing_behind(void **state)
+{
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	b->slow.hold = true;
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON | NVME_CC_SHN_NORMAL), 0);
+	bed_queue_close(&b->admin);
+	assert_int_equal(b->allocated, 1); /* until the store is done with it */
+	slow_release(b);
+	assert_int_equal(b->allocated, 0);
+	bed_destroy(b);
+}
+
+/* --- keep alive ---------------------------------------------------------------------------------
+ */
+
+static void a_silent_host_loses_its_controller(void **state)
+{
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	assert_true(target_next_deadline(&b->target) == b->now + 5 * SEC);
+	b->now += 5 * SEC; /* there was traffic since Connect: one more period */
+	target_tick(&b->target, b->now);
+	assert_false(b->admin.disconnect_asked);
+	b->now += 5 * SEC;
+	target_tick(&b->target, b->now);
+	assert_true(b->admin.disconnect_asked);
+	assert_true(b->io.disconnect_asked);
+	bed_queue_close(&b->admin);
+	assert_int_equal(b->ctrls_gone, 1);
+	bed_destroy(b);
+}
+
+static void keep_alive_and_traffic_keep_a_controller(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe ka = bed_sqe(NVME_ADMIN_KEEP_ALIVE, 0, 0);
+	struct nvme_sqe flush = bed_sqe(NVME_IO_FLUSH, 1, 0);
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		b->now += 4 * SEC;
+		target_tick(&b->target, b->now);
+		assert_int_equal(i % 2 ? bed_exec(&b->admin, &ka, NULL)
+				       : bed_exec(&b->io, &flush, NULL),
+				 NVME_SC_SUCCESS);
+	}
+	assert_false(b->admin.disconnect_asked);
+	bed_destroy(b);
+}
+
+static void the_keep_alive_timeout_is_a_feature(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct nvme_sqe set = bed_sqe(NVME_ADMIN_SET_FEATURES, 0, 0);
+	struct nvme_sqe get = bed_sqe(NVME_ADMIN_GET_FEATURES, 0, 0);
+	uint64_t value;
+
+	(void)state;
+	set.cdw10 = get.cdw10 = NVME_FID_KEEP_ALIVE;
+	assert_int_equal(bed_exec(&b->admin, &get, &value), 0);
+	assert_int_equal(value, 5000);
+	set.cdw11 = 12345;
+	assert_int_equal(bed_exec(&b->admin, &set, NULL), 0);
+	assert_int_equal(bed_exec(&b->admin, &get, &value), 0);
+	assert_int_equal(value, 13000); /* rounded up to what KAS promises */
+	assert_true(target_next_deadline(&b->target) == b->now + 13 * SEC);
+	set.cdw11 = 0;
+	assert_int_equal(bed_exec(&b->admin, &set, NULL), 0);
+	assert_true(target_next_deadline(&b->target) == DEADLINE_NEVER);
+	set.cdw11 = 0xffffffff;
+	assert_int_equal(bed_exec(&b->admin, &set, NULL), STATUS(NVME_SC_KAT_INVALID));
+	bed_destroy(b);
+}
+
+/* --- events and Abort ---------------------------------------------------------------------------
+ */
+
+static void four_event_requests_are_held_and_a_fifth_refused(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct nvme_sqe aer = bed_sqe(NVME_ADMIN_ASYNC_EVENT, 0, 0);
+	struct bed_cmd *held[TARGET_AER_MAX];
+
+	(void)state;
+	for (int i = 0; i < TARGET_AER_MAX; i++) {
+		held[i] = bed_send(&b->admin, &aer);
+		assert_false(held[i]->answered);
+	}
+	assert_int_equal(bed_exec(&b->admin, &aer, NULL), STATUS(NVME_SC_ASYNC_LIMIT));
+	bed_queue_close(&b->admin);
+	for (int i = 0; i < TARGET_AER_MAX; i++)
+		assert_true(held[i]->answered);
+	bed_destroy(b);
+}
+
+static void a_changed_namespace_is_told_once_until_the_log_is_read(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct nvme_sqe aer = bed_sqe(NVME_ADMIN_ASYNC_EVENT, 0, 0);
+	struct nvme_sqe set = bed_sqe(NVME_ADMIN_SET_FEATURES, 0, 0);
+	struct nvme_sqe log = bed_sqe(0, 0, 4096);
+	struct nvme_get_log g = {.lid = NVME_LID_CHANGED_NS, .len = 4096};
+	struct bed_cmd *first = bed_send(&b->admin, &aer), *second;
+
+	(void)state;
+	target_ns_changed(&b->ns, &b->subsys); /* the host did not ask to be told */
+	assert_false(first->answered);
+	set.cdw10 = NVME_FID_ASYNC_EVENT;
+	set.cdw11 = NVME_OAES_NS_ATTR;
+	assert_int_equal(bed_exec(&b->admin, &set, NULL), 0);
+	target_ns_changed(&b->big, &b->subsys);
+	assert_true(first->answered);
+	assert_int_equal(first->cqe.result, NVME_AER_RESULT(NVME_AER_NOTICE, NVME_NOTICE_NS_CHANGED,
+							    NVME_LID_CHANGED_NS));
+	second = bed_send(&b->admin, &aer);
+	target_ns_changed(&b->ns, &b->subsys);
+	assert_false(second->answered);
+	nvme_get_log_to_sqe(&g, &log);
+	assert_int_equal(bed_exec(&b->admin, &log, NULL), 0);
+	assert_int_equal(ld_le32(b->memory), 1);
+	assert_int_equal(ld_le32(b->memory + 4), 5);
+	assert_int_equal(ld_le32(b->memory + 8), 0);
+	assert_int_equal(bed_exec(&b->admin, &log, NULL), 0);
+	assert_int_equal(ld_le32(b->memory), 0); /* reading clears it */
+	target_ns_changed(&b->ns, &b->subsys);
+	assert_true(second->answered);
+	bed_destroy(b);
+}
+
+static uint64_t abort_cmd(struct bed *b, uint16_t sqid, uint16_t cid)
+{
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_ABORT, 0, 0);
+	uint64_t result;
+
+	s.cdw10 = sqid | (uint32_t)cid << 16;
+	assert_int_equal(bed_exec(&b->admin, &s, &result), NVME_SC_SUCCESS);
+	return result;
+}
+
+static void abort_finds_what_can_still_be_aborted(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe aer = bed_sqe(NVME_ADMIN_ASYNC_EVENT, 0, 0);
+	struct nvme_sqe write = bed_sqe(NVME_IO_WRITE, 1, 512);
+	struct bed_cmd *held = bed_send(&b->admin, &aer), *waiting, *busy;
+
+	(void)state;
+	assert_int_equal(abort_cmd(b, 0, 0xbeef), 1);
+	assert_int_equal(abort_cmd(b, 9, 0), 1);
+	assert_int_equal(abort_cmd(b, 0xffff, 0), 1);
+	assert_int_equal(abort_cmd(b, 0, aer.cid), 0);
+	assert_true(held->answered);
+	assert_int_equal(PLAIN(held->cqe.status), NVME_SC_ABORT_REQ);
+	b->io.hold_fetches = true;
+	waiting = bed_send(&b->io, &write);
+	assert_int_equal(abort_cmd(b, 1, write.cid), 0);
+	assert_true(waiting->answered);
+	assert_int_equal(PLAIN(waiting->cqe.status), NVME_SC_ABORT_REQ);
+	b->io.hold_fetches = false;
+	b->slow.hold = true;
+	busy = bed_send(&b->io, &write); /* the store has it */
+	assert_int_equal(abort_cmd(b, 1, write.cid), 1);
+	assert_false(busy->answered);
+	slow_release(b);
+	assert_int_equal(PLAIN(busy->cqe.status), NVME_SC_SUCCESS);
+	bed_destroy(b);
+}
+
+/* --- what is unknown or malformed ---------------------------------------------------------------
+ */
+
+static void unknown_commands_get_the_standard_status(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s;
+
+	(void)state;
+	for (unsigned op = 0; op < 256; op++) {
+		static const uint8_t admin_known[] = {0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18};
+		static const uint8_t io_known[] = {0x00, 0x01, 0x02, 0x05, 0x08, 0x09};
+
+		s = bed_sqe((uint8_t)op, 1, 0);
+		if (op != NVME_FABRICS && !memchr(admin_known, (int)op, sizeof(admin_known)))
+			assert_int_equal(bed_exec(&b->admin, &s, NULL),
+					 STATUS(NVME_SC_INVALID_OPCODE));
+		if (op != NVME_FABRICS && !memchr(io_known, (int)op, sizeof(io_known)))
+			assert_int_equal(bed_exec(&b->io, &s, NULL),
+					 STATUS(NVME_SC_INVALID_OPCODE));
+	}
+	for (unsigned type = 0; type < 256; type++) {
+		s = bed_sqe(NVME_FABRICS, type, 0);
+		if (type != NVMF_CONNECT)
+			assert_int_equal(bed_exec(&b->io, &s, NULL),
+					 STATUS(NVME_SC_INVALID_OPCODE));
+		if (type != NVMF_CONNECT && type != NVMF_PROPERTY_GET && type != NVMF_PROPERTY_SET)
+			assert_int_equal(bed_exec(&b->admin, &s, NULL),
+					 STATUS(NVME_SC_INVALID_OPCODE));
+	}
+	bed_destroy(b);
+}
+
+static void fused_commands_and_prps_are_refused(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s = bed_sqe(NVME_IO_READ, 1, 512);
+
+	(void)state;
+	s.flags = NVME_SQE_PSDT_SGL | 1;
+	assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	s.flags = 0;
+	assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	s.flags = NVME_SQE_PSDT_SGL_META;
+	assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	bed_destroy(b);
+}
+
+static void a_capsule_too_short_for_a_command_ends_the_connection(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct bed_cmd *c = &b->io.cmds[0];
+	uint8_t wire[NVME_SQE_LEN] = {0};
+
+	(void)state;
+	*c = (struct bed_cmd){.queue = &b->io, .busy = true};
+	target_req_recv(&b->io.tq, &c->req, wire, 63, NULL, 0, b->now);
+	assert_true(c->answered);
+	assert_true(b->io.disconnect_asked);
+	bed_destroy(b);
+}
+
+static void the_head_pointer_goes_round_unless_the_host_wants_none(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s = bed_sqe(NVME_IO_FLUSH, 1, 0);
+	struct bed_connect a = bed_connect_args(2, 1);
+	struct bed_cmd *c;
+
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) { /* Connect was the first of 32 */
+		c = bed_send(&b->io, &s);
+		assert_int_equal(c->cqe.sqhd, (i + 2) % 32);
+		bed_release(c);
+	}
+	bed_queue_open(b, &b->other, 2);
+	a.co.cattr = NVMF_CATTR_NO_SQ_FLOW;
+	assert_int_equal(bed_connect(&b->other, &a, NULL), 0);
+	c = bed_send(&b->other, &s);
+	assert_int_equal(c->cqe.sqhd, 0xffff);
+	bed_release(c);
+	bed_destroy(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_connect_that_is_wrong_names_the_wrong_field),
+		cmocka_unit_test(a_second_connect_is_out_of_sequence),
+		cmocka_unit_test(only_hosts_on_the_list_may_connect),
+		cmocka_unit_test(an_io_queue_must_fit_its_controller),
+		cmocka_unit_test(an_io_queue_before_enable_is_refused),
+		cmocka_unit_test(before_connect_and_enable_commands_are_out_of_sequence),
+		cmocka_unit_test(a_connection_that_never_connects_is_ended),
+		cmocka_unit_test(properties_say_what_the_controller_is),
+		cmocka_unit_test(a_configuration_nobody_can_meet_is_fatal),
+		cmocka_unit_test(a_reset_ends_io_queues_and_keeps_the_admin_queue),
+		cmocka_unit_test(a_normal_shutdown_is_complete_when_all_is_flushed),
+		cmocka_unit_test(an_abrupt_shutdown_waits_for_nothing),
+		cmocka_unit_test(a_connection_lost_during_shutdown_leaves_nothing_behind),
+		cmocka_unit_test(a_silent_host_loses_its_controller),
+		cmocka_unit_test(keep_alive_and_traffic_keep_a_controller),
+		cmocka_unit_test(the_keep_alive_timeout_is_a_feature),
+		cmocka_unit_test(four_event_requests_are_held_and_a_fifth_refused),
+		cmocka_unit_test(a_changed_namespace_is_told_once_until_the_log_is_read),
+		cmocka_unit_test(abort_finds_what_can_still_be_aborted),
+		cmocka_unit_test(unknown_commands_get_the_standard_status),
+		cmocka_unit_test(fused_commands_and_prps_are_refused),
+		cmocka_unit_test(a_capsule_too_short_for_a_command_ends_the_connection),
+		cmocka_unit_test(the_head_pointer_goes_round_unless_the_host_wants_none),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

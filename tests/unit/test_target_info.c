@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the target says of itself: Identify, log pages, features, discovery. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "target_bed.h"
+
+static uint16_t identify(struct bed *b, uint8_t cns, uint32_t nsid)
+{
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_IDENTIFY, nsid, 4096);
+
+	s.cdw10 = cns;
+	memset(b->memory, 0xee, 4096);
+	return bed_exec(&b->admin, &s, NULL);
+}
+
+static struct cursor page(struct bed *b)
+{
+	return cursor_init(b->memory, 4096);
+}
+
+static void identify_controller_tells_what_a_host_relies_on(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct nvme_id_ctrl id;
+	struct cursor c = page(b);
+
+	(void)state;
+	assert_int_equal(identify(b, NVME_CNS_CTRL, 0), 0);
+	nvme_id_ctrl_get(&c, &id);
+	assert_memory_equal(id.sn, "SERIAL              ", 20);
+	assert_memory_equal(id.fr, "1.0     ", 8);
+	assert_int_equal(id.cntlid, 1);
+	assert_int_equal(id.cntrltype, NVME_CNTRLTYPE_IO);
+	assert_string_equal(id.subnqn, BED_NQN);
+	assert_int_equal(id.ioccsz, (64 + TARGET_CAPSULE_DATA) / 16);
+	assert_int_equal(id.iorcsz, 1);
+	assert_int_equal(id.icdoff, 0);
+	assert_int_equal(id.msdbd, 1);
+	assert_int_equal(id.sgls, 1 | 1 << 2 | 1 << 20);
+	assert_int_equal(4096u << id.mdts, TARGET_DATA_MAX);
+	assert_int_equal(id.maxcmd, TARGET_QUEUE_ENTRIES_MAX);
+	assert_int_equal(id.sqes, 0x66);
+	assert_int_equal(id.cqes, 0x44);
+	assert_true(id.kas > 0);
+	assert_true(id.vwc & NVME_VWC_PRESENT);
+	assert_true(id.nn >= 5);
+	assert_int_equal(id.anacap, 0);
+	assert_int_equal(id.fuses, 0);
+	bed_destroy(b);
+}
+
+static void identify_namespace_tells_size_format_and_protection(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct nvme_id_ns id;
+	struct cursor c = page(b);
+
+	(void)state;
+	assert_int_equal(identify(b, NVME_CNS_NS, 1), 0);
+	nvme_id_ns_get(&c, &id);
+	assert_int_equal(id.nsze, BED_BLOCKS);
+	assert_int_equal(NVME_ID_NS_LBAF(&id)->ds, 9);
+	assert_int_equal(id.nsattr, 0);
+	c = page(b);
+	assert_int_equal(identify(b, NVME_CNS_NS, 2), 0);
+	nvme_id_ns_get(&c, &id);
+	assert_int_equal(id.nsattr, NVME_NSATTR_WRITE_PROTECTED);
+	c = page(b);
+	assert_int_equal(identify(b, NVME_CNS_NS, 5), 0);
+	nvme_id_ns_get(&c, &id);
+	assert_int_equal(id.nsze, 256);
+	assert_int_equal(NVME_ID_NS_LBAF(&id)->ds, 12);
+	assert_int_equal(identify(b, NVME_CNS_NS, 3), 0); /* could be there: all zeroes */
+	for (int i = 0; i < 4096; i++)
+		assert_int_equal(b->memory[i], 0);
+	assert_int_equal(identify(b, NVME_CNS_NS, 0), STATUS(NVME_SC_INVALID_NS));
+	assert_int_equal(identify(b, NVME_CNS_NS, NVME_NSID_ALL), STATUS(NVME_SC_INVALID_NS));
+	assert_int_equal(identify(b, NVME_CNS_NS, TARGET_NS_MAX + 1), STATUS(NVME_SC_INVALID_NS));
+	bed_destroy(b);
+}
+
+static void the_namespace_list_begins_after_the_given_id(void **state)
+{
+	struct bed *b = bed_enabled();
+	uint32_t ids[8];
+	struct cursor c = page(b);
+
+	(void)state;
+	assert_int_equal(identify(b, NVME_CNS_ACTIVE_NS_LIST, 0), 0);
+	assert_int_equal(nvme_ns_list_get(&c, ids, 8), 3);
+	assert_int_equal(ids[0], 1);
+	assert_int_equal(ids[1], 2);
+	assert_int_equal(ids[2], 5);
+	c = page(b);
+	assert_int_equal(identify(b, NVME_CNS_ACTIVE_NS_LIST, 2), 0);
+	assert_int_equal(nvme_ns_list_get(&c, ids, 8), 1);
+	assert_int_equal(ids[0], 5);
+	c = page(b);
+	assert_int_equal(identify(b, NVME_CNS_ACTIVE_NS_LIST, 0xfffffffd), 0);
+	assert_int_equal(nvme_ns_list_get(&c, ids, 8), 0);
+	assert_int_equal(identify(b, NVME_CNS_ACTIVE_NS_LIST, 0xfffffffe),
+			 STATUS(NVME_SC_INVALID_NS));
+	bed_destroy(b);
+}
+
+static void namespace_descriptors_hold_the_identifiers(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct nvme_ns_desc d;
+	struct cursor c = page(b);
+	bool uuid = false;
+
+	(void)state;
+	assert_int_equal(identify(b, NVME_CNS_NS_DESC_LIST, 1), 0);
+	while (nvme_ns_desc_get(&c, &d) == 1)
+		if (d.nidt == NVME_NIDT_UUID) {
+			uuid = true;
+			assert_int_equal(d.nidl, 16);
+			assert_memory_equal(d.nid, b->ns.uuid, 16);
+		}
+	assert_true(uuid);
+	assert_false(c.overrun);
+	assert_int_equal(identify(b, NVME_CNS_NS_DESC_LIST, 3), STATUS(NVME_SC_INVALID_NS));
+	bed_destroy(b);
+}
+
+static void identify_structures_not_offered_are_refused(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_IDENTIFY, 1, 4095);
+
+	(void)state;
+	for (unsigned cns = 4; cns < 256; cns++)
+		assert_int_equal(identify(b, (uint8_t)cns, 1), STATUS(NVME_SC_INVALID_FIELD));
+	s.cdw10 = NVME_CNS_CTRL;
+	assert_int_equal(bed_exec(&b->admin, &s, NULL), STATUS(NVME_SC_SGL_INVALID_DATA));
+	bed_destroy(b);
+}
+
+/* --- log pages ----------------------------------------------------------------------------------
+ */
+
+static uint16_t get_log(struct bed *b, uint8_t lid, uint64_t offset, uint32_t len)
+{
+	struct nvme_get_log g = {.lid = lid, .offset = offset, .len = len};
+	struct nvme_sqe s = bed_sqe(0, 0, len);
+
+	nvme_get_log_to_sqe(&g, &s);
+	memset(b->memory, 0xee, len + 16);
+	return bed_exec(&b->admin, &s, NULL);
+}
+
+static void a_refused_command_is_in_the_error_log(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s = bed_sqe(NVME_IO_READ, 1, 512);
+	struct nvme_error_entry e;
+	struct cursor c;
+	struct bed_cmd *cmd;
+
+	(void)state;
+	nvme_rw_set(&s, 999999, 1, 0);
+	cmd = bed_send(&b->io, &s);
+	assert_true(cmd->cqe.status & NVME_STATUS_MORE);
+	bed_release(cmd);
+	assert_int_equal(get_log(b, NVME_LID_ERROR, 0, 128), 0);
+	c = cursor_init(b->memory, 128);
+	nvme_error_entry_get(&c, &e);
+	assert_int_equal(e.error_count, 1);
+	assert_int_equal(e.sqid, 1);
+	assert_int_equal(e.cid, s.cid);
+	assert_int_equal(e.status, (STATUS(NVME_SC_LBA_RANGE) << 1) & 0xffff);
+	assert_int_equal(e.lba, 999999);
+	assert_int_equal(e.nsid, 1);
+	nvme_error_entry_get(&c, &e);
+	assert_int_equal(e.error_count, 0); /* no second one */
+	for (int i = 0; i < 40; i++)
+		(void)bed_exec(&b->io, &s, NULL);
+	assert_int_equal(get_log(b, NVME_LID_ERROR, 0, TARGET_ERRLOG_ENTRIES * 64), 0);
+	c = cursor_init(b->memory, 64);
+	nvme_error_entry_get(&c, &e);
+	assert_int_equal(e.error_count, 41); /* the latest first */
+	c = cursor_init(b->memory + (TARGET_ERRLOG_ENTRIES - 1) * 64, 64);
+	nvme_error_entry_get(&c, &e);
+	assert_int_equal(e.error_count, 41 - TARGET_ERRLOG_ENTRIES + 1);
+	bed_destroy(b);
+}
+
+static void smart_counts_commands_and_data(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s = bed_sqe(NVME_IO_READ, 1, 512 * 100);
+	struct nvme_smart smart;
+	struct cursor c;
+
+	(void)state;
+	nvme_rw_set(&s, 0, 100, 0);
+	for (int i = 0; i < 15; i++)
+		assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
+	b->now += 7200 * SEC;
+	assert_int_equal(get_log(b, NVME_LID_SMART, 0, 512), 0);
+	c = cursor_init(b->memory, 512);
+	nvme_smart_get(&c, &smart);
+	assert_int_equal(smart.critical_warning, 0);
+	assert_int_equal(smart.host_reads.lo, 15);
+	assert_int_equal(smart.host_writes.lo, 0);
+	assert_int_equal(smart.data_units_read.lo, 2); /* 1500 sectors, in thousands, rounded up */
+	assert_int_equal(smart.power_on_hours.lo, 2);
+	bed_destroy(b);
+}
+
+static void any_stretch_of_a_page_can_be_had(void **state)
+{
+	struct bed *b = bed_enabled();
+	uint8_t whole[4096];
+
+	(void)state;
+	assert_int_equal(get_log(b, NVME_LID_EFFECTS, 0, 4096), 0);
+	memcpy(whole, b->memory, sizeof(whole));
+	assert_int_equal(ld_le32(whole + NVME_ADMIN_IDENTIFY * 4), NVME_EFFECT_CSUPP);
+	assert_int_equal(ld_le32(whole + 1024 + NVME_IO_WRITE * 4),
+			 NVME_EFFECT_CSUPP | NVME_EFFECT_LBCC);
+	assert_int_equal(ld_le32(whole + NVME_ADMIN_FORMAT * 4), 0);
+	for (uint64_t at = 0; at < 4096; at += 508) {
+		assert_int_equal(get_log(b, NVME_LID_EFFECTS, at, 508), 0);
+		assert_memory_equal(b->memory, whole + at, min_of(508ull, 4096 - at));
+	}
+	assert_int_equal(b->memory[508], 0xee); /* and not a byte more */
+	assert_int_equal(get_log(b, NVME_LID_FIRMWARE, 0, 4096), 0);
+	assert_memory_equal(b->memory + 8, "1.0     ", 8);
+	for (int i = 512; i < 4096; i++) /* past the end of the page */
+		assert_int_equal(b->memory[i], 0);
+	bed_destroy(b);
+}
+
+static void pages_and_stretches_that_are_none_are_refused(void **state)
+{
+	static const uint8_t known[] = {NVME_LID_ERROR, NVME_LID_SMART, NVME_LID_FIRMWARE,
+					NVME_LID_CHANGED_NS, NVME_LID_EFFECTS};
+	struct bed *b = bed_enabled();
+	struct nvme_get_log g = {.lid = NVME_LID_SMART, .len = 512};
+	struct nvme_sqe s = bed_sqe(0, 1, 512);
+
+	(void)state;
+	for (unsigned lid = 0; lid < 256; lid++)
+		if (!memchr(known, (int)lid, sizeof(known)))
+			assert_int_equal(get_log(b, (uint8_t)lid, 0, 512),
+					 STATUS(NVME_SC_INVALID_LOG_PAGE));
+	assert_int_equal(get_log(b, NVME_LID_SMART, 512, 512), STATUS(NVME_SC_INVALID_FIELD));
+	assert_int_equal(get_log(b, NVME_LID_SMART, 2, 8), STATUS(NVME_SC_INVALID_FIELD));
+	assert_int_equal(get_log(b, NVME_LID_SMART, UINT64_MAX - 3, 512),
+			 STATUS(NVME_SC_INVALID_FIELD));
+	nvme_get_log_to_sqe(&g, &s); /* of one namespace: not offered */
+	assert_int_equal(bed_exec(&b->admin, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	s = bed_sqe(0, 0, 512);
+	g.len = 16ull << 30; /* 32 bits of length, all set */
+	nvme_get_log_to_sqe(&g, &s);
+	assert_int_equal(bed_exec(&b->admin, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	bed_destroy(b);
+}
+
+/* --- features -----------------------------------------------------------------------------------
+ */
+
+static uint16_t set_feature(struct bed *b, uint32_t dw10, uint32_t dw11, uint64_t *result)
+{
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_SET_FEATURES, 0, 0);
+
+	s.cdw10 = dw10;
+	s.cdw11 = dw11;
+	return bed_exec(&b->admin, &s, result);
+}
+
+static uint16_t get_feature(struct bed *b, uint8_t fid, uint32_t sel, uint64_t *result)
+{
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_GET_FEATURES, 0, 0);
+
+	s.cdw10 = fid | sel << 8;
+	return bed_exec(&b->admin, &s, result);
+}
+
+static void the_number_of_queues_is_granted_up_to_the_limit(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct bed_connect a = bed_connect_args(1, 1);
+	uint64_t v;
+
+	(void)state;
+	assert_int_equal(set_feature(b, NVME_FID_NUM_QUEUES, NVME_NUM_QUEUES(4, 4), &v), 0);
+	assert_int_equal(v, NVME_NUM_QUEUES(4, 4));
+	assert_int_equal(set_feature(b, NVME_FID_NUM_QUEUES, NVME_NUM_QUEUES(1000, 1000), &v), 0);
+	assert_int_equal(v, NVME_NUM_QUEUES(TARGET_IO_QUEUES_MAX, TARGET_IO_QUEUES_MAX));
+	assert_int_equal(set_feature(b, NVME_FID_NUM_QUEUES, 0xffff0000, NULL),
+			 STATUS(NVME_SC_INVALID_FIELD));
+	assert_int_equal(set_feature(b, NVME_FID_NUM_QUEUES, 0x0000ffff, NULL),
+			 STATUS(NVME_SC_INVALID_FIELD));
+	bed_queue_open(b, &b->io, 1);
+	assert_int_equal(bed_connect(&b->io, &a, NULL), 0);
+	assert_int_equal(set_feature(b, NVME_FID_NUM_QUEUES, NVME_NUM_QUEUES(4, 4), NULL),
+			 STATUS(NVME_SC_CMD_SEQ_ERROR));
+	bed_destroy(b);
+}
+
+static void kept_features_come_back_and_defaults_stay(void **state)
+{
+	static const struct {
+		uint8_t fid;
+		uint32_t set, get, preset;
+	} f[] = {
+		{NVME_FID_ARBITRATION, 0x07060503, 0x07060503, 0},
+		{NVME_FID_POWER_MGMT, 0, 0, 0},
+		{NVME_FID_TEMP_THRESHOLD, 350, 350, 0xffff},
+		{NVME_FID_ERROR_RECOVERY, 17, 17, 0},
+		{NVME_FID_VOLATILE_WC, 0, 0, 1},
+		{NVME_FID_WRITE_ATOMIC, 1, 1, 0},
+		{NVME_FID_ASYNC_EVENT, 0xffffffff, NVME_OAES_NS_ATTR, 0},
+	};
+	struct bed *b = bed_enabled();
+	uint64_t v;
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(f); i++) {
+		assert_int_equal(get_feature(b, f[i].fid, NVME_SEL_CURRENT, &v), 0);
+		assert_int_equal(v, f[i].preset);
+		assert_int_equal(set_feature(b, f[i].fid, f[i].set, NULL), 0);
+		assert_int_equal(get_feature(b, f[i].fid, NVME_SEL_CURRENT, &v), 0);
+		assert_int_equal(v, f[i].get);
+		assert_int_equal(get_feature(b, f[i].fid, NVME_SEL_DEFAULT, &v), 0);
+		assert_int_equal(v, f[i].preset);
+		assert_int_equal(get_feature(b, f[i].fid, NVME_SEL_SUPPORTED, &v), 0);
+		assert_int_equal(v, NVME_FEATURE_CAP_CHANGEABLE);
+		assert_int_equal(set_feature(b, f[i].fid | 1u << 31, 0, NULL),
+				 STATUS(NVME_SC_FEATURE_NOT_SAVEABLE));
+	}
+	assert_int_equal(set_feature(b, NVME_FID_POWER_MGMT, 1, NULL),
+			 STATUS(NVME_SC_INVALID_FIELD));
+	assert_int_equal(get_feature(b, 0x7e, 0, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	assert_int_equal(set_feature(b, 0x7e, 0, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	assert_int_equal(get_feature(b, NVME_FID_ARBITRATION, 4, NULL),
+			 STATUS(NVME_SC_INVALID_FIELD));
+	bed_destroy(b);
+}
+
+static void the_host_identifier_is_that_of_connect(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_GET_FEATURES, 0, 16);
+	uint8_t want[16];
+
+	(void)state;
+	memset(want, 0x77, sizeof(want));
+	s.cdw10 = NVME_FID_HOST_ID;
+	assert_int_equal(bed_exec(&b->admin, &s, NULL), STATUS(NVME_SC_INVALID_FIELD)); /* 64 bit */
+	s.cdw11 = 1;
+	assert_int_equal(bed_exec(&b->admin, &s, NULL), 0);
+	assert_memory_equal(b->memory, want, 16);
+	assert_int_equal(set_feature(b, NVME_FID_HOST_ID, 1, NULL), STATUS(NVME_SC_CMD_SEQ_ERROR));
+	bed_destroy(b);
+}
+
+/* --- discovery ----------------------------------------------------------------------------------
+ */
+
+static struct bed *bed_discovering(void)
+{
+	struct bed *b = bed_create();
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+
+	strcpy(a.data.subnqn, NVMF_DISCOVERY_NQN);
+	a.co.kato_ms = 0;
+	bed_queue_open(b, &b->admin, 0);
+	assert_int_equal(bed_connect(&b->admin, &a, NULL), 0);
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC,
+					  NVME_CC_EN | NVME_CC_IOSQES_64 | NVME_CC_IOCQES_16),
+			 0);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CSTS, false), NVME_CSTS_RDY);
+	return b;
+}
+
+static void the_discovery_log_shows_the_address_the_host_came_to(void **state)
+{
+	struct bed *b = bed_discovering();
+	struct target_port v6 = {.trtype = NVMF_TRTYPE_RDMA,
+				 .adrfam = NVMF_ADRFAM_IPV6,
+				 .wildcard = true,
+				 .traddr = "::",
+				 .trsvcid = "4420"};
+	struct target_port named = {.trtype = NVMF_TRTYPE_RDMA,
+				    .adrfam = NVMF_ADRFAM_IPV6,
+				    .traddr = "2001:db8::1",
+				    .trsvcid = "4421"};
+	struct nvmf_disc_hdr hdr;
+	struct nvmf_disc_entry e;
+	struct cursor c;
+	char text[257];
+
+	(void)state;
+	target_port_add(&b->target, &v6); /* cannot be named to a host that came by IPv4 */
+	target_port_add(&b->target, &named);
+	assert_int_equal(get_log(b, NVME_LID_DISCOVERY, 0, 5 * 1024), 0);
+	c = cursor_init(b->memory, 5 * 1024);
+	nvmf_disc_hdr_get(&c, &hdr);
+	assert_int_equal(hdr.numrec, 4);
+	assert_int_equal(hdr.recfmt, 0);
+	assert_int_equal(hdr.genctr, b->target.genctr);
+	nvmf_disc_entry_get(&c, &e);
+	assert_int_equal(e.subtype, NVMF_SUBTYPE_DISCOVERY);
+	assert_string_equal(e.subnqn, NVMF_DISCOVERY_NQN);
+	nvmf_disc_entry_get(&c, &e);
+	assert_int_equal(e.trtype, NVMF_TRTYPE_RDMA);
+	assert_int_equal(e.adrfam, NVMF_ADRFAM_IPV4);
+	assert_int_equal(e.subtype, NVMF_SUBTYPE_NVM);
+	assert_int_equal(e.cntlid, NVMF_CNTLID_DYNAMIC);
+	assert_true(e.asqsz >= 32);
+	assert_string_equal(e.subnqn, BED_NQN);
+	nvmf_unpad(text, e.traddr, sizeof(e.traddr));
+	assert_string_equal(text, "192.0.2.7");
+	nvmf_unpad(text, e.trsvcid, sizeof(e.trsvcid));
+	assert_string_equal(text, "4420");
+	assert_int_equal(e.tsas[0], 1);
+	nvmf_disc_entry_get(&c, &e);
+	nvmf_disc_entry_get(&c, &e);
+	nvmf_unpad(text, e.traddr, sizeof(e.traddr));
+	assert_string_equal(text, "2001:db8::1");
+	/* The header alone, and an entry from its middle. */
+	assert_int_equal(get_log(b, NVME_LID_DISCOVERY, 0, 16), 0);
+	assert_int_equal(ld_le64(b->memory + 8), 4);
+	assert_int_equal(get_log(b, NVME_LID_DISCOVERY, 2048 + 256, 256), 0);
+	assert_string_equal((char *)b->memory, BED_NQN);
+	bed_destroy(b);
+}
+
+static void a_host_sees_only_what_it_may_use(void **state)
+{
+	static const char *const hosts[] = {"nqn.2026-11.io.example:other"};
+	struct bed *b = bed_discovering();
+
+	(void)state;
+	b->subsys.hosts = hosts;
+	b->subsys.host_count = 1;
+	assert_int_equal(get_log(b, NVME_LID_DISCOVERY, 0, 1024), 0);
+	assert_int_equal(ld_le64(b->memory + 8), 1); /* the discovery subsystem itself */
+	bed_destroy(b);
+}
+
+static void a_discovery_controller_does_discovery_only(void **state)
+{
+	struct bed *b = bed_discovering();
+	struct nvme_id_ctrl id;
+	struct cursor c = page(b);
+	struct nvme_sqe abort_sqe = bed_sqe(NVME_ADMIN_ABORT, 0, 0);
+	struct bed_connect a = bed_connect_args(1, 1);
+
+	(void)state;
+	assert_int_equal(identify(b, NVME_CNS_CTRL, 0), 0);
+	nvme_id_ctrl_get(&c, &id);
+	assert_int_equal(id.cntrltype, NVME_CNTRLTYPE_DISCOVERY);
+	assert_int_equal(id.nn, 0);
+	assert_string_equal(id.subnqn, NVMF_DISCOVERY_NQN);
+	assert_int_equal(identify(b, NVME_CNS_NS, 1), STATUS(NVME_SC_INVALID_FIELD));
+	assert_int_equal(get_log(b, NVME_LID_SMART, 0, 512), STATUS(NVME_SC_INVALID_LOG_PAGE));
+	assert_int_equal(bed_exec(&b->admin, &abort_sqe, NULL), STATUS(NVME_SC_INVALID_OPCODE));
+	assert_int_equal(set_feature(b, NVME_FID_NUM_QUEUES, 0, NULL),
+			 STATUS(NVME_SC_INVALID_FIELD));
+	strcpy(a.data.subnqn, NVMF_DISCOVERY_NQN);
+	bed_queue_open(b, &b->io, 1);
+	assert_int_equal(bed_connect(&b->io, &a, NULL), STATUS(NVME_SC_CONNECT_INVALID_PARAM));
+	/* Without a keep-alive of its own it stays two minutes. */
+	bed_queue_close(&b->io);
+	b->now += 120 * SEC;
+	target_tick(&b->target, b->now);
+	b->now += 120 * SEC;
+	target_tick(&b->target, b->now);
+	assert_true(b->admin.disconnect_asked);
+	bed_destroy(b);
+}
+
+static void a_changed_discovery_log_is_told(void **state)
+{
+	struct bed *b = bed_discovering();
+	struct nvme_sqe aer = bed_sqe(NVME_ADMIN_ASYNC_EVENT, 0, 0);
+	struct target_port p = {.trtype = NVMF_TRTYPE_RDMA, .traddr = "192.0.2.9"};
+	struct bed_cmd *held = bed_send(&b->admin, &aer);
+	uint64_t before = b->target.genctr;
+
+	(void)state;
+	assert_int_equal(set_feature(b, NVME_FID_ASYNC_EVENT, NVME_OAES_DISCOVERY, NULL), 0);
+	target_port_add(&b->target, &p);
+	assert_true(held->answered);
+	assert_int_equal(held->cqe.result, NVME_AER_RESULT(2, 0xf0, 0x70));
+	assert_true(b->target.genctr > before);
+	bed_destroy(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(identify_controller_tells_what_a_host_relies_on),
+		cmocka_unit_test(identify_namespace_tells_size_format_and_protection),
+		cmocka_unit_test(the_namespace_list_begins_after_the_given_id),
+		cmocka_unit_test(namespace_descriptors_hold_the_identifiers),
+		cmocka_unit_test(identify_structures_not_offered_are_refused),
+		cmocka_unit_test(a_refused_command_is_in_the_error_log),
+		cmocka_unit_test(smart_counts_commands_and_data),
+		cmocka_unit_test(any_stretch_of_a_page_can_be_had),
+		cmocka_unit_test(pages_and_stretches_that_are_none_are_refused),
+		cmocka_unit_test(the_number_of_queues_is_granted_up_to_the_limit),
+		cmocka_unit_test(kept_features_come_back_and_defaults_stay),
+		cmocka_unit_test(the_host_identifier_is_that_of_connect),
+		cmocka_unit_test(the_discovery_log_shows_the_address_the_host_came_to),
+		cmocka_unit_test(a_host_sees_only_what_it_may_use),
+		cmocka_unit_test(a_discovery_controller_does_discovery_only),
+		cmocka_unit_test(a_changed_discovery_log_is_told),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

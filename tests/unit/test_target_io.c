@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* I/O commands of the target: what they do to the store, and what they refuse. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "target_bed.h"
+
+static struct nvme_sqe rw(uint8_t opcode, uint32_t nsid, uint64_t slba, uint32_t nlb,
+			  uint32_t shift)
+{
+	bool data = opcode != NVME_IO_WRITE_ZEROES;
+	struct nvme_sqe s = bed_sqe(opcode, nsid, data ? nlb << shift : 0);
+
+	nvme_rw_set(&s, slba, nlb, 0);
+	return s;
+}
+
+static uint16_t do_rw(struct bed *b, uint8_t opcode, uint32_t nsid, uint64_t slba, uint32_t nlb)
+{
+	struct nvme_sqe s = rw(opcode, nsid, slba, nlb, nsid == 5 ? 12 : 9);
+
+	return bed_exec(&b->io, &s, NULL);
+}
+
+static void fill(uint8_t *p, size_t len, unsigned seed)
+{
+	for (size_t i = 0; i < len; i++)
+		p[i] = (uint8_t)(i * 31 + i / 256 + seed);
+}
+
+static void what_is_written_is_read(void **state)
+{
+	static uint8_t want[TARGET_DATA_MAX];
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	fill(want, sizeof(want), 3);
+	memcpy(b->memory, want, sizeof(want));
+	assert_int_equal(do_rw(b, NVME_IO_WRITE, 1, 7, 2048), NVME_SC_SUCCESS); /* MDTS */
+	memset(b->memory, 0, sizeof(b->memory));
+	assert_int_equal(do_rw(b, NVME_IO_READ, 1, 7, 2048), NVME_SC_SUCCESS);
+	assert_memory_equal(b->memory, want, sizeof(want));
+	assert_int_equal(do_rw(b, NVME_IO_READ, 1, 8, 1), NVME_SC_SUCCESS);
+	assert_memory_equal(b->memory, want + 512, 512);
+	memcpy(b->memory, want, 8192);
+	assert_int_equal(do_rw(b, NVME_IO_WRITE, 5, 3, 2), NVME_SC_SUCCESS); /* 4096-byte blocks */
+	memset(b->memory, 0, 8192);
+	assert_int_equal(do_rw(b, NVME_IO_READ, 5, 3, 2), NVME_SC_SUCCESS);
+	assert_memory_equal(b->memory, want, 8192);
+	bed_destroy(b);
+}
+
+static void data_in_the_capsule_is_written(void **state)
+{
+	static uint8_t want[TARGET_CAPSULE_DATA];
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s = rw(NVME_IO_WRITE, 1, 100, 16, 9);
+	struct bed_cmd *c;
+
+	(void)state;
+	fill(want, sizeof(want), 9);
+	s.sgl = (struct nvme_sgl){
+		.type = NVME_SGL_DATA_BLOCK, .subtype = NVME_SGL_OFFSET, .len = sizeof(want)};
+	c = bed_send_data(&b->io, &s, want, sizeof(want));
+	assert_true(c->answered);
+	assert_int_equal(c->cqe.status, NVME_SC_SUCCESS);
+	bed_release(c);
+	/* Not from the start of the data. */
+	nvme_rw_set(&s, 200, 2, 0);
+	s.sgl.addr = 512;
+	s.sgl.len = 1024;
+	c = bed_send_data(&b->io, &s, want, 512 + 1024);
+	assert_int_equal(c->cqe.status, NVME_SC_SUCCESS);
+	bed_release(c);
+	assert_int_equal(do_rw(b, NVME_IO_READ, 1, 100, 16), NVME_SC_SUCCESS);
+	assert_memory_equal(b->memory, want, sizeof(want));
+	assert_int_equal(do_rw(b, NVME_IO_READ, 1, 200, 2), NVME_SC_SUCCESS);
+	assert_memory_equal(b->memory, want + 512, 1024);
+	bed_destroy(b);
+}
+
+static uint16_t with_sgl(struct bed *b, uint8_t opcode, uint8_t type, uint8_t subtype,
+			 uint64_t addr, uint32_t len, size_t capsule)
+{
+	struct nvme_sqe s = rw(opcode, 1, 0, 2, 9);
+	uint8_t data[TARGET_CAPSULE_DATA] = {0};
+	struct bed_cmd *c;
+	uint16_t status;
+
+	s.sgl = (struct nvme_sgl){
+		.addr = addr, .len = len, .key = BED_KEY, .type = type, .subtype = subtype};
+	c = bed_send_data(&b->io, &s, data, capsule);
+	assert_true(c->answered);
+	status = PLAIN(c->cqe.status);
+	bed_release(c);
+	return status;
+}
+
+static void descriptors_that_make_no_sense_are_refused(void **state)
+{
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	for (uint8_t type = 0; type < 16; type++)
+		for (uint8_t sub = 0; sub < 16; sub++) {
+			bool keyed = type == NVME_SGL_KEYED_DATA_BLOCK &&
+				     (sub == NVME_SGL_ADDRESS || sub == NVME_SGL_INVALIDATE);
+			bool inside = type == NVME_SGL_DATA_BLOCK && sub == NVME_SGL_OFFSET;
+
+			if (!keyed && !inside)
+				assert_int_equal(with_sgl(b, NVME_IO_WRITE, type, sub, 0, 1024, 0),
+						 STATUS(NVME_SC_SGL_INVALID_TYPE));
+		}
+	/* Lengths other than the command's. */
+	assert_int_equal(with_sgl(b, NVME_IO_WRITE, 4, 0, 0, 1023, 0),
+			 STATUS(NVME_SC_SGL_INVALID_DATA));
+	assert_int_equal(with_sgl(b, NVME_IO_READ, 4, 0, 0, 2048, 0),
+			 STATUS(NVME_SC_SGL_INVALID_DATA));
+	assert_int_equal(with_sgl(b, NVME_IO_READ, 4, 0, 0, 0, 0),
+			 STATUS(NVME_SC_SGL_INVALID_DATA));
+	/* Beyond the data that came in the capsule; offsets that wrap around. */
+	assert_int_equal(with_sgl(b, NVME_IO_WRITE, 0, 1, 0, 1024, 1023),
+			 STATUS(NVME_SC_SGL_INVALID_OFFSET));
+	assert_int_equal(with_sgl(b, NVME_IO_WRITE, 0, 1, 0, 1024, 0),
+			 STATUS(NVME_SC_SGL_INVALID_OFFSET));
+	assert_int_equal(with_sgl(b, NVME_IO_WRITE, 0, 1, TARGET_CAPSULE_DATA - 512, 1024,
+				  TARGET_CAPSULE_DATA),
+			 STATUS(NVME_SC_SGL_INVALID_OFFSET));
+	assert_int_equal(
+		with_sgl(b, NVME_IO_WRITE, 0, 1, UINT64_MAX - 511, 1024, TARGET_CAPSULE_DATA),
+		STATUS(NVME_SC_SGL_INVALID_OFFSET));
+	/* A capsule cannot take what is read. */
+	assert_int_equal(with_sgl(b, NVME_IO_READ, 0, 1, 0, 1024, 1024),
+			 STATUS(NVME_SC_INVALID_FIELD));
+	bed_destroy(b);
+}
+
+static void commands_beyond_the_namespace_are_refused(void **state)
+{
+	static const uint8_t ops[] = {NVME_IO_READ, NVME_IO_WRITE, NVME_IO_COMPARE,
+				      NVME_IO_WRITE_ZEROES};
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(ops); i++) {
+		assert_int_equal(do_rw(b, ops[i], 1, BED_BLOCKS, 1), STATUS(NVME_SC_LBA_RANGE));
+		assert_int_equal(do_rw(b, ops[i], 1, BED_BLOCKS - 1, 2), STATUS(NVME_SC_LBA_RANGE));
+		assert_int_equal(do_rw(b, ops[i], 1, UINT64_MAX, 1), STATUS(NVME_SC_LBA_RANGE));
+		assert_int_equal(do_rw(b, ops[i], 1, UINT64_MAX - 1, 4), STATUS(NVME_SC_LBA_RANGE));
+		assert_int_equal(do_rw(b, ops[i], 1, 1ull << 55, 1), STATUS(NVME_SC_LBA_RANGE));
+		assert_int_equal(do_rw(b, ops[i], 5, 256, 1), STATUS(NVME_SC_LBA_RANGE));
+	}
+	assert_int_equal(do_rw(b, NVME_IO_WRITE_ZEROES, 1, BED_BLOCKS - 1, 1), NVME_SC_SUCCESS);
+	bed_destroy(b);
+}
+
+static void more_than_mdts_is_refused(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s = rw(NVME_IO_READ, 1, 0, 2049, 9);
+
+	(void)state;
+	assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	s = rw(NVME_IO_WRITE, 1, 0, 4096, 9);
+	assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	bed_destroy(b);
+}
+
+static void namespaces_that_do_not_exist_are_refused(void **state)
+{
+	static const uint32_t bad[] = {
+		0, 3, 4, 6, TARGET_NS_MAX, TARGET_NS_MAX + 1, NVME_NSID_ALL - 1, NVME_NSID_ALL};
+	static const uint8_t ops[] = {NVME_IO_READ,    NVME_IO_WRITE,	     NVME_IO_FLUSH,
+				      NVME_IO_COMPARE, NVME_IO_WRITE_ZEROES, NVME_IO_DSM};
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++)
+		for (unsigned j = 0; j < ARRAY_SIZE(ops); j++) {
+			struct nvme_sqe s = bed_sqe(ops[j], bad[i], 512);
+
+			assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_INVALID_NS));
+		}
+	bed_destroy(b);
+}
+
+static void a_read_only_namespace_is_not_written(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe dsm = bed_sqe(NVME_IO_DSM, 2, 16);
+
+	(void)state;
+	assert_int_equal(do_rw(b, NVME_IO_WRITE, 2, 0, 1), STATUS(NVME_SC_NS_WRITE_PROTECTED));
+	assert_int_equal(do_rw(b, NVME_IO_WRITE_ZEROES, 2, 0, 1),
+			 STATUS(NVME_SC_NS_WRITE_PROTECTED));
+	dsm.cdw11 = NVME_DSM_AD;
+	assert_int_equal(bed_exec(&b->io, &dsm, NULL), STATUS(NVME_SC_NS_WRITE_PROTECTED));
+	assert_int_equal(do_rw(b, NVME_IO_READ, 2, 0, 1), NVME_SC_SUCCESS);
+	bed_destroy(b);
+}
+
+static void a_store_that_fails_gives_the_standard_status(void **state)
+{
+	static const struct {
+		int error;
+		uint8_t opcode;
+		uint16_t status;
+	} cases[] = {
+		{-EIO, NVME_IO_READ, STATUS(NVME_SC_READ_ERROR)},
+		{-EIO, NVME_IO_WRITE, STATUS(NVME_SC_WRITE_FAULT)},
+		{-EIO, NVME_IO_WRITE_ZEROES, STATUS(NVME_SC_WRITE_FAULT)},
+		{-EIO, NVME_IO_COMPARE, STATUS(NVME_SC_READ_ERROR)},
+		{-ENOSPC, NVME_IO_WRITE, STATUS(NVME_SC_CAP_EXCEEDED)},
+		{-EROFS, NVME_IO_WRITE, STATUS(NVME_SC_NS_WRITE_PROTECTED)},
+		{-ENOMEM, NVME_IO_WRITE, NVME_SC_INTERNAL},
+	};
+	struct bed *b = bed_with_io();
+	struct nvme_sqe flush = bed_sqe(NVME_IO_FLUSH, 1, 0);
+
+	(void)state;
+	memset(b->memory, 0x5a, 512);
+	for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+		b->slow.fail = cases[i].error;
+		assert_int_equal(do_rw(b, cases[i].opcode, 1, 0, 1), cases[i].status);
+	}
+	assert_int_equal(b->memory[0], 0x5a); /* a failed read sends nothing */
+	b->slow.fail = -EIO;
+	assert_int_equal(bed_exec(&b->io, &flush, NULL), STATUS(NVME_SC_WRITE_FAULT));
+	bed_destroy(b);
+}
+
+static void force_unit_access_and_flush_reach_the_store(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s = rw(NVME_IO_WRITE, 1, 0, 1, 9);
+	struct nvme_sqe flush = bed_sqe(NVME_IO_FLUSH, 1, 0);
+	struct nvme_sqe set = bed_sqe(NVME_ADMIN_SET_FEATURES, 0, 0);
+
+	(void)state;
+	assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
+	assert_int_equal(b->slow.writes_fua, 0);
+	nvme_rw_set(&s, 0, 1, NVME_RW_FUA);
+	assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
+	assert_int_equal(b->slow.writes_fua, 1);
+	assert_int_equal(bed_exec(&b->io, &flush, NULL), 0);
+	assert_int_equal(b->slow.flushes, 1);
+	set.cdw10 = NVME_FID_VOLATILE_WC; /* cache off: every write goes through */
+	assert_int_equal(bed_exec(&b->admin, &set, NULL), 0);
+	nvme_rw_set(&s, 0, 1, 0);
+	assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
+	assert_int_equal(b->slow.writes_fua, 2);
+	bed_destroy(b);
+}
+
+static void write_zeroes_zeroes_just_its_blocks(void **state)
+{
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	for (uint32_t deac = 0; deac < 2; deac++) {
+		struct nvme_sqe s = rw(NVME_IO_WRITE_ZEROES, 1, 10, 200, 9);
+
+		nvme_rw_set(&s, 10, 200, deac ? NVME_WZ_DEAC : 0);
+		memset(b->memory, 0xff, 300 * 512);
+		assert_int_equal(do_rw(b, NVME_IO_WRITE, 1, 0, 300), 0);
+		assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
+		assert_int_equal(do_rw(b, NVME_IO_READ, 1, 0, 300), 0);
+		for (size_t i = 0; i < 300 * 512; i++)
+			assert_int_equal(b->memory[i], i >= 10 * 512 && i < 210 * 512 ? 0 : 0xff);
+	}
+	bed_destroy(b);
+}
+
+static void compare_sees_a_difference_in_any_byte(void **state)
+{
+	static const uint32_t at[] = {0, 511, 65535, 65536, 200 * 512 - 1};
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	fill(b->memory, 200 * 512, 4);
+	assert_int_equal(do_rw(b, NVME_IO_WRITE, 1, 5, 200), 0);
+	assert_int_equal(do_rw(b, NVME_IO_COMPARE, 1, 5, 200), 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(at); i++) {
+		b->memory[at[i]] ^= 0x80;
+		assert_int_equal(do_rw(b, NVME_IO_COMPARE, 1, 5, 200),
+				 STATUS(NVME_SC_COMPARE_FAILED));
+		b->memory[at[i]] ^= 0x80;
+	}
+	/* With data in the capsule, and a store that takes its time. */
+	{
+		struct nvme_sqe s = rw(NVME_IO_COMPARE, 1, 5, 2, 9);
+		struct bed_cmd *c;
+
+		s.sgl = (struct nvme_sgl){.subtype = NVME_SGL_OFFSET, .len = 1024};
+		b->slow.hold = true;
+		c = bed_send_data(&b->io, &s, b->memory, 1024);
+		assert_false(c->answered);
+		slow_release(b);
+		assert_true(c->answered);
+		assert_int_equal(c->cqe.status, 0);
+		bed_release(c);
+	}
+	bed_destroy(b);
+}
+
+static uint16_t dsm(struct bed *b, const struct nvme_dsm_range *ranges, uint32_t nr, uint32_t len,
+		    uint32_t attributes)
+{
+	struct nvme_sqe s = bed_sqe(NVME_IO_DSM, 1, len);
+	struct wcursor w = wcursor_init(b->memory, sizeof(b->memory));
+
+	for (uint32_t i = 0; i < nr; i++)
+		nvme_dsm_range_put(&w, &ranges[i]);
+	s.cdw10 = nr - 1;
+	s.cdw11 = attributes;
+	return bed_exec(&b->io, &s, NULL);
+}
+
+static void deallocate_zeroes_all_ranges_or_none(void **state)
+{
+	struct nvme_dsm_range r[256] = {{.slba = 0, .nlb = 2},
+					{.slba = 9, .nlb = 0},
+					{.slba = 100, .nlb = 50},
+					{.slba = BED_BLOCKS, .nlb = 1}};
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	memset(b->memory, 0xff, 200 * 512);
+	assert_int_equal(do_rw(b, NVME_IO_WRITE, 1, 0, 200), 0);
+	assert_int_equal(dsm(b, r, 4, 64, NVME_DSM_AD), STATUS(NVME_SC_LBA_RANGE));
+	assert_int_equal(do_rw(b, NVME_IO_READ, 1, 0, 200), 0);
+	assert_int_equal(b->memory[0], 0xff);	  /* the first range was not touched either */
+	assert_int_equal(dsm(b, r, 3, 48, 0), 0); /* a hint that means nothing here */
+	assert_int_equal(do_rw(b, NVME_IO_READ, 1, 0, 200), 0);
+	assert_int_equal(b->memory[0], 0xff);
+	assert_int_equal(dsm(b, r, 3, 4096, NVME_DSM_AD), 0); /* a page, as Linux sends it */
+	assert_int_equal(do_rw(b, NVME_IO_READ, 1, 0, 200), 0);
+	for (size_t i = 0; i < 200 * 512; i++) {
+		bool gone = i < 1024 || (i >= 100 * 512 && i < 150 * 512);
+
+		assert_int_equal(b->memory[i], gone ? 0 : 0xff);
+	}
+	assert_int_equal(dsm(b, r, 3, 47, NVME_DSM_AD), STATUS(NVME_SC_SGL_INVALID_DATA));
+	assert_int_equal(dsm(b, r, 3, 8192, NVME_DSM_AD), STATUS(NVME_SC_SGL_INVALID_DATA));
+	for (unsigned i = 0; i < 256; i++)
+		r[i] = (struct nvme_dsm_range){.slba = i * 3, .nlb = 1};
+	assert_int_equal(dsm(b, r, 256, 4096, NVME_DSM_AD), 0); /* no stack of 256 calls */
+	b->slow.fail = -EIO;
+	assert_int_equal(dsm(b, r, 2, 32, NVME_DSM_AD), STATUS(NVME_SC_WRITE_FAULT));
+	b->slow.fail = -EOPNOTSUPP; /* a store that cannot: it was a hint */
+	assert_int_equal(dsm(b, r, 2, 32, NVME_DSM_AD), 0);
+	bed_destroy(b);
+}
+
+static void a_host_that_vanishes_leaves_its_io_to_finish(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe w = rw(NVME_IO_WRITE, 1, 0, 1, 9), r = rw(NVME_IO_READ, 1, 0, 1, 9);
+	struct bed_cmd *busy, *waiting;
+
+	(void)state;
+	b->slow.hold = true;
+	busy = bed_send(&b->io, &w);
+	b->io.hold_fetches = true;
+	waiting = bed_send(&b->io, &r);
+	bed_queue_close(&b->admin);
+	assert_true(b->io.disconnect_asked);
+	assert_int_equal(b->ctrls_gone, 1);
+	bed_queue_close(&b->io);
+	assert_true(waiting->answered);
+	assert_false(busy->answered);
+	assert_int_equal(b->io.tq.live, 1);
+	slow_release(b);
+	assert_true(busy->answered);
+	assert_int_equal(b->io.tq.live, 0);
+	bed_destroy(b);
+}
+
+static void commands_in_flight_finish_out_of_order(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe w = rw(NVME_IO_WRITE, 1, 0, 1, 9), id = rw(NVME_IO_READ, 5, 0, 1, 12);
+	struct bed_cmd *slow[8], *fast;
+
+	(void)state;
+	b->slow.hold = true;
+	for (int i = 0; i < 8; i++)
+		slow[i] = bed_send(&b->io, &w);
+	fast = bed_send(&b->io, &id); /* of another store */
+	assert_true(fast->answered);
+	slow_release(b);
+	for (int i = 0; i < 8; i++) {
+		assert_true(slow[i]->answered);
+		assert_int_equal(slow[i]->cqe.status, 0);
+	}
+	bed_destroy(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_written_is_read),
+		cmocka_unit_test(data_in_the_capsule_is_written),
+		cmocka_unit_test(descriptors_that_make_no_sense_are_refused),
+		cmocka_unit_test(commands_beyond_the_namespace_are_refused),
+		cmocka_unit_test(more_than_mdts_is_refused),
+		cmocka_unit_test(namespaces_that_do_not_exist_are_refused),
+		cmocka_unit_test(a_read_only_namespace_is_not_written),
+		cmocka_unit_test(a_store_that_fails_gives_the_standard_status),
+		cmocka_unit_test(force_unit_access_and_flush_reach_the_store),
+		cmocka_unit_test(write_zeroes_zeroes_just_its_blocks),
+		cmocka_unit_test(compare_sees_a_difference_in_any_byte),
+		cmocka_unit_test(deallocate_zeroes_all_ranges_or_none),
+		cmocka_unit_test(a_host_that_vanishes_leaves_its_io_to_finish),
+		cmocka_unit_test(commands_in_flight_finish_out_of_order),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
