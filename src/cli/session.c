@@ -12,7 +12,7 @@
 #include "nvmf/transport/rdma_host.h"
 
 #define RESOLVE_TIMEOUT_MS  5000
-#define OPEN_TIMEOUT_NS	    (30 * NSEC_PER_SEC)
+#define OPEN_TIMEOUT_NS	    (15 * NSEC_PER_SEC)
 #define SHUTDOWN_TIMEOUT_NS (5 * NSEC_PER_SEC)
 #define NVME_RDMA_PORT_TEXT "4420"
 
@@ -93,8 +93,13 @@ static void tell_failure(struct session *s)
 	switch (f->kind) {
 	case HOST_FAIL_OPEN:
 	case HOST_FAIL_LOST:
-		if (f->detail || !said[0])
-			cli_fail("connection to %s: %s", s->place, f->detail ? f->detail : "lost");
+		if (f->kind == HOST_FAIL_OPEN && f->detail)
+			cli_fail("cannot connect to %s: %s; does a target listen there for "
+				 "NVMe/RDMA?",
+				 s->place, f->detail);
+		else if (f->detail || !said[0])
+			cli_fail("connection to %s lost: %s", s->place,
+				 f->detail ? f->detail : "the cause is not known");
 		else
 			cli_fail("%s", said);
 		break;

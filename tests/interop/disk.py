@@ -128,12 +128,14 @@ def two_at_once(d):
 def verified(d):
     d.serve()
     for rw, bs, qd in (("randwrite", "4k", 16), ("write", "128k", 4), ("randrw", "512", 1)):
-        d.host("bench", d.uri(1), "--rw", rw, "--bs", bs, "--qd", str(qd), "--time", "1", "--verify")
+        d.host("bench", d.uri(1), "--rw", rw, "--bs", bs, "--iodepth", str(qd),
+               "--runtime", "1", "--verify", "--yes")
 
 
 def server_killed(d, delay):
     server = d.serve()
-    bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--time", "60", "--qd", "16")
+    bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--yes",
+                    "--runtime", "60", "--iodepth", "16", "--ctrl-loss-tmo", "5")
     time.sleep(0.5 + delay)
     if bench.status() is not None:
         raise AssertionError(f"bench ended by itself: {bench.output()[-300:]}")
@@ -149,9 +151,25 @@ def server_killed(d, delay):
     return f"bench failed after {took:.2f} s"
 
 
+def server_restarted(d, delay):
+    """The bench connects again by itself, and every write that was acknowledged is there."""
+    server = d.serve()
+    bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--yes", "--verify",
+                    "--runtime", "4", "--iodepth", "16", "-o", "json")
+    time.sleep(0.5 + delay)
+    server.kill()
+    time.sleep(1)
+    d.serve()
+    if bench.wait(END_SECONDS) != 0:
+        raise AssertionError(f"bench: status {bench.status()}: {bench.output()[-300:]}")
+    if '"reconnects": 1' not in bench.output():
+        raise AssertionError(f"bench did not connect again: {bench.output()[-300:]}")
+
+
 def host_killed(d, delay):
     server = d.serve()
-    bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--time", "60", "--qd", "16")
+    bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--yes",
+                    "--runtime", "60", "--iodepth", "16", "--ctrl-loss-tmo", "5")
     time.sleep(0.5 + delay)
     bench.kill()
     begun = time.monotonic()
@@ -181,7 +199,7 @@ def main():
     d.run("two at once", two_at_once)
     d.run("verified bench", verified)
     for _ in range(args.rounds):
-        for what in (server_killed, host_killed):
+        for what in (server_killed, server_restarted, host_killed):
             delay = rng.uniform(0, 1)
             d.run(f"{what.__name__.replace('_', ' ')} after {delay:.2f} s", what, delay)
     left = [line for h in set(d.hosts) for line in h.close()]

@@ -346,6 +346,27 @@ static void reconnecting_is_given_up_after_its_time(void **state)
 	peer_free(p);
 }
 
+static void an_attempt_that_hangs_ends_with_the_reconnecting(void **state)
+{
+	struct peer *p = peer_new();
+	struct io io = {0};
+
+	(void)state;
+	p->config.loss_timeout_ns = 3 * SECOND;
+	peer_bring_up(p);
+	io_read(&io, 512, true);
+	submit(p, 1, &io);
+	p->silent_open = true;
+	host_queue_lost(&p->host, 1, NULL, p->now_ns);
+	peer_advance(p, 3 * SECOND - 1);
+	assert_int_equal(io.done, 0);
+	peer_advance(p, 1);
+	assert_int_equal(p->host.state, HOST_FAILED);
+	assert_int_equal(p->host.failure.kind, HOST_FAIL_OPEN);
+	assert_int_equal(io.done, 1);
+	peer_free(p);
+}
+
 static void a_lasting_refusal_ends_the_reconnecting(void **state)
 {
 	struct peer *p = peer_new();
@@ -754,6 +775,7 @@ int main(void)
 		cmocka_unit_test(commands_that_may_are_sent_again_in_order),
 		cmocka_unit_test(requests_wait_while_it_reconnects),
 		cmocka_unit_test(reconnecting_is_given_up_after_its_time),
+		cmocka_unit_test(an_attempt_that_hangs_ends_with_the_reconnecting),
 		cmocka_unit_test(a_lasting_refusal_ends_the_reconnecting),
 		cmocka_unit_test(a_command_is_not_sent_again_for_ever),
 		cmocka_unit_test(fewer_queues_after_a_reconnect_lose_no_request),

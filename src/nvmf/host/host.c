@@ -589,7 +589,7 @@ static void state_tick(struct host *h, uint64_t now_ns)
 	case HOST_OPENING:
 	case HOST_IO_OPENING:
 		host_lose_for(h, HOST_FAIL_OPEN, h->state == HOST_OPENING ? 0 : h->opening,
-			      "no connection in time");
+			      "no answer in time");
 		break;
 	case HOST_WAIT_READY:
 		host_lose_for(h, HOST_FAIL_NOT_READY, 0, NULL);
@@ -618,6 +618,14 @@ static void state_tick(struct host *h, uint64_t now_ns)
 	}
 }
 
+/* An attempt to reconnect ends when the time for reconnecting does. */
+static uint64_t attempt_deadline(const struct host *h)
+{
+	bool trying = h->was_live && h->state >= HOST_OPENING && h->state < HOST_LIVE;
+
+	return trying ? h->loss_deadline_ns : UINT64_MAX;
+}
+
 /* --- entries ------------------------------------------------------------------------------- */
 
 uint64_t host_next_deadline(const struct host *h)
@@ -625,6 +633,7 @@ uint64_t host_next_deadline(const struct host *h)
 	uint64_t next = min_of(h->state_deadline_ns, h->poll_ns);
 
 	next = min_of(next, h->keep_alive_due_ns);
+	next = min_of(next, attempt_deadline(h));
 	for (uint16_t i = 0; i <= h->config.io_queues; i++) {
 		uint64_t at = queue_deadline(&h->queues[i]);
 
@@ -638,6 +647,8 @@ void host_tick(struct host *h, uint64_t now_ns)
 	host_enter(h);
 	if (now_ns >= h->state_deadline_ns)
 		state_tick(h, now_ns);
+	if (!h->lost && now_ns >= attempt_deadline(h))
+		host_lose_for(h, HOST_FAIL_OPEN, 0, "no answer in time");
 	if (!h->lost && now_ns >= h->poll_ns) {
 		h->poll_ns = UINT64_MAX;
 		send_property(h, NVMF_PROPERTY_GET, NVME_PROP_CSTS, 0, now_ns);

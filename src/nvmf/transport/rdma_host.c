@@ -308,7 +308,7 @@ static void established(struct rdma_queue *q, const struct rdma_cm_event *event)
 	struct nvme_rdma_rep rep;
 
 	nvme_rdma_rep_get(&c, &rep);
-	if (c.overrun || rep.recfmt != 0) {
+	if (c.overrun || rep.recfmt != 0 || rep.crqsize == 0) {
 		q->state = RQ_UP;
 		rdma_host_say(r, "%s:%s accepts the connection but speaks no NVMe/RDMA", r->host,
 			      r->port);
