@@ -96,7 +96,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	struct ibv_qp_init_attr_ex ex = {0};
 	struct face_qp *qp;
 
-	memcpy(&ex, attr, sizeof(*attr)); /* the leading fields are the same */
+	memcpy(&ex, attr, offsetof(struct ibv_qp_init_attr_ex, comp_mask)); /* the same fields */
 	qp = qp_create(pd, &ex, false);
 	if (!qp)
 		return NULL;
