@@ -124,7 +124,10 @@ static int listen_id(struct cm_client *client, const void *req, void *reply)
 	if (err < 0)
 		return err;
 	id->used = true;
-	return cm_listen(id->cm, CM_SERVICE_TCP | id->bind.port, UINT64_MAX, svc_match);
+	err = cm_listen(id->cm, CM_SERVICE_TCP | id->bind.port, UINT64_MAX, svc_match);
+	if (err == 0)
+		svc_serve_parked(client->svc);
+	return err;
 }
 
 static int migrate_id(struct cm_client *client, const void *req, void *reply)

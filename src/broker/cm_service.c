@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/heap.h"
 #include "base/log.h"
@@ -86,6 +87,26 @@ void svc_send_all(struct cm_service *svc)
 	}
 }
 
+/* Takes in what is parked at index i, whatever becomes of it now. */
+static void unpark(struct cm_service *svc, uint32_t i)
+{
+	struct svc_parked p = svc->parked[i];
+
+	svc->parked_count--;
+	memmove(&svc->parked[i], &svc->parked[i + 1],
+		(svc->parked_count - i) * sizeof(svc->parked[0]));
+	cm_rx(svc->cm, &p.flow, p.mad, svc->now);
+}
+
+void svc_serve_parked(struct cm_service *svc)
+{
+	for (uint32_t i = 0; i < svc->parked_count;)
+		if (cm_unheard(svc->cm, &svc->parked[i].flow, svc->parked[i].mad))
+			i++;
+		else
+			unpark(svc, i);
+}
+
 void cm_service_rx(struct cm_service *svc, const struct rnic_rx *rx, uint64_t now)
 {
 	const uint8_t *mad = gsi_decode(rx);
@@ -93,6 +114,14 @@ void cm_service_rx(struct cm_service *svc, const struct rnic_rx *rx, uint64_t no
 	svc->now = now;
 	if (!mad)
 		return;
+	if (svc->parked_count < SVC_PARK_MAX && cm_unheard(svc->cm, &rx->flow, mad)) {
+		struct svc_parked *p = &svc->parked[svc->parked_count++];
+
+		p->flow = rx->flow;
+		p->until = now + SVC_PARK_NS;
+		memcpy(p->mad, mad, sizeof(p->mad));
+		return;
+	}
 	cm_rx(svc->cm, &rx->flow, mad, now);
 	svc_send_all(svc);
 }
@@ -121,13 +150,17 @@ void svc_flush_client(struct cm_client *client)
 
 uint64_t cm_service_next_deadline(const struct cm_service *svc)
 {
-	return min_of(cm_next_deadline(svc->cm), svc->flush_at);
+	uint64_t at = min_of(cm_next_deadline(svc->cm), svc->flush_at);
+
+	return svc->parked_count ? min_of(at, svc->parked[0].until) : at;
 }
 
 void cm_service_tick(struct cm_service *svc, uint64_t now)
 {
 	svc->now = now;
 	cm_tick(svc->cm, now);
+	while (svc->parked_count && svc->parked[0].until <= now)
+		unpark(svc, 0);
 	if (now >= svc->flush_at)
 		flush_channels(svc);
 	svc_send_all(svc);
@@ -135,7 +168,7 @@ void cm_service_tick(struct cm_service *svc, uint64_t now)
 
 size_t cm_service_busy(const struct cm_service *svc)
 {
-	return cm_busy(svc->cm);
+	return cm_busy(svc->cm) + svc->parked_count;
 }
 
 /* ---- clients and their channels ----------------------------------------------------------- */

@@ -24,6 +24,20 @@
 #define CM_TARGET_ACK_DELAY    15
 #define CM_HOP_LIMIT	       64
 
+/*
+ * Programs that tell each other over TCP to connect now (perftest) leave it to chance whether the
+ * listener is there before the REQ: with hardware the active side is the slower one, here it need
+ * not be. So a REQ that nobody listens for waits a moment before it is rejected.
+ */
+#define SVC_PARK_NS  (100 * 1000000ull)
+#define SVC_PARK_MAX 64 /* beyond, rejections are immediate */
+
+struct svc_parked {
+	struct flow flow;
+	uint8_t mad[MAD_LEN];
+	uint64_t until;
+};
+
 struct cm_service {
 	struct cm_service_ops ops;
 	void *ctx;
@@ -35,6 +49,8 @@ struct cm_service {
 	uint64_t now;	   /* of the call that is being served */
 	uint64_t flush_at; /* DEADLINE_NEVER: no channel has events waiting */
 	uint32_t psn;	   /* of QP1 */
+	uint32_t parked_count;
+	struct svc_parked parked[SVC_PARK_MAX]; /* oldest first */
 };
 
 struct cm_client {
@@ -71,6 +87,8 @@ struct svc_id {
 
 /* ---- cm_service.c ------------------------------------------------------------------------- */
 
+/* A listener is new: requests that came a moment too early are served. */
+void svc_serve_parked(struct cm_service *);
 /* -EMFILE, -ENOMEM. cm NULL: makes a new one. */
 int svc_id_new(struct cm_client *, struct cm_channel *, struct cm_id *cm,
 	       struct svc_id **ret) must_use;

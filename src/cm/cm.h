@@ -76,6 +76,8 @@ const struct cm_counters *cm_counters(const struct cm *);
 
 /* A MAD of MAD_LEN bytes received on QP1. */
 void cm_rx(struct cm *, const struct flow *, const uint8_t *mad, uint64_t now);
+/* Would cm_rx() reject this MAD as a REQ to a service that nobody listens on? */
+bool cm_unheard(const struct cm *, const struct flow *, const uint8_t *mad);
 /* The next MAD to send and where to (flow->sgid ourselves); false when there is none. */
 bool cm_tx(struct cm *, struct flow *ret_flow, uint8_t mad[MAD_LEN], uint64_t now);
 uint64_t cm_next_deadline(const struct cm *);

@@ -271,7 +271,7 @@ static void act(struct rx *rx, struct cm_id *id, enum kind kind)
 
 /* ---- REQ ---------------------------------------------------------------------------------- */
 
-static struct cm_id *listener_of(struct cm *cm, const struct cm_req *req)
+static struct cm_id *listener_of(const struct cm *cm, const struct cm_req *req)
 {
 	list_for_each(l, &cm->listeners, struct cm_id, listening)
 		if ((req->service_id & l->mask) == l->service_id &&
@@ -420,4 +420,14 @@ void cm_rx(struct cm *cm, const struct flow *flow, const uint8_t *mad, uint64_t 
 		rx_req(&rx);
 	else
 		rx_of_id(&rx);
+}
+
+bool cm_unheard(const struct cm *cm, const struct flow *flow, const uint8_t *mad)
+{
+	struct cm_msg m;
+
+	return cm_msg_decode(&m, mad) == 0 && m.hdr.method == CM_METHOD_SEND &&
+	       m.hdr.attr_id == CM_ATTR_REQ && !listener_of(cm, &m.req) &&
+	       !cm_find_peer(cm, m.req.local_ca_guid, &flow->sgid, m.req.local_comm_id) &&
+	       !cm_find_qpn(cm, m.req.local_ca_guid, &flow->sgid, m.req.local_qpn);
 }

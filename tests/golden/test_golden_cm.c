@@ -239,8 +239,11 @@ static void want_rej(struct replay *r, struct conn *c, const struct cm_msg *m)
 				     .reason = m->rej.reason,
 				     .private_len = CM_REJ_PRIVATE};
 
-	if (m->rej.reason != CM_REJ_CONSUMER_DEFINED)
-		return; /* the CM's own doing */
+	if (m->rej.reason != CM_REJ_CONSUMER_DEFINED) { /* the CM's own doing, given time */
+		r->now += 200000000;
+		cm_service_tick(r->svc, r->now);
+		return;
+	}
 	memcpy(q.private_data, m->rej.private_data, CM_REJ_PRIVATE);
 	assert_int_equal(ask(r, &q, sizeof(q)), 0);
 }

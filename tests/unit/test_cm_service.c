@@ -293,6 +293,24 @@ static void a_reject_carries_its_reason_and_data(void **state)
 	end(&p);
 }
 
+static void a_request_that_comes_just_before_its_listener_is_heard(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4421), 0);
+	pass(w, SEC / 20);
+	no_event(&p.user);
+	listener(&p.server, 4421, 1);
+	event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
+	/* Taken in once: nothing is left to be rejected. */
+	pass(w, SEC / 5);
+	no_event(&p.user);
+	no_event(&p.server);
+	end(&p);
+}
+
 static void a_port_without_listener_rejects_with_reason_8(void **state)
 {
 	struct world *w = *state;
@@ -300,6 +318,7 @@ static void a_port_without_listener_rejects_with_reason_8(void **state)
 
 	begin(&p, w);
 	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4421), 0);
+	pass(w, SEC / 5);
 	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, 8);
 	end(&p);
 }
@@ -406,6 +425,7 @@ static void closing_a_channel_rejects_what_was_not_read(void **state)
 	/* Nobody hears of requests any more: as if nobody listened. */
 	p.active = create(&p.user, 0);
 	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	pass(w, SEC / 5);
 	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, 8);
 	end(&p);
 }
@@ -602,6 +622,7 @@ static void a_listener_takes_only_what_is_for_its_address(void **state)
 	assert_int_equal(bind_to(&p.server, id, &w->host[0].v4, 5000), 5000);
 	assert_int_equal(ASK(&p.server, BROKER_CM_LISTEN, listen, .id = id), 0);
 	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v6, &w->host[0].v6, 5000), 0);
+	pass(w, SEC / 5);
 	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, 8);
 	id = create(&p.user, 0);
 	assert_int_equal(connect_to(&p.user, id, &w->host[1].v4, &w->host[0].v4, 5000), 0);
@@ -784,6 +805,7 @@ int main(void)
 		T(ipv6_and_two_clients_on_one_host_work_the_same),
 		T(early_data_establishes_the_passive_side),
 		T(a_reject_carries_its_reason_and_data),
+		T(a_request_that_comes_just_before_its_listener_is_heard),
 		T(a_port_without_listener_rejects_with_reason_8),
 		T(a_dead_host_is_unreachable_after_16_tries),
 		T(a_dead_client_disconnects_its_peers_and_frees_its_ports),
