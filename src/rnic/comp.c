@@ -70,6 +70,24 @@ static void rtt_sample(struct req *q, uint64_t now)
 	q->srtt_ns = q->srtt_ns ? q->srtt_ns - q->srtt_ns / 8 + rtt / 8 : rtt;
 }
 
+/* What was sent before the probe and is not acknowledged by its answer was lost. If the answer
+ * covers more than the probe it may be an older one, from a peer that only took its time: then the
+ * next probe tells. */
+static void probe_answered(struct rnic_qp *qp)
+{
+	struct req *q = &qp->req;
+
+	q->probed = false;
+	if (psn_diff(q->probe_max, q->una_psn) <= 0)
+		return;
+	if (q->una_psn == psn_add(q->probe_psn, 1)) {
+		req_rewind(qp);
+	} else if (!wqe_wants_response(sq_at(&qp->sq, qp->sq.una))) {
+		q->probe = true;
+		qp_activate(qp);
+	}
+}
+
 /* After una may have moved from old_una: clocks, counters, and what waited for room. */
 static void progress(struct rnic_qp *qp, uint32_t old_una, uint64_t now)
 {
@@ -90,12 +108,8 @@ static void progress(struct rnic_qp *qp, uint32_t old_una, uint64_t now)
 	} else {
 		req_clock_restart(qp, now);
 	}
-	if (unlikely(q->probed) && q->una_psn != q->probe_psn) {
-		/* The answer to the probe tells that what was sent after it did not arrive. */
-		q->probed = false;
-		if (q->una_psn == psn_add(q->probe_psn, 1) && q->una_psn != q->probe_max)
-			req_rewind(qp);
-	}
+	if (unlikely(q->probed) && q->una_psn != q->probe_psn)
+		probe_answered(qp);
 	if (unlikely(q->failed) && sq->cur == sq->una) {
 		qp_fail_send(qp, sq_at(sq, sq->una)->status);
 		return;

@@ -226,6 +226,60 @@ void bed_deliver(struct bed *b, const struct bed_pkt *p)
 	b->delivered++;
 }
 
+void bed_forge(struct bed *b, int from, struct pkt_hdr h, const void *payload, uint32_t len)
+{
+	struct bed_pkt *p = calloc(1, sizeof(*p));
+	struct rnic_qp_attr a;
+	size_t hdr_len;
+
+	bed_flows(b, from, &a);
+	p->from = from;
+	p->flow = a.flow;
+	h.bth.dqpn = rnic_qp_num(b->side[!from].qp);
+	h.bth.pkey = PKEY_DEFAULT;
+	h.bth.pad = (uint8_t)(-len & 3);
+	hdr_len = pkt_hdr_encode(&h, p->data);
+	if (len)
+		memcpy(p->data + hdr_len, payload, len);
+	p->len = hdr_len + len + h.bth.pad;
+	bed_deliver(b, p);
+	free(p);
+}
+
+struct bed_pkt *bed_nth(struct bed *b, int side, uint8_t opcode, uint32_t n)
+{
+	for (uint32_t i = 0; i < b->nlog; i++)
+		if (b->log[i].from == side && b->log[i].h.bth.opcode == opcode && n-- == 0)
+			return &b->log[i];
+	return NULL;
+}
+
+uint32_t bed_sent(struct bed *b, int side, uint8_t opcode)
+{
+	uint32_t n = 0;
+
+	while (bed_nth(b, side, opcode, n))
+		n++;
+	return n;
+}
+
+bool bed_drop_some(struct bed *b, struct bed_pkt *p)
+{
+	struct bed_drop *d = b->filter_arg;
+
+	if (p->from != d->side || (d->opcode >= 0 && p->h.bth.opcode != d->opcode))
+		return true;
+	d->seen++;
+	return d->seen <= d->from || d->seen > d->from + d->count;
+}
+
+bool bed_drop_all(struct bed *b, struct bed_pkt *p)
+{
+	(void)b;
+	(void)p;
+	return false;
+}
+
 void bed_run(struct bed *b)
 {
 	bool moved;

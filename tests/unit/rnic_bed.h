@@ -86,6 +86,20 @@ int bed_modify(struct bed *, int side, enum rnic_qp_state);
  */
 struct bed_pkt *bed_tx1(struct bed *, int side);
 void bed_deliver(struct bed *, const struct bed_pkt *);
+/* Makes up a packet from a side to the other's QP; h's addressing is filled in. */
+void bed_forge(struct bed *, int from, struct pkt_hdr h, const void *payload, uint32_t len);
+/* How many packets of an opcode a side has sent, and the nth of them. */
+uint32_t bed_sent(struct bed *, int side, uint8_t opcode);
+struct bed_pkt *bed_nth(struct bed *, int side, uint8_t opcode, uint32_t n);
+/* Drops the nth packet of an opcode from a side, the first being 0, once; a filter. */
+struct bed_drop {
+	int side;
+	int opcode;	      /* -1: any */
+	uint32_t from, count; /* these of them */
+	uint32_t seen;
+};
+bool bed_drop_some(struct bed *, struct bed_pkt *); /* filter_arg: struct bed_drop */
+bool bed_drop_all(struct bed *, struct bed_pkt *);
 /* Moves packets both ways until nobody has anything to send. Time stands still. */
 void bed_run(struct bed *);
 /* Lets time pass, running what becomes due and the packets that follow. */
