@@ -22,10 +22,17 @@
 #define TX_BATCH  64
 #define TX_ROUNDS 16 /* batches within one hold of the lock */
 
-/* A poller that has gone on for SPIN_NS gets the socket to itself; the thread looks after it every
- * LEASE_NS. */
-#define SPIN_NS	 (20 * NSEC_PER_USEC)
-#define LEASE_NS (1 * NSEC_PER_MSEC)
+/*
+ * A poller that calls without a pause for spin_ns gets the socket to itself for LEASE_NS from its
+ * last call; the thread then looks after it. One that let its lease run out was no good poller
+ * (it waits for memory to change, or computes in between): the next time it has to go on for twice
+ * as long, until it keeps a lease for KEPT_NS.
+ */
+#define PAUSE_NS    (20 * NSEC_PER_USEC)
+#define SPIN_MIN_NS (20 * NSEC_PER_USEC)
+#define SPIN_MAX_NS (20 * NSEC_PER_MSEC)
+#define LEASE_NS    (500 * NSEC_PER_USEC)
+#define KEPT_NS	    (10 * NSEC_PER_MSEC)
 
 struct shard {
 	struct list link; /* of all */
@@ -36,9 +43,11 @@ struct shard {
 	struct rnic *rnic;
 	struct udp_port *port;
 	uint64_t now;	       /* of the receive batch under way */
-	uint64_t poll_since;   /* when the caller that polls began */
+	uint64_t poll_since;   /* when a caller began to poll without a pause */
 	uint64_t poll_last;    /* its last call */
+	uint64_t lease_since;  /* 0: no lease */
 	uint64_t lease_until;  /* 0: no lease */
+	uint64_t spin_ns;      /* how long one must poll for a lease */
 	uint64_t sleeps_until; /* the thread, 0 while it is awake */
 	bool stop, dead;
 	uint8_t random[256]; /* fresh random bytes, used from the end */
@@ -136,31 +145,53 @@ static void received(void *ctx, const struct rnic_rx *rx)
 	rnic_rx(s->rnic, rx, s->now);
 }
 
-/* One receive batch, due timers, and what follows from them. Number of packets received. */
-static int step(struct shard *s)
+/* One receive batch and the timers that are due. Number of packets received. */
+static int receive(struct shard *s, uint64_t now)
 {
 	int got;
 
-	s->now = time_now_ns();
+	s->now = now;
 	got = udp_port_rx(s->port, received, s);
-	if (rnic_next_deadline(s->rnic) <= s->now)
-		rnic_tick(s->rnic, s->now);
-	transmit(s, s->now);
+	if (rnic_next_deadline(s->rnic) <= now)
+		rnic_tick(s->rnic, now);
 	return got;
+}
+
+/* A call of the application: is it one that polls without a pause? */
+static void renew_lease(struct shard *s, uint64_t now)
+{
+	if (now - s->poll_last > PAUSE_NS)
+		s->poll_since = now;
+	s->poll_last = now;
+	if (now - s->poll_since < s->spin_ns)
+		return;
+	if (!s->lease_since)
+		s->lease_since = now;
+	else if (now - s->lease_since > KEPT_NS)
+		s->spin_ns = SPIN_MIN_NS;
+	s->lease_until = now + LEASE_NS;
 }
 
 bool shard_progress(struct shard *s)
 {
+	uint64_t now;
 	int got;
 
 	if (s->dead)
 		return false;
-	got = step(s);
-	if (s->now - s->poll_last > LEASE_NS)
-		s->poll_since = s->now;
-	s->poll_last = s->now;
-	if (s->now - s->poll_since >= SPIN_NS)
-		s->lease_until = s->now + LEASE_NS;
+	now = time_now_ns();
+	renew_lease(s, now);
+	if (s->lease_until > now) {
+		/* It will call again: what follows from this batch, acknowledgements mostly, goes
+		 * out then, or along with what it posts until then. */
+		if (rnic_tx_pending(s->rnic))
+			transmit(s, now);
+		got = receive(s, now);
+	} else {
+		got = receive(s, now);
+		if (rnic_tx_pending(s->rnic))
+			transmit(s, now);
+	}
 	return got > 0;
 }
 
@@ -172,6 +203,8 @@ void shard_flush(struct shard *s)
 	if (s->dead)
 		return;
 	now = time_now_ns();
+	if (s->lease_until)
+		renew_lease(s, now);
 	more = transmit(s, now);
 	/* A poller looks at the timers itself. */
 	if (s->sleeps_until && s->lease_until <= now &&
@@ -181,10 +214,10 @@ void shard_flush(struct shard *s)
 
 void shard_sleeping(struct shard *s)
 {
-	s->poll_since = s->poll_last = 0;
+	s->poll_last = 0;
 	if (!s->lease_until || s->dead)
 		return;
-	s->lease_until = 0;
+	s->lease_until = s->lease_since = 0;
 	if (s->sleeps_until)
 		wake(s);
 }
@@ -231,9 +264,11 @@ static void *thread_main(void *arg)
 		if (!leased) {
 			int got;
 
-			s->lease_until = 0;
-			got = step(s);
-			now = s->now;
+			if (s->lease_until) /* it was not given back */
+				s->spin_ns = min_of(s->spin_ns * 2, SPIN_MAX_NS);
+			s->lease_until = s->lease_since = 0;
+			got = receive(s, now);
+			transmit(s, now);
 			if (got > 0 || rnic_tx_pending(s->rnic)) {
 				unlock_fairly(s);
 				pthread_mutex_lock(&s->lock);
@@ -337,6 +372,7 @@ int shard_create(struct shard **ret, int fd, uint8_t slot, const struct shard_up
 		return -ENOMEM;
 	lock_init(&s->lock);
 	s->up = *up;
+	s->spin_ns = SPIN_MIN_NS;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake_fd < 0) {
 		rc = -errno;

@@ -142,7 +142,9 @@ size_t rnic_tx(struct rnic *r, struct rnic_tx *pkts, size_t max, uint64_t now)
 			burst += max_of(pkts[n++].payload_len, WINDOW_PKT_MIN);
 		if (!more || burst >= TX_BURST_BYTES) {
 			list_remove(&qp->active_node);
-			qp->responder_turn = !qp->responder_turn;
+			/* A QP that has sent all begins anew with its requests: a lone ACK
+			 * behind them is shorter, so that both travel in one datagram. */
+			qp->responder_turn = more && !qp->responder_turn;
 			if (more)
 				qp_activate(qp);
 		}

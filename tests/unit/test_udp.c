@@ -23,29 +23,23 @@
 static int refuse_segments, refuse_all;
 static unsigned long sends;
 
-int __real_sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags);
-int __wrap_sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags);
+int __real_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
+int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
 
-int __wrap_sendmmsg(int fd, struct mmsghdr *v, unsigned n, int flags)
+int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
 {
 	struct msghdr *m = &v[0].msg_hdr;
 
 	sends++;
-	if (refuse_all) {
-		errno = refuse_all;
-		return -1;
-	}
+	if (refuse_all)
+		return -refuse_all;
 	for (unsigned i = 0; i < n && refuse_segments; i++) {
 		m = &v[i].msg_hdr;
 		for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
-			if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_SEGMENT) {
-				if (i)
-					return __real_sendmmsg(fd, v, i, flags);
-				errno = refuse_segments;
-				return -1;
-			}
+			if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_SEGMENT)
+				return i ? __real_udp_sendmmsg(fd, v, i) : -refuse_segments;
 	}
-	return __real_sendmmsg(fd, v, n, flags);
+	return __real_udp_sendmmsg(fd, v, n);
 }
 
 static struct gid v4(uint32_t a)

@@ -22,6 +22,7 @@ static void rx_init(struct udp_port *p)
 		};
 	}
 	p->rx.used = UDP_RX_BATCH;
+	p->rx.want = 1;
 }
 
 int udp_port_create(struct udp_port **ret, int fd)
@@ -170,19 +171,22 @@ int udp_port_rx(struct udp_port *p, void (*rx)(void *ctx, const struct rnic_rx *
 		m->msg_controllen = sizeof(p->rx.slot[i].control);
 	}
 	p->rx.used = 0;
-	got = recvmmsg(p->fd, p->rx.msg, UDP_RX_BATCH, MSG_DONTWAIT, NULL);
+	got = udp_recvmmsg(p->fd, p->rx.msg, (unsigned)p->rx.want);
 	if (got < 0) {
-		switch (errno) {
-		case EBADF:
-		case ENOTSOCK:
-		case EFAULT:
-		case EINVAL:
-			return -errno;
+		p->rx.want = 1;
+		switch (got) {
+		case -EBADF:
+		case -ENOTSOCK:
+		case -EFAULT:
+		case -EINVAL:
+			return got;
 		default: /* nothing waits, or a condition that passes */
 			return 0;
 		}
 	}
 	p->rx.used = (size_t)got;
+	p->rx.want =
+		p->rx.used < p->rx.want ? p->rx.used : min_of(p->rx.want * 2, (size_t)UDP_RX_BATCH);
 	p->counters.rx_batches++;
 	now = time_now_ns();
 	for (size_t i = 0; i < (size_t)got; i++)

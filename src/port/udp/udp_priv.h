@@ -54,6 +54,7 @@ struct udp_port {
 	struct {
 		uint8_t *buf; /* UDP_RX_BATCH strides */
 		size_t used;  /* headers the last batch has written to */
+		size_t want;  /* datagrams to ask for: where few come, asking for more costs time */
 		struct mmsghdr msg[UDP_RX_BATCH];
 		struct udp_rx_slot slot[UDP_RX_BATCH];
 		struct ip_id_table ids;
@@ -75,6 +76,10 @@ struct udp_port {
 	} tx;
 };
 
+/* recvmmsg(2) and sendmmsg(2) without the C library's wrappers: those are cancellation points,
+ * which costs time in a threaded process and must not be under a lock. -errno on failure. */
+int udp_recvmmsg(int fd, struct mmsghdr *v, unsigned n) must_use;
+int udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n) must_use;
 /* A socket that only sends, on a port that the kernel chooses. Returns it or -errno. */
 int udp_tx_socket_open(int family, uint16_t *ret_sport) must_use;
 void udp_tx_init(struct udp_port *);

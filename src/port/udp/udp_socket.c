@@ -1,12 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include <errno.h>
 #include <linux/filter.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "port/udp/udp_priv.h"
 
 #define BUFFER_BYTES (8 << 20)
+
+int udp_recvmmsg(int fd, struct mmsghdr *v, unsigned n)
+{
+	long rc = syscall(SYS_recvmmsg, fd, v, n, MSG_DONTWAIT, NULL);
+
+	return rc < 0 ? -errno : (int)rc;
+}
+
+int udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
+{
+	long rc = syscall(SYS_sendmmsg, fd, v, n, MSG_DONTWAIT);
+
+	return rc < 0 ? -errno : (int)rc;
+}
 
 static int set_int(int fd, int level, int name, int value)
 {

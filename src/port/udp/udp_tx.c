@@ -188,6 +188,9 @@ static size_t run_length(const struct udp_port *p, const struct rnic_tx *pkts, s
 		iovs += pkts[count].niov + 2u;
 		if (len > segment || bytes > UDP_TX_BYTES || iovs > UDP_TX_IOVS)
 			break;
+		/* A short message and an ACK behind it: by itself it is there sooner. */
+		if (len < segment && count == 1 && segment <= UDP_TX_COPY)
+			break;
 		count++;
 		if (len < segment)
 			break;
@@ -293,7 +296,7 @@ static size_t send_singly(struct udp_port *p, int fd, const struct rnic_tx *pkts
 	for (size_t k = 0; k < count; k++) {
 		reset(p);
 		put_message(p, pkts, first + k, 1, sport);
-		if (sendmsg(fd, &p->tx.msg[0].msg_hdr, MSG_DONTWAIT) < 0)
+		if (udp_sendmmsg(fd, p->tx.msg, 1) < 0)
 			p->counters.tx_refused++;
 		else
 			sent++;
@@ -319,25 +322,24 @@ static size_t send_batch(struct udp_port *p, const struct rnic_tx *pkts, size_t 
 	}
 	while (done < p->tx.msgs) {
 		struct udp_tx_msg *run = &p->tx.run[done];
-		int got =
-			sendmmsg(fd, &p->tx.msg[done], (unsigned)(p->tx.msgs - done), MSG_DONTWAIT);
+		int got = udp_sendmmsg(fd, &p->tx.msg[done], (unsigned)(p->tx.msgs - done));
 
 		p->counters.tx_batches++;
 		for (; got > 0; got--)
 			sent += p->tx.run[done++].count;
 		if (got == 0)
 			continue;
-		switch (errno) {
-		case EINTR:
+		switch (got) {
+		case -EINTR:
 			continue;
-		case EAGAIN:
-		case ENOBUFS:
-		case ENOMEM: /* no room: the rest would find none either */
+		case -EAGAIN:
+		case -ENOBUFS:
+		case -ENOMEM: /* no room: the rest would find none either */
 			p->counters.tx_would_block += n - run->first;
 			return sent;
-		case EINVAL:
-		case EMSGSIZE:
-		case EIO:
+		case -EINVAL:
+		case -EMSGSIZE:
+		case -EIO:
 			if (run->count > 1) {
 				size_t next = run->first + run->count;
 
@@ -347,8 +349,8 @@ static size_t send_batch(struct udp_port *p, const struct rnic_tx *pkts, size_t 
 						: sent;
 			}
 			break;
-		case EADDRNOTAVAIL:
-		case ENODEV: /* an address has moved */
+		case -EADDRNOTAVAIL:
+		case -ENODEV: /* an address has moved */
 			p->tx.scopes = 0;
 			break;
 		}
