@@ -335,7 +335,8 @@ struct rnic_qp {
 	bool sq_sig_all;
 	bool sqd_notify;
 	bool responder_turn;
-	uint32_t mtu; /* bytes */
+	uint32_t burst; /* sent in its present turn */
+	uint32_t mtu;	/* bytes */
 	struct rnic_qp_attr attr;
 	struct list active_node;
 	struct sq sq;

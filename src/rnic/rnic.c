@@ -135,16 +135,16 @@ size_t rnic_tx(struct rnic *r, struct rnic_tx *pkts, size_t max, uint64_t now)
 
 	while (n < max && !list_empty(&r->active)) {
 		struct rnic_qp *qp = list_entry(r->active.next, struct rnic_qp, active_node);
-		uint32_t burst = 0;
 		bool more = true;
 
-		while (n < max && burst < TX_BURST_BYTES && (more = qp_tx(qp, &pkts[n], now)))
-			burst += max_of(pkts[n++].payload_len, WINDOW_PKT_MIN);
-		if (!more || burst >= TX_BURST_BYTES) {
+		while (n < max && qp->burst < TX_BURST_BYTES && (more = qp_tx(qp, &pkts[n], now)))
+			qp->burst += max_of(pkts[n++].payload_len, WINDOW_PKT_MIN);
+		if (!more || qp->burst >= TX_BURST_BYTES) {
 			list_remove(&qp->active_node);
 			/* A QP that has sent all begins anew with its requests: a lone ACK
 			 * behind them is shorter, so that both travel in one datagram. */
 			qp->responder_turn = more && !qp->responder_turn;
+			qp->burst = 0;
 			if (more)
 				qp_activate(qp);
 		}

@@ -99,6 +99,349 @@ static void atomics_return_what_they_found(void **state)
 	bed_close(b);
 }
 
+static void messages_of_no_bytes_are_messages(void **state)
+{
+	static const uint32_t opcodes[] = {RNIC_WR_SEND, RNIC_WR_SEND_WITH_IMM, RNIC_WR_RDMA_WRITE,
+					   RNIC_WR_RDMA_WRITE_WITH_IMM, RNIC_WR_RDMA_READ};
+	struct bed *b = bed_open(NULL);
+
+	(void)state;
+	for (uint64_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
+		struct rnic_send_wr wr = {
+			.wr_id = i, .opcode = opcodes[i], .imm_or_rkey = 0xdeadbeef};
+		bool takes_recv =
+			opcodes[i] != RNIC_WR_RDMA_WRITE && opcodes[i] != RNIC_WR_RDMA_READ;
+		bool imm = takes_recv && opcodes[i] != RNIC_WR_SEND;
+
+		assert_int_equal(bed_recv(b, 1, i, 0, 100), 0);
+		assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+		bed_run(b);
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+		if (takes_recv) {
+			struct rnic_wc wc = bed_wc(b, 1, true);
+
+			assert_int_equal(wc.byte_len, 0);
+			assert_int_equal(wc.wc_flags, imm ? RNIC_WC_WITH_IMM : 0);
+			if (imm)
+				assert_int_equal(wc.imm_or_rkey, 0xdeadbeef);
+		}
+		bed_expect_none(b, 1);
+	}
+	bed_close(b);
+}
+
+static void immediate_data_arrives_as_it_was_given(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct rnic_wc wc;
+
+	(void)state;
+	for (uint32_t len = 10; len < 5000; len += 3000) {
+		struct rnic_sge sge = bed_sge(b, 0, 0, len);
+		struct rnic_send_wr wr = {.sge = &sge,
+					  .num_sge = 1,
+					  .opcode = RNIC_WR_SEND_WITH_IMM,
+					  .imm_or_rkey = 0x04030201,
+					  .flags = RNIC_SEND_SOLICITED,
+					  .rkey = rnic_mr_rkey(b->side[1].mr),
+					  .remote_addr = bed_remote_addr(b, 1, 5000)};
+
+		assert_int_equal(bed_recv(b, 1, 1, 0, len), 0);
+		assert_int_equal(bed_recv(b, 1, 2, 0, 0), 0);
+		assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+		wr.opcode = RNIC_WR_RDMA_WRITE_WITH_IMM;
+		assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+		bed_run(b);
+		wc = bed_wc(b, 1, true);
+		assert_int_equal(wc.opcode, RNIC_WC_RECV);
+		assert_int_equal(wc.byte_len, len);
+		assert_int_equal(wc.imm_or_rkey, 0x04030201);
+		wc = bed_wc(b, 1, true);
+		assert_int_equal(wc.wr_id, 2);
+		assert_int_equal(wc.opcode, RNIC_WC_RECV_RDMA_WITH_IMM);
+		assert_int_equal(wc.byte_len, len);
+		assert_int_equal(wc.imm_or_rkey, 0x04030201);
+		assert_int_equal(wc.wc_flags, RNIC_WC_WITH_IMM);
+		bed_wc(b, 0, false);
+		bed_wc(b, 0, false);
+	}
+	/* The bytes on the wire are those of the immediate, unswapped. */
+	assert_int_equal(bed_nth(b, 0, OPCODE_RC_SEND_ONLY_WITH_IMM, 0)->h.immdt[0], 1);
+	assert_true(bed_nth(b, 0, OPCODE_RC_SEND_ONLY_WITH_IMM, 0)->h.bth.se);
+	assert_false(bed_nth(b, 0, OPCODE_RC_SEND_FIRST, 0)->h.bth.se);
+	assert_true(bed_nth(b, 0, OPCODE_RC_SEND_LAST_WITH_IMM, 0)->h.bth.se);
+	bed_close(b);
+}
+
+static void scattered_memory_is_gathered_and_scattered(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.cap = {8, 8, RNIC_MAX_SGE, RNIC_MAX_SGE, 0}});
+	struct rnic_sge src[RNIC_MAX_SGE], dst[RNIC_MAX_SGE];
+	struct rnic_send_wr wr = {.sge = src, .num_sge = RNIC_MAX_SGE, .opcode = RNIC_WR_SEND};
+	struct rnic_recv_wr rwr = {.sge = dst, .num_sge = RNIC_MAX_SGE};
+	uint8_t sent[20000], got[20000];
+	uint32_t n = 0, m = 0;
+
+	(void)state;
+	bed_fill(b, 0, 0, 100000, 1);
+	for (uint32_t i = 0; i < RNIC_MAX_SGE; i++) {
+		uint32_t len = i % 5 == 4 ? 0 : 17 * i, room = 17 * (RNIC_MAX_SGE - 1 - i);
+
+		src[i] = bed_sge(b, 0, i * 3000 + i, len);
+		dst[i] = bed_sge(b, 1, i * 2000 + 2 * i, room);
+		memcpy(sent + n, b->side[0].mem + i * 3000 + i, len);
+		n += len;
+	}
+	src[4] = (struct rnic_sge){0, 0, 0}; /* nothing of nowhere */
+	assert_int_equal(rnic_post_recv(b->side[1].qp, &rwr), 0);
+	assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+	bed_run(b);
+	assert_int_equal(bed_wc(b, 0, false).status, RNIC_WC_SUCCESS);
+	assert_int_equal(bed_wc(b, 1, true).byte_len, n);
+	for (uint32_t i = 0; i < RNIC_MAX_SGE; i++) {
+		uint32_t part = n - m < dst[i].length ? n - m : dst[i].length;
+
+		memcpy(got + m, b->side[1].mem + i * 2000 + 2 * i, part);
+		m += part;
+	}
+	assert_int_equal(m, n);
+	assert_memory_equal(sent, got, n);
+	bed_close(b);
+}
+
+static void inline_bytes_are_taken_when_posted(void **state)
+{
+	struct bed *b =
+		bed_open(&(struct bed_opts){.cap = {8, 8, 1, 1, 1000}, .mtu = RNIC_MTU_256});
+	uint8_t text[1000];
+	struct rnic_sge sge[] = {
+		{(uintptr_t)text, 300, 0}, {0, 0, 0}, {(uintptr_t)text + 300, 700, 0}};
+	struct rnic_send_wr wr = {
+		.sge = sge, .num_sge = 3, .opcode = RNIC_WR_SEND, .flags = RNIC_SEND_INLINE};
+
+	(void)state;
+	memset(text, 'x', sizeof(text));
+	assert_int_equal(bed_recv(b, 1, 1, 0, 1000), 0);
+	assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+	memset(text, 'y', sizeof(text));
+	bed_run(b);
+	bed_expect(b, 1, true, 1, RNIC_WC_SUCCESS);
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(b->side[1].mem[i], 'x');
+	bed_close(b);
+}
+
+static void payload_goes_out_in_place(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct rnic_tx tx[4];
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 100, 0, 2500), 0);
+	assert_int_equal(rnic_tx(b->side[0].rnic, tx, 4, b->now), 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(tx[i].niov, 1);
+		assert_ptr_equal(tx[i].iov[0].iov_base, b->side[0].mem + 100 + i * 1024);
+	}
+	bed_close(b);
+}
+
+static void unsignaled_work_is_retired_with_the_next_signaled(void **state)
+{
+	struct bed *b =
+		bed_open(&(struct bed_opts){.not_all_signaled = true, .cap = {4, 4, 1, 1, 0}});
+	struct rnic_sge sge = bed_sge(b, 0, 0, 8);
+	struct rnic_send_wr wr = {.wr_id = 9,
+				  .sge = &sge,
+				  .num_sge = 1,
+				  .opcode = RNIC_WR_RDMA_WRITE,
+				  .flags = RNIC_SEND_SIGNALED,
+				  .rkey = rnic_mr_rkey(b->side[1].mr),
+				  .remote_addr = bed_remote_addr(b, 1, 0)};
+
+	(void)state;
+	for (uint64_t i = 0; i < 3; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+	assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), -12);
+	bed_run(b);
+	bed_expect(b, 0, false, 9, RNIC_WC_SUCCESS);
+	bed_expect_none(b, 0);
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_close(b);
+}
+
+static void a_fence_waits_for_reads_and_atomics(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct rnic_sge sge = bed_sge(b, 0, 0, 8);
+	struct rnic_send_wr wr = {.wr_id = 3,
+				  .sge = &sge,
+				  .num_sge = 1,
+				  .opcode = RNIC_WR_RDMA_WRITE,
+				  .flags = RNIC_SEND_FENCE,
+				  .rkey = rnic_mr_rkey(b->side[1].mr),
+				  .remote_addr = bed_remote_addr(b, 1, 0)};
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_READ, 0, 0, 8), 0);
+	assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+	assert_int_equal(bed_tx1(b, 0)->h.bth.opcode, OPCODE_RC_WRITE_ONLY);
+	assert_int_equal(bed_tx1(b, 0)->h.bth.opcode, OPCODE_RC_READ_REQUEST);
+	assert_null(bed_tx1(b, 0));
+	bed_deliver(b, &b->log[0]);
+	bed_deliver(b, &b->log[1]);
+	bed_deliver(b, bed_tx1(b, 1));
+	assert_int_equal(bed_tx1(b, 0)->h.bth.opcode, OPCODE_RC_WRITE_ONLY);
+	bed_close(b);
+}
+
+/* ---- limits -----------------------------------------------------------------------------------
+ */
+
+static uint32_t burst(struct bed *b, int side)
+{
+	uint32_t bytes = 0;
+	struct bed_pkt *p;
+
+	while ((p = bed_tx1(b, side)))
+		bytes += p->payload_len;
+	return bytes;
+}
+
+static void no_more_than_a_window_is_under_way(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.window_bytes = 16384});
+	uint32_t asked = 0;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 100000), 0);
+	assert_int_equal(burst(b, 0), 16384);
+	/* Acknowledgements are asked for on the way, so that it moves on before it is used up. */
+	for (uint32_t i = 0; i < 16; i++)
+		asked += b->log[i].h.bth.ackreq;
+	assert_int_equal(asked, 4);
+	for (uint32_t i = 0; i < 4; i++)
+		bed_deliver(b, &b->log[i]);
+	bed_deliver(b, bed_tx1(b, 1));
+	assert_int_equal(burst(b, 0), 4096);
+	for (uint32_t i = 4; i < b->nlog; i++)
+		if (b->log[i].from == 0)
+			bed_deliver(b, &b->log[i]);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	bed_close(b);
+}
+
+static void a_window_of_less_than_a_packet_still_moves(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.window_bytes = 100});
+
+	(void)state;
+	bed_fill(b, 0, 0, 5000, 2);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 5000), 0);
+	assert_int_equal(burst(b, 0), 1024);
+	bed_deliver(b, &b->log[0]);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_READ, 0, 0, 5000), 0);
+	bed_run(b);
+	bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
+	same(b, 0, 0, 5000);
+	bed_close(b);
+}
+
+static void small_packets_count_as_half_a_kilobyte(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.window_bytes = 8192});
+
+	(void)state;
+	for (uint64_t i = 0; i < 20; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, 1), 0);
+	assert_int_equal(burst(b, 0), 16);
+	bed_close(b);
+}
+
+static void a_long_read_is_asked_for_in_parts(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.window_bytes = 32768});
+	uint32_t asked = 0, psn = 0;
+
+	(void)state;
+	bed_fill(b, 1, 0, 100000, 7);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 0, 100000), 0);
+	assert_int_equal(burst(b, 0), 0);
+	for (uint32_t i = 0; i < b->nlog; i++) {
+		struct pkt_hdr *h = &b->log[i].h;
+
+		assert_int_equal(h->bth.opcode, OPCODE_RC_READ_REQUEST);
+		assert_int_equal(h->reth.dma_len, 8192);
+		assert_int_equal(h->reth.va, bed_remote_addr(b, 1, asked));
+		assert_int_equal(h->bth.psn, psn);
+		asked += h->reth.dma_len;
+		psn += 8;
+	}
+	assert_int_equal(asked, 32768);
+	for (uint32_t i = 0; i < 4; i++)
+		bed_deliver(b, &b->log[i]);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	same(b, 0, 0, 100000);
+	bed_close(b);
+}
+
+static void no_more_reads_are_under_way_than_agreed(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.rd_atomic = 2});
+
+	(void)state;
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_READ, 0, 0, 10), 0);
+	assert_int_equal(bed_atomic(b, 0, 4, RNIC_WR_ATOMIC_FETCH_AND_ADD, 64, 64, 1, 0), 0);
+	burst(b, 0);
+	assert_int_equal(b->nlog, 2);
+	bed_deliver(b, &b->log[0]);
+	bed_deliver(b, bed_tx1(b, 1));
+	burst(b, 0);
+	assert_int_equal(bed_sent(b, 0, OPCODE_RC_READ_REQUEST), 3);
+	bed_deliver(b, &b->log[1]);
+	bed_deliver(b, &b->log[3]);
+	bed_run(b);
+	for (uint64_t i = 0; i < 5; i++)
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	bed_close(b);
+}
+
+static void qps_take_turns(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+	struct rnic_qp *first = s->qp, *second;
+	struct rnic_qp_init init = {
+		.type = RNIC_QPT_RC, .send_cq = s->scq, .recv_cq = s->rcq, .cap = {4, 4, 1, 1, 0}};
+	uint32_t until_second = 0;
+	struct bed_pkt *p;
+
+	(void)state;
+	assert_int_equal(rnic_qp_create(s->pd, &init, &second), 0);
+	s->qp = second;
+	assert_int_equal(bed_modify(b, 0, RNIC_QPS_INIT), 0);
+	assert_int_equal(bed_modify(b, 0, RNIC_QPS_RTR), 0);
+	assert_int_equal(bed_modify(b, 0, RNIC_QPS_RTS), 0);
+	s->qp = first;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 200000), 0);
+	s->qp = second;
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 9), 0);
+	while ((p = bed_tx1(b, 0)) && p->payload_len != 9)
+		until_second += p->payload_len;
+	assert_non_null(p);
+	assert_true(until_second <= 65536);
+	assert_int_equal(rnic_qp_destroy(first), 0);
+	bed_close(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -106,6 +449,19 @@ int main(void)
 		cmocka_unit_test(a_write_arrives_whole_and_unseen),
 		cmocka_unit_test(a_read_fetches_memory),
 		cmocka_unit_test(atomics_return_what_they_found),
+		cmocka_unit_test(messages_of_no_bytes_are_messages),
+		cmocka_unit_test(immediate_data_arrives_as_it_was_given),
+		cmocka_unit_test(scattered_memory_is_gathered_and_scattered),
+		cmocka_unit_test(inline_bytes_are_taken_when_posted),
+		cmocka_unit_test(payload_goes_out_in_place),
+		cmocka_unit_test(unsignaled_work_is_retired_with_the_next_signaled),
+		cmocka_unit_test(a_fence_waits_for_reads_and_atomics),
+		cmocka_unit_test(no_more_than_a_window_is_under_way),
+		cmocka_unit_test(a_window_of_less_than_a_packet_still_moves),
+		cmocka_unit_test(small_packets_count_as_half_a_kilobyte),
+		cmocka_unit_test(a_long_read_is_asked_for_in_parts),
+		cmocka_unit_test(no_more_reads_are_under_way_than_agreed),
+		cmocka_unit_test(qps_take_turns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
