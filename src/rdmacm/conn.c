@@ -50,7 +50,7 @@ static int init_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 		if (!id->peer.path_mtu)
 			a->path_mtu = id->path_mtu;
 		a->dest_qp_num = id->peer.qpn;
-		a->rq_psn = id->peer.starting_psn;
+		a->rq_psn = id->starting_psn;
 		a->max_dest_rd_atomic = id->responder_resources;
 		a->ah_attr.is_global = 1;
 		a->ah_attr.port_num = id->api.port_num;
@@ -66,7 +66,8 @@ static int init_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 	case IBV_QPS_RTS:
 		if (!peer_known(id))
 			return -EINVAL;
-		a->sq_psn = id->starting_psn;
+		/* A REQ or REP says where its receiver is to start sending. */
+		a->sq_psn = id->peer.starting_psn;
 		a->timeout = id->ack_timeout		  ? id->ack_timeout
 			     : id->peer.local_ack_timeout ? id->peer.local_ack_timeout
 							  : DEFAULT_ACK_TIMEOUT;
