@@ -165,6 +165,33 @@ static void ipv6_goes_over_the_same_socket(void **state)
 	assert_int_equal(f->tos, 2);
 }
 
+/* As Linux rxe sends. */
+static void ipv6_packets_without_a_udp_checksum_are_received(void **state)
+{
+	struct fixture *f = *state;
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6,
+				  .sin6_port = htons(ROCEV2_UDP_PORT),
+				  .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	socklen_t len = sizeof(to);
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0), on = 1;
+	uint8_t b[BTH_LEN + ICRC_LEN];
+
+	assert_true(fd >= 0);
+	assert_int_equal(setsockopt(fd, SOL_UDP, UDP_NO_CHECK6_TX, &on, sizeof(on)), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&to, &len), 0);
+	f->flow.sgid = f->flow.dgid = v6_loopback;
+	f->flow.sport = ntohs(to.sin6_port);
+	make_packet(f, 0, 0);
+	memcpy(b, f->tx[0].hdr, BTH_LEN);
+	st_le32(b + BTH_LEN, icrc_end(icrc_begin(&f->flow, 0, sizeof(b), b, BTH_LEN)));
+	assert_int_equal(send(fd, b, sizeof(b), 0), sizeof(b));
+	close(fd);
+	drain(f);
+	assert_int_equal(f->got, 1);
+	assert_int_equal(f->bad, 0);
+}
+
 static void send_mixture(struct fixture *f, size_t n)
 {
 	/* Runs of equal length with shorter ends, empty packets, sizes around the copy limit. */
@@ -427,6 +454,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		PORT_TEST(a_packet_comes_back_as_it_was_sent),
 		PORT_TEST(ipv6_goes_over_the_same_socket),
+		PORT_TEST(ipv6_packets_without_a_udp_checksum_are_received),
 		PORT_TEST(equal_packets_travel_as_super_packets),
 		PORT_TEST(a_mixture_of_lengths_arrives_in_order),
 		PORT_TEST(a_kernel_without_segmentation_gets_single_packets),

@@ -62,6 +62,9 @@ static int configure_rx(int fd, int family)
 		rc = set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 	if (rc == 0 && family == AF_INET6)
 		rc = set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+	/* Linux rxe and some adapters send no UDP checksum: the ICRC is there. */
+	if (rc == 0 && family == AF_INET6)
+		rc = set_int(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
 	if (rc == 0 && set_int(fd, SOL_UDP, UDP_GRO, 1))
 		log_info("udp", "no UDP_GRO here: packets are received one by one");
 	return rc;
