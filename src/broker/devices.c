@@ -203,13 +203,16 @@ static int read_state(struct reading *r)
 	return rc;
 }
 
-/* The order in which fresh addresses take places: link-local IPv6, IPv4, other IPv6. Loopback has
- * no link-local one: 127.0.0.1, then ::1. */
+/*
+ * The order in which fresh addresses take places: IPv4, global IPv6, link-local IPv6. So the places
+ * do not depend on whether the link-local address was there when the broker started, which comes
+ * some seconds after its interface, and programs that take place 0 unasked get one that works.
+ */
 static int rank(const struct gid *g)
 {
 	if (gid_is_ipv4(g))
-		return 1;
-	return g->raw[0] == 0xfe && (g->raw[1] & 0xc0) == 0x80 ? 0 : 2;
+		return 0;
+	return g->raw[0] == 0xfe && (g->raw[1] & 0xc0) == 0x80 ? 2 : 1;
 }
 
 static struct broker_gid *find_gid(struct broker_device *d, const struct gid *g)
