@@ -134,7 +134,7 @@ def perftest_cases():
                 line = f"{program} -F -d {{dev}} -x {{gid}} {options} {manager}".strip()
                 yield Case(
                     f"{program} {options} {manager}".strip(), line, line + " {server}",
-                    tcp=not manager, ready="Waiting for client rdma_cm connection",
+                    tcp=not manager, ready="Waiting for client to connect",
                     timeout=120 if "-a" in options else 60,
                     quick=options in quick_options, want=rows(expected))
 
