@@ -73,6 +73,17 @@ int process_shard(struct shard **ret)
 	return rc;
 }
 
+/* An adapter has acknowledged what a program received before the program sees it; here that may
+ * wait for the next call, which exit() forgoes. */
+__attribute__((destructor)) static void flush_at_exit(void)
+{
+	if (!process.shard)
+		return;
+	shard_lock(process.shard);
+	shard_flush(process.shard);
+	shard_unlock(process.shard);
+}
+
 int process_devices(struct broker_devices **ret)
 {
 	struct broker_client *broker;

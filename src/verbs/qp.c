@@ -137,6 +137,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	int rc;
 
 	shard_lock(qp->shard);
+	shard_flush(qp->shard); /* the peer waits for the acknowledgement of what was received */
 	rc = rnic_qp_destroy(qp->core);
 	shard_unlock(qp->shard);
 	if (rc)
@@ -227,6 +228,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	}
 
 	shard_lock(qp->shard);
+	shard_flush(qp->shard); /* what it owes its peer in its old state */
 	rc = rnic_qp_modify(qp->core, &attr, (uint32_t)mask, shard_now(qp->shard));
 	if (!rc) {
 		if (mask & IBV_QP_STATE)

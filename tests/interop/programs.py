@@ -29,6 +29,7 @@ class Case:
     ready: str = ""           # text of the server's output by which it listens in rdma_cm
     timeout: int = 60
     quick: bool = False
+    repeat: int = 1           # times in a row: for what depends on who is faster
     want: object = None       # callable(client's output, server's output) -> fault or None
 
 
@@ -84,6 +85,9 @@ def pingpong_cases():
         line = f"{base} {options}"
         yield Case(f"pingpong {options}", line, line + " {server}", quick=quick,
                    want=pingpong(iters))
+    # Both end at once when they have the last message; each must see its own acknowledged.
+    yield Case("pingpong ends 20 times", base + " -n 20", base + " -n 20 {server}", quick=True,
+               repeat=20, want=pingpong(20))
     line = "ibv_rc_pingpong -d {dev} -g {gid6} -c -n 500"
     yield Case("pingpong IPv6 GID", line, line + " {server}", quick=True, want=pingpong(500))
 
@@ -247,7 +251,9 @@ def main():
         devinfo(bench, report)
     for c in chosen:
         path = report.case(c.name)
-        fault = bench.pair(c, path)
+        fault = None
+        for _ in range(c.repeat):
+            fault = fault or bench.pair(c, path)
         if fault:
             report.fail(c.name, path, fault)
         else:
