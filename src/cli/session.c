@@ -278,7 +278,8 @@ static bool process(struct session *s)
 
 static void wait_for(struct session **sessions, unsigned int n, uint64_t until_ns)
 {
-	struct pollfd fds[SESSIONS_MAX];
+	struct pollfd fds[SESSIONS_MAX * RDMA_HOST_FDS];
+	unsigned int at[SESSIONS_MAX + 1] = {0};
 	uint64_t now_ns, timeout_ns;
 	struct timespec ts;
 	sigset_t none;
@@ -287,7 +288,7 @@ static void wait_for(struct session **sessions, unsigned int n, uint64_t until_n
 		uint64_t next = host_next_deadline(&sessions[i]->host);
 
 		until_ns = min_of(until_ns, next);
-		fds[i] = (struct pollfd){.fd = rdma_host_fd(sessions[i]->rdma), .events = POLLIN};
+		at[i + 1] = at[i] + rdma_host_pollfds(sessions[i]->rdma, fds + at[i]);
 	}
 	now_ns = time_now_ns();
 	timeout_ns = until_ns > now_ns ? until_ns - now_ns : 0;
@@ -295,7 +296,10 @@ static void wait_for(struct session **sessions, unsigned int n, uint64_t until_n
 	ts = (struct timespec){.tv_sec = (time_t)(timeout_ns / NSEC_PER_SEC),
 			       .tv_nsec = (long)(timeout_ns % NSEC_PER_SEC)};
 	sigemptyset(&none);
-	ppoll(fds, n, &ts, &none);
+	if (ppoll(fds, at[n], &ts, &none) <= 0)
+		return;
+	for (unsigned int i = 0; i < n; i++)
+		rdma_host_polled(sessions[i]->rdma, fds + at[i], at[i + 1] - at[i]);
 }
 
 static bool shutting_down(const struct session *s)

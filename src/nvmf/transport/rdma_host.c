@@ -10,11 +10,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/time.h"
@@ -80,17 +80,12 @@ static void device_fini(struct rdma_host *r)
 	r->pd = NULL;
 	r->verbs = NULL;
 	r->unacked = 0;
-	r->armed = false;
+	r->armed = r->notified = false;
 }
 
-static int watch(struct rdma_host *r, int fd)
+static int set_nonblocking(int fd)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-
-	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) ||
-	    epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, fd, &ev))
-		return -errno;
-	return 0;
+	return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) ? -errno : 0;
 }
 
 static int device_init(struct rdma_host *r, struct ibv_context *verbs)
@@ -113,7 +108,7 @@ static int device_init(struct rdma_host *r, struct ibv_context *verbs)
 	r->channel = ibv_create_comp_channel(verbs);
 	if (!r->channel)
 		goto fail_errno;
-	err = watch(r, r->channel->fd);
+	err = set_nonblocking(r->channel->fd);
 	if (err)
 		goto fail;
 	/* Every receive, and every send in case all are flushed. */
@@ -452,7 +447,6 @@ struct rdma_host *rdma_host_create(const struct rdma_host_config *config, char *
 		snprintf(why, room, "out of memory");
 		return NULL;
 	}
-	r->epoll_fd = -1;
 	r->config = *config;
 	snprintf(r->host, sizeof(r->host), "%s", config->host);
 	snprintf(r->port, sizeof(r->port), "%s", config->port);
@@ -469,10 +463,9 @@ struct rdma_host *rdma_host_create(const struct rdma_host_config *config, char *
 			 strerror(errno));
 		goto fail;
 	}
-	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	r->queues = calloc(1u + config->io_queues, sizeof(*r->queues));
-	if (r->epoll_fd < 0 || !r->queues || watch(r, r->events->fd)) {
-		snprintf(why, room, "cannot watch for RDMA events: %s", strerror(errno));
+	if (!r->queues || set_nonblocking(r->events->fd)) {
+		snprintf(why, room, "cannot prepare for RDMA events: %s", strerror(errno));
 		goto fail;
 	}
 	for (uint16_t i = 0; i <= config->io_queues; i++) {
@@ -501,23 +494,34 @@ int rdma_host_add_memory(struct rdma_host *r, void *addr, size_t len)
 	return r->pd ? register_region(r, g) : 0;
 }
 
-int rdma_host_fd(const struct rdma_host *r)
+unsigned int rdma_host_pollfds(const struct rdma_host *r, struct pollfd fds[RDMA_HOST_FDS])
 {
-	return r->epoll_fd;
+	fds[0] = (struct pollfd){.fd = r->events->fd, .events = POLLIN};
+	if (!r->channel)
+		return 1;
+	fds[1] = (struct pollfd){.fd = r->channel->fd, .events = POLLIN};
+	return 2;
 }
 
-static bool channel_events(struct rdma_host *r)
+void rdma_host_polled(struct rdma_host *r, const struct pollfd *fds, unsigned int n)
+{
+	if (fds[0].revents)
+		r->events_ns = 0;
+	if (n > 1 && fds[1].revents)
+		r->notified = true;
+}
+
+/* The queue was armed once, so there is one event. */
+static void take_notification(struct rdma_host *r)
 {
 	struct ibv_cq *cq;
-	bool any = false;
 	void *context;
 
-	while (r->channel && ibv_get_cq_event(r->channel, &cq, &context) == 0) {
-		r->unacked++;
-		r->armed = false;
-		any = true;
-	}
-	return any;
+	r->notified = false;
+	if (!r->channel || ibv_get_cq_event(r->channel, &cq, &context))
+		return;
+	r->armed = false;
+	r->unacked++;
 }
 
 bool rdma_host_process(struct rdma_host *r, uint64_t now_ns, bool sleepy)
@@ -525,13 +529,14 @@ bool rdma_host_process(struct rdma_host *r, uint64_t now_ns, bool sleepy)
 	bool any = false;
 
 	r->now_ns = now_ns;
-	/* A poller looks at the connections' descriptor, a system call, only now and then. */
-	if (sleepy || now_ns - r->events_ns >= CM_POLL_NS) {
+	/* Looking for connections' events is a system call: when they are announced, and now and
+	 * then for callers that never wait. */
+	if (now_ns - r->events_ns >= CM_POLL_NS) {
 		r->events_ns = now_ns;
 		any = rdma_host_events(r);
-		if (r->armed)
-			channel_events(r);
 	}
+	if (r->notified)
+		take_notification(r);
 	any |= rdma_queues_poll(r);
 	if (any || !sleepy || !r->cq || r->armed)
 		return any;
@@ -563,8 +568,6 @@ void rdma_host_destroy(struct rdma_host *r)
 		rdma_destroy_event_channel(r->events);
 	if (r->addresses)
 		freeaddrinfo(r->addresses);
-	if (r->epoll_fd >= 0)
-		close(r->epoll_fd);
 	free(r->queues);
 	free(r);
 }

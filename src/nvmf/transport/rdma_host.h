@@ -9,12 +9,13 @@
  * invalidated by the controller's response (SGL 4Fh). Devices without such windows use the
  * region's own key (SGL 40h).
  *
- * Single-threaded: the caller's loop calls rdma_host_process() whenever the descriptor is
- * readable, or all the time if it polls.
+ * Single-threaded: the caller's loop calls rdma_host_process() whenever a descriptor is readable,
+ * or all the time if it polls.
  */
 #ifndef WEFT_NVMF_TRANSPORT_RDMA_HOST_H
 #define WEFT_NVMF_TRANSPORT_RDMA_HOST_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,11 +43,13 @@ void rdma_host_attach(struct rdma_host *r, struct host *h);
 /* Memory for requests' data; stays the caller's and outlives r. -ENOSPC beyond 16 areas, or what
  * registering it said. */
 int rdma_host_add_memory(struct rdma_host *r, void *addr, size_t len) must_use;
-/* Readable when there is something to process. */
-int rdma_host_fd(const struct rdma_host *r);
+/* What to wait on: fills in fds, returns how many. Afterwards rdma_host_polled() is told. */
+enum { RDMA_HOST_FDS = 2 };
+unsigned int rdma_host_pollfds(const struct rdma_host *r, struct pollfd fds[RDMA_HOST_FDS]);
+void rdma_host_polled(struct rdma_host *r, const struct pollfd *fds, unsigned int n);
 /*
  * Handles what has happened, without waiting; true if anything had. sleepy: the caller will wait
- * on the descriptor if this returns false, so completions are to make it readable.
+ * if this returns false, so completions are to make a descriptor readable.
  */
 bool rdma_host_process(struct rdma_host *r, uint64_t now_ns, bool sleepy);
 /* Why the last connection could not be made or was lost; "" if none was. */

@@ -49,7 +49,6 @@ struct rdma_host {
 	char host[256], port[8], source[64];
 	struct host *h;
 	struct rdma_event_channel *events;
-	int epoll_fd;
 	char error[ERROR_LEN];
 	uint64_t now_ns;    /* of the call that is under way */
 	uint64_t events_ns; /* when connection events were last looked for */
@@ -62,7 +61,8 @@ struct rdma_host {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	bool windows, armed;
+	bool windows;
+	bool armed, notified; /* an event of cq is asked for; has come */
 	unsigned int unacked; /* events of cq */
 
 	struct region regions[REGIONS_MAX];
