@@ -242,6 +242,8 @@ static void expect_equal(struct end *a, struct end *b, size_t at, size_t len)
 	meet(a);
 	meet(b);
 	assert_memory_equal(a->mem + at, b->mem + at, len);
+	meet(a);
+	meet(b);
 }
 
 static void fill(struct end *e, size_t at, size_t len, unsigned seed)
@@ -287,6 +289,7 @@ static void exchange(struct fixture *f, bool poll)
 	}
 	meet(b);
 	assert_int_equal(*(uint64_t *)(b->mem + 64), 10);
+	meet(b);
 }
 
 static void pollers_exchange_everything(void **state)
