@@ -24,9 +24,9 @@
 
 /*
  * A poller that calls without a pause for spin_ns gets the socket to itself for LEASE_NS from its
- * last call; the thread then looks after it. One that let its lease run out was no good poller
- * (it waits for memory to change, or computes in between): the next time it has to go on for twice
- * as long, until it keeps a lease for KEPT_NS.
+ * last call; the thread then looks after it. One that let its lease run out and then comes back to
+ * send is no good poller: it was waiting for memory to change. The next time it has to go on for
+ * twice as long, until it keeps a lease for KEPT_NS. (One that comes back to poll was not running.)
  */
 #define PAUSE_NS    (20 * NSEC_PER_USEC)
 #define SPIN_MIN_NS (20 * NSEC_PER_USEC)
@@ -49,6 +49,7 @@ struct shard {
 	uint64_t lease_until;  /* 0: no lease */
 	uint64_t spin_ns;      /* how long one must poll for a lease */
 	uint64_t sleeps_until; /* the thread, 0 while it is awake */
+	bool lease_lost;       /* it ran out, and its owner has not come back yet */
 	bool stop, dead;
 	uint8_t random[256]; /* fresh random bytes, used from the end */
 	size_t random_left;
@@ -180,6 +181,7 @@ bool shard_progress(struct shard *s)
 	if (s->dead)
 		return false;
 	now = time_now_ns();
+	s->lease_lost = false;
 	renew_lease(s, now);
 	if (s->lease_until > now) {
 		/* It will call again: what follows from this batch, acknowledgements mostly, goes
@@ -203,6 +205,10 @@ void shard_flush(struct shard *s)
 	if (s->dead)
 		return;
 	now = time_now_ns();
+	if (s->lease_lost) {
+		s->spin_ns = min_of(s->spin_ns * 2, SPIN_MAX_NS);
+		s->lease_lost = false;
+	}
 	if (s->lease_until)
 		renew_lease(s, now);
 	more = transmit(s, now);
@@ -264,8 +270,8 @@ static void *thread_main(void *arg)
 		if (!leased) {
 			int got;
 
-			if (s->lease_until) /* it was not given back */
-				s->spin_ns = min_of(s->spin_ns * 2, SPIN_MAX_NS);
+			if (s->lease_until)
+				s->lease_lost = true;
 			s->lease_until = s->lease_since = 0;
 			got = receive(s, now);
 			transmit(s, now);
