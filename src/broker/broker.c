@@ -415,7 +415,7 @@ static int setup(struct broker *b, char *err, size_t err_len)
 static void receive(struct broker *b)
 {
 	for (int i = 0; i < RX_BATCHES; i++) {
-		int got = udp_port_rx(b->port, cm_received, b);
+		int got = udp_port_rx(b->port, time_now_ns(), cm_received, b);
 
 		if (got < 0)
 			log_err("broker", "slot 0: %s", strerror(-got));

@@ -43,6 +43,7 @@ struct shard {
 	struct rnic *rnic;
 	struct udp_port *port;
 	uint64_t now;	       /* of the receive batch under way */
+	uint64_t clock;	       /* handed out by shard_now() since the lock was taken, 0: not */
 	uint64_t poll_since;   /* when a caller began to poll without a pause */
 	uint64_t poll_last;    /* its last call */
 	uint64_t lease_since;  /* 0: no lease */
@@ -152,7 +153,7 @@ static int receive(struct shard *s, uint64_t now)
 	int got;
 
 	s->now = now;
-	got = udp_port_rx(s->port, received, s);
+	got = udp_port_rx(s->port, now, received, s);
 	if (rnic_next_deadline(s->rnic) <= now)
 		rnic_tick(s->rnic, now);
 	return got;
@@ -199,12 +200,11 @@ bool shard_progress(struct shard *s)
 
 void shard_flush(struct shard *s)
 {
-	uint64_t now;
+	uint64_t now = s->clock ? s->clock : time_now_ns();
 	bool more;
 
 	if (s->dead)
 		return;
-	now = time_now_ns();
 	if (s->lease_lost) {
 		s->spin_ns = min_of(s->spin_ns * 2, SPIN_MAX_NS);
 		s->lease_lost = false;
@@ -447,11 +447,12 @@ struct rnic *shard_rnic(struct shard *s)
 
 void shard_lock(struct shard *s)
 {
-	if (pthread_mutex_trylock(&s->lock) == 0)
-		return;
-	atomic_fetch_add_explicit(&s->waiters, 1, memory_order_relaxed);
-	pthread_mutex_lock(&s->lock);
-	atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_relaxed);
+	if (pthread_mutex_trylock(&s->lock)) {
+		atomic_fetch_add_explicit(&s->waiters, 1, memory_order_relaxed);
+		pthread_mutex_lock(&s->lock);
+		atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_relaxed);
+	}
+	s->clock = 0;
 }
 
 void shard_unlock(struct shard *s)
@@ -464,10 +465,10 @@ bool shard_is_dead(const struct shard *s)
 	return s->dead;
 }
 
-uint64_t shard_now(const struct shard *s)
+uint64_t shard_now(struct shard *s)
 {
-	(void)s;
-	return time_now_ns();
+	s->clock = time_now_ns();
+	return s->clock;
 }
 
 const struct udp_port_counters *shard_port_counters(const struct shard *s)

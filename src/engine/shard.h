@@ -42,6 +42,8 @@ struct rnic *shard_rnic(struct shard *); /* to be used under the lock only */
 void shard_lock(struct shard *);
 void shard_unlock(struct shard *);
 
+/* With the lock held: the time, for calls of the core. */
+uint64_t shard_now(struct shard *);
 /* With the lock held, after anything was posted or a QP changed: sends what the core has to send,
  * and wakes the thread if it would sleep past the new deadline. */
 void shard_flush(struct shard *);
@@ -55,7 +57,6 @@ void shard_sleeping(struct shard *);
 /* Are we in a child that was forked after the shard was created? */
 bool shard_is_dead(const struct shard *);
 
-uint64_t shard_now(const struct shard *);
 /* To be read under the lock. */
 const struct udp_port_counters *shard_port_counters(const struct shard *);
 

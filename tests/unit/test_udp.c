@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
+#include "base/time.h"
 #include "netns.h"
 #include "port/udp/ip_id.h"
 #include "port/udp/udp_port.h"
@@ -40,6 +41,19 @@ int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
 				return i ? __real_udp_sendmmsg(fd, v, i) : -refuse_segments;
 	}
 	return __real_udp_sendmmsg(fd, v, n);
+}
+
+static bool refuse_ipv6;
+int __real_socket(int family, int type, int protocol);
+int __wrap_socket(int family, int type, int protocol);
+
+int __wrap_socket(int family, int type, int protocol)
+{
+	if (refuse_ipv6 && family == AF_INET6) {
+		errno = EAFNOSUPPORT;
+		return -1;
+	}
+	return __real_socket(family, type, protocol);
 }
 
 static struct gid v4(uint32_t a)
@@ -79,6 +93,12 @@ static int setup(void **state)
 	return 0;
 }
 
+static int setup_without_ipv6(void **state)
+{
+	refuse_ipv6 = true;
+	return setup(state);
+}
+
 static int teardown(void **state)
 {
 	struct fixture *f = *state;
@@ -86,6 +106,7 @@ static int teardown(void **state)
 	udp_port_destroy(f->port);
 	free(f);
 	refuse_segments = refuse_all = 0;
+	refuse_ipv6 = false;
 	return 0;
 }
 
@@ -131,7 +152,7 @@ static void drain(struct fixture *f)
 	struct pollfd p = {.fd = udp_port_fd(f->port), .events = POLLIN};
 
 	while (poll(&p, 1, 50) > 0)
-		assert_true(udp_port_rx(f->port, take, f) > 0);
+		assert_true(udp_port_rx(f->port, time_now_ns(), take, f) > 0);
 }
 
 static void a_packet_comes_back_as_it_was_sent(void **state)
@@ -146,7 +167,7 @@ static void a_packet_comes_back_as_it_was_sent(void **state)
 	assert_int_equal(f->got, 1);
 	assert_int_equal(f->bad, 0);
 	assert_int_equal(f->tos, 0x2a);
-	assert_int_equal(udp_port_rx(f->port, take, f), 0);
+	assert_int_equal(udp_port_rx(f->port, time_now_ns(), take, f), 0);
 }
 
 static void ipv6_goes_over_the_same_socket(void **state)
@@ -214,7 +235,8 @@ static void equal_packets_travel_as_super_packets(void **state)
 	sends = 0;
 	assert_int_equal(udp_port_tx(f->port, f->tx, 60), 60);
 	assert_int_equal(sends, 1);
-	assert_int_equal(udp_port_rx(f->port, take, f), 60); /* one datagram for the receiver */
+	assert_int_equal(udp_port_rx(f->port, time_now_ns(), take, f),
+			 60); /* one datagram for the receiver */
 	assert_int_equal(f->bad, 0);
 	assert_int_equal(c->rx_batches, 1);
 }
@@ -306,6 +328,24 @@ static void a_packet_too_long_for_the_way_is_refused_alone(void **state)
 	assert_int_equal(udp_port_tx(f->port, f->tx, 60), 60);
 	assert_int_equal(sends, 1);
 	assert_int_equal(system("ip link set lo mtu 65536"), 0);
+}
+
+static void ipv4_alone_will_do(void **state)
+{
+	struct fixture *f = *state;
+	int family;
+	socklen_t len = sizeof(family);
+
+	assert_int_equal(getsockopt(udp_port_fd(f->port), SOL_SOCKET, SO_DOMAIN, &family, &len), 0);
+	assert_int_equal(family, AF_INET);
+	f->flow.tos = 2;
+	send_mixture(f, 100);
+	assert_int_equal(f->tos, 2);
+	/* IPv6 has no way out. */
+	f->flow.sgid = f->flow.dgid = v6_loopback;
+	make_packet(f, 0, 100);
+	assert_int_equal(udp_port_tx(f->port, f->tx, 1), 0);
+	assert_int_equal(udp_port_counters(f->port)->tx_refused, 1);
 }
 
 static void corrupt_and_short_packets_are_dropped(void **state)
@@ -462,6 +502,7 @@ int main(void)
 		PORT_TEST(a_full_socket_counts_as_loss),
 		PORT_TEST(a_packet_too_long_for_the_way_is_refused_alone),
 		PORT_TEST(corrupt_and_short_packets_are_dropped),
+		cmocka_unit_test_setup_teardown(ipv4_alone_will_do, setup_without_ipv6, teardown),
 		cmocka_unit_test(a_weft_sender_is_held_to_small_identifications),
 		cmocka_unit_test(a_counting_sender_is_followed),
 		cmocka_unit_test(a_sender_that_restarts_is_believed_at_the_second_packet),

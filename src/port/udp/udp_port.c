@@ -159,10 +159,10 @@ static int rx_datagram(struct udp_port *p, size_t index, uint64_t now,
 	return n;
 }
 
-int udp_port_rx(struct udp_port *p, void (*rx)(void *ctx, const struct rnic_rx *), void *ctx)
+int udp_port_rx(struct udp_port *p, uint64_t now, void (*rx)(void *ctx, const struct rnic_rx *),
+		void *ctx)
 {
 	int got, packets = 0;
-	uint64_t now;
 
 	for (size_t i = 0; i < p->rx.used; i++) {
 		struct msghdr *m = &p->rx.msg[i].msg_hdr;
@@ -188,7 +188,6 @@ int udp_port_rx(struct udp_port *p, void (*rx)(void *ctx, const struct rnic_rx *
 	p->rx.want =
 		p->rx.used < p->rx.want ? p->rx.used : min_of(p->rx.want * 2, (size_t)UDP_RX_BATCH);
 	p->counters.rx_batches++;
-	now = time_now_ns();
 	for (size_t i = 0; i < (size_t)got; i++)
 		packets += rx_datagram(p, i, now, rx, ctx);
 	return packets;

@@ -42,8 +42,8 @@ const struct udp_port_counters *udp_port_counters(const struct udp_port *);
 void udp_port_forked(struct udp_port *);
 
 /* Receives one batch and calls rx for every good packet. Returns the number of packets taken, bad
- * ones included, 0 when nothing waits, or -errno for a broken socket. */
-int udp_port_rx(struct udp_port *, void (*rx)(void *ctx, const struct rnic_rx *),
+ * ones included, 0 when nothing waits, or -errno for a broken socket. now: monotonic. */
+int udp_port_rx(struct udp_port *, uint64_t now, void (*rx)(void *ctx, const struct rnic_rx *),
 		void *ctx) must_use;
 
 /* Sends n packets, each from the port's own choice of source port, not flow->sport. A packet that
