@@ -188,8 +188,8 @@ def other_user(t):
     if r.returncode:
         t.report.skip(name, "cannot run the build as another user here")
         return
-    first = lab.Program(t.host, [*as_user(65534), t.weft, "run", "--", "sh", "-c",
-                                 "rping -s -d -a 127.0.0.1"], os.path.join(t.dir.name, "user.log"))
+    first = lab.Program(t.host, [*as_user(65534), t.weft, "run", "--", "rping", "-s", "-d",
+                                 "-a", "127.0.0.1"], os.path.join(t.dir.name, "user.log"))
     lab.until(t.host.has_broker, 5)
     t.case(name, (*as_user(65533), t.weft, "devices"), FAILED, "broker.*(user|uid|nobody|65534)")
     first.kill()
