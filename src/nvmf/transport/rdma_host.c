@@ -459,8 +459,8 @@ struct rdma_host *rdma_host_create(const struct rdma_host_config *config, char *
 	}
 	r->events = rdma_create_event_channel();
 	if (!r->events) {
-		snprintf(why, room, "cannot use RDMA here: %s; is there an RDMA device?",
-			 strerror(errno));
+		snprintf(why, room, "cannot use RDMA here: %s%s", strerror(errno),
+			 errno == ENODEV ? "; is there an RDMA device?" : "");
 		goto fail;
 	}
 	r->queues = calloc(1u + config->io_queues, sizeof(*r->queues));
