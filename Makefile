@@ -2,7 +2,7 @@
 BUILD ?= build
 MESON_ARGS ?=
 
-.PHONY: all setup check check-long demo bench install clean help format
+.PHONY: all setup check check-long interop demo bench install clean help format
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -18,6 +18,9 @@ check: setup ## build, then run every test (under 15 minutes)
 
 check-long: setup ## fuzzing, long simulations
 	@scripts/check --long
+
+interop: setup all ## weft against the Linux kernel in QEMU guests; writes docs/interop.md
+	@scripts/interop
 
 demo: setup all ## serve a disk image over NVMe/RDMA and use it
 	@scripts/demo

@@ -32,13 +32,13 @@ def need(*programs):
 
 def enter():
     """Runs this script again inside namespaces of its own, unless it is there already."""
-    if os.environ.get("WEFT_LAB") == "entered":
+    if os.environ.get("WEFT_IN_NETNS") == "entered":
         return
     need("unshare", "nsenter", "ip", "setpriv")
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     if subprocess.run(["unshare", *user, "--net", "true"], capture_output=True).returncode:
         skip("no right to make a network namespace here")
-    os.environ["WEFT_LAB"] = "entered"
+    os.environ["WEFT_IN_NETNS"] = "entered"
     os.execvp("unshare", ["unshare", *user, "--net", "--", sys.executable, *sys.argv])
 
 

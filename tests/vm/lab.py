@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Guests that run Debian's kernel, and a network namespace beside them in which weft runs.
+
+The lab itself, a script `vm` that boots QEMU guests on a bridge, is no part of this repository: it
+is found where $WEFT_LAB says or beside the repository. Its --help says what it offers.
+"""
+import atexit
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+PRCTL = ctypes.CDLL(None).prctl
+
+
+class Missing(Exception):
+    """Why the lab cannot run here."""
+
+
+class Failed(Exception):
+    """What a case saw that it should not have."""
+
+
+def die_with_parent():
+    PRCTL(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def find_lab():
+    """The path of the script `vm`; Missing with the reason where guests cannot be booted."""
+    script = os.environ.get("WEFT_LAB") or os.path.join(TOP, "..", "shared", "lab", "vm")
+    if not os.access(script, os.X_OK):
+        raise Missing(f"no VM lab at {os.path.relpath(script, TOP)} (WEFT_LAB names another)")
+    if os.geteuid():
+        raise Missing("the VM lab needs root")
+    if not os.path.exists("/dev/net/tun"):
+        raise Missing("the VM lab needs /dev/net/tun")
+    if not shutil.which("qemu-system-x86_64") and not shutil.which("apt-get"):
+        raise Missing("qemu-system-x86_64 is not installed")
+    r = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
+    if r.returncode:
+        raise Missing("no right to make a network namespace here")
+    return os.path.realpath(script)
+
+
+def libraries(program):
+    """The shared objects that a program needs, beyond the C library and weft's own."""
+    r = subprocess.run(["ldd", program], capture_output=True, text=True, check=True)
+    paths = re.findall(r"=> (/\S+)", r.stdout)
+    own = re.compile(r"/(libc\.so|ld-linux|libibverbs|librdmacm)")
+    return [p for p in paths if not own.search(p)]
+
+
+class Process:
+    """A program that runs beside the test, here or in a guest."""
+
+    def __init__(self, argv, env, script=None, stop=None):
+        self.log = tempfile.TemporaryFile("w+", errors="replace")
+        self.stop_by = stop
+        self.popen = subprocess.Popen(
+            argv, text=True, env=env, preexec_fn=die_with_parent,
+            stdout=self.log, stderr=subprocess.STDOUT,
+            stdin=subprocess.PIPE if script is not None else subprocess.DEVNULL)
+        if script is not None:
+            self.popen.stdin.write(script)
+            self.popen.stdin.close()
+
+    @property
+    def output(self):
+        here = self.log.tell()
+        self.log.seek(0)
+        text = self.log.read()
+        self.log.seek(here)
+        return text
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def wait(self, seconds):
+        """The exit status; Failed where it still runs then."""
+        try:
+            return self.popen.wait(max(seconds, 0.01))
+        except subprocess.TimeoutExpired:
+            self.stop()
+            raise Failed(f"still running after {seconds:.0f} s: {last_line(self.output)}") from None
+
+    def stop(self, sig=signal.SIGTERM):
+        if self.running() and self.stop_by:
+            self.stop_by(sig)
+        elif self.running():
+            self.popen.send_signal(sig)
+        try:
+            return self.popen.wait(10)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            return self.popen.wait()
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "(no output)"
+
+
+class Lab:
+    """Use as a context manager: the guests are up inside and gone after."""
+
+    def __init__(self, build, guests=1, life=3000):
+        self.script = find_lab()
+        self.build, self.guests, self.life = os.path.realpath(build), guests, life
+        self.weft = os.path.join(self.build, "weft")
+        self.env = {**os.environ, "LAB_NAME": f"weft-{os.getpid()}"}
+        self.processes = []
+        self.serial = 0
+        self.tshark = shutil.which("tshark")
+
+    def __enter__(self):
+        argv = ["up", "-n", str(self.guests), "--life", str(self.life), "--mtu", "9000"]
+        added = {}
+        for program in ("/sbin/mke2fs", "/sbin/e2fsck", self.weft):
+            if os.path.exists(program):
+                added[program] = f"/opt/weft/{os.path.basename(program)}"
+                for lib in libraries(program):
+                    added[lib] = f"/usr/local/lib/x86_64-linux-gnu/{os.path.basename(lib)}"
+        for source, dest in added.items():
+            argv += ["--add", f"{source}:{dest}"]
+        atexit.register(self.down)
+        r = self.vm("build", timeout=600)
+        if r.returncode:
+            raise Missing(f"no guest images: {last_line(r.stderr)}")
+        r = self.vm(*argv, timeout=120)
+        if r.returncode:
+            raise Failed(f"the guests do not boot: {last_line(r.stderr)}")
+        self.kernel = self.guest("g1", "uname -r").stdout.strip()
+        return self
+
+    def __exit__(self, *_):
+        self.down()
+
+    def down(self):
+        for p in self.processes:
+            p.stop()
+        self.processes = []
+        self.vm("down", timeout=60)
+
+    def vm(self, *args, timeout=60, **kwargs):
+        return subprocess.run([self.script, *args], env=self.env, text=True, check=False,
+                              capture_output=True, timeout=timeout, **kwargs)
+
+    # ---- in a guest
+
+    def guest(self, name, script, timeout=60):
+        """Runs a shell script in a guest to its end."""
+        return self.vm("exec", name, "--timeout", str(timeout), "-", input=script,
+                       timeout=timeout + 30)
+
+    def guest_ok(self, name, script, timeout=60):
+        r = self.guest(name, script, timeout)
+        if r.returncode:
+            raise Failed(f"in the guest: {last_line(r.stderr or r.stdout)} (status {r.returncode})")
+        return r.stdout
+
+    def guest_start(self, name, command, timeout=120):
+        self.serial += 1
+        mark = f"/run/test.{self.serial}"
+
+        def stop(sig):
+            self.guest(name, f"kill -{int(sig)} $(cat {mark})")
+
+        p = Process([self.script, "exec", name, "--timeout", str(timeout), "-"],
+                    self.env, f"echo $$ >{mark}; exec {command}\n", stop)
+        self.processes.append(p)
+        return p
+
+    # ---- beside the guests
+
+    def inside(self, *argv):
+        return [self.script, "ns", "--", *map(str, argv)]
+
+    def run(self, *argv, timeout=60):
+        """Runs a program of this machine in the namespace to its end."""
+        try:
+            return subprocess.run(self.inside(*argv), env=self.env, text=True, check=False,
+                                  capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"still running after {timeout} s: {' '.join(map(str, argv))}") from None
+
+    def run_ok(self, *argv, timeout=60):
+        r = self.run(*argv, timeout=timeout)
+        if r.returncode:
+            raise Failed(f"{last_line(r.stderr or r.stdout)} (status {r.returncode})")
+        return r.stdout
+
+    def start(self, *argv):
+        p = Process(self.inside(*argv), self.env)
+        self.processes.append(p)
+        return p
+
+
+def until(condition, seconds, what, step=0.1):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise Failed(f"after {seconds} s still not: {what}")
+        time.sleep(step)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Under which conditions of the wire the cases run, and which of them where."""
+from dataclasses import dataclass
+
+from lab import Failed
+
+
+@dataclass
+class Condition:
+    """MTUs of the two interfaces, the IP version, and what netem does to both ways."""
+    name: str
+    weft_mtu: int = 1500
+    guest_mtu: int = 1500
+    family: int = 4
+    netem: str = ""
+
+    def apply(self, lab):
+        r = lab.run("ip", "link", "set", "br0", "mtu", self.weft_mtu)
+        if r.returncode:
+            raise Failed(f"br0: {r.stderr}")
+        lab.guest_ok("g1", f"ip link set eth0 mtu {self.guest_mtu}\n" + self.shaping())
+
+    def shaping(self):
+        """For the guest: its way out, and through ifb0 its way in."""
+        clear = ("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 ingress 2>/dev/null\n"
+                 "ip link del ifb0 2>/dev/null\n")
+        if not self.netem:
+            return clear + "true\n"
+        return clear + (
+            "set -e; modprobe -a sch_netem act_mirred sch_ingress cls_matchall\n"
+            "ip link add ifb0 mtu 65535 type ifb; ip link set ifb0 up\n"
+            "tc qdisc add dev eth0 ingress\n"
+            "tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb0\n"
+            f"tc qdisc add dev ifb0 root netem limit 10000 {self.netem}\n"
+            f"tc qdisc add dev eth0 root netem limit 10000 {self.netem}\n")
+
+
+PLAIN = Condition("IPv4, MTU 1500")
+
+SHORT = [(PLAIN, lambda c: c.short)]
+PLAN = [
+    (PLAIN, None),
+    (Condition("IPv6, MTU 1500", family=6), lambda c: c.short),
+    (Condition("IPv4, MTU 9000", 9000, 9000), lambda c: c.short),
+    (Condition("IPv4, MTU 9000 at weft, 1500 in the guest", 9000, 1500), lambda c: c.short),
+    (Condition("IPv4, MTU 1500 at weft, 9000 in the guest", 1500, 9000), lambda c: c.short),
+    (Condition("1 % of the packets lost", netem="loss 1%"), lambda c: c.short),
+]
