@@ -524,6 +524,19 @@ static void take_notification(struct rdma_host *r)
 	r->unacked++;
 }
 
+/* What completions lead to is posted at once, in batches. */
+static bool poll_queues(struct rdma_host *r)
+{
+	bool any;
+
+	r->batching = true;
+	any = rdma_queues_poll(r);
+	r->batching = false;
+	if (any)
+		rdma_queues_flush(r);
+	return any;
+}
+
 bool rdma_host_process(struct rdma_host *r, uint64_t now_ns, bool sleepy)
 {
 	bool any = false;
@@ -537,13 +550,13 @@ bool rdma_host_process(struct rdma_host *r, uint64_t now_ns, bool sleepy)
 	}
 	if (r->notified)
 		take_notification(r);
-	any |= rdma_queues_poll(r);
+	any |= poll_queues(r);
 	if (any || !sleepy || !r->cq || r->armed)
 		return any;
 	if (ibv_req_notify_cq(r->cq, 0) == 0)
 		r->armed = true;
 	/* What came between the last look and the arming made no event. */
-	return rdma_queues_poll(r);
+	return poll_queues(r);
 }
 
 const char *rdma_host_error(const struct rdma_host *r)

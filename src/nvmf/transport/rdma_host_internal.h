@@ -9,6 +9,7 @@
 
 #include "nvmf/transport/rdma_host.h"
 
+enum { WRS_PER_COMMAND = 3, BATCH_COMMANDS = 16 };
 enum { REGIONS_MAX = 16, ERROR_LEN = 256, STALE_RETRIES_MAX = 5 };
 
 struct region {
@@ -27,6 +28,13 @@ struct rdma_command {
 	bool keyed;   /* the present command carries key with a wish for invalidation */
 };
 
+/* Work requests that go down in one post, chained as they are added. */
+struct rdma_batch {
+	struct ibv_send_wr wr[BATCH_COMMANDS * WRS_PER_COMMAND];
+	struct ibv_sge sge[BATCH_COMMANDS][2];
+	unsigned int wrs, commands;
+};
+
 struct rdma_queue {
 	struct rdma_host *r;
 	uint16_t qid;
@@ -41,6 +49,7 @@ struct rdma_queue {
 	uint32_t unsignaled;	       /* work requests since the last signaled one */
 	uint32_t signal_every;
 	bool starved; /* submit said -EAGAIN */
+	struct rdma_batch batch;
 	unsigned int stale_retries;
 };
 
@@ -62,6 +71,7 @@ struct rdma_host {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	bool windows;
+	bool batching;	      /* commands are posted when the present call ends */
 	bool armed, notified; /* an event of cq is asked for; has come */
 	unsigned int unacked; /* events of cq */
 
@@ -78,6 +88,8 @@ int rdma_queue_setup(struct rdma_queue *q) must_use;
 void rdma_queue_teardown(struct rdma_queue *q);
 int rdma_queue_submit(void *t, uint16_t qid, struct host_request *req, bool in_capsule);
 void rdma_queue_release(void *t, uint16_t qid, struct host_request *req);
+/* Posts what was batched; a failure loses the connection. */
+void rdma_queues_flush(struct rdma_host *r);
 /* Takes completions; true if there were any. */
 bool rdma_queues_poll(struct rdma_host *r);
 /* Connection events that are pending; true if there were any. */

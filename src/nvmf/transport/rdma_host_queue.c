@@ -2,7 +2,8 @@
 /*
  * Work requests of the host's queues.
  *
- * Per command: [local invalidate] [bind window] send. Only every signal_every-th work request is
+ * Per command: [local invalidate] [bind window] send. Commands that completions lead to are posted
+ * together when the completions are through. Only every signal_every-th work request is
  * signaled; its completion gives back the send queue entries of all before it. A response
  * proves that its command was received, so the capsule's memory may be used anew by then, even
  * if the acknowledgement is still on its way: a repetition would be dropped as a duplicate.
@@ -17,7 +18,7 @@
 #include "nvmf/transport/rdma_host_internal.h"
 
 enum { WR_RECV = 1, WR_SEND = 2 };
-enum { WRS_PER_COMMAND = 3, POLL_BATCH = 16, POLL_BATCHES_MAX = 16, PAGE = 4096 };
+enum { POLL_BATCH = 16, POLL_BATCHES_MAX = 16, PAGE = 4096 };
 
 static uint64_t wr_id(unsigned int kind, const struct rdma_queue *q, uint32_t value)
 {
@@ -120,6 +121,7 @@ int rdma_queue_setup(struct rdma_queue *q)
 	}
 	q->unsignaled = 0;
 	q->starved = false;
+	q->batch.wrs = q->batch.commands = 0;
 	err = r->windows ? alloc_windows(q) : 0;
 	if (!err)
 		err = create_qp(q);
@@ -160,26 +162,50 @@ static struct region *region_of(struct rdma_host *r, const void *addr, size_t le
 	return NULL;
 }
 
-/* Work requests of one command, chained as they are added. */
-struct chain {
-	struct ibv_send_wr wr[WRS_PER_COMMAND];
-	unsigned int n;
-};
-
-static struct ibv_send_wr *chain_add(struct chain *c)
+static struct ibv_send_wr *batch_add(struct rdma_queue *q, unsigned int opcode)
 {
-	struct ibv_send_wr *wr = &c->wr[c->n];
+	struct rdma_batch *b = &q->batch;
+	struct ibv_send_wr *wr = &b->wr[b->wrs];
 
-	*wr = (struct ibv_send_wr){0};
-	if (c->n)
-		c->wr[c->n - 1].next = wr;
-	c->n++;
+	*wr = (struct ibv_send_wr){.wr_id = wr_id(WR_SEND, q, 0), .opcode = opcode};
+	if (b->wrs)
+		b->wr[b->wrs - 1].next = wr;
+	b->wrs++;
+	q->unsignaled++;
+	q->send_room--;
 	return wr;
+}
+
+static int post_batch(struct rdma_queue *q)
+{
+	struct rdma_batch *b = &q->batch;
+	struct ibv_send_wr *bad;
+	int err;
+
+	if (b->wrs == 0)
+		return 0;
+	err = ibv_post_send(q->id->qp, &b->wr[0], &bad);
+	if (err)
+		rdma_host_say(q->r, "connection to %s:%s lost: cannot send: %s", q->r->host,
+			      q->r->port, strerror(err));
+	/* Drivers read the window's old key while they post its binding. */
+	for (unsigned int i = 0; !err && i < b->wrs; i++)
+		if (b->wr[i].opcode == IBV_WR_BIND_MW)
+			b->wr[i].bind_mw.mw->rkey = b->wr[i].bind_mw.rkey;
+	b->wrs = b->commands = 0;
+	return err ? -EIO : 0;
+}
+
+void rdma_queues_flush(struct rdma_host *r)
+{
+	for (uint16_t i = 0; i <= r->config.io_queues; i++)
+		if (r->queues[i].state == RQ_UP && post_batch(&r->queues[i]))
+			host_queue_lost(r->h, i, NULL, r->now_ns);
 }
 
 /* A fresh key for this command's data; the region's own where there are no windows. */
 static void name_data(struct rdma_queue *q, struct rdma_command *cmd, struct host_request *req,
-		      const struct region *region, struct chain *c)
+		      const struct region *region)
 {
 	struct ibv_send_wr *wr;
 
@@ -193,13 +219,11 @@ static void name_data(struct rdma_queue *q, struct rdma_command *cmd, struct hos
 	if (!q->r->windows)
 		return;
 	if (cmd->bound) {
-		wr = chain_add(c);
-		wr->opcode = IBV_WR_LOCAL_INV;
+		wr = batch_add(q, IBV_WR_LOCAL_INV);
 		wr->invalidate_rkey = cmd->key;
 	}
 	cmd->key = ibv_inc_rkey(cmd->mw->rkey);
-	wr = chain_add(c);
-	wr->opcode = IBV_WR_BIND_MW;
+	wr = batch_add(q, IBV_WR_BIND_MW);
 	wr->bind_mw.mw = cmd->mw;
 	wr->bind_mw.rkey = cmd->key;
 	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
@@ -209,7 +233,7 @@ static void name_data(struct rdma_queue *q, struct rdma_command *cmd, struct hos
 		.mw_access_flags = req->direction == HOST_DATA_IN ? IBV_ACCESS_REMOTE_WRITE
 								  : IBV_ACCESS_REMOTE_READ,
 	};
-	cmd->keyed = true;
+	cmd->keyed = cmd->bound = true;
 	req->sqe.sgl.key = cmd->key;
 	req->sqe.sgl.subtype = NVME_SGL_INVALIDATE;
 }
@@ -220,12 +244,10 @@ int rdma_queue_submit(void *t, uint16_t qid, struct host_request *req, bool in_c
 	struct rdma_queue *q = &r->queues[qid];
 	uint16_t slot = host_slot_of(req->sqe.cid);
 	struct rdma_command *cmd = &q->commands[slot];
-	struct chain chain = {.n = 0};
-	struct ibv_send_wr *send, *bad;
-	struct ibv_sge sge[2];
+	struct ibv_send_wr *send;
+	struct ibv_sge *sge = q->batch.sge[q->batch.commands];
 	struct region *region = NULL;
 	struct wcursor w = wcursor_init(capsule_of(q, slot), NVME_SQE_LEN);
-	int err;
 
 	assert(q->state == RQ_UP && slot < q->entries);
 	if (q->send_room < WRS_PER_COMMAND) {
@@ -243,39 +265,25 @@ int rdma_queue_submit(void *t, uint16_t qid, struct host_request *req, bool in_c
 						 .type = NVME_SGL_DATA_BLOCK,
 						 .subtype = NVME_SGL_OFFSET};
 	else if (region)
-		name_data(q, cmd, req, region, &chain);
+		name_data(q, cmd, req, region);
 	else
 		req->sqe.sgl = (struct nvme_sgl){.type = NVME_SGL_KEYED_DATA_BLOCK};
 	nvme_sqe_put(&w, &req->sqe);
 	sge[0] = (struct ibv_sge){(uintptr_t)capsule_of(q, slot), NVME_SQE_LEN, q->mr->lkey};
 	if (in_capsule)
 		sge[1] = (struct ibv_sge){(uintptr_t)req->data, req->data_len, region->mr->lkey};
-	send = chain_add(&chain);
-	send->opcode = IBV_WR_SEND;
+	send = batch_add(q, IBV_WR_SEND);
 	send->sg_list = sge;
 	send->num_sge = in_capsule ? 2 : 1;
-	q->unsignaled += chain.n;
 	if (q->unsignaled >= q->signal_every) {
 		send->send_flags = IBV_SEND_SIGNALED;
 		send->wr_id = wr_id(WR_SEND, q, q->unsignaled);
 		q->unsignaled = 0;
-	} else {
-		send->wr_id = wr_id(WR_SEND, q, 0);
 	}
-	for (unsigned int i = 0; i + 1 < chain.n; i++)
-		chain.wr[i].wr_id = wr_id(WR_SEND, q, 0);
-	err = ibv_post_send(q->id->qp, &chain.wr[0], &bad);
-	if (err) {
-		rdma_host_say(r, "connection to %s:%s lost: cannot send: %s", r->host, r->port,
-			      strerror(err));
-		return -EIO;
-	}
-	q->send_room -= chain.n;
-	if (cmd->keyed) {
-		cmd->mw->rkey = cmd->key;
-		cmd->bound = true;
-	}
-	return 0;
+	q->batch.commands++;
+	if (r->batching && q->batch.commands < BATCH_COMMANDS)
+		return 0;
+	return post_batch(q);
 }
 
 void rdma_queue_release(void *t, uint16_t qid, struct host_request *req)
