@@ -59,15 +59,20 @@ static bool ack_until(struct rnic_qp *qp, uint32_t end)
 	return true;
 }
 
-static void rtt_sample(struct req *q, uint64_t now)
+static void rtt_sample(struct req *q, uint64_t rtt)
 {
-	uint64_t rtt;
-
-	if (!q->rtt_running || psn_diff(q->una_psn, q->rtt_psn) <= 0)
-		return;
-	q->rtt_running = false;
-	rtt = now - q->rtt_start_ns;
 	q->srtt_ns = q->srtt_ns ? q->srtt_ns - q->srtt_ns / 8 + rtt / 8 : rtt;
+}
+
+/* A packet that was probed for gives no sample, since nobody knows which of the two was answered.
+ * If both were, the second answer is the probe's: without it a round trip longer than the first
+ * guess would be probed for ever. */
+static void rtt_from_echo(struct req *q, uint32_t psn, uint64_t now)
+{
+	if (!q->echo || psn_diff(psn, q->echo_psn) < 0 || psn_diff(psn, q->una_psn) >= 0)
+		return;
+	q->echo = false;
+	rtt_sample(q, now - q->echo_ns);
 }
 
 /* What was sent before the probe and is not acknowledged by its answer was lost. If the answer
@@ -96,7 +101,10 @@ static void progress(struct rnic_qp *qp, uint32_t old_una, uint64_t now)
 
 	if (q->una_psn == old_una)
 		return;
-	rtt_sample(q, now);
+	if (q->rtt_running && psn_diff(q->una_psn, q->rtt_psn) > 0) {
+		q->rtt_running = false;
+		rtt_sample(q, now - q->rtt_start_ns);
+	}
 	q->implied_nak = false;
 	q->rnr_wait = false;
 	q->backoff = 0;
@@ -272,7 +280,7 @@ static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 
 void comp_rx(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 {
-	const struct req *q = &qp->req;
+	struct req *q = &qp->req;
 	uint32_t dist = (p->h.bth.psn - q->una_psn) & PSN_MASK;
 	uint32_t outstanding = (q->max_psn - q->una_psn) & PSN_MASK;
 	/* "Everything arrived, go on after it" names a PSN not sent yet. */
@@ -280,6 +288,7 @@ void comp_rx(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 		    dist == outstanding && outstanding;
 
 	if (!qp_requester_runs(qp) || (dist >= outstanding && !ends)) {
+		rtt_from_echo(q, p->h.bth.psn, now);
 		qp->rnic->counters.rx_drop_response++;
 		return;
 	}

@@ -281,6 +281,10 @@ struct req {
 	bool sqd_notified;
 	uint8_t retry_left, rnr_left, backoff;
 	uint32_t probe_psn, probe_max;
+	bool echo; /* a second answer to the probe of echo_psn, made at echo_ns, would show that the
+		    * first was to the packet probed for, which only took its time */
+	uint32_t echo_psn;
+	uint64_t echo_ns;
 	uint32_t rtt_psn;
 	uint64_t rtt_start_ns, srtt_ns;
 	uint64_t rnr_until_ns;

@@ -146,6 +146,9 @@ static void req_probe(struct rnic_qp *qp, uint64_t now)
 		return; /* rewound, and not yet sent again */
 	qp->rnic->counters.probes++;
 	trace(qp->rnic, TRACE_probe, qp->qpn, q->una_psn, q->backoff);
+	q->echo = true;
+	q->echo_psn = q->una_psn;
+	q->echo_ns = now;
 	if (wqe_wants_response(sq_at(&qp->sq, qp->sq.una))) {
 		req_rewind(qp);
 	} else {

@@ -105,9 +105,10 @@ static void source_from_arena(struct side *s, struct wr_rec *r, struct rnic_send
 	for (uint32_t i = 0; i < wr->num_sge; i++) {
 		uint32_t len = i + 1 == wr->num_sge ? left : (uint32_t)below(s, left + 1);
 		uint32_t off = (uint32_t)below(s, ARENA_BYTES - len);
+		const struct rnic_mr *mr = off < ARENA_BYTES / 2 ? n->arena_mr : n->half_mr;
 
 		sge[i] = (struct rnic_sge){(uintptr_t)n->arena + off, len,
-					   inlined ? 0 : rnic_mr_lkey(n->arena_mr)};
+					   inlined ? 0 : rnic_mr_lkey(mr)};
 		memcpy(r->data + at, n->arena + off, len);
 		at += len;
 		left -= len;

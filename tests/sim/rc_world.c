@@ -232,6 +232,10 @@ static void node_open(struct world *w, int i)
 			    RNIC_ACCESS_REMOTE_READ, &n->arena_mr),
 	     "the arena's region");
 	must(w,
+	     rnic_mr_create(n->pd, n->arena + ARENA_BYTES / 2, ARENA_BYTES / 2,
+			    (uintptr_t)n->arena + ARENA_BYTES / 2, 0, &n->half_mr),
+	     "half the arena's region");
+	must(w,
 	     rnic_mr_create(n->other_pd, n->arena, ARENA_BYTES, (uintptr_t)n->arena,
 			    RNIC_ACCESS_REMOTE_READ, &n->foreign_mr),
 	     "the foreign region");
@@ -465,6 +469,7 @@ void world_close(struct world *w)
 		struct node *n = &w->nodes[i];
 
 		must(w, rnic_mr_destroy(n->arena_mr), "rnic_mr_destroy");
+		must(w, rnic_mr_destroy(n->half_mr), "rnic_mr_destroy");
 		must(w, rnic_mr_destroy(n->foreign_mr), "rnic_mr_destroy");
 		must(w, rnic_mr_destroy(n->counters_mr), "rnic_mr_destroy");
 		must(w, rnic_pd_destroy(n->pd), "rnic_pd_destroy");

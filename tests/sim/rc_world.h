@@ -150,6 +150,7 @@ struct node {
 	struct prng keys; /* the core's random numbers */
 	uint8_t *arena;	  /* never changes */
 	struct rnic_mr *arena_mr, *foreign_mr;
+	struct rnic_mr *half_mr; /* the arena's upper half */
 	uint64_t *counters;
 	struct rnic_mr *counters_mr;
 	uint64_t counted[COUNTERS];

@@ -99,6 +99,25 @@ static void a_gap_is_nakked_once(void **state)
 	bed_close(b);
 }
 
+static void a_gap_that_closed_meanwhile_is_not_nakked(void **state)
+{
+	struct bed *b = bed_open(NULL);
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	while (bed_tx1(b, 0))
+		;
+	bed_deliver(b, &b->log[1]);
+	bed_deliver(b, &b->log[0]);
+	bed_deliver(b, &b->log[1]);
+	bed_run(b);
+	assert_int_equal(naks(b, 1), 0);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
+	bed_close(b);
+}
+
 static void the_next_gap_is_nakked_again(void **state)
 {
 	struct bed *b = bed_open(NULL);
@@ -155,6 +174,7 @@ static void a_lost_window_comes_back_after_one_probe(void **state)
 	/* The probe's answer shows that what came after it was lost too. */
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
 	assert_int_equal(counters(b, 0)->probes, 1);
+	assert_true(bed_sent(b, 1, ACK) <= 3);
 	bed_close(b);
 }
 
@@ -180,6 +200,62 @@ static void a_probe_does_not_resend_what_only_took_its_time(void **state)
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
 	assert_int_equal(counters(b, 0)->tx_retransmit, 1);
 	bed_close(b);
+}
+
+/* Runs a link of 5 ms each way for so many milliseconds. */
+struct line {
+	struct {
+		uint32_t log;
+		uint64_t due;
+	} q[4096];
+	uint32_t in, out;
+};
+
+static void run_line(struct bed *b, struct line *l, uint32_t ms)
+{
+	while (ms--) {
+		for (int i = 0; i < 2; i++)
+			rnic_tick(b->side[i].rnic, b->now);
+		for (; l->out != l->in && l->q[l->out].due <= b->now; l->out++)
+			bed_deliver(b, &b->log[l->q[l->out].log]);
+		for (int i = 0; i < 2; i++)
+			while (bed_tx1(b, i)) {
+				assert_true(l->in < ARRAY_SIZE(l->q));
+				l->q[l->in].log = b->nlog - 1;
+				l->q[l->in++].due = b->now + 5 * MS;
+			}
+		b->now += 1 * MS;
+	}
+}
+
+static void a_round_trip_longer_than_the_first_guess_is_learnt(void **state)
+{
+	static const uint32_t opcodes[] = {RNIC_WR_RDMA_WRITE, RNIC_WR_RDMA_READ};
+
+	(void)state;
+	for (size_t k = 0; k < ARRAY_SIZE(opcodes); k++) {
+		struct bed *b = bed_open(&(struct bed_opts){.timeout = 20});
+		static struct line l;
+
+		memset(&l, 0, sizeof(l));
+		for (int i = 0; i < 50; i++) {
+			assert_int_equal(bed_rdma(b, 0, 1, opcodes[k], 0, 0, 8), 0);
+			run_line(b, &l, 11);
+			bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+		}
+		assert_true(counters(b, 0)->probes >= 1 && counters(b, 0)->probes < 5);
+		/* Now nothing is probed before four round trips have passed. */
+		run_line(b, &l, 50);
+		b->filter = bed_drop_all;
+		assert_int_equal(bed_rdma(b, 0, 1, opcodes[k], 0, 0, 8), 0);
+		bed_run(b);
+		rnic_tick(b->side[0].rnic, b->now + 30 * MS);
+		assert_false(rnic_tx_pending(b->side[0].rnic));
+		rnic_tick(b->side[0].rnic, b->now + 50 * MS);
+		assert_true(rnic_tx_pending(b->side[0].rnic));
+		bed_run(b);
+		bed_close(b);
+	}
 }
 
 static void probes_are_doubled(void **state)
@@ -495,6 +571,47 @@ static void answers_keep_the_order_of_their_requests(void **state)
 	assert_int_equal(opcodes[3], ACK);
 	for (uint64_t i = 1; i <= 4; i++)
 		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	assert_int_equal(bed_rdma(b, 0, 5, RNIC_WR_RDMA_WRITE, 0, 0, 10), 0);
+	assert_int_equal(bed_rdma(b, 0, 6, RNIC_WR_RDMA_READ, 0, 0, 10), 0);
+	bed_run(b);
+	assert_int_equal(bed_sent(b, 1, ACK), 1);
+	bed_close(b);
+}
+
+static void an_acknowledgement_after_all_spares_the_resend(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+	struct rnic_mr *mr;
+	struct rnic_sge sge = {(uintptr_t)s->mem, 8, 0};
+	struct rnic_send_wr wr = {.wr_id = 2,
+				  .sge = &sge,
+				  .num_sge = 1,
+				  .opcode = RNIC_WR_RDMA_WRITE,
+				  .rkey = rnic_mr_rkey(b->side[1].mr),
+				  .remote_addr = bed_remote_addr(b, 1, 0)};
+	struct bed_pkt *p;
+
+	(void)state;
+	assert_int_equal(rnic_mr_create(s->pd, s->mem, 8, (uintptr_t)s->mem, 0, &mr), 0);
+	sge.lkey = rnic_mr_lkey(mr);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	assert_int_equal(rnic_post_send(s->qp, &wr, b->now), 0);
+	while ((p = bed_tx1(b, 0)))
+		bed_deliver(b, p);
+	p = bed_tx1(b, 1); /* late */
+	assert_int_equal(rnic_mr_destroy(mr), 0);
+	b->now += 68 * MS;
+	rnic_tick(s->rnic, b->now); /* the transport timer: all over again */
+	while (bed_tx1(b, 0))
+		;
+	bed_expect_none(b, 0); /* the second can not be sent again, and waits for the first */
+	bed_deliver(b, p);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
+	assert_int_equal(bed_rdma(b, 0, 3, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_run(b);
+	bed_expect(b, 0, false, 3, RNIC_WC_SUCCESS);
 	bed_close(b);
 }
 
@@ -651,10 +768,12 @@ int main(void)
 		cmocka_unit_test(psns_wrap_around),
 		cmocka_unit_test(a_gap_across_the_wrap_is_mended),
 		cmocka_unit_test(a_gap_is_nakked_once),
+		cmocka_unit_test(a_gap_that_closed_meanwhile_is_not_nakked),
 		cmocka_unit_test(the_next_gap_is_nakked_again),
 		cmocka_unit_test(a_lost_tail_costs_one_probe_and_no_retry),
 		cmocka_unit_test(a_lost_window_comes_back_after_one_probe),
 		cmocka_unit_test(a_probe_does_not_resend_what_only_took_its_time),
+		cmocka_unit_test(a_round_trip_longer_than_the_first_guess_is_learnt),
 		cmocka_unit_test(probes_are_doubled),
 		cmocka_unit_test(a_dead_peer_is_given_up_after_all_retries),
 		cmocka_unit_test(a_packet_that_never_arrives_ends_the_qp_though_others_do),
@@ -671,6 +790,7 @@ int main(void)
 		cmocka_unit_test(a_repeated_read_is_executed_again),
 		cmocka_unit_test(a_repeated_read_of_a_gone_region_harms_nobody),
 		cmocka_unit_test(answers_keep_the_order_of_their_requests),
+		cmocka_unit_test(an_acknowledgement_after_all_spares_the_resend),
 		cmocka_unit_test(responses_to_nothing_are_dropped),
 		cmocka_unit_test(a_message_waits_until_there_is_a_receive),
 		cmocka_unit_test(rnr_retries_run_out),
