@@ -228,7 +228,7 @@ static bool report(const struct cp *cp, uint64_t took_ns)
 	const struct copy *c = &cp->copy;
 	double seconds = (double)took_ns / 1e9;
 	double rate = seconds > 0 ? (double)c->bytes / seconds : 0;
-	char bytes[32], holes[32], took[32], per_second[32];
+	char bytes[32], holes[32], took[32], per_second[32], zeroes[80] = "";
 	struct output o;
 
 	output_init(&o, stdout, cp->opts.format);
@@ -239,11 +239,14 @@ static bool report(const struct cp *cp, uint64_t took_ns)
 		output_real(&o, "bytes_per_second", NULL, rate, NULL);
 		output_bool(&o, "verified", NULL, cp->verify);
 	} else {
-		output_note(&o, "copied %s in %s (%s/s), %s of it zeroes that were left out%s",
+		if (c->holes)
+			snprintf(zeroes, sizeof(zeroes), ", %s of zeroes %s",
+				 text_bytes(holes, sizeof(holes), c->holes),
+				 c->to.session ? "not sent" : "left as holes");
+		output_note(&o, "copied %s in %s (%s/s)%s%s",
 			    text_bytes(bytes, sizeof(bytes), c->bytes),
 			    text_duration(took, sizeof(took), took_ns),
-			    text_bytes(per_second, sizeof(per_second), (uint64_t)rate),
-			    text_bytes(holes, sizeof(holes), c->holes),
+			    text_bytes(per_second, sizeof(per_second), (uint64_t)rate), zeroes,
 			    cp->verify ? "; verified" : "");
 	}
 	return output_finish(&o);
