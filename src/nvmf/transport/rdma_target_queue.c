@@ -26,6 +26,8 @@ static struct rdma_queue *cmd_queue(struct rdma_cmd *c)
 
 static void failed(struct rdma_queue *q, const char *what, int error)
 {
+	if (error < 0) /* some providers */
+		error = errno;
 	if (!q->dying)
 		log_warn("nvmf", "queue %u of %s: %s fails: %s", q->tq.qid,
 			 q->tq.ctrl ? q->tq.ctrl->hostnqn : "a host", what, strerror(error));
@@ -133,7 +135,7 @@ static void post_response(struct rdma_cmd *c)
 		.sg_list = &cqe_sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED | (q->inline_send ? IBV_SEND_INLINE : 0),
+		.send_flags = IBV_SEND_SIGNALED,
 	};
 	struct ibv_send_wr write = {
 		.wr_id = (uintptr_t)&c->write_hook,
@@ -151,6 +153,9 @@ static void post_response(struct rdma_cmd *c)
 	if (wants_invalidate(c)) {
 		send.opcode = IBV_WR_SEND_WITH_INV;
 		send.invalidate_rkey = g->key;
+		send.wr.rdma.rkey = g->key; /* where libsiw takes it from */
+	} else if (q->inline_send) { /* siw cannot do both */
+		send.send_flags |= IBV_SEND_INLINE;
 	}
 	data_sge.lkey = q->dev->pool_mr->lkey;
 	c->state = RDMA_CMD_SENDING;
