@@ -29,9 +29,11 @@
 
 int cmd_serve(int argc, char **argv);
 
-#define LISTEN_MAX 8
-#define HOSTS_MAX  64
-#define POOL_BYTES (32u << 20)
+#define LISTEN_MAX   8
+#define HOSTS_MAX    64
+#define POOL_DEFAULT (32u << 20)
+#define POOL_MIN     (2u << 20)
+#define POOL_MAX     (16ull << 30)
 /* After work, look for more this long before sleeping: waking up costs more than that. */
 #define POLL_NS (50 * NSEC_PER_USEC)
 /* At the end: for stores to finish and hosts to be told. */
@@ -46,6 +48,7 @@ struct options {
 	uint32_t host_count;
 	const char *nqn, *serial, *provider;
 	struct store_file_options file;
+	size_t pool_bytes;
 	enum output_format format;
 	int ready_fd;
 };
@@ -75,6 +78,7 @@ enum {
 	KEY_DIRECT,
 	KEY_READY_FD,
 	KEY_ALLOW_HOST,
+	KEY_MEMORY,
 };
 
 static const struct argp_option options[] = {
@@ -93,6 +97,8 @@ static const struct argp_option options[] = {
 	 "Use files past the page cache (O_DIRECT); block devices always are", 0},
 	{"allow-host", KEY_ALLOW_HOST, "HOSTNQN", 0,
 	 "Let only this host connect (may be repeated). Default: any", 0},
+	{"memory", KEY_MEMORY, "BYTES", 0, "Memory for data under way (default 32m, at least 2m)",
+	 0},
 	{"provider", KEY_PROVIDER, "NAME", 0,
 	 "Verbs library: weft (default), or system for the machine's RNICs", 0},
 	{"ready-fd", KEY_READY_FD, "FD", 0,
@@ -164,6 +170,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (o->host_count == HOSTS_MAX)
 			argp_error(state, "--allow-host is given more than %d times", HOSTS_MAX);
 		o->hosts[o->host_count++] = arg;
+		return 0;
+	case KEY_MEMORY:
+		o->pool_bytes = cli_parse_size(state, "--memory", arg, POOL_MIN, POOL_MAX);
 		return 0;
 	case KEY_PROVIDER:
 		if (!provider_valid(arg))
@@ -304,7 +313,7 @@ static int start_listening(struct serve *s)
 	struct options *o = &s->opt;
 	char why[512];
 
-	if (rdma_target_create(&s->target, POOL_BYTES, &s->rdma, why, sizeof(why)) != 0)
+	if (rdma_target_create(&s->target, s->opt.pool_bytes, &s->rdma, why, sizeof(why)) != 0)
 		return cli_fail("%s", why);
 	if (o->listen_count == 0) {
 		snprintf(o->listen[0].port, sizeof(o->listen[0].port), "%d", NVME_RDMA_PORT);
@@ -576,7 +585,8 @@ static int serve(struct serve *s, const sigset_t *signals)
 
 int cmd_serve(int argc, char **argv)
 {
-	static struct serve s = {.opt = {.file.block_size = 512, .ready_fd = -1}};
+	static struct serve s = {
+		.opt = {.file.block_size = 512, .pool_bytes = POOL_DEFAULT, .ready_fd = -1}};
 	sigset_t signals;
 
 	cli_parse(&argp, "serve", argc, argv, &s.opt);

@@ -91,7 +91,8 @@ static struct rdma_dev *dev_create(struct rdma_target *rt, struct ibv_context *c
 fail:
 	log_err("nvmf", "device %s cannot be used: %s%s", ibv_get_device_name(ctx->device),
 		strerror(errno),
-		errno == ENOMEM ? " (the limit on locked memory, ulimit -l, may be too low)" : "");
+		errno == ENOMEM ? " (the limit on locked memory, ulimit -l, may be below --memory)"
+				: "");
 	dev_free(d);
 	return NULL;
 }
@@ -427,24 +428,24 @@ static bool take_events(struct rdma_target *rt)
 
 /* --- listening -------------------------------------------------------------------------------- */
 
-static int listen_error(int error, const struct sockaddr *sa, const char *port, char *why,
-			size_t room)
+static int listen_error(int error, const struct rdma_listener *l, char *why, size_t room)
 {
-	char text[INET6_ADDRSTRLEN + 16];
+	const char *at = l->port.wildcard ? "" : l->port.traddr, *port = l->port.trsvcid;
+	bool v6 = strchr(at, ':');
 
-	text_of_address(sa, text, sizeof(text));
 	if (error == EADDRINUSE)
 		snprintf(why, room,
-			 "%s port %s is in use; another target is running there, or choose a port "
-			 "with --listen rdma://%s:PORT",
-			 text, port, text);
+			 "port %s%s%s is in use; another target is running there, or choose a port "
+			 "with --listen rdma://%s%s%s:PORT",
+			 port, *at ? " of " : "", at, v6 ? "[" : "", at, v6 ? "]" : "");
 	else if (error == ENODEV || error == EADDRNOTAVAIL)
 		snprintf(why, room,
-			 "no RDMA device has the address %s; `weft devices` shows "
-			 "those that there are",
-			 text);
+			 "no RDMA device has the address %s; `weft devices` shows those that there "
+			 "are",
+			 l->port.traddr);
 	else
-		snprintf(why, room, "cannot listen on %s port %s: %s", text, port, strerror(error));
+		snprintf(why, room, "cannot listen on %s port %s: %s", l->port.traddr, port,
+			 strerror(error));
 	return -error;
 }
 
@@ -467,18 +468,34 @@ static int listen_on(struct rdma_target *rt, const struct sockaddr *sa, bool wil
 	text_of_address(sa, l->port.traddr, sizeof(l->port.traddr));
 	snprintf(l->port.trsvcid, sizeof(l->port.trsvcid), "%s", port);
 	if (rdma_create_id(rt->events, &l->id, l, RDMA_PS_TCP) != 0)
-		return listen_error(errno, sa, port, why, room);
+		return listen_error(errno, l, why, room);
 	if (sa->sa_family == AF_INET6) /* the two families have listeners of their own */
 		(void)rdma_set_option(l->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only_v6,
 				      sizeof(only_v6));
 	if (rdma_bind_addr(l->id, (struct sockaddr *)sa) != 0 || rdma_listen(l->id, 128) != 0) {
 		error = errno;
 		rdma_destroy_id(l->id);
-		return listen_error(error, sa, port, why, room);
+		return listen_error(error, l, why, room);
+	}
+	if (l->id->verbs && !dev_get(rt, l->id->verbs)) {
+		rdma_destroy_id(l->id);
+		snprintf(why, room, "the RDMA device of %s cannot be used", l->port.traddr);
+		return -ENODEV;
 	}
 	rt->listener_count++;
 	target_port_add(rt->target, &l->port);
 	return 0;
+}
+
+/* Hosts may come to any device: better to know now than then that one cannot be used. */
+static void open_all_devices(struct rdma_target *rt)
+{
+	struct ibv_context **list = rdma_get_devices(NULL);
+
+	for (int i = 0; list && list[i]; i++)
+		(void)dev_get(rt, list[i]);
+	if (list)
+		rdma_free_devices(list);
 }
 
 static int listen_everywhere(struct rdma_target *rt, const char *port, char *why, size_t room)
@@ -492,6 +509,8 @@ static int listen_everywhere(struct rdma_target *rt, const char *port, char *why
 	if (!error &&
 	    listen_on(rt, (struct sockaddr *)&v6, true, port, unused, sizeof(unused)) != 0)
 		log_info("nvmf", "not listening on IPv6: %s", unused);
+	if (!error)
+		open_all_devices(rt);
 	return error;
 }
 

@@ -154,7 +154,7 @@ static void post_response(struct rdma_cmd *c)
 		send.opcode = IBV_WR_SEND_WITH_INV;
 		send.invalidate_rkey = g->key;
 		send.wr.rdma.rkey = g->key; /* where libsiw takes it from */
-	} else if (q->inline_send) { /* siw cannot do both */
+	} else if (q->inline_send) {	    /* siw cannot do both */
 		send.send_flags |= IBV_SEND_INLINE;
 	}
 	data_sge.lkey = q->dev->pool_mr->lkey;
