@@ -14,6 +14,18 @@ static struct {
 	struct cma_device *first;
 } devices = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* In a child the contexts that its parent opened are of no use: it opens its own. */
+static void forked(void)
+{
+	pthread_mutex_init(&devices.lock, NULL);
+	devices.first = NULL;
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
 /* With the lock held: the device of a verbs device, opened if need be; NULL with errno set. */
 static struct cma_device *device_get(struct ibv_device *device)
 {

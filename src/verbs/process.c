@@ -18,13 +18,31 @@ static struct {
 	struct shard *shard;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/*
+ * A child of fork() begins anew: its parent's connection and shard are not its own (broker/client.c
+ * and engine/shard.c see to their halves). What it inherited of objects it can only destroy.
+ */
+static void forked(void)
+{
+	pthread_mutex_init(&process.lock, NULL);
+	process.broker = NULL;
+	process.shard = NULL;
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
 static int broker_locked(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	char err[256];
 	int rc;
 
 	if (process.broker)
 		return 0;
+	pthread_once(&once, watch_forks);
 	rc = broker_client_open(&process.broker, err, sizeof(err));
 	if (rc) {
 		process.broker = NULL;

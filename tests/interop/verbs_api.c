@@ -15,9 +15,11 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -333,6 +335,50 @@ static void objects_outlive_a_context_that_is_closed(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+/* A short message from qp[0] to qp[1]; false if it did not arrive. */
+static bool exchange(void)
+{
+	struct ibv_wc wc[2];
+	int got = 0;
+
+	if (post_recv(1, 1, BUF / 2, 64) || send_bytes(0, 2, 0, 8))
+		return false;
+	for (time_t end = time(NULL) + 10; got < 2 && time(NULL) < end;)
+		got += ibv_poll_cq(bed.cq, 2 - got, wc + got);
+	return got == 2 && !wc[0].status && !wc[1].status;
+}
+
+static void a_forked_child_has_devices_of_its_own_and_its_parent_keeps_the_old(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	join(0);
+	assert_true(exchange());
+	pid = fork();
+	assert_int_not_equal(pid, -1);
+	if (!pid) {
+		/* Inherited objects can be destroyed, without harm to the parent. */
+		for (int i = 0; i < 2; i++)
+			if (ibv_destroy_qp(bed.qp[i]))
+				_exit(1);
+		if (setup(NULL))
+			_exit(2);
+		for (int i = 0; i < 2; i++)
+			if (!(bed.qp[i] = qp_new(bed.cq, 0)) || to_init(bed.qp[i]))
+				_exit(3);
+		for (int i = 0; i < 2; i++)
+			if (to_rts(bed.qp[i], bed.qp[!i]))
+				_exit(4);
+		_exit(exchange() ? 0 : 5);
+	}
+	assert_true(exchange());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_true(exchange());
 }
 
 /* ---- queue pair states ------------------------------------------------------------------------
@@ -785,6 +831,7 @@ int main(void)
 		T(a_region_must_be_there_and_its_rights_make_sense),
 		T(unknown_kinds_are_not_supported),
 		T(objects_outlive_a_context_that_is_closed),
+		T(a_forked_child_has_devices_of_its_own_and_its_parent_keeps_the_old),
 		T(a_path_needs_a_grh_and_a_gid_that_is_there),
 		T(a_query_tells_what_was_set),
 		T(an_error_state_flushes_all_that_is_posted),
