@@ -3,6 +3,7 @@
 """Compares the symbols and versions that our two libraries export with those of Debian's.
 
 A program is bound to name@version; what is missing here does not load, or fails at its first call.
+The texts and rates that programs print are compared too, each asked of both libraries.
 Names in abi-missing.txt are known to be missing; a name that is missing without being listed there
 fails the test, and so does one that is listed although it is there, or exported beyond Debian's.
 """
@@ -31,8 +32,32 @@ def system_library(name):
     return None
 
 
+# Run once for each library: a process can have only one libibverbs.so.1.
+ASK = """
+import ctypes, sys
+lib = ctypes.CDLL(sys.argv[1])
+for name in sys.argv[2].split(","):
+    f = getattr(lib, name)
+    text = name.endswith("_str")
+    f.restype = ctypes.c_char_p if text else ctypes.c_int
+    for i in list(range(-2, 300)) + [2500, 5000, 10000, 14062, 25781, 103125, 1275000]:
+        print(name, i, f(ctypes.c_int(i)))
+"""
+ANSWERS = {
+    "libibverbs.so.1": "ibv_wc_status_str,ibv_node_type_str,ibv_port_state_str,ibv_event_type_str,"
+                       "ibv_rate_to_mult,mult_to_ibv_rate,ibv_rate_to_mbps,mbps_to_ibv_rate",
+    "librdmacm.so.1": "rdma_event_str",
+}
+
+
+def answers(path, names):
+    env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(path))
+    return subprocess.run([sys.executable, "-c", ASK, path, names], check=True,
+                          capture_output=True, text=True, env=env).stdout.splitlines()
+
+
 def main():
-    build = sys.argv[1]
+    build = os.path.abspath(sys.argv[1])
     listed = set()
     for line in open(os.path.join(HERE, "abi-missing.txt")):
         line = line.split("#")[0].strip()
@@ -55,6 +80,11 @@ def main():
             print(f"{lib}: missing {s}")
         for s in sorted(extra):
             print(f"{lib}: exports {s}, which {theirs} does not")
+        ours = os.path.join(build, "lib", lib)
+        for a, b in zip(answers(theirs, ANSWERS[lib]), answers(ours, ANSWERS[lib])):
+            if a != b:
+                print(f"{lib}: {b}, where {theirs} has {a}")
+                bad += 1
         bad += len(missing - listed) + len(extra)
         print(f"{lib}: {len(want & have)} of {len(want)} names of {theirs}, "
               f"{len(missing & listed)} known to be missing")
