@@ -58,7 +58,7 @@ def rows(sizes):
         for line in client.splitlines():
             f = line.split()
             if len(f) >= 5 and f[0].isdigit() and f[1].isdigit():
-                got[int(f[0])] = float(f[3])
+                got[int(f[0])] = max(map(float, f[2:5]))
         missing = [s for s in sizes if not got.get(s)]
         return f"no figures for sizes {missing[:5]}" if missing else None
     return want
