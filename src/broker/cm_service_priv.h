@@ -20,7 +20,7 @@
 #define CLIENT_MAX_POSTED   65536 /* events waiting in the broker; beyond, POST is refused */
 #define BACKLOG_MAX	    1024  /* as Linux ucma.c has it by default */
 
-#define CM_DEFAULT_ACK_TIMEOUT 19
+#define CM_DEFAULT_ACK_TIMEOUT 17 /* as Linux 6.12 cma.c has it; 6.1 had 19 */
 #define CM_TARGET_ACK_DELAY    15
 #define CM_HOP_LIMIT	       64
 

@@ -188,7 +188,7 @@ static void a_connection_is_made_and_unmade_with_every_field_told(void **state)
 	assert_int_equal(ev.param.rnr_retry_count, 6);
 	assert_int_equal(ev.param.flow_control, 1);
 	assert_int_equal(ev.param.tos, 0x20);
-	assert_int_equal(ev.param.local_ack_timeout, 19);
+	assert_int_equal(ev.param.local_ack_timeout, 17);
 	assert_int_equal(ev.param.flow_label, (31u * port + 4420) & 0xfffff);
 	assert_int_equal(ev.param.private_len, 56);
 	assert_memory_equal(ev.param.private_data, "hello\0\0", 8);
