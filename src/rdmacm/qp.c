@@ -108,3 +108,43 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 	id->qp = NULL;
 	destroy_cqs(id);
 }
+
+/* ---- shared receive queues ------------------------------------------------------------------- */
+
+int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	if (!id->verbs || id->srq)
+		return cma_ret(-EINVAL);
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
+		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+		attr->pd = id->pd;
+	}
+	if (!attr->pd || attr->pd->context != id->verbs)
+		return cma_ret(-EINVAL);
+	id->srq = ibv_create_srq_ex(id->verbs, attr);
+	if (!id->srq)
+		return -1;
+	id->pd = attr->pd;
+	return 0;
+}
+
+int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex ex = {
+		.srq_context = attr->srq_context,
+		.attr = attr->attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+		.srq_type = IBV_SRQT_BASIC,
+		.pd = pd,
+	};
+	int rc = rdma_create_srq_ex(id, &ex);
+
+	attr->attr = ex.attr;
+	return rc;
+}
+
+void rdma_destroy_srq(struct rdma_cm_id *id)
+{
+	if (id->srq && !ibv_destroy_srq(id->srq))
+		id->srq = NULL;
+}

@@ -6,20 +6,6 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-{
-	return cma_ret(-EOPNOTSUPP);
-}
-
-int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
-{
-	return cma_ret(-EOPNOTSUPP);
-}
-
-void rdma_destroy_srq(struct rdma_cm_id *id)
-{
-}
-
 int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
 	return cma_ret(-EOPNOTSUPP);

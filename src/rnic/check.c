@@ -49,7 +49,7 @@ static enum verdict check_resources(struct rnic_qp *qp, struct pkt *p)
 	const struct resp *s = &qp->resp;
 
 	if (takes_recv(p))
-		return rq_empty(&qp->rq) ? VERDICT_RNR : VERDICT_ACCEPT;
+		return recv_peek(qp) ? VERDICT_ACCEPT : VERDICT_RNR;
 	if ((p->flags & (OPF_READ_REQ | OPF_ATOMIC_REQ)) &&
 	    s->res_prod - s->res_done >= qp->attr.max_dest_rd_atomic)
 		return VERDICT_INVALID;
@@ -71,8 +71,8 @@ static enum verdict check_length(struct rnic_qp *qp, struct pkt *p)
 	if (p->flags & OPF_SEND) {
 		uint32_t off = p->flags & (OPF_FIRST | OPF_ONLY) ? 0 : s->recv_off;
 
-		return p->len <= rq_at(&qp->rq, qp->rq.cons)->length - off ? VERDICT_ACCEPT
-									   : VERDICT_RECV_TOO_SHORT;
+		return p->len <= recv_peek(qp)->length - off ? VERDICT_ACCEPT
+							     : VERDICT_RECV_TOO_SHORT;
 	}
 	left = p->flags & OPF_RETH ? p->h.reth.dma_len : s->write.left;
 	if (p->flags & (OPF_LAST | OPF_ONLY))

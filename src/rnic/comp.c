@@ -234,7 +234,7 @@ static enum rnic_wc_status place_read(struct rnic_qp *qp, const struct send_wqe 
 
 	if (p->len != min_of(w->length - off, qp->mtu))
 		return RNIC_WC_BAD_RESP_ERR;
-	if (sge_scatter(qp, w->sge, w->num_sge, off, p->payload, p->len))
+	if (sge_scatter(qp->pd, w->sge, w->num_sge, off, p->payload, p->len))
 		return RNIC_WC_LOC_PROT_ERR;
 	qp->rnic->counters.rx_bytes += p->len;
 	return RNIC_WC_SUCCESS;
@@ -245,7 +245,7 @@ static enum rnic_wc_status place_atomic(struct rnic_qp *qp, const struct send_wq
 {
 	uint64_t orig = p->h.atomic_ack;
 
-	if (sge_scatter(qp, w->sge, w->num_sge, 0, (const uint8_t *)&orig, sizeof(orig)))
+	if (sge_scatter(qp->pd, w->sge, w->num_sge, 0, (const uint8_t *)&orig, sizeof(orig)))
 		return RNIC_WC_LOC_PROT_ERR;
 	return RNIC_WC_SUCCESS;
 }

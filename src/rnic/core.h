@@ -120,7 +120,7 @@ struct region *region_find(const struct rnic *, uint32_t key);
 void region_rekey(struct rnic *, struct region *, uint32_t key);
 struct region *region_deref(const struct rnic *, struct region_ref);
 /* The memory a local key stands for: NULL for a protection error. need: of enum rnic_access. */
-uint8_t *mem_local(const struct rnic_qp *, uint32_t lkey, uint64_t va, size_t len, uint32_t need);
+uint8_t *mem_local(const struct rnic_pd *, uint32_t lkey, uint64_t va, size_t len, uint32_t need);
 /* The same for a peer's key: regions and windows. */
 uint8_t *mem_remote(const struct rnic_qp *, uint32_t rkey, uint64_t va, size_t len, uint32_t need);
 
@@ -201,12 +201,21 @@ struct recv_wqe {
 	struct rnic_sge sge[];
 };
 
-/* A receive queue; a struct of its own so that a shared one can stand in its place. */
+/* A ring of receives: of a QP, or shared. */
 struct rq {
 	uint8_t *mem;
 	uint32_t mask, stride;
 	uint32_t max_sge;
 	uint32_t prod, cons;
+};
+
+struct rnic_srq {
+	struct rnic *rnic;
+	struct rnic_pd *pd;
+	struct rq rq;
+	uint32_t limit; /* 0: not armed */
+	uint32_t users; /* QPs */
+	void *user;
 };
 
 static inline struct send_wqe *sq_at(const struct sq *sq, uint32_t i)
@@ -246,6 +255,13 @@ static inline uint32_t pkts_of(uint32_t len, uint32_t mtu)
 	return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1;
 }
 
+/* A ring of max_wr (a power of two) receives. -ENOMEM. */
+int rq_create(struct rnic *, struct rq *, uint32_t max_wr, uint32_t max_sge) must_use;
+/* -EINVAL, -ENOMEM as rnic_post_recv(). */
+int rq_post(struct rq *, const struct rnic_recv_wr *) must_use;
+uint32_t round_up_pow2(uint32_t n);
+/* Moves the oldest shared receive into the QP's own ring, which is empty. */
+void srq_pull(struct rnic_qp *);
 int wq_create(struct rnic_qp *, struct rnic_qp_cap *) must_use;
 void wq_destroy(struct rnic_qp *);
 void wq_reset(struct rnic_qp *);
@@ -258,7 +274,7 @@ void rq_flush(struct rnic_qp *);
  */
 int sge_gather(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
 	       uint32_t len, struct iovec iov[RNIC_MAX_SGE], uint8_t *ret_niov) must_use;
-int sge_scatter(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
+int sge_scatter(const struct rnic_pd *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
 		const uint8_t *data, uint32_t len) must_use;
 /* May all of it be reached with these rights? */
 bool sge_allowed(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_sge, uint32_t need);
@@ -347,7 +363,10 @@ struct rnic_qp {
 	struct req req;
 	struct rnic_cq *send_cq, *recv_cq;
 	struct timer timer;
+	/* With an SRQ it holds one: what was taken for the message that is arriving. */
 	struct rq rq;
+	struct rnic_srq *srq;
+	struct rnic_pd *recv_pd; /* the receives' keys are of this one: the SRQ's, or pd */
 	struct resp resp;
 	struct list send_cq_node, recv_cq_node;
 	struct list windows;
@@ -379,6 +398,23 @@ static inline bool qp_requester_runs(const struct rnic_qp *qp)
 static inline bool qp_responder_runs(const struct rnic_qp *qp)
 {
 	return qp->state >= RNIC_QPS_RTR && qp->state <= RNIC_QPS_SQE;
+}
+
+/* The receive that the next message will have, or the arriving one has; NULL: there is none. */
+static inline const struct recv_wqe *recv_peek(const struct rnic_qp *qp)
+{
+	if (likely(!rq_empty(&qp->rq)))
+		return rq_at(&qp->rq, qp->rq.cons);
+	if (qp->srq && !rq_empty(&qp->srq->rq))
+		return rq_at(&qp->srq->rq, qp->srq->rq.cons);
+	return NULL;
+}
+
+/* Makes it the QP's own, so that rq.cons is it. */
+static inline void recv_take(struct rnic_qp *qp)
+{
+	if (unlikely(rq_empty(&qp->rq)))
+		srq_pull(qp);
 }
 
 /* ---- the three halves ----------------------------------------------------------------------- */

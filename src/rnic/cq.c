@@ -6,11 +6,6 @@
  */
 #include "rnic/core.h"
 
-static uint32_t round_up_pow2(uint32_t n)
-{
-	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
-}
-
 int rnic_cq_create(struct rnic *r, uint32_t cqe, void *cq_user, struct rnic_cq **ret)
 {
 	uint32_t n = round_up_pow2(cqe);

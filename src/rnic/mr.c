@@ -76,11 +76,11 @@ static uint8_t *region_reach(const struct region *g, uint64_t va, size_t len, ui
 	return g->base + off;
 }
 
-uint8_t *mem_local(const struct rnic_qp *qp, uint32_t lkey, uint64_t va, size_t len, uint32_t need)
+uint8_t *mem_local(const struct rnic_pd *pd, uint32_t lkey, uint64_t va, size_t len, uint32_t need)
 {
-	struct region *g = region_find(qp->rnic, lkey);
+	struct region *g = region_find(pd->rnic, lkey);
 
-	if (!g || g->kind != REGION_MR || g->pd != qp->pd)
+	if (!g || g->kind != REGION_MR || g->pd != pd)
 		return NULL;
 	return region_reach(g, va, len, need);
 }

@@ -53,6 +53,8 @@ int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp
 	qp->user = init->qp_user;
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
+	qp->srq = init->srq;
+	qp->recv_pd = init->srq ? init->srq->pd : pd;
 	list_init(&qp->active_node);
 	list_init(&qp->windows);
 	err = wq_create(qp, &init->cap);
@@ -67,6 +69,8 @@ int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp
 	list_push_tail(&qp->recv_cq->recv_qps, &qp->recv_cq_node);
 	qp->send_cq->users++;
 	qp->recv_cq->users++;
+	if (qp->srq)
+		qp->srq->users++;
 	pd->users++;
 	r->nqps++;
 	*ret = qp;
@@ -89,6 +93,8 @@ int rnic_qp_destroy(struct rnic_qp *qp)
 	list_remove(&qp->recv_cq_node);
 	qp->send_cq->users--;
 	qp->recv_cq->users--;
+	if (qp->srq)
+		qp->srq->users--;
 	qp->pd->users--;
 	r->nqps--;
 	assert(r->qps[qp->qpn & (QP_TABLE_SIZE - 1)] == qp);
@@ -128,6 +134,8 @@ void qp_fail(struct rnic_qp *qp)
 	timer_cancel(&qp->rnic->timers, &qp->timer);
 	sq_flush(qp);
 	rq_flush(qp);
+	if (qp->srq)
+		qp_event(qp, RNIC_EVENT_QP_LAST_WQE_REACHED);
 }
 
 void qp_fail_send(struct rnic_qp *qp, enum rnic_wc_status status)

@@ -41,6 +41,7 @@ static void owe(struct rnic_qp *qp, enum resp_owed what)
 
 static void recv_complete(struct rnic_qp *qp, struct rnic_wc *wc, bool solicited)
 {
+	recv_take(qp);
 	wc->wr_id = rq_at(&qp->rq, qp->rq.cons)->wr_id;
 	wc->qp_num = qp->qpn;
 	wc->src_qp = qp->attr.dest_qpn;
@@ -106,14 +107,16 @@ static void message_done(struct rnic_qp *qp)
 static enum verdict execute_send(struct rnic_qp *qp, const struct pkt *p)
 {
 	struct resp *s = &qp->resp;
-	const struct recv_wqe *w = rq_at(&qp->rq, qp->rq.cons);
 	struct rnic_wc wc = {.opcode = RNIC_WC_RECV};
+	const struct recv_wqe *w;
 
 	if (p->flags & (OPF_FIRST | OPF_ONLY)) {
 		s->msg = MSG_SEND;
 		s->recv_off = 0;
+		recv_take(qp);
 	}
-	if (sge_scatter(qp, w->sge, w->num_sge, s->recv_off, p->payload, p->len))
+	w = rq_at(&qp->rq, qp->rq.cons);
+	if (sge_scatter(qp->recv_pd, w->sge, w->num_sge, s->recv_off, p->payload, p->len))
 		return VERDICT_RECV_PROTECTION;
 	s->recv_off += p->len;
 	if (!(p->flags & (OPF_LAST | OPF_ONLY)))

@@ -36,6 +36,7 @@ struct rnic_mr;
 struct rnic_mw;
 struct rnic_cq;
 struct rnic_qp;
+struct rnic_srq;
 
 #define RNIC_MAX_SGE	 32
 #define RNIC_MAX_INLINE	 1024
@@ -136,6 +137,8 @@ enum rnic_event { /* asynchronous events; values of enum ibv_event_type */
 		  RNIC_EVENT_COMM_EST,
 		  RNIC_EVENT_SQ_DRAINED,
 		  RNIC_EVENT_PATH_MIG,
+		  RNIC_EVENT_SRQ_LIMIT_REACHED = 15,
+		  RNIC_EVENT_QP_LAST_WQE_REACHED = 16,
 };
 
 enum rnic_qp_attr_mask { /* enum ibv_qp_attr_mask */
@@ -171,7 +174,8 @@ struct rnic_ops {
 	uint32_t (*random)(void *ctx);
 	/* A completion on a CQ that was armed (the arming is spent). cq_user: of rnic_cq_create. */
 	void (*cq_notify)(void *ctx, void *cq_user);
-	/* object_user is the qp_user or, for CQ_ERR, the cq_user. */
+	/* object_user is the qp_user; for CQ_ERR the cq_user, for SRQ_LIMIT_REACHED the srq_user.
+	 */
 	void (*async_event)(void *ctx, enum rnic_event event, void *object_user);
 	/* May be NULL. A typed trace event of rnic/trace.def. */
 	void (*trace)(void *ctx, int event, uint32_t qpn, uint64_t a, uint64_t b);
@@ -284,6 +288,7 @@ struct rnic_qp_cap {
 struct rnic_qp_init {
 	enum rnic_qp_type type; /* RC; others -EOPNOTSUPP as yet */
 	struct rnic_cq *send_cq, *recv_cq;
+	struct rnic_srq *srq;	/* or NULL: it has a receive queue of its own */
 	struct rnic_qp_cap cap; /* rounded up in place to what was given */
 	bool sq_sig_all;
 	void *qp_user;
@@ -350,5 +355,25 @@ struct rnic_recv_wr {
  * In ERR a post is taken and flushed. Nothing is sent before rnic_tx. */
 int rnic_post_send(struct rnic_qp *, const struct rnic_send_wr *, uint64_t now) must_use;
 int rnic_post_recv(struct rnic_qp *, const struct rnic_recv_wr *) must_use;
+
+/* ---- shared receive queues ------------------------------------------------------------------ */
+
+struct rnic_srq_attr {
+	uint32_t max_wr, max_sge;
+	/* Armed while not 0: the first time fewer receives than this are left, the event
+	 * SRQ_LIMIT_REACHED comes and the limit is 0 again. */
+	uint32_t limit;
+};
+
+/* Takes max_wr and max_sge, rounded up in place; the limit is not looked at. */
+int rnic_srq_create(struct rnic_pd *, struct rnic_srq_attr *, void *srq_user,
+		    struct rnic_srq **ret) must_use;
+int rnic_srq_destroy(struct rnic_srq *) must_use; /* -EBUSY while a QP uses it */
+/* -EINVAL for a limit above max_wr. A limit above what is posted is reached at once. */
+int rnic_srq_set_limit(struct rnic_srq *, uint32_t limit) must_use;
+int rnic_srq_resize(struct rnic_srq *, uint32_t max_wr) must_use; /* -EINVAL if more are in it */
+void rnic_srq_query(const struct rnic_srq *, struct rnic_srq_attr *ret);
+/* -ENOMEM when it is full, -EINVAL for too many SGEs. */
+int rnic_post_srq_recv(struct rnic_srq *, const struct rnic_recv_wr *) must_use;
 
 #endif

@@ -5,37 +5,51 @@
  */
 #include "rnic/core.h"
 
-static uint32_t round_up_pow2(uint32_t n)
+uint32_t round_up_pow2(uint32_t n)
 {
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
+}
+
+int rq_create(struct rnic *r, struct rq *rq, uint32_t max_wr, uint32_t max_sge)
+{
+	*rq = (struct rq){
+		.mask = max_wr - 1,
+		.max_sge = max_sge,
+		.stride = (uint32_t)sizeof(struct recv_wqe) +
+			  max_sge * (uint32_t)sizeof(struct rnic_sge),
+	};
+	rq->mem = r->ops.alloc(r->ctx, (size_t)max_wr * rq->stride);
+	return rq->mem ? 0 : -ENOMEM;
 }
 
 int wq_create(struct rnic_qp *qp, struct rnic_qp_cap *cap)
 {
 	struct rnic *r = qp->rnic;
-	uint32_t room;
+	uint32_t room, max_recv_wr, max_recv_sge;
 
+	if (qp->srq)
+		cap->max_recv_wr = cap->max_recv_sge = 0; /* its own are not looked at */
 	if (cap->max_send_wr > RNIC_MAX_QP_WR || cap->max_recv_wr > RNIC_MAX_QP_WR ||
 	    cap->max_send_sge > RNIC_MAX_SGE || cap->max_recv_sge > RNIC_MAX_SGE ||
 	    cap->max_inline_data > RNIC_MAX_INLINE)
 		return -EINVAL;
 	cap->max_send_wr = round_up_pow2(cap->max_send_wr);
-	cap->max_recv_wr = round_up_pow2(cap->max_recv_wr);
 	cap->max_send_sge = max_of(cap->max_send_sge, 1u);
-	cap->max_recv_sge = max_of(cap->max_recv_sge, 1u);
+	if (qp->srq) {
+		max_recv_wr = 1;
+		max_recv_sge = qp->srq->rq.max_sge;
+	} else {
+		max_recv_wr = cap->max_recv_wr = round_up_pow2(cap->max_recv_wr);
+		max_recv_sge = cap->max_recv_sge = max_of(cap->max_recv_sge, 1u);
+	}
 	room = max_of(cap->max_send_sge * (uint32_t)sizeof(struct rnic_sge),
 		      (cap->max_inline_data + 15) & ~15u);
 	cap->max_inline_data = min_of(room, (uint32_t)RNIC_MAX_INLINE);
 
 	qp->sq.mask = cap->max_send_wr - 1;
 	qp->sq.stride = (uint32_t)sizeof(struct send_wqe) + room;
-	qp->rq.mask = cap->max_recv_wr - 1;
-	qp->rq.max_sge = cap->max_recv_sge;
-	qp->rq.stride = (uint32_t)sizeof(struct recv_wqe) +
-			cap->max_recv_sge * (uint32_t)sizeof(struct rnic_sge);
 	qp->sq.mem = r->ops.alloc(r->ctx, (size_t)cap->max_send_wr * qp->sq.stride);
-	qp->rq.mem = r->ops.alloc(r->ctx, (size_t)cap->max_recv_wr * qp->rq.stride);
-	if (!qp->sq.mem || !qp->rq.mem) {
+	if (!qp->sq.mem || rq_create(r, &qp->rq, max_recv_wr, max_recv_sge)) {
 		wq_destroy(qp);
 		return -ENOMEM;
 	}
@@ -179,14 +193,12 @@ int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, uint64_t n
 	return 0;
 }
 
-int rnic_post_recv(struct rnic_qp *qp, const struct rnic_recv_wr *wr)
+int rq_post(struct rq *rq, const struct rnic_recv_wr *wr)
 {
-	struct rq *rq = &qp->rq;
 	struct recv_wqe *w;
 	uint32_t length;
 
-	if (qp->state == RNIC_QPS_RESET || wr->num_sge > rq->max_sge ||
-	    sge_total(wr->sge, wr->num_sge, &length))
+	if (wr->num_sge > rq->max_sge || sge_total(wr->sge, wr->num_sge, &length))
 		return -EINVAL;
 	if (rq->prod - rq->cons > rq->mask)
 		return -ENOMEM;
@@ -197,6 +209,18 @@ int rnic_post_recv(struct rnic_qp *qp, const struct rnic_recv_wr *wr)
 	if (wr->num_sge)
 		memcpy(w->sge, wr->sge, wr->num_sge * sizeof(*wr->sge));
 	rq->prod++;
+	return 0;
+}
+
+int rnic_post_recv(struct rnic_qp *qp, const struct rnic_recv_wr *wr)
+{
+	int err;
+
+	if (qp->state == RNIC_QPS_RESET || qp->srq)
+		return -EINVAL;
+	err = rq_post(&qp->rq, wr);
+	if (err)
+		return err;
 	if (unlikely(qp->state == RNIC_QPS_ERR)) {
 		rq_flush(qp);
 		cq_settle(qp->rnic);
@@ -280,7 +304,7 @@ int sge_gather(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t nu
 			continue;
 		}
 		part = min_of(sge[i].length - off, len);
-		p = mem_local(qp, sge[i].lkey, sge[i].addr + off, part, 0);
+		p = mem_local(qp->pd, sge[i].lkey, sge[i].addr + off, part, 0);
 		if (!p)
 			return -EFAULT;
 		iov[n++] = (struct iovec){p, part};
@@ -291,7 +315,7 @@ int sge_gather(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t nu
 	return 0;
 }
 
-int sge_scatter(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t num_sge,
+int sge_scatter(const struct rnic_pd *pd, const struct rnic_sge *sge, uint32_t num_sge,
 		uint32_t off, const uint8_t *data, uint32_t len)
 {
 	for (uint32_t i = 0; len; i++) {
@@ -304,7 +328,7 @@ int sge_scatter(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t n
 			continue;
 		}
 		part = min_of(sge[i].length - off, len);
-		p = mem_local(qp, sge[i].lkey, sge[i].addr + off, part, RNIC_ACCESS_LOCAL_WRITE);
+		p = mem_local(pd, sge[i].lkey, sge[i].addr + off, part, RNIC_ACCESS_LOCAL_WRITE);
 		if (!p)
 			return -EFAULT;
 		memcpy(p, data, part);
@@ -319,7 +343,8 @@ bool sge_allowed(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t 
 		 uint32_t need)
 {
 	for (uint32_t i = 0; i < num_sge; i++)
-		if (sge[i].length && !mem_local(qp, sge[i].lkey, sge[i].addr, sge[i].length, need))
+		if (sge[i].length &&
+		    !mem_local(qp->pd, sge[i].lkey, sge[i].addr, sge[i].length, need))
 			return false;
 	return true;
 }

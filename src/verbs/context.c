@@ -15,14 +15,6 @@ static int no_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *
 	return EOPNOTSUPP; /* type 1; type 2 windows are bound by a work request */
 }
 
-static int no_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr,
-			    struct ibv_recv_wr **bad_wr)
-{
-	(void)srq;
-	*bad_wr = wr;
-	return EOPNOTSUPP;
-}
-
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct face_context *c;
@@ -60,7 +52,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 						.dealloc_mw = face_dealloc_mw,
 						.poll_cq = face_poll_cq,
 						.req_notify_cq = face_req_notify_cq,
-						.post_srq_recv = no_post_srq_recv,
+						.post_srq_recv = face_post_srq_recv,
 						.post_send = face_post_send,
 						.post_recv = face_post_recv,
 					},
@@ -97,7 +89,7 @@ void context_put(struct face_context *c)
 /* ---- asynchronous events -------------------------------------------------------------------- */
 
 /* The bits of pending are enum ibv_event_type; whose they are, the type tells: CQ_ERR is a CQ's,
- * the others here are a QP's. */
+ * SRQ_LIMIT_REACHED a shared receive queue's, the others here are a QP's. */
 void async_event(enum rnic_event event, void *object_user)
 {
 	struct event_source *s;
@@ -108,6 +100,11 @@ void async_event(enum rnic_event event, void *object_user)
 
 		s = &cq->async;
 		context = cq->ibv.context;
+	} else if (event == RNIC_EVENT_SRQ_LIMIT_REACHED) {
+		struct face_srq *srq = object_user;
+
+		s = &srq->async;
+		context = srq->ibv.context;
 	} else {
 		struct face_qp *qp = object_user;
 
@@ -130,6 +127,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	event->event_type = type;
 	if (type == IBV_EVENT_CQ_ERR)
 		event->element.cq = &container_of(s, struct face_cq, async)->ibv;
+	else if (type == IBV_EVENT_SRQ_LIMIT_REACHED)
+		event->element.srq = &container_of(s, struct face_srq, async)->ibv;
 	else
 		event->element.qp = &container_of(s, struct face_qp, async)->ibv;
 	event_pipe_taken(pipe, s);
@@ -162,6 +161,15 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 		qp->events_completed++;
 		pthread_cond_signal(&qp->cond);
 		pthread_mutex_unlock(&qp->mutex);
+		break;
+	}
+	case IBV_EVENT_SRQ_LIMIT_REACHED: {
+		struct ibv_srq *srq = event->element.srq;
+
+		pthread_mutex_lock(&srq->mutex);
+		srq->events_completed++;
+		pthread_cond_signal(&srq->cond);
+		pthread_mutex_unlock(&srq->mutex);
 		break;
 	}
 	default: /* of a port, the device, or objects we do not have: nobody waits for these */

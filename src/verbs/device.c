@@ -152,7 +152,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.max_qp_wr = RNIC_MAX_QP_WR,
 		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-				    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
+				    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+				    IBV_DEVICE_SRQ_RESIZE,
 		.max_sge = RNIC_MAX_SGE,
 		.max_sge_rd = RNIC_MAX_SGE,
 		.max_cq = MAX_OBJECTS,
@@ -163,6 +164,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.max_qp_rd_atom = RNIC_MAX_RD_ATOM,
 		.max_qp_init_rd_atom = RNIC_MAX_RD_ATOM,
 		.max_res_rd_atom = RNIC_MAX_RD_ATOM * MAX_QP,
+		.max_srq = MAX_OBJECTS,
+		.max_srq_wr = RNIC_MAX_QP_WR,
+		.max_srq_sge = RNIC_MAX_SGE,
 		.atomic_cap = IBV_ATOMIC_HCA,
 		.max_pkeys = 1,
 		.local_ca_ack_delay = 15,

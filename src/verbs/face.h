@@ -80,7 +80,7 @@ int device_lookup(struct ibv_device *, struct broker_device *ret) must_use;
 /* The largest path MTU that fits the interface. */
 enum ibv_mtu device_mtu(const struct broker_device *);
 
-/* Upcall of the core: an asynchronous event for a QP (qp_user) or, CQ_ERR, for a CQ (cq_user). */
+/* Upcall of the core: an asynchronous event for a QP, CQ or SRQ: its user pointer. */
 void async_event(enum rnic_event, void *object_user);
 
 /* For functions that return a pointer, or -1: errno is set and the value returned. */
@@ -98,5 +98,6 @@ int face_req_notify_cq(struct ibv_cq *, int solicited_only);
 struct ibv_qp *face_create_qp_ex(struct ibv_context *, struct ibv_qp_init_attr_ex *);
 int face_post_send(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **bad_wr);
 int face_post_recv(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **bad_wr);
+int face_post_srq_recv(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **bad_wr);
 
 #endif

@@ -34,11 +34,13 @@ static struct face_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *
 	struct face_qp *qp;
 	int rc;
 
-	if (a->qp_type != IBV_QPT_RC || a->srq)
+	if (a->qp_type != IBV_QPT_RC)
 		return FAIL(EOPNOTSUPP, NULL);
 	if (!a->send_cq || !a->recv_cq || init.cap.max_send_wr > RNIC_MAX_QP_WR ||
-	    init.cap.max_recv_wr > RNIC_MAX_QP_WR || init.cap.max_send_sge > RNIC_MAX_SGE ||
-	    init.cap.max_recv_sge > RNIC_MAX_SGE || init.cap.max_inline_data > RNIC_MAX_INLINE)
+	    init.cap.max_send_sge > RNIC_MAX_SGE ||
+	    (!a->srq &&
+	     (init.cap.max_recv_wr > RNIC_MAX_QP_WR || init.cap.max_recv_sge > RNIC_MAX_SGE)) ||
+	    init.cap.max_inline_data > RNIC_MAX_INLINE)
 		return FAIL(EINVAL, NULL);
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
@@ -46,6 +48,7 @@ static struct face_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *
 	init.type = RNIC_QPT_RC;
 	init.send_cq = face_cq(a->send_cq)->core;
 	init.recv_cq = face_cq(a->recv_cq)->core;
+	init.srq = a->srq ? face_srq(a->srq)->core : NULL;
 	init.qp_user = qp;
 	qp->shard = c->shard;
 	qp->sq_sig_all = a->sq_sig_all;
@@ -73,6 +76,7 @@ static struct face_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *
 	qp->ibv.pd = pd;
 	qp->ibv.send_cq = a->send_cq;
 	qp->ibv.recv_cq = a->recv_cq;
+	qp->ibv.srq = a->srq;
 	qp->ibv.qp_num = qp->ibv.handle = rnic_qp_num(qp->core);
 	qp->ibv.state = IBV_QPS_RESET;
 	qp->ibv.qp_type = IBV_QPT_RC;

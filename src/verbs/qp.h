@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Queue pairs. */
+/* Queue pairs and shared receive queues. */
 #ifndef WEFT_VERBS_QP_H
 #define WEFT_VERBS_QP_H
 
@@ -19,6 +19,18 @@ struct face_qp {
 	bool sq_sig_all;
 	struct wr_stage *stage; /* the ibv_wr_* interface; NULL when not asked for */
 };
+
+struct face_srq {
+	struct ibv_srq ibv;
+	struct rnic_srq *core;
+	struct shard *shard;
+	struct event_source async; /* in the context's pipe: marked by type */
+};
+
+static inline struct face_srq *face_srq(struct ibv_srq *srq)
+{
+	return container_of(srq, struct face_srq, ibv);
+}
 
 static inline struct face_qp *face_qp(struct ibv_qp *qp)
 {

@@ -9,28 +9,6 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/* ---- shared receive queues ------------------------------------------------------------------- */
-
-struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-{
-	return FAIL(EOPNOTSUPP, NULL);
-}
-
-int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
-{
-	return EOPNOTSUPP;
-}
-
-int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-	return EOPNOTSUPP;
-}
-
-int ibv_destroy_srq(struct ibv_srq *srq)
-{
-	return EOPNOTSUPP;
-}
-
 /* ---- unreliable datagrams: address handles, multicast -----------------------------------------
  */
 

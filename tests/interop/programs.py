@@ -143,8 +143,24 @@ def perftest_cases():
                     quick=options in quick_options, want=rows(expected))
 
 
+def srq_cases():
+    line = "ibv_srq_pingpong -d {dev} -g {gid} -c"
+    for quick, options, iters in ((True, "-n 500", 500), (True, "-q 4 -n 300 -e", 300),
+                                  (False, "-q 16 -n 2000 -s 65536", 2000)):
+        yield Case(f"srq_pingpong {options}", f"{line} {options}", f"{line} {options} {{server}}",
+                   quick=quick, want=pingpong(iters))
+    line = "ib_send_bw -F -d {dev} -x {gid} --use-srq"
+    for quick, options in ((True, "-s 65536 -n 500 -q 4"), (False, "-s 64 -n 1000"),
+                           (False, "-s 65536 -n 500 -q 2 -R")):
+        yield Case(f"ib_send_bw --use-srq {options}", f"{line} {options}",
+                   f"{line} {options} {{server}}", tcp="-R" not in options,
+                   ready="Waiting for client to connect", quick=quick,
+                   want=rows([int(re.search(r"-s (\d+)", options)[1])]))
+
+
 def cases():
     yield from pingpong_cases()
+    yield from srq_cases()
     yield from rping_cases()
     yield from perftest_cases()
 

@@ -87,6 +87,12 @@ static void side_open(struct bed *b, int i)
 	assert_int_equal(rnic_cq_create(s->rnic, b->opts.cqe, s, &s->rcq), 0);
 	init.send_cq = s->scq;
 	init.recv_cq = s->rcq;
+	if (b->opts.srq) {
+		struct rnic_srq_attr a = {init.cap.max_recv_wr, init.cap.max_recv_sge, 0};
+
+		assert_int_equal(rnic_srq_create(s->pd, &a, s, &s->srq), 0);
+		init.srq = s->srq;
+	}
 	assert_int_equal(rnic_qp_create(s->pd, &init, &s->qp), 0);
 	s->mem = aligned_alloc(64, BED_MEM);
 	memset(s->mem, 0, BED_MEM);
@@ -166,6 +172,8 @@ void bed_close(struct bed *b)
 
 		if (s->qp)
 			assert_int_equal(rnic_qp_destroy(s->qp), 0);
+		if (s->srq)
+			assert_int_equal(rnic_srq_destroy(s->srq), 0);
 		if (s->mr)
 			assert_int_equal(rnic_mr_destroy(s->mr), 0);
 		assert_int_equal(rnic_cq_destroy(s->scq), 0);
@@ -343,7 +351,8 @@ int bed_recv(struct bed *b, int side, uint64_t wr_id, uint32_t off, uint32_t len
 	struct rnic_sge sge = bed_sge(b, side, off, len);
 	struct rnic_recv_wr wr = {.wr_id = wr_id, .sge = &sge, .num_sge = 1};
 
-	return rnic_post_recv(b->side[side].qp, &wr);
+	return b->side[side].srq ? rnic_post_srq_recv(b->side[side].srq, &wr)
+				 : rnic_post_recv(b->side[side].qp, &wr);
 }
 
 uint64_t bed_remote_addr(struct bed *b, int peer, uint32_t off)

@@ -37,7 +37,8 @@ struct bed_side {
 	struct rnic_pd *pd;
 	struct rnic_cq *scq, *rcq;
 	struct rnic_qp *qp;
-	struct rnic_mr *mr; /* all of mem, every right */
+	struct rnic_srq *srq; /* with opts.srq */
+	struct rnic_mr *mr;   /* all of mem, every right */
 	uint8_t *mem;
 	uint64_t random;
 	uint32_t notified;
@@ -60,6 +61,7 @@ struct bed_opts {
 	uint32_t cqe;		/* 256 */
 	struct rnic_qp_cap cap; /* 64 WRs, 4 SGEs, 64 inline */
 	bool not_all_signaled;
+	bool srq; /* both QPs receive from an SRQ of cap.max_recv_wr */
 	bool zero_rd_atomic, zero_timeout, zero_retry, zero_rnr_retry; /* really 0, not default */
 };
 

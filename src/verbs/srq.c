@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* Shared receive queues. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs/qp.h"
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct face_context *c = face_context(pd->context);
+	struct rnic_srq_attr core = {.max_wr = attr->attr.max_wr, .max_sge = attr->attr.max_sge};
+	struct face_srq *srq;
+	int rc;
+
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return FAIL(ENOMEM, NULL);
+	srq->shard = c->shard;
+	srq->ibv.context = pd->context;
+	srq->ibv.srq_context = attr->srq_context;
+	srq->ibv.pd = pd;
+	pthread_mutex_init(&srq->ibv.mutex, NULL);
+	pthread_cond_init(&srq->ibv.cond, NULL);
+	event_source_init(&srq->async);
+	shard_lock(srq->shard);
+	rc = rnic_srq_create(face_pd(pd)->core, &core, srq, &srq->core);
+	shard_unlock(srq->shard);
+	if (rc) {
+		free(srq);
+		return FAIL(-rc, NULL);
+	}
+	attr->attr.max_wr = core.max_wr;
+	attr->attr.max_sge = core.max_sge;
+	context_get(c);
+	return &srq->ibv;
+}
+
+int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
+{
+	struct face_srq *srq = face_srq(ibsrq);
+	int rc = 0;
+
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return EINVAL;
+	shard_lock(srq->shard);
+	if (mask & IBV_SRQ_MAX_WR)
+		rc = rnic_srq_resize(srq->core, attr->max_wr);
+	if (!rc && mask & IBV_SRQ_LIMIT)
+		rc = rnic_srq_set_limit(srq->core, attr->srq_limit);
+	shard_unlock(srq->shard);
+	return -rc;
+}
+
+int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+{
+	struct face_srq *srq = face_srq(ibsrq);
+	struct rnic_srq_attr core;
+
+	shard_lock(srq->shard);
+	rnic_srq_query(srq->core, &core);
+	shard_unlock(srq->shard);
+	*attr = (struct ibv_srq_attr){
+		.max_wr = core.max_wr,
+		.max_sge = core.max_sge,
+		.srq_limit = core.limit,
+	};
+	return 0;
+}
+
+int ibv_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct face_srq *srq = face_srq(ibsrq);
+	struct face_context *c = face_context(ibsrq->context);
+	uint32_t taken;
+	int rc;
+
+	shard_lock(srq->shard);
+	rc = rnic_srq_destroy(srq->core);
+	shard_unlock(srq->shard);
+	if (rc)
+		return -rc;
+	taken = event_pipe_forget(&c->async, &srq->async);
+	pthread_mutex_lock(&ibsrq->mutex);
+	while (ibsrq->events_completed != taken)
+		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
+	pthread_mutex_unlock(&ibsrq->mutex);
+	free(srq);
+	context_put(c);
+	return 0;
+}
+
+int face_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct face_srq *srq = face_srq(ibsrq);
+	int rc = 0;
+
+	shard_lock(srq->shard);
+	for (; wr; wr = wr->next) {
+		struct rnic_recv_wr core = {
+			.wr_id = wr->wr_id,
+			.sge = (const struct rnic_sge *)wr->sg_list,
+			.num_sge = (uint32_t)wr->num_sge,
+		};
+
+		rc = wr->num_sge < 0 ? EINVAL : -rnic_post_srq_recv(srq->core, &core);
+		if (rc) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	shard_unlock(srq->shard);
+	return rc;
+}
