@@ -27,14 +27,16 @@
 
 /*
  * A poller that calls without a pause for spin_ns gets the socket to itself for LEASE_NS from its
- * last call; the thread then looks after it. One that let its lease run out and then comes back to
- * send is no good poller: it was waiting for memory to change. The next time it has to go on for
- * twice as long, until it keeps a lease for KEPT_NS. (One that comes back to poll was not running.)
+ * last call; the thread then looks after it. One that let its lease run out, and comes back to
+ * send as soon as the thread has received for it (BACK_NS), is no good poller: it was waiting for
+ * memory to change. The next time it has to go on for twice as long, until it keeps a lease for
+ * KEPT_NS. (One that comes back late, or to poll, was not running: that is no fault.)
  */
 #define PAUSE_NS    (20 * NSEC_PER_USEC)
 #define SPIN_MIN_NS (20 * NSEC_PER_USEC)
 #define SPIN_MAX_NS (20 * NSEC_PER_MSEC)
 #define LEASE_NS    (500 * NSEC_PER_USEC)
+#define BACK_NS	    (100 * NSEC_PER_USEC)
 #define KEPT_NS	    (10 * NSEC_PER_MSEC)
 
 struct shard {
@@ -53,7 +55,7 @@ struct shard {
 	uint64_t lease_until;  /* 0: no lease */
 	uint64_t spin_ns;      /* how long one must poll for a lease */
 	uint64_t sleeps_until; /* the thread, 0 while it is awake */
-	bool lease_lost;       /* it ran out, and its owner has not come back yet */
+	uint64_t lost_at;      /* a lease ran out, and its owner has not come back: 0 or when */
 	bool stop, dead;
 	uint8_t random[256]; /* fresh random bytes, used from the end */
 	size_t random_left;
@@ -185,7 +187,7 @@ bool shard_progress(struct shard *s)
 	if (s->dead)
 		return false;
 	now = time_now_ns();
-	s->lease_lost = false;
+	s->lost_at = 0;
 	renew_lease(s, now);
 	if (s->lease_until > now) {
 		/* It will call again: what follows from this batch, acknowledgements mostly, goes
@@ -208,10 +210,9 @@ void shard_flush(struct shard *s)
 
 	if (s->dead)
 		return;
-	if (s->lease_lost) {
+	if (s->lost_at && now - s->lost_at < BACK_NS)
 		s->spin_ns = min_of(s->spin_ns * 2, SPIN_MAX_NS);
-		s->lease_lost = false;
-	}
+	s->lost_at = 0;
 	if (s->lease_until)
 		renew_lease(s, now);
 	more = transmit(s, now);
@@ -299,7 +300,7 @@ static void *thread_main(void *arg)
 			int got;
 
 			if (s->lease_until)
-				s->lease_lost = true;
+				s->lost_at = now;
 			s->lease_until = s->lease_since = 0;
 			got = receive(s, now);
 			transmit(s, now);
