@@ -32,12 +32,12 @@
  * memory to change. The next time it has to go on for twice as long, until it keeps a lease for
  * KEPT_NS. (One that comes back late, or to poll, was not running: that is no fault.)
  */
-#define PAUSE_NS    (20 * NSEC_PER_USEC)
+#define PAUSE_NS    (200 * NSEC_PER_USEC)
 #define SPIN_MIN_NS (20 * NSEC_PER_USEC)
 #define SPIN_MAX_NS (20 * NSEC_PER_MSEC)
 #define LEASE_NS    (500 * NSEC_PER_USEC)
 #define BACK_NS	    (100 * NSEC_PER_USEC)
-#define KEPT_NS	    (10 * NSEC_PER_MSEC)
+#define KEPT_NS	    (2 * NSEC_PER_MSEC)
 
 struct shard {
 	struct list link; /* of all */
@@ -201,6 +201,11 @@ bool shard_progress(struct shard *s)
 			transmit(s, now);
 	}
 	return got > 0;
+}
+
+void shard_polled(struct shard *s)
+{
+	s->lost_at = 0;
 }
 
 void shard_flush(struct shard *s)

@@ -51,6 +51,9 @@ void shard_flush(struct shard *);
  * Renews the poller's lease. True if any packet was received. */
 bool shard_progress(struct shard *);
 
+/* With the lock held, when a CQ was polled and had something: as good a sign of a poller as
+ * shard_progress(). */
+void shard_polled(struct shard *);
 /* With the lock held, when a CQ has been armed: the caller is going to wait for the completion
  * event instead of polling, and the thread takes over at once. */
 void shard_sleeping(struct shard *);

@@ -204,6 +204,8 @@ int face_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	if (!n) {
 		shard_progress(cq->shard);
 		n = rnic_cq_poll(cq->core, (struct rnic_wc *)wc, num);
+	} else {
+		shard_polled(cq->shard);
 	}
 	shard_unlock(cq->shard);
 	count_poll(!n);

@@ -188,9 +188,6 @@ static size_t run_length(const struct udp_port *p, const struct rnic_tx *pkts, s
 		iovs += pkts[count].niov + 2u;
 		if (len > segment || bytes > UDP_TX_BYTES || iovs > UDP_TX_IOVS)
 			break;
-		/* A short message and an ACK behind it: by itself it is there sooner. */
-		if (len < segment && count == 1 && segment <= UDP_TX_COPY)
-			break;
 		count++;
 		if (len < segment)
 			break;
