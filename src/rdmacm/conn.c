@@ -7,8 +7,10 @@
 #include "verbs/private.h"
 
 #define DEFAULT_RETRY_COUNT 7
-/* Local ACK timeout of the active side where nobody asks for another: 268 ms. */
-#define DEFAULT_ACK_TIMEOUT 16
+/* Local ACK timeout where the application asks for none: 537 ms, so that a peer that is gone is
+ * noticed in some seconds. Peers may ask for more for the sake of their fabric's diameter (Linux
+ * before 6.5 for 2 s), which a host next door does not need. */
+#define DEFAULT_ACK_TIMEOUT 17
 #define DEFAULT_HOP_LIMIT   64
 
 /* ---- queue pair attributes ------------------------------------------------------------------- */
@@ -68,9 +70,7 @@ static int init_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 			return -EINVAL;
 		/* A REQ or REP says where its receiver is to start sending. */
 		a->sq_psn = id->peer.starting_psn;
-		a->timeout = id->ack_timeout		  ? id->ack_timeout
-			     : id->peer.local_ack_timeout ? id->peer.local_ack_timeout
-							  : DEFAULT_ACK_TIMEOUT;
+		a->timeout = id->ack_timeout ? id->ack_timeout : DEFAULT_ACK_TIMEOUT;
 		a->retry_cnt = id->retry_count;
 		a->rnr_retry = id->peer.rnr_retry_count;
 		a->max_rd_atomic = id->initiator_depth;
