@@ -170,6 +170,11 @@ void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *ev)
 		on_other(id, BROKER_CM_EV_UNREACHABLE, -ETIMEDOUT);
 		return;
 	case CM_EV_DREQ:
+		if (ev->private_len >= sizeof(CM_DREQ_DIED) &&
+		    memcmp(ev->private_data, CM_DREQ_DIED, sizeof(CM_DREQ_DIED)) == 0)
+			svc_peer_died(id);
+		on_other(id, BROKER_CM_EV_DISCONNECTED, 0);
+		return;
 	case CM_EV_DISCONNECTED:
 		on_other(id, BROKER_CM_EV_DISCONNECTED, 0);
 		return;

@@ -147,6 +147,17 @@ static int migrate_id(struct cm_client *client, const void *req, void *reply)
 	return 0;
 }
 
+static int watch(struct cm_client *client, const void *req, void *reply)
+{
+	struct cm_channel *c = client_channel(client, ((const struct broker_cm_id *)req)->id);
+
+	(void)reply;
+	if (!c)
+		return -ENOENT;
+	client->watch = c;
+	return 0;
+}
+
 static int close_channel(struct cm_client *client, const void *req, void *reply)
 {
 	struct cm_channel *c = client_channel(client, ((const struct broker_cm_id *)req)->id);
@@ -376,6 +387,7 @@ static const struct request requests[] = {
 	R(CLOSE_CHANNEL, broker_cm_id, broker_msg, close_channel),
 	R(MIGRATE, broker_cm_migrate, broker_msg, migrate_id),
 	R(POST, broker_cm_post, broker_msg, post_event),
+	R(WATCH, broker_cm_id, broker_msg, watch),
 };
 #undef R
 

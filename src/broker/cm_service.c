@@ -220,6 +220,8 @@ void cm_client_destroy(struct cm_client *client, uint64_t now)
 		client_channel_close(client, c);
 	list_for_each(c, &client->closed, struct cm_channel, list)
 		free_channel(client, c);
+	list_for_each(id, &client->ids, struct svc_id, list)
+		cm_id_died(id->cm);
 	/* Destroying a listener takes its unread requests along: always look at the first. */
 	while (!list_empty(&client->ids))
 		svc_id_destroy(list_entry(client->ids.next, struct svc_id, list), true);
@@ -292,25 +294,40 @@ void client_channel_close(struct cm_client *client, struct cm_channel *c)
 	list_for_each(id, &client->ids, struct svc_id, list)
 		if (id->channel == c)
 			id->channel = NULL;
+	if (client->watch == c)
+		client->watch = NULL;
 	cm_channel_purge_all(c);
 	list_remove(&c->list);
 	list_push_tail(&client->closed, &c->list);
 	sweep_closed(client);
 }
 
-int svc_post(struct svc_id *id, const struct broker_cm_event *ev)
+static int post_to(struct svc_id *id, struct cm_channel *c, const struct broker_cm_event *ev)
 {
 	struct cm_service *svc = id->client->svc;
 	int r;
 
-	if (!id->channel)
+	if (!c)
 		return -EPIPE;
-	r = cm_channel_post(id->channel, ev);
+	r = cm_channel_post(c, ev);
 	if (r == -ENOMEM)
 		log_err("cm", "an event of connection %#x is lost: no memory", id->handle);
-	if (id->channel->queued && svc->flush_at == DEADLINE_NEVER)
+	if (c->queued && svc->flush_at == DEADLINE_NEVER)
 		svc->flush_at = svc->now + FLUSH_INTERVAL_NS;
 	return r;
+}
+
+int svc_post(struct svc_id *id, const struct broker_cm_event *ev)
+{
+	return post_to(id, id->channel, ev);
+}
+
+void svc_peer_died(struct svc_id *id)
+{
+	struct broker_cm_event ev = {
+		.type = BROKER_CM_EV_PEER_DIED, .id = id->handle, .param.qpn = cm_id_qpn(id->cm)};
+
+	(void)!post_to(id, id->client->watch, &ev); /* who does not watch waits for its timeouts */
 }
 
 /* ---- ids ---------------------------------------------------------------------------------- */

@@ -57,7 +57,8 @@ struct cm_client {
 	struct cm_service *svc;
 	struct list list;
 	struct list channels, ids;
-	struct list closed; /* channels whose reading end may be in use yet */
+	struct list closed;	  /* channels whose reading end may be in use yet */
+	struct cm_channel *watch; /* for what concerns its QPs; NULL: it does not ask */
 	uint32_t channel_count, id_count, next_channel;
 };
 
@@ -101,6 +102,8 @@ void svc_requests_settle(struct svc_id *listener);
 void svc_flush_client(struct cm_client *);
 /* Hands what the CM has to send to ops->send; ends every call that may have made it send. */
 void svc_send_all(struct cm_service *);
+/* Tells the watcher of the id's client that the peer of its QP is gone. */
+void svc_peer_died(struct svc_id *);
 /* 0 or -errno when the event went nowhere, which mostly nobody needs to know. */
 int svc_post(struct svc_id *, const struct broker_cm_event *);
 

@@ -43,9 +43,12 @@ enum broker_cm_msg_type {
 	/* -> post: the library resolves addresses and routes itself; that it has done so comes back
 	 * as an event of the id, so that its channel's descriptor becomes readable. */
 	BROKER_CM_POST,
+	/* -> id: a channel, which is from now on the library's own for what concerns its QPs
+	 * (PEER_DIED): no application reads it. */
+	BROKER_CM_WATCH,
 };
 
-struct broker_cm_id { /* DESTROY_ID, ESTABLISH, DISCONNECT, CLOSE_CHANNEL */
+struct broker_cm_id { /* DESTROY_ID, ESTABLISH, DISCONNECT, CLOSE_CHANNEL, WATCH */
 	struct broker_msg msg;
 	uint32_t id;
 };
@@ -135,6 +138,9 @@ enum broker_cm_event_type {
 	BROKER_CM_EV_DEVICE_REMOVAL,
 	BROKER_CM_EV_ADDR_RESOLVED, /* by POST; status 0 or -errno */
 	BROKER_CM_EV_ROUTE_RESOLVED,
+	/* Of the WATCH channel, param.qpn: this QP of ours is connected to one whose process has
+	 * ended without disconnecting. DISCONNECTED goes to the id besides. */
+	BROKER_CM_EV_PEER_DIED,
 };
 
 struct broker_cm_event {

@@ -192,6 +192,8 @@ static void send_dreq(struct cm_id *id)
 	m.dreq.local_comm_id = id->local_comm_id;
 	m.dreq.remote_comm_id = id->remote_comm_id;
 	m.dreq.remote_qpn = id->peer_qpn;
+	if (id->died)
+		memcpy(m.dreq.private_data, CM_DREQ_DIED, sizeof(CM_DREQ_DIED));
 	cm_send(id->cm, &id->flow, &m);
 }
 
@@ -351,6 +353,16 @@ int cm_id_create(struct cm *cm, void *id_user, struct cm_id **ret)
 void cm_id_set_user(struct cm_id *id, void *id_user)
 {
 	id->user = id_user;
+}
+
+void cm_id_died(struct cm_id *id)
+{
+	id->died = true;
+}
+
+uint32_t cm_id_qpn(const struct cm_id *id)
+{
+	return id->local_qpn;
 }
 
 void cm_id_destroy(struct cm_id *id, uint64_t now)

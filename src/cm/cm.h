@@ -62,6 +62,13 @@ struct cm_counters {
 	uint64_t stale;
 };
 
+/*
+ * Begins the private data of a DREQ that is sent because the consumer's process ended without
+ * disconnecting. Other CMs take no notice; weft's receiver knows from it that nothing will be heard
+ * from that queue pair any more.
+ */
+#define CM_DREQ_DIED "weft: process died"
+
 struct cm_ops {
 	void *(*alloc)(void *ctx, size_t bytes); /* zeroed, or NULL */
 	void (*free)(void *ctx, void *p);
@@ -93,6 +100,10 @@ void cm_id_set_user(struct cm_id *, void *id_user);
 void cm_id_destroy(struct cm_id *, uint64_t now);
 /* Ends an id whose REQ was not answered yet as if the REQ had been lost: the peer repeats it. */
 void cm_id_forget(struct cm_id *);
+
+/* The consumer was killed: what cm_id_destroy() then says to the peer carries CM_DREQ_DIED. */
+void cm_id_died(struct cm_id *);
+uint32_t cm_id_qpn(const struct cm_id *); /* our QP of its connection */
 
 /* Listens on service_id under mask (a REQ matches when (its id & mask) == service_id). Of several
  * matching listeners the first for which match() is true gets the REQ; match may be NULL. */

@@ -76,6 +76,7 @@ struct cm_id {
 	bool was_up;  /* has been ESTABLISHED */
 	bool quiet;   /* the consumer has been told of the end already */
 	bool hurried; /* DREQ is repeated in short, growing intervals */
+	bool died;    /* DREQ says CM_DREQ_DIED */
 
 	struct timer timer; /* what for says the state */
 	uint64_t wait_ns, timewait_ns;

@@ -61,6 +61,11 @@ struct shard {
 	size_t random_left;
 	struct rnic_tx tx[TX_BATCH];
 
+	struct watch {
+		int fd; /* -1: none */
+		bool (*ready)(int fd);
+	} watch;
+
 	struct shard_upcalls up;
 	pthread_t thread;
 	int wake_fd;
@@ -227,6 +232,15 @@ void shard_flush(struct shard *s)
 		wake(s);
 }
 
+void shard_watch(struct shard *s, int fd, bool (*ready)(int fd))
+{
+	shard_lock(s);
+	s->watch = (struct watch){fd, ready};
+	if (!s->dead)
+		wake(s);
+	shard_unlock(s);
+}
+
 void shard_sleeping(struct shard *s)
 {
 	s->poll_last = 0;
@@ -246,11 +260,13 @@ static void unlock_fairly(struct shard *s)
 		sched_yield();
 }
 
-/* Sleeps until the time comes, something is sent to us if we listen, or we are woken. */
-static void thread_sleep(struct shard *s, uint64_t now, uint64_t until, bool listen)
+/* Sleeps until the time comes, something is sent to us if we listen, or we are woken. True if the
+ * watched descriptor is ready. */
+static bool thread_sleep(struct shard *s, uint64_t now, uint64_t until, int watched, bool listen)
 {
 	struct pollfd p[] = {
 		{.fd = s->wake_fd, .events = POLLIN},
+		{.fd = watched, .events = POLLIN},
 		{.fd = udp_port_fd(s->port), .events = POLLIN},
 	};
 	uint64_t ns = until > now ? until - now : 0, count;
@@ -259,9 +275,11 @@ static void thread_sleep(struct shard *s, uint64_t now, uint64_t until, bool lis
 		.tv_nsec = (long)(ns % NSEC_PER_SEC),
 	};
 
-	ppoll(p, listen ? 2 : 1, until == DEADLINE_NEVER ? NULL : &ts, NULL);
+	if (ppoll(p, listen ? 3 : 2, until == DEADLINE_NEVER ? NULL : &ts, NULL) < 0)
+		return false;
 	if ((p[0].revents & POLLIN) && read(s->wake_fd, &count, sizeof(count)) < 0)
 		log_err("engine", "eventfd: %s", strerror(errno));
+	return p[1].revents;
 }
 
 /*
@@ -299,6 +317,8 @@ static void *thread_main(void *arg)
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
 		uint64_t until, now = time_now_ns();
+		struct watch watch;
+		bool go_on;
 		bool leased = s->lease_until > now;
 
 		if (!leased) {
@@ -328,9 +348,12 @@ static void *thread_main(void *arg)
 			until = s->lease_until;
 		}
 		s->sleeps_until = until;
+		watch = s->watch;
 		pthread_mutex_unlock(&s->lock);
-		thread_sleep(s, now, until, !leased);
+		go_on = !thread_sleep(s, now, until, watch.fd, !leased) || watch.ready(watch.fd);
 		pthread_mutex_lock(&s->lock);
+		if (!go_on && s->watch.fd == watch.fd)
+			s->watch.fd = -1;
 		s->sleeps_until = 0;
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -413,6 +436,7 @@ int shard_create(struct shard **ret, int fd, uint8_t slot, const struct shard_up
 	lock_init(&s->lock);
 	s->up = *up;
 	s->spin_ns = SPIN_MIN_NS;
+	s->watch.fd = -1;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake_fd < 0) {
 		rc = -errno;

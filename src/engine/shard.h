@@ -57,6 +57,9 @@ void shard_polled(struct shard *);
 /* With the lock held, when a CQ has been armed: the caller is going to wait for the completion
  * event instead of polling, and the thread takes over at once. */
 void shard_sleeping(struct shard *);
+/* The thread calls ready(fd), without the lock, whenever fd is readable, until that returns false.
+ * One fd at a time; it stays the caller's. */
+void shard_watch(struct shard *, int fd, bool (*ready)(int fd));
 /* Are we in a child that was forked after the shard was created? */
 bool shard_is_dead(const struct shard *);
 

@@ -8,15 +8,18 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "broker/proto_cm.h"
 #include "verbs/cq.h"
 #include "verbs/face.h"
 #include "verbs/private.h"
+#include "verbs/qp.h"
 
 static struct {
 	pthread_mutex_t lock;
 	struct broker_client *broker;
 	struct shard *shard;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	int watch_fd;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .watch_fd = -1};
 
 /*
  * A child of fork() begins anew: its parent's connection and shard are not its own (broker/client.c
@@ -25,8 +28,12 @@ static struct {
 static void forked(void)
 {
 	pthread_mutex_init(&process.lock, NULL);
+	qp_forked();
 	process.broker = NULL;
 	process.shard = NULL;
+	if (process.watch_fd >= 0)
+		close(process.watch_fd);
+	process.watch_fd = -1;
 }
 
 static void watch_forks(void)
@@ -62,6 +69,40 @@ int process_broker(struct broker_client **ret)
 	return rc;
 }
 
+/*
+ * The broker tells when the process at the other end of a connection has died. A program that only
+ * receives, and looks at no CM event meanwhile, would wait for ever, as no timer of its runs; so
+ * its QP goes to the error state, and what it posted comes back.
+ */
+static bool watch_ready(int fd)
+{
+	struct broker_cm_event ev;
+
+	if (read(fd, &ev, sizeof(ev)) != sizeof(ev))
+		return false; /* the broker is gone */
+	if (ev.type == BROKER_CM_EV_PEER_DIED)
+		qp_peer_died(process.shard, ev.param.qpn);
+	return true;
+}
+
+/* Not to have it is a comfort less, and no reason to fail. */
+static void watch_peers_locked(void)
+{
+	struct broker_cm_id req = {.msg.type = BROKER_CM_WATCH};
+	struct broker_msg resp;
+	int fd, rc = broker_client_cm_channel(process.broker, &req.id, &fd);
+
+	if (!rc)
+		rc = broker_client_call(process.broker, &req, sizeof(req), &resp, sizeof(resp),
+					NULL);
+	if (rc) {
+		log_info("verbs", "the broker will not tell of peers that die: %s", strerror(-rc));
+		return;
+	}
+	process.watch_fd = fd;
+	shard_watch(process.shard, fd, watch_ready);
+}
+
 int process_shard(struct shard **ret)
 {
 	static const struct shard_upcalls upcalls = {
@@ -83,6 +124,8 @@ int process_shard(struct shard **ret)
 				process.shard = NULL;
 				close(fd);
 				log_err("verbs", "no shard on slot %u: %s", slot, strerror(-rc));
+			} else {
+				watch_peers_locked();
 			}
 		}
 	}

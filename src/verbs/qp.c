@@ -16,6 +16,24 @@
 /* The masks that ibv_modify_qp knows here: no resizing, no alternate path, no rate limit. */
 #define SUPPORTED_ATTRS (((IBV_QP_DEST_QPN << 1) - 1) & ~(IBV_QP_CAP | IBV_QP_ALT_PATH))
 
+/* All QPs of the process. Lock order: before a shard's. */
+static struct list live = {&live, &live};
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void live_add(struct face_qp *qp)
+{
+	pthread_mutex_lock(&live_lock);
+	list_push_tail(&live, &qp->live);
+	pthread_mutex_unlock(&live_lock);
+}
+
+static void live_remove(struct face_qp *qp)
+{
+	pthread_mutex_lock(&live_lock);
+	list_remove(&qp->live);
+	pthread_mutex_unlock(&live_lock);
+}
+
 static struct face_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *a,
 				 bool wr_interface)
 {
@@ -83,6 +101,7 @@ static struct face_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *
 	pthread_mutex_init(&qp->ibv.mutex, NULL);
 	pthread_cond_init(&qp->ibv.cond, NULL);
 	context_get(c);
+	live_add(qp);
 	return qp;
 
 destroy_core:
@@ -140,12 +159,15 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	uint32_t taken;
 	int rc;
 
+	live_remove(qp);
 	shard_lock(qp->shard);
 	shard_flush(qp->shard); /* the peer waits for the acknowledgement of what was received */
 	rc = rnic_qp_destroy(qp->core);
 	shard_unlock(qp->shard);
-	if (rc)
+	if (rc) {
+		live_add(qp);
 		return -rc;
+	}
 	taken = event_pipe_forget(&c->async, &qp->async);
 	pthread_mutex_lock(&ibqp->mutex);
 	while (ibqp->events_completed != taken)
@@ -243,6 +265,28 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	}
 	shard_unlock(qp->shard);
 	return -rc;
+}
+
+void qp_forked(void)
+{
+	pthread_mutex_init(&live_lock, NULL);
+}
+
+void qp_peer_died(struct shard *shard, uint32_t qpn)
+{
+	const struct rnic_qp_attr attr = {.state = RNIC_QPS_ERR};
+
+	pthread_mutex_lock(&live_lock);
+	list_for_each(qp, &live, struct face_qp, live) {
+		if (qp->shard != shard || qp->ibv.qp_num != qpn)
+			continue;
+		shard_lock(shard);
+		if (!rnic_qp_modify(qp->core, &attr, RNIC_QP_STATE, shard_now(shard)))
+			shard_flush(shard);
+		shard_unlock(shard);
+		break;
+	}
+	pthread_mutex_unlock(&live_lock);
 }
 
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask,

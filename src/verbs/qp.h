@@ -3,6 +3,7 @@
 #ifndef WEFT_VERBS_QP_H
 #define WEFT_VERBS_QP_H
 
+#include "base/list.h"
 #include "verbs/face.h"
 
 struct wr_stage;
@@ -14,6 +15,7 @@ struct face_qp {
 	};
 	struct rnic_qp *core;
 	struct shard *shard;
+	struct list live;	   /* of all QPs of the process */
 	struct event_source async; /* in the context's pipe: marked by type */
 	struct ibv_ah_attr ah;	   /* as last given to ibv_modify_qp */
 	bool sq_sig_all;
@@ -36,6 +38,13 @@ static inline struct face_qp *face_qp(struct ibv_qp *qp)
 {
 	return container_of(qp, struct face_qp, ibv);
 }
+
+/* The peer of the QP with this number is gone: as ibv_modify_qp() to ERR. Harmless if there is
+ * none. */
+void qp_peer_died(struct shard *, uint32_t qpn);
+
+/* In a forked child. */
+void qp_forked(void);
 
 /* wr.c: sets up the ibv_wr_* interface of a QP. -ENOMEM. */
 int wr_stage_create(struct face_qp *, const struct rnic_qp_cap *) must_use;

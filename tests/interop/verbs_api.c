@@ -311,11 +311,15 @@ static void a_region_must_be_there_and_its_rights_make_sense(void **state)
 
 static void unknown_kinds_are_not_supported(void **state)
 {
-	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_srq_init_attr_ex srq = {.attr = {.max_wr = 1, .max_sge = 1},
+					   .comp_mask =
+						   IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+					   .srq_type = IBV_SRQT_XRC,
+					   .pd = bed.pd};
 	struct ibv_cq_init_attr_ex cq = {.cqe = 1, .wc_flags = IBV_WC_EX_WITH_CVLAN};
 
 	(void)state;
-	assert_null(ibv_create_srq(bed.pd, &srq));
+	assert_null(ibv_create_srq_ex(bed.ctx, &srq));
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(ibv_create_cq_ex(bed.ctx, &cq));
 	assert_int_equal(errno, EOPNOTSUPP);

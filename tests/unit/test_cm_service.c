@@ -365,6 +365,35 @@ static void a_dead_client_disconnects_its_peers_and_frees_its_ports(void **state
 	end(&p);
 }
 
+static void a_watcher_is_told_of_a_peer_that_died_and_not_of_one_that_left(void **state)
+{
+	struct world *w = *state;
+	struct broker_cm_event ev;
+	struct client watch;
+	struct pair p;
+
+	for (int died = 0; died < 2; died++) {
+		begin(&p, w);
+		watch = p.user;
+		assert_int_equal(cm_client_channel(watch.c, &watch.channel, &watch.fd), 0);
+		assert_int_equal(fcntl(watch.fd, F_SETFL, O_NONBLOCK), 0);
+		assert_int_equal(on_id(&p.user, BROKER_CM_WATCH, 99), -ENOENT);
+		assert_int_equal(on_id(&p.user, BROKER_CM_WATCH, watch.channel), 0);
+		establish(&p);
+		if (!died)
+			assert_int_equal(on_id(&p.server, BROKER_CM_DESTROY_ID, p.passive), 0);
+		close_client(&p.server);
+		event(&p.user, BROKER_CM_EV_DISCONNECTED);
+		if (died) {
+			ev = event(&watch, BROKER_CM_EV_PEER_DIED);
+			assert_int_equal(ev.param.qpn, 0x010011 + (p.active >> 16));
+		}
+		no_event(&watch);
+		close(watch.fd);
+		close_client(&p.user);
+	}
+}
+
 static void a_client_that_dies_connecting_withdraws(void **state)
 {
 	struct world *w = *state;
@@ -809,6 +838,7 @@ int main(void)
 		T(a_port_without_listener_rejects_with_reason_8),
 		T(a_dead_host_is_unreachable_after_16_tries),
 		T(a_dead_client_disconnects_its_peers_and_frees_its_ports),
+		T(a_watcher_is_told_of_a_peer_that_died_and_not_of_one_that_left),
 		T(a_client_that_dies_connecting_withdraws),
 		T(a_dead_peer_keeps_the_broker_for_seconds_only),
 		T(destroying_a_listener_rejects_what_was_not_read),
