@@ -20,14 +20,11 @@ static void una_advance(struct rnic_qp *qp, struct send_wqe *w, uint32_t n)
 	if (sq->cur == sq->una && n > ahead) {
 		/* Acknowledged after a rewind and before it was sent again. */
 		q->psn = psn_add(q->una_psn, n);
-		q->inflight = 0;
+		window_clear(qp);
 		q->rd_out = 0;
 		q->failed = false; /* what could not be built again need not be */
 	} else {
-		uint32_t cost = wqe_cost(qp, w, from, to);
-
-		assert(q->inflight >= cost);
-		q->inflight -= cost;
+		window_give_back(qp, w, wqe_cost(qp, w, from, to));
 		if (wqe_wants_response(w) && (to == w->npkts || to % w->chunk_pkts == 0)) {
 			assert(q->rd_out);
 			q->rd_out--;

@@ -40,8 +40,11 @@
 
 #define WINDOW_BYTES_DEFAULT (256u << 10)
 /* What the smallest packet costs of a window: it takes about that much of a socket buffer. */
-#define WINDOW_PKT_MIN 512u
-#define TX_BURST_BYTES (64u << 10)
+#define WINDOW_PKT_MIN	     512u
+#define WINDOW_SHARE	     (16u << 10)
+#define SOCKET_BYTES_DEFAULT (256u << 10)
+#define PEER_SOCKETS	     256
+#define TX_BURST_BYTES	     (64u << 10)
 
 /* The probe: see req_timer_fired(). */
 #define RTO_MIN_NS 5000000ull
@@ -50,11 +53,18 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+/* What is on the way to one socket, from all QPs: window.c. */
+struct budget {
+	uint32_t used;	     /* bytes */
+	struct list waiting; /* rnic_qp.budget_node */
+};
+
 struct rnic {
 	struct rnic_ops ops;
 	void *ctx;
 	uint8_t slot;
-	uint32_t window_bytes;
+	uint32_t window_bytes, socket_bytes;
+	struct budget own_socket, peer_sockets[PEER_SOCKETS];
 	struct rnic_counters counters;
 	struct timer_heap timers;
 	struct list active;	/* QPs that may have something to send, in turn */
@@ -282,18 +292,19 @@ bool sge_allowed(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_s
 /* ---- queue pairs: qp.c, qp_state.c ---------------------------------------------------------- */
 
 struct req {
-	uint32_t psn;	   /* of the cursor */
-	uint32_t una_psn;  /* oldest unacknowledged */
-	uint32_t max_psn;  /* never sent as yet */
-	uint32_t inflight; /* bytes, by pkt_cost() */
-	uint32_t rd_out;   /* READ requests and atomics on the way */
-	uint32_t unasked;  /* bytes sent since an acknowledgement was asked for */
-	bool failed;	   /* WQE `cur` failed here; nothing goes out after it */
-	bool probe;	   /* the oldest packet is to be sent once more */
-	bool probed;	   /* and was: probe_psn, with max_psn at that time probe_max */
-	bool implied_nak;  /* already rewound for a response missing at una_psn */
-	bool rnr_wait;	   /* until rnr_until_ns */
-	bool rtt_running;  /* for the packet rtt_psn, sent at rtt_start_ns */
+	uint32_t psn;		      /* of the cursor */
+	uint32_t una_psn;	      /* oldest unacknowledged */
+	uint32_t max_psn;	      /* never sent as yet */
+	uint32_t inflight;	      /* bytes, by wqe_cost() */
+	uint32_t held_own, held_peer; /* of the sockets' budgets: window.c */
+	uint32_t rd_out;	      /* READ requests and atomics on the way */
+	uint32_t unasked;	      /* bytes sent since an acknowledgement was asked for */
+	bool failed;		      /* WQE `cur` failed here; nothing goes out after it */
+	bool probe;		      /* the oldest packet is to be sent once more */
+	bool probed;		      /* and was: probe_psn, with max_psn at that time probe_max */
+	bool implied_nak;	      /* already rewound for a response missing at una_psn */
+	bool rnr_wait;		      /* until rnr_until_ns */
+	bool rtt_running;	      /* for the packet rtt_psn, sent at rtt_start_ns */
 	bool sqd_notified;
 	uint8_t retry_left, rnr_left, backoff;
 	uint32_t probe_psn, probe_max;
@@ -359,6 +370,10 @@ struct rnic_qp {
 	uint32_t mtu;	/* bytes */
 	struct rnic_qp_attr attr;
 	struct list active_node;
+	struct list budget_node;
+	bool budget_woken;    /* it is its turn */
+	uint32_t budget_need; /* what it waits for */
+	struct budget *peer_socket;
 	struct sq sq;
 	struct req req;
 	struct rnic_cq *send_cq, *recv_cq;
@@ -436,8 +451,23 @@ void req_timer_fired(struct rnic_qp *, uint64_t now);
 void req_timer_arm(struct rnic_qp *);
 void req_clock_restart(struct rnic_qp *, uint64_t now); /* after progress */
 void req_check_drained(struct rnic_qp *);
-/* What packets [from, to) of a WQE cost of the window. */
+
+/* ---- what is on the way: window.c ----------------------------------------------------------- */
+
+/* What packets [from, to) of a WQE cost. */
 uint32_t wqe_cost(const struct rnic_qp *, const struct send_wqe *, uint32_t from, uint32_t to);
+uint32_t read_chunk_pkts(const struct rnic_qp *);
+void window_set_peer(struct rnic_qp *); /* after a change of its address */
+/* May so much more of the WQE go? If only the budget says no, the QP is woken later. */
+bool window_allows(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
+/* Must an acknowledgement be asked for, so that the window moves on before it is used up? */
+bool window_needs_answer(const struct rnic_qp *, const struct send_wqe *, uint32_t cost);
+void window_take(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
+void window_give_back(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
+void window_clear(struct rnic_qp *);   /* nothing is on the way: after a rewind */
+void window_silent(struct rnic_qp *);  /* what is on the way is not in any buffer any more */
+void window_leave(struct rnic_qp *);   /* nothing is on the way, and nothing will be */
+void window_pass_on(struct rnic_qp *); /* it has nothing to send: wake who waits */
 
 void comp_rx(struct rnic_qp *, const struct pkt *, uint64_t now);
 

@@ -56,6 +56,7 @@ int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp
 	qp->srq = init->srq;
 	qp->recv_pd = init->srq ? init->srq->pd : pd;
 	list_init(&qp->active_node);
+	list_init(&qp->budget_node);
 	list_init(&qp->windows);
 	err = wq_create(qp, &init->cap);
 	if (err)
@@ -132,6 +133,7 @@ void qp_fail(struct rnic_qp *qp)
 		return;
 	qp_set_state(qp, RNIC_QPS_ERR);
 	timer_cancel(&qp->rnic->timers, &qp->timer);
+	window_leave(qp);
 	sq_flush(qp);
 	rq_flush(qp);
 	if (qp->srq)
@@ -214,6 +216,8 @@ static void attr_take(struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t
 		d->min_rnr_timer = a->min_rnr_timer;
 	if (mask & RNIC_QP_DEST_QPN)
 		d->dest_qpn = a->dest_qpn & QPN_MASK;
+	if (mask & (RNIC_QP_AV | RNIC_QP_DEST_QPN))
+		window_set_peer(qp);
 }
 
 static void qp_enter(struct rnic_qp *qp, enum rnic_qp_state from, enum rnic_qp_state to,

@@ -18,6 +18,7 @@
 
 void req_reset(struct rnic_qp *qp)
 {
+	window_leave(qp);
 	qp->req = (struct req){0};
 }
 
@@ -32,27 +33,6 @@ void req_start(struct rnic_qp *qp)
 		.retry_left = qp->attr.retry_cnt,
 		.rnr_left = qp->attr.rnr_retry,
 	};
-}
-
-/* ---- the window ----------------------------------------------------------------------------- */
-
-uint32_t wqe_cost(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t from, uint32_t to)
-{
-	uint32_t full = max_of(qp->mtu, WINDOW_PKT_MIN), last;
-
-	if (to < w->npkts)
-		return (to - from) * full;
-	last = w->length - (w->npkts - 1) * qp->mtu;
-	return (to - from - 1) * full + max_of(last, WINDOW_PKT_MIN);
-}
-
-/* With few READs allowed at once each asks for more. */
-static uint32_t read_chunk_pkts(const struct rnic_qp *qp)
-{
-	uint32_t at_once = qp->attr.max_rd_atomic >= 4 ? 4 : qp->attr.max_rd_atomic == 3 ? 3 : 2;
-	uint32_t pkts = qp->rnic->window_bytes / at_once / max_of(qp->mtu, WINDOW_PKT_MIN);
-
-	return max_of(pkts, 1u);
 }
 
 /* ---- timers --------------------------------------------------------------------------------- */
@@ -110,7 +90,7 @@ void req_rewind(struct rnic_qp *qp)
 	trace(qp->rnic, TRACE_rewind, qp->qpn, q->una_psn, (q->psn - q->una_psn) & PSN_MASK);
 	qp->sq.cur = qp->sq.una;
 	q->psn = q->una_psn;
-	q->inflight = 0;
+	window_clear(qp);
 	q->rd_out = 0;
 	q->unasked = 0;
 	q->failed = false;
@@ -141,6 +121,7 @@ static void req_probe(struct rnic_qp *qp, uint64_t now)
 
 	if (q->backoff < 30)
 		q->backoff++;
+	window_silent(qp);
 	q->probe_ns = now + rto_ns(qp);
 	if (q->psn == q->una_psn)
 		return; /* rewound, and not yet sent again */
@@ -370,7 +351,7 @@ static void req_sent(struct rnic_qp *qp, struct send_wqe *w, uint32_t span, uint
 	q->psn = end;
 	if (psn_diff(end, q->max_psn) > 0)
 		q->max_psn = end;
-	q->inflight += cost;
+	window_take(qp, w, cost);
 	q->unasked = asked ? 0 : q->unasked + cost;
 	if (wqe_wants_response(w))
 		q->rd_out++;
@@ -402,7 +383,7 @@ static bool req_tx_probe(struct rnic_qp *qp, struct rnic_tx *tx)
 bool req_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 {
 	struct req *q = &qp->req;
-	uint32_t idx, span, cost, window = qp->rnic->window_bytes;
+	uint32_t idx, span, cost;
 	struct send_wqe *w;
 	bool ask;
 
@@ -416,11 +397,11 @@ bool req_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 	idx = (q->psn - w->first_psn) & PSN_MASK;
 	span = request_span(w, idx);
 	cost = wqe_cost(qp, w, idx, idx + span);
-	if (q->inflight && q->inflight + cost > window)
-		return false;
 	if (wqe_wants_response(w) && q->rd_out >= qp->attr.max_rd_atomic)
 		return false;
-	ask = q->unasked + cost >= window / 4 || idx + span == w->npkts;
+	if (!window_allows(qp, w, cost))
+		return false;
+	ask = idx + span == w->npkts || window_needs_answer(qp, w, cost);
 	if (request_build(qp, tx, w, idx, ask)) {
 		req_fail(qp, w, RNIC_WC_LOC_PROT_ERR);
 		return false;

@@ -30,6 +30,10 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 	r->ctx = ctx;
 	r->slot = config->slot;
 	r->window_bytes = config->window_bytes ? config->window_bytes : WINDOW_BYTES_DEFAULT;
+	r->socket_bytes = config->socket_bytes ? config->socket_bytes : SOCKET_BYTES_DEFAULT;
+	list_init(&r->own_socket.waiting);
+	for (size_t i = 0; i < PEER_SOCKETS; i++)
+		list_init(&r->peer_sockets[i].waiting);
 	list_init(&r->active);
 	list_init(&r->overflowed);
 	slots_init(&r->keys, r->key_slots, RNIC_MAX_KEYS, KEY_GEN_BITS);
@@ -42,6 +46,9 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 void rnic_destroy(struct rnic *r)
 {
 	assert(r->nqps == 0 && r->cqs == 0 && r->pds == 0);
+	assert(r->own_socket.used == 0);
+	for (size_t i = 0; i < PEER_SOCKETS; i++)
+		assert(r->peer_sockets[i].used == 0);
 	r->ops.free(r->ctx, r->key_slots);
 	r->ops.free(r->ctx, r);
 }
@@ -145,8 +152,11 @@ size_t rnic_tx(struct rnic *r, struct rnic_tx *pkts, size_t max, uint64_t now)
 			 * behind them is shorter, so that both travel in one datagram. */
 			qp->responder_turn = more && !qp->responder_turn;
 			qp->burst = 0;
+			qp->budget_woken = false;
 			if (more)
 				qp_activate(qp);
+			else
+				window_pass_on(qp);
 		}
 		/* A QP that failed on the way may owe its peer a NAK. */
 		cq_settle(r);

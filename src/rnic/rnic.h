@@ -186,6 +186,10 @@ struct rnic_config {
 	/* Outstanding unacknowledged payload a QP may have on the way (requests it sends, or READ
 	 * responses it asks for), so that a peer's socket buffer is never run over. 0: default. */
 	uint32_t window_bytes;
+	/* The same for all QPs that send to one peer's socket, and for all READ responses that
+	 * come to ours: what a socket's buffer holds. A QP with little on the way may exceed it. 0:
+	 * default. */
+	uint32_t socket_bytes;
 };
 
 struct rnic_counters { /* one line each in rnic/counters.def, which also documents them */

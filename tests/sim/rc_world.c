@@ -208,6 +208,7 @@ static void node_open(struct world *w, int i)
 	struct rnic_config config = {
 		.slot = (uint8_t)prng_range(w->prng, 1, 255),
 		.window_bytes = pick(w, 0, 0, 4096, 65536),
+		.socket_bytes = pick(w, 0, 4096, 16384, 65536),
 	};
 	struct rnic_ops o = ops;
 	struct gid gid = gid_of(i);

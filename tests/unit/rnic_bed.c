@@ -72,7 +72,8 @@ static void side_open(struct bed *b, int i)
 {
 	struct bed_side *s = &b->side[i];
 	struct rnic_config config = {.slot = (uint8_t)(i + 1),
-				     .window_bytes = b->opts.window_bytes};
+				     .window_bytes = b->opts.window_bytes,
+				     .socket_bytes = b->opts.socket_bytes};
 	struct rnic_qp_init init = {.type = RNIC_QPT_RC,
 				    .cap = b->opts.cap,
 				    .sq_sig_all = !b->opts.not_all_signaled,
@@ -139,6 +140,23 @@ void bed_connect(struct bed *b)
 		assert_int_equal(bed_modify(b, i, RNIC_QPS_RTR), 0);
 		assert_int_equal(bed_modify(b, i, RNIC_QPS_RTS), 0);
 	}
+}
+
+void bed_second_pair(struct bed *b, struct rnic_qp *ret_old[2])
+{
+	for (int i = 0; i < 2; i++) {
+		struct bed_side *s = &b->side[i];
+		struct rnic_qp_init init = {.type = RNIC_QPT_RC,
+					    .send_cq = s->scq,
+					    .recv_cq = s->rcq,
+					    .cap = b->opts.cap,
+					    .sq_sig_all = true,
+					    .qp_user = s};
+
+		ret_old[i] = s->qp;
+		assert_int_equal(rnic_qp_create(s->pd, &init, &s->qp), 0);
+	}
+	bed_connect(b);
 }
 
 struct bed *bed_open(const struct bed_opts *opts)

@@ -49,8 +49,9 @@ struct bed_side {
 };
 
 struct bed_opts {
-	enum rnic_mtu mtu;	/* 1024 */
-	uint32_t window_bytes;	/* the core's default */
+	enum rnic_mtu mtu;     /* 1024 */
+	uint32_t window_bytes; /* the core's default */
+	uint32_t socket_bytes;
 	uint32_t psn[2];	/* first PSN each side sends */
 	uint32_t access;	/* of both QPs; all */
 	uint8_t rd_atomic;	/* 4 */
@@ -82,6 +83,8 @@ struct bed *bed_open(const struct bed_opts *);
 void bed_close(struct bed *);
 void bed_connect(struct bed *); /* both QPs RESET -> RTS; for beds whose QPs were reset */
 void bed_flows(struct bed *, int side, struct rnic_qp_attr *);
+/* Another connected pair in the place of side[].qp; returns those that were there in ret_old. */
+void bed_second_pair(struct bed *, struct rnic_qp *ret_old[2]);
 int bed_modify(struct bed *, int side, enum rnic_qp_state);
 
 /* Takes at most one packet from a side; NULL when it has none. Valid until the next one is taken.

@@ -414,6 +414,90 @@ static void no_more_reads_are_under_way_than_agreed(void **state)
 	bed_close(b);
 }
 
+static void close_pair(struct rnic_qp *pair[2])
+{
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rnic_qp_destroy(pair[i]), 0);
+}
+
+static void qps_share_the_budget_of_a_peers_socket(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.socket_bytes = 65536});
+	struct rnic_qp *pair[2];
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 300000), 0);
+	assert_int_equal(burst(b, 0), 65536);
+	bed_second_pair(b, pair);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 300000), 0);
+	assert_int_equal(burst(b, 0), 16384); /* its share */
+	/* What the first gets back is for who waits, and so on until both are done. */
+	for (uint32_t i = 0; i < b->nlog; i++)
+		bed_deliver(b, &b->log[i]);
+	for (int i = 0; i < 2; i++) {
+		struct rnic_wc wc;
+
+		bed_sleep(b, 1 * MS);
+		assert_int_equal(rnic_cq_poll(b->side[0].scq, &wc, 1), 1);
+		assert_int_equal(wc.status, RNIC_WC_SUCCESS);
+	}
+	assert_int_equal(rnic_counters(b->side[0].rnic)->tx_retransmit, 0);
+	close_pair(pair);
+	bed_close(b);
+}
+
+static void reads_share_the_budget_of_our_own_socket(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.socket_bytes = 65536, .window_bytes = 65536});
+	struct rnic_qp *pair[2];
+	uint32_t asked = 0;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 0, 300000), 0);
+	burst(b, 0);
+	bed_second_pair(b, pair);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_READ, 0, 0, 300000), 0);
+	burst(b, 0);
+	for (uint32_t i = 0; i < b->nlog; i++)
+		asked += b->log[i].h.reth.dma_len;
+	assert_int_equal(asked, 65536 + 16384);
+	for (uint32_t i = 0; i < b->nlog; i++)
+		if (b->log[i].from == 0)
+			bed_deliver(b, &b->log[i]);
+	bed_run(b);
+	for (int i = 0; i < 2; i++) {
+		struct rnic_wc wc;
+
+		assert_int_equal(rnic_cq_poll(b->side[0].scq, &wc, 1), 1);
+		assert_int_equal(wc.status, RNIC_WC_SUCCESS);
+	}
+	close_pair(pair);
+	bed_close(b);
+}
+
+static void a_dead_qp_does_not_hold_up_the_others(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.socket_bytes = 65536, .zero_timeout = true});
+	struct rnic_qp *pair[2];
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 300000), 0);
+	assert_int_equal(burst(b, 0), 65536);
+	assert_int_equal(bed_modify(b, 1, RNIC_QPS_ERR), 0);
+	bed_second_pair(b, pair);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 300000), 0);
+	bed_sleep(b, 1 * MS);
+	bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
+	assert_int_equal(bed_rdma(b, 0, 3, RNIC_WR_RDMA_WRITE, 0, 0, 300000), 0);
+	while (bed_tx1(b, 0))
+		;
+	/* Destroyed with all it had on the way, the dead one gives it back. */
+	assert_int_equal(rnic_qp_destroy(pair[0]), 0);
+	assert_true(burst(b, 0) >= 40000);
+	assert_int_equal(rnic_qp_destroy(pair[1]), 0);
+	bed_close(b);
+}
+
 static void qps_take_turns(void **state)
 {
 	struct bed *b = bed_open(NULL);
@@ -461,6 +545,9 @@ int main(void)
 		cmocka_unit_test(small_packets_count_as_half_a_kilobyte),
 		cmocka_unit_test(a_long_read_is_asked_for_in_parts),
 		cmocka_unit_test(no_more_reads_are_under_way_than_agreed),
+		cmocka_unit_test(qps_share_the_budget_of_a_peers_socket),
+		cmocka_unit_test(reads_share_the_budget_of_our_own_socket),
+		cmocka_unit_test(a_dead_qp_does_not_hold_up_the_others),
 		cmocka_unit_test(qps_take_turns),
 	};
 
