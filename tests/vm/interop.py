@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """weft against the Linux kernel's RDMA and NVMe-oF, in QEMU guests.
 
-usage: interop.py BUILD [--short | --report FILE] [--only TEXT] [--list]
+usage: interop.py BUILD [--short | --report FILE] [--only TEXT] [--keep] [--list]
 
 --short: the few cases that `make check` runs. --report: leave the results as a Markdown table.
---only: cases whose name has TEXT in it. Exits 77 with the reason where guests cannot be booted.
+--only: cases whose name has TEXT in it. --keep: captures of cases that passed, too. Exits 77 with the reason where guests cannot be booted.
 """
 import argparse
 import os
@@ -14,8 +14,8 @@ import signal
 import sys
 import time
 
-import nvme_cases  # noqa: F401 (they fill CASES)
-import verbs_cases  # noqa: F401
+import verbs_cases  # noqa: F401 (they fill CASES, in this order)
+import nvme_cases  # noqa: F401
 from cases import CASES, Context, run_case
 from lab import Lab, Missing
 from plan import PLAN, SHORT
@@ -48,7 +48,7 @@ def run(args, lab):
         results.append(r)
         print(f"{r.verdict:4} {r.seconds:5.1f}s {direction:12} {c.name}"
               f"{': ' + r.note if r.note else ''}", flush=True)
-        if r.verdict == "ok":
+        if r.verdict == "ok" and not args.keep:
             shutil.rmtree(where)
         else:
             print(f"     logs and capture: {where}", flush=True)
@@ -61,6 +61,7 @@ def main():
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--report", metavar="FILE")
     parser.add_argument("--only", metavar="TEXT")
+    parser.add_argument("--keep", action="store_true")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     if args.list:

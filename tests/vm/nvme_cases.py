@@ -3,11 +3,16 @@
 import hashlib
 import os
 
-from cases import ACTIVE, PASSIVE, case
+import cases
+from cases import ACTIVE, PASSIVE
 from lab import Failed, until
 
 NQN = "nqn.2026-11.org.weft:vm"
 MIB = 1 << 20
+
+
+def case(name, directions, **kwargs):
+    return cases.case(name, directions, nvme=True, **kwargs)
 
 
 def serve(t, mib=64, *options):

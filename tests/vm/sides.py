@@ -28,8 +28,8 @@ class Weft:
     def start(self, command, timeout=120):
         return self.lab.start("timeout", timeout, self.lab.weft, "run", "--", *command.split())
 
-    def run(self, command, timeout=60):
-        return self.lab.run(self.lab.weft, "run", "--", *command.split(), timeout=timeout)
+    def run(self, command, timeout=60, wrap=()):
+        return self.lab.run(*wrap, self.lab.weft, "run", "--", *command.split(), timeout=timeout)
 
     def await_tcp(self, port):
         until(lambda: f":{port} " in self.lab.run_ok("ss", "-Hltn"), 20, f"TCP port {port} open")
@@ -59,7 +59,7 @@ class Kernel:
     def start(self, command, timeout=120):
         return self.lab.guest_start(self.guest, f"timeout {timeout} {command}", timeout + 10)
 
-    def run(self, command, timeout=60):
+    def run(self, command, timeout=60, wrap=()):
         return self.lab.guest(self.guest, command, timeout)
 
     def await_there(self, test, what):
