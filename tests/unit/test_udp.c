@@ -431,6 +431,21 @@ static void a_counting_sender_is_followed(void **state)
 	assert_false(offer(&t, (uint16_t)(id + 2000), 2002));
 }
 
+/* Linux numbers what it sends from one address to another, whichever of our processes gets it: the
+ * keep-alives of one while another receives 4,000 packets a second, or 400,000. */
+static void a_counter_that_runs_for_others_too_is_followed(void **state)
+{
+	struct ip_id_table t = {0};
+	uint16_t id = 5000;
+
+	(void)state;
+	assert_true(offer(&t, id, 0));
+	for (uint64_t ms = 5000; ms < 40000; ms += 5000)
+		assert_true(offer(&t, id += 20000, ms));
+	for (uint64_t ms = 40000; ms < 42000; ms += 40)
+		assert_true(offer(&t, id += 16000, ms));
+}
+
 static void a_sender_that_restarts_is_believed_at_the_second_packet(void **state)
 {
 	struct ip_id_table t = {0};
@@ -505,6 +520,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(ipv4_alone_will_do, setup_without_ipv6, teardown),
 		cmocka_unit_test(a_weft_sender_is_held_to_small_identifications),
 		cmocka_unit_test(a_counting_sender_is_followed),
+		cmocka_unit_test(a_counter_that_runs_for_others_too_is_followed),
 		cmocka_unit_test(a_sender_that_restarts_is_believed_at_the_second_packet),
 		cmocka_unit_test(strays_in_between_do_not_add_up),
 		cmocka_unit_test(a_silent_sender_is_forgotten),

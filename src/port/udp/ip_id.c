@@ -16,7 +16,7 @@ static struct ip_id_sender *find(struct ip_id_table *t, const struct gid *gid, u
 
 static uint64_t window(uint64_t silent_ns)
 {
-	return IP_ID_WINDOW + silent_ns / NSEC_PER_MSEC;
+	return IP_ID_WINDOW + silent_ns / IP_ID_NS;
 }
 
 /* Does identification id follow from what the sender has done so far? */

@@ -8,15 +8,16 @@
  *
  *   - weft sends identification 0, and k in the k-th piece of a super-packet that a stack or an
  *     adapter cut: below IP_ID_SMALL;
- *   - Linux rxe counts up per pair of addresses, and after an idle time jumps ahead by at most one
- *     per clock tick (1 ms or longer).
+ *   - Linux rxe counts up per pair of addresses, whichever of our processes the packets go to, and
+ *     after an idle time jumps ahead by at most one per clock tick (1 ms or longer).
  *
  * So per sender (a small table, the newest sender wins its place) the last good identification is
  * kept, and a packet is accepted when its identification follows from it: small for a small
- * sender, within IP_ID_WINDOW plus one per millisecond of silence for a counting one. Of a sender
- * not heard of for IP_ID_FORGET_NS the first packet is believed. A packet that breaks the rule is
- * dropped, but remembered: when the next one continues it, the sender has changed its ways (or
- * restarted) and is believed again, at the cost of one packet, which the transport repeats.
+ * sender, within IP_ID_WINDOW plus one per microsecond of silence for a counting one: what goes to
+ * another process in that time, we do not see. Of a sender not heard of for IP_ID_FORGET_NS the
+ * first packet is believed. A packet that breaks the rule is dropped, but remembered: when the next
+ * one continues it, the sender has changed its ways (or restarted) and is believed again, at the
+ * cost of one packet, which the transport repeats.
  *
  * What a corrupt packet's chance to pass is (random damage; senders that set a UDP checksum, as
  * weft does, have these 16 bits on top, checked by the kernel):
@@ -24,7 +25,7 @@
  *   IPv6                                       2^-32  the check is exact
  *   IPv4, small sender (weft)                  2^-26  64 identifications of 2^16 * 2^16 syndromes
  *   IPv4, counting sender under way (rxe)      2^-23  about 512 identifications
- *   IPv4, sender silent for t ms               (512 + t) * 2^-32, at most 2^-16
+ *   IPv4, counting sender silent for t us      (512 + t) * 2^-32, at most 2^-16
  *   IPv4, first packet of a sender             2^-16
  */
 #ifndef WEFT_PORT_UDP_IP_ID_H
@@ -41,6 +42,7 @@
 #define IP_ID_SENDERS	64 /* power of two */
 #define IP_ID_SMALL	64
 #define IP_ID_WINDOW	256
+#define IP_ID_NS	1000 /* no sender is faster than that for long */
 #define IP_ID_FORGET_NS (60 * NSEC_PER_SEC)
 
 struct ip_id_sender {
