@@ -111,15 +111,21 @@ static enum verdict check_memory(struct rnic_qp *qp, struct pkt *p)
 	return VERDICT_ACCEPT;
 }
 
-enum verdict check_request(struct rnic_qp *qp, struct pkt *p)
+enum verdict check_execution(struct rnic_qp *qp, struct pkt *p)
 {
 	static enum verdict (*const steps[])(struct rnic_qp *, struct pkt *) = {
-		check_sequence,	 check_order,  check_operation,
-		check_resources, check_length, check_memory,
+		check_order, check_operation, check_resources, check_length, check_memory,
 	};
 	enum verdict v = VERDICT_ACCEPT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps) && v == VERDICT_ACCEPT; i++)
 		v = steps[i](qp, p);
 	return v;
+}
+
+enum verdict check_request(struct rnic_qp *qp, struct pkt *p)
+{
+	enum verdict v = check_sequence(qp, p);
+
+	return v == VERDICT_ACCEPT ? check_execution(qp, p) : v;
 }

@@ -20,6 +20,9 @@
  * sent before a rewind and goes out again. A rewind (go-back-N) sets the cursor (cur, psn) back to
  * (una, una_psn); nothing else moves it back. `inflight` is the cost of [una_psn, psn).
  *
+ * The unreliable services have no completer and no timers: unreliable.c sends and receives for them
+ * and shares the building, checking and execution of packets.
+ *
  * Timers: one per QP, armed lazily: it may fire early and is then armed again for what is due.
  */
 #ifndef WEFT_RNIC_CORE_H
@@ -37,6 +40,7 @@
 
 #define QP_TABLE_SIZE (1u << 16)
 #define KEY_GEN_BITS  8
+#define QKEY_OWN      0x80000000u /* in a UD work request: take the QP's */
 
 #define WINDOW_BYTES_DEFAULT (256u << 10)
 /* What the smallest packet costs of a window: it takes about that much of a socket buffer. */
@@ -194,6 +198,10 @@ struct send_wqe {
 			uint64_t compare_add, swap;
 		} atomic;
 		struct wqe_bind bind;
+		struct {
+			struct flow flow;
+			uint32_t qpn, qkey;
+		} ud;
 	};
 	struct rnic_sge sge[]; /* or the inline bytes */
 };
@@ -362,7 +370,7 @@ struct rnic_qp {
 	uint32_t qpn;
 	enum rnic_qp_type type;
 	enum rnic_qp_state state;
-	uint8_t service; /* SERVICE_RC: the high bits of its opcodes */
+	uint8_t service; /* enum opcode_service: the high bits of its opcodes */
 	bool sq_sig_all;
 	bool sqd_notify;
 	bool responder_turn;
@@ -397,6 +405,8 @@ bool qp_transition_allowed(enum rnic_qp_type, enum rnic_qp_state from, enum rnic
 void qp_fail(struct rnic_qp *);
 /* The WQE at una completes with the status, the rest is flushed. */
 void qp_fail_send(struct rnic_qp *, enum rnic_wc_status);
+/* The same for an unreliable service, whose error the peer does not see: to SQE. */
+void qp_fail_sq(struct rnic_qp *, enum rnic_wc_status);
 void qp_event(struct rnic_qp *, enum rnic_event);
 
 static inline void qp_activate(struct rnic_qp *qp)
@@ -446,6 +456,9 @@ void req_reset(struct rnic_qp *);
 void req_start(struct rnic_qp *); /* RTR -> RTS */
 /* Builds the next packet if there is one that may go. */
 bool req_tx(struct rnic_qp *, struct rnic_tx *, uint64_t now);
+/* Packet idx of a WQE. -EFAULT: protection error. */
+int request_build(struct rnic_qp *, struct rnic_tx *, const struct send_wqe *, uint32_t idx,
+		  bool ackreq) must_use;
 void req_rewind(struct rnic_qp *);
 void req_timer_fired(struct rnic_qp *, uint64_t now);
 void req_timer_arm(struct rnic_qp *);
@@ -476,6 +489,16 @@ void resp_start(struct rnic_qp *); /* INIT -> RTR */
 void resp_rx(struct rnic_qp *, struct pkt *);
 bool resp_tx(struct rnic_qp *, struct rnic_tx *);
 
+/* The first request on a QP in RTR is an event. */
+void resp_established(struct rnic_qp *);
+/* Completes the oldest receive with what is set in the wc. */
+void recv_complete(struct rnic_qp *, struct rnic_wc *, bool solicited);
+void recv_fail(struct rnic_qp *, enum rnic_wc_status);
+
+/* UC and UD: unreliable.c. */
+bool unreliable_tx(struct rnic_qp *, struct rnic_tx *);
+void unreliable_rx(struct rnic_qp *, struct pkt *, const struct rnic_rx *);
+
 /* What a request packet comes to: check.c. */
 enum verdict {
 	VERDICT_ACCEPT,
@@ -492,8 +515,13 @@ enum verdict {
 };
 
 enum verdict check_request(struct rnic_qp *, struct pkt *);
+/* The same of one that is in sequence. */
+enum verdict check_execution(struct rnic_qp *, struct pkt *);
+/* Carry out what was checked: VERDICT_ACCEPT, or what its memory came to. */
+enum verdict execute_send(struct rnic_qp *, const struct pkt *);
+enum verdict execute_write(struct rnic_qp *, const struct pkt *);
 
-/* Fills in flow, header bytes and pad of a packet whose h, niov and payload_len are set. */
+/* Fills in header bytes and pad of a packet whose flow, dqpn, h, niov and payload_len are set. */
 void tx_finish(struct rnic_qp *, struct rnic_tx *, struct pkt_hdr *);
 
 #endif

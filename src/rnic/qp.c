@@ -33,12 +33,20 @@ static void qp_reset(struct rnic_qp *qp)
 
 int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp **ret)
 {
+	static const uint8_t services[] = {
+		[RNIC_QPT_RC] = SERVICE_RC,
+		[RNIC_QPT_UC] = SERVICE_UC,
+		[RNIC_QPT_UD] = SERVICE_UD,
+	};
 	struct rnic *r = pd->rnic;
 	struct rnic_qp *qp;
 	int err;
 
-	if (init->type != RNIC_QPT_RC)
+	if (init->type < RNIC_QPT_RC || init->type > RNIC_QPT_UD)
 		return -EOPNOTSUPP;
+	if (init->type == RNIC_QPT_UD &&
+	    (init->path_mtu < RNIC_MTU_256 || init->path_mtu > RNIC_MTU_4096))
+		return -EINVAL;
 	if (!init->send_cq || !init->recv_cq)
 		return -EINVAL;
 	qp = r->ops.alloc(r->ctx, sizeof(*qp));
@@ -47,7 +55,9 @@ int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp
 	qp->rnic = r;
 	qp->pd = pd;
 	qp->type = init->type;
-	qp->service = SERVICE_RC;
+	qp->service = services[init->type];
+	if (init->type == RNIC_QPT_UD)
+		qp->mtu = 128u << init->path_mtu;
 	qp->state = RNIC_QPS_RESET;
 	qp->sq_sig_all = init->sq_sig_all;
 	qp->user = init->qp_user;
@@ -145,6 +155,18 @@ void qp_fail_send(struct rnic_qp *qp, enum rnic_wc_status status)
 	assert(status != RNIC_WC_SUCCESS);
 	sq_complete(qp, status);
 	qp_fail(qp);
+}
+
+void qp_fail_sq(struct rnic_qp *qp, enum rnic_wc_status status)
+{
+	assert(status != RNIC_WC_SUCCESS);
+	sq_complete(qp, status);
+	if (qp->state != RNIC_QPS_RTS) {
+		qp_fail(qp); /* SQD has no way to SQE */
+		return;
+	}
+	qp_set_state(qp, RNIC_QPS_SQE);
+	sq_flush(qp);
 }
 
 static int attr_check(const struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t mask)

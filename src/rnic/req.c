@@ -211,18 +211,19 @@ static int request_payload(const struct rnic_qp *qp, struct rnic_tx *tx, const s
 	return sge_gather(qp, w->sge, w->num_sge, off, tx->payload_len, tx->iov, &tx->niov);
 }
 
-static int request_build(struct rnic_qp *qp, struct rnic_tx *tx, const struct send_wqe *w,
-			 uint32_t idx, bool ackreq)
+int request_build(struct rnic_qp *qp, struct rnic_tx *tx, const struct send_wqe *w, uint32_t idx,
+		  bool ackreq)
 {
 	uint32_t off = idx * qp->mtu, span = request_span(w, idx);
 	struct pkt_hdr h;
 	uint32_t flags;
 
 	h.bth.opcode = request_opcode(w, idx);
-	flags = opcode_table[h.bth.opcode].flags;
+	flags = opcode_table[h.bth.opcode | qp->service].flags;
 	h.bth.se = (w->flags & RNIC_SEND_SOLICITED) && (flags & (OPF_LAST | OPF_ONLY)) &&
 		   (flags & (OPF_SEND | OPF_IMMDT));
-	h.bth.ackreq = ackreq || idx + span == w->npkts;
+	h.bth.ackreq = (ackreq || idx + span == w->npkts) && qp->service == SERVICE_RC;
+	h.bth.dqpn = qp->attr.dest_qpn;
 	h.bth.psn = psn_add(w->first_psn, idx);
 	if (flags & OPF_RETH) {
 		h.reth.va = w->remote_addr + off;
@@ -245,6 +246,13 @@ static int request_build(struct rnic_qp *qp, struct rnic_tx *tx, const struct se
 		memcpy(h.immdt, &w->imm_or_rkey, sizeof(h.immdt));
 	if (flags & OPF_IETH)
 		h.ieth_rkey = w->imm_or_rkey;
+	tx->flow = &qp->attr.flow;
+	if (unlikely(flags & OPF_DETH)) {
+		tx->flow = &w->ud.flow;
+		h.bth.dqpn = w->ud.qpn;
+		h.deth.qkey = w->ud.qkey & QKEY_OWN ? qp->attr.qkey : w->ud.qkey;
+		h.deth.sqpn = qp->qpn;
+	}
 	tx->payload_len = 0;
 	tx->niov = 0;
 	if ((flags & OPF_PAYLOAD) && request_payload(qp, tx, w, off))

@@ -39,17 +39,18 @@ static void owe(struct rnic_qp *qp, enum resp_owed what)
 
 /* ---- errors --------------------------------------------------------------------------------- */
 
-static void recv_complete(struct rnic_qp *qp, struct rnic_wc *wc, bool solicited)
+void recv_complete(struct rnic_qp *qp, struct rnic_wc *wc, bool solicited)
 {
 	recv_take(qp);
 	wc->wr_id = rq_at(&qp->rq, qp->rq.cons)->wr_id;
 	wc->qp_num = qp->qpn;
-	wc->src_qp = qp->attr.dest_qpn;
+	if (likely(qp->type != RNIC_QPT_UD))
+		wc->src_qp = qp->attr.dest_qpn;
 	qp->rq.cons++;
 	cq_push(qp->recv_cq, wc, solicited);
 }
 
-static void recv_fail(struct rnic_qp *qp, enum rnic_wc_status status)
+void recv_fail(struct rnic_qp *qp, enum rnic_wc_status status)
 {
 	struct rnic_wc wc = {.status = status, .opcode = RNIC_WC_RECV};
 
@@ -104,7 +105,7 @@ static void message_done(struct rnic_qp *qp)
 	qp->resp.msn = (qp->resp.msn + 1) & 0xffffff;
 }
 
-static enum verdict execute_send(struct rnic_qp *qp, const struct pkt *p)
+enum verdict execute_send(struct rnic_qp *qp, const struct pkt *p)
 {
 	struct resp *s = &qp->resp;
 	struct rnic_wc wc = {.opcode = RNIC_WC_RECV};
@@ -137,7 +138,7 @@ static enum verdict execute_send(struct rnic_qp *qp, const struct pkt *p)
 	return VERDICT_ACCEPT;
 }
 
-static enum verdict execute_write(struct rnic_qp *qp, const struct pkt *p)
+enum verdict execute_write(struct rnic_qp *qp, const struct pkt *p)
 {
 	struct resp *s = &qp->resp;
 
@@ -305,15 +306,20 @@ static void duplicate(struct rnic_qp *qp, const struct pkt *p)
 	qp->rnic->counters.rx_drop_request++;
 }
 
+void resp_established(struct rnic_qp *qp)
+{
+	if (likely(qp->state != RNIC_QPS_RTR) || qp->resp.established)
+		return;
+	qp->resp.established = true;
+	qp_event(qp, RNIC_EVENT_COMM_EST);
+}
+
 void resp_rx(struct rnic_qp *qp, struct pkt *p)
 {
 	struct resp *s = &qp->resp;
 	enum verdict v;
 
-	if (unlikely(qp->state == RNIC_QPS_RTR) && !s->established) {
-		s->established = true;
-		qp_event(qp, RNIC_EVENT_COMM_EST);
-	}
+	resp_established(qp);
 	v = check_request(qp, p);
 	if (likely(v == VERDICT_ACCEPT)) {
 		execute(qp, p);
@@ -354,6 +360,8 @@ static void tx_answer(struct rnic_qp *qp, struct rnic_tx *tx, uint8_t opcode, ui
 	h.bth.opcode = opcode;
 	h.bth.se = h.bth.ackreq = false;
 	h.bth.psn = psn;
+	h.bth.dqpn = qp->attr.dest_qpn;
+	tx->flow = &qp->attr.flow;
 	h.aeth.syndrome = syndrome;
 	h.aeth.msn = msn;
 	h.atomic_ack = atomic;

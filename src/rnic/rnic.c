@@ -88,7 +88,7 @@ void rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 		r->counters.rx_drop_no_qp++;
 		return;
 	}
-	if (!flow_fits(qp, &rx->flow) || !pkey_fits(p.h.bth.pkey)) {
+	if ((!flow_fits(qp, &rx->flow) && qp->type != RNIC_QPT_UD) || !pkey_fits(p.h.bth.pkey)) {
 		r->counters.rx_drop_flow++;
 		return;
 	}
@@ -100,7 +100,9 @@ void rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 	p.payload = rx->data + hdr_len;
 	p.len = (uint32_t)(rx->len - (size_t)hdr_len - p.h.bth.pad);
 	trace(r, TRACE_rx, qp->qpn, (uint64_t)p.h.bth.opcode << 24 | p.h.bth.psn, p.len);
-	if (p.flags & OPF_RESPONSE)
+	if (unlikely(qp->type != RNIC_QPT_RC))
+		unreliable_rx(qp, &p, rx);
+	else if (p.flags & OPF_RESPONSE)
 		comp_rx(qp, &p, now);
 	else
 		resp_rx(qp, &p);
@@ -113,7 +115,6 @@ void tx_finish(struct rnic_qp *qp, struct rnic_tx *tx, struct pkt_hdr *h)
 {
 	struct rnic *r = qp->rnic;
 
-	tx->flow = &qp->attr.flow;
 	tx->pad = (uint8_t)(-tx->payload_len & 3);
 	h->bth.opcode |= qp->service;
 	h->bth.pad = tx->pad;
@@ -121,7 +122,6 @@ void tx_finish(struct rnic_qp *qp, struct rnic_tx *tx, struct pkt_hdr *h)
 	h->bth.migreq = false;
 	h->bth.pkey = PKEY_DEFAULT;
 	h->bth.fecn = h->bth.becn = false;
-	h->bth.dqpn = qp->attr.dest_qpn;
 	tx->hdr_len = (uint8_t)pkt_hdr_encode(h, tx->hdr);
 	r->counters.tx_packets++;
 	r->counters.tx_bytes += tx->payload_len;
@@ -131,6 +131,8 @@ void tx_finish(struct rnic_qp *qp, struct rnic_tx *tx, struct pkt_hdr *h)
 /* One packet of this QP. Requester and responder begin by turns, so that neither starves. */
 static bool qp_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 {
+	if (unlikely(qp->type != RNIC_QPT_RC))
+		return unreliable_tx(qp, tx);
 	if (qp->responder_turn)
 		return resp_tx(qp, tx) || req_tx(qp, tx, now);
 	return req_tx(qp, tx, now) || resp_tx(qp, tx);

@@ -290,9 +290,10 @@ struct rnic_qp_cap {
 };
 
 struct rnic_qp_init {
-	enum rnic_qp_type type; /* RC; others -EOPNOTSUPP as yet */
+	enum rnic_qp_type type;
 	struct rnic_cq *send_cq, *recv_cq;
 	struct rnic_srq *srq;	/* or NULL: it has a receive queue of its own */
+	enum rnic_mtu path_mtu; /* UD: the longest message, the port's MTU */
 	struct rnic_qp_cap cap; /* rounded up in place to what was given */
 	bool sq_sig_all;
 	void *qp_user;
@@ -339,8 +340,13 @@ struct rnic_send_wr {
 	uint32_t imm_or_rkey; /* immediate in network order, or the rkey to invalidate */
 	uint64_t remote_addr; /* RDMA and atomics */
 	uint32_t rkey;
-	uint64_t compare_add, swap; /* atomics */
-	struct {		    /* BIND_MW */
+	uint64_t compare_add, swap;	 /* atomics */
+	struct {			 /* UD */
+		const struct flow *flow; /* copied; sport is not looked at */
+		uint32_t qpn;
+		uint32_t qkey; /* with the high bit set: the QP's own */
+	} ud;
+	struct { /* BIND_MW */
 		struct rnic_mw *mw;
 		uint32_t rkey; /* the new rkey: same index, new low byte */
 		struct rnic_mr *mr;
@@ -355,7 +361,8 @@ struct rnic_recv_wr {
 	uint32_t num_sge;
 };
 
-/* -ENOMEM when the queue is full, -EINVAL for a bad state, opcode, sge count or inline length.
+/* -ENOMEM when the queue is full, -EINVAL for a bad state, opcode, sge count or inline length, or
+ * for UD without an address.
  * In ERR a post is taken and flushed. Nothing is sent before rnic_tx. */
 int rnic_post_send(struct rnic_qp *, const struct rnic_send_wr *, uint64_t now) must_use;
 int rnic_post_recv(struct rnic_qp *, const struct rnic_recv_wr *) must_use;

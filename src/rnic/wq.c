@@ -118,6 +118,29 @@ static int check_send_wr(const struct rnic_qp *qp, const struct rnic_send_wr *wr
 	return inlined && *ret_length > qp->cap.max_inline_data ? -EINVAL : 0;
 }
 
+/* What an unreliable service has of the operations. */
+static bool unreliable_allows(const struct rnic_qp *qp, const struct rnic_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case RNIC_WR_SEND:
+	case RNIC_WR_SEND_WITH_IMM:
+		return qp->type != RNIC_QPT_UD || wr->ud.flow;
+	case RNIC_WR_RDMA_WRITE:
+	case RNIC_WR_RDMA_WRITE_WITH_IMM:
+		return qp->type == RNIC_QPT_UC;
+	default:
+		return false;
+	}
+}
+
+static void wqe_fill_ud(const struct rnic_qp *qp, struct send_wqe *w, const struct rnic_send_wr *wr)
+{
+	w->ud.flow = *wr->ud.flow;
+	w->ud.qpn = wr->ud.qpn & QPN_MASK;
+	w->ud.qkey = wr->ud.qkey;
+	w->ud.flow.sport = flow_sport(w->ud.flow.flow_label, qp->qpn, w->ud.qpn);
+}
+
 static void wqe_fill_inline(struct send_wqe *w, const struct rnic_send_wr *wr)
 {
 	uint8_t *dst = (uint8_t *)w->sge;
@@ -177,12 +200,16 @@ int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, uint64_t n
 	(void)now; /* the transport timer starts when the first packet leaves */
 	if (qp->state < RNIC_QPS_RTS)
 		return -EINVAL;
+	if (unlikely(qp->type != RNIC_QPT_RC) && !unreliable_allows(qp, wr))
+		return -EINVAL;
 	err = check_send_wr(qp, wr, &length);
 	if (err)
 		return err;
 	if (sq->prod - sq->cons > sq->mask)
 		return -ENOMEM;
 	wqe_fill(sq_at(sq, sq->prod), wr, length);
+	if (unlikely(qp->type == RNIC_QPT_UD))
+		wqe_fill_ud(qp, sq_at(sq, sq->prod), wr);
 	sq->prod++;
 	if (likely(qp->state == RNIC_QPS_RTS)) {
 		qp_activate(qp);

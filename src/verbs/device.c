@@ -164,6 +164,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.max_qp_rd_atom = RNIC_MAX_RD_ATOM,
 		.max_qp_init_rd_atom = RNIC_MAX_RD_ATOM,
 		.max_res_rd_atom = RNIC_MAX_RD_ATOM * MAX_QP,
+		.max_ah = MAX_OBJECTS,
 		.max_srq = MAX_OBJECTS,
 		.max_srq_wr = RNIC_MAX_QP_WR,
 		.max_srq_sge = RNIC_MAX_SGE,

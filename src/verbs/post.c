@@ -21,7 +21,15 @@ static int translate_bind(const struct ibv_send_wr *wr, struct rnic_send_wr *out
 	return 0;
 }
 
-static inline int translate(const struct ibv_send_wr *wr, struct rnic_send_wr *out)
+static void translate_ud(const struct ibv_send_wr *wr, struct rnic_send_wr *out)
+{
+	out->ud.flow = wr->wr.ud.ah ? &face_ah(wr->wr.ud.ah)->flow : NULL;
+	out->ud.qpn = wr->wr.ud.remote_qpn;
+	out->ud.qkey = wr->wr.ud.remote_qkey;
+}
+
+static inline int translate(const struct face_qp *qp, const struct ibv_send_wr *wr,
+			    struct rnic_send_wr *out)
 {
 	if (wr->num_sge < 0 || wr->send_flags & ~(unsigned int)SEND_FLAGS)
 		return EINVAL;
@@ -34,6 +42,9 @@ static inline int translate(const struct ibv_send_wr *wr, struct rnic_send_wr *o
 	switch (wr->opcode) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
+		if (qp->ibv.qp_type == IBV_QPT_UD)
+			translate_ud(wr, out);
+		return 0;
 	case IBV_WR_SEND_WITH_INV:
 	case IBV_WR_LOCAL_INV:
 		return 0;
@@ -66,7 +77,7 @@ int face_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 	shard_lock(qp->shard);
 	const uint64_t now = shard_now(qp->shard);
 	for (; wr; wr = wr->next) {
-		rc = translate(wr, &core);
+		rc = translate(qp, wr, &core);
 		if (!rc)
 			rc = -rnic_post_send(qp->core, &core, now);
 		if (rc) {

@@ -7,11 +7,28 @@
 
 #include "verbs/cq.h"
 
-#define SUPPORTED_SEND_OPS                                                                      \
+#define UD_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define UC_SEND_OPS (UD_SEND_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+#define RC_SEND_OPS                                                                             \
 	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND | \
 	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |                              \
 	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |              \
 	 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV)
+
+/* 0: there is no such type here. */
+static uint64_t send_ops(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return RC_SEND_OPS;
+	case IBV_QPT_UC:
+		return UC_SEND_OPS;
+	case IBV_QPT_UD:
+		return UD_SEND_OPS;
+	default:
+		return 0;
+	}
+}
 
 /* The masks that ibv_modify_qp knows here: no resizing, no alternate path, no rate limit. */
 #define SUPPORTED_ATTRS (((IBV_QP_DEST_QPN << 1) - 1) & ~(IBV_QP_CAP | IBV_QP_ALT_PATH))
@@ -52,7 +69,7 @@ static struct face_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *
 	struct face_qp *qp;
 	int rc;
 
-	if (a->qp_type != IBV_QPT_RC)
+	if (!send_ops(a->qp_type))
 		return FAIL(EOPNOTSUPP, NULL);
 	if (!a->send_cq || !a->recv_cq || init.cap.max_send_wr > RNIC_MAX_QP_WR ||
 	    init.cap.max_send_sge > RNIC_MAX_SGE ||
@@ -60,10 +77,18 @@ static struct face_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *
 	     (init.cap.max_recv_wr > RNIC_MAX_QP_WR || init.cap.max_recv_sge > RNIC_MAX_SGE)) ||
 	    init.cap.max_inline_data > RNIC_MAX_INLINE)
 		return FAIL(EINVAL, NULL);
+	if (a->qp_type == IBV_QPT_UD) {
+		struct broker_device b;
+
+		rc = device_lookup(pd->context->device, &b);
+		if (rc)
+			return FAIL(-rc, NULL);
+		init.path_mtu = (enum rnic_mtu)device_mtu(&b);
+	}
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return FAIL(ENOMEM, NULL);
-	init.type = RNIC_QPT_RC;
+	init.type = (enum rnic_qp_type)a->qp_type;
 	init.send_cq = face_cq(a->send_cq)->core;
 	init.recv_cq = face_cq(a->recv_cq)->core;
 	init.srq = a->srq ? face_srq(a->srq)->core : NULL;
@@ -97,7 +122,7 @@ static struct face_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *
 	qp->ibv.srq = a->srq;
 	qp->ibv.qp_num = qp->ibv.handle = rnic_qp_num(qp->core);
 	qp->ibv.state = IBV_QPS_RESET;
-	qp->ibv.qp_type = IBV_QPT_RC;
+	qp->ibv.qp_type = a->qp_type;
 	pthread_mutex_init(&qp->ibv.mutex, NULL);
 	pthread_cond_init(&qp->ibv.cond, NULL);
 	context_get(c);
@@ -139,7 +164,7 @@ struct ibv_qp *face_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 		return FAIL(EINVAL, NULL);
 	if (attr->comp_mask & ~known ||
 	    (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
-	    (ops && attr->send_ops_flags & ~(uint64_t)SUPPORTED_SEND_OPS))
+	    (ops && attr->send_ops_flags & ~send_ops(attr->qp_type)))
 		return FAIL(EOPNOTSUPP, NULL);
 	qp = qp_create(attr->pd, attr, ops);
 	return qp ? &qp->ibv : NULL;
@@ -181,9 +206,8 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 
 /* ---- attributes ----------------------------------------------------------------------------- */
 
-/* An address vector becomes a flow: RoCE needs the GRH, and a local GID that is there. */
-static int resolve_flow(const struct ibv_ah_attr *ah, const struct broker_device *b, uint32_t lqpn,
-			uint32_t rqpn, struct flow *ret)
+int resolve_flow(const struct ibv_ah_attr *ah, const struct broker_device *b, uint32_t lqpn,
+		 uint32_t rqpn, struct flow *ret)
 {
 	const struct ibv_global_route *grh = &ah->grh;
 

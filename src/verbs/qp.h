@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Queue pairs and shared receive queues. */
+/* Queue pairs, shared receive queues, address handles. */
 #ifndef WEFT_VERBS_QP_H
 #define WEFT_VERBS_QP_H
 
@@ -28,6 +28,20 @@ struct face_srq {
 	struct shard *shard;
 	struct event_source async; /* in the context's pipe: marked by type */
 };
+
+struct face_ah {
+	struct ibv_ah ibv;
+	struct flow flow;
+};
+
+/* An address vector becomes a flow: RoCE needs the GRH, and a local GID that is there. -EINVAL. */
+int resolve_flow(const struct ibv_ah_attr *, const struct broker_device *, uint32_t lqpn,
+		 uint32_t rqpn, struct flow *ret) must_use;
+
+static inline struct face_ah *face_ah(struct ibv_ah *ah)
+{
+	return container_of(ah, struct face_ah, ibv);
+}
 
 static inline struct face_srq *face_srq(struct ibv_srq *srq)
 {

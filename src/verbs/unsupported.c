@@ -9,30 +9,7 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/* ---- unreliable datagrams: address handles, multicast -----------------------------------------
- */
-
-struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
-{
-	return FAIL(EOPNOTSUPP, NULL);
-}
-
-int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
-			struct ibv_grh *grh, struct ibv_ah_attr *ah_attr)
-{
-	return FAIL(EOPNOTSUPP, -1);
-}
-
-struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
-				     uint8_t port)
-{
-	return FAIL(EOPNOTSUPP, NULL);
-}
-
-int ibv_destroy_ah(struct ibv_ah *ah)
-{
-	return EOPNOTSUPP;
-}
+/* ---- addresses, multicast -------------------------------------------------------------------- */
 
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)

@@ -242,6 +242,18 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	wr_set_inline_data_list(ex, 1, &buf);
 }
 
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
+			   uint32_t remote_qkey)
+{
+	struct staged *s = current(of(ex)->stage);
+
+	if (!s)
+		return;
+	s->wr.ud.flow = &face_ah(ah)->flow;
+	s->wr.ud.qpn = remote_qpn;
+	s->wr.ud.qkey = remote_qkey;
+}
+
 /* ---- batches --------------------------------------------------------------------------------- */
 
 static void wr_start(struct ibv_qp_ex *ex)
@@ -309,6 +321,7 @@ int wr_stage_create(struct face_qp *qp, const struct rnic_qp_cap *cap)
 	qp->ex.wr_set_inline_data_list = wr_set_inline_data_list;
 	qp->ex.wr_set_sge = wr_set_sge;
 	qp->ex.wr_set_sge_list = wr_set_sge_list;
+	qp->ex.wr_set_ud_addr = wr_set_ud_addr;
 	qp->ex.wr_start = wr_start;
 	qp->ex.wr_complete = wr_complete;
 	qp->ex.wr_abort = wr_abort;

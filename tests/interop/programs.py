@@ -143,6 +143,27 @@ def perftest_cases():
                     quick=options in quick_options, want=rows(expected))
 
 
+def unreliable_cases():
+    for service, extra in (("uc", ""), ("ud", "-s 1024")):
+        line = f"ibv_{service}_pingpong -d {{dev}} -g {{gid}} -c {extra}"
+        for quick, options in ((True, "-n 500"), (True, "-e -n 300"), (False, "-r 10 -n 2000")):
+            name = f"{service}_pingpong {options}"
+            yield Case(name, f"{line} {options}", f"{line} {options} {{server}}", quick=quick,
+                       want=pingpong(int(options.split()[-1])))
+    for quick, program, options in (
+            (True, "ib_send_lat", "-c UD -s 8 -n 500"),
+            (False, "ib_send_lat", "-c UD -s 1024 -n 500 -e"),
+            (True, "ib_send_bw", "-c UD -s 1024 -n 300"),
+            (True, "ib_send_lat", "-c UC -s 65536 -n 300"),
+            (True, "ib_send_bw", "-c UC -s 4096 -n 300"),
+            (True, "ib_write_bw", "-c UC -s 65536 -n 500"),
+            (False, "ib_write_lat", "-c UC -s 8 -n 500"),
+            (False, "ib_write_bw", "-c UC -s 65536 -n 500 -q 4")):
+        line = f"{program} -F -d {{dev}} -x {{gid}} {options}"
+        yield Case(f"{program} {options}", line, line + " {server}", quick=quick, timeout=90,
+                   want=rows([int(re.search(r"-s (\d+)", options)[1])]))
+
+
 def srq_cases():
     line = "ibv_srq_pingpong -d {dev} -g {gid} -c"
     for quick, options, iters in ((True, "-n 500", 500), (True, "-q 4 -n 300 -e", 300),
@@ -161,6 +182,7 @@ def srq_cases():
 def cases():
     yield from pingpong_cases()
     yield from srq_cases()
+    yield from unreliable_cases()
     yield from rping_cases()
     yield from perftest_cases()
 

@@ -74,7 +74,8 @@ static void side_open(struct bed *b, int i)
 	struct rnic_config config = {.slot = (uint8_t)(i + 1),
 				     .window_bytes = b->opts.window_bytes,
 				     .socket_bytes = b->opts.socket_bytes};
-	struct rnic_qp_init init = {.type = RNIC_QPT_RC,
+	struct rnic_qp_init init = {.type = b->opts.type,
+				    .path_mtu = b->opts.mtu,
 				    .cap = b->opts.cap,
 				    .sq_sig_all = !b->opts.not_all_signaled,
 				    .qp_user = s};
@@ -117,19 +118,25 @@ int bed_modify(struct bed *b, int side, enum rnic_qp_state to)
 		.timeout = b->opts.timeout,
 		.retry_cnt = b->opts.retry_cnt,
 		.rnr_retry = b->opts.rnr_retry,
+		.qkey = BED_QKEY,
 	};
 	uint32_t mask = RNIC_QP_STATE;
 	enum rnic_qp_state from = bed_state(b, side);
 
 	bed_flows(b, side, &a);
 	if (from == RNIC_QPS_RESET && to == RNIC_QPS_INIT)
-		mask |= RNIC_QP_PKEY_INDEX | RNIC_QP_PORT | RNIC_QP_ACCESS_FLAGS;
-	if (to == RNIC_QPS_RTR)
-		mask |= RNIC_QP_AV | RNIC_QP_PATH_MTU | RNIC_QP_DEST_QPN | RNIC_QP_RQ_PSN |
-			RNIC_QP_MAX_DEST_RD_ATOMIC | RNIC_QP_MIN_RNR_TIMER;
-	if (from == RNIC_QPS_RTR && to == RNIC_QPS_RTS)
-		mask |= RNIC_QP_TIMEOUT | RNIC_QP_RETRY_CNT | RNIC_QP_RNR_RETRY | RNIC_QP_SQ_PSN |
-			RNIC_QP_MAX_QP_RD_ATOMIC;
+		mask |= RNIC_QP_PKEY_INDEX | RNIC_QP_PORT |
+			(b->opts.type == RNIC_QPT_UD ? RNIC_QP_QKEY : RNIC_QP_ACCESS_FLAGS);
+	if (to == RNIC_QPS_RTR && b->opts.type != RNIC_QPT_UD)
+		mask |= RNIC_QP_AV | RNIC_QP_PATH_MTU | RNIC_QP_DEST_QPN | RNIC_QP_RQ_PSN;
+	if (to == RNIC_QPS_RTR && b->opts.type == RNIC_QPT_RC)
+		mask |= RNIC_QP_MAX_DEST_RD_ATOMIC | RNIC_QP_MIN_RNR_TIMER;
+	if (from == RNIC_QPS_RTR && to == RNIC_QPS_RTS) {
+		mask |= RNIC_QP_SQ_PSN;
+		if (b->opts.type == RNIC_QPT_RC)
+			mask |= RNIC_QP_TIMEOUT | RNIC_QP_RETRY_CNT | RNIC_QP_RNR_RETRY |
+				RNIC_QP_MAX_QP_RD_ATOMIC;
+	}
 	return rnic_qp_modify(b->side[side].qp, &a, mask, b->now);
 }
 
@@ -166,6 +173,7 @@ struct bed *bed_open(const struct bed_opts *opts)
 
 	if (opts)
 		*o = *opts;
+	o->type = o->type ? o->type : RNIC_QPT_RC;
 	o->mtu = o->mtu ? o->mtu : RNIC_MTU_1024;
 	o->access = o->access ? o->access : 0xf;
 	o->rd_atomic = o->rd_atomic || o->zero_rd_atomic ? o->rd_atomic : 4;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A test bed for the RNIC core: two cores with one connected RC QP each, in virtual time, and
- * every packet in the test's hands. Nothing moves unless the test says so.
+ * A test bed for the RNIC core: two cores with one connected QP each (RC unless told otherwise), in
+ * virtual time, and every packet in the test's hands. Nothing moves unless the test says so.
  */
 #ifndef WEFT_TESTS_RNIC_BED_H
 #define WEFT_TESTS_RNIC_BED_H
@@ -17,6 +17,7 @@
 #define BED_MEM	    (1u << 20)
 #define BED_PKT_MAX (4096 + PKT_HDR_MAX + 4)
 #define BED_EVENTS  16
+#define BED_QKEY    0x11111111u
 
 #define MS 1000000ull
 #define US 1000ull
@@ -62,7 +63,8 @@ struct bed_opts {
 	uint32_t cqe;		/* 256 */
 	struct rnic_qp_cap cap; /* 64 WRs, 4 SGEs, 64 inline */
 	bool not_all_signaled;
-	bool srq; /* both QPs receive from an SRQ of cap.max_recv_wr */
+	enum rnic_qp_type type; /* RC; all ends in RTS, with Q_Key BED_QKEY */
+	bool srq;		/* both QPs receive from an SRQ of cap.max_recv_wr */
 	bool zero_rd_atomic, zero_timeout, zero_retry, zero_rnr_retry; /* really 0, not default */
 };
 

@@ -416,10 +416,10 @@ static void qpns_are_scattered_within_the_slot_and_rest(void **state)
 	bed_close(b);
 }
 
-static void other_services_are_not_there_yet(void **state)
+static void a_qp_of_an_unknown_service_or_beyond_the_limits_is_refused(void **state)
 {
 	struct bed *b = bed_open(NULL);
-	struct rnic_qp_init init = {.type = RNIC_QPT_UD,
+	struct rnic_qp_init init = {.type = RNIC_QPT_UD + 1,
 				    .send_cq = b->side[0].scq,
 				    .recv_cq = b->side[0].rcq,
 				    .cap = {1, 1, 1, 1, 0}};
@@ -796,7 +796,7 @@ int main(void)
 		cmocka_unit_test(a_region_is_checked_when_it_is_made),
 		cmocka_unit_test(keys_are_scattered_and_go_stale),
 		cmocka_unit_test(qpns_are_scattered_within_the_slot_and_rest),
-		cmocka_unit_test(other_services_are_not_there_yet),
+		cmocka_unit_test(a_qp_of_an_unknown_service_or_beyond_the_limits_is_refused),
 		cmocka_unit_test(an_armed_cq_notifies_once),
 		cmocka_unit_test(a_solicited_arming_waits_for_solicited_or_failed),
 		cmocka_unit_test(a_cq_keeps_its_entries_when_resized),

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* Address handles: where a datagram goes, resolved once. The kernel's IP stack does the rest. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "verbs/qp.h"
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct broker_device b;
+	struct face_ah *ah;
+	int rc = device_lookup(pd->context->device, &b);
+
+	if (rc)
+		return FAIL(-rc, NULL);
+	ah = calloc(1, sizeof(*ah));
+	if (!ah)
+		return FAIL(ENOMEM, NULL);
+	rc = resolve_flow(attr, &b, 0, 0, &ah->flow);
+	if (rc) {
+		free(ah);
+		return FAIL(-rc, NULL);
+	}
+	ah->ibv.context = pd->context;
+	ah->ibv.pd = pd;
+	context_get(face_context(pd->context));
+	return &ah->ibv;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ibah)
+{
+	struct face_context *c = face_context(ibah->context);
+
+	free(face_ah(ibah));
+	context_put(c);
+	return 0;
+}
+
+/* ---- back to the sender of a datagram ---------------------------------------------------------
+ */
+
+static void map_ipv4(uint8_t gid[16], const uint8_t ip[4])
+{
+	memset(gid, 0, 10);
+	gid[10] = gid[11] = 0xff;
+	memcpy(gid + 12, ip, 4);
+}
+
+static bool is_ipv4(const uint8_t *ip)
+{
+	uint32_t sum = 0;
+
+	if (ip[0] != 0x45)
+		return false;
+	for (int i = 0; i < 20; i += 2)
+		sum += ld_be16(ip + i);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum + (sum >> 16) == 0xffff;
+}
+
+int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
+			struct ibv_grh *grh, struct ibv_ah_attr *attr)
+{
+	const uint8_t *p = (const uint8_t *)grh, *v4 = p + 20;
+	struct broker_device b;
+	uint8_t here[16];
+	int rc;
+
+	memset(attr, 0, sizeof(*attr));
+	attr->sl = wc->sl;
+	attr->port_num = port;
+	/* On RoCE there is nothing but the network header to go back by. */
+	if (port != FACE_PORT || !(wc->wc_flags & IBV_WC_GRH))
+		return FAIL(EINVAL, -1);
+	rc = device_lookup(context->device, &b);
+	if (rc)
+		return FAIL(-rc, -1);
+	attr->is_global = 1;
+	attr->grh.hop_limit = 0xff;
+	if (is_ipv4(v4)) {
+		map_ipv4(attr->grh.dgid.raw, v4 + 12);
+		map_ipv4(here, v4 + 16);
+		attr->grh.traffic_class = v4[1];
+	} else {
+		memcpy(attr->grh.dgid.raw, p + 8, 16);
+		memcpy(here, p + 24, 16);
+		attr->grh.traffic_class = (uint8_t)(ld_be32(p) >> 20);
+		attr->grh.flow_label = ld_be32(p) & 0xfffff;
+	}
+	for (uint32_t i = 0; i < BROKER_MAX_GIDS; i++)
+		if (b.gids[i].type && !memcmp(b.gids[i].gid.raw, here, 16)) {
+			attr->grh.sgid_index = (uint8_t)i;
+			return 0;
+		}
+	return FAIL(ENOENT, -1); /* the address is ours no more */
+}
+
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+				     uint8_t port)
+{
+	struct ibv_ah_attr attr;
+
+	return ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr) ? NULL
+								      : ibv_create_ah(pd, &attr);
+}
