@@ -68,6 +68,7 @@ struct rnic {
 	void *ctx;
 	uint8_t slot;
 	uint32_t window_bytes, socket_bytes;
+	uint64_t pace_ns; /* when what the unreliable QPs have sent would be gone: unreliable.c */
 	struct budget own_socket, peer_sockets[PEER_SOCKETS];
 	struct rnic_counters counters;
 	struct timer_heap timers;
@@ -496,7 +497,7 @@ void recv_complete(struct rnic_qp *, struct rnic_wc *, bool solicited);
 void recv_fail(struct rnic_qp *, enum rnic_wc_status);
 
 /* UC and UD: unreliable.c. */
-bool unreliable_tx(struct rnic_qp *, struct rnic_tx *);
+bool unreliable_tx(struct rnic_qp *, struct rnic_tx *, uint64_t now);
 void unreliable_rx(struct rnic_qp *, struct pkt *, const struct rnic_rx *);
 
 /* What a request packet comes to: check.c. */

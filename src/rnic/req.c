@@ -146,6 +146,10 @@ void req_timer_fired(struct rnic_qp *qp, uint64_t now)
 
 	if (!qp_requester_runs(qp))
 		return;
+	if (qp->type != RNIC_QPT_RC) {
+		qp_activate(qp); /* its pace allows more */
+		return;
+	}
 	if (q->rnr_wait && now >= q->rnr_until_ns) {
 		q->rnr_wait = false;
 		q->base_ns = 0;

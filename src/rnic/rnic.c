@@ -132,7 +132,7 @@ void tx_finish(struct rnic_qp *qp, struct rnic_tx *tx, struct pkt_hdr *h)
 static bool qp_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 {
 	if (unlikely(qp->type != RNIC_QPT_RC))
-		return unreliable_tx(qp, tx);
+		return unreliable_tx(qp, tx, now);
 	if (qp->responder_turn)
 		return resp_tx(qp, tx) || req_tx(qp, tx, now);
 	return req_tx(qp, tx, now) || resp_tx(qp, tx);

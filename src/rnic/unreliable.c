@@ -7,6 +7,10 @@
  *       and the receive it had begun to fill serves the next
  *   UD  a packet is a message; the WQE says to whom, and a receive takes it from anybody who knows
  *       the Q_Key
+ *
+ * There is no window, since nobody answers, and a socket's buffer that is run over loses whole
+ * messages. So all unreliable QPs together keep a pace: what they sent is taken to drain at
+ * PACE_BYTES_PER_US, and no more than a socket holds may be ahead of that.
  */
 #include "base/bytes.h"
 #include "rnic/core.h"
@@ -16,10 +20,19 @@
 #define UDP_LEN	     8
 #define IPPROTO_UDP_ 17
 
+#define PACE_BYTES_PER_US 1000u
+
+static uint64_t pace_time(uint32_t bytes)
+{
+	return bytes * 1000ull / PACE_BYTES_PER_US;
+}
+
 /* ---- sending -------------------------------------------------------------------------------- */
 
-bool unreliable_tx(struct rnic_qp *qp, struct rnic_tx *tx)
+bool unreliable_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 {
+	struct rnic *r = qp->rnic;
+	uint64_t ahead = pace_time(r->socket_bytes);
 	struct req *q = &qp->req;
 	struct sq *sq = &qp->sq;
 	struct send_wqe *w;
@@ -27,6 +40,10 @@ bool unreliable_tx(struct rnic_qp *qp, struct rnic_tx *tx)
 
 	if (!qp_requester_runs(qp) || sq->cur == sq->prod)
 		return false;
+	if (r->pace_ns > now + ahead) {
+		timer_arm(&r->timers, &qp->timer, r->pace_ns - ahead / 2);
+		return false;
+	}
 	w = sq_at(sq, sq->cur);
 	if (!w->begun) {
 		if (qp->state != RNIC_QPS_RTS)
@@ -45,6 +62,7 @@ bool unreliable_tx(struct rnic_qp *qp, struct rnic_tx *tx)
 		qp_fail_sq(qp, RNIC_WC_LOC_PROT_ERR);
 		return false;
 	}
+	r->pace_ns = max_of(r->pace_ns, now) + pace_time(max_of(tx->payload_len, WINDOW_PKT_MIN));
 	q->psn = q->una_psn = q->max_psn = psn_add(q->psn, 1);
 	if (idx + 1 == w->npkts) {
 		sq_complete(qp, RNIC_WC_SUCCESS);

@@ -157,6 +157,8 @@ def unreliable_cases():
             (True, "ib_send_lat", "-c UC -s 65536 -n 300"),
             (True, "ib_send_bw", "-c UC -s 4096 -n 300"),
             (True, "ib_write_bw", "-c UC -s 65536 -n 500"),
+            (False, "ib_send_bw", "-c UC -s 65536 -n 1000"),
+            (False, "ib_send_bw", "-c UD -s 1024 -n 10000"),
             (False, "ib_write_lat", "-c UC -s 8 -n 500"),
             (False, "ib_write_bw", "-c UC -s 65536 -n 500 -q 4")):
         line = f"{program} -F -d {{dev}} -x {{gid}} {options}"

@@ -154,6 +154,25 @@ static void a_drained_send_queue_says_so(void **state)
 	bed_close(b);
 }
 
+/* With nobody to answer, a socket's buffer would be run over. */
+static void no_more_is_sent_at_once_than_a_socket_holds(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.type = RNIC_QPT_UC, .socket_bytes = 64 << 10});
+
+	(void)state;
+	bed_fill(b, 0, 0, 512 << 10, 1);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 512 << 10), 0);
+	while (bed_tx1(b, 0))
+		bed_deliver(b, &b->log[b->nlog - 1]);
+	assert_in_range(b->nlog, 60, 66);
+	bed_expect_none(b, 0);
+	bed_sleep(b, 10 * MS);
+	assert_int_equal(b->nlog, 512);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_memory_equal(b->side[1].mem, b->side[0].mem, 512 << 10);
+	bed_close(b);
+}
+
 /* ---- any loss, any order ----------------------------------------------------------------------
  */
 
@@ -186,6 +205,7 @@ static void run_seed(uint64_t seed, bool srq)
 		uint32_t len = 4 + draw(&seed) % (ROOM - 4);
 		struct bed_pkt *p;
 
+		bed_sleep(b, MS); /* for the pace */
 		memcpy(b->side[0].mem, &m, 4);
 		for (uint32_t i = 4; i < len; i++)
 			b->side[0].mem[i] = byte_of(m, i);
@@ -236,6 +256,7 @@ int main(void)
 		cmocka_unit_test(memory_that_is_not_ours_stops_the_send_queue),
 		cmocka_unit_test(reads_and_atomics_are_refused),
 		cmocka_unit_test(a_drained_send_queue_says_so),
+		cmocka_unit_test(no_more_is_sent_at_once_than_a_socket_holds),
 		cmocka_unit_test(what_is_delivered_is_right_whatever_is_lost),
 	};
 
