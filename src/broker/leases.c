@@ -40,7 +40,8 @@ static void explain(char *err, size_t err_len, int rc)
 	else if (rc == -EADDRINUSE)
 		snprintf(err, err_len,
 			 "UDP port %d is in use by another program (`ss -ulpn sport = :%d` names "
-			 "it): end it, or work in a network namespace of your own",
+			 "it; one that outlived its broker may be among them): end it, or work in "
+			 "a network namespace of your own",
 			 ROCEV2_UDP_PORT, ROCEV2_UDP_PORT);
 	else
 		snprintf(err, err_len, "cannot open UDP port %d: %s", ROCEV2_UDP_PORT,

@@ -414,6 +414,23 @@ static void a_port_that_is_taken_is_named(void **state)
 	close(fd);
 }
 
+static void clients_of_a_killed_broker_keep_the_port_from_the_next(void **state)
+{
+	struct broker_client *c = open_client(), *late = NULL;
+	uint8_t slot;
+	int fd = lease(c, &slot);
+
+	(void)state;
+	kill(broker_pid(), SIGKILL);
+	/* A new group beside the old one's sockets would steer packets wrongly. */
+	assert_int_equal(broker_client_open(&late, err, sizeof(err)), -EADDRINUSE);
+	assert_non_null(strstr(err, "outlived its broker"));
+	close(fd);
+	broker_client_close(c);
+	late = open_client();
+	broker_client_close(late);
+}
+
 static void a_broker_that_cannot_be_started_is_named(void **state)
 {
 	const char *was = getenv("WEFT_BROKER");
@@ -512,7 +529,8 @@ int main(void)
 		cmocka_unit_test(slots_run_out_cleanly),
 		cmocka_unit_test(a_lost_broker_is_an_error_not_a_hang),
 		FRESH(a_port_that_is_taken_is_named),
-		cmocka_unit_test(a_broker_that_cannot_be_started_is_named),
+		cmocka_unit_test(clients_of_a_killed_broker_keep_the_port_from_the_next),
+		FRESH(a_broker_that_cannot_be_started_is_named),
 		FRESH(users_do_not_share_a_broker_but_roots),
 	};
 
