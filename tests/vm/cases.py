@@ -23,6 +23,7 @@ class Case:
     directions: tuple
     short: bool = False
     lossy: bool = False  # worth running on a bad wire too
+    sweep: bool = False  # long and dull: last
     captured: bool = True
     nvme: bool = False
     log_may_say: tuple = ()

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """weft against the Linux kernel's RDMA and NVMe-oF, in QEMU guests.
 
-usage: interop.py BUILD [--short | --report FILE] [--only TEXT] [--keep] [--list]
+usage: interop.py BUILD [--short | --report FILE] [--only REGEX] [--keep]
+                        [--minutes N] [--list]
 
 --short: the few cases that `make check` runs. --report: leave the results as a Markdown table.
---only: cases whose name has TEXT in it. --keep: captures of cases that passed, too. Exits 77 with the reason where guests cannot be booted.
+--only: cases whose name matches. --keep: captures of cases that passed, too.
+--minutes: begin no case after so long (27). Exits 77 with the reason where guests cannot be booted.
 """
 import argparse
 import os
+import re
 import shutil
 import signal
 import sys
@@ -16,7 +19,7 @@ import time
 
 import verbs_cases  # noqa: F401 (they fill CASES, in this order)
 import nvme_cases  # noqa: F401
-from cases import CASES, Context, run_case
+from cases import CASES, Context, Result, run_case
 from lab import Lab, Missing
 from plan import PLAN, SHORT
 from sides import Kernel, Weft
@@ -26,7 +29,7 @@ def steps(args):
     """(condition, case, direction) in the order they run."""
     for condition, chosen in SHORT if args.short else PLAN:
         for c in CASES:
-            if (chosen is None or chosen(c)) and (args.only or "") in c.name:
+            if (chosen is None or chosen(c)) and re.search(args.only or "", c.name):
                 for direction in c.directions:
                     yield condition, c, direction
 
@@ -38,10 +41,13 @@ def run(args, lab):
     logs = os.path.join(lab.build, "vm-logs")
     shutil.rmtree(logs, ignore_errors=True)
     for number, (condition, c, direction) in enumerate(steps(args)):
-        if condition is not current:
+        if condition is not current and time.monotonic() <= args.end:
             condition.apply(lab)
             current = condition
             print(f"-- {condition.name}", flush=True)
+        if time.monotonic() > args.end:
+            results.append(Result(c.name, direction, condition.name, "skip", "out of time", 0))
+            continue
         where = os.path.join(logs, f"{number:03}")
         os.makedirs(where)
         r = run_case(c, Context(lab, weft, kernel, direction, condition, where, condition.family))
@@ -60,8 +66,9 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--report", metavar="FILE")
-    parser.add_argument("--only", metavar="TEXT")
+    parser.add_argument("--only", metavar="REGEX")
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--minutes", type=float, default=27)
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     if args.list:
@@ -70,6 +77,7 @@ def main():
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     begun = time.monotonic()
+    args.end = begun + args.minutes * 60
     try:
         with Lab(args.build) as lab:
             print(f"Linux {lab.kernel}, up after {time.monotonic() - begun:.0f} s", flush=True)
@@ -79,8 +87,9 @@ def main():
         print(f"SKIP: {e}", flush=True)
         return 77
     seconds = time.monotonic() - begun
-    failed = sum(r.verdict == "FAIL" for r in results)
-    print(f"{len(results) - failed} passed, {failed} failed in {seconds:.0f} s")
+    failed, skipped = (sum(r.verdict == v for r in results) for v in ("FAIL", "skip"))
+    print(f"{len(results) - failed - skipped} passed, {failed} failed, {skipped} skipped "
+          f"in {seconds:.0f} s")
     if args.report:
         from report import write
         write(args.report, kernel, results, seconds)

@@ -44,7 +44,7 @@ def export(t, mib=64):
 
 def connect(t, options=""):
     """Shell lines that connect the guest to weft serve and set $disk."""
-    return (f"modprobe nvme-rdma\n"
+    return (f"modprobe nvme-rdma; nvme disconnect -n {NQN} >/dev/null 2>&1\n"
             f"nvme connect -t rdma -a {t.weft.address[t.family]} -s 4420 -n {NQN} {options} || exit 1\n"
             "for i in {1..100}; do disk=$(ls /dev/nvme*n1 2>/dev/null | head -1)\n"
             "[ -b \"$disk\" ] && break; sleep 0.05; done; [ -b \"$disk\" ] || exit 1\n")
@@ -90,3 +90,104 @@ def weft_host(t):
     there = t.lab.guest_ok(t.kernel.guest, "head -c 4194304 /dev/ram0 | sha256sum").split()[0]
     if not there == sha256(source, 4 * MIB) == sha256(back, 4 * MIB):
         raise Failed("what came back or lies in the guest differs from what was written")
+
+
+# ---- the kernel's host: what a user does with a disk ---------------------------------------------
+
+def on_disk(t, script, timeout=90, p=None):
+    """weft serve, connected in the guest; the script has $disk."""
+    if p is None:
+        p, _ = serve(t)
+    out = t.lab.guest_ok(t.kernel.guest, connect(t) + "PATH=/opt/weft:$PATH\n" + script + DISCONNECT,
+                         timeout)
+    if not p.running():
+        raise Failed(f"weft serve ended: {p.output.splitlines()[-1]}")
+    return out
+
+
+@case("mkfs.ext4, mount, files, sync, unmount, fsck, blkdiscard", (PASSIVE,))
+def file_system(t):
+    on_disk(t, """set -e
+mke2fs -q -t ext4 $disk; mount $disk /mnt
+cp -r /usr/share/perl5 /usr/bin /mnt/ 2>/dev/null || cp -r /usr/bin /mnt/
+sync; (cd /mnt/bin && find . -type f | sort | xargs sha256sum) >/tmp/1; umount /mnt
+echo 3 >/proc/sys/vm/drop_caches; mount $disk /mnt
+(cd /mnt/bin && find . -type f | sort | xargs sha256sum) >/tmp/2; umount /mnt
+cmp /tmp/1 /tmp/2; e2fsck -fn $disk >/dev/null
+blkdiscard $disk; cmp -n 1048576 $disk /dev/zero; set +e
+""", 110)
+
+
+@case("fio --verify=crc32c, random, depth 1 to 64, 512 B to 1 MiB", (PASSIVE,), lossy=True)
+def fio(t):
+    on_disk(t, """for a in "512 1 256k" "4k 16 4m" "128k 64 8m" "1m 4 8m"; do set -- $a
+fio --name=v --filename=$disk --rw=randrw --bs=$1 --iodepth=$2 --size=$3 --ioengine=libaio \
+    --direct=1 --verify=crc32c --verify_fatal=1 --do_verify=1 >/tmp/fio.out 2>&1 ||
+    { grep -E -m1 'err|verify' /tmp/fio.out >&2; exit 1; }; done
+""", 110)
+
+
+@case("nvme id-ctrl, id-ns, smart-log, list; format is refused", (PASSIVE,))
+def admin(t):
+    out = on_disk(t, """c=${disk%n1}; set -e
+nvme id-ctrl $c >/dev/null; nvme id-ns $disk >/dev/null; nvme smart-log $c >/dev/null
+nvme list-ns $c; nvme error-log $c >/dev/null; nvme get-feature $c -f 7 >/dev/null; set +e
+nvme format $disk -f 2>&1 && exit 1
+""")
+    if "INVALID_OPCODE" not in out and "Invalid Command Opcode" not in out:
+        raise Failed(f"nvme format: {out.splitlines()[-1]}")
+
+
+@case("nvme reset while reading and writing", (PASSIVE,), log_may_say=("timeout",))
+def reset(t):
+    on_disk(t, """fio --name=v --filename=$disk --rw=randrw --bs=4k --iodepth=8 --size=8m --loops=3 \
+  --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 >/tmp/fio.out 2>&1 & f=$!
+for i in 1 2 3; do sleep 0.7; nvme reset ${disk%n1} || exit 1; done
+wait $f || { tail -3 /tmp/fio.out >&2; exit 1; }
+""", 110)
+
+
+@case("target killed and started again: the host reconnects", (PASSIVE,),
+      log_may_say=("I/O error", "timeout", "Buffer I/O", "rxe0: "))
+def restart(t):
+    p, _ = serve(t)
+    t.lab.guest_ok(t.kernel.guest, connect(t, "-k 5 -c 1") +
+                   "dd if=/dev/urandom of=/tmp/r bs=1M count=2 2>/dev/null\n"
+                   "dd if=/tmp/r of=$disk bs=64k oflag=direct 2>/dev/null; echo $disk >/tmp/disk")
+    p.stop(9)
+    serve(t)
+    t.lab.guest_ok(t.kernel.guest, """disk=$(cat /tmp/disk); c=${disk#/dev/}; s=/sys/class/nvme/${c%n1}/state
+for i in {1..400}; do [ "$(cat $s)" = live ] && [ $i -gt 60 ] && break; sleep 0.1; done
+[ "$(cat $s)" = live ] || { echo "state $(cat $s)" >&2; exit 1; }
+timeout 60 dd if=$disk of=/tmp/r2 bs=64k count=32 iflag=direct 2>/dev/null || exit 1
+cmp /tmp/r /tmp/r2 || exit 1
+""" + DISCONNECT, 140)
+
+
+# ---- weft's host ---------------------------------------------------------------------------------
+
+@case("weft id-ctrl, id-ns, write, read", (ACTIVE,))
+def weft_tools(t):
+    uri = export(t)
+    if "Linux" not in t.lab.run_ok(t.lab.weft, "id-ctrl", uri):
+        raise Failed("id-ctrl does not name the model")
+    t.lab.run_ok(t.lab.weft, "id-ns", uri)
+    data, back = t.file("data"), t.file("back")
+    with open(data, "wb") as f:
+        f.write(os.urandom(512 * 300))
+    t.lab.run_ok(t.lab.weft, "write", uri, "--start-block", 7, "-d", data)
+    t.lab.run_ok(t.lab.weft, "read", uri, "--start-block", 7, "-z", 512 * 300, "-d", back)
+    if sha256(data, MIB) != sha256(back, MIB):
+        raise Failed("read differs from what was written")
+
+
+@case("weft bench --verify, random, depth 1 to 32, 512 B to 1 MiB", (ACTIVE,), lossy=True)
+def weft_bench(t):
+    uri, seen = export(t), []
+    for bs, depth, size in (("512", 1, "256k"), ("4k", 16, "4m"), ("128k", 32, "8m"), ("1m", 4, "8m")):
+        out = t.lab.run_ok(t.lab.weft, "bench", uri, "--rw", "randrw", "--verify", "--yes", "--bs", bs,
+                           "--iodepth", depth, "--size", size, timeout=90)
+        if "every block read was right" not in out:
+            raise Failed("bench does not say verified")
+        seen.append(f"{bs} x{depth}")
+    return ", ".join(seen)

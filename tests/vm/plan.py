@@ -38,11 +38,26 @@ class Condition:
 PLAIN = Condition("IPv4, MTU 1500")
 
 SHORT = [(PLAIN, lambda c: c.short)]
+
+
+def lossy(c):
+    return c.lossy or c.short
+
+
+def mtu(c):
+    return c.short or "path MTU" in c.name or c.name in ("ib_write_bw", "ib_read_bw")
+
+
 PLAN = [
-    (PLAIN, None),
-    (Condition("IPv6, MTU 1500", family=6), lambda c: c.short),
-    (Condition("IPv4, MTU 9000", 9000, 9000), lambda c: c.short),
-    (Condition("IPv4, MTU 9000 at weft, 1500 in the guest", 9000, 1500), lambda c: c.short),
-    (Condition("IPv4, MTU 1500 at weft, 9000 in the guest", 1500, 9000), lambda c: c.short),
-    (Condition("1 % of the packets lost", netem="loss 1%"), lambda c: c.short),
+    (PLAIN, lambda c: not c.sweep),
+    (Condition("IPv6, MTU 1500", family=6), lambda c: c.short or "ibv_rc" in c.name),
+    (Condition("IPv4, MTU 9000", 9000, 9000), mtu),
+    (Condition("MTU 9000 at weft, 1500 in the guest", 9000, 1500), mtu),
+    (Condition("MTU 1500 at weft, 9000 in the guest", 1500, 9000), mtu),
+    (Condition("0.1 % of the packets lost", netem="loss 0.1%"), lambda c: c.short),
+    (Condition("1 % of the packets lost", netem="loss 1%"), lossy),
+    (Condition("5 % of the packets lost", netem="loss 5%"), lambda c: c.short),
+    (Condition("5 % of the packets doubled", netem="duplicate 5%"), lossy),
+    (Condition("5 % of the packets overtaken", netem="delay 1ms reorder 95% 50%"), lossy),
+    (PLAIN, lambda c: c.sweep),
 ]

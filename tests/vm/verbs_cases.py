@@ -151,7 +151,7 @@ def perftest_cases():
         for kind in ("lat", "bw"):
             for connect in ("", "-R"):
                 program = f"ib_{verb}_{kind}"
-                case(f"{program} {connect}".strip())(
+                case(f"{program} {connect}".strip(), sweep=True)(
                     lambda t, program=program, connect=connect: sweep(t, program, connect))
 
 
