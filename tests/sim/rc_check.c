@@ -169,18 +169,35 @@ static void on_send(struct side *s, const struct rnic_wc *wc)
 	retire(s, r);
 }
 
-static void on_recv(struct side *s, const struct rnic_wc *wc)
+/* A QP's own complete in order; shared ones as they are taken, each once. */
+static struct recv_rec *take_recv(struct side *s, uint64_t id)
 {
-	struct world *w = s->w;
-	struct recv_rec *r = s->recvs;
-	struct msg_rec *m = s->coming;
+	struct recv_rec *r = s->recvs, **at = &side_node(s)->srq_recvs;
 
-	expect(w, r && r->id == wc->wr_id, "side %d: RECV %llu completes out of order", s->index,
-	       (unsigned long long)wc->wr_id);
+	if (s->srq) {
+		while (*at && (*at)->id != id)
+			at = &(*at)->next;
+		r = *at;
+		expect(s->w, r, "side %d: shared RECV %llu completes, which is not posted",
+		       s->index, (unsigned long long)id);
+		*at = r->next;
+		return r;
+	}
+	expect(s->w, r && r->id == id, "side %d: RECV %llu completes out of order", s->index,
+	       (unsigned long long)id);
 	s->recvs = r->next;
 	if (!s->recvs)
 		s->recvs_tail = &s->recvs;
 	s->nrecvs--;
+	return r;
+}
+
+static void on_recv(struct side *s, const struct rnic_wc *wc)
+{
+	struct world *w = s->w;
+	struct recv_rec *r = take_recv(s, wc->wr_id);
+	struct msg_rec *m = s->coming;
+
 	if (wc->status == RNIC_WC_SUCCESS) {
 		expect(w, !s->recv_failed, "side %d: a RECV succeeds after an error", s->index);
 		expect(w, !r->doomed, "side %d: RECV %llu can not have succeeded", s->index,
@@ -262,6 +279,8 @@ void side_check_flushed(struct side *s)
 	struct wr_rec *r;
 
 	expect(w, !s->recvs, "side %d: a RECV was not flushed", s->index);
+	expect(w, s->last_wqe_events == s->srq, "side %d: %u events for the last shared RECV",
+	       s->index, s->last_wqe_events);
 	/* What was done before the error, and unsignaled, has no completion. */
 	while ((r = s->sends)) {
 		expect(w, !r->signaled && !s->send_failed,

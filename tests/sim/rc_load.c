@@ -347,6 +347,38 @@ static const struct msg_rec *next_message(const struct side *s)
 	return m;
 }
 
+/* Receives for whoever of the node needs one first. */
+static void post_srq_recvs(struct side *s)
+{
+	struct node *n = side_node(s);
+	uint64_t count = below(s, n->srq_max_wr + 1);
+
+	while (count--) {
+		struct recv_rec *r = calloc(1, sizeof(*r));
+		struct rnic_recv_wr wr = {.wr_id = n->next_srq_id};
+		int err;
+
+		r->id = n->next_srq_id;
+		r->land = landing_open(s, s->w->max_len + (uint32_t)below(s, 64), n->srq_max_sge,
+				       RNIC_ACCESS_LOCAL_WRITE);
+		wr.sge = r->land->sge;
+		wr.num_sge = r->land->nsge;
+		err = rnic_post_srq_recv(n->srq, &wr);
+		if (err) {
+			expect(s->w, err == -12, "post_srq_recv says %d", err);
+			landing_close(r->land);
+			free(r);
+			return;
+		}
+		n->next_srq_id++;
+		r->next = n->srq_recvs;
+		n->srq_recvs = r;
+	}
+	if (below(s, 4) == 0)
+		expect(s->w, rnic_srq_set_limit(n->srq, (uint32_t)below(s, n->srq_max_wr)) == 0,
+		       "rnic_srq_set_limit");
+}
+
 static void post_recvs(struct side *s)
 {
 	uint64_t n = below(s, s->cap.max_recv_wr + 1);
@@ -606,7 +638,10 @@ void side_act(struct side *s)
 		do_mischief(s);
 	if (s->gone || s->recv_failed)
 		return;
-	post_recvs(s);
+	if (s->srq)
+		post_srq_recvs(s);
+	else
+		post_recvs(s);
 	post_work(s);
 	sim_kick(s->w->sim, s->node);
 }

@@ -38,6 +38,8 @@ static void world_event(void *ctx, enum rnic_event event, void *user)
 	(void)ctx;
 	if (event == RNIC_EVENT_CQ_ERR)
 		((struct side *)user)->cq_overflowed = true;
+	if (event == RNIC_EVENT_QP_LAST_WQE_REACHED)
+		((struct side *)user)->last_wqe_events++;
 }
 
 static void world_trace(void *ctx, int event, uint32_t qpn, uint64_t a, uint64_t b)
@@ -211,6 +213,7 @@ static void node_open(struct world *w, int i)
 		.socket_bytes = pick(w, 0, 4096, 16384, 65536),
 	};
 	struct rnic_ops o = ops;
+	struct rnic_srq_attr srq = {0};
 	struct gid gid = gid_of(i);
 
 	n->w = w;
@@ -227,6 +230,10 @@ static void node_open(struct world *w, int i)
 
 		memcpy(n->arena + k, &x, 8);
 	}
+	srq.max_wr = n->srq_max_wr = (uint32_t)prng_range(w->prng, 1, 16);
+	srq.max_sge = (uint32_t)prng_range(w->prng, 1, SGE_MAX);
+	must(w, rnic_srq_create(n->pd, &srq, n, &n->srq), "rnic_srq_create");
+	n->srq_max_sge = srq.max_sge;
 	n->counters = calloc(COUNTERS, sizeof(*n->counters));
 	must(w,
 	     rnic_mr_create(n->pd, n->arena, ARENA_BYTES, (uintptr_t)n->arena,
@@ -282,6 +289,8 @@ static void side_open(struct world *w, int i)
 		must(w, rnic_cq_create(n->rnic, cqe, s, &s->rcq), "rnic_cq_create");
 	init.send_cq = s->scq;
 	init.recv_cq = s->rcq;
+	s->srq = prng_below(w->prng, 4) == 0;
+	init.srq = s->srq ? n->srq : NULL;
 	init.cap = (struct rnic_qp_cap){
 		.max_send_wr = (uint32_t)prng_range(w->prng, 1, 32),
 		.max_recv_wr = (uint32_t)prng_range(w->prng, 1, w->big ? 4 : 16),
@@ -464,11 +473,19 @@ static void side_close(struct side *s)
 
 void world_close(struct world *w)
 {
+	struct recv_rec *rv;
+
 	for (int i = 0; i < w->nsides; i++)
 		side_close(&w->sides[i]);
 	for (int i = 0; i < w->nnodes; i++) {
 		struct node *n = &w->nodes[i];
 
+		must(w, rnic_srq_destroy(n->srq), "rnic_srq_destroy");
+		while ((rv = n->srq_recvs)) {
+			n->srq_recvs = rv->next;
+			landing_close(rv->land);
+			free(rv);
+		}
 		must(w, rnic_mr_destroy(n->arena_mr), "rnic_mr_destroy");
 		must(w, rnic_mr_destroy(n->half_mr), "rnic_mr_destroy");
 		must(w, rnic_mr_destroy(n->foreign_mr), "rnic_mr_destroy");

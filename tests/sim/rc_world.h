@@ -105,6 +105,8 @@ struct side {
 	struct rnic_qp *qp;
 	uint32_t qpn;
 	struct rnic_cq *scq, *rcq; /* may be one */
+	bool srq;		   /* receives from its node's */
+	uint32_t last_wqe_events;
 	struct rnic_qp_cap cap;
 
 	uint8_t *target; /* in my node, written by the peer */
@@ -157,6 +159,10 @@ struct node {
 	uint64_t ambiguous[COUNTERS][AMBIGUOUS_MAX];
 	uint32_t nambiguous[COUNTERS];
 	bool vanished;
+	struct rnic_srq *srq; /* for some of the sides that live here; its receives: */
+	struct recv_rec *srq_recvs;
+	uint32_t srq_max_wr, srq_max_sge;
+	uint64_t next_srq_id;
 };
 
 struct world {
