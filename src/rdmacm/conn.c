@@ -9,7 +9,7 @@
 #define DEFAULT_RETRY_COUNT 7
 /* Local ACK timeout where the application asks for none: 537 ms, so that a peer that is gone is
  * noticed in some seconds. Peers may ask for more for the sake of their fabric's diameter (Linux
- * before 6.5 for 2 s), which a host next door does not need. */
+ * 6.1 for 2 s), which a host next door does not need. */
 #define DEFAULT_ACK_TIMEOUT 17
 #define DEFAULT_HOP_LIMIT   64
 
