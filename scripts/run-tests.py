@@ -22,7 +22,7 @@ SETUPS = {
 ENV = {
     "asan": {"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1",
              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
-    "tsan": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"},
+    "tsan": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0"},
 }
 
 
