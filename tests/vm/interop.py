@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """weft against the Linux kernel's RDMA and NVMe-oF, in QEMU guests.
 
-usage: interop.py BUILD [--short | --report FILE] [--only REGEX] [--keep]
-                        [--minutes N] [--list]
+usage: interop.py BUILD [--short | --report FILE] [--only REGEX] [--under REGEX]
+                        [--keep] [--minutes N] [--list]
 
 --short: the few cases that `make check` runs. --report: leave the results as a Markdown table.
---only: cases whose name matches. --keep: captures of cases that passed, too.
+--only: cases whose name matches. --under: conditions whose name does. --keep: captures of cases that passed, too.
 --minutes: begin no case after so long (27). Exits 77 with the reason where guests cannot be booted.
 """
 import argparse
@@ -28,6 +28,8 @@ from sides import Kernel, Weft
 def steps(args):
     """(condition, case, direction) in the order they run."""
     for condition, chosen in SHORT if args.short else PLAN:
+        if not re.search(args.under or "", condition.name):
+            continue
         for c in CASES:
             if (chosen is None or chosen(c)) and re.search(args.only or "", c.name):
                 for direction in c.directions:
@@ -67,6 +69,7 @@ def main():
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--report", metavar="FILE")
     parser.add_argument("--only", metavar="REGEX")
+    parser.add_argument("--under", metavar="REGEX")
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--minutes", type=float, default=27)
     parser.add_argument("--list", action="store_true")

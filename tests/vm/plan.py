@@ -27,7 +27,7 @@ class Condition:
         if not self.netem:
             return clear + "true\n"
         return clear + (
-            "set -e; modprobe -a sch_netem act_mirred sch_ingress cls_matchall\n"
+            "set -e; modprobe ifb numifbs=0; modprobe -a sch_netem act_mirred sch_ingress cls_matchall\n"
             "ip link add ifb0 mtu 65535 type ifb; ip link set ifb0 up\n"
             "tc qdisc add dev eth0 ingress\n"
             "tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb0\n"

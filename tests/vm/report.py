@@ -34,11 +34,15 @@ def write(path, kernel, results, seconds):
                        skipped=count["skip"])]
     condition = None
     for r in results:
+        if r.verdict == "skip":
+            continue
         if r.condition != condition:
             condition = r.condition
             out.append(f"\n## {condition}\n\n| case | direction | result | seconds | seen |\n"
                        "|---|---|---|---:|---|\n")
         out.append(f"| {cell(r.case)} | {r.direction} | {r.verdict} | {r.seconds:.1f} "
                    f"| {cell(r.note)} |\n")
+    if count["skip"]:
+        out.append(f"\n{count['skip']} cases were skipped because the time was up.\n")
     with open(path, "w", encoding="utf-8") as f:
         f.write("".join(out))

@@ -28,7 +28,7 @@ def pingpong(t, program, options, says):
 
     server = t.passive.start(command(t.passive), 60)
     t.passive.await_tcp(18515)
-    client = t.active.run(f"{command(t.active)} {t.passive.address[t.family]}", 50)
+    client = t.active.run(f"{command(t.active)} {t.passive.address[4]}", 50)
     finish(server, client, 20)
     if not re.search(says, client.stdout) or not re.search(says, server.output):
         raise Failed(f"no '{says}' in what it printed")
