@@ -98,7 +98,7 @@ def rping_cases():
             (True, "rping IPv6", "{server6}", "-v -V -C 1000", 1000),
             (False, "rping IPv6 10,000", "{server6}", "-v -V -C 10000", 10000),
             (False, "rping -S 60000", "{server}", "-v -V -S 60000 -C 1000", 1000),
-            (False, "rping -S 17", "{server}", "-v -V -S 17 -C 1000", 1000)):
+            (False, "rping -S 23", "{server}", "-v -V -S 23 -C 1000", 1000)):
         yield Case(name, f"rping -s -d -a {address} {options}".replace(" -v", ""),
                    f"rping -c -a {address} {options}", tcp=False, ready="rdma_listen",
                    quick=quick, want=pings(count))
