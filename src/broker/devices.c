@@ -16,6 +16,12 @@
 #include "base/bytes.h"
 #include "base/log.h"
 
+/* Of <linux/if.h>, which cannot stand beside <net/if.h>. The carrier, as Linux's rxe looks at it:
+ * IFF_RUNNING follows it up to a second later. */
+#ifndef IFF_LOWER_UP
+#define IFF_LOWER_UP 0x10000
+#endif
+
 #define DUMP_TRIES  5 /* a dump that the kernel interrupted is asked for again */
 #define DUMP_BUFFER 32768
 
@@ -93,7 +99,7 @@ static void read_link(struct reading *r, const struct nlmsghdr *h)
 	struct broker_device d = {
 		.ifindex = (uint32_t)info->ifi_index,
 		.loopback = (info->ifi_flags & IFF_LOOPBACK) != 0,
-		.up = (info->ifi_flags & IFF_UP) && (info->ifi_flags & IFF_RUNNING),
+		.up = (info->ifi_flags & IFF_UP) && (info->ifi_flags & IFF_LOWER_UP),
 	};
 	bool known = find_index((void *)r->known->dev, r->known->count, d.ifindex);
 
