@@ -445,8 +445,8 @@ static uint32_t window_for(int fd)
 
 int shard_create(struct shard **ret, int fd, uint8_t slot, const struct shard_upcalls *up)
 {
-	struct rnic_config config = {
-		.slot = slot, .window_bytes = window_for(fd), .socket_bytes = window_for(fd)};
+	uint32_t window = window_for(fd);
+	struct rnic_config config = {.slot = slot, .window_bytes = window, .socket_bytes = window};
 	struct shard *s = calloc(1, sizeof(*s));
 	int rc;
 
