@@ -78,10 +78,11 @@ static void cm_send(void *ctx, const struct rnic_tx *tx)
 	udp_port_tx(b->port, tx, 1);
 }
 
-static bool cm_local_addr(void *ctx, const struct gid *addr, struct cm_local_addr *ret)
+static bool cm_local_addr(void *ctx, const struct gid *addr, uint32_t scope,
+			  struct cm_local_addr *ret)
 {
 	struct broker *b = ctx;
-	const struct broker_device *d = devices_find(b->devices, addr);
+	const struct broker_device *d = devices_find(b->devices, addr, scope);
 
 	if (!d)
 		return false;

@@ -28,7 +28,7 @@ static void put_private(struct broker_cm_event *ev, const uint8_t *data, size_t 
 
 /* ---- a REQ -------------------------------------------------------------------------------- */
 
-bool svc_match(void *id_user, const struct cm_req *req, const uint8_t *private_data)
+bool svc_match(void *id_user, const struct cm_req *req, const uint8_t *private_data, uint32_t scope)
 {
 	const struct svc_id *listener = id_user;
 	struct cm_service *svc = listener->client->svc;
@@ -37,20 +37,22 @@ bool svc_match(void *id_user, const struct cm_req *req, const uint8_t *private_d
 
 	(void)req;
 	return listener->channel && cm_ip_hdr_decode(&ip, private_data) == 0 &&
-	       port_bind_covers(&listener->bind, &ip.dst) &&
-	       svc->ops.local_addr(svc->ctx, &ip.dst, &local);
+	       port_bind_covers(&listener->bind, &ip.dst, scope) &&
+	       svc->ops.local_addr(svc->ctx, &ip.dst, scope, &local);
 }
 
-static void path_of_req(struct svc_id *id, const struct cm_req *req, const struct cm_ip_hdr *ip)
+static void path_of_req(struct svc_id *id, const struct cm_req *req, const struct cm_ip_hdr *ip,
+			uint32_t scope)
 {
 	struct cm_service *svc = id->client->svc;
 	struct cm_local_addr local;
 
-	if (svc->ops.local_addr(svc->ctx, &ip->dst, &local))
+	if (svc->ops.local_addr(svc->ctx, &ip->dst, scope, &local))
 		id->ifindex = local.ifindex;
 	id->path = (struct broker_cm_param){
 		.src = ip->dst,
 		.dst = ip->src,
+		.scope = scope,
 		.src_port = (uint16_t)(req->service_id & CM_SERVICE_PORT_MASK),
 		.dst_port = ip->port,
 		.path_mtu = req->path_mtu,
@@ -88,7 +90,7 @@ static void on_req(struct svc_id *listener, const struct cm_event *cm_ev)
 	}
 	id->used = true;
 	id->user = listener->user;
-	path_of_req(id, req, &ip);
+	path_of_req(id, req, &ip, cm_ev->flow.scope);
 	id->listener = listener;
 	id->request_channel = listener->channel;
 	list_push_tail(&listener->requests, &id->request);

@@ -67,8 +67,9 @@ static int bind_addr(struct svc_id *id, const struct broker_cm_bind *r)
 	id->bind.reuse = r->reuse;
 	id->bind.port = r->port;
 	id->bind.addr = r->addr;
+	id->bind.scope = r->scope;
 	if (!is_any(&r->addr)) {
-		if (!svc->ops.local_addr(svc->ctx, &r->addr, &local))
+		if (!svc->ops.local_addr(svc->ctx, &r->addr, r->scope, &local))
 			return -EADDRNOTAVAIL;
 		id->bind.families = gid_is_ipv4(&r->addr) ? PORT_IPV4 : PORT_IPV6;
 	} else {
@@ -83,6 +84,7 @@ static int bind_addr(struct svc_id *id, const struct broker_cm_bind *r)
 	id->bound = true;
 	id->ifindex = local.ifindex;
 	id->path.src = r->addr;
+	id->path.scope = r->scope;
 	id->path.src_port = id->bind.port;
 	return 0;
 }
@@ -226,15 +228,15 @@ static int take_source(struct svc_id *id, const struct broker_cm_param *p,
 		       struct cm_local_addr *ret)
 {
 	struct cm_service *svc = id->client->svc;
-	struct broker_cm_bind any_port = {.addr = p->src};
+	struct broker_cm_bind any_port = {.addr = p->src, .scope = p->scope};
 
 	if (is_any(&p->src) || is_any(&p->dst) || gid_is_ipv4(&p->src) != gid_is_ipv4(&p->dst))
 		return -EINVAL;
-	if (!svc->ops.local_addr(svc->ctx, &p->src, ret))
+	if (!svc->ops.local_addr(svc->ctx, &p->src, p->scope, ret))
 		return -EADDRNOTAVAIL;
 	if (!id->bound)
 		return bind_addr(id, &any_port);
-	return port_bind_covers(&id->bind, &p->src) ? 0 : -EINVAL;
+	return port_bind_covers(&id->bind, &p->src, p->scope) ? 0 : -EINVAL;
 }
 
 static int connect_id(struct cm_client *client, const void *req, void *reply)
@@ -269,7 +271,7 @@ static int connect_id(struct cm_client *client, const void *req, void *reply)
 				.dst = p.dst};
 	cm_ip_hdr_encode(&ip, private_data);
 	memcpy(private_data + CM_IP_HDR_LEN, p.private_data, p.private_len);
-	flow = (struct flow){.sgid = p.src, .dgid = p.dst, .tos = p.tos};
+	flow = (struct flow){.sgid = p.src, .dgid = p.dst, .tos = p.tos, .scope = p.scope};
 	cm_req = req_of(&p, local.ca_guid);
 	err = cm_req_send(id->cm, &flow, &cm_req, private_data, sizeof(private_data),
 			  client->svc->now);
@@ -299,7 +301,7 @@ static int accept_id(struct cm_client *client, const void *req, void *reply)
 	if (!param_valid(p, CM_REP_PRIVATE))
 		return -EINVAL;
 	/* The address may have gone since: its GUID is not worth a refusal. */
-	(void)svc->ops.local_addr(svc->ctx, &id->path.src, &local);
+	(void)svc->ops.local_addr(svc->ctx, &id->path.src, id->path.scope, &local);
 	rep = (struct cm_rep){
 		.local_qpn = p->qpn,
 		.starting_psn = p->starting_psn,

@@ -33,8 +33,10 @@ struct cm_service_ops {
 	uint32_t (*random)(void *ctx);
 	/* One packet for the socket of slot 0; borrowed for the call. */
 	void (*send)(void *ctx, const struct rnic_tx *);
-	/* Is this (never a wildcard) an address of a device of this namespace? */
-	bool (*local_addr)(void *ctx, const struct gid *addr, struct cm_local_addr *ret);
+	/* Is this (never a wildcard) an address of a device of this namespace, and of the interface
+	 * scope if that is not 0? */
+	bool (*local_addr)(void *ctx, const struct gid *addr, uint32_t scope,
+			   struct cm_local_addr *ret);
 };
 
 int cm_service_create(struct cm_service **ret, const struct cm_service_ops *, void *ctx) must_use;

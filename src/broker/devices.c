@@ -218,7 +218,7 @@ static int rank(const struct gid *g)
 {
 	if (gid_is_ipv4(g))
 		return 0;
-	return g->raw[0] == 0xfe && (g->raw[1] & 0xc0) == 0x80 ? 2 : 1;
+	return gid_is_link_local(g) ? 2 : 1;
 }
 
 static struct broker_gid *find_gid(struct broker_device *d, const struct gid *g)
@@ -335,10 +335,12 @@ const struct broker_devices *devices_table(const struct devices *d)
 	return &d->table;
 }
 
-const struct broker_device *devices_find(const struct devices *d, const struct gid *g)
+const struct broker_device *devices_find(const struct devices *d, const struct gid *g,
+					 uint32_t scope)
 {
 	for (uint32_t i = 0; i < d->table.count; i++)
-		if (find_gid((void *)&d->table.dev[i], g))
+		if ((!scope || scope == d->table.dev[i].ifindex) &&
+		    find_gid((void *)&d->table.dev[i], g))
 			return &d->table.dev[i];
 	return NULL;
 }

@@ -22,7 +22,9 @@ int devices_fd(const struct devices *);
 int devices_refresh(struct devices *, void (*removed)(void *ctx, uint32_t ifindex),
 		    void *ctx) must_use;
 const struct broker_devices *devices_table(const struct devices *);
-/* The device that has this address, or NULL. */
-const struct broker_device *devices_find(const struct devices *, const struct gid *);
+/* The device that has this address, or NULL; of link-local ones several may have the same, and
+ * scope says which interface is meant (0: any). */
+const struct broker_device *devices_find(const struct devices *, const struct gid *,
+					 uint32_t scope);
 
 #endif

@@ -22,11 +22,17 @@ void port_space_init(struct port_space *ps)
 		list_init(&ps->bucket[i]);
 }
 
+static bool same_scope(uint32_t a, uint32_t b)
+{
+	return !a || !b || a == b;
+}
+
 /* Would both receive some of the same? */
 static bool overlap(const struct port_bind *a, const struct port_bind *b)
 {
 	return a->port == b->port && a->families & b->families &&
-	       (is_wildcard(a) || is_wildcard(b) || gid_equal(&a->addr, &b->addr));
+	       (is_wildcard(a) || is_wildcard(b) ||
+		(gid_equal(&a->addr, &b->addr) && same_scope(a->scope, b->scope)));
 }
 
 static bool may_bind(struct port_space *ps, const struct port_bind *b)
@@ -87,9 +93,9 @@ void port_space_release(struct port_bind *b)
 	list_remove(&b->list);
 }
 
-bool port_bind_covers(const struct port_bind *b, const struct gid *addr)
+bool port_bind_covers(const struct port_bind *b, const struct gid *addr, uint32_t scope)
 {
 	if (!(b->families & (gid_is_ipv4(addr) ? PORT_IPV4 : PORT_IPV6)))
 		return false;
-	return is_wildcard(b) || gid_equal(&b->addr, addr);
+	return is_wildcard(b) || (gid_equal(&b->addr, addr) && same_scope(b->scope, scope));
 }

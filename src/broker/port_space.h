@@ -23,6 +23,7 @@ enum port_family { PORT_IPV4 = 1, PORT_IPV6 = 2 };
 struct port_bind { /* the caller's memory; family, addr, reuse and port are his to set */
 	struct list list;
 	struct gid addr;  /* all zero: wildcard for the families */
+	uint32_t scope;	  /* the interface of a link-local addr; 0: any */
 	uint8_t families; /* enum port_family; both is for wildcards */
 	bool reuse;
 	bool listening;
@@ -40,7 +41,7 @@ int port_space_bind(struct port_space *, struct port_bind *b, uint32_t random) m
 /* A second listener on what b covers: -EADDRINUSE. */
 int port_space_listen(struct port_space *, struct port_bind *b) must_use;
 void port_space_release(struct port_bind *b);
-/* Does b, bound, receive what comes for this address? */
-bool port_bind_covers(const struct port_bind *b, const struct gid *addr);
+/* Does b, bound, receive what comes for this address (on this interface, if link-local)? */
+bool port_bind_covers(const struct port_bind *b, const struct gid *addr, uint32_t scope);
 
 #endif

@@ -69,6 +69,7 @@ struct broker_cm_bind {
 	uint8_t reuse;	 /* RDMA_OPTION_ID_REUSEADDR */
 	uint16_t port;	 /* host order */
 	uint8_t af_only; /* RDMA_OPTION_ID_AFONLY: a wildcard that is not for IPv4 */
+	uint32_t scope;	 /* the interface that a link-local address belongs to; 0: any */
 };
 
 struct broker_cm_migrate {
@@ -99,6 +100,7 @@ struct broker_cm_post {
  */
 struct broker_cm_param {
 	struct gid src, dst;	     /* CONNECT: the path; events: src is ourselves */
+	uint32_t scope;		     /* the interface of link-local addresses, else 0 */
 	uint16_t src_port, dst_port; /* rdma_cm ports, host order; CONNECT: src_port as bound */
 	uint32_t qpn;		     /* ours; in events the peer's */
 	uint32_t starting_psn;	     /* ours; in events the peer's */

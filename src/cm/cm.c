@@ -411,7 +411,8 @@ void cm_id_forget(struct cm_id *id)
 }
 
 int cm_listen(struct cm_id *id, uint64_t service_id, uint64_t mask,
-	      bool (*match)(void *id_user, const struct cm_req *, const uint8_t *private_data))
+	      bool (*match)(void *id_user, const struct cm_req *, const uint8_t *private_data,
+			    uint32_t scope))
 {
 	if (id->state != CM_IDLE || service_id & ~mask)
 		return -EINVAL;

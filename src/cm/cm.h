@@ -106,10 +106,11 @@ void cm_id_died(struct cm_id *);
 uint32_t cm_id_qpn(const struct cm_id *); /* our QP of its connection */
 
 /* Listens on service_id under mask (a REQ matches when (its id & mask) == service_id). Of several
- * matching listeners the first for which match() is true gets the REQ; match may be NULL. */
+ * matching listeners the first for which match() is true gets the REQ; match may be NULL. scope:
+ * that of the flow by which the REQ came. */
 int cm_listen(struct cm_id *, uint64_t service_id, uint64_t mask,
-	      bool (*match)(void *id_user, const struct cm_req *,
-			    const uint8_t *private_data)) must_use;
+	      bool (*match)(void *id_user, const struct cm_req *, const uint8_t *private_data,
+			    uint32_t scope)) must_use;
 /* flow: sgid ourselves, dgid the peer, tos. Sends REQ; ids, transaction id, the response timeouts
  * and the number of retries are filled in by the CM. */
 int cm_req_send(struct cm_id *, const struct flow *, const struct cm_req *,

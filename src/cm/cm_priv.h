@@ -87,7 +87,8 @@ struct cm_id {
 	uint8_t last[MAD_LEN]; /* the REQ, REP, RTU or REJ sent last: repeated when asked again */
 
 	uint64_t service_id, mask; /* LISTEN */
-	bool (*match)(void *user, const struct cm_req *, const uint8_t *private_data);
+	bool (*match)(void *user, const struct cm_req *, const uint8_t *private_data,
+		      uint32_t scope);
 };
 
 struct cm {

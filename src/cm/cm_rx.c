@@ -271,11 +271,11 @@ static void act(struct rx *rx, struct cm_id *id, enum kind kind)
 
 /* ---- REQ ---------------------------------------------------------------------------------- */
 
-static struct cm_id *listener_of(const struct cm *cm, const struct cm_req *req)
+static struct cm_id *listener_of(const struct cm *cm, const struct cm_req *req, uint32_t scope)
 {
 	list_for_each(l, &cm->listeners, struct cm_id, listening)
 		if ((req->service_id & l->mask) == l->service_id &&
-		    (!l->match || l->match(l->user, req, req->private_data)))
+		    (!l->match || l->match(l->user, req, req->private_data, scope)))
 			return l;
 	return NULL;
 }
@@ -324,7 +324,7 @@ static void rx_req(struct rx *rx)
 		end_stale(id, rx->now);
 		return;
 	}
-	listener = listener_of(rx->cm, req);
+	listener = listener_of(rx->cm, req, rx->back.scope);
 	if (!listener)
 		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_INVALID_SERVICE_ID);
 	else if (req->transport_service != 0)
@@ -416,6 +416,7 @@ void cm_rx(struct cm *cm, const struct flow *flow, const uint8_t *mad, uint64_t 
 	rx.back.sgid = flow->dgid;
 	rx.back.dgid = flow->sgid;
 	rx.back.tos = flow->tos & ~3; /* without the ECN bits */
+	rx.back.scope = flow->scope;
 	if (rx.msg.hdr.attr_id == CM_ATTR_REQ)
 		rx_req(&rx);
 	else
@@ -427,7 +428,7 @@ bool cm_unheard(const struct cm *cm, const struct flow *flow, const uint8_t *mad
 	struct cm_msg m;
 
 	return cm_msg_decode(&m, mad) == 0 && m.hdr.method == CM_METHOD_SEND &&
-	       m.hdr.attr_id == CM_ATTR_REQ && !listener_of(cm, &m.req) &&
+	       m.hdr.attr_id == CM_ATTR_REQ && !listener_of(cm, &m.req, flow->scope) &&
 	       !cm_find_peer(cm, m.req.local_ca_guid, &flow->sgid, m.req.local_comm_id) &&
 	       !cm_find_qpn(cm, m.req.local_ca_guid, &flow->sgid, m.req.local_qpn);
 }

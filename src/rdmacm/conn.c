@@ -187,6 +187,7 @@ int rdma_connect(struct rdma_cm_id *api, struct rdma_conn_param *p)
 	id->retry_count = req.param.retry_count;
 	req.param.src = id->src;
 	req.param.dst = id->dst;
+	req.param.scope = id->scope;
 	req.param.src_port = cma_addr_port(&api->route.addr.src_addr);
 	req.param.dst_port = cma_addr_port(&api->route.addr.dst_addr);
 	id->state = CMA_CONNECTING;

@@ -81,7 +81,7 @@ static int connect_request(struct cma_event *e, const struct broker_cm_event *b)
 	id->peer = b->param;
 	id->src = b->param.src;
 	id->dst = b->param.dst;
-	id->scope = listener->scope;
+	id->scope = b->param.scope;
 	id->responder_resources = b->param.responder_resources;
 	id->initiator_depth = b->param.initiator_depth;
 	id->retry_count = b->param.retry_count;

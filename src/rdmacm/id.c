@@ -269,6 +269,7 @@ static int bind_addr(struct cma_id *id, const struct sockaddr *addr)
 		req.af_ipv4 = 1;
 	}
 	req.addr = id->src;
+	req.scope = id->scope;
 	req.port = cma_addr_port(addr);
 	req.reuse = id->reuse;
 	req.af_only = id->af_only;

@@ -62,7 +62,10 @@ const struct rnic_counters *rnic_counters(const struct rnic *r)
 
 static bool flow_fits(const struct rnic_qp *qp, const struct flow *f)
 {
-	return gid_equal(&f->sgid, &qp->attr.flow.dgid) && gid_equal(&f->dgid, &qp->attr.flow.sgid);
+	const struct flow *own = &qp->attr.flow;
+
+	return gid_equal(&f->sgid, &own->dgid) && gid_equal(&f->dgid, &own->sgid) &&
+	       f->scope == own->scope;
 }
 
 /* One partition exists, and both ends are full members or one is. */

@@ -23,12 +23,19 @@ struct flow {
 	uint8_t tos;	     /* IPv4 TOS or IPv6 traffic class, ECN bits included */
 	uint8_t ttl;	     /* TTL or hop limit; 0 means the system's default */
 	uint32_t flow_label; /* 20 bits */
+	uint32_t scope;	     /* the interface that link-local addresses belong to; else 0 */
 };
 
 static inline bool gid_is_ipv4(const struct gid *g)
 {
 	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
 	return memcmp(g->raw, prefix, sizeof(prefix)) == 0;
+}
+
+/* fe80::/10: means something only along with an interface. */
+static inline bool gid_is_link_local(const struct gid *g)
+{
+	return g->raw[0] == 0xfe && (g->raw[1] & 0xc0) == 0x80;
 }
 
 static inline bool gid_equal(const struct gid *a, const struct gid *b)

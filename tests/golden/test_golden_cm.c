@@ -76,10 +76,12 @@ static void on_send(void *ctx, const struct rnic_tx *tx)
 	memcpy(r->sent[r->nsent++], tx->iov[0].iov_base, MAD_LEN);
 }
 
-static bool on_local_addr(void *ctx, const struct gid *addr, struct cm_local_addr *ret)
+static bool on_local_addr(void *ctx, const struct gid *addr, uint32_t scope,
+			  struct cm_local_addr *ret)
 {
 	struct replay *r = ctx;
 
+	(void)scope;
 	*ret = (struct cm_local_addr){.ca_guid = r->guid, .ifindex = 2};
 	return gid_equal(addr, &r->self);
 }

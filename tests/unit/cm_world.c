@@ -50,10 +50,12 @@ static void on_send(void *ctx, const struct rnic_tx *tx)
 		list_push_tail(&h->w->wire, &p->list);
 }
 
-static bool on_local_addr(void *ctx, const struct gid *addr, struct cm_local_addr *ret)
+static bool on_local_addr(void *ctx, const struct gid *addr, uint32_t scope,
+			  struct cm_local_addr *ret)
 {
 	struct host *h = ctx;
 
+	(void)scope;
 	if (!gid_equal(addr, &h->v4) && !gid_equal(addr, &h->v6))
 		return false;
 	*ret = (struct cm_local_addr){.ca_guid = 0x5054000000000000ull | h->nr, .ifindex = h->nr};

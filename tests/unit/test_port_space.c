@@ -104,11 +104,27 @@ static void a_bind_covers_its_address_or_its_family(void **state)
 	struct port_bind only6 = want(&any, PORT_IPV6, 1, false);
 
 	(void)state;
-	assert_true(port_bind_covers(&x, &a4));
-	assert_false(port_bind_covers(&x, &b4));
-	assert_false(port_bind_covers(&x, &a6));
-	assert_true(port_bind_covers(&both, &a4) && port_bind_covers(&both, &a6));
-	assert_true(!port_bind_covers(&only6, &a4) && port_bind_covers(&only6, &a6));
+	assert_true(port_bind_covers(&x, &a4, 0));
+	assert_false(port_bind_covers(&x, &b4, 0));
+	assert_false(port_bind_covers(&x, &a6, 0));
+	assert_true(port_bind_covers(&both, &a4, 0) && port_bind_covers(&both, &a6, 0));
+	assert_true(!port_bind_covers(&only6, &a4, 0) && port_bind_covers(&only6, &a6, 0));
+}
+
+static void a_link_local_address_is_one_per_interface(void **state)
+{
+	static const struct gid local = {{0xfe, 0x80, [15] = 1}};
+	struct port_bind x = want(&local, PORT_IPV6, 1, false), y = x, wide = x;
+
+	(void)state;
+	x.scope = 2;
+	y.scope = 3;
+	assert_int_equal(port_space_bind(&ps, &x, 0), 0);
+	assert_int_equal(port_space_bind(&ps, &y, 0), 0);
+	assert_int_equal(port_space_bind(&ps, &wide, 0), -EADDRINUSE);
+	assert_true(port_bind_covers(&x, &local, 2));
+	assert_false(port_bind_covers(&x, &local, 3));
+	assert_true(port_bind_covers(&wide, &local, 3));
 }
 
 int main(void)
@@ -120,6 +136,7 @@ int main(void)
 		cmocka_unit_test_setup(with_reuse_many_may_bind_but_one_listens, begin),
 		cmocka_unit_test_setup(port_0_takes_a_free_ephemeral_port, begin),
 		cmocka_unit_test_setup(a_bind_covers_its_address_or_its_family, begin),
+		cmocka_unit_test_setup(a_link_local_address_is_one_per_interface, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
@@ -77,12 +78,12 @@ struct seen {
 	unsigned packets, wrong, cut;
 };
 
-static struct seen send_and_catch(const char *sgid, const char *dgid)
+static struct seen send_and_catch(const char *sgid, const char *dgid, uint32_t scope)
 {
 	static uint8_t data[N][1024];
 	static struct rnic_tx tx[N];
 	static uint8_t b[65536 + 64];
-	struct flow flow = {.sgid = gid(sgid), .dgid = gid(dgid)};
+	struct flow flow = {.sgid = gid(sgid), .dgid = gid(dgid), .scope = scope};
 	int fd = udp_socket_open(), tap = tap_open("v1");
 	struct pollfd p = {.fd = tap, .events = POLLIN};
 	struct udp_port *port;
@@ -122,7 +123,7 @@ static struct seen send_and_catch(const char *sgid, const char *dgid)
 
 static void every_icrc_on_the_wire_fits_its_ipv4_header(void **state)
 {
-	struct seen s = send_and_catch("::ffff:10.9.0.1", "::ffff:10.9.0.2");
+	struct seen s = send_and_catch("::ffff:10.9.0.1", "::ffff:10.9.0.2", 0);
 
 	(void)state;
 	assert_int_equal(s.packets, N);
@@ -132,16 +133,17 @@ static void every_icrc_on_the_wire_fits_its_ipv4_header(void **state)
 
 static void every_icrc_on_the_wire_fits_its_ipv6_header(void **state)
 {
-	struct seen s = send_and_catch("fd09::1", "fd09::2");
+	struct seen s = send_and_catch("fd09::1", "fd09::2", 0);
 
 	(void)state;
 	assert_int_equal(s.packets, N);
 	assert_int_equal(s.wrong, 0);
 }
 
-static void link_local_addresses_find_their_interface(void **state)
+/* Another interface has the same address. */
+static void a_link_local_address_means_that_of_the_scope(void **state)
 {
-	struct seen s = send_and_catch("fe80::ff:fe00:1", "fe80::ff:fe00:2");
+	struct seen s = send_and_catch("fe80::ff:fe00:1", "fe80::ff:fe00:2", if_nametoindex("v0"));
 
 	(void)state;
 	assert_int_equal(s.packets, N);
@@ -153,7 +155,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_icrc_on_the_wire_fits_its_ipv4_header),
 		cmocka_unit_test(every_icrc_on_the_wire_fits_its_ipv6_header),
-		cmocka_unit_test(link_local_addresses_find_their_interface),
+		cmocka_unit_test(a_link_local_address_means_that_of_the_scope),
 	};
 
 	netns_enter();
@@ -163,6 +165,9 @@ int main(void)
 		   "for v in v0 v1; do ip link set $v addrgenmode none; ip link set $v up; done\n"
 		   "ip addr add 10.9.0.1/24 dev v0\n"
 		   "ip addr add fd09::1/64 dev v0 nodad\n"
+		   "ip link add w0 type veth peer name w1\n"
+		   "for v in w0 w1; do ip link set $v addrgenmode none; ip link set $v up; done\n"
+		   "ip addr add fe80::ff:fe00:1/64 dev w0 nodad\n"
 		   "ip addr add fe80::ff:fe00:1/64 dev v0 nodad\n"
 		   "for a in 10.9.0.2 fd09::2 fe80::ff:fe00:2; do\n"
 		   "  ip neigh add $a lladdr 02:00:00:00:00:02 dev v0 nud permanent\n"

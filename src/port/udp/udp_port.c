@@ -103,6 +103,9 @@ static bool read_control(struct msghdr *m, struct flow *f, size_t *ret_segment)
 			const struct in6_pktinfo *i = d;
 
 			memcpy(f->dgid.raw, &i->ipi6_addr, 16);
+			/* For a packet to ourselves that is not loopback, but the address's own. */
+			if (gid_is_link_local(&f->sgid) || gid_is_link_local(&f->dgid))
+				f->scope = (uint32_t)i->ipi6_ifindex;
 			have_dst = true;
 		} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
 			const struct in_pktinfo *i = d;

@@ -40,11 +40,6 @@ struct udp_tx_msg {
 	_Alignas(struct cmsghdr) uint8_t control[160];
 };
 
-struct udp_link_scope { /* a link-local address of ours and its interface */
-	struct gid gid;
-	uint32_t ifindex;
-};
-
 struct udp_port {
 	int fd; /* receives; -1 after a fork */
 	int family;
@@ -71,8 +66,6 @@ struct udp_port {
 		size_t msgs, iovs, room_used;
 		struct iovec iov[UDP_TX_BATCH * (RNIC_MAX_SGE + 2)];
 		uint8_t room[UDP_TX_BATCH * (PKT_HDR_MAX + UDP_TX_COPY + 3 + ICRC_LEN)];
-		struct udp_link_scope scope[8];
-		unsigned scopes;
 	} tx;
 };
 

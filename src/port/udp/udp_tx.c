@@ -13,10 +13,8 @@
  * Identification. The k-th piece of a cut super-packet gets identification k; a single packet 0.
  */
 #include <errno.h>
-#include <ifaddrs.h>
 #include <string.h>
 #include <unistd.h>
-#include <net/if.h>
 
 #include "base/bytes.h"
 #include "port/udp/udp_priv.h"
@@ -66,38 +64,6 @@ static int socket_for(struct udp_port *p, uint8_t slot, uint16_t *ret_sport)
 	return p->tx.sock[slot].fd;
 }
 
-static bool is_link_local(const struct gid *g)
-{
-	return g->raw[0] == 0xfe && (g->raw[1] & 0xc0) == 0x80;
-}
-
-/* The interface a link-local source address belongs to, 0 if none. */
-static uint32_t scope_of(struct udp_port *p, const struct gid *gid)
-{
-	struct ifaddrs *all, *a;
-	uint32_t index = 0;
-
-	for (unsigned i = 0; i < p->tx.scopes; i++)
-		if (gid_equal(&p->tx.scope[i].gid, gid))
-			return p->tx.scope[i].ifindex;
-	if (getifaddrs(&all) < 0)
-		return 0;
-	for (a = all; a && !index; a = a->ifa_next) {
-		const struct sockaddr_in6 *in6 = (const void *)a->ifa_addr;
-
-		if (in6 && in6->sin6_family == AF_INET6 &&
-		    memcmp(&in6->sin6_addr, gid->raw, 16) == 0)
-			index = in6->sin6_scope_id;
-	}
-	freeifaddrs(all);
-	if (index) {
-		if (p->tx.scopes == ARRAY_SIZE(p->tx.scope))
-			p->tx.scopes = 0;
-		p->tx.scope[p->tx.scopes++] = (struct udp_link_scope){*gid, index};
-	}
-	return index;
-}
-
 static void put_control(struct msghdr *m, int level, int type, const void *data, size_t len)
 {
 	struct cmsghdr *c = (void *)((uint8_t *)m->msg_control + m->msg_controllen);
@@ -138,8 +104,7 @@ static void address_v4(struct udp_port *p, struct udp_tx_msg *run, struct msghdr
 	}
 }
 
-static void address_v6(struct udp_port *p, struct udp_tx_msg *run, struct msghdr *m,
-		       const struct flow *f)
+static void address_v6(struct udp_tx_msg *run, struct msghdr *m, const struct flow *f)
 {
 	struct in6_pktinfo src = {0};
 	int v;
@@ -149,10 +114,8 @@ static void address_v6(struct udp_port *p, struct udp_tx_msg *run, struct msghdr
 	memcpy(&run->to.in6.sin6_addr, f->dgid.raw, 16);
 	m->msg_namelen = sizeof(run->to.in6);
 	memcpy(&src.ipi6_addr, f->sgid.raw, 16);
-	if (is_link_local(&f->sgid)) {
-		src.ipi6_ifindex = scope_of(p, &f->sgid);
-		run->to.in6.sin6_scope_id = src.ipi6_ifindex;
-	}
+	src.ipi6_ifindex = f->scope;
+	run->to.in6.sin6_scope_id = f->scope;
 	put_control(m, IPPROTO_IPV6, IPV6_PKTINFO, &src, sizeof(src));
 	if (f->tos) {
 		v = f->tos;
@@ -170,7 +133,7 @@ static bool same_way(const struct rnic_tx *a, const struct rnic_tx *b)
 
 	return dst_slot(a) == dst_slot(b) &&
 	       (f == g || (gid_equal(&f->dgid, &g->dgid) && gid_equal(&f->sgid, &g->sgid) &&
-			   f->tos == g->tos && f->ttl == g->ttl));
+			   f->tos == g->tos && f->ttl == g->ttl && f->scope == g->scope));
 }
 
 /* How many packets from pkts on go into one message. */
@@ -269,7 +232,7 @@ static void put_message(struct udp_port *p, const struct rnic_tx *pkts, size_t f
 	if (gid_is_ipv4(&f->dgid))
 		address_v4(p, run, m, f);
 	else
-		address_v6(p, run, m, f);
+		address_v6(run, m, f);
 	if (count > 1) {
 		uint16_t segment = (uint16_t)packet_len(&pkts[first]);
 
@@ -345,10 +308,6 @@ static size_t send_batch(struct udp_port *p, const struct rnic_tx *pkts, size_t 
 				return next < n ? sent + send_batch(p, pkts + next, n - next)
 						: sent;
 			}
-			break;
-		case -EADDRNOTAVAIL:
-		case -ENODEV: /* an address has moved */
-			p->tx.scopes = 0;
 			break;
 		}
 		p->counters.tx_refused += run->count;
