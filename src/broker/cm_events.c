@@ -28,14 +28,13 @@ static void put_private(struct broker_cm_event *ev, const uint8_t *data, size_t 
 
 /* ---- a REQ -------------------------------------------------------------------------------- */
 
-bool svc_match(void *id_user, const struct cm_req *req, const uint8_t *private_data, uint32_t scope)
+bool svc_match(void *id_user, const uint8_t *private_data, uint32_t scope)
 {
 	const struct svc_id *listener = id_user;
 	struct cm_service *svc = listener->client->svc;
 	struct cm_local_addr local;
 	struct cm_ip_hdr ip;
 
-	(void)req;
 	return listener->channel && cm_ip_hdr_decode(&ip, private_data) == 0 &&
 	       port_bind_covers(&listener->bind, &ip.dst, scope) &&
 	       svc->ops.local_addr(svc->ctx, &ip.dst, scope, &local);
@@ -182,6 +181,9 @@ void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *ev)
 		return;
 	case CM_EV_TIMEWAIT_EXIT:
 		on_other(id, BROKER_CM_EV_TIMEWAIT_EXIT, 0);
+		return;
+	case CM_EV_SIDR_REQ:
+	case CM_EV_SIDR_REP:
 		return;
 	}
 	assert(!"no such event");

@@ -110,6 +110,6 @@ int svc_post(struct svc_id *, const struct broker_cm_event *);
 /* ---- cm_events.c -------------------------------------------------------------------------- */
 
 void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *);
-bool svc_match(void *id_user, const struct cm_req *, const uint8_t *private_data, uint32_t scope);
+bool svc_match(void *id_user, const uint8_t *private_data, uint32_t scope);
 
 #endif

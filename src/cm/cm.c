@@ -221,7 +221,7 @@ uint64_t cm_timewait_ns(uint8_t code)
 	return cm_timeout_ns(max_of(code, TIMEWAIT_CODE_MIN));
 }
 
-static void arm_retries(struct cm_id *id, uint64_t wait_ns, uint8_t retries, uint64_t now)
+void cm_arm_retries(struct cm_id *id, uint64_t wait_ns, uint8_t retries, uint64_t now)
 {
 	id->wait_ns = wait_ns;
 	id->tries_left = retries;
@@ -249,9 +249,9 @@ void cm_start_dreq(struct cm_id *id, bool hurried, uint64_t now)
 	id->hurried = hurried;
 	send_dreq(id);
 	if (hurried)
-		arm_retries(id, HURRIED_FIRST, HURRIED_TRIES - 1, now);
+		cm_arm_retries(id, HURRIED_FIRST, HURRIED_TRIES - 1, now);
 	else
-		arm_retries(id, cm_timeout_ns(CM_RESPONSE_TIMEOUT), CM_MAX_RETRIES, now);
+		cm_arm_retries(id, cm_timeout_ns(CM_RESPONSE_TIMEOUT), CM_MAX_RETRIES, now);
 }
 
 void cm_abandon(struct cm_id *id, uint16_t reason, const void *ari, size_t ari_len,
@@ -280,6 +280,9 @@ static void retries_spent(struct cm_id *id, uint64_t now)
 	switch (id->state) {
 	case CM_REQ_SENT:
 		send_rej_timeout(id);
+		cm_set_state(id, CM_IDLE, now);
+		break;
+	case CM_SIDR_REQ_SENT:
 		cm_set_state(id, CM_IDLE, now);
 		break;
 	case CM_REP_SENT:
@@ -367,6 +370,8 @@ uint32_t cm_id_qpn(const struct cm_id *id)
 
 void cm_id_destroy(struct cm_id *id, uint64_t now)
 {
+	static const struct cm_sidr_rep sidr_reject = {.status = CM_SIDR_REJECT};
+
 	id->orphan = true;
 	id->user = NULL;
 	switch (id->state) {
@@ -374,6 +379,13 @@ void cm_id_destroy(struct cm_id *id, uint64_t now)
 		send_rej_timeout(id);
 		cm_set_state(id, CM_IDLE, now);
 		cm_id_free(id);
+		return;
+	case CM_SIDR_REQ_SENT: /* nobody has promised anything: there is nothing to withdraw */
+		cm_set_state(id, CM_IDLE, now);
+		cm_id_free(id);
+		return;
+	case CM_SIDR_REQ_RCVD:
+		(void)!cm_sidr_rep_send(id, &sidr_reject, NULL, 0, now);
 		return;
 	case CM_IDLE:
 	case CM_LISTEN:
@@ -405,14 +417,13 @@ void cm_id_destroy(struct cm_id *id, uint64_t now)
 
 void cm_id_forget(struct cm_id *id)
 {
-	assert(id->state == CM_REQ_RCVD);
+	assert(id->state == CM_REQ_RCVD || id->state == CM_SIDR_REQ_RCVD);
 	cm_set_state(id, CM_IDLE, 0);
 	cm_id_free(id);
 }
 
 int cm_listen(struct cm_id *id, uint64_t service_id, uint64_t mask,
-	      bool (*match)(void *id_user, const struct cm_req *, const uint8_t *private_data,
-			    uint32_t scope))
+	      bool (*match)(void *id_user, const uint8_t *private_data, uint32_t scope))
 {
 	if (id->state != CM_IDLE || service_id & ~mask)
 		return -EINVAL;
@@ -449,7 +460,7 @@ int cm_req_send(struct cm_id *id, const struct flow *flow, const struct cm_req *
 	if (private_len)
 		memcpy(m.req.private_data, private_data, private_len);
 	cm_send_keep(id, &m);
-	arm_retries(id, cm_timeout_ns(CM_RESPONSE_TIMEOUT), CM_MAX_RETRIES, now);
+	cm_arm_retries(id, cm_timeout_ns(CM_RESPONSE_TIMEOUT), CM_MAX_RETRIES, now);
 	return 0;
 }
 
@@ -471,7 +482,7 @@ int cm_rep_send(struct cm_id *id, const struct cm_rep *rep, const void *private_
 	if (private_len)
 		memcpy(m.rep.private_data, private_data, private_len);
 	cm_send_keep(id, &m);
-	arm_retries(id, id->wait_ns, id->retries, now);
+	cm_arm_retries(id, id->wait_ns, id->retries, now);
 	return 0;
 }
 

@@ -2,7 +2,8 @@
 /*
  * The InfiniBand connection manager for RC (IBA volume 1 chapter 12; message bits as in Linux
  * ibta_vol1_c12.h) as a sans-I/O state machine: MADs in, MADs out, `now` in. It covers REQ, REP,
- * RTU, REJ, MRA, DREQ, DREP with retries, duplicates, stale connections and timewait.
+ * RTU, REJ, MRA, DREQ, DREP with retries, duplicates, stale connections and timewait; and for
+ * datagrams SIDR_REQ and SIDR_REP, by which a service's queue pair is asked for.
  *
  * It knows nothing of IP addresses or ports: private data are bytes (the IP CM header is
  * rdma_cm's, see wire/cm_ip.h), services are 64-bit ids.
@@ -35,19 +36,23 @@ enum cm_event_type {
 	CM_EV_REP,	    /* move the QP, then cm_rtu() */
 	CM_EV_RTU,	    /* passive side is connected (RTU, or early data by cm_established()) */
 	CM_EV_REJ,	    /* or found stale: rej is then of our own making */
-	CM_EV_TIMEOUT,	    /* REQ or REP went unanswered; the id is idle or in timewait */
+	CM_EV_TIMEOUT,	    /* (SIDR_)REQ or REP went unanswered; the id is idle or in timewait */
 	CM_EV_DREQ,	    /* answer with cm_drep() */
 	CM_EV_DISCONNECTED, /* our DREQ was answered, or given up on: timewait begins */
 	CM_EV_TIMEWAIT_EXIT, /* of a connection that was up: its QPN may be used again */
+	CM_EV_SIDR_REQ,	     /* as REQ; answer with cm_sidr_rep_send() */
+	CM_EV_SIDR_REP,	     /* the answer, whatever its status; the id is idle */
 };
 
 struct cm_event {
 	enum cm_event_type type;
 	struct cm_id *id;
-	struct cm_id *listener;	  /* REQ only */
+	struct cm_id *listener;	  /* REQ and SIDR_REQ only */
 	const struct cm_req *req; /* the decoded message that caused it, of the type's kind */
 	const struct cm_rep *rep;
 	const struct cm_rej *rej;
+	const struct cm_sidr_req *sidr_req;
+	const struct cm_sidr_rep *sidr_rep;
 	const uint8_t *private_data; /* of that message */
 	size_t private_len;
 	struct flow flow; /* of the id's packets: sgid ourselves, dgid the peer */
@@ -58,7 +63,7 @@ struct cm_counters {
 	uint64_t rx_unknown;	  /* messages about connections that are not */
 	uint64_t tx_mads, tx_dropped;
 	uint64_t retries;
-	uint64_t gave_up; /* REQ, REP or DREQ never answered */
+	uint64_t gave_up; /* REQ, REP, DREQ or SIDR_REQ never answered */
 	uint64_t stale;
 };
 
@@ -83,7 +88,7 @@ const struct cm_counters *cm_counters(const struct cm *);
 
 /* A MAD of MAD_LEN bytes received on QP1. */
 void cm_rx(struct cm *, const struct flow *, const uint8_t *mad, uint64_t now);
-/* Would cm_rx() reject this MAD as a REQ to a service that nobody listens on? */
+/* Would cm_rx() reject this MAD as a (SIDR_)REQ to a service that nobody listens on? */
 bool cm_unheard(const struct cm *, const struct flow *, const uint8_t *mad);
 /* The next MAD to send and where to (flow->sgid ourselves); false when there is none. */
 bool cm_tx(struct cm *, struct flow *ret_flow, uint8_t mad[MAD_LEN], uint64_t now);
@@ -98,19 +103,19 @@ void cm_id_set_user(struct cm_id *, void *id_user);
 /* Ends whatever the id is in: a pending connection is rejected, a live one disconnected. The
  * handle is gone at once; what the wire still needs (retries, timewait) lives on inside. */
 void cm_id_destroy(struct cm_id *, uint64_t now);
-/* Ends an id whose REQ was not answered yet as if the REQ had been lost: the peer repeats it. */
+/* Ends an id whose (SIDR_)REQ was not answered yet as if the REQ had been lost: the peer repeats
+ * it. */
 void cm_id_forget(struct cm_id *);
 
 /* The consumer was killed: what cm_id_destroy() then says to the peer carries CM_DREQ_DIED. */
 void cm_id_died(struct cm_id *);
 uint32_t cm_id_qpn(const struct cm_id *); /* our QP of its connection */
 
-/* Listens on service_id under mask (a REQ matches when (its id & mask) == service_id). Of several
- * matching listeners the first for which match() is true gets the REQ; match may be NULL. scope:
- * that of the flow by which the REQ came. */
+/* Listens on service_id under mask (a REQ or SIDR_REQ matches when (its id & mask) == service_id).
+ * Of several matching listeners the first for which match() is true gets it; match may be NULL.
+ * scope: that of the flow by which it came. */
 int cm_listen(struct cm_id *, uint64_t service_id, uint64_t mask,
-	      bool (*match)(void *id_user, const struct cm_req *, const uint8_t *private_data,
-			    uint32_t scope)) must_use;
+	      bool (*match)(void *id_user, const uint8_t *private_data, uint32_t scope)) must_use;
 /* flow: sgid ourselves, dgid the peer, tos. Sends REQ; ids, transaction id, the response timeouts
  * and the number of retries are filled in by the CM. */
 int cm_req_send(struct cm_id *, const struct flow *, const struct cm_req *,
@@ -126,5 +131,11 @@ int cm_reject(struct cm_id *, uint16_t reason, const void *ari, size_t ari_len,
 int cm_mra(struct cm_id *, uint8_t service_timeout, uint64_t now) must_use;
 int cm_dreq(struct cm_id *, uint64_t now) must_use;
 int cm_drep(struct cm_id *, uint64_t now) must_use;
+/* As cm_req_send(), with the request id filled in. */
+int cm_sidr_req_send(struct cm_id *, const struct flow *, const struct cm_sidr_req *,
+		     const void *private_data, size_t private_len, uint64_t now) must_use;
+/* The answer, of any status; request and service id are filled in. Nothing follows it. */
+int cm_sidr_rep_send(struct cm_id *, const struct cm_sidr_rep *, const void *private_data,
+		     size_t private_len, uint64_t now) must_use;
 
 #endif

@@ -10,9 +10,12 @@
  *   passive:  IDLE -req-> REQ_RCVD -REP-> REP_SENT -rtu-> ESTABLISHED
  *   both:     ESTABLISHED -DREQ-> DREQ_SENT -drep-> TIMEWAIT -> IDLE
  *             ESTABLISHED -dreq-> DREQ_RCVD -DREP-> TIMEWAIT -> IDLE
+ *   datagrams: IDLE -SIDR_REQ-> SIDR_REQ_SENT -sidr_rep-> IDLE
+ *              IDLE -sidr_req-> SIDR_REQ_RCVD -SIDR_REP-> TIMEWAIT -> IDLE
  *
  * In TIMEWAIT late messages of the connection still find it and are answered. It also follows a
- * rejection by or of the passive side, so that a repeated REQ does not begin a new connection.
+ * rejection by or of the passive side and the answer to a SIDR_REQ, so that a repeated request does
+ * not begin anything new.
  *
  * The upcall is the last thing that is done with an id: it may destroy it.
  */
@@ -48,6 +51,8 @@ enum cm_state {
 	CM_DREQ_SENT,
 	CM_DREQ_RCVD,
 	CM_TIMEWAIT,
+	CM_SIDR_REQ_SENT,
+	CM_SIDR_REQ_RCVD,
 	CM_STATES
 };
 
@@ -72,6 +77,7 @@ struct cm_id {
 	void *user;
 	enum cm_state state;
 	bool active;  /* we sent the REQ */
+	bool sidr;    /* no connection: the comm ids are request ids */
 	bool orphan;  /* the handle is gone */
 	bool was_up;  /* has been ESTABLISHED */
 	bool quiet;   /* the consumer has been told of the end already */
@@ -86,9 +92,8 @@ struct cm_id {
 	enum cm_attr_id last_attr; /* 0: none */
 	uint8_t last[MAD_LEN]; /* the REQ, REP, RTU or REJ sent last: repeated when asked again */
 
-	uint64_t service_id, mask; /* LISTEN */
-	bool (*match)(void *user, const struct cm_req *, const uint8_t *private_data,
-		      uint32_t scope);
+	uint64_t service_id, mask; /* LISTEN; the former also SIDR_REQ_RCVD */
+	bool (*match)(void *user, const uint8_t *private_data, uint32_t scope);
 };
 
 struct cm {
@@ -114,6 +119,7 @@ void cm_id_free(struct cm_id *);		  /* IDLE or LISTEN */
 void cm_set_state(struct cm_id *, enum cm_state, uint64_t now);
 struct cm_id *cm_find_local(const struct cm *, uint32_t local_comm_id);
 struct cm_id *cm_find_peer(const struct cm *, uint64_t guid, const struct gid *, uint32_t comm_id);
+struct cm_id *cm_find_sidr(const struct cm *, const struct gid *, uint32_t request_id);
 struct cm_id *cm_find_qpn(const struct cm *, uint64_t guid, const struct gid *, uint32_t qpn);
 void cm_hash_peer(struct cm_id *);
 void cm_hash_qpn(struct cm_id *);
@@ -132,6 +138,7 @@ void cm_send_rej(struct cm_id *, uint16_t reason, const void *ari, size_t ari_le
 		 const void *private_data, size_t private_len);
 void cm_send_mra(struct cm_id *, uint8_t service_timeout);
 void cm_send_drep(struct cm_id *);
+void cm_arm_retries(struct cm_id *, uint64_t wait_ns, uint8_t retries, uint64_t now);
 /* Ends a connection that the passive side gives up after it sent a REP: REJ, and because nobody
  * answers a REJ, DREQ until somebody answers that. */
 void cm_abandon(struct cm_id *, uint16_t reason, const void *ari, size_t ari_len,
@@ -139,5 +146,13 @@ void cm_abandon(struct cm_id *, uint16_t reason, const void *ari, size_t ari_len
 void cm_start_dreq(struct cm_id *, bool hurried, uint64_t now);
 /* The upcall, or the end of an orphan. The id must not be touched after it. */
 void cm_emit(struct cm_id *, struct cm_event *);
+
+/* ---- cm_rx.c, cm_sidr.c: receiving -------------------------------------------------------- */
+
+struct cm_id *cm_listener_of(const struct cm *, uint64_t service_id, const uint8_t *private_data,
+			     uint32_t scope);
+/* back: towards the sender. */
+void cm_rx_sidr_req(struct cm *, const struct flow *back, const struct cm_msg *, uint64_t now);
+void cm_rx_sidr_rep(struct cm *, const struct flow *back, const struct cm_msg *, uint64_t now);
 
 #endif

@@ -271,11 +271,12 @@ static void act(struct rx *rx, struct cm_id *id, enum kind kind)
 
 /* ---- REQ ---------------------------------------------------------------------------------- */
 
-static struct cm_id *listener_of(const struct cm *cm, const struct cm_req *req, uint32_t scope)
+struct cm_id *cm_listener_of(const struct cm *cm, uint64_t service_id, const uint8_t *private_data,
+			     uint32_t scope)
 {
 	list_for_each(l, &cm->listeners, struct cm_id, listening)
-		if ((req->service_id & l->mask) == l->service_id &&
-		    (!l->match || l->match(l->user, req, req->private_data, scope)))
+		if ((service_id & l->mask) == l->service_id &&
+		    (!l->match || l->match(l->user, private_data, scope)))
 			return l;
 	return NULL;
 }
@@ -324,7 +325,7 @@ static void rx_req(struct rx *rx)
 		end_stale(id, rx->now);
 		return;
 	}
-	listener = listener_of(rx->cm, req, rx->back.scope);
+	listener = cm_listener_of(rx->cm, req->service_id, req->private_data, rx->back.scope);
 	if (!listener)
 		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_INVALID_SERVICE_ID);
 	else if (req->transport_service != 0)
@@ -343,7 +344,8 @@ static struct cm_id *id_of(struct rx *rx, uint32_t ours, uint32_t theirs)
 {
 	struct cm_id *id = cm_find_local(rx->cm, ours);
 
-	if (!id || id->state <= CM_LISTEN || !gid_equal(&id->flow.dgid, &rx->back.dgid) ||
+	if (!id || id->state <= CM_LISTEN || id->sidr ||
+	    !gid_equal(&id->flow.dgid, &rx->back.dgid) ||
 	    !gid_equal(&id->flow.sgid, &rx->back.sgid))
 		return NULL;
 	if (id->state != CM_REQ_SENT && id->remote_comm_id != theirs)
@@ -417,18 +419,33 @@ void cm_rx(struct cm *cm, const struct flow *flow, const uint8_t *mad, uint64_t 
 	rx.back.dgid = flow->sgid;
 	rx.back.tos = flow->tos & ~3; /* without the ECN bits */
 	rx.back.scope = flow->scope;
-	if (rx.msg.hdr.attr_id == CM_ATTR_REQ)
+	switch (rx.msg.hdr.attr_id) {
+	case CM_ATTR_REQ:
 		rx_req(&rx);
-	else
+		return;
+	case CM_ATTR_SIDR_REQ:
+		cm_rx_sidr_req(cm, &rx.back, &rx.msg, now);
+		return;
+	case CM_ATTR_SIDR_REP:
+		cm_rx_sidr_rep(cm, &rx.back, &rx.msg, now);
+		return;
+	default:
 		rx_of_id(&rx);
+	}
 }
 
 bool cm_unheard(const struct cm *cm, const struct flow *flow, const uint8_t *mad)
 {
 	struct cm_msg m;
 
-	return cm_msg_decode(&m, mad) == 0 && m.hdr.method == CM_METHOD_SEND &&
-	       m.hdr.attr_id == CM_ATTR_REQ && !listener_of(cm, &m.req, flow->scope) &&
+	if (cm_msg_decode(&m, mad) < 0 || m.hdr.method != CM_METHOD_SEND)
+		return false;
+	if (m.hdr.attr_id == CM_ATTR_SIDR_REQ)
+		return !cm_listener_of(cm, m.sidr_req.service_id, m.sidr_req.private_data,
+				       flow->scope) &&
+		       !cm_find_sidr(cm, &flow->sgid, m.sidr_req.request_id);
+	return m.hdr.attr_id == CM_ATTR_REQ &&
+	       !cm_listener_of(cm, m.req.service_id, m.req.private_data, flow->scope) &&
 	       !cm_find_peer(cm, m.req.local_ca_guid, &flow->sgid, m.req.local_comm_id) &&
 	       !cm_find_qpn(cm, m.req.local_ca_guid, &flow->sgid, m.req.local_qpn);
 }

@@ -130,16 +130,28 @@ void cm_hash_qpn(struct cm_id *id)
 		       &id->by_qpn);
 }
 
-struct cm_id *cm_find_peer(const struct cm *cm, uint64_t guid, const struct gid *gid,
-			   uint32_t comm_id)
+static struct cm_id *find_peer(const struct cm *cm, uint64_t guid, const struct gid *gid,
+			       uint32_t comm_id, bool sidr)
 {
 	const struct list *bucket = &cm->by_peer[bucket_of(cm, guid, gid, comm_id)];
 
 	list_for_each(id, bucket, struct cm_id, by_peer)
-		if (id->remote_comm_id == comm_id && id->peer_guid == guid &&
+		if (id->remote_comm_id == comm_id && id->peer_guid == guid && id->sidr == sidr &&
 		    gid_equal(&id->flow.dgid, gid))
 			return id;
 	return NULL;
+}
+
+struct cm_id *cm_find_peer(const struct cm *cm, uint64_t guid, const struct gid *gid,
+			   uint32_t comm_id)
+{
+	return find_peer(cm, guid, gid, comm_id, false);
+}
+
+/* A SIDR_REQ does not say its sender's GUID. */
+struct cm_id *cm_find_sidr(const struct cm *cm, const struct gid *gid, uint32_t request_id)
+{
+	return find_peer(cm, 0, gid, request_id, true);
 }
 
 struct cm_id *cm_find_qpn(const struct cm *cm, uint64_t guid, const struct gid *gid, uint32_t qpn)
@@ -156,7 +168,7 @@ struct cm_id *cm_find_qpn(const struct cm *cm, uint64_t guid, const struct gid *
 
 #define B(state) (1u << CM_##state)
 static const uint16_t may_follow[CM_STATES] = {
-	[CM_IDLE] = B(LISTEN) | B(REQ_SENT) | B(REQ_RCVD),
+	[CM_IDLE] = B(LISTEN) | B(REQ_SENT) | B(REQ_RCVD) | B(SIDR_REQ_SENT) | B(SIDR_REQ_RCVD),
 	[CM_LISTEN] = 0,
 	[CM_REQ_SENT] = B(REP_RCVD) | B(IDLE),
 	[CM_REQ_RCVD] = B(REP_SENT) | B(TIMEWAIT) | B(IDLE),
@@ -166,6 +178,8 @@ static const uint16_t may_follow[CM_STATES] = {
 	[CM_DREQ_SENT] = B(TIMEWAIT),
 	[CM_DREQ_RCVD] = B(TIMEWAIT),
 	[CM_TIMEWAIT] = B(IDLE),
+	[CM_SIDR_REQ_SENT] = B(IDLE),
+	[CM_SIDR_REQ_RCVD] = B(TIMEWAIT) | B(IDLE),
 };
 #undef B
 
@@ -197,7 +211,7 @@ void cm_set_state(struct cm_id *id, enum cm_state state, uint64_t now)
 		take_comm_id(id);
 		id->remote_comm_id = 0;
 		id->last_attr = 0;
-		id->was_up = id->quiet = id->hurried = id->active = false;
+		id->was_up = id->quiet = id->hurried = id->active = id->sidr = false;
 		break;
 	default:
 		break;

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/compiler.h"
 #include "base/cursor.h"
 
 /* ---- the header common to all MADs --------------------------------------------------------- */
@@ -283,6 +284,54 @@ static void drep_encode(const struct cm_drep *m, struct wcursor *c)
 	wcursor_bytes(c, m->private_data, sizeof(m->private_data));
 }
 
+/* ---- SIDR_REQ, SIDR_REP -------------------------------------------------------------------- */
+
+static void sidr_req_decode(struct cm_sidr_req *m, struct cursor *c)
+{
+	m->request_id = cursor_be32(c);
+	m->pkey = cursor_be16(c);
+	cursor_skip(c, 2);
+	m->service_id = cursor_be64(c);
+	cursor_bytes(c, m->private_data, sizeof(m->private_data));
+}
+
+static void sidr_req_encode(const struct cm_sidr_req *m, struct wcursor *c)
+{
+	wcursor_be32(c, m->request_id);
+	wcursor_be16(c, m->pkey);
+	wcursor_zero(c, 2);
+	wcursor_be64(c, m->service_id);
+	wcursor_bytes(c, m->private_data, sizeof(m->private_data));
+}
+
+static void sidr_rep_decode(struct cm_sidr_rep *m, struct cursor *c)
+{
+	m->request_id = cursor_be32(c);
+	m->status = cursor_u8(c);
+	m->info_len = min_of(cursor_u8(c), (uint8_t)CM_SIDR_REP_INFO);
+	cursor_skip(c, 2);
+	m->qpn = cursor_be24(c);
+	cursor_skip(c, 1);
+	m->service_id = cursor_be64(c);
+	m->qkey = cursor_be32(c);
+	cursor_bytes(c, m->info, sizeof(m->info));
+	cursor_bytes(c, m->private_data, sizeof(m->private_data));
+}
+
+static void sidr_rep_encode(const struct cm_sidr_rep *m, struct wcursor *c)
+{
+	wcursor_be32(c, m->request_id);
+	wcursor_u8(c, m->status);
+	wcursor_u8(c, m->info_len);
+	wcursor_zero(c, 2);
+	wcursor_be24(c, m->qpn);
+	wcursor_zero(c, 1);
+	wcursor_be64(c, m->service_id);
+	wcursor_be32(c, m->qkey);
+	wcursor_bytes(c, m->info, sizeof(m->info));
+	wcursor_bytes(c, m->private_data, sizeof(m->private_data));
+}
+
 /* ---- any of them --------------------------------------------------------------------------- */
 
 int cm_msg_decode(struct cm_msg *m, const uint8_t mad[MAD_LEN])
@@ -314,6 +363,12 @@ int cm_msg_decode(struct cm_msg *m, const uint8_t mad[MAD_LEN])
 		break;
 	case CM_ATTR_DREP:
 		drep_decode(&m->drep, &c);
+		break;
+	case CM_ATTR_SIDR_REQ:
+		sidr_req_decode(&m->sidr_req, &c);
+		break;
+	case CM_ATTR_SIDR_REP:
+		sidr_rep_decode(&m->sidr_rep, &c);
 		break;
 	default:
 		return -EOPNOTSUPP;
@@ -348,6 +403,12 @@ void cm_msg_encode(const struct cm_msg *m, uint8_t mad[MAD_LEN])
 		break;
 	case CM_ATTR_DREP:
 		drep_encode(&m->drep, &c);
+		break;
+	case CM_ATTR_SIDR_REQ:
+		sidr_req_encode(&m->sidr_req, &c);
+		break;
+	case CM_ATTR_SIDR_REP:
+		sidr_rep_encode(&m->sidr_rep, &c);
 		break;
 	default:
 		assert(!"a CM message that cm_msg_decode() does not read");

@@ -44,6 +44,10 @@ enum cm_attr_id {
 #define CM_DREP_PRIVATE 224
 #define CM_REJ_ARI	72
 
+#define CM_SIDR_REQ_PRIVATE 216
+#define CM_SIDR_REP_PRIVATE 136
+#define CM_SIDR_REP_INFO    72
+
 struct mad_hdr {
 	uint8_t base_version, mgmt_class, class_version, method;
 	uint16_t status, class_specific;
@@ -125,6 +129,33 @@ struct cm_drep {
 	uint8_t private_data[CM_DREP_PRIVATE];
 };
 
+struct cm_sidr_req {
+	uint32_t request_id;
+	uint16_t pkey;
+	uint64_t service_id;
+	uint8_t private_data[CM_SIDR_REQ_PRIVATE];
+};
+
+enum cm_sidr_status {
+	CM_SIDR_SUCCESS,
+	CM_SIDR_UNSUPPORTED, /* the service id */
+	CM_SIDR_REJECT,	     /* by the service's provider */
+	CM_SIDR_NO_QP,
+	CM_SIDR_REDIRECT,
+	CM_SIDR_UNSUPPORTED_VERSION,
+};
+
+struct cm_sidr_rep {
+	uint32_t request_id;
+	uint8_t status;	  /* enum cm_sidr_status */
+	uint8_t info_len; /* bytes of info; a peer's claim of more is cut to CM_SIDR_REP_INFO */
+	uint32_t qpn;
+	uint64_t service_id;
+	uint32_t qkey;
+	uint8_t info[CM_SIDR_REP_INFO];
+	uint8_t private_data[CM_SIDR_REP_PRIVATE];
+};
+
 enum cm_rej_reason {
 	CM_REJ_NO_QP = 1,
 	CM_REJ_NO_RESOURCES = 3,
@@ -153,6 +184,8 @@ struct cm_msg {
 		struct cm_rtu rtu;
 		struct cm_dreq dreq;
 		struct cm_drep drep;
+		struct cm_sidr_req sidr_req;
+		struct cm_sidr_rep sidr_rep;
 	};
 };
 

@@ -79,16 +79,22 @@ static int slot_of(const struct side *s, const struct cm_id *id)
 	return -1;
 }
 
+static bool is_request(const struct cm_event *ev)
+{
+	return ev->type == CM_EV_REQ || ev->type == CM_EV_SIDR_REQ;
+}
+
 static void on_event(void *ctx, void *id_user, const struct cm_event *ev)
 {
 	struct side *s = ctx;
-	int i = slot_of(s, ev->type == CM_EV_REQ ? NULL : ev->id);
+	int i = slot_of(s, is_request(ev) ? NULL : ev->id);
 
 	must(id_user == s);
 	must(ev->private_len <= 224);
 	must(!ev->private_len || ev->private_data);
-	if (ev->type == CM_EV_REQ) {
-		must(slot_of(s, ev->id) < 0 && slot_of(s, ev->listener) >= 0 && ev->req);
+	if (is_request(ev)) {
+		must(slot_of(s, ev->id) < 0 && slot_of(s, ev->listener) >= 0);
+		must(ev->type == CM_EV_REQ ? ev->req != NULL : ev->sidr_req != NULL);
 		if (i < 0 || s->world->ending)
 			cm_id_destroy(ev->id, s->world->now);
 		else
@@ -97,6 +103,8 @@ static void on_event(void *ctx, void *id_user, const struct cm_event *ev)
 	}
 	must(i >= 0); /* no upcall for a handle that is gone */
 	must(ev->type != CM_EV_REP || ev->rep);
+	must(ev->type != CM_EV_SIDR_REP ||
+	     (ev->sidr_rep && ev->sidr_rep->info_len <= CM_SIDR_REP_INFO));
 	must(ev->type != CM_EV_REJ || (ev->rej && ev->rej->reject_info_len <= CM_REJ_ARI));
 }
 
@@ -159,6 +167,16 @@ static void connect_to_other(struct side *s, uint8_t arg)
 		must(cm_req_send(id, &f, &req, &arg, 1, s->world->now) == 0);
 }
 
+static void ask_other(struct side *s, uint8_t arg)
+{
+	struct cm_id *id = new_id(s);
+	struct flow f = {.sgid = gid[s->number], .dgid = gid[!s->number]};
+	struct cm_sidr_req req = {.service_id = SERVICE | (arg & 3)};
+
+	if (id)
+		must(cm_sidr_req_send(id, &f, &req, &arg, 1, s->world->now) == 0);
+}
+
 static void consumer(struct side *s, uint8_t which, uint8_t what)
 {
 	uint64_t now = s->world->now;
@@ -170,8 +188,11 @@ static void consumer(struct side *s, uint8_t which, uint8_t what)
 	if (!id)
 		return;
 	switch (what % 9) {
-	case 0:
-		err = cm_rep_send(id, &rep, &what, 1, now);
+	case 0: /* mostly what fits */
+		err = id->sidr != (what >= 0xc0)
+			      ? cm_sidr_rep_send(id, &(struct cm_sidr_rep){.status = what & 7},
+						 &what, 1, now)
+			      : cm_rep_send(id, &rep, &what, 1, now);
 		break;
 	case 1:
 		err = cm_rtu(id, now);
@@ -196,7 +217,7 @@ static void consumer(struct side *s, uint8_t which, uint8_t what)
 		cm_id_destroy(id, now);
 		break;
 	case 8:
-		if (id->state != CM_REQ_RCVD)
+		if (id->state != CM_REQ_RCVD && id->state != CM_SIDR_REQ_RCVD)
 			return;
 		s->id[which % IDS] = NULL;
 		cm_id_forget(id);
@@ -224,7 +245,10 @@ static void step(struct world *w)
 
 	switch (what % 9) {
 	case 0:
-		connect_to_other(s, arg >> 1);
+		if (what / 9 & 1)
+			ask_other(s, arg >> 1);
+		else
+			connect_to_other(s, arg >> 1);
 		break;
 	case 1: /* in order */
 		if (w->on_wire)

@@ -337,7 +337,7 @@ static void said_by_peer(struct replay *r, struct cm_msg *m)
 		}
 }
 
-/* The CM message of a packet; false for all else, SIDR included. */
+/* The CM message of a packet; false for all else. */
 static bool decode(const struct roce_packet *p, struct cm_msg *m)
 {
 	struct rnic_rx rx = {.flow = p->flow, .data = p->udp, .len = p->udp_len - ICRC_LEN};

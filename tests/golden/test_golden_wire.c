@@ -181,7 +181,7 @@ static void cm_mads_encode_to_the_bytes_they_were_read_from(void **state)
 		err = cm_msg_decode(&m, mad);
 		assert_in_range(m.hdr.attr_id, CM_ATTR_REQ, CM_ATTR_APR);
 		seen[m.hdr.attr_id]++;
-		if (m.hdr.attr_id > CM_ATTR_DREP) {
+		if (m.hdr.attr_id > CM_ATTR_SIDR_REP) {
 			assert_int_equal(err, -EOPNOTSUPP);
 			continue;
 		}

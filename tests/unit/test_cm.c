@@ -323,11 +323,9 @@ static void a_req_for_another_transport_or_mtu_is_rejected(void **state)
 	assert_int_equal(f->events, 0);
 }
 
-static bool match_second_byte(void *user, const struct cm_req *req, const uint8_t *private_data,
-			      uint32_t scope)
+static bool match_second_byte(void *user, const uint8_t *private_data, uint32_t scope)
 {
 	(void)user;
-	(void)req;
 	(void)scope;
 	return private_data[1] == 1;
 }

@@ -182,6 +182,10 @@ static void on_event(void *ctx, void *id_user, const struct cm_event *ev)
 		if (chance(w, 50))
 			later_to(c->id, DESTROY, 20 * SEC);
 		break;
+	case CM_EV_SIDR_REQ:
+	case CM_EV_SIDR_REP:
+		fail();
+		break;
 	case CM_EV_TIMEWAIT_EXIT:
 		assert_true(c->up && c->down);
 		destroy(c);

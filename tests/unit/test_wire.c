@@ -379,7 +379,7 @@ static void every_cm_message_survives_decode_and_encode(void **state)
 	struct cm_msg m;
 
 	(void)state;
-	for (uint16_t attr = CM_ATTR_REQ; attr <= CM_ATTR_DREP; attr++) {
+	for (uint16_t attr = CM_ATTR_REQ; attr <= CM_ATTR_SIDR_REP; attr++) {
 		for (int round = 0; round < 50; round++) {
 			rnd_fill(mad, sizeof(mad));
 			mad[0] = MAD_BASE_VERSION;
@@ -407,19 +407,25 @@ static void only_reserved_bits_of_a_cm_message_are_lost(void **state)
 		uint16_t attr;
 		uint8_t at, mask; /* offset behind the MAD header; reserved bits of that byte */
 	} reserved[] = {
-		{CM_ATTR_REQ, 4, 0xff},	  {CM_ATTR_REQ, 5, 0xff},   {CM_ATTR_REQ, 6, 0xff},
-		{CM_ATTR_REQ, 7, 0xff},	  {CM_ATTR_REQ, 24, 0xff},  {CM_ATTR_REQ, 25, 0xff},
-		{CM_ATTR_REQ, 26, 0xff},  {CM_ATTR_REQ, 27, 0xff},  {CM_ATTR_REQ, 90, 0x0f},
-		{CM_ATTR_REQ, 91, 0xc0},  {CM_ATTR_REQ, 94, 0x07},  {CM_ATTR_REQ, 95, 0x07},
-		{CM_ATTR_REQ, 134, 0x0f}, {CM_ATTR_REQ, 135, 0xc0}, {CM_ATTR_REQ, 138, 0x07},
-		{CM_ATTR_REQ, 139, 0x07}, {CM_ATTR_MRA, 8, 0x3f},   {CM_ATTR_MRA, 9, 0x07},
-		{CM_ATTR_REJ, 8, 0x3f},	  {CM_ATTR_REJ, 9, 0x01},   {CM_ATTR_REP, 15, 0xff},
-		{CM_ATTR_REP, 19, 0xff},  {CM_ATTR_REP, 23, 0xff},  {CM_ATTR_REP, 27, 0x0f},
-		{CM_ATTR_DREQ, 11, 0xff},
+		{CM_ATTR_REQ, 4, 0xff},	     {CM_ATTR_REQ, 5, 0xff},
+		{CM_ATTR_REQ, 6, 0xff},	     {CM_ATTR_REQ, 7, 0xff},
+		{CM_ATTR_REQ, 24, 0xff},     {CM_ATTR_REQ, 25, 0xff},
+		{CM_ATTR_REQ, 26, 0xff},     {CM_ATTR_REQ, 27, 0xff},
+		{CM_ATTR_REQ, 90, 0x0f},     {CM_ATTR_REQ, 91, 0xc0},
+		{CM_ATTR_REQ, 94, 0x07},     {CM_ATTR_REQ, 95, 0x07},
+		{CM_ATTR_REQ, 134, 0x0f},    {CM_ATTR_REQ, 135, 0xc0},
+		{CM_ATTR_REQ, 138, 0x07},    {CM_ATTR_REQ, 139, 0x07},
+		{CM_ATTR_MRA, 8, 0x3f},	     {CM_ATTR_MRA, 9, 0x07},
+		{CM_ATTR_REJ, 8, 0x3f},	     {CM_ATTR_REJ, 9, 0x01},
+		{CM_ATTR_REP, 15, 0xff},     {CM_ATTR_REP, 19, 0xff},
+		{CM_ATTR_REP, 23, 0xff},     {CM_ATTR_REP, 27, 0x0f},
+		{CM_ATTR_DREQ, 11, 0xff},    {CM_ATTR_SIDR_REQ, 6, 0xff},
+		{CM_ATTR_SIDR_REQ, 7, 0xff}, {CM_ATTR_SIDR_REP, 6, 0xff},
+		{CM_ATTR_SIDR_REP, 7, 0xff}, {CM_ATTR_SIDR_REP, 11, 0xff},
 	};
 
 	(void)state;
-	for (uint16_t attr = CM_ATTR_REQ; attr <= CM_ATTR_DREP; attr++) {
+	for (uint16_t attr = CM_ATTR_REQ; attr <= CM_ATTR_SIDR_REP; attr++) {
 		uint8_t mad[MAD_LEN], back[MAD_LEN];
 		struct cm_msg m;
 
@@ -430,6 +436,8 @@ static void only_reserved_bits_of_a_cm_message_are_lost(void **state)
 		st_be16(mad + 16, attr);
 		if (attr == CM_ATTR_REJ)
 			mad[MAD_HDR_LEN + 9] = CM_REJ_ARI << 1 | 1;
+		if (attr == CM_ATTR_SIDR_REP)
+			mad[MAD_HDR_LEN + 5] = CM_SIDR_REP_INFO;
 		assert_int_equal(cm_msg_decode(&m, mad), 0);
 		cm_msg_encode(&m, back);
 		st_be16(mad + 18, 0);
@@ -480,7 +488,7 @@ static void a_mad_of_another_class_or_kind_is_told_apart(void **state)
 	for (uint16_t attr = 0; attr < 0x100; attr++) {
 		st_be16(mad + 16, attr);
 		assert_int_equal(cm_msg_decode(&m, mad),
-				 attr >= CM_ATTR_REQ && attr <= CM_ATTR_DREP ? 0 : -EOPNOTSUPP);
+				 attr >= CM_ATTR_REQ && attr <= CM_ATTR_SIDR_REP ? 0 : -EOPNOTSUPP);
 		assert_int_equal(m.hdr.tid, 42);
 	}
 	st_be16(mad + 16, CM_ATTR_RTU);
@@ -492,7 +500,7 @@ static void a_mad_of_another_class_or_kind_is_told_apart(void **state)
 	assert_int_equal(cm_msg_decode(&m, mad), 0);
 }
 
-static void a_rej_that_claims_too_much_information_is_cut(void **state)
+static void a_claim_of_too_much_information_is_cut(void **state)
 {
 	uint8_t mad[MAD_LEN] = {MAD_BASE_VERSION, CM_CLASS, CM_CLASS_VERSION, 3};
 	struct cm_msg m;
@@ -502,6 +510,10 @@ static void a_rej_that_claims_too_much_information_is_cut(void **state)
 	mad[24 + 9] = 127 << 1;
 	assert_int_equal(cm_msg_decode(&m, mad), 0);
 	assert_int_equal(m.rej.reject_info_len, CM_REJ_ARI);
+	st_be16(mad + 16, CM_ATTR_SIDR_REP);
+	mad[24 + 5] = 73;
+	assert_int_equal(cm_msg_decode(&m, mad), 0);
+	assert_int_equal(m.sidr_rep.info_len, CM_SIDR_REP_INFO);
 }
 
 static void ip_cm_headers_hold_mapped_addresses(void **state)
@@ -558,7 +570,7 @@ int main(void)
 		cmocka_unit_test(only_reserved_bits_of_a_cm_message_are_lost),
 		cmocka_unit_test(req_fields_do_not_run_into_each_other),
 		cmocka_unit_test(a_mad_of_another_class_or_kind_is_told_apart),
-		cmocka_unit_test(a_rej_that_claims_too_much_information_is_cut),
+		cmocka_unit_test(a_claim_of_too_much_information_is_cut),
 		cmocka_unit_test(ip_cm_headers_hold_mapped_addresses),
 	};
 
