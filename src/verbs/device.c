@@ -11,8 +11,8 @@
 #define VENDOR_ID   0x776566 /* "wef": neither 0 nor 0xffffff, which software takes for rxe */
 #define MAX_OBJECTS 65536    /* MRs, MWs, CQs, PDs: bounded by memory; a number programs can use */
 #define MAX_QP	    16384
-/* IPv6, UDP, BTH, RETH, immediate, ICRC: the most that stands around a full packet's payload. */
-#define HEADERS_MAX (40 + 8 + 12 + 16 + 4 + 4)
+/* IPv6, UDP, BTH, XRCETH, RETH, immediate, ICRC: the most that stands around a full payload. */
+#define HEADERS_MAX (40 + 8 + 12 + 4 + 16 + 4 + 4)
 
 static struct {
 	pthread_mutex_t lock;

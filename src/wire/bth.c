@@ -3,7 +3,8 @@
  * The reader runs once for every packet received and the writer once for every packet sent, so
  * both check the length once, by the opcode's table row, and then load and store directly. The
  * order of the blocks below is the order of the headers on the wire: of those that occur
- * together, DETH or RETH stands before ImmDt, and AETH before AtomicAckETH.
+ * together, XRCETH stands before the others, DETH or RETH before ImmDt, and AETH before
+ * AtomicAckETH.
  */
 #include "wire/bth.h"
 
@@ -59,6 +60,10 @@ int pkt_hdr_decode(struct pkt_hdr *h, const void *buf, size_t len)
 		return -EBADMSG;
 	p += BTH_LEN;
 
+	if (op->flags & OPF_XRCETH) {
+		h->xrc_srqn = ld_be24(p + 1);
+		p += XRCETH_LEN;
+	}
 	if (op->flags & OPF_DETH) {
 		h->deth.qkey = ld_be32(p);
 		h->deth.sqpn = ld_be24(p + 5);
@@ -103,6 +108,11 @@ size_t pkt_hdr_encode(const struct pkt_hdr *h, void *buf)
 	bth_encode(&h->bth, p);
 	p += BTH_LEN;
 
+	if (op->flags & OPF_XRCETH) {
+		p[0] = 0;
+		st_be24(p + 1, h->xrc_srqn);
+		p += XRCETH_LEN;
+	}
 	if (op->flags & OPF_DETH) {
 		st_be32(p, h->deth.qkey);
 		p[4] = 0;

@@ -22,8 +22,9 @@
 #define IMMDT_LEN     4
 #define IETH_LEN      4
 #define DETH_LEN      8
+#define XRCETH_LEN    4
 #define ICRC_LEN      4
-#define PKT_HDR_MAX   48 /* the longest header: BTH + ATOMICETH = 40, and slack */
+#define PKT_HDR_MAX   48 /* the longest header: BTH + XRCETH + ATOMICETH = 44, and slack */
 
 #define PKEY_DEFAULT 0xffff
 #define PSN_MASK     0xffffffu
@@ -83,6 +84,7 @@ struct pkt_hdr {
 		uint32_t qkey;
 		uint32_t sqpn;
 	} deth;
+	uint32_t xrc_srqn; /* XRCETH: the shared receive queue that a request is for */
 };
 
 /*

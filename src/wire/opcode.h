@@ -39,6 +39,7 @@ enum opcode_flags {
 	OPF_IETH = 1 << 16,
 	OPF_DETH = 1 << 17,
 	OPF_RESPONSE = 1 << 18, /* travels from responder to requester */
+	OPF_XRCETH = 1 << 19,
 };
 
 /* X(name, value, flags) is in opcode.def; e.g. OPCODE_RC_SEND_FIRST = 0x00. */

@@ -113,9 +113,11 @@ static void every_opcode_survives_encode_and_decode(void **state)
 		buf[8] &= 0x80;
 		if (opcode_table[op].flags & OPF_DETH)
 			buf[BTH_LEN + 4] = 0;
+		if (opcode_table[op].flags & OPF_XRCETH)
+			buf[BTH_LEN] = 0;
 		assert_memory_equal(buf, again, len);
 	}
-	assert_int_equal(known, 38); /* RC 23, UC 12, UD 2, CNP */
+	assert_int_equal(known, 61); /* RC 23, XRC 23, UC 12, UD 2, CNP */
 }
 
 static void a_truncated_header_is_refused_at_every_length(void **state)
@@ -185,6 +187,28 @@ static void headers_stand_in_the_order_of_the_standard(void **state)
 	assert_int_equal(ld_be32(buf + 12), 0x11111111);
 	assert_int_equal(ld_be24(buf + 17), 0xabcdef);
 	assert_memory_equal(buf + 20, "immd", 4);
+
+	h.bth.opcode = OPCODE_XRC_WRITE_ONLY_WITH_IMM;
+	h.xrc_srqn = 0x345678;
+	assert_int_equal(pkt_hdr_encode(&h, buf), 12 + 4 + 16 + 4);
+	assert_int_equal(ld_be32(buf + 12), 0x345678);
+	assert_int_equal(ld_be64(buf + 16), 0x1122334455667788);
+	assert_memory_equal(buf + 32, "immd", 4);
+}
+
+/* Annex A14.3: the opcodes of RC, and in every request, no response, a header more. */
+static void every_request_of_xrc_names_its_receive_queue(void **state)
+{
+	(void)state;
+	for (int op = 0; op < 32; op++) {
+		const struct opcode_info *rc = &opcode_table[SERVICE_RC | op];
+		const struct opcode_info *xrc = &opcode_table[SERVICE_XRC | op];
+		bool request = rc->name && !(rc->flags & OPF_RESPONSE);
+
+		assert_int_equal(!rc->name, !xrc->name);
+		assert_int_equal(xrc->flags, rc->flags | (request ? OPF_XRCETH : 0));
+		assert_int_equal(xrc->ext_len, rc->ext_len + (request ? XRCETH_LEN : 0));
+	}
 }
 
 /* ---- ICRC ----------------------------------------------------------------------------------- */
@@ -555,6 +579,7 @@ int main(void)
 		cmocka_unit_test(rnr_timers_follow_the_table),
 		cmocka_unit_test(every_opcode_survives_encode_and_decode),
 		cmocka_unit_test(a_truncated_header_is_refused_at_every_length),
+		cmocka_unit_test(every_request_of_xrc_names_its_receive_queue),
 		cmocka_unit_test(an_unknown_opcode_or_version_is_refused),
 		cmocka_unit_test(headers_stand_in_the_order_of_the_standard),
 		cmocka_unit_test(the_tables_hold_the_powers_of_one_over_x),
