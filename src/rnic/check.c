@@ -116,7 +116,8 @@ enum verdict check_execution(struct rnic_qp *qp, struct pkt *p)
 	static enum verdict (*const steps[])(struct rnic_qp *, struct pkt *) = {
 		check_order, check_operation, check_resources, check_length, check_memory,
 	};
-	enum verdict v = VERDICT_ACCEPT;
+	enum verdict v =
+		unlikely(qp->xrcd != NULL) ? xrc_select(qp, p->h.xrc_srqn) : VERDICT_ACCEPT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps) && v == VERDICT_ACCEPT; i++)
 		v = steps[i](qp, p);

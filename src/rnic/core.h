@@ -20,6 +20,8 @@
  * sent before a rewind and goes out again. A rewind (go-back-N) sets the cursor (cur, psn) back to
  * (una, una_psn); nothing else moves it back. `inflight` is the cost of [una_psn, psn).
  *
+ * XRC splits a QP: an initiator has no responder, a target no requester and no completer (xrc.c).
+ *
  * The unreliable services have no completer and no timers: unreliable.c sends and receives for them
  * and shares the building, checking and execution of packets.
  *
@@ -40,6 +42,7 @@
 
 #define QP_TABLE_SIZE (1u << 16)
 #define KEY_GEN_BITS  8
+#define SRQN_BITS     16	  /* of an SRQ number; the slot stands above them */
 #define QKEY_OWN      0x80000000u /* in a UD work request: take the QP's */
 
 #define WINDOW_BYTES_DEFAULT (256u << 10)
@@ -80,6 +83,10 @@ struct rnic {
 	struct slots keys;
 	uint64_t region_serial;
 	struct slot *key_slots;
+	struct permute srqn_permute;
+	uint32_t srqn_next;
+	struct rnic_srq **xrc_srqs; /* by the low bits of their numbers; NULL until there is one */
+	uint32_t xrcds;
 	struct rnic_qp *qps[QP_TABLE_SIZE];
 };
 
@@ -184,6 +191,7 @@ struct send_wqe {
 	uint64_t wr_id;
 	uint64_t remote_addr;
 	uint32_t rkey;
+	uint32_t xrc_srqn;
 	uint32_t imm_or_rkey;
 	uint32_t length; /* of the message */
 	uint32_t num_sge;
@@ -233,8 +241,12 @@ struct rnic_srq {
 	struct rnic_pd *pd;
 	struct rq rq;
 	uint32_t limit; /* 0: not armed */
-	uint32_t users; /* QPs */
+	uint32_t users; /* QPs; XRC: none counts, since none keeps it */
 	void *user;
+	/* XRC: */
+	struct rnic_xrcd *xrcd;
+	struct rnic_cq *cq;
+	uint32_t srqn;
 };
 
 static inline struct send_wqe *sq_at(const struct sq *sq, uint32_t i)
@@ -338,9 +350,10 @@ struct resp_res {
 	uint32_t msn;
 	uint64_t va;
 	uint32_t rkey, length;
-	uint32_t next;	/* READ: packet to send next; atomic: 1 once sent */
-	uint32_t start; /* READ: where this answer began */
-	uint64_t orig;	/* atomic: the value found */
+	uint32_t xrc_srqn; /* XRC: whose protection domain the rkey is of */
+	uint32_t next;	   /* READ: packet to send next; atomic: 1 once sent */
+	uint32_t start;	   /* READ: where this answer began */
+	uint64_t orig;	   /* atomic: the value found */
 };
 
 struct resp {
@@ -385,8 +398,12 @@ struct rnic_qp {
 	struct budget *peer_socket;
 	struct sq sq;
 	struct req req;
-	struct rnic_cq *send_cq, *recv_cq;
+	struct rnic_cq *send_cq, *recv_cq; /* either may be missing in XRC */
 	struct timer timer;
+	/* XRC target. Its pd, srq, recv_cq and recv_pd are of the SRQ that the last request named:
+	 * xrc_select() sets them before each. */
+	struct rnic_xrcd *xrcd;
+	struct list xrcd_node;
 	/* With an SRQ it holds one: what was taken for the message that is arriving. */
 	struct rq rq;
 	struct rnic_srq *srq;
@@ -414,6 +431,11 @@ static inline void qp_activate(struct rnic_qp *qp)
 {
 	if (list_empty(&qp->active_node))
 		list_push_tail(&qp->rnic->active, &qp->active_node);
+}
+
+static inline bool qp_is_unreliable(const struct rnic_qp *qp)
+{
+	return qp->type == RNIC_QPT_UC || qp->type == RNIC_QPT_UD;
 }
 
 static inline bool qp_requester_runs(const struct rnic_qp *qp)
@@ -500,6 +522,22 @@ void recv_fail(struct rnic_qp *, enum rnic_wc_status);
 bool unreliable_tx(struct rnic_qp *, struct rnic_tx *, uint64_t now);
 void unreliable_rx(struct rnic_qp *, struct pkt *, const struct rnic_rx *);
 
+/* ---- XRC: xrc.c ----------------------------------------------------------------------------- */
+
+struct rnic_xrcd {
+	struct rnic *rnic;
+	uint32_t users;
+	struct list targets; /* rnic_qp.xrcd_node */
+};
+
+/* A number for the SRQ. -ENOMEM. */
+int xrc_number(struct rnic_srq *) must_use;
+/* Gives the number back, and takes the SRQ from the targets that deal with it. */
+void xrc_forget(struct rnic_srq *);
+/* The protection domain of an SRQ that the target may reach; NULL: there is none. */
+struct rnic_pd *xrc_pd(const struct rnic_qp *, uint32_t srqn);
+void xrc_settle(struct rnic_qp *); /* after a completion */
+
 /* What a request packet comes to: check.c. */
 enum verdict {
 	VERDICT_ACCEPT,
@@ -516,6 +554,8 @@ enum verdict {
 };
 
 enum verdict check_request(struct rnic_qp *, struct pkt *);
+/* Turns an XRC target to the SRQ that a request in sequence names. */
+enum verdict xrc_select(struct rnic_qp *, uint32_t srqn);
 /* The same of one that is in sequence. */
 enum verdict check_execution(struct rnic_qp *, struct pkt *);
 /* Carry out what was checked: VERDICT_ACCEPT, or what its memory came to. */

@@ -31,31 +31,97 @@ static void qp_reset(struct rnic_qp *qp)
 	resp_reset(qp);
 }
 
+static uint8_t service_of(enum rnic_qp_type type)
+{
+	switch (type) {
+	case RNIC_QPT_UC:
+		return SERVICE_UC;
+	case RNIC_QPT_UD:
+		return SERVICE_UD;
+	case RNIC_QPT_XRC_SEND:
+	case RNIC_QPT_XRC_RECV:
+		return SERVICE_XRC;
+	default:
+		return SERVICE_RC;
+	}
+}
+
+/* What each type is made of. */
+static int init_check(const struct rnic_pd *pd, const struct rnic_qp_init *i)
+{
+	switch (i->type) {
+	case RNIC_QPT_RC:
+	case RNIC_QPT_UC:
+		return pd && i->send_cq && i->recv_cq && !i->xrcd ? 0 : -EINVAL;
+	case RNIC_QPT_UD:
+		if (i->path_mtu < RNIC_MTU_256 || i->path_mtu > RNIC_MTU_4096)
+			return -EINVAL;
+		return pd && i->send_cq && i->recv_cq && !i->xrcd ? 0 : -EINVAL;
+	case RNIC_QPT_XRC_SEND:
+		return pd && i->send_cq && !i->recv_cq && !i->srq && !i->xrcd ? 0 : -EINVAL;
+	case RNIC_QPT_XRC_RECV:
+		return i->xrcd && !pd && !i->send_cq && !i->recv_cq && !i->srq ? 0 : -EINVAL;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+/* Is counted by what it is made of, which can not go before it. */
+static void qp_join(struct rnic_qp *qp)
+{
+	if (qp->send_cq) {
+		list_push_tail(&qp->send_cq->send_qps, &qp->send_cq_node);
+		qp->send_cq->users++;
+	}
+	if (qp->recv_cq) {
+		list_push_tail(&qp->recv_cq->recv_qps, &qp->recv_cq_node);
+		qp->recv_cq->users++;
+	}
+	if (qp->srq)
+		qp->srq->users++;
+	if (qp->xrcd) {
+		list_push_tail(&qp->xrcd->targets, &qp->xrcd_node);
+		qp->xrcd->users++;
+	} else {
+		qp->pd->users++;
+	}
+	qp->rnic->nqps++;
+}
+
+static void qp_leave(struct rnic_qp *qp)
+{
+	list_remove(&qp->send_cq_node);
+	list_remove(&qp->recv_cq_node);
+	list_remove(&qp->xrcd_node);
+	qp->rnic->nqps--;
+	if (qp->xrcd) {
+		qp->xrcd->users--;
+		return;
+	}
+	qp->send_cq->users--;
+	if (qp->recv_cq)
+		qp->recv_cq->users--;
+	if (qp->srq)
+		qp->srq->users--;
+	qp->pd->users--;
+}
+
 int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp **ret)
 {
-	static const uint8_t services[] = {
-		[RNIC_QPT_RC] = SERVICE_RC,
-		[RNIC_QPT_UC] = SERVICE_UC,
-		[RNIC_QPT_UD] = SERVICE_UD,
-	};
-	struct rnic *r = pd->rnic;
+	struct rnic *r = init->xrcd ? init->xrcd->rnic : pd->rnic;
 	struct rnic_qp *qp;
 	int err;
 
-	if (init->type < RNIC_QPT_RC || init->type > RNIC_QPT_UD)
-		return -EOPNOTSUPP;
-	if (init->type == RNIC_QPT_UD &&
-	    (init->path_mtu < RNIC_MTU_256 || init->path_mtu > RNIC_MTU_4096))
-		return -EINVAL;
-	if (!init->send_cq || !init->recv_cq)
-		return -EINVAL;
+	err = init_check(pd, init);
+	if (err)
+		return err;
 	qp = r->ops.alloc(r->ctx, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;
 	qp->rnic = r;
 	qp->pd = pd;
 	qp->type = init->type;
-	qp->service = services[init->type];
+	qp->service = service_of(init->type);
 	if (init->type == RNIC_QPT_UD)
 		qp->mtu = 128u << init->path_mtu;
 	qp->state = RNIC_QPS_RESET;
@@ -65,9 +131,13 @@ int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp
 	qp->recv_cq = init->recv_cq;
 	qp->srq = init->srq;
 	qp->recv_pd = init->srq ? init->srq->pd : pd;
+	qp->xrcd = init->xrcd;
 	list_init(&qp->active_node);
 	list_init(&qp->budget_node);
 	list_init(&qp->windows);
+	list_init(&qp->send_cq_node);
+	list_init(&qp->recv_cq_node);
+	list_init(&qp->xrcd_node);
 	err = wq_create(qp, &init->cap);
 	if (err)
 		goto err_free;
@@ -76,14 +146,7 @@ int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp
 		goto err_wq;
 	qp->cap = init->cap;
 	qp_reset(qp);
-	list_push_tail(&qp->send_cq->send_qps, &qp->send_cq_node);
-	list_push_tail(&qp->recv_cq->recv_qps, &qp->recv_cq_node);
-	qp->send_cq->users++;
-	qp->recv_cq->users++;
-	if (qp->srq)
-		qp->srq->users++;
-	pd->users++;
-	r->nqps++;
+	qp_join(qp);
 	*ret = qp;
 	return 0;
 
@@ -100,14 +163,7 @@ int rnic_qp_destroy(struct rnic_qp *qp)
 
 	qp_reset(qp);
 	mw_unbind_all(qp);
-	list_remove(&qp->send_cq_node);
-	list_remove(&qp->recv_cq_node);
-	qp->send_cq->users--;
-	qp->recv_cq->users--;
-	if (qp->srq)
-		qp->srq->users--;
-	qp->pd->users--;
-	r->nqps--;
+	qp_leave(qp);
 	assert(r->qps[qp->qpn & (QP_TABLE_SIZE - 1)] == qp);
 	r->qps[qp->qpn & (QP_TABLE_SIZE - 1)] = NULL;
 	wq_destroy(qp);
@@ -146,7 +202,7 @@ void qp_fail(struct rnic_qp *qp)
 	window_leave(qp);
 	sq_flush(qp);
 	rq_flush(qp);
-	if (qp->srq)
+	if (qp->srq && !qp->xrcd)
 		qp_event(qp, RNIC_EVENT_QP_LAST_WQE_REACHED);
 }
 

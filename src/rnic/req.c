@@ -146,7 +146,7 @@ void req_timer_fired(struct rnic_qp *qp, uint64_t now)
 
 	if (!qp_requester_runs(qp))
 		return;
-	if (qp->type != RNIC_QPT_RC) {
+	if (qp_is_unreliable(qp)) {
 		qp_activate(qp); /* its pace allows more */
 		return;
 	}
@@ -226,9 +226,11 @@ int request_build(struct rnic_qp *qp, struct rnic_tx *tx, const struct send_wqe 
 	flags = opcode_table[h.bth.opcode | qp->service].flags;
 	h.bth.se = (w->flags & RNIC_SEND_SOLICITED) && (flags & (OPF_LAST | OPF_ONLY)) &&
 		   (flags & (OPF_SEND | OPF_IMMDT));
-	h.bth.ackreq = (ackreq || idx + span == w->npkts) && qp->service == SERVICE_RC;
+	h.bth.ackreq = (ackreq || idx + span == w->npkts) && !qp_is_unreliable(qp);
 	h.bth.dqpn = qp->attr.dest_qpn;
 	h.bth.psn = psn_add(w->first_psn, idx);
+	if (flags & OPF_XRCETH)
+		h.xrc_srqn = w->xrc_srqn;
 	if (flags & OPF_RETH) {
 		h.reth.va = w->remote_addr + off;
 		h.reth.rkey = w->rkey;

@@ -186,6 +186,8 @@ static struct resp_res *res_push(struct rnic_qp *qp, const struct pkt *p)
 		s->res_send = s->res_prod - qp->attr.max_dest_rd_atomic;
 	message_done(qp);
 	*res = (struct resp_res){.first_psn = p->h.bth.psn, .npkts = 1, .msn = s->msn};
+	if (unlikely(qp->xrcd != NULL))
+		res->xrc_srqn = p->h.xrc_srqn;
 	/* Its response acknowledges what came before it. */
 	if (s->owed == OWED_ACK)
 		s->owed = OWED_NOTHING;
@@ -211,7 +213,7 @@ static void execute_atomic(struct rnic_qp *qp, const struct pkt *p)
 	res->atomic = true;
 	res->va = p->h.atomic.va;
 	res->rkey = p->h.atomic.rkey;
-	if (p->h.bth.opcode == OPCODE_RC_FETCH_ADD) {
+	if ((p->h.bth.opcode & ~SERVICE_MASK) == OPCODE_RC_FETCH_ADD) {
 		res->orig = __atomic_fetch_add(mem, p->h.atomic.swap_add, __ATOMIC_SEQ_CST);
 	} else {
 		res->orig = p->h.atomic.compare;
@@ -323,6 +325,8 @@ void resp_rx(struct rnic_qp *qp, struct pkt *p)
 	v = check_request(qp, p);
 	if (likely(v == VERDICT_ACCEPT)) {
 		execute(qp, p);
+		if (unlikely(qp->xrcd != NULL))
+			xrc_settle(qp);
 		return;
 	}
 	trace(qp->rnic, TRACE_rx_verdict, qp->qpn, v, p->h.bth.psn);
@@ -386,8 +390,12 @@ static bool tx_read_response(struct rnic_qp *qp, struct rnic_tx *tx, struct resp
 
 	tx->payload_len = min_of(res->length - off, qp->mtu);
 	if (tx->payload_len) {
-		uint8_t *mem = mem_remote(qp, res->rkey, res->va + off, tx->payload_len,
-					  RNIC_ACCESS_REMOTE_READ);
+		uint8_t *mem;
+
+		if (unlikely(qp->xrcd != NULL))
+			qp->pd = xrc_pd(qp, res->xrc_srqn);
+		mem = mem_remote(qp, res->rkey, res->va + off, tx->payload_len,
+				 RNIC_ACCESS_REMOTE_READ);
 
 		if (!mem && (int32_t)(s->res_send - s->res_done) < 0) {
 			/* The region went after it was read. Who still waits for the answer will

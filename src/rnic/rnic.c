@@ -38,6 +38,7 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 	list_init(&r->overflowed);
 	slots_init(&r->keys, r->key_slots, RNIC_MAX_KEYS, KEY_GEN_BITS);
 	permute_init(r, &r->qpn_permute, 16);
+	permute_init(r, &r->srqn_permute, SRQN_BITS);
 	permute_init(r, &r->key_permute, KEY_INDEX_BITS);
 	*ret = r;
 	return 0;
@@ -45,10 +46,12 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 
 void rnic_destroy(struct rnic *r)
 {
-	assert(r->nqps == 0 && r->cqs == 0 && r->pds == 0);
+	assert(r->nqps == 0 && r->cqs == 0 && r->pds == 0 && r->xrcds == 0);
 	assert(r->own_socket.used == 0);
 	for (size_t i = 0; i < PEER_SOCKETS; i++)
 		assert(r->peer_sockets[i].used == 0);
+	if (r->xrc_srqs)
+		r->ops.free(r->ctx, r->xrc_srqs);
 	r->ops.free(r->ctx, r->key_slots);
 	r->ops.free(r->ctx, r);
 }
@@ -100,10 +103,15 @@ void rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 		return;
 	}
 	p.flags = opcode_table[p.h.bth.opcode].flags;
+	/* An XRC initiator takes responses only, a target requests only. */
+	if (unlikely(qp->service == SERVICE_XRC) && !(p.flags & OPF_RESPONSE) != !!qp->xrcd) {
+		r->counters.rx_drop_service++;
+		return;
+	}
 	p.payload = rx->data + hdr_len;
 	p.len = (uint32_t)(rx->len - (size_t)hdr_len - p.h.bth.pad);
 	trace(r, TRACE_rx, qp->qpn, (uint64_t)p.h.bth.opcode << 24 | p.h.bth.psn, p.len);
-	if (unlikely(qp->type != RNIC_QPT_RC))
+	if (unlikely(qp_is_unreliable(qp)))
 		unreliable_rx(qp, &p, rx);
 	else if (p.flags & OPF_RESPONSE)
 		comp_rx(qp, &p, now);
@@ -134,7 +142,7 @@ void tx_finish(struct rnic_qp *qp, struct rnic_tx *tx, struct pkt_hdr *h)
 /* One packet of this QP. Requester and responder begin by turns, so that neither starves. */
 static bool qp_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 {
-	if (unlikely(qp->type != RNIC_QPT_RC))
+	if (unlikely(qp_is_unreliable(qp)))
 		return unreliable_tx(qp, tx, now);
 	if (qp->responder_turn)
 		return resp_tx(qp, tx) || req_tx(qp, tx, now);

@@ -37,6 +37,7 @@ struct rnic_mw;
 struct rnic_cq;
 struct rnic_qp;
 struct rnic_srq;
+struct rnic_xrcd;
 
 #define RNIC_MAX_SGE	 32
 #define RNIC_MAX_INLINE	 1024
@@ -58,7 +59,13 @@ enum rnic_qp_state {
 	RNIC_QPS_SQE,
 	RNIC_QPS_ERR
 };
-enum rnic_qp_type { RNIC_QPT_RC = 2, RNIC_QPT_UC, RNIC_QPT_UD };
+enum rnic_qp_type {
+	RNIC_QPT_RC = 2,
+	RNIC_QPT_UC,
+	RNIC_QPT_UD,
+	RNIC_QPT_XRC_SEND = 9, /* initiator: has a send queue only */
+	RNIC_QPT_XRC_RECV      /* target: has no queue, its requests name shared receive queues */
+};
 enum rnic_mtu { RNIC_MTU_256 = 1, RNIC_MTU_512, RNIC_MTU_1024, RNIC_MTU_2048, RNIC_MTU_4096 };
 
 enum rnic_access {
@@ -291,10 +298,12 @@ struct rnic_qp_cap {
 
 struct rnic_qp_init {
 	enum rnic_qp_type type;
-	struct rnic_cq *send_cq, *recv_cq;
-	struct rnic_srq *srq;	/* or NULL: it has a receive queue of its own */
-	enum rnic_mtu path_mtu; /* UD: the longest message, the port's MTU */
-	struct rnic_qp_cap cap; /* rounded up in place to what was given */
+	struct rnic_cq *send_cq; /* not of an XRC target */
+	struct rnic_cq *recv_cq; /* not of XRC */
+	struct rnic_srq *srq;	 /* or NULL: it has a receive queue of its own, if any */
+	struct rnic_xrcd *xrcd;	 /* XRC target */
+	enum rnic_mtu path_mtu;	 /* UD: the longest message, the port's MTU */
+	struct rnic_qp_cap cap;	 /* rounded up in place to what was given */
 	bool sq_sig_all;
 	void *qp_user;
 };
@@ -315,6 +324,7 @@ struct rnic_qp_attr {
 	bool sq_draining;
 };
 
+/* An XRC target has no protection domain: NULL. */
 int rnic_qp_create(struct rnic_pd *, struct rnic_qp_init *, struct rnic_qp **ret) must_use;
 /* Its completions stay in the CQs (as verbs have it, software rnics purge them: we do not). */
 int rnic_qp_destroy(struct rnic_qp *) must_use;
@@ -340,6 +350,7 @@ struct rnic_send_wr {
 	uint32_t imm_or_rkey; /* immediate in network order, or the rkey to invalidate */
 	uint64_t remote_addr; /* RDMA and atomics */
 	uint32_t rkey;
+	uint32_t xrc_srqn;		 /* XRC */
 	uint64_t compare_add, swap;	 /* atomics */
 	struct {			 /* UD */
 		const struct flow *flow; /* copied; sport is not looked at */
@@ -380,11 +391,24 @@ struct rnic_srq_attr {
 int rnic_srq_create(struct rnic_pd *, struct rnic_srq_attr *, void *srq_user,
 		    struct rnic_srq **ret) must_use;
 int rnic_srq_destroy(struct rnic_srq *) must_use; /* -EBUSY while a QP uses it */
+/*
+ * Of an XRC domain: reached through the domain's target QPs, by its number, and completing in a CQ
+ * of its own. What its messages may reach in memory its protection domain says. Destroying it takes
+ * the receive of a message that is arriving along.
+ */
+int rnic_xrc_srq_create(struct rnic_pd *, struct rnic_srq_attr *, struct rnic_xrcd *,
+			struct rnic_cq *, void *srq_user, struct rnic_srq **ret) must_use;
+uint32_t rnic_srq_num(const struct rnic_srq *); /* 0: it has none, not being of XRC */
 /* -EINVAL for a limit above max_wr. A limit above what is posted is reached at once. */
 int rnic_srq_set_limit(struct rnic_srq *, uint32_t limit) must_use;
 int rnic_srq_resize(struct rnic_srq *, uint32_t max_wr) must_use; /* -EINVAL if more are in it */
 void rnic_srq_query(const struct rnic_srq *, struct rnic_srq_attr *ret);
 /* -ENOMEM when it is full, -EINVAL for too many SGEs. */
 int rnic_post_srq_recv(struct rnic_srq *, const struct rnic_recv_wr *) must_use;
+
+/* ---- XRC domains (IBA volume 1, annex A14) -------------------------------------------------- */
+
+int rnic_xrcd_create(struct rnic *, struct rnic_xrcd **ret) must_use;
+int rnic_xrcd_destroy(struct rnic_xrcd *) must_use; /* -EBUSY while a target or an SRQ is in it */
 
 #endif

@@ -33,15 +33,51 @@ int rnic_srq_create(struct rnic_pd *pd, struct rnic_srq_attr *attr, void *srq_us
 	return 0;
 }
 
-int rnic_srq_destroy(struct rnic_srq *srq)
+static void srq_free(struct rnic_srq *srq)
 {
 	struct rnic *r = srq->rnic;
 
-	if (srq->users)
-		return -EBUSY;
 	srq->pd->users--;
 	r->ops.free(r->ctx, srq->rq.mem);
 	r->ops.free(r->ctx, srq);
+}
+
+int rnic_xrc_srq_create(struct rnic_pd *pd, struct rnic_srq_attr *attr, struct rnic_xrcd *xrcd,
+			struct rnic_cq *cq, void *srq_user, struct rnic_srq **ret)
+{
+	struct rnic_srq *srq;
+	int err = rnic_srq_create(pd, attr, srq_user, &srq);
+
+	if (err)
+		return err;
+	srq->xrcd = xrcd;
+	srq->cq = cq;
+	err = xrc_number(srq);
+	if (err) {
+		srq_free(srq);
+		return err;
+	}
+	xrcd->users++;
+	cq->users++;
+	*ret = srq;
+	return 0;
+}
+
+uint32_t rnic_srq_num(const struct rnic_srq *srq)
+{
+	return srq->srqn;
+}
+
+int rnic_srq_destroy(struct rnic_srq *srq)
+{
+	if (srq->users)
+		return -EBUSY;
+	if (srq->xrcd) {
+		xrc_forget(srq);
+		srq->xrcd->users--;
+		srq->cq->users--;
+	}
+	srq_free(srq);
 	return 0;
 }
 

@@ -22,38 +22,50 @@ int rq_create(struct rnic *r, struct rq *rq, uint32_t max_wr, uint32_t max_sge)
 	return rq->mem ? 0 : -ENOMEM;
 }
 
-int wq_create(struct rnic_qp *qp, struct rnic_qp_cap *cap)
+static int sq_create(struct rnic_qp *qp, struct rnic_qp_cap *cap)
 {
 	struct rnic *r = qp->rnic;
-	uint32_t room, max_recv_wr, max_recv_sge;
+	uint32_t room;
 
-	if (qp->srq)
-		cap->max_recv_wr = cap->max_recv_sge = 0; /* its own are not looked at */
+	cap->max_send_wr = round_up_pow2(cap->max_send_wr);
+	cap->max_send_sge = max_of(cap->max_send_sge, 1u);
+	room = max_of(cap->max_send_sge * (uint32_t)sizeof(struct rnic_sge),
+		      (cap->max_inline_data + 15) & ~15u);
+	cap->max_inline_data = min_of(room, (uint32_t)RNIC_MAX_INLINE);
+	qp->sq.mask = cap->max_send_wr - 1;
+	qp->sq.stride = (uint32_t)sizeof(struct send_wqe) + room;
+	qp->sq.mem = r->ops.alloc(r->ctx, (size_t)cap->max_send_wr * qp->sq.stride);
+	return qp->sq.mem ? 0 : -ENOMEM;
+}
+
+int wq_create(struct rnic_qp *qp, struct rnic_qp_cap *cap)
+{
+	bool sends = qp->type != RNIC_QPT_XRC_RECV, receives = qp->type != RNIC_QPT_XRC_SEND;
+	int err = 0;
+
+	/* Those of a queue that is not there, or not its own, are not looked at. */
+	if (!sends)
+		cap->max_send_wr = cap->max_send_sge = cap->max_inline_data = 0;
+	if (qp->srq || qp->service == SERVICE_XRC)
+		cap->max_recv_wr = cap->max_recv_sge = 0;
 	if (cap->max_send_wr > RNIC_MAX_QP_WR || cap->max_recv_wr > RNIC_MAX_QP_WR ||
 	    cap->max_send_sge > RNIC_MAX_SGE || cap->max_recv_sge > RNIC_MAX_SGE ||
 	    cap->max_inline_data > RNIC_MAX_INLINE)
 		return -EINVAL;
-	cap->max_send_wr = round_up_pow2(cap->max_send_wr);
-	cap->max_send_sge = max_of(cap->max_send_sge, 1u);
-	if (qp->srq) {
-		max_recv_wr = 1;
-		max_recv_sge = qp->srq->rq.max_sge;
-	} else {
-		max_recv_wr = cap->max_recv_wr = round_up_pow2(cap->max_recv_wr);
-		max_recv_sge = cap->max_recv_sge = max_of(cap->max_recv_sge, 1u);
+	if (sends)
+		err = sq_create(qp, cap);
+	if (!err && qp->xrcd) {
+		err = rq_create(qp->rnic, &qp->rq, 1, RNIC_MAX_SGE);
+	} else if (!err && qp->srq) {
+		err = rq_create(qp->rnic, &qp->rq, 1, qp->srq->rq.max_sge);
+	} else if (!err && receives) {
+		cap->max_recv_wr = round_up_pow2(cap->max_recv_wr);
+		cap->max_recv_sge = max_of(cap->max_recv_sge, 1u);
+		err = rq_create(qp->rnic, &qp->rq, cap->max_recv_wr, cap->max_recv_sge);
 	}
-	room = max_of(cap->max_send_sge * (uint32_t)sizeof(struct rnic_sge),
-		      (cap->max_inline_data + 15) & ~15u);
-	cap->max_inline_data = min_of(room, (uint32_t)RNIC_MAX_INLINE);
-
-	qp->sq.mask = cap->max_send_wr - 1;
-	qp->sq.stride = (uint32_t)sizeof(struct send_wqe) + room;
-	qp->sq.mem = r->ops.alloc(r->ctx, (size_t)cap->max_send_wr * qp->sq.stride);
-	if (!qp->sq.mem || rq_create(r, &qp->rq, max_recv_wr, max_recv_sge)) {
+	if (err)
 		wq_destroy(qp);
-		return -ENOMEM;
-	}
-	return 0;
+	return err;
 }
 
 void wq_destroy(struct rnic_qp *qp)
@@ -198,9 +210,9 @@ int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, uint64_t n
 	int err;
 
 	(void)now; /* the transport timer starts when the first packet leaves */
-	if (qp->state < RNIC_QPS_RTS)
+	if (qp->state < RNIC_QPS_RTS || unlikely(qp->type == RNIC_QPT_XRC_RECV))
 		return -EINVAL;
-	if (unlikely(qp->type != RNIC_QPT_RC) && !unreliable_allows(qp, wr))
+	if (unlikely(qp_is_unreliable(qp)) && !unreliable_allows(qp, wr))
 		return -EINVAL;
 	err = check_send_wr(qp, wr, &length);
 	if (err)
@@ -210,6 +222,8 @@ int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, uint64_t n
 	wqe_fill(sq_at(sq, sq->prod), wr, length);
 	if (unlikely(qp->type == RNIC_QPT_UD))
 		wqe_fill_ud(qp, sq_at(sq, sq->prod), wr);
+	else if (unlikely(qp->type == RNIC_QPT_XRC_SEND))
+		sq_at(sq, sq->prod)->xrc_srqn = wr->xrc_srqn & QPN_MASK;
 	sq->prod++;
 	if (likely(qp->state == RNIC_QPS_RTS)) {
 		qp_activate(qp);
@@ -243,7 +257,7 @@ int rnic_post_recv(struct rnic_qp *qp, const struct rnic_recv_wr *wr)
 {
 	int err;
 
-	if (qp->state == RNIC_QPS_RESET || qp->srq)
+	if (qp->state == RNIC_QPS_RESET || qp->srq || unlikely(qp->service == SERVICE_XRC))
 		return -EINVAL;
 	err = rq_post(&qp->rq, wr);
 	if (err)
