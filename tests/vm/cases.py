@@ -24,19 +24,25 @@ class Case:
     short: bool = False
     lossy: bool = False  # worth running on a bad wire too
     sweep: bool = False  # long and dull: last
-    captured: bool = True
+    provider: bool = False  # worth running with weft on another RNIC
+    crash: bool = False  # a machine or a program dies in it: with guests to spare
     nvme: bool = False
     log_may_say: tuple = ()
 
 
 @dataclass
 class Result:
+    section: str
+    condition: str
     case: str
     direction: str
-    condition: str
     verdict: str  # ok, FAIL, skip
     note: str
     seconds: float
+
+    @property
+    def step(self):
+        return self.section, self.condition, self.case, self.direction
 
 
 @dataclass
@@ -46,6 +52,7 @@ class Context:
     weft: object
     kernel: object
     direction: str
+    section: object
     condition: object
     dir: str
     family: int = 4
@@ -77,24 +84,39 @@ DATA = "infiniband.bth.opcode in {0..11, 13..16, 22, 23, 32..43}"
 NVME_DATA = "infiniband.bth.opcode in {6..11, 13..16}"
 
 
-def check_capture(lab, path, nvme):
+def check_capture(context, path, c):
     """Our own codecs' and tshark's view of a capture; a note about it."""
-    tool = os.path.join(lab.build, "tests", "vm", "check_pcap")
-    r = subprocess.run([tool, path], capture_output=True, text=True, check=False)
-    if r.returncode:
-        raise Failed(f"capture: {last_line(r.stdout + r.stderr)}")
+    lab, notes = context.lab, []
+    if context.kernel.rdma == "rxe":
+        tool = [os.path.join(lab.build, "tests", "vm", "check_pcap")]
+        if c.crash or context.condition.netem:
+            tool.append("--cut-short")  # the last word of an exchange may be missing
+        r = subprocess.run([*tool, path], capture_output=True, text=True, check=False)
+        if r.returncode:
+            raise Failed(f"capture: {last_line(r.stdout + r.stderr)}")
+        notes.append(r.stdout.strip())
     if lab.tshark:
+        data = NVME_DATA if c.nvme else DATA
         t = subprocess.run(["tshark", "-r", path, "-c", "20000", "-Y",
-                            f"_ws.malformed && !({NVME_DATA if nvme else DATA})"],
+                            f"_ws.malformed && !({data})"],
                            capture_output=True, text=True, check=False)
         if t.stdout.strip():
             raise Failed(f"tshark: malformed: {t.stdout.splitlines()[0]}")
-    return r.stdout.strip()
+    return "; ".join(notes)
 
 
-def bad_log_lines(lab, guest, allowed):
-    r = lab.guest(guest, "dmesg -c")
-    return [line for line in r.stdout.splitlines()
+def capture_filter(context):
+    """iWARP is TCP, to the port of the service."""
+    return ("udp", "port", "4791") if context.kernel.rdma == "rxe" else ("tcp", "port", "4420")
+
+
+def bad_log_lines(context, allowed):
+    """Of the kernel's guest, and of weft's where it is in one."""
+    r = context.lab.guest(context.kernel.guest, "dmesg -c")
+    text = r.stdout
+    if hasattr(context.weft, "guest"):
+        text += context.lab.guest(context.weft.guest, "dmesg -c").stdout
+    return [line for line in text.splitlines()
             if any(b in line for b in BAD_LOG) and not any(a in line for a in allowed)]
 
 
@@ -103,21 +125,22 @@ def run_case(c, context):
     lab = context.lab
     pcap = context.file("wire.pcap")
     begun = time.monotonic()
-    capture = c.captured and not lab.vm("capture", "start", pcap, "udp", "port", "4791").returncode
+    capture = not lab.vm("capture", "start", pcap, *capture_filter(context)).returncode
     try:
         note = c.run(context) or ""
         verdict = "ok"
     except Failed as e:
         verdict, note = "FAIL", str(e)
+    except subprocess.TimeoutExpired as e:
+        verdict, note = "FAIL", f"hangs: {e.cmd[:4]}"
     finally:
         for p in lab.processes:
             p.stop()
         if capture:
             lab.vm("capture", "stop")
-    seconds = time.monotonic() - begun
     try:
-        seen = check_capture(lab, pcap, c.nvme) if capture else ""
-        wrong = bad_log_lines(lab, context.kernel.guest, c.log_may_say)
+        seen = check_capture(context, pcap, c) if capture else ""
+        wrong = bad_log_lines(context, c.log_may_say)
         if wrong:
             raise Failed(f"guest's kernel log: {wrong[0]}")
         note = "; ".join(n for n in (note, seen) if n)
@@ -128,4 +151,5 @@ def run_case(c, context):
             with open(context.file(f"process.{i}"), "w", encoding="utf-8") as f:
                 f.write(p.output)
     lab.processes.clear()
-    return Result(c.name, context.direction, context.condition.name, verdict, note, seconds)
+    return Result(context.section.title, context.condition.name, c.name, context.direction, verdict,
+                  note, time.monotonic() - begun)

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """weft against the Linux kernel's RDMA and NVMe-oF, in QEMU guests.
 
-usage: interop.py BUILD [--short | --report FILE] [--only REGEX] [--under REGEX]
+usage: interop.py BUILD [--short | --report FILE] [--resume] [--only REGEX] [--under REGEX]
                         [--keep] [--minutes N] [--list]
 
---short: the few cases that `make check` runs. --report: leave the results as a Markdown table.
---only: cases whose name matches. --under: conditions whose name does. --keep: captures of cases that passed, too.
---minutes: begin no case after so long (27). Exits 77 with the reason where guests cannot be booted.
+--short: the few cases that `make check` runs. --report: leave the results as a Markdown table; it is
+written when every case of the plan has run, and not touched before. --resume: go on where an earlier
+run of the same commit stopped, failures once more. --only: cases whose name matches. --under: sections
+and conditions whose name does. --keep: captures of cases that passed, too. --minutes: begin no case
+after so long (28). Exits 77 with the reason where guests cannot be booted.
 """
 import argparse
 import os
@@ -19,48 +21,96 @@ import time
 
 import verbs_cases  # noqa: F401 (they fill CASES, in this order)
 import nvme_cases  # noqa: F401
+import crash_cases  # noqa: F401
 from cases import CASES, Context, Result, run_case
 from lab import Lab, Missing
 from plan import PLAN, SHORT
-from sides import Kernel, Weft
+from record import Record
+from sides import Kernel, Weft, WeftInGuest
+
+OUT_OF_TIME = "out of time"
 
 
-def steps(args):
+def steps(section):
     """(condition, case, direction) in the order they run."""
-    for condition, chosen in SHORT if args.short else PLAN:
-        if not re.search(args.under or "", condition.name):
-            continue
+    for condition, chosen in section.plan:
         for c in CASES:
-            if (chosen is None or chosen(c)) and re.search(args.only or "", c.name):
+            if chosen(c):
                 for direction in c.directions:
                     yield condition, c, direction
 
 
-def run(args, lab):
-    weft, kernel = Weft(lab), Kernel(lab)
-    kernel.prepare()
-    results, current = [], None
-    logs = os.path.join(lab.build, "vm-logs")
-    shutil.rmtree(logs, ignore_errors=True)
-    for number, (condition, c, direction) in enumerate(steps(args)):
-        if condition is not current and time.monotonic() <= args.end:
-            condition.apply(lab)
-            current = condition
-            print(f"-- {condition.name}", flush=True)
-        if time.monotonic() > args.end:
-            results.append(Result(c.name, direction, condition.name, "skip", "out of time", 0))
-            continue
-        where = os.path.join(logs, f"{number:03}")
-        os.makedirs(where)
-        r = run_case(c, Context(lab, weft, kernel, direction, condition, where, condition.family))
-        results.append(r)
-        print(f"{r.verdict:4} {r.seconds:5.1f}s {direction:12} {c.name}"
+def chosen_steps(args, section, record):
+    """Those of them that are asked for and not known yet."""
+    for condition, c, direction in steps(section):
+        where = f"{section.title}: {condition.name}"
+        step = section.title, condition.name, c.name, direction
+        if re.search(args.under or "", where) and re.search(args.only or "", c.name) \
+                and not record.passed(step):
+            yield condition, c, direction
+
+
+class Sections:
+    """Runs sections one after the other; results go into the record as they come."""
+
+    def __init__(self, args, record):
+        self.args, self.record = args, record
+        self.logs = os.path.join(args.build, "vm-logs")
+        self.results = []
+        shutil.rmtree(self.logs, ignore_errors=True)
+
+    def skip(self, section, todo, why):
+        """A machine that cannot is worth recording; that the time is up is not."""
+        for condition, c, direction in todo:
+            self.results.append(Result(section.title, condition.name, c.name, direction, "skip", why, 0))
+            if why != OUT_OF_TIME:
+                self.record.add(self.results[-1])
+        print(f"SKIP: {section.title}: {why}", flush=True)
+
+    def run(self, section, todo):
+        begun = time.monotonic()
+        if begun > self.args.end:
+            self.skip(section, todo, OUT_OF_TIME)
+            return
+        try:
+            with Lab(self.args.build, section.guests, section.kernel) as lab:
+                print(f"== {section.title}: Linux {lab.kernel}, up after "
+                      f"{time.monotonic() - begun:.0f} s", flush=True)
+                self.record.kernel(section.title, lab.kernel)
+                self.run_steps(lab, section, todo)
+        except Missing as e:
+            self.skip(section, todo, str(e))
+
+    def run_steps(self, lab, section, todo):
+        weft = Weft(lab) if section.provider == "weft" else WeftInGuest(lab, "g1", section.rdma)
+        kernel = Kernel(lab, "g1" if section.provider == "weft" else "g2", section.rdma)
+        kernel.prepare()
+        if section.provider != "weft":
+            weft.prepare()
+        current = None
+        for i, (condition, c, direction) in enumerate(todo):
+            if time.monotonic() > self.args.end:
+                self.skip(section, todo[i:], OUT_OF_TIME)
+                return
+            if condition is not current:
+                condition.apply(lab)
+                current = condition
+                print(f"-- {condition.name}", flush=True)
+            self.run_step(Context(lab, weft, kernel, direction, section, condition,
+                                  os.path.join(self.logs, f"{len(self.results):03}"),
+                                  condition.family), c)
+
+    def run_step(self, context, c):
+        os.makedirs(context.dir)
+        r = run_case(c, context)
+        self.results.append(r)
+        self.record.add(r)
+        print(f"{r.verdict:4} {r.seconds:5.1f}s {r.direction:12} {c.name}"
               f"{': ' + r.note if r.note else ''}", flush=True)
-        if r.verdict == "ok" and not args.keep:
-            shutil.rmtree(where)
+        if r.verdict == "ok" and not self.args.keep:
+            shutil.rmtree(context.dir)
         else:
-            print(f"     logs and capture: {where}", flush=True)
-    return results
+            print(f"     logs and capture: {context.dir}", flush=True)
 
 
 def main():
@@ -68,35 +118,51 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--report", metavar="FILE")
+    parser.add_argument("--resume", action="store_true")
     parser.add_argument("--only", metavar="REGEX")
     parser.add_argument("--under", metavar="REGEX")
     parser.add_argument("--keep", action="store_true")
-    parser.add_argument("--minutes", type=float, default=27)
+    parser.add_argument("--minutes", type=float, default=28)
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
+    args.build = os.path.realpath(args.build)
+    plan = SHORT if args.short else PLAN
+    record = Record(os.path.join(args.build, "vm-results.json"), args.resume, not args.short)
+    todo = [(s, list(chosen_steps(args, s, record))) for s in plan]
     if args.list:
-        for condition, c, direction in steps(args):
-            print(f"{condition.name}: {c.name} ({direction})")
+        for section, some in todo:
+            for condition, c, direction in some:
+                print(f"{section.title}: {condition.name}: {c.name} ({direction})")
         return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     begun = time.monotonic()
     args.end = begun + args.minutes * 60
-    try:
-        with Lab(args.build) as lab:
-            print(f"Linux {lab.kernel}, up after {time.monotonic() - begun:.0f} s", flush=True)
-            results = run(args, lab)
-            kernel = lab.kernel
-    except Missing as e:
-        print(f"SKIP: {e}", flush=True)
-        return 77
-    seconds = time.monotonic() - begun
+    sections = Sections(args, record)
+    for section, some in todo:
+        if some:
+            sections.run(section, some)
+    results = sections.results
     failed, skipped = (sum(r.verdict == v for r in results) for v in ("FAIL", "skip"))
+    if results and skipped == len(results):
+        print(f"SKIP: {results[0].note}", flush=True)
+        return 77
     print(f"{len(results) - failed - skipped} passed, {failed} failed, {skipped} skipped "
-          f"in {seconds:.0f} s")
+          f"in {time.monotonic() - begun:.0f} s")
     if args.report:
-        from report import write
-        write(args.report, kernel, results, seconds)
-    return 1 if failed or not results else 0
+        report(args.report, plan, record)
+    return 1 if failed else 0
+
+
+def report(path, plan, record):
+    """When all of the plan is known, be it that this machine cannot run a part."""
+    from report import write
+    wanted = [(s.title, condition.name, c.name, d) for s in plan for condition, c, d in steps(s)]
+    missing = [w for w in wanted if w not in record.results]
+    if missing:
+        print(f"{path} is left as it is: {len(missing)} of {len(wanted)} cases have not run; "
+              "--resume goes on with them")
+    else:
+        write(path, record, wanted)
 
 
 sys.exit(main())

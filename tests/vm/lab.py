@@ -109,18 +109,21 @@ def last_line(text):
 class Lab:
     """Use as a context manager: the guests are up inside and gone after."""
 
-    def __init__(self, build, guests=1, life=3000):
+    def __init__(self, build, guests=1, series="6.1", life=3000):
         self.script = find_lab()
-        self.build, self.guests, self.life = os.path.realpath(build), guests, life
+        self.build, self.life = os.path.realpath(build), life
+        self.names = [f"g{i + 1}" for i in range(guests)]
         self.weft = os.path.join(self.build, "weft")
-        self.env = {**os.environ, "LAB_NAME": f"weft-{os.getpid()}"}
+        self.env = {**os.environ, "LAB_NAME": f"weft-{os.getpid()}", "LAB_KERNEL": series}
         self.processes = []
         self.serial = 0
         self.tshark = shutil.which("tshark")
 
     def __enter__(self):
-        argv = ["up", "-n", str(self.guests), "--life", str(self.life), "--mtu", "9000"]
-        added = {}
+        argv = ["up", "-n", str(len(self.names)), "--life", str(self.life), "--mtu", "9000"]
+        # weft with its own libraries, as it is installed, so that which ones it runs on is its choice.
+        added = {os.path.join(self.build, "lib", f"lib{name}.so.1"): f"/opt/weft/lib/lib{name}.so.1"
+                 for name in ("ibverbs", "rdmacm")}
         for program in ("/sbin/mke2fs", "/sbin/e2fsck", self.weft):
             if os.path.exists(program):
                 added[program] = f"/opt/weft/{os.path.basename(program)}"
@@ -134,12 +137,13 @@ class Lab:
             raise Missing(f"no guest images: {last_line(r.stderr)}")
         r = self.vm(*argv, timeout=120)
         if r.returncode:
-            raise Failed(f"the guests do not boot: {last_line(r.stderr)}")
+            raise Missing(f"the guests do not boot: {last_line(r.stderr)}")
         self.kernel = self.guest("g1", "uname -r").stdout.strip()
         return self
 
     def __exit__(self, *_):
         self.down()
+        atexit.unregister(self.down)
 
     def down(self):
         for p in self.processes:
@@ -175,6 +179,12 @@ class Lab:
                     self.env, f"echo $$ >{mark}; exec {command}\n", stop)
         self.processes.append(p)
         return p
+
+    def power_off(self, name):
+        """Without a word to anybody: the guest's kernel resets the machine, which ends QEMU."""
+        r = self.guest(name, "echo b >/proc/sysrq-trigger; sleep 20", 20)
+        if r.returncode != 125:  # the guest went away
+            raise Failed(f"{name} did not reset: {last_line(r.stderr)}")
 
     # ---- beside the guests
 

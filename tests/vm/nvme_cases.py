@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """NVMe over RDMA: the kernel's host against `weft serve`, weft's host against the kernel's target."""
-import hashlib
-import os
-
 import cases
 from cases import ACTIVE, PASSIVE
-from lab import Failed, until
+from lab import Failed, last_line
 
 NQN = "nqn.2026-11.org.weft:vm"
 MIB = 1 << 20
@@ -16,16 +13,13 @@ def case(name, directions, **kwargs):
 
 
 def serve(t, mib=64, *options):
-    """weft serve of a new image; its process and path."""
-    image = t.file("disk.img")
-    if not os.path.exists(image):
-        with open(image, "wb") as f:
-            f.truncate(mib * MIB)
-    p = t.lab.start(t.lab.weft, "serve", image, "--nqn", NQN, "--listen",
-                    f"rdma://{bracketed(t.weft.address[t.family])}:4420", *options)
-    until(lambda: "ready" in p.output or not p.running(), 20, "weft serve ready")
-    if not p.running():
-        raise Failed(f"weft serve: {p.output.splitlines()[-1]}")
+    """weft serve of a new image, or of the case's earlier one; its process and path."""
+    image = t.weft.file(t, "disk.img")
+    if "disk" not in t.more:
+        t.weft.shell(f"rm -f {image}; truncate -s {mib}M {image}")
+        t.more["disk"] = image
+    p = t.weft.serve(image, "--nqn", NQN, "--listen",
+                     f"rdma://{bracketed(t.weft.address[t.family])}:4420", *options)
     return p, image
 
 
@@ -36,7 +30,7 @@ def bracketed(address):
 def export(t, mib=64):
     """A RAM disk of the guest on its nvmet; the URI."""
     address = t.kernel.address[t.family]
-    t.lab.guest_ok(t.kernel.guest, "lab-nvmet clear 2>/dev/null; modprobe -rq brd\n"
+    t.kernel.shell("lab-nvmet clear 2>/dev/null; modprobe -rq brd\n"
                    f"modprobe brd rd_nr=1 rd_size={mib * 1024} && "
                    f"lab-nvmet export -t rdma -a {address} -n {NQN} -d /dev/ram0")
     return f"nvme+rdma://{bracketed(address)}:4420/{NQN}?ns=1"
@@ -53,16 +47,20 @@ def connect(t, options=""):
 DISCONNECT = f"nvme disconnect -n {NQN} >/dev/null\n"
 
 
-def sha256(path, length):
-    with open(path, "rb") as f:
-        return hashlib.sha256(f.read(length)).hexdigest()
+def sha256(side, path, length):
+    return side.shell(f"head -c {length} {path} | sha256sum").split()[0]
+
+
+def random_file(t, name, length):
+    path = t.weft.file(t, name)
+    t.weft.shell(f"head -c {length} /dev/urandom >{path}")
+    return path
 
 
 @case("nvme discover and connect, 4 MiB written and read back", (PASSIVE,), short=True)
 def kernel_host(t):
     p, image = serve(t)
-    out = t.lab.guest_ok(
-        t.kernel.guest,
+    out = t.kernel.shell(
         f"modprobe nvme-rdma; nvme discover -t rdma -a {t.weft.address[t.family]} -s 4420 "
         f"| grep -q 'subnqn: *{NQN}$' || {{ echo not in the discovery log >&2; exit 1; }}\n"
         + connect(t) +
@@ -71,24 +69,22 @@ def kernel_host(t):
         "dd if=$disk of=/tmp/r2 bs=256k count=16 iflag=direct 2>/dev/null || exit 1\n"
         "cmp /tmp/r /tmp/r2 || exit 1; sha256sum </tmp/r\n" + DISCONNECT, 90)
     if p.stop() not in (0, -15):
-        raise Failed(f"weft serve: {p.output.splitlines()[-1]}")
-    if out.split()[0] != sha256(image, 4 * MIB):
+        raise Failed(f"weft serve: {last_line(p.output)}")
+    if out.split()[0] != sha256(t.weft, image, 4 * MIB):
         raise Failed("the image does not hold what the guest wrote")
 
 
 @case("weft discover and cp --verify, 4 MiB there and back", (ACTIVE,), short=True)
 def weft_host(t):
     uri = export(t)
-    out = t.lab.run_ok(t.lab.weft, "discover", "-t", "rdma", "-a", t.kernel.address[t.family])
+    out = t.weft.tool("discover", "-t", "rdma", "-a", t.kernel.address[t.family])
     if NQN not in out:
         raise Failed("not in the discovery log")
-    source, back = t.file("source"), t.file("back")
-    with open(source, "wb") as f:
-        f.write(os.urandom(4 * MIB))
-    t.lab.run_ok(t.lab.weft, "cp", "--verify", source, uri)
-    t.lab.run_ok(t.lab.weft, "cp", "--size", 4 * MIB, uri, back)
-    there = t.lab.guest_ok(t.kernel.guest, "head -c 4194304 /dev/ram0 | sha256sum").split()[0]
-    if not there == sha256(source, 4 * MIB) == sha256(back, 4 * MIB):
+    source, back = random_file(t, "source", 4 * MIB), t.weft.file(t, "back")
+    t.weft.tool("cp", "--verify", source, uri)
+    t.weft.tool("cp", "--size", 4 * MIB, uri, back)
+    there = sha256(t.kernel, "/dev/ram0", 4 * MIB)
+    if not there == sha256(t.weft, source, 4 * MIB) == sha256(t.weft, back, 4 * MIB):
         raise Failed("what came back or lies in the guest differs from what was written")
 
 
@@ -98,10 +94,9 @@ def on_disk(t, script, timeout=90, p=None):
     """weft serve, connected in the guest; the script has $disk."""
     if p is None:
         p, _ = serve(t)
-    out = t.lab.guest_ok(t.kernel.guest, connect(t) + "PATH=/opt/weft:$PATH\n" + script + DISCONNECT,
-                         timeout)
+    out = t.kernel.shell(connect(t) + "PATH=/opt/weft:$PATH\n" + script + DISCONNECT, timeout)
     if not p.running():
-        raise Failed(f"weft serve ended: {p.output.splitlines()[-1]}")
+        raise Failed(f"weft serve ended: {last_line(p.output)}")
     return out
 
 
@@ -151,12 +146,12 @@ wait $f || { tail -3 /tmp/fio.out >&2; exit 1; }
       log_may_say=("I/O error", "timeout", "Buffer I/O", "rxe0: "))
 def restart(t):
     p, _ = serve(t)
-    t.lab.guest_ok(t.kernel.guest, connect(t, "-k 5 -c 1") +
+    t.kernel.shell(connect(t, "-k 5 -c 1") +
                    "dd if=/dev/urandom of=/tmp/r bs=1M count=2 2>/dev/null\n"
                    "dd if=/tmp/r of=$disk bs=64k oflag=direct 2>/dev/null; echo $disk >/tmp/disk")
     p.stop(9)
     serve(t)
-    t.lab.guest_ok(t.kernel.guest, """disk=$(cat /tmp/disk); c=${disk#/dev/}; s=/sys/class/nvme/${c%n1}/state
+    t.kernel.shell("""disk=$(cat /tmp/disk); c=${disk#/dev/}; s=/sys/class/nvme/${c%n1}/state
 for i in {1..400}; do [ "$(cat $s)" = live ] && [ $i -gt 60 ] && break; sleep 0.1; done
 [ "$(cat $s)" = live ] || { echo "state $(cat $s)" >&2; exit 1; }
 timeout 60 dd if=$disk of=/tmp/r2 bs=64k count=32 iflag=direct 2>/dev/null || exit 1
@@ -169,15 +164,13 @@ cmp /tmp/r /tmp/r2 || exit 1
 @case("weft id-ctrl, id-ns, write, read", (ACTIVE,))
 def weft_tools(t):
     uri = export(t)
-    if "Linux" not in t.lab.run_ok(t.lab.weft, "id-ctrl", uri):
+    if "Linux" not in t.weft.tool("id-ctrl", uri):
         raise Failed("id-ctrl does not name the model")
-    t.lab.run_ok(t.lab.weft, "id-ns", uri)
-    data, back = t.file("data"), t.file("back")
-    with open(data, "wb") as f:
-        f.write(os.urandom(512 * 300))
-    t.lab.run_ok(t.lab.weft, "write", uri, "--start-block", 7, "-d", data)
-    t.lab.run_ok(t.lab.weft, "read", uri, "--start-block", 7, "-z", 512 * 300, "-d", back)
-    if sha256(data, MIB) != sha256(back, MIB):
+    t.weft.tool("id-ns", uri)
+    data, back = random_file(t, "data", 512 * 300), t.weft.file(t, "back")
+    t.weft.tool("write", uri, "--start-block", 7, "-d", data)
+    t.weft.tool("read", uri, "--start-block", 7, "-z", 512 * 300, "-d", back)
+    if sha256(t.weft, data, MIB) != sha256(t.weft, back, MIB):
         raise Failed("read differs from what was written")
 
 
@@ -185,8 +178,8 @@ def weft_tools(t):
 def weft_bench(t):
     uri, seen = export(t), []
     for bs, depth, size in (("512", 1, "256k"), ("4k", 16, "4m"), ("128k", 32, "8m"), ("1m", 4, "8m")):
-        out = t.lab.run_ok(t.lab.weft, "bench", uri, "--rw", "randrw", "--verify", "--yes", "--bs", bs,
-                           "--iodepth", depth, "--size", size, timeout=90)
+        out = t.weft.tool("bench", uri, "--rw", "randrw", "--verify", "--yes", "--bs", bs,
+                          "--iodepth", depth, "--size", size, timeout=90)
         if "every block read was right" not in out:
             raise Failed("bench does not say verified")
         seen.append(f"{bs} x{depth}")

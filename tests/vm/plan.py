@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Under which conditions of the wire the cases run, and which of them where."""
+"""What runs where: the guests of a section, conditions of the wire in it, and cases under each."""
 from dataclasses import dataclass
 
 from lab import Failed
@@ -18,10 +18,11 @@ class Condition:
         r = lab.run("ip", "link", "set", "br0", "mtu", self.weft_mtu)
         if r.returncode:
             raise Failed(f"br0: {r.stderr}")
-        lab.guest_ok("g1", f"ip link set eth0 mtu {self.guest_mtu}\n" + self.shaping())
+        for guest in lab.names:
+            lab.guest_ok(guest, f"ip link set eth0 mtu {self.guest_mtu}\n" + self.shaping())
 
     def shaping(self):
-        """For the guest: its way out, and through ifb0 its way in."""
+        """For a guest: its way out, and through ifb0 its way in."""
         clear = ("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 ingress 2>/dev/null\n"
                  "ip link del ifb0 2>/dev/null\n")
         if not self.netem:
@@ -35,9 +36,18 @@ class Condition:
             f"tc qdisc add dev eth0 root netem limit 10000 {self.netem}\n")
 
 
-PLAIN = Condition("IPv4, MTU 1500")
+@dataclass
+class Section:
+    """What one boot of guests serves: (condition, which cases) in order."""
+    title: str
+    plan: list
+    kernel: str = "6.1"  # Debian's series
+    guests: int = 1
+    rdma: str = "rxe"  # the kernel's device
+    provider: str = "weft"  # system: weft runs in the first guest, on the kernel's device there
 
-SHORT = [(PLAIN, lambda c: c.short)]
+
+PLAIN = Condition("IPv4, MTU 1500")
 
 
 def lossy(c):
@@ -48,16 +58,36 @@ def mtu(c):
     return c.short or "path MTU" in c.name or c.name in ("ib_write_bw", "ib_read_bw")
 
 
+def storage(c):
+    """What weft does as target and host, whatever the RNIC."""
+    return c.nvme and (c.short or c.lossy or c.provider)
+
+
+def brief(c):
+    return c.short or c.lossy or "_pingpong" in c.name
+
+
+SHORT = [Section("short", [(PLAIN, lambda c: c.short)])]
+
 PLAN = [
-    (PLAIN, lambda c: not c.sweep),
-    (Condition("IPv6, MTU 1500", family=6), lambda c: c.short or "ibv_rc" in c.name),
-    (Condition("IPv4, MTU 9000", 9000, 9000), mtu),
-    (Condition("MTU 9000 at weft, 1500 in the guest", 9000, 1500), mtu),
-    (Condition("MTU 1500 at weft, 9000 in the guest", 1500, 9000), mtu),
-    (Condition("0.1 % of the packets lost", netem="loss 0.1%"), lambda c: c.short),
-    (Condition("1 % of the packets lost", netem="loss 1%"), lossy),
-    (Condition("5 % of the packets lost", netem="loss 5%"), lambda c: c.short),
-    (Condition("5 % of the packets doubled", netem="duplicate 5%"), lossy),
-    (Condition("5 % of the packets overtaken", netem="delay 1ms reorder 95% 50%"), lossy),
-    (PLAIN, lambda c: c.sweep),
+    Section("weft and the kernel", [
+        (PLAIN, lambda c: not c.sweep and not c.crash),
+        (Condition("IPv6, MTU 1500", family=6), lambda c: c.short or "ibv_rc" in c.name),
+        (Condition("IPv4, MTU 9000", 9000, 9000), mtu),
+        (Condition("MTU 9000 at weft, 1500 in the guest", 9000, 1500), mtu),
+        (Condition("MTU 1500 at weft, 9000 in the guest", 1500, 9000), mtu),
+        (Condition("0.1 % of the packets lost", netem="loss 0.1%"), lambda c: c.short),
+        (Condition("1 % of the packets lost", netem="loss 1%"), lossy),
+        (Condition("5 % of the packets lost", netem="loss 5%"), lambda c: c.short),
+        (Condition("5 % of the packets doubled", netem="duplicate 5%"), lossy),
+        (Condition("5 % of the packets overtaken", netem="delay 1ms reorder 95% 50%"), lossy),
+        (PLAIN, lambda c: c.sweep),
+    ]),
+    Section("weft and the kernel, one of them killed or rebooted",
+            [(PLAIN, lambda c: c.crash)], guests=3),
+    Section("weft on the system's rdma-core and rxe, against the kernel",
+            [(PLAIN, storage)], guests=2, provider="system"),
+    Section("weft on the system's rdma-core and siw, against the kernel",
+            [(PLAIN, storage)], guests=2, provider="system", rdma="siw"),
+    Section("weft and a newer kernel", [(PLAIN, brief)], kernel="6.12"),
 ]

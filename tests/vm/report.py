@@ -1,48 +1,49 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """docs/interop.md: what a run of the matrix saw."""
 import datetime
-import subprocess
-
-from lab import TOP
 
 HEAD = """# weft and the Linux kernel on one wire
 
-Written by `make interop` on {date}, commit {commit}, in {minutes:.0f} minutes. The peer is Linux {kernel} (Debian's
-kernel in QEMU without KVM: rxe, its CM, nvme-rdma, nvmet-rdma). *weft active* means that weft connects (for NVMe: is
-the host), *weft passive* that the kernel does. Every case's packets are captured on the bridge; a case passes only if
-each packet has a right ICRC and decodes and encodes to the same bytes, tshark finds none malformed, and the guest's
-kernel log has no complaint. Times are those of an emulated guest: good for nothing but an impression.
+Written by `make interop` on {date} at commit {commit}; the cases took {minutes:.0f} minutes. The peer is Debian's kernel
+in QEMU without KVM: {kernels}, each with its rxe or siw, its CM, nvme-rdma and nvmet-rdma. *weft active* means that
+weft connects (for NVMe: is the host), *weft passive* that the kernel does. Every case's packets are captured on the
+bridge; a case passes only if each RoCE packet has a right ICRC and decodes and encodes to the same bytes, every
+exchange of the connection manager runs to its end, tshark finds none malformed, and the guest's kernel log has no
+complaint. Times are those of an emulated guest: good for nothing but an impression.
 
 {passed} passed, {failed} failed, {skipped} skipped.
 """
 
 
-def commit():
-    r = subprocess.run(["git", "-C", TOP, "describe", "--always", "--dirty"],
-                       capture_output=True, text=True, check=False)
-    return r.stdout.strip() or "unknown"
-
-
 def cell(text):
-    return text.replace("|", "\\|")
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
-def write(path, kernel, results, seconds):
+def summary(record, results):
     count = {v: sum(r.verdict == v for r in results) for v in ("ok", "FAIL", "skip")}
-    out = [HEAD.format(date=datetime.date.today(), commit=commit(), minutes=seconds / 60,
-                       kernel=kernel, passed=count["ok"], failed=count["FAIL"],
-                       skipped=count["skip"])]
-    condition = None
+    return HEAD.format(
+        date=datetime.date.today(), commit=record.commit,
+        minutes=sum(r.seconds for r in results) / 60,
+        kernels=" and ".join(f"Linux {k}" for k in dict.fromkeys(record.kernels.values())),
+        passed=count["ok"], failed=count["FAIL"], skipped=count["skip"])
+
+
+def rows(record, results):
+    section = condition = None
     for r in results:
-        if r.verdict == "skip":
-            continue
+        if r.section != section:
+            section, condition = r.section, None
+            kernel = record.kernels.get(section)
+            yield f"\n## {section[0].upper()}{section[1:]}{f': Linux {kernel}' if kernel else ''}\n"
         if r.condition != condition:
             condition = r.condition
-            out.append(f"\n## {condition}\n\n| case | direction | result | seconds | seen |\n"
-                       "|---|---|---|---:|---|\n")
-        out.append(f"| {cell(r.case)} | {r.direction} | {r.verdict} | {r.seconds:.1f} "
-                   f"| {cell(r.note)} |\n")
-    if count["skip"]:
-        out.append(f"\n{count['skip']} cases were skipped because the time was up.\n")
+            yield f"\n### {condition}\n\n| case | direction | result | seconds | seen |\n"
+            yield "|---|---|---|---:|---|\n"
+        yield (f"| {cell(r.case)} | {r.direction} | {r.verdict} | {r.seconds:.1f} "
+               f"| {cell(r.note)} |\n")
+
+
+def write(path, record, wanted):
+    results = [record.results[step] for step in wanted]
     with open(path, "w", encoding="utf-8") as f:
-        f.write("".join(out))
+        f.write(summary(record, results) + "".join(rows(record, results)))

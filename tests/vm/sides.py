@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""The two ends of a case: weft in the namespace, the kernel's stack in guest g1.
+"""The two ends of a case: weft, and the kernel's stack in a guest.
 
-Both answer to the same calls, so that a case is written once and run in both directions.
+Both answer to the same calls, so that a case is written once and run in both directions; weft
+answers to some more, so that its storage half can be beside the guests or in one of them.
 """
 import re
+import shlex
 
 from lab import Failed, last_line, until
 
 
 class Weft:
+    """In the namespace beside the guests, on its own RNIC."""
     name = "weft"
 
     def __init__(self, lab):
@@ -38,20 +41,84 @@ class Weft:
         """What weft listens on shows nowhere: wait until the server sleeps."""
         until(lambda: state(server.popen.pid) == "S", 20, "server at rest")
 
+    # ---- the storage half
 
-class Kernel:
-    name = "Linux"
+    def file(self, t, name):
+        return t.file(name)
 
-    def __init__(self, lab, guest="g1", number=1):
-        self.lab, self.guest = lab, guest
-        self.address = {4: f"192.168.77.{number + 1}", 6: f"fd77::{number + 1}"}
-        self.device = "rxe0"
-        self.ready = False
+    def shell(self, script, timeout=60):
+        return self.lab.run_ok("bash", "-c", script, timeout=timeout)
+
+    def tool(self, *args, timeout=60):
+        """What `weft ARGS` prints."""
+        return self.lab.run_ok(self.lab.weft, *args, timeout=timeout)
+
+    def start_tool(self, *args):
+        return self.lab.start(self.lab.weft, *args)
+
+    def serve(self, *args):
+        """`weft serve ARGS`, once hosts can connect."""
+        p = self.start_tool("serve", *args)
+        until(lambda: "ready" in p.output or not p.running(), 20, "weft serve ready")
+        if not p.running():
+            raise Failed(f"weft serve: {last_line(p.output)}")
+        return p
+
+
+class InGuest:
+    """What runs in a guest, and how to tell that it listens."""
+
+    def __init__(self, lab, guest, rdma):
+        self.lab, self.guest, self.rdma = lab, guest, rdma
+        number = int(guest[1:]) + 1
+        self.address = {4: f"192.168.77.{number}", 6: f"fd77::{number}"}
+        self.device = f"{rdma}0"
 
     def prepare(self):
-        if not self.ready:
-            self.lab.guest_ok(self.guest, "lab-rdma rxe; dmesg -C")
-            self.ready = True
+        self.lab.guest_ok(self.guest, f"lab-rdma {self.rdma}; modprobe -r brd; dmesg -C")
+
+    def shell(self, script, timeout=60):
+        return self.lab.guest_ok(self.guest, script, timeout)
+
+    def await_there(self, test, what):
+        self.shell(f"for i in {{1..300}}; do {test} && exit; sleep 0.05; done; "
+                   f"echo '{what} is not there' >&2; exit 1")
+
+    def await_tcp(self, port):
+        self.await_there(f"ss -Hltn sport = :{port} | grep -q .", f"TCP port {port}")
+
+    def await_cm(self, port, _server):
+        self.await_there(f"rdma resource show cm_id | grep -q 'src-addr [^ ]*:{port} '",
+                         f"rdma_cm port {port}")
+
+
+class WeftInGuest(InGuest):
+    """The storage half on the system's rdma-core and a device of the kernel."""
+    name = "weft"
+    switch = ("--provider", "system")
+
+    def file(self, _t, name):
+        return f"/tmp/{name}"
+
+    def tool(self, *args, timeout=60):
+        command = shlex.join(["/opt/weft/weft", *map(str, args), *self.switch])
+        return self.shell(command, timeout)
+
+    def start_tool(self, *args):
+        command = shlex.join(["/opt/weft/weft", *map(str, args), *self.switch])
+        return self.lab.guest_start(self.guest, command)
+
+    def serve(self, *args):
+        p = self.start_tool("serve", *args)
+        self.await_cm(4420, p)
+        # The file is the same as ever, its libraries lie beside it: the switch alone turned it away.
+        self.shell("m=/proc/$(pidof -s weft)/maps; grep -q '/usr/lib.*libibverbs.so.1' $m && "
+                   "! grep -q /opt/weft/lib $m || { echo 'weft runs on its own rdma-core' >&2; exit 1; }")
+        return p
+
+
+class Kernel(InGuest):
+    name = "Linux"
 
     def gid_index(self, family):
         return 1 if family == 4 else 2
@@ -62,16 +129,23 @@ class Kernel:
     def run(self, command, timeout=60, wrap=()):
         return self.lab.guest(self.guest, command, timeout)
 
-    def await_there(self, test, what):
-        self.lab.guest_ok(self.guest, f"for i in {{1..300}}; do {test} && exit; sleep 0.05; done; "
-                          f"echo '{what} is not there' >&2; exit 1")
+    def reboot(self):
+        """The guest ends as if its power had failed; the next one takes its place on the wire.
 
-    def await_tcp(self, port):
-        self.await_there(f"ss -Hltn sport = :{port} | grep -q .", f"TCP port {port}")
-
-    def await_cm(self, port, _server):
-        self.await_there(f"rdma resource show cm_id | grep -q 'src-addr [^ ]*:{port} '",
-                         f"rdma_cm port {port}")
+        That one has booted the same kernel, so what the kernel hands out (queue pair numbers)
+        begins anew, under the same addresses and the same GUID.
+        """
+        names = self.lab.names
+        if self.guest == names[-1]:
+            raise Failed("no guest is left to take the place of a rebooted one")
+        old, self.guest = self.guest, names[names.index(self.guest) + 1]
+        mac = self.lab.guest_ok(old, "cat /sys/class/net/eth0/address").strip()
+        self.lab.power_off(old)
+        self.shell("rdma link delete rxe0 2>/dev/null; ip link set eth0 down\n"
+                   f"ip addr flush dev eth0; ip link set eth0 address {mac} && ip link set eth0 up\n"
+                   f"ip addr add {self.address[4]}/24 dev eth0\n"
+                   f"ip addr add {self.address[6]}/64 dev eth0 nodad\n")
+        self.prepare()
 
 
 def state(pid):
