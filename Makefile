@@ -2,7 +2,7 @@
 BUILD ?= build
 MESON_ARGS ?=
 
-.PHONY: all setup check check-long interop demo bench install clean help format
+.PHONY: all setup check check-long interop pyverbs demo bench install clean help format
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -21,6 +21,9 @@ check-long: setup ## fuzzing, long simulations
 
 interop: setup all ## weft against the Linux kernel in QEMU guests; writes docs/interop.md
 	@scripts/interop
+
+pyverbs: setup all ## rdma-core's own test suite, unmodified, on weft
+	@tests/interop/pyverbs.py $(BUILD)
 
 demo: setup all ## serve a disk image over NVMe/RDMA and use it
 	@scripts/demo

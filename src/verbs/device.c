@@ -313,16 +313,18 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 
 	if (flags)
 		return -EOPNOTSUPP;
-	if (entry_size < sizeof(*entries))
+	if (entry_size < sizeof(*entries) || !max_entries)
 		return -EINVAL;
 	rc = device_lookup(context->device, &b);
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < BROKER_MAX_GIDS && n < max_entries; i++) {
+	for (uint32_t i = 0; i < BROKER_MAX_GIDS; i++) {
 		struct ibv_gid_entry e;
 
 		if (!b.gids[i].type)
 			continue;
+		if (n == max_entries) /* a part of the table is no answer: so says the kernel */
+			return -EINVAL;
 		e = gid_entry(&b, i);
 		memset((char *)entries + n * entry_size, 0, entry_size);
 		memcpy((char *)entries + n * entry_size, &e, sizeof(e));
