@@ -99,11 +99,11 @@ static void cm_received(void *ctx, const struct rnic_rx *rx)
 	cm_service_rx(b->cm, rx, time_now_ns());
 }
 
-static void device_removed(void *ctx, uint32_t ifindex)
+static void device_changed(void *ctx, uint32_t ifindex, enum broker_device_change change)
 {
 	struct broker *b = ctx;
 
-	cm_service_device_removed(b->cm, ifindex, time_now_ns());
+	cm_service_device_changed(b->cm, ifindex, change, time_now_ns());
 }
 
 /* ---- a client's requests ------------------------------------------------------------------- */
@@ -434,7 +434,7 @@ static void serve(struct broker *b, const struct epoll_event *ev)
 	else if (tag == &b->signal_fd)
 		b->stop = true;
 	else if (tag == &b->devices)
-		(void)!devices_refresh(b->devices, device_removed, b);
+		(void)!devices_refresh(b->devices, &(struct device_watcher){device_changed, b});
 	else if (tag == &b->port)
 		receive(b);
 	else

@@ -393,6 +393,24 @@ static const struct request requests[] = {
 };
 #undef R
 
+/* Is it for an id whose device is gone? Such ids can only be destroyed, as the kernel's. */
+static bool of_removed(struct cm_client *client, const void *req)
+{
+	const struct broker_cm_id *r = req; /* all that name an id begin so */
+	const struct svc_id *id;
+
+	switch (r->msg.type) {
+	case BROKER_CM_CREATE_ID:
+	case BROKER_CM_DESTROY_ID:
+	case BROKER_CM_CLOSE_CHANNEL:
+	case BROKER_CM_WATCH:
+		return false;
+	default:
+		id = own_id(client, r->id);
+		return id && id->removed;
+	}
+}
+
 static int serve(struct cm_client *client, const void *req, size_t len, void *reply,
 		 size_t *reply_len)
 {
@@ -407,6 +425,8 @@ static int serve(struct cm_client *client, const void *req, size_t len, void *re
 	r = &requests[msg->type - BROKER_CM_FIRST];
 	if (len != r->len)
 		return -EINVAL;
+	if (of_removed(client, req))
+		return -EIO;
 	err = r->serve(client, req, reply);
 	if (err == 0)
 		*reply_len = r->reply_len;

@@ -302,16 +302,15 @@ void client_channel_close(struct cm_client *client, struct cm_channel *c)
 	sweep_closed(client);
 }
 
-static int post_to(struct svc_id *id, struct cm_channel *c, const struct broker_cm_event *ev)
+static int post_to(struct cm_service *svc, struct cm_channel *c, const struct broker_cm_event *ev)
 {
-	struct cm_service *svc = id->client->svc;
 	int r;
 
 	if (!c)
 		return -EPIPE;
 	r = cm_channel_post(c, ev);
 	if (r == -ENOMEM)
-		log_err("cm", "an event of connection %#x is lost: no memory", id->handle);
+		log_err("cm", "an event of %#x is lost: no memory", ev->id);
 	if (c->queued && svc->flush_at == DEADLINE_NEVER)
 		svc->flush_at = svc->now + FLUSH_INTERVAL_NS;
 	return r;
@@ -319,7 +318,7 @@ static int post_to(struct svc_id *id, struct cm_channel *c, const struct broker_
 
 int svc_post(struct svc_id *id, const struct broker_cm_event *ev)
 {
-	return post_to(id, id->channel, ev);
+	return post_to(id->client->svc, id->channel, ev);
 }
 
 void svc_peer_died(struct svc_id *id)
@@ -327,7 +326,8 @@ void svc_peer_died(struct svc_id *id)
 	struct broker_cm_event ev = {
 		.type = BROKER_CM_EV_PEER_DIED, .id = id->handle, .param.qpn = cm_id_qpn(id->cm)};
 
-	(void)!post_to(id, id->client->watch, &ev); /* who does not watch waits for its timeouts */
+	(void)!post_to(id->client->svc, id->client->watch,
+		       &ev); /* who does not watch waits for its timeouts */
 }
 
 /* ---- ids ---------------------------------------------------------------------------------- */
@@ -419,18 +419,35 @@ void svc_id_destroy(struct svc_id *id, bool end_cm)
 	free(id);
 }
 
-void cm_service_device_removed(struct cm_service *svc, uint32_t ifindex, uint64_t now)
+/* ---- devices ------------------------------------------------------------------------------- */
+
+static void id_device_changed(struct svc_id *id, enum broker_cm_event_type type)
 {
-	struct broker_cm_event ev = {.type = BROKER_CM_EV_DEVICE_REMOVAL};
+	struct broker_cm_event ev = {
+		.type = type, .id = id->handle, .user = id->user, .param = id->path};
+
+	svc_post(id, &ev);
+	if (type == BROKER_CM_EV_DEVICE_REMOVAL) {
+		id->removed = true;
+		id->channel = NULL;
+	}
+}
+
+void cm_service_device_changed(struct cm_service *svc, uint32_t ifindex,
+			       enum broker_device_change change, uint64_t now)
+{
+	const struct broker_cm_event ev = {
+		.type = BROKER_CM_EV_DEVICE, .id = ifindex, .status = (int32_t)change};
 
 	svc->now = now;
 	list_for_each(client, &svc->clients, struct cm_client, list)
-		list_for_each(id, &client->ids, struct svc_id, list) {
-			if (id->ifindex != ifindex)
-				continue;
-			ev.id = id->handle;
-			ev.user = id->user;
-			ev.param = id->path;
-			svc_post(id, &ev);
-		}
+		(void)!post_to(svc, client->watch, &ev);
+	if (change != BROKER_DEVICE_MAC_CHANGE && change != BROKER_DEVICE_REMOVED)
+		return;
+	list_for_each(client, &svc->clients, struct cm_client, list)
+		list_for_each(id, &client->ids, struct svc_id, list)
+			if (id->ifindex == ifindex && !id->removed)
+				id_device_changed(id, change == BROKER_DEVICE_REMOVED
+							      ? BROKER_CM_EV_DEVICE_REMOVAL
+							      : BROKER_CM_EV_ADDR_CHANGE);
 }

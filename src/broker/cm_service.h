@@ -64,7 +64,10 @@ void cm_service_tick(struct cm_service *, uint64_t now);
 /* Connections that still owe the wire something after their client has gone: while this is not
  * zero the broker lingers (a few seconds are enough: every one is bounded). */
 size_t cm_service_busy(const struct cm_service *);
-/* The interface is gone: the ids on its addresses get DEVICE_REMOVAL. */
-void cm_service_device_removed(struct cm_service *, uint32_t ifindex, uint64_t now);
+/* Something has happened to the interface: the watch channels are told; the ids on its addresses
+ * get ADDR_CHANGE for another MAC address, and when it is gone DEVICE_REMOVAL, after which they
+ * answer all requests but DESTROY_ID with -EIO, and have no more events. */
+void cm_service_device_changed(struct cm_service *, uint32_t ifindex, enum broker_device_change,
+			       uint64_t now);
 
 #endif

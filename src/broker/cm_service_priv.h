@@ -73,6 +73,7 @@ struct svc_id {
 	bool used; /* LISTEN, CONNECT, or born of a request */
 	bool up;   /* has been connected */
 	bool bound;
+	bool removed; /* its interface is gone, and it is good for nothing but to be destroyed */
 	struct port_bind bind;
 	uint32_t ifindex;	     /* of the own address; 0: not known yet */
 	struct broker_cm_param path; /* what stands in every event; private data unused */

@@ -41,6 +41,7 @@ struct reading {
 
 struct devices {
 	int fd; /* subscribed to changes */
+	struct device_notices notices;
 	struct broker_devices table;
 	struct reading reading;
 };
@@ -92,6 +93,11 @@ static uint32_t speed_of(const char *ifname)
 	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 
+static bool link_up(const struct ifinfomsg *info)
+{
+	return (info->ifi_flags & IFF_UP) && (info->ifi_flags & IFF_LOWER_UP);
+}
+
 static void read_link(struct reading *r, const struct nlmsghdr *h)
 {
 	const struct ifinfomsg *info = NLMSG_DATA(h);
@@ -99,7 +105,8 @@ static void read_link(struct reading *r, const struct nlmsghdr *h)
 	struct broker_device d = {
 		.ifindex = (uint32_t)info->ifi_index,
 		.loopback = (info->ifi_flags & IFF_LOOPBACK) != 0,
-		.up = (info->ifi_flags & IFF_UP) && (info->ifi_flags & IFF_LOWER_UP),
+		.up = link_up(info),
+		.enabled = (info->ifi_flags & IFF_UP) != 0,
 	};
 	bool known = find_index((void *)r->known->dev, r->known->count, d.ifindex);
 
@@ -122,18 +129,17 @@ static void read_link(struct reading *r, const struct nlmsghdr *h)
 	r->dev[r->devs++] = d;
 }
 
-static void read_address(struct reading *r, const struct nlmsghdr *h)
+/* False: it is of no use. */
+static bool address_of(const struct nlmsghdr *h, struct gid *ret)
 {
 	const struct ifaddrmsg *info = NLMSG_DATA(h);
 	int left = (int)IFA_PAYLOAD(h);
 	size_t want = info->ifa_family == AF_INET ? 4 : 16;
 	uint32_t flags = info->ifa_flags;
 	const void *local = NULL, *address = NULL;
-	struct address *out = &r->addr[r->addrs];
 
-	if ((info->ifa_family != AF_INET && info->ifa_family != AF_INET6) ||
-	    r->addrs == ARRAY_SIZE(r->addr))
-		return;
+	if (info->ifa_family != AF_INET && info->ifa_family != AF_INET6)
+		return false;
 	for (const struct rtattr *a = IFA_RTA(info); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
 		if (a->rta_type == IFA_LOCAL && RTA_PAYLOAD(a) == want)
 			local = RTA_DATA(a);
@@ -146,12 +152,21 @@ static void read_address(struct reading *r, const struct nlmsghdr *h)
 	if (!local)
 		local = address;
 	if (!local || (flags & IFA_F_DADFAILED))
-		return;
-	*out = (struct address){.ifindex = info->ifa_index};
+		return false;
+	*ret = (struct gid){0};
 	if (want == 4)
-		out->gid = (struct gid){.raw = {[10] = 0xff, [11] = 0xff}};
-	memcpy(out->gid.raw + 16 - want, local, want);
-	r->addrs++;
+		ret->raw[10] = ret->raw[11] = 0xff;
+	memcpy(ret->raw + 16 - want, local, want);
+	return true;
+}
+
+static void read_address(struct reading *r, const struct nlmsghdr *h)
+{
+	const struct ifaddrmsg *info = NLMSG_DATA(h);
+	struct gid gid;
+
+	if (r->addrs < ARRAY_SIZE(r->addr) && address_of(h, &gid))
+		r->addr[r->addrs++] = (struct address){info->ifa_index, gid};
 }
 
 /* Sends one dump request and reads the answers. -EINTR: the state changed meanwhile. */
@@ -257,16 +272,57 @@ static void place_gids(struct broker_device *d, const struct broker_device *old,
 	}
 }
 
-int devices_refresh(struct devices *d, void (*removed)(void *ctx, uint32_t ifindex), void *ctx)
+static void take_notice(struct devices *d, const struct nlmsghdr *h)
+{
+	struct device_notice *n;
+
+	if (h->nlmsg_type == RTM_NEWLINK) {
+		const struct ifinfomsg *info = NLMSG_DATA(h);
+
+		n = device_notice_add(&d->notices);
+		if (n)
+			*n = (struct device_notice){
+				.ifindex = (uint32_t)info->ifi_index,
+				.what = link_up(info) ? NOTICE_UP : NOTICE_DOWN,
+			};
+	} else if (h->nlmsg_type == RTM_DELADDR) {
+		const struct ifaddrmsg *info = NLMSG_DATA(h);
+		struct gid gid;
+
+		n = address_of(h, &gid) ? device_notice_add(&d->notices) : NULL;
+		if (n)
+			*n = (struct device_notice){info->ifa_index, NOTICE_NO_ADDRESS, gid};
+	}
+}
+
+/* What is, the dump tells; the notices (of which an overrun, ENOBUFS, may lose some) what was in
+ * between. */
+static void drain_notices(struct devices *d)
+{
+	_Alignas(struct nlmsghdr) char buf[DUMP_BUFFER];
+
+	d->notices.count = 0;
+	for (;;) {
+		ssize_t got = recv(d->fd, buf, sizeof(buf), MSG_DONTWAIT);
+		unsigned left = (unsigned)got;
+
+		if (got < 0 && errno == ENOBUFS)
+			continue;
+		if (got < 0)
+			return;
+		for (const struct nlmsghdr *h = (void *)buf; NLMSG_OK(h, left);
+		     h = NLMSG_NEXT(h, left))
+			take_notice(d, h);
+	}
+}
+
+int devices_refresh(struct devices *d, const struct device_watcher *watcher)
 {
 	struct reading *r = &d->reading;
-	struct broker_devices fresh = {.msg.type = BROKER_DEVICES};
-	char drain[256];
+	struct broker_devices fresh = {.msg.type = BROKER_DEVICES}, old;
 	int rc;
 
-	/* What the notices say is read from the dump; an overrun (ENOBUFS) says the same. */
-	while (recv(d->fd, drain, sizeof(drain), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
-		;
+	drain_notices(d);
 	r->known = &d->table;
 	rc = read_state(r);
 	if (rc) {
@@ -277,15 +333,18 @@ int devices_refresh(struct devices *d, void (*removed)(void *ctx, uint32_t ifind
 		for (uint32_t i = 0; i < r->devs; i++)
 			if (r->dev[i].loopback == loopback) {
 				struct broker_device *n = &fresh.dev[fresh.count++];
+				struct broker_device *was =
+					find_index(d->table.dev, d->table.count, r->dev[i].ifindex);
 
 				*n = r->dev[i];
-				place_gids(n, find_index(d->table.dev, d->table.count, n->ifindex),
-					   r);
+				if (was) /* an adapter's GUID is its own, whatever its MAC */
+					n->guid_be = was->guid_be;
+				place_gids(n, was, r);
 			}
-	for (uint32_t i = 0; removed && i < d->table.count; i++)
-		if (!find_index(fresh.dev, fresh.count, d->table.dev[i].ifindex))
-			removed(ctx, d->table.dev[i].ifindex);
-	d->table = fresh;
+	old = d->table;
+	d->table = fresh; /* first, for who is told of a change asks for it */
+	if (watcher)
+		device_changes_tell(&old, &fresh, &d->notices, watcher);
 	return 0;
 }
 
@@ -305,7 +364,7 @@ int devices_open(struct devices **ret)
 		rc = -errno;
 		goto fail;
 	}
-	rc = devices_refresh(d, NULL, NULL);
+	rc = devices_refresh(d, NULL);
 	if (rc)
 		goto fail;
 	*ret = d;

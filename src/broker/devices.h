@@ -9,7 +9,7 @@
 #define WEFT_BROKER_DEVICES_H
 
 #include "base/compiler.h"
-#include "broker/proto.h"
+#include "broker/device_changes.h"
 
 struct devices;
 
@@ -17,10 +17,9 @@ int devices_open(struct devices **ret) must_use;
 void devices_close(struct devices *);
 /* Readable when something may have changed: then call devices_refresh(). */
 int devices_fd(const struct devices *);
-/* Reads the state anew; removed (may be NULL) is called for each interface that is gone. 0 or
- * -errno; on an error the table stays as it was. */
-int devices_refresh(struct devices *, void (*removed)(void *ctx, uint32_t ifindex),
-		    void *ctx) must_use;
+/* Reads the state anew and then tells the watcher what has changed. 0 or -errno; on an error the
+ * table stays as it was. */
+int devices_refresh(struct devices *, const struct device_watcher *) must_use;
 const struct broker_devices *devices_table(const struct devices *);
 /* The device that has this address, or NULL; of link-local ones several may have the same, and
  * scope says which interface is meant (0: any). */

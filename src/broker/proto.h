@@ -54,13 +54,23 @@ struct broker_device { /* one per network interface */
 	char name[64]; /* weft_<interface> */
 	char ifname[16];
 	uint32_t ifindex;
-	uint32_t mtu;	/* of the interface, bytes */
-	uint8_t mac[6]; /* zero on loopback */
-	uint8_t up;	/* running */
+	uint32_t mtu;	 /* of the interface, bytes */
+	uint8_t mac[6];	 /* zero on loopback */
+	uint8_t up;	 /* running */
+	uint8_t enabled; /* set up, be there a carrier or not */
 	uint8_t loopback;
 	uint64_t guid_be;    /* EUI-64 of the MAC, or made of the name; network order */
 	uint32_t speed_mbps; /* 0: the interface does not say */
 	struct broker_gid gids[BROKER_MAX_GIDS]; /* an address keeps its index while it lives */
+};
+
+/* What happens to a device; told in the event BROKER_CM_EV_DEVICE. */
+enum broker_device_change {
+	BROKER_DEVICE_PORT_ERR = 1, /* the interface went down */
+	BROKER_DEVICE_PORT_ACTIVE,
+	BROKER_DEVICE_GID_CHANGE,
+	BROKER_DEVICE_MAC_CHANGE,
+	BROKER_DEVICE_REMOVED,
 };
 
 struct broker_devices {

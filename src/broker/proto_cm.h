@@ -44,7 +44,7 @@ enum broker_cm_msg_type {
 	 * as an event of the id, so that its channel's descriptor becomes readable. */
 	BROKER_CM_POST,
 	/* -> id: a channel, which is from now on the library's own for what concerns its QPs
-	 * (PEER_DIED): no application reads it. */
+	 * (PEER_DIED) and devices (DEVICE): no application reads it. */
 	BROKER_CM_WATCH,
 };
 
@@ -143,6 +143,10 @@ enum broker_cm_event_type {
 	/* Of the WATCH channel, param.qpn: this QP of ours is connected to one whose process has
 	 * ended without disconnecting. DISCONNECTED goes to the id besides. */
 	BROKER_CM_EV_PEER_DIED,
+	BROKER_CM_EV_ADDR_CHANGE, /* the MAC address of the id's interface */
+	/* Of the WATCH channel. id: ifindex, status: enum broker_device_change. The table of
+	 * devices is of after the change. */
+	BROKER_CM_EV_DEVICE,
 };
 
 struct broker_cm_event {

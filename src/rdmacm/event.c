@@ -201,6 +201,9 @@ static bool translate(struct cma_event *e, const struct broker_cm_event *b)
 	case BROKER_CM_EV_DEVICE_REMOVAL:
 		e->api.event = RDMA_CM_EVENT_DEVICE_REMOVAL;
 		return true;
+	case BROKER_CM_EV_ADDR_CHANGE:
+		e->api.event = RDMA_CM_EVENT_ADDR_CHANGE;
+		return true;
 	case BROKER_CM_EV_ADDR_RESOLVED:
 	case BROKER_CM_EV_ROUTE_RESOLVED:
 		resolved(e, b);

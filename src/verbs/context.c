@@ -22,7 +22,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	int rc = device_lookup(device, &b);
 
 	if (rc)
-		return FAIL(-rc, NULL);
+		return FAIL(rc == -EIO ? ENODEV : -rc, NULL);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return FAIL(ENOMEM, NULL);
@@ -63,6 +63,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 			},
 	};
 	pthread_mutex_init(&c->vctx.context.mutex, NULL);
+	device_events_begin(c);
 	return &c->vctx.context;
 }
 
@@ -70,6 +71,7 @@ int ibv_close_device(struct ibv_context *context)
 {
 	struct face_context *c = face_context(context);
 
+	device_events_end(c);
 	event_pipe_close(&c->async);
 	context_put(c);
 	return 0;
@@ -89,7 +91,8 @@ void context_put(struct face_context *c)
 /* ---- asynchronous events -------------------------------------------------------------------- */
 
 /* The bits of pending are enum ibv_event_type; whose they are, the type tells: CQ_ERR is a CQ's,
- * SRQ_LIMIT_REACHED a shared receive queue's, the others here are a QP's. */
+ * SRQ_LIMIT_REACHED a shared receive queue's, some (device_event.c) the port's, the others here
+ * are a QP's. */
 void async_event(enum rnic_event event, void *object_user)
 {
 	struct event_source *s;
@@ -129,6 +132,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 		event->element.cq = &container_of(s, struct face_cq, async)->ibv;
 	else if (type == IBV_EVENT_SRQ_LIMIT_REACHED)
 		event->element.srq = &container_of(s, struct face_srq, async)->ibv;
+	else if (DEVICE_EVENTS & 1u << type)
+		event->element.port_num = FACE_PORT;
 	else
 		event->element.qp = &container_of(s, struct face_qp, async)->ibv;
 	event_pipe_taken(pipe, s);

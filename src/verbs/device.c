@@ -24,13 +24,14 @@ static struct face_device *find_or_add(const struct broker_device *b)
 	struct face_device **p = &devices.first, *d;
 
 	for (; *p; p = &(*p)->next)
-		if (!strcmp((*p)->ibv.name, b->name))
+		if ((*p)->ifindex == b->ifindex && !strcmp((*p)->ibv.name, b->name))
 			break;
 	d = *p;
 	if (!d) {
 		d = *p = calloc(1, sizeof(*d));
 		if (!d)
 			return NULL;
+		d->ifindex = b->ifindex;
 		d->ibv.node_type = IBV_NODE_CA;
 		d->ibv.transport_type = IBV_TRANSPORT_IB;
 		snprintf(d->ibv.name, sizeof(d->ibv.name), "%.63s", b->name);
@@ -42,7 +43,6 @@ static struct face_device *find_or_add(const struct broker_device *b)
 			 "/sys/class/infiniband/%.63s", b->name);
 	}
 	d->guid_be = b->guid_be;
-	d->ifindex = b->ifindex;
 	return d;
 }
 
@@ -115,9 +115,9 @@ int device_lookup(struct ibv_device *device, struct broker_device *ret)
 
 	if (rc)
 		return rc;
-	rc = -ENODEV;
+	rc = -EIO;
 	for (uint32_t i = 0; i < table->count && i < BROKER_MAX_DEVICES; i++) {
-		if (!strcmp(table->dev[i].name, device->name)) {
+		if (table->dev[i].ifindex == face_device(device)->ifindex) {
 			*ret = table->dev[i];
 			rc = 0;
 			break;
@@ -217,7 +217,7 @@ static void port_rate(uint32_t mbps, uint8_t *width, uint8_t *speed)
 
 int face_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *a, size_t len)
 {
-	enum { PHYS_DISABLED = 3, PHYS_LINK_UP = 5 };
+	enum { PHYS_POLLING = 2, PHYS_DISABLED = 3, PHYS_LINK_UP = 5 };
 	struct ibv_port_attr full = {0};
 	struct broker_device b;
 	int rc;
@@ -228,7 +228,7 @@ int face_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
 	if (rc)
 		return -rc;
 	full.state = b.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-	full.phys_state = b.up ? PHYS_LINK_UP : PHYS_DISABLED;
+	full.phys_state = b.up ? PHYS_LINK_UP : b.enabled ? PHYS_POLLING : PHYS_DISABLED;
 	full.max_mtu = IBV_MTU_4096;
 	full.active_mtu = device_mtu(&b);
 	full.gid_tbl_len = BROKER_MAX_GIDS;

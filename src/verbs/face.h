@@ -17,6 +17,7 @@
 #include "broker/proto.h"
 #include "engine/shard.h"
 #include "rnic/rnic.h"
+#include "verbs/device_event.h"
 #include "verbs/event_pipe.h"
 
 /* The inline wrappers of verbs.h stand before the symbols we define. */
@@ -27,7 +28,8 @@
 
 #define FACE_PORT 1 /* a device has one port */
 
-struct face_device { /* lives as long as the process; found again by name */
+/* Lives as long as the process. An interface that is gone and comes back is another device. */
+struct face_device {
 	struct ibv_device ibv;
 	struct face_device *next;
 	uint64_t guid_be;
@@ -38,6 +40,7 @@ struct face_context {
 	struct shard *shard;
 	struct rnic *rnic; /* of the shard, under its lock */
 	struct event_pipe async;
+	struct device_events device;
 	atomic_uint refs; /* the application's, and one for each object */
 	struct verbs_context vctx;
 };
@@ -75,7 +78,8 @@ static inline struct face_pd *face_pd(struct ibv_pd *p)
 void context_get(struct face_context *);
 void context_put(struct face_context *);
 
-/* What the broker says of the context's interface now; 0 or -errno (-ENODEV: it is gone). */
+/* What the broker says of the device's interface now; 0 or -errno. -EIO: it is gone, which a
+ * context's calls answer with as those of a device that the kernel has lost. */
 int device_lookup(struct ibv_device *, struct broker_device *ret) must_use;
 /* The largest path MTU that fits the interface. */
 enum ibv_mtu device_mtu(const struct broker_device *);

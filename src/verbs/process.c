@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "broker/proto_cm.h"
 #include "verbs/cq.h"
+#include "verbs/device_event.h"
 #include "verbs/face.h"
 #include "verbs/private.h"
 #include "verbs/qp.h"
@@ -29,6 +30,7 @@ static void forked(void)
 {
 	pthread_mutex_init(&process.lock, NULL);
 	qp_forked();
+	device_events_forked();
 	process.broker = NULL;
 	process.shard = NULL;
 	if (process.watch_fd >= 0)
@@ -70,9 +72,9 @@ int process_broker(struct broker_client **ret)
 }
 
 /*
- * The broker tells when the process at the other end of a connection has died. A program that only
- * receives, and looks at no CM event meanwhile, would wait for ever, as no timer of its runs; so
- * its QP goes to the error state, and what it posted comes back.
+ * The broker tells what becomes of devices, and when the process at the other end of a connection
+ * has died. A program that only receives, and looks at no CM event meanwhile, would wait for ever,
+ * as no timer of its runs; so its QP goes to the error state, and what it posted comes back.
  */
 static bool watch_ready(int fd)
 {
@@ -82,11 +84,13 @@ static bool watch_ready(int fd)
 		return false; /* the broker is gone */
 	if (ev.type == BROKER_CM_EV_PEER_DIED)
 		qp_peer_died(process.shard, ev.param.qpn);
+	else if (ev.type == BROKER_CM_EV_DEVICE)
+		device_changed(ev.id, (enum broker_device_change)ev.status);
 	return true;
 }
 
 /* Not to have it is a comfort less, and no reason to fail. */
-static void watch_peers_locked(void)
+static void watch_broker_locked(void)
 {
 	struct broker_cm_id req = {.msg.type = BROKER_CM_WATCH};
 	struct broker_msg resp;
@@ -96,7 +100,7 @@ static void watch_peers_locked(void)
 		rc = broker_client_call(process.broker, &req, sizeof(req), &resp, sizeof(resp),
 					NULL);
 	if (rc) {
-		log_info("verbs", "the broker will not tell of peers that die: %s", strerror(-rc));
+		log_info("verbs", "the broker will not tell of peers and ports: %s", strerror(-rc));
 		return;
 	}
 	process.watch_fd = fd;
@@ -125,7 +129,7 @@ int process_shard(struct shard **ret)
 				close(fd);
 				log_err("verbs", "no shard on slot %u: %s", slot, strerror(-rc));
 			} else {
-				watch_peers_locked();
+				watch_broker_locked();
 			}
 		}
 	}

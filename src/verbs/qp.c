@@ -315,6 +315,22 @@ void qp_peer_died(struct shard *shard, uint32_t qpn)
 	pthread_mutex_unlock(&live_lock);
 }
 
+void qp_device_gone(struct ibv_context *context)
+{
+	const struct rnic_qp_attr attr = {.state = RNIC_QPS_ERR};
+
+	pthread_mutex_lock(&live_lock);
+	list_for_each(qp, &live, struct face_qp, live) {
+		if (qp->ibv.context != context)
+			continue;
+		shard_lock(qp->shard);
+		/* Refused in RESET, where nothing is posted. */
+		(void)!rnic_qp_modify(qp->core, &attr, RNIC_QP_STATE, shard_now(qp->shard));
+		shard_unlock(qp->shard);
+	}
+	pthread_mutex_unlock(&live_lock);
+}
+
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask,
 		 struct ibv_qp_init_attr *init_attr)
 {

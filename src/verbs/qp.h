@@ -57,6 +57,9 @@ static inline struct face_qp *face_qp(struct ibv_qp *qp)
  * none. */
 void qp_peer_died(struct shard *, uint32_t qpn);
 
+/* The interface of the context's device is gone: all its QPs go to ERR. */
+void qp_device_gone(struct ibv_context *);
+
 /* In a forked child. */
 void qp_forked(void);
 

@@ -780,11 +780,15 @@ static void a_device_that_goes_is_told(void **state)
 
 	begin(&p, w);
 	establish(&p);
-	cm_service_device_removed(w->host[0].svc, 77, w->now);
+	cm_service_device_changed(w->host[0].svc, 77, BROKER_DEVICE_REMOVED, w->now);
 	no_event(&p.server);
-	cm_service_device_removed(w->host[0].svc, w->host[0].nr, w->now);
+	cm_service_device_changed(w->host[0].svc, w->host[0].nr, BROKER_DEVICE_MAC_CHANGE, w->now);
+	assert_int_equal(event(&p.server, BROKER_CM_EV_ADDR_CHANGE).id, p.passive);
+	cm_service_device_changed(w->host[0].svc, w->host[0].nr, BROKER_DEVICE_REMOVED, w->now);
 	assert_int_equal(event(&p.server, BROKER_CM_EV_DEVICE_REMOVAL).id, p.passive);
 	no_event(&p.server); /* the wildcard listener is on no device */
+	assert_int_equal(ASK(&p.server, BROKER_CM_DISCONNECT, id, .id = p.passive), -EIO);
+	assert_int_equal(ASK(&p.server, BROKER_CM_DESTROY_ID, id, .id = p.passive), 0);
 	end(&p);
 }
 

@@ -218,7 +218,8 @@ static void step(struct storm *s)
 	if (rnd(s, 300) == 0)
 		close_channel(s, m);
 	if (rnd(s, 200) == 0)
-		cm_service_device_removed(m->c.host->svc, m->c.host->nr, s->w->now);
+		cm_service_device_changed(m->c.host->svc, m->c.host->nr, BROKER_DEVICE_REMOVED,
+					  s->w->now);
 	ask_something(s, m);
 	if (rnd(s, 3) == 0)
 		read_events(s, m, rnd(s, 30));
