@@ -26,6 +26,7 @@
 #include "broker/proto.h"
 #include "broker/spawn.h"
 #include "port/udp/udp_port.h"
+#include "wire/bth.h"
 
 #define EVENTS	       32
 #define BACKLOG	       128
@@ -86,7 +87,9 @@ static bool cm_local_addr(void *ctx, const struct gid *addr, uint32_t scope,
 
 	if (!d)
 		return false;
-	*ret = (struct cm_local_addr){.ca_guid = be64toh(d->guid_be), .ifindex = d->ifindex};
+	*ret = (struct cm_local_addr){.ca_guid = be64toh(d->guid_be),
+				      .ifindex = d->ifindex,
+				      .path_mtu = path_mtu_of(d->mtu)};
 	return true;
 }
 

@@ -61,6 +61,24 @@ static void path_of_req(struct svc_id *id, const struct cm_req *req, const struc
 	};
 }
 
+static void refuse(struct cm_service *svc, struct cm_id *cm, uint16_t reason)
+{
+	if (cm_reject(cm, reason, NULL, 0, NULL, 0, svc->now) < 0)
+		assert(!"a REQ just received can be rejected");
+	cm_id_destroy(cm, svc->now);
+}
+
+/* The active side says the path MTU, and both queue pairs must have the same. What our interface
+ * does not carry would vanish without a word. */
+static bool path_mtu_carried(struct cm_service *svc, const struct cm_req *req,
+			     const struct flow *flow)
+{
+	struct cm_local_addr local;
+
+	return !svc->ops.local_addr(svc->ctx, &flow->sgid, flow->scope, &local) ||
+	       req->path_mtu <= local.path_mtu;
+}
+
 static void on_req(struct svc_id *listener, const struct cm_event *cm_ev)
 {
 	struct cm_service *svc = listener->client->svc;
@@ -73,9 +91,15 @@ static void on_req(struct svc_id *listener, const struct cm_event *cm_ev)
 	 * told are those the packet came from and to. */
 	if (cm_ip_hdr_decode(&ip, cm_ev->private_data) < 0 ||
 	    !gid_equal(&ip.dst, &cm_ev->flow.sgid) || !gid_equal(&ip.src, &cm_ev->flow.dgid)) {
-		if (cm_reject(cm_ev->id, CM_REJ_INVALID_GID, NULL, 0, NULL, 0, svc->now) < 0)
-			assert(!"a REQ just received can be rejected");
-		cm_id_destroy(cm_ev->id, svc->now);
+		refuse(svc, cm_ev->id, CM_REJ_INVALID_GID);
+		return;
+	}
+	if (!path_mtu_carried(svc, req, &cm_ev->flow)) {
+		log_info("cm",
+			 "port %u: refused a connection request for a path MTU of %u, "
+			 "which the interface does not carry",
+			 listener->bind.port, 128u << req->path_mtu);
+		refuse(svc, cm_ev->id, CM_REJ_INVALID_MTU);
 		return;
 	}
 	if (listener->request_count >= listener->backlog)
@@ -118,6 +142,7 @@ static void on_rep(struct svc_id *id, const struct cm_event *cm_ev)
 	const struct cm_rep *rep = cm_ev->rep;
 
 	ev.param.qpn = rep->local_qpn;
+	ev.param.path_mtu = cm_id_path_mtu(id->cm);
 	ev.param.starting_psn = rep->starting_psn;
 	ev.param.responder_resources = rep->initiator_depth;
 	ev.param.initiator_depth = rep->responder_resources;

@@ -27,6 +27,7 @@ struct cm_client; /* one connection of a library */
 struct cm_local_addr {	  /* what the devices table says of an own address */
 	uint64_t ca_guid; /* of its device, host order */
 	uint32_t ifindex;
+	uint8_t path_mtu; /* enum rnic_mtu, the largest that its interface carries */
 };
 
 struct cm_service_ops {

@@ -368,6 +368,11 @@ uint32_t cm_id_qpn(const struct cm_id *id)
 	return id->local_qpn;
 }
 
+uint8_t cm_id_path_mtu(const struct cm_id *id)
+{
+	return id->path_mtu;
+}
+
 void cm_id_destroy(struct cm_id *id, uint64_t now)
 {
 	static const struct cm_sidr_rep sidr_reject = {.status = CM_SIDR_REJECT};
@@ -449,6 +454,7 @@ int cm_req_send(struct cm_id *id, const struct flow *flow, const struct cm_req *
 	id->tid = (uint64_t)cm->ops.random(cm->ctx) << 32 | id->local_comm_id;
 	id->local_guid = req->local_ca_guid;
 	id->local_qpn = req->local_qpn;
+	id->path_mtu = req->path_mtu;
 	id->timewait_ns = cm_timewait_ns(req->primary.local_ack_timeout);
 	cm_msg_begin(&m, CM_ATTR_REQ, id->tid);
 	m.req = *req;

@@ -11,11 +11,11 @@
  * One struct cm; the caller serialises. Upcalls may call back into the CM. Functions return 0 or
  * -errno; -EINVAL means that the id's state does not allow the call, and nothing has changed.
  *
- * What it does by itself: a repeated REQ or REP is answered with what it was answered before, or
- * with an MRA while the consumer is thinking; messages about unknown connections are answered as
- * the standard says. A REQ or REP from a queue pair that a live connection believes to be its
- * peer's shows that connection to be stale: the message is rejected (reason 10) and the old
- * connection disconnected.
+ * What it does by itself: a REQ that is rejected for its path MTU (reason 26) is sent again with
+ * the next less; a repeated REQ or REP is answered with what it was answered before, or with an MRA
+ * while the consumer is thinking; messages about unknown connections are answered as the standard
+ * says. A REQ or REP from a queue pair that a live connection believes to be its peer's shows that
+ * connection to be stale: the message is rejected (reason 10) and the old connection disconnected.
  */
 #ifndef WEFT_CM_CM_H
 #define WEFT_CM_CM_H
@@ -110,6 +110,8 @@ void cm_id_forget(struct cm_id *);
 /* The consumer was killed: what cm_id_destroy() then says to the peer carries CM_DREQ_DIED. */
 void cm_id_died(struct cm_id *);
 uint32_t cm_id_qpn(const struct cm_id *); /* our QP of its connection */
+/* Active side: what the REQ asked for at last. */
+uint8_t cm_id_path_mtu(const struct cm_id *);
 
 /* Listens on service_id under mask (a REQ or SIDR_REQ matches when (its id & mask) == service_id).
  * Of several matching listeners the first for which match() is true gets it; match may be NULL.

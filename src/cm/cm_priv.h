@@ -70,6 +70,7 @@ struct cm_id {
 	uint32_t key, local_comm_id; /* of cm->slots, and scrambled */
 	uint32_t remote_comm_id;     /* 0: not known yet */
 	uint32_t local_qpn, peer_qpn;
+	uint8_t path_mtu;		/* of the REQ sent last */
 	uint64_t local_guid, peer_guid; /* of the channel adapters */
 	uint64_t tid;			/* of the REQ */
 	uint64_t dreq_tid;		/* of the peer's DREQ */

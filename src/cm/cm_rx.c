@@ -158,6 +158,20 @@ static void take_rep(struct rx *rx, struct cm_id *id)
 	cm_emit(id, &ev);
 }
 
+/* The peer's port carries less than our REQ asked for: ask for the next less. */
+static bool asked_for_less(struct rx *rx, struct cm_id *id)
+{
+	struct cm_msg m;
+
+	if (id->state != CM_REQ_SENT || rx->msg.rej.reason != CM_REJ_INVALID_MTU ||
+	    cm_msg_decode(&m, id->last) < 0 || m.req.path_mtu <= 1)
+		return false;
+	cm_set_state(id, CM_IDLE, rx->now);
+	m.req.path_mtu--;
+	return cm_req_send(id, &id->flow, &m.req, m.req.private_data, sizeof(m.req.private_data),
+			   rx->now) == 0;
+}
+
 static void take_rej(struct rx *rx, struct cm_id *id, enum cm_state next)
 {
 	const struct cm_rej *rej = &rx->msg.rej;
@@ -166,6 +180,8 @@ static void take_rej(struct rx *rx, struct cm_id *id, enum cm_state next)
 			      .private_data = rej->private_data,
 			      .private_len = sizeof(rej->private_data)};
 
+	if (asked_for_less(rx, id))
+		return;
 	cm_set_state(id, next, rx->now);
 	if (id->quiet)
 		return;

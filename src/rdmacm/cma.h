@@ -67,7 +67,7 @@ struct cma_id {
 	struct gid src, dst;
 	uint32_t scope; /* interface that a link-local address means; 0: any */
 	int sgid_index;
-	uint8_t path_mtu; /* enum ibv_mtu, what the device has */
+	uint8_t path_mtu; /* enum ibv_mtu: what the device has, and then what the route carries */
 
 	bool sync;	    /* api.channel is the id's own */
 	bool connect_error; /* its CONNECT_ERROR was reported: what follows is of no interest */
@@ -142,6 +142,12 @@ int cma_source_for(const struct sockaddr *src, const struct sockaddr *dst,
 /* Binds the id to the device that has its src: dev, verbs, pd, port_num, sgid_index, path_mtu.
  * -ENODEV if none has. */
 int cma_bind_device(struct cma_id *) must_use;
+
+/* ---- path_mtu.c ------------------------------------------------------------------------------ */
+
+/* Lowers the id's path_mtu to what the way to its destination carries: asks there, which takes a
+ * round trip, or up to 200 ms where the answer is that packets are lost. */
+void cma_probe_path_mtu(struct cma_id *);
 
 /* ---- conn.c ---------------------------------------------------------------------------------- */
 

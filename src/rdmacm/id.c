@@ -401,6 +401,7 @@ int rdma_resolve_route(struct rdma_cm_id *api, int timeout_ms)
 	(void)timeout_ms;
 	if (id->state != CMA_ADDR_RESOLVED)
 		return cma_ret(-EINVAL);
+	cma_probe_path_mtu(id);
 	id->state = CMA_RESOLVING_ROUTE;
 	rc = post_event(id, BROKER_CM_EV_ROUTE_RESOLVED, 0);
 	if (rc) {

@@ -7,12 +7,11 @@
 
 #include "verbs/face.h"
 #include "verbs/process.h"
+#include "wire/bth.h"
 
 #define VENDOR_ID   0x776566 /* "wef": neither 0 nor 0xffffff, which software takes for rxe */
 #define MAX_OBJECTS 65536    /* MRs, MWs, CQs, PDs: bounded by memory; a number programs can use */
 #define MAX_QP	    16384
-/* IPv6, UDP, BTH, XRCETH, RETH, immediate, ICRC: the most that stands around a full payload. */
-#define HEADERS_MAX (40 + 8 + 12 + 4 + 16 + 4 + 4)
 
 static struct {
 	pthread_mutex_t lock;
@@ -129,11 +128,7 @@ int device_lookup(struct ibv_device *device, struct broker_device *ret)
 
 enum ibv_mtu device_mtu(const struct broker_device *b)
 {
-	enum ibv_mtu mtu = IBV_MTU_256;
-
-	while (mtu < IBV_MTU_4096 && (256u << mtu) + HEADERS_MAX <= b->mtu)
-		mtu++;
-	return mtu;
+	return (enum ibv_mtu)path_mtu_of(b->mtu);
 }
 
 /* ---- device attributes ---------------------------------------------------------------------- */

@@ -96,6 +96,20 @@ int pkt_hdr_decode(struct pkt_hdr *h, const void *buf, size_t len) must_use;
 /* Writes the headers; returns their length (at most PKT_HDR_MAX). buf holds PKT_HDR_MAX bytes. */
 size_t pkt_hdr_encode(const struct pkt_hdr *h, void *buf);
 
+/* IPv6, UDP, BTH, XRCETH, RETH, immediate, ICRC: the most that stands around a full payload. */
+#define FULL_PACKET_HEADERS (40 + 8 + 12 + 4 + 16 + 4 + 4)
+
+/* The largest path MTU (as the standard codes it, 1 for 256 to 5 for 4096 bytes) whose packets an
+ * interface carries that takes IP packets of so many bytes. */
+static inline uint8_t path_mtu_of(uint32_t interface_mtu)
+{
+	uint8_t mtu = 1;
+
+	while (mtu < 5 && (256u << mtu) + FULL_PACKET_HEADERS <= interface_mtu)
+		mtu++;
+	return mtu;
+}
+
 /* PSN arithmetic modulo 2^24: a - b as a signed distance. */
 static inline int32_t psn_diff(uint32_t a, uint32_t b)
 {

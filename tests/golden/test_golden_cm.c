@@ -82,7 +82,7 @@ static bool on_local_addr(void *ctx, const struct gid *addr, uint32_t scope,
 	struct replay *r = ctx;
 
 	(void)scope;
-	*ret = (struct cm_local_addr){.ca_guid = r->guid, .ifindex = 2};
+	*ret = (struct cm_local_addr){.ca_guid = r->guid, .ifindex = 2, .path_mtu = 5};
 	return gid_equal(addr, &r->self);
 }
 

@@ -58,7 +58,9 @@ static bool on_local_addr(void *ctx, const struct gid *addr, uint32_t scope,
 	(void)scope;
 	if (!gid_equal(addr, &h->v4) && !gid_equal(addr, &h->v6))
 		return false;
-	*ret = (struct cm_local_addr){.ca_guid = 0x5054000000000000ull | h->nr, .ifindex = h->nr};
+	*ret = (struct cm_local_addr){.ca_guid = 0x5054000000000000ull | h->nr,
+				      .ifindex = h->nr,
+				      .path_mtu = h->path_mtu};
 	return true;
 }
 
@@ -115,6 +117,7 @@ int world_setup(void **state)
 
 		h->w = w;
 		h->nr = (uint8_t)(i + 1);
+		h->path_mtu = 5;
 		h->v4 = (struct gid){{[10] = 0xff, [11] = 0xff, 10, 0, 0, h->nr}};
 		h->v6 = (struct gid){{0xfd, [15] = h->nr}};
 		if (cm_service_create(&h->svc, &ops, h) < 0)

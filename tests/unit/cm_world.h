@@ -21,6 +21,7 @@ struct host {
 	struct cm_service *svc;
 	struct gid v4, v6;
 	uint8_t nr;
+	uint8_t path_mtu; /* of its interface */
 };
 
 struct world {

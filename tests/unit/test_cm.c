@@ -621,6 +621,43 @@ static void a_rejected_connect_is_idle_and_may_connect_again_under_a_new_comm_id
 	assert_int_not_equal(get_from(f, CM_ATTR_REQ).req.local_comm_id, replied_id);
 }
 
+static void a_req_rejected_for_its_path_mtu_is_sent_again_with_less(void **state)
+{
+	struct fixture *f = connecting(state);
+	uint32_t first = replied_id;
+	struct cm_msg m;
+
+	for (uint8_t mtu = 2; mtu >= 1; mtu--) {
+		give_rej(f, CM_MSG_REQ, CM_REJ_INVALID_MTU);
+		m = get_from(f, CM_ATTR_REQ);
+		assert_int_equal(m.req.path_mtu, mtu);
+		assert_int_equal(m.req.service_id, SERVICE);
+		assert_int_equal(m.req.local_qpn, OUR_QPN);
+		assert_memory_equal(m.req.private_data, "hello", 6);
+		assert_int_not_equal(m.req.local_comm_id, replied_id);
+		assert_int_equal(f->events, 0);
+		replied_id = m.req.local_comm_id;
+	}
+	assert_int_not_equal(replied_id, first);
+	give_rep(f, PEER_ID);
+	assert_int_equal(f->last.type, CM_EV_REP);
+	assert_int_equal(cm_id_path_mtu(f->id), 1);
+}
+
+static void a_req_that_cannot_ask_for_less_is_rejected_for_good(void **state)
+{
+	struct fixture *f = connecting(state);
+
+	for (int i = 0; i < 2; i++) {
+		give_rej(f, CM_MSG_REQ, CM_REJ_INVALID_MTU);
+		replied_id = get_from(f, CM_ATTR_REQ).req.local_comm_id;
+	}
+	give_rej(f, CM_MSG_REQ, CM_REJ_INVALID_MTU);
+	assert_int_equal(f->last.type, CM_EV_REJ);
+	assert_int_equal(f->rej_reason, CM_REJ_INVALID_MTU);
+	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
+}
+
 static void a_rej_ends_a_reply_and_a_live_connection(void **state)
 {
 	struct fixture *f = replied(state);
@@ -981,6 +1018,8 @@ int main(void)
 		T(an_rtu_for_an_unknown_connection_is_rejected),
 		T(messages_from_another_address_do_not_find_the_connection),
 		T(a_rejected_connect_is_idle_and_may_connect_again_under_a_new_comm_id),
+		T(a_req_rejected_for_its_path_mtu_is_sent_again_with_less),
+		T(a_req_that_cannot_ask_for_less_is_rejected_for_good),
 		T(a_rej_ends_a_reply_and_a_live_connection),
 		T(rejecting_a_rep_answers_its_repetitions),
 		T(a_req_of_a_live_connections_qpn_shows_it_stale),

@@ -155,6 +155,25 @@ static void establish(struct pair *p)
 	event(&p->server, BROKER_CM_EV_ESTABLISHED);
 }
 
+/* ---- path MTUs ---------------------------------------------------------------------------------
+ */
+
+static void the_smaller_path_mtu_wins_without_the_application(void **state)
+{
+	struct world *w = *state;
+	struct broker_cm_event ev;
+	struct pair p;
+
+	begin(&p, w);
+	p.server.host->path_mtu = 1; /* two less than connect_to() asks for */
+	request(&p);
+	assert_int_equal(accept_it(&p.server, p.passive), 0);
+	ev = event(&p.user, BROKER_CM_EV_CONNECT_RESPONSE);
+	assert_int_equal(ev.param.path_mtu, 1);
+	no_event(&p.server);
+	end(&p);
+}
+
 /* ---- connections ------------------------------------------------------------------------------
  */
 
@@ -834,6 +853,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
+		T(the_smaller_path_mtu_wins_without_the_application),
 		T(a_connection_is_made_and_unmade_with_every_field_told),
 		T(ipv6_and_two_clients_on_one_host_work_the_same),
 		T(early_data_establishes_the_passive_side),

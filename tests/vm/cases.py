@@ -24,6 +24,7 @@ class Case:
     short: bool = False
     lossy: bool = False  # worth running on a bad wire too
     sweep: bool = False  # long and dull: last
+    refused: bool = False  # only where the guest asks for more than our interface carries
     provider: bool = False  # worth running with weft on another RNIC
     crash: bool = False  # a machine or a program dies in it: with guests to spare
     nvme: bool = False

@@ -33,11 +33,12 @@ OUT_OF_TIME = "out of time"
 
 def steps(section):
     """(condition, case, direction) in the order they run."""
-    for condition, chosen in section.plan:
+    for condition, chosen, *only in section.plan:
         for c in CASES:
             if chosen(c):
                 for direction in c.directions:
-                    yield condition, c, direction
+                    if not only or direction in only[0]:
+                        yield condition, c, direction
 
 
 def chosen_steps(args, section, record):

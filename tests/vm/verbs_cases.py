@@ -2,7 +2,7 @@
 """Unmodified verbs programs, one side on weft, the other on the kernel's rxe."""
 import re
 
-from cases import case
+from cases import PASSIVE, case
 from lab import Failed
 from sides import finish
 
@@ -17,6 +17,18 @@ def rping(t):
     for side, text in (("client", client.stdout), ("server", server.output)):
         if text.count("ping data: ") != 20:
             raise Failed(f"{side} saw {text.count('ping data: ')} of 20 pings")
+
+
+@case("rping, refused for its path MTU (reason 26)", (PASSIVE,), refused=True)
+def refused_path_mtu(t):
+    where = t.passive.address[t.family]
+    server = t.passive.start(f"rping -s -a {where} -C 1", 60)
+    t.passive.await_cm(7174, server)
+    client = t.active.run(f"rping -c -a {where} -C 1 -S 3000 -d", 20)
+    server.stop()
+    said = client.stdout + client.stderr
+    if not re.search(r"RDMA_CM_EVENT_REJECTED, error 26\b", said):
+        raise Failed(f"client: {said.splitlines()[-1:]}")
 
 
 # ---- ibverbs-utils: they find each other by TCP --------------------------------------------------
