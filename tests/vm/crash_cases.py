@@ -1,2 +1,138 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Connections that one side no longer knows of: rebooted, or killed without a word."""
+"""Connections of which one side knows nothing any more: rebooted, or killed without a word."""
+import json
+import time
+
+import cases
+from cases import ACTIVE, PASSIVE
+from lab import Failed, last_line
+from nvme_cases import DISCONNECT, MIB, NQN, connect, export, random_file, serve, sha256
+
+# What the kernel says of a peer that is gone, with reason.
+GONE = ("I/O error", "timeout", "Buffer I/O", "rxe0: ", "keep-alive")
+
+
+def case(name, directions, **kwargs):
+    return cases.case(name, directions, crash=True, log_may_say=GONE, **kwargs)
+
+
+# The first: the queue pair numbers of a kernel that has just booted are those of the one before.
+@case("nvme host reset: comes back with the queue pair numbers it had", (PASSIVE,), nvme=True)
+def host_reset(t):
+    p, image = serve(t)
+    t.kernel.shell(connect(t) + f"head -c {2 * MIB} /dev/urandom >/tmp/r\n"
+                   "dd if=/tmp/r of=$disk bs=64k oflag=direct 2>/dev/null")
+    written = sha256(t.weft, image, 2 * MIB)
+    t.kernel.reboot()
+    tries = 1
+    while t.lab.guest(t.kernel.guest, connect(t)).returncode:
+        tries += 1
+        if tries > 5:
+            raise Failed(f"the host that was reset does not connect: {last_line(p.output)}")
+    seen = t.kernel.shell("disk=$(ls /dev/nvme*n1)\ndd if=$disk of=/tmp/r bs=64k count=32 iflag=direct "
+                          "2>/dev/null && sha256sum </tmp/r\n" + DISCONNECT).split()[0]
+    if seen != written:
+        raise Failed("what was written before the reset is not what is read after it")
+    if not p.running():
+        raise Failed(f"weft serve ended: {last_line(p.output)}")
+    return f"connected at attempt {tries}"
+
+
+def bench_through(t, uri, trouble):
+    """weft bench reads while trouble() happens, and has to come to its end; its JSON."""
+    p = t.weft.start_tool("bench", uri, "--rw", "randread", "--iodepth", 8, "--runtime", 12,
+                          "--keep-alive-tmo", 5, "--ctrl-loss-tmo", 60, "-o", "json")
+    time.sleep(3)
+    if not p.running():
+        raise Failed(f"bench: {last_line(p.output)}")
+    trouble()
+    status = p.wait(100)
+    if status:
+        raise Failed(f"bench: {last_line(p.output)} (status {status})")
+    return json.loads(p.output[p.output.index("{"):])
+
+
+@case("nvme target reset: weft's host waits and goes on", (ACTIVE,), nvme=True)
+def target_reset(t):
+    uri = export(t)
+
+    def reset():
+        t.kernel.reboot()
+        export(t)
+
+    found = bench_through(t, uri, reset)
+    if found["reconnects"] < 1:
+        raise Failed("no reconnect, though the target was reset")
+    source = random_file(t, "source", MIB)
+    t.weft.tool("cp", "--verify", source, uri)
+    return f"{found['reconnects']} reconnects"
+
+
+@case("weft's machine dies as the host: the kernel's target takes it back", (ACTIVE,), nvme=True)
+def weft_host_dies(t):
+    uri = export(t)
+    p = t.weft.start_tool("bench", uri, "--rw", "randread", "--iodepth", 8, "--runtime", 60,
+                          "--keep-alive-tmo", 5)
+    time.sleep(3)
+    if not p.running():
+        raise Failed(f"bench: {last_line(p.output)}")
+    t.weft.die()
+    source = random_file(t, "source", MIB)
+    t.weft.tool("cp", "--verify", source, uri)
+    if sha256(t.kernel, "/dev/ram0", MIB) != sha256(t.weft, source, MIB):
+        raise Failed("what lies in the guest differs from what was written")
+    # The dead one's controller goes when its keep-alive runs out.
+    t.kernel.await_there("dmesg | grep -q 'ctrl .* keep-alive timer .* expired'", "the end of the dead controller")
+
+
+@case("weft's machine dies as the target: the kernel's host comes back", (PASSIVE,), nvme=True)
+def weft_target_dies(t):
+    serve(t)
+    t.kernel.shell(connect(t, "-k 5 -c 1") + f"head -c {2 * MIB} /dev/urandom >/tmp/r\n"
+                   "dd if=/tmp/r of=$disk bs=64k oflag=direct 2>/dev/null; echo $disk >/tmp/disk")
+    t.weft.die()
+    time.sleep(1)
+    serve(t)
+    t.kernel.shell("timeout 60 dd if=$(cat /tmp/disk) of=/tmp/r2 bs=64k count=32 iflag=direct "
+                   "2>/dev/null && cmp /tmp/r /tmp/r2 || exit 1\n" + DISCONNECT, 100)
+
+
+@case("rping killed in the middle: the other ends, and a new pair connects", (ACTIVE, PASSIVE))
+def rping_killed(t):
+    """The direction says who connects; the passive side is the one that is killed."""
+    where = t.passive.address[t.family]
+    server = t.passive.start(f"rping -s -a {where} -S 1000", 100)
+    t.passive.await_cm(7174, server)
+    client = t.active.start(f"rping -c -a {where} -C 1000000 -S 1000", 100)
+    time.sleep(3)
+    if not client.running() or not server.running():
+        raise Failed(f"they do not talk: {last_line(client.output + server.output)}")
+    t.passive.kill("rping")
+    begun = time.monotonic()
+    client.wait(30)
+    ended = time.monotonic() - begun
+    server = t.passive.start(f"rping -s -a {where} -C 5 -V -v -S 1000", 60)
+    t.passive.await_cm(7174, server)
+    again = t.active.run(f"rping -c -a {where} -C 5 -V -v -S 1000", 60)
+    server.wait(20)
+    if again.stdout.count("ping data: ") != 5:
+        raise Failed(f"afterwards {again.stdout.count('ping data: ')} of 5 pings")
+    return f"it ended within {ended:.0f} s"
+
+
+@case("rping's server stays while its host is reset: the next one is served", (PASSIVE,))
+def rping_reset(t):
+    where = t.weft.address[t.family]
+    server = t.weft.start(f"rping -s -P -a {where} -S 1000", 200)
+    t.weft.await_cm(7174, server)
+    t.kernel.start(f"rping -c -a {where} -C 1000000 -S 1000", 100)
+    time.sleep(3)
+    t.kernel.reboot()
+    for _ in range(3):
+        r = t.kernel.run(f"rping -c -a {where} -C 5 -V -v -S 1000", 60)
+        if r.stdout.count("ping data: ") == 5:
+            break
+    else:
+        raise Failed(f"no pings after the reset: {last_line(r.stdout + r.stderr)}")
+    if not server.running():
+        raise Failed(f"the server ended: {last_line(server.output)}")

@@ -191,6 +191,12 @@ class Lab:
     def inside(self, *argv):
         return [self.script, "ns", "--", *map(str, argv)]
 
+    def pids(self):
+        """Of this machine's programs in the namespace."""
+        r = subprocess.run(["ip", "netns", "pids", self.env["LAB_NAME"]], capture_output=True,
+                           text=True, check=False)
+        return [int(pid) for pid in r.stdout.split()]
+
     def run(self, *argv, timeout=60):
         """Runs a program of this machine in the namespace to its end."""
         try:

@@ -4,8 +4,10 @@
 Both answer to the same calls, so that a case is written once and run in both directions; weft
 answers to some more, so that its storage half can be beside the guests or in one of them.
 """
+import os
 import re
 import shlex
+import signal
 
 from lab import Failed, last_line, until
 
@@ -40,6 +42,18 @@ class Weft:
     def await_cm(self, _port, server):
         """What weft listens on shows nowhere: wait until the server sleeps."""
         until(lambda: state(server.popen.pid) == "S", 20, "server at rest")
+
+    def kill(self, name):
+        """-9 to the programs of that name."""
+        for pid in self.lab.pids():
+            if comm(pid) == name:
+                os.kill(pid, signal.SIGKILL)
+
+    def die(self):
+        """As if the power had failed: all of weft's at once, the broker first, nothing is said."""
+        mine = [pid for pid in self.lab.pids() if comm(pid) == "weft"]
+        for pid in sorted(mine, key=lambda pid: "broker" not in cmdline(pid)):
+            os.kill(pid, signal.SIGKILL)
 
     # ---- the storage half
 
@@ -129,6 +143,9 @@ class Kernel(InGuest):
     def run(self, command, timeout=60, wrap=()):
         return self.lab.guest(self.guest, command, timeout)
 
+    def kill(self, name):
+        self.shell(f"pkill -9 -x {name}")
+
     def reboot(self):
         """The guest ends as if its power had failed; the next one takes its place on the wire.
 
@@ -146,6 +163,22 @@ class Kernel(InGuest):
                    f"ip addr add {self.address[4]}/24 dev eth0\n"
                    f"ip addr add {self.address[6]}/64 dev eth0 nodad\n")
         self.prepare()
+
+
+def comm(pid):
+    return read(f"/proc/{pid}/comm").strip()
+
+
+def cmdline(pid):
+    return read(f"/proc/{pid}/cmdline").replace("\0", " ")
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+    except OSError:
+        return ""
 
 
 def state(pid):
