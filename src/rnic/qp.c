@@ -176,6 +176,11 @@ uint32_t rnic_qp_num(const struct rnic_qp *qp)
 	return qp->qpn;
 }
 
+void rnic_qp_set_user(struct rnic_qp *qp, void *qp_user)
+{
+	qp->user = qp_user;
+}
+
 /* ---- states --------------------------------------------------------------------------------- */
 
 static void qp_set_state(struct rnic_qp *qp, enum rnic_qp_state to)

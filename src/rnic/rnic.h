@@ -329,6 +329,7 @@ int rnic_qp_create(struct rnic_pd *, struct rnic_qp_init *, struct rnic_qp **ret
 /* Its completions stay in the CQs (as verbs have it, software rnics purge them: we do not). */
 int rnic_qp_destroy(struct rnic_qp *) must_use;
 uint32_t rnic_qp_num(const struct rnic_qp *);
+void rnic_qp_set_user(struct rnic_qp *, void *qp_user); /* whose events are from now on */
 /* By the standard's table of transitions: -EINVAL for an illegal transition, a missing or a
  * forbidden attribute; then nothing has changed. ERR flushes at once. */
 int rnic_qp_modify(struct rnic_qp *, const struct rnic_qp_attr *, uint32_t mask,

@@ -41,6 +41,11 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		.query_device_ex = face_query_device_ex,
 		.create_cq_ex = face_create_cq_ex,
 		.create_qp_ex = face_create_qp_ex,
+		.open_qp = face_open_qp,
+		.open_xrcd = face_open_xrcd,
+		.close_xrcd = face_close_xrcd,
+		.create_srq_ex = face_create_srq_ex,
+		.get_srq_num = face_get_srq_num,
 		.sz = sizeof(c->vctx),
 		.context =
 			{
@@ -113,6 +118,9 @@ void async_event(enum rnic_event event, void *object_user)
 
 		s = &qp->async;
 		context = qp->ibv.context;
+		list_for_each(other, &qp->openers, struct face_qp, openers)
+			event_pipe_mark(&face_context(other->ibv.context)->async, &other->async,
+					1u << event);
 	}
 	event_pipe_mark(&face_context(context)->async, s, 1u << event);
 }

@@ -148,7 +148,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 				    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-				    IBV_DEVICE_SRQ_RESIZE,
+				    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC,
 		.max_sge = RNIC_MAX_SGE,
 		.max_sge_rd = RNIC_MAX_SGE,
 		.max_cq = MAX_OBJECTS,

@@ -100,6 +100,11 @@ struct ibv_cq_ex *face_create_cq_ex(struct ibv_context *, struct ibv_cq_init_att
 int face_poll_cq(struct ibv_cq *, int num, struct ibv_wc *);
 int face_req_notify_cq(struct ibv_cq *, int solicited_only);
 struct ibv_qp *face_create_qp_ex(struct ibv_context *, struct ibv_qp_init_attr_ex *);
+struct ibv_qp *face_open_qp(struct ibv_context *, struct ibv_qp_open_attr *);
+struct ibv_xrcd *face_open_xrcd(struct ibv_context *, struct ibv_xrcd_init_attr *);
+int face_close_xrcd(struct ibv_xrcd *);
+struct ibv_srq *face_create_srq_ex(struct ibv_context *, struct ibv_srq_init_attr_ex *);
+int face_get_srq_num(struct ibv_srq *, uint32_t *srq_num);
 int face_post_send(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **bad_wr);
 int face_post_recv(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **bad_wr);
 int face_post_srq_recv(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **bad_wr);

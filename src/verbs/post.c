@@ -39,6 +39,8 @@ static inline int translate(const struct face_qp *qp, const struct ibv_send_wr *
 	out->opcode = wr->opcode;
 	out->flags = wr->send_flags;
 	out->imm_or_rkey = wr->imm_data;
+	if (qp->ibv.qp_type == IBV_QPT_XRC_SEND)
+		out->xrc_srqn = wr->qp_type.xrc.remote_srqn;
 	switch (wr->opcode) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:

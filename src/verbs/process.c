@@ -31,6 +31,7 @@ static void forked(void)
 	pthread_mutex_init(&process.lock, NULL);
 	qp_forked();
 	device_events_forked();
+	xrc_forked();
 	process.broker = NULL;
 	process.shard = NULL;
 	if (process.watch_fd >= 0)

@@ -15,11 +15,12 @@
 	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |              \
 	 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV)
 
-/* 0: there is no such type here. */
+/* 0: there is no such type here, or it does not send. */
 static uint64_t send_ops(enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
 		return RC_SEND_OPS;
 	case IBV_QPT_UC:
 		return UC_SEND_OPS;
@@ -51,10 +52,66 @@ static void live_remove(struct face_qp *qp)
 	pthread_mutex_unlock(&live_lock);
 }
 
-static struct face_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *a,
-				 bool wr_interface)
+/* What the type is made of; what it has no use for is not looked at. */
+static int init_parts(struct rnic_qp_init *init, struct ibv_context *context,
+		      const struct ibv_qp_init_attr_ex *a)
 {
-	struct face_context *c = face_context(pd->context);
+	struct broker_device b;
+	int rc;
+
+	init->type = (enum rnic_qp_type)a->qp_type;
+	if (a->qp_type == IBV_QPT_XRC_RECV) {
+		if (!a->xrcd)
+			return -EINVAL;
+		init->xrcd = face_xrcd(a->xrcd)->core;
+		return 0;
+	}
+	if (!send_ops(a->qp_type))
+		return -EOPNOTSUPP;
+	if (!a->send_cq)
+		return -EINVAL;
+	init->send_cq = face_cq(a->send_cq)->core;
+	if (a->qp_type == IBV_QPT_XRC_SEND)
+		return 0;
+	if (!a->recv_cq)
+		return -EINVAL;
+	init->recv_cq = face_cq(a->recv_cq)->core;
+	if (a->srq && face_srq(a->srq)->xrcd)
+		return -EINVAL;
+	init->srq = a->srq ? face_srq(a->srq)->core : NULL;
+	if (a->qp_type == IBV_QPT_UD) {
+		rc = device_lookup(context->device, &b);
+		if (rc)
+			return rc;
+		init->path_mtu = (enum rnic_mtu)device_mtu(&b);
+	}
+	return 0;
+}
+
+static struct face_qp *qp_alloc(struct ibv_context *context, enum ibv_qp_type type,
+				void *qp_context)
+{
+	struct face_qp *qp = calloc(1, sizeof(*qp));
+
+	if (!qp)
+		return NULL;
+	qp->shard = face_context(context)->shard;
+	qp->ibv.context = context;
+	qp->ibv.qp_context = qp_context;
+	qp->ibv.qp_type = type;
+	qp->ibv.state = IBV_QPS_RESET;
+	pthread_mutex_init(&qp->ibv.mutex, NULL);
+	pthread_cond_init(&qp->ibv.cond, NULL);
+	event_source_init(&qp->async);
+	list_init(&qp->openers);
+	return qp;
+}
+
+/* pd: NULL for an XRC target. */
+static struct face_qp *qp_create(struct ibv_context *context, struct ibv_pd *pd,
+				 struct ibv_qp_init_attr_ex *a, bool wr_interface)
+{
+	struct face_context *c = face_context(context);
 	struct rnic_qp_init init = {
 		.cap =
 			{
@@ -67,38 +124,18 @@ static struct face_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *
 		.sq_sig_all = a->sq_sig_all,
 	};
 	struct face_qp *qp;
-	int rc;
+	int rc = init_parts(&init, context, a);
 
-	if (!send_ops(a->qp_type))
-		return FAIL(EOPNOTSUPP, NULL);
-	if (!a->send_cq || !a->recv_cq || init.cap.max_send_wr > RNIC_MAX_QP_WR ||
-	    init.cap.max_send_sge > RNIC_MAX_SGE ||
-	    (!a->srq &&
-	     (init.cap.max_recv_wr > RNIC_MAX_QP_WR || init.cap.max_recv_sge > RNIC_MAX_SGE)) ||
-	    init.cap.max_inline_data > RNIC_MAX_INLINE)
-		return FAIL(EINVAL, NULL);
-	if (a->qp_type == IBV_QPT_UD) {
-		struct broker_device b;
-
-		rc = device_lookup(pd->context->device, &b);
-		if (rc)
-			return FAIL(-rc, NULL);
-		init.path_mtu = (enum rnic_mtu)device_mtu(&b);
-	}
-	qp = calloc(1, sizeof(*qp));
+	if (rc)
+		return FAIL(-rc, NULL);
+	qp = qp_alloc(context, a->qp_type, a->qp_context);
 	if (!qp)
 		return FAIL(ENOMEM, NULL);
-	init.type = (enum rnic_qp_type)a->qp_type;
-	init.send_cq = face_cq(a->send_cq)->core;
-	init.recv_cq = face_cq(a->recv_cq)->core;
-	init.srq = a->srq ? face_srq(a->srq)->core : NULL;
 	init.qp_user = qp;
-	qp->shard = c->shard;
 	qp->sq_sig_all = a->sq_sig_all;
-	event_source_init(&qp->async);
 
 	shard_lock(qp->shard);
-	rc = rnic_qp_create(face_pd(pd)->core, &init, &qp->core);
+	rc = rnic_qp_create(pd ? face_pd(pd)->core : NULL, &init, &qp->core);
 	shard_unlock(qp->shard);
 	if (rc)
 		goto free_qp;
@@ -114,17 +151,15 @@ static struct face_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *
 		.max_recv_sge = init.cap.max_recv_sge,
 		.max_inline_data = init.cap.max_inline_data,
 	};
-	qp->ibv.context = pd->context;
-	qp->ibv.qp_context = a->qp_context;
 	qp->ibv.pd = pd;
-	qp->ibv.send_cq = a->send_cq;
-	qp->ibv.recv_cq = a->recv_cq;
-	qp->ibv.srq = a->srq;
+	qp->ibv.send_cq = init.send_cq ? a->send_cq : NULL;
+	qp->ibv.recv_cq = init.recv_cq ? a->recv_cq : NULL;
+	qp->ibv.srq = init.srq ? a->srq : NULL;
 	qp->ibv.qp_num = qp->ibv.handle = rnic_qp_num(qp->core);
-	qp->ibv.state = IBV_QPS_RESET;
-	qp->ibv.qp_type = a->qp_type;
-	pthread_mutex_init(&qp->ibv.mutex, NULL);
-	pthread_cond_init(&qp->ibv.cond, NULL);
+	if (init.xrcd) {
+		qp->xrcd = face_xrcd(a->xrcd);
+		atomic_fetch_add(&qp->xrcd->users, 1);
+	}
 	context_get(c);
 	live_add(qp);
 	return qp;
@@ -145,7 +180,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	struct face_qp *qp;
 
 	memcpy(&ex, attr, offsetof(struct ibv_qp_init_attr_ex, comp_mask)); /* the same fields */
-	qp = qp_create(pd, &ex, false);
+	qp = qp_create(pd->context, pd, &ex, false);
 	if (!qp)
 		return NULL;
 	attr->cap = ex.cap;
@@ -154,20 +189,65 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 struct ibv_qp *face_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
-			       IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	bool ops = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	bool target = attr->qp_type == IBV_QPT_XRC_RECV;
 	struct face_qp *qp;
 
-	(void)context;
-	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
+	if (!(attr->comp_mask & (target ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD)))
 		return FAIL(EINVAL, NULL);
 	if (attr->comp_mask & ~known ||
 	    (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
 	    (ops && attr->send_ops_flags & ~send_ops(attr->qp_type)))
 		return FAIL(EOPNOTSUPP, NULL);
-	qp = qp_create(attr->pd, attr, ops);
+	qp = qp_create(context, target ? NULL : attr->pd, attr, ops);
 	return qp ? &qp->ibv : NULL;
+}
+
+/* The target of this number in the domain, if it lives. */
+static struct face_qp *find_target(const struct xrc_domain *domain, uint32_t qpn)
+{
+	list_for_each(qp, &live, struct face_qp, live)
+		if (qp->xrcd && qp->xrcd->domain == domain && qp->ibv.qp_num == qpn)
+			return qp;
+	return NULL;
+}
+
+struct ibv_qp *face_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	const uint32_t needed =
+		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+	struct face_qp *qp, *first;
+
+	if (attr->comp_mask & ~(needed | IBV_QP_OPEN_ATTR_CONTEXT))
+		return FAIL(EOPNOTSUPP, NULL);
+	if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
+		return FAIL(EINVAL, NULL);
+	qp = qp_alloc(context, attr->qp_type,
+		      attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL);
+	if (!qp)
+		return FAIL(ENOMEM, NULL);
+	qp->xrcd = face_xrcd(attr->xrcd);
+	pthread_mutex_lock(&live_lock);
+	first = find_target(qp->xrcd->domain, attr->qp_num);
+	if (!first) {
+		pthread_mutex_unlock(&live_lock);
+		free(qp);
+		return FAIL(EINVAL, NULL);
+	}
+	shard_lock(qp->shard);
+	qp->core = first->core;
+	qp->ah = first->ah;
+	list_push_tail(&first->openers, &qp->openers);
+	shard_unlock(qp->shard);
+	qp->ibv.qp_num = qp->ibv.handle = attr->qp_num;
+	qp->ibv.state = IBV_QPS_UNKNOWN; /* its opener has to ask */
+	list_push_tail(&live, &qp->live);
+	pthread_mutex_unlock(&live_lock);
+	atomic_fetch_add(&qp->xrcd->users, 1);
+	context_get(face_context(context));
+	return &qp->ibv;
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
@@ -186,8 +266,15 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 
 	live_remove(qp);
 	shard_lock(qp->shard);
-	shard_flush(qp->shard); /* the peer waits for the acknowledgement of what was received */
-	rc = rnic_qp_destroy(qp->core);
+	if (list_empty(&qp->openers)) {
+		/* The peer waits for the acknowledgement of what was received. */
+		shard_flush(qp->shard);
+		rc = rnic_qp_destroy(qp->core);
+	} else {
+		rnic_qp_set_user(qp->core, list_entry(qp->openers.next, struct face_qp, openers));
+		list_remove(&qp->openers);
+		rc = 0;
+	}
 	shard_unlock(qp->shard);
 	if (rc) {
 		live_add(qp);
@@ -199,6 +286,8 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);
 	pthread_mutex_unlock(&ibqp->mutex);
 	wr_stage_destroy(qp);
+	if (qp->xrcd)
+		atomic_fetch_sub(&qp->xrcd->users, 1);
 	free(qp);
 	context_put(c);
 	return 0;
@@ -241,6 +330,27 @@ static int check_attr(const struct ibv_qp_attr *a, int mask)
 	return 0;
 }
 
+/* Programs set what an RC queue pair needs on either half of XRC; as with the kernel, what is the
+ * other half's is passed over. */
+static int mask_of_type(enum ibv_qp_type type, int mask)
+{
+	switch (type) {
+	case IBV_QPT_XRC_SEND:
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	case IBV_QPT_XRC_RECV:
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	default:
+		return mask;
+	}
+}
+
+static void take_ah(struct face_qp *qp, const struct ibv_ah_attr *ah)
+{
+	qp->ah = *ah;
+	list_for_each(other, &qp->openers, struct face_qp, openers)
+		other->ah = *ah;
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 {
 	struct face_qp *qp = face_qp(ibqp);
@@ -262,8 +372,10 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		.retry_cnt = a->retry_cnt,
 		.rnr_retry = a->rnr_retry,
 	};
-	int rc = check_attr(a, mask);
+	int rc;
 
+	mask = mask_of_type(ibqp->qp_type, mask);
+	rc = check_attr(a, mask);
 	if (rc)
 		return -rc;
 	if (mask & (IBV_QP_AV | IBV_QP_PATH_MTU)) {
@@ -286,7 +398,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		if (mask & IBV_QP_STATE)
 			ibqp->state = a->qp_state;
 		if (mask & IBV_QP_AV)
-			qp->ah = a->ah_attr;
+			take_ah(qp, &a->ah_attr);
 		shard_flush(qp->shard);
 	}
 	shard_unlock(qp->shard);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Queue pairs, shared receive queues, address handles. */
+/* Queue pairs, shared receive queues, XRC domains, address handles. */
 #ifndef WEFT_VERBS_QP_H
 #define WEFT_VERBS_QP_H
 
@@ -7,6 +7,15 @@
 #include "verbs/face.h"
 
 struct wr_stage;
+struct xrc_domain;
+struct face_cq;
+
+struct face_xrcd { /* a domain as opened once */
+	struct ibv_xrcd ibv;
+	struct xrc_domain *domain;
+	struct rnic_xrcd *core; /* the domain's */
+	atomic_uint users;	/* QPs and SRQs made through it */
+};
 
 struct face_qp {
 	union { /* ibv_qp is the first part of ibv_qp_ex */
@@ -20,12 +29,15 @@ struct face_qp {
 	struct ibv_ah_attr ah;	   /* as last given to ibv_modify_qp */
 	bool sq_sig_all;
 	struct wr_stage *stage; /* the ibv_wr_* interface; NULL when not asked for */
+	struct face_xrcd *xrcd; /* XRC target */
+	struct list openers;	/* those that ibv_open_qp made of it: a ring of one core */
 };
 
 struct face_srq {
 	struct ibv_srq ibv;
 	struct rnic_srq *core;
 	struct shard *shard;
+	struct face_xrcd *xrcd;	   /* NULL: not of XRC */
 	struct event_source async; /* in the context's pipe: marked by type */
 };
 
@@ -41,6 +53,11 @@ int resolve_flow(const struct ibv_ah_attr *, const struct broker_device *, uint3
 static inline struct face_ah *face_ah(struct ibv_ah *ah)
 {
 	return container_of(ah, struct face_ah, ibv);
+}
+
+static inline struct face_xrcd *face_xrcd(struct ibv_xrcd *x)
+{
+	return container_of(x, struct face_xrcd, ibv);
 }
 
 static inline struct face_srq *face_srq(struct ibv_srq *srq)
@@ -62,6 +79,11 @@ void qp_device_gone(struct ibv_context *);
 
 /* In a forked child. */
 void qp_forked(void);
+void xrc_forked(void);
+
+/* srq.c; with a domain and a CQ it is one of XRC. As ibv_create_srq(). */
+struct ibv_srq *srq_create(struct ibv_pd *, struct ibv_srq_init_attr *, struct face_xrcd *,
+			   struct face_cq *);
 
 /* wr.c: sets up the ibv_wr_* interface of a QP. -ENOMEM. */
 int wr_stage_create(struct face_qp *, const struct rnic_qp_cap *) must_use;

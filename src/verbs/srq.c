@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "verbs/cq.h"
 #include "verbs/qp.h"
 
-struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *attr,
+			   struct face_xrcd *xrcd, struct face_cq *cq)
 {
 	struct face_context *c = face_context(pd->context);
 	struct rnic_srq_attr core = {.max_wr = attr->attr.max_wr, .max_sge = attr->attr.max_sge};
@@ -16,6 +18,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 	if (!srq)
 		return FAIL(ENOMEM, NULL);
 	srq->shard = c->shard;
+	srq->xrcd = xrcd;
 	srq->ibv.context = pd->context;
 	srq->ibv.srq_context = attr->srq_context;
 	srq->ibv.pd = pd;
@@ -23,7 +26,9 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 	pthread_cond_init(&srq->ibv.cond, NULL);
 	event_source_init(&srq->async);
 	shard_lock(srq->shard);
-	rc = rnic_srq_create(face_pd(pd)->core, &core, srq, &srq->core);
+	rc = xrcd ? rnic_xrc_srq_create(face_pd(pd)->core, &core, xrcd->core, cq->core, srq,
+					&srq->core)
+		  : rnic_srq_create(face_pd(pd)->core, &core, srq, &srq->core);
 	shard_unlock(srq->shard);
 	if (rc) {
 		free(srq);
@@ -31,8 +36,15 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 	}
 	attr->attr.max_wr = core.max_wr;
 	attr->attr.max_sge = core.max_sge;
+	if (xrcd)
+		atomic_fetch_add(&xrcd->users, 1);
 	context_get(c);
 	return &srq->ibv;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	return srq_create(pd, attr, NULL, NULL);
 }
 
 int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
@@ -84,6 +96,8 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	while (ibsrq->events_completed != taken)
 		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
 	pthread_mutex_unlock(&ibsrq->mutex);
+	if (srq->xrcd)
+		atomic_fetch_sub(&srq->xrcd->users, 1);
 	free(srq);
 	context_put(c);
 	return 0;

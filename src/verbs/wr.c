@@ -254,6 +254,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 	s->wr.ud.qkey = remote_qkey;
 }
 
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct staged *s = current(of(ex)->stage);
+
+	if (s)
+		s->wr.xrc_srqn = remote_srqn;
+}
+
 /* ---- batches --------------------------------------------------------------------------------- */
 
 static void wr_start(struct ibv_qp_ex *ex)
@@ -322,6 +330,7 @@ int wr_stage_create(struct face_qp *qp, const struct rnic_qp_cap *cap)
 	qp->ex.wr_set_sge = wr_set_sge;
 	qp->ex.wr_set_sge_list = wr_set_sge_list;
 	qp->ex.wr_set_ud_addr = wr_set_ud_addr;
+	qp->ex.wr_set_xrc_srqn = wr_set_xrc_srqn;
 	qp->ex.wr_start = wr_start;
 	qp->ex.wr_complete = wr_complete;
 	qp->ex.wr_abort = wr_abort;

@@ -183,9 +183,40 @@ def srq_cases():
                    want=rows([int(re.search(r"-s (\d+)", options)[1])]))
 
 
+def succeeded(client, server):
+    for who, out in (("client", client), ("server", server)):
+        if not re.search(r"^success$", out, re.M):
+            return f"{who} does not report success"
+    return None
+
+
+def xrc_cases():
+    line = "ibv_xsrq_pingpong -d {dev} -g {gid}"
+    for quick, options in ((True, "-n 500"), (False, "-s 65536 -n 500 -e"), (False, "-m 256")):
+        yield Case(f"xsrq_pingpong {options}", f"{line} {options}", f"{line} {options} {{server}}",
+                   quick=quick, want=succeeded)
+    for quick, program, options in (
+            (True, "ib_send_bw", "-s 65536 -n 500 -q 4"),
+            (True, "ib_send_lat", "-s 8 -n 500"),
+            (True, "ib_write_bw", "-s 65536 -n 500"),
+            (False, "ib_send_bw", "-s 65536 -n 500 -b"),
+            (False, "ib_send_bw", "-s 65536 -n 500 -q 4 --use-srq"),
+            (False, "ib_send_lat", "-s 65536 -n 300 -e"),
+            (False, "ib_write_lat", "-s 8 -n 500"),
+            (True, "ib_read_bw", "-s 65536 -n 500"),
+            (False, "ib_read_lat", "-s 8 -n 500"),
+            (False, "ib_atomic_bw", "-s 8 -n 500"),
+            (False, "ib_atomic_lat", "-s 8 -n 500")):
+        given = options.replace("-s 8 ", "") if "atomic" in program else options
+        line = f"{program} -F -d {{dev}} -x {{gid}} -c XRC {given}"
+        yield Case(f"{program} -c XRC {options}", line, line + " {server}", quick=quick,
+                   want=rows([int(re.search(r"-s (\d+)", options)[1])]))
+
+
 def cases():
     yield from pingpong_cases()
     yield from srq_cases()
+    yield from xrc_cases()
     yield from unreliable_cases()
     yield from rping_cases()
     yield from perftest_cases()

@@ -315,7 +315,7 @@ static void unknown_kinds_are_not_supported(void **state)
 	struct ibv_srq_init_attr_ex srq = {.attr = {.max_wr = 1, .max_sge = 1},
 					   .comp_mask =
 						   IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
-					   .srq_type = IBV_SRQT_XRC,
+					   .srq_type = IBV_SRQT_TM,
 					   .pd = bed.pd};
 	struct ibv_cq_init_attr_ex cq = {.cqe = 1, .wc_flags = IBV_WC_EX_WITH_CVLAN};
 
