@@ -21,6 +21,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "engine/pages.h"
 
 #define SLICE_NS  (100 * NSEC_PER_USEC) /* the least that is granted */
 #define TX_BATCH  64
@@ -119,12 +120,19 @@ static void core_async_event(void *ctx, enum rnic_event event, void *object_user
 	s->up.async_event(event, object_user);
 }
 
+static bool core_page_in(void *ctx, void *p, size_t len, bool write)
+{
+	(void)ctx;
+	return !pages_populate(p, len, write);
+}
+
 static const struct rnic_ops core_ops = {
 	.alloc = core_alloc,
 	.free = core_free,
 	.random = core_random,
 	.cq_notify = core_cq_notify,
 	.async_event = core_async_event,
+	.page_in = core_page_in,
 };
 
 /* ---- progress; all with the lock held ------------------------------------------------------- */

@@ -89,7 +89,7 @@ static enum verdict check_memory(struct rnic_qp *qp, struct pkt *p)
 		if (p->h.atomic.va & 7)
 			return VERDICT_INVALID;
 		p->mem = mem_remote(qp, p->h.atomic.rkey, p->h.atomic.va, sizeof(uint64_t),
-				    RNIC_ACCESS_REMOTE_ATOMIC);
+				    sizeof(uint64_t), RNIC_ACCESS_REMOTE_ATOMIC);
 		/* A region may map an aligned iova to memory that is not. */
 		return p->mem && ((uintptr_t)p->mem & 7) == 0 ? VERDICT_ACCEPT : VERDICT_ACCESS;
 	}
@@ -99,12 +99,12 @@ static enum verdict check_memory(struct rnic_qp *qp, struct pkt *p)
 		if (p->h.reth.dma_len == 0)
 			return VERDICT_ACCEPT; /* nothing is touched: the key is not looked at */
 		/* A region may be as long as a message: the whole range must be good at once. */
-		p->mem = mem_remote(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.dma_len,
+		p->mem = mem_remote(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.dma_len, p->len,
 				    write ? RNIC_ACCESS_REMOTE_WRITE : RNIC_ACCESS_REMOTE_READ);
 		return p->mem ? VERDICT_ACCEPT : VERDICT_ACCESS;
 	}
 	if (p->flags & OPF_WRITE) {
-		p->mem = mem_remote(qp, s->write.rkey, s->write.va, p->len,
+		p->mem = mem_remote(qp, s->write.rkey, s->write.va, p->len, p->len,
 				    RNIC_ACCESS_REMOTE_WRITE);
 		return p->mem ? VERDICT_ACCEPT : VERDICT_ACCESS;
 	}

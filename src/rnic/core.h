@@ -53,6 +53,8 @@
 #define PEER_SOCKETS	     256
 #define TX_BURST_BYTES	     (64u << 10)
 
+#define NULL_BYTES 4096 /* no payload is longer */
+
 /* The probe: see req_timer_fired(). */
 #define RTO_MIN_NS 5000000ull
 #define RTO_MAX_NS 1000000000ull /* where the QP has no transport timeout */
@@ -87,6 +89,7 @@ struct rnic {
 	uint32_t srqn_next;
 	struct rnic_srq **xrc_srqs; /* by the low bits of their numbers; NULL until there is one */
 	uint32_t xrcds;
+	uint8_t null_read[NULL_BYTES], null_written[NULL_BYTES]; /* of null regions */
 	struct rnic_qp *qps[QP_TABLE_SIZE];
 };
 
@@ -103,16 +106,17 @@ struct rnic_pd {
 	uint32_t users;
 };
 
-enum region_kind { REGION_MR, REGION_MW };
+enum region_kind { REGION_MR, REGION_NULL, REGION_MW1, REGION_MW2 };
 
 /* What a key leads to. */
 struct region {
 	enum region_kind kind;
 	bool valid; /* a window: bound */
+	bool paged; /* on demand: page_in before use */
 	uint32_t key;
 	uint32_t access;
 	struct rnic_pd *pd;
-	const struct rnic_qp *qp; /* a window: the one QP it may be reached through */
+	const struct rnic_qp *qp; /* type 2 window: the one QP it may be reached through */
 	uint64_t iova, length;
 	uint8_t *base;	 /* where iova lies */
 	uint64_t serial; /* never given twice, for WQEs that name an object */
@@ -126,7 +130,7 @@ struct rnic_mr {
 struct rnic_mw {
 	struct region region;
 	struct rnic_mr *mr; /* while bound */
-	struct list node;   /* in the QP's windows while bound */
+	struct list node;   /* type 2: in the QP's windows while bound */
 };
 
 /* A window or region named by a WQE, which may be gone when the WQE is executed. */
@@ -142,13 +146,18 @@ struct region *region_find(const struct rnic *, uint32_t key);
 void region_rekey(struct rnic *, struct region *, uint32_t key);
 struct region *region_deref(const struct rnic *, struct region_ref);
 /* The memory a local key stands for: NULL for a protection error. need: of enum rnic_access. */
-uint8_t *mem_local(const struct rnic_pd *, uint32_t lkey, uint64_t va, size_t len, uint32_t need);
-/* The same for a peer's key: regions and windows. */
-uint8_t *mem_remote(const struct rnic_qp *, uint32_t rkey, uint64_t va, size_t len, uint32_t need);
+uint8_t *mem_local(struct rnic_pd *, uint32_t lkey, uint64_t va, size_t len, uint32_t need);
+/* Does the key give these rights to all of it? Nothing is brought in. */
+bool mem_allowed(const struct rnic_pd *, uint32_t lkey, uint64_t va, size_t len, uint32_t need);
+/* The same for a peer's key: regions and windows. All of len must be good; the first `touch` bytes
+ * are about to be used. */
+uint8_t *mem_remote(const struct rnic_qp *, uint32_t rkey, uint64_t va, size_t len, size_t touch,
+		    uint32_t need);
 
 struct send_wqe;
-int mw_bind(struct rnic_qp *, const struct send_wqe *) must_use;
-/* 0, or -EINVAL when the key is not a window bound to this QP. */
+/* A BIND_MW or LOCAL_INV; -EINVAL. */
+int mw_execute(struct rnic_qp *, const struct send_wqe *) must_use;
+/* 0, or -EINVAL when the key is not a type 2 window bound to this QP. */
 int mw_invalidate(struct rnic_qp *, uint32_t rkey) must_use;
 void mw_unbind_all(struct rnic_qp *);
 
@@ -170,6 +179,8 @@ struct rnic_cq {
 };
 
 void cq_push(struct rnic_cq *, const struct rnic_wc *, bool solicited);
+/* Takes out what a QP has completed. */
+void cq_purge(struct rnic_cq *, uint32_t qpn);
 /* Puts the QPs of overflowed CQs into error; at the end of every entry that may complete. */
 void cq_settle_overflow(struct rnic *);
 
@@ -305,7 +316,7 @@ void rq_flush(struct rnic_qp *);
  */
 int sge_gather(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
 	       uint32_t len, struct iovec iov[RNIC_MAX_SGE], uint8_t *ret_niov) must_use;
-int sge_scatter(const struct rnic_pd *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
+int sge_scatter(struct rnic_pd *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
 		const uint8_t *data, uint32_t len) must_use;
 /* May all of it be reached with these rights? */
 bool sge_allowed(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_sge, uint32_t need);

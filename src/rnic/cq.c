@@ -116,6 +116,19 @@ void cq_push(struct rnic_cq *cq, const struct rnic_wc *wc, bool solicited)
 	}
 }
 
+void cq_purge(struct rnic_cq *cq, uint32_t qpn)
+{
+	uint32_t to = cq->cons;
+
+	for (uint32_t from = cq->cons; from != cq->prod; from++) {
+		const struct rnic_wc *wc = &cq->ring[from & cq->mask];
+
+		if (wc->qp_num != qpn)
+			cq->ring[to++ & cq->mask] = *wc;
+	}
+	cq->prod = to;
+}
+
 void cq_settle_overflow(struct rnic *r)
 {
 	struct list *n;

@@ -5,7 +5,7 @@
  * A key is index << 8 | generation. The slot table's index is passed through a permutation of 24
  * bits, so that a key seen says nothing of the others; a released key goes stale by its
  * generation. Nothing is pinned and no pointer into a region is kept: every packet looks up its
- * key anew, so a region may go at any time.
+ * key anew, so a region may go, or become another by rnic_mr_rereg(), at any time.
  */
 #include "rnic/core.h"
 
@@ -67,31 +67,69 @@ struct region *region_deref(const struct rnic *r, struct region_ref ref)
 	return g && g->serial == ref.serial ? g : NULL;
 }
 
-static uint8_t *region_reach(const struct region *g, uint64_t va, size_t len, uint32_t need)
+static bool region_allows(const struct region *g, uint64_t va, size_t len, uint32_t need)
 {
 	uint64_t off = va - g->iova;
 
-	if ((g->access & need) != need || va < g->iova || off > g->length || len > g->length - off)
-		return NULL;
-	return g->base + off;
+	return (g->access & need) == need && va >= g->iova && off <= g->length &&
+	       len <= g->length - off;
 }
 
-uint8_t *mem_local(const struct rnic_pd *pd, uint32_t lkey, uint64_t va, size_t len, uint32_t need)
+/* The base of an implicit on-demand region is NULL, so that this is arithmetic on numbers. */
+static uint8_t *region_at(const struct region *g, uint64_t va)
+{
+	return (uint8_t *)((uintptr_t)g->base + (va - g->iova));
+}
+
+static uint8_t *region_touch(const struct rnic *r, const struct region *g, uint64_t va,
+			     size_t touch, uint32_t need)
+{
+	const uint32_t writes =
+		RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE | RNIC_ACCESS_REMOTE_ATOMIC;
+	uint8_t *p = region_at(g, va);
+
+	if (unlikely(g->paged) && touch && r->ops.page_in &&
+	    !r->ops.page_in(r->ctx, p, touch, need & writes))
+		return NULL;
+	return p;
+}
+
+static struct region *local_find(const struct rnic_pd *pd, uint32_t lkey)
 {
 	struct region *g = region_find(pd->rnic, lkey);
 
-	if (!g || g->kind != REGION_MR || g->pd != pd)
-		return NULL;
-	return region_reach(g, va, len, need);
+	return g && g->pd == pd && (g->kind == REGION_MR || g->kind == REGION_NULL) ? g : NULL;
 }
 
-uint8_t *mem_remote(const struct rnic_qp *qp, uint32_t rkey, uint64_t va, size_t len, uint32_t need)
+bool mem_allowed(const struct rnic_pd *pd, uint32_t lkey, uint64_t va, size_t len, uint32_t need)
+{
+	const struct region *g = local_find(pd, lkey);
+
+	return g && region_allows(g, va, len, need);
+}
+
+uint8_t *mem_local(struct rnic_pd *pd, uint32_t lkey, uint64_t va, size_t len, uint32_t need)
+{
+	struct region *g = local_find(pd, lkey);
+
+	if (!g || !region_allows(g, va, len, need))
+		return NULL;
+	if (unlikely(g->kind == REGION_NULL)) {
+		assert(len <= NULL_BYTES);
+		return need ? pd->rnic->null_written : pd->rnic->null_read;
+	}
+	return region_touch(pd->rnic, g, va, len, need);
+}
+
+uint8_t *mem_remote(const struct rnic_qp *qp, uint32_t rkey, uint64_t va, size_t len, size_t touch,
+		    uint32_t need)
 {
 	struct region *g = region_find(qp->rnic, rkey);
 
-	if (!g || g->pd != qp->pd || (g->kind == REGION_MW && g->qp != qp))
+	if (!g || g->pd != qp->pd || g->kind == REGION_NULL ||
+	    (g->kind == REGION_MW2 && g->qp != qp) || !region_allows(g, va, len, need))
 		return NULL;
-	return region_reach(g, va, len, need);
+	return region_touch(qp->rnic, g, va, touch, need);
 }
 
 /* ---- the faces ------------------------------------------------------------------------------ */
@@ -119,35 +157,98 @@ int rnic_pd_destroy(struct rnic_pd *pd)
 	return 0;
 }
 
-int rnic_mr_create(struct rnic_pd *pd, void *addr, size_t length, uint64_t iova, uint32_t access,
-		   struct rnic_mr **ret)
+static int mr_attr_check(const struct rnic_mr_attr *a)
 {
-	struct rnic *r = pd->rnic;
-	struct rnic_mr *mr;
-	int err;
+	if ((a->access & (RNIC_ACCESS_REMOTE_WRITE | RNIC_ACCESS_REMOTE_ATOMIC)) &&
+	    !(a->access & RNIC_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	if ((uintptr_t)a->addr + a->length < (uintptr_t)a->addr || a->iova + a->length < a->iova)
+		return -EINVAL;
+	return 0;
+}
 
-	if ((access & (RNIC_ACCESS_REMOTE_WRITE | RNIC_ACCESS_REMOTE_ATOMIC)) &&
-	    !(access & RNIC_ACCESS_LOCAL_WRITE))
-		return -EINVAL;
-	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
-		return -EINVAL;
+static void mr_attr_take(struct region *g, const struct rnic_mr_attr *a)
+{
+	g->access = a->access;
+	g->paged = a->access & RNIC_ACCESS_ON_DEMAND;
+	g->iova = a->iova;
+	g->length = a->length;
+	g->base = a->addr;
+}
+
+static int mr_create(enum region_kind kind, const struct rnic_mr_attr *a, struct rnic_mr **ret)
+{
+	struct rnic *r = a->pd->rnic;
+	struct rnic_mr *mr;
+	int err = mr_attr_check(a);
+
+	if (err)
+		return err;
 	mr = r->ops.alloc(r->ctx, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
-	mr->region = (struct region){
-		.kind = REGION_MR,
-		.valid = true,
-		.access = access,
-		.iova = iova,
-		.length = length,
-		.base = addr,
-	};
-	err = region_add(pd, &mr->region);
+	mr->region.kind = kind;
+	mr->region.valid = true;
+	mr_attr_take(&mr->region, a);
+	err = region_add(a->pd, &mr->region);
 	if (err) {
 		r->ops.free(r->ctx, mr);
 		return -ENOMEM;
 	}
 	*ret = mr;
+	return 0;
+}
+
+int rnic_mr_create(struct rnic_pd *pd, void *addr, size_t length, uint64_t iova, uint32_t access,
+		   struct rnic_mr **ret)
+{
+	const struct rnic_mr_attr a = {pd, addr, length, iova, access};
+
+	return mr_create(REGION_MR, &a, ret);
+}
+
+int rnic_mr_create_null(struct rnic_pd *pd, struct rnic_mr **ret)
+{
+	const struct rnic_mr_attr a = {pd, NULL, SIZE_MAX, 0, RNIC_ACCESS_LOCAL_WRITE};
+
+	return mr_create(REGION_NULL, &a, ret);
+}
+
+void rnic_mr_query(const struct rnic_mr *mr, struct rnic_mr_attr *ret)
+{
+	const struct region *g = &mr->region;
+
+	*ret = (struct rnic_mr_attr){g->pd, g->base, g->length, g->iova, g->access};
+}
+
+int rnic_mr_rereg(struct rnic_mr *mr, const struct rnic_mr_attr *a)
+{
+	struct region *g = &mr->region;
+	int err = mr_attr_check(a);
+
+	if (err || g->kind != REGION_MR || a->pd->rnic != g->pd->rnic)
+		return -EINVAL;
+	if (mr->windows)
+		return -EBUSY;
+	g->pd->users--;
+	g->pd = a->pd;
+	g->pd->users++;
+	mr_attr_take(g, a);
+	return 0;
+}
+
+int rnic_mr_locate(const struct rnic_pd *pd, uint32_t lkey, uint64_t va, size_t len, bool write,
+		   void **ret)
+{
+	const struct region *g = region_find(pd->rnic, lkey);
+
+	if (!g || g->kind != REGION_MR || !g->paged)
+		return -ENOENT;
+	if (g->pd != pd || (write && !(g->access & RNIC_ACCESS_LOCAL_WRITE)))
+		return -EPERM;
+	if (!region_allows(g, va, len, 0))
+		return -EFAULT;
+	*ret = region_at(g, va);
 	return 0;
 }
 

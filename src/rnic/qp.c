@@ -234,7 +234,8 @@ static int attr_check(const struct rnic_qp *qp, const struct rnic_qp_attr *a, ui
 {
 	const uint32_t access = RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE |
 				RNIC_ACCESS_REMOTE_READ | RNIC_ACCESS_REMOTE_ATOMIC |
-				RNIC_ACCESS_MW_BIND;
+				RNIC_ACCESS_MW_BIND | RNIC_ACCESS_ZERO_BASED |
+				RNIC_ACCESS_ON_DEMAND; /* those of regions do no harm */
 
 	if ((mask & RNIC_QP_CUR_STATE) && a->cur_state != qp->state)
 		return -EINVAL;
@@ -309,6 +310,11 @@ static void qp_enter(struct rnic_qp *qp, enum rnic_qp_state from, enum rnic_qp_s
 	switch (to) {
 	case RNIC_QPS_RESET:
 		qp_reset(qp);
+		/* As adapters do: what comes from now on is of its next life. */
+		if (qp->send_cq)
+			cq_purge(qp->send_cq, qp->qpn);
+		if (qp->recv_cq)
+			cq_purge(qp->recv_cq, qp->qpn);
 		memset(&qp->attr, 0, sizeof(qp->attr));
 		qp_set_state(qp, to);
 		break;

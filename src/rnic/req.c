@@ -281,9 +281,7 @@ static void req_fail(struct rnic_qp *qp, struct send_wqe *w, enum rnic_wc_status
 
 static bool req_execute_local(struct rnic_qp *qp, struct send_wqe *w)
 {
-	int err = w->opcode == RNIC_WR_BIND_MW ? mw_bind(qp, w) : mw_invalidate(qp, w->imm_or_rkey);
-
-	if (err) {
+	if (mw_execute(qp, w)) {
 		req_fail(qp, w, RNIC_WC_MW_BIND_ERR);
 		return false;
 	}

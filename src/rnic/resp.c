@@ -394,7 +394,7 @@ static bool tx_read_response(struct rnic_qp *qp, struct rnic_tx *tx, struct resp
 
 		if (unlikely(qp->xrcd != NULL))
 			qp->pd = xrc_pd(qp, res->xrc_srqn);
-		mem = mem_remote(qp, res->rkey, res->va + off, tx->payload_len,
+		mem = mem_remote(qp, res->rkey, res->va + off, tx->payload_len, tx->payload_len,
 				 RNIC_ACCESS_REMOTE_READ);
 
 		if (!mem && (int32_t)(s->res_send - s->res_done) < 0) {

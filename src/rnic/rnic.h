@@ -75,6 +75,7 @@ enum rnic_access {
 	RNIC_ACCESS_REMOTE_ATOMIC = 1 << 3,
 	RNIC_ACCESS_MW_BIND = 1 << 4,
 	RNIC_ACCESS_ZERO_BASED = 1 << 5,
+	RNIC_ACCESS_ON_DEMAND = 1 << 6,
 };
 
 enum rnic_wr_opcode {
@@ -184,6 +185,10 @@ struct rnic_ops {
 	/* object_user is the qp_user; for CQ_ERR the cq_user, for SRQ_LIMIT_REACHED the srq_user.
 	 */
 	void (*async_event)(void *ctx, enum rnic_event event, void *object_user);
+	/* Brings in the pages of on-demand memory that is about to be touched; false: they are not
+	 * to be had, or not to be written. As long as the touch itself would, it may take. May be
+	 * NULL: all memory is there. */
+	bool (*page_in)(void *ctx, void *p, size_t len, bool write);
 	/* May be NULL. A typed trace event of rnic/trace.def. */
 	void (*trace)(void *ctx, int event, uint32_t qpn, uint64_t a, uint64_t b);
 };
@@ -253,12 +258,36 @@ int rnic_pd_destroy(struct rnic_pd *) must_use; /* -EBUSY while anything lives i
  * -EINVAL for remote write or atomic without local write, or a range that wraps. */
 int rnic_mr_create(struct rnic_pd *, void *addr, size_t length, uint64_t iova, uint32_t access,
 		   struct rnic_mr **ret) must_use;
+/* A region of all addresses for local use: it reads as zeros, and what is written to it is gone. */
+int rnic_mr_create_null(struct rnic_pd *, struct rnic_mr **ret) must_use;
 int rnic_mr_destroy(struct rnic_mr *) must_use; /* -EBUSY while windows are bound to it */
+
+struct rnic_mr_attr {
+	struct rnic_pd *pd;
+	void *addr;
+	size_t length;
+	uint64_t iova;
+	uint32_t access;
+};
+
+void rnic_mr_query(const struct rnic_mr *, struct rnic_mr_attr *ret);
+/* Makes it another region under its present keys; what is on the way by these meets the new one.
+ * -EINVAL as for creation, or for a null region; -EBUSY while windows are bound to it. */
+int rnic_mr_rereg(struct rnic_mr *, const struct rnic_mr_attr *) must_use;
+/* Where an on-demand region has [va, va+len), for bringing it in ahead of use. -ENOENT: the key is
+ * of no such region; -EPERM: of another PD, or not to be written; -EFAULT: out of its range. */
+int rnic_mr_locate(const struct rnic_pd *, uint32_t lkey, uint64_t va, size_t len, bool write,
+		   void **ret) must_use;
 uint32_t rnic_mr_lkey(const struct rnic_mr *);
 uint32_t rnic_mr_rkey(const struct rnic_mr *); /* equals the lkey */
 
-/* Type 2B windows (bound by a work request, invalidated locally or by the peer's SEND). */
-int rnic_mw_create(struct rnic_pd *, struct rnic_mw **ret) must_use;
+/* Both types are bound by a work request and are good for peers only.
+ *   type 1   of the PD: through any QP of it; bound anew, or with a length of 0 unbound, as often
+ *            as one likes
+ *   type 2B  of the QP that bound it, until it is invalidated, locally or by the peer's SEND */
+enum rnic_mw_type { RNIC_MW_TYPE_1 = 1, RNIC_MW_TYPE_2 };
+
+int rnic_mw_create(struct rnic_pd *, enum rnic_mw_type, struct rnic_mw **ret) must_use;
 int rnic_mw_destroy(struct rnic_mw *) must_use;
 uint32_t rnic_mw_rkey(const struct rnic_mw *);
 
@@ -331,7 +360,8 @@ int rnic_qp_destroy(struct rnic_qp *) must_use;
 uint32_t rnic_qp_num(const struct rnic_qp *);
 void rnic_qp_set_user(struct rnic_qp *, void *qp_user); /* whose events are from now on */
 /* By the standard's table of transitions: -EINVAL for an illegal transition, a missing or a
- * forbidden attribute; then nothing has changed. ERR flushes at once. */
+ * forbidden attribute; then nothing has changed. ERR flushes at once; RESET takes the QP's
+ * completions out of its CQs. */
 int rnic_qp_modify(struct rnic_qp *, const struct rnic_qp_attr *, uint32_t mask,
 		   uint64_t now) must_use;
 void rnic_qp_query(const struct rnic_qp *, struct rnic_qp_attr *ret, struct rnic_qp_cap *ret_cap);
@@ -360,8 +390,8 @@ struct rnic_send_wr {
 	} ud;
 	struct { /* BIND_MW */
 		struct rnic_mw *mw;
-		uint32_t rkey; /* the new rkey: same index, new low byte */
-		struct rnic_mr *mr;
+		uint32_t rkey;	    /* the new rkey: same index, new low byte */
+		struct rnic_mr *mr; /* NULL, with type 1: unbind */
 		uint64_t addr, length;
 		uint32_t access;
 	} bind;

@@ -29,6 +29,26 @@ static uint64_t pace_time(uint32_t bytes)
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
+/* What stands at the cursor and needs no packet. False: there is nothing to be sent after it. */
+static bool local_tx(struct rnic_qp *qp)
+{
+	struct sq *sq = &qp->sq;
+
+	for (; sq->cur != sq->prod; sq_complete(qp, RNIC_WC_SUCCESS)) {
+		const struct send_wqe *w = sq_at(sq, sq->cur);
+
+		if (likely(!wqe_is_local(w)))
+			return true;
+		if (qp->state != RNIC_QPS_RTS)
+			return false; /* SQD: nothing new is begun */
+		if (mw_execute(qp, w)) {
+			qp_fail_sq(qp, RNIC_WC_MW_BIND_ERR);
+			return false;
+		}
+	}
+	return false;
+}
+
 bool unreliable_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 {
 	struct rnic *r = qp->rnic;
@@ -38,7 +58,7 @@ bool unreliable_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 	struct send_wqe *w;
 	uint32_t idx;
 
-	if (!qp_requester_runs(qp) || sq->cur == sq->prod)
+	if (!qp_requester_runs(qp) || !local_tx(qp))
 		return false;
 	if (r->pace_ns > now + ahead) {
 		timer_arm(&r->timers, &qp->timer, r->pace_ns - ahead / 2);

@@ -139,6 +139,8 @@ static bool unreliable_allows(const struct rnic_qp *qp, const struct rnic_send_w
 		return qp->type != RNIC_QPT_UD || wr->ud.flow;
 	case RNIC_WR_RDMA_WRITE:
 	case RNIC_WR_RDMA_WRITE_WITH_IMM:
+	case RNIC_WR_LOCAL_INV:
+	case RNIC_WR_BIND_MW:
 		return qp->type == RNIC_QPT_UC;
 	default:
 		return false;
@@ -356,8 +358,8 @@ int sge_gather(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t nu
 	return 0;
 }
 
-int sge_scatter(const struct rnic_pd *pd, const struct rnic_sge *sge, uint32_t num_sge,
-		uint32_t off, const uint8_t *data, uint32_t len)
+int sge_scatter(struct rnic_pd *pd, const struct rnic_sge *sge, uint32_t num_sge, uint32_t off,
+		const uint8_t *data, uint32_t len)
 {
 	for (uint32_t i = 0; len; i++) {
 		uint32_t part;
@@ -385,7 +387,7 @@ bool sge_allowed(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t 
 {
 	for (uint32_t i = 0; i < num_sge; i++)
 		if (sge[i].length &&
-		    !mem_local(qp->pd, sge[i].lkey, sge[i].addr, sge[i].length, need))
+		    !mem_allowed(qp->pd, sge[i].lkey, sge[i].addr, sge[i].length, need))
 			return false;
 	return true;
 }

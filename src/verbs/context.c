@@ -9,12 +9,6 @@
 #include "verbs/process.h"
 #include "verbs/qp.h"
 
-static int no_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-{
-	(void)qp, (void)mw, (void)bind;
-	return EOPNOTSUPP; /* type 1; type 2 windows are bound by a work request */
-}
-
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct face_context *c;
@@ -39,6 +33,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	c->vctx = (struct verbs_context){
 		.query_port = face_query_port,
 		.query_device_ex = face_query_device_ex,
+		.alloc_null_mr = face_alloc_null_mr,
+		.advise_mr = face_advise_mr,
 		.create_cq_ex = face_create_cq_ex,
 		.create_qp_ex = face_create_qp_ex,
 		.open_qp = face_open_qp,
@@ -53,7 +49,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 				.ops =
 					{
 						.alloc_mw = face_alloc_mw,
-						.bind_mw = no_bind_mw,
+						.bind_mw = face_bind_mw,
 						.dealloc_mw = face_dealloc_mw,
 						.poll_cq = face_poll_cq,
 						.req_notify_cq = face_req_notify_cq,

@@ -12,6 +12,7 @@
 #define VENDOR_ID   0x776566 /* "wef": neither 0 nor 0xffffff, which software takes for rxe */
 #define MAX_OBJECTS 65536    /* MRs, MWs, CQs, PDs: bounded by memory; a number programs can use */
 #define MAX_QP	    16384
+#define UD_ODP	    (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
 
 static struct {
 	pthread_mutex_t lock;
@@ -147,8 +148,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.max_qp_wr = RNIC_MAX_QP_WR,
 		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				    IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-				    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-				    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC,
+				    IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MEM_WINDOW |
+				    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_SRQ_RESIZE |
+				    IBV_DEVICE_XRC,
 		.max_sge = RNIC_MAX_SGE,
 		.max_sge_rd = RNIC_MAX_SGE,
 		.max_cq = MAX_OBJECTS,
@@ -174,7 +176,16 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 int face_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *in,
 			 struct ibv_device_attr_ex *a, size_t attr_size)
 {
-	struct ibv_device_attr_ex full = {.phys_port_cnt_ex = 1};
+	const uint32_t rc_odp =
+		UD_ODP | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	struct ibv_device_attr_ex full = {
+		.odp_caps = {.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+			     .per_transport_caps = {.rc_odp_caps = rc_odp,
+						    .uc_odp_caps = UD_ODP | IBV_ODP_SUPPORT_WRITE,
+						    .ud_odp_caps = UD_ODP}},
+		.xrc_odp_caps = rc_odp,
+		.phys_port_cnt_ex = 1,
+	};
 
 	(void)in; /* the wrapper in verbs.h refuses a comp_mask */
 	if (attr_size < sizeof(full.orig_attr))

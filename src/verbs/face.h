@@ -53,6 +53,9 @@ struct face_pd {
 struct face_mr {
 	struct ibv_mr ibv;
 	struct rnic_mr *core;
+	void *map; /* of a dma-buf, to be unmapped with the region; NULL */
+	size_t map_length;
+	bool null; /* has no memory */
 };
 
 struct face_mw {
@@ -75,6 +78,16 @@ static inline struct face_pd *face_pd(struct ibv_pd *p)
 	return container_of(p, struct face_pd, ibv);
 }
 
+static inline struct face_mr *face_mr(struct ibv_mr *mr)
+{
+	return container_of(mr, struct face_mr, ibv);
+}
+
+static inline struct face_mw *face_mw(struct ibv_mw *mw)
+{
+	return container_of(mw, struct face_mw, ibv);
+}
+
 void context_get(struct face_context *);
 void context_put(struct face_context *);
 
@@ -95,7 +108,11 @@ int face_query_device_ex(struct ibv_context *, const struct ibv_query_device_ex_
 			 struct ibv_device_attr_ex *, size_t attr_size);
 int face_query_port(struct ibv_context *, uint8_t port, struct ibv_port_attr *, size_t len);
 struct ibv_mw *face_alloc_mw(struct ibv_pd *, enum ibv_mw_type);
+int face_bind_mw(struct ibv_qp *, struct ibv_mw *, struct ibv_mw_bind *);
 int face_dealloc_mw(struct ibv_mw *);
+struct ibv_mr *face_alloc_null_mr(struct ibv_pd *);
+int face_advise_mr(struct ibv_pd *, enum ibv_advise_mr_advice, uint32_t flags, struct ibv_sge *,
+		   uint32_t num_sge);
 struct ibv_cq_ex *face_create_cq_ex(struct ibv_context *, struct ibv_cq_init_attr_ex *);
 int face_poll_cq(struct ibv_cq *, int num, struct ibv_wc *);
 int face_req_notify_cq(struct ibv_cq *, int solicited_only);

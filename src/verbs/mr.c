@@ -1,114 +1,96 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-/* Protection domains, memory regions, memory windows. */
+/*
+ * Memory regions. Registration pins nothing: it has the kernel make the pages present, which tells
+ * what an adapter's pinning would (is all of it there, may it be written), and the rest is left to
+ * the MMU. On-demand regions are not looked at until they are used.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/pages.h"
 #include "verbs/face.h"
 
 /* Accepted and of no consequence: hints to hardware (the whole optional range is to be ignored
  * where unknown), and huge pages, which the pages behind a mapping are nothing to us. */
 #define IGNORED_ACCESS (IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_HUGETLB)
-#define CORE_ACCESS                                                                  \
+#define DMABUF_ACCESS                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED)
+	 IBV_ACCESS_REMOTE_ATOMIC)
+#define CORE_ACCESS \
+	(DMABUF_ACCESS | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)
+/* For which of these the kernel wants the memory to be writable. */
+#define WRITING_ACCESS                                                                 \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | \
+	 IBV_ACCESS_MW_BIND)
 
-struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+static int memory_check(const struct rnic_mr_attr *a)
 {
-	struct face_context *c = face_context(context);
-	struct face_pd *pd = calloc(1, sizeof(*pd));
-	int rc;
-
-	if (!pd)
-		return FAIL(ENOMEM, NULL);
-	shard_lock(c->shard);
-	rc = rnic_pd_create(c->rnic, &pd->core);
-	shard_unlock(c->shard);
-	if (rc) {
-		free(pd);
-		return FAIL(-rc, NULL);
-	}
-	pd->ibv.context = context;
-	context_get(c);
-	return &pd->ibv;
+	if (!a->length || (uintptr_t)a->addr + a->length < (uintptr_t)a->addr)
+		return -EINVAL;
+	if (a->access & IBV_ACCESS_ON_DEMAND)
+		return 0;
+	return pages_populate(a->addr, a->length, a->access & WRITING_ACCESS);
 }
 
-int ibv_dealloc_pd(struct ibv_pd *ibpd)
+static struct face_mr *mr_new(struct ibv_pd *ibpd)
 {
-	struct face_context *c = face_context(ibpd->context);
-	struct face_pd *pd = face_pd(ibpd);
-	int rc;
+	struct face_mr *mr = calloc(1, sizeof(*mr));
 
-	shard_lock(c->shard);
-	rc = rnic_pd_destroy(pd->core);
-	shard_unlock(c->shard);
-	if (rc)
-		return -rc;
-	free(pd);
-	context_put(c);
-	return 0;
-}
-
-/* ---- memory regions -------------------------------------------------------------------------- */
-
-/*
- * Is something mapped all over [addr, addr + length)? Registration pins nothing, but a range that
- * is not there is refused as a kernel would, rather than met by the first transfer.
- */
-static bool mapped(uintptr_t addr, size_t length)
-{
-	unsigned char residency[4096]; /* which is not asked for, but must be taken */
-	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	uintptr_t at = addr & ~(uintptr_t)(page - 1);
-	uintptr_t end = addr + length;
-
-	while (at < end) {
-		size_t n = min_of((size_t)(end - at), sizeof(residency) * page);
-
-		if (mincore((void *)at, n, residency) && errno == ENOMEM)
-			return false;
-		at += (n + page - 1) & ~(page - 1);
-	}
-	return true;
-}
-
-static struct ibv_mr *reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
-			     unsigned int access)
-{
-	struct face_context *c = face_context(ibpd->context);
-	struct face_mr *mr;
-	int rc;
-
-	access &= ~(unsigned int)IGNORED_ACCESS;
-	if (access & ~(unsigned int)CORE_ACCESS)
-		return FAIL(EOPNOTSUPP, NULL);
-	if (length && (uintptr_t)addr + length - 1 < (uintptr_t)addr)
-		return FAIL(EINVAL, NULL);
-	if (!mapped((uintptr_t)addr, length))
-		return FAIL(EFAULT, NULL);
-	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return FAIL(ENOMEM, NULL);
-	if (access & IBV_ACCESS_ZERO_BASED)
-		iova = 0;
+	mr->ibv.context = ibpd->context;
+	mr->ibv.pd = ibpd;
+	return mr;
+}
+
+/* After the core's creation under the lock, which gave rc. */
+static struct ibv_mr *mr_finish(struct face_mr *mr, int rc)
+{
+	if (rc) {
+		free(mr);
+		return FAIL(-rc, NULL);
+	}
+	context_get(face_context(mr->ibv.context));
+	return &mr->ibv;
+}
+
+static struct ibv_mr *mr_create(const struct rnic_mr_attr *a, struct ibv_pd *ibpd)
+{
+	struct face_context *c = face_context(ibpd->context);
+	struct face_mr *mr = mr_new(ibpd);
+	int rc;
+
+	if (!mr)
+		return NULL;
+	mr->ibv.addr = a->addr;
+	mr->ibv.length = a->length;
 	shard_lock(c->shard);
-	rc = rnic_mr_create(face_pd(ibpd)->core, addr, length, iova, access, &mr->core);
+	rc = rnic_mr_create(a->pd, a->addr, a->length, a->iova, a->access, &mr->core);
 	if (!rc) {
 		mr->ibv.lkey = rnic_mr_lkey(mr->core);
 		mr->ibv.rkey = rnic_mr_rkey(mr->core);
 	}
 	shard_unlock(c->shard);
-	if (rc) {
-		free(mr);
+	return mr_finish(mr, rc);
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
+			     unsigned int access)
+{
+	struct rnic_mr_attr a = {face_pd(ibpd)->core, addr, length, iova,
+				 access & ~(unsigned int)IGNORED_ACCESS};
+	int rc;
+
+	if (a.access & ~(unsigned int)CORE_ACCESS)
+		return FAIL(EINVAL, NULL);
+	rc = memory_check(&a);
+	if (rc)
 		return FAIL(-rc, NULL);
-	}
-	mr->ibv.context = ibpd->context;
-	mr->ibv.pd = ibpd;
-	mr->ibv.addr = addr;
-	mr->ibv.length = length;
-	context_get(c);
-	return &mr->ibv;
+	if (access & IBV_ACCESS_ZERO_BASED)
+		a.iova = 0;
+	return mr_create(&a, ibpd);
 }
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -128,10 +110,154 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 	return reg_mr(pd, addr, length, iova, access);
 }
 
+struct ibv_mr *face_alloc_null_mr(struct ibv_pd *ibpd)
+{
+	struct face_context *c = face_context(ibpd->context);
+	struct face_mr *mr = mr_new(ibpd);
+	int rc;
+
+	if (!mr)
+		return NULL;
+	mr->null = true;
+	mr->ibv.length = SIZE_MAX;
+	shard_lock(c->shard);
+	rc = rnic_mr_create_null(face_pd(ibpd)->core, &mr->core);
+	if (!rc)
+		mr->ibv.lkey = rnic_mr_lkey(mr->core); /* and no rkey */
+	shard_unlock(c->shard);
+	return mr_finish(mr, rc);
+}
+
+/* ---- DMA buffers ----------------------------------------------------------------------------- */
+
+/* Maps the file, which need not be a dma-buf as long as it can be mapped. */
+static int dmabuf_map(int fd, uint64_t offset, size_t length, bool write, void **ret, size_t *ret_n)
+{
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = offset & ~(page - 1);
+	off_t size = lseek(fd, 0, SEEK_END);
+	void *p;
+
+	if (size < 0 && errno == EBADF)
+		return -EBADF;
+	if (!length || offset + length < offset || size < 0 || offset + length > (uint64_t)size)
+		return -EINVAL;
+	*ret_n = (size_t)(offset - from) + length;
+	p = mmap(NULL, *ret_n, write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd,
+		 (off_t)from);
+	if (p == MAP_FAILED)
+		return errno == EACCES || errno == EPERM || errno == ENOMEM ? -errno : -EOPNOTSUPP;
+	*ret = p;
+	return 0;
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	const size_t in_page = (size_t)sysconf(_SC_PAGESIZE) - 1;
+	uint32_t core = (uint32_t)access & ~(uint32_t)IBV_ACCESS_OPTIONAL_RANGE;
+	struct ibv_mr *mr;
+	size_t map_length;
+	void *map;
+	int rc;
+
+	if (core & ~(uint32_t)DMABUF_ACCESS || (offset & in_page) != (iova & in_page))
+		return FAIL(EINVAL, NULL);
+	rc = dmabuf_map(fd, offset, length, core & WRITING_ACCESS, &map, &map_length);
+	if (rc)
+		return FAIL(-rc, NULL);
+	mr = mr_create(&(struct rnic_mr_attr){face_pd(ibpd)->core, (char *)map + (offset & in_page),
+					      length, iova, core},
+		       ibpd);
+	if (!mr) {
+		munmap(map, map_length);
+		return NULL;
+	}
+	mr->addr = (void *)(uintptr_t)offset; /* as the real one: no address of the process */
+	face_mr(mr)->map = map;
+	face_mr(mr)->map_length = map_length;
+	return mr;
+}
+
+static void dmabuf_unmap(struct face_mr *mr)
+{
+	if (mr->map)
+		munmap(mr->map, mr->map_length);
+	mr->map = NULL;
+}
+
+/* ---- change and end -------------------------------------------------------------------------- */
+
+static int rereg(struct face_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		 uint32_t access)
+{
+	struct face_context *c = face_context(mr->ibv.context);
+	struct rnic_mr_attr a;
+	bool was_zero_based;
+	int rc = 0;
+
+	shard_lock(c->shard);
+	rnic_mr_query(mr->core, &a);
+	shard_unlock(c->shard);
+	was_zero_based = a.access & IBV_ACCESS_ZERO_BASED;
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		a.pd = face_pd(pd)->core;
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		a.access = access;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		a.addr = addr;
+		a.length = length;
+		a.iova = (uintptr_t)addr;
+	}
+	if (a.access & IBV_ACCESS_ZERO_BASED)
+		a.iova = 0;
+	else if (was_zero_based)
+		a.iova = (uintptr_t)a.addr;
+	if (flags & (IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION))
+		rc = memory_check(&a);
+	if (rc)
+		return rc;
+	shard_lock(c->shard);
+	rc = rnic_mr_rereg(mr->core, &a);
+	shard_unlock(c->shard);
+	return rc;
+}
+
+/* The keys stay, as they do on adapters that can. A refused change leaves the region as it was,
+ * which is more than the manual promises for IBV_REREG_MR_ERR_CMD. */
+int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		 int access)
+{
+	const int known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
+			  IBV_REREG_MR_CHANGE_ACCESS;
+	uint32_t core = (uint32_t)access & ~(uint32_t)IGNORED_ACCESS;
+	struct face_mr *mr = face_mr(ibmr);
+	int rc;
+
+	if (mr->null || flags & ~known ||
+	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length)) ||
+	    (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)))
+		return FAIL(EINVAL, IBV_REREG_MR_ERR_INPUT);
+	if (!flags || core & ~(uint32_t)CORE_ACCESS ||
+	    (flags & IBV_REREG_MR_CHANGE_PD &&
+	     (!pd || pd->context->device != ibmr->context->device)))
+		return FAIL(EINVAL, IBV_REREG_MR_ERR_CMD);
+	rc = rereg(mr, flags, pd, addr, length, core);
+	if (rc)
+		return FAIL(-rc, IBV_REREG_MR_ERR_CMD);
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		ibmr->pd = pd;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		dmabuf_unmap(mr);
+		ibmr->addr = addr;
+		ibmr->length = length;
+	}
+	return 0;
+}
+
 int ibv_dereg_mr(struct ibv_mr *ibmr)
 {
 	struct face_context *c = face_context(ibmr->context);
-	struct face_mr *mr = container_of(ibmr, struct face_mr, ibv);
+	struct face_mr *mr = face_mr(ibmr);
 	int rc;
 
 	shard_lock(c->shard);
@@ -139,52 +265,39 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	shard_unlock(c->shard);
 	if (rc)
 		return -rc;
+	dmabuf_unmap(mr);
 	free(mr);
 	context_put(c);
 	return 0;
 }
 
-/* ---- memory windows -------------------------------------------------------------------------- */
+/* ---- advice ---------------------------------------------------------------------------------- */
 
-struct ibv_mw *face_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
+int face_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		   struct ibv_sge *sg, uint32_t num_sge)
 {
 	struct face_context *c = face_context(ibpd->context);
-	struct face_mw *mw;
-	int rc;
+	bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	int rc = 0;
 
-	if (type != IBV_MW_TYPE_2)
-		return FAIL(type == IBV_MW_TYPE_1 ? EOPNOTSUPP : EINVAL, NULL);
-	mw = calloc(1, sizeof(*mw));
-	if (!mw)
-		return FAIL(ENOMEM, NULL);
-	shard_lock(c->shard);
-	rc = rnic_mw_create(face_pd(ibpd)->core, &mw->core);
-	if (!rc)
-		mw->ibv.rkey = rnic_mw_rkey(mw->core);
-	shard_unlock(c->shard);
-	if (rc) {
-		free(mw);
-		return FAIL(-rc, NULL);
+	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || !num_sge)
+		return EINVAL;
+	if (!write && advice != IBV_ADVISE_MR_ADVICE_PREFETCH &&
+	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return EOPNOTSUPP;
+	for (uint32_t i = 0; i < num_sge && !rc; i++) {
+		void *p;
+
+		shard_lock(c->shard);
+		rc = rnic_mr_locate(face_pd(ibpd)->core, sg[i].lkey, sg[i].addr, sg[i].length,
+				    write, &p);
+		shard_unlock(c->shard);
+		/* Pages that are there already are all the device ever needs. */
+		if (rc || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+			continue;
+		rc = pages_populate(p, sg[i].length, write);
+		if (!(flags & IBV_ADVISE_MR_FLAG_FLUSH))
+			rc = 0; /* nobody waits to hear of it */
 	}
-	mw->ibv.context = ibpd->context;
-	mw->ibv.pd = ibpd;
-	mw->ibv.type = type;
-	context_get(c);
-	return &mw->ibv;
-}
-
-int face_dealloc_mw(struct ibv_mw *ibmw)
-{
-	struct face_context *c = face_context(ibmw->context);
-	struct face_mw *mw = container_of(ibmw, struct face_mw, ibv);
-	int rc;
-
-	shard_lock(c->shard);
-	rc = rnic_mw_destroy(mw->core);
-	shard_unlock(c->shard);
-	if (rc)
-		return -rc;
-	free(mw);
-	context_put(c);
-	return 0;
+	return -rc;
 }

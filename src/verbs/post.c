@@ -12,8 +12,8 @@ static int translate_bind(const struct ibv_send_wr *wr, struct rnic_send_wr *out
 
 	if (!wr->bind_mw.mw || wr->bind_mw.mw->type != IBV_MW_TYPE_2)
 		return EINVAL;
-	out->bind.mw = container_of(wr->bind_mw.mw, struct face_mw, ibv)->core;
-	out->bind.mr = info->mr ? container_of(info->mr, struct face_mr, ibv)->core : NULL;
+	out->bind.mw = face_mw(wr->bind_mw.mw)->core;
+	out->bind.mr = info->mr ? face_mr(info->mr)->core : NULL;
 	out->bind.rkey = wr->bind_mw.rkey;
 	out->bind.addr = info->addr;
 	out->bind.length = info->length;

@@ -27,20 +27,6 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 	return EOPNOTSUPP;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
-		 int access)
-{
-	return FAIL(EOPNOTSUPP, IBV_REREG_MR_ERR_INPUT); /* the old region stays as it is */
-}
-
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
-				 int fd, int access)
-{
-	return FAIL(EOPNOTSUPP, NULL);
-}
-
 /* ---- what one process shares with another ------------------------------------------------------
  */
 

@@ -137,8 +137,8 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		of(ex)->stage->err = EINVAL;
 		return;
 	}
-	wr->bind.mw = container_of(mw, struct face_mw, ibv)->core;
-	wr->bind.mr = info->mr ? container_of(info->mr, struct face_mr, ibv)->core : NULL;
+	wr->bind.mw = face_mw(mw)->core;
+	wr->bind.mr = info->mr ? face_mr(info->mr)->core : NULL;
 	wr->bind.rkey = rkey;
 	wr->bind.addr = info->addr;
 	wr->bind.length = info->length;

@@ -195,7 +195,7 @@ static void side_open(struct world *w, int number, uint8_t config)
 	must(!rnic_mr_create(s->pd, &memory[number].counter, sizeof(uint64_t), 0,
 			     RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_ATOMIC, &s->mr_counter));
 	for (int i = 0; i < MWS; i++)
-		must(!rnic_mw_create(s->pd, &s->mw[i]));
+		must(!rnic_mw_create(s->pd, RNIC_MW_TYPE_2, &s->mw[i]));
 	for (int i = 0; i < PAIRS; i++) {
 		struct rnic_qp_init init = {
 			.type = RNIC_QPT_RC,
@@ -504,7 +504,7 @@ static void control(struct world *w, struct side *s, int pair, uint8_t what)
 	case 5:
 		w->forged = true;
 		must(!rnic_mw_destroy(s->mw[what / 12 % MWS]));
-		must(!rnic_mw_create(s->pd, &s->mw[what / 12 % MWS]));
+		must(!rnic_mw_create(s->pd, RNIC_MW_TYPE_2, &s->mw[what / 12 % MWS]));
 		break;
 	case 6:
 		err = rnic_cq_resize(s->cq[what & 1], 1 + what);

@@ -315,7 +315,7 @@ static void side_open(struct world *w, int i)
 	     "the target's region");
 	s->cas_word = calloc(1, sizeof(*s->cas_word));
 	must(w, rnic_mr_create(n->pd, s->cas_word, 8, 64, all_rights, &s->cas_mr), "a word");
-	must(w, rnic_mw_create(n->pd, &s->mw), "rnic_mw_create");
+	must(w, rnic_mw_create(n->pd, RNIC_MW_TYPE_2, &s->mw), "rnic_mw_create");
 	s->next_action_ns = sim_now(w->sim) + prng_below(w->prng, s->action_gap_ns);
 }
 

@@ -49,12 +49,24 @@ static void bed_event(void *ctx, enum rnic_event event, void *user)
 	s->events[s->nevents++] = event;
 }
 
+static bool bed_page_in(void *ctx, void *p, size_t len, bool write)
+{
+	struct bed_side *s = ctx;
+	const uint8_t *end = (const uint8_t *)p + len;
+
+	if ((s->gone && end > s->gone) || (write && s->read_only && end > s->read_only))
+		return false;
+	s->paged_in++;
+	return true;
+}
+
 static const struct rnic_ops bed_ops = {
 	.alloc = bed_alloc,
 	.free = bed_free,
 	.random = bed_random,
 	.cq_notify = bed_notify,
 	.async_event = bed_event,
+	.page_in = bed_page_in,
 };
 
 static struct gid gid_of(int side)

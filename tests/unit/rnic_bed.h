@@ -45,8 +45,11 @@ struct bed_side {
 	uint32_t notified;
 	uint32_t nevents;
 	enum rnic_event events[BED_EVENTS];
-	long allocs;	  /* outstanding */
-	long allocs_left; /* fail after so many; negative: never */
+	uint32_t paged_in;	  /* pages asked for, and granted */
+	const uint8_t *gone;	  /* not to be had from here on, if not NULL */
+	const uint8_t *read_only; /* not to be written from here on */
+	long allocs;		  /* outstanding */
+	long allocs_left;	  /* fail after so many; negative: never */
 };
 
 struct bed_opts {

@@ -154,6 +154,31 @@ static void posting_is_allowed_where_the_state_allows_it(void **state)
 	bed_close(b);
 }
 
+static void reset_takes_back_what_the_qp_has_completed_and_no_others(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct rnic_qp *old[2];
+	struct rnic_wc wc;
+
+	(void)state;
+	for (uint64_t id = 1; id <= 3; id++) /* of three packets each, in turn from two QPs */
+		assert_int_equal(bed_rdma(b, 0, id, RNIC_WR_RDMA_WRITE, 0, 0, 3000), 0);
+	bed_second_pair(b, old);
+	for (uint64_t id = 11; id <= 13; id++)
+		assert_int_equal(bed_rdma(b, 0, id, RNIC_WR_RDMA_WRITE, 0, 0, 3000), 0);
+	bed_run(b);
+	assert_int_equal(bed_modify(b, 0, RNIC_QPS_RESET), 0);
+	for (uint64_t id = 1; id <= 3; id++) {
+		assert_int_equal(rnic_cq_poll(b->side[0].scq, &wc, 1), 1);
+		assert_int_equal(wc.wr_id, id);
+		assert_int_equal(wc.qp_num, rnic_qp_num(old[0]));
+	}
+	bed_expect_none(b, 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rnic_qp_destroy(old[i]), 0);
+	bed_close(b);
+}
+
 static void a_queue_takes_what_it_was_made_for(void **state)
 {
 	struct bed *b = bed_open(&(struct bed_opts){.cap = {3, 5, 2, 3, 20}});
@@ -330,7 +355,7 @@ static void creation_survives_every_failed_allocation(void **state)
 	s->allocs_left = 0;
 	assert_int_equal(rnic_cq_resize(s->scq, 8), -ENOMEM);
 	assert_int_equal(rnic_mr_create(s->pd, s->mem, 8, 0, 0, &mr), -ENOMEM);
-	assert_int_equal(rnic_mw_create(s->pd, &mw), -ENOMEM);
+	assert_int_equal(rnic_mw_create(s->pd, RNIC_MW_TYPE_2, &mw), -ENOMEM);
 	assert_int_equal(rnic_pd_create(s->rnic, &pd), -ENOMEM);
 	assert_int_equal(s->allocs, allocs);
 	s->allocs_left = -1;
@@ -540,7 +565,7 @@ static struct rnic_mw *bound_window(struct bed *b, uint32_t access)
 {
 	struct rnic_mw *mw;
 
-	assert_int_equal(rnic_mw_create(b->side[1].pd, &mw), 0);
+	assert_int_equal(rnic_mw_create(b->side[1].pd, RNIC_MW_TYPE_2, &mw), 0);
 	assert_int_equal(bind(b, mw, (rnic_mw_rkey(mw) & ~0xffu) | 0x77, 1000, 100, access), 0);
 	bed_run(b);
 	bed_expect(b, 1, false, 50, RNIC_WC_SUCCESS);
@@ -690,7 +715,7 @@ static void bind_fails(uint32_t (*spoil)(struct bed *, struct rnic_send_wr *))
 	struct rnic_mw *mw;
 	struct rnic_send_wr wr = {.wr_id = 50, .opcode = RNIC_WR_BIND_MW};
 
-	assert_int_equal(rnic_mw_create(b->side[1].pd, &mw), 0);
+	assert_int_equal(rnic_mw_create(b->side[1].pd, RNIC_MW_TYPE_2, &mw), 0);
 	assert_int_equal(rnic_mr_create(b->side[1].pd, b->side[1].mem, 4096,
 					bed_remote_addr(b, 1, 0), RNIC_ACCESS_LOCAL_WRITE, &plain),
 			 0);
@@ -770,10 +795,10 @@ static void a_bind_of_what_is_gone_fails_when_its_turn_comes(void **state)
 	struct rnic_mw *mw, *next;
 
 	(void)state;
-	assert_int_equal(rnic_mw_create(b->side[1].pd, &mw), 0);
+	assert_int_equal(rnic_mw_create(b->side[1].pd, RNIC_MW_TYPE_2, &mw), 0);
 	assert_int_equal(bind(b, mw, rnic_mw_rkey(mw) ^ 1, 0, 100, RNIC_ACCESS_REMOTE_READ), 0);
 	assert_int_equal(rnic_mw_destroy(mw), 0);
-	assert_int_equal(rnic_mw_create(b->side[1].pd, &next), 0);
+	assert_int_equal(rnic_mw_create(b->side[1].pd, RNIC_MW_TYPE_2, &next), 0);
 	bed_run(b);
 	bed_expect(b, 1, false, 50, RNIC_WC_MW_BIND_ERR);
 	assert_int_equal(rnic_mw_destroy(next), 0);
@@ -786,6 +811,7 @@ int main(void)
 		cmocka_unit_test(transitions_are_those_of_the_standard),
 		cmocka_unit_test(a_forbidden_attribute_changes_nothing),
 		cmocka_unit_test(posting_is_allowed_where_the_state_allows_it),
+		cmocka_unit_test(reset_takes_back_what_the_qp_has_completed_and_no_others),
 		cmocka_unit_test(a_queue_takes_what_it_was_made_for),
 		cmocka_unit_test(the_first_packet_in_rtr_is_announced_once),
 		cmocka_unit_test(draining_finishes_what_was_begun),
