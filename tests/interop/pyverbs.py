@@ -3,14 +3,14 @@
 """rdma-core's own test suite (Debian's python3-pyverbs), unmodified, on weft.
 
 usage: pyverbs.py BUILD [--on lo|veth]... [--only REGEX] [--list] [--write]
-       pyverbs.py --system DEVICE [--json FILE]
+       pyverbs.py --system DEVICE --netdev NAME [--record]
 
 Runs the generic modules, which are all but those that test mlx5, EFA and CUDA, on a loopback and
 on an Ethernet device, each in a network namespace of its own, and prints how many tests of each
 passed, failed and were skipped, with every skip's reason, beside what Linux's rxe makes of them
 (pyverbs-rxe.json). A failure or a skip that docs/conformance.md does not name fails the run;
 --write writes them there. --system runs the same tests on the system's libraries and a device of
-the kernel's: so the figures of rxe were taken.
+the kernel's, as root; so the figures of rxe were taken, and --record adds them.
 """
 import argparse
 import collections
@@ -57,57 +57,62 @@ def unpack(where):
     return sorted(os.path.basename(p)[:-3] for p in glob.glob(os.path.join(where, "test_*.py")))
 
 
+# pyverbs takes a device's addresses from the interface that /sys/class/infiniband names. Only the
+# kernel can make such an entry, and neither weft nor rxe has one; a mount namespace has it without.
+SYSFS = """
+set -e
+stash=$(mktemp -d)
+mount -t tmpfs none "$stash"
+mkdir "$stash/new"
+for d in /sys/class/*; do
+	mkdir "$stash/new/${d##*/}"
+	[ "$d" = /sys/class/infiniband ] || mount --bind "$d" "$stash/new/${d##*/}"
+done
+entry=$stash/new/infiniband/$1
+mkdir -p "$entry"
+[ ! -d "/sys/class/infiniband/$1" ] || cp -r "/sys/class/infiniband/$1/." "$entry" 2>/dev/null || :
+mkdir -p "$entry/device/net/$2"
+mount --rbind "$stash/new" /sys/class
+umount -l "$stash"
+rmdir "$stash"
+shift 2
+exec "$@"
+"""
+
+
 class Bench:
-    """A network namespace with the device, and the sysfs entry by which pyverbs finds its netdev.
+    """A device, the libraries to use it by, and how to run something there."""
 
-    pyverbs takes a device's addresses from the interface that /sys/class/infiniband names, which
-    only the kernel can make there. In a mount namespace the path can be had without it.
-    """
+    def __init__(self, device, netdev, through):
+        self.device, self.netdev, self.through = device, netdev, through
 
-    def __init__(self, build, on):
-        self.weft = os.path.join(os.path.abspath(build), "weft")
-        self.device = DEVICES[on]
-        self.netdev = "lo" if on == "lo" else "eth0"
-        self.host, _ = lab.lab(1 if on == "lo" else 2)
+    def inside(self, argv):
+        return argv
 
     def run(self, argv, out):
-        script = f"""
-            set -e
-            stash=$(mktemp -d)
-            mount -t tmpfs none "$stash"
-            mkdir "$stash/old" "$stash/new"
-            mount --rbind /sys/class "$stash/old"
-            for d in "$stash"/old/*; do
-                mkdir "$stash/new/$(basename "$d")"
-                [ "$(basename "$d")" = infiniband ] ||
-                    mount --bind "$d" "$stash/new/$(basename "$d")"
-            done
-            mkdir -p "$stash/new/infiniband/{self.device}/device/net/{self.netdev}"
-            mount --rbind "$stash/new" /sys/class
-            exec "$@"
-        """
-        return subprocess.Popen(
-            self.host.inside(["unshare", "--mount", "--", "sh", "-c", script, "sysfs",
-                              self.weft, "run", "--", *argv]),
-            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-            start_new_session=True, preexec_fn=lab.die_with_parent)
-
-    def close(self):
-        return self.host.close()
-
-
-class System:
-    """The system's own libraries and a device that is there already."""
-
-    def __init__(self, device):
-        self.device = device
-
-    def run(self, argv, out):
-        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out,
-                                stderr=subprocess.STDOUT, start_new_session=True)
+        wrapped = ["unshare", "--mount", "--", "sh", "-c", SYSFS, "sysfs", self.device,
+                   self.netdev, *self.through, *argv]
+        return subprocess.Popen(self.inside(wrapped), stdin=subprocess.DEVNULL, stdout=out,
+                                stderr=subprocess.STDOUT, start_new_session=True,
+                                preexec_fn=lab.die_with_parent)
 
     def close(self):
         return []
+
+
+class Weft(Bench):
+    """A device of weft's in a network namespace of its own."""
+
+    def __init__(self, build, on):
+        weft = os.path.join(os.path.abspath(build), "weft")
+        super().__init__(DEVICES[on], "lo" if on == "lo" else "eth0", [weft, "run", "--"])
+        self.host, _ = lab.lab(1 if on == "lo" else 2)
+
+    def inside(self, argv):
+        return self.host.inside(argv)
+
+    def close(self):
+        return self.host.close()
 
 
 def read(log):
@@ -171,15 +176,21 @@ def count(results, module):
 
 
 def table(results, rxe):
-    """Rows of a module's name and, for each device, passed, failed, skipped."""
+    """Rows of a module's name and, for each device, passed, failed, skipped; rxe's at the end."""
     modules = sorted({name.split(".")[0] for r in results.values() for name in r})
-    columns = [r for r in results.values()] + ([rxe["tests"]] if rxe else [])
-    rows = [[m] + ["{} / {} / {}".format(*count(c, m)) for c in columns] for m in modules]
-    rows.append(["all"] + [
-        "{} / {} / {}".format(*(sum(n) for n in zip(*(count(c, m) for m in modules))))
-        for c in columns])
-    heads = ["module", *results] + ([rxe["device"]] if rxe else [])
-    return heads, rows
+    columns = {on: {m: count(r, m) for m in modules} for on, r in results.items()} | rxe
+    rows = [[m] + ["{} / {} / {}".format(*c[m]) for c in columns.values()] for m in modules]
+    rows.append(["all"] + ["{} / {} / {}".format(*(sum(n) for n in zip(*(c[m] for m in modules))))
+                           for c in columns.values()])
+    return ["module", *columns], rows
+
+
+def record(results, modules, rxe):
+    rxe[f"rxe {platform.release()}"] = {m: count(results, m) for m in modules}
+    with open(RXE, "w", encoding="utf-8") as f:
+        f.write("{\n" + ",\n".join(
+            f'"{kernel}": {{\n' + ",\n".join(f'\t"{m}": {list(c)}' for m, c in figures.items())
+            + "\n}" for kernel, figures in rxe.items()) + "\n}\n")
 
 
 def aligned(heads, rows):
@@ -251,16 +262,15 @@ def main():
     p.add_argument("--list", action="store_true", help="name the modules and end")
     p.add_argument("--write", action="store_true", help="write docs/conformance.md's tables")
     p.add_argument("--system", metavar="DEVICE", help="the system's libraries and this device")
-    p.add_argument("--json", metavar="FILE", help="write the results there")
+    p.add_argument("--netdev", default="eth0", help="the interface of that device")
+    p.add_argument("--record", action="store_true", help="note the figures in pyverbs-rxe.json")
     args = p.parse_args()
     if not os.path.isdir(PACKAGED):
         lab.skip(f"no {PACKAGED}: python3-pyverbs is not installed (scripts/setup installs it)")
     if not args.list and not args.system:
         lab.enter()
-    rxe = None
-    if os.path.exists(RXE):
-        with open(RXE, encoding="utf-8") as f:
-            rxe = json.load(f)
+    with open(RXE, encoding="utf-8") as f:
+        rxe = json.load(f)
     with tempfile.TemporaryDirectory(prefix="pyverbs.") as top:
         tests = os.path.join(top, "tests")
         modules = [m for m in unpack(tests) if re.search(args.only, m)]
@@ -275,18 +285,13 @@ def main():
                                 f"pyverbs-{on}")
             shutil.rmtree(logs, ignore_errors=True)
             os.makedirs(logs)
-            bench = System(on) if args.system else Bench(args.build, on)
+            bench = Bench(on, args.netdev, []) if args.system else Weft(args.build, on)
             print(f"== {name} (logs in {logs})", flush=True)
             results[name] = run_modules(bench, tests, modules, logs)
             tell(results[name])
             left += bench.close()
-    if args.json:
-        device, found = next(iter(results.items()))
-        with open(args.json, "w", encoding="utf-8") as f:
-            json.dump({"device": f"rxe, Linux {platform.release()}",
-                       "tests": {n: [what, plain(why) if what != "passed" else ""]
-                                 for n, (what, why) in sorted(found.items())}}, f, indent=0)
-            f.write("\n")
+    if args.record:
+        record(results[args.system], modules, rxe)
     print("\npassed / failed / skipped")
     print(aligned(*table(results, rxe)))
     if args.system:
