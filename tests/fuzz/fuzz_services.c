@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * An RNIC core with a UC, a UD and an RC QP, of which the last two take their receives from one
- * SRQ, and a peer that follows no rule: the input makes up its packets, and what the consumer does
+ * SRQ, and both halves of XRC, with an SRQ within the target's domain and one in another; and a
+ * peer that follows no rule: the input makes up its packets, and what the consumer does
  * between them. Nothing may be written outside what is registered, no receive completes twice, and
  * none that belongs to a queue of its own is lost.
  * Input: steps, each a byte that names it and its arguments.
@@ -14,7 +15,8 @@
 #include "mem.h"
 #include "rnic/core.h"
 
-enum { UC, UD, RC, QPS };
+enum { UC, UD, RC, XRC_RECV, XRC_SEND, QPS };
+enum { NEAR, FAR, XRC_SRQS };
 enum { STEPS_MAX = 400, GUARD = 4096, REGION = 16384, RECV_MAX = 6000, WRS = 8, GRH = 40 };
 
 static struct {
@@ -28,7 +30,10 @@ static struct world {
 	struct rnic_mr *mr;
 	struct rnic_cq *cq;
 	struct rnic_srq *srq;
+	struct rnic_xrcd *xrcd[XRC_SRQS];
+	struct rnic_srq *xrc_srq[XRC_SRQS];
 	struct rnic_qp *qp[QPS];
+	uint64_t xrc_posted, xrc_done;
 	uint64_t now, recvs_posted, recvs_done, srq_posted, srq_done;
 	uint32_t psn[QPS], random;
 	const uint8_t *in, *in_end;
@@ -98,18 +103,17 @@ static void bring_up(int i)
 	uint32_t rc_rtr = RNIC_QP_MAX_DEST_RD_ATOMIC | RNIC_QP_MIN_RNR_TIMER;
 	uint32_t rc_rts =
 		RNIC_QP_TIMEOUT | RNIC_QP_RETRY_CNT | RNIC_QP_RNR_RETRY | RNIC_QP_MAX_QP_RD_ATOMIC;
+	uint32_t rtr = (i == UD ? 0 : connected) | (i == RC || i == XRC_RECV ? rc_rtr : 0);
+	uint32_t rts = i == RC || i == XRC_SEND ? rc_rts : i == XRC_RECV ? RNIC_QP_TIMEOUT : 0;
 
 	must(rnic_qp_modify(w.qp[i], &a,
 			    RNIC_QP_STATE | RNIC_QP_PKEY_INDEX | RNIC_QP_PORT |
 				    (i == UD ? RNIC_QP_QKEY : RNIC_QP_ACCESS_FLAGS),
 			    w.now) == 0);
 	a.state = RNIC_QPS_RTR;
-	must(rnic_qp_modify(w.qp[i], &a,
-			    RNIC_QP_STATE | (i == UD ? 0 : connected) | (i == RC ? rc_rtr : 0),
-			    w.now) == 0);
+	must(rnic_qp_modify(w.qp[i], &a, RNIC_QP_STATE | rtr, w.now) == 0);
 	a.state = RNIC_QPS_RTS;
-	must(rnic_qp_modify(w.qp[i], &a, RNIC_QP_STATE | RNIC_QP_SQ_PSN | (i == RC ? rc_rts : 0),
-			    w.now) == 0);
+	must(rnic_qp_modify(w.qp[i], &a, RNIC_QP_STATE | RNIC_QP_SQ_PSN | rts, w.now) == 0);
 	w.psn[i] = 0;
 }
 
@@ -121,11 +125,15 @@ static void poll_cq(void)
 	while ((n = rnic_cq_poll(w.cq, wc, 16)))
 		for (int i = 0; i < n; i++) {
 			bool srq = wc[i].qp_num != rnic_qp_num(w.qp[UC]);
+			bool xrc = wc[i].qp_num == rnic_qp_num(w.qp[XRC_RECV]);
 
 			if (!(wc[i].opcode & RNIC_WC_RECV))
 				continue;
-			must(wc[i].wr_id == (srq ? 2 : 1));
-			if (srq)
+			must(wc[i].wr_id == (xrc ? 3 : srq ? 2 : 1)); /* none of the other domain */
+			must(wc[i].qp_num != rnic_qp_num(w.qp[XRC_SEND]));
+			if (xrc)
+				w.xrc_done++;
+			else if (srq)
 				w.srq_done++;
 			else
 				w.recvs_done++;
@@ -136,14 +144,24 @@ static void poll_cq(void)
 				must(wc[i].byte_len >= GRH && (wc[i].wc_flags & RNIC_WC_GRH));
 		}
 	must(w.srq_done <= w.srq_posted && w.recvs_done <= w.recvs_posted);
+	must(w.xrc_done <= w.xrc_posted);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------
  */
 
+/* Mostly the one that may be reached. */
+static uint32_t srqn_of(uint8_t how)
+{
+	uint32_t n = rnic_srq_num(w.xrc_srq[how % 8 == 7 ? FAR : NEAR]);
+
+	return how % 8 == 6 ? n ^ how : n;
+}
+
 static void step_packet(void)
 {
-	static const uint8_t services[QPS] = {SERVICE_UC, SERVICE_UD, SERVICE_RC};
+	static const uint8_t services[QPS] = {SERVICE_UC, SERVICE_UD, SERVICE_RC, SERVICE_XRC,
+					      SERVICE_XRC};
 	static uint8_t data[PKT_HDR_MAX + 8192];
 	int to = take() % QPS;
 	uint8_t kind = take(), flags = take();
@@ -165,6 +183,8 @@ static void step_packet(void)
 
 	if (flags & 64)
 		w.psn[to] = psn_add(w.psn[to], (uint32_t)(take() - 128));
+	if (to >= XRC_RECV)
+		h.xrc_srqn = srqn_of(take());
 	h.bth.psn = w.psn[to];
 	w.psn[to] = psn_add(w.psn[to], 1);
 	if (!opcode_table[h.bth.opcode].name)
@@ -188,7 +208,14 @@ static void step_recv(void)
 
 	if (how % 16 == 15)
 		sge[1].lkey ^= 1;
-	if (how & 16) {
+	if (how & 32) {
+		int which = how & 64 ? FAR : NEAR;
+
+		wr.wr_id = which == FAR ? 4 : 3;
+		if (rnic_post_srq_recv(w.xrc_srq[which], &wr) == 0 && which == NEAR)
+			w.xrc_posted++;
+		must(rnic_post_recv(w.qp[XRC_RECV], &wr) == -EINVAL);
+	} else if (how & 16) {
 		wr.wr_id = 1;
 		if (rnic_post_recv(w.qp[UC], &wr) == 0)
 			w.recvs_posted++;
@@ -208,6 +235,7 @@ static void step_send(void)
 		.sge = &sge,
 		.num_sge = 1,
 		.opcode = how % 12,
+		.xrc_srqn = 0x020001,
 		.flags = how & 16 ? RNIC_SEND_SIGNALED : 0,
 		.remote_addr = 0x1000,
 		.ud = {.flow = how & 32 ? NULL : &to_us,
@@ -275,12 +303,31 @@ static void step_srq(void)
 		return;
 }
 
+static void xrc_srq_open(int which)
+{
+	struct rnic_srq_attr attr = {.max_wr = WRS, .max_sge = 2};
+
+	must(rnic_xrc_srq_create(w.pd, &attr, w.xrcd[which], w.cq, &w, &w.xrc_srq[which]) == 0);
+}
+
+/* An SRQ of XRC may go at any time, and takes along what nobody has completed. */
+static void step_xrc_srq(void)
+{
+	int which = take() % XRC_SRQS;
+
+	must(rnic_srq_destroy(w.xrc_srq[which]) == 0);
+	if (which == NEAR)
+		w.xrc_posted = w.xrc_done;
+	xrc_srq_open(which);
+}
+
 /* ---- the run ----------------------------------------------------------------------------------
  */
 
 static void begin(void)
 {
-	static const enum rnic_qp_type types[QPS] = {RNIC_QPT_UC, RNIC_QPT_UD, RNIC_QPT_RC};
+	static const enum rnic_qp_type types[QPS] = {RNIC_QPT_UC, RNIC_QPT_UD, RNIC_QPT_RC,
+						     RNIC_QPT_XRC_RECV, RNIC_QPT_XRC_SEND};
 	struct rnic_srq_attr attr = {.max_wr = WRS, .max_sge = 2};
 
 	must(rnic_create(&w.rnic, &(struct rnic_config){.slot = 1}, &ops, &w) == 0);
@@ -289,18 +336,23 @@ static void begin(void)
 	     0);
 	must(rnic_cq_create(w.rnic, 4096, &w, &w.cq) == 0);
 	must(rnic_srq_create(w.pd, &attr, &w, &w.srq) == 0);
+	for (int i = 0; i < XRC_SRQS; i++) {
+		must(rnic_xrcd_create(w.rnic, &w.xrcd[i]) == 0);
+		xrc_srq_open(i);
+	}
 	for (int i = 0; i < QPS; i++) {
 		struct rnic_qp_init init = {
 			.type = types[i],
-			.send_cq = w.cq,
-			.recv_cq = w.cq,
-			.srq = i == UC ? NULL : w.srq,
+			.send_cq = i == XRC_RECV ? NULL : w.cq,
+			.recv_cq = i >= XRC_RECV ? NULL : w.cq,
+			.srq = i == UD || i == RC ? w.srq : NULL,
+			.xrcd = i == XRC_RECV ? w.xrcd[NEAR] : NULL,
 			.path_mtu = RNIC_MTU_1024,
 			.cap = {WRS, WRS, 2, 2, 64},
 			.qp_user = &w,
 		};
 
-		must(rnic_qp_create(w.pd, &init, &w.qp[i]) == 0);
+		must(rnic_qp_create(i == XRC_RECV ? NULL : w.pd, &init, &w.qp[i]) == 0);
 		bring_up(i);
 	}
 }
@@ -308,6 +360,7 @@ static void begin(void)
 static void end(void)
 {
 	const struct rnic_qp_attr a = {.state = RNIC_QPS_ERR};
+	const struct rq *near = &w.xrc_srq[NEAR]->rq;
 	uint32_t left = w.srq->rq.prod - w.srq->rq.cons;
 
 	for (int i = 0; i < QPS; i++)
@@ -315,8 +368,13 @@ static void end(void)
 	poll_cq();
 	must(w.recvs_done == w.recvs_posted);
 	must(w.srq_done + left == w.srq_posted);
+	must(w.xrc_done + (near->prod - near->cons) == w.xrc_posted);
 	for (int i = 0; i < QPS; i++)
 		must(rnic_qp_destroy(w.qp[i]) == 0);
+	for (int i = 0; i < XRC_SRQS; i++) {
+		must(rnic_srq_destroy(w.xrc_srq[i]) == 0);
+		must(rnic_xrcd_destroy(w.xrcd[i]) == 0);
+	}
 	must(rnic_srq_destroy(w.srq) == 0);
 	must(rnic_cq_destroy(w.cq) == 0);
 	must(rnic_mr_destroy(w.mr) == 0);
@@ -329,8 +387,9 @@ static void end(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const steps[])(void) = {step_packet, step_packet,	  step_packet, step_recv,
-					      step_send,   step_transmit, step_state,  step_srq};
+	static void (*const steps[])(void) = {step_packet, step_packet, step_packet,
+					      step_recv,   step_send,	step_transmit,
+					      step_state,  step_srq,	step_xrc_srq};
 
 	w = (struct world){.in = data, .in_end = data + size, .now = 1000000, .random = 1};
 	begin();
