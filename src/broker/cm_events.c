@@ -7,10 +7,11 @@
 #include "broker/cm_service_priv.h"
 #include "wire/cm_ip.h"
 
-_Static_assert(CM_REP_PRIVATE <= BROKER_CM_PRIVATE_MAX && CM_REJ_PRIVATE <= BROKER_CM_PRIVATE_MAX,
+_Static_assert(CM_REP_PRIVATE <= BROKER_CM_PRIVATE_MAX && CM_REJ_PRIVATE <= BROKER_CM_PRIVATE_MAX &&
+		       CM_SIDR_REQ_PRIVATE <= BROKER_CM_PRIVATE_MAX,
 	       "an event has room for the private data of every message");
 
-static struct broker_cm_event event_of(const struct svc_id *id, enum broker_cm_event_type type)
+struct broker_cm_event svc_event(const struct svc_id *id, enum broker_cm_event_type type)
 {
 	return (struct broker_cm_event){
 		.type = type,
@@ -20,13 +21,14 @@ static struct broker_cm_event event_of(const struct svc_id *id, enum broker_cm_e
 	};
 }
 
-static void put_private(struct broker_cm_event *ev, const uint8_t *data, size_t len)
+void svc_put_private(struct broker_cm_event *ev, const uint8_t *data, size_t len)
 {
 	memcpy(ev->param.private_data, data, len);
 	ev->param.private_len = (uint32_t)len;
 }
 
-/* ---- a REQ -------------------------------------------------------------------------------- */
+/* ---- a REQ or SIDR_REQ
+ * -------------------------------------------------------------------------------- */
 
 bool svc_match(void *id_user, const uint8_t *private_data, uint32_t scope)
 {
@@ -40,32 +42,28 @@ bool svc_match(void *id_user, const uint8_t *private_data, uint32_t scope)
 	       svc->ops.local_addr(svc->ctx, &ip.dst, scope, &local);
 }
 
-static void path_of_req(struct svc_id *id, const struct cm_req *req, const struct cm_ip_hdr *ip,
-			uint32_t scope)
+static void path_of_request(struct svc_id *id, const struct cm_event *cm_ev,
+			    const struct cm_ip_hdr *ip)
 {
 	struct cm_service *svc = id->client->svc;
 	struct cm_local_addr local;
 
-	if (svc->ops.local_addr(svc->ctx, &ip->dst, scope, &local))
+	if (svc->ops.local_addr(svc->ctx, &ip->dst, cm_ev->flow.scope, &local))
 		id->ifindex = local.ifindex;
 	id->path = (struct broker_cm_param){
 		.src = ip->dst,
 		.dst = ip->src,
-		.scope = scope,
-		.src_port = (uint16_t)(req->service_id & CM_SERVICE_PORT_MASK),
+		.scope = cm_ev->flow.scope,
+		.src_port = id->listener->bind.port,
 		.dst_port = ip->port,
-		.path_mtu = req->path_mtu,
-		.tos = req->primary.traffic_class,
-		.local_ack_timeout = req->primary.local_ack_timeout,
-		.flow_label = req->primary.flow_label,
+		.tos = cm_ev->flow.tos,
 	};
-}
-
-static void refuse(struct cm_service *svc, struct cm_id *cm, uint16_t reason)
-{
-	if (cm_reject(cm, reason, NULL, 0, NULL, 0, svc->now) < 0)
-		assert(!"a REQ just received can be rejected");
-	cm_id_destroy(cm, svc->now);
+	if (cm_ev->req) {
+		id->path.path_mtu = cm_ev->req->path_mtu;
+		id->path.tos = cm_ev->req->primary.traffic_class;
+		id->path.local_ack_timeout = cm_ev->req->primary.local_ack_timeout;
+		id->path.flow_label = cm_ev->req->primary.flow_label;
+	}
 }
 
 /* The active side says the path MTU, and both queue pairs must have the same. What our interface
@@ -79,10 +77,29 @@ static bool path_mtu_carried(struct cm_service *svc, const struct cm_req *req,
 	       req->path_mtu <= local.path_mtu;
 }
 
-static void on_req(struct svc_id *listener, const struct cm_event *cm_ev)
+static void put_req(struct broker_cm_event *ev, const struct cm_req *req)
+{
+	ev->param.qpn = req->local_qpn;
+	ev->param.starting_psn = req->starting_psn;
+	ev->param.responder_resources = req->initiator_depth;
+	ev->param.initiator_depth = req->responder_resources;
+	ev->param.flow_control = req->end_to_end_flow_control;
+	ev->param.retry_count = req->retry_count;
+	ev->param.rnr_retry_count = req->rnr_retry_count;
+	ev->param.srq = req->srq;
+}
+
+/* Nobody shall hear of it. A SIDR_REQ has but one way of being rejected, which is the CM's too. */
+static void refuse(struct cm_service *svc, const struct cm_event *cm_ev, uint16_t reason)
+{
+	if (cm_ev->req && cm_reject(cm_ev->id, reason, NULL, 0, NULL, 0, svc->now) < 0)
+		assert(!"a REQ just received can be rejected");
+	cm_id_destroy(cm_ev->id, svc->now);
+}
+
+static void on_request(struct svc_id *listener, const struct cm_event *cm_ev)
 {
 	struct cm_service *svc = listener->client->svc;
-	const struct cm_req *req = cm_ev->req;
 	struct broker_cm_event ev;
 	struct cm_ip_hdr ip;
 	struct svc_id *id;
@@ -91,15 +108,19 @@ static void on_req(struct svc_id *listener, const struct cm_event *cm_ev)
 	 * told are those the packet came from and to. */
 	if (cm_ip_hdr_decode(&ip, cm_ev->private_data) < 0 ||
 	    !gid_equal(&ip.dst, &cm_ev->flow.sgid) || !gid_equal(&ip.src, &cm_ev->flow.dgid)) {
-		refuse(svc, cm_ev->id, CM_REJ_INVALID_GID);
+		refuse(svc, cm_ev, CM_REJ_INVALID_GID);
 		return;
 	}
-	if (!path_mtu_carried(svc, req, &cm_ev->flow)) {
+	if (listener->datagrams != !cm_ev->req) { /* in RDMA_PS_IB there may be either */
+		refuse(svc, cm_ev, CM_REJ_CONSUMER_DEFINED);
+		return;
+	}
+	if (cm_ev->req && !path_mtu_carried(svc, cm_ev->req, &cm_ev->flow)) {
 		log_info("cm",
 			 "port %u: refused a connection request for a path MTU of %u, "
 			 "which the interface does not carry",
-			 listener->bind.port, 128u << req->path_mtu);
-		refuse(svc, cm_ev->id, CM_REJ_INVALID_MTU);
+			 listener->bind.port, 128u << cm_ev->req->path_mtu);
+		refuse(svc, cm_ev, CM_REJ_INVALID_MTU);
 		return;
 	}
 	if (listener->request_count >= listener->backlog)
@@ -113,23 +134,20 @@ static void on_req(struct svc_id *listener, const struct cm_event *cm_ev)
 	}
 	id->used = true;
 	id->user = listener->user;
-	path_of_req(id, req, &ip, cm_ev->flow.scope);
+	id->ps = listener->ps;
+	id->datagrams = listener->datagrams;
 	id->listener = listener;
+	path_of_request(id, cm_ev, &ip);
 	id->request_channel = listener->channel;
 	list_push_tail(&listener->requests, &id->request);
 	listener->request_count++;
 
-	ev = event_of(id, BROKER_CM_EV_CONNECT_REQUEST);
+	ev = svc_event(id, BROKER_CM_EV_CONNECT_REQUEST);
 	ev.listen_id = listener->handle;
-	ev.param.qpn = req->local_qpn;
-	ev.param.starting_psn = req->starting_psn;
-	ev.param.responder_resources = req->initiator_depth;
-	ev.param.initiator_depth = req->responder_resources;
-	ev.param.flow_control = req->end_to_end_flow_control;
-	ev.param.retry_count = req->retry_count;
-	ev.param.rnr_retry_count = req->rnr_retry_count;
-	ev.param.srq = req->srq;
-	put_private(&ev, cm_ev->private_data + CM_IP_HDR_LEN, CM_REQ_PRIVATE - CM_IP_HDR_LEN);
+	if (cm_ev->req)
+		put_req(&ev, cm_ev->req);
+	svc_put_private(&ev, cm_ev->private_data + CM_IP_HDR_LEN,
+			cm_ev->private_len - CM_IP_HDR_LEN);
 	if (svc_post(id, &ev) < 0)
 		svc_id_destroy(id, true); /* nobody will ever know of it */
 }
@@ -138,7 +156,7 @@ static void on_req(struct svc_id *listener, const struct cm_event *cm_ev)
 
 static void on_rep(struct svc_id *id, const struct cm_event *cm_ev)
 {
-	struct broker_cm_event ev = event_of(id, BROKER_CM_EV_CONNECT_RESPONSE);
+	struct broker_cm_event ev = svc_event(id, BROKER_CM_EV_CONNECT_RESPONSE);
 	const struct cm_rep *rep = cm_ev->rep;
 
 	ev.param.qpn = rep->local_qpn;
@@ -149,25 +167,25 @@ static void on_rep(struct svc_id *id, const struct cm_event *cm_ev)
 	ev.param.flow_control = rep->end_to_end_flow_control;
 	ev.param.rnr_retry_count = rep->rnr_retry_count;
 	ev.param.srq = rep->srq;
-	put_private(&ev, cm_ev->private_data, CM_REP_PRIVATE);
+	svc_put_private(&ev, cm_ev->private_data, CM_REP_PRIVATE);
 	svc_post(id, &ev);
 }
 
 static void on_rej(struct svc_id *id, const struct cm_event *cm_ev)
 {
-	struct broker_cm_event ev = event_of(id, BROKER_CM_EV_REJECTED);
+	struct broker_cm_event ev = svc_event(id, BROKER_CM_EV_REJECTED);
 
 	/* A connection that was up is not rejected any more, it is gone. */
 	if (id->up)
 		ev.type = BROKER_CM_EV_DISCONNECTED;
 	ev.status = cm_ev->rej->reason;
-	put_private(&ev, cm_ev->rej->private_data, CM_REJ_PRIVATE);
+	svc_put_private(&ev, cm_ev->rej->private_data, CM_REJ_PRIVATE);
 	svc_post(id, &ev);
 }
 
 static void on_other(struct svc_id *id, enum broker_cm_event_type type, int status)
 {
-	struct broker_cm_event ev = event_of(id, type);
+	struct broker_cm_event ev = svc_event(id, type);
 
 	ev.status = status;
 	svc_post(id, &ev);
@@ -180,7 +198,8 @@ void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *ev)
 	(void)ctx;
 	switch (ev->type) {
 	case CM_EV_REQ:
-		on_req(id, ev);
+	case CM_EV_SIDR_REQ:
+		on_request(id, ev);
 		return;
 	case CM_EV_REP:
 		on_rep(id, ev);
@@ -207,8 +226,8 @@ void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *ev)
 	case CM_EV_TIMEWAIT_EXIT:
 		on_other(id, BROKER_CM_EV_TIMEWAIT_EXIT, 0);
 		return;
-	case CM_EV_SIDR_REQ:
 	case CM_EV_SIDR_REP:
+		svc_on_sidr_rep(id, ev);
 		return;
 	}
 	assert(!"no such event");

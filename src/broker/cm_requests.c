@@ -7,8 +7,6 @@
 #include "wire/bth.h"
 #include "wire/cm_ip.h"
 
-#define PS_TCP 0x0106 /* RDMA_PS_TCP of <rdma/rdma_cma.h> */
-
 /* Another client's id is as good as none. */
 static struct svc_id *own_id(struct cm_client *client, uint32_t handle)
 {
@@ -24,6 +22,28 @@ static bool is_any(const struct gid *g)
 	return gid_equal(g, &none) || gid_equal(g, &none_v4);
 }
 
+/* SVC_PORT_SPACES: there is no such one. */
+static enum svc_port_space port_space_of(uint32_t ps)
+{
+	switch (ps) {
+	case CM_PS_IPOIB:
+		return SVC_PS_IPOIB;
+	case CM_PS_TCP:
+		return SVC_PS_TCP;
+	case CM_PS_UDP:
+		return SVC_PS_UDP;
+	case CM_PS_IB:
+		return SVC_PS_IB;
+	default:
+		return SVC_PORT_SPACES;
+	}
+}
+
+struct port_space *svc_port_space(struct svc_id *id)
+{
+	return &id->client->svc->port_space[port_space_of(id->ps)];
+}
+
 /* ---- ids and addresses -------------------------------------------------------------------- */
 
 static int create_id(struct cm_client *client, const void *req, void *reply)
@@ -34,14 +54,18 @@ static int create_id(struct cm_client *client, const void *req, void *reply)
 	struct svc_id *id;
 	int err;
 
-	if (r->ps != PS_TCP)
-		return -EOPNOTSUPP;
+	/* A port space of connections, of datagrams, or (IB) of both. */
+	if (port_space_of(r->ps) == SVC_PORT_SPACES || (r->ps == CM_PS_TCP && r->datagrams) ||
+	    ((r->ps == CM_PS_UDP || r->ps == CM_PS_IPOIB) && !r->datagrams))
+		return -EINVAL;
 	if (!channel)
 		return -ENOENT;
 	err = svc_id_new(client, channel, NULL, &id);
 	if (err < 0)
 		return err;
 	id->user = r->user;
+	id->ps = (uint16_t)r->ps;
+	id->datagrams = r->datagrams;
 	*ret = *r;
 	ret->id = id->handle;
 	return 0;
@@ -78,7 +102,7 @@ static int bind_addr(struct svc_id *id, const struct broker_cm_bind *r)
 				    : r->af_only			? PORT_IPV6
 									: PORT_IPV4 | PORT_IPV6;
 	}
-	err = port_space_bind(&svc->tcp, &id->bind, svc->ops.random(svc->ctx));
+	err = port_space_bind(svc_port_space(id), &id->bind, svc->ops.random(svc->ctx));
 	if (err < 0)
 		return err;
 	id->bound = true;
@@ -122,11 +146,11 @@ static int listen_id(struct cm_client *client, const void *req, void *reply)
 	id->backlog = r->backlog && r->backlog < BACKLOG_MAX ? r->backlog : BACKLOG_MAX;
 	if (id->bind.listening) /* once more: only the backlog changes */
 		return 0;
-	err = port_space_listen(&client->svc->tcp, &id->bind);
+	err = port_space_listen(svc_port_space(id), &id->bind);
 	if (err < 0)
 		return err;
 	id->used = true;
-	err = cm_listen(id->cm, CM_SERVICE_TCP | id->bind.port, UINT64_MAX, svc_match);
+	err = cm_listen(id->cm, CM_SERVICE_ID(id->ps, id->bind.port), UINT64_MAX, svc_match);
 	if (err == 0)
 		svc_serve_parked(client->svc);
 	return err;
@@ -197,10 +221,11 @@ static bool param_valid(const struct broker_cm_param *p, size_t private_max)
 	return p->private_len <= private_max && p->qpn <= QPN_MASK && p->starting_psn <= PSN_MASK;
 }
 
-static struct cm_req req_of(const struct broker_cm_param *p, uint64_t ca_guid)
+static struct cm_req req_of(const struct svc_id *id, const struct broker_cm_param *p,
+			    uint64_t ca_guid)
 {
 	return (struct cm_req){
-		.service_id = CM_SERVICE_TCP | p->dst_port,
+		.service_id = CM_SERVICE_ID(id->ps, p->dst_port),
 		.local_ca_guid = ca_guid,
 		.local_qpn = p->qpn,
 		.starting_psn = p->starting_psn,
@@ -239,23 +264,32 @@ static int take_source(struct svc_id *id, const struct broker_cm_param *p,
 	return port_bind_covers(&id->bind, &p->src, p->scope) ? 0 : -EINVAL;
 }
 
+static int ask_to_connect(struct svc_id *id, const struct broker_cm_param *p,
+			  const struct flow *flow, uint64_t ca_guid, const uint8_t *private_data)
+{
+	struct cm_req req = req_of(id, p, ca_guid);
+
+	return cm_req_send(id->cm, flow, &req, private_data, CM_REQ_PRIVATE, id->client->svc->now);
+}
+
 static int connect_id(struct cm_client *client, const void *req, void *reply)
 {
 	const struct broker_cm_connect *r = req;
 	struct svc_id *id = own_id(client, r->id);
-	uint8_t private_data[CM_REQ_PRIVATE] = {0};
+	uint8_t private_data[CM_SIDR_REQ_PRIVATE] = {0};
 	struct broker_cm_param p = r->param;
 	struct cm_local_addr local;
 	struct cm_ip_hdr ip;
-	struct cm_req cm_req;
 	struct flow flow;
 	int err;
 
 	(void)reply;
 	if (!id)
 		return -ENOENT;
-	if (id->used || p.path_mtu < 1 || p.path_mtu > 5 || p.local_ack_timeout > 31 ||
-	    !param_valid(&p, CM_REQ_PRIVATE - CM_IP_HDR_LEN))
+	if (id->used || !param_valid(&p, id->datagrams ? CM_SIDR_REQ_PRIVATE - CM_IP_HDR_LEN
+						       : CM_REQ_PRIVATE - CM_IP_HDR_LEN))
+		return -EINVAL;
+	if (!id->datagrams && (p.path_mtu < 1 || p.path_mtu > 5 || p.local_ack_timeout > 31))
 		return -EINVAL;
 	err = take_source(id, &p, &local);
 	if (err < 0)
@@ -272,15 +306,14 @@ static int connect_id(struct cm_client *client, const void *req, void *reply)
 	cm_ip_hdr_encode(&ip, private_data);
 	memcpy(private_data + CM_IP_HDR_LEN, p.private_data, p.private_len);
 	flow = (struct flow){.sgid = p.src, .dgid = p.dst, .tos = p.tos, .scope = p.scope};
-	cm_req = req_of(&p, local.ca_guid);
-	err = cm_req_send(id->cm, &flow, &cm_req, private_data, sizeof(private_data),
-			  client->svc->now);
+	err = id->datagrams ? svc_sidr_ask(id, &p, &flow, private_data)
+			    : ask_to_connect(id, &p, &flow, local.ca_guid, private_data);
 	if (err < 0)
 		return err;
 	id->used = true;
 	id->ifindex = local.ifindex;
 	id->path = p;
-	id->path.qpn = id->path.starting_psn = id->path.private_len = 0;
+	id->path.qpn = id->path.qkey = id->path.starting_psn = id->path.private_len = 0;
 	memset(id->path.private_data, 0, sizeof(id->path.private_data));
 	return 0;
 }
@@ -298,8 +331,14 @@ static int accept_id(struct cm_client *client, const void *req, void *reply)
 	(void)reply;
 	if (!id)
 		return -ENOENT;
-	if (!param_valid(p, CM_REP_PRIVATE))
+	if (!param_valid(p, id->datagrams ? CM_SIDR_REP_PRIVATE : CM_REP_PRIVATE))
 		return -EINVAL;
+	if (id->datagrams) {
+		err = svc_sidr_accept(id, p);
+		if (err == 0)
+			id->user = r->user;
+		return err;
+	}
 	/* The address may have gone since: its GUID is not worth a refusal. */
 	(void)svc->ops.local_addr(svc->ctx, &id->path.src, id->path.scope, &local);
 	rep = (struct cm_rep){
@@ -343,6 +382,8 @@ static int reject_id(struct cm_client *client, const void *req, void *reply)
 	(void)reply;
 	if (!id)
 		return -ENOENT;
+	if (id->datagrams)
+		return svc_sidr_reject(id, r);
 	if (r->reason > UINT16_MAX || r->private_len > CM_REJ_PRIVATE)
 		return -EINVAL;
 	return cm_reject(id->cm, (uint16_t)r->reason, NULL, 0, r->private_data, r->private_len,

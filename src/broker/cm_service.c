@@ -45,7 +45,8 @@ int cm_service_create(struct cm_service **ret, const struct cm_service_ops *ops,
 	svc->ctx = ctx;
 	svc->flush_at = DEADLINE_NEVER;
 	list_init(&svc->clients);
-	port_space_init(&svc->tcp);
+	for (int i = 0; i < SVC_PORT_SPACES; i++)
+		port_space_init(&svc->port_space[i]);
 	svc->slot_mem = malloc(SVC_MAX_IDS * sizeof(*svc->slot_mem));
 	if (!svc->slot_mem) {
 		free(svc);

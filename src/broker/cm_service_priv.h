@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Inside the CM service: cm_service.c has its life and the way to the wire, cm_requests.c what
- * clients ask for, cm_events.c what the connection manager reports.
+ * clients ask for, cm_events.c what the connection manager reports; of both cm_datagrams.c has what
+ * is different for datagrams.
  */
 #ifndef WEFT_BROKER_CM_SERVICE_PRIV_H
 #define WEFT_BROKER_CM_SERVICE_PRIV_H
@@ -12,6 +13,7 @@
 #include "broker/cm_service.h"
 #include "broker/port_space.h"
 #include "cm/cm.h"
+#include "wire/cm_ip.h"
 
 #define SVC_MAX_IDS	    (1u << 16)
 #define SVC_GEN_BITS	    16
@@ -32,6 +34,9 @@
 #define SVC_PARK_NS  (100 * 1000000ull)
 #define SVC_PARK_MAX 64 /* beyond, rejections are immediate */
 
+/* Each port space of rdma_cm has ports of its own. */
+enum svc_port_space { SVC_PS_IPOIB, SVC_PS_TCP, SVC_PS_UDP, SVC_PS_IB, SVC_PORT_SPACES };
+
 struct svc_parked {
 	struct flow flow;
 	uint8_t mad[MAD_LEN];
@@ -44,7 +49,7 @@ struct cm_service {
 	struct cm *cm;
 	struct slot *slot_mem;
 	struct slots slots; /* handles of ids */
-	struct port_space tcp;
+	struct port_space port_space[SVC_PORT_SPACES];
 	struct list clients;
 	uint64_t now;	   /* of the call that is being served */
 	uint64_t flush_at; /* DEADLINE_NEVER: no channel has events waiting */
@@ -70,8 +75,10 @@ struct svc_id {
 	struct cm_id *cm;
 	uint32_t handle;
 	uint64_t user;
-	bool used; /* LISTEN, CONNECT, or born of a request */
-	bool up;   /* has been connected */
+	uint16_t ps;	/* enum cm_port_space */
+	bool datagrams; /* the CM's ids of it resolve services instead of connecting */
+	bool used;	/* LISTEN, CONNECT, or born of a request */
+	bool up;	/* has been connected */
 	bool bound;
 	bool removed; /* its interface is gone, and it is good for nothing but to be destroyed */
 	struct port_bind bind;
@@ -108,9 +115,22 @@ void svc_peer_died(struct svc_id *);
 /* 0 or -errno when the event went nowhere, which mostly nobody needs to know. */
 int svc_post(struct svc_id *, const struct broker_cm_event *);
 
+struct port_space *svc_port_space(struct svc_id *);
+
 /* ---- cm_events.c -------------------------------------------------------------------------- */
 
 void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *);
 bool svc_match(void *id_user, const uint8_t *private_data, uint32_t scope);
+/* An event with what always stands in it; the message's private data. */
+struct broker_cm_event svc_event(const struct svc_id *, enum broker_cm_event_type);
+void svc_put_private(struct broker_cm_event *, const uint8_t *data, size_t len);
+
+/* ---- cm_datagrams.c ------------------------------------------------------------------------ */
+
+int svc_sidr_ask(struct svc_id *, const struct broker_cm_param *, const struct flow *,
+		 const uint8_t *private_data) must_use;
+int svc_sidr_accept(struct svc_id *, const struct broker_cm_param *) must_use;
+int svc_sidr_reject(struct svc_id *, const struct broker_cm_reject *) must_use;
+void svc_on_sidr_rep(struct svc_id *, const struct cm_event *);
 
 #endif

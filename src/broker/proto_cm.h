@@ -29,8 +29,8 @@ enum broker_cm_msg_type {
 	BROKER_CM_DESTROY_ID, /* -> id; pending connections are rejected, live ones disconnected */
 	BROKER_CM_BIND,	      /* -> bind (port 0: any), <- bind with the port taken; -EADDRINUSE */
 	BROKER_CM_LISTEN,     /* -> listen; the id must be bound */
-	BROKER_CM_CONNECT,    /* -> connect: sends the REQ */
-	BROKER_CM_ACCEPT,     /* -> connect (passive part): sends the REP */
+	BROKER_CM_CONNECT,    /* -> connect: sends the (SIDR_)REQ */
+	BROKER_CM_ACCEPT,     /* -> connect (passive part): sends the (SIDR_)REP */
 	/* -> id: the active side sends the RTU, after the library has moved its QP to RTS; for the
 	 * passive side: data came before the RTU (IBV_EVENT_COMM_EST). */
 	BROKER_CM_ESTABLISH,
@@ -55,10 +55,11 @@ struct broker_cm_id { /* DESTROY_ID, ESTABLISH, DISCONNECT, CLOSE_CHANNEL, WATCH
 
 struct broker_cm_create_id {
 	struct broker_msg msg;
-	uint32_t id;	  /* in the reply */
-	uint32_t channel; /* where its events go */
-	uint64_t user;	  /* comes back in every event of the id */
-	uint32_t ps;	  /* enum rdma_port_space: RDMA_PS_TCP */
+	uint32_t id;	   /* in the reply */
+	uint32_t channel;  /* where its events go */
+	uint64_t user;	   /* comes back in every event of the id */
+	uint32_t ps;	   /* enum rdma_port_space */
+	uint8_t datagrams; /* UD: its requests are SIDR_REQs */
 };
 
 struct broker_cm_bind {
@@ -97,6 +98,9 @@ struct broker_cm_post {
  * initiator_depth are from the receiver's point of view, as in rdma_cm's: the peer's initiator
  * depth is what we need as a responder. private_len of events is what the wire has room for (56 in
  * CONNECT_REQUEST, 196 in CONNECT_RESPONSE, 148 in REJECTED): the wire carries no length.
+ *
+ * Datagrams have addresses, ports, tos, flow_label, qpn, qkey and private data (180 bytes to
+ * CONNECT, 136 to ACCEPT and REJECT) and nothing else of it.
  */
 struct broker_cm_param {
 	struct gid src, dst;	     /* CONNECT: the path; events: src is ourselves */
@@ -104,6 +108,7 @@ struct broker_cm_param {
 	uint16_t src_port, dst_port; /* rdma_cm ports, host order; CONNECT: src_port as bound */
 	uint32_t qpn;		     /* ours; in events the peer's */
 	uint32_t starting_psn;	     /* ours; in events the peer's */
+	uint32_t qkey;		     /* of datagrams: ours; in events the peer's */
 	uint8_t path_mtu;	     /* enum rnic_mtu */
 	uint8_t responder_resources, initiator_depth;
 	uint8_t flow_control, retry_count, rnr_retry_count, srq;
@@ -132,9 +137,10 @@ struct broker_cm_reject {
 enum broker_cm_event_type {
 	BROKER_CM_EV_CONNECT_REQUEST = 1, /* user: the listener's; id: a new one */
 	BROKER_CM_EV_CONNECT_RESPONSE,	  /* a REP came: move the QP, then ESTABLISH */
-	BROKER_CM_EV_ESTABLISHED,	  /* passive side: the RTU came */
+	BROKER_CM_EV_ESTABLISHED,	  /* passive side: the RTU came; datagrams: a REP came */
 	BROKER_CM_EV_REJECTED,		  /* status: the reason */
-	BROKER_CM_EV_UNREACHABLE,	  /* no answer to REQ or REP; status -ETIMEDOUT */
+	/* No answer to (SIDR_)REQ or REP, status -ETIMEDOUT; or the status of a SIDR_REP. */
+	BROKER_CM_EV_UNREACHABLE,
 	BROKER_CM_EV_DISCONNECTED,
 	BROKER_CM_EV_TIMEWAIT_EXIT,
 	BROKER_CM_EV_DEVICE_REMOVAL,

@@ -11,7 +11,7 @@
 #include "cm/cm_priv.h"
 
 /* The question does not say how long its sender waits; others are as patient as we are. */
-#define SIDR_MEMORY_NS (2 * cm_timeout_ns(CM_RESPONSE_TIMEOUT) + cm_timeout_ns(18))
+#define SIDR_MEMORY_NS (3 * cm_timeout_ns(CM_RESPONSE_TIMEOUT) + cm_timeout_ns(18))
 
 /* ---- asking ------------------------------------------------------------------------------- */
 
@@ -79,8 +79,11 @@ void cm_rx_sidr_req(struct cm *cm, const struct flow *back, const struct cm_msg 
 	struct cm_id *id = cm_find_sidr(cm, &back->dgid, req->request_id);
 
 	if (id) {
-		/* Once more the same question: there is no way to ask for patience. */
+		/* Once more the same question; while the consumer thinks there is no way to ask
+		 * for patience. */
 		cm_repeat_last(id);
+		if (id->state == CM_TIMEWAIT)
+			timer_arm(&cm->timers, &id->timer, now + id->memory_ns);
 		return;
 	}
 	ev.listener = cm_listener_of(cm, req->service_id, req->private_data, back->scope);

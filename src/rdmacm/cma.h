@@ -28,6 +28,9 @@
 #define REQ_PRIVATE_MAX 56
 #define REP_PRIVATE_MAX 196
 #define REJ_PRIVATE_MAX 148
+/* The same of datagrams. */
+#define SIDR_REQ_PRIVATE_MAX 180
+#define SIDR_REP_PRIVATE_MAX 136
 
 struct cma_device { /* one per verbs device ever used; opened once, and never closed */
 	struct cma_device *next;
@@ -75,6 +78,7 @@ struct cma_id {
 	uint32_t starting_psn;
 	uint8_t initiator_depth, responder_resources; /* of the QP to come */
 	uint8_t retry_count;			      /* of the QP to come */
+	uint32_t qkey;				      /* of datagrams; 0: not settled yet */
 	uint8_t tos;
 	uint8_t ack_timeout; /* by option; 0: not set */
 	bool reuse, af_only;
@@ -97,6 +101,12 @@ struct cma_event {
 static inline struct cma_id *cma_id(struct rdma_cm_id *id)
 {
 	return container_of(id, struct cma_id, api);
+}
+
+/* Datagrams: the CM finds the peer's queue pair, and there is no connection. */
+static inline bool cma_is_ud(const struct cma_id *id)
+{
+	return id->api.qp_type == IBV_QPT_UD;
 }
 
 /* For the API: sets errno from -errno and returns -1, or 0. */
@@ -154,5 +164,22 @@ void cma_probe_path_mtu(struct cma_id *);
 /* The CONNECT_RESPONSE has come: moves the QP and tells the broker. -errno. */
 int cma_finish_connect(struct cma_id *) must_use;
 int cma_qp_to_error(struct cma_id *);
+
+/* ---- datagram.c ------------------------------------------------------------------------------ */
+
+/* The Q_Key of the id's port space, unless it has one already. */
+int cma_default_qkey(struct cma_id *) must_use;
+/* -EINVAL if it has another one already. */
+int cma_set_qkey(struct cma_id *, uint32_t qkey) must_use;
+/* What rdma_init_qp_attr() says of any state, and the queue pair's way to RTS by it. */
+int cma_ud_qp_attr(struct cma_id *, struct ibv_qp_attr *, int *mask) must_use;
+int cma_ud_qp_ready(struct cma_id *, struct ibv_qp *) must_use;
+int cma_ud_connect(struct cma_id *, const struct rdma_conn_param *) must_use;
+int cma_ud_accept(struct cma_id *, const struct rdma_conn_param *) must_use;
+/* The address of the id's peer. */
+struct ibv_ah_attr cma_ah_attr(const struct cma_id *);
+/* Of an event of a datagram id: its parameters; for ESTABLISHED what came of the connect. */
+void cma_ud_param(struct rdma_cm_event *, const struct broker_cm_param *, const uint8_t *data);
+void cma_ud_established(struct cma_id *, struct rdma_cm_event *);
 
 #endif

@@ -33,6 +33,8 @@ static int init_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 		return -EINVAL;
 	memset(a, 0, sizeof(*a));
 	a->qp_state = state;
+	if (cma_is_ud(id))
+		return cma_ud_qp_attr(id, a, mask);
 	*mask = IBV_QP_STATE;
 	switch (state) {
 	case IBV_QPS_INIT:
@@ -172,6 +174,12 @@ int rdma_connect(struct rdma_cm_id *api, struct rdma_conn_param *p)
 
 	if (id->state != CMA_ROUTE_RESOLVED)
 		return cma_ret(-EINVAL);
+	if (cma_is_ud(id)) {
+		rc = cma_ud_connect(id, p);
+		if (rc)
+			return cma_ret(rc);
+		goto begun;
+	}
 	rc = check_depths(id, p);
 	if (rc)
 		return cma_ret(rc);
@@ -196,6 +204,7 @@ int rdma_connect(struct rdma_cm_id *api, struct rdma_conn_param *p)
 		id->state = CMA_ROUTE_RESOLVED;
 		return cma_ret(rc);
 	}
+begun:
 	free(id->connect_data);
 	id->connect_data = NULL;
 	id->connect_len = 0;
@@ -234,6 +243,8 @@ int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 
 	if (id->state != CMA_REQUESTED)
 		return cma_ret(-EINVAL);
+	if (cma_is_ud(id)) /* nothing comes back: the peer has all it needs */
+		return cma_ret(cma_ud_accept(id, p));
 	rc = check_depths(id, p);
 	if (rc)
 		return cma_ret(rc);
@@ -267,7 +278,8 @@ static int reject(struct cma_id *id, const void *data, uint8_t len, uint32_t rea
 	struct broker_msg resp;
 	int rc;
 
-	if (len > REJ_PRIVATE_MAX || (id->state != CMA_REQUESTED && id->state != CMA_CONNECTING))
+	if (len > (cma_is_ud(id) ? SIDR_REP_PRIVATE_MAX : REJ_PRIVATE_MAX) ||
+	    (id->state != CMA_REQUESTED && id->state != CMA_CONNECTING))
 		return -EINVAL;
 	if (data && len) {
 		memcpy(req.private_data, data, len);
@@ -305,7 +317,7 @@ int rdma_disconnect(struct rdma_cm_id *api)
 	if (rc)
 		return cma_ret(rc);
 	rc = cma_simple_call(BROKER_CM_DISCONNECT, id->handle);
-	if (rc)
+	if (rc || cma_is_ud(id)) /* the latter have nothing to wait for */
 		return cma_ret(rc);
 	return cma_complete(id);
 }

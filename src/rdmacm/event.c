@@ -171,7 +171,12 @@ static bool translate(struct cma_event *e, const struct broker_cm_event *b)
 
 	e->api.id = &id->api;
 	e->api.status = b->status;
-	copy_param(e, &b->param);
+	if (cma_is_ud(id)) {
+		memcpy(e->private_data, b->param.private_data, sizeof(e->private_data));
+		cma_ud_param(&e->api, &b->param, e->private_data);
+	} else {
+		copy_param(e, &b->param);
+	}
 	switch (b->type) {
 	case BROKER_CM_EV_CONNECT_REQUEST:
 		return connect_request(e, b) == 0;
@@ -179,6 +184,11 @@ static bool translate(struct cma_event *e, const struct broker_cm_event *b)
 		connect_response(e, b);
 		return true;
 	case BROKER_CM_EV_ESTABLISHED:
+		if (cma_is_ud(id)) {
+			id->peer = b->param;
+			cma_ud_established(id, &e->api);
+			return true;
+		}
 		id->state = CMA_CONNECTED;
 		e->api.event = RDMA_CM_EVENT_ESTABLISHED;
 		return true;

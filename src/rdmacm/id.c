@@ -122,12 +122,13 @@ static uint32_t channel_handle(const struct cma_id *id)
 int cma_id_create(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps,
 		  enum ibv_qp_type qp_type, struct cma_id **ret)
 {
-	struct broker_cm_create_id req = {.msg.type = BROKER_CM_CREATE_ID, .ps = ps}, resp;
+	struct broker_cm_create_id req = {.msg.type = BROKER_CM_CREATE_ID,
+					  .ps = ps,
+					  .datagrams = qp_type == IBV_QPT_UD},
+				   resp;
 	struct cma_id *id;
 	int rc;
 
-	if (ps != RDMA_PS_TCP)
-		return -EPROTONOSUPPORT; /* datagrams and InfiniBand's own: not yet */
 	errno = ENOMEM;
 	id = id_alloc(channel, context, ps, qp_type);
 	if (!id)

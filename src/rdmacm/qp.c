@@ -37,10 +37,18 @@ static bool other_cq(const struct ibv_cq *own, const struct ibv_cq *given)
 	return own && given && own != given;
 }
 
+/* Ready for receives to be posted; the rest comes with the connection. */
+static int conn_qp_init(struct rdma_cm_id *id)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	int mask;
+
+	return rdma_init_qp_attr(id, &attr, &mask) ? -errno : -ibv_modify_qp(id->qp, &attr, mask);
+}
+
 static int create_qp(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT};
-	int mask, rc;
+	int rc;
 
 	if (id->qp || !id->verbs)
 		return -EINVAL;
@@ -69,8 +77,7 @@ static int create_qp(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 		rc = -errno;
 		goto destroy_cqs;
 	}
-	/* Ready for receives to be posted; the rest comes with the connection. */
-	rc = rdma_init_qp_attr(id, &init, &mask) ? -errno : -ibv_modify_qp(id->qp, &init, mask);
+	rc = cma_is_ud(cma_id(id)) ? cma_ud_qp_ready(cma_id(id), id->qp) : conn_qp_init(id);
 	if (rc)
 		goto destroy_qp;
 	id->pd = attr->pd;

@@ -24,7 +24,6 @@
 
 #define CONNS_MAX 64
 #define SENT_MAX  8
-#define PS_TCP	  0x0106
 
 struct conn { /* of the capture, by the comm id of the side we stand for, or by the peer's */
 	uint32_t peer_id;   /* in the capture */
@@ -97,10 +96,14 @@ static int ask(struct replay *r, void *req, size_t len)
 	return err;
 }
 
-static uint32_t new_id(struct replay *r)
+/* In the port space of a REQ's or SIDR_REQ's service. */
+static uint32_t new_id(struct replay *r, const struct cm_msg *m)
 {
-	struct broker_cm_create_id q = {
-		.msg.type = BROKER_CM_CREATE_ID, .channel = r->channel, .ps = PS_TCP};
+	bool datagrams = m->hdr.attr_id == CM_ATTR_SIDR_REQ;
+	struct broker_cm_create_id q = {.msg.type = BROKER_CM_CREATE_ID,
+					.channel = r->channel,
+					.ps = datagrams ? CM_PS_UDP : CM_PS_TCP,
+					.datagrams = datagrams};
 
 	assert_int_equal(ask(r, &q, sizeof(q)), 0);
 	return q.id;
@@ -138,7 +141,14 @@ static struct conn *conn_of(struct replay *r, uint32_t peer_id, uint32_t kernel_
 /* Both comm ids of a message, by name. Of a REQ only the sender's. */
 static uint32_t *local_id(struct cm_msg *m)
 {
+	static uint32_t none;
+
 	switch (m->hdr.attr_id) {
+	case CM_ATTR_SIDR_REQ:
+		return &m->sidr_req.request_id;
+	case CM_ATTR_SIDR_REP:
+		none = 0;
+		return &none;
 	case CM_ATTR_REQ:
 		return &m->req.local_comm_id;
 	case CM_ATTR_REJ:
@@ -163,8 +173,11 @@ static uint32_t *remote_id(struct cm_msg *m)
 
 	switch (m->hdr.attr_id) {
 	case CM_ATTR_REQ:
+	case CM_ATTR_SIDR_REQ:
 		none = 0;
 		return &none;
+	case CM_ATTR_SIDR_REP:
+		return &m->sidr_rep.request_id;
 	case CM_ATTR_REJ:
 		return &m->rej.remote_comm_id;
 	case CM_ATTR_REP:
@@ -209,8 +222,41 @@ static void want_req(struct replay *r, struct conn *c, const struct cm_msg *m)
 
 	assert_int_equal(cm_ip_hdr_decode(&ip, req->private_data), 0);
 	memcpy(q.param.private_data, req->private_data + CM_IP_HDR_LEN, q.param.private_len);
-	q.id = c->handle = new_id(r);
+	q.id = c->handle = new_id(r, m);
 	bind_id(r, c->handle, &ip.src, ip.port);
+	assert_int_equal(ask(r, &q, sizeof(q)), 0);
+}
+
+static void want_sidr_req(struct replay *r, struct conn *c, const struct cm_msg *m)
+{
+	const struct cm_sidr_req *req = &m->sidr_req;
+	struct cm_ip_hdr ip;
+	struct broker_cm_connect q = {
+		.msg.type = BROKER_CM_CONNECT,
+		.param = {.dst_port = (uint16_t)req->service_id,
+			  .private_len = CM_SIDR_REQ_PRIVATE - CM_IP_HDR_LEN},
+	};
+
+	assert_int_equal(cm_ip_hdr_decode(&ip, req->private_data), 0);
+	memcpy(q.param.private_data, req->private_data + CM_IP_HDR_LEN, q.param.private_len);
+	q.param.src = ip.src;
+	q.param.dst = ip.dst;
+	q.id = c->handle = new_id(r, m);
+	bind_id(r, c->handle, &ip.src, ip.port);
+	assert_int_equal(ask(r, &q, sizeof(q)), 0);
+}
+
+static void want_sidr_rep(struct replay *r, struct conn *c, const struct cm_msg *m)
+{
+	struct broker_cm_connect q = {
+		.msg.type = BROKER_CM_ACCEPT,
+		.id = c->handle,
+		.param = {.qpn = m->sidr_rep.qpn,
+			  .qkey = m->sidr_rep.qkey,
+			  .private_len = CM_SIDR_REP_PRIVATE},
+	};
+
+	memcpy(q.param.private_data, m->sidr_rep.private_data, CM_SIDR_REP_PRIVATE);
 	assert_int_equal(ask(r, &q, sizeof(q)), 0);
 }
 
@@ -262,6 +308,12 @@ static void want(struct replay *r, struct conn *c, const struct cm_msg *m)
 	case CM_ATTR_REJ:
 		want_rej(r, c, m);
 		return;
+	case CM_ATTR_SIDR_REQ:
+		want_sidr_req(r, c, m);
+		return;
+	case CM_ATTR_SIDR_REP:
+		want_sidr_rep(r, c, m);
+		return;
 	case CM_ATTR_RTU:
 		simple(r, BROKER_CM_ESTABLISH, c->handle);
 		return;
@@ -274,6 +326,11 @@ static void want(struct replay *r, struct conn *c, const struct cm_msg *m)
 
 /* ---- the replay
  * ----------------------------------------------------------------------------------- */
+
+static bool is_request(const struct cm_msg *m)
+{
+	return m->hdr.attr_id == CM_ATTR_REQ || m->hdr.attr_id == CM_ATTR_SIDR_REQ;
+}
 
 static void said_by_kernel(struct replay *r, struct cm_msg *kernel)
 {
@@ -290,7 +347,7 @@ static void said_by_kernel(struct replay *r, struct cm_msg *kernel)
 	assert_int_equal(ours.hdr.attr_id, kernel->hdr.attr_id);
 	if (!c->our_id)
 		c->our_id = *local_id(&ours);
-	if (kernel->hdr.attr_id == CM_ATTR_REQ) {
+	if (is_request(kernel)) {
 		c->kernel_tid = kernel->hdr.tid;
 		c->our_tid = ours.hdr.tid;
 	}
@@ -330,7 +387,7 @@ static void said_by_peer(struct replay *r, struct cm_msg *m)
 	cm_service_rx(r->svc, &rx, r->now);
 	while (read(r->fd, &ev, sizeof(ev)) == sizeof(ev))
 		if (ev.type == BROKER_CM_EV_CONNECT_REQUEST) {
-			assert_int_equal(m->hdr.attr_id, CM_ATTR_REQ);
+			assert_true(is_request(m));
 			c->handle = ev.id;
 		} else {
 			assert_int_equal(ev.id, c->handle);
@@ -346,19 +403,32 @@ static bool decode(const struct roce_packet *p, struct cm_msg *m)
 	return mad && cm_msg_decode(m, mad) == 0;
 }
 
-static void listen_on(struct replay *r, uint16_t port)
+static uint64_t service_of(const struct cm_msg *m)
 {
-	struct broker_cm_listen q = {.msg.type = BROKER_CM_LISTEN, .id = new_id(r)};
+	return m->hdr.attr_id == CM_ATTR_REQ ? m->req.service_id : m->sidr_req.service_id;
+}
 
-	bind_id(r, q.id, &(struct gid){{0}}, port);
+static void listen_on(struct replay *r, const struct cm_msg *m)
+{
+	struct broker_cm_listen q = {.msg.type = BROKER_CM_LISTEN, .id = new_id(r, m)};
+
+	bind_id(r, q.id, &(struct gid){{0}}, (uint16_t)service_of(m));
 	assert_int_equal(ask(r, &q, sizeof(q)), 0);
+}
+
+/* Is it what only a listener's application can have said? */
+static bool of_a_listener(const struct cm_msg *m)
+{
+	return m->hdr.attr_id == CM_ATTR_REP ||
+	       (m->hdr.attr_id == CM_ATTR_REJ && m->rej.reason == CM_REJ_CONSUMER_DEFINED) ||
+	       (m->hdr.attr_id == CM_ATTR_SIDR_REP && m->sidr_rep.status == CM_SIDR_SUCCESS);
 }
 
 /* Listeners where the kernel had some, and the GUID it says. */
 static void prepare(struct replay *r, const struct roce_packet *p, size_t n)
 {
-	uint16_t ports[CONNS_MAX];
-	unsigned nports = 0;
+	uint64_t services[CONNS_MAX];
+	unsigned nservices = 0;
 	struct cm_msg m, answer;
 
 	for (size_t i = 0; i < n; i++) {
@@ -371,19 +441,18 @@ static void prepare(struct replay *r, const struct roce_packet *p, size_t n)
 				r->guid = m.rep.local_ca_guid;
 			continue;
 		}
-		if (m.hdr.attr_id != CM_ATTR_REQ)
+		if (!is_request(&m))
 			continue;
 		for (size_t k = i + 1; k < n; k++) {
 			unsigned seen = 0;
 
-			if (!decode(&p[k], &answer) || *remote_id(&answer) != m.req.local_comm_id)
+			if (!decode(&p[k], &answer) || *remote_id(&answer) != *local_id(&m))
 				continue;
-			while (seen < nports && ports[seen] != (uint16_t)m.req.service_id)
+			while (seen < nservices && services[seen] != service_of(&m))
 				seen++;
-			if (seen == nports && (answer.hdr.attr_id == CM_ATTR_REP ||
-					       answer.rej.reason == CM_REJ_CONSUMER_DEFINED)) {
-				ports[nports++] = (uint16_t)m.req.service_id;
-				listen_on(r, (uint16_t)m.req.service_id);
+			if (seen == nservices && of_a_listener(&answer)) {
+				services[nservices++] = service_of(&m);
+				listen_on(r, &m);
 			}
 			break;
 		}
@@ -427,8 +496,9 @@ static void stand_in(const struct roce_packet *p, size_t n, const struct gid *se
 /* Every address that sends CM messages in one file is stood in for in turn. */
 static void in_the_kernels_place_our_cm_says_the_same(void **state)
 {
-	static const enum cm_attr_id wanted[] = {CM_ATTR_REQ, CM_ATTR_REP,  CM_ATTR_REJ,
-						 CM_ATTR_RTU, CM_ATTR_DREQ, CM_ATTR_DREP};
+	static const enum cm_attr_id wanted[] = {CM_ATTR_REQ,	   CM_ATTR_REP,	    CM_ATTR_REJ,
+						 CM_ATTR_RTU,	   CM_ATTR_DREQ,    CM_ATTR_DREP,
+						 CM_ATTR_SIDR_REQ, CM_ATTR_SIDR_REP};
 	unsigned compared[32] = {0};
 
 	(void)state;

@@ -225,7 +225,8 @@ static void a_req_says_what_the_kernel_meant(void **state)
 		assert_true(gid_equal(&m.req.primary.local_gid, &p->flow.sgid));
 		assert_true(gid_equal(&m.req.primary.remote_gid, &p->flow.dgid));
 		ipv6 += ip.ip_version == 6;
-		assert_int_equal(m.req.service_id & ~CM_SERVICE_PORT_MASK, CM_SERVICE_TCP);
+		assert_int_equal(m.req.service_id & ~CM_SERVICE_PORT_MASK,
+				 CM_SERVICE_ID(CM_PS_TCP, 0));
 		if (!m.req.primary.flow_label) /* one capture has a REQ from a script */
 			continue;
 		from_kernel++;

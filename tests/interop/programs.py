@@ -213,12 +213,33 @@ def xrc_cases():
                    want=rows([int(re.search(r"-s (\d+)", options)[1])]))
 
 
+def ended_well(client, server):
+    """udaddy and mckey say how it went beside their exit status."""
+    for who, out in (("client", client), ("server", server)):
+        if "return status 0" not in out:
+            return f"{who} does not report success"
+    return None
+
+
+def udaddy_cases():
+    for quick, name, address, options in (
+            (True, "IPv4", "{server}", "-c 3 -C 100"),
+            (True, "IPv6", "{server6}", "-c 3 -f ipv6"),
+            (False, "defaults", "{server}", ""),
+            (False, "-S", "{server}", "-S 1024 -C 1000"),
+            (False, "-t", "{server}", "-c 10 -t 32")):
+        yield Case(f"udaddy {name}", f"udaddy -b {address} {options}",
+                   f"udaddy -s {address} {options}", tcp=False, ready="starting server",
+                   quick=quick, want=ended_well)
+
+
 def cases():
     yield from pingpong_cases()
     yield from srq_cases()
     yield from xrc_cases()
     yield from unreliable_cases()
     yield from rping_cases()
+    yield from udaddy_cases()
     yield from perftest_cases()
 
 

@@ -16,9 +16,10 @@
 #include <cmocka.h>
 
 #include "cm_world.h"
+#include "wire/cm_ip.h"
 
 #define SEEDS	 300
-#define STEPS	 1000
+#define STEPS	 1200
 #define CLIENTS	 4
 #define KNOWN	 6
 #define CHANNELS 3
@@ -151,8 +152,12 @@ static void ask_something(struct storm *s, struct mind *m)
 	struct host *own = c->host;
 	uint32_t id = some_id(s, m), channel = m->channel[rnd(s, CHANNELS)];
 	uint16_t port = (uint16_t)(rnd(s, 3) ? 5000 + rnd(s, PORTS) : 0);
-	struct broker_cm_create_id create = {
-		.msg.type = BROKER_CM_CREATE_ID, .channel = channel, .user = m->user, .ps = PS_TCP};
+	bool datagrams = rnd(s, 4) == 0;
+	struct broker_cm_create_id create = {.msg.type = BROKER_CM_CREATE_ID,
+					     .channel = channel,
+					     .user = m->user,
+					     .ps = datagrams ? CM_PS_UDP : CM_PS_TCP,
+					     .datagrams = datagrams};
 	static const struct gid any;
 
 	switch (rnd(s, 16)) {
