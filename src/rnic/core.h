@@ -169,6 +169,7 @@ struct rnic_cq {
 	struct rnic *rnic;
 	void *user;
 	struct rnic_wc *ring;
+	bool lent; /* the ring, by the caller */
 	uint32_t mask;
 	uint32_t prod, cons;
 	enum cq_arming arming;
@@ -228,6 +229,7 @@ struct send_wqe {
 
 struct sq {
 	uint8_t *mem;
+	bool lent; /* by the caller */
 	uint32_t mask, stride;
 	uint32_t prod, cur, una, cons;
 };
@@ -242,6 +244,7 @@ struct recv_wqe {
 /* A ring of receives: of a QP, or shared. */
 struct rq {
 	uint8_t *mem;
+	bool lent; /* by the caller */
 	uint32_t mask, stride;
 	uint32_t max_sge;
 	uint32_t prod, cons;
@@ -299,6 +302,9 @@ static inline uint32_t pkts_of(uint32_t len, uint32_t mtu)
 
 /* A ring of max_wr (a power of two) receives. -ENOMEM. */
 int rq_create(struct rnic *, struct rq *, uint32_t max_wr, uint32_t max_sge) must_use;
+void rq_destroy(struct rnic *, struct rq *);
+size_t rq_bytes(const struct rq *);
+void rq_move(struct rnic *, struct rq *, void *mem);
 /* -EINVAL, -ENOMEM as rnic_post_recv(). */
 int rq_post(struct rq *, const struct rnic_recv_wr *) must_use;
 uint32_t round_up_pow2(uint32_t n);

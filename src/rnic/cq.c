@@ -32,6 +32,12 @@ int rnic_cq_create(struct rnic *r, uint32_t cqe, void *cq_user, struct rnic_cq *
 	return 0;
 }
 
+static void ring_free(struct rnic_cq *cq)
+{
+	if (!cq->lent)
+		cq->rnic->ops.free(cq->rnic->ctx, cq->ring);
+}
+
 int rnic_cq_destroy(struct rnic_cq *cq)
 {
 	struct rnic *r = cq->rnic;
@@ -40,7 +46,7 @@ int rnic_cq_destroy(struct rnic_cq *cq)
 		return -EBUSY;
 	list_remove(&cq->overflow_node);
 	r->cqs--;
-	r->ops.free(r->ctx, cq->ring);
+	ring_free(cq);
 	r->ops.free(r->ctx, cq);
 	return 0;
 }
@@ -58,8 +64,9 @@ int rnic_cq_resize(struct rnic_cq *cq, uint32_t cqe)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < held; i++)
 		ring[i] = cq->ring[(cq->cons + i) & cq->mask];
-	r->ops.free(r->ctx, cq->ring);
+	ring_free(cq);
 	cq->ring = ring;
+	cq->lent = false;
 	cq->mask = n - 1;
 	cq->cons = 0;
 	cq->prod = held;
@@ -69,6 +76,19 @@ int rnic_cq_resize(struct rnic_cq *cq, uint32_t cqe)
 uint32_t rnic_cq_capacity(const struct rnic_cq *cq)
 {
 	return cq->mask + 1;
+}
+
+size_t rnic_cq_mem_size(const struct rnic_cq *cq)
+{
+	return sizeof(*cq->ring) * (cq->mask + 1);
+}
+
+void rnic_cq_use_mem(struct rnic_cq *cq, void *mem)
+{
+	memcpy(mem, cq->ring, rnic_cq_mem_size(cq));
+	ring_free(cq);
+	cq->ring = mem;
+	cq->lent = true;
 }
 
 int rnic_cq_poll(struct rnic_cq *cq, struct rnic_wc *wc, int max)

@@ -291,6 +291,13 @@ int rnic_mw_create(struct rnic_pd *, enum rnic_mw_type, struct rnic_mw **ret) mu
 int rnic_mw_destroy(struct rnic_mw *) must_use;
 uint32_t rnic_mw_rkey(const struct rnic_mw *);
 
+/*
+ * Queues in the caller's memory. Each starts in memory of ops->alloc; rnic_*_use_mem() moves it to
+ * mem, which is RNIC_MEM_ALIGNed, has what rnic_*_mem_size() says and stays the caller's, who keeps
+ * it until the object is gone or has been resized: then the queue is in memory of ops->alloc again.
+ */
+#define RNIC_MEM_ALIGN 64
+
 /* ---- completion queues ---------------------------------------------------------------------- */
 
 struct rnic_wc { /* layout of struct ibv_wc */
@@ -315,6 +322,8 @@ int rnic_cq_resize(struct rnic_cq *, uint32_t cqe) must_use; /* -EINVAL if more 
 uint32_t rnic_cq_capacity(const struct rnic_cq *);
 int rnic_cq_poll(struct rnic_cq *, struct rnic_wc *wc, int max); /* the number taken */
 bool rnic_cq_empty(const struct rnic_cq *);
+size_t rnic_cq_mem_size(const struct rnic_cq *);
+void rnic_cq_use_mem(struct rnic_cq *, void *mem);
 /* Arms: the next completion (solicited_only: the next solicited or failed one) calls cq_notify.
  * As on hardware, entries already in the CQ do not count: poll once more after arming. */
 void rnic_cq_arm(struct rnic_cq *, bool solicited_only);
@@ -358,6 +367,8 @@ int rnic_qp_create(struct rnic_pd *, struct rnic_qp_init *, struct rnic_qp **ret
 /* Its completions stay in the CQs (as verbs have it, software rnics purge them: we do not). */
 int rnic_qp_destroy(struct rnic_qp *) must_use;
 uint32_t rnic_qp_num(const struct rnic_qp *);
+size_t rnic_qp_mem_size(const struct rnic_qp *); /* of both its queues */
+void rnic_qp_use_mem(struct rnic_qp *, void *mem);
 void rnic_qp_set_user(struct rnic_qp *, void *qp_user); /* whose events are from now on */
 /* By the standard's table of transitions: -EINVAL for an illegal transition, a missing or a
  * forbidden attribute; then nothing has changed. ERR flushes at once; RESET takes the QP's
@@ -434,6 +445,8 @@ uint32_t rnic_srq_num(const struct rnic_srq *); /* 0: it has none, not being of 
 int rnic_srq_set_limit(struct rnic_srq *, uint32_t limit) must_use;
 int rnic_srq_resize(struct rnic_srq *, uint32_t max_wr) must_use; /* -EINVAL if more are in it */
 void rnic_srq_query(const struct rnic_srq *, struct rnic_srq_attr *ret);
+size_t rnic_srq_mem_size(const struct rnic_srq *);
+void rnic_srq_use_mem(struct rnic_srq *, void *mem);
 /* -ENOMEM when it is full, -EINVAL for too many SGEs. */
 int rnic_post_srq_recv(struct rnic_srq *, const struct rnic_recv_wr *) must_use;
 

@@ -38,7 +38,7 @@ static void srq_free(struct rnic_srq *srq)
 	struct rnic *r = srq->rnic;
 
 	srq->pd->users--;
-	r->ops.free(r->ctx, srq->rq.mem);
+	rq_destroy(r, &srq->rq);
 	r->ops.free(r->ctx, srq);
 }
 
@@ -112,7 +112,7 @@ int rnic_srq_resize(struct rnic_srq *srq, uint32_t max_wr)
 		return err;
 	while (!rq_empty(old))
 		memcpy(rq_at(&rq, rq.prod++), rq_at(old, old->cons++), old->stride);
-	r->ops.free(r->ctx, old->mem);
+	rq_destroy(r, old);
 	*old = rq;
 	return 0;
 }
@@ -124,6 +124,16 @@ void rnic_srq_query(const struct rnic_srq *srq, struct rnic_srq_attr *ret)
 		.max_sge = srq->rq.max_sge,
 		.limit = srq->limit,
 	};
+}
+
+size_t rnic_srq_mem_size(const struct rnic_srq *srq)
+{
+	return rq_bytes(&srq->rq);
+}
+
+void rnic_srq_use_mem(struct rnic_srq *srq, void *mem)
+{
+	rq_move(srq->rnic, &srq->rq, mem);
 }
 
 int rnic_post_srq_recv(struct rnic_srq *srq, const struct rnic_recv_wr *wr)

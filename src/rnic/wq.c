@@ -22,6 +22,38 @@ int rq_create(struct rnic *r, struct rq *rq, uint32_t max_wr, uint32_t max_sge)
 	return rq->mem ? 0 : -ENOMEM;
 }
 
+void rq_destroy(struct rnic *r, struct rq *rq)
+{
+	if (rq->mem && !rq->lent)
+		r->ops.free(r->ctx, rq->mem);
+}
+
+size_t rq_bytes(const struct rq *rq)
+{
+	return rq->mem ? (size_t)(rq->mask + 1) * rq->stride : 0;
+}
+
+void rq_move(struct rnic *r, struct rq *rq, void *mem)
+{
+	if (!rq->mem)
+		return;
+	memcpy(mem, rq->mem, rq_bytes(rq));
+	rq_destroy(r, rq);
+	rq->mem = mem;
+	rq->lent = true;
+}
+
+static size_t sq_bytes(const struct sq *sq)
+{
+	return sq->mem ? (size_t)(sq->mask + 1) * sq->stride : 0;
+}
+
+static void sq_destroy(struct rnic *r, struct sq *sq)
+{
+	if (sq->mem && !sq->lent)
+		r->ops.free(r->ctx, sq->mem);
+}
+
 static int sq_create(struct rnic_qp *qp, struct rnic_qp_cap *cap)
 {
 	struct rnic *r = qp->rnic;
@@ -70,12 +102,28 @@ int wq_create(struct rnic_qp *qp, struct rnic_qp_cap *cap)
 
 void wq_destroy(struct rnic_qp *qp)
 {
-	struct rnic *r = qp->rnic;
+	sq_destroy(qp->rnic, &qp->sq);
+	rq_destroy(qp->rnic, &qp->rq);
+}
 
-	if (qp->sq.mem)
-		r->ops.free(r->ctx, qp->sq.mem);
-	if (qp->rq.mem)
-		r->ops.free(r->ctx, qp->rq.mem);
+size_t rnic_qp_mem_size(const struct rnic_qp *qp)
+{
+	return sq_bytes(&qp->sq) + rq_bytes(&qp->rq);
+}
+
+/* Both strides keep the alignment that their requests need. */
+void rnic_qp_use_mem(struct rnic_qp *qp, void *mem)
+{
+	struct sq *sq = &qp->sq;
+	size_t bytes = sq_bytes(sq);
+
+	rq_move(qp->rnic, &qp->rq, (uint8_t *)mem + bytes);
+	if (!bytes)
+		return;
+	memcpy(mem, sq->mem, bytes);
+	sq_destroy(qp->rnic, sq);
+	sq->mem = mem;
+	sq->lent = true;
 }
 
 void wq_reset(struct rnic_qp *qp)

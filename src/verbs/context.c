@@ -8,8 +8,9 @@
 #include "verbs/face.h"
 #include "verbs/process.h"
 #include "verbs/qp.h"
+#include "verbs/shared.h"
 
-struct ibv_context *ibv_open_device(struct ibv_device *device)
+struct ibv_context *context_open(struct ibv_device *device, int cmd_fd, uint64_t file)
 {
 	struct face_context *c;
 	struct broker_device b;
@@ -28,12 +29,19 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		return FAIL(-rc, NULL);
 	}
 	c->rnic = shard_rnic(c->shard);
+	c->file = file;
 	atomic_init(&c->refs, 1);
 	/* What is not set is not supported: the wrappers in verbs.h answer EOPNOTSUPP for it. */
 	c->vctx = (struct verbs_context){
 		.query_port = face_query_port,
 		.query_device_ex = face_query_device_ex,
 		.alloc_null_mr = face_alloc_null_mr,
+		.alloc_dm = face_alloc_dm,
+		.free_dm = face_free_dm,
+		.reg_dm_mr = face_reg_dm_mr,
+		.alloc_td = face_alloc_td,
+		.dealloc_td = face_dealloc_td,
+		.alloc_parent_domain = face_alloc_parent_domain,
 		.advise_mr = face_advise_mr,
 		.create_cq_ex = face_create_cq_ex,
 		.create_qp_ex = face_create_qp_ex,
@@ -57,7 +65,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 						.post_send = face_post_send,
 						.post_recv = face_post_recv,
 					},
-				.cmd_fd = -1, /* there is no kernel device behind it */
+				.cmd_fd = cmd_fd,
 				.async_fd = c->async.rd,
 				.num_comp_vectors = (int)max_of(sysconf(_SC_NPROCESSORS_ONLN), 1),
 				.abi_compat = __VERBS_ABI_IS_EXTENDED,
@@ -68,10 +76,25 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return &c->vctx.context;
 }
 
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct ibv_context *context;
+	uint64_t file;
+	int fd = command_file(device, &file);
+
+	if (fd < 0)
+		return FAIL(-fd, NULL);
+	context = context_open(device, fd, file);
+	if (!context)
+		close(fd);
+	return context;
+}
+
 int ibv_close_device(struct ibv_context *context)
 {
 	struct face_context *c = face_context(context);
 
+	close(context->cmd_fd);
 	device_events_end(c);
 	event_pipe_close(&c->async);
 	context_put(c);

@@ -117,6 +117,18 @@ struct face_cq *cq_create(struct ibv_context *context, uint32_t cqe, void *cq_co
 	return cq;
 }
 
+int cq_place(struct face_cq *cq, struct ibv_pd *parent)
+{
+	int rc = queue_mem_get(&cq->mem, parent, rnic_cq_mem_size(cq->core), QUEUE_CQ);
+
+	if (!cq->mem.p)
+		return rc;
+	shard_lock(cq->shard);
+	rnic_cq_use_mem(cq->core, cq->mem.p);
+	shard_unlock(cq->shard);
+	return 0;
+}
+
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector)
 {
@@ -140,6 +152,8 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	if (!rc)
 		ibcq->cqe = (int)rnic_cq_capacity(cq->core);
 	shard_unlock(cq->shard);
+	if (!rc)
+		queue_mem_free(&cq->mem);
 	return -rc;
 }
 
@@ -170,6 +184,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 		ch->ibv.refcnt--;
 		pthread_mutex_unlock(&ch->pipe.lock);
 	}
+	queue_mem_put(&cq->mem);
 	free(cq);
 	context_put(c);
 	return 0;

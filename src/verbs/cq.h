@@ -17,6 +17,7 @@ struct face_cq {
 	};
 	struct rnic_cq *core;
 	struct shard *shard;
+	struct queue_mem mem;
 	struct event_source comp;  /* in the channel's pipe: counted */
 	struct event_source async; /* in the context's: marked by type */
 	/* Extended polling: held from start_poll to end_poll, unless the CQ is single-threaded. */
@@ -37,6 +38,10 @@ static inline struct face_channel *face_channel(struct ibv_comp_channel *c)
 
 struct face_cq *cq_create(struct ibv_context *, uint32_t cqe, void *cq_context,
 			  struct ibv_comp_channel *, uint32_t comp_vector);
+
+/* Has its memory from a parent domain's allocators from now on; before anybody knows of it. 0, or
+ * -ENOMEM: it is as it was. */
+int cq_place(struct face_cq *, struct ibv_pd *parent) must_use;
 
 /* Upcall of the core, under the shard's lock: a completion on a CQ that was armed. */
 void cq_notify(void *cq_user);

@@ -102,14 +102,26 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 struct ibv_cq_ex *face_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct ibv_pd *parent = NULL;
 	struct face_cq *cq;
+	int rc;
 
-	if (attr->comp_mask & ~IBV_CQ_INIT_ATTR_MASK_FLAGS || flags & ~SUPPORTED_FLAGS ||
-	    attr->wc_flags & ~(uint64_t)SUPPORTED_FIELDS)
+	if (attr->comp_mask & ~(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) ||
+	    flags & ~SUPPORTED_FLAGS || attr->wc_flags & ~(uint64_t)SUPPORTED_FIELDS)
 		return FAIL(EOPNOTSUPP, NULL);
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+		parent = attr->parent_domain;
+		if (!parent || !face_pd(parent)->parent)
+			return FAIL(EINVAL, NULL);
+	}
 	cq = cq_create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
 	if (!cq)
 		return NULL;
+	rc = cq_place(cq, parent);
+	if (rc) {
+		ibv_destroy_cq(&cq->ibv);
+		return FAIL(-rc, NULL);
+	}
 	cq->single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	cq->ex.start_poll = start_poll;
 	cq->ex.next_poll = next_poll;

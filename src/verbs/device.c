@@ -184,6 +184,7 @@ int face_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 						    .uc_odp_caps = UD_ODP | IBV_ODP_SUPPORT_WRITE,
 						    .ud_odp_caps = UD_ODP}},
 		.xrc_odp_caps = rc_odp,
+		.max_dm_size = FACE_MAX_DM,
 		.phys_port_cnt_ex = 1,
 	};
 

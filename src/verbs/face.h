@@ -26,7 +26,8 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-#define FACE_PORT 1 /* a device has one port */
+#define FACE_PORT   1		       /* a device has one port */
+#define FACE_MAX_DM ((size_t)16 << 20) /* device memory of a process */
 
 /* Lives as long as the process. An interface that is gone and comes back is another device. */
 struct face_device {
@@ -38,6 +39,7 @@ struct face_device {
 
 struct face_context {
 	struct shard *shard;
+	uint64_t file;	   /* which its command descriptor stands for: shared.h */
 	struct rnic *rnic; /* of the shard, under its lock */
 	struct event_pipe async;
 	struct device_events device;
@@ -45,17 +47,20 @@ struct face_context {
 	struct verbs_context vctx;
 };
 
+struct parent;
+
 struct face_pd {
 	struct ibv_pd ibv;
 	struct rnic_pd *core;
+	struct pd_object *object;
+	struct parent *parent; /* it is a parent domain, and has the core and object of another */
+	atomic_uint users;     /* parent domains of it, or queues made by it as a parent domain */
 };
 
 struct face_mr {
 	struct ibv_mr ibv;
 	struct rnic_mr *core;
-	void *map; /* of a dma-buf, to be unmapped with the region; NULL */
-	size_t map_length;
-	bool null; /* has no memory */
+	struct mr_object *object;
 };
 
 struct face_mw {
@@ -88,8 +93,26 @@ static inline struct face_mw *face_mw(struct ibv_mw *mw)
 	return container_of(mw, struct face_mw, ibv);
 }
 
+/* Memory that a queue has from its parent domain's allocator. Zeroed: it has none. */
+struct queue_mem {
+	struct face_pd *pd; /* a parent domain, which stays as long as its queues do */
+	void *p;	    /* NULL: by default, the library's own */
+	uint64_t type;
+};
+
+enum queue_type { QUEUE_QP, QUEUE_CQ, QUEUE_SRQ };
+
+/* pd: of any kind, or NULL. 0 or -ENOMEM, if the allocator gives nothing. Without the shard's lock.
+ */
+int queue_mem_get(struct queue_mem *, struct ibv_pd *pd, size_t bytes, enum queue_type) must_use;
+/* The memory alone: the queue has been moved. */
+void queue_mem_free(struct queue_mem *);
+void queue_mem_put(struct queue_mem *);
+
 void context_get(struct face_context *);
 void context_put(struct face_context *);
+/* Opens a device; cmd_fd, which becomes the context's, stands for file. */
+struct ibv_context *context_open(struct ibv_device *, int cmd_fd, uint64_t file);
 
 /* What the broker says of the device's interface now; 0 or -errno. -EIO: it is gone, which a
  * context's calls answer with as those of a device that the kernel has lost. */
@@ -111,6 +134,13 @@ struct ibv_mw *face_alloc_mw(struct ibv_pd *, enum ibv_mw_type);
 int face_bind_mw(struct ibv_qp *, struct ibv_mw *, struct ibv_mw_bind *);
 int face_dealloc_mw(struct ibv_mw *);
 struct ibv_mr *face_alloc_null_mr(struct ibv_pd *);
+struct ibv_td *face_alloc_td(struct ibv_context *, struct ibv_td_init_attr *);
+int face_dealloc_td(struct ibv_td *);
+struct ibv_pd *face_alloc_parent_domain(struct ibv_context *, struct ibv_parent_domain_init_attr *);
+struct ibv_dm *face_alloc_dm(struct ibv_context *, struct ibv_alloc_dm_attr *);
+int face_free_dm(struct ibv_dm *);
+struct ibv_mr *face_reg_dm_mr(struct ibv_pd *, struct ibv_dm *, uint64_t offset, size_t length,
+			      unsigned int access);
 int face_advise_mr(struct ibv_pd *, enum ibv_advise_mr_advice, uint32_t flags, struct ibv_sge *,
 		   uint32_t num_sge);
 struct ibv_cq_ex *face_create_cq_ex(struct ibv_context *, struct ibv_cq_init_attr_ex *);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine/pages.h"
-#include "verbs/face.h"
+#include "verbs/shared.h"
 
 /* Accepted and of no consequence: hints to hardware (the whole optional range is to be ignored
  * where unknown), and huge pages, which the pages behind a mapping are nothing to us. */
@@ -34,46 +34,46 @@ static int memory_check(const struct rnic_mr_attr *a)
 	return pages_populate(a->addr, a->length, a->access & WRITING_ACCESS);
 }
 
-static struct face_mr *mr_new(struct ibv_pd *ibpd)
-{
-	struct face_mr *mr = calloc(1, sizeof(*mr));
-
-	if (!mr)
-		return FAIL(ENOMEM, NULL);
-	mr->ibv.context = ibpd->context;
-	mr->ibv.pd = ibpd;
-	return mr;
-}
-
-/* After the core's creation under the lock, which gave rc. */
-static struct ibv_mr *mr_finish(struct face_mr *mr, int rc)
-{
-	if (rc) {
-		free(mr);
-		return FAIL(-rc, NULL);
-	}
-	context_get(face_context(mr->ibv.context));
-	return &mr->ibv;
-}
-
-static struct ibv_mr *mr_create(const struct rnic_mr_attr *a, struct ibv_pd *ibpd)
+/* a: NULL for a null region. */
+static struct face_mr *mr_create(struct ibv_pd *ibpd, const struct rnic_mr_attr *a)
 {
 	struct face_context *c = face_context(ibpd->context);
-	struct face_mr *mr = mr_new(ibpd);
-	int rc;
+	struct face_mr *mr = calloc(1, sizeof(*mr));
+	struct mr_object *o = calloc(1, sizeof(*o));
+	int rc = -ENOMEM;
 
-	if (!mr)
-		return NULL;
-	mr->ibv.addr = a->addr;
-	mr->ibv.length = a->length;
+	if (!mr || !o)
+		goto fail;
 	shard_lock(c->shard);
-	rc = rnic_mr_create(a->pd, a->addr, a->length, a->iova, a->access, &mr->core);
-	if (!rc) {
-		mr->ibv.lkey = rnic_mr_lkey(mr->core);
-		mr->ibv.rkey = rnic_mr_rkey(mr->core);
-	}
+	rc = a ? rnic_mr_create(a->pd, a->addr, a->length, a->iova, a->access, &o->core)
+	       : rnic_mr_create_null(face_pd(ibpd)->core, &o->core);
 	shard_unlock(c->shard);
-	return mr_finish(mr, rc);
+	if (rc)
+		goto fail;
+	o->length = a ? a->length : SIZE_MAX;
+	o->null = !a;
+	shared_add(&o->shared, SHARED_MR, c);
+	mr->object = o;
+	mr->core = o->core;
+	mr->ibv.context = ibpd->context;
+	mr->ibv.pd = ibpd;
+	mr->ibv.addr = a ? a->addr : NULL;
+	mr->ibv.length = o->length;
+	mr->ibv.handle = o->shared.handle;
+	mr->ibv.lkey = rnic_mr_lkey(mr->core);
+	mr->ibv.rkey = a ? rnic_mr_rkey(mr->core) : 0;
+	context_get(c);
+	return mr;
+
+fail:
+	free(mr);
+	free(o);
+	return FAIL(-rc, NULL);
+}
+
+static struct ibv_mr *ibv_mr_of(struct face_mr *mr)
+{
+	return mr ? &mr->ibv : NULL;
 }
 
 static struct ibv_mr *reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
@@ -90,7 +90,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uin
 		return FAIL(-rc, NULL);
 	if (access & IBV_ACCESS_ZERO_BASED)
 		a.iova = 0;
-	return mr_create(&a, ibpd);
+	return ibv_mr_of(mr_create(ibpd, &a));
 }
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -112,20 +112,30 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 
 struct ibv_mr *face_alloc_null_mr(struct ibv_pd *ibpd)
 {
-	struct face_context *c = face_context(ibpd->context);
-	struct face_mr *mr = mr_new(ibpd);
-	int rc;
+	return ibv_mr_of(mr_create(ibpd, NULL));
+}
 
+struct ibv_mr *face_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t offset,
+			      size_t length, unsigned int access)
+{
+	struct dm_object *dm = face_dm(ibdm)->object;
+	struct rnic_mr_attr a = {.pd = face_pd(ibpd)->core,
+				 .length = length,
+				 .access = access & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE};
+	struct face_mr *mr;
+
+	if (a.access & ~(unsigned int)(DMABUF_ACCESS | IBV_ACCESS_ZERO_BASED) ||
+	    !(access & IBV_ACCESS_ZERO_BASED) || offset > dm->length ||
+	    length > dm->length - offset)
+		return FAIL(EINVAL, NULL);
+	a.addr = dm->mem + offset;
+	mr = mr_create(ibpd, &a);
 	if (!mr)
 		return NULL;
-	mr->null = true;
-	mr->ibv.length = SIZE_MAX;
-	shard_lock(c->shard);
-	rc = rnic_mr_create_null(face_pd(ibpd)->core, &mr->core);
-	if (!rc)
-		mr->ibv.lkey = rnic_mr_lkey(mr->core); /* and no rkey */
-	shard_unlock(c->shard);
-	return mr_finish(mr, rc);
+	mr->ibv.addr = NULL;
+	mr->object->dm = dm;
+	atomic_fetch_add(&dm->mrs, 1);
+	return &mr->ibv;
 }
 
 /* ---- DMA buffers ----------------------------------------------------------------------------- */
@@ -155,7 +165,7 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t offset, size_t le
 {
 	const size_t in_page = (size_t)sysconf(_SC_PAGESIZE) - 1;
 	uint32_t core = (uint32_t)access & ~(uint32_t)IBV_ACCESS_OPTIONAL_RANGE;
-	struct ibv_mr *mr;
+	struct face_mr *mr;
 	size_t map_length;
 	void *map;
 	int rc;
@@ -165,24 +175,28 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t offset, size_t le
 	rc = dmabuf_map(fd, offset, length, core & WRITING_ACCESS, &map, &map_length);
 	if (rc)
 		return FAIL(-rc, NULL);
-	mr = mr_create(&(struct rnic_mr_attr){face_pd(ibpd)->core, (char *)map + (offset & in_page),
-					      length, iova, core},
-		       ibpd);
+	mr = mr_create(ibpd,
+		       &(struct rnic_mr_attr){face_pd(ibpd)->core, (char *)map + (offset & in_page),
+					      length, iova, core});
 	if (!mr) {
 		munmap(map, map_length);
 		return NULL;
 	}
-	mr->addr = (void *)(uintptr_t)offset; /* as the real one: no address of the process */
-	face_mr(mr)->map = map;
-	face_mr(mr)->map_length = map_length;
-	return mr;
+	mr->ibv.addr = (void *)(uintptr_t)offset; /* as the real one: no address of the process */
+	mr->object->map = map;
+	mr->object->map_length = map_length;
+	return &mr->ibv;
 }
 
-static void dmabuf_unmap(struct face_mr *mr)
+/* What memory a region had of its own. */
+static void release_memory(struct mr_object *o)
 {
-	if (mr->map)
-		munmap(mr->map, mr->map_length);
-	mr->map = NULL;
+	if (o->map)
+		munmap(o->map, o->map_length);
+	o->map = NULL;
+	if (o->dm)
+		atomic_fetch_sub(&o->dm->mrs, 1);
+	o->dm = NULL;
 }
 
 /* ---- change and end -------------------------------------------------------------------------- */
@@ -233,11 +247,11 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, 
 	struct face_mr *mr = face_mr(ibmr);
 	int rc;
 
-	if (mr->null || flags & ~known ||
+	if (mr->object->null || flags & ~known ||
 	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length)) ||
 	    (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)))
 		return FAIL(EINVAL, IBV_REREG_MR_ERR_INPUT);
-	if (!flags || core & ~(uint32_t)CORE_ACCESS ||
+	if (!flags || mr->object->dm || core & ~(uint32_t)CORE_ACCESS ||
 	    (flags & IBV_REREG_MR_CHANGE_PD &&
 	     (!pd || pd->context->device != ibmr->context->device)))
 		return FAIL(EINVAL, IBV_REREG_MR_ERR_CMD);
@@ -247,7 +261,8 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, 
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		ibmr->pd = pd;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
-		dmabuf_unmap(mr);
+		release_memory(mr->object);
+		mr->object->length = length;
 		ibmr->addr = addr;
 		ibmr->length = length;
 	}
@@ -265,9 +280,10 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	shard_unlock(c->shard);
 	if (rc)
 		return -rc;
-	dmabuf_unmap(mr);
-	free(mr);
-	context_put(c);
+	shared_remove(&mr->object->shared);
+	release_memory(mr->object);
+	free(mr->object);
+	ibv_unimport_mr(ibmr);
 	return 0;
 }
 

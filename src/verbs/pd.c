@@ -1,28 +1,63 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-/* Protection domains. */
+/*
+ * Protection domains; thread domains; parent domains, which are protection domains with a thread
+ * domain and allocators for the memory of queues.
+ *
+ * A thread domain promises that its objects are used by one thread at a time. All objects of a
+ * process are on one shard with one lock, so that there is nothing to be saved by it.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "verbs/face.h"
+#include "verbs/shared.h"
+
+struct face_td {
+	struct ibv_td ibv;
+	atomic_uint users; /* parent domains */
+};
+
+struct parent {
+	struct face_pd *of;
+	struct face_td *td; /* or NULL */
+	void *(*alloc)(struct ibv_pd *, void *context, size_t size, size_t align, uint64_t type);
+	void (*free)(struct ibv_pd *, void *context, void *p, uint64_t type);
+	void *context;
+};
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	struct face_context *c = face_context(context);
+	struct pd_object *o = calloc(1, sizeof(*o));
 	struct face_pd *pd = calloc(1, sizeof(*pd));
-	int rc;
+	int rc = -ENOMEM;
 
-	if (!pd)
-		return FAIL(ENOMEM, NULL);
+	if (!o || !pd)
+		goto fail;
 	shard_lock(c->shard);
-	rc = rnic_pd_create(c->rnic, &pd->core);
+	rc = rnic_pd_create(c->rnic, &o->core);
 	shard_unlock(c->shard);
-	if (rc) {
-		free(pd);
-		return FAIL(-rc, NULL);
-	}
+	if (rc)
+		goto fail;
+	shared_add(&o->shared, SHARED_PD, c);
+	pd->object = o;
+	pd->core = o->core;
 	pd->ibv.context = context;
+	pd->ibv.handle = o->shared.handle;
 	context_get(c);
 	return &pd->ibv;
+
+fail:
+	free(pd);
+	free(o);
+	return FAIL(-rc, NULL);
+}
+
+static void parent_free(struct face_pd *pd)
+{
+	atomic_fetch_sub(&pd->parent->of->users, 1);
+	if (pd->parent->td)
+		atomic_fetch_sub(&pd->parent->td->users, 1);
+	free(pd->parent);
 }
 
 int ibv_dealloc_pd(struct ibv_pd *ibpd)
@@ -31,12 +66,122 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	struct face_pd *pd = face_pd(ibpd);
 	int rc;
 
-	shard_lock(c->shard);
-	rc = rnic_pd_destroy(pd->core);
-	shard_unlock(c->shard);
-	if (rc)
-		return -rc;
+	if (atomic_load(&pd->users))
+		return EBUSY;
+	if (pd->parent) {
+		parent_free(pd);
+	} else {
+		shard_lock(c->shard);
+		rc = rnic_pd_destroy(pd->core);
+		shard_unlock(c->shard);
+		if (rc)
+			return -rc;
+		shared_remove(&pd->object->shared);
+		free(pd->object);
+	}
 	free(pd);
 	context_put(c);
 	return 0;
+}
+
+/* ---- thread and parent domains --------------------------------------------------------------- */
+
+struct ibv_td *face_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+	struct face_td *td;
+
+	if (!attr || attr->comp_mask)
+		return FAIL(EINVAL, NULL);
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return FAIL(ENOMEM, NULL);
+	td->ibv.context = context;
+	context_get(face_context(context));
+	return &td->ibv;
+}
+
+int face_dealloc_td(struct ibv_td *ibtd)
+{
+	struct face_td *td = container_of(ibtd, struct face_td, ibv);
+
+	if (atomic_load(&td->users))
+		return EBUSY;
+	context_put(face_context(ibtd->context));
+	free(td);
+	return 0;
+}
+
+struct ibv_pd *face_alloc_parent_domain(struct ibv_context *context,
+					struct ibv_parent_domain_init_attr *attr)
+{
+	const uint32_t allocators = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+	const uint32_t has_context = IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	struct parent *parent;
+	struct face_pd *pd;
+
+	if (!attr->pd || attr->comp_mask & ~(allocators | has_context) ||
+	    (attr->comp_mask & allocators && (!attr->alloc || !attr->free)))
+		return FAIL(EINVAL, NULL);
+	pd = calloc(1, sizeof(*pd));
+	parent = calloc(1, sizeof(*parent));
+	if (!pd || !parent) {
+		free(pd);
+		free(parent);
+		return FAIL(ENOMEM, NULL);
+	}
+	parent->of = face_pd(attr->pd);
+	atomic_fetch_add(&parent->of->users, 1);
+	if (attr->td) {
+		parent->td = container_of(attr->td, struct face_td, ibv);
+		atomic_fetch_add(&parent->td->users, 1);
+	}
+	if (attr->comp_mask & allocators) {
+		parent->alloc = attr->alloc;
+		parent->free = attr->free;
+	}
+	if (attr->comp_mask & has_context)
+		parent->context = attr->pd_context;
+	pd->parent = parent;
+	pd->core = parent->of->core;
+	pd->object = parent->of->object;
+	pd->ibv.context = context;
+	pd->ibv.handle = attr->pd->handle;
+	context_get(face_context(context));
+	return &pd->ibv;
+}
+
+/* ---- memory of queues ------------------------------------------------------------------------ */
+
+int queue_mem_get(struct queue_mem *m, struct ibv_pd *ibpd, size_t bytes, enum queue_type type)
+{
+	struct face_pd *pd = ibpd ? face_pd(ibpd) : NULL;
+	const struct parent *parent = pd ? pd->parent : NULL;
+	void *p = IBV_ALLOCATOR_USE_DEFAULT;
+
+	*m = (struct queue_mem){.type = (uint64_t)type};
+	if (!parent)
+		return 0;
+	if (parent->alloc)
+		p = parent->alloc(ibpd, parent->context, bytes, RNIC_MEM_ALIGN, m->type);
+	if (!p)
+		return -ENOMEM;
+	m->p = p == IBV_ALLOCATOR_USE_DEFAULT ? NULL : p;
+	m->pd = pd;
+	atomic_fetch_add(&pd->users, 1);
+	return 0;
+}
+
+void queue_mem_free(struct queue_mem *m)
+{
+	if (m->p)
+		m->pd->parent->free(&m->pd->ibv, m->pd->parent->context, m->p, m->type);
+	m->p = NULL;
+}
+
+void queue_mem_put(struct queue_mem *m)
+{
+	queue_mem_free(m);
+	if (m->pd)
+		atomic_fetch_sub(&m->pd->users, 1);
+	m->pd = NULL;
 }

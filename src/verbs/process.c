@@ -14,6 +14,7 @@
 #include "verbs/face.h"
 #include "verbs/private.h"
 #include "verbs/qp.h"
+#include "verbs/shared.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -30,6 +31,7 @@ static void forked(void)
 {
 	pthread_mutex_init(&process.lock, NULL);
 	qp_forked();
+	shared_forked();
 	device_events_forked();
 	xrc_forked();
 	process.broker = NULL;

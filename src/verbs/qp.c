@@ -141,6 +141,14 @@ static struct face_qp *qp_create(struct ibv_context *context, struct ibv_pd *pd,
 	shard_unlock(qp->shard);
 	if (rc)
 		goto free_qp;
+	rc = queue_mem_get(&qp->mem, pd, rnic_qp_mem_size(qp->core), QUEUE_QP);
+	if (rc)
+		goto destroy_core;
+	if (qp->mem.p) {
+		shard_lock(qp->shard);
+		rnic_qp_use_mem(qp->core, qp->mem.p);
+		shard_unlock(qp->shard);
+	}
 	if (wr_interface) {
 		rc = wr_stage_create(qp, &init.cap);
 		if (rc)
@@ -171,6 +179,7 @@ destroy_core:
 	if (rnic_qp_destroy(qp->core))
 		abort(); /* nothing can hold a QP that nobody has seen */
 	shard_unlock(qp->shard);
+	queue_mem_put(&qp->mem);
 free_qp:
 	free(qp);
 	return FAIL(-rc, NULL);
@@ -290,6 +299,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	wr_stage_destroy(qp);
 	if (qp->xrcd)
 		atomic_fetch_sub(&qp->xrcd->users, 1);
+	queue_mem_put(&qp->mem);
 	free(qp);
 	context_put(c);
 	return 0;

@@ -28,6 +28,7 @@ struct face_qp {
 	struct event_source async; /* in the context's pipe: marked by type */
 	struct ibv_ah_attr ah;	   /* as last given to ibv_modify_qp */
 	bool sq_sig_all;
+	struct queue_mem mem;
 	struct wr_stage *stage; /* the ibv_wr_* interface; NULL when not asked for */
 	struct face_xrcd *xrcd; /* XRC target */
 	struct list openers;	/* those that ibv_open_qp made of it: a ring of one core */
@@ -36,6 +37,7 @@ struct face_qp {
 struct face_srq {
 	struct ibv_srq ibv;
 	struct rnic_srq *core;
+	struct queue_mem mem;
 	struct shard *shard;
 	struct face_xrcd *xrcd;	   /* NULL: not of XRC */
 	struct event_source async; /* in the context's pipe: marked by type */

@@ -6,6 +6,20 @@
 #include "verbs/cq.h"
 #include "verbs/qp.h"
 
+/* Moves its queue to where the parent domain wants it; a queue that cannot be there is no more. */
+static int srq_place(struct face_srq *srq)
+{
+	int rc = queue_mem_get(&srq->mem, srq->ibv.pd, rnic_srq_mem_size(srq->core), QUEUE_SRQ);
+
+	shard_lock(srq->shard);
+	if (srq->mem.p)
+		rnic_srq_use_mem(srq->core, srq->mem.p);
+	if (rc && rnic_srq_destroy(srq->core))
+		abort(); /* nothing can hold what nobody has seen */
+	shard_unlock(srq->shard);
+	return rc;
+}
+
 struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *attr,
 			   struct face_xrcd *xrcd, struct face_cq *cq)
 {
@@ -30,6 +44,8 @@ struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *attr,
 					&srq->core)
 		  : rnic_srq_create(face_pd(pd)->core, &core, srq, &srq->core);
 	shard_unlock(srq->shard);
+	if (!rc)
+		rc = srq_place(srq);
 	if (rc) {
 		free(srq);
 		return FAIL(-rc, NULL);
@@ -50,6 +66,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 {
 	struct face_srq *srq = face_srq(ibsrq);
+	bool resized;
 	int rc = 0;
 
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
@@ -57,9 +74,12 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	shard_lock(srq->shard);
 	if (mask & IBV_SRQ_MAX_WR)
 		rc = rnic_srq_resize(srq->core, attr->max_wr);
+	resized = !rc && mask & IBV_SRQ_MAX_WR;
 	if (!rc && mask & IBV_SRQ_LIMIT)
 		rc = rnic_srq_set_limit(srq->core, attr->srq_limit);
 	shard_unlock(srq->shard);
+	if (resized)
+		queue_mem_free(&srq->mem);
 	return -rc;
 }
 
@@ -98,6 +118,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	pthread_mutex_unlock(&ibsrq->mutex);
 	if (srq->xrcd)
 		atomic_fetch_sub(&srq->xrcd->users, 1);
+	queue_mem_put(&srq->mem);
 	free(srq);
 	context_put(c);
 	return 0;

@@ -26,38 +26,3 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	return EOPNOTSUPP;
 }
-
-/* ---- what one process shares with another ------------------------------------------------------
- */
-
-struct ibv_context *ibv_import_device(int cmd_fd)
-{
-	return FAIL(EOPNOTSUPP, NULL);
-}
-
-struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
-{
-	return FAIL(EOPNOTSUPP, NULL);
-}
-
-void ibv_unimport_pd(struct ibv_pd *pd)
-{
-}
-
-struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
-{
-	return FAIL(EOPNOTSUPP, NULL);
-}
-
-void ibv_unimport_mr(struct ibv_mr *mr)
-{
-}
-
-struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
-{
-	return FAIL(EOPNOTSUPP, NULL);
-}
-
-void ibv_unimport_dm(struct ibv_dm *dm)
-{
-}

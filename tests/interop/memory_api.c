@@ -1,163 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What can be done with memory, by its contract: regions that change, windows of type 1, on-demand
- * memory, DMA buffers, null regions. A plain verbs program that runs on any library that has these;
- * two queue pairs of the first device, joined to each other in one process.
+ * memory, DMA buffers, null regions. A plain verbs program that runs on any library that has these.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "joined.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
-
-enum {
-	PAGE = 4096,
-	BUF = 16 * PAGE,
-	ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-	      IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND
-};
-
-static struct bed {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq; /* of both */
-	struct ibv_qp *qp[2];
-	struct ibv_mr *mr;
-	uint8_t *buf;
-} bed;
-
-/* ---- the bed --------------------------------------------------------------------------------- */
-
-static int setup(void **state)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
-	(void)state;
-	if (!list || !list[0])
-		return -1;
-	memset(&bed, 0, sizeof(bed));
-	bed.ctx = ibv_open_device(list[0]);
-	ibv_free_device_list(list);
-	if (!bed.ctx)
-		return -1;
-	bed.pd = ibv_alloc_pd(bed.ctx);
-	bed.cq = ibv_create_cq(bed.ctx, 64, NULL, NULL, 0);
-	bed.buf = mmap(NULL, BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	bed.mr = ibv_reg_mr(bed.pd, bed.buf, BUF, ALL);
-	return bed.pd && bed.cq && bed.mr ? 0 : -1;
-}
-
-static void part(void)
-{
-	for (int i = 0; i < 2; i++)
-		if (bed.qp[i])
-			assert_int_equal(ibv_destroy_qp(bed.qp[i]), 0);
-	memset(bed.qp, 0, sizeof(bed.qp));
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	part();
-	assert_int_equal(ibv_destroy_cq(bed.cq), 0);
-	assert_int_equal(ibv_dereg_mr(bed.mr), 0);
-	assert_int_equal(ibv_dealloc_pd(bed.pd), 0);
-	assert_int_equal(ibv_close_device(bed.ctx), 0);
-	munmap(bed.buf, BUF);
-	return 0;
-}
-
-static void to_rts(struct ibv_qp *qp, const struct ibv_qp *peer)
-{
-	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-	const int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	const int rts = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-	struct ibv_gid_entry gid[256];
-	struct ibv_qp_attr a = {
-		.port_num = 1,
-		.qp_access_flags = ALL,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qp_num,
-		.max_dest_rd_atomic = 4,
-		.max_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.ah_attr = {.is_global = 1, .port_num = 1},
-	};
-
-	assert_true(ibv_query_gid_table(bed.ctx, gid, 256, 0) > 0);
-	a.ah_attr.grh.dgid = gid[0].gid;
-	a.ah_attr.grh.sgid_index = (uint8_t)gid[0].gid_index;
-	a.qp_state = IBV_QPS_INIT;
-	assert_int_equal(ibv_modify_qp(qp, &a, init), 0);
-	a.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &a, rtr), 0);
-	a.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(qp, &a, rts), 0);
-}
-
-static void join_in(struct ibv_pd *pd)
-{
-	struct ibv_qp_init_attr a = {
-		.send_cq = bed.cq,
-		.recv_cq = bed.cq,
-		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2},
-		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
-	};
-
-	part();
-	for (int i = 0; i < 2; i++) {
-		bed.qp[i] = ibv_create_qp(pd, &a);
-		assert_non_null(bed.qp[i]);
-	}
-	for (int i = 0; i < 2; i++)
-		to_rts(bed.qp[i], bed.qp[!i]);
-}
-
-static void join(void)
-{
-	join_in(bed.pd);
-}
-
-static enum ibv_wc_status next_status(void)
-{
-	struct ibv_wc wc = {0};
-	time_t end = time(NULL) + 10;
-
-	while (!ibv_poll_cq(bed.cq, 1, &wc))
-		assert_true(time(NULL) < end);
-	return wc.status;
-}
-
-/* One operation from qp[0]; what becomes of it. */
-static enum ibv_wc_status rdma(enum ibv_wr_opcode opcode, const void *local, uint32_t lkey,
-			       uint64_t remote, uint32_t rkey, uint32_t length)
-{
-	struct ibv_sge sge = {(uintptr_t)local, length, lkey};
-	struct ibv_send_wr *bad, wr = {
-					 .sg_list = &sge,
-					 .num_sge = 1,
-					 .opcode = opcode,
-					 .wr.rdma = {.remote_addr = remote, .rkey = rkey},
-				 };
-
-	assert_int_equal(ibv_post_send(bed.qp[0], &wr, &bad), 0);
-	return next_status();
-}
 
 static enum ibv_wc_status write_to(const struct ibv_mr *mr, size_t offset, uint32_t length)
 {
@@ -575,7 +428,6 @@ static void the_device_says_what_it_has(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(a_region_must_have_the_rights_of_its_pages),
 		T(registering_changes_no_byte),

@@ -322,8 +322,6 @@ static void unknown_kinds_are_not_supported(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(ibv_create_cq_ex(bed.ctx, &cq));
 	assert_int_equal(errno, EOPNOTSUPP);
-	assert_null(ibv_alloc_td(bed.ctx, NULL));
-	assert_int_equal(errno, EOPNOTSUPP);
 }
 
 static void objects_outlive_a_context_that_is_closed(void **state)

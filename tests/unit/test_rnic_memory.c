@@ -3,6 +3,7 @@
 #include "rnic_bed.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LEN 3000u /* three packets */
@@ -458,6 +459,61 @@ static void a_null_region_reads_as_zeros_and_keeps_nothing(void **state)
 	bed_close(b);
 }
 
+/* ---- queues in the caller's memory ------------------------------------------------------------
+ */
+
+static void queues_move_with_all_that_is_in_them(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.srq = true});
+	struct bed_side *s = &b->side[1];
+	size_t sizes[3] = {rnic_qp_mem_size(s->qp), rnic_cq_mem_size(s->rcq),
+			   rnic_srq_mem_size(s->srq)};
+	void *mem[3];
+	long before;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		mem[i] = aligned_alloc(RNIC_MEM_ALIGN, (sizes[i] + 63) & ~(size_t)63);
+	bed_fill(b, 0, 0, LEN, 1);
+	bed_fill(b, 1, 0, LEN, 99);
+	assert_int_equal(bed_recv(b, 1, 1, 10000, LEN), 0);
+	assert_int_equal(bed_recv(b, 1, 2, 20000, LEN), 0);
+	assert_int_equal(bed_send(b, 0, 1, 0, LEN), 0);
+	assert_int_equal(bed_send(b, 1, 5, 0, LEN), 0);
+	assert_int_equal(bed_recv(b, 0, 6, 10000, LEN), 0);
+	for (int i = 0; i < 2; i++)
+		bed_deliver(b, bed_tx1(b, i)); /* one message is half in, one half out */
+	before = s->allocs;
+	rnic_qp_use_mem(s->qp, mem[0]);
+	rnic_cq_use_mem(s->rcq, mem[1]);
+	rnic_srq_use_mem(s->srq, mem[2]);
+	assert_int_equal(s->allocs, before - 4); /* two of the QP */
+	bed_run(b);
+	assert_int_equal(bed_send(b, 0, 2, 0, LEN), 0);
+	bed_run(b);
+	for (uint64_t id = 1; id <= 2; id++) {
+		bed_expect(b, 0, false, id, RNIC_WC_SUCCESS);
+		bed_expect(b, 1, true, id, RNIC_WC_SUCCESS);
+		assert_memory_equal(s->mem + id * 10000, b->side[0].mem, LEN);
+	}
+	bed_expect(b, 1, false, 5, RNIC_WC_SUCCESS);
+	bed_expect(b, 0, true, 6, RNIC_WC_SUCCESS);
+	assert_memory_equal(b->side[0].mem + 10000, s->mem, LEN);
+	/* Resized they are in memory of our own again. */
+	assert_int_equal(rnic_cq_resize(s->rcq, 512), 0);
+	assert_int_equal(rnic_srq_resize(s->srq, 128), 0);
+	assert_int_equal(s->allocs, before - 2);
+	memset(mem[1], 0xff, sizes[1]);
+	memset(mem[2], 0xff, sizes[2]);
+	assert_int_equal(bed_recv(b, 1, 3, 30000, LEN), 0);
+	assert_int_equal(bed_send(b, 0, 3, 0, LEN), 0);
+	bed_run(b);
+	bed_expect(b, 1, true, 3, RNIC_WC_SUCCESS);
+	bed_close(b);
+	for (int i = 0; i < 3; i++)
+		free(mem[i]);
+}
+
 /* ---- on-demand memory ------------------------------------------------------------------------ */
 
 /* Both regions of the bed, on demand from now on. */
@@ -623,6 +679,7 @@ int main(void)
 		cmocka_unit_test(a_bad_binding_on_uc_stops_the_send_queue),
 		cmocka_unit_test(uc_in_sqd_begins_no_binding),
 		cmocka_unit_test(a_null_region_reads_as_zeros_and_keeps_nothing),
+		cmocka_unit_test(queues_move_with_all_that_is_in_them),
 		cmocka_unit_test(on_demand_memory_is_brought_in_as_it_is_used),
 		cmocka_unit_test(gone_on_demand_memory_is_an_error_of_whose_it_is),
 		cmocka_unit_test(a_window_on_on_demand_memory_is_on_demand),
