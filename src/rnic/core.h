@@ -76,9 +76,11 @@ struct rnic {
 	uint64_t pace_ns; /* when what the unreliable QPs have sent would be gone: unreliable.c */
 	struct budget own_socket, peer_sockets[PEER_SOCKETS];
 	struct rnic_counters counters;
-	struct timer_heap timers;
-	struct list active;	/* QPs that may have something to send, in turn */
-	struct list overflowed; /* CQs whose QPs are still to be put into error */
+	struct timer_heap timers;    /* rnic_qp.timer */
+	struct timer_heap cq_timers; /* rnic_cq.timer */
+	uint64_t now;		     /* of the entry that is running, or of the last that had it */
+	struct list active;	     /* QPs that may have something to send, in turn */
+	struct list overflowed;	     /* CQs whose QPs are still to be put into error */
 	struct permute qpn_permute, key_permute;
 	uint32_t qpn_next;
 	uint32_t pds, cqs, nqps;
@@ -165,15 +167,26 @@ void mw_unbind_all(struct rnic_qp *);
 
 enum cq_arming { CQ_UNARMED, CQ_ARMED_SOLICITED, CQ_ARMED };
 
+struct cqe {
+	struct rnic_wc wc;
+	uint64_t time_ns;
+};
+
 struct rnic_cq {
 	struct rnic *rnic;
 	void *user;
-	struct rnic_wc *ring;
+	struct cqe *ring;
 	bool lent; /* the ring, by the caller */
 	uint32_t mask;
 	uint32_t prod, cons;
 	enum cq_arming arming;
-	bool overflow;
+	bool overflow, ignore_overrun;
+	/* Moderation: notify after so many completions since the last time, or so long after the
+	 * first of them. 0: off. */
+	uint32_t moderate_count;
+	uint64_t moderate_ns;
+	uint32_t held; /* completions that would have notified */
+	struct timer timer;
 	uint32_t users;			/* two for a QP that has it as both its CQs */
 	struct list send_qps, recv_qps; /* rnic_qp.send_cq_node, .recv_cq_node */
 	struct list overflow_node;
@@ -182,6 +195,7 @@ struct rnic_cq {
 void cq_push(struct rnic_cq *, const struct rnic_wc *, bool solicited);
 /* Takes out what a QP has completed. */
 void cq_purge(struct rnic_cq *, uint32_t qpn);
+void cq_timer_fired(struct rnic_cq *);
 /* Puts the QPs of overflowed CQs into error; at the end of every entry that may complete. */
 void cq_settle_overflow(struct rnic *);
 

@@ -3,6 +3,8 @@
  * Completion queues. One that runs over keeps what is in it, loses the rest, says so in an event
  * and takes its QPs into error; that happens at the end of the entry that found it, since the QP
  * that completes is in the middle of its work.
+ *
+ * Moderation holds back the notification of an armed CQ, not its completions.
  */
 #include "rnic/core.h"
 
@@ -45,6 +47,7 @@ int rnic_cq_destroy(struct rnic_cq *cq)
 	if (cq->users)
 		return -EBUSY;
 	list_remove(&cq->overflow_node);
+	timer_cancel(&r->cq_timers, &cq->timer);
 	r->cqs--;
 	ring_free(cq);
 	r->ops.free(r->ctx, cq);
@@ -55,7 +58,7 @@ int rnic_cq_resize(struct rnic_cq *cq, uint32_t cqe)
 {
 	struct rnic *r = cq->rnic;
 	uint32_t n = round_up_pow2(cqe), held = cq->prod - cq->cons;
-	struct rnic_wc *ring;
+	struct cqe *ring;
 
 	if (cqe == 0 || cqe > RNIC_MAX_CQE || cqe < held)
 		return -EINVAL;
@@ -96,8 +99,13 @@ int rnic_cq_poll(struct rnic_cq *cq, struct rnic_wc *wc, int max)
 	int n = 0;
 
 	while (n < max && cq->cons != cq->prod)
-		wc[n++] = cq->ring[cq->cons++ & cq->mask];
+		wc[n++] = cq->ring[cq->cons++ & cq->mask].wc;
 	return n;
+}
+
+uint64_t rnic_cq_polled_at(const struct rnic_cq *cq)
+{
+	return cq->ring[(cq->cons - 1) & cq->mask].time_ns;
 }
 
 bool rnic_cq_empty(const struct rnic_cq *cq)
@@ -114,26 +122,76 @@ void rnic_cq_arm(struct rnic_cq *cq, bool solicited_only)
 		cq->arming = CQ_ARMED_SOLICITED;
 }
 
+/* ---- notification --------------------------------------------------------------------------- */
+
+static void notify(struct rnic_cq *cq)
+{
+	cq->arming = CQ_UNARMED;
+	cq->held = 0;
+	timer_cancel(&cq->rnic->cq_timers, &cq->timer);
+	cq->rnic->ops.cq_notify(cq->rnic->ctx, cq->user);
+}
+
+static void notify_or_hold(struct rnic_cq *cq, bool at_once)
+{
+	if (likely(!cq->moderate_count) || at_once || ++cq->held >= cq->moderate_count)
+		notify(cq);
+	else if (cq->held == 1)
+		timer_arm(&cq->rnic->cq_timers, &cq->timer, cq->rnic->now + cq->moderate_ns);
+}
+
+void cq_timer_fired(struct rnic_cq *cq)
+{
+	notify(cq);
+}
+
+void rnic_cq_moderate(struct rnic_cq *cq, uint32_t count, uint64_t period_ns)
+{
+	bool on = count > 1 && period_ns;
+
+	cq->moderate_count = on ? count : 0;
+	cq->moderate_ns = on ? period_ns : 0;
+	if (cq->held && (!on || cq->held >= count))
+		notify(cq);
+	else if (cq->held)
+		timer_arm(&cq->rnic->cq_timers, &cq->timer, cq->rnic->now + period_ns);
+}
+
+/* ---- completions ---------------------------------------------------------------------------- */
+
+static void overflow(struct rnic_cq *cq, uint32_t qpn)
+{
+	struct rnic *r = cq->rnic;
+
+	cq->overflow = true;
+	r->counters.cq_overflows++;
+	trace(r, TRACE_cq_overflow, qpn, cq->mask + 1, 0);
+	list_push_tail(&r->overflowed, &cq->overflow_node);
+}
+
 void cq_push(struct rnic_cq *cq, const struct rnic_wc *wc, bool solicited)
 {
 	struct rnic *r = cq->rnic;
+	bool failed = wc->status != RNIC_WC_SUCCESS;
 
 	trace(r, TRACE_completion, wc->qp_num, wc->wr_id, wc->status);
 	if (unlikely(cq->overflow))
 		return;
 	if (unlikely(cq->prod - cq->cons > cq->mask)) {
-		cq->overflow = true;
-		r->counters.cq_overflows++;
-		trace(r, TRACE_cq_overflow, wc->qp_num, cq->mask + 1, 0);
-		list_push_tail(&r->overflowed, &cq->overflow_node);
-		return;
+		if (!cq->ignore_overrun) {
+			overflow(cq, wc->qp_num);
+			return;
+		}
+		cq->cons++;
 	}
-	cq->ring[cq->prod++ & cq->mask] = *wc;
-	if (cq->arming == CQ_ARMED ||
-	    (cq->arming == CQ_ARMED_SOLICITED && (solicited || wc->status != RNIC_WC_SUCCESS))) {
-		cq->arming = CQ_UNARMED;
-		r->ops.cq_notify(r->ctx, cq->user);
-	}
+	cq->ring[cq->prod++ & cq->mask] = (struct cqe){*wc, r->now};
+	if (cq->arming == CQ_ARMED || (cq->arming == CQ_ARMED_SOLICITED && (solicited || failed)))
+		notify_or_hold(cq, failed);
+}
+
+void rnic_cq_ignore_overrun(struct rnic_cq *cq)
+{
+	cq->ignore_overrun = true;
 }
 
 void cq_purge(struct rnic_cq *cq, uint32_t qpn)
@@ -141,10 +199,10 @@ void cq_purge(struct rnic_cq *cq, uint32_t qpn)
 	uint32_t to = cq->cons;
 
 	for (uint32_t from = cq->cons; from != cq->prod; from++) {
-		const struct rnic_wc *wc = &cq->ring[from & cq->mask];
+		const struct cqe *e = &cq->ring[from & cq->mask];
 
-		if (wc->qp_num != qpn)
-			cq->ring[to++ & cq->mask] = *wc;
+		if (e->wc.qp_num != qpn)
+			cq->ring[to++ & cq->mask] = *e;
 	}
 	cq->prod = to;
 }

@@ -313,7 +313,7 @@ static void qp_enter(struct rnic_qp *qp, enum rnic_qp_state from, enum rnic_qp_s
 		/* As adapters do: what comes from now on is of its next life. */
 		if (qp->send_cq)
 			cq_purge(qp->send_cq, qp->qpn);
-		if (qp->recv_cq)
+		if (qp->recv_cq && !qp->xrcd)
 			cq_purge(qp->recv_cq, qp->qpn);
 		memset(&qp->attr, 0, sizeof(qp->attr));
 		qp_set_state(qp, to);
@@ -354,7 +354,7 @@ int rnic_qp_modify(struct rnic_qp *qp, const struct rnic_qp_attr *attr, uint32_t
 	enum rnic_qp_state to = mask & RNIC_QP_STATE ? attr->state : from;
 	int err;
 
-	(void)now;
+	qp->rnic->now = now;
 	if (!qp_transition_allowed(qp->type, from, to, mask))
 		return -EINVAL;
 	err = attr_check(qp, attr, mask);

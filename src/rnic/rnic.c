@@ -83,6 +83,7 @@ void rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 	struct pkt p;
 	int hdr_len;
 
+	r->now = now;
 	r->counters.rx_packets++;
 	hdr_len = pkt_hdr_decode(&p.h, rx->data, rx->len);
 	if (hdr_len < 0) {
@@ -153,6 +154,7 @@ size_t rnic_tx(struct rnic *r, struct rnic_tx *pkts, size_t max, uint64_t now)
 {
 	size_t n = 0;
 
+	r->now = now;
 	while (n < max && !list_empty(&r->active)) {
 		struct rnic_qp *qp = list_entry(r->active.next, struct rnic_qp, active_node);
 		bool more = true;
@@ -186,14 +188,17 @@ bool rnic_tx_pending(const struct rnic *r)
 
 uint64_t rnic_next_deadline(const struct rnic *r)
 {
-	return timer_heap_next(&r->timers);
+	return min_of(timer_heap_next(&r->timers), timer_heap_next(&r->cq_timers));
 }
 
 void rnic_tick(struct rnic *r, uint64_t now)
 {
 	struct timer *t;
 
+	r->now = now;
 	while ((t = timer_pop_due(&r->timers, now)))
 		req_timer_fired(container_of(t, struct rnic_qp, timer), now);
+	while ((t = timer_pop_due(&r->cq_timers, now)))
+		cq_timer_fired(container_of(t, struct rnic_cq, timer));
 	cq_settle(r);
 }

@@ -324,6 +324,13 @@ int rnic_cq_poll(struct rnic_cq *, struct rnic_wc *wc, int max); /* the number t
 bool rnic_cq_empty(const struct rnic_cq *);
 size_t rnic_cq_mem_size(const struct rnic_cq *);
 void rnic_cq_use_mem(struct rnic_cq *, void *mem);
+/* When the completion polled last came: the time of the entry that brought it. */
+uint64_t rnic_cq_polled_at(const struct rnic_cq *);
+/* A completion that finds the CQ full takes the place of the oldest, and nobody is told. */
+void rnic_cq_ignore_overrun(struct rnic_cq *);
+/* On an armed CQ cq_notify is called after `count` completions that would have called it, or
+ * period_ns after the first of them, and for a failed one at once. Either 0: at every one. */
+void rnic_cq_moderate(struct rnic_cq *, uint32_t count, uint64_t period_ns);
 /* Arms: the next completion (solicited_only: the next solicited or failed one) calls cq_notify.
  * As on hardware, entries already in the CQ do not count: poll once more after arming. */
 void rnic_cq_arm(struct rnic_cq *, bool solicited_only);

@@ -259,7 +259,7 @@ int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, uint64_t n
 	uint32_t length;
 	int err;
 
-	(void)now; /* the transport timer starts when the first packet leaves */
+	qp->rnic->now = now; /* the transport timer starts when the first packet leaves */
 	if (qp->state < RNIC_QPS_RTS || unlikely(qp->type == RNIC_QPT_XRC_RECV))
 		return -EINVAL;
 	if (unlikely(qp_is_unreliable(qp)) && !unreliable_allows(qp, wr))

@@ -44,6 +44,8 @@ struct ibv_context *context_open(struct ibv_device *device, int cmd_fd, uint64_t
 		.alloc_parent_domain = face_alloc_parent_domain,
 		.advise_mr = face_advise_mr,
 		.create_cq_ex = face_create_cq_ex,
+		.modify_cq = face_modify_cq,
+		.query_rt_values = face_query_rt_values,
 		.create_qp_ex = face_create_qp_ex,
 		.open_qp = face_open_qp,
 		.open_xrcd = face_open_xrcd,

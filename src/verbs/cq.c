@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/time.h"
+
 /* ---- completion channels -------------------------------------------------------------------- */
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
@@ -209,9 +211,8 @@ static void count_poll(bool vain)
 	}
 }
 
-int face_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+int cq_poll(struct face_cq *cq, int num, struct ibv_wc *wc, uint64_t *ret_time_ns)
 {
-	struct face_cq *cq = face_cq(ibcq);
 	int n;
 
 	shard_lock(cq->shard);
@@ -222,9 +223,32 @@ int face_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	} else {
 		shard_polled(cq->shard);
 	}
+	if (n && ret_time_ns)
+		*ret_time_ns = rnic_cq_polled_at(cq->core);
 	shard_unlock(cq->shard);
 	count_poll(!n);
 	return n;
+}
+
+int face_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+{
+	return cq_poll(face_cq(ibcq), num, wc, NULL);
+}
+
+int face_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
+{
+	struct face_cq *cq = face_cq(ibcq);
+
+	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return EOPNOTSUPP;
+	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
+		return 0;
+	shard_lock(cq->shard);
+	rnic_cq_moderate(cq->core, attr->moderate.cq_count,
+			 attr->moderate.cq_period * NSEC_PER_USEC);
+	shard_flush(cq->shard); /* a deadline may be nearer than before */
+	shard_unlock(cq->shard);
+	return 0;
 }
 
 int face_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)

@@ -24,6 +24,7 @@ struct face_cq {
 	pthread_mutex_t poll_lock;
 	bool single_threaded;
 	struct ibv_wc wc; /* the current one */
+	uint64_t time_ns; /* when it came */
 };
 
 static inline struct face_cq *face_cq(struct ibv_cq *cq)
@@ -42,6 +43,8 @@ struct face_cq *cq_create(struct ibv_context *, uint32_t cqe, void *cq_context,
 /* Has its memory from a parent domain's allocators from now on; before anybody knows of it. 0, or
  * -ENOMEM: it is as it was. */
 int cq_place(struct face_cq *, struct ibv_pd *parent) must_use;
+/* As ibv_poll_cq(). ret_time_ns: NULL, or for one that is polled, when it came. */
+int cq_poll(struct face_cq *, int num, struct ibv_wc *, uint64_t *ret_time_ns);
 
 /* Upcall of the core, under the shard's lock: a completion on a CQ that was armed. */
 void cq_notify(void *cq_user);

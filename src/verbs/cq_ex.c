@@ -2,12 +2,14 @@
 /* The extended CQ: one completion at a time, its fields read through functions. */
 #include <errno.h>
 
+#include "base/time.h"
 #include "verbs/cq.h"
 
 #define SUPPORTED_FIELDS                                                        \
 	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM | \
 	 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |      \
-	 IBV_WC_EX_WITH_DLID_PATH_BITS)
+	 IBV_WC_EX_WITH_DLID_PATH_BITS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |  \
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN)
 #define SUPPORTED_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
 static struct face_cq *of(struct ibv_cq_ex *ex)
@@ -19,7 +21,7 @@ static int next_poll(struct ibv_cq_ex *ex)
 {
 	struct face_cq *cq = of(ex);
 
-	if (!face_poll_cq(&cq->ibv, 1, &cq->wc))
+	if (!cq_poll(cq, 1, &cq->wc, &cq->time_ns))
 		return ENOENT;
 	ex->status = cq->wc.status;
 	ex->wr_id = cq->wc.wr_id;
@@ -99,6 +101,27 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 	return of(ex)->wc.dlid_path_bits;
 }
 
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
+{
+	return of(ex)->time_ns;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
+{
+	struct timespec now;
+	uint64_t age = time_now_ns() - of(ex)->time_ns;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec - age;
+}
+
+/* What reaches a RoCE queue pair has lost its tag, if it had one, in the network stack. */
+static uint16_t read_cvlan(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0;
+}
+
 struct ibv_cq_ex *face_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
@@ -123,6 +146,8 @@ struct ibv_cq_ex *face_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 		return FAIL(-rc, NULL);
 	}
 	cq->single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	if (flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+		rnic_cq_ignore_overrun(cq->core);
 	cq->ex.start_poll = start_poll;
 	cq->ex.next_poll = next_poll;
 	cq->ex.end_poll = end_poll;
@@ -136,5 +161,8 @@ struct ibv_cq_ex *face_create_cq_ex(struct ibv_context *context, struct ibv_cq_i
 	cq->ex.read_slid = read_slid;
 	cq->ex.read_sl = read_sl;
 	cq->ex.read_dlid_path_bits = read_dlid_path_bits;
+	cq->ex.read_completion_ts = read_completion_ts;
+	cq->ex.read_completion_wallclock_ns = read_completion_wallclock_ns;
+	cq->ex.read_cvlan = read_cvlan;
 	return &cq->ex;
 }

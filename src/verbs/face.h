@@ -144,6 +144,8 @@ struct ibv_mr *face_reg_dm_mr(struct ibv_pd *, struct ibv_dm *, uint64_t offset,
 int face_advise_mr(struct ibv_pd *, enum ibv_advise_mr_advice, uint32_t flags, struct ibv_sge *,
 		   uint32_t num_sge);
 struct ibv_cq_ex *face_create_cq_ex(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+int face_modify_cq(struct ibv_cq *, struct ibv_modify_cq_attr *);
+int face_query_rt_values(struct ibv_context *, struct ibv_values_ex *);
 int face_poll_cq(struct ibv_cq *, int num, struct ibv_wc *);
 int face_req_notify_cq(struct ibv_cq *, int solicited_only);
 struct ibv_qp *face_create_qp_ex(struct ibv_context *, struct ibv_qp_init_attr_ex *);

@@ -315,7 +315,7 @@ static void unknown_kinds_are_not_supported(void **state)
 						   IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
 					   .srq_type = IBV_SRQT_TM,
 					   .pd = bed.pd};
-	struct ibv_cq_init_attr_ex cq = {.cqe = 1, .wc_flags = IBV_WC_EX_WITH_CVLAN};
+	struct ibv_cq_init_attr_ex cq = {.cqe = 1, .wc_flags = IBV_WC_EX_WITH_FLOW_TAG};
 
 	(void)state;
 	assert_null(ibv_create_srq_ex(bed.ctx, &srq));

@@ -136,7 +136,7 @@ static int open_bed(void **state)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	char name[] = "/tmp/xrc-api-XXXXXX";
-	struct ibv_gid_entry e[1];
+	struct ibv_gid_entry e[256];
 
 	(void)state;
 	assert_non_null(list);
@@ -144,7 +144,7 @@ static int open_bed(void **state)
 	bed.ctx = ibv_open_device(list[0]);
 	ibv_free_device_list(list);
 	assert_non_null(bed.ctx);
-	assert_int_equal(ibv_query_gid_table(bed.ctx, e, 1, 0), 1);
+	assert_true(ibv_query_gid_table(bed.ctx, e, 256, 0) > 0);
 	bed.gid = e[0].gid;
 	bed.gid_index = (uint8_t)e[0].gid_index;
 	bed.pd = ibv_alloc_pd(bed.ctx);

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Completion queues by their contract: moderation, times of completions and the clock they are of.
+ * A plain verbs program; one queue pair of the first device talks to itself.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+
+static struct bed {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq_ex *cq;
+	struct ibv_mr *mr;
+	uint8_t buf[4096];
+	struct ibv_qp *qp;
+} bed;
+
+static void qp_to_rts(struct ibv_qp *qp)
+{
+	struct ibv_gid_entry e[256];
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qp->qp_num,
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
+		.min_rnr_timer = 1,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+	};
+
+	assert_true(ibv_query_gid_table(bed.ctx, e, 256, 0) > 0);
+	a.ah_attr.grh.dgid = e[0].gid;
+	a.ah_attr.grh.sgid_index = (uint8_t)e[0].gid_index;
+	assert_int_equal(
+		ibv_modify_qp(qp, &a,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
+	a.qp_state = IBV_QPS_RTR;
+	assert_int_equal(ibv_modify_qp(qp, &a,
+				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			 0);
+	a.qp_state = IBV_QPS_RTS;
+	assert_int_equal(ibv_modify_qp(qp, &a,
+				       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					       IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
+}
+
+static int open_bed(void **state)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_cq_init_attr_ex cq = {
+		.cqe = 64,
+		.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+	};
+	struct ibv_qp_init_attr qp = {
+		.cap = {.max_send_wr = 32, .max_recv_wr = 32, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	(void)state;
+	assert_non_null(list);
+	assert_non_null(list[0]);
+	bed.ctx = ibv_open_device(list[0]);
+	ibv_free_device_list(list);
+	assert_non_null(bed.ctx);
+	bed.pd = ibv_alloc_pd(bed.ctx);
+	bed.channel = ibv_create_comp_channel(bed.ctx);
+	cq.channel = bed.channel;
+	bed.cq = ibv_create_cq_ex(bed.ctx, &cq);
+	assert_non_null(bed.cq);
+	bed.mr = ibv_reg_mr(bed.pd, bed.buf, sizeof(bed.buf), IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(bed.mr);
+	qp.send_cq = qp.recv_cq = ibv_cq_ex_to_cq(bed.cq);
+	bed.qp = ibv_create_qp(bed.pd, &qp);
+	assert_non_null(bed.qp);
+	qp_to_rts(bed.qp);
+	return 0;
+}
+
+static int close_bed(void **state)
+{
+	(void)state;
+	assert_int_equal(ibv_destroy_qp(bed.qp), 0);
+	assert_int_equal(ibv_dereg_mr(bed.mr), 0);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(bed.cq)), 0);
+	assert_int_equal(ibv_destroy_comp_channel(bed.channel), 0);
+	assert_int_equal(ibv_dealloc_pd(bed.pd), 0);
+	assert_int_equal(ibv_close_device(bed.ctx), 0);
+	return 0;
+}
+
+/* A message to itself: unsignaled, so that it is one completion, of the receive. */
+static void message(void)
+{
+	struct ibv_sge sge = {(uintptr_t)bed.buf, 8, bed.mr->lkey};
+	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *bad_recv;
+	struct ibv_send_wr send = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad_send;
+
+	assert_int_equal(ibv_post_recv(bed.qp, &recv, &bad_recv), 0);
+	assert_int_equal(ibv_post_send(bed.qp, &send, &bad_send), 0);
+}
+
+static int moderate(uint16_t count, uint16_t period_us)
+{
+	struct ibv_modify_cq_attr a = {
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.moderate = {.cq_count = count, .cq_period = period_us},
+	};
+
+	return ibv_modify_cq(ibv_cq_ex_to_cq(bed.cq), &a);
+}
+
+static int event_within(int ms)
+{
+	struct pollfd p = {.fd = bed.channel->fd, .events = POLLIN};
+	struct ibv_cq *cq;
+	void *context;
+
+	if (poll(&p, 1, ms) != 1)
+		return 0;
+	assert_int_equal(ibv_get_cq_event(bed.channel, &cq, &context), 0);
+	ibv_ack_cq_events(cq, 1);
+	return 1;
+}
+
+static void poll_one(void)
+{
+	struct ibv_poll_cq_attr none = {0};
+	time_t end = time(NULL) + 10;
+
+	while (ibv_start_poll(bed.cq, &none))
+		assert_true(time(NULL) < end);
+	assert_int_equal(bed.cq->status, IBV_WC_SUCCESS);
+}
+
+static void arm(void)
+{
+	assert_int_equal(ibv_req_notify_cq(ibv_cq_ex_to_cq(bed.cq), 0), 0);
+}
+
+static uint64_t raw_clock(void)
+{
+	struct ibv_values_ex v = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
+
+	assert_int_equal(ibv_query_rt_values_ex(bed.ctx, &v), 0);
+	assert_int_equal(v.comp_mask, IBV_VALUES_MASK_RAW_CLOCK);
+	return (uint64_t)v.raw_clock.tv_sec * 1000000000 + (uint64_t)v.raw_clock.tv_nsec;
+}
+
+static void events_wait_for_the_count_or_the_period(void **state)
+{
+	struct ibv_modify_cq_attr bad = {.attr_mask = 2};
+	uint64_t began;
+
+	(void)state;
+	assert_int_equal(ibv_modify_cq(ibv_cq_ex_to_cq(bed.cq), &bad), EOPNOTSUPP);
+	/* The longest period: 65 ms. */
+	assert_int_equal(moderate(4, UINT16_MAX), 0);
+	arm();
+	for (int i = 0; i < 4; i++)
+		message();
+	assert_true(event_within(10000));
+	/* One alone is told of in the end, by nobody but the clock. */
+	arm();
+	began = raw_clock();
+	message();
+	assert_true(event_within(10000));
+	assert_true(raw_clock() - began >= UINT16_MAX * 1000ull);
+	/* The fourth does not wait for a clock that stands. */
+	assert_int_equal(moderate(0, 0), 0);
+	arm();
+	message();
+	assert_true(event_within(10000));
+	assert_false(event_within(0));
+	for (int i = 0; i < 6; i++) {
+		poll_one();
+		ibv_end_poll(bed.cq);
+	}
+}
+
+static void completions_are_stamped_by_the_devices_clock(void **state)
+{
+	struct ibv_values_ex unknown = {.comp_mask = 2};
+	struct ibv_device_attr_ex a;
+	uint64_t last = raw_clock(), began = (uint64_t)time(NULL);
+
+	(void)state;
+	assert_int_equal(ibv_query_device_ex(bed.ctx, NULL, &a), 0);
+	assert_int_equal(a.hca_core_clock, 1000000); /* kHz: nanoseconds */
+	assert_int_equal(a.completion_timestamp_mask, UINT64_MAX);
+	assert_int_equal(a.cq_mod_caps.max_cq_count, UINT16_MAX);
+	assert_int_equal(ibv_query_rt_values_ex(bed.ctx, &unknown), EINVAL);
+	for (int i = 0; i < 5; i++) {
+		uint64_t ts, wall;
+
+		message();
+		poll_one();
+		ts = ibv_wc_read_completion_ts(bed.cq);
+		wall = ibv_wc_read_completion_wallclock_ns(bed.cq) / 1000000000;
+		assert_int_equal(ibv_wc_read_cvlan(bed.cq), 0);
+		ibv_end_poll(bed.cq);
+		assert_true(ts >= last);
+		last = raw_clock();
+		assert_true(ts <= last);
+		assert_true(wall + 1 >= began && wall <= (uint64_t)time(NULL) + 1);
+	}
+}
+
+static void what_a_cq_does_not_have_is_refused(void **state)
+{
+	static const uint64_t fields[] = {IBV_WC_EX_WITH_FLOW_TAG, IBV_WC_EX_WITH_TM_INFO};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct ibv_cq_init_attr_ex a = {.cqe = 1, .wc_flags = fields[i]};
+
+		assert_null(ibv_create_cq_ex(bed.ctx, &a));
+		assert_int_equal(errno, EOPNOTSUPP);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(events_wait_for_the_count_or_the_period),
+		cmocka_unit_test(completions_are_stamped_by_the_devices_clock),
+		cmocka_unit_test(what_a_cq_does_not_have_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, open_bed, close_bed);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Completion queues: notifications held back, times of completions, CQs that may run over. */
+#include "rnic_bed.h"
+
+#include <string.h>
+
+#define PERIOD (100 * US)
+
+static void complete_one(struct bed *b)
+{
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_run(b);
+}
+
+static void moderation_notifies_at_the_count(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	rnic_cq_moderate(s->scq, 4, PERIOD);
+	for (uint32_t round = 1; round <= 3; round++) {
+		rnic_cq_arm(s->scq, false);
+		for (int i = 0; i < 3; i++)
+			complete_one(b);
+		assert_int_equal(s->notified, round - 1);
+		complete_one(b);
+		assert_int_equal(s->notified, round);
+		complete_one(b); /* not armed: this one does not count */
+		bed_sleep(b, 10 * PERIOD);
+		assert_int_equal(s->notified, round);
+	}
+	bed_close(b);
+}
+
+static void moderation_notifies_when_the_period_is_over(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	rnic_cq_moderate(s->scq, 100, PERIOD);
+	rnic_cq_arm(s->scq, false);
+	bed_sleep(b, 10 * PERIOD); /* it runs from the first completion */
+	complete_one(b);
+	bed_sleep(b, PERIOD / 2);
+	complete_one(b); /* and does not begin anew with the second */
+	assert_int_equal(s->notified, 0);
+	bed_sleep(b, PERIOD / 2 - 1);
+	assert_int_equal(s->notified, 0);
+	bed_sleep(b, 1);
+	assert_int_equal(s->notified, 1);
+	bed_sleep(b, 10 * PERIOD);
+	assert_int_equal(s->notified, 1);
+	bed_close(b);
+}
+
+static void moderation_does_not_hold_back_failures(void **state)
+{
+	struct bed *b = bed_open(NULL);
+
+	(void)state;
+	rnic_cq_moderate(b->side[0].scq, 100, PERIOD);
+	rnic_cq_arm(b->side[0].scq, false);
+	complete_one(b);
+	assert_int_equal(b->side[0].notified, 0);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, BED_MEM, 8), 0);
+	bed_run(b);
+	assert_int_equal(b->side[0].notified, 1);
+	bed_sleep(b, 10 * PERIOD);
+	assert_int_equal(b->side[0].notified, 1);
+	bed_close(b);
+}
+
+static void a_change_of_moderation_holds_for_what_is_held(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	rnic_cq_moderate(s->scq, 4, PERIOD);
+	rnic_cq_arm(s->scq, false);
+	for (int i = 0; i < 3; i++)
+		complete_one(b);
+	rnic_cq_moderate(s->scq, 3, PERIOD);
+	assert_int_equal(s->notified, 1);
+
+	rnic_cq_arm(s->scq, false);
+	complete_one(b);
+	rnic_cq_moderate(s->scq, 3, PERIOD / 10);
+	bed_sleep(b, PERIOD / 10);
+	assert_int_equal(s->notified, 2);
+
+	rnic_cq_arm(s->scq, false);
+	complete_one(b);
+	rnic_cq_moderate(s->scq, 0, PERIOD); /* either 0 turns it off */
+	assert_int_equal(s->notified, 3);
+	rnic_cq_arm(s->scq, false);
+	complete_one(b);
+	assert_int_equal(s->notified, 4);
+	rnic_cq_moderate(s->scq, 4, 0);
+	rnic_cq_arm(s->scq, false);
+	complete_one(b);
+	assert_int_equal(s->notified, 5);
+	bed_close(b);
+}
+
+static void a_moderated_cq_may_go_with_its_timer_running(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	rnic_cq_moderate(s->scq, 100, PERIOD);
+	rnic_cq_arm(s->scq, false);
+	complete_one(b);
+	assert_int_equal(rnic_qp_destroy(s->qp), 0);
+	assert_int_equal(rnic_cq_destroy(s->scq), 0);
+	rnic_tick(s->rnic, b->now + 10 * PERIOD);
+	assert_int_equal(s->notified, 0);
+	s->qp = NULL;
+	assert_int_equal(rnic_cq_create(s->rnic, 1, s, &s->scq), 0);
+	bed_close(b);
+}
+
+static void completions_bear_the_time_they_came_at(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+	uint64_t began = b->now;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		complete_one(b);
+		bed_sleep(b, 7 * MS);
+	}
+	assert_int_equal(rnic_cq_resize(s->scq, 300), 0); /* which takes the times along */
+	for (uint64_t i = 0; i < 3; i++) {
+		bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+		assert_int_equal(rnic_cq_polled_at(s->scq), began + i * 7 * MS);
+	}
+	bed_close(b);
+}
+
+static void a_cq_told_to_ignore_it_runs_over_in_silence(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.cqe = 4});
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	rnic_cq_ignore_overrun(s->scq);
+	for (uint64_t i = 0; i < 7; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_run(b);
+	for (uint64_t i = 3; i < 7; i++)
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	bed_expect_none(b, 0);
+	assert_int_equal(s->nevents, 0);
+	assert_int_equal(bed_state(b, 0), RNIC_QPS_RTS);
+	bed_close(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(moderation_notifies_at_the_count),
+		cmocka_unit_test(moderation_notifies_when_the_period_is_over),
+		cmocka_unit_test(moderation_does_not_hold_back_failures),
+		cmocka_unit_test(a_change_of_moderation_holds_for_what_is_held),
+		cmocka_unit_test(a_moderated_cq_may_go_with_its_timer_running),
+		cmocka_unit_test(completions_bear_the_time_they_came_at),
+		cmocka_unit_test(a_cq_told_to_ignore_it_runs_over_in_silence),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
