@@ -24,6 +24,7 @@ ROOMS = {
     "broker": ("base", "wire", "cm", "port/udp"),
     "verbs": ("base", "wire", "rnic", "port/udp", "engine", "broker"),
     "rdmacm": ("base", "wire", "broker", "verbs"),
+    "rsocket": ("base", "wire"),
     # The storage half stands on the standard verbs API: nothing of weft's own RNIC below it.
     "nvmf/transport": ("base", "wire", "nvmf/common", "nvmf/target", "nvmf/host", "store"),
 }

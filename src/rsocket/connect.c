@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/*
+ * Connections come about: binding, listening, accepting, connecting. The steps that follow an
+ * event are the service thread's, so that a peer's connect() ends while we are at something else,
+ * as it does with TCP.
+ */
+#include <string.h>
+
+#include "rsocket/stream.h"
+#include "rsocket/svc.h"
+
+enum {
+	STEP_TRIES = 7,
+	STEP_TIMEOUT_MS = 1000, /* of the first try; each further one twice as long */
+	BACKLOG_MIN = 128,	/* connections are made before anybody accepts them */
+	BACKLOG_MAX = 4096,
+	RETRY_INFINITE = 7,
+};
+
+/* ---- binding and listening ------------------------------------------------------------------- */
+
+int stream_bind(struct stream *s, const struct sockaddr *addr, socklen_t len)
+{
+	struct sockaddr_storage to;
+	int rc = addr_copy_in(&s->sock, addr, len, &to);
+
+	if (rc)
+		return rc;
+	if (atomic_load(&s->state) != STREAM_INIT)
+		return -EINVAL;
+	if (rdma_bind_addr(s->id, (struct sockaddr *)&to))
+		return -errno;
+	atomic_store(&s->state, STREAM_BOUND);
+	return 0;
+}
+
+int stream_listen(struct stream *s, int backlog)
+{
+	struct sockaddr_storage any = {.ss_family = (sa_family_t)s->sock.domain};
+	int rc = 0;
+
+	s->backlog = (int)clamp_u32((uint32_t)max_of(backlog, 0), BACKLOG_MIN, BACKLOG_MAX);
+	switch (atomic_load(&s->state)) {
+	case STREAM_LISTENING:
+		return 0;
+	case STREAM_INIT:
+		if (rdma_bind_addr(s->id, (struct sockaddr *)&any))
+			return -errno;
+		break;
+	case STREAM_BOUND:
+		break;
+	default:
+		return -EINVAL;
+	}
+	/* Requests may be there before rdma_listen() is back. */
+	svc_lock();
+	if (rdma_listen(s->id, s->backlog)) {
+		rc = -errno;
+		atomic_store(&s->state, STREAM_BOUND);
+	} else {
+		atomic_store(&s->state, STREAM_LISTENING);
+	}
+	svc_unlock();
+	return rc;
+}
+
+struct accept {
+	struct stream *listener, *taken;
+};
+
+static bool take_accepted(void *arg)
+{
+	struct accept *a = arg;
+	struct list *n;
+
+	svc_lock();
+	n = list_pop_head(&a->listener->accepted);
+	if (n) {
+		a->taken = list_entry(n, struct stream, node);
+		a->taken->listener = NULL;
+		a->listener->queued--;
+	}
+	svc_unlock();
+	return n;
+}
+
+static int no_fd(void *arg)
+{
+	(void)arg;
+	return -1;
+}
+
+int stream_accept(struct stream *s, struct stream **ret)
+{
+	struct accept a = {.listener = s};
+	int rc = 0;
+
+	if (atomic_load(&s->state) != STREAM_LISTENING)
+		return -EINVAL;
+	if (!take_accepted(&a)) {
+		if (sock_nonblocking(&s->sock, 0))
+			return -EAGAIN;
+		rc = sock_sleep(&s->sock, &(struct sock_waiting){take_accepted, no_fd, NULL, &a},
+				s->sock.rcv_timeout_ms);
+	}
+	if (!a.taken)
+		return rc;
+	*ret = a.taken;
+	return 0;
+}
+
+/* ---- connecting, the application's part ------------------------------------------------------ */
+
+static bool connecting_over(void *arg)
+{
+	return atomic_load(&((struct stream *)arg)->state) != STREAM_CONNECTING;
+}
+
+static int wait_connected(struct stream *s, int timeout_ms)
+{
+	int rc = sock_sleep(&s->sock, &(struct sock_waiting){connecting_over, no_fd, NULL, s},
+			    timeout_ms);
+
+	if (rc == -EAGAIN)
+		return -EINPROGRESS; /* SO_SNDTIMEO is over */
+	if (rc)
+		return rc;
+	return atomic_load(&s->state) == STREAM_CONNECT_FAILED ? stream_take_error(s, -ECONNABORTED)
+							       : 0;
+}
+
+static int resolve_addr(struct stream *s, struct sockaddr *to)
+{
+	const int timeout = STEP_TIMEOUT_MS << s->tries++;
+
+	return rdma_resolve_addr(s->id, NULL, to, timeout) ? -errno : 0;
+}
+
+int stream_connect(struct stream *s, const struct sockaddr *addr, socklen_t len)
+{
+	struct sockaddr_storage to;
+	int rc;
+
+	switch (atomic_load(&s->state)) {
+	case STREAM_INIT:
+	case STREAM_BOUND:
+		break;
+	case STREAM_CONNECTING:
+		if (sock_nonblocking(&s->sock, 0))
+			return -EINPROGRESS;
+		return wait_connected(s, s->sock.snd_timeout_ms);
+	case STREAM_CONNECTED:
+		return 0;
+	case STREAM_LISTENING:
+		return -EISCONN;
+	default:
+		return stream_take_error(s, -ENOTCONN);
+	}
+	rc = addr_copy_in(&s->sock, addr, len, &to);
+	if (rc)
+		return rc;
+	/* The event may come before rdma_resolve_addr() is back. */
+	svc_lock();
+	s->tries = 0;
+	rc = resolve_addr(s, (struct sockaddr *)&to);
+	if (!rc)
+		atomic_store(&s->state, STREAM_CONNECTING);
+	svc_unlock();
+	if (rc)
+		return rc;
+	if (sock_nonblocking(&s->sock, 0))
+		return -EINPROGRESS;
+	return wait_connected(s, s->sock.snd_timeout_ms);
+}
+
+int stream_connected(struct stream *s, int flags)
+{
+	int rc;
+
+	switch (atomic_load(&s->state)) {
+	case STREAM_CONNECTING:
+		if (sock_nonblocking(&s->sock, flags))
+			return -EAGAIN;
+		rc = wait_connected(s, s->sock.snd_timeout_ms);
+		return rc == -EINPROGRESS ? -EAGAIN : rc;
+	case STREAM_INIT:
+	case STREAM_BOUND:
+	case STREAM_LISTENING:
+		return -ENOTCONN;
+	case STREAM_CONNECT_FAILED:
+		return stream_take_error(s, -ENOTCONN);
+	default:
+		return 0;
+	}
+}
+
+/* ---- events, under svc_lock ------------------------------------------------------------------ */
+
+static void connect_failed(struct stream *s, int err)
+{
+	atomic_store(&s->err, err);
+	atomic_store(&s->state, STREAM_CONNECT_FAILED);
+	sock_wake(&s->sock);
+}
+
+static int send_request(struct stream *s)
+{
+	uint8_t data[RS_CONN_LEN];
+	struct rdma_conn_param param = {
+		.private_data = data,
+		.private_data_len = sizeof(data),
+		.flow_control = 1,
+		.retry_count = RETRY_INFINITE,
+		.rnr_retry_count = RETRY_INFINITE,
+	};
+	struct rs_conn conn;
+	int rc = stream_setup(s);
+
+	if (rc)
+		return rc;
+	stream_conn_data(s, &conn);
+	rs_conn_encode(&conn, data);
+	return rdma_connect(s->id, &param) ? -errno : 0;
+}
+
+static int take_reply(struct stream *s, const struct rdma_conn_param *param)
+{
+	struct rs_conn conn;
+
+	if (rs_conn_decode(&conn, param->private_data, param->private_data_len))
+		return -ENOTSUP; /* who answered speaks something else */
+	return stream_take_conn_data(s, &conn);
+}
+
+static void established(struct stream *s, const struct rdma_conn_param *param)
+{
+	struct stream *listener = s->listener;
+	int rc;
+
+	if (listener) {
+		atomic_store(&s->state, STREAM_CONNECTED);
+		stream_progress(s); /* gives the second half of the buffer */
+		list_remove(&s->node);
+		list_push_tail(&listener->accepted, &s->node);
+		sock_wake(&listener->sock);
+		return;
+	}
+	rc = take_reply(s, param);
+	if (rc) {
+		rdma_disconnect(s->id);
+		connect_failed(s, -rc);
+		return;
+	}
+	if (s->keepalive_s && s->so_opts & 1u << SO_KEEPALIVE)
+		svc_keepalive(s, s->keepalive_s);
+	atomic_store(&s->state, STREAM_CONNECTED);
+	stream_progress(s);
+	sock_wake(&s->sock);
+}
+
+/* What an event says of why there is no connection. */
+static int reason(const struct rdma_cm_event *event)
+{
+	if (event->event == RDMA_CM_EVENT_REJECTED)
+		return ECONNREFUSED;
+	if (event->status < 0)
+		return -event->status;
+	return event->event == RDMA_CM_EVENT_UNREACHABLE ? ETIMEDOUT : EHOSTUNREACH;
+}
+
+/* One more step of who connects; an error ends it. */
+static void connecting_event(struct stream *s, const struct rdma_cm_event *event)
+{
+	int rc = 0;
+
+	switch (event->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		s->tries = 0;
+		rc = rdma_resolve_route(s->id, STEP_TIMEOUT_MS << s->tries++) ? -errno : 0;
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		rc = send_request(s);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		established(s, &event->param.conn);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+		if (event->status == -ETIMEDOUT && s->tries < STEP_TRIES)
+			rc = resolve_addr(s, rdma_get_peer_addr(s->id));
+		else
+			rc = -reason(event);
+		break;
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+		if (event->status == -ETIMEDOUT && s->tries < STEP_TRIES)
+			rc = rdma_resolve_route(s->id, STEP_TIMEOUT_MS << s->tries++) ? -errno : 0;
+		else
+			rc = -reason(event);
+		break;
+	default:
+		rc = -reason(event);
+		break;
+	}
+	if (rc)
+		connect_failed(s, -rc);
+}
+
+/* Of an accepted id before it is established: it is gone, and nobody ever saw it. */
+static bool never_came(enum rdma_cm_event_type type)
+{
+	return type == RDMA_CM_EVENT_REJECTED || type == RDMA_CM_EVENT_UNREACHABLE ||
+	       type == RDMA_CM_EVENT_CONNECT_ERROR || type == RDMA_CM_EVENT_DISCONNECTED ||
+	       type == RDMA_CM_EVENT_DEVICE_REMOVAL;
+}
+
+static int answer_request(struct stream *s, const struct rdma_conn_param *request)
+{
+	struct rdma_conn_param param = *request;
+	uint8_t data[RS_CONN_LEN];
+	struct rs_conn conn;
+	int rc;
+
+	rc = rs_conn_decode(&conn, request->private_data, request->private_data_len);
+	if (!rc)
+		rc = stream_setup(s);
+	if (!rc)
+		rc = stream_take_conn_data(s, &conn);
+	if (rc)
+		return rc;
+	stream_conn_data(s, &conn);
+	rs_conn_encode(&conn, data);
+	param.private_data = data;
+	param.private_data_len = sizeof(data);
+	return rdma_accept(s->id, &param) ? -errno : 0;
+}
+
+/* Rejected requests leave nothing behind; returns the id to be destroyed after the event. */
+static struct rdma_cm_id *connect_request(const struct rdma_cm_event *event)
+{
+	struct stream *listener = event->listen_id->context, *s;
+
+	if (listener->queued >= listener->backlog || stream_adopt(listener, event->id, &s)) {
+		rdma_reject(event->id, NULL, 0);
+		return event->id;
+	}
+	atomic_store(&s->state, STREAM_CONNECTING);
+	if (answer_request(s, &event->param.conn)) {
+		rdma_reject(event->id, NULL, 0);
+		stream_destroy(s);
+		return NULL;
+	}
+	s->listener = listener;
+	listener->queued++;
+	list_push_tail(&listener->accepting, &s->node);
+	return NULL;
+}
+
+void stream_cm_event(struct rdma_cm_event *event)
+{
+	struct stream *s = event->id->context, *gone = NULL;
+	struct rdma_cm_id *rejected = NULL;
+
+	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		rejected = connect_request(event);
+	} else if (event->event == RDMA_CM_EVENT_TIMEWAIT_EXIT) {
+		; /* of a queue pair that is not used again */
+	} else if (atomic_load(&s->state) == STREAM_CONNECTING) {
+		if (s->listener && never_came(event->event))
+			gone = s;
+		else
+			connecting_event(s, event);
+	} else if (never_came(event->event)) {
+		/* What came before is in the completion queue; behind it, the receives flushed. */
+		atomic_store(&s->broken, true);
+		rdma_disconnect(s->id);
+		sock_wake(&s->sock);
+	}
+	rdma_ack_cm_event(event);
+	if (gone) {
+		gone->listener->queued--;
+		stream_destroy(gone);
+	}
+	if (rejected)
+		rdma_destroy_id(rejected);
+}

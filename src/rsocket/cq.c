@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* Completions, credits, and waiting for them. */
+#include <byteswap.h>
+
+#include "base/time.h"
+#include "rsocket/stream.h"
+
+enum { WC_BATCH = 32 };
+
+void stream_fail(struct stream *s, int err)
+{
+	enum stream_state connected = STREAM_CONNECTED;
+
+	if (!atomic_compare_exchange_strong(&s->state, &connected, STREAM_FAILED))
+		return;
+	atomic_store(&s->err, err);
+	sock_wake(&s->sock);
+}
+
+int stream_take_error(struct stream *s, int after)
+{
+	int err = atomic_exchange(&s->err, 0);
+
+	return err ? -err : after;
+}
+
+/* ---- what completes, under cq_lock ----------------------------------------------------------- */
+
+static void received_data(struct stream *s, uint32_t length)
+{
+	uint32_t tail = atomic_load(&s->msg_tail);
+	uint32_t next = tail == s->set.rq_size ? 0 : tail + 1;
+
+	/* A peer that keeps to its credits and our buffers never gets here. */
+	if (length > s->rbuf_granted || next == atomic_load(&s->msg_head)) {
+		stream_fail(s, ECONNRESET);
+		return;
+	}
+	if (!length) { /* there is nothing to read, but its credit is to be given back */
+		atomic_fetch_add(&s->rseq_no, 1);
+		return;
+	}
+	s->rbuf_granted -= length;
+	s->msg[tail] = length;
+	atomic_store(&s->msg_tail, next);
+}
+
+static void received_ctrl(struct stream *s, uint32_t ctrl)
+{
+	enum stream_state connected = STREAM_CONNECTED;
+
+	if (ctrl == RS_CTRL_SHUTDOWN && atomic_load(&s->writable)) {
+		atomic_store(&s->readable, false);
+		return;
+	}
+	if (ctrl != RS_CTRL_SHUTDOWN && ctrl != RS_CTRL_DISCONNECT)
+		return;
+	atomic_store(&s->readable, false);
+	atomic_store(&s->writable, false);
+	atomic_compare_exchange_strong(&s->state, &connected, STREAM_DISCONNECTED);
+}
+
+static void received(struct stream *s, const struct ibv_wc *wc)
+{
+	uint32_t imm;
+
+	if (wc->status != IBV_WC_SUCCESS) {
+		stream_fail(s, ECONNRESET);
+		return;
+	}
+	if (!(wc->wc_flags & IBV_WC_WITH_IMM))
+		return;
+	imm = be32toh(wc->imm_data);
+	switch (rs_imm_op(imm)) {
+	case RS_OP_DATA:
+		received_data(s, rs_imm_value(imm));
+		break;
+	case RS_OP_SGL:
+		atomic_store(&s->sseq_comp, (uint16_t)rs_imm_value(imm));
+		break;
+	case RS_OP_CTRL:
+		received_ctrl(s, rs_imm_value(imm));
+		break;
+	case RS_OP_IOMAP_SGL: /* the entry is where it belongs */
+	default:
+		break;
+	}
+}
+
+static int send_error(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return ETIMEDOUT;
+	case IBV_WC_WR_FLUSH_ERR:
+		return ECONNRESET;
+	default:
+		return EIO;
+	}
+}
+
+static void sent(struct stream *s, const struct ibv_wc *wc)
+{
+	const uint32_t value = (uint32_t)wc->wr_id;
+	enum stream_state connected = STREAM_CONNECTED;
+
+	if (wc->wr_id >> 32 == WR_DATA) {
+		atomic_fetch_add(&s->sbuf_free, value);
+		atomic_fetch_add(&s->sqe_free, 1);
+	} else {
+		atomic_fetch_add(&s->ctrl_free, 1);
+		if (value == rs_imm(RS_OP_CTRL, RS_CTRL_DISCONNECT))
+			atomic_compare_exchange_strong(&s->state, &connected, STREAM_DISCONNECTED);
+	}
+	if (wc->status != IBV_WC_SUCCESS)
+		stream_fail(s, send_error(wc->status));
+}
+
+static void post_recvs(struct stream *s, int count)
+{
+	struct ibv_recv_wr wr[WC_BATCH], *bad;
+
+	for (int i = 0; i < count; i++)
+		wr[i] = (struct ibv_recv_wr){.wr_id = wr_id(WR_RECV, 0),
+					     .next = i + 1 < count ? &wr[i + 1] : NULL};
+	if (count && ibv_post_recv(s->id->qp, wr, &bad))
+		stream_fail(s, EIO);
+}
+
+static int take_completions(struct stream *s)
+{
+	/* Before the queue is looked at: what came before the end is in it then. */
+	const bool broken = atomic_load(&s->broken);
+	struct ibv_wc wc[WC_BATCH];
+	int n, total = 0;
+
+	do {
+		int recvs = 0;
+
+		n = ibv_poll_cq(s->cq, WC_BATCH, wc);
+		for (int i = 0; i < n; i++) {
+			if (wc[i].wr_id >> 32 == WR_RECV) {
+				recvs += wc[i].status == IBV_WC_SUCCESS;
+				received(s, &wc[i]);
+			} else {
+				sent(s, &wc[i]);
+			}
+		}
+		if (atomic_load(&s->state) != STREAM_FAILED)
+			post_recvs(s, recvs);
+		total += max_of(n, 0);
+	} while (n == WC_BATCH);
+	if (n < 0)
+		stream_fail(s, EIO);
+	if (broken)
+		stream_fail(s, ECONNRESET);
+	return total;
+}
+
+/* ---- what we give, under cq_lock ------------------------------------------------------------- */
+
+static int post_write(struct stream *s, struct ibv_sge *sge, uint32_t imm, uint64_t addr,
+		      uint32_t rkey)
+{
+	struct ibv_send_wr *bad,
+		wr = {
+			.wr_id = wr_id(WR_CTRL, imm),
+			.sg_list = sge,
+			.num_sge = sge ? 1 : 0,
+			.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+			.send_flags = sge && sge->length <= s->set.sq_inline ? IBV_SEND_INLINE : 0,
+			.imm_data = htobe32(imm),
+			.wr.rdma = {addr, rkey},
+		};
+	int rc;
+
+	atomic_fetch_sub(&s->ctrl_free, 1);
+	rc = ibv_post_send(s->id->qp, &wr, &bad);
+	if (rc) {
+		atomic_fetch_add(&s->ctrl_free, 1);
+		stream_fail(s, rc);
+	}
+	return -rc;
+}
+
+static bool half_free(const struct stream *s)
+{
+	return atomic_load(&s->rbuf_free) >= s->set.rbuf_size / 2;
+}
+
+static bool credits_due(const struct stream *s)
+{
+	return (half_free(s) || (int16_t)(atomic_load(&s->rseq_no) - s->rseq_comp) >= 0) &&
+	       atomic_load(&s->ctrl_free) > 0 && atomic_load(&s->state) == STREAM_CONNECTED;
+}
+
+static void give_credits(struct stream *s)
+{
+	const uint16_t rseq_no = atomic_load(&s->rseq_no);
+	const uint32_t half = s->set.rbuf_size / 2;
+	const uint32_t imm = rs_imm(RS_OP_SGL, (uint16_t)(rseq_no + s->set.rq_size));
+	struct rs_sge *entry;
+	struct ibv_sge sge;
+	uint64_t at;
+
+	s->rseq_comp = (uint16_t)(rseq_no + s->set.rq_size / 2);
+	if (!half_free(s)) {
+		(void)!post_write(s, NULL, imm, 0, 0);
+		return;
+	}
+	/* The places after the send buffer are used in turn, as many as there are messages. */
+	entry = (struct rs_sge *)(s->sbuf + s->set.sbuf_size) +
+		(s->rbuf_free_offset ? 1 : 0); /* at most one of each half is on its way */
+	entry->addr = (uintptr_t)s->rbuf + s->rbuf_free_offset;
+	entry->key = s->rmr->rkey;
+	entry->length = half;
+	if (s->swap) {
+		entry->addr = bswap_64(entry->addr);
+		entry->key = bswap_32(entry->key);
+		entry->length = bswap_32(entry->length);
+	}
+	sge = (struct ibv_sge){(uintptr_t)entry, sizeof(*entry), s->smr->lkey};
+	at = s->remote_sgl.addr + (uint64_t)s->remote_sge * sizeof(*entry);
+	atomic_fetch_sub(&s->rbuf_free, half);
+	s->rbuf_granted += half;
+	s->rbuf_free_offset = s->rbuf_free_offset ? 0 : half;
+	if (++s->remote_sge == s->remote_sgl.length)
+		s->remote_sge = 0;
+	(void)!post_write(s, &sge, imm, at, s->remote_sgl.key);
+}
+
+int stream_post_ctrl(struct stream *s, enum rs_ctrl ctrl)
+{
+	int rc = -EAGAIN;
+
+	pthread_mutex_lock(&s->cq_lock);
+	if (atomic_load(&s->ctrl_free) > 0)
+		rc = post_write(s, NULL, rs_imm(RS_OP_CTRL, ctrl), 0, 0);
+	pthread_mutex_unlock(&s->cq_lock);
+	return rc;
+}
+
+/* An empty WRITE without immediate data: the peer's RNIC answers it, and its socket knows nothing.
+ */
+void stream_keepalive(struct stream *s)
+{
+	struct ibv_send_wr *bad,
+		wr = {
+			.wr_id = wr_id(WR_CTRL, rs_imm(RS_OP_CTRL, RS_CTRL_KEEPALIVE)),
+			.opcode = IBV_WR_RDMA_WRITE,
+		};
+
+	pthread_mutex_lock(&s->cq_lock);
+	if (atomic_load(&s->state) == STREAM_CONNECTED && atomic_load(&s->ctrl_free) > 0) {
+		atomic_fetch_sub(&s->ctrl_free, 1);
+		if (ibv_post_send(s->id->qp, &wr, &bad))
+			atomic_fetch_add(&s->ctrl_free, 1);
+	}
+	pthread_mutex_unlock(&s->cq_lock);
+}
+
+/* ---- looking and waiting --------------------------------------------------------------------- */
+
+static void progress_locked(struct stream *s)
+{
+	take_completions(s);
+	while (credits_due(s))
+		give_credits(s);
+}
+
+void stream_progress(struct stream *s)
+{
+	pthread_mutex_lock(&s->cq_lock);
+	progress_locked(s);
+	pthread_mutex_unlock(&s->cq_lock);
+}
+
+bool stream_arm(struct stream *s)
+{
+	bool idle;
+
+	pthread_mutex_lock(&s->cq_lock);
+	if (!s->cq_armed) {
+		s->cq_armed = true;
+		(void)!ibv_req_notify_cq(s->cq, 0);
+	}
+	/* What came before it was armed makes no event. */
+	idle = !take_completions(s);
+	while (credits_due(s))
+		give_credits(s);
+	pthread_mutex_unlock(&s->cq_lock);
+	return idle;
+}
+
+void stream_take_event(struct stream *s)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	pthread_mutex_lock(&s->cq_lock);
+	if (!ibv_get_cq_event(s->channel, &cq, &context)) {
+		ibv_ack_cq_events(cq, 1);
+		s->cq_armed = false;
+		sock_wake(&s->sock); /* others who wait may find it taken */
+	}
+	pthread_mutex_unlock(&s->cq_lock);
+}
+
+struct wait {
+	struct stream *s;
+	bool (*ready)(struct stream *);
+};
+
+static bool wait_ready(void *arg)
+{
+	struct wait *w = arg;
+
+	(void)stream_arm(w->s);
+	return w->ready(w->s);
+}
+
+static int wait_fd(void *arg)
+{
+	return ((struct wait *)arg)->s->channel->fd;
+}
+
+static void wait_taken(void *arg)
+{
+	stream_take_event(((struct wait *)arg)->s);
+}
+
+int stream_wait(struct stream *s, bool (*ready)(struct stream *), bool nonblock, int timeout_ms)
+{
+	struct wait w = {s, ready};
+	uint64_t start = 0;
+
+	do {
+		stream_progress(s);
+		if (ready(s))
+			return 0;
+		if (nonblock)
+			return -EAGAIN;
+		if (!start)
+			start = time_now_ns();
+	} while (time_now_ns() - start < s->set.polling_us * NSEC_PER_USEC);
+	return sock_sleep(&s->sock, &(struct sock_waiting){wait_ready, wait_fd, wait_taken, &w},
+			  timeout_ms);
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/*
+ * Sending: data are copied into the send buffer and posted in pieces, so that the peer works on
+ * the first while the next is copied.
+ */
+#include <string.h>
+
+#include "rsocket/stream.h"
+
+enum { PIECE_FIRST = 16384, PIECE_MAX = 65536 };
+
+/* ---- from an iovec --------------------------------------------------------------------------- */
+
+static void iov_take(struct iov_at *at, uint8_t *to, size_t n)
+{
+	while (n) {
+		size_t left = at->iov->iov_len - at->offset, take = min_of(left, n);
+
+		memcpy(to, (const uint8_t *)at->iov->iov_base + at->offset, take);
+		to += take;
+		n -= take;
+		at->offset += take;
+		if (at->offset == at->iov->iov_len) {
+			at->iov++;
+			at->offset = 0;
+		}
+	}
+}
+
+/* Under slock. Behind the end of the send buffer comes its beginning: at most two pieces. */
+static int into_sbuf(struct stream *s, struct iov_at *from, uint32_t length, struct ibv_sge sge[2])
+{
+	uint32_t first = min_of(length, s->set.sbuf_size - s->sbuf_head);
+	uint32_t second = length - first;
+
+	iov_take(from, s->sbuf + s->sbuf_head, first);
+	sge[0] = (struct ibv_sge){(uintptr_t)s->sbuf + s->sbuf_head, first, s->smr->lkey};
+	if (second) {
+		iov_take(from, s->sbuf, second);
+		sge[1] = (struct ibv_sge){(uintptr_t)s->sbuf, second, s->smr->lkey};
+	}
+	s->sbuf_head = (s->sbuf_head + length) % s->set.sbuf_size;
+	return second ? 2 : 1;
+}
+
+int stream_post_data(struct stream *s, struct iov_at *from, uint32_t length, uint32_t imm,
+		     bool with_imm, uint64_t addr, uint32_t rkey)
+{
+	uint8_t copy[256];
+	struct ibv_sge sge[2];
+	struct ibv_send_wr *bad,
+		wr = {
+			.wr_id = wr_id(WR_DATA, 0),
+			.sg_list = sge,
+			.num_sge = 1,
+			.opcode = with_imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+			.imm_data = htobe32(imm),
+			.wr.rdma = {addr, rkey},
+		};
+	int rc;
+
+	if (length <= s->set.sq_inline && from->offset + length <= from->iov->iov_len) {
+		sge[0] = (struct ibv_sge){(uintptr_t)from->iov->iov_base + from->offset, length, 0};
+		wr.send_flags = IBV_SEND_INLINE;
+		from->offset += length;
+		if (from->offset == from->iov->iov_len) {
+			from->iov++;
+			from->offset = 0;
+		}
+	} else if (length <= s->set.sq_inline && length <= sizeof(copy)) {
+		iov_take(from, copy, length);
+		sge[0] = (struct ibv_sge){(uintptr_t)copy, length, 0};
+		wr.send_flags = IBV_SEND_INLINE;
+	} else {
+		wr.wr_id = wr_id(WR_DATA, length);
+		wr.num_sge = into_sbuf(s, from, length, sge);
+		atomic_fetch_sub(&s->sbuf_free, length);
+	}
+	atomic_fetch_sub(&s->sqe_free, 1);
+	rc = ibv_post_send(s->id->qp, &wr, &bad);
+	if (!rc)
+		return 0;
+	stream_fail(s, rc);
+	return -ECONNRESET;
+}
+
+/* ---- to the peer's buffer -------------------------------------------------------------------- */
+
+/*
+ * Posts one message; returns its length, or -errno. The entry of the target SGL is moved on before
+ * the message is posted: when it is used up the peer may write it anew as soon as it has that.
+ */
+static ssize_t send_piece(struct stream *s, struct iov_at *from, size_t left, uint32_t piece)
+{
+	volatile struct rs_sge *target = &s->target_sgl[s->target_sge];
+	const uint64_t addr = target->addr;
+	const uint32_t room = target->length, key = target->key;
+	uint32_t length = min_of(piece, room);
+	int rc;
+
+	length = min_of(length, atomic_load(&s->sbuf_free));
+	length = (uint32_t)min_of((size_t)length, left);
+	target->addr = addr + length;
+	target->length = room - length;
+	if (length == room && ++s->target_sge == RS_SGL_SIZE)
+		s->target_sge = 0;
+	s->sseq_no++;
+	rc = stream_post_data(s, from, length, rs_imm(RS_OP_DATA, length), true, addr, key);
+	return rc ? rc : (ssize_t)length;
+}
+
+static int wait_for_room(struct stream *s, int flags)
+{
+	int rc;
+
+	if (!stream_has_room(s) || !atomic_load(&s->writable)) {
+		rc = stream_wait(s, stream_can_send, sock_nonblocking(&s->sock, flags),
+				 s->sock.snd_timeout_ms);
+		if (rc)
+			return rc;
+	}
+	if (atomic_load(&s->state) == STREAM_CONNECTED)
+		return atomic_load(&s->writable) ? 0 : -EPIPE;
+	/* As rdma-core has it where the peer has gone; TCP's EPIPE once its end was told. */
+	return stream_take_error(s, atomic_load(&s->state) == STREAM_FAILED ? -EPIPE : -ECONNRESET);
+}
+
+ssize_t stream_sendv(struct stream *s, const struct iovec *iov, size_t count, int flags)
+{
+	const ssize_t total = iov_length(iov, count);
+	struct iov_at from = {.iov = iov};
+	uint32_t piece = PIECE_FIRST;
+	size_t left;
+	int rc;
+
+	if (total < 0)
+		return total;
+	if (flags & MSG_OOB)
+		return -EOPNOTSUPP;
+	rc = stream_connected(s, flags);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&s->slock);
+	if (atomic_load(&s->iomap_pending))
+		rc = stream_tell_iomaps(s, flags);
+	for (left = (size_t)total; left && !rc;) {
+		ssize_t n;
+
+		rc = wait_for_room(s, flags);
+		if (rc)
+			break;
+		while (!from.iov->iov_len)
+			from.iov++;
+		n = send_piece(s, &from, left, piece);
+		if (n < 0) {
+			rc = (int)n;
+			break;
+		}
+		left -= (size_t)n;
+		piece = min_of(piece * 2, (uint32_t)PIECE_MAX);
+	}
+	pthread_mutex_unlock(&s->slock);
+	return left == (size_t)total && rc ? rc : total - (ssize_t)left;
+}

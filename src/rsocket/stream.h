@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A stream socket: an RC queue pair, a send buffer, and a receive buffer that the peer writes.
+ *
+ * Every message is an RDMA WRITE with immediate data (wire/rsocket.h). Data go straight into the
+ * peer's receive buffer, which is exposed in halves: two entries of the target SGL, of which the
+ * peer writes one anew (RS_OP_SGL) when its reader has emptied a half. Each message takes one of
+ * the peer's receives: so many credits, granted by the same RS_OP_SGL. A few places of the send
+ * queue are kept for control messages, which take no credit; the RNIC's RNR NAK covers those.
+ *
+ * States: INIT -> BOUND -> LISTENING; INIT, BOUND -> CONNECTING -> CONNECTED or CONNECT_FAILED;
+ * CONNECTED -> DISCONNECTED (in good order) or FAILED. The service thread does what follows from
+ * connection management events, under svc_lock(); what follows from completions happens under
+ * cq_lock, by whoever looks.
+ *
+ * Locks: slock, one sender at a time; rlock, one reader; cq_lock, the completion queue and the
+ * credits. Order: svc_lock; slock or rlock; cq_lock. What a sender or reader shares with the
+ * completion side is atomic, so that neither holds the other up.
+ */
+#ifndef WEFT_RSOCKET_STREAM_H
+#define WEFT_RSOCKET_STREAM_H
+
+#include <rdma/rdma_cma.h>
+
+#include "base/list.h"
+#include "rsocket/sock.h"
+#include "wire/rsocket.h"
+
+enum { RS_SGL_SIZE = 2, RS_CTRL_WRS = 4 };
+
+enum stream_state {
+	STREAM_INIT,
+	STREAM_BOUND,
+	STREAM_LISTENING,
+	STREAM_CONNECTING,
+	STREAM_CONNECT_FAILED,
+	STREAM_CONNECTED,
+	STREAM_DISCONNECTED,
+	STREAM_FAILED,
+};
+
+struct iomapping { /* a buffer of ours, for the peer to write, or only for us to send from */
+	struct list node;
+	uint64_t offset;
+	struct ibv_mr *mr;
+	int index; /* in the peer's iomap; -1: not for the peer */
+};
+
+struct stream {
+	struct sock sock;
+	struct settings set;
+	struct rdma_cm_id *id;
+	_Atomic(enum stream_state) state;
+	atomic_bool readable, writable; /* while CONNECTED: the two directions */
+	atomic_bool broken;		/* rdma_cm says that it is over */
+	atomic_int err;			/* for SO_ERROR, or the next call: told once */
+	int tries;			/* of the present step of connecting */
+
+	/* options without effect on the wire, kept for who asks; bit by number */
+	uint64_t so_opts, tcp_opts, ipv6_opts;
+	int tos, linger_s; /* -1: no linger given */
+	unsigned int keepalive_s;
+	uint64_t keepalive_due_ns; /* svc_lock; 0: off */
+	struct list keepalive;	   /* svc_lock: in the service's list */
+	void *route;
+	size_t route_len;
+
+	/* listener, under svc_lock */
+	struct list accepting; /* streams whose handshake goes on, by `node` */
+	struct list accepted;  /* for raccept() */
+	int backlog, queued;
+	struct stream *listener; /* whose list this one is on */
+	struct list node;
+
+	/* connection */
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_mr *smr, *rmr;
+	uint8_t *sbuf, *rbuf;
+	size_t sbuf_bytes, rbuf_bytes; /* as mapped: with control messages; with the SGL */
+
+	pthread_mutex_t cq_lock;
+	bool cq_armed;
+	atomic_int ctrl_free;	   /* places for control messages */
+	uint16_t rseq_comp;	   /* when rseq_no is here, credits are due */
+	uint32_t rbuf_free_offset; /* the half to be given next */
+	uint32_t rbuf_granted;	   /* bytes that the peer may still write */
+	bool swap;		   /* the peer is of the other byte order */
+	struct rs_sge remote_sgl;  /* where our entries go */
+	uint32_t remote_sge;
+	struct rs_sge remote_iomap;
+
+	pthread_mutex_t slock;
+	atomic_int sqe_free;
+	atomic_uint sbuf_free;
+	uint32_t sbuf_head;
+	uint16_t sseq_no;
+	_Atomic uint16_t sseq_comp;
+	volatile struct rs_sge *target_sgl; /* in rbuf's region: the peer writes it */
+	uint32_t target_sge;
+	volatile struct rs_iomap *target_iomap;
+
+	pthread_mutex_t rlock;
+	_Atomic uint16_t rseq_no;
+	atomic_uint rbuf_free; /* read, and not granted again yet */
+	uint32_t rbuf_tail;
+	uint32_t *msg; /* lengths of what came, rq_size + 1 of them */
+	_Atomic uint32_t msg_head, msg_tail;
+
+	pthread_mutex_t map_lock; /* taken inside slock */
+	struct list iomap_new, iomap_told;
+	struct iomapping *iomap; /* those for the peer */
+	atomic_bool iomap_pending;
+};
+
+/* ---- stream.c: life -------------------------------------------------------------------------- */
+
+int stream_create(int domain, struct stream **ret) must_use;
+/* With the settings of a listener and an id that has a connection request. */
+int stream_adopt(const struct stream *listener, struct rdma_cm_id *, struct stream **ret) must_use;
+/* Queue pair, buffers, receives. */
+int stream_setup(struct stream *) must_use;
+void stream_conn_data(const struct stream *, struct rs_conn *);
+int stream_take_conn_data(struct stream *, const struct rs_conn *) must_use;
+/* Under svc_lock(). */
+void stream_destroy(struct stream *);
+int stream_close(struct stream *);
+int stream_shutdown(struct stream *, int how);
+
+/* ---- connect.c ------------------------------------------------------------------------------- */
+
+int stream_bind(struct stream *, const struct sockaddr *, socklen_t) must_use;
+int stream_listen(struct stream *, int backlog) must_use;
+int stream_accept(struct stream *, struct stream **ret) must_use;
+/* 0, or -EINPROGRESS with O_NONBLOCK or, as with TCP, after a signal (-EINTR). */
+int stream_connect(struct stream *, const struct sockaddr *, socklen_t) must_use;
+/* Waits for the end of connecting if there is need; -EAGAIN, -ENOTCONN. */
+int stream_connected(struct stream *, int flags) must_use;
+void stream_cm_event(struct rdma_cm_event *);
+
+/* ---- cq.c: completions and credits ----------------------------------------------------------- */
+
+/* Takes what has completed and gives credits that are due. */
+void stream_progress(struct stream *);
+/* Waits for ready(): 0, -EAGAIN, -EINTR. timeout_ms: -1 for none. */
+int stream_wait(struct stream *, bool (*ready)(struct stream *), bool nonblock,
+		int timeout_ms) must_use;
+/* Has the descriptor of the channel tell of the next completion; false: there is one already. */
+bool stream_arm(struct stream *);
+/* After that descriptor was readable. */
+void stream_take_event(struct stream *);
+void stream_fail(struct stream *, int err);
+/* -errno of what ended it, told once; then `after`. */
+int stream_take_error(struct stream *, int after);
+int stream_post_ctrl(struct stream *, enum rs_ctrl);
+void stream_keepalive(struct stream *);
+
+/* wr_id: what comes back when a work request is done. */
+enum wr_kind { WR_RECV, WR_DATA, WR_CTRL };
+static inline uint64_t wr_id(enum wr_kind kind, uint32_t value)
+{
+	return (uint64_t)kind << 32 | value;
+}
+
+static inline bool stream_has_data(struct stream *s)
+{
+	return atomic_load(&s->msg_head) != atomic_load(&s->msg_tail);
+}
+
+static inline bool stream_ended(enum stream_state state)
+{
+	return state >= STREAM_DISCONNECTED;
+}
+
+/* A read, a write would not block. */
+static inline bool stream_can_recv(struct stream *s)
+{
+	return stream_has_data(s) || !atomic_load(&s->readable) ||
+	       atomic_load(&s->state) != STREAM_CONNECTED;
+}
+
+static inline bool stream_has_room(struct stream *s)
+{
+	return atomic_load(&s->sqe_free) > 0 && atomic_load(&s->sbuf_free) >= RS_SNDLOWAT &&
+	       s->sseq_no != atomic_load(&s->sseq_comp) && s->target_sgl[s->target_sge].length;
+}
+
+static inline bool stream_can_send(struct stream *s)
+{
+	return stream_has_room(s) || !atomic_load(&s->writable) ||
+	       atomic_load(&s->state) != STREAM_CONNECTED;
+}
+
+/* ---- send.c, recv.c, iomap.c ----------------------------------------------------------------- */
+
+ssize_t stream_sendv(struct stream *, const struct iovec *, size_t count, int flags) must_use;
+ssize_t stream_recvv(struct stream *, const struct iovec *, size_t count, int flags) must_use;
+
+/* A writer's place in an iovec. */
+struct iov_at {
+	const struct iovec *iov;
+	size_t offset;
+};
+
+/* Under slock: copies so much of the iovec into the send buffer (or inline) and posts it. */
+int stream_post_data(struct stream *, struct iov_at *, uint32_t length, uint32_t imm, bool with_imm,
+		     uint64_t addr, uint32_t rkey) must_use;
+int stream_tell_iomaps(struct stream *, int flags) must_use;
+void stream_drop_iomaps(struct stream *);
+
+/* ---- poll.c, options.c ----------------------------------------------------------------------- */
+
+/* Of the events asked for, those that hold, and POLLERR, POLLHUP; takes completions. */
+short stream_poll(struct stream *, short events);
+int stream_setsockopt(struct stream *, int level, int name, const void *, socklen_t) must_use;
+int stream_getsockopt(struct stream *, int level, int name, void *, socklen_t *) must_use;
+
+#endif

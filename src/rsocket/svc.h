@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The service thread, one per process with rsockets: it takes the connection management events of
+ * all of them from one channel, so that connections come about and end whatever the application
+ * is at, and sends keepalives.
+ *
+ * svc_lock() keeps it from looking at anything: whoever destroys a stream holds it, so that no
+ * event is in hand then.
+ */
+#ifndef WEFT_RSOCKET_SVC_H
+#define WEFT_RSOCKET_SVC_H
+
+#include <rdma/rdma_cma.h>
+
+#include "base/compiler.h"
+
+struct stream;
+
+/* The channel for a new id; starts the thread when there is none in this process. NULL: errno. */
+struct rdma_event_channel *svc_channel(void);
+void svc_lock(void);
+void svc_unlock(void);
+
+/* Under svc_lock(): seconds from now, and from then on; 0 ends it. */
+void svc_keepalive(struct stream *, unsigned int seconds);
+
+#endif
