@@ -5,7 +5,6 @@
 #include "base/time.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
-#include "cli/provider.h"
 #include "nvmf/transport/rdma_host.h"
 
 int cmd_bench(int argc, char **argv);
@@ -79,9 +78,6 @@ static void parse_end(struct cmd *cmd, struct argp_state *state)
 {
 	struct bench_config *c = &cmd->bench.config;
 
-	if (!cmd->opts.uri.host[0])
-		argp_error(state, "which namespace? nvme+rdma://HOST/NQN?ns=N, or -t rdma -a "
-				  "ADDRESS -n NQN -N NSID");
 	if (writing_mode(c->mode) && !cmd->yes)
 		argp_error(state,
 			   "--rw=%s overwrites what the namespace holds; say --yes if it may",
@@ -139,9 +135,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		cmd->queues = (uint16_t)cli_parse_number(state, "--nr-io-queues", arg, 1,
 							 HOST_IO_QUEUES_MAX);
 		return 0;
-	case ARGP_KEY_ARG:
-		nvme_opts_take_uri(&cmd->opts, state, arg);
-		return 0;
 	case ARGP_KEY_END:
 		parse_end(cmd, state);
 		return 0;
@@ -150,15 +143,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp_child children[] = {{&nvme_opts_argp, 0, NULL, 0}, {0}};
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
-	.args_doc = "nvme+rdma://HOST[:PORT]/NQN[?ns=N]\n-t rdma -a ADDRESS [-s PORT] -n NQN "
-		    "[-N NSID]",
+	.args_doc = NVME_NAMESPACE_ARGS,
 	.doc = "Measure a namespace: operations per second, bandwidth and latencies.\v"
 	       "Latencies are from handing a command to the host until its response was seen.",
-	.children = children,
+	.children = nvme_opts_children,
 };
 
 /* What the namespace says to the configuration. */
@@ -293,10 +284,8 @@ int cmd_bench(int argc, char **argv)
 	struct bench *b = &cmd.bench;
 	bool ok;
 
-	nvme_opts_init(&cmd.opts);
+	nvme_opts_init(&cmd.opts, NVME_OPTS_NAMESPACE);
 	cli_parse(&argp, "bench", argc, argv, &cmd);
-	if (provider_use(cmd.opts.provider))
-		return EXIT_FAILED;
 	config.io_queues = cmd.queues;
 	config.poll = cmd.poll;
 	config.plain_keys = cmd.plain;

@@ -11,12 +11,12 @@
 #include "base/time.h"
 #include "cli/cli.h"
 #include "cli/copy.h"
-#include "cli/provider.h"
 
 int cmd_cp(int argc, char **argv);
 
 enum { KEY_VERIFY = 0x200, KEY_DEPTH, KEY_QUEUES, KEY_SIZE, KEY_CHUNK };
 enum { DEPTH_DEFAULT = 16, CHUNK_DEFAULT = 1 << 20 };
+#define ALL_IN_OPTIONS "nvme+rdma:"
 
 struct cp {
 	struct nvme_opts opts;
@@ -36,6 +36,28 @@ static const struct argp_option options[] = {
 	{"nr-io-queues", 'i', "N", 0, "I/O queues (default 1)", 2},
 	{0},
 };
+
+/* The options are of the one namespace there is; its URI may leave all to them. */
+static void settle_ends(struct cp *cp, struct argp_state *state)
+{
+	bool from = nvme_uri_is(cp->from), to = nvme_uri_is(cp->to);
+	struct nvme_uri *u = &cp->opts.uri;
+	const char *uri = from ? cp->from : cp->to;
+
+	if (!from && !to)
+		argp_error(state, "one of the two must be a namespace: nvme+rdma://HOST/NQN?ns=N");
+	else if (from && to && (u->host[0] || u->port[0] || u->nqn[0] || u->nsid))
+		argp_error(state,
+			   "-a, -s, -n and -N do not say which of two namespaces is meant; name "
+			   "both by URI");
+	else if (from && to)
+		return;
+	else if (strcmp(uri, ALL_IN_OPTIONS) != 0)
+		nvme_opts_take_uri(&cp->opts, state, uri);
+	else if (!u->host[0])
+		argp_error(state, "%s leaves to -a, -s, -n and -N what is meant: which address?",
+			   uri);
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -72,29 +94,26 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!cp->to)
 			argp_error(state, "it takes a source and a destination");
-		else if (!nvme_uri_is(cp->from) && !nvme_uri_is(cp->to))
-			argp_error(state, "one of the two must be a namespace: "
-					  "nvme+rdma://HOST/NQN?ns=N");
-		if (cp->opts.uri.host[0] || cp->opts.uri.nqn[0] || cp->opts.uri.nsid)
-			argp_error(state, "cp names namespaces by URI; -a, -n and -N do not say "
-					  "which of the two is meant");
+		else
+			settle_ends(cp, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-static const struct argp_child children[] = {{&nvme_opts_argp, 0, NULL, 0}, {0}};
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.args_doc = "FILE nvme+rdma://HOST[:PORT]/NQN[?ns=N]\n"
 		    "nvme+rdma://HOST[:PORT]/NQN[?ns=N] FILE\n"
+		    "FILE nvme+rdma: -a ADDRESS [-s PORT] -n NQN [-N NSID]\n"
+		    "nvme+rdma: FILE -a ADDRESS [-s PORT] -n NQN [-N NSID]\n"
 		    "nvme+rdma://... nvme+rdma://...",
 	.doc = "Copy between a file or block device and a namespace, or between namespaces.\v"
 	       "Holes of a file are not sent, zeroes of a namespace become holes. Whatever does "
 	       "not fit is refused before anything is written.",
-	.children = children,
+	.children = nvme_opts_children,
 };
 
 static bool open_namespace(struct cp *cp, struct copy_end *e)
@@ -103,14 +122,16 @@ static bool open_namespace(struct cp *cp, struct copy_end *e)
 	struct nvme_opts opts = cp->opts;
 	const char *why;
 
-	if (nvme_uri_parse(e->name, &opts.uri, &why)) {
-		cli_fail("'%s' is no namespace: %s", e->name, why);
-		return false;
+	if (nvme_uri_is(cp->from) && nvme_uri_is(cp->to)) {
+		if (nvme_uri_parse(e->name, &opts.uri, &why)) {
+			cli_fail("'%s' is no namespace: %s", e->name, why);
+			return false;
+		}
+		if (cp->opts.uri.hostnqn[0])
+			strcpy(opts.uri.hostnqn, cp->opts.uri.hostnqn);
+		if (cp->opts.uri.hostid[0])
+			strcpy(opts.uri.hostid, cp->opts.uri.hostid);
 	}
-	if (cp->opts.uri.hostnqn[0])
-		strcpy(opts.uri.hostnqn, cp->opts.uri.hostnqn);
-	if (cp->opts.uri.hostid[0])
-		strcpy(opts.uri.hostid, cp->opts.uri.hostid);
 	e->session = session_open(&opts, &config);
 	if (!e->session || !session_namespace(e->session, opts.uri.nsid, &e->ns))
 		return false;
@@ -264,10 +285,8 @@ int cmd_cp(int argc, char **argv)
 	uint64_t start_ns;
 	bool ok;
 
-	nvme_opts_init(&cp.opts);
+	nvme_opts_init(&cp.opts, NVME_OPTS_OWN);
 	cli_parse(&argp, "cp", argc, argv, &cp);
-	if (provider_use(cp.opts.provider))
-		return EXIT_FAILED;
 	ok = prepare(&cp);
 	if (ok) {
 		start_ns = time_now_ns();

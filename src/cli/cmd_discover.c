@@ -6,7 +6,6 @@
 
 #include "base/time.h"
 #include "cli/cli.h"
-#include "cli/provider.h"
 #include "cli/session.h"
 #include "nvmf/host/discovery.h"
 
@@ -14,33 +13,12 @@ enum { RECORDS_FIRST = 64 };
 
 int cmd_discover(int argc, char **argv);
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct nvme_opts *opts = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = opts;
-		return 0;
-	case ARGP_KEY_ARG:
-		nvme_opts_take_uri(opts, state, arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!opts->uri.host[0])
-			argp_error(state, "which target? nvme+rdma://HOST, or -t rdma -a ADDRESS");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = {{&nvme_opts_argp, 0, NULL, 0}, {0}};
+/* Without a parser of its own, its input is the child's. */
 static const struct argp argp = {
-	.parser = parse,
 	.args_doc = "nvme+rdma://HOST[:PORT]\n-t rdma -a ADDRESS [-s PORT]",
 	.doc = "List the subsystems that a target's discovery log names.\v"
 	       "The URIs it prints are what the other commands take.",
-	.children = children,
+	.children = nvme_opts_children,
 };
 
 struct reading {
@@ -229,10 +207,8 @@ int cmd_discover(int argc, char **argv)
 	struct session *s;
 	int status;
 
-	nvme_opts_init(&opts);
+	nvme_opts_init(&opts, NVME_OPTS_DISCOVERY);
 	cli_parse(&argp, "discover", argc, argv, &opts);
-	if (provider_use(opts.provider))
-		return EXIT_FAILED;
 	s = session_open(&opts, &config);
 	if (!s)
 		return EXIT_FAILED;

@@ -1,55 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* weft id-ctrl: Identify Controller, with nvme-cli's names and look. */
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/provider.h"
-#include "cli/session.h"
+#include "cli/identify.h"
 
 int cmd_id_ctrl(int argc, char **argv);
 
-struct id_ctrl {
-	struct nvme_opts opts;
-	bool raw;
-};
-
-static const struct argp_option options[] = {
-	{"raw-binary", 'b', NULL, 0, "Write the 4096 bytes as they came", 3},
-	{0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct id_ctrl *c = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &c->opts;
-		return 0;
-	case 'b':
-		c->raw = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		nvme_opts_take_uri(&c->opts, state, arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!c->opts.uri.host[0])
-			argp_error(state, "which controller? nvme+rdma://HOST/NQN, or -t rdma -a "
-					  "ADDRESS -n NQN");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = {{&nvme_opts_argp, 0, NULL, 0}, {0}};
 static const struct argp argp = {
-	.options = options,
-	.parser = parse,
+	.options = identify_options,
+	.parser = identify_parse,
 	.args_doc = "nvme+rdma://HOST[:PORT]/NQN\n-t rdma -a ADDRESS [-s PORT] -n NQN",
 	.doc = "Show what a controller says of itself (Identify Controller).",
-	.children = children,
+	.children = nvme_opts_children,
 };
 
 static void string(struct output *o, const char *key, const char *src, size_t len)
@@ -110,14 +73,14 @@ static void show(struct output *o, const struct nvme_id_ctrl *id)
 	/* clang-format on */
 }
 
-static bool print(const struct id_ctrl *c, const void *page)
+static bool print(const struct identify *c, const struct session *s)
 {
-	struct cursor cursor = cursor_init(page, NVME_IDENTIFY_LEN);
+	struct cursor cursor = cursor_init(s->page, NVME_IDENTIFY_LEN);
 	struct nvme_id_ctrl id;
 	struct output o;
 
 	if (c->raw)
-		return fwrite(page, NVME_IDENTIFY_LEN, 1, stdout) == 1 && fflush(stdout) == 0;
+		return identify_write(s);
 	nvme_id_ctrl_get(&cursor, &id);
 	output_init(&o, stdout, c->opts.format);
 	o.width = 10;
@@ -128,24 +91,15 @@ static bool print(const struct id_ctrl *c, const void *page)
 
 int cmd_id_ctrl(int argc, char **argv)
 {
-	struct session_config config = {0};
 	struct host_request req = {0};
-	struct id_ctrl c = {0};
-	struct session *s;
+	struct identify c;
+	struct session *s = identify_begin(&c, NVME_OPTS_CONTROLLER, &argp, "id-ctrl", argc, argv);
 	int status = EXIT_FAILED;
 
-	nvme_opts_init(&c.opts);
-	cli_parse(&argp, "id-ctrl", argc, argv, &c);
-	if (c.raw && isatty(STDOUT_FILENO))
-		return cli_fail("--raw-binary writes no binary to a terminal; redirect it");
-	if (provider_use(c.opts.provider))
-		return EXIT_FAILED;
-	config.discovery = strcmp(c.opts.uri.nqn, NVMF_DISCOVERY_NQN) == 0;
-	s = session_open(&c.opts, &config);
 	if (!s)
-		return EXIT_FAILED;
+		return status;
 	host_prepare_identify(&req, NVME_CNS_CTRL, 0, s->page);
-	if (session_exec(s, 0, &req, "Identify Controller") && print(&c, s->page))
+	if (session_exec(s, 0, &req, "Identify Controller") && print(&c, s))
 		status = EXIT_OK;
 	session_close(s);
 	return status;

@@ -1,57 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* weft id-ns: Identify Namespace, with nvme-cli's names and look. */
-#include <string.h>
-#include <unistd.h>
-
 #include "cli/cli.h"
-#include "cli/provider.h"
-#include "cli/session.h"
+#include "cli/identify.h"
 
 int cmd_id_ns(int argc, char **argv);
 
-struct id_ns {
-	struct nvme_opts opts;
-	bool raw;
-};
-
-static const struct argp_option options[] = {
-	{"raw-binary", 'b', NULL, 0, "Write the 4096 bytes as they came", 3},
-	{0},
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	struct id_ns *c = state->input;
-
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &c->opts;
-		return 0;
-	case 'b':
-		c->raw = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		nvme_opts_take_uri(&c->opts, state, arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!c->opts.uri.host[0])
-			argp_error(state, "which namespace? nvme+rdma://HOST/NQN?ns=N, or -t rdma "
-					  "-a ADDRESS -n NQN -N NSID");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static const struct argp_child children[] = {{&nvme_opts_argp, 0, NULL, 0}, {0}};
 static const struct argp argp = {
-	.options = options,
-	.parser = parse,
-	.args_doc = "nvme+rdma://HOST[:PORT]/NQN[?ns=N]\n-t rdma -a ADDRESS [-s PORT] -n NQN "
-		    "[-N NSID]",
+	.options = identify_options,
+	.parser = identify_parse,
+	.args_doc = NVME_NAMESPACE_ARGS,
 	.doc = "Show what a namespace is like (Identify Namespace). Without a namespace ID, the "
 	       "only one there is.",
-	.children = children,
+	.children = nvme_opts_children,
 };
 
 static void bytes(struct output *o, const char *key, const uint8_t *v, size_t len)
@@ -104,13 +64,14 @@ static void show(struct output *o, const struct nvme_id_ns *id)
 	formats(o, id);
 }
 
-static bool print(const struct id_ns *c, uint32_t nsid, const struct nvme_id_ns *id,
-		  const void *raw)
+/* The session's page keeps the data as it came. */
+static bool print(const struct identify *c, uint32_t nsid, const struct nvme_id_ns *id,
+		  const struct session *s)
 {
 	struct output o;
 
 	if (c->raw)
-		return fwrite(raw, NVME_IDENTIFY_LEN, 1, stdout) == 1 && fflush(stdout) == 0;
+		return identify_write(s);
 	output_init(&o, stdout, c->opts.format);
 	o.width = 8;
 	o.flat = true;
@@ -121,25 +82,15 @@ static bool print(const struct id_ns *c, uint32_t nsid, const struct nvme_id_ns 
 
 int cmd_id_ns(int argc, char **argv)
 {
-	struct session_config config = {0};
-	struct id_ns c = {0};
+	struct identify c;
+	struct session *s = identify_begin(&c, NVME_OPTS_NAMESPACE, &argp, "id-ns", argc, argv);
 	struct nvme_id_ns id;
-	struct session *s;
-	uint32_t nsid;
+	uint32_t nsid = c.opts.uri.nsid;
 	int status = EXIT_FAILED;
 
-	nvme_opts_init(&c.opts);
-	cli_parse(&argp, "id-ns", argc, argv, &c);
-	if (c.raw && isatty(STDOUT_FILENO))
-		return cli_fail("--raw-binary writes no binary to a terminal; redirect it");
-	if (provider_use(c.opts.provider))
-		return EXIT_FAILED;
-	s = session_open(&c.opts, &config);
 	if (!s)
-		return EXIT_FAILED;
-	nsid = c.opts.uri.nsid;
-	/* The page keeps the data as it came. */
-	if (session_identify_ns(s, &nsid, &id) && print(&c, nsid, &id, s->page))
+		return status;
+	if (session_identify_ns(s, &nsid, &id) && print(&c, nsid, &id, s))
 		status = EXIT_OK;
 	session_close(s);
 	return status;

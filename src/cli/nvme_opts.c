@@ -96,6 +96,21 @@ static void copy(struct argp_state *state, const char *option, char *dst, size_t
 		strcpy(dst, src);
 }
 
+static void check_target(const struct nvme_opts *o, struct argp_state *state)
+{
+	static const char *const questions[] = {
+		[NVME_OPTS_NAMESPACE] =
+			"which namespace? nvme+rdma://HOST/NQN?ns=N, or -t rdma -a ADDRESS -n NQN "
+			"-N NSID",
+		[NVME_OPTS_CONTROLLER] =
+			"which controller? nvme+rdma://HOST/NQN, or -t rdma -a ADDRESS -n NQN",
+		[NVME_OPTS_DISCOVERY] = "which target? nvme+rdma://HOST, or -t rdma -a ADDRESS",
+	};
+
+	if (o->target != NVME_OPTS_OWN && !o->uri.host[0])
+		argp_error(state, "%s", questions[o->target]);
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct nvme_opts *o = state->input;
@@ -174,16 +189,26 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		if (output_format_parse(arg, &o->format))
 			argp_error(state, "--output-format is normal or json, not '%s'", arg);
 		return 0;
+	case ARGP_KEY_ARG:
+		if (o->target == NVME_OPTS_OWN)
+			return ARGP_ERR_UNKNOWN;
+		nvme_opts_take_uri(o, state, arg);
+		return 0;
+	case ARGP_KEY_END:
+		check_target(o, state);
+		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-const struct argp nvme_opts_argp = {.options = options, .parser = parse_option};
+static const struct argp nvme_opts_argp = {.options = options, .parser = parse_option};
+const struct argp_child nvme_opts_children[] = {{&nvme_opts_argp, 0, NULL, 0}, {0}};
 
-void nvme_opts_init(struct nvme_opts *opts)
+void nvme_opts_init(struct nvme_opts *opts, enum nvme_opts_target target)
 {
 	*opts = (struct nvme_opts){
+		.target = target,
 		.keep_alive_s = 30,
 		.queue_size = 128,
 		.timeout_s = 30,

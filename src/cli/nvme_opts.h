@@ -2,7 +2,7 @@
 /*
  * The options all host verbs share, under nvme-cli's names, as an argp child: how the subsystem
  * and the namespace are reached, who the host says it is, timeouts, the output's form and which
- * verbs library is used.
+ * verbs library is used. The URI that says the same as some of them is taken as well.
  */
 #ifndef WEFT_CLI_NVME_OPTS_H
 #define WEFT_CLI_NVME_OPTS_H
@@ -14,7 +14,16 @@
 #include "cli/nvme_uri.h"
 #include "cli/output.h"
 
+/* What a verb works on, and so what must be named. */
+enum nvme_opts_target {
+	NVME_OPTS_NAMESPACE,
+	NVME_OPTS_CONTROLLER,
+	NVME_OPTS_DISCOVERY,
+	NVME_OPTS_OWN, /* the verb looks at its arguments itself */
+};
+
 struct nvme_opts {
+	enum nvme_opts_target target;
 	struct nvme_uri uri; /* from the URI or from -t -a -s -n -N -q -I, the options winning */
 	bool has_uri;	     /* a URI was given */
 	char host_traddr[64];
@@ -27,11 +36,14 @@ struct nvme_opts {
 	const char *provider; /* NULL: weft's own verbs library */
 };
 
-/* Child parser; its input is a struct nvme_opts that nvme_opts_init() prepared. */
-extern const struct argp nvme_opts_argp;
+#define NVME_NAMESPACE_ARGS \
+	"nvme+rdma://HOST[:PORT]/NQN[?ns=N]\n-t rdma -a ADDRESS [-s PORT] -n NQN [-N NSID]"
 
-void nvme_opts_init(struct nvme_opts *opts);
-/* Takes a positional argument as URI; calls argp_error() when it is none. */
+/* The child parser; its input is a struct nvme_opts that nvme_opts_init() prepared. */
+extern const struct argp_child nvme_opts_children[];
+
+void nvme_opts_init(struct nvme_opts *opts, enum nvme_opts_target target);
+/* For NVME_OPTS_OWN: takes a positional argument as URI; calls argp_error() when it is none. */
 void nvme_opts_take_uri(struct nvme_opts *opts, struct argp_state *state, const char *text);
 /* argp_parse() with weft's habits: the name shown is "weft NAME", wrong usage exits with 2. */
 void cli_parse(const struct argp *argp, const char *name, int argc, char **argv, void *input);

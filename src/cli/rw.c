@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/provider.h"
 #include "cli/rw.h"
 
 enum { KEY_START = 0x200, KEY_COUNT, CHUNK_MAX = 1 << 20, BLOCKS_PER_COMMAND = 65536 };
@@ -46,39 +45,26 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'f':
 		rw->fua = true;
 		return 0;
-	case ARGP_KEY_ARG:
-		nvme_opts_take_uri(&rw->opts, state, arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!rw->opts.uri.host[0])
-			argp_error(state, "which namespace? nvme+rdma://HOST/NQN?ns=N, or -t rdma "
-					  "-a ADDRESS -n NQN -N NSID");
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-#define ARGS                                                                       \
-	"nvme+rdma://HOST[:PORT]/NQN[?ns=N]\n-t rdma -a ADDRESS [-s PORT] -n NQN " \
-	"[-N NSID]"
-
-static const struct argp_child children[] = {{&nvme_opts_argp, 0, NULL, 0}, {0}};
 static const struct argp argp_read = {
 	.options = options,
 	.parser = parse,
-	.args_doc = ARGS,
+	.args_doc = NVME_NAMESPACE_ARGS,
 	.doc = "Read blocks of a namespace into a file or to standard output.\v"
 	       "Without --block-count and --data-size one block is read.",
-	.children = children,
+	.children = nvme_opts_children,
 };
 static const struct argp argp_write = {
 	.options = options,
 	.parser = parse,
-	.args_doc = ARGS,
+	.args_doc = NVME_NAMESPACE_ARGS,
 	.doc = "Write blocks of a namespace from a file or from standard input.\v"
 	       "Without --block-count and --data-size all of the input is written.",
-	.children = children,
+	.children = nvme_opts_children,
 };
 
 bool rw_check_range(const struct rw *rw, uint64_t bytes)
@@ -127,10 +113,8 @@ int rw_begin(struct rw *rw, bool write, int argc, char **argv)
 	struct session *s;
 
 	*rw = (struct rw){.write = write};
-	nvme_opts_init(&rw->opts);
+	nvme_opts_init(&rw->opts, NVME_OPTS_NAMESPACE);
 	cli_parse(write ? &argp_write : &argp_read, write ? "write" : "read", argc, argv, rw);
-	if (provider_use(rw->opts.provider))
-		return EXIT_FAILED;
 	s = rw->session = session_open(&rw->opts, &config);
 	if (!s)
 		return EXIT_FAILED;

@@ -8,6 +8,7 @@
 
 #include "base/time.h"
 #include "cli/cli.h"
+#include "cli/provider.h"
 #include "cli/session.h"
 #include "nvmf/transport/rdma_host.h"
 
@@ -239,8 +240,11 @@ static bool create(struct session *s, const struct nvme_opts *opts)
 
 struct session *session_open(const struct nvme_opts *opts, const struct session_config *config)
 {
-	struct session *s = calloc(1, sizeof(*s));
+	struct session *s;
 
+	if (provider_use(opts->provider))
+		return NULL;
+	s = calloc(1, sizeof(*s));
 	if (!s) {
 		cli_fail("out of memory");
 		return NULL;

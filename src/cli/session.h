@@ -43,7 +43,10 @@ struct session {
 	uint64_t reported_ns;
 };
 
-/* Connects and brings the controller up. NULL: the failure has been told. */
+/*
+ * Connects and brings the controller up. NULL: the failure has been told. Starts weft anew where
+ * the options want another verbs library: before it nothing may have been done.
+ */
 struct session *session_open(const struct nvme_opts *opts, const struct session_config *config);
 /* Shuts the controller down, if it is there, and frees everything. NULL is fine. */
 void session_close(struct session *s);

@@ -130,6 +130,13 @@ def connecting(t):
     t.case("cp into a missing directory", ["cp", URI, "/nonexistent/x.img"], FAILED, "/nonexistent/x",
            before=alive)
     out = os.path.join(t.dir.name, "out")
+    where = ["-t", "rdma", "-a", "127.0.0.1", "-s", "4420", "-n", NQN, "-N", "1"]
+    t.case("cp between two namespaces and -a", ["cp", URI, URI, *where], USAGE, "which of two",
+           before=alive)
+    t.case("cp that names no namespace at all", ["cp", "nvme+rdma:", out], USAGE, "which address",
+           before=alive)
+    t.case("cp with a namespace in its options", ["cp", "nvme+rdma:", out, "--size=4096", *where], 0,
+           "copied", before=alive)
     t.case("read beyond the namespace", ["read", URI, "--start-block", "16383", "--block-count", "7",
            "--data-size", "4096", "--data", out], FAILED, "range|beyond|end", before=alive)
     # A verbs program that is no NVMe host.
