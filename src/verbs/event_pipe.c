@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 int event_pipe_init(struct event_pipe *p)
@@ -106,12 +107,28 @@ void event_pipe_taken(struct event_pipe *p, struct event_source *s)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* The byte of a queue that has run empty by itself, if nobody else takes it first: who polls and
+ * then waits would wait for ever. vmsplice(), because the read end may block and is not ours to
+ * alter. */
+static void unwake(struct event_pipe *p)
+{
+	char byte;
+	struct iovec iov = {&byte, 1};
+
+	if (p->rd >= 0)
+		(void)!vmsplice(p->rd, &iov, 1, SPLICE_F_NONBLOCK);
+}
+
 uint32_t event_pipe_forget(struct event_pipe *p, struct event_source *s)
 {
 	uint32_t taken;
 
 	pthread_mutex_lock(&p->lock);
-	list_remove(&s->node);
+	if (!list_empty(&s->node)) {
+		list_remove(&s->node);
+		if (list_empty(&p->ready))
+			unwake(p);
+	}
 	s->pending = 0;
 	taken = s->taken;
 	pthread_mutex_unlock(&p->lock);

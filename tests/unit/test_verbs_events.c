@@ -128,9 +128,11 @@ static void events_of_what_goes_away_vanish_but_those_taken_are_known(void **sta
 	assert_int_equal(event_pipe_forget(&pipe_, &a), 1);
 	assert_ptr_equal(take(), &b);
 	assert_null(take());
-	/* Even if nothing at all is left behind a descriptor that is still readable. */
+	/* Nor does the descriptor say that there is something, when there is nothing left. */
 	event_pipe_count(&pipe_, &b);
+	assert_int_equal(ready(), POLLIN);
 	assert_int_equal(event_pipe_forget(&pipe_, &b), 1);
+	assert_int_equal(ready(), 0);
 	assert_null(take());
 	assert_int_equal(errno, EAGAIN);
 	event_pipe_count(&pipe_, &a);
