@@ -20,6 +20,7 @@ import sys
 import time
 
 import verbs_cases  # noqa: F401 (they fill CASES, in this order)
+import wire_cases  # noqa: F401
 import nvme_cases  # noqa: F401
 import crash_cases  # noqa: F401
 from cases import CASES, Context, Result, run_case

@@ -114,6 +114,7 @@ class Lab:
         self.build, self.life = os.path.realpath(build), life
         self.names = [f"g{i + 1}" for i in range(guests)]
         self.weft = os.path.join(self.build, "weft")
+        self.wire = os.path.join(self.build, "tests", "vm", "wire")
         self.env = {**os.environ, "LAB_NAME": f"weft-{os.getpid()}", "LAB_KERNEL": series}
         self.processes = []
         self.serial = 0
@@ -124,7 +125,7 @@ class Lab:
         # weft with its own libraries, as it is installed, so that which ones it runs on is its choice.
         added = {os.path.join(self.build, "lib", f"lib{name}.so.1"): f"/opt/weft/lib/lib{name}.so.1"
                  for name in ("ibverbs", "rdmacm")}
-        for program in ("/sbin/mke2fs", "/sbin/e2fsck", self.weft):
+        for program in ("/sbin/mke2fs", "/sbin/e2fsck", self.weft, self.wire):
             if os.path.exists(program):
                 added[program] = f"/opt/weft/{os.path.basename(program)}"
                 for lib in libraries(program):

@@ -20,6 +20,7 @@ class Weft:
         self.lab = lab
         self.address = {4: "192.168.77.1", 6: "fd77::1"}
         self.device = "weft_br0"
+        self.wire = lab.wire
 
     def gid_index(self, family):
         """Of the address, on our device."""
@@ -133,6 +134,7 @@ class WeftInGuest(InGuest):
 
 class Kernel(InGuest):
     name = "Linux"
+    wire = "/opt/weft/wire"
 
     def gid_index(self, family):
         return 1 if family == 4 else 2

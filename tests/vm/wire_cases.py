@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Hard cases on the wire: the program `wire` (tests/vm/wire) on both ends, the active one asking."""
+import re
+
+from cases import case
+from lab import Failed
+from sides import finish
+
+PORT = 18601
+
+
+def wire(t, scenario):
+    def command(side):
+        return f"{side.wire} {scenario} {side.device} {side.gid_index(t.family)}"
+
+    server = t.passive.start(command(t.passive), 60)
+    t.passive.await_tcp(PORT)
+    client = t.active.run(f"{command(t.active)} {t.passive.address[4]}", 50)
+    if client.returncode:  # the responder may know better why
+        server.wait(50)
+    finish(server, client, 20)
+    return ", ".join(re.findall(r"^(.+), all as it should be", client.stdout, re.M))
+
+
+def wire_cases():
+    for scenario, name, more in (
+            ("rnr", "receiver not ready: with and without a limit of retries", {}),
+            ("psn-wrap", "PSNs that wrap around", {"lossy": True}),
+            ("unsignaled", "100 messages, one completion", {}),
+            ("reads", "READs at once, taken up in the middle", {"lossy": True}),
+            ("atomics", "atomics, executed once", {"lossy": True}),
+            ("large", "messages of 8 MiB", {}),
+            ("zero", "messages of no bytes", {}),
+            ("immediate", "immediate data, with and without payload", {}),
+            ("solicited", "inline data, solicited events", {}),
+            ("srq", "a shared receive queue and its events", {}),
+            ("invalidate", "a memory window, invalidated by SEND", {}),
+            ("errors", "access, length and request errors at both ends", {})):
+        case(name, **more)(lambda t, scenario=scenario: wire(t, scenario))
+
+
+wire_cases()
