@@ -53,11 +53,12 @@ struct side {
 	struct rnic *rnic;
 	struct rnic_pd *pd;
 	struct rnic_cq *cq[2];
-	struct rnic_mr *mr, *mr_read_only, *mr_counter;
-	struct rnic_mw *mw[MWS];
+	struct rnic_mr *mr, *mr_read_only, *mr_counter, *mr_null;
+	struct rnic_mw *mw[MWS]; /* one of each type */
 	struct end end[PAIRS];
 	bool overflowed;
-	uint64_t counted; /* what counter must be when all is done */
+	bool paging_fails; /* now and then */
+	uint64_t counted;  /* what counter must be when all is done */
 };
 
 struct world {
@@ -129,7 +130,25 @@ static void on_event(void *ctx, enum rnic_event event, void *user)
 		s->overflowed = true;
 }
 
-static const struct rnic_ops ops = {do_alloc, do_free, do_random, on_notify, on_event, NULL};
+/* Asked for memory that is registered on demand, and for nothing beyond it. */
+static bool page_in(void *ctx, void *p, size_t len, bool write)
+{
+	struct side *s = ctx;
+	uint8_t *region = memory[s->number].region, *at = p;
+
+	(void)write;
+	must(at >= region && len && len <= REGION && at + len <= region + REGION);
+	return !s->paging_fails || do_random(ctx) % 4;
+}
+
+static const struct rnic_ops ops = {
+	.alloc = do_alloc,
+	.free = do_free,
+	.random = do_random,
+	.cq_notify = on_notify,
+	.async_event = on_event,
+	.page_in = page_in,
+};
 
 /* ---- the two sides -----------------------------------------------------------------------------
  */
@@ -177,6 +196,29 @@ static void mr_create(struct side *s)
 	must(!rnic_mr_create(s->pd, mem, REGION, (uintptr_t)mem, 0x1f, &s->mr));
 }
 
+/* Another region under the same key: half as long, with fewer rights, or on demand. */
+static void mr_rereg(struct side *s, uint8_t how)
+{
+	uint8_t *mem = memory[s->number].region;
+	struct rnic_mr_attr a, now;
+	int err;
+
+	rnic_mr_query(s->mr, &a);
+	a.addr = how & 1 ? mem + REGION / 2 : mem;
+	a.iova = how & 2 ? (uintptr_t)mem : (uintptr_t)a.addr;
+	a.length = how & 3 ? REGION / 2 : REGION;
+	a.access = (how >> 2 & 0x1f) | (how & 0x80 ? RNIC_ACCESS_ON_DEMAND : 0);
+	err = rnic_mr_rereg(s->mr, &a);
+	must(err == 0 || err == -EINVAL || err == -EBUSY);
+	rnic_mr_query(s->mr, &now);
+	must(err || (now.addr == a.addr && now.length == a.length && now.access == a.access));
+}
+
+static void mw_create(struct side *s, int i)
+{
+	must(!rnic_mw_create(s->pd, i ? RNIC_MW_TYPE_1 : RNIC_MW_TYPE_2, &s->mw[i]));
+}
+
 static void side_open(struct world *w, int number, uint8_t config)
 {
 	struct side *s = &w->side[number];
@@ -194,8 +236,9 @@ static void side_open(struct world *w, int number, uint8_t config)
 			     &s->mr_read_only));
 	must(!rnic_mr_create(s->pd, &memory[number].counter, sizeof(uint64_t), 0,
 			     RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_ATOMIC, &s->mr_counter));
+	must(!rnic_mr_create_null(s->pd, &s->mr_null));
 	for (int i = 0; i < MWS; i++)
-		must(!rnic_mw_create(s->pd, RNIC_MW_TYPE_2, &s->mw[i]));
+		mw_create(s, i);
 	for (int i = 0; i < PAIRS; i++) {
 		struct rnic_qp_init init = {
 			.type = RNIC_QPT_RC,
@@ -395,6 +438,8 @@ static void post_send(struct world *w, struct side *s, struct end *e)
 		wr.flags |= RNIC_SEND_INLINE;
 	if (atomic)
 		sge[0].length = 8, wr.num_sge = 1;
+	if (where % 16 == 15 && !(wr.flags & RNIC_SEND_INLINE))
+		sge[1] = (struct rnic_sge){what, sge[1].length, rnic_mr_lkey(s->mr_null)};
 	if (wr.opcode == RNIC_WR_ATOMIC_FETCH_AND_ADD && what < 192) {
 		wr.remote_addr = 0;
 		wr.rkey = rnic_mr_rkey(peer->mr_counter);
@@ -408,7 +453,7 @@ static void post_send(struct world *w, struct side *s, struct end *e)
 		wr.bind.mr = s->mr;
 		wr.bind.rkey = (rnic_mw_rkey(wr.bind.mw) & ~0xffu) | take(w);
 		wr.bind.addr = (uintptr_t)mem;
-		wr.bind.length = REGION;
+		wr.bind.length = flags & 0x10 ? 0 : REGION;
 		wr.bind.access = flags & 0xf;
 	}
 	/* A window may be unbound, or bound elsewhere: then it is right to refuse. */
@@ -463,12 +508,13 @@ static void make_up(struct world *w, struct side *s, struct end *e)
 	receive(w, s->number, &f, data, len);
 }
 
+/* what: below 240 its remainder by 12 says what to do, above there is more. */
 static void control(struct world *w, struct side *s, int pair, uint8_t what)
 {
 	struct end *e = &s->end[pair];
 	int err = 0;
 
-	switch (what % 12) {
+	switch (what < 240 ? what % 12 : what) {
 	case 0:
 		w->forged = true;
 		err = modify(w, s->number, pair, RNIC_QPS_ERR, 0);
@@ -504,7 +550,7 @@ static void control(struct world *w, struct side *s, int pair, uint8_t what)
 	case 5:
 		w->forged = true;
 		must(!rnic_mw_destroy(s->mw[what / 12 % MWS]));
-		must(!rnic_mw_create(s->pd, RNIC_MW_TYPE_2, &s->mw[what / 12 % MWS]));
+		mw_create(s, what / 12 % MWS);
 		break;
 	case 6:
 		err = rnic_cq_resize(s->cq[what & 1], 1 + what);
@@ -533,6 +579,15 @@ static void control(struct world *w, struct side *s, int pair, uint8_t what)
 		must(a.state <= RNIC_QPS_ERR && cap.max_send_wr == WRS);
 		break;
 	}
+	case 240:
+		w->forged = true;
+		if (s->mr)
+			mr_rereg(s, take(w));
+		break;
+	case 241:
+		w->forged = true;
+		s->paging_fails = !s->paging_fails;
+		break;
 	}
 	must(err == 0 || err == -EINVAL);
 }
@@ -690,6 +745,7 @@ static void wind_up(struct world *w)
 			must(!rnic_mw_destroy(s->mw[j]));
 		must(!s->mr || !rnic_mr_destroy(s->mr));
 		must(!rnic_mr_destroy(s->mr_read_only) && !rnic_mr_destroy(s->mr_counter));
+		must(!rnic_mr_destroy(s->mr_null));
 		must(!rnic_cq_destroy(s->cq[0]) && !rnic_cq_destroy(s->cq[1]));
 		must(!rnic_pd_destroy(s->pd));
 		must(rnic_next_deadline(s->rnic) == DEADLINE_NEVER);
