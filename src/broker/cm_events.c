@@ -111,7 +111,9 @@ static void on_request(struct svc_id *listener, const struct cm_event *cm_ev)
 		refuse(svc, cm_ev, CM_REJ_INVALID_GID);
 		return;
 	}
-	if (listener->datagrams != !cm_ev->req) { /* in RDMA_PS_IB there may be either */
+	/* In RDMA_PS_IB there may be any. */
+	if (listener->datagrams != !cm_ev->req ||
+	    (cm_ev->req && listener->xrc != cm_req_is_xrc(cm_ev->req))) {
 		refuse(svc, cm_ev, CM_REJ_CONSUMER_DEFINED);
 		return;
 	}
@@ -136,6 +138,7 @@ static void on_request(struct svc_id *listener, const struct cm_event *cm_ev)
 	id->user = listener->user;
 	id->ps = listener->ps;
 	id->datagrams = listener->datagrams;
+	id->xrc = listener->xrc;
 	id->listener = listener;
 	path_of_request(id, cm_ev, &ip);
 	id->request_channel = listener->channel;

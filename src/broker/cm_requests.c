@@ -56,7 +56,8 @@ static int create_id(struct cm_client *client, const void *req, void *reply)
 
 	/* A port space of connections, of datagrams, or (IB) of both. */
 	if (port_space_of(r->ps) == SVC_PORT_SPACES || (r->ps == CM_PS_TCP && r->datagrams) ||
-	    ((r->ps == CM_PS_UDP || r->ps == CM_PS_IPOIB) && !r->datagrams))
+	    ((r->ps == CM_PS_UDP || r->ps == CM_PS_IPOIB) && !r->datagrams) ||
+	    (r->xrc && (r->ps != CM_PS_IB || r->datagrams)))
 		return -EINVAL;
 	if (!channel)
 		return -ENOENT;
@@ -66,6 +67,7 @@ static int create_id(struct cm_client *client, const void *req, void *reply)
 	id->user = r->user;
 	id->ps = (uint16_t)r->ps;
 	id->datagrams = r->datagrams;
+	id->xrc = r->xrc;
 	*ret = *r;
 	ret->id = id->handle;
 	return 0;
@@ -224,19 +226,15 @@ static bool param_valid(const struct broker_cm_param *p, size_t private_max)
 static struct cm_req req_of(const struct svc_id *id, const struct broker_cm_param *p,
 			    uint64_t ca_guid)
 {
-	return (struct cm_req){
+	struct cm_req req = {
 		.service_id = CM_SERVICE_ID(id->ps, p->dst_port),
 		.local_ca_guid = ca_guid,
 		.local_qpn = p->qpn,
 		.starting_psn = p->starting_psn,
-		.responder_resources = p->responder_resources,
 		.initiator_depth = p->initiator_depth,
 		.end_to_end_flow_control = p->flow_control,
-		.retry_count = min_of(p->retry_count, 7),
-		.rnr_retry_count = min_of(p->rnr_retry_count, 7),
 		.pkey = PKEY_DEFAULT,
 		.path_mtu = p->path_mtu,
-		.srq = p->srq,
 		.primary = {.local_lid = 0xffff,
 			    .remote_lid = 0xffff,
 			    .local_gid = p->src,
@@ -246,6 +244,18 @@ static struct cm_req req_of(const struct svc_id *id, const struct broker_cm_para
 			    .hop_limit = CM_HOP_LIMIT,
 			    .local_ack_timeout = p->local_ack_timeout},
 	};
+
+	if (id->xrc) { /* and nothing that would be about a responder of ours, which there is none
+			*/
+		req.transport_service = CM_TRANSPORT_EXTENDED;
+		req.extended_transport_type = CM_EXTENDED_XRC;
+		return req;
+	}
+	req.responder_resources = p->responder_resources;
+	req.retry_count = min_of(p->retry_count, 7);
+	req.rnr_retry_count = min_of(p->rnr_retry_count, 7);
+	req.srq = p->srq;
+	return req;
 }
 
 /* The path's source: as bound, or for a wildcard as the request says. */
@@ -352,6 +362,11 @@ static int accept_id(struct cm_client *client, const void *req, void *reply)
 		.srq = p->srq,
 		.local_ca_guid = local.ca_guid,
 	};
+	if (id->xrc) { /* the mirror image of its REQ */
+		rep.initiator_depth = 0;
+		rep.end_to_end_flow_control = false;
+		rep.srq = true;
+	}
 	err = cm_rep_send(id->cm, &rep, p->private_data, p->private_len, svc->now);
 	if (err < 0)
 		return err;

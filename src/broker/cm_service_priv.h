@@ -77,6 +77,7 @@ struct svc_id {
 	uint64_t user;
 	uint16_t ps;	/* enum cm_port_space */
 	bool datagrams; /* the CM's ids of it resolve services instead of connecting */
+	bool xrc;	/* connections of initiators with targets */
 	bool used;	/* LISTEN, CONNECT, or born of a request */
 	bool up;	/* has been connected */
 	bool bound;

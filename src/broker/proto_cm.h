@@ -60,6 +60,7 @@ struct broker_cm_create_id {
 	uint64_t user;	   /* comes back in every event of the id */
 	uint32_t ps;	   /* enum rdma_port_space */
 	uint8_t datagrams; /* UD: its requests are SIDR_REQs */
+	uint8_t xrc;	   /* its requests are for XRC; in CM_PS_IB alone, with connections */
 };
 
 struct broker_cm_bind {

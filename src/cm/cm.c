@@ -454,6 +454,7 @@ int cm_req_send(struct cm_id *id, const struct flow *flow, const struct cm_req *
 	id->tid = (uint64_t)cm->ops.random(cm->ctx) << 32 | id->local_comm_id;
 	id->local_guid = req->local_ca_guid;
 	id->local_qpn = req->local_qpn;
+	id->xrc = cm_req_is_xrc(req);
 	id->path_mtu = req->path_mtu;
 	id->timewait_ns = cm_timewait_ns(req->primary.local_ack_timeout);
 	cm_msg_begin(&m, CM_ATTR_REQ, id->tid);
@@ -482,6 +483,10 @@ int cm_rep_send(struct cm_id *id, const struct cm_rep *rep, const void *private_
 	id->local_qpn = rep->local_qpn;
 	cm_msg_begin(&m, CM_ATTR_REP, id->tid);
 	m.rep = *rep;
+	if (id->xrc) {
+		m.rep.local_eecn = rep->local_qpn;
+		m.rep.local_qpn = 0;
+	}
 	m.rep.local_comm_id = id->local_comm_id;
 	m.rep.remote_comm_id = id->remote_comm_id;
 	memset(m.rep.private_data, 0, sizeof(m.rep.private_data));

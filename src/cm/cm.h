@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The InfiniBand connection manager for RC (IBA volume 1 chapter 12; message bits as in Linux
- * ibta_vol1_c12.h) as a sans-I/O state machine: MADs in, MADs out, `now` in. It covers REQ, REP,
- * RTU, REJ, MRA, DREQ, DREP with retries, duplicates, stale connections and timewait; and for
+ * The InfiniBand connection manager for RC and XRC (IBA volume 1 chapter 12; message bits as in
+ * Linux ibta_vol1_c12.h) as a sans-I/O state machine: MADs in, MADs out, `now` in. It covers REQ,
+ * REP, RTU, REJ, MRA, DREQ, DREP with retries, duplicates, stale connections and timewait; and for
  * datagrams SIDR_REQ and SIDR_REP, by which a service's queue pair is asked for.
  *
  * It knows nothing of IP addresses or ports: private data are bytes (the IP CM header is
  * rdma_cm's, see wire/cm_ip.h), services are 64-bit ids.
+ *
+ * In the REP of an XRC target its queue pair's number stands in the place of an EE context's, as
+ * Linux has it; here it is local_qpn in every case.
  *
  * One struct cm; the caller serialises. Upcalls may call back into the CM. Functions return 0 or
  * -errno; -EINVAL means that the id's state does not allow the call, and nothing has changed.

@@ -77,8 +77,9 @@ struct cm_id {
 	struct flow flow;		/* towards the peer */
 	void *user;
 	enum cm_state state;
-	bool active;  /* we sent the REQ */
-	bool sidr;    /* no connection: the comm ids are request ids */
+	bool active; /* we sent the REQ */
+	bool sidr;   /* no connection: the comm ids are request ids */
+	bool xrc;
 	bool orphan;  /* the handle is gone */
 	bool was_up;  /* has been ESTABLISHED */
 	bool quiet;   /* the consumer has been told of the end already */

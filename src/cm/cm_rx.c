@@ -129,13 +129,17 @@ static void end_stale(struct cm_id *old, uint64_t now)
 
 static void take_rep(struct rx *rx, struct cm_id *id)
 {
-	const struct cm_rep *rep = &rx->msg.rep;
+	struct cm_rep *rep = &rx->msg.rep;
 	struct cm_event ev = {.type = CM_EV_REP,
 			      .rep = rep,
 			      .private_data = rep->private_data,
 			      .private_len = sizeof(rep->private_data)};
 	struct cm_rej rej = {.reason = CM_REJ_STALE_CONN};
-	struct cm_id *old = cm_find_qpn(rx->cm, rep->local_ca_guid, &id->flow.dgid, rep->local_qpn);
+	struct cm_id *old;
+
+	if (id->xrc)
+		rep->local_qpn = rep->local_eecn;
+	old = cm_find_qpn(rx->cm, rep->local_ca_guid, &id->flow.dgid, rep->local_qpn);
 
 	id->remote_comm_id = rep->local_comm_id;
 	id->peer_guid = rep->local_ca_guid;
@@ -315,6 +319,7 @@ static void new_connection(struct rx *rx, struct cm_id *listener)
 	id->remote_comm_id = req->local_comm_id;
 	id->peer_guid = req->local_ca_guid;
 	id->peer_qpn = req->local_qpn;
+	id->xrc = cm_req_is_xrc(req);
 	id->wait_ns = cm_timeout_ns(max_of(req->local_cm_response_timeout, REP_TIMEOUT_CODE_MIN));
 	id->retries = req->max_cm_retries;
 	id->timewait_ns = cm_timewait_ns(req->primary.local_ack_timeout);
@@ -344,7 +349,7 @@ static void rx_req(struct rx *rx)
 	listener = cm_listener_of(rx->cm, req->service_id, req->private_data, rx->back.scope);
 	if (!listener)
 		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_INVALID_SERVICE_ID);
-	else if (req->transport_service != 0)
+	else if (req->transport_service != 0 && !cm_req_is_xrc(req))
 		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_INVALID_TRANSPORT_TYPE);
 	else if (req->path_mtu < 1 || req->path_mtu > 5)
 		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_INVALID_MTU);

@@ -35,7 +35,8 @@
 struct cma_device { /* one per verbs device ever used; opened once, and never closed */
 	struct cma_device *next;
 	struct ibv_context *verbs;
-	struct ibv_pd *pd; /* the default one of its ids; NULL until one is bound */
+	struct ibv_pd *pd;     /* the default one of its ids; NULL until one is bound */
+	struct ibv_xrcd *xrcd; /* the same of XRC; NULL until one asks */
 	uint8_t max_initiator_depth, max_responder_resources;
 };
 
@@ -152,6 +153,8 @@ int cma_source_for(const struct sockaddr *src, const struct sockaddr *dst,
 /* Binds the id to the device that has its src: dev, verbs, pd, port_num, sgid_index, path_mtu.
  * -ENODEV if none has. */
 int cma_bind_device(struct cma_id *) must_use;
+/* The XRC domain that all targets and SRQs of the device are in, unless they bring another. */
+int cma_default_xrcd(struct cma_id *, struct ibv_xrcd **ret) must_use;
 
 /* ---- path_mtu.c ------------------------------------------------------------------------------ */
 

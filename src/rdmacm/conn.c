@@ -64,8 +64,9 @@ static int init_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 		a->ah_attr.grh.traffic_class = traffic_class(id);
 		a->ah_attr.grh.flow_label = id->peer.flow_label;
 		memcpy(a->ah_attr.grh.dgid.raw, id->dst.raw, sizeof(id->dst.raw));
-		*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+		if (id->api.qp_type != IBV_QPT_XRC_SEND) /* which has no responder */
+			*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 		return 0;
 	case IBV_QPS_RTS:
 		if (!peer_known(id))
@@ -76,8 +77,9 @@ static int init_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 		a->retry_cnt = id->retry_count;
 		a->rnr_retry = id->peer.rnr_retry_count;
 		a->max_rd_atomic = id->initiator_depth;
-		*mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			 IBV_QP_MAX_QP_RD_ATOMIC;
+		*mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT;
+		if (id->api.qp_type != IBV_QPT_XRC_RECV) /* which has no requester */
+			*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 		return 0;
 	default:
 		return -EINVAL;

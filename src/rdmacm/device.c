@@ -3,6 +3,7 @@
  * The devices as librdmacm has them: opened once for the life of the process, so that every
  * identifier on a device, and rdma_get_devices(), show the same context.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,4 +167,24 @@ int cma_bind_device(struct cma_id *id)
 	id->api.route.addr.addr.ibaddr.pkey = htobe16(0xffff);
 	memcpy(id->api.route.addr.addr.ibaddr.sgid.raw, id->src.raw, sizeof(id->src.raw));
 	return 0;
+}
+
+int cma_default_xrcd(struct cma_id *id, struct ibv_xrcd **ret)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	struct cma_device *d = id->dev;
+	int rc = 0;
+
+	pthread_mutex_lock(&devices.lock);
+	if (!d->xrcd) {
+		d->xrcd = ibv_open_xrcd(d->verbs, &attr);
+		rc = d->xrcd ? 0 : -errno;
+	}
+	*ret = d->xrcd;
+	pthread_mutex_unlock(&devices.lock);
+	return rc;
 }

@@ -124,7 +124,9 @@ int cma_id_create(struct rdma_event_channel *channel, void *context, enum rdma_p
 {
 	struct broker_cm_create_id req = {.msg.type = BROKER_CM_CREATE_ID,
 					  .ps = ps,
-					  .datagrams = qp_type == IBV_QPT_UD},
+					  .datagrams = qp_type == IBV_QPT_UD,
+					  .xrc = qp_type == IBV_QPT_XRC_SEND ||
+						 qp_type == IBV_QPT_XRC_RECV},
 				   resp;
 	struct cma_id *id;
 	int rc;

@@ -8,6 +8,8 @@
 
 static void destroy_cqs(struct rdma_cm_id *id)
 {
+	if (id->qp_type == IBV_QPT_XRC_RECV && id->srq)
+		return; /* its SRQ completes there */
 	if (id->recv_cq)
 		ibv_destroy_cq(id->recv_cq);
 	if (id->send_cq && id->send_cq != id->recv_cq)
@@ -59,6 +61,13 @@ static int create_qp(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 	if (attr->pd->context != id->verbs || other_cq(id->recv_cq, attr->recv_cq) ||
 	    other_cq(id->send_cq, attr->send_cq))
 		return -EINVAL;
+	if (id->qp_type == IBV_QPT_XRC_RECV &&
+	    (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)) {
+		rc = cma_default_xrcd(cma_id(id), &attr->xrcd);
+		if (rc)
+			return rc;
+		attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	}
 	rc = attr->recv_cq
 		     ? 0
 		     : create_cq(id, attr->cap.max_recv_wr, &id->recv_cq_channel, &id->recv_cq);
@@ -118,9 +127,26 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 
 /* ---- shared receive queues ------------------------------------------------------------------- */
 
+/* What an SRQ of XRC needs besides. */
+static int complete_xrc_srq(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	int rc = 0;
+
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd)
+		rc = cma_default_xrcd(cma_id(id), &attr->xrcd);
+	if (!rc && (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq)) {
+		rc = create_cq(id, attr->attr.max_wr, &id->recv_cq_channel, &id->recv_cq);
+		attr->cq = id->recv_cq;
+	}
+	attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	return rc;
+}
+
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
-	if (!id->verbs || id->srq)
+	int rc;
+
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || !id->verbs || id->srq)
 		return cma_ret(-EINVAL);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
@@ -128,9 +154,16 @@ int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 	}
 	if (!attr->pd || attr->pd->context != id->verbs)
 		return cma_ret(-EINVAL);
-	id->srq = ibv_create_srq_ex(id->verbs, attr);
-	if (!id->srq)
-		return -1;
+	rc = attr->srq_type == IBV_SRQT_XRC ? complete_xrc_srq(id, attr) : 0;
+	if (!rc) {
+		id->srq = ibv_create_srq_ex(id->verbs, attr);
+		rc = id->srq ? 0 : -errno;
+	}
+	if (rc) {
+		if (!id->qp)
+			destroy_cqs(id);
+		return cma_ret(rc);
+	}
 	id->pd = attr->pd;
 	return 0;
 }
@@ -141,7 +174,7 @@ int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_ini
 		.srq_context = attr->srq_context,
 		.attr = attr->attr,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
-		.srq_type = IBV_SRQT_BASIC,
+		.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
 		.pd = pd,
 	};
 	int rc = rdma_create_srq_ex(id, &ex);
@@ -152,6 +185,9 @@ int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_ini
 
 void rdma_destroy_srq(struct rdma_cm_id *id)
 {
-	if (id->srq && !ibv_destroy_srq(id->srq))
-		id->srq = NULL;
+	if (!id->srq || ibv_destroy_srq(id->srq))
+		return;
+	id->srq = NULL;
+	if (!id->qp)
+		destroy_cqs(id);
 }

@@ -87,6 +87,16 @@ struct cm_req {
 	uint8_t private_data[CM_REQ_PRIVATE];
 };
 
+/* Linux writes XRC so, and looks for nothing else. */
+#define CM_TRANSPORT_EXTENDED 3
+#define CM_EXTENDED_XRC	      1
+
+static inline bool cm_req_is_xrc(const struct cm_req *m)
+{
+	return m->transport_service == CM_TRANSPORT_EXTENDED &&
+	       m->extended_transport_type == CM_EXTENDED_XRC;
+}
+
 struct cm_mra {
 	uint32_t local_comm_id, remote_comm_id;
 	uint8_t message_mraed; /* 0 REQ, 1 REP, 2 LAP */

@@ -233,6 +233,20 @@ def udaddy_cases():
                    quick=quick, want=ended_well)
 
 
+def ends_with_0(client, server):
+    for who, out in (("client", client), ("server", server)):
+        if not re.search(r"^rdma_x\w+: end 0$", out, re.M):
+            return f"{who} does not end with 0"
+    return None
+
+
+def xsrv_cases():
+    for kind in ("r", "x"):
+        yield Case(f"rdma_xserver -c {kind}", f"rdma_xserver -c {kind}",
+                   f"rdma_xclient -c {kind} -s {{server}}", tcp=False, ready="rdma_xserver: start",
+                   quick=True, want=ends_with_0)
+
+
 def cases():
     yield from pingpong_cases()
     yield from srq_cases()
@@ -240,6 +254,7 @@ def cases():
     yield from unreliable_cases()
     yield from rping_cases()
     yield from udaddy_cases()
+    yield from xsrv_cases()
     yield from perftest_cases()
 
 
