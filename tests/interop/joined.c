@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "joined.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -49,10 +50,13 @@ int teardown(void **state)
 static void to_rts(struct ibv_qp *qp, const struct ibv_qp *peer)
 {
 	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	const bool rc = qp->qp_type == IBV_QPT_RC;
 	const int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	const int rts = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+			IBV_QP_RQ_PSN | (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+	const int rts =
+		IBV_QP_STATE | IBV_QP_SQ_PSN |
+		(rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+		    : 0);
 	struct ibv_gid_entry gid[256];
 	struct ibv_qp_attr a = {
 		.port_num = 1,
@@ -79,19 +83,22 @@ static void to_rts(struct ibv_qp *qp, const struct ibv_qp *peer)
 	assert_int_equal(ibv_modify_qp(qp, &a, rts), 0);
 }
 
-void join_in(struct ibv_pd *pd)
+static void join_as(struct ibv_pd *pd, enum ibv_qp_type type, uint64_t ops)
 {
-	struct ibv_qp_init_attr a = {
+	struct ibv_qp_init_attr_ex a = {
 		.send_cq = bed.cq,
 		.recv_cq = bed.cq,
 		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2},
-		.qp_type = IBV_QPT_RC,
+		.qp_type = type,
 		.sq_sig_all = 1,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | (ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+		.pd = pd,
+		.send_ops_flags = ops,
 	};
 
 	part();
 	for (int i = 0; i < 2; i++) {
-		bed.qp[i] = ibv_create_qp(pd, &a);
+		bed.qp[i] = ibv_create_qp_ex(bed.ctx, &a);
 		assert_non_null(bed.qp[i]);
 	}
 	for (int i = 0; i < 2; i++)
@@ -101,6 +108,16 @@ void join_in(struct ibv_pd *pd)
 void join(void)
 {
 	join_in(bed.pd);
+}
+
+void join_in(struct ibv_pd *pd)
+{
+	join_as(pd, IBV_QPT_RC, 0);
+}
+
+void join_uc(uint64_t ops)
+{
+	join_as(bed.pd, IBV_QPT_UC, ops);
 }
 
 enum ibv_wc_status next_status(void)

@@ -37,6 +37,7 @@ int teardown(void **state);
 /* New queue pairs in the place of those there are, if any. */
 void join(void);
 void join_in(struct ibv_pd *);
+void join_uc(uint64_t ops);
 void part(void);
 
 /* Of the next completion, which must come. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 static enum ibv_wc_status write_to(const struct ibv_mr *mr, size_t offset, uint32_t length)
@@ -244,6 +245,38 @@ static void a_window_of_type_1_is_bound_by_its_own_verb_to_its_own_domain(void *
 	assert_int_equal(ibv_dealloc_mw(mw2), 0);
 }
 
+/* ---- windows on UC ----------------------------------------------------------------------------
+ */
+
+static void a_window_opens_and_closes_on_uc_by_the_new_interface_too(void **state)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(bed.pd, IBV_MW_TYPE_2);
+	struct ibv_mw_bind_info info = {.mr = bed.mr,
+					.addr = (uintptr_t)bed.buf + PAGE,
+					.length = 100,
+					.mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	uint32_t rkey = ibv_inc_rkey(mw->rkey);
+	struct ibv_qp_ex *qpx;
+	time_t end = time(NULL) + 10;
+
+	(void)state;
+	join_uc(IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_RDMA_WRITE);
+	qpx = ibv_qp_to_qp_ex(bed.qp[1]);
+	ibv_wr_start(qpx);
+	ibv_wr_bind_mw(qpx, mw, rkey, &info);
+	assert_int_equal(ibv_wr_complete(qpx), 0);
+	assert_int_equal(next_status(), IBV_WC_SUCCESS);
+	memset(bed.buf, 21, 100);
+	assert_int_equal(write_by(rkey, PAGE), IBV_WC_SUCCESS);
+	while (*(volatile uint8_t *)(bed.buf + PAGE + 99) != 21) /* nobody acknowledges */
+		assert_true(time(NULL) < end);
+	ibv_wr_start(qpx);
+	ibv_wr_local_inv(qpx, rkey);
+	assert_int_equal(ibv_wr_complete(qpx), 0);
+	assert_int_equal(next_status(), IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 /* ---- null regions ---------------------------------------------------------------------------- */
 
 static void a_null_region_gives_zeros(void **state)
@@ -435,6 +468,7 @@ int main(void)
 		T(rereg_tells_what_was_wrong_and_changes_nothing),
 		T(a_window_of_type_1_opens_moves_and_closes),
 		T(a_window_of_type_1_is_bound_by_its_own_verb_to_its_own_domain),
+		T(a_window_opens_and_closes_on_uc_by_the_new_interface_too),
 		T(a_null_region_gives_zeros),
 		T(on_demand_memory_is_looked_at_when_it_is_used),
 		T(one_region_has_all_of_memory),
