@@ -100,8 +100,8 @@ static void check_target(const struct nvme_opts *o, struct argp_state *state)
 {
 	static const char *const questions[] = {
 		[NVME_OPTS_NAMESPACE] =
-			"which namespace? nvme+rdma://HOST/NQN?ns=N, or -t rdma -a ADDRESS -n NQN "
-			"-N NSID",
+			("which namespace? nvme+rdma://HOST/NQN?ns=N, or -t rdma -a ADDRESS -n NQN "
+			 "-N NSID"),
 		[NVME_OPTS_CONTROLLER] =
 			"which controller? nvme+rdma://HOST/NQN, or -t rdma -a ADDRESS -n NQN",
 		[NVME_OPTS_DISCOVERY] = "which target? nvme+rdma://HOST, or -t rdma -a ADDRESS",
