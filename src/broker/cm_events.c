@@ -87,6 +87,8 @@ static void put_req(struct broker_cm_event *ev, const struct cm_req *req)
 	ev->param.retry_count = req->retry_count;
 	ev->param.rnr_retry_count = req->rnr_retry_count;
 	ev->param.srq = req->srq;
+	ev->param.ece_vendor = req->ece.vendor_id;
+	ev->param.ece_options = req->ece.options;
 }
 
 /* Nobody shall hear of it. A SIDR_REQ has but one way of being rejected, which is the CM's too. */
@@ -170,6 +172,8 @@ static void on_rep(struct svc_id *id, const struct cm_event *cm_ev)
 	ev.param.flow_control = rep->end_to_end_flow_control;
 	ev.param.rnr_retry_count = rep->rnr_retry_count;
 	ev.param.srq = rep->srq;
+	ev.param.ece_vendor = rep->ece.vendor_id;
+	ev.param.ece_options = rep->ece.options;
 	svc_put_private(&ev, cm_ev->private_data, CM_REP_PRIVATE);
 	svc_post(id, &ev);
 }

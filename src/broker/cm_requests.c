@@ -104,6 +104,7 @@ static int bind_addr(struct svc_id *id, const struct broker_cm_bind *r)
 				    : r->af_only			? PORT_IPV6
 									: PORT_IPV4 | PORT_IPV6;
 	}
+	id->bind.af_only = r->af_only || id->bind.families == PORT_IPV4;
 	err = port_space_bind(svc_port_space(id), &id->bind, svc->ops.random(svc->ctx));
 	if (err < 0)
 		return err;
@@ -220,7 +221,8 @@ static int post_event(struct cm_client *client, const void *req, void *reply)
 
 static bool param_valid(const struct broker_cm_param *p, size_t private_max)
 {
-	return p->private_len <= private_max && p->qpn <= QPN_MASK && p->starting_psn <= PSN_MASK;
+	return p->private_len <= private_max && p->ece_vendor <= 0xffffff && p->qpn <= QPN_MASK &&
+	       p->starting_psn <= PSN_MASK;
 }
 
 static struct cm_req req_of(const struct svc_id *id, const struct broker_cm_param *p,
@@ -235,6 +237,7 @@ static struct cm_req req_of(const struct svc_id *id, const struct broker_cm_para
 		.end_to_end_flow_control = p->flow_control,
 		.pkey = PKEY_DEFAULT,
 		.path_mtu = p->path_mtu,
+		.ece = {p->ece_vendor, p->ece_options},
 		.primary = {.local_lid = 0xffff,
 			    .remote_lid = 0xffff,
 			    .local_gid = p->src,
@@ -361,6 +364,7 @@ static int accept_id(struct cm_client *client, const void *req, void *reply)
 		.rnr_retry_count = min_of(p->rnr_retry_count, 7),
 		.srq = p->srq,
 		.local_ca_guid = local.ca_guid,
+		.ece = {p->ece_vendor, p->ece_options},
 	};
 	if (id->xrc) { /* the mirror image of its REQ */
 		rep.initiator_depth = 0;

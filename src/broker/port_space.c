@@ -27,20 +27,24 @@ static bool same_scope(uint32_t a, uint32_t b)
 	return !a || !b || a == b;
 }
 
-/* Would both receive some of the same? */
-static bool overlap(const struct port_bind *a, const struct port_bind *b)
+static int conflict(const struct port_bind *a, const struct port_bind *b)
 {
-	return a->port == b->port && a->families & b->families &&
-	       (is_wildcard(a) || is_wildcard(b) ||
-		(gid_equal(&a->addr, &b->addr) && same_scope(a->scope, b->scope)));
+	if (a->port != b->port || (a->af_only && b->af_only && a->families != b->families))
+		return 0;
+	if (is_wildcard(a) || is_wildcard(b))
+		return -EADDRNOTAVAIL;
+	return gid_equal(&a->addr, &b->addr) && same_scope(a->scope, b->scope) ? -EADDRINUSE : 0;
 }
 
-static bool may_bind(struct port_space *ps, const struct port_bind *b)
+static int may_hold(struct port_space *ps, const struct port_bind *b, bool reuse)
 {
-	list_for_each(other, bucket_of(ps, b->port), struct port_bind, list)
-		if (overlap(b, other) && !(b->reuse && other->reuse && !other->listening))
-			return false;
-	return true;
+	list_for_each(other, bucket_of(ps, b->port), struct port_bind, list) {
+		int rc = other == b || (reuse && other->reuse) ? 0 : conflict(b, other);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
 }
 
 static bool is_free(struct port_space *ps, uint16_t port)
@@ -66,14 +70,18 @@ static uint16_t ephemeral_port(struct port_space *ps, uint32_t random)
 
 int port_space_bind(struct port_space *ps, struct port_bind *b, uint32_t random)
 {
+	int rc;
+
 	assert(b->families);
 	b->listening = false;
 	if (b->port == 0) {
 		b->port = ephemeral_port(ps, random);
 		if (b->port == 0)
 			return -EADDRNOTAVAIL;
-	} else if (!may_bind(ps, b)) {
-		return -EADDRINUSE;
+	} else {
+		rc = may_hold(ps, b, b->reuse);
+		if (rc)
+			return rc;
 	}
 	list_push_tail(bucket_of(ps, b->port), &b->list);
 	return 0;
@@ -81,10 +89,12 @@ int port_space_bind(struct port_space *ps, struct port_bind *b, uint32_t random)
 
 int port_space_listen(struct port_space *ps, struct port_bind *b)
 {
-	list_for_each(other, bucket_of(ps, b->port), struct port_bind, list)
-		if (other != b && other->listening && overlap(b, other))
-			return -EADDRINUSE;
+	int rc = b->reuse ? may_hold(ps, b, false) : 0;
+
+	if (rc)
+		return rc;
 	b->listening = true;
+	b->reuse = false;
 	return 0;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The port space of a network namespace for one rdma port space: who holds which address and port.
- * The rules are TCP's: two may hold a port if their addresses differ and neither is a wildcard for
- * the other's family, or if both allow reuse and neither listens; of these only one may listen.
+ * The rules are Linux's (cma_check_port): two may hold a port if their addresses differ and neither
+ * is a wildcard, or if they are for one family only, each for another, or if both allow reuse; who
+ * listens must be the only one to hold what he holds, and none joins him.
  */
 #ifndef WEFT_BROKER_PORT_SPACE_H
 #define WEFT_BROKER_PORT_SPACE_H
@@ -25,6 +26,7 @@ struct port_bind { /* the caller's memory; family, addr, reuse and port are his 
 	struct gid addr;  /* all zero: wildcard for the families */
 	uint32_t scope;	  /* the interface of a link-local addr; 0: any */
 	uint8_t families; /* enum port_family; both is for wildcards */
+	bool af_only;	  /* IPv4, or RDMA_OPTION_ID_AFONLY */
 	bool reuse;
 	bool listening;
 	uint16_t port; /* host order */
@@ -35,10 +37,11 @@ struct port_space {
 };
 
 void port_space_init(struct port_space *);
-/* Takes b->port, or with 0 an ephemeral one that nobody holds: from random upward. -EADDRINUSE;
- * -EADDRNOTAVAIL when no ephemeral port is free. */
+/* Takes b->port, or with 0 an ephemeral one that nobody holds: from random upward. -EADDRINUSE for
+ * an address that is held; -EADDRNOTAVAIL for or beside a wildcard, or when no ephemeral port is
+ * free. */
 int port_space_bind(struct port_space *, struct port_bind *b, uint32_t random) must_use;
-/* A second listener on what b covers: -EADDRINUSE. */
+/* When another holds some of what b covers: errors as above. */
 int port_space_listen(struct port_space *, struct port_bind *b) must_use;
 void port_space_release(struct port_bind *b);
 /* Does b, bound, receive what comes for this address (on this interface, if link-local)? */

@@ -116,6 +116,7 @@ struct broker_cm_param {
 	uint8_t tos;
 	uint8_t local_ack_timeout; /* of the path, as in the REQ; CONNECT: 0 for the default */
 	uint32_t flow_label;	   /* of the path, as in the REQ; the broker's choice in CONNECT */
+	uint32_t ece_vendor, ece_options; /* enhanced connection establishment; vendor 0: none */
 	uint32_t private_len;
 	uint8_t private_data[BROKER_CM_PRIVATE_MAX]; /* the application's: IP CM header cut off */
 };

@@ -516,7 +516,7 @@ int cm_established(struct cm_id *id, uint64_t now)
 	struct cm_event ev = {.type = CM_EV_RTU};
 
 	if (id->state != CM_REP_SENT)
-		return -EINVAL;
+		return id->state == CM_ESTABLISHED ? -EISCONN : -EINVAL;
 	cm_set_state(id, CM_ESTABLISHED, now);
 	cm_emit(id, &ev);
 	return 0;

@@ -81,7 +81,8 @@ struct cma_id {
 	uint8_t retry_count;			      /* of the QP to come */
 	uint32_t qkey;				      /* of datagrams; 0: not settled yet */
 	uint8_t tos;
-	uint8_t ack_timeout; /* by option; 0: not set */
+	uint8_t ack_timeout;		      /* by option; 0: not set */
+	struct ibv_ece local_ece, remote_ece; /* for QPs of the application's own: ours have none */
 	bool reuse, af_only;
 
 	struct ibv_qp_init_attr *qp_init_attr; /* rdma_create_ep, passive: for the ids to come */
@@ -184,5 +185,10 @@ struct ibv_ah_attr cma_ah_attr(const struct cma_id *);
 /* Of an event of a datagram id: its parameters; for ESTABLISHED what came of the connect. */
 void cma_ud_param(struct rdma_cm_event *, const struct broker_cm_param *, const uint8_t *data);
 void cma_ud_established(struct cma_id *, struct rdma_cm_event *);
+
+/* ---- ece.c ----------------------------------------------------------------------------------- */
+
+/* Keeps what the peer said for rdma_get_remote_ece(). */
+void cma_ece_received(struct cma_id *, const struct broker_cm_param *);
 
 #endif

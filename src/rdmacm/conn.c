@@ -13,6 +13,9 @@
 #define DEFAULT_ACK_TIMEOUT 17
 #define DEFAULT_HOP_LIMIT   64
 
+/* Reasons of a rejection that an application gives (IBA 12.6.7.2). */
+enum { CONSUMER_DEFINED = 28, VENDOR_OPTION_NOT_SUPPORTED = 35 };
+
 /* ---- queue pair attributes ------------------------------------------------------------------- */
 
 static bool peer_known(const struct cma_id *id)
@@ -143,14 +146,15 @@ static int fill_param(const struct cma_id *id, const struct rdma_conn_param *p, 
 {
 	size_t len = id->connect_len;
 
-	if (len + (p ? p->private_data_len : 0) > max_private)
+	size_t more = p && p->private_data ? p->private_data_len : 0;
+
+	if (len + more > max_private)
 		return -EINVAL;
 	if (len)
 		memcpy(out->private_data, id->connect_data, len);
-	if (p && p->private_data && p->private_data_len) {
-		memcpy(out->private_data + len, p->private_data, p->private_data_len);
-		len += p->private_data_len;
-	}
+	if (more)
+		memcpy(out->private_data + len, p->private_data, more);
+	len += more;
 	out->private_len = (uint32_t)len;
 	out->qpn = id->api.qp ? id->api.qp->qp_num : p->qp_num;
 	out->srq = id->api.qp ? !!id->api.qp->srq : p->srq;
@@ -194,6 +198,8 @@ int rdma_connect(struct rdma_cm_id *api, struct rdma_conn_param *p)
 	rc = fill_param(id, p, REQ_PRIVATE_MAX, &req.param);
 	if (rc)
 		return cma_ret(rc);
+	req.param.ece_vendor = id->api.qp ? 0 : id->local_ece.vendor_id;
+	req.param.ece_options = id->api.qp ? 0 : id->local_ece.options;
 	id->retry_count = req.param.retry_count;
 	req.param.src = id->src;
 	req.param.dst = id->dst;
@@ -235,6 +241,28 @@ int rdma_establish(struct rdma_cm_id *api)
 	return cma_ret(cma_finish_connect(id));
 }
 
+static int reject(struct cma_id *id, const void *data, uint8_t len, uint32_t reason)
+{
+	struct broker_cm_reject req = {
+		.msg.type = BROKER_CM_REJECT, .id = id->handle, .reason = reason};
+	struct broker_msg resp;
+	int rc;
+
+	if (!data)
+		len = 0;
+	if (len > (cma_is_ud(id) ? SIDR_REP_PRIVATE_MAX : REJ_PRIVATE_MAX) ||
+	    (id->state != CMA_REQUESTED && id->state != CMA_CONNECTING))
+		return -EINVAL;
+	if (len) {
+		memcpy(req.private_data, data, len);
+		req.private_len = len;
+	}
+	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
+	if (!rc)
+		id->state = CMA_CLOSED;
+	return rc;
+}
+
 int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 {
 	struct cma_id *id = cma_id(api);
@@ -259,51 +287,31 @@ int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 	else
 		id->responder_resources =
 			min_of(id->responder_resources, id->dev->max_responder_resources);
-	rc = fill_param(id, p, REP_PRIVATE_MAX, &req.param);
-	if (!rc)
-		rc = connect_qp(id);
+	rc = connect_qp(id);
 	if (rc)
 		return cma_ret(rc);
-	id->state = CMA_CONNECTING;
-	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
-	if (rc) {
+	rc = fill_param(id, p, REP_PRIVATE_MAX, &req.param);
+	req.param.ece_vendor = id->remote_ece.vendor_id;
+	req.param.ece_options = api->qp ? 0 : id->local_ece.options;
+	if (!rc) {
+		id->state = CMA_CONNECTING;
+		rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
+	}
+	if (rc) { /* as the kernel: what cannot be accepted is rejected */
 		cma_qp_to_error(id);
+		(void)!reject(id, NULL, 0, CONSUMER_DEFINED);
 		return cma_ret(rc);
 	}
 	return cma_complete(id);
 }
 
-static int reject(struct cma_id *id, const void *data, uint8_t len, uint32_t reason)
-{
-	struct broker_cm_reject req = {
-		.msg.type = BROKER_CM_REJECT, .id = id->handle, .reason = reason};
-	struct broker_msg resp;
-	int rc;
-
-	if (len > (cma_is_ud(id) ? SIDR_REP_PRIVATE_MAX : REJ_PRIVATE_MAX) ||
-	    (id->state != CMA_REQUESTED && id->state != CMA_CONNECTING))
-		return -EINVAL;
-	if (data && len) {
-		memcpy(req.private_data, data, len);
-		req.private_len = len;
-	}
-	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
-	if (!rc)
-		id->state = CMA_CLOSED;
-	return rc;
-}
-
 int rdma_reject(struct rdma_cm_id *api, const void *private_data, uint8_t private_data_len)
 {
-	enum { CONSUMER_DEFINED = 28 };
-
 	return cma_ret(reject(cma_id(api), private_data, private_data_len, CONSUMER_DEFINED));
 }
 
 int rdma_reject_ece(struct rdma_cm_id *api, const void *private_data, uint8_t private_data_len)
 {
-	enum { VENDOR_OPTION_NOT_SUPPORTED = 35 };
-
 	return cma_ret(
 		reject(cma_id(api), private_data, private_data_len, VENDOR_OPTION_NOT_SUPPORTED));
 }

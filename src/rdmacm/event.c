@@ -79,6 +79,7 @@ static int connect_request(struct cma_event *e, const struct broker_cm_event *b)
 		return rc;
 	}
 	id->peer = b->param;
+	cma_ece_received(id, &b->param);
 	id->src = b->param.src;
 	id->dst = b->param.dst;
 	id->scope = b->param.scope;
@@ -107,6 +108,7 @@ static void connect_response(struct cma_event *e, const struct broker_cm_event *
 	struct cma_id *id = e->owner;
 
 	id->peer = b->param;
+	cma_ece_received(id, &b->param);
 	id->responder_resources = min_of(id->responder_resources, b->param.responder_resources);
 	id->initiator_depth = min_of(id->initiator_depth, b->param.initiator_depth);
 	if (!id->api.qp) { /* the application moves its own, then rdma_establish() */

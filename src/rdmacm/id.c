@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "rdmacm/cma.h"
 #include "verbs/private.h"
 
-#define BUCKETS 1024
+#define BUCKETS		 1024
+#define PRIVILEGED_PORTS 1024
 
 static pthread_mutex_t cma_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list buckets[BUCKETS]; /* by handle */
@@ -263,6 +265,10 @@ static int bind_addr(struct cma_id *id, const struct sockaddr *addr)
 	if (id->state != CMA_IDLE)
 		return -EINVAL;
 	id->src = cma_addr_gid(addr);
+	if (gid_is_link_local(&id->src) && !cma_addr_scope(addr))
+		return -EINVAL;
+	if (cma_addr_port(addr) && cma_addr_port(addr) < PRIVILEGED_PORTS && geteuid() != 0)
+		return -EACCES;
 	id->scope = cma_addr_scope(addr);
 	if (!cma_addr_any(addr)) {
 		rc = cma_bind_device(id);
@@ -447,13 +453,18 @@ static int set_id_option(struct cma_id *id, int name, const void *val, size_t le
 		return 0;
 	case RDMA_OPTION_ID_REUSEADDR:
 	case RDMA_OPTION_ID_AFONLY:
-		if (len != sizeof(flag) || (id->state != CMA_IDLE && id->state != CMA_BOUND))
+		if (len != sizeof(flag))
 			return -EINVAL;
 		memcpy(&flag, val, sizeof(flag));
-		if (name == RDMA_OPTION_ID_REUSEADDR)
+		if (name == RDMA_OPTION_ID_REUSEADDR) {
+			if (id->state != CMA_IDLE && (!flag || id->state == CMA_LISTENING))
+				return -EINVAL;
 			id->reuse = flag;
-		else
+		} else {
+			if (id->state != CMA_IDLE && id->state != CMA_BOUND)
+				return -EINVAL;
 			id->af_only = flag;
+		}
 		return 0;
 	default:
 		return -ENOSYS;

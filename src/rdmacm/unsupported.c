@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /* What needs verbs that the device does not have as yet; docs/conformance.md lists them. */
-#include <string.h>
-
 #include "rdmacm/cma.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -20,18 +18,4 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	return cma_ret(-EADDRNOTAVAIL); /* none was joined */
-}
-
-/* Enhanced connection establishment: our queue pairs have nothing to negotiate by it. */
-int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
-{
-	return cma_ret(-EINVAL);
-}
-
-int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
-{
-	if (!id || id->qp || !ece)
-		return cma_ret(-EINVAL);
-	memset(ece, 0, sizeof(*ece));
-	return 0;
 }

@@ -82,7 +82,8 @@ static void req_decode(struct cm_req *m, struct cursor *c)
 	uint8_t b;
 
 	m->local_comm_id = cursor_be32(c);
-	cursor_skip(c, 4);
+	cursor_skip(c, 1);
+	m->ece.vendor_id = cursor_be24(c);
 	m->service_id = cursor_be64(c);
 	m->local_ca_guid = cursor_be64(c);
 	cursor_skip(c, 4);
@@ -117,7 +118,8 @@ static void req_decode(struct cm_req *m, struct cursor *c)
 static void req_encode(const struct cm_req *m, struct wcursor *c)
 {
 	wcursor_be32(c, m->local_comm_id);
-	wcursor_zero(c, 4);
+	wcursor_zero(c, 1);
+	wcursor_be24(c, m->ece.vendor_id);
 	wcursor_be64(c, m->service_id);
 	wcursor_be64(c, m->local_ca_guid);
 	wcursor_zero(c, 4);
@@ -198,11 +200,11 @@ static void rep_decode(struct cm_rep *m, struct cursor *c)
 	m->remote_comm_id = cursor_be32(c);
 	m->local_qkey = cursor_be32(c);
 	m->local_qpn = cursor_be24(c);
-	cursor_skip(c, 1);
+	m->ece.vendor_id = (uint32_t)cursor_u8(c) << 16;
 	m->local_eecn = cursor_be24(c);
-	cursor_skip(c, 1);
+	m->ece.vendor_id |= (uint32_t)cursor_u8(c) << 8;
 	m->starting_psn = cursor_be24(c);
-	cursor_skip(c, 1);
+	m->ece.vendor_id |= cursor_u8(c);
 	m->responder_resources = cursor_u8(c);
 	m->initiator_depth = cursor_u8(c);
 	b = cursor_u8(c); /* ACK delay 5, failover accepted 2, flow control 1 */
@@ -222,11 +224,11 @@ static void rep_encode(const struct cm_rep *m, struct wcursor *c)
 	wcursor_be32(c, m->remote_comm_id);
 	wcursor_be32(c, m->local_qkey);
 	wcursor_be24(c, m->local_qpn);
-	wcursor_zero(c, 1);
+	wcursor_u8(c, (uint8_t)(m->ece.vendor_id >> 16));
 	wcursor_be24(c, m->local_eecn);
-	wcursor_zero(c, 1);
+	wcursor_u8(c, (uint8_t)(m->ece.vendor_id >> 8));
 	wcursor_be24(c, m->starting_psn);
-	wcursor_zero(c, 1);
+	wcursor_u8(c, (uint8_t)m->ece.vendor_id);
 	wcursor_u8(c, m->responder_resources);
 	wcursor_u8(c, m->initiator_depth);
 	wcursor_u8(c, (uint8_t)(m->target_ack_delay << 3 | (m->failover_accepted & 3) << 1 |
@@ -345,6 +347,7 @@ int cm_msg_decode(struct cm_msg *m, const uint8_t mad[MAD_LEN])
 	switch (m->hdr.attr_id) {
 	case CM_ATTR_REQ:
 		req_decode(&m->req, &c);
+		m->req.ece.options = m->hdr.attr_mod;
 		break;
 	case CM_ATTR_MRA:
 		mra_decode(&m->mra, &c);
@@ -354,6 +357,7 @@ int cm_msg_decode(struct cm_msg *m, const uint8_t mad[MAD_LEN])
 		break;
 	case CM_ATTR_REP:
 		rep_decode(&m->rep, &c);
+		m->rep.ece.options = m->hdr.attr_mod;
 		break;
 	case CM_ATTR_RTU:
 		rtu_decode(&m->rtu, &c);
@@ -380,8 +384,13 @@ int cm_msg_decode(struct cm_msg *m, const uint8_t mad[MAD_LEN])
 void cm_msg_encode(const struct cm_msg *m, uint8_t mad[MAD_LEN])
 {
 	struct wcursor c = wcursor_init(mad, MAD_LEN);
+	struct mad_hdr h = m->hdr;
 
-	mad_hdr_encode(&m->hdr, &c);
+	if (h.attr_id == CM_ATTR_REQ)
+		h.attr_mod = m->req.ece.options;
+	else if (h.attr_id == CM_ATTR_REP)
+		h.attr_mod = m->rep.ece.options;
+	mad_hdr_encode(&h, &c);
 	switch (m->hdr.attr_id) {
 	case CM_ATTR_REQ:
 		req_encode(&m->req, &c);

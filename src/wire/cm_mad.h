@@ -65,8 +65,16 @@ struct cm_path { /* primary or alternate path of a REQ */
 	uint8_t local_ack_timeout; /* 5 bits */
 };
 
+/* Enhanced connection establishment: what the consumers' adapters tell each other. options travels
+ * as the header's attribute modifier. */
+struct cm_ece {
+	uint32_t vendor_id; /* 24 bits */
+	uint32_t options;
+};
+
 struct cm_req {
 	uint32_t local_comm_id;
+	struct cm_ece ece;
 	uint64_t service_id;
 	uint64_t local_ca_guid;
 	uint32_t local_qkey, local_qpn;
@@ -121,6 +129,7 @@ struct cm_rep {
 	uint8_t rnr_retry_count;
 	bool srq;
 	uint64_t local_ca_guid;
+	struct cm_ece ece;
 	uint8_t private_data[CM_REP_PRIVATE];
 };
 

@@ -563,7 +563,7 @@ static void early_data_stands_for_a_lost_rtu(void **state)
 
 	assert_int_equal(cm_established(f->id, f->now), 0);
 	assert_int_equal(f->last.type, CM_EV_RTU);
-	assert_int_equal(cm_established(f->id, f->now), -EINVAL);
+	assert_int_equal(cm_established(f->id, f->now), -EISCONN);
 	give_rtu(f); /* late */
 	assert_int_equal(f->events, 2);
 	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
