@@ -2,8 +2,9 @@
 /*
  * Looks at every RoCEv2 packet of a pcap file: is the ICRC right, does the header decode, does what
  * was decoded encode to the same bytes? Then at what the connection managers said: was every REQ
- * accepted and confirmed, or rejected, and every DREQ answered? Prints one line; status 1 if there
- * is anything wrong, or no packet at all.
+ * accepted and confirmed, or rejected, and every DREQ answered? Prints one line, in which it names
+ * senders that did not repeat what they repeated; status 1 if there is anything wrong, or no packet
+ * at all.
  *
  * --cut-short: the last word of an exchange may be missing (packets are lost, or a side dies).
  */
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "../golden/roce_pcap.h"
+#include "resent.h"
 #include "wire/bth.h"
 #include "wire/cm_mad.h"
 #include "wire/icrc.h"
@@ -172,11 +174,13 @@ int main(int argc, char **argv)
 			bad_header++;
 			continue;
 		}
+		resent_look(p, &h);
 		if (h.bth.dqpn == GSI_QPN && p->udp_len - ICRC_LEN - (size_t)len == MAD_LEN)
 			look_at_mad(&cm, p, p->udp + len);
 	}
 	printf("%zu packets", all.count);
 	complete = judge(&cm, cut_short);
+	resent_print();
 	free(cm.e);
 	if (bad_icrc || bad_header)
 		printf(", %u bad ICRCs, %u malformed headers", bad_icrc, bad_header);

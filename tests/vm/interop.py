@@ -107,7 +107,7 @@ class Sections:
         r = run_case(c, context)
         self.results.append(r)
         self.record.add(r)
-        print(f"{r.verdict:4} {r.seconds:5.1f}s {r.direction:12} {c.name}"
+        print(f"{r.verdict:6} {r.seconds:5.1f}s {r.direction:12} {c.name}"
               f"{': ' + r.note if r.note else ''}", flush=True)
         if r.verdict == "ok" and not self.args.keep:
             shutil.rmtree(context.dir)
@@ -144,12 +144,13 @@ def main():
         if some:
             sections.run(section, some)
     results = sections.results
-    failed, skipped = (sum(r.verdict == v for r in results) for v in ("FAIL", "skip"))
+    failed, skipped, kernel = (sum(r.verdict == v for r in results)
+                               for v in ("FAIL", "skip", "kernel"))
     if results and skipped == len(results):
         print(f"SKIP: {results[0].note}", flush=True)
         return 77
-    print(f"{len(results) - failed - skipped} passed, {failed} failed, {skipped} skipped "
-          f"in {time.monotonic() - begun:.0f} s")
+    print(f"{len(results) - failed - skipped - kernel} passed, {failed} failed, {kernel} the kernel's "
+          f"fault, {skipped} skipped in {time.monotonic() - begun:.0f} s")
     if args.report:
         report(args.report, plan, record)
     return 1 if failed else 0

@@ -14,6 +14,8 @@ class Condition:
     guest_mtu: int = 1500
     family: int = 4
     netem: str = ""
+    kib: int = 4096  # how much a case that moves a file moves: less where each loss costs seconds
+    piece: str = "256k"  # in commands of this size
 
     def apply(self, lab):
         r = lab.run("ip", "link", "set", "br0", "mtu", self.weft_mtu)
@@ -85,11 +87,15 @@ PLAN = [
         (LARGER_GUEST, mtu, (ACTIVE,)),
         (LARGER_GUEST, lambda c: c.refused or "path MTU" in c.name or c.name == "ib_write_bw",
          (PASSIVE,)),
+        # rxe waits 0.5 s (with rdma_cm) or 2 s (nvme-rdma) for an acknowledgement before it repeats,
+        # and takes notice of one NAK a message at most.
         (Condition("0.1 % of the packets lost", netem="loss 0.1%"), lambda c: c.short),
-        (Condition("1 % of the packets lost", netem="loss 1%"), lossy),
-        (Condition("5 % of the packets lost", netem="loss 5%"), lambda c: c.short),
+        (Condition("1 % of the packets lost", netem="loss 1%", kib=1024, piece="16k"), lossy),
+        (Condition("5 % of the packets lost", netem="loss 5%", kib=64, piece="4k"),
+         lambda c: c.short),
         (Condition("5 % of the packets doubled", netem="duplicate 5%"), lossy),
-        (Condition("5 % of the packets overtaken", netem="delay 1ms reorder 95% 50%"), lossy),
+        (Condition("1 % of the packets overtaken", netem="delay 1ms reorder 99% 50%", kib=1024,
+                   piece="16k"), lossy),
         (PLAIN, lambda c: c.sweep),
     ]),
     Section("weft and the kernel, one of them killed or rebooted",
