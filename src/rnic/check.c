@@ -29,7 +29,7 @@ static enum verdict check_operation(struct rnic_qp *qp, struct pkt *p)
 {
 	uint32_t need = 0;
 
-	if (p->flags & OPF_WRITE)
+	if (p->flags & (OPF_WRITE | OPF_ATOMIC_WRITE))
 		need = RNIC_ACCESS_REMOTE_WRITE;
 	else if (p->flags & OPF_READ_REQ)
 		need = RNIC_ACCESS_REMOTE_READ;
@@ -50,7 +50,7 @@ static enum verdict check_resources(struct rnic_qp *qp, struct pkt *p)
 
 	if (takes_recv(p))
 		return recv_peek(qp) ? VERDICT_ACCEPT : VERDICT_RNR;
-	if ((p->flags & (OPF_READ_REQ | OPF_ATOMIC_REQ)) &&
+	if ((p->flags & (OPF_READ_REQ | OPF_ATOMIC_REQ | OPF_ATOMIC_WRITE)) &&
 	    s->res_prod - s->res_done >= qp->attr.max_dest_rd_atomic)
 		return VERDICT_INVALID;
 	return VERDICT_ACCEPT;
@@ -62,6 +62,8 @@ static enum verdict check_length(struct rnic_qp *qp, struct pkt *p)
 	uint32_t left;
 
 	if ((p->flags & OPF_RETH) && p->h.reth.dma_len > RNIC_MAX_MSG)
+		return VERDICT_INVALID;
+	if ((p->flags & OPF_ATOMIC_WRITE) && p->h.reth.dma_len != sizeof(uint64_t))
 		return VERDICT_INVALID;
 	if (!(p->flags & OPF_PAYLOAD))
 		return p->len ? VERDICT_INVALID : VERDICT_ACCEPT;
@@ -80,6 +82,12 @@ static enum verdict check_length(struct rnic_qp *qp, struct pkt *p)
 	return p->len < left ? VERDICT_ACCEPT : VERDICT_INVALID;
 }
 
+/* A region may map an aligned iova to memory that is not. */
+static enum verdict atomic_target(const struct pkt *p)
+{
+	return p->mem && ((uintptr_t)p->mem & 7) == 0 ? VERDICT_ACCEPT : VERDICT_ACCESS;
+}
+
 static enum verdict check_memory(struct rnic_qp *qp, struct pkt *p)
 {
 	const struct resp *s = &qp->resp;
@@ -90,17 +98,21 @@ static enum verdict check_memory(struct rnic_qp *qp, struct pkt *p)
 			return VERDICT_INVALID;
 		p->mem = mem_remote(qp, p->h.atomic.rkey, p->h.atomic.va, sizeof(uint64_t),
 				    sizeof(uint64_t), RNIC_ACCESS_REMOTE_ATOMIC);
-		/* A region may map an aligned iova to memory that is not. */
-		return p->mem && ((uintptr_t)p->mem & 7) == 0 ? VERDICT_ACCEPT : VERDICT_ACCESS;
+		return atomic_target(p);
 	}
 	if (p->flags & OPF_RETH) {
-		bool write = p->flags & OPF_WRITE;
+		bool write = p->flags & (OPF_WRITE | OPF_ATOMIC_WRITE);
+
+		if ((p->flags & OPF_ATOMIC_WRITE) && (p->h.reth.va & 7))
+			return VERDICT_INVALID;
 
 		if (p->h.reth.dma_len == 0)
 			return VERDICT_ACCEPT; /* nothing is touched: the key is not looked at */
 		/* A region may be as long as a message: the whole range must be good at once. */
 		p->mem = mem_remote(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.dma_len, p->len,
 				    write ? RNIC_ACCESS_REMOTE_WRITE : RNIC_ACCESS_REMOTE_READ);
+		if (p->flags & OPF_ATOMIC_WRITE)
+			return atomic_target(p);
 		return p->mem ? VERDICT_ACCEPT : VERDICT_ACCESS;
 	}
 	if (p->flags & OPF_WRITE) {

@@ -267,7 +267,10 @@ static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 		qp->rnic->counters.rx_drop_response++;
 		return;
 	}
-	status = atomic ? place_atomic(qp, w, p) : place_read(qp, w, p);
+	if (w->opcode == RNIC_WR_ATOMIC_WRITE)
+		status = p->len ? RNIC_WC_BAD_RESP_ERR : RNIC_WC_SUCCESS;
+	else
+		status = atomic ? place_atomic(qp, w, p) : place_read(qp, w, p);
 	if (status == RNIC_WC_SUCCESS)
 		una_advance(qp, w, 1);
 	progress(qp, old_una, now);

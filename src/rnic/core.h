@@ -302,10 +302,11 @@ static inline bool wqe_is_atomic(const struct send_wqe *w)
 	return w->opcode == RNIC_WR_ATOMIC_CMP_AND_SWP || w->opcode == RNIC_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Is it answered by data rather than by an ACK? */
+/* Is it answered by a response of its own rather than by an ACK? */
 static inline bool wqe_wants_response(const struct send_wqe *w)
 {
-	return w->opcode == RNIC_WR_RDMA_READ || wqe_is_atomic(w);
+	return w->opcode == RNIC_WR_RDMA_READ || wqe_is_atomic(w) ||
+	       w->opcode == RNIC_WR_ATOMIC_WRITE;
 }
 
 /* ceil(len / mtu), a message of no bytes being one packet. */
@@ -374,9 +375,11 @@ struct req {
 enum resp_owed { OWED_NOTHING, OWED_ACK, OWED_NAK_SEQ, OWED_RNR, OWED_NAK };
 enum resp_msg { MSG_NONE, MSG_SEND, MSG_WRITE };
 
+enum res_kind { RES_READ, RES_ATOMIC, RES_ATOMIC_WRITE };
+
 /* A READ or an atomic as the responder keeps it, to answer now and again for a duplicate. */
 struct resp_res {
-	bool atomic;
+	enum res_kind kind;
 	uint32_t first_psn, npkts;
 	uint32_t msn;
 	uint64_t va;

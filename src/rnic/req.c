@@ -181,6 +181,7 @@ static const struct {
 					 OPCODE_RC_WRITE_LAST_WITH_IMM,
 					 OPCODE_RC_WRITE_ONLY_WITH_IMM},
 	[RNIC_WR_RDMA_READ] = {.only = OPCODE_RC_READ_REQUEST},
+	[RNIC_WR_ATOMIC_WRITE] = {.only = OPCODE_RC_ATOMIC_WRITE},
 	[RNIC_WR_ATOMIC_CMP_AND_SWP] = {.only = OPCODE_RC_COMPARE_SWAP},
 	[RNIC_WR_ATOMIC_FETCH_AND_ADD] = {.only = OPCODE_RC_FETCH_ADD},
 };
@@ -301,8 +302,10 @@ static enum rnic_wc_status req_check_wqe(const struct rnic_qp *qp, const struct 
 		return RNIC_WC_SUCCESS;
 	if (qp->attr.max_rd_atomic == 0)
 		return RNIC_WC_LOC_QP_OP_ERR;
-	if (wqe_is_atomic(w) && w->length != sizeof(uint64_t))
+	if (w->opcode != RNIC_WR_RDMA_READ && w->length != sizeof(uint64_t))
 		return RNIC_WC_LOC_LEN_ERR;
+	if (w->opcode == RNIC_WR_ATOMIC_WRITE)
+		return RNIC_WC_SUCCESS; /* its memory is read with the packet */
 	return sge_allowed(qp, w->sge, w->num_sge, RNIC_ACCESS_LOCAL_WRITE) ? RNIC_WC_SUCCESS
 									    : RNIC_WC_LOC_PROT_ERR;
 }

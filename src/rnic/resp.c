@@ -210,7 +210,7 @@ static void execute_atomic(struct rnic_qp *qp, const struct pkt *p)
 	struct resp_res *res = res_push(qp, p);
 	uint64_t *mem = (uint64_t *)(void *)p->mem;
 
-	res->atomic = true;
+	res->kind = RES_ATOMIC;
 	res->va = p->h.atomic.va;
 	res->rkey = p->h.atomic.rkey;
 	if ((p->h.bth.opcode & ~SERVICE_MASK) == OPCODE_RC_FETCH_ADD) {
@@ -221,6 +221,19 @@ static void execute_atomic(struct rnic_qp *qp, const struct pkt *p)
 		__atomic_compare_exchange_n(mem, &res->orig, p->h.atomic.swap_add, false,
 					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	}
+}
+
+/* Its answer is a READ response of no bytes. */
+static void execute_atomic_write(struct rnic_qp *qp, const struct pkt *p)
+{
+	struct resp_res *res = res_push(qp, p);
+	uint64_t value;
+
+	res->kind = RES_ATOMIC_WRITE;
+	res->va = p->h.reth.va;
+	res->rkey = p->h.reth.rkey;
+	memcpy(&value, p->payload, sizeof(value));
+	__atomic_store_n((uint64_t *)(void *)p->mem, value, __ATOMIC_SEQ_CST);
 }
 
 static void execute(struct rnic_qp *qp, const struct pkt *p)
@@ -239,8 +252,10 @@ static void execute(struct rnic_qp *qp, const struct pkt *p)
 	} else if (p->flags & OPF_READ_REQ) {
 		execute_read(qp, p);
 		npkts = pkts_of(p->h.reth.dma_len, qp->mtu);
-	} else {
+	} else if (p->flags & OPF_ATOMIC_REQ) {
 		execute_atomic(qp, p);
+	} else {
+		execute_atomic_write(qp, p);
 	}
 	if (v != VERDICT_ACCEPT) {
 		refuse(qp, v, p->h.bth.psn);
@@ -278,9 +293,13 @@ static bool res_same(const struct rnic_qp *qp, const struct resp_res *res, const
 	uint32_t off = idx * qp->mtu;
 
 	if (p->flags & OPF_ATOMIC_REQ)
-		return res->atomic && res->rkey == p->h.atomic.rkey && res->va == p->h.atomic.va;
-	return !res->atomic && res->rkey == p->h.reth.rkey && res->va + off == p->h.reth.va &&
-	       res->length - off == p->h.reth.dma_len;
+		return res->kind == RES_ATOMIC && res->rkey == p->h.atomic.rkey &&
+		       res->va == p->h.atomic.va;
+	if (p->flags & OPF_ATOMIC_WRITE)
+		return res->kind == RES_ATOMIC_WRITE && res->rkey == p->h.reth.rkey &&
+		       res->va == p->h.reth.va;
+	return res->kind == RES_READ && res->rkey == p->h.reth.rkey &&
+	       res->va + off == p->h.reth.va && res->length - off == p->h.reth.dma_len;
 }
 
 static void duplicate(struct rnic_qp *qp, const struct pkt *p)
@@ -458,7 +477,7 @@ bool resp_tx(struct rnic_qp *qp, struct rnic_tx *tx)
 	if (s->res_send != s->res_prod) {
 		struct resp_res *res = res_at(s, s->res_send);
 
-		if (!res->atomic) {
+		if (res->kind != RES_ATOMIC) {
 			if (tx_read_response(qp, tx, res))
 				return true;
 			tx->payload_len = 0; /* refused: its NAK is owed now */

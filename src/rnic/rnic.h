@@ -89,6 +89,7 @@ enum rnic_wr_opcode {
 	RNIC_WR_LOCAL_INV,
 	RNIC_WR_BIND_MW,
 	RNIC_WR_SEND_WITH_INV,
+	RNIC_WR_ATOMIC_WRITE = 15, /* 8 bytes, to an address that is a multiple of 8 */
 };
 
 enum rnic_send_flags {
@@ -131,6 +132,7 @@ enum rnic_wc_opcode {
 	RNIC_WC_FETCH_ADD,
 	RNIC_WC_BIND_MW,
 	RNIC_WC_LOCAL_INV,
+	RNIC_WC_ATOMIC_WRITE = 9,
 	RNIC_WC_RECV = 1 << 7,
 	RNIC_WC_RECV_RDMA_WITH_IMM,
 };

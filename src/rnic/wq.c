@@ -161,6 +161,7 @@ static int check_send_wr(const struct rnic_qp *qp, const struct rnic_send_wr *wr
 	case RNIC_WR_SEND_WITH_INV:
 	case RNIC_WR_RDMA_WRITE:
 	case RNIC_WR_RDMA_WRITE_WITH_IMM:
+	case RNIC_WR_ATOMIC_WRITE:
 		break;
 	case RNIC_WR_RDMA_READ:
 	case RNIC_WR_ATOMIC_CMP_AND_SWP:
@@ -332,6 +333,7 @@ static const uint8_t wc_opcode_of[] = {
 	[RNIC_WR_LOCAL_INV] = RNIC_WC_LOCAL_INV,
 	[RNIC_WR_BIND_MW] = RNIC_WC_BIND_MW,
 	[RNIC_WR_SEND_WITH_INV] = RNIC_WC_SEND,
+	[RNIC_WR_ATOMIC_WRITE] = RNIC_WC_ATOMIC_WRITE,
 };
 
 void sq_complete(struct rnic_qp *qp, enum rnic_wc_status status)

@@ -13,7 +13,9 @@
 #define VENDOR_ID   0x776566 /* "wef": neither 0 nor 0xffffff, which software takes for rxe */
 #define MAX_OBJECTS 65536    /* MRs, MWs, CQs, PDs: bounded by memory; a number programs can use */
 #define MAX_QP	    16384
-#define UD_ODP	    (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
+/* As Linux numbers it; rdma-core 44 has the operation and no name for this. */
+#define DEVICE_ATOMIC_WRITE (1ull << 40)
+#define UD_ODP		    (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
 
 static struct {
 	pthread_mutex_t lock;
@@ -196,7 +198,7 @@ int face_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	if (attr_size < sizeof(full.orig_attr))
 		return EINVAL;
 	ibv_query_device(context, &full.orig_attr);
-	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags | DEVICE_ATOMIC_WRITE;
 	memset(a, 0, attr_size);
 	memcpy(a, &full, min_of(attr_size, sizeof(full)));
 	return 0;

@@ -53,6 +53,7 @@ static inline int translate(const struct face_qp *qp, const struct ibv_send_wr *
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 	case IBV_WR_RDMA_READ:
+	case IBV_WR_ATOMIC_WRITE:
 		out->remote_addr = wr->wr.rdma.remote_addr;
 		out->rkey = wr->wr.rdma.rkey;
 		return 0;

@@ -242,6 +242,16 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	wr_set_inline_data_list(ex, 1, &buf);
 }
 
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			    const void *atomic_wr)
+{
+	struct ibv_data_buf buf = {.addr = (void *)(uintptr_t)atomic_wr,
+				   .length = sizeof(uint64_t)};
+
+	begin_rdma(ex, RNIC_WR_ATOMIC_WRITE, rkey, remote_addr, 0);
+	wr_set_inline_data_list(ex, 1, &buf);
+}
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
 			   uint32_t remote_qkey)
 {
@@ -317,6 +327,7 @@ int wr_stage_create(struct face_qp *qp, const struct rnic_qp_cap *cap)
 	qp->stage = st;
 	qp->ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	qp->ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
+	qp->ex.wr_atomic_write = wr_atomic_write;
 	qp->ex.wr_bind_mw = wr_bind_mw;
 	qp->ex.wr_local_inv = wr_local_inv;
 	qp->ex.wr_rdma_read = wr_rdma_read;

@@ -40,6 +40,7 @@ enum opcode_flags {
 	OPF_DETH = 1 << 17,
 	OPF_RESPONSE = 1 << 18, /* travels from responder to requester */
 	OPF_XRCETH = 1 << 19,
+	OPF_ATOMIC_WRITE = 1 << 20, /* answered as a READ of no bytes */
 };
 
 /* X(name, value, flags) is in opcode.def; e.g. OPCODE_RC_SEND_FIRST = 0x00. */

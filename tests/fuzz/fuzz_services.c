@@ -234,7 +234,7 @@ static void step_send(void)
 	struct rnic_send_wr wr = {
 		.sge = &sge,
 		.num_sge = 1,
-		.opcode = how % 12,
+		.opcode = how % 12 == 11 ? RNIC_WR_ATOMIC_WRITE : how % 12,
 		.xrc_srqn = 0x020001,
 		.flags = how & 16 ? RNIC_SEND_SIGNALED : 0,
 		.remote_addr = 0x1000,

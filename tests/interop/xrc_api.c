@@ -164,7 +164,8 @@ static int open_bed(void **state)
 	assert_non_null(bed.srq);
 	assert_int_equal(ibv_get_srq_num(bed.srq, &bed.srqn), 0);
 	bed.target = target_new(bed.xrcd);
-	bed.initiator = initiator_new(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ);
+	bed.initiator = initiator_new(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ |
+				      IBV_QP_EX_WITH_ATOMIC_WRITE);
 	assert_non_null(bed.target);
 	assert_non_null(bed.initiator);
 	return 0;
@@ -363,6 +364,37 @@ static void messages_arrive_by_either_way_of_posting(void **state)
 	assert_memory_equal(bed.buf + 4000, bed.buf, 100);
 }
 
+static void an_atomic_write_goes_by_either_way_of_posting(void **state)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(bed.initiator);
+	struct ibv_sge sge = {(uintptr_t)bed.buf, 8, bed.mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = 10,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_ATOMIC_WRITE,
+				 .wr.rdma.remote_addr = (uintptr_t)bed.buf + 2048,
+				 .wr.rdma.rkey = bed.mr->rkey,
+				 .qp_type.xrc.remote_srqn = bed.srqn},
+			   *bad;
+	struct ibv_wc wc;
+
+	(void)state;
+	connect_pair();
+	memcpy(bed.buf, "eightbyt", 8);
+	assert_int_equal(ibv_post_send(bed.initiator, &wr, &bad), 0);
+	wc = wait_wc(bed.cq);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.opcode, IBV_WC_ATOMIC_WRITE);
+	assert_memory_equal(bed.buf + 2048, "eightbyt\0", 9);
+	ibv_wr_start(ex);
+	ex->wr_id = 11;
+	ibv_wr_atomic_write(ex, bed.mr->rkey, (uintptr_t)bed.buf + 2048, "another!");
+	ibv_wr_set_xrc_srqn(ex, bed.srqn);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	expect(bed.cq, 11, bed.initiator->qp_num);
+	assert_memory_equal(bed.buf + 2048, "another!\0", 9);
+}
+
 static void an_srq_opened_through_the_file_is_reached_and_others_are_not(void **state)
 {
 	struct ibv_xrcd *again = xrcd_open(bed.fd, 0), *other = xrcd_open(-1, 0);
@@ -483,6 +515,7 @@ int main(void)
 		TEST(what_is_in_use_stays),
 		TEST(an_srq_of_xrc_needs_all_its_parts),
 		TEST(messages_arrive_by_either_way_of_posting),
+		TEST(an_atomic_write_goes_by_either_way_of_posting),
 		TEST(an_srq_opened_through_the_file_is_reached_and_others_are_not),
 		TEST(a_number_of_nobody_is_an_invalid_request),
 		TEST(a_target_lives_until_its_last_opener_closes_it),

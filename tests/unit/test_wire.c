@@ -117,7 +117,7 @@ static void every_opcode_survives_encode_and_decode(void **state)
 			buf[BTH_LEN] = 0;
 		assert_memory_equal(buf, again, len);
 	}
-	assert_int_equal(known, 61); /* RC 23, XRC 23, UC 12, UD 2, CNP */
+	assert_int_equal(known, 63); /* RC 24, XRC 24, UC 12, UD 2, CNP */
 }
 
 static void a_truncated_header_is_refused_at_every_length(void **state)
