@@ -188,6 +188,14 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t offset, size_t le
 	return &mr->ibv;
 }
 
+/* It may have been mapped for reading alone. */
+static int dmabuf_allow(const struct mr_object *o, uint32_t access)
+{
+	if (access & WRITING_ACCESS && mprotect(o->map, o->map_length, PROT_READ | PROT_WRITE))
+		return -errno;
+	return 0;
+}
+
 /* What memory a region had of its own. */
 static void release_memory(struct mr_object *o)
 {
@@ -226,7 +234,9 @@ static int rereg(struct face_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 		a.iova = 0;
 	else if (was_zero_based)
 		a.iova = (uintptr_t)a.addr;
-	if (flags & (IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION))
+	if (mr->object->map && !(flags & IBV_REREG_MR_CHANGE_TRANSLATION))
+		rc = dmabuf_allow(mr->object, a.access);
+	else if (flags & (IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION))
 		rc = memory_check(&a);
 	if (rc)
 		return rc;

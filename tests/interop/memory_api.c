@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -421,6 +422,24 @@ static void a_dma_buffer_is_reached_by_its_iova(void **state)
 	assert_int_equal(pread(fd, got, 100, PAGE + 1016), 100);
 	assert_memory_equal(got, bed.buf, 100);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
+	/* Rights it gets later are the file's. */
+	for (int writable = 0; writable < 2; writable++) {
+		char path[64];
+		int other;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		other = open(path, writable ? O_RDWR : O_RDONLY);
+		mr = ibv_reg_dmabuf_mr(bed.pd, 0, PAGE, 0, other, IBV_ACCESS_REMOTE_READ);
+		assert_non_null(mr);
+		assert_int_equal(
+			ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, access),
+			writable ? 0 : IBV_REREG_MR_ERR_CMD);
+		assert_int_equal(rdma(IBV_WR_RDMA_WRITE, bed.buf, bed.mr->lkey, 0, mr->rkey, 100),
+				 writable ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+		close(other);
+		join();
+	}
 
 	assert_null(ibv_reg_dmabuf_mr(bed.pd, 3 * PAGE, 2 * PAGE, 0, fd, access)); /* too long */
 	assert_int_equal(errno, EINVAL);

@@ -160,6 +160,43 @@ static struct rnic_wc wc_of(struct rnic_cq *cq)
 	return wc;
 }
 
+static void an_initiator_binds_and_invalidates(void **state)
+{
+	struct bed *b = xrc_open();
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	for (int type = RNIC_MW_TYPE_1; type <= RNIC_MW_TYPE_2; type++) {
+		struct rnic_send_wr wr = {.wr_id = 1, .opcode = RNIC_WR_BIND_MW};
+		struct rnic_mw *mw;
+
+		assert_int_equal(rnic_mw_create(s->pd, (enum rnic_mw_type)type, &mw), 0);
+		wr.bind.mw = mw;
+		wr.bind.mr = s->mr;
+		wr.bind.rkey = rnic_mw_rkey(mw) ^ 1;
+		wr.bind.addr = bed_remote_addr(b, 0, 0);
+		wr.bind.length = 100;
+		wr.bind.access = RNIC_ACCESS_REMOTE_READ;
+		assert_int_equal(rnic_post_send(s->qp, &wr, b->now), 0);
+		bed_run(b);
+		bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+		assert_int_equal(rnic_mw_rkey(mw), wr.bind.rkey);
+		assert_int_equal(rnic_mr_destroy(s->mr), -EBUSY);
+		if (type == RNIC_MW_TYPE_1)
+			wr.bind.length = 0;
+		else
+			wr = (struct rnic_send_wr){.wr_id = 1,
+						   .opcode = RNIC_WR_LOCAL_INV,
+						   .imm_or_rkey = rnic_mw_rkey(mw)};
+		assert_int_equal(rnic_post_send(s->qp, &wr, b->now), 0);
+		bed_run(b);
+		bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+		assert_int_equal(rnic_mw_destroy(mw), 0);
+	}
+	assert_int_equal(b->nlog, 0);
+	xrc_close(b);
+}
+
 static void a_message_goes_to_the_srq_it_names(void **state)
 {
 	struct bed *b = xrc_open();
@@ -525,6 +562,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_message_goes_to_the_srq_it_names),
+		cmocka_unit_test(an_initiator_binds_and_invalidates),
 		cmocka_unit_test(every_operation_survives_loss),
 		cmocka_unit_test(a_number_that_nobody_has_is_an_invalid_request),
 		cmocka_unit_test(another_domain_is_out_of_reach),
