@@ -8,8 +8,8 @@ usage: pyverbs.py BUILD [--on lo|veth]... [--only REGEX] [--list] [--write]
 Runs the generic modules, which are all but those that test mlx5, EFA and CUDA, on a loopback and
 on an Ethernet device, each in a network namespace of its own, and prints how many tests of each
 passed, failed and were skipped, with every skip's reason, beside what Linux's rxe makes of them
-(pyverbs-rxe.json). A failure or a skip that docs/conformance.md does not name fails the run;
---write writes them there. --system runs the same tests on the system's libraries and a device of
+(pyverbs-rxe.json). What fails the run: a failure, a skip that docs/conformance.md does not name
+(--write writes them there), too few tests that pass. --system runs the same tests on the system's libraries and a device of
 the kernel's, as root; so the figures of rxe were taken, and --record adds them.
 """
 import argparse
@@ -38,6 +38,7 @@ RXE = os.path.join(HERE, "pyverbs-rxe.json")
 VENDORS = ("test_mlx5", "test_efa", "test_cuda")
 DEVICES = {"lo": "weft_lo", "veth": "weft_eth0"}
 STUCK_S = 120
+PASSED_MIN = 135  # of a device's 170, if all modules run
 BEGIN, END = "<!-- pyverbs.py --write: begin -->", "<!-- pyverbs.py --write: end -->"
 BAD = ("failed", "error")
 UNTOLD = "said nothing of how it ended"
@@ -299,6 +300,10 @@ def main():
     bad = [f"{on}: {name}: {plain(why)}" for on, r in results.items()
            for name, (what, why) in r.items() if what in BAD]
     bad += [f"still running: {line}" for line in left]
+    for on, r in results.items():
+        passed = sum(what == "passed" for what, _ in r.values())
+        if not args.only and passed < PASSED_MIN:
+            bad.append(f"{on}: {passed} tests passed, and {PASSED_MIN} should")
     if args.write:
         write(document(results, rxe))
     else:
