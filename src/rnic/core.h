@@ -52,6 +52,7 @@
 #define SOCKET_BYTES_DEFAULT (256u << 10)
 #define PEER_SOCKETS	     256
 #define TX_BURST_BYTES	     (64u << 10)
+#define WIRE_OVERHEAD	     50u /* Ethernet, IPv4, UDP, ICRC around a packet */
 
 #define NULL_BYTES 4096 /* no payload is longer */
 
@@ -423,7 +424,9 @@ struct rnic_qp {
 	bool sqd_notify;
 	bool responder_turn;
 	uint32_t burst; /* sent in its present turn */
-	uint32_t mtu;	/* bytes */
+	/* Static rate: when what was sent is gone, and how long before that more may be sent. */
+	uint64_t rate_ns, rate_ahead_ns;
+	uint32_t mtu; /* bytes */
 	struct rnic_qp_attr attr;
 	struct list active_node;
 	struct list budget_node;

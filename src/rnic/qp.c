@@ -26,6 +26,7 @@ static void qp_reset(struct rnic_qp *qp)
 {
 	timer_cancel(&qp->rnic->timers, &qp->timer);
 	list_remove(&qp->active_node);
+	qp->rate_ns = 0;
 	wq_reset(qp);
 	req_reset(qp);
 	resp_reset(qp);

@@ -144,6 +144,8 @@ void req_timer_fired(struct rnic_qp *qp, uint64_t now)
 	struct req *q = &qp->req;
 	uint64_t timeout = ack_timeout_ns(qp);
 
+	if (unlikely(qp->rate_ns))
+		qp_activate(qp);
 	if (!qp_requester_runs(qp))
 		return;
 	if (qp_is_unreliable(qp)) {

@@ -140,14 +140,52 @@ void tx_finish(struct rnic_qp *qp, struct rnic_tx *tx, struct pkt_hdr *h)
 	trace(r, TRACE_tx, qp->qpn, (uint64_t)h->bth.opcode << 24 | h->bth.psn, tx->payload_len);
 }
 
+/* The static rate of an address (IBA volume 1, 9.11): no more than a burst at once, and not more
+ * than the rate in the long run. */
+static uint64_t rate_time(uint32_t mbps, uint32_t bytes)
+{
+	return bytes * 8000ull / mbps;
+}
+
+static bool rate_allows(struct rnic_qp *qp, uint64_t now)
+{
+	uint64_t due;
+
+	if (likely(qp->rate_ns <= now + qp->rate_ahead_ns))
+		return true;
+	due = qp->rate_ns - qp->rate_ahead_ns / 2;
+	if (!qp->timer.armed || due < qp->timer.deadline_ns)
+		timer_arm(&qp->rnic->timers, &qp->timer, due);
+	return false;
+}
+
+static void rate_charge(struct rnic_qp *qp, const struct rnic_tx *tx, uint64_t now)
+{
+	uint32_t mbps = tx->flow->rate_mbps;
+
+	if (likely(!mbps))
+		return;
+	qp->rate_ahead_ns = rate_time(mbps, TX_BURST_BYTES);
+	qp->rate_ns = max_of(qp->rate_ns, now) +
+		      rate_time(mbps, tx->hdr_len + tx->payload_len + WIRE_OVERHEAD);
+}
+
 /* One packet of this QP. Requester and responder begin by turns, so that neither starves. */
 static bool qp_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 {
+	bool sent;
+
+	if (!rate_allows(qp, now))
+		return false;
 	if (unlikely(qp_is_unreliable(qp)))
-		return unreliable_tx(qp, tx, now);
-	if (qp->responder_turn)
-		return resp_tx(qp, tx) || req_tx(qp, tx, now);
-	return req_tx(qp, tx, now) || resp_tx(qp, tx);
+		sent = unreliable_tx(qp, tx, now);
+	else if (qp->responder_turn)
+		sent = resp_tx(qp, tx) || req_tx(qp, tx, now);
+	else
+		sent = req_tx(qp, tx, now) || resp_tx(qp, tx);
+	if (sent)
+		rate_charge(qp, tx, now);
+	return sent;
 }
 
 size_t rnic_tx(struct rnic *r, struct rnic_tx *pkts, size_t max, uint64_t now)

@@ -326,6 +326,7 @@ int resolve_flow(const struct ibv_ah_attr *ah, const struct broker_device *b, ui
 	ret->sport = flow_sport(ret->flow_label, lqpn, rqpn);
 	ret->tos = grh->traffic_class;
 	ret->ttl = grh->hop_limit;
+	ret->rate_mbps = (uint32_t)max_of(ibv_rate_to_mbps((enum ibv_rate)ah->static_rate), 0);
 	return 0;
 }
 
@@ -411,6 +412,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	if (!rc) {
 		if (mask & IBV_QP_STATE)
 			ibqp->state = a->qp_state;
+		if (mask & IBV_QP_STATE && a->qp_state == IBV_QPS_RESET)
+			take_ah(qp, &(struct ibv_ah_attr){0});
 		if (mask & IBV_QP_AV)
 			take_ah(qp, &a->ah_attr);
 		shard_flush(qp->shard);

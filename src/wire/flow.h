@@ -24,6 +24,7 @@ struct flow {
 	uint8_t ttl;	     /* TTL or hop limit; 0 means the system's default */
 	uint32_t flow_label; /* 20 bits */
 	uint32_t scope;	     /* the interface that link-local addresses belong to; else 0 */
+	uint32_t rate_mbps;  /* in no header: the most that may be sent to there; 0: no limit */
 };
 
 static inline bool gid_is_ipv4(const struct gid *g)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Completion queues by their contract: moderation, times of completions and the clock they are of.
+ * Completion queues by their contract: moderation, times of completions and the clock they are of;
+ * and static rates, which that clock measures.
  * A plain verbs program; one queue pair of the first device talks to itself.
  */
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static struct bed {
@@ -25,7 +27,7 @@ static struct bed {
 	struct ibv_qp *qp;
 } bed;
 
-static void qp_to_rts(struct ibv_qp *qp)
+static void qp_to_rts(struct ibv_qp *qp, uint8_t rate)
 {
 	struct ibv_gid_entry e[256];
 	struct ibv_qp_attr a = {
@@ -33,7 +35,11 @@ static void qp_to_rts(struct ibv_qp *qp)
 		.port_num = 1,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = qp->qp_num,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .static_rate = rate,
+			    .grh = {.hop_limit = 64}},
 		.min_rnr_timer = 1,
 		.timeout = 14,
 		.retry_cnt = 7,
@@ -92,7 +98,7 @@ static int open_bed(void **state)
 	qp.send_cq = qp.recv_cq = ibv_cq_ex_to_cq(bed.cq);
 	bed.qp = ibv_create_qp(bed.pd, &qp);
 	assert_non_null(bed.qp);
-	qp_to_rts(bed.qp);
+	qp_to_rts(bed.qp, IBV_RATE_MAX);
 	return 0;
 }
 
@@ -225,6 +231,46 @@ static void completions_are_stamped_by_the_devices_clock(void **state)
 	}
 }
 
+static void a_static_rate_is_kept_to_and_told(void **state)
+{
+	enum { LEN = 8 << 20, BURST = 64 << 10, BYTES_PER_MS = 312500 };
+	struct ibv_qp_init_attr init = {
+		.send_cq = ibv_cq_ex_to_cq(bed.cq),
+		.recv_cq = ibv_cq_ex_to_cq(bed.cq),
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+	};
+	uint8_t *from = calloc(1, LEN), *to = calloc(1, LEN);
+	struct ibv_mr *from_mr = ibv_reg_mr(bed.pd, from, LEN, 0);
+	struct ibv_mr *to_mr =
+		ibv_reg_mr(bed.pd, to, LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	struct ibv_qp *qp = ibv_create_qp(bed.pd, &init);
+	struct ibv_sge sge = {(uintptr_t)from, LEN, from_mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
+	struct ibv_qp_attr attr;
+	uint64_t began;
+
+	(void)state;
+	qp_to_rts(qp, IBV_RATE_2_5_GBPS);
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_AV, &init), 0);
+	assert_int_equal(attr.ah_attr.static_rate, IBV_RATE_2_5_GBPS);
+	memset(from, 7, LEN);
+	wr.wr.rdma.remote_addr = (uintptr_t)to;
+	wr.wr.rdma.rkey = to_mr->rkey;
+	began = raw_clock();
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	poll_one();
+	ibv_end_poll(bed.cq);
+	assert_true((raw_clock() - began) / 1000000 >= (LEN - BURST) / BYTES_PER_MS);
+	assert_memory_equal(from, to, LEN);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_dereg_mr(from_mr), 0);
+	assert_int_equal(ibv_dereg_mr(to_mr), 0);
+	free(from);
+	free(to);
+}
+
 static void what_a_cq_does_not_have_is_refused(void **state)
 {
 	static const uint64_t fields[] = {IBV_WC_EX_WITH_FLOW_TAG, IBV_WC_EX_WITH_TM_INFO};
@@ -243,6 +289,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events_wait_for_the_count_or_the_period),
 		cmocka_unit_test(completions_are_stamped_by_the_devices_clock),
+		cmocka_unit_test(a_static_rate_is_kept_to_and_told),
 		cmocka_unit_test(what_a_cq_does_not_have_is_refused),
 	};
 

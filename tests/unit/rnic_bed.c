@@ -76,8 +76,10 @@ static struct gid gid_of(int side)
 
 void bed_flows(struct bed *b, int side, struct rnic_qp_attr *a)
 {
-	(void)b;
-	a->flow = (struct flow){.sgid = gid_of(side), .dgid = gid_of(!side), .sport = 50000};
+	a->flow = (struct flow){.sgid = gid_of(side),
+				.dgid = gid_of(!side),
+				.sport = 50000,
+				.rate_mbps = b->opts.rate_mbps};
 }
 
 static void side_open(struct bed *b, int i)
