@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Callable
 
-from lab import Failed, last_line
+from capture import Capture
+from lab import Failed
 
 ACTIVE, PASSIVE = "weft active", "weft passive"
 CASES = []
@@ -72,53 +73,16 @@ class Context:
     def file(self, name):
         return os.path.join(self.dir, name)
 
+    def weft_address(self):
+        """Of weft's own RNIC; none where it uses the kernel's."""
+        return set() if hasattr(self.weft, "guest") else set(self.weft.address.values())
+
 
 def case(name, directions=(ACTIVE, PASSIVE), **kwargs):
     def note(function):
         CASES.append(Case(name, function, directions, **kwargs))
         return function
     return note
-
-
-# tshark guesses at the data that a packet carries and calls it malformed when it guessed wrong (a
-# SEND of one byte, zeroes that look like an Ethertype, the data of an Effects log page; between two
-# kernels too). So it judges what has no data: headers, MADs and, in `nvme` cases, capsules.
-DATA = "infiniband.bth.opcode in {0..11, 13..16, 22, 23, 32..43}"
-NVME_DATA = "infiniband.bth.opcode in {6..11, 13..16}"
-
-
-def check_capture(context, path, c):
-    """Our own codecs' and tshark's view of a capture; a note about it."""
-    lab, notes = context.lab, []
-    if context.kernel.rdma == "rxe":
-        tool = [os.path.join(lab.build, "tests", "vm", "check_pcap")]
-        if c.crash or context.condition.netem:
-            tool.append("--cut-short")  # the last word of an exchange may be missing
-        r = subprocess.run([*tool, path], capture_output=True, text=True, check=False)
-        if r.returncode:
-            raise Failed(f"capture: {last_line(r.stdout + r.stderr)}")
-        notes.append(r.stdout.strip())
-    if lab.tshark:
-        data = NVME_DATA if c.nvme else DATA
-        t = subprocess.run(["tshark", "-r", path, "-c", "20000", "-Y",
-                            f"_ws.malformed && !({data})"],
-                           capture_output=True, text=True, check=False)
-        if t.stdout.strip():
-            raise Failed(f"tshark: malformed: {t.stdout.splitlines()[0]}")
-    return "; ".join(notes)
-
-
-def judge_senders(context, verdict, seen):
-    """A sender that repeats a PSN as another packet has itself to blame for what follows."""
-    culprits = set(re.findall(r"PSNs sent again as something else by ([^,; ]+)", seen))
-    if culprits & set(context.weft.address.values()) and not hasattr(context.weft, "guest"):
-        return "FAIL"
-    return "kernel" if culprits and verdict == "FAIL" else verdict
-
-
-def capture_filter(context):
-    """iWARP is TCP, to the port of the service."""
-    return ("udp", "port", "4791") if context.kernel.rdma == "rxe" else ("tcp", "port", "4420")
 
 
 def bad_log_lines(context, allowed):
@@ -131,39 +95,62 @@ def bad_log_lines(context, allowed):
             if any(b in line for b in BAD_LOG) and not any(a in line for a in allowed)]
 
 
-def run_case(c, context):
-    """One case in one direction; what it raises becomes its verdict."""
-    lab = context.lab
-    pcap = context.file("wire.pcap")
-    begun = time.monotonic()
-    capture = not lab.vm("capture", "start", pcap, *capture_filter(context)).returncode
-    try:
-        note = c.run(context) or ""
-        verdict = "ok"
-    except Failed as e:
-        verdict, note = "FAIL", str(e)
-    except subprocess.TimeoutExpired as e:
-        verdict, note = "FAIL", f"hangs: {e.cmd[:4]}"
-    finally:
-        for p in lab.processes:
-            p.stop()
-        if capture:
-            lab.vm("capture", "stop")
-    seen = ""
-    try:
-        seen = check_capture(context, pcap, c) if capture else ""
-        lost = c.log_may_say_if_lost if context.condition.netem else ()
-        wrong = bad_log_lines(context, c.log_may_say + lost)
+class Run:
+    """One case in one direction; what it raises becomes its verdict.
+
+    run() is what needs the guests. finish() looks at the capture and gives the result; it can go on
+    beside the next case.
+    """
+
+    def __init__(self, c, context):
+        self.case, self.context = c, context
+        self.verdict, self.notes = "ok", []
+
+    def fail(self, why):
+        self.verdict = "FAIL"
+        self.notes.append(why)
+
+    def run(self):
+        begun = time.monotonic()
+        self.capture = Capture(self.context)
+        try:
+            self.notes.append(self.case.run(self.context) or "")
+        except Failed as e:
+            self.fail(str(e))
+        except subprocess.TimeoutExpired as e:
+            self.fail(f"hangs: {e.cmd[:4]}")
+        finally:
+            self.processes, self.context.lab.processes = self.context.lab.processes, []
+            for p in self.processes:
+                p.stop()
+            self.capture.end()
+        lost = self.case.log_may_say_if_lost if self.context.condition.netem else ()
+        wrong = bad_log_lines(self.context, self.case.log_may_say + lost)
         if wrong:
-            raise Failed(f"guest's kernel log: {wrong[0]}")
-    except Failed as e:
-        verdict, note = "FAIL", f"{note}; {e}" if verdict == "FAIL" else str(e)
-    note = "; ".join(n for n in (note, seen) if n)
-    verdict = judge_senders(context, verdict, seen)
-    if verdict not in ("ok", "skip"):
-        for i, p in enumerate(lab.processes):
-            with open(context.file(f"process.{i}"), "w", encoding="utf-8") as f:
-                f.write(p.output)
-    lab.processes.clear()
-    return Result(context.section.title, context.condition.name, c.name, context.direction, verdict,
-                  note, time.monotonic() - begun)
+            self.fail(f"guest's kernel log: {wrong[0]}")
+        self.weft_address = self.context.weft_address()
+        self.seconds = time.monotonic() - begun
+
+    def finish(self):
+        cut_short = self.case.crash or bool(self.context.condition.netem)
+        try:
+            seen = self.capture.check(self.case.nvme, cut_short)
+            self.notes.append(seen)
+            self.judge_senders(seen)
+        except Failed as e:
+            self.fail(str(e))
+        if self.verdict != "ok":
+            for i, p in enumerate(self.processes):
+                with open(self.context.file(f"process.{i}"), "w", encoding="utf-8") as f:
+                    f.write(p.output)
+        c = self.context
+        return Result(c.section.title, c.condition.name, self.case.name, c.direction, self.verdict,
+                      "; ".join(n for n in self.notes if n), self.seconds)
+
+    def judge_senders(self, seen):
+        """A sender that repeats a PSN as another packet has itself to blame for what follows."""
+        culprits = set(re.findall(r"PSNs sent again as something else by ([^,; ]+)", seen))
+        if culprits & self.weft_address:
+            self.verdict = "FAIL"
+        elif culprits and self.verdict == "FAIL":
+            self.verdict = "kernel"

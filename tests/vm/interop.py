@@ -18,12 +18,13 @@ import shutil
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import verbs_cases  # noqa: F401 (they fill CASES, in this order)
 import wire_cases  # noqa: F401
 import nvme_cases  # noqa: F401
 import crash_cases  # noqa: F401
-from cases import CASES, Context, Result, run_case
+from cases import CASES, Context, Result, Run
 from lab import Lab, Missing
 from plan import PLAN, SHORT
 from record import Record
@@ -58,7 +59,8 @@ class Sections:
     def __init__(self, args, record):
         self.args, self.record = args, record
         self.logs = os.path.join(args.build, "vm-logs")
-        self.results = []
+        self.results, self.count = [], 0
+        self.judged = self.heading = None
         shutil.rmtree(self.logs, ignore_errors=True)
 
     def skip(self, section, todo, why):
@@ -90,24 +92,37 @@ class Sections:
         if section.provider != "weft":
             weft.prepare()
         current = None
-        for i, (condition, c, direction) in enumerate(todo):
-            if time.monotonic() > self.args.end:
-                self.skip(section, todo[i:], OUT_OF_TIME)
-                return
-            if condition is not current:
-                condition.apply(lab)
-                current = condition
-                print(f"-- {condition.name}", flush=True)
-            self.run_step(Context(lab, weft, kernel, direction, section, condition,
-                                  os.path.join(self.logs, f"{len(self.results):03}"),
-                                  condition.family), c)
+        with ThreadPoolExecutor(1) as judge:
+            for i, (condition, c, direction) in enumerate(todo):
+                if time.monotonic() > self.args.end:
+                    self.take_results()
+                    self.skip(section, todo[i:], OUT_OF_TIME)
+                    return
+                if condition is not current:
+                    condition.apply(lab)
+                    current = condition
+                self.count += 1
+                step = Run(c, Context(lab, weft, kernel, direction, section, condition,
+                                      os.path.join(self.logs, f"{self.count:03}"),
+                                      condition.family))
+                os.makedirs(step.context.dir)
+                step.run()
+                self.take_results()
+                self.judged = step.context, judge.submit(step.finish)
+            self.take_results()
 
-    def run_step(self, context, c):
-        os.makedirs(context.dir)
-        r = run_case(c, context)
+    def take_results(self):
+        """Of the case that was being looked at while another ran."""
+        if self.judged is None:
+            return
+        (context, future), self.judged = self.judged, None
+        r = future.result()
         self.results.append(r)
         self.record.add(r)
-        print(f"{r.verdict:6} {r.seconds:5.1f}s {r.direction:12} {c.name}"
+        if (r.section, r.condition) != self.heading:
+            self.heading = r.section, r.condition
+            print(f"-- {r.condition}", flush=True)
+        print(f"{r.verdict:6} {r.seconds:5.1f}s {r.direction:12} {r.case}"
               f"{': ' + r.note if r.note else ''}", flush=True)
         if r.verdict == "ok" and not self.args.keep:
             shutil.rmtree(context.dir)

@@ -147,8 +147,9 @@ def perftest(t, program, options):
 def sweep(t, program, options=""):
     if "read" in program or "atomic" in program:
         options += " -o 16"  # else rxe's 128, which perftest asks of our device as well
-    sizes = {"ib_atomic": ((8, 200),)}.get(program.rsplit("_", 1)[0],
-                                          ((1, 100), (1000, 100), (65536, 30), (1 << 20, 5)))
+    sizes = ((1000, 100), (1 << 20, 5)) if "-R" in options else ((1, 100), (65536, 30))
+    if program.startswith("ib_atomic"):
+        sizes = ((8, 200),)
     unit = "µs" if program.endswith("_lat") else "MB/s"
     seen = []
     for size, n in sizes:

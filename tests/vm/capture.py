@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""The packets of a case, and what our own codecs and tshark make of them."""
+import os
+import subprocess
+import time
+
+from lab import Failed, Process, last_line, until
+
+# tshark guesses at the data that a packet carries and calls it malformed when it guessed wrong (a
+# SEND of one byte, zeroes that look like an Ethertype, the data of an Effects log page; between two
+# kernels too). So it judges what has no data: headers, MADs and, in `nvme` cases, capsules.
+DATA = "infiniband.bth.opcode in {0..11, 13..16, 22, 23, 32..43}"
+NVME_DATA = "infiniband.bth.opcode in {6..11, 13..16}"
+
+
+class Capture:
+    """Of the bridge, while a case runs. iWARP is TCP, to the port of the service."""
+
+    def __init__(self, context):
+        self.lab, self.path = context.lab, context.file("wire.pcap")
+        self.roce = context.kernel.rdma == "rxe"
+        what = "udp port 4791" if self.roce else "tcp port 4420"
+        self.tcpdump = Process(
+            self.lab.inside("tcpdump", "-i", "br0", "-s", "0", "--immediate-mode", "-U", "-Z",
+                            "root", "-w", self.path, *what.split()), self.lab.env)
+        until(lambda: "listening" in self.tcpdump.output or not self.tcpdump.running(), 20,
+              "tcpdump listening", 0.02)
+        if not self.tcpdump.running():
+            raise Failed(f"tcpdump: {last_line(self.tcpdump.output)}")
+
+    def end(self):
+        """The kernel takes its time to let go of a socket that captures: check() waits for that."""
+        time.sleep(0.3)  # the last packets are on their way to the file
+        self.tcpdump.popen.terminate()
+
+    def check(self, nvme, cut_short):
+        """A note about it; Failed if there is something wrong. cut_short: an exchange may be."""
+        self.tcpdump.popen.wait(60)
+        seen = self.check_ours(cut_short) if self.roce else ""
+        if self.lab.tshark:
+            data = NVME_DATA if nvme else DATA
+            t = subprocess.run(["tshark", "-r", self.path, "-c", "20000", "-Y",
+                                f"_ws.malformed && !({data})"],
+                               capture_output=True, text=True, check=False)
+            if t.stdout.strip():
+                raise Failed(f"tshark: malformed: {t.stdout.splitlines()[0]}")
+        return seen
+
+    def check_ours(self, cut_short):
+        tool = [os.path.join(self.lab.build, "tests", "vm", "check_pcap")]
+        if cut_short:
+            tool.append("--cut-short")
+        r = subprocess.run([*tool, self.path], capture_output=True, text=True, check=False)
+        if r.returncode:
+            raise Failed(f"capture: {last_line(r.stdout + r.stderr)}")
+        return r.stdout.strip()
