@@ -83,7 +83,9 @@ int raccept(int fd, struct sockaddr *addr, socklen_t *len)
 	/* Unlike Linux, and like rdma-core, the listener's flags are the new socket's. */
 	taken->sock.fd_flags = s->fd_flags;
 	taken->sock.fl_flags = s->fl_flags;
-	rc = sock_insert(&taken->sock);
+	rc = sock_renumber(&taken->sock); /* librspreload counts on it */
+	if (!rc)
+		rc = sock_insert(&taken->sock);
 	if (!rc && addr)
 		rc = addr_copy_out(s, rdma_get_peer_addr(taken->id), addr, len);
 	if (rc) {

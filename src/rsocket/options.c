@@ -112,6 +112,7 @@ static int set_socket(struct stream *s, int name, int v)
 		return 0;
 	case SO_KEEPALIVE:
 	case SO_OOBINLINE:
+	case SO_REUSEPORT: /* a second listener is refused when it binds */
 		break;
 	default:
 		return -ENOTSUP;
@@ -247,6 +248,7 @@ static int get_socket(struct stream *s, int name, void *val, socklen_t *len)
 	case SO_REUSEADDR:
 	case SO_KEEPALIVE:
 	case SO_OOBINLINE:
+	case SO_REUSEPORT:
 		return give_int(val, len, flag_get(s->so_opts, name));
 	case SO_RCVBUF:
 		return give_int(val, len, (int)s->set.rbuf_size);

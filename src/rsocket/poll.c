@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-/* rpoll() and rselect(), over rsockets and ordinary descriptors together. */
-#include <rdma/rsocket.h>
+/* What a stream has for poll(2), and waiting for many of them and ordinary descriptors together. */
 #include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
 #include "base/time.h"
+#include "rsocket/pollset.h"
 #include "rsocket/stream.h"
 #include "rsocket/svc.h"
 
@@ -73,15 +72,14 @@ static struct stream *stream_of(struct sock *s)
 	return container_of(s, struct stream, sock);
 }
 
-static short sock_poll(struct sock *s, short events)
+short sock_poll(struct sock *s, short events)
 {
 	if (sock_inherited(s))
 		return POLLNVAL;
 	return stream_poll(stream_of(s), events);
 }
 
-/* The descriptor besides the eventfd that tells of events from now on; -1 if there is none. */
-static int sock_arm(struct sock *s)
+int sock_arm(struct sock *s)
 {
 	struct stream *t = stream_of(s);
 
@@ -91,76 +89,80 @@ static int sock_arm(struct sock *s)
 	return t->channel->fd;
 }
 
-static void sock_taken(struct sock *s)
+void sock_taken(struct sock *s)
 {
 	stream_take_event(stream_of(s));
 }
 
 /* ---- sets of them ---------------------------------------------------------------------------- */
 
-static int check(struct pollfd *fds, nfds_t n)
+/* The ordinary descriptors by one call, where there are any. */
+static int check(struct poll_item *items, nfds_t n, struct pollfd *kernel)
 {
+	nfds_t plain = 0;
 	int count = 0;
 
 	for (nfds_t i = 0; i < n; i++) {
-		struct sock *s = sock_lookup(fds[i].fd);
+		if (items[i].fd >= 0)
+			kernel[plain++] =
+				(struct pollfd){.fd = items[i].fd, .events = items[i].events};
+	}
+	if (plain && poll(kernel, plain, 0) < 0)
+		return -errno;
+	plain = 0;
+	for (nfds_t i = 0; i < n; i++) {
+		struct poll_item *it = &items[i];
 
-		if (s)
-			fds[i].revents = sock_poll(s, fds[i].events);
-		else if (poll(&fds[i], 1, 0) < 0)
-			return -errno;
-		count += !!fds[i].revents;
+		it->revents = it->sock ? sock_poll(it->sock, it->events) : 0;
+		if (it->fd >= 0)
+			it->revents |= kernel[plain++].revents;
+		count += !!it->revents;
 	}
 	return count;
 }
 
-/* Each socket has two places in the kernel's set, side by side. */
-static void arm(const struct pollfd *fds, nfds_t n, struct pollfd *kernel)
+/* An item has three places in the kernel's set, side by side. */
+static void arm(const struct poll_item *items, nfds_t n, struct pollfd *kernel)
 {
 	for (nfds_t i = 0; i < n; i++) {
-		struct sock *s = sock_lookup(fds[i].fd);
-		struct pollfd *k = &kernel[2 * i];
+		struct sock *s = items[i].sock;
+		struct pollfd *k = &kernel[3 * i];
 
-		k[0] = (struct pollfd){.fd = fds[i].fd, .events = s ? POLLIN : fds[i].events};
-		k[1] = (struct pollfd){.fd = s ? sock_arm(s) : -1, .events = POLLIN};
+		k[0] = (struct pollfd){.fd = items[i].fd, .events = items[i].events};
+		k[1] = (struct pollfd){.fd = s ? s->fd : -1, .events = POLLIN};
+		k[2] = (struct pollfd){.fd = s ? sock_arm(s) : -1, .events = POLLIN};
 	}
 }
 
-static void take_events(const struct pollfd *fds, nfds_t n, const struct pollfd *kernel)
+static void take_events(const struct poll_item *items, nfds_t n, const struct pollfd *kernel)
 {
 	eventfd_t count;
 
 	for (nfds_t i = 0; i < n; i++) {
-		struct sock *s = sock_lookup(fds[i].fd);
-
-		if (!s)
-			continue;
-		if (kernel[2 * i].revents)
-			(void)!eventfd_read(s->fd, &count);
-		if (kernel[2 * i + 1].revents)
-			sock_taken(s);
+		if (kernel[3 * i + 1].revents)
+			(void)!eventfd_read(items[i].sock->fd, &count);
+		if (kernel[3 * i + 2].revents)
+			sock_taken(items[i].sock);
 	}
 }
 
-static void count_waiting(const struct pollfd *fds, nfds_t n, int by)
+static void count_waiting(const struct poll_item *items, nfds_t n, int by)
 {
-	for (nfds_t i = 0; i < n; i++) {
-		struct sock *s = sock_lookup(fds[i].fd);
-
-		if (s)
-			atomic_fetch_add(&s->waiters, by);
-	}
+	for (nfds_t i = 0; i < n; i++)
+		if (items[i].sock)
+			atomic_fetch_add(&items[i].sock->waiters, by);
 }
 
-static int sleep_and_check(struct pollfd *fds, nfds_t n, struct pollfd *kernel, uint64_t end)
+static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *kernel,
+			   struct pollfd *plain, uint64_t end)
 {
 	int count;
 
 	for (;;) {
 		int timeout = settings_default()->wake_up_ms;
 
-		arm(fds, n, kernel);
-		count = check(fds, n);
+		arm(items, n, kernel);
+		count = check(items, n, plain);
 		if (count)
 			return count;
 		if (end != UINT64_MAX) {
@@ -171,118 +173,48 @@ static int sleep_and_check(struct pollfd *fds, nfds_t n, struct pollfd *kernel, 
 			timeout = (int)min_of((uint64_t)timeout,
 					      (end - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
 		}
-		if (poll(kernel, 2 * n, timeout) < 0)
+		if (poll(kernel, 3 * n, timeout) < 0)
 			return -errno;
-		take_events(fds, n, kernel);
+		take_events(items, n, kernel);
 	}
 }
 
-static int poll_until(struct pollfd *fds, nfds_t n, uint64_t end)
-{
-	enum { ON_STACK = 32 };
-	struct pollfd few[2 * ON_STACK], *kernel = few;
-	int rc;
-
-	if (n > ON_STACK) {
-		kernel = calloc(n, 2 * sizeof(*kernel));
-		if (!kernel)
-			return -ENOMEM;
-	}
-	count_waiting(fds, n, 1);
-	rc = sleep_and_check(fds, n, kernel, end);
-	count_waiting(fds, n, -1);
-	if (kernel != few)
-		free(kernel);
-	return rc;
-}
-
-static int poll_all(struct pollfd *fds, nfds_t n, int64_t timeout_ns)
+static int spin_then_sleep(struct poll_item *items, nfds_t n, int64_t timeout_ns,
+			   struct pollfd *kernel)
 {
 	const uint64_t spin = settings_default()->polling_us * NSEC_PER_USEC;
+	struct pollfd *plain = kernel + 3 * n;
 	uint64_t start = 0, now = 0;
+	int count;
 
 	do {
-		int count = check(fds, n);
-
+		count = check(items, n, plain);
 		if (count || !timeout_ns)
 			return count;
 		now = time_now_ns();
 		if (!start)
 			start = now;
 	} while (now - start < spin);
-	return poll_until(fds, n, timeout_ns < 0 ? UINT64_MAX : start + (uint64_t)timeout_ns);
-}
-
-int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
-{
-	int rc = poll_all(fds, nfds, timeout < 0 ? -1 : timeout * (int64_t)NSEC_PER_MSEC);
-
-	if (rc >= 0)
-		return rc;
-	errno = -rc;
-	return -1;
-}
-
-/* ---- rselect --------------------------------------------------------------------------------- */
-
-static nfds_t from_sets(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct pollfd *fds)
-{
-	nfds_t n = 0;
-
-	for (int fd = 0; fd < nfds; fd++) {
-		short events = 0;
-
-		if (rd && FD_ISSET(fd, rd))
-			events |= POLLIN;
-		if (wr && FD_ISSET(fd, wr))
-			events |= POLLOUT;
-		if (ex && FD_ISSET(fd, ex))
-			events |= POLLPRI;
-		if (events)
-			fds[n++] = (struct pollfd){.fd = fd, .events = events};
-	}
-	return n;
-}
-
-static int into_set(fd_set *set, const struct pollfd *fds, nfds_t n, short asked, short got)
-{
-	int count = 0;
-
-	if (!set)
-		return 0;
-	FD_ZERO(set);
-	for (nfds_t i = 0; i < n; i++) {
-		if ((fds[i].events & asked) && (fds[i].revents & got)) {
-			FD_SET(fds[i].fd, set);
-			count++;
-		}
-	}
+	count_waiting(items, n, 1);
+	count = sleep_and_check(items, n, kernel, plain,
+				timeout_ns < 0 ? UINT64_MAX : start + (uint64_t)timeout_ns);
+	count_waiting(items, n, -1);
 	return count;
 }
 
-int rselect(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct timeval *timeout)
+int pollset_wait(struct poll_item *items, nfds_t n, int64_t timeout_ns)
 {
-	struct pollfd fds[FD_SETSIZE];
-	int64_t ns = -1;
-	nfds_t n;
+	enum { ON_STACK = 32 };
+	struct pollfd few[4 * ON_STACK], *kernel = few;
 	int rc;
 
-	if (nfds < 0 || nfds > FD_SETSIZE) {
-		errno = EINVAL;
-		return -1;
+	if (n > ON_STACK) {
+		kernel = calloc(n, 4 * sizeof(*kernel));
+		if (!kernel)
+			return -ENOMEM;
 	}
-	n = from_sets(nfds, rd, wr, ex, fds);
-	if (timeout)
-		ns = timeout->tv_sec * (int64_t)NSEC_PER_SEC + timeout->tv_usec * 1000;
-	rc = poll_all(fds, n, ns);
-	for (nfds_t i = 0; rc > 0 && i < n; i++)
-		if (fds[i].revents & POLLNVAL)
-			rc = -EBADF;
-	if (rc < 0) {
-		errno = -rc;
-		return -1;
-	}
-	return into_set(rd, fds, n, POLLIN, POLLIN | POLLHUP | POLLERR) +
-	       into_set(wr, fds, n, POLLOUT, POLLOUT | POLLERR) +
-	       into_set(ex, fds, n, POLLPRI, POLLPRI);
+	rc = spin_then_sleep(items, n, timeout_ns, kernel);
+	if (kernel != few)
+		free(kernel);
+	return rc;
 }

@@ -159,6 +159,17 @@ int sock_init(struct sock *s, int type, int domain)
 	return s->fd < 0 ? -errno : 0;
 }
 
+int sock_renumber(struct sock *s)
+{
+	int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	close(s->fd);
+	s->fd = fd;
+	return 0;
+}
+
 void sock_fini(struct sock *s)
 {
 	if (s->fd >= 0)

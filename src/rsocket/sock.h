@@ -72,6 +72,8 @@ struct sock {
 /* With an eventfd; fd -1 if there is none to have. */
 int sock_init(struct sock *, int type, int domain) must_use;
 void sock_fini(struct sock *);
+/* Moves it to the lowest number that is free: what accept() gives is numbered when it gives it. */
+int sock_renumber(struct sock *) must_use;
 
 /* The socket of that number, or NULL with errno EBADF. */
 struct sock *sock_lookup(int fd);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Waiting for any of several sockets and ordinary descriptors. */
+#ifndef WEFT_RSOCKET_POLLSET_H
+#define WEFT_RSOCKET_POLLSET_H
+
+#include "rsocket/sock.h"
+
+struct poll_item {
+	struct sock *sock; /* or NULL */
+	int fd;		   /* an ordinary descriptor, asked besides, or -1 */
+	short events, revents;
+};
+
+/* As poll(2), but -errno; timeout_ns -1: none. */
+int pollset_wait(struct poll_item *, nfds_t n, int64_t timeout_ns) must_use;
+
+/* Of one socket, as poll(2) has it: what holds now, of the events asked for. */
+short sock_poll(struct sock *, short events);
+/* The descriptor that tells of events from now on besides the eventfd, or -1. */
+int sock_arm(struct sock *);
+/* That descriptor was readable. */
+void sock_taken(struct sock *);
+
+#endif
