@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* weft run: a program on weft's libibverbs and librdmacm, by its library path and nothing else. */
+/* weft run: a program on weft's libibverbs and librdmacm, by its library path; with --sockets its
+ * TCP over RDMA, by a preloaded library. */
 #include <argp.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,14 +17,24 @@ int cmd_run(int argc, char **argv);
 
 enum { EXIT_CANNOT_EXECUTE = 126, EXIT_NOT_FOUND = 127 }; /* as the shell and env(1) have them */
 
+struct run {
+	char **command;
+	bool sockets, only;
+};
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	char ***command = state->input;
+	struct run *run = state->input;
 
-	(void)arg;
 	switch (key) {
+	case 's':
+		run->sockets = true;
+		run->only = arg;
+		if (arg && strcmp(arg, "only"))
+			argp_error(state, "--sockets=%s: 'only' is the one word it takes", arg);
+		return 0;
 	case ARGP_KEY_ARG: /* the first word that is no option: all from here on is the program's */
-		*command = state->argv + state->next - 1;
+		run->command = state->argv + state->next - 1;
 		state->next = state->argc;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
@@ -32,13 +45,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static const struct argp_option options[] = {
+	{"sockets", 's', "only", OPTION_ARG_OPTIONAL,
+	 "TCP of PROGRAM goes over RDMA where the other end does so too; with =only, nowhere else",
+	 0},
+	{0},
+};
+
 static const struct argp argp = {
+	.options = options,
 	.parser = parse,
 	.args_doc = "[--] PROGRAM [ARGUMENT...]",
 	.doc = "Runs PROGRAM on weft's libibverbs.so.1 and librdmacm.so.1 instead of the system's."
 	       "\vThe library path of PROGRAM begins with weft's directory; nothing else of its "
-	       "environment changes. The exit status is that of PROGRAM, 127 if it is not found, "
-	       "126 if it cannot be executed.",
+	       "environment changes, but that --sockets preloads a library. The exit status is "
+	       "that of PROGRAM, 127 if it is not found, 126 if it cannot be executed.",
 };
 
 /* The directory of our two libraries: beside the executable in a build, else as installed. */
@@ -66,27 +87,54 @@ static int library_dir(char ret[PATH_MAX])
 	return -ENOENT;
 }
 
+/* Ours before what a list of the environment has already. */
+static int put_first(const char *name, const char *dir, const char *file, const char *separator)
+{
+	const char *old = getenv(name);
+	char *value;
+	int rc;
+
+	if (!old || !*old)
+		old = separator = "";
+	if (asprintf(&value, "%s%s%s%s", dir, file, separator, old) < 0)
+		return -ENOMEM;
+	rc = setenv(name, value, 1) ? -errno : 0;
+	free(value);
+	return rc;
+}
+
+static int set_environment(const struct run *run, const char *dir)
+{
+	int rc = put_first("LD_LIBRARY_PATH", dir, "", ":");
+
+	if (!rc && run->sockets)
+		rc = put_first("LD_PRELOAD", dir, "/libweft-sockets.so", " ");
+	if (!rc && run->only)
+		rc = setenv("WEFT_SOCKETS", "only", 1) ? -errno : 0;
+	return rc;
+}
+
 int cmd_run(int argc, char **argv)
 {
-	char dir[PATH_MAX], name[] = "weft run", *value, **command = NULL;
-	const char *old = getenv("LD_LIBRARY_PATH");
+	char dir[PATH_MAX], name[] = "weft run";
+	struct run run = {0};
 	int err;
 
 	argv[0] = name;
 	argp_err_exit_status = EXIT_USAGE;
 	/* In order: the options after PROGRAM are PROGRAM's, with or without a -- before it. */
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &command);
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &run);
 	err = library_dir(dir);
 	if (err)
 		return cli_fail(
 			"libibverbs.so.1 is not beside this executable (%s); build or install "
 			"weft as a whole",
 			strerror(-err));
-	if (asprintf(&value, old && *old ? "%s:%s" : "%s", dir, old) < 0 ||
-	    setenv("LD_LIBRARY_PATH", value, 1))
-		return cli_fail("no memory for the environment of %s", command[0]);
-	execvp(command[0], command);
+	err = set_environment(&run, dir);
+	if (err)
+		return cli_fail("the environment of %s: %s", run.command[0], strerror(-err));
+	execvp(run.command[0], run.command);
 	err = errno;
-	cli_fail("%s: %s", command[0], err == ENOENT ? "command not found" : strerror(err));
+	cli_fail("%s: %s", run.command[0], err == ENOENT ? "command not found" : strerror(err));
 	return err == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
 }

@@ -3,6 +3,8 @@
 #ifndef WEFT_RSOCKET_POLLSET_H
 #define WEFT_RSOCKET_POLLSET_H
 
+#include <sys/select.h>
+
 #include "rsocket/sock.h"
 
 struct poll_item {
@@ -13,6 +15,10 @@ struct poll_item {
 
 /* As poll(2), but -errno; timeout_ns -1: none. */
 int pollset_wait(struct poll_item *, nfds_t n, int64_t timeout_ns) must_use;
+
+/* What select(2) asks in poll(2)'s terms, in up to FD_SETSIZE places; and the answer, or -EBADF. */
+nfds_t select_to_poll(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct pollfd *);
+int poll_to_select(const struct pollfd *, nfds_t, fd_set *rd, fd_set *wr, fd_set *ex) must_use;
 
 /* Of one socket, as poll(2) has it: what holds now, of the events asked for. */
 short sock_poll(struct sock *, short events);

@@ -120,3 +120,15 @@ ssize_t stream_recvv(struct stream *s, const struct iovec *iov, size_t count, in
 	pthread_mutex_unlock(&s->rlock);
 	return done ? (ssize_t)done : rc;
 }
+
+size_t stream_unread(struct stream *s)
+{
+	uint32_t end = atomic_load(&s->msg_tail);
+	size_t total = 0;
+
+	pthread_mutex_lock(&s->rlock);
+	for (uint32_t i = atomic_load(&s->msg_head); i != end; i = i == s->set.rq_size ? 0 : i + 1)
+		total += s->msg[i];
+	pthread_mutex_unlock(&s->rlock);
+	return total;
+}

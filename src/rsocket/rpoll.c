@@ -42,7 +42,7 @@ int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 
 /* ---- rselect --------------------------------------------------------------------------------- */
 
-static nfds_t from_sets(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct pollfd *fds)
+nfds_t select_to_poll(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct pollfd *fds)
 {
 	nfds_t n = 0;
 
@@ -77,6 +77,16 @@ static int into_set(fd_set *set, const struct pollfd *fds, nfds_t n, short asked
 	return count;
 }
 
+int poll_to_select(const struct pollfd *fds, nfds_t n, fd_set *rd, fd_set *wr, fd_set *ex)
+{
+	for (nfds_t i = 0; i < n; i++)
+		if (fds[i].revents & POLLNVAL)
+			return -EBADF;
+	return into_set(rd, fds, n, POLLIN, POLLIN | POLLHUP | POLLERR) +
+	       into_set(wr, fds, n, POLLOUT, POLLOUT | POLLERR) +
+	       into_set(ex, fds, n, POLLPRI, POLLPRI);
+}
+
 int rselect(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct timeval *timeout)
 {
 	struct pollfd fds[FD_SETSIZE];
@@ -88,18 +98,14 @@ int rselect(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct timeval *timeou
 		errno = EINVAL;
 		return -1;
 	}
-	n = from_sets(nfds, rd, wr, ex, fds);
+	n = select_to_poll(nfds, rd, wr, ex, fds);
 	if (timeout)
 		ns = timeout->tv_sec * (int64_t)NSEC_PER_SEC + timeout->tv_usec * 1000;
 	rc = poll_all(fds, n, ns);
-	for (nfds_t i = 0; rc > 0 && i < n; i++)
-		if (fds[i].revents & POLLNVAL)
-			rc = -EBADF;
-	if (rc < 0) {
-		errno = -rc;
-		return -1;
-	}
-	return into_set(rd, fds, n, POLLIN, POLLIN | POLLHUP | POLLERR) +
-	       into_set(wr, fds, n, POLLOUT, POLLOUT | POLLERR) +
-	       into_set(ex, fds, n, POLLPRI, POLLPRI);
+	if (rc >= 0)
+		rc = poll_to_select(fds, n, rd, wr, ex);
+	if (rc >= 0)
+		return rc;
+	errno = -rc;
+	return -1;
 }

@@ -310,12 +310,12 @@ int stream_shutdown(struct stream *s, int how)
 }
 
 /* What has been sent arrives before the queue pair goes, unless the application will not wait. */
-static void linger(struct stream *s)
+void stream_linger(struct stream *s)
 {
 	int seconds = s->linger_s < 0 ? LINGER_DEFAULT_S : s->linger_s;
 	uint64_t end = time_now_ns() + (uint64_t)seconds * NSEC_PER_SEC, now;
 
-	if (!seconds)
+	if (!seconds || atomic_load(&s->state) < STREAM_CONNECTED)
 		return;
 	(void)!stream_shutdown(s, SHUT_RDWR);
 	while ((now = time_now_ns()) < end &&
@@ -333,8 +333,7 @@ int stream_close(struct stream *s)
 		sock_fini(&s->sock);
 		return 0;
 	}
-	if (atomic_load(&s->state) >= STREAM_CONNECTED)
-		linger(s);
+	stream_linger(s);
 	svc_lock();
 	stream_destroy(s);
 	svc_unlock();

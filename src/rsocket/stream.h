@@ -124,6 +124,8 @@ void stream_conn_data(const struct stream *, struct rs_conn *);
 int stream_take_conn_data(struct stream *, const struct rs_conn *) must_use;
 /* Under svc_lock(). */
 void stream_destroy(struct stream *);
+/* Waits until what has been sent is there, unless SO_LINGER says otherwise. */
+void stream_linger(struct stream *);
 int stream_close(struct stream *);
 int stream_shutdown(struct stream *, int how);
 
@@ -194,6 +196,8 @@ static inline bool stream_can_send(struct stream *s)
 /* ---- send.c, recv.c, iomap.c ----------------------------------------------------------------- */
 
 ssize_t stream_sendv(struct stream *, const struct iovec *, size_t count, int flags) must_use;
+/* Bytes that have come and are not read. */
+size_t stream_unread(struct stream *);
 ssize_t stream_recvv(struct stream *, const struct iovec *, size_t count, int flags) must_use;
 
 /* A writer's place in an iovec. */

@@ -25,6 +25,7 @@ ROOMS = {
     "verbs": ("base", "wire", "rnic", "port/udp", "engine", "broker"),
     "rdmacm": ("base", "wire", "broker", "verbs"),
     "rsocket": ("base", "wire"),
+    "sockets": ("base", "wire", "rsocket"),
     # The storage half stands on the standard verbs API: nothing of weft's own RNIC below it.
     "nvmf/transport": ("base", "wire", "nvmf/common", "nvmf/target", "nvmf/host", "store"),
 }

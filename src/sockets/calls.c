@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* Sockets made, bound, listened on, connected, accepted; names, options, shutdown. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sockets/real.h"
+#include "sockets/sockets.h"
+
+#pragma GCC visibility push(default)
+
+static bool tcp_over_ip(int domain, int type, int protocol)
+{
+	return (domain == AF_INET || domain == AF_INET6) &&
+	       (type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)) == SOCK_STREAM &&
+	       (!protocol || protocol == IPPROTO_TCP);
+}
+
+int socket(int domain, int type, int protocol)
+{
+	int fd = real()->socket(domain, type, protocol);
+
+	if (fd < 0 || !table_ours() || !tcp_over_ip(domain, type, protocol))
+		return fd;
+	if (entry_add(fd, domain, NULL)) {
+		real()->close(fd);
+		errno = ENOMEM;
+		return -1;
+	}
+	return fd;
+}
+
+int bind(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	return real()->bind(fd, addr, len);
+}
+
+/* ---- a stream for a kernel's socket ---------------------------------------------------------- */
+
+static int option(int fd, int level, int name)
+{
+	socklen_t len = sizeof(int);
+	int v = 0;
+
+	return real()->getsockopt(fd, level, name, &v, &len) ? 0 : v;
+}
+
+static void copy_option(struct stream *s, int fd, int level, int name)
+{
+	int v = option(fd, level, name);
+
+	if (v)
+		(void)!stream_setsockopt(s, level, name, &v, sizeof(v));
+}
+
+/* The kernel's socket has been bound: so is the stream, to the same address. */
+static int bind_alike(struct stream *s, int fd, bool listening)
+{
+	struct sockaddr_storage addr;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&addr; /* the port is at one place in both */
+	socklen_t len = sizeof(addr);
+	int one = 1;
+
+	if (real()->getsockname(fd, (struct sockaddr *)&addr, &len))
+		return -errno;
+	if (!v4->sin_port && !listening)
+		return 0;
+	/* Whether the address is free the kernel has said already. */
+	(void)!stream_setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	copy_option(s, fd, IPPROTO_IPV6, IPV6_V6ONLY);
+	return stream_bind(s, (struct sockaddr *)&addr, len);
+}
+
+static int stream_for(struct entry *e, int fd, bool listening, struct stream **ret)
+{
+	struct stream *s;
+	int rc = stream_create(e->domain, &s);
+
+	if (rc)
+		return rc;
+	atomic_store(&s->sock.fl_flags, real()->fcntl64(fd, F_GETFL) & O_NONBLOCK);
+	copy_option(s, fd, SOL_SOCKET, SO_KEEPALIVE);
+	copy_option(s, fd, IPPROTO_TCP, TCP_NODELAY);
+	rc = bind_alike(s, fd, listening);
+	if (rc)
+		(void)!stream_close(s);
+	else
+		*ret = s;
+	return rc;
+}
+
+/* ---- listening and accepting ----------------------------------------------------------------- */
+
+/* The port that the kernel's listen() would have chosen. */
+static int choose_port(struct entry *e, int fd)
+{
+	struct sockaddr_storage addr;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&addr;
+	socklen_t len = sizeof(addr);
+
+	if (real()->getsockname(fd, (struct sockaddr *)&addr, &len))
+		return -errno;
+	if (v4->sin_port)
+		return 0;
+	addr = (struct sockaddr_storage){.ss_family = (sa_family_t)e->domain};
+	return real()->bind(fd, (struct sockaddr *)&addr, addr_length((struct sockaddr *)&addr))
+		       ? -errno
+		       : 0;
+}
+
+static int listen_too(struct entry *e, int fd, int backlog)
+{
+	struct stream *s;
+	int rc = stream_for(e, fd, true, &s);
+
+	if (rc)
+		return rc;
+	rc = stream_listen(s, backlog);
+	if (!rc && !rdma_only()) {
+		e->kernel_fd = real()->fcntl64(fd, F_DUPFD_CLOEXEC, 0);
+		rc = e->kernel_fd < 0 ? -errno : 0;
+	}
+	if (rc) {
+		(void)!stream_close(s);
+		return rc;
+	}
+	e->stream = s;
+	epoll_entry_changed(e);
+	return 0;
+}
+
+static int listen_on(struct entry *e, int fd, int backlog)
+{
+	int rc = 0;
+
+	if (e->stream)
+		return e->listening ? stream_listen(e->stream, backlog) : -EINVAL;
+	if (rdma_only())
+		rc = choose_port(e, fd);
+	else if (real()->listen(fd, backlog))
+		rc = -errno;
+	if (rc)
+		return rc;
+	rc = listen_too(e, fd, backlog);
+	e->listening = !rc;
+	return rdma_only() ? rc : 0; /* without RDMA here there is TCP */
+}
+
+int listen(int fd, int backlog)
+{
+	struct entry *e = table_ours() ? entry_get(fd) : NULL;
+	int rc;
+
+	if (!e)
+		return real()->listen(fd, backlog);
+	(void)entry_stream(e); /* a parent's is nothing to us */
+	pthread_mutex_lock(&e->lock);
+	rc = listen_on(e, fd, backlog);
+	pthread_mutex_unlock(&e->lock);
+	entry_put(e);
+	return (int)answer(rc);
+}
+
+/* A number for an accepted stream: an unconnected socket of the kernel. */
+static int number_for(struct entry *listener, struct stream *s, int flags)
+{
+	int fd = real()->socket(listener->domain, SOCK_STREAM | flags, 0);
+	int rc = fd < 0 ? -errno : entry_add(fd, listener->domain, s);
+
+	if (rc) {
+		if (fd >= 0)
+			real()->close(fd);
+		(void)!stream_close(s);
+		return rc;
+	}
+	atomic_store(&s->sock.fl_flags, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
+	return fd;
+}
+
+/* One that is there; -EAGAIN if there is none. */
+static int accept_now(struct entry *e, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	struct pollfd p = {.fd = e->kernel_fd, .events = POLLIN};
+	struct stream *s;
+	int fd, rc;
+
+	if (stream_poll(e->stream, POLLIN) & POLLIN) {
+		rc = stream_accept(e->stream, &s);
+		if (rc)
+			return rc;
+		fd = number_for(e, s, flags);
+		if (fd >= 0 && addr)
+			(void)!addr_copy_out(&s->sock, rdma_get_peer_addr(s->id), addr, len);
+		return fd;
+	}
+	if (p.fd < 0 || real()->poll(&p, 1, 0) <= 0)
+		return -EAGAIN;
+	fd = real()->accept4(p.fd, addr, len, flags);
+	return fd < 0 ? -errno : fd;
+}
+
+static int accept_wait(struct entry *e, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	const bool nonblock = sock_nonblocking(&e->stream->sock, 0);
+	struct poll_item item = {&e->stream->sock, e->kernel_fd, POLLIN, 0};
+	int rc;
+
+	for (;;) {
+		rc = accept_now(e, addr, len, flags);
+		if (rc != -EAGAIN || nonblock)
+			return rc;
+		rc = pollset_wait(&item, 1, -1);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	struct entry *e = entry_get(fd);
+	struct stream *s = e ? entry_stream(e) : NULL;
+	int rc;
+
+	if (!s) {
+		if (e)
+			entry_put(e);
+		return real()->accept4(fd, addr, len, flags);
+	}
+	rc = flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC) || !e->listening
+		     ? -EINVAL
+		     : accept_wait(e, addr, len, flags);
+	entry_put(e);
+	return (int)answer(rc);
+}
+
+int accept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return accept4(fd, addr, len, 0);
+}
+
+/* ---- connecting ------------------------------------------------------------------------------ */
+
+/* As TCP has it where rdma-core's rconnect() answers otherwise. */
+static int connect_again(struct entry *e, struct stream *s)
+{
+	switch (atomic_load(&s->state)) {
+	case STREAM_CONNECTING:
+		return sock_nonblocking(&s->sock, 0)
+			       ? -EALREADY
+			       : stream_connect(s, (struct sockaddr *)&e->to, e->to_len);
+	case STREAM_CONNECTED:
+		if (e->told)
+			return -EISCONN;
+		e->told = true;
+		return 0;
+	case STREAM_LISTENING:
+	case STREAM_DISCONNECTED:
+	case STREAM_FAILED:
+		return -EISCONN;
+	default:
+		return stream_take_error(s, -ECONNREFUSED);
+	}
+}
+
+/* -ECANCELED: not by RDMA. */
+static int connect_first(struct entry *e, int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct stream *s;
+	int rc;
+
+	if (!addr || len < addr_length(addr) || !addr_length(addr) || addr->sa_family != e->domain)
+		return -ECANCELED; /* the kernel says what is wrong with it */
+	rc = stream_for(e, fd, false, &s);
+	if (rc)
+		return rdma_only() ? rc : -ECANCELED;
+	memcpy(&e->to, addr, addr_length(addr));
+	e->to_len = addr_length(addr);
+	e->stream = s;
+	epoll_entry_changed(e);
+	rc = stream_connect(s, addr, len);
+	if (!rc || rc == -EINPROGRESS || rc == -EINTR) {
+		epoll_entry_changed(e);
+		e->told = !rc;
+		return rc;
+	}
+	e->to_len = 0;
+	entry_drop_stream(e);
+	return rdma_only() ? rc : -ECANCELED;
+}
+
+int connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct entry *e = table_ours() ? entry_get(fd) : NULL;
+	struct stream *s;
+	int rc;
+
+	if (!e)
+		return real()->connect(fd, addr, len);
+	s = entry_stream(e);
+	rc = s ? connect_again(e, s) : connect_first(e, fd, addr, len);
+	entry_put(e);
+	return rc == -ECANCELED ? real()->connect(fd, addr, len) : (int)answer(rc);
+}
+
+int shutdown(int fd, int how)
+{
+	struct entry *e = entry_get(fd);
+	struct stream *s = e ? entry_stream(e) : NULL;
+	int rc = s ? (int)answer(stream_shutdown(s, how)) : real()->shutdown(fd, how);
+
+	if (e)
+		entry_put(e);
+	return rc;
+}
+
+/* ---- names and options ----------------------------------------------------------------------- */
+
+static bool has_connection(struct stream *s)
+{
+	return s && atomic_load(&s->state) >= STREAM_CONNECTED;
+}
+
+int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct entry *e = entry_get(fd);
+	struct stream *s = e ? entry_stream(e) : NULL;
+	int rc;
+
+	if (!has_connection(s))
+		rc = real()->getpeername(fd, addr, len);
+	else
+		rc = (int)answer(addr_copy_out(&s->sock, rdma_get_peer_addr(s->id), addr, len));
+	if (e)
+		entry_put(e);
+	return rc;
+}
+
+int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct entry *e = entry_get(fd);
+	struct stream *s = e ? entry_stream(e) : NULL;
+	int rc;
+
+	if (!has_connection(s))
+		rc = real()->getsockname(fd, addr, len);
+	else
+		rc = (int)answer(addr_copy_out(&s->sock, rdma_get_local_addr(s->id), addr, len));
+	if (e)
+		entry_put(e);
+	return rc;
+}
+
+/* The kernel's socket keeps the options; those that mean something to a stream it gets as well. */
+int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
+{
+	struct entry *e = entry_get(fd);
+	struct stream *s = e ? entry_stream(e) : NULL;
+	int rc = real()->setsockopt(fd, level, name, val, len), err = errno;
+
+	if (s && !rc)
+		(void)!stream_setsockopt(s, level, name, val, len);
+	if (e)
+		entry_put(e);
+	errno = err;
+	return rc;
+}
+
+static bool streams_own(int level, int name)
+{
+	if (level == SOL_SOCKET)
+		return name == SO_ERROR || name == SO_ACCEPTCONN || name == SO_RCVBUF ||
+		       name == SO_SNDBUF;
+	return level == IPPROTO_TCP && (name == TCP_INFO || name == TCP_MAXSEG);
+}
+
+int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
+{
+	struct entry *e = entry_get(fd);
+	struct stream *s = e ? entry_stream(e) : NULL;
+	int rc;
+
+	if (s && streams_own(level, name))
+		rc = (int)answer(stream_getsockopt(s, level, name, val, len));
+	else
+		rc = real()->getsockopt(fd, level, name, val, len);
+	if (e)
+		entry_put(e);
+	return rc;
+}

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/*
+ * epoll over streams. A set of the program's that has a tracked socket in it gets a second set
+ * inside, of ours, with the descriptors that tell of streams; the program's own set has that one
+ * as a member, so that one epoll_wait() of the kernel sleeps on everything.
+ *
+ * A registration that may be ready stands in the set's list of candidates: because one of its
+ * descriptors fired, because it is new, or because it was ready last time and is level-triggered.
+ * It leaves the list when a look finds it not ready, its completion queue armed.
+ *
+ * One lock guards all sets and registrations. Under it streams are looked at, never closed.
+ */
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "sockets/real.h"
+#include "sockets/sockets.h"
+
+enum { SETS_MAX = 1 << 16, BATCH = 64 };
+
+struct set {
+	int fd;	   /* the program's */
+	int inner; /* ours */
+	int wake;  /* in inner: a sleeper is to look again */
+	int sleepers;
+	pid_t pid; /* in the child of a fork the kernel's part is the parent's */
+	struct list registrations, candidates;
+};
+
+/* Which of a registration's descriptors fired stands in the low bits of what inner knows it by. */
+enum source { FROM_KERNEL, FROM_STREAM, FROM_CQ, SOURCES };
+
+struct registration {
+	struct list in_set, in_entry, candidate;
+	struct set *set;
+	struct entry *entry;
+	struct stream *stream; /* whose waiters it is counted among */
+	uint32_t events;
+	epoll_data_t data;
+	bool disabled; /* EPOLLONESHOT has had its event */
+	int watched[SOURCES];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(struct set *) sets[SETS_MAX];
+
+static struct set *set_of(int fd)
+{
+	struct set *set = fd >= 0 && fd < SETS_MAX ? atomic_load(&sets[fd]) : NULL;
+
+	return set && set->pid == getpid() ? set : NULL;
+}
+
+/* ---- what a registration watches, under the lock --------------------------------------------- */
+
+static void watch(struct registration *r, enum source from, int fd, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.u64 = (uintptr_t)r | from};
+
+	if (r->watched[from] == fd) {
+		if (fd >= 0 && from == FROM_KERNEL)
+			real()->epoll_ctl(r->set->inner, EPOLL_CTL_MOD, fd, &ev);
+		return;
+	}
+	if (r->watched[from] >= 0)
+		real()->epoll_ctl(r->set->inner, EPOLL_CTL_DEL, r->watched[from], &ev);
+	r->watched[from] = -1;
+	if (fd >= 0 && !real()->epoll_ctl(r->set->inner, EPOLL_CTL_ADD, fd, &ev))
+		r->watched[from] = fd;
+}
+
+static void count_among(struct registration *r, struct stream *s)
+{
+	if (r->stream == s)
+		return;
+	if (r->stream)
+		atomic_fetch_sub(&r->stream->sock.waiters, 1);
+	r->stream = s;
+	if (s)
+		atomic_fetch_add(&s->sock.waiters, 1);
+}
+
+static void watch_sources(struct registration *r)
+{
+	struct stream *s = r->entry->stream;
+	const bool connected = s && atomic_load(&s->state) >= STREAM_CONNECTED && s->channel;
+	const uint32_t flags = EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP;
+
+	count_among(r, s);
+	watch(r, FROM_STREAM, s ? s->sock.fd : -1, EPOLLIN);
+	watch(r, FROM_CQ, connected ? s->channel->fd : -1, EPOLLIN);
+	if (s)
+		watch(r, FROM_KERNEL, r->entry->kernel_fd, EPOLLIN);
+	else
+		watch(r, FROM_KERNEL, r->entry->fd, r->disabled ? EPOLLET : r->events & ~flags);
+}
+
+static void make_candidate(struct registration *r)
+{
+	list_remove(&r->candidate);
+	list_push_tail(&r->set->candidates, &r->candidate);
+	if (r->set->sleepers)
+		(void)!eventfd_write(r->set->wake, 1);
+}
+
+void epoll_entry_changed(struct entry *e)
+{
+	pthread_mutex_lock(&lock);
+	list_for_each(r, &e->registrations, struct registration, in_entry) {
+		if (r->set->pid == getpid()) {
+			watch_sources(r);
+			make_candidate(r);
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void remove_registration(struct registration *r)
+{
+	if (r->set->pid == getpid()) {
+		for (int from = 0; from < SOURCES; from++)
+			watch(r, (enum source)from, -1, 0);
+		count_among(r, NULL);
+	}
+	list_remove(&r->in_set);
+	list_remove(&r->in_entry);
+	list_remove(&r->candidate);
+	free(r);
+}
+
+void epoll_forget_entry(struct entry *e)
+{
+	pthread_mutex_lock(&lock);
+	list_for_each(r, &e->registrations, struct registration, in_entry)
+		remove_registration(r);
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- sets, under the lock -------------------------------------------------------------------- */
+
+static struct set *make_set(int fd)
+{
+	struct set *set;
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (fd < 0 || fd >= SETS_MAX) {
+		errno = EMFILE;
+		return NULL;
+	}
+	set = calloc(1, sizeof(*set));
+	if (!set)
+		return NULL;
+	*set = (struct set){.fd = fd,
+			    .inner = epoll_create1(EPOLL_CLOEXEC),
+			    .wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
+			    .pid = getpid()};
+	list_init(&set->registrations);
+	list_init(&set->candidates);
+	ev.data.ptr = set;
+	/* Here the kernel says whether fd is a set at all. */
+	if (set->inner < 0 || set->wake < 0 ||
+	    real()->epoll_ctl(fd, EPOLL_CTL_ADD, set->inner, &ev) ||
+	    real()->epoll_ctl(set->inner, EPOLL_CTL_ADD, set->wake,
+			      &(struct epoll_event){.events = EPOLLIN})) {
+		int err = errno;
+
+		if (set->inner >= 0)
+			real()->close(set->inner);
+		if (set->wake >= 0)
+			real()->close(set->wake);
+		free(set);
+		errno = err;
+		return NULL;
+	}
+	atomic_store(&sets[fd], set);
+	return set;
+}
+
+void epoll_closed(int fd)
+{
+	struct set *set;
+
+	if (fd < 0 || fd >= SETS_MAX || !atomic_load(&sets[fd]))
+		return;
+	pthread_mutex_lock(&lock);
+	set = atomic_exchange(&sets[fd], NULL);
+	if (set) {
+		list_for_each(r, &set->registrations, struct registration, in_set)
+			remove_registration(r);
+		real()->close(set->inner);
+		real()->close(set->wake);
+		free(set);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- epoll_ctl ------------------------------------------------------------------------------- */
+
+static struct registration *find(const struct set *set, struct entry *e)
+{
+	list_for_each(r, &e->registrations, struct registration, in_entry)
+		if (r->set == set)
+			return r;
+	return NULL;
+}
+
+static int add(int epfd, struct entry *e, const struct epoll_event *ev)
+{
+	struct set *set = set_of(epfd);
+	struct registration *r;
+
+	if (!set)
+		set = make_set(epfd);
+	if (!set)
+		return -errno;
+	if (find(set, e))
+		return -EEXIST;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	*r = (struct registration){.set = set,
+				   .entry = e,
+				   .events = ev->events,
+				   .data = ev->data,
+				   .watched = {-1, -1, -1}};
+	list_init(&r->candidate);
+	list_push_tail(&set->registrations, &r->in_set);
+	list_push_tail(&e->registrations, &r->in_entry);
+	watch_sources(r);
+	make_candidate(r);
+	return 0;
+}
+
+static int control(int epfd, int op, struct entry *e, const struct epoll_event *ev)
+{
+	struct set *set = set_of(epfd);
+	struct registration *r = set ? find(set, e) : NULL;
+
+	if (op == EPOLL_CTL_ADD)
+		return add(epfd, e, ev);
+	if (!r)
+		return -ENOENT;
+	if (op == EPOLL_CTL_DEL) {
+		remove_registration(r);
+		return 0;
+	}
+	if (op != EPOLL_CTL_MOD)
+		return -EINVAL;
+	r->events = ev->events;
+	r->data = ev->data;
+	r->disabled = false;
+	watch_sources(r);
+	make_candidate(r);
+	return 0;
+}
+
+#pragma GCC visibility push(default)
+
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	struct entry *e = table_ours() ? entry_get(fd) : NULL;
+	int rc;
+
+	if (!e)
+		return real()->epoll_ctl(epfd, op, fd, ev);
+	(void)entry_stream(e);
+	if (!ev && op != EPOLL_CTL_DEL) {
+		rc = -EFAULT;
+	} else {
+		pthread_mutex_lock(&lock);
+		rc = control(epfd, op, e, ev);
+		pthread_mutex_unlock(&lock);
+	}
+	entry_put(e);
+	return (int)answer(rc);
+}
+
+#pragma GCC visibility pop
+
+/* ---- epoll_wait ------------------------------------------------------------------------------ */
+
+static bool to_be_taken_over(struct entry *e)
+{
+	return e->stream && e->to_len && !rdma_only() &&
+	       atomic_load(&e->stream->state) == STREAM_CONNECT_FAILED;
+}
+
+/* What holds now of what is asked for; if nothing does, its descriptors will tell. */
+static uint32_t look(struct registration *r)
+{
+	const short asked = (short)(r->events & 0x7fff);
+	struct pollfd p = {.fd = r->watched[FROM_KERNEL], .events = asked};
+	struct stream *s = r->entry->stream;
+	uint32_t got = 0;
+
+	if (r->disabled)
+		return 0;
+	if (p.fd >= 0 && real()->poll(&p, 1, 0) > 0)
+		got |= (uint16_t)p.revents;
+	if (!s)
+		return got;
+	got |= (uint16_t)stream_poll(s, asked);
+	if (!got && atomic_load(&s->state) >= STREAM_CONNECTED) {
+		if (r->watched[FROM_CQ] < 0)
+			watch_sources(r);
+		(void)stream_arm(s);
+		got |= (uint16_t)stream_poll(s, asked);
+	}
+	return got & (r->events | EPOLLERR | EPOLLHUP);
+}
+
+/* Candidates that are ready, up to max; `settle` is one that must go to the kernel's socket. */
+static int collect(struct set *set, struct epoll_event *out, int max, struct entry **settle)
+{
+	struct list again;
+	int n = 0;
+
+	list_init(&again);
+	while (n < max && !list_empty(&set->candidates) && !*settle) {
+		struct registration *r =
+			list_entry(set->candidates.next, struct registration, candidate);
+		uint32_t got;
+
+		list_remove(&r->candidate);
+		if (to_be_taken_over(r->entry)) {
+			*settle = entry_get(r->entry->fd);
+			list_push_tail(&again, &r->candidate);
+			break;
+		}
+		got = look(r);
+		if (!got)
+			continue;
+		out[n++] = (struct epoll_event){.events = got, .data = r->data};
+		if (r->events & EPOLLONESHOT) {
+			r->disabled = true;
+			watch_sources(r);
+		} else if (!(r->events & EPOLLET)) {
+			list_push_tail(&again, &r->candidate);
+		} else if (r->entry->stream &&
+			   atomic_load(&r->entry->stream->state) >= STREAM_CONNECTED) {
+			(void)stream_arm(r->entry->stream); /* the next edge */
+		}
+	}
+	while (!list_empty(&again))
+		list_push_tail(&set->candidates, list_pop_head(&again));
+	return n;
+}
+
+/* What fired inside makes candidates. */
+static void take_inner(struct set *set)
+{
+	struct epoll_event ev[BATCH];
+	int n = real()->epoll_pwait(set->inner, ev, BATCH, 0, NULL);
+	eventfd_t count;
+
+	for (int i = 0; i < n; i++) {
+		enum source from = (enum source)(ev[i].data.u64 & 3);
+		struct registration *r = (struct registration *)(uintptr_t)(ev[i].data.u64 & ~3ull);
+
+		if (!r) {
+			(void)!eventfd_read(set->wake, &count);
+			continue;
+		}
+		if (from == FROM_STREAM && r->stream)
+			(void)!eventfd_read(r->stream->sock.fd, &count);
+		if (from == FROM_CQ && r->stream)
+			stream_take_event(r->stream);
+		list_remove(&r->candidate);
+		list_push_tail(&set->candidates, &r->candidate);
+	}
+}
+
+/* Under the lock: sorts what the kernel gave of the program's own set; what stays is theirs. */
+static int sort(struct set *set, struct epoll_event *ev, int n)
+{
+	int kept = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.ptr == set)
+			take_inner(set);
+		else
+			ev[kept++] = ev[i];
+	}
+	return kept;
+}
+
+static int sleep_in_kernel(struct set *set, struct epoll_event *ev, int max, int timeout,
+			   const sigset_t *mask)
+{
+	int n, err;
+
+	set->sleepers++;
+	pthread_mutex_unlock(&lock);
+	n = real()->epoll_pwait(set->fd, ev, max, timeout, mask);
+	err = errno;
+	pthread_mutex_lock(&lock);
+	errno = err;
+	return n;
+}
+
+/* Under the lock. */
+static int wait_set(int epfd, struct epoll_event *out, int max, uint64_t end, const sigset_t *mask)
+{
+	struct set *set;
+
+	while ((set = set_of(epfd))) {
+		struct entry *settle = NULL;
+		int n = collect(set, out, max, &settle), more, timeout = -1;
+
+		if (settle) {
+			pthread_mutex_unlock(&lock);
+			(void)entry_stream(settle);
+			entry_put(settle);
+			pthread_mutex_lock(&lock);
+			if (!n)
+				continue;
+		}
+		if (n == max)
+			return n;
+		if (n) {
+			timeout = 0;
+		} else if (end != UINT64_MAX) {
+			uint64_t now = time_now_ns();
+
+			timeout = now >= end ? 0 : (int)((end - now + 999999) / NSEC_PER_MSEC);
+		}
+		more = sleep_in_kernel(set, out + n, max - n, timeout, mask);
+		set = set_of(epfd);
+		if (set)
+			set->sleepers--;
+		if (more < 0)
+			return n ? n : -errno;
+		if (set)
+			n += sort(set, out + n, more);
+		if (n || (!more && !timeout))
+			return n;
+	}
+	return -EBADF;
+}
+
+#pragma GCC visibility push(default)
+
+int epoll_pwait(int epfd, struct epoll_event *out, int max, int timeout, const sigset_t *mask)
+{
+	uint64_t end = timeout < 0 ? UINT64_MAX : time_now_ns() + (uint64_t)timeout * NSEC_PER_MSEC;
+	int rc;
+
+	if (!set_of(epfd) || max <= 0)
+		return real()->epoll_pwait(epfd, out, max, timeout, mask);
+	pthread_mutex_lock(&lock);
+	rc = wait_set(epfd, out, max, end, mask);
+	pthread_mutex_unlock(&lock);
+	return (int)answer(rc);
+}
+
+int epoll_wait(int epfd, struct epoll_event *out, int max, int timeout)
+{
+	return epoll_pwait(epfd, out, max, timeout, NULL);
+}
+
+int epoll_pwait2(int epfd, struct epoll_event *out, int max, const struct timespec *timeout,
+		 const sigset_t *mask)
+{
+	int64_t ms = timeout ? timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000 : -1;
+
+	return epoll_pwait(epfd, out, max, (int)min_of(ms, (int64_t)INT_MAX), mask);
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* Numbers: closed, doubled, asked for flags. */
+#undef _FILE_OFFSET_BITS /* fcntl and fcntl64 are two names here */
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "sockets/real.h"
+#include "sockets/sockets.h"
+
+#pragma GCC visibility push(default)
+
+int close(int fd)
+{
+	if (table_ours()) {
+		entry_forget(fd);
+		epoll_closed(fd);
+	}
+	return real()->close(fd);
+}
+
+/* `now` has become another number of the socket that `old` is. */
+static int doubled(int old, int now)
+{
+	struct entry *e;
+
+	if (now < 0 || now == old || !table_ours())
+		return now;
+	entry_forget(now); /* what dup2() closed */
+	e = entry_get(old);
+	if (e) {
+		entry_share(e, now);
+		entry_put(e);
+	}
+	return now;
+}
+
+int dup(int fd)
+{
+	return doubled(fd, real()->dup(fd));
+}
+
+int dup2(int fd, int to)
+{
+	return doubled(fd, real()->dup2(fd, to));
+}
+
+int dup3(int fd, int to, int flags)
+{
+	return doubled(fd, real()->dup3(fd, to, flags));
+}
+
+/* O_NONBLOCK is the kernel's socket's; the stream follows it. */
+static void follow(int fd)
+{
+	struct entry *e = entry_get(fd);
+	struct stream *s = e ? entry_stream(e) : NULL;
+
+	if (s)
+		atomic_store(&s->sock.fl_flags, real()->fcntl64(fd, F_GETFL) & O_NONBLOCK);
+	if (e)
+		entry_put(e);
+}
+
+int fcntl64(int fd, int cmd, ...)
+{
+	va_list args;
+	void *arg;
+	int rc;
+
+	va_start(args, cmd);
+	arg = va_arg(args, void *);
+	va_end(args);
+	rc = real()->fcntl64(fd, cmd, arg);
+	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC)
+		return doubled(fd, rc);
+	if (cmd == F_SETFL && !rc)
+		follow(fd);
+	return rc;
+}
+
+int fcntl(int fd, int cmd, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, void *);
+	va_end(args);
+	return fcntl64(fd, cmd, arg);
+}
+
+static int readable_bytes(struct stream *s)
+{
+	stream_progress(s);
+	return (int)stream_unread(s);
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	struct entry *e;
+	struct stream *s;
+	va_list args;
+	void *arg;
+	int rc;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	e = request == FIONREAD ? entry_get(fd) : NULL;
+	s = e ? entry_stream(e) : NULL;
+	if (s && atomic_load(&s->state) >= STREAM_CONNECTED) {
+		*(int *)arg = readable_bytes(s);
+		rc = 0;
+	} else {
+		rc = real()->ioctl(fd, request, arg);
+		if (request == FIONBIO && !rc)
+			follow(fd);
+	}
+	if (e)
+		entry_put(e);
+	return rc;
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+/* poll() and select(). Sets without a stream among them are the C library's. */
+#include <stdlib.h>
+
+#include "base/time.h"
+#include "sockets/real.h"
+#include "sockets/sockets.h"
+
+#pragma GCC visibility push(default)
+
+/* ---- poll ------------------------------------------------------------------------------------ */
+
+struct set {
+	struct poll_item *items;
+	struct entry **entries; /* held */
+	nfds_t n;
+	bool any; /* streams */
+};
+
+static int set_begin(struct set *set, const struct pollfd *fds, nfds_t n)
+{
+	*set = (struct set){.items = calloc(n, sizeof(*set->items)),
+			    .entries = calloc(n, sizeof(struct entry *)),
+			    .n = n};
+	if (n && (!set->items || !set->entries)) {
+		free(set->items);
+		free(set->entries);
+		return -ENOMEM;
+	}
+	for (nfds_t i = 0; i < n; i++) {
+		struct entry *e = entry_get(fds[i].fd);
+		struct stream *s = e ? entry_stream(e) : NULL;
+
+		set->entries[i] = e;
+		set->items[i] = (struct poll_item){s ? &s->sock : NULL,
+						   s ? e->kernel_fd : fds[i].fd, fds[i].events, 0};
+		set->any |= !!s;
+	}
+	return 0;
+}
+
+static void set_end(struct set *set)
+{
+	for (nfds_t i = 0; i < set->n; i++)
+		if (set->entries[i])
+			entry_put(set->entries[i]);
+	free(set->items);
+	free(set->entries);
+}
+
+/* Has a connection that was not made by RDMA gone to the kernel meanwhile? Then once more. */
+static bool changed(const struct set *set)
+{
+	for (nfds_t i = 0; i < set->n; i++) {
+		if (set->entries[i] && set->items[i].sock &&
+		    entry_stream(set->entries[i]) !=
+			    container_of(set->items[i].sock, struct stream, sock))
+			return true;
+	}
+	return false;
+}
+
+static bool tracked(struct pollfd *fds, nfds_t n)
+{
+	bool any = false;
+
+	for (nfds_t i = 0; i < n && !any; i++) {
+		struct entry *e = entry_get(fds[i].fd);
+
+		any = e && entry_stream(e);
+		if (e)
+			entry_put(e);
+	}
+	return any;
+}
+
+static int poll_tracked(struct pollfd *fds, nfds_t n, int64_t timeout_ns)
+{
+	bool again;
+	int rc;
+
+	do {
+		struct set set;
+
+		rc = set_begin(&set, fds, n);
+		if (rc)
+			return rc;
+		rc = pollset_wait(set.items, n, timeout_ns);
+		again = rc > 0 && changed(&set);
+		for (nfds_t i = 0; rc >= 0 && i < n; i++)
+			fds[i].revents = set.items[i].revents;
+		set_end(&set);
+	} while (again);
+	return rc;
+}
+
+int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	if (!tracked(fds, n))
+		return real()->poll(fds, n, timeout);
+	return (int)answer(
+		poll_tracked(fds, n, timeout < 0 ? -1 : timeout * (int64_t)NSEC_PER_MSEC));
+}
+
+static int64_t to_ns(const struct timespec *ts)
+{
+	return ts ? ts->tv_sec * (int64_t)NSEC_PER_SEC + ts->tv_nsec : -1;
+}
+
+/* Between the change of the mask and the sleep a signal may be late by the guard of the sleep. */
+static int poll_masked(struct pollfd *fds, nfds_t n, int64_t timeout_ns, const sigset_t *mask)
+{
+	sigset_t before;
+	int rc;
+
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, mask, &before);
+	rc = poll_tracked(fds, n, timeout_ns);
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc;
+}
+
+int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+	if (!tracked(fds, n))
+		return real()->ppoll(fds, n, timeout, mask);
+	return (int)answer(poll_masked(fds, n, to_ns(timeout), mask));
+}
+
+int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t size);
+int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask,
+		size_t size);
+void __chk_fail(void) __attribute__((noreturn));
+
+int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t size)
+{
+	if (size / sizeof(*fds) < n)
+		__chk_fail();
+	return poll(fds, n, timeout);
+}
+
+int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask,
+		size_t size)
+{
+	if (size / sizeof(*fds) < n)
+		__chk_fail();
+	return ppoll(fds, n, timeout, mask);
+}
+
+/* ---- select ---------------------------------------------------------------------------------- */
+
+static int select_tracked(struct pollfd *fds, nfds_t n, fd_set *rd, fd_set *wr, fd_set *ex,
+			  int64_t timeout_ns, const sigset_t *mask)
+{
+	int rc = poll_masked(fds, n, timeout_ns, mask);
+
+	return (int)answer(rc < 0 ? rc : poll_to_select(fds, n, rd, wr, ex));
+}
+
+int select(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct timeval *timeout)
+{
+	struct pollfd fds[FD_SETSIZE];
+	uint64_t start = time_now_ns(), spent;
+	int64_t ns = -1;
+	nfds_t n;
+	int rc;
+
+	if (nfds < 0 || nfds > FD_SETSIZE)
+		return real()->select(nfds, rd, wr, ex, timeout);
+	n = select_to_poll(nfds, rd, wr, ex, fds);
+	if (!tracked(fds, n))
+		return real()->select(nfds, rd, wr, ex, timeout);
+	if (timeout)
+		ns = timeout->tv_sec * (int64_t)NSEC_PER_SEC + timeout->tv_usec * 1000;
+	rc = select_tracked(fds, n, rd, wr, ex, ns, NULL);
+	if (timeout) { /* Linux tells what is left */
+		spent = time_now_ns() - start;
+		ns = (int64_t)spent < ns ? ns - (int64_t)spent : 0;
+		timeout->tv_sec = ns / (int64_t)NSEC_PER_SEC;
+		timeout->tv_usec = ns % (int64_t)NSEC_PER_SEC / 1000;
+	}
+	return rc;
+}
+
+int pselect(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout,
+	    const sigset_t *mask)
+{
+	struct pollfd fds[FD_SETSIZE];
+	nfds_t n;
+
+	if (nfds < 0 || nfds > FD_SETSIZE)
+		return real()->pselect(nfds, rd, wr, ex, timeout, mask);
+	n = select_to_poll(nfds, rd, wr, ex, fds);
+	if (!tracked(fds, n))
+		return real()->pselect(nfds, rd, wr, ex, timeout, mask);
+	return select_tracked(fds, n, rd, wr, ex, to_ns(timeout), mask);
+}

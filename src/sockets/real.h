@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The C library's own functions, behind ours of the same names. */
+#ifndef WEFT_SOCKETS_REAL_H
+#define WEFT_SOCKETS_REAL_H
+
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#define REAL_FUNCTIONS(X)                                                                        \
+	X(int, socket, (int, int, int))                                                          \
+	X(int, bind, (int, const struct sockaddr *, socklen_t))                                  \
+	X(int, listen, (int, int))                                                               \
+	X(int, accept4, (int, struct sockaddr *, socklen_t *, int))                              \
+	X(int, connect, (int, const struct sockaddr *, socklen_t))                               \
+	X(int, shutdown, (int, int))                                                             \
+	X(int, getpeername, (int, struct sockaddr *, socklen_t *))                               \
+	X(int, getsockname, (int, struct sockaddr *, socklen_t *))                               \
+	X(int, setsockopt, (int, int, int, const void *, socklen_t))                             \
+	X(int, getsockopt, (int, int, int, void *, socklen_t *))                                 \
+	X(ssize_t, recv, (int, void *, size_t, int))                                             \
+	X(ssize_t, recvfrom, (int, void *, size_t, int, struct sockaddr *, socklen_t *))         \
+	X(ssize_t, recvmsg, (int, struct msghdr *, int))                                         \
+	X(ssize_t, read, (int, void *, size_t))                                                  \
+	X(ssize_t, readv, (int, const struct iovec *, int))                                      \
+	X(ssize_t, send, (int, const void *, size_t, int))                                       \
+	X(ssize_t, sendto, (int, const void *, size_t, int, const struct sockaddr *, socklen_t)) \
+	X(ssize_t, sendmsg, (int, const struct msghdr *, int))                                   \
+	X(ssize_t, write, (int, const void *, size_t))                                           \
+	X(ssize_t, writev, (int, const struct iovec *, int))                                     \
+	X(ssize_t, sendfile64, (int, int, int64_t *, size_t))                                    \
+	X(int, close, (int))                                                                     \
+	X(int, dup, (int))                                                                       \
+	X(int, dup2, (int, int))                                                                 \
+	X(int, dup3, (int, int, int))                                                            \
+	X(int, fcntl64, (int, int, ...))                                                         \
+	X(int, ioctl, (int, unsigned long, ...))                                                 \
+	X(int, poll, (struct pollfd *, nfds_t, int))                                             \
+	X(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *))      \
+	X(int, select, (int, fd_set *, fd_set *, fd_set *, struct timeval *))                    \
+	X(int, pselect,                                                                          \
+	  (int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *))        \
+	X(int, epoll_ctl, (int, int, int, struct epoll_event *))                                 \
+	X(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))
+
+struct real {
+#define REAL_MEMBER(ret, name, args) ret(*name) args;
+	REAL_FUNCTIONS(REAL_MEMBER)
+#undef REAL_MEMBER
+};
+
+/* Looked up when first needed: other libraries' constructors may call before ours has run. */
+const struct real *real(void);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * libweft-sockets.so: a program's TCP over RDMA, by LD_PRELOAD. Its calls of the C library's socket
+ * functions come here first.
+ *
+ * A program's TCP socket stays what it is, a socket of the kernel: it keeps the number, the
+ * O_NONBLOCK flag, the options and the local address, which is also the RDMA one's. With connect()
+ * or listen() it gets a stream (rsocket/stream.h), and from then on data go through that. Where
+ * RDMA cannot connect, the kernel's socket does; a listener takes both. With WEFT_SOCKETS=only in
+ * the environment nothing goes over TCP.
+ *
+ * An entry is a tracked socket, shared by the numbers that dup() made of it. What is not tracked
+ * goes to the C library untouched, and so does everything in the child of a vfork(), which shares
+ * this memory. In the child of a fork() connections are the parent's.
+ *
+ * Locks: the table's, which guards references; an entry's, for its change from one kind to another;
+ * epoll's (epoll.c). Order: entry, epoll, table.
+ */
+#ifndef WEFT_SOCKETS_SOCKETS_H
+#define WEFT_SOCKETS_SOCKETS_H
+
+#include "base/list.h"
+#include "rsocket/pollset.h"
+#include "rsocket/stream.h"
+
+struct entry {
+	int refs; /* table's lock: numbers, and calls under way */
+	int domain;
+	int fd; /* a number of it; its epoll sets have it by this one */
+	pthread_mutex_t lock;
+	struct stream *stream; /* NULL: the kernel's socket alone */
+	struct stream *parked; /* given up; another thread may still look at it */
+	int kernel_fd;	       /* listener: a number of our own for the kernel's socket, or -1 */
+	bool listening;
+	bool told; /* connect() said so: from now on EISCONN */
+	struct sockaddr_storage to;
+	socklen_t to_len;
+	struct list registrations; /* epoll's lock */
+};
+
+/* ---- table.c --------------------------------------------------------------------------------- */
+
+/* May this process's table be touched? Not from the child of a vfork(). */
+bool table_ours(void);
+/* The entry of a number, held, or NULL. entry_put() lets go of it; the last closes it. */
+struct entry *entry_get(int fd);
+void entry_put(struct entry *);
+/* A new entry at a number that the kernel has given; -ENOMEM. */
+int entry_add(int fd, int domain, struct stream *) must_use;
+/* One more number of an entry, one fewer. */
+void entry_share(struct entry *, int fd);
+void entry_forget(int fd);
+/* The stream, once it is clear whether it came to be: if not, the kernel's socket takes over. */
+struct stream *entry_stream(struct entry *);
+/* Takes the stream away. */
+void entry_drop_stream(struct entry *);
+/* Nothing over TCP. */
+bool rdma_only(void);
+
+/* The C library's, of any name: errno and -1 from -errno. */
+static inline ssize_t answer(ssize_t rc)
+{
+	if (rc >= 0)
+		return rc;
+	errno = (int)-rc;
+	return -1;
+}
+
+/* ---- epoll.c --------------------------------------------------------------------------------- */
+
+/* The entry is of another kind now: what its epoll sets watch changes. */
+void epoll_entry_changed(struct entry *);
+void epoll_forget_entry(struct entry *);
+/* A descriptor is closed; it may have been an epoll set. */
+void epoll_closed(int fd);
+
+#endif

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sockets/real.h"
+#include "sockets/sockets.h"
+
+/* Two levels; a number that was never tracked costs one look and no lock. */
+enum { LEAF_BITS = 10, LEAF_SIZE = 1 << LEAF_BITS, LEAVES = 1 << 12 };
+
+struct leaf {
+	_Atomic(struct entry *) entry[LEAF_SIZE];
+};
+
+static struct {
+	pthread_mutex_t lock;
+	_Atomic(struct leaf *) leaf[LEAVES];
+	pid_t pid; /* 0: nothing is tracked yet */
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool rdma_only(void)
+{
+	const char *v = getenv("WEFT_SOCKETS");
+
+	return v && !strcmp(v, "only");
+}
+
+static void child_of_fork(void)
+{
+	pthread_mutex_init(&table.lock, NULL);
+	table.pid = getpid();
+}
+
+bool table_ours(void)
+{
+	return !table.pid || table.pid == getpid();
+}
+
+static _Atomic(struct entry *) *slot_of(int fd)
+{
+	struct leaf *l;
+
+	if (fd < 0 || fd >= LEAVES * LEAF_SIZE)
+		return NULL;
+	l = atomic_load_explicit(&table.leaf[fd >> LEAF_BITS], memory_order_acquire);
+	return l ? &l->entry[fd & (LEAF_SIZE - 1)] : NULL;
+}
+
+struct entry *entry_get(int fd)
+{
+	_Atomic(struct entry *) *slot = slot_of(fd);
+	struct entry *e;
+
+	if (!slot || !atomic_load_explicit(slot, memory_order_acquire))
+		return NULL;
+	pthread_mutex_lock(&table.lock);
+	e = atomic_load(slot);
+	if (e)
+		e->refs++;
+	pthread_mutex_unlock(&table.lock);
+	return e;
+}
+
+static void entry_close(struct entry *e)
+{
+	epoll_forget_entry(e);
+	if (e->stream)
+		(void)!stream_close(e->stream);
+	if (e->parked)
+		(void)!stream_close(e->parked);
+	if (e->kernel_fd >= 0)
+		real()->close(e->kernel_fd);
+	pthread_mutex_destroy(&e->lock);
+	free(e);
+}
+
+void entry_put(struct entry *e)
+{
+	int left;
+
+	pthread_mutex_lock(&table.lock);
+	left = --e->refs;
+	pthread_mutex_unlock(&table.lock);
+	if (!left)
+		entry_close(e);
+}
+
+/* Under the table's lock. */
+static int make_leaf(int fd)
+{
+	_Atomic(struct leaf *) *at;
+
+	if (fd < 0 || fd >= LEAVES * LEAF_SIZE)
+		return -EMFILE;
+	at = &table.leaf[fd >> LEAF_BITS];
+	if (!atomic_load(at))
+		atomic_store(at, calloc(1, sizeof(struct leaf)));
+	return atomic_load(at) ? 0 : -ENOMEM;
+}
+
+int entry_add(int fd, int domain, struct stream *s)
+{
+	struct entry *e = calloc(1, sizeof(*e));
+	int rc;
+
+	if (!e)
+		return -ENOMEM;
+	*e = (struct entry){
+		.refs = 1, .domain = domain, .fd = fd, .stream = s, .kernel_fd = -1, .told = s};
+	pthread_mutex_init(&e->lock, NULL);
+	list_init(&e->registrations);
+	pthread_mutex_lock(&table.lock);
+	if (!table.pid) {
+		table.pid = getpid();
+		pthread_atfork(NULL, NULL, child_of_fork);
+	}
+	rc = make_leaf(fd);
+	if (!rc)
+		atomic_store(slot_of(fd), e);
+	pthread_mutex_unlock(&table.lock);
+	if (rc)
+		free(e);
+	return rc;
+}
+
+void entry_share(struct entry *e, int fd)
+{
+	pthread_mutex_lock(&table.lock);
+	if (!make_leaf(fd)) {
+		e->refs++;
+		atomic_store(slot_of(fd), e);
+	}
+	pthread_mutex_unlock(&table.lock);
+}
+
+void entry_forget(int fd)
+{
+	_Atomic(struct entry *) *slot = slot_of(fd);
+	struct entry *e;
+
+	if (!slot || !atomic_load(slot))
+		return;
+	pthread_mutex_lock(&table.lock);
+	e = atomic_exchange(slot, NULL);
+	pthread_mutex_unlock(&table.lock);
+	if (e)
+		entry_put(e);
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+void entry_drop_stream(struct entry *e)
+{
+	struct stream *s = e->stream, *older = e->parked;
+
+	if (!s)
+		return;
+	e->parked = s;
+	e->stream = NULL;
+	epoll_entry_changed(e);
+	if (older)
+		(void)!stream_close(older);
+}
+
+/* RDMA could not connect: the kernel's socket is to. Its own failure at once is the outcome. */
+static void take_over(struct entry *e)
+{
+	if (real()->connect(e->fd, (struct sockaddr *)&e->to, e->to_len) && errno != EINPROGRESS)
+		atomic_store(&e->stream->err, errno);
+	else
+		entry_drop_stream(e);
+	e->to_len = 0;
+}
+
+struct stream *entry_stream(struct entry *e)
+{
+	struct stream *s = e->stream;
+
+	if (!s)
+		return NULL;
+	if (sock_inherited(&s->sock)) { /* the parent's; what we have is the kernel's socket */
+		entry_drop_stream(e);
+		return NULL;
+	}
+	if (atomic_load(&s->state) == STREAM_CONNECT_FAILED && e->to_len && !rdma_only()) {
+		int err = errno;
+
+		pthread_mutex_lock(&e->lock);
+		if (e->stream == s && e->to_len)
+			take_over(e);
+		pthread_mutex_unlock(&e->lock);
+		errno = err;
+	}
+	return e->stream;
+}
+
+/* At exit: what was written is on its way to the peer, as it would be with TCP. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	if (!table.pid || table.pid != getpid())
+		return;
+	for (int fd = 0; fd < LEAVES * LEAF_SIZE; fd++) {
+		struct entry *e;
+
+		if (!(fd & (LEAF_SIZE - 1)) && !atomic_load(&table.leaf[fd >> LEAF_BITS])) {
+			fd += LEAF_SIZE - 1;
+			continue;
+		}
+		e = entry_get(fd);
+		if (e && e->stream && !sock_inherited(&e->stream->sock))
+			stream_linger(e->stream);
+	}
+}

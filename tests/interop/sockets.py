@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""TCP programs of the field over RDMA, by `weft run --sockets` and by Debian's librspreload.
+
+usage: sockets.py BUILD (one | veth) [--only REGEX]
+
+With --sockets=only nothing may have gone by TCP: the kernel's own counters of the namespaces say
+so after every case, whatever the programs believe.
+"""
+import argparse
+import glob
+import hashlib
+import os
+import re
+import tempfile
+
+import lab
+
+REDIS = "/usr/bin/redis-check-rdb"  # the server, by whichever name; redis-tools has it
+FILE_BYTES = 20_000_000
+
+
+class Failed(Exception):
+    pass
+
+
+def expect(condition, why):
+    if not condition:
+        raise Failed(why)
+
+
+def digest(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+class Bench:
+    def __init__(self, build, hosts, scratch):
+        self.weft = os.path.join(os.path.abspath(build), "weft")
+        self.server, self.client = lab.lab(hosts)
+        self.to = self.server.address
+        self.scratch = scratch
+        self.blob = os.path.join(scratch, "blob")
+        with open(self.blob, "wb") as f:
+            f.write(os.urandom(FILE_BYTES))
+
+    def tcp(self):
+        """Segments sent and connections opened, of both namespaces."""
+        total = 0
+        for host in {self.server, self.client}:
+            names, values = [l.split()[1:] for l in host.read("snmp").splitlines()
+                             if l.startswith("Tcp:")]
+            counters = dict(zip(names, map(int, values)))
+            total += counters["OutSegs"] + counters["ActiveOpens"]
+        return total
+
+    def argv(self, how, *words):
+        return [self.weft, "run", *how, "--", *words]
+
+    def serve(self, path, name, ready, *argv):
+        program = lab.Program(self.server, argv, f"{path}/{name}.log")
+        if not lab.until(lambda: program.says(ready) or program.status() is not None, 15) \
+                or program.status() is not None:
+            program.kill()
+            raise Failed(f"{name} does not come up: {program.output()[-300:]}")
+        return program
+
+    def ask(self, path, name, *argv, timeout=60, status=0):
+        program = lab.Program(self.client, argv, f"{path}/{name}.log")
+        try:
+            expect(program.wait(timeout) is not None, f"{name} still runs after {timeout} s")
+            expect(program.status() == status, f"{name} ended with {program.status()}")
+            return program.output()
+        finally:
+            program.kill()
+
+
+ONLY = ("--sockets=only",)
+
+
+def nc(b, path):
+    got = os.path.join(b.scratch, "got")
+    server = b.serve(path, "server", "Listening", "sh", "-c",
+                     f'exec "$@" > {got}', "sh", *b.argv(ONLY, "nc", "-n", "-v", "-l", b.to, "9000"))
+    try:
+        b.ask(path, "client", "sh", "-c", f'exec "$@" < {b.blob}', "sh",
+              *b.argv(ONLY, "nc", "-n", "-N", b.to, "9000"))
+        expect(server.wait(15) == 0, f"the server ended with {server.status()}")
+    finally:
+        server.kill()
+    with open(b.blob, "rb") as f, open(got, "rb") as g:
+        expect(digest(f.read()) == digest(g.read()), "what arrived is not what was sent")
+
+
+def iperf(options, how=ONLY, prefix=()):
+    def run(b, path):
+        server = b.serve(path, "server", "Server listening",
+                         *b.argv(how, *prefix, "iperf3", "--forceflush", "-s", "-1"))
+        try:
+            out = b.ask(path, "client", *b.argv(how, *prefix, "iperf3", "-c", b.to, *options))
+            expect("iperf Done." in out, "the client is not done")
+            rates = re.findall(r"([\d.]+) [KMG]?bits/sec.*(?:sender|receiver)", out)
+            expect(len(rates) >= 2 and all(float(r) > 0 for r in rates), f"rates: {rates}")
+            expect(server.wait(15) == 0, f"the server ended with {server.status()}")
+        finally:
+            server.kill()
+    return run
+
+
+def redis(b, path):
+    server = b.serve(path, "server", "Ready to accept", *b.argv(
+        ONLY, "bash", "-c", f'cd {b.scratch}; exec -a redis-server {REDIS} "$@"', "redis",
+        "--port", "6379", "--bind", b.to, "--protected-mode", "no", "--save", ""))
+    try:
+        cli = lambda *words, **kw: b.ask(path, words[0], *b.argv(
+            ONLY, "redis-cli", "-h", b.to, *words), **kw)
+        out = b.ask(path, "benchmark", *b.argv(
+            ONLY, "redis-benchmark", "-h", b.to, "-t", "set,get", "-n", "20000", "-c", "50",
+            "--csv"))
+        expect(re.search(r'"SET","[\d.]+"', out) and re.search(r'"GET","[\d.]+"', out),
+               "no figures")
+        with open(b.blob, "rb") as f:
+            text = f.read(1_000_000).hex()
+        with open(f"{b.scratch}/text", "w", encoding="ascii") as f:
+            f.write(text)
+        expect("OK" in b.ask(path, "put", "sh", "-c", f'exec "$@" < {b.scratch}/text', "sh",
+                             *b.argv(ONLY, "redis-cli", "-h", b.to, "-x", "set", "blob")), "set")
+        expect(cli("get", "blob").strip().strip('"') == text, "redis gives other data back")
+        # A child of the server that has nothing to do with its connections.
+        cli("bgsave")
+        expect(lab.until(lambda: server.says("DB saved"), 10), "no background save")
+        expect("PONG" in cli("ping"), "no answer after a fork")
+        cli("shutdown", "nosave")
+        expect(server.wait(15) == 0, f"the server ended with {server.status()}")
+    finally:
+        server.kill()
+
+
+def python(b, path):
+    server = b.serve(path, "server", "Serving", *b.argv(
+        ONLY, "python3", "-u", "-m", "http.server", "-d", b.scratch, "--bind", b.to, "8000"))
+    try:
+        out = b.ask(path, "client", *b.argv(ONLY, "python3", "-c", f"""
+import concurrent.futures, hashlib, urllib.request
+def get(_):
+    return hashlib.sha256(urllib.request.urlopen("http://{b.to}:8000/blob").read()).hexdigest()
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    print(*set(pool.map(get, range(4))))"""))
+    finally:
+        server.kill()
+    with open(b.blob, "rb") as f:
+        expect(out.split() == [digest(f.read())], "what was fetched is not the file")
+
+
+ASYNC = """
+import asyncio, sys
+async def serve(reader, writer):
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+async def client(n, to):
+    reader, writer = await asyncio.open_connection(to, 8100)
+    sent = bytes([n]) * 300000
+    writer.write(sent)
+    got = await reader.readexactly(len(sent))
+    writer.write_eof()
+    assert got == sent and not await reader.read(), n
+    writer.close()
+async def main(to):
+    server = await asyncio.start_server(serve, to, 8100)
+    if sys.argv[1] == "serve":
+        print("serving", flush=True)
+        await server.serve_forever()
+async def clients(to):
+    await asyncio.gather(*(client(n, to) for n in range(40)))
+    print("all came back")
+asyncio.run((main if sys.argv[1] == "serve" else clients)(sys.argv[2]))
+"""
+
+
+def asyncio_echo(b, path):
+    server = b.serve(path, "server", "serving",
+                     *b.argv(ONLY, "python3", "-c", ASYNC, "serve", b.to))
+    try:
+        out = b.ask(path, "client", *b.argv(ONLY, "python3", "-c", ASYNC, "ask", b.to))
+        expect("all came back" in out, "not all echoes came back")
+    finally:
+        server.kill()
+
+
+def refused(b, path):
+    out = b.ask(path, "client", *b.argv(ONLY, "nc", "-n", "-v", b.to, "9"), status=1)
+    expect("refused" in out, f"nobody listens, and nc says: {out}")
+
+
+def fallback(b, path):
+    """One end over --sockets, the other plain: TCP, either way."""
+    for name, server_how, client_how in (("client", (), ("--sockets",)),
+                                         ("server", ("--sockets",), ())):
+        server = b.serve(path, f"{name}-server", "Serving", *b.argv(
+            server_how, "python3", "-u", "-m", "http.server", "-d", b.scratch,
+            "--bind", b.to, "8000"))
+        try:
+            out = b.ask(path, name, *b.argv(client_how, "python3", "-c", f"""
+import urllib.request
+print(len(urllib.request.urlopen("http://{b.to}:8000/blob", timeout=20).read()))"""))
+            expect(out.strip() == str(FILE_BYTES), f"with the {name} alone on RDMA: {out}")
+        finally:
+            server.kill()
+
+
+def librspreload():
+    found = glob.glob("/usr/lib/*/rsocket/librspreload.so")
+    return ("env", f"LD_PRELOAD={found[0]}") if found else None
+
+
+def cases():
+    yield "nc", nc, False
+    for options in ("-t 1", "-t 1 -P 4", "-t 1 -R", "-t 1 --bidir", "-n 5M -l 1000"):
+        yield f"iperf3 {options}", iperf(options.split()), False
+    yield "redis", redis, False
+    yield "python http.server", python, False
+    yield "python asyncio", asyncio_echo, False
+    yield "nobody listens", refused, False
+    if librspreload():
+        for options in ("-t 1", "-t 1 -R"):
+            yield (f"librspreload iperf3 {options}",
+                   iperf(options.split(), (), librspreload()), False)
+    yield "one end alone", fallback, True
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("where", choices=("one", "veth"))
+    p.add_argument("--only", default="")
+    args = p.parse_args()
+    lab.enter()
+    lab.need("nc", "iperf3", "redis-cli", "redis-benchmark", "python3", "bash")
+    report = lab.Report(args.build, f"sockets-{args.where}")
+    with tempfile.TemporaryDirectory() as scratch:
+        bench = Bench(args.build, 1 if args.where == "one" else 2, scratch)
+        for name, run, by_tcp in cases():
+            if not re.search(args.only, name):
+                continue
+            path, before = report.case(name), bench.tcp()
+            try:
+                run(bench, path)
+                expect((bench.tcp() > before) == by_tcp,
+                       "no TCP was seen" if by_tcp else "it went over TCP")
+                report.ok(name, path)
+            except Failed as e:
+                report.fail(name, path, str(e))
+        left = {line for h in {bench.server, bench.client} for line in h.close()}
+    path = report.case("everything ends")
+    if left:
+        report.fail("everything ends", path, f"still running: {', '.join(sorted(left))}")
+    else:
+        report.ok("everything ends", path)
+    report.finish()
+
+
+main()
