@@ -87,7 +87,7 @@ static void send_succeeded(struct side *s, struct wr_rec *r)
 		       (unsigned long long)landing_u64(r->land), (unsigned long long)r->found);
 		break;
 	case RNIC_WR_BIND_MW:
-		s->window = WINDOW_BOUND;
+		s->window = s->window == WINDOW_UNBINDING ? WINDOW_IDLE : WINDOW_BOUND;
 		break;
 	case RNIC_WR_LOCAL_INV:
 		s->window = WINDOW_IDLE;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What a side does when its time comes: posts RECVs and random work, and now and then mischief. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,7 +148,7 @@ static bool post_send(struct side *s)
 	if (kind == 0) {
 		wr.opcode = RNIC_WR_SEND_WITH_IMM;
 		wr.imm_or_rkey = (uint32_t)prng_u64(s->w->prng);
-	} else if (kind == 1 && s->peer->window == WINDOW_BOUND) {
+	} else if (kind == 1 && s->peer->window == WINDOW_BOUND && !s->peer->window_type1) {
 		wr.opcode = RNIC_WR_SEND_WITH_INV;
 		wr.imm_or_rkey = s->peer->window_rkey;
 		/* READs through it must be over; unordered without. */
@@ -277,7 +278,7 @@ static bool post_bind(struct side *s)
 
 	s->window_len = (uint32_t)prng_range(s->w->prng, 1, s->target_len);
 	s->window_off = (uint32_t)below(s, s->target_len - s->window_len + 1);
-	s->window_zero_based = below(s, 3) == 0;
+	s->window_zero_based = !s->window_type1 && below(s, 3) == 0;
 	s->window_rkey = (key & ~0xffu) | ((key + 1 + (uint32_t)below(s, 255)) & 0xff);
 	wr.bind.mw = s->mw;
 	wr.bind.mr = s->target_mr;
@@ -292,15 +293,35 @@ static bool post_bind(struct side *s)
 	return true;
 }
 
-static bool post_local_inv(struct side *s)
+/* By a work request for that, or with type 1 by a binding of no length. */
+static bool post_unbind(struct side *s)
 {
 	struct rnic_send_wr wr = {.opcode = RNIC_WR_LOCAL_INV, .imm_or_rkey = s->window_rkey};
 	struct wr_rec *r = rec_new(0);
 
+	if (s->window_type1) {
+		wr.opcode = RNIC_WR_BIND_MW;
+		wr.bind.mw = s->mw;
+		wr.bind.rkey = s->window_rkey ^ 1;
+	}
 	if (!post(s, r, &wr))
 		return false;
 	s->window = WINDOW_UNBINDING;
 	return true;
+}
+
+/* On demand or not, under the same key, with whatever is on the way for it. */
+static void rereg_target(struct side *s)
+{
+	struct rnic_mr_attr a;
+	int err;
+
+	rnic_mr_query(s->target_mr, &a);
+	a.access ^= RNIC_ACCESS_ON_DEMAND;
+	err = rnic_mr_rereg(s->target_mr, &a);
+	if (s->window == WINDOW_IDLE || s->window == WINDOW_BOUND || s->window == WINDOW_RECALLED)
+		expect(s->w, err == (s->window == WINDOW_IDLE ? 0 : -EBUSY),
+		       "side %d: rereg gives %d", s->index, err);
 }
 
 static void post_work(struct side *s)
@@ -311,7 +332,7 @@ static void post_work(struct side *s)
 		bool posted;
 
 		if (s->window == WINDOW_RECALLED && s->window_refs == 0) {
-			posted = post_local_inv(s);
+			posted = post_unbind(s);
 		} else {
 			uint64_t k = below(s, 20);
 
@@ -335,6 +356,8 @@ static void post_work(struct side *s)
 	}
 	if (s->window == WINDOW_BOUND && below(s, 10) == 0)
 		s->window = WINDOW_RECALLED;
+	if (below(s, 20) == 0)
+		rereg_target(s);
 }
 
 /* The message that the next RECV will get, if it is known. */

@@ -197,6 +197,23 @@ static void choose(struct world *w)
 static const uint32_t all_rights = RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE |
 				   RNIC_ACCESS_REMOTE_READ | RNIC_ACCESS_REMOTE_ATOMIC;
 
+/* All of it is there; only targets are ever on demand. */
+static bool world_page_in(void *ctx, void *p, size_t len, bool write)
+{
+	struct node *n = ctx;
+	const uint8_t *at = p;
+	bool found = false;
+
+	(void)write;
+	for (int i = 0; i < n->w->nsides; i++) {
+		const struct side *s = &n->w->sides[i];
+
+		found = found || (at >= s->target && at + len <= s->target + s->target_len);
+	}
+	expect(n->w, found, "%zu bytes are paged in that are in no target", len);
+	return true;
+}
+
 static void node_open(struct world *w, int i)
 {
 	static const struct rnic_ops ops = {
@@ -205,6 +222,7 @@ static void node_open(struct world *w, int i)
 		.random = world_random,
 		.cq_notify = world_notify,
 		.async_event = world_event,
+		.page_in = world_page_in,
 	};
 	struct node *n = &w->nodes[i];
 	struct rnic_config config = {
@@ -315,7 +333,9 @@ static void side_open(struct world *w, int i)
 	     "the target's region");
 	s->cas_word = calloc(1, sizeof(*s->cas_word));
 	must(w, rnic_mr_create(n->pd, s->cas_word, 8, 64, all_rights, &s->cas_mr), "a word");
-	must(w, rnic_mw_create(n->pd, RNIC_MW_TYPE_2, &s->mw), "rnic_mw_create");
+	s->window_type1 = prng_below(w->prng, 3) == 0;
+	must(w, rnic_mw_create(n->pd, s->window_type1 ? RNIC_MW_TYPE_1 : RNIC_MW_TYPE_2, &s->mw),
+	     "rnic_mw_create");
 	s->next_action_ns = sim_now(w->sim) + prng_below(w->prng, s->action_gap_ns);
 }
 

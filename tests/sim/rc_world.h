@@ -123,6 +123,7 @@ struct side {
 	enum window_state window;
 	uint32_t window_rkey, window_off, window_len, window_refs;
 	bool window_zero_based;
+	bool window_type1;
 
 	struct wr_rec *sends, **sends_tail;
 	struct recv_rec *recvs, **recvs_tail;
