@@ -4,14 +4,9 @@
  * and static rates, which that clock measures.
  * A plain verbs program; one queue pair of the first device talks to itself.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "first_device.h"
 
 #include <errno.h>
-#include <infiniband/verbs.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,49 +22,8 @@ static struct bed {
 	struct ibv_qp *qp;
 } bed;
 
-static void qp_to_rts(struct ibv_qp *qp, uint8_t rate)
-{
-	struct ibv_gid_entry e[256];
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qp->qp_num,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .static_rate = rate,
-			    .grh = {.hop_limit = 64}},
-		.min_rnr_timer = 1,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-	};
-
-	assert_true(ibv_query_gid_table(bed.ctx, e, 256, 0) > 0);
-	a.ah_attr.grh.dgid = e[0].gid;
-	a.ah_attr.grh.sgid_index = (uint8_t)e[0].gid_index;
-	assert_int_equal(
-		ibv_modify_qp(qp, &a,
-			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-		0);
-	a.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &a,
-				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-			 0);
-	a.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(qp, &a,
-				       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					       IBV_QP_MAX_QP_RD_ATOMIC),
-			 0);
-}
-
 static int open_bed(void **state)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_cq_init_attr_ex cq = {
 		.cqe = 64,
 		.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
@@ -83,11 +37,7 @@ static int open_bed(void **state)
 	};
 
 	(void)state;
-	assert_non_null(list);
-	assert_non_null(list[0]);
-	bed.ctx = ibv_open_device(list[0]);
-	ibv_free_device_list(list);
-	assert_non_null(bed.ctx);
+	bed.ctx = first_device();
 	bed.pd = ibv_alloc_pd(bed.ctx);
 	bed.channel = ibv_create_comp_channel(bed.ctx);
 	cq.channel = bed.channel;
@@ -98,7 +48,7 @@ static int open_bed(void **state)
 	qp.send_cq = qp.recv_cq = ibv_cq_ex_to_cq(bed.cq);
 	bed.qp = ibv_create_qp(bed.pd, &qp);
 	assert_non_null(bed.qp);
-	qp_to_rts(bed.qp, IBV_RATE_MAX);
+	bring_up(bed.qp, bed.qp->qp_num, to_itself(bed.ctx), 0, IBV_QPS_RTS);
 	return 0;
 }
 
@@ -241,6 +191,7 @@ static void a_static_rate_is_kept_to_and_told(void **state)
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
 	};
+	struct ibv_ah_attr ah = to_itself(bed.ctx);
 	uint8_t *from = calloc(1, LEN), *to = calloc(1, LEN);
 	struct ibv_mr *from_mr = ibv_reg_mr(bed.pd, from, LEN, 0);
 	struct ibv_mr *to_mr =
@@ -252,7 +203,8 @@ static void a_static_rate_is_kept_to_and_told(void **state)
 	uint64_t began;
 
 	(void)state;
-	qp_to_rts(qp, IBV_RATE_2_5_GBPS);
+	ah.static_rate = IBV_RATE_2_5_GBPS;
+	bring_up(qp, qp->qp_num, ah, IBV_ACCESS_REMOTE_WRITE, IBV_QPS_RTS);
 	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_AV, &init), 0);
 	assert_int_equal(attr.ah_attr.static_rate, IBV_RATE_2_5_GBPS);
 	memset(from, 7, LEN);

@@ -6,13 +6,7 @@
 #ifndef WEFT_TESTS_INTEROP_JOINED_H
 #define WEFT_TESTS_INTEROP_JOINED_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
-#include <infiniband/verbs.h>
+#include "first_device.h"
 
 enum {
 	PAGE = 4096,

@@ -3,18 +3,12 @@
  * Shared receive queues, datagrams and address handles by their contract: a plain verbs program
  * that runs on any library, two queue pairs of the first device in one process.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "first_device.h"
 
 #include <endian.h>
 #include <errno.h>
-#include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { BUF = 8192, GRH = 40, QKEY = 0x22222222 };
 
@@ -30,18 +24,9 @@ static struct bed {
 
 static int open_bed(void **state)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_gid_entry e[256];
 
 	(void)state;
-	assert_non_null(list);
-	assert_non_null(list[0]);
-	bed.ctx = ibv_open_device(list[0]);
-	ibv_free_device_list(list);
-	assert_non_null(bed.ctx);
-	assert_true(ibv_query_gid_table(bed.ctx, e, 256, 0) > 0);
-	bed.gid = e[0].gid;
-	bed.gid_index = (uint8_t)e[0].gid_index;
+	bed.ctx = first_device();
 	bed.pd = ibv_alloc_pd(bed.ctx);
 	bed.cq = ibv_create_cq(bed.ctx, 64, NULL, NULL, 0);
 	bed.buf = calloc(1, BUF);
@@ -61,30 +46,9 @@ static int close_bed(void **state)
 	return 0;
 }
 
-static struct ibv_wc wait_wc(void)
-{
-	struct ibv_wc wc = {0};
-	time_t end = time(NULL) + 10;
-
-	while (!ibv_poll_cq(bed.cq, 1, &wc))
-		assert_true(time(NULL) < end);
-	return wc;
-}
-
 static struct ibv_sge sge_at(uint32_t off, uint32_t len)
 {
 	return (struct ibv_sge){(uintptr_t)bed.buf + off, len, bed.mr->lkey};
-}
-
-static struct ibv_ah_attr to_myself(void)
-{
-	struct ibv_ah_attr a = {
-		.is_global = 1,
-		.port_num = 1,
-		.grh = {.dgid = bed.gid, .sgid_index = bed.gid_index, .hop_limit = 64},
-	};
-
-	return a;
 }
 
 static struct ibv_qp *qp_new(enum ibv_qp_type type, struct ibv_srq *srq, uint64_t ops)
@@ -102,38 +66,6 @@ static struct ibv_qp *qp_new(enum ibv_qp_type type, struct ibv_srq *srq, uint64_
 	};
 
 	return ibv_create_qp_ex(bed.ctx, &a);
-}
-
-static void rc_to_rts(struct ibv_qp *qp, const struct ibv_qp *peer)
-{
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qp_num,
-		.ah_attr = to_myself(),
-		.min_rnr_timer = 1,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-	};
-
-	assert_int_equal(
-		ibv_modify_qp(qp, &a,
-			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-		0);
-	a.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &a,
-				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-			 0);
-	a.qp_state = IBV_QPS_RTS;
-	assert_int_equal(ibv_modify_qp(qp, &a,
-				       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					       IBV_QP_MAX_QP_RD_ATOMIC),
-			 0);
 }
 
 static void ud_to_rts(struct ibv_qp *qp)
@@ -172,8 +104,8 @@ static void an_srq_serves_its_qps_and_reports_its_limit(void **state)
 	assert_non_null(qp[1]);
 	assert_int_equal(ibv_destroy_srq(srq), EBUSY);
 	assert_int_equal(ibv_post_recv(qp[1], &recv, &bad_recv), EINVAL);
-	rc_to_rts(qp[0], qp[1]);
-	rc_to_rts(qp[1], qp[0]);
+	for (int i = 0; i < 2; i++)
+		bring_up(qp[i], qp[!i]->qp_num, to_itself(bed.ctx), 0, IBV_QPS_RTS);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(ibv_post_srq_recv(srq, &recv, &bad_recv), 0);
 	assert_int_equal(ibv_modify_srq(srq, &a, IBV_SRQ_LIMIT), 0);
@@ -182,7 +114,7 @@ static void an_srq_serves_its_qps_and_reports_its_limit(void **state)
 	memset(bed.buf, 0x5a, 100);
 	assert_int_equal(ibv_post_send(qp[0], &send, &bad), 0);
 	for (int i = 0; i < 2; i++) {
-		wc = wait_wc();
+		wc = next_wc(bed.cq);
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	}
 	assert_memory_equal(bed.buf + 100, bed.buf, 100);
@@ -207,7 +139,7 @@ static void an_srq_serves_its_qps_and_reports_its_limit(void **state)
 
 static void a_datagram_is_answered_by_what_came_with_it(void **state)
 {
-	struct ibv_ah_attr attr = to_myself();
+	struct ibv_ah_attr attr = to_itself(bed.ctx);
 	struct ibv_ah *ah = ibv_create_ah(bed.pd, &attr), *back;
 	struct ibv_sge to = sge_at(1000, GRH + 50), from = sge_at(0, 50);
 	struct ibv_recv_wr recv = {.wr_id = 7, .sg_list = &to, .num_sge = 1}, *bad_recv;
@@ -234,11 +166,11 @@ static void a_datagram_is_answered_by_what_came_with_it(void **state)
 	memset(bed.buf, 0x77, 50);
 	assert_int_equal(ibv_post_recv(qp[1], &recv, &bad_recv), 0);
 	assert_int_equal(ibv_post_send(qp[0], &send, &bad), 0);
-	wc = wait_wc();
+	wc = next_wc(bed.cq);
 	if (wc.wr_id == 1)
-		wc = wait_wc();
+		wc = next_wc(bed.cq);
 	else
-		wait_wc();
+		next_wc(bed.cq);
 	assert_int_equal(wc.wr_id, 7);
 	assert_int_equal(wc.byte_len, GRH + 50);
 	assert_int_equal(wc.src_qp, qp[0]->qp_num);
@@ -257,11 +189,11 @@ static void a_datagram_is_answered_by_what_came_with_it(void **state)
 	ibv_wr_set_ud_addr(ex, back, wc.src_qp, QKEY);
 	ibv_wr_set_sge(ex, bed.mr->lkey, (uintptr_t)bed.buf, 50);
 	assert_int_equal(ibv_wr_complete(ex), 0);
-	wc = wait_wc();
+	wc = next_wc(bed.cq);
 	if (wc.wr_id == 2)
-		wc = wait_wc();
+		wc = next_wc(bed.cq);
 	else
-		wait_wc();
+		next_wc(bed.cq);
 	assert_int_equal(wc.src_qp, qp[1]->qp_num);
 	assert_int_equal(wc.imm_data, htobe32(99));
 	for (int i = 0; i < 2; i++)
@@ -272,7 +204,7 @@ static void a_datagram_is_answered_by_what_came_with_it(void **state)
 
 static void an_address_that_is_none_gives_no_handle(void **state)
 {
-	struct ibv_ah_attr a = to_myself();
+	struct ibv_ah_attr a = to_itself(bed.ctx);
 	struct ibv_wc wc = {0};
 	struct ibv_grh grh = {0};
 
@@ -280,7 +212,7 @@ static void an_address_that_is_none_gives_no_handle(void **state)
 	a.is_global = 0;
 	assert_null(ibv_create_ah(bed.pd, &a));
 	assert_int_equal(errno, EINVAL);
-	a = to_myself();
+	a = to_itself(bed.ctx);
 	a.port_num = 2;
 	assert_null(ibv_create_ah(bed.pd, &a));
 	assert_int_equal(errno, EINVAL);

@@ -3,20 +3,14 @@
  * XRC by its contract: a plain verbs program that runs on any library with XRC, the initiator and
  * the target in one process on the first device.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "first_device.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <infiniband/verbs.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BUF = 8192 };
@@ -27,8 +21,6 @@ static struct bed {
 	struct ibv_cq *cq, *srq_cq;
 	struct ibv_mr *mr;
 	uint8_t *buf;
-	union ibv_gid gid;
-	uint8_t gid_index;
 	int fd;
 	struct ibv_xrcd *xrcd;
 	struct ibv_srq *srq;
@@ -88,65 +80,18 @@ static struct ibv_qp *initiator_new(uint64_t ops)
 	return ibv_create_qp_ex(bed.ctx, &a);
 }
 
-/* With all that an RC queue pair needs: what is the other half's is passed over. */
-static void to_rts(struct ibv_qp *qp, uint32_t peer, bool rts)
+static void bring_to(struct ibv_qp *qp, uint32_t peer, enum ibv_qp_state to)
 {
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer,
-		.ah_attr =
-			{
-				.is_global = 1,
-				.port_num = 1,
-				.grh = {.dgid = bed.gid,
-					.sgid_index = bed.gid_index,
-					.hop_limit = 64},
-			},
-		.max_rd_atomic = 2,
-		.max_dest_rd_atomic = 2,
-		.min_rnr_timer = 1,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-	};
-
-	assert_int_equal(
-		ibv_modify_qp(qp, &a,
-			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-		0);
-	a.qp_state = IBV_QPS_RTR;
-	assert_int_equal(ibv_modify_qp(qp, &a,
-				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-			 0);
-	a.qp_state = IBV_QPS_RTS;
-	if (rts)
-		assert_int_equal(ibv_modify_qp(qp, &a,
-					       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-						       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-						       IBV_QP_MAX_QP_RD_ATOMIC),
-				 0);
+	bring_up(qp, peer, to_itself(bed.ctx), IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+		 to);
 }
 
 static int open_bed(void **state)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
 	char name[] = "/tmp/xrc-api-XXXXXX";
-	struct ibv_gid_entry e[256];
 
 	(void)state;
-	assert_non_null(list);
-	assert_non_null(list[0]);
-	bed.ctx = ibv_open_device(list[0]);
-	ibv_free_device_list(list);
-	assert_non_null(bed.ctx);
-	assert_true(ibv_query_gid_table(bed.ctx, e, 256, 0) > 0);
-	bed.gid = e[0].gid;
-	bed.gid_index = (uint8_t)e[0].gid_index;
+	bed.ctx = first_device();
 	bed.pd = ibv_alloc_pd(bed.ctx);
 	bed.cq = ibv_create_cq(bed.ctx, 64, NULL, NULL, 0);
 	bed.srq_cq = ibv_create_cq(bed.ctx, 64, NULL, NULL, 0);
@@ -189,16 +134,6 @@ static int close_bed(void **state)
 	return 0;
 }
 
-static struct ibv_wc wait_wc(struct ibv_cq *cq)
-{
-	struct ibv_wc wc = {0};
-	time_t end = time(NULL) + 10;
-
-	while (!ibv_poll_cq(cq, 1, &wc))
-		assert_true(time(NULL) < end);
-	return wc;
-}
-
 static void recv_on(struct ibv_srq *srq, uint64_t wr_id, uint32_t off)
 {
 	struct ibv_sge sge = {(uintptr_t)bed.buf + off, 100, bed.mr->lkey};
@@ -222,7 +157,7 @@ static void send_to(uint32_t srqn, uint64_t wr_id)
 
 static void expect(struct ibv_cq *cq, uint64_t wr_id, uint32_t qpn)
 {
-	struct ibv_wc wc = wait_wc(cq);
+	struct ibv_wc wc = next_wc(cq);
 
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.wr_id, wr_id);
@@ -231,8 +166,8 @@ static void expect(struct ibv_cq *cq, uint64_t wr_id, uint32_t qpn)
 
 static void connect_pair(void)
 {
-	to_rts(bed.target, bed.initiator->qp_num, false);
-	to_rts(bed.initiator, bed.target->qp_num, true);
+	bring_to(bed.target, bed.initiator->qp_num, IBV_QPS_RTR);
+	bring_to(bed.initiator, bed.target->qp_num, IBV_QPS_RTS);
 }
 
 static enum ibv_event_type next_event(struct ibv_qp **qp)
@@ -382,7 +317,7 @@ static void an_atomic_write_goes_by_either_way_of_posting(void **state)
 	connect_pair();
 	memcpy(bed.buf, "eightbyt", 8);
 	assert_int_equal(ibv_post_send(bed.initiator, &wr, &bad), 0);
-	wc = wait_wc(bed.cq);
+	wc = next_wc(bed.cq);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_int_equal(wc.opcode, IBV_WC_ATOMIC_WRITE);
 	assert_memory_equal(bed.buf + 2048, "eightbyt\0", 9);
@@ -415,7 +350,7 @@ static void an_srq_opened_through_the_file_is_reached_and_others_are_not(void **
 	recv_on(far, 2, 1000);
 	assert_int_equal(ibv_get_srq_num(far, &n), 0);
 	send_to(n, 11);
-	assert_int_equal(wait_wc(bed.cq).status, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(next_wc(bed.cq).status, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(next_event(&qp), IBV_EVENT_QP_ACCESS_ERR);
 	assert_ptr_equal(qp, bed.target);
 	assert_int_equal(ibv_destroy_srq(near), 0);
@@ -437,7 +372,7 @@ static void a_number_of_nobody_is_an_invalid_request(void **state)
 	expect(bed.cq, 9, bed.initiator->qp_num);
 	assert_int_equal(next_event(&qp), IBV_EVENT_COMM_EST);
 	send_to(bed.srqn ^ 1, 10);
-	assert_int_equal(wait_wc(bed.cq).status, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(next_wc(bed.cq).status, IBV_WC_REM_INV_REQ_ERR);
 	assert_int_equal(next_event(&qp), IBV_EVENT_QP_REQ_ERR);
 	assert_int_equal(ibv_query_qp(bed.target, &a, IBV_QP_STATE, &init), 0);
 	assert_int_equal(a.qp_state, IBV_QPS_ERR);
@@ -479,8 +414,8 @@ static void a_target_lives_until_its_last_opener_closes_it(void **state)
 	assert_int_equal(ibv_close_xrcd(again), EBUSY);
 
 	/* Either may move it, both hear of it. */
-	to_rts(opened, bed.initiator->qp_num, false);
-	to_rts(bed.initiator, bed.target->qp_num, true);
+	bring_to(opened, bed.initiator->qp_num, IBV_QPS_RTR);
+	bring_to(bed.initiator, bed.target->qp_num, IBV_QPS_RTS);
 	recv_on(bed.srq, 1, 1000);
 	send_to(bed.srqn, 10);
 	expect(bed.cq, 10, bed.initiator->qp_num);
@@ -497,7 +432,7 @@ static void a_target_lives_until_its_last_opener_closes_it(void **state)
 	expect(bed.cq, 11, bed.initiator->qp_num);
 	expect(bed.srq_cq, 2, opened->qp_num);
 	send_to(bed.srqn ^ 1, 12);
-	assert_int_equal(wait_wc(bed.cq).status, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(next_wc(bed.cq).status, IBV_WC_REM_INV_REQ_ERR);
 	assert_int_equal(next_event(&seen[0]), IBV_EVENT_QP_REQ_ERR);
 	assert_ptr_equal(seen[0], opened);
 	assert_int_equal(ibv_destroy_qp(opened), 0);
