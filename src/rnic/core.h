@@ -41,6 +41,7 @@
 #include "rnic/trace.h"
 
 #define QP_TABLE_SIZE (1u << 16)
+#define MCAST_BUCKETS 64
 #define KEY_GEN_BITS  8
 #define SRQN_BITS     16	  /* of an SRQ number; the slot stands above them */
 #define QKEY_OWN      0x80000000u /* in a UD work request: take the QP's */
@@ -92,6 +93,7 @@ struct rnic {
 	uint32_t srqn_next;
 	struct rnic_srq **xrc_srqs; /* by the low bits of their numbers; NULL until there is one */
 	uint32_t xrcds;
+	struct list mcast[MCAST_BUCKETS]; /* who is attached to which group: mcast.c */
 	uint8_t null_read[NULL_BYTES], null_written[NULL_BYTES]; /* of null regions */
 	struct rnic_qp *qps[QP_TABLE_SIZE];
 };
@@ -448,6 +450,7 @@ struct rnic_qp {
 	struct resp resp;
 	struct list send_cq_node, recv_cq_node;
 	struct list windows;
+	struct list groups; /* it is attached to */
 	struct rnic_qp_cap cap;
 	void *user;
 };
@@ -468,6 +471,11 @@ static inline void qp_activate(struct rnic_qp *qp)
 {
 	if (list_empty(&qp->active_node))
 		list_push_tail(&qp->rnic->active, &qp->active_node);
+}
+
+static inline bool qp_receives(const struct rnic_qp *qp)
+{
+	return qp->state >= RNIC_QPS_RTR && qp->state != RNIC_QPS_ERR;
 }
 
 static inline bool qp_is_unreliable(const struct rnic_qp *qp)
@@ -558,6 +566,12 @@ void recv_fail(struct rnic_qp *, enum rnic_wc_status);
 /* UC and UD: unreliable.c. */
 bool unreliable_tx(struct rnic_qp *, struct rnic_tx *, uint64_t now);
 void unreliable_rx(struct rnic_qp *, struct pkt *, const struct rnic_rx *);
+
+/* ---- multicast: mcast.c --------------------------------------------------------------------- */
+
+void mcast_init(struct rnic *);
+/* A packet to MULTICAST_QPN: a copy for everyone attached. */
+void mcast_rx(struct rnic *, struct pkt *, const struct rnic_rx *);
 
 /* ---- XRC: xrc.c ----------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@ static int qpn_take(struct rnic *r, struct rnic_qp *qp)
 		uint32_t low = permute(&r->qpn_permute, r->qpn_next++ & (QP_TABLE_SIZE - 1));
 		uint32_t qpn = (uint32_t)r->slot << 16 | low;
 
-		if (r->qps[low] || qpn == QPN_MASK) /* all ones means multicast */
+		if (r->qps[low] || qpn == MULTICAST_QPN)
 			continue;
 		r->qps[low] = qp;
 		qp->qpn = qpn;
@@ -136,6 +136,7 @@ int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp
 	list_init(&qp->active_node);
 	list_init(&qp->budget_node);
 	list_init(&qp->windows);
+	list_init(&qp->groups);
 	list_init(&qp->send_cq_node);
 	list_init(&qp->recv_cq_node);
 	list_init(&qp->xrcd_node);
@@ -162,6 +163,8 @@ int rnic_qp_destroy(struct rnic_qp *qp)
 {
 	struct rnic *r = qp->rnic;
 
+	if (!list_empty(&qp->groups))
+		return -EBUSY;
 	qp_reset(qp);
 	mw_unbind_all(qp);
 	qp_leave(qp);

@@ -36,6 +36,7 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 		list_init(&r->peer_sockets[i].waiting);
 	list_init(&r->active);
 	list_init(&r->overflowed);
+	mcast_init(r);
 	slots_init(&r->keys, r->key_slots, RNIC_MAX_KEYS, KEY_GEN_BITS);
 	permute_init(r, &r->qpn_permute, 16);
 	permute_init(r, &r->srqn_permute, SRQN_BITS);
@@ -90,8 +91,19 @@ void rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 		r->counters.rx_drop_malformed++;
 		return;
 	}
+	p.flags = opcode_table[p.h.bth.opcode].flags;
+	p.payload = rx->data + hdr_len;
+	p.len = (uint32_t)(rx->len - (size_t)hdr_len - p.h.bth.pad);
+	if (unlikely(p.h.bth.dqpn == MULTICAST_QPN)) {
+		if (pkey_fits(p.h.bth.pkey))
+			mcast_rx(r, &p, rx);
+		else
+			r->counters.rx_drop_flow++;
+		cq_settle(r);
+		return;
+	}
 	qp = p.h.bth.dqpn >> 16 == r->slot ? r->qps[p.h.bth.dqpn & (QP_TABLE_SIZE - 1)] : NULL;
-	if (!qp || qp->state < RNIC_QPS_RTR || qp->state == RNIC_QPS_ERR) {
+	if (!qp || !qp_receives(qp)) {
 		r->counters.rx_drop_no_qp++;
 		return;
 	}
@@ -103,14 +115,11 @@ void rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 		r->counters.rx_drop_service++;
 		return;
 	}
-	p.flags = opcode_table[p.h.bth.opcode].flags;
 	/* An XRC initiator takes responses only, a target requests only. */
 	if (unlikely(qp->service == SERVICE_XRC) && !(p.flags & OPF_RESPONSE) != !!qp->xrcd) {
 		r->counters.rx_drop_service++;
 		return;
 	}
-	p.payload = rx->data + hdr_len;
-	p.len = (uint32_t)(rx->len - (size_t)hdr_len - p.h.bth.pad);
 	trace(r, TRACE_rx, qp->qpn, (uint64_t)p.h.bth.opcode << 24 | p.h.bth.psn, p.len);
 	if (unlikely(qp_is_unreliable(qp)))
 		unreliable_rx(qp, &p, rx);

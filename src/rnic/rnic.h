@@ -374,7 +374,7 @@ struct rnic_qp_attr {
 /* An XRC target has no protection domain: NULL. */
 int rnic_qp_create(struct rnic_pd *, struct rnic_qp_init *, struct rnic_qp **ret) must_use;
 /* Its completions stay in the CQs (as verbs have it, software rnics purge them: we do not). */
-int rnic_qp_destroy(struct rnic_qp *) must_use;
+int rnic_qp_destroy(struct rnic_qp *) must_use; /* -EBUSY while attached to a group */
 uint32_t rnic_qp_num(const struct rnic_qp *);
 size_t rnic_qp_mem_size(const struct rnic_qp *); /* of both its queues */
 void rnic_qp_use_mem(struct rnic_qp *, void *mem);
@@ -385,6 +385,14 @@ void rnic_qp_set_user(struct rnic_qp *, void *qp_user); /* whose events are from
 int rnic_qp_modify(struct rnic_qp *, const struct rnic_qp_attr *, uint32_t mask,
 		   uint64_t now) must_use;
 void rnic_qp_query(const struct rnic_qp *, struct rnic_qp_attr *ret, struct rnic_qp_cap *ret_cap);
+
+/* UD: from now on takes what is sent to the group on this interface (the scope of such flows). What
+ * was attached already stays so. ret_first: no QP of the rnic was before, and the port must join
+ * the group; ret_last: none is any more. -EINVAL: not UD, no group's address; not attached. */
+int rnic_qp_attach(struct rnic_qp *, const struct gid *group, uint32_t scope,
+		   bool *ret_first) must_use;
+int rnic_qp_detach(struct rnic_qp *, const struct gid *group, uint32_t scope,
+		   bool *ret_last) must_use;
 
 struct rnic_sge { /* layout of struct ibv_sge */
 	uint64_t addr;

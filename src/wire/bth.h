@@ -26,9 +26,10 @@
 #define ICRC_LEN      4
 #define PKT_HDR_MAX   48 /* the longest header: BTH + XRCETH + ATOMICETH = 44, and slack */
 
-#define PKEY_DEFAULT 0xffff
-#define PSN_MASK     0xffffffu
-#define QPN_MASK     0xffffffu
+#define PKEY_DEFAULT  0xffff
+#define PSN_MASK      0xffffffu
+#define QPN_MASK      0xffffffu
+#define MULTICAST_QPN 0xffffffu
 
 struct bth {
 	uint8_t opcode;

@@ -23,7 +23,7 @@ struct flow {
 	uint8_t tos;	     /* IPv4 TOS or IPv6 traffic class, ECN bits included */
 	uint8_t ttl;	     /* TTL or hop limit; 0 means the system's default */
 	uint32_t flow_label; /* 20 bits */
-	uint32_t scope;	     /* the interface that link-local addresses belong to; else 0 */
+	uint32_t scope;	     /* the interface of link-local addresses and of groups; else 0 */
 	uint32_t rate_mbps;  /* in no header: the most that may be sent to there; 0: no limit */
 };
 
@@ -37,6 +37,12 @@ static inline bool gid_is_ipv4(const struct gid *g)
 static inline bool gid_is_link_local(const struct gid *g)
 {
 	return g->raw[0] == 0xfe && (g->raw[1] & 0xc0) == 0x80;
+}
+
+/* A group's address: 224.0.0.0/4 or ff00::/8. */
+static inline bool gid_is_multicast(const struct gid *g)
+{
+	return gid_is_ipv4(g) ? (g->raw[12] & 0xf0) == 0xe0 : g->raw[0] == 0xff;
 }
 
 static inline bool gid_equal(const struct gid *a, const struct gid *b)
