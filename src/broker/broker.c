@@ -165,6 +165,20 @@ static int answer_lease(struct client *c)
 	return reply(c, &r, sizeof(r), b->leases.slot[slot].fd);
 }
 
+static int answer_group(struct client *c, const struct broker_group *req, size_t len)
+{
+	struct broker_msg r = {.type = BROKER_GROUP};
+
+	if (len != sizeof(*req) || !gid_is_multicast(&req->group))
+		r.error = -EINVAL;
+	else if (req->slot >= LEASE_SLOTS || !(c->slots[req->slot / 8] & 1u << req->slot % 8))
+		r.error = -EPERM;
+	else
+		r.error = leases_group(&c->broker->leases, req->slot, &req->group, req->ifindex,
+				       req->join);
+	return reply(c, &r, sizeof(r), -1);
+}
+
 static int answer_cm_channel(struct client *c)
 {
 	struct broker_cm_channel r = {.msg.type = BROKER_CM_CHANNEL};
@@ -202,6 +216,8 @@ static int answer(struct client *c, const void *req, size_t len)
 			     -1);
 	case BROKER_LEASE_SLOT:
 		return answer_lease(c);
+	case BROKER_GROUP:
+		return answer_group(c, req, len);
 	case BROKER_CM_CHANNEL:
 		return answer_cm_channel(c);
 	default:

@@ -202,12 +202,13 @@ static int post_event(struct cm_client *client, const void *req, void *reply)
 {
 	const struct broker_cm_post *r = req;
 	struct svc_id *id = own_id(client, r->id);
-	struct broker_cm_event ev = {.type = r->type, .status = r->status};
+	struct broker_cm_event ev = {.type = r->type, .status = r->status, .token = r->token};
 
 	(void)reply;
 	if (!id)
 		return -ENOENT;
-	if (r->type != BROKER_CM_EV_ADDR_RESOLVED && r->type != BROKER_CM_EV_ROUTE_RESOLVED)
+	if (r->type != BROKER_CM_EV_ADDR_RESOLVED && r->type != BROKER_CM_EV_ROUTE_RESOLVED &&
+	    r->type != BROKER_CM_EV_MULTICAST_JOIN)
 		return -EINVAL;
 	if (id->channel && id->channel->queued >= CLIENT_MAX_POSTED)
 		return -ENOBUFS;

@@ -54,6 +54,7 @@ int leases_init(struct leases *l, char *err, size_t err_len)
 	int fd = -1, rc;
 
 	*l = (struct leases){0};
+	groups_init(&l->groups);
 	/* Joining a group that others have left members in would spoil the indices: the port must
 	 * be all ours. */
 	rc = udp_port_is_free();
@@ -79,8 +80,12 @@ int leases_init(struct leases *l, char *err, size_t err_len)
 
 void leases_fini(struct leases *l)
 {
-	while (l->opened)
-		close(l->slot[--l->opened].fd);
+	while (l->opened) {
+		int fd = l->slot[--l->opened].fd;
+
+		groups_leave_all(&l->groups, l->opened, fd);
+		close(fd);
+	}
 }
 
 /* What came for the slot's last owner must not reach the next one. */
@@ -118,9 +123,19 @@ int leases_take(struct leases *l, uint64_t now)
 	return (int)best;
 }
 
+int leases_group(struct leases *l, unsigned slot, const struct gid *group, uint32_t ifindex,
+		 bool join)
+{
+	int fd = l->slot[slot].fd;
+
+	return join ? groups_join(&l->groups, slot, fd, group, ifindex)
+		    : groups_leave(&l->groups, slot, fd, group, ifindex);
+}
+
 void leases_release(struct leases *l, unsigned slot, uint64_t now)
 {
 	assert(slot && slot < l->opened && l->slot[slot].taken);
+	groups_leave_all(&l->groups, slot, l->slot[slot].fd);
 	l->slot[slot].taken = false;
 	l->slot[slot].released_ns = now;
 }

@@ -19,6 +19,7 @@
 
 #include "base/compiler.h"
 #include "base/time.h"
+#include "broker/groups.h"
 
 #define LEASE_SLOTS   256
 #define LEASE_REST_NS (1 * NSEC_PER_SEC) /* a released slot is not given out again sooner */
@@ -30,6 +31,7 @@ struct leases {
 		uint64_t released_ns;
 	} slot[LEASE_SLOTS];
 	unsigned opened;
+	struct groups groups;
 };
 
 /* Takes the port: opens slot 0. On failure -errno and a sentence in err. */
@@ -38,6 +40,9 @@ void leases_fini(struct leases *);
 /* Returns a slot from 1 on, whose socket is empty and stays the lease table's; -EUSERS when all
  * are taken, -errno when no socket can be opened. */
 int leases_take(struct leases *, uint64_t now) must_use;
+/* The slot's socket joins a multicast group on an interface, or leaves it: see groups.h. */
+int leases_group(struct leases *, unsigned slot, const struct gid *group, uint32_t ifindex,
+		 bool join) must_use;
 void leases_release(struct leases *, unsigned slot, uint64_t now);
 
 #endif

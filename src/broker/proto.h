@@ -17,7 +17,7 @@
 #include "wire/flow.h"
 
 #define BROKER_SOCKET_NAME   "weft-broker" /* abstract: sun_path[0] = 0 */
-#define BROKER_PROTO_VERSION 3
+#define BROKER_PROTO_VERSION 4
 
 #define BROKER_MAX_DEVICES 32
 #define BROKER_MAX_GIDS	   32
@@ -28,6 +28,7 @@ enum broker_msg_type {
 	BROKER_DEVICES,	   /* -> broker_msg, <- struct broker_devices */
 	BROKER_LEASE_SLOT, /* -> broker_msg, <- struct broker_slot + socket */
 	BROKER_CM_CHANNEL, /* -> broker_msg, <- struct broker_cm_channel + event descriptor */
+	BROKER_GROUP,	   /* -> struct broker_group, <- broker_msg: joins or leaves */
 	/* Requests of the connection manager: broker/proto_cm.h */
 	BROKER_CM_FIRST = 64,
 };
@@ -82,6 +83,16 @@ struct broker_devices {
 struct broker_slot {
 	struct broker_msg msg;
 	uint32_t slot; /* 1-255: bits 23:16 of the client's QPNs */
+};
+
+/* The slot's socket takes what is sent to the group on the interface, until it leaves or its client
+ * ends. It joins once: a second time is -EADDRINUSE. -EPERM for a slot that is not the client's. */
+struct broker_group {
+	struct broker_msg msg;
+	uint32_t slot; /* one of the client's */
+	uint32_t ifindex;
+	struct gid group;
+	uint32_t join; /* 0: leave */
 };
 
 struct broker_cm_channel {

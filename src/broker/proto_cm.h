@@ -90,8 +90,9 @@ struct broker_cm_listen {
 struct broker_cm_post {
 	struct broker_msg msg;
 	uint32_t id;
-	uint32_t type;	/* BROKER_CM_EV_ADDR_RESOLVED, BROKER_CM_EV_ROUTE_RESOLVED */
+	uint32_t type;	/* BROKER_CM_EV_ADDR_RESOLVED, _ROUTE_RESOLVED or _MULTICAST_JOIN */
 	int32_t status; /* of the event */
+	uint64_t token; /* comes back in the event */
 };
 
 /*
@@ -148,6 +149,7 @@ enum broker_cm_event_type {
 	BROKER_CM_EV_DEVICE_REMOVAL,
 	BROKER_CM_EV_ADDR_RESOLVED, /* by POST; status 0 or -errno */
 	BROKER_CM_EV_ROUTE_RESOLVED,
+	BROKER_CM_EV_MULTICAST_JOIN, /* by POST, too */
 	/* Of the WATCH channel, param.qpn: this QP of ours is connected to one whose process has
 	 * ended without disconnecting. DISCONNECTED goes to the id besides. */
 	BROKER_CM_EV_PEER_DIED,
@@ -163,6 +165,7 @@ struct broker_cm_event {
 	uint32_t id;
 	uint32_t listen_id; /* CONNECT_REQUEST */
 	uint64_t user;
+	uint64_t token; /* of its POST */
 	struct broker_cm_param param;
 };
 

@@ -89,14 +89,19 @@ struct cma_id {
 	void *connect_data;		       /* rdma_create_ep, active: precedes private data */
 	size_t connect_len;
 
-	pthread_mutex_t lock; /* of the two counts */
+	struct list groups; /* lock: joined */
+
+	pthread_mutex_t lock; /* of the counts of events, and of groups */
 	pthread_cond_t cond;
 	uint32_t events_taken, events_acked;
 };
 
+struct cma_group; /* of multicast */
+
 struct cma_event {
 	struct rdma_cm_event api;
-	struct cma_id *owner; /* whose count the event is on: the listener's for requests */
+	struct cma_id *owner;	 /* whose count the event is on: the listener's for requests */
+	struct cma_group *group; /* and that of the group it is about; NULL: none */
 	uint8_t private_data[BROKER_CM_PRIVATE_MAX];
 };
 
@@ -190,5 +195,13 @@ void cma_ud_established(struct cma_id *, struct rdma_cm_event *);
 
 /* Keeps what the peer said for rdma_get_remote_ece(). */
 void cma_ece_received(struct cma_id *, const struct broker_cm_param *);
+
+/* ---- multicast.c ----------------------------------------------------------------------------- */
+
+/* False: the application has left the group meanwhile. */
+bool cma_group_joined(struct cma_event *, uint64_t token);
+void cma_group_ack(struct cma_id *, struct cma_group *);
+/* Of an id whose events are all acknowledged. */
+void cma_groups_free(struct cma_id *);
 
 #endif

@@ -43,6 +43,8 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	if (!event)
 		return cma_ret(-EINVAL);
 	e = container_of(event, struct cma_event, api);
+	if (e->group)
+		cma_group_ack(e->owner, e->group);
 	cma_id_ack_event(e->owner);
 	free(e);
 	return 0;
@@ -216,6 +218,8 @@ static bool translate(struct cma_event *e, const struct broker_cm_event *b)
 	case BROKER_CM_EV_ADDR_CHANGE:
 		e->api.event = RDMA_CM_EVENT_ADDR_CHANGE;
 		return true;
+	case BROKER_CM_EV_MULTICAST_JOIN:
+		return cma_group_joined(e, b->token);
 	case BROKER_CM_EV_ADDR_RESOLVED:
 	case BROKER_CM_EV_ROUTE_RESOLVED:
 		resolved(e, b);

@@ -54,7 +54,7 @@ void cma_id_ack_event(struct cma_id *id)
 {
 	pthread_mutex_lock(&id->lock);
 	id->events_acked++;
-	pthread_cond_signal(&id->cond);
+	pthread_cond_broadcast(&id->cond);
 	pthread_mutex_unlock(&id->lock);
 }
 
@@ -97,6 +97,7 @@ static struct cma_id *id_alloc(struct rdma_event_channel *channel, void *context
 		psn = (uint32_t)(uintptr_t)id;
 	id->starting_psn = psn & 0xffffff;
 	list_init(&id->node);
+	list_init(&id->groups);
 	pthread_mutex_init(&id->lock, NULL);
 	pthread_cond_init(&id->cond, NULL);
 	pthread_mutex_lock(&cma_lock);
@@ -110,6 +111,7 @@ static void id_free(struct cma_id *id)
 {
 	if (id->sync)
 		rdma_destroy_event_channel(id->api.channel);
+	cma_groups_free(id);
 	free(id->api.route.path_rec);
 	free(id->qp_init_attr);
 	free(id->connect_data);

@@ -13,6 +13,7 @@
 #define VENDOR_ID   0x776566 /* "wef": neither 0 nor 0xffffff, which software takes for rxe */
 #define MAX_OBJECTS 65536    /* MRs, MWs, CQs, PDs: bounded by memory; a number programs can use */
 #define MAX_QP	    16384
+#define MAX_GROUPS  20 /* of IPv4, by the default of net.ipv4.igmp_max_memberships */
 /* As Linux numbers it; rdma-core 44 has the operation and no name for this. */
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
 #define UD_ODP		    (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
@@ -165,6 +166,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.max_qp_init_rd_atom = RNIC_MAX_RD_ATOM,
 		.max_res_rd_atom = RNIC_MAX_RD_ATOM * MAX_QP,
 		.max_ah = MAX_OBJECTS,
+		.max_mcast_grp = MAX_GROUPS,
+		.max_mcast_qp_attach = MAX_OBJECTS,
+		.max_total_mcast_qp_attach = MAX_OBJECTS,
 		.max_srq = MAX_OBJECTS,
 		.max_srq_wr = RNIC_MAX_QP_WR,
 		.max_srq_sge = RNIC_MAX_SGE,

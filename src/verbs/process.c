@@ -32,6 +32,7 @@ static void forked(void)
 	pthread_mutex_init(&process.lock, NULL);
 	qp_forked();
 	shared_forked();
+	mcast_forked();
 	device_events_forked();
 	xrc_forked();
 	process.broker = NULL;

@@ -320,8 +320,10 @@ int resolve_flow(const struct ibv_ah_attr *ah, const struct broker_device *b, ui
 	memcpy(ret->dgid.raw, grh->dgid.raw, sizeof(ret->dgid.raw));
 	if (gid_is_ipv4(&ret->sgid) != gid_is_ipv4(&ret->dgid))
 		return -EINVAL;
-	ret->scope =
-		gid_is_link_local(&ret->sgid) || gid_is_link_local(&ret->dgid) ? b->ifindex : 0;
+	ret->scope = gid_is_link_local(&ret->sgid) || gid_is_link_local(&ret->dgid) ||
+				     gid_is_multicast(&ret->dgid)
+			     ? b->ifindex
+			     : 0;
 	ret->flow_label = grh->flow_label & 0xfffff;
 	ret->sport = flow_sport(ret->flow_label, lqpn, rqpn);
 	ret->tos = grh->traffic_class;

@@ -81,6 +81,7 @@ void qp_device_gone(struct ibv_context *);
 
 /* In a forked child. */
 void qp_forked(void);
+void mcast_forked(void);
 void xrc_forked(void);
 
 /* srq.c; with a domain and a CQ it is one of XRC. As ibv_create_srq(). */

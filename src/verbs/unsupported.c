@@ -9,20 +9,8 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/* ---- addresses, multicast -------------------------------------------------------------------- */
-
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
 	return EOPNOTSUPP; /* the kernel's IP stack resolves */
-}
-
-int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	return EOPNOTSUPP;
-}
-
-int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-	return EOPNOTSUPP;
 }

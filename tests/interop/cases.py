@@ -10,12 +10,13 @@ import re
 @dataclasses.dataclass
 class Case:
     name: str
-    server: str               # {dev}, {gid}, {gid6}: of the server's own host
+    server: str               # {dev}, {gid}, {gid6}, {own}, {own6}: of the server's own host
     client: str               # the same of the client's; {server}, {server6}: whom to talk to
     tcp: bool = True          # the server is ready when it listens on TCP; else see ready
     ready: str = ""           # text of the server's output by which it listens in rdma_cm
     timeout: int = 60
     quick: bool = False
+    veth: bool = False        # only between two namespaces
     mtu: int = 0              # the path MTU it asks for; Ethernet's 1500 carries 1024
     repeat: int = 1           # times in a row: for what depends on who is faster
     options: str = ""         # as the table of programs shows them
@@ -148,6 +149,17 @@ def udaddy_cases():
                    quick=quick, want=ended_well)
 
 
+def mckey_cases():
+    """The receiver has joined when it says so. Loopback has no route to IPv6 groups."""
+    for quick, name, options in (
+            (True, "IPv4", "-m 239.1.2.3 -b {own} -C 100 -S 1024"),
+            (True, "IPv6", "-m ff15::77 -b {own6}"),
+            (False, "IPv6 link-local", "-m ff12::77%eth0 -b {own6}"),
+            (False, "-c", "-m 239.1.2.4 -b {own} -c 4 -C 10")):
+        yield Case(f"mckey {name}", f"mckey {options}", f"mckey -s {options}", tcp=False,
+                   ready="joined dgid", quick=quick, want=ended_well, veth="own6" in options)
+
+
 def ends_with_0(client, server):
     for who, out in (("client", client), ("server", server)):
         if not re.search(r"^rdma_x\w+: end 0$", out, re.M):
@@ -169,4 +181,5 @@ def all_cases():
     yield from unreliable_cases()
     yield from rping_cases()
     yield from udaddy_cases()
+    yield from mckey_cases()
     yield from xsrv_cases()

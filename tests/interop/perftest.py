@@ -4,6 +4,7 @@ import re
 
 from cases import Case, rows
 
+MGID = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:9"  # its default may not leave the host
 SIZES_ALL = [2 ** n for n in range(1, 24)]  # -a
 
 
@@ -54,6 +55,8 @@ def service_cases():
             (True, "ib_send_lat", "-c UD -s 8 -n 500"),
             (False, "ib_send_lat", "-c UD -s 1024 -n 500 -e"),
             (True, "ib_send_bw", "-c UD -s 1024 -n 300"),
+            (False, "ib_send_bw", f"-c UD -g -M {MGID} -s 1024 -n 300"),
+            (False, "ib_send_lat", f"-c UD -g -M {MGID} -s 8 -n 300"),
             (True, "ib_send_lat", "-c UC -s 65536 -n 300"),
             (True, "ib_send_bw", "-c UC -s 4096 -n 300"),
             (True, "ib_write_bw", "-c UC -s 65536 -n 500"),

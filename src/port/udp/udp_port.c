@@ -104,7 +104,8 @@ static bool read_control(struct msghdr *m, struct flow *f, size_t *ret_segment)
 
 			memcpy(f->dgid.raw, &i->ipi6_addr, 16);
 			/* For a packet to ourselves that is not loopback, but the address's own. */
-			if (gid_is_link_local(&f->sgid) || gid_is_link_local(&f->dgid))
+			if (gid_is_link_local(&f->sgid) || gid_is_link_local(&f->dgid) ||
+			    gid_is_multicast(&f->dgid))
 				f->scope = (uint32_t)i->ipi6_ifindex;
 			have_dst = true;
 		} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
@@ -112,6 +113,8 @@ static bool read_control(struct msghdr *m, struct flow *f, size_t *ret_segment)
 
 			f->dgid = (struct gid){.raw = {[10] = 0xff, [11] = 0xff}};
 			memcpy(f->dgid.raw + 12, &i->ipi_addr, 4);
+			if (gid_is_multicast(&f->dgid))
+				f->scope = (uint32_t)i->ipi_ifindex;
 			have_dst = true;
 		} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
 			f->tos = *(const uint8_t *)d;

@@ -28,6 +28,15 @@ struct udp_port_counters {
  * buffers as large as may be had. Returns the descriptor or -errno. */
 int udp_socket_open(void) must_use;
 
+/* Joins such a socket to a group on an interface, or leaves it. A socket takes only what is sent to
+ * groups that it has joined itself. -errno: ENOBUFS beyond net.ipv4.igmp_max_memberships, ENODEV.
+ */
+int udp_socket_group(int fd, const struct gid *group, uint32_t ifindex, bool join) must_use;
+
+/* A socket on port 4791 of an IPv4 group's address, outside of the group of those above, that takes
+ * nothing: see broker/groups.h. Returns the descriptor or -errno. */
+int udp_decoy_open(const struct gid *group) must_use;
+
 /* 0 if nobody has a socket on port 4791 here, -EADDRINUSE if somebody has, or -errno. */
 int udp_port_is_free(void) must_use;
 

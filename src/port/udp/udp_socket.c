@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include <errno.h>
 #include <linux/filter.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,6 +71,35 @@ static int configure_rx(int fd, int family)
 	return rc;
 }
 
+/* The kernel gives a datagram for a group to every socket on the port, whatever the steering says;
+ * these options confine it to those that have joined. */
+static int configure_groups(int fd, int family)
+{
+	int rc = set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+
+	if (rc == 0 && family == AF_INET6)
+		rc = set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+	return rc;
+}
+
+int udp_socket_group(int fd, const struct gid *group, uint32_t ifindex, bool join)
+{
+	struct ipv6_mreq m6 = {.ipv6mr_interface = ifindex};
+	struct ip_mreqn m4 = {.imr_ifindex = (int)ifindex};
+	int rc;
+
+	if (gid_is_ipv4(group)) {
+		memcpy(&m4.imr_multiaddr, group->raw + 12, 4);
+		rc = setsockopt(fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &m4,
+				sizeof(m4));
+	} else {
+		memcpy(&m6.ipv6mr_multiaddr, group->raw, 16);
+		rc = setsockopt(fd, IPPROTO_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &m6,
+				sizeof(m6));
+	}
+	return rc < 0 ? -errno : 0;
+}
+
 static int bind_any(int fd, int family, uint16_t port)
 {
 	union udp_addr any = {.sa.sa_family = (sa_family_t)family};
@@ -127,6 +157,8 @@ int udp_socket_open(void)
 	if (rc == 0)
 		rc = configure_rx(fd, family);
 	if (rc == 0)
+		rc = configure_groups(fd, family);
+	if (rc == 0)
 		rc = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (rc == 0)
 		rc = bind_any(fd, family, ROCEV2_UDP_PORT);
@@ -138,10 +170,36 @@ int udp_socket_open(void)
 	return fd;
 }
 
-int udp_tx_socket_open(int family, uint16_t *ret_sport)
+static int drop_everything(int fd)
 {
 	static struct sock_filter drop[] = {{.code = BPF_RET | BPF_K, .k = 0}};
-	static const struct sock_fprog drop_all = {.len = 1, .filter = drop};
+	static const struct sock_fprog prog = {.len = 1, .filter = drop};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) < 0 ? -errno : 0;
+}
+
+int udp_decoy_open(const struct gid *group)
+{
+	union udp_addr at = {.in = {.sin_family = AF_INET, .sin_port = htons(ROCEV2_UDP_PORT)}};
+	int fd = dgram_socket(AF_INET), rc;
+
+	if (fd < 0)
+		return fd;
+	memcpy(&at.in.sin_addr, group->raw + 12, 4);
+	rc = drop_everything(fd);
+	if (rc == 0)
+		rc = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	if (rc == 0 && bind(fd, &at.sa, sizeof(at.in)) < 0)
+		rc = -errno;
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+int udp_tx_socket_open(int family, uint16_t *ret_sport)
+{
 	union udp_addr self;
 	socklen_t len = sizeof(self);
 	int fd = dgram_socket(family), rc;
@@ -150,9 +208,8 @@ int udp_tx_socket_open(int family, uint16_t *ret_sport)
 		return fd;
 	rc = configure_tx(fd, family);
 	/* Nothing that is sent to this port is for us. */
-	if (rc == 0 &&
-	    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &drop_all, sizeof(drop_all)) < 0)
-		rc = -errno;
+	if (rc == 0)
+		rc = drop_everything(fd);
 	if (rc == 0)
 		rc = bind_any(fd, family, 0);
 	if (rc == 0 && getsockname(fd, &self.sa, &len) < 0)

@@ -93,6 +93,7 @@ static void address_v4(struct udp_port *p, struct udp_tx_msg *run, struct msghdr
 		m->msg_namelen = sizeof(run->to.in);
 	}
 	memcpy(&src.ipi_spec_dst, f->sgid.raw + 12, 4);
+	src.ipi_ifindex = (int)f->scope;
 	put_control(m, IPPROTO_IP, IP_PKTINFO, &src, sizeof(src));
 	if (f->tos) {
 		v = f->tos;
