@@ -58,6 +58,7 @@ static bool ack_until(struct rnic_qp *qp, uint32_t end)
 
 static void rtt_sample(struct req *q, uint64_t rtt)
 {
+	q->rto_shift = 0;
 	q->srtt_ns = q->srtt_ns ? q->srtt_ns - q->srtt_ns / 8 + rtt / 8 : rtt;
 }
 
@@ -72,18 +73,21 @@ static void rtt_from_echo(struct req *q, uint32_t psn, uint64_t now)
 	rtt_sample(q, now - q->echo_ns);
 }
 
-/* What was sent before the probe and is not acknowledged by its answer was lost. If the answer
- * covers more than the probe it may be an older one, from a peer that only took its time: then the
- * next probe tells. */
-static void probe_answered(struct rnic_qp *qp)
+/* What was sent before the probe and is not acknowledged by its answer was lost, if it is the probe's
+ * answer and not that of the packet probed for, from a peer that only took its time. In the
+ * second case what came after that packet is answered next, so that a moment tells. If the answer
+ * covers more than the probe, the next probe does. */
+static void probe_answered(struct rnic_qp *qp, uint64_t now)
 {
 	struct req *q = &qp->req;
 
 	q->probed = false;
 	if (psn_diff(q->probe_max, q->una_psn) <= 0)
 		return;
-	if (q->una_psn == psn_add(q->probe_psn, 1)) {
-		req_rewind(qp);
+	if (q->una_psn == q->probe_end) {
+		q->doubt = true;
+		q->probe_ns = now + max_of(2 * (now - q->echo_ns), DOUBT_NS);
+		req_timer_arm(qp);
 	} else if (!wqe_wants_response(sq_at(&qp->sq, qp->sq.una))) {
 		q->probe = true;
 		qp_activate(qp);
@@ -103,6 +107,7 @@ static void progress(struct rnic_qp *qp, uint32_t old_una, uint64_t now)
 		rtt_sample(q, now - q->rtt_start_ns);
 	}
 	q->implied_nak = false;
+	q->doubt = false;
 	q->rnr_wait = false;
 	q->backoff = 0;
 	q->retry_left = qp->attr.retry_cnt;
@@ -113,8 +118,8 @@ static void progress(struct rnic_qp *qp, uint32_t old_una, uint64_t now)
 	} else {
 		req_clock_restart(qp, now);
 	}
-	if (unlikely(q->probed) && q->una_psn != q->probe_psn)
-		probe_answered(qp);
+	if (unlikely(q->probed) && psn_diff(q->una_psn, q->probe_end) >= 0)
+		probe_answered(qp, now);
 	if (unlikely(q->failed) && sq->cur == sq->una) {
 		qp_fail_send(qp, sq_at(sq, sq->una)->status);
 		return;

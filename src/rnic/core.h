@@ -59,6 +59,7 @@
 
 /* The probe: see req_timer_fired(). */
 #define RTO_MIN_NS 5000000ull
+#define DOUBT_NS   1000000ull
 #define RTO_MAX_NS 1000000000ull /* where the QP has no transport timeout */
 
 #define likely(x)   __builtin_expect(!!(x), 1)
@@ -357,13 +358,16 @@ struct req {
 	uint32_t unasked;	      /* bytes sent since an acknowledgement was asked for */
 	bool failed;		      /* WQE `cur` failed here; nothing goes out after it */
 	bool probe;		      /* the oldest packet is to be sent once more */
-	bool probed;		      /* and was: probe_psn, with max_psn at that time probe_max */
-	bool implied_nak;	      /* already rewound for a response missing at una_psn */
-	bool rnr_wait;		      /* until rnr_until_ns */
-	bool rtt_running;	      /* for the packet rtt_psn, sent at rtt_start_ns */
+	bool probed;		      /* and was: up to probe_end, with max_psn then probe_max */
+	bool doubt;	  /* the probe was answered, or what it was for: loss, if nothing follows */
+	bool implied_nak; /* already rewound for a response missing at una_psn */
+	bool rnr_wait;	  /* until rnr_until_ns */
+	bool rtt_running; /* for the packet rtt_psn, sent at rtt_start_ns */
 	bool sqd_notified;
-	uint8_t retry_left, rnr_left, backoff;
-	uint32_t probe_psn, probe_max;
+	uint8_t retry_left, rnr_left;
+	uint8_t backoff;   /* probes since the last progress */
+	uint8_t rto_shift; /* probes since the last round trip was measured */
+	uint32_t probe_end, probe_max;
 	bool echo; /* a second answer to the probe of echo_psn, made at echo_ns, would show that the
 		    * first was to the packet probed for, which only took its time */
 	uint32_t echo_psn;

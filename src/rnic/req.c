@@ -47,7 +47,8 @@ static uint64_t rto_ns(const struct rnic_qp *qp)
 	uint64_t cap = qp->attr.timeout ? ack_timeout_ns(qp) : RTO_MAX_NS;
 	uint64_t rto = max_of(qp->req.srtt_ns * 4, RTO_MIN_NS);
 
-	return rto < cap >> qp->req.backoff ? rto << qp->req.backoff : cap;
+	/* Progress alone does not bring it back to what was too short (RFC 6298, 5.7). */
+	return rto < cap >> qp->req.rto_shift ? rto << qp->req.rto_shift : cap;
 }
 
 void req_timer_arm(struct rnic_qp *qp)
@@ -94,7 +95,7 @@ void req_rewind(struct rnic_qp *qp)
 	q->rd_out = 0;
 	q->unasked = 0;
 	q->failed = false;
-	q->probe = q->probed = false;
+	q->probe = q->probed = q->doubt = false;
 	q->rtt_running = false;
 	qp_activate(qp);
 }
@@ -119,8 +120,15 @@ static void req_probe(struct rnic_qp *qp, uint64_t now)
 {
 	struct req *q = &qp->req;
 
+	if (q->doubt) {
+		req_rewind(qp);
+		q->probe_ns = now + rto_ns(qp);
+		return;
+	}
 	if (q->backoff < 30)
 		q->backoff++;
+	if (q->rto_shift < 30)
+		q->rto_shift++;
 	window_silent(qp);
 	q->probe_ns = now + rto_ns(qp);
 	if (q->psn == q->una_psn)
@@ -130,13 +138,9 @@ static void req_probe(struct rnic_qp *qp, uint64_t now)
 	q->echo = true;
 	q->echo_psn = q->una_psn;
 	q->echo_ns = now;
-	if (wqe_wants_response(sq_at(&qp->sq, qp->sq.una))) {
-		req_rewind(qp);
-	} else {
-		q->probe = true;
-		q->rtt_running = false;
-		qp_activate(qp);
-	}
+	q->probe = true;
+	q->rtt_running = false;
+	qp_activate(qp);
 }
 
 void req_timer_fired(struct rnic_qp *qp, uint64_t now)
@@ -382,14 +386,16 @@ static bool req_tx_probe(struct rnic_qp *qp, struct rnic_tx *tx)
 {
 	struct req *q = &qp->req;
 	struct send_wqe *w = sq_at(&qp->sq, qp->sq.una);
+	uint32_t idx = (q->una_psn - w->first_psn) & PSN_MASK;
 
 	q->probe = false;
 	if (q->una_psn == q->max_psn)
 		return false; /* answered meanwhile */
 	q->probed = true;
-	q->probe_psn = q->una_psn;
+	q->doubt = false;
+	q->probe_end = psn_add(q->una_psn, request_span(w, idx));
 	q->probe_max = q->max_psn;
-	if (request_build(qp, tx, w, (q->una_psn - w->first_psn) & PSN_MASK, true)) {
+	if (request_build(qp, tx, w, idx, true)) {
 		qp_fail_send(qp, RNIC_WC_LOC_PROT_ERR);
 		return false;
 	}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Probing for what is lost at the end, and telling it from what only takes its time. */
+#include <string.h>
+
+#include "rnic_bed.h"
+
+#define ACK OPCODE_RC_ACKNOWLEDGE
+
+static const struct rnic_counters *counters(struct bed *b, int side)
+{
+	return rnic_counters(b->side[side].rnic);
+}
+
+static void drop(struct bed *b, struct bed_drop *d)
+{
+	b->filter = bed_drop_some;
+	b->filter_arg = d;
+}
+
+static void a_lost_tail_costs_one_probe_and_no_retry(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.zero_retry = true, .timeout = 20});
+	struct bed_drop d = {.side = 0, .opcode = OPCODE_RC_WRITE_LAST, .count = 1};
+
+	(void)state;
+	drop(b, &d);
+	bed_fill(b, 0, 0, 4000, 1);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 4000), 0);
+	bed_sleep(b, 4 * MS);
+	bed_expect_none(b, 0);
+	bed_sleep(b, 2 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(counters(b, 0)->probes, 1);
+	assert_int_equal(counters(b, 0)->timeouts, 0);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem, 4000);
+	bed_close(b);
+}
+
+static void a_lost_window_comes_back_after_one_probe(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_drop d = {.side = 0, .opcode = -1, .count = 40};
+
+	(void)state;
+	drop(b, &d);
+	bed_fill(b, 0, 0, 40 * 1024, 1);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 40 * 1024), 0);
+	bed_run(b);
+	bed_expect_none(b, 0);
+	bed_sleep(b, 6 * MS);
+	/* The probe's answer shows that what came after it was lost too. */
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(counters(b, 0)->probes, 1);
+	assert_true(bed_sent(b, 1, ACK) <= 3);
+	bed_close(b);
+}
+
+static void a_probe_does_not_resend_what_only_took_its_time(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	uint32_t first;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 40 * 1024), 0);
+	while (bed_tx1(b, 0))
+		;
+	first = b->nlog;
+	assert_int_equal(first, 40);
+	b->now += 6 * MS; /* the peer sleeps */
+	rnic_tick(b->side[0].rnic, b->now);
+	while (bed_tx1(b, 0))
+		;
+	assert_int_equal(b->nlog, first + 1);
+	for (uint32_t i = 0; i <= first; i++)
+		bed_deliver(b, &b->log[i]);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(counters(b, 0)->tx_retransmit, 1);
+	bed_close(b);
+}
+
+/* A slow peer acknowledges each message by itself: its first answer comes after the first guess of
+ * a round trip, and looks like the probe's. */
+static void a_slow_peers_first_answer_does_not_send_the_rest_again(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	uint32_t sent;
+
+	(void)state;
+	for (uint64_t i = 0; i < 20; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	while (bed_tx1(b, 0))
+		;
+	sent = b->nlog;
+	b->now += 6 * MS;
+	rnic_tick(b->side[0].rnic, b->now);
+	assert_non_null(bed_tx1(b, 0));
+	assert_null(bed_tx1(b, 0));
+	for (uint32_t i = 0; i < sent; i++) {
+		b->now += MS / 2;
+		rnic_tick(b->side[0].rnic, b->now);
+		bed_deliver(b, &b->log[i]);
+		bed_deliver(b, bed_tx1(b, 1));
+		assert_null(bed_tx1(b, 0));
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	}
+	assert_int_equal(counters(b, 0)->tx_retransmit, 1);
+	bed_close(b);
+}
+
+static void of_many_reads_only_the_oldest_is_probed_for(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	uint32_t asked;
+
+	(void)state;
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_READ, 0, 0, 3000), 0);
+	while (bed_tx1(b, 0))
+		;
+	asked = b->nlog;
+	b->now += 6 * MS;
+	rnic_tick(b->side[0].rnic, b->now);
+	while (bed_tx1(b, 0))
+		;
+	assert_int_equal(b->nlog, asked + 1);
+	assert_int_equal(b->log[asked].h.bth.psn, b->log[0].h.bth.psn);
+	for (uint32_t i = 0; i <= asked; i++)
+		bed_deliver(b, &b->log[i]);
+	bed_run(b);
+	for (uint64_t i = 0; i < 4; i++)
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	assert_int_equal(counters(b, 0)->tx_retransmit, 1);
+	bed_close(b);
+}
+
+static void reads_that_were_all_lost_come_back_after_one_probe(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_drop d = {.side = 0, .opcode = OPCODE_RC_READ_REQUEST, .count = 4};
+
+	(void)state;
+	drop(b, &d);
+	bed_fill(b, 1, 0, 3000, 5);
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_READ, 0, 0, 3000), 0);
+	bed_run(b);
+	bed_sleep(b, 7 * MS);
+	for (uint64_t i = 0; i < 4; i++)
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem, 3000);
+	assert_int_equal(counters(b, 0)->probes, 1);
+	bed_close(b);
+}
+
+/* Runs a link of 5 ms each way for so many milliseconds. */
+struct line {
+	struct {
+		uint32_t log;
+		uint64_t due;
+	} q[4096];
+	uint32_t in, out;
+};
+
+static void run_line(struct bed *b, struct line *l, uint32_t ms)
+{
+	while (ms--) {
+		for (int i = 0; i < 2; i++)
+			rnic_tick(b->side[i].rnic, b->now);
+		for (; l->out != l->in && l->q[l->out].due <= b->now; l->out++)
+			bed_deliver(b, &b->log[l->q[l->out].log]);
+		for (int i = 0; i < 2; i++)
+			while (bed_tx1(b, i)) {
+				assert_true(l->in < ARRAY_SIZE(l->q));
+				l->q[l->in].log = b->nlog - 1;
+				l->q[l->in++].due = b->now + 5 * MS;
+			}
+		b->now += 1 * MS;
+	}
+}
+
+static void a_round_trip_longer_than_the_first_guess_is_learnt(void **state)
+{
+	static const uint32_t opcodes[] = {RNIC_WR_RDMA_WRITE, RNIC_WR_RDMA_READ};
+
+	(void)state;
+	for (size_t k = 0; k < ARRAY_SIZE(opcodes); k++) {
+		struct bed *b = bed_open(&(struct bed_opts){.timeout = 20});
+		static struct line l;
+
+		memset(&l, 0, sizeof(l));
+		for (int i = 0; i < 50; i++) {
+			assert_int_equal(bed_rdma(b, 0, 1, opcodes[k], 0, 0, 8), 0);
+			run_line(b, &l, 11);
+			bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+		}
+		assert_true(counters(b, 0)->probes >= 1 && counters(b, 0)->probes < 5);
+		/* Now nothing is probed before four round trips have passed. */
+		run_line(b, &l, 50);
+		b->filter = bed_drop_all;
+		assert_int_equal(bed_rdma(b, 0, 1, opcodes[k], 0, 0, 8), 0);
+		bed_run(b);
+		rnic_tick(b->side[0].rnic, b->now + 30 * MS);
+		assert_false(rnic_tx_pending(b->side[0].rnic));
+		rnic_tick(b->side[0].rnic, b->now + 50 * MS);
+		assert_true(rnic_tx_pending(b->side[0].rnic));
+		bed_run(b);
+		bed_close(b);
+	}
+}
+
+static void probes_are_doubled(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.timeout = 18}); /* 1.07 s */
+
+	(void)state;
+	b->filter = bed_drop_all;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_sleep(b, 5 * MS);
+	assert_int_equal(counters(b, 0)->probes, 1);
+	bed_sleep(b, 9 * MS);
+	assert_int_equal(counters(b, 0)->probes, 1);
+	bed_sleep(b, 1 * MS);
+	assert_int_equal(counters(b, 0)->probes, 2);
+	bed_sleep(b, 20 * MS);
+	assert_int_equal(counters(b, 0)->probes, 3);
+	bed_sleep(b, 600 * MS);
+	assert_int_equal(counters(b, 0)->probes, 7); /* 5, 15, 35, 75, 155, 315, 635 */
+	assert_int_equal(counters(b, 0)->timeouts, 0);
+	bed_close(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_lost_tail_costs_one_probe_and_no_retry),
+		cmocka_unit_test(a_lost_window_comes_back_after_one_probe),
+		cmocka_unit_test(a_probe_does_not_resend_what_only_took_its_time),
+		cmocka_unit_test(a_slow_peers_first_answer_does_not_send_the_rest_again),
+		cmocka_unit_test(of_many_reads_only_the_oldest_is_probed_for),
+		cmocka_unit_test(reads_that_were_all_lost_come_back_after_one_probe),
+		cmocka_unit_test(a_round_trip_longer_than_the_first_guess_is_learnt),
+		cmocka_unit_test(probes_are_doubled),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
