@@ -73,25 +73,20 @@ static void rtt_from_echo(struct req *q, uint32_t psn, uint64_t now)
 	rtt_sample(q, now - q->echo_ns);
 }
 
-/* What was sent before the probe and is not acknowledged by its answer was lost, if it is the probe's
- * answer and not that of the packet probed for, from a peer that only took its time. In the
- * second case what came after that packet is answered next, so that a moment tells. If the answer
- * covers more than the probe, the next probe does. */
+/* What was sent before the probe and is not acknowledged by its answer was lost, if it is the
+ * probe's answer and not an older one, from a peer that only took its time. In the second case what
+ * came after is answered next, so that a moment tells. */
 static void probe_answered(struct rnic_qp *qp, uint64_t now)
 {
 	struct req *q = &qp->req;
+	uint64_t answer = max_of(2 * (now - q->echo_ns), q->srtt_ns);
 
 	q->probed = false;
 	if (psn_diff(q->probe_max, q->una_psn) <= 0)
 		return;
-	if (q->una_psn == q->probe_end) {
-		q->doubt = true;
-		q->probe_ns = now + max_of(2 * (now - q->echo_ns), DOUBT_NS);
-		req_timer_arm(qp);
-	} else if (!wqe_wants_response(sq_at(&qp->sq, qp->sq.una))) {
-		q->probe = true;
-		qp_activate(qp);
-	}
+	q->doubt = true;
+	q->probe_ns = now + max_of(answer, DOUBT_NS);
+	req_timer_arm(qp);
 }
 
 /* After una may have moved from old_una: clocks, counters, and what waited for room. */

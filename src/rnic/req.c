@@ -8,11 +8,13 @@
  * always covers the same PSNs, and one resumed in the middle is asked for up to its end.
  *
  * Two clocks run while anything is outstanding:
- *   the transport timer of the standard: each expiry is a go-back-N and uses up a retry;
- *   the probe: after a few round trips of silence, doubling, the oldest packet goes out once more
- *   and costs no retry. It makes a lost tail cheap where the standard's timeout is seconds.
- * Sequence NAKs use up no retries either: they come from a living peer. They do not restart the
- * transport timer unless they acknowledge something, so a packet that never arrives ends the QP.
+ *   the transport timer of the standard: each expiry uses up a retry;
+ *   the probe: after a few round trips of silence, doubling, without costing a retry. It makes a
+ *   lost tail cheap where the standard's timeout is seconds.
+ * Either sends the oldest packet once more, and no others: into silence that is as good as all of
+ * them, and the answer tells whether they were lost or only wait at a slow peer (comp.c). Sequence
+ * NAKs use up no retries either: they come from a living peer. They do not restart the transport
+ * timer unless they acknowledge something, so a packet that never arrives ends the QP.
  */
 #include "rnic/core.h"
 
@@ -100,6 +102,24 @@ void req_rewind(struct rnic_qp *qp)
 	qp_activate(qp);
 }
 
+/* Or goes back, if what was probed for is answered and nothing else. */
+static void send_oldest_again(struct rnic_qp *qp, uint64_t now)
+{
+	struct req *q = &qp->req;
+
+	if (q->doubt) {
+		req_rewind(qp);
+	} else if (q->psn != q->una_psn) { /* else rewound, and not yet sent again */
+		q->echo = true;
+		q->echo_psn = q->una_psn;
+		q->echo_ns = now;
+		q->probe = true;
+		q->rtt_running = false;
+		qp_activate(qp);
+	}
+	q->probe_ns = now + rto_ns(qp);
+}
+
 static void req_timeout(struct rnic_qp *qp, uint64_t now)
 {
 	struct req *q = &qp->req;
@@ -112,35 +132,25 @@ static void req_timeout(struct rnic_qp *qp, uint64_t now)
 	}
 	q->retry_left--;
 	q->base_ns = now;
-	q->probe_ns = now + rto_ns(qp);
-	req_rewind(qp);
+	window_silent(qp);
+	send_oldest_again(qp, now);
 }
 
 static void req_probe(struct rnic_qp *qp, uint64_t now)
 {
 	struct req *q = &qp->req;
 
-	if (q->doubt) {
-		req_rewind(qp);
-		q->probe_ns = now + rto_ns(qp);
-		return;
+	if (!q->doubt) {
+		if (q->backoff < 30)
+			q->backoff++;
+		if (q->rto_shift < 30)
+			q->rto_shift++;
+		window_silent(qp);
+		if (q->psn != q->una_psn)
+			qp->rnic->counters.probes++;
+		trace(qp->rnic, TRACE_probe, qp->qpn, q->una_psn, q->backoff);
 	}
-	if (q->backoff < 30)
-		q->backoff++;
-	if (q->rto_shift < 30)
-		q->rto_shift++;
-	window_silent(qp);
-	q->probe_ns = now + rto_ns(qp);
-	if (q->psn == q->una_psn)
-		return; /* rewound, and not yet sent again */
-	qp->rnic->counters.probes++;
-	trace(qp->rnic, TRACE_probe, qp->qpn, q->una_psn, q->backoff);
-	q->echo = true;
-	q->echo_psn = q->una_psn;
-	q->echo_ns = now;
-	q->probe = true;
-	q->rtt_running = false;
-	qp_activate(qp);
+	send_oldest_again(qp, now);
 }
 
 void req_timer_fired(struct rnic_qp *qp, uint64_t now)

@@ -12,7 +12,8 @@
  * is within a small share goes at once, so that short messages do not wait behind long ones.
  * What is given back wakes the first in the line, and one that stops sending for another reason
  * the next. Who holds some always gives it back: with answers, or, when none come, with the first
- * probe. From then until it makes progress it takes none, so a dead peer costs nobody anything.
+ * probe. From then until it makes progress it takes none, so a dead peer costs nobody anything,
+ * and sends no more than a small share into the silence, which a slow peer still has to work off.
  */
 #include "rnic/core.h"
 
@@ -72,7 +73,7 @@ bool window_allows(struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
 	if (q->inflight && q->inflight + cost > qp->rnic->window_bytes)
 		return false;
 	if (q->backoff || q->inflight + cost <= WINDOW_SHARE)
-		return true;
+		return !q->inflight || q->inflight + cost <= WINDOW_SHARE;
 	if (!list_empty(&qp->budget_node))
 		return false; /* its turn will come */
 	if ((qp->budget_woken || list_empty(&b->waiting)) && budget_fits(qp, b, cost))

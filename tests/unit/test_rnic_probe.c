@@ -153,6 +153,32 @@ static void reads_that_were_all_lost_come_back_after_one_probe(void **state)
 	bed_close(b);
 }
 
+static void a_timeout_sends_no_more_than_the_oldest_again(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.timeout = 8}); /* 1.05 ms: before any probe */
+	uint32_t sent;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 40 * 1024), 0);
+	while (bed_tx1(b, 0))
+		;
+	sent = b->nlog;
+	for (int i = 1; i <= 3; i++) {
+		b->now += 2 * MS;
+		rnic_tick(b->side[0].rnic, b->now);
+		while (bed_tx1(b, 0))
+			;
+		assert_int_equal(b->nlog, sent + (uint32_t)i);
+	}
+	assert_int_equal(counters(b, 0)->timeouts, 3);
+	for (uint32_t i = 0; i < sent + 3; i++)
+		bed_deliver(b, &b->log[i]);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(counters(b, 0)->tx_retransmit, 3);
+	bed_close(b);
+}
+
 /* Runs a link of 5 ms each way for so many milliseconds. */
 struct line {
 	struct {
@@ -239,6 +265,7 @@ int main(void)
 		cmocka_unit_test(a_slow_peers_first_answer_does_not_send_the_rest_again),
 		cmocka_unit_test(of_many_reads_only_the_oldest_is_probed_for),
 		cmocka_unit_test(reads_that_were_all_lost_come_back_after_one_probe),
+		cmocka_unit_test(a_timeout_sends_no_more_than_the_oldest_again),
 		cmocka_unit_test(a_round_trip_longer_than_the_first_guess_is_learnt),
 		cmocka_unit_test(probes_are_doubled),
 	};
