@@ -324,6 +324,19 @@ static void keep_alives_go_out_at_half_their_timeout(void **state)
 	peer_free(p);
 }
 
+static void an_admin_queue_of_one_command_is_not_held_by_the_event_request(void **state)
+{
+	struct peer *p = peer_new();
+
+	(void)state;
+	p->limit = 1;
+	peer_bring_up(p);
+	peer_advance(p, 50 * SECOND);
+	assert_int_equal(p->keep_alives, 10);
+	assert_int_equal(p->host.state, HOST_LIVE);
+	peer_free(p);
+}
+
 static void an_unanswered_keep_alive_loses_the_connection(void **state)
 {
 	struct peer *p = peer_new();
@@ -482,6 +495,7 @@ int main(void)
 		cmocka_unit_test(mdts_counts_in_the_smallest_page),
 		cmocka_unit_test(an_unfit_controller_is_refused),
 		cmocka_unit_test(keep_alives_go_out_at_half_their_timeout),
+		cmocka_unit_test(an_admin_queue_of_one_command_is_not_held_by_the_event_request),
 		cmocka_unit_test(an_unanswered_keep_alive_loses_the_connection),
 		cmocka_unit_test(no_keep_alive_when_none_is_wanted),
 		cmocka_unit_test(events_are_told_and_asked_for_again),

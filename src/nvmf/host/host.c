@@ -343,6 +343,9 @@ static void begin(struct host *h, enum host_state state, uint64_t now_ns)
 
 static void arm_event(struct host *h, uint64_t now_ns)
 {
+	/* It may stay out for ever: a queue that takes one command at a time is for the others. */
+	if (h->queues[0].limit < 2)
+		return;
 	h->event.sqe = (struct nvme_sqe){.opcode = NVME_ADMIN_ASYNC_EVENT};
 	h->event_out = true;
 	queue_push_own(h, 0, &h->event, now_ns);
