@@ -109,12 +109,12 @@ def on_disk(t, script, timeout=90, p=None):
 def file_system(t):
     on_disk(t, """set -e
 mke2fs -q -t ext4 $disk; mount $disk /mnt
-cp -r /usr/share/perl5 /usr/bin /mnt/ 2>/dev/null || cp -r /usr/bin /mnt/
+mkdir /mnt/bin; cp $(ls -d /usr/bin/* | head -150) /mnt/bin/
 sync; (cd /mnt/bin && find . -type f | sort | xargs sha256sum) >/tmp/1; umount /mnt
 echo 3 >/proc/sys/vm/drop_caches; mount $disk /mnt
 (cd /mnt/bin && find . -type f | sort | xargs sha256sum) >/tmp/2; umount /mnt
 cmp /tmp/1 /tmp/2; e2fsck -fn $disk >/dev/null
-blkdiscard $disk; cmp -n 1048576 $disk /dev/zero; set +e
+blkdiscard $disk; cmp -n 1048576 $disk /dev/zero; blkdiscard -z -l 1048576 $disk; set +e
 """, 110)
 
 
@@ -143,15 +143,46 @@ def fio(t):
     return shown(loads(t))
 
 
-@case("nvme id-ctrl, id-ns, smart-log, list; format is refused", (PASSIVE,))
+# What nvme-cli may be asked for and weft does not have, or not so, and the status to be given.
+REFUSED = {
+    "INVALID_OPCODE": (0x6001, (
+        "format $disk -f", "sanitize $c -a 2", "create-ns $c -s 100 -c 100 -f 0",
+        "delete-ns $c -n 1", "attach-ns $c -n 1 -c 1", "fw-commit $c -s 1 -a 1",
+        "security-recv $c -p 1 -s 0 -t 0 -x 16", "device-self-test $c -n 1 -s 1",
+        "write-uncor $disk -s 0 -c 0", "verify $disk -s 0 -c 0", "resv-report $disk")),
+    "INVALID_LOG": (0x6109, ("get-log $c -i 0xfe -l 16", "self-test-log $c")),
+    "INVALID_FIELD": (0x6002, ("get-feature $c -f 0x55",)),
+    "LBA_RANGE": (0x6080, ("read $disk -s 99999999 -c 0 -z 512",
+                           "write-zeroes $disk -s 99999999 -c 0")),
+    "COMPARE_FAILED": (0x6285, ("compare $disk -s 0 -c 0 -z 512 -d /bin/true",)),
+}
+
+
+@case("nvme-cli: what there is, and the status of what there is not (format, sanitize, ...)", (PASSIVE,))
 def admin(t):
-    out = on_disk(t, """c=${disk%n1}; set -e
-nvme id-ctrl $c >/dev/null; nvme id-ns $disk >/dev/null; nvme smart-log $c >/dev/null
-nvme list-ns $c; nvme error-log $c >/dev/null; nvme get-feature $c -f 7 >/dev/null; set +e
-nvme format $disk -f 2>&1 && exit 1
-""")
-    if "INVALID_OPCODE" not in out and "Invalid Command Opcode" not in out:
-        raise Failed(f"nvme format: {out.splitlines()[-1]}")
+    refused = "".join(f"refused {status:#x} {command}\n" for status, commands in REFUSED.values()
+                      for command in commands)
+    on_disk(t, """c=${disk%n1}; set -e
+for a in "id-ctrl $c" "id-ns $disk" "ns-descs $disk" "smart-log $c" "list-ns $c" "error-log $c" \
+  "effects-log $c" "get-feature $c -f 7" "flush $disk" "write-zeroes $disk -s 0 -c 7" \
+  "dsm $disk -d -s 0 -b 8" "compare $disk -s 0 -c 0 -z 512 -d /tmp/zero" "ns-rescan $c"; do
+  head -c 512 /dev/zero >/tmp/zero
+  nvme $a >/tmp/out 2>&1 || { echo "$a: $(tail -1 /tmp/out)" >&2; exit 1; }
+done; set +e
+refused() { s=$1; shift; nvme "$@" >/tmp/out 2>&1 && { echo "$*: not refused" >&2; exit 1; }
+  grep -q "($s)" /tmp/out || { echo "$*: not $s but $(tail -1 /tmp/out)" >&2; exit 1; }; }
+""" + refused)
+    return f"{sum(len(commands) for _, commands in REFUSED.values())} refused"
+
+
+@case("a read-only namespace is a read-only disk", (PASSIVE,))
+def read_only(t):
+    p, _ = serve(t, 64, "--read-only")
+    on_disk(t, """[ "$(blockdev --getro $disk)" = 1 ] || { echo "not read-only" >&2; exit 1; }
+dd if=$disk of=/dev/null bs=64k count=16 iflag=direct 2>/dev/null || exit 1
+nvme write-zeroes $disk -s 0 -c 0 >/tmp/out 2>&1 && { echo "it was written to" >&2; exit 1; }
+grep -q "(0x6020)" /tmp/out || { cat /tmp/out >&2; exit 1; }
+""", p=p)
 
 
 @case("nvme reset while reading and writing", (PASSIVE,), log_may_say=("timeout",))
@@ -182,7 +213,7 @@ cmp /tmp/r /tmp/r2 || exit 1
 
 # ---- weft's host ---------------------------------------------------------------------------------
 
-@case("weft id-ctrl, id-ns, write, read", (ACTIVE,))
+@case("weft id-ctrl, id-ns, write, read", (ACTIVE,), provider=True)
 def weft_tools(t):
     uri = export(t)
     if "Linux" not in t.weft.tool("id-ctrl", uri):
