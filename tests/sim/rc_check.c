@@ -16,6 +16,7 @@ static const uint8_t wc_opcodes[] = {
 	[RNIC_WR_ATOMIC_FETCH_AND_ADD] = RNIC_WC_FETCH_ADD,
 	[RNIC_WR_LOCAL_INV] = RNIC_WC_LOCAL_INV,
 	[RNIC_WR_BIND_MW] = RNIC_WC_BIND_MW,
+	[RNIC_WR_ATOMIC_WRITE] = RNIC_WC_ATOMIC_WRITE,
 };
 
 static uint64_t landing_u64(const struct landing *l)
@@ -70,6 +71,7 @@ static void send_succeeded(struct side *s, struct wr_rec *r)
 	switch (r->opcode) {
 	case RNIC_WR_RDMA_WRITE:
 	case RNIC_WR_RDMA_WRITE_WITH_IMM:
+	case RNIC_WR_ATOMIC_WRITE:
 		check_write(s, r);
 		break;
 	case RNIC_WR_RDMA_READ:

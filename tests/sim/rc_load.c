@@ -184,17 +184,26 @@ static void aim_at_target(struct side *s, struct wr_rec *r, struct rnic_send_wr 
 
 static bool post_write(struct side *s)
 {
-	struct wr_rec *r = rec_new(random_len(s, s->w->max_len));
-	struct rnic_send_wr wr = {.opcode = RNIC_WR_RDMA_WRITE};
 	struct side *p = s->peer;
+	bool atomic = p->target_iova % 8 == 0 && p->target_len >= 16 && below(s, 4) == 0;
+	struct wr_rec *r = rec_new(atomic ? 8 : random_len(s, s->w->max_len));
+	struct rnic_send_wr wr = {.opcode = RNIC_WR_RDMA_WRITE};
 	struct rnic_sge sge[SGE_MAX];
 
-	if (below(s, 4) == 0) {
+	if (atomic) {
+		wr.opcode = RNIC_WR_ATOMIC_WRITE;
+	} else if (below(s, 4) == 0) {
 		wr.opcode = RNIC_WR_RDMA_WRITE_WITH_IMM;
 		wr.imm_or_rkey = (uint32_t)prng_u64(s->w->prng);
 	}
 	source_from_arena(s, r, &wr, sge);
-	aim_at_target(s, r, &wr);
+	if (atomic) {
+		r->target_off = (uint32_t)below(s, p->target_len / 8) * 8;
+		wr.rkey = rnic_mr_rkey(p->target_mr);
+		wr.remote_addr = p->target_iova + r->target_off;
+	} else {
+		aim_at_target(s, r, &wr);
+	}
 	if (!post(s, r, &wr))
 		return false;
 	r->write_seq = ++p->write_seq;

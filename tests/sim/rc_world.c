@@ -327,6 +327,8 @@ static void side_open(struct world *w, int i)
 	memset(s->target, 0x11, s->target_len);
 	memset(s->model, 0x11, s->target_len);
 	s->target_iova = 0x700000000000 + prng_below(w->prng, 99);
+	if (prng_below(w->prng, 2)) /* an ATOMIC_WRITE has both aligned */
+		s->target_iova &= ~7ull;
 	must(w,
 	     rnic_mr_create(n->pd, s->target, s->target_len, s->target_iova,
 			    all_rights | RNIC_ACCESS_MW_BIND, &s->target_mr),
