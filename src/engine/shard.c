@@ -51,6 +51,7 @@ struct shard {
 	/* Guarded by the lock. */
 	struct rnic *rnic;
 	struct udp_port *port;
+	bool headers;	       /* the port has been asked for them */
 	uint64_t now;	       /* of the receive batch under way */
 	uint64_t clock;	       /* handed out by shard_now() since the lock was taken, 0: not */
 	uint64_t poll_since;   /* when a caller began to poll without a pause */
@@ -554,6 +555,13 @@ uint64_t shard_now(struct shard *s)
 {
 	s->clock = time_now_ns();
 	return s->clock;
+}
+
+void shard_want_headers(struct shard *s)
+{
+	if (!s->headers)
+		udp_port_want_headers(s->port);
+	s->headers = true;
 }
 
 const struct udp_port_counters *shard_port_counters(const struct shard *s)

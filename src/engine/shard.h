@@ -60,6 +60,8 @@ void shard_sleeping(struct shard *);
 /* The thread calls ready(fd), without the lock, whenever fd is readable, until that returns false.
  * One fd at a time; it stays the caller's. */
 void shard_watch(struct shard *, int fd, bool (*ready)(int fd));
+/* With the lock held: there are UD QPs now, whose receivers see network headers. */
+void shard_want_headers(struct shard *);
 /* Are we in a child that was forked after the shard was created? */
 bool shard_is_dead(const struct shard *);
 

@@ -427,6 +427,7 @@ struct rnic_qp {
 	enum rnic_qp_state state;
 	uint8_t service; /* enum opcode_service: the high bits of its opcodes */
 	bool sq_sig_all;
+	bool deaf_to_itself;
 	bool sqd_notify;
 	bool responder_turn;
 	uint32_t burst; /* sent in its present turn */
@@ -454,7 +455,8 @@ struct rnic_qp {
 	struct resp resp;
 	struct list send_cq_node, recv_cq_node;
 	struct list windows;
-	struct list groups; /* it is attached to */
+	struct list groups;	 /* it is attached to */
+	struct gid mcast_source; /* what it last sent to one from */
 	struct rnic_qp_cap cap;
 	void *user;
 };

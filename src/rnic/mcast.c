@@ -6,7 +6,7 @@
  * one address may name groups on several.
  *
  * A queue pair that sends to a group it is attached to gets its own datagrams, as with Linux rxe
- * and with adapters that are not told to block them.
+ * and with adapters, unless it was made not to.
  */
 #include "rnic/core.h"
 
@@ -86,6 +86,12 @@ int rnic_qp_detach(struct rnic_qp *qp, const struct gid *group, uint32_t scope, 
 	return 0;
 }
 
+/* Another host may have a queue pair of the same number. */
+static bool is_from(const struct rnic_qp *qp, const struct pkt *p, const struct rnic_rx *rx)
+{
+	return p->h.deth.sqpn == qp->qpn && gid_equal(&rx->flow.sgid, &qp->mcast_source);
+}
+
 void mcast_rx(struct rnic *r, struct pkt *p, const struct rnic_rx *rx)
 {
 	bool taken = false;
@@ -97,10 +103,12 @@ void mcast_rx(struct rnic *r, struct pkt *p, const struct rnic_rx *rx)
 	list_for_each(m, bucket_of(r, &rx->flow.dgid), struct mcast_member, by_group) {
 		if (!same_group(m, &rx->flow.dgid, rx->flow.scope) || !qp_receives(m->qp))
 			continue;
+		taken = true;
+		if (m->qp->deaf_to_itself && is_from(m->qp, p, rx))
+			continue;
 		trace(r, TRACE_rx, m->qp->qpn, (uint64_t)p->h.bth.opcode << 24 | p->h.bth.psn,
 		      p->len);
 		unreliable_rx(m->qp, p, rx);
-		taken = true;
 	}
 	if (!taken)
 		r->counters.rx_drop_no_qp++;

@@ -127,6 +127,7 @@ int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp
 		qp->mtu = 128u << init->path_mtu;
 	qp->state = RNIC_QPS_RESET;
 	qp->sq_sig_all = init->sq_sig_all;
+	qp->deaf_to_itself = init->deaf_to_itself;
 	qp->user = init->qp_user;
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;

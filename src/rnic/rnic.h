@@ -352,6 +352,7 @@ struct rnic_qp_init {
 	enum rnic_mtu path_mtu;	 /* UD: the longest message, the port's MTU */
 	struct rnic_qp_cap cap;	 /* rounded up in place to what was given */
 	bool sq_sig_all;
+	bool deaf_to_itself; /* UD: gets no copy of what it sends to groups itself */
 	void *qp_user;
 };
 

@@ -196,11 +196,13 @@ static bool unreliable_allows(const struct rnic_qp *qp, const struct rnic_send_w
 	}
 }
 
-static void wqe_fill_ud(const struct rnic_qp *qp, struct send_wqe *w, const struct rnic_send_wr *wr)
+static void wqe_fill_ud(struct rnic_qp *qp, struct send_wqe *w, const struct rnic_send_wr *wr)
 {
 	w->ud.flow = *wr->ud.flow;
 	w->ud.qpn = wr->ud.qpn & QPN_MASK;
 	w->ud.qkey = wr->ud.qkey;
+	if (w->ud.qpn == MULTICAST_QPN)
+		qp->mcast_source = w->ud.flow.sgid;
 	w->ud.flow.sport = flow_sport(w->ud.flow.flow_label, qp->qpn, w->ud.qpn);
 }
 

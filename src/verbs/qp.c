@@ -7,6 +7,8 @@
 
 #include "verbs/cq.h"
 
+#define UD_CREATE_FLAGS ((uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
+
 #define UD_SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define UC_SEND_OPS                                                                     \
 	(UD_SEND_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | \
@@ -110,6 +112,11 @@ static struct face_qp *qp_alloc(struct ibv_context *context, enum ibv_qp_type ty
 	return qp;
 }
 
+static uint32_t create_flags(const struct ibv_qp_init_attr_ex *a)
+{
+	return a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0;
+}
+
 /* pd: NULL for an XRC target. */
 static struct face_qp *qp_create(struct ibv_context *context, struct ibv_pd *pd,
 				 struct ibv_qp_init_attr_ex *a, bool wr_interface)
@@ -125,6 +132,7 @@ static struct face_qp *qp_create(struct ibv_context *context, struct ibv_pd *pd,
 				.max_inline_data = a->cap.max_inline_data,
 			},
 		.sq_sig_all = a->sq_sig_all,
+		.deaf_to_itself = create_flags(a) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
 	};
 	struct face_qp *qp;
 	int rc = init_parts(&init, context, a);
@@ -139,6 +147,8 @@ static struct face_qp *qp_create(struct ibv_context *context, struct ibv_pd *pd,
 
 	shard_lock(qp->shard);
 	rc = rnic_qp_create(pd ? face_pd(pd)->core : NULL, &init, &qp->core);
+	if (!rc && a->qp_type == IBV_QPT_UD)
+		shard_want_headers(qp->shard);
 	shard_unlock(qp->shard);
 	if (rc)
 		goto free_qp;
@@ -210,7 +220,7 @@ struct ibv_qp *face_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 	if (!(attr->comp_mask & (target ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD)))
 		return FAIL(EINVAL, NULL);
 	if (attr->comp_mask & ~known ||
-	    (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
+	    create_flags(attr) & ~(attr->qp_type == IBV_QPT_UD ? UD_CREATE_FLAGS : 0) ||
 	    (ops && attr->send_ops_flags & ~send_ops(attr->qp_type)))
 		return FAIL(EOPNOTSUPP, NULL);
 	qp = qp_create(context, target ? NULL : attr->pd, attr, ops);

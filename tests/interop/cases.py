@@ -155,6 +155,7 @@ def mckey_cases():
             (True, "IPv4", "-m 239.1.2.3 -b {own} -C 100 -S 1024"),
             (True, "IPv6", "-m ff15::77 -b {own6}"),
             (False, "IPv6 link-local", "-m ff12::77%eth0 -b {own6}"),
+            (False, "-l", "-m 239.1.2.5 -b {own} -l"),
             (False, "-c", "-m 239.1.2.4 -b {own} -c 4 -C 10")):
         yield Case(f"mckey {name}", f"mckey {options}", f"mckey -s {options}", tcp=False,
                    ready="joined dgid", quick=quick, want=ended_well, veth="own6" in options)

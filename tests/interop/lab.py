@@ -146,6 +146,10 @@ def lab(hosts):
         if not until(lambda h=h, p=peer: h.run("ping", "-c1", "-W1", p.address).returncode == 0
                      if shutil.which("ping") else "LOWER_UP" in h.run("ip", "link").stdout, 5):
             raise RuntimeError(f"{h.name} cannot reach {peer.name}")
+        # The kernel adds the route to IPv6 groups some time after the carrier has come.
+        if not until(lambda h=h: "ff00::/8" in h.run("ip", "-6", "route", "show", "table",
+                                                     "local").stdout, 5):
+            raise RuntimeError(f"{h.name} has no route to IPv6 groups")
     return a, b
 
 

@@ -199,6 +199,7 @@ static void datagrams(int family)
 	char ask[] = "ask", tell[] = "tell";
 	struct rdma_cm_event *ev;
 	struct ibv_mr *mr[2];
+	struct ibv_ah_attr ah_attr;
 	struct ibv_ah *to, *back;
 	struct ibv_wc wc;
 
@@ -218,7 +219,10 @@ static void datagrams(int family)
 	assert_string_equal(ev->param.ud.private_data, "welcome");
 	assert_int_equal(ev->param.ud.ah_attr.is_global, 1);
 	assert_int_equal(ev->param.ud.ah_attr.port_num, 1);
-	to = ibv_create_ah(bed.client->pd, &ev->param.ud.ah_attr);
+	ah_attr = ev->param.ud.ah_attr;
+	assert_int_equal(ah_attr.grh.hop_limit, 64);
+	ah_attr.grh.hop_limit = 33;
+	to = ibv_create_ah(bed.client->pd, &ah_attr);
 	assert_non_null(to);
 	assert_int_equal(rdma_post_ud_send(bed.client, NULL, ask, sizeof(ask), NULL,
 					   IBV_SEND_INLINE, to, ev->param.ud.qp_num),
@@ -227,6 +231,8 @@ static void datagrams(int family)
 	wait_for(bed.service->recv_cq, &wc);
 	assert_int_equal(wc.byte_len, GRH + 4);
 	assert_string_equal((char *)q + GRH, "ask");
+	/* The network header's hop limit is the packet's. */
+	assert_int_equal(q[family == AF_INET ? 20 + 8 : 7], ah_attr.grh.hop_limit);
 	back = ibv_create_ah_from_wc(bed.service->pd, &wc, (struct ibv_grh *)q, 1);
 	assert_non_null(back);
 	assert_int_equal(rdma_post_ud_send(bed.service, NULL, tell, sizeof(tell), NULL,

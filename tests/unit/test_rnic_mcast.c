@@ -204,6 +204,50 @@ static void a_sender_that_is_attached_hears_itself(void **state)
 	bed_close(b);
 }
 
+static void a_sender_made_deaf_to_itself_hears_all_others(void **state)
+{
+	struct bed *b = open_ud();
+	struct rnic_qp *plain = b->side[0].qp;
+	struct rnic_qp_init init = {
+		.type = RNIC_QPT_UD,
+		.deaf_to_itself = true,
+		.send_cq = b->side[0].scq,
+		.recv_cq = b->side[0].rcq,
+		.path_mtu = RNIC_MTU_1024,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+	};
+	struct rnic_qp_attr a = {.state = RNIC_QPS_INIT, .port_num = 1, .qkey = BED_QKEY};
+	struct bed_pkt *p;
+	struct rnic_rx rx;
+
+	(void)state;
+	assert_int_equal(rnic_qp_create(b->side[0].pd, &init, &b->side[0].qp), 0);
+	assert_int_equal(
+		rnic_qp_modify(b->side[0].qp, &a,
+			       RNIC_QP_STATE | RNIC_QP_PKEY_INDEX | RNIC_QP_PORT | RNIC_QP_QKEY,
+			       b->now),
+		0);
+	a.state = RNIC_QPS_RTR;
+	assert_int_equal(rnic_qp_modify(b->side[0].qp, &a, RNIC_QP_STATE, b->now), 0);
+	a.state = RNIC_QPS_RTS;
+	assert_int_equal(rnic_qp_modify(b->side[0].qp, &a, RNIC_QP_STATE | RNIC_QP_SQ_PSN, b->now),
+			 0);
+	attach(b->side[0].qp, &group, SCOPE);
+	assert_int_equal(bed_recv(b, 0, 5, 1000, 200), 0);
+	send_to(b, &group, SCOPE);
+	p = bed_nth(b, 0, OPCODE_UD_SEND_ONLY, 0);
+	rx = (struct rnic_rx){.flow = p->flow, .data = p->data, .len = p->len};
+	rnic_rx(b->side[0].rnic, &rx, b->now);
+	bed_expect_none(b, 0);
+	rx.flow.sgid.raw[15] ^= 1; /* another host's, by chance of the same number */
+	rnic_rx(b->side[0].rnic, &rx, b->now);
+	bed_expect(b, 0, true, 5, RNIC_WC_SUCCESS);
+	detach(b->side[0].qp, &group, SCOPE);
+	assert_int_equal(rnic_qp_destroy(b->side[0].qp), 0);
+	b->side[0].qp = plain;
+	bed_close(b);
+}
+
 static void only_datagrams_have_groups(void **state)
 {
 	struct pkt_hdr h = {.bth = {.opcode = OPCODE_RC_SEND_ONLY, .pkey = PKEY_DEFAULT}};
@@ -255,6 +299,7 @@ int main(void)
 		cmocka_unit_test(the_qkey_and_a_receive_are_needed_as_ever),
 		cmocka_unit_test(who_is_not_ready_gets_nothing_and_who_left_neither),
 		cmocka_unit_test(a_sender_that_is_attached_hears_itself),
+		cmocka_unit_test(a_sender_made_deaf_to_itself_hears_all_others),
 		cmocka_unit_test(only_datagrams_have_groups),
 		cmocka_unit_test(an_attached_queue_pair_is_busy),
 	};

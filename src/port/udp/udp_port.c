@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "port/udp/udp_priv.h"
 
 static void rx_init(struct udp_port *p)
@@ -73,6 +74,12 @@ int udp_port_fd(const struct udp_port *p)
 	return p->fd;
 }
 
+void udp_port_want_headers(struct udp_port *p)
+{
+	if (p->fd >= 0)
+		udp_socket_want_headers(p->fd, p->family);
+}
+
 const struct udp_port_counters *udp_port_counters(const struct udp_port *p)
 {
 	return &p->counters;
@@ -121,6 +128,12 @@ static bool read_control(struct msghdr *m, struct flow *f, size_t *ret_segment)
 		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) {
 			memcpy(&v, d, sizeof(v));
 			f->tos = (uint8_t)v;
+		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) ||
+			   (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT)) {
+			memcpy(&v, d, sizeof(v));
+			f->ttl = (uint8_t)v;
+		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_FLOWINFO) {
+			f->flow_label = ld_be32(d) & 0xfffff;
 		} else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
 			memcpy(&v, d, sizeof(v));
 			*ret_segment = (size_t)v;

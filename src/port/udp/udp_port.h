@@ -46,6 +46,11 @@ void udp_port_destroy(struct udp_port *);
 int udp_port_fd(const struct udp_port *);
 const struct udp_port_counters *udp_port_counters(const struct udp_port *);
 
+/* From now on what is received says its TTL or hop limit, and the IPv6 flow label, in its flow: the
+ * network header before a datagram has them, and connections need not pay for it. Where a kernel
+ * does not say they stay 0. */
+void udp_port_want_headers(struct udp_port *);
+
 /* In a forked child: closes its copies of the descriptors. The port then sends and receives
  * nothing, and is to be destroyed only. */
 void udp_port_forked(struct udp_port *);

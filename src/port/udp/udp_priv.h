@@ -11,6 +11,10 @@
 #include "port/udp/ip_id.h"
 #include "port/udp/udp_port.h"
 
+#ifndef IPV6_FLOWINFO /* of <linux/in6.h>, which does not go with the C library's */
+#define IPV6_FLOWINFO 11
+#endif
+
 #define UDP_RX_BATCH	16    /* datagrams, each possibly of many packets, per recvmmsg */
 #define UDP_RX_BUF	65536 /* a super-packet is an IP packet: it is never longer */
 #define UDP_RX_STRIDE	(UDP_RX_BUF + 576) /* so that the buffers' heads share no cache set */
@@ -73,6 +77,7 @@ struct udp_port {
  * which costs time in a threaded process and must not be under a lock. -errno on failure. */
 int udp_recvmmsg(int fd, struct mmsghdr *v, unsigned n) must_use;
 int udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n) must_use;
+void udp_socket_want_headers(int fd, int family);
 /* A socket that only sends, on a port that the kernel chooses. Returns it or -errno. */
 int udp_tx_socket_open(int family, uint16_t *ret_sport) must_use;
 void udp_tx_init(struct udp_port *);

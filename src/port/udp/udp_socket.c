@@ -100,6 +100,15 @@ int udp_socket_group(int fd, const struct gid *group, uint32_t ifindex, bool joi
 	return rc < 0 ? -errno : 0;
 }
 
+void udp_socket_want_headers(int fd, int family)
+{
+	(void)set_int(fd, IPPROTO_IP, IP_RECVTTL, 1);
+	if (family == AF_INET6) {
+		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+		(void)set_int(fd, IPPROTO_IPV6, IPV6_FLOWINFO, 1);
+	}
+}
+
 static int bind_any(int fd, int family, uint16_t port)
 {
 	union udp_addr any = {.sa.sa_family = (sa_family_t)family};
