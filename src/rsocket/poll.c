@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 
 #include "base/time.h"
+#include "rsocket/dgram.h"
 #include "rsocket/pollset.h"
 #include "rsocket/stream.h"
 #include "rsocket/svc.h"
@@ -72,17 +73,26 @@ static struct stream *stream_of(struct sock *s)
 	return container_of(s, struct stream, sock);
 }
 
+static struct dgram *dgram_of(struct sock *s)
+{
+	return container_of(s, struct dgram, sock);
+}
+
 short sock_poll(struct sock *s, short events)
 {
 	if (sock_inherited(s))
 		return POLLNVAL;
-	return stream_poll(stream_of(s), events);
+	return s->type == SOCK_STREAM ? stream_poll(stream_of(s), events)
+				      : dgram_poll(dgram_of(s), events);
 }
 
 int sock_arm(struct sock *s)
 {
-	struct stream *t = stream_of(s);
+	struct stream *t;
 
+	if (s->type != SOCK_STREAM)
+		return dgram_arm(dgram_of(s));
+	t = stream_of(s);
 	if (atomic_load(&t->state) < STREAM_CONNECTED)
 		return -1;
 	(void)stream_arm(t);
@@ -91,7 +101,10 @@ int sock_arm(struct sock *s)
 
 void sock_taken(struct sock *s)
 {
-	stream_take_event(stream_of(s));
+	if (s->type == SOCK_STREAM)
+		stream_take_event(stream_of(s));
+	else
+		dgram_taken(dgram_of(s));
 }
 
 /* ---- sets of them ---------------------------------------------------------------------------- */

@@ -3,17 +3,24 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/time.h"
+#include "rsocket/dgram.h"
 #include "rsocket/stream.h"
+
+/* What its descriptors are, to epoll. */
+enum source { FROM_CHANNEL, FROM_WAKE, FROM_UDP };
 
 static struct svc {
 	pthread_mutex_t lock;
 	struct rdma_event_channel *channel;
 	int wake_fd; /* the first deadline has changed */
+	int set;     /* of epoll: a datagram socket that is closed leaves it at once */
 	struct list keepalive;
+	struct list dgrams;
 } svc = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void svc_lock(void)
@@ -61,6 +68,24 @@ static int keepalives(void)
 	return next == UINT64_MAX ? -1 : (int)min_of((next - now) / NSEC_PER_MSEC + 1, 60000ull);
 }
 
+/* ---- datagrams ------------------------------------------------------------------------------- */
+
+void svc_add_dgram(struct dgram *d)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = FROM_UDP};
+
+	list_push_tail(&svc.dgrams, &d->service);
+	(void)!epoll_ctl(svc.set, EPOLL_CTL_ADD, d->udp, &ev);
+}
+
+static void serve_dgrams(void)
+{
+	svc_lock();
+	list_for_each(d, &svc.dgrams, struct dgram, service)
+		dgram_service(d);
+	svc_unlock();
+}
+
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 /* 0, or -errno when the channel gives no more. */
@@ -81,25 +106,61 @@ static int take_events(struct rdma_event_channel *channel)
 static void *run(void *arg)
 {
 	struct rdma_event_channel *channel = arg;
-	struct pollfd fds[] = {{.fd = channel->fd, .events = POLLIN},
-			       {.fd = svc.wake_fd, .events = POLLIN}};
+	struct epoll_event ev[16];
 	eventfd_t count;
-	int timeout;
 
 	for (;;) {
+		int n, timeout;
+
 		svc_lock();
 		timeout = keepalives();
 		svc_unlock();
-		if (poll(fds, ARRAY_SIZE(fds), timeout) < 0)
-			continue;
-		if (fds[1].revents)
-			(void)!eventfd_read(svc.wake_fd, &count);
-		if (fds[0].revents && take_events(channel)) {
-			/* Connection management is gone for good, and connections stay. */
-			fds[0].fd = -1;
+		n = epoll_wait(svc.set, ev, ARRAY_SIZE(ev), timeout);
+		for (int i = 0; i < n; i++) {
+			if (ev[i].data.u32 == FROM_WAKE)
+				(void)!eventfd_read(svc.wake_fd, &count);
+			else if (ev[i].data.u32 == FROM_UDP)
+				serve_dgrams();
+			/* If connection management is gone for good, connections stay. */
+			else if (take_events(channel))
+				(void)!epoll_ctl(svc.set, EPOLL_CTL_DEL, channel->fd, NULL);
 		}
 	}
 	return NULL;
+}
+
+static int watch(int fd, enum source from)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = from};
+
+	return epoll_ctl(svc.set, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+/* The descriptors; what there is when it fails, stop() closes. */
+static int open_all(void)
+{
+	int rc;
+
+	svc.channel = rdma_create_event_channel();
+	if (!svc.channel || fcntl(svc.channel->fd, F_SETFL, O_NONBLOCK))
+		return -errno;
+	svc.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	svc.set = epoll_create1(EPOLL_CLOEXEC);
+	if (svc.wake_fd < 0 || svc.set < 0)
+		return -errno;
+	rc = watch(svc.channel->fd, FROM_CHANNEL);
+	return rc ? rc : watch(svc.wake_fd, FROM_WAKE);
+}
+
+static void stop(void)
+{
+	if (svc.set >= 0)
+		close(svc.set);
+	if (svc.wake_fd >= 0)
+		close(svc.wake_fd);
+	if (svc.channel)
+		rdma_destroy_event_channel(svc.channel);
+	svc.channel = NULL;
 }
 
 static int start(void)
@@ -114,33 +175,23 @@ static int start(void)
 		watching_forks = true;
 	}
 	list_init(&svc.keepalive);
-	svc.channel = rdma_create_event_channel();
-	if (!svc.channel)
-		return -errno;
-	if (fcntl(svc.channel->fd, F_SETFL, O_NONBLOCK)) {
-		rc = -errno;
-		goto destroy;
-	}
-	svc.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (svc.wake_fd < 0) {
-		rc = -errno;
-		goto destroy;
-	}
-	/* Signals are the application's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = -pthread_create(&thread, NULL, run, svc.channel);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	list_init(&svc.dgrams);
+	svc.wake_fd = svc.set = -1;
+	rc = open_all();
 	if (!rc) {
-		pthread_setname_np(thread, "rsocket");
-		pthread_detach(thread);
-		return 0;
+		/* Signals are the application's. */
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		rc = -pthread_create(&thread, NULL, run, svc.channel);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
 	}
-	close(svc.wake_fd);
-destroy:
-	rdma_destroy_event_channel(svc.channel);
-	svc.channel = NULL;
-	return rc;
+	if (rc) {
+		stop();
+		return rc;
+	}
+	pthread_setname_np(thread, "rsocket");
+	pthread_detach(thread);
+	return 0;
 }
 
 struct rdma_event_channel *svc_channel(void)

@@ -15,6 +15,7 @@
 #include "base/compiler.h"
 
 struct stream;
+struct dgram;
 
 /* The channel for a new id; starts the thread when there is none in this process. NULL: errno. */
 struct rdma_event_channel *svc_channel(void);
@@ -23,5 +24,7 @@ void svc_unlock(void);
 
 /* Under svc_lock(): seconds from now, and from then on; 0 ends it. */
 void svc_keepalive(struct stream *, unsigned int seconds);
+/* Under svc_lock(): reads its UDP socket from now on. */
+void svc_add_dgram(struct dgram *);
 
 #endif
