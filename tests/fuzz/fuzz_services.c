@@ -268,6 +268,7 @@ static void step_state(void)
 	default:
 		a.state = RNIC_QPS_ERR;
 		must(rnic_qp_modify(w.qp[i], &a, RNIC_QP_STATE, w.now) == 0);
+		poll_cq(); /* RESET takes away what is not taken */
 		a.state = RNIC_QPS_RESET;
 		must(rnic_qp_modify(w.qp[i], &a, RNIC_QP_STATE, w.now) == 0);
 		bring_up(i);
