@@ -5,8 +5,9 @@
  * What is owed is a ring of READs and atomics (`res`) and, after them, at most one ACK or NAK. An
  * ACK not sent yet is overtaken by a later one, and by a READ or atomic response, which say the
  * same. The ring keeps the last ones answered as well: a duplicate READ or atomic sets res_send
- * back to it, and everything after it is answered again in order, since a requester that goes back
- * takes nothing out of order. A READ is executed again from memory, an atomic from what is kept.
+ * back to it. It alone is answered again: a requester that goes back asks for what comes after,
+ * too, and would get that as often as it asks. A READ is executed again from memory, an atomic from
+ * what is kept.
  *
  * When a request is refused, the answers owed before it and the NAK still go out although the QP
  * is in ERR (`closing`).
@@ -272,17 +273,18 @@ static void execute(struct rnic_qp *qp, const struct pkt *p)
 
 /* ---- duplicates ----------------------------------------------------------------------------- */
 
-/* Answers res[k] again from packet idx on, if it would not be anyway. */
+/* Answers res[k] again from packet idx on, if it would not be anyway. Those behind it that were
+ * answered stay so: who wants them again asks. */
 static void res_replay(struct rnic_qp *qp, uint32_t k, uint32_t idx)
 {
 	struct resp *s = &qp->resp;
+	struct resp_res *res = res_at(s, k);
 
-	if ((int32_t)(k - s->res_send) > 0 || (k == s->res_send && res_at(s, k)->next <= idx))
+	if (res->next <= idx)
 		return;
-	for (uint32_t i = k + 1; i != s->res_prod && (int32_t)(i - s->res_send) <= 0; i++)
-		res_at(s, i)->next = res_at(s, i)->start = 0;
-	res_at(s, k)->next = res_at(s, k)->start = idx;
-	s->res_send = k;
+	res->next = res->start = idx;
+	if ((int32_t)(k - s->res_send) < 0)
+		s->res_send = k;
 	qp_activate(qp);
 }
 
@@ -466,17 +468,29 @@ static void tx_owed(struct rnic_qp *qp, struct rnic_tx *tx)
 	tx_answer(qp, tx, OPCODE_RC_ACKNOWLEDGE, syndrome, psn, s->msn, 0);
 }
 
+/* The one to answer next: behind a replay there may be some that were answered before. */
+static struct resp_res *res_next(struct resp *s)
+{
+	for (; s->res_send != s->res_prod; s->res_send++) {
+		struct resp_res *res = res_at(s, s->res_send);
+
+		if (res->next != res->npkts)
+			return res;
+	}
+	return NULL;
+}
+
 bool resp_tx(struct rnic_qp *qp, struct rnic_tx *tx)
 {
 	struct resp *s = &qp->resp;
+	struct resp_res *res;
 
 	if (!qp_responder_runs(qp) && !s->closing)
 		return false;
 	tx->payload_len = 0;
 	tx->niov = 0;
-	if (s->res_send != s->res_prod) {
-		struct resp_res *res = res_at(s, s->res_send);
-
+	res = res_next(s);
+	if (res) {
 		if (res->kind != RES_ATOMIC) {
 			if (tx_read_response(qp, tx, res))
 				return true;

@@ -244,6 +244,39 @@ static void acknowledgements_are_joined(void **state)
 	bed_close(b);
 }
 
+/* A requester that goes back asks for each READ again by itself, and gets each once. */
+static void reads_asked_for_again_are_answered_once_each(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	uint32_t asked;
+
+	(void)state;
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_READ, 0, 0, 3000), 0);
+	while (bed_tx1(b, 0))
+		;
+	asked = b->nlog;
+	for (uint32_t i = 0; i < asked; i++)
+		bed_deliver(b, &b->log[i]);
+	while (bed_tx1(b, 1))
+		;
+	assert_int_equal(b->nlog, asked + 12);
+	for (uint32_t i = 1; i < asked; i++) {
+		bed_deliver(b, &b->log[i]);
+		while (bed_tx1(b, 1))
+			;
+		assert_int_equal(b->nlog, asked + 12 + 3 * i);
+		assert_int_equal(b->log[b->nlog - 1].h.bth.psn, b->log[i].h.bth.psn + 2);
+	}
+	/* The same when the requests come together. */
+	for (uint32_t i = 1; i < asked; i++)
+		bed_deliver(b, &b->log[i]);
+	while (bed_tx1(b, 1))
+		;
+	assert_int_equal(b->nlog, asked + 12 + 9 + 9);
+	bed_close(b);
+}
+
 static void a_lost_acknowledgement_does_not_deliver_twice(void **state)
 {
 	struct bed *b = bed_open(NULL);
@@ -637,6 +670,7 @@ int main(void)
 		cmocka_unit_test(timeout_zero_waits_for_ever_and_still_probes),
 		cmocka_unit_test(an_acknowledgement_covers_all_before_it),
 		cmocka_unit_test(acknowledgements_are_joined),
+		cmocka_unit_test(reads_asked_for_again_are_answered_once_each),
 		cmocka_unit_test(a_lost_acknowledgement_does_not_deliver_twice),
 		cmocka_unit_test(a_repeated_atomic_is_answered_from_what_was_kept),
 		cmocka_unit_test(as_many_atomics_are_kept_as_may_be_outstanding),
