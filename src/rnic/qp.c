@@ -376,6 +376,12 @@ void rnic_qp_query(const struct rnic_qp *qp, struct rnic_qp_attr *ret, struct rn
 	*ret = qp->attr;
 	ret->state = ret->cur_state = qp->state;
 	ret->sq_draining = qp->state == RNIC_QPS_SQD && !qp->req.sqd_notified;
+	if (qp->state >= RNIC_QPS_RTR)
+		ret->rq_psn = qp->resp.epsn;
+	if (qp->state >= RNIC_QPS_RTS)
+		ret->sq_psn = qp->req.psn;
+	if (qp->type == RNIC_QPT_UD) /* which nobody sets */
+		ret->path_mtu = (uint32_t)__builtin_ctz(qp->mtu) - 7;
 	if (ret_cap)
 		*ret_cap = qp->cap;
 }

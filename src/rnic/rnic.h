@@ -385,6 +385,7 @@ void rnic_qp_set_user(struct rnic_qp *, void *qp_user); /* whose events are from
  * completions out of its CQs. */
 int rnic_qp_modify(struct rnic_qp *, const struct rnic_qp_attr *, uint32_t mask,
 		   uint64_t now) must_use;
+/* The PSNs are those expected and sent next, once the QP has set out from the ones it was given. */
 void rnic_qp_query(const struct rnic_qp *, struct rnic_qp_attr *ret, struct rnic_qp_cap *ret_cap);
 
 /* UD: from now on takes what is sent to the group on this interface (the scope of such flows). What

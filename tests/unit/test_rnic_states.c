@@ -111,6 +111,28 @@ static void transitions_are_those_of_the_standard(void **state)
 	bed_close(b);
 }
 
+static void a_query_tells_where_the_psns_stand(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.psn = {0xffffff, 100}});
+	struct rnic_qp_attr q;
+
+	(void)state;
+	rnic_qp_query(b->side[0].qp, &q, NULL);
+	assert_int_equal(q.sq_psn, 0xffffff);
+	assert_int_equal(q.rq_psn, 100);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 2500), 0);
+	assert_int_equal(bed_rdma(b, 1, 2, RNIC_WR_RDMA_WRITE, 0, 0, 10), 0);
+	bed_run(b);
+	rnic_qp_query(b->side[0].qp, &q, NULL);
+	assert_int_equal(q.sq_psn, 2);
+	assert_int_equal(q.rq_psn, 101);
+	bed_close(b);
+	b = bed_open(&(struct bed_opts){.type = RNIC_QPT_UD, .mtu = RNIC_MTU_2048});
+	rnic_qp_query(b->side[0].qp, &q, NULL);
+	assert_int_equal(q.path_mtu, RNIC_MTU_2048);
+	bed_close(b);
+}
+
 static void a_forbidden_attribute_changes_nothing(void **state)
 {
 	struct bed *b = bed_open(NULL);
@@ -809,6 +831,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(transitions_are_those_of_the_standard),
+		cmocka_unit_test(a_query_tells_where_the_psns_stand),
 		cmocka_unit_test(a_forbidden_attribute_changes_nothing),
 		cmocka_unit_test(posting_is_allowed_where_the_state_allows_it),
 		cmocka_unit_test(reset_takes_back_what_the_qp_has_completed_and_no_others),
