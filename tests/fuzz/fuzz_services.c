@@ -85,6 +85,8 @@ static const struct rnic_ops ops = {do_alloc, do_free, do_random, on_notify, on_
 static const struct flow to_us = {.sgid = {{[10] = 0xff, [11] = 0xff, 10, 0, 0, 2}},
 				  .dgid = {{[10] = 0xff, [11] = 0xff, 10, 0, 0, 1}}};
 
+static const struct gid group = {{[10] = 0xff, [11] = 0xff, 239, 0, 0, 1}};
+
 static void bring_up(int i)
 {
 	struct rnic_qp_attr a = {
@@ -193,6 +195,11 @@ static void step_packet(void)
 	h.atomic.rkey = h.reth.rkey;
 	if (flags & 128)
 		rx.flow.sgid.raw[15] = 9;
+	if (kind & 128) {
+		h.bth.dqpn = MULTICAST_QPN;
+		rx.flow.dgid = group;
+		rx.flow.scope = kind >> 6 & 1;
+	}
 	rx.len = pkt_hdr_encode(&h, data) + len + h.bth.pad;
 	rnic_rx(w.rnic, &rx, w.now);
 }
@@ -322,6 +329,21 @@ static void step_xrc_srq(void)
 	xrc_srq_open(which);
 }
 
+/* Another interface's group of the same address is another one. */
+static void step_group(void)
+{
+	uint8_t how = take();
+	int i = how >> 2 & 1 ? RC : UD, err;
+	bool edge;
+
+	if (how & 1)
+		err = rnic_qp_attach(w.qp[i], &group, how >> 1 & 1, &edge);
+	else
+		err = rnic_qp_detach(w.qp[i], &group, how >> 1 & 1, &edge);
+	must(err == 0 || err == -EINVAL || err == -ENOMEM);
+	must(i == UD || err);
+}
+
 /* ---- the run ----------------------------------------------------------------------------------
  */
 
@@ -370,6 +392,12 @@ static void end(void)
 	must(w.recvs_done == w.recvs_posted);
 	must(w.srq_done + left == w.srq_posted);
 	must(w.xrc_done + (near->prod - near->cons) == w.xrc_posted);
+	for (uint32_t scope = 0; scope < 2; scope++) {
+		bool last;
+
+		if (rnic_qp_detach(w.qp[UD], &group, scope, &last) == 0)
+			must(last);
+	}
 	for (int i = 0; i < QPS; i++)
 		must(rnic_qp_destroy(w.qp[i]) == 0);
 	for (int i = 0; i < XRC_SRQS; i++) {
@@ -388,9 +416,9 @@ static void end(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const steps[])(void) = {step_packet, step_packet, step_packet,
-					      step_recv,   step_send,	step_transmit,
-					      step_state,  step_srq,	step_xrc_srq};
+	static void (*const steps[])(void) = {step_packet,  step_packet,   step_packet, step_recv,
+					      step_send,    step_transmit, step_state,	step_srq,
+					      step_xrc_srq, step_group};
 
 	w = (struct world){.in = data, .in_end = data + size, .now = 1000000, .random = 1};
 	begin();
