@@ -229,6 +229,9 @@ class Report:
         seconds = time.monotonic() - self.begun
         print(f"{what:4} {seconds:6.1f}s {name}{': ' + note if note else ''}", flush=True)
 
-    def finish(self):
+    def status(self):
         print(f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped")
-        sys.exit(1 if self.failed or not self.passed else 0)
+        return 1 if self.failed or not self.passed else 0
+
+    def finish(self):
+        sys.exit(self.status())

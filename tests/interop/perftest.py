@@ -1,11 +1,28 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""perftest's programs, all but raw_ethernet_*: services and sizes."""
+"""perftest's programs, all but raw_ethernet_*: services and sizes, and every option of --help."""
+import functools
 import re
+import subprocess
 
 from cases import Case, rows
 
 MGID = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:9"  # its default may not leave the host
 SIZES_ALL = [2 ** n for n in range(1, 24)]  # -a
+BANDWIDTH = ("ib_send_bw", "ib_write_bw", "ib_read_bw", "ib_atomic_bw")
+LATENCY = ("ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_atomic_lat")
+PROGRAMS = BANDWIDTH + LATENCY
+
+
+@functools.cache
+def options_of(program):
+    """The options that its --help names: the short name, or the long one where that is all."""
+    out = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=10).stdout
+    found = {}
+    for line in out.splitlines():
+        m = re.match(r"\s+(?:-(\w)(?:, )?)?\s*(?:--([\w-]+))?", line)
+        if m and (m[1] or m[2]):
+            found[m[1] and "-" + m[1] or "--" + m[2]] = line.strip()
+    return found
 
 
 def measured(program, options, **kwargs):
@@ -81,6 +98,140 @@ def service_cases():
         yield measured(program, options, quick=quick, timeout=90)
 
 
+# What these options need is not there; the programs say so themselves.
+NO_DC = (r"Unable to create QP", "a transport of mlx5 adapters alone")
+NO_SRD = (r"Unable to create QP|trying to query EFA device|SRD connection only possible",
+          "a transport of EFA adapters alone")
+NO_ODP = (r"ODP does not support ATOMICS", "the program takes no atomics with on-demand paging")
+NO_RAW = (r"only valid for RawEth", "for raw Ethernet queue pairs alone, says the program")
+NO_PORT_2 = (r"Unable to query port 2", "a device of weft's has one port")
+NO_HUGE = (r"Please configure hugepages", "the machine has no huge pages set aside")
+NO_COUNTERS = (r"Unable to access performance counters",
+               "counters are read from `/sys/class/infiniband`, where weft has no entry")
+NO_OLD = (r"not compatible with versions older", "perftest 4.5 refuses, whatever the device")
+NO_PACING = (r"only supported for Raw Ethernet", NO_RAW[1])
+
+# The options of --help, and how each is tried: with the size and the number of iterations that
+# BASE says, where it does not say itself.
+BASE = {"bw": "-s 4096 -n 96", "lat": "-s 64 -n 96"}
+OPTIONS = (
+    ("-i", "-i 1"),
+    ("-p", "-p 18600"),
+    ("-m", "-m 256"), ("-m", "-m 1024"),
+    ("-N", "-N"),
+    ("-Q", "-Q 1"),
+    ("-l", "-l 8"),
+    ("-o", "-o 1"),
+    ("-I", "-I 64"),
+    ("--use-srq", "--use-srq"),
+    ("-X", "-e -X 0"),
+    ("-f", "-D 3 -f 1"),
+    ("-r", "-r 8"),
+    ("-t", "-t 16"),
+    ("-S", "-S 3"),
+    ("-T", "-R -T 32"),
+    ("-u", "-u 18"),
+    ("-w", "-w 0.001"), ("-y", "-y 0.000001"),
+    ("-z", "-z"),
+    ("-L", "-L 3", NO_RAW),
+    ("-C", "-C"), ("-H", "-H"), ("-U", "-U"),
+    ("-O", "-O", NO_PORT_2),
+    ("-W", "-W counters/port_xmit_data", NO_COUNTERS),
+    ("-c", "-c DC", NO_DC), ("-c", "-c SRD", NO_SRD),
+    ("-g", "-c UD -g"), ("-M", "-c UD -g -M 255:1:0:0:0:0:0:0:0:0:0:0:0:0:0:9"),
+    ("--recv_post_list", "--recv_post_list 8"),
+    ("--out_json", "--out_json --out_json_file={file}.json"),
+    ("--cpu_util", "-D 2 --cpu_util"),
+    ("--dlid", "--dlid 0"),
+    ("--dont_xchg_versions", "--dont_xchg_versions", NO_OLD),
+    ("--force-link", "--force-link Ethernet"),
+    ("--inline_recv", "--inline_recv 64"),
+    ("--ipv6", "--ipv6 -R"),
+    ("--source_ip", "--source_ip {own}"),
+    ("--mmap", "--mmap {file} --mmap-offset 4096"),
+    ("--mr_per_qp", "--mr_per_qp -q 2"),
+    ("--odp", "--odp", NO_ODP),
+    ("--output", "--output bandwidth"), ("--output", "--output message_rate"),
+    ("--output", "--output latency"),
+    ("--use_old_post_send", "--use_old_post_send"),
+    ("--perform_warm_up", "--perform_warm_up"),
+    ("--pkey_index", "--pkey_index 0"),
+    ("--report-both", "-b --report-both"),
+    ("--report_gbits", "--report_gbits"),
+    ("--report-per-port", "-O -D 2 --report-per-port", NO_PORT_2),
+    ("--reversed", "--reversed"),
+    ("--run_infinitely", "-D 1 --run_infinitely"),
+    ("--retry_count", "-R --retry_count 3"),
+    ("--tclass", "--tclass 32"),
+    ("--use_hugepages", "--use_hugepages", NO_HUGE),
+    ("--wait_destroy", "--wait_destroy 1"),
+    ("--disable_pcie_relaxed", "--disable_pcie_relaxed"),
+    ("--rate_limit", "--rate_limit 10"),
+    ("--rate_limit_type", "--rate_limit 1 --rate_limit_type SW"),
+    ("--rate_units", "--rate_limit 100 --rate_limit_type SW --rate_units M"),
+    ("--burst_size", "--rate_limit 1 --rate_limit_type SW --burst_size 4"),
+    ("--typical_pkt_size", "--rate_limit 1 --rate_limit_type PP --typical_pkt_size 64", NO_PACING),
+    ("--latency_gap", "--latency_gap 10"),
+    ("--log_dci_streams", "-c DC --log_dci_streams 1", NO_DC),
+    ("--aes_block_size", "--aes_block_size 512"),
+)
+# What --help has and nothing here tries.
+UNTRIED = {
+    "-h": "prints the options",
+    "-V": "prints the version",
+    "--aes_xts": "encryption by mlx5 adapters", "--encrypt_on_tx": "encryption by mlx5 adapters",
+    "--sig_before": "encryption by mlx5 adapters",
+    "--credentials_path": "encryption by mlx5 adapters",
+    "--data_enc_key_app_path": "encryption by mlx5 adapters",
+    "--data_enc_keys_number": "encryption by mlx5 adapters",
+    "--kek_path": "encryption by mlx5 adapters",
+    "--log_active_dci_streams": "queue pairs of mlx5 adapters",
+}
+
+
+def figure_alone(client, _):
+    """What --output leaves of the report."""
+    return None if re.search(r"^\s*\d+\.\d+\s*$", client, re.M) else "no figure"
+
+
+def options_cases():
+    for program in PROGRAMS:
+        known = options_of(program)
+        kind = program.rsplit("_", 1)[1]
+        for option, tried, *refused in OPTIONS:
+            other = option == "--output" and ("latency" in tried) != (kind == "lat")
+            if option not in known or other:
+                continue
+            words = tried.split()
+            size, count = BASE[kind].split(" -n ")
+            line = tried
+            if "-s" not in words and "atomic" not in program:
+                line += " " + size
+            if "-D" not in words and "-n" not in words:
+                line += " -n " + count
+            case = measured(program, line, refused=refused[0] if refused else None,
+                            timeout=30)
+            case.options = tried
+            if option == "-z":
+                case.tcp = False
+            if option == "--output":
+                case.want = figure_alone
+            if option == "--run_infinitely":
+                case.stop_s = 4
+            yield case
+
+
+def forgotten():
+    """Options of --help that no case has and UNTRIED does not name."""
+    tried = {}
+    for case in all_cases():
+        program, *words = case.server.split()
+        tried.setdefault(program, set()).update(w.split("=")[0] for w in words if w[0] == "-")
+    return [(p, o) for p in PROGRAMS for o in options_of(p)
+            if o not in tried[p] and o not in UNTRIED]
+
+
 def all_cases():
     yield from sizes_cases()
     yield from service_cases()
+    yield from options_cases()

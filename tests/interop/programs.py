@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The field's own verbs programs, unmodified from Debian's packages, as server and client on weft.
 
-usage: programs.py BUILD (one | veth) [--full] [--only REGEX] [--list]
+usage: programs.py BUILD (one | veth)... [--full] [--only REGEX] [--list] [--write FILE]
 
 one: two processes on one address (loopback). veth: two network namespaces. Without --full the
 quick set, which keeps `make check` short. Logs of what failed stay in BUILD/interop-logs.
 """
 import argparse
+import filecmp
 import os
 import re
 import shlex
@@ -16,8 +17,10 @@ import sys
 import cases
 import lab
 import perftest
+import programs_table
 
 PORT = 18515
+FILE_BYTES = 4 << 20
 
 
 def all_cases():
@@ -32,8 +35,8 @@ class Bench:
         self.weft = os.path.join(os.path.abspath(build), "weft")
         self.server, self.client = lab.lab(hosts)
         self.fields = [self._fields(h, hosts) for h in (self.server, self.client)]
-        for f, h in zip(self.fields, (self.server, self.client)):
-            f.update(address=h.address, server=self.server.address, server6=self.server.address6)
+        for f in self.fields:
+            f.update(server=self.server.address, server6=self.server.address6)
 
     def _fields(self, host, hosts):
         dev = "weft_lo" if hosts == 1 else "weft_eth0"
@@ -50,15 +53,15 @@ class Bench:
                 "own6": host.address6}
 
     def argv(self, line, side, path):
-        words = shlex.split(line.format(path=f"{path}/{side}", **self.fields[side]))
+        words = shlex.split(line.format(file=f"{path}/{side}", **self.fields[side]))
         return [self.weft, "run", "--", "stdbuf", "-oL", *words]
 
     def pair(self, case, path):
         """Runs one case; returns what is wrong, or None."""
-        if "{path}.mmap" in case.server:
+        if "{file}" in case.client:
             for side in (0, 1):
-                with open(f"{path}/{side}.mmap", "wb") as f:
-                    f.truncate(1 << 24)
+                with open(f"{path}/{side}", "wb") as f:
+                    f.write(os.urandom(FILE_BYTES))
         server = lab.Program(self.server, self.argv(case.server, 0, path), f"{path}/server.log")
         client = None
         try:
@@ -71,12 +74,22 @@ class Bench:
                     or server.status() is not None:
                 return f"the server does not come up (status {server.status()})"
             if not case.tcp:
-                lab.until(lambda: False, 0.2)  # the line is printed just before rdma_listen()
+                # The line is printed just before rdma_listen(); some print nothing at all.
+                lab.until(lambda: False, 0.2 if case.ready else 1)
             client = lab.Program(self.client, self.argv(case.client, 1, path), f"{path}/client.log")
+            if case.stop_s:
+                lab.until(lambda: client.status() is not None, case.stop_s)
+                if None in (client.status(), server.status()):
+                    return case.want(client.output(), server.output())
             if client.wait(case.timeout) is None:
                 return f"the client still runs after {case.timeout} s"
             if client.status() != 0:
                 return f"the client ended with {client.status()}"
+            if "{file}.copy" in case.client:
+                same = lab.until(lambda: filecmp.cmp(f"{path}/1", f"{path}/1.copy", False), 5)
+                return None if same else "the copy is not the same"
+            if case.stays:
+                return case.want(client.output(), server.output())
             if server.wait(10) is None:
                 return "the server still runs 10 s after its client ended"
             # rping's server leaves with what its last event was, whoever closed first.
@@ -89,69 +102,118 @@ class Bench:
                 client.kill()
 
 
-def devinfo(bench, report):
-    """ibv_devinfo and ibv_devices name the device, and the port is active."""
-    for host, fields in ((bench.server, bench.fields[0]),):
-        path = report.case("ibv_devinfo")
-        faults = []
-        for options in ("", "-v", "-l", f"-d {fields['dev']}", f"-d {fields['dev']} -i 1 -v"):
-            r = host.run(bench.weft, "run", "--", "ibv_devinfo", *options.split())
-            if r.returncode or fields["dev"] not in r.stdout:
-                faults.append(f"ibv_devinfo {options} ended with {r.returncode}: {r.stderr}")
-            elif options != "-l" and "PORT_ACTIVE" not in r.stdout:
-                faults.append(f"ibv_devinfo {options}: no active port")
-        r = host.run(bench.weft, "run", "--", "ibv_devinfo", "-d", "nosuch")
-        if r.returncode == 0:
-            faults.append("ibv_devinfo -d nosuch succeeds")
-        r = host.run(bench.weft, "run", "--", "ibv_devices")
-        if r.returncode or fields["dev"] not in r.stdout:
-            faults.append(f"ibv_devices ended with {r.returncode}")
-        if faults:
-            report.fail("ibv_devinfo", path, "; ".join(faults))
-        else:
-            report.ok("ibv_devinfo", path)
+def alone(bench, report, table, where):
+    """What needs no peer: ibv_devices and ibv_devinfo name the device, and its port is active."""
+    dev, host = bench.fields[0]["dev"], bench.server
+    for program, options, wanted in (
+            ("ibv_devices", "", dev), ("ibv_devinfo", "", "PORT_ACTIVE"),
+            ("ibv_devinfo", "-v", "GID["), ("ibv_devinfo", "-l", dev),
+            ("ibv_devinfo", "-d {dev}", f"hca_id:\t{dev}"),
+            ("ibv_devinfo", "-d {dev} -i 1 -v", "PORT_ACTIVE"),
+            ("ibv_devinfo", "-d nosuch", None)):
+        name = f"{program} {options}".strip()
+        path = report.case(name)
+        r = host.run(bench.weft, "run", "--", program, *options.format(dev=dev).split())
+        good = r.returncode == 0 and wanted in r.stdout if wanted else r.returncode != 0
+        fault = "" if good else f"ended with {r.returncode}: {r.stdout[-200:]}{r.stderr}"
+        report.ok(name, path) if good else report.fail(name, path, fault)
+        if wanted:
+            table.note(program, options.format(dev="DEVICE"), where, fault)
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("build")
-    p.add_argument("where", choices=("one", "veth"))
-    p.add_argument("--full", action="store_true")
-    p.add_argument("--only", default="")
-    p.add_argument("--timeout", type=int, help="give up earlier than the case says")
-    p.add_argument("--list", action="store_true")
-    args = p.parse_args()
-    mtu_max = 4096 if args.where == "one" else 1024
-    chosen = [c for c in all_cases() if (args.full or c.quick) and c.mtu <= mtu_max and
-              not (c.veth and args.where == "one") and
-              re.search(args.only, c.name)]
-    if args.list:
-        for c in chosen:
-            print(c.name)
-        return
-    lab.enter()
-    lab.need("ibv_rc_pingpong", "rping", "ib_send_bw", "stdbuf")
-    bench = Bench(args.build, 1 if args.where == "one" else 2)
-    report = lab.Report(args.build, f"programs-{args.where}")
+def asyncwatch(bench, report, table, where):
+    """ibv_asyncwatch tells of a port that goes down and comes back. What is on it is lost: last."""
+    name, netdev = "ibv_asyncwatch", bench.fields[0]["dev"].removeprefix("weft_")
+    path = report.case(name)
+    watch = lab.Program(bench.server, bench.argv("ibv_asyncwatch -d {dev}", 0, path),
+                        f"{path}/watch.log")
+    fault = ""
+    for text, link in (("async event FD", None), ("EVENT_PORT_ERR", "down"),
+                       ("EVENT_PORT_ACTIVE", "up")):
+        if link:
+            bench.server.ip("link", "set", netdev, link)
+        if not fault and not lab.until(lambda t=text: watch.says(t), 10):
+            fault = f"does not say '{text}'"
+    watch.kill()
+    report.fail(name, path, fault) if fault else report.ok(name, path)
+    table.note("ibv_asyncwatch", "-d DEVICE", where, fault)
+
+
+def refusal(case, path):
+    """Why the case may not work, if one of the programs said just that."""
+    said = ""
+    for log in os.listdir(path):
+        if log.endswith(".log"):
+            with open(os.path.join(path, log), encoding="utf-8", errors="replace") as f:
+                said += f.read()
+    return case.refused[1] if case.refused and re.search(case.refused[0], said) else None
+
+
+def run(args, where, chosen, table):
+    """All cases in one place; the Report, and in table what became of each."""
+    bench = Bench(args.build, 1 if where == "one" else 2)
+    report = lab.Report(args.build, f"programs-{where}")
     if re.search(args.only, "ibv_devinfo"):
-        devinfo(bench, report)
+        alone(bench, report, table, where)
     for c in chosen:
         path = report.case(c.name)
         c.timeout = min(c.timeout, args.timeout or c.timeout)
         fault = None
         for _ in range(c.repeat):
             fault = fault or bench.pair(c, path)
-        if fault:
+        why = fault and refusal(c, path)
+        if fault and not why:
             report.fail(c.name, path, fault)
         else:
-            report.ok(c.name, path)
+            report.ok(c.name, path, f"refused: {why}" if why else "")
+        table.note(*programs_table.shown(c), where, why or fault or "")
+    if re.search(args.only, "ibv_asyncwatch"):
+        asyncwatch(bench, report, table, where)
     left = {line for h in {bench.server, bench.client} for line in h.close()}
     path = report.case("everything ends")
     if left:
         report.fail("everything ends", path, f"still running: {', '.join(sorted(left))}")
     else:
         report.ok("everything ends", path)
-    report.finish()
+    return report
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("where", nargs="+", choices=("one", "veth"))
+    p.add_argument("--full", action="store_true", help="all cases instead of the quick ones")
+    p.add_argument("--only", default="", help="cases whose name matches")
+    p.add_argument("--timeout", type=int, help="give up earlier than the case says")
+    p.add_argument("--list", action="store_true", help="name the cases and end")
+    p.add_argument("--write", metavar="FILE", help="all cases, and a page of what came of them; with --only, of those and of "
+                   "the runs before")
+    args = p.parse_args()
+    lab.need("ibv_rc_pingpong", "rping", "ib_send_bw", "stdbuf")
+    if not args.list:
+        lab.enter()
+    kept = os.path.join(args.build, "interop-logs", "programs.json")
+    os.makedirs(os.path.dirname(kept), exist_ok=True)
+    table = programs_table.Table(kept, not args.only)
+    reports = []
+    for where in args.where:
+        mtu_max = 4096 if where == "one" else 1024
+        chosen = [c for c in all_cases() if (args.full or args.write or c.quick) and
+                  c.mtu <= mtu_max and not (c.veth and where == "one") and
+                  re.search(args.only, c.name)]
+        if args.list:
+            print("\n".join(c.name for c in chosen))
+        else:
+            reports.append(run(args, where, chosen, table))
+    if args.write:
+        table.write(args.write)
+        forgotten = perftest.forgotten()
+        for program, option in forgotten:
+            print(f"FAIL {program} --help has {option}, and no case tries it")
+        if forgotten:
+            sys.exit(1)
+    if reports:
+        sys.exit(max(r.status() for r in reports))
 
 
 main()

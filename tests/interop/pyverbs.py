@@ -9,8 +9,9 @@ Runs the generic modules, which are all but those that test mlx5, EFA and CUDA, 
 on an Ethernet device, each in a network namespace of its own, and prints how many tests of each
 passed, failed and were skipped, with every skip's reason, beside what Linux's rxe makes of them
 (pyverbs-rxe.json). What fails the run: a failure, a skip that docs/conformance.md does not name
-(--write writes them there), too few tests that pass. --system runs the same tests on the system's libraries and a device of
-the kernel's, as root; so the figures of rxe were taken, and --record adds them.
+(--write writes them there), too few tests that pass. --system runs the same tests on the system's
+libraries and a device of the kernel's, as root; so the figures of rxe were taken, and --record
+adds them.
 """
 import argparse
 import collections

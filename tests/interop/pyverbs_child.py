@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Runs modules of rdma-core's pyverbs tests as their own run_tests.py does, and notes each result.
 
-usage: pyverbs_child.py TESTS DEVICE LOG MODULE... (started by pyverbs.py, on the libraries it chose)
+usage: pyverbs_child.py TESTS DEVICE LOG MODULE...
+(started by pyverbs.py, on the libraries that it chose)
 
 LOG gets a line of JSON when a test begins and one when it ends. What LOG says was begun is not
 run again, so that whoever started this can start it once more after a test that ended it.
