@@ -180,7 +180,7 @@ def report(path, plan, record):
         print(f"{path} is left as it is: {len(missing)} of {len(wanted)} cases have not run; "
               "--resume goes on with them")
     else:
-        write(path, record, wanted)
+        write(path, record, wanted, {s.title: s.note for s in plan})
 
 
 sys.exit(main())

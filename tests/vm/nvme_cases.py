@@ -38,8 +38,10 @@ def export(t, mib=64):
 
 def connect(t, options=""):
     """Shell lines that connect the guest to weft serve and set $disk."""
+    tries = 3 if t.kernel.rdma == "siw" else 1
     return (f"modprobe nvme-rdma; nvme disconnect -n {NQN} >/dev/null 2>&1\n"
-            f"nvme connect -t rdma -a {t.weft.address[t.family]} -s 4420 -n {NQN} {options} || exit 1\n"
+            f"for i in {{1..{tries}}}; do nvme connect -t rdma -a {t.weft.address[t.family]} -s 4420 "
+            f"-n {NQN} {options} && break; [ $i = {tries} ] && exit 1; done\n"
             "for i in {1..100}; do disk=$(ls /dev/nvme*n1 2>/dev/null | head -1)\n"
             "[ -b \"$disk\" ] && break; sleep 0.05; done; [ -b \"$disk\" ] || exit 1\n")
 

@@ -31,13 +31,15 @@ def summary(record, results):
         kernel=count["kernel"])
 
 
-def rows(record, results):
+def rows(record, results, notes):
     section = condition = None
     for r in results:
         if r.section != section:
             section, condition = r.section, None
             kernel = record.kernels.get(section)
             yield f"\n## {section[0].upper()}{section[1:]}{f': Linux {kernel}' if kernel else ''}\n"
+            if notes[section]:
+                yield f"\n{notes[section]}\n"
         if r.condition != condition:
             condition = r.condition
             yield f"\n### {condition}\n\n| case | direction | result | seconds | seen |\n"
@@ -46,7 +48,7 @@ def rows(record, results):
                f"| {cell(r.note)} |\n")
 
 
-def write(path, record, wanted):
+def write(path, record, wanted, notes):
     results = [record.results[step] for step in wanted]
     with open(path, "w", encoding="utf-8") as f:
-        f.write(summary(record, results) + "".join(rows(record, results)))
+        f.write(summary(record, results) + "".join(rows(record, results, notes)))
