@@ -120,6 +120,33 @@ void nvme_uuid_format(const uint8_t uuid[16], char ret_text[37])
 	}
 }
 
+/* A name or an IPv4 address; in brackets an IPv6 address, whose zone is written fe80::1%eth0 or, as
+ * RFC 6874 has it, %25eth0. Nothing else is encoded, or a name could hold the URI's own marks. */
+static bool host_parse(struct nvme_uri *u, const char *p, size_t n, bool brackets)
+{
+	const char *zone = brackets ? memchr(p, '%', n) : NULL;
+	size_t address = zone ? (size_t)(zone - p) : n, skip = 0;
+
+	for (size_t i = 0; i < address; i++)
+		if (!isalnum((unsigned char)p[i]) && !strchr(brackets ? ".:" : "-._", p[i]))
+			return false;
+	if (zone) {
+		skip = n - address > 3 && zone[1] == '2' && zone[2] == '5' ? 2 : 0;
+		if (zone + 1 + skip == p + n)
+			return false;
+		for (const char *z = zone + 1 + skip; z < p + n; z++)
+			if (!isgraph((unsigned char)*z) || *z == '%')
+				return false;
+	}
+	memcpy(u->host, p, address);
+	if (zone) {
+		u->host[address] = '%';
+		memcpy(u->host + address + 1, zone + 1 + skip, n - address - 1 - skip);
+	}
+	u->host[n - skip] = 0;
+	return true;
+}
+
 /* host[:port], IPv6 in brackets. */
 static const char *parse_authority(const char *p, size_t n, struct nvme_uri *u)
 {
@@ -139,13 +166,10 @@ static const char *parse_authority(const char *p, size_t n, struct nvme_uri *u)
 		if (rest < p + n && memchr(rest + 1, ':', (size_t)(p + n - rest - 1)))
 			return "an IPv6 address goes in brackets: [fd00::1]";
 	}
-	/* A zone is written fe80::1%eth0 or, as RFC 6874 has it, %25eth0. */
-	if (!decode(u->host, sizeof(u->host), host, (size_t)(host_end - host))) {
-		if ((size_t)(host_end - host) >= sizeof(u->host))
-			return "the host's name is too long";
-		memcpy(u->host, host, (size_t)(host_end - host));
-		u->host[host_end - host] = 0;
-	}
+	if ((size_t)(host_end - host) >= sizeof(u->host))
+		return "the host's name is too long";
+	if (!host_parse(u, host, (size_t)(host_end - host), host != p))
+		return "a host's name has letters, digits, '-', '.' and '_'";
 	if (!u->host[0])
 		return "it names no host";
 	if (rest == p + n)
@@ -273,14 +297,20 @@ static void append(char *buf, size_t room, size_t *at, const char *text)
 
 int nvme_uri_format(const struct nvme_uri *uri, char *buf, size_t room)
 {
-	bool v6 = strchr(uri->host, ':');
-	char separator[] = "?";
+	const char *zone = strchr(uri->host, '%');
+	bool v6 = zone || strchr(uri->host, ':');
+	char separator[] = "?", address[sizeof(uri->host)];
 	size_t at = 0;
 
+	snprintf(address, sizeof(address), "%.*s", zone ? (int)(zone - uri->host) : 0, uri->host);
 	append(buf, room, &at, SCHEME);
 	append(buf, room, &at, uri->transport);
 	append(buf, room, &at, v6 ? "://[" : "://");
-	append(buf, room, &at, uri->host);
+	append(buf, room, &at, zone ? address : uri->host);
+	if (zone) {
+		append(buf, room, &at, "%25");
+		append(buf, room, &at, zone + 1);
+	}
 	append(buf, room, &at, v6 ? "]" : "");
 	if (uri->port[0]) {
 		append(buf, room, &at, ":");

@@ -67,6 +67,7 @@ static void a_host_alone_is_enough(void **state)
 static void ipv6_stands_in_brackets(void **state)
 {
 	struct nvme_uri u;
+	char text[512];
 
 	(void)state;
 	good("nvme+rdma://[fd77::2]:4420/nqn.a", &u);
@@ -76,6 +77,10 @@ static void ipv6_stands_in_brackets(void **state)
 	assert_string_equal(u.host, "fe80::1%eth0");
 	good("nvme+rdma://[fe80::1%25eth0]/nqn.a", &u);
 	assert_string_equal(u.host, "fe80::1%eth0");
+	assert_int_equal(nvme_uri_format(&u, text, sizeof(text)), 0);
+	assert_string_equal(text, "nvme+rdma://[fe80::1%25eth0]/nqn.a");
+	bad("nvme+rdma://[fe80::1%a%b]/nqn.a", "letters");
+	bad("nvme+rdma://h%3fns=1/nqn.a", "letters");
 	bad("nvme+rdma://fd77::2/nqn.a", "brackets");
 	bad("nvme+rdma://[fd77::2/nqn.a", "closing bracket");
 	bad("nvme+rdma://[fd77::2]4420/nqn.a", "after the host");
