@@ -131,6 +131,7 @@ static void implied_nak(struct rnic_qp *qp)
 		return;
 	qp->req.implied_nak = true;
 	qp->rnic->counters.implied_naks++;
+	window_lost(qp);
 	req_rewind(qp);
 }
 
@@ -187,6 +188,7 @@ static void comp_nak(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	} else if (!whole) {
 		implied_nak(qp);
 	} else if (!q->rnr_wait) {
+		window_lost(qp);
 		req_rewind(qp);
 	}
 }

@@ -349,10 +349,13 @@ bool sge_allowed(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_s
 /* ---- queue pairs: qp.c, qp_state.c ---------------------------------------------------------- */
 
 struct req {
-	uint32_t psn;		      /* of the cursor */
-	uint32_t una_psn;	      /* oldest unacknowledged */
-	uint32_t max_psn;	      /* never sent as yet */
-	uint32_t inflight;	      /* bytes, by wqe_cost() */
+	uint32_t psn;	   /* of the cursor */
+	uint32_t una_psn;  /* oldest unacknowledged */
+	uint32_t max_psn;  /* never sent as yet */
+	uint32_t inflight; /* bytes, by wqe_cost() */
+	uint32_t window;   /* of inflight: what losses have left of window_bytes */
+	uint32_t cut_psn;  /* where the last loss was, if cut */
+	bool cut;
 	uint32_t held_own, held_peer; /* of the sockets' budgets: window.c */
 	uint32_t rd_out;	      /* READ requests and atomics on the way */
 	uint32_t unasked;	      /* bytes sent since an acknowledgement was asked for */
@@ -551,6 +554,7 @@ bool window_allows(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
 bool window_needs_answer(const struct rnic_qp *, const struct send_wqe *, uint32_t cost);
 void window_take(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
 void window_give_back(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
+void window_lost(struct rnic_qp *);    /* the packet at una was: before a rewind for it */
 void window_clear(struct rnic_qp *);   /* nothing is on the way: after a rewind */
 void window_silent(struct rnic_qp *);  /* what is on the way is not in any buffer any more */
 void window_leave(struct rnic_qp *);   /* nothing is on the way, and nothing will be */

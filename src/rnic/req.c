@@ -34,6 +34,7 @@ void req_start(struct rnic_qp *qp)
 		.max_psn = qp->attr.sq_psn,
 		.retry_left = qp->attr.retry_cnt,
 		.rnr_left = qp->attr.rnr_retry,
+		.window = qp->rnic->window_bytes,
 	};
 }
 
@@ -108,6 +109,7 @@ static void send_oldest_again(struct rnic_qp *qp, uint64_t now)
 	struct req *q = &qp->req;
 
 	if (q->doubt) {
+		window_lost(qp);
 		req_rewind(qp);
 	} else if (q->psn != q->una_psn) { /* else rewound, and not yet sent again */
 		q->echo = true;

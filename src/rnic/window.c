@@ -3,7 +3,9 @@
  * How much may be on the way. Two bounds, both in bytes as a receiver's socket buffer counts them,
  * where the smallest packet takes WINDOW_PKT_MIN:
  *
- *   the window  of each QP;
+ *   the window  of each QP; a loss halves it, down to a small share, and what is acknowledged
+ *               brings back an eighth of its bytes: going back costs a window's packets, so that a
+ *               wire that loses one in a hundred is best used by windows of some dozens;
  *   the budget  of each socket that receives, for all our QPs that send there: the peers' sockets
  *               (found by address and QPN slot; two that fall on one entry share it and do no
  *               harm), and our own for the READ responses we asked for.
@@ -70,7 +72,7 @@ bool window_allows(struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
 	struct req *q = &qp->req;
 	struct budget *b = budget_of(qp, w);
 
-	if (q->inflight && q->inflight + cost > qp->rnic->window_bytes)
+	if (q->inflight && q->inflight + cost > q->window)
 		return false;
 	if (q->backoff || q->inflight + cost <= WINDOW_SHARE)
 		return !q->inflight || q->inflight + cost <= WINDOW_SHARE;
@@ -94,8 +96,8 @@ bool window_needs_answer(const struct rnic_qp *qp, const struct send_wqe *w, uin
 	uint32_t next = cost + max_of(qp->mtu, WINDOW_PKT_MIN);
 	bool scarce = b->used + next > r->socket_bytes || !list_empty(&b->waiting);
 
-	return qp->req.unasked + cost >= min_of(r->window_bytes, r->socket_bytes) / 4 ||
-	       qp->req.inflight + next > r->window_bytes ||
+	return qp->req.unasked + cost >= min_of(qp->req.window, r->socket_bytes) / 4 ||
+	       qp->req.inflight + next > qp->req.window ||
 	       (scarce && qp->req.unasked + next > WINDOW_SHARE);
 }
 
@@ -135,7 +137,21 @@ void window_give_back(struct rnic_qp *qp, const struct send_wqe *w, uint32_t cos
 {
 	assert(qp->req.inflight >= cost);
 	qp->req.inflight -= cost;
+	if (unlikely(qp->req.window < qp->rnic->window_bytes))
+		qp->req.window = min_of(qp->req.window + cost / 8, qp->rnic->window_bytes);
 	budget_give_back(budget_of(qp, w), held_of(qp, w), cost);
+}
+
+void window_lost(struct rnic_qp *qp)
+{
+	struct req *q = &qp->req;
+	uint32_t least = min_of(WINDOW_SHARE, qp->rnic->window_bytes);
+
+	if (q->cut && q->cut_psn == q->una_psn)
+		return; /* is known */
+	q->cut = true;
+	q->cut_psn = q->una_psn;
+	q->window = max_of(q->window / 2, least);
 }
 
 void window_silent(struct rnic_qp *qp)

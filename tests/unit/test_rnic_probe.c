@@ -179,6 +179,46 @@ static void a_timeout_sends_no_more_than_the_oldest_again(void **state)
 	bed_close(b);
 }
 
+/* How many packets go out for a long WRITE without an answer. */
+static uint32_t unanswered(struct bed *b)
+{
+	uint32_t before = b->nlog;
+
+	while (bed_tx1(b, 0))
+		;
+	return b->nlog - before;
+}
+
+static void a_loss_halves_what_is_on_the_way_and_answers_bring_it_back(void **state)
+{
+	enum { LEN = 60 * 1024, WINDOW = 32 };
+	struct bed *b = bed_open(&(struct bed_opts){.window_bytes = WINDOW * 1024});
+	struct bed_pkt nak;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	assert_int_equal(unanswered(b), WINDOW);
+	bed_deliver(b, &b->log[1]);
+	nak = *bed_tx1(b, 1);
+	assert_int_equal(nak.h.aeth.syndrome, 0x60);
+	bed_deliver(b, &nak);
+	assert_int_equal(unanswered(b), WINDOW / 2);
+	bed_deliver(b, &nak); /* of the same loss */
+	assert_int_equal(unanswered(b), WINDOW / 2);
+	for (uint32_t i = b->nlog - WINDOW / 2; i < b->nlog; i++)
+		bed_deliver(b, &b->log[i]);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+		bed_run(b);
+		bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	}
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	assert_int_equal(unanswered(b), WINDOW);
+	bed_close(b);
+}
+
 /* Runs a link of 5 ms each way for so many milliseconds. */
 struct line {
 	struct {
@@ -266,6 +306,7 @@ int main(void)
 		cmocka_unit_test(of_many_reads_only_the_oldest_is_probed_for),
 		cmocka_unit_test(reads_that_were_all_lost_come_back_after_one_probe),
 		cmocka_unit_test(a_timeout_sends_no_more_than_the_oldest_again),
+		cmocka_unit_test(a_loss_halves_what_is_on_the_way_and_answers_bring_it_back),
 		cmocka_unit_test(a_round_trip_longer_than_the_first_guess_is_learnt),
 		cmocka_unit_test(probes_are_doubled),
 	};
