@@ -247,8 +247,13 @@ static void poll_cq(struct side *s, struct rnic_cq *cq)
 		for (int i = 0; i < n; i++) {
 			if (s->gone)
 				continue;
-			expect(s->w, wc[i].qp_num == s->qpn, "a completion of a strange QP");
-			if (wc[i].opcode & RNIC_WC_RECV)
+			bool recv = wc[i].opcode & RNIC_WC_RECV;
+
+			expect(s->w,
+			       wc[i].qp_num ==
+				       (recv && s->xrc ? rnic_qp_num(s->xrc_target) : s->qpn),
+			       "a completion of a strange QP");
+			if (recv)
 				on_recv(s, &wc[i]);
 			else
 				on_send(s, &wc[i]);
@@ -264,6 +269,13 @@ void side_poll(struct side *s)
 	poll_cq(s, s->scq);
 	if (s->rcq != s->scq)
 		poll_cq(s, s->rcq);
+	/* Its halves fail each by itself, and its SRQ keeps its receives: there is no more to tell.
+	 */
+	if (s->xrc && (s->send_failed || s->recv_failed) && !s->gone) {
+		side_forget(s);
+		if (!s->peer->gone)
+			side_forget(s->peer);
+	}
 }
 
 bool side_done(const struct side *s)

@@ -67,6 +67,8 @@ static bool post(struct side *s, struct wr_rec *r, struct rnic_send_wr *wr)
 		wr->flags |= RNIC_SEND_FENCE;
 	if (below(s, 4) == 0)
 		wr->flags |= RNIC_SEND_SOLICITED;
+	if (s->xrc)
+		wr->xrc_srqn = rnic_srq_num(s->peer->xrc_srq);
 	err = rnic_post_send(s->qp, wr, sim_now(s->w->sim));
 	if (err) {
 		expect(s->w, err == -12, "post_send of opcode %u says %d", wr->opcode, err);
@@ -436,7 +438,7 @@ static void post_recvs(struct side *s)
 		r->land = landing_open(s, len, s->cap.max_recv_sge, RNIC_ACCESS_LOCAL_WRITE);
 		wr.sge = r->land->sge;
 		wr.num_sge = r->land->nsge;
-		err = rnic_post_recv(s->qp, &wr);
+		err = s->xrc ? rnic_post_srq_recv(s->xrc_srq, &wr) : rnic_post_recv(s->qp, &wr);
 		expect(s->w, err == 0, "post_recv says %d", err);
 		s->next_recv_id++;
 		*s->recvs_tail = r;

@@ -242,6 +242,7 @@ static void node_open(struct world *w, int i)
 	must(w, rnic_create(&n->rnic, &config, &o, n), "rnic_create");
 	must(w, rnic_pd_create(n->rnic, &n->pd), "rnic_pd_create");
 	must(w, rnic_pd_create(n->rnic, &n->other_pd), "rnic_pd_create");
+	must(w, rnic_xrcd_create(n->rnic, &n->xrcd), "rnic_xrcd_create");
 	n->arena = malloc(ARENA_BYTES);
 	for (uint32_t k = 0; k < ARENA_BYTES; k += 8) {
 		uint64_t x = prng_u64(&n->keys);
@@ -271,6 +272,23 @@ static void node_open(struct world *w, int i)
 	expect(w, sim_add(w->sim, n->rnic, &gid) == i, "sim_add");
 }
 
+/* An initiator, and a target with its SRQ, which says in init what it has room for. */
+static void xrc_open(struct side *s, struct rnic_qp_init *init)
+{
+	struct node *n = side_node(s);
+	struct rnic_srq_attr srq = {.max_wr = init->cap.max_recv_wr,
+				    .max_sge = init->cap.max_recv_sge};
+	struct rnic_qp_init target = {.type = RNIC_QPT_XRC_RECV, .xrcd = n->xrcd, .qp_user = s};
+
+	init->type = RNIC_QPT_XRC_SEND;
+	init->recv_cq = NULL;
+	must(s->w, rnic_qp_create(n->pd, init, &s->qp), "an initiator");
+	must(s->w, rnic_qp_create(NULL, &target, &s->xrc_target), "a target");
+	must(s->w, rnic_xrc_srq_create(n->pd, &srq, n->xrcd, s->rcq, s, &s->xrc_srq), "its SRQ");
+	init->cap.max_recv_wr = srq.max_wr;
+	init->cap.max_recv_sge = srq.max_sge;
+}
+
 static void side_open(struct world *w, int i)
 {
 	struct side *s = &w->sides[i];
@@ -297,6 +315,9 @@ static void side_open(struct world *w, int i)
 	if (prng_below(w->prng, 12) == 0)
 		s->mischief = (enum mischief)prng_range(w->prng, 1, MISCHIEFS - 1);
 	s->mischief_at = (uint32_t)prng_below(w->prng, s->to_post + 1);
+	s->xrc = i & 1 ? s->peer->xrc : prng_below(w->prng, 5) == 0;
+	if (s->xrc)
+		s->mischief = MISCHIEF_NONE;
 	if (s->mischief == MISCHIEF_CQ_OVERFLOW) {
 		cqe = 4;
 		pair_allow_errors(s);
@@ -307,7 +328,7 @@ static void side_open(struct world *w, int i)
 		must(w, rnic_cq_create(n->rnic, cqe, s, &s->rcq), "rnic_cq_create");
 	init.send_cq = s->scq;
 	init.recv_cq = s->rcq;
-	s->srq = prng_below(w->prng, 4) == 0;
+	s->srq = !s->xrc && prng_below(w->prng, 4) == 0;
 	init.srq = s->srq ? n->srq : NULL;
 	init.cap = (struct rnic_qp_cap){
 		.max_send_wr = (uint32_t)prng_range(w->prng, 1, 32),
@@ -316,7 +337,10 @@ static void side_open(struct world *w, int i)
 		.max_recv_sge = (uint32_t)prng_range(w->prng, 1, SGE_MAX),
 		.max_inline_data = (uint32_t)prng_below(w->prng, 300),
 	};
-	must(w, rnic_qp_create(n->pd, &init, &s->qp), "rnic_qp_create");
+	if (s->xrc)
+		xrc_open(s, &init);
+	else
+		must(w, rnic_qp_create(n->pd, &init, &s->qp), "rnic_qp_create");
 	s->cap = init.cap;
 	s->qpn = rnic_qp_num(s->qp);
 
@@ -335,10 +359,42 @@ static void side_open(struct world *w, int i)
 	     "the target's region");
 	s->cas_word = calloc(1, sizeof(*s->cas_word));
 	must(w, rnic_mr_create(n->pd, s->cas_word, 8, 64, all_rights, &s->cas_mr), "a word");
-	s->window_type1 = prng_below(w->prng, 3) == 0;
+	s->window_type1 = s->xrc || prng_below(w->prng, 3) == 0; /* 2B: of one QP that binds */
 	must(w, rnic_mw_create(n->pd, s->window_type1 ? RNIC_MW_TYPE_1 : RNIC_MW_TYPE_2, &s->mw),
 	     "rnic_mw_create");
 	s->next_action_ns = sim_now(w->sim) + prng_below(w->prng, s->action_gap_ns);
+}
+
+/* What each half requires of the attributes. */
+static void bring_up(struct world *w, struct rnic_qp *qp, struct rnic_qp_attr a, bool requester,
+		     bool responder)
+{
+	uint64_t now = sim_now(w->sim);
+
+	a.state = RNIC_QPS_INIT;
+	must(w,
+	     rnic_qp_modify(
+		     qp, &a,
+		     RNIC_QP_STATE | RNIC_QP_PKEY_INDEX | RNIC_QP_PORT | RNIC_QP_ACCESS_FLAGS, now),
+	     "INIT");
+	a.state = RNIC_QPS_RTR;
+	must(w,
+	     rnic_qp_modify(
+		     qp, &a,
+		     RNIC_QP_STATE | RNIC_QP_AV | RNIC_QP_PATH_MTU | RNIC_QP_DEST_QPN |
+			     RNIC_QP_RQ_PSN |
+			     (responder ? RNIC_QP_MAX_DEST_RD_ATOMIC | RNIC_QP_MIN_RNR_TIMER : 0),
+		     now),
+	     "RTR");
+	a.state = RNIC_QPS_RTS;
+	must(w,
+	     rnic_qp_modify(qp, &a,
+			    RNIC_QP_STATE | RNIC_QP_TIMEOUT | RNIC_QP_SQ_PSN |
+				    (requester ? RNIC_QP_RETRY_CNT | RNIC_QP_RNR_RETRY |
+							 RNIC_QP_MAX_QP_RD_ATOMIC
+					       : 0),
+			    now),
+	     "RTS");
 }
 
 static void side_connect(struct side *s, const uint32_t psn[2])
@@ -346,10 +402,9 @@ static void side_connect(struct side *s, const uint32_t psn[2])
 	struct world *w = s->w;
 	int me = s->index & 1;
 	struct rnic_qp_attr a = {
-		.state = RNIC_QPS_INIT,
 		.access_flags = all_rights,
 		.path_mtu = w->path_mtu,
-		.dest_qpn = s->peer->qpn,
+		.dest_qpn = s->xrc ? rnic_qp_num(s->peer->xrc_target) : s->peer->qpn,
 		.rq_psn = psn[!me],
 		.sq_psn = psn[me],
 		.max_rd_atomic = w->rd_atomic,
@@ -360,28 +415,12 @@ static void side_connect(struct side *s, const uint32_t psn[2])
 		.rnr_retry = w->rnr_retry,
 		.flow = {.sgid = gid_of(s->node), .dgid = gid_of(s->peer->node), .sport = 50000},
 	};
-	uint64_t now = sim_now(w->sim);
 
-	must(w,
-	     rnic_qp_modify(
-		     s->qp, &a,
-		     RNIC_QP_STATE | RNIC_QP_PKEY_INDEX | RNIC_QP_PORT | RNIC_QP_ACCESS_FLAGS, now),
-	     "INIT");
-	a.state = RNIC_QPS_RTR;
-	must(w,
-	     rnic_qp_modify(s->qp, &a,
-			    RNIC_QP_STATE | RNIC_QP_AV | RNIC_QP_PATH_MTU | RNIC_QP_DEST_QPN |
-				    RNIC_QP_RQ_PSN | RNIC_QP_MAX_DEST_RD_ATOMIC |
-				    RNIC_QP_MIN_RNR_TIMER,
-			    now),
-	     "RTR");
-	a.state = RNIC_QPS_RTS;
-	must(w,
-	     rnic_qp_modify(s->qp, &a,
-			    RNIC_QP_STATE | RNIC_QP_TIMEOUT | RNIC_QP_RETRY_CNT |
-				    RNIC_QP_RNR_RETRY | RNIC_QP_SQ_PSN | RNIC_QP_MAX_QP_RD_ATOMIC,
-			    now),
-	     "RTS");
+	bring_up(w, s->qp, a, true, !s->xrc);
+	if (s->xrc) {
+		a.dest_qpn = s->peer->qpn;
+		bring_up(w, s->xrc_target, a, false, true);
+	}
 }
 
 void world_open(struct world *w, uint64_t seed, bool trace)
@@ -463,6 +502,10 @@ static void side_close(struct side *s)
 
 	if (s->qp && rnic_qp_destroy(s->qp))
 		abort();
+	if (s->xrc) {
+		must(s->w, rnic_qp_destroy(s->xrc_target), "rnic_qp_destroy");
+		must(s->w, rnic_srq_destroy(s->xrc_srq), "rnic_srq_destroy");
+	}
 	must(s->w, rnic_mw_destroy(s->mw), "rnic_mw_destroy");
 	must(s->w, rnic_mr_destroy(s->target_mr), "rnic_mr_destroy");
 	must(s->w, rnic_mr_destroy(s->cas_mr), "rnic_mr_destroy");
@@ -512,6 +555,7 @@ void world_close(struct world *w)
 		must(w, rnic_mr_destroy(n->half_mr), "rnic_mr_destroy");
 		must(w, rnic_mr_destroy(n->foreign_mr), "rnic_mr_destroy");
 		must(w, rnic_mr_destroy(n->counters_mr), "rnic_mr_destroy");
+		must(w, rnic_xrcd_destroy(n->xrcd), "rnic_xrcd_destroy");
 		must(w, rnic_pd_destroy(n->pd), "rnic_pd_destroy");
 		must(w, rnic_pd_destroy(n->other_pd), "rnic_pd_destroy");
 		free(n->arena);

@@ -10,6 +10,8 @@
  *     or a READ of the target, can be judged while later ones are under way;
  *   - counters of a node are added to by everybody; their sum must be exact;
  *   - a word for compare-and-swap has one user, whose operations are in order.
+ * Some pairs are of XRC: each side has an initiator, and a target with an SRQ that only its peer
+ * sends to, in the domain of its node.
  * Work requests complete once, in order, and say what was posted; or the QP ends in error, which
  * is right only where something was done to it, or the wire loses packets.
  */
@@ -102,8 +104,11 @@ struct side {
 	struct world *w;
 	struct side *peer;
 	int index, node;
-	struct rnic_qp *qp;
+	struct rnic_qp *qp; /* XRC: the initiator */
 	uint32_t qpn;
+	bool xrc;
+	struct rnic_qp *xrc_target;
+	struct rnic_srq *xrc_srq;
 	struct rnic_cq *scq, *rcq; /* may be one */
 	bool srq;		   /* receives from its node's */
 	uint32_t last_wqe_events;
@@ -150,6 +155,7 @@ struct node {
 	int index;
 	struct rnic *rnic;
 	struct rnic_pd *pd, *other_pd;
+	struct rnic_xrcd *xrcd;
 	struct prng keys; /* the core's random numbers */
 	uint8_t *arena;	  /* never changes */
 	struct rnic_mr *arena_mr, *foreign_mr;
