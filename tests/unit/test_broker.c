@@ -3,6 +3,7 @@
  * namespace of its own; WEFT_BROKER (set by Meson) names the weft that is tested. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -245,6 +246,93 @@ static void a_killed_clients_slot_is_freed_rested_and_drained(void **state)
 	close(mine_fd);
 	close(report[0]);
 	close(report[1]);
+	broker_client_close(keep);
+}
+
+/* ---- multicast groups --------------------------------------------------------------------------
+ */
+
+static const struct gid group = {{[10] = 0xff, 0xff, 239, 3, 2, 1}};
+
+static int group_of(struct broker_client *c, uint8_t slot, const struct gid *g, bool join)
+{
+	const struct broker_group req = {.msg.type = BROKER_GROUP,
+					 .slot = slot,
+					 .ifindex = if_nametoindex("lo"),
+					 .group = *g,
+					 .join = join};
+	struct broker_msg resp;
+
+	return broker_client_call(c, &req, sizeof(req), &resp, sizeof(resp), NULL);
+}
+
+static void send_to_group(const char *text)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(ROCEV2_UDP_PORT)};
+	const struct ip_mreqn lo = {.imr_ifindex = (int)if_nametoindex("lo")};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	char b[32] = {0};
+
+	memcpy(&to.sin_addr, group.raw + 12, 4);
+	memset(b + 5, 0xff, 3);
+	strcpy(b + 12, text);
+	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &lo, sizeof(lo)), 0);
+	assert_int_equal(sendto(fd, b, sizeof(b), 0, (void *)&to, sizeof(to)), sizeof(b));
+	close(fd);
+}
+
+static void each_slot_in_a_group_gets_a_copy_and_no_other(void **state)
+{
+	struct broker_client *a = open_client(), *b = open_client();
+	const struct gid no_group = {{[10] = 0xff, 0xff, 10, 3, 2, 1}};
+	uint8_t slot[3];
+	int fd[3] = {lease(a, &slot[0]), lease(b, &slot[1]), lease(b, &slot[2])};
+
+	(void)state;
+	assert_int_equal(group_of(a, slot[0], &no_group, true), -EINVAL);
+	assert_int_equal(group_of(a, slot[1], &group, true), -EPERM); /* another's */
+	assert_int_equal(group_of(a, 0, &group, true), -EPERM);
+	assert_int_equal(group_of(a, slot[0], &group, false), -EINVAL);
+	assert_int_equal(group_of(a, slot[0], &group, true), 0);
+	assert_int_equal(group_of(a, slot[0], &group, true), -EADDRINUSE);
+	send_to_group("one");
+	assert_string_equal(next_text(fd[0]), "one");
+	assert_int_equal(group_of(b, slot[1], &group, true), 0);
+	send_to_group("two");
+	for (int i = 0; i < 2; i++) {
+		assert_string_equal(next_text(fd[i]), "two");
+		assert_string_equal(next_text(fd[i]), "");
+	}
+	assert_int_equal(group_of(a, slot[0], &group, false), 0);
+	send_to_group("three");
+	assert_string_equal(next_text(fd[0]), "");
+	assert_string_equal(next_text(fd[1]), "three");
+	assert_string_equal(next_text(fd[2]), "");
+	for (int i = 0; i < 3; i++)
+		close(fd[i]);
+	broker_client_close(a);
+	broker_client_close(b);
+}
+
+static void who_gets_a_slot_is_in_none_of_its_last_holders_groups(void **state)
+{
+	struct broker_client *keep = open_client(), *c = open_client();
+	uint8_t slot, again;
+	int fd = lease(c, &slot);
+
+	(void)state;
+	assert_int_equal(group_of(c, slot, &group, true), 0);
+	close(fd);
+	broker_client_close(c);
+	/* The slot rests a second: leases begin with those that were never out. */
+	nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 100000000}, NULL);
+	do
+		fd = lease(keep, &again);
+	while (again != slot && !close(fd));
+	send_to_group("stale");
+	assert_string_equal(next_text(fd), "");
+	assert_int_equal(group_of(keep, slot, &group, true), 0);
+	close(fd);
 	broker_client_close(keep);
 }
 
@@ -526,6 +614,8 @@ int main(void)
 		cmocka_unit_test(a_forked_child_has_no_part_in_its_parents_connection),
 		cmocka_unit_test(nonsense_ends_the_connection_of_who_sends_it),
 		cmocka_unit_test(devices_follow_the_interfaces),
+		cmocka_unit_test(each_slot_in_a_group_gets_a_copy_and_no_other),
+		cmocka_unit_test(who_gets_a_slot_is_in_none_of_its_last_holders_groups),
 		cmocka_unit_test(slots_run_out_cleanly),
 		cmocka_unit_test(a_lost_broker_is_an_error_not_a_hang),
 		FRESH(a_port_that_is_taken_is_named),
