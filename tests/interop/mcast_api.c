@@ -339,6 +339,7 @@ static void joining_tells_where_to_send_and_attaches(void **state)
 	struct ibv_mr *mr = rdma_reg_msgs(id, in, sizeof(in));
 	char text[] = "hear";
 	struct rdma_cm_event *ev;
+	union ibv_gid gid = group(7);
 	struct ibv_wc wc;
 	struct ibv_ah *ah;
 	int n;
@@ -370,9 +371,8 @@ static void joining_tells_where_to_send_and_attaches(void **state)
 	assert_int_equal(errno, EADDRNOTAVAIL);
 	ibv_destroy_ah(ah);
 	rdma_dereg_mr(mr);
-	/* Left, or it would be busy. */
-	assert_int_equal(ibv_destroy_qp(id->qp), 0);
-	id->qp = NULL;
+	assert_int_equal(ibv_detach_mcast(id->qp, &gid, 0), EINVAL); /* it has been */
+	rdma_destroy_qp(id);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(c);
 }
