@@ -177,11 +177,11 @@ int cma_qp_to_error(struct cma_id *);
 /* ---- datagram.c ------------------------------------------------------------------------------ */
 
 /* The Q_Key of the id's port space, unless it has one already. */
-int cma_default_qkey(struct cma_id *) must_use;
+void cma_default_qkey(struct cma_id *);
 /* -EINVAL if it has another one already. */
 int cma_set_qkey(struct cma_id *, uint32_t qkey) must_use;
 /* What rdma_init_qp_attr() says of any state, and the queue pair's way to RTS by it. */
-int cma_ud_qp_attr(struct cma_id *, struct ibv_qp_attr *, int *mask) must_use;
+void cma_ud_qp_attr(struct cma_id *, struct ibv_qp_attr *, int *mask);
 int cma_ud_qp_ready(struct cma_id *, struct ibv_qp *) must_use;
 int cma_ud_connect(struct cma_id *, const struct rdma_conn_param *) must_use;
 int cma_ud_accept(struct cma_id *, const struct rdma_conn_param *) must_use;

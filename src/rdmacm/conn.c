@@ -36,8 +36,10 @@ static int init_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 		return -EINVAL;
 	memset(a, 0, sizeof(*a));
 	a->qp_state = state;
-	if (cma_is_ud(id))
-		return cma_ud_qp_attr(id, a, mask);
+	if (cma_is_ud(id)) {
+		cma_ud_qp_attr(id, a, mask);
+		return 0;
+	}
 	*mask = IBV_QP_STATE;
 	switch (state) {
 	case IBV_QPS_INIT:

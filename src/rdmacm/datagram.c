@@ -13,15 +13,10 @@
 
 /* ---- the Q_Key ------------------------------------------------------------------------------- */
 
-int cma_default_qkey(struct cma_id *id)
+void cma_default_qkey(struct cma_id *id)
 {
-	if (id->qkey)
-		return 0;
-	/* Of IPoIB it is its broadcast group's, which only an InfiniBand subnet knows. */
-	if (id->api.ps == RDMA_PS_IPOIB)
-		return -ENODEV;
-	id->qkey = RDMA_UDP_QKEY;
-	return 0;
+	if (!id->qkey)
+		id->qkey = RDMA_UDP_QKEY;
 }
 
 int cma_set_qkey(struct cma_id *id, uint32_t qkey)
@@ -34,27 +29,23 @@ int cma_set_qkey(struct cma_id *id, uint32_t qkey)
 
 /* ---- the queue pair -------------------------------------------------------------------------- */
 
-int cma_ud_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
+void cma_ud_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 {
-	int rc = cma_default_qkey(id);
-
-	if (rc)
-		return rc;
+	cma_default_qkey(id);
 	a->port_num = id->api.port_num;
 	a->qkey = id->qkey;
 	if (a->qp_state == IBV_QPS_RTR)
 		a->rq_psn = id->starting_psn;
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
-	return 0;
 }
 
 int cma_ud_qp_ready(struct cma_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
-	int mask, rc = cma_ud_qp_attr(id, &attr, &mask);
+	int mask, rc;
 
-	if (!rc)
-		rc = -ibv_modify_qp(qp, &attr, mask);
+	cma_ud_qp_attr(id, &attr, &mask);
+	rc = -ibv_modify_qp(qp, &attr, mask);
 	attr.qp_state = IBV_QPS_RTR;
 	if (!rc)
 		rc = -ibv_modify_qp(qp, &attr, IBV_QP_STATE);
@@ -115,10 +106,9 @@ int cma_ud_accept(struct cma_id *id, const struct rdma_conn_param *p)
 	struct broker_msg resp;
 	int rc = fill_param(id, p, SIDR_REP_PRIVATE_MAX, &req.param);
 
-	if (!rc)
-		rc = cma_default_qkey(id);
 	if (rc)
 		return rc;
+	cma_default_qkey(id);
 	req.param.qkey = id->qkey;
 	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
 	if (!rc)

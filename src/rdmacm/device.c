@@ -146,8 +146,12 @@ int cma_bind_device(struct cma_id *id)
 	struct ibv_port_attr port;
 	struct broker_devices *table;
 	const struct broker_device *b;
-	int rc = weft_private_devices(&table);
+	int rc;
 
+	/* IPoIB's interfaces are InfiniBand's, and here is none: so answers Linux with RoCE. */
+	if (id->api.ps == RDMA_PS_IPOIB)
+		return -EINVAL;
+	rc = weft_private_devices(&table);
 	if (rc)
 		return rc;
 	b = find_gid(table, &id->src, id->scope, &id->sgid_index);

@@ -378,6 +378,8 @@ static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const str
 	/* Bad luck with the device is told by the event, as the kernel does. */
 	if (rc == -EADDRNOTAVAIL || rc == -ENODEV)
 		status = -ENODEV;
+	else if (rc == -EINVAL && id->api.ps == RDMA_PS_IPOIB)
+		status = rc;
 	else if (rc)
 		return rc;
 	id->dst = cma_addr_gid((struct sockaddr *)&to);

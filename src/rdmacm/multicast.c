@@ -134,9 +134,7 @@ bool cma_group_joined(struct cma_event *e, uint64_t token)
 	if (!g)
 		return false; /* left meanwhile */
 	e->group = g;
-	/* IPoIB's Q_Key would be its subnet's; nobody here has a queue pair with it. */
-	if (cma_default_qkey(id))
-		id->qkey = 0;
+	cma_default_qkey(id);
 	*ud = (struct rdma_ud_param){
 		.private_data = g->context,
 		.ah_attr = cma_ah_attr(id),

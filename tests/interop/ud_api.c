@@ -303,21 +303,24 @@ static void ports_of_datagrams_and_of_connections_are_others(void **state)
 	rdma_destroy_id(tcp);
 }
 
-/* IPoIB's Q_Key is that of its broadcast group on an InfiniBand subnet, and here is none. */
-static void ipoib_ids_get_no_queue_pair(void **state)
+/* IPoIB's interfaces are InfiniBand's; Linux with RoCE answers the same. */
+static void ipoib_ids_find_no_device(void **state)
 {
-	struct ibv_qp_init_attr a = {.qp_type = IBV_QPT_UD,
-				     .cap = {.max_send_wr = 1, .max_recv_wr = 1}};
 	struct sockaddr_in6 at = loopback(AF_INET);
+	struct rdma_cm_event *ev;
 	struct rdma_cm_id *id;
 
 	(void)state;
 	assert_int_equal(rdma_create_id(bed.channel[0], &id, NULL, RDMA_PS_IPOIB), 0);
 	assert_int_equal(id->qp_type, IBV_QPT_UD);
-	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&at), 0);
-	assert_int_equal(rdma_create_qp(id, NULL, &a), -1);
-	assert_int_equal(errno, ENODEV);
-	assert_null(id->qp);
+	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&at), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&at, 1000), 0);
+	assert_int_equal(rdma_get_cm_event(bed.channel[0], &ev), 0);
+	assert_int_equal(ev->event, RDMA_CM_EVENT_ADDR_ERROR);
+	assert_int_equal(ev->status, -EINVAL);
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	assert_null(id->verbs);
 	rdma_destroy_id(id);
 }
 
@@ -437,7 +440,7 @@ int main(void)
 		T(a_rejection_is_unreachable_and_says_so),
 		T(a_port_that_nobody_serves_is_unsupported),
 		T(ports_of_datagrams_and_of_connections_are_others),
-		T(ipoib_ids_get_no_queue_pair),
+		T(ipoib_ids_find_no_device),
 		T(calls_out_of_order_are_invalid),
 		T(private_data_beyond_the_room_are_refused),
 		cmocka_unit_test(endpoints_connect_in_step),
