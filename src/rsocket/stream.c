@@ -84,6 +84,16 @@ int stream_adopt(const struct stream *listener, struct rdma_cm_id *id, struct st
 
 /* ---- queue pair and buffers ------------------------------------------------------------------ */
 
+/*
+ * More receives than the peer gets credits for: its control messages take none. Between two looks
+ * of ours at the completions it has reason for a handful, and an RNR NAK would cost 655 ms, which
+ * is the timer that connection management gives queue pairs.
+ */
+static uint32_t recv_wrs(const struct stream *s)
+{
+	return s->set.rq_size + 2 * RS_CTRL_WRS;
+}
+
 static int create_cq(struct stream *s)
 {
 	s->channel = ibv_create_comp_channel(s->id->verbs);
@@ -92,8 +102,7 @@ static int create_cq(struct stream *s)
 	if (fcntl(s->channel->fd, F_SETFL, O_NONBLOCK) ||
 	    fcntl(s->channel->fd, F_SETFD, FD_CLOEXEC))
 		return -errno;
-	s->cq = ibv_create_cq(s->id->verbs, (int)(s->set.sq_size + s->set.rq_size), s, s->channel,
-			      0);
+	s->cq = ibv_create_cq(s->id->verbs, (int)(s->set.sq_size + recv_wrs(s)), s, s->channel, 0);
 	return s->cq ? 0 : -errno;
 }
 
@@ -105,7 +114,7 @@ static int create_qp(struct stream *s)
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
 		.cap = {.max_send_wr = s->set.sq_size,
-			.max_recv_wr = s->set.rq_size,
+			.max_recv_wr = recv_wrs(s),
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
 			.max_inline_data = s->set.sq_inline},
@@ -166,7 +175,7 @@ static int limit_sizes(struct stream *s)
 	if (s->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP)
 		return -ENOTSUP; /* it has no RDMA WRITE with immediate data */
 	max = (uint32_t)min_of(attr.max_qp_wr, attr.max_cqe / 2);
-	max = min_of(max, (uint32_t)RS_QP_SIZE_MAX);
+	max = min_of(max - 2 * RS_CTRL_WRS, (uint32_t)RS_QP_SIZE_MAX);
 	s->set.sq_size = clamp_u32(s->set.sq_size, RS_QP_SIZE_MIN, max);
 	s->set.rq_size = clamp_u32(s->set.rq_size, RS_QP_SIZE_MIN, max);
 	s->set.rbuf_size = max_of(s->set.rbuf_size, 2u) & ~1u; /* two halves */
@@ -185,7 +194,7 @@ int stream_setup(struct stream *s)
 		rc = create_qp(s);
 	if (!rc)
 		rc = create_buffers(s);
-	for (uint32_t i = 0; !rc && i < s->set.rq_size; i++)
+	for (uint32_t i = 0; !rc && i < recv_wrs(s); i++)
 		rc = -ibv_post_recv(s->id->qp, &wr, &bad);
 	atomic_store(&s->sqe_free, (int)s->set.sq_size - RS_CTRL_WRS);
 	atomic_store(&s->ctrl_free, RS_CTRL_WRS);
@@ -224,6 +233,7 @@ int stream_take_conn_data(struct stream *s, const struct rs_conn *conn)
 	s->target_sgl[0].key = conn->data.key;
 	s->target_sgl[0].length = conn->data.length;
 	atomic_store(&s->sseq_comp, conn->credits);
+	s->credits_kept = conn->credits > 2 * RS_CTRL_WRS ? RS_CTRL_WRS : 0;
 	atomic_store(&s->readable, true);
 	atomic_store(&s->writable, true);
 	return 0;

@@ -96,6 +96,7 @@ struct stream {
 	uint32_t sbuf_head;
 	uint16_t sseq_no;
 	_Atomic uint16_t sseq_comp;
+	uint16_t credits_kept;		    /* unused, so that control messages find receives */
 	volatile struct rs_sge *target_sgl; /* in rbuf's region: the peer writes it */
 	uint32_t target_sge;
 	volatile struct rs_iomap *target_iomap;
@@ -183,8 +184,10 @@ static inline bool stream_can_recv(struct stream *s)
 
 static inline bool stream_has_room(struct stream *s)
 {
+	const uint16_t credits = (uint16_t)(atomic_load(&s->sseq_comp) - s->sseq_no);
+
 	return atomic_load(&s->sqe_free) > 0 && atomic_load(&s->sbuf_free) >= RS_SNDLOWAT &&
-	       s->sseq_no != atomic_load(&s->sseq_comp) && s->target_sgl[s->target_sge].length;
+	       credits > s->credits_kept && s->target_sgl[s->target_sge].length;
 }
 
 static inline bool stream_can_send(struct stream *s)
