@@ -137,6 +137,9 @@ class Lab:
         if r.returncode:
             raise Missing(f"no guest images: {last_line(r.stderr)}")
         r = self.vm(*argv, timeout=120)
+        if r.returncode:  # a busy machine may not have managed in time
+            self.vm("down")
+            r = self.vm(*argv, timeout=120)
         if r.returncode:
             raise Missing(f"the guests do not boot: {last_line(r.stderr)}")
         self.kernel = self.guest("g1", "uname -r").stdout.strip()

@@ -100,7 +100,7 @@ PLAN = [
         (PLAIN, lambda c: c.sweep),
     ]),
     Section("weft and the kernel, one of them killed or rebooted",
-            [(PLAIN, lambda c: c.crash)], guests=4),
+            [(PLAIN, lambda c: c.crash)], guests=3),
     Section("weft on the system's rdma-core and rxe, against the kernel",
             [(PLAIN, storage)], guests=2, provider="system"),
     Section("weft on the system's rdma-core and siw, against the kernel",
