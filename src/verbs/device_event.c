@@ -27,6 +27,9 @@ void device_events_end(struct face_context *c)
 void device_events_forked(void)
 {
 	pthread_mutex_init(&contexts_lock, NULL);
+	/* The pipes of these are the parent's too: what is written here, the parent would read. */
+	list_for_each(c, &contexts, struct face_context, device.open)
+		list_remove(&c->device.open);
 }
 
 static void raise_event(struct face_context *c, enum ibv_event_type type)

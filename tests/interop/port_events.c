@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { RECVS = 4, GIDS = 64 };
 
@@ -69,6 +70,33 @@ static void post_receives(void)
 		if (ibv_post_recv(qp, &wr, &bad))
 			die("ibv_post_recv");
 	}
+}
+
+/* A child with a device of its own, which is told of the same and must not tell its parent. */
+static void have_child(const char *device)
+{
+	int up[2], end[2];
+	pid_t pid;
+	char byte;
+
+	if (pipe(up) || pipe(end))
+		die("pipe");
+	pid = fork();
+	if (pid < 0)
+		die("fork");
+	if (!pid) {
+		close(up[0]);
+		close(end[1]);
+		if (!open_named(device))
+			die("the child's device");
+		close(up[1]);
+		(void)!read(end[0], &byte, 1); /* until the parent is gone */
+		_exit(0);
+	}
+	close(up[1]);
+	close(end[0]);
+	(void)!read(up[0], &byte, 1);
+	close(up[0]);
 }
 
 static struct rdma_cm_id *id_at(struct sockaddr_in a, unsigned short port, bool listens)
@@ -196,6 +224,7 @@ int main(int argc, char **argv)
 	if (!ctx || !channel)
 		die(argv[1]);
 	post_receives();
+	have_child(argv[1]);
 	bound = id_at(addr, port, false);
 	listener = id_at(addr, port + 1, true);
 	anywhere = id_at(any, port + 2, true);
