@@ -265,6 +265,14 @@ static int reject(struct cma_id *id, const void *data, uint8_t len, uint32_t rea
 	return rc;
 }
 
+/* As the kernel: what cannot be accepted is rejected. */
+static int not_accepted(struct cma_id *id, int rc)
+{
+	cma_qp_to_error(id);
+	(void)!reject(id, NULL, 0, CONSUMER_DEFINED);
+	return cma_ret(rc);
+}
+
 int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 {
 	struct cma_id *id = cma_id(api);
@@ -275,8 +283,10 @@ int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 
 	if (id->state != CMA_REQUESTED)
 		return cma_ret(-EINVAL);
-	if (cma_is_ud(id)) /* nothing comes back: the peer has all it needs */
-		return cma_ret(cma_ud_accept(id, p));
+	if (cma_is_ud(id)) { /* nothing comes back: the peer has all it needs */
+		rc = cma_ud_accept(id, p);
+		return rc ? not_accepted(id, rc) : 0;
+	}
 	rc = check_depths(id, p);
 	if (rc)
 		return cma_ret(rc);
@@ -299,12 +309,7 @@ int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 		id->state = CMA_CONNECTING;
 		rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
 	}
-	if (rc) { /* as the kernel: what cannot be accepted is rejected */
-		cma_qp_to_error(id);
-		(void)!reject(id, NULL, 0, CONSUMER_DEFINED);
-		return cma_ret(rc);
-	}
-	return cma_complete(id);
+	return rc ? not_accepted(id, rc) : cma_complete(id);
 }
 
 int rdma_reject(struct rdma_cm_id *api, const void *private_data, uint8_t private_data_len)

@@ -345,8 +345,6 @@ static void calls_out_of_order_are_invalid(void **state)
 	request(AF_INET, REQ_MAX);
 	INVALID(rdma_connect(bed.client, NULL)); /* is under way */
 	INVALID(rdma_connect(bed.service, NULL));
-	p.private_data_len = REP_MAX + 1;
-	INVALID(rdma_accept(bed.service, &p));
 	p.private_data_len = REP_MAX;
 	assert_int_equal(rdma_accept(bed.service, &p), 0);
 	INVALID(rdma_accept(bed.service, &p));
@@ -356,6 +354,18 @@ static void calls_out_of_order_are_invalid(void **state)
 	assert_int_equal(rdma_disconnect(bed.client), 0);
 	no_event(0);
 	no_event(1);
+}
+
+static void what_cannot_be_accepted_is_rejected(void **state)
+{
+	uint8_t data[255] = {0};
+	struct rdma_conn_param p = {.private_data = data, .private_data_len = REP_MAX + 1};
+
+	(void)state;
+	request(AF_INET, 0);
+	INVALID(rdma_accept(bed.service, &p));
+	expect(1, RDMA_CM_EVENT_UNREACHABLE, STATUS_REJECTED);
+	INVALID(rdma_accept(bed.service, NULL));
 }
 
 static void private_data_beyond_the_room_are_refused(void **state)
@@ -442,6 +452,7 @@ int main(void)
 		T(ports_of_datagrams_and_of_connections_are_others),
 		T(ipoib_ids_find_no_device),
 		T(calls_out_of_order_are_invalid),
+		T(what_cannot_be_accepted_is_rejected),
 		T(private_data_beyond_the_room_are_refused),
 		cmocka_unit_test(endpoints_connect_in_step),
 	};
