@@ -23,7 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PORT = 7471, WAIT_MS = 10000, REJECT_INVALID_SERVICE = 8, REJECT_CONSUMER = 28 };
+#include "cm_event.h"
+
+enum { PORT = 7471, REJECT_INVALID_SERVICE = 8, REJECT_CONSUMER = 28 };
 
 static struct bed {
 	struct rdma_event_channel *channel[2]; /* passive, active */
@@ -67,28 +69,14 @@ static int teardown(void **state)
 	return rc;
 }
 
-/* The next event of a channel, which must be of this type; the caller acknowledges it. */
 static struct rdma_cm_event *event(int side, enum rdma_cm_event_type type)
 {
-	struct pollfd p = {.fd = bed.channel[side]->fd, .events = POLLIN | POLLOUT};
-	struct rdma_cm_event *ev;
-
-	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
-	assert_int_equal(p.revents, POLLIN); /* and never writable */
-	assert_int_equal(rdma_get_cm_event(bed.channel[side], &ev), 0);
-	if (ev->event != type)
-		print_error("%s instead of %s, status %d\n", rdma_event_str(ev->event),
-			    rdma_event_str(type), ev->status);
-	assert_int_equal(ev->event, type);
-	return ev;
+	return next_event(bed.channel[side], type);
 }
 
 static void expect(int side, enum rdma_cm_event_type type, int status)
 {
-	struct rdma_cm_event *ev = event(side, type);
-
-	assert_int_equal(ev->status, status);
-	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	expect_event(bed.channel[side], type, status);
 }
 
 static void listen_at(uint16_t port)

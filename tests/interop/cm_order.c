@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
-#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,7 +21,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PORT = 7600, WAIT_MS = 20000, REJECT_CONSUMER = 28 };
+#include "cm_event.h"
+
+enum { PORT = 7600, REJECT_CONSUMER = 28 };
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *listener, *passive, *active;
@@ -61,27 +62,12 @@ static struct rdma_cm_id *fresh(void)
 
 static struct rdma_cm_event *event(enum rdma_cm_event_type type)
 {
-	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
-	struct rdma_cm_event *ev;
-
-	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
-	assert_int_equal(rdma_get_cm_event(channel, &ev), 0);
-	if (ev->event != type) {
-		print_error("%s (%d) instead of %s\n", rdma_event_str(ev->event), ev->status,
-			    rdma_event_str(type));
-		rdma_ack_cm_event(ev); /* or the end of its id waits for ever */
-		fail();
-	}
-	return ev;
+	return next_event(channel, type);
 }
 
 static void expect(enum rdma_cm_event_type type, int status)
 {
-	struct rdma_cm_event *ev = event(type);
-	int got = ev->status;
-
-	rdma_ack_cm_event(ev);
-	assert_int_equal(got, status);
+	expect_event(channel, type, status);
 }
 
 static void qp_for(struct rdma_cm_id *id)

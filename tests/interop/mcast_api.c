@@ -12,7 +12,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
@@ -22,6 +21,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "cm_event.h"
 
 enum { GRH = 40, LEN = 100, WAIT_MS = 10000, PORT = 7174, QPN = 0xffffff, RECVS = 8 };
 
@@ -301,20 +302,6 @@ static struct sockaddr_in address(const uint8_t ip[4], uint16_t port)
 	return a;
 }
 
-static struct rdma_cm_event *event(struct rdma_event_channel *c, enum rdma_cm_event_type type)
-{
-	struct pollfd p = {.fd = c->fd, .events = POLLIN};
-	struct rdma_cm_event *ev;
-
-	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
-	assert_int_equal(rdma_get_cm_event(c, &ev), 0);
-	if (ev->event != type)
-		print_error("%s instead of %s, status %d\n", rdma_event_str(ev->event),
-			    rdma_event_str(type), ev->status);
-	assert_int_equal(ev->event, type);
-	return ev;
-}
-
 static struct rdma_cm_id *bound_id(struct rdma_event_channel *c, bool qp)
 {
 	struct sockaddr_in own = address((const uint8_t[]){127, 0, 0, 1}, 0);
@@ -347,7 +334,7 @@ static void joining_tells_where_to_send_and_attaches(void **state)
 	(void)state;
 	assert_int_equal(rdma_post_recv(id, NULL, in, sizeof(in), mr), 0);
 	assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&g, &n), 0);
-	ev = event(c, RDMA_CM_EVENT_MULTICAST_JOIN);
+	ev = next_event(c, RDMA_CM_EVENT_MULTICAST_JOIN);
 	assert_int_equal(ev->status, 0);
 	assert_ptr_equal(ev->id, id);
 	assert_ptr_equal(ev->param.ud.private_data, &n); /* the join's context */
@@ -402,11 +389,11 @@ static void who_joins_to_send_is_not_attached(void **state)
 	assert_int_equal(join_ex(id, &g, both, RDMA_MC_JOIN_FLAG_RESERVED), -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(join_ex(id, &g, both, RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER), 0);
-	rdma_ack_cm_event(event(c, RDMA_CM_EVENT_MULTICAST_JOIN));
+	rdma_ack_cm_event(next_event(c, RDMA_CM_EVENT_MULTICAST_JOIN));
 	assert_int_equal(ibv_detach_mcast(id->qp, &gid, 0), EINVAL);
 	assert_int_equal(rdma_leave_multicast(id, (struct sockaddr *)&g), 0);
 	assert_int_equal(join_ex(id, &g, both, RDMA_MC_JOIN_FLAG_FULLMEMBER), 0);
-	rdma_ack_cm_event(event(c, RDMA_CM_EVENT_MULTICAST_JOIN));
+	rdma_ack_cm_event(next_event(c, RDMA_CM_EVENT_MULTICAST_JOIN));
 	assert_int_equal(ibv_detach_mcast(id->qp, &gid, 0), 0);
 	rdma_destroy_qp(id);
 	assert_int_equal(rdma_destroy_id(id), 0); /* with a group left */
@@ -423,7 +410,7 @@ static void an_address_that_is_no_groups_is_an_error_of_the_event(void **state)
 
 	(void)state;
 	assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&other, &context), 0);
-	ev = event(c, RDMA_CM_EVENT_MULTICAST_ERROR);
+	ev = next_event(c, RDMA_CM_EVENT_MULTICAST_ERROR);
 	assert_int_equal(ev->status, -1);
 	assert_ptr_equal(ev->param.ud.private_data, &context);
 	rdma_ack_cm_event(ev);
@@ -445,7 +432,7 @@ static void the_event_of_a_group_that_was_left_does_not_come(void **state)
 	assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&g, &first), 0);
 	assert_int_equal(rdma_join_multicast(id, (struct sockaddr *)&h, &second), 0);
 	assert_int_equal(rdma_leave_multicast(id, (struct sockaddr *)&g), 0);
-	ev = event(c, RDMA_CM_EVENT_MULTICAST_JOIN);
+	ev = next_event(c, RDMA_CM_EVENT_MULTICAST_JOIN);
 	assert_ptr_equal(ev->param.ud.private_data, &second);
 	rdma_ack_cm_event(ev);
 	assert_int_equal(rdma_destroy_id(id), 0);

@@ -20,9 +20,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cm_event.h"
+
 enum {
 	PORT = 7174,
-	WAIT_MS = 10000,
 	GRH = 40,
 	REQ_MAX = 180,
 	REP_MAX = 136,
@@ -81,24 +82,12 @@ static struct sockaddr_in6 loopback(int family)
 
 static struct rdma_cm_event *event(int side, enum rdma_cm_event_type type)
 {
-	struct pollfd p = {.fd = bed.channel[side]->fd, .events = POLLIN};
-	struct rdma_cm_event *ev;
-
-	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
-	assert_int_equal(rdma_get_cm_event(bed.channel[side], &ev), 0);
-	if (ev->event != type)
-		print_error("%s instead of %s, status %d\n", rdma_event_str(ev->event),
-			    rdma_event_str(type), ev->status);
-	assert_int_equal(ev->event, type);
-	return ev;
+	return next_event(bed.channel[side], type);
 }
 
 static void expect(int side, enum rdma_cm_event_type type, int status)
 {
-	struct rdma_cm_event *ev = event(side, type);
-
-	assert_int_equal(ev->status, status);
-	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	expect_event(bed.channel[side], type, status);
 }
 
 static void no_event(int side)

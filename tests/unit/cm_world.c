@@ -163,6 +163,25 @@ void close_client(struct client *c)
 	carry(c->host->w);
 }
 
+struct broker_cm_event event(struct client *c, enum broker_cm_event_type type)
+{
+	struct broker_cm_event ev;
+
+	carry(c->host->w);
+	assert_int_equal(read(c->fd, &ev, sizeof(ev)), sizeof(ev));
+	assert_int_equal(ev.type, type);
+	return ev;
+}
+
+void no_event(struct client *c)
+{
+	struct broker_cm_event ev;
+
+	carry(c->host->w);
+	assert_int_equal(read(c->fd, &ev, sizeof(ev)), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
 int ask(struct client *c, void *req, size_t len)
 {
 	uint8_t reply[BROKER_CM_REPLY_MAX];

@@ -51,6 +51,9 @@ void pass(struct world *, uint64_t ns);
 
 void open_client(struct client *, struct host *);
 void close_client(struct client *);
+/* The next event, which must be there and of this type. */
+struct broker_cm_event event(struct client *, enum broker_cm_event_type);
+void no_event(struct client *);
 /* The reply goes where the request was. Returns its error. */
 int ask(struct client *, void *req, size_t len);
 

@@ -49,24 +49,6 @@ static uint32_t listener(struct client *c, enum cm_port_space ps, bool datagrams
 	return id;
 }
 
-static struct broker_cm_event event(struct client *c, enum broker_cm_event_type type)
-{
-	struct broker_cm_event ev;
-
-	carry(c->host->w);
-	assert_int_equal(read(c->fd, &ev, sizeof(ev)), sizeof(ev));
-	assert_int_equal(ev.type, type);
-	return ev;
-}
-
-static void no_event(struct client *c)
-{
-	struct broker_cm_event ev;
-
-	carry(c->host->w);
-	assert_int_equal(read(c->fd, &ev, sizeof(ev)), -1);
-}
-
 static int connect_with(struct client *c, uint32_t id, const struct gid *dst, uint32_t len)
 {
 	struct host *h = c->host;

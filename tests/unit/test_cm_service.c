@@ -98,26 +98,6 @@ static int accept_it(struct client *c, uint32_t id)
 	return ask(c, &r, sizeof(r));
 }
 
-/* The next event, which must be there. */
-static struct broker_cm_event event(struct client *c, enum broker_cm_event_type type)
-{
-	struct broker_cm_event ev;
-
-	carry(c->host->w);
-	assert_int_equal(read(c->fd, &ev, sizeof(ev)), sizeof(ev));
-	assert_int_equal(ev.type, type);
-	return ev;
-}
-
-static void no_event(struct client *c)
-{
-	struct broker_cm_event ev;
-
-	carry(c->host->w);
-	assert_int_equal(read(c->fd, &ev, sizeof(ev)), -1);
-	assert_int_equal(errno, EAGAIN);
-}
-
 struct pair {
 	struct client server, user;
 	uint32_t listen, passive, active;

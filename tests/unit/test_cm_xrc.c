@@ -98,16 +98,6 @@ static struct cm_msg on_the_wire(struct world *w, uint16_t attr_id)
 	return m;
 }
 
-static struct broker_cm_event event(struct client *c, enum broker_cm_event_type type)
-{
-	struct broker_cm_event ev;
-
-	carry(c->host->w);
-	assert_int_equal(read(c->fd, &ev, sizeof(ev)), sizeof(ev));
-	assert_int_equal(ev.type, type);
-	return ev;
-}
-
 static void a_connection_of_xrc_is_written_as_linux_writes_it(void **state)
 {
 	struct world *w = *state;
