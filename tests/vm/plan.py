@@ -88,8 +88,6 @@ PLAN = [
         (LARGER_GUEST, mtu, (ACTIVE,)),
         (LARGER_GUEST, lambda c: c.refused or "path MTU" in c.name or c.name == "ib_write_bw",
          (PASSIVE,)),
-        # rxe waits 0.5 s (with rdma_cm) or 2 s (nvme-rdma) for an acknowledgement before it repeats,
-        # and takes notice of one NAK a message at most.
         (Condition("0.1 % of the packets lost", netem="loss 0.1%"), lambda c: c.short),
         (Condition("1 % of the packets lost", netem="loss 1%", kib=1024, piece="16k"), lossy),
         (Condition("5 % of the packets lost", netem="loss 5%", kib=64, piece="4k"),
@@ -98,7 +96,10 @@ PLAN = [
         (Condition("1 % of the packets overtake others", netem="delay 1ms reorder 1%", kib=1024,
                    piece="16k"), lossy),
         (PLAIN, lambda c: c.sweep),
-    ]),
+    ], note="Where packets are lost rxe repeats after 0.5 s (over rdma_cm 2 s and more) and takes notice of "
+            "one NAK a message. Between two kernels, too, nvme-rdma gives a command up after 30 s at 1 % of "
+            "loss and connects anew (fio at depth 16, in the same guests). Cases that move files move "
+            "less there, and more time passes."),
     Section("weft and the kernel, one of them killed or rebooted",
             [(PLAIN, lambda c: c.crash)], guests=3),
     Section("weft on the system's rdma-core and rxe, against the kernel",
