@@ -227,6 +227,44 @@ static void every_queue_pair_gets_one_copy_its_sender_too(void **state)
 		close_end(&e[i]);
 }
 
+static int groups_allowed(void)
+{
+	FILE *f = fopen("/proc/sys/net/ipv4/igmp_max_memberships", "re");
+	int n = -1;
+
+	if (f && fscanf(f, "%d", &n) != 1)
+		n = -1;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static void groups_run_out_cleanly(void **state)
+{
+	int most = groups_allowed();
+	union ibv_gid g;
+	struct end e;
+
+	(void)state;
+	if (most < 1 || most > 200) {
+		print_message("SKIP: %d groups are allowed here\n", most);
+		skip();
+	}
+	assert_int_equal(open_end(&e, IBV_QPT_UD), 0);
+	for (int i = 0; i < most; i++) {
+		g = group((uint8_t)(i + 20));
+		assert_int_equal(ibv_attach_mcast(e.qp, &g, 0), 0);
+	}
+	g = group((uint8_t)(most + 20));
+	assert_int_equal(ibv_attach_mcast(e.qp, &g, 0), ENOMEM);
+	assert_int_equal(ibv_detach_mcast(e.qp, &g, 0), EINVAL);
+	for (int i = 0; i < most; i++) {
+		g = group((uint8_t)(i + 20));
+		assert_int_equal(ibv_detach_mcast(e.qp, &g, 0), 0);
+	}
+	close_end(&e);
+}
+
 /* 0: exactly one copy of the first text, and then of the last. */
 static int child(int ready)
 {
@@ -478,6 +516,7 @@ int main(void)
 		cmocka_unit_test(a_process_alone_in_a_group_gets_its_copy),
 		cmocka_unit_test(wrong_groups_and_queue_pairs_are_refused),
 		cmocka_unit_test(every_queue_pair_gets_one_copy_its_sender_too),
+		cmocka_unit_test(groups_run_out_cleanly),
 		cmocka_unit_test(joining_tells_where_to_send_and_attaches),
 		cmocka_unit_test(who_joins_to_send_is_not_attached),
 		cmocka_unit_test(an_address_that_is_no_groups_is_an_error_of_the_event),

@@ -371,12 +371,16 @@ static void private_data_beyond_the_room_are_refused(void **state)
 /* ---- endpoints ---------------------------------------------------------------------------------
  */
 
-static struct rdma_addrinfo *lookup(int flags)
+/* RDMA_PS_UDP says what is meant; RDMA_PS_IB leaves it to the type. */
+static struct rdma_addrinfo *lookup(enum rdma_port_space ps, int flags)
 {
-	struct rdma_addrinfo hints = {.ai_flags = flags, .ai_port_space = RDMA_PS_UDP}, *ai;
+	struct rdma_addrinfo hints = {.ai_flags = flags,
+				      .ai_port_space = (int)ps,
+				      .ai_qp_type = ps == RDMA_PS_IB ? IBV_QPT_UD : 0},
+			     *ai;
 
 	assert_int_equal(rdma_getaddrinfo("127.0.0.1", "7174", &hints, &ai), 0);
-	assert_int_equal(ai->ai_port_space, RDMA_PS_UDP);
+	assert_int_equal(ai->ai_port_space, ps);
 	assert_int_equal(ai->ai_qp_type, IBV_QPT_UD);
 	return ai;
 }
@@ -396,15 +400,14 @@ static void *serve_one(void *listen)
 	return id;
 }
 
-static void endpoints_connect_in_step(void **state)
+static void connect_in_step(enum rdma_port_space ps)
 {
 	struct ibv_qp_init_attr pa = small_qp(), aa = small_qp();
-	struct rdma_addrinfo *passive = lookup(RAI_PASSIVE), *active = lookup(0);
+	struct rdma_addrinfo *passive = lookup(ps, RAI_PASSIVE), *active = lookup(ps, 0);
 	struct rdma_cm_id *listen, *id;
 	void *served;
 	pthread_t thread;
 
-	(void)state;
 	assert_int_equal(rdma_create_ep(&listen, passive, NULL, &pa), 0);
 	assert_int_equal(rdma_listen(listen, 0), 0);
 	assert_int_equal(pthread_create(&thread, NULL, serve_one, listen), 0);
@@ -426,6 +429,13 @@ static void endpoints_connect_in_step(void **state)
 	rdma_destroy_ep(id);
 	rdma_freeaddrinfo(passive);
 	rdma_freeaddrinfo(active);
+}
+
+static void endpoints_connect_in_step(void **state)
+{
+	(void)state;
+	connect_in_step(RDMA_PS_UDP);
+	connect_in_step(RDMA_PS_IB);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
