@@ -43,6 +43,8 @@
 #define BACK_NS	    (100 * NSEC_PER_USEC)
 #define KEPT_NS	    (2 * NSEC_PER_MSEC)
 
+#define CATCH_UP_BATCHES 1024 /* more than a full socket holds */
+
 struct shard {
 	struct list link; /* of all */
 	pthread_mutex_t lock;
@@ -218,6 +220,14 @@ bool shard_progress(struct shard *s)
 			transmit(s, now);
 	}
 	return got > 0;
+}
+
+void shard_catch_up(struct shard *s)
+{
+	for (int i = 0; !s->dead && i < CATCH_UP_BATCHES; i++)
+		if (receive(s, time_now_ns()) <= 0)
+			break;
+	shard_flush(s);
 }
 
 void shard_polled(struct shard *s)

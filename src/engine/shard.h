@@ -51,6 +51,8 @@ void shard_flush(struct shard *);
  * Renews the poller's lease. True if any packet was received. */
 bool shard_progress(struct shard *);
 
+/* With the lock held, from a caller that is no poller: takes in all that has come until now. */
+void shard_catch_up(struct shard *);
 /* With the lock held, when a CQ was polled and had something: as good a sign of a poller as
  * shard_progress(). */
 void shard_polled(struct shard *);

@@ -448,6 +448,9 @@ void qp_peer_died(struct shard *shard, uint32_t qpn)
 		if (qp->shard != shard || qp->ibv.qp_num != qpn)
 			continue;
 		shard_lock(shard);
+		/* What the peer sent before it died counts: the acknowledgement of its last message
+		 * may wait for a poller that was not on a processor since. */
+		shard_catch_up(shard);
 		if (!rnic_qp_modify(qp->core, &attr, RNIC_QP_STATE, shard_now(shard)))
 			shard_flush(shard);
 		shard_unlock(shard);

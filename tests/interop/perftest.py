@@ -214,8 +214,9 @@ def options_cases():
             case = measured(program, line, refused=refused[0] if refused else None,
                             timeout=30)
             case.options = tried
-            if option == "-z":
+            if option == "-z":  # ends as soon as it has its peer's last message
                 case.tcp = False
+                case.repeat = 5 if program == "ib_write_bw" else 1
             if option == "-M":  # it takes groups of IPv6 alone, and loopback has no route to them
                 case.veth = True
                 case.server = case.server.replace("{gid}", "{gid6}")
