@@ -195,6 +195,8 @@ int udp_decoy_open(const struct gid *group)
 	if (fd < 0)
 		return fd;
 	memcpy(&at.in.sin_addr, group->raw + 12, 4);
+	/* Or each super-packet would be cut for it. */
+	(void)set_int(fd, SOL_UDP, UDP_GRO, 1);
 	rc = drop_everything(fd);
 	if (rc == 0)
 		rc = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
