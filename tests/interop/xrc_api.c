@@ -8,6 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <rdma/rdma_verbs.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -441,6 +444,121 @@ static void a_target_lives_until_its_last_opener_closes_it(void **state)
 	assert_int_equal(ibv_close_xrcd(other), 0);
 }
 
+/* ---- over rdma_cm --------------------------------------------------------------------------- */
+
+#define PORT "17471"
+
+static int masks(struct rdma_cm_id *id, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr a = {.qp_state = state};
+	int mask;
+
+	return rdma_init_qp_attr(id, &a, &mask) ? -1 : mask;
+}
+
+static struct rdma_addrinfo *way_to(enum ibv_qp_type type, int flags)
+{
+	struct rdma_addrinfo hints = {
+		.ai_flags = flags,
+		.ai_port_space = RDMA_PS_IB,
+		.ai_qp_type = type,
+	};
+	struct rdma_addrinfo *res = NULL;
+
+	return rdma_getaddrinfo("127.0.0.1", PORT, &hints, &res) ? NULL : res;
+}
+
+static sem_t listening;
+
+#define NEED(what)                            \
+	do {                                  \
+		if (!(what)) {                \
+			sem_post(&listening); \
+			return (void *)#what; \
+		}                             \
+	} while (0)
+
+/* Takes one message; NULL, or what went wrong. A thread may not use cmocka's asserts. */
+static void *serve(void *unused)
+{
+	struct rdma_addrinfo *res = way_to(IBV_QPT_XRC_RECV, RAI_PASSIVE);
+	struct ibv_qp_init_attr qp = {.cap = {.max_recv_wr = 1, .max_recv_sge = 1}};
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 2, .max_sge = 1}};
+	const int responder = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	const int requester = IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	struct rdma_cm_id *listener, *id;
+	struct rdma_conn_param param = {0};
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+	char buf[16];
+	uint32_t n;
+
+	(void)unused;
+	NEED(res);
+	NEED(!rdma_create_ep(&listener, res, NULL, &qp));
+	NEED(!rdma_listen(listener, 1));
+	sem_post(&listening);
+	NEED(!rdma_get_request(listener, &id));
+	NEED(id->qp_type == IBV_QPT_XRC_RECV && id->qp && !id->qp->srq);
+	NEED(!rdma_create_srq(id, NULL, &srq));
+	NEED(!ibv_get_srq_num(id->srq, &n));
+	mr = rdma_reg_msgs(id, buf, sizeof(buf));
+	NEED(mr && !rdma_post_recv(id, NULL, buf, sizeof(buf), mr));
+	NEED((masks(id, IBV_QPS_RTR) & responder) == responder);
+	NEED((masks(id, IBV_QPS_RTS) & requester) == 0);
+	param.private_data = &n;
+	param.private_data_len = sizeof(n);
+	NEED(!rdma_accept(id, &param));
+	NEED(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	NEED(wc.qp_num == id->qp->qp_num && !memcmp(buf, "by rdma_cm", 11));
+	rdma_disconnect(id);
+	rdma_dereg_mr(mr);
+	rdma_destroy_ep(id);
+	rdma_destroy_ep(listener);
+	rdma_freeaddrinfo(res);
+	return NULL;
+}
+
+static void a_connection_carries_the_number_of_the_srq(void **state)
+{
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = 1, .max_send_sge = 1, .max_inline_data = 16},
+		.sq_sig_all = 1};
+	struct ibv_sge sge = {(uintptr_t) "by rdma_cm", 11, 0};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_INLINE},
+			   *bad;
+	struct rdma_addrinfo *res = way_to(IBV_QPT_XRC_SEND, 0);
+	struct rdma_cm_id *id;
+	struct ibv_wc wc;
+	pthread_t thread;
+	void *fault;
+
+	(void)state;
+	assert_non_null(res);
+	sem_init(&listening, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
+	sem_wait(&listening);
+	assert_int_equal(rdma_create_ep(&id, res, NULL, &attr), 0);
+	assert_int_equal(id->qp->qp_type, IBV_QPT_XRC_SEND);
+	assert_int_equal(rdma_connect(id, NULL), 0);
+	assert_int_equal(
+		masks(id, IBV_QPS_RTR) & (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), 0);
+	assert_true(masks(id, IBV_QPS_RTS) & IBV_QP_RETRY_CNT);
+	memcpy(&wr.qp_type.xrc.remote_srqn, id->event->param.conn.private_data, sizeof(uint32_t));
+	assert_int_equal(ibv_post_send(id->qp, &wr, &bad), 0);
+	assert_int_equal(rdma_get_send_comp(id, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	rdma_disconnect(id);
+	rdma_destroy_ep(id);
+	rdma_freeaddrinfo(res);
+	pthread_join(thread, &fault);
+	assert_null(fault);
+	sem_destroy(&listening);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bed, close_bed)
 
 int main(void)
@@ -454,6 +572,7 @@ int main(void)
 		TEST(an_srq_opened_through_the_file_is_reached_and_others_are_not),
 		TEST(a_number_of_nobody_is_an_invalid_request),
 		TEST(a_target_lives_until_its_last_opener_closes_it),
+		cmocka_unit_test(a_connection_carries_the_number_of_the_srq),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
