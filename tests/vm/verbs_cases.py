@@ -129,13 +129,12 @@ def perftest(t, program, options):
     def command(side):
         return f"{program} -F -d {side.device} -x {side.gid_index(t.family)} {options}"
 
-    six = " --ipv6-addr --ipv6" if t.family == 6 else ""
-    server = t.passive.start(command(t.passive) + six, 90)
+    server = t.passive.start(command(t.passive), 90)
     if "-R" in options.split():
         t.passive.await_cm(18515, server)
     else:
         t.passive.await_tcp(18515)
-    client = t.active.run(f"{command(t.active)}{six} {t.passive.address[t.family]}", 80,
+    client = t.active.run(f"{command(t.active)} {t.passive.address[4]}", 80,
                           HOLD_BACK if "-R" in options.split() else ())
     finish(server, client, 20)
     row = re.findall(r"^ *(\d+) +(\d+) +([\d.]+) +([\d.]+)(?: +([\d.]+))?", client.stdout, re.M)
