@@ -23,6 +23,7 @@
 #include "broker/cm_service.h"
 #include "broker/devices.h"
 #include "broker/leases.h"
+#include "broker/neigh.h"
 #include "broker/proto.h"
 #include "broker/spawn.h"
 #include "port/udp/udp_port.h"
@@ -93,7 +94,13 @@ static bool cm_local_addr(void *ctx, const struct gid *addr, uint32_t scope,
 	return true;
 }
 
-static const struct cm_service_ops cm_ops = {cm_random, cm_send, cm_local_addr};
+static int cm_neighbour(void *ctx, const struct flow *flow, bool probe)
+{
+	(void)ctx;
+	return neigh_check(flow, probe);
+}
+
+static const struct cm_service_ops cm_ops = {cm_random, cm_send, cm_local_addr, cm_neighbour};
 
 static void cm_received(void *ctx, const struct rnic_rx *rx)
 {

@@ -215,7 +215,11 @@ static int post_event(struct cm_client *client, const void *req, void *reply)
 	ev.id = id->handle;
 	ev.user = id->user;
 	ev.param = id->path;
-	return svc_post(id, &ev);
+	if (r->type != BROKER_CM_EV_ADDR_RESOLVED || is_any(&r->dst))
+		return svc_post(id, &ev);
+	svc_resolve(id, &ev, &(struct flow){.sgid = r->src, .dgid = r->dst, .scope = r->scope},
+		    min_of(r->timeout_ms, RESOLVE_MAX_MS));
+	return 0;
 }
 
 /* ---- connections -------------------------------------------------------------------------- */

@@ -45,6 +45,7 @@ int cm_service_create(struct cm_service **ret, const struct cm_service_ops *ops,
 	svc->ctx = ctx;
 	svc->flush_at = DEADLINE_NEVER;
 	list_init(&svc->clients);
+	list_init(&svc->resolving);
 	for (int i = 0; i < SVC_PORT_SPACES; i++)
 		port_space_init(&svc->port_space[i]);
 	svc->slot_mem = malloc(SVC_MAX_IDS * sizeof(*svc->slot_mem));
@@ -153,6 +154,7 @@ uint64_t cm_service_next_deadline(const struct cm_service *svc)
 {
 	uint64_t at = min_of(cm_next_deadline(svc->cm), svc->flush_at);
 
+	at = min_of(at, svc_resolve_deadline(svc));
 	return svc->parked_count ? min_of(at, svc->parked[0].until) : at;
 }
 
@@ -162,6 +164,7 @@ void cm_service_tick(struct cm_service *svc, uint64_t now)
 	cm_tick(svc->cm, now);
 	while (svc->parked_count && svc->parked[0].until <= now)
 		unpark(svc, 0);
+	svc_resolve_tick(svc);
 	if (now >= svc->flush_at)
 		flush_channels(svc);
 	svc_send_all(svc);
@@ -360,6 +363,7 @@ int svc_id_new(struct cm_client *client, struct cm_channel *channel, struct cm_i
 	list_init(&id->requests);
 	list_init(&id->request);
 	list_init(&id->bind.list);
+	list_init(&id->resolving);
 	list_push_tail(&client->ids, &id->list);
 	client->id_count++;
 	*ret = id;
@@ -415,6 +419,7 @@ void svc_id_destroy(struct svc_id *id, bool end_cm)
 	if (end_cm)
 		cm_id_destroy(id->cm, svc->now);
 	slots_release(&svc->slots, id->handle);
+	list_remove(&id->resolving);
 	list_remove(&id->list);
 	client->id_count--;
 	free(id);

@@ -38,6 +38,9 @@ struct cm_service_ops {
 	 * scope if that is not 0? */
 	bool (*local_addr)(void *ctx, const struct gid *addr, uint32_t scope,
 			   struct cm_local_addr *ret);
+	/* 0: the next host on this way is there, as far as can be known; -EAGAIN: not known yet.
+	 * probe: it is to be asked for. May be NULL: everybody is there. */
+	int (*neighbour)(void *ctx, const struct flow *, bool probe);
 };
 
 int cm_service_create(struct cm_service **ret, const struct cm_service_ops *, void *ctx) must_use;

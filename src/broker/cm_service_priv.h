@@ -20,7 +20,8 @@
 #define CLIENT_MAX_IDS	    16384
 #define CLIENT_MAX_CHANNELS 4096
 #define CLIENT_MAX_POSTED   65536 /* events waiting in the broker; beyond, POST is refused */
-#define BACKLOG_MAX	    1024  /* as Linux ucma.c has it by default */
+#define RESOLVE_MAX_MS	    3600000u
+#define BACKLOG_MAX	    1024 /* as Linux ucma.c has it by default */
 
 #define CM_DEFAULT_ACK_TIMEOUT 17 /* as Linux 6.12 cma.c has it; 6.1 had 19 */
 #define CM_TARGET_ACK_DELAY    15
@@ -51,9 +52,10 @@ struct cm_service {
 	struct slots slots; /* handles of ids */
 	struct port_space port_space[SVC_PORT_SPACES];
 	struct list clients;
-	uint64_t now;	   /* of the call that is being served */
-	uint64_t flush_at; /* DEADLINE_NEVER: no channel has events waiting */
-	uint32_t psn;	   /* of QP1 */
+	struct list resolving; /* ids that wait for a neighbour */
+	uint64_t now;	       /* of the call that is being served */
+	uint64_t flush_at;     /* DEADLINE_NEVER: no channel has events waiting */
+	uint32_t psn;	       /* of QP1 */
 	uint32_t parked_count;
 	struct svc_parked parked[SVC_PARK_MAX]; /* oldest first */
 };
@@ -93,6 +95,10 @@ struct svc_id {
 	bool request_placed;
 	uint64_t request_place; /* in the pipe */
 	uint32_t backlog, request_count;
+
+	struct list resolving;
+	struct flow resolve_flow;
+	uint64_t resolve_at, resolve_until, resolve_wait;
 };
 
 /* ---- cm_service.c ------------------------------------------------------------------------- */
@@ -117,6 +123,14 @@ void svc_peer_died(struct svc_id *);
 int svc_post(struct svc_id *, const struct broker_cm_event *);
 
 struct port_space *svc_port_space(struct svc_id *);
+
+/* ---- cm_resolve.c ------------------------------------------------------------------------- */
+
+/* Posts the event, an ADDR_RESOLVED, as soon as the way's first neighbour is known. */
+void svc_resolve(struct svc_id *, const struct broker_cm_event *, const struct flow *,
+		 uint32_t timeout_ms);
+uint64_t svc_resolve_deadline(const struct cm_service *);
+void svc_resolve_tick(struct cm_service *);
 
 /* ---- cm_events.c -------------------------------------------------------------------------- */
 

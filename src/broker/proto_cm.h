@@ -93,6 +93,10 @@ struct broker_cm_post {
 	uint32_t type;	/* BROKER_CM_EV_ADDR_RESOLVED, _ROUTE_RESOLVED or _MULTICAST_JOIN */
 	int32_t status; /* of the event */
 	uint64_t token; /* comes back in the event */
+	/* ADDR_RESOLVED: the way there. The event comes when the neighbour is known, or with
+	 * -ETIMEDOUT. A dst all zero asks for none. */
+	struct gid src, dst;
+	uint32_t scope, timeout_ms;
 };
 
 /*

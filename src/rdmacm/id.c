@@ -330,16 +330,24 @@ int rdma_listen(struct rdma_cm_id *api, int backlog)
 }
 
 /* An event that the library has made itself comes back through the id's channel. */
-static int post_event(struct cma_id *id, enum broker_cm_event_type type, int status)
+static int post_event(struct cma_id *id, enum broker_cm_event_type type, int status, int timeout_ms)
 {
 	struct broker_cm_post req = {
 		.msg.type = BROKER_CM_POST, .id = id->handle, .type = type, .status = status};
 	struct broker_msg resp;
 
+	if (type == BROKER_CM_EV_ADDR_RESOLVED) {
+		req.src = id->src;
+		req.dst = id->dst;
+		req.scope = id->scope;
+		req.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;
+	}
+
 	return weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
 }
 
-static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const struct sockaddr *dst)
+static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const struct sockaddr *dst,
+			int timeout_ms)
 {
 	struct sockaddr_storage to = {0}, from;
 	struct sockaddr *own = &id->api.route.addr.src_addr;
@@ -388,7 +396,7 @@ static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const str
 	/* Before the event: another thread may have it before this one is back. */
 	before = id->state;
 	id->state = CMA_RESOLVING_ADDR;
-	rc = post_event(id, BROKER_CM_EV_ADDR_RESOLVED, status);
+	rc = post_event(id, BROKER_CM_EV_ADDR_RESOLVED, status, timeout_ms);
 	if (rc)
 		id->state = before;
 	return rc;
@@ -399,10 +407,9 @@ int rdma_resolve_addr(struct rdma_cm_id *api, struct sockaddr *src, struct socka
 {
 	int rc;
 
-	(void)timeout_ms; /* the answer is there at once */
 	if (!cma_addr_len(dst) || (src && !cma_addr_len(src)))
 		return cma_ret(-EINVAL);
-	rc = resolve_addr(cma_id(api), src, dst);
+	rc = resolve_addr(cma_id(api), src, dst, timeout_ms);
 	return rc ? cma_ret(rc) : cma_complete(cma_id(api));
 }
 
@@ -416,7 +423,7 @@ int rdma_resolve_route(struct rdma_cm_id *api, int timeout_ms)
 		return cma_ret(-EINVAL);
 	cma_probe_path_mtu(id);
 	id->state = CMA_RESOLVING_ROUTE;
-	rc = post_event(id, BROKER_CM_EV_ROUTE_RESOLVED, 0);
+	rc = post_event(id, BROKER_CM_EV_ROUTE_RESOLVED, 0, 0);
 	if (rc) {
 		id->state = CMA_ADDR_RESOLVED;
 		return cma_ret(rc);

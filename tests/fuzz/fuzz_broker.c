@@ -93,7 +93,15 @@ static bool on_local_addr(void *ctx, const struct gid *addr, uint32_t scope,
 	return gid_equal(addr, &here);
 }
 
-static const struct cm_service_ops ops = {on_random, on_send, on_local_addr};
+static int on_neighbour(void *ctx, const struct flow *flow, bool probe)
+{
+	(void)ctx;
+	(void)flow;
+	(void)probe;
+	return take() & 1 ? -EAGAIN : 0;
+}
+
+static const struct cm_service_ops ops = {on_random, on_send, on_local_addr, on_neighbour};
 
 static void carry(void)
 {
@@ -237,6 +245,7 @@ static void bad_request(void)
 		struct broker_cm_bind bind;
 		struct broker_cm_connect connect;
 		struct broker_cm_migrate migrate;
+		struct broker_cm_post post;
 		uint8_t bytes[sizeof(struct broker_cm_connect) + 64];
 	} r = {0};
 	uint32_t type = BROKER_CM_FIRST + take() % 16, id;
@@ -251,6 +260,11 @@ static void bad_request(void)
 	if (type == BROKER_CM_BIND) {
 		r.bind.addr = here;
 		r.bind.port = take() % 4;
+	}
+	if (type == BROKER_CM_POST) {
+		r.post.type = BROKER_CM_EV_ADDR_RESOLVED;
+		r.post.dst = here;
+		r.post.timeout_ms = take() * 100u;
 	}
 	if (type == BROKER_CM_CONNECT || type == BROKER_CM_ACCEPT) {
 		r.connect.param.src = r.connect.param.dst = here;

@@ -64,7 +64,16 @@ static bool on_local_addr(void *ctx, const struct gid *addr, uint32_t scope,
 	return true;
 }
 
-static const struct cm_service_ops ops = {on_random, on_send, on_local_addr};
+static int on_neighbour(void *ctx, const struct flow *flow, bool probe)
+{
+	struct host *h = ctx;
+
+	(void)flow;
+	h->probes += probe;
+	return h->neighbour;
+}
+
+static const struct cm_service_ops ops = {on_random, on_send, on_local_addr, on_neighbour};
 
 void carry(struct world *w)
 {

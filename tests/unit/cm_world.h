@@ -22,6 +22,8 @@ struct host {
 	struct gid v4, v6;
 	uint8_t nr;
 	uint8_t path_mtu; /* of its interface */
+	int neighbour;	  /* what it says of the next host, whoever that is */
+	unsigned probes;
 };
 
 struct world {

@@ -773,6 +773,42 @@ static void limits_hold(void **state)
 	close_client(&c);
 }
 
+static void an_address_is_resolved_when_the_neighbour_is_known_or_the_time_is_over(void **state)
+{
+	struct world *w = *state;
+	struct host *h = &w->host[0];
+	struct client c;
+	uint32_t id[2];
+
+	open_client(&c, h);
+	id[0] = create(&c, 0);
+	id[1] = create(&c, 0);
+#define RESOLVE(id_, ms)                                                               \
+	ASK(&c, BROKER_CM_POST, post, .id = (id_), .type = BROKER_CM_EV_ADDR_RESOLVED, \
+	    .src = h->v4, .dst = w->host[1].v4, .timeout_ms = (ms))
+	assert_int_equal(RESOLVE(id[0], 1000), 0); /* known */
+	assert_int_equal(event(&c, BROKER_CM_EV_ADDR_RESOLVED).status, 0);
+	h->neighbour = -EAGAIN;
+	h->probes = 0;
+	assert_int_equal(RESOLVE(id[0], 1000), 0);
+	assert_int_equal(RESOLVE(id[1], 2000), 0);
+	assert_int_equal(h->probes, 2); /* once for each */
+	pass(w, SEC - 1);
+	no_event(&c);
+	pass(w, 2);
+	assert_int_equal(event(&c, BROKER_CM_EV_ADDR_RESOLVED).status, -ETIMEDOUT);
+	h->neighbour = 0;
+	pass(w, SEC / 10);
+	assert_int_equal(event(&c, BROKER_CM_EV_ADDR_RESOLVED).status, 0);
+	no_event(&c);
+	/* One that waits can go. */
+	h->neighbour = -EAGAIN;
+	assert_int_equal(RESOLVE(id[0], 1000), 0);
+	assert_int_equal(RESOLVE(id[1], 1000), 0);
+	assert_int_equal(on_id(&c, BROKER_CM_DESTROY_ID, id[0]), 0);
+	close_client(&c);
+}
+
 static void a_device_that_goes_is_told(void **state)
 {
 	struct world *w = *state;
@@ -861,6 +897,7 @@ int main(void)
 		T(a_client_reaches_only_its_own_ids),
 		T(requests_of_a_wrong_length_or_type_are_refused),
 		T(limits_hold),
+		T(an_address_is_resolved_when_the_neighbour_is_known_or_the_time_is_over),
 		T(a_device_that_goes_is_told),
 		T(packets_that_are_no_mads_for_qp1_are_dropped),
 	};

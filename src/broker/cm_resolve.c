@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Ids whose address is resolved once the neighbour has been heard of, or is not in time. */
+#include <errno.h>
+
+#include "base/heap.h"
+#include "base/time.h"
+#include "broker/cm_service_priv.h"
+
+#define CHECK_FIRST_NS (1 * NSEC_PER_MSEC)
+#define CHECK_MAX_NS   (50 * NSEC_PER_MSEC)
+
+void svc_resolve(struct svc_id *id, const struct broker_cm_event *ev, const struct flow *flow,
+		 uint32_t timeout_ms)
+{
+	struct cm_service *svc = id->client->svc;
+
+	list_remove(&id->resolving);
+	if (ev->status || !svc->ops.neighbour || svc->ops.neighbour(svc->ctx, flow, true) == 0) {
+		svc_post(id, ev);
+		return;
+	}
+	id->resolve_flow = *flow;
+	id->resolve_until = svc->now + timeout_ms * NSEC_PER_MSEC;
+	id->resolve_wait = CHECK_FIRST_NS;
+	id->resolve_at = min_of(svc->now + id->resolve_wait, id->resolve_until);
+	list_push_tail(&svc->resolving, &id->resolving);
+}
+
+uint64_t svc_resolve_deadline(const struct cm_service *svc)
+{
+	uint64_t at = DEADLINE_NEVER;
+
+	list_for_each(id, &svc->resolving, struct svc_id, resolving)
+		at = min_of(at, id->resolve_at);
+	return at;
+}
+
+void svc_resolve_tick(struct cm_service *svc)
+{
+	list_for_each(id, &svc->resolving, struct svc_id, resolving) {
+		struct broker_cm_event ev;
+
+		if (id->resolve_at > svc->now)
+			continue;
+		ev = svc_event(id, BROKER_CM_EV_ADDR_RESOLVED);
+		if (svc->ops.neighbour(svc->ctx, &id->resolve_flow, false) == 0) {
+			list_remove(&id->resolving);
+			svc_post(id, &ev);
+		} else if (svc->now >= id->resolve_until) {
+			ev.status = -ETIMEDOUT;
+			list_remove(&id->resolving);
+			svc_post(id, &ev);
+		} else {
+			id->resolve_wait = min_of(2 * id->resolve_wait, CHECK_MAX_NS);
+			id->resolve_at = min_of(svc->now + id->resolve_wait, id->resolve_until);
+		}
+	}
+}
