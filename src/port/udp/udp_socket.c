@@ -72,14 +72,13 @@ static int configure_rx(int fd, int family)
 }
 
 /* The kernel gives a datagram for a group to every socket on the port, whatever the steering says;
- * these options confine it to those that have joined. */
-static int configure_groups(int fd, int family)
+ * these options confine it to those that have joined. Where one is missing (IPv6's came with Linux
+ * 4.20) the others get it too, and have no queue pair for it. */
+static void configure_groups(int fd, int family)
 {
-	int rc = set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
-
-	if (rc == 0 && family == AF_INET6)
-		rc = set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
-	return rc;
+	(void)set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+	if (family == AF_INET6)
+		(void)set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 }
 
 int udp_socket_group(int fd, const struct gid *group, uint32_t ifindex, bool join)
@@ -165,8 +164,7 @@ int udp_socket_open(void)
 	rc = configure_tx(fd, family);
 	if (rc == 0)
 		rc = configure_rx(fd, family);
-	if (rc == 0)
-		rc = configure_groups(fd, family);
+	configure_groups(fd, family);
 	if (rc == 0)
 		rc = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (rc == 0)
