@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/kernel_socket.h"
 #include "rdmacm/cma.h"
 
 static const struct sockaddr_in *in4(const struct sockaddr *a)
@@ -90,7 +91,7 @@ int cma_source_for(const struct sockaddr *src, const struct sockaddr *dst,
 
 	memcpy(&to, dst, cma_addr_len(dst));
 	cma_addr_set_port((struct sockaddr *)&to, ROCEV2_UDP_PORT);
-	fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = kernel_socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	if (src) {

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/kernel_socket.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "rdmacm/cma.h"
@@ -70,10 +71,11 @@ static int open_socket(struct asking *a, const struct sockaddr *src, const struc
 	cma_addr_set_port((struct sockaddr *)&to, 0);
 	/* Whether anybody may is net.ipv4.ping_group_range's to say; with CAP_NET_RAW there is
 	 * another way. */
-	a->fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, proto);
+	a->fd = kernel_socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, proto);
 	a->raw = a->fd < 0;
 	if (a->raw)
-		a->fd = socket(dst->sa_family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, proto);
+		a->fd = kernel_socket(dst->sa_family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+				      proto);
 	if (a->fd < 0)
 		return -errno;
 	if (a->six ? set(a->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) ||

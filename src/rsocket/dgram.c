@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/kernel_socket.h"
 #include "rsocket/svc.h"
 
 /* ---- queue pairs, under the lock ------------------------------------------------------------- */
@@ -183,7 +184,7 @@ static int source_for(struct dgram *d, const struct sockaddr_storage *to,
 	if (!is_wildcard(ret))
 		return 0;
 	port = v4->sin_port;
-	fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = kernel_socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	len = sizeof(*ret);
@@ -251,7 +252,7 @@ int dgram_create(int domain, struct dgram **ret)
 	list_init(&d->qps);
 	list_init(&d->dests);
 	list_init(&d->received);
-	d->udp = socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	d->udp = kernel_socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	d->channels = epoll_create1(EPOLL_CLOEXEC);
 	if (!rc && (d->udp < 0 || d->channels < 0))
 		rc = -errno;

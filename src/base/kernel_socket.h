@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A socket of the kernel's, for our own use. Where rsockets are preloaded (librspreload) the
+ * program's socket() makes rsockets of ours too, which then ask for a socket, and so on.
+ */
+#ifndef WEFT_BASE_KERNEL_SOCKET_H
+#define WEFT_BASE_KERNEL_SOCKET_H
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static inline int kernel_socket(int domain, int type, int protocol)
+{
+	return (int)syscall(SYS_socket, domain, type, protocol);
+}
+
+#endif
