@@ -105,9 +105,9 @@ static void sent(struct stream *s, const struct ibv_wc *wc)
 	const uint32_t value = (uint32_t)wc->wr_id;
 	enum stream_state connected = STREAM_CONNECTED;
 
-	if (wc->wr_id >> 32 == WR_DATA) {
+	if (wr_kind(wc->wr_id) == WR_DATA) {
 		atomic_fetch_add(&s->sbuf_free, value);
-		atomic_fetch_add(&s->sqe_free, 1);
+		atomic_fetch_add(&s->sqe_free, wr_count(wc->wr_id));
 	} else {
 		atomic_fetch_add(&s->ctrl_free, 1);
 		if (value == rs_imm(RS_OP_CTRL, RS_CTRL_DISCONNECT))
@@ -122,7 +122,7 @@ static void post_recvs(struct stream *s, int count)
 	struct ibv_recv_wr wr[WC_BATCH], *bad;
 
 	for (int i = 0; i < count; i++)
-		wr[i] = (struct ibv_recv_wr){.wr_id = wr_id(WR_RECV, 0),
+		wr[i] = (struct ibv_recv_wr){.wr_id = wr_id(WR_RECV, 0, 0),
 					     .next = i + 1 < count ? &wr[i + 1] : NULL};
 	if (count && ibv_post_recv(s->id->qp, wr, &bad))
 		stream_fail(s, EIO);
@@ -140,7 +140,7 @@ static int take_completions(struct stream *s)
 
 		n = ibv_poll_cq(s->cq, WC_BATCH, wc);
 		for (int i = 0; i < n; i++) {
-			if (wc[i].wr_id >> 32 == WR_RECV) {
+			if (wr_kind(wc[i].wr_id) == WR_RECV) {
 				recvs += wc[i].status == IBV_WC_SUCCESS;
 				received(s, &wc[i]);
 			} else {
@@ -165,11 +165,13 @@ static int post_write(struct stream *s, struct ibv_sge *sge, uint32_t imm, uint6
 {
 	struct ibv_send_wr *bad,
 		wr = {
-			.wr_id = wr_id(WR_CTRL, imm),
+			.wr_id = wr_id(WR_CTRL, 1, imm),
 			.sg_list = sge,
 			.num_sge = sge ? 1 : 0,
 			.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-			.send_flags = sge && sge->length <= s->set.sq_inline ? IBV_SEND_INLINE : 0,
+			.send_flags =
+				IBV_SEND_SIGNALED |
+				(sge && sge->length <= s->set.sq_inline ? IBV_SEND_INLINE : 0),
 			.imm_data = htobe32(imm),
 			.wr.rdma = {addr, rkey},
 		};
@@ -189,10 +191,16 @@ static bool half_free(const struct stream *s)
 	return atomic_load(&s->rbuf_free) >= s->set.rbuf_size / 2;
 }
 
+bool stream_owes_credits(const struct stream *s)
+{
+	return half_free(s) ||
+	       (int16_t)(atomic_load(&s->rseq_no) - atomic_load(&s->rseq_comp)) >= 0;
+}
+
 static bool credits_due(const struct stream *s)
 {
-	return (half_free(s) || (int16_t)(atomic_load(&s->rseq_no) - s->rseq_comp) >= 0) &&
-	       atomic_load(&s->ctrl_free) > 0 && atomic_load(&s->state) == STREAM_CONNECTED;
+	return stream_owes_credits(s) && atomic_load(&s->ctrl_free) > 0 &&
+	       atomic_load(&s->state) == STREAM_CONNECTED;
 }
 
 static void give_credits(struct stream *s)
@@ -247,8 +255,9 @@ void stream_keepalive(struct stream *s)
 {
 	struct ibv_send_wr *bad,
 		wr = {
-			.wr_id = wr_id(WR_CTRL, rs_imm(RS_OP_CTRL, RS_CTRL_KEEPALIVE)),
+			.wr_id = wr_id(WR_CTRL, 1, rs_imm(RS_OP_CTRL, RS_CTRL_KEEPALIVE)),
 			.opcode = IBV_WR_RDMA_WRITE,
+			.send_flags = IBV_SEND_SIGNALED,
 		};
 
 	pthread_mutex_lock(&s->cq_lock);

@@ -11,8 +11,9 @@
 
 /* ---- one stream ------------------------------------------------------------------------------ */
 
-static short connected_events(struct stream *s, enum stream_state state)
+short stream_events(struct stream *s)
 {
+	const enum stream_state state = atomic_load(&s->state);
 	short got = 0;
 
 	if (stream_can_recv(s))
@@ -60,7 +61,7 @@ short stream_poll(struct stream *s, short events)
 		break;
 	default:
 		stream_progress(s);
-		got = connected_events(s, atomic_load(&s->state));
+		got = stream_events(s);
 		break;
 	}
 	return got & (events | POLLERR | POLLHUP);

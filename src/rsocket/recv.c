@@ -115,7 +115,7 @@ ssize_t stream_recvv(struct stream *s, const struct iovec *iov, size_t count, in
 		if (peek || !(flags & MSG_WAITALL))
 			break;
 	}
-	if (done && atomic_load(&s->rbuf_free) >= s->set.rbuf_size / 2)
+	if (done && stream_owes_credits(s))
 		stream_progress(s); /* the peer may be waiting for it */
 	pthread_mutex_unlock(&s->rlock);
 	return done ? (ssize_t)done : rc;

@@ -43,14 +43,29 @@ static int into_sbuf(struct stream *s, struct iov_at *from, uint32_t length, str
 	return second ? 2 : 1;
 }
 
+/* Under slock: is this work request to be signaled, and what does its completion give back? */
+static bool signaled(struct stream *s, uint32_t bytes, uint64_t *id)
+{
+	s->unsignaled_wrs++;
+	s->unsignaled_bytes += bytes;
+	if (s->unsignaled_wrs < (s->set.sq_size - RS_CTRL_WRS) / 4 &&
+	    s->unsignaled_bytes < s->set.sbuf_size / 4) {
+		*id = wr_id(WR_DATA, 0, 0);
+		return false;
+	}
+	*id = wr_id(WR_DATA, s->unsignaled_wrs, s->unsignaled_bytes);
+	s->unsignaled_wrs = s->unsignaled_bytes = 0;
+	return true;
+}
+
 int stream_post_data(struct stream *s, struct iov_at *from, uint32_t length, uint32_t imm,
 		     bool with_imm, uint64_t addr, uint32_t rkey)
 {
+	uint32_t in_sbuf = 0;
 	uint8_t copy[256];
 	struct ibv_sge sge[2];
 	struct ibv_send_wr *bad,
 		wr = {
-			.wr_id = wr_id(WR_DATA, 0),
 			.sg_list = sge,
 			.num_sge = 1,
 			.opcode = with_imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
@@ -72,10 +87,12 @@ int stream_post_data(struct stream *s, struct iov_at *from, uint32_t length, uin
 		sge[0] = (struct ibv_sge){(uintptr_t)copy, length, 0};
 		wr.send_flags = IBV_SEND_INLINE;
 	} else {
-		wr.wr_id = wr_id(WR_DATA, length);
+		in_sbuf = length;
 		wr.num_sge = into_sbuf(s, from, length, sge);
 		atomic_fetch_sub(&s->sbuf_free, length);
 	}
+	if (signaled(s, in_sbuf, &wr.wr_id))
+		wr.send_flags |= IBV_SEND_SIGNALED;
 	atomic_fetch_sub(&s->sqe_free, 1);
 	rc = ibv_post_send(s->id->qp, &wr, &bad);
 	if (!rc)

@@ -112,7 +112,6 @@ static int create_qp(struct stream *s)
 		.send_cq = s->cq,
 		.recv_cq = s->cq,
 		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
 		.cap = {.max_send_wr = s->set.sq_size,
 			.max_recv_wr = recv_wrs(s),
 			.max_send_sge = 2,
@@ -185,7 +184,7 @@ static int limit_sizes(struct stream *s)
 
 int stream_setup(struct stream *s)
 {
-	struct ibv_recv_wr wr = {.wr_id = wr_id(WR_RECV, 0)}, *bad;
+	struct ibv_recv_wr wr = {.wr_id = wr_id(WR_RECV, 0, 0)}, *bad;
 	int rc = limit_sizes(s);
 
 	if (!rc)
@@ -275,11 +274,10 @@ void stream_destroy(struct stream *s)
 	stream_free(s);
 }
 
+/* The last of what is sent is a control message, and queue pairs complete in order. */
 static bool all_sent(struct stream *s)
 {
-	return atomic_load(&s->state) == STREAM_FAILED ||
-	       (atomic_load(&s->ctrl_free) == RS_CTRL_WRS &&
-		atomic_load(&s->sqe_free) == (int)s->set.sq_size - RS_CTRL_WRS);
+	return atomic_load(&s->state) == STREAM_FAILED || atomic_load(&s->ctrl_free) == RS_CTRL_WRS;
 }
 
 static bool ctrl_free(struct stream *s)

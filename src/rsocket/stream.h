@@ -80,13 +80,13 @@ struct stream {
 	size_t sbuf_bytes, rbuf_bytes; /* as mapped: with control messages; with the SGL */
 
 	pthread_mutex_t cq_lock;
-	bool cq_armed;
-	atomic_int ctrl_free;	   /* places for control messages */
-	uint16_t rseq_comp;	   /* when rseq_no is here, credits are due */
-	uint32_t rbuf_free_offset; /* the half to be given next */
-	uint32_t rbuf_granted;	   /* bytes that the peer may still write */
-	bool swap;		   /* the peer is of the other byte order */
-	struct rs_sge remote_sgl;  /* where our entries go */
+	atomic_bool cq_armed;
+	atomic_int ctrl_free;	    /* places for control messages */
+	_Atomic uint16_t rseq_comp; /* when rseq_no is here, credits are due */
+	uint32_t rbuf_free_offset;  /* the half to be given next */
+	uint32_t rbuf_granted;	    /* bytes that the peer may still write */
+	bool swap;		    /* the peer is of the other byte order */
+	struct rs_sge remote_sgl;   /* where our entries go */
 	uint32_t remote_sge;
 	struct rs_sge remote_iomap;
 
@@ -94,6 +94,7 @@ struct stream {
 	atomic_int sqe_free;
 	atomic_uint sbuf_free;
 	uint32_t sbuf_head;
+	uint32_t unsignaled_wrs, unsignaled_bytes;
 	uint16_t sseq_no;
 	_Atomic uint16_t sseq_comp;
 	uint16_t credits_kept;		    /* unused, so that control messages find receives */
@@ -148,6 +149,8 @@ void stream_progress(struct stream *);
 /* Waits for ready(): 0, -EAGAIN, -EINTR. timeout_ms: -1 for none. */
 int stream_wait(struct stream *, bool (*ready)(struct stream *), bool nonblock,
 		int timeout_ms) must_use;
+/* Enough has been read for the peer to be told. */
+bool stream_owes_credits(const struct stream *);
 /* Has the descriptor of the channel tell of the next completion; false: there is one already. */
 bool stream_arm(struct stream *);
 /* After that descriptor was readable. */
@@ -158,11 +161,26 @@ int stream_take_error(struct stream *, int after);
 int stream_post_ctrl(struct stream *, enum rs_ctrl);
 void stream_keepalive(struct stream *);
 
-/* wr_id: what comes back when a work request is done. */
+/*
+ * wr_id: what comes back when a work request is done. Of data not every one is signaled, or each
+ * message sent would wake who waits for one to come: the signaled one gives back those before it.
+ */
 enum wr_kind { WR_RECV, WR_DATA, WR_CTRL };
-static inline uint64_t wr_id(enum wr_kind kind, uint32_t value)
+enum { WR_COUNT_SHIFT = 32, WR_KIND_SHIFT = 56 };
+
+static inline uint64_t wr_id(enum wr_kind kind, uint32_t count, uint32_t value)
 {
-	return (uint64_t)kind << 32 | value;
+	return (uint64_t)kind << WR_KIND_SHIFT | (uint64_t)count << WR_COUNT_SHIFT | value;
+}
+
+static inline enum wr_kind wr_kind(uint64_t id)
+{
+	return (enum wr_kind)(id >> WR_KIND_SHIFT);
+}
+
+static inline int wr_count(uint64_t id)
+{
+	return (int)(id >> WR_COUNT_SHIFT & 0xffffff);
 }
 
 static inline bool stream_has_data(struct stream *s)
@@ -219,6 +237,8 @@ void stream_drop_iomaps(struct stream *);
 
 /* Of the events asked for, those that hold, and POLLERR, POLLHUP; takes completions. */
 short stream_poll(struct stream *, short events);
+/* Of one that is or was connected, all that is known without a look at the completions. */
+short stream_events(struct stream *);
 int stream_setsockopt(struct stream *, int level, int name, const void *, socklen_t) must_use;
 int stream_getsockopt(struct stream *, int level, int name, void *, socklen_t *) must_use;
 

@@ -80,6 +80,10 @@ static int stream_for(struct entry *e, int fd, bool listening, struct stream **r
 	if (rc)
 		return rc;
 	atomic_store(&s->sock.fl_flags, real()->fcntl64(fd, F_GETFL) & O_NONBLOCK);
+	if (e->rcvbuf)
+		(void)!stream_setsockopt(s, SOL_SOCKET, SO_RCVBUF, &e->rcvbuf, sizeof(int));
+	if (e->sndbuf)
+		(void)!stream_setsockopt(s, SOL_SOCKET, SO_SNDBUF, &e->sndbuf, sizeof(int));
 	copy_option(s, fd, SOL_SOCKET, SO_KEEPALIVE);
 	copy_option(s, fd, IPPROTO_TCP, TCP_NODELAY);
 	rc = bind_alike(s, fd, listening);
@@ -360,6 +364,8 @@ int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 
 	if (s && !rc)
 		(void)!stream_setsockopt(s, level, name, val, len);
+	else if (e && !rc && level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF))
+		memcpy(name == SO_RCVBUF ? &e->rcvbuf : &e->sndbuf, val, sizeof(int));
 	if (e)
 		entry_put(e);
 	errno = err;

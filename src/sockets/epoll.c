@@ -301,12 +301,15 @@ static uint32_t look(struct registration *r)
 		got |= (uint16_t)p.revents;
 	if (!s)
 		return got;
-	got |= (uint16_t)stream_poll(s, asked);
-	if (!got && atomic_load(&s->state) >= STREAM_CONNECTED) {
+	if (atomic_load(&s->state) < STREAM_CONNECTED) {
+		got |= (uint16_t)stream_poll(s, asked);
+	} else {
 		if (r->watched[FROM_CQ] < 0)
 			watch_sources(r);
-		(void)stream_arm(s);
-		got |= (uint16_t)stream_poll(s, asked);
+		/* While it is armed nothing can have come that was not told of. */
+		if (!s->cq_armed && !(asked & POLLIN && stream_has_data(s)))
+			(void)stream_arm(s);
+		got |= (uint16_t)stream_events(s);
 	}
 	return got & (r->events | EPOLLERR | EPOLLHUP);
 }

@@ -31,6 +31,7 @@ struct entry {
 	struct stream *stream; /* NULL: the kernel's socket alone */
 	struct stream *parked; /* given up; another thread may still look at it */
 	int kernel_fd;	       /* listener: a number of our own for the kernel's socket, or -1 */
+	int rcvbuf, sndbuf;    /* as set by option, for the stream to come; 0: not set */
 	bool listening;
 	bool told; /* connect() said so: from now on EISCONN */
 	struct sockaddr_storage to;
