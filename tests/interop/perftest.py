@@ -109,6 +109,7 @@ NO_HUGE = (r"Please configure hugepages", "the machine has no huge pages set asi
 NO_COUNTERS = (r"Unable to access performance counters",
                "counters are read from `/sys/class/infiniband`, where weft has no entry")
 NO_OLD = (r"not compatible with versions older", "perftest 4.5 refuses, whatever the device")
+NO_LIMIT = (r"Rate limiter cann't be executed", "the program limits no atomics")
 NO_PACING = (r"only supported for Raw Ethernet", NO_RAW[1])
 
 # The options of --help, and how each is tried: with the size and the number of iterations that
@@ -169,9 +170,9 @@ OPTIONS = (
     ("--wait_destroy", "--wait_destroy 1"),
     ("--disable_pcie_relaxed", "--disable_pcie_relaxed"),
     ("--rate_limit", "--rate_limit 10"),
-    ("--rate_limit_type", "--rate_limit 1 --rate_limit_type SW"),
-    ("--rate_units", "--rate_limit 100 --rate_limit_type SW --rate_units M"),
-    ("--burst_size", "--rate_limit 1 --rate_limit_type SW --burst_size 4"),
+    ("--rate_limit_type", "--rate_limit 1 --rate_limit_type SW", NO_LIMIT),
+    ("--rate_units", "--rate_limit 100 --rate_limit_type SW --rate_units M", NO_LIMIT),
+    ("--burst_size", "--rate_limit 1 --rate_limit_type SW --burst_size 4", NO_LIMIT),
     ("--typical_pkt_size", "--rate_limit 1 --rate_limit_type PP --typical_pkt_size 64", NO_PACING),
     ("--latency_gap", "--latency_gap 10"),
     ("--log_dci_streams", "-c DC --log_dci_streams 1", NO_DC),

@@ -186,8 +186,8 @@ def main():
     p.add_argument("--only", default="", help="cases whose name matches")
     p.add_argument("--timeout", type=int, help="give up earlier than the case says")
     p.add_argument("--list", action="store_true", help="name the cases and end")
-    p.add_argument("--write", metavar="FILE", help="all cases, and a page of what came of them; with --only, of those and of "
-                   "the runs before")
+    p.add_argument("--write", metavar="FILE", help="all cases, and a page of what came of "
+                   "them; with --only, of those and of the runs before")
     args = p.parse_args()
     lab.need("ibv_rc_pingpong", "rping", "ib_send_bw", "stdbuf")
     if not args.list:
@@ -206,6 +206,7 @@ def main():
         else:
             reports.append(run(args, where, chosen, table))
     if args.write:
+        table.keep({programs_table.shown(c) for c in all_cases()})
         table.write(args.write)
         forgotten = perftest.forgotten()
         for program, option in forgotten:

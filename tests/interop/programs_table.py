@@ -42,6 +42,12 @@ class Table:
                 for program, options, found in json.load(f):
                     self.cells[program, options] = found
 
+    def keep(self, known):
+        """Forgets what earlier runs noted of cases of perftest that are no more."""
+        for key in list(self.cells):
+            if key[0] in perftest.PROGRAMS and key not in known:
+                del self.cells[key]
+
     def note(self, program, options, where, why=""):
         self.cells[program, options][where] = why
         with open(self.kept, "w", encoding="utf-8") as f:
