@@ -6,9 +6,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "base/log.h"
 
 /* Of a channel that has more waiting than the default 16: room for 64. */
 #define BUSY_PIPE_BYTES (64 * 4096)
@@ -140,18 +144,57 @@ uint64_t cm_channel_read(const struct cm_channel *c)
 	return c->written - (uint64_t)bytes / sizeof(struct broker_cm_event);
 }
 
-void cm_channel_purge(struct cm_channel *c, uint32_t id, struct cm_channel *to)
+void cm_channel_purge(struct cm_channel *c, uint32_t id)
 {
-	list_for_each(w, &c->queue, struct waiting, list) {
-		if (w->ev.id != id)
-			continue;
-		if (to) {
-			list_remove(&w->list);
-			c->queued--;
-			list_push_tail(&to->queue, &w->list);
-			to->queued++;
-		} else {
+	list_for_each(w, &c->queue, struct waiting, list)
+		if (w->ev.id == id)
 			drop(c, w);
-		}
+}
+
+/* What has been written and nobody has read goes back to the head of the queue. The reading end is
+ * the client's; /proc has another for as long as this takes. */
+static void take_back(struct cm_channel *c)
+{
+	struct list *first = c->queue.next;
+	char path[32];
+	int fd;
+
+	if (cm_channel_read(c) == c->written)
+		return;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", c->fd);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0) {
+		log_err("cm", "%s: %s", path, strerror(errno));
+		return;
 	}
+	for (;;) {
+		struct waiting *w = malloc(sizeof(*w));
+
+		if (!w || read(fd, &w->ev, sizeof(w->ev)) != sizeof(w->ev)) {
+			free(w);
+			break;
+		}
+		list_insert_before(first, &w->list);
+		c->queued++;
+		c->written--;
+	}
+	close(fd);
+}
+
+void cm_channel_move(struct cm_channel *c, uint32_t id, struct cm_channel *to)
+{
+	take_back(c);
+	list_for_each(w, &c->queue, struct waiting, list) {
+		uint32_t of =
+			w->ev.type == BROKER_CM_EV_CONNECT_REQUEST ? w->ev.listen_id : w->ev.id;
+
+		if (of != id)
+			continue;
+		list_remove(&w->list);
+		c->queued--;
+		list_push_tail(&to->queue, &w->list);
+		to->queued++;
+	}
+	cm_channel_flush(c);
+	cm_channel_flush(to);
 }

@@ -40,7 +40,9 @@ void cm_channel_flush(struct cm_channel *);
 /* The events read so far: those placed below this number. */
 uint64_t cm_channel_read(const struct cm_channel *);
 void cm_channel_purge_all(struct cm_channel *);
-/* Drops an id's waiting events, or with `to` moves them there. */
-void cm_channel_purge(struct cm_channel *, uint32_t id, struct cm_channel *to);
+/* Drops an id's waiting events. */
+void cm_channel_purge(struct cm_channel *, uint32_t id);
+/* Moves an id's events that nobody has read, a listener's requests included, to another channel. */
+void cm_channel_move(struct cm_channel *, uint32_t id, struct cm_channel *to);
 
 #endif

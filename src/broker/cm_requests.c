@@ -170,9 +170,8 @@ static int migrate_id(struct cm_client *client, const void *req, void *reply)
 		return -ENOENT;
 	id->user = r->user;
 	if (id->channel && id->channel != to)
-		cm_channel_purge(id->channel, id->handle, to);
+		cm_channel_move(id->channel, id->handle, to);
 	id->channel = to;
-	cm_channel_flush(to);
 	return 0;
 }
 

@@ -413,7 +413,7 @@ void svc_id_destroy(struct svc_id *id, bool end_cm)
 	request_settled(id);
 	if (svc->flush_at != DEADLINE_NEVER)
 		list_for_each(c, &client->channels, struct cm_channel, list)
-			cm_channel_purge(c, id->handle, NULL);
+			cm_channel_purge(c, id->handle);
 	if (id->bound)
 		port_space_release(&id->bind);
 	if (end_cm)

@@ -196,7 +196,8 @@ def ucmatose_cases():
             (False, "{server}", "-m -c 3")):
         yield Case(f"ucmatose {options or 'defaults'}{' IPv6' if '6' in address else ''}",
                    f"ucmatose -b {address} {options}", f"ucmatose -s {address} {options}",
-                   tcp=False, ready="starting server", quick=quick, want=ended_well)
+                   tcp=False, ready="starting server", quick=quick, want=ended_well,
+                   repeat=5 if "-m" in options else 1)
 
 
 def steps_done(client, _):
