@@ -23,8 +23,9 @@ def shown(case):
     words = words.replace("{gid6}", "IPv6").replace("{server6}", "IPv6")
     words = " ".join(re.sub(r"( -[dgxsba])? \{(dev|gid|server)\}", "", words).split())
     program = case.server.split()[0]
-    return program, re.sub(r"\{file\}", "FILE", words.removeprefix(case.client.split()[0]
-                                                                  if case.client else program)
+    other = case.client.split()[0] if case.client else program
+    pair = program if other == program else f"{program}, {other}"
+    return pair, re.sub(r"\{file\}", "FILE", words.removeprefix(other)
                            .replace("{own}", "ADDRESS").replace("{own6}", "IPv6")).strip()
 
 
