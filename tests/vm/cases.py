@@ -25,7 +25,9 @@ class Case:
     directions: tuple
     short: bool = False
     lossy: bool = False  # worth running on a bad wire too
+    wire: bool = False  # of the program `wire`: quick on a very bad one
     sweep: bool = False  # long and dull: last
+    repeats: float = 1  # what part of its packets weft may send twice on a good wire
     refused: bool = False  # only where the guest asks for more than our interface carries
     provider: bool = False  # worth running with weft on another RNIC
     crash: bool = False  # a machine or a program dies in it: with guests to spare
@@ -137,6 +139,7 @@ class Run:
             seen = self.capture.check(self.case.nvme, cut_short)
             self.notes.append(seen)
             self.judge_senders(seen)
+            self.judge_repeats(seen)
         except Failed as e:
             self.fail(str(e))
         if self.verdict != "ok":
@@ -146,6 +149,15 @@ class Run:
         c = self.context
         return Result(c.section.title, c.condition.name, self.case.name, c.direction, self.verdict,
                       "; ".join(n for n in self.notes if n), self.seconds)
+
+    def judge_repeats(self, seen):
+        """A good wire loses nothing, but a guest that is not scheduled for a while may."""
+        packets = re.match(r"(\d+) packets", seen)
+        if self.context.condition.netem or not packets:
+            return
+        for count, sender in re.findall(r"(\d+) PSNs sent again by ([^,; ]+)", seen):
+            if sender in self.weft_address and int(count) > int(packets[1]) * self.case.repeats:
+                raise Failed(f"weft sent {count} of {packets[1]} packets again")
 
     def judge_senders(self, seen):
         """A sender that repeats a PSN as another packet has itself to blame for what follows."""

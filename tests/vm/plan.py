@@ -92,7 +92,7 @@ PLAN = [
         (Condition("0.1 % of the packets lost", netem="loss 0.1%"), lambda c: c.short),
         (Condition("1 % of the packets lost", netem="loss 1%", kib=1024, piece="16k"), lossy),
         (Condition("5 % of the packets lost", netem="loss 5%", kib=64, piece="4k"),
-         lambda c: c.short),
+         lambda c: c.short or c.lossy and c.wire),
         (Condition("5 % of the packets doubled", netem="duplicate 5%"), lossy),
         (Condition("1 % of the packets overtake others", netem="delay 1ms reorder 1%", kib=1024,
                    piece="16k"), lossy),

@@ -22,7 +22,8 @@ static size_t room, used;
 
 static struct {
 	struct gid from;
-	unsigned int count;
+	unsigned int count; /* of PSNs sent again */
+	unsigned int altered;
 } sender[SENDERS];
 
 static struct seen *place(struct seen *t, size_t n, const struct seen *s)
@@ -51,13 +52,14 @@ static void make_room(void)
 	room = more;
 }
 
-static void count(const struct gid *from)
+static void count(const struct gid *from, bool altered)
 {
 	for (unsigned int i = 0; i < SENDERS; i++) {
 		if (sender[i].count && memcmp(&sender[i].from, from, sizeof(*from)) != 0)
 			continue;
 		sender[i].from = *from;
 		sender[i].count++;
+		sender[i].altered += altered;
 		return;
 	}
 }
@@ -80,8 +82,8 @@ void resent_look(const struct roce_packet *p, const struct pkt_hdr *h)
 	if (!old->len) {
 		*old = now;
 		used++;
-	} else if (old->opcode != now.opcode || old->len != now.len) {
-		count(&now.from);
+	} else {
+		count(&now.from, old->opcode != now.opcode || old->len != now.len);
 	}
 }
 
@@ -93,7 +95,10 @@ void resent_print(void)
 
 		inet_ntop(v4 ? AF_INET : AF_INET6, sender[i].from.raw + (v4 ? 12 : 0), text,
 			  sizeof(text));
-		printf(", %u PSNs sent again as something else by %s", sender[i].count, text);
+		printf(", %u PSNs sent again by %s", sender[i].count, text);
+		if (sender[i].altered)
+			printf(", %u PSNs sent again as something else by %s", sender[i].altered,
+			       text);
 	}
 	free(table);
 	table = NULL;

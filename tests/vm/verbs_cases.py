@@ -175,7 +175,7 @@ def some(t):
     return 20 if t.condition.netem else 100
 
 
-@case("ib_write_bw, 4 queue pairs both ways", lossy=True)
+@case("ib_write_bw, 4 queue pairs both ways", lossy=True, repeats=0.25)
 def many_qps(t):
     return f"{perftest(t, 'ib_write_bw', f'-q 4 -b -s 8192 -n {some(t)}'):.0f} MB/s"
 

@@ -26,17 +26,17 @@ def wire_cases():
     for scenario, name, more in (
             ("rnr", "receiver not ready: with and without a limit of retries", {}),
             ("psn-wrap", "PSNs that wrap around", {"lossy": True}),
-            ("unsignaled", "100 messages, one completion", {}),
+            ("unsignaled", "100 messages, one completion", {"repeats": 0.2}),
             ("reads", "READs at once, taken up in the middle", {"lossy": True}),
             ("atomics", "atomics, executed once", {"lossy": True}),
-            ("large", "messages of 8 MiB", {}),
+            ("large", "messages of 8 MiB", {"repeats": 0.1}),
             ("zero", "messages of no bytes", {}),
             ("immediate", "immediate data, with and without payload", {}),
             ("solicited", "inline data, solicited events", {}),
             ("srq", "a shared receive queue and its events", {}),
             ("invalidate", "a memory window, invalidated by SEND", {}),
             ("errors", "access, length and request errors at both ends", {})):
-        case(name, **more)(lambda t, scenario=scenario: wire(t, scenario))
+        case(name, wire=True, **more)(lambda t, scenario=scenario: wire(t, scenario))
 
 
 wire_cases()
