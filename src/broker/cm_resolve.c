@@ -8,6 +8,7 @@
 
 #define CHECK_FIRST_NS (1 * NSEC_PER_MSEC)
 #define CHECK_MAX_NS   (50 * NSEC_PER_MSEC)
+#define PROBE_NS       (500 * NSEC_PER_MSEC) /* our own address may not be fit for use at first */
 
 void svc_resolve(struct svc_id *id, const struct broker_cm_event *ev, const struct flow *flow,
 		 uint32_t timeout_ms)
@@ -22,6 +23,7 @@ void svc_resolve(struct svc_id *id, const struct broker_cm_event *ev, const stru
 	id->resolve_flow = *flow;
 	id->resolve_until = svc->now + timeout_ms * NSEC_PER_MSEC;
 	id->resolve_wait = CHECK_FIRST_NS;
+	id->resolve_probe = svc->now + PROBE_NS;
 	id->resolve_at = min_of(svc->now + id->resolve_wait, id->resolve_until);
 	list_push_tail(&svc->resolving, &id->resolving);
 }
@@ -38,12 +40,15 @@ uint64_t svc_resolve_deadline(const struct cm_service *svc)
 void svc_resolve_tick(struct cm_service *svc)
 {
 	list_for_each(id, &svc->resolving, struct svc_id, resolving) {
+		bool probe = svc->now >= id->resolve_probe;
 		struct broker_cm_event ev;
 
 		if (id->resolve_at > svc->now)
 			continue;
+		if (probe)
+			id->resolve_probe = svc->now + PROBE_NS;
 		ev = svc_event(id, BROKER_CM_EV_ADDR_RESOLVED);
-		if (svc->ops.neighbour(svc->ctx, &id->resolve_flow, false) == 0) {
+		if (svc->ops.neighbour(svc->ctx, &id->resolve_flow, probe) == 0) {
 			list_remove(&id->resolving);
 			svc_post(id, &ev);
 		} else if (svc->now >= id->resolve_until) {

@@ -98,7 +98,7 @@ struct svc_id {
 
 	struct list resolving;
 	struct flow resolve_flow;
-	uint64_t resolve_at, resolve_until, resolve_wait;
+	uint64_t resolve_at, resolve_until, resolve_wait, resolve_probe;
 };
 
 /* ---- cm_service.c ------------------------------------------------------------------------- */
