@@ -16,7 +16,8 @@ static void iov_take(struct iov_at *at, uint8_t *to, size_t n)
 	while (n) {
 		size_t left = at->iov->iov_len - at->offset, take = min_of(left, n);
 
-		memcpy(to, (const uint8_t *)at->iov->iov_base + at->offset, take);
+		if (take) /* an empty place may have no address */
+			memcpy(to, (const uint8_t *)at->iov->iov_base + at->offset, take);
 		to += take;
 		n -= take;
 		at->offset += take;
