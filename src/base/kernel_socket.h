@@ -6,12 +6,7 @@
 #ifndef WEFT_BASE_KERNEL_SOCKET_H
 #define WEFT_BASE_KERNEL_SOCKET_H
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
-static inline int kernel_socket(int domain, int type, int protocol)
-{
-	return (int)syscall(SYS_socket, domain, type, protocol);
-}
+/* As socket(2). */
+int kernel_socket(int domain, int type, int protocol);
 
 #endif

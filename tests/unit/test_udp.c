@@ -44,16 +44,16 @@ int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
 }
 
 static bool refuse_ipv6;
-int __real_socket(int family, int type, int protocol);
-int __wrap_socket(int family, int type, int protocol);
+int __real_kernel_socket(int family, int type, int protocol);
+int __wrap_kernel_socket(int family, int type, int protocol);
 
-int __wrap_socket(int family, int type, int protocol)
+int __wrap_kernel_socket(int family, int type, int protocol)
 {
 	if (refuse_ipv6 && family == AF_INET6) {
 		errno = EAFNOSUPPORT;
 		return -1;
 	}
-	return __real_socket(family, type, protocol);
+	return __real_kernel_socket(family, type, protocol);
 }
 
 static struct gid v4(uint32_t a)

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/kernel_socket.h"
 #include "base/log.h"
 #include "port/udp/udp_priv.h"
 
@@ -124,7 +125,7 @@ static int bind_any(int fd, int family, uint16_t port)
 
 static int dgram_socket(int family)
 {
-	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = kernel_socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	return fd < 0 ? -errno : fd;
 }
