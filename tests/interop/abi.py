@@ -13,13 +13,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def symbols(path):
-    out = subprocess.run(["nm", "-D", "--defined-only", path], check=True, capture_output=True,
-                         text=True).stdout
-    found = set()
+    """name@version, and what it is: code, or data of so many bytes (programs may have a copy)."""
+    out = subprocess.run(["nm", "-D", "-S", "--defined-only", path], check=True,
+                         capture_output=True, text=True).stdout
+    found = {}
     for line in out.splitlines():
-        kind, name = line.split()[1:3]
+        *size, kind, name = line.split()[1:]
         if kind != "A":
-            found.add(name)
+            found[name] = "code" if kind in "TtWi" else f"{int(size[0], 16)} bytes of data"
     return found
 
 
@@ -70,6 +71,11 @@ def main():
             print(f"SKIP: the system has no {lib} to compare with")
             return 77
         want, have = symbols(theirs), symbols(os.path.join(build, "lib", lib))
+        others = {s for s in want if want[s] != have.get(s, want[s])}
+        for s in sorted(others):
+            print(f"{lib}: {s} is {have[s]}, and {want[s]} in {theirs}")
+        bad += len(others)
+        want, have = set(want), set(have)
         if not want:
             print(f"SKIP: {theirs} shows no symbols")
             return 77
