@@ -17,6 +17,10 @@ what was compared.
 """
 
 
+ALONE = ("ibv_devices", "ibv_devinfo", "ibv_asyncwatch")  # of no pair, and no Case
+PLACES = {"one": "lo", "veth": "veth"}
+
+
 def shown(case):
     """Program and options, without what says which device and whom to talk to."""
     words = case.options or case.client or case.server
@@ -44,9 +48,9 @@ class Table:
                     self.cells[program, options] = found
 
     def keep(self, known):
-        """Forgets what earlier runs noted of cases of perftest that are no more."""
+        """Forgets what earlier runs noted of cases that are no more."""
         for key in list(self.cells):
-            if key[0] in perftest.PROGRAMS and key not in known:
+            if key[0] not in ALONE and key not in known:
                 del self.cells[key]
 
     def note(self, program, options, where, why=""):
@@ -60,9 +64,9 @@ class Table:
             return ""
         whys = {w: why for w, why in found.items() if why}
         if not whys:
-            return "ok"
+            return "ok" if len(found) > 1 else f"{PLACES[next(iter(found))]} ok"
         if len(whys) < len(found):
-            return "; ".join(f"{w}: {notes(why)}" for w, why in whys.items())
+            return "; ".join(f"{PLACES[w]} {notes(why)}" for w, why in whys.items())
         return notes(next(iter(whys.values())))
 
     def write(self, path):
@@ -82,7 +86,10 @@ class Table:
                 if p == program:
                     v = self.verdict(p, options, notes)
                     name = f"`{options}`" if options else "no options"
-                    good.append(name) if v == "ok" else bad.append(f"{name}: {v}")
+                    if v.endswith("ok"):
+                        good.append(name + (f" ({v.split()[0]})" if " " in v else ""))
+                    else:
+                        bad.append(f"{name}: {v}")
             text += f"| {program} | {', '.join(good)} | {', '.join(bad)} |\n"
         text += "\n## perftest\n\n"
         text += "| options | " + " | ".join(p[3:] for p in perftest.PROGRAMS) + " |\n"
@@ -91,7 +98,8 @@ class Table:
         for options in rows:
             text += f"| `{options}` | " + " | ".join(
                 self.verdict(p, options, notes) for p in perftest.PROGRAMS) + " |\n"
-        text += "\nAn empty field: the program has no such option, or other sizes were tried.\n"
+        text += "\nAn empty field: the program has no such option, or other sizes were tried. "
+        text += "`lo`, `veth`: tried there alone.\n"
         reasons = collections.defaultdict(list)
         for option, why in perftest.UNTRIED.items():
             reasons[why].append(f"`{option}`")
