@@ -177,8 +177,9 @@ def asyncwatch(host, weft, path):
 
 def traffic(hosts, weft, path, disturb, works):
     """ib_write_bw for some seconds, with something happening to the client's interface."""
-    words = [weft, "run", "--", "ib_write_bw", "-d", "weft_eth0", "-x", "0", "-F", "-D", "5",
-             "-u", "17", "-p", "18515"]  # eight tries of 0.5 s
+    seconds = "5" if works else "12"  # longer than eight tries of 0.5 s, however late they begin
+    words = [weft, "run", "--", "ib_write_bw", "-d", "weft_eth0", "-x", "0", "-F", "-D", seconds,
+             "-u", "17", "-p", "18515"]
     server = lab.Program(hosts[0], words, f"{path}/server.log")
     client = None
     try:
