@@ -133,18 +133,6 @@ int riounmap(int fd, void *buf, size_t len)
 
 /* ---- on the wire, under slock ---------------------------------------------------------------- */
 
-static int wait_for_room(struct stream *s, int flags)
-{
-	int rc = 0;
-
-	if (!stream_has_room(s))
-		rc = stream_wait(s, stream_can_send, sock_nonblocking(&s->sock, flags),
-				 s->sock.snd_timeout_ms);
-	if (!rc && (atomic_load(&s->state) != STREAM_CONNECTED || !atomic_load(&s->writable)))
-		rc = stream_take_error(s, -ECONNRESET);
-	return rc;
-}
-
 static int tell(struct stream *s, const struct iomapping *m)
 {
 	struct rs_iomap entry = {m->offset,
@@ -172,7 +160,7 @@ int stream_tell_iomaps(struct stream *s, int flags)
 	while (!rc && !list_empty(&s->iomap_new)) {
 		struct iomapping *m = list_entry(s->iomap_new.next, struct iomapping, node);
 
-		rc = wait_for_room(s, flags);
+		rc = stream_wait_for_room(s, flags);
 		if (!rc)
 			rc = tell(s, m);
 		if (!rc) {
@@ -216,7 +204,7 @@ static ssize_t write_direct(struct stream *s, const void *buf, size_t count, uin
 		uint64_t within = offset - to.offset;
 		uint32_t length;
 
-		rc = wait_for_room(s, flags);
+		rc = stream_wait_for_room(s, flags);
 		if (rc)
 			break;
 		length = (uint32_t)min_of(left, (size_t)PIECE_MAX);

@@ -127,7 +127,7 @@ static ssize_t send_piece(struct stream *s, struct iov_at *from, size_t left, ui
 	return rc ? rc : (ssize_t)length;
 }
 
-static int wait_for_room(struct stream *s, int flags)
+int stream_wait_for_room(struct stream *s, int flags)
 {
 	int rc;
 
@@ -164,7 +164,7 @@ ssize_t stream_sendv(struct stream *s, const struct iovec *iov, size_t count, in
 	for (left = (size_t)total; left && !rc;) {
 		ssize_t n;
 
-		rc = wait_for_room(s, flags);
+		rc = stream_wait_for_room(s, flags);
 		if (rc)
 			break;
 		while (!from.iov->iov_len)
