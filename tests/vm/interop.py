@@ -178,7 +178,7 @@ def report(path, plan, record):
     missing = [w for w in wanted if w not in record.results]
     if missing:
         print(f"{path} is left as it is: {len(missing)} of {len(wanted)} cases have not run; "
-              "--resume goes on with them")
+              "`scripts/interop --resume` goes on with them")
     else:
         write(path, record, wanted, {s.title: s.note for s in plan})
 
