@@ -108,6 +108,6 @@ PLAN = [
     Section("weft on the system's rdma-core and siw, against the kernel",
             [(PLAIN, storage)], guests=2, provider="system", rdma="siw",
             note="Between two kernels over siw 6 of 9 `nvme connect` got no answer to their Connect "
-                 "command within its 60 s; so a host of the kernel's may try three times here."),
+                 "command within its 60 s; so either host may try three times here."),
     Section("weft and a newer kernel", [(PLAIN, brief)], kernel="6.12"),
 ]
