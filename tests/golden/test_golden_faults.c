@@ -9,23 +9,22 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 #include "roce_pcap.h"
 #include "wire/bth.h"
 
-static const char *rxe_file, *weft_file;
+static struct roce_packets rxe, weft;
 
 /* The NAKs of a capture in order, a repeated one once. */
-static size_t naks(const char *file, uint8_t *ret, size_t room)
+static size_t naks(const struct roce_packets *all, uint8_t *ret, size_t room)
 {
-	struct roce_packets all = {0};
 	uint32_t dqpn = UINT32_MAX;
 	size_t n = 0;
 
-	assert_int_equal(roce_pcap_read(&all, file), 0);
-	for (size_t i = 0; i < all.count; i++) {
-		const struct roce_packet *p = &all.packet[i];
+	for (size_t i = 0; i < all->count; i++) {
+		const struct roce_packet *p = &all->packet[i];
 		struct pkt_hdr h;
 
 		assert_true(pkt_hdr_decode(&h, p->udp, p->udp_len - 4) > 0);
@@ -39,11 +38,11 @@ static size_t naks(const char *file, uint8_t *ret, size_t room)
 	return n;
 }
 
-static void expect(const char *file, const uint8_t *want, size_t count)
+static void expect(const struct roce_packets *all, const uint8_t *want, size_t count)
 {
 	uint8_t got[32];
 
-	assert_int_equal(naks(file, got, sizeof(got)), count);
+	assert_int_equal(naks(all, got, sizeof(got)), count);
 	assert_memory_equal(got, want, count);
 }
 
@@ -56,7 +55,7 @@ static void rxe_takes_a_long_send_for_an_operational_error(void **state)
 	static const uint8_t answers[] = {A, A, A, A, A, A, A, A, I, I, O, O, O};
 
 	(void)state;
-	expect(rxe_file, answers, sizeof(answers));
+	expect(&rxe, answers, sizeof(answers));
 }
 
 /* Of rxe no atomic at an odd address comes. */
@@ -65,7 +64,7 @@ static void weft_answers_as_the_standard_says(void **state)
 	static const uint8_t answers[] = {A, A, A, A, A, A, A, A, I, I, I, O};
 
 	(void)state;
-	expect(weft_file, answers, sizeof(answers));
+	expect(&weft, answers, sizeof(answers));
 }
 
 int main(int argc, char **argv)
@@ -75,9 +74,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(weft_answers_as_the_standard_says),
 	};
 
-	if (argc != 3)
+	if (argc != 3 || roce_pcap_read(&rxe, argv[1]) < 0 || roce_pcap_read(&weft, argv[2]) < 0) {
+		fprintf(stderr, "usage: %s RXE.pcap WEFT.pcap\n", argv[0]);
 		return 1;
-	rxe_file = argv[1];
-	weft_file = argv[2];
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
