@@ -440,6 +440,13 @@ int cm_listen(struct cm_id *id, uint64_t service_id, uint64_t mask,
 	return 0;
 }
 
+void cm_put_private(uint8_t *to, size_t room, const void *data, size_t length)
+{
+	memset(to, 0, room);
+	if (length)
+		memcpy(to, data, length);
+}
+
 int cm_req_send(struct cm_id *id, const struct flow *flow, const struct cm_req *req,
 		const void *private_data, size_t private_len, uint64_t now)
 {
@@ -463,9 +470,7 @@ int cm_req_send(struct cm_id *id, const struct flow *flow, const struct cm_req *
 	m.req.remote_cm_response_timeout = CM_RESPONSE_TIMEOUT;
 	m.req.local_cm_response_timeout = CM_RESPONSE_TIMEOUT;
 	m.req.max_cm_retries = CM_MAX_RETRIES;
-	memset(m.req.private_data, 0, sizeof(m.req.private_data));
-	if (private_len)
-		memcpy(m.req.private_data, private_data, private_len);
+	cm_put_private(m.req.private_data, sizeof(m.req.private_data), private_data, private_len);
 	cm_send_keep(id, &m);
 	cm_arm_retries(id, cm_timeout_ns(CM_RESPONSE_TIMEOUT), CM_MAX_RETRIES, now);
 	return 0;
@@ -489,9 +494,7 @@ int cm_rep_send(struct cm_id *id, const struct cm_rep *rep, const void *private_
 	}
 	m.rep.local_comm_id = id->local_comm_id;
 	m.rep.remote_comm_id = id->remote_comm_id;
-	memset(m.rep.private_data, 0, sizeof(m.rep.private_data));
-	if (private_len)
-		memcpy(m.rep.private_data, private_data, private_len);
+	cm_put_private(m.rep.private_data, sizeof(m.rep.private_data), private_data, private_len);
 	cm_send_keep(id, &m);
 	cm_arm_retries(id, id->wait_ns, id->retries, now);
 	return 0;

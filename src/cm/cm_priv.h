@@ -138,6 +138,8 @@ void cm_send_keep(struct cm_id *, const struct cm_msg *); /* also the id's last 
 void cm_repeat_last(struct cm_id *);
 void cm_send_rej(struct cm_id *, uint16_t reason, const void *ari, size_t ari_len,
 		 const void *private_data, size_t private_len);
+/* Private data of a message: length octets of data, and zeros. */
+void cm_put_private(uint8_t *to, size_t room, const void *data, size_t length);
 void cm_send_mra(struct cm_id *, uint8_t service_timeout);
 void cm_send_drep(struct cm_id *);
 void cm_arm_retries(struct cm_id *, uint64_t wait_ns, uint8_t retries, uint64_t now);

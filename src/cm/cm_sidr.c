@@ -30,9 +30,8 @@ int cm_sidr_req_send(struct cm_id *id, const struct flow *flow, const struct cm_
 	cm_msg_begin(&m, CM_ATTR_SIDR_REQ, id->tid);
 	m.sidr_req = *req;
 	m.sidr_req.request_id = id->local_comm_id;
-	memset(m.sidr_req.private_data, 0, sizeof(m.sidr_req.private_data));
-	if (private_len)
-		memcpy(m.sidr_req.private_data, private_data, private_len);
+	cm_put_private(m.sidr_req.private_data, sizeof(m.sidr_req.private_data), private_data,
+		       private_len);
 	cm_send_keep(id, &m);
 	cm_arm_retries(id, cm_timeout_ns(CM_RESPONSE_TIMEOUT), CM_MAX_RETRIES, now);
 	return 0;
@@ -117,9 +116,8 @@ int cm_sidr_rep_send(struct cm_id *id, const struct cm_sidr_rep *rep, const void
 	m.sidr_rep = *rep;
 	m.sidr_rep.request_id = id->remote_comm_id;
 	m.sidr_rep.service_id = id->service_id;
-	memset(m.sidr_rep.private_data, 0, sizeof(m.sidr_rep.private_data));
-	if (private_len)
-		memcpy(m.sidr_rep.private_data, private_data, private_len);
+	cm_put_private(m.sidr_rep.private_data, sizeof(m.sidr_rep.private_data), private_data,
+		       private_len);
 	cm_send_keep(id, &m);
 	cm_set_state(id, CM_TIMEWAIT, now);
 	return 0;
