@@ -328,6 +328,17 @@ bool bed_drop_all(struct bed *b, struct bed_pkt *p)
 	return false;
 }
 
+void bed_drop(struct bed *b, struct bed_drop *d)
+{
+	b->filter = bed_drop_some;
+	b->filter_arg = d;
+}
+
+const struct rnic_counters *bed_counters(struct bed *b, int side)
+{
+	return rnic_counters(b->side[side].rnic);
+}
+
 void bed_run(struct bed *b)
 {
 	bool moved;

@@ -111,6 +111,8 @@ struct bed_drop {
 };
 bool bed_drop_some(struct bed *, struct bed_pkt *); /* filter_arg: struct bed_drop */
 bool bed_drop_all(struct bed *, struct bed_pkt *);
+void bed_drop(struct bed *, struct bed_drop *); /* from now on */
+const struct rnic_counters *bed_counters(struct bed *, int side);
 /* Moves packets both ways until nobody has anything to send. Time stands still. */
 void bed_run(struct bed *);
 /* Lets time pass, running what becomes due and the packets that follow. */

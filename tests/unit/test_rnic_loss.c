@@ -6,11 +6,6 @@
 
 #define ACK OPCODE_RC_ACKNOWLEDGE
 
-static const struct rnic_counters *counters(struct bed *b, int side)
-{
-	return rnic_counters(b->side[side].rnic);
-}
-
 static uint32_t naks(struct bed *b, int side)
 {
 	uint32_t n = 0;
@@ -19,12 +14,6 @@ static uint32_t naks(struct bed *b, int side)
 		n += b->log[i].from == side && b->log[i].h.bth.opcode == ACK &&
 		     b->log[i].h.aeth.syndrome >> 5 == 3;
 	return n;
-}
-
-static void drop(struct bed *b, struct bed_drop *d)
-{
-	b->filter = bed_drop_some;
-	b->filter_arg = d;
 }
 
 static void psns_wrap_around(void **state)
@@ -56,7 +45,7 @@ static void a_gap_across_the_wrap_is_mended(void **state)
 	struct bed_drop d = {.side = 0, .opcode = OPCODE_RC_WRITE_MIDDLE, .from = 4, .count = 1};
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	bed_fill(b, 0, 0, 20000, 1);
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 20000), 0);
 	bed_run(b);
@@ -72,7 +61,7 @@ static void a_gap_is_nakked_once(void **state)
 	struct bed_pkt *p;
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	bed_fill(b, 0, 0, 10240, 1);
 	assert_int_equal(bed_recv(b, 1, 2, 0, 10240), 0);
 	assert_int_equal(bed_send(b, 0, 1, 0, 10240), 0);
@@ -95,7 +84,7 @@ static void a_gap_is_nakked_once(void **state)
 	bed_expect(b, 1, true, 2, RNIC_WC_SUCCESS);
 	assert_memory_equal(b->side[0].mem, b->side[1].mem, 10240);
 	/* Go-back-N: from the missing one on, no more. */
-	assert_int_equal(counters(b, 0)->tx_retransmit, 7);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 7);
 	bed_close(b);
 }
 
@@ -125,7 +114,7 @@ static void the_next_gap_is_nakked_again(void **state)
 	struct bed_drop d = {.side = 0, .opcode = OPCODE_RC_WRITE_MIDDLE, .from = 2, .count = 1};
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	bed_fill(b, 0, 0, 10240, 1);
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 10240), 0);
 	bed_run(b);
@@ -136,7 +125,7 @@ static void the_next_gap_is_nakked_again(void **state)
 	assert_int_equal(naks(b, 1), 2);
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
 	bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
-	assert_int_equal(counters(b, 0)->probes, 0);
+	assert_int_equal(bed_counters(b, 0)->probes, 0);
 	bed_close(b);
 }
 
@@ -152,7 +141,7 @@ static void a_dead_peer_is_given_up_after_all_retries(void **state)
 	bed_run(b);
 	bed_sleep(b, 3 * timeout - 1);
 	bed_expect_none(b, 0);
-	assert_int_equal(counters(b, 0)->timeouts, 2);
+	assert_int_equal(bed_counters(b, 0)->timeouts, 2);
 	bed_sleep(b, 1);
 	bed_expect(b, 0, false, 1, RNIC_WC_RETRY_EXC_ERR);
 	bed_expect(b, 0, false, 2, RNIC_WC_WR_FLUSH_ERR);
@@ -168,7 +157,7 @@ static void a_packet_that_never_arrives_ends_the_qp_though_others_do(void **stat
 	struct bed_drop d = {.side = 0, .opcode = OPCODE_RC_WRITE_FIRST, .count = UINT32_MAX / 2};
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 3000), 0);
 	bed_sleep(b, 4 * (4096ull << 12));
 	bed_expect(b, 0, false, 1, RNIC_WC_RETRY_EXC_ERR);
@@ -181,7 +170,7 @@ static void progress_gives_the_retries_back(void **state)
 	struct bed_drop d = {.side = 0, .opcode = -1};
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	for (uint64_t i = 0; i < 5; i++) {
 		d.seen = 0;
 		d.count = 1; /* each is lost once: one timeout, then it arrives */
@@ -189,7 +178,7 @@ static void progress_gives_the_retries_back(void **state)
 		bed_sleep(b, 2 * MS);
 		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
 	}
-	assert_int_equal(counters(b, 0)->timeouts, 5);
+	assert_int_equal(bed_counters(b, 0)->timeouts, 5);
 	bed_close(b);
 }
 
@@ -202,7 +191,7 @@ static void timeout_zero_waits_for_ever_and_still_probes(void **state)
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
 	bed_sleep(b, 3600 * 1000 * MS);
 	bed_expect_none(b, 0);
-	assert_true(counters(b, 0)->probes > 3500);
+	assert_true(bed_counters(b, 0)->probes > 3500);
 	b->filter = NULL;
 	bed_sleep(b, 1001 * MS);
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
@@ -283,7 +272,7 @@ static void a_lost_acknowledgement_does_not_deliver_twice(void **state)
 	struct bed_drop d = {.side = 1, .opcode = ACK, .count = 1};
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	assert_int_equal(bed_recv(b, 1, 7, 0, 100), 0);
 	assert_int_equal(bed_recv(b, 1, 8, 0, 100), 0);
 	assert_int_equal(bed_send(b, 0, 1, 0, 100), 0);
@@ -291,7 +280,7 @@ static void a_lost_acknowledgement_does_not_deliver_twice(void **state)
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
 	bed_expect(b, 1, true, 7, RNIC_WC_SUCCESS);
 	bed_expect_none(b, 1);
-	assert_int_equal(counters(b, 1)->rx_duplicate, 1);
+	assert_int_equal(bed_counters(b, 1)->rx_duplicate, 1);
 	bed_close(b);
 }
 
@@ -348,7 +337,7 @@ static void a_lost_atomic_response_is_asked_for_again(void **state)
 	uint64_t *word = (uint64_t *)(void *)b->side[1].mem;
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	assert_int_equal(bed_atomic(b, 0, 1, RNIC_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 1, 0), 0);
 	/* The WRITE's acknowledgement tells that the atomic's is missing: no time passes. */
 	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 64, 64, 8), 0);
@@ -356,7 +345,7 @@ static void a_lost_atomic_response_is_asked_for_again(void **state)
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
 	bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
 	assert_int_equal(*word, 1);
-	assert_int_equal(counters(b, 0)->implied_naks, 1);
+	assert_int_equal(bed_counters(b, 0)->implied_naks, 1);
 	bed_close(b);
 }
 
@@ -368,7 +357,7 @@ static void a_read_is_resumed_where_it_broke_off(void **state)
 	struct bed_pkt *p;
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	bed_fill(b, 1, 0, 8000, 1);
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 0, 8000), 0);
 	bed_run(b);
@@ -381,7 +370,7 @@ static void a_read_is_resumed_where_it_broke_off(void **state)
 	assert_int_equal(p->h.reth.dma_len, 8000 - 3 * 1024);
 	p = bed_nth(b, 1, OPCODE_RC_READ_RESPONSE_FIRST, 1);
 	assert_int_equal(p->h.bth.psn, 3);
-	assert_int_equal(counters(b, 0)->implied_naks, 1);
+	assert_int_equal(bed_counters(b, 0)->implied_naks, 1);
 	bed_close(b);
 }
 
@@ -391,7 +380,7 @@ static void a_read_that_lost_its_end_is_probed(void **state)
 	struct bed_drop d = {.side = 1, .opcode = OPCODE_RC_READ_RESPONSE_LAST, .count = 1};
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	bed_fill(b, 1, 0, 8000, 1);
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 0, 8000), 0);
 	bed_sleep(b, 6 * MS);
@@ -529,7 +518,7 @@ static void responses_to_nothing_are_dropped(void **state)
 	h.bth.opcode = OPCODE_RC_ATOMIC_ACKNOWLEDGE;
 	bed_forge(b, 1, h, NULL, 0);
 	bed_expect_none(b, 0);
-	assert_int_equal(counters(b, 0)->rx_drop_response, 4);
+	assert_int_equal(bed_counters(b, 0)->rx_drop_response, 4);
 	assert_int_equal(bed_state(b, 0), RNIC_QPS_RTS);
 	bed_close(b);
 }
@@ -574,7 +563,7 @@ static void rnr_retries_run_out(void **state)
 	bed_sleep(b, 2 * US);
 	bed_expect(b, 0, false, 1, RNIC_WC_RNR_RETRY_EXC_ERR);
 	bed_expect(b, 0, false, 2, RNIC_WC_WR_FLUSH_ERR);
-	assert_int_equal(counters(b, 0)->rx_rnr_nak, 3);
+	assert_int_equal(bed_counters(b, 0)->rx_rnr_nak, 3);
 	bed_close(b);
 }
 
@@ -597,8 +586,8 @@ static void seven_rnr_retries_are_for_ever_and_use_up_no_others(void **state)
 	(void)state;
 	assert_int_equal(bed_send(b, 0, 1, 0, 100), 0);
 	bed_sleep(b, 1000 * MS);
-	assert_true(counters(b, 0)->rx_rnr_nak > 700);
-	assert_int_equal(counters(b, 0)->timeouts, 0);
+	assert_true(bed_counters(b, 0)->rx_rnr_nak > 700);
+	assert_int_equal(bed_counters(b, 0)->timeouts, 0);
 	assert_int_equal(bed_recv(b, 1, 2, 0, 100), 0);
 	bed_sleep(b, 2 * MS);
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
@@ -618,7 +607,7 @@ static void progress_gives_rnr_retries_back(void **state)
 		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
 		bed_expect(b, 1, true, i, RNIC_WC_SUCCESS);
 	}
-	assert_int_equal(counters(b, 0)->rx_rnr_nak, 4);
+	assert_int_equal(bed_counters(b, 0)->rx_rnr_nak, 4);
 	bed_close(b);
 }
 
@@ -636,7 +625,7 @@ static void only_the_end_of_a_write_with_immediate_waits_for_a_receive(void **st
 	bed_sleep(b, 2 * MS);
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
 	bed_expect(b, 1, true, 2, RNIC_WC_SUCCESS);
-	assert_int_equal(counters(b, 0)->tx_retransmit, 1);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 1);
 	bed_close(b);
 }
 

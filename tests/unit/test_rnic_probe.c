@@ -6,32 +6,21 @@
 
 #define ACK OPCODE_RC_ACKNOWLEDGE
 
-static const struct rnic_counters *counters(struct bed *b, int side)
-{
-	return rnic_counters(b->side[side].rnic);
-}
-
-static void drop(struct bed *b, struct bed_drop *d)
-{
-	b->filter = bed_drop_some;
-	b->filter_arg = d;
-}
-
 static void a_lost_tail_costs_one_probe_and_no_retry(void **state)
 {
 	struct bed *b = bed_open(&(struct bed_opts){.zero_retry = true, .timeout = 20});
 	struct bed_drop d = {.side = 0, .opcode = OPCODE_RC_WRITE_LAST, .count = 1};
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	bed_fill(b, 0, 0, 4000, 1);
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 4000), 0);
 	bed_sleep(b, 4 * MS);
 	bed_expect_none(b, 0);
 	bed_sleep(b, 2 * MS);
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
-	assert_int_equal(counters(b, 0)->probes, 1);
-	assert_int_equal(counters(b, 0)->timeouts, 0);
+	assert_int_equal(bed_counters(b, 0)->probes, 1);
+	assert_int_equal(bed_counters(b, 0)->timeouts, 0);
 	assert_memory_equal(b->side[0].mem, b->side[1].mem, 4000);
 	bed_close(b);
 }
@@ -42,7 +31,7 @@ static void a_lost_window_comes_back_after_one_probe(void **state)
 	struct bed_drop d = {.side = 0, .opcode = -1, .count = 40};
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	bed_fill(b, 0, 0, 40 * 1024, 1);
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 40 * 1024), 0);
 	bed_run(b);
@@ -50,7 +39,7 @@ static void a_lost_window_comes_back_after_one_probe(void **state)
 	bed_sleep(b, 6 * MS);
 	/* The probe's answer shows that what came after it was lost too. */
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
-	assert_int_equal(counters(b, 0)->probes, 1);
+	assert_int_equal(bed_counters(b, 0)->probes, 1);
 	assert_true(bed_sent(b, 1, ACK) <= 3);
 	bed_close(b);
 }
@@ -75,7 +64,7 @@ static void a_probe_does_not_resend_what_only_took_its_time(void **state)
 		bed_deliver(b, &b->log[i]);
 	bed_run(b);
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
-	assert_int_equal(counters(b, 0)->tx_retransmit, 1);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 1);
 	bed_close(b);
 }
 
@@ -104,7 +93,7 @@ static void a_slow_peers_first_answer_does_not_send_the_rest_again(void **state)
 		assert_null(bed_tx1(b, 0));
 		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
 	}
-	assert_int_equal(counters(b, 0)->tx_retransmit, 1);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 1);
 	bed_close(b);
 }
 
@@ -130,7 +119,7 @@ static void of_many_reads_only_the_oldest_is_probed_for(void **state)
 	bed_run(b);
 	for (uint64_t i = 0; i < 4; i++)
 		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
-	assert_int_equal(counters(b, 0)->tx_retransmit, 1);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 1);
 	bed_close(b);
 }
 
@@ -140,7 +129,7 @@ static void reads_that_were_all_lost_come_back_after_one_probe(void **state)
 	struct bed_drop d = {.side = 0, .opcode = OPCODE_RC_READ_REQUEST, .count = 4};
 
 	(void)state;
-	drop(b, &d);
+	bed_drop(b, &d);
 	bed_fill(b, 1, 0, 3000, 5);
 	for (uint64_t i = 0; i < 4; i++)
 		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_READ, 0, 0, 3000), 0);
@@ -149,7 +138,7 @@ static void reads_that_were_all_lost_come_back_after_one_probe(void **state)
 	for (uint64_t i = 0; i < 4; i++)
 		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
 	assert_memory_equal(b->side[0].mem, b->side[1].mem, 3000);
-	assert_int_equal(counters(b, 0)->probes, 1);
+	assert_int_equal(bed_counters(b, 0)->probes, 1);
 	bed_close(b);
 }
 
@@ -170,12 +159,12 @@ static void a_timeout_sends_no_more_than_the_oldest_again(void **state)
 			;
 		assert_int_equal(b->nlog, sent + (uint32_t)i);
 	}
-	assert_int_equal(counters(b, 0)->timeouts, 3);
+	assert_int_equal(bed_counters(b, 0)->timeouts, 3);
 	for (uint32_t i = 0; i < sent + 3; i++)
 		bed_deliver(b, &b->log[i]);
 	bed_run(b);
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
-	assert_int_equal(counters(b, 0)->tx_retransmit, 3);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 3);
 	bed_close(b);
 }
 
@@ -260,7 +249,7 @@ static void a_round_trip_longer_than_the_first_guess_is_learnt(void **state)
 			run_line(b, &l, 11);
 			bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
 		}
-		assert_true(counters(b, 0)->probes >= 1 && counters(b, 0)->probes < 5);
+		assert_true(bed_counters(b, 0)->probes >= 1 && bed_counters(b, 0)->probes < 5);
 		/* Now nothing is probed before four round trips have passed. */
 		run_line(b, &l, 50);
 		b->filter = bed_drop_all;
@@ -283,16 +272,16 @@ static void probes_are_doubled(void **state)
 	b->filter = bed_drop_all;
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
 	bed_sleep(b, 5 * MS);
-	assert_int_equal(counters(b, 0)->probes, 1);
+	assert_int_equal(bed_counters(b, 0)->probes, 1);
 	bed_sleep(b, 9 * MS);
-	assert_int_equal(counters(b, 0)->probes, 1);
+	assert_int_equal(bed_counters(b, 0)->probes, 1);
 	bed_sleep(b, 1 * MS);
-	assert_int_equal(counters(b, 0)->probes, 2);
+	assert_int_equal(bed_counters(b, 0)->probes, 2);
 	bed_sleep(b, 20 * MS);
-	assert_int_equal(counters(b, 0)->probes, 3);
+	assert_int_equal(bed_counters(b, 0)->probes, 3);
 	bed_sleep(b, 600 * MS);
-	assert_int_equal(counters(b, 0)->probes, 7); /* 5, 15, 35, 75, 155, 315, 635 */
-	assert_int_equal(counters(b, 0)->timeouts, 0);
+	assert_int_equal(bed_counters(b, 0)->probes, 7); /* 5, 15, 35, 75, 155, 315, 635 */
+	assert_int_equal(bed_counters(b, 0)->timeouts, 0);
 	bed_close(b);
 }
 
