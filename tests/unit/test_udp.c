@@ -13,7 +13,6 @@
 #include "base/bytes.h"
 #include "base/time.h"
 #include "netns.h"
-#include "port/udp/ip_id.h"
 #include "port/udp/udp_port.h"
 #include "wire/icrc.h"
 
@@ -376,133 +375,6 @@ static void corrupt_and_short_packets_are_dropped(void **state)
 	assert_int_equal(c->rx_icrc_bad, 64 - 15);
 }
 
-/* ---- the rule for invisible identifications ------------------------------------------------ */
-
-struct packet {
-	struct flow flow;
-	uint8_t b[80];
-};
-
-static struct packet packet_with(uint16_t id, uint32_t psn)
-{
-	struct packet p = {.flow = {.sgid = v4(0x0a000001), .dgid = v4(0x0a000002), .sport = 5}};
-	size_t len = sizeof(p.b) - ICRC_LEN;
-
-	st_be24(p.b + 9, psn);
-	st_le32(p.b + len, icrc_end(icrc_begin(&p.flow, id, sizeof(p.b), p.b, len)));
-	return p;
-}
-
-static bool offer(struct ip_id_table *t, uint16_t id, uint64_t ms)
-{
-	struct packet p = packet_with(id, (uint32_t)ms);
-
-	return ip_id_check(t, &p.flow, p.b, sizeof(p.b), -1, (1000 + ms) * NSEC_PER_MSEC);
-}
-
-static void a_weft_sender_is_held_to_small_identifications(void **state)
-{
-	struct ip_id_table t = {0};
-
-	(void)state;
-	assert_true(offer(&t, 0, 0));
-	for (uint16_t id = 0; id < IP_ID_SMALL; id++)
-		assert_true(offer(&t, id, 1));
-	assert_true(offer(&t, 0, 2));
-	assert_false(offer(&t, IP_ID_SMALL, 3));
-	assert_false(offer(&t, 30000, 4));
-	assert_false(offer(&t, 50000, 5));
-	assert_true(offer(&t, 0, 6));
-}
-
-static void a_counting_sender_is_followed(void **state)
-{
-	struct ip_id_table t = {0};
-	uint16_t id = 65000;
-
-	(void)state;
-	for (int i = 0; i < 2000; i++, id++)
-		assert_true(offer(&t, id, 1));	       /* and over the wrap */
-	assert_true(offer(&t, (uint16_t)(id - 3), 1)); /* overtaken on the way */
-	assert_true(offer(&t, id += IP_ID_WINDOW - 3, 1));
-	assert_false(offer(&t, (uint16_t)(id + 2000), 2));
-	/* After a silence the counter may have leapt, by one for a tick. */
-	assert_true(offer(&t, id += 2000, 2001));
-	assert_false(offer(&t, (uint16_t)(id + 2000), 2002));
-}
-
-/* Linux numbers what it sends from one address to another, whichever of our processes gets it: the
- * keep-alives of one while another receives 4,000 packets a second, or 400,000. */
-static void a_counter_that_runs_for_others_too_is_followed(void **state)
-{
-	struct ip_id_table t = {0};
-	uint16_t id = 5000;
-
-	(void)state;
-	assert_true(offer(&t, id, 0));
-	for (uint64_t ms = 5000; ms < 40000; ms += 5000)
-		assert_true(offer(&t, id += 20000, ms));
-	for (uint64_t ms = 40000; ms < 42000; ms += 40)
-		assert_true(offer(&t, id += 16000, ms));
-}
-
-static void a_sender_that_restarts_is_believed_at_the_second_packet(void **state)
-{
-	struct ip_id_table t = {0};
-
-	(void)state;
-	assert_true(offer(&t, 20000, 0));
-	assert_false(offer(&t, 40000, 10));
-	assert_true(offer(&t, 40001, 20));
-	assert_true(offer(&t, 40002, 30));
-	/* The retry of a lone request, seconds later, continues it too. */
-	assert_false(offer(&t, 10000, 40));
-	assert_true(offer(&t, 14000, 4300));
-	/* It becomes a weft, then a Linux again. */
-	assert_false(offer(&t, 0, 4310));
-	assert_true(offer(&t, 0, 4320));
-	assert_false(offer(&t, 9000, 4330));
-	assert_true(offer(&t, 9001, 4340));
-}
-
-static void strays_in_between_do_not_add_up(void **state)
-{
-	struct ip_id_table t = {0};
-
-	(void)state;
-	assert_true(offer(&t, 0, 0));
-	for (uint64_t ms = 1; ms < 20; ms++) {
-		assert_false(offer(&t, 777, ms));
-		assert_true(offer(&t, 0, ms));
-	}
-}
-
-static void a_silent_sender_is_forgotten(void **state)
-{
-	struct ip_id_table t = {0};
-
-	(void)state;
-	assert_true(offer(&t, 0, 0));
-	assert_false(offer(&t, 777, 1000));
-	assert_true(offer(&t, 777, 1000 + IP_ID_FORGET_NS / NSEC_PER_MSEC + 1));
-}
-
-static void corruption_is_found_whatever_the_identification(void **state)
-{
-	struct ip_id_table t = {0};
-	struct packet p;
-
-	(void)state;
-	assert_true(offer(&t, 0, 0));
-	for (size_t bit = 0; bit < sizeof(p.b) * 8; bit++) {
-		p = packet_with(0, 1);
-		p.b[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		if (bit / 8 != 4) /* the BTH's ECN byte is not covered */
-			assert_false(
-				ip_id_check(&t, &p.flow, p.b, sizeof(p.b), -1, NSEC_PER_SEC + bit));
-	}
-}
-
 int main(void)
 {
 #define PORT_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -518,13 +390,6 @@ int main(void)
 		PORT_TEST(a_packet_too_long_for_the_way_is_refused_alone),
 		PORT_TEST(corrupt_and_short_packets_are_dropped),
 		cmocka_unit_test_setup_teardown(ipv4_alone_will_do, setup_without_ipv6, teardown),
-		cmocka_unit_test(a_weft_sender_is_held_to_small_identifications),
-		cmocka_unit_test(a_counting_sender_is_followed),
-		cmocka_unit_test(a_counter_that_runs_for_others_too_is_followed),
-		cmocka_unit_test(a_sender_that_restarts_is_believed_at_the_second_packet),
-		cmocka_unit_test(strays_in_between_do_not_add_up),
-		cmocka_unit_test(a_silent_sender_is_forgotten),
-		cmocka_unit_test(corruption_is_found_whatever_the_identification),
 	};
 
 	netns_enter();

@@ -4,14 +4,35 @@
 #include "base/bytes.h"
 #include "wire/icrc.h"
 
-static struct ip_id_sender *find(struct ip_id_table *t, const struct gid *gid, uint64_t now)
+static struct ip_id_sender *ways_of(struct ip_id_table *t, uint64_t pair)
 {
-	uint32_t h = (ld_be32(gid->raw + 12) ^ ld_be32(gid->raw + 8)) * 0x9e3779b1u;
-	struct ip_id_sender *s = &t->sender[h >> 16 & (IP_ID_SENDERS - 1)];
+	return t->way[pair * 0x9e3779b97f4a7c15u >> (64 - IP_ID_SET_BITS)];
+}
 
-	if (!gid_equal(&s->gid, gid) || now - s->heard_ns > IP_ID_FORGET_NS)
-		*s = (struct ip_id_sender){.gid = *gid};
-	return s;
+static struct ip_id_sender *find(struct ip_id_table *t, uint64_t pair, uint64_t now)
+{
+	struct ip_id_sender *way = ways_of(t, pair);
+
+	for (size_t i = 0; i < IP_ID_WAYS; i++)
+		if (way[i].pair == pair && now - way[i].heard_ns <= IP_ID_FORGET_NS)
+			return &way[i];
+	return NULL;
+}
+
+/* In the place of its forgotten self, else of the one that has been silent for the longest. */
+static void remember(struct ip_id_table *t, const struct ip_id_sender *s)
+{
+	struct ip_id_sender *way = ways_of(t, s->pair), *place = way;
+
+	for (size_t i = 0; i < IP_ID_WAYS; i++) {
+		if (way[i].pair == s->pair) {
+			place = &way[i];
+			break;
+		}
+		if (way[i].heard_ns < place->heard_ns)
+			place = &way[i];
+	}
+	*place = *s;
 }
 
 static uint64_t window(uint64_t silent_ns)
@@ -64,13 +85,17 @@ static void accept(struct ip_id_sender *s, uint16_t id, int piece, uint64_t now)
 bool ip_id_check(struct ip_id_table *t, const struct flow *f, const void *udp, size_t len,
 		 int piece, uint64_t now)
 {
-	struct ip_id_sender *s;
+	struct ip_id_sender *s, unknown;
 	uint16_t id;
 
 	if (!gid_is_ipv4(&f->sgid))
 		return icrc_check(f, 0, udp, len);
 
-	s = find(t, &f->sgid, now);
+	unknown = (struct ip_id_sender){.pair = (uint64_t)ld_be32(f->sgid.raw + 12) << 32 |
+						ld_be32(f->dgid.raw + 12)};
+	s = find(t, unknown.pair, now);
+	if (!s)
+		s = &unknown;
 	id = piece > 0 ? (uint16_t)(s->last + 1) : s->next;
 	if (!icrc_check(f, id, udp, len)) {
 		if (!icrc_solve_ip_id(f, udp, len, &id))
@@ -79,5 +104,8 @@ bool ip_id_check(struct ip_id_table *t, const struct flow *f, const void *udp, s
 			return false;
 	}
 	accept(s, id, piece, now);
+	/* Not before: a place is not lost to whoever sends junk. */
+	if (s == &unknown)
+		remember(t, s);
 	return true;
 }

@@ -24,6 +24,9 @@
 #define UDP_TX_BYTES	65507 /* the longest IPv4 UDP payload */
 #define UDP_TX_IOVS	1024  /* UIO_MAXIOV: the most that one message may have */
 
+_Static_assert(UDP_TX_SEGMENTS <= IP_ID_SMALL,
+	       "a receiver believes the last piece's identification");
+
 union udp_addr {
 	struct sockaddr sa;
 	struct sockaddr_in in;
