@@ -114,7 +114,7 @@ int roce_pcap_read(struct roce_packets *all, const char *path)
 	uint8_t *data = NULL;
 	size_t len = 0;
 	struct cursor c;
-	bool be;
+	bool be, fine;
 	int err = read_file(path, &data, &len);
 
 	if (err)
@@ -125,15 +125,18 @@ int roce_pcap_read(struct roce_packets *all, const char *path)
 	be = ld_be32(data) == PCAP_MAGIC_US || ld_be32(data) == PCAP_MAGIC_NS;
 	if (!be && ld_le32(data) != PCAP_MAGIC_US && ld_le32(data) != PCAP_MAGIC_NS)
 		return -EBADMSG;
-	cursor_skip(&c, 20);
+	fine = cursor_be32(&c) == (be ? PCAP_MAGIC_NS : __builtin_bswap32(PCAP_MAGIC_NS));
+	cursor_skip(&c, 16);
 	if ((be ? cursor_be32(&c) : cursor_le32(&c)) != PCAP_ETHERNET)
 		return -EBADMSG;
 	for (int frame = 1; cursor_left(&c); frame++) {
 		struct roce_packet p = {.file = name, .frame = frame};
 		const uint8_t *bytes;
-		uint32_t captured;
+		uint32_t captured, seconds, part;
 
-		cursor_skip(&c, 8);
+		seconds = be ? cursor_be32(&c) : cursor_le32(&c);
+		part = be ? cursor_be32(&c) : cursor_le32(&c);
+		p.ns = seconds * 1000000000ull + part * (fine ? 1 : 1000ull);
 		captured = be ? cursor_be32(&c) : cursor_le32(&c);
 		cursor_skip(&c, 4);
 		bytes = cursor_take(&c, captured);

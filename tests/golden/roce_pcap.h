@@ -12,6 +12,7 @@
 struct roce_packet {
 	const char *file; /* name without directory */
 	int frame;	  /* from 1, as Wireshark counts */
+	uint64_t ns;	  /* when it was captured */
 	struct flow flow; /* sgid, dgid, sport, tos, ttl, flow_label of the IP and UDP headers */
 	uint16_t ip_id;	  /* 0 for IPv6 */
 	const uint8_t *udp;

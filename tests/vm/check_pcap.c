@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../golden/roce_pcap.h"
+#include "ids.h"
 #include "resent.h"
 #include "wire/bth.h"
 #include "wire/cm_mad.h"
@@ -145,6 +146,7 @@ int main(int argc, char **argv)
 {
 	bool cut_short = argc > 1 && strcmp(argv[1], "--cut-short") == 0, complete;
 	unsigned int bad_icrc = 0, bad_header = 0;
+	bool refused;
 	struct roce_packets all = {0};
 	struct exchanges cm = {0};
 
@@ -175,15 +177,17 @@ int main(int argc, char **argv)
 			continue;
 		}
 		resent_look(p, &h);
+		ids_look(p, &h);
 		if (h.bth.dqpn == GSI_QPN && p->udp_len - ICRC_LEN - (size_t)len == MAD_LEN)
 			look_at_mad(&cm, p, p->udp + len);
 	}
 	printf("%zu packets", all.count);
 	complete = judge(&cm, cut_short);
 	resent_print();
+	refused = ids_print();
 	free(cm.e);
 	if (bad_icrc || bad_header)
 		printf(", %u bad ICRCs, %u malformed headers", bad_icrc, bad_header);
 	putchar('\n');
-	return bad_icrc || bad_header || !complete || all.count == 0;
+	return bad_icrc || bad_header || refused || !complete || all.count == 0;
 }
