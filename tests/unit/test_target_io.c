@@ -381,6 +381,42 @@ static void a_host_that_vanishes_leaves_its_io_to_finish(void **state)
 	bed_destroy(b);
 }
 
+static void no_op(struct store_op *op, int error)
+{
+	(void)op;
+	assert_int_equal(error, 0);
+}
+
+/* What a host does with these blocks in its next association must not be undone by the last one. */
+static void a_command_of_several_steps_ends_with_its_connection(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s = bed_sqe(NVME_IO_DSM, 1, 32);
+	struct nvme_dsm_range ranges[2] = {{.slba = 0, .nlb = 8}, {.slba = 64, .nlb = 8}};
+	struct wcursor w = wcursor_init(b->memory, 32);
+	uint8_t block[512];
+	struct store_op read = {
+		.opcode = STORE_READ, .offset = 64 * 512, .len = 512, .buf = block, .done = no_op};
+	struct bed_cmd *c;
+
+	(void)state;
+	memset(b->memory, 0x5a, 512);
+	assert_int_equal(do_rw(b, NVME_IO_WRITE, 1, 64, 1), 0);
+	for (int i = 0; i < 2; i++)
+		nvme_dsm_range_put(&w, &ranges[i]);
+	s.cdw10 = 1;
+	s.cdw11 = NVME_DSM_AD;
+	b->slow.hold = true;
+	c = bed_send(&b->io, &s);
+	bed_queue_close(&b->admin);
+	bed_queue_close(&b->io);
+	slow_release(b);
+	assert_true(c->answered);
+	store_submit(b->slow.below, &read);
+	assert_int_equal(block[0], 0x5a);
+	bed_destroy(b);
+}
+
 static void commands_in_flight_finish_out_of_order(void **state)
 {
 	struct bed *b = bed_with_io();
@@ -417,6 +453,7 @@ int main(void)
 		cmocka_unit_test(compare_sees_a_difference_in_any_byte),
 		cmocka_unit_test(deallocate_zeroes_all_ranges_or_none),
 		cmocka_unit_test(a_host_that_vanishes_leaves_its_io_to_finish),
+		cmocka_unit_test(a_command_of_several_steps_ends_with_its_connection),
 		cmocka_unit_test(commands_in_flight_finish_out_of_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

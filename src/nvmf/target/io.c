@@ -163,6 +163,9 @@ static uint16_t parse_write_zeroes(struct target_req *r)
 /* --- commands in steps ------------------------------------------------------------------------ */
 
 /*
+ * The steps that are left end with the connection: the host has given the command up, and may
+ * have new data in its blocks by now through another one.
+ *
  * Prepares the operation of r->step, or returns false if that step needs none. A step's verdict
  * on what the last operation brought goes to *status.
  */
@@ -179,6 +182,8 @@ static void run_steps(struct target_req *r, next_step_fn *next)
 	while (r->step <= r->steps) {
 		bool operation = next(r, &status);
 
+		if (r->queue->disconnected)
+			status = NVME_SC_ABORT_QUEUE;
 		if (status) {
 			req_complete(r, status);
 			return;
