@@ -192,17 +192,20 @@ void bed_release(struct bed_cmd *c)
 	c->busy = false;
 }
 
-uint16_t bed_exec(struct bed_queue *q, struct nvme_sqe *s, uint64_t *ret_result)
+static uint16_t answer(struct bed_cmd *c, uint64_t *ret_result)
 {
-	struct bed_cmd *c = bed_send(q, s);
-
 	assert_true(c->answered);
-	assert_int_equal(c->cqe.cid, s->cid);
-	assert_int_equal(c->cqe.sqid, q->tq.qid);
+	assert_int_equal(c->cqe.cid, c->req.sqe.cid);
+	assert_int_equal(c->cqe.sqid, c->queue->tq.qid);
 	if (ret_result)
 		*ret_result = c->cqe.result;
 	bed_release(c);
 	return PLAIN(c->cqe.status);
+}
+
+uint16_t bed_exec(struct bed_queue *q, struct nvme_sqe *s, uint64_t *ret_result)
+{
+	return answer(bed_send(q, s), ret_result);
 }
 
 struct nvme_sqe bed_sqe(uint8_t opcode, uint32_t nsid, uint32_t len)
@@ -307,14 +310,19 @@ struct bed_connect bed_connect_args(uint16_t qid, uint16_t cntlid)
 	return a;
 }
 
-uint16_t bed_connect(struct bed_queue *q, const struct bed_connect *a, uint64_t *ret_result)
+struct bed_cmd *bed_send_connect(struct bed_queue *q, const struct bed_connect *a)
 {
 	struct nvme_sqe s = bed_sqe(NVME_FABRICS, 0, NVMF_CONNECT_DATA_LEN);
 	struct wcursor w = wcursor_init(q->bed->memory, NVMF_CONNECT_DATA_LEN);
 
 	nvmf_connect_to_sqe(&a->co, &s);
 	nvmf_connect_data_put(&w, &a->data);
-	return bed_exec(q, &s, ret_result);
+	return bed_send(q, &s);
+}
+
+uint16_t bed_connect(struct bed_queue *q, const struct bed_connect *a, uint64_t *ret_result)
+{
+	return answer(bed_send_connect(q, a), ret_result);
 }
 
 uint16_t bed_property_set(struct bed_queue *q, uint32_t offset, uint32_t value)

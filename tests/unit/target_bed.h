@@ -86,6 +86,7 @@ struct bed_connect {
 	struct nvmf_connect_data data;
 };
 struct bed_connect bed_connect_args(uint16_t qid, uint16_t cntlid);
+struct bed_cmd *bed_send_connect(struct bed_queue *q, const struct bed_connect *a);
 uint16_t bed_connect(struct bed_queue *q, const struct bed_connect *a, uint64_t *ret_result);
 uint16_t bed_property_set(struct bed_queue *q, uint32_t offset, uint32_t value);
 uint64_t bed_property_get(struct bed_queue *q, uint32_t offset, bool wide);

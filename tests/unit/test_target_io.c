@@ -417,6 +417,45 @@ static void a_command_of_several_steps_ends_with_its_connection(void **state)
 	bed_destroy(b);
 }
 
+/*
+ * A host sends what was not answered again through its next association, and new data after it.
+ * What the store still works on would come later and win.
+ */
+static void a_host_comes_back_when_its_last_io_is_over(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct bed_connect again = bed_connect_args(0, NVMF_CNTLID_DYNAMIC), stranger = again;
+	struct nvme_sqe w = rw(NVME_IO_WRITE, 1, 0, 1, 9);
+	struct bed_cmd *busy, *c;
+
+	(void)state;
+	b->slow.hold = true;
+	busy = bed_send(&b->io, &w);
+	bed_queue_close(&b->admin);
+	bed_queue_close(&b->io);
+	/* Other hosts do not wait for it. */
+	stranger.data.hostid[0] ^= 1;
+	bed_queue_open(b, &b->admin, 0);
+	assert_int_equal(bed_connect(&b->admin, &stranger, NULL), NVME_SC_SUCCESS);
+	/* One that goes while it waits. */
+	bed_queue_open(b, &b->other, 0);
+	c = bed_send_connect(&b->other, &again);
+	assert_false(c->answered);
+	bed_queue_close(&b->other);
+	assert_true(c->answered);
+	assert_int_equal(b->other.tq.live, 0);
+	bed_queue_open(b, &b->other, 0);
+	c = bed_send_connect(&b->other, &again);
+	assert_false(c->answered);
+	slow_release(b);
+	assert_true(busy->answered);
+	assert_true(c->answered);
+	assert_int_equal(c->cqe.status, NVME_SC_SUCCESS);
+	assert_int_equal(b->ctrls_new, 3);
+	bed_release(c);
+	bed_destroy(b);
+}
+
 static void commands_in_flight_finish_out_of_order(void **state)
 {
 	struct bed *b = bed_with_io();
@@ -454,6 +493,7 @@ int main(void)
 		cmocka_unit_test(deallocate_zeroes_all_ranges_or_none),
 		cmocka_unit_test(a_host_that_vanishes_leaves_its_io_to_finish),
 		cmocka_unit_test(a_command_of_several_steps_ends_with_its_connection),
+		cmocka_unit_test(a_host_comes_back_when_its_last_io_is_over),
 		cmocka_unit_test(commands_in_flight_finish_out_of_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

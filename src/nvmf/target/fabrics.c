@@ -67,6 +67,8 @@ static void connected(struct target_req *r, const struct nvmf_connect *co, struc
 	struct target_queue *q = r->queue;
 
 	q->ctrl = c;
+	q->subsys = c->subsys;
+	memcpy(q->hostid, c->hostid, sizeof(q->hostid));
 	q->entries = (uint16_t)(co->sqsize + 1);
 	q->sqhd = 0;
 	q->no_sq_flow = co->cattr & NVMF_CATTR_NO_SQ_FLOW;
@@ -120,6 +122,29 @@ static void connect_io(struct target_req *r, const struct nvmf_connect *co,
 	}
 }
 
+/* Whether something is still done for an association of this host that has ended. */
+static bool work_left(const struct target *t, const struct target_subsys *s,
+		      const uint8_t hostid[16])
+{
+	list_for_each(q, &t->queues, const struct target_queue, link)
+		if (q->subsys == s && !q->ctrl && q->live && memcmp(q->hostid, hostid, 16) == 0)
+			return true;
+	return false;
+}
+
+void connects_go_on(struct target *t)
+{
+	list_for_each(q, &t->queues, struct target_queue, link) {
+		struct target_req *r = q->held_connect;
+
+		if (!r)
+			continue;
+		q->held_connect = NULL;
+		r->state = TARGET_REQ_EXECUTE;
+		r->execute(r);
+	}
+}
+
 static void execute_connect(struct target_req *r)
 {
 	struct target_queue *q = r->queue;
@@ -129,7 +154,7 @@ static void execute_connect(struct target_req *r)
 	struct target_subsys *s;
 
 	/* A second Connect may have come while the data of the first was on its way. */
-	if (q->ctrl || q->entries) {
+	if (q->ctrl || q->entries || q->held_connect) {
 		req_complete(r, FAIL(NVME_SC_CMD_SEQ_ERROR));
 		return;
 	}
@@ -160,6 +185,11 @@ static void execute_connect(struct target_req *r)
 	}
 	if (!host_allowed(s, d.hostnqn)) {
 		refuse(r, FAIL(NVME_SC_CONNECT_INVALID_HOST), &d);
+		return;
+	}
+	if (work_left(q->target, s, d.hostid)) {
+		r->state = TARGET_REQ_HELD;
+		q->held_connect = r;
 		return;
 	}
 	if (q->qid == 0)

@@ -34,6 +34,9 @@ target_parse_fn parse_fabrics, parse_admin, parse_io;
 target_parse_fn parse_connect, parse_property_get, parse_property_set;
 target_parse_fn parse_identify, parse_get_log, parse_get_features, parse_set_features;
 
+/* Requests of an association that has ended are done: Connects that waited look again. */
+void connects_go_on(struct target *t);
+
 uint32_t admin_effects(uint8_t opcode, bool discovery);
 uint32_t io_effects(uint8_t opcode);
 

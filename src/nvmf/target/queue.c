@@ -9,10 +9,13 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 {
 	q->target = t;
 	q->ctrl = NULL;
+	q->subsys = NULL;
+	q->held_connect = NULL;
 	q->entries = q->sqhd = 0;
 	q->no_sq_flow = q->disconnected = false;
 	q->live = 0;
 	list_init(&q->reqs);
+	list_push_tail(&t->queues, &q->link);
 	q->connect_timer = (struct timer){0};
 	timer_arm(&t->connect_timers, &q->connect_timer, now_ns + TARGET_CONNECT_NS);
 }
@@ -33,13 +36,21 @@ static void leave_ctrl(struct target_queue *q)
 
 void target_queue_disconnected(struct target_queue *q)
 {
+	struct target_req *held;
+
 	if (q->disconnected)
 		return;
 	q->disconnected = true;
 	timer_cancel(&q->target->connect_timers, &q->connect_timer);
+	held = q->held_connect;
+	q->held_connect = NULL;
+	if (held)
+		req_complete(held, NVME_SC_ABORT_QUEUE);
 	if (q->ctrl && q->qid == 0)
 		ctrl_abort_aers(q->ctrl, NVME_SC_ABORT_QUEUE);
 	leave_ctrl(q);
+	if (!q->live)
+		list_remove(&q->link);
 }
 
 /* --- completion ----------------------------------------------------------------------------- */
@@ -48,6 +59,8 @@ void req_complete(struct target_req *r, uint16_t status)
 {
 	struct target_queue *q = r->queue;
 	struct target_ctrl *c = q->ctrl;
+	struct target *t = q->target;
+	bool at_rest;
 
 	assert(r->state != TARGET_REQ_FREE);
 	if (status != NVME_SC_SUCCESS && c) {
@@ -63,7 +76,12 @@ void req_complete(struct target_req *r, uint16_t status)
 	r->state = TARGET_REQ_FREE;
 	list_remove(&r->link);
 	q->live--;
+	at_rest = q->subsys && !q->ctrl && !q->live;
+	if (q->disconnected && !q->live)
+		list_remove(&q->link);
 	q->ops->respond(r);
+	if (at_rest)
+		connects_go_on(t);
 }
 
 uint16_t req_fail_at(struct target_req *r, uint16_t offset, uint16_t status)

@@ -24,6 +24,7 @@ void target_init(struct target *t, const struct target_env *env, uint64_t now_ns
 	*t = (struct target){.env = *env, .now_ns = now_ns, .start_ns = now_ns, .genctr = 1};
 	list_init(&t->subsystems);
 	list_init(&t->ports);
+	list_init(&t->queues);
 	t->discovery.discovery = true;
 	memcpy(t->discovery.nqn, NVMF_DISCOVERY_NQN, sizeof(NVMF_DISCOVERY_NQN));
 	memcpy(t->discovery.serial, "0", 2);
@@ -33,7 +34,7 @@ void target_init(struct target *t, const struct target_env *env, uint64_t now_ns
 
 void target_fini(struct target *t)
 {
-	assert(t->ctrl_count == 0);
+	assert(t->ctrl_count == 0 && list_empty(&t->queues));
 	list_init(&t->subsystems);
 }
 

@@ -16,6 +16,10 @@
  * fetched by the transport, executed (perhaps in a store), completed, responded. Errors found
  * while parsing go straight to the response. An Asynchronous Event Request is held instead.
  *
+ * When a connection goes, a store may still be at work for it. The host sends again what was not
+ * answered, and later data for the same blocks: its next Connect is therefore held until the work
+ * of its last association is done, or the old data could come last and win.
+ *
  * What a host sends is never trusted: it leads to a status, or to the end of its connection
  * when it broke the framing.
  */
@@ -137,6 +141,7 @@ struct target_transport_ops {
 };
 
 struct target_queue {
+	struct list link; /* of target.queues, until it is disconnected and has no live request */
 	struct target *target;
 	const struct target_transport_ops *ops;
 	struct target_port *port;
@@ -144,7 +149,11 @@ struct target_queue {
 	uint16_t qid;		      /* as the transport learnt it; Connect must agree */
 	uint16_t entries_max;	      /* commands the transport has room for */
 	uint32_t capsule_data_max;    /* in-capsule bytes the transport takes on this queue */
-	struct target_ctrl *ctrl;     /* NULL until Connect has succeeded */
+	struct target_ctrl *ctrl;     /* NULL until Connect has succeeded, and after the end */
+	/* Whose queue it is or was: of the Connect that succeeded. */
+	const struct target_subsys *subsys;
+	uint8_t hostid[16];
+	struct target_req *held_connect; /* until the host's last association has come to rest */
 	uint16_t entries;
 	uint16_t sqhd;
 	bool no_sq_flow;
@@ -158,7 +167,7 @@ enum target_req_state {
 	TARGET_REQ_FREE,
 	TARGET_REQ_FETCH,   /* the transport's, until target_req_ready() */
 	TARGET_REQ_EXECUTE, /* ours, or a store's */
-	TARGET_REQ_HELD,    /* an Asynchronous Event Request */
+	TARGET_REQ_HELD,    /* an Asynchronous Event Request, or a Connect that waits */
 };
 
 struct target_req {
@@ -208,7 +217,7 @@ struct target_env { /* what a core cannot have of its own */
 
 struct target {
 	struct target_env env;
-	struct list subsystems, ports;
+	struct list subsystems, ports, queues;
 	struct target_subsys discovery;
 	struct timer_heap kato_timers;	  /* of controllers */
 	struct timer_heap connect_timers; /* of queues */
