@@ -23,14 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cm_event.h"
+#include "cm_sides.h"
 
 enum { PORT = 7471, REJECT_INVALID_SERVICE = 8, REJECT_CONSUMER = 28 };
-
-static struct bed {
-	struct rdma_event_channel *channel[2]; /* passive, active */
-	struct rdma_cm_id *listener, *passive, *active;
-} bed;
 
 static struct sockaddr_in loopback(uint16_t port)
 {
@@ -42,41 +37,7 @@ static struct sockaddr_in loopback(uint16_t port)
 static int setup(void **state)
 {
 	(void)state;
-	memset(&bed, 0, sizeof(bed));
-	for (int i = 0; i < 2; i++) {
-		bed.channel[i] = rdma_create_event_channel();
-		if (!bed.channel[i] || fcntl(bed.channel[i]->fd, F_SETFL, O_NONBLOCK))
-			return -1;
-	}
-	return rdma_create_id(bed.channel[0], &bed.listener, &bed, RDMA_PS_TCP) ||
-	       rdma_create_id(bed.channel[1], &bed.active, NULL, RDMA_PS_TCP);
-}
-
-static int teardown(void **state)
-{
-	struct rdma_cm_id *ids[] = {bed.active, bed.passive, bed.listener};
-	int rc = 0;
-
-	(void)state;
-	for (int i = 0; i < 3; i++) {
-		if (ids[i] && ids[i]->qp)
-			rdma_destroy_qp(ids[i]);
-		if (ids[i])
-			rc |= rdma_destroy_id(ids[i]);
-	}
-	for (int i = 0; i < 2; i++)
-		rdma_destroy_event_channel(bed.channel[i]);
-	return rc;
-}
-
-static struct rdma_cm_event *event(int side, enum rdma_cm_event_type type)
-{
-	return next_event(bed.channel[side], type);
-}
-
-static void expect(int side, enum rdma_cm_event_type type, int status)
-{
-	expect_event(bed.channel[side], type, status);
+	return sides_setup(RDMA_PS_TCP);
 }
 
 static void listen_at(uint16_t port)
@@ -92,9 +53,9 @@ static void resolve(uint16_t port)
 	struct sockaddr_in to = loopback(port);
 
 	assert_int_equal(rdma_resolve_addr(bed.active, NULL, (struct sockaddr *)&to, 1000), 0);
-	expect(1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	expect(ACTIVE, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	assert_int_equal(rdma_resolve_route(bed.active, 1000), 0);
-	expect(1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	expect(ACTIVE, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 }
 
 static void qp_for(struct rdma_cm_id *id)
@@ -124,7 +85,7 @@ static void request(uint8_t len)
 	resolve(PORT);
 	qp_for(bed.active);
 	assert_int_equal(rdma_connect(bed.active, &p), 0);
-	ev = event(0, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ev = event(PASSIVE, RDMA_CM_EVENT_CONNECT_REQUEST);
 	assert_ptr_equal(ev->listen_id, bed.listener);
 	assert_ptr_equal(ev->id->context, &bed); /* inherited */
 	assert_int_equal(ev->param.conn.initiator_depth, 5);
@@ -150,10 +111,10 @@ static void connected(void)
 	request(0);
 	qp_for(bed.passive);
 	assert_int_equal(rdma_accept(bed.passive, &p), 0);
-	ev = event(1, RDMA_CM_EVENT_ESTABLISHED);
+	ev = event(ACTIVE, RDMA_CM_EVENT_ESTABLISHED);
 	assert_string_equal(ev->param.conn.private_data, "welcome");
 	rdma_ack_cm_event(ev);
-	expect(0, RDMA_CM_EVENT_ESTABLISHED, 0);
+	expect(PASSIVE, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
 /* ---- descriptors, devices, addresses ----------------------------------------------------------
@@ -161,14 +122,15 @@ static void connected(void)
 
 static void an_empty_channel_says_so_and_is_quiet(void **state)
 {
-	struct pollfd p = {.fd = bed.channel[0]->fd, .events = POLLIN | POLLOUT};
+	struct pollfd p = {.fd = bed.channel[PASSIVE]->fd, .events = POLLIN | POLLOUT};
 	struct rdma_cm_event *ev;
 
 	(void)state;
+	assert_int_equal(fcntl(p.fd, F_SETFL, O_NONBLOCK), 0);
 	assert_int_equal(poll(&p, 1, 0), 0);
-	assert_int_equal(rdma_get_cm_event(bed.channel[0], &ev), -1);
+	assert_int_equal(rdma_get_cm_event(bed.channel[PASSIVE], &ev), -1);
 	assert_int_equal(errno, EAGAIN);
-	assert_int_equal(rdma_get_cm_event(bed.channel[0], NULL), -1);
+	assert_int_equal(rdma_get_cm_event(bed.channel[PASSIVE], NULL), -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(rdma_ack_cm_event(NULL), -1);
 	assert_int_equal(errno, EINVAL);
@@ -208,7 +170,7 @@ static void a_port_is_one_listeners(void **state)
 
 	(void)state;
 	listen_at(PORT);
-	assert_int_equal(rdma_create_id(bed.channel[0], &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_create_id(bed.channel[PASSIVE], &id, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&a), -1);
 	assert_int_equal(errno, EADDRNOTAVAIL); /* beside a wildcard */
 	a.sin_addr.s_addr = inet_addr("192.0.2.1");
@@ -272,7 +234,7 @@ static void calls_out_of_order_are_invalid(void **state)
 	INVALID(rdma_connect(bed.active, NULL)); /* neither QP nor parameters */
 	p.initiator_depth = 100;
 	INVALID(rdma_connect(bed.active, &p)); /* beyond the device */
-	assert_int_equal(rdma_create_id(bed.channel[0], &bed.passive, NULL, 0x0107), -1);
+	assert_int_equal(rdma_create_id(bed.channel[PASSIVE], &bed.passive, NULL, 0x0107), -1);
 	assert_int_equal(errno, EINVAL);
 }
 
@@ -325,9 +287,9 @@ static void a_connection_carries_private_data_and_ends_at_both_sides(void **stat
 	assert_int_equal(rdma_disconnect(bed.active), 0);
 	assert_int_equal(ibv_query_qp(bed.active->qp, &a, ~0, &init), 0);
 	assert_int_equal(a.qp_state, IBV_QPS_ERR);
-	expect(0, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect(PASSIVE, RDMA_CM_EVENT_DISCONNECTED, 0);
 	assert_int_equal(rdma_disconnect(bed.passive), 0);
-	expect(1, RDMA_CM_EVENT_DISCONNECTED, 0);
+	expect(ACTIVE, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
 static void messages_pass_by_the_calls_of_rdma_verbs_h(void **state)
@@ -361,7 +323,7 @@ static void a_rejection_carries_private_data(void **state)
 	request(56);
 	INVALID(rdma_reject(bed.passive, "", 149));
 	assert_int_equal(rdma_reject(bed.passive, "not today", 10), 0);
-	ev = event(1, RDMA_CM_EVENT_REJECTED);
+	ev = event(ACTIVE, RDMA_CM_EVENT_REJECTED);
 	assert_int_equal(ev->status, REJECT_CONSUMER);
 	assert_string_equal(ev->param.conn.private_data, "not today");
 	rdma_ack_cm_event(ev);
@@ -385,7 +347,7 @@ static void a_port_without_listener_rejects(void **state)
 	resolve(PORT + 1);
 	qp_for(bed.active);
 	assert_int_equal(rdma_connect(bed.active, &p), 0);
-	expect(1, RDMA_CM_EVENT_REJECTED, REJECT_INVALID_SERVICE);
+	expect(ACTIVE, RDMA_CM_EVENT_REJECTED, REJECT_INVALID_SERVICE);
 }
 
 static void a_request_that_is_destroyed_is_rejected(void **state)
@@ -394,7 +356,7 @@ static void a_request_that_is_destroyed_is_rejected(void **state)
 	request(0);
 	assert_int_equal(rdma_destroy_id(bed.passive), 0);
 	bed.passive = NULL;
-	expect(1, RDMA_CM_EVENT_REJECTED, REJECT_CONSUMER);
+	expect(ACTIVE, RDMA_CM_EVENT_REJECTED, REJECT_CONSUMER);
 }
 
 static void *ack_later(void *ev)
@@ -412,8 +374,9 @@ static void an_identifier_waits_for_its_events_to_be_acknowledged(void **state)
 
 	(void)state;
 	assert_int_equal(rdma_resolve_addr(bed.active, NULL, (struct sockaddr *)&to, 1000), 0);
-	assert_int_equal(
-		pthread_create(&thread, NULL, ack_later, event(1, RDMA_CM_EVENT_ADDR_RESOLVED)), 0);
+	assert_int_equal(pthread_create(&thread, NULL, ack_later,
+					event(ACTIVE, RDMA_CM_EVENT_ADDR_RESOLVED)),
+			 0);
 	clock_gettime(CLOCK_MONOTONIC, &t0);
 	assert_int_equal(rdma_destroy_id(bed.active), 0);
 	clock_gettime(CLOCK_MONOTONIC, &t1);
@@ -445,19 +408,19 @@ static void a_queue_pair_of_ones_own_is_moved_by_the_attributes_given(void **sta
 	INVALID(rdma_init_qp_attr(bed.active, &a, &mask)); /* no peer yet */
 	p.qp_num = qp->qp_num;
 	assert_int_equal(rdma_connect(bed.active, &p), 0);
-	ev = event(0, RDMA_CM_EVENT_CONNECT_REQUEST);
+	ev = event(PASSIVE, RDMA_CM_EVENT_CONNECT_REQUEST);
 	bed.passive = ev->id;
 	rdma_ack_cm_event(ev);
 	qp_for(bed.passive);
 	assert_int_equal(rdma_accept(bed.passive, &p), 0);
-	expect(1, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	expect(ACTIVE, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	for (int i = 0; i < 3; i++) {
 		a.qp_state = states[i];
 		assert_int_equal(rdma_init_qp_attr(bed.active, &a, &mask), 0);
 		assert_int_equal(ibv_modify_qp(qp, &a, mask), 0);
 	}
 	assert_int_equal(rdma_establish(bed.active), 0);
-	expect(0, RDMA_CM_EVENT_ESTABLISHED, 0);
+	expect(PASSIVE, RDMA_CM_EVENT_ESTABLISHED, 0);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_destroy_cq(init.send_cq), 0);
 }
@@ -551,7 +514,7 @@ static void endpoints_connect_without_events_being_looked_at(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, sides_teardown)
 		T(an_empty_channel_says_so_and_is_quiet),
 		T(an_identifier_is_on_the_context_that_the_device_list_shows),
 		T(a_port_is_one_listeners),

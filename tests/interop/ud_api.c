@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cm_event.h"
+#include "cm_sides.h"
 
 enum {
 	PORT = 7174,
@@ -31,39 +31,10 @@ enum {
 	STATUS_REJECTED = 2
 };
 
-static struct bed {
-	struct rdma_event_channel *channel[2]; /* service, client */
-	struct rdma_cm_id *listener, *service, *client;
-} bed;
-
 static int setup(void **state)
 {
 	(void)state;
-	memset(&bed, 0, sizeof(bed));
-	for (int i = 0; i < 2; i++) {
-		bed.channel[i] = rdma_create_event_channel();
-		if (!bed.channel[i])
-			return -1;
-	}
-	return rdma_create_id(bed.channel[0], &bed.listener, &bed, RDMA_PS_UDP) ||
-	       rdma_create_id(bed.channel[1], &bed.client, NULL, RDMA_PS_UDP);
-}
-
-static int teardown(void **state)
-{
-	struct rdma_cm_id *ids[] = {bed.client, bed.service, bed.listener};
-	int rc = 0;
-
-	(void)state;
-	for (int i = 0; i < 3; i++) {
-		if (ids[i] && ids[i]->qp)
-			rdma_destroy_qp(ids[i]);
-		if (ids[i])
-			rc |= rdma_destroy_id(ids[i]);
-	}
-	for (int i = 0; i < 2; i++)
-		rdma_destroy_event_channel(bed.channel[i]);
-	return rc;
+	return sides_setup(RDMA_PS_UDP);
 }
 
 static struct sockaddr_in6 loopback(int family)
@@ -78,16 +49,6 @@ static struct sockaddr_in6 loopback(int family)
 					     .sin_port = htons(PORT),
 					     .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	return a;
-}
-
-static struct rdma_cm_event *event(int side, enum rdma_cm_event_type type)
-{
-	return next_event(bed.channel[side], type);
-}
-
-static void expect(int side, enum rdma_cm_event_type type, int status)
-{
-	expect_event(bed.channel[side], type, status);
 }
 
 static void no_event(int side)
@@ -109,10 +70,10 @@ static void resolve(int family)
 {
 	struct sockaddr_in6 to = loopback(family);
 
-	assert_int_equal(rdma_resolve_addr(bed.client, NULL, (struct sockaddr *)&to, 1000), 0);
-	expect(1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	assert_int_equal(rdma_resolve_route(bed.client, 1000), 0);
-	expect(1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	assert_int_equal(rdma_resolve_addr(bed.active, NULL, (struct sockaddr *)&to, 1000), 0);
+	expect(ACTIVE, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(rdma_resolve_route(bed.active, 1000), 0);
+	expect(ACTIVE, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 }
 
 static void qp_for(struct rdma_cm_id *id)
@@ -134,10 +95,10 @@ static void request(int family, uint8_t len)
 		data[i] = (uint8_t)i;
 	listen_on(family);
 	resolve(family);
-	qp_for(bed.client);
-	assert_int_equal(rdma_connect(bed.client, &p), 0);
-	ev = event(0, RDMA_CM_EVENT_CONNECT_REQUEST);
-	bed.service = ev->id;
+	qp_for(bed.active);
+	assert_int_equal(rdma_connect(bed.active, &p), 0);
+	ev = event(PASSIVE, RDMA_CM_EVENT_CONNECT_REQUEST);
+	bed.passive = ev->id;
 	assert_ptr_equal(ev->listen_id, bed.listener);
 	assert_ptr_equal(ev->id->context, &bed);
 	assert_int_equal(ev->id->ps, RDMA_PS_UDP);
@@ -171,11 +132,11 @@ static void a_queue_pair_is_ready_to_send_from_the_start(void **state)
 	(void)state;
 	listen_on(AF_INET);
 	resolve(AF_INET);
-	qp_for(bed.client);
-	assert_int_equal(ibv_query_qp(bed.client->qp, &a, IBV_QP_STATE | IBV_QP_QKEY, &i), 0);
+	qp_for(bed.active);
+	assert_int_equal(ibv_query_qp(bed.active->qp, &a, IBV_QP_STATE | IBV_QP_QKEY, &i), 0);
 	assert_int_equal(a.qp_state, IBV_QPS_RTS);
 	assert_int_equal(a.qkey, RDMA_UDP_QKEY);
-	assert_int_equal(rdma_init_qp_attr(bed.client, &init, &mask), 0);
+	assert_int_equal(rdma_init_qp_attr(bed.active, &init, &mask), 0);
 	assert_int_equal(mask, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 	assert_int_equal(init.qkey, RDMA_UDP_QKEY);
 }
@@ -193,16 +154,16 @@ static void datagrams(int family)
 	struct ibv_wc wc;
 
 	request(family, 5);
-	qp_for(bed.service);
-	mr[0] = rdma_reg_msgs(bed.service, q, sizeof(q));
-	mr[1] = rdma_reg_msgs(bed.client, a, sizeof(a));
-	assert_int_equal(rdma_post_recv(bed.service, NULL, q, sizeof(q), mr[0]), 0);
-	assert_int_equal(rdma_post_recv(bed.client, NULL, a, sizeof(a), mr[1]), 0);
-	assert_int_equal(rdma_accept(bed.service, &p), 0);
+	qp_for(bed.passive);
+	mr[0] = rdma_reg_msgs(bed.passive, q, sizeof(q));
+	mr[1] = rdma_reg_msgs(bed.active, a, sizeof(a));
+	assert_int_equal(rdma_post_recv(bed.passive, NULL, q, sizeof(q), mr[0]), 0);
+	assert_int_equal(rdma_post_recv(bed.active, NULL, a, sizeof(a), mr[1]), 0);
+	assert_int_equal(rdma_accept(bed.passive, &p), 0);
 
-	ev = event(1, RDMA_CM_EVENT_ESTABLISHED);
+	ev = event(ACTIVE, RDMA_CM_EVENT_ESTABLISHED);
 	assert_int_equal(ev->status, 0);
-	assert_int_equal(ev->param.ud.qp_num, bed.service->qp->qp_num);
+	assert_int_equal(ev->param.ud.qp_num, bed.passive->qp->qp_num);
 	assert_int_equal(ev->param.ud.qkey, RDMA_UDP_QKEY);
 	assert_int_equal(ev->param.ud.private_data_len, REP_MAX);
 	assert_string_equal(ev->param.ud.private_data, "welcome");
@@ -211,28 +172,28 @@ static void datagrams(int family)
 	ah_attr = ev->param.ud.ah_attr;
 	assert_int_equal(ah_attr.grh.hop_limit, 64);
 	ah_attr.grh.hop_limit = 33;
-	to = ibv_create_ah(bed.client->pd, &ah_attr);
+	to = ibv_create_ah(bed.active->pd, &ah_attr);
 	assert_non_null(to);
-	assert_int_equal(rdma_post_ud_send(bed.client, NULL, ask, sizeof(ask), NULL,
+	assert_int_equal(rdma_post_ud_send(bed.active, NULL, ask, sizeof(ask), NULL,
 					   IBV_SEND_INLINE, to, ev->param.ud.qp_num),
 			 0);
 	assert_int_equal(rdma_ack_cm_event(ev), 0);
-	wait_for(bed.service->recv_cq, &wc);
+	wait_for(bed.passive->recv_cq, &wc);
 	assert_int_equal(wc.byte_len, GRH + 4);
 	assert_string_equal((char *)q + GRH, "ask");
 	/* The network header's hop limit is the packet's. */
 	assert_int_equal(q[family == AF_INET ? 20 + 8 : 7], ah_attr.grh.hop_limit);
-	back = ibv_create_ah_from_wc(bed.service->pd, &wc, (struct ibv_grh *)q, 1);
+	back = ibv_create_ah_from_wc(bed.passive->pd, &wc, (struct ibv_grh *)q, 1);
 	assert_non_null(back);
-	assert_int_equal(rdma_post_ud_send(bed.service, NULL, tell, sizeof(tell), NULL,
+	assert_int_equal(rdma_post_ud_send(bed.passive, NULL, tell, sizeof(tell), NULL,
 					   IBV_SEND_INLINE, back, wc.src_qp),
 			 0);
-	wait_for(bed.client->recv_cq, &wc);
-	assert_int_equal(wc.src_qp, bed.service->qp->qp_num);
+	wait_for(bed.active->recv_cq, &wc);
+	assert_int_equal(wc.src_qp, bed.passive->qp->qp_num);
 	assert_string_equal((char *)a + GRH, "tell");
 
 	/* The passive side is told nothing more, and there is nothing to disconnect. */
-	no_event(0);
+	no_event(PASSIVE);
 	ibv_destroy_ah(to);
 	ibv_destroy_ah(back);
 	rdma_dereg_mr(mr[0]);
@@ -258,10 +219,10 @@ static void a_rejection_is_unreachable_and_says_so(void **state)
 
 	(void)state;
 	request(AF_INET, 0);
-	assert_int_equal(rdma_reject(bed.service, data, REP_MAX + 1), -1);
+	assert_int_equal(rdma_reject(bed.passive, data, REP_MAX + 1), -1);
 	assert_int_equal(errno, EINVAL);
-	assert_int_equal(rdma_reject(bed.service, data, 3), 0);
-	ev = event(1, RDMA_CM_EVENT_UNREACHABLE);
+	assert_int_equal(rdma_reject(bed.passive, data, 3), 0);
+	ev = event(ACTIVE, RDMA_CM_EVENT_UNREACHABLE);
 	assert_int_equal(ev->status, STATUS_REJECTED);
 	assert_string_equal(ev->param.ud.private_data, "no");
 	assert_int_equal(rdma_ack_cm_event(ev), 0);
@@ -271,9 +232,9 @@ static void a_port_that_nobody_serves_is_unsupported(void **state)
 {
 	(void)state;
 	resolve(AF_INET);
-	qp_for(bed.client);
-	assert_int_equal(rdma_connect(bed.client, NULL), 0);
-	expect(1, RDMA_CM_EVENT_UNREACHABLE, STATUS_UNSUPPORTED);
+	qp_for(bed.active);
+	assert_int_equal(rdma_connect(bed.active, NULL), 0);
+	expect(ACTIVE, RDMA_CM_EVENT_UNREACHABLE, STATUS_UNSUPPORTED);
 }
 
 static void ports_of_datagrams_and_of_connections_are_others(void **state)
@@ -283,9 +244,9 @@ static void ports_of_datagrams_and_of_connections_are_others(void **state)
 
 	(void)state;
 	listen_on(AF_INET);
-	assert_int_equal(rdma_create_id(bed.channel[0], &tcp, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_create_id(bed.channel[PASSIVE], &tcp, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(rdma_bind_addr(tcp, (struct sockaddr *)&at), 0);
-	assert_int_equal(rdma_create_id(bed.channel[0], &udp, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_create_id(bed.channel[PASSIVE], &udp, NULL, RDMA_PS_UDP), 0);
 	assert_int_equal(rdma_bind_addr(udp, (struct sockaddr *)&at), -1);
 	assert_int_equal(errno, EADDRINUSE);
 	rdma_destroy_id(udp);
@@ -300,12 +261,12 @@ static void ipoib_ids_find_no_device(void **state)
 	struct rdma_cm_id *id;
 
 	(void)state;
-	assert_int_equal(rdma_create_id(bed.channel[0], &id, NULL, RDMA_PS_IPOIB), 0);
+	assert_int_equal(rdma_create_id(bed.channel[PASSIVE], &id, NULL, RDMA_PS_IPOIB), 0);
 	assert_int_equal(id->qp_type, IBV_QPT_UD);
 	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&at), -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&at, 1000), 0);
-	assert_int_equal(rdma_get_cm_event(bed.channel[0], &ev), 0);
+	assert_int_equal(rdma_get_cm_event(bed.channel[PASSIVE], &ev), 0);
 	assert_int_equal(ev->event, RDMA_CM_EVENT_ADDR_ERROR);
 	assert_int_equal(ev->status, -EINVAL);
 	assert_int_equal(rdma_ack_cm_event(ev), 0);
@@ -326,23 +287,23 @@ static void calls_out_of_order_are_invalid(void **state)
 	struct rdma_conn_param p = {.private_data = data};
 
 	(void)state;
-	INVALID(rdma_connect(bed.client, NULL));
-	INVALID(rdma_accept(bed.client, NULL));
-	INVALID(rdma_reject(bed.client, NULL, 0));
-	INVALID(rdma_disconnect(bed.client));
-	INVALID(rdma_establish(bed.client));
+	INVALID(rdma_connect(bed.active, NULL));
+	INVALID(rdma_accept(bed.active, NULL));
+	INVALID(rdma_reject(bed.active, NULL, 0));
+	INVALID(rdma_disconnect(bed.active));
+	INVALID(rdma_establish(bed.active));
 	request(AF_INET, REQ_MAX);
-	INVALID(rdma_connect(bed.client, NULL)); /* is under way */
-	INVALID(rdma_connect(bed.service, NULL));
+	INVALID(rdma_connect(bed.active, NULL)); /* is under way */
+	INVALID(rdma_connect(bed.passive, NULL));
 	p.private_data_len = REP_MAX;
-	assert_int_equal(rdma_accept(bed.service, &p), 0);
-	INVALID(rdma_accept(bed.service, &p));
-	INVALID(rdma_reject(bed.service, NULL, 0));
-	expect(1, RDMA_CM_EVENT_ESTABLISHED, 0);
-	INVALID(rdma_connect(bed.client, NULL));
-	assert_int_equal(rdma_disconnect(bed.client), 0);
-	no_event(0);
-	no_event(1);
+	assert_int_equal(rdma_accept(bed.passive, &p), 0);
+	INVALID(rdma_accept(bed.passive, &p));
+	INVALID(rdma_reject(bed.passive, NULL, 0));
+	expect(ACTIVE, RDMA_CM_EVENT_ESTABLISHED, 0);
+	INVALID(rdma_connect(bed.active, NULL));
+	assert_int_equal(rdma_disconnect(bed.active), 0);
+	no_event(PASSIVE);
+	no_event(ACTIVE);
 }
 
 static void what_cannot_be_accepted_is_rejected(void **state)
@@ -352,9 +313,9 @@ static void what_cannot_be_accepted_is_rejected(void **state)
 
 	(void)state;
 	request(AF_INET, 0);
-	INVALID(rdma_accept(bed.service, &p));
-	expect(1, RDMA_CM_EVENT_UNREACHABLE, STATUS_REJECTED);
-	INVALID(rdma_accept(bed.service, NULL));
+	INVALID(rdma_accept(bed.passive, &p));
+	expect(ACTIVE, RDMA_CM_EVENT_UNREACHABLE, STATUS_REJECTED);
+	INVALID(rdma_accept(bed.passive, NULL));
 }
 
 static void private_data_beyond_the_room_are_refused(void **state)
@@ -364,8 +325,8 @@ static void private_data_beyond_the_room_are_refused(void **state)
 
 	(void)state;
 	resolve(AF_INET);
-	qp_for(bed.client);
-	INVALID(rdma_connect(bed.client, &p));
+	qp_for(bed.active);
+	INVALID(rdma_connect(bed.active, &p));
 }
 
 /* ---- endpoints ---------------------------------------------------------------------------------
@@ -438,7 +399,7 @@ static void endpoints_connect_in_step(void **state)
 	connect_in_step(RDMA_PS_IB);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, sides_teardown)
 
 int main(void)
 {
