@@ -205,3 +205,84 @@ int ask(struct client *c, void *req, size_t len)
 		memcpy(req, reply, n);
 	return err;
 }
+
+int on_id(struct client *c, enum broker_cm_msg_type type, uint32_t id)
+{
+	return ASK(c, type, id, .id = id);
+}
+
+/* ---- identifiers ------------------------------------------------------------------------------
+ */
+
+int try_create(struct client *c, struct kind kind, uint32_t *ret)
+{
+	struct broker_cm_create_id r = {.msg.type = BROKER_CM_CREATE_ID,
+					.channel = c->channel,
+					.user = kind.user,
+					.ps = kind.ps,
+					.datagrams = kind.datagrams,
+					.xrc = kind.xrc};
+	int err = ask(c, &r, sizeof(r));
+
+	*ret = r.id;
+	return err;
+}
+
+uint32_t create(struct client *c, struct kind kind)
+{
+	uint32_t id;
+
+	assert_int_equal(try_create(c, kind, &id), 0);
+	return id;
+}
+
+int bind_to(struct client *c, uint32_t id, const struct gid *addr, uint16_t port)
+{
+	struct broker_cm_bind r = {.msg.type = BROKER_CM_BIND, .id = id, .port = port};
+	int err;
+
+	if (addr)
+		r.addr = *addr;
+	err = ask(c, &r, sizeof(r));
+	return err < 0 ? err : r.port;
+}
+
+uint32_t listener(struct client *c, struct kind kind, uint16_t port, uint32_t backlog)
+{
+	uint32_t id = create(c, kind);
+
+	assert_int_equal(bind_to(c, id, NULL, port), port);
+	assert_int_equal(ASK(c, BROKER_CM_LISTEN, listen, .id = id, .backlog = backlog), 0);
+	return id;
+}
+
+void begin(struct pair *p, struct world *w, struct kind kind, uint16_t port)
+{
+	open_client(&p->server, &w->host[0]);
+	open_client(&p->user, &w->host[1]);
+	kind.user = LISTENER_USER;
+	p->listen = listener(&p->server, kind, port, 4);
+	kind.user = ACTIVE_USER;
+	p->active = create(&p->user, kind);
+	p->passive = 0;
+}
+
+void end(struct pair *p)
+{
+	close_client(&p->user);
+	close_client(&p->server);
+}
+
+struct broker_cm_param req_param(const struct gid *src, const struct gid *dst, uint16_t port)
+{
+	return (struct broker_cm_param){.src = *src,
+					.dst = *dst,
+					.dst_port = port,
+					.qpn = 0x010011,
+					.starting_psn = 0x123456,
+					.path_mtu = 3,
+					.responder_resources = 2,
+					.initiator_depth = 5,
+					.retry_count = 7,
+					.rnr_retry_count = 6};
+}

@@ -5,9 +5,9 @@
 
 #include "base/list.h"
 #include "broker/cm_service.h"
+#include "wire/cm_ip.h"
 
-#define PS_TCP 0x0106
-#define SEC    1000000000ull
+#define SEC 1000000000ull
 
 struct packet {
 	struct list list;
@@ -64,5 +64,38 @@ int ask(struct client *, void *req, size_t len);
 		struct broker_cm_##name r_ = {.msg.type = (type_), __VA_ARGS__}; \
 		ask((client), &r_, sizeof(r_));                                  \
 	})
+
+int on_id(struct client *, enum broker_cm_msg_type, uint32_t id);
+
+/* What an identifier is of, and what its events say to its client. */
+struct kind {
+	enum cm_port_space ps;
+	bool datagrams, xrc;
+	uint64_t user;
+};
+
+#define TCP ((struct kind){.ps = CM_PS_TCP})
+#define UDP ((struct kind){.ps = CM_PS_UDP, .datagrams = true})
+
+int try_create(struct client *, struct kind, uint32_t *ret);
+uint32_t create(struct client *, struct kind);
+/* Returns the port or -errno. */
+int bind_to(struct client *, uint32_t id, const struct gid *addr, uint16_t port);
+/* At any address; a backlog of 0 is the longest. */
+uint32_t listener(struct client *, struct kind, uint16_t port, uint32_t backlog);
+
+enum { LISTENER_USER = 0x11, ACTIVE_USER = 0x22 };
+
+/* A client on host 1 that listens, and one on host 2 with an identifier. */
+struct pair {
+	struct client server, user;
+	uint32_t listen, passive, active;
+};
+
+void begin(struct pair *, struct world *, struct kind, uint16_t port);
+void end(struct pair *);
+
+/* What a REQ of RC is made of; private data is up to the caller. */
+struct broker_cm_param req_param(const struct gid *src, const struct gid *dst, uint16_t port);
 
 #endif

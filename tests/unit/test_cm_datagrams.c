@@ -14,40 +14,11 @@
 #include "wire/cm_mad.h"
 
 #define PORT	7174
-#define UDP	CM_PS_UDP, true
 #define QKEY	0x01234567
 #define REQ_MAX 180
 #define REP_MAX 136
 
-static int try_create(struct client *c, enum cm_port_space ps, bool datagrams, uint32_t *ret)
-{
-	struct broker_cm_create_id r = {.msg.type = BROKER_CM_CREATE_ID,
-					.channel = c->channel,
-					.user = 0x22,
-					.ps = ps,
-					.datagrams = datagrams};
-	int err = ask(c, &r, sizeof(r));
-
-	*ret = r.id;
-	return err;
-}
-
-static uint32_t create(struct client *c, enum cm_port_space ps, bool datagrams)
-{
-	uint32_t id;
-
-	assert_int_equal(try_create(c, ps, datagrams, &id), 0);
-	return id;
-}
-
-static uint32_t listener(struct client *c, enum cm_port_space ps, bool datagrams)
-{
-	uint32_t id = create(c, ps, datagrams);
-
-	assert_int_equal(ASK(c, BROKER_CM_BIND, bind, .id = id, .port = PORT), 0);
-	assert_int_equal(ASK(c, BROKER_CM_LISTEN, listen, .id = id), 0);
-	return id;
-}
+#define KIND(ps_, datagrams_) ((struct kind){.ps = (ps_), .datagrams = (datagrams_)})
 
 static int connect_with(struct client *c, uint32_t id, const struct gid *dst, uint32_t len)
 {
@@ -78,36 +49,17 @@ static int accept_with(struct client *c, uint32_t id, uint32_t len)
 	return ask(c, &r, sizeof(r));
 }
 
-struct pair {
-	struct client server, user; /* on host 1 and host 2 */
-	uint32_t listen, active;
-};
-
-static void begin(struct pair *p, struct world *w)
-{
-	open_client(&p->server, &w->host[0]);
-	open_client(&p->user, &w->host[1]);
-	p->listen = listener(&p->server, UDP);
-	p->active = create(&p->user, UDP);
-}
-
-static void end(struct pair *p)
-{
-	close_client(&p->user);
-	close_client(&p->server);
-}
-
 static void ask_and_answer(struct world *w, const struct gid *from, const struct gid *to)
 {
 	struct broker_cm_event ev;
 	struct pair p;
 	uint16_t port;
 
-	begin(&p, w);
+	begin(&p, w, UDP, PORT);
 	assert_int_equal(connect_with(&p.user, p.active, to, 5), 0);
 	ev = event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
 	assert_int_equal(ev.listen_id, p.listen);
-	assert_int_equal(ev.user, 0x22);
+	assert_int_equal(ev.user, LISTENER_USER);
 	assert_true(gid_equal(&ev.param.src, to) && gid_equal(&ev.param.dst, from));
 	assert_int_equal(ev.param.src_port, PORT);
 	port = ev.param.dst_port;
@@ -154,7 +106,7 @@ static void a_rejection_is_unreachable_with_its_status_and_data(void **state)
 	struct broker_cm_event ev;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, UDP, PORT);
 	assert_int_equal(connect_with(&p.user, p.active, &w->host[0].v4, 0), 0);
 	ev = event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
 	assert_int_equal(
@@ -174,7 +126,7 @@ static void a_port_without_listener_is_unsupported(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, UDP, PORT);
 	assert_int_equal(ASK(&p.server, BROKER_CM_DESTROY_ID, id, .id = p.listen), 0);
 	assert_int_equal(connect_with(&p.user, p.active, &w->host[0].v4, 0), 0);
 	pass(w, SEC / 5);
@@ -187,11 +139,11 @@ static void a_request_that_comes_just_before_its_listener_is_heard(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, UDP, PORT);
 	assert_int_equal(ASK(&p.server, BROKER_CM_DESTROY_ID, id, .id = p.listen), 0);
 	assert_int_equal(connect_with(&p.user, p.active, &w->host[0].v4, 0), 0);
 	pass(w, SEC / 20);
-	listener(&p.server, UDP);
+	listener(&p.server, UDP, PORT, 0);
 	event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
 	pass(w, SEC / 5);
 	no_event(&p.user);
@@ -203,7 +155,7 @@ static void a_dead_host_is_unreachable_after_16_tries(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, UDP, PORT);
 	w->cut = true;
 	assert_int_equal(connect_with(&p.user, p.active, &w->host[0].v4, 0), 0);
 	pass(w, 70 * SEC);
@@ -220,7 +172,7 @@ static void on_a_bad_wire_there_is_one_request_and_one_answer(void **state)
 	struct pair p;
 	int asked = 0, told = 0;
 
-	begin(&p, w);
+	begin(&p, w, UDP, PORT);
 	w->loss = 30;
 	assert_int_equal(connect_with(&p.user, p.active, &w->host[0].v4, 0), 0);
 	for (int i = 0; i < 10; i++) {
@@ -243,7 +195,7 @@ static void a_client_that_dies_rejects_what_it_was_asked(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, UDP, PORT);
 	assert_int_equal(connect_with(&p.user, p.active, &w->host[0].v4, 0), 0);
 	event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
 	close_client(&p.server);
@@ -256,7 +208,7 @@ static void destroying_a_listener_rejects_what_was_not_read(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, UDP, PORT);
 	assert_int_equal(connect_with(&p.user, p.active, &w->host[0].v4, 0), 0);
 	carry(w);
 	assert_int_equal(ASK(&p.server, BROKER_CM_DESTROY_ID, id, .id = p.listen), 0);
@@ -272,23 +224,23 @@ static void each_port_space_has_ports_of_its_own(void **state)
 
 	open_client(&c, &w->host[0]);
 	open_client(&user, &w->host[1]);
-	listener(&c, CM_PS_TCP, false);
-	listener(&c, CM_PS_UDP, true);
-	listener(&c, CM_PS_IPOIB, true);
-	listener(&c, CM_PS_IB, true);
-	id = create(&c, CM_PS_IB, false);
+	listener(&c, TCP, PORT, 0);
+	listener(&c, UDP, PORT, 0);
+	listener(&c, KIND(CM_PS_IPOIB, true), PORT, 0);
+	listener(&c, KIND(CM_PS_IB, true), PORT, 0);
+	id = create(&c, KIND(CM_PS_IB, false));
 	assert_int_equal(ASK(&c, BROKER_CM_BIND, bind, .id = id, .port = PORT), -EADDRNOTAVAIL);
 
-	id = create(&user, CM_PS_IPOIB, true);
+	id = create(&user, KIND(CM_PS_IPOIB, true));
 	assert_int_equal(connect_with(&user, id, &w->host[0].v4, 0), 0);
 	assert_int_equal(accept_with(&c, event(&c, BROKER_CM_EV_CONNECT_REQUEST).id, 0), 0);
 	event(&user, BROKER_CM_EV_ESTABLISHED);
 
 	/* What has no sense is refused. */
-	assert_int_equal(try_create(&c, CM_PS_TCP, true, &id), -EINVAL);
-	assert_int_equal(try_create(&c, CM_PS_UDP, false, &id), -EINVAL);
-	assert_int_equal(try_create(&c, CM_PS_IPOIB, false, &id), -EINVAL);
-	assert_int_equal(try_create(&c, (enum cm_port_space)0x0107, true, &id), -EINVAL);
+	assert_int_equal(try_create(&c, KIND(CM_PS_TCP, true), &id), -EINVAL);
+	assert_int_equal(try_create(&c, KIND(CM_PS_UDP, false), &id), -EINVAL);
+	assert_int_equal(try_create(&c, KIND(CM_PS_IPOIB, false), &id), -EINVAL);
+	assert_int_equal(try_create(&c, KIND((enum cm_port_space)0x0107, true), &id), -EINVAL);
 	close_client(&user);
 	close_client(&c);
 }
@@ -302,8 +254,8 @@ static void in_ps_ib_a_request_must_be_of_the_listeners_kind(void **state)
 
 	open_client(&c, &w->host[0]);
 	open_client(&user, &w->host[1]);
-	listener(&c, CM_PS_IB, false);
-	id = create(&user, CM_PS_IB, true);
+	listener(&c, KIND(CM_PS_IB, false), PORT, 0);
+	id = create(&user, KIND(CM_PS_IB, true));
 	assert_int_equal(connect_with(&user, id, &w->host[0].v4, 0), 0);
 	assert_int_equal(event(&user, BROKER_CM_EV_UNREACHABLE).status, CM_SIDR_REJECT);
 	no_event(&c);
@@ -317,7 +269,7 @@ static void private_data_have_their_limits(void **state)
 	struct broker_cm_event ev;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, UDP, PORT);
 	assert_int_equal(connect_with(&p.user, p.active, &w->host[0].v4, REQ_MAX + 1), -EINVAL);
 	assert_int_equal(connect_with(&p.user, p.active, &w->host[0].v4, REQ_MAX), 0);
 	ev = event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -18,40 +19,7 @@
 #include "wire/cm_ip.h"
 #include "wire/cm_mad.h"
 
-static uint32_t create(struct client *c, uint64_t user)
-{
-	struct broker_cm_create_id r = {
-		.msg.type = BROKER_CM_CREATE_ID, .channel = c->channel, .user = user, .ps = PS_TCP};
-
-	assert_int_equal(ask(c, &r, sizeof(r)), 0);
-	return r.id;
-}
-
-/* Returns the port or -errno. */
-static int bind_to(struct client *c, uint32_t id, const struct gid *addr, uint16_t port)
-{
-	struct broker_cm_bind r = {.msg.type = BROKER_CM_BIND, .id = id, .port = port};
-	int err;
-
-	if (addr)
-		r.addr = *addr;
-	err = ask(c, &r, sizeof(r));
-	return err < 0 ? err : r.port;
-}
-
-static int on_id(struct client *c, enum broker_cm_msg_type type, uint32_t id)
-{
-	return ASK(c, type, id, .id = id);
-}
-
-static uint32_t listener(struct client *c, uint16_t port, uint32_t backlog)
-{
-	uint32_t id = create(c, 0x11);
-
-	assert_int_equal(bind_to(c, id, NULL, port), port);
-	assert_int_equal(ASK(c, BROKER_CM_LISTEN, listen, .id = id, .backlog = backlog), 0);
-	return id;
-}
+enum { PORT = 4420 };
 
 static int connect_to(struct client *c, uint32_t id, const struct gid *src, const struct gid *dst,
 		      uint16_t port)
@@ -59,24 +27,15 @@ static int connect_to(struct client *c, uint32_t id, const struct gid *src, cons
 	struct broker_cm_connect r = {
 		.msg.type = BROKER_CM_CONNECT,
 		.id = id,
-		.param = {.src = *src,
-			  .dst = *dst,
-			  .dst_port = port,
-			  .qpn = 0x010011,
-			  .starting_psn = 0x123456,
-			  .path_mtu = 3,
-			  .responder_resources = 2,
-			  .initiator_depth = 5,
-			  .retry_count = 7,
-			  .rnr_retry_count = 6,
-			  .flow_control = 1,
-			  .tos = 0x20,
-			  .private_len = 5,
-			  .private_data = "hello"},
+		.param = req_param(src, dst, port),
 	};
 
 	/* Each its own queue pair, or they would be stale. */
 	r.param.qpn += id >> 16;
+	r.param.flow_control = 1;
+	r.param.tos = 0x20;
+	r.param.private_len = 5;
+	memcpy(r.param.private_data, "hello", 5);
 	return ask(c, &r, sizeof(r));
 }
 
@@ -98,31 +57,11 @@ static int accept_it(struct client *c, uint32_t id)
 	return ask(c, &r, sizeof(r));
 }
 
-struct pair {
-	struct client server, user;
-	uint32_t listen, passive, active;
-};
-
-static void begin(struct pair *p, struct world *w)
-{
-	open_client(&p->server, &w->host[0]);
-	open_client(&p->user, &w->host[1]);
-	p->listen = listener(&p->server, 4420, 4);
-	p->active = create(&p->user, 0x22);
-	p->passive = 0;
-}
-
-static void end(struct pair *p)
-{
-	close_client(&p->user);
-	close_client(&p->server);
-}
-
 static void request(struct pair *p)
 {
 	struct host *a = p->user.host, *b = p->server.host;
 
-	assert_int_equal(connect_to(&p->user, p->active, &a->v4, &b->v4, 4420), 0);
+	assert_int_equal(connect_to(&p->user, p->active, &a->v4, &b->v4, PORT), 0);
 	p->passive = event(&p->server, BROKER_CM_EV_CONNECT_REQUEST).id;
 }
 
@@ -144,7 +83,7 @@ static void the_smaller_path_mtu_wins_without_the_application(void **state)
 	struct broker_cm_event ev;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	p.server.host->path_mtu = 1; /* two less than connect_to() asks for */
 	request(&p);
 	assert_int_equal(accept_it(&p.server, p.passive), 0);
@@ -166,17 +105,17 @@ static void a_connection_is_made_and_unmade_with_every_field_told(void **state)
 	uint16_t port;
 	int r;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	r = bind_to(&p.user, p.active, a, 0);
 	assert_in_range(r, 32768, 60999);
 	port = (uint16_t)r;
-	assert_int_equal(connect_to(&p.user, p.active, a, b, 4420), 0);
+	assert_int_equal(connect_to(&p.user, p.active, a, b, PORT), 0);
 	ev = event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
 	p.passive = ev.id;
 	assert_int_equal(ev.listen_id, p.listen);
-	assert_int_equal(ev.user, 0x11);
+	assert_int_equal(ev.user, LISTENER_USER);
 	assert_true(gid_equal(&ev.param.src, b) && gid_equal(&ev.param.dst, a));
-	assert_int_equal(ev.param.src_port, 4420);
+	assert_int_equal(ev.param.src_port, PORT);
 	assert_int_equal(ev.param.dst_port, port);
 	assert_int_equal(ev.param.qpn, 0x010011 + (p.active >> 16));
 	assert_int_equal(ev.param.starting_psn, 0x123456);
@@ -188,24 +127,24 @@ static void a_connection_is_made_and_unmade_with_every_field_told(void **state)
 	assert_int_equal(ev.param.flow_control, 1);
 	assert_int_equal(ev.param.tos, 0x20);
 	assert_int_equal(ev.param.local_ack_timeout, 17);
-	assert_int_equal(ev.param.flow_label, (31u * port + 4420) & 0xfffff);
+	assert_int_equal(ev.param.flow_label, (31u * port + PORT) & 0xfffff);
 	assert_int_equal(ev.param.private_len, 56);
 	assert_memory_equal(ev.param.private_data, "hello\0\0", 8);
 
 	assert_int_equal(accept_it(&p.server, p.passive), 0);
 	ev = event(&p.user, BROKER_CM_EV_CONNECT_RESPONSE);
 	assert_int_equal(ev.id, p.active);
-	assert_int_equal(ev.user, 0x22);
+	assert_int_equal(ev.user, ACTIVE_USER);
 	assert_true(gid_equal(&ev.param.src, a) && gid_equal(&ev.param.dst, b));
 	assert_int_equal(ev.param.src_port, port);
-	assert_int_equal(ev.param.dst_port, 4420);
+	assert_int_equal(ev.param.dst_port, PORT);
 	assert_int_equal(ev.param.qpn, 0x020022 + (p.passive >> 16));
 	assert_int_equal(ev.param.starting_psn, 0x654321);
 	assert_int_equal(ev.param.responder_resources, 2);
 	assert_int_equal(ev.param.initiator_depth, 5);
 	assert_int_equal(ev.param.rnr_retry_count, 4);
 	assert_int_equal(ev.param.path_mtu, 3);
-	assert_int_equal(ev.param.flow_label, (31u * port + 4420) & 0xfffff);
+	assert_int_equal(ev.param.flow_label, (31u * port + PORT) & 0xfffff);
 	assert_int_equal(ev.param.private_len, 196);
 	assert_memory_equal(ev.param.private_data, "hi!\0", 5);
 	no_event(&p.server);
@@ -240,8 +179,8 @@ static void ipv6_and_two_clients_on_one_host_work_the_same(void **state)
 
 	open_client(&server, h);
 	open_client(&user, h);
-	listener(&server, 7174, 0);
-	id = create(&user, 0);
+	listener(&server, TCP, 7174, 0);
+	id = create(&user, TCP);
 	assert_int_equal(connect_to(&user, id, &h->v6, &h->v6, 7174), 0);
 	ev = event(&server, BROKER_CM_EV_CONNECT_REQUEST);
 	assert_true(gid_equal(&ev.param.dst, &h->v6));
@@ -259,7 +198,7 @@ static void early_data_establishes_the_passive_side(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	request(&p);
 	assert_int_equal(accept_it(&p.server, p.passive), 0);
 	event(&p.user, BROKER_CM_EV_CONNECT_RESPONSE);
@@ -278,7 +217,7 @@ static void a_reject_carries_its_reason_and_data(void **state)
 	struct broker_cm_event ev;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	request(&p);
 	assert_int_equal(ASK(&p.server, BROKER_CM_REJECT, reject, .id = p.passive, .reason = 28,
 			     .private_len = 2, .private_data = "no"),
@@ -297,11 +236,11 @@ static void a_request_that_comes_just_before_its_listener_is_heard(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4421), 0);
 	pass(w, SEC / 20);
 	no_event(&p.user);
-	listener(&p.server, 4421, 1);
+	listener(&p.server, TCP, 4421, 1);
 	event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
 	/* Taken in once: nothing is left to be rejected. */
 	pass(w, SEC / 5);
@@ -315,7 +254,7 @@ static void a_port_without_listener_rejects_with_reason_8(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4421), 0);
 	pass(w, SEC / 5);
 	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, 8);
@@ -327,9 +266,9 @@ static void a_dead_host_is_unreachable_after_16_tries(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	w->cut = true;
-	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, PORT), 0);
 	pass(w, 60 * SEC);
 	no_event(&p.user);
 	pass(w, 10 * SEC);
@@ -348,7 +287,7 @@ static void a_dead_client_disconnects_its_peers_and_frees_its_ports(void **state
 	struct pair p;
 	uint32_t id;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	establish(&p);
 	close_client(&p.server);
 	event(&p.user, BROKER_CM_EV_DISCONNECTED);
@@ -356,9 +295,9 @@ static void a_dead_client_disconnects_its_peers_and_frees_its_ports(void **state
 	carry(w);
 	assert_int_equal(cm_service_busy(w->host[0].svc), 0);
 	open_client(&p.server, &w->host[0]); /* the port is free, and a new pair connects at once */
-	p.listen = listener(&p.server, 4420, 1);
+	p.listen = listener(&p.server, TCP, PORT, 1);
 	id = p.active;
-	p.active = create(&p.user, 0);
+	p.active = create(&p.user, TCP);
 	establish(&p);
 	assert_int_equal(on_id(&p.user, BROKER_CM_DESTROY_ID, id), 0);
 	end(&p);
@@ -372,7 +311,7 @@ static void a_watcher_is_told_of_a_peer_that_died_and_not_of_one_that_left(void 
 	struct pair p;
 
 	for (int died = 0; died < 2; died++) {
-		begin(&p, w);
+		begin(&p, w, TCP, PORT);
 		watch = p.user;
 		assert_int_equal(cm_client_channel(watch.c, &watch.channel, &watch.fd), 0);
 		assert_int_equal(fcntl(watch.fd, F_SETFL, O_NONBLOCK), 0);
@@ -398,7 +337,7 @@ static void a_client_that_dies_connecting_withdraws(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	request(&p);
 	close_client(&p.user);
 	assert_int_equal(event(&p.server, BROKER_CM_EV_REJECTED).status, 4);
@@ -410,7 +349,7 @@ static void a_dead_peer_keeps_the_broker_for_seconds_only(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	establish(&p);
 	w->cut = true;
 	end(&p);
@@ -426,10 +365,10 @@ static void destroying_a_listener_rejects_what_was_not_read(void **state)
 	struct pair p;
 	uint32_t second;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	request(&p); /* read */
-	second = create(&p.user, 0);
-	assert_int_equal(connect_to(&p.user, second, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	second = create(&p.user, TCP);
+	assert_int_equal(connect_to(&p.user, second, &w->host[1].v4, &w->host[0].v4, PORT), 0);
 	carry(w);
 	assert_int_equal(on_id(&p.server, BROKER_CM_DESTROY_ID, p.listen), 0);
 	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).id, second);
@@ -444,15 +383,15 @@ static void closing_a_channel_rejects_what_was_not_read(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
-	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, PORT), 0);
 	carry(w);
 	assert_int_equal(on_id(&p.server, BROKER_CM_CLOSE_CHANNEL, p.server.channel), 0);
 	assert_int_equal(on_id(&p.server, BROKER_CM_CLOSE_CHANNEL, p.server.channel), -ENOENT);
 	event(&p.user, BROKER_CM_EV_REJECTED);
 	/* Nobody hears of requests any more: as if nobody listened. */
-	p.active = create(&p.user, 0);
-	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	p.active = create(&p.user, TCP);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, PORT), 0);
 	pass(w, SEC / 5);
 	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, 8);
 	end(&p);
@@ -483,9 +422,9 @@ static void a_reader_that_has_gone_is_no_listener(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	close(p.server.fd);
-	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, PORT), 0);
 	event(&p.user, BROKER_CM_EV_REJECTED);
 	p.server.fd = open("/dev/null", O_RDONLY);
 	end(&p);
@@ -500,10 +439,10 @@ static void the_descriptor_polls_for_reading_only(void **state)
 	struct pair p;
 	struct pollfd fd = {.events = POLLIN | POLLOUT};
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	fd.fd = p.server.fd;
 	assert_int_equal(poll(&fd, 1, 0), 0);
-	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, PORT), 0);
 	carry(w);
 	assert_int_equal(poll(&fd, 1, 0), 1);
 	assert_int_equal(fd.revents, POLLIN);
@@ -518,7 +457,7 @@ static void no_event_is_lost_when_nobody_reads_for_a_while(void **state)
 	struct pair p;
 	int got = 0;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	for (int i = 0; i < N; i++)
 		assert_int_equal(ASK(&p.user, BROKER_CM_POST, post, .id = p.active,
 				     .type = BROKER_CM_EV_ADDR_RESOLVED, .status = i),
@@ -529,7 +468,7 @@ static void no_event_is_lost_when_nobody_reads_for_a_while(void **state)
 		while (read(p.user.fd, &ev, sizeof(ev)) == sizeof(ev)) {
 			assert_int_equal(ev.type, BROKER_CM_EV_ADDR_RESOLVED);
 			assert_int_equal(ev.id, p.active);
-			assert_int_equal(ev.user, 0x22);
+			assert_int_equal(ev.user, ACTIVE_USER);
 			assert_int_equal(ev.status, got++);
 		}
 		assert_true(got > before);
@@ -552,8 +491,8 @@ static void waiting_events_of_an_id_go_with_it_or_move_with_it(void **state)
 	int fd, n = 0, of_gone = 0;
 	uint32_t channel;
 
-	begin(&p, w);
-	gone = create(&p.user, 0);
+	begin(&p, w, TCP, PORT);
+	gone = create(&p.user, TCP);
 	for (int i = 0; i < 200; i++)
 		assert_int_equal(ASK(&p.user, BROKER_CM_POST, post, .id = i % 2 ? p.active : gone,
 				     .type = BROKER_CM_EV_ROUTE_RESOLVED),
@@ -593,10 +532,10 @@ static void a_backlog_bounds_unread_requests_and_later_ones_are_not_lost(void **
 	uint32_t id[6], got[6];
 	int n = 0;
 
-	begin(&p, w); /* backlog 4 */
+	begin(&p, w, TCP, PORT); /* backlog 4 */
 	for (int i = 0; i < 6; i++) {
-		id[i] = create(&p.user, 0);
-		assert_int_equal(connect_to(&p.user, id[i], &w->host[1].v4, &w->host[0].v4, 4420),
+		id[i] = create(&p.user, TCP);
+		assert_int_equal(connect_to(&p.user, id[i], &w->host[1].v4, &w->host[0].v4, PORT),
 				 0);
 	}
 	for (; n < 4; n++)
@@ -624,16 +563,16 @@ static void binding_follows_the_port_space_and_the_devices(void **state)
 
 	open_client(&a, &w->host[0]);
 	open_client(&b, &w->host[0]);
-	x = create(&a, 0);
-	y = create(&b, 0);
+	x = create(&a, TCP);
+	y = create(&b, TCP);
 	assert_int_equal(bind_to(&a, x, &w->host[1].v4, 1), -EADDRNOTAVAIL);
-	assert_int_equal(bind_to(&a, x, &w->host[0].v4, 4420), 4420);
+	assert_int_equal(bind_to(&a, x, &w->host[0].v4, PORT), PORT);
 	assert_int_equal(bind_to(&a, x, &w->host[0].v4, 4421), -EINVAL);
-	assert_int_equal(bind_to(&b, y, NULL, 4420), -EADDRNOTAVAIL);
-	assert_int_equal(bind_to(&b, y, &w->host[0].v4, 4420), -EADDRINUSE);
+	assert_int_equal(bind_to(&b, y, NULL, PORT), -EADDRNOTAVAIL);
+	assert_int_equal(bind_to(&b, y, &w->host[0].v4, PORT), -EADDRINUSE);
 	assert_int_equal(ASK(&b, BROKER_CM_LISTEN, listen, .id = y), -EINVAL); /* not bound */
 	assert_int_equal(on_id(&a, BROKER_CM_DESTROY_ID, x), 0);
-	assert_int_equal(bind_to(&b, y, NULL, 4420), 4420);
+	assert_int_equal(bind_to(&b, y, NULL, PORT), PORT);
 	assert_int_equal(ASK(&b, BROKER_CM_LISTEN, listen, .id = y), 0);
 	assert_int_equal(connect_to(&b, y, &w->host[0].v4, &w->host[1].v4, 1), -EINVAL);
 	close_client(&a);
@@ -646,14 +585,14 @@ static void a_listener_takes_only_what_is_for_its_address(void **state)
 	struct pair p;
 	uint32_t id;
 
-	begin(&p, w);
-	id = create(&p.server, 0);
+	begin(&p, w, TCP, PORT);
+	id = create(&p.server, TCP);
 	assert_int_equal(bind_to(&p.server, id, &w->host[0].v4, 5000), 5000);
 	assert_int_equal(ASK(&p.server, BROKER_CM_LISTEN, listen, .id = id), 0);
 	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v6, &w->host[0].v6, 5000), 0);
 	pass(w, SEC / 5);
 	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, 8);
-	id = create(&p.user, 0);
+	id = create(&p.user, TCP);
 	assert_int_equal(connect_to(&p.user, id, &w->host[1].v4, &w->host[0].v4, 5000), 0);
 	event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
 	end(&p);
@@ -665,8 +604,8 @@ static void addresses_within_a_req_must_be_the_packets(void **state)
 	struct pair p;
 	struct packet *packet;
 
-	begin(&p, w);
-	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, PORT), 0);
 	packet = list_entry(w->wire.next, struct packet, list);
 	packet->data[BTH_LEN + DETH_LEN + MAD_HDR_LEN + 140 +
 		     19]++; /* the IP CM header's source address */
@@ -681,10 +620,10 @@ static void connecting_checks_what_it_is_given(void **state)
 	struct gid *us = &w->host[1].v4, *them = &w->host[0].v4, any = {{0}};
 	struct pair p;
 
-	begin(&p, w);
-	assert_int_equal(connect_to(&p.user, p.active, them, us, 4420), -EADDRNOTAVAIL);
-	assert_int_equal(connect_to(&p.user, p.active, us, &w->host[0].v6, 4420), -EINVAL);
-	assert_int_equal(connect_to(&p.user, p.active, us, &any, 4420), -EINVAL);
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(connect_to(&p.user, p.active, them, us, PORT), -EADDRNOTAVAIL);
+	assert_int_equal(connect_to(&p.user, p.active, us, &w->host[0].v6, PORT), -EINVAL);
+	assert_int_equal(connect_to(&p.user, p.active, us, &any, PORT), -EINVAL);
 	assert_int_equal(ASK(&p.user, BROKER_CM_CONNECT, connect, .id = p.active,
 			     .param = {.src = *us, .dst = *them, .path_mtu = 3, .private_len = 57}),
 			 -EINVAL);
@@ -697,7 +636,7 @@ static void connecting_checks_what_it_is_given(void **state)
 	assert_int_equal(on_id(&p.user, BROKER_CM_ESTABLISH, p.active), -EINVAL);
 	assert_int_equal(on_id(&p.user, BROKER_CM_DISCONNECT, p.active), -EINVAL);
 	request(&p);
-	assert_int_equal(connect_to(&p.user, p.active, us, them, 4420), -EINVAL);
+	assert_int_equal(connect_to(&p.user, p.active, us, them, PORT), -EINVAL);
 	assert_int_equal(ASK(&p.server, BROKER_CM_ACCEPT, connect, .id = p.passive,
 			     .param.private_len = 197),
 			 -EINVAL);
@@ -715,7 +654,7 @@ static void a_client_reaches_only_its_own_ids(void **state)
 	struct client thief;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	open_client(&thief, &w->host[0]);
 	request(&p);
 	assert_int_equal(accept_it(&thief, p.passive), -ENOENT);
@@ -748,7 +687,7 @@ static void requests_of_a_wrong_length_or_type_are_refused(void **state)
 		ASK(&c, BROKER_CM_CREATE_ID, create_id, .channel = c.channel, .ps = 0x0107),
 		-EINVAL);
 	assert_int_equal(
-		ASK(&c, BROKER_CM_CREATE_ID, create_id, .channel = c.channel + 1, .ps = PS_TCP),
+		ASK(&c, BROKER_CM_CREATE_ID, create_id, .channel = c.channel + 1, .ps = CM_PS_TCP),
 		-ENOENT);
 	close_client(&c);
 }
@@ -756,7 +695,7 @@ static void requests_of_a_wrong_length_or_type_are_refused(void **state)
 static void limits_hold(void **state)
 {
 	struct world *w = *state;
-	struct broker_cm_create_id r = {.ps = PS_TCP};
+	struct broker_cm_create_id r = {.ps = CM_PS_TCP};
 	struct client c;
 	int n = 0, err;
 
@@ -781,8 +720,8 @@ static void an_address_is_resolved_when_the_neighbour_is_known_or_the_time_is_ov
 	uint32_t id[2];
 
 	open_client(&c, h);
-	id[0] = create(&c, 0);
-	id[1] = create(&c, 0);
+	id[0] = create(&c, TCP);
+	id[1] = create(&c, TCP);
 #define RESOLVE(id_, ms)                                                               \
 	ASK(&c, BROKER_CM_POST, post, .id = (id_), .type = BROKER_CM_EV_ADDR_RESOLVED, \
 	    .src = h->v4, .dst = w->host[1].v4, .timeout_ms = (ms))
@@ -815,7 +754,7 @@ static void a_device_that_goes_is_told(void **state)
 	struct world *w = *state;
 	struct pair p;
 
-	begin(&p, w);
+	begin(&p, w, TCP, PORT);
 	establish(&p);
 	cm_service_device_changed(w->host[0].svc, 77, BROKER_DEVICE_REMOVED, w->now);
 	no_event(&p.server);
@@ -836,8 +775,8 @@ static void packets_that_are_no_mads_for_qp1_are_dropped(void **state)
 	struct packet *good;
 	struct rnic_rx rx;
 
-	begin(&p, w);
-	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4420), 0);
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, PORT), 0);
 	good = list_entry(w->wire.next, struct packet, list);
 	rx = (struct rnic_rx){.flow = good->flow, .data = good->data, .len = good->len};
 	for (size_t len = 0; len < good->len; len++) {

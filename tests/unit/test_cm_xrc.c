@@ -17,55 +17,19 @@
 #define INITIATOR 0x010011
 #define TARGET	  0x020022
 
-static int try_create(struct client *c, enum cm_port_space ps, bool datagrams, bool xrc,
-		      uint32_t *ret)
-{
-	struct broker_cm_create_id r = {.msg.type = BROKER_CM_CREATE_ID,
-					.channel = c->channel,
-					.ps = ps,
-					.datagrams = datagrams,
-					.xrc = xrc};
-	int err = ask(c, &r, sizeof(r));
-
-	*ret = r.id;
-	return err;
-}
-
-static uint32_t create(struct client *c, bool xrc)
-{
-	uint32_t id;
-
-	assert_int_equal(try_create(c, CM_PS_IB, false, xrc, &id), 0);
-	return id;
-}
-
-static uint32_t listener(struct client *c, bool xrc)
-{
-	uint32_t id = create(c, xrc);
-
-	assert_int_equal(ASK(c, BROKER_CM_BIND, bind, .id = id, .port = PORT), 0);
-	assert_int_equal(ASK(c, BROKER_CM_LISTEN, listen, .id = id), 0);
-	return id;
-}
+#define KIND(ps_, datagrams_, xrc_) \
+	((struct kind){.ps = (ps_), .datagrams = (datagrams_), .xrc = (xrc_)})
+#define XRC KIND(CM_PS_IB, false, true)
 
 static void connect_to(struct client *c, uint32_t id, const struct host *to)
 {
 	struct broker_cm_connect r = {
 		.msg.type = BROKER_CM_CONNECT,
 		.id = id,
-		.param = {.src = c->host->v4,
-			  .dst = to->v4,
-			  .dst_port = PORT,
-			  .qpn = INITIATOR,
-			  .starting_psn = 0x123456,
-			  .path_mtu = 3,
-			  .responder_resources = 2,
-			  .initiator_depth = 5,
-			  .retry_count = 7,
-			  .rnr_retry_count = 6,
-			  .srq = 1},
+		.param = req_param(&c->host->v4, &to->v4, PORT),
 	};
 
+	r.param.srq = 1;
 	assert_int_equal(ask(c, &r, sizeof(r)), 0);
 }
 
@@ -108,8 +72,8 @@ static void a_connection_of_xrc_is_written_as_linux_writes_it(void **state)
 
 	open_client(&server, &w->host[0]);
 	open_client(&user, &w->host[1]);
-	listener(&server, true);
-	active = create(&user, true);
+	listener(&server, XRC, PORT, 0);
+	active = create(&user, XRC);
 	connect_to(&user, active, &w->host[0]);
 	m = on_the_wire(w, CM_ATTR_REQ);
 	assert_int_equal(m.req.service_id, CM_SERVICE_ID(CM_PS_IB, PORT));
@@ -162,8 +126,8 @@ static void requests_of_another_transport_are_rejected(void **state)
 
 		open_client(&server, &w->host[0]);
 		open_client(&user, &w->host[1]);
-		listener(&server, xrc);
-		connect_to(&user, create(&user, !xrc), &w->host[0]);
+		listener(&server, KIND(CM_PS_IB, false, xrc), PORT, 0);
+		connect_to(&user, create(&user, KIND(CM_PS_IB, false, !xrc)), &w->host[0]);
 		assert_int_equal(event(&user, BROKER_CM_EV_REJECTED).status,
 				 CM_REJ_CONSUMER_DEFINED);
 		close_client(&user);
@@ -179,10 +143,10 @@ static void xrc_is_of_infinibands_port_space_and_connections(void **state)
 	uint32_t id;
 
 	open_client(&c, &w->host[0]);
-	assert_int_equal(try_create(&c, CM_PS_TCP, false, true, &id), -EINVAL);
-	assert_int_equal(try_create(&c, CM_PS_UDP, true, true, &id), -EINVAL);
-	assert_int_equal(try_create(&c, CM_PS_IB, true, true, &id), -EINVAL);
-	assert_int_equal(try_create(&c, CM_PS_IB, false, true, &id), 0);
+	assert_int_equal(try_create(&c, KIND(CM_PS_TCP, false, true), &id), -EINVAL);
+	assert_int_equal(try_create(&c, KIND(CM_PS_UDP, true, true), &id), -EINVAL);
+	assert_int_equal(try_create(&c, KIND(CM_PS_IB, true, true), &id), -EINVAL);
+	assert_int_equal(try_create(&c, KIND(CM_PS_IB, false, true), &id), 0);
 	close_client(&c);
 }
 
