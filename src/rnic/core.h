@@ -60,7 +60,9 @@
 /* The probe: see req_timer_fired(). */
 #define RTO_MIN_NS 5000000ull
 #define DOUBT_NS   1000000ull
-#define RTO_MAX_NS 1000000000ull /* where the QP has no transport timeout */
+/* After so many without an answer the peer counts as gone, and no longer as slow. */
+#define SILENT_PROBES 3
+#define RTO_MAX_NS    1000000000ull /* where the QP has no transport timeout */
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)

@@ -147,7 +147,8 @@ static void req_probe(struct rnic_qp *qp, uint64_t now)
 			q->backoff++;
 		if (q->rto_shift < 30)
 			q->rto_shift++;
-		window_silent(qp);
+		if (q->backoff >= SILENT_PROBES)
+			window_silent(qp);
 		if (q->psn != q->una_psn)
 			qp->rnic->counters.probes++;
 		trace(qp->rnic, TRACE_probe, qp->qpn, q->una_psn, q->backoff);

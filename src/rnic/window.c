@@ -13,9 +13,11 @@
  * Who needs more of a budget than there is stands in its line, first come, first served; only what
  * is within a small share goes at once, so that short messages do not wait behind long ones.
  * What is given back wakes the first in the line, and one that stops sending for another reason
- * the next. Who holds some always gives it back: with answers, or, when none come, with the first
- * probe. From then until it makes progress it takes none, so a dead peer costs nobody anything,
- * and sends no more than a small share into the silence, which a slow peer still has to work off.
+ * the next. Who holds some always gives it back: with answers, or, when none come, with the third
+ * probe or a timeout, so a dead peer costs the others little. A slow one, which still has to work
+ * off what was sent, has answered by then: to let others send as much in its silence would overrun
+ * it. From the first probe until there is progress no more than a small share is sent, and it takes
+ * nothing of the budget.
  */
 #include "rnic/core.h"
 

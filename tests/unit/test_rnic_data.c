@@ -446,6 +446,34 @@ static void qps_share_the_budget_of_a_peers_socket(void **state)
 	bed_close(b);
 }
 
+/* A slow peer has not thrown away what it does not answer yet. */
+static void only_a_long_silence_gives_the_budget_back(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.socket_bytes = 65536, .timeout = 20});
+	struct rnic_qp *pair[2], *third[2];
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 300000), 0);
+	assert_int_equal(burst(b, 0), 65536);
+	bed_second_pair(b, pair);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 300000), 0);
+	assert_int_equal(burst(b, 0), 16384);
+	for (int ms = 0; ms < 30; ms++) {
+		b->now += MS;
+		rnic_tick(b->side[0].rnic, b->now);
+		assert_true(burst(b, 0) <= 2 * 1024); /* a probe of each */
+	}
+	b->now += 10 * MS;
+	rnic_tick(b->side[0].rnic, b->now);
+	burst(b, 0);
+	bed_second_pair(b, third);
+	assert_int_equal(bed_rdma(b, 0, 3, RNIC_WR_RDMA_WRITE, 0, 0, 300000), 0);
+	assert_int_equal(burst(b, 0), 65536);
+	close_pair(third);
+	close_pair(pair);
+	bed_close(b);
+}
+
 static void reads_share_the_budget_of_our_own_socket(void **state)
 {
 	struct bed *b = bed_open(&(struct bed_opts){.socket_bytes = 65536, .window_bytes = 65536});
@@ -546,6 +574,7 @@ int main(void)
 		cmocka_unit_test(a_long_read_is_asked_for_in_parts),
 		cmocka_unit_test(no_more_reads_are_under_way_than_agreed),
 		cmocka_unit_test(qps_share_the_budget_of_a_peers_socket),
+		cmocka_unit_test(only_a_long_silence_gives_the_budget_back),
 		cmocka_unit_test(reads_share_the_budget_of_our_own_socket),
 		cmocka_unit_test(a_dead_qp_does_not_hold_up_the_others),
 		cmocka_unit_test(qps_take_turns),
