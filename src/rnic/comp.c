@@ -74,8 +74,10 @@ static void rtt_from_echo(struct req *q, uint32_t psn, uint64_t now)
 }
 
 /* What was sent before the probe and is not acknowledged by its answer was lost, if it is the
- * probe's answer and not an older one, from a peer that only took its time. In the second case what
- * came after is answered next, so that a moment tells. */
+ * probe's answer and not an older one, from a peer that only takes its time. It is the probe's if
+ * it acknowledges the probe's packet and no more, though nothing but the probe asked for that: what
+ * was sent in between would have been acknowledged with it. Else what came after is answered next,
+ * so that a moment tells; and if nothing is, another probe does (req.c). */
 static void probe_answered(struct rnic_qp *qp, uint64_t now)
 {
 	struct req *q = &qp->req;
@@ -84,6 +86,11 @@ static void probe_answered(struct rnic_qp *qp, uint64_t now)
 	q->probed = false;
 	if (psn_diff(q->probe_max, q->una_psn) <= 0)
 		return;
+	if (q->probe_tells && q->una_psn == q->probe_end) {
+		window_lost(qp);
+		req_rewind(qp);
+		return;
+	}
 	q->doubt = true;
 	q->probe_ns = now + max_of(answer, DOUBT_NS);
 	req_timer_arm(qp);

@@ -60,9 +60,9 @@
 /* The probe: see req_timer_fired(). */
 #define RTO_MIN_NS 5000000ull
 #define DOUBT_NS   1000000ull
+#define RTO_MAX_NS 1000000000ull /* where the QP has no transport timeout */
 /* After so many without an answer the peer counts as gone, and no longer as slow. */
 #define SILENT_PROBES 3
-#define RTO_MAX_NS    1000000000ull /* where the QP has no transport timeout */
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -364,6 +364,7 @@ struct req {
 	bool failed;		      /* WQE `cur` failed here; nothing goes out after it */
 	bool probe;		      /* the oldest packet is to be sent once more */
 	bool probed;		      /* and was: up to probe_end, with max_psn then probe_max */
+	bool probe_tells; /* an acknowledgement of nothing but its packet is its answer */
 	bool doubt;	  /* the probe was answered, or what it was for: loss, if nothing follows */
 	bool implied_nak; /* already rewound for a response missing at una_psn */
 	bool rnr_wait;	  /* until rnr_until_ns */

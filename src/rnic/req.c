@@ -12,9 +12,10 @@
  *   the probe: after a few round trips of silence, doubling, without costing a retry. It makes a
  *   lost tail cheap where the standard's timeout is seconds.
  * Either sends the oldest packet once more, and no others: into silence that is as good as all of
- * them, and the answer tells whether they were lost or only wait at a slow peer (comp.c). Sequence
- * NAKs use up no retries either: they come from a living peer. They do not restart the transport
- * timer unless they acknowledge something, so a packet that never arrives ends the QP.
+ * them, and the answer tells whether they were lost or only wait at a slow peer (comp.c). Where it
+ * does not tell, and nothing else comes, the packet that is the oldest then goes once more.
+ * Sequence NAKs use up no retries either: they come from a living peer. They do not restart the
+ * transport timer unless they acknowledge something, so a packet that never arrives ends the QP.
  */
 #include "rnic/core.h"
 
@@ -103,12 +104,13 @@ void req_rewind(struct rnic_qp *qp)
 	qp_activate(qp);
 }
 
-/* Or goes back, if what was probed for is answered and nothing else. */
+/* Or goes back, if READs were probed for: of these every packet is an answer, and one that is asked
+ * for again tells no more than the one before. */
 static void send_oldest_again(struct rnic_qp *qp, uint64_t now)
 {
 	struct req *q = &qp->req;
 
-	if (q->doubt) {
+	if (q->doubt && wqe_wants_response(sq_at(&qp->sq, qp->sq.una))) {
 		window_lost(qp);
 		req_rewind(qp);
 	} else if (q->psn != q->una_psn) { /* else rewound, and not yet sent again */
@@ -149,11 +151,10 @@ static void req_probe(struct rnic_qp *qp, uint64_t now)
 			q->rto_shift++;
 		if (q->backoff >= SILENT_PROBES)
 			window_silent(qp);
-		if (q->psn != q->una_psn)
-			qp->rnic->counters.probes++;
-		trace(qp->rnic, TRACE_probe, qp->qpn, q->una_psn, q->backoff);
 	}
+	trace(qp->rnic, TRACE_probe, qp->qpn, q->una_psn, q->backoff);
 	send_oldest_again(qp, now);
+	qp->rnic->counters.probes += q->probe;
 }
 
 void req_timer_fired(struct rnic_qp *qp, uint64_t now)
@@ -405,9 +406,10 @@ static bool req_tx_probe(struct rnic_qp *qp, struct rnic_tx *tx)
 	if (q->una_psn == q->max_psn)
 		return false; /* answered meanwhile */
 	q->probed = true;
-	q->doubt = false;
 	q->probe_end = psn_add(q->una_psn, request_span(w, idx));
 	q->probe_max = q->max_psn;
+	q->probe_tells = !wqe_wants_response(w) && (q->doubt || idx + 1 != w->npkts);
+	q->doubt = false;
 	if (request_build(qp, tx, w, idx, true)) {
 		qp_fail_send(qp, RNIC_WC_LOC_PROT_ERR);
 		return false;

@@ -6,7 +6,7 @@
 
 #define ACK OPCODE_RC_ACKNOWLEDGE
 
-static void a_lost_tail_costs_one_probe_and_no_retry(void **state)
+static void a_lost_tail_costs_two_probes_and_no_retry(void **state)
 {
 	struct bed *b = bed_open(&(struct bed_opts){.zero_retry = true, .timeout = 20});
 	struct bed_drop d = {.side = 0, .opcode = OPCODE_RC_WRITE_LAST, .count = 1};
@@ -19,7 +19,8 @@ static void a_lost_tail_costs_one_probe_and_no_retry(void **state)
 	bed_expect_none(b, 0);
 	bed_sleep(b, 2 * MS);
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
-	assert_int_equal(bed_counters(b, 0)->probes, 1);
+	assert_int_equal(bed_counters(b, 0)->probes, 2); /* of the first and the lost one */
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 2);
 	assert_int_equal(bed_counters(b, 0)->timeouts, 0);
 	assert_memory_equal(b->side[0].mem, b->side[1].mem, 4000);
 	bed_close(b);
@@ -36,11 +37,47 @@ static void a_lost_window_comes_back_after_one_probe(void **state)
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 40 * 1024), 0);
 	bed_run(b);
 	bed_expect_none(b, 0);
-	bed_sleep(b, 6 * MS);
+	bed_sleep(b, 5 * MS);
 	/* The probe's answer shows that what came after it was lost too. */
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
 	assert_int_equal(bed_counters(b, 0)->probes, 1);
 	assert_true(bed_sent(b, 1, ACK) <= 3);
+	bed_close(b);
+}
+
+static void a_window_that_is_lost_but_for_its_begin_comes_back_after_two_probes(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_drop d = {.side = 0, .opcode = -1, .from = 1, .count = 39};
+
+	(void)state;
+	bed_drop(b, &d);
+	bed_fill(b, 0, 0, 40 * 1024, 1);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 40 * 1024), 0);
+	bed_run(b);
+	bed_sleep(b, 7 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_true(bed_counters(b, 0)->probes <= 2);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem, 40 * 1024);
+	bed_close(b);
+}
+
+/* Each asks for an acknowledgement of its own, so that the first one may be of the first sending.
+ */
+static void short_messages_that_were_all_lost_come_back_after_two_probes(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_drop d = {.side = 0, .opcode = -1, .count = 20};
+
+	(void)state;
+	bed_drop(b, &d);
+	for (uint64_t i = 0; i < 20; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_run(b);
+	bed_sleep(b, 7 * MS);
+	for (uint64_t i = 0; i < 20; i++)
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	assert_int_equal(bed_counters(b, 0)->probes, 2);
 	bed_close(b);
 }
 
@@ -94,6 +131,52 @@ static void a_slow_peers_first_answer_does_not_send_the_rest_again(void **state)
 		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
 	}
 	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 1);
+	bed_close(b);
+}
+
+/* An emulated guest acknowledges a part of what it has got, and then does not run for a while. */
+static void a_slow_peer_that_stops_again_gets_one_packet_each_time(void **state)
+{
+	enum { WINDOW = 32, PART = WINDOW / 4, STOPS = 3 };
+	struct bed *b =
+		bed_open(&(struct bed_opts){.window_bytes = WINDOW * 1024, .zero_timeout = true});
+	uint32_t at = 0;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 100 * 1024), 0);
+	while (bed_tx1(b, 0))
+		;
+	assert_int_equal(b->nlog, WINDOW);
+	for (int stop = 0; stop < STOPS; stop++) {
+		struct bed_pkt *ack;
+
+		for (int i = 0; i < 100; i++) { /* until a probe is sent, and then some */
+			b->now += MS / 4;
+			rnic_tick(b->side[0].rnic, b->now);
+			while (bed_tx1(b, 0))
+				;
+			if (bed_counters(b, 0)->tx_retransmit == (uint32_t)stop + 1)
+				break;
+		}
+		for (uint32_t i = 0; i < PART; at++)
+			if (b->log[at].from == 0) {
+				bed_deliver(b, &b->log[at]);
+				i++;
+			}
+		ack = bed_tx1(b, 1);
+		assert_non_null(ack);
+		assert_null(bed_tx1(b, 1));
+		bed_deliver(b, ack);
+		while (bed_tx1(b, 0))
+			;
+	}
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, STOPS);
+	for (uint32_t end = b->nlog; at < end; at++)
+		if (b->log[at].from == 0)
+			bed_deliver(b, &b->log[at]);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, STOPS);
 	bed_close(b);
 }
 
@@ -288,10 +371,14 @@ static void probes_are_doubled(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_lost_tail_costs_one_probe_and_no_retry),
+		cmocka_unit_test(a_lost_tail_costs_two_probes_and_no_retry),
 		cmocka_unit_test(a_lost_window_comes_back_after_one_probe),
+		cmocka_unit_test(
+			a_window_that_is_lost_but_for_its_begin_comes_back_after_two_probes),
+		cmocka_unit_test(short_messages_that_were_all_lost_come_back_after_two_probes),
 		cmocka_unit_test(a_probe_does_not_resend_what_only_took_its_time),
 		cmocka_unit_test(a_slow_peers_first_answer_does_not_send_the_rest_again),
+		cmocka_unit_test(a_slow_peer_that_stops_again_gets_one_packet_each_time),
 		cmocka_unit_test(of_many_reads_only_the_oldest_is_probed_for),
 		cmocka_unit_test(reads_that_were_all_lost_come_back_after_one_probe),
 		cmocka_unit_test(a_timeout_sends_no_more_than_the_oldest_again),
