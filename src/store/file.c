@@ -49,12 +49,21 @@ static int transfer(struct file_store *f, const struct store_op *op)
 	return 0;
 }
 
+/* A discard is a hint: of a device whose sectors are larger than blocks it is for whole sectors. */
+static int discard(struct file_store *f, uint64_t offset, uint64_t len)
+{
+	uint64_t first = (offset + f->sector - 1) / f->sector, end = (offset + len) / f->sector;
+	uint64_t range[2] = {first * f->sector, (end - first) * f->sector};
+
+	if (first >= end)
+		return 0;
+	return ioctl(f->fd, BLKDISCARD, range) == 0 ? 0 : -errno;
+}
+
 static int punch(struct file_store *f, uint64_t offset, uint64_t len)
 {
-	uint64_t range[2] = {offset, len};
-
 	if (f->block_device)
-		return ioctl(f->fd, BLKDISCARD, range) == 0 ? 0 : -errno;
+		return discard(f, offset, len);
 	if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
 		      (off_t)len) == 0)
 		return 0;
@@ -189,6 +198,7 @@ static int open_error(int error, const char **ret_why)
 static int check_kind(struct file_store *f, const struct stat *st, const char **ret_why)
 {
 	uint64_t bytes;
+	int sector;
 
 	if (S_ISREG(st->st_mode)) {
 		f->store.size = (uint64_t)st->st_size;
@@ -196,8 +206,10 @@ static int check_kind(struct file_store *f, const struct stat *st, const char **
 	}
 	if (S_ISBLK(st->st_mode)) {
 		f->block_device = true;
-		if (ioctl(f->fd, BLKGETSIZE64, &bytes) != 0)
+		if (ioctl(f->fd, BLKGETSIZE64, &bytes) != 0 ||
+		    ioctl(f->fd, BLKSSZGET, &sector) != 0)
 			return open_error(errno, ret_why);
+		f->sector = (uint32_t)sector;
 		f->store.size = bytes;
 		return 0;
 	}
@@ -241,15 +253,13 @@ static int lock_file(const struct file_store *f, const char **ret_why)
 static void open_direct(struct file_store *f, const char *path, int flags)
 {
 	struct statx sx;
-	int sector = 0;
 
 	f->direct_fd = open(path, (flags & ~O_EXCL) | O_DIRECT);
 	if (f->direct_fd < 0)
 		return;
 	f->direct_align = 4096;
 	if (f->block_device) {
-		if (ioctl(f->fd, BLKSSZGET, &sector) == 0 && sector >= 512)
-			f->direct_align = (uint32_t)sector;
+		f->direct_align = f->sector;
 		return;
 	}
 #ifdef STATX_DIOALIGN

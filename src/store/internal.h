@@ -12,6 +12,7 @@ struct file_store {
 	int direct_fd;	       /* past it, or -1 */
 	uint32_t direct_align; /* of offset, length and memory for direct_fd */
 	bool block_device;
+	uint32_t sector; /* of a block device: what it discards is in units of these */
 };
 
 /* The descriptor for an operation: direct if it is aligned for that. */

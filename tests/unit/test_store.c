@@ -5,10 +5,12 @@
 #include <setjmp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/loop.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -193,6 +195,58 @@ static void more_operations_than_the_ring_has_entries_all_finish(void **state)
 	store_engine_destroy(e);
 }
 
+/* A disk of 4096-byte sectors in the file; -1 where that cannot be had. Gone when it is closed. */
+static int make_disk(char *device, size_t room)
+{
+	struct loop_config config = {.block_size = 4096, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+	int control = open("/dev/loop-control", O_RDWR), disk = -1;
+
+	config.fd = (uint32_t)open(path, O_RDWR);
+	for (int tries = 0; control >= 0 && disk < 0 && tries < 20; tries++) {
+		int n = ioctl(control, LOOP_CTL_GET_FREE);
+
+		snprintf(device, room, "/dev/loop%d", n);
+		disk = n < 0 ? -1 : open(device, O_RDWR | O_CLOEXEC);
+		/* Another one may have been quicker. */
+		if (disk >= 0 && ioctl(disk, LOOP_CONFIGURE, &config) != 0) {
+			close(disk);
+			disk = -1;
+		}
+	}
+	close((int)config.fd);
+	if (control >= 0)
+		close(control);
+	return disk;
+}
+
+static void a_disk_of_large_sectors_takes_small_blocks(void **state)
+{
+	struct store_file_options o = {.block_size = 512};
+	struct store_engine *e;
+	char device[32];
+	struct store *s;
+	const char *why;
+	int disk;
+
+	(void)state;
+	make_file(SIZE);
+	disk = make_disk(device, sizeof(device));
+	if (disk < 0)
+		skip();
+	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
+	assert_int_equal(store_file_open(e, device, &o, &s, &why), 0);
+	close(disk);
+	hold_bytes(e, s);
+	/* The sectors that are wholly within are given back, the others keep what they hold. */
+	assert_int_equal(run(e, s, STORE_DISCARD, 8192 + 512, 4096, NULL, 0), 0);
+	assert_int_equal(run(e, s, STORE_DISCARD, 16384 - 512, 4096 + 1024, NULL, 0), 0);
+	assert_int_equal(run(e, s, STORE_READ, 0, SIZE, in, 0), 0);
+	assert_memory_equal(in, out, 16384);
+	assert_memory_equal(in + 20480, out + 20480, SIZE - 20480);
+	store_destroy(s);
+	store_engine_destroy(e);
+}
+
 static void a_read_only_store_is_not_written(void **state)
 {
 	struct store_file_options o = {.block_size = 512, .read_only = true};
@@ -294,6 +348,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_file_holds_bytes_without_io_uring, remove_file),
 		cmocka_unit_test_teardown(more_operations_than_the_ring_has_entries_all_finish,
 					  remove_file),
+		cmocka_unit_test_teardown(a_disk_of_large_sectors_takes_small_blocks, remove_file),
 		cmocka_unit_test_teardown(a_read_only_store_is_not_written, remove_file),
 		cmocka_unit_test_teardown(a_file_cut_behind_our_back_is_an_error_not_stale_memory,
 					  remove_file),
