@@ -480,6 +480,30 @@ static void a_discovery_controller_does_discovery_only(void **state)
 	bed_destroy(b);
 }
 
+/* LPA, and "more" in a status, point to these pages. */
+static void a_discovery_controller_has_the_pages_it_points_to(void **state)
+{
+	struct bed *b = bed_discovering();
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_ABORT, 0, 0);
+	struct bed_cmd *c = bed_send(&b->admin, &s);
+	struct nvme_error_entry e;
+	struct cursor cur;
+
+	(void)state;
+	assert_true(c->cqe.status & NVME_STATUS_MORE);
+	bed_release(c);
+	assert_int_equal(get_log(b, NVME_LID_ERROR, 0, 64), 0);
+	cur = cursor_init(b->memory, 64);
+	nvme_error_entry_get(&cur, &e);
+	assert_int_equal(e.error_count, 1);
+	assert_int_equal(get_log(b, NVME_LID_EFFECTS, 0, 4096), 0);
+	assert_int_equal(ld_le32(b->memory + NVME_ADMIN_GET_LOG_PAGE * 4), NVME_EFFECT_CSUPP);
+	assert_int_equal(ld_le32(b->memory + NVME_ADMIN_ABORT * 4), 0);
+	for (int i = 1024; i < 2048; i++) /* it has no I/O queues */
+		assert_int_equal(b->memory[i], 0);
+	bed_destroy(b);
+}
+
 static void a_changed_discovery_log_is_told(void **state)
 {
 	struct bed *b = bed_discovering();
@@ -515,6 +539,7 @@ int main(void)
 		cmocka_unit_test(the_discovery_log_shows_the_address_the_host_came_to),
 		cmocka_unit_test(a_host_sees_only_what_it_may_use),
 		cmocka_unit_test(a_discovery_controller_does_discovery_only),
+		cmocka_unit_test(a_discovery_controller_has_the_pages_it_points_to),
 		cmocka_unit_test(a_changed_discovery_log_is_told),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

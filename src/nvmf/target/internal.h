@@ -38,7 +38,7 @@ target_parse_fn parse_identify, parse_get_log, parse_get_features, parse_set_fea
 void connects_go_on(struct target *t);
 
 uint32_t admin_effects(uint8_t opcode, bool discovery);
-uint32_t io_effects(uint8_t opcode);
+uint32_t io_effects(uint8_t opcode, bool discovery);
 
 /* --- controllers --------------------------------------------------------------------------- */
 

@@ -339,9 +339,9 @@ static const struct io_cmd io_cmds[256] = {
 	[NVME_IO_DSM] = {parse_dsm, NVME_EFFECT_CSUPP | NVME_EFFECT_LBCC},
 };
 
-uint32_t io_effects(uint8_t opcode)
+uint32_t io_effects(uint8_t opcode, bool discovery)
 {
-	return io_cmds[opcode].effects;
+	return discovery ? 0 : io_cmds[opcode].effects;
 }
 
 uint16_t parse_io(struct target_req *r)

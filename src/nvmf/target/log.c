@@ -90,7 +90,7 @@ static void fill_effects(struct window *w, const struct target_ctrl *c)
 
 	for (unsigned i = 0; i < 256; i++) {
 		fx.admin[i] = admin_effects((uint8_t)i, c->subsys->discovery);
-		fx.io[i] = io_effects((uint8_t)i);
+		fx.io[i] = io_effects((uint8_t)i, c->subsys->discovery);
 	}
 	nvme_effects_put(&out, &fx);
 	window_piece(w, piece, sizeof(piece));
@@ -98,19 +98,21 @@ static void fill_effects(struct window *w, const struct target_ctrl *c)
 
 static uint64_t page_len(const struct target_ctrl *c, uint8_t lid)
 {
-	if (c->subsys->discovery)
-		return lid == NVME_LID_DISCOVERY ? UINT64_MAX : 0;
+	bool discovery = c->subsys->discovery;
+
 	switch (lid) {
 	case NVME_LID_ERROR:
 		return TARGET_ERRLOG_ENTRIES * NVME_ERROR_ENTRY_LEN;
 	case NVME_LID_SMART:
-		return NVME_SMART_LEN;
+		return discovery ? 0 : NVME_SMART_LEN;
 	case NVME_LID_FIRMWARE:
-		return NVME_FIRMWARE_LEN;
+		return discovery ? 0 : NVME_FIRMWARE_LEN;
 	case NVME_LID_CHANGED_NS:
-		return NVME_NS_LIST_MAX * 4;
+		return discovery ? 0 : NVME_NS_LIST_MAX * 4;
 	case NVME_LID_EFFECTS:
 		return NVME_EFFECTS_LEN;
+	case NVME_LID_DISCOVERY:
+		return discovery ? UINT64_MAX : 0;
 	}
 	return 0;
 }
