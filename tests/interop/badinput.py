@@ -119,6 +119,8 @@ def connecting(t):
     alive = lambda: "the server has died" if server.status() is not None else None
     t.case("another serve on its port", ["serve", t.file("b.img", 8 << 20), "--listen",
            "rdma://127.0.0.1:4420"], FAILED, "4420.*use|use.*4420", before=alive)
+    t.case("serve everywhere while one address is served", ["serve", t.file("c.img", 8 << 20)],
+           FAILED, "port 4420 is in use", before=alive)
     t.case("unknown NQN", ["id-ctrl", "nvme+rdma://127.0.0.1:4420/nqn.2026-11.org.weft:other"],
            FAILED, "org.weft:other", before=alive)
     t.case("unknown namespace", ["id-ns", URI.replace("ns=1", "ns=99")], FAILED, "99|namespace",
@@ -155,6 +157,16 @@ def connecting(t):
     server = t.serve("--read-only")
     t.case("cp onto a read-only namespace", ["cp", t.img, URI], FAILED, "read.only|protect",
            before=alive)
+    server.process.terminate()
+    server.wait(5)
+
+
+def everywhere(t):
+    """The port of one address, taken by a target that listens on all."""
+    server = lab.Program(t.host, [t.weft, "serve", t.img], os.path.join(t.dir.name, "all.log"))
+    lab.until(lambda: server.says("ready") or server.status() is not None, 10)
+    t.case("serve on one address of a target on all", ["serve", t.file("d.img", 8 << 20),
+           "--listen", "rdma://127.0.0.1"], FAILED, "port 4420 of 127.0.0.1 is in use")
     server.process.terminate()
     server.wait(5)
 
@@ -217,6 +229,7 @@ def main():
     running(t)
     serving(t)
     connecting(t)
+    everywhere(t)
     not_nvme(t)
     port_taken(t)
     other_user(t)

@@ -428,6 +428,39 @@ static bool take_events(struct rdma_target *rt)
 
 /* --- listening -------------------------------------------------------------------------------- */
 
+/* An address has RDMA if an identifier bound to it finds a device. */
+static bool has_rdma(const struct sockaddr *sa)
+{
+	struct rdma_cm_id *id;
+	bool found;
+
+	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0)
+		return false;
+	found = rdma_bind_addr(id, (struct sockaddr *)sa) == 0 && id->verbs;
+	rdma_destroy_id(id);
+	return found;
+}
+
+/*
+ * rdma_cm calls a port unavailable, not in use, when one of the two that want it wants it on
+ * every address.
+ */
+static bool port_is_taken(int error, const struct sockaddr *sa, bool wildcard)
+{
+	struct sockaddr_storage any_port = {0};
+
+	if (error != EADDRNOTAVAIL || wildcard)
+		return error == EADDRNOTAVAIL;
+	if (sa->sa_family == AF_INET6) {
+		memcpy(&any_port, sa, sizeof(struct sockaddr_in6));
+		((struct sockaddr_in6 *)&any_port)->sin6_port = 0;
+	} else {
+		memcpy(&any_port, sa, sizeof(struct sockaddr_in));
+		((struct sockaddr_in *)&any_port)->sin_port = 0;
+	}
+	return has_rdma((const struct sockaddr *)&any_port);
+}
+
 static int listen_error(int error, const struct rdma_listener *l, char *why, size_t room)
 {
 	const char *at = l->port.wildcard ? "" : l->port.traddr, *port = l->port.trsvcid;
@@ -475,6 +508,8 @@ static int listen_on(struct rdma_target *rt, const struct sockaddr *sa, bool wil
 	if (rdma_bind_addr(l->id, (struct sockaddr *)sa) != 0 || rdma_listen(l->id, 128) != 0) {
 		error = errno;
 		rdma_destroy_id(l->id);
+		if (port_is_taken(error, sa, wildcard))
+			error = EADDRINUSE;
 		return listen_error(error, l, why, room);
 	}
 	if (l->id->verbs && !dev_get(rt, l->id->verbs)) {
@@ -650,19 +685,6 @@ void rdma_target_destroy(struct rdma_target *rt)
 		close(rt->epoll_fd);
 	data_pool_fini(&rt->pool);
 	free(rt);
-}
-
-/* An address has RDMA if an identifier bound to it finds a device. */
-static bool has_rdma(const struct sockaddr *sa)
-{
-	struct rdma_cm_id *id;
-	bool found;
-
-	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0)
-		return false;
-	found = rdma_bind_addr(id, (struct sockaddr *)sa) == 0 && id->verbs;
-	rdma_destroy_id(id);
-	return found;
 }
 
 int rdma_target_addresses(void (*show)(void *ctx, const char *address, bool loopback), void *ctx)
