@@ -245,7 +245,7 @@ static int lock_file(const struct file_store *f, const char **ret_why)
 		return 0;
 	if (errno != EWOULDBLOCK)
 		return 0; /* a file system without locks */
-	*ret_why = "is in use by another process (is it being served already?)";
+	*ret_why = "is in use: named twice, or served already by another process";
 	return -EBUSY;
 }
 

@@ -106,7 +106,9 @@ def serving(t):
     t.case("serve on a strange transport", ["serve", t.img, "--listen", "carrier://127.0.0.1"],
            USAGE, "carrier")
     t.case("serve with a wrong NQN", ["serve", t.img, "--nqn", "x" * 300], USAGE, "nqn")
-    t.case("serve of a file twice", ["serve", t.img, "/nonexistent.img"], FAILED, "/nonexistent.img")
+    t.case("serve of a second file that is missing", ["serve", t.img, "/nonexistent.img"], FAILED,
+           "/nonexistent.img")
+    t.case("serve of a file twice", ["serve", t.img, t.img], FAILED, "disk.img.*named twice")
 
 
 def connecting(t):
