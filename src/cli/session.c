@@ -441,22 +441,40 @@ bool session_exec(struct session *s, uint16_t qid, struct host_request *req, con
 	return true;
 }
 
-/* "1, 2, 5" of the active namespaces; the count, or -1 when it was told why not. */
+/* "1 to 64, 70, ..." of ascending IDs. */
+static void ids_text(char *text, size_t room, const uint32_t *ids, uint32_t count)
+{
+	size_t at = 0;
+	uint32_t last;
+
+	text[0] = 0;
+	for (uint32_t i = 0; i < count; i = last + 1) {
+		for (last = i; last + 1 < count && ids[last + 1] == ids[last] + 1; last++)
+			;
+		if (at + 40 > room) {
+			snprintf(text + at, room - at, ", ...");
+			return;
+		}
+		at += (size_t)snprintf(text + at, room - at, i ? ", %u" : "%u", ids[i]);
+		if (last > i)
+			at += (size_t)snprintf(text + at, room - at,
+					       last == i + 1 ? ", %u" : " to %u", ids[last]);
+	}
+}
+
+/* The active namespaces as text; the count, or -1 when it was told why not. */
 static int list_namespaces(struct session *s, char *text, size_t room, uint32_t *ret_first)
 {
 	uint32_t ids[NVME_NS_LIST_MAX], count;
 	struct host_request req = {0};
 	struct cursor c;
-	size_t at = 0;
 
 	host_prepare_identify(&req, NVME_CNS_ACTIVE_NS_LIST, 0, s->page);
 	if (!session_exec(s, 0, &req, "Identify of the namespace list"))
 		return -1;
 	c = cursor_init(s->page, NVME_IDENTIFY_LEN);
 	count = nvme_ns_list_get(&c, ids, NVME_NS_LIST_MAX);
-	text[0] = 0;
-	for (uint32_t i = 0; i < count && at + 16 < room; i++)
-		at += (size_t)snprintf(text + at, room - at, i ? ", %u" : "%u", ids[i]);
+	ids_text(text, room, ids, count);
 	*ret_first = count ? ids[0] : 0;
 	return (int)count;
 }

@@ -164,11 +164,16 @@ def connecting(t):
 
 
 def everywhere(t):
-    """The port of one address, taken by a target that listens on all."""
-    server = lab.Program(t.host, [t.weft, "serve", t.img], os.path.join(t.dir.name, "all.log"))
+    """A target that listens on all addresses, and has many namespaces."""
+    images = [t.file(f"many{n}.img", 4096) for n in range(69)]
+    server = lab.Program(t.host, [t.weft, "serve", t.img, *images, "--nqn", NQN],
+                         os.path.join(t.dir.name, "all.log"))
     lab.until(lambda: server.says("ready") or server.status() is not None, 10)
     t.case("serve on one address of a target on all", ["serve", t.file("d.img", 8 << 20),
            "--listen", "rdma://127.0.0.1"], FAILED, "port 4420 of 127.0.0.1 is in use")
+    t.case("one of many namespaces, unknown", ["id-ns", URI.replace("ns=1", "ns=99")], FAILED,
+           r"there are 1 to 70$")
+    t.case("one of many namespaces, not said", ["id-ns", URI.split("?")[0]], FAILED, r"\(1 to 70\)")
     server.process.terminate()
     server.wait(5)
 
