@@ -54,7 +54,7 @@ static const struct argp_option options[] = {
 	{"poll", KEY_POLL, NULL, 0, "Never sleep: lower latency for a whole core", 0},
 	{"plain-keys", KEY_PLAIN, NULL, 0, "Do without memory windows", 0},
 	{"yes", KEY_YES, NULL, 0, "Writing modes overwrite the namespace's data: yes, do", 0},
-	{"nr-io-queues", 'i', "N", 0, "I/O queues (default 1)", 2},
+	{"nr-io-queues", 'i', "N", 0, "I/O queues (default 1)", 3},
 	{0},
 };
 

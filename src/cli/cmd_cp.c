@@ -33,7 +33,7 @@ static const struct argp_option options[] = {
 	{"size", KEY_SIZE, "BYTES", 0, "Copy only the first so many bytes", 0},
 	{"iodepth", KEY_DEPTH, "N", 0, "Pieces under way at a time (default 16)", 0},
 	{"bs", KEY_CHUNK, "BYTES", 0, "Size of a piece (default 1m or what a command carries)", 0},
-	{"nr-io-queues", 'i', "N", 0, "I/O queues (default 1)", 2},
+	{"nr-io-queues", 'i', "N", 0, "I/O queues (default 1)", 3},
 	{0},
 };
 

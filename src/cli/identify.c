@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 
 const struct argp_option identify_options[] = {
-	{"raw-binary", 'b', NULL, 0, "Write the 4096 bytes as they came", 3},
+	{"raw-binary", 'b', NULL, 0, "Write the 4096 bytes as they came", 4},
 	{0},
 };
 

@@ -87,6 +87,15 @@ def usage(t, commands):
             t.case(f"{c} with an unknown option", [c, "--no-such-option"], USAGE, "no-such-option")
 
 
+def helping(t):
+    """What is a command's own stands under its own heading, apart from what all have."""
+    for c, heading, option in (("read", "Which blocks:", "start-block"),
+                               ("write", "Which blocks:", "start-block"),
+                               ("bench", "The load:", "rwmixread")):
+        t.case(f"{c} --help has {option} under {heading}", [c, "--help"], 0,
+               rf"{heading}\n( .*\n)*? .*--{option}=")
+
+
 def running(t):
     t.case("run without a program", ["run"], USAGE, "usage|program|command")
     t.case("run of what is not there", ["run", "--", "nosuchprogram"], 127, "nosuchprogram")
@@ -233,6 +242,7 @@ def main():
     with open(os.path.join(lab.TOP, "src", "cli", "commands.def"), encoding="utf-8") as f:
         commands = re.findall(r'^X\(\w+,\s*"([^"]+)"', f.read(), re.M)
     usage(t, commands)
+    helping(t)
     running(t)
     serving(t)
     connecting(t)
