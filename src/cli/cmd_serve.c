@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/time.h"
@@ -408,11 +409,13 @@ static bool tell(struct serve *s)
 	for (uint32_t i = 0; i < s->opt.listen_count; i++) {
 		const struct nvme_uri *u = &s->opt.listen[i];
 
+		int family = rdma_target_wildcard(u->host);
+
 		t.port = u->port;
-		if (u->host[0])
+		if (u->host[0] && family == AF_UNSPEC)
 			tell_address(&t, u->host, false);
 		else
-			rdma_target_addresses(tell_address, &t);
+			rdma_target_addresses(family, tell_address, &t);
 	}
 	output_close(&o);
 	if (!t.example[0])

@@ -185,6 +185,14 @@ def everywhere(t):
     t.case("one of many namespaces, not said", ["id-ns", URI.split("?")[0]], FAILED, r"\(1 to 70\)")
     server.process.terminate()
     server.wait(5)
+    for any_address, shown in (("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]"), ("0", "127.0.0.1")):
+        server = t.serve("--listen", f"rdma://{any_address}:4430", port=4429)
+        t.case(f"a target on {any_address} tells an address one can use", ["discover",
+               f"nvme+rdma://{shown}:4430"], 0, rf"uri: +nvme\+rdma://{re.escape(shown)}:4430",
+               before=lambda: None if f"{shown.strip('[]')} port 4430" in server.output() and
+               f"\n  {any_address.strip('[]')} port" not in server.output() else server.output())
+        server.process.terminate()
+        server.wait(5)
 
 
 def not_nvme(t):

@@ -549,11 +549,27 @@ static int listen_everywhere(struct rdma_target *rt, const char *port, char *why
 	return error;
 }
 
+int rdma_target_wildcard(const char *address)
+{
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM}, *list;
+	int family = AF_UNSPEC;
+
+	if (getaddrinfo(address, NULL, &hints, &list) != 0)
+		return AF_UNSPEC;
+	if (list->ai_family == AF_INET &&
+	    ((struct sockaddr_in *)list->ai_addr)->sin_addr.s_addr == INADDR_ANY)
+		family = AF_INET;
+	if (list->ai_family == AF_INET6 &&
+	    IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)list->ai_addr)->sin6_addr))
+		family = AF_INET6;
+	freeaddrinfo(list);
+	return family;
+}
+
 int rdma_target_listen(struct rdma_target *rt, const char *address, const char *port, char *why,
 		       size_t room)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
-	bool wildcard;
 	int error;
 
 	if (!address)
@@ -564,8 +580,8 @@ int rdma_target_listen(struct rdma_target *rt, const char *address, const char *
 			 gai_strerror(error));
 		return -EINVAL;
 	}
-	wildcard = strcmp(address, "0.0.0.0") == 0 || strcmp(address, "::") == 0;
-	error = listen_on(rt, list->ai_addr, wildcard, port, why, room);
+	error = listen_on(rt, list->ai_addr, rdma_target_wildcard(address) != AF_UNSPEC, port, why,
+			  room);
 	freeaddrinfo(list);
 	return error;
 }
@@ -687,7 +703,8 @@ void rdma_target_destroy(struct rdma_target *rt)
 	free(rt);
 }
 
-int rdma_target_addresses(void (*show)(void *ctx, const char *address, bool loopback), void *ctx)
+int rdma_target_addresses(int family, void (*show)(void *ctx, const char *address, bool loopback),
+			  void *ctx)
 {
 	struct ifaddrs *list, *a;
 	char text[INET6_ADDRSTRLEN + 16];
@@ -701,7 +718,8 @@ int rdma_target_addresses(void (*show)(void *ctx, const char *address, bool loop
 			const struct sockaddr_in6 *v6 = (void *)a->ifa_addr;
 
 			if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) ||
-			    !!(a->ifa_flags & IFF_LOOPBACK) != loopback)
+			    !!(a->ifa_flags & IFF_LOOPBACK) != loopback ||
+			    (family != AF_UNSPEC && a->ifa_addr->sa_family != family))
 				continue;
 			if (a->ifa_addr->sa_family != AF_INET &&
 			    (a->ifa_addr->sa_family != AF_INET6 ||

@@ -52,8 +52,11 @@ void rdma_target_destroy(struct rdma_target *rt);
 
 /*
  * The addresses of this machine at which RDMA works, loopback ones last: show is called for
- * each; returns how many.
+ * each; returns how many. family: AF_INET, AF_INET6 or AF_UNSPEC for both.
  */
-int rdma_target_addresses(void (*show)(void *ctx, const char *address, bool loopback), void *ctx);
+int rdma_target_addresses(int family, void (*show)(void *ctx, const char *address, bool loopback),
+			  void *ctx);
+/* The family of which address (text) means every address; AF_UNSPEC: it means one. */
+int rdma_target_wildcard(const char *address);
 
 #endif
