@@ -209,7 +209,7 @@ static bool create(struct session *s, const struct nvme_opts *opts)
 	};
 	struct host_config hc;
 	size_t slots;
-	char why[200];
+	char why[512];
 
 	snprintf(s->place, sizeof(s->place), v6 ? "[%s]:%s" : "%s:%s", opts->uri.host, port);
 	if (!fill_config(s, opts, &hc))

@@ -134,6 +134,14 @@ def connecting(t):
            FAILED, "port 4420 is in use", before=alive)
     t.case("unknown NQN", ["id-ctrl", "nvme+rdma://127.0.0.1:4420/nqn.2026-11.org.weft:other"],
            FAILED, "org.weft:other", before=alive)
+    t.case("from an address that is none", ["id-ns", URI, "-w", "nosense"], FAILED, "nosense",
+           before=alive)
+    t.case("from an address of another family", ["id-ns", URI, "-w", "::1"], FAILED, "127.*::1",
+           before=alive)
+    t.case("from an address not here", ["id-ns", URI, "-w", "192.0.2.1"], FAILED,
+           "127.*192.0.2.1.*weft devices", before=alive)
+    t.case("from an address that is here", ["id-ns", URI, "-w", "127.0.0.1"], 0, "nsze",
+           before=alive)
     t.case("unknown namespace", ["id-ns", URI.replace("ns=1", "ns=99")], FAILED, "99|namespace",
            before=alive)
     t.case("cp to where there is no room", ["cp", t.file("large.img", 16 << 20), URI], FAILED,

@@ -155,23 +155,11 @@ static void close_op(void *t, uint16_t qid)
 	queue_close(&r->queues[qid]);
 }
 
-static struct sockaddr *source_address(struct rdma_host *r, struct sockaddr_storage *room)
-{
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_family = r->address->ai_family};
-	struct addrinfo *found;
-
-	if (!r->source[0] || getaddrinfo(r->source, NULL, &hints, &found))
-		return NULL;
-	memcpy(room, found->ai_addr, found->ai_addrlen);
-	freeaddrinfo(found);
-	return (struct sockaddr *)room;
-}
-
 /* Begins with the present address. */
 static int begin_resolve(struct rdma_queue *q)
 {
 	struct rdma_host *r = q->r;
-	struct sockaddr_storage room;
+	struct sockaddr *source = r->source[0] ? (struct sockaddr *)&r->source_address : NULL;
 
 	if (rdma_create_id(r->events, &q->id, q, RDMA_PS_TCP)) {
 		rdma_host_say(r, "cannot connect to %s:%s: no RDMA: %s", r->host, r->port,
@@ -179,10 +167,16 @@ static int begin_resolve(struct rdma_queue *q)
 		return -EIO;
 	}
 	q->state = RQ_ADDRESS;
-	if (rdma_resolve_addr(q->id, source_address(r, &room), r->address->ai_addr,
+	if (rdma_resolve_addr(q->id, source, r->address->ai_addr,
 			      (int)r->config.resolve_timeout_ms)) {
-		rdma_host_say(r, "cannot connect to %s:%s: no RDMA device leads there: %s", r->host,
-			      r->port, strerror(errno));
+		if (source && (errno == EADDRNOTAVAIL || errno == ENODEV))
+			rdma_host_say(r,
+				      "cannot connect to %s:%s from %s: no RDMA device has that "
+				      "address; `weft devices` shows those there are",
+				      r->host, r->port, r->source);
+		else
+			rdma_host_say(r, "cannot connect to %s:%s: no RDMA device leads there: %s",
+				      r->host, r->port, strerror(errno));
 		return -EIO;
 	}
 	return 0;
@@ -437,11 +431,36 @@ bool rdma_host_events(struct rdma_host *r)
 
 /* --- the caller's ------------------------------------------------------------------------- */
 
+/* Those of the target, of the family of our own address if that is said. */
+static int find_addresses(struct rdma_host *r, char *why, size_t room)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST}, *own;
+	int err;
+
+	if (r->source[0]) {
+		if (getaddrinfo(r->source, NULL, &hints, &own)) {
+			snprintf(why, room,
+				 "'%s' is no address that one could connect from; `weft devices` "
+				 "shows those there are",
+				 r->source);
+			return -EINVAL;
+		}
+		memcpy(&r->source_address, own->ai_addr, own->ai_addrlen);
+		hints.ai_family = own->ai_family;
+		freeaddrinfo(own);
+	}
+	hints.ai_flags = 0;
+	err = getaddrinfo(r->host, r->port, &hints, &r->addresses);
+	if (err)
+		snprintf(why, room, "cannot find the address of host '%s'%s%s: %s", r->host,
+			 r->source[0] ? " to be reached from " : "", r->source,
+			 err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
+	return err ? -EINVAL : 0;
+}
+
 struct rdma_host *rdma_host_create(const struct rdma_host_config *config, char *why, size_t room)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct rdma_host *r = calloc(1, sizeof(*r));
-	int err;
 
 	if (!r) {
 		snprintf(why, room, "out of memory");
@@ -451,12 +470,8 @@ struct rdma_host *rdma_host_create(const struct rdma_host_config *config, char *
 	snprintf(r->host, sizeof(r->host), "%s", config->host);
 	snprintf(r->port, sizeof(r->port), "%s", config->port);
 	snprintf(r->source, sizeof(r->source), "%s", config->source ? config->source : "");
-	err = getaddrinfo(r->host, r->port, &hints, &r->addresses);
-	if (err) {
-		snprintf(why, room, "cannot find the address of host '%s': %s", r->host,
-			 err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
+	if (find_addresses(r, why, room))
 		goto fail;
-	}
 	r->events = rdma_create_event_channel();
 	if (!r->events) {
 		snprintf(why, room, "cannot use RDMA here: %s%s", strerror(errno),

@@ -56,6 +56,7 @@ struct rdma_queue {
 struct rdma_host {
 	struct rdma_host_config config;
 	char host[256], port[8], source[64];
+	struct sockaddr_storage source_address; /* valid if source is not empty */
 	struct host *h;
 	struct rdma_event_channel *events;
 	char error[ERROR_LEN];
