@@ -485,7 +485,7 @@ static int loop(struct serve *s)
 {
 	uint64_t awake_until = 0, signals_at = 0;
 
-	while (!s->stopping || !rdma_target_idle(s->rdma)) {
+	while (!s->stopping || !rdma_target_idle(s->rdma) || !target_idle(&s->target)) {
 		uint64_t now = time_now_ns();
 		bool sleepy = now >= awake_until, any;
 

@@ -264,9 +264,12 @@ static void a_connection_lost_during_shutdown_leaves_nothing_behind(void **state
 	b->slow.hold = true;
 	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON | NVME_CC_SHN_NORMAL), 0);
 	bed_queue_close(&b->admin);
+	bed_queue_close(&b->io);
 	assert_int_equal(b->allocated, 1); /* until the store is done with it */
+	assert_false(target_idle(&b->target));
 	slow_release(b);
 	assert_int_equal(b->allocated, 0);
+	assert_true(target_idle(&b->target));
 	bed_destroy(b);
 }
 

@@ -32,9 +32,14 @@ void target_init(struct target *t, const struct target_env *env, uint64_t now_ns
 	subsys_link(t, &t->discovery);
 }
 
+bool target_idle(const struct target *t)
+{
+	return t->ctrl_count == 0 && list_empty(&t->queues);
+}
+
 void target_fini(struct target *t)
 {
-	assert(t->ctrl_count == 0 && list_empty(&t->queues));
+	assert(target_idle(t));
 	list_init(&t->subsystems);
 }
 

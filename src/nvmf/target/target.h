@@ -230,7 +230,9 @@ struct target {
 /* --- set-up: all memory stays the caller's and outlives the target ------------------------- */
 
 void target_init(struct target *t, const struct target_env *env, uint64_t now_ns);
-/* No queue may be left. */
+/* No queue and no controller is left: one that was shutting down stays while stores flush. */
+bool target_idle(const struct target *t);
+/* Must be idle. */
 void target_fini(struct target *t);
 /* Serial, model, hosts: filled in by the caller before. -EINVAL: no valid NQN; -EEXIST. */
 int target_subsys_add(struct target *t, struct target_subsys *s) must_use;
