@@ -25,6 +25,8 @@ static int read_blocks(struct rw *rw, FILE *out)
 			 (unsigned long long)slba);
 		host_prepare_read(&req, rw->ns.nsid, slba, blocks, rw->buffer,
 				  blocks * rw->ns.block_bytes);
+		if (rw->fua)
+			req.sqe.cdw12 |= NVME_RW_FUA;
 		if (!session_exec(rw->session, 1, &req, what))
 			return EXIT_FAILED;
 		if (fwrite(rw->buffer, 1, len, out) != len)

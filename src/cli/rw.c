@@ -14,7 +14,8 @@ static const struct argp_option options[] = {
 	 0},
 	{"data-size", 'z', "BYTES", 0, "Bytes to transfer", 0},
 	{"data", 'd', "FILE", 0, "File (default: standard input or output)", 0},
-	{"force-unit-access", 'f', NULL, 0, "Write: through any volatile cache", 0},
+	{"force-unit-access", 'f', NULL, 0,
+	 "Past any volatile cache: what is transferred is on stable storage", 0},
 	{0},
 };
 

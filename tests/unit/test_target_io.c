@@ -257,6 +257,31 @@ static void force_unit_access_and_flush_reach_the_store(void **state)
 	bed_destroy(b);
 }
 
+/* NVM command set 1.0, Read and Compare: commit what is cached, then read it from the medium. */
+static void reads_with_force_unit_access_are_of_what_is_durable(void **state)
+{
+	static const uint8_t opcodes[] = {NVME_IO_READ, NVME_IO_COMPARE};
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	memset(b->memory, 0x77, 512);
+	assert_int_equal(do_rw(b, NVME_IO_WRITE, 1, 3, 1), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		struct nvme_sqe s = rw(opcodes[i], 1, 3, 1, 9);
+
+		assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
+		assert_int_equal(b->slow.flushes, i);
+		nvme_rw_set(&s, 3, 1, NVME_RW_FUA);
+		assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
+		assert_int_equal(b->slow.flushes, i + 1);
+		assert_int_equal(b->memory[0], 0x77);
+		b->slow.fail = -EIO; /* what cannot be committed is not read either */
+		assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_WRITE_FAULT));
+		b->slow.flushes--;
+	}
+	bed_destroy(b);
+}
+
 static void write_zeroes_zeroes_just_its_blocks(void **state)
 {
 	struct bed *b = bed_with_io();
@@ -488,6 +513,7 @@ int main(void)
 		cmocka_unit_test(a_read_only_namespace_is_not_written),
 		cmocka_unit_test(a_store_that_fails_gives_the_standard_status),
 		cmocka_unit_test(force_unit_access_and_flush_reach_the_store),
+		cmocka_unit_test(reads_with_force_unit_access_are_of_what_is_durable),
 		cmocka_unit_test(write_zeroes_zeroes_just_its_blocks),
 		cmocka_unit_test(compare_sees_a_difference_in_any_byte),
 		cmocka_unit_test(deallocate_zeroes_all_ranges_or_none),

@@ -97,6 +97,32 @@ static void count_io(struct target_req *r, bool write)
 	}
 }
 
+static void committed(struct store_op *op, int error)
+{
+	struct target_req *r = op_req(op);
+
+	if (error)
+		op_done(op, error);
+	else
+		r->execute(r);
+}
+
+static void execute_read(struct target_req *r);
+static void execute_compare(struct target_req *r);
+
+/* Force Unit Access of commands that read: first the cache is committed, then they are executed. */
+static void execute_commit(struct target_req *r)
+{
+	r->execute = r->sqe.opcode == NVME_IO_READ ? execute_read : execute_compare;
+	r->op = (struct store_op){.opcode = STORE_FLUSH, .done = committed};
+	store_submit(r->ns->store, &r->op);
+}
+
+static bool commits_first(const struct target_req *r)
+{
+	return r->sqe.cdw12 & NVME_RW_FUA && r->ns->store->volatile_cache && !r->ns->read_only;
+}
+
 static void execute_read(struct target_req *r)
 {
 	count_io(r, false);
@@ -107,7 +133,7 @@ static uint16_t parse_read(struct target_req *r)
 {
 	uint16_t status = check_rw(r);
 
-	r->execute = execute_read;
+	r->execute = commits_first(r) ? execute_commit : execute_read;
 	return status ? status : expect_blocks(r);
 }
 
@@ -249,7 +275,7 @@ static uint16_t parse_compare(struct target_req *r)
 	if (!status)
 		status = expect_blocks(r);
 	r->scratch_len = min_of(r->data_len, (uint32_t)TARGET_SCRATCH_MAX);
-	r->execute = execute_compare;
+	r->execute = commits_first(r) ? execute_commit : execute_compare;
 	return status;
 }
 
