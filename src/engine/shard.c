@@ -551,6 +551,20 @@ void shard_lock(struct shard *s)
 	s->clock = 0;
 }
 
+bool shard_lock_within(struct shard *s, uint64_t ns)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	ns += (uint64_t)until.tv_nsec;
+	until.tv_sec += (time_t)(ns / NSEC_PER_SEC);
+	until.tv_nsec = (long)(ns % NSEC_PER_SEC);
+	if (pthread_mutex_clocklock(&s->lock, CLOCK_MONOTONIC, &until))
+		return false;
+	s->clock = 0;
+	return true;
+}
+
 void shard_unlock(struct shard *s)
 {
 	pthread_mutex_unlock(&s->lock);

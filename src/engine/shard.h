@@ -41,6 +41,8 @@ void shard_destroy(struct shard *);
 struct rnic *shard_rnic(struct shard *); /* to be used under the lock only */
 void shard_lock(struct shard *);
 void shard_unlock(struct shard *);
+/* False: it was not to be had in that time. */
+bool shard_lock_within(struct shard *, uint64_t ns) must_use;
 
 /* With the lock held: the time, for calls of the core. */
 uint64_t shard_now(struct shard *);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/time.h"
 #include "broker/proto_cm.h"
 #include "verbs/cq.h"
 #include "verbs/device_event.h"
@@ -15,6 +16,9 @@
 #include "verbs/private.h"
 #include "verbs/qp.h"
 #include "verbs/shared.h"
+
+/* Whoever else has the shard's lock is done with it in a fraction of this. */
+#define EXIT_PATIENCE_NS (100 * NSEC_PER_MSEC)
 
 static struct {
 	pthread_mutex_t lock;
@@ -143,12 +147,12 @@ int process_shard(struct shard **ret)
 }
 
 /* An adapter has acknowledged what a program received before the program sees it; here that may
- * wait for the next call, which exit() forgoes. */
+ * wait for the next call, which exit() forgoes. Programs call that in handlers of signals, too:
+ * then the lock may be the interrupted call's, which never goes on. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
-	if (!process.shard)
+	if (!process.shard || !shard_lock_within(process.shard, EXIT_PATIENCE_NS))
 		return;
-	shard_lock(process.shard);
 	shard_flush(process.shard);
 	shard_unlock(process.shard);
 }
