@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/uncancelled.h"
 
 static atomic_int threshold = -1;
 
@@ -45,6 +46,6 @@ void log_line(enum log_level level, const char *module, const char *fmt, ...)
 	n = (int)strlen(line);
 	line[n++] = '\n';
 	/* One write, so that lines of several processes do not mix. */
-	if (write(STDERR_FILENO, line, (size_t)n) < 0)
+	if (uncancelled_write(STDERR_FILENO, line, (size_t)n) < 0)
 		return;
 }

@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "base/uncancelled.h"
 #include "broker/spawn.h"
 
 #define OPEN_TRIES_NS  (10 * NSEC_PER_SEC) /* brokers that end or start just now */
@@ -221,14 +222,16 @@ static int find_broker(char *err, size_t err_len)
 int broker_client_open(struct broker_client **ret, char *err, size_t err_len)
 {
 	struct broker_client *c = calloc(1, sizeof(*c));
-	int fd;
+	int fd, before;
 
 	*err = 0;
 	if (!c) {
 		snprintf(err, err_len, "out of memory");
 		return -ENOMEM;
 	}
+	before = uncancelled_begin(); /* whoever calls may hold a lock, too */
 	fd = find_broker(err, err_len);
+	uncancelled_end(before);
 	if (fd < 0) {
 		free(c);
 		return fd;
@@ -259,11 +262,12 @@ void broker_client_close(struct broker_client *c)
 int broker_client_call(struct broker_client *c, const void *req, size_t req_len, void *resp,
 		       size_t resp_len, int *ret_fd)
 {
-	int rc = -ENOTCONN;
+	int rc = -ENOTCONN, before;
 
 	if (ret_fd)
 		*ret_fd = -1;
 	memset(resp, 0, resp_len);
+	before = uncancelled_begin();
 	pthread_mutex_lock(&c->lock);
 	if (c->fd >= 0) {
 		rc = exchange(c->fd, req, req_len, resp, resp_len, ret_fd);
@@ -275,6 +279,7 @@ int broker_client_call(struct broker_client *c, const void *req, size_t req_len,
 		}
 	}
 	pthread_mutex_unlock(&c->lock);
+	uncancelled_end(before);
 	return rc ? rc : ((const struct broker_msg *)resp)->error;
 }
 

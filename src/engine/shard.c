@@ -21,6 +21,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "base/uncancelled.h"
 #include "engine/pages.h"
 
 #define SLICE_NS  (100 * NSEC_PER_USEC) /* the least that is granted */
@@ -98,8 +99,10 @@ static uint32_t core_random(void *ctx)
 	uint32_t v;
 
 	if (s->random_left < sizeof(v)) {
+		int before = uncancelled_begin();
 		ssize_t got = getrandom(s->random, sizeof(s->random), 0);
 
+		uncancelled_end(before);
 		/* Up to 256 bytes never come short once the kernel's pool is ready. */
 		assert(got == sizeof(s->random));
 		s->random_left = sizeof(s->random);
@@ -146,7 +149,7 @@ static void wake(struct shard *s)
 
 	/* Until it has looked, further deadlines are seen without waking. */
 	s->sleeps_until = 0;
-	if (write(s->wake_fd, &one, sizeof(one)) < 0)
+	if (uncancelled_write(s->wake_fd, &one, sizeof(one)) < 0)
 		log_err("engine", "cannot wake the thread: %s", strerror(errno));
 }
 

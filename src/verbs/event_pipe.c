@@ -6,6 +6,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/uncancelled.h"
+
 int event_pipe_init(struct event_pipe *p)
 {
 	int fd[2];
@@ -29,11 +31,14 @@ int event_pipe_init(struct event_pipe *p)
 
 void event_pipe_close(struct event_pipe *p)
 {
+	int before = uncancelled_begin();
+
 	pthread_mutex_lock(&p->lock);
 	close(p->rd);
 	close(p->wr);
 	p->rd = p->wr = -1;
 	pthread_mutex_unlock(&p->lock);
+	uncancelled_end(before);
 }
 
 void event_source_init(struct event_source *s)
@@ -48,7 +53,7 @@ static void wake(struct event_pipe *p)
 	ssize_t n;
 
 	do
-		n = write(p->wr, "", 1);
+		n = uncancelled_write(p->wr, "", 1);
 	while (n < 0 && errno == EINTR);
 }
 
@@ -115,8 +120,11 @@ static void unwake(struct event_pipe *p)
 	char byte;
 	struct iovec iov = {&byte, 1};
 
+	int before = uncancelled_begin();
+
 	if (p->rd >= 0)
 		(void)!vmsplice(p->rd, &iov, 1, SPLICE_F_NONBLOCK);
+	uncancelled_end(before);
 }
 
 uint32_t event_pipe_forget(struct event_pipe *p, struct event_source *s)

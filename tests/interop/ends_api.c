@@ -1,13 +1,79 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Programs that end in the midst of a call, as programs do: exit() in the handler of a signal. */
+/*
+ * Programs and threads that end in the midst of a call, as programs do: exit() in the handler of a
+ * signal, and threads that another one cancels (rping ends its threads so). No call of verbs is a
+ * point of cancellation but those that wait.
+ * A plain verbs program; one queue pair of the first device talks to itself.
+ */
 #include "first_device.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+static struct bed {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint8_t buf[64];
+	struct ibv_qp *qp;
+} bed;
+
+static int open_bed(void **state)
+{
+	struct ibv_qp_init_attr qp = {
+		.cap = {.max_send_wr = 32, .max_recv_wr = 32, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	(void)state;
+	bed.ctx = first_device();
+	bed.pd = ibv_alloc_pd(bed.ctx);
+	bed.channel = ibv_create_comp_channel(bed.ctx);
+	bed.cq = ibv_create_cq(bed.ctx, 64, NULL, bed.channel, 0);
+	assert_non_null(bed.cq);
+	bed.mr = ibv_reg_mr(bed.pd, bed.buf, sizeof(bed.buf), IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(bed.mr);
+	qp.send_cq = qp.recv_cq = bed.cq;
+	bed.qp = ibv_create_qp(bed.pd, &qp);
+	assert_non_null(bed.qp);
+	bring_up(bed.qp, bed.qp->qp_num, to_itself(bed.ctx), 0, IBV_QPS_RTS);
+	return 0;
+}
+
+static int close_bed(void **state)
+{
+	(void)state;
+	assert_int_equal(ibv_destroy_qp(bed.qp), 0);
+	assert_int_equal(ibv_dereg_mr(bed.mr), 0);
+	assert_int_equal(ibv_destroy_cq(bed.cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(bed.channel), 0);
+	assert_int_equal(ibv_dealloc_pd(bed.pd), 0);
+	assert_int_equal(ibv_close_device(bed.ctx), 0);
+	return 0;
+}
+
+/* A message to itself: two completions. */
+static void message(void)
+{
+	struct ibv_sge sge = {(uintptr_t)bed.buf, 8, bed.mr->lkey};
+	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *bad_recv;
+	struct ibv_send_wr send = {.sg_list = &sge,
+				   .num_sge = 1,
+				   .opcode = IBV_WR_SEND,
+				   .send_flags = IBV_SEND_SIGNALED},
+			   *bad_send;
+
+	if (ibv_post_recv(bed.qp, &recv, &bad_recv) || ibv_post_send(bed.qp, &send, &bad_send))
+		abort();
+}
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
@@ -56,10 +122,85 @@ static void a_program_that_exits_in_a_signal_handler_is_gone(void **state)
 	}
 }
 
+/* ---- cancellation ---------------------------------------------------------------------------- */
+
+static void *cancelled_in_the_fast_path(void *ret)
+{
+	time_t end = time(NULL) + 10;
+
+	pthread_cancel(pthread_self()); /* comes true at the next point of cancellation */
+	for (int i = 0; i < 200 && time(NULL) < end; i++) {
+		struct ibv_wc wc[2];
+		int got = 0;
+
+		if (ibv_req_notify_cq(bed.cq, 0))
+			abort();
+		message();
+		while (got < 2 && time(NULL) < end)
+			got += ibv_poll_cq(bed.cq, 2 - got, wc);
+	}
+	*(int *)ret = 2;
+	pthread_testcancel();
+	return ret;
+}
+
+static void *cancelled_while_it_asks_the_broker(void *ret)
+{
+	struct ibv_port_attr a;
+
+	pthread_cancel(pthread_self());
+	if (ibv_query_port(bed.ctx, 1, &a))
+		abort();
+	*(int *)ret = 2;
+	pthread_testcancel();
+	return ret;
+}
+
+static void run_cancelled(void *(*fn)(void *))
+{
+	int progress = 0;
+	void *result;
+	pthread_t t;
+
+	alarm(30); /* who finds a lock that nobody will open waits for ever */
+	assert_int_equal(pthread_create(&t, NULL, fn, &progress), 0);
+	assert_int_equal(pthread_join(t, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_int_equal(progress, 2);
+	alarm(0);
+}
+
+static void posting_and_polling_are_no_points_of_cancellation(void **state)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	(void)state;
+	run_cancelled(cancelled_in_the_fast_path);
+	/* What it was armed for came, and nobody has taken it. */
+	for (int i = 0; i < 200; i++) {
+		assert_int_equal(ibv_get_cq_event(bed.channel, &cq, &context), 0);
+		ibv_ack_cq_events(cq, 1);
+	}
+}
+
+static void asking_the_broker_is_no_point_of_cancellation(void **state)
+{
+	struct ibv_port_attr a;
+
+	(void)state;
+	run_cancelled(cancelled_while_it_asks_the_broker);
+	assert_int_equal(ibv_query_port(bed.ctx, 1, &a), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_program_that_exits_in_a_signal_handler_is_gone),
+		cmocka_unit_test_setup_teardown(posting_and_polling_are_no_points_of_cancellation,
+						open_bed, close_bed),
+		cmocka_unit_test_setup_teardown(asking_the_broker_is_no_point_of_cancellation,
+						open_bed, close_bed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
