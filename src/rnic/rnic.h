@@ -437,6 +437,9 @@ struct rnic_recv_wr {
  * for UD without an address.
  * In ERR a post is taken and flushed. Nothing is sent before rnic_tx. */
 int rnic_post_send(struct rnic_qp *, const struct rnic_send_wr *, uint64_t now) must_use;
+/* What rnic_post_send() would say of it after so many others, if nothing happens in between. */
+int rnic_post_send_check(const struct rnic_qp *, const struct rnic_send_wr *,
+			 uint32_t behind) must_use;
 int rnic_post_recv(struct rnic_qp *, const struct rnic_recv_wr *) must_use;
 
 /* ---- shared receive queues ------------------------------------------------------------------ */

@@ -256,6 +256,29 @@ static void wqe_fill(struct send_wqe *w, const struct rnic_send_wr *wr, uint32_t
 		memcpy(w->sge, wr->sge, wr->num_sge * sizeof(*wr->sge));
 }
 
+/* Would it be taken, behind so many more than there are? */
+static int post_check(const struct rnic_qp *qp, const struct rnic_send_wr *wr, uint32_t behind,
+		      uint32_t *ret_length)
+{
+	int err;
+
+	if (qp->state < RNIC_QPS_RTS || unlikely(qp->type == RNIC_QPT_XRC_RECV))
+		return -EINVAL;
+	if (unlikely(qp_is_unreliable(qp)) && !unreliable_allows(qp, wr))
+		return -EINVAL;
+	err = check_send_wr(qp, wr, ret_length);
+	if (err)
+		return err;
+	return qp->sq.prod - qp->sq.cons + behind > qp->sq.mask ? -ENOMEM : 0;
+}
+
+int rnic_post_send_check(const struct rnic_qp *qp, const struct rnic_send_wr *wr, uint32_t behind)
+{
+	uint32_t length;
+
+	return post_check(qp, wr, behind, &length);
+}
+
 int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, uint64_t now)
 {
 	struct sq *sq = &qp->sq;
@@ -263,15 +286,9 @@ int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, uint64_t n
 	int err;
 
 	qp->rnic->now = now; /* the transport timer starts when the first packet leaves */
-	if (qp->state < RNIC_QPS_RTS || unlikely(qp->type == RNIC_QPT_XRC_RECV))
-		return -EINVAL;
-	if (unlikely(qp_is_unreliable(qp)) && !unreliable_allows(qp, wr))
-		return -EINVAL;
-	err = check_send_wr(qp, wr, &length);
+	err = post_check(qp, wr, 0, &length);
 	if (err)
 		return err;
-	if (sq->prod - sq->cons > sq->mask)
-		return -ENOMEM;
 	wqe_fill(sq_at(sq, sq->prod), wr, length);
 	if (unlikely(qp->type == RNIC_QPT_UD))
 		wqe_fill_ud(qp, sq_at(sq, sq->prod), wr);

@@ -283,6 +283,25 @@ static void wr_start(struct ibv_qp_ex *ex)
 	st->err = 0;
 }
 
+/* All of them, or none. */
+static int post_all(struct face_qp *qp, struct wr_stage *st)
+{
+	const uint64_t now = shard_now(qp->shard);
+	int rc = 0;
+
+	for (uint32_t i = 0; i < st->n && !rc; i++) {
+		struct staged *s = at(st, i);
+
+		s->wr.sge = sges_of(s);
+		if (s->wr.flags & RNIC_SEND_INLINE)
+			sges_of(s)->addr = (uintptr_t)inline_of(st, s);
+		rc = -rnic_post_send_check(qp->core, &s->wr, i);
+	}
+	for (uint32_t i = 0; i < st->n && !rc; i++)
+		rc = -rnic_post_send(qp->core, &at(st, i)->wr, now);
+	return rc;
+}
+
 static int wr_complete(struct ibv_qp_ex *ex)
 {
 	struct face_qp *qp = of(ex);
@@ -291,15 +310,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 	if (!rc && st->n) {
 		shard_lock(qp->shard);
-		const uint64_t now = shard_now(qp->shard);
-		for (uint32_t i = 0; i < st->n && !rc; i++) {
-			struct staged *s = at(st, i);
-
-			s->wr.sge = sges_of(s);
-			if (s->wr.flags & RNIC_SEND_INLINE)
-				sges_of(s)->addr = (uintptr_t)inline_of(st, s);
-			rc = -rnic_post_send(qp->core, &s->wr, now);
-		}
+		rc = post_all(qp, st);
 		shard_flush(qp->shard);
 		shard_unlock(qp->shard);
 	}

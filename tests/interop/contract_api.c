@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the manual pages promise of calls that fail: that nothing has changed then, and that what is
+ * in use cannot be taken away.
+ * A plain verbs program; one queue pair of the first device talks to itself.
+ */
+#include "first_device.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DEPTH = 8, BUF = 256 };
+
+static struct bed {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint8_t buf[BUF];
+	struct ibv_qp *qp;
+	uint32_t send_wr; /* its send queue */
+} bed;
+
+static int open_bed(void **state)
+{
+	struct ibv_qp_init_attr_ex qp = {
+		.cap = {.max_send_wr = DEPTH,
+			.max_recv_wr = DEPTH,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND,
+	};
+	const unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+	(void)state;
+	bed.ctx = first_device();
+	bed.pd = ibv_alloc_pd(bed.ctx);
+	bed.cq = ibv_create_cq(bed.ctx, 64, NULL, NULL, 0);
+	assert_non_null(bed.cq);
+	memset(bed.buf, 0, BUF);
+	bed.mr = ibv_reg_mr(bed.pd, bed.buf, BUF, (int)access);
+	assert_non_null(bed.mr);
+	qp.pd = bed.pd;
+	qp.send_cq = qp.recv_cq = bed.cq;
+	bed.qp = ibv_create_qp_ex(bed.ctx, &qp);
+	assert_non_null(bed.qp);
+	bed.send_wr = qp.cap.max_send_wr;
+	bring_up(bed.qp, bed.qp->qp_num, to_itself(bed.ctx), access, IBV_QPS_RTS);
+	return 0;
+}
+
+static int close_bed(void **state)
+{
+	(void)state;
+	assert_int_equal(ibv_destroy_qp(bed.qp), 0);
+	assert_int_equal(ibv_dereg_mr(bed.mr), 0);
+	assert_int_equal(ibv_destroy_cq(bed.cq), 0);
+	assert_int_equal(ibv_dealloc_pd(bed.pd), 0);
+	assert_int_equal(ibv_close_device(bed.ctx), 0);
+	return 0;
+}
+
+/* ---- ibv_wr_complete(3): if it fails, the whole batch is none ----------------------------------
+ */
+
+/* Each sends a byte of the first half to its place in the second. */
+static void begin_writes(uint32_t n)
+{
+	struct ibv_qp_ex *qx = ibv_qp_to_qp_ex(bed.qp);
+
+	ibv_wr_start(qx);
+	for (uint32_t i = 0; i < n; i++) {
+		qx->wr_id = i;
+		qx->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_rdma_write(qx, bed.mr->rkey, (uintptr_t)bed.buf + BUF / 2 + i);
+		ibv_wr_set_sge(qx, bed.mr->lkey, (uintptr_t)bed.buf + i, 1);
+	}
+}
+
+static void expect_nothing(void)
+{
+	struct ibv_wc wc;
+
+	usleep(20000);
+	assert_int_equal(ibv_poll_cq(bed.cq, 1, &wc), 0);
+	for (int i = BUF / 2; i < BUF; i++)
+		assert_int_equal(bed.buf[i], 0);
+}
+
+static void a_batch_that_does_not_fit_is_not_posted_in_part(void **state)
+{
+	struct ibv_sge sge = {(uintptr_t)bed.buf, 0, bed.mr->lkey};
+	/* Nobody receives: these stay where they are. */
+	struct ibv_send_wr send = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+	struct ibv_qp_ex *qx = ibv_qp_to_qp_ex(bed.qp);
+
+	(void)state;
+	memset(bed.buf, 7, BUF / 2);
+	for (uint32_t i = 0; i < bed.send_wr - 2; i++)
+		assert_int_equal(ibv_post_send(bed.qp, &send, &bad), 0);
+	begin_writes(3);
+	assert_int_equal(ibv_wr_complete(qx), ENOMEM);
+	/* There is room for two still. */
+	begin_writes(2);
+	assert_int_equal(ibv_wr_complete(qx), 0);
+	begin_writes(1);
+	assert_int_equal(ibv_wr_complete(qx), ENOMEM);
+	expect_nothing();
+}
+
+static void a_batch_with_a_bad_request_is_not_posted_in_part(void **state)
+{
+	struct ibv_qp_ex *qx = ibv_qp_to_qp_ex(bed.qp);
+
+	(void)state;
+	memset(bed.buf, 7, BUF / 2);
+	begin_writes(2);
+	/* Longer than any message. */
+	ibv_wr_rdma_write(qx, bed.mr->rkey, (uintptr_t)bed.buf + BUF / 2);
+	ibv_wr_set_sge(qx, bed.mr->lkey, (uintptr_t)bed.buf, UINT32_MAX);
+	assert_int_equal(ibv_wr_complete(qx), EINVAL);
+	expect_nothing();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_batch_that_does_not_fit_is_not_posted_in_part,
+						open_bed, close_bed),
+		cmocka_unit_test_setup_teardown(a_batch_with_a_bad_request_is_not_posted_in_part,
+						open_bed, close_bed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
