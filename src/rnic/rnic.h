@@ -466,6 +466,8 @@ uint32_t rnic_srq_num(const struct rnic_srq *); /* 0: it has none, not being of 
 /* -EINVAL for a limit above max_wr. A limit above what is posted is reached at once. */
 int rnic_srq_set_limit(struct rnic_srq *, uint32_t limit) must_use;
 int rnic_srq_resize(struct rnic_srq *, uint32_t max_wr) must_use; /* -EINVAL if more are in it */
+/* Both at once, or, when it fails, neither. */
+int rnic_srq_modify(struct rnic_srq *, uint32_t max_wr, uint32_t limit) must_use;
 void rnic_srq_query(const struct rnic_srq *, struct rnic_srq_attr *ret);
 size_t rnic_srq_mem_size(const struct rnic_srq *);
 void rnic_srq_use_mem(struct rnic_srq *, void *mem);

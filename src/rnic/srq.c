@@ -100,12 +100,17 @@ int rnic_srq_set_limit(struct rnic_srq *srq, uint32_t limit)
 
 int rnic_srq_resize(struct rnic_srq *srq, uint32_t max_wr)
 {
+	return rnic_srq_modify(srq, max_wr, srq->limit);
+}
+
+int rnic_srq_modify(struct rnic_srq *srq, uint32_t max_wr, uint32_t limit)
+{
 	struct rnic *r = srq->rnic;
 	struct rq rq, *old = &srq->rq;
 	uint32_t n = round_up_pow2(max_wr);
 	int err;
 
-	if (!max_wr || max_wr > RNIC_MAX_QP_WR || old->prod - old->cons > n || srq->limit > n)
+	if (!max_wr || max_wr > RNIC_MAX_QP_WR || old->prod - old->cons > n || limit > n)
 		return -EINVAL;
 	err = rq_create(r, &rq, n, old->max_sge);
 	if (err)
@@ -114,6 +119,8 @@ int rnic_srq_resize(struct rnic_srq *srq, uint32_t max_wr)
 		memcpy(rq_at(&rq, rq.prod++), rq_at(old, old->cons++), old->stride);
 	rq_destroy(r, old);
 	*old = rq;
+	srq->limit = limit;
+	check_limit(srq);
 	return 0;
 }
 

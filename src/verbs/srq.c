@@ -66,19 +66,19 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 {
 	struct face_srq *srq = face_srq(ibsrq);
-	bool resized;
 	int rc = 0;
 
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return EINVAL;
 	shard_lock(srq->shard);
-	if (mask & IBV_SRQ_MAX_WR)
+	if (mask & IBV_SRQ_MAX_WR && mask & IBV_SRQ_LIMIT)
+		rc = rnic_srq_modify(srq->core, attr->max_wr, attr->srq_limit);
+	else if (mask & IBV_SRQ_MAX_WR)
 		rc = rnic_srq_resize(srq->core, attr->max_wr);
-	resized = !rc && mask & IBV_SRQ_MAX_WR;
-	if (!rc && mask & IBV_SRQ_LIMIT)
+	else if (mask & IBV_SRQ_LIMIT)
 		rc = rnic_srq_set_limit(srq->core, attr->srq_limit);
 	shard_unlock(srq->shard);
-	if (resized)
+	if (!rc && mask & IBV_SRQ_MAX_WR)
 		queue_mem_free(&srq->mem);
 	return -rc;
 }

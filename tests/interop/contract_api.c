@@ -125,6 +125,62 @@ static void a_batch_with_a_bad_request_is_not_posted_in_part(void **state)
 	expect_nothing();
 }
 
+/* ---- ibv_modify_srq(3): if any attribute is invalid, none is modified ---------------------------
+ */
+
+static struct ibv_srq_attr srq_attr(struct ibv_srq *srq)
+{
+	struct ibv_srq_attr a;
+
+	assert_int_equal(ibv_query_srq(srq, &a), 0);
+	return a;
+}
+
+static void fill(struct ibv_srq *srq, int n)
+{
+	struct ibv_recv_wr recv = {0}, *bad;
+
+	while (n--)
+		assert_int_equal(ibv_post_srq_recv(srq, &recv, &bad), 0);
+}
+
+static void an_srq_is_modified_whole_or_not_at_all(void **state)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = 16, .max_sge = 1}};
+	const int both = IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT;
+	struct ibv_srq_attr a, was;
+	struct ibv_srq *srq;
+
+	(void)state;
+	srq = ibv_create_srq(bed.pd, &init);
+	assert_non_null(srq);
+	was = srq_attr(srq);
+	/* The limit is above what the queue is to have. */
+	a = (struct ibv_srq_attr){.max_wr = 64, .srq_limit = 65};
+	assert_int_equal(ibv_modify_srq(srq, &a, both), EINVAL);
+	a = srq_attr(srq);
+	assert_int_equal(a.max_wr, was.max_wr);
+	assert_int_equal(a.srq_limit, was.srq_limit);
+	/* Larger at once with a limit that the old one could not have had, and smaller. */
+	fill(srq, 16);
+	a = (struct ibv_srq_attr){.max_wr = 64};
+	assert_int_equal(ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR), 0);
+	fill(srq, 48);
+	a = (struct ibv_srq_attr){.max_wr = 256, .srq_limit = 64};
+	assert_int_equal(ibv_modify_srq(srq, &a, both), 0);
+	a = (struct ibv_srq_attr){.max_wr = 0, .srq_limit = 1};
+	assert_int_equal(ibv_modify_srq(srq, &a, both), EINVAL);
+	a = srq_attr(srq);
+	assert_int_equal(a.max_wr, 256);
+	assert_int_equal(a.srq_limit, 64);
+	a = (struct ibv_srq_attr){.max_wr = 64, .srq_limit = 4};
+	assert_int_equal(ibv_modify_srq(srq, &a, both), 0);
+	a = srq_attr(srq);
+	assert_int_equal(a.max_wr, 64);
+	assert_int_equal(a.srq_limit, 4);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -132,6 +188,8 @@ int main(void)
 						open_bed, close_bed),
 		cmocka_unit_test_setup_teardown(a_batch_with_a_bad_request_is_not_posted_in_part,
 						open_bed, close_bed),
+		cmocka_unit_test_setup_teardown(an_srq_is_modified_whole_or_not_at_all, open_bed,
+						close_bed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
