@@ -157,6 +157,16 @@ int rnic_pd_destroy(struct rnic_pd *pd)
 	return 0;
 }
 
+void rnic_pd_get(struct rnic_pd *pd)
+{
+	pd->users++;
+}
+
+void rnic_pd_put(struct rnic_pd *pd)
+{
+	pd->users--;
+}
+
 static int mr_attr_check(const struct rnic_mr_attr *a)
 {
 	if ((a->access & (RNIC_ACCESS_REMOTE_WRITE | RNIC_ACCESS_REMOTE_ATOMIC)) &&

@@ -255,6 +255,9 @@ void rnic_tick(struct rnic *, uint64_t now);
 
 int rnic_pd_create(struct rnic *, struct rnic_pd **ret) must_use;
 int rnic_pd_destroy(struct rnic_pd *) must_use; /* -EBUSY while anything lives in it */
+/* For what lives in it without the core's knowledge. */
+void rnic_pd_get(struct rnic_pd *);
+void rnic_pd_put(struct rnic_pd *);
 
 /* Registers [addr, addr+length) to be reached as [iova, iova+length). access: enum rnic_access.
  * -EINVAL for remote write or atomic without local write, or a range that wraps. */

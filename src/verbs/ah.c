@@ -9,6 +9,7 @@
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
+	struct face_context *c = face_context(pd->context);
 	struct broker_device b;
 	struct face_ah *ah;
 	int rc = device_lookup(pd->context->device, &b);
@@ -25,15 +26,23 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	}
 	ah->ibv.context = pd->context;
 	ah->ibv.pd = pd;
-	context_get(face_context(pd->context));
+	ah->pd = face_pd(pd)->core;
+	shard_lock(c->shard);
+	rnic_pd_get(ah->pd);
+	shard_unlock(c->shard);
+	context_get(c);
 	return &ah->ibv;
 }
 
 int ibv_destroy_ah(struct ibv_ah *ibah)
 {
 	struct face_context *c = face_context(ibah->context);
+	struct face_ah *ah = face_ah(ibah);
 
-	free(face_ah(ibah));
+	shard_lock(c->shard);
+	rnic_pd_put(ah->pd);
+	shard_unlock(c->shard);
+	free(ah);
 	context_put(c);
 	return 0;
 }

@@ -46,6 +46,7 @@ struct face_srq {
 struct face_ah {
 	struct ibv_ah ibv;
 	struct flow flow;
+	struct rnic_pd *pd; /* which stays as long */
 };
 
 /* An address vector becomes a flow: RoCE needs the GRH, and a local GID that is there. -EINVAL. */

@@ -181,6 +181,33 @@ static void an_srq_is_modified_whole_or_not_at_all(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
+/* ---- ibv_dealloc_pd(3): fails while something is in it ------------------------------------------
+ */
+
+static void a_domain_with_an_address_handle_stays(void **state)
+{
+	struct ibv_ah_attr a = to_itself(bed.ctx);
+	struct ibv_pd *pd = ibv_alloc_pd(bed.ctx), *view;
+	struct ibv_ah *ah;
+
+	(void)state;
+	assert_non_null(pd);
+	ah = ibv_create_ah(pd, &a);
+	assert_non_null(ah);
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+
+	/* One of a view holds what all views are of. */
+	view = ibv_import_pd(bed.ctx, pd->handle);
+	assert_non_null(view);
+	ah = ibv_create_ah(view, &a);
+	assert_non_null(ah);
+	ibv_unimport_pd(view);
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -189,6 +216,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_batch_with_a_bad_request_is_not_posted_in_part,
 						open_bed, close_bed),
 		cmocka_unit_test_setup_teardown(an_srq_is_modified_whole_or_not_at_all, open_bed,
+						close_bed),
+		cmocka_unit_test_setup_teardown(a_domain_with_an_address_handle_stays, open_bed,
 						close_bed),
 	};
 
