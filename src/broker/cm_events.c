@@ -228,7 +228,7 @@ void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *ev)
 		on_other(id, BROKER_CM_EV_DISCONNECTED, 0);
 		return;
 	case CM_EV_DISCONNECTED:
-		on_other(id, BROKER_CM_EV_DISCONNECTED, 0);
+		on_other(id, BROKER_CM_EV_DISCONNECTED, ev->unanswered ? -ETIMEDOUT : 0);
 		return;
 	case CM_EV_TIMEWAIT_EXIT:
 		on_other(id, BROKER_CM_EV_TIMEWAIT_EXIT, 0);

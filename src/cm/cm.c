@@ -294,6 +294,7 @@ static void retries_spent(struct cm_id *id, uint64_t now)
 		if (id->quiet)
 			return;
 		ev.type = CM_EV_DISCONNECTED;
+		ev.unanswered = true;
 		break;
 	default:
 		assert(!"no retries in this state");

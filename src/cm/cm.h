@@ -58,6 +58,7 @@ struct cm_event {
 	const struct cm_sidr_rep *sidr_rep;
 	const uint8_t *private_data; /* of that message */
 	size_t private_len;
+	bool unanswered;  /* DISCONNECTED: our DREQ was given up on */
 	struct flow flow; /* of the id's packets: sgid ourselves, dgid the peer */
 };
 

@@ -784,6 +784,7 @@ static void a_dreq_is_repeated_and_given_up(void **state)
 	assert_int_equal(f->events, 2);
 	pass(f, RESPONSE);
 	assert_int_equal(f->last.type, CM_EV_DISCONNECTED);
+	assert_true(f->last.unanswered);
 	pass(f, (4096ull << 19) - 1);
 	assert_int_equal(f->events, 3);
 	pass(f, 1);

@@ -344,6 +344,29 @@ static void a_client_that_dies_connecting_withdraws(void **state)
 	close_client(&p.server);
 }
 
+static void a_disconnect_that_nobody_answers_says_so(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w, TCP, PORT);
+	establish(&p);
+	assert_int_equal(on_id(&p.user, BROKER_CM_DISCONNECT, p.active), 0);
+	event(&p.server, BROKER_CM_EV_DISCONNECTED);
+	assert_int_equal(on_id(&p.server, BROKER_CM_DISCONNECT, p.passive), 0);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_DISCONNECTED).status, 0);
+	end(&p);
+
+	begin(&p, w, TCP, PORT);
+	establish(&p);
+	w->cut = true;
+	assert_int_equal(on_id(&p.user, BROKER_CM_DISCONNECT, p.active), 0);
+	pass(w, 80 * SEC);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_DISCONNECTED).status, -ETIMEDOUT);
+	w->cut = false;
+	end(&p);
+}
+
 static void a_dead_peer_keeps_the_broker_for_seconds_only(void **state)
 {
 	struct world *w = *state;
@@ -821,6 +844,7 @@ int main(void)
 		T(a_dead_client_disconnects_its_peers_and_frees_its_ports),
 		T(a_watcher_is_told_of_a_peer_that_died_and_not_of_one_that_left),
 		T(a_client_that_dies_connecting_withdraws),
+		T(a_disconnect_that_nobody_answers_says_so),
 		T(a_dead_peer_keeps_the_broker_for_seconds_only),
 		T(destroying_a_listener_rejects_what_was_not_read),
 		T(closing_a_channel_rejects_what_was_not_read),
