@@ -28,6 +28,7 @@
 #include "cm/cm.h"
 
 #define CM_MAX_IDS	(1u << 16)
+#define CM_MEMORY_MAX	(CM_MAX_IDS / 2) /* beyond, rejected requests are not remembered */
 #define CM_GEN_BITS	16
 #define CM_HASH_BUCKETS 4096
 #define CM_TX_MAX	4096 /* MADs waiting; what comes beyond is lost, as on the wire */

@@ -183,10 +183,20 @@ static const uint16_t may_follow[CM_STATES] = {
 };
 #undef B
 
+static uint64_t rest_ns(const struct cm_id *id)
+{
+	if (id->was_up)
+		return id->timewait_ns;
+	/* It remembers what it has answered. That is a courtesy, which must not fill the table for
+	 * whoever sends requests by the thousand. */
+	if (!id->active && id->cm->slots.live > CM_MEMORY_MAX)
+		return 0;
+	return max_of(id->timewait_ns, id->memory_ns);
+}
+
 void cm_set_state(struct cm_id *id, enum cm_state state, uint64_t now)
 {
 	struct cm *cm = id->cm;
-	uint64_t wait_ns;
 
 	assert(may_follow[id->state] & 1u << state);
 	id->state = state;
@@ -200,8 +210,7 @@ void cm_set_state(struct cm_id *id, enum cm_state state, uint64_t now)
 		break;
 	case CM_TIMEWAIT:
 		list_remove(&id->by_qpn);
-		wait_ns = id->was_up ? id->timewait_ns : max_of(id->timewait_ns, id->memory_ns);
-		timer_arm(&cm->timers, &id->timer, now + wait_ns);
+		timer_arm(&cm->timers, &id->timer, now + rest_ns(id));
 		break;
 	case CM_IDLE:
 		list_remove(&id->by_peer);

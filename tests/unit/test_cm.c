@@ -394,6 +394,35 @@ static void a_repeated_req_gets_the_same_rej_and_no_second_request(void **state)
 	assert_int_equal(f->cm->slots.live, 1);
 }
 
+/* Who sends REQs by the thousand, each from another queue pair, and has them all rejected. */
+static void rejections_remembered_do_not_fill_the_table(void **state)
+{
+	struct fixture *f = *state;
+	struct cm_msg m = req_msg();
+
+	for (uint32_t i = 0; i < 2 * CM_MAX_IDS; i++) {
+		m.req.local_comm_id = PEER_ID + i;
+		m.req.local_qpn = PEER_QPN + i;
+		f->id = NULL;
+		give(f, &m);
+		pass(f, 1000);
+		assert_non_null(f->id);
+		assert_int_equal(cm_reject(f->id, 28, NULL, 0, NULL, 0, f->now), 0);
+		get_from(f, CM_ATTR_REJ);
+		cm_id_destroy(f->id, f->now);
+	}
+	/* There is room for who has better to do, here and at the peers. */
+	for (uint32_t i = 0; i < CM_MAX_IDS / 4; i++)
+		assert_int_equal(cm_id_create(f->cm, f, &f->id), 0);
+	/* The first ones are remembered nevertheless. */
+	m.req.local_comm_id = PEER_ID;
+	m.req.local_qpn = PEER_QPN;
+	f->events = 0;
+	give(f, &m);
+	get_from(f, CM_ATTR_REJ);
+	assert_int_equal(f->events, 0);
+}
+
 static void a_forgotten_req_comes_again(void **state)
 {
 	struct fixture *f = requested(state);
@@ -1004,6 +1033,7 @@ int main(void)
 		T(a_repeated_req_gets_an_mra_while_the_consumer_thinks),
 		T(a_repeated_req_gets_the_same_rep),
 		T(a_repeated_req_gets_the_same_rej_and_no_second_request),
+		T(rejections_remembered_do_not_fill_the_table),
 		T(a_forgotten_req_comes_again),
 		T(an_unanswered_req_is_repeated_15_times_and_withdrawn),
 		T(an_mra_makes_the_active_side_wait_longer),
