@@ -93,6 +93,19 @@ static void a_counting_sender_is_followed(void **state)
 	assert_false(offer(&t, (uint16_t)(id + 2000), 2002));
 }
 
+/* One time in a thousand its first number is as small as weft's are. */
+static void a_counter_that_begins_small_is_followed(void **state)
+{
+	(void)state;
+	for (uint16_t first = 0; first < IP_ID_SMALL; first++) {
+		struct ip_id_table t = {0};
+
+		for (uint16_t id = first; id < 6 * IP_ID_SMALL; id += 3) /* others get the rest */
+			assert_true(offer(&t, id, 0));
+		assert_false(offer(&t, 0, 0));
+	}
+}
+
 /* Linux numbers what it sends from one address to another, whichever of our processes gets it: the
  * keep-alives of one while another receives 4,000 packets a second, or 400,000. */
 static void a_counter_that_runs_for_others_too_is_followed(void **state)
@@ -314,6 +327,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_weft_sender_is_held_to_small_identifications),
 		cmocka_unit_test(a_counting_sender_is_followed),
+		cmocka_unit_test(a_counter_that_begins_small_is_followed),
 		cmocka_unit_test(a_counter_that_runs_for_others_too_is_followed),
 		cmocka_unit_test(counters_for_two_addresses_of_ours_are_told_apart),
 		cmocka_unit_test(a_hundred_senders_are_held_to_the_rule_at_once),

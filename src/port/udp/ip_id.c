@@ -47,8 +47,12 @@ static bool follows(const struct ip_id_sender *s, uint16_t id, uint64_t now)
 
 	if (!s->heard_ns)
 		return true;
-	if (!s->counting)
-		return id < IP_ID_SMALL;
+	if (s->habit != IP_ID_COUNTS && id < IP_ID_SMALL)
+		return true;
+	if (s->habit == IP_ID_UNCLEAR)
+		return ahead <= IP_ID_WINDOW;
+	if (s->habit == IP_ID_STAYS_SMALL)
+		return false;
 	/* Behind: packets that were overtaken or doubled on the way. */
 	return behind <= IP_ID_WINDOW || ahead <= window(now - s->heard_ns);
 }
@@ -59,7 +63,7 @@ static bool restarts(struct ip_id_sender *s, uint16_t id, uint64_t now)
 	uint16_t ahead = (uint16_t)(id - s->stray);
 
 	if (s->stray_ns && ahead <= window(now - s->stray_ns)) {
-		s->counting = id >= IP_ID_SMALL;
+		s->habit = IP_ID_UNCLEAR;
 		return true;
 	}
 	s->stray_ns = now;
@@ -69,14 +73,17 @@ static bool restarts(struct ip_id_sender *s, uint16_t id, uint64_t now)
 
 static void accept(struct ip_id_sender *s, uint16_t id, int piece, uint64_t now)
 {
-	if (!s->heard_ns)
-		s->counting = id >= IP_ID_SMALL;
+	/* A counter would have gone on. */
+	if (id >= IP_ID_SMALL)
+		s->habit = IP_ID_COUNTS;
+	else if (s->habit == IP_ID_UNCLEAR && s->heard_ns && (uint16_t)(s->last - id) < IP_ID_SMALL)
+		s->habit = IP_ID_STAYS_SMALL;
 	s->heard_ns = now;
 	s->stray_ns = 0;
 	s->last = id;
 	/* What follows a 0 of a small sender is mostly a 0: single datagrams. The pieces of a cut
 	 * super-packet count, and after those of one that came whole the next begins at 0. */
-	if (s->counting)
+	if (s->habit == IP_ID_COUNTS)
 		s->next = (uint16_t)(id + 1);
 	else
 		s->next = id && piece < 0 ? (uint16_t)(id + 1) : 0;
@@ -97,12 +104,10 @@ bool ip_id_check(struct ip_id_table *t, const struct flow *f, const void *udp, s
 	if (!s)
 		s = &unknown;
 	id = piece > 0 ? (uint16_t)(s->last + 1) : s->next;
-	if (!icrc_check(f, id, udp, len)) {
-		if (!icrc_solve_ip_id(f, udp, len, &id))
-			return false;
-		if (!follows(s, id, now) && !restarts(s, id, now))
-			return false;
-	}
+	if (!icrc_check(f, id, udp, len) && !icrc_solve_ip_id(f, udp, len, &id))
+		return false;
+	if (!follows(s, id, now) && !restarts(s, id, now))
+		return false;
 	accept(s, id, piece, now);
 	/* Not before: a place is not lost to whoever sends junk. */
 	if (s == &unknown)

@@ -50,6 +50,9 @@
 #define IP_ID_NS	1000 /* no sender is faster than that for long */
 #define IP_ID_FORGET_NS (60 * NSEC_PER_SEC)
 
+/* Small numbers are either a weft's or the beginning of a counter's: the second tells. */
+enum ip_id_habit { IP_ID_UNCLEAR, IP_ID_STAYS_SMALL, IP_ID_COUNTS };
+
 struct ip_id_sender {
 	uint64_t pair;	   /* IPv4 addresses: the sender's, ours */
 	uint64_t heard_ns; /* 0: never */
@@ -57,7 +60,7 @@ struct ip_id_sender {
 	uint16_t last;	   /* identification of the last good packet */
 	uint16_t next;	   /* the guess for the first packet of the next datagram */
 	uint16_t stray;
-	bool counting;
+	uint8_t habit; /* enum ip_id_habit */
 };
 
 struct ip_id_table {
