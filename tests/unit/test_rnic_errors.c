@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What is refused, by whom, with which status on either side, and what is left of the QPs. */
+#include <errno.h>
 #include <string.h>
 
 #include "rnic_bed.h"
@@ -454,6 +455,38 @@ static void malformed_messages_are_invalid(void **state)
 	forged_is_invalid(h, 8);
 }
 
+/* 2 GiB are a message, if there is so much; a byte more is none, in however many pieces. */
+static void a_message_has_at_most_2_gib(void **state)
+{
+	static const uint32_t too_long[][4] = {
+		{0x80000001},
+		{0x80000000, 1},
+		{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+		{0x80000000, 0x80000000, 0, 1}, /* 1, as 32 bits count */
+	};
+	static const uint8_t data[1024];
+	struct pkt_hdr h = {.bth = {.opcode = OPCODE_RC_WRITE_FIRST}};
+	struct bed *b = bed_open(NULL);
+	struct rnic_sge sge[4];
+	struct rnic_send_wr wr = {.sge = sge, .num_sge = 4};
+	struct rnic_recv_wr recv = {.sge = sge, .num_sge = 4};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(too_long); i++) {
+		for (int k = 0; k < 4; k++)
+			sge[k] = bed_sge(b, 0, 0, too_long[i][k]);
+		for (wr.opcode = RNIC_WR_RDMA_WRITE; wr.opcode <= RNIC_WR_RDMA_READ; wr.opcode++)
+			assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), -EINVAL);
+		assert_int_equal(rnic_post_recv(b->side[0].qp, &recv), -EINVAL);
+	}
+	h.reth.rkey = rnic_mr_rkey(b->side[1].mr);
+	h.reth.va = bed_remote_addr(b, 1, 0);
+	h.reth.dma_len = 0x80000000;
+	bed_forge(b, 0, h, data, sizeof(data));
+	assert_int_equal(bed_tx1(b, 1)->h.aeth.syndrome, 0x62); /* the region is not so long */
+	bed_close(b);
+}
+
 static void messages_may_not_be_mixed(void **state)
 {
 	struct bed *b = bed_open(NULL);
@@ -550,6 +583,7 @@ int main(void)
 		cmocka_unit_test(what_was_done_before_the_error_is_not_flushed),
 		cmocka_unit_test(a_cq_that_runs_over_says_so_and_ends_its_qps),
 		cmocka_unit_test(malformed_messages_are_invalid),
+		cmocka_unit_test(a_message_has_at_most_2_gib),
 		cmocka_unit_test(messages_may_not_be_mixed),
 		cmocka_unit_test(a_response_of_the_wrong_length_is_bad),
 		cmocka_unit_test(only_the_connected_peer_is_heard),
