@@ -28,6 +28,7 @@ class Case:
     wire: bool = False  # of the program `wire`: quick on a very bad one
     sweep: bool = False  # long and dull: last
     repeats: float = 1  # what part of its packets weft may send twice on a good wire
+    long: bool = False  # takes minutes: of no plan but that of long ones
     refused: bool = False  # only where the guest asks for more than our interface carries
     provider: bool = False  # worth running with weft on another RNIC
     crash: bool = False  # a machine or a program dies in it: with guests to spare

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """weft against the Linux kernel's RDMA and NVMe-oF, in QEMU guests.
 
-usage: interop.py BUILD [--short | --report FILE] [--resume] [--only REGEX] [--under REGEX]
+usage: interop.py BUILD [--short | --long | --report FILE] [--resume] [--only REGEX] [--under REGEX]
                         [--keep] [--minutes N] [--list]
 
---short: the few cases that `make check` runs. --report: leave the results as a Markdown table; it is
-written when every case of the plan has run, and not touched before. --resume: go on where an earlier
-run of the same commit stopped, failures once more. --only: cases whose name matches. --under: sections
-and conditions whose name does. --keep: captures of cases that passed, too. --minutes: begin no case
-after so long (28). Exits 77 with the reason where guests cannot be booted.
+--short: the few cases that `make check` runs. --long: those that take minutes each. --report: leave
+the results as a Markdown table; it is written when every case of the plan has run, and not touched
+before. --resume: go on where an earlier run of the same commit stopped, failures once more. --only:
+cases whose name matches. --under: sections and conditions whose name does. --keep: captures of cases
+that passed, too. --minutes: begin no case after so long (28). Exits 77 with the reason where guests cannot be booted.
 """
 import argparse
 import os
@@ -26,7 +26,7 @@ import nvme_cases  # noqa: F401
 import crash_cases  # noqa: F401
 from cases import CASES, Context, Result, Run
 from lab import Lab, Missing
-from plan import PLAN, SHORT
+from plan import LONG, PLAN, SHORT
 from record import Record
 from sides import Kernel, Weft, WeftInGuest
 
@@ -134,6 +134,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("build")
     parser.add_argument("--short", action="store_true")
+    parser.add_argument("--long", action="store_true")
     parser.add_argument("--report", metavar="FILE")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--only", metavar="REGEX")
@@ -143,8 +144,8 @@ def main():
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     args.build = os.path.realpath(args.build)
-    plan = SHORT if args.short else PLAN
-    record = Record(os.path.join(args.build, "vm-results.json"), args.resume, not args.short)
+    plan = SHORT if args.short else LONG if args.long else PLAN
+    record = Record(os.path.join(args.build, "vm-results.json"), args.resume, plan is PLAN)
     todo = [(s, list(chosen_steps(args, s, record))) for s in plan]
     if args.list:
         for section, some in todo:

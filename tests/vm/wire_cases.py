@@ -9,15 +9,15 @@ from sides import finish
 PORT = 18601
 
 
-def wire(t, scenario):
+def wire(t, scenario, seconds=50):
     def command(side):
         return f"{side.wire} {scenario} {side.device} {side.gid_index(t.family)}"
 
-    server = t.passive.start(command(t.passive), 60)
+    server = t.passive.start(command(t.passive), seconds + 10)
     t.passive.await_tcp(PORT)
-    client = t.active.run(f"{command(t.active)} {t.passive.address[4]}", 50)
+    client = t.active.run(f"{command(t.active)} {t.passive.address[4]}", seconds)
     if client.returncode:  # the responder may know better why
-        server.wait(50)
+        server.wait(seconds)
     finish(server, client, 20)
     return ", ".join(re.findall(r"^(.+), all as it should be", client.stdout, re.M))
 
@@ -30,6 +30,7 @@ def wire_cases():
             ("reads", "READs at once, taken up in the middle", {"lossy": True}),
             ("atomics", "atomics, executed once", {"lossy": True}),
             ("large", "messages of 8 MiB", {"repeats": 0.1}),
+            ("too-long", "messages longer than 2 GiB", {}),
             ("zero", "messages of no bytes", {}),
             ("immediate", "immediate data, with and without payload", {}),
             ("solicited", "inline data, solicited events", {}),
@@ -37,6 +38,9 @@ def wire_cases():
             ("invalidate", "a memory window, invalidated by SEND", {}),
             ("errors", "access, length and request errors at both ends", {})):
         case(name, wire=True, **more)(lambda t, scenario=scenario: wire(t, scenario))
+
+    # Half a million packets each way: minutes.
+    case("messages of 2 GiB", wire=True, long=True, repeats=0.1)(lambda t: wire(t, "longest", 500))
 
 
 wire_cases()

@@ -57,10 +57,17 @@ void meet(struct end *e)
 	(void)swap(e, 0);
 }
 
+void be_patient(struct end *e, int ms)
+{
+	struct timeval patience = {.tv_sec = ms / 1000};
+
+	e->patience_ms = ms;
+	setsockopt(e->sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+}
+
 static void connect_ends(struct end *e, const char *address)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(PORT)};
-	struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
 	int s = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
 
 	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
@@ -75,7 +82,7 @@ static void connect_ends(struct end *e, const char *address)
 		e->sock = accept(s, NULL, NULL);
 		close(s);
 	}
-	setsockopt(e->sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	be_patient(e, PATIENCE_MS);
 }
 
 /* ---- the device and the connection ----------------------------------------------------------- */
@@ -230,14 +237,19 @@ struct ibv_send_wr request(const struct end *e, enum ibv_wr_opcode op, size_t re
 	return wr;
 }
 
-void post(struct end *e, struct ibv_send_wr *wr, size_t local, uint32_t len)
+int try_post(struct end *e, struct ibv_send_wr *wr, size_t local, uint32_t len)
 {
 	struct ibv_sge sge = {(uintptr_t)e->buf + local, len, e->mr->lkey};
 	struct ibv_send_wr *bad;
 
 	wr->sg_list = &sge;
 	wr->num_sge = len ? 1 : 0;
-	errno = ibv_post_send(e->qp, wr, &bad);
+	return ibv_post_send(e->qp, wr, &bad);
+}
+
+void post(struct end *e, struct ibv_send_wr *wr, size_t local, uint32_t len)
+{
+	errno = try_post(e, wr, local, len);
 	NEED(!errno, "post opcode %d: %s", wr->opcode, strerror(errno));
 }
 
@@ -264,7 +276,7 @@ struct ibv_wc completion(struct end *e)
 {
 	struct ibv_wc wc = {0};
 
-	NEED(polled(e, &wc, PATIENCE_MS), "no completion in %d s", PATIENCE_MS / 1000);
+	NEED(polled(e, &wc, e->patience_ms), "no completion in %d s", e->patience_ms / 1000);
 	return wc;
 }
 
@@ -311,10 +323,21 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(struct end *);
 	} scenarios[] = {
-		{"rnr", rnr},	       {"psn-wrap", psn_wrap},	   {"unsignaled", unsignaled},
-		{"reads", deep_reads}, {"atomics", atomics},	   {"large", large},
-		{"zero", zero},	       {"immediate", immediate},   {"solicited", solicited},
-		{"srq", srq},	       {"invalidate", invalidate}, {"errors", errors},
+		{"rnr", rnr},
+		{"psn-wrap", psn_wrap},
+		{"unsignaled", unsignaled},
+		{"reads", deep_reads},
+		{"atomics", atomics},
+		{"large", large},
+		{"zero", zero},
+		{"immediate", immediate},
+		{"solicited", solicited},
+		{"srq", srq},
+		{"invalidate", invalidate},
+		{"errors", errors},
+		{"invalidate-again", invalidate_again},
+		{"too-long", too_long},
+		{"longest", longest},
 	};
 	struct end e = {.requester = argc > 4};
 

@@ -28,6 +28,7 @@ struct end {
 	struct ibv_mr *mr;
 	uint8_t *buf;
 	struct ibv_qp *qp;
+	int patience_ms;
 	struct hello { /* what is told at each join() */
 		union ibv_gid gid;
 		uint32_t qpn, psn, rkey, mtu, rd_atomic, max_msg, weft;
@@ -58,10 +59,12 @@ void meet(struct end *);		    /* both: not before the other is here */
 uint64_t swap(struct end *, uint64_t mine); /* both: the other's number */
 
 uint64_t now_ms(void);
+void be_patient(struct end *, int ms); /* with the other end and with completions */
 void post_recv(struct end *, size_t off, uint32_t len);
 /* A request of len bytes between the two buffers, signaled; wr_id is the opcode. */
 struct ibv_send_wr request(const struct end *, enum ibv_wr_opcode, size_t remote);
 void post(struct end *, struct ibv_send_wr *, size_t local, uint32_t len);
+int try_post(struct end *, struct ibv_send_wr *, size_t local, uint32_t len); /* errno */
 void post_op(struct end *, enum ibv_wr_opcode, size_t local, uint32_t len, size_t remote);
 /* The next completion, whatever its status. */
 struct ibv_wc completion(struct end *);
@@ -78,7 +81,8 @@ void check(struct end *, size_t off, size_t len, unsigned key, const char *what)
 void rnr(struct end *), psn_wrap(struct end *), unsignaled(struct end *), deep_reads(struct end *),
 	atomics(struct end *), large(struct end *);
 void zero(struct end *), immediate(struct end *), solicited(struct end *), srq(struct end *),
-	invalidate(struct end *);
+	invalidate(struct end *), invalidate_again(struct end *);
 void errors(struct end *);
+void too_long(struct end *), longest(struct end *);
 
 #endif

@@ -249,3 +249,35 @@ void invalidate(struct end *e)
 	if (mw)
 		NEED(!ibv_dealloc_mw(mw), "ibv_dealloc_mw");
 }
+
+/* The SEND that invalidates comes twice; so much for the window, which is invalid already. */
+void invalidate_again(struct end *e)
+{
+	struct ibv_send_wr wr;
+	struct ibv_mw *mw = NULL;
+	struct ibv_wc wc;
+	uint32_t rkey;
+
+	join(e, &(struct terms){0});
+	if (!e->requester) {
+		mw = ibv_alloc_mw(e->pd, IBV_MW_TYPE_2);
+		NEED(mw, "ibv_alloc_mw: %s", strerror(errno));
+		bind_window(e, mw);
+		post_recv(e, 8192, 100);
+		post_recv(e, 8192, 100);
+	}
+	rkey = (uint32_t)swap(e, mw ? mw->rkey : 0);
+	wr = request(e, IBV_WR_SEND_WITH_INV, 0);
+	wr.invalidate_rkey = rkey;
+	if (e->requester)
+		post(e, &wr, 0, 100);
+	success(e);
+	if (e->requester)
+		post(e, &wr, 0, 100);
+	wc = completion(e);
+	NEED(e->requester ? wc.status == IBV_WC_REM_ACCESS_ERR : wc.status != IBV_WC_SUCCESS,
+	     "the second time: %s", ibv_wc_status_str(wc.status));
+	part(e);
+	if (mw)
+		NEED(!ibv_dealloc_mw(mw), "ibv_dealloc_mw");
+}
