@@ -25,6 +25,7 @@
 #include "broker/leases.h"
 #include "broker/neigh.h"
 #include "broker/proto.h"
+#include "broker/reflector.h"
 #include "broker/spawn.h"
 #include "port/udp/udp_port.h"
 #include "wire/bth.h"
@@ -426,6 +427,8 @@ static int setup(struct broker *b, char *err, size_t err_len)
 	if (rc == 0)
 		rc = watch(b, udp_port_fd(b->port), &b->port);
 	if (rc == 0)
+		rc = watch(b, b->leases.reflector, &b->leases);
+	if (rc == 0)
 		rc = watch(b, b->listen_fd, &b->listen_fd);
 	if (rc == 0)
 		rc = watch(b, b->signal_fd, &b->signal_fd);
@@ -463,6 +466,8 @@ static void serve(struct broker *b, const struct epoll_event *ev)
 		(void)!devices_refresh(b->devices, &(struct device_watcher){device_changed, b});
 	else if (tag == &b->port)
 		receive(b);
+	else if (tag == &b->leases)
+		reflector_serve(b->leases.reflector);
 	else
 		client_ready(tag);
 }
@@ -541,7 +546,7 @@ int broker_run(const struct broker_options *o, char *err, size_t err_len)
 	*err = 0;
 	if (!b)
 		return -ENOMEM;
-	b->epfd = b->listen_fd = b->signal_fd = -1;
+	b->epfd = b->listen_fd = b->signal_fd = b->leases.reflector = -1;
 	list_init(&b->clients);
 	raise_descriptor_limit();
 	rc = take_name(b);

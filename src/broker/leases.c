@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "port/udp/udp_port.h"
+#include "wire/path_probe.h"
 
 #define PORT_TRIES     20 /* for what a broker or client that is just ending still holds */
 #define PORT_TRY_EVERY (50 * NSEC_PER_MSEC)
@@ -17,10 +18,14 @@
 
 static int attach_steering(int fd)
 {
-	/* The program sees the UDP payload. */
+	/* The program sees the UDP payload. What is too short for it goes to the first. */
 	static struct sock_filter code[] = {
+		{.code = BPF_LD | BPF_W | BPF_ABS, .k = 0},
+		{.code = BPF_JMP | BPF_JEQ | BPF_K, .jt = 3, .k = PATH_PROBE_ASK},
 		{.code = BPF_LD | BPF_B | BPF_ABS, .k = 5},
+		{.code = BPF_ALU | BPF_ADD | BPF_K, .k = 1},
 		{.code = BPF_RET | BPF_A},
+		{.code = BPF_RET | BPF_K, .k = 0},
 	};
 	static const struct sock_fprog prog = {.len = ARRAY_SIZE(code), .filter = code};
 
@@ -48,12 +53,30 @@ static void explain(char *err, size_t err_len, int rc)
 			 strerror(-rc));
 }
 
+static int open_first(struct leases *l)
+{
+	int rc;
+
+	l->reflector = udp_socket_open();
+	if (l->reflector < 0)
+		return l->reflector;
+	rc = attach_steering(l->reflector);
+	if (rc)
+		return rc;
+	l->slot[0].fd = udp_socket_open();
+	if (l->slot[0].fd < 0)
+		return l->slot[0].fd;
+	l->slot[0].taken = true;
+	l->opened = 1;
+	return 0;
+}
+
 int leases_init(struct leases *l, char *err, size_t err_len)
 {
 	struct timespec pause = {.tv_nsec = PORT_TRY_EVERY};
-	int fd = -1, rc;
+	int rc;
 
-	*l = (struct leases){0};
+	*l = (struct leases){.reflector = -1, .slot[0].fd = -1};
 	groups_init(&l->groups);
 	/* Joining a group that others have left members in would spoil the indices: the port must
 	 * be all ours. */
@@ -62,24 +85,20 @@ int leases_init(struct leases *l, char *err, size_t err_len)
 		nanosleep(&pause, NULL);
 		rc = udp_port_is_free();
 	}
-	if (rc == 0) {
-		fd = udp_socket_open();
-		rc = fd < 0 ? fd : attach_steering(fd);
-	}
+	if (rc == 0)
+		rc = open_first(l);
 	if (rc) {
 		explain(err, err_len, rc);
-		if (fd >= 0)
-			close(fd);
-		return rc;
+		leases_fini(l);
 	}
-	l->slot[0].fd = fd;
-	l->slot[0].taken = true;
-	l->opened = 1;
-	return 0;
+	return rc;
 }
 
 void leases_fini(struct leases *l)
 {
+	if (l->reflector >= 0)
+		close(l->reflector);
+	l->reflector = -1;
 	while (l->opened) {
 		int fd = l->slot[--l->opened].fd;
 

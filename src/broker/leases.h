@@ -2,13 +2,14 @@
 /*
  * The sockets on UDP port 4791 and who has them.
  *
- * All are of one SO_REUSEPORT group, whose program returns byte 5 of the UDP payload: bits 23:16 of
- * the destination QPN, the slot, which is the index in the group. Indices are the order of binding,
+ * All are of one SO_REUSEPORT group, whose program returns byte 5 of the UDP payload, bits 23:16 of
+ * the destination QPN, plus 1: the slot's index in the group. Indices are the order of binding,
  * and closing a member would shift them: so slots are opened in order, when first needed, and the
  * broker keeps a descriptor of each for as long as it lives; clients get duplicates. A packet for
  * a slot that was never opened goes to any socket, whose owner has no such QP and drops it.
  *
- * Slot 0 is the broker's own (QP0 and QP1).
+ * Slot 0 is the broker's own (QP0 and QP1). The first member is for what is no packet of an RNIC:
+ * reflector.h.
  */
 #ifndef WEFT_BROKER_LEASES_H
 #define WEFT_BROKER_LEASES_H
@@ -31,6 +32,7 @@ struct leases {
 		uint64_t released_ns;
 	} slot[LEASE_SLOTS];
 	unsigned opened;
+	int reflector;
 	struct groups groups;
 };
 

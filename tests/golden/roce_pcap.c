@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cursor.h"
+#include "wire/path_probe.h"
 
 #define PCAP_MAGIC_US 0xa1b2c3d4u
 #define PCAP_MAGIC_NS 0xa1b23c4du
@@ -94,7 +95,7 @@ static bool parse_frame(struct roce_packet *p, const uint8_t *frame, size_t len)
 		return false;
 	p->udp_len = udp_total - 8u; /* the frame may be longer: Ethernet's padding */
 	p->udp = cursor_take(&c, p->udp_len);
-	return p->udp != NULL;
+	return p->udp && !(p->udp_len >= PATH_PROBE_LEN && ld_be32(p->udp) == PATH_PROBE_ASK);
 }
 
 static void append(struct roce_packets *all, const struct roce_packet *p)

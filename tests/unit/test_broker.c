@@ -20,6 +20,7 @@
 #include "broker/spawn.h"
 #include "netns.h"
 #include "port/udp/udp_port.h"
+#include "wire/path_probe.h"
 
 static char err[512];
 
@@ -118,6 +119,50 @@ static const char *next_text(int fd)
 	if (poll(&p, 1, 0) > 0)
 		assert_int_equal(recv(fd, b, sizeof(b), 0), 32);
 	return b + 12;
+}
+
+/* Asks what path MTU carries: the length of the answer, 0 for none. */
+static size_t ask_way(const char *addr, uint8_t mtu, size_t len)
+{
+	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(ROCEV2_UDP_PORT)};
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	uint8_t b[8192] = {0};
+	struct path_probe probe = {PATH_PROBE_ASK, 7, mtu};
+	ssize_t n = 0;
+
+	inet_pton(AF_INET6, addr, &to.sin6_addr);
+	path_probe_encode(&probe, b);
+	/* Connected: takes an answer from the address that was asked, and no other. */
+	assert_int_equal(connect(fd, (void *)&to, sizeof(to)), 0);
+	assert_int_equal(send(fd, b, len, 0), len);
+	if (poll(&p, 1, 200) > 0) {
+		n = recv(fd, b, sizeof(b), 0);
+		assert_true(n > 0);
+		assert_true(path_probe_decode(&probe, b, (size_t)n));
+		assert_int_equal(probe.kind, PATH_PROBE_ANSWER);
+		assert_int_equal(probe.id, 7);
+		assert_int_equal(probe.mtu, mtu);
+	}
+	close(fd);
+	return (size_t)n;
+}
+
+static void who_asks_for_a_path_mtu_gets_an_answer_as_long(void **state)
+{
+	static const char *const addresses[] = {"::1", "::ffff:127.0.0.1", "::ffff:127.0.0.9"};
+	struct broker_client *c = open_client();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++)
+		for (uint8_t mtu = 1; mtu <= 5; mtu++)
+			assert_int_equal(ask_way(addresses[i], mtu, path_probe_ip_len(mtu) - 28),
+					 path_probe_ip_len(mtu) - 28);
+	/* Too long, too short, and for a path MTU that there is not. */
+	assert_int_equal(ask_way("::1", 5, PATH_PROBE_MAX + 1), 0);
+	assert_int_equal(ask_way("::1", 5, PATH_PROBE_LEN - 1), 0);
+	assert_int_equal(ask_way("::1", 6, 1000), 0);
+	broker_client_close(c);
 }
 
 static void it_starts_on_demand_and_ends_after_its_last_client(void **state)
@@ -610,6 +655,7 @@ int main(void)
 		FRESH(it_starts_on_demand_and_ends_after_its_last_client),
 		cmocka_unit_test(many_starters_at_once_find_one_broker),
 		cmocka_unit_test(packets_reach_the_slot_they_name),
+		cmocka_unit_test(who_asks_for_a_path_mtu_gets_an_answer_as_long),
 		FRESH(a_killed_clients_slot_is_freed_rested_and_drained),
 		cmocka_unit_test(a_forked_child_has_no_part_in_its_parents_connection),
 		cmocka_unit_test(nonsense_ends_the_connection_of_who_sends_it),

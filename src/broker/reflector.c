@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "broker/reflector.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "wire/flow.h"
+#include "wire/path_probe.h"
+
+#define AT_ONCE 64 /* then others have their turn */
+
+union address {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+/* Which of our addresses it was sent to, left alone as the answer's source. Elsewhere than on a
+ * link the routes say by which interface the answer goes. */
+static void keep_source(struct msghdr *m)
+{
+	struct cmsghdr *kept = m->msg_control;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+			struct in_pktinfo *p = (void *)CMSG_DATA(c);
+
+			p->ipi_ifindex = 0;
+			p->ipi_spec_dst = p->ipi_addr;
+		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+			struct in6_pktinfo *p = (void *)CMSG_DATA(c);
+
+			if (!IN6_IS_ADDR_LINKLOCAL(&p->ipi6_addr))
+				p->ipi6_ifindex = 0;
+		} else {
+			continue;
+		}
+		m->msg_controllen = CMSG_ALIGN(c->cmsg_len);
+		memmove(kept, c, m->msg_controllen);
+		return;
+	}
+	m->msg_controllen = 0;
+}
+
+static in_port_t port_of(const union address *a)
+{
+	return ntohs(a->sa.sa_family == AF_INET6 ? a->in6.sin6_port : a->in.sin_port);
+}
+
+/* False: there is nothing more. */
+static bool serve_one(int fd)
+{
+	uint8_t buf[PATH_PROBE_MAX];
+	_Alignas(struct cmsghdr) uint8_t control[256];
+	union address from;
+	struct iovec iov = {buf, sizeof(buf)};
+	struct msghdr m = {.msg_name = &from,
+			   .msg_namelen = sizeof(from),
+			   .msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT);
+	struct path_probe p;
+
+	if (n < 0)
+		return errno == EINTR;
+	/* Not to port 4791, where answers are of use to nobody. */
+	if (m.msg_flags & MSG_TRUNC || !path_probe_decode(&p, buf, (size_t)n) ||
+	    p.kind != PATH_PROBE_ASK || port_of(&from) == ROCEV2_UDP_PORT)
+		return true;
+	p.kind = PATH_PROBE_ANSWER;
+	path_probe_encode(&p, buf);
+	keep_source(&m);
+	m.msg_flags = 0;
+	iov.iov_len = (size_t)n;
+	if (sendmsg(fd, &m, MSG_DONTWAIT) < 0 && errno == EMSGSIZE) {
+		iov.iov_len = PATH_PROBE_LEN;
+		(void)!sendmsg(fd, &m, MSG_DONTWAIT);
+	}
+	return true;
+}
+
+void reflector_serve(int fd)
+{
+	for (int i = 0; i < AT_ONCE && serve_one(fd); i++)
+		;
+}
