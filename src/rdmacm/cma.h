@@ -165,7 +165,8 @@ int cma_default_xrcd(struct cma_id *, struct ibv_xrcd **ret) must_use;
 /* ---- path_mtu.c ------------------------------------------------------------------------------ */
 
 /* Lowers the id's path_mtu to what the way to its destination carries: asks there, which takes a
- * round trip, or up to 200 ms where the answer is that packets are lost. */
+ * round trip, or up to 200 ms where packets are lost or nobody answers. What WEFT_PATH_MTU says
+ * goes before. */
 void cma_probe_path_mtu(struct cma_id *);
 
 /* ---- conn.c ---------------------------------------------------------------------------------- */

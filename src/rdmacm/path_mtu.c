@@ -5,18 +5,22 @@
  * Our interface says what we may send. A peer on the same link whose interface takes less receives
  * and sends no full packets, and nobody says so: routers answer "too big", links lose. The standard
  * has the peer's CM refuse such a REQ (reason 26, see cm/cm.h); Linux's takes it, and then
- * whatever needs a full packet vanishes. So echo requests of a full packet's size go first, as
+ * whatever needs a full packet vanishes. So datagrams of a full packet's size go first, as
  * probes in the sense of RFC 4821, and must come back in one piece: a peer that can not send as
  * much answers in fragments. Only path MTUs beyond what every Ethernet carries are asked about.
  *
- * Who answers no echo at all tells nothing, and where we may not ask there is nothing to know:
- * then our interface's word stands.
+ * They are ICMP echo requests, which any host may answer, and, where we may send none or none is
+ * answered at once, datagrams that another weft's broker answers (wire/path_probe.h). Where nothing
+ * comes back, nothing is known, and less than what the interface carries is safe.
  */
 #include <linux/icmp.h>
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -27,7 +31,8 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "rdmacm/cma.h"
-#include "wire/bth.h"
+#include "wire/flow.h"
+#include "wire/path_probe.h"
 
 #define BASE	     3 /* 1024: never asked for less */
 #define LARGEST	     5
@@ -40,53 +45,71 @@
 struct echo {
 	uint8_t type, code;
 	uint16_t checksum, id, seq;
-	uint8_t data[(128u << LARGEST) + FULL_PACKET_HEADERS];
 };
 
 enum answer { NONE, WHOLE, CUT };
+enum way { ECHO, PROBE, WAYS };
 
 struct asking {
-	int fd;
+	int fd[WAYS]; /* -1: not this way */
 	bool six, raw;
 	uint16_t id;
 	uint8_t most;
 	enum answer answer[LARGEST + 1]; /* by path MTU */
 };
 
-/* ---- the socket ------------------------------------------------------------------------------ */
+/* ---- the sockets ----------------------------------------------------------------------------- */
 
 static int set(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-static int open_socket(struct asking *a, const struct sockaddr *src, const struct sockaddr *dst)
+/* To the peer's port, or to none; nothing leaves or arrives in fragments unnoticed. Takes over fd;
+ * -1 if that can not be. */
+static int join_ends(int fd, const struct sockaddr *src, const struct sockaddr *dst, uint16_t port)
 {
-	int proto = a->six ? IPPROTO_ICMPV6 : IPPROTO_ICMP;
+	bool six = dst->sa_family == AF_INET6;
 	struct sockaddr_storage from = {0}, to = {0};
 
+	if (fd < 0)
+		return -1;
 	memcpy(&from, src, cma_addr_len(src));
 	memcpy(&to, dst, cma_addr_len(dst));
 	cma_addr_set_port((struct sockaddr *)&from, 0);
-	cma_addr_set_port((struct sockaddr *)&to, 0);
+	cma_addr_set_port((struct sockaddr *)&to, port);
+	if ((six ? set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) ||
+			     set(fd, IPPROTO_IPV6, IPV6_RECVFRAGSIZE, 1)
+		 : set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) ||
+			     set(fd, IPPROTO_IP, IP_RECVFRAGSIZE, 1)) ||
+	    bind(fd, (struct sockaddr *)&from, cma_addr_len(src)) ||
+	    connect(fd, (struct sockaddr *)&to, cma_addr_len(dst))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static void open_sockets(struct asking *a, const struct sockaddr *src, const struct sockaddr *dst)
+{
+	int flags = SOCK_CLOEXEC | SOCK_NONBLOCK, icmp = a->six ? IPPROTO_ICMPV6 : IPPROTO_ICMP;
+	int fd = kernel_socket(dst->sa_family, SOCK_DGRAM | flags, icmp);
+
 	/* Whether anybody may is net.ipv4.ping_group_range's to say; with CAP_NET_RAW there is
 	 * another way. */
-	a->fd = kernel_socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, proto);
-	a->raw = a->fd < 0;
+	a->raw = fd < 0;
 	if (a->raw)
-		a->fd = kernel_socket(dst->sa_family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
-				      proto);
-	if (a->fd < 0)
-		return -errno;
-	if (a->six ? set(a->fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) ||
-			     set(a->fd, IPPROTO_IPV6, IPV6_RECVFRAGSIZE, 1)
-		   : set(a->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) ||
-			     set(a->fd, IPPROTO_IP, IP_RECVFRAGSIZE, 1))
-		return -errno;
-	if (bind(a->fd, (struct sockaddr *)&from, cma_addr_len(src)) ||
-	    connect(a->fd, (struct sockaddr *)&to, cma_addr_len(dst)))
-		return -errno;
-	return 0;
+		fd = kernel_socket(dst->sa_family, SOCK_RAW | flags, icmp);
+	a->fd[ECHO] = join_ends(fd, src, dst, 0);
+	fd = kernel_socket(dst->sa_family, SOCK_DGRAM | flags, 0);
+	a->fd[PROBE] = join_ends(fd, src, dst, ROCEV2_UDP_PORT);
+}
+
+static void close_sockets(struct asking *a)
+{
+	for (int way = 0; way < WAYS; way++)
+		if (a->fd[way] >= 0)
+			close(a->fd[way]);
 }
 
 /* ---- asking and answers ---------------------------------------------------------------------- */
@@ -101,15 +124,28 @@ static uint16_t checksum(const struct echo *e)
 	return (uint16_t)~sum;
 }
 
-static void ask(struct asking *a, uint8_t mtu)
+/* What a packet for a path MTU has behind the IP header, and behind UDP's. */
+static size_t packet_len(const struct asking *a, enum way way, uint8_t mtu)
 {
-	struct echo e = {
-		.type = a->six ? ICMP6_ECHO_REQUEST : ICMP_ECHO, .id = a->id, .seq = htons(mtu)};
-	size_t ip = a->six ? 40 : 20;
+	return path_probe_ip_len(mtu) - (a->six ? 40 : 20) - (way == PROBE ? 8 : 0);
+}
 
-	if (!a->six)
-		e.checksum = checksum(&e);
-	if (send(a->fd, &e, (128u << mtu) + FULL_PACKET_HEADERS - ip, 0) < 0 && errno == EMSGSIZE)
+static void ask(struct asking *a, enum way way, uint8_t mtu)
+{
+	uint8_t packet[PATH_PROBE_MAX] = {0};
+
+	if (way == ECHO) {
+		struct echo e = {.type = a->six ? ICMP6_ECHO_REQUEST : ICMP_ECHO,
+				 .id = a->id,
+				 .seq = htons(mtu)};
+
+		if (!a->six)
+			e.checksum = checksum(&e);
+		memcpy(packet, &e, sizeof(e));
+	} else {
+		path_probe_encode(&(struct path_probe){PATH_PROBE_ASK, a->id, mtu}, packet);
+	}
+	if (send(a->fd[way], packet, packet_len(a, way, mtu), 0) < 0 && errno == EMSGSIZE)
 		a->answer[mtu] = CUT; /* a router has said so before */
 }
 
@@ -122,8 +158,28 @@ static bool in_fragments(struct msghdr *m)
 	return false;
 }
 
+/* The path MTU that an answer is about, or 0; one that is short says no. */
+static uint8_t hear_echo(const struct asking *a, const uint8_t *buf, size_t len)
+{
+	size_t at = a->raw && !a->six && len ? (buf[0] & 0xf) * 4u : 0;
+
+	if (len < at + 8 || buf[at] != (a->six ? ICMP6_ECHO_REPLY : ICMP_ECHOREPLY) ||
+	    (a->raw && memcmp(buf + at + 4, &a->id, sizeof(a->id))))
+		return 0;
+	return (uint8_t)ld_be16(buf + at + 6);
+}
+
+static uint8_t hear_probe(const struct asking *a, const uint8_t *buf, size_t len)
+{
+	struct path_probe p;
+
+	if (!path_probe_decode(&p, buf, len) || p.kind != PATH_PROBE_ANSWER || p.id != a->id)
+		return 0;
+	return p.mtu;
+}
+
 /* False: there is nothing more to read now. */
-static bool hear(struct asking *a)
+static bool hear(struct asking *a, enum way way)
 {
 	uint8_t buf[sizeof(struct iphdr) + 40 + 8], control[256];
 	struct iovec iov = {buf, sizeof(buf)};
@@ -131,20 +187,19 @@ static bool hear(struct asking *a)
 			   .msg_iovlen = 1,
 			   .msg_control = control,
 			   .msg_controllen = sizeof(control)};
-	ssize_t n = recvmsg(a->fd, &m, 0);
-	size_t at = 0;
-	uint16_t mtu;
+	ssize_t n = recvmsg(a->fd[way], &m, MSG_TRUNC);
+	size_t len = min_of((size_t)n, sizeof(buf));
+	uint8_t mtu;
 
 	if (n < 0)
 		return errno != EAGAIN; /* an ICMP error: the next may be an answer */
-	if (a->raw && !a->six && n)
-		at = (buf[0] & 0xf) * 4u;
-	if ((size_t)n < at + 8 || buf[at] != (a->six ? ICMP6_ECHO_REPLY : ICMP_ECHOREPLY) ||
-	    (a->raw && memcmp(buf + at + 4, &a->id, sizeof(a->id))))
+	mtu = way == ECHO ? hear_echo(a, buf, len) : hear_probe(a, buf, len);
+	if (mtu < BASE || mtu > a->most)
 		return true;
-	mtu = (uint16_t)ld_be16(buf + at + 6);
-	if (mtu >= BASE && mtu <= a->most)
-		a->answer[mtu] = in_fragments(&m) ? CUT : WHOLE;
+	if (!in_fragments(&m) && (size_t)n >= packet_len(a, way, mtu))
+		a->answer[mtu] = WHOLE;
+	else if (a->answer[mtu] == NONE)
+		a->answer[mtu] = CUT;
 	return true;
 }
 
@@ -161,31 +216,47 @@ static bool decided(const struct asking *a)
 
 static uint8_t verdict(const struct asking *a)
 {
-	bool anything = false;
-
-	for (uint8_t mtu = a->most; mtu >= BASE; mtu--) {
+	for (uint8_t mtu = a->most; mtu > BASE; mtu--)
 		if (a->answer[mtu] == WHOLE)
 			return mtu;
-		anything |= a->answer[mtu] == CUT;
+	return BASE;
+}
+
+static bool answered(const struct asking *a)
+{
+	for (uint8_t mtu = BASE; mtu <= a->most; mtu++)
+		if (a->answer[mtu] != NONE)
+			return true;
+	return false;
+}
+
+static void hear_for(struct asking *a, int ms)
+{
+	uint64_t end = time_now_ns() + (uint64_t)ms * 1000000, now;
+
+	while (!decided(a) && (now = time_now_ns()) < end) {
+		struct pollfd p[WAYS] = {{.fd = a->fd[ECHO], .events = POLLIN},
+					 {.fd = a->fd[PROBE], .events = POLLIN}};
+
+		if (poll(p, WAYS, (int)((end - now) / 1000000) + 1) <= 0)
+			continue;
+		for (int way = 0; way < WAYS; way++)
+			while (p[way].revents && hear(a, (enum way)way))
+				;
 	}
-	return anything ? BASE : a->most;
 }
 
 static void ask_and_hear(struct asking *a)
 {
 	for (int round = 0; round < ROUNDS && !decided(a); round++) {
-		uint64_t end = time_now_ns() + ROUND_MS * 1000000ull, now;
-
-		for (uint8_t mtu = BASE; mtu <= a->most; mtu++)
-			if (a->answer[mtu] == NONE)
-				ask(a, mtu);
-		while (!decided(a) && (now = time_now_ns()) < end) {
-			struct pollfd p = {.fd = a->fd, .events = POLLIN};
-
-			if (poll(&p, 1, (int)((end - now) / 1000000) + 1) > 0)
-				while (hear(a))
-					;
+		for (int way = 0; way < WAYS; way++) {
+			if (a->fd[way] < 0 || (way == PROBE && !round && a->fd[ECHO] >= 0))
+				continue;
+			for (uint8_t mtu = BASE; mtu <= a->most; mtu++)
+				if (a->answer[mtu] == NONE)
+					ask(a, (enum way)way, mtu);
 		}
+		hear_for(a, ROUND_MS);
 	}
 }
 
@@ -237,27 +308,79 @@ static void remember(const struct cma_id *id, uint8_t mtu)
 	pthread_mutex_unlock(&memory.lock);
 }
 
-void cma_probe_path_mtu(struct cma_id *id)
+/* ---- the outside ----------------------------------------------------------------------------- */
+
+/* What the user knows better; 0: nothing. */
+static uint8_t setting(void)
 {
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+	const char *s = getenv("WEFT_PATH_MTU");
+
+	for (uint8_t mtu = 1; s && *s && mtu <= LARGEST; mtu++) {
+		char text[8];
+
+		snprintf(text, sizeof(text), "%u", 128u << mtu);
+		if (strcmp(s, text) == 0)
+			return mtu;
+	}
+	if (s && *s && !atomic_flag_test_and_set(&said))
+		log_warn("cm", "WEFT_PATH_MTU=%s is none of 256, 512, 1024, 2048 and 4096", s);
+	return 0;
+}
+
+/* A packet to an address of this host meets no link. */
+static bool stays_here(const struct sockaddr *dst)
+{
+	struct sockaddr_storage src;
+	struct gid a, b;
+
+	if (cma_source_for(NULL, dst, &src))
+		return false;
+	a = cma_addr_gid((struct sockaddr *)&src);
+	b = cma_addr_gid(dst);
+	return gid_equal(&a, &b);
+}
+
+static uint8_t probe(const struct cma_id *id)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
 	const struct sockaddr *src = &id->api.route.addr.src_addr;
 	const struct sockaddr *dst = &id->api.route.addr.dst_addr;
-	struct asking a = {.fd = -1, .six = dst->sa_family == AF_INET6, .most = id->path_mtu};
-	uint8_t mtu;
+	struct asking a = {.six = dst->sa_family == AF_INET6,
+			   .most = id->path_mtu,
+			   .id = (uint16_t)(id->cookie * 31 + (uint32_t)getpid())};
 
+	if (stays_here(dst))
+		return id->path_mtu;
+	open_sockets(&a, src, dst);
+	ask_and_hear(&a);
+	close_sockets(&a);
+	if (answered(&a) && verdict(&a) < id->path_mtu)
+		log_info("cm", "path MTU %u: packets of %u do not come back from the peer",
+			 128u << verdict(&a), 128u << id->path_mtu);
+	else if (!answered(&a) && !atomic_flag_test_and_set(&said))
+		log_info("cm",
+			 "path MTU %u: the peer answers no echo request%s, so that it is not known "
+			 "whether it takes %u as our interface does; WEFT_PATH_MTU=%u says so",
+			 128u << BASE, a.fd[ECHO] < 0 ? ", or we may send none" : "",
+			 128u << id->path_mtu, 128u << id->path_mtu);
+	return verdict(&a);
+}
+
+void cma_probe_path_mtu(struct cma_id *id)
+{
+	uint8_t mtu = setting();
+
+	if (mtu) {
+		id->path_mtu = min_of(id->path_mtu, mtu);
+		return;
+	}
 	if (id->path_mtu <= BASE || gid_equal(&id->src, &id->dst))
 		return;
 	mtu = recall(id);
 	if (!mtu) {
-		a.id = (uint16_t)(id->cookie * 31 + (uint32_t)getpid());
-		if (!open_socket(&a, src, dst))
-			ask_and_hear(&a);
-		if (a.fd >= 0)
-			close(a.fd);
-		mtu = verdict(&a);
+		mtu = probe(id);
 		remember(id, mtu);
-		if (mtu < id->path_mtu)
-			log_info("cm", "path MTU %u: packets of %u do not come back from the peer",
-				 128u << mtu, 128u << id->path_mtu);
 	}
 	id->path_mtu = mtu;
 }

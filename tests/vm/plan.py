@@ -16,13 +16,16 @@ class Condition:
     netem: str = ""
     kib: int = 4096  # how much a case that moves a file moves: less where each loss costs seconds
     piece: str = "256k"  # in commands of this size
+    echo: bool = True  # does the guest answer echo requests?
 
     def apply(self, lab):
         r = lab.run("ip", "link", "set", "br0", "mtu", self.weft_mtu)
         if r.returncode:
             raise Failed(f"br0: {r.stderr}")
         for guest in lab.names:
-            lab.guest_ok(guest, f"ip link set eth0 mtu {self.guest_mtu}\n" + self.shaping())
+            lab.guest_ok(guest, f"ip link set eth0 mtu {self.guest_mtu}\n"
+                         f"sysctl -qw net.ipv4.icmp_echo_ignore_all={int(not self.echo)}\n" +
+                         self.shaping())
 
     def shaping(self):
         """For a guest: its way out, and through ifb0 its way in."""
@@ -86,6 +89,8 @@ PLAN = [
          lambda c: c.short or "_pingpong" in c.name or c.name == "ib_write_bw"),
         (Condition("IPv4, MTU 9000", 9000, 9000), mtu),
         (Condition("MTU 9000 at weft, 1500 in the guest", 9000, 1500), mtu),
+        (Condition("MTU 9000 at weft, 1500 in the guest, which answers no echo", 9000, 1500,
+                   echo=False), lambda c: c.short, (ACTIVE,)),
         # Linux's CM asks for what its own interface carries; the other side can only refuse.
         (LARGER_GUEST, mtu, (ACTIVE,)),
         (LARGER_GUEST, lambda c: c.refused or "path MTU" in c.name or c.name == "ib_write_bw",
