@@ -357,6 +357,17 @@ bool copy_init(struct copy *c, uint32_t depth, uint32_t chunk_max)
 	return true;
 }
 
+static void note_reconnect(struct copy *c)
+{
+	const struct session *s = c->to.session;
+
+	if (!s || s->host.reconnects == c->reconnects)
+		return;
+	c->reconnects = s->host.reconnects;
+	if (s->host.id.vwc & NVME_VWC_PRESENT)
+		c->suspect = c->next;
+}
+
 static bool run(struct copy *c, const char *what)
 {
 	struct session *sessions[SESSIONS_MAX];
@@ -376,6 +387,8 @@ static bool run(struct copy *c, const char *what)
 			break;
 		if (!session_turn(sessions, n, UINT64_MAX))
 			c->failed = true;
+		if (!c->comparing)
+			note_reconnect(c);
 		progress_show(&c->progress, c->done, time_now_ns());
 	}
 	progress_stop(&c->progress);
@@ -399,7 +412,23 @@ static bool make_durable(struct copy *c)
 
 bool copy_run(struct copy *c)
 {
-	return run(c, "copying") && make_durable(c);
+	uint64_t all = c->bytes, holes;
+	char text[32];
+	bool ok;
+
+	ok = run(c, "copying") && make_durable(c);
+	holes = c->holes;
+	for (note_reconnect(c); ok && c->suspect; note_reconnect(c)) {
+		cli_warn("%s may have lost what was not flushed when its connection was: copying "
+			 "%s again",
+			 c->to.name, text_bytes(text, sizeof(text), c->suspect));
+		c->bytes = c->suspect;
+		c->suspect = 0;
+		ok = run(c, "copying again") && make_durable(c);
+	}
+	c->bytes = all;
+	c->holes = holes;
+	return ok;
 }
 
 bool copy_verify(struct copy *c)

@@ -6,6 +6,9 @@
  * Holes of a source file become Write Zeroes where the controller has it; zeroes from a namespace
  * become holes of a destination file. A file that ends within a block leaves the rest of that
  * block as it was.
+ *
+ * A destination with a volatile cache that had to be connected to anew may have lost power: what
+ * it had acknowledged and not flushed is copied again.
  */
 #ifndef WEFT_CLI_COPY_H
 #define WEFT_CLI_COPY_H
@@ -46,6 +49,8 @@ struct copy {
 	uint32_t depth, chunk;
 	struct copy_slot *slots; /* [depth] */
 	uint64_t next, hole_end; /* offset of the next piece; up to hole_end it is a hole */
+	uint32_t reconnects;	 /* of the destination, that were noticed */
+	uint64_t suspect;	 /* so far from the start a volatile cache may have lost it */
 	uint64_t done, holes;	 /* bytes */
 	unsigned int busy;
 	bool comparing, failed;

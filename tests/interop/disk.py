@@ -166,6 +166,27 @@ def server_restarted(d, delay):
         raise AssertionError(f"bench did not connect again: {bench.output()[-300:]}")
 
 
+def cache_lost(d):
+    """As if the server's machine had lost its power: what was not flushed is gone."""
+    server = d.serve()
+    size = os.path.getsize(d.images[0])
+    new = d.image("new", size)
+    cp = d.start(d.hosts[1], "cp", new, d.uri(1), "--bs", "2k", "--iodepth", "1")
+    with open(new, "rb") as f, open(d.images[0], "rb", buffering=0) as g:
+        first = f.read(2048)
+        arrived = lambda: g.seek(0) == 0 and g.read(2048) == first
+        if not lab.until(arrived, 10) or cp.status() is not None:
+            raise AssertionError(f"cp was not caught at work: {cp.output()[-300:]}")
+    server.kill()
+    with open(d.images[0], "r+b") as f:
+        f.write(bytes(size))
+    d.serve()
+    if cp.wait(END_SECONDS) != 0:
+        raise AssertionError(f"cp: status {cp.status()}: {cp.output()[-300:]}")
+    same(new, d.images[0])
+    return [l for l in cp.output().splitlines() if "again" in l][-1]
+
+
 def host_killed(d, delay):
     server = d.serve()
     bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--yes",
@@ -198,6 +219,7 @@ def main():
     d.run("copies", copies)
     d.run("two at once", two_at_once)
     d.run("verified bench", verified)
+    d.run("what was not flushed is lost", cache_lost)
     for _ in range(args.rounds):
         for what in (server_killed, server_restarted, host_killed):
             delay = rng.uniform(0, 1)
