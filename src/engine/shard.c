@@ -126,6 +126,16 @@ static void core_async_event(void *ctx, enum rnic_event event, void *object_user
 	s->up.async_event(event, object_user);
 }
 
+static void core_mtu_suspected(void *ctx, uint32_t qpn, uint32_t mtu)
+{
+	(void)ctx;
+	log_warn("engine",
+		 "queue pair 0x%06x: retries ran out, and no packet of %u bytes, the path MTU, was "
+		 "ever "
+		 "acknowledged, but shorter ones were: the peer or the way to it takes less",
+		 qpn, mtu);
+}
+
 static bool core_page_in(void *ctx, void *p, size_t len, bool write)
 {
 	(void)ctx;
@@ -139,6 +149,7 @@ static const struct rnic_ops core_ops = {
 	.cq_notify = core_cq_notify,
 	.async_event = core_async_event,
 	.page_in = core_page_in,
+	.mtu_suspected = core_mtu_suspected,
 };
 
 /* ---- progress; all with the lock held ------------------------------------------------------- */

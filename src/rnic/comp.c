@@ -31,6 +31,8 @@ static void una_advance(struct rnic_qp *qp, struct send_wqe *w, uint32_t n)
 		}
 	}
 	q->una_psn = psn_add(q->una_psn, n);
+	q->acked = true;
+	q->acked_full |= pkt_is_full(qp, w, from);
 	if (to != w->npkts)
 		return;
 	sq_complete(qp, RNIC_WC_SUCCESS);

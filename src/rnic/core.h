@@ -370,6 +370,7 @@ struct req {
 	bool rnr_wait;	  /* until rnr_until_ns */
 	bool rtt_running; /* for the packet rtt_psn, sent at rtt_start_ns */
 	bool sqd_notified;
+	bool acked, acked_full; /* a packet ever was; one as long as the path MTU */
 	uint8_t retry_left, rnr_left;
 	uint8_t backoff;   /* probes since the last progress */
 	uint8_t rto_shift; /* probes since the last round trip was measured */
@@ -531,6 +532,12 @@ struct pkt {
 	uint32_t len;
 	uint8_t *mem; /* a WRITE's payload or an atomic goes here: found by check_request() */
 };
+
+/* Is packet idx of a WQE, or of a READ's response, as long as the path MTU? */
+static inline bool pkt_is_full(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t idx)
+{
+	return (idx + 1) * qp->mtu <= w->length;
+}
 
 void req_reset(struct rnic_qp *);
 void req_start(struct rnic_qp *); /* RTR -> RTS */

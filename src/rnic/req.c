@@ -124,6 +124,17 @@ static void send_oldest_again(struct rnic_qp *qp, uint64_t now)
 	q->probe_ns = now + rto_ns(qp);
 }
 
+static void suspect_mtu(const struct rnic_qp *qp)
+{
+	const struct rnic *r = qp->rnic;
+	const struct req *q = &qp->req;
+	const struct send_wqe *w = sq_at(&qp->sq, qp->sq.una);
+
+	if (r->ops.mtu_suspected && q->acked && !q->acked_full &&
+	    pkt_is_full(qp, w, (q->una_psn - w->first_psn) & PSN_MASK))
+		r->ops.mtu_suspected(r->ctx, qp->qpn, qp->mtu);
+}
+
 static void req_timeout(struct rnic_qp *qp, uint64_t now)
 {
 	struct req *q = &qp->req;
@@ -131,6 +142,7 @@ static void req_timeout(struct rnic_qp *qp, uint64_t now)
 	qp->rnic->counters.timeouts++;
 	trace(qp->rnic, TRACE_timeout, qp->qpn, q->una_psn, q->retry_left);
 	if (q->retry_left == 0) {
+		suspect_mtu(qp);
 		qp_fail_send(qp, RNIC_WC_RETRY_EXC_ERR);
 		return;
 	}

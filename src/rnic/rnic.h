@@ -191,6 +191,10 @@ struct rnic_ops {
 	 * to be had, or not to be written. As long as the touch itself would, it may take. May be
 	 * NULL: all memory is there. */
 	bool (*page_in)(void *ctx, void *p, size_t len, bool write);
+	/* May be NULL. A queue pair's retries have run out at a packet as long as the path MTU, or
+	 * a READ's response that is, and none such was ever acknowledged on it, but shorter ones
+	 * were: something on the way takes less. */
+	void (*mtu_suspected)(void *ctx, uint32_t qpn, uint32_t mtu);
 	/* May be NULL. A typed trace event of rnic/trace.def. */
 	void (*trace)(void *ctx, int event, uint32_t qpn, uint64_t a, uint64_t b);
 };

@@ -60,6 +60,15 @@ static bool bed_page_in(void *ctx, void *p, size_t len, bool write)
 	return true;
 }
 
+static void bed_suspected(void *ctx, uint32_t qpn, uint32_t mtu)
+{
+	struct bed_side *s = ctx;
+
+	assert_int_equal(qpn, rnic_qp_num(s->qp));
+	assert_int_equal(mtu, 128u << s->bed->opts.mtu);
+	s->suspected++;
+}
+
 static const struct rnic_ops bed_ops = {
 	.alloc = bed_alloc,
 	.free = bed_free,
@@ -67,6 +76,7 @@ static const struct rnic_ops bed_ops = {
 	.cq_notify = bed_notify,
 	.async_event = bed_event,
 	.page_in = bed_page_in,
+	.mtu_suspected = bed_suspected,
 };
 
 static struct gid gid_of(int side)

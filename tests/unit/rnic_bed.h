@@ -43,6 +43,7 @@ struct bed_side {
 	uint8_t *mem;
 	uint64_t random;
 	uint32_t notified;
+	uint32_t suspected; /* times the path MTU was */
 	uint32_t nevents;
 	enum rnic_event events[BED_EVENTS];
 	uint32_t paged_in;	  /* pages asked for, and granted */

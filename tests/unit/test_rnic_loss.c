@@ -150,6 +150,61 @@ static void a_dead_peer_is_given_up_after_all_retries(void **state)
 	bed_close(b);
 }
 
+static bool no_full_packet(struct bed *b, struct bed_pkt *p)
+{
+	(void)b;
+	return p->payload_len < 1024;
+}
+
+static void a_path_mtu_that_nothing_came_through_with_is_named(void **state)
+{
+	static const struct {
+		uint32_t before; /* bytes that arrive first, 0: none */
+		uint32_t opcode, len;
+		uint32_t suspected;
+	} cases[] = {
+		{8, RNIC_WR_RDMA_WRITE, 4000, 1},    {8, RNIC_WR_RDMA_READ, 4000, 1},
+		{8, RNIC_WR_RDMA_WRITE, 1024, 1},    {0, RNIC_WR_RDMA_WRITE, 4000, 0},
+		{2000, RNIC_WR_RDMA_WRITE, 4000, 0}, {1024, RNIC_WR_RDMA_READ, 4000, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct bed *b = bed_open(&(struct bed_opts){.timeout = 12, .retry_cnt = 2});
+
+		if (cases[i].before) {
+			assert_int_equal(
+				bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, cases[i].before), 0);
+			bed_run(b);
+			bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+		}
+		b->filter = no_full_packet;
+		assert_int_equal(bed_rdma(b, 0, 2, cases[i].opcode, 0, 0, cases[i].len), 0);
+		bed_run(b);
+		bed_sleep(b, 4 * (4096ull << 12));
+		bed_expect(b, 0, false, 2, RNIC_WC_RETRY_EXC_ERR);
+		assert_int_equal(b->side[0].suspected, cases[i].suspected);
+		bed_close(b);
+	}
+}
+
+static void a_short_packet_that_is_lost_says_nothing_of_the_path_mtu(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.timeout = 12, .retry_cnt = 2});
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	b->filter = bed_drop_all;
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 1023), 0);
+	bed_run(b);
+	bed_sleep(b, 4 * (4096ull << 12));
+	bed_expect(b, 0, false, 2, RNIC_WC_RETRY_EXC_ERR);
+	assert_int_equal(b->side[0].suspected, 0);
+	bed_close(b);
+}
+
 static void a_packet_that_never_arrives_ends_the_qp_though_others_do(void **state)
 {
 	struct bed *b = bed_open(&(struct bed_opts){.timeout = 12, .retry_cnt = 2});
@@ -654,6 +709,8 @@ int main(void)
 		cmocka_unit_test(a_gap_that_closed_meanwhile_is_not_nakked),
 		cmocka_unit_test(the_next_gap_is_nakked_again),
 		cmocka_unit_test(a_dead_peer_is_given_up_after_all_retries),
+		cmocka_unit_test(a_path_mtu_that_nothing_came_through_with_is_named),
+		cmocka_unit_test(a_short_packet_that_is_lost_says_nothing_of_the_path_mtu),
 		cmocka_unit_test(a_packet_that_never_arrives_ends_the_qp_though_others_do),
 		cmocka_unit_test(progress_gives_the_retries_back),
 		cmocka_unit_test(timeout_zero_waits_for_ever_and_still_probes),
