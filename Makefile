@@ -28,8 +28,9 @@ pyverbs: setup all ## rdma-core's own test suite, unmodified, on weft
 demo: setup all ## serve a disk image over NVMe/RDMA and use it
 	@scripts/demo
 
-bench: setup all ## ratios against raw UDP, measured side by side
+bench: setup all ## ratios against raw UDP and TCP, measured side by side
 	@bench/run
+	@bench/sockets
 
 install: all ## install under the prefix Meson was given
 	@meson install -C $(BUILD)
