@@ -44,6 +44,13 @@
 #define BACK_NS	    (100 * NSEC_PER_USEC)
 #define KEPT_NS	    (2 * NSEC_PER_MSEC)
 
+/* For who attends: that long it may be at something else. */
+#define ATTEND_LEASE_NS (2 * NSEC_PER_MSEC)
+/* After one left while others slept: so long the thread serves them all. */
+#define SHARED_NS (10 * NSEC_PER_MSEC)
+/* So long a packet may wait for one who said to attend and never came, being cancelled perhaps. */
+#define ATTEND_GUARD_NS (200 * NSEC_PER_MSEC)
+
 #define CATCH_UP_BATCHES 1024 /* more than a full socket holds */
 
 struct shard {
@@ -64,6 +71,14 @@ struct shard {
 	uint64_t spin_ns;      /* how long one must poll for a lease */
 	uint64_t sleeps_until; /* the thread, 0 while it is awake */
 	uint64_t lost_at;      /* a lease ran out, and its owner has not come back: 0 or when */
+	bool listens;	       /* the thread sleeps on the socket */
+	uint64_t attended;     /* the ticket of who sleeps on the socket, 0: nobody */
+	uint64_t tickets;      /* given out */
+	bool put_off;	       /* what an attendant had to send, when it last came */
+	uint64_t guard;	       /* while attended: when the thread looks for itself */
+	unsigned int refused;  /* would have attended, and sleep */
+	uint64_t shared;       /* so long nobody attends */
+	bool channels;	       /* somebody waits for completion events, and attends nothing */
 	bool stop, dead;
 	uint8_t random[256]; /* fresh random bytes, used from the end */
 	size_t random_left;
@@ -279,11 +294,69 @@ void shard_watch(struct shard *s, int fd, bool (*ready)(int fd))
 
 void shard_sleeping(struct shard *s)
 {
+	s->channels = true;
 	s->poll_last = 0;
 	if (!s->lease_until || s->dead)
 		return;
 	s->lease_until = s->lease_since = 0;
 	if (s->sleeps_until)
+		wake(s);
+}
+
+/* ---- who sleeps on the socket ---------------------------------------------------------------- */
+
+int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_ticket)
+{
+	uint64_t now;
+
+	*ret_ticket = 0;
+	if (s->dead)
+		return -1;
+	now = time_now_ns();
+	if (rnic_tx_pending(s->rnic) && (sleeps || s->put_off))
+		transmit(s, now);
+	s->put_off = !sleeps;
+	/* A thread that listens as well stops that with the next packet. */
+	if (s->sleeps_until &&
+	    ((sleeps && rnic_tx_pending(s->rnic)) || rnic_next_deadline(s->rnic) < s->sleeps_until))
+		wake(s);
+	if (s->attended || s->channels || now < s->shared) {
+		s->refused++;
+		return -1;
+	}
+	*ret_ticket = s->attended = ++s->tickets;
+	s->guard = now + ATTEND_GUARD_NS;
+	return udp_port_fd(s->port);
+}
+
+/*
+ * What follows from what has come is sent with what the caller posts now, or when it sleeps again.
+ * Meanwhile others may depend on the socket: then the thread has it at once.
+ */
+void shard_attended(struct shard *s, uint64_t ticket, bool readable)
+{
+	uint64_t now;
+
+	if (s->dead)
+		return;
+	if (!ticket) {
+		s->refused--;
+		return;
+	}
+	now = time_now_ns();
+	if (readable)
+		receive(s, now);
+	if (s->attended != ticket)
+		return;
+	s->attended = 0;
+	if (s->refused || s->channels) {
+		s->shared = now + SHARED_NS;
+		if (s->sleeps_until && !s->listens)
+			wake(s);
+		return;
+	}
+	s->lease_until = now + ATTEND_LEASE_NS;
+	if (s->sleeps_until > s->lease_until)
 		wake(s);
 }
 
@@ -342,6 +415,21 @@ static void ask_for_short_slices(void)
 		log_info("engine", "no short slices: %s", strerror(errno));
 }
 
+/* Others receive: when is the thread to look again? 0: nobody does. */
+static uint64_t others_receive(const struct shard *s, uint64_t now)
+{
+	uint64_t until;
+
+	if (s->lease_until > now)
+		return s->lease_until;
+	until = min_of(s->guard, rnic_next_deadline(s->rnic));
+	if (!s->attended || until <= now)
+		return 0;
+	/* So that one who comes and goes all the time need not wake the thread each time. */
+	return s->lease_until + ATTEND_LEASE_NS > now ? min_of(until, now + ATTEND_LEASE_NS)
+						      : until;
+}
+
 static void *thread_main(void *arg)
 {
 	struct shard *s = arg;
@@ -354,17 +442,21 @@ static void *thread_main(void *arg)
 	while (!s->stop) {
 		uint64_t until, now = time_now_ns();
 		struct watch watch;
-		bool go_on;
-		bool leased = s->lease_until > now;
+		bool go_on, listen;
 
-		if (!leased) {
+		until = others_receive(s, now);
+		listen = !until;
+		if (listen) {
 			int got;
 
-			if (s->lease_until)
+			if (s->lease_since)
 				s->lost_at = now;
 			s->lease_until = s->lease_since = 0;
 			got = receive(s, now);
 			transmit(s, now);
+			s->guard = now + ATTEND_GUARD_NS;
+			if (got > 0)
+				s->attended = 0;
 			if (got > 0 || rnic_tx_pending(s->rnic)) {
 				unlock_fairly(s);
 				pthread_mutex_lock(&s->lock);
@@ -380,13 +472,16 @@ static void *thread_main(void *arg)
 			if (woken_at > now)
 				until = min_of(until, woken_at);
 			woken_at = until;
-		} else {
-			until = s->lease_until;
+			if (s->attended) {
+				until = min_of(until, s->guard);
+				listen = false;
+			}
 		}
 		s->sleeps_until = until;
+		s->listens = listen;
 		watch = s->watch;
 		pthread_mutex_unlock(&s->lock);
-		go_on = !thread_sleep(s, now, until, watch.fd, !leased) || watch.ready(watch.fd);
+		go_on = !thread_sleep(s, now, until, watch.fd, listen) || watch.ready(watch.fd);
 		pthread_mutex_lock(&s->lock);
 		if (!go_on && s->watch.fd == watch.fd)
 			s->watch.fd = -1;

@@ -9,6 +9,12 @@
  * packet. The lease begins only with the caller that goes on polling: one that looks a few times
  * and then waits for an event (shard_sleeping()) leaves the socket to the thread.
  *
+ * One who has to sleep may also attend the socket: it sleeps on the socket's descriptor, among
+ * others, and takes in itself what comes, so that a packet wakes one thread instead of two. One at
+ * a time: where several sleep, or somebody waits for completion events, the thread serves. Between
+ * two of its sleeps it has a lease as a poller has. If it does not come when there are packets, the
+ * thread takes them after ATTEND_GUARD_NS.
+ *
  * fork(): the child has no part in its parent's shards. Its copies of the descriptors are closed;
  * shard_flush() and shard_progress() do nothing, objects can still be destroyed, and so can the
  * shard. shard_is_dead() tells.
@@ -61,6 +67,15 @@ void shard_polled(struct shard *);
 /* With the lock held, when a CQ has been armed: the caller is going to wait for the completion
  * event instead of polling, and the thread takes over at once. */
 void shard_sleeping(struct shard *);
+/*
+ * The caller is going to sleep on the descriptor that is returned, which is readable when packets
+ * wait; what is owed to peers is sent before. (A caller that only looks, and has something to do
+ * anyway, may well send more at once: then it waits until the next time.) -1: it must rely on
+ * being told by others. Either way it comes back with the ticket: shard_attended(), readable if the
+ * descriptor was.
+ */
+int shard_attend(struct shard *, bool sleeps, uint64_t *ret_ticket) must_use;
+void shard_attended(struct shard *, uint64_t ticket, bool readable);
 /* The thread calls ready(fd), without the lock, whenever fd is readable, until that returns false.
  * One fd at a time; it stays the caller's. */
 void shard_watch(struct shard *, int fd, bool (*ready)(int fd));

@@ -47,7 +47,9 @@ void cq_notify(void *cq_user)
 {
 	struct face_cq *cq = cq_user;
 
-	if (cq->ibv.channel)
+	if (cq->tell)
+		cq->tell(cq->tell_arg);
+	else if (cq->ibv.channel)
 		event_pipe_count(&face_channel(cq->ibv.channel)->pipe, &cq->comp);
 }
 

@@ -18,7 +18,9 @@ struct face_cq {
 	struct rnic_cq *core;
 	struct shard *shard;
 	struct queue_mem mem;
-	struct event_source comp;  /* in the channel's pipe: counted */
+	struct event_source comp; /* in the channel's pipe: counted */
+	void (*tell)(void *arg);  /* instead of raising it (verbs/attend.h) */
+	void *tell_arg;
 	struct event_source async; /* in the context's: marked by type */
 	/* Extended polling: held from start_poll to end_poll, unless the CQ is single-threaded. */
 	pthread_mutex_t poll_lock;

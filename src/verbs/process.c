@@ -146,6 +146,16 @@ int process_shard(struct shard **ret)
 	return rc;
 }
 
+struct shard *process_shard_if_any(void)
+{
+	struct shard *s;
+
+	pthread_mutex_lock(&process.lock);
+	s = process.shard;
+	pthread_mutex_unlock(&process.lock);
+	return s;
+}
+
 /* An adapter has acknowledged what a program received before the program sees it; here that may
  * wait for the next call, which exit() forgoes. Programs call that in handlers of signals, too:
  * then the lock may be the interrupted call's, which never goes on. */

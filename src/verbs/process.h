@@ -15,6 +15,8 @@
 
 int process_broker(struct broker_client **ret) must_use;
 int process_shard(struct shard **ret) must_use;
+/* NULL: it has not been needed yet. */
+struct shard *process_shard_if_any(void);
 
 /* The present table of devices, from the broker; free() it. */
 int process_devices(struct broker_devices **ret) must_use;

@@ -4,6 +4,7 @@
  * by their background threads alone, by several threads at once. In a network namespace of its own.
  */
 #include <arpa/inet.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -445,6 +446,118 @@ static void a_forked_child_has_no_part_in_the_shard(void **state)
 		await(a, false);
 }
 
+/* ---- who sleeps on the socket
+ * ---------------------------------------------------------------- */
+
+static int attend(struct end *e, uint64_t *ret_ticket)
+{
+	int fd;
+
+	shard_lock(e->shard);
+	fd = shard_attend(e->shard, true, ret_ticket);
+	shard_unlock(e->shard);
+	return fd;
+}
+
+static void attended(struct end *e, uint64_t ticket, bool readable)
+{
+	shard_lock(e->shard);
+	shard_attended(e->shard, ticket, readable);
+	shard_unlock(e->shard);
+}
+
+static bool readable_within(int fd, int ms)
+{
+	return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, ms) == 1;
+}
+
+/* Within the guard's time, which a busy machine may let pass: then once more. */
+static void a_packet_waits_for_who_attends(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	const uint64_t until = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
+	struct rnic_wc wc;
+	bool waited = false;
+
+	while (!waited && time_now_ns() < until) {
+		uint64_t ticket;
+		int fd = attend(b, &ticket);
+
+		assert_true(fd >= 0);
+		post_recv(b, 0, 0, 8);
+		post(a, 0, RNIC_WR_SEND, 8, 8, b);
+		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+		waited = readable_within(fd, 0) && !poll_cq(b, &wc, 1, false);
+		attended(b, ticket, true);
+		await(b, false);
+		await(a, false);
+	}
+	assert_true(waited);
+}
+
+static void a_packet_for_one_who_never_comes_is_taken_by_the_thread(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	uint64_t ticket;
+
+	assert_true(attend(b, &ticket) >= 0);
+	for (int i = 0; i < 3; i++) {
+		post_recv(b, 0, 0, 8);
+		post(a, 0, RNIC_WR_SEND, 8, 8, b);
+		await(b, false);
+		await(a, false);
+	}
+	attended(b, ticket, false);
+}
+
+static void who_attended_and_went_away_leaves_the_socket_to_the_thread(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t ticket;
+
+	for (int i = 0; i < 20; i++) {
+		int fd = attend(&f->end[1], &ticket);
+
+		assert_true(fd >= 0);
+		attended(&f->end[1], ticket, readable_within(fd, 0));
+		post_recv(&f->end[1], 0, 0, 8);
+		post(&f->end[0], 0, RNIC_WR_SEND, 8, 8, &f->end[1]);
+		await(&f->end[1], false);
+		await(&f->end[0], false);
+	}
+}
+
+static void while_a_second_one_sleeps_the_thread_serves(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	uint64_t first, second;
+
+	assert_true(attend(b, &first) >= 0);
+	assert_int_equal(attend(b, &second), -1);
+	attended(b, first, false);
+	post_recv(b, 0, 0, 8);
+	post(a, 0, RNIC_WR_SEND, 8, 8, b);
+	await(b, false);
+	await(a, false);
+	attended(b, second, false);
+}
+
+static void who_waits_for_events_is_served_by_the_thread(void **state)
+{
+	struct fixture *f = *state;
+	struct end *b = &f->end[1];
+	uint64_t ticket;
+
+	shard_lock(b->shard);
+	shard_sleeping(b->shard);
+	shard_unlock(b->shard);
+	assert_int_equal(attend(b, &ticket), -1);
+	attended(b, ticket, false);
+}
+
 int main(void)
 {
 #define SHARD_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -456,6 +569,11 @@ int main(void)
 		SHARD_TEST(the_thread_takes_over_when_the_poller_stops),
 		SHARD_TEST(a_sleeper_is_notified),
 		SHARD_TEST(threads_share_a_shard),
+		SHARD_TEST(a_packet_waits_for_who_attends),
+		SHARD_TEST(a_packet_for_one_who_never_comes_is_taken_by_the_thread),
+		SHARD_TEST(who_attended_and_went_away_leaves_the_socket_to_the_thread),
+		SHARD_TEST(while_a_second_one_sleeps_the_thread_serves),
+		SHARD_TEST(who_waits_for_events_is_served_by_the_thread),
 		SHARD_TEST(a_forked_child_has_no_part_in_the_shard),
 	};
 
