@@ -3,6 +3,7 @@
 #include <byteswap.h>
 
 #include "base/time.h"
+#include "rsocket/attend.h"
 #include "rsocket/stream.h"
 
 enum { WC_BATCH = 32 };
@@ -285,21 +286,38 @@ void stream_progress(struct stream *s)
 	pthread_mutex_unlock(&s->cq_lock);
 }
 
-bool stream_arm(struct stream *s)
+void stream_arm(struct stream *s)
 {
-	bool idle;
+	/* What came before it was armed makes no event. */
+	bool look = true;
 
 	pthread_mutex_lock(&s->cq_lock);
-	if (!s->cq_armed) {
-		s->cq_armed = true;
-		(void)!ibv_req_notify_cq(s->cq, 0);
+	if (!atomic_exchange(&s->cq_armed, true)) {
+		if (s->channel)
+			(void)!ibv_req_notify_cq(s->cq, 0);
+		else
+			look = attend_cq_arm(s->cq);
+	} else {
+		look = s->channel; /* an upcall would have told */
 	}
-	/* What came before it was armed makes no event. */
-	idle = !take_completions(s);
+	if (look || atomic_load(&s->broken))
+		take_completions(s);
 	while (credits_due(s))
 		give_credits(s);
 	pthread_mutex_unlock(&s->cq_lock);
-	return idle;
+}
+
+int stream_event_fd(const struct stream *s)
+{
+	return s->channel ? s->channel->fd : -1;
+}
+
+void stream_told(void *stream)
+{
+	struct stream *s = stream;
+
+	atomic_store(&s->cq_armed, false);
+	sock_wake(&s->sock);
 }
 
 void stream_take_event(struct stream *s)
@@ -325,13 +343,13 @@ static bool wait_ready(void *arg)
 {
 	struct wait *w = arg;
 
-	(void)stream_arm(w->s);
+	stream_arm(w->s);
 	return w->ready(w->s);
 }
 
 static int wait_fd(void *arg)
 {
-	return ((struct wait *)arg)->s->channel->fd;
+	return stream_event_fd(((struct wait *)arg)->s);
 }
 
 static void wait_taken(void *arg)

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /* What a stream has for poll(2), and waiting for many of them and ordinary descriptors together. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/time.h"
+#include "rsocket/attend.h"
 #include "rsocket/dgram.h"
 #include "rsocket/pollset.h"
 #include "rsocket/stream.h"
@@ -60,7 +63,10 @@ short stream_poll(struct stream *s, short events)
 		got = POLLOUT | POLLWRNORM | POLLHUP;
 		break;
 	default:
-		stream_progress(s);
+		if (attend_usable())
+			stream_arm(s);
+		else
+			stream_progress(s);
 		got = stream_events(s);
 		break;
 	}
@@ -96,8 +102,8 @@ int sock_arm(struct sock *s)
 	t = stream_of(s);
 	if (atomic_load(&t->state) < STREAM_CONNECTED)
 		return -1;
-	(void)stream_arm(t);
-	return t->channel->fd;
+	stream_arm(t);
+	return stream_event_fd(t);
 }
 
 void sock_taken(struct sock *s)
@@ -135,16 +141,77 @@ static int check(struct poll_item *items, nfds_t n, struct pollfd *kernel)
 	return count;
 }
 
-/* An item has three places in the kernel's set, side by side. */
+/*
+ * A thread that sleeps here is woken by a descriptor of its own. Its places in the kernel's set:
+ * that, the RNIC's, and two of each item side by side.
+ */
+struct waker {
+	int fd;
+	unsigned int generation;
+	const void *self;
+};
+enum { WAKER, RNIC, ITEMS };
+
+struct watch {
+	struct sock_watcher watcher;
+	struct waker *waker;
+};
+
+static pthread_key_t waker_key;
+
+static void waker_free(void *arg)
+{
+	struct waker *w = arg;
+
+	close(w->fd);
+	free(w);
+}
+
+static void waker_key_create(void)
+{
+	pthread_key_create(&waker_key, waker_free);
+}
+
+/* This thread's; NULL with errno set. */
+static struct waker *waker_get(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct waker *w;
+
+	pthread_once(&once, waker_key_create);
+	w = pthread_getspecific(waker_key);
+	if (w && w->generation == sock_generation())
+		return w;
+	if (w) /* the parent's */
+		waker_free(w);
+	w = malloc(sizeof(*w));
+	if (w)
+		*w = (struct waker){eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), sock_generation(),
+				    attend_self()};
+	if (!w || w->fd < 0) {
+		free(w);
+		w = NULL;
+	}
+	pthread_setspecific(waker_key, w);
+	return w;
+}
+
+static void told(struct sock_watcher *watcher)
+{
+	const struct waker *w = container_of(watcher, struct watch, watcher)->waker;
+
+	if (w->self != attend_self())
+		(void)!eventfd_write(w->fd, 1);
+}
+
 static void arm(const struct poll_item *items, nfds_t n, struct pollfd *kernel)
 {
 	for (nfds_t i = 0; i < n; i++) {
 		struct sock *s = items[i].sock;
-		struct pollfd *k = &kernel[3 * i];
+		struct pollfd *k = &kernel[ITEMS + 2 * i];
 
 		k[0] = (struct pollfd){.fd = items[i].fd, .events = items[i].events};
-		k[1] = (struct pollfd){.fd = s ? s->fd : -1, .events = POLLIN};
-		k[2] = (struct pollfd){.fd = s ? sock_arm(s) : -1, .events = POLLIN};
+		k[1] = (struct pollfd){.fd = s ? sock_arm(s) : -1, .events = POLLIN};
 	}
 }
 
@@ -152,28 +219,21 @@ static void take_events(const struct poll_item *items, nfds_t n, const struct po
 {
 	eventfd_t count;
 
-	for (nfds_t i = 0; i < n; i++) {
-		if (kernel[3 * i + 1].revents)
-			(void)!eventfd_read(items[i].sock->fd, &count);
-		if (kernel[3 * i + 2].revents)
-			sock_taken(items[i].sock);
-	}
-}
-
-static void count_waiting(const struct poll_item *items, nfds_t n, int by)
-{
+	if (kernel[WAKER].revents)
+		(void)!eventfd_read(kernel[WAKER].fd, &count);
 	for (nfds_t i = 0; i < n; i++)
-		if (items[i].sock)
-			atomic_fetch_add(&items[i].sock->waiters, by);
+		if (kernel[ITEMS + 2 * i + 1].revents)
+			sock_taken(items[i].sock);
 }
 
 static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *kernel,
 			   struct pollfd *plain, uint64_t end)
 {
+	struct attendance a;
 	int count;
 
 	for (;;) {
-		int timeout = settings_default()->wake_up_ms;
+		int timeout = settings_default()->wake_up_ms, rc;
 
 		arm(items, n, kernel);
 		count = check(items, n, plain);
@@ -187,48 +247,81 @@ static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *ker
 			timeout = (int)min_of((uint64_t)timeout,
 					      (end - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
 		}
-		if (poll(kernel, 3 * n, timeout) < 0)
-			return -errno;
+		kernel[RNIC] = (struct pollfd){.fd = attend_begin(&a, true), .events = POLLIN};
+		rc = poll(kernel, ITEMS + 2 * n, timeout) < 0 ? -errno : 0;
+		attend_end(&a, !rc && kernel[RNIC].revents);
+		if (rc)
+			return rc;
 		take_events(items, n, kernel);
 	}
 }
 
+static int watch_and_sleep(struct poll_item *items, nfds_t n, struct pollfd *kernel,
+			   struct pollfd *plain, struct watch *watches, uint64_t end)
+{
+	struct waker *waker = waker_get();
+	int count;
+
+	if (!waker)
+		return -errno;
+	kernel[WAKER] = (struct pollfd){.fd = waker->fd, .events = POLLIN};
+	for (nfds_t i = 0; i < n; i++) {
+		watches[i] = (struct watch){.watcher.told = told, .waker = waker};
+		if (items[i].sock)
+			sock_watch(items[i].sock, &watches[i].watcher);
+	}
+	count = sleep_and_check(items, n, kernel, plain, end);
+	for (nfds_t i = 0; i < n; i++)
+		if (items[i].sock)
+			sock_unwatch(items[i].sock, &watches[i].watcher);
+	return count;
+}
+
+/* Room for n items. */
+struct room {
+	struct pollfd *kernel; /* ITEMS and two of each */
+	struct pollfd *plain;  /* one of each */
+	struct watch *watches;
+};
+
 static int spin_then_sleep(struct poll_item *items, nfds_t n, int64_t timeout_ns,
-			   struct pollfd *kernel)
+			   const struct room *room)
 {
 	const uint64_t spin = settings_default()->polling_us * NSEC_PER_USEC;
-	struct pollfd *plain = kernel + 3 * n;
 	uint64_t start = 0, now = 0;
 	int count;
 
 	do {
-		count = check(items, n, plain);
+		if (attend_usable())
+			attend_progress();
+		count = check(items, n, room->plain);
 		if (count || !timeout_ns)
 			return count;
 		now = time_now_ns();
 		if (!start)
 			start = now;
 	} while (now - start < spin);
-	count_waiting(items, n, 1);
-	count = sleep_and_check(items, n, kernel, plain,
-				timeout_ns < 0 ? UINT64_MAX : start + (uint64_t)timeout_ns);
-	count_waiting(items, n, -1);
-	return count;
+	return watch_and_sleep(items, n, room->kernel, room->plain, room->watches,
+			       timeout_ns < 0 ? UINT64_MAX : start + (uint64_t)timeout_ns);
 }
 
 int pollset_wait(struct poll_item *items, nfds_t n, int64_t timeout_ns)
 {
 	enum { ON_STACK = 32 };
-	struct pollfd few[4 * ON_STACK], *kernel = few;
-	int rc;
+	struct pollfd kernel[ITEMS + 2 * ON_STACK], plain[ON_STACK];
+	struct watch watches[ON_STACK];
+	struct room room = {kernel, plain, watches};
+	int rc = -ENOMEM;
 
+	if (n > ON_STACK)
+		room = (struct room){calloc(ITEMS + 2 * n, sizeof(*kernel)),
+				     calloc(n, sizeof(*plain)), calloc(n, sizeof(*watches))};
+	if (room.kernel && room.plain && room.watches)
+		rc = spin_then_sleep(items, n, timeout_ns, &room);
 	if (n > ON_STACK) {
-		kernel = calloc(n, 4 * sizeof(*kernel));
-		if (!kernel)
-			return -ENOMEM;
+		free(room.kernel);
+		free(room.plain);
+		free(room.watches);
 	}
-	rc = spin_then_sleep(items, n, timeout_ns, kernel);
-	if (kernel != few)
-		free(kernel);
 	return rc;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "rsocket/attend.h"
 
 #define CONF_DIR "/etc/rdma/rsocket/"
 
@@ -142,6 +143,8 @@ int sock_init(struct sock *s, int type, int domain)
 
 	pthread_once(&once, watch_forks);
 	pthread_mutex_init(&s->sleepers.lock, NULL);
+	pthread_mutex_init(&s->watch_lock, NULL);
+	list_init(&s->watchers);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->sleepers.cond, &attr);
@@ -174,18 +177,49 @@ void sock_fini(struct sock *s)
 
 void sock_wake(struct sock *s)
 {
-	if (atomic_load(&s->waiters))
-		(void)!eventfd_write(s->fd, 1); /* fails when it is readable anyway */
+	/* Fails when it is readable anyway. A sleeper that receives looks by itself. */
+	if (atomic_load(&s->waiters) && atomic_load(&s->sleepers.attendant) != attend_self())
+		(void)!eventfd_write(s->fd, 1);
+	if (!atomic_load(&s->watching))
+		return;
+	pthread_mutex_lock(&s->watch_lock);
+	list_for_each(w, &s->watchers, struct sock_watcher, node)
+		w->told(w);
+	pthread_mutex_unlock(&s->watch_lock);
+}
+
+void sock_watch(struct sock *s, struct sock_watcher *w)
+{
+	pthread_mutex_lock(&s->watch_lock);
+	list_push_tail(&s->watchers, &w->node);
+	atomic_fetch_add(&s->watching, 1);
+	pthread_mutex_unlock(&s->watch_lock);
+}
+
+void sock_unwatch(struct sock *s, struct sock_watcher *w)
+{
+	pthread_mutex_lock(&s->watch_lock);
+	list_remove(&w->node);
+	atomic_fetch_sub(&s->watching, 1);
+	pthread_mutex_unlock(&s->watch_lock);
 }
 
 static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, int timeout_ms)
 {
 	struct pollfd fds[] = {{.fd = s->fd, .events = POLLIN},
-			       {.fd = w->event_fd(w->arg), .events = POLLIN}};
+			       {.fd = w->event_fd(w->arg), .events = POLLIN},
+			       {.events = POLLIN}};
+	struct attendance a;
 	eventfd_t count;
+	int rc;
 
-	if (poll(fds, ARRAY_SIZE(fds), timeout_ms) < 0)
-		return -errno;
+	atomic_store(&s->sleepers.attendant, attend_self());
+	fds[2].fd = attend_begin(&a, true);
+	rc = poll(fds, ARRAY_SIZE(fds), timeout_ms) < 0 ? -errno : 0;
+	attend_end(&a, !rc && fds[2].revents);
+	atomic_store(&s->sleepers.attendant, NULL);
+	if (rc)
+		return rc;
 	if (fds[0].revents)
 		(void)!eventfd_read(s->fd, &count);
 	if (fds[1].revents)

@@ -12,7 +12,10 @@
  * rsocket(7). Whoever changes what others may wait for calls sock_wake(); who waits counts itself
  * in `waiters` first and then looks once more, so that one of the two sees the other. Of the
  * threads that block in one socket's calls one sleeps on the descriptors and wakes the others
- * (struct sleepers), so none can take an event from under another.
+ * (struct sleepers), so none can take an event from under another. Who waits for many sockets
+ * watches them (struct sock_watcher) and has a descriptor of its own to be woken by.
+ *
+ * Where the RNIC is weft's own a sleeper can do better, see rsocket/attend.h.
  */
 #ifndef WEFT_RSOCKET_SOCK_H
 #define WEFT_RSOCKET_SOCK_H
@@ -29,6 +32,7 @@
 #include <sys/uio.h>
 
 #include "base/compiler.h"
+#include "base/list.h"
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
@@ -60,13 +64,24 @@ struct sock {
 	int fd_flags;
 	_Atomic int fl_flags;
 	unsigned int generation; /* of the process: a fork makes what it inherits useless */
-	atomic_int waiters;	 /* those who sleep on the descriptors, or keep them in a set */
+	atomic_int waiters;	 /* those who block in its calls */
 	struct sleepers {
 		pthread_mutex_t lock;
 		pthread_cond_t cond;
-		bool led; /* one is on the descriptors */
+		bool led;			 /* one is on the descriptors */
+		_Atomic(const void *) attendant; /* that one: attend_self() */
 	} sleepers;
+	atomic_int watching;
+	pthread_mutex_t watch_lock;
+	struct list watchers;
 	int rcv_timeout_ms, snd_timeout_ms; /* -1: none */
+};
+
+/* told() is called by sock_wake(), from any thread, that of the watcher included if it receives for
+ * itself; it must not block nor call back. */
+struct sock_watcher {
+	struct list node;
+	void (*told)(struct sock_watcher *);
 };
 
 /* With an eventfd; fd -1 if there is none to have. */
@@ -94,6 +109,8 @@ static inline bool sock_nonblocking(const struct sock *s, int flags)
 }
 
 void sock_wake(struct sock *);
+void sock_watch(struct sock *, struct sock_watcher *);
+void sock_unwatch(struct sock *, struct sock_watcher *);
 /*
  * Sleeps until ready(), which is asked under sleepers.lock: 0, -EAGAIN after timeout_ms (-1:
  * never), -EINTR. event_fd() gives the descriptor to sleep on besides the eventfd, or -1, and

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "rsocket/attend.h"
 #include "rsocket/svc.h"
 
 enum { LINGER_DEFAULT_S = 60 };
@@ -96,13 +97,22 @@ static uint32_t recv_wrs(const struct stream *s)
 
 static int create_cq(struct stream *s)
 {
+	const int cqe = (int)(s->set.sq_size + recv_wrs(s));
+
+	if (attend_usable()) {
+		s->cq = ibv_create_cq(s->id->verbs, cqe, s, NULL, 0);
+		if (!s->cq)
+			return -errno;
+		attend_cq_tell(s->cq, stream_told, s);
+		return 0;
+	}
 	s->channel = ibv_create_comp_channel(s->id->verbs);
 	if (!s->channel)
 		return -errno;
 	if (fcntl(s->channel->fd, F_SETFL, O_NONBLOCK) ||
 	    fcntl(s->channel->fd, F_SETFD, FD_CLOEXEC))
 		return -errno;
-	s->cq = ibv_create_cq(s->id->verbs, (int)(s->set.sq_size + recv_wrs(s)), s, s->channel, 0);
+	s->cq = ibv_create_cq(s->id->verbs, cqe, s, s->channel, 0);
 	return s->cq ? 0 : -errno;
 }
 

@@ -73,7 +73,7 @@ struct stream {
 	struct list node;
 
 	/* connection */
-	struct ibv_comp_channel *channel;
+	struct ibv_comp_channel *channel; /* NULL: the queue tells by upcall (rsocket/attend.h) */
 	struct ibv_cq *cq;
 	struct ibv_mr *smr, *rmr;
 	uint8_t *sbuf, *rbuf;
@@ -151,8 +151,13 @@ int stream_wait(struct stream *, bool (*ready)(struct stream *), bool nonblock,
 		int timeout_ms) must_use;
 /* Enough has been read for the peer to be told. */
 bool stream_owes_credits(const struct stream *);
-/* Has the descriptor of the channel tell of the next completion; false: there is one already. */
-bool stream_arm(struct stream *);
+/* The next completion will be told of: by the channel's descriptor, or sock_wake(). Takes what has
+ * completed already. */
+void stream_arm(struct stream *);
+/* The channel's descriptor, or -1. */
+int stream_event_fd(const struct stream *);
+/* The upcall: a completion on the queue, which was armed. */
+void stream_told(void *stream);
 /* After that descriptor was readable. */
 void stream_take_event(struct stream *);
 void stream_fail(struct stream *, int err);
@@ -237,7 +242,8 @@ void stream_drop_iomaps(struct stream *);
 
 /* ---- poll.c, options.c ----------------------------------------------------------------------- */
 
-/* Of the events asked for, those that hold, and POLLERR, POLLHUP; takes completions. */
+/* Of the events asked for, those that hold, and POLLERR, POLLHUP; takes completions that are
+ * there. */
 short stream_poll(struct stream *, short events);
 /* Of one that is or was connected, all that is known without a look at the completions. */
 short stream_events(struct stream *);

@@ -5,16 +5,20 @@
  * as a member, so that one epoll_wait() of the kernel sleeps on everything.
  *
  * A registration that may be ready stands in the set's list of candidates: because one of its
- * descriptors fired, because it is new, or because it was ready last time and is level-triggered.
- * It leaves the list when a look finds it not ready, its completion queue armed.
+ * descriptors fired, because its stream told (it is in the list of the fresh until somebody looks),
+ * because it is new, or because it was ready last time and is level-triggered. It leaves the list
+ * when a look finds it not ready, its completion queue armed. Who sleeps attends the RNIC's socket
+ * (rsocket/attend.h) if nobody else does; then that is in the program's set too.
  *
- * One lock guards all sets and registrations. Under it streams are looked at, never closed.
+ * One lock guards all sets and registrations. Under it streams are looked at, never closed. What
+ * streams tell comes from under other locks, so the fresh have one of their own, taken last.
  */
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/time.h"
+#include "rsocket/attend.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -24,19 +28,24 @@ struct set {
 	int fd;	   /* the program's */
 	int inner; /* ours */
 	int wake;  /* in inner: a sleeper is to look again */
-	int sleepers;
-	pid_t pid; /* in the child of a fork the kernel's part is the parent's */
+	int rnic;  /* in the program's set: the RNIC's descriptor, or -1 */
+	int attendants;
+	atomic_int sleepers;
+	unsigned int generation; /* in the child of a fork the kernel's part is the parent's */
 	struct list registrations, candidates;
+	struct list fresh; /* fresh_lock */
 };
 
 /* Which of a registration's descriptors fired stands in the low bits of what inner knows it by. */
-enum source { FROM_KERNEL, FROM_STREAM, FROM_CQ, SOURCES };
+enum source { FROM_KERNEL, FROM_CQ, SOURCES };
 
 struct registration {
 	struct list in_set, in_entry, candidate;
+	struct list fresh; /* fresh_lock */
 	struct set *set;
 	struct entry *entry;
-	struct stream *stream; /* whose waiters it is counted among */
+	struct stream *stream; /* that tells it */
+	struct sock_watcher watcher;
 	uint32_t events;
 	epoll_data_t data;
 	bool disabled; /* EPOLLONESHOT has had its event */
@@ -44,13 +53,34 @@ struct registration {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t fresh_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local struct set *receiving; /* for which this thread takes in packets */
 static _Atomic(struct set *) sets[SETS_MAX];
+static atomic_int outside[SETS_MAX]; /* who sleep there, and began before it was one of ours */
 
 static struct set *set_of(int fd)
 {
 	struct set *set = fd >= 0 && fd < SETS_MAX ? atomic_load(&sets[fd]) : NULL;
 
-	return set && set->pid == getpid() ? set : NULL;
+	return set && set->generation == sock_generation() ? set : NULL;
+}
+
+static bool somebody_sleeps(struct set *set)
+{
+	return atomic_load(&set->sleepers) || atomic_load(&outside[set->fd]);
+}
+
+/* A stream tells: one of those who sleep in the set is to look, unless it is about to. */
+static void told(struct sock_watcher *w)
+{
+	struct registration *r = container_of(w, struct registration, watcher);
+
+	pthread_mutex_lock(&fresh_lock);
+	if (list_empty(&r->fresh))
+		list_push_tail(&r->set->fresh, &r->fresh);
+	pthread_mutex_unlock(&fresh_lock);
+	if (r->set != receiving && somebody_sleeps(r->set))
+		(void)!eventfd_write(r->set->wake, 1);
 }
 
 /* ---- what a registration watches, under the lock --------------------------------------------- */
@@ -71,26 +101,25 @@ static void watch(struct registration *r, enum source from, int fd, uint32_t eve
 		r->watched[from] = fd;
 }
 
-static void count_among(struct registration *r, struct stream *s)
+static void be_told_by(struct registration *r, struct stream *s)
 {
 	if (r->stream == s)
 		return;
 	if (r->stream)
-		atomic_fetch_sub(&r->stream->sock.waiters, 1);
+		sock_unwatch(&r->stream->sock, &r->watcher);
 	r->stream = s;
 	if (s)
-		atomic_fetch_add(&s->sock.waiters, 1);
+		sock_watch(&s->sock, &r->watcher);
 }
 
 static void watch_sources(struct registration *r)
 {
 	struct stream *s = r->entry->stream;
-	const bool connected = s && atomic_load(&s->state) >= STREAM_CONNECTED && s->channel;
+	const bool connected = s && atomic_load(&s->state) >= STREAM_CONNECTED;
 	const uint32_t flags = EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP;
 
-	count_among(r, s);
-	watch(r, FROM_STREAM, s ? s->sock.fd : -1, EPOLLIN);
-	watch(r, FROM_CQ, connected ? s->channel->fd : -1, EPOLLIN);
+	be_told_by(r, s);
+	watch(r, FROM_CQ, connected ? stream_event_fd(s) : -1, EPOLLIN);
 	if (s)
 		watch(r, FROM_KERNEL, r->entry->kernel_fd, EPOLLIN);
 	else
@@ -101,7 +130,7 @@ static void make_candidate(struct registration *r)
 {
 	list_remove(&r->candidate);
 	list_push_tail(&r->set->candidates, &r->candidate);
-	if (r->set->sleepers)
+	if (somebody_sleeps(r->set))
 		(void)!eventfd_write(r->set->wake, 1);
 }
 
@@ -109,7 +138,7 @@ void epoll_entry_changed(struct entry *e)
 {
 	pthread_mutex_lock(&lock);
 	list_for_each(r, &e->registrations, struct registration, in_entry) {
-		if (r->set->pid == getpid()) {
+		if (r->set->generation == sock_generation()) {
 			watch_sources(r);
 			make_candidate(r);
 		}
@@ -119,11 +148,14 @@ void epoll_entry_changed(struct entry *e)
 
 static void remove_registration(struct registration *r)
 {
-	if (r->set->pid == getpid()) {
+	if (r->set->generation == sock_generation()) {
 		for (int from = 0; from < SOURCES; from++)
 			watch(r, (enum source)from, -1, 0);
-		count_among(r, NULL);
+		be_told_by(r, NULL);
 	}
+	pthread_mutex_lock(&fresh_lock);
+	list_remove(&r->fresh);
+	pthread_mutex_unlock(&fresh_lock);
 	list_remove(&r->in_set);
 	list_remove(&r->in_entry);
 	list_remove(&r->candidate);
@@ -155,9 +187,11 @@ static struct set *make_set(int fd)
 	*set = (struct set){.fd = fd,
 			    .inner = epoll_create1(EPOLL_CLOEXEC),
 			    .wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
-			    .pid = getpid()};
+			    .rnic = -1,
+			    .generation = sock_generation()};
 	list_init(&set->registrations);
 	list_init(&set->candidates);
+	list_init(&set->fresh);
 	ev.data.ptr = set;
 	/* Here the kernel says whether fd is a set at all. */
 	if (set->inner < 0 || set->wake < 0 ||
@@ -224,8 +258,10 @@ static int add(int epfd, struct entry *e, const struct epoll_event *ev)
 				   .entry = e,
 				   .events = ev->events,
 				   .data = ev->data,
-				   .watched = {-1, -1, -1}};
+				   .watcher.told = told,
+				   .watched = {-1, -1}};
 	list_init(&r->candidate);
+	list_init(&r->fresh);
 	list_push_tail(&set->registrations, &r->in_set);
 	list_push_tail(&e->registrations, &r->in_entry);
 	watch_sources(r);
@@ -304,11 +340,11 @@ static uint32_t look(struct registration *r)
 	if (atomic_load(&s->state) < STREAM_CONNECTED) {
 		got |= (uint16_t)stream_poll(s, asked);
 	} else {
-		if (r->watched[FROM_CQ] < 0)
+		if (r->watched[FROM_CQ] < 0 && s->channel)
 			watch_sources(r);
 		/* While it is armed nothing can have come that was not told of. */
 		if (!s->cq_armed && !(asked & POLLIN && stream_has_data(s)))
-			(void)stream_arm(s);
+			stream_arm(s);
 		got |= (uint16_t)stream_events(s);
 	}
 	return got & (r->events | EPOLLERR | EPOLLHUP);
@@ -320,6 +356,15 @@ static int collect(struct set *set, struct epoll_event *out, int max, struct ent
 	struct list again;
 	int n = 0;
 
+	pthread_mutex_lock(&fresh_lock);
+	while (!list_empty(&set->fresh)) {
+		struct registration *r =
+			list_entry(list_pop_head(&set->fresh), struct registration, fresh);
+
+		list_remove(&r->candidate);
+		list_push_tail(&set->candidates, &r->candidate);
+	}
+	pthread_mutex_unlock(&fresh_lock);
 	list_init(&again);
 	while (n < max && !list_empty(&set->candidates) && !*settle) {
 		struct registration *r =
@@ -343,7 +388,7 @@ static int collect(struct set *set, struct epoll_event *out, int max, struct ent
 			list_push_tail(&again, &r->candidate);
 		} else if (r->entry->stream &&
 			   atomic_load(&r->entry->stream->state) >= STREAM_CONNECTED) {
-			(void)stream_arm(r->entry->stream); /* the next edge */
+			stream_arm(r->entry->stream); /* the next edge */
 		}
 	}
 	while (!list_empty(&again))
@@ -359,15 +404,13 @@ static void take_inner(struct set *set)
 	eventfd_t count;
 
 	for (int i = 0; i < n; i++) {
-		enum source from = (enum source)(ev[i].data.u64 & 3);
-		struct registration *r = (struct registration *)(uintptr_t)(ev[i].data.u64 & ~3ull);
+		enum source from = (enum source)(ev[i].data.u64 & 1);
+		struct registration *r = (struct registration *)(uintptr_t)(ev[i].data.u64 & ~1ull);
 
 		if (!r) {
 			(void)!eventfd_read(set->wake, &count);
 			continue;
 		}
-		if (from == FROM_STREAM && r->stream)
-			(void)!eventfd_read(r->stream->sock.fd, &count);
 		if (from == FROM_CQ && r->stream)
 			stream_take_event(r->stream);
 		list_remove(&r->candidate);
@@ -376,71 +419,134 @@ static void take_inner(struct set *set)
 }
 
 /* Under the lock: sorts what the kernel gave of the program's own set; what stays is theirs. */
-static int sort(struct set *set, struct epoll_event *ev, int n)
+static int sort(struct set *set, struct epoll_event *ev, int n, bool *ret_packets)
 {
 	int kept = 0;
 
 	for (int i = 0; i < n; i++) {
 		if (ev[i].data.ptr == set)
 			take_inner(set);
+		else if (ev[i].data.ptr == &set->rnic)
+			*ret_packets = true;
 		else
 			ev[kept++] = ev[i];
 	}
 	return kept;
 }
 
-static int sleep_in_kernel(struct set *set, struct epoll_event *ev, int max, int timeout,
+/* Those of one set attend together: the kernel wakes one of them. */
+static void attend(struct set *set, bool sleeps, struct attendance *a)
+{
+	int fd = attend_begin(a, sleeps);
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &set->rnic};
+
+	set->attendants += fd >= 0;
+	if (set->attendants ? fd < 0 || fd == set->rnic : set->rnic < 0)
+		return;
+	if (set->rnic >= 0)
+		real()->epoll_ctl(set->fd, EPOLL_CTL_DEL, set->rnic, &ev);
+	set->rnic = -1;
+	if (fd >= 0 && !real()->epoll_ctl(set->fd, EPOLL_CTL_ADD, fd, &ev))
+		set->rnic = fd;
+}
+
+static bool any_fresh(struct set *set)
+{
+	bool any;
+
+	pthread_mutex_lock(&fresh_lock);
+	any = !list_empty(&set->fresh);
+	pthread_mutex_unlock(&fresh_lock);
+	return any;
+}
+
+/* Under the lock, which is let go meanwhile. What the kernel has for the program, or -errno;
+ * -EBADF: the set is no more. */
+static int sleep_in_kernel(int epfd, struct set *set, struct epoll_event *ev, int max, int timeout,
 			   const sigset_t *mask)
 {
-	int n, err;
+	struct attendance a;
+	bool packets = false;
+	int n;
 
-	set->sleepers++;
+	attend(set, timeout, &a);
+	atomic_fetch_add(&set->sleepers, 1);
+	if (any_fresh(set))
+		timeout = 0;
 	pthread_mutex_unlock(&lock);
-	n = real()->epoll_pwait(set->fd, ev, max, timeout, mask);
-	err = errno;
+	n = real()->epoll_pwait(epfd, ev, max, timeout, mask);
+	if (n < 0)
+		n = -errno;
 	pthread_mutex_lock(&lock);
-	errno = err;
+	if (set_of(epfd) != set) {
+		attend_end(&a, false);
+		return -EBADF;
+	}
+	atomic_fetch_sub(&set->sleepers, 1);
+	set->attendants -= a.fd >= 0;
+	if (n > 0)
+		n = sort(set, ev, n, &packets);
+	receiving = set;
+	attend_end(&a, packets);
+	receiving = NULL;
 	return n;
 }
 
 /* Under the lock. */
 static int wait_set(int epfd, struct epoll_event *out, int max, uint64_t end, const sigset_t *mask)
 {
+	bool slept = false, expired = false;
 	struct set *set;
+	int n = 0;
 
 	while ((set = set_of(epfd))) {
 		struct entry *settle = NULL;
-		int n = collect(set, out, max, &settle), more, timeout = -1;
+		int found = collect(set, out + n, max - n, &settle), got, timeout = -1;
 
 		if (settle) {
 			pthread_mutex_unlock(&lock);
 			(void)entry_stream(settle);
 			entry_put(settle);
 			pthread_mutex_lock(&lock);
-			if (!n)
+			if (!n && !found)
 				continue;
 		}
-		if (n == max)
-			return n;
-		if (n) {
+		/* What the kernel has is in it already, or there is no room for it; or it has
+		 * nothing to add. */
+		if (n || found == max || (slept && (found || expired)))
+			return n + found;
+		if (found) {
 			timeout = 0;
 		} else if (end != UINT64_MAX) {
 			uint64_t now = time_now_ns();
 
-			timeout = now >= end ? 0 : (int)((end - now + 999999) / NSEC_PER_MSEC);
+			expired = now >= end;
+			timeout = expired ? 0 : (int)((end - now + 999999) / NSEC_PER_MSEC);
 		}
-		more = sleep_in_kernel(set, out + n, max - n, timeout, mask);
-		set = set_of(epfd);
-		if (set)
-			set->sleepers--;
-		if (more < 0)
-			return n ? n : -errno;
-		if (set)
-			n += sort(set, out + n, more);
-		if (n || (!more && !timeout))
-			return n;
+		got = sleep_in_kernel(epfd, set, out + found, max - found, timeout, mask);
+		if (found)
+			return found + max_of(got, 0);
+		if (got < 0)
+			return got;
+		n = got;
+		slept = true;
 	}
 	return -EBADF;
+}
+
+/* In a set that is not ours, or becomes ours meanwhile; 0 at once if it is. */
+static int wait_outside(int epfd, struct epoll_event *out, int max, int timeout,
+			const sigset_t *mask)
+{
+	int rc = 0;
+
+	if (set_of(epfd))
+		return 0;
+	atomic_fetch_add(&outside[epfd], 1);
+	if (!set_of(epfd))
+		rc = real()->epoll_pwait(epfd, out, max, timeout, mask);
+	atomic_fetch_sub(&outside[epfd], 1);
+	return rc;
 }
 
 #pragma GCC visibility push(default)
@@ -448,12 +554,21 @@ static int wait_set(int epfd, struct epoll_event *out, int max, uint64_t end, co
 int epoll_pwait(int epfd, struct epoll_event *out, int max, int timeout, const sigset_t *mask)
 {
 	uint64_t end = timeout < 0 ? UINT64_MAX : time_now_ns() + (uint64_t)timeout * NSEC_PER_MSEC;
+	bool packets;
+	struct set *set;
 	int rc;
 
-	if (!set_of(epfd) || max <= 0)
+	if (epfd < 0 || epfd >= SETS_MAX || max <= 0)
 		return real()->epoll_pwait(epfd, out, max, timeout, mask);
+	rc = wait_outside(epfd, out, max, timeout, mask);
+	if (!set_of(epfd) || rc < 0)
+		return rc;
+	/* What is ours in a set of ours is not for the program. */
 	pthread_mutex_lock(&lock);
-	rc = wait_set(epfd, out, max, end, mask);
+	set = set_of(epfd);
+	rc = set ? sort(set, out, rc, &packets) : rc;
+	if (!rc)
+		rc = wait_set(epfd, out, max, end, mask);
 	pthread_mutex_unlock(&lock);
 	return (int)answer(rc);
 }

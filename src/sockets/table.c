@@ -16,7 +16,7 @@ struct leaf {
 static struct {
 	pthread_mutex_t lock;
 	_Atomic(struct leaf *) leaf[LEAVES];
-	pid_t pid; /* 0: nothing is tracked yet */
+	_Atomic(pid_t) pid; /* 0: nothing is tracked yet */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 bool rdma_only(void)

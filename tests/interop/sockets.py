@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """TCP programs of the field over RDMA, by `weft run --sockets` and by Debian's librspreload.
 
-usage: sockets.py BUILD (one | veth) [--only REGEX]
+usage: sockets.py BUILD HELPERS (one | veth) [--only REGEX]
 
 With --sockets=only nothing may have gone by TCP: the kernel's own counters of the namespaces say
 so after every case, whatever the programs believe.
@@ -34,8 +34,9 @@ def digest(data):
 
 
 class Bench:
-    def __init__(self, build, hosts, scratch):
+    def __init__(self, build, helpers, hosts, scratch):
         self.weft = os.path.join(os.path.abspath(build), "weft")
+        self.helpers = os.path.abspath(helpers)
         self.server, self.client = lab.lab(hosts)
         self.to = self.server.address
         self.scratch = scratch
@@ -188,13 +189,41 @@ def asyncio_echo(b, path):
         server.kill()
 
 
+def epoll_threads(how):
+    def run(b, path):
+        argv = b.argv(ONLY, f"{b.helpers}/epoll_threads")
+        server = b.serve(path, "server", "serving", *argv, "server", how, b.to, "8200", "16")
+        try:
+            out = b.ask(path, "client", *argv, "client", b.to, "8200", "16", "300")
+            expect("all came back" in out, "not all echoes came back")
+            expect(server.wait(15) == 0, f"the server ended with {server.status()}")
+        finally:
+            server.kill()
+    return run
+
+
 def refused(b, path):
     out = b.ask(path, "client", *b.argv(ONLY, "nc", "-n", "-v", b.to, "9"), status=1)
     expect("refused" in out, f"nobody listens, and nc says: {out}")
 
 
 def fallback(b, path):
-    """One end over --sockets, the other plain: TCP, either way."""
+    """One end over --sockets, the other plain: TCP, either way. Both hosts have a broker, that
+    refuses: without one it takes a minute to see that nobody answers."""
+    expect(lab.until(lambda: not b.server.has_broker() and not b.client.has_broker(), 30),
+           "a broker without clients does not end")
+    brokers = [lab.Program(h, [b.weft, "broker", "-f"], f"{path}/broker-{h.name}")
+               for h in {b.server, b.client}]
+    try:
+        expect(lab.until(lambda: b.server.has_broker() and b.client.has_broker(), 10), "no broker")
+        one_end(b, path)
+    finally:
+        for broker in brokers:
+            broker.process.terminate()
+            expect(broker.wait(10) == 0, f"a broker ended with {broker.status()}")
+
+
+def one_end(b, path):
     for name, server_how, client_how in (("client", (), ("--sockets",)),
                                          ("server", ("--sockets",), ())):
         server = b.serve(path, f"{name}-server", "Serving", *b.argv(
@@ -221,6 +250,8 @@ def cases():
     yield "redis", redis, False
     yield "python http.server", python, False
     yield "python asyncio", asyncio_echo, False
+    yield "threads in one epoll set", epoll_threads("shared"), False
+    yield "threads with a set each", epoll_threads("own"), False
     yield "nobody listens", refused, False
     if librspreload():
         for options in ("-t 1", "-t 1 -R"):
@@ -232,6 +263,7 @@ def cases():
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
+    p.add_argument("helpers")
     p.add_argument("where", choices=("one", "veth"))
     p.add_argument("--only", default="")
     args = p.parse_args()
@@ -239,7 +271,7 @@ def main():
     lab.need("nc", "iperf3", "redis-cli", "redis-benchmark", "python3", "bash")
     report = lab.Report(args.build, f"sockets-{args.where}")
     with tempfile.TemporaryDirectory() as scratch:
-        bench = Bench(args.build, 1 if args.where == "one" else 2, scratch)
+        bench = Bench(args.build, args.helpers, 1 if args.where == "one" else 2, scratch)
         for name, run, by_tcp in cases():
             if not re.search(args.only, name):
                 continue
