@@ -307,14 +307,13 @@ static bool res_same(const struct rnic_qp *qp, const struct resp_res *res, const
 static void duplicate(struct rnic_qp *qp, const struct pkt *p)
 {
 	struct resp *s = &qp->resp;
-	uint32_t kept = min_of(s->res_prod, (uint32_t)RNIC_MAX_RD_ATOM);
-
 	qp->rnic->counters.rx_duplicate++;
 	if (p->flags & (OPF_SEND | OPF_WRITE)) {
 		owe(qp, OWED_ACK);
 		return;
 	}
-	for (uint32_t n = 1; n <= kept; n++) {
+	/* What was never used has no packets; the count of what was wraps. */
+	for (uint32_t n = 1; n <= RNIC_MAX_RD_ATOM; n++) {
 		const struct resp_res *res = res_at(s, s->res_prod - n);
 		uint32_t idx = (p->h.bth.psn - res->first_psn) & PSN_MASK;
 

@@ -2,6 +2,7 @@
 /* What the transport does about packets that are lost, repeated, late or not wanted yet. */
 #include <string.h>
 
+#include "rnic/core.h"
 #include "rnic_bed.h"
 
 #define ACK OPCODE_RC_ACKNOWLEDGE
@@ -385,6 +386,32 @@ static void as_many_atomics_are_kept_as_may_be_outstanding(void **state)
 	bed_close(b);
 }
 
+/* A queue pair that lives for hours gets there. */
+static void atomics_are_kept_when_their_count_wraps(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.rd_atomic = 4});
+	uint64_t *word = (uint64_t *)(void *)b->side[1].mem;
+	struct resp *s = &b->side[1].qp->resp;
+
+	(void)state;
+	s->res_prod = s->res_send = s->res_done = UINT32_MAX - 1;
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(bed_atomic(b, 0, i, RNIC_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 1, 0), 0);
+	bed_run(b);
+	assert_int_equal(s->res_prod, 2);
+	/* All four responses may have been lost. */
+	for (uint32_t i = 0; i < 4; i++) {
+		struct bed_pkt *p;
+
+		bed_deliver(b, bed_nth(b, 0, OPCODE_RC_FETCH_ADD, i));
+		p = bed_tx1(b, 1);
+		assert_non_null(p);
+		assert_int_equal(p->h.atomic_ack, i);
+	}
+	assert_int_equal(*word, 4);
+	bed_close(b);
+}
+
 static void a_lost_atomic_response_is_asked_for_again(void **state)
 {
 	struct bed *b = bed_open(NULL);
@@ -720,6 +747,7 @@ int main(void)
 		cmocka_unit_test(a_lost_acknowledgement_does_not_deliver_twice),
 		cmocka_unit_test(a_repeated_atomic_is_answered_from_what_was_kept),
 		cmocka_unit_test(as_many_atomics_are_kept_as_may_be_outstanding),
+		cmocka_unit_test(atomics_are_kept_when_their_count_wraps),
 		cmocka_unit_test(a_lost_atomic_response_is_asked_for_again),
 		cmocka_unit_test(a_read_is_resumed_where_it_broke_off),
 		cmocka_unit_test(a_read_that_lost_its_end_is_probed),
