@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,8 +40,9 @@ static pid_t bare_fork(void)
 	return (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
 }
 
-/* Fills path with the program to execute; a name without a slash is looked for on PATH. */
-static void find_program(char path[PATH_MAX])
+/* Fills path with the program to execute; a name without a slash is looked for on PATH. False: who
+ * runs a program with another's privileges has said what PATH is, and there is no other way. */
+static bool find_program(char path[PATH_MAX])
 {
 	static const char *const beside[] = {"../weft", "../../bin/weft"};
 	const char *env = secure_getenv("WEFT_BROKER");
@@ -48,7 +50,7 @@ static void find_program(char path[PATH_MAX])
 
 	if (env && *env) {
 		snprintf(path, PATH_MAX, "%s", env);
-		return;
+		return true;
 	}
 	if (dladdr((void *)(uintptr_t)broker_spawn, &info) && info.dli_fname) {
 		const char *slash = strrchr(info.dli_fname, '/');
@@ -57,10 +59,11 @@ static void find_program(char path[PATH_MAX])
 		for (size_t i = 0; slash && i < ARRAY_SIZE(beside); i++) {
 			snprintf(path, PATH_MAX, "%.*s/%s", dir, info.dli_fname, beside[i]);
 			if (access(path, X_OK) == 0)
-				return;
+				return true;
 		}
 	}
 	snprintf(path, PATH_MAX, "weft");
+	return !getauxval(AT_SECURE);
 }
 
 /* The environment without what would load other people's libraries into the broker. */
@@ -154,10 +157,14 @@ int broker_spawn(const char *program, char *err, size_t err_len)
 	char **env;
 	pid_t pid;
 
-	if (program)
+	if (program) {
 		snprintf(path, sizeof(path), "%s", program);
-	else
-		find_program(path);
+	} else if (!find_program(path)) {
+		snprintf(err, err_len,
+			 "no broker runs, none is installed beside the library, and a program with "
+			 "privileges of its own starts no other");
+		return -EPERM;
+	}
 	snprintf(idle, sizeof(idle), "%d", BROKER_IDLE_EXIT_MS);
 	snprintf(fd, sizeof(fd), "%d", READY_FD);
 	env = clean_environment();

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <cmocka.h>
@@ -584,6 +585,48 @@ static void a_broker_that_cannot_be_started_is_named(void **state)
 	free(keep);
 }
 
+/* As a program that is set-user-ID, if this file system has that: this one, run once more. Its PATH
+ * is the user's. */
+static void a_privileged_program_starts_no_broker_of_the_users(void **state)
+{
+	char dir[] = "/tmp/weft-broker-XXXXXX", copy[64], evil[64], cmd[256];
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(chmod(dir, 0755), 0);
+	snprintf(copy, sizeof(copy), "%s/spawner", dir);
+	snprintf(evil, sizeof(evil), "%s/weft", dir);
+	snprintf(cmd, sizeof(cmd), "cp /proc/%d/exe %s && chmod 4755 %s", getpid(), copy, copy);
+	assert_int_equal(system(cmd), 0);
+	assert_int_equal(symlink("/bin/false", evil), 0);
+	pid = fork();
+	if (pid == 0) {
+		unsetenv("WEFT_BROKER");
+		setenv("PATH", dir, 1);
+		if (setgid(65534) == 0 && setuid(65534) == 0)
+			execl(copy, copy, "--spawn", NULL);
+		_exit(255);
+	}
+	waitpid(pid, &status, 0);
+	unlink(copy);
+	unlink(evil);
+	rmdir(dir);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), EPERM);
+}
+
+/* The copy's part. */
+static int spawn_and_tell(void)
+{
+	return geteuid() == 0 && getuid() != 0 ? -broker_spawn(NULL, err, sizeof(err)) : 77;
+}
+
 /* Runs open in a child under another user; the exit status tells -rc. */
 static int open_as(uid_t uid, char *text, size_t len)
 {
@@ -648,7 +691,7 @@ static void users_do_not_share_a_broker_but_roots(void **state)
 	waitpid(pid, NULL, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 #define FRESH(f) cmocka_unit_test_setup(f, broker_has_ended)
 	const struct CMUnitTest tests[] = {
@@ -667,9 +710,12 @@ int main(void)
 		FRESH(a_port_that_is_taken_is_named),
 		cmocka_unit_test(clients_of_a_killed_broker_keep_the_port_from_the_next),
 		FRESH(a_broker_that_cannot_be_started_is_named),
+		FRESH(a_privileged_program_starts_no_broker_of_the_users),
 		FRESH(users_do_not_share_a_broker_but_roots),
 	};
 
+	if (argc > 1 && !strcmp(argv[1], "--spawn"))
+		return spawn_and_tell();
 	netns_enter();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
