@@ -39,6 +39,7 @@
 #define LINGER_NS     (5 * NSEC_PER_SEC) /* for disconnects that the wire still owes an answer */
 #define RX_BATCHES    16
 #define NAME_WAIT_NS  (5 * NSEC_PER_SEC)
+#define DEAF_NS	      (200 * NSEC_PER_MSEC) /* while there are no descriptors for who knocks */
 
 struct client {
 	struct list link;
@@ -59,6 +60,7 @@ struct broker {
 	struct cm_service *cm;
 	struct list clients;
 	uint64_t idle_since, idle_exit_ns; /* DEADLINE_NEVER: not idle, or never */
+	uint64_t deaf_until;		   /* nobody is let in; 0: everybody is */
 	bool stop;
 };
 
@@ -275,6 +277,15 @@ static void client_ready(struct client *c)
 	}
 }
 
+/* Who cannot be let in stays at the door, which would wake us again and again. */
+static void listen_again_at(struct broker *b, uint64_t at)
+{
+	struct epoll_event ev = {.events = at ? 0 : EPOLLIN, .data.ptr = &b->listen_fd};
+
+	if (epoll_ctl(b->epfd, EPOLL_CTL_MOD, b->listen_fd, &ev) == 0)
+		b->deaf_until = at;
+}
+
 static bool client_arrives(struct broker *b)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
@@ -283,8 +294,11 @@ static bool client_arrives(struct broker *b)
 	struct client *c;
 	int rc = -ENOMEM;
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+			listen_again_at(b, time_now_ns() + DEAF_NS);
 		return false;
+	}
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		goto fail;
@@ -497,6 +511,8 @@ static int timeout_ms(const struct broker *b, uint64_t now)
 {
 	uint64_t at = min_of(idle_end(b), cm_service_next_deadline(b->cm));
 
+	if (b->deaf_until)
+		at = min_of(at, b->deaf_until);
 	if (at == DEADLINE_NEVER)
 		return -1;
 	return at <= now ? 0 : (int)min_of((at - now) / NSEC_PER_MSEC + 1, (uint64_t)60000);
@@ -514,6 +530,8 @@ static void loop(struct broker *b)
 		for (int i = 0; i < n; i++)
 			serve(b, &ev[i]);
 		now = time_now_ns();
+		if (b->deaf_until && b->deaf_until <= now)
+			listen_again_at(b, 0);
 		if (cm_service_next_deadline(b->cm) <= now)
 			cm_service_tick(b->cm, now);
 	}

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -627,6 +628,82 @@ static int spawn_and_tell(void)
 	return geteuid() == 0 && getuid() != 0 ? -broker_spawn(NULL, err, sizeof(err)) : 77;
 }
 
+/* Clock ticks that the process has used. */
+static unsigned long ticks_of(pid_t pid)
+{
+	unsigned long user = 0, kernel = 0;
+	char path[64], line[1024] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(line, sizeof(line), f));
+	fclose(f);
+	/* After the name in brackets: state, ten numbers, and these. */
+	assert_int_equal(sscanf(strrchr(line, ')') + 1,
+				" %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+				&kernel),
+			 2);
+	return user + kernel;
+}
+
+/* Starts a broker with so few descriptors, and is its client until it is killed. */
+static pid_t broker_with_descriptors(rlim_t n)
+{
+	const struct rlimit few = {n, n};
+	int ready[2];
+	pid_t pid;
+	char b;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		alarm(60); /* at the latest */
+		if (setrlimit(RLIMIT_NOFILE, &few) < 0)
+			_exit(1);
+		open_client();
+		if (write(ready[1], "", 1) < 0)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &b, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void who_finds_no_room_waits_at_the_door_in_silence(void **state)
+{
+	enum { KNOCKERS = 100 };
+	const struct timespec second = {.tv_sec = 1};
+	pid_t first = broker_with_descriptors(64), broker = broker_pid();
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+				    strlen(BROKER_SOCKET_NAME));
+	unsigned long before;
+	int fd[KNOCKERS];
+
+	(void)state;
+	assert_true(broker > 0);
+	memcpy(a.sun_path + 1, BROKER_SOCKET_NAME, strlen(BROKER_SOCKET_NAME));
+	for (int i = 0; i < KNOCKERS; i++) {
+		fd[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		assert_true(fd[i] >= 0);
+		assert_int_equal(connect(fd[i], (struct sockaddr *)&a, len), 0);
+	}
+	nanosleep(&second, NULL);
+	before = ticks_of(broker);
+	nanosleep(&second, NULL);
+	assert_true(ticks_of(broker) - before < (unsigned long)sysconf(_SC_CLK_TCK) / 4);
+	for (int i = 0; i < KNOCKERS; i++)
+		close(fd[i]);
+	broker_client_close(open_client());
+	kill(first, SIGKILL);
+	waitpid(first, NULL, 0);
+}
+
 /* Runs open in a child under another user; the exit status tells -rc. */
 static int open_as(uid_t uid, char *text, size_t len)
 {
@@ -711,6 +788,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(clients_of_a_killed_broker_keep_the_port_from_the_next),
 		FRESH(a_broker_that_cannot_be_started_is_named),
 		FRESH(a_privileged_program_starts_no_broker_of_the_users),
+		FRESH(who_finds_no_room_waits_at_the_door_in_silence),
 		FRESH(users_do_not_share_a_broker_but_roots),
 	};
 
