@@ -209,7 +209,7 @@ static int post_event(struct cm_client *client, const void *req, void *reply)
 	if (r->type != BROKER_CM_EV_ADDR_RESOLVED && r->type != BROKER_CM_EV_ROUTE_RESOLVED &&
 	    r->type != BROKER_CM_EV_MULTICAST_JOIN)
 		return -EINVAL;
-	if (id->channel && id->channel->queued >= CLIENT_MAX_POSTED)
+	if (id->channel && id->channel->queued >= CLIENT_MAX_POSTED / client->channel_count)
 		return -ENOBUFS;
 	ev.id = id->handle;
 	ev.user = id->user;

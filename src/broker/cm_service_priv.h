@@ -19,9 +19,11 @@
 #define SVC_GEN_BITS	    16
 #define CLIENT_MAX_IDS	    16384
 #define CLIENT_MAX_CHANNELS 4096
-#define CLIENT_MAX_POSTED   65536 /* events waiting in the broker; beyond, POST is refused */
-#define RESOLVE_MAX_MS	    3600000u
-#define BACKLOG_MAX	    1024 /* as Linux ucma.c has it by default */
+/* Events waiting in the broker; beyond, POST is refused. Each channel has its part of it. */
+#define CLIENT_MAX_POSTED 65536
+#define RESOLVE_MAX_MS	  3600000u
+#define PRIVILEGED_PORTS  1024
+#define BACKLOG_MAX	  1024 /* as Linux ucma.c has it by default */
 
 #define CM_DEFAULT_ACK_TIMEOUT 17 /* as Linux 6.12 cma.c has it; 6.1 had 19 */
 #define CM_TARGET_ACK_DELAY    15

@@ -735,6 +735,36 @@ static void limits_hold(void **state)
 	close_client(&c);
 }
 
+/* One that posts and does not read takes no more of the broker's memory by way of many channels. */
+static void what_a_client_posts_is_bounded_over_all_its_channels(void **state)
+{
+	enum { CHANNELS = 64, MOST = 65536, IN_PIPE = 64 };
+	struct broker_cm_post post = {.type = BROKER_CM_EV_ROUTE_RESOLVED};
+	struct world *w = *state;
+	int fd[CHANNELS], rc;
+	struct client c;
+
+	open_client(&c, &w->host[0]);
+	for (int i = 0; i < CHANNELS; i++)
+		assert_int_equal(cm_client_channel(c.c, &c.channel, &fd[i]), 0);
+	/* Whichever it is. */
+	for (int i = 0; i < 2; i++) {
+		int n = 0;
+
+		post.id = create(&c, TCP);
+		do {
+			post.msg.type = BROKER_CM_POST;
+			rc = ask(&c, &post, sizeof(post));
+		} while (rc == 0 && ++n < 2 * MOST / CHANNELS);
+		assert_int_equal(rc, -ENOBUFS);
+		assert_true(n >= 16 && n <= MOST / CHANNELS + IN_PIPE);
+		c.channel--;
+	}
+	close_client(&c);
+	for (int i = 0; i < CHANNELS; i++)
+		close(fd[i]);
+}
+
 static void an_address_is_resolved_when_the_neighbour_is_known_or_the_time_is_over(void **state)
 {
 	struct world *w = *state;
@@ -861,6 +891,7 @@ int main(void)
 		T(a_client_reaches_only_its_own_ids),
 		T(requests_of_a_wrong_length_or_type_are_refused),
 		T(limits_hold),
+		T(what_a_client_posts_is_bounded_over_all_its_channels),
 		T(an_address_is_resolved_when_the_neighbour_is_known_or_the_time_is_over),
 		T(a_device_that_goes_is_told),
 		T(packets_that_are_no_mads_for_qp1_are_dropped),
