@@ -310,7 +310,7 @@ static bool client_arrives(struct broker *b)
 	/* A broker of root serves all, as a kernel does; a user's serves that user. */
 	c->refused = geteuid() != 0 && c->peer.uid != geteuid();
 	ev.data.ptr = c;
-	rc = cm_client_create(b->cm, &c->cm);
+	rc = cm_client_create(b->cm, c->peer.uid == 0, &c->cm);
 	if (rc == 0 && epoll_ctl(b->epfd, EPOLL_CTL_ADD, fd, &ev) < 0)
 		rc = -errno;
 	if (rc)

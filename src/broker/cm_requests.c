@@ -127,6 +127,9 @@ static int bind_id(struct cm_client *client, const void *req, void *reply)
 		return -ENOENT;
 	if (id->bound || id->used)
 		return -EINVAL;
+	/* The library says so, too, but who would keep a client to the library? */
+	if (r->port && r->port < PRIVILEGED_PORTS && !client->privileged)
+		return -EACCES;
 	err = bind_addr(id, r);
 	if (err < 0)
 		return err;

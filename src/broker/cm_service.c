@@ -196,13 +196,14 @@ static void sweep_closed(struct cm_client *client)
 			free_channel(client, c);
 }
 
-int cm_client_create(struct cm_service *svc, struct cm_client **ret)
+int cm_client_create(struct cm_service *svc, bool privileged, struct cm_client **ret)
 {
 	struct cm_client *client = calloc(1, sizeof(*client));
 
 	if (!client)
 		return -ENOMEM;
 	client->svc = svc;
+	client->privileged = privileged;
 	client->next_channel = 1;
 	list_init(&client->channels);
 	list_init(&client->closed);

@@ -47,7 +47,8 @@ int cm_service_create(struct cm_service **ret, const struct cm_service_ops *, vo
 /* All clients must be destroyed before. What is still owed to the wire stays unsent. */
 void cm_service_destroy(struct cm_service *);
 
-int cm_client_create(struct cm_service *, struct cm_client **ret) must_use;
+/* privileged: it may bind ports below 1024. */
+int cm_client_create(struct cm_service *, bool privileged, struct cm_client **ret) must_use;
 /* The client is gone: pending connections are rejected, live ones disconnected. */
 void cm_client_destroy(struct cm_client *, uint64_t now);
 

@@ -69,6 +69,7 @@ struct cm_client {
 	struct list closed;	  /* channels whose reading end may be in use yet */
 	struct cm_channel *watch; /* for what concerns its QPs; NULL: it does not ask */
 	uint32_t channel_count, id_count, next_channel;
+	bool privileged;
 };
 
 /* An id of a client. Where the connection stands, the CM knows (id->cm). */

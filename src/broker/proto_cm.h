@@ -9,8 +9,8 @@
  * keeps the CM's timers; the library moves the queue pair, as librdmacm does.
  *
  * Errors: -ENOENT for an id that is not (or not the client's), -EINVAL for a request that the id's
- * state or the message's length does not allow, -EADDRINUSE, -EADDRNOTAVAIL, -EMFILE beyond a
- * client's limits.
+ * state or the message's length does not allow, -EADDRINUSE, -EADDRNOTAVAIL, -EACCES for a port
+ * below 1024 to another client than root's, -EMFILE beyond a client's limits.
  *
  * The channel is the reading end of a pipe in packet mode: each read() of at least
  * sizeof(struct broker_cm_event) bytes yields one event. An id's events may still lie in the pipe

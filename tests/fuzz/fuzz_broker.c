@@ -148,7 +148,7 @@ static void open_channel(struct client *c)
 static void open_client(struct client *c)
 {
 	*c = (struct client){0};
-	must(cm_client_create(world.svc, &c->c) == 0);
+	must(cm_client_create(world.svc, true, &c->c) == 0);
 	open_channel(c);
 }
 

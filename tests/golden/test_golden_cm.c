@@ -469,7 +469,7 @@ static void stand_in(const struct roce_packet *p, size_t n, const struct gid *se
 	r->self = *self;
 	r->now = 1000000000;
 	assert_int_equal(cm_service_create(&r->svc, &ops, r), 0);
-	assert_int_equal(cm_client_create(r->svc, &r->client), 0);
+	assert_int_equal(cm_client_create(r->svc, true, &r->client), 0);
 	assert_int_equal(cm_client_channel(r->client, &r->channel, &r->fd), 0);
 	assert_int_equal(fcntl(r->fd, F_SETFL, O_NONBLOCK), 0);
 	prepare(r, p, n);

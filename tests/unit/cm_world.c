@@ -159,7 +159,7 @@ int world_teardown(void **state)
 void open_client(struct client *c, struct host *h)
 {
 	c->host = h;
-	assert_int_equal(cm_client_create(h->svc, &c->c), 0);
+	assert_int_equal(cm_client_create(h->svc, !h->w->unprivileged, &c->c), 0);
 	assert_int_equal(cm_client_channel(c->c, &c->channel, &c->fd), 0);
 	/* So that a test sees that nothing comes. */
 	assert_int_equal(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);

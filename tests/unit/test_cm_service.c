@@ -602,6 +602,23 @@ static void binding_follows_the_port_space_and_the_devices(void **state)
 	close_client(&b);
 }
 
+static void ports_below_1024_are_for_the_privileged(void **state)
+{
+	struct world *w = *state;
+	struct client root, user;
+
+	open_client(&root, &w->host[0]);
+	w->unprivileged = true;
+	open_client(&user, &w->host[0]);
+	assert_int_equal(bind_to(&user, create(&user, TCP), &w->host[0].v4, 1023), -EACCES);
+	assert_int_equal(bind_to(&user, create(&user, TCP), NULL, 1), -EACCES);
+	assert_int_equal(bind_to(&user, create(&user, TCP), NULL, 1024), 1024);
+	assert_true(bind_to(&user, create(&user, TCP), NULL, 0) > 1024);
+	assert_int_equal(bind_to(&root, create(&root, TCP), &w->host[0].v4, 1023), 1023);
+	close_client(&user);
+	close_client(&root);
+}
+
 static void a_listener_takes_only_what_is_for_its_address(void **state)
 {
 	struct world *w = *state;
@@ -885,6 +902,7 @@ int main(void)
 		T(waiting_events_of_an_id_go_with_it_or_move_with_it),
 		T(a_backlog_bounds_unread_requests_and_later_ones_are_not_lost),
 		T(binding_follows_the_port_space_and_the_devices),
+		T(ports_below_1024_are_for_the_privileged),
 		T(a_listener_takes_only_what_is_for_its_address),
 		T(addresses_within_a_req_must_be_the_packets),
 		T(connecting_checks_what_it_is_given),
