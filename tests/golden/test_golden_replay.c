@@ -15,7 +15,7 @@
 #include "roce_pcap.h"
 #include "wire/bth.h"
 
-static struct roce_packets rxe_panic, rxe_long_read;
+static struct roce_packets rxe_panic, rxe_long_read, rxe_shifted;
 
 enum { SEQUENCE = 0x60, INVALID = 0x61, ACCESS = 0x62, ACKNOWLEDGED = 0x1f };
 
@@ -135,17 +135,62 @@ static void a_read_that_is_too_long_is_invalid(void **state)
 	bed_close(b);
 }
 
+/*
+ * A WRITE of eight packets, whose fourth is lost. When rxe sends it again, an empty WRITE ONLY
+ * takes the first PSN, and every packet the PSN of its successor. Up to the fourth they are
+ * duplicates; where the message should end it goes on: it is longer than it said (IBA volume 1,
+ * table 58).
+ */
+static void a_write_whose_psns_shift_is_invalid(void **state)
+{
+	struct bed *b = responder(&rxe_shifted);
+	const uint8_t *payload;
+	uint32_t len, first = b->opts.psn[0];
+	bool again = false;
+
+	(void)state;
+	for (size_t i = 0; i < rxe_shifted.count; i++) {
+		struct pkt_hdr h = header(&rxe_shifted.packet[i], &payload, &len);
+		uint32_t nth = h.bth.psn - first;
+		bool end = i == rxe_shifted.count - 1;
+
+		if (i && nth == 0) {
+			again = true;
+			assert_int_equal(h.bth.opcode, OPCODE_RC_WRITE_ONLY);
+			assert_int_equal(h.reth.dma_len, 0);
+		} else if (nth == again) {
+			assert_int_equal(h.bth.opcode, OPCODE_RC_WRITE_FIRST);
+			assert_int_equal(h.reth.dma_len, 8 * 1024);
+		}
+		h.reth.rkey = rnic_mr_rkey(b->side[1].mr);
+		h.reth.va = bed_remote_addr(b, 1, 0);
+		bed_forge(b, 0, h, payload, len);
+		if (end)
+			assert_int_equal(answer(b), INVALID);
+		else if (!again && nth == 4)
+			assert_int_equal(answer(b), SEQUENCE);
+		else if (again && nth < 3) /* these it has */
+			assert_int_equal(answer(b), ACKNOWLEDGED);
+		assert_int_equal(answer(b), 0);
+	}
+	assert_true(again);
+	assert_int_equal(bed_state(b, 1), RNIC_QPS_ERR);
+	bed_close(b);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_window_invalidated_twice_is_an_access_error),
 		cmocka_unit_test(a_read_that_is_too_long_is_invalid),
+		cmocka_unit_test(a_write_whose_psns_shift_is_invalid),
 	};
-	struct roce_packets *const captures[] = {&rxe_panic, &rxe_long_read};
+	struct roce_packets *const captures[] = {&rxe_panic, &rxe_long_read, &rxe_shifted};
 
-	for (int i = 0; i < 2; i++) {
-		if (argc != 3 || roce_pcap_read(captures[i], argv[i + 1]) < 0) {
-			fprintf(stderr, "usage: %s PANIC.pcap LONG-READ.pcap\n", argv[0]);
+	for (int i = 0; i < 3; i++) {
+		if (argc != 4 || roce_pcap_read(captures[i], argv[i + 1]) < 0) {
+			fprintf(stderr, "usage: %s PANIC.pcap LONG-READ.pcap SHIFTED.pcap\n",
+				argv[0]);
 			return 1;
 		}
 	}

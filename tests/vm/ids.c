@@ -18,6 +18,7 @@ static struct receiver {
 } receiver[RECEIVERS];
 
 static unsigned long looked_at, refused;
+static int first; /* frame of those */
 
 static struct ip_id_table *table_of(const struct gid *address, uint8_t slot)
 {
@@ -42,13 +43,17 @@ void ids_look(const struct roce_packet *p, const struct pkt_hdr *h)
 	if (!t || !gid_is_ipv4(&p->flow.dgid))
 		return;
 	looked_at++;
-	refused += !ip_id_check(t, &p->flow, p->udp, p->udp_len, -1, p->ns);
+	if (ip_id_check(t, &p->flow, p->udp, p->udp_len, -1, p->ns))
+		return;
+	if (!refused++)
+		first = p->frame;
 }
 
 bool ids_print(void)
 {
 	if (refused)
-		printf(", %lu good packets refused for their identification", refused);
+		printf(", %lu good packets refused for their identification, the first in frame %d",
+		       refused, first);
 	for (size_t i = 0; i < RECEIVERS; i++)
 		free(receiver[i].table);
 	return refused > FEW + looked_at / ONE_OF;

@@ -91,10 +91,10 @@ void longest(struct end *e)
 	meet(e);
 	begun = now_ms();
 	if (e->requester) {
-		post_op(e, IBV_WR_RDMA_READ, 0, (uint32_t)LONGEST, 0);
+		post_op(e, IBV_WR_RDMA_READ, 0, len, 0);
 		success(e);
 		check(e, 0, PIECE, 2, "READ");
-		printf("2 GiB read in %d s, ", (int)((now_ms() - begun) / 1000));
+		printf("read in %d s, ", (int)((now_ms() - begun) / 1000));
 	}
 	part(e);
 }
