@@ -462,7 +462,8 @@ static void on_signal(struct serve *s)
 static void sleep_until_something(struct serve *s, uint64_t now)
 {
 	struct epoll_event ev[4];
-	uint64_t deadline = target_next_deadline(&s->target);
+	uint64_t deadline =
+		min_of(target_next_deadline(&s->target), rdma_target_next_deadline(s->rdma));
 	int timeout_ms = -1, n;
 
 	if (s->stopping)

@@ -291,6 +291,7 @@ static void wait_for(struct session **sessions, unsigned int n, uint64_t until_n
 	for (unsigned int i = 0; i < n; i++) {
 		uint64_t next = host_next_deadline(&sessions[i]->host);
 
+		next = min_of(next, rdma_host_next_deadline(sessions[i]->rdma));
 		until_ns = min_of(until_ns, next);
 		at[i + 1] = at[i] + rdma_host_pollfds(sessions[i]->rdma, fds + at[i]);
 	}

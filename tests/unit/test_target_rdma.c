@@ -17,8 +17,11 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/time.h"
+#include "iwarp_like.h"
 #include "netns.h"
+#include "nvmf/transport/nudge.h"
 #include "nvmf/transport/rdma_target.h"
 #include "store/store.h"
 #include "wire/nvme_rdma.h"
@@ -34,6 +37,7 @@ static struct target target;
 static struct target_subsys subsys;
 static struct target_ns ns;
 static struct rdma_target *rt;
+static uint64_t stopped_ns; /* the target's clock, where a test moves it by hand */
 
 struct client {
 	struct rdma_event_channel *events;
@@ -81,7 +85,7 @@ static void take_completions(struct client *c)
 
 static void pump(struct client *c)
 {
-	uint64_t now = time_now_ns();
+	uint64_t now = stopped_ns ? stopped_ns : time_now_ns();
 
 	if (now >= target_next_deadline(&target))
 		target_tick(&target, now);
@@ -192,14 +196,14 @@ static void client_connect(struct client *c, const struct nvme_rdma_req *req, ui
 	assert_int_equal(rdma_connect(c->id, &p), 0);
 }
 
-static struct client *connected(uint16_t qid)
+static struct client *connected(uint16_t qid, uint8_t reads)
 {
 	struct client *c = client_open();
 	struct nvme_rdma_req req = good_req(qid);
 	struct nvme_rdma_rep rep;
 	struct cursor cur = cursor_init(c->private_data, NVME_RDMA_REP_LEN);
 
-	client_connect(c, &req, NVME_RDMA_REQ_LEN, 4);
+	client_connect(c, &req, NVME_RDMA_REQ_LEN, reads);
 	wait_event(c, RDMA_CM_EVENT_ESTABLISHED);
 	assert_true(c->private_len >= NVME_RDMA_REP_LEN);
 	nvme_rdma_rep_get(&cur, &rep);
@@ -292,11 +296,11 @@ struct pair {
 
 static struct pair pair_open(void)
 {
-	struct pair p = {.admin = connected(0)};
+	struct pair p = {.admin = connected(0, 4)};
 	uint16_t cntlid = nvme_connect(p.admin, 0, NVMF_CNTLID_DYNAMIC);
 
 	enable(p.admin);
-	p.io = connected(1);
+	p.io = connected(1, 4);
 	assert_int_equal(nvme_connect(p.io, 1, cntlid), cntlid);
 	return p;
 }
@@ -463,6 +467,97 @@ static void a_full_queue_of_commands_is_answered(void **state)
 	pair_close(&p);
 }
 
+/* --- a host that is silent ----------------------------------------------------------------------
+ */
+
+static struct client *connected_at_a_stopped_clock(void)
+{
+	assert_true(iwarp_like_begin());
+	stopped_ns = time_now_ns();
+	return connected(0, 1);
+}
+
+static void let_go(struct client *c)
+{
+	rdma_disconnect(c->id);
+	pump_until(c, rdma_target_idle(rt));
+	client_close(c);
+	iwarp_like_end();
+	stopped_ns = 0;
+}
+
+static void a_silent_host_on_iwarp_is_made_to_answer_once(void **state)
+{
+	struct client *c = connected_at_a_stopped_clock();
+
+	(void)state;
+	pump_until(c, rdma_target_next_deadline(rt) != DEADLINE_NEVER);
+	assert_int_equal(rdma_target_next_deadline(rt), stopped_ns + NUDGE_TARGET_NS);
+	stopped_ns += NUDGE_TARGET_NS - 1;
+	pump(c);
+	assert_int_equal(iwarp_like.empty_reads, 0);
+	stopped_ns++;
+	pump(c);
+	assert_int_equal(iwarp_like.empty_reads, 1);
+	assert_int_equal(rdma_target_next_deadline(rt), DEADLINE_NEVER);
+	stopped_ns += 2 * NUDGE_TARGET_NS;
+	/* The connection is none the worse for it. The data of Connect are fetched by READ: the
+	 * only one that the host admits is free again. */
+	nvme_connect(c, 0, NVMF_CNTLID_DYNAMIC);
+	assert_int_equal(iwarp_like.empty_reads, 1);
+	assert_int_equal(c->failed, 0);
+	let_go(c);
+}
+
+static void a_host_that_was_heard_is_left_alone(void **state)
+{
+	struct client *c = connected_at_a_stopped_clock();
+
+	(void)state;
+	nvme_connect(c, 0, NVMF_CNTLID_DYNAMIC);
+	for (int i = 0; i < 10; i++)
+		pump(c);
+	assert_int_equal(rdma_target_next_deadline(rt), DEADLINE_NEVER);
+	stopped_ns += 2 * NUDGE_TARGET_NS;
+	pump(c);
+	assert_int_equal(iwarp_like.empty_reads, 0);
+	let_go(c);
+}
+
+static void a_silent_host_that_vanishes_is_not_asked(void **state)
+{
+	struct client *c = connected_at_a_stopped_clock();
+
+	(void)state;
+	pump_until(c, rdma_target_next_deadline(rt) != DEADLINE_NEVER);
+	rdma_disconnect(c->id);
+	pump_until(c, rdma_target_idle(rt));
+	assert_int_equal(rdma_target_next_deadline(rt), DEADLINE_NEVER);
+	stopped_ns += 2 * NUDGE_TARGET_NS;
+	pump(c);
+	assert_int_equal(iwarp_like.empty_reads, 0);
+	let_go(c);
+}
+
+static void a_silent_host_on_other_transports_is_left_alone(void **state)
+{
+	struct client *c;
+
+	(void)state;
+	assert_true(iwarp_like_begin());
+	iwarp_like_say_ib();
+	stopped_ns = time_now_ns();
+	c = connected(0, 1);
+	for (uint64_t end = time_now_ns() + 50 * NSEC_PER_MSEC; time_now_ns() < end;) {
+		pump(c);
+		assert_int_equal(rdma_target_next_deadline(rt), DEADLINE_NEVER);
+	}
+	stopped_ns += 2 * NUDGE_TARGET_NS;
+	pump(c);
+	assert_int_equal(iwarp_like.empty_reads, 0);
+	let_go(c);
+}
+
 /* --- the target ---------------------------------------------------------------------------------
  */
 
@@ -520,6 +615,10 @@ int main(void)
 		cmocka_unit_test(a_promise_of_data_that_is_not_there_is_refused),
 		cmocka_unit_test(a_host_that_vanishes_in_the_middle_leaves_nothing_behind),
 		cmocka_unit_test(a_full_queue_of_commands_is_answered),
+		cmocka_unit_test(a_silent_host_on_iwarp_is_made_to_answer_once),
+		cmocka_unit_test(a_host_that_was_heard_is_left_alone),
+		cmocka_unit_test(a_silent_host_that_vanishes_is_not_asked),
+		cmocka_unit_test(a_silent_host_on_other_transports_is_left_alone),
 	};
 
 	netns_enter();

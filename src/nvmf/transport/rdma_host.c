@@ -17,7 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/time.h"
+#include "nvmf/transport/nudge.h"
 #include "nvmf/transport/rdma_host_internal.h"
 #include "wire/nvme_rdma.h"
 
@@ -305,6 +307,11 @@ static void established(struct rdma_queue *q, const struct rdma_cm_event *event)
 		return;
 	}
 	q->state = RQ_UP;
+	if (nudge_wanted(r->verbs)) {
+		q->nudge_wait_ns = NUDGE_HOST_NS;
+		q->nudge_ns = r->now_ns + NUDGE_HOST_NS;
+		r->nudge_ns = min_of(r->nudge_ns, q->nudge_ns);
+	}
 	host_queue_opened(r->h, q->qid, rep.crqsize, r->now_ns);
 }
 
@@ -467,6 +474,7 @@ struct rdma_host *rdma_host_create(const struct rdma_host_config *config, char *
 		return NULL;
 	}
 	r->config = *config;
+	r->nudge_ns = DEADLINE_NEVER;
 	snprintf(r->host, sizeof(r->host), "%s", config->host);
 	snprintf(r->port, sizeof(r->port), "%s", config->port);
 	snprintf(r->source, sizeof(r->source), "%s", config->source ? config->source : "");
@@ -566,12 +574,19 @@ bool rdma_host_process(struct rdma_host *r, uint64_t now_ns, bool sleepy)
 	if (r->notified)
 		take_notification(r);
 	any |= poll_queues(r);
+	if (now_ns >= r->nudge_ns)
+		rdma_queues_nudge(r);
 	if (any || !sleepy || !r->cq || r->armed)
 		return any;
 	if (ibv_req_notify_cq(r->cq, 0) == 0)
 		r->armed = true;
 	/* What came between the last look and the arming made no event. */
 	return poll_queues(r);
+}
+
+uint64_t rdma_host_next_deadline(const struct rdma_host *r)
+{
+	return r->nudge_ns;
 }
 
 const char *rdma_host_error(const struct rdma_host *r)

@@ -52,6 +52,8 @@ void rdma_host_polled(struct rdma_host *r, const struct pollfd *fds, unsigned in
  * if this returns false, so completions are to make a descriptor readable.
  */
 bool rdma_host_process(struct rdma_host *r, uint64_t now_ns, bool sleepy);
+/* When rdma_host_process() is to be called at the latest; DEADLINE_NEVER if nothing is due. */
+uint64_t rdma_host_next_deadline(const struct rdma_host *r);
 /* Why the last connection could not be made or was lost; "" if none was. */
 const char *rdma_host_error(const struct rdma_host *r);
 /* The device in use and whether memory windows are; NULL before the first connection. */

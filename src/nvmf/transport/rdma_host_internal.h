@@ -48,7 +48,9 @@ struct rdma_queue {
 	uint32_t send_room;	       /* free entries of the send queue */
 	uint32_t unsignaled;	       /* work requests since the last signaled one */
 	uint32_t signal_every;
-	bool starved; /* submit said -EAGAIN */
+	bool starved;	   /* submit said -EAGAIN */
+	uint64_t nudge_ns; /* DEADLINE_NEVER: heard, or none is wanted */
+	uint64_t nudge_wait_ns;
 	struct rdma_batch batch;
 	unsigned int stale_retries;
 };
@@ -62,6 +64,7 @@ struct rdma_host {
 	char error[ERROR_LEN];
 	uint64_t now_ns;    /* of the call that is under way */
 	uint64_t events_ns; /* when connection events were last looked for */
+	uint64_t nudge_ns;  /* no queue's is earlier */
 
 	struct addrinfo *addresses, *address; /* all; the one in use */
 
@@ -91,6 +94,8 @@ int rdma_queue_submit(void *t, uint16_t qid, struct host_request *req, bool in_c
 void rdma_queue_release(void *t, uint16_t qid, struct host_request *req);
 /* Posts what was batched; a failure loses the connection. */
 void rdma_queues_flush(struct rdma_host *r);
+/* Sends on queues that have not been heard for too long, and sets r->nudge_ns. */
+void rdma_queues_nudge(struct rdma_host *r);
 /* Takes completions; true if there were any. */
 bool rdma_queues_poll(struct rdma_host *r);
 /* Connection events that are pending; true if there were any. */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h" /* DEADLINE_NEVER */
 #include "nvmf/transport/rdma_host_internal.h"
 
 enum { WR_RECV = 1, WR_SEND = 2 };
@@ -121,6 +122,7 @@ int rdma_queue_setup(struct rdma_queue *q)
 	}
 	q->unsignaled = 0;
 	q->starved = false;
+	q->nudge_ns = DEADLINE_NEVER;
 	q->batch.wrs = q->batch.commands = 0;
 	err = r->windows ? alloc_windows(q) : 0;
 	if (!err)
@@ -176,6 +178,14 @@ static struct ibv_send_wr *batch_add(struct rdma_queue *q, unsigned int opcode)
 	return wr;
 }
 
+/* Its completion gives back what it and all before it took. */
+static void signal_it(struct rdma_queue *q, struct ibv_send_wr *wr)
+{
+	wr->send_flags = IBV_SEND_SIGNALED;
+	wr->wr_id = wr_id(WR_SEND, q, q->unsignaled);
+	q->unsignaled = 0;
+}
+
 static int post_batch(struct rdma_queue *q)
 {
 	struct rdma_batch *b = &q->batch;
@@ -201,6 +211,45 @@ void rdma_queues_flush(struct rdma_host *r)
 	for (uint16_t i = 0; i <= r->config.io_queues; i++)
 		if (r->queues[i].state == RQ_UP && post_batch(&r->queues[i]))
 			host_queue_lost(r->h, i, NULL, r->now_ns);
+}
+
+/* A WRITE of no bytes. Signaled: many of them must not fill the send queue. */
+static int nudge(struct rdma_queue *q)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)q->buffer, .lkey = q->mr->lkey};
+	struct ibv_send_wr *wr;
+
+	if (q->send_room == 0)
+		return 0;
+	wr = batch_add(q, IBV_WR_RDMA_WRITE);
+	wr->sg_list = &sge;
+	wr->num_sge = 1;
+	signal_it(q, wr);
+	return post_batch(q);
+}
+
+/*
+ * More than once, at longer and longer intervals: how long the target's siw takes to come to the
+ * point from which on it sees what arrives is not known here.
+ */
+void rdma_queues_nudge(struct rdma_host *r)
+{
+	r->nudge_ns = DEADLINE_NEVER;
+	for (uint16_t i = 0; i <= r->config.io_queues; i++) {
+		struct rdma_queue *q = &r->queues[i];
+
+		if (q->state != RQ_UP)
+			continue;
+		if (q->nudge_ns <= r->now_ns) {
+			q->nudge_wait_ns *= 2;
+			q->nudge_ns = r->now_ns + q->nudge_wait_ns;
+			if (nudge(q)) {
+				host_queue_lost(r->h, i, NULL, r->now_ns);
+				continue;
+			}
+		}
+		r->nudge_ns = min_of(r->nudge_ns, q->nudge_ns);
+	}
 }
 
 /* A fresh key for this command's data; the region's own where there are no windows. */
@@ -275,11 +324,8 @@ int rdma_queue_submit(void *t, uint16_t qid, struct host_request *req, bool in_c
 	send = batch_add(q, IBV_WR_SEND);
 	send->sg_list = sge;
 	send->num_sge = in_capsule ? 2 : 1;
-	if (q->unsignaled >= q->signal_every) {
-		send->send_flags = IBV_SEND_SIGNALED;
-		send->wr_id = wr_id(WR_SEND, q, q->unsignaled);
-		q->unsignaled = 0;
-	}
+	if (q->unsignaled >= q->signal_every)
+		signal_it(q, send);
 	q->batch.commands++;
 	if (r->batching && q->batch.commands < BATCH_COMMANDS)
 		return 0;
@@ -363,6 +409,7 @@ static void received(struct rdma_queue *q, uint32_t index, const struct ibv_wc *
 	struct cursor c = cursor_init(response, sizeof(response));
 	struct nvme_cqe cqe;
 
+	q->nudge_ns = DEADLINE_NEVER;
 	memcpy(response, response_of(q, index), sizeof(response));
 	/* Given back first: what the answer leads to may be the next command. */
 	if (post_receive(q, index)) {

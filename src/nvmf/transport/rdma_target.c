@@ -23,7 +23,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/log.h"
+#include "nvmf/transport/nudge.h"
 #include "nvmf/transport/rdma_target_internal.h"
 
 #define POLL_BATCH 32
@@ -178,6 +180,7 @@ void rdma_queue_kill(struct rdma_queue *q)
 	if (q->dying)
 		return;
 	q->dying = true;
+	list_remove(&q->silent);
 	list_remove(&q->link);
 	list_push_tail(&q->rt->dying, &q->link);
 }
@@ -320,6 +323,7 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 		goto no_resources;
 	q->rt = rt;
 	q->id = id;
+	list_init(&q->silent);
 	id->context = q;
 	q->depth = (uint16_t)(req.hsqsize + 1);
 	q->dev = dev_get(rt, id->verbs);
@@ -368,6 +372,17 @@ no_resources:
 	rdma_destroy_id(id);
 }
 
+/* Its first capsule may have been seen before this event. */
+static void on_established(struct rdma_queue *q)
+{
+	struct rdma_target *rt = q->rt;
+
+	if (q->heard || q->dying || !nudge_wanted(q->dev->ctx))
+		return;
+	q->nudge_ns = rt->now_ns + NUDGE_TARGET_NS;
+	list_push_tail(&rt->silent, &q->silent);
+}
+
 /*
  * The event is acknowledged before the connection is freed, which happens later, in
  * bury_the_dying(); a refused one is destroyed at once, so its REQ is acknowledged first.
@@ -393,6 +408,7 @@ static void on_event(struct rdma_target *rt, struct rdma_cm_event *ev)
 	q = copy.id->context; /* but for DEVICE_REMOVAL no listener gets these */
 	switch (copy.event) {
 	case RDMA_CM_EVENT_ESTABLISHED:
+		on_established(q);
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -604,6 +620,7 @@ int rdma_target_create(struct target *t, size_t pool_bytes, struct rdma_target *
 	list_init(&rt->queues);
 	list_init(&rt->dying);
 	list_init(&rt->pool_wait);
+	list_init(&rt->silent);
 	rt->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	rt->events = rdma_create_event_channel();
 	if (rt->epoll_fd < 0 || !rt->events) {
@@ -652,6 +669,29 @@ static void arm_all(struct rdma_target *rt)
 	}
 }
 
+static struct rdma_queue *first_silent(const struct rdma_target *rt)
+{
+	return list_empty(&rt->silent) ? NULL
+				       : list_entry(rt->silent.next, struct rdma_queue, silent);
+}
+
+uint64_t rdma_target_next_deadline(const struct rdma_target *rt)
+{
+	const struct rdma_queue *q = first_silent(rt);
+
+	return q ? q->nudge_ns : DEADLINE_NEVER;
+}
+
+static void nudge_the_silent(struct rdma_target *rt)
+{
+	struct rdma_queue *q;
+
+	while ((q = first_silent(rt)) && q->nudge_ns <= rt->now_ns) {
+		list_remove(&q->silent);
+		rdma_queue_nudge(q);
+	}
+}
+
 bool rdma_target_process(struct rdma_target *rt, uint64_t now_ns, bool sleepy)
 {
 	bool any;
@@ -662,6 +702,7 @@ bool rdma_target_process(struct rdma_target *rt, uint64_t now_ns, bool sleepy)
 		rt->quiet_rounds = 0;
 		any |= take_events(rt);
 	}
+	nudge_the_silent(rt);
 	bury_the_dying(rt);
 	if (sleepy && !any) {
 		/* What came between the poll and the arming would wake nobody. */

@@ -44,6 +44,8 @@ int rdma_target_fd(const struct rdma_target *rt);
  * on the descriptor if this returns false, so completions are to make it readable.
  */
 bool rdma_target_process(struct rdma_target *rt, uint64_t now_ns, bool sleepy);
+/* When rdma_target_process() is to be called at the latest; DEADLINE_NEVER if nothing is due. */
+uint64_t rdma_target_next_deadline(const struct rdma_target *rt);
 /* Ends all listening and all connections; process goes on until rdma_target_idle(). */
 void rdma_target_shutdown(struct rdma_target *rt);
 bool rdma_target_idle(const struct rdma_target *rt);

@@ -57,6 +57,7 @@ struct rdma_target {
 	int epoll_fd;
 	struct list devs, queues, dying;
 	struct list pool_wait; /* commands that wait for memory, first come first served */
+	struct list silent;    /* queues that have not been heard, by nudge_ns */
 	uint32_t queue_count;
 	struct rdma_listener listeners[RDMA_LISTENERS_MAX];
 	uint32_t listener_count;
@@ -96,12 +97,16 @@ struct rdma_cmd {
 
 struct rdma_queue {
 	struct target_queue tq;
-	struct list link; /* of rdma_target.queues or .dying */
+	struct list link;   /* of rdma_target.queues or .dying */
+	struct list silent; /* of rdma_target.silent, or in none */
+	uint64_t nudge_ns;  /* while it is */
+	struct rdma_hook nudge_hook;
 	struct rdma_target *rt;
 	struct rdma_dev *dev;
 	struct rdma_cq *cq;
 	struct rdma_cm_id *id;
 	bool dying, torn_down;
+	bool heard; /* a capsule has come */
 	uint16_t depth;
 	uint32_t cq_share;
 	uint32_t cmd_count;
@@ -126,6 +131,8 @@ void rdma_queue_close(struct rdma_queue *q);
 void rdma_queue_abandon(struct rdma_queue *q);
 /* To be ended: at the end of rdma_target_process(). Harmless when it is already. */
 void rdma_queue_kill(struct rdma_queue *q);
+/* Has the host's RNIC answer something, by a READ of no bytes. */
+void rdma_queue_nudge(struct rdma_queue *q);
 /* Commands that waited for memory may go on. */
 void rdma_pool_pump(struct rdma_target *rt);
 

@@ -86,6 +86,8 @@ static void recv_done(struct rdma_hook *h, const struct ibv_wc *wc)
 
 	if (!completed(h, wc, "a receive"))
 		return;
+	q->heard = true;
+	list_remove(&q->silent);
 	rv->len = wc->byte_len;
 	if (list_empty(&q->free) || !list_empty(&q->pending))
 		list_push_tail(&q->pending, &rv->link);
@@ -209,30 +211,35 @@ static void op_respond(struct target_req *r)
 
 /* --- fetching a host's data ------------------------------------------------------------------- */
 
-static void post_read(struct rdma_cmd *c)
+/* Into the pool, at to. */
+static void post_read_wr(struct rdma_queue *q, struct rdma_hook *h, void *to, uint32_t len,
+			 uint64_t from, uint32_t key)
 {
-	struct rdma_queue *q = cmd_queue(c);
-	const struct nvme_sgl *g = &c->req.sqe.sgl;
-	struct ibv_sge sge = {.addr = (uintptr_t)c->req.data,
-			      .length = c->req.data_len,
-			      .lkey = q->dev->pool_mr->lkey};
+	struct ibv_sge sge = {.addr = (uintptr_t)to, .length = len, .lkey = q->dev->pool_mr->lkey};
 	struct ibv_send_wr wr = {
-		.wr_id = (uintptr_t)&c->read_hook,
+		.wr_id = (uintptr_t)h,
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_READ,
 		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = g->addr, .rkey = g->key},
+		.wr.rdma = {.remote_addr = from, .rkey = key},
 	};
 	struct ibv_send_wr *bad;
 	int error;
 
-	c->state = RDMA_CMD_READING;
 	q->sends_free--;
 	q->reads_free--;
 	error = ibv_post_send(q->id->qp, &wr, &bad);
 	if (error)
 		failed(q, "posting an RDMA READ", error);
+}
+
+static void post_read(struct rdma_cmd *c)
+{
+	const struct nvme_sgl *g = &c->req.sqe.sgl;
+
+	c->state = RDMA_CMD_READING;
+	post_read_wr(cmd_queue(c), &c->read_hook, c->req.data, c->req.data_len, g->addr, g->key);
 }
 
 static void read_done(struct rdma_hook *h, const struct ibv_wc *wc)
@@ -262,6 +269,24 @@ static void send_pump(struct rdma_queue *q)
 	}
 	while (!q->dying && !list_empty(&q->read_wait) && q->sends_free && q->reads_free)
 		post_read(list_entry(list_pop_head(&q->read_wait), struct rdma_cmd, link));
+}
+
+static void nudge_done(struct rdma_hook *h, const struct ibv_wc *wc)
+{
+	struct rdma_queue *q = h->queue;
+
+	if (!completed(h, wc, "an RDMA READ of no bytes from the host"))
+		return;
+	q->sends_free++;
+	q->reads_free++;
+	send_pump(q);
+}
+
+void rdma_queue_nudge(struct rdma_queue *q)
+{
+	assert(q->sends_free && q->reads_free); /* no command was there to take any */
+	q->nudge_hook = (struct rdma_hook){.done = nudge_done, .queue = q};
+	post_read_wr(q, &q->nudge_hook, q->rt->pool.base, 0, 0, 0);
 }
 
 /* Memory for all that a command needs, or for none of it. */

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The host's RDMA transport against our target, both in this process and moved on in turns. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/heap.h" /* DEADLINE_NEVER */
+#include "base/time.h"
+#include "iwarp_like.h"
+#include "netns.h"
+#include "nvmf/host/host.h"
+#include "nvmf/transport/nudge.h"
+#include "nvmf/transport/rdma_host.h"
+#include "nvmf/transport/rdma_target.h"
+#include "store/store.h"
+
+#define NQN	 "nqn.2026-11.io.example:rdma"
+#define PATIENCE (20 * NSEC_PER_SEC)
+
+enum { IO_QUEUES = 1, IO_ENTRIES = 8 };
+
+/* All on a clock that stands still unless a test moves it. */
+static struct bed {
+	uint64_t now_ns;
+	struct target target;
+	struct target_subsys subsys;
+	struct target_ns ns;
+	struct rdma_target *rt;
+	struct rdma_host *rdma;
+	struct host host;
+	struct host_queue queues[1 + IO_QUEUES];
+	struct slot slots[HOST_ADMIN_ENTRIES + IO_QUEUES * IO_ENTRIES];
+	uint8_t scratch[HOST_SCRATCH_LEN];
+} bed;
+
+static void *env_alloc(void *ctx, size_t bytes)
+{
+	(void)ctx;
+	return calloc(1, bytes);
+}
+
+static void env_free(void *ctx, void *p)
+{
+	(void)ctx;
+	free(p);
+}
+
+static int set_up(void **state)
+{
+	struct target_env env = {.alloc = env_alloc, .free = env_free};
+	struct rdma_host_config rc = {.host = "127.0.0.1",
+				      .port = "4420",
+				      .io_queues = IO_QUEUES,
+				      .io_entries = IO_ENTRIES,
+				      .resolve_timeout_ms = 2000};
+	struct host_config hc = {.subnqn = NQN,
+				 .hostnqn = "nqn.2026-11.io.example:host",
+				 .hostid = {1},
+				 .io_queues = IO_QUEUES,
+				 .io_entries = IO_ENTRIES,
+				 .open_timeout_ns = 5 * NSEC_PER_SEC,
+				 .command_timeout_ns = 30 * NSEC_PER_SEC,
+				 .shutdown_timeout_ns = 5 * NSEC_PER_SEC};
+	char why[256] = "";
+
+	(void)state;
+	memset(&bed, 0, sizeof(bed));
+	bed.now_ns = time_now_ns();
+	target_init(&bed.target, &env, bed.now_ns);
+	strcpy(bed.subsys.nqn, NQN);
+	bed.ns = (struct target_ns){.nsid = 1, .lba_shift = 9};
+	if (!iwarp_like_begin() || target_subsys_add(&bed.target, &bed.subsys) != 0 ||
+	    store_mem_create(1 << 20, 512, &bed.ns.store) != 0 ||
+	    target_ns_add(&bed.subsys, &bed.ns) != 0 ||
+	    rdma_target_create(&bed.target, 2 << 20, &bed.rt, why, sizeof(why)) != 0 ||
+	    rdma_target_listen(bed.rt, "127.0.0.1", "4420", why, sizeof(why)) != 0) {
+		print_error("%s\n", why);
+		return -1;
+	}
+	bed.rdma = rdma_host_create(&rc, why, sizeof(why));
+	if (!bed.rdma)
+		return -1;
+	rdma_host_attach(bed.rdma, &bed.host);
+	return rdma_host_add_memory(bed.rdma, bed.scratch, sizeof(bed.scratch)) ||
+	       host_init(&bed.host, &hc, &rdma_host_transport, bed.rdma, bed.queues, bed.slots,
+			 bed.scratch);
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	rdma_host_destroy(bed.rdma);
+	rdma_target_shutdown(bed.rt);
+	if (!rdma_target_idle(bed.rt))
+		return -1;
+	rdma_target_destroy(bed.rt);
+	target_fini(&bed.target);
+	store_destroy(bed.ns.store);
+	iwarp_like_end();
+	return 0;
+}
+
+static void pump_host(void)
+{
+	struct pollfd fds[RDMA_HOST_FDS];
+	unsigned int n = rdma_host_pollfds(bed.rdma, fds);
+
+	for (unsigned int i = 0; i < n; i++)
+		fds[i].revents = POLLIN; /* it looks for itself */
+	rdma_host_polled(bed.rdma, fds, n);
+	rdma_host_process(bed.rdma, bed.now_ns, true);
+	if (bed.now_ns >= host_next_deadline(&bed.host))
+		host_tick(&bed.host, bed.now_ns);
+}
+
+static void pump_until(enum host_state wanted)
+{
+	uint64_t end = time_now_ns() + PATIENCE;
+
+	while (bed.host.state != wanted && bed.host.state != HOST_FAILED && time_now_ns() < end) {
+		rdma_target_process(bed.rt, bed.now_ns, true);
+		pump_host();
+	}
+	assert_string_equal(host_state_name(bed.host.state), host_state_name(wanted));
+}
+
+/* Connect is on its way, or there already, to a target that is left standing. */
+static void connect_to_nobody(void)
+{
+	host_start(&bed.host, bed.now_ns);
+	pump_until(HOST_CONNECT);
+}
+
+static void while_connect_is_not_answered_on_iwarp_more_is_sent(void **state)
+{
+	uint64_t wait = NUDGE_HOST_NS;
+
+	(void)state;
+	connect_to_nobody();
+	for (unsigned int i = 0; i < 5; i++, wait *= 2) {
+		assert_int_equal(rdma_host_next_deadline(bed.rdma), bed.now_ns + wait);
+		bed.now_ns += wait - 1;
+		pump_host();
+		assert_int_equal(iwarp_like.empty_writes, i);
+		bed.now_ns++;
+		pump_host();
+		assert_int_equal(iwarp_like.empty_writes, i + 1);
+	}
+	/* The answer ends that, and the WRITEs have done no harm. */
+	pump_until(HOST_LIVE);
+	bed.now_ns += 10 * NSEC_PER_SEC;
+	pump_host();
+	assert_int_equal(rdma_host_next_deadline(bed.rdma), DEADLINE_NEVER);
+	assert_int_equal(iwarp_like.empty_writes, 5);
+	assert_int_equal(bed.host.state, HOST_LIVE);
+}
+
+static void an_answered_connect_needs_no_more(void **state)
+{
+	(void)state;
+	host_start(&bed.host, bed.now_ns);
+	pump_until(HOST_LIVE);
+	bed.now_ns += NSEC_PER_SEC;
+	pump_host();
+	assert_int_equal(rdma_host_next_deadline(bed.rdma), DEADLINE_NEVER);
+	assert_int_equal(iwarp_like.empty_writes, 0);
+}
+
+static void other_transports_need_no_more(void **state)
+{
+	(void)state;
+	iwarp_like_say_ib();
+	connect_to_nobody();
+	assert_int_equal(rdma_host_next_deadline(bed.rdma), DEADLINE_NEVER);
+	bed.now_ns += NSEC_PER_SEC;
+	pump_host();
+	assert_int_equal(iwarp_like.empty_writes, 0);
+	pump_until(HOST_LIVE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(while_connect_is_not_answered_on_iwarp_more_is_sent,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_answered_connect_needs_no_more, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(other_transports_need_no_more, set_up, tear_down),
+	};
+
+	netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
