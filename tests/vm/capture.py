@@ -12,6 +12,11 @@ from lab import Failed, Process, last_line, until
 DATA = "infiniband.bth.opcode in {0..11, 13..16, 22, 23, 32..43}"
 NVME_DATA = "infiniband.bth.opcode in {6..11, 13..16}"
 
+# iWARP, as tshark names it. Of no bytes: the READ request says so, a WRITE is all header.
+IWARP_FIELDS = ("frame.number", "tcp.stream", "_ws.malformed", "tcp.analysis.reused_ports",
+                "iwarp_mpa.req", "iwarp_mpa.ulpdulength")
+NO_BYTES = "iwarp_rdma.rdmardsz == 0 || (iwarp_rdma.opcode == 0 && tcp.len == 20)"
+
 
 class Capture:
     """Of the bridge, while a case runs. iWARP is TCP, to the port of the service."""
@@ -36,7 +41,9 @@ class Capture:
     def check(self, nvme, cut_short):
         """A note about it; Failed if there is something wrong. cut_short: an exchange may be."""
         self.tcpdump.popen.wait(60)
-        seen = self.check_ours(cut_short) if self.roce else ""
+        if not self.roce:
+            return self.check_iwarp() if self.lab.tshark else ""
+        seen = self.check_ours(cut_short)
         if self.lab.tshark:
             data = NVME_DATA if nvme else DATA
             t = subprocess.run(["tshark", "-r", self.path, "-c", "20000", "-Y",
@@ -45,6 +52,26 @@ class Capture:
             if t.stdout.strip():
                 raise Failed(f"tshark: malformed: {t.stdout.splitlines()[0]}")
         return seen
+
+    def check_iwarp(self):
+        """tshark would take the port for NVMe over TCP, and tells by a connection's first bytes what it
+        is: one on the ports of an earlier one it takes for that, so those it does not judge."""
+        t = subprocess.run(
+            ["tshark", "-r", self.path, "-c", "20000", "--disable-protocol", "nvme-tcp", "-T", "fields",
+             *(x for name in IWARP_FIELDS for x in ("-e", name)), "-Y",
+             f"_ws.malformed || iwarp_mpa.req || tcp.analysis.reused_ports || {NO_BYTES}"],
+            capture_output=True, text=True, check=False)
+        lines = [dict(zip(IWARP_FIELDS, line.split("\t"))) for line in t.stdout.splitlines()]
+        reused = {f["tcp.stream"] for f in lines if f["tcp.analysis.reused_ports"]}
+        lines = [f for f in lines if f["tcp.stream"] not in reused]
+        connections = sum(f["iwarp_mpa.req"] != "" for f in lines)
+        if not connections and not reused:
+            raise Failed("no iWARP connection in the capture")
+        for f in lines:
+            if f["_ws.malformed"]:
+                raise Failed(f"tshark: malformed: packet {f['frame.number']}")
+        empty = sum(f["iwarp_mpa.ulpdulength"] != "" and not f["iwarp_mpa.req"] for f in lines)
+        return f"{connections} connections" + f", {empty} READs and WRITEs of no bytes" * bool(empty)
 
     def check_ours(self, cut_short):
         tool = [os.path.join(self.lab.build, "tests", "vm", "check_pcap")]

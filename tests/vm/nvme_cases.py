@@ -38,10 +38,8 @@ def export(t, mib=64):
 
 def connect(t, options=""):
     """Shell lines that connect the guest to weft serve and set $disk."""
-    tries = 3 if t.kernel.rdma == "siw" else 1
     return (f"modprobe nvme-rdma; nvme disconnect -n {NQN} >/dev/null 2>&1\n"
-            f"for i in {{1..{tries}}}; do nvme connect -t rdma -a {t.weft.address[t.family]} -s 4420 "
-            f"-n {NQN} {options} && break; [ $i = {tries} ] && exit 1; done\n"
+            f"nvme connect -t rdma -a {t.weft.address[t.family]} -s 4420 -n {NQN} {options} || exit 1\n"
             "for i in {1..100}; do disk=$(ls /dev/nvme*n1 2>/dev/null | head -1)\n"
             "[ -b \"$disk\" ] && break; sleep 0.05; done; [ -b \"$disk\" ] || exit 1\n")
 
@@ -213,6 +211,12 @@ cmp /tmp/r /tmp/r2 || exit 1
 """ + DISCONNECT, 140)
 
 
+@case("nvme connect and disconnect, 10 times", (PASSIVE,), provider=True)
+def connects(t):
+    serve(t)
+    t.kernel.shell("for i in {1..10}; do (\n" + connect(t) + DISCONNECT + ") || exit 1; done\n", 150)
+
+
 # ---- weft's host ---------------------------------------------------------------------------------
 
 @case("weft id-ctrl, id-ns, write, read", (ACTIVE,), provider=True)
@@ -226,6 +230,13 @@ def weft_tools(t):
     t.weft.tool("read", uri, "--start-block", 7, "-z", 512 * 300, "-d", back)
     if sha256(t.weft, data, MIB) != sha256(t.weft, back, MIB):
         raise Failed("read differs from what was written")
+
+
+@case("weft connects and disconnects, 10 times", (ACTIVE,), provider=True)
+def weft_connects(t):
+    uri = export(t)
+    for _ in range(10):
+        t.weft.tool("id-ctrl", uri)
 
 
 @case("weft bench --verify, random, depth 1 to 64, 512 B to 1 MiB", (ACTIVE,), lossy=True)

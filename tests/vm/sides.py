@@ -116,15 +116,7 @@ class WeftInGuest(InGuest):
         return f"/tmp/{name}"
 
     def tool(self, *args, timeout=60):
-        """Several tries where a Connect stays without an answer between two kernels, too."""
-        command = shlex.join(["/opt/weft/weft", *map(str, args), *self.switch])
-        for last in (self.rdma != "siw", False, True):
-            try:
-                return self.shell(command, timeout)
-            except Failed as e:
-                if last or "does not answer Connect" not in str(e):
-                    raise
-        raise AssertionError
+        return self.shell(shlex.join(["/opt/weft/weft", *map(str, args), *self.switch]), timeout)
 
     def start_tool(self, *args):
         command = shlex.join(["/opt/weft/weft", *map(str, args), *self.switch])
