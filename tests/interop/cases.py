@@ -15,7 +15,7 @@ class Case:
     tcp: bool = True          # the server is ready when it listens on TCP; else see ready
     ready: str = ""           # text of the server's output by which it listens in rdma_cm
     timeout: int = 60
-    quick: bool = False
+    quick: object = False     # in the quick set: True, or in one place of the two alone
     veth: bool = False        # only between two namespaces
     mtu: int = 0              # the path MTU it asks for; Ethernet's 1500 carries 1024
     repeat: int = 1           # times in a row: for what depends on who is faster

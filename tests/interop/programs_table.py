@@ -36,13 +36,13 @@ def shown(case):
 class Table:
     """What came of each case, by program and options, in the order they came.
 
-    It is kept beside the logs, so that a page can be made of several runs of a part each.
+    For a page it is kept beside the logs, so that one can be made of several runs of a part each.
     """
 
     def __init__(self, kept, anew):
         self.cells = collections.defaultdict(dict)  # (program, options) -> {where: "" or why not}
         self.kept = kept
-        if os.path.exists(kept) and not anew:
+        if kept and os.path.exists(kept) and not anew:
             with open(kept, encoding="utf-8") as f:
                 for program, options, found in json.load(f):
                     self.cells[program, options] = found
@@ -55,8 +55,9 @@ class Table:
 
     def note(self, program, options, where, why=""):
         self.cells[program, options][where] = why
-        with open(self.kept, "w", encoding="utf-8") as f:
-            json.dump([[p, o, found] for (p, o), found in self.cells.items()], f)
+        if self.kept:
+            with open(self.kept, "w", encoding="utf-8") as f:
+                json.dump([[p, o, found] for (p, o), found in self.cells.items()], f)
 
     def verdict(self, program, options, notes):
         found = self.cells.get((program, options))
