@@ -17,6 +17,7 @@ import time
 import lab
 
 PORT = 7471
+LATE_MAX = 3
 SURVIVOR_SECONDS = 20   # rdma_cm: 8 tries of 4.096 us x 2^17, 4.3 s; perftest then ends in order
 CONNECT_SECONDS = 5
 BROKER_SECONDS = 10     # it lingers 5 s for who owes it an answer (broker.c)
@@ -60,7 +61,8 @@ class Pair:
         listening = (lambda: self.server.says(kind.listening)) if kind.listening else \
             (lambda: hosts[0].listens_on_tcp(port))
         lab.until(lambda: listening() or self.server.status() is not None, 10)
-        time.sleep(0.2 if kind.listening else 0)  # the line may come just before the call
+        if kind.listening:
+            self.server.settle()  # the line may come just before the call
         begun = time.monotonic()
         self.client = lab.Program(hosts[1], words(kind.client), f"{path}/{label}-client.log")
         if isinstance(kind.talking, float):
@@ -83,7 +85,10 @@ class Pair:
 
 def one_round(kind, hosts, weft, dev, port, path, victim_name, delay):
     """Returns (what is wrong or None, a note)."""
-    first = Pair(kind, hosts, weft, dev, port, path, "first")
+    for _ in range(LATE_MAX):
+        first = Pair(kind, hosts, weft, dev, port, path, "first")
+        if not first.fault or not lab.refused_late(f"{path}/first-client.log"):
+            break
     if first.fault:
         return first.fault, ""
     victim, survivor = first.server, first.client
@@ -95,8 +100,11 @@ def one_round(kind, hosts, weft, dev, port, path, victim_name, delay):
     try:
         # At once, while the survivor may still be retrying; a dead server's rdma_cm port is free.
         reuse = kind.listening and victim_name == "server"
-        second = Pair(kind, hosts, weft, dev, port if reuse else port + 1, path, "second")
-        second.kill()
+        for _ in range(LATE_MAX):
+            second = Pair(kind, hosts, weft, dev, port if reuse else port + 1, path, "second")
+            second.kill()
+            if not second.fault or not lab.refused_late(f"{path}/second-client.log"):
+                break
         if second.fault:
             return f"after the kill {second.fault}", ""
         status = survivor.wait(killed + SURVIVOR_SECONDS - time.monotonic())

@@ -6,6 +6,7 @@ own, so that nothing here meets a broker or a port 4791 outside. A Host is a nam
 lab(1) makes one host with loopback, lab(2) two hosts and a veth pair between them.
 """
 import ctypes
+import glob
 import os
 import re
 import shutil
@@ -106,6 +107,18 @@ class Host:
                     pass
         return found
 
+    def brokers(self):
+        """Of pids(), those that are weft's broker."""
+        found = []
+        for pid in self.pids():
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    if f.read().split(b"\0")[1:2] == [b"broker"]:
+                        found.append(pid)
+            except OSError:
+                pass
+        return found
+
     def holder_pids(self):
         try:
             with open(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children",
@@ -153,11 +166,23 @@ def lab(hosts):
     return a, b
 
 
+def asleep(pid):
+    """Whether every thread of a process waits for something, and none to be scheduled."""
+    for stat in glob.glob(f"/proc/{pid}/task/*/stat"):
+        try:
+            with open(stat, encoding="ascii") as f:
+                if f.read().rpartition(")")[2].split()[0] != "S":
+                    return False
+        except OSError:
+            pass
+    return True
+
+
 class Program:
     """A program on a host, its output in a file of its own."""
 
     def __init__(self, host, argv, log, env=None):
-        self.argv, self.log = [str(a) for a in argv], log
+        self.argv, self.log, self.host = [str(a) for a in argv], log, host
         self.started = time.monotonic()
         with open(log, "wb") as out:
             self.process = subprocess.Popen(
@@ -173,6 +198,17 @@ class Program:
     def says(self, text):
         return text in self.output()
 
+    def settle(self, seconds=0.2, at_most=10):
+        """Waits until it, and the broker, have slept for so long: if it was about to listen, it
+        listens, on however busy a machine."""
+        end, since = time.monotonic() + at_most, None
+        while time.monotonic() < end and self.status() is None:
+            now = time.monotonic()
+            since = (since or now) if all(map(asleep, [self.pid, *self.host.brokers()])) else None
+            if since and now - since >= seconds:
+                return
+            time.sleep(0.02)
+
     def status(self):
         return self.process.poll()
 
@@ -187,6 +223,19 @@ class Program:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+
+
+def refused_late(log):
+    """Whether perftest's client met a listener that was late, which it does not survive.
+
+    With -R it connects twice on one port, and its server listens anew in between. If weft has
+    rejected the second request, as any connection manager would, the client goes on with an
+    identifier that it has destroyed.
+    """
+    if not os.path.exists(log):
+        return False
+    with open(log, encoding="utf-8", errors="replace") as f:
+        return "RDMA_CM_EVENT_REJECTED; error: 8" in f.read()
 
 
 class Report:

@@ -8,6 +8,7 @@ With --sockets=only nothing may have gone by TCP: the kernel's own counters of t
 so after every case, whatever the programs believe.
 """
 import argparse
+import contextlib
 import glob
 import hashlib
 import os
@@ -202,25 +203,33 @@ def epoll_threads(how):
     return run
 
 
+@contextlib.contextmanager
+def brokers(b, path):
+    """On both hosts, so that who asks there in vain is refused: without one it takes a minute to
+    see that nobody answers."""
+    expect(lab.until(lambda: not b.server.has_broker() and not b.client.has_broker(), 30),
+           "a broker without clients does not end")
+    started = [lab.Program(h, [b.weft, "broker", "-f"], f"{path}/broker-{h.name}")
+               for h in {b.server, b.client}]
+    try:
+        expect(lab.until(lambda: b.server.has_broker() and b.client.has_broker(), 10), "no broker")
+        yield
+    finally:
+        for broker in started:
+            broker.process.terminate()
+            expect(broker.wait(10) == 0, f"a broker ended with {broker.status()}")
+
+
 def refused(b, path):
-    out = b.ask(path, "client", *b.argv(ONLY, "nc", "-n", "-v", b.to, "9"), status=1)
+    with brokers(b, path):
+        out = b.ask(path, "client", *b.argv(ONLY, "nc", "-n", "-v", b.to, "9"), status=1)
     expect("refused" in out, f"nobody listens, and nc says: {out}")
 
 
 def fallback(b, path):
-    """One end over --sockets, the other plain: TCP, either way. Both hosts have a broker, that
-    refuses: without one it takes a minute to see that nobody answers."""
-    expect(lab.until(lambda: not b.server.has_broker() and not b.client.has_broker(), 30),
-           "a broker without clients does not end")
-    brokers = [lab.Program(h, [b.weft, "broker", "-f"], f"{path}/broker-{h.name}")
-               for h in {b.server, b.client}]
-    try:
-        expect(lab.until(lambda: b.server.has_broker() and b.client.has_broker(), 10), "no broker")
+    """One end over --sockets, the other plain: TCP, either way."""
+    with brokers(b, path):
         one_end(b, path)
-    finally:
-        for broker in brokers:
-            broker.process.terminate()
-            expect(broker.wait(10) == 0, f"a broker ended with {broker.status()}")
 
 
 def one_end(b, path):
