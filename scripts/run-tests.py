@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Runs Meson suites in one or more builds and ends with one plain line: N passed, N failed, N skipped.
 
-usage: run-tests.py BUILD:SETUP...   (a key of SETUPS, or the name of a suite)
+usage: run-tests.py [--meanwhile COMMAND] BUILD:SETUP...   (a key of SETUPS, or the name of a suite)
 
+--meanwhile: runs COMMAND, which makes what the later builds need, beside the first build's tests.
 Each failed test is named, each skipped one with the reason it printed; a skip is never a pass.
 """
+import argparse
 import json
 import os
 import subprocess
 import sys
+import time
 
 # What each kind of build runs. Under a sanitizer the programs that are not ours run no better,
 # so those builds run the tests that are; TSan those that have threads.
@@ -24,6 +27,10 @@ ENV = {
              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
     "tsan": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0"},
 }
+
+
+# Most of the time most tests wait for something: a timeout, a peer, a time that they measure.
+AT_ONCE = 2 * len(os.sched_getaffinity(0))
 
 
 def reason(test):
@@ -41,7 +48,7 @@ def run(build, setup):
     print(f"== {build}: {setup}", flush=True)
     status = subprocess.call(
         ["meson", "test", "-C", build, "--print-errorlogs", "--no-rebuild",
-         *SETUPS.get(setup, ["--suite", setup])],
+         "--num-processes", str(AT_ONCE), *SETUPS.get(setup, ["--suite", setup])],
         env={**os.environ, **ENV.get(setup, {})})
     if not os.path.exists(log):
         return status, []
@@ -49,11 +56,27 @@ def run(build, setup):
         return status, [json.loads(line) for line in f]
 
 
+def finish(command):
+    """Waits for what ran meanwhile, and shows what it said if it failed."""
+    out, _ = command.communicate()
+    if command.returncode:
+        print(out)
+    return command.returncode
+
+
 def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--meanwhile", metavar="COMMAND")
+    p.add_argument("what", nargs="+", metavar="BUILD:SETUP")
+    args = p.parse_args()
     passed, failed, skipped, broken = 0, [], [], []
-    for arg in sys.argv[1:]:
+    meanwhile = args.meanwhile and subprocess.Popen(
+        args.meanwhile, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    for arg in args.what:
         build, setup = arg.rsplit(":", 1)
+        begun = time.monotonic()
         status, tests = run(build, setup)
+        print(f"== {build}: {setup} took {time.monotonic() - begun:.0f} s")
         for t in tests:
             name = f"{build}: {t['name']}"
             if t["result"] in ("OK", "EXPECTEDFAIL"):
@@ -64,6 +87,10 @@ def main():
                 failed.append(f"{name} ({t['result'].lower()})")
         if not tests or (status and not any(f.startswith(build + ":") for f in failed)):
             broken.append(f"{build}: {len(tests)} tests ran, meson's status is {status}")
+        if meanwhile:
+            if finish(meanwhile):
+                broken.append(f"{args.meanwhile}: status {meanwhile.returncode}")
+            meanwhile = None
     print()
     for line in skipped:
         print("skipped:", line)
