@@ -302,7 +302,10 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	if (!e)
 		return real()->connect(fd, addr, len);
 	s = entry_stream(e);
-	rc = s ? connect_again(e, s) : connect_first(e, fd, addr, len);
+	if (e->relayed)
+		rc = -EISCONN;
+	else
+		rc = s ? connect_again(e, s) : connect_first(e, fd, addr, len);
 	entry_put(e);
 	return rc == -ECANCELED ? real()->connect(fd, addr, len) : (int)answer(rc);
 }
@@ -325,13 +328,23 @@ static bool has_connection(struct stream *s)
 	return s && atomic_load(&s->state) >= STREAM_CONNECTED;
 }
 
+static int relayed_name(const struct entry *e, const struct sockaddr_storage *name,
+			struct sockaddr *addr, socklen_t *len)
+{
+	const struct sock s = {.domain = e->domain};
+
+	return addr_copy_out(&s, (const struct sockaddr *)name, addr, len);
+}
+
 int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	struct entry *e = entry_get(fd);
 	struct stream *s = e ? entry_stream(e) : NULL;
 	int rc;
 
-	if (!has_connection(s))
+	if (e && e->relayed)
+		rc = (int)answer(relayed_name(e, &e->peer, addr, len));
+	else if (!has_connection(s))
 		rc = real()->getpeername(fd, addr, len);
 	else
 		rc = (int)answer(addr_copy_out(&s->sock, rdma_get_peer_addr(s->id), addr, len));
@@ -346,7 +359,9 @@ int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 	struct stream *s = e ? entry_stream(e) : NULL;
 	int rc;
 
-	if (!has_connection(s))
+	if (e && e->relayed)
+		rc = (int)answer(relayed_name(e, &e->local, addr, len));
+	else if (!has_connection(s))
 		rc = real()->getsockname(fd, addr, len);
 	else
 		rc = (int)answer(addr_copy_out(&s->sock, rdma_get_local_addr(s->id), addr, len));
@@ -360,7 +375,9 @@ int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
 	struct entry *e = entry_get(fd);
 	struct stream *s = e ? entry_stream(e) : NULL;
-	int rc = real()->setsockopt(fd, level, name, val, len), err = errno;
+	/* A local pair knows nothing of TCP. */
+	const bool none = e && e->relayed && level != SOL_SOCKET;
+	int rc = none ? 0 : real()->setsockopt(fd, level, name, val, len), err = errno;
 
 	if (s && !rc)
 		(void)!stream_setsockopt(s, level, name, val, len);
@@ -386,7 +403,9 @@ int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 	struct stream *s = e ? entry_stream(e) : NULL;
 	int rc;
 
-	if (s && streams_own(level, name))
+	if (e && e->relayed && level != SOL_SOCKET)
+		rc = (int)answer(-ENOPROTOOPT);
+	else if (s && streams_own(level, name))
 		rc = (int)answer(stream_getsockopt(s, level, name, val, len));
 	else
 		rc = real()->getsockopt(fd, level, name, val, len);

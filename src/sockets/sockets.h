@@ -11,7 +11,8 @@
  *
  * An entry is a tracked socket, shared by the numbers that dup() made of it. What is not tracked
  * goes to the C library untouched, and so does everything in the child of a vfork(), which shares
- * this memory. In the child of a fork() connections are the parent's.
+ * this memory. In the child of a fork() connections are the parent's, but for those that nobody has
+ * used yet (relay.c).
  *
  * Locks: the table's, which guards references; an entry's, for its change from one kind to another;
  * epoll's (epoll.c). Order: entry, epoll, table.
@@ -33,7 +34,10 @@ struct entry {
 	int kernel_fd;	       /* listener: a number of our own for the kernel's socket, or -1 */
 	int rcvbuf, sndbuf;    /* as set by option, for the stream to come; 0: not set */
 	bool listening;
-	bool told; /* connect() said so: from now on EISCONN */
+	atomic_bool used; /* data have been read from the stream, or written */
+	bool relayed;	  /* it was a stream, and is one end of a local pair (relay.c) */
+	struct sockaddr_storage peer, local; /* of one that is relayed */
+	bool told;			     /* connect() said so: from now on EISCONN */
 	struct sockaddr_storage to;
 	socklen_t to_len;
 	struct list registrations; /* epoll's lock */
@@ -66,6 +70,14 @@ static inline ssize_t answer(ssize_t rc)
 	errno = (int)-rc;
 	return -1;
 }
+
+/* ---- relay.c --------------------------------------------------------------------------------- */
+
+/* Before a fork: the connection becomes a socket of the kernel, for who comes to use it. */
+void relay_begin(struct entry *);
+/* After it. */
+void relay_in_parent(void);
+void relay_in_child(void);
 
 /* ---- epoll.c --------------------------------------------------------------------------------- */
 

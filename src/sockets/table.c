@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -26,10 +27,13 @@ bool rdma_only(void)
 	return v && !strcmp(v, "only");
 }
 
+static void before_fork(void);
+
 static void child_of_fork(void)
 {
 	pthread_mutex_init(&table.lock, NULL);
 	table.pid = getpid();
+	relay_in_child();
 }
 
 bool table_ours(void)
@@ -113,7 +117,7 @@ int entry_add(int fd, int domain, struct stream *s)
 	pthread_mutex_lock(&table.lock);
 	if (!table.pid) {
 		table.pid = getpid();
-		pthread_atfork(NULL, NULL, child_of_fork);
+		pthread_atfork(before_fork, relay_in_parent, child_of_fork);
 	}
 	rc = make_leaf(fd);
 	if (!rc)
@@ -148,6 +152,26 @@ void entry_forget(int fd)
 		entry_put(e);
 }
 
+/* Connections that nobody has used yet are perhaps for the child. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&table.lock);
+	for (int fd = 0; fd < LEAVES * LEAF_SIZE; fd++) {
+		struct entry *e;
+
+		if (!(fd & (LEAF_SIZE - 1)) && !atomic_load(&table.leaf[fd >> LEAF_BITS])) {
+			fd += LEAF_SIZE - 1;
+			continue;
+		}
+		e = atomic_load(slot_of(fd));
+		if (e && e->refs == 1 && e->stream && !sock_inherited(&e->stream->sock) &&
+		    !e->listening && !atomic_load(&e->used) && list_empty(&e->registrations) &&
+		    atomic_load(&e->stream->state) >= STREAM_CONNECTED)
+			relay_begin(e);
+	}
+	pthread_mutex_unlock(&table.lock);
+}
+
 /* ---- streams --------------------------------------------------------------------------------- */
 
 void entry_drop_stream(struct entry *e)
@@ -180,6 +204,16 @@ struct stream *entry_stream(struct entry *e)
 	if (!s)
 		return NULL;
 	if (sock_inherited(&s->sock)) { /* the parent's; what we have is the kernel's socket */
+		if (e->listening)
+			log_err("sockets",
+				"descriptor %d: connections by RDMA go to the process that called "
+				"listen(), not to its child; let the child call listen() itself",
+				e->fd);
+		else if (atomic_load(&s->state) >= STREAM_CONNECTED)
+			log_err("sockets",
+				"descriptor %d: the connection was in use before fork(), and stays "
+				"with the parent; fork before the first byte is read or written",
+				e->fd);
 		entry_drop_stream(e);
 		return NULL;
 	}

@@ -190,6 +190,90 @@ def asyncio_echo(b, path):
         server.kill()
 
 
+FORKS = """
+import hashlib, os, signal, socket, socketserver, sys, threading
+HOW, TO, PORT = sys.argv[1], sys.argv[2], 8300
+class Echo(socketserver.StreamRequestHandler):
+    disable_nagle_algorithm = True
+    def handle(self):
+        assert self.request.getpeername() == self.client_address, self.request.getpeername()
+        assert self.request.getsockname() == (TO, PORT), self.request.getsockname()
+        while data := self.rfile.read1(65536):
+            self.wfile.write(data)
+class Forking(socketserver.ForkingTCPServer):
+    allow_reuse_address = True
+    request_queue_size = 64
+def inetd():
+    listener = socket.create_server((TO, PORT))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    print("serving", flush=True)
+    while True:
+        conn, _ = listener.accept()
+        if not os.fork():
+            os.dup2(conn.fileno(), 0)
+            os.dup2(conn.fileno(), 1)
+            os.execvp("cat", ["cat"])
+        conn.close()
+def prefork():
+    listener = socket.create_server((TO, PORT))
+    if not os.fork():
+        print("serving", flush=True)
+        listener.accept()
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+def ask(n):
+    sent = bytes([n]) * 300000 if n % 2 else b"hello, %d" % n
+    with socket.create_connection((TO, PORT)) as s:
+        got = b""
+        writer = threading.Thread(target=lambda: (s.sendall(sent), s.shutdown(socket.SHUT_WR)))
+        writer.start()
+        while data := s.recv(65536):
+            got += data
+        writer.join()
+    came[n] = got == sent
+if HOW == "serve":
+    with Forking((TO, PORT), Echo) as server:
+        print("serving", flush=True)
+        server.serve_forever()
+elif HOW in ("inetd", "prefork"):
+    globals()[HOW]()
+else:
+    came = {}
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(16)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert len(came) == 16 and all(came.values()), came
+    print("all came back")
+"""
+
+
+def forks(how):
+    """A process for each connection, which the child alone reads and writes."""
+    def run(b, path):
+        server = b.serve(path, "server", "serving", *b.argv(ONLY, "python3", "-c", FORKS, how, b.to))
+        try:
+            for i in range(3):
+                out = b.ask(path, f"client-{i}", *b.argv(ONLY, "python3", "-c", FORKS, "ask", b.to))
+                expect("all came back" in out, "not all echoes came back")
+            # The children end, as does what the server has for them.
+            tasks = f"/proc/{server.pid}/task"
+            expect(lab.until(lambda: len(os.listdir(tasks)) <= 4, 10),
+                   f"{len(os.listdir(tasks))} threads are left")
+        finally:
+            server.kill()
+    return run
+
+
+def child_listens(b, path):
+    """A listener is its process's: a child that accepts from it is told so, and what to do."""
+    server = lab.Program(b.server, b.argv(ONLY, "python3", "-c", FORKS, "prefork", b.to),
+                         f"{path}/server.log")
+    try:
+        expect(server.wait(20) == 1, f"the server ended with {server.status()}")
+        expect("let the child call listen() itself" in server.output(), "no word of the reason")
+    finally:
+        server.kill()
+
+
 def epoll_threads(how):
     def run(b, path):
         argv = b.argv(ONLY, f"{b.helpers}/epoll_threads")
@@ -261,6 +345,9 @@ def cases():
     yield "python asyncio", asyncio_echo, False
     yield "threads in one epoll set", epoll_threads("shared"), False
     yield "threads with a set each", epoll_threads("own"), False
+    yield "a forked child for each connection", forks("serve"), False
+    yield "a program for each connection", forks("inetd"), False
+    yield "a child accepts", child_listens, False
     yield "nobody listens", refused, False
     if librspreload():
         for options in ("-t 1", "-t 1 -R"):
