@@ -252,7 +252,10 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 		e->owner = cma_id_take_event(
 			b.type == BROKER_CM_EV_CONNECT_REQUEST ? b.listen_id : b.id, b.user);
 		if (!e->owner) {
-			/* Destroyed meanwhile; a request to it dies with it, in the broker. */
+			/* Destroyed meanwhile. The broker rejects what is unread of a listener; of
+			 * what was read just before, only we know. */
+			if (b.type == BROKER_CM_EV_CONNECT_REQUEST)
+				(void)!cma_simple_call(BROKER_CM_DESTROY_ID, b.id);
 			continue;
 		}
 		if (translate(e, &b))

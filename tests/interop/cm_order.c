@@ -610,6 +610,48 @@ static void ece_is_carried_for_queue_pairs_of_ones_own(void **state)
 	expect(RDMA_CM_EVENT_REJECTED, 35);
 }
 
+/* ---- threads ----------------------------------------------------------------------------------
+ */
+
+/* One thread takes an event off the channel, and before it looks what that is about another
+ * destroys the listener. The channel's descriptor stands still in between: that is what is done to
+ * it here. */
+static void a_request_on_its_way_to_a_listener_that_goes_is_rejected(void **state)
+{
+	struct rdma_event_channel *other = rdma_create_event_channel();
+	struct rdma_cm_event *ev;
+	int held[2], own;
+	char bytes[4096];
+	ssize_t n;
+
+	(void)state;
+	assert_non_null(other);
+	listening();
+	resolved_route();
+	qp_for(active);
+	assert_int_equal(rdma_migrate_id(active, other), 0);
+	assert_int_equal(rdma_connect(active, &param), 0);
+	n = read(channel->fd, bytes, sizeof(bytes));
+	assert_true(n > 0);
+
+	put(&listener);
+	own = dup(channel->fd);
+	assert_true(own >= 0);
+	assert_int_equal(pipe2(held, O_DIRECT | O_NONBLOCK), 0);
+	assert_int_equal(write(held[1], bytes, (size_t)n), n);
+	assert_int_equal(dup2(held[0], channel->fd), channel->fd);
+	assert_int_equal(rdma_get_cm_event(channel, &ev), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(dup2(own, channel->fd), channel->fd);
+	close(own);
+	close(held[0]);
+	close(held[1]);
+
+	expect_event(other, RDMA_CM_EVENT_REJECTED, REJECT_CONSUMER);
+	put(&active);
+	rdma_destroy_event_channel(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -627,6 +669,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_wildcard_destination_is_this_host, begin, end),
 		cmocka_unit_test_setup_teardown(ece_is_carried_for_queue_pairs_of_ones_own, begin,
 						end),
+		cmocka_unit_test_setup_teardown(
+			a_request_on_its_way_to_a_listener_that_goes_is_rejected, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
