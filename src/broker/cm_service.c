@@ -141,6 +141,12 @@ static void flush_channels(struct cm_service *svc)
 	svc->flush_at = waiting ? svc->now + FLUSH_INTERVAL_NS : DEADLINE_NEVER;
 }
 
+void svc_flush_later(struct cm_service *svc, const struct cm_channel *c)
+{
+	if (c->queued && svc->flush_at == DEADLINE_NEVER)
+		svc->flush_at = svc->now + FLUSH_INTERVAL_NS;
+}
+
 /* A client that makes requests is likely to have read, too. */
 void svc_flush_client(struct cm_client *client)
 {
@@ -316,8 +322,7 @@ static int post_to(struct cm_service *svc, struct cm_channel *c, const struct br
 	r = cm_channel_post(c, ev);
 	if (r == -ENOMEM)
 		log_err("cm", "an event of %#x is lost: no memory", ev->id);
-	if (c->queued && svc->flush_at == DEADLINE_NEVER)
-		svc->flush_at = svc->now + FLUSH_INTERVAL_NS;
+	svc_flush_later(svc, c);
 	return r;
 }
 

@@ -118,6 +118,8 @@ void client_channel_close(struct cm_client *, struct cm_channel *);
 /* Forgets which of the requests of this listener have been read. */
 void svc_requests_settle(struct svc_id *listener);
 void svc_flush_client(struct cm_client *);
+/* If the channel has events that its pipe has no room for. */
+void svc_flush_later(struct cm_service *, const struct cm_channel *);
 /* Hands what the CM has to send to ops->send; ends every call that may have made it send. */
 void svc_send_all(struct cm_service *);
 /* Tells the watcher of the id's client that the peer of its QP is gone. */

@@ -575,6 +575,43 @@ static void a_backlog_bounds_unread_requests_and_later_ones_are_not_lost(void **
 	end(&p);
 }
 
+/* The pipe that they were in had grown. */
+static void requests_that_move_to_another_channel_all_come_there(void **state)
+{
+	enum { REQUESTS = 40 };
+	struct world *w = *state;
+	struct pair p;
+	uint32_t old;
+	int old_fd;
+
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(
+		ASK(&p.server, BROKER_CM_LISTEN, listen, .id = p.listen, .backlog = REQUESTS), 0);
+	for (int i = 0; i < REQUESTS; i++)
+		assert_int_equal(connect_to(&p.user, create(&p.user, TCP), &w->host[1].v4,
+					    &w->host[0].v4, PORT),
+				 0);
+	carry(w);
+	old = p.server.channel;
+	old_fd = p.server.fd;
+	assert_int_equal(cm_client_channel(p.server.c, &p.server.channel, &p.server.fd), 0);
+	assert_int_equal(fcntl(p.server.fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(ASK(&p.server, BROKER_CM_MIGRATE, migrate, .id = p.listen,
+			     .channel = p.server.channel, .user = LISTENER_USER),
+			 0);
+	for (int i = 0; i < REQUESTS; i++) {
+		event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
+		pass(w, SEC / 100);
+	}
+	no_event(&p.server);
+	/* The old channel has nothing to do with them any more. */
+	assert_int_equal(ASK(&p.server, BROKER_CM_CLOSE_CHANNEL, id, .id = old), 0);
+	close(old_fd);
+	pass(w, SEC / 100);
+	no_event(&p.user);
+	end(&p);
+}
+
 /* ---- addresses, rights, bad requests ----------------------------------------------------------
  */
 
@@ -901,6 +938,7 @@ int main(void)
 		T(no_event_is_lost_when_nobody_reads_for_a_while),
 		T(waiting_events_of_an_id_go_with_it_or_move_with_it),
 		T(a_backlog_bounds_unread_requests_and_later_ones_are_not_lost),
+		T(requests_that_move_to_another_channel_all_come_there),
 		T(binding_follows_the_port_space_and_the_devices),
 		T(ports_below_1024_are_for_the_privileged),
 		T(a_listener_takes_only_what_is_for_its_address),
