@@ -8,12 +8,26 @@
 
 #include "base/uncancelled.h"
 
+static unsigned int forks; /* between the first process and this one */
+
+void event_pipes_forked(void)
+{
+	forks++;
+}
+
+/* Then it is the parent's: a byte written or read here is written or read there. */
+static bool inherited(const struct event_pipe *p)
+{
+	return p->forks != forks;
+}
+
 int event_pipe_init(struct event_pipe *p)
 {
 	int fd[2];
 
 	if (pipe2(fd, O_CLOEXEC))
 		return -errno;
+	p->forks = forks;
 	p->rd = fd[0];
 	p->wr = fd[1];
 	/* The write end alone: O_NONBLOCK belongs to the open file, of which a pipe has two. */
@@ -59,7 +73,7 @@ static void wake(struct event_pipe *p)
 
 static void raise_locked(struct event_pipe *p, struct event_source *s)
 {
-	if (p->wr < 0 || !list_empty(&s->node))
+	if (p->wr < 0 || inherited(p) || !list_empty(&s->node))
 		return;
 	if (list_empty(&p->ready))
 		wake(p);
@@ -84,6 +98,10 @@ void event_pipe_mark(struct event_pipe *p, struct event_source *s, uint32_t bit)
 
 struct event_source *event_pipe_wait(struct event_pipe *p)
 {
+	if (inherited(p)) {
+		errno = EIO;
+		return NULL;
+	}
 	for (;;) {
 		char byte;
 		ssize_t n = read(p->rd, &byte, 1);
@@ -122,7 +140,7 @@ static void unwake(struct event_pipe *p)
 
 	int before = uncancelled_begin();
 
-	if (p->rd >= 0)
+	if (p->rd >= 0 && !inherited(p))
 		(void)!vmsplice(p->rd, &iov, 1, SPLICE_F_NONBLOCK);
 	uncancelled_end(before);
 }

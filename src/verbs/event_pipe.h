@@ -27,6 +27,7 @@ struct event_pipe {
 	struct list ready; /* of event_source.node: those with something pending */
 	int rd;		   /* the application's; -1 once closed */
 	int wr;
+	unsigned int forks; /* when it was made */
 };
 
 /* All under the pipe's lock. */
@@ -37,6 +38,8 @@ struct event_source {
 };
 
 int event_pipe_init(struct event_pipe *) must_use; /* -errno */
+/* In a forked child: its parent's pipes give it no events, and it takes none. */
+void event_pipes_forked(void);
 /* Closes the descriptors; sources may still be raised and forgotten, to no effect. */
 void event_pipe_close(struct event_pipe *);
 
@@ -47,9 +50,9 @@ void event_pipe_count(struct event_pipe *, struct event_source *);
 void event_pipe_mark(struct event_pipe *, struct event_source *, uint32_t bit);
 
 /*
- * Waits for an event as read(2) on the descriptor does: on failure errno is EAGAIN or EINTR, and
- * NULL is returned. The source comes back with the pipe locked: take one event off src->pending,
- * then call event_pipe_taken(), which unlocks.
+ * Waits for an event as read(2) on the descriptor does: on failure errno is EAGAIN or EINTR, or EIO
+ * in a forked child, and NULL is returned. The source comes back with the pipe locked: take one
+ * event off src->pending, then call event_pipe_taken(), which unlocks.
  */
 struct event_source *event_pipe_wait(struct event_pipe *) must_use;
 void event_pipe_taken(struct event_pipe *, struct event_source *);

@@ -34,6 +34,7 @@ static struct {
 static void forked(void)
 {
 	pthread_mutex_init(&process.lock, NULL);
+	event_pipes_forked();
 	qp_forked();
 	shared_forked();
 	mcast_forked();

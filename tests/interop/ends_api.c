@@ -2,12 +2,13 @@
 /*
  * Programs and threads that end in the midst of a call, as programs do: exit() in the handler of a
  * signal, and threads that another one cancels (rping ends its threads so). No call of verbs is a
- * point of cancellation but those that wait.
- * A plain verbs program; one queue pair of the first device talks to itself.
+ * point of cancellation but those that wait. And children that end, and destroy what they
+ * inherited. A plain verbs program; one queue pair of the first device talks to itself.
  */
 #include "first_device.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -193,12 +194,64 @@ static void asking_the_broker_is_no_point_of_cancellation(void **state)
 	assert_int_equal(ibv_query_port(bed.ctx, 1, &a), 0);
 }
 
+/* ---- forks ----------------------------------------------------------------------------------- */
+
+/* The channel's descriptor is the same open file in both. */
+static void expect_event_after(int (*child)(void))
+{
+	struct pollfd p = {.fd = bed.channel->fd, .events = POLLIN};
+	struct ibv_wc wc[2];
+	struct ibv_cq *cq;
+	int status, got = 0;
+	void *context;
+	pid_t pid;
+
+	assert_int_equal(ibv_req_notify_cq(bed.cq, 0), 0);
+	message();
+	while (got < 2)
+		got += ibv_poll_cq(bed.cq, 2 - got, wc);
+	assert_int_equal(poll(&p, 1, 10000), 1);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(child());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	assert_int_equal(ibv_get_cq_event(bed.channel, &cq, &context), 0);
+	ibv_ack_cq_events(cq, 1);
+}
+
+static int destroy_what_is_inherited(void)
+{
+	return ibv_destroy_qp(bed.qp) || ibv_destroy_cq(bed.cq);
+}
+
+static int ask_for_an_event(void)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	alarm(30);
+	return !ibv_get_cq_event(bed.channel, &cq, &context) || errno != EIO;
+}
+
+static void a_child_leaves_its_parents_events_alone(void **state)
+{
+	(void)state;
+	expect_event_after(destroy_what_is_inherited);
+	expect_event_after(ask_for_an_event);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_program_that_exits_in_a_signal_handler_is_gone),
 		cmocka_unit_test_setup_teardown(posting_and_polling_are_no_points_of_cancellation,
 						open_bed, close_bed),
+		cmocka_unit_test_setup_teardown(a_child_leaves_its_parents_events_alone, open_bed,
+						close_bed),
 		cmocka_unit_test_setup_teardown(asking_the_broker_is_no_point_of_cancellation,
 						open_bed, close_bed),
 	};
