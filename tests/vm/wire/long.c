@@ -34,8 +34,8 @@ static void make_room(struct end *e)
 	NEED(e->mr, "ibv_reg_mr: %s", strerror(errno));
 }
 
-/* weft refuses to post it, as adapters do. rxe posts it: a WRITE then fails with itself, a READ is
- * for the responder to refuse. */
+/* weft refuses to post it, and goes on. rxe posts it: a WRITE then fails with itself, a READ is for
+ * the responder to refuse. */
 void too_long(struct end *e)
 {
 	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
@@ -49,6 +49,8 @@ void too_long(struct end *e)
 		wr = request(e, ops[i], 0);
 		if (e->requester && e->weft) {
 			NEED(try_post(e, &wr, 0, (uint32_t)LONGEST + 1) == EINVAL, "not refused");
+			post(e, &wr, 0, 100);
+			success(e);
 		} else if (e->requester) {
 			struct ibv_wc wc;
 
