@@ -297,8 +297,9 @@ int cmd_cp(int argc, char **argv)
 
 		ok = ok && (!cp.verify || copy_verify(c)) && report(&cp, took_ns);
 	}
-	session_close(c->from.session);
+	/* The buffers are the source's: while the destination is there, its target reaches them. */
 	session_close(c->to.session);
+	session_close(c->from.session);
 	copy_fini(c);
 	if (c->from.fd >= 0)
 		close(c->from.fd);

@@ -52,7 +52,8 @@ struct session *session_open(const struct nvme_opts *opts, const struct session_
 void session_close(struct session *s);
 /* Zeroed memory for requests' data, page-aligned, freed with the session; NULL: told. */
 void *session_alloc(struct session *s, size_t len);
-/* Makes memory known that another session allocated (for copies between two). */
+/* Makes memory known that another session allocated (for copies between two): to be closed before
+ * that one. */
 bool session_share(struct session *s, void *addr, size_t len) must_use;
 
 /*

@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -187,6 +188,32 @@ def cache_lost(d):
     return [l for l in cp.output().splitlines() if "again" in l][-1]
 
 
+def interrupted(d):
+    """A copy between two namespaces, while one target still fetches from the memory of both."""
+    address, uris, servers = d.hosts[0].address, [], []
+    for port in (4420, 4421):
+        image = d.image(f"{port}.img", 192 << 20 if port == 4420 else 0)
+        os.truncate(image, 192 << 20)
+        servers.append(d.start(d.hosts[0], "serve", image, "--nqn", NQN, "--listen",
+                               f"rdma://{address}:{port}"))
+        uris.append(f"nvme+rdma://{address}:{port}/{NQN}")
+    if not lab.until(lambda: all(s.says("ready") for s in servers), 10):
+        raise AssertionError("weft serve does not come up")
+    caught = 0
+    for n in range(1, 13):
+        cp = d.start(d.hosts[1], "cp", *uris, "--iodepth", "64")
+        if not lab.until(lambda: servers[1].output().count("connected: ") >= n, 10, 0.001):
+            raise AssertionError("cp does not connect")
+        time.sleep(0.05 + 0.02 * n)
+        cp.process.send_signal(signal.SIGINT)
+        if cp.wait(END_SECONDS) not in (0, 1):
+            raise AssertionError(f"cp: status {cp.status()} after SIGINT: {cp.output()[-300:]}")
+        caught += cp.status()
+    if not caught:
+        raise AssertionError("cp was never caught at work")
+    return f"{caught} times"
+
+
 def host_killed(d, delay):
     server = d.serve()
     bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--yes",
@@ -220,6 +247,7 @@ def main():
     d.run("two at once", two_at_once)
     d.run("verified bench", verified)
     d.run("what was not flushed is lost", cache_lost)
+    d.run("a copy is interrupted", interrupted)
     for _ in range(args.rounds):
         for what in (server_killed, server_restarted, host_killed):
             delay = rng.uniform(0, 1)
