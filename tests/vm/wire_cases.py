@@ -2,7 +2,7 @@
 """Hard cases on the wire: the program `wire` (tests/vm/wire) on both ends, the active one asking."""
 import re
 
-from cases import case
+from cases import PASSIVE, case
 from lab import Failed
 from sides import finish
 
@@ -36,6 +36,7 @@ def wire_cases():
             ("solicited", "inline data, solicited events", {}),
             ("srq", "a shared receive queue and its events", {}),
             ("invalidate", "a memory window, invalidated by SEND", {}),
+            ("invalidate-again", "a memory window, invalidated twice", {"directions": (PASSIVE,)}),
             ("errors", "access, length and request errors at both ends", {})):
         case(name, wire=True, **more)(lambda t, scenario=scenario: wire(t, scenario))
 
