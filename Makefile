@@ -16,7 +16,7 @@ setup: ## install the Debian packages that are missing
 check: setup ## build, then run every test (under 15 minutes)
 	@scripts/check
 
-check-long: setup ## fuzzing, long simulations
+check-long: setup ## fuzzing, long simulations, all cases of all programs (within 3 hours)
 	@scripts/check --long
 
 interop: setup all ## weft against the Linux kernel in QEMU guests; writes docs/interop.md
