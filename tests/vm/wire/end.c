@@ -117,11 +117,16 @@ static uint8_t code(uint8_t given, uint8_t usual, uint8_t none)
 
 void join(struct end *e, const struct terms *t)
 {
-	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC,
-					.send_cq = e->cq,
-					.recv_cq = e->cq,
-					.srq = t->srq,
-					.cap = {DEPTH, t->srq ? 0 : DEPTH, 2, 2, 64}};
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = e->cq,
+		.recv_cq = e->cq,
+		.srq = t->srq,
+		.cap = {DEPTH, t->srq ? 0 : DEPTH, 2, 2, 64},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | (t->ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+		.pd = e->pd,
+		.send_ops_flags = t->ops,
+	};
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
 	int most = e->dev.max_qp_rd_atom < e->dev.max_qp_init_rd_atom ? e->dev.max_qp_rd_atom
 								      : e->dev.max_qp_init_rd_atom;
@@ -133,8 +138,8 @@ void join(struct end *e, const struct terms *t)
 			    .weft = e->weft,
 			    .addr = (uintptr_t)e->buf};
 
-	e->qp = ibv_create_qp(e->pd, &init);
-	NEED(e->qp, "ibv_create_qp: %s", strerror(errno));
+	e->qp = ibv_create_qp_ex(e->ctx, &init);
+	NEED(e->qp, "ibv_create_qp_ex: %s", strerror(errno));
 	if (!t->no_remote)
 		a.qp_access_flags =
 			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
@@ -338,6 +343,7 @@ int main(int argc, char **argv)
 		{"invalidate-again", invalidate_again},
 		{"too-long", too_long},
 		{"longest", longest},
+		{"atomic-write", atomic_write},
 	};
 	struct end e = {.requester = argc > 4};
 

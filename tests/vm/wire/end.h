@@ -43,6 +43,7 @@ struct terms { /* of a connection; zero is what most scenarios want */
 	uint8_t rd_atomic; /* 0: as many as both can */
 	bool no_remote;	   /* the queue pair allows no READ, WRITE or atomic */
 	struct ibv_srq *srq;
+	uint64_t ops; /* IBV_QP_EX_WITH_...: posted by ibv_wr_*; 0: by ibv_post_send() */
 };
 
 /* Ends the process with a sentence if it is not so. */
@@ -82,7 +83,7 @@ void rnr(struct end *), psn_wrap(struct end *), unsignaled(struct end *), deep_r
 	atomics(struct end *), large(struct end *);
 void zero(struct end *), immediate(struct end *), solicited(struct end *), srq(struct end *),
 	invalidate(struct end *), invalidate_again(struct end *);
-void errors(struct end *);
+void errors(struct end *), atomic_write(struct end *);
 void too_long(struct end *), longest(struct end *);
 
 #endif
