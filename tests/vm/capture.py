@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The packets of a case, and what our own codecs and tshark make of them."""
 import os
+import re
 import subprocess
 import time
 
-from lab import Failed, Process, last_line, until
+from lab import Failed, Process, last_line, state, until
 
 # tshark guesses at the data that a packet carries and calls it malformed when it guessed wrong (a
 # SEND of one byte, zeroes that look like an Ethertype, the data of an Effects log page; between two
@@ -27,7 +28,7 @@ class Capture:
         what = "udp port 4791" if self.roce else "tcp port 4420"
         self.tcpdump = Process(
             self.lab.inside("tcpdump", "-i", "br0", "-s", "0", "--immediate-mode", "-U", "-Z",
-                            "root", "-w", self.path, *what.split()), self.lab.env)
+                            "root", "-B", "65536", "-w", self.path, *what.split()), self.lab.env)
         until(lambda: "listening" in self.tcpdump.output or not self.tcpdump.running(), 20,
               "tcpdump listening", 0.02)
         if not self.tcpdump.running():
@@ -35,12 +36,17 @@ class Capture:
 
     def end(self):
         """The kernel takes its time to let go of a socket that captures: check() waits for that."""
-        time.sleep(0.3)  # the last packets are on their way to the file
+        time.sleep(0.15)  # the last packets are on their way
+        until(lambda: state(self.tcpdump.popen.pid) in ("S", "Z", None), 5,
+              "tcpdump at rest, with nothing left to be written")
         self.tcpdump.popen.terminate()
 
     def check(self, nvme, cut_short):
         """A note about it; Failed if there is something wrong. cut_short: an exchange may be."""
         self.tcpdump.popen.wait(60)
+        dropped = re.search(r"([1-9]\d*) packets? dropped by kernel", self.tcpdump.output)
+        if dropped:
+            raise Failed(f"tcpdump was too slow for {dropped[1]} packets")
         if not self.roce:
             return self.check_iwarp() if self.lab.tshark else ""
         seen = self.check_ours(cut_short)

@@ -27,11 +27,15 @@ class Case:
     lossy: bool = False  # worth running on a bad wire too
     wire: bool = False  # of the program `wire`: quick on a very bad one
     sweep: bool = False  # long and dull: last
+    cm: bool = False  # of rdma_cm's programs
+    four: bool = False  # cannot go by IPv6
+    newer: bool = False  # what Linux 6.1 has not
     repeats: float = 1  # what part of its packets weft may send twice on a good wire
     long: bool = False  # takes minutes: of no plan but that of long ones
     refused: bool = False  # only where the guest asks for more than our interface carries
     provider: bool = False  # worth running with weft on another RNIC
     crash: bool = False  # a machine or a program dies in it: with guests to spare
+    panic: bool = False  # it fails, for the harness to be tried
     nvme: bool = False
     log_may_say: tuple = ()
     log_may_say_if_lost: tuple = ()  # where packets are
@@ -88,14 +92,16 @@ def case(name, directions=(ACTIVE, PASSIVE), **kwargs):
     return note
 
 
-def bad_log_lines(context, allowed):
-    """Of the kernel's guest, and of weft's where it is in one."""
-    r = context.lab.guest(context.kernel.guest, "dmesg -c")
-    text = r.stdout
-    if hasattr(context.weft, "guest"):
-        text += context.lab.guest(context.weft.guest, "dmesg -c").stdout
+def bad_log_lines(text, allowed):
     return [line for line in text.splitlines()
             if any(b in line for b in BAD_LOG) and not any(a in line for a in allowed)]
+
+
+def last_words(log):
+    """The lines of a dying kernel that say most, else its last ones."""
+    lines = [re.sub(r"^\[[^]]*\] *", "", line) for line in log.split("\n") if line.strip()]
+    told = [line for line in lines if re.match(r"BUG: |RIP: |Oops|Kernel panic|traps: |.*[Ff]ault: ", line)]
+    return " / ".join(list(dict.fromkeys(told))[-3:] or lines[-3:]) or "(an empty console)"
 
 
 class Run:
@@ -127,12 +133,24 @@ class Run:
             for p in self.processes:
                 p.stop()
             self.capture.end()
-        lost = self.case.log_may_say_if_lost if self.context.condition.netem else ()
-        wrong = bad_log_lines(self.context, self.case.log_may_say + lost)
-        if wrong:
-            self.fail(f"guest's kernel log: {wrong[0]}")
+        self.read_logs()
         self.weft_address = self.context.weft_address()
         self.seconds = time.monotonic() - begun
+
+    def read_logs(self):
+        """Of the kernel's guest, and of weft's where it is in one; which guests the case has cost us."""
+        lab = self.context.lab
+        self.logs = {side.guest: lab.new_log(side.guest)
+                     for side in (self.context.kernel, self.context.weft) if hasattr(side, "guest")}
+        self.dead = lab.dead(self.verdict != "ok")
+        for guest in self.dead:
+            self.logs[guest] = log = self.logs.get(guest) or lab.new_log(guest)
+            self.fail(f"{guest} died: {last_words(log)}")
+        lost = self.case.log_may_say_if_lost if self.context.condition.netem else ()
+        wrong = [line for log in self.logs.values()
+                 for line in bad_log_lines(log, self.case.log_may_say + lost)]
+        if wrong and not self.dead:
+            self.fail(f"guest's kernel log: {wrong[0]}")
 
     def finish(self):
         cut_short = self.case.crash or bool(self.context.condition.netem)
@@ -144,9 +162,11 @@ class Run:
         except Failed as e:
             self.fail(str(e))
         if self.verdict != "ok":
-            for i, p in enumerate(self.processes):
-                with open(self.context.file(f"process.{i}"), "w", encoding="utf-8") as f:
-                    f.write(p.output)
+            said = {f"process.{i}": p.output for i, p in enumerate(self.processes)}
+            said.update((f"console.{guest}", log) for guest, log in self.logs.items())
+            for name, text in said.items():
+                with open(self.context.file(name), "w", encoding="utf-8") as f:
+                    f.write(text)
         c = self.context
         return Result(c.section.title, c.condition.name, self.case.name, c.direction, self.verdict,
                       "; ".join(n for n in self.notes if n), self.seconds)

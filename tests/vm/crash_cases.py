@@ -29,8 +29,7 @@ def host_reset(t):
     t.kernel.shell(connect(t, "-k 120") + f"head -c {2 * MIB} /dev/urandom >/tmp/r\n"
                    "dd if=/tmp/r of=$disk bs=64k oflag=direct 2>/dev/null")
     written = sha256(t.weft, image, 2 * MIB)
-    server = t.weft.start(f"rping -s -P -a {t.weft.address[t.family]} -S 1000", 200)
-    t.weft.await_cm(7174, server)
+    server = t.weft.listen(f"rping -s -P -a {t.weft.address[t.family]} -S 1000", 200, cm=7174)
     t.kernel.start(f"rping -c -a {t.weft.address[t.family]} -C 1000000 -S 1000", 100)
     time.sleep(2)
     t.kernel.reboot()
@@ -84,6 +83,7 @@ def target_reset(t):
 @case("weft's machine dies as the host: the kernel's target takes it back", (ACTIVE,), nvme=True)
 def weft_host_dies(t):
     uri = export(t)
+    t.kernel.shell("dmesg -C")
     p = t.weft.start_tool("bench", uri, "--rw", "randread", "--iodepth", 8, "--runtime", 60,
                           "--keep-alive-tmo", 5)
     time.sleep(3)
@@ -114,8 +114,7 @@ def weft_target_dies(t):
 def rping_killed(t):
     """The direction says who connects; the passive side is the one that is killed."""
     where = t.passive.address[t.family]
-    server = t.passive.start(f"rping -s -a {where} -S 1000", 100)
-    t.passive.await_cm(7174, server)
+    server = t.passive.listen(f"rping -s -a {where} -S 1000", 100, cm=7174)
     client = t.active.start(f"rping -c -a {where} -C 1000000 -S 1000", 100)
     time.sleep(3)
     if not client.running() or not server.running():
@@ -124,10 +123,16 @@ def rping_killed(t):
     begun = time.monotonic()
     client.wait(30)
     ended = time.monotonic() - begun
-    server = t.passive.start(f"rping -s -a {where} -C 5 -V -v -S 1000", 60)
-    t.passive.await_cm(7174, server)
+    server = t.passive.listen(f"rping -s -a {where} -C 5 -V -v -S 1000", 60, cm=7174)
     again = t.active.run(f"rping -c -a {where} -C 5 -V -v -S 1000", 60)
     server.wait(20)
     if again.stdout.count("ping data: ") != 5:
         raise Failed(f"afterwards {again.stdout.count('ping data: ')} of 5 pings")
     return f"it ended within {ended:.0f} s"
+
+
+# No part of the matrix: that it goes on behind a guest that died is what is tried.
+@cases.case("the guest's kernel panics", (PASSIVE,), panic=True)
+def panic(t):
+    t.kernel.shell("(sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &")
+    t.kernel.shell("sleep 20")

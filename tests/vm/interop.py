@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """weft against the Linux kernel's RDMA and NVMe-oF, in QEMU guests.
 
-usage: interop.py BUILD [--short | --long | --report FILE] [--resume] [--only REGEX] [--under REGEX]
-                        [--keep] [--minutes N] [--list]
+usage: interop.py BUILD [--short | --long | --panic | --report FILE] [--resume] [--only REGEX]
+                        [--under REGEX] [--keep] [--minutes N] [--list]
 
---short: the few cases that `make check` runs. --long: those that take minutes each. --report: leave
-the results as a Markdown table; it is written when every case of the plan has run, and not touched
-before. --resume: go on where an earlier run of the same commit stopped, failures once more. --only:
-cases whose name matches. --under: sections and conditions whose name does. --keep: captures of cases
-that passed, too. --minutes: begin no case after so long (28). Exits 77 with the reason where guests cannot be booted.
+--short: the few cases that `make check` runs. --long: those that take minutes each. --panic: a guest
+dies, and the next case has to find another. --report: leave the results as a Markdown table; it is
+written when every case of the plan has run, and not touched before. --resume: go on where an earlier
+run of the same commit stopped, failures once more. --only: cases whose name matches. --under: sections
+and conditions whose name does. --keep: captures of cases that passed, too. --minutes: begin no case
+after so long (28). Exits 77 with the reason where guests cannot be booted.
 """
 import argparse
 import os
@@ -18,6 +19,7 @@ import shutil
 import signal
 import sys
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import verbs_cases  # noqa: F401 (they fill CASES, in this order)
@@ -26,11 +28,12 @@ import nvme_cases  # noqa: F401
 import crash_cases  # noqa: F401
 from cases import CASES, Context, Result, Run
 from lab import Lab, Missing
-from plan import LONG, PLAN, SHORT
+from plan import LONG, PANIC, PLAN, SHORT
 from record import Record
 from sides import Kernel, Weft, WeftInGuest
 
 OUT_OF_TIME = "out of time"
+BEHIND = 3  # captures that may wait to be looked at
 
 
 def steps(section):
@@ -60,7 +63,7 @@ class Sections:
         self.args, self.record = args, record
         self.logs = os.path.join(args.build, "vm-logs")
         self.results, self.count = [], 0
-        self.judged = self.heading = None
+        self.judged, self.heading = deque(), None
         shutil.rmtree(self.logs, ignore_errors=True)
 
     def skip(self, section, todo, why):
@@ -72,20 +75,24 @@ class Sections:
         print(f"SKIP: {section.title}: {why}", flush=True)
 
     def run(self, section, todo):
-        begun = time.monotonic()
-        if begun > self.args.end:
-            self.skip(section, todo, OUT_OF_TIME)
-            return
-        try:
-            with Lab(self.args.build, section.guests, section.kernel) as lab:
-                print(f"== {section.title}: Linux {lab.kernel}, up after "
-                      f"{time.monotonic() - begun:.0f} s", flush=True)
-                self.record.kernel(section.title, lab.kernel)
-                self.run_steps(lab, section, todo)
-        except Missing as e:
-            self.skip(section, todo, str(e))
+        """In one lab after the other, should a guest die."""
+        while todo:
+            begun = time.monotonic()
+            if begun > self.args.end:
+                self.skip(section, todo, OUT_OF_TIME)
+                return
+            try:
+                with Lab(self.args.build, section.guests, section.kernel) as lab:
+                    print(f"== {section.title}: Linux {lab.kernel}, up after "
+                          f"{time.monotonic() - begun:.0f} s", flush=True)
+                    self.record.kernel(section.title, lab.kernel)
+                    todo = self.run_steps(lab, section, todo)
+            except Missing as e:
+                self.skip(section, todo, str(e))
+                return
 
     def run_steps(self, lab, section, todo):
+        """Those that are left: where one of the guests has died, or the time is up."""
         weft = Weft(lab) if section.provider == "weft" else WeftInGuest(lab, "g1", section.rdma)
         kernel = Kernel(lab, "g1" if section.provider == "weft" else "g2", section.rdma)
         kernel.prepare()
@@ -95,9 +102,7 @@ class Sections:
         with ThreadPoolExecutor(1) as judge:
             for i, (condition, c, direction) in enumerate(todo):
                 if time.monotonic() > self.args.end:
-                    self.take_results()
-                    self.skip(section, todo[i:], OUT_OF_TIME)
-                    return
+                    break
                 if condition is not current:
                     condition.apply(lab)
                     current = condition
@@ -107,16 +112,23 @@ class Sections:
                                       condition.family))
                 os.makedirs(step.context.dir)
                 step.run()
-                self.take_results()
-                self.judged = step.context, judge.submit(step.finish)
-            self.take_results()
+                self.judged.append((step.context, judge.submit(step.finish)))
+                self.take_results(BEHIND)
+                if step.dead:
+                    i += 1
+                    break
+            else:
+                i = len(todo)
+            self.take_results(0)
+        return todo[i:]
 
-    def take_results(self):
-        """Of the case that was being looked at while another ran."""
-        if self.judged is None:
-            return
-        (context, future), self.judged = self.judged, None
-        r = future.result()
+    def take_results(self, left):
+        """Of the cases that were being looked at while others ran, but for so many."""
+        while len(self.judged) > left:
+            context, future = self.judged.popleft()
+            self.take_result(context, future.result())
+
+    def take_result(self, context, r):
         self.results.append(r)
         self.record.add(r)
         if (r.section, r.condition) != self.heading:
@@ -135,6 +147,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--panic", action="store_true")
     parser.add_argument("--report", metavar="FILE")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--only", metavar="REGEX")
@@ -144,7 +157,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     args.build = os.path.realpath(args.build)
-    plan = SHORT if args.short else LONG if args.long else PLAN
+    plan = SHORT if args.short else LONG if args.long else PANIC if args.panic else PLAN
     record = Record(os.path.join(args.build, "vm-results.json"), args.resume, plan is PLAN)
     todo = [(s, list(chosen_steps(args, s, record))) for s in plan]
     if args.list:
@@ -167,6 +180,9 @@ def main():
         return 77
     print(f"{len(results) - failed - skipped - kernel} passed, {failed} failed, {kernel} the kernel's "
           f"fault, {skipped} skipped in {time.monotonic() - begun:.0f} s")
+    if args.panic:
+        went_on = [r.verdict for r in results] == ["FAIL", "ok", "ok"]
+        return 0 if went_on and "g1 died: " in results[0].note and "Kernel panic" in results[0].note else 1
     if args.report:
         report(args.report, plan, record)
     return 1 if failed else 0

@@ -118,6 +118,8 @@ class Lab:
         self.env = {**os.environ, "LAB_NAME": f"weft-{os.getpid()}", "LAB_KERNEL": series}
         self.processes = []
         self.serial = 0
+        self.powered_off = set()
+        self.log_read = {}  # how much of each console
         self.tshark = shutil.which("tshark")
 
     def __enter__(self):
@@ -143,6 +145,7 @@ class Lab:
         if r.returncode:
             raise Missing(f"the guests do not boot: {last_line(r.stderr)}")
         self.kernel = self.guest("g1", "uname -r").stdout.strip()
+        self.share = self.run_ok("sh", "-c", "echo $LAB_SHARE").strip()
         return self
 
     def __exit__(self, *_):
@@ -156,8 +159,8 @@ class Lab:
         self.vm("down", timeout=60)
 
     def vm(self, *args, timeout=60, **kwargs):
-        return subprocess.run([self.script, *args], env=self.env, text=True, check=False,
-                              capture_output=True, timeout=timeout, **kwargs)
+        return subprocess.run([self.script, *args], env=self.env, text=True, errors="replace",
+                              check=False, capture_output=True, timeout=timeout, **kwargs)
 
     # ---- in a guest
 
@@ -172,20 +175,43 @@ class Lab:
             raise Failed(f"in the guest: {last_line(r.stderr or r.stdout)} (status {r.returncode})")
         return r.stdout
 
-    def guest_start(self, name, command, timeout=120):
+    def guest_start(self, name, command, timeout=120, ready=""):
+        """A program in a guest. ready: a shell command; guest_start() returns when it has succeeded."""
         self.serial += 1
         mark = f"/run/test.{self.serial}"
+        flag = os.path.join(self.share, f"ready.{self.serial}")
 
         def stop(sig):
             self.guest(name, f"kill -{int(sig)} $(cat {mark})")
 
+        # In the one script: it takes the guest a quarter of a second to begin another.
+        watch = (f"for i in {{1..300}}; do {ready} && : >$LAB_SHARE/{os.path.basename(flag)} && break\n"
+                 "sleep 0.03; done >/dev/null 2>&1 &\n") if ready else ""
         p = Process([self.script, "exec", name, "--timeout", str(timeout), "-"],
-                    self.env, f"echo $$ >{mark}; exec {command}\n", stop)
+                    self.env, f"{watch}echo $$ >{mark}; exec {command}\n", stop)
         self.processes.append(p)
+        if ready:
+            until(lambda: os.path.exists(flag) or not p.running(), 20, f"{command.split()[0]} ready")
         return p
+
+    def new_log(self, name):
+        """What its kernel has said since the last time: all goes to the console (see Kernel.prepare)."""
+        text = self.console(name)
+        begin, self.log_read[name] = self.log_read.get(name, 0), len(text)
+        return text[begin:]
+
+    def console(self, name):
+        return self.vm("console", name).stdout
+
+    def dead(self, ask):
+        """The guests that are gone without having been asked to go; ask: and those that stay silent."""
+        up = re.findall(r"^(g\d+) .* up$", self.vm("status").stdout, re.M)
+        return [g for g in self.names if g not in self.powered_off and
+                (g not in up or ask and self.guest(g, "true", 20).returncode)]
 
     def power_off(self, name):
         """Without a word to anybody: the guest's kernel resets the machine, which ends QEMU."""
+        self.powered_off.add(name)
         r = self.guest(name, "echo b >/proc/sysrq-trigger; sleep 20", 20)
         if r.returncode != 125:  # the guest went away
             raise Failed(f"{name} did not reset: {last_line(r.stderr)}")
@@ -221,7 +247,16 @@ class Lab:
         return p
 
 
-def until(condition, seconds, what, step=0.1):
+def state(pid):
+    """S, R, D, ... of a process."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+            return f.read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return None
+
+
+def until(condition, seconds, what, step=0.03):
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

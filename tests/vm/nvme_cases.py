@@ -36,9 +36,10 @@ def export(t, mib=64):
     return f"nvme+rdma://{bracketed(address)}:4420/{NQN}?ns=1"
 
 
-def connect(t, options=""):
+def connect(t, options="", patience=30):
     """Shell lines that connect the guest to weft serve and set $disk."""
-    return (f"modprobe nvme-rdma; nvme disconnect -n {NQN} >/dev/null 2>&1\n"
+    return (f"modprobe nvme-rdma; echo {patience} >/sys/module/nvme_core/parameters/io_timeout\n"
+            f"nvme disconnect -n {NQN} >/dev/null 2>&1\n"
             f"nvme connect -t rdma -a {t.weft.address[t.family]} -s 4420 -n {NQN} {options} || exit 1\n"
             "for i in {1..100}; do disk=$(ls /dev/nvme*n1 2>/dev/null | head -1)\n"
             "[ -b \"$disk\" ] && break; sleep 0.05; done; [ -b \"$disk\" ] || exit 1\n")
@@ -99,17 +100,21 @@ def on_disk(t, script, timeout=90, p=None):
     """weft serve, connected in the guest; the script has $disk."""
     if p is None:
         p, _ = serve(t)
-    out = t.kernel.shell(connect(t) + "PATH=/opt/weft:$PATH\n" + script + DISCONNECT, timeout)
+    # Where packets are lost rxe may stop for good, until the host's patience ends and it starts anew.
+    connected = connect(t, "-c 1", 10) if t.condition.netem else connect(t)
+    out = t.kernel.shell(connected + "PATH=/opt/weft:$PATH\n" + script + DISCONNECT, timeout)
     if not p.running():
         raise Failed(f"weft serve ended: {last_line(p.output)}")
     return out
 
 
-@case("mkfs.ext4, mount, files, sync, unmount, fsck, blkdiscard", (PASSIVE,))
+@case("mkfs.ext4, mount, files, sync, unmount, fsck, blkdiscard", (PASSIVE,),
+      log_may_say_if_lost=("timeout",))
 def file_system(t):
-    on_disk(t, """set -e
+    files = 30 if t.condition.netem else 150
+    on_disk(t, f"""set -e
 mke2fs -q -t ext4 $disk; mount $disk /mnt
-mkdir /mnt/bin; cp $(ls -d /usr/bin/* | head -150) /mnt/bin/
+mkdir /mnt/bin; cp $(ls -d /usr/bin/* | head -{files}) /mnt/bin/
 sync; (cd /mnt/bin && find . -type f | sort | xargs sha256sum) >/tmp/1; umount /mnt
 echo 3 >/proc/sys/vm/drop_caches; mount $disk /mnt
 (cd /mnt/bin && find . -type f | sort | xargs sha256sum) >/tmp/2; umount /mnt
@@ -131,7 +136,6 @@ def shown(some):
     return ", ".join(f"{bs} x{depth}" for bs, depth, _ in some)
 
 
-# Where packets are lost rxe may wait for more than nvme-rdma has patience: then that starts anew.
 @case("fio --verify=crc32c, random, depth 1 to 64, 512 B to 1 MiB", (PASSIVE,), lossy=True,
       log_may_say_if_lost=("timeout",))
 def fio(t):

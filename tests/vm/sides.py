@@ -9,7 +9,7 @@ import re
 import shlex
 import signal
 
-from lab import Failed, last_line, until
+from lab import Failed, last_line, state, until
 
 
 class Weft:
@@ -34,6 +34,19 @@ class Weft:
     def start(self, command, timeout=120):
         return self.lab.start("timeout", timeout, self.lab.weft, "run", "--", *command.split())
 
+    def listen(self, command, timeout=120, tcp=None, cm=None, says=None):
+        """start() of a server, once it listens at that port or says so."""
+        if says:
+            command = f"stdbuf -oL {command}"
+        server = self.start(command, timeout)
+        if tcp:
+            self.await_tcp(tcp)
+        elif says:
+            until(lambda: says in server.output or not server.running(), 20, f"'{says}'")
+        else:
+            self.await_cm(cm, server)
+        return server
+
     def run(self, command, timeout=60, wrap=()):
         return self.lab.run(*wrap, self.lab.weft, "run", "--", *command.split(), timeout=timeout)
 
@@ -42,7 +55,7 @@ class Weft:
 
     def await_cm(self, _port, server):
         """What weft listens on shows nowhere: wait until the server sleeps."""
-        until(lambda: state(server.popen.pid) == "S", 20, "server at rest")
+        until(lambda: child_state(server.popen.pid) == "S", 20, "server at rest")
 
     def kill(self, name):
         """-9 to the programs of that name."""
@@ -90,7 +103,12 @@ class InGuest:
         self.device = f"{rdma}0"
 
     def prepare(self):
-        self.lab.guest_ok(self.guest, f"lab-rdma {self.rdma}; modprobe -r brd; dmesg -C")
+        self.lab.guest_ok(self.guest, f"lab-rdma {self.rdma}; modprobe -r brd\n"
+                          "dmesg -n 8")  # all of it to the console, where it outlives the guest
+        self.lab.new_log(self.guest)
+
+    def file(self, _t, name):
+        return f"/tmp/{name}"
 
     def shell(self, script, timeout=60):
         return self.lab.guest_ok(self.guest, script, timeout)
@@ -99,21 +117,14 @@ class InGuest:
         self.shell(f"for i in {{1..300}}; do {test} && exit; sleep 0.05; done; "
                    f"echo '{what} is not there' >&2; exit 1")
 
-    def await_tcp(self, port):
-        self.await_there(f"ss -Hltn sport = :{port} | grep -q .", f"TCP port {port}")
-
     def await_cm(self, port, _server):
-        self.await_there(f"rdma resource show cm_id | grep -q 'src-addr [^ ]*:{port} '",
-                         f"rdma_cm port {port}")
+        self.await_there(listening_cm(port), f"rdma_cm port {port}")
 
 
 class WeftInGuest(InGuest):
     """The storage half on the system's rdma-core and a device of the kernel."""
     name = "weft"
     switch = ("--provider", "system")
-
-    def file(self, _t, name):
-        return f"/tmp/{name}"
 
     def tool(self, *args, timeout=60):
         return self.shell(shlex.join(["/opt/weft/weft", *map(str, args), *self.switch]), timeout)
@@ -139,7 +150,14 @@ class Kernel(InGuest):
         return 1 if family == 4 else 2
 
     def start(self, command, timeout=120):
-        return self.lab.guest_start(self.guest, f"timeout {timeout} {command}", timeout + 10)
+        return self.lab.guest_start(self.guest, command, timeout)
+
+    def listen(self, command, timeout=120, tcp=None, cm=None, says=None):
+        if says:
+            command, ready = f"stdbuf -oL {command}", f"grep -q '{says}' /proc/$$/fd/1"
+        else:
+            ready = listening_tcp(tcp) if tcp else listening_cm(cm)
+        return self.lab.guest_start(self.guest, command, timeout, ready)
 
     def run(self, command, timeout=60, wrap=()):
         return self.lab.guest(self.guest, command, timeout)
@@ -166,6 +184,14 @@ class Kernel(InGuest):
         self.prepare()
 
 
+def listening_tcp(port):
+    return f"grep -q ':{port:04X} 0*:0000 0A' /proc/net/tcp /proc/net/tcp6"
+
+
+def listening_cm(port):
+    return f"rdma resource show cm_id | grep -q 'src-addr [^ ]*:{port} '"
+
+
 def comm(pid):
     return read(f"/proc/{pid}/comm").strip()
 
@@ -182,13 +208,11 @@ def read(path):
         return ""
 
 
-def state(pid):
-    """S, R, D, ... of the process that `vm ns` has become; its timeout(1) is the parent."""
+def child_state(pid):
+    """Of the program that timeout(1), which `vm ns` has become, is the parent of."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
-            child = f.read().split()
-        with open(f"/proc/{child[0]}/stat", encoding="ascii") as f:
-            return f.read().rsplit(")", 1)[1].split()[0]
+            return state(f.read().split()[0])
     except (OSError, IndexError):
         return None
 
@@ -197,7 +221,9 @@ def finish(server, client, seconds, server_may_fail=False):
     """Waits for a client that ran to its end, then for the server."""
     if client.returncode:
         server.stop()
-        raise Failed(f"client: {last_line(client.stderr or client.stdout)} "
+        # perftest says what went wrong first, and last that something did.
+        told = re.search(r"^ *Failed status .*$", client.stdout + client.stderr, re.M)
+        raise Failed(f"client: {told[0].strip() if told else last_line(client.stderr or client.stdout)} "
                      f"(status {client.returncode}); server: {last_line(server.output)}")
     status = server.wait(seconds)
     if status and not server_may_fail:
