@@ -81,9 +81,14 @@ static int receive(int in, int out)
 		return 1;
 	for (uint8_t i = 0; i < SLOTS; i++) {
 		struct tally t = {.slot = (uint8_t)(i + 1)};
+		uint64_t end = time_now_ns() + 5 * NSEC_PER_SEC;
 
-		while (udp_port_rx(port[i], time_now_ns(), count, &t) > 0)
-			t.batches++;
+		/* The neighbour is to be found and GRO lets go by a timer: that takes its time. */
+		do {
+			while (udp_port_rx(port[i], time_now_ns(), count, &t) > 0)
+				t.batches++;
+			usleep(1000);
+		} while (t.packets < PER_SLOT && time_now_ns() < end);
 		if (write(out, &t, sizeof(t)) != sizeof(t))
 			return 1;
 	}
@@ -114,8 +119,6 @@ static void each_packet_reaches_its_slot(void **state)
 	}
 	assert_int_equal(udp_port_tx(port, tx, ARRAY_SIZE(tx)), ARRAY_SIZE(tx));
 	udp_port_destroy(port);
-	/* Longer than the GRO timer. */
-	nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
 	assert_int_equal(write(out, "", 1), 1);
 	for (int i = 0; i < SLOTS; i++) {
 		struct tally t;
