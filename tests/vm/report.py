@@ -9,8 +9,9 @@ in QEMU without KVM: {kernels}, each with its rxe or siw, its CM, nvme-rdma and 
 weft connects (for NVMe: is the host), *weft passive* that the kernel does. Every case's packets are captured on the
 bridge; a case passes only if each RoCE packet has a right ICRC and decodes and encodes to the same bytes, every
 exchange of the connection manager runs to its end, tshark finds none malformed, and the guest's kernel log has no
-complaint. A guest that dies fails its case with its kernel's last words; the rest goes on in new ones. Times are those of an emulated guest: good for nothing but an impression. [rxe.md](rxe.md) and
-[siw.md](siw.md) have the points in which the kernel does otherwise than weft.
+complaint. A guest that dies fails its case with its kernel's last words; the rest goes on in new ones. Times are those
+of an emulated guest: good for nothing but an impression. [rxe.md](rxe.md) and [siw.md](siw.md) have the points in which
+the kernel does otherwise than weft.
 
 {passed} passed, {failed} failed, {skipped} skipped, and {kernel} ended by a fault of the kernel's that the packets show: a sender
 that repeats a PSN has to repeat the packet, and rxe, after a NAK in the middle of a WRITE, now and then sends it as
