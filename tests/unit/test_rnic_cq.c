@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Completion queues: notifications held back, times of completions, CQs that may run over. */
-#include "rnic_bed.h"
-
+/* Completion queues: notifications, also held back, times of completions, CQs that may run over. */
+#include <errno.h>
 #include <string.h>
+
+#include "rnic_bed.h"
 
 #define PERIOD (100 * US)
 
@@ -10,6 +11,77 @@ static void complete_one(struct bed *b)
 {
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
 	bed_run(b);
+}
+
+static void an_armed_cq_notifies_once(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_run(b);
+	assert_int_equal(s->notified, 0);
+	rnic_cq_arm(s->scq, false); /* what is in it does not count */
+	assert_int_equal(s->notified, 0);
+	for (uint64_t i = 0; i < 3; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_run(b);
+	assert_int_equal(s->notified, 1);
+	bed_close(b);
+}
+
+static void a_solicited_arming_waits_for_solicited_or_failed(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[1];
+	struct rnic_sge sge = bed_sge(b, 0, 0, 8);
+	struct rnic_send_wr wr = {.sge = &sge, .num_sge = 1, .opcode = RNIC_WR_SEND};
+
+	(void)state;
+	for (uint64_t i = 0; i < 8; i++)
+		assert_int_equal(bed_recv(b, 1, i, 0, 8), 0);
+	rnic_cq_arm(s->rcq, true);
+	assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+	bed_run(b);
+	assert_int_equal(s->notified, 0);
+	wr.flags = RNIC_SEND_SOLICITED;
+	assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+	bed_run(b);
+	assert_int_equal(s->notified, 1);
+	rnic_cq_arm(s->rcq, false);
+	rnic_cq_arm(s->rcq, true); /* does not weaken it */
+	wr.flags = 0;
+	assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+	bed_run(b);
+	assert_int_equal(s->notified, 2);
+	rnic_cq_arm(s->rcq, true);
+	assert_int_equal(bed_modify(b, 1, RNIC_QPS_ERR), 0);
+	assert_int_equal(s->notified, 3);
+	bed_close(b);
+}
+
+static void a_cq_keeps_its_entries_when_resized(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.cqe = 8});
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	assert_true(rnic_cq_capacity(s->scq) >= 8);
+	for (uint64_t i = 0; i < 6; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_run(b);
+	bed_expect(b, 0, false, 0, RNIC_WC_SUCCESS);
+	assert_int_equal(rnic_cq_resize(s->scq, 4), -EINVAL);
+	assert_int_equal(rnic_cq_resize(s->scq, 100), 0);
+	assert_true(rnic_cq_capacity(s->scq) >= 100);
+	for (uint64_t i = 6; i < 60; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_run(b);
+	for (uint64_t i = 1; i < 60; i++)
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	assert_int_equal(rnic_cq_resize(s->scq, 1), 0);
+	bed_close(b);
 }
 
 static void moderation_notifies_at_the_count(void **state)
@@ -163,6 +235,9 @@ static void a_cq_told_to_ignore_it_runs_over_in_silence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_armed_cq_notifies_once),
+		cmocka_unit_test(a_solicited_arming_waits_for_solicited_or_failed),
+		cmocka_unit_test(a_cq_keeps_its_entries_when_resized),
 		cmocka_unit_test(moderation_notifies_at_the_count),
 		cmocka_unit_test(moderation_notifies_when_the_period_is_over),
 		cmocka_unit_test(moderation_does_not_hold_back_failures),
