@@ -13,12 +13,8 @@
 enum { DEPTH = 8, BUF = 256 };
 
 static struct bed {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct ibv_mr *mr;
+	struct lone_qp lone;
 	uint8_t buf[BUF];
-	struct ibv_qp *qp;
 	uint32_t send_wr; /* its send queue */
 } bed;
 
@@ -36,30 +32,23 @@ static int open_bed(void **state)
 	const unsigned int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 	(void)state;
-	bed.ctx = first_device();
-	bed.pd = ibv_alloc_pd(bed.ctx);
-	bed.cq = ibv_create_cq(bed.ctx, 64, NULL, NULL, 0);
-	assert_non_null(bed.cq);
 	memset(bed.buf, 0, BUF);
-	bed.mr = ibv_reg_mr(bed.pd, bed.buf, BUF, (int)access);
-	assert_non_null(bed.mr);
-	qp.pd = bed.pd;
-	qp.send_cq = qp.recv_cq = bed.cq;
-	bed.qp = ibv_create_qp_ex(bed.ctx, &qp);
-	assert_non_null(bed.qp);
+	lone_qp_open(&bed.lone, bed.buf, BUF, access);
+	bed.lone.cq = ibv_create_cq(bed.lone.ctx, 64, NULL, NULL, 0);
+	assert_non_null(bed.lone.cq);
+	qp.pd = bed.lone.pd;
+	qp.send_cq = qp.recv_cq = bed.lone.cq;
+	bed.lone.qp = ibv_create_qp_ex(bed.lone.ctx, &qp);
+	assert_non_null(bed.lone.qp);
 	bed.send_wr = qp.cap.max_send_wr;
-	bring_up(bed.qp, bed.qp->qp_num, to_itself(bed.ctx), access, IBV_QPS_RTS);
+	bring_up(bed.lone.qp, bed.lone.qp->qp_num, to_itself(bed.lone.ctx), access, IBV_QPS_RTS);
 	return 0;
 }
 
 static int close_bed(void **state)
 {
 	(void)state;
-	assert_int_equal(ibv_destroy_qp(bed.qp), 0);
-	assert_int_equal(ibv_dereg_mr(bed.mr), 0);
-	assert_int_equal(ibv_destroy_cq(bed.cq), 0);
-	assert_int_equal(ibv_dealloc_pd(bed.pd), 0);
-	assert_int_equal(ibv_close_device(bed.ctx), 0);
+	lone_qp_close(&bed.lone);
 	return 0;
 }
 
@@ -69,14 +58,14 @@ static int close_bed(void **state)
 /* Each sends a byte of the first half to its place in the second. */
 static void begin_writes(uint32_t n)
 {
-	struct ibv_qp_ex *qx = ibv_qp_to_qp_ex(bed.qp);
+	struct ibv_qp_ex *qx = ibv_qp_to_qp_ex(bed.lone.qp);
 
 	ibv_wr_start(qx);
 	for (uint32_t i = 0; i < n; i++) {
 		qx->wr_id = i;
 		qx->wr_flags = IBV_SEND_SIGNALED;
-		ibv_wr_rdma_write(qx, bed.mr->rkey, (uintptr_t)bed.buf + BUF / 2 + i);
-		ibv_wr_set_sge(qx, bed.mr->lkey, (uintptr_t)bed.buf + i, 1);
+		ibv_wr_rdma_write(qx, bed.lone.mr->rkey, (uintptr_t)bed.buf + BUF / 2 + i);
+		ibv_wr_set_sge(qx, bed.lone.mr->lkey, (uintptr_t)bed.buf + i, 1);
 	}
 }
 
@@ -85,22 +74,22 @@ static void expect_nothing(void)
 	struct ibv_wc wc;
 
 	usleep(20000);
-	assert_int_equal(ibv_poll_cq(bed.cq, 1, &wc), 0);
+	assert_int_equal(ibv_poll_cq(bed.lone.cq, 1, &wc), 0);
 	for (int i = BUF / 2; i < BUF; i++)
 		assert_int_equal(bed.buf[i], 0);
 }
 
 static void a_batch_that_does_not_fit_is_not_posted_in_part(void **state)
 {
-	struct ibv_sge sge = {(uintptr_t)bed.buf, 0, bed.mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)bed.buf, 0, bed.lone.mr->lkey};
 	/* Nobody receives: these stay where they are. */
 	struct ibv_send_wr send = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
-	struct ibv_qp_ex *qx = ibv_qp_to_qp_ex(bed.qp);
+	struct ibv_qp_ex *qx = ibv_qp_to_qp_ex(bed.lone.qp);
 
 	(void)state;
 	memset(bed.buf, 7, BUF / 2);
 	for (uint32_t i = 0; i < bed.send_wr - 2; i++)
-		assert_int_equal(ibv_post_send(bed.qp, &send, &bad), 0);
+		assert_int_equal(ibv_post_send(bed.lone.qp, &send, &bad), 0);
 	begin_writes(3);
 	assert_int_equal(ibv_wr_complete(qx), ENOMEM);
 	/* There is room for two still. */
@@ -113,14 +102,14 @@ static void a_batch_that_does_not_fit_is_not_posted_in_part(void **state)
 
 static void a_batch_with_a_bad_request_is_not_posted_in_part(void **state)
 {
-	struct ibv_qp_ex *qx = ibv_qp_to_qp_ex(bed.qp);
+	struct ibv_qp_ex *qx = ibv_qp_to_qp_ex(bed.lone.qp);
 
 	(void)state;
 	memset(bed.buf, 7, BUF / 2);
 	begin_writes(2);
 	/* Longer than any message. */
-	ibv_wr_rdma_write(qx, bed.mr->rkey, (uintptr_t)bed.buf + BUF / 2);
-	ibv_wr_set_sge(qx, bed.mr->lkey, (uintptr_t)bed.buf, UINT32_MAX);
+	ibv_wr_rdma_write(qx, bed.lone.mr->rkey, (uintptr_t)bed.buf + BUF / 2);
+	ibv_wr_set_sge(qx, bed.lone.mr->lkey, (uintptr_t)bed.buf, UINT32_MAX);
 	assert_int_equal(ibv_wr_complete(qx), EINVAL);
 	expect_nothing();
 }
@@ -152,7 +141,7 @@ static void an_srq_is_modified_whole_or_not_at_all(void **state)
 	struct ibv_srq *srq;
 
 	(void)state;
-	srq = ibv_create_srq(bed.pd, &init);
+	srq = ibv_create_srq(bed.lone.pd, &init);
 	assert_non_null(srq);
 	was = srq_attr(srq);
 	/* The limit is above what the queue is to have. */
@@ -186,8 +175,8 @@ static void an_srq_is_modified_whole_or_not_at_all(void **state)
 
 static void a_domain_with_an_address_handle_stays(void **state)
 {
-	struct ibv_ah_attr a = to_itself(bed.ctx);
-	struct ibv_pd *pd = ibv_alloc_pd(bed.ctx), *view;
+	struct ibv_ah_attr a = to_itself(bed.lone.ctx);
+	struct ibv_pd *pd = ibv_alloc_pd(bed.lone.ctx), *view;
 	struct ibv_ah *ah;
 
 	(void)state;
@@ -198,7 +187,7 @@ static void a_domain_with_an_address_handle_stays(void **state)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 
 	/* One of a view holds what all views are of. */
-	view = ibv_import_pd(bed.ctx, pd->handle);
+	view = ibv_import_pd(bed.lone.ctx, pd->handle);
 	assert_non_null(view);
 	ah = ibv_create_ah(view, &a);
 	assert_non_null(ah);

@@ -13,13 +13,9 @@
 #include <time.h>
 
 static struct bed {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_comp_channel *channel;
+	struct lone_qp lone;
 	struct ibv_cq_ex *cq;
-	struct ibv_mr *mr;
 	uint8_t buf[4096];
-	struct ibv_qp *qp;
 } bed;
 
 static int open_bed(void **state)
@@ -37,42 +33,33 @@ static int open_bed(void **state)
 	};
 
 	(void)state;
-	bed.ctx = first_device();
-	bed.pd = ibv_alloc_pd(bed.ctx);
-	bed.channel = ibv_create_comp_channel(bed.ctx);
-	cq.channel = bed.channel;
-	bed.cq = ibv_create_cq_ex(bed.ctx, &cq);
+	lone_qp_open(&bed.lone, bed.buf, sizeof(bed.buf), IBV_ACCESS_LOCAL_WRITE);
+	cq.channel = bed.lone.channel;
+	bed.cq = ibv_create_cq_ex(bed.lone.ctx, &cq);
 	assert_non_null(bed.cq);
-	bed.mr = ibv_reg_mr(bed.pd, bed.buf, sizeof(bed.buf), IBV_ACCESS_LOCAL_WRITE);
-	assert_non_null(bed.mr);
-	qp.send_cq = qp.recv_cq = ibv_cq_ex_to_cq(bed.cq);
-	bed.qp = ibv_create_qp(bed.pd, &qp);
-	assert_non_null(bed.qp);
-	bring_up(bed.qp, bed.qp->qp_num, to_itself(bed.ctx), 0, IBV_QPS_RTS);
+	qp.send_cq = qp.recv_cq = bed.lone.cq = ibv_cq_ex_to_cq(bed.cq);
+	bed.lone.qp = ibv_create_qp(bed.lone.pd, &qp);
+	assert_non_null(bed.lone.qp);
+	bring_up(bed.lone.qp, bed.lone.qp->qp_num, to_itself(bed.lone.ctx), 0, IBV_QPS_RTS);
 	return 0;
 }
 
 static int close_bed(void **state)
 {
 	(void)state;
-	assert_int_equal(ibv_destroy_qp(bed.qp), 0);
-	assert_int_equal(ibv_dereg_mr(bed.mr), 0);
-	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(bed.cq)), 0);
-	assert_int_equal(ibv_destroy_comp_channel(bed.channel), 0);
-	assert_int_equal(ibv_dealloc_pd(bed.pd), 0);
-	assert_int_equal(ibv_close_device(bed.ctx), 0);
+	lone_qp_close(&bed.lone);
 	return 0;
 }
 
 /* A message to itself: unsignaled, so that it is one completion, of the receive. */
 static void message(void)
 {
-	struct ibv_sge sge = {(uintptr_t)bed.buf, 8, bed.mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)bed.buf, 8, bed.lone.mr->lkey};
 	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *bad_recv;
 	struct ibv_send_wr send = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad_send;
 
-	assert_int_equal(ibv_post_recv(bed.qp, &recv, &bad_recv), 0);
-	assert_int_equal(ibv_post_send(bed.qp, &send, &bad_send), 0);
+	assert_int_equal(ibv_post_recv(bed.lone.qp, &recv, &bad_recv), 0);
+	assert_int_equal(ibv_post_send(bed.lone.qp, &send, &bad_send), 0);
 }
 
 static int moderate(uint16_t count, uint16_t period_us)
@@ -82,18 +69,18 @@ static int moderate(uint16_t count, uint16_t period_us)
 		.moderate = {.cq_count = count, .cq_period = period_us},
 	};
 
-	return ibv_modify_cq(ibv_cq_ex_to_cq(bed.cq), &a);
+	return ibv_modify_cq(bed.lone.cq, &a);
 }
 
 static int event_within(int ms)
 {
-	struct pollfd p = {.fd = bed.channel->fd, .events = POLLIN};
+	struct pollfd p = {.fd = bed.lone.channel->fd, .events = POLLIN};
 	struct ibv_cq *cq;
 	void *context;
 
 	if (poll(&p, 1, ms) != 1)
 		return 0;
-	assert_int_equal(ibv_get_cq_event(bed.channel, &cq, &context), 0);
+	assert_int_equal(ibv_get_cq_event(bed.lone.channel, &cq, &context), 0);
 	ibv_ack_cq_events(cq, 1);
 	return 1;
 }
@@ -110,14 +97,14 @@ static void poll_one(void)
 
 static void arm(void)
 {
-	assert_int_equal(ibv_req_notify_cq(ibv_cq_ex_to_cq(bed.cq), 0), 0);
+	assert_int_equal(ibv_req_notify_cq(bed.lone.cq, 0), 0);
 }
 
 static uint64_t raw_clock(void)
 {
 	struct ibv_values_ex v = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
 
-	assert_int_equal(ibv_query_rt_values_ex(bed.ctx, &v), 0);
+	assert_int_equal(ibv_query_rt_values_ex(bed.lone.ctx, &v), 0);
 	assert_int_equal(v.comp_mask, IBV_VALUES_MASK_RAW_CLOCK);
 	return (uint64_t)v.raw_clock.tv_sec * 1000000000 + (uint64_t)v.raw_clock.tv_nsec;
 }
@@ -128,7 +115,7 @@ static void events_wait_for_the_count_or_the_period(void **state)
 	uint64_t began;
 
 	(void)state;
-	assert_int_equal(ibv_modify_cq(ibv_cq_ex_to_cq(bed.cq), &bad), EOPNOTSUPP);
+	assert_int_equal(ibv_modify_cq(bed.lone.cq, &bad), EOPNOTSUPP);
 	/* The longest period: 65 ms. */
 	assert_int_equal(moderate(4, UINT16_MAX), 0);
 	arm();
@@ -160,11 +147,11 @@ static void completions_are_stamped_by_the_devices_clock(void **state)
 	uint64_t last = raw_clock(), began = (uint64_t)time(NULL);
 
 	(void)state;
-	assert_int_equal(ibv_query_device_ex(bed.ctx, NULL, &a), 0);
+	assert_int_equal(ibv_query_device_ex(bed.lone.ctx, NULL, &a), 0);
 	assert_int_equal(a.hca_core_clock, 1000000); /* kHz: nanoseconds */
 	assert_int_equal(a.completion_timestamp_mask, UINT64_MAX);
 	assert_int_equal(a.cq_mod_caps.max_cq_count, UINT16_MAX);
-	assert_int_equal(ibv_query_rt_values_ex(bed.ctx, &unknown), EINVAL);
+	assert_int_equal(ibv_query_rt_values_ex(bed.lone.ctx, &unknown), EINVAL);
 	for (int i = 0; i < 5; i++) {
 		uint64_t ts, wall;
 
@@ -185,18 +172,18 @@ static void a_static_rate_is_kept_to_and_told(void **state)
 {
 	enum { LEN = 8 << 20, BURST = 64 << 10, BYTES_PER_MS = 312500 };
 	struct ibv_qp_init_attr init = {
-		.send_cq = ibv_cq_ex_to_cq(bed.cq),
-		.recv_cq = ibv_cq_ex_to_cq(bed.cq),
+		.send_cq = bed.lone.cq,
+		.recv_cq = bed.lone.cq,
 		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
 	};
-	struct ibv_ah_attr ah = to_itself(bed.ctx);
+	struct ibv_ah_attr ah = to_itself(bed.lone.ctx);
 	uint8_t *from = calloc(1, LEN), *to = calloc(1, LEN);
-	struct ibv_mr *from_mr = ibv_reg_mr(bed.pd, from, LEN, 0);
+	struct ibv_mr *from_mr = ibv_reg_mr(bed.lone.pd, from, LEN, 0);
 	struct ibv_mr *to_mr =
-		ibv_reg_mr(bed.pd, to, LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	struct ibv_qp *qp = ibv_create_qp(bed.pd, &init);
+		ibv_reg_mr(bed.lone.pd, to, LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	struct ibv_qp *qp = ibv_create_qp(bed.lone.pd, &init);
 	struct ibv_sge sge = {(uintptr_t)from, LEN, from_mr->lkey};
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
 	struct ibv_qp_attr attr;
@@ -231,7 +218,7 @@ static void what_a_cq_does_not_have_is_refused(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct ibv_cq_init_attr_ex a = {.cqe = 1, .wc_flags = fields[i]};
 
-		assert_null(ibv_create_cq_ex(bed.ctx, &a));
+		assert_null(ibv_create_cq_ex(bed.lone.ctx, &a));
 		assert_int_equal(errno, EOPNOTSUPP);
 	}
 }

@@ -18,13 +18,8 @@
 #include <unistd.h>
 
 static struct bed {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
-	struct ibv_mr *mr;
+	struct lone_qp lone;
 	uint8_t buf[64];
-	struct ibv_qp *qp;
 } bed;
 
 static int open_bed(void **state)
@@ -35,36 +30,27 @@ static int open_bed(void **state)
 	};
 
 	(void)state;
-	bed.ctx = first_device();
-	bed.pd = ibv_alloc_pd(bed.ctx);
-	bed.channel = ibv_create_comp_channel(bed.ctx);
-	bed.cq = ibv_create_cq(bed.ctx, 64, NULL, bed.channel, 0);
-	assert_non_null(bed.cq);
-	bed.mr = ibv_reg_mr(bed.pd, bed.buf, sizeof(bed.buf), IBV_ACCESS_LOCAL_WRITE);
-	assert_non_null(bed.mr);
-	qp.send_cq = qp.recv_cq = bed.cq;
-	bed.qp = ibv_create_qp(bed.pd, &qp);
-	assert_non_null(bed.qp);
-	bring_up(bed.qp, bed.qp->qp_num, to_itself(bed.ctx), 0, IBV_QPS_RTS);
+	lone_qp_open(&bed.lone, bed.buf, sizeof(bed.buf), IBV_ACCESS_LOCAL_WRITE);
+	bed.lone.cq = ibv_create_cq(bed.lone.ctx, 64, NULL, bed.lone.channel, 0);
+	assert_non_null(bed.lone.cq);
+	qp.send_cq = qp.recv_cq = bed.lone.cq;
+	bed.lone.qp = ibv_create_qp(bed.lone.pd, &qp);
+	assert_non_null(bed.lone.qp);
+	bring_up(bed.lone.qp, bed.lone.qp->qp_num, to_itself(bed.lone.ctx), 0, IBV_QPS_RTS);
 	return 0;
 }
 
 static int close_bed(void **state)
 {
 	(void)state;
-	assert_int_equal(ibv_destroy_qp(bed.qp), 0);
-	assert_int_equal(ibv_dereg_mr(bed.mr), 0);
-	assert_int_equal(ibv_destroy_cq(bed.cq), 0);
-	assert_int_equal(ibv_destroy_comp_channel(bed.channel), 0);
-	assert_int_equal(ibv_dealloc_pd(bed.pd), 0);
-	assert_int_equal(ibv_close_device(bed.ctx), 0);
+	lone_qp_close(&bed.lone);
 	return 0;
 }
 
 /* A message to itself: two completions. */
 static void message(void)
 {
-	struct ibv_sge sge = {(uintptr_t)bed.buf, 8, bed.mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)bed.buf, 8, bed.lone.mr->lkey};
 	struct ibv_recv_wr recv = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *bad_recv;
 	struct ibv_send_wr send = {.sg_list = &sge,
 				   .num_sge = 1,
@@ -72,7 +58,8 @@ static void message(void)
 				   .send_flags = IBV_SEND_SIGNALED},
 			   *bad_send;
 
-	if (ibv_post_recv(bed.qp, &recv, &bad_recv) || ibv_post_send(bed.qp, &send, &bad_send))
+	if (ibv_post_recv(bed.lone.qp, &recv, &bad_recv) ||
+	    ibv_post_send(bed.lone.qp, &send, &bad_send))
 		abort();
 }
 
@@ -134,11 +121,11 @@ static void *cancelled_in_the_fast_path(void *ret)
 		struct ibv_wc wc[2];
 		int got = 0;
 
-		if (ibv_req_notify_cq(bed.cq, 0))
+		if (ibv_req_notify_cq(bed.lone.cq, 0))
 			abort();
 		message();
 		while (got < 2 && time(NULL) < end)
-			got += ibv_poll_cq(bed.cq, 2 - got, wc);
+			got += ibv_poll_cq(bed.lone.cq, 2 - got, wc);
 	}
 	*(int *)ret = 2;
 	pthread_testcancel();
@@ -150,7 +137,7 @@ static void *cancelled_while_it_asks_the_broker(void *ret)
 	struct ibv_port_attr a;
 
 	pthread_cancel(pthread_self());
-	if (ibv_query_port(bed.ctx, 1, &a))
+	if (ibv_query_port(bed.lone.ctx, 1, &a))
 		abort();
 	*(int *)ret = 2;
 	pthread_testcancel();
@@ -180,7 +167,7 @@ static void posting_and_polling_are_no_points_of_cancellation(void **state)
 	run_cancelled(cancelled_in_the_fast_path);
 	/* What it was armed for came, and nobody has taken it. */
 	for (int i = 0; i < 200; i++) {
-		assert_int_equal(ibv_get_cq_event(bed.channel, &cq, &context), 0);
+		assert_int_equal(ibv_get_cq_event(bed.lone.channel, &cq, &context), 0);
 		ibv_ack_cq_events(cq, 1);
 	}
 }
@@ -191,7 +178,7 @@ static void asking_the_broker_is_no_point_of_cancellation(void **state)
 
 	(void)state;
 	run_cancelled(cancelled_while_it_asks_the_broker);
-	assert_int_equal(ibv_query_port(bed.ctx, 1, &a), 0);
+	assert_int_equal(ibv_query_port(bed.lone.ctx, 1, &a), 0);
 }
 
 /* ---- forks ----------------------------------------------------------------------------------- */
@@ -199,17 +186,17 @@ static void asking_the_broker_is_no_point_of_cancellation(void **state)
 /* The channel's descriptor is the same open file in both. */
 static void expect_event_after(int (*child)(void))
 {
-	struct pollfd p = {.fd = bed.channel->fd, .events = POLLIN};
+	struct pollfd p = {.fd = bed.lone.channel->fd, .events = POLLIN};
 	struct ibv_wc wc[2];
 	struct ibv_cq *cq;
 	int status, got = 0;
 	void *context;
 	pid_t pid;
 
-	assert_int_equal(ibv_req_notify_cq(bed.cq, 0), 0);
+	assert_int_equal(ibv_req_notify_cq(bed.lone.cq, 0), 0);
 	message();
 	while (got < 2)
-		got += ibv_poll_cq(bed.cq, 2 - got, wc);
+		got += ibv_poll_cq(bed.lone.cq, 2 - got, wc);
 	assert_int_equal(poll(&p, 1, 10000), 1);
 	pid = fork();
 	assert_true(pid >= 0);
@@ -219,13 +206,13 @@ static void expect_event_after(int (*child)(void))
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
 	assert_int_equal(poll(&p, 1, 0), 1);
-	assert_int_equal(ibv_get_cq_event(bed.channel, &cq, &context), 0);
+	assert_int_equal(ibv_get_cq_event(bed.lone.channel, &cq, &context), 0);
 	ibv_ack_cq_events(cq, 1);
 }
 
 static int destroy_what_is_inherited(void)
 {
-	return ibv_destroy_qp(bed.qp) || ibv_destroy_cq(bed.cq);
+	return ibv_destroy_qp(bed.lone.qp) || ibv_destroy_cq(bed.lone.cq);
 }
 
 static int ask_for_an_event(void)
@@ -234,7 +221,7 @@ static int ask_for_an_event(void)
 	void *context;
 
 	alarm(30);
-	return !ibv_get_cq_event(bed.channel, &cq, &context) || errno != EIO;
+	return !ibv_get_cq_event(bed.lone.channel, &cq, &context) || errno != EIO;
 }
 
 static void a_child_leaves_its_parents_events_alone(void **state)

@@ -66,6 +66,27 @@ void bring_up(struct ibv_qp *qp, uint32_t peer_qpn, struct ibv_ah_attr ah, unsig
 		assert_int_equal(ibv_modify_qp(qp, &a, rts), 0);
 }
 
+void lone_qp_open(struct lone_qp *l, void *buf, size_t len, unsigned int access)
+{
+	l->ctx = first_device();
+	l->pd = ibv_alloc_pd(l->ctx);
+	assert_non_null(l->pd);
+	l->channel = ibv_create_comp_channel(l->ctx);
+	assert_non_null(l->channel);
+	l->mr = ibv_reg_mr(l->pd, buf, len, (int)access);
+	assert_non_null(l->mr);
+}
+
+void lone_qp_close(struct lone_qp *l)
+{
+	assert_int_equal(ibv_destroy_qp(l->qp), 0);
+	assert_int_equal(ibv_dereg_mr(l->mr), 0);
+	assert_int_equal(ibv_destroy_cq(l->cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(l->channel), 0);
+	assert_int_equal(ibv_dealloc_pd(l->pd), 0);
+	assert_int_equal(ibv_close_device(l->ctx), 0);
+}
+
 struct ibv_wc next_wc(struct ibv_cq *cq)
 {
 	struct ibv_wc wc = {0};
