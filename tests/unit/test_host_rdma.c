@@ -10,6 +10,7 @@
 
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/time.h"
+#include "heap_env.h"
 #include "iwarp_like.h"
 #include "netns.h"
 #include "nvmf/host/host.h"
@@ -37,21 +38,8 @@ static struct bed {
 	uint8_t scratch[HOST_SCRATCH_LEN];
 } bed;
 
-static void *env_alloc(void *ctx, size_t bytes)
-{
-	(void)ctx;
-	return calloc(1, bytes);
-}
-
-static void env_free(void *ctx, void *p)
-{
-	(void)ctx;
-	free(p);
-}
-
 static int set_up(void **state)
 {
-	struct target_env env = {.alloc = env_alloc, .free = env_free};
 	struct rdma_host_config rc = {.host = "127.0.0.1",
 				      .port = "4420",
 				      .io_queues = IO_QUEUES,
@@ -70,7 +58,7 @@ static int set_up(void **state)
 	(void)state;
 	memset(&bed, 0, sizeof(bed));
 	bed.now_ns = time_now_ns();
-	target_init(&bed.target, &env, bed.now_ns);
+	target_init(&bed.target, &heap_env, bed.now_ns);
 	strcpy(bed.subsys.nqn, NQN);
 	bed.ns = (struct target_ns){.nsid = 1, .lba_shift = 9};
 	if (!iwarp_like_begin() || target_subsys_add(&bed.target, &bed.subsys) != 0 ||

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "heap_env.h"
 #include "nvmf/host/commands.h"
 #include "nvmf/host/discovery.h"
 #include "nvmf/target/target.h"
@@ -80,18 +81,6 @@ static uint32_t chance(uint32_t n)
 }
 
 /* --- the target's side of the wire --------------------------------------------------------- */
-
-static void *env_alloc(void *ctx, size_t bytes)
-{
-	(void)ctx;
-	return calloc(1, bytes);
-}
-
-static void env_free(void *ctx, void *p)
-{
-	(void)ctx;
-	free(p);
-}
 
 static struct conn *conn_of(struct target_queue *q)
 {
@@ -389,13 +378,11 @@ static void advance(uint64_t by_ns)
 
 static int setup(void **state)
 {
-	static const struct target_env env = {.alloc = env_alloc, .free = env_free};
-
 	(void)state;
 	bed = calloc(1, sizeof(*bed));
 	bed->now_ns = SECOND;
 	bed->random = 88172645463325252ull;
-	target_init(&bed->target, &env, bed->now_ns);
+	target_init(&bed->target, &heap_env, bed->now_ns);
 	strcpy(bed->subsys.nqn, SUBNQN);
 	strcpy(bed->subsys.serial, "1");
 	strcpy(bed->subsys.model, "weft");
