@@ -138,27 +138,36 @@ static int is_known(int fd, const struct hop *hop)
 	return m->ndm_state & NUD_VALID ? 0 : -EAGAIN;
 }
 
+static socklen_t address_of(struct sockaddr_storage *ret, bool v4, const struct gid *g,
+			    uint32_t scope, uint16_t port)
+{
+	struct sockaddr_in a4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct sockaddr_in6 a6 = {
+		.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_scope_id = scope};
+
+	if (v4) {
+		memcpy(&a4.sin_addr, g->raw + 12, 4);
+		memcpy(ret, &a4, sizeof(a4));
+		return sizeof(a4);
+	}
+	memcpy(&a6.sin6_addr, g->raw, 16);
+	memcpy(ret, &a6, sizeof(a6));
+	return sizeof(a6);
+}
+
 static void send_probe(const struct flow *f)
 {
-	bool v4 = gid_is_ipv4(&f->dgid);
-	struct sockaddr_in to4 = {.sin_family = AF_INET, .sin_port = htons(PROBE_PORT)}, at4 = to4;
-	struct sockaddr_in6 to6 = {.sin6_family = AF_INET6,
-				   .sin6_port = htons(PROBE_PORT),
-				   .sin6_scope_id = f->scope},
-			    at6 = to6;
-	int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const bool v4 = gid_is_ipv4(&f->dgid);
+	struct sockaddr_storage at, to;
+	socklen_t at_len = address_of(&at, v4, &f->sgid, f->scope, 0);
+	socklen_t to_len = address_of(&to, v4, &f->dgid, f->scope, PROBE_PORT);
+	int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return;
-	memcpy(&to4.sin_addr, f->dgid.raw + 12, 4);
-	memcpy(&at4.sin_addr, f->sgid.raw + 12, 4);
-	memcpy(&to6.sin6_addr, f->dgid.raw, 16);
-	memcpy(&at6.sin6_addr, f->sgid.raw, 16);
-	at4.sin_port = at6.sin6_port = 0;
 	/* If it cannot be sent, the neighbour stays unknown. */
-	if (bind(fd, v4 ? (void *)&at4 : (void *)&at6, v4 ? sizeof(at4) : sizeof(at6)) == 0)
-		(void)!sendto(fd, "", 0, MSG_NOSIGNAL, v4 ? (void *)&to4 : (void *)&to6,
-			      v4 ? sizeof(to4) : sizeof(to6));
+	if (bind(fd, (struct sockaddr *)&at, at_len) == 0)
+		(void)!sendto(fd, "", 0, MSG_NOSIGNAL, (struct sockaddr *)&to, to_len);
 	close(fd);
 }
 

@@ -408,7 +408,6 @@ static bool tell(struct serve *s)
 	output_list(&o, "addresses", "addresses (rdma)");
 	for (uint32_t i = 0; i < s->opt.listen_count; i++) {
 		const struct nvme_uri *u = &s->opt.listen[i];
-
 		int family = rdma_target_wildcard(u->host);
 
 		t.port = u->port;
