@@ -19,7 +19,7 @@ import time
 SETUPS = {
     "all": ["--no-suite", "long"],
     "long": ["--suite", "long"],
-    "asan": ["--suite", "unit", "--suite", "golden", "--suite", "sim"],
+    "asan": ["--suite", "unit", "--suite", "golden", "--suite", "sim", "--suite", "strangers"],
     "tsan": ["--suite", "unit"],
 }
 ENV = {

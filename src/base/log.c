@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/log.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ static atomic_int threshold = -1;
 static int threshold_from_env(void)
 {
 	static const char *const names[] = {"err", "warn", "info", "debug"};
-	const char *s = getenv("WEFT_LOG");
+	const char *s = secure_getenv("WEFT_LOG");
 
 	for (int i = 0; s && i < (int)ARRAY_SIZE(names); i++)
 		if (strcmp(s, names[i]) == 0)
@@ -33,6 +34,16 @@ bool log_enabled(enum log_level level)
 	return (int)level <= t;
 }
 
+/* Peers make a program log. It is not to stand still where nobody reads that. */
+static bool has_room(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	int before = uncancelled_begin(), n = poll(&p, 1, 0);
+
+	uncancelled_end(before);
+	return n == 1 && p.revents & POLLOUT;
+}
+
 void log_line(enum log_level level, const char *module, const char *fmt, ...)
 {
 	char line[1024];
@@ -44,6 +55,11 @@ void log_line(enum log_level level, const char *module, const char *fmt, ...)
 	vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
 	va_end(ap);
 	n = (int)strlen(line);
+	for (int i = 0; i < n; i++) /* some of it may come from a peer */
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+	if (!has_room(STDERR_FILENO))
+		return;
 	line[n++] = '\n';
 	/* One write, so that lines of several processes do not mix. */
 	if (uncancelled_write(STDERR_FILENO, line, (size_t)n) < 0)

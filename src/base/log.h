@@ -2,7 +2,7 @@
 /*
  * Logging of the edges (port, broker, faces, cli); the sans-I/O cores emit events instead.
  * Level from WEFT_LOG=err|warn|info|debug, default warn; lines go to standard error as
- * "weft MODULE: text".
+ * "weft MODULE: text". A line that would have to wait for who reads it is dropped.
  */
 #ifndef WEFT_BASE_LOG_H
 #define WEFT_BASE_LOG_H

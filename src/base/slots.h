@@ -14,7 +14,7 @@
 struct slot {
 	void *object;	     /* NULL: free */
 	uint32_t generation; /* of the present or the next object */
-	uint32_t next_free;
+	uint32_t next_free, prev_free;
 };
 
 struct slots {
@@ -33,6 +33,11 @@ void slots_init(struct slots *s, struct slot *v, uint32_t capacity, uint32_t gen
 /* Takes a slot for object and stores its key. seed perturbs the first generation of a fresh
  * slot. -ENOSPC when all are taken. */
 int slots_take(struct slots *s, void *object, uint32_t seed, uint32_t *ret_key) must_use;
+/* Takes the slot of a key that another table has given, with the same key, for object. -EEXIST:
+ * that slot is taken; -EINVAL: it is not of this table. */
+int slots_restore(struct slots *s, uint32_t key, void *object, uint32_t seed) must_use;
+/* The first so many slots are taken last, before any is: others may be restored into. */
+void slots_begin_at(struct slots *s, uint32_t first, uint32_t seed);
 /* The object a key stands for, or NULL when it is stale or never was. */
 void *slots_find(const struct slots *s, uint32_t key);
 /* Releases the key's slot; the key is stale from now on. */

@@ -15,12 +15,14 @@
 #include "base/compiler.h"
 
 struct broker_options {
-	int idle_exit_ms; /* end so long after the last client has gone; -1: never */
-	int ready_fd;	  /* tell broker_spawn() when we listen, -1: nobody waits */
+	int idle_exit_ms;    /* end so long after the last client has gone; -1: never */
+	int bag_in, bag_out; /* what a broker before us has left (bag.h), -1: nothing */
+	int ready_fd;	     /* tell broker_spawn() when we listen, -1: nobody waits */
 };
 
-/* Runs until it is idle or gets SIGINT or SIGTERM. 0, or -errno and a sentence in err. That another
- * broker serves the namespace already is a success. */
+/* Runs until it is idle or gets SIGINT or SIGTERM. 0, or -errno and a sentence in err; -EEXIST when
+ * another serves the namespace already, which who waits at ready_fd is told as a success if that
+ * one is fit to serve him. */
 int broker_run(const struct broker_options *, char *err, size_t err_len) must_use;
 
 #endif

@@ -2,6 +2,8 @@
 #include "broker/client.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -16,16 +18,30 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "base/uncancelled.h"
+#include "broker/exchange.h"
+#include "broker/journal.h"
 #include "broker/spawn.h"
 
-#define OPEN_TRIES_NS  (10 * NSEC_PER_SEC) /* brokers that end or start just now */
-#define REPLY_TIMEOUT  10		   /* seconds */
+#define OPEN_TRIES_NS (10 * NSEC_PER_SEC) /* brokers that end or start just now */
+#define HEIR_TRIES_NS (5 * NSEC_PER_SEC)
+/* Seconds in which a broker answers: to one that comes; and to one that is there, which loses more
+ * than the answer when it gives up: everything it has in that broker. */
+#define HELLO_TIMEOUT  10
+#define REPLY_TIMEOUT  60
 #define RETRY_PAUSE_NS (5 * NSEC_PER_MSEC)
 
 struct broker_client {
-	struct list link; /* of all */
-	pthread_mutex_t lock;
-	int fd; /* -1: lost, or we are a fork's child */
+	struct list link;     /* of all */
+	pthread_mutex_t lock; /* one talks at a time; then the journal's */
+	int fd;		      /* -1: lost */
+	int knocking;	      /* the connection that is being made; -1: none */
+	int bag[2];	      /* what keeps the sockets alive beyond the broker (bag.h); -1: none */
+	bool forked;	      /* we are a fork's child, and it is the parent's */
+	bool told;	      /* the log, that there is no other */
+	pid_t broker;
+	uid_t broker_uid;
+	uint32_t generation;
+	struct journal journal;
 };
 
 /*
@@ -36,6 +52,25 @@ struct broker_client {
 static struct list clients = {&clients, &clients};
 static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+/* Not while another thread forks, whose child would keep what it does not find here. */
+static void hang_up(int *fd)
+{
+	pthread_mutex_lock(&clients_lock);
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	pthread_mutex_unlock(&clients_lock);
+}
+
+static void drop_bag(struct broker_client *c)
+{
+	for (int i = 0; i < 2; i++) {
+		if (c->bag[i] >= 0)
+			close(c->bag[i]);
+		c->bag[i] = -1;
+	}
+}
 
 static void fork_prepare(void)
 {
@@ -52,9 +87,14 @@ static void fork_child(void)
 	list_for_each(c, &clients, struct broker_client, link) {
 		if (c->fd >= 0)
 			close(c->fd);
-		c->fd = -1;
+		if (c->knocking >= 0)
+			close(c->knocking);
+		drop_bag(c);
+		c->fd = c->knocking = -1;
+		c->forked = true;
 		/* Another thread of the parent may have held it. */
 		pthread_mutex_init(&c->lock, NULL);
+		journal_forget(&c->journal);
 	}
 	pthread_mutex_init(&clients_lock, NULL);
 }
@@ -64,29 +104,39 @@ static void watch_forks(void)
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
-static int connect_once(void)
+static int set_timeout(int fd, time_t seconds)
+{
+	struct timeval t = {.tv_sec = seconds};
+
+	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) < 0 ||
+			       setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int connect_once(struct broker_client *c)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	socklen_t len = offsetof(struct sockaddr_un, sun_path) + 1 + strlen(BROKER_SOCKET_NAME);
-	struct timeval timeout = {.tv_sec = REPLY_TIMEOUT};
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int fd;
 
+	pthread_mutex_lock(&clients_lock);
+	fd = c->knocking = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	pthread_mutex_unlock(&clients_lock);
 	if (fd < 0)
 		return -errno;
 	memcpy(a.sun_path + 1, BROKER_SOCKET_NAME, strlen(BROKER_SOCKET_NAME));
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) < 0 ||
-	    connect(fd, (struct sockaddr *)&a, len) < 0) {
+	if (set_timeout(fd, HELLO_TIMEOUT) < 0 || connect(fd, (struct sockaddr *)&a, len) < 0) {
 		int rc = -errno;
 
-		close(fd);
+		hang_up(&c->knocking);
 		return rc;
 	}
 	return fd;
 }
 
 /* A broker of another user could hand out sockets that it reads too. */
-static int check_owner(int fd, char *err, size_t err_len)
+static int check_owner(int fd, uid_t *ret_uid, char *err, size_t err_len)
 {
 	struct ucred peer;
 	socklen_t len = sizeof(peer);
@@ -94,8 +144,10 @@ static int check_owner(int fd, char *err, size_t err_len)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return -errno;
-	if (peer.uid == 0 || peer.uid == geteuid())
+	if (peer.uid == 0 || peer.uid == geteuid()) {
+		*ret_uid = peer.uid;
 		return 0;
+	}
 	pw = getpwuid(peer.uid);
 	snprintf(err, err_len,
 		 "the broker of this network namespace (pid %d) belongs to %s (uid %u), whom we do "
@@ -104,54 +156,26 @@ static int check_owner(int fd, char *err, size_t err_len)
 	return -EPERM;
 }
 
-/* Sends req and waits for the reply. -errno means that the connection is of no use any more. */
-static int exchange(int fd, const void *req, size_t req_len, void *resp, size_t resp_len,
-		    int *ret_fd)
+/* The other end, too. The last broker's has served: this one has it, if it is the heir. */
+static int take_bag(struct broker_client *c, int fd, int out)
 {
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = {resp, resp_len};
-	struct msghdr m = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	const struct broker_msg *sent = req, *got = resp;
-	struct cmsghdr *c;
-	int came = -1;
-	ssize_t n;
+	struct broker_msg req = {.type = BROKER_BAG}, resp;
+	int in = -1, rc = 0;
 
-	while ((n = send(fd, req, req_len, MSG_NOSIGNAL)) < 0 && errno == EINTR)
-		;
-	if (n < 0)
-		return -errno;
-	while ((n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
-		;
-	if (n < 0)
-		return errno == EAGAIN ? -ETIMEDOUT : -errno;
-	if (n == 0)
-		return -ECONNRESET;
-	c = CMSG_FIRSTHDR(&m);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-		memcpy(&came, CMSG_DATA(c), sizeof(came));
-	if ((size_t)n < sizeof(*got) || got->type != sent->type ||
-	    (got->error == 0 && ((size_t)n != resp_len || (m.msg_flags & MSG_TRUNC)))) {
-		if (came >= 0)
-			close(came);
-		return -EPROTO;
+	if (out >= 0)
+		rc = exchange(fd, &req, sizeof(req), -1, &resp, sizeof(resp), NULL, &in);
+	if (rc || in < 0) {
+		if (out >= 0)
+			close(out);
+		return rc;
 	}
-	memset((char *)resp + n, 0, resp_len - (size_t)n);
-	if (ret_fd)
-		*ret_fd = came;
-	else if (came >= 0)
-		close(came);
+	drop_bag(c);
+	c->bag[0] = in;
+	c->bag[1] = out;
 	return 0;
 }
 
-static int hello(int fd, char *err, size_t err_len)
+static int hello(struct broker_client *c, int fd, char *err, size_t err_len)
 {
 	struct broker_hello req = {
 		.msg.type = BROKER_HELLO,
@@ -159,15 +183,15 @@ static int hello(int fd, char *err, size_t err_len)
 		.pid = (uint32_t)getpid(),
 	};
 	struct broker_hello resp;
-	int rc = exchange(fd, &req, sizeof(req), &resp, sizeof(resp), NULL);
+	int bag, rc = exchange(fd, &req, sizeof(req), -1, &resp, sizeof(resp), NULL, &bag);
 
 	if (rc)
 		return rc;
 	if (resp.msg.error == -EPERM) {
 		snprintf(err, err_len,
-			 "the broker of this network namespace (pid %u) serves its own user only: "
+			 "the broker of this network namespace (pid %u) does not serve you: %.*s; "
 			 "work in a network namespace of your own",
-			 resp.pid);
+			 resp.pid, (int)sizeof(resp.why), resp.why);
 		return -EPERM;
 	}
 	if (resp.msg.error || resp.version != BROKER_PROTO_VERSION) {
@@ -177,38 +201,87 @@ static int hello(int fd, char *err, size_t err_len)
 			 resp.pid, resp.version, BROKER_PROTO_VERSION);
 		return -EPROTO;
 	}
+	rc = take_bag(c, fd, bag);
+	if (rc)
+		return rc;
+	c->broker = (pid_t)resp.pid;
+	c->generation = resp.generation;
 	return 0;
 }
 
-/* Ends with a connection to a broker that has greeted us, or with an error that no further try
- * would change. */
-static int find_broker(char *err, size_t err_len)
+/* What the broker before has left to this process, in whichever of its connections. */
+static bool any_bag(const struct broker_client *own, int ret[2])
+{
+	const struct broker_client *from = own->bag[0] >= 0 ? own : NULL;
+
+	pthread_mutex_lock(&clients_lock);
+	list_for_each(c, &clients, struct broker_client, link)
+		if (!from && c->bag[0] >= 0)
+			from = c;
+	for (int i = 0; i < 2; i++)
+		ret[i] = from ? fcntl(from->bag[i], F_DUPFD_CLOEXEC, 0) : -1;
+	pthread_mutex_unlock(&clients_lock);
+	return ret[0] >= 0 && ret[1] >= 0;
+}
+
+/* Its sockets would be its user's own: where root's broker has served us, another of root's is
+ * waited for. */
+static bool may_start(const struct broker_client *c)
+{
+	return !c->broker || c->broker_uid == geteuid();
+}
+
+static int start(struct broker_client *c, char *err, size_t err_len)
+{
+	int bag[2], rc;
+
+	if (!may_start(c)) {
+		snprintf(err, err_len, "root's broker has ended, and only root can start another");
+		return -ECONNREFUSED;
+	}
+	rc = broker_spawn(NULL, any_bag(c, bag) ? bag : NULL, err, err_len);
+	for (int i = 0; i < 2; i++)
+		if (bag[i] >= 0)
+			close(bag[i]);
+	return rc;
+}
+
+/* Ends with a connection (c->fd) to a broker that has greeted us, or with an error that no further
+ * try would change. */
+static int find_broker(struct broker_client *c, char *err, size_t err_len)
 {
 	struct timespec pause = {.tv_nsec = RETRY_PAUSE_NS};
-	uint64_t until = time_now_ns() + OPEN_TRIES_NS;
+	uint64_t begin = time_now_ns();
 	int fd, rc;
 
 	for (;;) {
-		rc = fd = connect_once();
+		rc = fd = connect_once(c);
 		if (fd >= 0) {
-			rc = check_owner(fd, err, err_len);
+			rc = check_owner(fd, &c->broker_uid, err, err_len);
 			if (rc == 0)
-				rc = hello(fd, err, err_len);
+				rc = hello(c, fd, err, err_len);
 			if (rc == 0)
-				return fd;
-			close(fd);
+				rc = set_timeout(fd, REPLY_TIMEOUT);
+			if (rc == 0) {
+				c->fd = fd;
+				c->knocking = -1;
+				return 0;
+			}
+			hang_up(&c->knocking);
 			/* It ended while we knocked. */
 			if (rc != -ECONNRESET && rc != -EPIPE)
 				break;
 		} else if (rc == -ECONNREFUSED) {
-			rc = broker_spawn(NULL, err, err_len);
-			if (rc)
+			rc = start(c, err, err_len);
+			/* What a broker has left may be with others, who start the next. */
+			if (rc && (rc != -EADDRINUSE || time_now_ns() - begin > HEIR_TRIES_NS))
 				return rc;
+			*err = 0;
 			continue;
 		} else if (rc != -EAGAIN && rc != -EINTR) {
 			break;
 		}
-		if (time_now_ns() > until) {
+		if (time_now_ns() - begin > OPEN_TRIES_NS) {
 			rc = -ETIMEDOUT;
 			break;
 		}
@@ -222,26 +295,27 @@ static int find_broker(char *err, size_t err_len)
 int broker_client_open(struct broker_client **ret, char *err, size_t err_len)
 {
 	struct broker_client *c = calloc(1, sizeof(*c));
-	int fd, before;
+	int rc, before;
 
 	*err = 0;
 	if (!c) {
 		snprintf(err, err_len, "out of memory");
 		return -ENOMEM;
 	}
-	before = uncancelled_begin(); /* whoever calls may hold a lock, too */
-	fd = find_broker(err, err_len);
-	uncancelled_end(before);
-	if (fd < 0) {
-		free(c);
-		return fd;
-	}
-	c->fd = fd;
+	c->fd = c->knocking = c->bag[0] = c->bag[1] = -1;
 	pthread_mutex_init(&c->lock, NULL);
+	journal_init(&c->journal);
 	pthread_once(&fork_once, watch_forks);
 	pthread_mutex_lock(&clients_lock);
 	list_push_tail(&clients, &c->link);
 	pthread_mutex_unlock(&clients_lock);
+	before = uncancelled_begin(); /* whoever calls may hold a lock, too */
+	rc = find_broker(c, err, err_len);
+	uncancelled_end(before);
+	if (rc) {
+		broker_client_close(c);
+		return rc;
+	}
 	*ret = c;
 	return 0;
 }
@@ -255,32 +329,128 @@ void broker_client_close(struct broker_client *c)
 	pthread_mutex_unlock(&clients_lock);
 	if (c->fd >= 0)
 		close(c->fd);
+	drop_bag(c);
+	journal_fini(&c->journal);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
+}
+
+/* ---- when the broker ends -------------------------------------------------------------------- */
+
+static void lose(struct broker_client *c, int why)
+{
+	log_warn("broker", "lost the broker (pid %d): %s", c->broker, strerror(-why));
+	hang_up(&c->fd);
+}
+
+/* Another broker, and of it what we had of the last. */
+static int reconnect(struct broker_client *c)
+{
+	struct journal_count n;
+	char err[512] = "";
+	int rc;
+
+	rc = find_broker(c, err, sizeof(err));
+	if (rc) {
+		if (!c->told)
+			log_warn("broker", "%s", err);
+		c->told = true;
+		return rc;
+	}
+	c->told = false;
+	rc = journal_resume(&c->journal, c->fd, &n);
+	if (rc) {
+		lose(c, rc);
+		return rc;
+	}
+	log_warn("broker",
+		 "another broker (pid %d) goes on: slots %u, event channels %u, identifiers %u, "
+		 "lost %u",
+		 c->broker, n.slots, n.channels, n.ids, n.lost);
+	return 0;
+}
+
+static bool has_hung_up(int fd)
+{
+	struct pollfd p = {.fd = fd};
+
+	return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
+}
+
+int broker_client_recover(struct broker_client *c)
+{
+	int rc = 0, before = uncancelled_begin();
+
+	pthread_mutex_lock(&c->lock);
+	if (c->forked)
+		rc = -ENOTCONN;
+	else if (c->fd >= 0 && has_hung_up(c->fd))
+		lose(c, -ECONNRESET);
+	if (!rc && c->fd < 0)
+		rc = reconnect(c);
+	pthread_mutex_unlock(&c->lock);
+	uncancelled_end(before);
+	return rc;
+}
+
+/* One request, if need be to the broker after this one: where the reply is lost, what it would have
+ * told is lost, too, and the next broker knows nothing of it. */
+static int talk(struct broker_client *c, const void *req, size_t req_len, void *resp,
+		size_t resp_len, struct broker_cm_saved *ret_saved, int *ret_fd)
+{
+	int rc = -ENOTCONN;
+
+	for (int tries = 0; tries < 2 && !c->forked; tries++) {
+		if (c->fd < 0 && (rc = reconnect(c)) != 0)
+			return rc;
+		rc = exchange(c->fd, req, req_len, -1, resp, resp_len, ret_saved, ret_fd);
+		if (rc == 0)
+			return 0;
+		/* A reply that comes late must not answer the next request. */
+		lose(c, rc);
+		if (rc != -ECONNRESET && rc != -EPIPE)
+			break;
+	}
+	return rc;
 }
 
 int broker_client_call(struct broker_client *c, const void *req, size_t req_len, void *resp,
 		       size_t resp_len, int *ret_fd)
 {
-	int rc = -ENOTCONN, before;
+	struct broker_cm_saved saved;
+	int rc, before;
 
 	if (ret_fd)
 		*ret_fd = -1;
 	memset(resp, 0, resp_len);
 	before = uncancelled_begin();
 	pthread_mutex_lock(&c->lock);
-	if (c->fd >= 0) {
-		rc = exchange(c->fd, req, req_len, resp, resp_len, ret_fd);
-		if (rc) {
-			/* A reply that comes late must not answer the next request. */
-			log_warn("broker", "lost the broker: %s", strerror(-rc));
-			close(c->fd);
-			c->fd = -1;
-		}
-	}
+	rc = talk(c, req, req_len, resp, resp_len, &saved, ret_fd);
+	if (!rc)
+		rc = ((const struct broker_msg *)resp)->error;
+	if (!rc)
+		journal_request(&c->journal, req, &saved);
 	pthread_mutex_unlock(&c->lock);
 	uncancelled_end(before);
-	return rc ? rc : ((const struct broker_msg *)resp)->error;
+	return rc;
+}
+
+void broker_client_event(struct broker_client *c, const struct broker_cm_event *ev)
+{
+	struct broker_cm_resume req = {.msg.type = BROKER_CM_RESUME, .saved = ev->saved};
+	struct broker_msg resp;
+	int before;
+
+	journal_saved(&c->journal, &ev->saved);
+	if (!ev->saved.len)
+		return;
+	before = uncancelled_begin();
+	pthread_mutex_lock(&c->lock);
+	if (ev->generation != c->generation && c->fd >= 0 &&
+	    exchange(c->fd, &req, sizeof(req), -1, &resp, sizeof(resp), NULL, NULL))
+		lose(c, -ECONNRESET);
+	pthread_mutex_unlock(&c->lock);
+	uncancelled_end(before);
 }
 
 int broker_client_devices(struct broker_client *c, struct broker_devices *ret)
@@ -299,6 +469,8 @@ int broker_client_lease_slot(struct broker_client *c, uint8_t *ret_slot, int *re
 	if (rc == 0 && *ret_fd < 0)
 		rc = -EPROTO;
 	*ret_slot = (uint8_t)resp.slot;
+	if (rc == 0)
+		journal_slot(&c->journal, resp.slot, *ret_fd);
 	return rc;
 }
 
@@ -311,5 +483,7 @@ int broker_client_cm_channel(struct broker_client *c, uint32_t *ret_channel, int
 	if (rc == 0 && *ret_fd < 0)
 		rc = -EPROTO;
 	*ret_channel = resp.channel;
+	if (rc == 0)
+		journal_channel(&c->journal, resp.channel, *ret_fd);
 	return rc;
 }

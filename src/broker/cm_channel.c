@@ -10,12 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "broker/stranger_fd.h"
 
 /* Of a channel that has more waiting than the default 16: room for 64. */
-#define BUSY_PIPE_BYTES (64 * 4096)
+#define BUSY_PIPE_BYTES	 (64 * 4096)
+#define BUSY_CHANNELS	 16 /* a user who has more has none of them */
+#define SMALL_PIPE_BYTES (4 * 4096)
+#define LARGE_CHANNELS	 256 /* later ones are small */
 
 _Static_assert(sizeof(struct broker_cm_event) <= PIPE_BUF, "an event is one packet of a pipe");
 
@@ -24,7 +29,19 @@ struct waiting {
 	struct broker_cm_event ev;
 };
 
-int cm_channel_open(struct cm_channel *c, int *ret_fd)
+static void begin(struct cm_channel *c, struct cm_user *user, int fd)
+{
+	if (user->held[CM_QUOTA_CHANNELS] > LARGE_CHANNELS)
+		(void)fcntl(fd, F_SETPIPE_SZ, SMALL_PIPE_BYTES);
+	c->fd = fd;
+	c->user = user;
+	c->broken = false;
+	c->written = 0;
+	c->queued = 0;
+	list_init(&c->queue);
+}
+
+int cm_channel_open(struct cm_channel *c, struct cm_user *user, int *ret_fd)
 {
 	int fd[2];
 
@@ -38,19 +55,61 @@ int cm_channel_open(struct cm_channel *c, int *ret_fd)
 		close(fd[1]);
 		return r;
 	}
-	c->fd = fd[1];
-	c->broken = false;
-	c->written = 0;
-	c->queued = 0;
-	list_init(&c->queue);
+	begin(c, user, fd[1]);
 	*ret_fd = fd[0];
 	return 0;
 }
 
-static void drop(struct cm_channel *c, struct waiting *w)
+/* A pipe that a broker has made, who is its owner: of its own ones a user has the writing end,
+ * too, and of others' it may have the reading end for a reason. */
+static bool is_ours(int fd)
+{
+	struct stat st;
+
+	return stranger_is_pipe(fd) && fstat(fd, &st) == 0 && st.st_uid == geteuid();
+}
+
+/* Opened once more by its name in /proc: the flags of a writing end of the client's would be the
+ * client's, too. */
+int cm_channel_reopen(struct cm_channel *c, struct cm_user *user, int pipe)
+{
+	char path[32];
+	int fd, bytes = 0;
+
+	if (!is_ours(pipe))
+		return -EINVAL;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", pipe);
+	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fcntl(fd, F_SETFL, O_WRONLY | O_DIRECT | O_NONBLOCK) < 0) {
+		int r = -errno;
+
+		close(fd);
+		return r;
+	}
+	begin(c, user, fd);
+	if (ioctl(fd, FIONREAD, &bytes) == 0)
+		c->written = (uint64_t)bytes / sizeof(struct broker_cm_event);
+	return 0;
+}
+
+static void count(struct cm_channel *c)
+{
+	c->queued++;
+	cm_quota_hold(c->user, CM_QUOTA_EVENTS);
+}
+
+static void uncount(struct cm_channel *c, struct waiting *w)
 {
 	list_remove(&w->list);
 	c->queued--;
+	cm_quota_give_back(c->user, CM_QUOTA_EVENTS);
+}
+
+static void drop(struct cm_channel *c, struct waiting *w)
+{
+	uncount(c, w);
 	free(w);
 }
 
@@ -99,7 +158,8 @@ int cm_channel_post(struct cm_channel *c, const struct broker_cm_event *ev)
 		r = write_event(c, ev);
 		if (r != -EAGAIN)
 			return r;
-		(void)fcntl(c->fd, F_SETPIPE_SZ, BUSY_PIPE_BYTES); /* may be refused */
+		if (c->user->held[CM_QUOTA_CHANNELS] <= BUSY_CHANNELS)
+			(void)fcntl(c->fd, F_SETPIPE_SZ, BUSY_PIPE_BYTES); /* may be refused */
 		r = write_event(c, ev);
 		if (r != -EAGAIN)
 			return r;
@@ -109,7 +169,7 @@ int cm_channel_post(struct cm_channel *c, const struct broker_cm_event *ev)
 		return -ENOMEM;
 	w->ev = *ev;
 	list_push_tail(&c->queue, &w->list);
-	c->queued++;
+	count(c);
 	return 0;
 }
 
@@ -155,11 +215,13 @@ void cm_channel_purge(struct cm_channel *c, uint32_t id)
  * the client's; /proc has another for as long as this takes. */
 static void take_back(struct cm_channel *c)
 {
+	/* No more than there is now: whoever can write, too, does not keep us at it. */
+	uint64_t unread = c->written - cm_channel_read(c);
 	struct list *first = c->queue.next;
 	char path[32];
 	int fd;
 
-	if (cm_channel_read(c) == c->written)
+	if (!unread)
 		return;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", c->fd);
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -167,7 +229,7 @@ static void take_back(struct cm_channel *c)
 		log_err("cm", "%s: %s", path, strerror(errno));
 		return;
 	}
-	for (;;) {
+	for (; unread; unread--) {
 		struct waiting *w = malloc(sizeof(*w));
 
 		if (!w || read(fd, &w->ev, sizeof(w->ev)) != sizeof(w->ev)) {
@@ -175,7 +237,7 @@ static void take_back(struct cm_channel *c)
 			break;
 		}
 		list_insert_before(first, &w->list);
-		c->queued++;
+		count(c);
 		c->written--;
 	}
 	close(fd);
@@ -190,10 +252,9 @@ void cm_channel_move(struct cm_channel *c, uint32_t id, struct cm_channel *to)
 
 		if (of != id)
 			continue;
-		list_remove(&w->list);
-		c->queued--;
+		uncount(c, w);
 		list_push_tail(&to->queue, &w->list);
-		to->queued++;
+		count(to);
 	}
 	cm_channel_flush(c);
 	cm_channel_flush(to);

@@ -12,6 +12,7 @@
 
 #include "base/compiler.h"
 #include "base/list.h"
+#include "broker/cm_users.h"
 #include "broker/proto_cm.h"
 
 struct cm_channel {
@@ -22,14 +23,19 @@ struct cm_channel {
 	uint64_t written; /* events ever written */
 	struct list queue;
 	uint32_t queued;
+	struct cm_user *user; /* whose memory the waiting events count as */
 	/* Called for each event when it gets its place in the pipe. May be NULL. */
 	void (*placed)(void *ctx, struct cm_channel *, const struct broker_cm_event *,
 		       uint64_t place);
 	void *ctx;
 };
 
-/* *ret_fd: the reading end, the caller's to pass on and close. -errno. */
-int cm_channel_open(struct cm_channel *, int *ret_fd) must_use;
+/* *ret_fd: the reading end, the caller's to pass on and close. -errno. A user who has many channels
+ * gets smaller pipes: what is in them is the broker's memory, too. */
+int cm_channel_open(struct cm_channel *, struct cm_user *, int *ret_fd) must_use;
+/* One that another broker has opened; pipe is its reading end, borrowed. -EINVAL: that is no
+ * pipe of a broker of our user. */
+int cm_channel_reopen(struct cm_channel *, struct cm_user *, int pipe) must_use;
 void cm_channel_close(struct cm_channel *);
 /* -ENOMEM when it can be neither written nor kept, -EPIPE when the reader has gone. */
 int cm_channel_post(struct cm_channel *, const struct broker_cm_event *) must_use;

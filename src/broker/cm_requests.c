@@ -39,6 +39,14 @@ static enum svc_port_space port_space_of(uint32_t ps)
 	}
 }
 
+/* A port space of connections, of datagrams, or (IB) of both. */
+bool svc_ps_valid(uint32_t ps, bool datagrams, bool xrc)
+{
+	return port_space_of(ps) != SVC_PORT_SPACES && !(ps == CM_PS_TCP && datagrams) &&
+	       !((ps == CM_PS_UDP || ps == CM_PS_IPOIB) && !datagrams) &&
+	       !(xrc && (ps != CM_PS_IB || datagrams));
+}
+
 struct port_space *svc_port_space(struct svc_id *id)
 {
 	return &id->client->svc->port_space[port_space_of(id->ps)];
@@ -54,10 +62,7 @@ static int create_id(struct cm_client *client, const void *req, void *reply)
 	struct svc_id *id;
 	int err;
 
-	/* A port space of connections, of datagrams, or (IB) of both. */
-	if (port_space_of(r->ps) == SVC_PORT_SPACES || (r->ps == CM_PS_TCP && r->datagrams) ||
-	    ((r->ps == CM_PS_UDP || r->ps == CM_PS_IPOIB) && !r->datagrams) ||
-	    (r->xrc && (r->ps != CM_PS_IB || r->datagrams)))
+	if (!svc_ps_valid(r->ps, r->datagrams, r->xrc))
 		return -EINVAL;
 	if (!channel)
 		return -ENOENT;
@@ -84,6 +89,28 @@ static int destroy_id(struct cm_client *client, const void *req, void *reply)
 	return 0;
 }
 
+/* The library says so, too, but who would keep a client to the library? */
+int svc_may_bind(const struct cm_client *client, uint16_t port)
+{
+	return port && port < PRIVILEGED_PORTS && client->user->uid != 0 ? -EACCES : 0;
+}
+
+int svc_bind(struct svc_id *id)
+{
+	struct cm_service *svc = id->client->svc;
+	int err = cm_quota_take(id->client->user, CM_QUOTA_PORTS, 0);
+
+	if (err < 0)
+		return err;
+	err = port_space_bind(svc_port_space(id), &id->bind, svc->ops.random(svc->ctx));
+	if (err < 0) {
+		cm_quota_give_back(id->client->user, CM_QUOTA_PORTS);
+		return err;
+	}
+	id->bound = true;
+	return 0;
+}
+
 static int bind_addr(struct svc_id *id, const struct broker_cm_bind *r)
 {
 	struct cm_service *svc = id->client->svc;
@@ -105,10 +132,9 @@ static int bind_addr(struct svc_id *id, const struct broker_cm_bind *r)
 									: PORT_IPV4 | PORT_IPV6;
 	}
 	id->bind.af_only = r->af_only || id->bind.families == PORT_IPV4;
-	err = port_space_bind(svc_port_space(id), &id->bind, svc->ops.random(svc->ctx));
+	err = svc_bind(id);
 	if (err < 0)
 		return err;
-	id->bound = true;
 	id->ifindex = local.ifindex;
 	id->path.src = r->addr;
 	id->path.scope = r->scope;
@@ -127,9 +153,9 @@ static int bind_id(struct cm_client *client, const void *req, void *reply)
 		return -ENOENT;
 	if (id->bound || id->used)
 		return -EINVAL;
-	/* The library says so, too, but who would keep a client to the library? */
-	if (r->port && r->port < PRIVILEGED_PORTS && !client->privileged)
-		return -EACCES;
+	err = svc_may_bind(client, r->port);
+	if (err < 0)
+		return err;
 	err = bind_addr(id, r);
 	if (err < 0)
 		return err;
@@ -138,28 +164,40 @@ static int bind_id(struct cm_client *client, const void *req, void *reply)
 	return 0;
 }
 
+int svc_listen(struct svc_id *id, uint32_t backlog)
+{
+	struct cm_client *client = id->client;
+	int err;
+
+	id->backlog = backlog && backlog < BACKLOG_MAX ? backlog : BACKLOG_MAX;
+	if (id->bind.listening) /* once more: only the backlog changes */
+		return 0;
+	err = cm_quota_take(client->user, CM_QUOTA_LISTENERS, 0);
+	if (err < 0)
+		return err;
+	err = port_space_listen(svc_port_space(id), &id->bind);
+	if (err < 0) {
+		cm_quota_give_back(client->user, CM_QUOTA_LISTENERS);
+		return err;
+	}
+	id->used = true;
+	err = cm_listen(id->cm, CM_SERVICE_ID(id->ps, id->bind.port), UINT64_MAX, svc_match);
+	if (err == 0)
+		svc_serve_parked(client->svc);
+	return err;
+}
+
 static int listen_id(struct cm_client *client, const void *req, void *reply)
 {
 	const struct broker_cm_listen *r = req;
 	struct svc_id *id = own_id(client, r->id);
-	int err;
 
 	(void)reply;
 	if (!id)
 		return -ENOENT;
 	if (!id->bound || (id->used && !id->bind.listening))
 		return -EINVAL;
-	id->backlog = r->backlog && r->backlog < BACKLOG_MAX ? r->backlog : BACKLOG_MAX;
-	if (id->bind.listening) /* once more: only the backlog changes */
-		return 0;
-	err = port_space_listen(svc_port_space(id), &id->bind);
-	if (err < 0)
-		return err;
-	id->used = true;
-	err = cm_listen(id->cm, CM_SERVICE_ID(id->ps, id->bind.port), UINT64_MAX, svc_match);
-	if (err == 0)
-		svc_serve_parked(client->svc);
-	return err;
+	return svc_listen(id, r->backlog);
 }
 
 static int migrate_id(struct cm_client *client, const void *req, void *reply)
@@ -220,7 +258,8 @@ static int post_event(struct cm_client *client, const void *req, void *reply)
 	if (r->type != BROKER_CM_EV_ADDR_RESOLVED && r->type != BROKER_CM_EV_ROUTE_RESOLVED &&
 	    r->type != BROKER_CM_EV_MULTICAST_JOIN)
 		return -EINVAL;
-	if (id->channel && id->channel->queued >= CLIENT_MAX_POSTED / client->channel_count)
+	if (id->channel && (id->channel->queued >= CLIENT_MAX_POSTED / client->channel_count ||
+			    !cm_quota_left(client->user, CM_QUOTA_EVENTS, 0)))
 		return -ENOBUFS;
 	ev.id = id->handle;
 	ev.user = id->user;
@@ -465,6 +504,7 @@ static const struct request requests[] = {
 	R(MIGRATE, broker_cm_migrate, broker_msg, migrate_id),
 	R(POST, broker_cm_post, broker_msg, post_event),
 	R(WATCH, broker_cm_id, broker_msg, watch),
+	R(RESUME, broker_cm_resume, broker_msg, svc_resume),
 };
 #undef R
 
@@ -479,6 +519,7 @@ static bool of_removed(struct cm_client *client, const void *req)
 	case BROKER_CM_DESTROY_ID:
 	case BROKER_CM_CLOSE_CHANNEL:
 	case BROKER_CM_WATCH:
+	case BROKER_CM_RESUME:
 		return false;
 	default:
 		id = own_id(client, r->id);
@@ -508,16 +549,42 @@ static int serve(struct cm_client *client, const void *req, size_t len, void *re
 	return err;
 }
 
+/* What the request has left of the id that it names, for the end of the reply. */
+static struct broker_cm_saved saved_after(struct cm_client *client, const void *req,
+					  const void *reply)
+{
+	const struct broker_cm_id *r = req, *ret = reply;
+	struct broker_cm_saved saved = {0};
+	struct svc_id *id = NULL;
+
+	switch (r->msg.type) {
+	case BROKER_CM_CLOSE_CHANNEL:
+	case BROKER_CM_WATCH:
+	case BROKER_CM_RESUME:
+		break;
+	case BROKER_CM_CREATE_ID:
+		id = own_id(client, ret->id);
+		break;
+	default:
+		saved.id = r->id;
+		id = own_id(client, r->id);
+	}
+	if (id)
+		svc_save(id, &saved);
+	return saved;
+}
+
 size_t cm_client_request(struct cm_client *client, const void *req, size_t len, void *reply,
 			 uint64_t now)
 {
 	struct cm_service *svc = client->svc;
 	struct broker_msg *msg = reply;
+	struct broker_cm_saved saved;
 	size_t reply_len;
 	int err;
 
-	_Static_assert(sizeof(struct broker_cm_create_id) <= BROKER_CM_REPLY_MAX &&
-			       sizeof(struct broker_cm_bind) <= BROKER_CM_REPLY_MAX,
+	_Static_assert(sizeof(struct broker_cm_create_id) + sizeof(saved) <= BROKER_CM_REPLY_MAX &&
+			       sizeof(struct broker_cm_bind) + sizeof(saved) <= BROKER_CM_REPLY_MAX,
 		       "a reply has room");
 	svc->now = now;
 	memset(reply, 0, sizeof(struct broker_msg));
@@ -526,5 +593,9 @@ size_t cm_client_request(struct cm_client *client, const void *req, size_t len, 
 	msg->error = err;
 	svc_flush_client(client);
 	svc_send_all(svc);
-	return reply_len;
+	if (err)
+		return reply_len;
+	saved = saved_after(client, req, reply);
+	memcpy((char *)reply + reply_len, &saved, sizeof(saved));
+	return reply_len + sizeof(saved);
 }

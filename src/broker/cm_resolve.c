@@ -8,9 +8,10 @@
 
 #define CHECK_FIRST_NS (1 * NSEC_PER_MSEC)
 #define CHECK_MAX_NS   (50 * NSEC_PER_MSEC)
+#define AT_ONCE	       64		     /* then others have their turn */
 #define PROBE_NS       (500 * NSEC_PER_MSEC) /* our own address may not be fit for use at first */
 
-void svc_resolve(struct svc_id *id, const struct broker_cm_event *ev, const struct flow *flow,
+void svc_resolve(struct svc_id *id, struct broker_cm_event *ev, const struct flow *flow,
 		 uint32_t timeout_ms)
 {
 	struct cm_service *svc = id->client->svc;
@@ -39,12 +40,19 @@ uint64_t svc_resolve_deadline(const struct cm_service *svc)
 
 void svc_resolve_tick(struct cm_service *svc)
 {
+	int left = AT_ONCE;
+
 	list_for_each(id, &svc->resolving, struct svc_id, resolving) {
 		bool probe = svc->now >= id->resolve_probe;
 		struct broker_cm_event ev;
 
 		if (id->resolve_at > svc->now)
 			continue;
+		if (!left--)
+			return;
+		/* Those that come first now come last the next time. */
+		list_remove(&id->resolving);
+		list_push_tail(&svc->resolving, &id->resolving);
 		if (probe)
 			id->resolve_probe = svc->now + PROBE_NS;
 		ev = svc_event(id, BROKER_CM_EV_ADDR_RESOLVED);

@@ -44,11 +44,16 @@ struct cm_service_ops {
 };
 
 int cm_service_create(struct cm_service **ret, const struct cm_service_ops *, void *ctx) must_use;
+/* The secret of the broker's, or if this one is heir to another, of that one (cm_succeed()). */
+void cm_service_begin(struct cm_service *, const uint64_t secret[2], bool heir, uint64_t now);
+/* What stands in its events. */
+uint32_t cm_service_generation(const struct cm_service *);
 /* All clients must be destroyed before. What is still owed to the wire stays unsent. */
 void cm_service_destroy(struct cm_service *);
 
-/* privileged: it may bind ports below 1024. */
-int cm_client_create(struct cm_service *, bool privileged, struct cm_client **ret) must_use;
+/* Of that user, who may hold so much over all his clients (broker/cm_users.h); root's may bind
+ * ports below 1024. */
+int cm_client_create(struct cm_service *, uint32_t uid, struct cm_client **ret) must_use;
 /* The client is gone: pending connections are rejected, live ones disconnected. */
 void cm_client_destroy(struct cm_client *, uint64_t now);
 
@@ -59,10 +64,14 @@ int cm_client_channel(struct cm_client *, uint32_t *ret_channel, int *ret_fd) mu
  * BROKER_CM_REPLY_MAX. Returns the length of the reply, whose msg.error is 0 or -errno. */
 size_t cm_client_request(struct cm_client *, const void *req, size_t len, void *reply,
 			 uint64_t now);
-#define BROKER_CM_REPLY_MAX 1024
+#define BROKER_CM_REPLY_MAX 2048
+/* Serves RESUME_CHANNEL; pipe is borrowed. -EINVAL: it is no pipe; -EEXIST: there is such a
+ * channel; -EMFILE. */
+int cm_client_resume_channel(struct cm_client *, uint32_t channel, int pipe) must_use;
 
-/* A packet received on slot 0. What is not a MAD for QP1 is dropped. */
-void cm_service_rx(struct cm_service *, const struct rnic_rx *, uint64_t now);
+/* A packet received on slot 0. What is not a MAD for QP1 is dropped. Was it one that nobody but the
+ * peer of a connection could have sent? */
+bool cm_service_rx(struct cm_service *, const struct rnic_rx *, uint64_t now);
 /* DEADLINE_NEVER: nothing is to be done until a packet or a request comes. */
 uint64_t cm_service_next_deadline(const struct cm_service *);
 void cm_service_tick(struct cm_service *, uint64_t now);

@@ -11,14 +11,15 @@
 #include "base/slots.h"
 #include "broker/cm_channel.h"
 #include "broker/cm_service.h"
+#include "broker/cm_users.h"
 #include "broker/port_space.h"
 #include "cm/cm.h"
 #include "wire/cm_ip.h"
 
-#define SVC_MAX_IDS	    (1u << 16)
-#define SVC_GEN_BITS	    16
-#define CLIENT_MAX_IDS	    16384
-#define CLIENT_MAX_CHANNELS 4096
+#define SVC_MAX_IDS	 (1u << 16)
+#define SVC_GEN_BITS	 16
+#define SVC_MAX_CHANNELS 16384 /* of all clients; less where there are few descriptors */
+#define WATCH_MAX	 1024  /* events of devices that a client does not read */
 /* Events waiting in the broker; beyond, POST is refused. Each channel has its part of it. */
 #define CLIENT_MAX_POSTED 65536
 #define RESOLVE_MAX_MS	  3600000u
@@ -36,6 +37,8 @@
  */
 #define SVC_PARK_NS  (100 * 1000000ull)
 #define SVC_PARK_MAX 64 /* beyond, rejections are immediate */
+/* After another broker: for so long what that had listeners and connections for waits for them. */
+#define SVC_HEIR_NS (10 * 1000000000ull)
 
 /* Each port space of rdma_cm has ports of its own. */
 enum svc_port_space { SVC_PS_IPOIB, SVC_PS_TCP, SVC_PS_UDP, SVC_PS_IB, SVC_PORT_SPACES };
@@ -54,10 +57,14 @@ struct cm_service {
 	struct slots slots; /* handles of ids */
 	struct port_space port_space[SVC_PORT_SPACES];
 	struct list clients;
+	struct cm_users users;
 	struct list resolving; /* ids that wait for a neighbour */
 	uint64_t now;	       /* of the call that is being served */
 	uint64_t flush_at;     /* DEADLINE_NEVER: no channel has events waiting */
+	uint64_t flush_wait;   /* from one time to the next */
 	uint32_t psn;	       /* of QP1 */
+	uint32_t generation;   /* of the broker */
+	uint64_t heir_until;   /* listeners of before may come yet */
 	uint32_t parked_count;
 	struct svc_parked parked[SVC_PARK_MAX]; /* oldest first */
 };
@@ -69,7 +76,8 @@ struct cm_client {
 	struct list closed;	  /* channels whose reading end may be in use yet */
 	struct cm_channel *watch; /* for what concerns its QPs; NULL: it does not ask */
 	uint32_t channel_count, id_count, next_channel;
-	bool privileged;
+	struct cm_user *user;
+	bool dying; /* its channels go, too, and all that waits there */
 };
 
 /* An id of a client. Where the connection stands, the CM knows (id->cm). */
@@ -111,6 +119,9 @@ void svc_serve_parked(struct cm_service *);
 /* -EMFILE, -ENOMEM. cm NULL: makes a new one. */
 int svc_id_new(struct cm_client *, struct cm_channel *, struct cm_id *cm,
 	       struct svc_id **ret) must_use;
+/* As that, with the handle that another broker has given it. -EEXIST: it is taken. */
+int svc_id_new_as(struct cm_client *, struct cm_channel *, struct cm_id *cm, uint32_t handle,
+		  struct svc_id **ret) must_use;
 /* Ends what it is in (unless the CM's id has been ended already), and its unread requests. */
 void svc_id_destroy(struct svc_id *, bool end_cm);
 struct cm_channel *client_channel(struct cm_client *, uint32_t nr);
@@ -125,14 +136,28 @@ void svc_send_all(struct cm_service *);
 /* Tells the watcher of the id's client that the peer of its QP is gone. */
 void svc_peer_died(struct svc_id *);
 /* 0 or -errno when the event went nowhere, which mostly nobody needs to know. */
-int svc_post(struct svc_id *, const struct broker_cm_event *);
+int svc_post(struct svc_id *, struct broker_cm_event *);
 
 struct port_space *svc_port_space(struct svc_id *);
+
+/* ---- cm_requests.c ------------------------------------------------------------------------ */
+
+bool svc_ps_valid(uint32_t ps, bool datagrams, bool xrc);
+int svc_may_bind(const struct cm_client *, uint16_t port) must_use;
+/* As id->bind says. */
+int svc_bind(struct svc_id *) must_use;
+int svc_listen(struct svc_id *, uint32_t backlog) must_use;
+
+/* ---- cm_resume.c -------------------------------------------------------------------------- */
+
+void svc_save(const struct svc_id *, struct broker_cm_saved *ret);
+/* Serves RESUME. */
+int svc_resume(struct cm_client *, const void *req, void *reply);
 
 /* ---- cm_resolve.c ------------------------------------------------------------------------- */
 
 /* Posts the event, an ADDR_RESOLVED, as soon as the way's first neighbour is known. */
-void svc_resolve(struct svc_id *, const struct broker_cm_event *, const struct flow *,
+void svc_resolve(struct svc_id *, struct broker_cm_event *, const struct flow *,
 		 uint32_t timeout_ms);
 uint64_t svc_resolve_deadline(const struct cm_service *);
 void svc_resolve_tick(struct cm_service *);

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/log.h"
+#include "broker/device_guid.h"
 
 /* Of <linux/if.h>, which cannot stand beside <net/if.h>. The carrier, as Linux's rxe looks at it:
  * IFF_RUNNING follows it up to a second later. */
@@ -37,10 +37,12 @@ struct reading {
 	struct address addr[BROKER_MAX_DEVICES * BROKER_MAX_GIDS];
 	uint32_t addrs;
 	const struct broker_devices *known;
+	const struct device_guid_key *guid_key;
 };
 
 struct devices {
 	int fd; /* subscribed to changes */
+	struct device_guid_key guid_key;
 	struct device_notices notices;
 	struct broker_devices table;
 	struct reading reading;
@@ -52,29 +54,6 @@ static struct broker_device *find_index(struct broker_device *v, uint32_t n, uin
 		if (v[i].ifindex == ifindex)
 			return &v[i];
 	return NULL;
-}
-
-/* An EUI-64 of the MAC; without one, locally administered and made of the name (FNV-1a). */
-static uint64_t guid_of(const struct broker_device *d)
-{
-	static const uint8_t none[6];
-	uint64_t h = 0xcbf29ce484222325u;
-	uint8_t b[8];
-
-	if (memcmp(d->mac, none, sizeof(none)) != 0) {
-		memcpy(b, d->mac, 3);
-		b[0] ^= 2;
-		b[3] = 0xff;
-		b[4] = 0xfe;
-		memcpy(b + 5, d->mac + 3, 3);
-	} else {
-		for (const char *s = d->ifname; *s; s++)
-			h = (h ^ (uint8_t)*s) * 0x100000001b3u;
-		st_be64(b, h);
-		b[0] = 0x02;
-	}
-	memcpy(&h, b, sizeof(h));
-	return h;
 }
 
 static uint32_t speed_of(const char *ifname)
@@ -124,7 +103,7 @@ static void read_link(struct reading *r, const struct nlmsghdr *h)
 	}
 	d.ifname[sizeof(d.ifname) - 1] = 0;
 	snprintf(d.name, sizeof(d.name), "weft_%s", d.ifname);
-	d.guid_be = guid_of(&d);
+	d.guid_be = device_guid(r->guid_key, d.ifname, d.mac);
 	d.speed_mbps = speed_of(d.ifname);
 	r->dev[r->devs++] = d;
 }
@@ -324,6 +303,7 @@ int devices_refresh(struct devices *d, const struct device_watcher *watcher)
 
 	drain_notices(d);
 	r->known = &d->table;
+	r->guid_key = &d->guid_key;
 	rc = read_state(r);
 	if (rc) {
 		log_warn("broker", "cannot read the interfaces: %s", strerror(-rc));
@@ -364,6 +344,7 @@ int devices_open(struct devices **ret)
 		rc = -errno;
 		goto fail;
 	}
+	device_guid_key_read(&d->guid_key);
 	rc = devices_refresh(d, NULL);
 	if (rc)
 		goto fail;

@@ -3,35 +3,37 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <linux/filter.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "port/udp/udp_port.h"
-#include "wire/path_probe.h"
 
 #define PORT_TRIES     20 /* for what a broker or client that is just ending still holds */
 #define PORT_TRY_EVERY (50 * NSEC_PER_MSEC)
 #define DRAIN_MAX      65536
 
-static int attach_steering(int fd)
+static unsigned member_of(unsigned slot)
 {
-	/* The program sees the UDP payload. What is too short for it goes to the first. */
-	static struct sock_filter code[] = {
-		{.code = BPF_LD | BPF_W | BPF_ABS, .k = 0},
-		{.code = BPF_JMP | BPF_JEQ | BPF_K, .jt = 3, .k = PATH_PROBE_ASK},
-		{.code = BPF_LD | BPF_B | BPF_ABS, .k = 5},
-		{.code = BPF_ALU | BPF_ADD | BPF_K, .k = 1},
-		{.code = BPF_RET | BPF_A},
-		{.code = BPF_RET | BPF_K, .k = 0},
-	};
-	static const struct sock_fprog prog = {.len = ARRAY_SIZE(code), .filter = code};
+	return slot + 1;
+}
 
-	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog)) < 0
-		       ? -errno
-		       : 0;
+int leases_fd(const struct leases *l, unsigned slot)
+{
+	return l->members.v[member_of(slot)].fd;
+}
+
+int leases_reflector(const struct leases *l)
+{
+	return l->members.v[0].fd;
+}
+
+static unsigned opened(const struct leases *l)
+{
+	return l->members.used ? l->members.used - 1 : 0;
 }
 
 static void explain(char *err, size_t err_len, int rc)
@@ -53,40 +55,72 @@ static void explain(char *err, size_t err_len, int rc)
 			 strerror(-rc));
 }
 
-static int open_first(struct leases *l)
+/* The reflector and slot 0. */
+static int open_own(struct leases *l)
 {
-	int rc;
+	for (int i = 0; i < 2; i++) {
+		int index = members_use(&l->members);
 
-	l->reflector = udp_socket_open();
-	if (l->reflector < 0)
-		return l->reflector;
-	rc = attach_steering(l->reflector);
-	if (rc)
-		return rc;
-	l->slot[0].fd = udp_socket_open();
-	if (l->slot[0].fd < 0)
-		return l->slot[0].fd;
+		if (index < 0)
+			return index;
+		udp_socket_deafen(l->members.v[index].fd, false);
+	}
 	l->slot[0].taken = true;
-	l->opened = 1;
-	return 0;
+	return members_steer(&l->members);
 }
 
-int leases_init(struct leases *l, char *err, size_t err_len)
+/* Who has the slots will come and say so. */
+static int take_over(struct leases *l, int bag_in, int bag_out)
+{
+	int rc = members_take_over(&l->members, bag_in, bag_out);
+
+	if (rc)
+		return rc;
+	for (unsigned i = 0; i < opened(l); i++)
+		l->slot[i] = (struct lease){
+			.taken = i == 0,
+			.had = i != 0,
+			.uid = l->uid,
+			.free_at = time_now_ns() + LEASE_HEIR_NS,
+		};
+	return opened(l) ? members_steer(&l->members) : -EPROTO;
+}
+
+static int take_port(struct leases *l)
 {
 	struct timespec pause = {.tv_nsec = PORT_TRY_EVERY};
-	int rc;
-
-	*l = (struct leases){.reflector = -1, .slot[0].fd = -1};
-	groups_init(&l->groups);
 	/* Joining a group that others have left members in would spoil the indices: the port must
 	 * be all ours. */
-	rc = udp_port_is_free();
+	int rc = udp_port_is_free();
+
 	for (int i = 0; i < PORT_TRIES && rc == -EADDRINUSE; i++) {
 		nanosleep(&pause, NULL);
 		rc = udp_port_is_free();
 	}
-	if (rc == 0)
-		rc = open_first(l);
+	if (rc == 0 &&
+	    getrandom(l->members.note, sizeof(l->members.note), 0) != sizeof(l->members.note))
+		rc = -EIO;
+	return rc ? rc : open_own(l);
+}
+
+int leases_init(struct leases *l, int bag_in, int bag_out, bool *ret_heir, char *err,
+		size_t err_len)
+{
+	int rc;
+
+	memset(l, 0, sizeof(*l));
+	members_init(&l->members);
+	groups_init(&l->groups);
+	foreign_init(&l->foreign);
+	l->uid = geteuid();
+	if (l->uid == 0)
+		foreign_look_around(&l->foreign);
+	rc = bag_in < 0 ? -ENOENT : take_over(l, bag_in, bag_out);
+	*ret_heir = rc == 0;
+	if (rc == -ENOENT) {
+		members_fini(&l->members);
+		rc = take_port(l);
+	}
 	if (rc) {
 		explain(err, err_len, rc);
 		leases_fini(l);
@@ -96,18 +130,13 @@ int leases_init(struct leases *l, char *err, size_t err_len)
 
 void leases_fini(struct leases *l)
 {
-	if (l->reflector >= 0)
-		close(l->reflector);
-	l->reflector = -1;
-	while (l->opened) {
-		int fd = l->slot[--l->opened].fd;
-
-		groups_leave_all(&l->groups, l->opened, fd);
-		close(fd);
-	}
+	for (unsigned slot = opened(l); slot-- > 0;)
+		groups_leave_all(&l->groups, slot, leases_fd(l, slot));
+	foreign_fini(&l->foreign);
+	members_fini(&l->members);
 }
 
-/* What came for the slot's last owner must not reach the next one. */
+/* What came before must not reach who has the slot now. */
 static void drain(int fd)
 {
 	char byte;
@@ -117,44 +146,137 @@ static void drain(int fd)
 			return;
 }
 
-int leases_take(struct leases *l, uint64_t now)
+/* Fresh, whoever has it next? */
+static bool renew(struct leases *l, unsigned slot)
 {
-	unsigned best = 0;
+	if (foreign_lingers(&l->foreign, slot) ||
+	    (l->slot[slot].had && members_renew(&l->members, member_of(slot))))
+		return false;
+	l->slot[slot].had = false;
+	return true;
+}
 
-	for (unsigned i = 1; i < l->opened; i++)
-		if (!l->slot[i].taken &&
-		    (!best || l->slot[i].released_ns < l->slot[best].released_ns))
-			best = i;
-	if ((!best || now - l->slot[best].released_ns < LEASE_REST_NS) && l->opened < LEASE_SLOTS) {
-		int fd = udp_socket_open();
+/* The slot that has rested longest, and (not hurried) long enough, and is fresh; 0: none. */
+static unsigned rested(struct leases *l, bool hurried, uint64_t now)
+{
+	for (unsigned tries = opened(l); tries; tries--) {
+		unsigned best = 0;
 
-		if (fd >= 0) {
-			best = l->opened++;
-			l->slot[best].fd = fd;
-		} else if (!best) {
-			return fd;
-		}
+		for (unsigned i = 1; i < opened(l); i++)
+			if (!l->slot[i].taken && (hurried || l->slot[i].free_at <= now) &&
+			    (!best || l->slot[i].free_at < l->slot[best].free_at))
+				best = i;
+		if (!best || renew(l, best))
+			return best;
+		/* Somebody has kept a copy of its socket: it rests again. */
+		l->slot[best].free_at = now + LEASE_REST_NS;
 	}
-	if (!best)
-		return -EUSERS;
-	drain(l->slot[best].fd);
-	l->slot[best].taken = true;
-	return (int)best;
+	return 0;
+}
+
+/* What a user keeps a copy of counts as its own. */
+static bool within_quota(const struct leases *l, uid_t uid)
+{
+	unsigned own = 0, all = 0;
+
+	for (unsigned i = 1; i < opened(l); i++)
+		if (l->slot[i].uid != l->uid && (l->slot[i].taken || l->foreign.slot[i].ino)) {
+			all++;
+			own += l->slot[i].uid == uid;
+		}
+	return own < LEASE_USER_MAX && all < LEASE_FOREIGN_MAX;
+}
+
+int leases_take(struct leases *l, uid_t uid, uint64_t now, int *ret_fd)
+{
+	bool foreign = uid != l->uid;
+	unsigned slot;
+	int index = 0;
+
+	foreign_settle(&l->foreign);
+	if (foreign && !within_quota(l, uid))
+		return -EDQUOT;
+	slot = rested(l, false, now);
+	/* What is opened for the first time may have a holder of a broker before this one. */
+	while (!slot && (index = members_use(&l->members)) > 0)
+		if (!foreign_lingers(&l->foreign, (unsigned)index - 1))
+			slot = (unsigned)index - 1;
+	if (slot)
+		index = 0;
+	else if (index == -EUSERS) /* rather a short rest than none for who asks */
+		slot = rested(l, true, now);
+	if (!slot)
+		return index;
+	if (foreign) {
+		*ret_fd = foreign_open(&l->foreign, slot, uid);
+		if (*ret_fd < 0) {
+			l->slot[slot].free_at = now + LEASE_REST_NS; /* others first */
+			return *ret_fd;
+		}
+	} else {
+		*ret_fd = leases_fd(l, slot);
+		drain(*ret_fd);
+		udp_socket_deafen(*ret_fd, false);
+	}
+	l->slot[slot] = (struct lease){.taken = true, .had = !foreign, .uid = uid};
+	leases_tick(l);
+	return (int)slot;
+}
+
+int leases_keep(struct leases *l, unsigned slot, uid_t uid, int fd)
+{
+	bool foreign = uid != l->uid;
+	int rc;
+
+	if (!slot || slot >= LEASE_SLOTS)
+		return -EINVAL;
+	if (slot < opened(l) && l->slot[slot].taken)
+		return -EBUSY;
+	if (foreign && !within_quota(l, uid))
+		return -EDQUOT;
+	rc = foreign ? foreign_check(&l->foreign, slot, uid, fd) : 0;
+	if (rc)
+		return rc;
+	while (foreign && slot >= opened(l)) {
+		rc = members_use(&l->members);
+		if (rc < 0)
+			return rc;
+	}
+	rc = foreign ? foreign_resume(&l->foreign, slot, fd)
+		     : members_restore(&l->members, member_of(slot), fd);
+	if (rc)
+		return rc == -ENOENT ? -EPERM : rc;
+	l->slot[slot] = (struct lease){.taken = true, .had = !foreign, .uid = uid};
+	return 0;
 }
 
 int leases_group(struct leases *l, unsigned slot, const struct gid *group, uint32_t ifindex,
 		 bool join)
 {
-	int fd = l->slot[slot].fd;
+	int fd = leases_fd(l, slot);
 
+	if (l->slot[slot].uid != l->uid)
+		return -EOPNOTSUPP;
 	return join ? groups_join(&l->groups, slot, fd, group, ifindex)
 		    : groups_leave(&l->groups, slot, fd, group, ifindex);
 }
 
 void leases_release(struct leases *l, unsigned slot, uint64_t now)
 {
-	assert(slot && slot < l->opened && l->slot[slot].taken);
-	groups_leave_all(&l->groups, slot, l->slot[slot].fd);
+	assert(slot && slot < opened(l) && l->slot[slot].taken);
+	groups_leave_all(&l->groups, slot, leases_fd(l, slot));
+	foreign_close(&l->foreign, slot);
+	udp_socket_deafen(leases_fd(l, slot), true);
 	l->slot[slot].taken = false;
-	l->slot[slot].released_ns = now;
+	l->slot[slot].free_at = now + LEASE_REST_NS;
+}
+
+void leases_tick(struct leases *l)
+{
+	int rc = members_steer(&l->members);
+
+	if (rc)
+		log_err("broker", "the steering of port %d cannot be put back: %s", ROCEV2_UDP_PORT,
+			strerror(-rc));
+	members_settle(&l->members);
 }

@@ -7,7 +7,9 @@
  * which is what an application polls.
  *
  * Trust: both ends look at SO_PEERCRED. The library accepts a broker of its own user or of root;
- * the broker lets a client reach only what that client's connection owns.
+ * the broker lets a client reach only what that client's connection owns. A broker of root serves
+ * other users where it can keep their packets apart (broker/foreign.h), and each within a quota:
+ * -EDQUOT, or -EPERM to a HELLO.
  */
 #ifndef WEFT_BROKER_PROTO_H
 #define WEFT_BROKER_PROTO_H
@@ -17,16 +19,18 @@
 #include "wire/flow.h"
 
 #define BROKER_SOCKET_NAME   "weft-broker" /* abstract: sun_path[0] = 0 */
-#define BROKER_PROTO_VERSION 5
+#define BROKER_PROTO_VERSION 6
 
 #define BROKER_MAX_DEVICES 32
 #define BROKER_MAX_GIDS	   32
 #define BROKER_MSG_MAX	   131072
 
 enum broker_msg_type {
-	BROKER_HELLO = 1,  /* -> struct broker_hello, <- the same */
-	BROKER_DEVICES,	   /* -> broker_msg, <- struct broker_devices */
+	BROKER_HELLO = 1, /* -> struct broker_hello, <- the same + (own user's) the bag's one end */
+	BROKER_BAG,	  /* -> broker_msg, <- the same + the other */
+	BROKER_DEVICES,	  /* -> broker_msg, <- struct broker_devices */
 	BROKER_LEASE_SLOT, /* -> broker_msg, <- struct broker_slot + socket */
+	BROKER_KEEP_SLOT,  /* -> struct broker_slot + its socket, <- broker_msg */
 	BROKER_CM_CHANNEL, /* -> broker_msg, <- struct broker_cm_channel + event descriptor */
 	BROKER_GROUP,	   /* -> struct broker_group, <- broker_msg: joins or leaves */
 	/* Requests of the connection manager: broker/proto_cm.h */
@@ -42,6 +46,8 @@ struct broker_hello {
 	struct broker_msg msg;
 	uint32_t version;
 	uint32_t pid;
+	uint32_t generation; /* random: no two brokers have the same */
+	char why[256];	     /* a sentence, with -EPERM: who is not served */
 };
 
 enum broker_gid_type { BROKER_GID_ROCE_V2 = 2 /* IBV_GID_TYPE_ROCE_V2's sysfs sibling */ };
@@ -60,8 +66,8 @@ struct broker_device { /* one per network interface */
 	uint8_t up;	 /* running */
 	uint8_t enabled; /* set up, be there a carrier or not */
 	uint8_t loopback;
-	uint64_t guid_be;    /* EUI-64 of the MAC, or made of the name; network order */
-	uint32_t speed_mbps; /* 0: the interface does not say */
+	uint64_t guid_be;			 /* broker/device_guid.h; network order */
+	uint32_t speed_mbps;			 /* 0: the interface does not say */
 	struct broker_gid gids[BROKER_MAX_GIDS]; /* an address keeps its index while it lives */
 };
 
@@ -80,6 +86,8 @@ struct broker_devices {
 	struct broker_device dev[BROKER_MAX_DEVICES];
 };
 
+/* KEEP_SLOT: a broker before this one has leased it. -EPERM: that is not its socket; -EBUSY:
+ * another client has the slot. */
 struct broker_slot {
 	struct broker_msg msg;
 	uint32_t slot; /* 1-255: bits 23:16 of the client's QPNs */

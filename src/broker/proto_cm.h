@@ -10,7 +10,15 @@
  *
  * Errors: -ENOENT for an id that is not (or not the client's), -EINVAL for a request that the id's
  * state or the message's length does not allow, -EADDRINUSE, -EADDRNOTAVAIL, -EACCES for a port
- * below 1024 to another client than root's, -EMFILE beyond a client's limits.
+ * below 1024 to another client than root's, -EMFILE beyond the limits of a client or its user
+ * (broker/cm_users.c), -ENOBUFS for a POST beyond them.
+ *
+ * When the broker ends, ids and channels go on under the next one. To this end every reply to a
+ * request about an id, and every event of one, carries what the broker knows of it then (saved):
+ * bytes, which the library keeps, the latest of each id, and hands to the next broker by RESUME,
+ * after the channel's pipe by RESUME_CHANNEL. An event that says the generation of another broker
+ * than the present was written by one that has ended: what it carries is newer than what was
+ * resumed, and is handed on again.
  *
  * The channel is the reading end of a pipe in packet mode: each read() of at least
  * sizeof(struct broker_cm_event) bytes yields one event. An id's events may still lie in the pipe
@@ -46,6 +54,22 @@ enum broker_cm_msg_type {
 	/* -> id: a channel, which is from now on the library's own for what concerns its QPs
 	 * (PEER_DIED) and devices (DEVICE): no application reads it. */
 	BROKER_CM_WATCH,
+	BROKER_CM_RESUME,	  /* -> resume; in the place of what the id's handle stood for */
+	BROKER_CM_RESUME_CHANNEL, /* -> id: a channel's number, + the pipe's reading end */
+};
+
+#define BROKER_CM_SAVED_MAX 768
+
+/* Behind the reply to a request of these when it succeeded, and within events. */
+struct broker_cm_saved {
+	uint32_t id;
+	uint32_t len; /* 0: none; the id has ended, or the request was about none */
+	_Alignas(8) uint8_t bytes[BROKER_CM_SAVED_MAX];
+};
+
+struct broker_cm_resume {
+	struct broker_msg msg;
+	struct broker_cm_saved saved;
 };
 
 struct broker_cm_id { /* DESTROY_ID, ESTABLISH, DISCONNECT, CLOSE_CHANNEL, WATCH */
@@ -171,6 +195,8 @@ struct broker_cm_event {
 	uint64_t user;
 	uint64_t token; /* of its POST */
 	struct broker_cm_param param;
+	uint32_t generation; /* of the broker that wrote it */
+	struct broker_cm_saved saved;
 };
 
 #endif

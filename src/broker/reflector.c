@@ -6,10 +6,15 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/pace.h"
+#include "base/time.h"
 #include "wire/flow.h"
 #include "wire/path_probe.h"
 
 #define AT_ONCE 64 /* then others have their turn */
+/* Whoever asks in another's name has him answered. */
+#define ANSWERS_PER_SEC 1000
+#define BURST		200
 
 union address {
 	struct sockaddr sa;
@@ -63,6 +68,7 @@ static bool serve_one(int fd)
 			   .msg_control = control,
 			   .msg_controllen = sizeof(control)};
 	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT);
+	static struct pace pace;
 	struct path_probe p;
 
 	if (n < 0)
@@ -70,6 +76,8 @@ static bool serve_one(int fd)
 	/* Not to port 4791, where answers are of use to nobody. */
 	if (m.msg_flags & MSG_TRUNC || !path_probe_decode(&p, buf, (size_t)n) ||
 	    p.kind != PATH_PROBE_ASK || port_of(&from) == ROCEV2_UDP_PORT)
+		return true;
+	if (!pace_take(&pace, time_now_ns(), ANSWERS_PER_SEC, BURST))
 		return true;
 	p.kind = PATH_PROBE_ANSWER;
 	path_probe_encode(&p, buf);

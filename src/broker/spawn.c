@@ -26,6 +26,8 @@
 
 #define READY_MS 10000 /* more than leases_init() waits for the port */
 #define READY_FD 3
+#define BAG_IN	 4
+#define BAG_OUT	 5
 
 /* What goes over the ready pipe, as far as it is filled. */
 struct ready {
@@ -82,21 +84,26 @@ static char **clean_environment(void)
 }
 
 static void __attribute__((noreturn))
-become_broker(const char *path, const char *const *argv, char **env, int report)
+become_broker(const char *path, const char *const *argv, char **env, int report, const int *bag)
 {
 	struct ready failed = {.kind = READY_NO_EXEC};
 	struct sigaction dfl = {.sa_handler = SIG_DFL};
 	sigset_t none;
-	int null;
+	int null, in, out;
 
-	if (report == READY_FD)
-		fcntl(READY_FD, F_SETFD, 0);
-	else
-		dup2(report, READY_FD);
+	/* Out of the way of the places that they get. */
+	report = fcntl(report, F_DUPFD, BAG_OUT + 1);
+	in = bag ? fcntl(bag[0], F_DUPFD, BAG_OUT + 1) : -1;
+	out = bag ? fcntl(bag[1], F_DUPFD, BAG_OUT + 1) : -1;
+	if (report < 0 || (bag && (in < 0 || out < 0)))
+		_exit(1);
 	null = open("/dev/null", O_RDWR);
 	for (int fd = 0; fd < READY_FD && null >= 0; fd++)
 		dup2(null, fd);
-	close_range(READY_FD + 1, UINT_MAX, 0);
+	dup2(report, READY_FD);
+	if (bag && dup2(in, BAG_IN) >= 0)
+		dup2(out, BAG_OUT);
+	close_range(bag ? BAG_OUT + 1 : READY_FD + 1, UINT_MAX, 0);
 	if (chdir("/") < 0)
 		_exit(1);
 	for (int s = 1; s < NSIG; s++)
@@ -129,7 +136,8 @@ static int await_ready(int fd, const char *path, char *err, size_t err_len)
 		}
 		got = read(fd, (char *)&r + len, max - len);
 		len += got > 0 ? (size_t)got : 0;
-	} while (got != 0 && len < max);
+		/* Its end may be long in coming: a fork of another thread's has the pipe, too. */
+	} while (got != 0 && len < READY_LEN);
 	switch (len >= READY_LEN ? (int)r.kind : 0) {
 	case READY_LISTENS:
 		return 0;
@@ -148,11 +156,12 @@ static int await_ready(int fd, const char *path, char *err, size_t err_len)
 	}
 }
 
-int broker_spawn(const char *program, char *err, size_t err_len)
+int broker_spawn(const char *program, const int bag[2], char *err, size_t err_len)
 {
-	char path[PATH_MAX], idle[16], fd[16];
+	char path[PATH_MAX], idle[16], fd[16], bag_fd[16];
 	const char *const argv[] = {
-		"weft", "broker", "--foreground", "--idle-exit-ms", idle, "--ready-fd", fd, NULL};
+		"weft",	      "broker", "--foreground",		 "--idle-exit-ms", idle,
+		"--ready-fd", fd,	bag ? "--bag-fd" : NULL, bag_fd,	   NULL};
 	int ready[2], status, rc;
 	char **env;
 	pid_t pid;
@@ -167,6 +176,7 @@ int broker_spawn(const char *program, char *err, size_t err_len)
 	}
 	snprintf(idle, sizeof(idle), "%d", BROKER_IDLE_EXIT_MS);
 	snprintf(fd, sizeof(fd), "%d", READY_FD);
+	snprintf(bag_fd, sizeof(bag_fd), "%d", BAG_IN);
 	env = clean_environment();
 	if (!env || pipe2(ready, O_CLOEXEC) < 0) {
 		rc = env ? -errno : -ENOMEM;
@@ -178,7 +188,7 @@ int broker_spawn(const char *program, char *err, size_t err_len)
 		setsid();
 		/* Twice, so that the broker is nobody's child and never gets a terminal. */
 		if (bare_fork() == 0)
-			become_broker(path, argv, env, ready[1]);
+			become_broker(path, argv, env, ready[1], bag);
 		_exit(0);
 	}
 	rc = pid < 0 ? -errno : 0;

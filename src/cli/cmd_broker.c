@@ -10,13 +10,14 @@
 
 int cmd_broker(int argc, char **argv);
 
-enum { OPT_IDLE_EXIT = 256, OPT_READY_FD };
+enum { OPT_IDLE_EXIT = 256, OPT_READY_FD, OPT_BAG_FD };
 
 static const struct argp_option options[] = {
 	{"foreground", 'f', NULL, 0, "Stay in the foreground, until SIGINT or SIGTERM", 0},
 	{"idle-exit-ms", OPT_IDLE_EXIT, "N", 0,
 	 "In the foreground: end N milliseconds after the last client has gone", 0},
 	{"ready-fd", OPT_READY_FD, "FD", OPTION_HIDDEN, NULL, 0},
+	{"bag-fd", OPT_BAG_FD, "FD", OPTION_HIDDEN, NULL, 0},
 	{0},
 };
 
@@ -49,6 +50,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_READY_FD:
 		a->broker.ready_fd = number(state, arg);
 		return 0;
+	case OPT_BAG_FD:
+		a->broker.bag_in = number(state, arg); /* and the one after it */
+		a->broker.bag_out = a->broker.bag_in + 1;
+		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "unexpected argument '%s'", arg);
 		return 0;
@@ -67,7 +72,8 @@ int cmd_broker(int argc, char **argv)
 		       "need it, and it ends when its last client has gone; there is seldom a "
 		       "need to start it by hand.",
 	};
-	struct arguments a = {.broker = {.idle_exit_ms = -1, .ready_fd = -1}};
+	struct arguments a = {
+		.broker = {.idle_exit_ms = -1, .bag_in = -1, .bag_out = -1, .ready_fd = -1}};
 	char err[512] = "";
 	int rc;
 
@@ -75,7 +81,7 @@ int cmd_broker(int argc, char **argv)
 	argv[0] = (char *)"weft broker";
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
 	rc = a.foreground ? broker_run(&a.broker, err, sizeof(err))
-			  : broker_spawn("/proc/self/exe", err, sizeof(err));
+			  : broker_spawn("/proc/self/exe", NULL, err, sizeof(err));
 	if (rc) {
 		/* Who waits for it has been told, and prints it. */
 		fprintf(stderr, "weft broker: %s\n", err);

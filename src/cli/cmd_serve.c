@@ -23,6 +23,7 @@
 #include "cli/output.h"
 #include "cli/provider.h"
 #include "cli/serve_names.h"
+#include "cli/serve_say.h"
 #include "nvmf/target/target.h"
 #include "nvmf/transport/rdma_target.h"
 #include "store/store.h"
@@ -62,6 +63,7 @@ struct serve {
 	struct store_engine *engine;
 	struct rdma_target *rdma;
 	int epoll_fd, signal_fd;
+	struct serve_say say;
 	bool stopping;
 	uint64_t give_up_ns;
 };
@@ -98,8 +100,8 @@ static const struct argp_option options[] = {
 	 "Use files past the page cache (O_DIRECT); block devices always are", 0},
 	{"allow-host", KEY_ALLOW_HOST, "HOSTNQN", 0,
 	 "Let only this host connect (may be repeated). Default: any", 0},
-	{"memory", KEY_MEMORY, "BYTES", 0, "Memory for data under way (default 32m, at least 2m)",
-	 0},
+	{"memory", KEY_MEMORY, "BYTES", 0,
+	 "Memory for data of reads and writes under way (default 32m, at least 2m)", 0},
 	{"provider", KEY_PROVIDER, "NAME", 0,
 	 "Verbs library: weft (default), or system for the machine's RNICs", 0},
 	{"ready-fd", KEY_READY_FD, "FD", 0,
@@ -255,32 +257,36 @@ static void env_free(void *ctx, void *p)
 static void env_event(void *ctx, const struct target_event *e)
 {
 	struct serve *s = ctx;
+	uint64_t now = s->target.now_ns;
 
 	if (s->opt.format != OUTPUT_TEXT || (e->ctrl && e->ctrl->subsys->discovery))
 		return;
 	switch (e->type) {
 	case TARGET_EVENT_CTRL_NEW:
-		printf("connected: %s (controller %u)\n", e->ctrl->hostnqn, e->ctrl->cntlid);
+		serve_say(&s->say, now, "connected: %s (controller %u)", e->ctrl->hostnqn,
+			  e->ctrl->cntlid);
 		break;
 	case TARGET_EVENT_CTRL_GONE:
-		printf("gone: %s (controller %u)\n", e->ctrl->hostnqn, e->ctrl->cntlid);
+		serve_say(&s->say, now, "gone: %s (controller %u)", e->ctrl->hostnqn,
+			  e->ctrl->cntlid);
 		break;
 	case TARGET_EVENT_KEEP_ALIVE_EXPIRED:
-		printf("silent for %u ms: %s (controller %u)\n", e->ctrl->kato_ms, e->ctrl->hostnqn,
-		       e->ctrl->cntlid);
+		serve_say(&s->say, now, "silent for %u ms: %s (controller %u)", e->ctrl->kato_ms,
+			  e->ctrl->hostnqn, e->ctrl->cntlid);
 		break;
 	case TARGET_EVENT_CONNECT_REFUSED:
-		printf("refused: %s: %s%s%s\n", e->hostnqn && *e->hostnqn ? e->hostnqn : "a host",
-		       nvme_status_name(e->status), e->subnqn && *e->subnqn ? ", asked for " : "",
-		       e->subnqn ? e->subnqn : "");
+		serve_say(&s->say, now, "refused: %s: %s%s%s",
+			  e->hostnqn && *e->hostnqn ? e->hostnqn : "a host",
+			  nvme_status_name(e->status),
+			  e->subnqn && *e->subnqn ? ", asked for " : "",
+			  e->subnqn ? e->subnqn : "");
 		break;
 	case TARGET_EVENT_BAD_CAPSULE:
-		printf("disconnected: a host sent a capsule of the wrong size\n");
+		serve_say(&s->say, now, "disconnected: a host sent a capsule of the wrong size");
 		break;
 	case TARGET_EVENT_QUEUE_NEW:
-		return;
+		break;
 	}
-	fflush(stdout);
 }
 
 static int make_target(struct serve *s)
@@ -539,6 +545,7 @@ static int flush_stores(struct serve *s)
 			if (store_engine_reap(s->engine) == 0 && !f.done)
 				(void)epoll_wait(s->epoll_fd, &ev, 1, 10);
 			store_engine_clear(s->engine);
+			on_signal(s); /* the second one ends it here, too */
 		}
 		if (f.error)
 			status = cli_fail("%s: writing to the disk fails: %s", s->opt.files[i],
@@ -589,7 +596,8 @@ static int serve(struct serve *s, const sigset_t *signals)
 int cmd_serve(int argc, char **argv)
 {
 	static struct serve s = {
-		.opt = {.file.block_size = 512, .pool_bytes = POOL_DEFAULT, .ready_fd = -1}};
+		.opt = {.file.block_size = 512, .pool_bytes = POOL_DEFAULT, .ready_fd = -1},
+		.say.fd = STDOUT_FILENO};
 	sigset_t signals;
 
 	cli_parse(&argp, "serve", argc, argv, &s.opt);

@@ -37,7 +37,12 @@ int cm_create(struct cm **ret, const struct cm_ops *ops, void *ctx)
 		list_init(&cm->by_qpn[i]);
 	}
 	list_init(&cm->ids);
-	list_init(&cm->listeners);
+	for (size_t i = 0; i < CM_LISTENER_BUCKETS; i++)
+		list_init(&cm->listeners[i]);
+	for (size_t i = 0; i < CM_SOURCES; i++)
+		list_init(&cm->replied_from[i]);
+	list_init(&cm->listeners_masked);
+	list_init(&cm->replied);
 	list_init(&cm->tx);
 	list_init(&cm->tx_free);
 	*ret = cm;
@@ -259,7 +264,14 @@ void cm_abandon(struct cm_id *id, uint16_t reason, const void *ari, size_t ari_l
 {
 	cm_send_rej(id, reason, ari, ari_len, private_data, private_len);
 	id->quiet = true;
-	cm_start_dreq(id, true, now);
+	if (id->heard) {
+		cm_start_dreq(id, true, now);
+		return;
+	}
+	id->unheard_sent++;
+	cm_set_state(id, CM_DREQ_SENT, now);
+	id->hurried = true;
+	cm_arm_retries(id, HURRIED_FIRST, CM_UNHEARD_MAX - id->unheard_sent, now);
 }
 
 /* A REQ that the sender no longer stands behind: the peer may know it under our id only. */
@@ -276,7 +288,10 @@ static void retries_spent(struct cm_id *id, uint64_t now)
 	struct cm_event ev = {.type = CM_EV_TIMEOUT};
 	uint8_t guid[8];
 
-	id->cm->counters.gave_up++;
+	if (id->active || id->heard)
+		id->cm->counters.gave_up++;
+	else
+		id->cm->counters.unheard += id->state == CM_DREQ_SENT;
 	switch (id->state) {
 	case CM_REQ_SENT:
 		send_rej_timeout(id);
@@ -313,18 +328,25 @@ static void timer_fired(struct cm_id *id, uint64_t now)
 			cm_emit(id, &ev);
 		return;
 	}
+	if (id->state == CM_ESTABLISHED) {
+		cm_suspect_again(id, now);
+		return;
+	}
 	if (id->tries_left == 0) {
 		retries_spent(id, now);
 		return;
 	}
 	id->tries_left--;
 	id->cm->counters.retries++;
-	if (id->state == CM_DREQ_SENT)
+	if (id->state == CM_DREQ_SENT && id->heard)
 		send_dreq(id);
 	else
 		cm_repeat_last(id);
+	id->unheard_sent++;
 	if (id->state == CM_DREQ_SENT && id->hurried)
 		id->wait_ns = min_of(2 * id->wait_ns, HURRIED_MAX);
+	else if (id->state == CM_REP_SENT && !id->heard)
+		id->wait_ns *= 2;
 	timer_arm(&id->cm->timers, &id->timer, now + id->wait_ns);
 }
 
@@ -337,7 +359,8 @@ void cm_tick(struct cm *cm, uint64_t now)
 {
 	struct timer *t;
 
-	/* Ends: whatever is armed again is armed for later than now. */
+	cm->now = now;
+	/* Ends: whatever is armed again is armed for later than now, or comes to rest. */
 	while ((t = timer_pop_due(&cm->timers, now)))
 		timer_fired(container_of(t, struct cm_id, timer), now);
 }
@@ -407,7 +430,8 @@ void cm_id_destroy(struct cm_id *id, uint64_t now)
 		return;
 	case CM_ESTABLISHED:
 	case CM_DREQ_SENT: /* nobody waits for this one any more: bounded to seconds */
-		cm_start_dreq(id, true, now);
+		if (id->heard)
+			cm_start_dreq(id, true, now);
 		return;
 	case CM_DREQ_RCVD:
 		cm_send_drep(id);
@@ -437,7 +461,7 @@ int cm_listen(struct cm_id *id, uint64_t service_id, uint64_t mask,
 	id->service_id = service_id;
 	id->mask = mask;
 	id->match = match;
-	list_push_tail(&id->cm->listeners, &id->listening);
+	list_push_tail(cm_listeners(id->cm, service_id, mask), &id->listening);
 	return 0;
 }
 
@@ -497,7 +521,10 @@ int cm_rep_send(struct cm_id *id, const struct cm_rep *rep, const void *private_
 	m.rep.remote_comm_id = id->remote_comm_id;
 	cm_put_private(m.rep.private_data, sizeof(m.rep.private_data), private_data, private_len);
 	cm_send_keep(id, &m);
-	cm_arm_retries(id, id->wait_ns, id->retries, now);
+	id->unheard_sent = 1;
+	cm_arm_retries(id, id->wait_ns,
+		       id->heard ? id->retries : min_of(id->retries, CM_REP_REPEATS), now);
+	cm_half_open_replied(id);
 	return 0;
 }
 
@@ -521,7 +548,8 @@ int cm_established(struct cm_id *id, uint64_t now)
 
 	if (id->state != CM_REP_SENT)
 		return id->state == CM_ESTABLISHED ? -EISCONN : -EINVAL;
-	cm_set_state(id, CM_ESTABLISHED, now);
+	cm_heard(id); /* the data were for a queue pair that our REP has named */
+	cm_passive_up(id, now);
 	cm_emit(id, &ev);
 	return 0;
 }

@@ -17,8 +17,9 @@
  * What it does by itself: a REQ that is rejected for its path MTU (reason 26) is sent again with
  * the next less; a repeated REQ or REP is answered with what it was answered before, or with an MRA
  * while the consumer is thinking; messages about unknown connections are answered as the standard
- * says. A REQ or REP from a queue pair that a live connection believes to be its peer's shows that
- * connection to be stale: the message is rejected (reason 10) and the old connection disconnected.
+ * says. A REQ or REP from a queue pair that a live connection has for its peer's is rejected
+ * (reason 10), and the peer asked whether it has that connection still (cm_stale.c). How much is
+ * done for whom nobody knows is bounded (cm_strangers.c).
  */
 #ifndef WEFT_CM_CM_H
 #define WEFT_CM_CM_H
@@ -35,13 +36,15 @@ struct cm;
 struct cm_id;
 
 enum cm_event_type {
-	CM_EV_REQ,	    /* id is new and belongs to the caller; listener says on what */
-	CM_EV_REP,	    /* move the QP, then cm_rtu() */
-	CM_EV_RTU,	    /* passive side is connected (RTU, or early data by cm_established()) */
-	CM_EV_REJ,	    /* or found stale: rej is then of our own making */
-	CM_EV_TIMEOUT,	    /* (SIDR_)REQ or REP went unanswered; the id is idle or in timewait */
-	CM_EV_DREQ,	    /* answer with cm_drep() */
-	CM_EV_DISCONNECTED, /* our DREQ was answered, or given up on: timewait begins */
+	CM_EV_REQ, /* id is new and belongs to the caller; listener says on what */
+	CM_EV_REP, /* move the QP, then cm_rtu() */
+	CM_EV_RTU, /* passive side is connected (RTU, or early data by cm_established()) */
+	CM_EV_REJ, /* or found stale: rej is then of our own making */
+	/* (SIDR_)REQ or REP went unanswered, or others' came in the way; the id is idle or in
+	   timewait */
+	CM_EV_TIMEOUT,
+	CM_EV_DREQ,	     /* answer with cm_drep() */
+	CM_EV_DISCONNECTED,  /* our DREQ was answered, or given up on: timewait begins */
 	CM_EV_TIMEWAIT_EXIT, /* of a connection that was up: its QPN may be used again */
 	CM_EV_SIDR_REQ,	     /* as REQ; answer with cm_sidr_rep_send() */
 	CM_EV_SIDR_REP,	     /* the answer, whatever its status; the id is idle */
@@ -67,8 +70,12 @@ struct cm_counters {
 	uint64_t rx_unknown;	  /* messages about connections that are not */
 	uint64_t tx_mads, tx_dropped;
 	uint64_t retries;
-	uint64_t gave_up; /* REQ, REP, DREQ or SIDR_REQ never answered */
-	uint64_t stale;
+	uint64_t gave_up;     /* REQ, REP, DREQ or SIDR_REQ never answered */
+	uint64_t unheard;     /* REPs taken back whose receiver was never heard of */
+	uint64_t stale;	      /* connections whose peer was asked whether it has them still */
+	uint64_t asked;	      /* requests whose sender was not known while there were many */
+	uint64_t crowded_out; /* requests not taken in or given up: too many */
+	uint64_t withheld;    /* answers that would have been too many */
 };
 
 /*
@@ -90,8 +97,9 @@ int cm_create(struct cm **ret, const struct cm_ops *, void *ctx) must_use;
 void cm_destroy(struct cm *);
 const struct cm_counters *cm_counters(const struct cm *);
 
-/* A MAD of MAD_LEN bytes received on QP1. */
-void cm_rx(struct cm *, const struct flow *, const uint8_t *mad, uint64_t now);
+/* A MAD of MAD_LEN bytes received on QP1. Was it one that nobody but the peer of a connection could
+ * have sent, who knows our comm id? */
+bool cm_rx(struct cm *, const struct flow *, const uint8_t *mad, uint64_t now);
 /* Would cm_rx() reject this MAD as a (SIDR_)REQ to a service that nobody listens on? */
 bool cm_unheard(const struct cm *, const struct flow *, const uint8_t *mad);
 /* The next MAD to send and where to (flow->sgid ourselves); false when there is none. */
@@ -143,5 +151,31 @@ int cm_sidr_req_send(struct cm_id *, const struct flow *, const struct cm_sidr_r
 /* The answer, of any status; request and service id are filled in. Nothing follows it. */
 int cm_sidr_rep_send(struct cm_id *, const struct cm_sidr_rep *, const void *private_data,
 		     size_t private_len, uint64_t now) must_use;
+
+/*
+ * What another CM, in the place of one that has ended without a word, needs to know of an id to go
+ * on where that was: cm_save.c. Bytes for whoever keeps it meanwhile; not to be believed blindly.
+ */
+struct cm_saved {
+	uint32_t local_comm_id, remote_comm_id, local_qpn, peer_qpn;
+	uint64_t local_guid, peer_guid, tid, dreq_tid, service_id;
+	uint64_t wait_ns, timewait_ns, memory_ns;
+	struct flow flow;
+	uint8_t state, path_mtu, tries_left, retries, last_attr, unheard_sent;
+	uint8_t active, sidr, xrc, was_up, quiet, hurried, heard; /* 0 or not */
+	uint8_t last[MAD_LEN];
+};
+
+void cm_id_save(const struct cm_id *, struct cm_saved *ret);
+/* A listener comes back idle. -EINVAL: it was not saved so; -EEXIST: this id is there already;
+ * -ENOMEM. */
+int cm_id_restore(struct cm *, const struct cm_saved *, void *id_user, struct cm_id **ret,
+		  uint64_t now) must_use;
+/* Ends it without a word to anybody: another id takes its place. */
+void cm_id_drop(struct cm_id *);
+/* This CM follows another, before its first id is made. The numbers of ids come from a secret, 128
+ * random bits: the other's. Messages about connections that we do not have are not answered for a
+ * while: they may be restored yet. */
+void cm_succeed(struct cm *, const uint64_t secret[2], uint64_t until);
 
 #endif

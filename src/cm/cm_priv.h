@@ -17,6 +17,9 @@
  * rejection by or of the passive side and the answer to a SIDR_REQ, so that a repeated request does
  * not begin anything new.
  *
+ * A passive side that has heard nothing since the REQ does not know whether there is anybody at its
+ * address. What such an id sends besides answers is counted, and in DREQ_SENT it repeats its REJ.
+ *
  * The upcall is the last thing that is done with an id: it may destroy it.
  */
 #ifndef WEFT_CM_CM_PRIV_H
@@ -24,19 +27,39 @@
 
 #include "base/heap.h"
 #include "base/list.h"
+#include "base/pace.h"
 #include "base/slots.h"
 #include "cm/cm.h"
 
-#define CM_MAX_IDS	(1u << 16)
-#define CM_MEMORY_MAX	(CM_MAX_IDS / 2) /* beyond, rejected requests are not remembered */
-#define CM_GEN_BITS	16
-#define CM_HASH_BUCKETS 4096
-#define CM_TX_MAX	4096 /* MADs waiting; what comes beyond is lost, as on the wire */
+#define CM_MAX_IDS	    (1u << 16)
+#define CM_MEMORY_MAX	    4096 /* beyond, requests that came to nothing are not remembered */
+#define CM_GEN_BITS	    16
+#define CM_HASH_BUCKETS	    4096
+#define CM_LISTENER_BUCKETS 256
+#define CM_TX_MAX	    4096 /* MADs waiting; what comes beyond is lost, as on the wire */
 
 #define CM_RESPONSE_TIMEOUT 20 /* 4.3 s; as Linux cma.c has it */
 #define CM_MAX_RETRIES	    15
 #define CM_MRA_TIMEOUT	    24 /* 69 s; as Linux cma.c has it */
 #define CM_METHOD_SEND	    3
+
+/* What strangers may have of us, see cm_strangers.c. */
+#define CM_UNHEARD_MAX	     5	  /* MADs to who has sent a REQ and nothing since */
+#define CM_REP_REPEATS	     3	  /* of these; each waits twice as long as the one before */
+#define CM_WAITING_MAX	     4096 /* requests that their consumer has not answered */
+#define CM_WAITING_FROM	     512  /* of one source: half of the longest backlog */
+#define CM_REPLIED_MAX	     4096 /* REPs to who was not heard of: the oldest goes */
+#define CM_REPLIED_FROM	     1024
+#define CM_HALF_OPEN_CALM    64	  /* beyond, who is not known is asked first */
+#define CM_UNASKED_PER_SEC   100  /* requests of who is not known; CM_HALF_OPEN_CALM at once */
+#define CM_REQS_FROM_PER_SEC 3000 /* requests of a source, known or not */
+#define CM_SOURCES	     256  /* by hash */
+#define CM_KNOWN	     1024
+#define CM_KNOWN_NS	     600000000000ull
+#define CM_ASKED	     256 /* requests that wait for the answer */
+#define CM_ANSWERS_PER_SEC   5000
+#define CM_ASKS_PER_SEC	     5000
+#define CM_BURST	     1000
 
 /* What REJ and MRA call the message that they answer. */
 enum cm_msg_answered { CM_MSG_REQ, CM_MSG_REP, CM_MSG_OTHER };
@@ -63,29 +86,47 @@ struct cm_tx_entry {
 	uint8_t mad[MAD_LEN];
 };
 
+/* A request whose sender has been asked whether he is there. */
+struct cm_asked {
+	uint64_t tid; /* of the question; 0: free */
+	struct flow flow;
+	uint8_t mad[MAD_LEN];
+};
+
+struct cm_known {
+	struct gid gid;
+	uint64_t until;
+};
+
 struct cm_id {
 	struct cm *cm;
-	struct list all;	     /* every id of the cm */
-	struct list listening;	     /* cm->listeners */
-	struct list by_peer, by_qpn; /* hash chains; empty when not hashed */
-	uint32_t key, local_comm_id; /* of cm->slots, and scrambled */
-	uint32_t remote_comm_id;     /* 0: not known yet */
+	struct list all;		   /* every id of the cm */
+	struct list listening;		   /* cm->listeners */
+	struct list by_peer, by_qpn;	   /* hash chains; empty when not hashed */
+	struct list replied, replied_from; /* of the CM's that are half-open */
+	uint32_t key, local_comm_id;	   /* of cm->slots, and scrambled */
+	uint32_t remote_comm_id;	   /* 0: not known yet */
 	uint32_t local_qpn, peer_qpn;
 	uint8_t path_mtu;		/* of the REQ sent last */
 	uint64_t local_guid, peer_guid; /* of the channel adapters */
 	uint64_t tid;			/* of the REQ */
 	uint64_t dreq_tid;		/* of the peer's DREQ */
+	uint64_t question;		/* is the peer still there? its tid; 0: not asked */
 	struct flow flow;		/* towards the peer */
 	void *user;
 	enum cm_state state;
 	bool active; /* we sent the REQ */
 	bool sidr;   /* no connection: the comm ids are request ids */
 	bool xrc;
-	bool orphan;  /* the handle is gone */
-	bool was_up;  /* has been ESTABLISHED */
-	bool quiet;   /* the consumer has been told of the end already */
-	bool hurried; /* DREQ is repeated in short, growing intervals */
-	bool died;    /* DREQ says CM_DREQ_DIED */
+	bool orphan;	      /* the handle is gone */
+	bool was_up;	      /* has been ESTABLISHED */
+	bool quiet;	      /* the consumer has been told of the end already */
+	bool hurried;	      /* DREQ is repeated in short, growing intervals */
+	bool died;	      /* DREQ says CM_DREQ_DIED */
+	bool heard;	      /* the peer has said our comm id: it is where its address says */
+	bool waiting;	      /* for the consumer's answer, and counted */
+	bool memory;	      /* of a request that came to nothing, in TIMEWAIT */
+	uint8_t unheard_sent; /* MADs to a passive side's peer that were not answers */
 
 	struct timer timer; /* what for says the state */
 	uint64_t wait_ns, timewait_ns;
@@ -107,18 +148,35 @@ struct cm {
 	uint32_t scramble[4];
 	uint64_t hash_seed;
 	struct list by_peer[CM_HASH_BUCKETS]; /* passive ids by the peer's comm id */
-	struct list by_qpn[CM_HASH_BUCKETS];  /* live connections by the peer's QPN */
-	struct list ids, listeners;
+	struct list by_qpn[CM_HASH_BUCKETS];  /* connections that were up, by the peer's QPN */
+	struct list ids;
+	struct list listeners[CM_LISTENER_BUCKETS]; /* of one service each */
+	struct list listeners_masked;		    /* of many */
 	struct list tx, tx_free;
 	uint32_t tx_count, tx_total;
 	struct timer_heap timers;
 	struct cm_counters counters;
+	uint64_t now;	     /* of the call that is being served */
+	uint64_t heir_until; /* connections may come yet of which others speak already */
+
+	/* cm_strangers.c */
+	struct list replied; /* and not heard of; oldest first */
+	struct list replied_from[CM_SOURCES];
+	uint32_t replied_count, replied_from_count[CM_SOURCES];
+	uint32_t waiting_count, waiting_from_count[CM_SOURCES]; /* for their consumer */
+	uint32_t memories;
+	struct pace answers, asks, unasked, from[CM_SOURCES];
+	struct cm_known known[CM_KNOWN];
+	struct cm_asked asked[CM_ASKED];
+	uint32_t next_asked;
 };
 
 /* ---- cm_table.c: ids, how they are found, and their state --------------------------------- */
 
 struct cm_id *cm_id_new(struct cm *, void *user); /* IDLE; NULL without room */
-void cm_id_free(struct cm_id *);		  /* IDLE or LISTEN */
+/* With the number that another CM has given it. -EEXIST, -ENOMEM. */
+int cm_id_new_as(struct cm *, void *user, uint32_t local_comm_id, struct cm_id **ret) must_use;
+void cm_id_free(struct cm_id *); /* IDLE or LISTEN */
 void cm_set_state(struct cm_id *, enum cm_state, uint64_t now);
 struct cm_id *cm_find_local(const struct cm *, uint32_t local_comm_id);
 struct cm_id *cm_find_peer(const struct cm *, uint64_t guid, const struct gid *, uint32_t comm_id);
@@ -126,6 +184,8 @@ struct cm_id *cm_find_sidr(const struct cm *, const struct gid *, uint32_t reque
 struct cm_id *cm_find_qpn(const struct cm *, uint64_t guid, const struct gid *, uint32_t qpn);
 void cm_hash_peer(struct cm_id *);
 void cm_hash_qpn(struct cm_id *);
+uint64_t cm_hash_gid(const struct cm *, const struct gid *);
+struct list *cm_listeners(struct cm *, uint64_t service_id, uint64_t mask);
 
 /* ---- cm.c: sending and time --------------------------------------------------------------- */
 
@@ -152,12 +212,36 @@ void cm_start_dreq(struct cm_id *, bool hurried, uint64_t now);
 /* The upcall, or the end of an orphan. The id must not be touched after it. */
 void cm_emit(struct cm_id *, struct cm_event *);
 
+/* ---- cm_stale.c: is the peer still there? -------------------------------------------------- */
+
+/* A REQ or REP names the queue pair that this connection has for its peer's: the peer is asked. */
+void cm_suspect(struct cm_id *, uint64_t now);
+void cm_suspect_again(struct cm_id *, uint64_t now); /* the timer of an ESTABLISHED id */
+/* The passive side's connection is up. What was up with that queue pair before is suspect. */
+void cm_passive_up(struct cm_id *, uint64_t now);
+
+/* ---- cm_strangers.c: what is done for whoever sends packets ------------------------------- */
+
+/* May one more answer go to a stranger? */
+bool cm_may_answer(struct cm *);
+bool cm_may_ask(struct cm *);
+/* A request may be taken in. If not, it may be given to cm_rx() once more later. */
+bool cm_welcome(struct cm *, const struct flow *back, const uint8_t *mad, uint32_t their_id);
+/* Was this DREP the answer to a question? Then the request is taken in. */
+bool cm_welcome_after_all(struct cm *, const struct flow *back, uint64_t tid, uint64_t now);
+void cm_heard(struct cm_id *);
+void cm_half_open_begin(struct cm_id *);
+/* The oldest other one may have to go for it. */
+void cm_half_open_replied(struct cm_id *);
+void cm_half_open_end(struct cm_id *);
+
 /* ---- cm_rx.c, cm_sidr.c: receiving -------------------------------------------------------- */
 
 struct cm_id *cm_listener_of(const struct cm *, uint64_t service_id, const uint8_t *private_data,
 			     uint32_t scope);
 /* back: towards the sender. */
-void cm_rx_sidr_req(struct cm *, const struct flow *back, const struct cm_msg *, uint64_t now);
+void cm_rx_sidr_req(struct cm *, const struct flow *back, const struct cm_msg *, const uint8_t *mad,
+		    uint64_t now);
 void cm_rx_sidr_rep(struct cm *, const struct flow *back, const struct cm_msg *, uint64_t now);
 
 #endif

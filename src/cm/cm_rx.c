@@ -11,7 +11,7 @@
 #include "cm/cm_priv.h"
 
 #define MEMORY_NS_MAX	     20000000000ull
-#define REP_TIMEOUT_CODE_MIN 14 /* 67 ms: no peer makes us send REPs by the microsecond */
+#define REP_TIMEOUT_CODE_MIN 14 /* 67 ms */
 
 enum kind { REQ, REP, RTU, REJ, MRA_REQ, MRA_REP, DREQ, DREP, KINDS };
 
@@ -32,6 +32,7 @@ enum action {
 	DREQS_CROSSED,
 	REPEAT_DREP,
 	TAKE_DREP,
+	TAKE_DEATH, /* the answer to the question whether the peer still has the connection */
 };
 
 /* clang-format off */
@@ -46,7 +47,8 @@ static const uint8_t action_of[CM_STATES][KINDS] = {
 	/* A DREQ before our RTU: of a passive side that rejects us after all, and was not heard, or
 	 * that has seen early data. */
 	[CM_REP_RCVD] = { [REP] = THINKING, [REJ] = END_TIMEWAIT, [DREQ] = TAKE_DREQ },
-	[CM_ESTABLISHED] = { [REP] = REPEAT, [REJ] = END_TIMEWAIT, [DREQ] = TAKE_DREQ },
+	[CM_ESTABLISHED] = { [REP] = REPEAT, [REJ] = END_TIMEWAIT, [DREQ] = TAKE_DREQ,
+			     [DREP] = TAKE_DEATH },
 	[CM_DREQ_SENT] = { [REQ] = REPEAT_REJ, [RTU] = REPEAT_REJ, [REJ] = TAKE_DREP,
 			   [DREQ] = DREQS_CROSSED, [DREP] = TAKE_DREP },
 	[CM_TIMEWAIT] = { [REQ] = LATE_REQ, [REP] = LATE_REP, [RTU] = REPEAT_REJ,
@@ -57,6 +59,7 @@ static const uint8_t action_of[CM_STATES][KINDS] = {
 struct rx {
 	struct cm *cm;
 	struct flow back; /* towards the sender */
+	const uint8_t *mad;
 	struct cm_msg msg;
 	uint64_t now;
 };
@@ -68,6 +71,8 @@ static void answer_rej(struct rx *rx, uint32_t remote_comm_id, uint32_t local_co
 {
 	struct cm_msg m;
 
+	if (!cm_may_answer(rx->cm))
+		return;
 	cm_msg_begin(&m, CM_ATTR_REJ, rx->msg.hdr.tid);
 	m.rej.local_comm_id = local_comm_id;
 	m.rej.remote_comm_id = remote_comm_id;
@@ -81,6 +86,8 @@ static void answer_unknown(struct rx *rx)
 	struct cm_msg m;
 
 	rx->cm->counters.rx_unknown++;
+	if (rx->now < rx->cm->heir_until)
+		return;
 	switch (rx->msg.hdr.attr_id) {
 	case CM_ATTR_REP:
 		answer_rej(rx, rx->msg.rep.local_comm_id, rx->msg.rep.remote_comm_id, CM_MSG_REP,
@@ -91,36 +98,14 @@ static void answer_unknown(struct rx *rx)
 			   CM_REJ_INVALID_COMM_ID);
 		break;
 	case CM_ATTR_DREQ: /* whoever wants to disconnect shall not wait for a connection lost */
+		if (!cm_may_answer(rx->cm))
+			return;
 		cm_msg_begin(&m, CM_ATTR_DREP, rx->msg.hdr.tid);
 		m.drep.local_comm_id = rx->msg.dreq.remote_comm_id;
 		m.drep.remote_comm_id = rx->msg.dreq.local_comm_id;
 		cm_send(rx->cm, &rx->back, &m);
 		break;
 	default:
-		break;
-	}
-}
-
-/* ---- stale connections -------------------------------------------------------------------- */
-
-/* The peer uses the queue pair for something else, so the old connection is dead there. */
-static void end_stale(struct cm_id *old, uint64_t now)
-{
-	struct cm_rej rej = {.reason = CM_REJ_STALE_CONN};
-	struct cm_event ev = {.type = CM_EV_REJ, .rej = &rej, .private_data = rej.private_data};
-
-	old->cm->counters.stale++;
-	switch (old->state) {
-	case CM_ESTABLISHED:
-		cm_start_dreq(old, false, now);
-		break;
-	case CM_REQ_RCVD:
-	case CM_REP_SENT:
-	case CM_REP_RCVD:
-		cm_set_state(old, CM_TIMEWAIT, now);
-		cm_emit(old, &ev);
-		break;
-	default: /* DREQ_SENT: is ending already */
 		break;
 	}
 }
@@ -150,9 +135,7 @@ static void take_rep(struct rx *rx, struct cm_id *id)
 		cm_emit(id, &ev);
 		return;
 	}
-	/* One upcall a message: of the two ids only the new one has something to say. */
-	if (old->state == CM_ESTABLISHED)
-		end_stale(old, rx->now);
+	cm_suspect(old, rx->now);
 	cm_send_rej(id, CM_REJ_STALE_CONN, NULL, 0, NULL, 0);
 	cm_set_state(id, CM_TIMEWAIT, rx->now);
 	ev = (struct cm_event){.type = CM_EV_REJ,
@@ -203,7 +186,7 @@ static void take_dreq(struct rx *rx, struct cm_id *id)
 	cm_emit(id, &ev);
 }
 
-/* Our DREQ has done its work. */
+/* Our DREQ has done its work, or the peer has no such connection. */
 static void dreq_done(struct rx *rx, struct cm_id *id)
 {
 	struct cm_event ev = {.type = CM_EV_DISCONNECTED};
@@ -220,6 +203,18 @@ static void wait_longer(struct rx *rx, struct cm_id *id)
 		  rx->now + cm_timeout_ns(rx->msg.mra.service_timeout) + id->wait_ns);
 }
 
+/* To who may never have been heard of. */
+static bool may_answer(struct cm_id *id)
+{
+	return id->heard || id->active || cm_may_answer(id->cm);
+}
+
+static void repeat_last(struct cm_id *id)
+{
+	if (may_answer(id))
+		cm_repeat_last(id);
+}
+
 static void act(struct rx *rx, struct cm_id *id, enum kind kind)
 {
 	struct cm_event ev = {.type = CM_EV_RTU,
@@ -233,24 +228,25 @@ static void act(struct rx *rx, struct cm_id *id, enum kind kind)
 		answer_unknown(rx);
 		return;
 	case THINKING:
-		cm_send_mra(id, CM_MRA_TIMEOUT);
+		if (may_answer(id))
+			cm_send_mra(id, CM_MRA_TIMEOUT);
 		return;
 	case REPEAT:
-		cm_repeat_last(id);
+		repeat_last(id);
 		return;
 	case REPEAT_REJ:
 		if (id->last_attr == CM_ATTR_REJ)
-			cm_repeat_last(id);
+			repeat_last(id);
 		return;
 	case LATE_REQ:
 		if (id->last_attr == CM_ATTR_REJ)
-			cm_repeat_last(id);
+			repeat_last(id);
 		else
 			answer_rej(rx, rx->msg.req.local_comm_id, 0, CM_MSG_REQ, CM_REJ_STALE_CONN);
 		return;
 	case LATE_REP:
 		if (id->last_attr == CM_ATTR_REJ)
-			cm_repeat_last(id);
+			repeat_last(id);
 		else
 			answer_unknown(rx);
 		return;
@@ -258,7 +254,7 @@ static void act(struct rx *rx, struct cm_id *id, enum kind kind)
 		take_rep(rx, id);
 		return;
 	case TAKE_RTU:
-		cm_set_state(id, CM_ESTABLISHED, rx->now);
+		cm_passive_up(id, rx->now);
 		cm_emit(id, &ev);
 		return;
 	case END_IDLE:
@@ -285,18 +281,34 @@ static void act(struct rx *rx, struct cm_id *id, enum kind kind)
 	case TAKE_DREP:
 		dreq_done(rx, id);
 		return;
+	case TAKE_DEATH:
+		if (id->question && id->question == rx->msg.hdr.tid)
+			dreq_done(rx, id);
+		return;
 	}
 	assert(!"no such action");
 }
 
 /* ---- REQ ---------------------------------------------------------------------------------- */
 
+static bool hears(const struct cm_id *l, uint64_t service_id, const uint8_t *private_data,
+		  uint32_t scope)
+{
+	return (service_id & l->mask) == l->service_id &&
+	       (!l->match || l->match(l->user, private_data, scope));
+}
+
 struct cm_id *cm_listener_of(const struct cm *cm, uint64_t service_id, const uint8_t *private_data,
 			     uint32_t scope)
 {
-	list_for_each(l, &cm->listeners, struct cm_id, listening)
-		if ((service_id & l->mask) == l->service_id &&
-		    (!l->match || l->match(l->user, private_data, scope)))
+	const struct list *of_one =
+		cm_listeners((struct cm *)(uintptr_t)cm, service_id, UINT64_MAX);
+
+	list_for_each(l, of_one, struct cm_id, listening)
+		if (hears(l, service_id, private_data, scope))
+			return l;
+	list_for_each(l, &cm->listeners_masked, struct cm_id, listening)
+		if (hears(l, service_id, private_data, scope))
 			return l;
 	return NULL;
 }
@@ -310,6 +322,7 @@ static void new_connection(struct rx *rx, struct cm_id *listener)
 			      .private_data = req->private_data,
 			      .private_len = sizeof(req->private_data)};
 	struct cm_id *id = cm_id_new(rx->cm, listener->user);
+	uint8_t timeout;
 
 	if (!id)
 		return; /* the peer asks again */
@@ -320,12 +333,14 @@ static void new_connection(struct rx *rx, struct cm_id *listener)
 	id->peer_guid = req->local_ca_guid;
 	id->peer_qpn = req->local_qpn;
 	id->xrc = cm_req_is_xrc(req);
-	id->wait_ns = cm_timeout_ns(max_of(req->local_cm_response_timeout, REP_TIMEOUT_CODE_MIN));
+	/* No stranger makes us send REPs by the microsecond, or wait for him for ever. */
+	timeout = max_of(req->local_cm_response_timeout, REP_TIMEOUT_CODE_MIN);
+	id->wait_ns = cm_timeout_ns(min_of(timeout, CM_RESPONSE_TIMEOUT));
 	id->retries = req->max_cm_retries;
 	id->timewait_ns = cm_timewait_ns(req->primary.local_ack_timeout);
 	id->memory_ns = min_of(2 * cm_timeout_ns(req->remote_cm_response_timeout), MEMORY_NS_MAX);
 	cm_hash_peer(id);
-	cm_hash_qpn(id);
+	cm_half_open_begin(id);
 	cm_emit(id, &ev);
 }
 
@@ -343,7 +358,7 @@ static void rx_req(struct rx *rx)
 	id = cm_find_qpn(rx->cm, req->local_ca_guid, peer, req->local_qpn);
 	if (id) {
 		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_STALE_CONN);
-		end_stale(id, rx->now);
+		cm_suspect(id, rx->now);
 		return;
 	}
 	listener = cm_listener_of(rx->cm, req->service_id, req->private_data, rx->back.scope);
@@ -353,14 +368,14 @@ static void rx_req(struct rx *rx)
 		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_INVALID_TRANSPORT_TYPE);
 	else if (req->path_mtu < 1 || req->path_mtu > 5)
 		answer_rej(rx, req->local_comm_id, 0, CM_MSG_REQ, CM_REJ_INVALID_MTU);
-	else
+	else if (cm_welcome(rx->cm, &rx->back, rx->mad, req->local_comm_id))
 		new_connection(rx, listener);
 }
 
 /* ---- all others --------------------------------------------------------------------------- */
 
 /* The id that the sender means: both comm ids and both addresses are right. Before the REP its
- * comm id is not known, and nobody else can know ours. */
+ * comm id is not known; instead it repeats the REQ's transaction. */
 static struct cm_id *id_of(struct rx *rx, uint32_t ours, uint32_t theirs)
 {
 	struct cm_id *id = cm_find_local(rx->cm, ours);
@@ -369,9 +384,17 @@ static struct cm_id *id_of(struct rx *rx, uint32_t ours, uint32_t theirs)
 	    !gid_equal(&id->flow.dgid, &rx->back.dgid) ||
 	    !gid_equal(&id->flow.sgid, &rx->back.sgid))
 		return NULL;
-	if (id->state != CM_REQ_SENT && id->remote_comm_id != theirs)
+	if (id->state == CM_REQ_SENT
+		    ? rx->msg.hdr.attr_id != CM_ATTR_DREQ && id->tid != rx->msg.hdr.tid
+		    : id->remote_comm_id != theirs)
 		return NULL;
 	return id;
+}
+
+static bool withdrawn(const struct cm_msg *m)
+{
+	return m->hdr.attr_id == CM_ATTR_REJ && m->rej.reason == CM_REJ_TIMEOUT &&
+	       m->rej.remote_comm_id == 0;
 }
 
 static struct cm_id *rejected_id(struct rx *rx)
@@ -379,16 +402,21 @@ static struct cm_id *rejected_id(struct rx *rx)
 	const struct cm_rej *rej = &rx->msg.rej;
 
 	/* The sender of a REQ withdraws it: it may never have learned our comm id. */
-	if (rej->reason == CM_REJ_TIMEOUT && rej->remote_comm_id == 0)
-		return cm_find_peer(rx->cm, ld_be64(rej->ari), &rx->back.dgid, rej->local_comm_id);
+	if (withdrawn(&rx->msg)) {
+		struct cm_id *id =
+			cm_find_peer(rx->cm, ld_be64(rej->ari), &rx->back.dgid, rej->local_comm_id);
+
+		return id && !id->heard ? id : NULL;
+	}
 	return id_of(rx, rej->remote_comm_id, rej->local_comm_id);
 }
 
-static void rx_of_id(struct rx *rx)
+static bool rx_of_id(struct rx *rx)
 {
 	const struct cm_msg *m = &rx->msg;
 	struct cm_id *id = NULL;
 	enum kind kind = KINDS;
+	bool misled;
 
 	switch (m->hdr.attr_id) {
 	case CM_ATTR_REP:
@@ -413,7 +441,7 @@ static void rx_of_id(struct rx *rx)
 		kind = DREQ;
 		id = id_of(rx, m->dreq.remote_comm_id, m->dreq.local_comm_id);
 		if (id && id->state != CM_REQ_SENT && id->local_qpn != m->dreq.remote_qpn)
-			return; /* neither ours nor known to be nobody's */
+			return false; /* neither ours nor known to be nobody's */
 		break;
 	case CM_ATTR_DREP:
 		kind = DREP;
@@ -421,20 +449,31 @@ static void rx_of_id(struct rx *rx)
 		break;
 	}
 	assert(kind < KINDS);
-	if (id)
-		act(rx, id, kind);
-	else
+	if (!id) {
+		if (kind == DREP && cm_welcome_after_all(rx->cm, &rx->back, m->hdr.tid, rx->now))
+			return true;
 		answer_unknown(rx);
+		return false;
+	}
+	/* Is there, and may believe itself connected to one that has rejected it. */
+	misled = !id->heard && id->state == CM_DREQ_SENT;
+	if (!withdrawn(m))
+		cm_heard(id);
+	act(rx, id, kind);
+	if (misled && id->state == CM_DREQ_SENT)
+		cm_start_dreq(id, true, rx->now);
+	return true;
 }
 
-void cm_rx(struct cm *cm, const struct flow *flow, const uint8_t *mad, uint64_t now)
+bool cm_rx(struct cm *cm, const struct flow *flow, const uint8_t *mad, uint64_t now)
 {
-	struct rx rx = {.cm = cm, .now = now};
+	struct rx rx = {.cm = cm, .mad = mad, .now = now};
 
+	cm->now = now;
 	cm->counters.rx_mads++;
 	if (cm_msg_decode(&rx.msg, mad) < 0 || rx.msg.hdr.method != CM_METHOD_SEND) {
 		cm->counters.rx_bad++;
-		return;
+		return false;
 	}
 	rx.back.sgid = flow->dgid;
 	rx.back.dgid = flow->sgid;
@@ -443,15 +482,15 @@ void cm_rx(struct cm *cm, const struct flow *flow, const uint8_t *mad, uint64_t 
 	switch (rx.msg.hdr.attr_id) {
 	case CM_ATTR_REQ:
 		rx_req(&rx);
-		return;
+		return false;
 	case CM_ATTR_SIDR_REQ:
-		cm_rx_sidr_req(cm, &rx.back, &rx.msg, now);
-		return;
+		cm_rx_sidr_req(cm, &rx.back, &rx.msg, mad, now);
+		return false;
 	case CM_ATTR_SIDR_REP:
 		cm_rx_sidr_rep(cm, &rx.back, &rx.msg, now);
-		return;
+		return false;
 	default:
-		rx_of_id(&rx);
+		return rx_of_id(&rx);
 	}
 }
 

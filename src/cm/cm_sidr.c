@@ -46,8 +46,8 @@ void cm_rx_sidr_rep(struct cm *cm, const struct flow *back, const struct cm_msg 
 			      .private_data = rep->private_data,
 			      .private_len = sizeof(rep->private_data)};
 
-	if (!id || id->state != CM_SIDR_REQ_SENT || !gid_equal(&id->flow.dgid, &back->dgid) ||
-	    !gid_equal(&id->flow.sgid, &back->sgid)) {
+	if (!id || id->state != CM_SIDR_REQ_SENT || id->tid != m->hdr.tid ||
+	    !gid_equal(&id->flow.dgid, &back->dgid) || !gid_equal(&id->flow.sgid, &back->sgid)) {
 		cm->counters.rx_unknown++;
 		return;
 	}
@@ -61,6 +61,8 @@ static void answer_unsupported(struct cm *cm, const struct flow *back, const str
 {
 	struct cm_msg m;
 
+	if (!cm_may_answer(cm))
+		return;
 	cm_msg_begin(&m, CM_ATTR_SIDR_REP, req->hdr.tid);
 	m.sidr_rep.request_id = req->sidr_req.request_id;
 	m.sidr_rep.service_id = req->sidr_req.service_id;
@@ -68,7 +70,8 @@ static void answer_unsupported(struct cm *cm, const struct flow *back, const str
 	cm_send(cm, back, &m);
 }
 
-void cm_rx_sidr_req(struct cm *cm, const struct flow *back, const struct cm_msg *m, uint64_t now)
+void cm_rx_sidr_req(struct cm *cm, const struct flow *back, const struct cm_msg *m,
+		    const uint8_t *mad, uint64_t now)
 {
 	const struct cm_sidr_req *req = &m->sidr_req;
 	struct cm_event ev = {.type = CM_EV_SIDR_REQ,
@@ -80,7 +83,8 @@ void cm_rx_sidr_req(struct cm *cm, const struct flow *back, const struct cm_msg 
 	if (id) {
 		/* Once more the same question; while the consumer thinks there is no way to ask
 		 * for patience. */
-		cm_repeat_last(id);
+		if (cm_may_answer(cm))
+			cm_repeat_last(id);
 		if (id->state == CM_TIMEWAIT)
 			timer_arm(&cm->timers, &id->timer, now + id->memory_ns);
 		return;
@@ -90,6 +94,8 @@ void cm_rx_sidr_req(struct cm *cm, const struct flow *back, const struct cm_msg 
 		answer_unsupported(cm, back, m);
 		return;
 	}
+	if (!cm_welcome(cm, back, mad, req->request_id))
+		return;
 	id = cm_id_new(cm, ev.listener->user);
 	if (!id)
 		return; /* the peer asks again */
@@ -101,6 +107,7 @@ void cm_rx_sidr_req(struct cm *cm, const struct flow *back, const struct cm_msg 
 	id->service_id = req->service_id;
 	id->memory_ns = SIDR_MEMORY_NS;
 	cm_hash_peer(id);
+	cm_half_open_begin(id);
 	cm_emit(id, &ev);
 }
 

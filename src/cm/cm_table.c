@@ -63,23 +63,53 @@ struct cm_id *cm_find_local(const struct cm *cm, uint32_t local_comm_id)
 
 /* ---- ids ---------------------------------------------------------------------------------- */
 
-struct cm_id *cm_id_new(struct cm *cm, void *user)
+static struct cm_id *alloc_id(struct cm *cm, void *user)
 {
 	struct cm_id *id = cm->ops.alloc(cm->ctx, sizeof(*id));
 
 	if (!id)
 		return NULL;
 	*id = (struct cm_id){.cm = cm, .user = user};
+	list_init(&id->listening);
+	list_init(&id->by_peer);
+	list_init(&id->by_qpn);
+	list_init(&id->replied);
+	list_init(&id->replied_from);
+	return id;
+}
+
+struct cm_id *cm_id_new(struct cm *cm, void *user)
+{
+	struct cm_id *id = alloc_id(cm, user);
+
+	if (!id)
+		return NULL;
 	if (slots_take(&cm->slots, id, cm->ops.random(cm->ctx), &id->key) < 0) {
 		cm->ops.free(cm->ctx, id);
 		return NULL;
 	}
 	take_comm_id(id);
-	list_init(&id->listening);
-	list_init(&id->by_peer);
-	list_init(&id->by_qpn);
 	list_push_tail(&cm->ids, &id->all);
 	return id;
+}
+
+int cm_id_new_as(struct cm *cm, void *user, uint32_t local_comm_id, struct cm_id **ret)
+{
+	struct cm_id *id = alloc_id(cm, user);
+	int rc;
+
+	if (!id)
+		return -ENOMEM;
+	id->key = unscramble(cm, local_comm_id);
+	id->local_comm_id = local_comm_id;
+	rc = slots_restore(&cm->slots, id->key, id, cm->ops.random(cm->ctx));
+	if (rc) {
+		cm->ops.free(cm->ctx, id);
+		return rc;
+	}
+	list_push_tail(&cm->ids, &id->all);
+	*ret = id;
+	return 0;
 }
 
 void cm_id_free(struct cm_id *id)
@@ -87,6 +117,8 @@ void cm_id_free(struct cm_id *id)
 	struct cm *cm = id->cm;
 
 	timer_cancel(&cm->timers, &id->timer);
+	cm_half_open_end(id);
+	cm->memories -= id->memory;
 	list_remove(&id->all);
 	list_remove(&id->listening);
 	list_remove(&id->by_peer);
@@ -97,7 +129,7 @@ void cm_id_free(struct cm_id *id)
 
 /* ---- by peer ------------------------------------------------------------------------------ */
 
-static uint32_t bucket_of(const struct cm *cm, uint64_t guid, const struct gid *gid, uint32_t nr)
+static uint64_t hash_of(const struct cm *cm, uint64_t guid, const struct gid *gid, uint32_t nr)
 {
 	uint64_t words[2];
 	uint64_t v = cm->hash_seed ^ guid;
@@ -106,7 +138,24 @@ static uint32_t bucket_of(const struct cm *cm, uint64_t guid, const struct gid *
 	v = (v ^ words[0]) * 0x9e3779b97f4a7c15u;
 	v = (v ^ v >> 32 ^ words[1]) * 0xc2b2ae3d27d4eb4fu;
 	v = (v ^ v >> 29 ^ nr) * 0x9e3779b97f4a7c15u;
-	return (uint32_t)(v >> 40) % CM_HASH_BUCKETS;
+	return v >> 32 ^ v << 32;
+}
+
+static uint32_t bucket_of(const struct cm *cm, uint64_t guid, const struct gid *gid, uint32_t nr)
+{
+	return hash_of(cm, guid, gid, nr) % CM_HASH_BUCKETS;
+}
+
+uint64_t cm_hash_gid(const struct cm *cm, const struct gid *gid)
+{
+	return hash_of(cm, 0, gid, 0);
+}
+
+struct list *cm_listeners(struct cm *cm, uint64_t service_id, uint64_t mask)
+{
+	return mask == UINT64_MAX ? &cm->listeners[(service_id * 0x9e3779b97f4a7c15u >> 32) %
+						   CM_LISTENER_BUCKETS]
+				  : &cm->listeners_masked;
 }
 
 /*
@@ -185,11 +234,14 @@ static const uint16_t may_follow[CM_STATES] = {
 
 static uint64_t rest_ns(const struct cm_id *id)
 {
+	/* Nobody waits for the end of this one, and others want to begin. */
+	if (id->orphan && id->cm->slots.live > CM_MAX_IDS / 2)
+		return 0;
 	if (id->was_up)
 		return id->timewait_ns;
 	/* It remembers what it has answered. That is a courtesy, which must not fill the table for
 	 * whoever sends requests by the thousand. */
-	if (!id->active && id->cm->slots.live > CM_MEMORY_MAX)
+	if (!id->active && !id->memory)
 		return 0;
 	return max_of(id->timewait_ns, id->memory_ns);
 }
@@ -200,7 +252,13 @@ void cm_set_state(struct cm_id *id, enum cm_state state, uint64_t now)
 
 	assert(may_follow[id->state] & 1u << state);
 	id->state = state;
+	id->question = 0;
 	timer_cancel(&cm->timers, &id->timer);
+	cm_half_open_end(id);
+	cm->memories -= id->memory;
+	id->memory =
+		state == CM_TIMEWAIT && !id->active && !id->was_up && cm->memories < CM_MEMORY_MAX;
+	cm->memories += id->memory;
 	switch (state) {
 	case CM_ESTABLISHED:
 		id->was_up = true;
@@ -220,7 +278,8 @@ void cm_set_state(struct cm_id *id, enum cm_state state, uint64_t now)
 		take_comm_id(id);
 		id->remote_comm_id = 0;
 		id->last_attr = 0;
-		id->was_up = id->quiet = id->hurried = id->active = id->sidr = false;
+		id->was_up = id->quiet = id->hurried = id->active = id->sidr = id->heard = false;
+		id->unheard_sent = 0;
 		break;
 	default:
 		break;

@@ -87,6 +87,7 @@ struct shard {
 	struct watch {
 		int fd; /* -1: none */
 		bool (*ready)(int fd);
+		unsigned nr; /* whether it is still the same */
 	} watch;
 
 	struct shard_upcalls up;
@@ -193,11 +194,11 @@ static bool transmit(struct shard *s, uint64_t now)
 	return rnic_tx_pending(s->rnic);
 }
 
-static void received(void *ctx, const struct rnic_rx *rx)
+static bool received(void *ctx, const struct rnic_rx *rx)
 {
 	struct shard *s = ctx;
 
-	rnic_rx(s->rnic, rx, s->now);
+	return rnic_rx(s->rnic, rx, s->now);
 }
 
 /* One receive batch and the timers that are due. Number of packets received. */
@@ -286,7 +287,7 @@ void shard_flush(struct shard *s)
 void shard_watch(struct shard *s, int fd, bool (*ready)(int fd))
 {
 	shard_lock(s);
-	s->watch = (struct watch){fd, ready};
+	s->watch = (struct watch){fd, ready, s->watch.nr + 1};
 	if (!s->dead)
 		wake(s);
 	shard_unlock(s);
@@ -483,7 +484,7 @@ static void *thread_main(void *arg)
 		pthread_mutex_unlock(&s->lock);
 		go_on = !thread_sleep(s, now, until, watch.fd, listen) || watch.ready(watch.fd);
 		pthread_mutex_lock(&s->lock);
-		if (!go_on && s->watch.fd == watch.fd)
+		if (!go_on && s->watch.nr == watch.nr)
 			s->watch.fd = -1;
 		s->sleeps_until = 0;
 	}

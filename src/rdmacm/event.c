@@ -10,6 +10,8 @@
 #include "rdmacm/cma.h"
 #include "verbs/private.h"
 
+#define BROKERS_MAX 16 /* that end one after the other while an event is waited for */
+
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
 	struct cma_channel *c = calloc(1, sizeof(*c));
@@ -233,6 +235,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 {
 	struct broker_cm_event b;
 	struct cma_event *e;
+	int ends = 0;
 
 	if (!event)
 		return cma_ret(-EINVAL);
@@ -242,8 +245,12 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	for (;;) {
 		ssize_t n = read(channel->fd, &b, sizeof(b));
 
+		/* The broker had ended, and another writes into the pipe now, if it has taken it.
+		 */
+		if (n == 0 && ends++ < BROKERS_MAX && weft_private_recover() == 0)
+			continue;
 		if (n != (ssize_t)sizeof(b)) {
-			int err = n < 0 ? errno : ENODEV; /* the broker is gone */
+			int err = n < 0 ? errno : ENODEV;
 
 			free(e);
 			return cma_ret(-err);
@@ -258,6 +265,9 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 				(void)!cma_simple_call(BROKER_CM_DESTROY_ID, b.id);
 			continue;
 		}
+		/* Not of an id that is destroyed: it would be kept for ever, and be there again
+		 * under the next broker. */
+		weft_private_cm_event(&b);
 		if (translate(e, &b))
 			break;
 		cma_id_ack_event(e->owner);

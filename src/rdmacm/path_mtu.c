@@ -10,8 +10,10 @@
  * much answers in fragments. Only path MTUs beyond what every Ethernet carries are asked about.
  *
  * They are ICMP echo requests, which any host may answer, and, where we may send none or none is
- * answered at once, datagrams that another weft's broker answers (wire/path_probe.h). Where nothing
- * comes back, nothing is known, and less than what the interface carries is safe.
+ * answered at once, datagrams that another weft's broker answers (wire/path_probe.h). So they are
+ * where echoes come in fragments: the peer's kernel may have been told by anybody that the way
+ * carries less, which its broker does not believe. Where nothing comes back, nothing is known, and
+ * less than what the interface carries is safe.
  */
 #include <linux/icmp.h>
 #include <netinet/icmp6.h>
@@ -22,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,20 +44,23 @@
 #define REMEMBER_NS  (10 * 1000000000ull)
 #define REMEMBER_MAX 32
 
-/* RFC 792 and RFC 4443: the same but for the type. */
+/* RFC 792 and RFC 4443: the same but for the type. Behind it comes the token, and zeroes. */
 struct echo {
 	uint8_t type, code;
 	uint16_t checksum, id, seq;
+	uint64_t token;
 };
 
-enum answer { NONE, WHOLE, CUT };
+enum answer { NONE, WHOLE, CUT, FRAGMENTS };
 enum way { ECHO, PROBE, WAYS };
 
 struct asking {
 	int fd[WAYS]; /* -1: not this way */
 	bool six, raw;
 	uint16_t id;
+	uint64_t token;
 	uint8_t most;
+	bool doubts;			 /* what came in fragments is asked for once more */
 	enum answer answer[LARGEST + 1]; /* by path MTU */
 };
 
@@ -65,8 +71,9 @@ static int set(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-/* To the peer's port, or to none; nothing leaves or arrives in fragments unnoticed. Takes over fd;
- * -1 if that can not be. */
+/* To the peer's port, or to none; nothing leaves or arrives in fragments unnoticed. What a "too
+ * big" has made the kernel believe of the way does not hold a probe back: anybody can send one, and
+ * the RNIC's packets go by the interface's MTU, too. Takes over fd; -1 if that can not be. */
 static int join_ends(int fd, const struct sockaddr *src, const struct sockaddr *dst, uint16_t port)
 {
 	bool six = dst->sa_family == AF_INET6;
@@ -78,9 +85,9 @@ static int join_ends(int fd, const struct sockaddr *src, const struct sockaddr *
 	memcpy(&to, dst, cma_addr_len(dst));
 	cma_addr_set_port((struct sockaddr *)&from, 0);
 	cma_addr_set_port((struct sockaddr *)&to, port);
-	if ((six ? set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) ||
+	if ((six ? set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) ||
 			     set(fd, IPPROTO_IPV6, IPV6_RECVFRAGSIZE, 1)
-		 : set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) ||
+		 : set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) ||
 			     set(fd, IPPROTO_IP, IP_RECVFRAGSIZE, 1)) ||
 	    bind(fd, (struct sockaddr *)&from, cma_addr_len(src)) ||
 	    connect(fd, (struct sockaddr *)&to, cma_addr_len(dst))) {
@@ -114,11 +121,13 @@ static void close_sockets(struct asking *a)
 
 /* ---- asking and answers ---------------------------------------------------------------------- */
 
-/* Only a raw IPv4 socket's packets need it; all bytes behind the header are zero. */
+/* Only a raw IPv4 socket's packets need it. */
 static uint16_t checksum(const struct echo *e)
 {
 	uint32_t sum = (uint32_t)htons((uint16_t)(e->type << 8)) + e->id + e->seq;
 
+	for (int at = 0; at < 64; at += 16)
+		sum += (uint16_t)(e->token >> at);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (uint16_t)~sum;
@@ -137,16 +146,18 @@ static void ask(struct asking *a, enum way way, uint8_t mtu)
 	if (way == ECHO) {
 		struct echo e = {.type = a->six ? ICMP6_ECHO_REQUEST : ICMP_ECHO,
 				 .id = a->id,
-				 .seq = htons(mtu)};
+				 .seq = htons(mtu),
+				 .token = a->token};
 
 		if (!a->six)
 			e.checksum = checksum(&e);
 		memcpy(packet, &e, sizeof(e));
 	} else {
-		path_probe_encode(&(struct path_probe){PATH_PROBE_ASK, a->id, mtu}, packet);
+		path_probe_encode(&(struct path_probe){PATH_PROBE_ASK, a->id, mtu, a->token},
+				  packet);
 	}
 	if (send(a->fd[way], packet, packet_len(a, way, mtu), 0) < 0 && errno == EMSGSIZE)
-		a->answer[mtu] = CUT; /* a router has said so before */
+		a->answer[mtu] = CUT; /* our interface takes less by now */
 }
 
 static bool in_fragments(struct msghdr *m)
@@ -163,7 +174,9 @@ static uint8_t hear_echo(const struct asking *a, const uint8_t *buf, size_t len)
 {
 	size_t at = a->raw && !a->six && len ? (buf[0] & 0xf) * 4u : 0;
 
-	if (len < at + 8 || buf[at] != (a->six ? ICMP6_ECHO_REPLY : ICMP_ECHOREPLY) ||
+	if (len < at + sizeof(struct echo) ||
+	    buf[at] != (a->six ? ICMP6_ECHO_REPLY : ICMP_ECHOREPLY) ||
+	    memcmp(buf + at + offsetof(struct echo, token), &a->token, sizeof(a->token)) ||
 	    (a->raw && memcmp(buf + at + 4, &a->id, sizeof(a->id))))
 		return 0;
 	return (uint8_t)ld_be16(buf + at + 6);
@@ -173,7 +186,8 @@ static uint8_t hear_probe(const struct asking *a, const uint8_t *buf, size_t len
 {
 	struct path_probe p;
 
-	if (!path_probe_decode(&p, buf, len) || p.kind != PATH_PROBE_ANSWER || p.id != a->id)
+	if (!path_probe_decode(&p, buf, len) || p.kind != PATH_PROBE_ANSWER || p.id != a->id ||
+	    p.token != a->token)
 		return 0;
 	return p.mtu;
 }
@@ -181,7 +195,7 @@ static uint8_t hear_probe(const struct asking *a, const uint8_t *buf, size_t len
 /* False: there is nothing more to read now. */
 static bool hear(struct asking *a, enum way way)
 {
-	uint8_t buf[sizeof(struct iphdr) + 40 + 8], control[256];
+	uint8_t buf[sizeof(struct iphdr) + 40 + sizeof(struct echo)], control[256];
 	struct iovec iov = {buf, sizeof(buf)};
 	struct msghdr m = {.msg_iov = &iov,
 			   .msg_iovlen = 1,
@@ -196,10 +210,14 @@ static bool hear(struct asking *a, enum way way)
 	mtu = way == ECHO ? hear_echo(a, buf, len) : hear_probe(a, buf, len);
 	if (mtu < BASE || mtu > a->most)
 		return true;
-	if (!in_fragments(&m) && (size_t)n >= packet_len(a, way, mtu))
+	if (in_fragments(&m) && way == ECHO) {
+		if (a->answer[mtu] == NONE)
+			a->answer[mtu] = FRAGMENTS;
+	} else if (!in_fragments(&m) && (size_t)n >= packet_len(a, way, mtu)) {
 		a->answer[mtu] = WHOLE;
-	else if (a->answer[mtu] == NONE)
+	} else if (a->answer[mtu] != WHOLE) {
 		a->answer[mtu] = CUT;
+	}
 	return true;
 }
 
@@ -208,7 +226,7 @@ static bool decided(const struct asking *a)
 	for (uint8_t mtu = a->most; mtu > BASE; mtu--) {
 		if (a->answer[mtu] == WHOLE)
 			return true;
-		if (a->answer[mtu] == NONE)
+		if (a->answer[mtu] == NONE || (a->doubts && a->answer[mtu] == FRAGMENTS))
 			return false;
 	}
 	return true;
@@ -258,6 +276,13 @@ static void ask_and_hear(struct asking *a)
 		}
 		hear_for(a, ROUND_MS);
 	}
+	a->doubts = a->fd[PROBE] >= 0;
+	if (decided(a))
+		return;
+	for (uint8_t mtu = BASE; mtu <= a->most; mtu++)
+		if (a->answer[mtu] == FRAGMENTS)
+			ask(a, PROBE, mtu);
+	hear_for(a, ROUND_MS);
 }
 
 /* ---- what was found lately ------------------------------------------------------------------- */
@@ -314,7 +339,7 @@ static void remember(const struct cma_id *id, uint8_t mtu)
 static uint8_t setting(void)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
-	const char *s = getenv("WEFT_PATH_MTU");
+	const char *s = secure_getenv("WEFT_PATH_MTU");
 
 	for (uint8_t mtu = 1; s && *s && mtu <= LARGEST; mtu++) {
 		char text[8];
@@ -352,6 +377,9 @@ static uint8_t probe(const struct cma_id *id)
 
 	if (stays_here(dst))
 		return id->path_mtu;
+	/* Nobody who has not seen the question shall make us believe in too much. */
+	if (getrandom(&a.token, sizeof(a.token), 0) != sizeof(a.token))
+		return BASE;
 	open_sockets(&a, src, dst);
 	ask_and_hear(&a);
 	close_sockets(&a);

@@ -11,7 +11,10 @@ static enum verdict check_sequence(struct rnic_qp *qp, struct pkt *p)
 
 	if (d == 0)
 		return VERDICT_ACCEPT;
-	return d < 0 ? VERDICT_DUPLICATE : VERDICT_NAK_SEQ;
+	if (d < 0)
+		return VERDICT_DUPLICATE;
+	/* The peer goes back for a NAK: the chance to have it called for should be small. */
+	return d <= SEQ_AHEAD_MAX ? VERDICT_NAK_SEQ : VERDICT_DROP;
 }
 
 /* First, middle and last must follow one another, and be of one kind. */

@@ -289,7 +289,7 @@ static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 		qp_fail_send(qp, status);
 }
 
-void comp_rx(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
+bool comp_rx(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 {
 	struct req *q = &qp->req;
 	uint32_t dist = (p->h.bth.psn - q->una_psn) & PSN_MASK;
@@ -301,7 +301,7 @@ void comp_rx(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	if (!qp_requester_runs(qp) || (dist >= outstanding && !ends)) {
 		rtt_from_echo(q, p->h.bth.psn, now);
 		qp->rnic->counters.rx_drop_response++;
-		return;
+		return false;
 	}
 	if ((p->flags & OPF_ACK) && !(p->flags & OPF_ATOMICACKETH)) {
 		comp_ack(qp, p, now);
@@ -310,4 +310,5 @@ void comp_rx(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	} else {
 		comp_data(qp, p, now);
 	}
+	return true;
 }

@@ -55,6 +55,9 @@
 #define TX_BURST_BYTES	     (64u << 10)
 #define WIRE_OVERHEAD	     50u /* Ethernet, IPv4, UDP, ICRC around a packet */
 
+/* No requester has more packets on the way: what is farther ahead is not the peer's. */
+#define SEQ_AHEAD_MAX (1 << 16)
+
 #define NULL_BYTES 4096 /* no payload is longer */
 
 /* The probe: see req_timer_fired(). */
@@ -405,15 +408,18 @@ struct resp_res {
 };
 
 struct resp {
-	uint32_t epsn;	  /* expected */
-	uint32_t ack_psn; /* last SEND or WRITE packet taken */
+	uint32_t epsn;	   /* expected */
+	uint64_t heard_ns; /* UC: when the last packet was taken, or it could first be */
+	uint32_t ack_psn;  /* last SEND or WRITE packet taken */
 	uint32_t msn;
 	uint32_t oos_psn; /* the farthest packet dropped for coming out of sequence */
 	enum resp_msg msg;
 	enum resp_owed owed; /* one answer, after the READ responses */
 	uint8_t syndrome;    /* of OWED_NAK, which is about nak_psn */
 	uint32_t nak_psn;
-	bool nak_open;	   /* a gap is known to the requester */
+	bool nak_open; /* a gap is known to the requester */
+	/* And what follows from it may come until then: afterwards it shows another one. */
+	uint64_t nak_until_ns;
 	bool closing;	   /* ERR, and the answers owed still go out */
 	bool established;  /* COMM_EST was reported */
 	uint32_t recv_off; /* bytes of a SEND placed */
@@ -570,14 +576,15 @@ void window_silent(struct rnic_qp *);  /* what is on the way is not in any buffe
 void window_leave(struct rnic_qp *);   /* nothing is on the way, and nothing will be */
 void window_pass_on(struct rnic_qp *); /* it has nothing to send: wake who waits */
 
-void comp_rx(struct rnic_qp *, const struct pkt *, uint64_t now);
+/* These three say whether the packet was the, or an, expected one: see rnic_rx(). */
+bool comp_rx(struct rnic_qp *, const struct pkt *, uint64_t now);
 
 void resp_reset(struct rnic_qp *);
 void resp_start(struct rnic_qp *); /* INIT -> RTR */
-void resp_rx(struct rnic_qp *, struct pkt *);
+bool resp_rx(struct rnic_qp *, struct pkt *);
 bool resp_tx(struct rnic_qp *, struct rnic_tx *);
 
-/* The first request on a QP in RTR is an event. */
+/* The first request in sequence on a QP in RTR is an event. */
 void resp_established(struct rnic_qp *);
 /* Completes the oldest receive with what is set in the wc. */
 void recv_complete(struct rnic_qp *, struct rnic_wc *, bool solicited);
@@ -585,7 +592,7 @@ void recv_fail(struct rnic_qp *, enum rnic_wc_status);
 
 /* UC and UD: unreliable.c. */
 bool unreliable_tx(struct rnic_qp *, struct rnic_tx *, uint64_t now);
-void unreliable_rx(struct rnic_qp *, struct pkt *, const struct rnic_rx *);
+bool unreliable_rx(struct rnic_qp *, struct pkt *, const struct rnic_rx *);
 
 /* ---- multicast: mcast.c --------------------------------------------------------------------- */
 

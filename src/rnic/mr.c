@@ -3,7 +3,7 @@
  * Protection domains and memory regions, and the one way from a key to memory.
  *
  * A key is index << 8 | generation. The slot table's index is passed through a permutation of 24
- * bits, so that a key seen says nothing of the others; a released key goes stale by its
+ * bits, so that keys seen say nothing of the others; a released key goes stale by its
  * generation. Nothing is pinned and no pointer into a region is kept: every packet looks up its
  * key anew, so a region may go, or become another by rnic_mr_rereg(), at any time.
  */

@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A keyed permutation of small integers (a Feistel network of four rounds), so that numbers given
- * out one after another neither repeat nor can be told from those seen before. It keeps guessers
- * away, not cryptographers.
+ * A random permutation of small integers, so that numbers given out one after another neither
+ * repeat nor tell of one another: a Feistel network of four rounds, each a table of random numbers.
+ * There is no key to search for; the tables are more than can be learned from thousands of numbers.
  */
 #ifndef WEFT_RNIC_PERMUTE_H
 #define WEFT_RNIC_PERMUTE_H
 
 #include <stdint.h>
 
-#define PERMUTE_ROUNDS 4
+#define PERMUTE_ROUNDS	  4
+#define PERMUTE_HALF_BITS 12 /* at most */
 
 struct permute {
-	uint32_t key[PERMUTE_ROUNDS];
 	uint32_t half_bits; /* of 2 * half_bits bits */
+	uint16_t round[PERMUTE_ROUNDS << PERMUTE_HALF_BITS];
 };
 
-static inline uint32_t permute_round(uint32_t x, uint32_t key)
+static inline uint32_t permute_words(const struct permute *p)
 {
-	x = (x ^ key) * 0x9e3779b1u;
-	x = (x ^ x >> 15) * 0x85ebca77u;
-	return x >> 16;
+	return PERMUTE_ROUNDS << p->half_bits;
+}
+
+static inline uint32_t permute_round(const struct permute *p, int i, uint32_t x)
+{
+	return p->round[(uint32_t)i << p->half_bits | x];
 }
 
 static inline uint32_t permute(const struct permute *p, uint32_t x)
@@ -29,7 +33,7 @@ static inline uint32_t permute(const struct permute *p, uint32_t x)
 	uint32_t l = x >> p->half_bits & mask, r = x & mask;
 
 	for (int i = 0; i < PERMUTE_ROUNDS; i++) {
-		uint32_t t = l ^ (permute_round(r, p->key[i]) & mask);
+		uint32_t t = l ^ permute_round(p, i, r);
 
 		l = r;
 		r = t;
@@ -43,7 +47,7 @@ static inline uint32_t permute_inverse(const struct permute *p, uint32_t y)
 	uint32_t l = y >> p->half_bits & mask, r = y & mask;
 
 	for (int i = PERMUTE_ROUNDS - 1; i >= 0; i--) {
-		uint32_t t = r ^ (permute_round(l, p->key[i]) & mask);
+		uint32_t t = r ^ permute_round(p, i, l);
 
 		r = l;
 		l = t;

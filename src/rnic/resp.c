@@ -23,6 +23,7 @@ void resp_start(struct rnic_qp *qp)
 {
 	resp_reset(qp);
 	qp->resp.epsn = qp->attr.rq_psn;
+	qp->resp.heard_ns = qp->rnic->now;
 	qp->resp.ack_psn = psn_add(qp->attr.rq_psn, PSN_MASK);
 }
 
@@ -336,18 +337,19 @@ void resp_established(struct rnic_qp *qp)
 	qp_event(qp, RNIC_EVENT_COMM_EST);
 }
 
-void resp_rx(struct rnic_qp *qp, struct pkt *p)
+bool resp_rx(struct rnic_qp *qp, struct pkt *p)
 {
 	struct resp *s = &qp->resp;
 	enum verdict v;
 
-	resp_established(qp);
 	v = check_request(qp, p);
+	if (v != VERDICT_DUPLICATE && v != VERDICT_NAK_SEQ && v != VERDICT_DROP)
+		resp_established(qp);
 	if (likely(v == VERDICT_ACCEPT)) {
 		execute(qp, p);
 		if (unlikely(qp->xrcd != NULL))
 			xrc_settle(qp);
-		return;
+		return true;
 	}
 	trace(qp->rnic, TRACE_rx_verdict, qp->qpn, v, p->h.bth.psn);
 	switch (v) {
@@ -356,15 +358,23 @@ void resp_rx(struct rnic_qp *qp, struct pkt *p)
 		break;
 	case VERDICT_NAK_SEQ:
 		qp->rnic->counters.rx_out_of_sequence++;
+		if (s->nak_open && qp->rnic->now >= s->nak_until_ns)
+			s->nak_open = false;
 		if (!s->nak_open || psn_diff(p->h.bth.psn, s->oos_psn) > 0)
 			s->oos_psn = p->h.bth.psn;
-		if (!s->nak_open)
+		if (!s->nak_open) {
 			owe(qp, OWED_NAK_SEQ);
+			s->nak_until_ns = UINT64_MAX;
+		}
 		s->nak_open = true;
 		break;
+	case VERDICT_DROP:
+		qp->rnic->counters.rx_out_of_sequence++;
+		break;
 	case VERDICT_RNR:
-		/* What the peer sent after it is dropped without a word. */
+		/* What the peer sent after it is dropped without a word, while it waits. */
 		s->nak_open = true;
+		s->nak_until_ns = qp->rnic->now + rnr_timer_ns(qp->attr.min_rnr_timer);
 		s->oos_psn = s->epsn;
 		owe(qp, OWED_RNR);
 		break;
@@ -372,6 +382,7 @@ void resp_rx(struct rnic_qp *qp, struct pkt *p)
 		refuse(qp, v, p->h.bth.psn);
 		break;
 	}
+	return false;
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */

@@ -6,9 +6,16 @@
 
 static void permute_init(struct rnic *r, struct permute *p, uint32_t bits)
 {
+	uint32_t mask = (1u << bits / 2) - 1;
+
+	assert(bits / 2 <= PERMUTE_HALF_BITS);
 	p->half_bits = bits / 2;
-	for (int i = 0; i < PERMUTE_ROUNDS; i++)
-		p->key[i] = r->ops.random(r->ctx);
+	for (uint32_t i = 0; i < permute_words(p); i += 2) {
+		uint32_t v = r->ops.random(r->ctx);
+
+		p->round[i] = (uint16_t)(v & mask);
+		p->round[i + 1] = (uint16_t)(v >> 16 & mask);
+	}
 }
 
 int rnic_create(struct rnic **ret, const struct rnic_config *config, const struct rnic_ops *ops,
@@ -78,9 +85,10 @@ static bool pkey_fits(uint16_t pkey)
 	return (pkey & 0x7fff) == (PKEY_DEFAULT & 0x7fff);
 }
 
-void rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
+bool rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 {
 	struct rnic_qp *qp;
+	bool expected;
 	struct pkt p;
 	int hdr_len;
 
@@ -89,7 +97,7 @@ void rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 	hdr_len = pkt_hdr_decode(&p.h, rx->data, rx->len);
 	if (hdr_len < 0) {
 		r->counters.rx_drop_malformed++;
-		return;
+		return false;
 	}
 	p.flags = opcode_table[p.h.bth.opcode].flags;
 	p.payload = rx->data + hdr_len;
@@ -100,34 +108,35 @@ void rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 		else
 			r->counters.rx_drop_flow++;
 		cq_settle(r);
-		return;
+		return false;
 	}
 	qp = p.h.bth.dqpn >> 16 == r->slot ? r->qps[p.h.bth.dqpn & (QP_TABLE_SIZE - 1)] : NULL;
 	if (!qp || !qp_receives(qp)) {
 		r->counters.rx_drop_no_qp++;
-		return;
+		return false;
 	}
 	if ((!flow_fits(qp, &rx->flow) && qp->type != RNIC_QPT_UD) || !pkey_fits(p.h.bth.pkey)) {
 		r->counters.rx_drop_flow++;
-		return;
+		return false;
 	}
 	if ((p.h.bth.opcode & SERVICE_MASK) != qp->service) {
 		r->counters.rx_drop_service++;
-		return;
+		return false;
 	}
 	/* An XRC initiator takes responses only, a target requests only. */
 	if (unlikely(qp->service == SERVICE_XRC) && !(p.flags & OPF_RESPONSE) != !!qp->xrcd) {
 		r->counters.rx_drop_service++;
-		return;
+		return false;
 	}
 	trace(r, TRACE_rx, qp->qpn, (uint64_t)p.h.bth.opcode << 24 | p.h.bth.psn, p.len);
 	if (unlikely(qp_is_unreliable(qp)))
-		unreliable_rx(qp, &p, rx);
+		expected = unreliable_rx(qp, &p, rx);
 	else if (p.flags & OPF_RESPONSE)
-		comp_rx(qp, &p, now);
+		expected = comp_rx(qp, &p, now);
 	else
-		resp_rx(qp, &p);
+		expected = resp_rx(qp, &p);
 	cq_settle(r);
+	return expected;
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */

@@ -232,7 +232,9 @@ struct rnic_rx {
 	size_t len;
 };
 
-void rnic_rx(struct rnic *, const struct rnic_rx *, uint64_t now);
+/* Was it one that nobody but the peer could have sent? So is what a connected queue pair took in
+ * its sequence. Not so a datagram, which is anybody's, nor what was dropped or is repeated. */
+bool rnic_rx(struct rnic *, const struct rnic_rx *, uint64_t now);
 
 /* One packet to send: headers, then the payload in place (application memory), then pad bytes.
  * Borrowed until the next call on this rnic. flow.sgid is ourselves. */

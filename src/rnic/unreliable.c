@@ -4,7 +4,10 @@
  * last packet has been handed out, and what goes wrong at the peer the sender does not learn.
  *
  *   UC  messages of several packets, in sequence; one that misses a packet is dropped silently,
- *       and the receive it had begun to fill serves the next
+ *       and the receive it had begun to fill serves the next. How many packets are missing nobody
+ *       says, so that any number could be right; but no more than a sender can have sent since the
+ *       last one is believed, else every forged packet that finds the queue pair would be in
+ *       sequence. What comes twice or late is dropped
  *   UD  a packet is a message; the WQE says to whom, and a receive takes it from anybody who knows
  *       the Q_Key
  *
@@ -21,6 +24,11 @@
 #define IPPROTO_UDP_ 17
 
 #define PACE_BYTES_PER_US 1000u
+
+/* UC: how far from the expected PSN one may be at once, and how much farther with each microsecond
+ * of silence: more packets than any adapter sends. After a quarter of a second, any may. */
+#define UC_AHEAD  4096u
+#define UC_PER_US 64u
 
 static uint64_t pace_time(uint32_t bytes)
 {
@@ -99,17 +107,32 @@ static void recv_broken(struct rnic_qp *qp)
 	qp_fail(qp);
 }
 
-static void uc_rx(struct rnic_qp *qp, struct pkt *p)
+/* Can it have been sent by now, when what came between it and the last one is lost? */
+static bool uc_possible(const struct rnic_qp *qp, uint32_t psn)
+{
+	uint64_t silent = qp->rnic->now - qp->resp.heard_ns;
+
+	return ((psn - qp->resp.epsn) & PSN_MASK) <= UC_AHEAD + silent * UC_PER_US / 1000;
+}
+
+static bool uc_rx(struct rnic_qp *qp, struct pkt *p)
 {
 	struct resp *s = &qp->resp;
+	bool expected = p->h.bth.psn == s->epsn;
 	enum verdict v;
 
+	if (!uc_possible(qp, p->h.bth.psn)) {
+		qp->rnic->counters.rx_out_of_sequence++;
+		return false;
+	}
+
 	resp_established(qp);
-	if (p->h.bth.psn != s->epsn) {
+	if (!expected) {
 		qp->rnic->counters.rx_out_of_sequence++;
 		s->msg = MSG_NONE;
 	}
 	s->epsn = psn_add(p->h.bth.psn, 1);
+	s->heard_ns = qp->rnic->now;
 	if (p->flags & (OPF_FIRST | OPF_ONLY))
 		s->msg = MSG_NONE; /* the one before lost its end */
 	v = check_execution(qp, p);
@@ -124,6 +147,7 @@ static void uc_rx(struct rnic_qp *qp, struct pkt *p)
 		s->msg = MSG_NONE;
 		qp->rnic->counters.rx_drop_request++;
 	}
+	return expected && v == VERDICT_ACCEPT;
 }
 
 /* ---- receiving: UD -------------------------------------------------------------------------- */
@@ -203,10 +227,10 @@ static void ud_rx(struct rnic_qp *qp, const struct pkt *p, const struct rnic_rx 
 	recv_complete(qp, &wc, p->h.bth.se);
 }
 
-void unreliable_rx(struct rnic_qp *qp, struct pkt *p, const struct rnic_rx *rx)
+bool unreliable_rx(struct rnic_qp *qp, struct pkt *p, const struct rnic_rx *rx)
 {
 	if (qp->type == RNIC_QPT_UC)
-		uc_rx(qp, p);
-	else
-		ud_rx(qp, p, rx);
+		return uc_rx(qp, p);
+	ud_rx(qp, p, rx);
+	return false;
 }

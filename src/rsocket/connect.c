@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/time.h"
 #include "rsocket/stream.h"
 #include "rsocket/svc.h"
 
@@ -14,6 +15,7 @@ enum {
 	STEP_TIMEOUT_MS = 1000, /* of the first try; each further one twice as long */
 	BACKLOG_MIN = 128,	/* connections are made before anybody accepts them */
 	BACKLOG_MAX = 4096,
+	HANDSHAKE_MS = 1000, /* has the right of way so long when the backlog is full */
 	RETRY_INFINITE = 7,
 };
 
@@ -232,12 +234,19 @@ static int take_reply(struct stream *s, const struct rdma_conn_param *param)
 	return stream_take_conn_data(s, &conn);
 }
 
+static void be_kept_alive(struct stream *s)
+{
+	if (s->keepalive_s && s->so_opts & 1u << SO_KEEPALIVE)
+		svc_keepalive(s, s->keepalive_s);
+}
+
 static void established(struct stream *s, const struct rdma_conn_param *param)
 {
 	struct stream *listener = s->listener;
 	int rc;
 
 	if (listener) {
+		be_kept_alive(s);
 		atomic_store(&s->state, STREAM_CONNECTED);
 		stream_progress(s); /* gives the second half of the buffer */
 		list_remove(&s->node);
@@ -251,8 +260,7 @@ static void established(struct stream *s, const struct rdma_conn_param *param)
 		connect_failed(s, -rc);
 		return;
 	}
-	if (s->keepalive_s && s->so_opts & 1u << SO_KEEPALIVE)
-		svc_keepalive(s, s->keepalive_s);
+	be_kept_alive(s);
 	atomic_store(&s->state, STREAM_CONNECTED);
 	stream_progress(s);
 	sock_wake(&s->sock);
@@ -333,12 +341,30 @@ static int answer_request(struct stream *s, const struct rdma_conn_param *reques
 	return rdma_accept(s->id, &param) ? -errno : 0;
 }
 
+/* A place in the backlog: one whose peer has been owing the last message of the handshake for long
+ * makes way, or a few such peers would keep all others out. */
+static bool place_free(struct stream *listener)
+{
+	struct stream *oldest;
+
+	if (listener->queued < listener->backlog)
+		return true;
+	if (list_empty(&listener->accepting))
+		return false;
+	oldest = list_entry(listener->accepting.next, struct stream, node);
+	if (time_now_ns() - oldest->asked_ns < HANDSHAKE_MS * NSEC_PER_MSEC)
+		return false;
+	listener->queued--;
+	stream_destroy(oldest);
+	return true;
+}
+
 /* Rejected requests leave nothing behind; returns the id to be destroyed after the event. */
 static struct rdma_cm_id *connect_request(const struct rdma_cm_event *event)
 {
 	struct stream *listener = event->listen_id->context, *s;
 
-	if (listener->queued >= listener->backlog || stream_adopt(listener, event->id, &s)) {
+	if (!place_free(listener) || stream_adopt(listener, event->id, &s)) {
 		rdma_reject(event->id, NULL, 0);
 		return event->id;
 	}
@@ -349,6 +375,7 @@ static struct rdma_cm_id *connect_request(const struct rdma_cm_event *event)
 		return NULL;
 	}
 	s->listener = listener;
+	s->asked_ns = time_now_ns();
 	listener->queued++;
 	list_push_tail(&listener->accepting, &s->node);
 	return NULL;

@@ -129,8 +129,10 @@ static void post_recvs(struct stream *s, int count)
 		stream_fail(s, EIO);
 }
 
+/* So many at a time as there can be at a time: a peer that never stops is not to keep us here. */
 static int take_completions(struct stream *s)
 {
+	const int most = s->cq->cqe;
 	/* Before the queue is looked at: what came before the end is in it then. */
 	const bool broken = atomic_load(&s->broken);
 	struct ibv_wc wc[WC_BATCH];
@@ -151,10 +153,14 @@ static int take_completions(struct stream *s)
 		if (atomic_load(&s->state) != STREAM_FAILED)
 			post_recvs(s, recvs);
 		total += max_of(n, 0);
-	} while (n == WC_BATCH);
+	} while (n == WC_BATCH && total < most);
+	if (n == WC_BATCH) { /* who would sleep now is to look again first */
+		atomic_store(&s->cq_armed, false);
+		sock_wake(&s->sock);
+	}
 	if (n < 0)
 		stream_fail(s, EIO);
-	if (broken)
+	if (broken && n < WC_BATCH)
 		stream_fail(s, ECONNRESET);
 	return total;
 }
@@ -200,7 +206,7 @@ bool stream_owes_credits(const struct stream *s)
 
 static bool credits_due(const struct stream *s)
 {
-	return stream_owes_credits(s) && atomic_load(&s->ctrl_free) > 0 &&
+	return stream_owes_credits(s) && atomic_load(&s->ctrl_free) > RS_END_WRS &&
 	       atomic_load(&s->state) == STREAM_CONNECTED;
 }
 
@@ -262,7 +268,7 @@ void stream_keepalive(struct stream *s)
 		};
 
 	pthread_mutex_lock(&s->cq_lock);
-	if (atomic_load(&s->state) == STREAM_CONNECTED && atomic_load(&s->ctrl_free) > 0) {
+	if (atomic_load(&s->state) == STREAM_CONNECTED && atomic_load(&s->ctrl_free) > RS_END_WRS) {
 		atomic_fetch_sub(&s->ctrl_free, 1);
 		if (ibv_post_send(s->id->qp, &wr, &bad))
 			atomic_fetch_add(&s->ctrl_free, 1);

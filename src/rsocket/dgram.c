@@ -207,20 +207,55 @@ static int qp_for(struct dgram *d, const struct sockaddr_storage *source, struct
 	return qp_create(d, source, ret);
 }
 
-int dgram_dest(struct dgram *d, const struct sockaddr *to, struct ds_dest **ret)
+struct ds_dest *dgram_known_dest(struct dgram *d, const struct sockaddr *to)
 {
-	struct sockaddr_storage addr = {0}, source;
-	struct ds_dest *dest;
-	struct ds_qp *q = NULL;
-	int rc;
+	struct sockaddr_storage addr = {0};
 
 	memcpy(&addr, to, addr_length(to));
 	list_for_each(known, &d->dests, struct ds_dest, node) {
 		if (same(&known->addr, &addr)) {
-			*ret = known;
-			return 0;
+			list_remove(&known->node);
+			list_push_head(&d->dests, &known->node);
+			return known;
 		}
 	}
+	return NULL;
+}
+
+static void dest_free(struct dgram *d, struct ds_dest *dest)
+{
+	list_remove(&dest->node);
+	d->dests_count--;
+	if (dest->ah)
+		ibv_destroy_ah(dest->ah);
+	free(dest);
+}
+
+/* The one longest silent that nobody holds. */
+static void forget_one(struct dgram *d)
+{
+	for (struct list *n = d->dests.prev; n != &d->dests; n = n->prev) {
+		struct ds_dest *dest = list_entry(n, struct ds_dest, node);
+
+		if (dest != d->peer && !dest->resolving) {
+			dest_free(d, dest);
+			return;
+		}
+	}
+}
+
+int dgram_dest(struct dgram *d, const struct sockaddr *to, struct ds_dest **ret)
+{
+	struct sockaddr_storage addr = {0}, source;
+	struct ds_dest *dest = dgram_known_dest(d, to);
+	struct ds_qp *q = NULL;
+	int rc;
+
+	if (dest) {
+		*ret = dest;
+		return 0;
+	}
+	memcpy(&addr, to, addr_length(to));
 	rc = source_for(d, &addr, &source);
 	if (!rc)
 		rc = qp_for(d, &source, &q);
@@ -229,6 +264,9 @@ int dgram_dest(struct dgram *d, const struct sockaddr *to, struct ds_dest **ret)
 	dest = calloc(1, sizeof(*dest));
 	if (!dest)
 		return -ENOMEM;
+	if (d->dests_count == DS_DESTS_MAX)
+		forget_one(d);
+	d->dests_count++;
 	dest->addr = addr;
 	dest->qp = q;
 	list_push_head(&d->dests, &dest->node);
@@ -256,8 +294,10 @@ int dgram_create(int domain, struct dgram **ret)
 	d->channels = epoll_create1(EPOLL_CLOEXEC);
 	if (!rc && (d->udp < 0 || d->channels < 0))
 		rc = -errno;
-	if (!rc && !svc_channel()) /* starts the service */
-		rc = -errno;
+	if (!rc) {
+		d->service_channel = svc_channel(); /* starts the service */
+		rc = d->service_channel ? 0 : -errno;
+	}
 	if (rc)
 		(void)!dgram_close(d);
 	else
@@ -271,15 +311,15 @@ int dgram_close(struct dgram *d)
 
 	svc_lock();
 	list_remove(&d->service);
+	if (!sock_inherited(&d->sock)) {
+		list_for_each(dest, &d->dests, struct ds_dest, node) {
+			if (dest->resolving)
+				rdma_destroy_id(dest->resolving);
+			dest_free(d, dest);
+		}
+	}
 	svc_unlock();
 	if (!sock_inherited(&d->sock)) {
-		while ((n = list_pop_head(&d->dests))) {
-			struct ds_dest *dest = list_entry(n, struct ds_dest, node);
-
-			if (dest->ah)
-				ibv_destroy_ah(dest->ah);
-			free(dest);
-		}
 		while (!list_empty(&d->qps))
 			qp_free(list_entry(d->qps.next, struct ds_qp, node));
 		while ((n = list_pop_head(&d->received)))

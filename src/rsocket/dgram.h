@@ -7,6 +7,11 @@
  * by UD, behind another header that says from which address and port. What is too long for UD's
  * one packet stays with UDP.
  *
+ * Anybody can send such a header, under any name: so a peer's address is looked for beside
+ * everything else, for a few at a time, and no more than so many peers are remembered; who is
+ * forgotten, or not found, is heard and answered by UDP. That a datagram is from who it says is
+ * promised no more than with UDP.
+ *
  * One lock guards a socket. The service thread reads its UDP socket, under svc_lock(); order:
  * svc_lock, then this one.
  */
@@ -19,7 +24,11 @@
 #include "rsocket/sock.h"
 #include "wire/rsocket.h"
 
-enum { DS_SLOT = RS_SNDLOWAT }; /* a datagram with its header, at most */
+enum {
+	DS_SLOT = RS_SNDLOWAT, /* a datagram with its header, at most */
+	DS_DESTS_MAX = 1024,
+	DS_RESOLVING_MAX = 16,
+};
 
 struct ds_slot { /* a datagram that has come: in a queue pair's buffer, or a copy of its own */
 	struct list node;
@@ -51,7 +60,8 @@ struct ds_dest {
 	struct list node;
 	struct sockaddr_storage addr;
 	struct ds_qp *qp;
-	struct ibv_ah *ah; /* NULL: it has not told its queue pair yet */
+	struct ibv_ah *ah; /* NULL: it has not told its queue pair yet, or is not found */
+	struct rdma_cm_id *resolving; /* svc_lock: on the service's channel; NULL: not now */
 	uint32_t qpn;
 };
 
@@ -63,7 +73,10 @@ struct dgram {
 	int udp;
 	int channels; /* an epoll set of the queue pairs' */
 	bool bound;
-	struct list qps, dests, received;
+	struct rdma_event_channel *service_channel;
+	struct list qps, received;
+	struct list dests; /* the last one spoken to is first */
+	unsigned int dests_count, resolving_count;
 	unsigned int copies;  /* among those received */
 	struct ds_dest *peer; /* rconnect() */
 };
@@ -80,6 +93,7 @@ int dgram_getsockopt(struct dgram *, int level, int name, void *, socklen_t *) m
 int dgram_ready(struct dgram *) must_use;
 /* Under the lock. */
 int dgram_dest(struct dgram *, const struct sockaddr *, struct ds_dest **ret) must_use;
+struct ds_dest *dgram_known_dest(struct dgram *, const struct sockaddr *);
 
 /* ---- dgram_io.c ------------------------------------------------------------------------------ */
 
@@ -90,6 +104,8 @@ ssize_t dgram_recv(struct dgram *, const struct iovec *, size_t count, int flags
 int dgram_post_recv(struct ds_qp *, const struct ds_slot *) must_use;
 /* The service thread: the UDP socket may have something. Under svc_lock(). */
 void dgram_service(struct dgram *);
+/* Likewise: of an id on its channel that resolves an address. */
+void dgram_cm_event(struct rdma_cm_event *);
 
 short dgram_poll(struct dgram *, short events);
 int dgram_arm(struct dgram *);

@@ -63,7 +63,7 @@ static void received(struct ds_qp *q, const struct ibv_wc *wc)
 	slot->data = slot_data(q, slot);
 	slot->length = wc->byte_len - min_of(wc->byte_len, (uint32_t)sizeof(struct ibv_grh));
 	hdr_len = ds_ud_decode(&h, slot->data, slot->length);
-	if (hdr_len < 0) {
+	if (hdr_len < 0 || (h.version == 6 && q->owner->sock.domain == AF_INET)) {
 		(void)!dgram_post_recv(q, slot);
 		return;
 	}
@@ -73,19 +73,27 @@ static void received(struct ds_qp *q, const struct ibv_wc *wc)
 	list_push_tail(&q->owner->received, &slot->node);
 }
 
+/* So many at a time as there can be at a time: who sends without end is not to keep us here. */
 static void progress(struct dgram *d)
 {
 	struct ibv_wc wc[16];
-	int n;
 
 	list_for_each(q, &d->qps, struct ds_qp, node) {
-		while ((n = ibv_poll_cq(q->cq, ARRAY_SIZE(wc), wc)) > 0) {
+		int n, total = 0;
+
+		do {
+			n = ibv_poll_cq(q->cq, ARRAY_SIZE(wc), wc);
 			for (int i = 0; i < n; i++) {
 				if (wc[i].wr_id)
 					received(q, &wc[i]);
 				else
 					q->send_free++;
 			}
+			total += n;
+		} while (n > 0 && total < q->cq->cqe);
+		if (n > 0) { /* who would sleep now is to look again first */
+			q->armed = false;
+			sock_wake(&d->sock);
 		}
 	}
 }
@@ -361,37 +369,75 @@ static uint8_t gid_index(struct rdma_cm_id *id, const union ibv_gid *gid)
 }
 
 /* By the path that connection management would take. */
-static struct ibv_ah *address_handle(struct ds_dest *dest)
+static struct ibv_ah *address_handle(const struct ds_dest *dest)
+{
+	const struct ibv_sa_path_rec *path = dest->resolving->route.path_rec;
+	struct ibv_ah_attr attr = {0};
+
+	if (!dest->resolving->route.num_paths)
+		return NULL;
+	attr.port_num = dest->resolving->port_num;
+	attr.dlid = be16toh(path->dlid);
+	attr.sl = path->sl;
+	attr.static_rate = path->rate;
+	if (path->hop_limit > 1) {
+		attr.is_global = 1;
+		attr.grh.dgid = path->dgid;
+		attr.grh.flow_label = be32toh(path->flow_label);
+		attr.grh.sgid_index = gid_index(dest->resolving, &path->sgid);
+		attr.grh.hop_limit = path->hop_limit;
+		attr.grh.traffic_class = path->traffic_class;
+	}
+	return ibv_create_ah(dest->qp->id->pd, &attr);
+}
+
+/* The rest comes as events. */
+static void resolve(struct dgram *d, struct ds_dest *dest)
 {
 	struct sockaddr_storage from = dest->qp->addr;
-	struct ibv_sa_path_rec *path;
-	struct ibv_ah_attr attr = {0};
-	struct ibv_ah *ah = NULL;
-	struct rdma_cm_id *id;
 
+	if (dest->resolving || d->resolving_count == DS_RESOLVING_MAX ||
+	    rdma_create_id(d->service_channel, &dest->resolving, dest, RDMA_PS_UDP))
+		return;
 	((struct sockaddr_in *)&from)->sin_port = 0;
-	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_UDP))
-		return NULL;
-	if (!rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&dest->addr,
-			       RESOLVE_MS) &&
-	    !rdma_resolve_route(id, RESOLVE_MS) && id->route.num_paths) {
-		path = id->route.path_rec;
-		attr.port_num = id->port_num;
-		attr.dlid = be16toh(path->dlid);
-		attr.sl = path->sl;
-		attr.static_rate = path->rate;
-		if (path->hop_limit > 1) {
-			attr.is_global = 1;
-			attr.grh.dgid = path->dgid;
-			attr.grh.flow_label = be32toh(path->flow_label);
-			attr.grh.sgid_index = gid_index(id, &path->sgid);
-			attr.grh.hop_limit = path->hop_limit;
-			attr.grh.traffic_class = path->traffic_class;
-		}
-		ah = ibv_create_ah(dest->qp->id->pd, &attr);
+	if (rdma_resolve_addr(dest->resolving, (struct sockaddr *)&from,
+			      (struct sockaddr *)&dest->addr, RESOLVE_MS)) {
+		rdma_destroy_id(dest->resolving);
+		dest->resolving = NULL;
+		return;
 	}
-	rdma_destroy_id(id);
-	return ah;
+	d->resolving_count++;
+}
+
+/* Only who has been found: what waits in the kernel for addresses that nobody has fills the send
+ * buffer of the UDP socket. */
+static void answer(struct dgram *d, const struct ds_dest *dest)
+{
+	(void)!send_udp(d, dest, NULL, 0, RS_OP_CTRL, MSG_DONTWAIT);
+}
+
+void dgram_cm_event(struct rdma_cm_event *event)
+{
+	struct rdma_cm_id *id = event->id;
+	struct ds_dest *dest = id->context;
+	struct dgram *d = dest->qp->owner;
+	/* Not under the lock: it may take the time of a few packets there and back. */
+	const bool goes_on =
+		event->event == RDMA_CM_EVENT_ADDR_RESOLVED && !rdma_resolve_route(id, RESOLVE_MS);
+
+	if (!goes_on) {
+		pthread_mutex_lock(&d->lock);
+		if (event->event == RDMA_CM_EVENT_ROUTE_RESOLVED)
+			dest->ah = address_handle(dest);
+		if (dest->ah)
+			answer(d, dest);
+		dest->resolving = NULL;
+		d->resolving_count--;
+		pthread_mutex_unlock(&d->lock);
+	}
+	rdma_ack_cm_event(event);
+	if (!goes_on)
+		rdma_destroy_id(id);
 }
 
 static void deliver(struct dgram *d, const uint8_t *data, size_t len,
@@ -414,22 +460,29 @@ static void deliver(struct dgram *d, const uint8_t *data, size_t len,
 static void datagram(struct dgram *d, const uint8_t *buf, size_t len,
 		     const struct sockaddr_storage *from)
 {
+	const struct sockaddr *sender = (const struct sockaddr *)from;
 	struct ds_udp_hdr h;
 	struct ds_dest *dest;
 	int hdr_len = ds_udp_decode(&h, buf, len);
 
-	if (hdr_len < 0 || dgram_dest(d, (const struct sockaddr *)from, &dest))
+	if (hdr_len < 0)
 		return;
-	if (!dest->ah || dest->qpn != h.qpn) {
-		if (dest->ah)
-			ibv_destroy_ah(dest->ah);
-		dest->qpn = h.qpn;
-		dest->ah = address_handle(dest);
+	if (h.op == RS_OP_DATA) {
+		if (dgram_dest(d, sender, &dest))
+			return;
+	} else { /* who answers has been asked */
+		dest = dgram_known_dest(d, sender);
+		if (!dest)
+			return;
 	}
+	dest->qpn = h.qpn;
+	if (!dest->ah)
+		resolve(d, dest);
 	if (h.op != RS_OP_DATA)
 		return;
 	deliver(d, buf + hdr_len, len - (size_t)hdr_len, from);
-	(void)!send_udp(d, dest, NULL, 0, RS_OP_CTRL, MSG_DONTWAIT);
+	if (dest->ah)
+		answer(d, dest);
 }
 
 void dgram_service(struct dgram *d)

@@ -12,7 +12,7 @@
 #include "rsocket/attend.h"
 #include "rsocket/svc.h"
 
-enum { LINGER_DEFAULT_S = 60 };
+enum { CLOSE_MS = 100 };
 
 /* ---- made ------------------------------------------------------------------------------------ */
 
@@ -33,6 +33,7 @@ static struct stream *stream_alloc(int domain, const struct settings *set)
 	pthread_mutex_init(&s->rlock, NULL);
 	pthread_mutex_init(&s->map_lock, NULL);
 	list_init(&s->keepalive);
+	list_init(&s->lingering);
 	list_init(&s->accepting);
 	list_init(&s->accepted);
 	list_init(&s->node);
@@ -79,6 +80,11 @@ int stream_adopt(const struct stream *listener, struct rdma_cm_id *id, struct st
 		return -ENOMEM;
 	s->id = id;
 	id->context = s;
+	/* As TCP's are inherited. */
+	s->so_opts = listener->so_opts & 1u << SO_KEEPALIVE;
+	s->tcp_opts = listener->tcp_opts;
+	s->keepalive_s = listener->keepalive_s;
+	s->linger_s = listener->linger_s;
 	*ret = s;
 	return 0;
 }
@@ -276,6 +282,7 @@ void stream_destroy(struct stream *s)
 	while ((n = list_pop_head(&s->accepting)) || (n = list_pop_head(&s->accepted)))
 		stream_destroy(list_entry(n, struct stream, node));
 	list_remove(&s->node);
+	list_remove(&s->lingering);
 	svc_keepalive(s, 0);
 	if (atomic_load(&s->state) >= STREAM_CONNECTED)
 		rdma_disconnect(s->id);
@@ -290,15 +297,9 @@ static bool all_sent(struct stream *s)
 	return atomic_load(&s->state) == STREAM_FAILED || atomic_load(&s->ctrl_free) == RS_CTRL_WRS;
 }
 
-static bool ctrl_free(struct stream *s)
-{
-	return atomic_load(&s->state) != STREAM_CONNECTED || atomic_load(&s->ctrl_free) > 0;
-}
-
 int stream_shutdown(struct stream *s, int how)
 {
 	enum rs_ctrl ctrl;
-	int rc = 0;
 
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return -EINVAL;
@@ -316,33 +317,40 @@ int stream_shutdown(struct stream *s, int how)
 	if (how == SHUT_RD && atomic_load(&s->writable))
 		return 0; /* the peer need not know */
 	ctrl = atomic_load(&s->readable) ? RS_CTRL_SHUTDOWN : RS_CTRL_DISCONNECT;
-	do { /* another may have taken the place meanwhile */
-		rc = stream_wait(s, ctrl_free, false, LINGER_DEFAULT_S * 1000);
-		if (rc == -EINTR)
-			continue;
-		if (rc || atomic_load(&s->state) != STREAM_CONNECTED)
-			return 0;
-		rc = stream_post_ctrl(s, ctrl);
-	} while (rc == -EAGAIN || rc == -EINTR);
+	if (!(atomic_fetch_or(&s->end_told, 1u << ctrl) & 1u << ctrl))
+		(void)!stream_post_ctrl(s, ctrl); /* it says itself what is wrong */
 	return 0;
 }
 
-/* What has been sent arrives before the queue pair goes, unless the application will not wait. */
-void stream_linger(struct stream *s)
+bool stream_all_sent(struct stream *s)
 {
-	int seconds = s->linger_s < 0 ? LINGER_DEFAULT_S : s->linger_s;
-	uint64_t end = time_now_ns() + (uint64_t)seconds * NSEC_PER_SEC, now;
+	stream_progress(s);
+	return all_sent(s);
+}
 
-	if (!seconds || atomic_load(&s->state) < STREAM_CONNECTED)
+uint64_t stream_linger_end(const struct stream *s)
+{
+	const int seconds = s->linger_s < 0 ? RS_LINGER_S : s->linger_s;
+
+	return time_now_ns() + (uint64_t)seconds * NSEC_PER_SEC;
+}
+
+void stream_linger(struct stream *s, uint64_t end_ns)
+{
+	uint64_t now;
+
+	if (!s->linger_s || atomic_load(&s->state) < STREAM_CONNECTED)
 		return;
 	(void)!stream_shutdown(s, SHUT_RDWR);
-	while ((now = time_now_ns()) < end &&
-	       stream_wait(s, all_sent, false, (int)((end - now) / NSEC_PER_MSEC) + 1) == -EINTR)
+	while ((now = time_now_ns()) < end_ns &&
+	       stream_wait(s, all_sent, false, (int)((end_ns - now) / NSEC_PER_MSEC) + 1) == -EINTR)
 		;
 }
 
 int stream_close(struct stream *s)
 {
+	uint64_t end;
+
 	if (sock_inherited(&s->sock)) {
 		/* The connection is the parent's. Only the descriptors are ours, and some memory.
 		 */
@@ -351,9 +359,13 @@ int stream_close(struct stream *s)
 		sock_fini(&s->sock);
 		return 0;
 	}
-	stream_linger(s);
+	end = s->linger_s < 0 ? time_now_ns() + CLOSE_MS * NSEC_PER_MSEC : stream_linger_end(s);
+	stream_linger(s, sock_nonblocking(&s->sock, 0) && s->linger_s < 0 ? 0 : end);
 	svc_lock();
-	stream_destroy(s);
+	if (s->linger_s < 0 && atomic_load(&s->state) >= STREAM_CONNECTED && !stream_all_sent(s))
+		svc_linger(s);
+	else
+		stream_destroy(s);
 	svc_unlock();
 	return 0;
 }

@@ -26,7 +26,10 @@
 #include "rsocket/sock.h"
 #include "wire/rsocket.h"
 
-enum { RS_SGL_SIZE = 2, RS_CTRL_WRS = 4 };
+enum { RS_SGL_SIZE = 2, RS_CTRL_WRS = 4, RS_LINGER_S = 60 };
+/* Of the places for control messages, those for what is said once, that the end has come: a peer
+ * that takes nothing can fill the others. */
+enum { RS_END_WRS = 2 };
 
 enum stream_state {
 	STREAM_INIT,
@@ -62,6 +65,8 @@ struct stream {
 	unsigned int keepalive_s;
 	uint64_t keepalive_due_ns; /* svc_lock; 0: off */
 	struct list keepalive;	   /* svc_lock: in the service's list */
+	struct list lingering;	   /* svc_lock: likewise; the application has closed it */
+	uint64_t linger_due_ns;
 	void *route;
 	size_t route_len;
 
@@ -69,6 +74,7 @@ struct stream {
 	struct list accepting; /* streams whose handshake goes on, by `node` */
 	struct list accepted;  /* for raccept() */
 	int backlog, queued;
+	uint64_t asked_ns;	 /* of one on `accepting`: when it was answered */
 	struct stream *listener; /* whose list this one is on */
 	struct list node;
 
@@ -82,6 +88,7 @@ struct stream {
 	pthread_mutex_t cq_lock;
 	atomic_bool cq_armed;
 	atomic_int ctrl_free;	    /* places for control messages */
+	atomic_uint end_told;	    /* SHUTDOWN, DISCONNECT: bit by number */
 	_Atomic uint16_t rseq_comp; /* when rseq_no is here, credits are due */
 	uint32_t rbuf_free_offset;  /* the half to be given next */
 	uint32_t rbuf_granted;	    /* bytes that the peer may still write */
@@ -126,9 +133,18 @@ void stream_conn_data(const struct stream *, struct rs_conn *);
 int stream_take_conn_data(struct stream *, const struct rs_conn *) must_use;
 /* Under svc_lock(). */
 void stream_destroy(struct stream *);
-/* Waits until what has been sent is there, unless SO_LINGER says otherwise. */
-void stream_linger(struct stream *);
+/*
+ * As TCP's: what has been sent still gets there, but the caller waits for that only as long as
+ * SO_LINGER says; after a moment the service does. No longer than a minute, and not for too many at
+ * a time: a peer that takes nothing holds up nobody.
+ */
 int stream_close(struct stream *);
+/* Nothing more is sent, and what was gets until then (time_now_ns()) to be there. */
+void stream_linger(struct stream *, uint64_t end_ns);
+/* Has everything been sent that was to be? Takes what has completed. */
+bool stream_all_sent(struct stream *);
+/* When a stream that lingers from now on has lingered enough. */
+uint64_t stream_linger_end(const struct stream *);
 int stream_shutdown(struct stream *, int how);
 
 /* ---- connect.c ------------------------------------------------------------------------------- */

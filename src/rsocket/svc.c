@@ -21,7 +21,12 @@ static struct svc {
 	int set;     /* of epoll: a datagram socket that is closed leaves it at once */
 	struct list keepalive;
 	struct list dgrams;
-} svc = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	struct list lingering;
+	atomic_uint lingering_count;
+} svc = {.lock = PTHREAD_MUTEX_INITIALIZER, .lingering = {&svc.lingering, &svc.lingering}};
+
+/* They take completions, which nobody tells the service of; and memory, half a megabyte each. */
+enum { LINGER_LOOK_MS = 10, LINGERING_MAX = 128, EXIT_TRIES = 100 };
 
 void svc_lock(void)
 {
@@ -38,6 +43,8 @@ static void child_of_fork(void)
 {
 	pthread_mutex_init(&svc.lock, NULL);
 	svc.channel = NULL;
+	list_init(&svc.lingering);
+	svc.lingering_count = 0;
 }
 
 /* ---- keepalives ------------------------------------------------------------------------------ */
@@ -68,6 +75,51 @@ static int keepalives(void)
 	return next == UINT64_MAX ? -1 : (int)min_of((next - now) / NSEC_PER_MSEC + 1, 60000ull);
 }
 
+/* ---- closed by the application --------------------------------------------------------------- */
+
+static void linger_no_more(struct stream *s)
+{
+	stream_destroy(s);
+	svc.lingering_count--;
+}
+
+void svc_linger(struct stream *s)
+{
+	if (svc.lingering_count == LINGERING_MAX)
+		linger_no_more(list_entry(svc.lingering.next, struct stream, lingering));
+	svc.lingering_count++;
+	list_push_tail(&svc.lingering, &s->lingering);
+	s->linger_due_ns = stream_linger_end(s);
+	sock_fini(&s->sock); /* its number is free, and nobody waits for it */
+	(void)!eventfd_write(svc.wake_fd, 1);
+}
+
+/* As keepalives(). */
+static int lingerers(void)
+{
+	const uint64_t now = time_now_ns();
+
+	list_for_each(s, &svc.lingering, struct stream, lingering)
+		if (now >= s->linger_due_ns || stream_all_sent(s))
+			linger_no_more(s);
+	return svc.lingering_count ? LINGER_LOOK_MS : -1;
+}
+
+/* At exit: as if close() had waited. A signal's handler may call exit() over one of our own calls,
+ * whose lock nobody gives back then. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	const struct timespec look = {.tv_nsec = LINGER_LOOK_MS * NSEC_PER_MSEC};
+	int locked = 0;
+
+	while (atomic_load(&svc.lingering_count) && locked < EXIT_TRIES) {
+		locked = pthread_mutex_trylock(&svc.lock) ? locked + 1 : 0;
+		if (!locked)
+			svc_unlock();
+		nanosleep(&look, NULL);
+	}
+}
+
 /* ---- datagrams ------------------------------------------------------------------------------- */
 
 void svc_add_dgram(struct dgram *d)
@@ -95,12 +147,22 @@ static int take_events(struct rdma_event_channel *channel)
 	int rc = 0;
 
 	svc_lock();
-	while (!rdma_get_cm_event(channel, &event))
-		stream_cm_event(event);
+	while (!rdma_get_cm_event(channel, &event)) {
+		if (event->id->ps == RDMA_PS_UDP)
+			dgram_cm_event(event);
+		else
+			stream_cm_event(event);
+	}
 	if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
 		rc = -errno;
 	svc_unlock();
 	return rc;
+}
+
+/* Of two timeouts in milliseconds, -1 being none. */
+static int sooner(int a, int b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
 static void *run(void *arg)
@@ -113,7 +175,7 @@ static void *run(void *arg)
 		int n, timeout;
 
 		svc_lock();
-		timeout = keepalives();
+		timeout = sooner(keepalives(), lingerers());
 		svc_unlock();
 		n = epoll_wait(svc.set, ev, ARRAY_SIZE(ev), timeout);
 		for (int i = 0; i < n; i++) {

@@ -2,7 +2,7 @@
 /*
  * The service thread, one per process with rsockets: it takes the connection management events of
  * all of them from one channel, so that connections come about and end whatever the application
- * is at, and sends keepalives.
+ * is at, sends keepalives, and ends what was closed while its data were still on the way.
  *
  * svc_lock() keeps it from looking at anything: whoever destroys a stream holds it, so that no
  * event is in hand then.
@@ -24,6 +24,9 @@ void svc_unlock(void);
 
 /* Under svc_lock(): seconds from now, and from then on; 0 ends it. */
 void svc_keepalive(struct stream *, unsigned int seconds);
+/* Under svc_lock(): it is the service's from now on, which destroys it when all is sent, or its
+ * time is up, or too many have come after it. */
+void svc_linger(struct stream *);
 /* Under svc_lock(): reads its UDP socket from now on. */
 void svc_add_dgram(struct dgram *);
 

@@ -13,10 +13,11 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/time.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
-enum { PIECE = 65536 };
+enum { PIECE = 65536, LOOK_MS = 1000 };
 
 struct relay {
 	struct list node;
@@ -25,6 +26,7 @@ struct relay {
 	atomic_int threads;
 };
 
+/* Held over a fork: a child goes through the lists. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list relays = {&relays, &relays}, begun = {&begun, &begun};
 
@@ -32,11 +34,11 @@ static void end(struct relay *r)
 {
 	if (atomic_fetch_sub(&r->threads, 1) > 1)
 		return;
+	(void)!stream_close(r->stream);
 	pthread_mutex_lock(&lock);
 	list_remove(&r->node);
+	real()->close(r->fd); /* in the same breath: no child has it without knowing */
 	pthread_mutex_unlock(&lock);
-	(void)!stream_close(r->stream);
-	real()->close(r->fd);
 	free(r);
 }
 
@@ -71,25 +73,54 @@ static void *to_child(void *arg)
 	return NULL;
 }
 
+/* Has the last number of the child's end been closed? */
+static bool child_gone(const struct relay *r, int wait_ms)
+{
+	struct pollfd closed = {.fd = r->fd};
+
+	return real()->poll(&closed, 1, wait_ms) > 0 && closed.revents & POLLHUP;
+}
+
+/* What a child leaves behind has as long to be sent as after close(): a peer that takes nothing is
+ * not to keep our threads for ever. */
+static bool pass_on(const struct relay *r, uint8_t *p, size_t n)
+{
+	uint64_t gone_ns = 0;
+
+	while (n) {
+		struct iovec iov = {p, n};
+		ssize_t sent = stream_sendv(r->stream, &iov, 1, 0);
+
+		if (sent < 0 && sent != -EAGAIN)
+			return false;
+		if (sent > 0) {
+			p += sent;
+			n -= (size_t)sent;
+		}
+		if (!gone_ns && child_gone(r, 0))
+			gone_ns = time_now_ns();
+		if (gone_ns && time_now_ns() - gone_ns > RS_LINGER_S * NSEC_PER_SEC)
+			return false;
+	}
+	return true;
+}
+
 static void *from_child(void *arg)
 {
 	struct relay *r = arg;
-	struct pollfd closed = {.fd = r->fd};
 	uint8_t *buf = malloc(PIECE);
 	ssize_t n = 0;
 
 	while (buf && (n = real()->recv(r->fd, buf, PIECE, 0)) > 0) {
-		struct iovec iov = {buf, (size_t)n};
-
-		if (stream_sendv(r->stream, &iov, 1, 0) < n) {
+		if (!pass_on(r, buf, (size_t)n)) {
 			real()->shutdown(r->fd, SHUT_RD); /* its writes fail from now on */
 			break;
 		}
 	}
 	free(buf);
 	(void)!stream_shutdown(r->stream, SHUT_WR);
-	/* Its last number is closed, or the other direction has ended as well. */
-	while (!(closed.revents & POLLHUP) && real()->poll(&closed, 1, -1) >= 0)
+	/* Or the other direction has ended as well. */
+	while (!child_gone(r, -1))
 		;
 	(void)!stream_shutdown(r->stream, SHUT_RDWR);
 	end(r);
@@ -98,11 +129,18 @@ static void *from_child(void *arg)
 
 /* ---- around a fork --------------------------------------------------------------------------- */
 
-/* Under the table's lock, nobody else being in a call on it. */
+void relay_before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+/* Under the table's lock and ours, nobody else being in a call on it. */
 void relay_begin(struct entry *e)
 {
 	struct stream *s = e->stream;
 	struct relay *r = calloc(1, sizeof(*r));
+	struct timeval rcv_timeout = {0}, snd_timeout = {0};
+	socklen_t len = sizeof(struct timeval);
 	const int flags = real()->fcntl64(e->fd, F_GETFL),
 		  fd_flags = real()->fcntl64(e->fd, F_GETFD);
 	int pair[2];
@@ -111,6 +149,9 @@ void relay_begin(struct entry *e)
 		free(r);
 		return;
 	}
+	/* What was set on the connection is the child's. Our threads wait. */
+	real()->getsockopt(e->fd, SOL_SOCKET, SO_RCVTIMEO, &rcv_timeout, &len);
+	real()->getsockopt(e->fd, SOL_SOCKET, SO_SNDTIMEO, &snd_timeout, &len);
 	if (real()->dup3(pair[1], e->fd, fd_flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0) {
 		real()->close(pair[0]);
 		real()->close(pair[1]);
@@ -119,15 +160,17 @@ void relay_begin(struct entry *e)
 	}
 	real()->close(pair[1]);
 	real()->fcntl64(e->fd, F_SETFL, flags & O_NONBLOCK);
-	atomic_store(&s->sock.fl_flags, 0); /* our threads wait */
+	real()->setsockopt(e->fd, SOL_SOCKET, SO_RCVTIMEO, &rcv_timeout, len);
+	real()->setsockopt(e->fd, SOL_SOCKET, SO_SNDTIMEO, &snd_timeout, len);
+	atomic_store(&s->sock.fl_flags, 0);
+	s->sock.rcv_timeout_ms = -1;
+	s->sock.snd_timeout_ms = LOOK_MS;
 	*r = (struct relay){.stream = s, .fd = pair[0], .threads = 2};
 	memcpy(&e->peer, rdma_get_peer_addr(s->id), sizeof(e->peer));
 	memcpy(&e->local, rdma_get_local_addr(s->id), sizeof(e->local));
 	e->relayed = true;
 	e->stream = NULL;
-	pthread_mutex_lock(&lock);
 	list_push_tail(&begun, &r->node);
-	pthread_mutex_unlock(&lock);
 }
 
 static void start(struct relay *r)
@@ -158,16 +201,13 @@ void relay_in_parent(void)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	for (;;) {
-		pthread_mutex_lock(&lock);
-		n = list_pop_head(&begun);
-		if (n)
-			list_push_tail(&relays, n);
-		pthread_mutex_unlock(&lock);
-		if (!n)
-			break;
+	while ((n = list_pop_head(&begun))) {
+		list_push_tail(&relays, n);
+		pthread_mutex_unlock(&lock); /* who has no thread ends at once */
 		start(list_entry(n, struct relay, node));
+		pthread_mutex_lock(&lock);
 	}
+	pthread_mutex_unlock(&lock);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -73,7 +73,9 @@ static inline ssize_t answer(ssize_t rc)
 
 /* ---- relay.c --------------------------------------------------------------------------------- */
 
-/* Before a fork: the connection becomes a socket of the kernel, for who comes to use it. */
+/* Before a fork, relay_before_fork() first: the connection becomes a socket of the kernel, for who
+ * comes to use it. */
+void relay_before_fork(void);
 void relay_begin(struct entry *);
 /* After it. */
 void relay_in_parent(void);

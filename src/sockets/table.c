@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/time.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -22,7 +23,7 @@ static struct {
 
 bool rdma_only(void)
 {
-	const char *v = getenv("WEFT_SOCKETS");
+	const char *v = secure_getenv("WEFT_SOCKETS");
 
 	return v && !strcmp(v, "only");
 }
@@ -155,6 +156,7 @@ void entry_forget(int fd)
 /* Connections that nobody has used yet are perhaps for the child. */
 static void before_fork(void)
 {
+	relay_before_fork();
 	pthread_mutex_lock(&table.lock);
 	for (int fd = 0; fd < LEAVES * LEAF_SIZE; fd++) {
 		struct entry *e;
@@ -229,11 +231,8 @@ struct stream *entry_stream(struct entry *e)
 	return e->stream;
 }
 
-/* At exit: what was written is on its way to the peer, as it would be with TCP. */
-__attribute__((destructor)) static void at_exit(void)
+static void each_stream(void (*f)(struct stream *, uint64_t end_ns), uint64_t end_ns)
 {
-	if (!table.pid || table.pid != getpid())
-		return;
 	for (int fd = 0; fd < LEAVES * LEAF_SIZE; fd++) {
 		struct entry *e;
 
@@ -243,6 +242,27 @@ __attribute__((destructor)) static void at_exit(void)
 		}
 		e = entry_get(fd);
 		if (e && e->stream && !sock_inherited(&e->stream->sock))
-			stream_linger(e->stream);
+			f(e->stream, end_ns);
 	}
+}
+
+static void say_end(struct stream *s, uint64_t end_ns)
+{
+	(void)end_ns;
+	if (s->linger_s)
+		(void)!stream_shutdown(s, SHUT_RDWR);
+}
+
+static void linger(struct stream *s, uint64_t end_ns)
+{
+	stream_linger(s, min_of(end_ns, stream_linger_end(s)));
+}
+
+/* At exit: what was written is on its way to the peer, as it would be with TCP; all at one time. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	if (!table.pid || table.pid != getpid())
+		return;
+	each_stream(say_end, 0);
+	each_stream(linger, time_now_ns() + RS_LINGER_S * NSEC_PER_SEC);
 }

@@ -9,11 +9,14 @@
 #include <stddef.h>
 
 #include "base/compiler.h"
-#include "broker/proto.h"
+#include "broker/proto_cm.h"
 
 /* As broker_client_call(), broker_client_cm_channel(). */
 int weft_private_call(const void *req, size_t req_len, void *resp, size_t resp_len) must_use;
 int weft_private_cm_channel(uint32_t *ret_channel, int *ret_fd) must_use;
+/* As broker_client_recover(), broker_client_event(). */
+int weft_private_recover(void) must_use;
+void weft_private_cm_event(const struct broker_cm_event *);
 /* The present table of devices; free() it. */
 int weft_private_devices(struct broker_devices **ret) must_use;
 

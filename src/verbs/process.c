@@ -2,7 +2,9 @@
 #include "verbs/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +21,9 @@
 
 /* Whoever else has the shard's lock is done with it in a fraction of this. */
 #define EXIT_PATIENCE_NS (100 * NSEC_PER_MSEC)
+/* Between tries to find another broker: twice as long each time. */
+#define RECOVER_FIRST_NS (50 * NSEC_PER_MSEC)
+#define RECOVER_MAX_S	 10
 
 static struct {
 	pthread_mutex_t lock;
@@ -80,6 +85,49 @@ int process_broker(struct broker_client **ret)
 	return rc;
 }
 
+/* ---- when the broker ends -------------------------------------------------------------------- */
+
+static bool watch_ready(int fd);
+
+/* In a thread of its own: the shard's is there for packets, which come and go as before. */
+static void *recover(void *arg)
+{
+	struct broker_client *broker = arg;
+	struct timespec pause = {.tv_nsec = RECOVER_FIRST_NS};
+
+	while (broker_client_recover(broker)) {
+		nanosleep(&pause, NULL);
+		if (pause.tv_sec < RECOVER_MAX_S) {
+			uint64_t ns = 2 * (uint64_t)(pause.tv_sec * NSEC_PER_SEC + pause.tv_nsec);
+
+			pause = (struct timespec){(time_t)(ns / NSEC_PER_SEC),
+						  (long)(ns % NSEC_PER_SEC)};
+		}
+	}
+	pthread_mutex_lock(&process.lock);
+	if (process.broker == broker && process.watch_fd >= 0)
+		shard_watch(process.shard, process.watch_fd, watch_ready);
+	pthread_mutex_unlock(&process.lock);
+	return NULL;
+}
+
+static void begin_recovery(void)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int rc;
+
+	/* The application's signals are for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&thread, NULL, recover, process.broker);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc == 0)
+		pthread_detach(thread);
+	else
+		log_warn("verbs", "no thread to look for another broker: %s", strerror(rc));
+}
+
 /*
  * The broker tells what becomes of devices, and when the process at the other end of a connection
  * has died. A program that only receives, and looks at no CM event meanwhile, would wait for ever,
@@ -89,8 +137,14 @@ static bool watch_ready(int fd)
 {
 	struct broker_cm_event ev;
 
-	if (read(fd, &ev, sizeof(ev)) != sizeof(ev))
-		return false; /* the broker is gone */
+	ssize_t n = read(fd, &ev, sizeof(ev));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (n != sizeof(ev)) {
+		begin_recovery();
+		return false;
+	}
 	if (ev.type == BROKER_CM_EV_PEER_DIED)
 		qp_peer_died(process.shard, ev.param.qpn);
 	else if (ev.type == BROKER_CM_EV_DEVICE)
@@ -112,6 +166,8 @@ static void watch_broker_locked(void)
 		log_info("verbs", "the broker will not tell of peers and ports: %s", strerror(-rc));
 		return;
 	}
+	/* The end of the pipe may be over when it is read: another broker writes there then. */
+	(void)!fcntl(fd, F_SETFL, O_NONBLOCK);
 	process.watch_fd = fd;
 	shard_watch(process.shard, fd, watch_ready);
 }
@@ -130,7 +186,10 @@ int process_shard(struct shard **ret)
 	if (!rc && !process.shard) {
 		rc = broker_client_lease_slot(process.broker, &slot, &fd);
 		if (rc) {
-			log_err("verbs", "the broker leases no slot: %s", strerror(-rc));
+			log_err("verbs", "the broker leases no slot: %s",
+				rc == -EDQUOT	? "you have as many as one user or process may have"
+				: rc == -EUSERS ? "all 255 are taken"
+						: strerror(-rc));
 		} else {
 			rc = shard_create(&process.shard, fd, slot, &upcalls);
 			if (rc) {
@@ -205,6 +264,22 @@ int weft_private_cm_channel(uint32_t *ret_channel, int *ret_fd)
 	int rc = process_broker(&broker);
 
 	return rc ? rc : broker_client_cm_channel(broker, ret_channel, ret_fd);
+}
+
+int weft_private_recover(void)
+{
+	struct broker_client *broker;
+	int rc = process_broker(&broker);
+
+	return rc ? rc : broker_client_recover(broker);
+}
+
+void weft_private_cm_event(const struct broker_cm_event *ev)
+{
+	struct broker_client *broker;
+
+	if (process_broker(&broker) == 0)
+		broker_client_event(broker, ev);
 }
 
 int weft_private_devices(struct broker_devices **ret)

@@ -42,6 +42,7 @@ static struct world {
 	size_t on_wire;
 	uint64_t now;
 	uint32_t random;
+	struct broker_cm_saved saved; /* the last */
 	const uint8_t *in, *in_end;
 } world;
 
@@ -148,7 +149,7 @@ static void open_channel(struct client *c)
 static void open_client(struct client *c)
 {
 	*c = (struct client){0};
-	must(cm_client_create(world.svc, true, &c->c) == 0);
+	must(cm_client_create(world.svc, 0, &c->c) == 0);
 	open_channel(c);
 }
 
@@ -172,6 +173,8 @@ static void read_events(struct client *c, int n)
 	for (uint32_t i = 0; i < c->channels; i++)
 		for (int k = 0; k < n && read(c->fd[i], &ev, sizeof(ev)) == sizeof(ev); k++) {
 			must(ev.param.private_len <= BROKER_CM_PRIVATE_MAX);
+			if (ev.saved.len)
+				world.saved = ev.saved;
 			if (ev.type == BROKER_CM_EV_CONNECT_REQUEST)
 				remember(c, ev.id);
 		}
@@ -185,6 +188,11 @@ static int32_t ask(struct client *c, void *req, size_t len, void *reply)
 	must(n >= sizeof(msg) && n <= BROKER_CM_REPLY_MAX);
 	memcpy(&msg, reply, sizeof(msg));
 	must(msg.error <= 0);
+	if (msg.error == 0) {
+		must(n >= sizeof(msg) + sizeof(world.saved));
+		memcpy(&world.saved, (uint8_t *)reply + n - sizeof(world.saved),
+		       sizeof(world.saved));
+	}
 	return msg.error;
 }
 
@@ -301,6 +309,26 @@ static void bad_request(void)
 	}
 }
 
+/* What was saved of one of its ids, or lately of another one's, comes back, changed in places. */
+static void bad_resume(void)
+{
+	struct broker_cm_resume r = {.msg.type = BROKER_CM_RESUME, .saved = world.saved};
+	uint8_t room[BROKER_CM_REPLY_MAX], how = take();
+
+	for (int i = how % 8; i; i--)
+		r.saved.bytes[(take() | (size_t)take() << 8) % sizeof(r.saved.bytes)] = take();
+	if (how & 8)
+		r.saved.id = world.bad.id[take() % IDS_MAX];
+	if (how & 16) { /* the same inside, where the handle stands first */
+		r.saved.id += take();
+		memcpy(r.saved.bytes, &r.saved.id, sizeof(r.saved.id));
+	}
+	if (how & 32)
+		r.saved.len += take();
+	if (ask(&world.bad, &r, sizeof(r), room) == 0)
+		remember(&world.bad, r.saved.id);
+}
+
 static void bad_packet(void)
 {
 	uint8_t data[400];
@@ -331,7 +359,10 @@ static void step(void)
 		pass(times[take() % ARRAY_SIZE(times)]);
 		return;
 	case 6:
-		open_channel(&world.bad);
+		if (take() % 4)
+			bad_resume();
+		else
+			open_channel(&world.bad);
 		return;
 	default:
 		switch (take() % 4) {

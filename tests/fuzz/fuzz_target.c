@@ -150,7 +150,8 @@ static void respond(struct target_req *r)
 	if (target_req_has_reply_data(r)) {
 		uint32_t sum = 0;
 
-		must(r->data && r->data_len <= r->sqe.sgl.len);
+		must((r->data || !r->data_len) && r->data_len <= r->sqe.sgl.len);
+		must(r->zero_len <= r->sqe.sgl.len - r->data_len);
 		for (uint32_t i = 0; i < r->data_len; i++) /* it is all there */
 			sum += ((const uint8_t *)r->data)[i];
 		must(sum || !sum);

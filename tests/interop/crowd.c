@@ -54,8 +54,12 @@ static void *echo(void *arg)
 	struct ibv_mr *mr = rdma_reg_msgs(id, buf, 2 * MSG);
 	struct ibv_wc wc;
 
-	if (!mr || rdma_post_recv(id, NULL, buf, MSG, mr) || rdma_accept(id, NULL))
-		die("accept");
+	if (!mr || rdma_post_recv(id, NULL, buf, MSG, mr))
+		die("memory of a connection");
+	if (rdma_accept(id, NULL)) { /* who asked may have gone */
+		perror("accept");
+		goto out;
+	}
 	/* A byte alone is the last message: with both sides waiting for a message, none would see
 	 * the other's end. */
 	while (rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS && wc.byte_len > 1) {
@@ -67,6 +71,7 @@ static void *echo(void *arg)
 			break;
 	}
 	rdma_disconnect(id);
+out:
 	rdma_dereg_mr(mr);
 	rdma_destroy_ep(id);
 	free(buf);

@@ -36,7 +36,8 @@ def rping(server, client, address, weft, path, prefix):
     return c.output().count("ping data: "), s.output().count("ping data: ")
 
 
-# The peer: says what path MTU the first REQ asks for, and how often other datagrams had come before.
+# The peer: with "forges" it answers a question as one does who has not seen it, but guessed its
+# port and identifier, and has all of its length come back. It says what path MTU the first REQ asks for, and how often other datagrams had come before.
 SILENT = """
 import socket, sys
 s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -45,18 +46,21 @@ s.settimeout(10)
 print("ready", flush=True)
 others = 0
 while True:
-    b = s.recv(10000)
+    b, sender = s.recvfrom(10000)
     if len(b) == 280 and b[0] == 0x64 and b[36:38] == b"\\0\\x10":
         break
     others += 1
+    if sys.argv[1] == "forges":
+        s.sendto(bytes.fromhex("ffff7721") + b[4:12] + bytes(len(b) - 12), sender)
 print("asked for", 128 << (b[94] >> 4), "after", others, flush=True)
 """
 
 
-def silent_peer(server, client, address, weft, path, env):
+def silent_peer(server, client, address, weft, path, env, forges=False):
     """What a peer is asked for that answers nothing, after how many other datagrams and how long."""
     lab.until(lambda: not server.has_broker() and not client.has_broker(), 10)
-    s = lab.Program(server, [sys.executable, "-c", SILENT], os.path.join(path, "server"))
+    s = lab.Program(server, [sys.executable, "-c", SILENT, "forges" if forges else ""],
+                     os.path.join(path, "server"))
     lab.until(lambda: s.says("ready"), 10)
     # The broker and the neighbour are there when the time is taken.
     warm = lab.Program(client, [weft, "broker", "-f"], os.path.join(path, "broker"), env)
@@ -140,6 +144,15 @@ def main():
                 report.fail(name, path, f"asked for {asked} after {seconds:.1f} s")
             else:
                 report.ok(name, path, f"asked for {asked} after {others} questions")
+    left.ip("link", "set", "eth0", "mtu", "9000")
+    for address in (right.address, right.address6):
+        name = f"9000, and who has not seen the question answers it, {address}"
+        path = report.case(name)
+        got = silent_peer(right, left, address, weft, path, {}, True)
+        if got is None or got[0] != 1024:
+            report.fail(name, path, f"asked for {got and got[0]}")
+        else:
+            report.ok(name, path, f"asked for {got[0]} after {got[1]} questions")
     for h in (left, right):
         h.close()
     report.finish()

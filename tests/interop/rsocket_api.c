@@ -712,12 +712,52 @@ static void iowrites_go_straight_into_the_buffer(void **state)
 	assert_fails(riounmap(server, target[0], sizeof(target[0])), EINVAL);
 }
 
+/* As with TCP: neither close() nor the end of the program takes back what was written. */
+static void what_was_written_before_the_end_arrives(void **state)
+{
+	size_t sent = 0, got = 0;
+	uint8_t buf[16384] = {0};
+	int told[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(told), 0);
+	pid = fork();
+	if (!pid) {
+		int fd;
+
+		(void)!read(told[0], buf, 1);
+		fd = connect_to(PORT);
+		nonblocking(fd);
+		while ((n = rsend(fd, buf, sizeof(buf), 0)) > 0)
+			sent += (size_t)n;
+		exit(rclose(fd) || write(told[1], &sent, sizeof(sent)) != sizeof(sent));
+	}
+	listener = listen_on(PORT);
+	assert_int_equal(write(told[1], "", 1), 1);
+	server = raccept(listener, NULL, NULL);
+	assert_true(server >= 0);
+	usleep(300000);
+	while ((n = rrecv(server, buf, sizeof(buf), 0)) > 0)
+		got += (size_t)n;
+	assert_int_equal(n, 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(read(told[0], &sent, sizeof(sent)), sizeof(sent));
+	assert_int_equal(got, sent);
+	assert_true(sent > sizeof(buf));
+	close(told[0]);
+	close(told[1]);
+}
+
 int main(void)
 {
 #define WITH(test, setup) cmocka_unit_test_setup_teardown(test, setup, close_all)
 	const struct CMUnitTest tests[] = {
 		/* First, while this process has no thread of the library yet. */
 		WITH(a_peer_that_dies_is_econnreset_once, no_sockets),
+		WITH(what_was_written_before_the_end_arrives, no_sockets),
 		WITH(only_what_there_is_can_be_made, no_sockets),
 		WITH(a_number_that_is_no_rsocket_is_ebadf, no_sockets),
 		WITH(a_stream_that_is_not_connected_says_so, no_sockets),

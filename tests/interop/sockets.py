@@ -263,6 +263,21 @@ def forks(how):
     return run
 
 
+def relayed(b, path):
+    """Several threads accept and fork; what they set before is the child's."""
+    argv = b.argv(ONLY, f"{b.helpers}/fork_relay")
+    server = b.serve(path, "server", "serving", *argv, "serve", b.to, "8400", "3")
+    try:
+        for i in range(2):
+            out = b.ask(path, f"client-{i}", *argv, "ask", b.to, "8400", "24")
+            expect("all came back" in out, "not all echoes came back")
+        tasks = f"/proc/{server.pid}/task"
+        expect(lab.until(lambda: len(os.listdir(tasks)) <= 7, 10),
+               f"{len(os.listdir(tasks))} threads are left")
+    finally:
+        server.kill()
+
+
 def child_listens(b, path):
     """A listener is its process's: a child that accepts from it is told so, and what to do."""
     server = lab.Program(b.server, b.argv(ONLY, "python3", "-c", FORKS, "prefork", b.to),
@@ -347,6 +362,7 @@ def cases():
     yield "threads with a set each", epoll_threads("own"), False
     yield "a forked child for each connection", forks("serve"), False
     yield "a program for each connection", forks("inetd"), False
+    yield "threads that fork", relayed, False
     yield "a child accepts", child_listens, False
     yield "nobody listens", refused, False
     if librspreload():

@@ -10,6 +10,9 @@ import tree
 
 LICENCE = "SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only"
 LINES_MAX = 800
+# A program that runs with rights its user has not believes nothing of the environment; weft(1)
+# itself has no other rights than its user.
+GETENV = re.compile(r"(?<!secure_)\bgetenv\(")
 # Homes and scratch places of people and machines have no meaning in the repository.
 PLACES = re.compile(r"(?<![\w.$}/-])/(?:work|home|root|Users)/[\w.]|\.\./" + "shared/")
 
@@ -22,6 +25,8 @@ for path in tree.files():
     head = "\n".join(text.splitlines()[:3])
     if LICENCE not in head and not path.endswith(".def"):
         faults.append(f"{path}: no licence line on top: {LICENCE}")
+    if path.startswith("src/") and not path.startswith("src/cli/") and GETENV.search(text):
+        faults.append(f"{path}: a library reads the environment: secure_getenv()")
     lines = text.count("\n")
     if path.startswith("src/") and lines > LINES_MAX:
         faults.append(f"{path}: {lines} lines; which two things is it?")

@@ -53,6 +53,7 @@ int setup(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	f->random = 7;
+	transaction = 0x77;
 	f->now = SEC;
 	if (cm_create(&f->cm, &ops, f) < 0 || cm_id_create(f->cm, f, &f->listener) < 0 ||
 	    cm_listen(f->listener, SERVICE, UINT64_MAX, NULL) < 0)
@@ -82,11 +83,13 @@ void give(struct fixture *f, const struct cm_msg *m)
 	cm_rx(f->cm, &to_us, mad, f->now);
 }
 
+uint64_t transaction;
+
 struct cm_msg msg(enum cm_attr_id attr)
 {
 	struct cm_msg m;
 
-	cm_msg_begin(&m, attr, 0x77);
+	cm_msg_begin(&m, attr, transaction);
 	return m;
 }
 
@@ -234,6 +237,7 @@ struct fixture *connecting(void **state)
 	assert_int_equal(m.req.max_cm_retries, 15);
 	assert_memory_equal(m.req.private_data, "hello", 6);
 	replied_id = m.req.local_comm_id;
+	transaction = m.hdr.tid;
 	assert_int_not_equal(replied_id, 0);
 	return f;
 }

@@ -49,7 +49,8 @@ void get_nothing(struct fixture *);
 void pass(struct fixture *, uint64_t ns); /* time */
 struct cm_rep our_rep(void);
 
-extern uint32_t replied_id; /* our communication ID, as the peer knows it */
+extern uint32_t replied_id;  /* our communication ID, as the peer knows it */
+extern uint64_t transaction; /* of what the peer says */
 
 /* The passive side: their REQ has come; our REP has gone; their RTU has come. */
 struct fixture *requested(void **state);

@@ -32,8 +32,10 @@ static uint32_t on_random(void *ctx)
 static void on_send(void *ctx, const struct rnic_tx *tx)
 {
 	struct host *h = ctx;
-	struct packet *p = calloc(1, sizeof(*p));
+	/* Not by calloc(), which test_cm_heap lets fail: this is the wire. */
+	struct packet *p = reallocarray(NULL, 1, sizeof(*p));
 
+	*p = (struct packet){0};
 	h->w->sent++;
 	assert_int_equal(tx->hdr_len, BTH_LEN + DETH_LEN);
 	assert_int_equal(tx->payload_len, MAD_LEN);
@@ -159,7 +161,7 @@ int world_teardown(void **state)
 void open_client(struct client *c, struct host *h)
 {
 	c->host = h;
-	assert_int_equal(cm_client_create(h->svc, !h->w->unprivileged, &c->c), 0);
+	assert_int_equal(cm_client_create(h->svc, h->w->uid, &c->c), 0);
 	assert_int_equal(cm_client_channel(c->c, &c->channel, &c->fd), 0);
 	/* So that a test sees that nothing comes. */
 	assert_int_equal(fcntl(c->fd, F_SETFL, O_NONBLOCK), 0);
@@ -201,8 +203,8 @@ int ask(struct client *c, void *req, size_t len)
 	assert_true(n >= sizeof(*msg));
 	err = ((struct broker_msg *)reply)->error;
 	assert_int_equal(((struct broker_msg *)reply)->type, msg->type);
-	if (err == 0 && n == len)
-		memcpy(req, reply, n);
+	if (err == 0 && n == len + sizeof(struct broker_cm_saved))
+		memcpy(req, reply, len);
 	return err;
 }
 

@@ -29,10 +29,10 @@ struct host {
 struct world {
 	struct host host[2];
 	struct list wire;
-	unsigned sent;	   /* packets ever */
-	bool cut;	   /* the wire is: packets are lost */
-	unsigned loss;	   /* percent */
-	bool unprivileged; /* the clients that come now are */
+	unsigned sent; /* packets ever */
+	bool cut;      /* the wire is: packets are lost */
+	unsigned loss; /* percent */
+	uint32_t uid;  /* of the clients that come now */
 	uint64_t random, now;
 };
 

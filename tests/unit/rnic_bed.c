@@ -276,19 +276,20 @@ struct bed_pkt *bed_tx1(struct bed *b, int side)
 	return p;
 }
 
-void bed_deliver(struct bed *b, const struct bed_pkt *p)
+bool bed_deliver(struct bed *b, const struct bed_pkt *p)
 {
 	struct rnic_rx rx = {.flow = p->flow, .data = p->data, .len = p->len};
 
-	rnic_rx(b->side[!p->from].rnic, &rx, b->now);
 	b->delivered++;
+	return rnic_rx(b->side[!p->from].rnic, &rx, b->now);
 }
 
-void bed_forge(struct bed *b, int from, struct pkt_hdr h, const void *payload, uint32_t len)
+bool bed_forge(struct bed *b, int from, struct pkt_hdr h, const void *payload, uint32_t len)
 {
 	struct bed_pkt *p = calloc(1, sizeof(*p));
 	struct rnic_qp_attr a;
 	size_t hdr_len;
+	bool expected;
 
 	bed_flows(b, from, &a);
 	p->from = from;
@@ -300,8 +301,9 @@ void bed_forge(struct bed *b, int from, struct pkt_hdr h, const void *payload, u
 	if (len)
 		memcpy(p->data + hdr_len, payload, len);
 	p->len = hdr_len + len + h.bth.pad;
-	bed_deliver(b, p);
+	expected = bed_deliver(b, p);
 	free(p);
+	return expected;
 }
 
 struct bed_pkt *bed_nth(struct bed *b, int side, uint8_t opcode, uint32_t n)

@@ -97,9 +97,9 @@ int bed_modify(struct bed *, int side, enum rnic_qp_state);
 /* Takes at most one packet from a side; NULL when it has none. Valid until the next one is taken.
  */
 struct bed_pkt *bed_tx1(struct bed *, int side);
-void bed_deliver(struct bed *, const struct bed_pkt *);
+bool bed_deliver(struct bed *, const struct bed_pkt *); /* what rnic_rx() says */
 /* Makes up a packet from a side to the other's QP; h's addressing is filled in. */
-void bed_forge(struct bed *, int from, struct pkt_hdr h, const void *payload, uint32_t len);
+bool bed_forge(struct bed *, int from, struct pkt_hdr h, const void *payload, uint32_t len);
 /* How many packets of an opcode a side has sent, and the nth of them. */
 uint32_t bed_sent(struct bed *, int side, uint8_t opcode);
 struct bed_pkt *bed_nth(struct bed *, int side, uint8_t opcode, uint32_t n);

@@ -105,8 +105,13 @@ static void op_respond(struct target_req *r)
 
 	assert_true(c->busy && !c->answered); /* one response per command */
 	c->answered = true;
-	if (target_req_has_reply_data(r) && !c->queue->tq.disconnected)
-		memcpy(host_memory(c, r->data_len), r->data, r->data_len);
+	if (target_req_has_reply_data(r) && !c->queue->tq.disconnected) {
+		uint8_t *to = host_memory(c, r->data_len + r->zero_len);
+
+		if (r->data_len)
+			memcpy(to, r->data, r->data_len);
+		memset(to + r->data_len, 0, r->zero_len);
+	}
 	nvme_cqe_put(&w, &r->cqe);
 	nvme_cqe_get(&cur, &c->cqe);
 	free(c->mem);

@@ -42,7 +42,7 @@ struct slow_store { /* keeps operations until told */
 	struct store *below;
 	bool hold;
 	int fail; /* -errno of the next operation, 0 none */
-	struct store_op *held[64];
+	struct store_op *held[512];
 	unsigned count, writes_fua, flushes;
 };
 

@@ -113,15 +113,15 @@ static void a_repeated_req_gets_the_same_rej_and_no_second_request(void **state)
 /* Who sends REQs by the thousand, each from another queue pair, and has them all rejected. */
 static void rejections_remembered_do_not_fill_the_table(void **state)
 {
-	struct fixture *f = *state;
+	struct fixture *f = accepted(state); /* it is known, or it would be asked */
 	struct cm_msg m = req_msg();
 
-	for (uint32_t i = 0; i < 2 * CM_MAX_IDS; i++) {
-		m.req.local_comm_id = PEER_ID + i;
-		m.req.local_qpn = PEER_QPN + i;
+	for (uint32_t i = 0; i < 2 * CM_MEMORY_MAX; i++) {
+		m.req.local_comm_id = PEER_ID + 1 + i;
+		m.req.local_qpn = PEER_QPN + 1 + i;
 		f->id = NULL;
 		give(f, &m);
-		pass(f, 1000);
+		pass(f, MSEC / 2);
 		assert_non_null(f->id);
 		assert_int_equal(cm_reject(f->id, 28, NULL, 0, NULL, 0, f->now), 0);
 		get_from(f, CM_ATTR_REJ);
@@ -131,8 +131,8 @@ static void rejections_remembered_do_not_fill_the_table(void **state)
 	for (uint32_t i = 0; i < CM_MAX_IDS / 4; i++)
 		assert_int_equal(cm_id_create(f->cm, f, &f->id), 0);
 	/* The first ones are remembered nevertheless. */
-	m.req.local_comm_id = PEER_ID;
-	m.req.local_qpn = PEER_QPN;
+	m.req.local_comm_id = PEER_ID + 1;
+	m.req.local_qpn = PEER_QPN + 1;
 	f->events = 0;
 	give(f, &m);
 	get_from(f, CM_ATTR_REJ);
@@ -240,24 +240,24 @@ static void a_lost_rep_is_repeated_until_the_rtu_comes(void **state)
 	get_nothing(f);
 }
 
-static void a_rep_nobody_answers_is_given_up_with_rej_and_dreq(void **state)
+static void a_rep_nobody_answers_is_given_up_with_a_rej(void **state)
 {
 	struct fixture *f = replied(state);
 	struct cm_msg rej;
 
-	for (int i = 0; i < 15; i++) {
-		pass(f, RESPONSE);
+	for (int i = 0; i < CM_REP_REPEATS; i++) {
+		pass(f, RESPONSE << i);
 		get_from(f, CM_ATTR_REP);
 	}
-	pass(f, RESPONSE);
+	pass(f, RESPONSE << CM_REP_REPEATS);
 	assert_int_equal(f->last.type, CM_EV_TIMEOUT);
 	rej = get_from(f, CM_ATTR_REJ);
 	assert_int_equal(rej.rej.reason, CM_REJ_TIMEOUT);
 	assert_int_equal(rej.rej.remote_comm_id, PEER_ID);
-	get_from(f, CM_ATTR_DREQ);
-	give_drep(f);
+	pass(f, SEC);
 	pass(f, 60 * SEC);
-	assert_int_equal(f->events, 2); /* nothing is told of the DREQ */
+	get_nothing(f);
+	assert_int_equal(f->events, 2);
 	assert_int_equal(f->id->state, CM_IDLE);
 }
 
@@ -348,6 +348,39 @@ static void messages_from_another_address_do_not_find_the_connection(void **stat
 	assert_int_equal(f->id->state, CM_REP_SENT);
 }
 
+static bool known(struct fixture *f, const struct cm_msg *m)
+{
+	uint8_t mad[MAD_LEN];
+
+	cm_msg_encode(m, mad);
+	return cm_rx(f->cm, &to_us, mad, f->now);
+}
+
+/* Only these teach the port how their sender numbers its packets. */
+static void who_names_both_ids_of_a_connection_is_its_peer_and_nobody_else_is(void **state)
+{
+	struct fixture *f = replied(state);
+	struct cm_msg req = req_msg(), sidr = msg(CM_ATTR_SIDR_REQ), rtu = msg(CM_ATTR_RTU), dreq;
+
+	assert_false(known(f, &req)); /* anybody may ask */
+	assert_false(known(f, &sidr));
+	rtu.rtu.local_comm_id = PEER_ID + 1;
+	rtu.rtu.remote_comm_id = replied_id;
+	assert_false(known(f, &rtu));
+	rtu.rtu.local_comm_id = PEER_ID;
+	rtu.rtu.remote_comm_id = replied_id + 1;
+	assert_false(known(f, &rtu));
+	rtu.rtu.remote_comm_id = replied_id;
+	assert_true(known(f, &rtu));
+	dreq = msg(CM_ATTR_DREQ);
+	dreq.dreq.local_comm_id = PEER_ID;
+	dreq.dreq.remote_comm_id = replied_id;
+	dreq.dreq.remote_qpn = OUR_QPN + 1;
+	assert_false(known(f, &dreq));
+	dreq.dreq.remote_qpn = OUR_QPN;
+	assert_true(known(f, &dreq));
+}
+
 /* ---- REJ
  * ------------------------------------------------------------------------------------------ */
 
@@ -382,6 +415,7 @@ static void a_req_rejected_for_its_path_mtu_is_sent_again_with_less(void **state
 		assert_int_not_equal(m.req.local_comm_id, replied_id);
 		assert_int_equal(f->events, 0);
 		replied_id = m.req.local_comm_id;
+		transaction = m.hdr.tid;
 	}
 	assert_int_not_equal(replied_id, first);
 	give_rep(f, PEER_ID);
@@ -392,10 +426,13 @@ static void a_req_rejected_for_its_path_mtu_is_sent_again_with_less(void **state
 static void a_req_that_cannot_ask_for_less_is_rejected_for_good(void **state)
 {
 	struct fixture *f = connecting(state);
+	struct cm_msg m;
 
 	for (int i = 0; i < 2; i++) {
 		give_rej(f, CM_MSG_REQ, CM_REJ_INVALID_MTU);
-		replied_id = get_from(f, CM_ATTR_REQ).req.local_comm_id;
+		m = get_from(f, CM_ATTR_REQ);
+		replied_id = m.req.local_comm_id;
+		transaction = m.hdr.tid;
 	}
 	give_rej(f, CM_MSG_REQ, CM_REJ_INVALID_MTU);
 	assert_int_equal(f->last.type, CM_EV_REJ);
@@ -437,7 +474,7 @@ static void rejecting_a_rep_answers_its_repetitions(void **state)
 /* ---- stale connections
  * ---------------------------------------------------------------------------- */
 
-static void a_req_of_a_live_connections_qpn_shows_it_stale(void **state)
+static void a_req_of_a_live_connections_qpn_has_its_peer_asked(void **state)
 {
 	struct fixture *f = accepted(state);
 	struct cm_msg m = req_msg(), rej, dreq;
@@ -449,29 +486,42 @@ static void a_req_of_a_live_connections_qpn_shows_it_stale(void **state)
 	assert_int_equal(rej.rej.remote_comm_id, PEER_ID + 1);
 	dreq = get_from(f, CM_ATTR_DREQ);
 	assert_int_equal(dreq.dreq.remote_comm_id, PEER_ID);
-	assert_int_equal(dreq.dreq.remote_qpn, PEER_QPN);
+	transaction = dreq.hdr.tid;
 	give_drep(f); /* as any CM answers for an unknown connection */
 	assert_int_equal(f->last.type, CM_EV_DISCONNECTED);
 	give(f, &m); /* and now it is welcome */
 	assert_int_equal(f->last.type, CM_EV_REQ);
 }
 
-static void a_stale_half_open_connection_is_ended_at_once(void **state)
+/* Of two that name one queue pair the second came up: that much its peer has said. */
+static void a_connection_that_comes_up_has_an_older_ones_peer_asked(void **state)
 {
 	struct fixture *f = replied(state);
-	struct cm_msg m = req_msg();
+	struct cm_msg m = req_msg(), dreq;
+	struct cm_id *old = f->id;
+	struct cm_rep rep = our_rep();
+	uint32_t old_id = replied_id;
 
 	m.req.local_comm_id = PEER_ID + 1;
 	give(f, &m);
-	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.reason, CM_REJ_STALE_CONN);
-	assert_int_equal(f->last.type, CM_EV_REJ);
-	assert_int_equal(f->rej_reason, CM_REJ_STALE_CONN);
-	assert_int_equal(f->id->state, CM_TIMEWAIT);
+	give_rtu(f);
+	assert_int_equal(old->state, CM_ESTABLISHED);
+	assert_int_equal(cm_rep_send(f->id, &rep, NULL, 0, f->now), 0);
+	m = msg(CM_ATTR_RTU);
+	m.rtu.local_comm_id = PEER_ID + 1;
+	m.rtu.remote_comm_id = get_from(f, CM_ATTR_REP).rep.local_comm_id;
 	give(f, &m);
-	assert_int_equal(f->last.type, CM_EV_REQ);
+	assert_int_equal(f->id->state, CM_ESTABLISHED);
+	dreq = get_from(f, CM_ATTR_DREQ);
+	assert_int_equal(dreq.dreq.local_comm_id, old_id);
+	transaction = dreq.hdr.tid;
+	give_drep(f);
+	assert_int_equal(old->state, CM_TIMEWAIT);
+	assert_ptr_equal(f->last.id, old);
+	assert_int_equal(f->id->state, CM_ESTABLISHED);
 }
 
-static void a_rep_from_a_live_connections_qpn_shows_it_stale(void **state)
+static void a_rep_from_a_live_connections_qpn_is_rejected_and_the_peer_asked(void **state)
 {
 	struct fixture *f = connected(state);
 	struct cm_id *old = f->id;
@@ -483,7 +533,7 @@ static void a_rep_from_a_live_connections_qpn_shows_it_stale(void **state)
 	assert_int_equal(f->last.type, CM_EV_REJ);
 	assert_ptr_equal(f->last.id, f->id);
 	assert_int_equal(f->rej_reason, CM_REJ_STALE_CONN);
-	assert_int_equal(old->state, CM_DREQ_SENT);
+	assert_int_equal(old->state, CM_ESTABLISHED);
 }
 
 static void the_same_guid_and_qpn_at_another_address_are_another_peer(void **state)
@@ -530,7 +580,7 @@ int main(void)
 		T(a_withdrawn_req_is_found_by_the_guid_in_the_rej),
 		T(destroying_an_unanswered_connect_withdraws_it),
 		T(a_lost_rep_is_repeated_until_the_rtu_comes),
-		T(a_rep_nobody_answers_is_given_up_with_rej_and_dreq),
+		T(a_rep_nobody_answers_is_given_up_with_a_rej),
 		T(an_mra_of_the_rep_extends_its_wait),
 		T(a_repeated_rep_gets_an_mra_before_and_the_rtu_after_the_consumer_answered),
 		T(a_rep_of_another_passive_id_is_rejected),
@@ -538,14 +588,15 @@ int main(void)
 		T(a_dreq_stands_for_a_lost_rtu),
 		T(an_rtu_for_an_unknown_connection_is_rejected),
 		T(messages_from_another_address_do_not_find_the_connection),
+		T(who_names_both_ids_of_a_connection_is_its_peer_and_nobody_else_is),
 		T(a_rejected_connect_is_idle_and_may_connect_again_under_a_new_comm_id),
 		T(a_req_rejected_for_its_path_mtu_is_sent_again_with_less),
 		T(a_req_that_cannot_ask_for_less_is_rejected_for_good),
 		T(a_rej_ends_a_reply_and_a_live_connection),
 		T(rejecting_a_rep_answers_its_repetitions),
-		T(a_req_of_a_live_connections_qpn_shows_it_stale),
-		T(a_stale_half_open_connection_is_ended_at_once),
-		T(a_rep_from_a_live_connections_qpn_shows_it_stale),
+		T(a_req_of_a_live_connections_qpn_has_its_peer_asked),
+		T(a_connection_that_comes_up_has_an_older_ones_peer_asked),
+		T(a_rep_from_a_live_connections_qpn_is_rejected_and_the_peer_asked),
 		T(the_same_guid_and_qpn_at_another_address_are_another_peer),
 		T(a_req_of_a_connection_in_timewait_is_stale),
 	};

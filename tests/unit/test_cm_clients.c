@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "broker/cm_service_priv.h"
 #include "cm_rc.h"
 #include "wire/bth.h"
 #include "wire/cm_ip.h"
@@ -209,7 +210,7 @@ static void ports_below_1024_are_for_the_privileged(void **state)
 	struct client root, user;
 
 	open_client(&root, &w->host[0]);
-	w->unprivileged = true;
+	w->uid = 60000;
 	open_client(&user, &w->host[0]);
 	assert_int_equal(bind_to(&user, create(&user, TCP), &w->host[0].v4, 1023), -EACCES);
 	assert_int_equal(bind_to(&user, create(&user, TCP), NULL, 1), -EACCES);
@@ -253,6 +254,86 @@ static void addresses_within_a_req_must_be_the_packets(void **state)
 	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, CM_REJ_INVALID_GID);
 	no_event(&p.server);
 	end(&p);
+}
+
+/* Of a group nobody can be, and what is answered there goes to many. */
+static void what_is_from_a_group_or_to_one_is_nobodys(void **state)
+{
+	static const struct gid groups[] = {{{[10] = 0xff, [11] = 0xff, 224, 0, 0, 1}},
+					    {{0xff, 0x02, [15] = 1}}};
+	struct world *w = *state;
+	struct pair p;
+
+	for (int i = 0; i < 4; i++) {
+		struct packet *packet;
+
+		begin(&p, w, TCP, PORT);
+		assert_int_equal(
+			connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4421), 0);
+		packet = list_entry(list_pop_head(&w->wire), struct packet, list);
+		*(i & 1 ? &packet->flow.sgid : &packet->flow.dgid) = groups[i / 2];
+		w->sent = 0;
+		cm_service_rx(w->host[0].svc,
+			      &(struct rnic_rx){.flow = packet->flow,
+						.data = packet->data,
+						.len = packet->len},
+			      w->now);
+		pass(w, SEC);
+		assert_int_equal(w->sent, 0);
+		free(packet);
+		end(&p);
+	}
+}
+
+/* Each would be answered if it were one. */
+static void what_is_no_mad_for_queue_pair_1_is_dropped(void **state)
+{
+	struct change {
+		size_t at;
+		uint8_t xor ;
+		int longer;
+	};
+	static const struct change changes[] = {
+		{.at = 0, .xor = 1},			   /* another opcode */
+		{.at = 1, .xor = 0x10},			   /* padding */
+		{.at = 7, .xor = 1},			   /* for queue pair 0 */
+		{.at = 5, .xor = 1},			   /* for a client's */
+		{.at = BTH_LEN, .xor = 1},		   /* the Q_Key */
+		{.at = 0, .longer = 4},			   /* than a MAD */
+		{.at = 0, .longer = -4},		   /* shorter */
+		{.at = 0, .longer = -256},		   /* nothing but headers */
+		{.at = 0, .longer = -270},		   /* not even these */
+		{.at = 0, .longer = -1000},		   /* nothing */
+		{.at = BTH_LEN + DETH_LEN, .xor = 2},	   /* the MAD's version */
+		{.at = BTH_LEN + DETH_LEN + 1, .xor = 6},  /* its class */
+		{.at = BTH_LEN + DETH_LEN + 2, .xor = 1},  /* and the class's version */
+		{.at = BTH_LEN + DETH_LEN + 3, .xor = 1},  /* no Send */
+		{.at = BTH_LEN + DETH_LEN + 16, .xor = 1}, /* no such attribute */
+	};
+	struct world *w = *state;
+
+	for (size_t i = 0; i <= ARRAY_SIZE(changes); i++) {
+		struct packet *packet;
+		struct rnic_rx rx;
+		struct pair p;
+
+		begin(&p, w, TCP, PORT);
+		assert_int_equal(
+			connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4421), 0);
+		packet = list_entry(list_pop_head(&w->wire), struct packet, list);
+		rx = (struct rnic_rx){
+			.flow = packet->flow, .data = packet->data, .len = packet->len};
+		if (i < ARRAY_SIZE(changes)) {
+			packet->data[changes[i].at] ^= changes[i].xor ;
+			rx.len = (size_t)max_of((int)rx.len + changes[i].longer, 0);
+		}
+		w->sent = 0;
+		cm_service_rx(w->host[0].svc, &rx, w->now);
+		pass(w, SEC);
+		assert_int_equal(w->sent, i == ARRAY_SIZE(changes)); /* the one unchanged */
+		free(packet);
+		end(&p);
+	}
 }
 
 static void connecting_checks_what_it_is_given(void **state)
@@ -477,6 +558,47 @@ static void packets_that_are_no_mads_for_qp1_are_dropped(void **state)
 	end(&p);
 }
 
+/* ---- pipes of a client's own making -----------------------------------------------------------
+ */
+
+/* It can write there, too: anything, and more as soon as there is room. */
+static void what_a_client_writes_into_its_pipe_is_its_own_affair(void **state)
+{
+	struct broker_cm_event forged = {.type = BROKER_CM_EV_CONNECT_REQUEST};
+	struct world *w = *state;
+	struct client mallory;
+	struct svc_id *unread;
+	struct cm_channel *of;
+	uint32_t id, channel;
+	struct pair p;
+	int fd[2], other;
+
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, PORT), 0);
+	carry(w);
+	unread = list_entry(p.server.c->ids.prev, struct svc_id, list);
+	of = unread->request_channel;
+	assert_non_null(of);
+	forged.id = unread->handle;
+
+	open_client(&mallory, &w->host[0]);
+	assert_int_equal(pipe2(fd, O_DIRECT | O_NONBLOCK), 0);
+	assert_int_equal(cm_client_resume_channel(mallory.c, 77, fd[0]), 0);
+	assert_int_equal(write(fd[1], &forged, sizeof(forged)), sizeof(forged));
+	mallory.channel = 77;
+	id = create(&mallory, TCP);
+	assert_int_equal(cm_client_channel(mallory.c, &channel, &other), 0);
+	assert_int_equal(ASK(&mallory, BROKER_CM_MIGRATE, migrate, .id = id, .channel = channel),
+			 0);
+	assert_ptr_equal(unread->request_channel, of);
+	close(fd[0]);
+	close(fd[1]);
+	close(other);
+	close_client(&mallory);
+	event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
+	end(&p);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -490,6 +612,8 @@ int main(void)
 		T(ports_below_1024_are_for_the_privileged),
 		T(a_listener_takes_only_what_is_for_its_address),
 		T(addresses_within_a_req_must_be_the_packets),
+		T(what_is_from_a_group_or_to_one_is_nobodys),
+		T(what_is_no_mad_for_queue_pair_1_is_dropped),
 		T(connecting_checks_what_it_is_given),
 		T(a_client_reaches_only_its_own_ids),
 		T(requests_of_a_wrong_length_or_type_are_refused),
@@ -498,6 +622,7 @@ int main(void)
 		T(an_address_is_resolved_when_the_neighbour_is_known_or_the_time_is_over),
 		T(a_device_that_goes_is_told),
 		T(packets_that_are_no_mads_for_qp1_are_dropped),
+		T(what_a_client_writes_into_its_pipe_is_its_own_affair),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

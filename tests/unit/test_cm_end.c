@@ -105,6 +105,23 @@ static void destroying_a_live_connection_disconnects_it_in_bounded_time(void **s
 	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
 }
 
+/* Who connects and leaves by the thousand has none of the others' identifiers. */
+static void what_rests_after_its_end_gives_way_when_ids_run_low(void **state)
+{
+	struct fixture *f = accepted(state);
+	struct cm_id *other;
+	uint32_t live;
+
+	for (uint32_t i = 0; i < CM_MAX_IDS / 2; i++)
+		assert_int_equal(cm_id_create(f->cm, f, &other), 0);
+	live = f->cm->slots.live;
+	cm_id_destroy(f->id, f->now);
+	get_from(f, CM_ATTR_DREQ);
+	give_drep(f);
+	pass(f, 0);
+	assert_int_equal(f->cm->slots.live, live - 1);
+}
+
 static void destroying_a_disconnecting_id_hurries_its_dreq(void **state)
 {
 	struct fixture *f = accepted(state);
@@ -134,9 +151,11 @@ static void destroying_a_replied_id_rejects_and_disconnects(void **state)
 
 	cm_id_destroy(f->id, f->now);
 	assert_int_equal(get_from(f, CM_ATTR_REJ).rej.message_rejected, CM_MSG_OTHER);
-	get_from(f, CM_ATTR_DREQ);
-	give_rtu(f); /* crossed, or the REJ was lost */
+	pass(f, SEC);
+	get_from(f, CM_ATTR_REJ); /* whether anybody is there is not known */
+	give_rtu(f);		  /* crossed, or the REJ was lost */
 	get_from(f, CM_ATTR_REJ);
+	get_from(f, CM_ATTR_DREQ);
 	give_drep(f);
 	assert_int_equal(cm_busy(f->cm), 0);
 	assert_int_equal(f->events, 1);
@@ -241,6 +260,7 @@ int main(void)
 		T(a_dreq_for_another_qpn_is_ignored),
 		T(dreqs_that_cross_end_both_sides),
 		T(destroying_a_live_connection_disconnects_it_in_bounded_time),
+		T(what_rests_after_its_end_gives_way_when_ids_run_low),
 		T(destroying_a_disconnecting_id_hurries_its_dreq),
 		T(destroying_an_unanswered_dreq_answers_it),
 		T(destroying_a_replied_id_rejects_and_disconnects),

@@ -125,8 +125,12 @@ static void wire_respond(struct target_req *r)
 			/* What an RDMA WRITE would do; the memory is the host's, known by key. */
 			assert_int_equal(r->sqe.sgl.type, NVME_SGL_KEYED_DATA_BLOCK);
 			assert_int_equal(r->sqe.sgl.key, r->sqe.cid);
-			assert_in_range(r->data_len, 1, r->sqe.sgl.len);
-			memcpy((void *)(uintptr_t)r->sqe.sgl.addr, r->data, r->data_len);
+			uint8_t *to = (uint8_t *)(uintptr_t)r->sqe.sgl.addr;
+
+			assert_int_equal(r->data_len + r->zero_len, r->sqe.sgl.len);
+			if (r->data_len)
+				memcpy(to, r->data, r->data_len);
+			memset(to + r->data_len, 0, r->zero_len);
 		}
 		assert_in_range(c->response_count, 0, ROOM - 1);
 		cur = wcursor_init(c->responses[(c->response_head + c->response_count++) % ROOM],

@@ -48,16 +48,52 @@ static struct packet packet_from(uint32_t from, uint32_t to, uint16_t id, uint32
 	return p;
 }
 
+/* Forged, or a datagram, or out of sequence: the port takes it, and nobody was waiting for it. */
+static bool pass_from(struct ip_id_table *t, uint32_t from, uint32_t to, uint16_t id, uint64_t ms)
+{
+	struct packet p = packet_from(from, to, id, (uint32_t)ms);
+	struct ip_id_found found;
+
+	return ip_id_check(t, &p.flow, p.b, LEN, -1, (1000 + ms) * NSEC_PER_MSEC, &found);
+}
+
+static bool pass(struct ip_id_table *t, uint16_t id, uint64_t ms)
+{
+	return pass_from(t, SENDER, RECEIVER, id, ms);
+}
+
+/* One that is accepted, if it passes. */
 static bool offer_from(struct ip_id_table *t, uint32_t from, uint32_t to, uint16_t id, uint64_t ms)
 {
 	struct packet p = packet_from(from, to, id, (uint32_t)ms);
+	uint64_t now = (1000 + ms) * NSEC_PER_MSEC;
+	struct ip_id_found found;
 
-	return ip_id_check(t, &p.flow, p.b, LEN, -1, (1000 + ms) * NSEC_PER_MSEC);
+	if (!ip_id_check(t, &p.flow, p.b, LEN, -1, now, &found))
+		return false;
+	ip_id_accept(t, &found, now);
+	return true;
 }
 
 static bool offer(struct ip_id_table *t, uint16_t id, uint64_t ms)
 {
 	return offer_from(t, SENDER, RECEIVER, id, ms);
+}
+
+/*
+ * Of how many identifications would the next packet be believed? Times 2^-32 that is a damaged
+ * packet's chance: each identification excuses one of the 2^32 differences that damage can make.
+ */
+static unsigned believed(const struct ip_id_table *t, uint64_t ms)
+{
+	struct ip_id_table copy;
+	unsigned n = 0;
+
+	for (uint32_t id = 0; id < 65536; id++) {
+		copy = *t;
+		n += pass(&copy, (uint16_t)id, ms);
+	}
+	return n;
 }
 
 /* ---- who is followed ------------------------------------------------------------------------ */
@@ -160,6 +196,7 @@ static uint64_t rnd(void)
 static void junk_from_anywhere_makes_nobody_forgotten(void **state)
 {
 	struct ip_id_table t = {0};
+	struct ip_id_found found;
 	unsigned passed = 0;
 
 	(void)state;
@@ -169,7 +206,7 @@ static void junk_from_anywhere_makes_nobody_forgotten(void **state)
 		struct packet p = packet_from((uint32_t)rnd(), RECEIVER, 0, i);
 
 		st_le32(p.b + LEN - ICRC_LEN, (uint32_t)rnd());
-		passed += ip_id_check(&t, &p.flow, p.b, LEN, -1, NSEC_PER_SEC + i);
+		passed += ip_id_check(&t, &p.flow, p.b, LEN, -1, NSEC_PER_SEC + i, &found);
 	}
 	assert_in_range(passed, 0, 8); /* 2^-16 each: the first packet of a sender */
 	assert_false(offer(&t, 777, 2));
@@ -216,23 +253,88 @@ static void a_silent_sender_is_forgotten(void **state)
 	assert_true(offer(&t, 777, 1000 + IP_ID_FORGET_NS / NSEC_PER_MSEC + 1));
 }
 
-/* ---- what protection is left ----------------------------------------------------------------- */
+/* ---- who is not ----------------------------------------------------------------------------- */
 
-/*
- * Of how many identifications would the next packet be believed? Times 2^-32 that is a damaged
- * packet's chance: each identification excuses one of the 2^32 differences that damage can make.
- */
-static unsigned believed(const struct ip_id_table *t, uint64_t ms)
+/* Whoever can write another's address as the source can make any packet's ICRC right. */
+static void what_nobody_accepts_says_nothing_of_a_weft_sender(void **state)
 {
-	struct ip_id_table copy;
-	unsigned n = 0;
+	struct ip_id_table t = {0};
 
-	for (uint32_t id = 0; id < 65536; id++) {
-		copy = *t;
-		n += offer(&copy, (uint16_t)id, ms);
+	(void)state;
+	for (uint64_t ms = 0; ms < 5000; ms++) {
+		(void)pass(&t, 400, ms); /* before the first packet, too */
+		if (ms % 100 == 99)
+			assert_true(offer(&t, 0, ms));
 	}
-	return n;
+	assert_int_equal(believed(&t, 5000), IP_ID_SMALL);
 }
+
+static void nor_of_a_counting_one(void **state)
+{
+	struct ip_id_table t = {0};
+	uint16_t id = 20000;
+
+	(void)state;
+	for (uint64_t ms = 0; ms < 5000; ms++) {
+		(void)pass(&t, 0, ms);
+		(void)pass(&t, (uint16_t)(id + 5000), ms);
+		if (ms % 10 == 9)
+			assert_true(offer(&t, id++, ms));
+	}
+	assert_int_equal(believed(&t, 4999), 513);
+}
+
+/* Nor do strays in its name keep out one that has really restarted. */
+static void a_restarted_sender_is_believed_within_65_ms_whoever_else_sends(void **state)
+{
+	for (uint16_t forged = 0; forged < 65000; forged += 499) {
+		struct ip_id_table t = {0};
+		uint64_t ms = 0;
+
+		(void)state;
+		assert_true(offer(&t, 20000, 0));
+		assert_true(offer(&t, 20001, 0));
+		do {
+			ms++;
+			(void)pass(&t, (uint16_t)(forged + ms % 2 * 10000), ms);
+		} while (!offer(&t, (uint16_t)(45000 + ms), ms));
+		assert_in_range(ms, 1, 66);
+	}
+}
+
+static void a_weft_that_takes_over_from_a_counter_is_believed_and_so_is_the_counter(void **state)
+{
+	struct ip_id_table t = {0};
+
+	(void)state;
+	assert_true(offer(&t, 20000, 0));
+	assert_false(offer(&t, 0, 1));
+	assert_true(offer(&t, 0, 2));
+	for (uint64_t ms = 3; ms < 50; ms += 2) {
+		assert_true(offer(&t, (uint16_t)(20000 + ms), ms));
+		assert_true(offer(&t, 0, ms + 1));
+	}
+	assert_int_equal(believed(&t, 50), 513 + 1000 + IP_ID_SMALL); /* silent for 1 ms */
+	/* What it has not done for a minute is forgotten. */
+	for (uint64_t ms = 1000; ms < 61000; ms += 1000)
+		assert_true(offer(&t, 0, ms));
+	assert_int_equal(believed(&t, 61000), IP_ID_SMALL);
+}
+
+/* Places are for those of whom something was accepted. */
+static void forged_senders_take_nobodys_place(void **state)
+{
+	struct ip_id_table t = {0};
+
+	(void)state;
+	assert_true(offer(&t, 0, 0));
+	assert_true(offer(&t, 0, 0));
+	for (uint32_t i = 1; i < 20000; i++)
+		assert_true(pass_from(&t, SENDER + i, RECEIVER, 777, 1));
+	assert_int_equal(believed(&t, 2), IP_ID_SMALL);
+}
+
+/* ---- what protection is left ----------------------------------------------------------------- */
 
 static void a_weft_sender_leaves_64_identifications(void **state)
 {
@@ -269,6 +371,7 @@ static unsigned damaged_that_pass(const struct flow *flow)
 {
 	struct packet good = {.flow = *flow}, p;
 	struct ip_id_table t = {0};
+	struct ip_id_found found;
 	unsigned passed = 0;
 
 	seed = 42;
@@ -286,8 +389,7 @@ static unsigned damaged_that_pass(const struct flow *flow)
 				p.b[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		} while (--flips);
 		if (memcmp(p.b, good.b, LEN) != 0)
-			passed += ip_id_check(&t, &p.flow, p.b, LEN, -1,
-					      (i + 1) * (IP_ID_FORGET_NS + 1));
+			passed += ip_id_check(&t, &p.flow, p.b, LEN, -1, NSEC_PER_SEC + i, &found);
 	}
 	return passed;
 }
@@ -311,6 +413,7 @@ static void over_ipv6_no_damage_passes(void **state)
 static void one_bit_of_damage_is_found_whatever_the_identification(void **state)
 {
 	struct ip_id_table t = {0};
+	struct ip_id_found found;
 	struct packet p;
 
 	(void)state;
@@ -318,7 +421,8 @@ static void one_bit_of_damage_is_found_whatever_the_identification(void **state)
 		p = packet_from(SENDER, RECEIVER, 0, 1);
 		p.b[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		if (bit / 8 != 4) /* the BTH's ECN byte is not covered */
-			assert_false(ip_id_check(&t, &p.flow, p.b, LEN, -1, NSEC_PER_SEC + bit));
+			assert_false(
+				ip_id_check(&t, &p.flow, p.b, LEN, -1, NSEC_PER_SEC + bit, &found));
 	}
 }
 
@@ -335,6 +439,12 @@ int main(void)
 		cmocka_unit_test(a_sender_that_restarts_is_believed_at_the_second_packet),
 		cmocka_unit_test(strays_in_between_do_not_add_up),
 		cmocka_unit_test(a_silent_sender_is_forgotten),
+		cmocka_unit_test(what_nobody_accepts_says_nothing_of_a_weft_sender),
+		cmocka_unit_test(nor_of_a_counting_one),
+		cmocka_unit_test(a_restarted_sender_is_believed_within_65_ms_whoever_else_sends),
+		cmocka_unit_test(
+			a_weft_that_takes_over_from_a_counter_is_believed_and_so_is_the_counter),
+		cmocka_unit_test(forged_senders_take_nobodys_place),
 		cmocka_unit_test(a_weft_sender_leaves_64_identifications),
 		cmocka_unit_test(
 			a_counting_sender_leaves_513_and_one_for_each_microsecond_of_silence),

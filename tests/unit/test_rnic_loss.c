@@ -727,9 +727,47 @@ static void a_sequence_nak_does_not_cut_the_rnr_wait_short(void **state)
 	bed_close(b);
 }
 
+/* After a receiver-not-ready all that was sent before is dropped without a word; but what comes
+ * when the peer has waited tells that its resend was lost. A requester without a probe, as Linux's,
+ * would wait for its timeout. */
+static void a_resend_after_a_receiver_not_ready_that_is_lost_is_missed_at_once(void **state)
+{
+	struct bed *b = bed_open(NULL); /* whose timer says 0.64 ms */
+	struct pkt_hdr h = {.bth = {.opcode = OPCODE_RC_SEND_ONLY}};
+
+	(void)state;
+	for (uint32_t psn = 0; psn < 3; psn++) {
+		h.bth.psn = psn;
+		(void)bed_forge(b, 0, h, "data", 4);
+	}
+	bed_run(b);
+	assert_int_equal(bed_counters(b, 1)->tx_rnr_nak, 1);
+	assert_int_equal(bed_counters(b, 1)->tx_nak_sequence, 0);
+	for (uint64_t id = 0; id < 3; id++)
+		assert_int_equal(bed_recv(b, 1, id, 0, 100), 0);
+	b->now += 639 * US;
+	(void)bed_forge(b, 0, h, "data", 4); /* late, from before */
+	bed_run(b);
+	assert_int_equal(bed_counters(b, 1)->tx_nak_sequence, 0);
+	b->now += 10 * US;
+	for (uint32_t psn = 1; psn < 3; psn++) { /* 0 is lost */
+		h.bth.psn = psn;
+		(void)bed_forge(b, 0, h, "data", 4);
+	}
+	bed_run(b);
+	assert_int_equal(bed_counters(b, 1)->tx_nak_sequence, 1);
+	for (uint32_t psn = 0; psn < 3; psn++) {
+		h.bth.psn = psn;
+		assert_true(bed_forge(b, 0, h, "data", 4));
+	}
+	bed_close(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			a_resend_after_a_receiver_not_ready_that_is_lost_is_missed_at_once),
 		cmocka_unit_test(psns_wrap_around),
 		cmocka_unit_test(a_gap_across_the_wrap_is_mended),
 		cmocka_unit_test(a_gap_is_nakked_once),

@@ -58,11 +58,11 @@ static const struct shard_upcalls upcalls = {cq_notify, async_event};
 
 static void open_end(struct fixture *f, struct end *e)
 {
-	int slot = leases_take(&f->leases, time_now_ns()), fd;
+	int fd, slot = leases_take(&f->leases, geteuid(), time_now_ns(), &fd);
 	struct rnic *r;
 
 	assert_true(slot > 0);
-	fd = dup(f->leases.slot[slot].fd);
+	fd = dup(fd);
 	assert_int_equal(shard_create(&e->shard, fd, (uint8_t)slot, &upcalls), 0);
 	e->mem = malloc(MEM);
 	memset(e->mem, 0, MEM);
@@ -135,8 +135,9 @@ static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	char err[512];
+	bool heir;
 
-	assert_int_equal(leases_init(&f->leases, err, sizeof(err)), 0);
+	assert_int_equal(leases_init(&f->leases, -1, -1, &heir, err, sizeof(err)), 0);
 	open_end(f, &f->end[0]);
 	open_end(f, &f->end[1]);
 	connect_end(&f->end[0], &f->end[1]);

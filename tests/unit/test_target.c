@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -227,11 +228,26 @@ static void a_reset_ends_io_queues_and_keeps_the_admin_queue(void **state)
 	bed_destroy(b);
 }
 
+static void write_a_block(struct bed_queue *q)
+{
+	struct nvme_sqe s = bed_sqe(NVME_IO_WRITE, 1, 512);
+
+	nvme_rw_set(&s, 0, 1, 0);
+	assert_int_equal(bed_exec(q, &s, NULL), NVME_SC_SUCCESS);
+}
+
 static void a_normal_shutdown_is_complete_when_all_is_flushed(void **state)
 {
 	struct bed *b = bed_with_io();
 
 	(void)state;
+	/* Nothing was written: there is nothing to wait for, not even a disk that hangs. */
+	b->slow.hold = true;
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON | NVME_CC_SHN_NORMAL), 0);
+	assert_int_equal(b->slow.flushes, 0);
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON), 0);
+	b->slow.hold = false;
+	write_a_block(&b->io);
 	b->slow.hold = true;
 	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON | NVME_CC_SHN_NORMAL), 0);
 	assert_int_equal(b->slow.flushes, 1);
@@ -261,6 +277,7 @@ static void a_connection_lost_during_shutdown_leaves_nothing_behind(void **state
 	struct bed *b = bed_with_io();
 
 	(void)state;
+	write_a_block(&b->io);
 	b->slow.hold = true;
 	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON | NVME_CC_SHN_NORMAL), 0);
 	bed_queue_close(&b->admin);
@@ -514,6 +531,105 @@ static void the_head_pointer_goes_round_unless_the_host_wants_none(void **state)
 	bed_destroy(b);
 }
 
+/* --- many controllers ---------------------------------------------------------------------------
+ */
+
+/* Connects admin queues from one address until it is refused; how many went through. */
+static unsigned connect_all(struct bed *b, struct bed_queue *queues, unsigned max, uint8_t peer,
+			    const char *subnqn, uint16_t *ret_refusal)
+{
+	for (unsigned i = 0; i < max; i++) {
+		struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+
+		strcpy(a.data.subnqn, subnqn);
+		a.data.hostid[0] = (uint8_t)i; /* it costs nothing to be another */
+		a.data.hostid[1] = peer;
+		bed_queue_open(b, &queues[i], 0);
+		queues[i].tq.peer[0] = peer;
+		*ret_refusal = bed_connect(&queues[i], &a, NULL);
+		if (*ret_refusal) {
+			bed_queue_close(&queues[i]);
+			return i;
+		}
+	}
+	return max;
+}
+
+static void close_all(struct bed_queue *queues, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		bed_queue_close(&queues[i]);
+}
+
+static void an_address_has_no_more_controllers_than_are_left(void **state)
+{
+	const unsigned max = TARGET_CTRLS_MAX + 1;
+	struct bed_queue *q = calloc(max, sizeof(*q)), *other = calloc(max, sizeof(*other));
+	struct bed_queue *disc = calloc(max, sizeof(*disc));
+	struct bed *b = bed_create();
+	unsigned n, m, d;
+	uint16_t refusal;
+
+	(void)state;
+	assert_true(q && other && disc);
+	n = connect_all(b, q, max, 1, BED_NQN, &refusal);
+	assert_int_equal(n, TARGET_CTRLS_MAX / 2);
+	assert_int_equal(refusal, NVME_SC_CONNECT_CTRL_BUSY);
+	m = connect_all(b, other, max, 2, BED_NQN, &refusal);
+	assert_int_equal(m, TARGET_CTRLS_MAX / 4);
+	/* Those for discovery are counted apart. */
+	d = connect_all(b, disc, max, 1, NVMF_DISCOVERY_NQN, &refusal);
+	assert_int_equal(d, TARGET_DISCOVERY_CTRLS_MAX / 2);
+	assert_int_equal(refusal, NVME_SC_CONNECT_CTRL_BUSY);
+	close_all(other, m);
+	m = connect_all(b, other, max, 3, BED_NQN, &refusal);
+	assert_int_equal(m, TARGET_CTRLS_MAX / 4);
+	close_all(q, n);
+	close_all(other, m);
+	close_all(disc, d);
+	bed_destroy(b);
+	free(q);
+	free(other);
+	free(disc);
+}
+
+/* The flush of a normal shutdown goes on when the host has gone; a store may take for ever. */
+static void controllers_that_still_flush_are_their_hosts(void **state)
+{
+	struct bed_connect other = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	struct bed_queue *q = calloc(1, sizeof(*q));
+	struct bed *b = bed_create();
+	unsigned n = 0;
+
+	(void)state;
+	assert_non_null(q);
+	b->slow.hold = true;
+	for (; n <= TARGET_CTRLS_MAX; n++) {
+		struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+		uint32_t cc = NVME_CC_EN | NVME_CC_IOSQES_64 | NVME_CC_IOCQES_16;
+
+		bed_queue_open(b, q, 0);
+		q->tq.peer[0] = 1;
+		if (bed_connect(q, &a, NULL))
+			break;
+		assert_int_equal(bed_property_set(q, NVME_PROP_CC, cc), 0);
+		q->tq.ctrl->written_ns[0] = 1; /* as if it had an I/O queue */
+		assert_int_equal(bed_property_set(q, NVME_PROP_CC, cc | NVME_CC_SHN_NORMAL), 0);
+		bed_queue_close(q);
+	}
+	bed_queue_close(q);
+	assert_int_equal(n, TARGET_CTRLS_MAX / 2);
+	assert_int_equal(b->slow.count, n);
+	bed_queue_open(b, q, 0);
+	q->tq.peer[0] = 2;
+	assert_int_equal(bed_connect(q, &other, NULL), NVME_SC_SUCCESS);
+	bed_queue_close(q);
+	slow_release(b);
+	assert_int_equal(b->target.ctrl_count, 0);
+	bed_destroy(b);
+	free(q);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -540,6 +656,8 @@ int main(void)
 		cmocka_unit_test(fused_commands_and_prps_are_refused),
 		cmocka_unit_test(a_capsule_too_short_for_a_command_ends_the_connection),
 		cmocka_unit_test(the_head_pointer_goes_round_unless_the_host_wants_none),
+		cmocka_unit_test(an_address_has_no_more_controllers_than_are_left),
+		cmocka_unit_test(controllers_that_still_flush_are_their_hosts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

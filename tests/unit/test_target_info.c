@@ -264,6 +264,45 @@ static void pages_and_stretches_that_are_none_are_refused(void **state)
 	bed_destroy(b);
 }
 
+static void a_log_page_takes_no_more_memory_than_there_is_of_it(void **state)
+{
+	static const struct {
+		uint8_t lid;
+		uint32_t offset, exists;
+	} pages[] = {
+		{NVME_LID_ERROR, 0, TARGET_ERRLOG_ENTRIES * 64},
+		{NVME_LID_SMART, 0, 512},
+		{NVME_LID_SMART, 508, 4},
+		{NVME_LID_FIRMWARE, 4, 508},
+		{NVME_LID_CHANGED_NS, 0, 4096},
+		{NVME_LID_EFFECTS, 4092, 4},
+	};
+	struct bed *b = bed_enabled();
+
+	(void)state;
+	b->admin.hold_fetches = true;
+	for (unsigned i = 0; i < ARRAY_SIZE(pages); i++) {
+		struct nvme_get_log g = {
+			.lid = pages[i].lid, .offset = pages[i].offset, .len = TARGET_DATA_MAX};
+		struct nvme_sqe s = bed_sqe(0, 0, TARGET_DATA_MAX);
+		struct bed_cmd *cmd;
+
+		nvme_get_log_to_sqe(&g, &s);
+		memset(b->memory, 0xee, BED_MEMORY);
+		cmd = bed_send(&b->admin, &s);
+		assert_true(cmd->fetching);
+		assert_int_equal(cmd->req.data_len + cmd->req.scratch_len, pages[i].exists);
+		bed_fetch_now(cmd);
+		assert_int_equal(PLAIN(cmd->cqe.status), NVME_SC_SUCCESS);
+		bed_release(cmd);
+		for (uint32_t at = pages[i].exists; at < TARGET_DATA_MAX; at++)
+			assert_int_equal(b->memory[at],
+					 0); /* what a host may count on with others */
+		assert_int_equal(b->memory[TARGET_DATA_MAX], 0xee);
+	}
+	bed_destroy(b);
+}
+
 /* --- features -----------------------------------------------------------------------------------
  */
 
@@ -427,6 +466,14 @@ static void the_discovery_log_shows_the_address_the_host_came_to(void **state)
 	nvmf_disc_entry_get(&c, &e);
 	nvmf_unpad(text, e.traddr, sizeof(e.traddr));
 	assert_string_equal(text, "2001:db8::1");
+	/* What lies behind the last entry is zero, and so is a stretch of nothing else. */
+	assert_int_equal(get_log(b, NVME_LID_DISCOVERY, 0, 1 << 20), 0);
+	assert_int_equal(ld_le64(b->memory + 8), 4);
+	for (int i = 5 * 1024; i < 1 << 20; i++)
+		assert_int_equal(b->memory[i], 0);
+	assert_int_equal(get_log(b, NVME_LID_DISCOVERY, 5 * 1024, 4096), 0);
+	for (int i = 0; i < 4096; i++)
+		assert_int_equal(b->memory[i], 0);
 	/* The header alone, and an entry from its middle. */
 	assert_int_equal(get_log(b, NVME_LID_DISCOVERY, 0, 16), 0);
 	assert_int_equal(ld_le64(b->memory + 8), 4);
@@ -533,6 +580,7 @@ int main(void)
 		cmocka_unit_test(smart_counts_commands_and_data),
 		cmocka_unit_test(any_stretch_of_a_page_can_be_had),
 		cmocka_unit_test(pages_and_stretches_that_are_none_are_refused),
+		cmocka_unit_test(a_log_page_takes_no_more_memory_than_there_is_of_it),
 		cmocka_unit_test(the_number_of_queues_is_granted_up_to_the_limit),
 		cmocka_unit_test(kept_features_come_back_and_defaults_stay),
 		cmocka_unit_test(the_host_identifier_is_that_of_connect),

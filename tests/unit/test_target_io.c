@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -442,42 +443,110 @@ static void a_command_of_several_steps_ends_with_its_connection(void **state)
 	bed_destroy(b);
 }
 
+static struct bed_cmd *write_block(struct bed *b, struct bed_queue *q, uint8_t with)
+{
+	struct nvme_sqe w = rw(NVME_IO_WRITE, 1, 0, 1, 9);
+
+	memset(b->memory, with, 512);
+	return bed_send(q, &w);
+}
+
+/* A host with an I/O queue comes, or comes again. */
+static void come(struct bed *b, struct bed_queue *admin, struct bed_queue *io, uint8_t who)
+{
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	uint64_t cntlid;
+
+	a.data.hostid[0] ^= who;
+	bed_queue_open(b, admin, 0);
+	assert_int_equal(bed_connect(admin, &a, &cntlid), NVME_SC_SUCCESS);
+	assert_int_equal(bed_property_set(admin, NVME_PROP_CC,
+					  NVME_CC_EN | NVME_CC_IOSQES_64 | NVME_CC_IOCQES_16),
+			 NVME_SC_SUCCESS);
+	a = bed_connect_args(1, (uint16_t)cntlid);
+	a.data.hostid[0] ^= who;
+	bed_queue_open(b, io, 1);
+	assert_int_equal(bed_connect(io, &a, NULL), NVME_SC_SUCCESS);
+}
+
+static void go(struct bed_queue *admin, struct bed_queue *io)
+{
+	bed_queue_close(admin);
+	bed_queue_close(io);
+}
+
 /*
  * A host sends what was not answered again through its next association, and new data after it.
- * What the store still works on would come later and win.
+ * What the store still works on would come later and win. All else does not wait for that store.
  */
-static void a_host_comes_back_when_its_last_io_is_over(void **state)
+static void what_a_host_does_next_waits_for_its_last_io_on_the_namespace(void **state)
 {
 	struct bed *b = bed_with_io();
-	struct bed_connect again = bed_connect_args(0, NVMF_CNTLID_DYNAMIC), stranger = again;
-	struct nvme_sqe w = rw(NVME_IO_WRITE, 1, 0, 1, 9);
-	struct bed_cmd *busy, *c;
+	struct bed_queue *stranger = calloc(2, sizeof(*stranger));
+	struct nvme_sqe r = rw(NVME_IO_READ, 1, 0, 1, 9), elsewhere = rw(NVME_IO_READ, 5, 0, 1, 12);
+	struct nvme_sqe id = bed_sqe(NVME_ADMIN_IDENTIFY, 0, NVME_IDENTIFY_LEN);
+	struct bed_cmd *busy, *c, *theirs;
+
+	(void)state;
+	assert_non_null(stranger);
+	b->slow.hold = true;
+	busy = write_block(b, &b->io, 1);
+	go(&b->admin, &b->io);
+	/* The store does nothing for anybody, but nobody else's commands wait outside it. */
+	come(b, &stranger[0], &stranger[1], 1);
+	theirs = bed_send(&stranger[1], &r);
+	assert_int_equal(b->slow.count, 2);
+	come(b, &b->admin, &b->other, 0);
+	id.cdw10 = NVME_CNS_CTRL;
+	assert_int_equal(bed_exec(&b->admin, &id, NULL), NVME_SC_SUCCESS);
+	assert_int_equal(bed_exec(&b->other, &elsewhere, NULL), NVME_SC_SUCCESS);
+	c = write_block(b, &b->other, 2);
+	assert_false(c->answered);
+	assert_int_equal(b->slow.count, 2);
+	slow_release(b);
+	assert_true(busy->answered && theirs->answered);
+	assert_true(c->answered);
+	assert_int_equal(c->cqe.status, NVME_SC_SUCCESS);
+	bed_release(c);
+	bed_release(theirs);
+	assert_int_equal(bed_exec(&b->other, &r, NULL), NVME_SC_SUCCESS);
+	assert_int_equal(b->memory[0], 2);
+	go(&stranger[0], &stranger[1]);
+	bed_destroy(b);
+	free(stranger);
+}
+
+static void a_command_that_waits_so_can_be_aborted_and_ends_with_its_connection(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe abort = bed_sqe(NVME_ADMIN_ABORT, 0, 0);
+	struct bed_cmd *busy, *c[2];
+	uint64_t result;
 
 	(void)state;
 	b->slow.hold = true;
-	busy = bed_send(&b->io, &w);
-	bed_queue_close(&b->admin);
-	bed_queue_close(&b->io);
-	/* Other hosts do not wait for it. */
-	stranger.data.hostid[0] ^= 1;
-	bed_queue_open(b, &b->admin, 0);
-	assert_int_equal(bed_connect(&b->admin, &stranger, NULL), NVME_SC_SUCCESS);
-	/* One that goes while it waits. */
-	bed_queue_open(b, &b->other, 0);
-	c = bed_send_connect(&b->other, &again);
-	assert_false(c->answered);
-	bed_queue_close(&b->other);
-	assert_true(c->answered);
+	busy = write_block(b, &b->io, 1);
+	go(&b->admin, &b->io);
+	come(b, &b->admin, &b->other, 0);
+	for (int i = 0; i < 2; i++)
+		c[i] = write_block(b, &b->other, 2);
+	abort.cdw10 = 1 | (uint32_t)c[0]->req.sqe.cid << 16;
+	assert_int_equal(bed_exec(&b->admin, &abort, &result), NVME_SC_SUCCESS);
+	assert_int_equal(result, 0);
+	assert_true(c[0]->answered);
+	assert_int_equal(PLAIN(c[0]->cqe.status), NVME_SC_ABORT_REQ);
+	assert_false(c[1]->answered);
+	go(&b->admin, &b->other);
+	assert_true(c[1]->answered);
 	assert_int_equal(b->other.tq.live, 0);
-	bed_queue_open(b, &b->other, 0);
-	c = bed_send_connect(&b->other, &again);
-	assert_false(c->answered);
+	assert_int_equal(b->slow.count, 1);
+	/* The third association of the host is held up by the first just so. */
+	come(b, &b->admin, &b->other, 0);
+	c[0] = write_block(b, &b->other, 3);
+	assert_false(c[0]->answered);
 	slow_release(b);
-	assert_true(busy->answered);
-	assert_true(c->answered);
-	assert_int_equal(c->cqe.status, NVME_SC_SUCCESS);
-	assert_int_equal(b->ctrls_new, 3);
-	bed_release(c);
+	assert_true(busy->answered && c[0]->answered);
+	assert_int_equal(c[0]->cqe.status, NVME_SC_SUCCESS);
 	bed_destroy(b);
 }
 
@@ -519,7 +588,9 @@ int main(void)
 		cmocka_unit_test(deallocate_zeroes_all_ranges_or_none),
 		cmocka_unit_test(a_host_that_vanishes_leaves_its_io_to_finish),
 		cmocka_unit_test(a_command_of_several_steps_ends_with_its_connection),
-		cmocka_unit_test(a_host_comes_back_when_its_last_io_is_over),
+		cmocka_unit_test(what_a_host_does_next_waits_for_its_last_io_on_the_namespace),
+		cmocka_unit_test(
+			a_command_that_waits_so_can_be_aborted_and_ends_with_its_connection),
 		cmocka_unit_test(commands_in_flight_finish_out_of_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,7 +129,7 @@ static void make_packet(struct fixture *f, size_t i, size_t len)
 	}
 }
 
-static void take(void *ctx, const struct rnic_rx *r)
+static bool take(void *ctx, const struct rnic_rx *r)
 {
 	struct fixture *f = ctx;
 	size_t i = ld_be24(r->data + 9);
@@ -144,6 +144,7 @@ static void take(void *ctx, const struct rnic_rx *r)
 	f->got++;
 	f->sport = r->flow.sport;
 	f->tos = r->flow.tos;
+	return true;
 }
 
 static void drain(struct fixture *f)

@@ -51,12 +51,13 @@ struct tally {
 	uint8_t slot;
 };
 
-static void count(void *ctx, const struct rnic_rx *rx)
+static bool count(void *ctx, const struct rnic_rx *rx)
 {
 	struct tally *t = ctx;
 
 	t->packets++;
 	t->foreign += rx->data[5] != t->slot;
+	return true;
 }
 
 /* The receiving host. Says on `out` when it is ready and then, asked on `in`, what came. */
@@ -65,6 +66,7 @@ static int receive(int in, int out)
 	struct leases l;
 	struct udp_port *port[SLOTS];
 	char err[512], go;
+	bool heir;
 
 	if (mount("sysfs", "/sys", "sysfs", 0, NULL) ||
 	    system("ip link set v1 up && ip addr add 10.9.0.2/24 dev v1 &&"
@@ -72,11 +74,15 @@ static int receive(int in, int out)
 		   "echo 1 > /sys/class/net/v1/napi_defer_hard_irqs") ||
 	    !set_offload("v1", ETHTOOL_SGRO, 1))
 		return 77;
-	if (leases_init(&l, err, sizeof(err)))
+	if (leases_init(&l, -1, -1, &heir, err, sizeof(err)))
 		return 1;
-	for (int i = 0; i < SLOTS; i++)
-		if (leases_take(&l, 1) != i + 1 || udp_port_create(&port[i], dup(l.slot[i + 1].fd)))
+	for (int i = 0; i < SLOTS; i++) {
+		int fd;
+
+		if (leases_take(&l, geteuid(), 1, &fd) != i + 1 ||
+		    udp_port_create(&port[i], dup(fd)))
 			return 1;
+	}
 	if (write(out, "", 1) != 1 || read(in, &go, 1) != 1)
 		return 1;
 	for (uint8_t i = 0; i < SLOTS; i++) {

@@ -293,6 +293,23 @@ static void where_super_packets_are_refused_single_ones_are_right(void **state)
 	refuse_segments = 0;
 }
 
+/* As a forged ICMP message makes the kernel believe: with a lock, where it told of less than any
+ * link carries, so that the kernel would fragment and number what other sockets send. */
+static void what_the_route_is_said_to_carry_changes_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(system("set -e\n"
+				"ip route add 10.9.0.2 dev v0 src 10.9.0.1 mtu lock 552\n"
+				"ip -6 route add fd09::2 dev v0 mtu lock 1280\n"),
+			 0);
+	assert_int_equal(send_mixture(&ipv4).last, 63);
+	send_mixture(&ipv6);
+	assert_int_equal(system("set -e\n"
+				"ip route del 10.9.0.2 dev v0\n"
+				"ip -6 route del fd09::2 dev v0\n"),
+			 0);
+}
+
 /* ---- further on ------------------------------------------------------------------------------ */
 
 static void what_comes_whole_is_right_wherever_it_is_cut(void **state)
@@ -335,6 +352,7 @@ int main(void)
 		cmocka_unit_test(every_kind_of_packet_goes_out_right),
 		cmocka_unit_test(groups_get_right_packets),
 		cmocka_unit_test(where_super_packets_are_refused_single_ones_are_right),
+		cmocka_unit_test(what_the_route_is_said_to_carry_changes_nothing),
 		cmocka_unit_test(what_comes_whole_is_right_wherever_it_is_cut),
 		cmocka_unit_test(a_vlan_changes_nothing),
 	};

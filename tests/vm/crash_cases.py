@@ -50,6 +50,23 @@ def host_reset(t):
     return f"nvme connected at attempt {tries}"
 
 
+# Of a host that is alive, with every queue pair number that it may have by now.
+@case("forged restarts of a host: it is asked whether it lives, and goes on", (PASSIVE,))
+def forged_restarts(t):
+    p, _ = serve(t)
+    t.kernel.shell(connect(t, "-k 120 -c 1 -l 0") + "echo $disk >/tmp/disk\n"
+                   "(dd if=$disk of=/dev/null bs=4k iflag=direct && echo well >/tmp/read) >/dev/null 2>&1 &")
+    guid = t.kernel.shell("cat /sys/class/infiniband/rxe0/node_guid").strip().replace(":", "")
+    for _ in range(3):
+        t.weft.shell(f"{t.lab.hostile_cm} stale {t.kernel.address[4]} {t.weft.address[4]} 4420 256 500 "
+                     f"0x{guid} 1")
+    time.sleep(3)  # the questions have been asked
+    t.kernel.shell("dd if=$(cat /tmp/disk) of=/dev/null bs=64k count=32 iflag=direct 2>/dev/null || exit 1\n"
+                   "dmesg | grep -q 'nvme.*reconnect' && exit 1\n" + DISCONNECT)
+    if not p.running():
+        raise Failed(f"it ended: {last_line(p.output)}")
+
+
 def bench_through(t, uri, trouble):
     """weft bench reads while trouble() happens, and has to come to its end; its JSON."""
     p = t.weft.start_tool("bench", uri, "--rw", "randread", "--iodepth", 8, "--runtime", 12,

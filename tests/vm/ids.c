@@ -38,13 +38,18 @@ static struct ip_id_table *table_of(const struct gid *address, uint8_t slot)
 
 void ids_look(const struct roce_packet *p, const struct pkt_hdr *h)
 {
+	bool datagram = (h->bth.opcode & SERVICE_MASK) == SERVICE_UD;
+	struct ip_id_found from;
 	struct ip_id_table *t = table_of(&p->flow.dgid, (uint8_t)(h->bth.dqpn >> 16));
 
 	if (!t || !gid_is_ipv4(&p->flow.dgid))
 		return;
 	looked_at++;
-	if (ip_id_check(t, &p->flow, p->udp, p->udp_len, -1, p->ns))
+	if (ip_id_check(t, &p->flow, p->udp, p->udp_len, -1, p->ns, &from)) {
+		if (!datagram)
+			ip_id_accept(t, &from, p->ns);
 		return;
+	}
 	if (!refused++)
 		first = p->frame;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Would weft, which does not see the IPv4 identification, have believed the good packets of a
- * capture? Each process of a receiving host is played with a table of its own.
+ * capture? Each process of a receiving host is played with a table of its own; what it believes
+ * is taken to be accepted, but for datagrams.
  */
 #ifndef WEFT_TESTS_VM_IDS_H
 #define WEFT_TESTS_VM_IDS_H

@@ -115,6 +115,7 @@ class Lab:
         self.names = [f"g{i + 1}" for i in range(guests)]
         self.weft = os.path.join(self.build, "weft")
         self.wire = os.path.join(self.build, "tests", "vm", "wire")
+        self.hostile_cm = os.path.join(self.build, "tests", "interop", "hostile_cm")
         self.env = {**os.environ, "LAB_NAME": f"weft-{os.getpid()}", "LAB_KERNEL": series}
         self.processes = []
         self.serial = 0

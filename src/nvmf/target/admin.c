@@ -38,7 +38,7 @@ static uint16_t parse_async_event(struct target_req *r)
 
 /* --- Abort -----------------------------------------------------------------------------------
  *
- * A held event request and a command that waits for memory can still be aborted; one whose data
+ * A held request and a command that waits for memory can still be aborted; one whose data
  * is moving or that a store works on runs to its end, and the result says so.
  */
 
@@ -56,6 +56,10 @@ static bool abort_held(struct target_ctrl *c, struct target_req *victim)
 
 static bool abort_one(struct target_ctrl *c, struct target_queue *q, struct target_req *victim)
 {
+	if (victim->state == TARGET_REQ_HELD && q->qid) {
+		held_abort(victim, NVME_SC_ABORT_REQ);
+		return true;
+	}
 	if (victim->state == TARGET_REQ_HELD)
 		return abort_held(c, victim);
 	if (victim->state != TARGET_REQ_FETCH || !q->ops->cancel(victim))

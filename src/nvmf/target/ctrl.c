@@ -4,7 +4,8 @@
  *
  * CC.EN 1 makes a controller ready; CC.EN 0 resets it: the I/O queues' connections end, held
  * commands are aborted, features return to their defaults, the admin queue stays. CC.SHN asks
- * for a shutdown: a normal one flushes every namespace before CSTS says it is complete.
+ * for a shutdown: a normal one flushes every namespace that it wrote to before CSTS says it is
+ * complete; another one, whose disk may hang, is none of its business.
  * Base 2.0 sections 3.1.3.5, 3.6, 3.7.
  */
 #include <assert.h>
@@ -38,20 +39,47 @@ void ctrl_features_reset(struct target_ctrl *c)
 	c->write_cache = true;
 }
 
+static uint32_t count_of(const struct target_subsys *s, const uint8_t peer[16])
+{
+	uint32_t n = 0;
+
+	list_for_each(c, &s->ctrls, const struct target_ctrl, link)
+		n += memcmp(c->peer, peer, sizeof(c->peer)) == 0;
+	list_for_each(c, &s->flushing, const struct target_ctrl, link)
+		n += memcmp(c->peer, peer, sizeof(c->peer)) == 0;
+	return n;
+}
+
+/* What a host calls itself it may change; its address is where the answers go. */
+bool ctrl_has_room(const struct target_subsys *s, const uint8_t peer[16])
+{
+	const struct target *t = s->target;
+	uint32_t left, mine = 0;
+
+	if (s->discovery) {
+		left = TARGET_DISCOVERY_CTRLS_MAX - t->discovery_count;
+		mine = count_of(s, peer);
+	} else {
+		left = TARGET_CTRLS_MAX - (t->ctrl_count - t->discovery_count);
+		list_for_each(o, &t->subsystems, const struct target_subsys, link)
+			mine += o->discovery ? 0 : count_of(o, peer);
+	}
+	return left && (!mine || mine + 1 <= left - 1);
+}
+
 struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_connect_data *d,
-				uint32_t kato_ms)
+				const uint8_t peer[16], uint32_t kato_ms)
 {
 	struct target *t = s->target;
 	struct target_ctrl *c;
 
-	if (t->ctrl_count == TARGET_CTRLS_MAX)
-		return NULL;
 	c = t->env.alloc(t->env.ctx, sizeof(*c));
 	if (!c)
 		return NULL;
 	c->subsys = s;
 	c->cntlid = free_cntlid(s);
 	memcpy(c->hostid, d->hostid, sizeof(c->hostid));
+	memcpy(c->peer, peer, sizeof(c->peer));
 	memcpy(c->hostnqn, d->hostnqn, sizeof(c->hostnqn));
 	/* Ready within 15 * 500 ms; the NVM command set. Queues are contiguous by nature. */
 	c->cap = (TARGET_QUEUE_ENTRIES_MAX - 1) | NVME_CAP_CQR | 15ull << NVME_CAP_TO_SHIFT |
@@ -64,6 +92,7 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 	ctrl_arm_kato(c);
 	list_push_tail(&s->ctrls, &c->link);
 	t->ctrl_count++;
+	t->discovery_count += s->discovery;
 	return c;
 }
 
@@ -71,7 +100,9 @@ static void ctrl_free(struct target_ctrl *c)
 {
 	struct target *t = c->subsys->target;
 
+	list_remove(&c->link);
 	t->ctrl_count--;
+	t->discovery_count -= c->subsys->discovery;
 	t->env.free(t->env.ctx, c);
 }
 
@@ -85,9 +116,13 @@ void ctrl_destroy(struct target_ctrl *c)
 	list_remove(&c->link);
 	ctrl_disconnect_queues(c, 1);
 	for (uint32_t i = 0; i <= TARGET_IO_QUEUES_MAX; i++)
-		if (c->queues[i])
+		if (c->queues[i]) {
+			t->left_work |= c->queues[i]->live != 0;
 			c->queues[i]->ctrl = NULL;
-	if (!c->shutdown_busy)
+		}
+	if (c->shutdown_busy)
+		list_push_tail(&c->subsys->flushing, &c->link);
+	else
 		ctrl_free(c);
 }
 
@@ -134,9 +169,11 @@ static void shutdown_next(struct target_ctrl *c)
 	struct target_subsys *s = c->subsys;
 
 	while (c->shutdown_nsid < s->nn) {
-		struct target_ns *ns = s->ns[c->shutdown_nsid++];
+		uint32_t i = c->shutdown_nsid++;
+		struct target_ns *ns = s->ns[i];
 
-		if (!ns || ns->read_only || !ns->store->volatile_cache)
+		if (!(c->written_ns[i / 32] & 1u << i % 32) || !ns || ns->read_only ||
+		    !ns->store->volatile_cache)
 			continue;
 		c->shutdown_op = (struct store_op){.opcode = STORE_FLUSH, .done = shutdown_flushed};
 		store_submit(ns->store, &c->shutdown_op);

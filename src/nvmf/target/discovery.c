@@ -47,16 +47,29 @@ static void put_entry(struct window *w, const struct target_port *p, const struc
 	window_piece(w, piece, sizeof(piece));
 }
 
-void window_discovery_log(struct window *w, const struct target_queue *q)
+static uint64_t record_count(const struct target_queue *q)
 {
 	const struct target *t = q->target;
-	struct nvmf_disc_hdr hdr = {.genctr = t->genctr};
-	uint8_t piece[NVMF_DISC_HDR_LEN];
-	struct wcursor out = wcursor_init(piece, sizeof(piece));
+	uint64_t count = 0;
 
 	list_for_each(p, &t->ports, struct target_port, link)
 		list_for_each(s, &t->subsystems, struct target_subsys, link)
-			hdr.numrec += reachable(p, q) && visible(s, q->ctrl);
+			count += reachable(p, q) && visible(s, q->ctrl);
+	return count;
+}
+
+uint64_t discovery_log_len(const struct target_queue *q)
+{
+	return NVMF_DISC_HDR_LEN + record_count(q) * NVMF_DISC_ENTRY_LEN;
+}
+
+void window_discovery_log(struct window *w, const struct target_queue *q)
+{
+	const struct target *t = q->target;
+	struct nvmf_disc_hdr hdr = {.genctr = t->genctr, .numrec = record_count(q)};
+	uint8_t piece[NVMF_DISC_HDR_LEN];
+	struct wcursor out = wcursor_init(piece, sizeof(piece));
+
 	nvmf_disc_hdr_put(&out, &hdr);
 	window_piece(w, piece, sizeof(piece));
 	list_for_each(p, &t->ports, struct target_port, link)

@@ -82,6 +82,17 @@ static void connected(struct target_req *r, const struct nvmf_connect *co, struc
 	req_complete(r, NVME_SC_SUCCESS);
 }
 
+/* False if the transport has no room for the queue; the host was told then. */
+static bool admitted(struct target_req *r, const struct nvmf_connect_data *d)
+{
+	struct target_queue *q = r->queue;
+
+	if (!q->ops->admit || q->ops->admit(q) == 0)
+		return true;
+	refuse(r, NVME_SC_CONNECT_CTRL_BUSY, d);
+	return false;
+}
+
 static void connect_admin(struct target_req *r, const struct nvmf_connect *co,
 			  const struct nvmf_connect_data *d, struct target_subsys *s)
 {
@@ -92,7 +103,13 @@ static void connect_admin(struct target_req *r, const struct nvmf_connect *co,
 		refuse_data(r, NVMF_CONNECT_DATA_CNTLID, d);
 		return;
 	}
-	c = ctrl_create(s, d, co->kato_ms);
+	if (!ctrl_has_room(s, r->queue->peer)) {
+		refuse(r, NVME_SC_CONNECT_CTRL_BUSY, d);
+		return;
+	}
+	if (!admitted(r, d))
+		return;
+	c = ctrl_create(s, d, r->queue->peer, co->kato_ms);
 	if (!c) {
 		refuse(r, NVME_SC_CONNECT_CTRL_BUSY, d);
 		return;
@@ -115,33 +132,10 @@ static void connect_io(struct target_req *r, const struct nvmf_connect *co,
 		refuse_sqe(r, NVMF_CONNECT_SQE_QID, d);
 	} else if (c->queues[co->qid]) {
 		refuse(r, FAIL(NVME_SC_CMD_SEQ_ERROR), d);
-	} else {
+	} else if (admitted(r, d)) {
 		c->io_queues++;
 		c->traffic = true;
 		connected(r, co, c);
-	}
-}
-
-/* Whether something is still done for an association of this host that has ended. */
-static bool work_left(const struct target *t, const struct target_subsys *s,
-		      const uint8_t hostid[16])
-{
-	list_for_each(q, &t->queues, const struct target_queue, link)
-		if (q->subsys == s && !q->ctrl && q->live && memcmp(q->hostid, hostid, 16) == 0)
-			return true;
-	return false;
-}
-
-void connects_go_on(struct target *t)
-{
-	list_for_each(q, &t->queues, struct target_queue, link) {
-		struct target_req *r = q->held_connect;
-
-		if (!r)
-			continue;
-		q->held_connect = NULL;
-		r->state = TARGET_REQ_EXECUTE;
-		r->execute(r);
 	}
 }
 
@@ -154,7 +148,7 @@ static void execute_connect(struct target_req *r)
 	struct target_subsys *s;
 
 	/* A second Connect may have come while the data of the first was on its way. */
-	if (q->ctrl || q->entries || q->held_connect) {
+	if (q->ctrl || q->entries) {
 		req_complete(r, FAIL(NVME_SC_CMD_SEQ_ERROR));
 		return;
 	}
@@ -185,11 +179,6 @@ static void execute_connect(struct target_req *r)
 	}
 	if (!host_allowed(s, d.hostnqn)) {
 		refuse(r, FAIL(NVME_SC_CONNECT_INVALID_HOST), &d);
-		return;
-	}
-	if (work_left(q->target, s, d.hostid)) {
-		r->state = TARGET_REQ_HELD;
-		q->held_connect = r;
 		return;
 	}
 	if (q->qid == 0)

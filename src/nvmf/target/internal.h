@@ -23,6 +23,8 @@ typedef uint16_t target_parse_fn(struct target_req *r);
 void req_complete(struct target_req *r, uint16_t status);
 /* The command's data is len bytes and goes the way its opcode says: checks the SGL. */
 uint16_t req_expects(struct target_req *r, uint32_t len);
+/* The same of data for the host of which only the first bytes, at most present, are not zero. */
+uint16_t req_expects_part(struct target_req *r, uint32_t len, uint64_t present);
 /* The status with the byte of the SQE that is wrong, for the error log. */
 uint16_t req_fail_at(struct target_req *r, uint16_t offset, uint16_t status);
 uint16_t errno_to_status(int error, enum store_opcode opcode);
@@ -34,16 +36,19 @@ target_parse_fn parse_fabrics, parse_admin, parse_io;
 target_parse_fn parse_connect, parse_property_get, parse_property_set;
 target_parse_fn parse_identify, parse_get_log, parse_get_features, parse_set_features;
 
-/* Requests of an association that has ended are done: Connects that waited look again. */
-void connects_go_on(struct target *t);
+/* I/O that is held will not be executed. */
+void held_abort(struct target_req *r, uint16_t status);
 
 uint32_t admin_effects(uint8_t opcode, bool discovery);
 uint32_t io_effects(uint8_t opcode, bool discovery);
 
 /* --- controllers --------------------------------------------------------------------------- */
 
+/* Whether a host may have one more. */
+bool ctrl_has_room(const struct target_subsys *s, const uint8_t peer[16]);
+/* NULL: no memory. */
 struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_connect_data *d,
-				uint32_t kato_ms);
+				const uint8_t peer[16], uint32_t kato_ms);
 void ctrl_destroy(struct target_ctrl *c);
 void ctrl_set_cc(struct target_ctrl *c, uint32_t cc);
 void ctrl_arm_kato(struct target_ctrl *c);

@@ -78,6 +78,15 @@ static uint16_t expect_blocks(struct target_req *r)
 /* --- Read, Write, Flush, Write Zeroes ----------------------------------------------------------
  */
 
+static void wrote(struct target_req *r)
+{
+	struct target_ctrl *c = r->queue->ctrl;
+	uint32_t i = r->ns->nsid - 1;
+
+	if (c)
+		c->written_ns[i / 32] |= 1u << i % 32;
+}
+
 static void count_io(struct target_req *r, bool write)
 {
 	struct target_ctrl *c = r->queue->ctrl;
@@ -140,6 +149,7 @@ static uint16_t parse_read(struct target_req *r)
 static void execute_write(struct target_req *r)
 {
 	count_io(r, true);
+	wrote(r);
 	submit_op(r, STORE_WRITE, fua_flag(r));
 }
 
@@ -173,6 +183,7 @@ static void execute_write_zeroes(struct target_req *r)
 {
 	uint32_t unmap = r->sqe.cdw12 & NVME_WZ_DEAC ? STORE_UNMAP : 0;
 
+	wrote(r);
 	submit_op(r, STORE_ZERO, fua_flag(r) | unmap);
 }
 
@@ -329,10 +340,12 @@ static void execute_dsm(struct target_req *r)
 			return;
 		}
 	}
-	if (r->sqe.cdw11 & NVME_DSM_AD)
+	if (r->sqe.cdw11 & NVME_DSM_AD) {
+		wrote(r);
 		run_steps(r, dsm_step);
-	else
+	} else {
 		req_complete(r, NVME_SC_SUCCESS);
+	}
 }
 
 static uint16_t parse_dsm(struct target_req *r)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Get Log Page. A host asks for any stretch of a page; pages are made piece by piece, and what
- * falls into the stretch is kept. Bytes past the end of a page are zero.
+ * falls into the stretch is kept. Bytes past the end of a page are zero, and take no memory: a host
+ * may ask for far more than there is.
  */
 #include "nvmf/target/internal.h"
 #include "nvmf/target/window.h"
@@ -96,9 +97,9 @@ static void fill_effects(struct window *w, const struct target_ctrl *c)
 	window_piece(w, piece, sizeof(piece));
 }
 
-static uint64_t page_len(const struct target_ctrl *c, uint8_t lid)
+static uint64_t page_len(const struct target_queue *q, uint8_t lid)
 {
-	bool discovery = c->subsys->discovery;
+	bool discovery = q->ctrl->subsys->discovery;
 
 	switch (lid) {
 	case NVME_LID_ERROR:
@@ -112,7 +113,7 @@ static uint64_t page_len(const struct target_ctrl *c, uint8_t lid)
 	case NVME_LID_EFFECTS:
 		return NVME_EFFECTS_LEN;
 	case NVME_LID_DISCOVERY:
-		return discovery ? UINT64_MAX : 0;
+		return discovery ? discovery_log_len(q) : 0;
 	}
 	return 0;
 }
@@ -124,7 +125,8 @@ static void execute_get_log(struct target_req *r)
 	struct window w;
 
 	nvme_get_log_from_sqe(&g, &r->sqe);
-	memset(r->data, 0, r->data_len);
+	if (r->data_len)
+		memset(r->data, 0, r->data_len);
 	w = (struct window){.dst = r->data, .offset = g.offset, .len = r->data_len};
 	switch (g.lid) {
 	case NVME_LID_ERROR:
@@ -161,10 +163,11 @@ uint16_t parse_get_log(struct target_req *r)
 	uint64_t len;
 
 	nvme_get_log_from_sqe(&g, &r->sqe);
-	len = page_len(r->queue->ctrl, g.lid);
+	len = page_len(r->queue, g.lid);
 	if (!len)
 		return req_fail_at(r, SQE_LID, FAIL(NVME_SC_INVALID_LOG_PAGE));
-	if (g.ot || g.offset & 3 || g.offset >= len)
+	/* The discovery log may have become shorter since the host saw how long it is. */
+	if (g.ot || g.offset & 3 || (g.offset >= len && g.lid != NVME_LID_DISCOVERY))
 		return req_fail_at(r, SQE_OFFSET, FAIL(NVME_SC_INVALID_FIELD));
 	/* SMART is of the whole controller: LPA bit 0 is clear. */
 	if (g.lid == NVME_LID_SMART && r->sqe.nsid != 0 && r->sqe.nsid != NVME_NSID_ALL)
@@ -172,5 +175,5 @@ uint16_t parse_get_log(struct target_req *r)
 	if (g.len > TARGET_DATA_MAX)
 		return req_fail_at(r, SQE_LID, FAIL(NVME_SC_INVALID_FIELD));
 	r->execute = execute_get_log;
-	return req_expects(r, (uint32_t)g.len);
+	return req_expects_part(r, (uint32_t)g.len, g.offset < len ? len - g.offset : 0);
 }

@@ -10,7 +10,6 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	q->target = t;
 	q->ctrl = NULL;
 	q->subsys = NULL;
-	q->held_connect = NULL;
 	q->entries = q->sqhd = 0;
 	q->no_sq_flow = q->disconnected = false;
 	q->live = 0;
@@ -27,11 +26,20 @@ static void leave_ctrl(struct target_queue *q)
 	if (!c)
 		return;
 	q->ctrl = NULL;
+	q->target->left_work |= q->live != 0;
 	c->queues[q->qid] = NULL;
 	if (q->qid == 0)
 		ctrl_destroy(c);
 	else
 		c->io_queues--;
+}
+
+static struct target_req *first_held(const struct target_queue *q)
+{
+	list_for_each(r, &q->target->held, struct target_req, held)
+		if (r->queue == q)
+			return r;
+	return NULL;
 }
 
 void target_queue_disconnected(struct target_queue *q)
@@ -42,15 +50,91 @@ void target_queue_disconnected(struct target_queue *q)
 		return;
 	q->disconnected = true;
 	timer_cancel(&q->target->connect_timers, &q->connect_timer);
-	held = q->held_connect;
-	q->held_connect = NULL;
-	if (held)
-		req_complete(held, NVME_SC_ABORT_QUEUE);
 	if (q->ctrl && q->qid == 0)
 		ctrl_abort_aers(q->ctrl, NVME_SC_ABORT_QUEUE);
 	leave_ctrl(q);
+	while ((held = first_held(q)))
+		held_abort(held, NVME_SC_ABORT_QUEUE);
 	if (!q->live)
 		list_remove(&q->link);
+}
+
+/* --- I/O that waits for older I/O ------------------------------------------------------------ */
+
+/* Memory for its data, the data, and then what it is there for. */
+static void go_on(struct target_req *r)
+{
+	struct target_queue *q = r->queue;
+
+	if (!r->data_len && !r->scratch_len) {
+		r->execute(r);
+		return;
+	}
+	r->state = TARGET_REQ_FETCH;
+	if (r->in_capsule && !r->scratch_len)
+		target_req_ready(r, NVME_SC_SUCCESS);
+	else
+		q->ops->fetch(r);
+}
+
+/* Whether an association of r's host that has ended still has something done to r's namespace. */
+static bool must_wait(struct target_req *r)
+{
+	struct target *t = r->queue->target;
+	bool any = false;
+
+	list_for_each(q, &t->queues, const struct target_queue, link) {
+		if (!q->subsys || q->ctrl || !q->live)
+			continue;
+		any = true;
+		if (q->subsys != r->queue->subsys || q == r->queue ||
+		    memcmp(q->hostid, r->queue->hostid, sizeof(q->hostid)) != 0)
+			continue;
+		list_for_each(old, &q->reqs, const struct target_req, link)
+			if (old->ns == r->ns && old->state != TARGET_REQ_HELD)
+				return true;
+	}
+	t->left_work = any;
+	return false;
+}
+
+static void hold(struct target_req *r)
+{
+	r->state = TARGET_REQ_HELD;
+	list_push_tail(&r->queue->target->held, &r->held);
+}
+
+void held_abort(struct target_req *r, uint16_t status)
+{
+	list_remove(&r->held);
+	req_complete(r, status);
+}
+
+static struct target_req *first_to_go_on(const struct target *t)
+{
+	list_for_each(r, &t->held, struct target_req, held)
+		if (!must_wait(r))
+			return r;
+	return NULL;
+}
+
+/* What goes on may be done at once, and come here again. */
+static void held_go_on(struct target *t)
+{
+	struct target_req *r;
+
+	if (t->going_on)
+		return;
+	t->going_on = true;
+	while ((r = first_to_go_on(t))) {
+		list_remove(&r->held);
+		r->state = TARGET_REQ_EXECUTE;
+		if (r->queue->ctrl)
+			go_on(r);
+		else
+			req_complete(r, NVME_SC_ABORT_QUEUE);
+	}
+	t->going_on = false;
 }
 
 /* --- completion ----------------------------------------------------------------------------- */
@@ -60,7 +144,6 @@ void req_complete(struct target_req *r, uint16_t status)
 	struct target_queue *q = r->queue;
 	struct target_ctrl *c = q->ctrl;
 	struct target *t = q->target;
-	bool at_rest;
 
 	assert(r->state != TARGET_REQ_FREE);
 	if (status != NVME_SC_SUCCESS && c) {
@@ -76,12 +159,11 @@ void req_complete(struct target_req *r, uint16_t status)
 	r->state = TARGET_REQ_FREE;
 	list_remove(&r->link);
 	q->live--;
-	at_rest = q->subsys && !q->ctrl && !q->live;
 	if (q->disconnected && !q->live)
 		list_remove(&q->link);
 	q->ops->respond(r);
-	if (at_rest)
-		connects_go_on(t);
+	if (q->subsys && !q->ctrl)
+		held_go_on(t);
 }
 
 uint16_t req_fail_at(struct target_req *r, uint16_t offset, uint16_t status)
@@ -147,6 +229,17 @@ uint16_t req_expects(struct target_req *r, uint32_t len)
 	return NVME_SC_SUCCESS;
 }
 
+uint16_t req_expects_part(struct target_req *r, uint32_t len, uint64_t present)
+{
+	uint16_t status = req_expects(r, len);
+
+	if (!status && present < len) {
+		r->data_len = (uint32_t)present;
+		r->zero_len = len - r->data_len;
+	}
+	return status;
+}
+
 uint16_t req_find_ns(struct target_req *r)
 {
 	struct target_subsys *s = r->queue->ctrl->subsys;
@@ -199,21 +292,16 @@ void target_req_recv(struct target_queue *q, struct target_req *r, const void *s
 	r->dir = nvmf_dir_of(&r->sqe);
 	status = q->disconnected ? NVME_SC_ABORT_QUEUE : parse(r);
 	/* Only a command that has data needs a descriptor that makes sense. */
-	if (status == NVME_SC_SUCCESS && r->data_len)
+	if (status == NVME_SC_SUCCESS && (r->data_len || r->zero_len))
 		status = parse_sgl(r, data, min_of(data_len, (size_t)q->capsule_data_max));
 	if (status != NVME_SC_SUCCESS) {
 		req_complete(r, status);
 		return;
 	}
-	if (!r->data_len && !r->scratch_len) {
-		r->execute(r);
-		return;
-	}
-	r->state = TARGET_REQ_FETCH;
-	if (r->in_capsule && !r->scratch_len)
-		target_req_ready(r, NVME_SC_SUCCESS);
+	if (q->target->left_work && q->qid && r->ns && must_wait(r))
+		hold(r);
 	else
-		q->ops->fetch(r);
+		go_on(r);
 }
 
 void target_req_ready(struct target_req *r, uint16_t status)

@@ -16,6 +16,7 @@ static void subsys_link(struct target *t, struct target_subsys *s)
 {
 	s->target = t;
 	list_init(&s->ctrls);
+	list_init(&s->flushing);
 	list_push_tail(&t->subsystems, &s->link);
 }
 
@@ -25,6 +26,7 @@ void target_init(struct target *t, const struct target_env *env, uint64_t now_ns
 	list_init(&t->subsystems);
 	list_init(&t->ports);
 	list_init(&t->queues);
+	list_init(&t->held);
 	t->discovery.discovery = true;
 	memcpy(t->discovery.nqn, NVMF_DISCOVERY_NQN, sizeof(NVMF_DISCOVERY_NQN));
 	memcpy(t->discovery.serial, "0", 2);

@@ -17,8 +17,9 @@
  * while parsing go straight to the response. An Asynchronous Event Request is held instead.
  *
  * When a connection goes, a store may still be at work for it. The host sends again what was not
- * answered, and later data for the same blocks: its next Connect is therefore held until the work
- * of its last association is done, or the old data could come last and win.
+ * answered, and later data for the same blocks: what it does next with that namespace is therefore
+ * held until the work of its last association on it is done, or the old data could come last and
+ * win.
  *
  * What a host sends is never trusted: it leads to a status, or to the end of its connection
  * when it broke the framing.
@@ -47,7 +48,9 @@
 #define TARGET_AER_MAX		 4
 #define TARGET_NS_MAX		 256
 #define TARGET_ERRLOG_ENTRIES	 32
-#define TARGET_CTRLS_MAX	 256 /* of the whole target */
+/* Of the whole target; a host, which is an address, has no more than are left for others. */
+#define TARGET_CTRLS_MAX	   256
+#define TARGET_DISCOVERY_CTRLS_MAX 64 /* counted apart */
 
 struct target;
 struct target_queue;
@@ -65,7 +68,7 @@ struct target_ns {
 
 struct target_subsys {
 	struct list link; /* of target.subsystems */
-	struct list ctrls;
+	struct list ctrls, flushing;
 	struct target *target;
 	bool discovery;
 	char nqn[NVME_NQN_LEN];
@@ -89,11 +92,13 @@ struct target_port {
 };
 
 struct target_ctrl {
-	struct list link; /* of target_subsys.ctrls */
+	struct list
+		link; /* of target_subsys.ctrls; of .flushing when it is gone and still flushes */
 	struct target_subsys *subsys;
 	uint16_t cntlid;
 	uint8_t hostid[16];
 	char hostnqn[NVME_NQN_LEN];
+	uint8_t peer[16]; /* the address it connected from */
 	uint64_t cap;
 	uint32_t cc, csts;
 	uint32_t kato_ms; /* 0: never expires */
@@ -106,6 +111,7 @@ struct target_ctrl {
 	uint32_t aer_count;
 	uint32_t aen_enabled, aen_pending, aen_masked; /* bits of OAES */
 	uint32_t changed_ns[TARGET_NS_MAX / 32];
+	uint32_t written_ns[TARGET_NS_MAX / 32]; /* since it began */
 	/* Features that are kept but steer nothing here. */
 	uint32_t arbitration, temp_over, temp_under, error_recovery, write_atomic;
 	bool write_cache;
@@ -113,7 +119,7 @@ struct target_ctrl {
 	uint64_t error_count;
 	uint64_t reads, writes, sectors_read, sectors_written; /* sectors of 512 bytes */
 	uint64_t started_ns;
-	/* A normal shutdown flushes one namespace after the other. */
+	/* A normal shutdown flushes what it wrote to, one namespace after the other. */
 	struct store_op shutdown_op;
 	uint32_t shutdown_nsid;
 	bool shutdown_busy, gone;
@@ -132,10 +138,17 @@ struct target_transport_ops {
 	/* True if the fetch of r had not begun to move data and is forgotten now. */
 	bool (*cancel)(struct target_req *r);
 	/*
-	 * Send r->data to r->sqe.sgl if target_req_has_reply_data(), then r->cqe. The request is
+	 * Send r->data, and r->zero_len zeroes behind it, to r->sqe.sgl if
+	 * target_req_has_reply_data(), then r->cqe. The request is
 	 * the transport's again from here on.
 	 */
 	void (*respond)(struct target_req *r);
+	/*
+	 * Connect is about to succeed: have what it takes to keep all entries of the queue busy.
+	 * Before, the transport need not have more than Connect itself takes. -errno: the host is
+	 * told to come again. May be NULL.
+	 */
+	int (*admit)(struct target_queue *q);
 	/* End the connection; target_queue_disconnected() comes of it, later. */
 	void (*disconnect)(struct target_queue *q);
 };
@@ -146,6 +159,7 @@ struct target_queue {
 	const struct target_transport_ops *ops;
 	struct target_port *port;
 	char traddr[NVMF_TRADDR_LEN]; /* our address as the host sees it, for the discovery log */
+	uint8_t peer[16];	      /* the host's address; equal ones are one host's */
 	uint16_t qid;		      /* as the transport learnt it; Connect must agree */
 	uint16_t entries_max;	      /* commands the transport has room for */
 	uint32_t capsule_data_max;    /* in-capsule bytes the transport takes on this queue */
@@ -153,7 +167,6 @@ struct target_queue {
 	/* Whose queue it is or was: of the Connect that succeeded. */
 	const struct target_subsys *subsys;
 	uint8_t hostid[16];
-	struct target_req *held_connect; /* until the host's last association has come to rest */
 	uint16_t entries;
 	uint16_t sqhd;
 	bool no_sq_flow;
@@ -167,12 +180,13 @@ enum target_req_state {
 	TARGET_REQ_FREE,
 	TARGET_REQ_FETCH,   /* the transport's, until target_req_ready() */
 	TARGET_REQ_EXECUTE, /* ours, or a store's */
-	TARGET_REQ_HELD,    /* an Asynchronous Event Request, or a Connect that waits */
+	TARGET_REQ_HELD,    /* an Asynchronous Event Request, or I/O that waits for older I/O */
 };
 
 struct target_req {
 	struct target_queue *queue;
 	struct list link;
+	struct list held; /* of target.held, while it is I/O that is held */
 	enum target_req_state state;
 	struct nvme_sqe sqe;
 	struct nvme_cqe cqe;
@@ -180,8 +194,9 @@ struct target_req {
 	enum nvmf_dir dir;
 	bool in_capsule;
 	uint32_t data_len, scratch_len;
-	void *data;    /* data_len bytes */
-	void *scratch; /* scratch_len bytes */
+	uint32_t zero_len; /* after the data the host gets so many zeroes; no memory holds them */
+	void *data;	   /* data_len bytes */
+	void *scratch;	   /* scratch_len bytes */
 	struct target_ns *ns;
 	struct store_op op;
 	/* Commands that take several operations. */
@@ -218,12 +233,15 @@ struct target_env { /* what a core cannot have of its own */
 struct target {
 	struct target_env env;
 	struct list subsystems, ports, queues;
+	struct list held; /* I/O that waits for what an ended association left */
+	bool left_work;	  /* one may have left some */
+	bool going_on;	  /* held requests are being looked at */
 	struct target_subsys discovery;
 	struct timer_heap kato_timers;	  /* of controllers */
 	struct timer_heap connect_timers; /* of queues */
 	uint64_t now_ns, start_ns;
 	uint64_t genctr;
-	uint32_t ctrl_count;
+	uint32_t ctrl_count, discovery_count; /* the second of the first */
 	uint16_t last_portid;
 };
 
@@ -251,7 +269,8 @@ void target_tick(struct target *t, uint64_t now_ns);
 
 /* --- transports ----------------------------------------------------------------------------- */
 
-/* ops, port, traddr, qid, entries_max and capsule_data_max are the caller's; the rest is set. */
+/* ops, port, traddr, peer, qid, entries_max and capsule_data_max are the caller's; the rest is set.
+ */
 void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns);
 /*
  * The connection is gone. Held requests come back through respond at once, the others when the
@@ -271,7 +290,8 @@ void target_req_ready(struct target_req *r, uint16_t status);
 
 static inline bool target_req_has_reply_data(const struct target_req *r)
 {
-	return r->dir == NVMF_DIR_TO_HOST && r->data_len && r->cqe.status == NVME_SC_SUCCESS;
+	return r->dir == NVMF_DIR_TO_HOST && (r->data_len || r->zero_len) &&
+	       r->cqe.status == NVME_SC_SUCCESS;
 }
 
 #endif

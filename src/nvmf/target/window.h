@@ -14,5 +14,7 @@ struct window {
 void window_piece(struct window *w, const void *piece, size_t len);
 /* The discovery log as the host at the other end of q is to see it. */
 void window_discovery_log(struct window *w, const struct target_queue *q);
+/* How long it is. */
+uint64_t discovery_log_len(const struct target_queue *q);
 
 #endif

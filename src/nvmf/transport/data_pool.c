@@ -74,13 +74,25 @@ void data_pool_fini(struct data_pool *p)
 	*p = (struct data_pool){0};
 }
 
+static uint8_t order_of(size_t len)
+{
+	uint8_t order = 0;
+
+	while (order < DATA_POOL_ORDERS && ((size_t)DATA_POOL_PAGE << order) < len)
+		order++;
+	return order;
+}
+
+size_t data_pool_block(size_t len)
+{
+	return len ? (size_t)DATA_POOL_PAGE << order_of(len) : 0;
+}
+
 void *data_pool_get(struct data_pool *p, size_t len)
 {
-	uint8_t want = 0, order;
+	uint8_t want = order_of(len), order;
 	uint32_t page;
 
-	while (want < DATA_POOL_ORDERS && ((size_t)DATA_POOL_PAGE << want) < len)
-		want++;
 	for (order = want; order < DATA_POOL_ORDERS && p->free_head[order] == NONE; order++)
 		;
 	if (order >= DATA_POOL_ORDERS)

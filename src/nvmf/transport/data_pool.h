@@ -29,6 +29,8 @@ struct data_pool {
 /* len is rounded up to a multiple of DATA_POOL_BLOCK_MAX. -ENOMEM. */
 int data_pool_init(struct data_pool *p, size_t len) must_use;
 void data_pool_fini(struct data_pool *p);
+/* How large a block for len bytes is. */
+size_t data_pool_block(size_t len);
 /* A block of at least len bytes, or NULL: none is free now, or len is beyond the largest. */
 void *data_pool_get(struct data_pool *p, size_t len);
 void data_pool_put(struct data_pool *p, void *block);

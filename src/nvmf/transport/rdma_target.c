@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Devices, listeners and connections.
+ * Listeners and connections.
  *
  * A connection ends for many reasons (the host's DREQ, a failed completion, a keep-alive that
  * ran out, our own end) and always the same way: rdma_queue_kill() puts it into the dying list,
@@ -13,7 +13,6 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -21,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/heap.h" /* DEADLINE_NEVER */
@@ -28,150 +28,9 @@
 #include "nvmf/transport/nudge.h"
 #include "nvmf/transport/rdma_target_internal.h"
 
-#define POLL_BATCH 32
 /* While completions keep coming, connection events are looked for every so many rounds. */
 #define EVENT_ROUNDS 64
-
-static int set_nonblocking(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
-}
-
-static int watch(struct rdma_target *rt, int fd)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(rt->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
-}
-
-/* --- devices and completion queues ------------------------------------------------------------ */
-
-static void dev_free(struct rdma_dev *d)
-{
-	list_for_each(cq, &d->cqs, struct rdma_cq, link) {
-		if (cq->unacked)
-			ibv_ack_cq_events(cq->cq, cq->unacked);
-		ibv_destroy_cq(cq->cq);
-		free(cq);
-	}
-	if (d->pool_mr)
-		ibv_dereg_mr(d->pool_mr);
-	if (d->channel)
-		ibv_destroy_comp_channel(d->channel);
-	if (d->pd)
-		ibv_dealloc_pd(d->pd);
-	free(d);
-}
-
-static struct rdma_dev *dev_create(struct rdma_target *rt, struct ibv_context *ctx)
-{
-	struct rdma_dev *d = calloc(1, sizeof(*d));
-	int access = IBV_ACCESS_LOCAL_WRITE;
-
-	if (!d)
-		return NULL;
-	d->rt = rt;
-	d->ctx = ctx;
-	list_init(&d->cqs);
-	if (ibv_query_device(ctx, &d->attr) != 0)
-		goto fail;
-	d->send_inv = d->attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS;
-	/* To iWARP the place where a READ arrives is written to from afar. */
-	if (ctx->device->transport_type == IBV_TRANSPORT_IWARP)
-		access |= IBV_ACCESS_REMOTE_WRITE;
-	d->pd = ibv_alloc_pd(ctx);
-	d->channel = ibv_create_comp_channel(ctx);
-	if (!d->pd || !d->channel || set_nonblocking(d->channel->fd) != 0)
-		goto fail;
-	d->pool_mr = ibv_reg_mr(d->pd, rt->pool.base, rt->pool.len, access);
-	if (!d->pool_mr || watch(rt, d->channel->fd) != 0)
-		goto fail;
-	list_push_tail(&rt->devs, &d->link);
-	return d;
-fail:
-	log_err("nvmf", "device %s cannot be used: %s%s", ibv_get_device_name(ctx->device),
-		strerror(errno),
-		errno == ENOMEM ? " (the limit on locked memory, ulimit -l, may be below --memory)"
-				: "");
-	dev_free(d);
-	return NULL;
-}
-
-static struct rdma_dev *dev_get(struct rdma_target *rt, struct ibv_context *ctx)
-{
-	list_for_each(d, &rt->devs, struct rdma_dev, link)
-		if (d->ctx == ctx)
-			return d;
-	return dev_create(rt, ctx);
-}
-
-static struct rdma_cq *cq_create(struct rdma_dev *d, uint32_t entries)
-{
-	struct rdma_cq *cq = calloc(1, sizeof(*cq));
-
-	if (!cq)
-		return NULL;
-	cq->entries = min_of(entries, (uint32_t)d->attr.max_cqe);
-	cq->cq = ibv_create_cq(d->ctx, (int)cq->entries, cq, d->channel, 0);
-	if (!cq->cq) {
-		free(cq);
-		return NULL;
-	}
-	list_push_tail(&d->cqs, &cq->link);
-	return cq;
-}
-
-/* A completion queue with room for share more entries; queues share one as long as they fit. */
-static struct rdma_cq *cq_get(struct rdma_dev *d, uint32_t share)
-{
-	struct rdma_cq *found = NULL;
-
-	list_for_each(cq, &d->cqs, struct rdma_cq, link)
-		if (cq->reserved + share <= cq->entries)
-			found = cq;
-	if (!found)
-		found = cq_create(d, max_of(share, (uint32_t)RDMA_CQ_ENTRIES));
-	if (!found || found->reserved + share > found->entries)
-		return NULL;
-	found->reserved += share;
-	return found;
-}
-
-static uint32_t cq_poll(struct rdma_cq *cq)
-{
-	struct ibv_wc wc[POLL_BATCH];
-	int n = ibv_poll_cq(cq->cq, POLL_BATCH, wc);
-
-	if (n < 0) {
-		log_err("nvmf", "polling a completion queue fails: %s", strerror(errno));
-		n = 0;
-	}
-
-	for (int i = 0; i < n; i++) {
-		struct rdma_hook *h = (struct rdma_hook *)(uintptr_t)wc[i].wr_id;
-
-		h->done(h, &wc[i]);
-	}
-	return (uint32_t)n;
-}
-
-static void take_cq_events(struct rdma_dev *d)
-{
-	struct ibv_cq *ibcq;
-	void *context;
-
-	while (ibv_get_cq_event(d->channel, &ibcq, &context) == 0) {
-		struct rdma_cq *cq = context;
-
-		cq->armed = false;
-		if (++cq->unacked == 1024) { /* acknowledging takes a lock: not one by one */
-			ibv_ack_cq_events(cq->cq, cq->unacked);
-			cq->unacked = 0;
-		}
-	}
-}
+#define EVENT_BATCH  32
 
 /* --- connections ------------------------------------------------------------------------------ */
 
@@ -181,6 +40,8 @@ void rdma_queue_kill(struct rdma_queue *q)
 		return;
 	q->dying = true;
 	list_remove(&q->silent);
+	rdma_young_remove(q);
+	timer_cancel(&q->rt->timers, &q->timer);
 	list_remove(&q->link);
 	list_push_tail(&q->rt->dying, &q->link);
 }
@@ -190,24 +51,12 @@ static void queue_free(struct rdma_queue *q)
 	struct rdma_cm_id *id = q->id;
 
 	rdma_queue_close(q);
-	if (q->cq)
-		q->cq->reserved -= q->cq_share;
+	rdma_cq_put(q->cq, q->cq_share);
+	rdma_host_put(q->host);
 	q->rt->queue_count--;
 	list_remove(&q->link);
 	free(q);
 	rdma_destroy_id(id);
-}
-
-/*
- * Completions that a destroyed QP left behind point into its queue's memory. There are at most
- * as many as the CQ has entries, and new ones queue up behind them.
- */
-static void drain(struct rdma_cq *cq)
-{
-	uint32_t n, seen = 0;
-
-	while (seen < cq->entries && (n = cq_poll(cq)))
-		seen += n;
 }
 
 static void bury(struct rdma_queue *q)
@@ -216,7 +65,7 @@ static void bury(struct rdma_queue *q)
 		(void)rdma_disconnect(q->id); /* harmless if the host was first */
 		rdma_destroy_qp(q->id);
 		q->torn_down = true;
-		drain(q->cq);
+		rdma_cq_drain(q->cq);
 		target_queue_disconnected(&q->tq);
 		rdma_queue_abandon(q);
 	}
@@ -306,12 +155,12 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 	const struct rdma_conn_param *p = &ev->param.conn;
 	struct rdma_cm_id *id = ev->id;
 	struct nvme_rdma_req req;
-	struct rdma_queue *q = NULL;
+	struct rdma_queue *q = NULL, *victim;
 	uint16_t why = check_req(p, &req);
 	uint32_t reads, reads_max;
 	int error;
 
-	if (!why && (rt->shutting_down || rt->queue_count == RDMA_QUEUES_MAX))
+	if (!why && rt->shutting_down)
 		why = NVME_RDMA_REJ_RESOURCES;
 	if (why) {
 		reject(id, (enum nvme_rdma_reject)why);
@@ -324,14 +173,24 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 	q->rt = rt;
 	q->id = id;
 	list_init(&q->silent);
+	list_init(&q->turn);
+	list_init(&q->young);
 	id->context = q;
+	q->host = rdma_host_get(rt, rdma_get_peer_addr(id));
+	if (!q->host || !rdma_host_has_room(rt, q->host))
+		goto no_resources;
+	victim = rdma_young_victim(rt, q->host);
+	if (victim) {
+		rdma_queue_kill(victim);
+		bury_the_dying(rt);
+	}
 	q->depth = (uint16_t)(req.hsqsize + 1);
-	q->dev = dev_get(rt, id->verbs);
+	q->dev = rdma_dev_get(rt, id->verbs);
 	if (!q->dev)
 		goto no_resources;
 	/* Receives, and per command a READ, a WRITE (if it fails) and a SEND. */
 	q->cq_share = 7u * q->depth;
-	q->cq = cq_get(q->dev, q->cq_share);
+	q->cq = rdma_cq_get(q->dev, q->cq_share);
 	if (!q->cq)
 		goto no_resources;
 	reads = min_of((uint32_t)p->initiator_depth, (uint32_t)RDMA_READS_MAX);
@@ -344,6 +203,7 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 		.entries_max = q->depth,
 		.capsule_data_max = req.qid ? TARGET_CAPSULE_DATA : 0,
 	};
+	memcpy(q->tq.peer, q->host->key, sizeof(q->tq.peer));
 	text_of_address(rdma_get_local_addr(id), q->tq.traddr, sizeof(q->tq.traddr));
 	error = rdma_queue_open(q);
 	if (error) {
@@ -351,6 +211,7 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 		goto no_resources;
 	}
 	rt->queue_count++;
+	rdma_young_add(q);
 	list_push_tail(&rt->queues, &q->link);
 	target_queue_init(&q->tq, rt->target, rt->now_ns);
 	error = accept_queue(q);
@@ -365,7 +226,9 @@ no_resources:
 			rdma_destroy_qp(id);
 		rdma_queue_close(q);
 		if (q->cq)
-			q->cq->reserved -= q->cq_share;
+			rdma_cq_put(q->cq, q->cq_share);
+		if (q->host)
+			rdma_host_put(q->host);
 		free(q);
 	}
 	reject(id, NVME_RDMA_REJ_RESOURCES);
@@ -377,6 +240,7 @@ static void on_established(struct rdma_queue *q)
 {
 	struct rdma_target *rt = q->rt;
 
+	q->established = true;
 	if (q->heard || q->dying || !nudge_wanted(q->dev->ctx))
 		return;
 	q->nudge_ns = rt->now_ns + NUDGE_TARGET_NS;
@@ -435,7 +299,8 @@ static bool take_events(struct rdma_target *rt)
 	struct rdma_cm_event *ev;
 	bool any = false;
 
-	while (rdma_get_cm_event(rt->events, &ev) == 0) {
+	/* Not all at once: they may come as fast as they are handled. */
+	for (int i = 0; i < EVENT_BATCH && rdma_get_cm_event(rt->events, &ev) == 0; i++) {
 		on_event(rt, ev);
 		any = true;
 	}
@@ -528,7 +393,7 @@ static int listen_on(struct rdma_target *rt, const struct sockaddr *sa, bool wil
 			error = EADDRINUSE;
 		return listen_error(error, l, why, room);
 	}
-	if (l->id->verbs && !dev_get(rt, l->id->verbs)) {
+	if (l->id->verbs && !rdma_dev_get(rt, l->id->verbs)) {
 		rdma_destroy_id(l->id);
 		snprintf(why, room, "the RDMA device of %s cannot be used", l->port.traddr);
 		return -ENODEV;
@@ -544,7 +409,7 @@ static void open_all_devices(struct rdma_target *rt)
 	struct ibv_context **list = rdma_get_devices(NULL);
 
 	for (int i = 0; list && list[i]; i++)
-		(void)dev_get(rt, list[i]);
+		(void)rdma_dev_get(rt, list[i]);
 	if (list)
 		rdma_free_devices(list);
 }
@@ -610,7 +475,14 @@ int rdma_target_create(struct target *t, size_t pool_bytes, struct rdma_target *
 	struct rdma_target *rt = calloc(1, sizeof(*rt));
 	int error;
 
-	if (!rt || data_pool_init(&rt->pool, pool_bytes) != 0) {
+	if (rt)
+		rt->zeroes =
+			mmap(NULL, TARGET_DATA_MAX, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!rt || rt->zeroes == MAP_FAILED ||
+	    data_pool_init(&rt->pool,
+			   pool_bytes + RDMA_ADMIN_BYTES + RDMA_YOUNG_MAX * DATA_POOL_PAGE) != 0) {
+		if (rt && rt->zeroes != MAP_FAILED)
+			munmap(rt->zeroes, TARGET_DATA_MAX);
 		free(rt);
 		snprintf(why, room, "no memory for %zu MiB of data under way", pool_bytes >> 20);
 		return -ENOMEM;
@@ -619,7 +491,11 @@ int rdma_target_create(struct target *t, size_t pool_bytes, struct rdma_target *
 	list_init(&rt->devs);
 	list_init(&rt->queues);
 	list_init(&rt->dying);
-	list_init(&rt->pool_wait);
+	list_init(&rt->young);
+	list_init(&rt->hosts);
+	list_init(&rt->waiting);
+	rt->budget[RDMA_FOR_IO].len = pool_bytes;
+	rt->budget[RDMA_FOR_ADMIN].len = RDMA_ADMIN_BYTES;
 	list_init(&rt->silent);
 	rt->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	rt->events = rdma_create_event_channel();
@@ -629,9 +505,9 @@ int rdma_target_create(struct target *t, size_t pool_bytes, struct rdma_target *
 			 errno == ENODEV ? " (no rdma_cm; is the module rdma_ucm loaded?)" : "");
 		goto fail;
 	}
-	error = set_nonblocking(rt->events->fd);
+	error = rdma_nonblocking(rt->events->fd);
 	if (!error)
-		error = watch(rt, rt->events->fd);
+		error = rdma_watch(rt, rt->events->fd);
 	if (error) {
 		snprintf(why, room, "RDMA cannot be used: %s", strerror(-error));
 		goto fail;
@@ -648,27 +524,6 @@ int rdma_target_fd(const struct rdma_target *rt)
 	return rt->epoll_fd;
 }
 
-static bool poll_all(struct rdma_target *rt)
-{
-	bool any = false;
-
-	list_for_each(d, &rt->devs, struct rdma_dev, link)
-		list_for_each(cq, &d->cqs, struct rdma_cq, link)
-			any |= cq_poll(cq) != 0;
-	return any;
-}
-
-static void arm_all(struct rdma_target *rt)
-{
-	list_for_each(d, &rt->devs, struct rdma_dev, link) {
-		take_cq_events(d);
-		list_for_each(cq, &d->cqs, struct rdma_cq, link) {
-			if (!cq->armed && ibv_req_notify_cq(cq->cq, 0) == 0)
-				cq->armed = true;
-		}
-	}
-}
-
 static struct rdma_queue *first_silent(const struct rdma_target *rt)
 {
 	return list_empty(&rt->silent) ? NULL
@@ -678,8 +533,11 @@ static struct rdma_queue *first_silent(const struct rdma_target *rt)
 uint64_t rdma_target_next_deadline(const struct rdma_target *rt)
 {
 	const struct rdma_queue *q = first_silent(rt);
+	uint64_t timers = timer_heap_next(&rt->timers);
 
-	return q ? q->nudge_ns : DEADLINE_NEVER;
+	if (rt->memory_freed && !list_empty(&rt->waiting))
+		return 0; /* by a store, between two calls of process */
+	return q ? min_of(q->nudge_ns, timers) : timers;
 }
 
 static void nudge_the_silent(struct rdma_target *rt)
@@ -694,20 +552,24 @@ static void nudge_the_silent(struct rdma_target *rt)
 
 bool rdma_target_process(struct rdma_target *rt, uint64_t now_ns, bool sleepy)
 {
+	struct timer *tm;
 	bool any;
 
 	rt->now_ns = now_ns;
-	any = poll_all(rt);
+	any = rdma_poll_all(rt);
 	if (sleepy || ++rt->quiet_rounds >= EVENT_ROUNDS) {
 		rt->quiet_rounds = 0;
 		any |= take_events(rt);
 	}
 	nudge_the_silent(rt);
+	while ((tm = timer_pop_due(&rt->timers, now_ns)))
+		rdma_queue_tick(container_of(tm, struct rdma_queue, timer));
 	bury_the_dying(rt);
+	any |= rdma_memory_pump(rt);
 	if (sleepy && !any) {
 		/* What came between the poll and the arming would wake nobody. */
-		arm_all(rt);
-		any = poll_all(rt);
+		rdma_arm_all(rt);
+		any = rdma_poll_all(rt);
 		bury_the_dying(rt);
 	}
 	return any;
@@ -735,12 +597,13 @@ void rdma_target_destroy(struct rdma_target *rt)
 {
 	assert(rt->queue_count == 0);
 	list_for_each(d, &rt->devs, struct rdma_dev, link)
-		dev_free(d);
+		rdma_dev_free(d);
 	if (rt->events)
 		rdma_destroy_event_channel(rt->events);
 	if (rt->epoll_fd >= 0)
 		close(rt->epoll_fd);
 	data_pool_fini(&rt->pool);
+	munmap(rt->zeroes, TARGET_DATA_MAX);
 	free(rt);
 }
 

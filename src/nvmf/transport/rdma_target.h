@@ -3,12 +3,14 @@
  * NVMe/RDMA for the target: connections, capsules and data on <infiniband/verbs.h> and
  * <rdma/rdma_cma.h> alone, so that it runs on weft's own libraries and on any other rdma-core.
  *
- * Each NVMe queue is a queue pair. Its receives are posted for as many commands as the host may
- * have under way, each with room for in-capsule data. The data of a host's write is fetched by
- * RDMA READ, that of a read goes out by RDMA WRITE with the response right behind it in the same
- * post; both use blocks of one pool that is registered once. A request that finds the pool, the
- * send queue or the READs that the host admits exhausted waits in line; every line is bounded by
- * the receives that were posted.
+ * Each NVMe queue is a queue pair. It is young until Connect has succeeded, and has what that takes
+ * till then: anybody can ask for a connection. Then its receives are posted for as many commands as
+ * the host may have under way, each with room for in-capsule data. The data of a host's write is
+ * fetched by RDMA READ, that of a read goes out by RDMA WRITE with the response right behind it in
+ * the same post; both use blocks of one pool that is registered once. A request that finds its
+ * host's share of the pool, the send queue or the READs that the host admits exhausted waits in
+ * line; every line is bounded by the receives that were posted, and the host by time: what it has
+ * to do, take a response or send data, it does soon or loses the connection.
  *
  * Single-threaded: the caller's loop calls rdma_target_process() whenever the descriptor is
  * readable, or all the time while it polls.
@@ -26,8 +28,8 @@
 struct rdma_target;
 
 /*
- * pool_bytes: memory for data under way, at least 2 MiB. -errno, and in why (room bytes) a
- * sentence that says what is missing on this machine.
+ * pool_bytes: memory for the data of I/O under way, at least 2 MiB. -errno, and in why (room bytes)
+ * a sentence that says what is missing on this machine.
  */
 int rdma_target_create(struct target *t, size_t pool_bytes, struct rdma_target **ret, char *why,
 		       size_t room) must_use;

@@ -1,22 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Between rdma_target.c (devices, connections) and rdma_target_queue.c (commands and data). */
+/*
+ * Between rdma_target.c (connections), rdma_target_dev.c (devices) and rdma_target_queue.c
+ * (commands and data).
+ */
 #ifndef WEFT_NVMF_TRANSPORT_RDMA_TARGET_INTERNAL_H
 #define WEFT_NVMF_TRANSPORT_RDMA_TARGET_INTERNAL_H
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include "base/heap.h"
 #include "base/list.h"
+#include "base/time.h"
 #include "nvmf/transport/data_pool.h"
 #include "nvmf/transport/rdma_target.h"
 #include "wire/nvme_rdma.h"
 
-#define RDMA_QUEUES_MAX	   1024
-#define RDMA_READS_MAX	   16 /* RDMA READs of one queue under way */
-#define RDMA_CQ_ENTRIES	   8192
-#define RDMA_LISTENERS_MAX 16
+#define RDMA_QUEUES_MAX 1024
+/* Connections whose Connect has not succeeded yet: of all hosts, of one. */
+#define RDMA_YOUNG_MAX	    256
+#define RDMA_YOUNG_HOST_MAX 64
+#define RDMA_READS_MAX	    16 /* RDMA READs of one queue under way */
+#define RDMA_CQ_ENTRIES	    8192
+#define RDMA_LISTENERS_MAX  16
 
 struct rdma_queue;
+
+/* Memory for data under way is counted by what it is for. */
+enum rdma_purpose {
+	RDMA_FOR_IO,
+	RDMA_FOR_ADMIN,
+	RDMA_PURPOSES,
+};
+/* Namespaces whose numbers differ by a multiple of this are counted as one. */
+#define RDMA_NS_SLOTS	 8
+#define RDMA_ADMIN_BYTES (4u << 20)
+
+/* A host that said nothing for so long is asked whether it is there. */
+#define RDMA_PROBE_NS (30 * NSEC_PER_SEC)
+/* For how long a host may leave a response untaken, or data that it promised unsent. */
+#define RDMA_MOVE_NS (20 * NSEC_PER_SEC)
 
 /* What a completion is for: the wr_id points to one of these. */
 struct rdma_hook {
@@ -39,7 +62,7 @@ struct rdma_dev {
 	struct ibv_device_attr attr;
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
-	struct ibv_mr *pool_mr;
+	struct ibv_mr *pool_mr, *zeroes_mr;
 	struct list cqs;
 	bool send_inv; /* can invalidate the host's key with the response */
 };
@@ -50,14 +73,37 @@ struct rdma_listener {
 	struct target_port port;
 };
 
+struct rdma_budget { /* bytes, in whole blocks */
+	size_t len, used;
+	/* What is freed is kept for this one, which waits; NULL: for whoever comes. */
+	const struct rdma_cmd *promised;
+	size_t promised_len;
+};
+
+struct rdma_host {
+	struct list link;    /* of rdma_target.hosts */
+	struct list turn;    /* of rdma_target.waiting, while commands of its wait for memory */
+	struct list waiting; /* its queues that have such */
+	uint8_t key[16];     /* the address, an IPv4 one mapped; of an IPv6 one the network */
+	uint32_t queues, young;
+	size_t used[RDMA_PURPOSES];
+};
+
 struct rdma_target {
 	struct target *target;
 	struct data_pool pool;
+	void *zeroes; /* TARGET_DATA_MAX bytes that nobody writes to */
 	struct rdma_event_channel *events;
 	int epoll_fd;
 	struct list devs, queues, dying;
-	struct list pool_wait; /* commands that wait for memory, first come first served */
-	struct list silent;    /* queues that have not been heard, by nudge_ns */
+	struct list hosts;
+	struct rdma_budget budget[RDMA_PURPOSES];
+	struct list waiting;	  /* hosts with commands that wait for memory, in turn */
+	bool memory_freed;	  /* since they last looked */
+	struct timer_heap timers; /* of queues */
+	struct list young;	  /* queues whose Connect has not succeeded, by age */
+	uint32_t young_count;
+	struct list silent; /* queues that have not been heard, by nudge_ns */
 	uint32_t queue_count;
 	struct rdma_listener listeners[RDMA_LISTENERS_MAX];
 	uint32_t listener_count;
@@ -70,13 +116,15 @@ struct rdma_recv {
 	struct rdma_hook hook;
 	struct list link; /* of queue.pending, while no command is free */
 	uint8_t *capsule; /* NVME_SQE_LEN bytes */
-	uint8_t *data;	  /* TARGET_CAPSULE_DATA bytes, or NULL */
-	uint32_t len;	  /* of the capsule received */
+	uint8_t *data;	  /* room for data_room bytes, or NULL */
+	uint32_t data_room;
+	uint32_t lkey;
+	uint32_t len; /* of the capsule received */
 };
 
 enum rdma_cmd_state {
 	RDMA_CMD_FREE,
-	RDMA_CMD_POOL_WAIT, /* in rdma_target.pool_wait */
+	RDMA_CMD_POOL_WAIT, /* in queue.pool_wait */
 	RDMA_CMD_READ_WAIT, /* in queue.read_wait */
 	RDMA_CMD_READING,
 	RDMA_CMD_TARGET,    /* the target's, or a store's */
@@ -91,8 +139,12 @@ struct rdma_cmd {
 	struct rdma_hook read_hook, write_hook, send_hook;
 	struct rdma_recv *recv;
 	void *data, *scratch; /* of the pool, or NULL */
+	size_t held;	      /* bytes of it, in whole blocks */
+	struct list moving;   /* of queue.moving, while the host has to do its part */
+	uint64_t since_ns;    /* when that began */
 	uint8_t *cqe;	      /* NVME_CQE_LEN bytes, registered */
-	uint32_t send_wrs;    /* of the response */
+	uint32_t cqe_lkey;
+	uint32_t send_wrs; /* of the response */
 };
 
 struct rdma_queue {
@@ -105,14 +157,33 @@ struct rdma_queue {
 	struct rdma_dev *dev;
 	struct rdma_cq *cq;
 	struct rdma_cm_id *id;
+	struct rdma_host *host;
+	struct list turn;		/* of rdma_host.waiting, while commands wait for memory */
+	size_t used;			/* bytes of memory */
+	size_t used_for[RDMA_NS_SLOTS]; /* of these, by namespace */
+	struct timer timer;
+	uint64_t probe_ns; /* admin queues: when silence is next looked at */
+	struct rdma_hook probe_hook;
+	bool probing;
 	bool dying, torn_down;
-	bool heard; /* a capsule has come */
+	bool heard; /* a capsule has come, in the end since probe_ns was set */
 	uint16_t depth;
 	uint32_t cq_share;
+	/*
+	 * While it is young it has one receive and one command, and a page of the pool for both:
+	 * what Connect takes. The page goes when the response to Connect is sent.
+	 */
+	struct list young; /* of rdma_target.young */
+	bool established;
+	struct rdma_recv first_recv;
+	struct rdma_cmd first_cmd;
+	uint8_t *page;
+	/* Once Connect has succeeded. */
 	uint32_t cmd_count;
 	struct rdma_recv *recvs; /* depth */
 	struct rdma_cmd *cmds;	 /* cmd_count */
-	struct list free, pending, read_wait, send_wait;
+	struct list free, pending, pool_wait, read_wait, send_wait;
+	struct list moving;  /* commands that wait for the host, the oldest first */
 	uint32_t sends_free; /* entries of the send queue */
 	uint32_t reads_free;
 	bool inline_send;
@@ -123,7 +194,26 @@ struct rdma_queue {
 
 extern const struct target_transport_ops rdma_target_ops;
 
-/* -errno; the queue has a QP then, and its receives are posted. */
+/* --- rdma_target_dev.c ------------------------------------------------------------------------ */
+
+/* -errno. */
+int rdma_nonblocking(int fd) must_use;
+int rdma_watch(struct rdma_target *rt, int fd) must_use;
+/* The device of that context, opened when it is first seen; NULL if it cannot be used. */
+struct rdma_dev *rdma_dev_get(struct rdma_target *rt, struct ibv_context *ctx);
+void rdma_dev_free(struct rdma_dev *d);
+/* A completion queue with room for share more entries, or NULL; put gives the room back. */
+struct rdma_cq *rdma_cq_get(struct rdma_dev *d, uint32_t share);
+void rdma_cq_put(struct rdma_cq *cq, uint32_t share);
+/* Handles what is in it; to be called when a queue pair was destroyed. */
+void rdma_cq_drain(struct rdma_cq *cq);
+/* True if anything had completed. */
+bool rdma_poll_all(struct rdma_target *rt);
+void rdma_arm_all(struct rdma_target *rt);
+
+/* --- rdma_target_queue.c ---------------------------------------------------------------------- */
+
+/* -errno; the queue is young then: it has a QP and a receive for Connect. */
 int rdma_queue_open(struct rdma_queue *q) must_use;
 /* Frees what open took. The QP is gone already. */
 void rdma_queue_close(struct rdma_queue *q);
@@ -133,7 +223,29 @@ void rdma_queue_abandon(struct rdma_queue *q);
 void rdma_queue_kill(struct rdma_queue *q);
 /* Has the host's RNIC answer something, by a READ of no bytes. */
 void rdma_queue_nudge(struct rdma_queue *q);
-/* Commands that waited for memory may go on. */
-void rdma_pool_pump(struct rdma_target *rt);
+/* Its timer has fired. */
+void rdma_queue_tick(struct rdma_queue *q);
+/* A command that waited has been given its memory. */
+void rdma_cmd_has_memory(struct rdma_cmd *c);
+
+/* --- rdma_target_share.c ---------------------------------------------------------------------- */
+
+/* The host of an address, for one queue more, or NULL: no memory. */
+struct rdma_host *rdma_host_get(struct rdma_target *rt, const struct sockaddr *sa);
+void rdma_host_put(struct rdma_host *h);
+/* Whether the host may have the queue that it was got for. */
+bool rdma_host_has_room(const struct rdma_target *rt, const struct rdma_host *h);
+/* Queues whose Connect has not succeeded. */
+void rdma_young_add(struct rdma_queue *q);
+void rdma_young_remove(struct rdma_queue *q);
+/* The one that has to go before a host's next one comes, or NULL: there is room. */
+struct rdma_queue *rdma_young_victim(const struct rdma_target *rt, const struct rdma_host *h);
+/* Memory for what a command moves; false: it waits in line, rdma_cmd_has_memory() follows. */
+bool rdma_memory_take(struct rdma_cmd *c);
+void rdma_memory_put(struct rdma_cmd *c);
+/* A command no longer waits. */
+void rdma_memory_forget(struct rdma_cmd *c);
+/* Commands that waited go on, if memory was given back; true if any did. */
+bool rdma_memory_pump(struct rdma_target *rt);
 
 #endif

@@ -9,6 +9,12 @@
 #include "base/log.h"
 #include "nvmf/transport/rdma_target_internal.h"
 
+/* A young queue's page: a capsule, data in it, data that are fetched, a response. */
+#define YOUNG_CAPSULE_DATA NVME_SQE_LEN
+#define YOUNG_DATA_ROOM	   1024u
+#define YOUNG_DATA	   (YOUNG_CAPSULE_DATA + YOUNG_DATA_ROOM)
+#define YOUNG_CQE	   (YOUNG_DATA + YOUNG_DATA_ROOM)
+
 static struct rdma_cmd *cmd_of(struct target_req *r)
 {
 	return container_of(r, struct rdma_cmd, req);
@@ -50,15 +56,31 @@ static bool completed(struct rdma_hook *h, const struct ibv_wc *wc, const char *
 	return false;
 }
 
+/* --- what the host has to do ------------------------------------------------------------------ */
+
+/* At the latest then; what is armed already is looked at anew when it fires. */
+static void arm(struct rdma_queue *q, uint64_t deadline_ns)
+{
+	if ((!q->timer.armed || q->timer.deadline_ns > deadline_ns) && !q->dying)
+		timer_arm(&q->rt->timers, &q->timer, deadline_ns);
+}
+
+static void begin_moving(struct rdma_cmd *c)
+{
+	struct rdma_queue *q = cmd_queue(c);
+
+	c->since_ns = q->rt->now_ns;
+	list_push_tail(&q->moving, &c->moving);
+	arm(q, c->since_ns + RDMA_MOVE_NS);
+}
+
 /* --- receives --------------------------------------------------------------------------------- */
 
 static int post_recv(struct rdma_queue *q, struct rdma_recv *rv)
 {
 	struct ibv_sge sge[2] = {
-		{.addr = (uintptr_t)rv->capsule, .length = NVME_SQE_LEN, .lkey = q->mr->lkey},
-		{.addr = (uintptr_t)rv->data,
-		 .length = q->tq.capsule_data_max,
-		 .lkey = q->mr->lkey},
+		{.addr = (uintptr_t)rv->capsule, .length = NVME_SQE_LEN, .lkey = rv->lkey},
+		{.addr = (uintptr_t)rv->data, .length = rv->data_room, .lkey = rv->lkey},
 	};
 	struct ibv_recv_wr wr = {
 		.wr_id = (uintptr_t)&rv->hook, .sg_list = sge, .num_sge = rv->data ? 2 : 1};
@@ -95,22 +117,27 @@ static void recv_done(struct rdma_hook *h, const struct ibv_wc *wc)
 		start_cmd(q, rv);
 }
 
+/* The queue has what it needs without it, or is at its end. */
+static void put_page(struct rdma_queue *q)
+{
+	if (q->page)
+		data_pool_put(&q->rt->pool, q->page);
+	q->page = NULL;
+	rdma_young_remove(q);
+}
+
 static void release(struct rdma_cmd *c)
 {
 	struct rdma_queue *q = cmd_queue(c);
-	struct rdma_target *rt = q->rt;
-	bool freed = c->data || c->scratch;
 
-	if (c->data)
-		data_pool_put(&rt->pool, c->data);
-	if (c->scratch)
-		data_pool_put(&rt->pool, c->scratch);
-	c->data = c->scratch = NULL;
+	rdma_memory_put(c);
+	list_remove(&c->moving);
 	c->recv = NULL;
 	c->state = RDMA_CMD_FREE;
-	list_push_tail(&q->free, &c->link);
-	if (freed)
-		rdma_pool_pump(rt);
+	if (c == &q->first_cmd && q->cmds)
+		put_page(q);
+	else
+		list_push_tail(&q->free, &c->link);
 }
 
 /* --- responses -------------------------------------------------------------------------------- */
@@ -129,9 +156,16 @@ static void post_response(struct rdma_cmd *c)
 	struct rdma_queue *q = cmd_queue(c);
 	const struct nvme_sgl *g = &c->req.sqe.sgl;
 	struct wcursor w = wcursor_init(c->cqe, NVME_CQE_LEN);
-	struct ibv_sge data_sge = {.addr = (uintptr_t)c->req.data, .length = c->req.data_len};
+	struct ibv_sge data_sge[2] = {
+		{.addr = (uintptr_t)c->req.data,
+		 .length = c->req.data_len,
+		 .lkey = q->dev->pool_mr->lkey},
+		{.addr = (uintptr_t)q->rt->zeroes,
+		 .length = c->req.zero_len,
+		 .lkey = q->dev->zeroes_mr->lkey},
+	};
 	struct ibv_sge cqe_sge = {
-		.addr = (uintptr_t)c->cqe, .length = NVME_CQE_LEN, .lkey = q->mr->lkey};
+		.addr = (uintptr_t)c->cqe, .length = NVME_CQE_LEN, .lkey = c->cqe_lkey};
 	struct ibv_send_wr send = {
 		.wr_id = (uintptr_t)&c->send_hook,
 		.sg_list = &cqe_sge,
@@ -142,8 +176,8 @@ static void post_response(struct rdma_cmd *c)
 	struct ibv_send_wr write = {
 		.wr_id = (uintptr_t)&c->write_hook,
 		.next = &send,
-		.sg_list = &data_sge,
-		.num_sge = 1,
+		.sg_list = c->req.data_len ? data_sge : data_sge + 1,
+		.num_sge = c->req.data_len && c->req.zero_len ? 2 : 1,
 		.opcode = IBV_WR_RDMA_WRITE,
 		.wr.rdma = {.remote_addr = g->addr, .rkey = g->key},
 	};
@@ -159,7 +193,6 @@ static void post_response(struct rdma_cmd *c)
 	} else if (q->inline_send) {	    /* siw cannot do both */
 		send.send_flags |= IBV_SEND_INLINE;
 	}
-	data_sge.lkey = q->dev->pool_mr->lkey;
 	c->state = RDMA_CMD_SENDING;
 	q->sends_free -= c->send_wrs;
 	/* The receive first: the host may use the place as soon as it has the response. */
@@ -201,7 +234,10 @@ static void op_respond(struct target_req *r)
 	c->send_wrs = target_req_has_reply_data(r) ? 2 : 1;
 	if (q->torn_down) {
 		release(c);
-	} else if (q->sends_free < c->send_wrs || !list_empty(&q->send_wait)) {
+		return;
+	}
+	begin_moving(c);
+	if (q->sends_free < c->send_wrs || !list_empty(&q->send_wait)) {
 		c->state = RDMA_CMD_SEND_WAIT;
 		list_push_tail(&q->send_wait, &c->link);
 	} else {
@@ -251,6 +287,7 @@ static void read_done(struct rdma_hook *h, const struct ibv_wc *wc)
 		return;
 	q->sends_free++;
 	q->reads_free++;
+	list_remove(&c->moving);
 	c->state = RDMA_CMD_TARGET;
 	target_req_ready(&c->req, NVME_SC_SUCCESS);
 	send_pump(q);
@@ -289,33 +326,7 @@ void rdma_queue_nudge(struct rdma_queue *q)
 	post_read_wr(q, &q->nudge_hook, q->rt->pool.base, 0, 0, 0);
 }
 
-/* Memory for all that a command needs, or for none of it. */
-static bool take_memory(struct rdma_cmd *c)
-{
-	struct target_req *r = &c->req;
-	struct data_pool *pool = &cmd_queue(c)->rt->pool;
-
-	if (!r->data && r->data_len) {
-		c->data = data_pool_get(pool, r->data_len);
-		if (!c->data)
-			return false;
-	}
-	if (r->scratch_len) {
-		c->scratch = data_pool_get(pool, r->scratch_len);
-		if (!c->scratch) {
-			if (c->data)
-				data_pool_put(pool, c->data);
-			c->data = NULL;
-			return false;
-		}
-	}
-	if (c->data)
-		r->data = c->data;
-	r->scratch = c->scratch;
-	return true;
-}
-
-static void have_memory(struct rdma_cmd *c)
+void rdma_cmd_has_memory(struct rdma_cmd *c)
 {
 	struct rdma_queue *q = cmd_queue(c);
 	struct target_req *r = &c->req;
@@ -323,7 +334,10 @@ static void have_memory(struct rdma_cmd *c)
 	if (r->dir != NVMF_DIR_TO_CTRL || r->in_capsule) {
 		c->state = RDMA_CMD_TARGET;
 		target_req_ready(r, NVME_SC_SUCCESS);
-	} else if (!q->sends_free || !q->reads_free || !list_empty(&q->read_wait)) {
+		return;
+	}
+	begin_moving(c);
+	if (!q->sends_free || !q->reads_free || !list_empty(&q->read_wait)) {
 		c->state = RDMA_CMD_READ_WAIT;
 		list_push_tail(&q->read_wait, &c->link);
 	} else {
@@ -334,35 +348,110 @@ static void have_memory(struct rdma_cmd *c)
 static void op_fetch(struct target_req *r)
 {
 	struct rdma_cmd *c = cmd_of(r);
-	struct rdma_target *rt = cmd_queue(c)->rt;
+	struct rdma_queue *q = cmd_queue(c);
 
-	if (!list_empty(&rt->pool_wait) || !take_memory(c)) {
-		c->state = RDMA_CMD_POOL_WAIT;
-		list_push_tail(&rt->pool_wait, &c->link);
+	if (c == &q->first_cmd) { /* Connect: nothing else has data on a young queue */
+		assert(r->data_len <= YOUNG_DATA_ROOM && !r->scratch_len);
+		r->data = q->page + YOUNG_DATA;
+		rdma_cmd_has_memory(c);
 		return;
 	}
-	have_memory(c);
+	c->state = RDMA_CMD_POOL_WAIT;
+	if (rdma_memory_take(c))
+		rdma_cmd_has_memory(c);
 }
 
-void rdma_pool_pump(struct rdma_target *rt)
+/* --- hosts that do not do their part, or are gone -----------------------------------------------
+ */
+
+static void probe_done(struct rdma_hook *h, const struct ibv_wc *wc)
 {
-	while (!list_empty(&rt->pool_wait)) {
-		struct rdma_cmd *c = list_entry(rt->pool_wait.next, struct rdma_cmd, link);
+	struct rdma_queue *q = h->queue;
 
-		if (!take_memory(c))
-			return;
-		list_remove(&c->link);
-		have_memory(c);
-	}
+	if (!completed(h, wc, "asking whether the host is there"))
+		return;
+	q->probing = false;
+	q->sends_free++;
+	send_pump(q);
 }
+
+/*
+ * A WRITE of no bytes means nothing to the host but that its RNIC acknowledges it; when the host is
+ * gone, the transport's retries run out. (On iWARP it is TCP that finds that nobody is there.)
+ */
+static void probe(struct rdma_queue *q)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = (uintptr_t)&q->probe_hook,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr *bad;
+	int error;
+
+	q->probe_hook = (struct rdma_hook){.done = probe_done, .queue = q};
+	q->probing = true;
+	q->sends_free--;
+	error = ibv_post_send(q->id->qp, &wr, &bad);
+	if (error)
+		failed(q, "asking whether the host is there", error);
+}
+
+/* Without a keep-alive time nobody else would notice that a host is gone: of admin queues. */
+static void look_at_silence(struct rdma_queue *q)
+{
+	q->probe_ns = q->rt->now_ns + RDMA_PROBE_NS;
+	if (!q->heard && list_empty(&q->moving) && !q->probing && q->sends_free)
+		probe(q);
+	q->heard = false;
+}
+
+/*
+ * Its RNIC may say "not ready" for ever, or send a little now and then: what it holds here
+ * meanwhile is not for it to keep.
+ */
+static bool overdue(struct rdma_queue *q, const struct rdma_cmd *c)
+{
+	if (c->since_ns + RDMA_MOVE_NS > q->rt->now_ns)
+		return false;
+	log_warn("nvmf", "queue %u of %s: %s for %llu s; disconnecting it", q->tq.qid,
+		 q->tq.ctrl ? q->tq.ctrl->hostnqn : "a host",
+		 c->state == RDMA_CMD_READING || c->state == RDMA_CMD_READ_WAIT
+			 ? "the data of a command does not come"
+			 : "a response is not taken",
+		 RDMA_MOVE_NS / NSEC_PER_SEC);
+	return true;
+}
+
+void rdma_queue_tick(struct rdma_queue *q)
+{
+	struct rdma_cmd *oldest = list_entry(q->moving.next, struct rdma_cmd, moving);
+
+	if (!list_empty(&q->moving) && overdue(q, oldest)) {
+		rdma_queue_kill(q);
+		return;
+	}
+	if (q->probe_ns && q->probe_ns <= q->rt->now_ns)
+		look_at_silence(q);
+	if (!list_empty(&q->moving))
+		arm(q, oldest->since_ns + RDMA_MOVE_NS);
+	if (q->probe_ns)
+		arm(q, q->probe_ns);
+}
+
+/* --- what the target asks for -------------------------------------------------------------------
+ */
 
 static bool op_cancel(struct target_req *r)
 {
 	struct rdma_cmd *c = cmd_of(r);
 
-	if (c->state != RDMA_CMD_POOL_WAIT && c->state != RDMA_CMD_READ_WAIT)
+	if (c->state == RDMA_CMD_POOL_WAIT)
+		rdma_memory_forget(c);
+	else if (c->state == RDMA_CMD_READ_WAIT)
+		list_remove(&c->link);
+	else
 		return false;
-	list_remove(&c->link);
 	c->state = RDMA_CMD_TARGET;
 	return true;
 }
@@ -372,15 +461,6 @@ static void op_disconnect(struct target_queue *tq)
 	rdma_queue_kill(queue_of(tq));
 }
 
-const struct target_transport_ops rdma_target_ops = {
-	.trtype = NVMF_TRTYPE_RDMA,
-	.keyed_sgl = true,
-	.fetch = op_fetch,
-	.cancel = op_cancel,
-	.respond = op_respond,
-	.disconnect = op_disconnect,
-};
-
 /* --- opening and closing ---------------------------------------------------------------------- */
 
 static size_t page_up(size_t n)
@@ -388,44 +468,110 @@ static size_t page_up(size_t n)
 	return (n + DATA_POOL_PAGE - 1) & ~(size_t)(DATA_POOL_PAGE - 1);
 }
 
+static void recv_init(struct rdma_queue *q, struct rdma_recv *rv, uint8_t *capsule, uint8_t *data,
+		      uint32_t data_room, uint32_t lkey)
+{
+	*rv = (struct rdma_recv){.hook = {.done = recv_done, .queue = q},
+				 .capsule = capsule,
+				 .data = q->tq.capsule_data_max ? data : NULL,
+				 .data_room = data_room,
+				 .lkey = lkey};
+}
+
+static void cmd_init(struct rdma_queue *q, struct rdma_cmd *c, uint8_t *cqe, uint32_t lkey)
+{
+	*c = (struct rdma_cmd){.read_hook = {.done = read_done, .queue = q},
+			       .write_hook = {.done = write_done, .queue = q},
+			       .send_hook = {.done = send_done, .queue = q},
+			       .cqe = cqe,
+			       .cqe_lkey = lkey};
+	list_init(&c->moving);
+	list_push_tail(&q->free, &c->link);
+}
+
+static void put_queue_memory(struct rdma_queue *q)
+{
+	if (q->mr)
+		ibv_dereg_mr(q->mr);
+	if (q->memory)
+		munmap(q->memory, q->memory_len);
+	free(q->recvs);
+	free(q->cmds);
+	q->mr = NULL;
+	q->memory = NULL;
+	q->recvs = NULL;
+	q->cmds = NULL;
+}
+
 /* One area, one registration: in-capsule data on pages of its own, then capsules, then CQEs. */
 static int take_queue_memory(struct rdma_queue *q)
 {
 	size_t data = (size_t)q->depth * q->tq.capsule_data_max;
 	size_t capsules = (size_t)q->depth * NVME_SQE_LEN;
+	uint32_t cmd_count = 2u * q->depth;
+	int error = -ENOMEM;
 	uint8_t *p;
 
-	q->memory_len = page_up(data + capsules + (size_t)q->cmd_count * NVME_CQE_LEN);
-	p = mmap(NULL, q->memory_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
-		return -ENOMEM;
-	q->memory = p;
-	q->mr = ibv_reg_mr(q->dev->pd, p, q->memory_len, IBV_ACCESS_LOCAL_WRITE);
-	if (!q->mr)
-		return -errno;
+	q->memory_len = page_up(data + capsules + (size_t)cmd_count * NVME_CQE_LEN);
 	q->recvs = calloc(q->depth, sizeof(*q->recvs));
-	q->cmds = calloc(q->cmd_count, sizeof(*q->cmds));
-	if (!q->recvs || !q->cmds)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < q->depth; i++) {
-		struct rdma_recv *rv = &q->recvs[i];
-
-		rv->hook = (struct rdma_hook){.done = recv_done, .queue = q};
-		if (q->tq.capsule_data_max)
-			rv->data = p + (size_t)i * q->tq.capsule_data_max;
-		rv->capsule = p + data + (size_t)i * NVME_SQE_LEN;
+	q->cmds = calloc(cmd_count, sizeof(*q->cmds));
+	p = mmap(NULL, q->memory_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p != MAP_FAILED)
+		q->memory = p;
+	if (!q->recvs || !q->cmds || !q->memory)
+		goto fail;
+	q->mr = ibv_reg_mr(q->dev->pd, p, q->memory_len, IBV_ACCESS_LOCAL_WRITE);
+	if (!q->mr) {
+		error = -errno;
+		goto fail;
 	}
-	for (uint32_t i = 0; i < q->cmd_count; i++) {
-		struct rdma_cmd *c = &q->cmds[i];
-
-		c->read_hook = (struct rdma_hook){.done = read_done, .queue = q};
-		c->write_hook = (struct rdma_hook){.done = write_done, .queue = q};
-		c->send_hook = (struct rdma_hook){.done = send_done, .queue = q};
-		c->cqe = p + data + capsules + (size_t)i * NVME_CQE_LEN;
-		list_push_tail(&q->free, &c->link);
-	}
+	for (uint32_t i = 0; i < q->depth; i++)
+		recv_init(q, &q->recvs[i], p + data + (size_t)i * NVME_SQE_LEN,
+			  p + (size_t)i * q->tq.capsule_data_max, q->tq.capsule_data_max,
+			  q->mr->lkey);
+	for (uint32_t i = 0; i < cmd_count; i++)
+		cmd_init(q, &q->cmds[i], p + data + capsules + (size_t)i * NVME_CQE_LEN,
+			 q->mr->lkey);
+	q->cmd_count = cmd_count;
 	return 0;
+fail:
+	put_queue_memory(q);
+	return error;
 }
+
+/*
+ * The receive that Connect came by is replaced: it is posted again before the response. A place is
+ * given back to the host before its response is known to be sent, so there are more commands than
+ * places; should they run out, received capsules wait.
+ */
+static int op_admit(struct target_queue *tq)
+{
+	struct rdma_queue *q = queue_of(tq);
+	int error = take_queue_memory(q);
+
+	if (error)
+		return error;
+	q->first_cmd.recv = &q->recvs[0];
+	for (uint32_t i = 1; i < q->depth && !error; i++)
+		error = post_recv(q, &q->recvs[i]);
+	if (error)
+		failed(q, "posting a receive", error);
+	if (!q->tq.qid) {
+		q->probe_ns = q->rt->now_ns + RDMA_PROBE_NS;
+		arm(q, q->probe_ns);
+	}
+	return error;
+}
+
+const struct target_transport_ops rdma_target_ops = {
+	.trtype = NVMF_TRTYPE_RDMA,
+	.keyed_sgl = true,
+	.fetch = op_fetch,
+	.cancel = op_cancel,
+	.respond = op_respond,
+	.admit = op_admit,
+	.disconnect = op_disconnect,
+};
 
 static int make_qp(struct rdma_queue *q)
 {
@@ -436,7 +582,7 @@ static int make_qp(struct rdma_queue *q)
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = q->sends_free,
 			.max_recv_wr = q->depth,
-			.max_send_sge = 1,
+			.max_send_sge = 2,
 			.max_recv_sge = 2,
 			.max_inline_data = NVME_CQE_LEN},
 	};
@@ -452,35 +598,34 @@ static int make_qp(struct rdma_queue *q)
 
 int rdma_queue_open(struct rdma_queue *q)
 {
-	uint32_t wrs_max = (uint32_t)q->dev->attr.max_qp_wr;
+	uint32_t wrs_max = (uint32_t)q->dev->attr.max_qp_wr, lkey = q->dev->pool_mr->lkey;
 	int error;
 
 	list_init(&q->free);
 	list_init(&q->pending);
+	list_init(&q->pool_wait);
+	list_init(&q->moving);
 	list_init(&q->read_wait);
 	list_init(&q->send_wait);
-	/*
-	 * A place is given back to the host before its response is known to be sent, so there
-	 * are more commands than places; should they run out, received capsules wait.
-	 */
-	q->cmd_count = 2u * q->depth;
-	q->sends_free = min_of(2 * q->cmd_count, wrs_max);
-	error = take_queue_memory(q);
-	if (!error)
-		error = make_qp(q);
-	for (uint32_t i = 0; i < q->depth && !error; i++)
-		error = -post_recv(q, &q->recvs[i]);
-	return error;
+	q->sends_free = min_of(4u * q->depth, wrs_max);
+	q->page = data_pool_get(&q->rt->pool, DATA_POOL_PAGE);
+	if (!q->page)
+		return -ENOMEM;
+	recv_init(q, &q->first_recv, q->page, q->page + YOUNG_CAPSULE_DATA, YOUNG_DATA_ROOM, lkey);
+	cmd_init(q, &q->first_cmd, q->page + YOUNG_CQE, lkey);
+	error = make_qp(q);
+	return error ? error : -post_recv(q, &q->first_recv);
 }
 
 void rdma_queue_close(struct rdma_queue *q)
 {
-	if (q->mr)
-		ibv_dereg_mr(q->mr);
-	if (q->memory)
-		munmap(q->memory, q->memory_len);
-	free(q->recvs);
-	free(q->cmds);
+	put_queue_memory(q);
+	put_page(q);
+}
+
+static struct rdma_cmd *cmd_at(struct rdma_queue *q, uint32_t i)
+{
+	return i ? &q->cmds[i - 1] : &q->first_cmd;
 }
 
 /*
@@ -490,16 +635,18 @@ void rdma_queue_close(struct rdma_queue *q)
 void rdma_queue_abandon(struct rdma_queue *q)
 {
 	assert(q->torn_down);
-	/* Out of all lines first: what is released below lets the next in line go on. */
-	for (uint32_t i = 0; i < q->cmd_count; i++) {
-		struct rdma_cmd *c = &q->cmds[i];
+	/* Out of all lines first: what is ended below must find none of them in one. */
+	for (uint32_t i = 0; i <= q->cmd_count; i++) {
+		struct rdma_cmd *c = cmd_at(q, i);
 
-		if (c->state == RDMA_CMD_POOL_WAIT || c->state == RDMA_CMD_READ_WAIT ||
-		    c->state == RDMA_CMD_SEND_WAIT)
+		if (c->state == RDMA_CMD_POOL_WAIT)
+			rdma_memory_forget(c);
+		else if (c->state == RDMA_CMD_READ_WAIT || c->state == RDMA_CMD_SEND_WAIT)
 			list_remove(&c->link);
+		list_remove(&c->moving);
 	}
-	for (uint32_t i = 0; i < q->cmd_count; i++) {
-		struct rdma_cmd *c = &q->cmds[i];
+	for (uint32_t i = 0; i <= q->cmd_count; i++) {
+		struct rdma_cmd *c = cmd_at(q, i);
 
 		switch (c->state) {
 		case RDMA_CMD_POOL_WAIT:

@@ -11,12 +11,21 @@
  *   - Linux rxe counts up per pair of addresses, whichever of our processes the packets go to, and
  *     after an idle time jumps ahead by at most one per clock tick (1 ms or longer).
  *
- * So for each pair of addresses the last good identification is kept, and a packet is accepted when
- * its own follows from it: small for a small sender, within IP_ID_WINDOW plus one per microsecond
- * of silence for a counting one: what goes to another process in that time, we do not see. Of a
- * sender not heard of for IP_ID_FORGET_NS the first packet is believed. A packet that breaks the
- * rule is dropped, but remembered: when the next one continues it, the sender has changed its ways
- * (or restarted) and is believed again, at the cost of one packet, which the transport repeats.
+ * So for each pair of addresses what it has done in the last IP_ID_FORGET_NS is kept: whether it
+ * sent small identifications, over and over, and the last one that counted. A packet is looked at
+ * when its own follows from either: when it is small; or when it is within IP_ID_WINDOW of the last
+ * plus one per microsecond of silence: what goes to another process in that time, we do not see. Of
+ * a sender of whom nothing is known, every packet is.
+ *
+ * Who can write another's address can make any packet's ICRC right, so that a right one says
+ * nothing of the sender. Only what somebody above was waiting for does (ip_id_accept()): what a
+ * queue pair took in its sequence, or the connection manager for a connection that it knows. What
+ * anybody may send, datagrams and connection requests, teaches nothing.
+ *
+ * A packet that breaks the rule is dropped, but remembered: one that continues it afterwards is
+ * looked at, for the sender may have changed its ways (or restarted). That costs one packet, which
+ * the transport repeats. The first such since the last that was accepted is the one remembered, so
+ * that whoever sends others keeps a restarted sender out for no longer than 65 ms.
  *
  * What a damaged packet's chance to pass is (random damage: each identification that would be
  * believed excuses one of 2^32 differences; of senders that set a UDP checksum, as weft does, it
@@ -26,11 +35,13 @@
  *   IPv4, small sender (weft)                      2^-26  64 identifications
  *   IPv4, counting sender (rxe), under way         2^-23  513 identifications
  *   IPv4, counting sender after t us of silence    (513 + t) * 2^-32: 2^-16 from 65 ms on
- *   IPv4, first packet of a sender, and of one     2^-16
- *   that was silent for a minute
+ *   IPv4, one that did both in the last minute     the two together
+ *   IPv4, one of whom nothing was accepted in      2^-16
+ *   the last minute: datagrams, requests to
+ *   connect, the first packet
  *
- * A pair loses its place to another only when IP_ID_WAYS others of its set have been heard since;
- * its next packet is then a first one.
+ * A pair loses its place to another only when of IP_ID_WAYS others of its set packets have been
+ * accepted since; its next packet is then a first one.
  */
 #ifndef WEFT_PORT_UDP_IP_ID_H
 #define WEFT_PORT_UDP_IP_ID_H
@@ -50,21 +61,28 @@
 #define IP_ID_NS	1000 /* no sender is faster than that for long */
 #define IP_ID_FORGET_NS (60 * NSEC_PER_SEC)
 
-/* Small numbers are either a weft's or the beginning of a counter's: the second tells. */
-enum ip_id_habit { IP_ID_UNCLEAR, IP_ID_STAYS_SMALL, IP_ID_COUNTS };
-
 struct ip_id_sender {
 	uint64_t pair;	   /* IPv4 addresses: the sender's, ours */
-	uint64_t heard_ns; /* 0: never */
-	uint64_t stray_ns; /* when the last packet broke the rule, 0: it did not */
-	uint16_t last;	   /* identification of the last good packet */
-	uint16_t next;	   /* the guess for the first packet of the next datagram */
+	uint64_t small_ns; /* when it last did as small senders do, 0: never */
+	uint64_t count_ns; /* when it last counted, 0: never */
+	uint64_t stray_ns; /* the first packet since then that broke the rule, 0: none did */
+	uint16_t last;	   /* where it had counted to */
 	uint16_t stray;
-	uint8_t habit; /* enum ip_id_habit */
+	bool unclear; /* it has counted among small numbers only: it may be a small sender */
+	/* Of the last packet that was looked at; guesses for the next one, and no more. */
+	uint16_t seen, next;
 };
 
 struct ip_id_table {
 	struct ip_id_sender way[1 << IP_ID_SET_BITS][IP_ID_WAYS];
+	struct ip_id_sender unknown; /* who has no place: knows nothing */
+};
+
+/* Who sent a packet, by what number. */
+struct ip_id_found {
+	struct ip_id_sender *sender; /* NULL: over IPv6 */
+	uint64_t pair;
+	uint16_t id;
 };
 
 /*
@@ -72,6 +90,8 @@ struct ip_id_table {
  * of several pieces that was received in one, -1 for a datagram received alone.
  */
 bool ip_id_check(struct ip_id_table *, const struct flow *, const void *udp, size_t len, int piece,
-		 uint64_t now) must_use;
+		 uint64_t now, struct ip_id_found *ret) must_use;
+/* The packet, the last that was checked, is one that nobody but its sender could have sent. */
+void ip_id_accept(struct ip_id_table *, const struct ip_id_found *, uint64_t now);
 
 #endif

@@ -144,7 +144,7 @@ static bool read_control(struct msghdr *m, struct flow *f, size_t *ret_segment)
 
 /* Cuts a received datagram into its packets, checks each, and hands on the good ones. */
 static int rx_datagram(struct udp_port *p, size_t index, uint64_t now,
-		       void (*rx)(void *ctx, const struct rnic_rx *), void *ctx)
+		       bool (*rx)(void *ctx, const struct rnic_rx *), void *ctx)
 {
 	struct mmsghdr *m = &p->rx.msg[index];
 	const uint8_t *data = p->rx.slot[index].iov.iov_base;
@@ -161,15 +161,18 @@ static int rx_datagram(struct udp_port *p, size_t index, uint64_t now,
 		segment = left;
 	for (bool several = left > segment; left; n++) {
 		size_t len = min_of(left, segment);
+		struct ip_id_found from;
 
 		if (len < BTH_LEN + ICRC_LEN) {
 			p->counters.rx_short++;
-		} else if (!ip_id_check(&p->rx.ids, &r.flow, data, len, several ? n : -1, now)) {
+		} else if (!ip_id_check(&p->rx.ids, &r.flow, data, len, several ? n : -1, now,
+					&from)) {
 			p->counters.rx_icrc_bad++;
 		} else {
 			r.data = data;
 			r.len = len - ICRC_LEN;
-			rx(ctx, &r);
+			if (rx(ctx, &r))
+				ip_id_accept(&p->rx.ids, &from, now);
 		}
 		data += len;
 		left -= len;
@@ -178,7 +181,7 @@ static int rx_datagram(struct udp_port *p, size_t index, uint64_t now,
 	return n;
 }
 
-int udp_port_rx(struct udp_port *p, uint64_t now, void (*rx)(void *ctx, const struct rnic_rx *),
+int udp_port_rx(struct udp_port *p, uint64_t now, bool (*rx)(void *ctx, const struct rnic_rx *),
 		void *ctx)
 {
 	int got, packets = 0;

@@ -13,6 +13,7 @@
 #define WEFT_PORT_UDP_UDP_PORT_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "rnic/rnic.h"
 
@@ -24,14 +25,25 @@ struct udp_port_counters {
 };
 
 /* A non-blocking, unconnected, dual-stack (IPv4-only where IPv6 is absent) UDP socket bound to the
- * wildcard address and port 4791 with SO_REUSEPORT, IP_PMTUDISC_DO, packet info and ECN received,
- * buffers as large as may be had. Returns the descriptor or -errno. */
+ * wildcard address and port 4791 with SO_REUSEPORT, IP_PMTUDISC_PROBE, packet info and ECN
+ * received, buffers as large as may be had. Returns the descriptor or -errno. */
 int udp_socket_open(void) must_use;
+
+/* As that, but for a program of another user: on a port of its own, which it can neither leave nor
+ * share with sockets of this process's user; marked, for which the caller needs CAP_NET_ADMIN. */
+int udp_socket_open_private(uint32_t mark, uid_t uid) must_use;
+
+/* The port that a UDP socket is bound to; 0: none, or it is no such socket. */
+uint16_t udp_socket_port(int fd);
 
 /* Joins such a socket to a group on an interface, or leaves it. A socket takes only what is sent to
  * groups that it has joined itself. -errno: ENOBUFS beyond net.ipv4.igmp_max_memberships, ENODEV.
  */
 int udp_socket_group(int fd, const struct gid *group, uint32_t ifindex, bool join) must_use;
+
+/* Deaf, such a socket drops whatever comes, so that one that nobody reads keeps nothing. Without
+ * effect where its holder has locked the filter. */
+void udp_socket_deafen(int fd, bool deaf);
 
 /* A socket on port 4791 of an IPv4 group's address, outside of the group of those above, that takes
  * nothing: see broker/groups.h. Returns the descriptor or -errno. */
@@ -55,9 +67,10 @@ void udp_port_want_headers(struct udp_port *);
  * nothing, and is to be destroyed only. */
 void udp_port_forked(struct udp_port *);
 
-/* Receives one batch and calls rx for every good packet. Returns the number of packets taken, bad
+/* Receives one batch and calls rx for every good packet. What rx returns is whether it was one that
+ * nobody but its sender could have sent: see ip_id.h. Returns the number of packets taken, bad
  * ones included, 0 when nothing waits, or -errno for a broken socket. now: monotonic. */
-int udp_port_rx(struct udp_port *, uint64_t now, void (*rx)(void *ctx, const struct rnic_rx *),
+int udp_port_rx(struct udp_port *, uint64_t now, bool (*rx)(void *ctx, const struct rnic_rx *),
 		void *ctx) must_use;
 
 /* Sends n packets, each from the port's own choice of source port, not flow->sport. A packet that

@@ -10,6 +10,7 @@
 #include "port/udp/udp_priv.h"
 
 #define BUFFER_BYTES (8 << 20)
+#define PORT_TRIES   16
 
 int udp_recvmmsg(int fd, struct mmsghdr *v, unsigned n)
 {
@@ -40,16 +41,18 @@ static void grow_buffers(int fd)
 }
 
 /* An IPv4 packet that must not be fragmented and comes from an unconnected socket has
- * identification 0, which is what its ICRC is computed with. The option of the IPv4 level is the
- * one that counts for mapped addresses. */
+ * identification 0, which is what its ICRC is computed with. How long a packet may be the queue
+ * pairs know, who have agreed on it: what ICMP says of it, which anybody can send, must not count,
+ * as it does with IP_PMTUDISC_DO. The option of the IPv4 level is the one that counts for mapped
+ * addresses. */
 static int configure_tx(int fd, int family)
 {
-	int rc = set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+	int rc = set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 
 	if (rc == 0 && family == AF_INET6)
 		rc = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
 	if (rc == 0 && family == AF_INET6)
-		rc = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_DO);
+		rc = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 	return rc;
 }
 
@@ -156,18 +159,30 @@ int udp_port_is_free(void)
 	return rc;
 }
 
-int udp_socket_open(void)
+static int configured_socket(int *ret_family)
 {
-	int family, fd = best_socket(&family), rc;
+	int fd = best_socket(ret_family), rc;
 
 	if (fd < 0)
 		return fd;
-	rc = configure_tx(fd, family);
+	rc = configure_tx(fd, *ret_family);
 	if (rc == 0)
-		rc = configure_rx(fd, family);
-	configure_groups(fd, family);
-	if (rc == 0)
-		rc = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+		rc = configure_rx(fd, *ret_family);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	configure_groups(fd, *ret_family);
+	return fd;
+}
+
+int udp_socket_open(void)
+{
+	int family, fd = configured_socket(&family), rc;
+
+	if (fd < 0)
+		return fd;
+	rc = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (rc == 0)
 		rc = bind_any(fd, family, ROCEV2_UDP_PORT);
 	if (rc) {
@@ -178,12 +193,74 @@ int udp_socket_open(void)
 	return fd;
 }
 
+/* A port that was free a moment ago; 0: none. */
+static uint16_t free_port(int family)
+{
+	int fd = dgram_socket(family);
+	uint16_t port = 0;
+
+	if (fd < 0)
+		return 0;
+	if (bind_any(fd, family, 0) == 0)
+		port = udp_socket_port(fd);
+	close(fd);
+	return port;
+}
+
+int udp_socket_open_private(uint32_t mark, uid_t uid)
+{
+	int family, fd = configured_socket(&family), rc;
+
+	if (fd < 0)
+		return fd;
+	/* Or it could be bound to port 4791 after all, as a socket of ours that shares it: the
+	 * kernel asks whose the socket is, and lets go of a port that it chose by itself. */
+	rc = fchown(fd, uid, (gid_t)-1) < 0 ? -errno : set_int(fd, SOL_SOCKET, SO_MARK, (int)mark);
+	for (int tries = 0; rc == 0 && tries < PORT_TRIES; tries++) {
+		uint16_t port = free_port(family);
+
+		if (port && bind_any(fd, family, port) == 0) {
+			grow_buffers(fd);
+			return fd;
+		}
+	}
+	close(fd);
+	return rc ? rc : -EADDRINUSE;
+}
+
+uint16_t udp_socket_port(int fd)
+{
+	union udp_addr self;
+	socklen_t len = sizeof(self);
+
+	if (getsockname(fd, &self.sa, &len) < 0)
+		return 0;
+	switch (self.sa.sa_family) {
+	case AF_INET6:
+		return ntohs(self.in6.sin6_port);
+	case AF_INET:
+		return ntohs(self.in.sin_port);
+	default:
+		return 0;
+	}
+}
+
 static int drop_everything(int fd)
 {
 	static struct sock_filter drop[] = {{.code = BPF_RET | BPF_K, .k = 0}};
 	static const struct sock_fprog prog = {.len = 1, .filter = drop};
 
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) < 0 ? -errno : 0;
+}
+
+void udp_socket_deafen(int fd, bool deaf)
+{
+	int none = 0;
+
+	if (deaf)
+		(void)!drop_everything(fd);
+	else
+		(void)!setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &none, sizeof(none));
 }
 
 int udp_decoy_open(const struct gid *group)
@@ -210,8 +287,6 @@ int udp_decoy_open(const struct gid *group)
 
 int udp_tx_socket_open(int family, uint16_t *ret_sport)
 {
-	union udp_addr self;
-	socklen_t len = sizeof(self);
 	int fd = dgram_socket(family), rc;
 
 	if (fd < 0)
@@ -222,13 +297,11 @@ int udp_tx_socket_open(int family, uint16_t *ret_sport)
 		rc = drop_everything(fd);
 	if (rc == 0)
 		rc = bind_any(fd, family, 0);
-	if (rc == 0 && getsockname(fd, &self.sa, &len) < 0)
-		rc = -errno;
 	if (rc) {
 		close(fd);
 		return rc;
 	}
 	grow_buffers(fd);
-	*ret_sport = ntohs(family == AF_INET6 ? self.in6.sin6_port : self.in.sin_port);
+	*ret_sport = udp_socket_port(fd);
 	return fd;
 }

@@ -57,7 +57,7 @@ static int socket_for(struct udp_port *p, uint8_t slot, uint16_t *ret_sport)
 		p->tx.sock[slot].fd = udp_tx_socket_open(p->family, &p->tx.sock[slot].sport);
 		if (p->tx.sock[slot].fd < 0) {
 			p->tx.sock[slot].fd = p->fd;
-			p->tx.sock[slot].sport = ROCEV2_UDP_PORT;
+			p->tx.sock[slot].sport = udp_socket_port(p->fd);
 		}
 	}
 	*ret_sport = p->tx.sock[slot].sport;

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "cli/serve_say.h"
+
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/time.h"
+
+#define LINES_PER_SECOND 20
+
+/* A line that a pipe has room for is less than PIPE_BUF and goes there whole. */
+static bool say(struct serve_say *s, const char *text)
+{
+	struct pollfd p = {.fd = s->fd, .events = POLLOUT};
+	char line[2048];
+	size_t n = 0;
+
+	if (poll(&p, 1, 0) != 1 || !(p.revents & POLLOUT))
+		return false;
+	for (; *text && n < sizeof(line) - 5; text++) {
+		if (*text >= ' ' && *text < 0x7f)
+			line[n++] = *text;
+		else
+			n += (size_t)snprintf(line + n, 5, "\\x%02x", (unsigned char)*text);
+	}
+	line[n++] = '\n';
+	return write(s->fd, line, n) == (ssize_t)n;
+}
+
+void serve_say(struct serve_say *s, uint64_t now_ns, const char *fmt, ...)
+{
+	uint64_t second = now_ns / NSEC_PER_SEC;
+	char text[1024];
+	va_list ap;
+
+	if (s->second != second) {
+		s->second = second;
+		s->lines = 0;
+	}
+	if (s->left_out && s->lines < LINES_PER_SECOND) {
+		snprintf(text, sizeof(text), "(%u lines left out)", s->left_out);
+		if (say(s, text)) {
+			s->left_out = 0;
+			s->lines++;
+		}
+	}
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (s->left_out || s->lines >= LINES_PER_SECOND || !say(s, text))
+		s->left_out++;
+	else
+		s->lines++;
+}

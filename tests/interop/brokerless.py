@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""kill -9 of the brokers in the middle of everything: nothing that runs ends, and what is new comes.
+
+usage: brokerless.py BUILD (one | veth) [--rounds N]
+
+Between kills run, and go on running: a target under load with verification, a churn of connections,
+perftest over plain verbs, a TCP program over --sockets. After each kill, without a restart of
+anything: a new connection to the target that has run all along, and a new pair of rping; what was
+disconnected after a kill is told to the other side.
+"""
+import argparse
+import os
+import re
+import signal
+import tempfile
+import time
+
+import lab
+
+NQN = "nqn.2026-11.org.weft:brokerless"
+CONNECT_SECONDS = 10
+TAKEOVER_SECONDS = 5
+
+
+class Load:
+    """Everything that runs through the kills. name -> (program, whether it ends by itself)"""
+
+    def __init__(self, weft, hosts, path, scratch, dev, seconds):
+        target, host = hosts
+        run = [weft, "run", "--", "stdbuf", "-oL"]
+        disk = f"{scratch}/disk.img"
+        with open(disk, "wb") as f:
+            f.truncate(64 << 20)
+        self.uri = f"nvme+rdma://{target.address}/{NQN}?ns=1"
+        start = lambda h, name, argv: lab.Program(h, argv, f"{path}/{name}.log",
+                                                  env={"WEFT_LOG": "warn"})
+        self.serve = start(target, "serve",
+                           [weft, "serve", disk, "-l", f"rdma://{target.address}", "-n", NQN])
+        lab.until(lambda: self.serve.says("nvme connect") or self.serve.status() is not None, 10)
+        self.ends = {"bench": start(host, "bench", [
+            weft, "bench", self.uri, "--rw", "randrw", "--verify", "--yes", "--iodepth", "8",
+            "--runtime", seconds, "--size", "32M"])}
+        servers = {
+            "rping": [*run, "rping", "-s", "-a", target.address, "-p", "7480", "-C", "1000000000"],
+            # By itself it gives up after half a second, in which a busy machine may not run its peer.
+            "write": [*run, "ib_write_bw", "-u", "18", "-d", dev, "-F", "-D", seconds, "-s", "4096",
+                      "-p", "7481"],
+            "iperf3": [weft, "run", "--sockets", "--", "iperf3", "-s", "-1", "-p", "7482"],
+        }
+        self.ending = {n: start(target, f"{n}-server", argv) for n, argv in servers.items()}
+        lab.until(lambda: target.listens_on_tcp(7481), 10)
+        self.ending["rping"].settle()
+        self.rping = start(host, "rping-client",
+                           [*run, "rping", "-c", "-v", "-a", target.address, "-p", "7480",
+                            "-C", "1000000000"])
+        self.ends["write"] = start(host, "write-client", [
+            *run, "ib_write_bw", "-u", "18", "-d", dev, "-F", "-D", seconds, "-s", "4096", "-p", "7481",
+            target.address])
+        self.ends["iperf3"] = start(host, "iperf3-client", [
+            weft, "run", "--sockets", "--", "iperf3", "-c", target.address, "-p", "7482",
+            "-t", seconds])
+
+    def running(self):
+        return {**self.ends, **self.ending, "serve": self.serve, "rping client": self.rping}
+
+    def ended(self):
+        return [n for n, p in self.running().items() if p.status() is not None]
+
+    def stop(self):
+        for p in self.running().values():
+            p.kill()
+
+
+def kill_brokers(hosts):
+    """Kills those that run; waits for others. What went wrong, or None."""
+    hosts = list(dict.fromkeys(hosts))
+    old = {h: h.brokers() for h in hosts}
+    for h in hosts:
+        for pid in old[h]:
+            os.kill(pid, signal.SIGKILL)
+    for h in hosts:
+        if not old[h]:
+            return f"{h.name} had no broker"
+        if not lab.until(lambda h=h: h.has_broker() and set(h.brokers()) - set(old[h]),
+                         TAKEOVER_SECONDS):
+            return f"{h.name} has no new broker after {TAKEOVER_SECONDS} s"
+    return None
+
+
+def new_connections(weft, load, hosts, port):
+    """To the target that has run all along, and between programs that are new."""
+    target, host = hosts
+    r = host.run(weft, "id-ctrl", "--timeout", CONNECT_SECONDS, load.uri,
+                 timeout=CONNECT_SECONDS + 10)
+    if r.returncode:
+        return f"a new connection to the target: {r.stderr.strip()}"
+    server = lab.Program(target, [weft, "run", "--", "rping", "-s", "-a", target.address, "-p",
+                                  port, "-C", "5"], f"{load.serve.log}.{port}")
+    server.settle()
+    r = host.run(weft, "run", "--", "rping", "-c", "-a", target.address, "-p", port, "-C", "5",
+                 timeout=CONNECT_SECONDS + 10)
+    status = server.wait(CONNECT_SECONDS)
+    server.kill()
+    return None if r.returncode == 0 and status is not None else \
+        f"a new rping: client {r.returncode}, server {status}: {r.stderr.strip()}"
+
+
+def namespace_ends(weft, hosts, path):
+    """The broker belongs to the PID namespace of its first user, as of a pod, and ends with it."""
+    target, host = hosts
+    rping = lambda port, *more: ["run", "--", "rping", "-s", "-a", target.address, "-p", port, *more]
+    if not lab.until(lambda: not target.has_broker(), 15):
+        return "the last broker does not end"
+    first = lab.Program(target, ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh",
+                                 "-c", " ".join([weft, *rping("7601")]) + " & sleep 2"],
+                        f"{path}/first.log")
+    if not lab.until(target.has_broker, 2):
+        return "no broker comes up in the PID namespace"
+    old = target.brokers()
+    server = lab.Program(target, [weft, *rping("7602", "-C", "5")], f"{path}/server.log")
+    if first.wait(10) is None or not lab.until(lambda: set(old).isdisjoint(target.brokers()), 5):
+        server.kill()
+        return "the first broker outlives its PID namespace"
+    r = host.run(weft, "run", "--", "rping", "-c", "-a", target.address, "-p", "7602", "-C", "5",
+                 timeout=CONNECT_SECONDS + 10)
+    status = server.wait(CONNECT_SECONDS)
+    server.kill()
+    return None if r.returncode == 0 and status is not None else \
+        f"client {r.returncode}, server {status}: {r.stderr.strip()}"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("where", choices=["one", "veth"])
+    p.add_argument("--rounds", type=int, default=3)
+    args = p.parse_args()
+    lab.enter()
+    lab.need("rping", "ib_write_bw", "iperf3")
+    weft = os.path.join(os.path.abspath(args.build), "weft")
+    hosts = lab.lab(1 if args.where == "one" else 2)
+    dev = "weft_lo" if args.where == "one" else "weft_eth0"
+    report = lab.Report(args.build, f"brokerless-{args.where}")
+    seconds = 4 + 4 * args.rounds
+    path = report.case("load")
+    scratch = tempfile.TemporaryDirectory()
+    load = Load(weft, hosts, path, scratch.name, dev, seconds)
+    time.sleep(2)
+    fault = f"ended before anything was done: {load.ended()}" if load.ended() else None
+    for n in range(args.rounds):
+        begun = time.monotonic()
+        fault = fault or kill_brokers(hosts) or new_connections(weft, load, hosts, str(7500 + n))
+        time.sleep(max(0, 2 - (time.monotonic() - begun)))
+        gone = [n for n in load.ended() if n not in load.ends]
+        if not fault and gone:
+            fault = f"ended after a kill: {gone}"
+    if not fault:
+        # Those told to end do so in good order; the other side of rping hears of it.
+        for name, program in load.ends.items():
+            status = program.wait(seconds + 30)
+            if status != 0:
+                fault = fault or f"{name} ended with status {status}"
+        load.rping.kill()
+        if load.ending["rping"].wait(20) is None:
+            fault = fault or "rping's server is not told that its client has gone"
+        load.serve.process.send_signal(signal.SIGTERM)
+        if load.serve.wait(10) != 0:
+            fault = fault or f"serve ends with {load.serve.status()}"
+        # Whoever has nothing but packets to look after may say so later.
+        said = load.serve.output().count("goes on")
+        if not fault and said < args.rounds:
+            fault = f"serve says {said} times that another broker goes on"
+        for p in (load.serve, load.ending["write"]):
+            if not fault and re.search(r"lost [1-9]", p.output()):
+                fault = f"{p.log} has lost something"
+    load.stop()
+    name = "the first user's PID namespace ends"
+    other = report.case(name)
+    wrong = namespace_ends(weft, hosts, other)
+    if wrong:
+        report.fail(name, other, wrong)
+    else:
+        report.ok(name, other)
+    left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
+    if not fault and left:
+        fault = f"left behind: {left}"
+    if fault:
+        report.fail("load", path, fault)
+    else:
+        report.ok("load", path, f"{args.rounds} kills")
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

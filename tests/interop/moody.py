@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""weft serve on a disk that fails or hangs, beside one that does not.
+
+usage: moody.py BUILD
+"""
+import argparse
+import os
+import signal
+import tempfile
+import time
+
+import lab
+from moody_disk import DEAF, FAILS, FINE, HANGS, MoodyDisk
+
+NQN = "nqn.2026-11.org.weft:moody"
+SIZE = 1 << 20
+
+
+class Moody:
+    def __init__(self, build):
+        self.weft = os.path.join(os.path.abspath(build), "weft")
+        self.tmp = tempfile.TemporaryDirectory()
+        mount = os.path.join(self.tmp.name, "mount")
+        os.mkdir(mount)
+        self.disk = MoodyDisk(mount, SIZE)
+        self.host, _ = lab.lab(1)
+        self.report = lab.Report(build, "moody")
+        self.good = self.file("good", os.urandom(SIZE))
+        self.path, self.serve = "", None
+
+    def file(self, name, content=b""):
+        path = os.path.join(self.tmp.name, name)
+        with open(path, "wb") as f:
+            f.write(content)
+        return path
+
+    def uri(self, ns):
+        return f"nvme+rdma://127.0.0.1/{NQN}?ns={ns}"
+
+    def copy(self, source, to, timeout=10):
+        return self.host.run(self.weft, "cp", source, to, timeout=timeout)
+
+    def check(self, condition, why):
+        if not condition:
+            raise AssertionError(why)
+
+    def well(self, ns, when):
+        """There and back."""
+        new, back = self.file("new", os.urandom(SIZE)), self.file("back")
+        for a, b in ((new, self.uri(ns)), (self.uri(ns), back)):
+            r = self.copy(a, b)
+            self.check(r.returncode == 0, f"{when}, namespace {ns}: {r.stderr.strip()}")
+        with open(new, "rb") as f, open(back, "rb") as g:
+            self.check(f.read() == g.read(), f"{when}, namespace {ns}: not what was written")
+
+    def fails(self):
+        self.well(1, "before")
+        self.disk.be(FAILS)
+        r = self.copy(self.uri(1), self.file("back"))
+        self.check(r.returncode == 1 and "Read" in r.stderr, f"read: {r.stderr.strip()!r}")
+        w = self.copy(self.file("new", os.urandom(SIZE)), self.uri(1))
+        self.check(w.returncode == 1 and "Write" in w.stderr, f"write: {w.stderr.strip()!r}")
+        self.well(2, "meanwhile")
+        self.disk.be(FINE)
+        self.well(1, "after")
+        return f"{r.stderr.strip()}; {w.stderr.strip()}"
+
+    def hangs(self):
+        self.disk.be(HANGS)
+        stuck = lab.Program(self.host, [self.weft, "cp", self.file("old", b"\1" * SIZE),
+                                        self.uri(1)], f"{self.path}/stuck.log")
+        self.check(lab.until(lambda: self.serve.says("connected:"), 5), "it does not connect")
+        time.sleep(0.5)
+        self.well(2, "meanwhile")  # the same host, by its identifier
+        stuck.kill()
+        self.check(lab.until(lambda: self.serve.output().count("connected:") ==
+                             self.serve.output().count("gone:"), 5), "a controller stays")
+        self.well(2, "when the host has gone")
+        # New data, sent while the old ones have not come to the disk.
+        new = self.file("young", b"\2" * SIZE)
+        later = lab.Program(self.host, [self.weft, "cp", new, self.uri(1)],
+                            f"{self.path}/later.log")
+        time.sleep(1)
+        self.check(later.status() is None, f"it does not wait: {later.output()}")
+        self.disk.be(FINE)
+        self.check(later.wait(20) == 0, f"it does not come to an end: {later.output()}")
+        back = self.file("back")
+        self.check(self.copy(self.uri(1), back).returncode == 0, "it cannot be read")
+        with open(back, "rb") as f:
+            self.check(f.read() == b"\2" * SIZE, "old data came last")
+        self.well(1, "after")
+        return "old data came first"
+
+    def ends(self):
+        """The first signal waits for the disk, the second one does not."""
+        self.well(1, "before")
+        self.disk.be(DEAF)
+        self.serve.process.send_signal(signal.SIGTERM)
+        self.check(self.serve.wait(1) is None, "it does not wait for the disk")
+        self.serve.process.send_signal(signal.SIGTERM)
+        self.check(self.serve.wait(5) == 1, f"the second signal: {self.serve.status()}")
+        self.disk.be(FINE)
+        return "at the second signal"
+
+    def run(self, name, function):
+        self.path = self.report.case(name)
+        self.serve = lab.Program(
+            self.host, [self.weft, "serve", self.disk.path, self.good, "--nqn", NQN, "--listen",
+                        "rdma://127.0.0.1"], f"{self.path}/serve.log")
+        try:
+            self.check(lab.until(lambda: self.serve.says("ready"), 10), "weft serve stays away")
+            self.report.ok(name, self.path, function())
+        except AssertionError as e:
+            self.report.fail(name, self.path, str(e))
+        self.disk.be(FINE)
+        self.serve.kill()
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    args = p.parse_args()
+    lab.enter()
+    m = Moody(args.build)
+    m.run("a disk that fails", m.fails)
+    m.run("a disk that hangs", m.hangs)
+    m.run("the end on a disk that hangs", m.ends)
+    m.host.close()
+    m.disk.close()
+    m.report.finish()
+
+
+if __name__ == "__main__":
+    main()
