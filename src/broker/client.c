@@ -29,6 +29,9 @@
 #define HELLO_TIMEOUT  10
 #define REPLY_TIMEOUT  60
 #define RETRY_PAUSE_NS (5 * NSEC_PER_MSEC)
+/* Of what a killed broker had, a pipe may end before our connection: kernels differ in the order in
+ * which they close descriptors. */
+#define HANG_UP_MS 10
 
 struct broker_client {
 	struct list link;     /* of all */
@@ -370,11 +373,11 @@ static int reconnect(struct broker_client *c)
 	return 0;
 }
 
-static bool has_hung_up(int fd)
+static bool has_hung_up(int fd, int wait_ms)
 {
 	struct pollfd p = {.fd = fd};
 
-	return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
+	return poll(&p, 1, wait_ms) > 0 && p.revents & (POLLHUP | POLLERR);
 }
 
 int broker_client_recover(struct broker_client *c)
@@ -384,7 +387,7 @@ int broker_client_recover(struct broker_client *c)
 	pthread_mutex_lock(&c->lock);
 	if (c->forked)
 		rc = -ENOTCONN;
-	else if (c->fd >= 0 && has_hung_up(c->fd))
+	else if (c->fd >= 0 && has_hung_up(c->fd, HANG_UP_MS))
 		lose(c, -ECONNRESET);
 	if (!rc && c->fd < 0)
 		rc = reconnect(c);

@@ -185,8 +185,11 @@ int broker_spawn(const char *program, const int bag[2], char *err, size_t err_le
 	}
 	pid = bare_fork();
 	if (pid == 0) {
-		setsid();
-		/* Twice, so that the broker is nobody's child and never gets a terminal. */
+		/* The terminal's signals are not for it. No session of its own: it would be an
+		 * autogroup of its own, too (sched(7)), and the scheduler of Linux 6.18 lets one
+		 * wait for seconds beside another that is busy. */
+		setpgid(0, 0);
+		/* Twice, so that the broker is nobody's child. */
 		if (bare_fork() == 0)
 			become_broker(path, argv, env, ready[1], bag);
 		_exit(0);

@@ -10,7 +10,9 @@
 #include "rdmacm/cma.h"
 #include "verbs/private.h"
 
-#define BROKERS_MAX 16 /* that end one after the other while an event is waited for */
+/* Brokers that end one after the other while an event is waited for; and looks, of 10 ms each, for
+ * a broker's end of which the pipe tells before the connection does. */
+#define ENDS_MAX 500
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -247,7 +249,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 
 		/* The broker had ended, and another writes into the pipe now, if it has taken it.
 		 */
-		if (n == 0 && ends++ < BROKERS_MAX && weft_private_recover() == 0)
+		if (n == 0 && ends++ < ENDS_MAX && weft_private_recover() == 0)
 			continue;
 		if (n != (ssize_t)sizeof(b)) {
 			int err = n < 0 ? errno : ENODEV;
