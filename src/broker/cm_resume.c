@@ -30,7 +30,7 @@ struct svc_saved {
 
 _Static_assert(sizeof(struct svc_saved) <= BROKER_CM_SAVED_MAX, "what is saved has room");
 
-void svc_save(const struct svc_id *id, struct broker_cm_saved *ret)
+void svc_save(struct svc_id *id, struct broker_cm_saved *ret)
 {
 	const struct cm_service *svc = id->client->svc;
 	struct svc_saved s = {
@@ -68,7 +68,7 @@ void svc_save(const struct svc_id *id, struct broker_cm_saved *ret)
 		s.resolve_ns = id->resolve_until - svc->now;
 	}
 	cm_id_save(id->cm, &s.cm);
-	*ret = (struct broker_cm_saved){.id = id->handle, .len = sizeof(s)};
+	*ret = (struct broker_cm_saved){.id = id->handle, .len = sizeof(s), .serial = ++id->serial};
 	memcpy(ret->bytes, &s, sizeof(s));
 }
 
@@ -95,7 +95,7 @@ static int restore_bind(struct svc_id *id, const struct svc_saved *s)
 	return svc_listen(id, s->backlog);
 }
 
-static int restore(struct cm_client *client, const struct svc_saved *s)
+static int restore(struct cm_client *client, const struct svc_saved *s, uint64_t serial)
 {
 	struct cm_service *svc = client->svc;
 	struct cm_id *cm;
@@ -113,6 +113,7 @@ static int restore(struct cm_client *client, const struct svc_saved *s)
 		return err;
 	}
 	id->user = s->user;
+	id->serial = serial;
 	id->ps = s->ps;
 	id->datagrams = s->datagrams;
 	id->xrc = s->xrc;
@@ -148,6 +149,7 @@ int svc_resume(struct cm_client *client, const void *req, void *reply)
 {
 	const struct broker_cm_saved *saved = &((const struct broker_cm_resume *)req)->saved;
 	struct svc_id *old = slots_find(&client->svc->slots, saved->id);
+	uint64_t serial = saved->serial;
 	struct svc_saved s;
 
 	(void)reply;
@@ -159,8 +161,9 @@ int svc_resume(struct cm_client *client, const void *req, void *reply)
 	if (old && old->client != client)
 		return -EEXIST;
 	if (old) {
+		serial = max_of(serial, old->serial);
 		cm_id_drop(old->cm);
 		svc_id_destroy(old, false);
 	}
-	return restore(client, &s);
+	return restore(client, &s, serial);
 }

@@ -88,11 +88,12 @@ struct svc_id {
 	struct cm_id *cm;
 	uint32_t handle;
 	uint64_t user;
-	uint16_t ps;	/* enum cm_port_space */
-	bool datagrams; /* the CM's ids of it resolve services instead of connecting */
-	bool xrc;	/* connections of initiators with targets */
-	bool used;	/* LISTEN, CONNECT, or born of a request */
-	bool up;	/* has been connected */
+	uint64_t serial; /* of what was saved last */
+	uint16_t ps;	 /* enum cm_port_space */
+	bool datagrams;	 /* the CM's ids of it resolve services instead of connecting */
+	bool xrc;	 /* connections of initiators with targets */
+	bool used;	 /* LISTEN, CONNECT, or born of a request */
+	bool up;	 /* has been connected */
 	bool bound;
 	bool removed; /* its interface is gone, and it is good for nothing but to be destroyed */
 	struct port_bind bind;
@@ -150,7 +151,7 @@ int svc_listen(struct svc_id *, uint32_t backlog) must_use;
 
 /* ---- cm_resume.c -------------------------------------------------------------------------- */
 
-void svc_save(const struct svc_id *, struct broker_cm_saved *ret);
+void svc_save(struct svc_id *, struct broker_cm_saved *ret);
 /* Serves RESUME. */
 int svc_resume(struct cm_client *, const void *req, void *reply);
 

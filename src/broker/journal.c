@@ -142,6 +142,8 @@ static void put_saved(struct journal *j, const struct broker_cm_saved *saved)
 		free(e);
 		return;
 	}
+	if (e && saved->serial < e->saved.serial)
+		return; /* another thread was quicker with what came after it */
 	if (!e) {
 		e = malloc(sizeof(*e));
 		if (!e) {

@@ -64,6 +64,8 @@ enum broker_cm_msg_type {
 struct broker_cm_saved {
 	uint32_t id;
 	uint32_t len; /* 0: none; the id has ended, or the request was about none */
+	/* Of one id's, the higher is the later: a reply and an event may overtake one another. */
+	uint64_t serial;
 	_Alignas(8) uint8_t bytes[BROKER_CM_SAVED_MAX];
 };
 
