@@ -20,6 +20,7 @@
 #include "base/uncancelled.h"
 #include "broker/exchange.h"
 #include "broker/journal.h"
+#include "broker/name.h"
 #include "broker/spawn.h"
 
 #define OPEN_TRIES_NS (10 * NSEC_PER_SEC) /* brokers that end or start just now */
@@ -138,7 +139,6 @@ static int connect_once(struct broker_client *c)
 	return fd;
 }
 
-/* A broker of another user could hand out sockets that it reads too. */
 static int check_owner(int fd, uid_t *ret_uid, char *err, size_t err_len)
 {
 	struct ucred peer;
@@ -147,7 +147,7 @@ static int check_owner(int fd, uid_t *ret_uid, char *err, size_t err_len)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return -errno;
-	if (peer.uid == 0 || peer.uid == geteuid()) {
+	if (name_is_trusted(peer.uid)) {
 		*ret_uid = peer.uid;
 		return 0;
 	}

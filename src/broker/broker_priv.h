@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the broker's loop, its sessions and their requests share. */
+#ifndef WEFT_BROKER_BROKER_PRIV_H
+#define WEFT_BROKER_BROKER_PRIV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/compiler.h"
+#include "base/list.h"
+#include "broker/cm_service.h"
+#include "broker/devices.h"
+#include "broker/leases.h"
+
+/* A client that is connected. */
+struct session {
+	struct list link;
+	struct broker *broker;
+	int fd;
+	struct ucred peer;
+	const char *refused; /* why it is not served: it is told so, and no more */
+	bool greeted;
+	uint64_t since;
+	uint8_t slots[LEASE_SLOTS / 8]; /* leased to it */
+	unsigned slot_count;
+	struct cm_client *cm;
+};
+
+struct broker {
+	int epfd, listen_fd, signal_fd;
+	struct devices *devices;
+	struct leases leases;
+	struct udp_port *port; /* slot 0 */
+	struct cm_service *cm;
+	struct list clients;
+	uint64_t idle_since, idle_exit_ns; /* DEADLINE_NEVER: not idle, or never */
+	uint64_t tick_at;		   /* DEADLINE_NEVER: no clients */
+	uint64_t deaf_until;		   /* nobody is let in; 0: everybody is */
+	size_t clients_max, user_clients_max;
+	bool stop;
+};
+
+/* ---- sessions.c --------------------------------------------------------------------------- */
+
+/* Lets in who knocks. False: nobody does. */
+bool session_begin(struct broker *);
+/* There is something to read. May end it. */
+void session_ready(struct session *);
+void session_end(struct session *);
+/* When b->tick_at or b->deaf_until has come. */
+void sessions_tick(struct broker *, uint64_t now);
+
+/* ---- requests.c --------------------------------------------------------------------------- */
+
+/* Takes fd over, -1 if none came. A negative result ends the session. */
+int session_answer(struct session *, const void *req, size_t len, int fd) must_use;
+
+#endif

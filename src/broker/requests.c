@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What a client asks for: checked, and handed to whom it concerns. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "broker/broker_priv.h"
+#include "broker/fd_msg.h"
+#include "broker/stranger_fd.h"
+
+#define CLIENT_SLOTS \
+	16 /* Of each other user than the broker's own; fewer where there are few descriptors. */
+
+static int reply(struct session *c, const void *msg, size_t len, int fd)
+{
+	/* A client that does not read its replies is not waited for. */
+	return fd_msg_send(c->fd, msg, len, MSG_DONTWAIT, fd);
+}
+
+static int answer_hello(struct session *c, const struct broker_hello *req, size_t len)
+{
+	struct broker_hello r = {
+		.msg.type = BROKER_HELLO,
+		.version = BROKER_PROTO_VERSION,
+		.pid = (uint32_t)getpid(),
+		.generation = cm_service_generation(c->broker->cm),
+	};
+	int bag = -1;
+
+	if (c->refused) {
+		snprintf(r.why, sizeof(r.why), "%s", c->refused);
+		r.msg.error = -EPERM;
+		return reply(c, &r, sizeof(r), -1) ?: -EPERM;
+	}
+	if (len != sizeof(*req) || req->version != BROKER_PROTO_VERSION)
+		r.msg.error = -EPROTO;
+	else
+		c->greeted = true;
+	if (c->greeted && c->peer.uid == geteuid())
+		bag = c->broker->leases.members.bag.out;
+	return reply(c, &r, sizeof(r), bag);
+}
+
+static int answer_bag(struct session *c)
+{
+	struct broker_msg r = {.type = BROKER_BAG};
+	int fd = c->broker->leases.members.bag.in;
+
+	if (c->peer.uid != geteuid()) {
+		r.error = -EPERM;
+		fd = -1;
+	}
+	return reply(c, &r, sizeof(r), fd);
+}
+
+static int answer_lease(struct session *c)
+{
+	struct broker_slot r = {.msg.type = BROKER_LEASE_SLOT};
+	struct broker *b = c->broker;
+	int fd = -1, slot = -EDQUOT;
+
+	if (c->slot_count < CLIENT_SLOTS)
+		slot = leases_take(&b->leases, c->peer.uid, time_now_ns(), &fd);
+	if (slot < 0) {
+		log_warn("broker", "no slot for pid %d of user %u, which has %u: %s", c->peer.pid,
+			 c->peer.uid, c->slot_count, strerror(-slot));
+		r.msg.error = slot;
+		return reply(c, &r, sizeof(r), -1);
+	}
+	r.slot = (uint32_t)slot;
+	c->slot_count++;
+	c->slots[slot / 8] |= (uint8_t)(1u << slot % 8);
+	log_debug("broker", "slot %d goes to pid %d", slot, c->peer.pid);
+	return reply(c, &r, sizeof(r), fd);
+}
+
+/* Takes fd over. */
+static int answer_keep(struct session *c, const struct broker_slot *req, size_t len, int fd)
+{
+	struct broker_msg r = {.type = BROKER_KEEP_SLOT};
+
+	if (len != sizeof(*req) || fd < 0)
+		r.error = -EINVAL;
+	else if (c->slot_count == CLIENT_SLOTS)
+		r.error = -EDQUOT;
+	else
+		r.error = leases_keep(&c->broker->leases, req->slot, c->peer.uid, fd);
+	if (r.error) {
+		log_warn("broker", "pid %d cannot keep slot %u: %s", c->peer.pid,
+			 len == sizeof(*req) ? req->slot : 0, strerror(-r.error));
+		if (fd >= 0)
+			stranger_close(fd);
+	} else {
+		c->slot_count++;
+		c->slots[req->slot / 8] |= (uint8_t)(1u << req->slot % 8);
+	}
+	return reply(c, &r, sizeof(r), -1);
+}
+
+static int answer_resume_channel(struct session *c, const struct broker_cm_id *req, size_t len,
+				 int fd)
+{
+	struct broker_msg r = {.type = BROKER_CM_RESUME_CHANNEL};
+
+	r.error = len != sizeof(*req) || fd < 0 ? -EINVAL
+						: cm_client_resume_channel(c->cm, req->id, fd);
+	if (fd >= 0)
+		stranger_close(fd);
+	return reply(c, &r, sizeof(r), -1);
+}
+
+static int answer_group(struct session *c, const struct broker_group *req, size_t len)
+{
+	struct broker_msg r = {.type = BROKER_GROUP};
+
+	if (len != sizeof(*req) || !gid_is_multicast(&req->group))
+		r.error = -EINVAL;
+	else if (req->slot >= LEASE_SLOTS || !(c->slots[req->slot / 8] & 1u << req->slot % 8))
+		r.error = -EPERM;
+	else
+		r.error = leases_group(&c->broker->leases, req->slot, &req->group, req->ifindex,
+				       req->join);
+	return reply(c, &r, sizeof(r), -1);
+}
+
+static int answer_cm_channel(struct session *c)
+{
+	struct broker_cm_channel r = {.msg.type = BROKER_CM_CHANNEL};
+	int fd = -1, rc;
+
+	r.msg.error = cm_client_channel(c->cm, &r.channel, &fd);
+	rc = reply(c, &r, sizeof(r), fd);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+static int answer_cm(struct session *c, const void *req, size_t len)
+{
+	_Alignas(max_align_t) uint8_t r[BROKER_CM_REPLY_MAX];
+
+	return reply(c, r, cm_client_request(c->cm, req, len, r, time_now_ns()), -1);
+}
+
+static int answer_unattached(struct session *c, const void *req, size_t len, uint32_t type)
+{
+	struct broker_msg unknown = {.type = type, .error = -EOPNOTSUPP};
+
+	switch (type) {
+	case BROKER_HELLO:
+		return answer_hello(c, req, len);
+	case BROKER_DEVICES:
+		return reply(c, devices_table(c->broker->devices), sizeof(struct broker_devices),
+			     -1);
+	case BROKER_BAG:
+		return answer_bag(c);
+	case BROKER_LEASE_SLOT:
+		return answer_lease(c);
+	case BROKER_GROUP:
+		return answer_group(c, req, len);
+	case BROKER_CM_CHANNEL:
+		return answer_cm_channel(c);
+	default:
+		if (type >= BROKER_CM_FIRST)
+			return answer_cm(c, req, len);
+		return reply(c, &unknown, sizeof(unknown), -1);
+	}
+}
+
+int session_answer(struct session *c, const void *req, size_t len, int fd)
+{
+	struct broker_msg msg = {0};
+
+	if (len >= sizeof(msg))
+		memcpy(&msg, req, sizeof(msg));
+	if (len >= sizeof(msg) && c->greeted) {
+		if (msg.type == BROKER_KEEP_SLOT)
+			return answer_keep(c, req, len, fd);
+		if (msg.type == BROKER_CM_RESUME_CHANNEL)
+			return answer_resume_channel(c, req, len, fd);
+	}
+	if (fd >= 0)
+		stranger_close(fd);
+	if (len < sizeof(msg) || (!c->greeted && msg.type != BROKER_HELLO))
+		return -EPROTO;
+	return answer_unattached(c, req, len, msg.type);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Who comes, who is let in, and what becomes of who goes. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/heap.h" /* DEADLINE_NEVER */
+#include "base/log.h"
+#include "base/time.h"
+#include "broker/broker_priv.h"
+#include "broker/fd_msg.h"
+#include "broker/stranger_fd.h"
+
+/* that one process may have */
+#define TICK_NS	    NSEC_PER_SEC
+#define GREETING_NS (5 * NSEC_PER_SEC)	  /* in which a client says HELLO */
+#define DEAF_NS	    (200 * NSEC_PER_MSEC) /* while there are no descriptors for who knocks */
+
+void session_end(struct session *c)
+{
+	struct broker *b = c->broker;
+	uint64_t now = time_now_ns();
+
+	log_debug("broker", "pid %d has gone", c->peer.pid);
+	if (c->cm)
+		cm_client_destroy(c->cm, now);
+	for (unsigned i = 0; i < LEASE_SLOTS; i++)
+		if (c->slots[i / 8] & 1u << i % 8)
+			leases_release(&b->leases, i, now);
+	list_remove(&c->link);
+	/* Leaves the epoll set: there is no duplicate. */
+	if (c->peer.uid == geteuid())
+		close(c->fd);
+	else
+		stranger_hang_up(c->fd);
+	free(c);
+	if (list_empty(&b->clients)) {
+		b->idle_since = now;
+		b->tick_at = DEADLINE_NEVER;
+	}
+}
+
+void session_ready(struct session *c)
+{
+	_Alignas(max_align_t) uint8_t req[4096];
+	int rc, fd;
+	ssize_t n = fd_msg_recv(c->fd, req, sizeof(req), MSG_DONTWAIT | MSG_TRUNC, &fd);
+
+	if (n == -EAGAIN || n == -EINTR)
+		return;
+	if (n <= 0) {
+		if (fd >= 0) /* with no bytes at all */
+			stranger_close(fd);
+		session_end(c);
+		return;
+	}
+	if ((size_t)n > sizeof(req)) {
+		rc = -EMSGSIZE;
+		if (fd >= 0)
+			stranger_close(fd);
+	} else {
+		rc = session_answer(c, req, (size_t)n, fd);
+	}
+	if (rc) {
+		log_info("broker", "end of the talk with pid %d: %s", c->peer.pid, strerror(-rc));
+		session_end(c);
+	}
+}
+
+/* Who cannot be let in stays at the door, which would wake us again and again. */
+static void listen_again_at(struct broker *b, uint64_t at)
+{
+	struct epoll_event ev = {.events = at ? 0 : EPOLLIN, .data.ptr = &b->listen_fd};
+
+	if (epoll_ctl(b->epfd, EPOLL_CTL_MOD, b->listen_fd, &ev) == 0)
+		b->deaf_until = at;
+}
+
+/* Is the user one of ours, and not another namespace's that looks like nobody from here? */
+static bool uid_is_known(uid_t uid)
+{
+	FILE *f = fopen("/proc/self/uid_map", "re");
+	unsigned long first, outside, count;
+	bool known = false;
+
+	while (f && fscanf(f, "%lu %lu %lu", &first, &outside, &count) == 3)
+		known |= uid >= first && uid - first < count;
+	if (f)
+		fclose(f);
+	return known;
+}
+
+/* NULL, or why this one is not served. */
+static const char *refusal(struct broker *b, const struct ucred *peer)
+{
+	uid_t own = geteuid();
+	size_t all = 0, same = 0, others = 0;
+
+	list_for_each(c, &b->clients, struct session, link) {
+		all++;
+		same += c->peer.uid == peer->uid;
+		others += c->peer.uid != own;
+	}
+	if (all >= b->clients_max)
+		return "it has as many clients as it can have";
+	if (peer->uid == own)
+		return NULL;
+	/* A user's broker serves that user; one of root's serves all, as a kernel does, if it can
+	 * keep them apart. */
+	if (own != 0)
+		return "it serves its own user only";
+	if (strangers_hang())
+		return "what others have sent it cannot be closed";
+	if (!uid_is_known(peer->uid))
+		return "you are a user of another user namespace";
+	if (foreign_ready(&b->leases.foreign))
+		return b->leases.foreign.why;
+	if (others >= b->clients_max / 2)
+		return "all its users but root have as many clients as they can have";
+	return same >= b->user_clients_max ? "you have as many clients as one user may have" : NULL;
+}
+
+bool session_begin(struct broker *b)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	int fd = accept4(b->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	socklen_t len = sizeof(struct ucred);
+	struct session *c;
+	int rc = -ENOMEM;
+
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+			listen_again_at(b, time_now_ns() + DEAF_NS);
+		return false;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		goto fail;
+	*c = (struct session){.broker = b, .fd = fd, .since = time_now_ns()};
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c->peer, &len) < 0) {
+		rc = -errno;
+		goto fail;
+	}
+	c->refused = refusal(b, &c->peer);
+	ev.data.ptr = c;
+	rc = cm_client_create(b->cm, c->peer.uid, &c->cm);
+	if (rc == 0 && epoll_ctl(b->epfd, EPOLL_CTL_ADD, fd, &ev) < 0)
+		rc = -errno;
+	if (rc)
+		goto fail;
+	list_push_tail(&b->clients, &c->link);
+	b->idle_since = DEADLINE_NEVER;
+	if (b->tick_at == DEADLINE_NEVER)
+		b->tick_at = c->since + TICK_NS;
+	return true;
+fail:
+	log_warn("broker", "a client cannot be served: %s", strerror(-rc));
+	if (c && c->cm)
+		cm_client_destroy(c->cm, time_now_ns());
+	free(c);
+	close(fd);
+	return true;
+}
+
+void sessions_tick(struct broker *b, uint64_t now)
+{
+	if (b->deaf_until && b->deaf_until <= now)
+		listen_again_at(b, 0);
+	if (b->tick_at > now)
+		return;
+	b->tick_at = now + TICK_NS;
+	leases_tick(&b->leases);
+	/* Who says nothing takes room from others. */
+	list_for_each(c, &b->clients, struct session, link)
+		if (!c->greeted && now - c->since > GREETING_NS)
+			session_end(c);
+}
