@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/time.h"
 #include "broker/mark_table.h"
 #include "broker/nft.h"
 #include "broker/udp_table.h"
 #include "port/udp/udp_port.h"
 
-#define MARK 0x77656600u /* and the slot */
+#define MARK	 0x77656600u /* and the slot */
+#define AGAIN_NS NSEC_PER_SEC
 
 void foreign_init(struct foreign *f)
 {
@@ -47,14 +49,18 @@ void foreign_look_around(struct foreign *f)
 	if (rc == 0)
 		return;
 	f->error = rc;
+	f->again_at = UINT64_MAX;
 	snprintf(f->why, sizeof(f->why),
 		 "whose sockets are left here cannot be told (sock_diag): %s", strerror(-rc));
 }
 
 int foreign_ready(struct foreign *f)
 {
-	if (!f->nft && !f->error) {
+	uint64_t now = time_now_ns();
+
+	if (!f->nft && now >= f->again_at) {
 		f->error = nft_open(&f->nft, ROCEV2_UDP_PORT, f->why, sizeof(f->why));
+		f->again_at = now + AGAIN_NS;
 		if (f->error)
 			log_info("broker", "other users cannot be served: %s", f->why);
 	}

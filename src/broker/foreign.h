@@ -30,9 +30,10 @@
 #define FOREIGN_SLOTS 256
 
 struct foreign {
-	struct nft *nft; /* NULL: not tried yet, or in vain */
-	int error;	 /* -errno of a vain try */
-	char why[256];	 /* a sentence */
+	struct nft *nft;   /* NULL: not tried yet, or in vain */
+	int error;	   /* -errno of a vain try */
+	char why[256];	   /* a sentence */
+	uint64_t again_at; /* when it is tried once more: a table goes some time after its broker */
 	struct {
 		int fd;	   /* 0: none */
 		ino_t ino; /* of the last one; 0: none, or it has ended */
