@@ -33,11 +33,10 @@ void foreign_fini(struct foreign *f)
 	foreign_init(f);
 }
 
-static void see_mark(void *ctx, uint32_t mark, ino_t ino, uid_t uid)
+static void see_mark(void *ctx, uint32_t mark, ino_t ino)
 {
 	struct foreign *f = ctx;
 
-	(void)uid;
 	if ((mark & ~0xffu) == MARK)
 		f->slot[mark & 0xff].ino = ino;
 }
@@ -67,8 +66,7 @@ int foreign_ready(struct foreign *f)
 	return f->error;
 }
 
-/* From now on the slot's packets go there. */
-static int take(struct foreign *f, unsigned slot, int fd)
+int foreign_resume(struct foreign *f, unsigned slot, int fd)
 {
 	uint16_t port = udp_socket_port(fd);
 	struct stat st;
@@ -93,7 +91,7 @@ int foreign_open(struct foreign *f, unsigned slot, uid_t uid)
 	fd = udp_socket_open_private(MARK | slot, uid);
 	if (fd < 0)
 		return fd;
-	rc = take(f, slot, fd);
+	rc = foreign_resume(f, slot, fd);
 	if (rc) {
 		close(fd);
 		return rc;
@@ -113,11 +111,6 @@ int foreign_check(struct foreign *f, unsigned slot, uid_t uid, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || fstat(fd, &st) < 0)
 		return -EPERM;
 	return f->slot[slot].ino && f->slot[slot].ino == st.st_ino && st.st_uid == uid ? 0 : -EPERM;
-}
-
-int foreign_resume(struct foreign *f, unsigned slot, int fd)
-{
-	return take(f, slot, fd);
 }
 
 void foreign_close(struct foreign *f, unsigned slot)

@@ -14,8 +14,7 @@
 
 #define REPLY_S 2
 
-static void look(const struct nlmsghdr *h, void (*see)(void *ctx, uint32_t mark, ino_t, uid_t),
-		 void *ctx)
+static void look(const struct nlmsghdr *h, void (*see)(void *ctx, uint32_t mark, ino_t), void *ctx)
 {
 	const struct inet_diag_msg *m = NLMSG_DATA(h);
 	const struct nlattr *a = (const void *)(m + 1);
@@ -30,7 +29,7 @@ static void look(const struct nlmsghdr *h, void (*see)(void *ctx, uint32_t mark,
 		if (a->nla_type == INET_DIAG_MARK && a->nla_len >= NLA_HDRLEN + sizeof(mark)) {
 			memcpy(&mark, (const char *)a + NLA_HDRLEN, sizeof(mark));
 			if (mark)
-				see(ctx, mark, m->idiag_inode, m->idiag_uid);
+				see(ctx, mark, m->idiag_inode);
 		}
 		if (step >= left)
 			return;
@@ -40,7 +39,7 @@ static void look(const struct nlmsghdr *h, void (*see)(void *ctx, uint32_t mark,
 }
 
 /* 1: that was the last. */
-static int take(int fd, void (*see)(void *ctx, uint32_t mark, ino_t, uid_t), void *ctx)
+static int take(int fd, void (*see)(void *ctx, uint32_t mark, ino_t), void *ctx)
 {
 	_Alignas(struct nlmsghdr) char room[32768];
 	ssize_t n = recv(fd, room, sizeof(room), 0);
@@ -60,8 +59,7 @@ static int take(int fd, void (*see)(void *ctx, uint32_t mark, ino_t, uid_t), voi
 	return 0;
 }
 
-static int walk(int fd, uint8_t family, void (*see)(void *ctx, uint32_t mark, ino_t, uid_t),
-		void *ctx)
+static int walk(int fd, uint8_t family, void (*see)(void *ctx, uint32_t mark, ino_t), void *ctx)
 {
 	const struct {
 		struct nlmsghdr h;
@@ -81,7 +79,7 @@ static int walk(int fd, uint8_t family, void (*see)(void *ctx, uint32_t mark, in
 	return rc < 0 ? rc : 0;
 }
 
-int mark_table_walk(void (*see)(void *ctx, uint32_t mark, ino_t, uid_t), void *ctx)
+int mark_table_walk(void (*see)(void *ctx, uint32_t mark, ino_t), void *ctx)
 {
 	const struct timeval patience = {.tv_sec = REPLY_S};
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG), rc;

@@ -10,6 +10,6 @@
 #include "base/compiler.h"
 
 /* Calls see for each socket with a mark. -errno: this kernel cannot tell, or not us. */
-int mark_table_walk(void (*see)(void *ctx, uint32_t mark, ino_t, uid_t), void *ctx) must_use;
+int mark_table_walk(void (*see)(void *ctx, uint32_t mark, ino_t), void *ctx) must_use;
 
 #endif
