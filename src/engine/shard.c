@@ -25,6 +25,7 @@
 #include "engine/pages.h"
 
 #define SLICE_NS  (100 * NSEC_PER_USEC) /* the least that is granted */
+#define LOOK_NS	  (100 * NSEC_PER_MSEC)
 #define TX_BATCH  64
 #define TX_ROUNDS 16 /* batches within one hold of the lock */
 
@@ -435,6 +436,7 @@ static void *thread_main(void *arg)
 {
 	struct shard *s = arg;
 	uint64_t woken_at = DEADLINE_NEVER; /* what the last sleep was meant to last until */
+	uint64_t look_at = 0;		    /* at the watched descriptor, however busy */
 
 	prctl(PR_SET_NAME, "weft-shard");
 	ask_for_short_slices();
@@ -443,7 +445,7 @@ static void *thread_main(void *arg)
 	while (!s->stop) {
 		uint64_t until, now = time_now_ns();
 		struct watch watch;
-		bool go_on, listen;
+		bool go_on, listen, busy;
 
 		until = others_receive(s, now);
 		listen = !until;
@@ -458,7 +460,8 @@ static void *thread_main(void *arg)
 			s->guard = now + ATTEND_GUARD_NS;
 			if (got > 0)
 				s->attended = 0;
-			if (got > 0 || rnic_tx_pending(s->rnic)) {
+			busy = got > 0 || rnic_tx_pending(s->rnic);
+			if (busy && now < look_at) {
 				unlock_fairly(s);
 				pthread_mutex_lock(&s->lock);
 				continue;
@@ -467,7 +470,7 @@ static void *thread_main(void *arg)
 				log_err("engine", "the socket is broken: %s", strerror(-got));
 				break;
 			}
-			until = rnic_next_deadline(s->rnic);
+			until = busy ? now : rnic_next_deadline(s->rnic);
 			/* A deadline that has been put off since is kept: waking once too often
 			 * costs less than being woken for the next packet's timer. */
 			if (woken_at > now)
@@ -478,6 +481,7 @@ static void *thread_main(void *arg)
 				listen = false;
 			}
 		}
+		look_at = now + LOOK_NS;
 		s->sleeps_until = until;
 		s->listens = listen;
 		watch = s->watch;

@@ -167,10 +167,11 @@ def main():
         load.serve.process.send_signal(signal.SIGTERM)
         if load.serve.wait(10) != 0:
             fault = fault or f"serve ends with {load.serve.status()}"
-        # Whoever has nothing but packets to look after may say so later.
-        said = load.serve.output().count("goes on")
-        if not fault and said < args.rounds:
-            fault = f"serve says {said} times that another broker goes on"
+        # However busy it is with packets.
+        for name, program in load.running().items():
+            said = program.output().count("goes on")
+            if not fault and said < args.rounds:
+                fault = f"{name} says {said} times that another broker goes on"
         for p in (load.serve, load.ending["write"]):
             if not fault and re.search(r"lost [1-9]", p.output()):
                 fault = f"{p.log} has lost something"
