@@ -12,7 +12,7 @@
 
 /* Brokers that end one after the other while an event is waited for; and looks, of 10 ms each, for
  * a broker's end of which the pipe tells before the connection does. */
-#define ENDS_MAX 500
+#define ENDS_MAX 1000
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
