@@ -11,13 +11,27 @@
 #define AT_ONCE	       64		     /* then others have their turn */
 #define PROBE_NS       (500 * NSEC_PER_MSEC) /* our own address may not be fit for use at first */
 
+void svc_resolve_end(struct svc_id *id)
+{
+	if (list_empty(&id->resolving))
+		return;
+	list_remove(&id->resolving);
+	cm_quota_give_back(id->client->user, CM_QUOTA_RESOLVING);
+}
+
 void svc_resolve(struct svc_id *id, struct broker_cm_event *ev, const struct flow *flow,
 		 uint32_t timeout_ms)
 {
 	struct cm_service *svc = id->client->svc;
 
-	list_remove(&id->resolving);
+	svc_resolve_end(id);
 	if (ev->status || !svc->ops.neighbour || svc->ops.neighbour(svc->ctx, flow, true) == 0) {
+		svc_post(id, ev);
+		return;
+	}
+	/* Each costs looks, many times a second. */
+	ev->status = cm_quota_take(id->client->user, CM_QUOTA_RESOLVING, 0);
+	if (ev->status) {
 		svc_post(id, ev);
 		return;
 	}
@@ -57,11 +71,11 @@ void svc_resolve_tick(struct cm_service *svc)
 			id->resolve_probe = svc->now + PROBE_NS;
 		ev = svc_event(id, BROKER_CM_EV_ADDR_RESOLVED);
 		if (svc->ops.neighbour(svc->ctx, &id->resolve_flow, probe) == 0) {
-			list_remove(&id->resolving);
+			svc_resolve_end(id);
 			svc_post(id, &ev);
 		} else if (svc->now >= id->resolve_until) {
 			ev.status = -ETIMEDOUT;
-			list_remove(&id->resolving);
+			svc_resolve_end(id);
 			svc_post(id, &ev);
 		} else {
 			id->resolve_wait = min_of(2 * id->resolve_wait, CHECK_MAX_NS);

@@ -527,7 +527,7 @@ void svc_id_destroy(struct svc_id *id, bool end_cm)
 	if (end_cm)
 		cm_id_destroy(id->cm, svc->now);
 	slots_release(&svc->slots, id->handle);
-	list_remove(&id->resolving);
+	svc_resolve_end(id);
 	list_remove(&id->list);
 	client->id_count--;
 	cm_quota_give_back(client->user, CM_QUOTA_IDS);

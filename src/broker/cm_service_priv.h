@@ -160,6 +160,8 @@ int svc_resume(struct cm_client *, const void *req, void *reply);
 /* Posts the event, an ADDR_RESOLVED, as soon as the way's first neighbour is known. */
 void svc_resolve(struct svc_id *, struct broker_cm_event *, const struct flow *,
 		 uint32_t timeout_ms);
+/* Is over, or is not wanted any more; or never began. */
+void svc_resolve_end(struct svc_id *);
 uint64_t svc_resolve_deadline(const struct cm_service *);
 void svc_resolve_tick(struct cm_service *);
 

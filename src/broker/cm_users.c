@@ -15,6 +15,7 @@ static const struct limit {
 	[CM_QUOTA_CHANNELS] = {"event channels", 4096, 0, 0},
 	[CM_QUOTA_LISTENERS] = {"listeners", UINT32_MAX, 4096, 16384},
 	[CM_QUOTA_PORTS] = {"ports", UINT32_MAX, 12288, 24576},
+	[CM_QUOTA_RESOLVING] = {"addresses to resolve at a time", UINT32_MAX, 256, 8192},
 	[CM_QUOTA_EVENTS] = {"unread events", UINT32_MAX, 65536, 262144},
 };
 

@@ -205,6 +205,46 @@ static void a_watcher_that_does_not_read_is_not_told_for_ever(void **state)
 	close_client(&c);
 }
 
+static uint32_t resolve(struct client *c)
+{
+	uint32_t id = create(c, TCP);
+
+	assert_int_equal(ASK(c, BROKER_CM_POST, post, .id = id, .type = BROKER_CM_EV_ADDR_RESOLVED,
+			     .src = c->host->v4, .dst = c->host->w->host[1].v4,
+			     .timeout_ms = 60000),
+			 0);
+	return id;
+}
+
+/* Each is looked after twenty times a second. */
+static void a_user_resolves_so_many_addresses_at_a_time(void **state)
+{
+	struct world *w = *state;
+	struct client c, other;
+	uint32_t id = 0;
+
+	w->host[0].neighbour = -EAGAIN;
+	w->uid = USER;
+	open_client(&c, &w->host[0]);
+	for (int i = 0; i < 256; i++)
+		id = resolve(&c);
+	no_event(&c);
+	resolve(&c);
+	assert_int_equal(event(&c, BROKER_CM_EV_ADDR_RESOLVED).status, -EMFILE);
+	w->uid = USER + 1;
+	open_client(&other, &w->host[0]);
+	resolve(&other);
+	no_event(&other);
+	assert_int_equal(on_id(&c, BROKER_CM_DESTROY_ID, id), 0);
+	resolve(&c);
+	no_event(&c);
+	w->host[0].neighbour = 0;
+	pass(w, SEC);
+	event(&other, BROKER_CM_EV_ADDR_RESOLVED);
+	close_client(&other);
+	close_client(&c);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -216,6 +256,7 @@ int main(void)
 		T(a_user_takes_a_part_of_the_channels),
 		T(a_users_unread_events_are_bounded),
 		T(a_client_that_had_all_it_may_is_gone_in_a_moment),
+		T(a_user_resolves_so_many_addresses_at_a_time),
 		T(a_watcher_that_does_not_read_is_not_told_for_ever),
 	};
 
