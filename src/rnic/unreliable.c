@@ -18,7 +18,11 @@
 #include "base/bytes.h"
 #include "rnic/core.h"
 
-#define GRH_LEN	     40
+#define GRH_LEN 40
+/* In a receive's SL, as mlx5 gives it with RoCE: which network header stands before the payload.
+ * UCX believes it rather than the header. */
+#define SL_IPV6	     1
+#define SL_IPV4	     2
 #define IPV4_LEN     20
 #define UDP_LEN	     8
 #define IPPROTO_UDP_ 17
@@ -200,6 +204,7 @@ static void ud_rx(struct rnic_qp *qp, const struct pkt *p, const struct rnic_rx 
 		.byte_len = GRH_LEN + p->len,
 		.src_qp = p->h.deth.sqpn,
 		.wc_flags = RNIC_WC_GRH,
+		.sl = gid_is_ipv4(&rx->flow.dgid) ? SL_IPV4 : SL_IPV6,
 	};
 	uint8_t grh[GRH_LEN];
 

@@ -78,7 +78,6 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc
 	int rc;
 
 	memset(attr, 0, sizeof(*attr));
-	attr->sl = wc->sl;
 	attr->port_num = port;
 	/* On RoCE there is nothing but the network header to go back by. */
 	if (port != FACE_PORT || !(wc->wc_flags & IBV_WC_GRH))

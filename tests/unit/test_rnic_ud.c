@@ -67,6 +67,7 @@ static void a_datagram_arrives_behind_its_network_header(void **state)
 	assert_int_equal(wc.byte_len, GRH + 101);
 	assert_int_equal(wc.src_qp, rnic_qp_num(b->side[0].qp));
 	assert_int_equal(wc.wc_flags, RNIC_WC_GRH | RNIC_WC_WITH_IMM);
+	assert_int_equal(wc.sl, 2); /* the header is IPv4's */
 	assert_int_equal(wc.imm_or_rkey, 0x04030201);
 	assert_int_equal(b->side[1].notified, 1);
 	assert_memory_equal(b->side[1].mem + GRH, b->side[0].mem, 101);
