@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,8 +47,10 @@ static pid_t bare_fork(void)
  * runs a program with another's privileges has said what PATH is, and there is no other way. */
 static bool find_program(char path[PATH_MAX])
 {
-	static const char *const beside[] = {"../weft", "../../bin/weft"};
+	/* In the build tree, and installed. */
+	static const char *const beside[] = {"../weft", WEFT_PROGRAM_FROM_LIBS};
 	const char *env = secure_getenv("WEFT_BROKER");
+	struct stat st;
 	Dl_info info;
 
 	if (env && *env) {
@@ -60,7 +63,8 @@ static bool find_program(char path[PATH_MAX])
 
 		for (size_t i = 0; slash && i < ARRAY_SIZE(beside); i++) {
 			snprintf(path, PATH_MAX, "%.*s/%s", dir, info.dli_fname, beside[i]);
-			if (access(path, X_OK) == 0)
+			/* Installed, the first is the libraries' own directory. */
+			if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0)
 				return true;
 		}
 	}

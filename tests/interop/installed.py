@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""An installed tree, staged by DESTDIR, does its work for an ordinary user; no broker runs before.
+
+usage: installed.py BUILD
+"""
+import argparse
+import glob
+import os
+import re
+import signal
+import subprocess
+import tempfile
+
+import lab
+
+NQN = "nqn.2026-11.org.weft:installed"
+NOBODY = "65534"
+
+
+def elves(top):
+    """ELF files below top."""
+    for where, _, names in os.walk(top):
+        for path in (os.path.join(where, n) for n in names):
+            if os.path.isfile(path) and not os.path.islink(path):
+                with open(path, "rb") as f:
+                    if f.read(4) == b"\x7fELF":
+                        yield path
+
+
+def planted(paths):
+    """Where a library is looked for below the working directory, if anywhere."""
+    for path in paths:
+        out = subprocess.run(["readelf", "-dW", path], capture_output=True, text=True,
+                             check=True).stdout
+        for runpath in re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", out):
+            for entry in runpath.split(":"):
+                if not entry.startswith(("$ORIGIN", "/")):
+                    return f"{path}: RUNPATH has {entry!r}"
+    return None
+
+
+def stage(build, to):
+    """The directory of the installed program, or None and why."""
+    r = subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"],
+                       env={**os.environ, "DESTDIR": to}, capture_output=True, text=True,
+                       check=False)
+    found = glob.glob(f"{to}/**/bin/weft", recursive=True)
+    return (os.path.dirname(found[0]), None) if r.returncode == 0 and found else \
+        (None, r.stdout + r.stderr)
+
+
+def pingpong(host, user, weft, path):
+    server = lab.Program(host, [*user, weft, "run", "--", "ibv_rc_pingpong", "-d", "weft_lo", "-g",
+                                "0", "-n", "100"], f"{path}/server.log")
+    if not lab.until(lambda: host.listens_on_tcp(18515) or server.status() is not None, 10):
+        server.kill()
+        return "the pingpong's server does not listen"
+    client = lab.Program(host, [*user, weft, "run", "--", "ibv_rc_pingpong", "-d", "weft_lo", "-g",
+                                "0", "-n", "100", "127.0.0.1"], f"{path}/client.log")
+    status = client.wait(20), server.wait(20)
+    client.kill()
+    server.kill()
+    return None if status == (0, 0) else f"pingpong ends with {status}"
+
+
+def serve(host, user, weft, path):
+    with tempfile.TemporaryDirectory() as scratch:
+        disk = f"{scratch}/disk.img"
+        with open(disk, "wb") as f:
+            f.truncate(1 << 20)
+        os.chmod(scratch, 0o755)
+        os.chmod(disk, 0o666)
+        target = lab.Program(host, [*user, weft, "serve", disk, "-l", "rdma://127.0.0.1", "-n",
+                                    NQN], f"{path}/serve.log")
+        lab.until(lambda: target.says("ready") or target.status() is not None, 10)
+        r = host.run(*user, weft, "id-ns", f"nvme+rdma://127.0.0.1/{NQN}?ns=1", timeout=30)
+        target.process.send_signal(signal.SIGTERM)
+        status = target.wait(10)
+        target.kill()
+    return None if r.returncode == 0 and status == 0 else \
+        f"id-ns ends with {r.returncode}, serve with {status}: {r.stderr.strip()}"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    args = p.parse_args()
+    build = os.path.abspath(args.build)
+    lab.enter()
+    lab.need("ibv_rc_pingpong", "readelf", "setpriv")
+    # What would lead the program back to the build tree.
+    for name in ("WEFT_BROKER", "LD_LIBRARY_PATH"):
+        os.environ.pop(name, None)
+    user = [] if os.geteuid() else ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}",
+                                    "--clear-groups"]
+    if user and subprocess.run([*user, "true"], check=False, capture_output=True).returncode:
+        user = []  # in a user namespace of our own there is one user
+    host, _ = lab.lab(1)
+    report = lab.Report(build, "installed")
+    with tempfile.TemporaryDirectory() as top:
+        os.chmod(top, 0o755)
+        path = report.case("install")
+        programs, wrong = stage(build, top)
+        if not wrong:
+            wrong = planted([f"{build}/weft", *elves(f"{build}/lib"), *elves(top)])
+        if wrong:
+            report.fail("install", path, wrong)
+            report.finish()
+        report.ok("install", path)
+        for name, work in (("pingpong", pingpong), ("serve", serve)):
+            path = report.case(name)
+            wrong = work(host, user, f"{programs}/weft", path)
+            # The next has no broker to begin with, either.
+            if not wrong and not lab.until(lambda: not host.has_broker(), 15):
+                wrong = "the broker does not end"
+            if wrong:
+                report.fail(name, path, wrong)
+            else:
+                report.ok(name, path)
+        host.close()
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
