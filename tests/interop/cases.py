@@ -284,7 +284,7 @@ def rsocket_cases():
                    want=transferred(100))
     # riostream -S all takes too long: it waits for memory to change and never leaves the processor.
     yield Case("rstream -S all", "rstream -b {server} -S all", "rstream -s {server} -S all",
-               tcp=False, timeout=300, want=transferred(r"\S+"))
+               tcp=False, timeout=1200, want=transferred(r"\S+"))
     for options in ("-C 1000", "-T b -C 100", "-T n -C 100", "-T a -C 100", "-S 1024 -C 100",
                     "-B 65536 -C 100", "-T e -C 100", "-T e -S 1024 -C 100", "-p 7300 -C 100"):
         # Datagrams may be lost or be late; an echo (counted both ways) waits for each.
