@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* weft run: a program on weft's libibverbs and librdmacm, by its library path; with --sockets its
- * TCP over RDMA, by a preloaded library. */
+/* weft run: a program on weft's libibverbs and librdmacm, by its library path; what looks for their
+ * device nodes finds them, and with --sockets its TCP goes over RDMA, by preloaded libraries. */
 #include <argp.h>
 #include <errno.h>
 #include <limits.h>
@@ -57,9 +57,10 @@ static const struct argp argp = {
 	.parser = parse,
 	.args_doc = "[--] PROGRAM [ARGUMENT...]",
 	.doc = "Runs PROGRAM on weft's libibverbs.so.1 and librdmacm.so.1 instead of the system's."
-	       "\vThe library path of PROGRAM begins with weft's directory; nothing else of its "
-	       "environment changes, but that --sockets preloads a library. The exit status is "
-	       "that of PROGRAM, 127 if it is not found, 126 if it cannot be executed.",
+	       "\vThe library path of PROGRAM begins with weft's directory, and a library is "
+	       "preloaded that shows the devices' nodes below /dev/infiniband, with --sockets "
+	       "another one; nothing else of its environment changes. The exit status is that of "
+	       "PROGRAM, 127 if it is not found, 126 if it cannot be executed.",
 };
 
 /* The directory of our two libraries: beside the executable in a build, else as installed. */
@@ -107,6 +108,8 @@ static int set_environment(const struct run *run, const char *dir)
 {
 	int rc = put_first("LD_LIBRARY_PATH", dir, "", ":");
 
+	if (!rc)
+		rc = put_first("LD_PRELOAD", dir, "/libweft-nodes.so", " ");
 	if (!rc && run->sockets)
 		rc = put_first("LD_PRELOAD", dir, "/libweft-sockets.so", " ");
 	if (!rc && run->only)

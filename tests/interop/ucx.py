@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""UCX, unmodified, under `weft run`: it finds the devices, and talks over each of its transports.
+
+usage: ucx.py BUILD (one | veth)
+"""
+import argparse
+import os
+
+import lab
+
+PORT = 13400
+# UCX_TLS -> tests of ucx_perftest; None: what UCX takes by itself
+TALKS = {
+    "rc_v": ("tag_lat", "tag_bw", "ucp_put_lat", "ucp_get", "stream_bw", "ucp_add"),
+    "ud_v": ("tag_lat", "tag_bw", "stream_lat", "ucp_am_lat"),
+    "rc,ud": ("tag_lat",),
+    None: ("tag_lat", "ucp_put_bw"),
+}
+
+
+def finds_devices(weft, host, dev):
+    out = host.run(weft, "run", "--", "ucx_info", "-d", timeout=30).stdout
+    for want in ("Transport: rc_verbs", "Transport: ud_verbs", f"Device: {dev}:1"):
+        if want not in out:
+            return f"ucx_info -d has no {want!r}"
+    return None
+
+
+def talk(weft, hosts, env, options, path):
+    run = [weft, "run", "--", "ucx_perftest", "-p", PORT]
+    server = lab.Program(hosts[0], run, f"{path}/server.log", env=env)
+    client = None
+    try:
+        if not lab.until(lambda: hosts[0].listens_on_tcp(PORT) or server.status() is not None, 10):
+            return "the server does not listen"
+        client = lab.Program(hosts[1], [*run, hosts[0].address, *options], f"{path}/client.log",
+                             env=env)
+        status = client.wait(60), server.wait(10)
+        if status != (0, 0):
+            return f"client and server end with {status}"
+        return None if client.says("Final:") else "the client gives no figures"
+    finally:
+        server.kill()
+        if client:
+            client.kill()
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("where", choices=["one", "veth"])
+    args = p.parse_args()
+    lab.enter()
+    lab.need("ucx_info", "ucx_perftest")
+    weft = os.path.join(os.path.abspath(args.build), "weft")
+    hosts = lab.lab(1 if args.where == "one" else 2)
+    dev = "weft_lo" if args.where == "one" else "weft_eth0"
+    report = lab.Report(args.build, f"ucx-{args.where}")
+
+    def case(name, work):
+        path = report.case(name)
+        fault = work(path)
+        if fault:
+            report.fail(name, path, fault)
+        else:
+            report.ok(name, path)
+
+    case("ucx_info -d", lambda path: finds_devices(weft, hosts[0], dev))
+    for tls, tests in TALKS.items():
+        # Without the system's own shared memory and TCP, but where UCX is to choose.
+        env = {"UCX_NET_DEVICES": f"{dev}:1", "UCX_TLS": tls} if tls else {}
+        for test in tests:
+            for size in ("8", "65536"):
+                if test == "ucp_add" and size != "8":
+                    continue
+                case(f"{tls or 'all'} {test} {size}", lambda path, t=test, s=size, e=env: talk(
+                    weft, hosts, e, ["-t", t, "-s", s, "-n", 300, "-w", 10], path))
+    left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
+    case("everything ends", lambda path: f"left behind: {left}" if left else None)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
