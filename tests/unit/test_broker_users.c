@@ -432,49 +432,64 @@ static void nobody_takes_a_slot_whose_holder_has_not_come_yet(void **state)
 	assert_int_equal(WEXITSTATUS(status), EPERM);
 }
 
-/* Sends the broker a TCP socket whose close waits for a peer that never reads, last of many
- * requests that nobody waits for. */
-static void lingers(void **state)
+/* A TCP socket whose close waits for a peer that never reads. */
+static int lingering(void)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(at);
 	const struct linger an_hour = {1, 3600};
-	int l = socket(AF_INET, SOCK_STREAM, 0), tcp = socket(AF_INET, SOCK_STREAM, 0), peer;
+	int l = socket(AF_INET, SOCK_STREAM, 0), tcp = socket(AF_INET, SOCK_STREAM, 0);
 	static char junk[1 << 16];
-	int to_broker = bed_raw_connection();
 
-	(void)state;
 	assert_int_equal(bind(l, (struct sockaddr *)&at, len), 0);
 	assert_int_equal(listen(l, 1), 0);
 	assert_int_equal(getsockname(l, (struct sockaddr *)&at, &len), 0);
 	assert_int_equal(connect(tcp, (struct sockaddr *)&at, len), 0);
-	peer = accept(l, NULL, NULL);
+	assert_true(accept(l, NULL, NULL) >= 0); /* open to the end */
 	while (send(tcp, junk, sizeof(junk), MSG_DONTWAIT) > 0)
 		;
 	setsockopt(tcp, SOL_SOCKET, SO_LINGER, &an_hour, sizeof(an_hour));
-	(void)!fd_msg_send(to_broker, "x", 1, MSG_DONTWAIT, tcp);
-	(void)!fd_msg_send(to_broker, "x", 1, MSG_DONTWAIT, tcp);
-	close(tcp);
-	close(to_broker);
-	(void)peer; /* open to the end */
+	return tcp;
 }
 
-static void what_takes_long_to_close_holds_up_nobody(void **state)
+/* Sends the broker so many of them in one message: whoever receives it is the last to close them.
+ */
+static void send_lingering(size_t n)
 {
-	struct broker_client *root;
+	union {
+		char room[CMSG_SPACE(8 * sizeof(int))];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec iov = {(char[]){'x'}, 1};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = CMSG_SPACE(n * sizeof(int))};
+	int to_broker = bed_raw_connection(), fd[8];
+
+	control.align.cmsg_level = SOL_SOCKET;
+	control.align.cmsg_type = SCM_RIGHTS;
+	control.align.cmsg_len = CMSG_LEN(n * sizeof(int));
+	for (size_t i = 0; i < n; i++)
+		fd[i] = lingering();
+	memcpy(CMSG_DATA(&control.align), fd, n * sizeof(int));
+	(void)!sendmsg(to_broker, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	for (size_t i = 0; i < n; i++)
+		close(fd[i]);
+	close(to_broker);
+}
+
+static void nobody_is_held_up_by(size_t n)
+{
 	struct user alice;
 	uint64_t begun;
 	int status;
-	pid_t pid;
+	pid_t pid = fork();
 
-	if (geteuid())
-		skip();
-	root = bed_client();
-	pid = fork();
 	if (pid == 0) {
 		if (setuid(MALLORY) < 0)
 			_exit(1);
-		lingers(state);
+		send_lingering(n);
 		pause();
 	}
 	nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
@@ -484,6 +499,18 @@ static void what_takes_long_to_close_holds_up_nobody(void **state)
 	stop(&alice);
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
+}
+
+static void what_takes_long_to_close_holds_up_nobody(void **state)
+{
+	struct broker_client *root;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	root = bed_client();
+	nobody_is_held_up_by(1);
+	nobody_is_held_up_by(3);
 	broker_client_close(root);
 }
 
