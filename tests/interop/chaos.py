@@ -29,7 +29,7 @@ import lab
 
 HEALING_SECONDS = 20   # after a fault: resends, reconnects at most seconds apart
 STORE_THREADS = 4      # a target's, made when there is first so much to do at once (store/pool.c)
-SETTLE_SECONDS = 60    # for memory and descriptors to come back
+SETTLE_SECONDS = 90    # for memory and descriptors to come back; crowd.c gives up after 75
 BROKER_SECONDS = 15
 NASTY = re.compile(r"is wrong: |AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error: |"
                    r"Assertion|assertion failed|another's message|WRONG DATA")
