@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
+
+#define NAME_MAX_LEN 32
+#define TYPOS_MAX    2
 
 /* X(identifier, name, summary): cmd_<identifier>() is in cmd_<identifier>.c. */
 #define X(id, name, summary) int cmd_##id(int argc, char **argv);
@@ -21,22 +26,90 @@ static void usage(FILE *out)
 	fputs("usage: weft COMMAND [OPTION...]\n\n", out);
 	for (const struct command *c = commands; c->name; c++)
 		fprintf(out, "  %-10s %s\n", c->name, c->summary);
-	fputs("\n`weft COMMAND --help` tells more.\n", out);
+	fputs("\n`weft help COMMAND` tells more, and so does weft-COMMAND(1).\n", out);
+}
+
+static const struct command *find(const char *name)
+{
+	for (const struct command *c = commands; c->name; c++)
+		if (strcmp(c->name, name) == 0)
+			return c;
+	return NULL;
+}
+
+/* How many letters to change, add or leave out to make b of a; both are short. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t row[NAME_MAX_LEN + 1], n = strlen(b);
+
+	for (size_t j = 0; j <= n; j++)
+		row[j] = j;
+	for (size_t i = 1; *a; i++, a++) {
+		size_t before = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= n; j++) {
+			size_t change = before + (*a != b[j - 1]);
+			size_t add = min_of(row[j], row[j - 1]) + 1;
+
+			before = row[j];
+			row[j] = min_of(change, add);
+		}
+	}
+	return row[n];
+}
+
+static int unknown(const char *name)
+{
+	const struct command *nearest = NULL;
+	size_t best = TYPOS_MAX + 1;
+
+	for (const struct command *c = commands; c->name; c++) {
+		size_t d = strlen(name) <= NAME_MAX_LEN ? distance(name, c->name) : best;
+
+		if (d < best) {
+			best = d;
+			nearest = c;
+		}
+	}
+	if (nearest)
+		fprintf(stderr, "weft: no command '%s'; did you mean '%s'?\n", name, nearest->name);
+	else
+		fprintf(stderr, "weft: no command '%s'; `weft help` lists them\n", name);
+	return EXIT_USAGE;
+}
+
+static bool is_help(const char *word)
+{
+	return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* -h is left to programs (of `weft run`) and options, but for a command's only word. */
+static int run(const char *name, int argc, char **argv, bool help)
+{
+	const struct command *c = find(name);
+	char *asked[] = {(char *)(uintptr_t)name, (char[]){"--help"}, NULL};
+
+	if (!c)
+		return unknown(name);
+	return help ? c->run(2, asked) : c->run(argc, argv);
 }
 
 int main(int argc, char **argv)
 {
-	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-		usage(argc < 2 ? stderr : stdout);
-		return argc < 2 ? EXIT_USAGE : EXIT_OK;
+	if (argc < 2) {
+		usage(stderr);
+		return EXIT_USAGE;
+	}
+	if (is_help(argv[1])) {
+		if (argc > 2)
+			return run(argv[2], 0, NULL, true);
+		usage(stdout);
+		return EXIT_OK;
 	}
 	if (strcmp(argv[1], "--version") == 0) {
 		puts("weft " WEFT_VERSION);
 		return EXIT_OK;
 	}
-	for (const struct command *c = commands; c->name; c++)
-		if (strcmp(c->name, argv[1]) == 0)
-			return c->run(argc - 1, argv + 1);
-	fprintf(stderr, "weft: no command '%s'; `weft help` lists them\n", argv[1]);
-	return EXIT_USAGE;
+	return run(argv[1], argc - 1, argv + 1, argc == 3 && strcmp(argv[2], "-h") == 0);
 }

@@ -80,9 +80,14 @@ class Tester:
 
 def usage(t, commands):
     t.case("no command", [], USAGE, "usage")
-    t.case("unknown command", ["nosuch"], USAGE, "nosuch")
+    t.case("unknown command", ["nosuch"], USAGE, "nosuch.*weft help")
+    t.case("mistyped command", ["sevre"], USAGE, "did you mean 'serve'")
+    t.case("help -h", ["-h"], 0, "serve")
+    t.case("help of no command", ["help", "nosuch"], USAGE, "nosuch")
     for c in commands:
         t.case(f"{c} --help", [c, "--help"], 0, c)
+        t.case(f"{c} -h", [c, "-h"], 0, c)
+        t.case(f"help {c}", ["help", c], 0, c)
         if c != "run":
             t.case(f"{c} with an unknown option", [c, "--no-such-option"], USAGE, "no-such-option")
 
