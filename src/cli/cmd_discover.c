@@ -15,7 +15,7 @@ int cmd_discover(int argc, char **argv);
 
 /* Without a parser of its own, its input is the child's. */
 static const struct argp argp = {
-	.args_doc = "nvme+rdma://HOST[:PORT]\n-t rdma -a ADDRESS [-s PORT]",
+	.args_doc = "HOST[:PORT]\nnvme+rdma://HOST[:PORT]\n-t rdma -a ADDRESS [-s PORT]",
 	.doc = "List the subsystems that a target's discovery log names.\v"
 	       "The URIs it prints are what the other commands take.",
 	.children = nvme_opts_children,

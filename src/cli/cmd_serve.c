@@ -598,6 +598,7 @@ int cmd_serve(int argc, char **argv)
 	static struct serve s = {
 		.opt = {.file.block_size = 512, .pool_bytes = POOL_DEFAULT, .ready_fd = -1},
 		.say.fd = STDOUT_FILENO};
+	struct sigaction hup;
 	sigset_t signals;
 
 	cli_parse(&argp, "serve", argc, argv, &s.opt);
@@ -607,6 +608,9 @@ int cmd_serve(int argc, char **argv)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
+	/* The terminal has gone; nohup(1) has it ignored. */
+	if (sigaction(SIGHUP, NULL, &hup) == 0 && hup.sa_handler != SIG_IGN)
+		sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	return serve(&s, &signals);

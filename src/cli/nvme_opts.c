@@ -217,16 +217,31 @@ void nvme_opts_init(struct nvme_opts *opts, enum nvme_opts_target target)
 	};
 }
 
+/* An address alone says all that there is to say of a discovery service. */
+static const char *with_scheme(const char *text, char *buf, size_t room)
+{
+	const char *colon = strchr(text, ':');
+	bool v6 = colon && strchr(colon + 1, ':') && text[0] != '[';
+
+	if (strchr(text, '/') || nvme_uri_is(text))
+		return text;
+	snprintf(buf, room, "nvme+rdma://%s%s%s", v6 ? "[" : "", text, v6 ? "]" : "");
+	return buf;
+}
+
 /* What options said before stays; a URI after them fills the rest. */
 void nvme_opts_take_uri(struct nvme_opts *opts, struct argp_state *state, const char *text)
 {
 	struct nvme_uri u;
+	char whole[sizeof(u.host) + 32];
 	const char *why;
 
 	if (opts->has_uri || opts->uri.host[0]) {
 		argp_error(state, "'%s' is one target too many", text);
 		return;
 	}
+	if (opts->target == NVME_OPTS_DISCOVERY)
+		text = with_scheme(text, whole, sizeof(whole));
 	if (nvme_uri_parse(text, &u, &why)) {
 		argp_error(state, "'%s' is no target: %s", text, why);
 		return;

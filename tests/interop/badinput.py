@@ -7,6 +7,7 @@ usage: badinput.py BUILD [--only REGEX]
 import argparse
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -181,8 +182,12 @@ def connecting(t):
     server = t.serve("--read-only")
     t.case("cp onto a read-only namespace", ["cp", t.img, URI], FAILED, "read.only|protect",
            before=alive)
-    server.process.terminate()
-    server.wait(5)
+    for address in ("127.0.0.1", "127.0.0.1:4420"):
+        t.case(f"discover {address}", ["discover", address], 0, NQN, before=alive)
+    t.case("discover nonsense", ["discover", "127.0.0.1:port"], USAGE, "no target.*port")
+    server.process.send_signal(signal.SIGHUP)
+    t.verdict("the server ends at SIGHUP", None if server.wait(5) == 0 else
+              f"status {server.status()} 5 s after SIGHUP")
 
 
 def everywhere(t):
