@@ -253,6 +253,12 @@ static void env_free(void *ctx, void *p)
 	free(p);
 }
 
+/* Some hosts have no name, and some are refused before they have told it. */
+static const char *host_name(const char *nqn)
+{
+	return nqn && *nqn ? nqn : "a host";
+}
+
 /* One line per host that comes or goes; a refused one is told with the reason. */
 static void env_event(void *ctx, const struct target_event *e)
 {
@@ -263,20 +269,19 @@ static void env_event(void *ctx, const struct target_event *e)
 		return;
 	switch (e->type) {
 	case TARGET_EVENT_CTRL_NEW:
-		serve_say(&s->say, now, "connected: %s (controller %u)", e->ctrl->hostnqn,
-			  e->ctrl->cntlid);
+		serve_say(&s->say, now, "connected: %s (controller %u)",
+			  host_name(e->ctrl->hostnqn), e->ctrl->cntlid);
 		break;
 	case TARGET_EVENT_CTRL_GONE:
-		serve_say(&s->say, now, "gone: %s (controller %u)", e->ctrl->hostnqn,
+		serve_say(&s->say, now, "gone: %s (controller %u)", host_name(e->ctrl->hostnqn),
 			  e->ctrl->cntlid);
 		break;
 	case TARGET_EVENT_KEEP_ALIVE_EXPIRED:
 		serve_say(&s->say, now, "silent for %u ms: %s (controller %u)", e->ctrl->kato_ms,
-			  e->ctrl->hostnqn, e->ctrl->cntlid);
+			  host_name(e->ctrl->hostnqn), e->ctrl->cntlid);
 		break;
 	case TARGET_EVENT_CONNECT_REFUSED:
-		serve_say(&s->say, now, "refused: %s: %s%s%s",
-			  e->hostnqn && *e->hostnqn ? e->hostnqn : "a host",
+		serve_say(&s->say, now, "refused: %s: %s%s%s", host_name(e->hostnqn),
 			  nvme_status_name(e->status),
 			  e->subnqn && *e->subnqn ? ", asked for " : "",
 			  e->subnqn ? e->subnqn : "");

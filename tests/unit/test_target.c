@@ -38,8 +38,6 @@ static void a_connect_that_is_wrong_names_the_wrong_field(void **state)
 	refused_at(q, &a, true, NVMF_CONNECT_DATA_SUBNQN);
 	a = good, memset(a.data.subnqn, 'n', sizeof(a.data.subnqn)); /* not terminated */
 	refused_at(q, &a, true, NVMF_CONNECT_DATA_SUBNQN);
-	a = good, memset(a.data.hostnqn, 0, sizeof(a.data.hostnqn));
-	refused_at(q, &a, true, NVMF_CONNECT_DATA_HOSTNQN);
 	a = good, memset(a.data.hostnqn, 'n', sizeof(a.data.hostnqn));
 	refused_at(q, &a, true, NVMF_CONNECT_DATA_HOSTNQN);
 	a = good, a.data.cntlid = 1;
@@ -56,7 +54,7 @@ static void a_connect_that_is_wrong_names_the_wrong_field(void **state)
 	refused_at(q, &a, false, NVMF_CONNECT_SQE_SQSIZE);
 	a = good, a.co.recfmt = 1;
 	assert_int_equal(bed_connect(q, &a, NULL), STATUS(NVME_SC_CONNECT_FORMAT));
-	assert_int_equal(b->refused, 11);
+	assert_int_equal(b->refused, 10);
 	assert_int_equal(bed_connect(q, &good, NULL), NVME_SC_SUCCESS);
 	bed_destroy(b);
 }
@@ -84,6 +82,23 @@ static void only_hosts_on_the_list_may_connect(void **state)
 	bed_queue_open(b, &b->admin, 0);
 	assert_int_equal(bed_connect(&b->admin, &a, NULL), STATUS(NVME_SC_CONNECT_INVALID_HOST));
 	b->subsys.host_count = 2;
+	assert_int_equal(bed_connect(&b->admin, &a, NULL), NVME_SC_SUCCESS);
+	bed_destroy(b);
+}
+
+static void a_host_without_a_name_comes_where_any_may(void **state)
+{
+	const char *const hosts[] = {BED_HOSTNQN};
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	struct bed *b = bed_create();
+
+	(void)state;
+	memset(a.data.hostnqn, 0, sizeof(a.data.hostnqn));
+	bed_queue_open(b, &b->admin, 0);
+	b->subsys.hosts = hosts;
+	b->subsys.host_count = 1;
+	refused_at(&b->admin, &a, true, NVMF_CONNECT_DATA_HOSTNQN);
+	b->subsys.hosts = NULL;
 	assert_int_equal(bed_connect(&b->admin, &a, NULL), NVME_SC_SUCCESS);
 	bed_destroy(b);
 }
@@ -636,6 +651,7 @@ int main(void)
 		cmocka_unit_test(a_connect_that_is_wrong_names_the_wrong_field),
 		cmocka_unit_test(a_second_connect_is_out_of_sequence),
 		cmocka_unit_test(only_hosts_on_the_list_may_connect),
+		cmocka_unit_test(a_host_without_a_name_comes_where_any_may),
 		cmocka_unit_test(an_io_queue_must_fit_its_controller),
 		cmocka_unit_test(an_io_queue_before_enable_is_refused),
 		cmocka_unit_test(before_connect_and_enable_commands_are_out_of_sequence),

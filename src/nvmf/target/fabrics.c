@@ -173,7 +173,9 @@ static void execute_connect(struct target_req *r)
 		refuse_data(r, NVMF_CONNECT_DATA_SUBNQN, &d);
 		return;
 	}
-	if (!nvmf_nqn_valid(d.hostnqn, sizeof(d.hostnqn))) {
+	/* A host without a name comes where any host may come, as with Linux's target: SPDK's
+	 * perf is one. */
+	if (!nvmf_nqn_valid(d.hostnqn, sizeof(d.hostnqn)) && (d.hostnqn[0] || s->hosts)) {
 		refuse_data(r, NVMF_CONNECT_DATA_HOSTNQN, &d);
 		return;
 	}
