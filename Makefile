@@ -2,7 +2,7 @@
 BUILD ?= build
 MESON_ARGS ?=
 
-.PHONY: all setup check check-long interop pyverbs demo bench install clean help format
+.PHONY: all setup check check-long interop pyverbs demo bench install uninstall clean help format
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -34,6 +34,9 @@ bench: setup all ## ratios against raw UDP and TCP, measured side by side
 
 install: all ## install under the prefix Meson was given
 	@meson install -C $(BUILD)
+
+uninstall: ## take away what `make install` has put there
+	@ninja -C $(BUILD) uninstall
 
 format: ## clang-format every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
