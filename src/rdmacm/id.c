@@ -259,8 +259,7 @@ int rdma_migrate_id(struct rdma_cm_id *api, struct rdma_event_channel *channel)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/* attach: to the device that has the address, which the wildcard is not. */
-static int bind_addr(struct cma_id *id, const struct sockaddr *addr, bool attach)
+static int bind_addr(struct cma_id *id, const struct sockaddr *addr)
 {
 	struct broker_cm_bind req = {.msg.type = BROKER_CM_BIND, .id = id->handle}, resp;
 	int rc;
@@ -273,12 +272,13 @@ static int bind_addr(struct cma_id *id, const struct sockaddr *addr, bool attach
 	if (cma_addr_port(addr) && cma_addr_port(addr) < PRIVILEGED_PORTS && geteuid() != 0)
 		return -EACCES;
 	id->scope = cma_addr_scope(addr);
-	if (attach && !cma_addr_any(addr)) {
+	if (!cma_addr_any(addr)) {
 		rc = cma_bind_device(id);
 		if (rc)
 			return rc == -ENODEV ? -EADDRNOTAVAIL : rc;
+	} else if (addr->sa_family == AF_INET) {
+		req.af_ipv4 = 1;
 	}
-	req.af_ipv4 = cma_addr_any(addr) && addr->sa_family == AF_INET;
 	req.addr = id->src;
 	req.scope = id->scope;
 	req.port = cma_addr_port(addr);
@@ -301,20 +301,7 @@ int rdma_bind_addr(struct rdma_cm_id *api, struct sockaddr *addr)
 {
 	if (!cma_addr_len(addr))
 		return cma_ret(-EINVAL);
-	/* Linux takes a loopback address for a wildcard here, and programs (libfabric) tell by the
-	 * device that is missing then. */
-	return cma_ret(
-		bind_addr(cma_id(api), addr, !cma_addr_loopback(addr) || api->ps == RDMA_PS_IPOIB));
-}
-
-int cma_attach(struct cma_id *id)
-{
-	int rc;
-
-	if (id->state != CMA_BOUND || id->dev || !cma_addr_loopback(&id->api.route.addr.src_addr))
-		return 0;
-	rc = cma_bind_device(id);
-	return rc == -ENODEV ? -EADDRNOTAVAIL : rc;
+	return cma_ret(bind_addr(cma_id(api), addr));
 }
 
 int rdma_listen(struct rdma_cm_id *api, int backlog)
@@ -331,12 +318,10 @@ int rdma_listen(struct rdma_cm_id *api, int backlog)
 	if (id->state == CMA_IDLE) {
 		const struct sockaddr_in any = {.sin_family = AF_INET};
 
-		rc = bind_addr(id, (const struct sockaddr *)&any, false);
+		rc = bind_addr(id, (const struct sockaddr *)&any);
 	}
 	if (!rc && id->state != CMA_BOUND)
 		rc = -EINVAL;
-	if (!rc)
-		rc = cma_attach(id);
 	if (!rc)
 		rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
 	if (!rc)
@@ -369,9 +354,7 @@ static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const str
 	int rc = 0, status = 0, before;
 
 	if (src && id->state == CMA_IDLE)
-		rc = bind_addr(id, src, true);
-	else
-		rc = cma_attach(id);
+		rc = bind_addr(id, src);
 	if (rc)
 		return rc;
 	if (id->state != CMA_IDLE && id->state != CMA_BOUND)
@@ -390,7 +373,7 @@ static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const str
 		return rc;
 	if (id->state == CMA_IDLE) {
 		cma_addr_set_port((struct sockaddr *)&from, 0);
-		rc = bind_addr(id, (struct sockaddr *)&from, true);
+		rc = bind_addr(id, (struct sockaddr *)&from);
 	} else if (!id->dev) { /* bound to a port of the wildcard */
 		uint16_t port = cma_addr_port(own);
 

@@ -63,10 +63,8 @@ static int join(struct cma_id *id, const struct sockaddr *addr, bool send_only, 
 		.msg.type = BROKER_CM_POST, .id = id->handle, .type = BROKER_CM_EV_MULTICAST_JOIN};
 	struct broker_msg resp;
 	struct cma_group *g;
-	int rc = cma_attach(id);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (!id->dev || (id->state != CMA_BOUND && id->state != CMA_ADDR_RESOLVED) ||
 	    !cma_is_ud(id) || cma_addr_any(addr))
 		return -EINVAL;

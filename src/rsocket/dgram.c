@@ -12,8 +12,6 @@
 #include "base/kernel_socket.h"
 #include "rsocket/svc.h"
 
-#define LOOPBACK_MS 2000 /* nobody is asked */
-
 /* ---- queue pairs, under the lock ------------------------------------------------------------- */
 
 static void qp_free(struct ds_qp *q)
@@ -129,10 +127,7 @@ static int qp_create(struct dgram *d, const struct sockaddr_storage *addr, struc
 	/* The port is UDP's business; here only the device is wanted. */
 	((struct sockaddr_in *)&local)->sin_port = 0;
 	if (rdma_create_id(NULL, &q->id, q, RDMA_PS_UDP) ||
-	    rdma_bind_addr(q->id, (struct sockaddr *)&local) ||
-	    /* Bound to a loopback address it has none yet. */
-	    (!q->id->verbs &&
-	     rdma_resolve_addr(q->id, NULL, (struct sockaddr *)&local, LOOPBACK_MS)))
+	    rdma_bind_addr(q->id, (struct sockaddr *)&local))
 		rc = -errno;
 	if (!rc && !q->id->verbs)
 		rc = -ENODEV;

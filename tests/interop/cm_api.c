@@ -144,10 +144,7 @@ static void an_identifier_is_on_the_context_that_the_device_list_shows(void **st
 	int n, m;
 
 	(void)state;
-	/* To Linux a loopback address is a wildcard, as long as nobody listens or resolves. */
 	assert_int_equal(rdma_bind_addr(bed.listener, (struct sockaddr *)&here), 0);
-	assert_null(bed.listener->verbs);
-	assert_int_equal(rdma_listen(bed.listener, 1), 0);
 	assert_non_null(bed.listener->verbs);
 	assert_non_null(bed.listener->pd);
 	assert_int_equal(bed.listener->port_num, 1);

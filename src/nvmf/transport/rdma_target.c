@@ -309,8 +309,7 @@ static bool take_events(struct rdma_target *rt)
 
 /* --- listening -------------------------------------------------------------------------------- */
 
-/* An address has RDMA if an identifier bound to it finds a device; at a loopback address, when it
- * listens. */
+/* An address has RDMA if an identifier bound to it finds a device. */
 static bool has_rdma(const struct sockaddr *sa)
 {
 	struct rdma_cm_id *id;
@@ -318,8 +317,7 @@ static bool has_rdma(const struct sockaddr *sa)
 
 	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0)
 		return false;
-	found = rdma_bind_addr(id, (struct sockaddr *)sa) == 0 &&
-		(id->verbs || (rdma_listen(id, 1) == 0 && id->verbs));
+	found = rdma_bind_addr(id, (struct sockaddr *)sa) == 0 && id->verbs;
 	rdma_destroy_id(id);
 	return found;
 }
