@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/list.h"
@@ -120,8 +119,8 @@ static int set_timeout(int fd, time_t seconds)
 
 static int connect_once(struct broker_client *c)
 {
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	socklen_t len = offsetof(struct sockaddr_un, sun_path) + 1 + strlen(BROKER_SOCKET_NAME);
+	struct sockaddr_un a;
+	socklen_t len = name_address(&a);
 	int fd;
 
 	pthread_mutex_lock(&clients_lock);
@@ -129,7 +128,6 @@ static int connect_once(struct broker_client *c)
 	pthread_mutex_unlock(&clients_lock);
 	if (fd < 0)
 		return -errno;
-	memcpy(a.sun_path + 1, BROKER_SOCKET_NAME, strlen(BROKER_SOCKET_NAME));
 	if (set_timeout(fd, HELLO_TIMEOUT) < 0 || connect(fd, (struct sockaddr *)&a, len) < 0) {
 		int rc = -errno;
 

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,7 +17,7 @@
 #define LISTEN_FD_MIN 900
 #define NAME_WAIT_NS  (5 * NSEC_PER_SEC)
 
-static socklen_t own_name(struct sockaddr_un *a)
+socklen_t name_address(struct sockaddr_un *a)
 {
 	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
 	memcpy(a->sun_path + 1, BROKER_SOCKET_NAME, strlen(BROKER_SOCKET_NAME));
@@ -34,7 +33,7 @@ bool name_is_trusted(uid_t uid)
 static bool another_listens(struct ucred *ret)
 {
 	struct sockaddr_un a;
-	socklen_t len = own_name(&a), cred_len = sizeof(*ret);
+	socklen_t len = name_address(&a), cred_len = sizeof(*ret);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	bool yes = fd >= 0 && (connect(fd, (struct sockaddr *)&a, len) == 0 || errno == EAGAIN);
 
@@ -51,7 +50,7 @@ int name_take(int *ret_fd, struct ucred *ret_other)
 	struct timespec pause = {.tv_nsec = 5 * NSEC_PER_MSEC};
 	uint64_t until = time_now_ns() + NAME_WAIT_NS;
 	struct sockaddr_un a;
-	socklen_t len = own_name(&a);
+	socklen_t len = name_address(&a);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)

@@ -8,9 +8,12 @@
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include "base/compiler.h"
 
+/* Fills in the address, and returns its length. */
+socklen_t name_address(struct sockaddr_un *ret);
 /*
  * 0 if the name is ours now; -EEXIST if another broker listens, who is other; or -errno. One that
  * has the name but does not listen is about to begin or to end, and waited for. *ret_fd is the
