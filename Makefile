@@ -2,7 +2,7 @@
 BUILD ?= build
 MESON_ARGS ?=
 
-.PHONY: all setup check check-long interop pyverbs demo bench install uninstall clean help format
+.PHONY: all setup setup-long deb check check-long interop pyverbs demo bench install uninstall clean help format
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -13,10 +13,13 @@ $(BUILD)/build.ninja: | setup
 setup: ## install the Debian packages that are missing
 	@scripts/setup
 
+setup-long: ## and those that only check-long and deb need
+	@scripts/setup --long
+
 check: setup ## build, then run every test (under 15 minutes)
 	@scripts/check
 
-check-long: setup ## fuzzing, long simulations, all cases of all programs (within 3 hours)
+check-long: setup-long ## fuzzing, long simulations, all cases of all programs (within 3 hours)
 	@scripts/check --long
 
 interop: setup all ## weft against the Linux kernel in QEMU guests; writes docs/interop.md
@@ -31,6 +34,9 @@ demo: setup all ## serve a disk image over NVMe/RDMA and use it
 bench: setup all ## ratios against raw UDP and TCP, measured side by side
 	@bench/run
 	@bench/sockets
+
+deb: setup-long ## the Debian package, in build/deb
+	@scripts/deb
 
 install: all ## install under the prefix Meson was given
 	@meson install -C $(BUILD)

@@ -16,6 +16,18 @@ import lab
 
 NQN = "nqn.2026-11.org.weft:installed"
 NOBODY = "65534"
+COUNT = """
+#include <infiniband/verbs.h>
+#include <stdio.h>
+int main(void)
+{
+	struct ibv_device **devices = ibv_get_device_list(NULL);
+
+	if (devices && devices[0])
+		puts(ibv_get_device_name(devices[0]));
+	return 0;
+}
+"""
 
 
 def elves(top):
@@ -82,13 +94,28 @@ def serve(host, user, weft, path):
         f"id-ns ends with {r.returncode}, serve with {status}: {r.stderr.strip()}"
 
 
+def linked(top, host, user):
+    """A program that is linked by pkg-config has weft's devices without `weft run`."""
+    (where,) = glob.glob(f"{top}/**/pkgconfig", recursive=True)
+    env = {**os.environ, "PKG_CONFIG_PATH": where, "PKG_CONFIG_SYSROOT_DIR": top}
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "weft"], env=env, text=True,
+                           capture_output=True, check=True).stdout.split()
+    # Where it is staged is not where it will be.
+    flags = [f"-Wl,-rpath,{top}{f[11:]}" if f.startswith("-Wl,-rpath,/") and
+             not f.startswith(f"-Wl,-rpath,{top}") else f for f in flags]
+    subprocess.run(["cc", "-x", "c", "-o", f"{top}/count", "-", *flags], input=COUNT, text=True,
+                   check=True)
+    r = host.run(*user, f"{top}/count", timeout=30)
+    return None if r.stdout.startswith("weft_lo") else f"no device: {r.returncode} {r.stdout}"
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
     args = p.parse_args()
     build = os.path.abspath(args.build)
     lab.enter()
-    lab.need("ibv_rc_pingpong", "readelf", "setpriv")
+    lab.need("ibv_rc_pingpong", "readelf", "setpriv", "pkg-config", "cc")
     # What would lead the program back to the build tree.
     for name in ("WEFT_BROKER", "LD_LIBRARY_PATH"):
         os.environ.pop(name, None)
@@ -108,9 +135,12 @@ def main():
             report.fail("install", path, wrong)
             report.finish()
         report.ok("install", path)
-        for name, work in (("pingpong", pingpong), ("serve", serve)):
+        weft = f"{programs}/weft"
+        for name, work in (("pingpong", lambda path: pingpong(host, user, weft, path)),
+                           ("serve", lambda path: serve(host, user, weft, path)),
+                           ("pkg-config", lambda _: linked(top, host, user))):
             path = report.case(name)
-            wrong = work(host, user, f"{programs}/weft", path)
+            wrong = work(path)
             # The next has no broker to begin with, either.
             if not wrong and not lab.until(lambda: not host.has_broker(), 15):
                 wrong = "the broker does not end"
