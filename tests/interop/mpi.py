@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""MPI, unmodified, under `weft run`: Open MPI and MPICH, with UCX below them.
+
+usage: mpi.py BUILD (one | veth)
+
+On one host both ranks are below one `weft run -- mpirun`, an ordinary user's that may lock 64 KiB; of two
+hosts each starts its own, by what mpirun takes for ssh. What goes over RDMA is seen by the port's
+datagrams.
+"""
+import argparse
+import os
+import re
+import stat
+import subprocess
+import tempfile
+
+import lab
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi_ring.c")
+NOBODY = 65534
+DATAGRAMS = 300  # of a run; names and connections alone take a few dozen
+# UCX_TLS: weft's alone, and what UCX takes by itself
+TRANSPORTS = ("rc_v,self", "ud_v,self", None)
+AGENT = """#!/bin/sh
+# What mpirun takes for ssh: a host's name, then a command.
+while [ "${1#-}" != "$1" ]; do shift; done
+host=$1
+shift
+case $host in
+%s
+*) echo "no host $host" >&2; exit 1 ;;
+esac
+exec nsenter -t "$pid" -n -- unshare --uts --ipc -- sh -c "hostname $host; exec %s run -- sh -c \\"\\$*\\"" sh "$@"
+"""
+
+
+def datagrams(hosts):
+    """UDP datagrams sent so far."""
+    return sum(int(h.read("snmp").split("Udp:")[2].split()[3]) for h in dict.fromkeys(hosts))
+
+
+def open_mpi(tls, hosts, agent):
+    argv = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", 2, "--mca", "pml",
+            "ucx", "--mca", "osc", "ucx"]
+    if tls:
+        argv += ["-x", "UCX_TLS"]
+    if agent:
+        argv += ["--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "eth0",
+                 "--host", ",".join(h.name for h in hosts)]
+    return argv
+
+
+def mpich(_, hosts, agent):
+    argv = ["mpirun.mpich", "-n", 2]
+    if agent:
+        argv += ["-launcher", "ssh", "-launcher-exec", agent, "-iface", "eth0",
+                 "-hosts", ",".join(h.name for h in hosts)]
+    return argv
+
+
+MPIS = {"openmpi": open_mpi, "mpich": mpich}
+
+
+def ordinary_user():
+    """What makes an ordinary user of root; nothing, where there is no other (a user namespace)."""
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    return [] if subprocess.run([*user, "true"], check=False, capture_output=True).returncode else user
+
+
+def runs(hosts, argv, env, path, *, by_rdma):
+    before = datagrams(hosts)
+    program = lab.Program(hosts[0], argv, f"{path}/mpirun.log", env=env)
+    status = program.wait(100)
+    program.kill()
+    if status != 0:
+        return f"mpirun ends with {status}", ""
+    said = re.search(r"^ranks 2 wrong 0 (.*)$", program.output(), re.M)
+    if not said:
+        return "not what was sent has come", ""
+    sent = datagrams(hosts) - before
+    if by_rdma and sent < DATAGRAMS:
+        return f"it went another way: {sent} datagrams", ""
+    return None, said[1]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("where", choices=["one", "veth"])
+    args = p.parse_args()
+    lab.enter()
+    lab.need("mpirun.openmpi", "mpicc.openmpi", "mpirun.mpich", "mpicc.mpich")
+    weft = os.path.join(os.path.abspath(args.build), "weft")
+    hosts = lab.lab(1 if args.where == "one" else 2)
+    report = lab.Report(args.build, f"mpi-{args.where}")
+    limit = ["prlimit", "--memlock=65536:65536", "--"]
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chmod(scratch, 0o755)
+        run = [*(ordinary_user() if args.where == "one" else []), *limit, weft, "run", "--"]
+        agent = None
+        if args.where == "veth":
+            agent = f"{scratch}/agent"
+            names = "\n".join(f"{h.name}) pid={h.holder.pid} ;;" for h in hosts)
+            with open(agent, "w", encoding="ascii") as f:
+                f.write(AGENT % (names, weft))
+            os.chmod(agent, stat.S_IRWXU)
+        for name, command in MPIS.items():
+            program = f"{scratch}/{name}"
+            subprocess.run([f"mpicc.{name}", "-O2", "-o", program, SOURCE], check=True)
+            for tls in TRANSPORTS:
+                case = f"{name} {tls or 'as it comes'}"
+                path = report.case(case)
+                env = {"UCX_TLS": tls} if tls else {}
+                wrong, note = runs(hosts, [*run, *command(tls, hosts, agent), program], env, path,
+                                   by_rdma=tls or args.where == "veth")
+                if wrong:
+                    report.fail(case, path, wrong)
+                else:
+                    report.ok(case, path, note)
+    path = report.case("everything ends")
+    left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
+    if left:
+        report.fail("everything ends", path, f"left behind: {left}")
+    else:
+        report.ok("everything ends", path)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
