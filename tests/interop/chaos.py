@@ -121,7 +121,7 @@ def mtu(storm, _):
 
 def address(storm, _):
     host = storm.fault_rng.choice(storm.hosts)
-    host.ip("addr", "del", f"{host.address}/24", "dev", "eth0")
+    host.run("ip", "addr", "del", f"{host.address}/24", "dev", "eth0")  # if it is still there
     yield storm.fault_rng.choice((0.2, 1, 5))
     storm.link.restore(host)
 
