@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""MPI, unmodified, under `weft run`: Open MPI and MPICH, with UCX below them.
+"""MPI and OpenSHMEM, unmodified, under `weft run`: Open MPI and MPICH, with UCX below them.
 
 usage: mpi.py BUILD (one | veth)
 
@@ -17,7 +17,7 @@ import tempfile
 
 import lab
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi_ring.c")
+HERE = os.path.dirname(os.path.abspath(__file__))
 NOBODY = 65534
 DATAGRAMS = 300  # of a run; names and connections alone take a few dozen
 # UCX_TLS: weft's alone, and what UCX takes by itself
@@ -40,8 +40,8 @@ def datagrams(hosts):
     return sum(int(h.read("snmp").split("Udp:")[2].split()[3]) for h in dict.fromkeys(hosts))
 
 
-def open_mpi(tls, hosts, agent):
-    argv = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", 2, "--mca", "pml",
+def open_mpi(tls, hosts, agent, starter="mpirun.openmpi"):
+    argv = [starter, "--allow-run-as-root", "--oversubscribe", "-n", 2, "--mca", "pml",
             "ucx", "--mca", "osc", "ucx"]
     if tls:
         argv += ["-x", "UCX_TLS"]
@@ -49,6 +49,10 @@ def open_mpi(tls, hosts, agent):
         argv += ["--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "eth0",
                  "--host", ",".join(h.name for h in hosts)]
     return argv
+
+
+def open_shmem(tls, hosts, agent):
+    return [*open_mpi(tls, hosts, agent, "oshrun"), "--mca", "spml", "ucx", "--mca", "atomic", "ucx"]
 
 
 def mpich(_, hosts, agent):
@@ -59,7 +63,12 @@ def mpich(_, hosts, agent):
     return argv
 
 
-MPIS = {"openmpi": open_mpi, "mpich": mpich}
+# name -> compiler, source, how it is started
+MPIS = {
+    "openmpi": ("mpicc.openmpi", "mpi_ring.c", open_mpi),
+    "mpich": ("mpicc.mpich", "mpi_ring.c", mpich),
+    "openshmem": ("oshcc", "shmem_ring.c", open_shmem),
+}
 
 
 def ordinary_user():
@@ -90,7 +99,7 @@ def main():
     p.add_argument("where", choices=["one", "veth"])
     args = p.parse_args()
     lab.enter()
-    lab.need("mpirun.openmpi", "mpicc.openmpi", "mpirun.mpich", "mpicc.mpich")
+    lab.need("mpirun.openmpi", "mpirun.mpich", "oshrun", *(m[0] for m in MPIS.values()))
     weft = os.path.join(os.path.abspath(args.build), "weft")
     hosts = lab.lab(1 if args.where == "one" else 2)
     report = lab.Report(args.build, f"mpi-{args.where}")
@@ -105,9 +114,10 @@ def main():
             with open(agent, "w", encoding="ascii") as f:
                 f.write(AGENT % (names, weft))
             os.chmod(agent, stat.S_IRWXU)
-        for name, command in MPIS.items():
+        for name, (compiler, source, command) in MPIS.items():
             program = f"{scratch}/{name}"
-            subprocess.run([f"mpicc.{name}", "-O2", "-o", program, SOURCE], check=True)
+            subprocess.run([compiler, "-O2", "-Wno-deprecated-declarations", "-o", program,
+                            os.path.join(HERE, source)], check=True)
             for tls in TRANSPORTS:
                 case = f"{name} {tls or 'as it comes'}"
                 path = report.case(case)
