@@ -340,6 +340,7 @@ static void reconnecting_is_given_up_after_its_time(void **state)
 	peer_advance(p, 2 * SECOND);
 	assert_int_equal(p->host.state, HOST_FAILED);
 	assert_int_equal(p->host.failure.kind, HOST_FAIL_OPEN);
+	assert_null(p->host.failure.detail); /* the transport knows why */
 	assert_int_equal(io.done, 1);
 	assert_int_equal(io.req.error, -ENOTCONN);
 	assert_in_range(p->opens - opens, 29, 31);
@@ -363,7 +364,50 @@ static void an_attempt_that_hangs_ends_with_the_reconnecting(void **state)
 	peer_advance(p, 1);
 	assert_int_equal(p->host.state, HOST_FAILED);
 	assert_int_equal(p->host.failure.kind, HOST_FAIL_OPEN);
+	assert_string_equal(p->host.failure.detail, "no answer in time");
 	assert_int_equal(io.done, 1);
+	peer_free(p);
+}
+
+static void an_attempt_cut_short_does_not_hide_why_the_one_before_failed(void **state)
+{
+	struct peer *p = peer_new();
+
+	(void)state;
+	p->config.loss_timeout_ns = 3 * SECOND + SECOND / 2;
+	peer_bring_up(p);
+	p->status_of_step[HOST_CONNECT] = NVME_SC_CONNECT_CTRL_BUSY;
+	host_queue_lost(&p->host, 1, NULL, p->now_ns);
+	peer_advance(p, 2 * SECOND);
+	assert_int_equal(p->host.state, HOST_WAITING);
+	p->silent_open = true;
+	peer_advance(p, SECOND + SECOND / 4);
+	assert_int_equal(p->host.state, HOST_OPENING);
+	peer_advance(p, SECOND / 4);
+	assert_int_equal(p->host.state, HOST_FAILED);
+	assert_int_equal(p->host.failure.kind, HOST_FAIL_STATUS);
+	assert_int_equal(p->host.failure.status, NVME_SC_CONNECT_CTRL_BUSY);
+	peer_free(p);
+}
+
+static void what_an_earlier_loss_was_for_is_not_told_again(void **state)
+{
+	struct peer *p = peer_new();
+
+	(void)state;
+	p->config.loss_timeout_ns = 3 * SECOND;
+	peer_bring_up(p);
+	p->refuse_open = true;
+	host_queue_lost(&p->host, 1, NULL, p->now_ns);
+	peer_advance(p, SECOND);
+	p->refuse_open = false;
+	peer_advance(p, SECOND);
+	assert_int_equal(p->host.state, HOST_LIVE);
+	p->silent_open = true;
+	host_queue_lost(&p->host, 1, NULL, p->now_ns);
+	peer_advance(p, 3 * SECOND);
+	assert_int_equal(p->host.state, HOST_FAILED);
+	assert_string_equal(p->host.failure.detail, "no answer in time");
 	peer_free(p);
 }
 
@@ -776,6 +820,8 @@ int main(void)
 		cmocka_unit_test(requests_wait_while_it_reconnects),
 		cmocka_unit_test(reconnecting_is_given_up_after_its_time),
 		cmocka_unit_test(an_attempt_that_hangs_ends_with_the_reconnecting),
+		cmocka_unit_test(an_attempt_cut_short_does_not_hide_why_the_one_before_failed),
+		cmocka_unit_test(what_an_earlier_loss_was_for_is_not_told_again),
 		cmocka_unit_test(a_lasting_refusal_ends_the_reconnecting),
 		cmocka_unit_test(a_command_is_not_sent_again_for_ever),
 		cmocka_unit_test(fewer_queues_after_a_reconnect_lose_no_request),

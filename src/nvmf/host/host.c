@@ -172,6 +172,9 @@ static void handle_loss(struct host *h, uint64_t now_ns)
 		give_up_ns = h->config.loss_timeout_ns;
 		if (give_up_ns != LOSS_ENDLESS)
 			give_up_ns += now_ns;
+		h->attempt = (struct host_failure){0};
+	} else {
+		h->attempt = h->failure;
 	}
 	again = h->was_live && h->config.loss_timeout_ns && worth_another(&h->failure) &&
 		(give_up_ns == LOSS_ENDLESS || now_ns < give_up_ns);
@@ -586,6 +589,18 @@ static void command_tick(struct host *h, uint64_t now_ns)
 	}
 }
 
+/*
+ * The time for reconnecting is over. What it failed for is what the last whole attempt said, not
+ * that the time cut another one short.
+ */
+static void give_up(struct host *h)
+{
+	if (h->attempt.kind != HOST_FAIL_NONE)
+		host_lose(h, &h->attempt);
+	else
+		host_lose_for(h, HOST_FAIL_OPEN, 0, "no answer in time");
+}
+
 static void state_tick(struct host *h, uint64_t now_ns)
 {
 	switch (h->state) {
@@ -598,7 +613,10 @@ static void state_tick(struct host *h, uint64_t now_ns)
 		host_lose_for(h, HOST_FAIL_NOT_READY, 0, NULL);
 		break;
 	case HOST_WAITING:
-		begin(h, HOST_OPENING, now_ns);
+		if (now_ns < h->loss_deadline_ns)
+			begin(h, HOST_OPENING, now_ns);
+		else
+			give_up(h);
 		break;
 	case HOST_SHUTDOWN:
 	case HOST_SHUTDOWN_WAIT:
@@ -651,7 +669,7 @@ void host_tick(struct host *h, uint64_t now_ns)
 	if (now_ns >= h->state_deadline_ns)
 		state_tick(h, now_ns);
 	if (!h->lost && now_ns >= attempt_deadline(h))
-		host_lose_for(h, HOST_FAIL_OPEN, 0, "no answer in time");
+		give_up(h);
 	if (!h->lost && now_ns >= h->poll_ns) {
 		h->poll_ns = UINT64_MAX;
 		send_property(h, NVMF_PROPERTY_GET, NVME_PROP_CSTS, 0, now_ns);

@@ -201,6 +201,7 @@ struct host {
 		state_deadline_ns; /* OPENING, WAIT_READY, SHUTDOWN_WAIT: give up; WAITING: go on */
 	uint64_t poll_ns, poll_interval_ns; /* next look at CSTS */
 	uint64_t loss_deadline_ns;
+	struct host_failure attempt; /* of the last attempt to reconnect; kind NONE before one */
 	uint64_t shutdown_deadline_ns;
 	uint64_t keep_alive_due_ns, keep_alive_sent_ns;
 	struct host_request step, keep_alive, event; /* commands of the host itself */
