@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/errno_text.h"
 #include "cli/cli.h"
 #include "cli/nvme_opts.h"
 #include "cli/output.h"
@@ -261,7 +262,7 @@ int cmd_devices(int argc, char **argv)
 	cli_parse(&argp, "devices", argc, argv, &opts);
 	list = ibv_get_device_list(NULL);
 	if (!list)
-		return cli_fail("the verbs library lists no devices: %s", strerror(errno));
+		return cli_fail("the verbs library lists no devices: %s", errno_text(errno));
 	output_init(&out, stdout, opts.format);
 	out.width = 16;
 	list_open(&out, "devices");
@@ -271,7 +272,7 @@ int cmd_devices(int argc, char **argv)
 		rc = show_device(&out, list[i], opts.verbose);
 		shown++;
 		if (rc) /* it may have gone since it was listed */
-			cli_warn("%s: %s", ibv_get_device_name(list[i]), strerror(-rc));
+			cli_warn("%s: %s", ibv_get_device_name(list[i]), errno_text(-rc));
 	}
 	ibv_free_device_list(list);
 	list_close(&out);

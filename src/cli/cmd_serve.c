@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
 #include "base/time.h"
 #include "cli/cli.h"
 #include "cli/nvme_opts.h"
@@ -565,7 +566,7 @@ static int set_up_loop(struct serve *s, const sigset_t *signals)
 	s->signal_fd = signalfd(-1, signals, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (s->epoll_fd < 0 || s->signal_fd < 0 || watch(s, s->signal_fd) < 0 ||
 	    watch(s, rdma_target_fd(s->rdma)) < 0 || watch(s, store_engine_fd(s->engine)) < 0)
-		return cli_fail("cannot set up waiting: %s", strerror(errno));
+		return cli_fail("cannot set up waiting: %s", errno_text(errno));
 	return 0;
 }
 

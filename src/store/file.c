@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
 #include "store/internal.h"
 
 /* --- operations ------------------------------------------------------------------------------- */
@@ -184,6 +185,9 @@ static int open_error(int error, const char **ret_why)
 	case EBUSY:
 		*ret_why = "the device is in use (mounted, or held by another program); unmount it "
 			   "or serve it with --read-only";
+		break;
+	case EMFILE:
+		*ret_why = EMFILE_TEXT;
 		break;
 	case ETXTBSY:
 		*ret_why = "it is being executed or used as swap";

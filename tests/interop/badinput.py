@@ -38,7 +38,7 @@ class Tester:
             f.truncate(size)
         return path
 
-    def case(self, name, argv, status, pattern, before=None, seconds=15):
+    def case(self, name, argv, status, pattern, before=None, seconds=15, lines=3):
         """Runs `weft ARGV` (or a whole command, if it is a tuple) and looks at how it fails."""
         if not re.search(self.only, name):
             return
@@ -51,9 +51,9 @@ class Tester:
             return
         if r.returncode != status:
             why = f"status {r.returncode}, not {status}: {r.stderr.strip()[:300]}"
-        elif not re.search(pattern, r.stderr if status else r.stdout, re.I):
+        elif not re.search(pattern, r.stderr if status else r.stdout, re.I | re.M):
             why = f"does not say /{pattern}/: {(r.stderr if status else r.stdout).strip()[:300]!r}"
-        elif status == FAILED and len(r.stderr.strip().splitlines()) > 3:
+        elif status == FAILED and len(r.stderr.strip().splitlines()) > lines:
             why = f"a failure is a line or two, not {r.stderr!r}"
         elif before and before():
             why = before()
@@ -190,6 +190,21 @@ def connecting(t):
               f"status {server.status()} 5 s after SIGHUP")
 
 
+def few_descriptors(t):
+    """Whatever it is that finds no descriptor, the message says that and what to do."""
+    server = t.serve()
+    limited = lambda n, *argv: ("sh", "-c", f'ulimit -n {n} && exec "$@"', "sh", t.weft, *argv)
+    for n in range(4, 15):
+        t.case(f"id-ns with {n} descriptors", limited(n, "id-ns", URI), FAILED,
+               r"^weft: (?!.*no RDMA device).*too many open files; raise.*ulimit -n", lines=4)
+    for n in (5, 9, 13, 17):
+        t.case(f"serve with {n} descriptors", limited(n, "serve", t.file("e.img", 4096), "-l",
+               "rdma://127.0.0.1:4427"), FAILED, "too many open files; raise.*ulimit -n",
+               lines=4)
+    server.process.terminate()
+    server.wait(5)
+
+
 def everywhere(t):
     """A target that listens on all addresses, and has many namespaces."""
     images = [t.file(f"many{n}.img", 4096) for n in range(69)]
@@ -272,6 +287,7 @@ def main():
     running(t)
     serving(t)
     connecting(t)
+    few_descriptors(t)
     everywhere(t)
     not_nvme(t)
     port_taken(t)

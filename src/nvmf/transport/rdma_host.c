@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/time.h"
 #include "nvmf/transport/nudge.h"
@@ -130,7 +131,7 @@ fail_errno:
 	err = -errno;
 fail:
 	rdma_host_say(r, "cannot use RDMA device %s: %s: %s", verbs->device->name, what,
-		      strerror(-err));
+		      errno_text(-err));
 	return err;
 }
 
@@ -157,6 +158,15 @@ static void close_op(void *t, uint16_t qid)
 	queue_close(&r->queues[qid]);
 }
 
+/* Why there was no way to the present address: the network's reason, or this process's own. */
+static void say_no_way(struct rdma_host *r, int error)
+{
+	bool own = error == EMFILE || error == ENFILE || error == ENOMEM;
+
+	rdma_host_say(r, "cannot connect to %s:%s: %s%s", r->host, r->port,
+		      own ? "" : "no RDMA device leads there: ", errno_text(error));
+}
+
 /* Begins with the present address. */
 static int begin_resolve(struct rdma_queue *q)
 {
@@ -165,7 +175,7 @@ static int begin_resolve(struct rdma_queue *q)
 
 	if (rdma_create_id(r->events, &q->id, q, RDMA_PS_TCP)) {
 		rdma_host_say(r, "cannot connect to %s:%s: no RDMA: %s", r->host, r->port,
-			      strerror(errno));
+			      errno_text(errno));
 		return -EIO;
 	}
 	q->state = RQ_ADDRESS;
@@ -177,8 +187,7 @@ static int begin_resolve(struct rdma_queue *q)
 				      "address; `weft devices` shows those there are",
 				      r->host, r->port, r->source);
 		else
-			rdma_host_say(r, "cannot connect to %s:%s: no RDMA device leads there: %s",
-				      r->host, r->port, strerror(errno));
+			say_no_way(r, errno);
 		return -EIO;
 	}
 	return 0;
@@ -242,8 +251,7 @@ static void address_resolved(struct rdma_queue *q)
 
 	q->state = RQ_ROUTE;
 	if (rdma_resolve_route(q->id, (int)r->config.resolve_timeout_ms)) {
-		rdma_host_say(r, "cannot connect to %s:%s: no RDMA device leads there: %s", r->host,
-			      r->port, strerror(errno));
+		say_no_way(r, errno);
 		attempt_failed(q);
 	}
 }
@@ -286,7 +294,8 @@ static void route_resolved(struct rdma_queue *q)
 		return;
 	}
 	if (rdma_connect(q->id, &param)) {
-		rdma_host_say(r, "cannot connect to %s:%s: %s", r->host, r->port, strerror(errno));
+		rdma_host_say(r, "cannot connect to %s:%s: %s", r->host, r->port,
+			      errno_text(errno));
 		attempt_failed(q);
 	}
 }
@@ -354,7 +363,7 @@ static void unreachable(struct rdma_queue *q, const char *what, int status)
 	struct rdma_host *r = q->r;
 
 	rdma_host_say(r, "cannot connect to %s:%s: %s%s%s", r->host, r->port, what,
-		      status < 0 ? ": " : "", status < 0 ? strerror(-status) : "");
+		      status < 0 ? ": " : "", status < 0 ? errno_text(-status) : "");
 	attempt_failed(q);
 }
 
@@ -482,13 +491,13 @@ struct rdma_host *rdma_host_create(const struct rdma_host_config *config, char *
 		goto fail;
 	r->events = rdma_create_event_channel();
 	if (!r->events) {
-		snprintf(why, room, "cannot use RDMA here: %s%s", strerror(errno),
+		snprintf(why, room, "cannot use RDMA here: %s%s", errno_text(errno),
 			 errno == ENODEV ? "; is there an RDMA device?" : "");
 		goto fail;
 	}
 	r->queues = calloc(1u + config->io_queues, sizeof(*r->queues));
 	if (!r->queues || set_nonblocking(r->events->fd)) {
-		snprintf(why, room, "cannot prepare for RDMA events: %s", strerror(errno));
+		snprintf(why, room, "cannot prepare for RDMA events: %s", errno_text(errno));
 		goto fail;
 	}
 	for (uint16_t i = 0; i <= config->io_queues; i++) {

@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/log.h"
 #include "nvmf/transport/nudge.h"
@@ -359,7 +360,7 @@ static int listen_error(int error, const struct rdma_listener *l, char *why, siz
 			 l->port.traddr);
 	else
 		snprintf(why, room, "cannot listen on %s port %s: %s", l->port.traddr, port,
-			 strerror(error));
+			 errno_text(error));
 	return -error;
 }
 
@@ -501,7 +502,7 @@ int rdma_target_create(struct target *t, size_t pool_bytes, struct rdma_target *
 	rt->events = rdma_create_event_channel();
 	if (rt->epoll_fd < 0 || !rt->events) {
 		error = -errno;
-		snprintf(why, room, "RDMA cannot be used: %s%s", strerror(errno),
+		snprintf(why, room, "RDMA cannot be used: %s%s", errno_text(errno),
 			 errno == ENODEV ? " (no rdma_cm; is the module rdma_ucm loaded?)" : "");
 		goto fail;
 	}
@@ -509,7 +510,7 @@ int rdma_target_create(struct target *t, size_t pool_bytes, struct rdma_target *
 	if (!error)
 		error = rdma_watch(rt, rt->events->fd);
 	if (error) {
-		snprintf(why, room, "RDMA cannot be used: %s", strerror(-error));
+		snprintf(why, room, "RDMA cannot be used: %s", errno_text(-error));
 		goto fail;
 	}
 	*ret = rt;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/errno_text.h"
 #include "base/log.h"
 #include "nvmf/transport/rdma_target_internal.h"
 
@@ -72,7 +73,7 @@ static struct rdma_dev *dev_create(struct rdma_target *rt, struct ibv_context *c
 	return d;
 fail:
 	log_err("nvmf", "device %s cannot be used: %s%s", ibv_get_device_name(ctx->device),
-		strerror(errno),
+		errno_text(errno),
 		errno == ENOMEM ? " (the limit on locked memory, ulimit -l, may be below --memory)"
 				: "");
 	rdma_dev_free(d);
