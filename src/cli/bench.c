@@ -171,6 +171,7 @@ static void done(struct host_request *req, uint64_t now_ns)
 		return;
 	if (!slot->writing && b->generations)
 		check_block(slot);
+	b->last_ns = end_ns;
 	side->ios++;
 	side->bytes += b->config.block_bytes;
 	histogram_add(&side->latency, end_ns - slot->start_ns);
@@ -193,6 +194,12 @@ static bool loop(struct bench *b)
 			b->stopping = true;
 	} while (b->busy || !b->stopping);
 	return !b->failed;
+}
+
+/* Of a run that was cut short, what came behind its last answer was no measuring. */
+static uint64_t measured(const struct bench *b, uint64_t start_ns, bool ok)
+{
+	return ok ? time_now_ns() - start_ns : max_of(b->last_ns, start_ns) - start_ns;
 }
 
 static double seconds(struct timeval t)
@@ -241,7 +248,7 @@ bool bench_run(struct bench *b)
 	getrusage(RUSAGE_SELF, &before);
 	b->end_ns = b->config.runtime_ns ? start_ns + b->config.runtime_ns : UINT64_MAX;
 	ok = loop(b);
-	b->took_ns = time_now_ns() - start_ns;
+	b->took_ns = measured(b, start_ns, ok);
 	getrusage(RUSAGE_SELF, &after);
 	b->cpu_user_s = seconds(after.ru_utime) - seconds(before.ru_utime);
 	b->cpu_system_s = seconds(after.ru_stime) - seconds(before.ru_stime);
@@ -253,7 +260,7 @@ bool bench_run(struct bench *b)
 	b->end_ns = UINT64_MAX;
 	start_ns = time_now_ns();
 	ok = loop(b);
-	b->check_ns = time_now_ns() - start_ns;
+	b->check_ns = measured(b, start_ns, ok);
 	return ok;
 }
 

@@ -49,13 +49,17 @@ struct bench {
 	unsigned int busy;
 	bool stopping, failed, checking;
 	struct bench_side read, write, check; /* check: the reading back */
+	uint64_t last_ns;		      /* when the last command was answered */
 	uint64_t took_ns, check_ns;
 	double cpu_user_s, cpu_system_s;
 };
 
 /* False: told. The session and the namespace are set; config is sane. */
 bool bench_init(struct bench *b) must_use;
-/* Runs, and reads back what was written if that is wanted. False: told. */
+/*
+ * Runs, and reads back what was written if that is wanted. False: told, and the figures are those
+ * of the time until the last answer.
+ */
 bool bench_run(struct bench *b) must_use;
 /* After the session is closed. */
 void bench_fini(struct bench *b);

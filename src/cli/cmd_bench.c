@@ -224,7 +224,8 @@ static void show_side(struct output *o, const char *name, const struct bench_sid
 	output_close(o);
 }
 
-static bool report(const struct cmd *cmd)
+/* ok: it ran to its end, and every block was right. */
+static bool report(const struct cmd *cmd, bool ok)
 {
 	const struct bench *b = &cmd->bench;
 	const struct bench_config *c = &b->config;
@@ -232,10 +233,13 @@ static bool report(const struct cmd *cmd)
 	char bs[32], took[32], text[64];
 	bool windows;
 	const char *device = rdma_host_device(b->session->rdma, &windows);
+	const char *ended = ok ? "done" : session_interrupted() ? "interrupted" : "failed";
 	struct output o;
 
 	output_init(&o, stdout, cmd->opts.format);
 	o.width = 10;
+	if (!ok)
+		output_note(&o, "%s: these are the figures until then", ended);
 	output_note(&o, "%s of %s, %u under way on %u queue%s, %s, namespace %u of %s at %s",
 		    mode_names[c->mode], text_bytes(bs, sizeof(bs), c->block_bytes), c->depth,
 		    b->session->host.io_queues, b->session->host.io_queues == 1 ? "" : "s",
@@ -244,6 +248,7 @@ static bool report(const struct cmd *cmd)
 	if (c->depth > b->session->host.io_queues * (cmd->opts.queue_size - 1u))
 		output_note(&o, "(the queues hold fewer: --queue-size, --nr-io-queues)");
 	if (cmd->opts.format == OUTPUT_JSON) {
+		output_string(&o, "ended", NULL, ended);
 		output_string(&o, "rw", NULL, mode_names[c->mode]);
 		output_number(&o, "bs", NULL, c->block_bytes, NULL);
 		output_number(&o, "iodepth", NULL, c->depth, NULL);
@@ -265,7 +270,7 @@ static bool report(const struct cmd *cmd)
 	output_string(&o, "device", NULL, device ? device : "");
 	output_string(&o, "keys", NULL, windows ? "windows" : "plain");
 	output_close(&o);
-	if (c->verify)
+	if (c->verify && ok)
 		output_note(&o, "verified: every block read was right");
 	return output_finish(&o);
 }
@@ -293,7 +298,11 @@ int cmd_bench(int argc, char **argv)
 	if (!b->session)
 		return EXIT_FAILED;
 	ok = session_namespace(b->session, cmd.opts.uri.nsid, &b->ns) && settle(&cmd) &&
-	     bench_init(b) && bench_run(b) && report(&cmd);
+	     bench_init(b);
+	if (ok) {
+		ok = bench_run(b);
+		ok = report(&cmd, ok) && ok;
+	}
 	session_close(b->session);
 	bench_fini(b);
 	return ok ? EXIT_OK : EXIT_FAILED;

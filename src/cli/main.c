@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/session.h"
 
 #define NAME_MAX_LEN 32
 #define TYPOS_MAX    2
@@ -89,10 +90,14 @@ static int run(const char *name, int argc, char **argv, bool help)
 {
 	const struct command *c = find(name);
 	char *asked[] = {(char *)(uintptr_t)name, (char[]){"--help"}, NULL};
+	int status;
 
 	if (!c)
 		return unknown(name);
-	return help ? c->run(2, asked) : c->run(argc, argv);
+	status = help ? c->run(2, asked) : c->run(argc, argv);
+	if (status == EXIT_FAILED && session_interrupted())
+		return EXIT_SIGNAL + session_interrupted();
+	return status;
 }
 
 int main(int argc, char **argv)

@@ -24,6 +24,11 @@ static void on_signal(int sig)
 	interrupted = sig;
 }
 
+int session_interrupted(void)
+{
+	return interrupted;
+}
+
 static void catch_signals(void)
 {
 	/* The second one ends the program: the handler is for once. */

@@ -18,6 +18,9 @@ struct rdma_host;
 
 enum { SESSION_MEMORY_MAX = 8, SESSIONS_MAX = 2 };
 
+/* The signal that interrupted the user's work, SIGINT or SIGTERM; 0: none did. */
+int session_interrupted(void);
+
 struct session_config {
 	bool discovery;	    /* the discovery subsystem, unless the options name another */
 	uint16_t io_queues; /* 0: admin commands only */

@@ -10,6 +10,7 @@ time, after which a new pair goes on at once with what was flushed.
 """
 import argparse
 import hashlib
+import json
 import os
 import random
 import signal
@@ -208,10 +209,118 @@ def interrupted(d):
         cp.process.send_signal(signal.SIGINT)
         if cp.wait(END_SECONDS) not in (0, 1):
             raise AssertionError(f"cp: status {cp.status()} after SIGINT: {cp.output()[-300:]}")
-        caught += cp.status()
+        caught += cp.status() != 0
     if not caught:
         raise AssertionError("cp was never caught at work")
     return f"{caught} times"
+
+
+def figures_so_far(d, bench, ended, seconds):
+    """The JSON form of a bench that was cut short in so many seconds."""
+    told, _, figures = bench.output().partition("{")
+    figures = json.loads("{" + figures)
+    if figures["ended"] != ended or not 0 < figures["seconds"] < seconds or \
+            not figures["read"]["ios"]:
+        raise AssertionError(f"{figures} in {seconds:.1f} s")
+    return told.strip().splitlines()
+
+
+def bench_interrupted(d):
+    server = d.serve()
+    for n, (sig, options) in enumerate([(signal.SIGINT, ["-o", "json"]), (signal.SIGTERM, [])], 1):
+        bench = d.start(d.hosts[1], "bench", d.uri(1), "--runtime", "60", *options)
+        if not lab.until(lambda: server.output().count("connected: ") == n, 10):
+            raise AssertionError("bench does not connect")
+        time.sleep(1)
+        bench.process.send_signal(sig)
+        if bench.wait(END_SECONDS) != 128 + sig:
+            raise AssertionError(f"bench: status {bench.status()} after signal {sig}")
+        took = time.monotonic() - bench.started
+        if not bench.says("weft: interrupted"):
+            raise AssertionError(f"bench does not say that: {bench.output()}")
+        if options:
+            figures_so_far(d, bench, "interrupted", took)
+        elif not bench.says("interrupted: these are the figures until then") or \
+                not bench.says("IOPS"):
+            raise AssertionError(f"no figures so far: {bench.output()}")
+
+
+def bench_cut_off(d):
+    """Its target is gone for good: it says why it could not connect again, as who comes then is
+    told, and what it measured before."""
+    server = d.serve()
+    bench = d.start(d.hosts[1], "bench", d.uri(1), "--runtime", "60", "-o", "json",
+                    "--ctrl-loss-tmo", "3")
+    if not lab.until(lambda: server.says("connected: "), 10):
+        raise AssertionError("bench does not connect")
+    time.sleep(1)
+    server.kill()
+    took = time.monotonic() - bench.started
+    if bench.wait(END_SECONDS) != 1:
+        raise AssertionError(f"bench: status {bench.status()} without its target")
+    told = figures_so_far(d, bench, "failed", took + 1)
+    fresh = d.hosts[1].run(d.weft, "id-ctrl", d.uri(1), timeout=60).stderr.strip()
+    if told[-1] != fresh:
+        raise AssertionError(f"bench says {told[-1]!r} in the end, a new one {fresh!r}")
+    return fresh
+
+
+def read_only(d):
+    """One of two files, by its own word or by all the others'."""
+    new = d.image("new", os.path.getsize(d.images[1]))
+    old = [digest(i) for i in d.images]
+    for words, options in ((("", ",ro"), ()), ((",rw", ""), ("--read-only",))):
+        p = d.serve(*options, files=[i + w for i, w in zip(d.images, words)])
+        cp = d.start(d.hosts[1], "cp", new, d.uri(2))
+        if cp.wait(60) != 1 or not cp.says("write-protected"):
+            raise AssertionError(f"cp to a read-only namespace: {cp.status()}, {cp.output()}")
+        if digest(d.images[1]) != old[1]:
+            raise AssertionError("a read-only file was written")
+        d.host("cp", new, d.uri(1))
+        if digest(d.images[0]) == old[0]:
+            raise AssertionError("nothing was written beside a read-only file")
+        p.process.terminate()
+        p.wait(10)
+
+
+def resized(d):
+    """A file that grows or shrinks while it is served, with a host and without."""
+    def told(size):
+        if not lab.until(lambda: server.says(f"grow.img: {size} now (namespace 1)"), 10):
+            raise AssertionError(f"serve does not say {size}: {server.output()[-300:]}")
+
+    def blocks(expected):
+        seen = json.loads(d.host("id-ns", d.uri(1), "-o", "json"))
+        if seen["nsze"] != expected or seen["nsid"] != 1:
+            raise AssertionError(f"nsze {seen['nsze']}, not {expected}, of {seen['nsid']}")
+
+    image = d.image("grow.img", 1 << 20)
+    server = d.serve(files=[image])
+    os.truncate(image, 4 << 20)
+    blocks((4 << 20) // 512)
+    told("4 MiB")
+    new = d.image("new", 4 << 20)
+    d.host("cp", new, d.uri(1))
+    same(new, image)
+    bench = d.start(d.hosts[1], "bench", d.uri(1), "--runtime", "60", "--iodepth", "8")
+    if not lab.until(lambda: server.output().count("connected: ") == 3, 10):
+        raise AssertionError("bench does not connect")
+    os.truncate(image, 8 << 20)
+    told("8 MiB")
+    if bench.status() is not None:
+        raise AssertionError(f"bench ends when its namespace grows: {bench.output()[-300:]}")
+    os.truncate(image, 2 << 20)
+    told("2 MiB")
+    if bench.wait(END_SECONDS) != 1:
+        raise AssertionError(f"bench: status {bench.status()} beyond the end of a namespace")
+    blocks((2 << 20) // 512)
+    os.truncate(image, 0)
+    gone = d.start(d.hosts[1], "id-ns", d.uri(1))
+    if gone.wait(60) != 1 or server.status() is not None:
+        raise AssertionError(f"a file of nothing: {gone.status()}, serve {server.status()}")
+    os.truncate(image, 1 << 20)
+    blocks((1 << 20) // 512)
+    return bench.output().splitlines()[0]
 
 
 def host_killed(d, delay):
@@ -248,6 +357,8 @@ def main():
     d.run("verified bench", verified)
     d.run("what was not flushed is lost", cache_lost)
     d.run("a copy is interrupted", interrupted)
+    d.run("a bench is interrupted", bench_interrupted)
+    d.run("a bench is cut off", bench_cut_off)
     for _ in range(args.rounds):
         for what in (server_killed, server_restarted, host_killed):
             delay = rng.uniform(0, 1)
