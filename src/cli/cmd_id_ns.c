@@ -76,6 +76,8 @@ static bool print(const struct identify *c, uint32_t nsid, const struct nvme_id_
 	o.width = 8;
 	o.flat = true;
 	output_note(&o, "NVME Identify Namespace %u:", nsid);
+	if (c->opts.format == OUTPUT_JSON)
+		output_number(&o, "nsid", NULL, nsid, NULL);
 	show(&o, id);
 	return output_finish(&o);
 }
