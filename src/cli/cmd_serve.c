@@ -23,6 +23,7 @@
 #include "cli/nvme_uri.h"
 #include "cli/output.h"
 #include "cli/provider.h"
+#include "cli/serve_file.h"
 #include "cli/serve_names.h"
 #include "cli/serve_say.h"
 #include "nvmf/target/target.h"
@@ -43,7 +44,7 @@ int cmd_serve(int argc, char **argv);
 #define END_NS (5 * NSEC_PER_SEC)
 
 struct options {
-	const char *files[TARGET_NS_MAX];
+	struct serve_file files[TARGET_NS_MAX];
 	uint32_t file_count;
 	struct nvme_uri listen[LISTEN_MAX];
 	uint32_t listen_count;
@@ -95,7 +96,8 @@ static const struct argp_option options[] = {
 	 "and the first path, the same at every start",
 	 0},
 	{"serial", KEY_SERIAL, "TEXT", 0, "Serial number, at most 20 characters", 0},
-	{"read-only", KEY_READ_ONLY, NULL, 0, "Open for reading; hosts cannot write", 0},
+	{"read-only", KEY_READ_ONLY, NULL, 0,
+	 "Open for reading all but FILE,rw; hosts cannot write", 0},
 	{"block-size", KEY_BLOCK_SIZE, "BYTES", 0, "512 (default) or 4096", 0},
 	{"direct", KEY_DIRECT, NULL, 0,
 	 "Use files past the page cache (O_DIRECT); block devices always are", 0},
@@ -137,6 +139,20 @@ static void take_listen(struct options *o, struct argp_state *state, const char 
 	if (!u->port[0])
 		snprintf(u->port, sizeof(u->port), "%d", NVME_RDMA_PORT);
 	o->listen_count++;
+}
+
+static void take_file(struct options *o, struct argp_state *state, const char *text)
+{
+	int error = -EINVAL;
+
+	if (o->file_count == TARGET_NS_MAX)
+		argp_error(state, "more than %d files", TARGET_NS_MAX);
+	else
+		error = serve_file_parse(text, &o->files[o->file_count++]);
+	if (error == -EINVAL)
+		argp_error(state, "'%s' names no file", text);
+	else if (error)
+		argp_failure(state, EXIT_FAILED, -error, "'%s'", text);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -191,9 +207,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--output-format is normal or json, not '%s'", arg);
 		return 0;
 	case ARGP_KEY_ARG:
-		if (o->file_count == TARGET_NS_MAX)
-			argp_error(state, "more than %d files", TARGET_NS_MAX);
-		o->files[o->file_count++] = arg;
+		take_file(o, state, arg);
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "name a disk image or a block device; "
@@ -207,9 +221,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
-	.args_doc = "FILE...",
+	.args_doc = "FILE[,ro|,rw]...",
 	.doc = "Serve disk images and block devices over NVMe/RDMA: the files are namespaces 1, "
-	       "2, ... of one subsystem.\v"
+	       "2, ... of one subsystem. Hosts cannot write to FILE,ro.\v"
 	       "Prints what a host needs to connect, then serves until it is interrupted.",
 };
 
@@ -219,14 +233,16 @@ static int open_stores(struct serve *s)
 {
 	struct options *o = &s->opt;
 	char real[PATH_MAX], name[PATH_MAX + NVME_NQN_LEN];
+	struct store_file_options how = o->file;
 
 	for (uint32_t i = 0; i < o->file_count; i++) {
 		struct target_ns *ns = &s->ns[i];
-		const char *why;
+		const char *path = o->files[i].path, *why;
 
-		if (store_file_open(s->engine, o->files[i], &o->file, &ns->store, &why) != 0)
-			return cli_fail("%s: %s", o->files[i], why);
-		serve_real_path(o->files[i], real, sizeof(real));
+		how.read_only = serve_file_read_only(&o->files[i], o->file.read_only);
+		if (store_file_open(s->engine, path, &how, &ns->store, &why) != 0)
+			return cli_fail("%s: %s", path, why);
+		serve_real_path(path, real, sizeof(real));
 		if (i == 0) {
 			if (o->nqn)
 				snprintf(s->subsys.nqn, sizeof(s->subsys.nqn), "%s", o->nqn);
@@ -317,7 +333,7 @@ static int make_target(struct serve *s)
 		return cli_fail("%s cannot name a subsystem; choose another with --nqn", sub->nqn);
 	for (uint32_t i = 0; i < s->opt.file_count; i++)
 		if (target_ns_add(sub, &s->ns[i]) != 0)
-			return cli_fail("%s: too small to be a namespace", s->opt.files[i]);
+			return cli_fail("%s: too small to be a namespace", s->opt.files[i].path);
 	return 0;
 }
 
@@ -377,11 +393,12 @@ static void tell_namespaces(struct serve *s, struct output *o)
 		const struct target_ns *ns = &s->ns[i];
 
 		text_bytes(size, sizeof(size), ns->store->size);
-		output_object(o, NULL, "%u: %s, %s in %u-byte blocks%s", ns->nsid, s->opt.files[i],
-			      size, 1u << ns->lba_shift, ns->read_only ? ", read-only" : "");
+		output_object(o, NULL, "%u: %s, %s in %u-byte blocks%s", ns->nsid,
+			      s->opt.files[i].path, size, 1u << ns->lba_shift,
+			      ns->read_only ? ", read-only" : "");
 		if (o->format == OUTPUT_JSON) {
 			output_number(o, "nsid", NULL, ns->nsid, NULL);
-			output_string(o, "path", NULL, s->opt.files[i]);
+			output_string(o, "path", NULL, s->opt.files[i].path);
 			output_number(o, "bytes", NULL, ns->store->size, NULL);
 			output_number(o, "block_size", NULL, 1u << ns->lba_shift, NULL);
 			output_bool(o, "read_only", NULL, ns->read_only);
@@ -554,7 +571,7 @@ static int flush_stores(struct serve *s)
 			on_signal(s); /* the second one ends it here, too */
 		}
 		if (f.error)
-			status = cli_fail("%s: writing to the disk fails: %s", s->opt.files[i],
+			status = cli_fail("%s: writing to the disk fails: %s", s->opt.files[i].path,
 					  strerror(-f.error));
 	}
 	return status;

@@ -123,6 +123,11 @@ def serving(t):
     t.case("serve with a wrong NQN", ["serve", t.img, "--nqn", "x" * 300], USAGE, "nqn")
     t.case("serve of a second file that is missing", ["serve", t.img, "/nonexistent.img"], FAILED,
            "/nonexistent.img")
+    t.case("serve of a word alone", ["serve", ",ro"], USAGE, "',ro' names no file")
+    t.case("serve of a missing file, read-only", ["serve", "/nonexistent.img,ro"], FAILED,
+           "/nonexistent.img: no such")
+    t.case("serve of a file twice, once read-only", ["serve", t.img, t.img + ",ro"], FAILED,
+           "disk.img: .*named twice")
     t.case("serve of a file twice", ["serve", t.img, t.img], FAILED, "disk.img.*named twice")
 
 

@@ -53,7 +53,7 @@ class Disk:
         self.programs.append(p)
         return p
 
-    def serve(self, *options):
+    def serve(self, *options, files=()):
         address = self.hosts[0].address
         p = self.start(self.hosts[0], "serve", *self.images, "--nqn", NQN, "--listen",
                        f"rdma://{address}:4420", "--listen",
@@ -359,6 +359,7 @@ def main():
     d.run("a copy is interrupted", interrupted)
     d.run("a bench is interrupted", bench_interrupted)
     d.run("a bench is cut off", bench_cut_off)
+    d.run("one file read-only", read_only)
     for _ in range(args.rounds):
         for what in (server_killed, server_restarted, host_killed):
             delay = rng.uniform(0, 1)

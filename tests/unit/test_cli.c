@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "cli/bench_pattern.h"
 #include "cli/histogram.h"
 #include "cli/output.h"
+#include "cli/serve_file.h"
 
 static void percentiles_are_within_a_sixty_fourth(void **state)
 {
@@ -154,6 +156,35 @@ static void a_pattern_tells_torn_misplaced_and_stale_blocks(void **state)
 	assert_memory_not_equal(other + 32, block + 32, sizeof(block) - 32);
 }
 
+static void a_file_s_last_word_says_how_it_is_served(void **state)
+{
+	static const struct {
+		const char *text, *path;
+		bool alone, with_all; /* read-only without --read-only, and with it */
+	} rows[] = {
+		{"disk.img", "disk.img", false, true},
+		{"disk.img,ro", "disk.img", true, true},
+		{"disk.img,rw", "disk.img", false, false},
+		{"a,b", "a,b", false, true},
+		{"a,b,ro", "a,b", true, true},
+		{"disk,ro,rw", "disk,ro", false, false},
+		{"disk,ro/x.img", "disk,ro/x.img", 0, true},
+		{"disk,", "disk,", false, true},
+	};
+	struct serve_file f;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(serve_file_parse(rows[i].text, &f), 0);
+		assert_string_equal(f.path, rows[i].path);
+		assert_int_equal(serve_file_read_only(&f, false), rows[i].alone);
+		assert_int_equal(serve_file_read_only(&f, true), rows[i].with_all);
+		free(f.path);
+	}
+	assert_int_equal(serve_file_parse(",ro", &f), -EINVAL);
+	assert_int_equal(serve_file_parse("", &f), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +194,7 @@ int main(void)
 		cmocka_unit_test(text_is_an_aligned_hierarchy),
 		cmocka_unit_test(json_has_the_same_shape),
 		cmocka_unit_test(sizes_and_durations_read_well),
+		cmocka_unit_test(a_file_s_last_word_says_how_it_is_served),
 		cmocka_unit_test(a_pattern_tells_torn_misplaced_and_stale_blocks),
 	};
 
