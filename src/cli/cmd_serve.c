@@ -40,6 +40,8 @@ int cmd_serve(int argc, char **argv);
 #define POOL_MAX     (16ull << 30)
 /* After work, look for more this long before sleeping: waking up costs more than that. */
 #define POLL_NS (50 * NSEC_PER_USEC)
+/* While hosts are there, and when one comes, files are looked at: they may have another size. */
+#define MEASURE_NS NSEC_PER_SEC
 /* At the end: for stores to finish and hosts to be told. */
 #define END_NS (5 * NSEC_PER_SEC)
 
@@ -66,6 +68,7 @@ struct serve {
 	struct rdma_target *rdma;
 	int epoll_fd, signal_fd;
 	struct serve_say say;
+	uint64_t measure_ns; /* next look at the sizes of what is served */
 	bool stopping;
 	uint64_t give_up_ns;
 };
@@ -282,6 +285,8 @@ static void env_event(void *ctx, const struct target_event *e)
 	struct serve *s = ctx;
 	uint64_t now = s->target.now_ns;
 
+	if (e->type == TARGET_EVENT_CTRL_NEW)
+		s->measure_ns = 0;
 	if (s->opt.format != OUTPUT_TEXT || (e->ctrl && e->ctrl->subsys->discovery))
 		return;
 	switch (e->type) {
@@ -494,6 +499,7 @@ static void sleep_until_something(struct serve *s, uint64_t now)
 		min_of(target_next_deadline(&s->target), rdma_target_next_deadline(s->rdma));
 	int timeout_ms = -1, n;
 
+	deadline = min_of(deadline, s->measure_ns);
 	if (s->stopping)
 		deadline = min_of(deadline, s->give_up_ns);
 	if (deadline != DEADLINE_NEVER) {
@@ -510,6 +516,25 @@ static void sleep_until_something(struct serve *s, uint64_t now)
 	}
 }
 
+/* Hosts are told of a namespace that has another size, and so is who reads what we say. */
+static void measure_stores(struct serve *s, uint64_t now)
+{
+	bool hosts = s->target.ctrl_count > s->target.discovery_count;
+	char size[32];
+
+	s->measure_ns = hosts ? now + MEASURE_NS : DEADLINE_NEVER;
+	for (uint32_t i = 0; i < s->opt.file_count; i++) {
+		struct target_ns *ns = &s->ns[i];
+
+		if (!store_file_measure(ns->store))
+			continue;
+		target_ns_changed(ns, &s->subsys);
+		if (s->opt.format == OUTPUT_TEXT)
+			serve_say(&s->say, now, "%s: %s now (namespace %u)", s->opt.files[i].path,
+				  text_bytes(size, sizeof(size), ns->store->size), ns->nsid);
+	}
+}
+
 static int loop(struct serve *s)
 {
 	uint64_t awake_until = 0, signals_at = 0;
@@ -520,6 +545,8 @@ static int loop(struct serve *s)
 
 		if (now >= target_next_deadline(&s->target))
 			target_tick(&s->target, now);
+		if (now >= s->measure_ns)
+			measure_stores(s, now);
 		any = rdma_target_process(s->rdma, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;
 		if (any)

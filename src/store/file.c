@@ -167,6 +167,33 @@ static const struct store_ops device_ops = {
 	.destroy = file_destroy,
 };
 
+/* --- size ------------------------------------------------------------------------------------- */
+
+static int get_size(const struct file_store *f, uint64_t *ret)
+{
+	struct stat st;
+
+	if (f->block_device)
+		return ioctl(f->fd, BLKGETSIZE64, ret) == 0 ? 0 : -errno;
+	if (fstat(f->fd, &st) != 0)
+		return -errno;
+	*ret = (uint64_t)st.st_size;
+	return 0;
+}
+
+bool store_file_measure(struct store *s)
+{
+	uint64_t size;
+
+	if (get_size(file_of(s), &size) != 0)
+		return false;
+	size -= size % s->block_size;
+	if (size == s->size)
+		return false;
+	s->size = size;
+	return true;
+}
+
 /* --- opening ---------------------------------------------------------------------------------- */
 
 static int open_error(int error, const char **ret_why)
@@ -201,21 +228,15 @@ static int open_error(int error, const char **ret_why)
 
 static int check_kind(struct file_store *f, const struct stat *st, const char **ret_why)
 {
-	uint64_t bytes;
-	int sector;
+	int sector = 0, error;
 
-	if (S_ISREG(st->st_mode)) {
-		f->store.size = (uint64_t)st->st_size;
-		return 0;
-	}
-	if (S_ISBLK(st->st_mode)) {
-		f->block_device = true;
-		if (ioctl(f->fd, BLKGETSIZE64, &bytes) != 0 ||
-		    ioctl(f->fd, BLKSSZGET, &sector) != 0)
-			return open_error(errno, ret_why);
+	if (S_ISREG(st->st_mode) || S_ISBLK(st->st_mode)) {
+		f->block_device = S_ISBLK(st->st_mode);
+		error = get_size(f, &f->store.size);
+		if (!error && f->block_device && ioctl(f->fd, BLKSSZGET, &sector) != 0)
+			error = -errno;
 		f->sector = (uint32_t)sector;
-		f->store.size = bytes;
-		return 0;
+		return error ? open_error(-error, ret_why) : 0;
 	}
 	*ret_why = S_ISDIR(st->st_mode)
 			   ? "is a directory; name a disk image or a block device in it"

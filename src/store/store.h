@@ -65,5 +65,10 @@ struct store_file_options {
  */
 int store_file_open(struct store_engine *e, const char *path, const struct store_file_options *o,
 		    struct store **ret, const char **ret_why) must_use;
+/*
+ * Looks how large the file or device is by now: whole blocks, and it may be none. True if that is
+ * another size than it had, which the store has from here on.
+ */
+bool store_file_measure(struct store *s) must_use;
 
 #endif

@@ -360,6 +360,7 @@ def main():
     d.run("a bench is interrupted", bench_interrupted)
     d.run("a bench is cut off", bench_cut_off)
     d.run("one file read-only", read_only)
+    d.run("a file grows and shrinks", resized)
     for _ in range(args.rounds):
         for what in (server_killed, server_restarted, host_killed):
             delay = rng.uniform(0, 1)

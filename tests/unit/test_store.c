@@ -286,6 +286,57 @@ static void a_file_cut_behind_our_back_is_an_error_not_stale_memory(void **state
 	}
 }
 
+static void a_file_that_grew_or_shrank_is_measured_in_whole_blocks(void **state)
+{
+	struct store_file_options o = {.block_size = 4096};
+	struct store_engine *e;
+	struct store *s;
+	const char *why;
+
+	(void)state;
+	make_file(SIZE);
+	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
+	assert_int_equal(store_file_open(e, path, &o, &s, &why), 0);
+	assert_false(store_file_measure(s));
+	assert_int_equal(truncate(path, 2 * SIZE + 4095), 0);
+	assert_int_equal(run(e, s, STORE_READ, SIZE, 4096, in, 0), -EINVAL);
+	assert_true(store_file_measure(s));
+	assert_int_equal(s->size, 2 * SIZE);
+	assert_false(store_file_measure(s));
+	assert_int_equal(run(e, s, STORE_WRITE, 2 * SIZE - 4096, 4096, out, 0), 0);
+	assert_int_equal(truncate(path, 0), 0);
+	assert_true(store_file_measure(s));
+	assert_int_equal(s->size, 0);
+	assert_int_equal(run(e, s, STORE_READ, 0, 4096, in, 0), -EINVAL);
+	store_destroy(s);
+	store_engine_destroy(e);
+}
+
+static void a_disk_that_grew_is_measured(void **state)
+{
+	struct store_file_options o = {.block_size = 512};
+	struct store_engine *e;
+	char device[32];
+	struct store *s;
+	const char *why;
+	int disk;
+
+	(void)state;
+	make_file(SIZE);
+	disk = make_disk(device, sizeof(device));
+	if (disk < 0)
+		skip();
+	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
+	assert_int_equal(store_file_open(e, device, &o, &s, &why), 0);
+	assert_int_equal(truncate(path, 2 * SIZE), 0);
+	assert_int_equal(ioctl(disk, LOOP_SET_CAPACITY), 0);
+	assert_true(store_file_measure(s));
+	assert_int_equal(s->size, 2 * SIZE);
+	close(disk);
+	store_destroy(s);
+	store_engine_destroy(e);
+}
+
 static void what_cannot_be_served_is_refused_with_a_reason(void **state)
 {
 	struct store_file_options o = {.block_size = 512}, o4k = {.block_size = 4096};
@@ -352,6 +403,9 @@ int main(void)
 		cmocka_unit_test_teardown(a_read_only_store_is_not_written, remove_file),
 		cmocka_unit_test_teardown(a_file_cut_behind_our_back_is_an_error_not_stale_memory,
 					  remove_file),
+		cmocka_unit_test_teardown(a_file_that_grew_or_shrank_is_measured_in_whole_blocks,
+					  remove_file),
+		cmocka_unit_test_teardown(a_disk_that_grew_is_measured, remove_file),
 		cmocka_unit_test_teardown(what_cannot_be_served_is_refused_with_a_reason,
 					  remove_file),
 	};
