@@ -90,6 +90,7 @@ static int run(const char *name, int argc, char **argv, bool help)
 {
 	const struct command *c = find(name);
 	char *asked[] = {(char *)(uintptr_t)name, (char[]){"--help"}, NULL};
+
 	int status;
 
 	if (!c)
@@ -113,7 +114,7 @@ int main(int argc, char **argv)
 		return EXIT_OK;
 	}
 	if (strcmp(argv[1], "--version") == 0) {
-		puts("weft " WEFT_VERSION);
+		puts(cli_version);
 		return EXIT_OK;
 	}
 	return run(argv[1], argc - 1, argv + 1, argc == 3 && strcmp(argv[2], "-h") == 0);

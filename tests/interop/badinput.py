@@ -84,6 +84,11 @@ def usage(t, commands):
     t.case("unknown command", ["nosuch"], USAGE, "nosuch.*weft help")
     t.case("mistyped command", ["sevre"], USAGE, "did you mean 'serve'")
     t.case("help -h", ["-h"], 0, "serve")
+    said = subprocess.run([os.path.join(lab.TOP, "scripts", "version"), "x"], check=True,
+                          capture_output=True, text=True).stdout
+    # Where this is no repository there is no commit; the tree may have been changed since the build.
+    commit = "".join(rf" \({c}(-dirty)?\)" for c in re.findall(r"\((\w+)", said))
+    t.case("--version", ["--version"], 0, rf"^weft \d+\.\d+\.\d+{commit}$")
     t.case("help of no command", ["help", "nosuch"], USAGE, "nosuch")
     for c in commands:
         t.case(f"{c} --help", [c, "--help"], 0, c)
