@@ -38,7 +38,8 @@ struct cmd {
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "The load:", 0},
-	{"rw", KEY_RW, "MODE", 0, "read, write, randread (default), randwrite or randrw", 0},
+	{"rw", KEY_RW, "read|write|randread|randwrite|randrw", 0,
+	 "Commands and their order (default randread)", 0},
 	{"bs", KEY_BS, "BYTES", 0, "Bytes of a command (default 4k)", 0},
 	{"iodepth", KEY_DEPTH, "N", 0, "Commands under way at a time (default 1)", 0},
 	{"rwmixread", KEY_MIX, "PERCENT", 0, "Reads of randrw (default 50)", 0},

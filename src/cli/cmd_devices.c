@@ -48,7 +48,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option options[] = {
-	{"output-format", 'o', "FORMAT", 0, "normal or json", 0},
+	{"output-format", 'o', "normal|json", 0, "How it is shown", 0},
 	{"verbose", 'v', NULL, 0, "Show the limits of each device too", 0},
 	{0},
 };

@@ -64,7 +64,7 @@ uint64_t cli_parse_size(struct argp_state *state, const char *option, const char
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Where the subsystem is (instead of a URI):", 2},
-	{"transport", 't', "TYPE", 0, "rdma", 2},
+	{"transport", 't', "rdma", 0, "By RDMA: the only one there is", 2},
 	{"traddr", 'a', "ADDRESS", 0, "Address or name of the target", 2},
 	{"trsvcid", 's', "PORT", 0, "Its port (default 4420)", 2},
 	{"nqn", 'n', "NQN", 0, "NVMe qualified name of the subsystem", 2},
@@ -81,9 +81,9 @@ static const struct argp_option options[] = {
 	 "Reconnect for at most this long after a lost connection, 0 for not at all, -1 for ever "
 	 "(default 30)",
 	 3},
-	{"provider", KEY_PROVIDER, "NAME", 0,
+	{"provider", KEY_PROVIDER, "weft|system", 0,
 	 "Verbs library: weft (default), or system for the machine's own rdma-core", 3},
-	{"output-format", 'o', "FORMAT", 0, "normal (default) or json", 4},
+	{"output-format", 'o', "normal|json", 0, "How it is shown (default normal)", 4},
 	{0},
 };
 

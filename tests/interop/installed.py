@@ -129,6 +129,9 @@ def main():
         os.chmod(top, 0o755)
         path = report.case("install")
         programs, wrong = stage(build, top)
+        for shell in ("bash-completion/completions/weft", "zsh/site-functions/_weft"):
+            if not wrong and not os.path.isfile(f"{programs}/../share/{shell}"):
+                wrong = f"share/{shell} is not installed"
         if not wrong:
             wrong = planted([f"{build}/weft", *elves(f"{build}/lib"), *elves(top)])
         if wrong:
