@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Every command is in the manual and the README; links lead somewhere; manual pages are clean."""
+"""Every command is in the manual, with an example, and in the README; links lead somewhere; manual
+pages are clean."""
 import os
 import re
 import subprocess
@@ -29,6 +30,10 @@ for page in pages:
         faults.append(f"{page}: there is no command weft {name[1]}")
     if f"'man/{os.path.basename(page)}'" not in tree.read("docs/meson.build"):
         faults.append(f"{page}: docs/meson.build does not install it")
+    examples = re.search(r"^\.Sh EXAMPLES\n(.*?)(?=^\.Sh |\Z)", tree.read(page), re.M | re.S)
+    own = os.path.basename(page)[:-2].replace("-", " ", 1)
+    if page.endswith(".1") and not re.search(rf"^\.Dl .*\b{own}\b", examples[1] if examples else "", re.M):
+        faults.append(f"{page}: EXAMPLES shows no line with `{own}`")
     for ref in re.findall(r"^\.Xr (weft[\w-]*) (\d)", tree.read(page), re.M):
         if not os.path.isfile(os.path.join(tree.TOP, "docs/man", ".".join(ref))):
             faults.append(f"{page}: .Xr {ref[0]} {ref[1]} leads nowhere")
