@@ -140,6 +140,8 @@ def connecting(t):
     t.case("a URI without sense", ["id-ctrl", "nvme+rdma://"], USAGE, "nvme\\+rdma|host")
     t.case("nobody listens", ["id-ctrl", "nvme+rdma://127.0.0.1:4999/" + NQN], FAILED, "127.0.0.1.*4999|4999")
     t.case("no way there", ["id-ctrl", "nvme+rdma://192.0.2.1:4420/" + NQN], FAILED, "192.0.2.1")
+    t.case("no way there by IPv6", ["id-ctrl", "nvme+rdma://[2001:db8::7]:4999/" + NQN], FAILED,
+           r"to \[2001:db8::7\]:4999:")
     t.case("a name nobody knows", ["id-ctrl", "nvme+rdma://nosuch.invalid:4420/" + NQN], FAILED,
            "nosuch.invalid")
     server = t.serve()

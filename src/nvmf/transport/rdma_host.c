@@ -466,9 +466,9 @@ static int find_addresses(struct rdma_host *r, char *why, size_t room)
 		freeaddrinfo(own);
 	}
 	hints.ai_flags = 0;
-	err = getaddrinfo(r->host, r->port, &hints, &r->addresses);
+	err = getaddrinfo(r->config.host, r->port, &hints, &r->addresses);
 	if (err)
-		snprintf(why, room, "cannot find the address of host '%s'%s%s: %s", r->host,
+		snprintf(why, room, "cannot find the address of host '%s'%s%s: %s", r->config.host,
 			 r->source[0] ? " to be reached from " : "", r->source,
 			 err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
 	return err ? -EINVAL : 0;
@@ -484,7 +484,8 @@ struct rdma_host *rdma_host_create(const struct rdma_host_config *config, char *
 	}
 	r->config = *config;
 	r->nudge_ns = DEADLINE_NEVER;
-	snprintf(r->host, sizeof(r->host), "%s", config->host);
+	/* As it stands before a port, for messages. */
+	snprintf(r->host, sizeof(r->host), strchr(config->host, ':') ? "[%s]" : "%s", config->host);
 	snprintf(r->port, sizeof(r->port), "%s", config->port);
 	snprintf(r->source, sizeof(r->source), "%s", config->source ? config->source : "");
 	if (find_addresses(r, why, room))
