@@ -16,7 +16,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/errno_text.h"
 #include "store/internal.h"
 
 /* --- operations ------------------------------------------------------------------------------- */
@@ -214,7 +213,7 @@ static int open_error(int error, const char **ret_why)
 			   "or serve it with --read-only";
 		break;
 	case EMFILE:
-		*ret_why = EMFILE_TEXT;
+		*ret_why = "too many open files; raise this process's limit (`ulimit -n`)";
 		break;
 	case ETXTBSY:
 		*ret_why = "it is being executed or used as swap";
