@@ -532,8 +532,8 @@ bool session_identify_ns(struct session *s, uint32_t *nsid, struct nvme_id_ns *r
 	}
 	c = cursor_init(s->page, NVME_IDENTIFY_LEN);
 	nvme_id_ns_get(&c, ret);
-	/* An ID that is valid but in no use reads as zeroes. */
-	return ret->nsze ? true : no_such_namespace(s, *nsid);
+	/* An ID that is valid but in no use reads as zeroes; one without blocks has a format. */
+	return ret->nsze || ret->lbaf[0].ds ? true : no_such_namespace(s, *nsid);
 }
 
 bool session_namespace(struct session *s, uint32_t nsid, struct host_namespace *ret)

@@ -315,9 +315,10 @@ def resized(d):
         raise AssertionError(f"bench: status {bench.status()} beyond the end of a namespace")
     blocks((2 << 20) // 512)
     os.truncate(image, 0)
-    gone = d.start(d.hosts[1], "id-ns", d.uri(1))
-    if gone.wait(60) != 1 or server.status() is not None:
-        raise AssertionError(f"a file of nothing: {gone.status()}, serve {server.status()}")
+    blocks(0)
+    read = d.start(d.hosts[1], "read", d.uri(1), "-d", d.file("copy"))
+    if read.wait(60) != 1 or not read.says("namespace 1 of") or not read.says("no blocks"):
+        raise AssertionError(f"a file of nothing: {read.status()}, {read.output()}")
     os.truncate(image, 1 << 20)
     blocks((1 << 20) // 512)
     return bench.output().splitlines()[0]

@@ -654,6 +654,9 @@ static void a_namespace_that_cannot_be_used_is_told_why(void **state)
 	assert_int_equal(ns.block_bytes, 512);
 	id.nsze = 0;
 	assert_int_equal(host_namespace_read(&id, 3, &ns, &why), -EINVAL);
+	assert_non_null(strstr(why, "no blocks"));
+	assert_int_equal(host_namespace_read(&(struct nvme_id_ns){0}, 3, &ns, &why), -EINVAL);
+	assert_non_null(strstr(why, "no such namespace"));
 	id.nsze = 1ull << 60;
 	assert_int_equal(host_namespace_read(&id, 3, &ns, &why), -EINVAL);
 	id.nsze = 1000;

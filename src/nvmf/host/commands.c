@@ -61,7 +61,8 @@ int host_namespace_read(const struct nvme_id_ns *id, uint32_t nsid, struct host_
 	const struct nvme_lbaf *format = NVME_ID_NS_LBAF(id);
 
 	if (id->nsze == 0) {
-		*ret_why = "there is no such namespace";
+		*ret_why = format->ds ? "it has no blocks: what is served has been emptied"
+				      : "there is no such namespace";
 		return -EINVAL;
 	}
 	if (format->ds < 9 || format->ds > 16) {
