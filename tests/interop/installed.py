@@ -15,7 +15,6 @@ import tempfile
 import lab
 
 NQN = "nqn.2026-11.org.weft:installed"
-NOBODY = "65534"
 COUNT = """
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -119,10 +118,7 @@ def main():
     # What would lead the program back to the build tree.
     for name in ("WEFT_BROKER", "LD_LIBRARY_PATH"):
         os.environ.pop(name, None)
-    user = [] if os.geteuid() else ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}",
-                                    "--clear-groups"]
-    if user and subprocess.run([*user, "true"], check=False, capture_output=True).returncode:
-        user = []  # in a user namespace of our own there is one user
+    user = lab.ordinary_user()
     host, _ = lab.lab(1)
     report = lab.Report(build, "installed")
     with tempfile.TemporaryDirectory() as top:

@@ -17,6 +17,7 @@ import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PR_SET_PDEATHSIG = 1
+NOBODY = 65534
 libc = ctypes.CDLL(None)
 
 
@@ -41,6 +42,13 @@ def enter():
         skip("no right to make a network namespace here")
     os.environ["WEFT_IN_NETNS"] = "entered"
     os.execvp("unshare", ["unshare", *user, "--net", "--", sys.executable, *sys.argv])
+
+
+def ordinary_user():
+    """What, put before a program, makes an ordinary user of root. Nothing, if we are none, or where
+    there is no other user: in a user namespace of our own."""
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--"]
+    return user if subprocess.run([*user, "true"], capture_output=True).returncode == 0 else []
 
 
 def until(condition, seconds, step=0.02):

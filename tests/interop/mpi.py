@@ -18,7 +18,6 @@ import tempfile
 import lab
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NOBODY = 65534
 DATAGRAMS = 300  # of a run; names and connections alone take a few dozen
 # UCX_TLS: weft's alone, and what UCX takes by itself
 TRANSPORTS = ("rc_v,self", "ud_v,self", None)
@@ -71,12 +70,6 @@ MPIS = {
 }
 
 
-def ordinary_user():
-    """What makes an ordinary user of root; nothing, where there is no other (a user namespace)."""
-    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    return [] if subprocess.run([*user, "true"], check=False, capture_output=True).returncode else user
-
-
 def runs(hosts, argv, env, path, *, by_rdma):
     before = datagrams(hosts)
     program = lab.Program(hosts[0], argv, f"{path}/mpirun.log", env=env)
@@ -106,7 +99,7 @@ def main():
     limit = ["prlimit", "--memlock=65536:65536", "--"]
     with tempfile.TemporaryDirectory() as scratch:
         os.chmod(scratch, 0o755)
-        run = [*(ordinary_user() if args.where == "one" else []), *limit, weft, "run", "--"]
+        run = [*(lab.ordinary_user() if args.where == "one" else []), *limit, weft, "run", "--"]
         agent = None
         if args.where == "veth":
             agent = f"{scratch}/agent"

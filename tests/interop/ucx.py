@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """UCX, unmodified, under `weft run`: it finds the devices, and talks over each of its transports.
 
-usage: ucx.py BUILD (one | veth)
+usage: ucx.py BUILD (one | veth) [--full]
+
+On one host an ordinary user's, who may lock 64 KiB of memory.
 """
 import argparse
 import os
@@ -17,10 +19,21 @@ TALKS = {
     "rc,ud": ("tag_lat",),
     None: ("tag_lat", "ucp_put_bw"),
 }
+SIZES = (8, 65536)
+# --full: every test of ucx_perftest that needs no more than host memory
+ATOMICS = ("ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap")
+UCP = ("tag_lat", "tag_bw", "tag_sync_lat", "tag_sync_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get",
+       *ATOMICS, "stream_bw", "stream_lat", "ucp_am_lat", "ucp_am_bw")
+SIZES_FULL = (8, 4096, 65536, 4 << 20)
+# UCT, below the protocols: transport -> tests
+UCT = {
+    "rc_verbs": ("am_lat", "am_bw", "put_lat", "put_bw", "get", "add_lat", "add_mr", "fadd", "cswap"),
+    "ud_verbs": ("am_lat", "am_bw"),
+}
 
 
 def finds_devices(weft, host, dev):
-    out = host.run(weft, "run", "--", "ucx_info", "-d", timeout=30).stdout
+    out = host.run(*weft, "run", "--", "ucx_info", "-d", timeout=30).stdout
     for want in ("Transport: rc_verbs", "Transport: ud_verbs", f"Device: {dev}:1"):
         if want not in out:
             return f"ucx_info -d has no {want!r}"
@@ -28,7 +41,7 @@ def finds_devices(weft, host, dev):
 
 
 def talk(weft, hosts, env, options, path):
-    run = [weft, "run", "--", "ucx_perftest", "-p", PORT]
+    run = [*weft, "run", "--", "ucx_perftest", "-p", PORT]
     server = lab.Program(hosts[0], run, f"{path}/server.log", env=env)
     client = None
     try:
@@ -50,13 +63,16 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
     p.add_argument("where", choices=["one", "veth"])
+    p.add_argument("--full", action="store_true")
     args = p.parse_args()
     lab.enter()
     lab.need("ucx_info", "ucx_perftest")
-    weft = os.path.join(os.path.abspath(args.build), "weft")
+    weft = [os.path.join(os.path.abspath(args.build), "weft")]
+    if args.where == "one":
+        weft = [*lab.ordinary_user(), "prlimit", "--memlock=65536:65536", "--", *weft]
     hosts = lab.lab(1 if args.where == "one" else 2)
     dev = "weft_lo" if args.where == "one" else "weft_eth0"
-    report = lab.Report(args.build, f"ucx-{args.where}")
+    report = lab.Report(args.build, f"ucx-{args.where}" + ("-full" if args.full else ""))
 
     def case(name, work):
         path = report.case(name)
@@ -70,12 +86,19 @@ def main():
     for tls, tests in TALKS.items():
         # Without the system's own shared memory and TCP, but where UCX is to choose.
         env = {"UCX_NET_DEVICES": f"{dev}:1", "UCX_TLS": tls} if tls else {}
-        for test in tests:
-            for size in ("8", "65536"):
-                if test == "ucp_add" and size != "8":
+        for test in UCP if args.full else tests:
+            for size in SIZES_FULL if args.full else SIZES:
+                if test in ATOMICS and size != 8:
                     continue
-                case(f"{tls or 'all'} {test} {size}", lambda path, t=test, s=size, e=env: talk(
-                    weft, hosts, e, ["-t", t, "-s", s, "-n", 300, "-w", 10], path))
+                count = 20 if size > 1 << 20 else 300
+                case(f"{tls or 'all'} {test} {size}", lambda path, t=test, s=size, n=count, e=env:
+                     talk(weft, hosts, e, ["-t", t, "-s", s, "-n", n, "-w", 10], path))
+    for transport, tests in UCT.items() if args.full else ():
+        for test in tests:
+            options = ["-t", test, "-s", 8, "-n", 300, "-w", 10, "-d", f"{dev}:1", "-x", transport]
+            if test == "get":
+                options += ["-D", "bcopy"]
+            case(f"{transport} {test}", lambda path, o=options: talk(weft, hosts, {}, o, path))
     left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
     case("everything ends", lambda path: f"left behind: {left}" if left else None)
     report.finish()
