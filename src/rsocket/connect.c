@@ -5,7 +5,9 @@
  * as it does with TCP.
  */
 #include <string.h>
+#include <sys/mman.h>
 
+#include "base/log.h"
 #include "base/time.h"
 #include "rsocket/stream.h"
 #include "rsocket/svc.h"
@@ -16,6 +18,7 @@ enum {
 	BACKLOG_MIN = 128,	/* connections are made before anybody accepts them */
 	BACKLOG_MAX = 4096,
 	HANDSHAKE_MS = 1000, /* has the right of way so long when the backlog is full */
+	ASKING_MS = 1000,    /* waits so long for somebody to accept */
 	RETRY_INFINITE = 7,
 };
 
@@ -66,9 +69,29 @@ int stream_listen(struct stream *s, int backlog)
 	return rc;
 }
 
+int stream_answer_late(struct stream *s, bool insists)
+{
+	void *shared = mmap(NULL, sizeof(*s->claimed), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (shared == MAP_FAILED)
+		return -errno;
+	s->claimed = shared;
+	s->late = true;
+	s->insists = insists;
+	return 0;
+}
+
+bool stream_claim(struct stream *s)
+{
+	return s->claimed && !atomic_exchange(s->claimed, true);
+}
+
 struct accept {
 	struct stream *listener, *taken;
 };
+
+static void answer_all(struct stream *listener);
 
 static bool take_accepted(void *arg)
 {
@@ -76,6 +99,9 @@ static bool take_accepted(void *arg)
 	struct list *n;
 
 	svc_lock();
+	a->listener->away = false;
+	if (list_empty(&a->listener->accepted))
+		answer_all(a->listener);
 	n = list_pop_head(&a->listener->accepted);
 	if (n) {
 		a->taken = list_entry(n, struct stream, node);
@@ -92,19 +118,27 @@ static int no_fd(void *arg)
 	return -1;
 }
 
-int stream_accept(struct stream *s, struct stream **ret)
+int stream_accept_now(struct stream *s, struct stream **ret)
 {
 	struct accept a = {.listener = s};
-	int rc = 0;
 
 	if (atomic_load(&s->state) != STREAM_LISTENING)
 		return -EINVAL;
-	if (!take_accepted(&a)) {
-		if (sock_nonblocking(&s->sock, 0))
-			return -EAGAIN;
-		rc = sock_sleep(&s->sock, &(struct sock_waiting){take_accepted, no_fd, NULL, &a},
-				s->sock.rcv_timeout_ms);
-	}
+	if (!take_accepted(&a))
+		return -EAGAIN;
+	*ret = a.taken;
+	return 0;
+}
+
+int stream_accept(struct stream *s, struct stream **ret)
+{
+	struct accept a = {.listener = s};
+	int rc = stream_accept_now(s, ret);
+
+	if (rc != -EAGAIN || sock_nonblocking(&s->sock, 0))
+		return rc;
+	rc = sock_sleep(&s->sock, &(struct sock_waiting){take_accepted, no_fd, NULL, &a},
+			s->sock.rcv_timeout_ms);
 	if (!a.taken)
 		return rc;
 	*ret = a.taken;
@@ -320,18 +354,16 @@ static bool never_came(enum rdma_cm_event_type type)
 	       type == RDMA_CM_EVENT_DEVICE_REMOVAL;
 }
 
-static int answer_request(struct stream *s, const struct rdma_conn_param *request)
+static int answer_request(struct stream *s)
 {
-	struct rdma_conn_param param = *request;
+	struct rdma_conn_param param = s->request.param;
 	uint8_t data[RS_CONN_LEN];
 	struct rs_conn conn;
 	int rc;
 
-	rc = rs_conn_decode(&conn, request->private_data, request->private_data_len);
+	rc = stream_setup(s);
 	if (!rc)
-		rc = stream_setup(s);
-	if (!rc)
-		rc = stream_take_conn_data(s, &conn);
+		rc = stream_take_conn_data(s, &s->request.conn);
 	if (rc)
 		return rc;
 	stream_conn_data(s, &conn);
@@ -359,25 +391,106 @@ static bool place_free(struct stream *listener)
 	return true;
 }
 
+static void turn_away(struct stream *s)
+{
+	s->listener->queued--;
+	rdma_reject(s->id, NULL, 0);
+	stream_destroy(s);
+}
+
+static void answer(struct stream *s)
+{
+	list_remove(&s->node);
+	if (answer_request(s)) {
+		turn_away(s);
+		return;
+	}
+	s->asked_ns = time_now_ns();
+	list_push_tail(&s->listener->accepting, &s->node);
+}
+
+static void answer_all(struct stream *listener)
+{
+	list_for_each(s, &listener->asking, struct stream, node)
+		answer(s);
+}
+
+static bool claimed(const struct stream *listener)
+{
+	return listener->late && atomic_load(listener->claimed);
+}
+
+bool stream_look_after_asking(struct stream *listener)
+{
+	const uint64_t now = time_now_ns();
+	struct list *n;
+
+	list_for_each(s, &listener->asking, struct stream, node) {
+		if (claimed(listener)) {
+			turn_away(s);
+		} else if (now - s->asked_ns < ASKING_MS * NSEC_PER_MSEC) {
+			break; /* and those after it */
+		} else if (listener->insists) {
+			answer(s);
+		} else {
+			log_info("rsocket", "nobody accepts: a connection is rejected");
+			listener->away = true;
+			turn_away(s);
+		}
+	}
+	/* Who was answered and then forgotten by us is at least to know. */
+	while (claimed(listener) && (n = list_pop_head(&listener->accepted))) {
+		listener->queued--;
+		stream_destroy(list_entry(n, struct stream, node));
+	}
+	return !list_empty(&listener->asking) || !list_empty(&listener->accepting) ||
+	       !list_empty(&listener->accepted);
+}
+
 /* Rejected requests leave nothing behind; returns the id to be destroyed after the event. */
 static struct rdma_cm_id *connect_request(const struct rdma_cm_event *event)
 {
 	struct stream *listener = event->listen_id->context, *s;
+	const struct rdma_conn_param *param = &event->param.conn;
+	struct rs_conn conn;
 
-	if (!place_free(listener) || stream_adopt(listener, event->id, &s)) {
+	if (listener->away || claimed(listener) || !place_free(listener) ||
+	    rs_conn_decode(&conn, param->private_data, param->private_data_len) ||
+	    stream_adopt(listener, event->id, &s)) {
 		rdma_reject(event->id, NULL, 0);
 		return event->id;
 	}
 	atomic_store(&s->state, STREAM_CONNECTING);
-	if (answer_request(s, &event->param.conn)) {
-		rdma_reject(event->id, NULL, 0);
-		stream_destroy(s);
-		return NULL;
-	}
+	s->request.param = *param;
+	s->request.conn = conn;
 	s->listener = listener;
 	s->asked_ns = time_now_ns();
 	listener->queued++;
-	list_push_tail(&listener->accepting, &s->node);
+	list_push_tail(&listener->asking, &s->node);
+	if (!listener->late) {
+		answer(s);
+	} else {
+		svc_look_after_asking(listener);
+		sock_wake(&listener->sock);
+	}
+	return NULL;
+}
+
+/* Before it was established. Who answered late has been told of it already: it is accepted, and
+ * ends, as TCP's would. */
+static struct stream *did_not_come(struct stream *s)
+{
+	struct stream *listener = s->listener;
+
+	if (!listener->late || !s->id->qp) {
+		listener->queued--;
+		return s;
+	}
+	atomic_store(&s->err, ECONNRESET);
+	atomic_store(&s->state, STREAM_FAILED);
+	list_remove(&s->node);
+	list_push_tail(&listener->accepted, &s->node);
+	sock_wake(&listener->sock);
 	return NULL;
 }
 
@@ -392,7 +505,7 @@ void stream_cm_event(struct rdma_cm_event *event)
 		; /* of a queue pair that is not used again */
 	} else if (atomic_load(&s->state) == STREAM_CONNECTING) {
 		if (s->listener && never_came(event->event))
-			gone = s;
+			gone = did_not_come(s);
 		else
 			connecting_event(s, event);
 	} else if (never_came(event->event)) {
@@ -402,10 +515,8 @@ void stream_cm_event(struct rdma_cm_event *event)
 		sock_wake(&s->sock);
 	}
 	rdma_ack_cm_event(event);
-	if (gone) {
-		gone->listener->queued--;
+	if (gone)
 		stream_destroy(gone);
-	}
 	if (rejected)
 		rdma_destroy_id(rejected);
 }

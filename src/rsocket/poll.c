@@ -34,12 +34,13 @@ short stream_events(struct stream *s)
 	return got;
 }
 
-static bool has_accepted(struct stream *s)
+/* Something to do for who accepts. */
+static bool has_comers(struct stream *s)
 {
 	bool any;
 
 	svc_lock();
-	any = !list_empty(&s->accepted);
+	any = !list_empty(&s->accepted) || !list_empty(&s->asking);
 	svc_unlock();
 	return any;
 }
@@ -51,7 +52,7 @@ short stream_poll(struct stream *s, short events)
 
 	switch (state) {
 	case STREAM_LISTENING:
-		got = has_accepted(s) ? POLLIN | POLLRDNORM : 0;
+		got = has_comers(s) ? POLLIN | POLLRDNORM : 0;
 		break;
 	case STREAM_CONNECTING:
 		break;

@@ -34,6 +34,8 @@ static struct stream *stream_alloc(int domain, const struct settings *set)
 	pthread_mutex_init(&s->map_lock, NULL);
 	list_init(&s->keepalive);
 	list_init(&s->lingering);
+	list_init(&s->asking);
+	list_init(&s->waited_for);
 	list_init(&s->accepting);
 	list_init(&s->accepted);
 	list_init(&s->node);
@@ -45,6 +47,8 @@ static struct stream *stream_alloc(int domain, const struct settings *set)
 static void stream_free(struct stream *s)
 {
 	sock_fini(&s->sock);
+	if (s->claimed)
+		munmap(s->claimed, sizeof(*s->claimed));
 	free(s->msg);
 	free(s->iomap);
 	free(s->route);
@@ -279,9 +283,11 @@ void stream_destroy(struct stream *s)
 {
 	struct list *n;
 
-	while ((n = list_pop_head(&s->accepting)) || (n = list_pop_head(&s->accepted)))
+	while ((n = list_pop_head(&s->asking)) || (n = list_pop_head(&s->accepting)) ||
+	       (n = list_pop_head(&s->accepted)))
 		stream_destroy(list_entry(n, struct stream, node));
 	list_remove(&s->node);
+	list_remove(&s->waited_for);
 	list_remove(&s->lingering);
 	svc_keepalive(s, 0);
 	if (atomic_load(&s->state) >= STREAM_CONNECTED)

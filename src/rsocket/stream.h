@@ -71,10 +71,19 @@ struct stream {
 	size_t route_len;
 
 	/* listener, under svc_lock */
-	struct list accepting; /* streams whose handshake goes on, by `node` */
+	struct list asking;    /* streams whose request nobody has answered yet, by `node` */
+	struct list accepting; /* whose handshake goes on */
 	struct list accepted;  /* for raccept() */
 	int backlog, queued;
-	uint64_t asked_ns;	 /* of one on `accepting`: when it was answered */
+	bool late, insists;	/* stream_answer_late() */
+	bool away;		/* late: nobody has accepted for long */
+	atomic_bool *claimed;	/* late: by a child of fork(), which shares it */
+	struct list waited_for; /* in the service's list, while there is one on `asking` */
+	uint64_t asked_ns;	/* of one on `asking` or `accepting`: when it came there */
+	struct {
+		struct rdma_conn_param param;
+		struct rs_conn conn;
+	} request;		 /* of one on `asking` */
 	struct stream *listener; /* whose list this one is on */
 	struct list node;
 
@@ -152,6 +161,20 @@ int stream_shutdown(struct stream *, int how);
 int stream_bind(struct stream *, const struct sockaddr *, socklen_t) must_use;
 int stream_listen(struct stream *, int backlog) must_use;
 int stream_accept(struct stream *, struct stream **ret) must_use;
+/* As without blocking, whatever the flags say. */
+int stream_accept_now(struct stream *, struct stream **ret) must_use;
+/*
+ * Of a listener to be: requests wait for stream_accept(), which answers them, instead of being
+ * answered as they come; so nobody is connected whom nobody accepts. One that has waited for a
+ * second is rejected, as are all from then on until somebody accepts again; or, if the listener
+ * insists, answered after all.
+ */
+int stream_answer_late(struct stream *, bool insists) must_use;
+/* In a child of fork(), which accepts without RDMA from its parent's listener: that one rejects all
+ * requests from now on. True for the first who says so. */
+bool stream_claim(struct stream *);
+/* Under svc_lock(), from time to time while somebody waits: false if nobody does any more. */
+bool stream_look_after_asking(struct stream *);
 /* 0, or -EINPROGRESS with O_NONBLOCK or, as with TCP, after a signal (-EINTR). */
 int stream_connect(struct stream *, const struct sockaddr *, socklen_t) must_use;
 /* Waits for the end of connecting if there is need; -EAGAIN, -ENOTCONN. */

@@ -23,10 +23,15 @@ static struct svc {
 	struct list dgrams;
 	struct list lingering;
 	atomic_uint lingering_count;
-} svc = {.lock = PTHREAD_MUTEX_INITIALIZER, .lingering = {&svc.lingering, &svc.lingering}};
+	struct list asked; /* listeners */
+} svc = {.lock = PTHREAD_MUTEX_INITIALIZER,
+	 .lingering = {&svc.lingering, &svc.lingering},
+	 .asked = {&svc.asked, &svc.asked}};
 
 /* They take completions, which nobody tells the service of; and memory, half a megabyte each. */
 enum { LINGER_LOOK_MS = 10, LINGERING_MAX = 128, EXIT_TRIES = 100 };
+/* Neither does a child that claims a listener tell. */
+enum { ASKED_LOOK_MS = 10 };
 
 void svc_lock(void)
 {
@@ -44,6 +49,7 @@ static void child_of_fork(void)
 	pthread_mutex_init(&svc.lock, NULL);
 	svc.channel = NULL;
 	list_init(&svc.lingering);
+	list_init(&svc.asked);
 	svc.lingering_count = 0;
 }
 
@@ -120,6 +126,23 @@ __attribute__((destructor)) static void at_exit(void)
 	}
 }
 
+/* ---- listeners that answer late -------------------------------------------------------------- */
+
+void svc_look_after_asking(struct stream *listener)
+{
+	if (list_empty(&listener->waited_for))
+		list_push_tail(&svc.asked, &listener->waited_for);
+}
+
+/* As keepalives(). */
+static int asked(void)
+{
+	list_for_each(s, &svc.asked, struct stream, waited_for)
+		if (!stream_look_after_asking(s))
+			list_remove(&s->waited_for);
+	return list_empty(&svc.asked) ? -1 : ASKED_LOOK_MS;
+}
+
 /* ---- datagrams ------------------------------------------------------------------------------- */
 
 void svc_add_dgram(struct dgram *d)
@@ -175,7 +198,7 @@ static void *run(void *arg)
 		int n, timeout;
 
 		svc_lock();
-		timeout = sooner(keepalives(), lingerers());
+		timeout = sooner(sooner(keepalives(), lingerers()), asked());
 		svc_unlock();
 		n = epoll_wait(svc.set, ev, ARRAY_SIZE(ev), timeout);
 		for (int i = 0; i < n; i++) {

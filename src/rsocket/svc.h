@@ -27,6 +27,8 @@ void svc_keepalive(struct stream *, unsigned int seconds);
 /* Under svc_lock(): it is the service's from now on, which destroys it when all is sent, or its
  * time is up, or too many have come after it. */
 void svc_linger(struct stream *);
+/* Under svc_lock(): looks after those who ask the listener, as long as there are any. */
+void svc_look_after_asking(struct stream *listener);
 /* Under svc_lock(): reads its UDP socket from now on. */
 void svc_add_dgram(struct dgram *);
 

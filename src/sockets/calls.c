@@ -120,7 +120,9 @@ static int listen_too(struct entry *e, int fd, int backlog)
 
 	if (rc)
 		return rc;
-	rc = stream_listen(s, backlog);
+	rc = stream_answer_late(s, rdma_only());
+	if (!rc)
+		rc = stream_listen(s, backlog);
 	if (!rc && !rdma_only()) {
 		e->kernel_fd = real()->fcntl64(fd, F_DUPFD_CLOEXEC, 0);
 		rc = e->kernel_fd < 0 ? -errno : 0;
@@ -158,6 +160,7 @@ int listen(int fd, int backlog)
 
 	if (!e)
 		return real()->listen(fd, backlog);
+	entry_claim(e);
 	(void)entry_stream(e); /* a parent's is nothing to us */
 	pthread_mutex_lock(&e->lock);
 	rc = listen_on(e, fd, backlog);
@@ -189,10 +192,10 @@ static int accept_now(struct entry *e, struct sockaddr *addr, socklen_t *len, in
 	struct stream *s;
 	int fd, rc;
 
-	if (stream_poll(e->stream, POLLIN) & POLLIN) {
-		rc = stream_accept(e->stream, &s);
-		if (rc)
-			return rc;
+	rc = stream_accept_now(e->stream, &s);
+	if (rc && rc != -EAGAIN)
+		return rc;
+	if (!rc) {
 		fd = number_for(e, s, flags);
 		if (fd >= 0 && addr)
 			(void)!addr_copy_out(&s->sock, rdma_get_peer_addr(s->id), addr, len);
@@ -223,9 +226,12 @@ static int accept_wait(struct entry *e, struct sockaddr *addr, socklen_t *len, i
 int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct entry *e = entry_get(fd);
-	struct stream *s = e ? entry_stream(e) : NULL;
+	struct stream *s;
 	int rc;
 
+	if (e)
+		entry_claim(e);
+	s = e ? entry_stream(e) : NULL;
 	if (!s) {
 		if (e)
 			entry_put(e);

@@ -301,6 +301,8 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 
 	if (!e)
 		return real()->epoll_ctl(epfd, op, fd, ev);
+	if (op != EPOLL_CTL_DEL)
+		entry_claim(e);
 	(void)entry_stream(e);
 	if (!ev && op != EPOLL_CTL_DEL) {
 		rc = -EFAULT;

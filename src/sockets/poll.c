@@ -29,8 +29,11 @@ static int set_begin(struct set *set, const struct pollfd *fds, nfds_t n)
 	}
 	for (nfds_t i = 0; i < n; i++) {
 		struct entry *e = entry_get(fds[i].fd);
-		struct stream *s = e ? entry_stream(e) : NULL;
+		struct stream *s;
 
+		if (e)
+			entry_claim(e);
+		s = e ? entry_stream(e) : NULL;
 		set->entries[i] = e;
 		set->items[i] = (struct poll_item){s ? &s->sock : NULL,
 						   s ? e->kernel_fd : fds[i].fd, fds[i].events, 0};
@@ -67,9 +70,11 @@ static bool tracked(struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n && !any; i++) {
 		struct entry *e = entry_get(fds[i].fd);
 
-		any = e && entry_stream(e);
-		if (e)
-			entry_put(e);
+		if (!e)
+			continue;
+		entry_claim(e);
+		any = entry_stream(e);
+		entry_put(e);
 	}
 	return any;
 }

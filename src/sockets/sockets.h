@@ -57,6 +57,8 @@ void entry_share(struct entry *, int fd);
 void entry_forget(int fd);
 /* The stream, once it is clear whether it came to be: if not, the kernel's socket takes over. */
 struct stream *entry_stream(struct entry *);
+/* Who is about to accept: if it is a listener of the parent's, that one is to let go of it. */
+void entry_claim(struct entry *);
 /* Takes the stream away. */
 void entry_drop_stream(struct entry *);
 /* Nothing over TCP. */

@@ -206,12 +206,7 @@ struct stream *entry_stream(struct entry *e)
 	if (!s)
 		return NULL;
 	if (sock_inherited(&s->sock)) { /* the parent's; what we have is the kernel's socket */
-		if (e->listening)
-			log_err("sockets",
-				"descriptor %d: connections by RDMA go to the process that called "
-				"listen(), not to its child; let the child call listen() itself",
-				e->fd);
-		else if (atomic_load(&s->state) >= STREAM_CONNECTED)
+		if (!e->listening && atomic_load(&s->state) >= STREAM_CONNECTED)
 			log_err("sockets",
 				"descriptor %d: the connection was in use before fork(), and stays "
 				"with the parent; fork before the first byte is read or written",
@@ -229,6 +224,24 @@ struct stream *entry_stream(struct entry *e)
 		errno = err;
 	}
 	return e->stream;
+}
+
+void entry_claim(struct entry *e)
+{
+	struct stream *s = e->stream ? e->stream : e->parked;
+
+	if (!e->listening || !s || !sock_inherited(&s->sock) || !stream_claim(s))
+		return;
+	if (rdma_only())
+		log_err("sockets",
+			"descriptor %d: connections by RDMA go to the process that called "
+			"listen(), not to its child; let the child call listen() itself",
+			e->fd);
+	else
+		log_warn("sockets",
+			 "descriptor %d: a child accepts from its parent's listener: "
+			 "its connections come by TCP",
+			 e->fd);
 }
 
 static void each_stream(void (*f)(struct stream *, uint64_t end_ns), uint64_t end_ns)
