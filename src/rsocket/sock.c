@@ -319,6 +319,8 @@ int addr_copy_out(const struct sock *s, const struct sockaddr *from, struct sock
 
 	if (!len || (!to && *len))
 		return -EFAULT;
+	if (*len > INT_MAX) /* as the kernel has it: a negative one */
+		return -EINVAL;
 	if (s->domain == AF_INET6 && from->sa_family != AF_INET6) {
 		if (from->sa_family == AF_INET) {
 			six.sin6_port = v4->sin_port;

@@ -197,9 +197,11 @@ static int accept_now(struct entry *e, struct sockaddr *addr, socklen_t *len, in
 		return rc;
 	if (!rc) {
 		fd = number_for(e, s, flags);
-		if (fd >= 0 && addr)
-			(void)!addr_copy_out(&s->sock, rdma_get_peer_addr(s->id), addr, len);
-		return fd;
+		rc = fd >= 0 && addr ? addr_copy_out(&s->sock, rdma_get_peer_addr(s->id), addr, len)
+				     : 0;
+		if (rc)
+			close(fd);
+		return rc ? rc : fd;
 	}
 	if (p.fd < 0 || real()->poll(&p, 1, 0) <= 0)
 		return -EAGAIN;
@@ -334,12 +336,19 @@ static bool has_connection(struct stream *s)
 	return s && atomic_load(&s->state) >= STREAM_CONNECTED;
 }
 
-static int relayed_name(const struct entry *e, const struct sockaddr_storage *name,
-			struct sockaddr *addr, socklen_t *len)
+/* One that was a stream is a local socket to the kernel, in whatever process it is now. */
+static int kernels_name(int fd, bool peer, struct sockaddr *addr, socklen_t *len)
 {
-	const struct sock s = {.domain = e->domain};
+	const socklen_t room = len ? *len : 0;
+	struct sockaddr_storage name;
+	int rc = peer ? real()->getpeername(fd, addr, len) : real()->getsockname(fd, addr, len);
 
-	return addr_copy_out(&s, (const struct sockaddr *)name, addr, len);
+	if (rc || (room >= sizeof(addr->sa_family) && addr->sa_family != AF_UNIX) ||
+	    !relay_name(fd, peer, &name))
+		return rc;
+	*len = room;
+	return (int)answer(addr_copy_out(&(struct sock){.domain = name.ss_family},
+					 (struct sockaddr *)&name, addr, len));
 }
 
 int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
@@ -348,12 +357,10 @@ int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 	struct stream *s = e ? entry_stream(e) : NULL;
 	int rc;
 
-	if (e && e->relayed)
-		rc = (int)answer(relayed_name(e, &e->peer, addr, len));
-	else if (!has_connection(s))
-		rc = real()->getpeername(fd, addr, len);
-	else
+	if (has_connection(s))
 		rc = (int)answer(addr_copy_out(&s->sock, rdma_get_peer_addr(s->id), addr, len));
+	else
+		rc = kernels_name(fd, true, addr, len);
 	if (e)
 		entry_put(e);
 	return rc;
@@ -365,27 +372,27 @@ int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 	struct stream *s = e ? entry_stream(e) : NULL;
 	int rc;
 
-	if (e && e->relayed)
-		rc = (int)answer(relayed_name(e, &e->local, addr, len));
-	else if (!has_connection(s))
-		rc = real()->getsockname(fd, addr, len);
-	else
+	if (has_connection(s))
 		rc = (int)answer(addr_copy_out(&s->sock, rdma_get_local_addr(s->id), addr, len));
+	else
+		rc = kernels_name(fd, false, addr, len);
 	if (e)
 		entry_put(e);
 	return rc;
 }
 
-/* The kernel's socket keeps the options; those that mean something to a stream it gets as well. */
+/* The kernel's socket keeps the options; those that mean something to a stream it gets as well. A
+ * local pair knows nothing of TCP. */
 int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
 	struct entry *e = entry_get(fd);
 	struct stream *s = e ? entry_stream(e) : NULL;
-	/* A local pair knows nothing of TCP. */
-	const bool none = e && e->relayed && level != SOL_SOCKET;
-	int rc = none ? 0 : real()->setsockopt(fd, level, name, val, len), err = errno;
+	struct sockaddr_storage at;
+	int rc = real()->setsockopt(fd, level, name, val, len), err = errno;
 
-	if (s && !rc)
+	if (rc && err == EOPNOTSUPP && level != SOL_SOCKET && relay_name(fd, false, &at))
+		rc = 0;
+	else if (s && !rc)
 		(void)!stream_setsockopt(s, level, name, val, len);
 	else if (e && !rc && level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF))
 		memcpy(name == SO_RCVBUF ? &e->rcvbuf : &e->sndbuf, val, sizeof(int));
@@ -403,18 +410,33 @@ static bool streams_own(int level, int name)
 	return level == IPPROTO_TCP && (name == TCP_INFO || name == TCP_MAXSEG);
 }
 
+/* Of a local pair, what says of it that it is one, as TCP's. */
+static int kernels_option(int fd, int level, int name, void *val, socklen_t *len)
+{
+	int rc = real()->getsockopt(fd, level, name, val, len);
+	struct sockaddr_storage at;
+	int v;
+
+	if (level != SOL_SOCKET && rc && errno == EOPNOTSUPP && relay_name(fd, false, &at))
+		errno = ENOPROTOOPT;
+	if (rc || level != SOL_SOCKET || (name != SO_DOMAIN && name != SO_PROTOCOL) ||
+	    *len < sizeof(v) || !relay_name(fd, false, &at))
+		return rc;
+	v = name == SO_DOMAIN ? at.ss_family : IPPROTO_TCP;
+	memcpy(val, &v, sizeof(v));
+	return 0;
+}
+
 int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 {
 	struct entry *e = entry_get(fd);
 	struct stream *s = e ? entry_stream(e) : NULL;
 	int rc;
 
-	if (e && e->relayed && level != SOL_SOCKET)
-		rc = (int)answer(-ENOPROTOOPT);
-	else if (s && streams_own(level, name))
+	if (s && streams_own(level, name))
 		rc = (int)answer(stream_getsockopt(s, level, name, val, len));
 	else
-		rc = real()->getsockopt(fd, level, name, val, len);
+		rc = kernels_option(fd, level, name, val, len);
 	if (e)
 		entry_put(e);
 	return rc;

@@ -122,12 +122,26 @@ ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sock
 	return transmit(h, &(struct iovec){(void *)(uintptr_t)buf, len}, 1, flags);
 }
 
+static void pass_connections(const struct msghdr *msg)
+{
+	struct msghdr m = *msg; /* CMSG_NXTHDR() takes no const */
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		    c->cmsg_len >= CMSG_LEN(0))
+			entries_passed((const int *)(const void *)CMSG_DATA(c),
+				       (c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+}
+
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	struct held h = hold(fd);
 
-	if (!h.stream)
+	if (!h.stream) {
+		if (table_ours() && msg && msg->msg_control)
+			pass_connections(msg);
 		return real()->sendmsg(fd, msg, flags);
+	}
 	return transmit(h, msg->msg_iov, msg->msg_iovlen, flags);
 }
 

@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /*
- * Connections for the children of fork(). A queue pair belongs to the process that made it, so a
+ * Connections for other processes. A queue pair belongs to the process that made it, so a
  * server that accepts, forks and leaves the connection to the child cannot hand its stream over.
  * But it can hand over a socket of the kernel: when a process forks, each connection that nothing
  * has been read from or written to yet becomes one end of a local socket pair, under its number,
  * in parent and child alike, and survives exec(). The stream stays with two threads of the parent,
- * one for each direction, that carry the data between it and the other end of the pair.
+ * one for each direction, that carry the data between it and the other end of the pair. The same
+ * becomes of one that is passed on by SCM_RIGHTS.
+ *
+ * What addresses the connection has, a program must be able to ask that knows nothing but the
+ * descriptor: each end of the pair is bound to an abstract name that says its address.
  */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -127,6 +135,71 @@ static void *from_child(void *arg)
 	return NULL;
 }
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+#define NAME "weft-tcp/" /* process.number/address%scope/port */
+
+static void name_end(int fd, const struct stream *s, const struct sockaddr *addr)
+{
+	static unsigned int number;
+	struct sockaddr_storage at = {0};
+	const struct sockaddr_in *v4 = (struct sockaddr_in *)&at;
+	const struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&at;
+	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	socklen_t len = sizeof(at);
+	char text[INET6_ADDRSTRLEN];
+	int n;
+
+	if (addr_copy_out(&s->sock, addr, (struct sockaddr *)&at, &len))
+		return;
+	if (at.ss_family == AF_INET)
+		inet_ntop(AF_INET, &v4->sin_addr, text, sizeof(text));
+	else
+		inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof(text));
+	n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, NAME "%d.%u/%s%%%u/%u", getpid(),
+		     number++, text, at.ss_family == AF_INET ? 0 : v6->sin6_scope_id,
+		     ntohs(v4->sin_port)); /* at one place in both */
+	(void)!real()->bind(fd, (struct sockaddr *)&name,
+			    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n));
+}
+
+typedef int name_fn(int, struct sockaddr *, socklen_t *);
+
+static bool name_of(name_fn *ask, int fd, struct sockaddr_storage *ret)
+{
+	struct sockaddr_un name = {0};
+	struct sockaddr_in *v4 = (struct sockaddr_in *)ret;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)ret;
+	socklen_t len = sizeof(name) - 1; /* a zero stays at the end */
+	char text[INET6_ADDRSTRLEN];
+	unsigned int scope;
+	uint16_t port;
+
+	if (ask(fd, (struct sockaddr *)&name, &len) || name.sun_family != AF_UNIX ||
+	    name.sun_path[0] ||
+	    sscanf(name.sun_path + 1, NAME "%*d.%*u/%45[^%%]%%%u/%hu", text, &scope, &port) != 3)
+		return false;
+	*ret = (struct sockaddr_storage){0};
+	if (inet_pton(AF_INET, text, &v4->sin_addr) == 1)
+		ret->ss_family = AF_INET;
+	else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1)
+		ret->ss_family = AF_INET6;
+	if (ret->ss_family == AF_INET6)
+		v6->sin6_scope_id = scope;
+	v4->sin_port = htons(port);
+	return ret->ss_family;
+}
+
+/* Both must be of this form: who connects to a local socket can take a name like that for himself,
+ * but not give one to the socket that accepted him. */
+bool relay_name(int fd, bool peer, struct sockaddr_storage *ret)
+{
+	struct sockaddr_storage other;
+
+	return name_of(real()->getsockname, fd, peer ? &other : ret) &&
+	       name_of(real()->getpeername, fd, peer ? ret : &other);
+}
+
 /* ---- around a fork --------------------------------------------------------------------------- */
 
 void relay_before_fork(void)
@@ -149,6 +222,8 @@ void relay_begin(struct entry *e)
 		free(r);
 		return;
 	}
+	name_end(pair[0], s, rdma_get_peer_addr(s->id));
+	name_end(pair[1], s, rdma_get_local_addr(s->id));
 	/* What was set on the connection is the child's. Our threads wait. */
 	real()->getsockopt(e->fd, SOL_SOCKET, SO_RCVTIMEO, &rcv_timeout, &len);
 	real()->getsockopt(e->fd, SOL_SOCKET, SO_SNDTIMEO, &snd_timeout, &len);
@@ -166,8 +241,6 @@ void relay_begin(struct entry *e)
 	s->sock.rcv_timeout_ms = -1;
 	s->sock.snd_timeout_ms = LOOK_MS;
 	*r = (struct relay){.stream = s, .fd = pair[0], .threads = 2};
-	memcpy(&e->peer, rdma_get_peer_addr(s->id), sizeof(e->peer));
-	memcpy(&e->local, rdma_get_local_addr(s->id), sizeof(e->local));
 	e->relayed = true;
 	e->stream = NULL;
 	list_push_tail(&begun, &r->node);

@@ -12,7 +12,9 @@
  * An entry is a tracked socket, shared by the numbers that dup() made of it. What is not tracked
  * goes to the C library untouched, and so does everything in the child of a vfork(), which shares
  * this memory. In the child of a fork() connections are the parent's, but for those that nobody has
- * used yet (relay.c).
+ * used yet (relay.c). A listener answers when its process accepts (stream_answer_late()), so that
+ * who comes while another process accepts in its stead is not left alone with a connection that
+ * nobody has: it is rejected, and comes by TCP.
  *
  * Locks: the table's, which guards references; an entry's, for its change from one kind to another;
  * epoll's (epoll.c). Order: entry, epoll, table.
@@ -36,8 +38,7 @@ struct entry {
 	bool listening;
 	atomic_bool used; /* data have been read from the stream, or written */
 	bool relayed;	  /* it was a stream, and is one end of a local pair (relay.c) */
-	struct sockaddr_storage peer, local; /* of one that is relayed */
-	bool told;			     /* connect() said so: from now on EISCONN */
+	bool told;	  /* connect() said so: from now on EISCONN */
 	struct sockaddr_storage to;
 	socklen_t to_len;
 	struct list registrations; /* epoll's lock */
@@ -61,6 +62,8 @@ struct stream *entry_stream(struct entry *);
 void entry_claim(struct entry *);
 /* Takes the stream away. */
 void entry_drop_stream(struct entry *);
+/* Before numbers go to another process: their connections become the kernel's (relay.c). */
+void entries_passed(const int *fds, size_t n);
 /* Nothing over TCP. */
 bool rdma_only(void);
 
@@ -75,13 +78,16 @@ static inline ssize_t answer(ssize_t rc)
 
 /* ---- relay.c --------------------------------------------------------------------------------- */
 
-/* Before a fork, relay_before_fork() first: the connection becomes a socket of the kernel, for who
- * comes to use it. */
+/* Before a fork, or before it is passed on, relay_before_fork() first: the connection becomes a
+ * socket of the kernel, for who comes to use it. */
 void relay_before_fork(void);
 void relay_begin(struct entry *);
 /* After it. */
 void relay_in_parent(void);
 void relay_in_child(void);
+/* If the socket is one made so, in this process or another, the address of this end or the peer's
+ * as TCP would have it. */
+bool relay_name(int fd, bool peer, struct sockaddr_storage *ret) must_use;
 
 /* ---- epoll.c --------------------------------------------------------------------------------- */
 

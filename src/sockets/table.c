@@ -153,7 +153,15 @@ void entry_forget(int fd)
 		entry_put(e);
 }
 
-/* Connections that nobody has used yet are perhaps for the child. */
+/* Under the table's lock: a connection that nobody has used yet. */
+static bool can_be_passed(struct entry *e)
+{
+	return e->refs == 1 && e->stream && !sock_inherited(&e->stream->sock) && !e->listening &&
+	       !atomic_load(&e->used) && list_empty(&e->registrations) &&
+	       atomic_load(&e->stream->state) >= STREAM_CONNECTED;
+}
+
+/* What can be passed is perhaps for the child. */
 static void before_fork(void)
 {
 	relay_before_fork();
@@ -166,12 +174,31 @@ static void before_fork(void)
 			continue;
 		}
 		e = atomic_load(slot_of(fd));
-		if (e && e->refs == 1 && e->stream && !sock_inherited(&e->stream->sock) &&
-		    !e->listening && !atomic_load(&e->used) && list_empty(&e->registrations) &&
-		    atomic_load(&e->stream->state) >= STREAM_CONNECTED)
+		if (e && can_be_passed(e))
 			relay_begin(e);
 	}
 	pthread_mutex_unlock(&table.lock);
+}
+
+void entries_passed(const int *fds, size_t n)
+{
+	relay_before_fork();
+	pthread_mutex_lock(&table.lock);
+	for (size_t i = 0; i < n; i++) {
+		_Atomic(struct entry *) *slot = slot_of(fds[i]);
+		struct entry *e = slot ? atomic_load(slot) : NULL;
+
+		if (e && can_be_passed(e))
+			relay_begin(e);
+		else if (e && e->stream && !e->listening)
+			log_err("sockets",
+				"descriptor %d: the connection is in use, and stays with the "
+				"process that has it; pass it before the first byte is read "
+				"or written",
+				fds[i]);
+	}
+	pthread_mutex_unlock(&table.lock);
+	relay_in_parent();
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */

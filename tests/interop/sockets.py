@@ -325,6 +325,20 @@ def acceptors(how, address=None):
     return run
 
 
+def handed_on(how, address=None):
+    """Connections in other processes than the one that accepted them: over RDMA."""
+    def run(b, path):
+        argv = b.argv(ONLY, f"{b.helpers}/workers")
+        server = b.serve(path, "server", "serving", *argv, "serve", how, address or b.to, "8600")
+        try:
+            for i in range(2):
+                out = b.ask(path, f"client-{i}", *argv, "ask", b.to, "8600", "8")
+                expect("all came back" in out, "not all answers came")
+        finally:
+            server.kill()
+    return run
+
+
 def epoll_threads(how):
     def run(b, path):
         argv = b.argv(ONLY, f"{b.helpers}/epoll_threads")
@@ -400,6 +414,10 @@ def cases():
     yield "a program for each connection", forks("inetd"), False
     yield "threads that fork", relayed, False
     yield "a child accepts", child_listens, False
+    yield "a connection over exec", handed_on("exec-connection"), False
+    yield "a connection over exec, of IPv4 at ::", handed_on("exec-connection", "::"), False
+    yield "a connection passed on", handed_on("pass-connection"), False
+    yield "a connection passed on, of IPv4 at ::", handed_on("pass-connection", "::"), False
     for how, name in ACCEPTORS.items():
         yield name, acceptors(how), how != "reuseport" or None
     yield "nobody listens", refused, False
