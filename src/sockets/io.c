@@ -2,6 +2,7 @@
 /* Data, by every name that the C library has for it, those of _FORTIFY_SOURCE included. */
 #undef _FILE_OFFSET_BITS /* sendfile and sendfile64 are two names here */
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
 
@@ -168,27 +169,34 @@ ssize_t writev(int fd, const struct iovec *iov, int count)
 /* Until the file is at its end, or so much is sent, or no more can be sent without waiting. */
 static ssize_t send_file(int out, int in, int64_t *offset, size_t count)
 {
-	static _Thread_local uint8_t buf[65536];
-	size_t done = 0;
+	enum { PIECE = 65536 };
+	/* Not the thread's own: programs make threads with no more stack than they need, and such
+	 * memory comes out of it. */
+	uint8_t *buf = malloc(PIECE);
+	ssize_t done = 0, n, sent = 0;
 
-	while (done < count) {
-		size_t want = min_of(count - done, sizeof(buf));
-		ssize_t n = offset ? pread64(in, buf, want, *offset) : read(in, buf, want), sent;
+	if (!buf)
+		return -1;
+	while ((size_t)done < count) {
+		size_t want = min_of(count - (size_t)done, (size_t)PIECE);
 
-		if (n <= 0)
-			return done ? (ssize_t)done : n;
-		sent = send(out, buf, (size_t)n, 0);
-		if (!offset && sent < n) /* what was read and not sent is to be read again */
+		n = offset ? pread64(in, buf, want, *offset) : read(in, buf, want);
+		if (n > 0)
+			sent = send(out, buf, (size_t)n, 0);
+		if (n > 0 && !offset && sent < n) /* what was not sent is to be read again */
 			(void)!lseek64(in, max_of(sent, (ssize_t)0) - n, SEEK_CUR);
-		if (sent < 0)
-			return done ? (ssize_t)done : sent;
+		if (n <= 0 || sent < 0) {
+			done = done ? done : min_of(n, sent);
+			break;
+		}
 		if (offset)
 			*offset += sent;
-		done += (size_t)sent;
+		done += sent;
 		if (sent < n)
 			break;
 	}
-	return (ssize_t)done;
+	free(buf);
+	return done;
 }
 
 ssize_t sendfile64(int out, int in, off64_t *offset, size_t count)

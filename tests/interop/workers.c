@@ -432,9 +432,27 @@ static void address(const char *addr, const char *port)
 	v4->sin_port = htons((uint16_t)atoi(port)); /* at one place in both */
 }
 
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+/* There is room for the preload in the smallest stack that programs give their threads. */
+static void small_thread(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	pthread_attr_init(&attr);
+	check(!pthread_attr_setstacksize(&attr, 16384));
+	check(!pthread_create(&thread, &attr, nothing, NULL));
+	pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	self = argv[0];
+	small_thread();
 	if (argc == 2 && !strcmp(argv[1], "activated")) {
 		check(getenv("LISTEN_FDS"));
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
