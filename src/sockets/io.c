@@ -26,8 +26,6 @@ static struct held hold(int fd)
 		entry_put(h.entry);
 		h.entry = NULL;
 	}
-	if (h.entry && !atomic_load_explicit(&h.entry->used, memory_order_relaxed))
-		atomic_store(&h.entry->used, true);
 	return h;
 }
 

@@ -2,11 +2,11 @@
 /*
  * Connections for other processes. A queue pair belongs to the process that made it, so a
  * server that accepts, forks and leaves the connection to the child cannot hand its stream over.
- * But it can hand over a socket of the kernel: when a process forks, each connection that nothing
- * has been read from or written to yet becomes one end of a local socket pair, under its number,
- * in parent and child alike, and survives exec(). The stream stays with two threads of the parent,
- * one for each direction, that carry the data between it and the other end of the pair. The same
- * becomes of one that is passed on by SCM_RIGHTS.
+ * But it can hand over a socket of the kernel: when a process forks, each connection that is in no
+ * epoll set and that no other thread is in a call on becomes one end of a local socket pair, under
+ * its number, in parent and child alike, and survives exec(). The stream stays with two threads of
+ * the parent, one for each direction, that carry the data between it and the other end of the pair.
+ * The same becomes of one that is passed on by SCM_RIGHTS.
  *
  * What addresses the connection has, a program must be able to ask that knows nothing but the
  * descriptor: each end of the pair is bound to an abstract name that says its address.

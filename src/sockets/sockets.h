@@ -11,10 +11,10 @@
  *
  * An entry is a tracked socket, shared by the numbers that dup() made of it. What is not tracked
  * goes to the C library untouched, and so does everything in the child of a vfork(), which shares
- * this memory. In the child of a fork() connections are the parent's, but for those that nobody has
- * used yet (relay.c). A listener answers when its process accepts (stream_answer_late()), so that
- * who comes while another process accepts in its stead is not left alone with a connection that
- * nobody has: it is rejected, and comes by TCP.
+ * this memory. In the child of a fork() connections are the parent's, but for those that can be
+ * made sockets of the kernel for both (relay.c). A listener answers when its process accepts
+ * (stream_answer_late()), so that who comes while another process accepts in its stead is not left
+ * alone with a connection that nobody has: it is rejected, and comes by TCP.
  *
  * Locks: the table's, which guards references; an entry's, for its change from one kind to another;
  * epoll's (epoll.c). Order: entry, epoll, table.
@@ -27,7 +27,8 @@
 #include "rsocket/stream.h"
 
 struct entry {
-	int refs; /* table's lock: numbers, and calls under way */
+	int refs;    /* table's lock: numbers, and calls under way */
+	int numbers; /* table's lock */
 	int domain;
 	int fd; /* a number of it; its epoll sets have it by this one */
 	pthread_mutex_t lock;
@@ -36,9 +37,8 @@ struct entry {
 	int kernel_fd;	       /* listener: a number of our own for the kernel's socket, or -1 */
 	int rcvbuf, sndbuf;    /* as set by option, for the stream to come; 0: not set */
 	bool listening;
-	atomic_bool used; /* data have been read from the stream, or written */
-	bool relayed;	  /* it was a stream, and is one end of a local pair (relay.c) */
-	bool told;	  /* connect() said so: from now on EISCONN */
+	bool relayed; /* it was a stream, and is one end of a local pair (relay.c) */
+	bool told;    /* connect() said so: from now on EISCONN */
 	struct sockaddr_storage to;
 	socklen_t to_len;
 	struct list registrations; /* epoll's lock */

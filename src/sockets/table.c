@@ -111,8 +111,13 @@ int entry_add(int fd, int domain, struct stream *s)
 
 	if (!e)
 		return -ENOMEM;
-	*e = (struct entry){
-		.refs = 1, .domain = domain, .fd = fd, .stream = s, .kernel_fd = -1, .told = s};
+	*e = (struct entry){.refs = 1,
+			    .numbers = 1,
+			    .domain = domain,
+			    .fd = fd,
+			    .stream = s,
+			    .kernel_fd = -1,
+			    .told = s};
 	pthread_mutex_init(&e->lock, NULL);
 	list_init(&e->registrations);
 	pthread_mutex_lock(&table.lock);
@@ -134,9 +139,22 @@ void entry_share(struct entry *e, int fd)
 	pthread_mutex_lock(&table.lock);
 	if (!make_leaf(fd)) {
 		e->refs++;
+		e->numbers++;
 		atomic_store(slot_of(fd), e);
 	}
 	pthread_mutex_unlock(&table.lock);
+}
+
+/* Under the table's lock: the first of an entry's numbers from `fd` on, or -1. */
+static int number_from(const struct entry *e, int fd)
+{
+	for (; fd < LEAVES * LEAF_SIZE; fd++) {
+		if (!atomic_load(&table.leaf[fd >> LEAF_BITS]))
+			fd |= LEAF_SIZE - 1;
+		else if (atomic_load(slot_of(fd)) == e)
+			return fd;
+	}
+	return -1;
 }
 
 void entry_forget(int fd)
@@ -148,17 +166,33 @@ void entry_forget(int fd)
 		return;
 	pthread_mutex_lock(&table.lock);
 	e = atomic_exchange(slot, NULL);
+	if (e && --e->numbers && e->fd == fd)
+		e->fd = number_from(e, 0);
 	pthread_mutex_unlock(&table.lock);
 	if (e)
 		entry_put(e);
 }
 
-/* Under the table's lock: a connection that nobody has used yet. */
+/* Under the table's lock: a connection that nobody is in a call on, nor waits for by epoll. */
 static bool can_be_passed(struct entry *e)
 {
-	return e->refs == 1 && e->stream && !sock_inherited(&e->stream->sock) && !e->listening &&
-	       !atomic_load(&e->used) && list_empty(&e->registrations) &&
+	return e->refs == e->numbers && e->stream && !sock_inherited(&e->stream->sock) &&
+	       !e->listening && list_empty(&e->registrations) &&
 	       atomic_load(&e->stream->state) >= STREAM_CONNECTED;
+}
+
+/* All its numbers become those of the kernel's socket. */
+static void pass(struct entry *e)
+{
+	relay_begin(e);
+	if (!e->relayed || e->numbers == 1)
+		return;
+	for (int fd = -1; (fd = number_from(e, fd + 1)) >= 0;) {
+		const int flags = real()->fcntl64(fd, F_GETFD);
+
+		if (fd != e->fd)
+			real()->dup3(e->fd, fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+	}
 }
 
 /* What can be passed is perhaps for the child. */
@@ -175,7 +209,7 @@ static void before_fork(void)
 		}
 		e = atomic_load(slot_of(fd));
 		if (e && can_be_passed(e))
-			relay_begin(e);
+			pass(e);
 	}
 	pthread_mutex_unlock(&table.lock);
 }
@@ -189,12 +223,12 @@ void entries_passed(const int *fds, size_t n)
 		struct entry *e = slot ? atomic_load(slot) : NULL;
 
 		if (e && can_be_passed(e))
-			relay_begin(e);
+			pass(e);
 		else if (e && e->stream && !e->listening)
 			log_err("sockets",
-				"descriptor %d: the connection is in use, and stays with the "
-				"process that has it; pass it before the first byte is read "
-				"or written",
+				"descriptor %d: the connection is in an epoll set or in use by "
+				"a thread, and stays with the process that has it; pass it "
+				"before",
 				fds[i]);
 	}
 	pthread_mutex_unlock(&table.lock);
@@ -235,8 +269,8 @@ struct stream *entry_stream(struct entry *e)
 	if (sock_inherited(&s->sock)) { /* the parent's; what we have is the kernel's socket */
 		if (!e->listening && atomic_load(&s->state) >= STREAM_CONNECTED)
 			log_err("sockets",
-				"descriptor %d: the connection was in use before fork(), and stays "
-				"with the parent; fork before the first byte is read or written",
+				"descriptor %d: the connection was in an epoll set or in use by a "
+				"thread at fork(), and stays with the parent; fork before",
 				e->fd);
 		entry_drop_stream(e);
 		return NULL;

@@ -34,7 +34,7 @@
 			die(#x); \
 	} while (0)
 
-enum { WORKERS = 3, FIRST = 3, LONG = 200000, PATIENCE_S = 20, NAME = 128 };
+enum { WORKERS = 3, FIRST = 3, FREE = 700, LONG = 200000, PATIENCE_S = 20, NAME = 128 };
 
 extern char **environ;
 static struct sockaddr_storage at;
@@ -100,9 +100,9 @@ static void ask_name(name_fn *ask, int fd, int family, char *to)
 
 /* ---- answering ------------------------------------------------------------------------------- */
 
-static void answer(int fd, int family)
+static void greet(int fd, int family)
 {
-	char local[NAME], peer[NAME], text[2 * NAME + 16], buf[16384];
+	char local[NAME], peer[NAME], text[2 * NAME + 16];
 	int domain, one = 1;
 	ssize_t n;
 
@@ -113,6 +113,13 @@ static void answer(int fd, int family)
 	ask_name(getpeername, fd, family, peer);
 	n = snprintf(text, sizeof(text), "%s, %s\n", peer, local);
 	check(send(fd, text, (size_t)n, MSG_NOSIGNAL) == n);
+}
+
+static void echo(int fd)
+{
+	char buf[16384];
+	ssize_t n;
+
 	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
 		for (ssize_t sent = 0, k; sent < n; sent += k) {
 			k = send(fd, buf + sent, (size_t)(n - sent), MSG_NOSIGNAL);
@@ -120,6 +127,12 @@ static void answer(int fd, int family)
 		}
 	check(!n);
 	close(fd);
+}
+
+static void answer(int fd, int family)
+{
+	greet(fd, family);
+	echo(fd);
 }
 
 static int family_of(int fd)
@@ -353,6 +366,23 @@ static void serve(const char *how)
 				die("exec");
 			}
 			close(fd);
+		}
+	} else if (!strcmp(how, "used-connection")) { /* the first words are the parent's */
+		say("serving");
+		for (;;) {
+			int fd = accept_one(listener);
+
+			greet(fd, family_of(listener));
+			dup2(fd, FREE); /* and has two numbers, then one */
+			close(fd);
+			fd = dup(FREE);
+			if (in_child()) {
+				close(FREE);
+				echo(fd);
+				_exit(0);
+			}
+			close(fd);
+			close(FREE);
 		}
 	} else {
 		die(how);
