@@ -433,7 +433,8 @@ bool stream_look_after_asking(struct stream *listener)
 		} else if (listener->insists) {
 			answer(s);
 		} else {
-			log_info("rsocket", "nobody accepts: a connection is rejected");
+			if (!listener->away)
+				log_info("rsocket", "nobody accepts: connections are rejected");
 			listener->away = true;
 			turn_away(s);
 		}

@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import tempfile
+import time
 
 import lab
 from sockets_bench import FILE_BYTES, ONLY, Bench, Failed, brokers, digest, expect
@@ -238,7 +239,6 @@ ACCEPTORS = {  # tests/interop/workers.c
     "reuseport": "listeners of several processes on one port",
     "daemon": "who called listen() exits, and its grandchild accepts",
     "activate": "a program started with the listener when somebody comes",
-    "exec": "a listener over exec",
     "spawn": "a program spawned with the listener",
     "pass-listener": "a listener passed to other processes",
 }
@@ -252,6 +252,8 @@ def acceptors(how, address=None):
                              f"{path}/server.log")
         try:
             expect(lab.until(lambda: server.says("serving"), 15), "the server does not come up")
+            if how == "daemon":
+                time.sleep(2)  # the broker stays, though who called listen() is gone
             for i in range(2):
                 out = b.ask(path, f"client-{i}", *argv, "ask", b.to, "8500", "8")
                 expect("all came back" in out, "not all answers came")
@@ -263,6 +265,12 @@ def acceptors(how, address=None):
             for daemon in re.findall(r"daemon (\d+)", server.output()):
                 os.kill(int(daemon), signal.SIGKILL)
     return run
+
+
+def over_exec(b, path):
+    """Who gets the listener knows nothing of a broker, and the one who did is no more."""
+    with brokers(b, path):
+        acceptors("exec")(b, path)
 
 
 def handed_on(how, address=None):
@@ -277,6 +285,54 @@ def handed_on(how, address=None):
         finally:
             server.kill()
     return run
+
+
+SLOW = """
+import socket, sys, time
+def ask():
+    with socket.create_connection((sys.argv[2], 8900)) as s:
+        s.sendall(b"hello")
+        assert s.recv(5, socket.MSG_WAITALL) == b"hello"
+        print("it came back")
+def answer():
+    conn, _ = listener.accept()
+    with conn:
+        conn.sendall(conn.recv(5, socket.MSG_WAITALL))
+if sys.argv[1] == "ask":
+    ask()
+else:
+    listener = socket.create_server((sys.argv[2], 8900))
+    if sys.argv[1] == "serve":
+        print("serving", flush=True)
+        time.sleep(2.5)
+        while True:
+            answer()
+    with socket.create_connection((sys.argv[2], 8900)) as s:
+        s.sendall(b"hello")
+        answer()
+        assert s.recv(5, socket.MSG_WAITALL) == b"hello"
+        print("it came back")
+"""
+
+
+def with_itself(b, path):
+    """In one thread: it cannot accept before it has connected."""
+    out = b.ask(path, "client", *b.argv(ONLY, "python3", "-c", SLOW, "both", b.client.address))
+    expect("it came back" in out, "it did not come back")
+
+
+def slow(b, path):
+    """Who comes while the server is at something else comes by TCP; who comes later does not."""
+    argv = b.argv(("--sockets",), "python3", "-c", SLOW)
+    server = b.serve(path, "server", "serving", *argv, "serve", b.to)
+    try:
+        b.ask(path, "early", *argv, "ask", b.to)
+        time.sleep(0.3)
+        before = b.tcp()
+        b.ask(path, "late", *argv, "ask", b.to)
+        expect(b.tcp() == before, "it goes on by TCP")
+    finally:
+        server.kill()
 
 
 def epoll_threads(how):
@@ -344,6 +400,9 @@ def cases():
     yield "a connection in use before the fork", handed_on("used-connection"), False
     for how, name in ACCEPTORS.items():
         yield name, acceptors(how), how != "reuseport" or None
+    yield "a listener over exec", over_exec, True
+    yield "a program that connects to itself", with_itself, False
+    yield "a server that is slow to accept", slow, True
     yield "nobody listens", refused, False
     if librspreload():
         for options in ("-t 1", "-t 1 -R"):
