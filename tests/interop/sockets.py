@@ -288,7 +288,8 @@ def handed_on(how, address=None):
 
 
 SLOW = """
-import socket, sys, time
+import signal, socket, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 def ask():
     with socket.create_connection((sys.argv[2], 8900)) as s:
         s.sendall(b"hello")
@@ -304,7 +305,7 @@ else:
     listener = socket.create_server((sys.argv[2], 8900))
     if sys.argv[1] == "serve":
         print("serving", flush=True)
-        time.sleep(2.5)
+        signal.sigwait([signal.SIGUSR1])
         while True:
             answer()
     with socket.create_connection((sys.argv[2], 8900)) as s:
@@ -326,7 +327,13 @@ def slow(b, path):
     argv = b.argv(("--sockets",), "python3", "-c", SLOW)
     server = b.serve(path, "server", "serving", *argv, "serve", b.to)
     try:
-        b.ask(path, "early", *argv, "ask", b.to)
+        before = b.tcp()
+        early = lab.Program(b.client, [*argv, "ask", b.to], f"{path}/early.log")
+        came = lab.until(lambda: b.tcp() > before, 30)
+        os.kill(server.pid, signal.SIGUSR1)
+        status = early.wait(30)
+        early.kill()
+        expect(came and status == 0, f"by TCP: {came}; the early one ended with {status}")
         time.sleep(0.3)
         before = b.tcp()
         b.ask(path, "late", *argv, "ask", b.to)
