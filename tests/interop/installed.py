@@ -8,6 +8,7 @@ import argparse
 import glob
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -93,6 +94,18 @@ def serve(host, user, weft, path):
         f"id-ns ends with {r.returncode}, serve with {status}: {r.stderr.strip()}"
 
 
+def demo(top, host, user, weft, path):
+    """The demo as it is, on the installed program: from a copy, for its user may not look in here."""
+    for name in ("scripts", "src", "docs"):
+        shutil.copytree(f"{lab.TOP}/{name}", f"{top}/{name}")
+    shutil.copy(f"{lab.TOP}/README.md", top)
+    p = lab.Program(host, [*user, f"{top}/scripts/demo", "--small"], f"{path}/demo.log",
+                    env={"WEFT": weft, "WEFT_DEMO_INSIDE": "netns", "TMPDIR": "/tmp"})
+    status = p.wait(60)
+    p.kill()
+    return None if status == 0 else f"the demo ends with {status}"
+
+
 def linked(top, host, user):
     """A program that is linked by pkg-config has weft's devices without `weft run`."""
     (where,) = glob.glob(f"{top}/**/pkgconfig", recursive=True)
@@ -137,6 +150,7 @@ def main():
         weft = f"{programs}/weft"
         for name, work in (("pingpong", lambda path: pingpong(host, user, weft, path)),
                            ("serve", lambda path: serve(host, user, weft, path)),
+                           ("demo", lambda path: demo(top, host, user, weft, path)),
                            ("pkg-config", lambda _: linked(top, host, user))):
             path = report.case(name)
             wrong = work(path)
