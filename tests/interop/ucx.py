@@ -8,10 +8,15 @@ On one host an ordinary user's, who may lock 64 KiB of memory.
 """
 import argparse
 import os
+import shutil
+import subprocess
+import tempfile
 
 import lab
 
 PORT = 13400
+# Addresses exchanged by RDMA-CM: UCX's own example does that, and its benchmark does not.
+EXAMPLE = "/usr/share/doc/libucx-dev/examples/ucp_client_server.c"
 # UCX_TLS -> tests of ucx_perftest; None: what UCX takes by itself
 TALKS = {
     "rc_v": ("tag_lat", "tag_bw", "ucp_put_lat", "ucp_get", "stream_bw", "ucp_add"),
@@ -59,6 +64,34 @@ def talk(weft, hosts, env, options, path):
             client.kill()
 
 
+def by_address(weft, hosts, program, env, api, path):
+    run = [*weft, "run", "--", "stdbuf", "-oL", program, "-p", PORT, "-c", api, "-i", 20]
+    server = lab.Program(hosts[0], run, f"{path}/server.log", env=env)
+    client = None
+    try:
+        server.settle()
+        client = lab.Program(hosts[1], [*run, "-a", hosts[0].address], f"{path}/client.log", env=env)
+        status = client.wait(30)
+        if status != 0:
+            return f"the client ends with {status}"
+        # It serves until it is killed.
+        return None if lab.until(lambda: server.says("UCP TEST SUCCESS"), 5) else \
+            "the server did not get what was sent"
+    finally:
+        server.kill()
+        if client:
+            client.kill()
+
+
+def compiled(directory):
+    """UCX's example, or None where it is not installed."""
+    if not os.path.exists(EXAMPLE) or not shutil.which("cc"):
+        return None
+    os.chmod(directory, 0o755)
+    subprocess.run(["cc", "-o", f"{directory}/example", EXAMPLE, "-lucp", "-lucs"], check=True)
+    return f"{directory}/example"
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
@@ -99,6 +132,15 @@ def main():
             if test == "get":
                 options += ["-D", "bcopy"]
             case(f"{transport} {test}", lambda path, o=options: talk(weft, hosts, {}, o, path))
+    with tempfile.TemporaryDirectory() as scratch:
+        program = compiled(scratch) if args.full else None
+        for tls in TALKS if program else ():
+            env = {"UCX_TLS": tls} if tls else {}
+            for api in ("am", "tag", "stream"):
+                case(f"{tls or 'all'} RDMA-CM {api}", lambda path, a=api, e=env: by_address(
+                    weft, hosts, program, e, a, path))
+    if args.full and not program:
+        report.skip("RDMA-CM", "libucx-dev or a compiler is not installed")
     left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
     case("everything ends", lambda path: f"left behind: {left}" if left else None)
     report.finish()
