@@ -149,9 +149,12 @@ static void respond(struct target_req *r)
 	must(r->cqe.sqid == r->queue->qid);
 	if (target_req_has_reply_data(r)) {
 		uint32_t sum = 0;
+		uint64_t room = 0;
 
-		must((r->data || !r->data_len) && r->data_len <= r->sqe.sgl.len);
-		must(r->zero_len <= r->sqe.sgl.len - r->data_len);
+		for (uint32_t i = 0; i < r->sgl_count; i++)
+			room += target_req_sgl(r, i).len;
+		must(r->sgl_count && r->sgl_count <= TARGET_SGL_MAX);
+		must((r->data || !r->data_len) && (uint64_t)r->data_len + r->zero_len == room);
 		for (uint32_t i = 0; i < r->data_len; i++) /* it is all there */
 			sum += ((const uint8_t *)r->data)[i];
 		must(sum || !sum);
@@ -365,6 +368,27 @@ static void make_command(struct conn *c, struct slot *s, struct nvme_sqe *sqe)
 	}
 }
 
+/* The same bytes in pieces, described in the capsule. */
+static void make_list(struct slot *s, struct nvme_sqe *sqe)
+{
+	struct wcursor out = wcursor_init(s->capsule, sizeof(s->capsule));
+	uint8_t how = take(), count = how % (TARGET_SGL_MAX + 2);
+	struct nvme_sgl piece = {
+		.type = NVME_SGL_KEYED_DATA_BLOCK, .addr = 4096, .key = 7, .len = sqe->sgl.len};
+
+	for (uint8_t i = 0; i < count; i++) {
+		uint32_t rest = piece.len;
+
+		if (i + 1 < count)
+			piece.len = min_of(rest, 64u * take());
+		nvme_sgl_put(&out, &piece);
+		piece.len = rest - piece.len;
+	}
+	sqe->sgl = (struct nvme_sgl){.type = NVME_SGL_LAST_SEGMENT,
+				     .subtype = NVME_SGL_OFFSET,
+				     .len = (uint32_t)count * NVME_SGL_LEN};
+}
+
 static void command(struct conn *c, uint8_t arg)
 {
 	struct nvme_sqe sqe = {0};
@@ -387,6 +411,8 @@ static void command(struct conn *c, uint8_t arg)
 		sqe.sgl.subtype = NVME_SGL_OFFSET;
 		sqe.sgl.addr = changes & 8 ? take() : 0;
 	}
+	if (changes & 64)
+		make_list(s, &sqe);
 	nvme_sqe_put(&out, &sqe);
 	for (int i = changes & 3; i > 0; i--) {
 		uint8_t at = take() % sizeof(bytes);

@@ -42,6 +42,8 @@ static void take_completions(struct client *c)
 		c->failed += wc.status != IBV_WC_SUCCESS;
 		c->received += wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV;
 		c->sent += wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_SEND;
+		if (wc.status == IBV_WC_SUCCESS && wc.wc_flags & IBV_WC_WITH_INV)
+			c->invalidated = wc.invalidated_rkey;
 	}
 }
 
@@ -203,6 +205,21 @@ void send_sqe(struct client *c, const struct nvme_sqe *s)
 
 	nvme_sqe_put(&w, s);
 	send_bytes(c, NVME_SQE_LEN);
+}
+
+void send_sqe_list(struct client *c, const struct nvme_sqe *s, const struct nvme_sgl *list,
+		   unsigned count)
+{
+	struct wcursor w = wcursor_init(c->out, sizeof(c->out));
+	struct nvme_sqe with = *s;
+
+	with.sgl = (struct nvme_sgl){.len = count * NVME_SGL_LEN,
+				     .type = NVME_SGL_LAST_SEGMENT,
+				     .subtype = NVME_SGL_OFFSET};
+	nvme_sqe_put(&w, &with);
+	for (unsigned i = 0; i < count; i++)
+		nvme_sgl_put(&w, &list[i]);
+	send_bytes(c, NVME_SQE_LEN + count * NVME_SGL_LEN);
 }
 
 struct nvme_cqe response(struct client *c)

@@ -50,6 +50,7 @@ struct client {
 	uint8_t private_data[256];
 	size_t private_len;
 	unsigned received, sent, failed;
+	uint32_t invalidated; /* the key that a response did away with, of the last that did */
 	uint8_t memory[MEMORY], capsules[DEPTH][NVME_CQE_LEN], out[NVME_SQE_LEN + 16384];
 };
 
@@ -85,6 +86,9 @@ void post_recv(struct client *c, unsigned i);
 void send_bytes(struct client *c, size_t len);
 struct nvme_sqe sqe(struct client *c, uint8_t opcode, uint32_t nsid, uint32_t len);
 void send_sqe(struct client *c, const struct nvme_sqe *s);
+/* With a list of count descriptors behind it. */
+void send_sqe_list(struct client *c, const struct nvme_sqe *s, const struct nvme_sgl *list,
+		   unsigned count);
 /* The response that came last: receives are posted in a ring. */
 struct nvme_cqe response(struct client *c);
 /* Its status is NO_ANSWER if the connection ended instead. */

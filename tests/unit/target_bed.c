@@ -50,15 +50,24 @@ static struct bed_cmd *cmd_of(struct target_req *r)
 	return container_of(r, struct bed_cmd, req);
 }
 
-/* The host's memory behind a keyed descriptor; a wrong one would break the connection. */
-static uint8_t *host_memory(struct bed_cmd *c, uint32_t len)
+/* The host's memory behind the keyed descriptors; a wrong one would break the connection. */
+static void move(struct bed_cmd *c, uint8_t *data, size_t len, bool to_host)
 {
-	const struct nvme_sgl *g = &c->req.sqe.sgl;
+	for (uint32_t i = 0; i < c->req.sgl_count; i++) {
+		struct nvme_sgl g = target_req_sgl(&c->req, i);
+		uint8_t *at = c->queue->bed->memory + g.addr;
 
-	assert_int_equal(g->type, NVME_SGL_KEYED_DATA_BLOCK);
-	assert_int_equal(g->key, BED_KEY);
-	assert_true(g->addr <= BED_MEMORY && len <= BED_MEMORY - g->addr);
-	return c->queue->bed->memory + g->addr;
+		assert_int_equal(g.type, NVME_SGL_KEYED_DATA_BLOCK);
+		assert_true(g.len <= len);
+		if (!g.len)
+			continue;
+		assert_int_equal(g.key, BED_KEY);
+		assert_true(g.addr <= BED_MEMORY && g.len <= BED_MEMORY - g.addr);
+		memcpy(to_host ? at : data, to_host ? data : at, g.len);
+		data += g.len;
+		len -= g.len;
+	}
+	assert_int_equal(len, 0);
 }
 
 void bed_fetch_now(struct bed_cmd *c)
@@ -73,7 +82,7 @@ void bed_fetch_now(struct bed_cmd *c)
 	if (!r->in_capsule)
 		r->data = c->mem;
 	if (r->dir == NVMF_DIR_TO_CTRL && !r->in_capsule)
-		memcpy(r->data, host_memory(c, r->data_len), r->data_len);
+		move(c, r->data, r->data_len, false);
 	target_req_ready(r, NVME_SC_SUCCESS);
 }
 
@@ -106,11 +115,13 @@ static void op_respond(struct target_req *r)
 	assert_true(c->busy && !c->answered); /* one response per command */
 	c->answered = true;
 	if (target_req_has_reply_data(r) && !c->queue->tq.disconnected) {
-		uint8_t *to = host_memory(c, r->data_len + r->zero_len);
+		uint32_t len = r->data_len + r->zero_len;
+		uint8_t *all = calloc(1, len);
 
 		if (r->data_len)
-			memcpy(to, r->data, r->data_len);
-		memset(to + r->data_len, 0, r->zero_len);
+			memcpy(all, r->data, r->data_len);
+		move(c, all, len, true);
+		free(all);
 	}
 	nvme_cqe_put(&w, &r->cqe);
 	nvme_cqe_get(&cur, &c->cqe);

@@ -40,7 +40,7 @@ static void identify_controller_tells_what_a_host_relies_on(void **state)
 	assert_int_equal(id.ioccsz, (64 + TARGET_CAPSULE_DATA) / 16);
 	assert_int_equal(id.iorcsz, 1);
 	assert_int_equal(id.icdoff, 0);
-	assert_int_equal(id.msdbd, 1);
+	assert_int_equal(id.msdbd, TARGET_SGL_MAX);
 	assert_int_equal(id.sgls, 1 | 1 << 2 | 1 << 20);
 	assert_int_equal(4096u << id.mdts, TARGET_DATA_MAX);
 	assert_int_equal(id.maxcmd, TARGET_QUEUE_ENTRIES_MAX);

@@ -86,6 +86,163 @@ static void a_key_that_does_not_exist_ends_the_connection(void **state)
 	still_serving();
 }
 
+/* --- data in pieces -----------------------------------------------------------------------------
+ */
+
+#define PIECE 512u
+
+/* Every second piece of the memory, from the back. */
+static void name_pieces(struct client *c, struct nvme_sgl list[TARGET_SGL_MAX])
+{
+	for (unsigned i = 0; i < TARGET_SGL_MAX; i++) {
+		list[i] = sqe(c, 0, 0, PIECE).sgl;
+		list[i].addr += (uint64_t)(TARGET_SGL_MAX - 1 - i) * 2 * PIECE;
+	}
+}
+
+static struct nvme_cqe exec_list(struct client *c, const struct nvme_sqe *s,
+				 const struct nvme_sgl *list, unsigned count)
+{
+	unsigned before = c->received;
+
+	send_sqe_list(c, s, list, count);
+	pump_until(c, c->received > before || c->last == RDMA_CM_EVENT_DISCONNECTED);
+	return c->received > before ? response(c) : (struct nvme_cqe){.status = NO_ANSWER};
+}
+
+static uint8_t pattern(unsigned piece, unsigned byte)
+{
+	return (uint8_t)(piece * 37 + byte * 7 + byte / 256);
+}
+
+static void data_in_pieces_are_written_and_read(void **state)
+{
+	struct pair p = pair_open();
+	struct nvme_sqe s = sqe(p.io, NVME_IO_WRITE, 1, 0);
+	struct nvme_sgl list[TARGET_SGL_MAX];
+
+	(void)state;
+	name_pieces(p.io, list);
+	nvme_rw_set(&s, 5, TARGET_SGL_MAX, 0);
+	for (unsigned i = 0; i < TARGET_SGL_MAX; i++)
+		for (unsigned k = 0; k < PIECE; k++)
+			((uint8_t *)(uintptr_t)list[i].addr)[k] = pattern(i, k);
+	assert_int_equal(exec_list(p.io, &s, list, TARGET_SGL_MAX).status, NVME_SC_SUCCESS);
+	memset(p.io->memory, 0xee, sizeof(p.io->memory));
+	s.opcode = NVME_IO_READ;
+	assert_int_equal(exec_list(p.io, &s, list, TARGET_SGL_MAX).status, NVME_SC_SUCCESS);
+	for (unsigned i = 0; i < TARGET_SGL_MAX; i++)
+		for (unsigned k = 0; k < PIECE; k++) {
+			const uint8_t *piece = (const uint8_t *)(uintptr_t)list[i].addr;
+
+			assert_int_equal(piece[k], pattern(i, k));
+			assert_int_equal(piece[PIECE + k], 0xee);
+		}
+	/* And as one: it is all there, in order. */
+	s = sqe(p.io, NVME_IO_READ, 1, TARGET_SGL_MAX * PIECE);
+	nvme_rw_set(&s, 5, TARGET_SGL_MAX, 0);
+	assert_int_equal(exec(p.io, &s).status, NVME_SC_SUCCESS);
+	for (unsigned i = 0; i < TARGET_SGL_MAX * PIECE; i++)
+		assert_int_equal(p.io->memory[i], pattern(i / PIECE, i % PIECE));
+	pair_close(&p);
+}
+
+/* More work requests than the target's send queue has entries, and more READs than the host takes.
+ */
+static void a_full_queue_of_commands_in_pieces_is_answered(void **state)
+{
+	struct pair p = pair_open();
+	struct nvme_sqe s = sqe(p.io, NVME_IO_WRITE, 1, 0);
+	struct nvme_sgl list[TARGET_SGL_MAX];
+	unsigned answered = p.io->received;
+
+	(void)state;
+	name_pieces(p.io, list);
+	for (unsigned round = 0; round < 6; round++) {
+		for (unsigned i = 0; i < DEPTH - 2; i++) {
+			s.opcode = (round + i) % 3 ? NVME_IO_READ : NVME_IO_WRITE;
+			nvme_rw_set(&s, i * TARGET_SGL_MAX, TARGET_SGL_MAX, 0);
+			send_sqe_list(p.io, &s, list, TARGET_SGL_MAX);
+			pump_until(p.io, p.io->sent >= answered + i + 1);
+		}
+		answered += DEPTH - 2;
+		pump_until(p.io, p.io->received == answered);
+		for (unsigned i = 0; i < DEPTH - 2; i++)
+			post_recv(p.io, (answered - (DEPTH - 2) + i) % DEPTH);
+	}
+	assert_int_equal(p.io->failed, 0);
+	pair_close(&p);
+	still_serving();
+}
+
+static void one_wrong_key_among_good_ones_ends_the_connection(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct pair p = pair_open();
+		struct nvme_sqe s = sqe(p.io, i % 2 ? NVME_IO_READ : NVME_IO_WRITE, 1, 0);
+		struct nvme_sgl list[TARGET_SGL_MAX];
+
+		name_pieces(p.io, list);
+		list[i < 2 ? 7 : TARGET_SGL_MAX - 1].key ^= 0x5555;
+		nvme_rw_set(&s, 0, TARGET_SGL_MAX, 0);
+		assert_int_equal(exec_list(p.io, &s, list, TARGET_SGL_MAX).status, NO_ANSWER);
+		pair_close(&p);
+	}
+	still_serving();
+}
+
+static struct ibv_mw *window(struct client *c, struct ibv_mr *mr)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(c->pd, IBV_MW_TYPE_2);
+	struct ibv_send_wr wr = {.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad;
+
+	assert_non_null(mw);
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info =
+		(struct ibv_mw_bind_info){.mr = mr,
+					  .addr = (uintptr_t)c->memory,
+					  .length = sizeof(c->memory),
+					  .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	assert_int_equal(ibv_post_send(c->id->qp, &wr, &bad), 0);
+	mw->rkey = wr.bind_mw.rkey;
+	return mw;
+}
+
+/* A response can do away with one: the last that the host names. The others stay the host's. */
+static void of_several_keys_to_invalidate_the_last_is(void **state)
+{
+	struct pair p = pair_open();
+	struct ibv_mr *mr = ibv_reg_mr(p.io->pd, p.io->memory, sizeof(p.io->memory),
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *a = window(p.io, mr), *b = window(p.io, mr);
+	struct nvme_sqe s = sqe(p.io, NVME_IO_READ, 1, 0);
+	struct nvme_sgl list[4];
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(list); i++)
+		list[i] = sqe(p.io, 0, 0, PIECE).sgl;
+	list[0].key = a->rkey;
+	list[1].key = b->rkey;
+	list[0].subtype = list[1].subtype = list[3].subtype = NVME_SGL_INVALIDATE;
+	list[3].len = 0; /* names nothing: its key is not looked at */
+	nvme_rw_set(&s, 0, 3, 0);
+	assert_int_equal(exec_list(p.io, &s, list, 4).status, NVME_SC_SUCCESS);
+	assert_int_equal(p.io->invalidated, b->rkey);
+	s = sqe(p.io, NVME_IO_READ, 1, PIECE);
+	s.sgl.key = a->rkey; /* is there still */
+	nvme_rw_set(&s, 0, 1, 0);
+	assert_int_equal(exec(p.io, &s).status, NVME_SC_SUCCESS);
+	s.sgl.key = b->rkey;
+	assert_int_equal(exec(p.io, &s).status, NO_ANSWER);
+	rdma_destroy_qp(p.io->id);
+	ibv_dealloc_mw(a);
+	ibv_dealloc_mw(b);
+	ibv_dereg_mr(mr);
+	pair_close(&p);
+}
+
 /* More in-capsule data promised than sent: a status, and the connection goes on. */
 static void a_promise_of_data_that_is_not_there_is_refused(void **state)
 {
@@ -241,6 +398,10 @@ int main(void)
 		cmocka_unit_test(private_data_that_is_wrong_is_rejected_with_the_reason),
 		cmocka_unit_test(a_capsule_too_short_or_too_long_ends_the_connection),
 		cmocka_unit_test(a_key_that_does_not_exist_ends_the_connection),
+		cmocka_unit_test(data_in_pieces_are_written_and_read),
+		cmocka_unit_test(a_full_queue_of_commands_in_pieces_is_answered),
+		cmocka_unit_test(one_wrong_key_among_good_ones_ends_the_connection),
+		cmocka_unit_test(of_several_keys_to_invalidate_the_last_is),
 		cmocka_unit_test(a_promise_of_data_that_is_not_there_is_refused),
 		cmocka_unit_test(a_host_that_vanishes_in_the_middle_leaves_nothing_behind),
 		cmocka_unit_test(a_full_queue_of_commands_is_answered),

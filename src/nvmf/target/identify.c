@@ -53,6 +53,8 @@ static void execute_id_ctrl(struct target_req *r)
 				id.vwc |= NVME_VWC_PRESENT;
 		id.sgls |= NVME_SGLS_OFFSET;
 		id.ioccsz += TARGET_CAPSULE_DATA / 16;
+		if (r->queue->ops->keyed_sgl)
+			id.msdbd = TARGET_SGL_MAX;
 	}
 	nvme_id_ctrl_put(&w, &id);
 	req_complete(r, NVME_SC_SUCCESS);

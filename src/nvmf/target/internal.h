@@ -21,6 +21,11 @@
 typedef uint16_t target_parse_fn(struct target_req *r);
 
 void req_complete(struct target_req *r, uint16_t status);
+/*
+ * Reads the SGL into r->sgl_*. Only a command that has data needs one that makes sense: for its
+ * parser, which may do it twice.
+ */
+uint16_t req_sgl(struct target_req *r);
 /* The command's data is len bytes and goes the way its opcode says: checks the SGL. */
 uint16_t req_expects(struct target_req *r, uint32_t len);
 /* The same of data for the host of which only the first bytes, at most present, are not zero. */

@@ -350,16 +350,19 @@ static void execute_dsm(struct target_req *r)
 
 static uint16_t parse_dsm(struct target_req *r)
 {
-	uint32_t need = NVME_DSM_NR(r->sqe.cdw10) * NVME_DSM_RANGE_LEN, len = r->sqe.sgl.len;
+	uint32_t need = NVME_DSM_NR(r->sqe.cdw10) * NVME_DSM_RANGE_LEN;
 	uint16_t status = r->sqe.cdw11 & NVME_DSM_AD ? check_writable(r) : NVME_SC_SUCCESS;
 
 	if (status)
 		return status;
+	status = req_sgl(r);
+	if (status)
+		return status;
 	/* Hosts send whole pages of ranges and count only the first. */
-	if (len < need || len > NVME_DSM_RANGES * NVME_DSM_RANGE_LEN)
+	if (r->sgl_len < need || r->sgl_len > NVME_DSM_RANGES * NVME_DSM_RANGE_LEN)
 		return req_fail_at(r, 32, FAIL(NVME_SC_SGL_INVALID_DATA));
 	r->execute = execute_dsm;
-	return req_expects(r, len);
+	return req_expects(r, (uint32_t)r->sgl_len);
 }
 
 /* --- the table -------------------------------------------------------------------------------- */

@@ -196,35 +196,102 @@ uint16_t errno_to_status(int error, enum store_opcode opcode)
 /* --- parsing -------------------------------------------------------------------------------- */
 
 /*
- * SGL descriptors: a keyed data block names the host's memory, a data block with an offset
- * names the capsule's own data (host to controller only; ICDOFF is 0). Segments are refused, as
- * MSDBD 1 says they are. NVMe RDMA Transport 1.0 section 3.1.
+ * SGL descriptors: a keyed data block names the host's memory; a data block with an offset
+ * names the capsule's own data (host to controller only; ICDOFF is 0); a last segment with an
+ * offset names a list in the capsule, of keyed data blocks. NVMe RDMA Transport 1.0 section 3.1.
+ *
+ * A descriptor of no bytes is a valid one. That descriptors name the same memory twice is the
+ * host's affair: the data go there one after the other.
  */
-static uint16_t parse_sgl(struct target_req *r, void *capsule_data, size_t capsule_len)
+#define SQE_SGL_ADDR 24
+#define SQE_SGL_LEN  32
+#define SQE_SGL_TYPE 39
+
+static bool is_keyed(const struct target_req *r, const struct nvme_sgl *g)
+{
+	return r->queue->ops->keyed_sgl && g->type == NVME_SGL_KEYED_DATA_BLOCK &&
+	       (g->subtype == NVME_SGL_ADDRESS || g->subtype == NVME_SGL_INVALIDATE);
+}
+
+static bool is_in_capsule(const struct target_req *r, const struct nvme_sgl *g)
+{
+	return g->addr <= r->capsule_len && g->len <= r->capsule_len - g->addr;
+}
+
+struct nvme_sgl target_req_sgl(const struct target_req *r, uint32_t i)
+{
+	struct cursor c;
+	struct nvme_sgl g;
+
+	assert(i < r->sgl_count);
+	if (!r->sgl_list)
+		return r->sqe.sgl;
+	c = cursor_init(r->sgl_list + (size_t)i * NVME_SGL_LEN, NVME_SGL_LEN);
+	nvme_sgl_get(&c, &g);
+	return g;
+}
+
+static uint16_t parse_sgl_list(struct target_req *r)
+{
+	const struct nvme_sgl *s = &r->sqe.sgl;
+
+	if (!s->len || s->len % NVME_SGL_LEN)
+		return req_fail_at(r, SQE_SGL_LEN, FAIL(NVME_SC_SGL_INVALID_LAST));
+	if (s->len / NVME_SGL_LEN > TARGET_SGL_MAX)
+		return req_fail_at(r, SQE_SGL_LEN, FAIL(NVME_SC_SGL_INVALID_COUNT));
+	if (!is_in_capsule(r, s))
+		return req_fail_at(r, SQE_SGL_ADDR, FAIL(NVME_SC_SGL_INVALID_OFFSET));
+	r->sgl_list = r->capsule + s->addr;
+	r->sgl_count = s->len / NVME_SGL_LEN;
+	for (uint32_t i = 0; i < r->sgl_count; i++) {
+		struct nvme_sgl g = target_req_sgl(r, i);
+
+		/* Behind a last segment there is none. */
+		if (g.type == NVME_SGL_SEGMENT || g.type == NVME_SGL_LAST_SEGMENT)
+			return req_fail_at(r, SQE_SGL_ADDR, FAIL(NVME_SC_SGL_INVALID_LAST));
+		if (!is_keyed(r, &g))
+			return req_fail_at(r, SQE_SGL_ADDR, FAIL(NVME_SC_SGL_INVALID_TYPE));
+		r->sgl_len += g.len;
+	}
+	return NVME_SC_SUCCESS;
+}
+
+uint16_t req_sgl(struct target_req *r)
 {
 	const struct nvme_sgl *g = &r->sqe.sgl;
 
-	if (g->type == NVME_SGL_DATA_BLOCK && g->subtype == NVME_SGL_OFFSET) {
-		if (r->dir != NVMF_DIR_TO_CTRL)
-			return req_fail_at(r, 24, FAIL(NVME_SC_INVALID_FIELD));
-		if (g->addr > capsule_len || g->len > capsule_len - g->addr)
-			return req_fail_at(r, 24, FAIL(NVME_SC_SGL_INVALID_OFFSET));
-		r->in_capsule = true;
-		r->data = (uint8_t *)capsule_data + g->addr;
+	r->sgl_list = NULL;
+	r->sgl_len = 0;
+	if (g->type == NVME_SGL_LAST_SEGMENT && g->subtype == NVME_SGL_OFFSET &&
+	    r->queue->ops->keyed_sgl)
+		return parse_sgl_list(r);
+	r->sgl_len = g->len;
+	if (is_keyed(r, g)) {
+		r->sgl_count = 1;
 		return NVME_SC_SUCCESS;
 	}
-	if (g->type == NVME_SGL_KEYED_DATA_BLOCK && r->queue->ops->keyed_sgl &&
-	    (g->subtype == NVME_SGL_ADDRESS || g->subtype == NVME_SGL_INVALIDATE))
-		return NVME_SC_SUCCESS;
-	return req_fail_at(r, 39, FAIL(NVME_SC_SGL_INVALID_TYPE));
+	if (g->type != NVME_SGL_DATA_BLOCK || g->subtype != NVME_SGL_OFFSET)
+		return req_fail_at(r, SQE_SGL_TYPE, FAIL(NVME_SC_SGL_INVALID_TYPE));
+	if (r->dir != NVMF_DIR_TO_CTRL)
+		return req_fail_at(r, SQE_SGL_ADDR, FAIL(NVME_SC_INVALID_FIELD));
+	if (!is_in_capsule(r, g))
+		return req_fail_at(r, SQE_SGL_ADDR, FAIL(NVME_SC_SGL_INVALID_OFFSET));
+	r->in_capsule = true;
+	r->data = r->capsule + g->addr;
+	return NVME_SC_SUCCESS;
 }
 
 uint16_t req_expects(struct target_req *r, uint32_t len)
 {
+	uint16_t status;
+
 	if (len > TARGET_DATA_MAX)
 		return req_fail_at(r, 40, FAIL(NVME_SC_INVALID_FIELD));
-	if (r->sqe.sgl.len != len)
-		return req_fail_at(r, 32, FAIL(NVME_SC_SGL_INVALID_DATA));
+	status = req_sgl(r);
+	if (status)
+		return status;
+	if (r->sgl_len != len)
+		return req_fail_at(r, SQE_SGL_LEN, FAIL(NVME_SC_SGL_INVALID_DATA));
 	r->data_len = len;
 	return NVME_SC_SUCCESS;
 }
@@ -275,7 +342,11 @@ void target_req_recv(struct target_queue *q, struct target_req *r, const void *s
 	uint16_t status;
 
 	q->target->now_ns = now_ns;
-	*r = (struct target_req){.queue = q, .state = TARGET_REQ_EXECUTE, .received_ns = now_ns};
+	*r = (struct target_req){.queue = q,
+				 .state = TARGET_REQ_EXECUTE,
+				 .capsule = data,
+				 .capsule_len = min_of(data_len, (size_t)q->capsule_data_max),
+				 .received_ns = now_ns};
 	nvme_sqe_get(&c, &r->sqe);
 	list_push_tail(&q->reqs, &r->link);
 	q->live++;
@@ -291,9 +362,6 @@ void target_req_recv(struct target_queue *q, struct target_req *r, const void *s
 		q->ctrl->traffic = true;
 	r->dir = nvmf_dir_of(&r->sqe);
 	status = q->disconnected ? NVME_SC_ABORT_QUEUE : parse(r);
-	/* Only a command that has data needs a descriptor that makes sense. */
-	if (status == NVME_SC_SUCCESS && (r->data_len || r->zero_len))
-		status = parse_sgl(r, data, min_of(data_len, (size_t)q->capsule_data_max));
 	if (status != NVME_SC_SUCCESS) {
 		req_complete(r, status);
 		return;

@@ -45,6 +45,7 @@
 #define TARGET_DATA_MAX		 (4096u << TARGET_MDTS) /* the most data of one command */
 #define TARGET_CAPSULE_DATA	 8192 /* in-capsule data of an I/O queue; none on admin queues */
 #define TARGET_SCRATCH_MAX	 65536
+#define TARGET_SGL_MAX		 16 /* MSDBD: descriptors of one command's data, on I/O queues */
 #define TARGET_AER_MAX		 4
 #define TARGET_NS_MAX		 256
 #define TARGET_ERRLOG_ENTRIES	 32
@@ -131,14 +132,15 @@ struct target_transport_ops {
 	/*
 	 * Find memory for r->data_len bytes (r->data, unless it is set already because the data
 	 * came in the capsule) and r->scratch_len bytes (r->scratch); if r->dir is
-	 * NVMF_DIR_TO_CTRL and the data did not come in the capsule, bring it from r->sqe.sgl.
+	 * NVMF_DIR_TO_CTRL and the data did not come in the capsule, bring it from where
+	 * target_req_sgl() says.
 	 * Then call target_req_ready(), at once or later.
 	 */
 	void (*fetch)(struct target_req *r);
 	/* True if the fetch of r had not begun to move data and is forgotten now. */
 	bool (*cancel)(struct target_req *r);
 	/*
-	 * Send r->data, and r->zero_len zeroes behind it, to r->sqe.sgl if
+	 * Send r->data, and r->zero_len zeroes behind it, to where target_req_sgl() says if
 	 * target_req_has_reply_data(), then r->cqe. The request is
 	 * the transport's again from here on.
 	 */
@@ -193,6 +195,12 @@ struct target_req {
 	void (*execute)(struct target_req *r);
 	enum nvmf_dir dir;
 	bool in_capsule;
+	/* Where the host's memory is: the descriptor of the SQE, or a list in the capsule. */
+	const uint8_t *sgl_list;
+	uint32_t sgl_count;
+	uint64_t sgl_len; /* bytes that the descriptors name together */
+	uint8_t *capsule; /* what came behind the SQE */
+	size_t capsule_len;
 	uint32_t data_len, scratch_len;
 	uint32_t zero_len; /* after the data the host gets so many zeroes; no memory holds them */
 	void *data;	   /* data_len bytes */
@@ -293,5 +301,11 @@ static inline bool target_req_has_reply_data(const struct target_req *r)
 	return r->dir == NVMF_DIR_TO_HOST && (r->data_len || r->zero_len) &&
 	       r->cqe.status == NVME_SC_SUCCESS;
 }
+
+/*
+ * The host's memory, piece by piece: r->sgl_count keyed descriptors, with data_len + zero_len bytes
+ * together. Some may be of no bytes, and then mean nothing.
+ */
+struct nvme_sgl target_req_sgl(const struct target_req *r, uint32_t i);
 
 #endif

@@ -189,8 +189,11 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 	q->dev = rdma_dev_get(rt, id->verbs);
 	if (!q->dev)
 		goto no_resources;
-	/* Receives, and per command a READ, a WRITE (if it fails) and a SEND. */
-	q->cq_share = 7u * q->depth;
+	/* At the least the data of a whole list of descriptors and the response. */
+	q->sends_free = max_of(4u * q->depth, TARGET_SGL_MAX + 1u);
+	q->sends_free = min_of(q->sends_free, (uint32_t)q->dev->attr.max_qp_wr);
+	/* Receives, and all that is sent: what is not signaled completes if it fails. */
+	q->cq_share = q->depth + q->sends_free;
 	q->cq = rdma_cq_get(q->dev, q->cq_share);
 	if (!q->cq)
 		goto no_resources;

@@ -125,7 +125,7 @@ struct rdma_recv {
 enum rdma_cmd_state {
 	RDMA_CMD_FREE,
 	RDMA_CMD_POOL_WAIT, /* in queue.pool_wait */
-	RDMA_CMD_READ_WAIT, /* in queue.read_wait */
+	RDMA_CMD_READ_WAIT, /* in queue.read_wait, with some of its READs perhaps under way */
 	RDMA_CMD_READING,
 	RDMA_CMD_TARGET,    /* the target's, or a store's */
 	RDMA_CMD_SEND_WAIT, /* in queue.send_wait */
@@ -145,6 +145,8 @@ struct rdma_cmd {
 	uint8_t *cqe;	      /* NVME_CQE_LEN bytes, registered */
 	uint32_t cqe_lkey;
 	uint32_t send_wrs; /* of the response */
+	/* RDMA READs: the next descriptor, bytes asked for, how many have not completed. */
+	uint32_t sgl_next, asked, reads;
 };
 
 struct rdma_queue {

@@ -142,28 +142,75 @@ static void release(struct rdma_cmd *c)
 
 /* --- responses -------------------------------------------------------------------------------- */
 
-static bool wants_invalidate(const struct rdma_cmd *c)
+/*
+ * A response invalidates one key: of several that a host asks for the last, as SPDK's target does.
+ * A host invalidates the others itself, as it does with all when a target cannot.
+ */
+static bool wants_invalidate(struct rdma_cmd *c, uint32_t *ret_key)
 {
-	const struct nvme_sgl *g = &c->req.sqe.sgl;
+	if (!cmd_queue(c)->dev->send_inv)
+		return false;
+	for (uint32_t i = c->req.sgl_count; i > 0; i--) {
+		struct nvme_sgl g = target_req_sgl(&c->req, i - 1);
 
-	return cmd_queue((struct rdma_cmd *)c)->dev->send_inv &&
-	       g->type == NVME_SGL_KEYED_DATA_BLOCK && g->subtype == NVME_SGL_INVALIDATE && g->len;
+		if (g.subtype != NVME_SGL_INVALIDATE || !g.len)
+			continue;
+		*ret_key = g.key;
+		return true;
+	}
+	return false;
+}
+
+struct writes {
+	struct ibv_send_wr wr[TARGET_SGL_MAX];
+	struct ibv_sge sge[TARGET_SGL_MAX][2];
+};
+
+/* One for each descriptor: of the data, of the zeroes behind it, or of the one's end and the
+ * other's beginning. */
+static struct ibv_send_wr *build_writes(struct rdma_cmd *c, struct writes *w,
+					struct ibv_send_wr *last)
+{
+	struct rdma_queue *q = cmd_queue(c);
+	const struct target_req *r = &c->req;
+	uint32_t at = 0;
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < r->sgl_count; i++) {
+		struct nvme_sgl g = target_req_sgl(r, i);
+		uint32_t data = min_of(g.len, r->data_len - at);
+		int sges = 0;
+
+		if (!g.len)
+			continue;
+		if (data)
+			w->sge[n][sges++] = (struct ibv_sge){.addr = (uintptr_t)r->data + at,
+							     .length = data,
+							     .lkey = q->dev->pool_mr->lkey};
+		if (data < g.len)
+			w->sge[n][sges++] = (struct ibv_sge){.addr = (uintptr_t)q->rt->zeroes,
+							     .length = g.len - data,
+							     .lkey = q->dev->zeroes_mr->lkey};
+		w->wr[n] = (struct ibv_send_wr){
+			.wr_id = (uintptr_t)&c->write_hook,
+			.next = &w->wr[n + 1],
+			.sg_list = w->sge[n],
+			.num_sge = sges,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.wr.rdma = {.remote_addr = g.addr, .rkey = g.key},
+		};
+		at += data;
+		n++;
+	}
+	w->wr[n - 1].next = last;
+	return w->wr;
 }
 
 /* Data, if there is any for the host, and the response right behind it, in one post. */
 static void post_response(struct rdma_cmd *c)
 {
 	struct rdma_queue *q = cmd_queue(c);
-	const struct nvme_sgl *g = &c->req.sqe.sgl;
 	struct wcursor w = wcursor_init(c->cqe, NVME_CQE_LEN);
-	struct ibv_sge data_sge[2] = {
-		{.addr = (uintptr_t)c->req.data,
-		 .length = c->req.data_len,
-		 .lkey = q->dev->pool_mr->lkey},
-		{.addr = (uintptr_t)q->rt->zeroes,
-		 .length = c->req.zero_len,
-		 .lkey = q->dev->zeroes_mr->lkey},
-	};
 	struct ibv_sge cqe_sge = {
 		.addr = (uintptr_t)c->cqe, .length = NVME_CQE_LEN, .lkey = c->cqe_lkey};
 	struct ibv_send_wr send = {
@@ -173,24 +220,21 @@ static void post_response(struct rdma_cmd *c)
 		.opcode = IBV_WR_SEND,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
-	struct ibv_send_wr write = {
-		.wr_id = (uintptr_t)&c->write_hook,
-		.next = &send,
-		.sg_list = c->req.data_len ? data_sge : data_sge + 1,
-		.num_sge = c->req.data_len && c->req.zero_len ? 2 : 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.wr.rdma = {.remote_addr = g->addr, .rkey = g->key},
-	};
-	struct ibv_send_wr *bad;
+	struct ibv_send_wr *first = &send, *bad;
+	struct writes writes;
+	uint32_t key;
 	struct rdma_recv *rv = c->recv;
 	int error;
 
 	nvme_cqe_put(&w, &c->req.cqe);
-	if (wants_invalidate(c)) {
+	/* Before the receive is posted: the descriptors may stand in it. */
+	if (c->send_wrs > 1)
+		first = build_writes(c, &writes, &send);
+	if (wants_invalidate(c, &key)) {
 		send.opcode = IBV_WR_SEND_WITH_INV;
-		send.invalidate_rkey = g->key;
-		send.wr.rdma.rkey = g->key; /* where libsiw takes it from */
-	} else if (q->inline_send) {	    /* siw cannot do both */
+		send.invalidate_rkey = key;
+		send.wr.rdma.rkey = key; /* where libsiw takes it from */
+	} else if (q->inline_send) {	 /* siw cannot do both */
 		send.send_flags |= IBV_SEND_INLINE;
 	}
 	c->state = RDMA_CMD_SENDING;
@@ -199,7 +243,7 @@ static void post_response(struct rdma_cmd *c)
 	c->recv = NULL;
 	error = post_recv(q, rv);
 	if (!error)
-		error = ibv_post_send(q->id->qp, c->send_wrs == 2 ? &write : &send, &bad);
+		error = ibv_post_send(q->id->qp, first, &bad);
 	if (error)
 		failed(q, "posting a response", error);
 }
@@ -231,7 +275,9 @@ static void op_respond(struct target_req *r)
 	struct rdma_cmd *c = cmd_of(r);
 	struct rdma_queue *q = cmd_queue(c);
 
-	c->send_wrs = target_req_has_reply_data(r) ? 2 : 1;
+	c->send_wrs = 1;
+	for (uint32_t i = 0; i < r->sgl_count && target_req_has_reply_data(r); i++)
+		c->send_wrs += target_req_sgl(r, i).len != 0;
 	if (q->torn_down) {
 		release(c);
 		return;
@@ -270,12 +316,22 @@ static void post_read_wr(struct rdma_queue *q, struct rdma_hook *h, void *to, ui
 		failed(q, "posting an RDMA READ", error);
 }
 
-static void post_read(struct rdma_cmd *c)
+/* One for each descriptor, as many as there is room for; true if those were the last. */
+static bool post_reads(struct rdma_cmd *c)
 {
-	const struct nvme_sgl *g = &c->req.sqe.sgl;
+	struct rdma_queue *q = cmd_queue(c);
+	struct target_req *r = &c->req;
 
-	c->state = RDMA_CMD_READING;
-	post_read_wr(cmd_queue(c), &c->read_hook, c->req.data, c->req.data_len, g->addr, g->key);
+	while (c->asked < r->data_len && q->sends_free && q->reads_free) {
+		struct nvme_sgl g = target_req_sgl(r, c->sgl_next++);
+
+		if (!g.len)
+			continue;
+		c->reads++;
+		post_read_wr(q, &c->read_hook, (uint8_t *)r->data + c->asked, g.len, g.addr, g.key);
+		c->asked += g.len;
+	}
+	return c->asked == r->data_len;
 }
 
 static void read_done(struct rdma_hook *h, const struct ibv_wc *wc)
@@ -287,9 +343,12 @@ static void read_done(struct rdma_hook *h, const struct ibv_wc *wc)
 		return;
 	q->sends_free++;
 	q->reads_free++;
-	list_remove(&c->moving);
-	c->state = RDMA_CMD_TARGET;
-	target_req_ready(&c->req, NVME_SC_SUCCESS);
+	c->reads--;
+	if (c->state == RDMA_CMD_READING && !c->reads) {
+		list_remove(&c->moving);
+		c->state = RDMA_CMD_TARGET;
+		target_req_ready(&c->req, NVME_SC_SUCCESS);
+	}
 	send_pump(q);
 }
 
@@ -304,8 +363,14 @@ static void send_pump(struct rdma_queue *q)
 		list_remove(&c->link);
 		post_response(c);
 	}
-	while (!q->dying && !list_empty(&q->read_wait) && q->sends_free && q->reads_free)
-		post_read(list_entry(list_pop_head(&q->read_wait), struct rdma_cmd, link));
+	while (!q->dying && !list_empty(&q->read_wait)) {
+		struct rdma_cmd *c = list_entry(q->read_wait.next, struct rdma_cmd, link);
+
+		if (!post_reads(c))
+			return;
+		list_remove(&c->link);
+		c->state = RDMA_CMD_READING;
+	}
 }
 
 static void nudge_done(struct rdma_hook *h, const struct ibv_wc *wc)
@@ -337,11 +402,12 @@ void rdma_cmd_has_memory(struct rdma_cmd *c)
 		return;
 	}
 	begin_moving(c);
-	if (!q->sends_free || !q->reads_free || !list_empty(&q->read_wait)) {
+	c->sgl_next = c->asked = c->reads = 0;
+	if (list_empty(&q->read_wait) && post_reads(c)) {
+		c->state = RDMA_CMD_READING;
+	} else {
 		c->state = RDMA_CMD_READ_WAIT;
 		list_push_tail(&q->read_wait, &c->link);
-	} else {
-		post_read(c);
 	}
 }
 
@@ -448,7 +514,7 @@ static bool op_cancel(struct target_req *r)
 
 	if (c->state == RDMA_CMD_POOL_WAIT)
 		rdma_memory_forget(c);
-	else if (c->state == RDMA_CMD_READ_WAIT)
+	else if (c->state == RDMA_CMD_READ_WAIT && !c->asked)
 		list_remove(&c->link);
 	else
 		return false;
@@ -598,7 +664,7 @@ static int make_qp(struct rdma_queue *q)
 
 int rdma_queue_open(struct rdma_queue *q)
 {
-	uint32_t wrs_max = (uint32_t)q->dev->attr.max_qp_wr, lkey = q->dev->pool_mr->lkey;
+	uint32_t lkey = q->dev->pool_mr->lkey;
 	int error;
 
 	list_init(&q->free);
@@ -607,7 +673,6 @@ int rdma_queue_open(struct rdma_queue *q)
 	list_init(&q->moving);
 	list_init(&q->read_wait);
 	list_init(&q->send_wait);
-	q->sends_free = min_of(4u * q->depth, wrs_max);
 	q->page = data_pool_get(&q->rt->pool, DATA_POOL_PAGE);
 	if (!q->page)
 		return -ENOMEM;
