@@ -189,6 +189,8 @@ struct rnic_cq {
 	uint32_t mask;
 	uint32_t prod, cons;
 	enum cq_arming arming;
+	uint32_t told;	    /* prod when a CQ of one entry notified last, else none it has again */
+	uint32_t solicited; /* prod behind the last solicited or failed entry */
 	bool overflow, ignore_overrun;
 	/* Moderation: notify after so many completions since the last time, or so long after the
 	 * first of them. 0: off. */

@@ -5,6 +5,15 @@
  * that completes is in the middle of its work.
  *
  * Moderation holds back the notification of an armed CQ, not its completions.
+ *
+ * What is in a CQ when it is armed. The InfiniBand architecture has only later completions notify,
+ * and so has Linux's rxe: a program polls once more after arming. mlx5 and mlx4 pass the consumer
+ * index with the arming and notify at once if there is anything behind it, and programs have come
+ * to rely upon that: SPDK's target in interrupt mode arms, polls, and on some ways leaves entries
+ * for the next event. An event too many costs such a program, and every other, a poll in vain; one
+ * too few is a hang. So rnic_cq_arm_or_notify() does as mlx5, once for each call, but for one case:
+ * the entry that the last event was for, untouched and alone. Most programs arm between event and
+ * poll, and each of their events would bring a second.
  */
 #include "rnic/core.h"
 
@@ -71,6 +80,8 @@ int rnic_cq_resize(struct rnic_cq *cq, uint32_t cqe)
 	cq->ring = ring;
 	cq->lent = false;
 	cq->mask = n - 1;
+	cq->told -= cq->cons;
+	cq->solicited -= cq->cons;
 	cq->cons = 0;
 	cq->prod = held;
 	return 0;
@@ -128,6 +139,7 @@ static void notify(struct rnic_cq *cq)
 {
 	cq->arming = CQ_UNARMED;
 	cq->held = 0;
+	cq->told = cq->prod - (cq->prod - cq->cons != 1);
 	timer_cancel(&cq->rnic->cq_timers, &cq->timer);
 	cq->rnic->ops.cq_notify(cq->rnic->ctx, cq->user);
 }
@@ -155,6 +167,15 @@ void rnic_cq_moderate(struct rnic_cq *cq, uint32_t count, uint64_t period_ns)
 		notify(cq);
 	else if (cq->held)
 		timer_arm(&cq->rnic->cq_timers, &cq->timer, cq->rnic->now + period_ns);
+}
+
+void rnic_cq_arm_or_notify(struct rnic_cq *cq, bool solicited_only)
+{
+	rnic_cq_arm(cq, solicited_only);
+	if (cq->cons == cq->prod || cq->told == cq->prod)
+		return;
+	if (cq->arming == CQ_ARMED || (int32_t)(cq->solicited - cq->cons) > 0)
+		notify(cq);
 }
 
 /* ---- completions ---------------------------------------------------------------------------- */
@@ -185,6 +206,8 @@ void cq_push(struct rnic_cq *cq, const struct rnic_wc *wc, bool solicited)
 		cq->cons++;
 	}
 	cq->ring[cq->prod++ & cq->mask] = (struct cqe){*wc, r->now};
+	if (solicited || failed)
+		cq->solicited = cq->prod;
 	if (cq->arming == CQ_ARMED || (cq->arming == CQ_ARMED_SOLICITED && (solicited || failed)))
 		notify_or_hold(cq, failed);
 }
@@ -204,7 +227,11 @@ void cq_purge(struct rnic_cq *cq, uint32_t qpn)
 		if (e->wc.qp_num != qpn)
 			cq->ring[to++ & cq->mask] = *e;
 	}
-	cq->prod = to;
+	if (cq->prod == to)
+		return;
+	/* Which are left is not known here. */
+	cq->prod = cq->solicited = to;
+	cq->told = to - 1;
 }
 
 void cq_settle_overflow(struct rnic *r)

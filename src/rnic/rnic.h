@@ -343,8 +343,10 @@ void rnic_cq_ignore_overrun(struct rnic_cq *);
  * period_ns after the first of them, and for a failed one at once. Either 0: at every one. */
 void rnic_cq_moderate(struct rnic_cq *, uint32_t count, uint64_t period_ns);
 /* Arms: the next completion (solicited_only: the next solicited or failed one) calls cq_notify.
- * As on hardware, entries already in the CQ do not count: poll once more after arming. */
+ * Entries already in the CQ do not count: poll once more after arming. */
 void rnic_cq_arm(struct rnic_cq *, bool solicited_only);
+/* The same, but entries that are there call cq_notify at once, as on mlx5 (rnic/cq.c). */
+void rnic_cq_arm_or_notify(struct rnic_cq *, bool solicited_only);
 
 /* ---- queue pairs ---------------------------------------------------------------------------- */
 

@@ -258,7 +258,7 @@ int face_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct face_cq *cq = face_cq(ibcq);
 
 	shard_lock(cq->shard);
-	rnic_cq_arm(cq->core, solicited_only);
+	rnic_cq_arm_or_notify(cq->core, solicited_only);
 	shard_sleeping(cq->shard);
 	shard_unlock(cq->shard);
 	return 0;

@@ -61,6 +61,140 @@ static void a_solicited_arming_waits_for_solicited_or_failed(void **state)
 	bed_close(b);
 }
 
+static void take(struct bed *b, int side, bool recv, unsigned count)
+{
+	struct rnic_wc wc;
+
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(rnic_cq_poll(recv ? b->side[side].rcq : b->side[side].scq, &wc, 1),
+				 1);
+}
+
+/* Writes that complete at once. */
+static void complete(struct bed *b, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		complete_one(b);
+}
+
+static void arming_tells_of_what_is_there_already(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	rnic_cq_arm_or_notify(s->scq, false); /* nothing is */
+	assert_int_equal(s->notified, 0);
+	complete(b, 1);
+	assert_int_equal(s->notified, 1);
+	take(b, 0, false, 1);
+	/* What came while it was not armed. */
+	complete(b, 1);
+	assert_int_equal(s->notified, 1);
+	rnic_cq_arm_or_notify(s->scq, false);
+	assert_int_equal(s->notified, 2);
+	complete(b, 1); /* and that was it, for this arming */
+	assert_int_equal(s->notified, 2);
+	/* Some are polled, the rest is told of again, each time somebody asks. */
+	complete(b, 8);
+	for (unsigned i = 0; i < 4; i++) {
+		take(b, 0, false, 2);
+		rnic_cq_arm_or_notify(s->scq, false);
+		assert_int_equal(s->notified, 3 + i);
+	}
+	rnic_cq_arm_or_notify(s->scq, false); /* two are left still */
+	assert_int_equal(s->notified, 7);
+	take(b, 0, false, 2);
+	rnic_cq_arm_or_notify(s->scq, false);
+	assert_int_equal(s->notified, 7);
+	bed_close(b);
+}
+
+/* Event, arm, poll: what most programs do. */
+static void one_completion_is_one_event_also_when_armed_before_it_is_polled(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	rnic_cq_arm_or_notify(s->scq, false);
+	for (uint32_t i = 1; i <= 20; i++) {
+		complete(b, 1);
+		assert_int_equal(s->notified, i);
+		rnic_cq_arm_or_notify(s->scq, false);
+		assert_int_equal(s->notified, i);
+		if (i == 10) /* which counts its entries anew */
+			assert_int_equal(rnic_cq_resize(s->scq, 100), 0);
+		take(b, 0, false, 1);
+	}
+	/* Another that came in between may be the one that is left. */
+	complete(b, 2);
+	assert_int_equal(s->notified, 21);
+	rnic_cq_arm_or_notify(s->scq, false);
+	assert_int_equal(s->notified, 22);
+	bed_close(b);
+}
+
+static void what_a_moderated_event_was_for_is_told_of_again(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	rnic_cq_moderate(s->scq, 4, PERIOD);
+	rnic_cq_arm_or_notify(s->scq, false);
+	complete(b, 4);
+	assert_int_equal(s->notified, 1);
+	take(b, 0, false, 3); /* one is left, and nothing came since */
+	rnic_cq_arm_or_notify(s->scq, false);
+	assert_int_equal(s->notified, 2);
+	bed_close(b);
+}
+
+static void arming_for_solicited_ones_tells_of_those_only(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[1];
+	struct rnic_sge sge = bed_sge(b, 0, 0, 8);
+	struct rnic_send_wr wr = {.sge = &sge, .num_sge = 1, .opcode = RNIC_WR_SEND};
+
+	(void)state;
+	for (uint64_t i = 0; i < 8; i++)
+		assert_int_equal(bed_recv(b, 1, i, 0, 8), 0);
+	for (int i = 0; i < 5; i++) {
+		wr.flags = i == 2 ? RNIC_SEND_SOLICITED : 0;
+		assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+	}
+	bed_run(b);
+	take(b, 1, true, 2);
+	rnic_cq_arm_or_notify(s->rcq, true);
+	assert_int_equal(s->notified, 1);
+	take(b, 1, true, 1); /* the solicited one: two are left */
+	rnic_cq_arm_or_notify(s->rcq, true);
+	assert_int_equal(s->notified, 1);
+	assert_int_equal(rnic_cq_resize(s->rcq, 100), 0);
+	rnic_cq_arm_or_notify(s->rcq, true);
+	assert_int_equal(s->notified, 1);
+	rnic_cq_arm_or_notify(s->rcq, false);
+	assert_int_equal(s->notified, 2);
+	bed_close(b);
+}
+
+/* What a QP that goes takes along is not told of; what it leaves is. */
+static void what_a_destroyed_qp_leaves_in_a_cq_is_told_of(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_side *s = &b->side[0];
+
+	(void)state;
+	complete(b, 3);
+	assert_int_equal(rnic_qp_destroy(s->qp), 0);
+	s->qp = NULL;
+	rnic_cq_arm_or_notify(s->scq, false);
+	assert_int_equal(s->notified, rnic_cq_empty(s->scq) ? 0 : 1);
+	bed_close(b);
+}
+
 static void a_cq_keeps_its_entries_when_resized(void **state)
 {
 	struct bed *b = bed_open(&(struct bed_opts){.cqe = 8});
@@ -237,6 +371,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_armed_cq_notifies_once),
 		cmocka_unit_test(a_solicited_arming_waits_for_solicited_or_failed),
+		cmocka_unit_test(arming_tells_of_what_is_there_already),
+		cmocka_unit_test(one_completion_is_one_event_also_when_armed_before_it_is_polled),
+		cmocka_unit_test(what_a_moderated_event_was_for_is_told_of_again),
+		cmocka_unit_test(arming_for_solicited_ones_tells_of_those_only),
+		cmocka_unit_test(what_a_destroyed_qp_leaves_in_a_cq_is_told_of),
 		cmocka_unit_test(a_cq_keeps_its_entries_when_resized),
 		cmocka_unit_test(moderation_notifies_at_the_count),
 		cmocka_unit_test(moderation_notifies_when_the_period_is_over),
