@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/log.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -64,4 +65,14 @@ void log_line(enum log_level level, const char *module, const char *fmt, ...)
 	/* One write, so that lines of several processes do not mix. */
 	if (uncancelled_write(STDERR_FILENO, line, (size_t)n) < 0)
 		return;
+}
+
+int log_refused(const char *module, const char *call, int error)
+{
+	int before = errno;
+
+	if (error != EAGAIN && log_enabled(LOG_LEVEL_DEBUG))
+		log_line(LOG_LEVEL_DEBUG, module, "%s: %s", call, strerror(error));
+	errno = before;
+	return error;
 }

@@ -27,4 +27,10 @@ void log_line(enum log_level level, const char *module, const char *fmt, ...) pr
 #define log_info(module, ...)  log_at(LOG_LEVEL_INFO, module, __VA_ARGS__)
 #define log_debug(module, ...) log_at(LOG_LEVEL_DEBUG, module, __VA_ARGS__)
 
+/*
+ * For a call that is refused: at the level debug, its name and why. Returns the error, for errno,
+ * and leaves errno alone.
+ */
+int log_refused(const char *module, const char *call, int error);
+
 #endif

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "base/uncancelled.h"
+#include "engine/failure.h"
 #include "engine/pages.h"
 
 #define SLICE_NS  (100 * NSEC_PER_USEC) /* the least that is granted */
@@ -153,6 +154,13 @@ static void core_mtu_suspected(void *ctx, uint32_t qpn, uint32_t mtu)
 		 qpn, mtu);
 }
 
+static void core_qp_failed(void *ctx, const struct rnic_failure *f)
+{
+	(void)ctx;
+	if (log_enabled(LOG_LEVEL_INFO))
+		failure_log(f);
+}
+
 static bool core_page_in(void *ctx, void *p, size_t len, bool write)
 {
 	(void)ctx;
@@ -167,6 +175,7 @@ static const struct rnic_ops core_ops = {
 	.async_event = core_async_event,
 	.page_in = core_page_in,
 	.mtu_suspected = core_mtu_suspected,
+	.qp_failed = core_qp_failed,
 };
 
 /* ---- progress; all with the lock held ------------------------------------------------------- */

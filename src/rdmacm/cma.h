@@ -22,6 +22,7 @@
 
 #include "base/compiler.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "broker/proto_cm.h"
 
 /* What the wire leaves to the application (IBA chapter 12, less the IP header in a REQ). */
@@ -117,11 +118,13 @@ static inline bool cma_is_ud(const struct cma_id *id)
 }
 
 /* For the API: sets errno from -errno and returns -1, or 0. */
-static inline int cma_ret(int rc)
+#define cma_ret(rc) cma_ret_of(__func__, rc)
+
+static inline int cma_ret_of(const char *call, int rc)
 {
 	if (!rc)
 		return 0;
-	errno = -rc;
+	errno = log_refused("rdmacm", call, -rc);
 	return -1;
 }
 

@@ -23,8 +23,8 @@ static enum verdict check_order(struct rnic_qp *qp, struct pkt *p)
 	enum resp_msg kind = p->flags & OPF_SEND ? MSG_SEND : MSG_WRITE;
 
 	if (p->flags & (OPF_FIRST | OPF_ONLY))
-		return qp->resp.msg == MSG_NONE ? VERDICT_ACCEPT : VERDICT_INVALID;
-	return qp->resp.msg == kind ? VERDICT_ACCEPT : VERDICT_INVALID;
+		kind = MSG_NONE;
+	return qp->resp.msg == kind ? VERDICT_ACCEPT : deny(qp, RNIC_CAUSE_ORDER, VERDICT_INVALID);
 }
 
 /* Does the QP allow the operation at all? */
@@ -38,7 +38,9 @@ static enum verdict check_operation(struct rnic_qp *qp, struct pkt *p)
 		need = RNIC_ACCESS_REMOTE_READ;
 	else if (p->flags & OPF_ATOMIC_REQ)
 		need = RNIC_ACCESS_REMOTE_ATOMIC;
-	return (qp->attr.access_flags & need) == need ? VERDICT_ACCEPT : VERDICT_INVALID;
+	return (qp->attr.access_flags & need) == need
+		       ? VERDICT_ACCEPT
+		       : deny(qp, RNIC_CAUSE_OPERATION, VERDICT_INVALID);
 }
 
 static bool takes_recv(const struct pkt *p)
@@ -55,11 +57,11 @@ static enum verdict check_resources(struct rnic_qp *qp, struct pkt *p)
 		return recv_peek(qp) ? VERDICT_ACCEPT : VERDICT_RNR;
 	if ((p->flags & (OPF_READ_REQ | OPF_ATOMIC_REQ | OPF_ATOMIC_WRITE)) &&
 	    s->res_prod - s->res_done >= qp->attr.max_dest_rd_atomic)
-		return VERDICT_INVALID;
+		return deny(qp, RNIC_CAUSE_READS, VERDICT_INVALID);
 	return VERDICT_ACCEPT;
 }
 
-static enum verdict check_length(struct rnic_qp *qp, struct pkt *p)
+static enum verdict length_of(struct rnic_qp *qp, struct pkt *p)
 {
 	const struct resp *s = &qp->resp;
 	uint32_t left;
@@ -85,10 +87,22 @@ static enum verdict check_length(struct rnic_qp *qp, struct pkt *p)
 	return p->len < left ? VERDICT_ACCEPT : VERDICT_INVALID;
 }
 
-/* A region may map an aligned iova to memory that is not. */
-static enum verdict atomic_target(const struct pkt *p)
+static enum verdict check_length(struct rnic_qp *qp, struct pkt *p)
 {
-	return p->mem && ((uintptr_t)p->mem & 7) == 0 ? VERDICT_ACCEPT : VERDICT_ACCESS;
+	enum verdict v = length_of(qp, p);
+
+	if (likely(v == VERDICT_ACCEPT))
+		return v;
+	return deny(qp, v == VERDICT_INVALID ? RNIC_CAUSE_LENGTH : RNIC_CAUSE_RECV_LENGTH, v);
+}
+
+/* A region may map an aligned iova to memory that is not. */
+static enum verdict atomic_target(struct rnic_qp *qp, const struct pkt *p)
+{
+	if (!p->mem)
+		return VERDICT_ACCESS;
+	return ((uintptr_t)p->mem & 7) == 0 ? VERDICT_ACCEPT
+					    : deny(qp, RNIC_CAUSE_ALIGNMENT, VERDICT_ACCESS);
 }
 
 static enum verdict check_memory(struct rnic_qp *qp, struct pkt *p)
@@ -98,16 +112,16 @@ static enum verdict check_memory(struct rnic_qp *qp, struct pkt *p)
 	p->mem = NULL;
 	if (p->flags & OPF_ATOMIC_REQ) {
 		if (p->h.atomic.va & 7)
-			return VERDICT_INVALID;
+			return deny(qp, RNIC_CAUSE_ALIGNMENT, VERDICT_INVALID);
 		p->mem = mem_remote(qp, p->h.atomic.rkey, p->h.atomic.va, sizeof(uint64_t),
 				    sizeof(uint64_t), RNIC_ACCESS_REMOTE_ATOMIC);
-		return atomic_target(p);
+		return atomic_target(qp, p);
 	}
 	if (p->flags & OPF_RETH) {
 		bool write = p->flags & (OPF_WRITE | OPF_ATOMIC_WRITE);
 
 		if ((p->flags & OPF_ATOMIC_WRITE) && (p->h.reth.va & 7))
-			return VERDICT_INVALID;
+			return deny(qp, RNIC_CAUSE_ALIGNMENT, VERDICT_INVALID);
 
 		if (p->h.reth.dma_len == 0)
 			return VERDICT_ACCEPT; /* nothing is touched: the key is not looked at */
@@ -115,7 +129,7 @@ static enum verdict check_memory(struct rnic_qp *qp, struct pkt *p)
 		p->mem = mem_remote(qp, p->h.reth.rkey, p->h.reth.va, p->h.reth.dma_len, p->len,
 				    write ? RNIC_ACCESS_REMOTE_WRITE : RNIC_ACCESS_REMOTE_READ);
 		if (p->flags & OPF_ATOMIC_WRITE)
-			return atomic_target(p);
+			return atomic_target(qp, p);
 		return p->mem ? VERDICT_ACCEPT : VERDICT_ACCESS;
 	}
 	if (p->flags & OPF_WRITE) {

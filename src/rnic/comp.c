@@ -125,7 +125,9 @@ static void progress(struct rnic_qp *qp, uint32_t old_una, uint64_t now)
 	if (unlikely(q->probed) && psn_diff(q->una_psn, q->probe_end) >= 0)
 		probe_answered(qp, now);
 	if (unlikely(q->failed) && sq->cur == sq->una) {
-		qp_fail_send(qp, sq_at(sq, sq->una)->status);
+		const struct send_wqe *w = sq_at(sq, sq->una);
+
+		qp_fail_send(qp, w->status, w->cause);
 		return;
 	}
 	if (sq->cur != sq->prod)
@@ -155,7 +157,7 @@ static void comp_rnr(struct rnic_qp *qp, uint8_t timer, uint64_t now)
 		return;
 	if (qp->attr.rnr_retry != 7) {
 		if (q->rnr_left == 0) {
-			qp_fail_send(qp, RNIC_WC_RNR_RETRY_EXC_ERR);
+			qp_fail_send(qp, RNIC_WC_RNR_RETRY_EXC_ERR, RNIC_CAUSE_RNR_RETRY);
 			return;
 		}
 		q->rnr_left--;
@@ -169,11 +171,13 @@ static void comp_rnr(struct rnic_qp *qp, uint8_t timer, uint64_t now)
 	req_timer_arm(qp);
 }
 
-static const uint8_t status_of_nak[] = {
-	[NAK_INVALID_REQ] = RNIC_WC_REM_INV_REQ_ERR,
-	[NAK_REMOTE_ACCESS] = RNIC_WC_REM_ACCESS_ERR,
-	[NAK_REMOTE_OP] = RNIC_WC_REM_OP_ERR,
-	[NAK_INVALID_RD] = RNIC_WC_REM_INV_RD_REQ_ERR,
+static const struct {
+	uint8_t status, cause;
+} of_nak[] = {
+	[NAK_INVALID_REQ] = {RNIC_WC_REM_INV_REQ_ERR, RNIC_CAUSE_NAK_INVALID},
+	[NAK_REMOTE_ACCESS] = {RNIC_WC_REM_ACCESS_ERR, RNIC_CAUSE_NAK_ACCESS},
+	[NAK_REMOTE_OP] = {RNIC_WC_REM_OP_ERR, RNIC_CAUSE_NAK_OPERATION},
+	[NAK_INVALID_RD] = {RNIC_WC_REM_INV_RD_REQ_ERR, RNIC_CAUSE_NAK_DOMAIN},
 };
 
 static void comp_nak(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
@@ -183,7 +187,7 @@ static void comp_nak(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	uint32_t old_una = q->una_psn;
 	bool whole;
 
-	if (code >= ARRAY_SIZE(status_of_nak)) {
+	if (code >= ARRAY_SIZE(of_nak)) {
 		qp->rnic->counters.rx_drop_response++;
 		return;
 	}
@@ -193,7 +197,7 @@ static void comp_nak(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 		return;
 	if (code != NAK_PSN_SEQ) {
 		/* Also where a READ before it lacks data: the peer answers nothing any more. */
-		qp_fail_send(qp, status_of_nak[code]);
+		qp_fail_send(qp, of_nak[code].status, of_nak[code].cause);
 	} else if (!whole) {
 		implied_nak(qp);
 	} else if (!q->rnr_wait) {
@@ -286,7 +290,9 @@ static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 		una_advance(qp, w, 1);
 	progress(qp, old_una, now);
 	if (status != RNIC_WC_SUCCESS && qp_requester_runs(qp))
-		qp_fail_send(qp, status);
+		qp_fail_send(qp, status,
+			     status == RNIC_WC_BAD_RESP_ERR ? RNIC_CAUSE_RESPONSE
+							    : qp->rnic->denial.cause);
 }
 
 bool comp_rx(struct rnic_qp *qp, const struct pkt *p, uint64_t now)

@@ -76,6 +76,13 @@ struct budget {
 	struct list waiting; /* rnic_qp.budget_node */
 };
 
+/* Why the last check of a key or a request said no. */
+struct denial {
+	enum rnic_cause cause;
+	uint32_t key; /* 0: it was not about memory */
+	uint64_t va, len;
+};
+
 struct rnic {
 	struct rnic_ops ops;
 	void *ctx;
@@ -84,6 +91,7 @@ struct rnic {
 	uint64_t pace_ns; /* when what the unreliable QPs have sent would be gone: unreliable.c */
 	struct budget own_socket, peer_sockets[PEER_SOCKETS];
 	struct rnic_counters counters;
+	struct denial denial;
 	struct timer_heap timers;    /* rnic_qp.timer */
 	struct timer_heap cq_timers; /* rnic_cq.timer */
 	uint64_t now;		     /* of the entry that is running, or of the last that had it */
@@ -238,6 +246,7 @@ struct send_wqe {
 	uint8_t opcode;	     /* enum rnic_wr_opcode */
 	uint8_t flags;	     /* enum rnic_send_flags */
 	uint8_t status;	     /* enum rnic_wc_status: not success once it failed here */
+	uint8_t cause;	     /* and then, enum rnic_cause */
 	bool begun;	     /* has its PSNs, or was executed */
 	union {
 		struct {
@@ -440,7 +449,8 @@ struct rnic_qp {
 	uint32_t qpn;
 	enum rnic_qp_type type;
 	enum rnic_qp_state state;
-	uint8_t service; /* enum opcode_service: the high bits of its opcodes */
+	enum rnic_cause cause; /* of its error, or of the error of its send queue */
+	uint8_t service;       /* enum opcode_service: the high bits of its opcodes */
 	bool sq_sig_all;
 	bool deaf_to_itself;
 	bool sqd_notify;
@@ -483,9 +493,11 @@ bool qp_transition_allowed(enum rnic_qp_type, enum rnic_qp_state from, enum rnic
 /* To ERR: everything queued is flushed. */
 void qp_fail(struct rnic_qp *);
 /* The WQE at una completes with the status, the rest is flushed. */
-void qp_fail_send(struct rnic_qp *, enum rnic_wc_status);
+void qp_fail_send(struct rnic_qp *, enum rnic_wc_status, enum rnic_cause);
 /* The same for an unreliable service, whose error the peer does not see: to SQE. */
-void qp_fail_sq(struct rnic_qp *, enum rnic_wc_status);
+void qp_fail_sq(struct rnic_qp *, enum rnic_wc_status, enum rnic_cause);
+/* The same by a request of the peer, with this BTH opcode, or by no request; no completion. */
+void qp_fail_recv(struct rnic_qp *, enum rnic_cause, uint8_t opcode);
 void qp_event(struct rnic_qp *, enum rnic_event);
 
 static inline void qp_activate(struct rnic_qp *qp)
@@ -632,6 +644,13 @@ enum verdict {
 	VERDICT_RECV_PROTECTION, /* NAK remote operational error, the RECV fails */
 	VERDICT_RECV_INVALIDATE, /* NAK remote access error, the RECV fails */
 };
+
+/* A request that is refused for a reason that is not about memory. */
+static inline enum verdict deny(struct rnic_qp *qp, enum rnic_cause cause, enum verdict v)
+{
+	qp->rnic->denial = (struct denial){.cause = cause};
+	return v;
+}
 
 enum verdict check_request(struct rnic_qp *, struct pkt *);
 /* Turns an XRC target to the SRQ that a request in sequence names. */

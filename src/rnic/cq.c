@@ -243,8 +243,8 @@ void cq_settle_overflow(struct rnic *r)
 
 		r->ops.async_event(r->ctx, RNIC_EVENT_CQ_ERR, cq->user);
 		list_for_each(qp, &cq->send_qps, struct rnic_qp, send_cq_node)
-			qp_fail(qp);
+			qp_fail_recv(qp, RNIC_CAUSE_CQ_OVERRUN, 0);
 		list_for_each(qp, &cq->recv_qps, struct rnic_qp, recv_cq_node)
-			qp_fail(qp);
+			qp_fail_recv(qp, RNIC_CAUSE_CQ_OVERRUN, 0);
 	}
 }

@@ -81,6 +81,29 @@ static uint8_t *region_at(const struct region *g, uint64_t va)
 	return (uint8_t *)((uintptr_t)g->base + (va - g->iova));
 }
 
+/* Why a key was not good: for a completion and the log. NULL. */
+static uint8_t *denied(struct rnic *r, const struct region *g, const struct rnic_pd *pd,
+		       const struct rnic_qp *qp, const struct denial *asked, uint32_t need)
+{
+	enum rnic_cause cause;
+
+	if (!g || (qp ? g->kind == REGION_NULL : g->kind != REGION_MR && g->kind != REGION_NULL))
+		cause = RNIC_CAUSE_LKEY_UNKNOWN;
+	else if (g->pd != pd)
+		cause = RNIC_CAUSE_LKEY_PD;
+	else if (g->kind == REGION_MW2 && g->qp != qp)
+		cause = RNIC_CAUSE_RKEY_QP - (RNIC_CAUSE_RKEY_UNKNOWN - RNIC_CAUSE_LKEY_UNKNOWN);
+	else if ((g->access & need) != need)
+		cause = RNIC_CAUSE_LKEY_ACCESS;
+	else if (!region_allows(g, asked->va, asked->len, need))
+		cause = RNIC_CAUSE_LKEY_BOUNDS;
+	else
+		cause = RNIC_CAUSE_LKEY_PAGE;
+	r->denial = *asked;
+	r->denial.cause = qp ? cause + (RNIC_CAUSE_RKEY_UNKNOWN - RNIC_CAUSE_LKEY_UNKNOWN) : cause;
+	return NULL;
+}
+
 static uint8_t *region_touch(const struct rnic *r, const struct region *g, uint64_t va,
 			     size_t touch, uint32_t need)
 {
@@ -105,31 +128,47 @@ bool mem_allowed(const struct rnic_pd *pd, uint32_t lkey, uint64_t va, size_t le
 {
 	const struct region *g = local_find(pd, lkey);
 
-	return g && region_allows(g, va, len, need);
+	if (likely(g && region_allows(g, va, len, need)))
+		return true;
+	denied(pd->rnic, region_find(pd->rnic, lkey), pd, NULL,
+	       &(struct denial){.key = lkey, .va = va, .len = len}, need);
+	return false;
 }
 
 uint8_t *mem_local(struct rnic_pd *pd, uint32_t lkey, uint64_t va, size_t len, uint32_t need)
 {
 	struct region *g = local_find(pd, lkey);
+	uint8_t *p;
 
 	if (!g || !region_allows(g, va, len, need))
-		return NULL;
+		goto no;
 	if (unlikely(g->kind == REGION_NULL)) {
 		assert(len <= NULL_BYTES);
 		return need ? pd->rnic->null_written : pd->rnic->null_read;
 	}
-	return region_touch(pd->rnic, g, va, len, need);
+	p = region_touch(pd->rnic, g, va, len, need);
+	if (likely(p != NULL))
+		return p;
+no:
+	return denied(pd->rnic, region_find(pd->rnic, lkey), pd, NULL,
+		      &(struct denial){.key = lkey, .va = va, .len = len}, need);
 }
 
 uint8_t *mem_remote(const struct rnic_qp *qp, uint32_t rkey, uint64_t va, size_t len, size_t touch,
 		    uint32_t need)
 {
 	struct region *g = region_find(qp->rnic, rkey);
+	uint8_t *p;
 
 	if (!g || g->pd != qp->pd || g->kind == REGION_NULL ||
 	    (g->kind == REGION_MW2 && g->qp != qp) || !region_allows(g, va, len, need))
-		return NULL;
-	return region_touch(qp->rnic, g, va, touch, need);
+		goto no;
+	p = region_touch(qp->rnic, g, va, touch, need);
+	if (likely(p != NULL))
+		return p;
+no:
+	return denied(qp->rnic, g, qp->pd, qp, &(struct denial){.key = rkey, .va = va, .len = len},
+		      need);
 }
 
 /* ---- the faces ------------------------------------------------------------------------------ */

@@ -26,6 +26,7 @@ static void qp_reset(struct rnic_qp *qp)
 {
 	timer_cancel(&qp->rnic->timers, &qp->timer);
 	list_remove(&qp->active_node);
+	qp->cause = RNIC_CAUSE_NONE;
 	qp->rate_ns = 0;
 	wq_reset(qp);
 	req_reset(qp);
@@ -216,16 +217,60 @@ void qp_fail(struct rnic_qp *qp)
 		qp_event(qp, RNIC_EVENT_QP_LAST_WQE_REACHED);
 }
 
-void qp_fail_send(struct rnic_qp *qp, enum rnic_wc_status status)
+/* Before the work request that it failed by is completed. */
+static void tell_failure(struct rnic_qp *qp, const struct send_wqe *w, uint8_t opcode)
+{
+	const struct denial *d = &qp->rnic->denial;
+	struct rnic_failure f = {
+		.qpn = qp->qpn,
+		.dest_qpn = qp->attr.dest_qpn,
+		.peer = &qp->attr.flow.dgid,
+		.cause = qp->cause,
+		.by_peer = !w,
+		.opcode = opcode,
+	};
+
+	if (!qp->rnic->ops.qp_failed)
+		return;
+	if (w) {
+		f.opcode = w->opcode;
+		f.wr_id = w->wr_id;
+	}
+	if (w && qp->type == RNIC_QPT_UD) {
+		f.peer = &w->ud.flow.dgid;
+		f.dest_qpn = w->ud.qpn;
+	}
+	if (d->cause == qp->cause) {
+		f.key = d->key;
+		f.va = d->va;
+		f.len = d->len;
+	}
+	qp->rnic->ops.qp_failed(qp->rnic->ctx, &f);
+}
+
+void qp_fail_recv(struct rnic_qp *qp, enum rnic_cause cause, uint8_t opcode)
+{
+	if (qp->state == RNIC_QPS_ERR || qp->state == RNIC_QPS_RESET)
+		return;
+	qp->cause = cause;
+	tell_failure(qp, NULL, opcode);
+	qp_fail(qp);
+}
+
+void qp_fail_send(struct rnic_qp *qp, enum rnic_wc_status status, enum rnic_cause cause)
 {
 	assert(status != RNIC_WC_SUCCESS);
+	qp->cause = cause;
+	tell_failure(qp, sq_at(&qp->sq, qp->sq.una), 0);
 	sq_complete(qp, status);
 	qp_fail(qp);
 }
 
-void qp_fail_sq(struct rnic_qp *qp, enum rnic_wc_status status)
+void qp_fail_sq(struct rnic_qp *qp, enum rnic_wc_status status, enum rnic_cause cause)
 {
 	assert(status != RNIC_WC_SUCCESS);
+	qp->cause = cause;
+	tell_failure(qp, sq_at(&qp->sq, qp->sq.una), 0);
 	sq_complete(qp, status);
 	if (qp->state != RNIC_QPS_RTS) {
 		qp_fail(qp); /* SQD has no way to SQE */
@@ -328,6 +373,7 @@ static void qp_enter(struct rnic_qp *qp, enum rnic_qp_state from, enum rnic_qp_s
 		qp_set_state(qp, to);
 		break;
 	case RNIC_QPS_RTS:
+		qp->cause = RNIC_CAUSE_NONE; /* SQE is over */
 		if (from == RNIC_QPS_RTR)
 			req_start(qp);
 		qp_set_state(qp, to);

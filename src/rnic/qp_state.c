@@ -99,19 +99,26 @@ static uint32_t attrs_of(const struct attrs *a, enum rnic_qp_type type)
 	}
 }
 
-bool qp_transition_allowed(enum rnic_qp_type type, enum rnic_qp_state from, enum rnic_qp_state to,
-			   uint32_t mask)
+bool rnic_qp_transition(enum rnic_qp_type type, enum rnic_qp_state from, enum rnic_qp_state to,
+			uint32_t *ret_required, uint32_t *ret_optional)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(transitions); i++) {
 		const struct transition *t = &transitions[i];
-		uint32_t required, optional;
 
 		if (t->from != from || t->to != to)
 			continue;
-		required = attrs_of(&t->required, type);
-		optional = attrs_of(&t->optional, type);
-		return (mask & required) == required &&
-		       (mask & ~(required | optional | A(STATE))) == 0;
+		*ret_required = attrs_of(&t->required, type);
+		*ret_optional = attrs_of(&t->optional, type) | A(STATE);
+		return true;
 	}
 	return false;
+}
+
+bool qp_transition_allowed(enum rnic_qp_type type, enum rnic_qp_state from, enum rnic_qp_state to,
+			   uint32_t mask)
+{
+	uint32_t required, optional;
+
+	return rnic_qp_transition(type, from, to, &required, &optional) &&
+	       (mask & required) == required && (mask & ~(required | optional)) == 0;
 }

@@ -143,7 +143,7 @@ static void req_timeout(struct rnic_qp *qp, uint64_t now)
 	trace(qp->rnic, TRACE_timeout, qp->qpn, q->una_psn, q->retry_left);
 	if (q->retry_left == 0) {
 		suspect_mtu(qp);
-		qp_fail_send(qp, RNIC_WC_RETRY_EXC_ERR);
+		qp_fail_send(qp, RNIC_WC_RETRY_EXC_ERR, RNIC_CAUSE_RETRY);
 		return;
 	}
 	q->retry_left--;
@@ -303,11 +303,13 @@ int request_build(struct rnic_qp *qp, struct rnic_tx *tx, const struct send_wqe 
 /* ---- the cursor ----------------------------------------------------------------------------- */
 
 /* The WQE at the cursor can not go on. It fails once all before it are acknowledged. */
-static void req_fail(struct rnic_qp *qp, struct send_wqe *w, enum rnic_wc_status status)
+static void req_fail(struct rnic_qp *qp, struct send_wqe *w, enum rnic_wc_status status,
+		     enum rnic_cause cause)
 {
 	w->status = (uint8_t)status;
+	w->cause = (uint8_t)cause;
 	if (qp->sq.cur == qp->sq.una)
-		qp_fail_send(qp, status);
+		qp_fail_send(qp, status, cause);
 	else
 		qp->req.failed = true;
 }
@@ -315,7 +317,7 @@ static void req_fail(struct rnic_qp *qp, struct send_wqe *w, enum rnic_wc_status
 static bool req_execute_local(struct rnic_qp *qp, struct send_wqe *w)
 {
 	if (mw_execute(qp, w)) {
-		req_fail(qp, w, RNIC_WC_MW_BIND_ERR);
+		req_fail(qp, w, RNIC_WC_MW_BIND_ERR, RNIC_CAUSE_WINDOW);
 		return false;
 	}
 	w->begun = true;
@@ -368,7 +370,10 @@ static struct send_wqe *req_next(struct rnic_qp *qp)
 		}
 		status = req_check_wqe(qp, w);
 		if (status != RNIC_WC_SUCCESS) {
-			req_fail(qp, w, status);
+			req_fail(qp, w, status,
+				 status == RNIC_WC_LOC_QP_OP_ERR ? RNIC_CAUSE_NO_READS
+				 : status == RNIC_WC_LOC_LEN_ERR ? RNIC_CAUSE_ATOMIC_LENGTH
+								 : qp->rnic->denial.cause);
 			return NULL;
 		}
 		assert(qp->req.psn == qp->req.max_psn);
@@ -423,7 +428,7 @@ static bool req_tx_probe(struct rnic_qp *qp, struct rnic_tx *tx)
 	q->probe_tells = !wqe_wants_response(w) && (q->doubt || idx + 1 != w->npkts);
 	q->doubt = false;
 	if (request_build(qp, tx, w, idx, true)) {
-		qp_fail_send(qp, RNIC_WC_LOC_PROT_ERR);
+		qp_fail_send(qp, RNIC_WC_LOC_PROT_ERR, qp->rnic->denial.cause);
 		return false;
 	}
 	qp->rnic->counters.tx_retransmit++;
@@ -453,7 +458,7 @@ bool req_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 		return false;
 	ask = idx + span == w->npkts || window_needs_answer(qp, w, cost);
 	if (request_build(qp, tx, w, idx, ask)) {
-		req_fail(qp, w, RNIC_WC_LOC_PROT_ERR);
+		req_fail(qp, w, RNIC_WC_LOC_PROT_ERR, qp->rnic->denial.cause);
 		return false;
 	}
 	req_sent(qp, w, span, cost, ask, now);

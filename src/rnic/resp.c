@@ -54,13 +54,14 @@ void recv_complete(struct rnic_qp *qp, struct rnic_wc *wc, bool solicited)
 
 void recv_fail(struct rnic_qp *qp, enum rnic_wc_status status)
 {
-	struct rnic_wc wc = {.status = status, .opcode = RNIC_WC_RECV};
+	struct rnic_wc wc = {
+		.status = status, .opcode = RNIC_WC_RECV, .vendor_err = qp->rnic->denial.cause};
 
 	recv_complete(qp, &wc, false);
 }
 
-/* The request with this PSN is refused, and the connection with it. */
-static void refuse(struct rnic_qp *qp, enum verdict v, uint32_t psn)
+/* The request with this PSN is refused, and the connection with it: the denial says why. */
+static void refuse(struct rnic_qp *qp, enum verdict v, uint32_t psn, uint8_t opcode)
 {
 	struct resp *s = &qp->resp;
 	bool was_alive = qp->state != RNIC_QPS_ERR;
@@ -96,7 +97,7 @@ static void refuse(struct rnic_qp *qp, enum verdict v, uint32_t psn)
 	s->owed = OWED_NAK;
 	s->closing = true;
 	qp_activate(qp);
-	qp_fail(qp);
+	qp_fail_recv(qp, qp->rnic->denial.cause, opcode);
 }
 
 /* ---- execution ------------------------------------------------------------------------------ */
@@ -131,7 +132,7 @@ enum verdict execute_send(struct rnic_qp *qp, const struct pkt *p)
 	}
 	if (p->flags & OPF_IETH) {
 		if (mw_invalidate(qp, p->h.ieth_rkey))
-			return VERDICT_RECV_INVALIDATE;
+			return deny(qp, RNIC_CAUSE_INVALIDATE, VERDICT_RECV_INVALIDATE);
 		wc.imm_or_rkey = p->h.ieth_rkey;
 		wc.wc_flags = RNIC_WC_WITH_INV;
 	}
@@ -260,7 +261,7 @@ static void execute(struct rnic_qp *qp, const struct pkt *p)
 		execute_atomic_write(qp, p);
 	}
 	if (v != VERDICT_ACCEPT) {
-		refuse(qp, v, p->h.bth.psn);
+		refuse(qp, v, p->h.bth.psn, p->h.bth.opcode);
 		return;
 	}
 	qp->rnic->counters.rx_bytes += p->len;
@@ -379,7 +380,7 @@ bool resp_rx(struct rnic_qp *qp, struct pkt *p)
 		owe(qp, OWED_RNR);
 		break;
 	default:
-		refuse(qp, v, p->h.bth.psn);
+		refuse(qp, v, p->h.bth.psn, p->h.bth.opcode);
 		break;
 	}
 	return false;
@@ -441,7 +442,7 @@ static bool tx_read_response(struct rnic_qp *qp, struct rnic_tx *tx, struct resp
 		if (!mem) {
 			/* The region went while it was being read. */
 			s->res_send = s->res_prod;
-			refuse(qp, VERDICT_ACCESS, psn);
+			refuse(qp, VERDICT_ACCESS, psn, qp->service | OPCODE_RC_READ_REQUEST);
 			return false;
 		}
 		tx->iov[0] = (struct iovec){mem, tx->payload_len};

@@ -27,6 +27,7 @@
 
 #include "base/compiler.h"
 #include "base/heap.h"
+#include "rnic/cause.h"
 #include "wire/bth.h"
 #include "wire/flow.h"
 
@@ -177,6 +178,19 @@ enum rnic_qp_attr_mask { /* enum ibv_qp_attr_mask */
 
 /* ---- the instance --------------------------------------------------------------------------- */
 
+/* What a queue pair failed by: its own work request, or one of its peer. */
+struct rnic_failure {
+	uint32_t qpn, dest_qpn;
+	const struct gid *peer;
+	enum rnic_cause cause;
+	bool by_peer;
+	uint8_t opcode; /* enum rnic_wr_opcode; BTH opcode of a peer's request */
+	uint64_t wr_id; /* not of a peer's request */
+	/* Of the causes that are about memory: what was asked for. */
+	uint32_t key;
+	uint64_t va, len;
+};
+
 /* Upcalls; made with the caller's serialisation held, so they must not call back into the core. */
 struct rnic_ops {
 	void *(*alloc)(void *ctx, size_t bytes); /* zeroed, or NULL */
@@ -195,6 +209,8 @@ struct rnic_ops {
 	 * a READ's response that is, and none such was ever acknowledged on it, but shorter ones
 	 * were: something on the way takes less. */
 	void (*mtu_suspected)(void *ctx, uint32_t qpn, uint32_t mtu);
+	/* May be NULL. A queue pair fails for another reason than that its application wants it. */
+	void (*qp_failed)(void *ctx, const struct rnic_failure *f);
 	/* May be NULL. A typed trace event of rnic/trace.def. */
 	void (*trace)(void *ctx, int event, uint32_t qpn, uint64_t a, uint64_t b);
 };
@@ -396,6 +412,9 @@ void rnic_qp_set_user(struct rnic_qp *, void *qp_user); /* whose events are from
  * completions out of its CQs. */
 int rnic_qp_modify(struct rnic_qp *, const struct rnic_qp_attr *, uint32_t mask,
 		   uint64_t now) must_use;
+/* The attributes that a change of state calls for, and allows besides; false: there is no such. */
+bool rnic_qp_transition(enum rnic_qp_type type, enum rnic_qp_state from, enum rnic_qp_state to,
+			uint32_t *ret_required, uint32_t *ret_optional);
 /* The PSNs are those expected and sent next, once the QP has set out from the ones it was given. */
 void rnic_qp_query(const struct rnic_qp *, struct rnic_qp_attr *ret, struct rnic_qp_cap *ret_cap);
 

@@ -54,7 +54,7 @@ static bool local_tx(struct rnic_qp *qp)
 		if (qp->state != RNIC_QPS_RTS)
 			return false; /* SQD: nothing new is begun */
 		if (mw_execute(qp, w)) {
-			qp_fail_sq(qp, RNIC_WC_MW_BIND_ERR);
+			qp_fail_sq(qp, RNIC_WC_MW_BIND_ERR, RNIC_CAUSE_WINDOW);
 			return false;
 		}
 	}
@@ -81,7 +81,7 @@ bool unreliable_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 		if (qp->state != RNIC_QPS_RTS)
 			return false; /* SQD: nothing new is begun */
 		if (qp->type == RNIC_QPT_UD && w->length > qp->mtu) {
-			qp_fail_sq(qp, RNIC_WC_LOC_LEN_ERR);
+			qp_fail_sq(qp, RNIC_WC_LOC_LEN_ERR, RNIC_CAUSE_DATAGRAM_LENGTH);
 			return false;
 		}
 		w->first_psn = q->psn;
@@ -91,7 +91,7 @@ bool unreliable_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 	}
 	idx = (q->psn - w->first_psn) & PSN_MASK;
 	if (request_build(qp, tx, w, idx, false)) {
-		qp_fail_sq(qp, RNIC_WC_LOC_PROT_ERR);
+		qp_fail_sq(qp, RNIC_WC_LOC_PROT_ERR, r->denial.cause);
 		return false;
 	}
 	r->pace_ns = max_of(r->pace_ns, now) + pace_time(max_of(tx->payload_len, WINDOW_PKT_MIN));
@@ -108,7 +108,7 @@ bool unreliable_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
 static void recv_broken(struct rnic_qp *qp)
 {
 	recv_fail(qp, RNIC_WC_LOC_PROT_ERR);
-	qp_fail(qp);
+	qp_fail_recv(qp, qp->rnic->denial.cause, qp->service | OPCODE_RC_SEND_ONLY);
 }
 
 /* Can it have been sent by now, when what came between it and the last one is lost? */

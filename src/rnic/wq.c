@@ -371,6 +371,7 @@ void sq_complete(struct rnic_qp *qp, enum rnic_wc_status status)
 		.wr_id = w->wr_id,
 		.status = status,
 		.opcode = wc_opcode_of[w->opcode],
+		.vendor_err = qp->cause, /* none while it goes well */
 		.byte_len = w->length,
 		.qp_num = qp->qpn,
 	};
@@ -390,6 +391,7 @@ void rq_flush(struct rnic_qp *qp)
 	struct rnic_wc wc = {
 		.status = RNIC_WC_WR_FLUSH_ERR,
 		.opcode = RNIC_WC_RECV,
+		.vendor_err = qp->cause,
 		.qp_num = qp->qpn,
 	};
 

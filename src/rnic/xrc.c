@@ -96,11 +96,11 @@ enum verdict xrc_select(struct rnic_qp *qp, uint32_t srqn)
 	struct rnic_srq *srq = find(qp->rnic, srqn);
 
 	if (!srq)
-		return VERDICT_INVALID;
+		return deny(qp, RNIC_CAUSE_XRC_SRQ, VERDICT_INVALID);
 	if (srq->xrcd != qp->xrcd)
-		return VERDICT_ACCESS;
+		return deny(qp, RNIC_CAUSE_XRC_SRQ, VERDICT_ACCESS);
 	if (qp->resp.msg != MSG_NONE && qp->srq != srq)
-		return VERDICT_INVALID;
+		return deny(qp, RNIC_CAUSE_ORDER, VERDICT_INVALID);
 	qp->srq = srq;
 	qp->recv_cq = srq->cq;
 	qp->pd = qp->recv_pd = srq->pd;
@@ -118,5 +118,5 @@ struct rnic_pd *xrc_pd(const struct rnic_qp *qp, uint32_t srqn)
 void xrc_settle(struct rnic_qp *qp)
 {
 	if (unlikely(qp->recv_cq && qp->recv_cq->overflow))
-		qp_fail(qp);
+		qp_fail_recv(qp, RNIC_CAUSE_CQ_OVERRUN, 0);
 }

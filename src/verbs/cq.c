@@ -158,7 +158,7 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	shard_unlock(cq->shard);
 	if (!rc)
 		queue_mem_free(&cq->mem);
-	return -rc;
+	return rc ? log_refused("verbs", __func__, -rc) : 0;
 }
 
 int ibv_destroy_cq(struct ibv_cq *ibcq)
@@ -172,7 +172,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	rc = rnic_cq_destroy(cq->core);
 	shard_unlock(cq->shard);
 	if (rc)
-		return -rc;
+		return log_refused("verbs", __func__, -rc);
 	/* No more upcalls: what the application has taken it must give back before cq goes. */
 	if (ibcq->channel)
 		comp = event_pipe_forget(&face_channel(ibcq->channel)->pipe, &cq->comp);

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "base/compiler.h"
+#include "base/log.h"
 #include "broker/proto.h"
 #include "engine/shard.h"
 #include "rnic/rnic.h"
@@ -124,7 +125,7 @@ enum ibv_mtu device_mtu(const struct broker_device *);
 void async_event(enum rnic_event, void *object_user);
 
 /* For functions that return a pointer, or -1: errno is set and the value returned. */
-#define FAIL(err, value) (errno = (err), (value))
+#define FAIL(err, value) (errno = log_refused("verbs", __func__, err), (value))
 
 /* context.c fills a context's tables from these. */
 int face_query_device_ex(struct ibv_context *, const struct ibv_query_device_ex_input *,

@@ -289,7 +289,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	rc = rnic_mr_destroy(mr->core);
 	shard_unlock(c->shard);
 	if (rc)
-		return -rc;
+		return log_refused("verbs", __func__, -rc);
 	shared_remove(&mr->object->shared);
 	release_memory(mr->object);
 	free(mr->object);

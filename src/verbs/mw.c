@@ -73,7 +73,7 @@ int face_dealloc_mw(struct ibv_mw *ibmw)
 	rc = rnic_mw_destroy(mw->core);
 	shard_unlock(c->shard);
 	if (rc)
-		return -rc;
+		return log_refused("verbs", __func__, -rc);
 	free(mw);
 	context_put(c);
 	return 0;

@@ -75,7 +75,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 		rc = rnic_pd_destroy(pd->core);
 		shard_unlock(c->shard);
 		if (rc)
-			return -rc;
+			return log_refused("verbs", __func__, -rc);
 		shared_remove(&pd->object->shared);
 		free(pd->object);
 	}

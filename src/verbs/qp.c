@@ -2,6 +2,7 @@
 #include "verbs/qp.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -377,6 +378,31 @@ static void take_ah(struct face_qp *qp, const struct ibv_ah_attr *ah)
 		other->ah = *ah;
 }
 
+const char *qp_state_name(enum ibv_qp_state state)
+{
+	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+	return (unsigned)state < ARRAY_SIZE(names) ? names[state] : "no state";
+}
+
+static void log_modify(const struct ibv_qp *ibqp, enum ibv_qp_state from, enum ibv_qp_state to,
+		       int mask)
+{
+	uint32_t required = 0, optional = 0, given = (uint32_t)mask;
+	char why[96] = "a value is not allowed";
+
+	if (!rnic_qp_transition((enum rnic_qp_type)ibqp->qp_type, (enum rnic_qp_state)from,
+				(enum rnic_qp_state)to, &required, &optional))
+		snprintf(why, sizeof(why), "there is no such transition");
+	else if (required & ~given)
+		snprintf(why, sizeof(why), "the attributes %#x are missing", required & ~given);
+	else if (given & ~(required | optional))
+		snprintf(why, sizeof(why), "the attributes %#x are not allowed",
+			 given & ~(required | optional));
+	log_debug("verbs", "ibv_modify_qp: queue pair 0x%06x from %s to %s with attributes %#x: %s",
+		  ibqp->qp_num, qp_state_name(from), qp_state_name(to), given, why);
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 {
 	struct face_qp *qp = face_qp(ibqp);
@@ -404,7 +430,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	mask = mask_of_type(ibqp->qp_type, mask);
 	rc = check_attr(a, mask);
 	if (rc)
-		return -rc;
+		return log_refused("verbs", "ibv_modify_qp: its attributes", -rc);
 	if (mask & (IBV_QP_AV | IBV_QP_PATH_MTU)) {
 		struct broker_device b;
 
@@ -415,7 +441,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 			rc = resolve_flow(&a->ah_attr, &b, ibqp->qp_num, a->dest_qp_num,
 					  &attr.flow);
 		if (rc)
-			return -rc;
+			return log_refused("verbs", "ibv_modify_qp: its path", -rc);
 	}
 
 	shard_lock(qp->shard);
@@ -429,6 +455,13 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		if (mask & IBV_QP_AV)
 			take_ah(qp, &a->ah_attr);
 		shard_flush(qp->shard);
+	}
+	if (rc && log_enabled(LOG_LEVEL_DEBUG)) {
+		struct rnic_qp_attr now;
+
+		rnic_qp_query(qp->core, &now, NULL);
+		log_modify(ibqp, (enum ibv_qp_state)now.state,
+			   mask & IBV_QP_STATE ? a->qp_state : (enum ibv_qp_state)now.state, mask);
 	}
 	shard_unlock(qp->shard);
 	return -rc;

@@ -80,6 +80,9 @@ void qp_peer_died(struct shard *, uint32_t qpn);
 /* The interface of the context's device is gone: all its QPs go to ERR. */
 void qp_device_gone(struct ibv_context *);
 
+/* "RTS" */
+const char *qp_state_name(enum ibv_qp_state);
+
 /* In a forked child. */
 void qp_forked(void);
 void mcast_forked(void);

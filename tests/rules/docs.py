@@ -44,6 +44,14 @@ if lint:
     faults += [l.replace(tree.TOP + "/", "") for l in lint.stdout.splitlines()
                if "referenced manual not found" not in l]
 
+causes = re.findall(r'^X\(\w+, (\d+), "([^"]+)"\)', tree.read("src/rnic/cause.def"), re.M)
+listed = re.findall(r"^\.It Li (\d+)\n(.*)", tree.read("docs/man/weft.7"), re.M)
+seen += len(causes)
+if not causes or causes != listed:
+    faults.append("docs/man/weft.7: the table of vendor_err is not that of src/rnic/cause.def: "
+                  f"{sorted(set(causes) ^ set(listed))}")
+if len({number for number, _ in causes}) != len(causes):
+    faults.append("src/rnic/cause.def: a number is there twice")
 for path in tree.files(".md"):
     text = re.sub(r"```.*?```", "", tree.read(path), flags=re.S)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):

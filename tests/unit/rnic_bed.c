@@ -69,6 +69,16 @@ static void bed_suspected(void *ctx, uint32_t qpn, uint32_t mtu)
 	s->suspected++;
 }
 
+static void bed_failed(void *ctx, const struct rnic_failure *f)
+{
+	struct bed_side *s = ctx;
+
+	s->failures++;
+	s->failure = *f;
+	s->failed_to = *f->peer;
+	s->failure.peer = &s->failed_to;
+}
+
 static const struct rnic_ops bed_ops = {
 	.alloc = bed_alloc,
 	.free = bed_free,
@@ -77,6 +87,7 @@ static const struct rnic_ops bed_ops = {
 	.async_event = bed_event,
 	.page_in = bed_page_in,
 	.mtu_suspected = bed_suspected,
+	.qp_failed = bed_failed,
 };
 
 static struct gid gid_of(int side)

@@ -44,6 +44,9 @@ struct bed_side {
 	uint64_t random;
 	uint32_t notified;
 	uint32_t suspected; /* times the path MTU was */
+	uint32_t failures;
+	struct rnic_failure failure; /* the last */
+	struct gid failed_to;
 	uint32_t nevents;
 	enum rnic_event events[BED_EVENTS];
 	uint32_t paged_in;	  /* pages asked for, and granted */
