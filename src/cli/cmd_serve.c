@@ -279,6 +279,15 @@ static const char *host_name(const char *nqn)
 	return nqn && *nqn ? nqn : "a host";
 }
 
+static const char *why_gone(const struct target_event *e)
+{
+	if (e->why)
+		return e->why;
+	if (e->ctrl->csts & NVME_CSTS_CFS)
+		return "no command came within its keep-alive time";
+	return e->ctrl->csts & NVME_CSTS_SHST_MASK ? "it shut down" : "it disconnected";
+}
+
 /* One line per host that comes or goes; a refused one is told with the reason. */
 static void env_event(void *ctx, const struct target_event *e)
 {
@@ -291,25 +300,34 @@ static void env_event(void *ctx, const struct target_event *e)
 		return;
 	switch (e->type) {
 	case TARGET_EVENT_CTRL_NEW:
-		serve_say(&s->say, now, "connected: %s (controller %u)",
-			  host_name(e->ctrl->hostnqn), e->ctrl->cntlid);
+		serve_say(&s->say, now, "connected: %s from %s (controller %u)",
+			  host_name(e->ctrl->hostnqn), e->peer, e->ctrl->cntlid);
 		break;
 	case TARGET_EVENT_CTRL_GONE:
-		serve_say(&s->say, now, "gone: %s (controller %u)", host_name(e->ctrl->hostnqn),
-			  e->ctrl->cntlid);
+		serve_say(&s->say, now, "gone: %s from %s (controller %u): %s",
+			  host_name(e->ctrl->hostnqn), e->peer, e->ctrl->cntlid, why_gone(e));
 		break;
 	case TARGET_EVENT_KEEP_ALIVE_EXPIRED:
-		serve_say(&s->say, now, "silent for %u ms: %s (controller %u)", e->ctrl->kato_ms,
-			  host_name(e->ctrl->hostnqn), e->ctrl->cntlid);
+		serve_say(&s->say, now, "silent for %u ms: %s from %s (controller %u)",
+			  e->ctrl->kato_ms, host_name(e->ctrl->hostnqn), e->peer, e->ctrl->cntlid);
 		break;
 	case TARGET_EVENT_CONNECT_REFUSED:
-		serve_say(&s->say, now, "refused: %s: %s%s%s", host_name(e->hostnqn),
-			  nvme_status_name(e->status),
+		serve_say(&s->say, now, "refused: %s from %s: %s%s%s", host_name(e->hostnqn),
+			  e->peer, nvme_status_name(e->status),
 			  e->subnqn && *e->subnqn ? ", asked for " : "",
 			  e->subnqn ? e->subnqn : "");
 		break;
 	case TARGET_EVENT_BAD_CAPSULE:
-		serve_say(&s->say, now, "disconnected: a host sent a capsule of the wrong size");
+		serve_say(&s->say, now, "disconnected: %s from %s: a capsule of the wrong size",
+			  host_name(e->ctrl ? e->ctrl->hostnqn : NULL), e->peer);
+		break;
+	case TARGET_EVENT_QUEUE_FAILED:
+		serve_say(&s->say, now, "disconnected: %s from %s (queue %u): %s",
+			  host_name(e->ctrl ? e->ctrl->hostnqn : NULL), e->peer, e->queue->qid,
+			  e->why);
+		break;
+	case TARGET_EVENT_REJECTED:
+		serve_say(&s->say, now, "refused: a host from %s: %s", e->peer, e->why);
 		break;
 	case TARGET_EVENT_QUEUE_NEW:
 		break;

@@ -11,6 +11,7 @@
 #include "base/time.h"
 
 #define LINES_PER_SECOND 20
+#define LINES_PER_MINUTE 100 /* some 20 MB a day, where somebody keeps them */
 
 /* A line that a pipe has room for is less than PIPE_BUF and goes there whole. */
 static bool say(struct serve_say *s, const char *text)
@@ -31,6 +32,17 @@ static bool say(struct serve_say *s, const char *text)
 	return write(s->fd, line, n) == (ssize_t)n;
 }
 
+static bool has_room(const struct serve_say *s)
+{
+	return s->lines < LINES_PER_SECOND && s->minutes_lines < LINES_PER_MINUTE;
+}
+
+static void count(struct serve_say *s)
+{
+	s->lines++;
+	s->minutes_lines++;
+}
+
 void serve_say(struct serve_say *s, uint64_t now_ns, const char *fmt, ...)
 {
 	uint64_t second = now_ns / NSEC_PER_SEC;
@@ -38,21 +50,23 @@ void serve_say(struct serve_say *s, uint64_t now_ns, const char *fmt, ...)
 	va_list ap;
 
 	if (s->second != second) {
+		if (s->second / 60 != second / 60)
+			s->minutes_lines = 0;
 		s->second = second;
 		s->lines = 0;
 	}
-	if (s->left_out && s->lines < LINES_PER_SECOND) {
+	if (s->left_out && has_room(s)) {
 		snprintf(text, sizeof(text), "(%u lines left out)", s->left_out);
 		if (say(s, text)) {
 			s->left_out = 0;
-			s->lines++;
+			count(s);
 		}
 	}
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (s->left_out || s->lines >= LINES_PER_SECOND || !say(s, text))
+	if (s->left_out || !has_room(s) || !say(s, text))
 		s->left_out++;
 	else
-		s->lines++;
+		count(s);
 }

@@ -2,7 +2,8 @@
 /*
  * What weft serve says of hosts while it serves. Hosts make it speak, and choose some of the
  * words: lines that would have to wait for a reader are left out, and those beyond a few in a
- * second; bytes that could steer a terminal are shown as what they are.
+ * second, or in a minute, so that no disk is filled; bytes that could steer a terminal are shown as
+ * what they are.
  */
 #ifndef WEFT_CLI_SERVE_SAY_H
 #define WEFT_CLI_SERVE_SAY_H
@@ -14,7 +15,7 @@
 struct serve_say {
 	int fd;
 	uint64_t second; /* of the present lines */
-	unsigned lines, left_out;
+	unsigned lines, minutes_lines, left_out;
 };
 
 /* A line; the line feed is added. */

@@ -8,13 +8,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/time.h"
 #include "cli/bench_pattern.h"
 #include "cli/histogram.h"
 #include "cli/output.h"
 #include "cli/serve_file.h"
+#include "cli/serve_say.h"
 
 static void percentiles_are_within_a_sixty_fourth(void **state)
 {
@@ -185,9 +189,50 @@ static void a_file_s_last_word_says_how_it_is_served(void **state)
 	assert_int_equal(serve_file_parse("", &f), -EINVAL);
 }
 
+/* ---- what weft serve says ----------------------------------------------------------------------
+ */
+
+static unsigned lines_in(int fd)
+{
+	char text[65536];
+	ssize_t n = read(fd, text, sizeof(text));
+	unsigned lines = 0;
+
+	for (ssize_t i = 0; i < n; i++)
+		lines += text[i] == '\n';
+	return lines;
+}
+
+static void a_flood_of_lines_is_left_out_and_counted(void **state)
+{
+	struct serve_say say = {0};
+	char text[4096];
+	int ends[2];
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+	say.fd = ends[1];
+	for (uint64_t second = 0; second < 59; second++) {
+		for (int i = 0; i < 50; i++)
+			serve_say(&say, second * NSEC_PER_SEC, "refused: %d", i);
+		/* So many in a second, and in a minute. */
+		assert_int_equal(lines_in(ends[0]), second < 5 ? 20 : 0);
+	}
+	serve_say(&say, 60 * NSEC_PER_SEC, "connected: somebody");
+	n = read(ends[0], text, sizeof(text) - 1);
+	assert_true(n > 0);
+	text[n] = '\0';
+	/* Those that said how many were left out were lines, too. */
+	assert_non_null(strstr(text, " lines left out)\nconnected: somebody\n"));
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_flood_of_lines_is_left_out_and_counted),
 		cmocka_unit_test(percentiles_are_within_a_sixty_fourth),
 		cmocka_unit_test(one_sample_is_every_percentile),
 		cmocka_unit_test(an_empty_histogram_says_zero),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* The target's RDMA transport, with a host that does what hosts should not. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/heap.h" /* DEADLINE_NEVER */
@@ -243,6 +244,76 @@ static void of_several_keys_to_invalidate_the_last_is(void **state)
 	pair_close(&p);
 }
 
+/* --- what is told of it -------------------------------------------------------------------------
+ */
+
+static struct {
+	enum target_event_type type;
+	unsigned qid;
+	char hostnqn[NVME_NQN_LEN], peer[NVMF_PEER_LEN], why[96];
+} told[16];
+static unsigned told_count;
+
+static void tell(void *ctx, const struct target_event *e)
+{
+	(void)ctx;
+	assert_in_range(told_count, 0, ARRAY_SIZE(told) - 1);
+	told[told_count].type = e->type;
+	told[told_count].qid = e->queue ? e->queue->qid : 0;
+	snprintf(told[told_count].hostnqn, NVME_NQN_LEN, "%s", e->ctrl ? e->ctrl->hostnqn : "");
+	snprintf(told[told_count].peer, NVMF_PEER_LEN, "%s", e->peer ? e->peer : "");
+	snprintf(told[told_count].why, sizeof(told[0].why), "%s", e->why ? e->why : "");
+	told_count++;
+}
+
+static void listen_to_events(bool on)
+{
+	bed.target.env.event = on ? tell : NULL;
+	told_count = 0;
+}
+
+static void who_comes_goes_and_fails_is_told_of_with_the_reason(void **state)
+{
+	struct nvme_rdma_req bad = good_req(65);
+	struct nvme_sqe s;
+	struct client *c;
+	struct pair p;
+
+	(void)state;
+	listen_to_events(true);
+	p = pair_open();
+	assert_int_equal(told_count, 2);
+	assert_int_equal(told[0].type, TARGET_EVENT_CTRL_NEW);
+	assert_string_equal(told[0].hostnqn, HOSTNQN);
+	assert_string_equal(told[0].peer, "127.0.0.1");
+	assert_int_equal(told[1].type, TARGET_EVENT_QUEUE_NEW);
+	s = sqe(p.io, NVME_IO_READ, 1, 512);
+	s.sgl.key ^= 0x5555;
+	send_sqe(p.io, &s);
+	pump_until(p.io, told_count == 3);
+	assert_int_equal(told[2].type, TARGET_EVENT_QUEUE_FAILED);
+	assert_int_equal(told[2].qid, 1);
+	assert_string_equal(told[2].hostnqn, HOSTNQN);
+	assert_string_equal(told[2].peer, "127.0.0.1");
+	assert_string_equal(told[2].why, "an RDMA WRITE to the host fails: remote access error");
+	pair_close(&p); /* which is the host's own doing */
+	pump_until(NULL, told_count == 4);
+	assert_int_equal(told[3].type, TARGET_EVENT_CTRL_GONE);
+	assert_string_equal(told[3].peer, "127.0.0.1");
+	assert_string_equal(told[3].why, "");
+
+	listen_to_events(true);
+	c = client_open();
+	client_connect(c, &bad, NVME_RDMA_REQ_LEN, 1);
+	wait_event(c, RDMA_CM_EVENT_REJECTED);
+	client_close(c);
+	assert_int_equal(told_count, 1);
+	assert_int_equal(told[0].type, TARGET_EVENT_REJECTED);
+	assert_string_equal(told[0].peer, "127.0.0.1");
+	assert_string_equal(told[0].why, "invalid queue ID");
+	listen_to_events(false);
+}
+
 /* More in-capsule data promised than sent: a status, and the connection goes on. */
 static void a_promise_of_data_that_is_not_there_is_refused(void **state)
 {
@@ -398,6 +469,7 @@ int main(void)
 		cmocka_unit_test(private_data_that_is_wrong_is_rejected_with_the_reason),
 		cmocka_unit_test(a_capsule_too_short_or_too_long_ends_the_connection),
 		cmocka_unit_test(a_key_that_does_not_exist_ends_the_connection),
+		cmocka_unit_test(who_comes_goes_and_fails_is_told_of_with_the_reason),
 		cmocka_unit_test(data_in_pieces_are_written_and_read),
 		cmocka_unit_test(a_full_queue_of_commands_in_pieces_is_answered),
 		cmocka_unit_test(one_wrong_key_among_good_ones_ends_the_connection),

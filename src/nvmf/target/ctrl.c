@@ -106,11 +106,14 @@ static void ctrl_free(struct target_ctrl *c)
 	t->env.free(t->env.ctx, c);
 }
 
-void ctrl_destroy(struct target_ctrl *c)
+void ctrl_destroy(struct target_ctrl *c, const char *why)
 {
 	struct target *t = c->subsys->target;
 
-	target_emit(t, &(struct target_event){.type = TARGET_EVENT_CTRL_GONE, .ctrl = c});
+	target_emit(t, &(struct target_event){.type = TARGET_EVENT_CTRL_GONE,
+					      .ctrl = c,
+					      .peer = c->raddr,
+					      .why = why});
 	c->gone = true;
 	timer_cancel(&t->kato_timers, &c->kato_timer);
 	list_remove(&c->link);

@@ -12,6 +12,7 @@ static void refuse(struct target_req *r, uint16_t status, const struct nvmf_conn
 {
 	struct target_event e = {.type = TARGET_EVENT_CONNECT_REFUSED,
 				 .queue = r->queue,
+				 .peer = r->queue->raddr,
 				 .status = status & NVME_STATUS_CODE};
 	char hostnqn[NVME_NQN_LEN + 1] = "", subnqn[NVME_NQN_LEN + 1] = "";
 
@@ -73,11 +74,14 @@ static void connected(struct target_req *r, const struct nvmf_connect *co, struc
 	q->sqhd = 0;
 	q->no_sq_flow = co->cattr & NVMF_CATTR_NO_SQ_FLOW;
 	c->queues[q->qid] = q;
+	if (!q->qid)
+		memcpy(c->raddr, q->raddr, sizeof(c->raddr));
 	timer_cancel(&q->target->connect_timers, &q->connect_timer);
 	target_emit(q->target, &(struct target_event){.type = q->qid ? TARGET_EVENT_QUEUE_NEW
 								     : TARGET_EVENT_CTRL_NEW,
 						      .ctrl = c,
-						      .queue = q});
+						      .queue = q,
+						      .peer = q->raddr});
 	r->cqe.result = c->cntlid;
 	req_complete(r, NVME_SC_SUCCESS);
 }

@@ -54,7 +54,8 @@ bool ctrl_has_room(const struct target_subsys *s, const uint8_t peer[16]);
 /* NULL: no memory. */
 struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_connect_data *d,
 				const uint8_t peer[16], uint32_t kato_ms);
-void ctrl_destroy(struct target_ctrl *c);
+/* why: of its admin queue, or NULL. */
+void ctrl_destroy(struct target_ctrl *c, const char *why);
 void ctrl_set_cc(struct target_ctrl *c, uint32_t cc);
 void ctrl_arm_kato(struct target_ctrl *c);
 void ctrl_features_reset(struct target_ctrl *c);

@@ -29,7 +29,7 @@ static void leave_ctrl(struct target_queue *q)
 	q->target->left_work |= q->live != 0;
 	c->queues[q->qid] = NULL;
 	if (q->qid == 0)
-		ctrl_destroy(c);
+		ctrl_destroy(c, q->why[0] ? q->why : NULL);
 	else
 		c->io_queues--;
 }
@@ -49,6 +49,12 @@ void target_queue_disconnected(struct target_queue *q)
 	if (q->disconnected)
 		return;
 	q->disconnected = true;
+	if (q->why[0] && !(q->ctrl && q->qid == 0))
+		target_emit(q->target, &(struct target_event){.type = TARGET_EVENT_QUEUE_FAILED,
+							      .ctrl = q->ctrl,
+							      .queue = q,
+							      .peer = q->raddr,
+							      .why = q->why});
 	timer_cancel(&q->target->connect_timers, &q->connect_timer);
 	if (q->ctrl && q->qid == 0)
 		ctrl_abort_aers(q->ctrl, NVME_SC_ABORT_QUEUE);
@@ -353,7 +359,8 @@ void target_req_recv(struct target_queue *q, struct target_req *r, const void *s
 	if (c.overrun) {
 		target_emit(q->target, &(struct target_event){.type = TARGET_EVENT_BAD_CAPSULE,
 							      .ctrl = q->ctrl,
-							      .queue = q});
+							      .queue = q,
+							      .peer = q->raddr});
 		q->ops->disconnect(q);
 		req_complete(r, FAIL(NVME_SC_INVALID_FIELD));
 		return;

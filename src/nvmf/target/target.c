@@ -12,6 +12,12 @@ void target_emit(struct target *t, const struct target_event *e)
 		t->env.event(t->env.ctx, e);
 }
 
+void target_rejected(struct target *t, const char *peer, const char *why)
+{
+	target_emit(
+		t, &(struct target_event){.type = TARGET_EVENT_REJECTED, .peer = peer, .why = why});
+}
+
 static void subsys_link(struct target *t, struct target_subsys *s)
 {
 	s->target = t;
@@ -122,7 +128,9 @@ static void kato_fired(struct target_ctrl *c)
 		ctrl_arm_kato(c);
 		return;
 	}
-	target_emit(t, &(struct target_event){.type = TARGET_EVENT_KEEP_ALIVE_EXPIRED, .ctrl = c});
+	target_emit(t, &(struct target_event){.type = TARGET_EVENT_KEEP_ALIVE_EXPIRED,
+					      .ctrl = c,
+					      .peer = c->raddr});
 	c->csts |= NVME_CSTS_CFS;
 	ctrl_disconnect_queues(c, 0);
 }
@@ -137,6 +145,8 @@ void target_tick(struct target *t, uint64_t now_ns)
 	while ((tm = timer_pop_due(&t->connect_timers, now_ns))) {
 		struct target_queue *q = container_of(tm, struct target_queue, connect_timer);
 
+		if (!q->why[0])
+			strcpy(q->why, "no Connect command came");
 		q->ops->disconnect(q);
 	}
 }

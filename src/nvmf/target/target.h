@@ -53,6 +53,8 @@
 #define TARGET_CTRLS_MAX	   256
 #define TARGET_DISCOVERY_CTRLS_MAX 64 /* counted apart */
 
+#define NVMF_PEER_LEN 64 /* an address as text, with its scope */
+
 struct target;
 struct target_queue;
 struct target_req;
@@ -100,6 +102,7 @@ struct target_ctrl {
 	uint8_t hostid[16];
 	char hostnqn[NVME_NQN_LEN];
 	uint8_t peer[16]; /* the address it connected from */
+	char raddr[NVMF_PEER_LEN];
 	uint64_t cap;
 	uint32_t cc, csts;
 	uint32_t kato_ms; /* 0: never expires */
@@ -162,6 +165,8 @@ struct target_queue {
 	struct target_port *port;
 	char traddr[NVMF_TRADDR_LEN]; /* our address as the host sees it, for the discovery log */
 	uint8_t peer[16];	      /* the host's address; equal ones are one host's */
+	char raddr[NVMF_PEER_LEN];    /* the same as text, whole */
+	char why[96];		      /* the transport ends it so; empty: the host does */
 	uint16_t qid;		      /* as the transport learnt it; Connect must agree */
 	uint16_t entries_max;	      /* commands the transport has room for */
 	uint32_t capsule_data_max;    /* in-capsule bytes the transport takes on this queue */
@@ -221,6 +226,9 @@ enum target_event_type {
 	TARGET_EVENT_CONNECT_REFUSED,	 /* status says why */
 	TARGET_EVENT_BAD_CAPSULE,	 /* framing broken: the connection is ended */
 	TARGET_EVENT_QUEUE_NEW,		 /* an I/O queue */
+	TARGET_EVENT_QUEUE_FAILED,	 /* the transport ends it: why; of an admin queue with a
+					  * controller CTRL_GONE says so */
+	TARGET_EVENT_REJECTED,		 /* the transport lets a connection not come: peer, why */
 };
 
 struct target_event {
@@ -229,6 +237,8 @@ struct target_event {
 	const struct target_queue *queue;
 	uint16_t status;
 	const char *hostnqn, *subnqn; /* CONNECT_REFUSED; as sent, terminated; may be NULL */
+	const char *peer;	      /* where the host is; may be NULL */
+	const char *why;	      /* may be NULL: the host ended it */
 };
 
 struct target_env { /* what a core cannot have of its own */
@@ -277,8 +287,10 @@ void target_tick(struct target *t, uint64_t now_ns);
 
 /* --- transports ----------------------------------------------------------------------------- */
 
-/* ops, port, traddr, peer, qid, entries_max and capsule_data_max are the caller's; the rest is set.
- */
+/* A connection was refused before it was one. */
+void target_rejected(struct target *t, const char *peer, const char *why);
+/* ops, port, traddr, peer, raddr, why, qid, entries_max and capsule_data_max are the caller's; the
+ * rest is set. */
 void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns);
 /*
  * The connection is gone. Held requests come back through respond at once, the others when the

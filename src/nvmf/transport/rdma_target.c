@@ -16,6 +16,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,20 @@ void rdma_queue_kill(struct rdma_queue *q)
 	timer_cancel(&q->rt->timers, &q->timer);
 	list_remove(&q->link);
 	list_push_tail(&q->rt->dying, &q->link);
+}
+
+void rdma_queue_fail(struct rdma_queue *q, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!q->dying && !q->tq.why[0]) {
+		va_start(ap, fmt);
+		vsnprintf(q->tq.why, sizeof(q->tq.why), fmt, ap);
+		va_end(ap);
+		log_info("nvmf", "queue %u of %s: %s", q->tq.qid,
+			 q->tq.ctrl ? q->tq.ctrl->hostnqn : "a host", q->tq.why);
+	}
+	rdma_queue_kill(q);
 }
 
 static void queue_free(struct rdma_queue *q)
@@ -91,14 +106,25 @@ static void bury_the_dying(struct rdma_target *rt)
 	}
 }
 
-static void reject(struct rdma_cm_id *id, enum nvme_rdma_reject status)
+static void text_of_address(const struct sockaddr *sa, char *text, size_t room)
 {
+	socklen_t len = sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						  : sizeof(struct sockaddr_in);
+
+	if (getnameinfo(sa, len, text, (socklen_t)room, NULL, 0, NI_NUMERICHOST) != 0)
+		text[0] = '\0';
+}
+
+static void reject(struct rdma_target *rt, struct rdma_cm_id *id, enum nvme_rdma_reject status)
+{
+	char peer[NVMF_PEER_LEN];
 	struct nvme_rdma_rej rej = {.status = (uint16_t)status};
 	uint8_t data[NVME_RDMA_REJ_LEN];
 	struct wcursor w = wcursor_init(data, sizeof(data));
 
 	nvme_rdma_rej_put(&w, &rej);
-	log_info("nvmf", "connection refused: %s", nvme_rdma_reject_name((uint16_t)status));
+	text_of_address(rdma_get_peer_addr(id), peer, sizeof(peer));
+	target_rejected(rt->target, peer, nvme_rdma_reject_name((uint16_t)status));
 	rdma_reject(id, data, sizeof(data));
 }
 
@@ -122,15 +148,6 @@ static uint16_t check_req(const struct rdma_conn_param *p, struct nvme_rdma_req 
 	if (p->initiator_depth == 0) /* then a write's data could not be fetched */
 		return NVME_RDMA_REJ_IRD;
 	return 0;
-}
-
-static void text_of_address(const struct sockaddr *sa, char *text, size_t room)
-{
-	socklen_t len = sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-						  : sizeof(struct sockaddr_in);
-
-	if (getnameinfo(sa, len, text, (socklen_t)room, NULL, 0, NI_NUMERICHOST) != 0)
-		text[0] = '\0';
 }
 
 static int accept_queue(struct rdma_queue *q)
@@ -164,7 +181,7 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 	if (!why && rt->shutting_down)
 		why = NVME_RDMA_REJ_RESOURCES;
 	if (why) {
-		reject(id, (enum nvme_rdma_reject)why);
+		reject(rt, id, (enum nvme_rdma_reject)why);
 		rdma_destroy_id(id);
 		return;
 	}
@@ -182,7 +199,7 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 		goto no_resources;
 	victim = rdma_young_victim(rt, q->host);
 	if (victim) {
-		rdma_queue_kill(victim);
+		rdma_queue_fail(victim, "it gave way to newer connections");
 		bury_the_dying(rt);
 	}
 	q->depth = (uint16_t)(req.hsqsize + 1);
@@ -209,6 +226,7 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 	};
 	memcpy(q->tq.peer, q->host->key, sizeof(q->tq.peer));
 	text_of_address(rdma_get_local_addr(id), q->tq.traddr, sizeof(q->tq.traddr));
+	text_of_address(rdma_get_peer_addr(id), q->tq.raddr, sizeof(q->tq.raddr));
 	error = rdma_queue_open(q);
 	if (error) {
 		log_err("nvmf", "no resources for a connection: %s", strerror(-error));
@@ -220,8 +238,7 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 	target_queue_init(&q->tq, rt->target, rt->now_ns);
 	error = accept_queue(q);
 	if (error) {
-		log_warn("nvmf", "accepting a connection fails: %s", strerror(-error));
-		rdma_queue_kill(q);
+		rdma_queue_fail(q, "accepting the connection fails: %s", strerror(-error));
 	}
 	return;
 no_resources:
@@ -235,7 +252,7 @@ no_resources:
 			rdma_host_put(q->host);
 		free(q);
 	}
-	reject(id, NVME_RDMA_REJ_RESOURCES);
+	reject(rt, id, NVME_RDMA_REJ_RESOURCES);
 	rdma_destroy_id(id);
 }
 
@@ -281,6 +298,9 @@ static void on_event(struct rdma_target *rt, struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_REJECTED:
+		rdma_queue_fail(q, "the connection is not established: %s",
+				rdma_event_str(copy.event));
+		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		rdma_queue_kill(q);
 		break;
@@ -290,7 +310,7 @@ static void on_event(struct rdma_target *rt, struct rdma_cm_event *ev)
 			if (rt->listeners[i].id == copy.id)
 				q = NULL;
 		if (q)
-			rdma_queue_kill(q);
+			rdma_queue_fail(q, "the device is gone");
 		break;
 	default: /* address changes, the end of timewait: nothing to do */
 		log_debug("nvmf", "event %s", rdma_event_str(copy.event));

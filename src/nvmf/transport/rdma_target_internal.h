@@ -223,6 +223,8 @@ void rdma_queue_close(struct rdma_queue *q);
 void rdma_queue_abandon(struct rdma_queue *q);
 /* To be ended: at the end of rdma_target_process(). Harmless when it is already. */
 void rdma_queue_kill(struct rdma_queue *q);
+/* The same with the reason, which the target tells of. */
+void rdma_queue_fail(struct rdma_queue *q, const char *fmt, ...) printf_like(2, 3);
 /* Has the host's RNIC answer something, by a READ of no bytes. */
 void rdma_queue_nudge(struct rdma_queue *q);
 /* Its timer has fired. */

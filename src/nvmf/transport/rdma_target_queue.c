@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/log.h"
 #include "nvmf/transport/rdma_target_internal.h"
 
 /* A young queue's page: a capsule, data in it, data that are fetched, a response. */
@@ -34,10 +33,7 @@ static void failed(struct rdma_queue *q, const char *what, int error)
 {
 	if (error < 0) /* some providers */
 		error = errno;
-	if (!q->dying)
-		log_warn("nvmf", "queue %u of %s: %s fails: %s", q->tq.qid,
-			 q->tq.ctrl ? q->tq.ctrl->hostnqn : "a host", what, strerror(error));
-	rdma_queue_kill(q);
+	rdma_queue_fail(q, "%s fails: %s", what, strerror(error));
 }
 
 /* True if a completion is to be acted upon. A failed one is the end of its connection. */
@@ -48,10 +44,8 @@ static bool completed(struct rdma_hook *h, const struct ibv_wc *wc, const char *
 	if (wc->status == IBV_WC_SUCCESS)
 		return !q->torn_down;
 	if (wc->status != IBV_WC_WR_FLUSH_ERR && !q->dying)
-		log_warn("nvmf", "queue %u of %s: %s fails: %s", q->tq.qid,
-			 q->tq.ctrl ? q->tq.ctrl->hostnqn : "a host", what,
-			 ibv_wc_status_str(wc->status));
-	if (!q->torn_down)
+		rdma_queue_fail(q, "%s fails: %s", what, ibv_wc_status_str(wc->status));
+	else if (!q->torn_down)
 		rdma_queue_kill(q);
 	return false;
 }
@@ -480,12 +474,11 @@ static bool overdue(struct rdma_queue *q, const struct rdma_cmd *c)
 {
 	if (c->since_ns + RDMA_MOVE_NS > q->rt->now_ns)
 		return false;
-	log_warn("nvmf", "queue %u of %s: %s for %llu s; disconnecting it", q->tq.qid,
-		 q->tq.ctrl ? q->tq.ctrl->hostnqn : "a host",
-		 c->state == RDMA_CMD_READING || c->state == RDMA_CMD_READ_WAIT
-			 ? "the data of a command does not come"
-			 : "a response is not taken",
-		 RDMA_MOVE_NS / NSEC_PER_SEC);
+	rdma_queue_fail(q, "%s for %llu s",
+			c->state == RDMA_CMD_READING || c->state == RDMA_CMD_READ_WAIT
+				? "the data of a command do not come"
+				: "a response is not taken",
+			RDMA_MOVE_NS / NSEC_PER_SEC);
 	return true;
 }
 
@@ -493,10 +486,8 @@ void rdma_queue_tick(struct rdma_queue *q)
 {
 	struct rdma_cmd *oldest = list_entry(q->moving.next, struct rdma_cmd, moving);
 
-	if (!list_empty(&q->moving) && overdue(q, oldest)) {
-		rdma_queue_kill(q);
+	if (!list_empty(&q->moving) && overdue(q, oldest))
 		return;
-	}
 	if (q->probe_ns && q->probe_ns <= q->rt->now_ns)
 		look_at_silence(q);
 	if (!list_empty(&q->moving))
