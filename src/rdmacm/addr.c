@@ -34,6 +34,12 @@ bool cma_addr_any(const struct sockaddr *a)
 				       : IN6_IS_ADDR_UNSPECIFIED(&in6(a)->sin6_addr);
 }
 
+bool cma_addr_loopback(const struct sockaddr *a)
+{
+	return a->sa_family == AF_INET ? ntohl(in4(a)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+				       : IN6_IS_ADDR_LOOPBACK(&in6(a)->sin6_addr);
+}
+
 uint16_t cma_addr_port(const struct sockaddr *a)
 {
 	/* At the same place in both. */

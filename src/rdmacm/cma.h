@@ -142,11 +142,16 @@ int cma_complete(struct cma_id *);
 /* A request that carries the id alone. */
 int cma_simple_call(enum broker_cm_msg_type, uint32_t handle) must_use;
 
+/* To the device of a loopback address, where rdma_bind_addr() has left it out; 0, too, where there
+ * is nothing to do. */
+int cma_attach(struct cma_id *) must_use;
+
 /* ---- addr.c ---------------------------------------------------------------------------------- */
 
 /* The length of an address of a family we have; 0 for others and NULL. */
 socklen_t cma_addr_len(const struct sockaddr *);
 bool cma_addr_any(const struct sockaddr *);
+bool cma_addr_loopback(const struct sockaddr *);
 uint16_t cma_addr_port(const struct sockaddr *); /* host order */
 void cma_addr_set_port(struct sockaddr *, uint16_t port);
 uint32_t cma_addr_scope(const struct sockaddr *);

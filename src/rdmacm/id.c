@@ -259,7 +259,8 @@ int rdma_migrate_id(struct rdma_cm_id *api, struct rdma_event_channel *channel)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static int bind_addr(struct cma_id *id, const struct sockaddr *addr)
+/* attach: to the device that has the address, which the wildcard is not. */
+static int bind_addr(struct cma_id *id, const struct sockaddr *addr, bool attach)
 {
 	struct broker_cm_bind req = {.msg.type = BROKER_CM_BIND, .id = id->handle}, resp;
 	int rc;
@@ -272,13 +273,12 @@ static int bind_addr(struct cma_id *id, const struct sockaddr *addr)
 	if (cma_addr_port(addr) && cma_addr_port(addr) < PRIVILEGED_PORTS && geteuid() != 0)
 		return -EACCES;
 	id->scope = cma_addr_scope(addr);
-	if (!cma_addr_any(addr)) {
+	if (attach && !cma_addr_any(addr)) {
 		rc = cma_bind_device(id);
 		if (rc)
 			return rc == -ENODEV ? -EADDRNOTAVAIL : rc;
-	} else if (addr->sa_family == AF_INET) {
-		req.af_ipv4 = 1;
 	}
+	req.af_ipv4 = cma_addr_any(addr) && addr->sa_family == AF_INET;
 	req.addr = id->src;
 	req.scope = id->scope;
 	req.port = cma_addr_port(addr);
@@ -301,7 +301,24 @@ int rdma_bind_addr(struct rdma_cm_id *api, struct sockaddr *addr)
 {
 	if (!cma_addr_len(addr))
 		return cma_ret(-EINVAL);
-	return cma_ret(bind_addr(cma_id(api), addr));
+	/*
+	 * Linux takes a loopback address for a wildcard, and libfabric, which asks so for the
+	 * devices there are, tells by the device that is missing then. It names no port. Who does
+	 * is a server, and takes the device of what he has bound: so do rdma-core's own tests.
+	 */
+	return cma_ret(bind_addr(cma_id(api), addr,
+				 !cma_addr_loopback(addr) || cma_addr_port(addr) ||
+					 api->ps != RDMA_PS_TCP));
+}
+
+int cma_attach(struct cma_id *id)
+{
+	int rc;
+
+	if (id->state != CMA_BOUND || id->dev || !cma_addr_loopback(&id->api.route.addr.src_addr))
+		return 0;
+	rc = cma_bind_device(id);
+	return rc == -ENODEV ? -EADDRNOTAVAIL : rc;
 }
 
 int rdma_listen(struct rdma_cm_id *api, int backlog)
@@ -318,10 +335,12 @@ int rdma_listen(struct rdma_cm_id *api, int backlog)
 	if (id->state == CMA_IDLE) {
 		const struct sockaddr_in any = {.sin_family = AF_INET};
 
-		rc = bind_addr(id, (const struct sockaddr *)&any);
+		rc = bind_addr(id, (const struct sockaddr *)&any, false);
 	}
 	if (!rc && id->state != CMA_BOUND)
 		rc = -EINVAL;
+	if (!rc)
+		rc = cma_attach(id);
 	if (!rc)
 		rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
 	if (!rc)
@@ -354,7 +373,9 @@ static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const str
 	int rc = 0, status = 0, before;
 
 	if (src && id->state == CMA_IDLE)
-		rc = bind_addr(id, src);
+		rc = bind_addr(id, src, true);
+	else
+		rc = cma_attach(id);
 	if (rc)
 		return rc;
 	if (id->state != CMA_IDLE && id->state != CMA_BOUND)
@@ -373,7 +394,7 @@ static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const str
 		return rc;
 	if (id->state == CMA_IDLE) {
 		cma_addr_set_port((struct sockaddr *)&from, 0);
-		rc = bind_addr(id, (struct sockaddr *)&from);
+		rc = bind_addr(id, (struct sockaddr *)&from, true);
 	} else if (!id->dev) { /* bound to a port of the wildcard */
 		uint16_t port = cma_addr_port(own);
 

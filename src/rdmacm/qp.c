@@ -50,8 +50,10 @@ static int conn_qp_init(struct rdma_cm_id *id)
 
 static int create_qp(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-	int rc;
+	int rc = cma_attach(cma_id(id));
 
+	if (rc)
+		return rc;
 	if (id->qp || !id->verbs)
 		return -EINVAL;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
@@ -144,8 +146,10 @@ static int complete_xrc_srq(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *
 
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
-	int rc;
+	int rc = cma_attach(cma_id(id));
 
+	if (rc)
+		return cma_ret(rc);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) || !id->verbs || id->srq)
 		return cma_ret(-EINVAL);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {

@@ -136,9 +136,44 @@ static void an_empty_channel_says_so_and_is_quiet(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
+/* As with Linux, where loopback is a wildcard; libfabric asks so for all devices. */
+static void a_loopback_address_without_a_port_is_of_no_device_until_it_must_be(void **state)
+{
+	struct ibv_qp_init_attr init = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct sockaddr_in here = loopback(0);
+	struct rdma_cm_id *id;
+
+	(void)state;
+	for (int how = 0; how < 3; how++) {
+		assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+		assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&here), 0);
+		assert_null(id->verbs);
+		assert_int_not_equal(rdma_get_src_port(id), 0);
+		if (how == 0)
+			assert_int_equal(rdma_listen(id, 1), 0);
+		else if (how == 1)
+			assert_int_equal(rdma_create_qp(id, NULL, &init), 0);
+		else
+			assert_int_equal(
+				rdma_resolve_addr(id, NULL, (struct sockaddr *)&here, 1000), 0);
+		assert_non_null(id->verbs);
+		assert_non_null(id->pd);
+		if (id->qp)
+			rdma_destroy_qp(id);
+		assert_int_equal(rdma_destroy_id(id), 0);
+	}
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&here), 0);
+	assert_non_null(id->verbs);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 static void an_identifier_is_on_the_context_that_the_device_list_shows(void **state)
 {
-	struct sockaddr_in here = loopback(0);
+	struct sockaddr_in here = loopback(PORT + 7);
 	struct ibv_context **list, **again;
 	bool found = false;
 	int n, m;
@@ -516,6 +551,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, sides_teardown)
 		T(an_empty_channel_says_so_and_is_quiet),
+		T(a_loopback_address_without_a_port_is_of_no_device_until_it_must_be),
 		T(an_identifier_is_on_the_context_that_the_device_list_shows),
 		T(a_port_is_one_listeners),
 		T(no_way_there_is_told_at_once),

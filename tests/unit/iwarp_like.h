@@ -40,7 +40,7 @@ static inline bool iwarp_like_begin(void)
 
 	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0)
 		return false;
-	if (rdma_bind_addr(id, (struct sockaddr *)&lo) == 0 && id->verbs) {
+	if (rdma_resolve_addr(id, NULL, (struct sockaddr *)&lo, 1000) == 0 && id->verbs) {
 		iwarp_like = (struct iwarp_like){.ctx = id->verbs,
 						 .post_send = id->verbs->ops.post_send};
 		id->verbs->ops.post_send = iwarp_like_post_send;

@@ -333,7 +333,8 @@ static bool take_events(struct rdma_target *rt)
 
 /* --- listening -------------------------------------------------------------------------------- */
 
-/* An address has RDMA if an identifier bound to it finds a device. */
+/* An address has RDMA if an identifier bound to it finds a device; at a loopback address, which is
+ * bound to none by itself, when it listens. */
 static bool has_rdma(const struct sockaddr *sa)
 {
 	struct rdma_cm_id *id;
@@ -341,7 +342,8 @@ static bool has_rdma(const struct sockaddr *sa)
 
 	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0)
 		return false;
-	found = rdma_bind_addr(id, (struct sockaddr *)sa) == 0 && id->verbs;
+	found = rdma_bind_addr(id, (struct sockaddr *)sa) == 0 &&
+		(id->verbs || (rdma_listen(id, 1) == 0 && id->verbs));
 	rdma_destroy_id(id);
 	return found;
 }
