@@ -318,11 +318,11 @@ static void env_event(void *ctx, const struct target_event *e)
 			  e->subnqn ? e->subnqn : "");
 		break;
 	case TARGET_EVENT_BAD_CAPSULE:
-		serve_say(&s->say, now, "disconnected: %s from %s: a capsule of the wrong size",
+		serve_say(&s->say, now, "connection lost: %s from %s: a capsule of the wrong size",
 			  host_name(e->ctrl ? e->ctrl->hostnqn : NULL), e->peer);
 		break;
 	case TARGET_EVENT_QUEUE_FAILED:
-		serve_say(&s->say, now, "disconnected: %s from %s (queue %u): %s",
+		serve_say(&s->say, now, "connection lost: %s from %s (queue %u): %s",
 			  host_name(e->ctrl ? e->ctrl->hostnqn : NULL), e->peer, e->queue->qid,
 			  e->why);
 		break;
