@@ -55,7 +55,7 @@ static void move(struct bed_cmd *c, uint8_t *data, size_t len, bool to_host)
 {
 	for (uint32_t i = 0; i < c->req.sgl_count; i++) {
 		struct nvme_sgl g = target_req_sgl(&c->req, i);
-		uint8_t *at = c->queue->bed->memory + g.addr;
+		uint8_t *at;
 
 		assert_int_equal(g.type, NVME_SGL_KEYED_DATA_BLOCK);
 		assert_true(g.len <= len);
@@ -63,6 +63,7 @@ static void move(struct bed_cmd *c, uint8_t *data, size_t len, bool to_host)
 			continue;
 		assert_int_equal(g.key, BED_KEY);
 		assert_true(g.addr <= BED_MEMORY && g.len <= BED_MEMORY - g.addr);
+		at = c->queue->bed->memory + g.addr;
 		memcpy(to_host ? at : data, to_host ? data : at, g.len);
 		data += g.len;
 		len -= g.len;
