@@ -9,11 +9,11 @@
  * What is in a CQ when it is armed. The InfiniBand architecture has only later completions notify,
  * and so has Linux's rxe: a program polls once more after arming. mlx5 and mlx4 pass the consumer
  * index with the arming and notify at once if there is anything behind it, and programs have come
- * to rely upon that: SPDK's target in interrupt mode arms, polls, and on some ways leaves entries
- * for the next event. An event too many costs such a program, and every other, a poll in vain; one
- * too few is a hang. So rnic_cq_arm_or_notify() does as mlx5, once for each call, but for one case:
- * the entry that the last event was for, untouched and alone. Most programs arm between event and
- * poll, and each of their events would bring a second.
+ * to rely upon that: SPDK's target in interrupt mode arms, polls until a batch had no response in
+ * it, and leaves the rest to the next event. An event too many costs such a program, and every
+ * other, a poll in vain; one too few is a hang. So rnic_cq_arm_or_notify() does as mlx5, once for
+ * each call, but for one case: the entry that the last event was for, untouched and alone. Most
+ * programs arm between event and poll, and each of their events would bring a second.
  */
 #include "rnic/core.h"
 
