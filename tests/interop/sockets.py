@@ -244,6 +244,11 @@ ACCEPTORS = {  # tests/interop/workers.c
 }
 
 
+def free(b, port):
+    """Workers end a moment after the one that was killed, and hold its port until then."""
+    expect(lab.until(lambda: not b.server.listens_on_tcp(port), 10), f"port {port} stays taken")
+
+
 def acceptors(how, address=None):
     """Somebody else accepts than who listens: by TCP, and in no time."""
     def run(b, path):
@@ -264,6 +269,7 @@ def acceptors(how, address=None):
             server.kill()
             for daemon in re.findall(r"daemon (\d+)", server.output()):
                 os.kill(int(daemon), signal.SIGKILL)
+            free(b, 8500)
     return run
 
 
@@ -284,6 +290,7 @@ def handed_on(how, address=None):
                 expect("all came back" in out, "not all answers came")
         finally:
             server.kill()
+            free(b, 8600)
     return run
 
 
