@@ -280,12 +280,7 @@ def run(args, where, cells):
                 continue
         report.ok(name, path, f"{ours} | {theirs}")
         cells[name, where] = f"{ours} ({theirs})"
-    path = report.case("everything ends")
-    left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
-    if left:
-        report.fail("everything ends", path, f"left behind: {left}")
-    else:
-        report.ok("everything ends", path)
+    report.everything_ends(hosts)
     return report.status()
 
 

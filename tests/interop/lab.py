@@ -278,6 +278,21 @@ class Report:
                 print(f"    | {line[:160]}")
         sys.stdout.flush()
 
+    def attempt(self, name, work):
+        """A case whose work(path) returns what is wrong, or None."""
+        path = self.case(name)
+        fault = work(path)
+        if fault:
+            self.fail(name, path, fault)
+        else:
+            self.ok(name, path)
+
+    def everything_ends(self, hosts):
+        """The last case: what ran on the hosts has ended by itself."""
+        left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
+        self.attempt("everything ends", lambda _: f"still running: {', '.join(left)}" if left else
+                     None)
+
     def skip(self, name, why):
         self.skipped.append(name)
         self._say("skip", name, why)

@@ -63,21 +63,13 @@ def main():
     server, client = hosts[0], hosts[0] if args.where == "one" else hosts[1]
     report = lab.Report(args.build, f"libfabric-{args.where}")
 
-    def case(name, work):
-        path = report.case(name)
-        fault = work(path)
-        if fault:
-            report.fail(name, path, fault)
-        else:
-            report.ok(name, path)
-
-    case("fi_info -p verbs", lambda path: finds_devices(weft, server))
+    report.attempt("fi_info -p verbs", lambda path: finds_devices(weft, server))
     for provider, endpoint in ENDPOINTS:
         for address in (server.address, "127.0.0.1")[:2 if args.where == "one" else 1]:
-            case(f"{provider} {endpoint} {address}", lambda path, p=provider, e=endpoint, a=address:
-                 talk(weft, (server, client), a, ["-p", p, "-e", e], path))
-    left = [f"{h.name}: {line}" for h in hosts for line in h.close()]
-    case("everything ends", lambda path: f"left behind: {left}" if left else None)
+            options = ["-p", provider, "-e", endpoint]
+            report.attempt(f"{provider} {endpoint} {address}", lambda path, o=options, a=address:
+                           talk(weft, (server, client), a, o, path))
+    report.everything_ends(hosts)
     report.finish()
 
 

@@ -121,12 +121,7 @@ def main():
                     report.fail(case, path, wrong)
                 else:
                     report.ok(case, path, note)
-    path = report.case("everything ends")
-    left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
-    if left:
-        report.fail("everything ends", path, f"left behind: {left}")
-    else:
-        report.ok("everything ends", path)
+    report.everything_ends(hosts)
     report.finish()
 
 

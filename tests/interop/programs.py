@@ -178,12 +178,7 @@ def run(args, where, chosen, table):
         table.note(*programs_table.shown(c), where, why or fault or "")
     if re.search(args.only, "ibv_asyncwatch"):
         asyncwatch(bench, report, table, where)
-    left = {line for h in {bench.server, bench.client} for line in h.close()}
-    path = report.case("everything ends")
-    if left:
-        report.fail("everything ends", path, f"still running: {', '.join(sorted(left))}")
-    else:
-        report.ok("everything ends", path)
+    report.everything_ends((bench.server, bench.client))
     return report
 
 

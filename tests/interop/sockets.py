@@ -448,12 +448,7 @@ def main():
                 report.ok(name, path)
             except Failed as e:
                 report.fail(name, path, str(e))
-        left = {line for h in {bench.server, bench.client} for line in h.close()}
-    path = report.case("everything ends")
-    if left:
-        report.fail("everything ends", path, f"still running: {', '.join(sorted(left))}")
-    else:
-        report.ok("everything ends", path)
+        report.everything_ends((bench.server, bench.client))
     report.finish()
 
 

@@ -427,12 +427,7 @@ def run(args, where, table):
                         cells[f"alone {side} {where}"] = one_case(
                             b, report, case, f"{case.name}: the {side} alone", server, client,
                             False)
-        left = {line for h in {b.server, b.client} for line in h.close()}
-    path = report.case("everything ends")
-    if left:
-        report.fail("everything ends", path, f"still running: {', '.join(sorted(left))}")
-    else:
-        report.ok("everything ends", path)
+        report.everything_ends((b.server, b.client))
     return report
 
 

@@ -107,15 +107,7 @@ def main():
     dev = "weft_lo" if args.where == "one" else "weft_eth0"
     report = lab.Report(args.build, f"ucx-{args.where}" + ("-full" if args.full else ""))
 
-    def case(name, work):
-        path = report.case(name)
-        fault = work(path)
-        if fault:
-            report.fail(name, path, fault)
-        else:
-            report.ok(name, path)
-
-    case("ucx_info -d", lambda path: finds_devices(weft, hosts[0], dev))
+    report.attempt("ucx_info -d", lambda path: finds_devices(weft, hosts[0], dev))
     for tls, tests in TALKS.items():
         # Without the system's own shared memory and TCP, but where UCX is to choose.
         env = {"UCX_NET_DEVICES": f"{dev}:1", "UCX_TLS": tls} if tls else {}
@@ -124,25 +116,26 @@ def main():
                 if test in ATOMICS and size != 8:
                     continue
                 count = 20 if size > 1 << 20 else 300
-                case(f"{tls or 'all'} {test} {size}", lambda path, t=test, s=size, n=count, e=env:
-                     talk(weft, hosts, e, ["-t", t, "-s", s, "-n", n, "-w", 10], path))
+                options = ["-t", test, "-s", size, "-n", count, "-w", 10]
+                report.attempt(f"{tls or 'all'} {test} {size}", lambda path, o=options, e=env:
+                               talk(weft, hosts, e, o, path))
     for transport, tests in UCT.items() if args.full else ():
         for test in tests:
             options = ["-t", test, "-s", 8, "-n", 300, "-w", 10, "-d", f"{dev}:1", "-x", transport]
             if test == "get":
                 options += ["-D", "bcopy"]
-            case(f"{transport} {test}", lambda path, o=options: talk(weft, hosts, {}, o, path))
+            report.attempt(f"{transport} {test}", lambda path, o=options:
+                           talk(weft, hosts, {}, o, path))
     with tempfile.TemporaryDirectory() as scratch:
         program = compiled(scratch) if args.full else None
         for tls in TALKS if program else ():
             env = {"UCX_TLS": tls} if tls else {}
             for api in ("am", "tag", "stream"):
-                case(f"{tls or 'all'} RDMA-CM {api}", lambda path, a=api, e=env: by_address(
-                    weft, hosts, program, e, a, path))
+                report.attempt(f"{tls or 'all'} RDMA-CM {api}", lambda path, a=api, e=env:
+                               by_address(weft, hosts, program, e, a, path))
     if args.full and not program:
         report.skip("RDMA-CM", "libucx-dev or a compiler is not installed")
-    left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
-    case("everything ends", lambda path: f"left behind: {left}" if left else None)
+    report.everything_ends(hosts)
     report.finish()
 
 
