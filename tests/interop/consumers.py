@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Programs that people run on verbs, unmodified under `weft run`, each beside its own other transport.
+"""Programs that people run on verbs, unmodified under `weft run`, beside their other transport.
 
 usage: consumers.py BUILD (one | veth)... [--write PAGE]
 
@@ -242,7 +242,9 @@ of a cell are of one run, one after the other, on a machine with other work: the
 REST = """
 Open MPI and MPICH are in `tests/interop/mpi.py`: two ranks below one `weft run -- mpirun`, as an ordinary user who may lock
 64 KiB, and each rank on a host of its own, over `rc_v`, `ud_v`, and what UCX takes by itself; messages of 1 B to 4 MiB, a
-reduction and one-sided operations. UCX's own benchmark with each of its transports is in `tests/interop/ucx.py`.
+reduction and one-sided operations; so does an OpenSHMEM program. UCX's own benchmark, each test with each transport, and its
+example with addresses exchanged by RDMA-CM are in `tests/interop/ucx.py`, `fi_info` and `fi_pingpong` in
+`tests/interop/libfabric.py`. TCP programs over RDMA have [a page of their own](sockets.md).
 
 ## What cannot run
 
