@@ -297,9 +297,12 @@ static unsigned target_queues(void)
 
 struct pair pair_open(void)
 {
-	struct pair p = {.before = target_queues(), .admin = connected(0, 4)};
-	uint16_t cntlid = nvme_connect(p.admin, 0, NVMF_CNTLID_DYNAMIC);
+	struct pair p = {.before = target_queues()};
+	uint16_t cntlid;
 
+	p.admin =
+		connected(0, 4); /* not in the initializer, whose order is the compiler's choice */
+	cntlid = nvme_connect(p.admin, 0, NVMF_CNTLID_DYNAMIC);
 	enable(p.admin);
 	p.io = connected(1, 4);
 	assert_int_equal(nvme_connect(p.io, 1, cntlid), cntlid);
