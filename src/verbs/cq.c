@@ -36,7 +36,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	busy = ch->ibv.refcnt > 0;
 	pthread_mutex_unlock(&ch->pipe.lock);
 	if (busy)
-		return EBUSY;
+		return REFUSED(EBUSY);
 	event_pipe_close(&ch->pipe);
 	context_put(face_context(channel->context));
 	free(ch);
@@ -150,7 +150,7 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	int rc;
 
 	if (cqe < 1 || cqe > RNIC_MAX_CQE)
-		return EINVAL;
+		return REFUSED(EINVAL);
 	shard_lock(cq->shard);
 	rc = rnic_cq_resize(cq->core, (uint32_t)cqe);
 	if (!rc)
@@ -158,7 +158,7 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	shard_unlock(cq->shard);
 	if (!rc)
 		queue_mem_free(&cq->mem);
-	return rc ? log_refused("verbs", __func__, -rc) : 0;
+	return rc ? REFUSED(-rc) : 0;
 }
 
 int ibv_destroy_cq(struct ibv_cq *ibcq)
@@ -172,7 +172,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	rc = rnic_cq_destroy(cq->core);
 	shard_unlock(cq->shard);
 	if (rc)
-		return log_refused("verbs", __func__, -rc);
+		return REFUSED(-rc);
 	/* No more upcalls: what the application has taken it must give back before cq goes. */
 	if (ibcq->channel)
 		comp = event_pipe_forget(&face_channel(ibcq->channel)->pipe, &cq->comp);
@@ -242,7 +242,7 @@ int face_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	struct face_cq *cq = face_cq(ibcq);
 
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
-		return EOPNOTSUPP;
+		return REFUSED(EOPNOTSUPP);
 	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
 		return 0;
 	shard_lock(cq->shard);

@@ -34,7 +34,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	int rc;
 
 	if (attr->comp_mask)
-		return EINVAL;
+		return REFUSED(EINVAL);
 	if (!cq->single_threaded)
 		pthread_mutex_lock(&cq->poll_lock);
 	rc = next_poll(ex);

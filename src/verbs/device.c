@@ -200,7 +200,7 @@ int face_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 
 	(void)in; /* the wrapper in verbs.h refuses a comp_mask */
 	if (attr_size < sizeof(full.orig_attr))
-		return EINVAL;
+		return REFUSED(EINVAL);
 	ibv_query_device(context, &full.orig_attr);
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags | DEVICE_ATOMIC_WRITE;
 	memset(a, 0, attr_size);
@@ -213,7 +213,7 @@ int face_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 {
 	(void)context;
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return EINVAL;
+		return REFUSED(EINVAL);
 	if (values->comp_mask)
 		values->raw_clock = (struct timespec){.tv_nsec = (long)time_now_ns()};
 	return 0;
@@ -251,7 +251,7 @@ int face_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
 	int rc;
 
 	if (port != FACE_PORT)
-		return EINVAL;
+		return REFUSED(EINVAL);
 	rc = device_lookup(context->device, &b);
 	if (rc)
 		return -rc;
@@ -318,9 +318,9 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
 	int rc;
 
 	if (flags)
-		return EOPNOTSUPP;
+		return REFUSED(EOPNOTSUPP);
 	if (port != FACE_PORT || index >= BROKER_MAX_GIDS)
-		return EINVAL;
+		return REFUSED(EINVAL);
 	rc = device_lookup(context->device, &b);
 	if (rc)
 		return -rc;

@@ -127,7 +127,7 @@ int face_free_dm(struct ibv_dm *dm)
 	struct dm_object *o = face_dm(dm)->object;
 
 	if (atomic_load(&o->mrs))
-		return EBUSY;
+		return REFUSED(EBUSY);
 	shared_remove(&o->shared);
 	object_free(o);
 	ibv_unimport_dm(dm);

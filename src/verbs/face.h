@@ -124,8 +124,10 @@ enum ibv_mtu device_mtu(const struct broker_device *);
 /* Upcall of the core: an asynchronous event for a QP, CQ or SRQ: its user pointer. */
 void async_event(enum rnic_event, void *object_user);
 
+/* For functions that return the error. */
+#define REFUSED(err) log_refused("verbs", __func__, err)
 /* For functions that return a pointer, or -1: errno is set and the value returned. */
-#define FAIL(err, value) (errno = log_refused("verbs", __func__, err), (value))
+#define FAIL(err, value) (errno = REFUSED(err), (value))
 
 /* context.c fills a context's tables from these. */
 int face_query_device_ex(struct ibv_context *, const struct ibv_query_device_ex_input *,

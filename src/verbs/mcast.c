@@ -70,7 +70,7 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 			abort(); /* it was attached just now */
 	}
 	pthread_mutex_unlock(&group_lock);
-	return rc == -ENOBUFS ? ENOMEM : -rc;
+	return rc ? REFUSED(rc == -ENOBUFS ? ENOMEM : -rc) : 0;
 }
 
 int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
@@ -89,7 +89,7 @@ int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 		(void)!socket_group(qp, &group, ifindex,
 				    false); /* a broker that is gone has left */
 	pthread_mutex_unlock(&group_lock);
-	return -rc;
+	return rc ? REFUSED(-rc) : 0;
 }
 
 void mcast_forked(void)

@@ -289,7 +289,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	rc = rnic_mr_destroy(mr->core);
 	shard_unlock(c->shard);
 	if (rc)
-		return log_refused("verbs", __func__, -rc);
+		return REFUSED(-rc);
 	shared_remove(&mr->object->shared);
 	release_memory(mr->object);
 	free(mr->object);
@@ -307,10 +307,10 @@ int face_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32
 	int rc = 0;
 
 	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || !num_sge)
-		return EINVAL;
+		return REFUSED(EINVAL);
 	if (!write && advice != IBV_ADVISE_MR_ADVICE_PREFETCH &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return EOPNOTSUPP;
+		return REFUSED(EOPNOTSUPP);
 	for (uint32_t i = 0; i < num_sge && !rc; i++) {
 		void *p;
 

@@ -52,12 +52,14 @@ int face_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *b
 	int rc;
 
 	if (info->mw_access_flags & IBV_ACCESS_ZERO_BASED)
-		return EINVAL;
+		return REFUSED(EINVAL);
 	shard_lock(qp->shard);
 	wr.bind.rkey = ibv_inc_rkey(ibmw->rkey);
 	rc = -rnic_post_send(qp->core, &wr, shard_now(qp->shard));
 	if (!rc)
 		ibmw->rkey = wr.bind.rkey; /* whoever binds next goes on from it */
+	else
+		face_log_post(qp, "ibv_bind_mw", wr.wr_id, rc);
 	shard_flush(qp->shard);
 	shard_unlock(qp->shard);
 	return rc;
@@ -73,7 +75,7 @@ int face_dealloc_mw(struct ibv_mw *ibmw)
 	rc = rnic_mw_destroy(mw->core);
 	shard_unlock(c->shard);
 	if (rc)
-		return log_refused("verbs", __func__, -rc);
+		return REFUSED(-rc);
 	free(mw);
 	context_put(c);
 	return 0;

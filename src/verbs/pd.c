@@ -67,7 +67,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	int rc;
 
 	if (atomic_load(&pd->users))
-		return EBUSY;
+		return REFUSED(EBUSY);
 	if (pd->parent) {
 		parent_free(pd);
 	} else {
@@ -75,7 +75,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 		rc = rnic_pd_destroy(pd->core);
 		shard_unlock(c->shard);
 		if (rc)
-			return log_refused("verbs", __func__, -rc);
+			return REFUSED(-rc);
 		shared_remove(&pd->object->shared);
 		free(pd->object);
 	}
@@ -105,7 +105,7 @@ int face_dealloc_td(struct ibv_td *ibtd)
 	struct face_td *td = container_of(ibtd, struct face_td, ibv);
 
 	if (atomic_load(&td->users))
-		return EBUSY;
+		return REFUSED(EBUSY);
 	context_put(face_context(ibtd->context));
 	free(td);
 	return 0;

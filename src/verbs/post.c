@@ -72,13 +72,14 @@ static inline int translate(const struct face_qp *qp, const struct ibv_send_wr *
 	}
 }
 
-/* The shard's lock is held; the line waits for nobody. */
-static void log_post(const struct ibv_qp *ibqp, const char *call, uint64_t wr_id, int error)
+void face_log_post(const struct face_qp *qp, const char *call, uint64_t wr_id, int error)
 {
 	struct rnic_qp_attr attr;
 
-	rnic_qp_query(face_qp((struct ibv_qp *)ibqp)->core, &attr, NULL);
-	log_debug("verbs", "%s: queue pair 0x%06x, %s: wr_id %#llx: %s", call, ibqp->qp_num,
+	if (!log_enabled(LOG_LEVEL_DEBUG))
+		return;
+	rnic_qp_query(qp->core, &attr, NULL);
+	log_debug("verbs", "%s: queue pair 0x%06x, %s: wr_id %#llx: %s", call, qp->ibv.qp_num,
 		  qp_state_name((enum ibv_qp_state)attr.state), (unsigned long long)wr_id,
 		  error == ENOMEM ? "the queue is full" : strerror(error));
 }
@@ -97,8 +98,7 @@ int face_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 			rc = -rnic_post_send(qp->core, &core, now);
 		if (rc) {
 			*bad_wr = wr;
-			if (log_enabled(LOG_LEVEL_DEBUG))
-				log_post(ibqp, "ibv_post_send", wr->wr_id, rc);
+			face_log_post(qp, "ibv_post_send", wr->wr_id, rc);
 			break;
 		}
 	}
@@ -123,8 +123,7 @@ int face_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
 		rc = wr->num_sge < 0 ? EINVAL : -rnic_post_recv(qp->core, &core);
 		if (rc) {
 			*bad_wr = wr;
-			if (log_enabled(LOG_LEVEL_DEBUG))
-				log_post(ibqp, "ibv_post_recv", wr->wr_id, rc);
+			face_log_post(qp, "ibv_post_recv", wr->wr_id, rc);
 			break;
 		}
 	}

@@ -82,6 +82,8 @@ void qp_device_gone(struct ibv_context *);
 
 /* "RTS" */
 const char *qp_state_name(enum ibv_qp_state);
+/* A work request that call refuses. The shard's lock is held; the line waits for nobody. */
+void face_log_post(const struct face_qp *, const char *call, uint64_t wr_id, int error);
 
 /* In a forked child. */
 void qp_forked(void);

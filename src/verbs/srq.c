@@ -69,7 +69,7 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	int rc = 0;
 
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-		return EINVAL;
+		return REFUSED(EINVAL);
 	shard_lock(srq->shard);
 	if (mask & IBV_SRQ_MAX_WR && mask & IBV_SRQ_LIMIT)
 		rc = rnic_srq_modify(srq->core, attr->max_wr, attr->srq_limit);
@@ -80,7 +80,7 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	shard_unlock(srq->shard);
 	if (!rc && mask & IBV_SRQ_MAX_WR)
 		queue_mem_free(&srq->mem);
-	return rc ? log_refused("verbs", __func__, -rc) : 0;
+	return rc ? REFUSED(-rc) : 0;
 }
 
 int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
@@ -110,7 +110,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	rc = rnic_srq_destroy(srq->core);
 	shard_unlock(srq->shard);
 	if (rc)
-		return log_refused("verbs", __func__, -rc);
+		return REFUSED(-rc);
 	taken = event_pipe_forget(&c->async, &srq->async);
 	pthread_mutex_lock(&ibsrq->mutex);
 	while (ibsrq->events_completed != taken)

@@ -12,5 +12,5 @@
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
-	return EOPNOTSUPP; /* the kernel's IP stack resolves */
+	return REFUSED(EOPNOTSUPP); /* the kernel's IP stack resolves */
 }

@@ -22,7 +22,8 @@ struct wr_stage {
 	size_t stride;
 	uint32_t n, room, max_wr;
 	uint32_t max_sge, max_inline;
-	int err;
+	int err;	/* 0, or what is wrong with the batch */
+	uint64_t wr_id; /* of the request that it is wrong with */
 };
 
 static struct face_qp *of(struct ibv_qp_ex *ex)
@@ -57,6 +58,14 @@ static bool grow(struct wr_stage *st)
 	return true;
 }
 
+static void spoil(struct ibv_qp_ex *ex, int err)
+{
+	struct wr_stage *st = of(ex)->stage;
+
+	st->err = err;
+	st->wr_id = ex->wr_id;
+}
+
 /* Begins a request; NULL, with the error remembered, if it has no room. */
 static struct rnic_send_wr *begin(struct ibv_qp_ex *ex, enum rnic_wr_opcode opcode)
 {
@@ -64,7 +73,7 @@ static struct rnic_send_wr *begin(struct ibv_qp_ex *ex, enum rnic_wr_opcode opco
 	struct staged *s;
 
 	if (st->n >= st->max_wr || (st->n == st->room && !grow(st))) {
-		st->err = ENOMEM;
+		spoil(ex, ENOMEM);
 		return NULL;
 	}
 	s = at(st, st->n++);
@@ -75,7 +84,7 @@ static struct rnic_send_wr *begin(struct ibv_qp_ex *ex, enum rnic_wr_opcode opco
 	};
 	if (ex->wr_flags & ~(unsigned int)(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |
 					   IBV_SEND_INLINE))
-		st->err = EINVAL;
+		spoil(ex, EINVAL);
 	return &s->wr;
 }
 
@@ -134,7 +143,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	if (!wr)
 		return;
 	if (mw->type != IBV_MW_TYPE_2) {
-		of(ex)->stage->err = EINVAL;
+		spoil(ex, EINVAL);
 		return;
 	}
 	wr->bind.mw = face_mw(mw)->core;
@@ -184,22 +193,24 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* The request that is being built; NULL after an error. */
-static struct staged *current(struct wr_stage *st)
+static struct staged *current(struct ibv_qp_ex *ex)
 {
+	struct wr_stage *st = of(ex)->stage;
+
 	if (!st->n && !st->err)
-		st->err = EINVAL;
+		spoil(ex, EINVAL);
 	return st->err ? NULL : at(st, st->n - 1);
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
 {
 	struct wr_stage *st = of(ex)->stage;
-	struct staged *s = current(st);
+	struct staged *s = current(ex);
 
 	if (!s)
 		return;
 	if (num_sge > st->max_sge) {
-		st->err = EINVAL;
+		spoil(ex, EINVAL);
 		return;
 	}
 	memcpy(sges_of(s), sg_list, num_sge * sizeof(*sg_list));
@@ -217,14 +228,14 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 				    const struct ibv_data_buf *buf_list)
 {
 	struct wr_stage *st = of(ex)->stage;
-	struct staged *s = current(st);
+	struct staged *s = current(ex);
 	size_t len = 0;
 
 	if (!s)
 		return;
 	for (size_t i = 0; i < num_buf; i++) {
 		if (buf_list[i].length > st->max_inline - len) {
-			st->err = EINVAL;
+			spoil(ex, EINVAL);
 			return;
 		}
 		memcpy(inline_of(st, s) + len, buf_list[i].addr, buf_list[i].length);
@@ -255,7 +266,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
 			   uint32_t remote_qkey)
 {
-	struct staged *s = current(of(ex)->stage);
+	struct staged *s = current(ex);
 
 	if (!s)
 		return;
@@ -266,7 +277,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 {
-	struct staged *s = current(of(ex)->stage);
+	struct staged *s = current(ex);
 
 	if (s)
 		s->wr.xrc_srqn = remote_srqn;
@@ -292,13 +303,16 @@ static int post_all(struct face_qp *qp, struct wr_stage *st)
 	for (uint32_t i = 0; i < st->n && !rc; i++) {
 		struct staged *s = at(st, i);
 
+		st->wr_id = s->wr.wr_id;
 		s->wr.sge = sges_of(s);
 		if (s->wr.flags & RNIC_SEND_INLINE)
 			sges_of(s)->addr = (uintptr_t)inline_of(st, s);
 		rc = -rnic_post_send_check(qp->core, &s->wr, i);
 	}
-	for (uint32_t i = 0; i < st->n && !rc; i++)
+	for (uint32_t i = 0; i < st->n && !rc; i++) {
+		st->wr_id = at(st, i)->wr.wr_id;
 		rc = -rnic_post_send(qp->core, &at(st, i)->wr, now);
+	}
 	return rc;
 }
 
@@ -308,12 +322,13 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	struct wr_stage *st = qp->stage;
 	int rc = st->err;
 
-	if (!rc && st->n) {
-		shard_lock(qp->shard);
+	shard_lock(qp->shard);
+	if (!rc)
 		rc = post_all(qp, st);
-		shard_flush(qp->shard);
-		shard_unlock(qp->shard);
-	}
+	if (rc)
+		face_log_post(qp, "ibv_wr_complete", st->wr_id, rc);
+	shard_flush(qp->shard);
+	shard_unlock(qp->shard);
 	pthread_mutex_unlock(&st->lock);
 	return rc;
 }

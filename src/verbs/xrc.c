@@ -140,7 +140,7 @@ int face_close_xrcd(struct ibv_xrcd *ibxrcd)
 	struct xrc_domain *d = x->domain;
 
 	if (atomic_load(&x->users))
-		return EBUSY;
+		return REFUSED(EBUSY);
 	pthread_mutex_lock(&domains_lock);
 	if (--d->opens == 0) {
 		int rc;
@@ -186,7 +186,7 @@ struct ibv_srq *face_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 int face_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 {
 	if (!face_srq(srq)->xrcd)
-		return EINVAL;
+		return REFUSED(EINVAL);
 	*srq_num = rnic_srq_num(face_srq(srq)->core);
 	return 0;
 }

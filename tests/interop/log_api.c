@@ -24,14 +24,17 @@ static const char *self;
 
 static struct ibv_qp *new_qp(void)
 {
-	struct ibv_qp_init_attr init = {
+	struct ibv_qp_init_attr_ex init = {
 		.send_cq = lone.cq,
 		.recv_cq = lone.cq,
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = 1,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = lone.pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
 	};
-	struct ibv_qp *qp = ibv_create_qp(lone.pd, &init);
+	struct ibv_qp *qp = ibv_create_qp_ex(lone.ctx, &init);
 
 	assert_non_null(qp);
 	return qp;
@@ -44,12 +47,25 @@ static void refused_calls(void)
 	struct ibv_send_wr wr = {.wr_id = 0x77, .opcode = IBV_WR_SEND}, *bad;
 	struct rdma_cm_id *id;
 	struct ibv_qp *qp = new_qp();
+	struct ibv_qp_ex *ex;
 
 	assert_null(ibv_create_cq(lone.ctx, 1 << 30, NULL, NULL, 0));
 	assert_int_equal(ibv_modify_qp(qp, &to_rts, IBV_QP_STATE), EINVAL);
 	assert_int_equal(ibv_modify_qp(qp, &to_init, IBV_QP_STATE | IBV_QP_PORT), EINVAL);
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
+	ex = ibv_qp_to_qp_ex(qp);
+	for (int i = 0; i < 2; i++) { /* refused as it is posted, and as it is built */
+		ibv_wr_start(ex);
+		ex->wr_id = 0x78 + (uint64_t)i;
+		ex->wr_flags = i ? 1u << 30 : 0;
+		ibv_wr_send(ex);
+		ibv_wr_set_sge(ex, lone.mr->lkey, (uintptr_t)buf, 1);
+		ex->wr_id = 0x7a;
+		assert_int_equal(ibv_wr_complete(ex), EINVAL);
+	}
 	assert_int_equal(ibv_destroy_cq(lone.cq), EBUSY);
+	assert_int_equal(ibv_resize_cq(lone.cq, 0), EINVAL);
+	assert_int_equal(ibv_dealloc_pd(lone.pd), EBUSY);
 	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
 	assert_int_equal(rdma_listen(id, 1), 0);
 	errno = 0;
@@ -173,6 +189,10 @@ static void refused_calls_say_why_at_debug(void **state)
 	says(log, " from RESET to INIT with attributes 0x21: the attributes 0x18 are missing");
 	says(log, "weft verbs: ibv_post_send: queue pair 0x");
 	says(log, ", RESET: wr_id 0x77: Invalid argument");
+	says(log, ", RESET: wr_id 0x78: Invalid argument");
+	says(log, ", RESET: wr_id 0x79: Invalid argument");
+	says(log, "weft verbs: ibv_resize_cq: Invalid argument");
+	says(log, "weft verbs: ibv_dealloc_pd: Device or resource busy");
 	says(log, "weft verbs: ibv_destroy_cq: Device or resource busy");
 	says(log, "weft rdmacm: rdma_resolve_route: Invalid argument");
 }
