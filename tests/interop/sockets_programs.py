@@ -327,6 +327,52 @@ def node(b, path, server, client):
             expect(out.split() == [digest(f.read())], "what was fetched is not the file")
 
 
+JAVA = """
+import com.sun.net.httpserver.HttpServer;
+import java.net.*;
+import java.net.http.*;
+import java.nio.file.*;
+import java.util.concurrent.Executors;
+import java.util.stream.IntStream;
+
+class Both {
+  public static void main(String[] args) throws Exception {
+    InetAddress to = InetAddress.getByName(args[1]);
+    int port = Integer.parseInt(args[2]);
+    Path file = Path.of(args[3]);
+    if (args[0].equals("serve")) {
+      HttpServer server = HttpServer.create(new InetSocketAddress(to, port), 8);
+      server.createContext("/", q -> {
+        q.sendResponseHeaders(200, Files.size(file));
+        Files.copy(file, q.getResponseBody());
+        q.close();
+      });
+      server.setExecutor(Executors.newFixedThreadPool(4));
+      server.start();
+      System.out.println("serving");
+    } else {
+      HttpClient client = HttpClient.newHttpClient();
+      var ask = HttpRequest.newBuilder(URI.create("http://" + args[1] + ":" + port + "/")).build();
+      byte[] want = Files.readAllBytes(file);
+      var all = IntStream.range(0, 4).mapToObj(
+          i -> client.sendAsync(ask, HttpResponse.BodyHandlers.ofByteArray())).toList();
+      for (var answer : all)
+        System.out.println(java.util.Arrays.equals(want, answer.get().body()));
+    }
+  }
+}
+"""
+
+
+def java(b, path, server, client):
+    """Its sockets are IPv6's, and the addresses that it names IPv4's in them."""
+    source = write(f"{b.scratch}/Both.java", JAVA)
+    argv = lambda how, what: b.argv(how, "java", source, what, b.to, PORT, b.blob)
+    with running(b, path, "serving", *argv(server, "serve")):
+        out = b.ask(path, "client", *argv(client, "ask"))
+        expect(out.split() == ["true"] * 4, f"what was fetched is not the file: {out!r}")
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     name: str
@@ -357,6 +403,7 @@ CASES = (
          quick=True),
     Case("rsync, its daemon", "rsync", ("rsync",), rsync, mixed=True, quick=True),
     Case("Node.js, http", "nodejs", ("node",), node),
+    Case("Java, HttpServer and HttpClient", "openjdk-17-jdk-headless", ("javac", "java"), java),
 )
 
 HEAD = """# TCP programs of the field over weft
