@@ -97,7 +97,7 @@ static inline struct face_mw *face_mw(struct ibv_mw *mw)
 /* Memory that a queue has from its parent domain's allocator. Zeroed: it has none. */
 struct queue_mem {
 	struct face_pd *pd; /* a parent domain, which stays as long as its queues do */
-	void *p;	    /* NULL: by default, the library's own */
+	_Atomic(void *) p;  /* NULL: by default, the library's own */
 	uint64_t type;
 };
 
@@ -106,7 +106,8 @@ enum queue_type { QUEUE_QP, QUEUE_CQ, QUEUE_SRQ };
 /* pd: of any kind, or NULL. 0 or -ENOMEM, if the allocator gives nothing. Without the shard's lock.
  */
 int queue_mem_get(struct queue_mem *, struct ibv_pd *pd, size_t bytes, enum queue_type) must_use;
-/* The memory alone: the queue has been moved. */
+/* The memory alone: the queue has been moved. Whoever of several threads comes first does it; the
+ * allocator is the program's, and called without a lock. */
 void queue_mem_free(struct queue_mem *);
 void queue_mem_put(struct queue_mem *);
 

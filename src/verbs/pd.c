@@ -173,9 +173,10 @@ int queue_mem_get(struct queue_mem *m, struct ibv_pd *ibpd, size_t bytes, enum q
 
 void queue_mem_free(struct queue_mem *m)
 {
-	if (m->p)
-		m->pd->parent->free(&m->pd->ibv, m->pd->parent->context, m->p, m->type);
-	m->p = NULL;
+	void *p = atomic_exchange(&m->p, NULL);
+
+	if (p)
+		m->pd->parent->free(&m->pd->ibv, m->pd->parent->context, p, m->type);
 }
 
 void queue_mem_put(struct queue_mem *m)

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,8 +101,11 @@ static void bad_use_of_device_memory_is_told(void **state)
 /* ---- parent domains -------------------------------------------------------------------------- */
 
 static struct allocator {
-	int live, calls;
+	_Atomic int live;
+	int calls;
 	bool fail, by_default;
+	_Atomic(void *) slow; /* release() takes its time, and leaves what it was given here */
+	bool is_slow;
 } allocator;
 
 static void *allocate(struct ibv_pd *pd, void *context, size_t size, size_t align, uint64_t type)
@@ -122,9 +127,16 @@ static void *allocate(struct ibv_pd *pd, void *context, size_t size, size_t alig
 
 static void release(struct ibv_pd *pd, void *context, void *p, uint64_t type)
 {
+	struct allocator *a = context;
+
 	(void)pd, (void)type;
-	((struct allocator *)context)->live--;
-	free(p);
+	a->live--;
+	if (a->is_slow) {
+		a->slow = p;
+		usleep(20000);
+	} else {
+		free(p);
+	}
 }
 
 static struct ibv_pd *parent_new(struct ibv_td *td)
@@ -183,6 +195,33 @@ static void queues_live_in_the_memory_of_their_parent_domain(void **state)
 	assert_int_equal(allocator.live, 0);
 	assert_int_equal(allocator.calls, 4);
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void *resizes(void *cq)
+{
+	return ibv_resize_cq(cq, 100) ? cq : NULL;
+}
+
+static void the_memory_of_a_queue_is_given_back_once(void **state)
+{
+	struct ibv_pd *pd = parent_new(NULL);
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(cq_in(pd));
+	pthread_t t[2];
+	void *failed;
+
+	(void)state;
+	allocator.is_slow = true;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, resizes, cq), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pthread_join(t[i], &failed), 0);
+		assert_null(failed);
+	}
+	assert_int_equal(allocator.live, 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(allocator.live, 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	free(allocator.slow);
 }
 
 static void an_allocator_may_decline_or_fail(void **state)
@@ -344,6 +383,7 @@ int main(void)
 		T(device_memory_is_reached_by_offset),
 		T(bad_use_of_device_memory_is_told),
 		T(queues_live_in_the_memory_of_their_parent_domain),
+		T(the_memory_of_a_queue_is_given_back_once),
 		T(an_allocator_may_decline_or_fail),
 		T(a_parent_domain_is_its_domain_and_holds_what_it_is_of),
 		T(imported_objects_are_the_same_under_another_name),
