@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "broker/device_port.h"
 #include "verbs/face.h"
 #include "verbs/process.h"
 #include "wire/bth.h"
@@ -17,6 +18,11 @@
 /* As Linux numbers it; rdma-core 44 has the operation and no name for this. */
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
 #define UD_ODP		    (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
+
+_Static_assert(DEVICE_PORT_CAPS == (IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS), "as verbs.h has it");
+_Static_assert((int)DEVICE_PORT_ACTIVE == (int)IBV_PORT_ACTIVE &&
+		       (int)DEVICE_PORT_DOWN == (int)IBV_PORT_DOWN,
+	       "as verbs.h has it");
 
 static struct {
 	pthread_mutex_t lock;
@@ -219,33 +225,8 @@ int face_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 	return 0;
 }
 
-/* Width and speed codes of the port attributes: the product is at least the interface's rate. */
-static void port_rate(uint32_t mbps, uint8_t *width, uint8_t *speed)
-{
-	static const struct {
-		uint32_t mbps;
-		uint8_t width, speed;
-	} codes[] = {
-		{2500, 1, 1},	  /* 1X SDR; also where the interface does not say */
-		{10000, 1, 8},	  /* 1X FDR10 */
-		{25000, 1, 32},	  /* 1X EDR */
-		{40000, 2, 8},	  /* 4X FDR10 */
-		{50000, 16, 32},  /* 2X EDR */
-		{100000, 2, 32},  /* 4X EDR */
-		{200000, 2, 64},  /* 4X HDR */
-		{400000, 2, 128}, /* 4X NDR */
-	};
-	size_t i = 0;
-
-	while (i < ARRAY_SIZE(codes) - 1 && codes[i].mbps < mbps)
-		i++;
-	*width = codes[i].width;
-	*speed = codes[i].speed;
-}
-
 int face_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *a, size_t len)
 {
-	enum { PHYS_POLLING = 2, PHYS_DISABLED = 3, PHYS_LINK_UP = 5 };
 	struct ibv_port_attr full = {0};
 	struct broker_device b;
 	int rc;
@@ -255,18 +236,18 @@ int face_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
 	rc = device_lookup(context->device, &b);
 	if (rc)
 		return -rc;
-	full.state = b.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-	full.phys_state = b.up ? PHYS_LINK_UP : b.enabled ? PHYS_POLLING : PHYS_DISABLED;
+	full.state = (enum ibv_port_state)device_port_state(&b);
+	full.phys_state = device_port_phys_state(&b);
 	full.max_mtu = IBV_MTU_4096;
 	full.active_mtu = device_mtu(&b);
 	full.gid_tbl_len = BROKER_MAX_GIDS;
-	full.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	full.port_cap_flags = DEVICE_PORT_CAPS;
 	full.max_msg_sz = RNIC_MAX_MSG;
 	full.pkey_tbl_len = 1;
 	full.max_vl_num = 1;
 	full.link_layer = IBV_LINK_LAYER_ETHERNET;
 	full.flags = IBV_QPF_GRH_REQUIRED;
-	port_rate(b.speed_mbps, &full.active_width, &full.active_speed);
+	device_port_rate(&b, &full.active_width, &full.active_speed);
 	memset(a, 0, len);
 	memcpy(a, &full, min_of(len, sizeof(full)));
 	return 0;
