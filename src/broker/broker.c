@@ -262,6 +262,7 @@ static void teardown(struct broker *b)
 	if (b->cm)
 		cm_service_destroy(b->cm);
 	devices_close(b->devices);
+	sysfs_fini(&b->sysfs);
 	if (b->port)
 		udp_port_destroy(b->port);
 	/* The port before the name: whoever gets the name needs the port. */
@@ -286,6 +287,7 @@ int broker_run(const struct broker_options *o, char *err, size_t err_len)
 	b->tick_at = DEADLINE_NEVER;
 	b->epfd = b->listen_fd = b->signal_fd = -1;
 	members_init(&b->leases.members);
+	sysfs_init(&b->sysfs);
 	list_init(&b->clients);
 	share_descriptors(b);
 	rc = name_take(&b->listen_fd, &other);

@@ -13,6 +13,7 @@
 #include "broker/cm_service.h"
 #include "broker/devices.h"
 #include "broker/leases.h"
+#include "broker/sysfs.h"
 
 /* A client that is connected. */
 struct session {
@@ -32,6 +33,7 @@ struct broker {
 	int epfd, listen_fd, signal_fd;
 	struct devices *devices;
 	struct leases leases;
+	struct sysfs sysfs;
 	struct udp_port *port; /* slot 0 */
 	struct cm_service *cm;
 	struct list clients;

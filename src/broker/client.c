@@ -40,6 +40,7 @@ struct broker_client {
 	int knocking;	      /* the connection that is being made; -1: none */
 	int bag[2];	      /* what keeps the sockets alive beyond the broker (bag.h); -1: none */
 	bool forked;	      /* we are a fork's child, and it is the parent's */
+	bool hasty;	      /* does not wait for others to start the next */
 	bool told;	      /* the log, that there is no other */
 	pid_t broker;
 	uid_t broker_uid;
@@ -275,7 +276,8 @@ static int find_broker(struct broker_client *c, char *err, size_t err_len)
 		} else if (rc == -ECONNREFUSED) {
 			rc = start(c, err, err_len);
 			/* What a broker has left may be with others, who start the next. */
-			if (rc && (rc != -EADDRINUSE || time_now_ns() - begin > HEIR_TRIES_NS))
+			if (rc && (rc != -EADDRINUSE || c->hasty ||
+				   time_now_ns() - begin > HEIR_TRIES_NS))
 				return rc;
 			*err = 0;
 			continue;
@@ -293,7 +295,7 @@ static int find_broker(struct broker_client *c, char *err, size_t err_len)
 	return rc;
 }
 
-int broker_client_open(struct broker_client **ret, char *err, size_t err_len)
+static int open_client(struct broker_client **ret, bool hasty, char *err, size_t err_len)
 {
 	struct broker_client *c = calloc(1, sizeof(*c));
 	int rc, before;
@@ -304,6 +306,7 @@ int broker_client_open(struct broker_client **ret, char *err, size_t err_len)
 		return -ENOMEM;
 	}
 	c->fd = c->knocking = c->bag[0] = c->bag[1] = -1;
+	c->hasty = hasty;
 	pthread_mutex_init(&c->lock, NULL);
 	journal_init(&c->journal);
 	pthread_once(&fork_once, watch_forks);
@@ -319,6 +322,16 @@ int broker_client_open(struct broker_client **ret, char *err, size_t err_len)
 	}
 	*ret = c;
 	return 0;
+}
+
+int broker_client_open(struct broker_client **ret, char *err, size_t err_len)
+{
+	return open_client(ret, false, err, err_len);
+}
+
+int broker_client_look(struct broker_client **ret, char *err, size_t err_len)
+{
+	return open_client(ret, true, err, err_len);
 }
 
 void broker_client_close(struct broker_client *c)
@@ -487,4 +500,25 @@ int broker_client_cm_channel(struct broker_client *c, uint32_t *ret_channel, int
 	if (rc == 0)
 		journal_channel(&c->journal, resp.channel, *ret_fd);
 	return rc;
+}
+
+int broker_client_sysfs(struct broker_client *c, struct broker_sysfs *ret)
+{
+	struct broker_msg req = {.type = BROKER_SYSFS};
+	int rc = broker_client_call(c, &req, sizeof(req), ret, sizeof(*ret), NULL);
+
+	ret->path[sizeof(ret->path) - 1] = 0;
+	return rc ?: ret->path[0] == '/' ? 0 : -EPROTO;
+}
+
+int broker_client_leave(struct broker_client *c)
+{
+	int fd;
+
+	pthread_mutex_lock(&clients_lock);
+	fd = c->fd;
+	c->fd = -1;
+	pthread_mutex_unlock(&clients_lock);
+	broker_client_close(c);
+	return fd;
 }

@@ -17,6 +17,9 @@ struct broker_client;
  * err: another user's broker, port 4791 held by a kernel rxe, a broker that cannot be started.
  */
 int broker_client_open(struct broker_client **ret, char *err, size_t err_len) must_use;
+/* For who can do without: where another program than a broker has the port, it says so in a second
+ * and does not wait for that one to end. */
+int broker_client_look(struct broker_client **ret, char *err, size_t err_len) must_use;
 void broker_client_close(struct broker_client *);
 
 /*
@@ -38,5 +41,10 @@ int broker_client_call(struct broker_client *, const void *req, size_t req_len, 
 int broker_client_devices(struct broker_client *, struct broker_devices *ret) must_use;
 int broker_client_lease_slot(struct broker_client *, uint8_t *ret_slot, int *ret_fd) must_use;
 int broker_client_cm_channel(struct broker_client *, uint32_t *ret_channel, int *ret_fd) must_use;
+int broker_client_sysfs(struct broker_client *, struct broker_sysfs *ret) must_use;
+
+/* Closes it but for its connection, a descriptor that the caller never uses and may lose: the
+ * broker stays as long as anybody has it open. */
+int broker_client_leave(struct broker_client *) must_use;
 
 #endif

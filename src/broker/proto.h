@@ -33,6 +33,7 @@ enum broker_msg_type {
 	BROKER_KEEP_SLOT,  /* -> struct broker_slot + its socket, <- broker_msg */
 	BROKER_CM_CHANNEL, /* -> broker_msg, <- struct broker_cm_channel + event descriptor */
 	BROKER_GROUP,	   /* -> struct broker_group, <- broker_msg: joins or leaves */
+	BROKER_SYSFS,	   /* -> broker_msg, <- struct broker_sysfs */
 	/* Requests of the connection manager: broker/proto_cm.h */
 	BROKER_CM_FIRST = 64,
 };
@@ -101,6 +102,13 @@ struct broker_group {
 	uint32_t ifindex;
 	struct gid group;
 	uint32_t join; /* 0: leave */
+};
+
+/* Where what sysfs would have of the devices is laid out as below /sys (broker/sysfs.h): for as
+ * long as this broker has a client. */
+struct broker_sysfs {
+	struct broker_msg msg;
+	char path[64];
 };
 
 struct broker_cm_channel {

@@ -126,6 +126,17 @@ static int answer_group(struct session *c, const struct broker_group *req, size_
 	return reply(c, &r, sizeof(r), -1);
 }
 
+static int answer_sysfs(struct session *c)
+{
+	struct broker_sysfs r = {.msg.type = BROKER_SYSFS};
+	struct sysfs *t = &c->broker->sysfs;
+
+	r.msg.error = sysfs_show(t, devices_table(c->broker->devices));
+	if (!r.msg.error)
+		snprintf(r.path, sizeof(r.path), "%s", t->path);
+	return reply(c, &r, sizeof(r), -1);
+}
+
 static int answer_cm_channel(struct session *c)
 {
 	struct broker_cm_channel r = {.msg.type = BROKER_CM_CHANNEL};
@@ -161,6 +172,8 @@ static int answer_unattached(struct session *c, const void *req, size_t len, uin
 		return answer_lease(c);
 	case BROKER_GROUP:
 		return answer_group(c, req, len);
+	case BROKER_SYSFS:
+		return answer_sysfs(c);
 	case BROKER_CM_CHANNEL:
 		return answer_cm_channel(c);
 	default:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* weft run: a program on weft's libibverbs and librdmacm, by its library path; what looks for their
- * device nodes finds them, and with --sockets its TCP goes over RDMA, by preloaded libraries. */
+ * devices in the file system finds them, and with --sockets its TCP goes over RDMA, by preloaded
+ * libraries. */
 #include <argp.h>
 #include <errno.h>
 #include <limits.h>
@@ -58,8 +59,9 @@ static const struct argp argp = {
 	.args_doc = "[--] PROGRAM [ARGUMENT...]",
 	.doc = "Runs PROGRAM on weft's libibverbs.so.1 and librdmacm.so.1 instead of the system's."
 	       "\vThe library path of PROGRAM begins with weft's directory, and a library is "
-	       "preloaded that shows the devices' nodes below /dev/infiniband, with --sockets "
-	       "another one; nothing else of its environment changes. The exit status is that of "
+	       "preloaded that shows the devices below /sys/class/infiniband and "
+	       "/dev/infiniband, with --sockets another one; nothing else of its environment "
+	       "changes. The exit status is that of "
 	       "PROGRAM, 127 if it is not found, 126 if it cannot be executed.",
 };
 

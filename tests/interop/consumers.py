@@ -250,7 +250,7 @@ example with addresses exchanged by RDMA-CM are in `tests/interop/ucx.py`, `fi_i
 
 | | why |
 |---|---|
-| `ibstat`, `ibnetdiscover`, `saquery` and what else uses libibumad | there are no umad devices, and no subnet manager on RoCE |
+| `ibnetdiscover`, `sminfo`, `saquery` and what else sends MADs by libibumad | there are no umad devices, and no subnet manager on RoCE; `ibstat` and `ibstatus` do run |
 | what is told LIDs instead of GIDs (qperf without `-cm1`, old tutorials) | RoCE has no LIDs; with rxe it does not run either |
 | mlx5dv, GPUDirect | of one vendor's hardware |
 """

@@ -116,7 +116,7 @@ NO_RAW = (r"only valid for RawEth", "for raw Ethernet queue pairs alone, says th
 NO_PORT_2 = (r"Unable to query port 2", "a device of weft's has one port")
 NO_HUGE = (r"Please configure hugepages", "the machine has no huge pages set aside")
 NO_COUNTERS = (r"Unable to access performance counters",
-               "counters are read from `/sys/class/infiniband`, where weft has no entry")
+               "counters are read from `/sys/class/infiniband`, where weft has none")
 NO_OLD = (r"not compatible with versions older", "perftest 4.5 refuses, whatever the device")
 NO_LIMIT = (r"Rate limiter cann't be executed", "the program limits no atomics")
 NO_PACING = (r"only supported for Raw Ethernet", NO_RAW[1])

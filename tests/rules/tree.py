@@ -26,7 +26,7 @@ ROOMS = {
     "rdmacm": ("base", "wire", "broker", "verbs"),
     "rsocket": ("base", "wire"),
     "sockets": ("base", "wire", "rsocket"),
-    "nodes": (),
+    "nodes": ("base", "wire", "broker"),
     # The storage half stands on the standard verbs API: nothing of weft's own RNIC below it.
     "nvmf/transport": ("base", "wire", "nvmf/common", "nvmf/target", "nvmf/host", "store"),
 }

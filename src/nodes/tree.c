@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Each look asks the broker anew, on a connection that is closed again: so nothing is kept that a
+ * fork's child would share, that a program which closes or replaces descriptors could break, or
+ * that another broker would know nothing of.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "broker/client.h"
+#include "broker/sysfs.h"
+#include "nodes/nodes.h"
+
+#define SYS  "/sys"
+#define MARK "infiniband" /* in all the names, so that nothing is done about the others */
+/* Or above: out of the way of scripts that number theirs. bash takes any above 9 that is closed on
+ * exec for one of its own, and does not let the script have it. */
+#define HELD 1000
+
+static bool begins(const char *path, const char *with)
+{
+	return strncmp(path, with, strlen(with)) == 0;
+}
+
+/* The path from the root on, without what says nothing; ".." stays. False: it is too long. */
+static bool whole_path(int dir, const char *path, char ret[PATH_MAX])
+{
+	char fd[32], *to = ret;
+	ssize_t n = 0;
+
+	if (*path != '/' && dir == AT_FDCWD) {
+		if (!getcwd(ret, PATH_MAX))
+			return false;
+		n = (ssize_t)strlen(ret);
+	} else if (*path != '/') {
+		snprintf(fd, sizeof(fd), "/proc/self/fd/%d", dir);
+		n = readlink(fd, ret, PATH_MAX - 1);
+		if (n < 0)
+			return false;
+	}
+	if ((size_t)n + 1 + strlen(path) >= PATH_MAX)
+		return false;
+	snprintf(ret + n, PATH_MAX - (size_t)n, "/%s", path);
+	for (const char *from = ret; *from;) {
+		if (begins(from, "//"))
+			from++;
+		else if (begins(from, "/./") || !strcmp(from, "/."))
+			from += 2;
+		else
+			*to++ = *from++;
+	}
+	*to = 0;
+	return true;
+}
+
+/* What of /sys may have something of ours: the classes, and beside an interface's hardware. */
+static bool may_be_ours(const char *path)
+{
+	return begins(path, SYS "/class/" MARK) ||
+	       ((begins(path, SYS "/class/net/") || begins(path, SYS "/devices/")) &&
+		strstr(path, "/" MARK));
+}
+
+/* As long as this process lives the tree stays, be it for a directory in which it works. Nobody
+ * uses the descriptor, so it does not matter what becomes of it. */
+static void hold(struct broker_client *c)
+{
+	static atomic_bool held;
+	int fd, high;
+
+	if (atomic_exchange(&held, true)) {
+		broker_client_close(c);
+		return;
+	}
+	fd = broker_client_leave(c);
+	high = fcntl(fd, F_DUPFD_CLOEXEC, HELD);
+	if (high >= 0)
+		close(fd);
+}
+
+static bool ask(struct broker_sysfs *ret)
+{
+	/* What keeps a broker from starting is not asked again and again how it is. */
+	static atomic_bool in_vain;
+	struct broker_client *c;
+	char err[512];
+	int rc;
+
+	if (atomic_load(&in_vain))
+		return false;
+	rc = broker_client_look(&c, err, sizeof(err));
+	if (rc) {
+		atomic_store(&in_vain, true);
+		log_info("nodes", "no sysfs of the devices: %s", err);
+		return false;
+	}
+	rc = broker_client_sysfs(c, ret);
+	if (rc)
+		broker_client_close(c);
+	else
+		hold(c);
+	return rc == 0;
+}
+
+static char *find(int dir, const char *path)
+{
+	char sys[PATH_MAX], *place = NULL;
+	struct broker_sysfs tree;
+
+	if (!whole_path(dir, path, sys) || !may_be_ours(sys) || !ask(&tree) ||
+	    asprintf(&place, "%s%s", tree.path, sys + strlen(SYS)) < 0)
+		return NULL;
+	if (faccessat(AT_FDCWD, place, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return place;
+	free(place);
+	return NULL;
+}
+
+char *tree_find(int dir, const char *path)
+{
+	int before;
+	char *place;
+
+	if (!path || !strstr(path, MARK))
+		return NULL;
+	before = errno;
+	place = find(dir, path);
+	errno = before;
+	return place;
+}
+
+char *tree_shown(char *path)
+{
+	char *name = path ? strstr(path, "/" SYSFS_NAME) : NULL;
+	char *below = name ? strchr(name + 1, '/') : NULL;
+
+	if (below && (begins(below, "/class") || begins(below, "/devices"))) {
+		/* Shorter than what was there. */
+		memcpy(path, SYS, strlen(SYS));
+		memmove(path + strlen(SYS), below, strlen(below) + 1);
+	}
+	return path;
+}
