@@ -110,6 +110,11 @@ void *slots_find(const struct slots *s, uint32_t key)
 	return s->v[i].object;
 }
 
+void *slots_at(const struct slots *s, uint32_t index)
+{
+	return index < s->used ? s->v[index].object : NULL;
+}
+
 void slots_release(struct slots *s, uint32_t key)
 {
 	uint32_t i = key >> s->gen_bits;

@@ -40,6 +40,8 @@ int slots_restore(struct slots *s, uint32_t key, void *object, uint32_t seed) mu
 void slots_begin_at(struct slots *s, uint32_t first, uint32_t seed);
 /* The object a key stands for, or NULL when it is stale or never was. */
 void *slots_find(const struct slots *s, uint32_t key);
+/* To look at all: the object at an index below s->used, NULL where there is none. */
+void *slots_at(const struct slots *s, uint32_t index);
 /* Releases the key's slot; the key is stale from now on. */
 void slots_release(struct slots *s, uint32_t key);
 /* Gives the live object of `key` a new generation: the old key is stale, the new one returned. */

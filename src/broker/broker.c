@@ -284,6 +284,7 @@ int broker_run(const struct broker_options *o, char *err, size_t err_len)
 	*err = 0;
 	if (!b)
 		return -ENOMEM;
+	b->since = time_now_ns();
 	b->tick_at = DEADLINE_NEVER;
 	b->epfd = b->listen_fd = b->signal_fd = -1;
 	members_init(&b->leases.members);

@@ -37,6 +37,7 @@ struct broker {
 	struct udp_port *port; /* slot 0 */
 	struct cm_service *cm;
 	struct list clients;
+	uint64_t since;
 	uint64_t idle_since, idle_exit_ns; /* DEADLINE_NEVER: not idle, or never */
 	uint64_t tick_at;		   /* DEADLINE_NEVER: no clients */
 	uint64_t deaf_until;		   /* nobody is let in; 0: everybody is */
@@ -53,6 +54,12 @@ void session_ready(struct session *);
 void session_end(struct session *);
 /* When b->tick_at or b->deaf_until has come. */
 void sessions_tick(struct broker *, uint64_t now);
+
+/* ---- list.c ------------------------------------------------------------------------------- */
+
+/* Serve LIST_CLIENTS and LIST_IDS. */
+void session_list_clients(const struct session *, uint64_t from, struct broker_list_clients *ret);
+void session_list_ids(const struct session *, uint64_t from, struct broker_list_ids *ret);
 
 /* ---- requests.c --------------------------------------------------------------------------- */
 

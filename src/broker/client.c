@@ -5,12 +5,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/list.h"
@@ -18,15 +16,15 @@
 #include "base/time.h"
 #include "base/uncancelled.h"
 #include "broker/exchange.h"
+#include "broker/greet.h"
 #include "broker/journal.h"
 #include "broker/name.h"
 #include "broker/spawn.h"
 
 #define OPEN_TRIES_NS (10 * NSEC_PER_SEC) /* brokers that end or start just now */
 #define HEIR_TRIES_NS (5 * NSEC_PER_SEC)
-/* Seconds in which a broker answers: to one that comes; and to one that is there, which loses more
- * than the answer when it gives up: everything it has in that broker. */
-#define HELLO_TIMEOUT  10
+/* Seconds in which a broker answers one that is there, which loses more than the answer when it
+ * gives up: everything it has in that broker. */
 #define REPLY_TIMEOUT  60
 #define RETRY_PAUSE_NS (5 * NSEC_PER_MSEC)
 /* Of what a killed broker had, a pipe may end before our connection: kernels differ in the order in
@@ -108,16 +106,6 @@ static void watch_forks(void)
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
-static int set_timeout(int fd, time_t seconds)
-{
-	struct timeval t = {.tv_sec = seconds};
-
-	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) < 0 ||
-			       setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)) < 0
-		       ? -errno
-		       : 0;
-}
-
 static int connect_once(struct broker_client *c)
 {
 	struct sockaddr_un a;
@@ -129,33 +117,14 @@ static int connect_once(struct broker_client *c)
 	pthread_mutex_unlock(&clients_lock);
 	if (fd < 0)
 		return -errno;
-	if (set_timeout(fd, HELLO_TIMEOUT) < 0 || connect(fd, (struct sockaddr *)&a, len) < 0) {
+	if (greet_set_timeout(fd, GREET_TIMEOUT) < 0 ||
+	    connect(fd, (struct sockaddr *)&a, len) < 0) {
 		int rc = -errno;
 
 		hang_up(&c->knocking);
 		return rc;
 	}
 	return fd;
-}
-
-static int check_owner(int fd, uid_t *ret_uid, char *err, size_t err_len)
-{
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
-	const struct passwd *pw;
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-		return -errno;
-	if (name_is_trusted(peer.uid)) {
-		*ret_uid = peer.uid;
-		return 0;
-	}
-	pw = getpwuid(peer.uid);
-	snprintf(err, err_len,
-		 "the broker of this network namespace (pid %d) belongs to %s (uid %u), whom we do "
-		 "not trust: end its programs, or work in a network namespace of your own",
-		 peer.pid, pw ? pw->pw_name : "another user", peer.uid);
-	return -EPERM;
 }
 
 /* The other end, too. The last broker's has served: this one has it, if it is the heir. */
@@ -179,30 +148,11 @@ static int take_bag(struct broker_client *c, int fd, int out)
 
 static int hello(struct broker_client *c, int fd, char *err, size_t err_len)
 {
-	struct broker_hello req = {
-		.msg.type = BROKER_HELLO,
-		.version = BROKER_PROTO_VERSION,
-		.pid = (uint32_t)getpid(),
-	};
 	struct broker_hello resp;
-	int bag, rc = exchange(fd, &req, sizeof(req), -1, &resp, sizeof(resp), NULL, &bag);
+	int bag, rc = greet(fd, &resp, &bag, err, err_len);
 
 	if (rc)
 		return rc;
-	if (resp.msg.error == -EPERM) {
-		snprintf(err, err_len,
-			 "the broker of this network namespace (pid %u) does not serve you: %.*s; "
-			 "work in a network namespace of your own",
-			 resp.pid, (int)sizeof(resp.why), resp.why);
-		return -EPERM;
-	}
-	if (resp.msg.error || resp.version != BROKER_PROTO_VERSION) {
-		snprintf(err, err_len,
-			 "the broker of this network namespace (pid %u) is of another version of "
-			 "weft (protocol %u, ours is %d): end the programs that use it",
-			 resp.pid, resp.version, BROKER_PROTO_VERSION);
-		return -EPROTO;
-	}
 	rc = take_bag(c, fd, bag);
 	if (rc)
 		return rc;
@@ -254,17 +204,19 @@ static int find_broker(struct broker_client *c, char *err, size_t err_len)
 {
 	struct timespec pause = {.tv_nsec = RETRY_PAUSE_NS};
 	uint64_t begin = time_now_ns();
+	struct ucred owner;
 	int fd, rc;
 
 	for (;;) {
 		rc = fd = connect_once(c);
 		if (fd >= 0) {
-			rc = check_owner(fd, &c->broker_uid, err, err_len);
+			rc = greet_owner(fd, &owner, err, err_len);
 			if (rc == 0)
 				rc = hello(c, fd, err, err_len);
 			if (rc == 0)
-				rc = set_timeout(fd, REPLY_TIMEOUT);
+				rc = greet_set_timeout(fd, REPLY_TIMEOUT);
 			if (rc == 0) {
+				c->broker_uid = owner.uid;
 				c->fd = fd;
 				c->knocking = -1;
 				return 0;

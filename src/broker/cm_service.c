@@ -252,6 +252,7 @@ int cm_client_create(struct cm_service *svc, uint32_t uid, struct cm_client **re
 		return r;
 	}
 	client->svc = svc;
+	client->nr = ++svc->clients_ever;
 	client->next_channel = 1;
 	list_init(&client->channels);
 	list_init(&client->closed);

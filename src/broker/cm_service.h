@@ -19,6 +19,7 @@
 
 #include "base/compiler.h"
 #include "broker/proto_cm.h"
+#include "broker/proto_list.h"
 #include "port/udp/udp_port.h" /* struct rnic_rx, rnic_tx */
 
 struct cm_service;
@@ -54,6 +55,8 @@ void cm_service_destroy(struct cm_service *);
 /* Of that user, who may hold so much over all his clients (broker/cm_users.h); root's may bind
  * ports below 1024. */
 int cm_client_create(struct cm_service *, uint32_t uid, struct cm_client **ret) must_use;
+/* What lists of clients and ids name it by. */
+uint64_t cm_client_nr(const struct cm_client *);
 /* The client is gone: pending connections are rejected, live ones disconnected. */
 void cm_client_destroy(struct cm_client *, uint64_t now);
 
@@ -83,5 +86,9 @@ size_t cm_service_busy(const struct cm_service *);
  * answer all requests but DESTROY_ID with -EIO, and have no more events. */
 void cm_service_device_changed(struct cm_service *, uint32_t ifindex, enum broker_device_change,
 			       uint64_t now);
+/* Some of the ids of that user's clients, or if it is root, of all; returns how many. *from: as in
+ * proto_list.h, where to begin, and then where to go on. */
+uint32_t cm_service_list(const struct cm_service *, uint32_t uid, uint64_t *from,
+			 struct broker_list_id *ret, uint32_t room) must_use;
 
 #endif

@@ -64,13 +64,15 @@ struct cm_service {
 	uint64_t flush_wait;   /* from one time to the next */
 	uint32_t psn;	       /* of QP1 */
 	uint32_t generation;   /* of the broker */
-	uint64_t heir_until;   /* listeners of before may come yet */
+	uint64_t clients_ever;
+	uint64_t heir_until; /* listeners of before may come yet */
 	uint32_t parked_count;
 	struct svc_parked parked[SVC_PARK_MAX]; /* oldest first */
 };
 
 struct cm_client {
 	struct cm_service *svc;
+	uint64_t nr; /* among all that there ever were */
 	struct list list;
 	struct list channels, ids;
 	struct list closed;	  /* channels whose reading end may be in use yet */

@@ -10,6 +10,9 @@
  * the broker lets a client reach only what that client's connection owns. A broker of root serves
  * other users where it can keep their packets apart (broker/foreign.h), and each within a quota:
  * -EDQUOT, or -EPERM to a HELLO.
+ *
+ * A request that the broker does not know is -EOPNOTSUPP: one that libraries do without may come
+ * without another version.
  */
 #ifndef WEFT_BROKER_PROTO_H
 #define WEFT_BROKER_PROTO_H
@@ -29,11 +32,13 @@ enum broker_msg_type {
 	BROKER_HELLO = 1, /* -> struct broker_hello, <- the same + (own user's) the bag's one end */
 	BROKER_BAG,	  /* -> broker_msg, <- the same + the other */
 	BROKER_DEVICES,	  /* -> broker_msg, <- struct broker_devices */
-	BROKER_LEASE_SLOT, /* -> broker_msg, <- struct broker_slot + socket */
-	BROKER_KEEP_SLOT,  /* -> struct broker_slot + its socket, <- broker_msg */
-	BROKER_CM_CHANNEL, /* -> broker_msg, <- struct broker_cm_channel + event descriptor */
-	BROKER_GROUP,	   /* -> struct broker_group, <- broker_msg: joins or leaves */
-	BROKER_SYSFS,	   /* -> broker_msg, <- struct broker_sysfs */
+	BROKER_LEASE_SLOT,   /* -> broker_msg, <- struct broker_slot + socket */
+	BROKER_KEEP_SLOT,    /* -> struct broker_slot + its socket, <- broker_msg */
+	BROKER_CM_CHANNEL,   /* -> broker_msg, <- struct broker_cm_channel + event descriptor */
+	BROKER_GROUP,	     /* -> struct broker_group, <- broker_msg: joins or leaves */
+	BROKER_SYSFS,	     /* -> broker_msg, <- struct broker_sysfs */
+	BROKER_LIST_CLIENTS, /* broker/proto_list.h */
+	BROKER_LIST_IDS,
 	/* Requests of the connection manager: broker/proto_cm.h */
 	BROKER_CM_FIRST = 64,
 };

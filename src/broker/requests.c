@@ -149,6 +149,32 @@ static int answer_cm_channel(struct session *c)
 	return rc;
 }
 
+static int answer_list_clients(struct session *c, const struct broker_list *req)
+{
+	struct broker_list_clients r = {.msg.type = BROKER_LIST_CLIENTS};
+
+	session_list_clients(c, req->from, &r);
+	return reply(c, &r, sizeof(r), -1);
+}
+
+static int answer_list_ids(struct session *c, const struct broker_list *req)
+{
+	struct broker_list_ids r = {.msg.type = BROKER_LIST_IDS};
+
+	session_list_ids(c, req->from, &r);
+	return reply(c, &r, sizeof(r), -1);
+}
+
+static int answer_list(struct session *c, const struct broker_list *req, size_t len)
+{
+	struct broker_msg bad = {.type = req->msg.type, .error = -EINVAL};
+
+	if (len != sizeof(*req))
+		return reply(c, &bad, sizeof(bad), -1);
+	return req->msg.type == BROKER_LIST_CLIENTS ? answer_list_clients(c, req)
+						    : answer_list_ids(c, req);
+}
+
 static int answer_cm(struct session *c, const void *req, size_t len)
 {
 	_Alignas(max_align_t) uint8_t r[BROKER_CM_REPLY_MAX];
@@ -176,6 +202,9 @@ static int answer_unattached(struct session *c, const void *req, size_t len, uin
 		return answer_sysfs(c);
 	case BROKER_CM_CHANNEL:
 		return answer_cm_channel(c);
+	case BROKER_LIST_CLIENTS:
+	case BROKER_LIST_IDS:
+		return answer_list(c, req, len);
 	default:
 		if (type >= BROKER_CM_FIRST)
 			return answer_cm(c, req, len);

@@ -392,6 +392,16 @@ uint32_t cm_id_qpn(const struct cm_id *id)
 	return id->local_qpn;
 }
 
+uint32_t cm_id_peer_qpn(const struct cm_id *id)
+{
+	return id->peer_qpn;
+}
+
+enum cm_state cm_id_state(const struct cm_id *id)
+{
+	return id->state;
+}
+
 uint8_t cm_id_path_mtu(const struct cm_id *id)
 {
 	return id->path_mtu;

@@ -50,6 +50,23 @@ enum cm_event_type {
 	CM_EV_SIDR_REP,	     /* the answer, whatever its status; the id is idle */
 };
 
+/* Where an id stands: cm_priv.h has the steps from one to the next. */
+enum cm_state {
+	CM_IDLE,
+	CM_LISTEN,
+	CM_REQ_SENT,
+	CM_REQ_RCVD,
+	CM_REP_SENT,
+	CM_REP_RCVD,
+	CM_ESTABLISHED,
+	CM_DREQ_SENT,
+	CM_DREQ_RCVD,
+	CM_TIMEWAIT,
+	CM_SIDR_REQ_SENT,
+	CM_SIDR_REQ_RCVD,
+	CM_STATES
+};
+
 struct cm_event {
 	enum cm_event_type type;
 	struct cm_id *id;
@@ -121,7 +138,9 @@ void cm_id_forget(struct cm_id *);
 
 /* The consumer was killed: what cm_id_destroy() then says to the peer carries CM_DREQ_DIED. */
 void cm_id_died(struct cm_id *);
-uint32_t cm_id_qpn(const struct cm_id *); /* our QP of its connection */
+uint32_t cm_id_qpn(const struct cm_id *);      /* our QP of its connection */
+uint32_t cm_id_peer_qpn(const struct cm_id *); /* 0: not known yet */
+enum cm_state cm_id_state(const struct cm_id *);
 /* Active side: what the REQ asked for at last. */
 uint8_t cm_id_path_mtu(const struct cm_id *);
 

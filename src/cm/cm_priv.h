@@ -64,22 +64,6 @@
 /* What REJ and MRA call the message that they answer. */
 enum cm_msg_answered { CM_MSG_REQ, CM_MSG_REP, CM_MSG_OTHER };
 
-enum cm_state {
-	CM_IDLE,
-	CM_LISTEN,
-	CM_REQ_SENT,
-	CM_REQ_RCVD,
-	CM_REP_SENT,
-	CM_REP_RCVD,
-	CM_ESTABLISHED,
-	CM_DREQ_SENT,
-	CM_DREQ_RCVD,
-	CM_TIMEWAIT,
-	CM_SIDR_REQ_SENT,
-	CM_SIDR_REQ_RCVD,
-	CM_STATES
-};
-
 struct cm_tx_entry {
 	struct list list;
 	struct flow flow;

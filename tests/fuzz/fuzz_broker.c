@@ -329,6 +329,22 @@ static void bad_resume(void)
 		remember(&world.bad, r.saved.id);
 }
 
+/* From anywhere on: it is told of ids that are, of clients that are. */
+static void bad_list(void)
+{
+	struct broker_list_id v[4];
+	uint64_t from = take() | (uint64_t)take() << 8 | (uint64_t)take() << 60, before = from;
+	uint32_t n = cm_service_list(world.svc, 0, &from, v, ARRAY_SIZE(v));
+
+	must(n <= ARRAY_SIZE(v) && (!from || from > before));
+	for (uint32_t i = 0; i < n; i++)
+		must(v[i].state < BROKER_LIST_STATES &&
+		     (v[i].client == cm_client_nr(world.good.c) ||
+		      v[i].client == cm_client_nr(world.bad.c)));
+	from = 0;
+	must(cm_service_list(world.svc, 1, &from, v, ARRAY_SIZE(v)) == 0); /* nobody's */
+}
+
 static void bad_packet(void)
 {
 	uint8_t data[400];
@@ -365,7 +381,7 @@ static void step(void)
 			open_channel(&world.bad);
 		return;
 	default:
-		switch (take() % 4) {
+		switch (take() % 5) {
 		case 0:
 			close_client(&world.bad);
 			open_client(&world.bad);
@@ -376,6 +392,9 @@ static void step(void)
 		case 2:
 			cm_service_device_changed(world.svc, take() % 2 + 1,
 						  BROKER_DEVICE_PORT_ERR + take() % 4, world.now);
+			return;
+		case 3:
+			bad_list();
 			return;
 		default:
 			read_events(&world.good, 100);
