@@ -57,7 +57,6 @@ static struct broker_list_id told(const struct svc_id *id)
 		.ifindex = id->ifindex,
 		.qpn = cm_id_qpn(id->cm),
 		.remote_qpn = cm_id_peer_qpn(id->cm),
-		.requests = id->request_count,
 	};
 }
 

@@ -189,8 +189,10 @@ static int ask_devices(const struct asking *a, struct broker_devices *ret)
 
 	if (rc || ret->msg.error)
 		return rc ?: ret->msg.error;
-	for (uint32_t i = 0; i < ret->count && i < BROKER_MAX_DEVICES; i++)
+	for (uint32_t i = 0; i < ret->count && i < BROKER_MAX_DEVICES; i++) {
 		ret->dev[i].name[sizeof(ret->dev[i].name) - 1] = 0;
+		ret->dev[i].ifname[sizeof(ret->dev[i].ifname) - 1] = 0;
+	}
 	return ret->count > BROKER_MAX_DEVICES ? -EPROTO : 0;
 }
 

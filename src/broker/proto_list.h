@@ -68,7 +68,7 @@ struct broker_list_id {
 	uint8_t datagrams;
 	uint32_t ifindex;	  /* of local; 0: any, or not known */
 	uint32_t qpn, remote_qpn; /* 0: not known */
-	uint32_t requests;	  /* LISTEN: those that nobody has read */
+	uint32_t none;		  /* 0 */
 };
 
 struct broker_list_ids {

@@ -394,8 +394,20 @@ static void who_asks_in_a_loop_holds_up_nobody(void **state)
 	broker_client_close(own);
 }
 
+enum lie {
+	MORE_THAN_ROOM,
+	FOR_EVER,
+	NOBODYS_ID,
+	NO_SUCH_STATE,
+	MANY_DEVICES,
+	AN_OLDER_ONE,
+	ANOTHER_VERSION,
+	NONE,
+	LIES
+};
+
 /* A broker of somebody's who means no good, whom root asks. */
-static void be_hostile(int how, int ready)
+static void be_hostile(enum lie lie, int ready)
 {
 	struct sockaddr_un a;
 	socklen_t len = name_address(&a);
@@ -420,21 +432,28 @@ static void be_hostile(int how, int ready)
 		while (memset(&r, 0, sizeof(r)), recv(fd, &r, sizeof(r), 0) > 0) {
 			size_t bytes = sizeof(r.hello);
 
+			if (r.msg.type == BROKER_HELLO && lie == ANOTHER_VERSION)
+				r.hello.version++;
+			if (r.msg.type == BROKER_LIST_CLIENTS && lie == AN_OLDER_ONE) {
+				r.msg.error = -EOPNOTSUPP;
+				(void)!send(fd, &r, sizeof(r.msg), MSG_NOSIGNAL);
+				continue;
+			}
 			if (r.msg.type == BROKER_LIST_CLIENTS) {
 				bytes = sizeof(r.clients);
-				r.clients.count = how == 0 ? UINT32_MAX : 1;
-				r.clients.next = how == 1 ? 1 : 0; /* for ever the same */
-				r.clients.v[0].nr = how == 1 ? ++n : 1;
+				r.clients.count = lie == MORE_THAN_ROOM ? UINT32_MAX : 1;
+				r.clients.next = lie == FOR_EVER ? 1 : 0; /* for ever the same */
+				r.clients.v[0].nr = lie == FOR_EVER ? ++n : 1;
 			} else if (r.msg.type == BROKER_LIST_IDS) {
 				bytes = sizeof(r.ids);
 				r.ids.count = 1;
 				r.ids.next = 0;
-				r.ids.v[0].client = how == 2 ? 77 : 1;
-				r.ids.v[0].state = how == 3 ? 1000 : 0;
+				r.ids.v[0].client = lie == NOBODYS_ID ? 77 : 1;
+				r.ids.v[0].state = lie == NO_SUCH_STATE ? 1000 : 0;
 			} else if (r.msg.type == BROKER_DEVICES) {
 				bytes = sizeof(r.devices);
 				memset(r.devices.dev, 'x', sizeof(r.devices.dev));
-				r.devices.count = how == 4 ? 1000 : 32;
+				r.devices.count = lie == MANY_DEVICES ? 1000 : 32;
 			}
 			(void)!send(fd, &r, bytes, MSG_NOSIGNAL);
 		}
@@ -444,12 +463,16 @@ static void be_hostile(int how, int ready)
 
 static void what_a_strangers_broker_says_is_within_bounds(void **state)
 {
-	static const int expected[] = {-EPROTO, -EPROTO, 0, -EPROTO, -EPROTO, 0};
+	static const int expected[LIES] = {
+		[MORE_THAN_ROOM] = -EPROTO,   [FOR_EVER] = -EPROTO,
+		[NO_SUCH_STATE] = -EPROTO,    [MANY_DEVICES] = -EPROTO,
+		[AN_OLDER_ONE] = -EOPNOTSUPP, [ANOTHER_VERSION] = -EPROTO,
+	};
 
 	(void)state;
 	if (geteuid())
 		skip();
-	for (int how = 0; how < (int)ARRAY_SIZE(expected); how++) {
+	for (enum lie lie = 0; lie < LIES; lie++) {
 		struct broker_listing l;
 		int ready[2];
 		pid_t pid;
@@ -459,16 +482,20 @@ static void what_a_strangers_broker_says_is_within_bounds(void **state)
 		pid = fork();
 		if (pid == 0) {
 			close(ready[0]);
-			be_hostile(how, ready[1]);
+			be_hostile(lie, ready[1]);
 		}
 		close(ready[1]);
 		assert_int_equal(read(ready[0], &c, 1), 0);
 		close(ready[0]);
-		assert_int_equal(broker_list(&l, err, sizeof(err)), expected[how]);
+		assert_int_equal(broker_list(&l, err, sizeof(err)), expected[lie]);
 		assert_int_equal(geteuid(), 0);
-		if (!expected[how]) {
+		if (lie == AN_OLDER_ONE)
+			assert_non_null(strstr(err, "older weft"));
+		if (lie == ANOTHER_VERSION)
+			assert_non_null(strstr(err, "another version"));
+		if (!expected[lie]) {
 			assert_int_equal(l.client_count, 1);
-			assert_int_equal(l.id_count, how == 2 ? 0 : 1);
+			assert_int_equal(l.id_count, lie == NOBODYS_ID ? 0 : 1);
 			assert_int_equal(strlen(l.devices.dev[0].name), 63);
 			broker_listing_free(&l);
 		}

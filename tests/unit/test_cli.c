@@ -17,6 +17,7 @@
 #include "cli/bench_pattern.h"
 #include "cli/histogram.h"
 #include "cli/output.h"
+#include "cli/process.h"
 #include "cli/serve_file.h"
 #include "cli/serve_say.h"
 
@@ -229,6 +230,47 @@ static void a_flood_of_lines_is_left_out_and_counted(void **state)
 	close(ends[1]);
 }
 
+static void text_of_others_is_tamed(void **state)
+{
+	static const struct {
+		const char *said, *shown;
+	} cases[] = {
+		{"weft serve disk.img", "weft serve disk.img"},
+		{"caf\303\251 \342\202\254 \360\237\220\264",
+		 "caf\303\251 \342\202\254 \360\237\220\264"},
+		{"\033[2J\a\177", "?[2J??"},
+		{"\302\2332J", "??2J"},		     /* the same in one character */
+		{"\300\233 \340\202\233", "?? ???"}, /* and in more bytes than it takes */
+		{"\377 \251 \342\202", "? ? ??"},
+		{"\355\240\200 \364\220\200\200", "??? ????"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[64];
+
+		strcpy(text, cases[i].said);
+		text_tame(text);
+		assert_string_equal(text, cases[i].shown);
+	}
+}
+
+static void a_process_is_called_by_its_command(void **state)
+{
+	char command[4096], cut[8];
+
+	(void)state;
+	process_command(command, sizeof(command), getpid());
+	assert_non_null(strstr(command, "test_cli"));
+	process_command(cut, sizeof(cut), getpid());
+	assert_int_equal(strlen(cut), 7);
+	assert_memory_equal(cut, command, 7);
+	assert_string_equal(process_name(command, sizeof(command), getpid()), "test_cli");
+	assert_string_equal(process_command(command, sizeof(command), 0), "?");
+	assert_string_equal(user_name(command, sizeof(command), 0), "root");
+	assert_string_equal(user_name(command, sizeof(command), 3999999999u), "3999999999");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +283,8 @@ int main(void)
 		cmocka_unit_test(sizes_and_durations_read_well),
 		cmocka_unit_test(a_file_s_last_word_says_how_it_is_served),
 		cmocka_unit_test(a_pattern_tells_torn_misplaced_and_stale_blocks),
+		cmocka_unit_test(text_of_others_is_tamed),
+		cmocka_unit_test(a_process_is_called_by_its_command),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

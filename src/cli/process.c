@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "cli/process.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The length of the character at p in UTF-8; 0 for none, and for what moves a terminal's cursor. */
+static size_t character(const unsigned char *p)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t len = *p < 0x80 ? 1 : *p >> 5 == 6 ? 2 : *p >> 4 == 14 ? 3 : *p >> 3 == 30 ? 4 : 0;
+	uint32_t c;
+
+	if (len < 2)
+		return len && *p >= 0x20 && *p != 0x7f ? 1 : 0;
+	c = *p & (0x7fu >> len);
+	for (size_t i = 1; i < len; i++) {
+		if (p[i] >> 6 != 2)
+			return 0;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	return c < least[len] || c < 0xa0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : len;
+}
+
+void text_tame(char *text)
+{
+	while (*text) {
+		size_t len = character((const unsigned char *)text);
+
+		if (!len) {
+			*text = '?';
+			len = 1;
+		}
+		text += len;
+	}
+}
+
+/* What the file of the process holds, of arguments each behind a space. */
+static size_t content(char *buf, size_t room, pid_t pid, const char *file)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : read(fd, buf, room - 1);
+	if (fd >= 0)
+		close(fd);
+	while (n > 0 && (buf[n - 1] == 0 || buf[n - 1] == '\n'))
+		n--;
+	n = n < 0 ? 0 : n;
+	for (ssize_t i = 0; i < n; i++)
+		if (!buf[i])
+			buf[i] = ' ';
+	buf[n] = 0;
+	text_tame(buf);
+	return (size_t)n;
+}
+
+const char *process_name(char *buf, size_t room, pid_t pid)
+{
+	if (!content(buf, room, pid, "comm"))
+		snprintf(buf, room, "?");
+	return buf;
+}
+
+const char *process_command(char *buf, size_t room, pid_t pid)
+{
+	return content(buf, room, pid, "cmdline") ? buf : process_name(buf, room, pid);
+}
+
+const char *user_name(char *buf, size_t room, uid_t uid)
+{
+	const struct passwd *pw = getpwuid(uid);
+
+	if (pw)
+		snprintf(buf, room, "%s", pw->pw_name);
+	else
+		snprintf(buf, room, "%u", uid);
+	return buf;
+}
