@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,14 @@
 enum { ALICE = 12345, MALLORY = 12346, LOOPS = 8, MANY = 16384 };
 
 static char err[512];
+
+/* A child that goes with the test, and is that user's. */
+static void become(uid_t uid)
+{
+	if (uid != geteuid() && (setgid(uid) < 0 || setuid(uid) < 0))
+		_exit(1);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
 
 static int call(struct broker_client *c, const void *req, size_t len, void *resp, size_t resp_len)
 {
@@ -55,8 +64,7 @@ static pid_t start(uid_t uid, uint16_t port)
 	assert_int_equal(pipe(ready), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (uid != geteuid() && (setgid(uid) < 0 || setuid(uid) < 0))
-			_exit(1);
+		become(uid);
 		status = use(port);
 		if (write(ready[1], &status, sizeof(status)) < 0)
 			_exit(2);
@@ -99,8 +107,7 @@ static struct told ask_as(uid_t uid, pid_t about)
 	if (pid == 0) {
 		struct broker_listing l;
 
-		if (uid != geteuid() && (setgid(uid) < 0 || setuid(uid) < 0))
-			_exit(1);
+		become(uid);
 		t.rc = broker_list(&l, err, sizeof(err));
 		if (t.rc == 0) {
 			t.clients = l.client_count;
@@ -219,6 +226,28 @@ static void a_users_broker_tells_its_user_and_root(void **state)
 	stop(alice);
 }
 
+static void more_clients_than_a_message_has_room_for_are_told_once_each(void **state)
+{
+	struct broker_client *own[2 * BROKER_LIST_MAX + 1];
+	struct broker_listing l;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		own[i] = bed_client();
+	for (size_t n = ARRAY_SIZE(own); n; n--) {
+		if (n % BROKER_LIST_MAX <= 1) {
+			assert_int_equal(broker_list(&l, err, sizeof(err)), 0);
+			assert_int_equal(l.client_count, n);
+			for (size_t i = 1; i < n; i++)
+				assert_true(l.clients[i].nr > l.clients[i - 1].nr);
+			broker_listing_free(&l);
+		}
+		broker_client_close(own[n - 1]);
+		if (n % BROKER_LIST_MAX <= 2) /* the broker sees it in its turn */
+			assert_true(eventually(5000, ask_as(geteuid(), 0).clients == n - 1));
+	}
+}
+
 /* ---- who follows no rule --------------------------------------------------------------------- */
 
 /* The broker's answer to these bytes; 0: it hung up. */
@@ -333,18 +362,19 @@ static void garbage_is_an_error_and_no_more(void **state)
 	broker_client_close(own);
 }
 
-/* Has asked a thousand times when it closes done, and goes on. */
+/* Has asked a hundred times when it closes done, and goes on. */
 static void loop(int done)
 {
 	struct broker_list req = {.msg.type = BROKER_LIST_IDS};
 	struct broker_list_ids ids;
 	int fd = greeted();
 
+	become(geteuid());
 	for (unsigned n = 0;; n++) {
 		if (exchange(fd, &req, sizeof(req), -1, &ids, sizeof(ids), NULL, NULL))
 			_exit(0);
 		req.from = ids.next;
-		if (n == 1000)
+		if (n == 100)
 			close(done);
 	}
 }
@@ -414,8 +444,7 @@ static void be_hostile(enum lie lie, int ready)
 	int l = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	uint64_t n = 0;
 
-	if (setgid(MALLORY) < 0 || setuid(MALLORY) < 0)
-		_exit(1);
+	become(MALLORY);
 	if (bind(l, (struct sockaddr *)&a, len) < 0 || listen(l, 8) < 0)
 		_exit(1);
 	close(ready);
@@ -511,6 +540,8 @@ int main(void)
 		cmocka_unit_test_setup(a_user_is_told_of_its_own_processes_and_root_of_all,
 				       bed_fresh),
 		cmocka_unit_test_setup(a_users_broker_tells_its_user_and_root, bed_fresh),
+		cmocka_unit_test_setup(more_clients_than_a_message_has_room_for_are_told_once_each,
+				       bed_fresh),
 		cmocka_unit_test_setup(who_is_not_greeted_is_told_nothing, bed_fresh),
 		cmocka_unit_test_setup(who_is_refused_is_told_nothing, bed_fresh),
 		cmocka_unit_test_setup(garbage_is_an_error_and_no_more, bed_fresh),
