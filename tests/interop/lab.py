@@ -66,18 +66,24 @@ def die_with_parent():
 
 
 class Host:
-    """A network namespace, held by a process that lives as long as this script."""
+    """A network namespace, held by a process that lives as long as this script.
 
-    def __init__(self, name, address, address6):
+    within: what, put before a program, has it run where that namespace is made. place: makes of
+    a program's argv that of what starts it where it shall be, as in a container (places.py).
+    """
+
+    def __init__(self, name, address, address6, within=()):
         self.name, self.address, self.address6 = name, address, address6
+        self.within, self.place = within, lambda argv: argv
         self.holder = subprocess.Popen(
-            ["unshare", "--net", "--", "sh", "-c", "ip link set lo up && echo up && cat"],
+            [*within, "unshare", "--net", "--", "sh", "-c", "ip link set lo up && echo up && cat"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
         if self.holder.stdout.readline() != b"up\n":
             skip("cannot make a network namespace")
 
     def inside(self, argv):
-        return ["nsenter", "-t", str(self.holder.pid), "-n", "--", *map(str, argv)]
+        return [*self.within, "nsenter", "-t", str(self.holder.pid), "-n", "--",
+                *self.place(list(map(str, argv)))]
 
     def run(self, *argv, timeout=60, **kwargs):
         """Runs to the end; returns a CompletedProcess with text."""
@@ -115,17 +121,21 @@ class Host:
                     pass
         return found
 
-    def brokers(self):
-        """Of pids(), those that are weft's broker."""
+    def weft(self, command):
+        """Of pids(), those that are this command of weft's."""
         found = []
         for pid in self.pids():
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as f:
-                    if f.read().split(b"\0")[1:2] == [b"broker"]:
-                        found.append(pid)
+                    words = f.read().split(b"\0")
             except OSError:
-                pass
+                continue
+            if os.path.basename(words[0]) == b"weft" and words[1:2] == [command.encode()]:
+                found.append(pid)
         return found
+
+    def brokers(self):
+        return self.weft("broker")
 
     def holder_pids(self):
         try:
@@ -151,12 +161,13 @@ class Host:
         return left
 
 
-def lab(hosts):
+def lab(hosts, within=()):
     """One host (both sides are the same), or two joined by a veth pair."""
     if hosts == 1:
-        host = Host("one", "127.0.0.1", "::1")
+        host = Host("one", "127.0.0.1", "::1", within)
         return host, host
-    a, b = Host("left", "10.77.0.1", "fd77::1"), Host("right", "10.77.0.2", "fd77::2")
+    a = Host("left", "10.77.0.1", "fd77::1", within)
+    b = Host("right", "10.77.0.2", "fd77::2", within)
     a.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0",
          "netns", str(b.holder.pid))
     for h in (a, b):
