@@ -38,13 +38,26 @@ def memlock(_, __, argv):
     return [*LIMIT, *argv]
 
 
-def bwrap(build, scratch, argv):
-    """No capability, its own users, processes and mounts; the network is the host's."""
-    given = [word for path in READ_ONLY + (build,) for word in ("--ro-bind", path, path)]
+def bwrap_argv(read_only, *more):
+    """No capability, its own users, processes and mounts; the network is the host's. read_only: path
+    inside -> path here."""
+    given = [word for inside, path in read_only.items() for word in ("--ro-bind", path, inside)]
     links = [word for name in LINKS for word in ("--symlink", f"usr/{name}", f"/{name}")]
     return ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
             "--cap-drop", "ALL", "--die-with-parent", "--tmpfs", "/tmp", *given, *links, "--proc",
-            "/proc", "--dev", "/dev", "--bind", scratch, scratch, "--", *LIMIT, *argv]
+            "/proc", "--dev", "/dev", *more, "--", *LIMIT]
+
+
+def bwrap(build, scratch, argv):
+    read_only = {path: path for path in (*READ_ONLY, build)}
+    return [*bwrap_argv(read_only, "--bind", scratch, scratch), *argv]
+
+
+def pod(files, name, argv):
+    """As that, with more of an image and as its user."""
+    read_only = {**{path: path for path in READ_ONLY}, **files}
+    return [*bwrap_argv(read_only, "--uid", "1000", "--gid", "1000", "--hostname", name,
+                        "--setenv", "HOME", "/tmp"), *argv]
 
 
 def seccomp():

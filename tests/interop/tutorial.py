@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""docs/tutorial-mpi-ci.md works: the steps of its workflow, and what its pods run.
+
+usage: tutorial.py BUILD (workflow | kind)
+
+workflow: the commands of the first section, and every `run:` but apt's, are typed into a shell, in a
+network namespace. kind: the commands of the pods
+run in containers of the image's user, with networks as Kind's pods have: each is joined to the
+node alone, which forwards.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import textwrap
+
+import installed
+import lab
+import places
+
+FILES = f"{lab.TOP}/docs/tutorial"
+DATAGRAMS = 50  # at least, of two ranks
+
+
+def tutorial(name):
+    with open(f"{FILES}/{name}", encoding="utf-8") as f:
+        return f.read()
+
+
+def scripts(text, head):
+    """The texts of `head |` and of `head text` in YAML, where text does not name something."""
+    for m in re.finditer(rf"^( *){head} (?:\|\n((?:\1 +.*\n|\n)+)|(\w[^:\n]*)\n)", text, re.M):
+        yield textwrap.dedent(m[2]) if m[2] else m[3] + "\n"
+
+
+def packages(text):
+    """What apt-get is told to install, less weft."""
+    words = re.search(r"apt-get -qq install ((?:.*\\\n)*.*)", text)[1].replace("\\\n", " ")
+    return {w for w in words.split("&&")[0].split() if not w.startswith(("-", "/"))}
+
+
+def are_listed(_):
+    """What the files install is what the machine of the tests has."""
+    with open(f"{lab.TOP}/scripts/packages", encoding="utf-8") as f:
+        listed = set(re.sub(r"#.*", "", f.read()).split())
+    unknown = (packages(tutorial("workflow.yml")) | packages(tutorial("Dockerfile"))) - listed
+    unknown.discard("ca-certificates")  # for what is cloned by https
+    return f"not in scripts/packages: {unknown}" if unknown else None
+
+
+# ---- the workflow --------------------------------------------------------------------------------
+
+def own_machine(host, build, path):
+    """The commands of the page; and mpirun's fails without weft, for there is no other way."""
+    with open(f"{lab.TOP}/docs/tutorial-mpi-ci.md", encoding="utf-8") as f:
+        section = re.search(r"^## On your own machine\n(.*?)^## ", f.read(), re.M | re.S)[1]
+    compiled, run = re.findall(r"^ {4}(.*)\n", section, re.M)
+    with tempfile.TemporaryDirectory() as here:
+        os.symlink(build, f"{here}/build")
+        os.symlink(f"{lab.TOP}/docs", f"{here}/docs")
+        env = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        for command, log, says in (
+                (f"{compiled} && {run}", "with.log", "2 ranks, 0 bytes wrong"),
+                (run.partition(" -- ")[2], "without.log", "PML ucx cannot be selected")):
+            p = lab.Program(host, ["sh", "-c", f"cd {here} && {command}"], f"{path}/{log}", env=env)
+            status = p.wait(60)
+            p.kill()
+            if (status == 0) != (log == "with.log") or not p.says(says):
+                return f"{command} ends with {status}, and not with '{says}'"
+    return None
+
+
+def workflow(report, build):
+    host, _ = lab.lab(1)
+    steps = scripts(tutorial("workflow.yml"), "run:")
+    report.attempt("own machine", lambda path: own_machine(host, build, path))
+    with tempfile.TemporaryDirectory() as home:
+        os.makedirs(f"{home}/src")
+        shutil.copy(f"{FILES}/ring.c", f"{home}/src")
+        added = f"{home}/path"
+        env = {"HOME": home, "GITHUB_PATH": added, "WEFT_GIT": f"file://{lab.TOP}"}
+
+        def step(text, path):
+            if os.path.exists(added):
+                with open(added, encoding="utf-8") as f:
+                    env["PATH"] = ":".join([*f.read().split(), os.environ["PATH"]])
+            p = lab.Program(host, ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c",
+                                   'cd "$HOME"\n' + text], f"{path}/step.log", env=env)
+            status = p.wait(400)
+            p.kill()
+            return None if status == 0 else f"the shell ends with {status}"
+
+        for text in steps:
+            if not text.startswith("apt-get"):
+                report.attempt(text.split("\n")[0], lambda path, t=text: step(t, path))
+    report.everything_ends((host,))
+
+
+# ---- the pods ------------------------------------------------------------------------------------
+
+class Cluster:
+    """A node that forwards, and its pods; each has its gateway and no neighbour else."""
+
+    def __init__(self, names):
+        within = places.user_namespace()
+        self.node = lab.Host("node", "10.244.0.1", None, within)
+        self.node.run("sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
+        self.pods = {}
+        for i, name in enumerate(names, 2):
+            pod = self.pods[name] = lab.Host(name, f"10.244.0.{i}", None, within)
+            self.node.ip("link", "add", f"veth{i}", "type", "veth", "peer", "name", "eth0", "netns",
+                         str(pod.holder.pid))
+            self.node.ip("addr", "add", "10.244.0.1/32", "dev", f"veth{i}")
+            self.node.ip("link", "set", f"veth{i}", "up")
+            self.node.ip("route", "add", pod.address, "dev", f"veth{i}")
+            pod.ip("addr", "add", f"{pod.address}/32", "dev", "eth0")
+            pod.ip("link", "set", "eth0", "up")
+            pod.ip("route", "add", "10.244.0.1", "dev", "eth0")
+            pod.ip("route", "add", "default", "via", "10.244.0.1")
+
+
+def image(scratch, build):
+    """What the Dockerfile makes, and what Kubernetes adds: path in the pod -> path here."""
+    weft, wrong = installed.stage(build, f"{scratch}/stage")
+    if wrong:
+        raise RuntimeError(wrong)
+    subprocess.run(["mpicc.openmpi", "-O2", "-o", f"{scratch}/ring", f"{FILES}/ring.c"], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{scratch}/id"], check=True)
+    # Others' files may be open to read.
+    os.chmod(f"{scratch}/id", 0o644 if lab.ordinary_user() else 0o600)
+    for name, text in (("passwd", "root:x:0:0::/root:/bin/sh\nmpi:x:1000:1000::/tmp:/bin/sh\n"),
+                       ("names", "passwd: files\nhosts: files\n")):  # nobody to ask for others
+        with open(f"{scratch}/{name}", "w", encoding="ascii") as f:
+            f.write(text)
+    return {"/usr/local": os.path.dirname(weft), "/opt/mpi/ssh_config": f"{FILES}/ssh_config",
+            "/opt/mpi/ring": f"{scratch}/ring", "/ssh/id": f"{scratch}/id",
+            "/ssh/id.pub": f"{scratch}/id.pub", "/etc/passwd": f"{scratch}/passwd",
+            "/etc/hosts": f"{scratch}/hosts", "/etc/nsswitch.conf": f"{scratch}/names"}
+
+
+def kind(report, build):
+    ranks = ("rank-0.mpi", "rank-1.mpi")
+    cluster = Cluster((*ranks, "launcher"))
+    sshd, start = scripts(tutorial("kind.yaml"), "-")
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chmod(scratch, 0o755)
+        with open(f"{scratch}/hosts", "w", encoding="ascii") as f:
+            f.write("127.0.0.1 localhost\n")
+            f.writelines(f"{p.address} {name}\n" for name, p in cluster.pods.items())
+        files = image(scratch, build)
+        for name, pod in cluster.pods.items():
+            pod.place = lambda argv, n=name: places.pod(files, n.split(".")[0], argv)
+
+        def ring(path):
+            programs = [lab.Program(cluster.pods[r], ["/bin/sh", "-c", sshd], f"{path}/{r}.log")
+                        for r in ranks]
+            launcher = lab.Program(cluster.pods["launcher"], ["/bin/sh", "-c", start],
+                                   f"{path}/launcher.log")
+            try:
+                status = launcher.wait(60)
+                if status != 0:
+                    return f"the launcher ends with {status}"
+                if not launcher.says("2 ranks, 0 bytes wrong"):
+                    return "the program does not say that all is well"
+                if not launcher.says("tag(rc_verbs/weft_eth0:1"):
+                    return "UCX does not say that it uses rc_verbs"
+                sent = [int(cluster.pods[r].read("snmp").split("Udp:")[2].split()[3]) for r in ranks]
+                return f"only {sent} datagrams" if min(sent) < DATAGRAMS else None
+            finally:
+                for p in (launcher, *programs):
+                    p.kill()
+
+        report.attempt("ring over two pods", ring)
+        report.everything_ends((*cluster.pods.values(), cluster.node))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("what", choices=["workflow", "kind"])
+    args = p.parse_args()
+    lab.enter()
+    lab.need("mpicc.openmpi", "mpirun.openmpi", *(["git", "meson"] if args.what == "workflow" else
+                                  ["bwrap", "ssh", "ssh-keygen", "/usr/sbin/sshd"]))
+    build = os.path.abspath(args.build)
+    report = lab.Report(build, f"tutorial-{args.what}")
+    report.attempt("packages", are_listed)
+    if args.what == "workflow":
+        if subprocess.run(["git", "-C", lab.TOP, "rev-parse"], capture_output=True,
+                          check=False).returncode:
+            lab.skip("not a git repository, which could be cloned")
+        workflow(report, build)
+    else:
+        kind(report, build)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
