@@ -4,8 +4,8 @@
 
 usage: tutorial.py BUILD (workflow | kind)
 
-workflow: the commands of the first section, and every `run:` but apt's, are typed into a shell, in a
-network namespace. kind: the commands of the pods
+workflow: the commands of the first section, and every `run:` in a new system, are typed into a shell, in
+a network namespace. kind: the commands of the pods
 run in containers of the image's user, with networks as Kind's pods have: each is joined to the
 node alone, which forwards.
 """
@@ -19,6 +19,7 @@ import textwrap
 
 import installed
 import lab
+import package
 import places
 
 FILES = f"{lab.TOP}/docs/tutorial"
@@ -73,30 +74,59 @@ def own_machine(host, build, path):
     return None
 
 
-def workflow(report, build):
-    host, _ = lab.lab(1)
-    steps = scripts(tutorial("workflow.yml"), "run:")
-    report.attempt("own machine", lambda path: own_machine(host, build, path))
-    with tempfile.TemporaryDirectory() as home:
-        os.makedirs(f"{home}/src")
-        shutil.copy(f"{FILES}/ring.c", f"{home}/src")
-        added = f"{home}/path"
-        env = {"HOME": home, "GITHUB_PATH": added, "WEFT_GIT": f"file://{lab.TOP}"}
+# Of a container's: what mpirun and the network's figures need.
+IN_SYSTEM = """mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" &&
+	mount -t devtmpfs dev "$0/dev" && mount -t tmpfs shm "$0/dev/shm" && exec chroot "$0" "$@\""""
 
-        def step(text, path):
-            if os.path.exists(added):
-                with open(added, encoding="utf-8") as f:
-                    env["PATH"] = ":".join([*f.read().split(), os.environ["PATH"]])
-            p = lab.Program(host, ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c",
-                                   'cd "$HOME"\n' + text], f"{path}/step.log", env=env)
-            status = p.wait(400)
+
+class Job:
+    """A shell for each step; in a new system, or on this one, without apt's, if none can be made."""
+
+    def __init__(self, top):
+        self.host, _ = lab.lab(1)
+        self.system = f"{top}/system"
+        self.missing = "only root can" if os.geteuid() or not shutil.which("mmdebstrap") else \
+            package.new_system(self.system)
+        self.home = f"{self.system}/root" if not self.missing else top
+        os.makedirs(f"{self.home}/src")
+        shutil.copy(f"{FILES}/ring.c", f"{self.home}/src")
+        subprocess.run(["git", "clone", "--quiet", "--bare", "--depth", "1", f"file://{lab.TOP}",
+                        f"{self.home}/weft.git"], check=True)
+
+    def step(self, text, path):
+        home = "/root" if not self.missing else self.home
+        env = {"HOME": home, "GITHUB_PATH": f"{home}/path", "WEFT_GIT": f"file://{home}/weft.git",
+               "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+               "DEBIAN_FRONTEND": "noninteractive"}
+        if os.path.exists(f"{self.home}/path"):
+            with open(f"{self.home}/path", encoding="utf-8") as f:
+                env["PATH"] = ":".join([*f.read().split(), env["PATH"]])
+        argv = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", 'cd "$HOME"\n' + text]
+        if not self.missing:
+            argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--", "sh", "-c",
+                    IN_SYSTEM, self.system, *argv]
+        if text.startswith("apt-get"):  # alone has the network
+            with open(f"{path}/step.log", "wb") as log:
+                status = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, stdout=log,
+                                        stderr=log, timeout=600, check=False).returncode
+        else:
+            p = lab.Program(self.host, argv, f"{path}/step.log", env=env)
+            status = p.wait(600)
             p.kill()
-            return None if status == 0 else f"the shell ends with {status}"
+        return None if status == 0 else f"the shell ends with {status}"
 
-        for text in steps:
-            if not text.startswith("apt-get"):
-                report.attempt(text.split("\n")[0], lambda path, t=text: step(t, path))
-    report.everything_ends((host,))
+
+def workflow(report, build):
+    with tempfile.TemporaryDirectory() as top:
+        job = Job(top)
+        report.attempt("own machine", lambda path: own_machine(job.host, build, path))
+        for text in scripts(tutorial("workflow.yml"), "run:"):
+            name = text.split("\n")[0]
+            if job.missing and text.startswith("apt-get"):
+                report.skip(name, f"no new system can be made: {job.missing}")
+            else:
+                report.attempt(name, lambda path, t=text: job.step(t, path))
+        report.everything_ends((job.host,))
 
 
 # ---- the pods ------------------------------------------------------------------------------------
@@ -182,7 +212,8 @@ def main():
     p.add_argument("build")
     p.add_argument("what", choices=["workflow", "kind"])
     args = p.parse_args()
-    lab.enter()
+    if args.what == "kind" or os.geteuid():
+        lab.enter()
     lab.need("mpicc.openmpi", "mpirun.openmpi", *(["git", "meson"] if args.what == "workflow" else
                                   ["bwrap", "ssh", "ssh-keygen", "/usr/sbin/sshd"]))
     build = os.path.abspath(args.build)
