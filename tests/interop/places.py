@@ -20,14 +20,16 @@ READ_ONLY = ("/usr", "/etc", "/sys")
 
 def user_namespace():
     """What, put before a program, makes it root of a user namespace that an ordinary user has made."""
+    user = lab.ordinary_user()
     holder = subprocess.Popen(
-        [*lab.ordinary_user(), "unshare", "-Urn", "--", "sh", "-c", "echo up && cat"],
+        [*user, "unshare", "-Urn", "--", "sh", "-c", "echo up && cat"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     if holder.stdout.readline() != b"up\n":
         lab.skip("an ordinary user may not make a user namespace here")
+    become = ["-S", "0", "-G", "0"] if user else ["--preserve-credentials"]
     # Who gets other rights loses what ended it with this script.
-    return ["nsenter", "-t", str(holder.pid), "-U", "-S", "0", "-G", "0", "--",
-            "setpriv", "--pdeathsig", "KILL", "--"]
+    return ["nsenter", "-t", str(holder.pid), "-U", *become, "--", "setpriv", "--pdeathsig",
+            "KILL", "--"]
 
 
 def userns(_, __, argv):
@@ -87,16 +89,14 @@ def crun(build, scratch, argv):
     for link in LINKS:
         os.symlink(f"usr/{link}", f"{bundle}/rootfs/{link}")
     none = {k: [] for k in ("bounding", "effective", "permitted", "inheritable", "ambient")}
-    mounts = [{"destination": p, "source": p, "type": "bind", "options": ["rbind", "ro"]}
-              for p in READ_ONLY + (build,)]
-    mounts += [{"destination": "/proc", "source": "proc", "type": "proc"},
-               {"destination": "/dev", "source": "tmpfs", "type": "tmpfs"},
-               {"destination": "/dev/pts", "source": "devpts", "type": "devpts",
-                "options": ["newinstance", "ptmxmode=0666", "mode=0620"]},
-               {"destination": "/dev/shm", "source": "shm", "type": "tmpfs"},
-               {"destination": "/tmp", "source": "tmpfs", "type": "tmpfs"},
-               {"destination": scratch, "source": scratch, "type": "bind",
-                "options": ["bind", "rw"]}]
+    mounts = [{"destination": "/proc", "source": "proc", "type": "proc"},
+              {"destination": "/dev", "source": "tmpfs", "type": "tmpfs"},
+              {"destination": "/dev/pts", "source": "devpts", "type": "devpts",
+               "options": ["newinstance", "ptmxmode=0666", "mode=0620"]},
+              {"destination": "/dev/shm", "source": "shm", "type": "tmpfs"},
+              {"destination": "/tmp", "source": "tmpfs", "type": "tmpfs"}]
+    mounts += [{"destination": p, "source": p, "type": "bind", "options": ["rbind", how]}
+               for p, how in [*((p, "ro") for p in (*READ_ONLY, build)), (scratch, "rw")]]
     one = [{"containerID": 4711, "hostID": 0, "size": 1}]
     config = {
         "ociVersion": "1.0.0",
