@@ -4,12 +4,12 @@
 
 usage: tutorial.py BUILD (workflow | kind)
 
-workflow: the commands of the first section, and every `run:` in a new system, are typed into a shell, in
-a network namespace. kind: the commands of the pods
-run in containers of the image's user, with networks as Kind's pods have: each is joined to the
-node alone, which forwards.
+workflow: the commands of the first section, and every `run:` in a new system, are typed into a shell,
+in a network namespace. kind: the commands of the pods run in containers of the Dockerfile's image
+and user, with networks as Kind's pods have: each is joined to the node alone, which forwards.
 """
 import argparse
+import glob
 import os
 import re
 import shutil
@@ -77,6 +77,28 @@ def own_machine(host, build, path):
 # Of a container's: what mpirun and the network's figures need.
 IN_SYSTEM = """mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" &&
 	mount -t devtmpfs dev "$0/dev" && mount -t tmpfs shm "$0/dev/shm" && exec chroot "$0" "$@\""""
+ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+       "DEBIAN_FRONTEND": "noninteractive"}
+
+
+class System:
+    """A new Debian below a directory; missing: why there is none."""
+
+    def __init__(self, path):
+        self.path = path
+        self.missing = "only root can" if os.geteuid() or not shutil.which("mmdebstrap") else \
+            package.new_system(path)
+
+    def inside(self, argv):
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--", "sh", "-c", IN_SYSTEM,
+                self.path, *argv]
+
+
+def online(argv, log, env=None):
+    """Runs with the machine's network, as what asks for packages must."""
+    with open(log, "ab") as out:
+        return subprocess.run(argv, env=env or ENV, stdin=subprocess.DEVNULL, stdout=out,
+                              stderr=out, timeout=900, check=False).returncode
 
 
 class Job:
@@ -84,31 +106,25 @@ class Job:
 
     def __init__(self, top):
         self.host, _ = lab.lab(1)
-        self.system = f"{top}/system"
-        self.missing = "only root can" if os.geteuid() or not shutil.which("mmdebstrap") else \
-            package.new_system(self.system)
-        self.home = f"{self.system}/root" if not self.missing else top
+        self.system = System(f"{top}/system")
+        self.home = top if self.system.missing else f"{self.system.path}/root"
         os.makedirs(f"{self.home}/src")
         shutil.copy(f"{FILES}/ring.c", f"{self.home}/src")
         subprocess.run(["git", "clone", "--quiet", "--bare", "--depth", "1", f"file://{lab.TOP}",
                         f"{self.home}/weft.git"], check=True)
 
     def step(self, text, path):
-        home = "/root" if not self.missing else self.home
-        env = {"HOME": home, "GITHUB_PATH": f"{home}/path", "WEFT_GIT": f"file://{home}/weft.git",
-               "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-               "DEBIAN_FRONTEND": "noninteractive"}
+        home = self.home if self.system.missing else "/root"
+        env = {**ENV, "HOME": home, "GITHUB_PATH": f"{home}/path",
+               "WEFT_GIT": f"file://{home}/weft.git"}
         if os.path.exists(f"{self.home}/path"):
             with open(f"{self.home}/path", encoding="utf-8") as f:
                 env["PATH"] = ":".join([*f.read().split(), env["PATH"]])
         argv = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", 'cd "$HOME"\n' + text]
-        if not self.missing:
-            argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--", "sh", "-c",
-                    IN_SYSTEM, self.system, *argv]
-        if text.startswith("apt-get"):  # alone has the network
-            with open(f"{path}/step.log", "wb") as log:
-                status = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, stdout=log,
-                                        stderr=log, timeout=600, check=False).returncode
+        if not self.system.missing:
+            argv = self.system.inside(argv)
+        if text.startswith("apt-get"):
+            status = online(argv, f"{path}/step.log", env)
         else:
             p = lab.Program(self.host, argv, f"{path}/step.log", env=env)
             status = p.wait(600)
@@ -122,8 +138,8 @@ def workflow(report, build):
         report.attempt("own machine", lambda path: own_machine(job.host, build, path))
         for text in scripts(tutorial("workflow.yml"), "run:"):
             name = text.split("\n")[0]
-            if job.missing and text.startswith("apt-get"):
-                report.skip(name, f"no new system can be made: {job.missing}")
+            if job.system.missing and text.startswith("apt-get"):
+                report.skip(name, f"no new system can be made: {job.system.missing}")
             else:
                 report.attempt(name, lambda path, t=text: job.step(t, path))
         report.everything_ends((job.host,))
@@ -152,22 +168,62 @@ class Cluster:
             pod.ip("route", "add", "default", "via", "10.244.0.1")
 
 
-def image(scratch, build):
-    """What the Dockerfile makes, and what Kubernetes adds: path in the pod -> path here."""
+def follow(dockerfile, system, log):
+    """Does what a Dockerfile says, with weft's package as it is now. What is wrong, or None."""
+    packages_dir = f"{os.path.dirname(system.path)}/packages"
+    if online([f"{lab.TOP}/scripts/deb"], log, {**os.environ, "BUILD": packages_dir}):
+        return "make deb fails"
+    for word, rest in re.findall(r"^([A-Z]+) ((?:.*\\\n)*.*)", dockerfile, re.M):
+        rest = rest.replace("\\\n", " ")
+        if word == "COPY":
+            *patterns, to = rest.split()
+            os.makedirs(system.path + to, exist_ok=True)
+            for pattern in patterns:
+                found = glob.glob(f"{FILES}/{pattern}") or glob.glob(f"{packages_dir}/deb/{pattern}")
+                if len(found) != 1:
+                    return f"COPY {pattern}: {found}"
+                shutil.copy(found[0], system.path + to)
+        elif word == "RUN" and online(system.inside(["sh", "-c", rest]), log):
+            return f"RUN {rest} fails"
+    return None
+
+
+def staged(scratch, build):
+    """What stands for the image on this system: path in the pod -> path here."""
     weft, wrong = installed.stage(build, f"{scratch}/stage")
     if wrong:
         raise RuntimeError(wrong)
     subprocess.run(["mpicc.openmpi", "-O2", "-o", f"{scratch}/ring", f"{FILES}/ring.c"], check=True)
+    with open(f"{scratch}/passwd", "w", encoding="ascii") as f:
+        f.write("root:x:0:0::/root:/bin/sh\nmpi:x:1000:1000::/tmp:/bin/sh\n")
+    return {"/usr/local": os.path.dirname(weft), "/opt/mpi/ssh_config": f"{FILES}/ssh_config",
+            "/opt/mpi/ring": f"{scratch}/ring", "/etc/passwd": f"{scratch}/passwd"}
+
+
+def image(scratch, build, report):
+    """The image's files, if a system can be made of which it is one."""
+    system = System(f"{scratch}/system")
+    if system.missing:
+        report.skip("Dockerfile", f"no new system can be made: {system.missing}")
+        return staged(scratch, build)
+    report.attempt("Dockerfile", lambda path: follow(tutorial("Dockerfile"), system, f"{path}/log"))
+    for name in ("hosts", "nsswitch.conf"):  # where the pods get their own
+        with open(f"{system.path}/etc/{name}", "a", encoding="ascii"):
+            pass
+    return {path: system.path + path for path in ("/usr", "/etc", "/opt", "/home")}
+
+
+def kubernetes(scratch, pods):
+    """What Kubernetes adds: the secret and the names, and nobody to ask for others."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{scratch}/id"], check=True)
     # Others' files may be open to read.
     os.chmod(f"{scratch}/id", 0o644 if lab.ordinary_user() else 0o600)
-    for name, text in (("passwd", "root:x:0:0::/root:/bin/sh\nmpi:x:1000:1000::/tmp:/bin/sh\n"),
-                       ("names", "passwd: files\nhosts: files\n")):  # nobody to ask for others
+    hosts = "".join(f"{p.address} {name}\n" for name, p in pods.items())
+    for name, text in (("hosts", f"127.0.0.1 localhost\n{hosts}"),
+                       ("names", "passwd: files\ngroup: files\nhosts: files\n")):
         with open(f"{scratch}/{name}", "w", encoding="ascii") as f:
             f.write(text)
-    return {"/usr/local": os.path.dirname(weft), "/opt/mpi/ssh_config": f"{FILES}/ssh_config",
-            "/opt/mpi/ring": f"{scratch}/ring", "/ssh/id": f"{scratch}/id",
-            "/ssh/id.pub": f"{scratch}/id.pub", "/etc/passwd": f"{scratch}/passwd",
+    return {"/ssh/id": f"{scratch}/id", "/ssh/id.pub": f"{scratch}/id.pub",
             "/etc/hosts": f"{scratch}/hosts", "/etc/nsswitch.conf": f"{scratch}/names"}
 
 
@@ -177,10 +233,7 @@ def kind(report, build):
     sshd, start = scripts(tutorial("kind.yaml"), "-")
     with tempfile.TemporaryDirectory() as scratch:
         os.chmod(scratch, 0o755)
-        with open(f"{scratch}/hosts", "w", encoding="ascii") as f:
-            f.write("127.0.0.1 localhost\n")
-            f.writelines(f"{p.address} {name}\n" for name, p in cluster.pods.items())
-        files = image(scratch, build)
+        files = {**image(scratch, build, report), **kubernetes(scratch, cluster.pods)}
         for name, pod in cluster.pods.items():
             pod.place = lambda argv, n=name: places.pod(files, n.split(".")[0], argv)
 
@@ -212,7 +265,7 @@ def main():
     p.add_argument("build")
     p.add_argument("what", choices=["workflow", "kind"])
     args = p.parse_args()
-    if args.what == "kind" or os.geteuid():
+    if os.geteuid():  # root's hosts need no more, and packages need the network
         lab.enter()
     lab.need("mpicc.openmpi", "mpirun.openmpi", *(["git", "meson"] if args.what == "workflow" else
                                   ["bwrap", "ssh", "ssh-keygen", "/usr/sbin/sshd"]))
