@@ -86,8 +86,8 @@ class System:
 
     def __init__(self, path):
         self.path = path
-        self.missing = "only root can" if os.geteuid() or not shutil.which("mmdebstrap") else \
-            package.new_system(path)
+        able = os.geteuid() == 0 and shutil.which("mmdebstrap")
+        self.missing = package.new_system(path) if able else "only root, with mmdebstrap, can"
 
     def inside(self, argv):
         return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--", "sh", "-c", IN_SYSTEM,
