@@ -8,13 +8,16 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "broker/client.h"
+#include "broker/name.h"
 #include "broker/sysfs.h"
 #include "nodes/nodes.h"
 
@@ -27,6 +30,11 @@
 static bool begins(const char *path, const char *with)
 {
 	return strncmp(path, with, strlen(with)) == 0;
+}
+
+static bool is_below(const char *path, const char *dir)
+{
+	return begins(path, dir) && (path[strlen(dir)] == '/' || !path[strlen(dir)]);
 }
 
 /* The path from the root on, without what says nothing; ".." stays. False: it is too long. */
@@ -66,6 +74,25 @@ static bool may_be_ours(const char *path)
 	return begins(path, SYS "/class/" MARK) ||
 	       ((begins(path, SYS "/class/net/") || begins(path, SYS "/devices/")) &&
 		strstr(path, "/" MARK));
+}
+
+/* The directory is there as its broker has made it. Where we have other mounts than the broker, or
+ * it has ended, anybody may have made one of the name. */
+static bool is_genuine(const char *tree)
+{
+	struct stat st;
+
+	return lstat(tree, &st) == 0 && S_ISDIR(st.st_mode) && name_is_trusted(st.st_uid);
+}
+
+/* By ".." a path may lead out of the tree, to where anybody may have made what it names. */
+static bool leads_out(const char *place)
+{
+	char end[PATH_MAX]; /* as it is shown: of the tree's, too, the path is below /sys */
+
+	if (!strstr(place, "/../") && strcmp(place + strlen(place) - 3, "/..") != 0)
+		return false;
+	return !realpath(place, end) || !begins(end, SYS "/");
 }
 
 /* As long as this process lives the tree stays, be it for a directory in which it works. Nobody
@@ -115,9 +142,9 @@ static char *find(int dir, const char *path)
 	struct broker_sysfs tree;
 
 	if (!whole_path(dir, path, sys) || !may_be_ours(sys) || !ask(&tree) ||
-	    asprintf(&place, "%s%s", tree.path, sys + strlen(SYS)) < 0)
+	    !is_genuine(tree.path) || asprintf(&place, "%s%s", tree.path, sys + strlen(SYS)) < 0)
 		return NULL;
-	if (faccessat(AT_FDCWD, place, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (faccessat(AT_FDCWD, place, F_OK, AT_SYMLINK_NOFOLLOW) == 0 && !leads_out(place))
 		return place;
 	free(place);
 	return NULL;
@@ -136,12 +163,28 @@ char *tree_find(int dir, const char *path)
 	return place;
 }
 
+/* Where in the path the tree ends; NULL: it is of none. */
+static char *end_of_tree(char *path)
+{
+	char *name = strstr(path, "/" SYSFS_NAME), *end = name ? strchr(name + 1, '/') : NULL;
+	bool genuine;
+
+	if (!end || end - name != (ptrdiff_t)strlen("/" SYSFS_NAME "XXXXXX") ||
+	    !(is_below(end, "/class") || is_below(end, "/devices")))
+		return NULL;
+	*end = 0;
+	genuine = is_genuine(path);
+	*end = '/';
+	return genuine ? end : NULL;
+}
+
 char *tree_shown(char *path)
 {
-	char *name = path ? strstr(path, "/" SYSFS_NAME) : NULL;
-	char *below = name ? strchr(name + 1, '/') : NULL;
+	int before = errno;
+	char *below = path ? end_of_tree(path) : NULL;
 
-	if (below && (begins(below, "/class") || begins(below, "/devices"))) {
+	errno = before;
+	if (below) {
 		/* Shorter than what was there. */
 		memcpy(path, SYS, strlen(SYS));
 		memmove(path + strlen(SYS), below, strlen(below) + 1);

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""What other users make beside the tree that root's broker lays out, and in its place, is neither
+entered, nor shown as /sys, nor does it keep the tree from going.
+
+usage: hostile_sysfs.py BUILD
+"""
+import os
+import sys
+
+import lab
+
+CLONE_NEWNS = 0x20000
+SHM = "/dev/shm"
+TREES = "weft-sysfs-"
+
+
+def trees(where=SHM):
+    return [os.path.join(where, n) for n in os.listdir(where) if n.startswith(TREES)]
+
+
+def outcome(r):
+    return f"status {r.returncode}: {r.stdout}{r.stderr}"
+
+
+class Scene:
+    def __init__(self, host, build, stranger):
+        self.host, self.stranger = host, stranger
+        self.weft = os.path.join(build, "weft")
+        self.run = [self.weft, "run", "--"]
+
+    def look(self, *argv):
+        return self.host.run(*self.run, *argv, timeout=60)
+
+    def sh(self, script, before=(), timeout=60):
+        """With $RUN and $STRANGER to be put before a command; in mounts of its own."""
+        env = [f"RUN={' '.join(self.run)}", f"STRANGER={' '.join(self.stranger)}"]
+        return self.host.run(*before, "env", *env, "unshare", "--mount", "--", "sh", "-c", script,
+                             timeout=timeout)
+
+    def keeper(self):
+        """Who has looked, and stays."""
+        return lab.Program(self.host, [*self.run, "sh", "-c",
+                                       "cd /sys/class/infiniband && exec sleep 120"], os.devnull)
+
+    def left(self):
+        gone = lab.until(lambda: not self.host.brokers() and not trees(), 10)
+        return None if gone else f"left: {self.host.brokers()} {trees()}"
+
+
+def other_mounts(scene, _):
+    """Of the same name, where the broker's is not to be seen."""
+    keeper = scene.keeper()
+    try:
+        if not lab.until(trees, 10):
+            return "there is no tree"
+        tree = trees()[0]
+        r = scene.sh(f"""
+            mount -t tmpfs -o mode=1777 none {SHM}
+            $STRANGER mkdir -p {tree}/class/infiniband/evil || exit 9
+            $RUN ls /sys/class/infiniband""")
+        return outcome(r) if "evil" in r.stdout or r.returncode == 9 else None
+    finally:
+        keeper.kill()
+
+
+def out_of_the_tree(scene, _):
+    """".." leads where it leads from /sys, not to what is beside the tree."""
+    r = scene.sh(f"""
+        mkdir -p /tmp/infiniband-real && echo real > /tmp/infiniband-real/f
+        $STRANGER mkdir -p {SHM}/tmp/infiniband-real {SHM}/etc || exit 9
+        echo evil | $STRANGER tee {SHM}/tmp/infiniband-real/f {SHM}/etc/weft-evil >/dev/null
+        $RUN cat /sys/devices/virtual/../../../tmp/infiniband-real/f
+        $RUN cat /sys/class/infiniband/weft_eth0/../../../../../etc/weft-evil
+        $RUN cat /sys/class/infiniband/../../../etc/weft-evil
+        $RUN cat /sys/class/infiniband/weft_eth0/../weft_eth0/node_type
+        rm -r /tmp/infiniband-real {SHM}/tmp {SHM}/etc""")
+    return None if r.stdout == "real\n1: CA\n" else outcome(r)
+
+
+def alike(scene, _):
+    """A directory that is called as if it were a tree is no part of /sys."""
+    r = scene.sh(f"""
+        mount -t tmpfs none /mnt
+        for d in /mnt/{TREES}notes/class /mnt/{TREES}abcdef/classes; do
+            mkdir -p "$d"; (cd "$d" && $RUN /bin/pwd && $RUN realpath .)
+        done
+        d={SHM}/{TREES}abcdef/class
+        $STRANGER mkdir -p $d || exit 9
+        (cd $d && $RUN /bin/pwd)
+        rm -r {SHM}/{TREES}abcdef""")
+    return outcome(r) if "/sys" in r.stdout or r.returncode else None
+
+
+def main():
+    build = os.path.abspath(sys.argv[1])
+    lab.enter()
+    if lab.libc.unshare(CLONE_NEWNS) or os.system(
+            f"mount --make-rprivate / && mount -t tmpfs -o mode=1777 none {SHM}"):
+        lab.skip("no right to make a mount namespace here")
+    report = lab.Report(build, "hostile-sysfs")
+    stranger = lab.ordinary_user()
+    host, other = lab.lab(2)
+    scene = Scene(host, build, stranger)
+    cases = {}
+    if stranger:
+        cases = {"other mounts": other_mounts, "out of the tree": out_of_the_tree,
+                 "a name alike": alike}
+    else:
+        report.skip("strangers", "there is no other user here")
+    for name, case in cases.items():
+        report.attempt(name, lambda p, case=case: case(scene, p) or scene.left())
+    report.everything_ends([host, other])
+    report.finish()
+
+
+main()
