@@ -5,7 +5,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -18,13 +17,16 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/time.h"
 #include "broker/device_port.h"
 
 #define REAL	"/sys/"
 #define VIRTUAL "devices/virtual" /* of what has no hardware */
 #define NEW	".new"		  /* a file before it is whole */
-/* How many descriptors nftw() may hold. */
-#define WALK_FDS 16
+/* Others can make as many names like ours as there is room for. */
+#define SWEEP_MAX 4096
+/* Before it is tried again where nothing can be laid out: a try costs more than most requests. */
+#define AGAIN_NS (10 * NSEC_PER_SEC)
 
 static const char *const classes[] = {"class/infiniband", "class/infiniband_verbs"};
 
@@ -112,18 +114,40 @@ static void put_link(struct sysfs *t, const char *dir, const char *name, const c
 	failed(t, renameat(t->fd, NEW, t->fd, path));
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+static DIR *open_dir(int at, const char *path)
 {
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
+	int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (fd >= 0 && !dir)
+		close(fd);
+	return dir;
 }
 
-static void remove_all(const char *path)
+/* All below the directory, by descriptors alone: whatever somebody puts in the place of a path is
+ * not entered. */
+static void empty(int at, const char *name)
 {
-	if (nftw(path, remove_one, WALK_FDS, FTW_DEPTH | FTW_PHYS) && errno != ENOENT)
-		log_warn("broker", "%s stays: %s", path, strerror(errno));
+	DIR *dir = open_dir(at, name);
+
+	for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (unlinkat(dirfd(dir), e->d_name, 0) < 0 && errno == EISDIR) {
+			empty(dirfd(dir), e->d_name);
+			(void)unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
+		}
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* The open directory of that name. */
+static void remove_tree(int fd, int at, const char *name)
+{
+	empty(fd, ".");
+	if (unlinkat(at, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		log_warn("broker", "%s stays: %s", name, strerror(errno));
 }
 
 /* ---- what the real /sys has -------------------------------------------------------------------
@@ -154,16 +178,6 @@ static void place_of(struct sysfs *t, const struct broker_device *d, char ret[PA
 	free(real);
 }
 
-static DIR *open_dir(int at, const char *path)
-{
-	int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-
-	if (fd >= 0 && !dir)
-		close(fd);
-	return dir;
-}
-
 /* What the real directory has is here too, but for a name that we have; and what has gone there
  * goes. */
 static void merge(struct sysfs *t, const char *where)
@@ -172,7 +186,7 @@ static void merge(struct sysfs *t, const char *where)
 	DIR *dir;
 
 	name_it(t, path, REAL "%s", where);
-	dir = open_dir(AT_FDCWD, path);
+	dir = opendir(path);
 	for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
 		name_it(t, path, "%s/%s", where, e->d_name);
 		name_it(t, to, REAL "%s", path);
@@ -315,12 +329,15 @@ static void lay_device(struct sysfs *t, const struct broker_device *d)
 
 static void forget_device(struct sysfs *t, const struct broker_device *d)
 {
+	static const char up[] = "../../"; /* from a class to the tree */
 	char path[PATH_MAX], dir[PATH_MAX];
 
 	for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
-		name_it(t, path, "%s/%s/%s", t->path, classes[i], d->name);
-		if (realpath(path, dir))
-			remove_all(dir);
+		name_it(t, path, "%s/%s", classes[i], d->name);
+		if (read_link(t, path, dir) && !strncmp(dir, up, strlen(up))) {
+			empty(t->fd, dir + strlen(up));
+			(void)unlinkat(t->fd, dir + strlen(up), AT_REMOVEDIR);
+		}
 		take_away(t, classes[i], d->name);
 	}
 	name_it(t, dir, "class/net/%s", d->ifname);
@@ -357,54 +374,97 @@ static void show(struct sysfs *t, const struct broker_devices *now)
 /* ---- where it stands --------------------------------------------------------------------------
  */
 
-/* Of brokers that were killed: nobody has the lock. */
-static void sweep(struct sysfs *t, const char *parent)
+static bool is_own(int at, const char *name)
 {
-	DIR *dir = open_dir(AT_FDCWD, parent);
+	struct stat st;
 
-	for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir)) {
-		char path[PATH_MAX];
-		struct stat st;
+	return fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+	       st.st_uid == geteuid();
+}
+
+/* Of brokers that were killed: nobody has the lock. */
+static void sweep(const char *parent)
+{
+	DIR *dir = opendir(parent);
+	unsigned alike = 0;
+
+	for (struct dirent *e = dir ? readdir(dir) : NULL; e && alike < SWEEP_MAX;
+	     e = readdir(dir)) {
 		int fd;
 
 		if (strncmp(e->d_name, SYSFS_NAME, strlen(SYSFS_NAME)) != 0)
 			continue;
+		alike++;
+		if (!is_own(dirfd(dir), e->d_name))
+			continue;
 		fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0)
 			continue;
-		name_it(t, path, "%s/%s", parent, e->d_name);
-		if (fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
-		    flock(fd, LOCK_EX | LOCK_NB) == 0)
-			remove_all(path);
+		if (is_own(fd, ".") && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			remove_tree(fd, dirfd(dir), e->d_name);
 		close(fd);
 	}
 	if (dir)
 		closedir(dir);
 }
 
-static int make(struct sysfs *t)
+static void drop(struct sysfs *t)
+{
+	if (t->fd >= 0) {
+		remove_tree(t->fd, AT_FDCWD, t->path);
+		close(t->fd);
+	} else if (t->path[0]) {
+		(void)rmdir(t->path);
+	}
+	t->fd = -1;
+	t->path[0] = 0;
+	t->table = (struct broker_devices){0};
+}
+
+static int lay_out(struct sysfs *t, const struct broker_devices *now)
+{
+	t->error = 0;
+	show(t, now);
+	if (!t->error)
+		t->table = *now;
+	return t->error;
+}
+
+static int make_in(struct sysfs *t, const char *parent)
+{
+	snprintf(t->path, sizeof(t->path), "%s/" SYSFS_NAME "XXXXXX", parent);
+	if (!mkdtemp(t->path)) {
+		t->path[0] = 0;
+		return -errno;
+	}
+	t->fd = open(t->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (t->fd < 0 || flock(t->fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	/* Root's is for those whom it serves: to go through, for who can open it can lock it when
+	 * we are killed, and nobody would take it away. */
+	if (geteuid() == 0)
+		(void)fchmod(t->fd, 0711);
+	return 0;
+}
+
+/* In the first place that has room for it. */
+static int make(struct sysfs *t, const struct broker_devices *now)
 {
 	static const char *const parents[] = {"/dev/shm", "/run", "/tmp"};
 	int rc = -ENOENT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(parents); i++) {
-		sweep(t, parents[i]);
-		snprintf(t->path, sizeof(t->path), "%s/" SYSFS_NAME "XXXXXX", parents[i]);
-		if (!mkdtemp(t->path)) {
-			rc = -errno;
-			continue;
-		}
-		t->fd = open(t->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (t->fd >= 0 && flock(t->fd, LOCK_EX | LOCK_NB) == 0) {
-			/* Root's is for those whom it serves. */
-			if (geteuid() == 0)
-				(void)fchmod(t->fd, 0755);
-			return 0;
-		}
-		rc = -errno;
-		sysfs_fini(t);
+		if (!t->swept)
+			sweep(parents[i]);
+		rc = make_in(t, parents[i]) ?: lay_out(t, now);
+		if (rc == 0)
+			break;
+		drop(t);
 	}
-	t->path[0] = 0;
+	t->swept = true;
+	if (rc == 0)
+		return 0;
+	log_warn("broker", "no sysfs of the devices in /dev/shm, /run or /tmp: %s", strerror(-rc));
 	return rc;
 }
 
@@ -415,29 +475,20 @@ void sysfs_init(struct sysfs *t)
 
 void sysfs_fini(struct sysfs *t)
 {
-	if (t->path[0])
-		remove_all(t->path);
-	if (t->fd >= 0)
-		close(t->fd);
+	drop(t);
 	sysfs_init(t);
 }
 
 int sysfs_show(struct sysfs *t, const struct broker_devices *now)
 {
 	mode_t before = umask(022);
-	int rc = t->path[0] ? 0 : make(t);
 
-	t->error = 0;
-	if (!rc)
-		show(t, now);
-	rc = rc ?: t->error;
-	umask(before);
-	if (rc) {
-		log_warn("broker", "no sysfs of the devices in %s: %s",
-			 t->path[0] ? t->path : "/dev/shm, /run or /tmp", strerror(-rc));
-		sysfs_fini(t);
-		return rc;
+	if (t->path[0] && lay_out(t, now) != 0)
+		drop(t);
+	if (!t->path[0] && time_now_ns() >= t->again_at) {
+		t->failed = make(t, now);
+		t->again_at = t->failed ? time_now_ns() + AGAIN_NS : 0;
 	}
-	t->table = *now;
-	return 0;
+	umask(before);
+	return t->path[0] ? 0 : t->failed;
 }

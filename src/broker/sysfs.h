@@ -9,7 +9,9 @@
 #ifndef WEFT_BROKER_SYSFS_H
 #define WEFT_BROKER_SYSFS_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 #include "broker/proto.h"
@@ -22,6 +24,9 @@ struct sysfs {
 	int fd;	       /* locked as long as it is ours */
 	int error;
 	struct broker_devices table; /* which it shows */
+	bool swept;		     /* what killed brokers have left */
+	int failed;		     /* why there is none */
+	uint64_t again_at;	     /* and until when there will be none */
 };
 
 void sysfs_init(struct sysfs *);

@@ -6,13 +6,16 @@ entered, nor shown as /sys, nor does it keep the tree from going.
 usage: hostile_sysfs.py BUILD
 """
 import os
+import signal
 import sys
+import time
 
 import lab
 
 CLONE_NEWNS = 0x20000
 SHM = "/dev/shm"
 TREES = "weft-sysfs-"
+AGAIN_SECONDS = 10
 
 
 def trees(where=SHM):
@@ -92,9 +95,77 @@ def alike(scene, _):
     return outcome(r) if "/sys" in r.stdout or r.returncode else None
 
 
+def locked(scene, _):
+    """Whoever waits for the lock of a broker that is killed does not keep its tree."""
+    keeper = scene.keeper()
+    try:
+        if not lab.until(trees, 10):
+            return "there is no tree"
+        before = trees()
+        waits = lab.Program(scene.host, [*scene.stranger, "flock", "-F", "-s", before[0], "sleep", "60"],
+                            os.devnull)
+        time.sleep(0.3)
+        for pid in scene.host.brokers():
+            os.kill(pid, signal.SIGKILL)
+        lab.until(lambda: not scene.host.brokers(), 5)
+        time.sleep(0.3)
+        r = scene.look("ls", "/sys/class/infiniband")
+        waits.kill()
+        left = set(before) & set(trees())
+        return f"{left} is still there" if left else None if r.returncode == 0 else outcome(r)
+    finally:
+        keeper.kill()
+
+
+def taken_over(scene, _):
+    """Of a tree that somebody has moved nothing is removed but the tree."""
+    keeper = scene.keeper()
+    try:
+        if not lab.until(trees, 10):
+            return "there is no tree"
+        tree, moved = trees()[0], f"{SHM}/moved"
+        os.rename(tree, moved)
+        scene.host.run(*scene.stranger, "mkdir", "-p", f"{tree}/class/mine")
+        keeper.kill()
+        lab.until(lambda: not scene.host.brokers(), 10)
+        fault = None if os.path.isdir(f"{tree}/class/mine") else "the stranger's is removed"
+        if not fault and os.listdir(moved):
+            fault = f"left: {os.listdir(moved)}"
+        os.system(f"rm -rf {tree} {moved}")
+        return fault
+    finally:
+        keeper.kill()
+
+
+def full(scene, _):
+    """Where there is no room it stands in the next place."""
+    r = scene.sh(f"""
+        mount -t tmpfs -o mode=1777,nr_inodes=40 none {SHM}
+        mount -t tmpfs none /run
+        $RUN sh -c 'cat /sys/class/infiniband/weft_eth0/node_type; ls -d /run/{TREES}*'
+        ls {SHM}""")
+    return None if r.stdout.startswith("1: CA\n/run/") and r.stdout.count(TREES) == 1 else outcome(r)
+
+
+def nowhere(scene, _):
+    """Where there is room nowhere, it is not tried again at each question."""
+    r = scene.sh(f"""
+        for d in {SHM} /run /tmp; do mount -t tmpfs -o mode=1777,nr_inodes=40 none $d; done
+        look() {{ $RUN cat /sys/class/infiniband/weft_eth0/node_type 2>&1; }}
+        {scene.weft} broker -f & broker=$!
+        sleep 1; look
+        mount -o remount,nr_inodes=4000 {SHM}
+        look
+        sleep {AGAIN_SECONDS}; look
+        kill $broker; wait""")
+    said = [l for l in r.stdout.splitlines() if "node_type" in l or l == "1: CA"]
+    return None if ["CA" in l for l in said] == [False, False, True] else outcome(r)
+
+
 def main():
     build = os.path.abspath(sys.argv[1])
     lab.enter()
+    lab.need("flock")
     if lab.libc.unshare(CLONE_NEWNS) or os.system(
             f"mount --make-rprivate / && mount -t tmpfs -o mode=1777 none {SHM}"):
         lab.skip("no right to make a mount namespace here")
@@ -102,10 +173,11 @@ def main():
     stranger = lab.ordinary_user()
     host, other = lab.lab(2)
     scene = Scene(host, build, stranger)
-    cases = {}
+    cases = {"it has no room": full, "it has room nowhere": nowhere}
     if stranger:
         cases = {"other mounts": other_mounts, "out of the tree": out_of_the_tree,
-                 "a name alike": alike}
+                 "a name alike": alike, "a lock": locked,
+                 "a name taken over": taken_over, **cases}
     else:
         report.skip("strangers", "there is no other user here")
     for name, case in cases.items():
