@@ -2,6 +2,7 @@
 #include "broker/broker.h"
 
 #include <assert.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -275,6 +276,15 @@ static void teardown(struct broker *b)
 		close(b->epfd);
 }
 
+/* A library that leads its program's paths to the broker would lead ours to ourselves. */
+static void leave_nodes(void)
+{
+	void (*off)(void) = (void (*)(void))(uintptr_t)dlsym(RTLD_DEFAULT, "weft_nodes_off");
+
+	if (off)
+		off();
+}
+
 int broker_run(const struct broker_options *o, char *err, size_t err_len)
 {
 	struct broker *b = calloc(1, sizeof(*b));
@@ -284,6 +294,7 @@ int broker_run(const struct broker_options *o, char *err, size_t err_len)
 	*err = 0;
 	if (!b)
 		return -ENOMEM;
+	leave_nodes();
 	b->since = time_now_ns();
 	b->tick_at = DEADLINE_NEVER;
 	b->epfd = b->listen_fd = b->signal_fd = -1;

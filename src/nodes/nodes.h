@@ -30,5 +30,7 @@ void node_fill(struct stat *);
 char *tree_find(int dir, const char *path);
 /* The other way round, in place: what the path of a file of the tree is below /sys. NULL stays. */
 char *tree_shown(char *path);
+/* The broker calls it, of a `weft run` it was started under: to it /sys is the kernel's. */
+void weft_nodes_off(void);
 
 #endif

@@ -27,6 +27,8 @@
  * exec for one of its own, and does not let the script have it. */
 #define HELD 1000
 
+static atomic_bool off;
+
 static bool begins(const char *path, const char *with)
 {
 	return strncmp(path, with, strlen(with)) == 0;
@@ -155,7 +157,7 @@ char *tree_find(int dir, const char *path)
 	int before;
 	char *place;
 
-	if (!path || !strstr(path, MARK))
+	if (!path || !strstr(path, MARK) || atomic_load(&off))
 		return NULL;
 	before = errno;
 	place = find(dir, path);
@@ -181,7 +183,7 @@ static char *end_of_tree(char *path)
 char *tree_shown(char *path)
 {
 	int before = errno;
-	char *below = path ? end_of_tree(path) : NULL;
+	char *below = path && !atomic_load(&off) ? end_of_tree(path) : NULL;
 
 	errno = before;
 	if (below) {
@@ -190,4 +192,9 @@ char *tree_shown(char *path)
 		memmove(path + strlen(SYS), below, strlen(below) + 1);
 	}
 	return path;
+}
+
+void weft_nodes_off(void)
+{
+	atomic_store(&off, true);
 }

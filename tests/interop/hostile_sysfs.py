@@ -162,6 +162,27 @@ def nowhere(scene, _):
     return None if ["CA" in l for l in said] == [False, False, True] else outcome(r)
 
 
+def broker_below_run(scene, _):
+    """A broker that a program of `weft run` starts does not ask itself."""
+    broker = lab.Program(scene.host, [*scene.run, scene.weft, "broker", "-f"], os.devnull)
+    try:
+        lab.until(scene.host.has_broker, 10)
+        begun = time.monotonic()
+        r = scene.look("ls", "/sys/class/infiniband")
+        if r.returncode or time.monotonic() - begun > 5:
+            return f"after {time.monotonic() - begun:.1f} s: {outcome(r)}"
+        scene.host.ip("link", "add", "far0", "type", "veth", "peer", "name", "far1")
+        scene.host.ip("link", "set", "far0", "up")
+        scene.look("ls", "/sys/class/infiniband/weft_far0/")
+        scene.host.ip("link", "del", "far0")
+        scene.look("ls", "/sys/class/infiniband")
+        left = [d for t in trees() for d, _, _ in os.walk(t) if d.endswith("weft_far0")]
+        return f"left: {left}" if left else None
+    finally:
+        os.kill(broker.pid, signal.SIGTERM)
+        broker.wait(5)
+
+
 def main():
     build = os.path.abspath(sys.argv[1])
     lab.enter()
@@ -173,7 +194,8 @@ def main():
     stranger = lab.ordinary_user()
     host, other = lab.lab(2)
     scene = Scene(host, build, stranger)
-    cases = {"it has no room": full, "it has room nowhere": nowhere}
+    cases = {"it has no room": full, "it has room nowhere": nowhere,
+             "a broker below weft run": broker_below_run}
     if stranger:
         cases = {"other mounts": other_mounts, "out of the tree": out_of_the_tree,
                  "a name alike": alike, "a lock": locked,
