@@ -3,12 +3,21 @@
 
 #include <fcntl.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The length of the character at p in UTF-8; 0 for none, and for what moves a terminal's cursor. */
+/* What changes the order in which a line is read, and what ends it. */
+static bool reorders(uint32_t c)
+{
+	return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+	       (c >= 0x2066 && c <= 0x2069);
+}
+
+/* The length of the character at p in UTF-8; 0 for none, and for what moves a terminal's cursor or
+ * shows a line as another. */
 static size_t character(const unsigned char *p)
 {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -23,7 +32,10 @@ static size_t character(const unsigned char *p)
 			return 0;
 		c = c << 6 | (p[i] & 0x3f);
 	}
-	return c < least[len] || c < 0xa0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : len;
+	return c < least[len] || c < 0xa0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ||
+			       reorders(c)
+		       ? 0
+		       : len;
 }
 
 void text_tame(char *text)

@@ -13,7 +13,8 @@ const char *process_name(char *buf, size_t room, pid_t pid);
 const char *process_command(char *buf, size_t room, pid_t pid);
 /* The user's name, or number. */
 const char *user_name(char *buf, size_t room, uid_t uid);
-/* Puts '?' in the place of each byte that is a control character's or not of UTF-8. */
+/* Puts '?' in the place of each byte that is a control character's, one's for the direction of text
+ * or not of UTF-8. */
 void text_tame(char *text);
 
 #endif

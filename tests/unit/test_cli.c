@@ -243,6 +243,8 @@ static void text_of_others_is_tamed(void **state)
 		{"\300\233 \340\202\233", "?? ???"}, /* and in more bytes than it takes */
 		{"\377 \251 \342\202", "? ? ??"},
 		{"\355\240\200 \364\220\200\200", "??? ????"},
+		/* What turns the text round, and a line's end. */
+		{"a\342\200\256b \342\201\246 \330\234 \342\200\250", "a???b ??? ?? ???"},
 	};
 
 	(void)state;
