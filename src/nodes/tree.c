@@ -70,12 +70,15 @@ static bool whole_path(int dir, const char *path, char ret[PATH_MAX])
 	return true;
 }
 
-/* What of /sys may have something of ours: the classes, and beside an interface's hardware. */
+/* What of /sys may have something of ours: the classes, and beside an interface's hardware; not an
+ * interface that is called so. */
 static bool may_be_ours(const char *path)
 {
+	static const char net[] = SYS "/class/net/";
+
 	return begins(path, SYS "/class/" MARK) ||
-	       ((begins(path, SYS "/class/net/") || begins(path, SYS "/devices/")) &&
-		strstr(path, "/" MARK));
+	       (begins(path, net) && strstr(path + strlen(net), "/" MARK)) ||
+	       (begins(path, SYS "/devices/") && strstr(path, "/" MARK));
 }
 
 /* The directory is there as its broker has made it. Where we have other mounts than the broker, or

@@ -169,6 +169,14 @@ def goes(host):
     return f"left: {trees()}" if host.brokers() or trees() else None
 
 
+def only_named_so(look, _):
+    """An interface may be called infiniband0: that is not asked of a broker."""
+    r = look.output("cat", "/sys/class/net/infiniband0/address")
+    if look.host.has_broker():
+        return f"a broker was started: {outcome(r)}"
+    return None
+
+
 def no_place(look, _):
     """Where it can be laid out nowhere, everything is as it was."""
     script = "for d in /dev/shm /run /tmp; do mount -t tmpfs -o ro none $d; done; exec \"$@\""
@@ -234,6 +242,7 @@ def main():
     else:
         report.skip("an ordinary user", "there is no other user here")
     report.attempt("it goes with the broker", lambda _: goes(left) or goes(one))
+    report.attempt("an interface of the name", lambda p: only_named_so(root, p))
     report.attempt("no place for it", lambda p: no_place(root, p))
     report.attempt("beside hardware", lambda _: beside_hardware(right, run, helpers))
     report.everything_ends([one, left, right])
