@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""MPI and OpenSHMEM, unmodified, under `weft run`: Open MPI and MPICH, with UCX below them.
+"""MPI and OpenSHMEM, unmodified, under `weft run`: Open MPI and MPICH, with UCX below them, and Open MPI
+with libfabric. Debian's MPICH is built for UCX alone (`mpichversion`: ch4:ucx), and has no netmod to choose.
 
-usage: mpi.py BUILD (one | veth)
+usage: mpi.py BUILD (one | veth) [--only WORD]
 
 On one host both ranks are below one `weft run -- mpirun`, an ordinary user's that may lock 64 KiB; of two
 hosts each starts its own, by what mpirun takes for ssh. What goes over RDMA is seen by the port's
@@ -19,6 +20,7 @@ import lab
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATAGRAMS = 300  # of a run; names and connections alone take a few dozen
+OFI = "verbs;ofi_rxm"  # libfabric's messages to any peer, over connections
 # UCX_TLS: weft's alone, and what UCX takes by itself
 TRANSPORTS = ("rc_v,self", "ud_v,self", None)
 AGENT = """#!/bin/sh
@@ -40,10 +42,12 @@ def datagrams(hosts):
 
 
 def open_mpi(tls, hosts, agent, starter="mpirun.openmpi"):
-    argv = [starter, "--allow-run-as-root", "--oversubscribe", "-n", 2, "--mca", "pml",
-            "ucx", "--mca", "osc", "ucx"]
-    if tls:
-        argv += ["-x", "UCX_TLS"]
+    argv = [starter, "--allow-run-as-root", "--oversubscribe", "-n", 2, "--mca", "pml"]
+    if tls == OFI:
+        argv += ["cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", OFI, "--mca",
+                 "osc", "pt2pt"]
+    else:
+        argv += ["ucx", "--mca", "osc", "ucx", *(["-x", "UCX_TLS"] if tls else [])]
     if agent:
         argv += ["--mca", "plm_rsh_agent", agent, "--mca", "oob_tcp_if_include", "eth0",
                  "--host", ",".join(h.name for h in hosts)]
@@ -62,11 +66,11 @@ def mpich(_, hosts, agent):
     return argv
 
 
-# name -> compiler, source, how it is started
+# name -> compiler, source, how it is started, over what
 MPIS = {
-    "openmpi": ("mpicc.openmpi", "mpi_ring.c", open_mpi),
-    "mpich": ("mpicc.mpich", "mpi_ring.c", mpich),
-    "openshmem": ("oshcc", "shmem_ring.c", open_shmem),
+    "openmpi": ("mpicc.openmpi", "mpi_ring.c", open_mpi, (*TRANSPORTS, OFI)),
+    "mpich": ("mpicc.mpich", "mpi_ring.c", mpich, TRANSPORTS),
+    "openshmem": ("oshcc", "shmem_ring.c", open_shmem, TRANSPORTS),
 }
 
 
@@ -90,11 +94,14 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
     p.add_argument("where", choices=["one", "veth"])
+    p.add_argument("--only", metavar="WORD", default="", help="what the case's name has in it")
     args = p.parse_args()
     lab.enter()
     lab.need("mpirun.openmpi", "mpirun.mpich", "oshrun", *(m[0] for m in MPIS.values()))
     weft = os.path.join(os.path.abspath(args.build), "weft")
     hosts = lab.lab(1 if args.where == "one" else 2)
+    # libfabric has no connections on loopback.
+    of = {OFI: lab.lab(2)[:1] * 2} if args.where == "one" else {}
     report = lab.Report(args.build, f"mpi-{args.where}")
     limit = ["prlimit", "--memlock=65536:65536", "--"]
     with tempfile.TemporaryDirectory() as scratch:
@@ -107,21 +114,28 @@ def main():
             with open(agent, "w", encoding="ascii") as f:
                 f.write(AGENT % (names, weft))
             os.chmod(agent, stat.S_IRWXU)
-        for name, (compiler, source, command) in MPIS.items():
+        for name, (compiler, source, command, transports) in MPIS.items():
             program = f"{scratch}/{name}"
             subprocess.run([compiler, "-O2", "-Wno-deprecated-declarations", "-o", program,
                             os.path.join(HERE, source)], check=True)
-            for tls in TRANSPORTS:
+            for tls in transports:
                 case = f"{name} {tls or 'as it comes'}"
+                if args.only not in case:
+                    continue
                 path = report.case(case)
-                env = {"UCX_TLS": tls} if tls else {}
-                wrong, note = runs(hosts, [*run, *command(tls, hosts, agent), program], env, path,
+                env = {"UCX_TLS": tls} if tls and tls != OFI else {}
+                on = of.get(tls, hosts)
+                wrong, note = runs(on, [*run, *command(tls, on, agent), program], env, path,
                                    by_rdma=tls or args.where == "veth")
                 if wrong:
                     report.fail(case, path, wrong)
                 else:
                     report.ok(case, path, note)
-    report.everything_ends(hosts)
+        if args.only in f"mpich {OFI}":
+            device = subprocess.run(["mpichversion"], capture_output=True, text=True, check=True)
+            device = re.search(r"^MPICH Device:\s*(\S+)", device.stdout, re.M)[1]
+            report.skip(f"mpich {OFI}", f"it is built for another: {device}")
+    report.everything_ends([*hosts, *of.get(OFI, ())])
     report.finish()
 
 
