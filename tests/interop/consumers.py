@@ -242,10 +242,12 @@ of a cell are of one run, one after the other, on a machine with other work: the
 REST = """
 Open MPI and MPICH are in `tests/interop/mpi.py`: two ranks below one `weft run -- mpirun`, as an ordinary user who may lock
 64 KiB, and each rank on a host of its own, over `rc_v`, `ud_v`, and what UCX takes by itself; messages of 1 B to 4 MiB, a
-reduction and one-sided operations; so does an OpenSHMEM program. Open MPI is also run over libfabric (`--mca mtl ofi`, provider
-`verbs;ofi_rxm`); Debian's MPICH is not, which is built for UCX alone (`mpichversion` says `ch4:ucx`). UCX's own benchmark, each test with each transport, and its
-example with addresses exchanged by RDMA-CM are in `tests/interop/ucx.py`, `fi_info` and `fi_pingpong` in
-`tests/interop/libfabric.py`, libfabric's own tests (fabtests) in `tests/interop/fabtests.py`. TCP programs over RDMA have [a page of their own](sockets.md).
+reduction and one-sided operations; so does an OpenSHMEM program. Open MPI is run over libfabric, too (`--mca mtl ofi`, provider
+`verbs;ofi_rxm`); Debian's MPICH is not, which is built for UCX alone (`mpichversion` says `ch4:ucx`). UCX's own benchmark, each
+test with each transport, and its example with addresses exchanged by RDMA-CM are in `tests/interop/ucx.py`, `fi_info` and
+`fi_pingpong` in `tests/interop/libfabric.py`, libfabric's own tests (fabtests) in `tests/interop/fabtests.py`, perftest 6.24 in
+`tests/interop/perftest_newer.py`; the last two are built from Debian 13's sources.
+TCP programs over RDMA have [a page of their own](sockets.md).
 
 ## What cannot run
 

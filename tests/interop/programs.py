@@ -221,4 +221,5 @@ def main():
         sys.exit(max(r.status() for r in reports))
 
 
-main()
+if __name__ == "__main__":
+    main()
