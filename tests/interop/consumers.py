@@ -246,7 +246,8 @@ reduction and one-sided operations; so does an OpenSHMEM program. Open MPI is ru
 `verbs;ofi_rxm`); Debian's MPICH is not, which is built for UCX alone (`mpichversion` says `ch4:ucx`). UCX's own benchmark, each
 test with each transport, and its example with addresses exchanged by RDMA-CM are in `tests/interop/ucx.py`, `fi_info` and
 `fi_pingpong` in `tests/interop/libfabric.py`, libfabric's own tests (fabtests) in `tests/interop/fabtests.py`, perftest 6.24 in
-`tests/interop/perftest_newer.py`; the last two are built from Debian 13's sources.
+`tests/interop/perftest_newer.py`; the last two are built from Debian 13's sources. SPDK's target and
+host, with each other and with weft's, are in `tests/interop/spdk.py`, which takes a built SPDK (`WEFT_SPDK=DIR`).
 TCP programs over RDMA have [a page of their own](sockets.md).
 
 ## What cannot run

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""SPDK's NVMe/RDMA target and host, unmodified, under `weft run`, with each other and with weft's own.
+
+usage: WEFT_SPDK=DIR spdk.py BUILD (one | veth)
+
+Debian has no package of SPDK. DIR is its source tree, configured --with-rdma against the system's
+libibverbs and built: build/bin/spdk_tgt or nvmf_tgt, spdk_nvme_perf and spdk_nvme_identify are run.
+No huge pages are needed, so spdk_nvme_discover, which does not start without, is not: identify asks the
+discovery subsystem.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+import lab
+
+NQN = "nqn.2026-11.org.weft:spdk"
+DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
+MIB = 32  # of the namespace
+MEMORY = ["--no-huge", "-s", "512"]
+# name, options of the target, of its transport
+MODES = (
+    ("", [], []),
+    (" without SRQ", [], ["--no-srq"]),
+    (" by interrupts", ["--interrupt-mode"], []),
+    (" by interrupts, without SRQ", ["--interrupt-mode"], ["--no-srq"]),
+)
+
+
+class Wrong(Exception):
+    pass
+
+
+def check(condition, what):
+    if not condition:
+        raise Wrong(what)
+
+
+def core(last):
+    """A mask of the first processor that we may use, or of the last."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return hex(1 << cpus[-1 if last else 0])
+
+
+class Spdk:
+    def __init__(self, directory, weft, hosts, scratch):
+        self.directory, self.weft, self.hosts, self.scratch = directory, weft, hosts, scratch
+        self.path, self.programs = "", []
+        self.address = hosts[0].address
+        self.trid = f"trtype:RDMA adrfam:IPv4 traddr:{self.address} trsvcid:4420"
+        self.uri = f"nvme+rdma://{self.address}:4420/{NQN}?ns=1"
+
+    def binary(self, name):
+        return os.path.join(self.directory, "build/bin", name)
+
+    def start(self, host, *argv):
+        log = f"{self.path}/{len(self.programs)}-{os.path.basename(argv[0])}.log"
+        self.programs.append(lab.Program(host, argv, log))
+        return self.programs[-1]
+
+    def run(self, *argv, seconds=60):
+        """What a host's command says, if it ends well."""
+        p = self.start(self.hosts[1], *argv)
+        status = p.wait(seconds)
+        p.kill()
+        check(status == 0, f"{' '.join(p.argv)} ends with {status}")
+        return p.output()
+
+    def kill(self):
+        for p in self.programs:
+            p.kill()
+        self.programs = []
+
+    # ---- targets ---------------------------------------------------------------------------------
+
+    def target(self, options, transport):
+        name = "spdk_tgt" if os.path.exists(self.binary("spdk_tgt")) else "nvmf_tgt"
+        sock = f"{self.scratch}/rpc.sock"
+        p = self.start(self.hosts[0], self.weft, "run", "--", self.binary(name), *MEMORY, "-m",
+                       core(False), "--disable-cpumask-locks", "-r", sock, *options)
+
+        def rpc(*argv):
+            r = subprocess.run(["python3", f"{self.directory}/scripts/rpc.py", "-s", sock, *argv],
+                               capture_output=True, text=True, timeout=60, check=False)
+            return r.returncode, r.stdout + r.stderr
+
+        check(lab.until(lambda: p.status() is not None or rpc("framework_wait_init")[0] == 0, 60, 1)
+              and p.status() is None, f"{name} does not start")
+        for argv in (("nvmf_create_transport", "-t", "RDMA", *transport),
+                     ("bdev_malloc_create", "-b", "disk", str(MIB), "512"),
+                     ("nvmf_create_subsystem", NQN, "-a", "-s", "WEFT", "-m", "8"),
+                     ("nvmf_subsystem_add_ns", NQN, "disk"),
+                     ("nvmf_subsystem_add_listener", NQN, "-t", "RDMA", "-a", self.address, "-s",
+                      "4420")):
+            status, said = rpc(*argv)
+            check(status == 0, f"rpc.py {argv[0]}: {said}")
+        return p
+
+    def serve(self):
+        image = f"{self.scratch}/disk.img"
+        with open(image, "wb") as f:
+            f.truncate(MIB << 20)
+        p = self.start(self.hosts[0], self.weft, "serve", image, "--nqn", NQN, "--listen",
+                       f"rdma://{self.address}:4420")
+        check(lab.until(lambda: p.says("nvme connect") or p.status() is not None, 20)
+              and p.status() is None, "weft serve does not come up")
+        return p
+
+    # ---- hosts -----------------------------------------------------------------------------------
+
+    def by_weft(self):
+        """All that is written comes back, and a verified bench finds nothing wrong."""
+        new, back = f"{self.scratch}/new", f"{self.scratch}/back"
+        with open(new, "wb") as f:
+            f.write(os.urandom(MIB << 20))
+        check(NQN in self.run(self.weft, "discover", f"nvme+rdma://{self.address}"),
+              "weft discover does not find the subsystem")
+        self.run(self.weft, "cp", new, self.uri)
+        self.run(self.weft, "cp", self.uri, back)
+        with open(new, "rb") as a, open(back, "rb") as b:
+            check(a.read() == b.read(), "what was read is not what was written")
+        said = json.loads(self.run(self.weft, "bench", self.uri, "--rw", "randrw", "--bs", "4k",
+                                   "--iodepth", 16, "--runtime", 2, "--verify", "--yes", "-o",
+                                   "json"))
+        return f"weft bench {said['read']['iops'] + said['write']['iops']:.0f} IOPS, verified"
+
+    def by_spdk(self):
+        trid = f"{self.trid} subnqn:{NQN}"
+        run = (self.weft, "run", "--")
+        for subsystem, want in ((DISCOVERY, f"NVM Subsystem Qualified Name: +{NQN}"),
+                                (NQN, "Namespace ID:1")):
+            said = self.run(*run, self.binary("spdk_nvme_identify"), "--no-huge", "-r",
+                            f"{self.trid} subnqn:{subsystem}")
+            check(re.search(want, said), f"spdk_nvme_identify of {subsystem} has no {want!r}")
+        figures = []
+        for size, depth in ((4096, 32), (131072, 8)):
+            said = self.run(*run, self.binary("spdk_nvme_perf"), *MEMORY, "-c", core(True), "-t", 2,
+                            "-w", "randrw", "-M", 50, "-o", size, "-q", depth, "-r", trid)
+            iops = re.search(r"^Total\s+:\s+([\d.]+)", said, re.M)
+            check(iops and float(iops[1]) > 0, "spdk_nvme_perf has no figures")
+            figures.append(f"{float(iops[1]):.0f} of {size >> 10} KiB")
+        return f"spdk_nvme_perf IOPS: {', '.join(figures)}"
+
+
+def cases():
+    for name, options, transport in MODES:
+        yield f"SPDK's target{name}, weft's host", lambda s, o=options, t=transport: (
+            s.target(o, t), s.by_weft())
+        yield f"SPDK's target{name} and host", lambda s, o=options, t=transport: (
+            s.target(o, t), s.by_spdk())
+    yield "weft's target, SPDK's host", lambda s: (s.serve(), s.by_spdk())
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("where", choices=["one", "veth"])
+    p.add_argument("--only", metavar="WORD", default="", help="what the case's name has in it")
+    args = p.parse_args()
+    directory = os.environ.get("WEFT_SPDK")
+    if not directory:
+        lab.skip("no SPDK: WEFT_SPDK=DIR names a built source tree of it (CONTRIBUTING.md)")
+    missing = [n for n in ("build/bin/spdk_nvme_perf", "build/bin/spdk_nvme_identify",
+                           "scripts/rpc.py")
+               if not os.path.exists(os.path.join(directory, n))]
+    if missing:
+        raise SystemExit(f"WEFT_SPDK={directory} has no {', '.join(missing)}: build it first")
+    lab.enter()
+    weft = os.path.join(os.path.abspath(args.build), "weft")
+    hosts = lab.lab(1 if args.where == "one" else 2)
+    report = lab.Report(args.build, f"spdk-{args.where}")
+    with tempfile.TemporaryDirectory() as scratch:
+        spdk = Spdk(directory, weft, hosts, scratch)
+        for name, work in cases():
+            if args.only not in name:
+                continue
+            spdk.path = report.case(name)
+            try:
+                target, note = work(spdk)
+                check(target.status() is None, "the target has ended")
+                target.process.terminate()
+                status = target.wait(20)
+                check(status == 0, f"the target ends with {status} at SIGTERM")
+                report.ok(name, spdk.path, note)
+            except (Wrong, OSError, subprocess.SubprocessError) as e:
+                report.fail(name, spdk.path, str(e))
+            finally:
+                spdk.kill()
+    report.everything_ends(hosts)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
