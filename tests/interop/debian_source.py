@@ -25,7 +25,8 @@ def fetch(package, into):
                 f"{MIRROR} {SUITE} main\n")
     apt = ["apt-get", "-q", "-o", f"Dir::Etc::sourcelist={state}/list",
            "-o", "Dir::Etc::sourceparts=/dev/null", "-o", f"Dir::State::lists={state}/lists",
-           "-o", f"Dir::Cache={state}/cache", "-o", "Acquire::Retries=3"]
+           "-o", f"Dir::Cache={state}/cache", "-o", "Acquire::Retries=3",
+           "-o", "Acquire::http::Timeout=20"]
     # Only the tarball: what Debian adds to it is about packages.
     for argv in (["update", "--error-on=any"], ["source", "--tar-only", "--download-only", package]):
         r = subprocess.run([*apt, *argv], cwd=into, capture_output=True, text=True, timeout=300,
@@ -33,7 +34,8 @@ def fetch(package, into):
         if r.returncode:
             said = [l for l in r.stderr.splitlines() if l.startswith("E: ")] or ["no word of why"]
             lab.skip(f"Debian {SUITE}'s source of {package} cannot be had: apt-get: {said[0]}")
-    return next(os.path.join(into, name) for name in os.listdir(into) if ".orig.tar." in name)
+    return next(os.path.join(into, name) for name in os.listdir(into)
+                if ".orig.tar." in name and not name.endswith(".asc"))
 
 
 def built(build, name, package, commands):
