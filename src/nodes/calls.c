@@ -379,7 +379,12 @@ STAT_VERSION_AT(__fxstatat64, stat64)
 
 int statx(int dir, const char *restrict path, int flags, unsigned mask, struct statx *restrict st)
 {
-	return AT(dir, path, REAL(statx)(dir, there, flags, mask, st));
+	int rc = AT(dir, path, REAL(statx)(dir, there, flags, mask, st));
+
+	if (!missed(rc, path))
+		return rc;
+	node_fillx(st);
+	return 0;
 }
 
 /* ls -l asks whether there is an access control list. */

@@ -35,3 +35,15 @@ void node_fill(struct stat *st)
 		.st_blksize = 4096,
 	};
 }
+
+void node_fillx(struct statx *st)
+{
+	*st = (struct statx){
+		.stx_mask = STATX_BASIC_STATS,
+		.stx_mode = S_IFCHR | 0666,
+		.stx_nlink = 1,
+		.stx_rdev_major = MAJOR,
+		.stx_rdev_minor = MINOR,
+		.stx_blksize = 4096,
+	};
+}

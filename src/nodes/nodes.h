@@ -19,6 +19,7 @@
  */
 bool node_is_ours(const char *path);
 void node_fill(struct stat *);
+void node_fillx(struct statx *);
 
 /* ---- tree.c: /sys/class/infiniband and what belongs to it ------------------------------------ */
 

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -162,6 +163,23 @@ static void by_asking(void)
 	SHOULD(faccessat(AT_FDCWD, in("ports/1/rate"), R_OK, 0) == 0);
 }
 
+/* UCX, and who looks after it: ls and stat(1) by statx(). */
+static void by_node(void)
+{
+	char node[PATH_MAX];
+	struct statx x;
+	struct stat st;
+
+	snprintf(node, sizeof(node), "/dev/infiniband/%s", device);
+	SHOULD(stat(node, &st) == 0 && S_ISCHR(st.st_mode));
+	SHOULD(statx(AT_FDCWD, node, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &x) == 0 &&
+	       x.stx_mode == st.st_mode && x.stx_mask == STATX_BASIC_STATS &&
+	       makedev(x.stx_rdev_major, x.stx_rdev_minor) == st.st_rdev);
+	SHOULD(access(node, R_OK | W_OK) == 0 && access(node, X_OK) < 0 && errno == EACCES);
+	SHOULD(statx(AT_FDCWD, "/dev/infiniband/weft_nosuch", 0, STATX_TYPE, &x) < 0 &&
+	       errno == ENOENT);
+}
+
 /* NCCL: where is the adapter? */
 static void by_links(const char *hardware)
 {
@@ -216,6 +234,7 @@ int main(int argc, char **argv)
 	by_opening();
 	by_listing();
 	by_asking();
+	by_node();
 	by_links(argc > 1 ? argv[1] : NULL);
 	by_going_there();
 	printf("%s: %d faults\n", device, faults);
