@@ -65,6 +65,12 @@ static int unknown(const char *name)
 	const struct command *nearest = NULL;
 	size_t best = TYPOS_MAX + 1;
 
+	if (*name == '-') {
+		fprintf(stderr,
+			"weft: no option '%s'; a command comes first, and `weft help` lists them\n",
+			name);
+		return EXIT_USAGE;
+	}
 	for (const struct command *c = commands; c->name; c++) {
 		size_t d = strlen(name) <= NAME_MAX_LEN ? distance(name, c->name) : best;
 

@@ -83,6 +83,7 @@ def usage(t, commands):
     t.case("no command", [], USAGE, "usage")
     t.case("unknown command", ["nosuch"], USAGE, "nosuch.*weft help")
     t.case("mistyped command", ["sevre"], USAGE, "did you mean 'serve'")
+    t.case("an option that is no command", ["-x"], USAGE, "no option '-x'; a command comes first")
     t.case("help -h", ["-h"], 0, "serve")
     said = subprocess.run([os.path.join(lab.TOP, "scripts", "version"), "x"], check=True,
                           capture_output=True, text=True).stdout
