@@ -42,7 +42,7 @@ install: all ## install under the prefix Meson was given
 	@meson install -C $(BUILD)
 
 uninstall: ## take away what `make install` has put there
-	@ninja -C $(BUILD) uninstall
+	@scripts/uninstall $(BUILD)
 
 format: ## clang-format every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -121,13 +121,33 @@ def linked(top, host, user):
     return None if r.stdout.startswith("weft_lo") else f"no device: {r.returncode} {r.stdout}"
 
 
+def installed(top):
+    return [os.path.join(where, n) for where, _, names in os.walk(top) for n in names]
+
+
+def uninstall(build):
+    """What is taken away is what is there, whatever was installed where since."""
+    with tempfile.TemporaryDirectory() as scratch:
+        first, second = (f"{scratch}/{name}" for name in ("first", "second"))
+        for to in (first, second):
+            _, wrong = stage(build, to)
+            if wrong:
+                return wrong
+        before = installed(second)
+        r = subprocess.run(["make", "-C", lab.TOP, "uninstall", f"BUILD={build}", f"DESTDIR={first}"],
+                           capture_output=True, text=True, check=False)
+        if r.returncode or os.listdir(first):
+            return f"left: {os.listdir(first)}; {r.stdout}{r.stderr}"
+        return None if before and installed(second) == before else "more than that"
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
     args = p.parse_args()
     build = os.path.abspath(args.build)
     lab.enter()
-    lab.need("ibv_rc_pingpong", "readelf", "setpriv", "pkg-config", "cc")
+    lab.need("ibv_rc_pingpong", "readelf", "setpriv", "pkg-config", "cc", "make")
     # What would lead the program back to the build tree.
     for name in ("WEFT_BROKER", "LD_LIBRARY_PATH"):
         os.environ.pop(name, None)
@@ -151,7 +171,8 @@ def main():
         for name, work in (("pingpong", lambda path: pingpong(host, user, weft, path)),
                            ("serve", lambda path: serve(host, user, weft, path)),
                            ("demo", lambda path: demo(top, host, user, weft, path)),
-                           ("pkg-config", lambda _: linked(top, host, user))):
+                           ("pkg-config", lambda _: linked(top, host, user)),
+                           ("uninstall", lambda _: uninstall(build))):
             path = report.case(name)
             wrong = work(path)
             # The next has no broker to begin with, either.
