@@ -52,6 +52,12 @@ if not causes or causes != listed:
                   f"{sorted(set(causes) ^ set(listed))}")
 if len({number for number, _ in causes}) != len(causes):
     faults.append("src/rnic/cause.def: a number is there twice")
+diagnostics = re.search(r"^\.Sh DIAGNOSTICS\n(.*?)^\.Sh ", tree.read("docs/man/weft.7"), re.M | re.S)
+modules = {m for path in tree.files(".c", ".h", under="src/")
+           for m in re.findall(r'\blog_(?:err|warn|info|debug|refused)\(\s*"(\w+)"', tree.read(path))}
+seen += len(modules)
+faults += [f"docs/man/weft.7: DIAGNOSTICS has no module {m} of the log" for m in sorted(modules)
+           if not re.search(rf"^\.Cm {m}\b", diagnostics[1], re.M)]
 for path in tree.files(".md"):
     text = re.sub(r"```.*?```", "", tree.read(path), flags=re.S)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
