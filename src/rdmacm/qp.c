@@ -120,8 +120,11 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	return cma_ret(rc);
 }
 
+/* Without a queue pair there is nothing to do: qperf does so to its listener. */
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
+	if (!id->qp)
+		return;
 	ibv_destroy_qp(id->qp);
 	id->qp = NULL;
 	destroy_cqs(id);
