@@ -73,9 +73,10 @@ class Lab:
 # A case takes a Lab and returns weft's figures and the other transport's, as text.
 
 def fio(l):
-    """256 MiB by each verb, and 32 by SEND: nothing holds back fio's sender, which may not try again
-    where no receive is posted (it accepts with an RNR retry count of 0), so all of them are."""
-    def one(engine, server, client, rdma, size="256m"):
+    """4 GiB by each verb, for its client sleeps half a second first, and 32 MiB by SEND: nothing
+    holds back fio's sender, which may not try again where no receive is posted (it accepts with an
+    RNR retry count of 0), so all of them are."""
+    def one(engine, server, client, rdma, size="4g"):
         names = []
         for name, job in (("receiver", server), ("sender", client)):
             names.append(f"{l.scratch}/{name}.fio")
@@ -88,10 +89,10 @@ def fio(l):
 
     sender = f"hostname={l.server.address}\nrw=write\niodepth=16\niodepth_batch_complete=1"
     by_verb = [f"{verb} " + one("rdma", f"iodepth={depth}", f"{sender}\nverb={verb}", True, size)
-               for verb, depth, size in (("write", 64, "256m"), ("read", 64, "256m"),
+               for verb, depth, size in (("write", 64, "4g"), ("read", 64, "4g"),
                                          ("send", 512, "32m"))]
     # The receiver counts a short read for a whole one, and must not have enough before the end.
-    tcp = one("net", "listen\nprotocol=tcp\nrw=read\nsize=4g", f"{sender}\nprotocol=tcp", False)
+    tcp = one("net", "listen\nprotocol=tcp\nrw=read\nsize=16g", f"{sender}\nprotocol=tcp", False)
     return ", ".join(by_verb), f"net engine, TCP: {tcp}"
 
 
@@ -223,7 +224,8 @@ def ucx(l):
 
 # program, package, what is needed, how its version is told, the command, the case
 CASES = [
-    ("fio", "fio", ("fio",), "`ioengine=rdma`, `verb=write`, `read`, `send`", fio),
+    ("fio", "fio", ("fio",), "`ioengine=rdma`, `verb=write`, `read`, `send`; half a second that its "
+     "client sleeps is counted", fio),
     ("qperf", "qperf", ("qperf",), "`qperf -cm1 SERVER TEST`", qperf),
     ("tgt's iSER, with libiscsi and qemu-img", "tgt", ("tgtd", "iscsi-perf", "qemu-img"),
      "`tgtd --iser pool_sz_mb=128`; `qemu-img dd`, `iscsi-perf` on `iser://`", iser),
