@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/time.h"
 #include "broker/client.h"
 #include "broker/name.h"
 #include "broker/sysfs.h"
@@ -25,7 +26,8 @@
 #define MARK "infiniband" /* in all the names, so that nothing is done about the others */
 /* Or above: out of the way of scripts that number theirs. bash takes any above 9 that is closed on
  * exec for one of its own, and does not let the script have it. */
-#define HELD 1000
+#define HELD	   1000
+#define IN_VAIN_NS (5 * NSEC_PER_SEC)
 
 static atomic_bool off;
 
@@ -119,17 +121,18 @@ static void hold(struct broker_client *c)
 
 static bool ask(struct broker_sysfs *ret)
 {
-	/* What keeps a broker from starting is not asked again and again how it is. */
-	static atomic_bool in_vain;
+	/* What keeps a broker from starting is not asked again and again how it is, but it may have
+	 * been the end of another broker, and over soon. */
+	static _Atomic uint64_t not_before;
 	struct broker_client *c;
 	char err[512];
 	int rc;
 
-	if (atomic_load(&in_vain))
+	if (time_now_ns() < atomic_load(&not_before))
 		return false;
 	rc = broker_client_look(&c, err, sizeof(err));
 	if (rc) {
-		atomic_store(&in_vain, true);
+		atomic_store(&not_before, time_now_ns() + IN_VAIN_NS);
 		log_info("nodes", "no sysfs of the devices: %s", err);
 		return false;
 	}

@@ -8,6 +8,7 @@ usage: sysfs.py BUILD HELPERS
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 
@@ -177,6 +178,23 @@ def only_named_so(look, _):
     return None
 
 
+def looks_again(host, run, _):
+    """Who has looked in vain, be it only because another broker was at its end, does so again."""
+    two_looks = ('F=/sys/class/infiniband/weft_lo/ports/1/state; read A <$F; echo "$A"; read go; '
+                 'read B <$F; echo "$B"')
+    holder = lab.Program(host, ["python3", "-c", "import socket, time; s = socket.socket("
+                                "socket.AF_INET6, socket.SOCK_DGRAM); s.bind(('::', 4791)); "
+                                "print('bound', flush=True); time.sleep(60)"], os.devnull)
+    lab.until(lambda: ":4791 " in host.run("ss", "-Huln").stdout, 10)
+    p = subprocess.Popen(host.inside([*run, "bash", "-c", two_looks]), stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    first = p.stdout.readline().strip()
+    holder.kill()
+    time.sleep(6)
+    second = p.communicate("go\n", timeout=20)[0].strip()
+    return None if (first, second) == ("", "4: ACTIVE") else f"{first!r}, {second!r}"
+
+
 def no_place(look, _):
     """Where it can be laid out nowhere, everything is as it was."""
     script = "for d in /dev/shm /run /tmp; do mount -t tmpfs -o ro none $d; done; exec \"$@\""
@@ -243,6 +261,7 @@ def main():
         report.skip("an ordinary user", "there is no other user here")
     report.attempt("it goes with the broker", lambda _: goes(left) or goes(one))
     report.attempt("an interface of the name", lambda p: only_named_so(root, p))
+    report.attempt("looks again", lambda p: looks_again(one, run, p))
     report.attempt("no place for it", lambda p: no_place(root, p))
     report.attempt("beside hardware", lambda _: beside_hardware(right, run, helpers))
     report.everything_ends([one, left, right])
