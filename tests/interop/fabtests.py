@@ -8,7 +8,6 @@ and its lists. Debian has no package of them: both are built from the source of 
 
 usage: fabtests.py BUILD (one | veth) [--only WORD]
 """
-import argparse
 import errno
 import os
 import re
@@ -110,11 +109,7 @@ def case(tests, report, kind, line, provider):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("build")
-    p.add_argument("where", choices=["one", "veth"])
-    p.add_argument("--only", metavar="WORD", default="", help="what the case's name has in it")
-    args = p.parse_args()
+    args = lab.arguments(__doc__)
     prefix = debian_source.built(args.build, "fabtests", "libfabric", COMMANDS)
     lab.enter()
     weft = os.path.join(os.path.abspath(args.build), "weft")

@@ -5,6 +5,7 @@ enter() puts the calling script into a network (and, if it is not root, user) na
 own, so that nothing here meets a broker or a port 4791 outside. A Host is a namespace below that;
 lab(1) makes one host with loopback, lab(2) two hosts and a veth pair between them.
 """
+import argparse
 import ctypes
 import glob
 import os
@@ -24,6 +25,15 @@ libc = ctypes.CDLL(None)
 def skip(reason):
     print(f"SKIP: {reason}", flush=True)
     sys.exit(77)
+
+
+def arguments(doc):
+    """Of a script that runs its cases on one host or between two."""
+    p = argparse.ArgumentParser(description=doc.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("where", choices=["one", "veth"])
+    p.add_argument("--only", metavar="WORD", default="", help="what the case's name has in it")
+    return p.parse_args()
 
 
 def need(*programs):

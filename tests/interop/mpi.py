@@ -9,7 +9,6 @@ On one host both ranks are below one `weft run -- mpirun`, an ordinary user's th
 hosts each starts its own, by what mpirun takes for ssh. What goes over RDMA is seen by the port's
 datagrams.
 """
-import argparse
 import os
 import re
 import stat
@@ -91,11 +90,7 @@ def runs(hosts, argv, env, path, *, by_rdma):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("build")
-    p.add_argument("where", choices=["one", "veth"])
-    p.add_argument("--only", metavar="WORD", default="", help="what the case's name has in it")
-    args = p.parse_args()
+    args = lab.arguments(__doc__)
     lab.enter()
     lab.need("mpirun.openmpi", "mpirun.mpich", "oshrun", *(m[0] for m in MPIS.values()))
     weft = os.path.join(os.path.abspath(args.build), "weft")

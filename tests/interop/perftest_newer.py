@@ -5,7 +5,6 @@
 
 usage: perftest_newer.py BUILD (one | veth)
 """
-import argparse
 import os
 import re
 import subprocess
@@ -47,11 +46,7 @@ def all_cases():
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("build")
-    p.add_argument("where", choices=["one", "veth"])
-    p.add_argument("--only", metavar="WORD", default="", help="what the case's name has in it")
-    args = p.parse_args()
+    args = lab.arguments(__doc__)
     prefix = debian_source.built(args.build, "perftest", "perftest", COMMANDS)
     lab.enter()
     os.environ["PATH"] = f"{prefix}/bin:{os.environ['PATH']}"

@@ -9,7 +9,6 @@ libibverbs and built: build/bin/spdk_tgt or nvmf_tgt, spdk_nvme_perf and spdk_nv
 No huge pages are needed, so spdk_nvme_discover, which does not start without, is not: identify asks the
 discovery subsystem.
 """
-import argparse
 import json
 import os
 import re
@@ -156,11 +155,7 @@ def cases():
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("build")
-    p.add_argument("where", choices=["one", "veth"])
-    p.add_argument("--only", metavar="WORD", default="", help="what the case's name has in it")
-    args = p.parse_args()
+    args = lab.arguments(__doc__)
     directory = os.environ.get("WEFT_SPDK")
     if not directory:
         lab.skip("no SPDK: WEFT_SPDK=DIR names a built source tree of it (CONTRIBUTING.md)")

@@ -150,6 +150,16 @@ static void data_in_pieces_are_written_and_read(void **state)
 
 /* More work requests than the target's send queue has entries, and more READs than the host takes.
  */
+/* All of a full queue's responses after the first `answered`, their receives posted again. */
+static unsigned full_queue_answered(struct client *c, unsigned answered)
+{
+	answered += DEPTH - 2;
+	pump_until(c, c->received == answered);
+	for (unsigned i = 0; i < DEPTH - 2; i++)
+		post_recv(c, (answered - (DEPTH - 2) + i) % DEPTH);
+	return answered;
+}
+
 static void a_full_queue_of_commands_in_pieces_is_answered(void **state)
 {
 	struct pair p = pair_open();
@@ -166,10 +176,7 @@ static void a_full_queue_of_commands_in_pieces_is_answered(void **state)
 			send_sqe_list(p.io, &s, list, TARGET_SGL_MAX);
 			pump_until(p.io, p.io->sent >= answered + i + 1);
 		}
-		answered += DEPTH - 2;
-		pump_until(p.io, p.io->received == answered);
-		for (unsigned i = 0; i < DEPTH - 2; i++)
-			post_recv(p.io, (answered - (DEPTH - 2) + i) % DEPTH);
+		answered = full_queue_answered(p.io, answered);
 	}
 	assert_int_equal(p.io->failed, 0);
 	pair_close(&p);
@@ -369,10 +376,7 @@ static void a_full_queue_of_commands_is_answered(void **state)
 			/* The bytes of a SEND must stay until it is done. */
 			pump_until(p.io, p.io->sent >= answered + i + 1);
 		}
-		answered += DEPTH - 2;
-		pump_until(p.io, p.io->received == answered);
-		for (unsigned i = 0; i < DEPTH - 2; i++)
-			post_recv(p.io, (answered - (DEPTH - 2) + i) % DEPTH);
+		answered = full_queue_answered(p.io, answered);
 	}
 	assert_int_equal(p.io->failed, 0);
 	pair_close(&p);
