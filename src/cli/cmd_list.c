@@ -308,13 +308,13 @@ static void show_notes(struct output *o, const struct view *view)
 		unseen |= !view->v[i].pid;
 		numbered |= view->v[i].pid && !view->l.pids_ours;
 	}
-	if (!view->count)
-		output_note(o, "no process%s uses it", geteuid() ? " of yours" : "");
 	if (unseen)
 		output_note(o, "PID ?: of another PID namespace, the broker does not see it");
 	if (numbered)
 		output_note(o, "PIDs are as the broker sees them, in another PID namespace");
-	if (geteuid() && view->l.uid == 0)
+	if (!view->count)
+		output_note(o, "no process%s uses it", geteuid() ? " of yours" : "");
+	else if (geteuid() && view->l.uid == 0)
 		output_note(o, "these are your own processes; root sees all");
 }
 
