@@ -83,9 +83,11 @@ int cmd_broker(int argc, char **argv)
 	rc = a.foreground ? broker_run(&a.broker, err, sizeof(err))
 			  : broker_spawn("/proc/self/exe", NULL, err, sizeof(err));
 	if (rc) {
-		/* Who waits for it has been told, and prints it. */
 		fprintf(stderr, "weft broker: %s\n", err);
-		return EXIT_FAILED;
+		/* Who waits for it has been told. Its parent is a stranger, in a container the
+		 * first program, and that may take our status for one of its own children's:
+		 * MPICH's mpiexec ends. */
+		return a.broker.ready_fd < 0 ? EXIT_FAILED : EXIT_OK;
 	}
 	return EXIT_OK;
 }

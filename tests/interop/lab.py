@@ -131,18 +131,22 @@ class Host:
                     pass
         return found
 
-    def weft(self, command):
-        """Of pids(), those that are this command of weft's."""
+    def named(self, *words):
+        """Of pids(), those whose command line begins with these, the program's without its path."""
         found = []
         for pid in self.pids():
             try:
                 with open(f"/proc/{pid}/cmdline", "rb") as f:
-                    words = f.read().split(b"\0")
+                    argv = [os.fsdecode(word) for word in f.read().split(b"\0")]
             except OSError:
                 continue
-            if os.path.basename(words[0]) == b"weft" and words[1:2] == [command.encode()]:
+            if [os.path.basename(argv[0]), *argv[1:]][:len(words)] == list(words):
                 found.append(pid)
         return found
+
+    def weft(self, command):
+        """Those that are this command of weft's."""
+        return self.named("weft", command)
 
     def brokers(self):
         return self.weft("broker")

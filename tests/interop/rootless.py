@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The field's programs and weft's own where there is no privilege: nothing but `weft run` before them.
 
-usage: rootless.py BUILD (userns | memlock | bwrap | crun) (one | veth) [--mpi]
+usage: rootless.py BUILD (userns | memlock | bwrap | crun) (one | veth) [--mpi [--only WORD]]
 
 All of it is in a user namespace that an ordinary user has made (unshare -Urn). memlock: 64 KiB may be
 locked. bwrap, crun: each program in a container of its own, without capabilities, with its own
@@ -95,15 +95,21 @@ def disk(weft, hosts, scratch, path):
         target.kill()
 
 
-def mpi_cases(weft, host, scratch, report):
+def mpi_cases(weft, host, scratch, report, only):
     """Two ranks below one `weft run`, and each below its own; in one container."""
-    program = f"{scratch}/ring"
-    subprocess.run(["mpicc.openmpi", "-O2", "-o", program, f"{mpi.HERE}/mpi_ring.c"], check=True)
-    start = mpi.open_mpi("rc_v,self", (host, host), None)
-    for name, argv in (("weft run -- mpirun", [weft, "run", "--", *start, program]),
-                       ("mpirun weft run --", [*start, weft, "run", "--", program])):
-        report.attempt(name, lambda path, a=argv: mpi.runs(
-            (host, host), a, {"UCX_TLS": "rc_v,self"}, path, by_rdma=True)[0])
+    for mpi_name, (compiler, source, command, transports) in mpi.MPIS.items():
+        program = f"{scratch}/{mpi_name}"
+        subprocess.run([compiler, "-O2", "-Wno-deprecated-declarations", "-o", program,
+                        f"{mpi.HERE}/{source}"], check=True)
+        for tls in filter(None, transports):
+            start = command(tls, (host, host), None)
+            env = {} if tls == mpi.OFI else {"UCX_TLS": tls}
+            for name, argv in (("weft run -- mpirun", [weft, "run", "--", *start, program]),
+                               ("mpirun weft run --", [*start, weft, "run", "--", program])):
+                case = f"{mpi_name} {tls}, {name}"
+                if only in case:
+                    report.attempt(case, lambda path, a=argv, e=env: mpi.runs(
+                        (host, host), a, e, path, by_rdma=True)[0])
 
 
 def main():
@@ -111,11 +117,13 @@ def main():
     p.add_argument("build")
     p.add_argument("place", choices=places.PLACES)
     p.add_argument("where", choices=["one", "veth"])
-    p.add_argument("--mpi", action="store_true", help="an MPI program, and nothing else")
+    p.add_argument("--mpi", action="store_true", help="the MPIs, and nothing else")
+    p.add_argument("--only", default="", help="of MPIs, those with this in their case's name")
     args = p.parse_args()
     lab.enter()
     lab.need("ib_write_bw", "rping", "ucx_perftest", "fi_pingpong", "stdbuf",
-             *(["mpirun.openmpi", "mpicc.openmpi"] if args.mpi else []))
+             *(["mpirun.openmpi", "mpirun.mpich", "oshrun", *(m[0] for m in mpi.MPIS.values())]
+               if args.mpi else []))
     os.environ["HOME"] = "/tmp"  # root's is not theirs
     build = os.path.abspath(args.build)
     weft = f"{build}/weft"
@@ -129,7 +137,7 @@ def main():
         server, client = hosts if args.where == "veth" else (hosts[0], hosts[0])
         both = (server, client)
         if args.mpi:
-            mpi_cases(weft, server, scratch, report)
+            mpi_cases(weft, server, scratch, report, args.only)
         else:
             rc = {"UCX_TLS": "rc_v", "UCX_NET_DEVICES": "weft_eth0:1"}
             for name, work in (

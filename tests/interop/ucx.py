@@ -2,19 +2,23 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """UCX, unmodified, under `weft run`: it finds the devices, and talks over each of its transports.
 
-usage: ucx.py BUILD (one | veth) [--full]
+usage: ucx.py BUILD (one | veth) [--full] [--place PLACE]
 
-On one host an ordinary user's, who may lock 64 KiB of memory.
+On one host an ordinary user's, who may lock 64 KiB of memory. A place is one without privilege
+(places.py).
 """
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
 import lab
+import places
 
 PORT = 13400
+CM_PORT = 13401
 # Addresses exchanged by RDMA-CM: UCX's own example does that, and its benchmark does not.
 EXAMPLE = "/usr/share/doc/libucx-dev/examples/ucp_client_server.c"
 # UCX_TLS -> tests of ucx_perftest; None: what UCX takes by itself
@@ -65,11 +69,13 @@ def talk(weft, hosts, env, options, path):
 
 
 def by_address(weft, hosts, program, env, api, path):
-    run = [*weft, "run", "--", "stdbuf", "-oL", program, "-p", PORT, "-c", api, "-i", 20]
+    run = [*weft, "run", "--", "stdbuf", "-oL", program, "-p", CM_PORT, "-c", api, "-i", 20]
     server = lab.Program(hosts[0], run, f"{path}/server.log", env=env)
     client = None
     try:
-        server.settle()
+        if not lab.until(lambda: server.says("Waiting for connection") or
+                         server.status() is not None, 10):
+            return "the server does not listen"
         client = lab.Program(hosts[1], [*run, "-a", hosts[0].address], f"{path}/client.log", env=env)
         status = client.wait(30)
         if status != 0:
@@ -78,6 +84,8 @@ def by_address(weft, hosts, program, env, api, path):
         return None if lab.until(lambda: server.says("UCP TEST SUCCESS"), 5) else \
             "the server did not get what was sent"
     finally:
+        for pid in hosts[0].named(os.path.basename(program)):  # which may be in a container
+            os.kill(pid, signal.SIGKILL)
         server.kill()
         if client:
             client.kill()
@@ -87,7 +95,6 @@ def compiled(directory):
     """UCX's example, or None where it is not installed."""
     if not os.path.exists(EXAMPLE) or not shutil.which("cc"):
         return None
-    os.chmod(directory, 0o755)
     subprocess.run(["cc", "-o", f"{directory}/example", EXAMPLE, "-lucp", "-lucs"], check=True)
     return f"{directory}/example"
 
@@ -97,16 +104,27 @@ def main():
     p.add_argument("build")
     p.add_argument("where", choices=["one", "veth"])
     p.add_argument("--full", action="store_true")
+    p.add_argument("--place", choices=places.PLACES)
     args = p.parse_args()
     lab.enter()
     lab.need("ucx_info", "ucx_perftest")
-    weft = [os.path.join(os.path.abspath(args.build), "weft")]
-    if args.where == "one":
-        weft = [*lab.ordinary_user(), "prlimit", "--memlock=65536:65536", "--", *weft]
-    hosts = lab.lab(1 if args.where == "one" else 2)
-    dev = "weft_lo" if args.where == "one" else "weft_eth0"
-    report = lab.Report(args.build, f"ucx-{args.where}" + ("-full" if args.full else ""))
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chmod(scratch, 0o777)
+        run(args, os.path.abspath(args.build), scratch)
 
+
+def run(args, build, scratch):
+    weft = [f"{build}/weft"]
+    if args.place:
+        os.environ["HOME"] = "/tmp"  # root's is not theirs
+    elif args.where == "one":
+        weft = [*lab.ordinary_user(), *places.LIMIT, *weft]
+    hosts = lab.lab(1 if args.where == "one" else 2, *[places.user_namespace()] * bool(args.place))
+    for h in hosts if args.place else ():
+        places.put(h, args.place, build, scratch)
+    dev = "weft_lo" if args.where == "one" else "weft_eth0"
+    report = lab.Report(build, "-".join(["ucx", *[args.place] * bool(args.place), args.where,
+                                         *["full"] * args.full]))
     report.attempt("ucx_info -d", lambda path: finds_devices(weft, hosts[0], dev))
     for tls, tests in TALKS.items():
         # Without the system's own shared memory and TCP, but where UCX is to choose.
@@ -126,14 +144,13 @@ def main():
                 options += ["-D", "bcopy"]
             report.attempt(f"{transport} {test}", lambda path, o=options:
                            talk(weft, hosts, {}, o, path))
-    with tempfile.TemporaryDirectory() as scratch:
-        program = compiled(scratch) if args.full else None
-        for tls in TALKS if program else ():
-            env = {"UCX_TLS": tls} if tls else {}
-            for api in ("am", "tag", "stream"):
-                report.attempt(f"{tls or 'all'} RDMA-CM {api}", lambda path, a=api, e=env:
-                               by_address(weft, hosts, program, e, a, path))
-    if args.full and not program:
+    program = compiled(scratch) if args.full or args.place else None
+    for tls in TALKS if program else ():
+        env = {"UCX_TLS": tls} if tls else {}
+        for api in ("am", "tag", "stream"):
+            report.attempt(f"{tls or 'all'} RDMA-CM {api}", lambda path, a=api, e=env:
+                           by_address(weft, hosts, program, e, a, path))
+    if (args.full or args.place) and not program:
         report.skip("RDMA-CM", "libucx-dev or a compiler is not installed")
     report.everything_ends(hosts)
     report.finish()

@@ -339,6 +339,16 @@ static void a_second_broker_by_hand_says_who_serves_already(void **state)
 	broker_client_close(c);
 }
 
+/* One that a program has started, and comes second, is not to alarm whoever adopts it. */
+static void one_that_is_not_needed_ends_without_a_failure(void **state)
+{
+	struct broker_client *c = bed_client();
+
+	(void)state;
+	assert_int_equal(system("$WEFT_BROKER broker -f --ready-fd 9 9>/dev/null 2>/dev/null"), 0);
+	broker_client_close(c);
+}
+
 int main(void)
 {
 #define FRESH(f) cmocka_unit_test_setup(f, bed_fresh)
@@ -351,6 +361,7 @@ int main(void)
 		FRESH(a_slot_is_not_kept_by_who_has_another_socket),
 		FRESH(channels_and_identifiers_go_on),
 		FRESH(a_second_broker_by_hand_says_who_serves_already),
+		FRESH(one_that_is_not_needed_ends_without_a_failure),
 		FRESH(whatever_happens_slots_are_whose_they_are), /* last: it keeps all */
 	};
 
