@@ -100,8 +100,8 @@ static void tell_failure(struct session *s)
 	case HOST_FAIL_OPEN:
 	case HOST_FAIL_LOST:
 		if (f->kind == HOST_FAIL_OPEN && f->detail)
-			cli_fail("cannot connect to %s: %s; does a target listen there for "
-				 "NVMe/RDMA?",
+			cli_fail("cannot connect to %s: %s: nothing there speaks RoCE, UDP port "
+				 "4791 is filtered on the way, or the target hangs; look there",
 				 s->place, f->detail);
 		else if (f->detail || !said[0])
 			cli_fail("connection to %s lost: %s", s->place,
@@ -117,8 +117,16 @@ static void tell_failure(struct session *s)
 				 status_text(text, sizeof(text), f->status, false));
 		break;
 	case HOST_FAIL_TIMEOUT:
-		cli_fail("controller at %s does not answer %s; --timeout gives it longer", s->place,
-			 f->detail ? f->detail : command_name(f));
+		if (f->detail)
+			cli_fail("controller at %s: %s", s->place, f->detail);
+		else
+			cli_fail("controller at %s does not answer %s within %llu s, though %s may "
+				 "hang; look there, or give it longer with --timeout",
+				 s->place, command_name(f),
+				 (unsigned long long)(s->host.config.command_timeout_ns /
+						      NSEC_PER_SEC),
+				 f->answers ? "it answers others: its disk"
+					    : "the connection stands: the target or its disk");
 		break;
 	case HOST_FAIL_KEEP_ALIVE:
 		cli_fail("controller at %s does not answer keep-alives; --keep-alive-tmo gives it "

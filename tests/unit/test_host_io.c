@@ -487,9 +487,27 @@ static void an_unanswered_command_loses_the_connection(void **state)
 	assert_int_equal(p->host.state, HOST_FAILED);
 	assert_int_equal(p->host.failure.kind, HOST_FAIL_TIMEOUT);
 	assert_int_equal(p->host.failure.opcode, NVME_IO_READ);
+	assert_true(p->host.failure.answers); /* keep-alives */
 	assert_int_equal(io.done, 1);
 	assert_int_equal(io.req.error, -ETIMEDOUT);
 	assert_int_equal(later.done, 1);
+	peer_free(p);
+}
+
+static void that_nothing_is_answered_any_more_is_told(void **state)
+{
+	struct peer *p = peer_new();
+	struct io io = {0};
+
+	(void)state;
+	p->config.loss_timeout_ns = 0;
+	p->config.keep_alive_ms = 0;
+	peer_bring_up(p);
+	io_read(&io, 512, false);
+	submit(p, 1, &io);
+	peer_advance(p, 30 * SECOND);
+	assert_int_equal(p->host.failure.kind, HOST_FAIL_TIMEOUT);
+	assert_false(p->host.failure.answers);
 	peer_free(p);
 }
 
@@ -829,6 +847,7 @@ int main(void)
 		cmocka_unit_test(a_command_is_not_sent_again_for_ever),
 		cmocka_unit_test(fewer_queues_after_a_reconnect_lose_no_request),
 		cmocka_unit_test(an_unanswered_command_loses_the_connection),
+		cmocka_unit_test(that_nothing_is_answered_any_more_is_told),
 		cmocka_unit_test(a_broken_submit_is_a_lost_connection),
 		cmocka_unit_test(hostile_responses_end_the_association),
 		cmocka_unit_test(a_second_response_to_a_command_is_a_violation),

@@ -568,8 +568,18 @@ static void keep_alive_tick(struct host *h, uint64_t now_ns)
 	queue_push_own(h, 0, &h->keep_alive, now_ns);
 }
 
+static bool answered_since(const struct host *h, uint64_t ns)
+{
+	for (uint16_t i = 0; i <= h->config.io_queues; i++)
+		if (h->queues[i].last_ns > ns)
+			return true;
+	return false;
+}
+
 static void command_tick(struct host *h, uint64_t now_ns)
 {
+	uint64_t timeout_ns = h->config.command_timeout_ns;
+
 	for (uint16_t i = 0; i <= h->config.io_queues && !h->lost; i++) {
 		if (queue_deadline(&h->queues[i]) > now_ns)
 			continue;
@@ -583,6 +593,8 @@ static void command_tick(struct host *h, uint64_t now_ns)
 					     .qid = i,
 					     .opcode = req->sqe.opcode,
 					     .fctype = fabrics ? nvmf_fctype(&req->sqe) : 0,
+					     .answers = answered_since(h, req->deadline_ns -
+										  timeout_ns),
 				     });
 			break;
 		}

@@ -93,6 +93,7 @@ struct host_failure {
 	uint64_t result;    /* dwords 0 and 1 of its response */
 	uint8_t opcode;	    /* of the refused or unanswered command */
 	uint8_t fctype;	    /* if that is NVME_FABRICS */
+	bool answers;	    /* TIMEOUT: other commands, since this one was sent */
 	const char *detail; /* static; NULL if there is none */
 };
 

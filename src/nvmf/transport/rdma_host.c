@@ -391,7 +391,10 @@ static void handle_event(struct rdma_queue *q, const struct rdma_cm_event *event
 			    event->status);
 		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
-		unreachable(q, "no answer; does a target listen there for NVMe/RDMA?", 0);
+		unreachable(q,
+			    "no answer: nothing there speaks RoCE, UDP port 4791 is filtered on "
+			    "the way, or the target hangs; look there",
+			    0);
 		break;
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 		unreachable(q, "the connection could not be set up", event->status);
