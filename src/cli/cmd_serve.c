@@ -563,7 +563,7 @@ static int loop(struct serve *s)
 
 		if (now >= target_next_deadline(&s->target))
 			target_tick(&s->target, now);
-		if (now >= s->measure_ns)
+		if (now >= s->measure_ns || store_engine_measured(s->engine))
 			measure_stores(s, now);
 		any = rdma_target_process(s->rdma, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;

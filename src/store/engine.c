@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The engine: reads, writes and flushes through io_uring, everything else (and all of it where
- * there is no io_uring: seccomp and sysctl may forbid it) through threads. Both wake the same
- * eventfd.
+ * The engine: reads and writes through io_uring as far as they need not wait for anything but the
+ * disk's answer, everything else (and all of it where there is no io_uring: seccomp and sysctl may
+ * forbid it) through threads of the store. Both wake the same eventfd.
+ *
+ * io_uring has threads of its own for what must wait, but they are one task's: as many as would
+ * hang on one disk are missed by the others, and writes to one file wait for those to another of
+ * which the kernel has the same hash (of 64). And a file of FUSE it reads in the thread that
+ * submits. So it is asked for nothing that waits (RWF_NOWAIT).
  */
 #include <errno.h>
 #include <liburing.h>
@@ -22,7 +27,8 @@ struct store_engine {
 	struct io_uring ring;
 	unsigned queued;     /* entries of the ring not yet handed to the kernel */
 	struct list waiting; /* operations the ring had no room for */
-	struct pool *pool;
+	struct finished finished;
+	bool measured;
 };
 
 int store_engine_create(enum store_engine_kind kind, struct store_engine **ret)
@@ -38,9 +44,7 @@ int store_engine_create(enum store_engine_kind kind, struct store_engine **ret)
 		error = -errno;
 		goto free_engine;
 	}
-	error = pool_create(e->event_fd, &e->pool);
-	if (error)
-		goto close_event;
+	finished_init(&e->finished, e->event_fd);
 	if (kind == STORE_ENGINE_AUTO) {
 		error = io_uring_queue_init(RING_ENTRIES, &e->ring, 0);
 		if (error == 0) {
@@ -54,8 +58,6 @@ int store_engine_create(enum store_engine_kind kind, struct store_engine **ret)
 	}
 	*ret = e;
 	return 0;
-close_event:
-	close(e->event_fd);
 free_engine:
 	free(e);
 	return error;
@@ -63,7 +65,7 @@ free_engine:
 
 void store_engine_destroy(struct store_engine *e)
 {
-	pool_destroy(e->pool);
+	finished_fini(&e->finished);
 	if (e->uring)
 		io_uring_queue_exit(&e->ring);
 	close(e->event_fd);
@@ -80,16 +82,46 @@ int store_engine_fd(const struct store_engine *e)
 	return e->event_fd;
 }
 
+struct finished *engine_finished(struct store_engine *e)
+{
+	return &e->finished;
+}
+
+void engine_measured(struct store_engine *e)
+{
+	e->measured = true;
+}
+
+bool store_engine_measured(struct store_engine *e)
+{
+	bool measured = e->measured;
+
+	e->measured = false;
+	return measured;
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+static void pool_take(struct store_op *op)
+{
+	struct file_store *f = file_of(op->store);
+	bool takes_turns =
+		op->opcode == STORE_WRITE && !f->block_device && file_fd_for(f, op) == f->fd;
+
+	if (pool_start(f->pool, op, takes_turns) != 0) /* not even one thread: then in this one */
+		op->done(op, file_do_blocking(op));
+}
+
 /* --- io_uring --------------------------------------------------------------------------------- */
 
-/* What is left of a transfer, or the flush. False: the ring is full. */
+/* What is left of a transfer. False: the ring is full. */
 static bool ring_put(struct store_engine *e, struct store_op *op)
 {
 	struct file_store *f = file_of(op->store);
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&e->ring);
 	uint8_t *buf = op->buf;
 	uint32_t left = (uint32_t)(op->len - op->progress);
-	int fd;
+	int fd = file_fd_for(f, op);
 
 	if (!sqe) {
 		store_engine_submit(e);
@@ -97,21 +129,11 @@ static bool ring_put(struct store_engine *e, struct store_op *op)
 	}
 	if (!sqe)
 		return false;
-	switch (op->opcode) {
-	case STORE_READ:
-		fd = file_fd_for(f, op);
+	if (op->opcode == STORE_READ)
 		io_uring_prep_read(sqe, fd, buf + op->progress, left, op->offset + op->progress);
-		break;
-	case STORE_WRITE:
-		fd = file_fd_for(f, op);
+	else
 		io_uring_prep_write(sqe, fd, buf + op->progress, left, op->offset + op->progress);
-		if (op->flags & STORE_FUA)
-			sqe->rw_flags = RWF_DSYNC;
-		break;
-	default:
-		io_uring_prep_fsync(sqe, f->fd, IORING_FSYNC_DATASYNC);
-		break;
-	}
+	sqe->rw_flags = RWF_NOWAIT | (op->flags & STORE_FUA ? RWF_DSYNC : 0);
 	io_uring_sqe_set_data(sqe, op);
 	e->queued++;
 	return true;
@@ -129,12 +151,9 @@ static void ring_start(struct store_engine *e, struct store_op *op)
  */
 static void ring_finish(struct store_engine *e, struct store_op *op, int res)
 {
-	if (op->opcode == STORE_FLUSH) {
-		op->done(op, res);
-		return;
-	}
-	if (res == -EINTR || res == -EAGAIN) {
-		ring_start(e, op);
+	/* It would wait, or nobody can say whether it would. */
+	if (res == -EAGAIN || res == -EOPNOTSUPP || res == -EINTR) {
+		pool_take(op);
 		return;
 	}
 	if (res <= 0) {
@@ -184,11 +203,13 @@ void store_engine_submit(struct store_engine *e)
 	if (!e->queued)
 		return;
 	n = io_uring_submit(&e->ring);
-	/* What the kernel did not take now stays in the ring for the next call. */
 	if (n > 0)
 		e->queued -= min_of((unsigned)n, e->queued);
 	else if (n < 0 && n != -EAGAIN && n != -EBUSY && n != -EINTR)
 		log_err("store", "io_uring refuses work: error %d", -n);
+	/* What the kernel did not take stays in the ring: whoever sleeps must come again for it. */
+	if (e->queued && write(e->event_fd, &(uint64_t){1}, sizeof(uint64_t)) < 0)
+		log_err("store", "the engine's eventfd fails: error %d", errno);
 }
 
 /* --- both ------------------------------------------------------------------------------------- */
@@ -196,12 +217,11 @@ void store_engine_submit(struct store_engine *e)
 void engine_start(struct store_engine *e, struct store_op *op)
 {
 	op->progress = 0;
-	if (e->uring && op->opcode != STORE_ZERO && op->opcode != STORE_DISCARD) {
+	if (e->uring && !file_of(op->store)->waits &&
+	    (op->opcode == STORE_READ || op->opcode == STORE_WRITE))
 		ring_start(e, op);
-		return;
-	}
-	if (pool_start(e->pool, op) != 0) /* not even one thread: then in this one */
-		op->done(op, file_do_blocking(op));
+	else
+		pool_take(op);
 }
 
 void store_engine_clear(struct store_engine *e)
@@ -219,7 +239,7 @@ unsigned store_engine_reap(struct store_engine *e)
 
 	if (e->uring)
 		n = ring_reap(e);
-	while ((op = pool_finished(e->pool))) {
+	while ((op = finished_pop(&e->finished))) {
 		op->done(op, op->result);
 		n++;
 	}

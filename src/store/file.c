@@ -31,7 +31,7 @@ static int transfer(struct file_store *f, const struct store_op *op)
 {
 	int fd = file_fd_for(f, op), flags = op->flags & STORE_FUA ? RWF_DSYNC : 0;
 	uint8_t *buf = op->buf;
-	uint64_t done = 0;
+	uint64_t done = op->progress;
 
 	while (done < op->len) {
 		struct iovec iov = {buf + done, op->len - done};
@@ -110,10 +110,26 @@ static int zero(struct file_store *f, const struct store_op *op)
 	return error;
 }
 
+/* STATX_SIZE alone: for the times of a file NFS would write out what it has. */
+static int get_size(const struct file_store *f, int how, uint64_t *ret)
+{
+	struct statx sx;
+
+	if (f->block_device)
+		return ioctl(f->fd, BLKGETSIZE64, ret) == 0 ? 0 : -errno;
+	if (statx(f->fd, "", AT_EMPTY_PATH | how, STATX_SIZE, &sx) != 0)
+		return -errno;
+	*ret = sx.stx_size;
+	return 0;
+}
+
 int file_do_blocking(const struct store_op *op)
 {
 	struct file_store *f = file_of(op->store);
+	uint64_t size;
 
+	if (op == &f->measure)
+		return get_size(f, 0, &size);
 	switch (op->opcode) {
 	case STORE_READ:
 	case STORE_WRITE:
@@ -148,6 +164,9 @@ static void file_destroy(struct store *s)
 {
 	struct file_store *f = file_of(s);
 
+	pool_destroy(f->pool);
+	if (f->measuring) /* it has come by now, and nobody has looked */
+		list_remove(&f->measure.link);
 	if (f->direct_fd >= 0)
 		close(f->direct_fd);
 	close(f->fd);
@@ -168,26 +187,40 @@ static const struct store_ops device_ops = {
 
 /* --- size ------------------------------------------------------------------------------------- */
 
-static int get_size(const struct file_store *f, uint64_t *ret)
+static bool has_other_size(struct file_store *f, uint64_t *ret)
 {
-	struct stat st;
+	if (get_size(f, f->waits ? AT_STATX_DONT_SYNC : 0, ret) != 0)
+		return false;
+	*ret -= *ret % f->store.block_size;
+	return *ret != f->store.size;
+}
 
-	if (f->block_device)
-		return ioctl(f->fd, BLKGETSIZE64, ret) == 0 ? 0 : -errno;
-	if (fstat(f->fd, &st) != 0)
-		return -errno;
-	*ret = (uint64_t)st.st_size;
-	return 0;
+static void measured(struct store_op *op, int error)
+{
+	struct file_store *f = file_of(op->store);
+	uint64_t size;
+
+	f->measuring = false;
+	if (!error && has_other_size(f, &size))
+		engine_measured(f->engine);
+}
+
+static void ask_for_size(struct file_store *f)
+{
+	if (f->measuring)
+		return;
+	f->measure = (struct store_op){.done = measured, .store = &f->store};
+	f->measuring = pool_start(f->pool, &f->measure, false) == 0;
 }
 
 bool store_file_measure(struct store *s)
 {
+	struct file_store *f = file_of(s);
 	uint64_t size;
 
-	if (get_size(file_of(s), &size) != 0)
-		return false;
-	size -= size % s->block_size;
-	if (size == s->size)
+	if (f->waits)
+		ask_for_size(f);
+	if (!has_other_size(f, &size))
 		return false;
 	s->size = size;
 	return true;
@@ -231,7 +264,7 @@ static int check_kind(struct file_store *f, const struct stat *st, const char **
 
 	if (S_ISREG(st->st_mode) || S_ISBLK(st->st_mode)) {
 		f->block_device = S_ISBLK(st->st_mode);
-		error = get_size(f, &f->store.size);
+		error = get_size(f, 0, &f->store.size);
 		if (!error && f->block_device && ioctl(f->fd, BLKSSZGET, &sector) != 0)
 			error = -errno;
 		f->sector = (uint32_t)sector;
@@ -300,6 +333,15 @@ static void open_direct(struct file_store *f, const char *path, int flags)
 #endif
 }
 
+/* Then it knows no reading without waiting, either: it is not even tried. */
+static bool file_waits(const struct file_store *f)
+{
+	uint8_t byte;
+	struct iovec iov = {&byte, 1};
+
+	return preadv2(f->fd, &iov, 1, 0, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP;
+}
+
 static void set_limits(struct file_store *f, const struct stat *st)
 {
 	unsigned int physical = 0;
@@ -350,16 +392,19 @@ int store_file_open(struct store_engine *e, const char *path, const struct store
 		error = check_size(f, ret_why);
 	if (!error)
 		error = lock_file(f, ret_why);
+	if (!error && pool_create(engine_finished(e), &f->pool) != 0)
+		error = open_error(ENOMEM, ret_why);
 	if (error) {
 		close(f->fd);
 		free(f);
 		return error;
 	}
-	/* It was for open alone: io_uring would give up instead of waiting for the disk. */
+	/* It was for open alone. */
 	(void)fcntl(f->fd, F_SETFL, 0);
 	f->store.ops = f->block_device ? &device_ops : &file_ops;
 	if (f->block_device || o->direct)
 		open_direct(f, path, flags);
+	f->waits = file_waits(f);
 	set_limits(f, &st);
 	*ret = &f->store;
 	return 0;

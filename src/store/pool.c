@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A few threads that make blocking calls. Work goes in by pool_start() and comes out by
- * pool_finished(), both in the engine's thread; between the two lists stands one lock.
+ * The threads of one store, which make blocking calls: its own, so that a disk that hangs holds up
+ * nobody else's work. Work goes in by pool_start() and comes out by finished_pop(), both in the
+ * engine's thread. One lock guards all pools of an engine and what they have finished.
+ *
+ * Writes through a page cache take turns, as the file system would make them: of several threads
+ * all but one would but wait, or spin, for the lock of the file.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -11,73 +15,110 @@
 
 #include "store/internal.h"
 
-#define THREADS 4
+#define THREADS 8
 
 struct pool {
-	pthread_mutex_t lock; /* guards everything below */
+	struct finished *finished;
 	pthread_cond_t wake;
-	struct list todo, finished;
-	bool stop;
-	unsigned idle, running;
+	struct list todo, turns; /* one of turns at a time */
+	bool turn_taken, stop;
+	unsigned todo_count, idle, running;
 	pthread_t threads[THREADS];
-	int event_fd;
 };
+
+/* --- what is finished ------------------------------------------------------------------------- */
+
+void finished_init(struct finished *f, int event_fd)
+{
+	pthread_mutex_init(&f->lock, NULL);
+	list_init(&f->ops);
+	f->event_fd = event_fd;
+}
+
+void finished_fini(struct finished *f)
+{
+	pthread_mutex_destroy(&f->lock);
+}
+
+static void finished_push(struct finished *f, struct store_op *op)
+{
+	bool first = list_empty(&f->ops);
+
+	list_push_tail(&f->ops, &op->link);
+	/* Who is woken takes all. The counter of an eventfd cannot overflow by ones. */
+	if (first && write(f->event_fd, &(uint64_t){1}, sizeof(uint64_t)) < 0)
+		abort();
+}
+
+struct store_op *finished_pop(struct finished *f)
+{
+	struct list *n;
+
+	pthread_mutex_lock(&f->lock);
+	n = list_pop_head(&f->ops);
+	pthread_mutex_unlock(&f->lock);
+	return n ? list_entry(n, struct store_op, link) : NULL;
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
 
 static void *worker(void *arg)
 {
 	struct pool *p = arg;
 
-	pthread_mutex_lock(&p->lock);
+	pthread_mutex_lock(&p->finished->lock);
 	for (;;) {
-		struct list *n = list_pop_head(&p->todo);
+		bool turn = !p->turn_taken && !list_empty(&p->turns);
+		struct list *n = list_pop_head(turn ? &p->turns : &p->todo);
 		struct store_op *op;
 
 		if (!n && p->stop)
 			break;
 		if (!n) {
 			p->idle++;
-			pthread_cond_wait(&p->wake, &p->lock);
+			pthread_cond_wait(&p->wake, &p->finished->lock);
 			p->idle--;
 			continue;
 		}
 		op = list_entry(n, struct store_op, link);
-		pthread_mutex_unlock(&p->lock);
+		if (turn)
+			p->turn_taken = true;
+		else
+			p->todo_count--;
+		pthread_mutex_unlock(&p->finished->lock);
 		op->result = file_do_blocking(op);
-		pthread_mutex_lock(&p->lock);
-		list_push_tail(&p->finished, &op->link);
-		/* The counter of an eventfd cannot overflow by ones. */
-		if (write(p->event_fd, &(uint64_t){1}, sizeof(uint64_t)) < 0)
-			abort();
+		pthread_mutex_lock(&p->finished->lock);
+		if (turn)
+			p->turn_taken = false; /* this thread looks for the next one */
+		finished_push(p->finished, op);
 	}
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&p->finished->lock);
 	return NULL;
 }
 
-int pool_create(int event_fd, struct pool **ret)
+int pool_create(struct finished *finished, struct pool **ret)
 {
 	struct pool *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return -ENOMEM;
-	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
 	list_init(&p->todo);
-	list_init(&p->finished);
-	p->event_fd = event_fd;
+	list_init(&p->turns);
+	p->finished = finished;
 	*ret = p;
 	return 0;
 }
 
 void pool_destroy(struct pool *p)
 {
-	pthread_mutex_lock(&p->lock);
+	pthread_mutex_lock(&p->finished->lock);
 	p->stop = true;
 	pthread_cond_broadcast(&p->wake);
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&p->finished->lock);
 	for (unsigned i = 0; i < p->running; i++)
 		pthread_join(p->threads[i], NULL);
 	pthread_cond_destroy(&p->wake);
-	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
 
@@ -93,29 +134,25 @@ static void start_thread(struct pool *p)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-int pool_start(struct pool *p, struct store_op *op)
+int pool_start(struct pool *p, struct store_op *op, bool takes_turns)
 {
+	unsigned ready;
 	int error = 0;
 
-	pthread_mutex_lock(&p->lock);
-	if (!p->idle && p->running < THREADS)
+	pthread_mutex_lock(&p->finished->lock);
+	list_push_tail(takes_turns ? &p->turns : &p->todo, &op->link);
+	p->todo_count += !takes_turns;
+	/* A thread that is woken counts as idle until it has taken something. */
+	ready = p->todo_count + (!p->turn_taken && !list_empty(&p->turns));
+	if (ready > p->idle && p->running < THREADS)
 		start_thread(p);
 	if (!p->running) {
+		list_remove(&op->link);
+		p->todo_count -= !takes_turns;
 		error = -EAGAIN;
-	} else {
-		list_push_tail(&p->todo, &op->link);
+	} else if (ready) {
 		pthread_cond_signal(&p->wake);
 	}
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&p->finished->lock);
 	return error;
-}
-
-struct store_op *pool_finished(struct pool *p)
-{
-	struct list *n;
-
-	pthread_mutex_lock(&p->lock);
-	n = list_pop_head(&p->finished);
-	pthread_mutex_unlock(&p->lock);
-	return n ? list_entry(n, struct store_op, link) : NULL;
 }

@@ -3,10 +3,10 @@
  * Where the bytes of a namespace are: memory, a file or a block device. All are used through
  * the table of nvmf/common/store_ops.h.
  *
- * Files and block devices of one process share an engine: io_uring where the kernel lets us
- * have it, otherwise a few threads that make blocking calls. Operations that io_uring cannot do
- * on every kernel (discards, zeroes) go to the threads in any case; they are started when first
- * needed. One thread drives an engine and its stores; done callbacks run in it, from
+ * Files and block devices of one process share an engine: io_uring where the kernel lets us have
+ * it. What io_uring could do only by waiting, or not on every kernel, is done by blocking calls in
+ * a few threads of the store's own, started when they are needed: a disk that hangs holds up no
+ * other. One thread drives an engine and its stores; done callbacks run in it, from
  * store_engine_reap() or from submit.
  */
 #ifndef WEFT_STORE_STORE_H
@@ -67,8 +67,11 @@ int store_file_open(struct store_engine *e, const char *path, const struct store
 		    struct store **ret, const char **ret_why) must_use;
 /*
  * Looks how large the file or device is by now: whole blocks, and it may be none. True if that is
- * another size than it had, which the store has from here on.
+ * another size than it had, which the store has from here on. Does not wait: where a file system
+ * must ask its server, this is what it heard last, and the server is asked, too.
  */
 bool store_file_measure(struct store *s) must_use;
+/* True once after a server has told another size: store_file_measure() sees it now. */
+bool store_engine_measured(struct store_engine *e) must_use;
 
 #endif

@@ -6,7 +6,9 @@ usage: moody.py BUILD
 """
 import argparse
 import os
+import pathlib
 import signal
+import subprocess
 import tempfile
 import time
 
@@ -27,7 +29,7 @@ class Moody:
         self.host, _ = lab.lab(1)
         self.report = lab.Report(build, "moody")
         self.good = self.file("good", os.urandom(SIZE))
-        self.path, self.serve = "", None
+        self.path, self.serve, self.stuck = "", None, []
 
     def file(self, name, content=b""):
         path = os.path.join(self.tmp.name, name)
@@ -92,6 +94,63 @@ class Moody:
         self.well(1, "after")
         return "old data came first"
 
+    def waits(self, *command):
+        """What it says, and how long it took."""
+        begun = time.monotonic()
+        r = self.host.run(self.weft, *command, timeout=20)
+        return r, time.monotonic() - begun
+
+    def many(self):
+        """More requests hang, in either direction, than anybody has threads for."""
+        self.well(1, "before")
+        self.disk.be(HANGS)
+        stuck = self.stuck = [lab.Program(self.host, [self.weft, "bench", self.uri(1), "--rw", rw, "--yes",
+                                         "--bs", "4k", "--iodepth", "128", "--runtime", "1"],
+                             f"{self.path}/{rw}-{i}.log")
+                 for i, rw in enumerate(["randread", "randread", "randwrite", "randwrite"])]
+        self.check(lab.until(lambda: self.serve.output().count("connected:") == 2 + len(stuck), 10),
+                   "they do not connect")
+        time.sleep(0.5)
+        self.well(2, "meanwhile")
+        r, took = self.waits("id-ns", self.uri(2))
+        self.check(r.returncode == 0 and took < 3, f"id-ns: {took:.1f} s, {r.stderr.strip()!r}")
+        # One thread of io_uring's that waits for a disk could be in the way of another's work.
+        tasks = [path.read_text() for path in
+                 pathlib.Path(f"/proc/{self.serve.process.pid}/task").glob("*/comm")]
+        self.check(not any("iou-wrk" in t for t in tasks), f"io_uring has threads: {tasks}")
+        for options, why in (([], "though the connection stands: the target or its disk may hang"),
+                             (["-k", "1"], "though it answers others: its disk may hang")):
+            r, _ = self.waits("read", self.uri(1), "-d", "/dev/null", "--timeout", "2", *options)
+            self.check(r.returncode == 1 and "does not answer Read within 2 s, " + why in r.stderr
+                       and "--timeout" in r.stderr, f"read: {r.stderr.strip()!r}")
+        self.disk.be(FINE)
+        for s in stuck:
+            self.check(s.wait(20) == 0, f"it does not come to an end: {s.output()}")
+        self.well(1, "after")
+        return r.stderr.strip()
+
+    def deaf(self):
+        """Not even the size is told."""
+        self.well(2, "before")
+        self.disk.be(DEAF)
+        for _ in range(3):
+            r, took = self.waits("id-ns", self.uri(2))
+            self.check(r.returncode == 0 and took < 3, f"id-ns: {took:.1f} s, {r.stderr.strip()!r}")
+        self.well(2, "meanwhile")
+        self.disk.be(FINE)
+        self.well(1, "after")
+        return f"id-ns of the other in {took:.2f} s"
+
+    def stopped(self):
+        """The machine is there, and the target does not come to its connections."""
+        self.serve.process.send_signal(signal.SIGSTOP)
+        r, _ = self.waits("id-ns", self.uri(2))
+        self.serve.process.send_signal(signal.SIGCONT)
+        self.check(r.returncode == 1 and "no answer in time" in r.stderr and
+                   "target hangs" in r.stderr, f"id-ns: {r.stderr.strip()!r}")
+        self.well(2, "after")
+        return r.stderr.strip()
+
     def ends(self):
         """The first signal waits for the disk, the second one does not."""
         self.well(1, "before")
@@ -111,10 +170,13 @@ class Moody:
         try:
             self.check(lab.until(lambda: self.serve.says("ready"), 10), "weft serve stays away")
             self.report.ok(name, self.path, function())
-        except AssertionError as e:
+        except (AssertionError, subprocess.TimeoutExpired) as e:
             self.report.fail(name, self.path, str(e))
         self.disk.be(FINE)
         self.serve.kill()
+        for s in self.stuck:
+            s.kill()
+        self.stuck = []
 
 
 def main():
@@ -125,6 +187,9 @@ def main():
     m = Moody(args.build)
     m.run("a disk that fails", m.fails)
     m.run("a disk that hangs", m.hangs)
+    m.run("many requests on a disk that hangs", m.many)
+    m.run("a disk that does not even tell its size", m.deaf)
+    m.run("a target that is stopped", m.stopped)
     m.run("the end on a disk that hangs", m.ends)
     m.host.close()
     m.disk.close()

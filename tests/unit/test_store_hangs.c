@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Stores on disks that hang: the calls below do so for the file at hung_path. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "store/store.h"
+
+#define SIZE (1024 * 1024)
+
+static char dir[] = "/tmp/weft-hangs-XXXXXX";
+static char hung_path[64], good_path[64];
+static ino_t hung_inode;
+static atomic_bool hangs;
+
+/* --- the calls -------------------------------------------------------------------------------- */
+
+static bool is_hung_file(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_ino == hung_inode;
+}
+
+static void maybe_hang(int fd)
+{
+	while (hangs && is_hung_file(fd))
+		usleep(1000);
+}
+
+typedef ssize_t transfer(int fd, const struct iovec *iov, int count, off_t at, int flags);
+transfer __real_preadv64v2, __wrap_preadv64v2, __real_pwritev64v2, __wrap_pwritev64v2;
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+int __real_statx(int fd, const char *path, int flags, unsigned int mask, struct statx *sx);
+int __wrap_statx(int fd, const char *path, int flags, unsigned int mask, struct statx *sx);
+int __real_io_uring_submit(struct io_uring *ring);
+int __wrap_io_uring_submit(struct io_uring *ring);
+
+/* As on FUSE and NFS, nobody can say whether the hung file's would wait. */
+ssize_t __wrap_preadv64v2(int fd, const struct iovec *iov, int count, off_t at, int flags)
+{
+	if (flags & RWF_NOWAIT && is_hung_file(fd)) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	maybe_hang(fd);
+	return __real_preadv64v2(fd, iov, count, at, flags);
+}
+
+static atomic_int writers, most_writers;
+
+ssize_t __wrap_pwritev64v2(int fd, const struct iovec *iov, int count, off_t at, int flags)
+{
+	int n = ++writers;
+	ssize_t written;
+
+	if (n > most_writers)
+		most_writers = n;
+	usleep(100);
+	maybe_hang(fd);
+	written = __real_pwritev64v2(fd, iov, count, at, flags);
+	writers--;
+	return written;
+}
+
+int __wrap_fdatasync(int fd)
+{
+	maybe_hang(fd);
+	return __real_fdatasync(fd);
+}
+
+/* The size that was heard of the hung file last, until its server is asked. */
+static atomic_ullong heard;
+
+int __wrap_statx(int fd, const char *path, int flags, unsigned int mask, struct statx *sx)
+{
+	int error;
+
+	if (!(flags & AT_STATX_DONT_SYNC))
+		maybe_hang(fd);
+	error = __real_statx(fd, path, flags, mask, sx);
+	if (error || !is_hung_file(fd))
+		return error;
+	if (flags & AT_STATX_DONT_SYNC)
+		sx->stx_size = heard;
+	else
+		heard = sx->stx_size;
+	return 0;
+}
+
+static int refusals;
+
+int __wrap_io_uring_submit(struct io_uring *ring)
+{
+	return refusals-- > 0 ? -EAGAIN : __real_io_uring_submit(ring);
+}
+
+/* --- operations ------------------------------------------------------------------------------- */
+
+struct waited {
+	struct store_op op;
+	bool done;
+	int error;
+};
+
+static uint8_t bytes[SIZE];
+
+static void on_done(struct store_op *op, int error)
+{
+	struct waited *w = container_of(op, struct waited, op);
+
+	assert_false(w->done); /* once */
+	w->done = true;
+	w->error = error;
+}
+
+static void start(struct store *s, struct waited *w, enum store_opcode opcode)
+{
+	*w = (struct waited){.op = {.opcode = opcode, .len = 4096, .buf = bytes, .done = on_done}};
+	store_submit(s, &w->op);
+}
+
+static void look(struct store_engine *e, int ms)
+{
+	struct pollfd p = {.fd = store_engine_fd(e), .events = POLLIN};
+
+	store_engine_submit(e);
+	(void)poll(&p, 1, ms);
+	store_engine_clear(e);
+	store_engine_reap(e);
+}
+
+static void finish(struct store_engine *e, struct waited *w)
+{
+	for (int i = 0; i < 500 && !w->done; i++)
+		look(e, 10);
+	assert_true(w->done);
+	assert_int_equal(w->error, 0);
+}
+
+struct bed {
+	struct store_engine *e;
+	struct store *hung, *good;
+};
+
+static void make_file(const char *path)
+{
+	int fd = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	close(fd);
+}
+
+static void set_up_bed(struct bed *b, enum store_engine_kind kind)
+{
+	struct store_file_options o = {.block_size = 4096};
+	struct stat st;
+	const char *why;
+
+	make_file(hung_path);
+	make_file(good_path);
+	assert_int_equal(stat(hung_path, &st), 0);
+	hung_inode = st.st_ino;
+	heard = SIZE;
+	assert_int_equal(store_engine_create(kind, &b->e), 0);
+	assert_int_equal(store_file_open(b->e, hung_path, &o, &b->hung, &why), 0);
+	assert_int_equal(store_file_open(b->e, good_path, &o, &b->good, &why), 0);
+}
+
+static void tear_down_bed(struct bed *b)
+{
+	store_destroy(b->hung);
+	store_destroy(b->good);
+	store_engine_destroy(b->e);
+}
+
+/* --- tests ------------------------------------------------------------------------------------ */
+
+static void a_store_that_hangs_holds_up_no_other(enum store_engine_kind kind)
+{
+	enum { EACH = 128 };
+	static const enum store_opcode opcodes[] = {STORE_READ, STORE_WRITE, STORE_FLUSH,
+						    STORE_ZERO, STORE_DISCARD};
+	static struct waited hung[EACH * 3];
+	struct waited w;
+	struct bed b;
+
+	set_up_bed(&b, kind);
+	hangs = true;
+	for (int i = 0; i < EACH * 3; i++)
+		start(b.hung, &hung[i], opcodes[i % 3]);
+	look(b.e, 20);
+	for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
+		start(b.good, &w, opcodes[i]);
+		finish(b.e, &w);
+	}
+	for (int i = 0; i < EACH * 3; i++)
+		assert_false(hung[i].done);
+	hangs = false;
+	for (int i = 0; i < EACH * 3; i++)
+		finish(b.e, &hung[i]);
+	tear_down_bed(&b);
+}
+
+static void with_io_uring_a_store_that_hangs_holds_up_no_other(void **state)
+{
+	(void)state;
+	a_store_that_hangs_holds_up_no_other(STORE_ENGINE_AUTO);
+}
+
+static void with_threads_a_store_that_hangs_holds_up_no_other(void **state)
+{
+	(void)state;
+	a_store_that_hangs_holds_up_no_other(STORE_ENGINE_THREADS);
+}
+
+/* They are shared by all files of a task: see engine.c. */
+static void io_uring_has_no_threads_of_its_own(void **state)
+{
+	struct dirent *entry;
+	struct waited w;
+	struct bed b;
+	DIR *tasks;
+
+	(void)state;
+	set_up_bed(&b, STORE_ENGINE_AUTO);
+	if (strcmp(store_engine_name(b.e), "io_uring") != 0)
+		skip();
+	for (int opcode = STORE_READ; opcode <= STORE_DISCARD; opcode++) {
+		start(b.good, &w, (enum store_opcode)opcode);
+		finish(b.e, &w);
+		start(b.hung, &w, (enum store_opcode)opcode);
+		finish(b.e, &w);
+	}
+	tasks = opendir("/proc/self/task");
+	assert_non_null(tasks);
+	while ((entry = readdir(tasks))) {
+		char path[300], name[32] = "";
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		f = fopen(path, "re");
+		if (!f)
+			continue;
+		assert_true(fgets(name, sizeof(name), f) || ferror(f));
+		fclose(f);
+		assert_null(strstr(name, "iou-wrk"));
+	}
+	closedir(tasks);
+	tear_down_bed(&b);
+}
+
+static void what_io_uring_did_not_take_it_is_given_again(void **state)
+{
+	struct pollfd p = {.events = POLLIN};
+	struct waited w;
+	struct bed b;
+
+	(void)state;
+	set_up_bed(&b, STORE_ENGINE_AUTO);
+	if (strcmp(store_engine_name(b.e), "io_uring") != 0)
+		skip();
+	refusals = 3;
+	start(b.good, &w, STORE_READ);
+	store_engine_submit(b.e);
+	p.fd = store_engine_fd(b.e);
+	while (!w.done) { /* asleep until something happens, as weft serve */
+		assert_int_equal(poll(&p, 1, 10000), 1);
+		store_engine_clear(b.e);
+		store_engine_reap(b.e);
+	}
+	assert_true(refusals < 0);
+	tear_down_bed(&b);
+}
+
+static void writes_through_the_page_cache_take_turns(void **state)
+{
+	static struct waited w[64];
+	struct bed b;
+
+	(void)state;
+	set_up_bed(&b, STORE_ENGINE_THREADS);
+	most_writers = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(w); i++)
+		start(b.good, &w[i], i % 2 ? STORE_WRITE : STORE_READ);
+	for (size_t i = 0; i < ARRAY_SIZE(w); i++)
+		finish(b.e, &w[i]);
+	assert_int_equal(most_writers, 1);
+	tear_down_bed(&b);
+}
+
+static void who_looks_for_a_size_does_not_wait_for_a_server(void **state)
+{
+	struct bed b;
+
+	(void)state;
+	set_up_bed(&b, STORE_ENGINE_AUTO);
+	hangs = true;
+	assert_int_equal(truncate(hung_path, 2 * SIZE), 0);
+	for (int i = 0; i < 20; i++)
+		assert_false(store_file_measure(b.hung));
+	look(b.e, 20);
+	assert_false(store_engine_measured(b.e));
+	hangs = false;
+	for (int i = 0; i < 500 && heard == SIZE; i++)
+		look(b.e, 10);
+	look(b.e, 10);
+	assert_true(store_engine_measured(b.e));
+	assert_false(store_engine_measured(b.e));
+	assert_true(store_file_measure(b.hung));
+	assert_int_equal(b.hung->size, 2 * SIZE);
+	/* It has asked again, and goes before the answer. */
+	tear_down_bed(&b);
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(hung_path, sizeof(hung_path), "%s/hung.img", dir);
+	snprintf(good_path, sizeof(good_path), "%s/good.img", dir);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	unlink(hung_path);
+	unlink(good_path);
+	return rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(with_io_uring_a_store_that_hangs_holds_up_no_other),
+		cmocka_unit_test(with_threads_a_store_that_hangs_holds_up_no_other),
+		cmocka_unit_test(io_uring_has_no_threads_of_its_own),
+		cmocka_unit_test(what_io_uring_did_not_take_it_is_given_again),
+		cmocka_unit_test(writes_through_the_page_cache_take_turns),
+		cmocka_unit_test(who_looks_for_a_size_does_not_wait_for_a_server),
+	};
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
