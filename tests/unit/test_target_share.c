@@ -116,13 +116,21 @@ static void an_address_is_a_host_and_so_is_a_network_of_ipv6(void **state)
 
 static void nobody_holds_more_memory_than_is_left(void **state)
 {
+	static struct target_ns other = {.nsid = 2};
 	unsigned n = 0;
 
 	(void)state;
 	n += fill(n, &queues[0][0], MIB / 4);
-	assert_int_equal(n, 8); /* of 32: as much for another namespace, queue, host */
+	assert_int_equal(n, 8); /* of 32: as much for another queue, namespace, host */
 	n += fill(n, &queues[0][1], MIB / 4);
-	assert_in_range(n, 11, 16); /* half of it is the host's */
+	assert_in_range(n, 9, 10); /* a third of it is for the host's work on one namespace */
+	for (unsigned i = n; i < 32; i++)
+		cmds[i].req.ns = &other;
+	for (int i = 0; i < 2; i++)
+		n += fill(n, &queues[0][i], MIB / 4);
+	for (unsigned i = n; i < 32; i++)
+		cmds[i].req.ns = NULL;
+	assert_in_range(n, 12, 16); /* half of it is the host's */
 	assert_in_range(fill(n, &queues[1][0], MIB / 4), 4, 8);
 	assert_true(ask(&cmds[63], &queues[2][0], MIB)); /* and there is still something */
 }
@@ -182,6 +190,33 @@ static void a_namespace_leaves_memory_of_its_queue_to_another(void **state)
 	assert_ptr_equal(served[0], &cmds[n + 2]);
 	rdma_memory_forget(&cmds[n]);
 	cmds[n].send_hook.queue = NULL;
+}
+
+/* By whatever number of its queues, and whatever the two are called. */
+static void a_namespace_leaves_memory_of_its_host_to_another(void **state)
+{
+	static struct target_ns ns[2] = {{.nsid = 1}, {.nsid = 33}};
+	struct rdma_queue more[8];
+	unsigned n = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 61; i++)
+		cmds[i].req.ns = &ns[0];
+	for (unsigned i = 0; i < ARRAY_SIZE(more); i++) {
+		more[i] = queues[0][0];
+		list_init(&more[i].turn);
+		list_init(&more[i].pool_wait);
+		n += fill(n, &more[i], MIB / 16);
+	}
+	assert_in_range(n, 32, 48); /* of 128 */
+	cmds[61].req.ns = cmds[62].req.ns = &ns[1];
+	assert_true(ask(&cmds[61], &more[0], MIB / 4));
+	assert_true(ask(&cmds[62], &queues[0][1], MIB / 4));
+	for (unsigned i = 0; i < 64; i++)
+		if (cmds[i].send_hook.queue) {
+			rdma_memory_put(&cmds[i]);
+			cmds[i].send_hook.queue = NULL;
+		}
 }
 
 static void admin_commands_do_not_wait_for_io(void **state)
@@ -277,6 +312,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_as_large_as_memory_can_be_had, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_namespace_leaves_memory_of_its_queue_to_another,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_namespace_leaves_memory_of_its_host_to_another,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			what_is_freed_is_kept_for_a_large_command_that_waits, set_up, tear_down),

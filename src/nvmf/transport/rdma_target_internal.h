@@ -32,8 +32,7 @@ enum rdma_purpose {
 	RDMA_FOR_ADMIN,
 	RDMA_PURPOSES,
 };
-/* Namespaces whose numbers differ by a multiple of this are counted as one. */
-#define RDMA_NS_SLOTS	 8
+#define RDMA_NS_SLOTS	 (1 + TARGET_NS_MAX) /* the first is for what concerns none */
 #define RDMA_ADMIN_BYTES (4u << 20)
 
 /* A host that said nothing for so long is asked whether it is there. */
@@ -87,6 +86,7 @@ struct rdma_host {
 	uint8_t key[16];     /* the address, an IPv4 one mapped; of an IPv6 one the network */
 	uint32_t queues, young;
 	size_t used[RDMA_PURPOSES];
+	size_t used_for[RDMA_PURPOSES][RDMA_NS_SLOTS]; /* of these, by namespace */
 };
 
 struct rdma_target {
@@ -161,8 +161,7 @@ struct rdma_queue {
 	struct rdma_cm_id *id;
 	struct rdma_host *host;
 	struct list turn;		/* of rdma_host.waiting, while commands wait for memory */
-	size_t used;			/* bytes of memory */
-	size_t used_for[RDMA_NS_SLOTS]; /* of these, by namespace */
+	size_t used_for[RDMA_NS_SLOTS]; /* bytes of memory, by namespace */
 	struct timer timer;
 	uint64_t probe_ns; /* admin queues: when silence is next looked at */
 	struct rdma_hook probe_hook;

@@ -3,11 +3,11 @@
  * Who may have how much of what all hosts share.
  *
  * A host is an address that connections come from: what it calls itself costs nothing to invent.
- * One rule holds for queues, for memory, for the memory of one queue among those of its host, and
- * for that of one namespace among those of a queue, whose store may hang: nobody holds more than
- * would still be left for others. So a host alone has half, the next one half of the rest, and
- * there is always something for one who comes new, without any share being set aside for hosts that
- * are not there.
+ * One rule holds for queues, for memory, for that of one namespace, whose store may hang, among
+ * those that a host works on, and for that of one queue among the host's on a namespace: nobody
+ * holds more than would still be left for others. So a host alone has half, the next one half of
+ * the rest, and there is always something for one who comes new, without any share being set aside
+ * for hosts that are not there.
  *
  * Memory for I/O and memory for all else (Connect, admin commands) are counted apart: what hosts
  * do that were let in leaves the others able to ask.
@@ -131,7 +131,7 @@ static enum rdma_purpose purpose_of(const struct rdma_queue *q)
 
 static uint32_t slot_of(const struct rdma_cmd *c)
 {
-	return c->req.ns ? c->req.ns->nsid % RDMA_NS_SLOTS : 0;
+	return c->req.ns ? c->req.ns->nsid : 0;
 }
 
 /* What one holds alone, however large, is never too much: it could never be had. */
@@ -140,7 +140,8 @@ static bool is_fair(const struct rdma_cmd *c, size_t bytes)
 	const struct rdma_queue *q = c->send_hook.queue;
 	enum rdma_purpose p = purpose_of(q);
 	const struct rdma_budget *b = &q->rt->budget[p];
-	const size_t held[] = {q->host->used[p], q->used, q->used_for[slot_of(c)]};
+	uint32_t slot = slot_of(c);
+	const size_t held[] = {q->host->used[p], q->host->used_for[p][slot], q->used_for[slot]};
 	size_t left = b->len - b->used;
 
 	if (b->promised && b->promised != c)
@@ -160,8 +161,9 @@ static void count(const struct rdma_cmd *c, size_t more, size_t less)
 {
 	struct rdma_queue *q = c->send_hook.queue;
 	enum rdma_purpose p = purpose_of(q);
-	size_t *const counts[] = {&q->rt->budget[p].used, &q->host->used[p], &q->used,
-				  &q->used_for[slot_of(c)]};
+	uint32_t slot = slot_of(c);
+	size_t *const counts[] = {&q->rt->budget[p].used, &q->host->used[p],
+				  &q->host->used_for[p][slot], &q->used_for[slot]};
 
 	for (unsigned i = 0; i < ARRAY_SIZE(counts); i++)
 		*counts[i] += more - less;
@@ -280,14 +282,14 @@ void rdma_memory_forget(struct rdma_cmd *c)
 /* The first command that can go on, of those to one namespace the first; NULL if none can. */
 static struct rdma_cmd *take_first(struct rdma_queue *q)
 {
-	uint32_t passed = 0; /* bits of slots */
+	bool passed[RDMA_NS_SLOTS] = {false};
 
 	list_for_each(c, &q->pool_wait, struct rdma_cmd, link) {
-		uint32_t slot = 1u << slot_of(c);
+		bool *mine = &passed[slot_of(c)];
 
-		if (!(passed & slot) && take(c))
+		if (!*mine && take(c))
 			return c;
-		passed |= slot;
+		*mine = true;
 	}
 	return NULL;
 }
