@@ -230,6 +230,12 @@ void epoll_closed(int fd)
 	pthread_mutex_unlock(&lock);
 }
 
+void epoll_closed_range(unsigned int first, unsigned int last)
+{
+	for (unsigned int fd = first; fd <= last && fd < SETS_MAX; fd++)
+		epoll_closed((int)fd);
+}
+
 /* ---- epoll_ctl ------------------------------------------------------------------------------- */
 
 static struct registration *find(const struct set *set, struct entry *e)

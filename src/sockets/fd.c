@@ -21,6 +21,27 @@ int close(int fd)
 	return real()->close(fd);
 }
 
+/* Not one that the kernel would refuse. */
+static bool closes(unsigned int first, unsigned int last, int flags)
+{
+	return !(flags & ~CLOSE_RANGE_UNSHARE) && first <= last && table_ours();
+}
+
+int close_range(unsigned int first, unsigned int last, int flags)
+{
+	if (closes(first, last, flags)) {
+		entries_forget(first, last);
+		epoll_closed_range(first, last);
+	}
+	return real()->close_range(first, last, flags);
+}
+
+void closefrom(int first)
+{
+	if (close_range((unsigned int)max_of(first, 0), UINT_MAX, 0))
+		real()->closefrom(first); /* a kernel without the call */
+}
+
 /* `now` has become another number of the socket that `old` is. */
 static int doubled(int old, int now)
 {
@@ -42,13 +63,23 @@ int dup(int fd)
 	return doubled(fd, real()->dup(fd));
 }
 
+/* What stands at 0, 1 or 2 the program reads and writes by stdin, stdout and stderr, whose calls
+ * are within the C library: there it must be a socket of the kernel. */
+static void make_standard(int fd, int to)
+{
+	if (to >= STDIN_FILENO && to <= STDERR_FILENO && to != fd && table_ours())
+		entries_passed(&fd, 1);
+}
+
 int dup2(int fd, int to)
 {
+	make_standard(fd, to);
 	return doubled(fd, real()->dup2(fd, to));
 }
 
 int dup3(int fd, int to, int flags)
 {
+	make_standard(fd, to);
 	return doubled(fd, real()->dup3(fd, to, flags));
 }
 

@@ -5,7 +5,9 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -35,6 +37,11 @@
 	X(ssize_t, writev, (int, const struct iovec *, int))                                     \
 	X(ssize_t, sendfile64, (int, int, int64_t *, size_t))                                    \
 	X(int, close, (int))                                                                     \
+	X(int, close_range, (unsigned int, unsigned int, int))                                   \
+	X(void, closefrom, (int))                                                                \
+	X(FILE *, fdopen, (int, const char *))                                                   \
+	X(int, fclose, (FILE *))                                                                 \
+	X(int, vdprintf, (int, const char *, va_list))                                           \
 	X(int, dup, (int))                                                                       \
 	X(int, dup2, (int, int))                                                                 \
 	X(int, dup3, (int, int, int))                                                            \

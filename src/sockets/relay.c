@@ -243,6 +243,7 @@ void relay_begin(struct entry *e)
 	*r = (struct relay){.stream = s, .fd = pair[0], .threads = 2};
 	e->relayed = true;
 	e->stream = NULL;
+	entry_refresh(e);
 	list_push_tail(&begun, &r->node);
 }
 

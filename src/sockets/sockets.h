@@ -9,12 +9,14 @@
  * RDMA cannot connect, the kernel's socket does; a listener takes both. With WEFT_SOCKETS=only in
  * the environment nothing goes over TCP.
  *
- * An entry is a tracked socket, shared by the numbers that dup() made of it. What is not tracked
- * goes to the C library untouched, and so does everything in the child of a vfork(), which shares
- * this memory. In the child of a fork() connections are the parent's, but for those that can be
- * made sockets of the kernel for both (relay.c). A listener answers when its process accepts
- * (stream_answer_late()), so that who comes while another process accepts in its stead is not left
- * alone with a connection that nobody has: it is rejected, and comes by TCP.
+ * An entry is a tracked socket, shared by the numbers that dup() made of it. Whether a number is
+ * still that socket's the kernel is asked in every call (entry_get()): it may have been closed, and
+ * be a file's, unseen by us. What is not tracked goes to the C library untouched, and so does
+ * everything in the child of a vfork(), which shares this memory. In the child of a fork()
+ * connections are the parent's, but for those that can be made sockets of the kernel for both
+ * (relay.c). A listener answers when its process accepts (stream_answer_late()), so that who comes
+ * while another process accepts in its stead is not left alone with a connection that nobody has:
+ * it is rejected, and comes by TCP.
  *
  * Locks: the table's, which guards references; an entry's, for its change from one kind to another;
  * epoll's (epoll.c). Order: entry, epoll, table.
@@ -22,15 +24,23 @@
 #ifndef WEFT_SOCKETS_SOCKETS_H
 #define WEFT_SOCKETS_SOCKETS_H
 
+#include <sys/types.h>
+
 #include "base/list.h"
 #include "rsocket/pollset.h"
 #include "rsocket/stream.h"
+
+struct file_id {
+	dev_t dev;
+	ino_t ino;
+};
 
 struct entry {
 	int refs;    /* table's lock: numbers, and calls under way */
 	int numbers; /* table's lock */
 	int domain;
-	int fd; /* a number of it; its epoll sets have it by this one */
+	int fd;		     /* a number of it: entry_number() */
+	struct file_id file; /* the kernel's socket */
 	pthread_mutex_t lock;
 	struct stream *stream; /* NULL: the kernel's socket alone */
 	struct stream *parked; /* given up; another thread may still look at it */
@@ -48,7 +58,8 @@ struct entry {
 
 /* May this process's table be touched? Not from the child of a vfork(). */
 bool table_ours(void);
-/* The entry of a number, held, or NULL. entry_put() lets go of it; the last closes it. */
+/* The entry of a number, held, or NULL: also if the number is another file's by now. entry_put()
+ * lets go of it; the last closes it. */
 struct entry *entry_get(int fd);
 void entry_put(struct entry *);
 /* A new entry at a number that the kernel has given; -ENOMEM. */
@@ -56,6 +67,11 @@ int entry_add(int fd, int domain, struct stream *) must_use;
 /* One more number of an entry, one fewer. */
 void entry_share(struct entry *, int fd);
 void entry_forget(int fd);
+void entries_forget(unsigned int first, unsigned int last);
+/* A number that is the entry's, or -1. */
+int entry_number(struct entry *);
+/* Its numbers have become another socket's of the kernel. */
+void entry_refresh(struct entry *);
 /* The stream, once it is clear whether it came to be: if not, the kernel's socket takes over. */
 struct stream *entry_stream(struct entry *);
 /* Who is about to accept: if it is a listener of the parent's, that one is to let go of it. */
@@ -96,5 +112,11 @@ void epoll_entry_changed(struct entry *);
 void epoll_forget_entry(struct entry *);
 /* A descriptor is closed; it may have been an epoll set. */
 void epoll_closed(int fd);
+void epoll_closed_range(unsigned int first, unsigned int last);
+
+/* ---- stdio.c --------------------------------------------------------------------------------- */
+
+/* At exit: what the program wrote by stdio to sockets. */
+void stdio_flush(void);
 
 #endif

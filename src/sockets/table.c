@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -52,7 +53,7 @@ static _Atomic(struct entry *) *slot_of(int fd)
 	return l ? &l->entry[fd & (LEAF_SIZE - 1)] : NULL;
 }
 
-struct entry *entry_get(int fd)
+static struct entry *entry_of(int fd)
 {
 	_Atomic(struct entry *) *slot = slot_of(fd);
 	struct entry *e;
@@ -65,6 +66,45 @@ struct entry *entry_get(int fd)
 		e->refs++;
 	pthread_mutex_unlock(&table.lock);
 	return e;
+}
+
+/* What the kernel calls the file of a number. */
+static struct file_id file_of(int fd)
+{
+	const int err = errno;
+	struct stat st = {0};
+
+	(void)!fstat(fd, &st);
+	errno = err;
+	return (struct file_id){st.st_dev, st.st_ino};
+}
+
+/* Held. Numbers are also closed where nobody tells us, within the C library and by system calls
+ * without it, and then they are other files'. That is seen here. */
+static bool is_still(const struct entry *e, int fd)
+{
+	const struct file_id now = file_of(fd);
+
+	return now.dev == e->file.dev && now.ino == e->file.ino;
+}
+
+static void forget(int fd, const struct entry *only);
+
+struct entry *entry_get(int fd)
+{
+	struct entry *e = entry_of(fd);
+
+	if (!e || is_still(e, fd))
+		return e;
+	if (table_ours()) /* to the child of a vfork() its own numbers, but our memory */
+		forget(fd, e);
+	entry_put(e);
+	return NULL;
+}
+
+void entry_refresh(struct entry *e)
+{
+	e->file = file_of(e->fd);
 }
 
 static void entry_close(struct entry *e)
@@ -111,10 +151,12 @@ int entry_add(int fd, int domain, struct stream *s)
 
 	if (!e)
 		return -ENOMEM;
+	entry_forget(fd); /* if it was closed unseen */
 	*e = (struct entry){.refs = 1,
 			    .numbers = 1,
 			    .domain = domain,
 			    .fd = fd,
+			    .file = file_of(fd),
 			    .stream = s,
 			    .kernel_fd = -1,
 			    .told = s};
@@ -145,19 +187,28 @@ void entry_share(struct entry *e, int fd)
 	pthread_mutex_unlock(&table.lock);
 }
 
-/* Under the table's lock: the first of an entry's numbers from `fd` on, or -1. */
-static int number_from(const struct entry *e, int fd)
+/* The first number from `fd` on that is tracked, or -1. */
+static int next_tracked(int fd)
 {
 	for (; fd < LEAVES * LEAF_SIZE; fd++) {
 		if (!atomic_load(&table.leaf[fd >> LEAF_BITS]))
 			fd |= LEAF_SIZE - 1;
-		else if (atomic_load(slot_of(fd)) == e)
+		else if (atomic_load(slot_of(fd)))
 			return fd;
 	}
 	return -1;
 }
 
-void entry_forget(int fd)
+/* Under the table's lock: the first of an entry's numbers from `fd` on, or -1. */
+static int number_from(const struct entry *e, int fd)
+{
+	while ((fd = next_tracked(fd)) >= 0 && atomic_load(slot_of(fd)) != e)
+		fd++;
+	return fd;
+}
+
+/* If the number is that entry's; of any, if it is NULL. */
+static void forget(int fd, const struct entry *only)
 {
 	_Atomic(struct entry *) *slot = slot_of(fd);
 	struct entry *e;
@@ -165,12 +216,61 @@ void entry_forget(int fd)
 	if (!slot || !atomic_load(slot))
 		return;
 	pthread_mutex_lock(&table.lock);
-	e = atomic_exchange(slot, NULL);
-	if (e && --e->numbers && e->fd == fd)
-		e->fd = number_from(e, 0);
+	e = atomic_load(slot);
+	if (only && e != only)
+		e = NULL;
+	if (e) {
+		atomic_store(slot, NULL);
+		if (--e->numbers && e->fd == fd)
+			e->fd = number_from(e, 0);
+	}
 	pthread_mutex_unlock(&table.lock);
 	if (e)
 		entry_put(e);
+}
+
+void entry_forget(int fd)
+{
+	forget(fd, NULL);
+}
+
+int entry_number(struct entry *e)
+{
+	int fd;
+
+	while ((fd = e->fd) >= 0 && !is_still(e, fd))
+		forget(fd, e);
+	return fd;
+}
+
+void entries_forget(unsigned int first, unsigned int last)
+{
+	if (first >= LEAVES * LEAF_SIZE)
+		return;
+	for (int fd = (int)first; (fd = next_tracked(fd)) >= 0 && (unsigned int)fd <= last; fd++)
+		entry_forget(fd);
+}
+
+/* What was closed unseen. */
+static void forget_stale(void)
+{
+	for (int fd = 0; (fd = next_tracked(fd)) >= 0; fd++) {
+		struct entry *e = entry_get(fd);
+
+		if (e)
+			entry_put(e);
+	}
+}
+
+/* Under the table's lock: is none of its numbers another file's by now? */
+static bool all_still(const struct entry *e)
+{
+	if (e->numbers == 1)
+		return is_still(e, e->fd);
+	for (int fd = 0; (fd = number_from(e, fd)) >= 0; fd++)
+		if (!is_still(e, fd))
+			return false;
+	return true;
 }
 
 /* Under the table's lock: a connection that nobody is in a call on, nor waits for by epoll. */
@@ -178,7 +278,7 @@ static bool can_be_passed(struct entry *e)
 {
 	return e->refs == e->numbers && e->stream && !sock_inherited(&e->stream->sock) &&
 	       !e->listening && list_empty(&e->registrations) &&
-	       atomic_load(&e->stream->state) >= STREAM_CONNECTED;
+	       atomic_load(&e->stream->state) >= STREAM_CONNECTED && all_still(e);
 }
 
 /* All its numbers become those of the kernel's socket. */
@@ -200,15 +300,10 @@ static void before_fork(void)
 {
 	relay_before_fork();
 	pthread_mutex_lock(&table.lock);
-	for (int fd = 0; fd < LEAVES * LEAF_SIZE; fd++) {
-		struct entry *e;
+	for (int fd = 0; (fd = next_tracked(fd)) >= 0; fd++) {
+		struct entry *e = atomic_load(slot_of(fd));
 
-		if (!(fd & (LEAF_SIZE - 1)) && !atomic_load(&table.leaf[fd >> LEAF_BITS])) {
-			fd += LEAF_SIZE - 1;
-			continue;
-		}
-		e = atomic_load(slot_of(fd));
-		if (e && can_be_passed(e))
+		if (can_be_passed(e))
 			pass(e);
 	}
 	pthread_mutex_unlock(&table.lock);
@@ -216,6 +311,16 @@ static void before_fork(void)
 
 void entries_passed(const int *fds, size_t n)
 {
+	bool any = false;
+
+	for (size_t i = 0; i < n && !any; i++) {
+		_Atomic(struct entry *) *slot = slot_of(fds[i]);
+
+		any = slot && atomic_load(slot);
+	}
+	if (!any)
+		return;
+	forget_stale();
 	relay_before_fork();
 	pthread_mutex_lock(&table.lock);
 	for (size_t i = 0; i < n; i++) {
@@ -224,7 +329,7 @@ void entries_passed(const int *fds, size_t n)
 
 		if (e && can_be_passed(e))
 			pass(e);
-		else if (e && e->stream && !e->listening)
+		else if (e && e->stream && !sock_inherited(&e->stream->sock) && !e->listening)
 			log_err("sockets",
 				"descriptor %d: the connection is in an epoll set or in use by "
 				"a thread, and stays with the process that has it; pass it "
@@ -253,7 +358,8 @@ void entry_drop_stream(struct entry *e)
 /* RDMA could not connect: the kernel's socket is to. Its own failure at once is the outcome. */
 static void take_over(struct entry *e)
 {
-	if (real()->connect(e->fd, (struct sockaddr *)&e->to, e->to_len) && errno != EINPROGRESS)
+	if (real()->connect(entry_number(e), (struct sockaddr *)&e->to, e->to_len) &&
+	    errno != EINPROGRESS)
 		atomic_store(&e->stream->err, errno);
 	else
 		entry_drop_stream(e);

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What becomes of a TCP connection when its number is closed, doubled, taken by another file or
+ * wrapped into a FILE in one of the ways that programs have, and of epoll sets of it. Each case has
+ * both ends of a connection.
+ *
+ *	numbers ADDR CASE
+ *	numbers list
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define check(x)                           \
+	do {                               \
+		if (!(x))                  \
+			die(#x, __LINE__); \
+	} while (0)
+
+enum { PATIENCE_MS = 5000, MOMENT_MS = 300 };
+
+static struct sockaddr_in at = {.sin_family = AF_INET};
+
+static void die(const char *what, int line)
+{
+	fprintf(stderr, "line %d: %s: %s\n", line, what, strerror(errno));
+	_exit(1);
+}
+
+/* ---- both ends ------------------------------------------------------------------------------- */
+
+static void *accept_one(void *arg)
+{
+	const int listener = *(int *)arg;
+	int *ret = arg;
+
+	*ret = accept(listener, NULL, NULL);
+	check(*ret >= 0);
+	close(listener);
+	return NULL;
+}
+
+static void connect_pair(int *a, int *b)
+{
+	socklen_t len = sizeof(at);
+	pthread_t thread;
+	int conn;
+
+	at.sin_port = 0;
+	*b = socket(AF_INET, SOCK_STREAM, 0);
+	check(!bind(*b, (struct sockaddr *)&at, sizeof(at)));
+	check(!listen(*b, 1) && !getsockname(*b, (struct sockaddr *)&at, &len));
+	check(!pthread_create(&thread, NULL, accept_one, b));
+	conn = socket(AF_INET, SOCK_STREAM, 0);
+	check(!connect(conn, (struct sockaddr *)&at, sizeof(at)));
+	pthread_join(thread, NULL);
+	*a = conn;
+}
+
+static bool readable(int fd, int ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, ms) == 1;
+}
+
+/* The next that comes is that. */
+static void comes(int fd, const char *text)
+{
+	char got[64] = "";
+	size_t n = 0;
+
+	while (n < strlen(text)) {
+		check(readable(fd, PATIENCE_MS));
+		ssize_t more = read(fd, got + n, strlen(text) - n);
+		check(more > 0);
+		n += (size_t)more;
+	}
+	check(!strcmp(got, text));
+}
+
+static void ends(int fd)
+{
+	char c;
+
+	check(readable(fd, PATIENCE_MS));
+	check(read(fd, &c, 1) == 0);
+}
+
+static void send_text(int fd, const char *text)
+{
+	check(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+}
+
+/* A file that holds a text, at that number or the next that is free. */
+static int file_at(int number, const char *text)
+{
+	int fd = syscall(SYS_memfd_create, "file", 0);
+
+	check(fd >= 0 && syscall(SYS_write, fd, text, strlen(text)) == (long)strlen(text));
+	check(syscall(SYS_lseek, fd, 0, SEEK_SET) == 0);
+	if (fd != number) {
+		check(syscall(SYS_dup3, fd, number, 0) == number);
+		syscall(SYS_close, fd);
+	}
+	return number;
+}
+
+/* The number is a file's now: that is what is read and written. */
+static void is_a_file(int number, int peer, bool peer_ended)
+{
+	struct iovec iov;
+	char got[16] = "";
+
+	iov = (struct iovec){got, 4};
+	check(read(number, got, 4) == 4 && !memcmp(got, "file", 4));
+	check(write(number, "mine", 4) == 4);
+	check(lseek(number, 0, SEEK_SET) == 0);
+	check(readv(number, &iov, 1) == 4 && !memcmp(got, "file", 4));
+	check(recv(number, got, 4, MSG_DONTWAIT) < 0 && errno == ENOTSOCK);
+	check(send(number, "mine", 4, MSG_NOSIGNAL) < 0 && errno == ENOTSOCK);
+	check(lseek(number, 0, SEEK_END) == 8);
+	if (peer_ended)
+		ends(peer);
+	else
+		check(!readable(peer, MOMENT_MS) || read(peer, got, 1) <= 0);
+}
+
+/* ---- closed ---------------------------------------------------------------------------------- */
+
+static void closed_by_close_range(void)
+{
+	int a, b;
+
+	connect_pair(&a, &b);
+	check(!close_range((unsigned int)a, (unsigned int)a, 0));
+	ends(b);
+	check(read(a, &a, 1) < 0 && errno == EBADF);
+	is_a_file(file_at(a, "file"), b, true);
+}
+
+static void close_range_that_marks(void)
+{
+	int a, b;
+
+	connect_pair(&a, &b);
+	check(!close_range((unsigned int)a, (unsigned int)a, CLOSE_RANGE_CLOEXEC));
+	check(close_range((unsigned int)a, (unsigned int)a, 1 << 30) < 0 && errno == EINVAL);
+	send_text(a, "still there");
+	comes(b, "still there");
+}
+
+static void closed_by_a_system_call(void)
+{
+	int a, b, to = 100;
+
+	connect_pair(&a, &b);
+	check(dup2(a, to) == to);
+	send_text(b, "not for a file");
+	check(readable(a, PATIENCE_MS));
+	check(!syscall(SYS_close, a));
+	is_a_file(file_at(a, "file"), b, false);
+	comes(to, "not for a file"); /* the other number is what it was */
+	send_text(to, "hello");
+	comes(b, "hello");
+}
+
+static void taken_by_a_system_call(void)
+{
+	int a, b;
+
+	connect_pair(&a, &b);
+	send_text(b, "not for a file");
+	check(readable(a, PATIENCE_MS));
+	is_a_file(file_at(a, "file"), b, false);
+}
+
+static void taken_by_another_socket(void)
+{
+	int a, b, pair[2];
+
+	connect_pair(&a, &b);
+	check(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	check(syscall(SYS_dup3, pair[0], a, 0) == a);
+	send_text(a, "local");
+	comes(pair[1], "local");
+	send_text(pair[1], "back");
+	comes(a, "back");
+}
+
+static void closed_unseen_before_a_fork(void)
+{
+	int a, b, status;
+
+	connect_pair(&a, &b);
+	file_at(a, "file");
+	if (!fork()) {
+		char got[4];
+
+		_exit(read(a, got, 4) != 4 || memcmp(got, "file", 4));
+	}
+	check(wait(&status) > 0 && !status);
+	check(lseek(a, 0, SEEK_SET) == 0);
+	is_a_file(a, b, true);
+}
+
+/* ---- stdio ----------------------------------------------------------------------------------- */
+
+static void lines_by_fdopen(void)
+{
+	char line[64];
+	int a, b, twice;
+	FILE *in, *out;
+
+	connect_pair(&a, &b);
+	twice = dup(a);
+	in = fdopen(a, "r");
+	out = fdopen(twice, "w");
+	check(in && out && fileno(in) == a && fileno(out) == twice);
+	check(!setvbuf(out, NULL, _IOLBF, 0));
+	check(fseek(in, 0, SEEK_CUR) < 0 && errno == ESPIPE);
+	check(fprintf(out, "hello %d\nand", 7) == 11);
+	comes(b, "hello 7\n");
+	check(!readable(b, MOMENT_MS));
+	check(!fflush(out));
+	comes(b, "and");
+	send_text(b, "one\ntwo\nthree");
+	check(fgets(line, sizeof(line), in) && !strcmp(line, "one\n"));
+	check(fgets(line, sizeof(line), in) && !strcmp(line, "two\n"));
+	check(!shutdown(b, SHUT_WR));
+	check(fgets(line, sizeof(line), in) && !strcmp(line, "three"));
+	check(!fgets(line, sizeof(line), in) && feof(in) && !ferror(in));
+	check(fputs("last", out) >= 0 && !fclose(out));
+	comes(b, "last");
+	check(!readable(b, MOMENT_MS)); /* the other number is open */
+	check(!fclose(in));
+	ends(b);
+	check(fcntl(a, F_GETFD) < 0 && fcntl(twice, F_GETFD) < 0);
+}
+
+static void both_ways_by_one_file(void)
+{
+	char line[64];
+	FILE *f;
+	int a, b;
+
+	connect_pair(&a, &b);
+	f = fdopen(a, "r+");
+	check(f && fputs("ask\n", f) >= 0 && !fflush(f));
+	comes(b, "ask\n");
+	send_text(b, "answer\n");
+	check(fgets(line, sizeof(line), f) && !strcmp(line, "answer\n"));
+	fseek(f, 0, SEEK_CUR);
+	check(fputs("again\n", f) >= 0 && !fclose(f));
+	comes(b, "again\n");
+	ends(b);
+}
+
+static void fdopen_refuses(void)
+{
+	int a, b;
+
+	connect_pair(&a, &b);
+	check(!fdopen(a, "x") && errno == EINVAL);
+	check(!fdopen(999, "r") && errno == EBADF);
+	send_text(a, "hello");
+	comes(b, "hello");
+}
+
+static void fclose_closes(void)
+{
+	FILE *f = tmpfile();
+	int a, b, number = fileno(f);
+
+	connect_pair(&a, &b);
+	check(dup2(a, number) == number && !close(a));
+	check(!fclose(f));
+	ends(b);
+	is_a_file(file_at(number, "file"), b, true);
+}
+
+static void dprintf_writes(void)
+{
+	int a, b;
+
+	connect_pair(&a, &b);
+	check(dprintf(a, "%s %d", "number", 5) == 8);
+	comes(b, "number 5");
+}
+
+static void stdout_is_a_socket(void)
+{
+	char line[64];
+	int a, b, saved = dup(STDOUT_FILENO);
+
+	connect_pair(&a, &b);
+	check(dup2(a, STDOUT_FILENO) == STDOUT_FILENO && dup2(a, STDIN_FILENO) == STDIN_FILENO);
+	printf("hello\n");
+	check(!fflush(stdout));
+	comes(b, "hello\n");
+	send_text(b, "back\n");
+	check(fgets(line, sizeof(line), stdin) && !strcmp(line, "back\n"));
+	send_text(a, "beside");
+	comes(b, "beside");
+	close(a);
+	close(STDIN_FILENO);
+	check(dup2(saved, STDOUT_FILENO) == STDOUT_FILENO);
+	ends(b);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+#define X(name)             \
+	{                   \
+#name, name \
+	}
+	X(closed_by_close_range),  X(close_range_that_marks),  X(closed_by_a_system_call),
+	X(taken_by_a_system_call), X(taken_by_another_socket), X(closed_unseen_before_a_fork),
+	X(lines_by_fdopen),	   X(both_ways_by_one_file),   X(fdopen_refuses),
+	X(fclose_closes),	   X(dprintf_writes),	       X(stdout_is_a_socket),
+#undef X
+};
+
+int main(int argc, char **argv)
+{
+	const size_t n = sizeof(cases) / sizeof(cases[0]);
+
+	for (size_t i = 0; argc == 2 && i < n; i++)
+		puts(cases[i].name);
+	if (argc != 3 || inet_pton(AF_INET, argv[1], &at.sin_addr) != 1)
+		return argc != 2;
+	alarm(30);
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(cases[i].name, argv[2]))
+			continue;
+		cases[i].run();
+		puts("ok");
+		return 0;
+	}
+	return 2;
+}
