@@ -198,6 +198,18 @@ static void on_other(struct svc_id *id, enum broker_cm_event_type type, int stat
 	svc_post(id, &ev);
 }
 
+static void on_dreq(struct svc_id *id, const struct cm_event *ev)
+{
+	struct broker_cm_event out = svc_event(id, BROKER_CM_EV_DISCONNECTED);
+
+	if (ev->private_len >= sizeof(CM_DREQ_DIED) &&
+	    memcmp(ev->private_data, CM_DREQ_DIED, sizeof(CM_DREQ_DIED)) == 0) {
+		svc_peer_died(id);
+		out.param.qpn = cm_id_qpn(id->cm);
+	}
+	svc_post(id, &out);
+}
+
 void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *ev)
 {
 	struct svc_id *id = id_user;
@@ -222,10 +234,7 @@ void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *ev)
 		on_other(id, BROKER_CM_EV_UNREACHABLE, -ETIMEDOUT);
 		return;
 	case CM_EV_DREQ:
-		if (ev->private_len >= sizeof(CM_DREQ_DIED) &&
-		    memcmp(ev->private_data, CM_DREQ_DIED, sizeof(CM_DREQ_DIED)) == 0)
-			svc_peer_died(id);
-		on_other(id, BROKER_CM_EV_DISCONNECTED, 0);
+		on_dreq(id, ev);
 		return;
 	case CM_EV_DISCONNECTED:
 		on_other(id, BROKER_CM_EV_DISCONNECTED, ev->unanswered ? -ETIMEDOUT : 0);

@@ -174,7 +174,9 @@ enum broker_cm_event_type {
 	BROKER_CM_EV_REJECTED,		  /* status: the reason */
 	/* No answer to (SIDR_)REQ or REP, status -ETIMEDOUT; or the status of a SIDR_REP. */
 	BROKER_CM_EV_UNREACHABLE,
-	BROKER_CM_EV_DISCONNECTED, /* status -ETIMEDOUT: the peer did not answer */
+	/* status -ETIMEDOUT: the peer did not answer. param.qpn: ours, if PEER_DIED is told of it.
+	 */
+	BROKER_CM_EV_DISCONNECTED,
 	BROKER_CM_EV_TIMEWAIT_EXIT,
 	BROKER_CM_EV_DEVICE_REMOVAL,
 	BROKER_CM_EV_ADDR_RESOLVED, /* by POST; status 0 or -errno */

@@ -417,6 +417,17 @@ int rnic_qp_modify(struct rnic_qp *qp, const struct rnic_qp_attr *attr, uint32_t
 	return 0;
 }
 
+void rnic_qp_peer_died(struct rnic_qp *qp, uint64_t now)
+{
+	qp->rnic->now = now;
+	if (qp->state == RNIC_QPS_RESET || qp->state == RNIC_QPS_ERR)
+		return;
+	if (qp->resp.msg == MSG_NONE && !qp->resp.nak_open)
+		qp->cause = RNIC_CAUSE_PEER_DIED;
+	qp_enter(qp, qp->state, RNIC_QPS_ERR, 0);
+	cq_settle(qp->rnic);
+}
+
 void rnic_qp_query(const struct rnic_qp *qp, struct rnic_qp_attr *ret, struct rnic_qp_cap *ret_cap)
 {
 	*ret = qp->attr;

@@ -412,6 +412,9 @@ void rnic_qp_set_user(struct rnic_qp *, void *qp_user); /* whose events are from
  * completions out of its CQs. */
 int rnic_qp_modify(struct rnic_qp *, const struct rnic_qp_attr *, uint32_t mask,
 		   uint64_t now) must_use;
+/* The process at the other end has ended without a word: to ERR, with a cause of its own if what it
+ * sent until then has come. */
+void rnic_qp_peer_died(struct rnic_qp *, uint64_t now);
 /* The attributes that a change of state calls for, and allows besides; false: there is no such. */
 bool rnic_qp_transition(enum rnic_qp_type type, enum rnic_qp_state from, enum rnic_qp_state to,
 			uint32_t *ret_required, uint32_t *ret_optional);

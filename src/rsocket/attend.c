@@ -69,6 +69,13 @@ bool attend_cq_arm(struct ibv_cq *cq)
 	return weft.cq_arm(cq);
 }
 
+bool attend_peer_died(const struct ibv_wc *wc)
+{
+	enum { PEER_DIED = 71 }; /* weft(7) */
+
+	return attend_usable() && wc->vendor_err == PEER_DIED;
+}
+
 const void *attend_self(void)
 {
 	static _Thread_local char self;

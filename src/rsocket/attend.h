@@ -33,6 +33,9 @@ void attend_cq_tell(struct ibv_cq *, void (*tell)(void *arg), void *arg);
 /* Arms it; true if there is something in it. */
 bool attend_cq_arm(struct ibv_cq *) must_use;
 
+/* Of what failed: the peer's process has ended, and all that it sent has come. */
+bool attend_peer_died(const struct ibv_wc *);
+
 /* Stands for the calling thread. */
 const void *attend_self(void);
 

@@ -66,7 +66,10 @@ static void received(struct stream *s, const struct ibv_wc *wc)
 	uint32_t imm;
 
 	if (wc->status != IBV_WC_SUCCESS) {
-		stream_fail(s, ECONNRESET);
+		if (attend_peer_died(wc)) /* as TCP: its kernel would have said so for it */
+			received_ctrl(s, RS_CTRL_DISCONNECT);
+		else
+			stream_fail(s, ECONNRESET);
 		return;
 	}
 	if (!(wc->wc_flags & IBV_WC_WITH_IMM))
@@ -114,7 +117,10 @@ static void sent(struct stream *s, const struct ibv_wc *wc)
 		if (value == rs_imm(RS_OP_CTRL, RS_CTRL_DISCONNECT))
 			atomic_compare_exchange_strong(&s->state, &connected, STREAM_DISCONNECTED);
 	}
-	if (wc->status != IBV_WC_SUCCESS)
+	/* Data that a peer which died had not taken are lost, and TCP says so; of ours it need not
+	 * have had everything. */
+	if (wc->status != IBV_WC_SUCCESS &&
+	    (wr_kind(wc->wr_id) == WR_DATA || !attend_peer_died(wc)))
 		stream_fail(s, send_error(wc->status));
 }
 

@@ -280,6 +280,9 @@ void weft_private_cm_event(const struct broker_cm_event *ev)
 
 	if (process_broker(&broker) == 0)
 		broker_client_event(broker, ev);
+	/* The watch channel tells of it as well, sooner or later. */
+	if (ev->type == BROKER_CM_EV_DISCONNECTED && ev->param.qpn && process.shard)
+		qp_peer_died(process.shard, ev->param.qpn);
 }
 
 int weft_private_devices(struct broker_devices **ret)

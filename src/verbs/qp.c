@@ -474,8 +474,6 @@ void qp_forked(void)
 
 void qp_peer_died(struct shard *shard, uint32_t qpn)
 {
-	const struct rnic_qp_attr attr = {.state = RNIC_QPS_ERR};
-
 	pthread_mutex_lock(&live_lock);
 	list_for_each(qp, &live, struct face_qp, live) {
 		if (qp->shard != shard || qp->ibv.qp_num != qpn)
@@ -484,8 +482,8 @@ void qp_peer_died(struct shard *shard, uint32_t qpn)
 		/* What the peer sent before it died counts: the acknowledgement of its last message
 		 * may wait for a poller that was not on a processor since. */
 		shard_catch_up(shard);
-		if (!rnic_qp_modify(qp->core, &attr, RNIC_QP_STATE, shard_now(shard)))
-			shard_flush(shard);
+		rnic_qp_peer_died(qp->core, shard_now(shard));
+		shard_flush(shard);
 		shard_unlock(shard);
 		break;
 	}

@@ -12,7 +12,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -321,6 +323,259 @@ static void stdout_is_a_socket(void)
 	ends(b);
 }
 
+/* ---- the end of a process -------------------------------------------------------------------- */
+
+enum { LONG = 200000, ENOUGH = 100000 };
+
+/* A child at the other end; its number, which the child knows as its argument. */
+static int connect_child(void (*child)(int), pid_t *ret)
+{
+	socklen_t len = sizeof(at);
+	int listener, conn;
+
+	at.sin_port = 0;
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	check(!bind(listener, (struct sockaddr *)&at, sizeof(at)));
+	check(!getsockname(listener, (struct sockaddr *)&at, &len));
+	*ret = fork();
+	if (!*ret) {
+		close(listener);
+		conn = -1;
+		/* Until somebody listens. */
+		for (int i = 0; i < 100; i++) {
+			conn = socket(AF_INET, SOCK_STREAM, 0);
+			if (!connect(conn, (struct sockaddr *)&at, sizeof(at)))
+				break;
+			close(conn);
+			usleep(20000);
+		}
+		child(conn);
+		_exit(1);
+	}
+	check(!listen(listener, 1));
+	conn = accept(listener, NULL, NULL);
+	check(conn >= 0);
+	close(listener);
+	return conn;
+}
+
+static char pattern(size_t i)
+{
+	return (char)(i * 31 + i / 253);
+}
+
+/* Into a socket that is read later, as much as it takes. */
+static void send_what_fits(int conn)
+{
+	static char buf[LONG];
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < LONG; i++)
+		buf[i] = pattern(i);
+	while (n < ENOUGH) {
+		ssize_t sent = send(conn, buf + n, 4096, MSG_DONTWAIT);
+
+		if (sent < 0)
+			break;
+		n += (uint32_t)sent;
+	}
+	if (n < ENOUGH)
+		_exit(2);
+}
+
+static void sender_exits_at_once(int conn)
+{
+	send_what_fits(conn);
+	_exit(0);
+}
+
+static void sender_quick_exits(int conn)
+{
+	send_what_fits(conn);
+	quick_exit(0);
+}
+
+static void on_term(int sig)
+{
+	(void)sig;
+	_exit(0);
+}
+
+static void sender_exits_in_a_handler(int conn)
+{
+	char c;
+
+	signal(SIGTERM, on_term);
+	send_what_fits(conn);
+	kill(getppid(), SIGUSR1);
+	(void)!read(conn, &c, 1);
+}
+
+static void sender_execs(int conn)
+{
+	fcntl(conn, F_SETFD, FD_CLOEXEC);
+	send_what_fits(conn);
+	execlp("true", "true", (char *)NULL);
+}
+
+static void sender_waits(int conn)
+{
+	send_text(conn, "all of it");
+	pause();
+}
+
+/* So many bytes at least, right ones, and then the end. */
+static void all_comes(int conn, size_t least)
+{
+	static char buf[65536];
+	size_t total = 0;
+	ssize_t n;
+
+	usleep(300000); /* the other end is over by now */
+	while ((n = read(conn, buf, sizeof(buf))) > 0) {
+		for (ssize_t i = 0; i < n; i++)
+			check(buf[i] == pattern(total + (size_t)i));
+		total += (size_t)n;
+	}
+	check(n == 0);
+	check(total >= least);
+}
+
+static void ends_with(void (*child)(int))
+{
+	pid_t pid;
+	int status, conn = connect_child(child, &pid);
+
+	all_comes(conn, ENOUGH);
+	check(waitpid(pid, &status, 0) == pid && !status);
+}
+
+static void data_before_exit_at_once(void)
+{
+	ends_with(sender_exits_at_once);
+}
+
+static void data_before_quick_exit(void)
+{
+	ends_with(sender_quick_exits);
+}
+
+static void data_before_exec(void)
+{
+	ends_with(sender_execs);
+}
+
+static void data_before_exit_in_a_handler(void)
+{
+	int status, conn;
+	sigset_t usr1;
+	pid_t pid;
+
+	sigemptyset(&usr1);
+	sigaddset(&usr1, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &usr1, NULL);
+	conn = connect_child(sender_exits_in_a_handler, &pid);
+	sigwaitinfo(&usr1, NULL);
+	kill(pid, SIGTERM);
+	all_comes(conn, ENOUGH);
+	check(waitpid(pid, &status, 0) == pid && !status);
+}
+
+static void killed(int sig)
+{
+	int status, conn;
+	pid_t pid;
+	char c;
+
+	conn = connect_child(sender_waits, &pid);
+	comes(conn, "all of it");
+	check(recv(conn, &c, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	kill(pid, sig);
+	ends(conn);
+	check(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+	check(read(conn, &c, 1) == 0);
+}
+
+static void killed_by_sigkill(void)
+{
+	killed(SIGKILL);
+}
+
+static void killed_by_sigterm(void)
+{
+	killed(SIGTERM);
+}
+
+static void killed_before_it_is_read(void)
+{
+	char got[16] = "";
+	int status, conn;
+	pid_t pid;
+
+	conn = connect_child(sender_waits, &pid);
+	usleep(MOMENT_MS * 1000);
+	kill(pid, SIGKILL);
+	check(waitpid(pid, &status, 0) == pid);
+	usleep(MOMENT_MS * 1000);
+	check(recv(conn, got, 9, MSG_WAITALL) == 9 && !strcmp(got, "all of it"));
+	ends(conn);
+}
+
+static void sender_fails_to_exec(int conn)
+{
+	char nowhere[] = "/nowhere", *const argv[] = {nowhere, NULL};
+
+	send_text(conn, "before");
+	if (execve(argv[0], argv, NULL) < 0 && errno == ENOENT)
+		send_text(conn, " and after");
+	pause();
+}
+
+static void exec_that_fails(void)
+{
+	pid_t pid;
+	int conn = connect_child(sender_fails_to_exec, &pid);
+
+	comes(conn, "before and after");
+	kill(pid, SIGKILL);
+	ends(conn);
+}
+
+static void sender_prints(int conn)
+{
+	FILE *f = fdopen(conn, "w");
+
+	dup2(conn, STDOUT_FILENO);
+	fprintf(f, "by a file");
+	exit(0);
+}
+
+static void stdio_before_exit(void)
+{
+	pid_t pid;
+	int conn = connect_child(sender_prints, &pid);
+
+	comes(conn, "by a file");
+	ends(conn);
+}
+
+static void sender_prints_to_stdout(int conn)
+{
+	check(dup2(conn, STDOUT_FILENO) == STDOUT_FILENO);
+	close(conn);
+	printf("by stdout");
+	exit(0);
+}
+
+static void stdout_before_exit(void)
+{
+	pid_t pid;
+	int conn = connect_child(sender_prints_to_stdout, &pid);
+
+	comes(conn, "by stdout");
+	ends(conn);
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -331,10 +586,30 @@ static const struct {
 	{                   \
 #name, name \
 	}
-	X(closed_by_close_range),  X(close_range_that_marks),  X(closed_by_a_system_call),
-	X(taken_by_a_system_call), X(taken_by_another_socket), X(closed_unseen_before_a_fork),
-	X(lines_by_fdopen),	   X(both_ways_by_one_file),   X(fdopen_refuses),
-	X(fclose_closes),	   X(dprintf_writes),	       X(stdout_is_a_socket),
+	/* clang-format off */
+	X(closed_by_close_range),
+	X(close_range_that_marks),
+	X(closed_by_a_system_call),
+	X(taken_by_a_system_call),
+	X(taken_by_another_socket),
+	X(closed_unseen_before_a_fork),
+	X(lines_by_fdopen),
+	X(both_ways_by_one_file),
+	X(fdopen_refuses),
+	X(fclose_closes),
+	X(dprintf_writes),
+	X(stdout_is_a_socket),
+	X(data_before_exit_at_once),
+	X(data_before_quick_exit),
+	X(data_before_exec),
+	X(data_before_exit_in_a_handler),
+	X(killed_by_sigkill),
+	X(killed_by_sigterm),
+	X(killed_before_it_is_read),
+	X(exec_that_fails),
+	X(stdio_before_exit),
+	X(stdout_before_exit),
+/* clang-format on */
 #undef X
 };
 

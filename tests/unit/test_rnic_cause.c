@@ -243,6 +243,42 @@ static void a_queue_pair_that_was_reset_has_no_cause(void **state)
 	bed_close(b);
 }
 
+/* What a dead peer's flushes say, after so many of the packets of its two-packet message but for
+ * those that are lost. */
+static enum rnic_cause cause_after(uint32_t packets, uint32_t lost)
+{
+	struct bed *b = bed_open(NULL);
+	struct rnic_wc wc;
+
+	assert_int_equal(bed_recv(b, 1, 9, 0, 8), 0);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 2048), 0);
+	for (uint32_t i = 0; i < packets; i++) {
+		struct bed_pkt *p = bed_tx1(b, 0);
+
+		assert_non_null(p);
+		if (i >= lost)
+			bed_deliver(b, p);
+	}
+	rnic_qp_peer_died(b->side[1].qp, b->now);
+	assert_int_equal(bed_state(b, 1), RNIC_QPS_ERR);
+	wc = bed_wc(b, 1, true);
+	assert_int_equal(wc.status, RNIC_WC_WR_FLUSH_ERR);
+	assert_int_equal(b->side[1].failures, 0);
+	rnic_qp_peer_died(b->side[1].qp, b->now);
+	bed_expect_none(b, 1);
+	bed_close(b);
+	return (enum rnic_cause)wc.vendor_err;
+}
+
+static void a_peer_that_died_is_the_cause_if_nothing_of_its_is_missing(void **state)
+{
+	(void)state;
+	assert_int_equal(cause_after(0, 0), RNIC_CAUSE_PEER_DIED);
+	assert_int_equal(cause_after(2, 0), RNIC_CAUSE_PEER_DIED);
+	assert_int_equal(cause_after(1, 0), RNIC_CAUSE_NONE);
+	assert_int_equal(cause_after(2, 1), RNIC_CAUSE_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -254,6 +290,7 @@ int main(void)
 		cmocka_unit_test(a_queue_that_ran_over_says_so_of_all_who_have_it),
 		cmocka_unit_test(what_the_application_wants_is_no_failure),
 		cmocka_unit_test(a_queue_pair_that_was_reset_has_no_cause),
+		cmocka_unit_test(a_peer_that_died_is_the_cause_if_nothing_of_its_is_missing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
