@@ -495,6 +495,20 @@ static struct stream *did_not_come(struct stream *s)
 	return NULL;
 }
 
+/* What came before is in the completion queue; behind it, the receives flushed. */
+static void connection_ends(struct stream *s)
+{
+	atomic_store(&s->broken, true);
+	rdma_disconnect(s->id);
+	sock_wake(&s->sock);
+}
+
+/* Who disconnects was connected: what said so was lost, and what it sent may be here. */
+static bool came_and_went(const struct stream *s, enum rdma_cm_event_type type)
+{
+	return type == RDMA_CM_EVENT_DISCONNECTED && s->listener && s->listener->late && s->id->qp;
+}
+
 void stream_cm_event(struct rdma_cm_event *event)
 {
 	struct stream *s = event->id->context, *gone = NULL;
@@ -504,16 +518,16 @@ void stream_cm_event(struct rdma_cm_event *event)
 		rejected = connect_request(event);
 	} else if (event->event == RDMA_CM_EVENT_TIMEWAIT_EXIT) {
 		; /* of a queue pair that is not used again */
-	} else if (atomic_load(&s->state) == STREAM_CONNECTING) {
-		if (s->listener && never_came(event->event))
-			gone = did_not_come(s);
-		else
-			connecting_event(s, event);
-	} else if (never_came(event->event)) {
-		/* What came before is in the completion queue; behind it, the receives flushed. */
-		atomic_store(&s->broken, true);
-		rdma_disconnect(s->id);
-		sock_wake(&s->sock);
+	} else if (atomic_load(&s->state) != STREAM_CONNECTING) {
+		if (never_came(event->event))
+			connection_ends(s);
+	} else if (came_and_went(s, event->event)) {
+		established(s, NULL);
+		connection_ends(s);
+	} else if (s->listener && never_came(event->event)) {
+		gone = did_not_come(s);
+	} else {
+		connecting_event(s, event);
 	}
 	rdma_ack_cm_event(event);
 	if (gone)

@@ -264,7 +264,7 @@ int stream_post_ctrl(struct stream *s, enum rs_ctrl ctrl)
 
 /* An empty WRITE without immediate data: the peer's RNIC answers it, and its socket knows nothing.
  */
-void stream_keepalive(struct stream *s)
+bool stream_keepalive(struct stream *s)
 {
 	struct ibv_send_wr *bad,
 		wr = {
@@ -272,14 +272,17 @@ void stream_keepalive(struct stream *s)
 			.opcode = IBV_WR_RDMA_WRITE,
 			.send_flags = IBV_SEND_SIGNALED,
 		};
+	bool posted = false;
 
 	pthread_mutex_lock(&s->cq_lock);
 	if (atomic_load(&s->state) == STREAM_CONNECTED && atomic_load(&s->ctrl_free) > RS_END_WRS) {
 		atomic_fetch_sub(&s->ctrl_free, 1);
-		if (ibv_post_send(s->id->qp, &wr, &bad))
+		posted = !ibv_post_send(s->id->qp, &wr, &bad);
+		if (!posted)
 			atomic_fetch_add(&s->ctrl_free, 1);
 	}
 	pthread_mutex_unlock(&s->cq_lock);
+	return posted;
 }
 
 /* ---- looking and waiting --------------------------------------------------------------------- */

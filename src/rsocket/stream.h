@@ -203,7 +203,8 @@ void stream_fail(struct stream *, int err);
 /* -errno of what ended it, told once; then `after`. */
 int stream_take_error(struct stream *, int after);
 int stream_post_ctrl(struct stream *, enum rs_ctrl);
-void stream_keepalive(struct stream *);
+/* False: there was no place for it. */
+bool stream_keepalive(struct stream *);
 
 /*
  * wr_id: what comes back when a work request is done. Of data not every one is signaled, or each

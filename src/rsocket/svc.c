@@ -24,12 +24,19 @@ static struct svc {
 	struct list lingering;
 	atomic_uint lingering_count;
 	struct list asked; /* listeners */
+	struct {
+		_Atomic(bool (*)(void *)) look;
+		void *arg;
+		atomic_uint looks;
+		atomic_bool done;
+	} job; /* svc_look_until() */
 } svc = {.lock = PTHREAD_MUTEX_INITIALIZER,
 	 .lingering = {&svc.lingering, &svc.lingering},
 	 .asked = {&svc.asked, &svc.asked}};
 
 /* They take completions, which nobody tells the service of; and memory, half a megabyte each. */
 enum { LINGER_LOOK_MS = 10, LINGERING_MAX = 128, EXIT_TRIES = 100 };
+#define STUCK_NS NSEC_PER_SEC
 /* Neither does a child that claims a listener tell. */
 enum { ASKED_LOOK_MS = 10 };
 
@@ -73,7 +80,7 @@ static int keepalives(void)
 
 	list_for_each(s, &svc.keepalive, struct stream, keepalive) {
 		if (s->keepalive_due_ns <= now) {
-			stream_keepalive(s);
+			(void)stream_keepalive(s);
 			s->keepalive_due_ns = now + s->keepalive_s * NSEC_PER_SEC;
 		}
 		next = min_of(next, s->keepalive_due_ns);
@@ -124,6 +131,46 @@ __attribute__((destructor)) static void at_exit(void)
 			svc_unlock();
 		nanosleep(&look, NULL);
 	}
+}
+
+/* ---- the end of the process ------------------------------------------------------------------ */
+
+/* As keepalives(). */
+static int job(void)
+{
+	bool (*const look)(void *) = atomic_load(&svc.job.look);
+
+	if (!look || atomic_load(&svc.job.done))
+		return -1;
+	if (look(svc.job.arg) && !atomic_load(&svc.lingering_count))
+		atomic_store(&svc.job.done, true);
+	atomic_fetch_add(&svc.job.looks, 1);
+	return 1;
+}
+
+void svc_look_until(bool (*look)(void *arg), void *arg, uint64_t end_ns)
+{
+	static atomic_flag taken = ATOMIC_FLAG_INIT;
+	const struct timespec pause = {.tv_nsec = 200 * NSEC_PER_USEC};
+	uint64_t now = time_now_ns(), looked_ns = now;
+	unsigned int looks;
+
+	if (!svc.channel || atomic_flag_test_and_set(&taken))
+		return;
+	svc.job.arg = arg;
+	atomic_store(&svc.job.done, false);
+	looks = atomic_load(&svc.job.looks);
+	atomic_store(&svc.job.look, look);
+	(void)!eventfd_write(svc.wake_fd, 1);
+	while (!atomic_load(&svc.job.done) && now < end_ns && now - looked_ns < STUCK_NS) {
+		nanosleep(&pause, NULL);
+		now = time_now_ns();
+		if (atomic_load(&svc.job.looks) != looks)
+			looked_ns = now;
+		looks = atomic_load(&svc.job.looks);
+	}
+	atomic_store(&svc.job.look, NULL);
+	atomic_flag_clear(&taken);
 }
 
 /* ---- listeners that answer late -------------------------------------------------------------- */
@@ -200,6 +247,7 @@ static void *run(void *arg)
 		svc_lock();
 		timeout = sooner(sooner(keepalives(), lingerers()), asked());
 		svc_unlock();
+		timeout = sooner(timeout, job());
 		n = epoll_wait(svc.set, ev, ARRAY_SIZE(ev), timeout);
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.u32 == FROM_WAKE)

@@ -11,6 +11,8 @@
 #define WEFT_RSOCKET_SVC_H
 
 #include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 
@@ -27,6 +29,13 @@ void svc_keepalive(struct stream *, unsigned int seconds);
 /* Under svc_lock(): it is the service's from now on, which destroys it when all is sent, or its
  * time is up, or too many have come after it. */
 void svc_linger(struct stream *);
+/*
+ * The service thread calls look() until it is true and nothing lingers any more, and the caller
+ * waits for that, until end_ns (time_now_ns()) at most. No lock is taken for it: a signal's handler
+ * may call this over one of our own calls, whose locks nobody gives back then. Does the service
+ * thread come to such a lock it is over after a moment.
+ */
+void svc_look_until(bool (*look)(void *arg), void *arg, uint64_t end_ns);
 /* Under svc_lock(): looks after those who ask the listener, as long as there are any. */
 void svc_look_after_asking(struct stream *listener);
 /* Under svc_lock(): reads its UDP socket from now on. */

@@ -42,6 +42,11 @@
 	X(FILE *, fdopen, (int, const char *))                                                   \
 	X(int, fclose, (FILE *))                                                                 \
 	X(int, vdprintf, (int, const char *, va_list))                                           \
+	X(void, _exit, (int))                                                                    \
+	X(int, execve, (const char *, char *const *, char *const *))                             \
+	X(int, execvpe, (const char *, char *const *, char *const *))                            \
+	X(int, fexecve, (int, char *const *, char *const *))                                     \
+	X(int, execveat, (int, const char *, char *const *, char *const *, int))                 \
 	X(int, dup, (int))                                                                       \
 	X(int, dup2, (int, int))                                                                 \
 	X(int, dup3, (int, int, int))                                                            \

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -32,6 +33,8 @@ struct relay {
 	struct stream *stream;
 	int fd;
 	atomic_int threads;
+	atomic_bool carries;	/* what it has taken from the child, and nobody has yet */
+	bool closing, settling; /* lock */
 };
 
 /* Held over a fork: a child goes through the lists. */
@@ -42,6 +45,9 @@ static void end(struct relay *r)
 {
 	if (atomic_fetch_sub(&r->threads, 1) > 1)
 		return;
+	pthread_mutex_lock(&lock);
+	r->closing = true;
+	pthread_mutex_unlock(&lock);
 	(void)!stream_close(r->stream);
 	pthread_mutex_lock(&lock);
 	list_remove(&r->node);
@@ -119,12 +125,20 @@ static void *from_child(void *arg)
 	uint8_t *buf = malloc(PIECE);
 	ssize_t n = 0;
 
-	while (buf && (n = real()->recv(r->fd, buf, PIECE, 0)) > 0) {
+	while (buf) {
+		n = real()->recv(r->fd, buf, 1, MSG_PEEK);
+		atomic_store(&r->carries, true);
+		if (n > 0)
+			n = real()->recv(r->fd, buf, PIECE, 0);
+		if (n <= 0)
+			break;
 		if (!pass_on(r, buf, (size_t)n)) {
 			real()->shutdown(r->fd, SHUT_RD); /* its writes fail from now on */
 			break;
 		}
+		atomic_store(&r->carries, false);
 	}
+	atomic_store(&r->carries, false);
 	free(buf);
 	(void)!stream_shutdown(r->stream, SHUT_WR);
 	/* Or the other direction has ended as well. */
@@ -133,6 +147,34 @@ static void *from_child(void *arg)
 	(void)!stream_shutdown(r->stream, SHUT_RDWR);
 	end(r);
 	return NULL;
+}
+
+static bool settled(struct relay *r, bool end)
+{
+	int waits = 0;
+
+	/* In this order: it carries before it takes. */
+	if (r->closing || real()->ioctl(r->fd, FIONREAD, &waits) || waits ||
+	    atomic_load(&r->carries))
+		return false;
+	if (end)
+		(void)!stream_shutdown(r->stream, SHUT_RDWR);
+	else if (!r->settling && atomic_load(&r->stream->state) == STREAM_CONNECTED)
+		r->settling = stream_keepalive(r->stream);
+	else
+		r->settling = true;
+	return stream_all_sent(r->stream) && (end || r->settling);
+}
+
+bool relays_settled(bool end)
+{
+	bool all = true;
+
+	pthread_mutex_lock(&lock);
+	list_for_each(r, &relays, struct relay, node)
+		all &= settled(r, end);
+	pthread_mutex_unlock(&lock);
+	return all;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

@@ -47,8 +47,9 @@ struct entry {
 	int kernel_fd;	       /* listener: a number of our own for the kernel's socket, or -1 */
 	int rcvbuf, sndbuf;    /* as set by option, for the stream to come; 0: not set */
 	bool listening;
-	bool relayed; /* it was a stream, and is one end of a local pair (relay.c) */
-	bool told;    /* connect() said so: from now on EISCONN */
+	bool relayed;  /* it was a stream, and is one end of a local pair (relay.c) */
+	bool told;     /* connect() said so: from now on EISCONN */
+	bool settling; /* asked for a sign that all is there (end.c) */
 	struct sockaddr_storage to;
 	socklen_t to_len;
 	struct list registrations; /* epoll's lock */
@@ -58,6 +59,8 @@ struct entry {
 
 /* May this process's table be touched? Not from the child of a vfork(). */
 bool table_ours(void);
+/* Has this process made the streams in it? */
+bool table_mine(void);
 /* The entry of a number, held, or NULL: also if the number is another file's by now. entry_put()
  * lets go of it; the last closes it. */
 struct entry *entry_get(int fd);
@@ -80,6 +83,8 @@ void entry_claim(struct entry *);
 void entry_drop_stream(struct entry *);
 /* Before numbers go to another process: their connections become the kernel's (relay.c). */
 void entries_passed(const int *fds, size_t n);
+/* Each number's entry, held meanwhile. */
+void each_entry(void (*)(struct entry *, void *), void *);
 /* Nothing over TCP. */
 bool rdma_only(void);
 
@@ -104,6 +109,15 @@ void relay_in_child(void);
 /* If the socket is one made so, in this process or another, the address of this end or the peer's
  * as TCP would have it. */
 bool relay_name(int fd, bool peer, struct sockaddr_storage *ret) must_use;
+
+/* One more look at what others' processes wrote: has all of it got to the peers? With `end` their
+ * streams end then. */
+bool relays_settled(bool end) must_use;
+
+/* ---- end.c ----------------------------------------------------------------------------------- */
+
+/* What was written gets to the peers before the process is over. */
+void end_of_process(void);
 
 /* ---- epoll.c --------------------------------------------------------------------------------- */
 

@@ -43,6 +43,11 @@ bool table_ours(void)
 	return !table.pid || table.pid == getpid();
 }
 
+bool table_mine(void)
+{
+	return table.pid && table.pid == getpid();
+}
+
 static _Atomic(struct entry *) *slot_of(int fd)
 {
 	struct leaf *l;
@@ -166,6 +171,7 @@ int entry_add(int fd, int domain, struct stream *s)
 	if (!table.pid) {
 		table.pid = getpid();
 		pthread_atfork(before_fork, relay_in_parent, child_of_fork);
+		at_quick_exit(end_of_process);
 	}
 	rc = make_leaf(fd);
 	if (!rc)
@@ -427,38 +433,14 @@ void entry_claim(struct entry *e)
 			 e->fd);
 }
 
-static void each_stream(void (*f)(struct stream *, uint64_t end_ns), uint64_t end_ns)
+void each_entry(void (*f)(struct entry *, void *), void *arg)
 {
-	for (int fd = 0; fd < LEAVES * LEAF_SIZE; fd++) {
-		struct entry *e;
+	for (int fd = 0; (fd = next_tracked(fd)) >= 0; fd++) {
+		struct entry *e = entry_of(fd);
 
-		if (!(fd & (LEAF_SIZE - 1)) && !atomic_load(&table.leaf[fd >> LEAF_BITS])) {
-			fd += LEAF_SIZE - 1;
+		if (!e)
 			continue;
-		}
-		e = entry_get(fd);
-		if (e && e->stream && !sock_inherited(&e->stream->sock))
-			f(e->stream, end_ns);
+		f(e, arg);
+		entry_put(e);
 	}
-}
-
-static void say_end(struct stream *s, uint64_t end_ns)
-{
-	(void)end_ns;
-	if (s->linger_s)
-		(void)!stream_shutdown(s, SHUT_RDWR);
-}
-
-static void linger(struct stream *s, uint64_t end_ns)
-{
-	stream_linger(s, min_of(end_ns, stream_linger_end(s)));
-}
-
-/* At exit: what was written is on its way to the peer, as it would be with TCP; all at one time. */
-__attribute__((destructor)) static void at_exit(void)
-{
-	if (!table.pid || table.pid != getpid())
-		return;
-	each_stream(say_end, 0);
-	each_stream(linger, time_now_ns() + RS_LINGER_S * NSEC_PER_SEC);
 }
