@@ -253,14 +253,29 @@ int accept(int fd, struct sockaddr *addr, socklen_t *len)
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
+/* What has come of it. -ECANCELED: not by RDMA. */
+static int outcome(struct entry *e, int rc)
+{
+	if (!rc || rc == -EINPROGRESS || rc == -EINTR) {
+		epoll_entry_changed(e);
+		e->told = !rc;
+		return rc;
+	}
+	e->to_len = 0;
+	entry_drop_stream(e);
+	return rdma_only() ? rc : -ECANCELED;
+}
+
 /* As TCP has it where rdma-core's rconnect() answers otherwise. */
 static int connect_again(struct entry *e, struct stream *s)
 {
+	int rc;
+
 	switch (atomic_load(&s->state)) {
 	case STREAM_CONNECTING:
-		return sock_nonblocking(&s->sock, 0)
-			       ? -EALREADY
-			       : stream_connect(s, (struct sockaddr *)&e->to, e->to_len);
+		if (sock_nonblocking(&s->sock, 0))
+			return -EALREADY;
+		return outcome(e, stream_connect(s, (struct sockaddr *)&e->to, e->to_len));
 	case STREAM_CONNECTED:
 		if (e->told)
 			return -EISCONN;
@@ -270,12 +285,13 @@ static int connect_again(struct entry *e, struct stream *s)
 	case STREAM_DISCONNECTED:
 	case STREAM_FAILED:
 		return -EISCONN;
-	default:
-		return stream_take_error(s, -ECONNREFUSED);
+	default: /* what failed is told, and the next begins anew */
+		rc = stream_take_error(s, -ECONNABORTED);
+		entry_drop_stream(e);
+		return rc;
 	}
 }
 
-/* -ECANCELED: not by RDMA. */
 static int connect_first(struct entry *e, int fd, const struct sockaddr *addr, socklen_t len)
 {
 	struct stream *s;
@@ -290,15 +306,17 @@ static int connect_first(struct entry *e, int fd, const struct sockaddr *addr, s
 	e->to_len = addr_length(addr);
 	e->stream = s;
 	epoll_entry_changed(e);
-	rc = stream_connect(s, addr, len);
-	if (!rc || rc == -EINPROGRESS || rc == -EINTR) {
-		epoll_entry_changed(e);
-		e->told = !rc;
-		return rc;
-	}
-	e->to_len = 0;
-	entry_drop_stream(e);
-	return rdma_only() ? rc : -ECANCELED;
+	return outcome(e, stream_connect(s, addr, len));
+}
+
+/* Where the kernel has begun to connect a socket it goes on; what it has failed to begins anew. */
+static int connect_by_kernel(struct entry *e, int fd, const struct sockaddr *addr, socklen_t len)
+{
+	const int rc = real()->connect(fd, addr, len) ? -errno : 0;
+
+	e->kernels = (!rc && addr->sa_family != AF_UNSPEC) || rc == -EINPROGRESS ||
+		     rc == -EALREADY || rc == -EISCONN || rc == -EINTR;
+	return rc;
 }
 
 int connect(int fd, const struct sockaddr *addr, socklen_t len)
@@ -312,10 +330,14 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	s = entry_stream(e);
 	if (e->relayed)
 		rc = -EISCONN;
+	else if (s)
+		rc = connect_again(e, s);
 	else
-		rc = s ? connect_again(e, s) : connect_first(e, fd, addr, len);
+		rc = e->kernels ? -ECANCELED : connect_first(e, fd, addr, len);
+	if (rc == -ECANCELED)
+		rc = connect_by_kernel(e, fd, addr, len);
 	entry_put(e);
-	return rc == -ECANCELED ? real()->connect(fd, addr, len) : (int)answer(rc);
+	return (int)answer(rc);
 }
 
 int shutdown(int fd, int how)

@@ -47,6 +47,7 @@ struct entry {
 	int kernel_fd;	       /* listener: a number of our own for the kernel's socket, or -1 */
 	int rcvbuf, sndbuf;    /* as set by option, for the stream to come; 0: not set */
 	bool listening;
+	bool kernels;  /* connecting is the kernel's, until that fails */
 	bool relayed;  /* it was a stream, and is one end of a local pair (relay.c) */
 	bool told;     /* connect() said so: from now on EISCONN */
 	bool settling; /* asked for a sign that all is there (end.c) */

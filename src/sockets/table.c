@@ -361,15 +361,26 @@ void entry_drop_stream(struct entry *e)
 		(void)!stream_close(older);
 }
 
-/* RDMA could not connect: the kernel's socket is to. Its own failure at once is the outcome. */
+/* RDMA could not connect: the kernel's socket is to. Its own failure at once is the outcome. Who
+ * calls waits for nothing: a socket that would wait has one whose connect() a signal or SO_SNDTIMEO
+ * has ended. */
 static void take_over(struct entry *e)
 {
-	if (real()->connect(entry_number(e), (struct sockaddr *)&e->to, e->to_len) &&
-	    errno != EINPROGRESS)
-		atomic_store(&e->stream->err, errno);
-	else
-		entry_drop_stream(e);
+	const int fd = entry_number(e), flags = real()->fcntl64(fd, F_GETFL);
+	int rc;
+
+	if (!(flags & O_NONBLOCK))
+		real()->fcntl64(fd, F_SETFL, flags | O_NONBLOCK);
+	rc = real()->connect(fd, (struct sockaddr *)&e->to, e->to_len) ? errno : 0;
+	if (!(flags & O_NONBLOCK))
+		real()->fcntl64(fd, F_SETFL, flags);
 	e->to_len = 0;
+	if (rc && rc != EINPROGRESS) {
+		atomic_store(&e->stream->err, rc);
+		return;
+	}
+	e->kernels = true;
+	entry_drop_stream(e);
 }
 
 struct stream *entry_stream(struct entry *e)
