@@ -84,6 +84,14 @@ static bool cm_received(void *ctx, const struct rnic_rx *rx)
 	return cm_service_rx(b->cm, rx, time_now_ns());
 }
 
+static void hear_refusals(struct broker *b)
+{
+	struct udp_refusal r;
+
+	for (int i = 0; i < RX_BATCHES && udp_port_refusal(b->port, &r); i++)
+		cm_service_refused(b->cm, &r.to, r.quoted, r.len, time_now_ns());
+}
+
 static void device_changed(void *ctx, uint32_t ifindex, enum broker_device_change change)
 {
 	struct broker *b = ctx;
@@ -159,6 +167,8 @@ static int setup(struct broker *b, const struct broker_options *o, char *err, si
 		rc = take_signals(b);
 	if (rc == 0)
 		rc = watch(b, udp_port_fd(b->port), &b->port);
+	if (rc == 0 && (rc = udp_port_hear_refusals(b->port)) >= 0)
+		rc = watch(b, rc, &b->cm);
 	if (rc == 0)
 		rc = watch(b, leases_reflector(&b->leases), &b->leases);
 	if (rc == 0)
@@ -199,6 +209,8 @@ static void serve(struct broker *b, const struct epoll_event *ev)
 		(void)!devices_refresh(b->devices, &(struct device_watcher){device_changed, b});
 	else if (tag == &b->port)
 		receive(b);
+	else if (tag == &b->cm)
+		hear_refusals(b);
 	else if (tag == &b->leases)
 		reflector_serve(leases_reflector(&b->leases));
 	else

@@ -258,6 +258,11 @@ static int post_event(struct cm_client *client, const void *req, void *reply)
 	if (r->type != BROKER_CM_EV_ADDR_RESOLVED && r->type != BROKER_CM_EV_ROUTE_RESOLVED &&
 	    r->type != BROKER_CM_EV_MULTICAST_JOIN)
 		return -EINVAL;
+	if (r->type == BROKER_CM_EV_ADDR_RESOLVED) {
+		id->brief = r->brief;
+		if (id->brief && cm_absent(client->svc->cm, &r->dst, client->svc->now))
+			return -EHOSTUNREACH;
+	}
 	if (id->channel && (id->channel->queued >= CLIENT_MAX_POSTED / client->channel_count ||
 			    !cm_quota_left(client->user, CM_QUOTA_EVENTS, 0)))
 		return -ENOBUFS;
@@ -336,6 +341,8 @@ static int ask_to_connect(struct svc_id *id, const struct broker_cm_param *p,
 {
 	struct cm_req req = req_of(id, p, ca_guid);
 
+	if (id->brief)
+		cm_id_brief(id->cm);
 	return cm_req_send(id->cm, flow, &req, private_data, CM_REQ_PRIVATE, id->client->svc->now);
 }
 

@@ -14,7 +14,7 @@ struct svc_saved {
 	uint16_t ps, port;
 	/* No bools: a client may have put anything there. */
 	uint8_t datagrams, xrc, used, up, bound, listening;
-	uint8_t reuse, af_only;
+	uint8_t reuse, af_only, brief;
 	uint8_t families;
 	uint32_t scope, backlog, ifindex;
 	struct gid addr;
@@ -47,6 +47,7 @@ void svc_save(struct svc_id *id, struct broker_cm_saved *ret)
 		.listening = id->bind.listening,
 		.reuse = id->bind.reuse,
 		.af_only = id->bind.af_only,
+		.brief = id->brief,
 		.families = id->bind.families,
 		.scope = id->bind.scope,
 		.backlog = id->backlog,
@@ -119,6 +120,7 @@ static int restore(struct cm_client *client, const struct svc_saved *s, uint64_t
 	id->xrc = s->xrc;
 	id->used = s->used;
 	id->up = s->up;
+	id->brief = s->brief;
 	id->ifindex = s->ifindex;
 	id->path = (struct broker_cm_param){
 		.src = s->src,

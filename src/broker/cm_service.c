@@ -131,6 +131,22 @@ void svc_serve_parked(struct cm_service *svc)
 			unpark(svc, i);
 }
 
+/* Who asks again need not wait twice. */
+static bool is_parked(const struct cm_service *svc, const struct flow *flow, const uint8_t *mad)
+{
+	for (uint32_t i = 0; i < svc->parked_count; i++)
+		if (gid_equal(&svc->parked[i].flow.sgid, &flow->sgid) &&
+		    !memcmp(svc->parked[i].mad, mad, MAD_LEN))
+			return true;
+	return false;
+}
+
+static bool may_be_parked(const struct cm_service *svc, const uint8_t *mad)
+{
+	return svc->parked_count < SVC_PARK_MAX &&
+	       (svc->now < svc->heir_until || cm_patience_ns(mad) >= SVC_PARK_NS);
+}
+
 bool cm_service_rx(struct cm_service *svc, const struct rnic_rx *rx, uint64_t now)
 {
 	const uint8_t *mad = gsi_decode(rx);
@@ -140,7 +156,9 @@ bool cm_service_rx(struct cm_service *svc, const struct rnic_rx *rx, uint64_t no
 	/* Nobody is a group, and QP1 belongs to none. */
 	if (!mad || gid_is_multicast(&rx->flow.sgid) || gid_is_multicast(&rx->flow.dgid))
 		return false;
-	if (svc->parked_count < SVC_PARK_MAX && cm_unheard(svc->cm, &rx->flow, mad)) {
+	if (is_parked(svc, &rx->flow, mad))
+		return false;
+	if (may_be_parked(svc, mad) && cm_unheard(svc->cm, &rx->flow, mad)) {
 		struct svc_parked *p = &svc->parked[svc->parked_count++];
 
 		p->flow = rx->flow;
@@ -151,6 +169,17 @@ bool cm_service_rx(struct cm_service *svc, const struct rnic_rx *rx, uint64_t no
 	expected = cm_rx(svc->cm, &rx->flow, mad, now);
 	svc_send_all(svc);
 	return expected;
+}
+
+void cm_service_refused(struct cm_service *svc, const struct gid *peer, const uint8_t *quoted,
+			size_t len, uint64_t now)
+{
+	const uint8_t *mad = gsi_quoted(quoted, len, &len);
+
+	svc->now = now;
+	if (mad)
+		cm_unreachable(svc->cm, peer, mad, len, now);
+	svc_send_all(svc);
 }
 
 static void flush_channels(struct cm_service *svc)

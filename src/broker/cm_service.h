@@ -75,6 +75,9 @@ int cm_client_resume_channel(struct cm_client *, uint32_t channel, int pipe) mus
 /* A packet received on slot 0. What is not a MAD for QP1 is dropped. Was it one that nobody but the
  * peer of a connection could have sent? */
 bool cm_service_rx(struct cm_service *, const struct rnic_rx *, uint64_t now);
+/* A packet of ours to that peer has not got there, says an ICMP message that quotes it. */
+void cm_service_refused(struct cm_service *, const struct gid *peer, const uint8_t *quoted,
+			size_t len, uint64_t now);
 /* DEADLINE_NEVER: nothing is to be done until a packet or a request comes. */
 uint64_t cm_service_next_deadline(const struct cm_service *);
 void cm_service_tick(struct cm_service *, uint64_t now);

@@ -33,7 +33,8 @@
 /*
  * Programs that tell each other over TCP to connect now (perftest) leave it to chance whether the
  * listener is there before the REQ: with hardware the active side is the slower one, here it need
- * not be. So a REQ that nobody listens for waits a moment before it is rejected.
+ * not be. So a REQ that nobody listens for waits a moment before it is rejected, unless it wants
+ * its answer sooner.
  */
 #define SVC_PARK_NS  (100 * 1000000ull)
 #define SVC_PARK_MAX 64 /* beyond, rejections are immediate */
@@ -97,6 +98,7 @@ struct svc_id {
 	bool used;	 /* LISTEN, CONNECT, or born of a request */
 	bool up;	 /* has been connected */
 	bool bound;
+	bool brief;   /* its REQ is given up soon where nobody answers */
 	bool removed; /* its interface is gone, and it is good for nothing but to be destroyed */
 	struct port_bind bind;
 	uint32_t ifindex;	     /* of the own address; 0: not known yet */

@@ -16,6 +16,17 @@ const uint8_t *gsi_decode(const struct rnic_rx *rx)
 	return rx->data + hdr_len;
 }
 
+const uint8_t *gsi_quoted(const uint8_t *packet, size_t len, size_t *ret_len)
+{
+	struct pkt_hdr h;
+	int hdr_len = pkt_hdr_decode(&h, packet, len);
+
+	if (hdr_len < 0 || h.bth.opcode != OPCODE_UD_SEND_ONLY || h.bth.dqpn != GSI_QPN)
+		return NULL;
+	*ret_len = min_of(len - (size_t)hdr_len, (size_t)MAD_LEN);
+	return packet + hdr_len;
+}
+
 void gsi_encode(struct rnic_tx *ret, const struct flow *flow, const uint8_t mad[MAD_LEN],
 		uint32_t psn)
 {

@@ -118,6 +118,9 @@ struct broker_cm_post {
 	uint32_t id;
 	uint32_t type;	/* BROKER_CM_EV_ADDR_RESOLVED, _ROUTE_RESOLVED or _MULTICAST_JOIN */
 	int32_t status; /* of the event */
+	/* ADDR_RESOLVED: the application has another way to go. -EHOSTUNREACH: lately there was no
+	 * connection manager at dst. UNREACHABLE comes soon if it gives no sign of life. */
+	uint8_t brief;
 	uint64_t token; /* comes back in the event */
 	/* ADDR_RESOLVED: the way there. The event comes when the neighbour is known, or with
 	 * -ETIMEDOUT. A dst all zero asks for none. */

@@ -294,6 +294,7 @@ static void retries_spent(struct cm_id *id, uint64_t now)
 		id->cm->counters.unheard += id->state == CM_DREQ_SENT;
 	switch (id->state) {
 	case CM_REQ_SENT:
+		cm_brief_over(id, now);
 		send_rej_timeout(id);
 		cm_set_state(id, CM_IDLE, now);
 		break;
@@ -347,6 +348,8 @@ static void timer_fired(struct cm_id *id, uint64_t now)
 		id->wait_ns = min_of(2 * id->wait_ns, HURRIED_MAX);
 	else if (id->state == CM_REP_SENT && !id->heard)
 		id->wait_ns *= 2;
+	else
+		id->wait_ns = cm_brief_wait(id);
 	timer_arm(&id->cm->timers, &id->timer, now + id->wait_ns);
 }
 
@@ -502,12 +505,13 @@ int cm_req_send(struct cm_id *id, const struct flow *flow, const struct cm_req *
 	cm_msg_begin(&m, CM_ATTR_REQ, id->tid);
 	m.req = *req;
 	m.req.local_comm_id = id->local_comm_id;
-	m.req.remote_cm_response_timeout = CM_RESPONSE_TIMEOUT;
+	m.req.remote_cm_response_timeout =
+		id->brief ? CM_BRIEF_RESPONSE_TIMEOUT : CM_RESPONSE_TIMEOUT;
 	m.req.local_cm_response_timeout = CM_RESPONSE_TIMEOUT;
 	m.req.max_cm_retries = CM_MAX_RETRIES;
 	cm_put_private(m.req.private_data, sizeof(m.req.private_data), private_data, private_len);
 	cm_send_keep(id, &m);
-	cm_arm_retries(id, cm_timeout_ns(CM_RESPONSE_TIMEOUT), CM_MAX_RETRIES, now);
+	cm_brief_begin(id, now);
 	return 0;
 }
 

@@ -19,7 +19,8 @@
  * while the consumer is thinking; messages about unknown connections are answered as the standard
  * says. A REQ or REP from a queue pair that a live connection has for its peer's is rejected
  * (reason 10), and the peer asked whether it has that connection still (cm_stale.c). How much is
- * done for whom nobody knows is bounded (cm_strangers.c).
+ * done for whom nobody knows is bounded (cm_strangers.c). Who has another way to go is told soon
+ * that nobody is there (cm_brief.c).
  */
 #ifndef WEFT_CM_CM_H
 #define WEFT_CM_CM_H
@@ -119,6 +120,8 @@ const struct cm_counters *cm_counters(const struct cm *);
 bool cm_rx(struct cm *, const struct flow *, const uint8_t *mad, uint64_t now);
 /* Would cm_rx() reject this MAD as a (SIDR_)REQ to a service that nobody listens on? */
 bool cm_unheard(const struct cm *, const struct flow *, const uint8_t *mad);
+/* How soon the sender of a REQ wants to hear of it; of other MADs, for ever. */
+uint64_t cm_patience_ns(const uint8_t *mad);
 /* The next MAD to send and where to (flow->sgid ourselves); false when there is none. */
 bool cm_tx(struct cm *, struct flow *ret_flow, uint8_t mad[MAD_LEN], uint64_t now);
 uint64_t cm_next_deadline(const struct cm *);
@@ -153,6 +156,13 @@ int cm_listen(struct cm_id *, uint64_t service_id, uint64_t mask,
  * and the number of retries are filled in by the CM. */
 int cm_req_send(struct cm_id *, const struct flow *, const struct cm_req *,
 		const void *private_data, size_t private_len, uint64_t now) must_use;
+/* Before that: CM_EV_TIMEOUT comes soon if the peer gives no sign of life. */
+void cm_id_brief(struct cm_id *);
+/* Has a brief REQ found nobody there lately, and nothing come from there since? */
+bool cm_absent(const struct cm *, const struct gid *peer, uint64_t now);
+/* An ICMP error about a MAD to that peer, of which it quotes so much. */
+void cm_unreachable(struct cm *, const struct gid *peer, const uint8_t *mad, size_t len,
+		    uint64_t now);
 int cm_rep_send(struct cm_id *, const struct cm_rep *, const void *private_data, size_t private_len,
 		uint64_t now) must_use;
 int cm_rtu(struct cm_id *, uint64_t now) must_use;
@@ -181,7 +191,7 @@ struct cm_saved {
 	uint64_t wait_ns, timewait_ns, memory_ns;
 	struct flow flow;
 	uint8_t state, path_mtu, tries_left, retries, last_attr, unheard_sent;
-	uint8_t active, sidr, xrc, was_up, quiet, hurried, heard; /* 0 or not */
+	uint8_t active, sidr, xrc, was_up, quiet, hurried, heard, brief; /* 0 or not */
 	uint8_t last[MAD_LEN];
 };
 

@@ -38,10 +38,11 @@
 #define CM_LISTENER_BUCKETS 256
 #define CM_TX_MAX	    4096 /* MADs waiting; what comes beyond is lost, as on the wire */
 
-#define CM_RESPONSE_TIMEOUT 20 /* 4.3 s; as Linux cma.c has it */
-#define CM_MAX_RETRIES	    15
-#define CM_MRA_TIMEOUT	    24 /* 69 s; as Linux cma.c has it */
-#define CM_METHOD_SEND	    3
+#define CM_RESPONSE_TIMEOUT	  20 /* 4.3 s; as Linux cma.c has it */
+#define CM_BRIEF_RESPONSE_TIMEOUT 8  /* 1 ms: an answer or an MRA, but no waiting */
+#define CM_MAX_RETRIES		  15
+#define CM_MRA_TIMEOUT		  24 /* 69 s; as Linux cma.c has it */
+#define CM_METHOD_SEND		  3
 
 /* What strangers may have of us, see cm_strangers.c. */
 #define CM_UNHEARD_MAX	     5	  /* MADs to who has sent a REQ and nothing since */
@@ -57,6 +58,7 @@
 #define CM_KNOWN	     1024
 #define CM_KNOWN_NS	     600000000000ull
 #define CM_ASKED	     256 /* requests that wait for the answer */
+#define CM_ABSENT	     256
 #define CM_ANSWERS_PER_SEC   5000
 #define CM_ASKS_PER_SEC	     5000
 #define CM_BURST	     1000
@@ -107,6 +109,7 @@ struct cm_id {
 	bool quiet;	      /* the consumer has been told of the end already */
 	bool hurried;	      /* DREQ is repeated in short, growing intervals */
 	bool died;	      /* DREQ says CM_DREQ_DIED */
+	bool brief;	      /* the REQ is given up soon, see cm_brief.c */
 	bool heard;	      /* the peer has said our comm id: it is where its address says */
 	bool waiting;	      /* for the consumer's answer, and counted */
 	bool memory;	      /* of a request that came to nothing, in TIMEWAIT */
@@ -153,6 +156,8 @@ struct cm {
 	struct cm_known known[CM_KNOWN];
 	struct cm_asked asked[CM_ASKED];
 	uint32_t next_asked;
+
+	struct cm_known absent[CM_ABSENT]; /* cm_brief.c; until 0: nobody */
 };
 
 /* ---- cm_table.c: ids, how they are found, and their state --------------------------------- */
@@ -218,6 +223,19 @@ void cm_half_open_begin(struct cm_id *);
 /* The oldest other one may have to go for it. */
 void cm_half_open_replied(struct cm_id *);
 void cm_half_open_end(struct cm_id *);
+
+/* ---- cm_brief.c: REQs that are given up soon ------------------------------------------------ */
+
+/* A REQ has gone. */
+void cm_brief_begin(struct cm_id *, uint64_t now);
+/* The peer has given a sign of life. */
+void cm_brief_heard(struct cm_id *);
+/* How long to wait after the next repetition. */
+uint64_t cm_brief_wait(const struct cm_id *);
+/* It was repeated often enough. */
+void cm_brief_over(struct cm_id *, uint64_t now);
+/* There is somebody at that address. */
+void cm_present(struct cm *, const struct gid *);
 
 /* ---- cm_rx.c, cm_sidr.c: receiving -------------------------------------------------------- */
 

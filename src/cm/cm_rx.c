@@ -198,6 +198,8 @@ static void dreq_done(struct rx *rx, struct cm_id *id)
 
 static void wait_longer(struct rx *rx, struct cm_id *id)
 {
+	if (id->brief && id->state == CM_REQ_SENT)
+		return; /* it goes on asking */
 	/* The peer lives and will answer: its time, and then the usual time for the answer. */
 	timer_arm(&rx->cm->timers, &id->timer,
 		  rx->now + cm_timeout_ns(rx->msg.mra.service_timeout) + id->wait_ns);
@@ -338,7 +340,9 @@ static void new_connection(struct rx *rx, struct cm_id *listener)
 	id->wait_ns = cm_timeout_ns(min_of(timeout, CM_RESPONSE_TIMEOUT));
 	id->retries = req->max_cm_retries;
 	id->timewait_ns = cm_timewait_ns(req->primary.local_ack_timeout);
-	id->memory_ns = min_of(2 * cm_timeout_ns(req->remote_cm_response_timeout), MEMORY_NS_MAX);
+	/* Who wants to hear soon may ask seldom later (cm_brief.c). */
+	timeout = max_of(req->remote_cm_response_timeout, CM_RESPONSE_TIMEOUT);
+	id->memory_ns = min_of(2 * cm_timeout_ns(timeout), MEMORY_NS_MAX);
 	cm_hash_peer(id);
 	cm_half_open_begin(id);
 	cm_emit(id, &ev);
@@ -475,6 +479,7 @@ bool cm_rx(struct cm *cm, const struct flow *flow, const uint8_t *mad, uint64_t 
 		cm->counters.rx_bad++;
 		return false;
 	}
+	cm_present(cm, &flow->sgid);
 	rx.back.sgid = flow->dgid;
 	rx.back.dgid = flow->sgid;
 	rx.back.tos = flow->tos & ~3; /* without the ECN bits */
@@ -508,4 +513,13 @@ bool cm_unheard(const struct cm *cm, const struct flow *flow, const uint8_t *mad
 	       !cm_listener_of(cm, m.req.service_id, m.req.private_data, flow->scope) &&
 	       !cm_find_peer(cm, m.req.local_ca_guid, &flow->sgid, m.req.local_comm_id) &&
 	       !cm_find_qpn(cm, m.req.local_ca_guid, &flow->sgid, m.req.local_qpn);
+}
+
+uint64_t cm_patience_ns(const uint8_t *mad)
+{
+	struct cm_msg m;
+
+	if (cm_msg_decode(&m, mad) < 0 || m.hdr.attr_id != CM_ATTR_REQ)
+		return UINT64_MAX;
+	return cm_timeout_ns(m.req.remote_cm_response_timeout);
 }

@@ -46,6 +46,7 @@ void cm_id_save(const struct cm_id *id, struct cm_saved *ret)
 		.quiet = id->quiet,
 		.hurried = id->hurried,
 		.heard = id->heard,
+		.brief = id->brief,
 	};
 	memcpy(ret->last, id->last, sizeof(ret->last));
 }
@@ -174,6 +175,7 @@ int cm_id_restore(struct cm *cm, const struct cm_saved *s, void *id_user, struct
 	id->quiet = s->quiet;
 	id->hurried = s->hurried;
 	id->heard = s->heard;
+	id->brief = s->brief;
 	memcpy(id->last, s->last, sizeof(id->last));
 	go_on(id, now);
 	*ret = id;

@@ -131,6 +131,7 @@ void cm_heard(struct cm_id *id)
 	cm_half_open_end(id);
 	if (id->state == CM_REP_SENT) /* it has as many as it wants */
 		id->tries_left = id->retries;
+	cm_brief_heard(id);
 }
 
 static void ask(struct cm *cm, const struct flow *back, const uint8_t *mad, uint32_t their_id)

@@ -85,6 +85,7 @@ struct cma_id {
 	uint8_t ack_timeout;		      /* by option; 0: not set */
 	struct ibv_ece local_ece, remote_ece; /* for QPs of the application's own: ours have none */
 	bool reuse, af_only;
+	bool brief; /* rdmacm/brief.h */
 
 	struct ibv_qp_init_attr *qp_init_attr; /* rdma_create_ep, passive: for the ids to come */
 	void *connect_data;		       /* rdma_create_ep, active: precedes private data */

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "rdmacm/brief.h"
 #include "rdmacm/cma.h"
 #include "verbs/private.h"
 
@@ -360,6 +361,7 @@ static int post_event(struct cma_id *id, enum broker_cm_event_type type, int sta
 		req.dst = id->dst;
 		req.scope = id->scope;
 		req.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;
+		req.brief = id->brief;
 	}
 
 	return weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
@@ -460,6 +462,11 @@ __be16 rdma_get_src_port(struct rdma_cm_id *id)
 __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 {
 	return htobe16(cma_addr_port(&id->route.addr.dst_addr));
+}
+
+void weft_private_brief(struct rdma_cm_id *api)
+{
+	cma_id(api)->brief = true;
 }
 
 /* ---- options --------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  * event are the service thread's, so that a peer's connect() ends while we are at something else,
  * as it does with TCP.
  */
+#include <dlfcn.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -15,6 +16,7 @@
 enum {
 	STEP_TRIES = 7,
 	STEP_TIMEOUT_MS = 1000, /* of the first try; each further one twice as long */
+	BRIEF_TIMEOUT_MS = 300, /* of the only one, see stream_be_brief() */
 	BACKLOG_MIN = 128,	/* connections are made before anybody accepts them */
 	BACKLOG_MAX = 4096,
 	HANDSHAKE_MS = 1000, /* has the right of way so long when the backlog is full */
@@ -165,9 +167,21 @@ static int wait_connected(struct stream *s, int timeout_ms)
 							       : 0;
 }
 
+void stream_be_brief(struct stream *s)
+{
+	void (*brief)(struct rdma_cm_id *) = (void (*)(struct rdma_cm_id *))(uintptr_t)dlvsym(
+		RTLD_DEFAULT, "weft_private_brief", "WEFT_PRIVATE_1");
+
+	s->brief = true;
+	if (brief)
+		brief(s->id);
+}
+
 static int resolve_addr(struct stream *s, struct sockaddr *to)
 {
-	const int timeout = STEP_TIMEOUT_MS << s->tries++;
+	const int timeout = s->brief ? BRIEF_TIMEOUT_MS : STEP_TIMEOUT_MS << s->tries;
+
+	s->tries++;
 
 	return rdma_resolve_addr(s->id, NULL, to, timeout) ? -errno : 0;
 }
@@ -327,7 +341,7 @@ static void connecting_event(struct stream *s, const struct rdma_cm_event *event
 		established(s, &event->param.conn);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
-		if (event->status == -ETIMEDOUT && s->tries < STEP_TRIES)
+		if (event->status == -ETIMEDOUT && s->tries < STEP_TRIES && !s->brief)
 			rc = resolve_addr(s, rdma_get_peer_addr(s->id));
 		else
 			rc = -reason(event);

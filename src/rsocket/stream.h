@@ -58,6 +58,7 @@ struct stream {
 	atomic_bool broken;		/* rdma_cm says that it is over */
 	atomic_int err;			/* for SO_ERROR, or the next call: told once */
 	int tries;			/* of the present step of connecting */
+	bool brief;			/* stream_be_brief() */
 
 	/* options without effect on the wire, kept for who asks; bit by number */
 	uint64_t so_opts, tcp_opts, ipv6_opts;
@@ -175,6 +176,9 @@ int stream_answer_late(struct stream *, bool insists) must_use;
 bool stream_claim(struct stream *);
 /* Under svc_lock(), from time to time while somebody waits: false if nobody does any more. */
 bool stream_look_after_asking(struct stream *);
+/* Of one that is to connect: where the peer's host shows no sign of RDMA it fails soon, as far as
+ * the library below can do that. */
+void stream_be_brief(struct stream *);
 /* 0, or -EINPROGRESS with O_NONBLOCK or, as with TCP, after a signal (-EINTR). */
 int stream_connect(struct stream *, const struct sockaddr *, socklen_t) must_use;
 /* Waits for the end of connecting if there is need; -EAGAIN, -ENOTCONN. */

@@ -302,6 +302,8 @@ static int connect_first(struct entry *e, int fd, const struct sockaddr *addr, s
 	rc = stream_for(e, fd, false, &s);
 	if (rc)
 		return rdma_only() ? rc : -ECANCELED;
+	if (!rdma_only())
+		stream_be_brief(s);
 	memcpy(&e->to, addr, addr_length(addr));
 	e->to_len = addr_length(addr);
 	e->stream = s;

@@ -410,26 +410,12 @@ struct stream *entry_stream(struct entry *e)
 	return e->stream;
 }
 
-/* The broker that rejects requests leaves with its last client, which may have been the parent; who
- * asks a host without one waits for a minute. So as long as a process accepts, it has an identifier
- * of its own there. */
-static void keep_broker(void)
-{
-	static _Atomic(pid_t) keeper;
-	struct stream *s;
-
-	if (atomic_exchange(&keeper, getpid()) != getpid())
-		(void)!stream_create(AF_INET, &s);
-}
-
 void entry_claim(struct entry *e)
 {
 	struct stream *s = e->stream ? e->stream : e->parked;
 
 	if (!e->listening || !s || !sock_inherited(&s->sock))
 		return;
-	if (!rdma_only())
-		keep_broker();
 	if (!stream_claim(s))
 		return;
 	if (rdma_only())

@@ -241,6 +241,7 @@ ACCEPTORS = {  # tests/interop/workers.c
     "activate": "a program started with the listener when somebody comes",
     "spawn": "a program spawned with the listener",
     "pass-listener": "a listener passed to other processes",
+    "exec": "a listener over exec",  # who gets it knows nothing of a broker
 }
 
 
@@ -258,7 +259,7 @@ def acceptors(how, address=None):
         try:
             expect(lab.until(lambda: server.says("serving"), 15), "the server does not come up")
             if how == "daemon":
-                time.sleep(2)  # the broker stays, though who called listen() is gone
+                time.sleep(2)  # the broker has left with who called listen()
             for i in range(2):
                 out = b.ask(path, f"client-{i}", *argv, "ask", b.to, "8500", "8")
                 expect("all came back" in out, "not all answers came")
@@ -271,12 +272,6 @@ def acceptors(how, address=None):
                 os.kill(int(daemon), signal.SIGKILL)
             free(b, 8500)
     return run
-
-
-def over_exec(b, path):
-    """Who gets the listener knows nothing of a broker, and the one who did is no more."""
-    with brokers(b, path):
-        acceptors("exec")(b, path)
 
 
 def handed_on(how, address=None):
@@ -370,11 +365,6 @@ def refused(b, path):
 
 def fallback(b, path):
     """One end over --sockets, the other plain: TCP, either way."""
-    with brokers(b, path):
-        one_end(b, path)
-
-
-def one_end(b, path):
     for name, server_how, client_how in (("client", (), ("--sockets",)),
                                          ("server", ("--sockets",), ())):
         server = b.serve(path, f"{name}-server", "Serving", *b.argv(
@@ -414,7 +404,6 @@ def cases():
     yield "a connection in use before the fork", handed_on("used-connection"), False
     for how, name in ACCEPTORS.items():
         yield name, acceptors(how), how != "reuseport" or None
-    yield "a listener over exec", over_exec, True
     yield "a program that connects to itself", with_itself, False
     yield "a server that is slow to accept", slow, True
     yield "nobody listens", refused, False

@@ -69,8 +69,8 @@ ONLY = ("--sockets=only",)
 
 @contextlib.contextmanager
 def brokers(b, path):
-    """On both hosts, so that who asks there in vain is refused: without one it takes a minute to
-    see that nobody answers."""
+    """On both hosts, so that who asks there in vain by RDMA alone is refused: without one it takes a
+    minute to see that nobody answers."""
     expect(lab.until(lambda: not b.server.has_broker() and not b.client.has_broker(), 30),
            "a broker without clients does not end")
     started = [lab.Program(h, [b.weft, "broker", "-f"], f"{path}/broker-{h.name}")

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -395,6 +396,145 @@ static void a_reader_that_has_gone_is_no_listener(void **state)
 	end(&p);
 }
 
+/* ---- brief ones ------------------------------------------------------------------------------
+ */
+
+/* As a program that would as soon have TCP does it; the error. */
+static int resolve_briefly(struct pair *p, uint32_t id)
+{
+	int err = ASK(&p->user, BROKER_CM_POST, post, .id = id, .type = BROKER_CM_EV_ADDR_RESOLVED,
+		      .brief = 1, .src = p->user.host->v4, .dst = p->server.host->v4,
+		      .timeout_ms = 100);
+
+	if (!err)
+		event(&p->user, BROKER_CM_EV_ADDR_RESOLVED);
+	return err;
+}
+
+static int connect_briefly(struct pair *p, uint32_t id, uint16_t port)
+{
+	int err = resolve_briefly(p, id);
+
+	return err ? err : connect_to(&p->user, id, &p->user.host->v4, &p->server.host->v4, port);
+}
+
+static void a_host_without_a_cm_costs_one_brief_attempt_300_ms_and_the_next_nothing(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w, TCP, PORT);
+	w->cut = true;
+	assert_int_equal(connect_briefly(&p, p.active, PORT), 0);
+	pass(w, SEC / 4);
+	no_event(&p.user);
+	pass(w, SEC / 20);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_UNREACHABLE).status, -ETIMEDOUT);
+	assert_int_equal(resolve_briefly(&p, create(&p.user, TCP)), -EHOSTUNREACH);
+	/* Who has no other way asks as ever. */
+	w->cut = false;
+	assert_int_equal(
+		connect_to(&p.user, create(&p.user, TCP), &w->host[1].v4, &w->host[0].v4, PORT), 0);
+	assert_int_equal(accept_it(&p.server, event(&p.server, BROKER_CM_EV_CONNECT_REQUEST).id),
+			 0);
+	event(&p.user, BROKER_CM_EV_CONNECT_RESPONSE);
+	/* And now it is known that there is one. */
+	assert_int_equal(resolve_briefly(&p, create(&p.user, TCP)), 0);
+	end(&p);
+}
+
+static void an_icmp_message_that_quotes_the_request_ends_a_brief_attempt_at_once(void **state)
+{
+	struct world *w = *state;
+	struct packet *sent;
+	struct pair p;
+
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(connect_briefly(&p, p.active, PORT), 0);
+	sent = list_entry(list_pop_head(&w->wire), struct packet, list);
+	for (size_t len = 0; len < BTH_LEN + DETH_LEN + 28; len++)
+		cm_service_refused(w->host[1].svc, &w->host[0].v4, sent->data, len, w->now);
+	no_event(&p.user);
+	cm_service_refused(w->host[1].svc, &w->host[0].v4, sent->data, sent->len, w->now);
+	free(sent);
+	event(&p.user, BROKER_CM_EV_UNREACHABLE);
+	assert_int_equal(resolve_briefly(&p, create(&p.user, TCP)), -EHOSTUNREACH);
+	end(&p);
+}
+
+static void a_brief_attempt_is_rejected_at_once_where_nobody_listens(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(connect_briefly(&p, p.active, 4421), 0);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, 8);
+	end(&p);
+}
+
+static void a_brief_attempt_waits_for_who_is_slow_to_answer(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(connect_briefly(&p, p.active, PORT), 0);
+	p.passive = event(&p.server, BROKER_CM_EV_CONNECT_REQUEST).id;
+	pass(w, 10 * SEC);
+	no_event(&p.user);
+	no_event(&p.server);
+	assert_int_equal(accept_it(&p.server, p.passive), 0);
+	event(&p.user, BROKER_CM_EV_CONNECT_RESPONSE);
+	end(&p);
+}
+
+static void a_lost_rejection_of_a_brief_attempt_comes_again(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(connect_briefly(&p, p.active, PORT), 0);
+	p.passive = event(&p.server, BROKER_CM_EV_CONNECT_REQUEST).id;
+	pass(w, SEC);
+	w->cut = true;
+	assert_int_equal(ASK(&p.server, BROKER_CM_REJECT, reject, .id = p.passive, .reason = 28),
+			 0);
+	w->cut = false;
+	pass(w, 2 * SEC);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_REJECTED).status, 28);
+	end(&p);
+}
+
+/* Of a hundred packets, ten are lost. */
+static void losses_seldom_look_like_nobody(void **state)
+{
+	enum { ATTEMPTS = 2000 };
+	struct world *w = *state;
+	unsigned unreachable = 0;
+	struct pair p;
+
+	begin(&p, w, TCP, PORT);
+	w->loss = 10;
+	for (int i = 0; i < ATTEMPTS; i++) {
+		uint32_t id = create(&p.user, TCP);
+		struct broker_cm_event ev;
+
+		if (connect_briefly(&p, id, 4421) == 0) {
+			pass(w, SEC / 2);
+			assert_int_equal(read(p.user.fd, &ev, sizeof(ev)), sizeof(ev));
+			unreachable += ev.type == BROKER_CM_EV_UNREACHABLE;
+		} else {
+			unreachable++;
+		}
+		on_id(&p.user, BROKER_CM_DESTROY_ID, id);
+	}
+	w->loss = 0;
+	assert_in_range(unreachable, 0, ATTEMPTS / 1000);
+	end(&p);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -416,6 +556,12 @@ int main(void)
 		T(closing_a_channel_rejects_what_was_not_read),
 		T(who_reads_a_closed_channel_waits_on),
 		T(a_reader_that_has_gone_is_no_listener),
+		T(a_host_without_a_cm_costs_one_brief_attempt_300_ms_and_the_next_nothing),
+		T(an_icmp_message_that_quotes_the_request_ends_a_brief_attempt_at_once),
+		T(a_brief_attempt_is_rejected_at_once_where_nobody_listens),
+		T(a_brief_attempt_waits_for_who_is_slow_to_answer),
+		T(a_lost_rejection_of_a_brief_attempt_comes_again),
+		T(losses_seldom_look_like_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -348,6 +348,56 @@ static void ipv4_alone_will_do(void **state)
 	assert_int_equal(udp_port_counters(f->port)->tx_refused, 1);
 }
 
+/* On another port than 4791, where nobody is then. */
+static int setup_alone(void **state)
+{
+	struct fixture *f;
+	int fd;
+
+	setup(state);
+	f = *state;
+	udp_port_destroy(f->port);
+	fd = udp_socket_open_private(1, getuid());
+	assert_true(fd >= 0);
+	assert_int_equal(udp_port_create(&f->port, fd), 0);
+	return 0;
+}
+
+static void be_refused(struct fixture *f, int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct udp_refusal r;
+
+	for (size_t i = 0; i < 3; i++) { /* what is said of one holds up no other */
+		make_packet(f, i, 100);
+		f->tx[i].hdr[5] = 0;
+		assert_int_equal(udp_port_tx(f->port, &f->tx[i], 1), 1);
+	}
+	assert_int_equal(poll(&p, 1, 1000), 1);
+	assert_int_equal(p.revents, POLLERR);
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(udp_port_refusal(f->port, &r));
+		assert_true(gid_equal(&r.to, &f->flow.dgid));
+		assert_in_range(r.len, BTH_LEN + 100, BTH_LEN + 100 + ICRC_LEN);
+		assert_memory_equal(r.quoted, f->tx[i].hdr, BTH_LEN);
+		assert_memory_equal(r.quoted + BTH_LEN, f->data[i], 100);
+	}
+	assert_false(udp_port_refusal(f->port, &r));
+	assert_int_equal(poll(&p, 1, 0), 0);
+}
+
+static void an_unreachable_port_is_told_of_with_the_packet(void **state)
+{
+	struct fixture *f = *state;
+	int fd = udp_port_hear_refusals(f->port);
+
+	assert_true(fd >= 0);
+	be_refused(f, fd);
+	f->flow.sgid = f->flow.dgid = v6_loopback;
+	be_refused(f, fd);
+	assert_int_equal(udp_port_counters(f->port)->tx_refused, 0);
+}
+
 static void corrupt_and_short_packets_are_dropped(void **state)
 {
 	struct fixture *f = *state;
@@ -390,6 +440,8 @@ int main(void)
 		PORT_TEST(a_full_socket_counts_as_loss),
 		PORT_TEST(a_packet_too_long_for_the_way_is_refused_alone),
 		PORT_TEST(corrupt_and_short_packets_are_dropped),
+		cmocka_unit_test_setup_teardown(an_unreachable_port_is_told_of_with_the_packet,
+						setup_alone, teardown),
 		cmocka_unit_test_setup_teardown(ipv4_alone_will_do, setup_without_ipv6, teardown),
 	};
 

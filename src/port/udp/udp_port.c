@@ -85,7 +85,7 @@ const struct udp_port_counters *udp_port_counters(const struct udp_port *p)
 	return &p->counters;
 }
 
-static void gid_of(struct gid *g, const union udp_addr *a, uint16_t *ret_port)
+void udp_gid_of(struct gid *g, const union udp_addr *a, uint16_t *ret_port)
 {
 	if (a->sa.sa_family == AF_INET6) {
 		memcpy(g->raw, &a->in6.sin6_addr, 16);
@@ -152,7 +152,7 @@ static int rx_datagram(struct udp_port *p, size_t index, uint64_t now,
 	struct rnic_rx r = {0};
 	int n = 0;
 
-	gid_of(&r.flow.sgid, &p->rx.slot[index].from, &r.flow.sport);
+	udp_gid_of(&r.flow.sgid, &p->rx.slot[index].from, &r.flow.sport);
 	if (!read_control(&m->msg_hdr, &r.flow, &segment) || left == 0) {
 		p->counters.rx_short++;
 		return 1;

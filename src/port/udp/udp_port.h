@@ -63,6 +63,17 @@ const struct udp_port_counters *udp_port_counters(const struct udp_port *);
  * does not say they stay 0. */
 void udp_port_want_headers(struct udp_port *);
 
+/* What ICMP says of packets that were sent to slot 0 is kept from now on, for who asks. Returns a
+ * descriptor, the port's, with EPOLLERR while there is something; or -errno. */
+int udp_port_hear_refusals(struct udp_port *) must_use;
+/* One packet that did not get there, if anybody is to be believed who can send an ICMP message. */
+struct udp_refusal {
+	struct gid to;
+	size_t len;
+	uint8_t quoted[1280]; /* of the packet, from its transport header on */
+};
+bool udp_port_refusal(struct udp_port *, struct udp_refusal *ret) must_use;
+
 /* In a forked child: closes its copies of the descriptors. The port then sends and receives
  * nothing, and is to be destroyed only. */
 void udp_port_forked(struct udp_port *);

@@ -51,6 +51,7 @@ struct udp_port {
 	int fd; /* receives; -1 after a fork */
 	int family;
 	bool gso;
+	bool hears_refusals;
 	struct udp_port_counters counters;
 
 	struct {
@@ -83,6 +84,8 @@ int udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n) must_use;
 void udp_socket_want_headers(int fd, int family);
 /* A socket that only sends, on a port that the kernel chooses. Returns it or -errno. */
 int udp_tx_socket_open(int family, uint16_t *ret_sport) must_use;
+/* The address in the form that flows have, and the port in host order. */
+void udp_gid_of(struct gid *, const union udp_addr *, uint16_t *ret_port);
 void udp_tx_init(struct udp_port *);
 void udp_tx_close(struct udp_port *);
 

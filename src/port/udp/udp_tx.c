@@ -20,6 +20,8 @@
 #include "port/udp/udp_priv.h"
 #include "wire/icrc.h"
 
+enum { REFUSED_TRIES = 3 };
+
 void udp_tx_init(struct udp_port *p)
 {
 	socklen_t len = sizeof(int);
@@ -271,6 +273,7 @@ static size_t send_singly(struct udp_port *p, int fd, const struct rnic_tx *pkts
 static size_t send_batch(struct udp_port *p, const struct rnic_tx *pkts, size_t n)
 {
 	size_t done = 0, sent = 0;
+	int tries = REFUSED_TRIES;
 	uint16_t sport;
 	int fd = socket_for(p, dst_slot(pkts), &sport);
 
@@ -310,6 +313,9 @@ static size_t send_batch(struct udp_port *p, const struct rnic_tx *pkts, size_t 
 						: sent;
 			}
 			break;
+		default: /* perhaps of another packet, see udp_refusals.c */
+			if (p->hears_refusals && tries--)
+				continue;
 		}
 		p->counters.tx_refused += run->count;
 		done++;
