@@ -10,6 +10,7 @@
 
 #include "base/time.h"
 #include "rsocket/attend.h"
+#include "rsocket/pages.h"
 #include "rsocket/svc.h"
 
 enum { CLOSE_MS = 100 };
@@ -152,26 +153,19 @@ static int create_qp(struct stream *s)
 	return 0;
 }
 
-/* Whole pages of their own, so that a child's copy on write never touches other memory. */
-static void *map_pages(size_t bytes)
-{
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
 static int create_buffers(struct stream *s)
 {
 	const size_t sgl_at = (s->set.rbuf_size + 63) & ~(size_t)63;
 
 	s->msg = calloc(s->set.rq_size + 1, sizeof(*s->msg));
 	s->sbuf_bytes = s->set.sbuf_size + RS_CTRL_WRS * sizeof(struct rs_sge);
-	s->sbuf = map_pages(s->sbuf_bytes);
+	s->sbuf = pages_take(s->sbuf_bytes);
 	s->rbuf_bytes = sgl_at + RS_SGL_SIZE * sizeof(struct rs_sge) +
 			s->set.iomap_size * sizeof(struct rs_iomap);
-	s->rbuf = map_pages(s->rbuf_bytes);
+	s->rbuf = pages_take(s->rbuf_bytes);
 	if (!s->msg || !s->sbuf || !s->rbuf)
 		return -ENOMEM;
+	memset(s->rbuf + sgl_at, 0, s->rbuf_bytes - sgl_at);
 	s->smr = ibv_reg_mr(s->id->pd, s->sbuf, s->sbuf_bytes, IBV_ACCESS_LOCAL_WRITE);
 	if (!s->smr)
 		return -errno;
@@ -274,9 +268,9 @@ static void release_verbs(struct stream *s)
 	if (s->rmr)
 		ibv_dereg_mr(s->rmr);
 	if (s->sbuf)
-		munmap(s->sbuf, s->sbuf_bytes);
+		pages_give(s->sbuf, s->sbuf_bytes);
 	if (s->rbuf)
-		munmap(s->rbuf, s->rbuf_bytes);
+		pages_give(s->rbuf, s->rbuf_bytes);
 }
 
 void stream_destroy(struct stream *s)
