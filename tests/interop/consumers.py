@@ -154,7 +154,8 @@ class Qmp:
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(30)
-        self.socket.connect(path)
+        # It is there a moment before it listens.
+        check(lab.until(lambda: self.socket.connect_ex(path) == 0, 20), "QEMU does not start")
         self.file = self.socket.makefile("rw")
         self.file.readline()
         self.do("qmp_capabilities")
@@ -186,7 +187,6 @@ def qemu(l):
             here = l.start(l.client, *machine, "-qmp", f"unix:{sockets[1]},server,nowait", "-device",
                            f"loader,file={l.scratch}/noise,addr=0x1000000,force-raw=on", rdma=rdma)
             try:
-                check(lab.until(lambda: all(map(os.path.exists, sockets)), 20), "QEMU does not start")
                 to, source = map(Qmp, sockets)
                 source.do("migrate", uri=uri)
                 state = lab.until(lambda: (lambda s: s.get("status") in ("completed", "failed") and s)
