@@ -190,7 +190,7 @@ def qemu(l):
                 to, source = map(Qmp, sockets)
                 source.do("migrate", uri=uri)
                 state = lab.until(lambda: (lambda s: s.get("status") in ("completed", "failed") and s)
-                                  (source.do("query-migrate")), 60, 0.1)
+                                  (source.do("query-migrate")), 180, 0.1)
                 check(state and state["status"] == "completed", f"the migration: {state}")
                 to.do("pmemsave", val=0x1000000, size=len(noise), filename=f"{l.scratch}/came")
                 with open(f"{l.scratch}/came", "rb") as f:
