@@ -10,6 +10,10 @@
  * when a look finds it not ready, its completion queue armed. Who sleeps attends the RNIC's socket
  * (rsocket/attend.h) if nobody else does; then that is in the program's set too.
  *
+ * The kernel does not know of candidates. So a set that is in another set, or is asked for by
+ * poll(), is looked at in its place (set_ready()), without anything being taken out of it, and is
+ * woken whenever a stream of its tells; the outer one is a set of ours then, too.
+ *
  * One lock guards all sets and registrations. Under it streams are looked at, never closed. What
  * streams tell comes from under other locks, so the fresh have one of their own, taken last.
  */
@@ -19,57 +23,13 @@
 
 #include "base/time.h"
 #include "rsocket/attend.h"
+#include "sockets/epoll_priv.h"
 #include "sockets/real.h"
-#include "sockets/sockets.h"
 
-enum { SETS_MAX = 1 << 16, BATCH = 64 };
+enum { BATCH = 64 };
 
-struct set {
-	int fd;	   /* the program's */
-	int inner; /* ours */
-	int wake;  /* in inner: a sleeper is to look again */
-	int rnic;  /* in the program's set: the RNIC's descriptor, or -1 */
-	int attendants;
-	atomic_int sleepers;
-	unsigned int generation; /* in the child of a fork the kernel's part is the parent's */
-	struct list registrations, candidates;
-	struct list fresh; /* fresh_lock */
-};
-
-/* Which of a registration's descriptors fired stands in the low bits of what inner knows it by. */
-enum source { FROM_KERNEL, FROM_CQ, SOURCES };
-
-struct registration {
-	struct list in_set, in_entry, candidate;
-	struct list fresh; /* fresh_lock */
-	struct set *set;
-	struct entry *entry;
-	struct stream *stream; /* that tells it */
-	struct sock_watcher watcher;
-	uint32_t events;
-	epoll_data_t data;
-	bool disabled; /* EPOLLONESHOT has had its event */
-	int watched[SOURCES];
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t fresh_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct set *receiving; /* for which this thread takes in packets */
-static _Atomic(struct set *) sets[SETS_MAX];
-static atomic_int outside[SETS_MAX]; /* who sleep there, and began before it was one of ours */
-
-static struct set *set_of(int fd)
-{
-	struct set *set = fd >= 0 && fd < SETS_MAX ? atomic_load(&sets[fd]) : NULL;
-
-	return set && set->generation == sock_generation() ? set : NULL;
-}
-
-static bool somebody_sleeps(struct set *set)
-{
-	return atomic_load(&set->sleepers) || atomic_load(&outside[set->fd]);
-}
-
 /* A stream tells: one of those who sleep in the set is to look, unless it is about to. */
 static void told(struct sock_watcher *w)
 {
@@ -79,8 +39,8 @@ static void told(struct sock_watcher *w)
 	if (list_empty(&r->fresh))
 		list_push_tail(&r->set->fresh, &r->fresh);
 	pthread_mutex_unlock(&fresh_lock);
-	if (r->set != receiving && somebody_sleeps(r->set))
-		(void)!eventfd_write(r->set->wake, 1);
+	if (r->set != receiving && set_is_watched(r->set))
+		set_wake(r->set);
 }
 
 /* ---- what a registration watches, under the lock --------------------------------------------- */
@@ -123,30 +83,30 @@ static void watch_sources(struct registration *r)
 	if (s)
 		watch(r, FROM_KERNEL, r->entry->kernel_fd, EPOLLIN);
 	else
-		watch(r, FROM_KERNEL, r->entry->fd, r->disabled ? EPOLLET : r->events & ~flags);
+		watch(r, FROM_KERNEL, r->fd, r->disabled ? EPOLLET : r->events & ~flags);
 }
 
 static void make_candidate(struct registration *r)
 {
 	list_remove(&r->candidate);
 	list_push_tail(&r->set->candidates, &r->candidate);
-	if (somebody_sleeps(r->set))
-		(void)!eventfd_write(r->set->wake, 1);
+	if (set_is_watched(r->set))
+		set_wake(r->set);
 }
 
 void epoll_entry_changed(struct entry *e)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&sets_lock);
 	list_for_each(r, &e->registrations, struct registration, in_entry) {
 		if (r->set->generation == sock_generation()) {
 			watch_sources(r);
 			make_candidate(r);
 		}
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&sets_lock);
 }
 
-static void remove_registration(struct registration *r)
+void registration_remove(struct registration *r)
 {
 	if (r->set->generation == sock_generation()) {
 		for (int from = 0; from < SOURCES; from++)
@@ -164,104 +124,45 @@ static void remove_registration(struct registration *r)
 
 void epoll_forget_entry(struct entry *e)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&sets_lock);
 	list_for_each(r, &e->registrations, struct registration, in_entry)
-		remove_registration(r);
-	pthread_mutex_unlock(&lock);
-}
-
-/* ---- sets, under the lock -------------------------------------------------------------------- */
-
-static struct set *make_set(int fd)
-{
-	struct set *set;
-	struct epoll_event ev = {.events = EPOLLIN};
-
-	if (fd < 0 || fd >= SETS_MAX) {
-		errno = EMFILE;
-		return NULL;
-	}
-	set = calloc(1, sizeof(*set));
-	if (!set)
-		return NULL;
-	*set = (struct set){.fd = fd,
-			    .inner = epoll_create1(EPOLL_CLOEXEC),
-			    .wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
-			    .rnic = -1,
-			    .generation = sock_generation()};
-	list_init(&set->registrations);
-	list_init(&set->candidates);
-	list_init(&set->fresh);
-	ev.data.ptr = set;
-	/* Here the kernel says whether fd is a set at all. */
-	if (set->inner < 0 || set->wake < 0 ||
-	    real()->epoll_ctl(fd, EPOLL_CTL_ADD, set->inner, &ev) ||
-	    real()->epoll_ctl(set->inner, EPOLL_CTL_ADD, set->wake,
-			      &(struct epoll_event){.events = EPOLLIN})) {
-		int err = errno;
-
-		if (set->inner >= 0)
-			real()->close(set->inner);
-		if (set->wake >= 0)
-			real()->close(set->wake);
-		free(set);
-		errno = err;
-		return NULL;
-	}
-	atomic_store(&sets[fd], set);
-	return set;
-}
-
-void epoll_closed(int fd)
-{
-	struct set *set;
-
-	if (fd < 0 || fd >= SETS_MAX || !atomic_load(&sets[fd]))
-		return;
-	pthread_mutex_lock(&lock);
-	set = atomic_exchange(&sets[fd], NULL);
-	if (set) {
-		list_for_each(r, &set->registrations, struct registration, in_set)
-			remove_registration(r);
-		real()->close(set->inner);
-		real()->close(set->wake);
-		free(set);
-	}
-	pthread_mutex_unlock(&lock);
-}
-
-void epoll_closed_range(unsigned int first, unsigned int last)
-{
-	for (unsigned int fd = first; fd <= last && fd < SETS_MAX; fd++)
-		epoll_closed((int)fd);
+		registration_remove(r);
+	pthread_mutex_unlock(&sets_lock);
 }
 
 /* ---- epoll_ctl ------------------------------------------------------------------------------- */
 
-static struct registration *find(const struct set *set, struct entry *e)
+#define EXCLUSIVE_WITH \
+	(EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE)
+
+/* As the kernel has it, a number of a socket is one thing, another number of it another. */
+static struct registration *find(const struct set *set, struct entry *e, int fd)
 {
 	list_for_each(r, &e->registrations, struct registration, in_entry)
-		if (r->set == set)
+		if (r->set == set && r->fd == fd)
 			return r;
 	return NULL;
 }
 
-static int add(int epfd, struct entry *e, const struct epoll_event *ev)
+static int add(int epfd, struct entry *e, int fd, const struct epoll_event *ev)
 {
 	struct set *set = set_of(epfd);
 	struct registration *r;
 
+	if (ev->events & EPOLLEXCLUSIVE && ev->events & ~EXCLUSIVE_WITH)
+		return -EINVAL;
 	if (!set)
-		set = make_set(epfd);
+		set = set_make(epfd);
 	if (!set)
 		return -errno;
-	if (find(set, e))
+	if (find(set, e, fd))
 		return -EEXIST;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
 	*r = (struct registration){.set = set,
 				   .entry = e,
+				   .fd = fd,
 				   .events = ev->events,
 				   .data = ev->data,
 				   .watcher.told = told,
@@ -275,20 +176,20 @@ static int add(int epfd, struct entry *e, const struct epoll_event *ev)
 	return 0;
 }
 
-static int control(int epfd, int op, struct entry *e, const struct epoll_event *ev)
+static int control(int epfd, int op, struct entry *e, int fd, const struct epoll_event *ev)
 {
 	struct set *set = set_of(epfd);
-	struct registration *r = set ? find(set, e) : NULL;
+	struct registration *r = set ? find(set, e, fd) : NULL;
 
 	if (op == EPOLL_CTL_ADD)
-		return add(epfd, e, ev);
+		return add(epfd, e, fd, ev);
 	if (!r)
 		return -ENOENT;
 	if (op == EPOLL_CTL_DEL) {
-		remove_registration(r);
+		registration_remove(r);
 		return 0;
 	}
-	if (op != EPOLL_CTL_MOD)
+	if (op != EPOLL_CTL_MOD || (r->events | ev->events) & EPOLLEXCLUSIVE)
 		return -EINVAL;
 	r->events = ev->events;
 	r->data = ev->data;
@@ -305,6 +206,8 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	struct entry *e = table_ours() ? entry_get(fd) : NULL;
 	int rc;
 
+	if (!e && table_ours() && epoll_ctl_nested(epfd, op, fd, ev, &rc))
+		return (int)answer(rc);
 	if (!e)
 		return real()->epoll_ctl(epfd, op, fd, ev);
 	if (op != EPOLL_CTL_DEL)
@@ -313,9 +216,9 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	if (!ev && op != EPOLL_CTL_DEL) {
 		rc = -EFAULT;
 	} else {
-		pthread_mutex_lock(&lock);
-		rc = control(epfd, op, e, ev);
-		pthread_mutex_unlock(&lock);
+		pthread_mutex_lock(&sets_lock);
+		rc = control(epfd, op, e, fd, ev);
+		pthread_mutex_unlock(&sets_lock);
 	}
 	entry_put(e);
 	return (int)answer(rc);
@@ -350,20 +253,18 @@ static uint32_t look(struct registration *r)
 	} else {
 		if (r->watched[FROM_CQ] < 0 && s->channel)
 			watch_sources(r);
-		/* While it is armed nothing can have come that was not told of. */
-		if (!s->cq_armed && !(asked & POLLIN && stream_has_data(s)))
+		/* While it is armed nothing can have come that was not told of. In a set in which
+		 * this set is, each arrival may be an edge. */
+		if (!s->cq_armed &&
+		    (!(asked & POLLIN && stream_has_data(s)) || !list_empty(&r->set->parents)))
 			stream_arm(s);
 		got |= (uint16_t)stream_events(s);
 	}
 	return got & (r->events | EPOLLERR | EPOLLHUP);
 }
 
-/* Candidates that are ready, up to max; `settle` is one that must go to the kernel's socket. */
-static int collect(struct set *set, struct epoll_event *out, int max, struct entry **settle)
+static void take_fresh(struct set *set)
 {
-	struct list again;
-	int n = 0;
-
 	pthread_mutex_lock(&fresh_lock);
 	while (!list_empty(&set->fresh)) {
 		struct registration *r =
@@ -373,35 +274,6 @@ static int collect(struct set *set, struct epoll_event *out, int max, struct ent
 		list_push_tail(&set->candidates, &r->candidate);
 	}
 	pthread_mutex_unlock(&fresh_lock);
-	list_init(&again);
-	while (n < max && !list_empty(&set->candidates) && !*settle) {
-		struct registration *r =
-			list_entry(set->candidates.next, struct registration, candidate);
-		uint32_t got;
-
-		list_remove(&r->candidate);
-		if (to_be_taken_over(r->entry)) {
-			*settle = entry_get(r->entry->fd);
-			list_push_tail(&again, &r->candidate);
-			break;
-		}
-		got = look(r);
-		if (!got)
-			continue;
-		out[n++] = (struct epoll_event){.events = got, .data = r->data};
-		if (r->events & EPOLLONESHOT) {
-			r->disabled = true;
-			watch_sources(r);
-		} else if (!(r->events & EPOLLET)) {
-			list_push_tail(&again, &r->candidate);
-		} else if (r->entry->stream &&
-			   atomic_load(&r->entry->stream->state) >= STREAM_CONNECTED) {
-			stream_arm(r->entry->stream); /* the next edge */
-		}
-	}
-	while (!list_empty(&again))
-		list_push_tail(&set->candidates, list_pop_head(&again));
-	return n;
 }
 
 /* What fired inside makes candidates. */
@@ -426,9 +298,133 @@ static void take_inner(struct set *set)
 	}
 }
 
+static bool any_fresh(struct set *set)
+{
+	bool any;
+
+	pthread_mutex_lock(&fresh_lock);
+	any = !list_empty(&set->fresh);
+	pthread_mutex_unlock(&fresh_lock);
+	return any;
+}
+
+/* ---- sets in sets ---------------------------------------------------------------------------- */
+
+/* Is the RNIC's descriptor there though nobody sleeps? */
+static void drop_rnic(struct set *set)
+{
+	if (set->rnic < 0 || set->attendants)
+		return;
+	real()->epoll_ctl(set->fd, EPOLL_CTL_DEL, set->rnic, &(struct epoll_event){0});
+	set->rnic = -1;
+}
+
+/* Would an epoll_wait() there give something? Takes nothing away; what is not ready will tell. */
+static bool set_ready(struct set *set)
+{
+	struct pollfd p = {.fd = set->fd, .events = POLLIN};
+	bool ready = false;
+
+	take_fresh(set);
+	take_inner(set);
+	list_for_each(r, &set->candidates, struct registration, candidate) {
+		if (to_be_taken_over(r->entry) || look(r))
+			ready = true;
+		else
+			list_remove(&r->candidate);
+	}
+	list_for_each(n, &set->nested, struct nested, in_set)
+		ready |= !n->disabled && n->events & EPOLLIN && set_ready(n->sub);
+	drop_rnic(set);
+	return ready || real()->poll(&p, 1, 0) > 0;
+}
+
+/* Is there something that set_ready() might find, of which the kernel knows nothing? */
+static bool may_be_ready(struct set *set)
+{
+	if (!list_empty(&set->candidates) || any_fresh(set))
+		return true;
+	list_for_each(n, &set->nested, struct nested, in_set)
+		if (may_be_ready(n->sub))
+			return true;
+	return false;
+}
+
+static bool is_in_a_level(struct set *set)
+{
+	if (atomic_load(&set->polled))
+		return true;
+	list_for_each(n, &set->parents, struct nested, in_sub)
+		if (!(n->events & EPOLLET) && !n->disabled)
+			return true;
+	return false;
+}
+
+static int collect_nested(struct set *set, struct epoll_event *out, int max)
+{
+	int count = 0;
+
+	list_for_each(n, &set->nested, struct nested, in_set) {
+		const bool fired = n->fired || (!(n->events & EPOLLET) && may_be_ready(n->sub));
+
+		if (n->disabled || !fired || count == max)
+			continue;
+		n->fired = false;
+		if (!(n->events & EPOLLIN) || !set_ready(n->sub))
+			continue;
+		out[count++] = (struct epoll_event){.events = EPOLLIN, .data = n->data};
+		n->fired = !(n->events & EPOLLET);
+		if (n->events & EPOLLONESHOT)
+			nested_disable(n);
+	}
+	return count;
+}
+
+/* Candidates that are ready, up to max; `settle` is one that must go to the kernel's socket. */
+static int collect(struct set *set, struct epoll_event *out, int max, struct entry **settle)
+{
+	struct list again;
+	int n = 0;
+
+	take_fresh(set);
+	list_init(&again);
+	while (n < max && !list_empty(&set->candidates) && !*settle) {
+		struct registration *r =
+			list_entry(set->candidates.next, struct registration, candidate);
+		uint32_t got;
+
+		list_remove(&r->candidate);
+		if (to_be_taken_over(r->entry)) {
+			*settle = entry_hold(r->entry);
+			list_push_tail(&again, &r->candidate);
+			break;
+		}
+		got = look(r);
+		if (!got)
+			continue;
+		out[n++] = (struct epoll_event){.events = got, .data = r->data};
+		if (r->events & EPOLLONESHOT) {
+			r->disabled = true;
+			watch_sources(r);
+		} else if (!(r->events & EPOLLET)) {
+			list_push_tail(&again, &r->candidate);
+		} else if (r->entry->stream &&
+			   atomic_load(&r->entry->stream->state) >= STREAM_CONNECTED) {
+			stream_arm(r->entry->stream); /* the next edge */
+		}
+	}
+	while (!list_empty(&again))
+		list_push_tail(&set->candidates, list_pop_head(&again));
+	n += collect_nested(set, out + n, max - n);
+	if (!list_empty(&set->candidates) && is_in_a_level(set))
+		set_wake(set); /* who sleeps there is to see what is ready still */
+	return n;
+}
+
 /* Under the lock: sorts what the kernel gave of the program's own set; what stays is theirs. */
 static int sort(struct set *set, struct epoll_event *ev, int n, bool *ret_packets)
 {
+	struct nested *nested;
 	int kept = 0;
 
 	for (int i = 0; i < n; i++) {
@@ -436,6 +432,8 @@ static int sort(struct set *set, struct epoll_event *ev, int n, bool *ret_packet
 			take_inner(set);
 		else if (ev[i].data.ptr == &set->rnic)
 			*ret_packets = true;
+		else if ((nested = nested_by_address(set, ev[i].data.ptr)))
+			nested->fired = true;
 		else
 			ev[kept++] = ev[i];
 	}
@@ -458,16 +456,6 @@ static void attend(struct set *set, bool sleeps, struct attendance *a)
 		set->rnic = fd;
 }
 
-static bool any_fresh(struct set *set)
-{
-	bool any;
-
-	pthread_mutex_lock(&fresh_lock);
-	any = !list_empty(&set->fresh);
-	pthread_mutex_unlock(&fresh_lock);
-	return any;
-}
-
 /* Under the lock, which is let go meanwhile. What the kernel has for the program, or -errno;
  * -EBADF: the set is no more. */
 static int sleep_in_kernel(int epfd, struct set *set, struct epoll_event *ev, int max, int timeout,
@@ -481,12 +469,12 @@ static int sleep_in_kernel(int epfd, struct set *set, struct epoll_event *ev, in
 	atomic_fetch_add(&set->sleepers, 1);
 	if (any_fresh(set))
 		timeout = 0;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&sets_lock);
 	n = real()->epoll_pwait(epfd, ev, max, timeout, mask);
 	if (n < 0)
 		n = -errno;
-	pthread_mutex_lock(&lock);
-	if (set_of(epfd) != set) {
+	pthread_mutex_lock(&sets_lock);
+	if (!set->numbers) {
 		attend_end(&a, false);
 		return -EBADF;
 	}
@@ -501,21 +489,21 @@ static int sleep_in_kernel(int epfd, struct set *set, struct epoll_event *ev, in
 }
 
 /* Under the lock. */
-static int wait_set(int epfd, struct epoll_event *out, int max, uint64_t end, const sigset_t *mask)
+static int wait_set(int epfd, struct set *set, struct epoll_event *out, int max, uint64_t end,
+		    const sigset_t *mask)
 {
 	bool slept = false, expired = false;
-	struct set *set;
 	int n = 0;
 
-	while ((set = set_of(epfd))) {
+	while (set->numbers) {
 		struct entry *settle = NULL;
 		int found = collect(set, out + n, max - n, &settle), got, timeout = -1;
 
 		if (settle) {
-			pthread_mutex_unlock(&lock);
+			pthread_mutex_unlock(&sets_lock);
 			(void)entry_stream(settle);
 			entry_put(settle);
-			pthread_mutex_lock(&lock);
+			pthread_mutex_lock(&sets_lock);
 			if (!n && !found)
 				continue;
 		}
@@ -546,15 +534,77 @@ static int wait_set(int epfd, struct epoll_event *out, int max, uint64_t end, co
 static int wait_outside(int epfd, struct epoll_event *out, int max, int timeout,
 			const sigset_t *mask)
 {
+	atomic_int *outside = set_outside(epfd);
 	int rc = 0;
 
 	if (set_of(epfd))
 		return 0;
-	atomic_fetch_add(&outside[epfd], 1);
+	if (outside)
+		atomic_fetch_add(outside, 1);
 	if (!set_of(epfd))
 		rc = real()->epoll_pwait(epfd, out, max, timeout, mask);
-	atomic_fetch_sub(&outside[epfd], 1);
+	if (outside)
+		atomic_fetch_sub(outside, 1);
 	return rc;
+}
+
+/* ---- poll() and select() of a set -------------------------------------------------------------
+ */
+
+bool epoll_is_ours(int fd)
+{
+	return set_of(fd);
+}
+
+int epoll_poll_begin(int fd)
+{
+	struct set *set;
+	int number = -1;
+
+	if (!set_of(fd))
+		return -1;
+	pthread_mutex_lock(&sets_lock);
+	set = set_of(fd);
+	if (set && set->number < 0)
+		set->number = real()->fcntl64(fd, F_DUPFD_CLOEXEC, 0);
+	if (set && set->number >= 0) {
+		number = set->number;
+		set->waits++;
+		atomic_fetch_add(&set->polled, 1);
+		if (set_ready(set))
+			set_wake(set);
+	}
+	pthread_mutex_unlock(&sets_lock);
+	return number;
+}
+
+bool epoll_poll_ready(int fd)
+{
+	struct set *set;
+	bool ready = true; /* which is poll()'s to say */
+
+	pthread_mutex_lock(&sets_lock);
+	set = set_of(fd);
+	if (set) {
+		ready = set_ready(set);
+		if (ready)
+			set_wake(set);
+	}
+	pthread_mutex_unlock(&sets_lock);
+	return ready;
+}
+
+void epoll_poll_end(int fd)
+{
+	struct set *set;
+
+	pthread_mutex_lock(&sets_lock);
+	set = set_of(fd);
+	if (set) {
+		atomic_fetch_sub(&set->polled, 1);
+		set_put(set);
+	}
+	pthread_mutex_unlock(&sets_lock);
 }
 
 #pragma GCC visibility push(default)
@@ -566,18 +616,23 @@ int epoll_pwait(int epfd, struct epoll_event *out, int max, int timeout, const s
 	struct set *set;
 	int rc;
 
-	if (epfd < 0 || epfd >= SETS_MAX || max <= 0)
+	if (max <= 0)
 		return real()->epoll_pwait(epfd, out, max, timeout, mask);
 	rc = wait_outside(epfd, out, max, timeout, mask);
 	if (!set_of(epfd) || rc < 0)
 		return rc;
 	/* What is ours in a set of ours is not for the program. */
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&sets_lock);
 	set = set_of(epfd);
 	rc = set ? sort(set, out, rc, &packets) : rc;
-	if (!rc)
-		rc = wait_set(epfd, out, max, end, mask);
-	pthread_mutex_unlock(&lock);
+	if (!rc && set) {
+		set->waits++;
+		rc = wait_set(epfd, set, out, max, end, mask);
+		set_put(set);
+	} else if (!rc) {
+		rc = -EBADF;
+	}
+	pthread_mutex_unlock(&sets_lock);
 	return (int)answer(rc);
 }
 

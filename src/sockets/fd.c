@@ -50,6 +50,7 @@ static int doubled(int old, int now)
 	if (now < 0 || now == old || !table_ours())
 		return now;
 	entry_forget(now); /* what dup2() closed */
+	epoll_doubled(old, now);
 	e = entry_get(old);
 	if (e) {
 		entry_share(e, now);

@@ -13,14 +13,15 @@
 struct set {
 	struct poll_item *items;
 	struct entry **entries; /* held */
+	const struct pollfd *fds;
 	nfds_t n;
-	bool any; /* streams */
 };
 
 static int set_begin(struct set *set, const struct pollfd *fds, nfds_t n)
 {
 	*set = (struct set){.items = calloc(n, sizeof(*set->items)),
 			    .entries = calloc(n, sizeof(struct entry *)),
+			    .fds = fds,
 			    .n = n};
 	if (n && (!set->items || !set->entries)) {
 		free(set->items);
@@ -30,6 +31,7 @@ static int set_begin(struct set *set, const struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		struct entry *e = entry_get(fds[i].fd);
 		struct stream *s;
+		int number;
 
 		if (e)
 			entry_claim(e);
@@ -37,16 +39,26 @@ static int set_begin(struct set *set, const struct pollfd *fds, nfds_t n)
 		set->entries[i] = e;
 		set->items[i] = (struct poll_item){s ? &s->sock : NULL,
 						   s ? e->kernel_fd : fds[i].fd, fds[i].events, 0};
-		set->any |= !!s;
+		if (!e && (number = epoll_poll_begin(fds[i].fd)) >= 0)
+			set->items[i].fd = number;
 	}
 	return 0;
 }
 
+/* An epoll set with streams in it; for us it has another number, which is the kernel's alone. */
+static bool is_set(const struct set *set, nfds_t i)
+{
+	return !set->items[i].sock && set->items[i].fd != set->fds[i].fd;
+}
+
 static void set_end(struct set *set)
 {
-	for (nfds_t i = 0; i < set->n; i++)
+	for (nfds_t i = 0; i < set->n; i++) {
 		if (set->entries[i])
 			entry_put(set->entries[i]);
+		else if (is_set(set, i))
+			epoll_poll_end(set->fds[i].fd);
+	}
 	free(set->items);
 	free(set->entries);
 }
@@ -70,8 +82,10 @@ static bool tracked(struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n && !any; i++) {
 		struct entry *e = entry_get(fds[i].fd);
 
-		if (!e)
+		if (!e) {
+			any = epoll_is_ours(fds[i].fd);
 			continue;
+		}
 		entry_claim(e);
 		any = entry_stream(e);
 		entry_put(e);
@@ -79,19 +93,44 @@ static bool tracked(struct pollfd *fds, nfds_t n)
 	return any;
 }
 
+/* Epoll sets of whose streams there was news, and of which none is ready after all. */
+static int without_idle_sets(struct set *set, int count)
+{
+	for (nfds_t i = 0; i < set->n; i++) {
+		struct poll_item *it = &set->items[i];
+
+		if (!is_set(set, i) || !it->revents || epoll_poll_ready(set->fds[i].fd))
+			continue;
+		it->revents = 0;
+		count--;
+	}
+	return count;
+}
+
 static int poll_tracked(struct pollfd *fds, nfds_t n, int64_t timeout_ns)
 {
+	const uint64_t start = time_now_ns();
+	int64_t left = timeout_ns;
 	bool again;
 	int rc;
 
 	do {
 		struct set set;
+		int told;
 
 		rc = set_begin(&set, fds, n);
 		if (rc)
 			return rc;
-		rc = pollset_wait(set.items, n, timeout_ns);
+		told = rc = pollset_wait(set.items, n, left);
 		again = rc > 0 && changed(&set);
+		if (rc > 0 && !again) {
+			rc = without_idle_sets(&set, told);
+			again = !rc && told;
+		}
+		if (timeout_ns >= 0) {
+			left = max_of(timeout_ns - (int64_t)(time_now_ns() - start), (int64_t)0);
+			again &= rc > 0 || left > 0;
+		}
 		for (nfds_t i = 0; rc >= 0 && i < n; i++)
 			fds[i].revents = set.items[i].revents;
 		set_end(&set);

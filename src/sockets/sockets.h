@@ -24,6 +24,7 @@
 #ifndef WEFT_SOCKETS_SOCKETS_H
 #define WEFT_SOCKETS_SOCKETS_H
 
+#include <sys/epoll.h>
 #include <sys/types.h>
 
 #include "base/list.h"
@@ -66,6 +67,8 @@ bool table_mine(void);
  * lets go of it; the last closes it. */
 struct entry *entry_get(int fd);
 void entry_put(struct entry *);
+/* One that somebody else keeps, held once more; NULL if it is about to end. */
+struct entry *entry_hold(struct entry *);
 /* A new entry at a number that the kernel has given; -ENOMEM. */
 int entry_add(int fd, int domain, struct stream *) must_use;
 /* One more number of an entry, one fewer. */
@@ -128,6 +131,17 @@ void epoll_forget_entry(struct entry *);
 /* A descriptor is closed; it may have been an epoll set. */
 void epoll_closed(int fd);
 void epoll_closed_range(unsigned int first, unsigned int last);
+/* The second has become another number of the first, which may be an epoll set. */
+void epoll_doubled(int old, int now);
+/* If both are epoll sets: a set in a set. */
+bool epoll_ctl_nested(int epfd, int op, int fd, const struct epoll_event *, int *ret) must_use;
+/* Has it streams in it, or sets? */
+bool epoll_is_ours(int fd);
+/* Around a poll() of a set: -1 if it is none with streams in it, or a number of our own for it. In
+ * between that tells, and epoll_poll_ready() says whether it holds. */
+int epoll_poll_begin(int fd) must_use;
+bool epoll_poll_ready(int fd) must_use;
+void epoll_poll_end(int fd);
 
 /* ---- stdio.c --------------------------------------------------------------------------------- */
 

@@ -95,6 +95,17 @@ static bool is_still(const struct entry *e, int fd)
 
 static void forget(int fd, const struct entry *only);
 
+struct entry *entry_hold(struct entry *e)
+{
+	pthread_mutex_lock(&table.lock);
+	if (e->refs)
+		e->refs++;
+	else
+		e = NULL;
+	pthread_mutex_unlock(&table.lock);
+	return e;
+}
+
 struct entry *entry_get(int fd)
 {
 	struct entry *e = entry_of(fd);

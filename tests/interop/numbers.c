@@ -1,111 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What becomes of a TCP connection when its number is closed, doubled, taken by another file or
- * wrapped into a FILE in one of the ways that programs have, and of epoll sets of it. Each case has
- * both ends of a connection.
- *
- *	numbers ADDR CASE
- *	numbers list
+ * wrapped into a FILE in one of the ways that programs have, and when its process ends. Run as
+ * both_ends.h says.
  */
-#include <arpa/inet.h>
+#include "both_ends.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define check(x)                           \
-	do {                               \
-		if (!(x))                  \
-			die(#x, __LINE__); \
-	} while (0)
-
-enum { PATIENCE_MS = 5000, MOMENT_MS = 300 };
-
-static struct sockaddr_in at = {.sin_family = AF_INET};
-
-static void die(const char *what, int line)
-{
-	fprintf(stderr, "line %d: %s: %s\n", line, what, strerror(errno));
-	_exit(1);
-}
-
-/* ---- both ends ------------------------------------------------------------------------------- */
-
-static void *accept_one(void *arg)
-{
-	const int listener = *(int *)arg;
-	int *ret = arg;
-
-	*ret = accept(listener, NULL, NULL);
-	check(*ret >= 0);
-	close(listener);
-	return NULL;
-}
-
-static void connect_pair(int *a, int *b)
-{
-	socklen_t len = sizeof(at);
-	pthread_t thread;
-	int conn;
-
-	at.sin_port = 0;
-	*b = socket(AF_INET, SOCK_STREAM, 0);
-	check(!bind(*b, (struct sockaddr *)&at, sizeof(at)));
-	check(!listen(*b, 1) && !getsockname(*b, (struct sockaddr *)&at, &len));
-	check(!pthread_create(&thread, NULL, accept_one, b));
-	conn = socket(AF_INET, SOCK_STREAM, 0);
-	check(!connect(conn, (struct sockaddr *)&at, sizeof(at)));
-	pthread_join(thread, NULL);
-	*a = conn;
-}
-
-static bool readable(int fd, int ms)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-
-	return poll(&p, 1, ms) == 1;
-}
-
-/* The next that comes is that. */
-static void comes(int fd, const char *text)
-{
-	char got[64] = "";
-	size_t n = 0;
-
-	while (n < strlen(text)) {
-		check(readable(fd, PATIENCE_MS));
-		ssize_t more = read(fd, got + n, strlen(text) - n);
-		check(more > 0);
-		n += (size_t)more;
-	}
-	check(!strcmp(got, text));
-}
-
-static void ends(int fd)
-{
-	char c;
-
-	check(readable(fd, PATIENCE_MS));
-	check(read(fd, &c, 1) == 0);
-}
-
-static void send_text(int fd, const char *text)
-{
-	check(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-}
+enum { MOMENT_MS = 300 };
 
 /* A file that holds a text, at that number or the next that is free. */
 static int file_at(int number, const char *text)
@@ -578,10 +492,7 @@ static void stdout_before_exit(void)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {
+static const struct both_ends_case cases[] = {
 #define X(name)             \
 	{                   \
 #name, name \
@@ -615,19 +526,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	const size_t n = sizeof(cases) / sizeof(cases[0]);
-
-	for (size_t i = 0; argc == 2 && i < n; i++)
-		puts(cases[i].name);
-	if (argc != 3 || inet_pton(AF_INET, argv[1], &at.sin_addr) != 1)
-		return argc != 2;
-	alarm(30);
-	for (size_t i = 0; i < n; i++) {
-		if (strcmp(cases[i].name, argv[2]))
-			continue;
-		cases[i].run();
-		puts("ok");
-		return 0;
-	}
-	return 2;
+	return both_ends_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -4,7 +4,7 @@
 
 usage: numbers.py BUILD HELPERS [--only REGEX]
 
-Each case of tests/interop/numbers.c runs on plain TCP first, which says what is right, and then by
+Each case of tests/interop/numbers.c and sets.c runs on plain TCP first, which says what is right, and then by
 `weft run --sockets=only`, where nothing may have gone by TCP; some as a program that is built with a
 sanitizer.
 """
@@ -41,7 +41,7 @@ class Bench:
         self.helpers = os.path.abspath(helpers)
         self.host, _ = lab.lab(1)
 
-    def run(self, case, name, how, helper="numbers"):
+    def run(self, case, name, how, helper):
         helper = f"{self.helpers}/{helper}"
         if not os.path.exists(helper):
             return self.report.skip(name, "the compiler has no such sanitizer")
@@ -66,14 +66,15 @@ def main():
     lab.enter()
     b = Bench(args.build, args.helpers)
     weft_run, rdma = [b.weft, "run", "--"], [b.weft, "run", "--sockets=only", "--"]
-    runs, sanitized = [], []  # case, name, how, and the helper if it is another one
-    for case in b.host.run(f"{b.helpers}/numbers", "list").stdout.split():
-        runs += [(case, f"{case} tcp", []), (case, f"{case} rdma", rdma)]
+    runs, sanitized = [], []  # case, name, how, the program
+    for helper in ("numbers", "sets"):
+        for case in b.host.run(f"{b.helpers}/{helper}", "list").stdout.split():
+            runs += [(case, f"{case} tcp", [], helper), (case, f"{case} rdma", rdma, helper)]
     for kind in ("address", "thread"):
         helper = f"numbers_{kind}"
         sanitized += [(case, f"{case} {kind} sanitizer", rdma, helper) for case in SANITIZED]
         sanitized.append((SANITIZED[0], f"{kind} sanitizer without --sockets", weft_run, helper))
-    lossy = [(case, f"{case} with losses", rdma) for case, _, how in runs if how == rdma
+    lossy = [(case, f"{case} with losses", rdma, "numbers") for case, _, how, _ in runs if how == rdma
              and case.startswith("data_before_")]
     for run in runs + sanitized + lossy:
         if run in lossy and not lose_some(b.host):
