@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#include "case.h"
+
+const struct test_case stdio_cases[] = {
+	{0},
+};
