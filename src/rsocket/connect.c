@@ -61,14 +61,35 @@ int stream_listen(struct stream *s, int backlog)
 	}
 	/* Requests may be there before rdma_listen() is back. */
 	svc_lock();
-	if (rdma_listen(s->id, s->backlog)) {
+	if (!s->deaf && rdma_listen(s->id, s->backlog)) {
 		rc = -errno;
 		atomic_store(&s->state, STREAM_BOUND);
 	} else {
 		atomic_store(&s->state, STREAM_LISTENING);
+		s->deaf = false;
 	}
 	svc_unlock();
 	return rc;
+}
+
+static void turn_away(struct stream *);
+
+int stream_unlisten(struct stream *s)
+{
+	struct list *n;
+
+	svc_lock();
+	s->deaf = true;
+	atomic_store(&s->state, STREAM_BOUND);
+	while ((n = list_pop_head(&s->asking)))
+		turn_away(list_entry(n, struct stream, node));
+	while ((n = list_pop_head(&s->accepting)) || (n = list_pop_head(&s->accepted))) {
+		s->queued--;
+		stream_destroy(list_entry(n, struct stream, node));
+	}
+	svc_unlock();
+	sock_wake(&s->sock);
+	return 0;
 }
 
 int stream_answer_late(struct stream *s, bool insists)
@@ -156,9 +177,12 @@ static bool connecting_over(void *arg)
 
 static int wait_connected(struct stream *s, int timeout_ms)
 {
-	int rc = sock_sleep(&s->sock, &(struct sock_waiting){connecting_over, no_fd, NULL, s},
-			    timeout_ms);
+	int rc;
 
+	do {
+		rc = sock_sleep(&s->sock, &(struct sock_waiting){connecting_over, no_fd, NULL, s},
+				timeout_ms);
+	} while (rc == -ERESTART);
 	if (rc == -EAGAIN)
 		return -EINPROGRESS; /* SO_SNDTIMEO is over */
 	if (rc)
@@ -469,7 +493,7 @@ static struct rdma_cm_id *connect_request(const struct rdma_cm_event *event)
 	const struct rdma_conn_param *param = &event->param.conn;
 	struct rs_conn conn;
 
-	if (listener->away || claimed(listener) || !place_free(listener) ||
+	if (listener->deaf || listener->away || claimed(listener) || !place_free(listener) ||
 	    rs_conn_decode(&conn, param->private_data, param->private_data_len) ||
 	    stream_adopt(listener, event->id, &s)) {
 		rdma_reject(event->id, NULL, 0);

@@ -14,6 +14,9 @@ void stream_fail(struct stream *s, int err)
 
 	if (!atomic_compare_exchange_strong(&s->state, &connected, STREAM_FAILED))
 		return;
+	/* As TCP has it of a connection whose other direction had ended. */
+	if (s->tcp && err == ECONNRESET && atomic_load(&s->fin))
+		err = EPIPE;
 	atomic_store(&s->err, err);
 	sock_wake(&s->sock);
 }
@@ -50,12 +53,13 @@ static void received_ctrl(struct stream *s, uint32_t ctrl)
 {
 	enum stream_state connected = STREAM_CONNECTED;
 
+	if (ctrl != RS_CTRL_SHUTDOWN && ctrl != RS_CTRL_DISCONNECT)
+		return;
+	atomic_store(&s->fin, true);
 	if (ctrl == RS_CTRL_SHUTDOWN && atomic_load(&s->writable)) {
 		atomic_store(&s->readable, false);
 		return;
 	}
-	if (ctrl != RS_CTRL_SHUTDOWN && ctrl != RS_CTRL_DISCONNECT)
-		return;
 	atomic_store(&s->readable, false);
 	atomic_store(&s->writable, false);
 	atomic_compare_exchange_strong(&s->state, &connected, STREAM_DISCONNECTED);
@@ -264,7 +268,7 @@ int stream_post_ctrl(struct stream *s, enum rs_ctrl ctrl)
 
 /* An empty WRITE without immediate data: the peer's RNIC answers it, and its socket knows nothing.
  */
-bool stream_keepalive(struct stream *s)
+static bool post_empty(struct stream *s, int kept)
 {
 	struct ibv_send_wr *bad,
 		wr = {
@@ -275,7 +279,7 @@ bool stream_keepalive(struct stream *s)
 	bool posted = false;
 
 	pthread_mutex_lock(&s->cq_lock);
-	if (atomic_load(&s->state) == STREAM_CONNECTED && atomic_load(&s->ctrl_free) > RS_END_WRS) {
+	if (atomic_load(&s->state) == STREAM_CONNECTED && atomic_load(&s->ctrl_free) > kept) {
 		atomic_fetch_sub(&s->ctrl_free, 1);
 		posted = !ibv_post_send(s->id->qp, &wr, &bad);
 		if (!posted)
@@ -283,6 +287,16 @@ bool stream_keepalive(struct stream *s)
 	}
 	pthread_mutex_unlock(&s->cq_lock);
 	return posted;
+}
+
+bool stream_keepalive(struct stream *s)
+{
+	return post_empty(s, RS_END_WRS);
+}
+
+void stream_post_empty(struct stream *s)
+{
+	(void)post_empty(s, 0);
 }
 
 /* ---- looking and waiting --------------------------------------------------------------------- */
@@ -351,15 +365,24 @@ void stream_take_event(struct stream *s)
 
 struct wait {
 	struct stream *s;
-	bool (*ready)(struct stream *);
+	bool (*ready)(struct stream *); /* or NULL: */
+	size_t bytes;
 };
+
+static bool wait_over(const struct wait *w)
+{
+	if (w->ready)
+		return w->ready(w->s);
+	return !atomic_load(&w->s->readable) || atomic_load(&w->s->state) != STREAM_CONNECTED ||
+	       stream_unread(w->s) >= w->bytes;
+}
 
 static bool wait_ready(void *arg)
 {
 	struct wait *w = arg;
 
 	stream_arm(w->s);
-	return w->ready(w->s);
+	return wait_over(w);
 }
 
 static int wait_fd(void *arg)
@@ -374,7 +397,7 @@ static void wait_taken(void *arg)
 
 int stream_wait(struct stream *s, bool (*ready)(struct stream *), bool nonblock, int timeout_ms)
 {
-	struct wait w = {s, ready};
+	struct wait w = {.s = s, .ready = ready};
 	uint64_t start = 0;
 
 	do {
@@ -386,6 +409,14 @@ int stream_wait(struct stream *s, bool (*ready)(struct stream *), bool nonblock,
 		if (!start)
 			start = time_now_ns();
 	} while (time_now_ns() - start < s->set.polling_us * NSEC_PER_USEC);
+	return sock_sleep(&s->sock, &(struct sock_waiting){wait_ready, wait_fd, wait_taken, &w},
+			  timeout_ms);
+}
+
+int stream_wait_for_bytes(struct stream *s, size_t bytes, int timeout_ms)
+{
+	struct wait w = {.s = s, .bytes = bytes};
+
 	return sock_sleep(&s->sock, &(struct sock_waiting){wait_ready, wait_fd, wait_taken, &w},
 			  timeout_ms);
 }

@@ -67,12 +67,14 @@ static int set_timeout(int *ms, const void *val, socklen_t len)
 	memcpy(&tv, val, sizeof(tv));
 	if (tv.tv_usec < 0 || tv.tv_usec >= 1000000)
 		return -EDOM;
-	if (tv.tv_sec < 0 || tv.tv_sec > INT_MAX / 1000 - 1)
+	if (!tv.tv_sec && !tv.tv_usec) /* 0 means none */
+		*ms = -1;
+	else if (tv.tv_sec < 0) /* and this is over at once */
+		*ms = 0;
+	else if (tv.tv_sec > INT_MAX / 1000 - 1)
 		*ms = -1;
 	else
 		*ms = (int)(tv.tv_sec * 1000 + (tv.tv_usec + 999) / 1000);
-	if (!*ms)
-		*ms = -1; /* 0 means none */
 	return 0;
 }
 
@@ -261,6 +263,8 @@ static int get_socket(struct stream *s, int name, void *val, socklen_t *len)
 	case SO_SNDTIMEO:
 		return give_timeout(val, len, s->sock.snd_timeout_ms);
 	case SO_ERROR:
+		if (s->tcp && atomic_load(&s->state) >= STREAM_CONNECTED)
+			stream_progress(s);
 		return give_int(val, len, atomic_exchange(&s->err, 0));
 	case SO_TYPE:
 		return give_int(val, len, SOCK_STREAM);

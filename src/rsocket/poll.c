@@ -14,6 +14,14 @@
 
 /* ---- one stream ------------------------------------------------------------------------------ */
 
+/* As TCP has it: both directions have ended, of which a peer that closes is but one. */
+static bool stream_hung_up(struct stream *s)
+{
+	return stream_is_over(s) ||
+	       (atomic_load(&s->ours_said) &&
+		(!atomic_load(&s->readable) || stream_ended(atomic_load(&s->state))));
+}
+
 short stream_events(struct stream *s)
 {
 	const enum stream_state state = atomic_load(&s->state);
@@ -25,9 +33,8 @@ short stream_events(struct stream *s)
 		got |= POLLOUT | POLLWRNORM;
 	if (!atomic_load(&s->readable) || stream_ended(state))
 		got |= POLLRDHUP;
-	/* Not before the last byte is read: programs take it for the end, and so did TCP's peer,
-	 * who closed, leave us without it. */
-	if (stream_ended(state) && !stream_has_data(s))
+	/* rsockets' programs take it for the end: not before the last byte is read. */
+	if (s->tcp ? stream_hung_up(s) : stream_ended(state) && !stream_has_data(s))
 		got |= POLLHUP;
 	if (atomic_load(&s->err))
 		got |= POLLERR;
@@ -227,8 +234,18 @@ static void take_events(const struct poll_item *items, nfds_t n, const struct po
 			sock_taken(items[i].sock);
 }
 
+static int sleep_in_kernel(struct pollfd *kernel, nfds_t n, int timeout_ms,
+			   const struct poll_how *how)
+{
+	const struct timespec ts = {timeout_ms / 1000, timeout_ms % 1000 * (long)NSEC_PER_MSEC};
+
+	if (how->restarts)
+		return sock_sleep_on(kernel, n, timeout_ms);
+	return ppoll(kernel, n, &ts, how->mask) < 0 ? -errno : 0;
+}
+
 static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *kernel,
-			   struct pollfd *plain, uint64_t end)
+			   struct pollfd *plain, uint64_t end, const struct poll_how *how)
 {
 	struct attendance a;
 	int count;
@@ -249,7 +266,7 @@ static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *ker
 					      (end - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
 		}
 		kernel[RNIC] = (struct pollfd){.fd = attend_begin(&a, true), .events = POLLIN};
-		rc = poll(kernel, ITEMS + 2 * n, timeout) < 0 ? -errno : 0;
+		rc = sleep_in_kernel(kernel, ITEMS + 2 * n, timeout, how);
 		attend_end(&a, !rc && kernel[RNIC].revents);
 		if (rc)
 			return rc;
@@ -258,7 +275,8 @@ static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *ker
 }
 
 static int watch_and_sleep(struct poll_item *items, nfds_t n, struct pollfd *kernel,
-			   struct pollfd *plain, struct watch *watches, uint64_t end)
+			   struct pollfd *plain, struct watch *watches, uint64_t end,
+			   const struct poll_how *how)
 {
 	struct waker *waker = waker_get();
 	int count;
@@ -271,7 +289,7 @@ static int watch_and_sleep(struct poll_item *items, nfds_t n, struct pollfd *ker
 		if (items[i].sock)
 			sock_watch(items[i].sock, &watches[i].watcher);
 	}
-	count = sleep_and_check(items, n, kernel, plain, end);
+	count = sleep_and_check(items, n, kernel, plain, end, how);
 	for (nfds_t i = 0; i < n; i++)
 		if (items[i].sock)
 			sock_unwatch(items[i].sock, &watches[i].watcher);
@@ -285,7 +303,13 @@ struct room {
 	struct watch *watches;
 };
 
-static int spin_then_sleep(struct poll_item *items, nfds_t n, int64_t timeout_ns,
+/* Signals that the mask lets through count even where nobody sleeps. */
+static int pending(const struct poll_how *how)
+{
+	return how->mask && ppoll(NULL, 0, &(struct timespec){0}, how->mask) < 0 ? -errno : 0;
+}
+
+static int spin_then_sleep(struct poll_item *items, nfds_t n, const struct poll_how *how,
 			   const struct room *room)
 {
 	const uint64_t spin = settings_default()->polling_us * NSEC_PER_USEC;
@@ -296,17 +320,20 @@ static int spin_then_sleep(struct poll_item *items, nfds_t n, int64_t timeout_ns
 		if (attend_usable())
 			attend_progress();
 		count = check(items, n, room->plain);
-		if (count || !timeout_ns)
+		if (count)
 			return count;
+		if (!how->timeout_ns)
+			return pending(how);
 		now = time_now_ns();
 		if (!start)
 			start = now;
 	} while (now - start < spin);
 	return watch_and_sleep(items, n, room->kernel, room->plain, room->watches,
-			       timeout_ns < 0 ? UINT64_MAX : start + (uint64_t)timeout_ns);
+			       how->timeout_ns < 0 ? UINT64_MAX : start + (uint64_t)how->timeout_ns,
+			       how);
 }
 
-int pollset_wait(struct poll_item *items, nfds_t n, int64_t timeout_ns)
+int pollset_wait(struct poll_item *items, nfds_t n, const struct poll_how *how)
 {
 	enum { ON_STACK = 32 };
 	struct pollfd kernel[ITEMS + 2 * ON_STACK], plain[ON_STACK];
@@ -318,7 +345,7 @@ int pollset_wait(struct poll_item *items, nfds_t n, int64_t timeout_ns)
 		room = (struct room){calloc(ITEMS + 2 * n, sizeof(*kernel)),
 				     calloc(n, sizeof(*plain)), calloc(n, sizeof(*watches))};
 	if (room.kernel && room.plain && room.watches)
-		rc = spin_then_sleep(items, n, timeout_ns, &room);
+		rc = spin_then_sleep(items, n, how, &room);
 	if (n > ON_STACK) {
 		free(room.kernel);
 		free(room.plain);

@@ -3,6 +3,7 @@
 #ifndef WEFT_RSOCKET_POLLSET_H
 #define WEFT_RSOCKET_POLLSET_H
 
+#include <signal.h>
 #include <sys/select.h>
 
 #include "rsocket/sock.h"
@@ -13,8 +14,14 @@ struct poll_item {
 	short events, revents;
 };
 
-/* As poll(2), but -errno; timeout_ns -1: none. */
-int pollset_wait(struct poll_item *, nfds_t n, int64_t timeout_ns) must_use;
+struct poll_how {
+	int64_t timeout_ns;   /* -1: none */
+	const sigset_t *mask; /* as ppoll(2) has it, or NULL */
+	bool restarts;	      /* after signals as sock_sleep_on() does */
+};
+
+/* As poll(2), but -errno. */
+int pollset_wait(struct poll_item *, nfds_t n, const struct poll_how *) must_use;
 
 /* What select(2) asks in poll(2)'s terms, in up to FD_SETSIZE places; and the answer, or -EBADF. */
 nfds_t select_to_poll(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct pollfd *);

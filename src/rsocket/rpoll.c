@@ -22,7 +22,7 @@ static int poll_all(struct pollfd *fds, nfds_t n, int64_t timeout_ns)
 		items[i].fd = items[i].sock ? -1 : fds[i].fd;
 		items[i].events = fds[i].events;
 	}
-	rc = pollset_wait(items, n, timeout_ns);
+	rc = pollset_wait(items, n, &(struct poll_how){.timeout_ns = timeout_ns});
 	for (nfds_t i = 0; rc >= 0 && i < n; i++)
 		fds[i].revents = items[i].revents;
 	if (items != few)

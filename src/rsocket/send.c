@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "rsocket/probe.h"
 #include "rsocket/stream.h"
 
 enum { PIECE_FIRST = 16384, PIECE_MAX = 65536 };
@@ -26,6 +27,18 @@ static void iov_take(struct iov_at *at, uint8_t *to, size_t n)
 			at->offset = 0;
 		}
 	}
+}
+
+static bool iov_readable(struct iov_at at, size_t n)
+{
+	for (; n; at.iov++, at.offset = 0) {
+		const size_t take = min_of(at.iov->iov_len - at.offset, n);
+
+		if (!probe_readable((const uint8_t *)at.iov->iov_base + at.offset, take))
+			return false;
+		n -= take;
+	}
+	return true;
 }
 
 /* Under slock. Behind the end of the send buffer comes its beginning: at most two pieces. */
@@ -118,6 +131,8 @@ static ssize_t send_piece(struct stream *s, struct iov_at *from, size_t left, ui
 
 	length = min_of(length, atomic_load(&s->sbuf_free));
 	length = (uint32_t)min_of((size_t)length, left);
+	if (s->tcp && !iov_readable(*from, length))
+		return -EFAULT;
 	target->addr = addr + length;
 	target->length = room - length;
 	if (length == room && ++s->target_sge == RS_SGL_SIZE)
@@ -127,20 +142,68 @@ static ssize_t send_piece(struct stream *s, struct iov_at *from, size_t left, ui
 	return rc ? rc : (ssize_t)length;
 }
 
+/* Nothing can be sent any more: why. */
+static int no_more(struct stream *s)
+{
+	const enum stream_state state = atomic_load(&s->state);
+
+	if (state == STREAM_CONNECTED)
+		return -EPIPE;
+	/* rdma-core has another word for it where the peer has gone. */
+	return stream_take_error(s, s->tcp || state == STREAM_FAILED ? -EPIPE : -ECONNRESET);
+}
+
 int stream_wait_for_room(struct stream *s, int flags)
 {
+	const bool nonblock = sock_nonblocking(&s->sock, flags);
 	int rc;
 
-	if (!stream_has_room(s) || !atomic_load(&s->writable)) {
-		rc = stream_wait(s, stream_can_send, sock_nonblocking(&s->sock, flags),
-				 s->sock.snd_timeout_ms);
+	/* rdma-core's callers count on each other's data staying in one piece. */
+	while (!stream_has_room(s) || !atomic_load(&s->writable)) {
+		if (s->tcp)
+			pthread_mutex_unlock(&s->slock);
+		rc = stream_wait(s, stream_can_send, nonblock, s->sock.snd_timeout_ms);
+		if (s->tcp)
+			pthread_mutex_lock(&s->slock);
 		if (rc)
 			return rc;
+		if (!atomic_load(&s->writable) || atomic_load(&s->state) != STREAM_CONNECTED)
+			break;
 	}
-	if (atomic_load(&s->state) == STREAM_CONNECTED)
-		return atomic_load(&s->writable) ? 0 : -EPIPE;
-	/* As rdma-core has it where the peer has gone; TCP's EPIPE once its end was told. */
-	return stream_take_error(s, atomic_load(&s->state) == STREAM_FAILED ? -EPIPE : -ECONNRESET);
+	return atomic_load(&s->writable) && atomic_load(&s->state) == STREAM_CONNECTED ? 0
+										       : no_more(s);
+}
+
+/* The peer has closed, which TCP's sender cannot know: the first data go, the answer is a reset. */
+static bool goes_to_nobody(struct stream *s)
+{
+	enum stream_state disconnected = STREAM_DISCONNECTED;
+
+	if (!s->tcp || atomic_load(&s->ours_said) ||
+	    !atomic_compare_exchange_strong(&s->state, &disconnected, STREAM_FAILED))
+		return false;
+	atomic_store(&s->err, EPIPE);
+	sock_wake(&s->sock);
+	return true;
+}
+
+/* Some has been sent, which is the answer: what ended it is the next one's. */
+static void tell_later(struct stream *s, int rc)
+{
+	if (s->tcp && rc != -EPIPE && atomic_load(&s->state) == STREAM_FAILED)
+		atomic_store(&s->err, -rc);
+}
+
+/* Before anything is sent: has the connection ended, though nobody has looked? */
+static int look_before(struct stream *s, size_t total)
+{
+	if (atomic_load(&s->broken))
+		stream_progress(s);
+	if (total || (atomic_load(&s->state) == STREAM_CONNECTED && atomic_load(&s->writable)))
+		return 0;
+	return atomic_load(&s->state) == STREAM_DISCONNECTED && !atomic_load(&s->ours_said)
+		       ? 0
+		       : no_more(s);
 }
 
 ssize_t stream_sendv(struct stream *s, const struct iovec *iov, size_t count, int flags)
@@ -156,6 +219,8 @@ ssize_t stream_sendv(struct stream *s, const struct iovec *iov, size_t count, in
 	if (flags & MSG_OOB)
 		return -EOPNOTSUPP;
 	rc = stream_connected(s, flags);
+	if (!rc && s->tcp)
+		rc = look_before(s, (size_t)total);
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&s->slock);
@@ -178,5 +243,22 @@ ssize_t stream_sendv(struct stream *s, const struct iovec *iov, size_t count, in
 		piece = min_of(piece * 2, (uint32_t)PIECE_MAX);
 	}
 	pthread_mutex_unlock(&s->slock);
+	if (rc == -EPIPE && goes_to_nobody(s))
+		return total;
+	if (rc && left != (size_t)total)
+		tell_later(s, rc);
 	return left == (size_t)total && rc ? rc : total - (ssize_t)left;
+}
+
+size_t stream_room(struct stream *s)
+{
+	size_t room = 0;
+
+	pthread_mutex_lock(&s->slock);
+	if (atomic_load(&s->state) != STREAM_CONNECTED || !atomic_load(&s->writable))
+		room = SIZE_MAX;
+	else if (stream_has_room(s))
+		room = min_of(atomic_load(&s->sbuf_free), s->target_sgl[s->target_sge].length);
+	pthread_mutex_unlock(&s->slock);
+	return room;
 }

@@ -2,11 +2,13 @@
 #include "rsocket/sock.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/time.h"
@@ -139,16 +141,11 @@ void sock_remove(struct sock *s)
 int sock_init(struct sock *s, int type, int domain)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_condattr_t attr;
 
 	pthread_once(&once, watch_forks);
 	pthread_mutex_init(&s->sleepers.lock, NULL);
 	pthread_mutex_init(&s->watch_lock, NULL);
 	list_init(&s->watchers);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->sleepers.cond, &attr);
-	pthread_condattr_destroy(&attr);
 	s->type = type;
 	s->domain = domain;
 	s->generation = generation;
@@ -204,8 +201,17 @@ void sock_unwatch(struct sock *s, struct sock_watcher *w)
 	pthread_mutex_unlock(&s->watch_lock);
 }
 
+static int any_interrupts(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	return poll(fds, n, timeout_ms) < 0 ? -errno : 0;
+}
+
+int (*sock_sleep_on)(struct pollfd *, nfds_t, int) = any_interrupts;
+
 static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, int timeout_ms)
 {
+	int (*const sleep_on)(struct pollfd *, nfds_t, int) =
+		timeout_ms < 0 ? sock_sleep_on : any_interrupts;
 	struct pollfd fds[] = {{.fd = s->fd, .events = POLLIN},
 			       {.fd = w->event_fd(w->arg), .events = POLLIN},
 			       {.events = POLLIN}};
@@ -215,7 +221,7 @@ static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, in
 
 	atomic_store(&s->sleepers.attendant, attend_self());
 	fds[2].fd = attend_begin(&a, true);
-	rc = poll(fds, ARRAY_SIZE(fds), timeout_ms) < 0 ? -errno : 0;
+	rc = sleep_on(fds, ARRAY_SIZE(fds), timeout_ms);
 	attend_end(&a, !rc && fds[2].revents);
 	atomic_store(&s->sleepers.attendant, NULL);
 	if (rc)
@@ -227,19 +233,30 @@ static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, in
 	return 0;
 }
 
-/* Another sleeps on the descriptors and will tell; or the time is up. */
-static void sleep_behind(struct sleepers *z, int timeout_ms)
+/* Another sleeps on the descriptors and will tell; or the time is up. The kernel goes on with it
+ * after a handler with SA_RESTART, unless there is a timeout: as with a socket. */
+static int sleep_behind(struct sleepers *z, int timeout_ms)
 {
-	struct timespec until;
-	uint64_t ns;
+	const struct timespec timeout = {timeout_ms / 1000,
+					 timeout_ms % 1000 * (long)NSEC_PER_MSEC};
+	const uint32_t turn = atomic_load(&z->turn);
+	int rc;
 
-	if (timeout_ms < 0) {
-		pthread_cond_wait(&z->cond, &z->lock);
-		return;
-	}
-	ns = time_now_ns() + (uint64_t)timeout_ms * NSEC_PER_MSEC;
-	until = (struct timespec){(time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC)};
-	pthread_cond_timedwait(&z->cond, &z->lock, &until);
+	z->behind++;
+	pthread_mutex_unlock(&z->lock);
+	rc = (int)syscall(SYS_futex, &z->turn, FUTEX_WAIT_PRIVATE, turn,
+			  timeout_ms < 0 ? NULL : &timeout, NULL, 0);
+	rc = rc && errno == EINTR ? -EINTR : 0;
+	pthread_mutex_lock(&z->lock);
+	z->behind--;
+	return rc;
+}
+
+static void wake_behind(struct sleepers *z)
+{
+	atomic_fetch_add(&z->turn, 1);
+	if (z->behind)
+		syscall(SYS_futex, &z->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 int sock_sleep(struct sock *s, const struct sock_waiting *w, int timeout_ms)
@@ -264,7 +281,7 @@ int sock_sleep(struct sock *s, const struct sock_waiting *w, int timeout_ms)
 			left = (int)((end - now) / NSEC_PER_MSEC) + 1;
 		}
 		if (z->led) {
-			sleep_behind(z, left);
+			rc = sleep_behind(z, left);
 			continue;
 		}
 		z->led = true;
@@ -272,9 +289,9 @@ int sock_sleep(struct sock *s, const struct sock_waiting *w, int timeout_ms)
 		rc = sleep_on_descriptors(s, w, left);
 		pthread_mutex_lock(&z->lock);
 		z->led = false;
-		pthread_cond_broadcast(&z->cond);
+		wake_behind(z);
 	}
-	pthread_cond_broadcast(&z->cond); /* somebody else may have to lead */
+	wake_behind(z); /* somebody else may have to lead */
 	pthread_mutex_unlock(&z->lock);
 	atomic_fetch_sub(&s->waiters, 1);
 	return rc;

@@ -67,7 +67,8 @@ struct sock {
 	atomic_int waiters;	 /* those who block in its calls */
 	struct sleepers {
 		pthread_mutex_t lock;
-		pthread_cond_t cond;
+		_Atomic uint32_t turn;		 /* a futex: has changed when they are to look */
+		unsigned int behind;		 /* so many sleep on it */
 		bool led;			 /* one is on the descriptors */
 		_Atomic(const void *) attendant; /* that one: attend_self() */
 	} sleepers;
@@ -112,9 +113,16 @@ void sock_wake(struct sock *);
 void sock_watch(struct sock *, struct sock_watcher *);
 void sock_unwatch(struct sock *, struct sock_watcher *);
 /*
+ * As poll(2), but -errno; -ERESTART after a handler with SA_RESTART: what has done nothing yet is
+ * to go on, what has done something to say so, as the kernel has it. This is so with --sockets,
+ * which puts its own function here; with rsocket(7) every handler is -EINTR.
+ */
+extern int (*sock_sleep_on)(struct pollfd *, nfds_t, int timeout_ms);
+/*
  * Sleeps until ready(), which is asked under sleepers.lock: 0, -EAGAIN after timeout_ms (-1:
- * never), -EINTR. event_fd() gives the descriptor to sleep on besides the eventfd, or -1, and
- * taken() is called when it was readable.
+ * never), -EINTR or -ERESTART; as signal(7) has it, with a timeout no call goes on. event_fd()
+ * gives the descriptor to sleep on besides the eventfd, or -1, and taken() is called when it was
+ * readable.
  */
 struct sock_waiting {
 	bool (*ready)(void *arg);

@@ -90,6 +90,9 @@ int stream_adopt(const struct stream *listener, struct rdma_cm_id *id, struct st
 	s->tcp_opts = listener->tcp_opts;
 	s->keepalive_s = listener->keepalive_s;
 	s->linger_s = listener->linger_s;
+	s->tcp = listener->tcp;
+	s->sock.rcv_timeout_ms = listener->sock.rcv_timeout_ms;
+	s->sock.snd_timeout_ms = listener->sock.snd_timeout_ms;
 	*ret = s;
 	return 0;
 }
@@ -303,10 +306,21 @@ int stream_shutdown(struct stream *s, int how)
 
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return -EINVAL;
+	if (s->tcp && atomic_load(&s->state) == STREAM_LISTENING)
+		return how == SHUT_WR ? 0 : stream_unlisten(s);
 	if (atomic_load(&s->state) < STREAM_CONNECTED)
 		return -ENOTCONN;
-	if (atomic_load(&s->state) != STREAM_CONNECTED)
+	if (s->tcp) {
+		stream_progress(s);
+		if (stream_is_over(s))
+			return -ENOTCONN;
+	}
+	if (how != SHUT_RD)
+		atomic_store(&s->ours_said, true);
+	if (atomic_load(&s->state) != STREAM_CONNECTED) {
+		sock_wake(&s->sock); /* to poll() it is another state even so */
 		return 0;
+	}
 	if (how == SHUT_WR && !atomic_load(&s->writable))
 		return 0;
 	if (how != SHUT_RD)
@@ -320,6 +334,34 @@ int stream_shutdown(struct stream *s, int how)
 	if (!(atomic_fetch_or(&s->end_told, 1u << ctrl) & 1u << ctrl))
 		(void)!stream_post_ctrl(s, ctrl); /* it says itself what is wrong */
 	return 0;
+}
+
+bool stream_is_over(struct stream *s)
+{
+	const enum stream_state state = atomic_load(&s->state);
+
+	return state == STREAM_FAILED ||
+	       (state == STREAM_DISCONNECTED && atomic_load(&s->ours_said) && atomic_load(&s->fin));
+}
+
+void stream_reset(struct stream *s)
+{
+	svc_lock();
+	rdma_disconnect(s->id);
+	svc_unlock();
+	stream_fail(s, ECONNRESET);
+}
+
+void stream_say_end(struct stream *s)
+{
+	stream_progress(s);
+	/* As with TCP, the peer learns that nobody will see what it has sent: its connection is
+	 * reset, when all that it is to have is there. */
+	s->unread = s->tcp && stream_has_data(s);
+	if (s->unread)
+		stream_post_empty(s);
+	else
+		(void)!stream_shutdown(s, SHUT_RDWR);
 }
 
 bool stream_all_sent(struct stream *s)
@@ -341,7 +383,7 @@ void stream_linger(struct stream *s, uint64_t end_ns)
 
 	if (!s->linger_s || atomic_load(&s->state) < STREAM_CONNECTED)
 		return;
-	(void)!stream_shutdown(s, SHUT_RDWR);
+	stream_say_end(s);
 	while ((now = time_now_ns()) < end_ns &&
 	       stream_wait(s, all_sent, false, (int)((end_ns - now) / NSEC_PER_MSEC) + 1) == -EINTR)
 		;

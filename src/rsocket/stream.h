@@ -57,6 +57,10 @@ struct stream {
 	atomic_bool readable, writable; /* while CONNECTED: the two directions */
 	atomic_bool broken;		/* rdma_cm says that it is over */
 	atomic_int err;			/* for SO_ERROR, or the next call: told once */
+	bool tcp;			/* of --sockets: answers as TCP's, not as rdma-core's */
+	atomic_bool fin;		/* the peer has said its end */
+	atomic_bool ours_said;		/* shutdown(): we have */
+	bool unread;			/* closed with data that nobody has read: a reset */
 	int tries;			/* of the present step of connecting */
 	bool brief;			/* stream_be_brief() */
 
@@ -76,6 +80,7 @@ struct stream {
 	struct list accepting; /* whose handshake goes on */
 	struct list accepted;  /* for raccept() */
 	int backlog, queued;
+	bool deaf;		/* stream_unlisten(); rdma_cm still has it listen */
 	bool late, insists;	/* stream_answer_late() */
 	bool away;		/* late: nobody has accepted for long */
 	atomic_bool *claimed;	/* late: by a child of fork(), which shares it */
@@ -151,16 +156,24 @@ void stream_destroy(struct stream *);
 int stream_close(struct stream *);
 /* Nothing more is sent, and what was gets until then (time_now_ns()) to be there. */
 void stream_linger(struct stream *, uint64_t end_ns);
+/* The first part of closing: the peer is told. */
+void stream_say_end(struct stream *);
 /* Has everything been sent that was to be? Takes what has completed. */
 bool stream_all_sent(struct stream *);
 /* When a stream that lingers from now on has lingered enough. */
 uint64_t stream_linger_end(const struct stream *);
 int stream_shutdown(struct stream *, int how);
+/* Both ends are over, or it was reset. */
+bool stream_is_over(struct stream *);
+/* The peer is told at once, and not in good order. */
+void stream_reset(struct stream *);
 
 /* ---- connect.c ------------------------------------------------------------------------------- */
 
 int stream_bind(struct stream *, const struct sockaddr *, socklen_t) must_use;
 int stream_listen(struct stream *, int backlog) must_use;
+/* Nobody is accepted any more, until stream_listen(). */
+int stream_unlisten(struct stream *);
 int stream_accept(struct stream *, struct stream **ret) must_use;
 /* As without blocking, whatever the flags say. */
 int stream_accept_now(struct stream *, struct stream **ret) must_use;
@@ -189,9 +202,11 @@ void stream_cm_event(struct rdma_cm_event *);
 
 /* Takes what has completed and gives credits that are due. */
 void stream_progress(struct stream *);
-/* Waits for ready(): 0, -EAGAIN, -EINTR. timeout_ms: -1 for none. */
+/* Waits for ready(): 0, -EAGAIN, -EINTR, -ERESTART. timeout_ms: -1 for none. */
 int stream_wait(struct stream *, bool (*ready)(struct stream *), bool nonblock,
 		int timeout_ms) must_use;
+/* Until so many bytes are there to be read, or no more can come. */
+int stream_wait_for_bytes(struct stream *, size_t bytes, int timeout_ms) must_use;
 /* Enough has been read for the peer to be told. */
 bool stream_owes_credits(const struct stream *);
 /* The next completion will be told of: by the channel's descriptor, or sock_wake(). Takes what has
@@ -207,6 +222,8 @@ void stream_fail(struct stream *, int err);
 /* -errno of what ended it, told once; then `after`. */
 int stream_take_error(struct stream *, int after);
 int stream_post_ctrl(struct stream *, enum rs_ctrl);
+/* Says nothing to the peer's socket; all before it is there when it completes. */
+void stream_post_empty(struct stream *);
 /* False: there was no place for it. */
 bool stream_keepalive(struct stream *);
 
@@ -266,6 +283,8 @@ static inline bool stream_can_send(struct stream *s)
 /* ---- send.c, recv.c, iomap.c ----------------------------------------------------------------- */
 
 ssize_t stream_sendv(struct stream *, const struct iovec *, size_t count, int flags) must_use;
+/* So many bytes can be sent without waiting, or, where none can be any more, any number. */
+size_t stream_room(struct stream *);
 /* Bytes that have come and are not read. */
 size_t stream_unread(struct stream *);
 ssize_t stream_recvv(struct stream *, const struct iovec *, size_t count, int flags) must_use;
@@ -279,7 +298,8 @@ struct iov_at {
 /* Under slock: copies so much of the iovec into the send buffer (or inline) and posts it. */
 int stream_post_data(struct stream *, struct iov_at *, uint32_t length, uint32_t imm, bool with_imm,
 		     uint64_t addr, uint32_t rkey) must_use;
-/* Under slock: until a message can be posted; -EAGAIN, or why there will be none. */
+/* Under slock, which TCP's let go of meanwhile: until a message can be posted; -EAGAIN, or why
+ * there will be none. */
 int stream_wait_for_room(struct stream *, int flags) must_use;
 int stream_tell_iomaps(struct stream *, int flags) must_use;
 void stream_drop_iomaps(struct stream *);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/time.h"
+#include "rsocket/probe.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -31,9 +33,12 @@ int socket(int domain, int type, int protocol)
 	return fd;
 }
 
+/* A socket that is connected to one of another process has no address of its own to the kernel. */
 int bind(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	return real()->bind(fd, addr, len);
+	struct held h = hold(fd);
+
+	return h.stream ? (int)let_go(h, -EINVAL) : real()->bind(fd, addr, len);
 }
 
 /* ---- a stream for a kernel's socket ---------------------------------------------------------- */
@@ -52,6 +57,15 @@ static void copy_option(struct stream *s, int fd, int level, int name)
 
 	if (v)
 		(void)!stream_setsockopt(s, level, name, &v, sizeof(v));
+}
+
+static void copy_long_option(struct stream *s, int fd, int name)
+{
+	struct timeval v; /* a struct linger is smaller */
+	socklen_t len = sizeof(v);
+
+	if (!real()->getsockopt(fd, SOL_SOCKET, name, &v, &len))
+		(void)!stream_setsockopt(s, SOL_SOCKET, name, &v, len);
 }
 
 /* The kernel's socket has been bound: so is the stream, to the same address. */
@@ -74,18 +88,23 @@ static int bind_alike(struct stream *s, int fd, bool listening)
 
 static int stream_for(struct entry *e, int fd, bool listening, struct stream **ret)
 {
+	const int fl = real()->fcntl64(fd, F_GETFL);
 	struct stream *s;
-	int rc = stream_create(e->domain, &s);
+	int rc = fl & O_ASYNC ? -EOPNOTSUPP : stream_create(e->domain, &s);
 
 	if (rc)
 		return rc;
-	atomic_store(&s->sock.fl_flags, real()->fcntl64(fd, F_GETFL) & O_NONBLOCK);
+	atomic_store(&s->sock.fl_flags, fl & O_NONBLOCK);
 	if (e->rcvbuf)
 		(void)!stream_setsockopt(s, SOL_SOCKET, SO_RCVBUF, &e->rcvbuf, sizeof(int));
 	if (e->sndbuf)
 		(void)!stream_setsockopt(s, SOL_SOCKET, SO_SNDBUF, &e->sndbuf, sizeof(int));
 	copy_option(s, fd, SOL_SOCKET, SO_KEEPALIVE);
 	copy_option(s, fd, IPPROTO_TCP, TCP_NODELAY);
+	copy_long_option(s, fd, SO_LINGER);
+	copy_long_option(s, fd, SO_RCVTIMEO);
+	copy_long_option(s, fd, SO_SNDTIMEO);
+	s->tcp = true;
 	rc = bind_alike(s, fd, listening);
 	if (rc)
 		(void)!stream_close(s);
@@ -140,8 +159,12 @@ static int listen_on(struct entry *e, int fd, int backlog)
 {
 	int rc = 0;
 
+	if (e->stream && !e->listening)
+		return -EINVAL;
+	if (e->stream && !rdma_only() && real()->listen(fd, backlog))
+		return -errno;
 	if (e->stream)
-		return e->listening ? stream_listen(e->stream, backlog) : -EINVAL;
+		return stream_listen(e->stream, backlog);
 	if (rdma_only())
 		rc = choose_port(e, fd);
 	else if (real()->listen(fd, backlog))
@@ -169,6 +192,30 @@ int listen(int fd, int backlog)
 	return (int)answer(rc);
 }
 
+/* What an accepted socket has of its listener's. */
+static void inherit(int from, int to)
+{
+	static const struct {
+		int level, name;
+	} options[] = {
+		{SOL_SOCKET, SO_KEEPALIVE},	 {SOL_SOCKET, SO_OOBINLINE},
+		{SOL_SOCKET, SO_LINGER},	 {SOL_SOCKET, SO_RCVTIMEO},
+		{SOL_SOCKET, SO_SNDTIMEO},	 {SOL_SOCKET, SO_PRIORITY},
+		{SOL_SOCKET, SO_REUSEADDR},	 {IPPROTO_TCP, TCP_NODELAY},
+		{IPPROTO_TCP, TCP_USER_TIMEOUT},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		static const uint8_t unset[sizeof(struct timeval)];
+		uint8_t v[sizeof(struct timeval)];
+		socklen_t len = sizeof(v);
+
+		if (!real()->getsockopt(from, options[i].level, options[i].name, v, &len) &&
+		    memcmp(v, unset, len))
+			real()->setsockopt(to, options[i].level, options[i].name, v, len);
+	}
+}
+
 /* A number for an accepted stream: an unconnected socket of the kernel. */
 static int number_for(struct entry *listener, struct stream *s, int flags)
 {
@@ -182,6 +229,7 @@ static int number_for(struct entry *listener, struct stream *s, int flags)
 		return rc;
 	}
 	atomic_store(&s->sock.fl_flags, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
+	inherit(listener->fd, fd);
 	return fd;
 }
 
@@ -211,16 +259,23 @@ static int accept_now(struct entry *e, struct sockaddr *addr, socklen_t *len, in
 
 static int accept_wait(struct entry *e, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	const bool nonblock = sock_nonblocking(&e->stream->sock, 0);
+	const struct sock *s = &e->stream->sock;
+	const int timeout_ms = s->rcv_timeout_ms;
+	const uint64_t end = time_now_ns() + (uint64_t)max_of(timeout_ms, 0) * NSEC_PER_MSEC;
 	struct poll_item item = {&e->stream->sock, e->kernel_fd, POLLIN, 0};
+	struct poll_how how = {.timeout_ns = -1, .restarts = timeout_ms < 0};
 	int rc;
 
 	for (;;) {
+		const uint64_t now = time_now_ns();
+
 		rc = accept_now(e, addr, len, flags);
-		if (rc != -EAGAIN || nonblock)
+		if (rc != -EAGAIN || sock_nonblocking(s, 0) || (timeout_ms >= 0 && now >= end))
 			return rc;
-		rc = pollset_wait(&item, 1, -1);
-		if (rc < 0)
+		if (timeout_ms >= 0)
+			how.timeout_ns = (int64_t)(end - now);
+		rc = pollset_wait(&item, 1, &how);
+		if (rc < 0 && rc != -ERESTART)
 			return rc;
 	}
 }
@@ -297,7 +352,9 @@ static int connect_first(struct entry *e, int fd, const struct sockaddr *addr, s
 	struct stream *s;
 	int rc;
 
-	if (!addr || len < addr_length(addr) || !addr_length(addr) || addr->sa_family != e->domain)
+	if (len > sizeof(struct sockaddr_storage) || len < sizeof(addr->sa_family) ||
+	    !probe_readable(addr, len) || len < addr_length(addr) || !addr_length(addr) ||
+	    addr->sa_family != e->domain)
 		return -ECANCELED; /* the kernel says what is wrong with it */
 	rc = stream_for(e, fd, false, &s);
 	if (rc)
@@ -321,6 +378,25 @@ static int connect_by_kernel(struct entry *e, int fd, const struct sockaddr *add
 	return rc;
 }
 
+static bool is_unspec(const struct sockaddr *addr, socklen_t len)
+{
+	return len >= sizeof(addr->sa_family) && probe_readable(addr, len) &&
+	       addr->sa_family == AF_UNSPEC;
+}
+
+/* The connection is given up, and the socket may have another. */
+static int disconnect(struct entry *e, struct stream *s)
+{
+	stream_reset(s);
+	pthread_mutex_lock(&e->lock);
+	if (e->stream == s)
+		entry_drop_stream(e);
+	e->to_len = 0;
+	e->told = false;
+	pthread_mutex_unlock(&e->lock);
+	return 0;
+}
+
 int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	struct entry *e = table_ours() ? entry_get(fd) : NULL;
@@ -332,6 +408,8 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	s = entry_stream(e);
 	if (e->relayed)
 		rc = -EISCONN;
+	else if (s && !e->listening && is_unspec(addr, len))
+		rc = disconnect(e, s);
 	else if (s)
 		rc = connect_again(e, s);
 	else
@@ -344,13 +422,15 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 
 int shutdown(int fd, int how)
 {
-	struct entry *e = entry_get(fd);
-	struct stream *s = e ? entry_stream(e) : NULL;
-	int rc = s ? (int)answer(stream_shutdown(s, how)) : real()->shutdown(fd, how);
+	struct held h = hold(fd);
+	int rc;
 
-	if (e)
-		entry_put(e);
-	return rc;
+	if (!h.stream)
+		return real()->shutdown(fd, how);
+	rc = stream_shutdown(h.stream, how);
+	if (!rc && h.entry->kernel_fd >= 0 && real()->shutdown(h.entry->kernel_fd, how))
+		rc = -errno;
+	return (int)let_go(h, rc);
 }
 
 /* ---- names and options ----------------------------------------------------------------------- */
@@ -360,10 +440,19 @@ static bool has_connection(struct stream *s)
 	return s && atomic_load(&s->state) >= STREAM_CONNECTED;
 }
 
+static int give_name(struct stream *s, const struct sockaddr *name, struct sockaddr *addr,
+		     socklen_t *len)
+{
+	if (!probe_readable(len, sizeof(*len)) ||
+	    (*len <= INT_MAX && !probe_writable(addr, min_of(*len, addr_length(name)))))
+		return -EFAULT;
+	return addr_copy_out(&s->sock, name, addr, len);
+}
+
 /* One that was a stream is a local socket to the kernel, in whatever process it is now. */
 static int kernels_name(int fd, bool peer, struct sockaddr *addr, socklen_t *len)
 {
-	const socklen_t room = len ? *len : 0;
+	const socklen_t room = probe_readable(len, sizeof(*len)) ? *len : 0;
 	struct sockaddr_storage name;
 	int rc = peer ? real()->getpeername(fd, addr, len) : real()->getsockname(fd, addr, len);
 
@@ -382,7 +471,9 @@ int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 	int rc;
 
 	if (has_connection(s))
-		rc = (int)answer(addr_copy_out(&s->sock, rdma_get_peer_addr(s->id), addr, len));
+		stream_progress(s);
+	if (has_connection(s) && !stream_is_over(s))
+		rc = (int)answer(give_name(s, rdma_get_peer_addr(s->id), addr, len));
 	else
 		rc = kernels_name(fd, true, addr, len);
 	if (e)
@@ -397,7 +488,7 @@ int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 	int rc;
 
 	if (has_connection(s))
-		rc = (int)answer(addr_copy_out(&s->sock, rdma_get_local_addr(s->id), addr, len));
+		rc = (int)answer(give_name(s, rdma_get_local_addr(s->id), addr, len));
 	else
 		rc = kernels_name(fd, false, addr, len);
 	if (e)
@@ -418,7 +509,7 @@ int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 		rc = 0;
 	else if (s && !rc)
 		(void)!stream_setsockopt(s, level, name, val, len);
-	else if (e && !rc && level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF))
+	if (e && !rc && level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF))
 		memcpy(name == SO_RCVBUF ? &e->rcvbuf : &e->sndbuf, val, sizeof(int));
 	if (e)
 		entry_put(e);
@@ -426,11 +517,22 @@ int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 	return rc;
 }
 
-static bool streams_own(int level, int name)
+static int give_option(struct stream *s, int level, int name, void *val, socklen_t *len)
+{
+	if (!probe_readable(len, sizeof(*len)))
+		return -EFAULT;
+	if (*len > INT_MAX)
+		return -EINVAL;
+	if (!probe_writable(val, min_of((size_t)*len, sizeof(int))))
+		return -EFAULT;
+	return stream_getsockopt(s, level, name, val, len);
+}
+
+static bool streams_own(const struct entry *e, int level, int name)
 {
 	if (level == SOL_SOCKET)
-		return name == SO_ERROR || name == SO_ACCEPTCONN || name == SO_RCVBUF ||
-		       name == SO_SNDBUF;
+		return name == SO_ERROR || name == SO_ACCEPTCONN ||
+		       (name == SO_RCVBUF && !e->rcvbuf) || (name == SO_SNDBUF && !e->sndbuf);
 	return level == IPPROTO_TCP && (name == TCP_INFO || name == TCP_MAXSEG);
 }
 
@@ -457,8 +559,8 @@ int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 	struct stream *s = e ? entry_stream(e) : NULL;
 	int rc;
 
-	if (s && streams_own(level, name))
-		rc = (int)answer(stream_getsockopt(s, level, name, val, len));
+	if (s && streams_own(e, level, name))
+		rc = (int)answer(give_option(s, level, name, val, len));
 	else
 		rc = kernels_option(fd, level, name, val, len);
 	if (e)

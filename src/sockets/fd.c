@@ -7,6 +7,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "rsocket/probe.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -96,6 +98,20 @@ static void follow(int fd)
 		entry_put(e);
 }
 
+/* Nothing tells of data while the program does something else. */
+static bool no_signals(int fd)
+{
+	struct held h = hold(fd);
+
+	if (!h.stream)
+		return false;
+	log_warn("sockets",
+		 "descriptor %d: no SIGIO over RDMA; set O_ASYNC before connect() or "
+		 "listen(), which go by TCP then",
+		 fd);
+	return let_go(h, -EINVAL) < 0;
+}
+
 int fcntl64(int fd, int cmd, ...)
 {
 	va_list args;
@@ -105,6 +121,8 @@ int fcntl64(int fd, int cmd, ...)
 	va_start(args, cmd);
 	arg = va_arg(args, void *);
 	va_end(args);
+	if (cmd == F_SETFL && (intptr_t)arg & O_ASYNC && no_signals(fd))
+		return -1;
 	rc = real()->fcntl64(fd, cmd, arg);
 	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC)
 		return doubled(fd, rc);
@@ -141,11 +159,15 @@ int ioctl(int fd, unsigned long request, ...)
 	va_start(args, request);
 	arg = va_arg(args, void *);
 	va_end(args);
+	if (request == FIOASYNC && probe_readable(arg, sizeof(int)) && *(int *)arg &&
+	    no_signals(fd))
+		return -1;
 	e = request == FIONREAD ? entry_get(fd) : NULL;
 	s = e ? entry_stream(e) : NULL;
 	if (s && atomic_load(&s->state) >= STREAM_CONNECTED) {
-		*(int *)arg = readable_bytes(s);
-		rc = 0;
+		rc = probe_writable(arg, sizeof(int)) ? 0 : (int)answer(-EFAULT);
+		if (!rc)
+			*(int *)arg = readable_bytes(s);
 	} else {
 		rc = real()->ioctl(fd, request, arg);
 		if (request == FIONBIO && !rc)

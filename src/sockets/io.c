@@ -1,41 +1,57 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /* Data, by every name that the C library has for it, those of _FORTIFY_SOURCE included. */
-#undef _FILE_OFFSET_BITS /* sendfile and sendfile64 are two names here */
+#undef _FILE_OFFSET_BITS /* preadv2 and preadv64v2 are two names here */
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/sendfile.h>
 #include <unistd.h>
 
+#include "base/time.h"
+#include "rsocket/probe.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
 #pragma GCC visibility push(default)
 
-struct held {
-	struct entry *entry;
-	struct stream *stream;
+/* Of those of Linux 6.1; a kernel that knows fewer says so of its own socket. */
+enum {
+	RWF_READ = RWF_HIPRI | RWF_NOWAIT,
+	RWF_WRITE = RWF_READ | RWF_DSYNC | RWF_SYNC | RWF_APPEND
 };
 
-static struct held hold(int fd)
+/* What an iovec of the program's says, or -errno as the kernel has it. */
+static int checked(const struct iovec *iov, size_t count, int too_many)
 {
-	struct held h = {.entry = entry_get(fd)};
-
-	if (h.entry)
-		h.stream = entry_stream(h.entry);
-	if (h.entry && !h.stream) {
-		entry_put(h.entry);
-		h.entry = NULL;
-	}
-	return h;
+	if (count > IOV_MAX)
+		return too_many;
+	return probe_readable(iov, count * sizeof(*iov)) ? 0 : -EFAULT;
 }
 
-static ssize_t let_go(struct held h, ssize_t rc)
+static int checked_message(const struct msghdr *msg)
 {
-	entry_put(h.entry);
-	return answer(rc);
+	if (!probe_readable(msg, sizeof(*msg)))
+		return -EFAULT;
+	return checked(msg->msg_iov, msg->msg_iovlen, -EMSGSIZE);
+}
+
+static bool nothing(const struct iovec *iov, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (iov[i].iov_len)
+			return false;
+	return true;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
+
+static ssize_t receive(struct held h, const struct iovec *iov, size_t count, int flags)
+{
+	ssize_t rc;
+
+	do
+		rc = stream_recvv(h.stream, iov, count, flags);
+	while (rc == -ERESTART);
+	return let_go(h, rc);
+}
 
 ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
@@ -43,7 +59,7 @@ ssize_t recv(int fd, void *buf, size_t len, int flags)
 
 	if (!h.stream)
 		return real()->recv(fd, buf, len, flags);
-	return let_go(h, stream_recvv(h.stream, &(struct iovec){buf, len}, 1, flags));
+	return receive(h, &(struct iovec){buf, len}, 1, flags);
 }
 
 ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, struct sockaddr *restrict src,
@@ -53,21 +69,62 @@ ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, struct socka
 
 	if (!h.stream)
 		return real()->recvfrom(fd, buf, len, flags, src, srclen);
-	if (src && srclen)
+	if (src && !probe_writable(srclen, sizeof(*srclen)))
+		return let_go(h, -EFAULT);
+	if (src)
 		*srclen = 0; /* as TCP: who is connected knows whom it hears */
-	return let_go(h, stream_recvv(h.stream, &(struct iovec){buf, len}, 1, flags));
+	return receive(h, &(struct iovec){buf, len}, 1, flags);
 }
 
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	struct held h = hold(fd);
 
+	int rc;
+
 	if (!h.stream)
 		return real()->recvmsg(fd, msg, flags);
+	rc = checked_message(msg);
+	if (rc)
+		return let_go(h, rc);
 	msg->msg_flags = 0;
 	msg->msg_namelen = 0;
 	msg->msg_controllen = 0;
-	return let_go(h, stream_recvv(h.stream, msg->msg_iov, msg->msg_iovlen, flags));
+	return receive(h, msg->msg_iov, msg->msg_iovlen, flags);
+}
+
+/* A message after another until there are so many, as far as they can be had. */
+int recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags, struct timespec *timeout)
+{
+	struct held h = hold(fd);
+	uint64_t end = UINT64_MAX;
+	unsigned int done = 0;
+	ssize_t rc = 0;
+
+	if (!h.stream)
+		return real()->recvmmsg(fd, msgs, n, flags, timeout);
+	entry_put(h.entry);
+	if (timeout && !probe_readable(timeout, sizeof(*timeout)))
+		return (int)answer(-EFAULT);
+	if (timeout)
+		end = time_now_ns() + (uint64_t)timeout->tv_sec * NSEC_PER_SEC +
+		      (uint64_t)timeout->tv_nsec;
+	for (; done < n; done++) {
+		if (!probe_writable(&msgs[done].msg_len, sizeof(msgs[done].msg_len)))
+			rc = answer(-EFAULT);
+		else
+			rc = recvmsg(fd, &msgs[done].msg_hdr, flags & ~MSG_WAITFORONE);
+		if (rc < 0)
+			break;
+		msgs[done].msg_len = (unsigned int)rc;
+		if (flags & MSG_WAITFORONE)
+			flags |= MSG_DONTWAIT;
+		if (time_now_ns() >= end) {
+			done++;
+			break;
+		}
+	}
+	return done ? (int)done : (int)rc;
 }
 
 ssize_t read(int fd, void *buf, size_t count)
@@ -76,7 +133,18 @@ ssize_t read(int fd, void *buf, size_t count)
 
 	if (!h.stream)
 		return real()->read(fd, buf, count);
-	return let_go(h, stream_recvv(h.stream, &(struct iovec){buf, count}, 1, 0));
+	if (!count)
+		return let_go(h, 0);
+	return receive(h, &(struct iovec){buf, count}, 1, 0);
+}
+
+static ssize_t read_vector(struct held h, const struct iovec *iov, int count, int flags)
+{
+	const int rc = checked(iov, (size_t)count, -EINVAL);
+
+	if (rc || nothing(iov, count))
+		return let_go(h, rc);
+	return receive(h, iov, (size_t)count, flags);
 }
 
 ssize_t readv(int fd, const struct iovec *iov, int count)
@@ -85,16 +153,34 @@ ssize_t readv(int fd, const struct iovec *iov, int count)
 
 	if (!h.stream)
 		return real()->readv(fd, iov, count);
-	return let_go(h, count < 0 ? -EINVAL : stream_recvv(h.stream, iov, (size_t)count, 0));
+	return read_vector(h, iov, count, 0);
+}
+
+/* At no offset, which a socket has not, it is readv() with flags. */
+ssize_t preadv64v2(int fd, const struct iovec *iov, int count, off64_t offset, int flags)
+{
+	struct held h = offset == -1 && !(flags & ~RWF_READ) ? hold(fd) : (struct held){0};
+
+	if (!h.stream)
+		return real()->preadv64v2(fd, iov, count, offset, flags);
+	return read_vector(h, iov, count, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
+}
+
+ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
+{
+	return preadv64v2(fd, iov, count, offset, flags);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
 static ssize_t transmit(struct held h, const struct iovec *iov, size_t count, int flags)
 {
-	ssize_t rc = stream_sendv(h.stream, iov, count, flags);
+	ssize_t rc;
 
-	rc = let_go(h, rc);
+	do
+		rc = stream_sendv(h.stream, iov, count, flags);
+	while (rc == -ERESTART);
+	rc = let_go(h, rc == -ENOTCONN ? -EPIPE : rc);
 	if (rc < 0 && errno == EPIPE && !(flags & MSG_NOSIGNAL)) {
 		raise(SIGPIPE);
 		errno = EPIPE;
@@ -132,16 +218,77 @@ static void pass_connections(const struct msghdr *msg)
 				       (c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 }
 
+static bool carries_control(const struct msghdr *msg)
+{
+	return probe_readable(msg, sizeof(*msg)) && msg->msg_control &&
+	       probe_readable(msg->msg_control, msg->msg_controllen);
+}
+
+/* As TCP's, which knows some of no meaning to it, and refuses others. */
+static int checked_control(const struct msghdr *msg)
+{
+	struct msghdr m = *msg;
+
+	if (!m.msg_controllen)
+		return 0;
+	if (!probe_readable(m.msg_control, m.msg_controllen))
+		return -EFAULT;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+		const size_t left =
+			m.msg_controllen - (size_t)((uint8_t *)c - (uint8_t *)m.msg_control);
+
+		if (c->cmsg_len < sizeof(*c) || c->cmsg_len > left)
+			return -EINVAL;
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type != SCM_RIGHTS &&
+		    c->cmsg_type != SCM_CREDENTIALS && c->cmsg_type != SO_MARK &&
+		    c->cmsg_type != SO_TIMESTAMPING && c->cmsg_type != SO_PRIORITY)
+			return -EINVAL;
+	}
+	return 0;
+}
+
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	struct held h = hold(fd);
 
+	int rc;
+
 	if (!h.stream) {
-		if (table_ours() && msg && msg->msg_control)
+		if (table_ours() && carries_control(msg))
 			pass_connections(msg);
 		return real()->sendmsg(fd, msg, flags);
 	}
+	rc = checked_message(msg);
+	if (!rc)
+		rc = checked_control(msg);
+	if (rc)
+		return let_go(h, rc);
 	return transmit(h, msg->msg_iov, msg->msg_iovlen, flags);
+}
+
+int sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags)
+{
+	struct held h = hold(fd);
+	unsigned int done = 0;
+	ssize_t rc = 0;
+
+	if (!h.stream) {
+		for (unsigned int i = 0; table_ours() && i < n && i < IOV_MAX; i++)
+			if (carries_control(&msgs[i].msg_hdr))
+				pass_connections(&msgs[i].msg_hdr);
+		return real()->sendmmsg(fd, msgs, n, flags);
+	}
+	entry_put(h.entry);
+	for (n = min_of(n, (unsigned int)IOV_MAX); done < n; done++) {
+		if (!probe_writable(&msgs[done].msg_len, sizeof(msgs[done].msg_len)))
+			rc = answer(-EFAULT);
+		else
+			rc = sendmsg(fd, &msgs[done].msg_hdr, flags);
+		if (rc < 0)
+			break;
+		msgs[done].msg_len = (unsigned int)rc;
+	}
+	return done ? (int)done : (int)rc;
 }
 
 ssize_t write(int fd, const void *buf, size_t count)
@@ -153,63 +300,36 @@ ssize_t write(int fd, const void *buf, size_t count)
 	return transmit(h, &(struct iovec){(void *)(uintptr_t)buf, count}, 1, 0);
 }
 
+static ssize_t write_vector(struct held h, const struct iovec *iov, int count, int flags)
+{
+	const int rc = checked(iov, (size_t)count, -EINVAL);
+
+	if (rc || nothing(iov, count))
+		return let_go(h, rc);
+	return transmit(h, iov, (size_t)count, flags);
+}
+
 ssize_t writev(int fd, const struct iovec *iov, int count)
 {
 	struct held h = hold(fd);
 
 	if (!h.stream)
 		return real()->writev(fd, iov, count);
-	if (count < 0)
-		return let_go(h, -EINVAL);
-	return transmit(h, iov, (size_t)count, 0);
+	return write_vector(h, iov, count, 0);
 }
 
-/* Until the file is at its end, or so much is sent, or no more can be sent without waiting. */
-static ssize_t send_file(int out, int in, int64_t *offset, size_t count)
+ssize_t pwritev64v2(int fd, const struct iovec *iov, int count, off64_t offset, int flags)
 {
-	enum { PIECE = 65536 };
-	/* Not the thread's own: programs make threads with no more stack than they need, and such
-	 * memory comes out of it. */
-	uint8_t *buf = malloc(PIECE);
-	ssize_t done = 0, n, sent = 0;
-
-	if (!buf)
-		return -1;
-	while ((size_t)done < count) {
-		size_t want = min_of(count - (size_t)done, (size_t)PIECE);
-
-		n = offset ? pread64(in, buf, want, *offset) : read(in, buf, want);
-		if (n > 0)
-			sent = send(out, buf, (size_t)n, 0);
-		if (n > 0 && !offset && sent < n) /* what was not sent is to be read again */
-			(void)!lseek64(in, max_of(sent, (ssize_t)0) - n, SEEK_CUR);
-		if (n <= 0 || sent < 0) {
-			done = done ? done : min_of(n, sent);
-			break;
-		}
-		if (offset)
-			*offset += sent;
-		done += sent;
-		if (sent < n)
-			break;
-	}
-	free(buf);
-	return done;
-}
-
-ssize_t sendfile64(int out, int in, off64_t *offset, size_t count)
-{
-	struct held h = hold(out);
+	struct held h = offset == -1 && !(flags & ~RWF_WRITE) ? hold(fd) : (struct held){0};
 
 	if (!h.stream)
-		return real()->sendfile64(out, in, offset, count);
-	entry_put(h.entry);
-	return send_file(out, in, offset, count);
+		return real()->pwritev64v2(fd, iov, count, offset, flags);
+	return write_vector(h, iov, count, flags & RWF_NOWAIT ? MSG_DONTWAIT : 0);
 }
 
-ssize_t sendfile(int out, int in, off_t *offset, size_t count)
+ssize_t pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
 {
-	return sendfile64(out, in, offset, count); /* off_t has 64 bits where weft runs */
+	return pwritev64v2(fd, iov, count, offset, flags);
 }
 
 /* ---- what _FORTIFY_SOURCE makes of them ------------------------------------------------------ */

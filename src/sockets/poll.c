@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /* poll() and select(). Sets without a stream among them are the C library's. */
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/time.h"
+#include "rsocket/probe.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -75,9 +77,16 @@ static bool changed(const struct set *set)
 	return false;
 }
 
+/* What the kernel would refuse is the kernel's. */
 static bool tracked(struct pollfd *fds, nfds_t n)
 {
+	struct rlimit most;
 	bool any = false;
+
+	if (n > FD_SETSIZE && (getrlimit(RLIMIT_NOFILE, &most) || n > most.rlim_cur))
+		return false;
+	if (!probe_readable(fds, n * sizeof(*fds)))
+		return false;
 
 	for (nfds_t i = 0; i < n && !any; i++) {
 		struct entry *e = entry_get(fds[i].fd);
@@ -107,10 +116,10 @@ static int without_idle_sets(struct set *set, int count)
 	return count;
 }
 
-static int poll_tracked(struct pollfd *fds, nfds_t n, int64_t timeout_ns)
+static int poll_tracked(struct pollfd *fds, nfds_t n, const struct poll_how *how)
 {
 	const uint64_t start = time_now_ns();
-	int64_t left = timeout_ns;
+	struct poll_how left = *how;
 	bool again;
 	int rc;
 
@@ -121,15 +130,16 @@ static int poll_tracked(struct pollfd *fds, nfds_t n, int64_t timeout_ns)
 		rc = set_begin(&set, fds, n);
 		if (rc)
 			return rc;
-		told = rc = pollset_wait(set.items, n, left);
+		told = rc = pollset_wait(set.items, n, &left);
 		again = rc > 0 && changed(&set);
 		if (rc > 0 && !again) {
 			rc = without_idle_sets(&set, told);
 			again = !rc && told;
 		}
-		if (timeout_ns >= 0) {
-			left = max_of(timeout_ns - (int64_t)(time_now_ns() - start), (int64_t)0);
-			again &= rc > 0 || left > 0;
+		if (how->timeout_ns >= 0) {
+			left.timeout_ns = max_of(how->timeout_ns - (int64_t)(time_now_ns() - start),
+						 (int64_t)0);
+			again &= rc > 0 || left.timeout_ns > 0;
 		}
 		for (nfds_t i = 0; rc >= 0 && i < n; i++)
 			fds[i].revents = set.items[i].revents;
@@ -142,8 +152,14 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	if (!tracked(fds, n))
 		return real()->poll(fds, n, timeout);
-	return (int)answer(
-		poll_tracked(fds, n, timeout < 0 ? -1 : timeout * (int64_t)NSEC_PER_MSEC));
+	return (int)answer(poll_tracked(
+		fds, n, &(struct poll_how){timeout < 0 ? -1 : timeout * (int64_t)NSEC_PER_MSEC}));
+}
+
+static bool sound(const struct timespec *ts)
+{
+	return !ts || (probe_readable(ts, sizeof(*ts)) && ts->tv_sec >= 0 && ts->tv_nsec >= 0 &&
+		       ts->tv_nsec < (long)NSEC_PER_SEC);
 }
 
 static int64_t to_ns(const struct timespec *ts)
@@ -151,25 +167,11 @@ static int64_t to_ns(const struct timespec *ts)
 	return ts ? ts->tv_sec * (int64_t)NSEC_PER_SEC + ts->tv_nsec : -1;
 }
 
-/* Between the change of the mask and the sleep a signal may be late by the guard of the sleep. */
-static int poll_masked(struct pollfd *fds, nfds_t n, int64_t timeout_ns, const sigset_t *mask)
-{
-	sigset_t before;
-	int rc;
-
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, mask, &before);
-	rc = poll_tracked(fds, n, timeout_ns);
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc;
-}
-
 int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	if (!tracked(fds, n))
+	if (!sound(timeout) || !tracked(fds, n))
 		return real()->ppoll(fds, n, timeout, mask);
-	return (int)answer(poll_masked(fds, n, to_ns(timeout), mask));
+	return (int)answer(poll_tracked(fds, n, &(struct poll_how){to_ns(timeout), mask}));
 }
 
 int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t size);
@@ -194,10 +196,18 @@ int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, co
 
 /* ---- select ---------------------------------------------------------------------------------- */
 
+static bool sets_sound(int nfds, const fd_set *rd, const fd_set *wr, const fd_set *ex)
+{
+	const size_t n = ((size_t)nfds + 7) / 8;
+
+	return probe_readable(rd, rd ? n : 0) && probe_readable(wr, wr ? n : 0) &&
+	       probe_readable(ex, ex ? n : 0);
+}
+
 static int select_tracked(struct pollfd *fds, nfds_t n, fd_set *rd, fd_set *wr, fd_set *ex,
 			  int64_t timeout_ns, const sigset_t *mask)
 {
-	int rc = poll_masked(fds, n, timeout_ns, mask);
+	int rc = poll_tracked(fds, n, &(struct poll_how){timeout_ns, mask});
 
 	return (int)answer(rc < 0 ? rc : poll_to_select(fds, n, rd, wr, ex));
 }
@@ -210,7 +220,9 @@ int select(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct timeval *timeout
 	nfds_t n;
 	int rc;
 
-	if (nfds < 0 || nfds > FD_SETSIZE)
+	if (nfds < 0 || nfds > FD_SETSIZE || !sets_sound(nfds, rd, wr, ex) ||
+	    (timeout && (!probe_readable(timeout, sizeof(*timeout)) || timeout->tv_sec < 0 ||
+			 timeout->tv_usec < 0)))
 		return real()->select(nfds, rd, wr, ex, timeout);
 	n = select_to_poll(nfds, rd, wr, ex, fds);
 	if (!tracked(fds, n))
@@ -233,7 +245,7 @@ int pselect(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec 
 	struct pollfd fds[FD_SETSIZE];
 	nfds_t n;
 
-	if (nfds < 0 || nfds > FD_SETSIZE)
+	if (nfds < 0 || nfds > FD_SETSIZE || !sets_sound(nfds, rd, wr, ex) || !sound(timeout))
 		return real()->pselect(nfds, rd, wr, ex, timeout, mask);
 	n = select_to_poll(nfds, rd, wr, ex, fds);
 	if (!tracked(fds, n))

@@ -101,6 +101,31 @@ static inline ssize_t answer(ssize_t rc)
 	return -1;
 }
 
+/* An entry that has a stream, for one call; both NULL: the call is the kernel's. */
+struct held {
+	struct entry *entry;
+	struct stream *stream;
+};
+
+static inline struct held hold(int fd)
+{
+	struct held h = {.entry = entry_get(fd)};
+
+	if (h.entry)
+		h.stream = entry_stream(h.entry);
+	if (h.entry && !h.stream) {
+		entry_put(h.entry);
+		h.entry = NULL;
+	}
+	return h;
+}
+
+static inline ssize_t let_go(struct held h, ssize_t rc)
+{
+	entry_put(h.entry);
+	return answer(rc);
+}
+
 /* ---- relay.c --------------------------------------------------------------------------------- */
 
 /* Before a fork, or before it is passed on, relay_before_fork() first: the connection becomes a
