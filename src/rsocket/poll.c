@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "rsocket/attend.h"
 #include "rsocket/dgram.h"
+#include "rsocket/guard.h"
 #include "rsocket/pollset.h"
 #include "rsocket/stream.h"
 #include "rsocket/svc.h"
@@ -244,10 +245,16 @@ static int sleep_in_kernel(struct pollfd *kernel, nfds_t n, int timeout_ms,
 	return ppoll(kernel, n, &ts, how->mask) < 0 ? -errno : 0;
 }
 
+static void left_attending(void *attendance)
+{
+	attend_end(attendance, false);
+}
+
 static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *kernel,
 			   struct pollfd *plain, uint64_t end, const struct poll_how *how)
 {
 	struct attendance a;
+	struct guard guard;
 	int count;
 
 	for (;;) {
@@ -266,7 +273,9 @@ static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *ker
 					      (end - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
 		}
 		kernel[RNIC] = (struct pollfd){.fd = attend_begin(&a, true), .events = POLLIN};
+		guard_begin(&guard, left_attending, &a);
 		rc = sleep_in_kernel(kernel, ITEMS + 2 * n, timeout, how);
+		guard_end(&guard);
 		attend_end(&a, !rc && kernel[RNIC].revents);
 		if (rc)
 			return rc;
@@ -274,11 +283,28 @@ static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *ker
 	}
 }
 
+struct watching {
+	const struct poll_item *items;
+	struct watch *watches;
+	nfds_t n;
+};
+
+static void unwatch(void *arg)
+{
+	const struct watching *w = arg;
+
+	for (nfds_t i = 0; i < w->n; i++)
+		if (w->items[i].sock)
+			sock_unwatch(w->items[i].sock, &w->watches[i].watcher);
+}
+
 static int watch_and_sleep(struct poll_item *items, nfds_t n, struct pollfd *kernel,
 			   struct pollfd *plain, struct watch *watches, uint64_t end,
 			   const struct poll_how *how)
 {
+	struct watching w = {items, watches, n};
 	struct waker *waker = waker_get();
+	struct guard guard;
 	int count;
 
 	if (!waker)
@@ -289,10 +315,10 @@ static int watch_and_sleep(struct poll_item *items, nfds_t n, struct pollfd *ker
 		if (items[i].sock)
 			sock_watch(items[i].sock, &watches[i].watcher);
 	}
+	guard_begin(&guard, unwatch, &w);
 	count = sleep_and_check(items, n, kernel, plain, end, how);
-	for (nfds_t i = 0; i < n; i++)
-		if (items[i].sock)
-			sock_unwatch(items[i].sock, &watches[i].watcher);
+	guard_end(&guard);
+	unwatch(&w);
 	return count;
 }
 
@@ -307,6 +333,15 @@ struct room {
 static int pending(const struct poll_how *how)
 {
 	return how->mask && ppoll(NULL, 0, &(struct timespec){0}, how->mask) < 0 ? -errno : 0;
+}
+
+static void free_room(void *arg)
+{
+	struct room *room = arg;
+
+	free(room->kernel);
+	free(room->plain);
+	free(room->watches);
 }
 
 static int spin_then_sleep(struct poll_item *items, nfds_t n, const struct poll_how *how,
@@ -338,18 +373,17 @@ int pollset_wait(struct poll_item *items, nfds_t n, const struct poll_how *how)
 	enum { ON_STACK = 32 };
 	struct pollfd kernel[ITEMS + 2 * ON_STACK], plain[ON_STACK];
 	struct watch watches[ON_STACK];
-	struct room room = {kernel, plain, watches};
+	struct room room = {kernel, plain, watches}, big = {0};
+	struct guard guard;
 	int rc = -ENOMEM;
 
 	if (n > ON_STACK)
-		room = (struct room){calloc(ITEMS + 2 * n, sizeof(*kernel)),
-				     calloc(n, sizeof(*plain)), calloc(n, sizeof(*watches))};
+		room = big = (struct room){calloc(ITEMS + 2 * n, sizeof(*kernel)),
+					   calloc(n, sizeof(*plain)), calloc(n, sizeof(*watches))};
+	guard_begin(&guard, free_room, &big);
 	if (room.kernel && room.plain && room.watches)
 		rc = spin_then_sleep(items, n, how, &room);
-	if (n > ON_STACK) {
-		free(room.kernel);
-		free(room.plain);
-		free(room.watches);
-	}
+	guard_end(&guard);
+	free_room(&big);
 	return rc;
 }

@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "rsocket/attend.h"
+#include "rsocket/guard.h"
 
 #define CONF_DIR "/etc/rdma/rsocket/"
 
@@ -208,6 +209,42 @@ static int any_interrupts(struct pollfd *fds, nfds_t n, int timeout_ms)
 
 int (*sock_sleep_on)(struct pollfd *, nfds_t, int) = any_interrupts;
 
+static void wake_behind(struct sleepers *z)
+{
+	atomic_fetch_add(&z->turn, 1);
+	if (z->behind)
+		syscall(SYS_futex, &z->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* A thread that is gone from its sleep leads no more, nor waits. */
+static void left(struct sock *s, bool led)
+{
+	struct sleepers *z = &s->sleepers;
+
+	pthread_mutex_lock(&z->lock);
+	if (led)
+		z->led = false;
+	else
+		z->behind--;
+	wake_behind(z);
+	pthread_mutex_unlock(&z->lock);
+	atomic_fetch_sub(&s->waiters, 1);
+}
+
+struct leading {
+	struct sock *s;
+	struct attendance a;
+};
+
+static void left_leading(void *arg)
+{
+	struct leading *l = arg;
+
+	attend_end(&l->a, false);
+	atomic_store(&l->s->sleepers.attendant, NULL);
+	left(l->s, true);
+}
+
 static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, int timeout_ms)
 {
 	int (*const sleep_on)(struct pollfd *, nfds_t, int) =
@@ -215,14 +252,17 @@ static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, in
 	struct pollfd fds[] = {{.fd = s->fd, .events = POLLIN},
 			       {.fd = w->event_fd(w->arg), .events = POLLIN},
 			       {.events = POLLIN}};
-	struct attendance a;
+	struct leading l = {.s = s};
+	struct guard guard;
 	eventfd_t count;
 	int rc;
 
 	atomic_store(&s->sleepers.attendant, attend_self());
-	fds[2].fd = attend_begin(&a, true);
+	fds[2].fd = attend_begin(&l.a, true);
+	guard_begin(&guard, left_leading, &l);
 	rc = sleep_on(fds, ARRAY_SIZE(fds), timeout_ms);
-	attend_end(&a, !rc && fds[2].revents);
+	guard_end(&guard);
+	attend_end(&l.a, !rc && fds[2].revents);
 	atomic_store(&s->sleepers.attendant, NULL);
 	if (rc)
 		return rc;
@@ -235,28 +275,32 @@ static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, in
 
 /* Another sleeps on the descriptors and will tell; or the time is up. The kernel goes on with it
  * after a handler with SA_RESTART, unless there is a timeout: as with a socket. */
-static int sleep_behind(struct sleepers *z, int timeout_ms)
+static void left_behind(void *sock)
 {
+	left(sock, false);
+}
+
+static int sleep_behind(struct sock *s, int timeout_ms)
+{
+	struct sleepers *z = &s->sleepers;
 	const struct timespec timeout = {timeout_ms / 1000,
 					 timeout_ms % 1000 * (long)NSEC_PER_MSEC};
 	const uint32_t turn = atomic_load(&z->turn);
-	int rc;
+	struct guard guard;
+	int rc, type;
 
 	z->behind++;
 	pthread_mutex_unlock(&z->lock);
+	guard_begin(&guard, left_behind, s);
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type); /* as poll() does */
 	rc = (int)syscall(SYS_futex, &z->turn, FUTEX_WAIT_PRIVATE, turn,
 			  timeout_ms < 0 ? NULL : &timeout, NULL, 0);
 	rc = rc && errno == EINTR ? -EINTR : 0;
+	pthread_setcanceltype(type, &type);
+	guard_end(&guard);
 	pthread_mutex_lock(&z->lock);
 	z->behind--;
 	return rc;
-}
-
-static void wake_behind(struct sleepers *z)
-{
-	atomic_fetch_add(&z->turn, 1);
-	if (z->behind)
-		syscall(SYS_futex, &z->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 int sock_sleep(struct sock *s, const struct sock_waiting *w, int timeout_ms)
@@ -269,7 +313,7 @@ int sock_sleep(struct sock *s, const struct sock_waiting *w, int timeout_ms)
 	atomic_fetch_add(&s->waiters, 1);
 	pthread_mutex_lock(&z->lock);
 	while (!w->ready(w->arg) && !rc) {
-		int left = -1;
+		int left_ms = -1;
 
 		if (end != UINT64_MAX) {
 			uint64_t now = time_now_ns();
@@ -278,15 +322,15 @@ int sock_sleep(struct sock *s, const struct sock_waiting *w, int timeout_ms)
 				rc = -EAGAIN;
 				break;
 			}
-			left = (int)((end - now) / NSEC_PER_MSEC) + 1;
+			left_ms = (int)((end - now) / NSEC_PER_MSEC) + 1;
 		}
 		if (z->led) {
-			rc = sleep_behind(z, left);
+			rc = sleep_behind(s, left_ms);
 			continue;
 		}
 		z->led = true;
 		pthread_mutex_unlock(&z->lock);
-		rc = sleep_on_descriptors(s, w, left);
+		rc = sleep_on_descriptors(s, w, left_ms);
 		pthread_mutex_lock(&z->lock);
 		z->led = false;
 		wake_behind(z);

@@ -286,6 +286,7 @@ int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	struct entry *e = entry_get(fd);
 	struct stream *s;
+	struct guard guard;
 	int rc;
 
 	if (e)
@@ -296,9 +297,11 @@ int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 			entry_put(e);
 		return real()->accept4(fd, addr, len, flags);
 	}
+	guard_begin(&guard, entry_left, e);
 	rc = flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC) || !e->listening
 		     ? -EINVAL
 		     : accept_wait(e, addr, len, flags);
+	guard_end(&guard);
 	entry_put(e);
 	return (int)answer(rc);
 }
@@ -402,12 +405,14 @@ static int disconnect(struct entry *e, struct stream *s)
 int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	struct entry *e = table_ours() ? entry_get(fd) : NULL;
+	struct guard guard;
 	struct stream *s;
 	int rc;
 
 	if (!e)
 		return real()->connect(fd, addr, len);
 	s = entry_stream(e);
+	guard_begin(&guard, entry_left, e);
 	if (e->relayed)
 		rc = -EISCONN;
 	else if (s && !e->listening && is_unspec(addr, len))
@@ -418,6 +423,7 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 		rc = e->kernels ? -ECANCELED : connect_first(e, fd, addr, len);
 	if (rc == -ECANCELED)
 		rc = connect_by_kernel(e, fd, addr, len);
+	guard_end(&guard);
 	entry_put(e);
 	return (int)answer(rc);
 }

@@ -45,11 +45,14 @@ static bool nothing(const struct iovec *iov, int count)
 
 static ssize_t receive(struct held h, const struct iovec *iov, size_t count, int flags)
 {
+	struct guard guard;
 	ssize_t rc;
 
+	guard_begin(&guard, entry_left, h.entry);
 	do
 		rc = stream_recvv(h.stream, iov, count, flags);
 	while (rc == -ERESTART);
+	guard_end(&guard);
 	return let_go(h, rc);
 }
 
@@ -175,11 +178,14 @@ ssize_t preadv2(int fd, const struct iovec *iov, int count, off_t offset, int fl
 
 static ssize_t transmit(struct held h, const struct iovec *iov, size_t count, int flags)
 {
+	struct guard guard;
 	ssize_t rc;
 
+	guard_begin(&guard, entry_left, h.entry);
 	do
 		rc = stream_sendv(h.stream, iov, count, flags);
 	while (rc == -ERESTART);
+	guard_end(&guard);
 	rc = let_go(h, rc == -ENOTCONN ? -EPIPE : rc);
 	if (rc < 0 && errno == EPIPE && !(flags & MSG_NOSIGNAL)) {
 		raise(SIGPIPE);

@@ -157,19 +157,31 @@ ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t 
 			   !(flags & ~(SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE));
 	struct held from = sound ? hold(in) : (struct held){0};
 	struct held to = sound && !from.stream ? hold(out) : (struct held){0};
+	struct entry *e = from.entry ? from.entry : to.entry;
+	struct guard guard;
 	ssize_t rc;
 
+	if (!e)
+		return real()->splice(in, in_offset, out, out_offset, count, flags);
+	guard_begin(&guard, entry_left, e);
 	if (from.stream && is_kind(out, S_IFIFO))
 		rc = to_pipe(in, out, count, flags);
 	else if (to.stream && is_kind(in, S_IFIFO))
 		rc = from_pipe(in, out, to.stream, count, flags);
 	else
 		rc = real()->splice(in, in_offset, out, out_offset, count, flags);
-	if (from.entry)
-		entry_put(from.entry);
-	if (to.entry)
-		entry_put(to.entry);
+	guard_end(&guard);
+	entry_put(e);
 	return rc;
+}
+
+static bool has_stream(int fd)
+{
+	struct held h = hold(fd);
+
+	if (h.entry)
+		entry_put(h.entry);
+	return h.stream;
 }
 
 static ssize_t to_stream(int out, int in, int64_t *offset, size_t count)
@@ -182,22 +194,14 @@ static ssize_t to_stream(int out, int in, int64_t *offset, size_t count)
 	return send_file(out, in, offset, count);
 }
 
+/* These hold the sockets for themselves. */
 ssize_t sendfile64(int out, int in, off64_t *offset, size_t count)
 {
-	struct held from = hold(in), to = hold(out);
-	ssize_t rc;
-
-	if (to.stream)
-		rc = to_stream(out, in, offset, count);
-	else if (from.stream && !offset && is_kind(out, S_IFIFO))
-		rc = count ? to_pipe(in, out, count, 0) : 0;
-	else
-		rc = real()->sendfile64(out, in, offset, count);
-	if (from.entry)
-		entry_put(from.entry);
-	if (to.entry)
-		entry_put(to.entry);
-	return rc;
+	if (has_stream(out))
+		return to_stream(out, in, offset, count);
+	if (!offset && has_stream(in) && is_kind(out, S_IFIFO))
+		return count ? to_pipe(in, out, count, 0) : 0;
+	return real()->sendfile64(out, in, offset, count);
 }
 
 ssize_t sendfile(int out, int in, off_t *offset, size_t count)

@@ -53,8 +53,10 @@ static bool is_set(const struct set *set, nfds_t i)
 	return !set->items[i].sock && set->items[i].fd != set->fds[i].fd;
 }
 
-static void set_end(struct set *set)
+static void set_end(void *arg)
 {
+	struct set *set = arg;
+
 	for (nfds_t i = 0; i < set->n; i++) {
 		if (set->entries[i])
 			entry_put(set->entries[i]);
@@ -124,13 +126,16 @@ static int poll_tracked(struct pollfd *fds, nfds_t n, const struct poll_how *how
 	int rc;
 
 	do {
+		struct guard guard;
 		struct set set;
 		int told;
 
 		rc = set_begin(&set, fds, n);
 		if (rc)
 			return rc;
+		guard_begin(&guard, set_end, &set);
 		told = rc = pollset_wait(set.items, n, &left);
+		guard_end(&guard);
 		again = rc > 0 && changed(&set);
 		if (rc > 0 && !again) {
 			rc = without_idle_sets(&set, told);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <sys/signalfd.h>
 
+#include "rsocket/guard.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -55,11 +56,27 @@ static int descriptor_for(sigset_t *set, const sigset_t *before)
 	return signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+struct without {
+	sigset_t before;
+	int fd;
+};
+
+static void put_back(void *arg)
+{
+	const struct without *w = arg;
+
+	if (w->fd >= 0)
+		real()->close(w->fd);
+	pthread_sigmask(SIG_SETMASK, &w->before, NULL);
+}
+
 static int sleep_without(uint64_t signals, struct pollfd *fds, nfds_t n, int timeout_ms)
 {
 	struct pollfd all[DESCRIPTORS_MAX + 1];
-	sigset_t set, before;
-	int rc, fd;
+	struct without w;
+	struct guard guard;
+	sigset_t set;
+	int rc;
 
 	if (n > DESCRIPTORS_MAX)
 		return real()->poll(fds, n, timeout_ms) < 0 ? -errno : 0;
@@ -67,17 +84,17 @@ static int sleep_without(uint64_t signals, struct pollfd *fds, nfds_t n, int tim
 	for (int sig = 1; sig < NSIG; sig++)
 		if (signals & 1ull << (sig - 1))
 			sigaddset(&set, sig);
-	pthread_sigmask(SIG_BLOCK, &set, &before);
-	fd = descriptor_for(&set, &before);
+	pthread_sigmask(SIG_BLOCK, &set, &w.before);
+	w.fd = descriptor_for(&set, &w.before);
 	for (nfds_t i = 0; i < n; i++)
 		all[i] = fds[i];
-	all[n] = (struct pollfd){.fd = fd, .events = POLLIN};
-	rc = fd < 0 || real()->poll(all, n + 1, timeout_ms) < 0 ? -errno : 0;
+	all[n] = (struct pollfd){.fd = w.fd, .events = POLLIN};
+	guard_begin(&guard, put_back, &w);
+	rc = w.fd < 0 || real()->poll(all, n + 1, timeout_ms) < 0 ? -errno : 0;
 	if (!rc && all[n].revents)
 		rc = -ERESTART;
-	if (fd >= 0)
-		real()->close(fd);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	guard_end(&guard);
+	put_back(&w);
 	for (nfds_t i = 0; i < n; i++)
 		fds[i].revents = all[i].revents;
 	return rc;

@@ -28,6 +28,7 @@
 #include <sys/types.h>
 
 #include "base/list.h"
+#include "rsocket/guard.h"
 #include "rsocket/pollset.h"
 #include "rsocket/stream.h"
 
@@ -118,6 +119,12 @@ static inline struct held hold(int fd)
 		h.entry = NULL;
 	}
 	return h;
+}
+
+/* A guard's: the thread has left its call. */
+static inline void entry_left(void *entry)
+{
+	entry_put(entry);
 }
 
 static inline ssize_t let_go(struct held h, ssize_t rc)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /* Calls that block, and what ends them: handlers with SA_RESTART and without, a stop, a timeout, a
  * shutdown, another thread's call on the same socket. */
+#include <setjmp.h>
 #include <sys/time.h>
 
 #include "case.h"
@@ -473,6 +474,87 @@ static void beside_a_writer(void)
 	meet();
 }
 
+static void *read_until_cancelled(void *arg)
+{
+	char c;
+
+	(void)!read(*(int *)arg, &c, 1);
+	return NULL;
+}
+
+static void *poll_until_cancelled(void *arg)
+{
+	struct pollfd p = {.fd = *(int *)arg, .events = POLLIN};
+
+	(void)!poll(&p, 1, -1);
+	return NULL;
+}
+
+/* A thread that is cancelled in a call leaves the socket to the others. */
+static void cancelled_in(void *(*call)(void *))
+{
+	int fd = joined();
+
+	if (server) {
+		meet();
+		nap(200);
+		need(send(fd, "abc", 3, 0) == 3);
+	} else {
+		for (int i = 0; i < 2; i++) {
+			pthread_t t = thread(call, &fd);
+
+			nap(100);
+			need(!pthread_cancel(t));
+			say("%s", ended(t) == PTHREAD_CANCELED ? "cancelled" : "came back");
+		}
+		meet();
+		R(fd, 9, 0);
+		T(send(fd, "abc", 3, 0));
+	}
+	meet();
+}
+
+static void cancelled_reader(void)
+{
+	cancelled_in(read_until_cancelled);
+}
+
+static void cancelled_poll(void)
+{
+	cancelled_in(poll_until_cancelled);
+}
+
+/* As old programs limit a call. */
+static jmp_buf out;
+
+static void jump(int sig)
+{
+	(void)sig;
+	siglongjmp(out, 1);
+}
+
+static void jumped_out_of_read(void)
+{
+	int fd = joined();
+
+	if (server) {
+		meet();
+		nap(200);
+		need(send(fd, "abc", 3, 0) == 3);
+	} else {
+		signal(SIGALRM, jump);
+		alarm_in(100);
+		if (!sigsetjmp(out, 1))
+			R(fd, 9, 0);
+		else
+			say("time is up");
+		alarm_in(0);
+		meet();
+		R(fd, 9, 0);
+	}
+	meet();
+}
+
 /* ---- set before there is a connection -------------------------------------------------------- */
 
 static void timeout_before(void)
@@ -531,6 +613,9 @@ const struct test_case interrupted_cases[] = {
 	CASE(interrupted_threads),
 	CASE(beside_a_reader),
 	CASE(beside_a_writer),
+	CASE(cancelled_reader),
+	CASE(cancelled_poll),
+	CASE(jumped_out_of_read),
 	CASE(timeout_before),
 	CASE(timeout_negative),
 	{0},
