@@ -87,6 +87,13 @@ static char **clean_environment(void)
 	return env;
 }
 
+/* Not _exit(), in which a sanitizer of the program would wait for threads that are not here. */
+static void __attribute__((noreturn)) leave(int status)
+{
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
 static void __attribute__((noreturn))
 become_broker(const char *path, const char *const *argv, char **env, int report, const int *bag)
 {
@@ -100,7 +107,7 @@ become_broker(const char *path, const char *const *argv, char **env, int report,
 	in = bag ? fcntl(bag[0], F_DUPFD, BAG_OUT + 1) : -1;
 	out = bag ? fcntl(bag[1], F_DUPFD, BAG_OUT + 1) : -1;
 	if (report < 0 || (bag && (in < 0 || out < 0)))
-		_exit(1);
+		leave(1);
 	null = open("/dev/null", O_RDWR);
 	for (int fd = 0; fd < READY_FD && null >= 0; fd++)
 		dup2(null, fd);
@@ -109,7 +116,7 @@ become_broker(const char *path, const char *const *argv, char **env, int report,
 		dup2(out, BAG_OUT);
 	close_range(bag ? BAG_OUT + 1 : READY_FD + 1, UINT_MAX, 0);
 	if (chdir("/") < 0)
-		_exit(1);
+		leave(1);
 	for (int s = 1; s < NSIG; s++)
 		sigaction(s, &dfl, NULL);
 	sigemptyset(&none);
@@ -117,8 +124,8 @@ become_broker(const char *path, const char *const *argv, char **env, int report,
 	execvpe(path, (char *const *)argv, env);
 	failed.error = -errno;
 	if (write(READY_FD, &failed, READY_LEN) < 0)
-		_exit(2);
-	_exit(1);
+		leave(2);
+	leave(1);
 }
 
 /* Reads to the end of the pipe what the broker says of its start. */
@@ -196,7 +203,7 @@ int broker_spawn(const char *program, const int bag[2], char *err, size_t err_le
 		/* Twice, so that the broker is nobody's child. */
 		if (bare_fork() == 0)
 			become_broker(path, argv, env, ready[1], bag);
-		_exit(0);
+		leave(0);
 	}
 	rc = pid < 0 ? -errno : 0;
 	close(ready[1]);
