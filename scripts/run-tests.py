@@ -21,8 +21,9 @@ import time
 SETUPS = {
     "all": ["--no-suite", "long"],
     "long": ["--suite", "long"],
-    "asan": ["--suite", "unit", "--suite", "golden", "--suite", "sim", "--suite", "strangers"],
-    "tsan": ["--suite", "unit"],
+    "asan": ["--suite", "unit", "--suite", "golden", "--suite", "sim", "--suite", "strangers",
+             "--suite", "threads"],
+    "tsan": ["--suite", "unit", "--suite", "threads"],
 }
 ENV = {
     "asan": {"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1",

@@ -4,10 +4,16 @@
  * itself is the broker's (broker/proto_cm.h); the library resolves addresses, moves queue pairs
  * and turns the broker's events into rdma_cm's.
  *
- * Identifiers are found by the broker's handle in one table; cma_lock guards the table, and of an
- * identifier the fields marked so. Everything else of an identifier is the application's to
- * serialise, as rdma_cm(7) has it. Lock order: cma_lock, then an id's event lock; neither is held
- * across a call of the broker or of verbs.
+ * Identifiers are found by the broker's handle in one table; cma_lock guards the table. Calls on
+ * one identifier are the application's to serialise, as rdma_cm(7) has it; but meanwhile another
+ * thread may take its events, which move its queue pair and state, too. So:
+ *  - the state is atomic, and changes by cma_move(), which names the state before, so that whoever
+ *    comes second finds that it is not so any more; or to CLOSED, which is the last;
+ *  - the queue pair is used between cma_qp_get() and cma_qp_put(), for which its end waits;
+ *  - what has had the broker begin something leaves the identifier alone: another thread may have
+ *    had the event, and destroyed it. Only of a synchronous one the caller has the events himself;
+ *  - a request's identifier is in the table, for others to find, when nothing is missing of it.
+ * Lock order: cma_lock, then an id's lock; neither is held across a call of the broker or of verbs.
  *
  * Functions that are not of the API return 0 or -errno.
  */
@@ -17,6 +23,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -66,7 +73,7 @@ struct cma_id {
 	uint32_t handle;       /* the broker's; stale once destroyed */
 	uint64_t cookie;       /* never used twice: what the broker calls user */
 	uint64_t first_cookie; /* the listener's, in events of before rdma_accept */
-	enum cma_state state;
+	_Atomic(enum cma_state) state;
 
 	struct cma_device *dev; /* NULL while not bound to a device */
 	struct gid src, dst;
@@ -74,13 +81,13 @@ struct cma_id {
 	int sgid_index;
 	uint8_t path_mtu; /* enum ibv_mtu: what the device has, and then what the route carries */
 
-	bool sync;	    /* api.channel is the id's own */
-	bool connect_error; /* its CONNECT_ERROR was reported: what follows is of no interest */
+	bool sync;		     /* api.channel is the id's own */
+	atomic_bool connect_error;   /* it was reported: what follows is of no interest */
 	struct broker_cm_param peer; /* of the CONNECT_REQUEST or CONNECT_RESPONSE */
 	uint32_t starting_psn;
 	uint8_t initiator_depth, responder_resources; /* of the QP to come */
 	uint8_t retry_count;			      /* of the QP to come */
-	uint32_t qkey;				      /* of datagrams; 0: not settled yet */
+	_Atomic(uint32_t) qkey;			      /* of datagrams; 0: not settled yet */
 	uint8_t tos;
 	uint8_t ack_timeout;		      /* by option; 0: not set */
 	struct ibv_ece local_ece, remote_ece; /* for QPs of the application's own: ours have none */
@@ -93,9 +100,10 @@ struct cma_id {
 
 	struct list groups; /* lock: joined */
 
-	pthread_mutex_t lock; /* of the counts of events, and of groups */
+	pthread_mutex_t lock; /* of the counts, of api.qp, and of groups */
 	pthread_cond_t cond;
 	uint32_t events_taken, events_acked;
+	uint32_t qp_users;
 };
 
 struct cma_group; /* of multicast */
@@ -110,6 +118,12 @@ struct cma_event {
 static inline struct cma_id *cma_id(struct rdma_cm_id *id)
 {
 	return container_of(id, struct cma_id, api);
+}
+
+/* False, and nothing has changed, if the state is not from (any more). */
+static inline bool cma_move(struct cma_id *id, enum cma_state from, enum cma_state to)
+{
+	return atomic_compare_exchange_strong(&id->state, &from, to);
 }
 
 /* Datagrams: the CM finds the peer's queue pair, and there is no connection. */
@@ -133,19 +147,30 @@ static inline int cma_ret_of(const char *call, int rc)
 
 int cma_id_create(struct rdma_event_channel *, void *context, enum rdma_port_space,
 		  enum ibv_qp_type, struct cma_id **ret) must_use;
-/* An id that the broker has made already, for a connection request of the listener. */
+/* An id that the broker has made already, for a connection request of the listener. No event finds
+ * it before cma_id_show(). */
 int cma_id_adopt(struct cma_id *listener, uint32_t handle, struct cma_id **ret) must_use;
+void cma_id_show(struct cma_id *);
 /* The id of an event, its count of taken events raised; NULL if it is gone. */
 struct cma_id *cma_id_take_event(uint32_t handle, uint64_t cookie);
 void cma_id_ack_event(struct cma_id *);
-/* In sync mode waits for the outcome of what was begun; else 0 at once. As the API: -1, errno. */
-int cma_complete(struct cma_id *);
+/* In sync mode waits for the outcome of what was begun; else 0 at once, without a look at the id.
+ * sync: the id's, as it was before. As the API: -1, errno. */
+int cma_complete(struct cma_id *, bool sync);
+/* Has api.event be this one, or none, and acknowledges the one that it was. */
+void cma_keep_event(struct rdma_cm_id *, struct rdma_cm_event *);
 /* A request that carries the id alone. */
 int cma_simple_call(enum broker_cm_msg_type, uint32_t handle) must_use;
 
 /* To the device of a loopback address, where rdma_bind_addr() has left it out; 0, too, where there
  * is nothing to do. */
 int cma_attach(struct cma_id *) must_use;
+
+/* ---- qp.c ------------------------------------------------------------------------------------ */
+
+/* NULL: it has none. Whoever destroys it waits for the cma_qp_put(). */
+struct ibv_qp *cma_qp_get(struct cma_id *);
+void cma_qp_put(struct cma_id *, struct ibv_qp *); /* or NULL */
 
 /* ---- addr.c ---------------------------------------------------------------------------------- */
 
@@ -180,9 +205,13 @@ void cma_probe_path_mtu(struct cma_id *);
 
 /* ---- conn.c ---------------------------------------------------------------------------------- */
 
-/* The CONNECT_RESPONSE has come: moves the QP and tells the broker. -errno. */
-int cma_finish_connect(struct cma_id *) must_use;
+/* The CONNECT_RESPONSE has come: moves the QP, unless it is NULL and the application does, and
+ * tells the broker. -errno. */
+int cma_finish_connect(struct cma_id *, struct ibv_qp *) must_use;
 int cma_qp_to_error(struct cma_id *);
+/* From ROUTE_RESOLVED: has the broker begin, and forgets what rdma_create_ep() has to say. -errno:
+ * nothing has changed. */
+int cma_begin_connect(struct cma_id *, const struct broker_cm_connect *) must_use;
 
 /* ---- datagram.c ------------------------------------------------------------------------------ */
 
@@ -193,7 +222,9 @@ int cma_set_qkey(struct cma_id *, uint32_t qkey) must_use;
 /* What rdma_init_qp_attr() says of any state, and the queue pair's way to RTS by it. */
 void cma_ud_qp_attr(struct cma_id *, struct ibv_qp_attr *, int *mask);
 int cma_ud_qp_ready(struct cma_id *, struct ibv_qp *) must_use;
-int cma_ud_connect(struct cma_id *, const struct rdma_conn_param *) must_use;
+/* What rdma_connect() is to send. */
+int cma_ud_fill(const struct cma_id *, const struct ibv_qp *, const struct rdma_conn_param *,
+		struct broker_cm_param *ret) must_use;
 int cma_ud_accept(struct cma_id *, const struct rdma_conn_param *) must_use;
 /* The address of the id's peer. */
 struct ibv_ah_attr cma_ah_attr(const struct cma_id *);

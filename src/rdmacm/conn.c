@@ -96,43 +96,47 @@ int rdma_init_qp_attr(struct rdma_cm_id *api, struct ibv_qp_attr *attr, int *mas
 	return cma_ret(init_qp_attr(cma_id(api), attr, mask));
 }
 
-static int move_qp(struct cma_id *id, enum ibv_qp_state state)
+static int move_qp(struct cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
 	int mask, rc = init_qp_attr(id, &attr, &mask);
 
-	return rc ? rc : -ibv_modify_qp(id->api.qp, &attr, mask);
+	return rc ? rc : -ibv_modify_qp(qp, &attr, mask);
 }
 
 /* From INIT, once more with what the connection allows, up to RTS. */
-static int connect_qp(struct cma_id *id)
+static int connect_qp(struct cma_id *id, struct ibv_qp *qp)
 {
 	int rc;
 
-	if (!id->api.qp)
+	if (!qp)
 		return 0; /* the application moves its own */
-	rc = move_qp(id, IBV_QPS_INIT);
+	rc = move_qp(id, qp, IBV_QPS_INIT);
 	if (!rc)
-		rc = move_qp(id, IBV_QPS_RTR);
+		rc = move_qp(id, qp, IBV_QPS_RTR);
 	if (!rc)
-		rc = move_qp(id, IBV_QPS_RTS);
+		rc = move_qp(id, qp, IBV_QPS_RTS);
 	return rc;
 }
 
 int cma_qp_to_error(struct cma_id *id)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp *qp = cma_qp_get(id);
+	int rc = qp ? -ibv_modify_qp(qp, &attr, IBV_QP_STATE) : 0;
 
-	return id->api.qp ? -ibv_modify_qp(id->api.qp, &attr, IBV_QP_STATE) : 0;
+	cma_qp_put(id, qp);
+	return rc;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
 /* The application's depths, where it states any, must be what the device can do. */
-static int check_depths(const struct cma_id *id, const struct rdma_conn_param *p)
+static int check_depths(const struct cma_id *id, const struct ibv_qp *qp,
+			const struct rdma_conn_param *p)
 {
 	if (!p)
-		return id->api.qp ? 0 : -EINVAL;
+		return qp ? 0 : -EINVAL;
 	if (p->responder_resources != RDMA_MAX_RESP_RES &&
 	    p->responder_resources > id->dev->max_responder_resources)
 		return -EINVAL;
@@ -143,11 +147,11 @@ static int check_depths(const struct cma_id *id, const struct rdma_conn_param *p
 }
 
 /* What CONNECT and ACCEPT have in common; prefix data (of rdma_create_ep) come first. */
-static int fill_param(const struct cma_id *id, const struct rdma_conn_param *p, size_t max_private,
+static int fill_param(const struct cma_id *id, const struct ibv_qp *qp,
+		      const struct rdma_conn_param *p, size_t max_private,
 		      struct broker_cm_param *out)
 {
 	size_t len = id->connect_len;
-
 	size_t more = p && p->private_data ? p->private_data_len : 0;
 
 	if (len + more > max_private)
@@ -158,8 +162,8 @@ static int fill_param(const struct cma_id *id, const struct rdma_conn_param *p, 
 		memcpy(out->private_data + len, p->private_data, more);
 	len += more;
 	out->private_len = (uint32_t)len;
-	out->qpn = id->api.qp ? id->api.qp->qp_num : p->qp_num;
-	out->srq = id->api.qp ? !!id->api.qp->srq : p->srq;
+	out->qpn = qp ? qp->qp_num : p->qp_num;
+	out->srq = qp ? !!qp->srq : p->srq;
 	out->starting_psn = id->starting_psn;
 	out->responder_resources = id->responder_resources;
 	out->initiator_depth = id->initiator_depth;
@@ -172,65 +176,88 @@ static int fill_param(const struct cma_id *id, const struct rdma_conn_param *p, 
 	return 0;
 }
 
-int rdma_connect(struct rdma_cm_id *api, struct rdma_conn_param *p)
+int cma_begin_connect(struct cma_id *id, const struct broker_cm_connect *req)
 {
-	struct cma_id *id = cma_id(api);
-	struct broker_cm_connect req = {
-		.msg.type = BROKER_CM_CONNECT, .id = id->handle, .user = id->cookie};
+	void *data = id->connect_data;
+	size_t len = id->connect_len;
 	struct broker_msg resp;
 	int rc;
 
-	if (id->state != CMA_ROUTE_RESOLVED)
-		return cma_ret(-EINVAL);
-	if (cma_is_ud(id)) {
-		rc = cma_ud_connect(id, p);
-		if (rc)
-			return cma_ret(rc);
-		goto begun;
+	if (!cma_move(id, CMA_ROUTE_RESOLVED, CMA_CONNECTING))
+		return -EINVAL;
+	id->connect_data = NULL;
+	id->connect_len = 0;
+	rc = weft_private_call(req, sizeof(*req), &resp, sizeof(resp));
+	if (rc) {
+		id->connect_data = data;
+		id->connect_len = len;
+		cma_move(id, CMA_CONNECTING, CMA_ROUTE_RESOLVED);
+		return rc;
 	}
-	rc = check_depths(id, p);
+	free(data);
+	return 0;
+}
+
+static int fill_request(struct cma_id *id, const struct ibv_qp *qp, const struct rdma_conn_param *p,
+			struct broker_cm_param *out)
+{
+	int rc = check_depths(id, qp, p);
+
 	if (rc)
-		return cma_ret(rc);
+		return rc;
 	id->initiator_depth = p && p->initiator_depth != RDMA_MAX_INIT_DEPTH
 				      ? p->initiator_depth
 				      : id->dev->max_initiator_depth;
 	id->responder_resources = p && p->responder_resources != RDMA_MAX_RESP_RES
 					  ? p->responder_resources
 					  : id->dev->max_responder_resources;
-	rc = fill_param(id, p, REQ_PRIVATE_MAX, &req.param);
+	rc = fill_param(id, qp, p, REQ_PRIVATE_MAX, out);
 	if (rc)
-		return cma_ret(rc);
-	req.param.ece_vendor = id->api.qp ? 0 : id->local_ece.vendor_id;
-	req.param.ece_options = id->api.qp ? 0 : id->local_ece.options;
-	id->retry_count = req.param.retry_count;
-	req.param.src = id->src;
-	req.param.dst = id->dst;
-	req.param.scope = id->scope;
-	req.param.src_port = cma_addr_port(&api->route.addr.src_addr);
-	req.param.dst_port = cma_addr_port(&api->route.addr.dst_addr);
-	id->state = CMA_CONNECTING;
-	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
-	if (rc) {
-		id->state = CMA_ROUTE_RESOLVED;
-		return cma_ret(rc);
-	}
-begun:
-	free(id->connect_data);
-	id->connect_data = NULL;
-	id->connect_len = 0;
-	return cma_complete(id);
+		return rc;
+	out->ece_vendor = qp ? 0 : id->local_ece.vendor_id;
+	out->ece_options = qp ? 0 : id->local_ece.options;
+	id->retry_count = out->retry_count;
+	out->src = id->src;
+	out->dst = id->dst;
+	out->scope = id->scope;
+	out->src_port = cma_addr_port(&id->api.route.addr.src_addr);
+	out->dst_port = cma_addr_port(&id->api.route.addr.dst_addr);
+	return 0;
 }
 
-int cma_finish_connect(struct cma_id *id)
+int rdma_connect(struct rdma_cm_id *api, struct rdma_conn_param *p)
 {
-	int rc = connect_qp(id);
+	struct cma_id *id = cma_id(api);
+	const bool sync = id->sync;
+	struct broker_cm_connect req = {
+		.msg.type = BROKER_CM_CONNECT, .id = id->handle, .user = id->cookie};
+	struct ibv_qp *qp;
+	int rc;
 
+	if (id->state != CMA_ROUTE_RESOLVED)
+		return cma_ret(-EINVAL);
+	qp = cma_qp_get(id);
+	rc = cma_is_ud(id) ? cma_ud_fill(id, qp, p, &req.param)
+			   : fill_request(id, qp, p, &req.param);
+	cma_qp_put(id, qp);
 	if (!rc)
+		rc = cma_begin_connect(id, &req);
+	return rc ? cma_ret(rc) : cma_complete(id, sync);
+}
+
+/* The state before the call: the connection may end, and its identifier, before it is back. */
+int cma_finish_connect(struct cma_id *id, struct ibv_qp *qp)
+{
+	int rc = connect_qp(id, qp);
+
+	if (!rc) {
+		cma_move(id, CMA_CONNECTING, CMA_CONNECTED);
 		rc = cma_simple_call(BROKER_CM_ESTABLISH, id->handle);
+		if (rc)
+			cma_move(id, CMA_CONNECTED, CMA_CONNECTING);
+	}
 	if (rc)
 		cma_qp_to_error(id);
-	else
-		id->state = CMA_CONNECTED;
 	return rc;
 }
 
@@ -240,20 +267,21 @@ int rdma_establish(struct rdma_cm_id *api)
 
 	if (api->qp || id->state != CMA_CONNECTING || !peer_known(id))
 		return cma_ret(-EINVAL);
-	return cma_ret(cma_finish_connect(id));
+	return cma_ret(cma_finish_connect(id, NULL));
 }
 
 static int reject(struct cma_id *id, const void *data, uint8_t len, uint32_t reason)
 {
 	struct broker_cm_reject req = {
 		.msg.type = BROKER_CM_REJECT, .id = id->handle, .reason = reason};
+	const enum cma_state from = id->state;
 	struct broker_msg resp;
 	int rc;
 
 	if (!data)
 		len = 0;
 	if (len > (cma_is_ud(id) ? SIDR_REP_PRIVATE_MAX : REJ_PRIVATE_MAX) ||
-	    (id->state != CMA_REQUESTED && id->state != CMA_CONNECTING))
+	    (from != CMA_REQUESTED && from != CMA_CONNECTING))
 		return -EINVAL;
 	if (len) {
 		memcpy(req.private_data, data, len);
@@ -261,7 +289,7 @@ static int reject(struct cma_id *id, const void *data, uint8_t len, uint32_t rea
 	}
 	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
 	if (!rc)
-		id->state = CMA_CLOSED;
+		cma_move(id, from, CMA_CLOSED);
 	return rc;
 }
 
@@ -273,23 +301,12 @@ static int not_accepted(struct cma_id *id, int rc)
 	return cma_ret(rc);
 }
 
-int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
+static int ready_to_accept(struct cma_id *id, struct ibv_qp *qp, const struct rdma_conn_param *p)
 {
-	struct cma_id *id = cma_id(api);
-	struct broker_cm_connect req = {
-		.msg.type = BROKER_CM_ACCEPT, .id = id->handle, .user = id->cookie};
-	struct broker_msg resp;
-	int rc;
+	int rc = check_depths(id, qp, p);
 
-	if (id->state != CMA_REQUESTED)
-		return cma_ret(-EINVAL);
-	if (cma_is_ud(id)) { /* nothing comes back: the peer has all it needs */
-		rc = cma_ud_accept(id, p);
-		return rc ? not_accepted(id, rc) : 0;
-	}
-	rc = check_depths(id, p);
 	if (rc)
-		return cma_ret(rc);
+		return rc;
 	if (p && p->initiator_depth != RDMA_MAX_INIT_DEPTH)
 		id->initiator_depth = p->initiator_depth;
 	else
@@ -299,17 +316,40 @@ int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 	else
 		id->responder_resources =
 			min_of(id->responder_resources, id->dev->max_responder_resources);
-	rc = connect_qp(id);
-	if (rc)
-		return cma_ret(rc);
-	rc = fill_param(id, p, REP_PRIVATE_MAX, &req.param);
-	req.param.ece_vendor = id->remote_ece.vendor_id;
-	req.param.ece_options = api->qp ? 0 : id->local_ece.options;
-	if (!rc) {
-		id->state = CMA_CONNECTING;
-		rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
+	return connect_qp(id, qp);
+}
+
+int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
+{
+	struct cma_id *id = cma_id(api);
+	const bool sync = id->sync;
+	struct broker_cm_connect req = {
+		.msg.type = BROKER_CM_ACCEPT, .id = id->handle, .user = id->cookie};
+	struct broker_msg resp;
+	struct ibv_qp *qp;
+	int rc;
+
+	if (id->state != CMA_REQUESTED)
+		return cma_ret(-EINVAL);
+	if (cma_is_ud(id)) { /* nothing comes back: the peer has all it needs */
+		rc = cma_ud_accept(id, p);
+		return rc ? not_accepted(id, rc) : 0;
 	}
-	return rc ? not_accepted(id, rc) : cma_complete(id);
+	qp = cma_qp_get(id);
+	rc = ready_to_accept(id, qp, p);
+	if (rc) {
+		cma_qp_put(id, qp);
+		return cma_ret(rc);
+	}
+	rc = fill_param(id, qp, p, REP_PRIVATE_MAX, &req.param);
+	cma_qp_put(id, qp);
+	req.param.ece_vendor = id->remote_ece.vendor_id;
+	req.param.ece_options = qp ? 0 : id->local_ece.options;
+	if (!rc && !cma_move(id, CMA_REQUESTED, CMA_CONNECTING))
+		rc = -EINVAL;
+	if (!rc)
+		rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
+	return rc ? not_accepted(id, rc) : cma_complete(id, sync);
 }
 
 int rdma_reject(struct rdma_cm_id *api, const void *private_data, uint8_t private_data_len)
@@ -326,17 +366,16 @@ int rdma_reject_ece(struct rdma_cm_id *api, const void *private_data, uint8_t pr
 int rdma_disconnect(struct rdma_cm_id *api)
 {
 	struct cma_id *id = cma_id(api);
+	const bool sync = id->sync && !cma_is_ud(id); /* which have nothing to wait for */
+	const enum cma_state state = id->state;
 	int rc;
 
-	if (id->state != CMA_CONNECTING && id->state != CMA_CONNECTED && id->state != CMA_CLOSED)
+	if (state != CMA_CONNECTING && state != CMA_CONNECTED && state != CMA_CLOSED)
 		return cma_ret(-EINVAL);
 	rc = cma_qp_to_error(id);
-	if (rc)
-		return cma_ret(rc);
-	rc = cma_simple_call(BROKER_CM_DISCONNECT, id->handle);
-	if (rc || cma_is_ud(id)) /* the latter have nothing to wait for */
-		return cma_ret(rc);
-	return cma_complete(id);
+	if (!rc)
+		rc = cma_simple_call(BROKER_CM_DISCONNECT, id->handle);
+	return rc ? cma_ret(rc) : cma_complete(id, sync);
 }
 
 int rdma_notify(struct rdma_cm_id *api, enum ibv_event_type event)

@@ -15,16 +15,15 @@
 
 void cma_default_qkey(struct cma_id *id)
 {
-	if (!id->qkey)
-		id->qkey = RDMA_UDP_QKEY;
+	(void)!cma_set_qkey(id, RDMA_UDP_QKEY);
 }
 
 int cma_set_qkey(struct cma_id *id, uint32_t qkey)
 {
-	if (id->qkey && id->qkey != qkey)
-		return -EINVAL;
-	id->qkey = qkey;
-	return 0;
+	uint32_t before = 0;
+
+	return atomic_compare_exchange_strong(&id->qkey, &before, qkey) || before == qkey ? 0
+											  : -EINVAL;
 }
 
 /* ---- the queue pair -------------------------------------------------------------------------- */
@@ -58,7 +57,8 @@ int cma_ud_qp_ready(struct cma_id *id, struct ibv_qp *qp)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static int fill_param(const struct cma_id *id, const struct rdma_conn_param *p, size_t max_private,
+static int fill_param(const struct cma_id *id, const struct ibv_qp *qp,
+		      const struct rdma_conn_param *p, size_t max_private,
 		      struct broker_cm_param *out)
 {
 	size_t len = p && p->private_data ? p->private_data_len : 0;
@@ -70,33 +70,20 @@ static int fill_param(const struct cma_id *id, const struct rdma_conn_param *p, 
 	if (len)
 		memcpy(out->private_data + id->connect_len, p->private_data, len);
 	out->private_len = (uint32_t)(id->connect_len + len);
-	out->qpn = id->api.qp ? id->api.qp->qp_num : p ? p->qp_num : 0;
+	out->qpn = qp ? qp->qp_num : p ? p->qp_num : 0;
 	out->tos = id->tos;
 	return 0;
 }
 
-int cma_ud_connect(struct cma_id *id, const struct rdma_conn_param *p)
+int cma_ud_fill(const struct cma_id *id, const struct ibv_qp *qp, const struct rdma_conn_param *p,
+		struct broker_cm_param *out)
 {
-	struct broker_cm_connect req = {
-		.msg.type = BROKER_CM_CONNECT,
-		.id = id->handle,
-		.user = id->cookie,
-		.param = {.src = id->src,
-			  .dst = id->dst,
-			  .scope = id->scope,
-			  .src_port = cma_addr_port(&id->api.route.addr.src_addr),
-			  .dst_port = cma_addr_port(&id->api.route.addr.dst_addr)},
-	};
-	struct broker_msg resp;
-	int rc = fill_param(id, p, SIDR_REQ_PRIVATE_MAX, &req.param);
-
-	if (rc)
-		return rc;
-	id->state = CMA_CONNECTING;
-	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
-	if (rc)
-		id->state = CMA_ROUTE_RESOLVED;
-	return rc;
+	out->src = id->src;
+	out->dst = id->dst;
+	out->scope = id->scope;
+	out->src_port = cma_addr_port(&id->api.route.addr.src_addr);
+	out->dst_port = cma_addr_port(&id->api.route.addr.dst_addr);
+	return fill_param(id, qp, p, SIDR_REQ_PRIVATE_MAX, out);
 }
 
 int cma_ud_accept(struct cma_id *id, const struct rdma_conn_param *p)
@@ -104,15 +91,17 @@ int cma_ud_accept(struct cma_id *id, const struct rdma_conn_param *p)
 	struct broker_cm_connect req = {
 		.msg.type = BROKER_CM_ACCEPT, .id = id->handle, .user = id->cookie};
 	struct broker_msg resp;
-	int rc = fill_param(id, p, SIDR_REP_PRIVATE_MAX, &req.param);
+	struct ibv_qp *qp = cma_qp_get(id);
+	int rc = fill_param(id, qp, p, SIDR_REP_PRIVATE_MAX, &req.param);
 
+	cma_qp_put(id, qp);
 	if (rc)
 		return rc;
 	cma_default_qkey(id);
 	req.param.qkey = id->qkey;
 	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
 	if (!rc)
-		id->state = CMA_CONNECTED;
+		cma_move(id, CMA_REQUESTED, CMA_CONNECTED);
 	return rc;
 }
 
@@ -144,7 +133,7 @@ void cma_ud_param(struct rdma_cm_event *e, const struct broker_cm_param *p, cons
 
 void cma_ud_established(struct cma_id *id, struct rdma_cm_event *e)
 {
-	id->state = CMA_CONNECTED;
+	cma_move(id, CMA_CONNECTING, CMA_CONNECTED);
 	e->status = cma_set_qkey(id, id->peer.qkey);
 	if (e->status) { /* so the kernel calls a service with another key than the id's */
 		e->event = RDMA_CM_EVENT_ADDR_ERROR;

@@ -83,10 +83,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **ret)
 
 	if (!l->sync)
 		return cma_ret(-EINVAL);
-	if (listen->event) {
-		rdma_ack_cm_event(listen->event);
-		listen->event = NULL;
-	}
+	cma_keep_event(listen, NULL);
 	if (rdma_get_cm_event(listen->channel, &ev))
 		return -1;
 	if (ev->status)
@@ -103,7 +100,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **ret)
 			rc = -errno;
 	}
 	if (rc) {
-		listen->event = ev;
+		cma_keep_event(listen, ev);
 		return cma_ret(rc);
 	}
 	*ret = ev->id;

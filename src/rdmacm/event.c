@@ -106,22 +106,26 @@ static int connect_request(struct cma_event *e, const struct broker_cm_event *b)
 	e->api.event = RDMA_CM_EVENT_CONNECT_REQUEST;
 	e->api.id = &id->api;
 	e->api.listen_id = &listener->api;
+	cma_id_show(id);
 	return 0;
 }
 
 static void connect_response(struct cma_event *e, const struct broker_cm_event *b)
 {
 	struct cma_id *id = e->owner;
+	struct ibv_qp *qp;
 
 	id->peer = b->param;
 	cma_ece_received(id, &b->param);
 	id->responder_resources = min_of(id->responder_resources, b->param.responder_resources);
 	id->initiator_depth = min_of(id->initiator_depth, b->param.initiator_depth);
-	if (!id->api.qp) { /* the application moves its own, then rdma_establish() */
+	qp = cma_qp_get(id);
+	if (!qp) { /* the application moves its own, then rdma_establish() */
 		e->api.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
 		return;
 	}
-	e->api.status = cma_finish_connect(id);
+	e->api.status = cma_finish_connect(id, qp);
+	cma_qp_put(id, qp);
 	if (e->api.status) {
 		id->connect_error = true;
 		e->api.event = RDMA_CM_EVENT_CONNECT_ERROR;
@@ -159,15 +163,16 @@ static void resolved(struct cma_event *e, const struct broker_cm_event *b)
 {
 	struct cma_id *id = e->owner;
 	bool addr = b->type == BROKER_CM_EV_ADDR_RESOLVED;
+	const enum cma_state from = addr ? CMA_RESOLVING_ADDR : CMA_RESOLVING_ROUTE;
 
 	e->api.status = b->status;
 	if (!addr && !e->api.status)
 		e->api.status = fill_path(id);
 	if (e->api.status) {
-		id->state = addr ? CMA_BOUND : CMA_ADDR_RESOLVED;
+		cma_move(id, from, addr ? CMA_BOUND : CMA_ADDR_RESOLVED);
 		e->api.event = addr ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ROUTE_ERROR;
 	} else {
-		id->state = addr ? CMA_ADDR_RESOLVED : CMA_ROUTE_RESOLVED;
+		cma_move(id, from, addr ? CMA_ADDR_RESOLVED : CMA_ROUTE_RESOLVED);
 		e->api.event = addr ? RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ROUTE_RESOLVED;
 	}
 }
@@ -197,7 +202,7 @@ static bool translate(struct cma_event *e, const struct broker_cm_event *b)
 			cma_ud_established(id, &e->api);
 			return true;
 		}
-		id->state = CMA_CONNECTED;
+		cma_move(id, CMA_CONNECTING, CMA_CONNECTED);
 		e->api.event = RDMA_CM_EVENT_ESTABLISHED;
 		return true;
 	case BROKER_CM_EV_REJECTED:

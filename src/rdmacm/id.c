@@ -17,6 +17,27 @@ static pthread_mutex_t cma_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list buckets[BUCKETS]; /* by handle */
 static uint64_t next_cookie = 1;
 
+/* The lock is held over the fork, so that the child's copy of the table is whole. */
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&cma_lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&cma_lock);
+}
+
+static void fork_child(void)
+{
+	pthread_mutex_init(&cma_lock, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
 static struct list *bucket(uint32_t handle)
 {
 	struct list *b = &buckets[handle % BUCKETS];
@@ -26,7 +47,7 @@ static struct list *bucket(uint32_t handle)
 	return b;
 }
 
-static void table_add(struct cma_id *id)
+void cma_id_show(struct cma_id *id)
 {
 	pthread_mutex_lock(&cma_lock);
 	list_push_tail(bucket(id->handle), &id->node);
@@ -148,7 +169,7 @@ int cma_id_create(struct rdma_event_channel *channel, void *context, enum rdma_p
 		return rc;
 	}
 	id->handle = resp.id;
-	table_add(id);
+	cma_id_show(id);
 	*ret = id;
 	return 0;
 }
@@ -167,7 +188,6 @@ int cma_id_adopt(struct cma_id *listener, uint32_t handle, struct cma_id **ret)
 	id->state = CMA_REQUESTED;
 	id->tos = listener->tos;
 	id->ack_timeout = listener->ack_timeout;
-	table_add(id);
 	*ret = id;
 	return 0;
 }
@@ -195,26 +215,31 @@ int rdma_destroy_id(struct rdma_cm_id *api)
 	pthread_mutex_lock(&cma_lock);
 	list_remove(&id->node);
 	pthread_mutex_unlock(&cma_lock);
-	if (api->event)
-		rdma_ack_cm_event(api->event);
+	cma_keep_event(api, NULL);
 	wait_for_acks(id);
 	id_free(id);
 	return 0;
 }
 
-int cma_complete(struct cma_id *id)
+void cma_keep_event(struct rdma_cm_id *api, struct rdma_cm_event *ev)
+{
+	/* Several threads may ask one listener for requests. */
+	struct rdma_cm_event *before = __atomic_exchange_n(&api->event, ev, __ATOMIC_ACQ_REL);
+
+	if (before)
+		rdma_ack_cm_event(before);
+}
+
+int cma_complete(struct cma_id *id, bool sync)
 {
 	struct rdma_cm_event *ev;
 
-	if (!id->sync)
+	if (!sync)
 		return 0;
-	if (id->api.event) {
-		rdma_ack_cm_event(id->api.event);
-		id->api.event = NULL;
-	}
-	if (rdma_get_cm_event(id->api.channel, &id->api.event))
+	cma_keep_event(&id->api, NULL);
+	if (rdma_get_cm_event(id->api.channel, &ev))
 		return -1;
-	ev = id->api.event;
+	cma_keep_event(&id->api, ev);
 	if (!ev->status)
 		return 0;
 	errno = ev->event == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED : abs(ev->status);
@@ -246,10 +271,7 @@ int rdma_migrate_id(struct rdma_cm_id *api, struct rdma_event_channel *channel)
 		return cma_ret(rc);
 	}
 	if (id->sync) {
-		if (api->event) {
-			rdma_ack_cm_event(api->event);
-			api->event = NULL;
-		}
+		cma_keep_event(api, NULL);
 		rdma_destroy_event_channel(api->channel);
 	}
 	id->sync = own;
@@ -294,7 +316,7 @@ static int bind_addr(struct cma_id *id, const struct sockaddr *addr, bool attach
 	}
 	memcpy(&id->api.route.addr.src_storage, addr, cma_addr_len(addr));
 	cma_addr_set_port(&id->api.route.addr.src_addr, resp.port);
-	id->state = CMA_BOUND;
+	cma_move(id, CMA_IDLE, CMA_BOUND);
 	return 0;
 }
 
@@ -338,14 +360,15 @@ int rdma_listen(struct rdma_cm_id *api, int backlog)
 
 		rc = bind_addr(id, (const struct sockaddr *)&any, false);
 	}
-	if (!rc && id->state != CMA_BOUND)
-		rc = -EINVAL;
 	if (!rc)
 		rc = cma_attach(id);
-	if (!rc)
-		rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
-	if (!rc)
-		id->state = CMA_LISTENING;
+	if (!rc && !cma_move(id, CMA_BOUND, CMA_LISTENING))
+		rc = -EINVAL;
+	if (rc)
+		return cma_ret(rc);
+	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
+	if (rc)
+		cma_move(id, CMA_LISTENING, CMA_BOUND);
 	return cma_ret(rc);
 }
 
@@ -372,7 +395,8 @@ static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const str
 {
 	struct sockaddr_storage to = {0}, from;
 	struct sockaddr *own = &id->api.route.addr.src_addr;
-	int rc = 0, status = 0, before;
+	enum cma_state before;
+	int rc = 0, status = 0;
 
 	if (src && id->state == CMA_IDLE)
 		rc = bind_addr(id, src, true);
@@ -418,40 +442,42 @@ static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const str
 	memcpy(&id->api.route.addr.dst_storage, &to, sizeof(to));
 	/* Before the event: another thread may have it before this one is back. */
 	before = id->state;
-	id->state = CMA_RESOLVING_ADDR;
+	if (!cma_move(id, before, CMA_RESOLVING_ADDR))
+		return -EINVAL;
 	rc = post_event(id, BROKER_CM_EV_ADDR_RESOLVED, status, timeout_ms);
 	if (rc)
-		id->state = before;
+		cma_move(id, CMA_RESOLVING_ADDR, before);
 	return rc;
 }
 
 int rdma_resolve_addr(struct rdma_cm_id *api, struct sockaddr *src, struct sockaddr *dst,
 		      int timeout_ms)
 {
+	const bool sync = cma_id(api)->sync;
 	int rc;
 
 	if (!cma_addr_len(dst) || (src && !cma_addr_len(src)))
 		return cma_ret(-EINVAL);
 	rc = resolve_addr(cma_id(api), src, dst, timeout_ms);
-	return rc ? cma_ret(rc) : cma_complete(cma_id(api));
+	return rc ? cma_ret(rc) : cma_complete(cma_id(api), sync);
 }
 
 int rdma_resolve_route(struct rdma_cm_id *api, int timeout_ms)
 {
 	struct cma_id *id = cma_id(api);
+	const bool sync = id->sync;
 	int rc;
 
 	(void)timeout_ms;
-	if (id->state != CMA_ADDR_RESOLVED)
+	if (!cma_move(id, CMA_ADDR_RESOLVED, CMA_RESOLVING_ROUTE))
 		return cma_ret(-EINVAL);
 	cma_probe_path_mtu(id);
-	id->state = CMA_RESOLVING_ROUTE;
 	rc = post_event(id, BROKER_CM_EV_ROUTE_RESOLVED, 0, 0);
 	if (rc) {
-		id->state = CMA_ADDR_RESOLVED;
+		cma_move(id, CMA_RESOLVING_ROUTE, CMA_ADDR_RESOLVED);
 		return cma_ret(rc);
 	}
-	return cma_complete(id);
+	return cma_complete(id, sync);
 }
 
 __be16 rdma_get_src_port(struct rdma_cm_id *id)

@@ -80,15 +80,17 @@ static int join(struct cma_id *id, const struct sockaddr *addr, bool send_only, 
 
 int rdma_join_multicast(struct rdma_cm_id *api, struct sockaddr *addr, void *context)
 {
+	const bool sync = cma_id(api)->sync;
 	int rc = cma_addr_len(addr) ? join(cma_id(api), addr, false, context) : -EINVAL;
 
-	return rc ? cma_ret(rc) : cma_complete(cma_id(api));
+	return rc ? cma_ret(rc) : cma_complete(cma_id(api), sync);
 }
 
 int rdma_join_multicast_ex(struct rdma_cm_id *api, struct rdma_cm_join_mc_attr_ex *attr,
 			   void *context)
 {
 	const uint32_t both = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+	const bool sync = cma_id(api)->sync;
 	int rc;
 
 	if (attr->comp_mask & ~both)
@@ -98,7 +100,7 @@ int rdma_join_multicast_ex(struct rdma_cm_id *api, struct rdma_cm_join_mc_attr_e
 		return cma_ret(-EINVAL);
 	rc = join(cma_id(api), attr->addr,
 		  attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
-	return rc ? cma_ret(rc) : cma_complete(cma_id(api));
+	return rc ? cma_ret(rc) : cma_complete(cma_id(api), sync);
 }
 
 /* ---- the event ------------------------------------------------------------------------------- */
@@ -125,6 +127,29 @@ void cma_group_ack(struct cma_id *id, struct cma_group *g)
 	pthread_mutex_unlock(&id->lock);
 }
 
+/* While its event is handed out: another thread takes its queue pair out of the group, if it is in
+ * already. */
+static bool group_left(struct cma_id *id, const struct cma_group *g)
+{
+	bool left;
+
+	pthread_mutex_lock(&id->lock);
+	left = list_empty(&g->list);
+	pthread_mutex_unlock(&id->lock);
+	return left;
+}
+
+static int attach(struct cma_id *id, const struct cma_group *g)
+{
+	struct ibv_qp *qp = g->send_only ? NULL : cma_qp_get(id);
+	int rc = qp ? ibv_attach_mcast(qp, &g->mgid, 0) : 0;
+
+	if (qp && !rc && group_left(id, g))
+		(void)!ibv_detach_mcast(qp, &g->mgid, 0);
+	cma_qp_put(id, qp);
+	return rc;
+}
+
 bool cma_group_joined(struct cma_event *e, uint64_t token)
 {
 	struct rdma_ud_param *ud = &e->api.param.ud;
@@ -143,7 +168,7 @@ bool cma_group_joined(struct cma_event *e, uint64_t token)
 	};
 	ud->ah_attr.grh.dgid = g->mgid;
 	e->api.event = RDMA_CM_EVENT_MULTICAST_JOIN;
-	if (id->api.qp && !g->send_only && ibv_attach_mcast(id->api.qp, &g->mgid, 0)) {
+	if (attach(id, g)) {
 		e->api.event = RDMA_CM_EVENT_MULTICAST_ERROR;
 		e->api.status = -1; /* as librdmacm has it */
 	}
@@ -157,6 +182,7 @@ int rdma_leave_multicast(struct rdma_cm_id *api, struct sockaddr *addr)
 	struct cma_id *id = cma_id(api);
 	struct cma_group *found = NULL;
 	socklen_t len = cma_addr_len(addr);
+	struct ibv_qp *qp;
 
 	if (!len)
 		return cma_ret(-EINVAL);
@@ -169,8 +195,10 @@ int rdma_leave_multicast(struct rdma_cm_id *api, struct sockaddr *addr)
 	pthread_mutex_unlock(&id->lock);
 	if (!found)
 		return cma_ret(-EADDRNOTAVAIL);
-	if (api->qp && !found->send_only)
-		(void)!ibv_detach_mcast(api->qp, &found->mgid, 0); /* if it was attached at all */
+	qp = found->send_only ? NULL : cma_qp_get(id);
+	if (qp)
+		(void)!ibv_detach_mcast(qp, &found->mgid, 0); /* if it was attached at all */
+	cma_qp_put(id, qp);
 	group_free(id, found);
 	return 0;
 }

@@ -39,17 +39,66 @@ static bool other_cq(const struct ibv_cq *own, const struct ibv_cq *given)
 	return own && given && own != given;
 }
 
+/* ---- beside other threads -------------------------------------------------------------------- */
+
+struct ibv_qp *cma_qp_get(struct cma_id *id)
+{
+	struct ibv_qp *qp;
+
+	pthread_mutex_lock(&id->lock);
+	qp = id->api.qp;
+	if (qp)
+		id->qp_users++;
+	pthread_mutex_unlock(&id->lock);
+	return qp;
+}
+
+void cma_qp_put(struct cma_id *id, struct ibv_qp *qp)
+{
+	if (!qp)
+		return;
+	pthread_mutex_lock(&id->lock);
+	if (--id->qp_users == 0)
+		pthread_cond_broadcast(&id->cond);
+	pthread_mutex_unlock(&id->lock);
+}
+
+static void set_qp(struct cma_id *id, struct ibv_qp *qp)
+{
+	pthread_mutex_lock(&id->lock);
+	id->api.qp = qp;
+	pthread_mutex_unlock(&id->lock);
+}
+
+/* The caller's alone. The lock is not held while it is destroyed, which may wait for a thread that
+ * has an asynchronous event of it, and disconnects. */
+static struct ibv_qp *take_qp(struct cma_id *id)
+{
+	struct ibv_qp *qp;
+
+	pthread_mutex_lock(&id->lock);
+	qp = id->api.qp;
+	id->api.qp = NULL;
+	while (id->qp_users)
+		pthread_cond_wait(&id->cond, &id->lock);
+	pthread_mutex_unlock(&id->lock);
+	return qp;
+}
+
+/* ---- the queue pair -------------------------------------------------------------------------- */
+
 /* Ready for receives to be posted; the rest comes with the connection. */
-static int conn_qp_init(struct rdma_cm_id *id)
+static int conn_qp_init(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
 	int mask;
 
-	return rdma_init_qp_attr(id, &attr, &mask) ? -errno : -ibv_modify_qp(id->qp, &attr, mask);
+	return rdma_init_qp_attr(id, &attr, &mask) ? -errno : -ibv_modify_qp(qp, &attr, mask);
 }
 
 static int create_qp(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
+	struct ibv_qp *qp;
 	int rc = cma_attach(cma_id(id));
 
 	if (rc)
@@ -83,20 +132,20 @@ static int create_qp(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 		attr->recv_cq = id->recv_cq;
 	if (id->srq && !attr->srq)
 		attr->srq = id->srq;
-	id->qp = ibv_create_qp_ex(id->verbs, attr);
-	if (!id->qp) {
+	qp = ibv_create_qp_ex(id->verbs, attr);
+	if (!qp) {
 		rc = -errno;
 		goto destroy_cqs;
 	}
-	rc = cma_is_ud(cma_id(id)) ? cma_ud_qp_ready(cma_id(id), id->qp) : conn_qp_init(id);
+	rc = cma_is_ud(cma_id(id)) ? cma_ud_qp_ready(cma_id(id), qp) : conn_qp_init(id, qp);
 	if (rc)
 		goto destroy_qp;
 	id->pd = attr->pd;
+	set_qp(cma_id(id), qp);
 	return 0;
 
 destroy_qp:
-	ibv_destroy_qp(id->qp);
-	id->qp = NULL;
+	ibv_destroy_qp(qp);
 destroy_cqs:
 	destroy_cqs(id);
 	return rc;
@@ -123,10 +172,11 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 /* Without a queue pair there is nothing to do: qperf does so to its listener. */
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-	if (!id->qp)
+	struct ibv_qp *qp = take_qp(cma_id(id));
+
+	if (!qp)
 		return;
-	ibv_destroy_qp(id->qp);
-	id->qp = NULL;
+	ibv_destroy_qp(qp);
 	destroy_cqs(id);
 }
 
