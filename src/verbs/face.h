@@ -34,7 +34,7 @@
 struct face_device {
 	struct ibv_device ibv;
 	struct face_device *next;
-	uint64_t guid_be;
+	_Atomic(uint64_t) guid_be; /* anew with each list of devices */
 	uint32_t ifindex;
 };
 

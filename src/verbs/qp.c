@@ -512,11 +512,13 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask,
 	struct face_qp *qp = face_qp(ibqp);
 	struct rnic_qp_attr attr;
 	struct rnic_qp_cap cap;
+	struct ibv_ah_attr ah;
 
 	(void)mask; /* a limit on what the caller needs; all of it is at hand */
 	shard_lock(qp->shard);
 	rnic_qp_query(qp->core, &attr, &cap);
 	ibqp->state = (enum ibv_qp_state)attr.state;
+	ah = qp->ah;
 	shard_unlock(qp->shard);
 	*a = (struct ibv_qp_attr){
 		.qp_state = (enum ibv_qp_state)attr.state,
@@ -536,7 +538,7 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask,
 				.max_recv_sge = cap.max_recv_sge,
 				.max_inline_data = cap.max_inline_data,
 			},
-		.ah_attr = qp->ah,
+		.ah_attr = ah,
 		.pkey_index = attr.pkey_index,
 		.sq_draining = attr.sq_draining,
 		.max_rd_atomic = attr.max_rd_atomic,
