@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/list.h"
 #include "base/log.h"
@@ -139,6 +140,11 @@ static void share_descriptors(struct broker *b)
 		r.rlim_cur = r.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &r);
 	}
+	b->files_max = (uint32_t)min_of(r.rlim_max, (rlim_t)UINT32_MAX);
+	snprintf(b->starved, sizeof(b->starved),
+		 "it has no descriptors left (limit %u); when its programs have ended, start `weft "
+		 "broker` with a higher one (`ulimit -n`)",
+		 b->files_max);
 	b->clients_max = (size_t)r.rlim_max / 4;
 	b->user_clients_max = min_of(b->clients_max / 4, (size_t)USER_CLIENTS_MAX);
 }
@@ -152,7 +158,7 @@ static int setup(struct broker *b, const struct broker_options *o, char *err, si
 		return rc;
 	rc = devices_open(&b->devices);
 	if (rc) {
-		snprintf(err, err_len, "cannot read the network interfaces: %s", strerror(-rc));
+		snprintf(err, err_len, "cannot read the network interfaces: %s", errno_text(-rc));
 		return rc;
 	}
 	fd = dup_cloexec(leases_fd(&b->leases, 0));
@@ -181,7 +187,7 @@ static int setup(struct broker *b, const struct broker_options *o, char *err, si
 	if (rc == 0 && listen(b->listen_fd, BACKLOG) < 0)
 		rc = -errno;
 	if (rc)
-		snprintf(err, err_len, "cannot start: %s", strerror(-rc));
+		snprintf(err, err_len, "cannot start: %s", errno_text(-rc));
 	return rc;
 }
 
@@ -286,6 +292,8 @@ static void teardown(struct broker *b)
 		close(b->signal_fd);
 	if (b->epfd >= 0)
 		close(b->epfd);
+	if (b->spare_fd >= 0)
+		close(b->spare_fd);
 }
 
 /* A library that leads its program's paths to the broker would lead ours to ourselves. */
@@ -309,7 +317,7 @@ int broker_run(const struct broker_options *o, char *err, size_t err_len)
 	leave_nodes();
 	b->since = time_now_ns();
 	b->tick_at = DEADLINE_NEVER;
-	b->epfd = b->listen_fd = b->signal_fd = -1;
+	b->epfd = b->listen_fd = b->signal_fd = b->spare_fd = -1;
 	members_init(&b->leases.members);
 	sysfs_init(&b->sysfs);
 	list_init(&b->clients);

@@ -42,6 +42,9 @@ struct broker {
 	uint64_t tick_at;		   /* DEADLINE_NEVER: no clients */
 	uint64_t deaf_until;		   /* nobody is let in; 0: everybody is */
 	size_t clients_max, user_clients_max;
+	uint32_t files_max; /* descriptors */
+	int spare_fd;	    /* given up to tell one at the door that there are none; -1: it is */
+	char starved[160];  /* the text of that */
 	bool stop;
 };
 

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/time.h"
@@ -40,9 +41,11 @@ struct broker_client {
 	bool forked;	      /* we are a fork's child, and it is the parent's */
 	bool hasty;	      /* does not wait for others to start the next */
 	bool told;	      /* the log, that there is no other */
+	bool told_starved;    /* the log, that it has no descriptors left */
 	pid_t broker;
 	uid_t broker_uid;
 	uint32_t generation;
+	uint32_t files_max; /* the broker's descriptors */
 	struct journal journal;
 };
 
@@ -158,6 +161,8 @@ static int hello(struct broker_client *c, int fd, char *err, size_t err_len)
 		return rc;
 	c->broker = (pid_t)resp.pid;
 	c->generation = resp.generation;
+	c->files_max = resp.files_max;
+	c->told_starved = false;
 	return 0;
 }
 
@@ -243,7 +248,7 @@ static int find_broker(struct broker_client *c, char *err, size_t err_len)
 		nanosleep(&pause, NULL);
 	}
 	if (!*err)
-		snprintf(err, err_len, "no connection to the broker: %s", strerror(-rc));
+		snprintf(err, err_len, "no connection to the broker: %s", errno_text(-rc));
 	return rc;
 }
 
@@ -380,6 +385,17 @@ static int talk(struct broker_client *c, const void *req, size_t req_len, void *
 	return rc;
 }
 
+/* Of all that the program hears, this tells how many it may have. */
+static void tell_starved(struct broker_client *c)
+{
+	if (!c->told_starved)
+		log_err("broker",
+			"the broker (pid %d) has no descriptors left (limit %u); when its programs "
+			"have ended, start `weft broker` with a higher one (`ulimit -n`)",
+			c->broker, c->files_max);
+	c->told_starved = true;
+}
+
 int broker_client_call(struct broker_client *c, const void *req, size_t req_len, void *resp,
 		       size_t resp_len, int *ret_fd)
 {
@@ -394,6 +410,8 @@ int broker_client_call(struct broker_client *c, const void *req, size_t req_len,
 	rc = talk(c, req, req_len, resp, resp_len, &saved, ret_fd);
 	if (!rc)
 		rc = ((const struct broker_msg *)resp)->error;
+	if (rc == -ENFILE)
+		tell_starved(c);
 	if (!rc)
 		journal_request(&c->journal, req, &saved);
 	pthread_mutex_unlock(&c->lock);

@@ -46,7 +46,7 @@ int cm_channel_open(struct cm_channel *c, struct cm_user *user, int *ret_fd)
 	int fd[2];
 
 	if (pipe2(fd, O_DIRECT | O_CLOEXEC) < 0)
-		return -errno;
+		return errno == EMFILE ? -ENFILE : -errno;
 	/* Of our end only: how the client reads is its own choice. */
 	if (fcntl(fd[1], F_SETFL, O_WRONLY | O_DIRECT | O_NONBLOCK) < 0) {
 		int r = -errno;

@@ -101,7 +101,10 @@ void cm_quota_hold(struct cm_user *u, enum cm_quota what)
 int cm_quota_take(struct cm_user *u, enum cm_quota what, uint32_t by_client)
 {
 	if (!cm_quota_left(u, what, by_client))
-		return -EMFILE;
+		/* Of channels there are so few only where the broker may have few descriptors. */
+		return what == CM_QUOTA_CHANNELS && u->of->channels / 4 < limits[what].client
+			       ? -ENFILE
+			       : -EMFILE;
 	cm_quota_hold(u, what);
 	return 0;
 }

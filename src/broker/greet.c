@@ -48,6 +48,12 @@ int greet(int fd, struct broker_hello *ret, int *ret_bag, char *err, size_t err_
 
 	if (rc)
 		return rc;
+	if (ret->msg.error == -ENFILE) {
+		snprintf(err, err_len,
+			 "the broker of this network namespace (pid %u) does not serve you: %.*s",
+			 ret->pid, (int)sizeof(ret->why), ret->why);
+		return -ENFILE;
+	}
 	if (ret->msg.error == -EPERM) {
 		snprintf(err, err_len,
 			 "the broker of this network namespace (pid %u) does not serve you: %.*s; "

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
 #include "base/log.h"
 #include "port/udp/udp_port.h"
 
@@ -52,7 +53,7 @@ static void explain(char *err, size_t err_len, int rc)
 			 ROCEV2_UDP_PORT, ROCEV2_UDP_PORT);
 	else
 		snprintf(err, err_len, "cannot open UDP port %d: %s", ROCEV2_UDP_PORT,
-			 strerror(-rc));
+			 errno_text(-rc));
 }
 
 /* The reflector and slot 0. */

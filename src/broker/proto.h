@@ -11,6 +11,8 @@
  * other users where it can keep their packets apart (broker/foreign.h), and each within a quota:
  * -EDQUOT, or -EPERM to a HELLO.
  *
+ * -ENFILE is the broker's own lack of descriptors, whatever was asked; a HELLO has its limit.
+ *
  * A request that the broker does not know is -EOPNOTSUPP: one that libraries do without may come
  * without another version.
  */
@@ -22,7 +24,7 @@
 #include "wire/flow.h"
 
 #define BROKER_SOCKET_NAME   "weft-broker" /* abstract: sun_path[0] = 0 */
-#define BROKER_PROTO_VERSION 7
+#define BROKER_PROTO_VERSION 8
 
 #define BROKER_MAX_DEVICES 32
 #define BROKER_MAX_GIDS	   32
@@ -53,7 +55,8 @@ struct broker_hello {
 	uint32_t version;
 	uint32_t pid;
 	uint32_t generation; /* random: no two brokers have the same */
-	char why[256];	     /* a sentence, with -EPERM: who is not served */
+	uint32_t files_max;  /* the broker's limit of descriptors */
+	char why[256];	     /* a sentence, with -EPERM and -ENFILE: who is not served */
 };
 
 enum broker_gid_type { BROKER_GID_ROCE_V2 = 2 /* IBV_GID_TYPE_ROCE_V2's sysfs sibling */ };

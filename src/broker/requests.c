@@ -27,13 +27,14 @@ static int answer_hello(struct session *c, const struct broker_hello *req, size_
 		.version = BROKER_PROTO_VERSION,
 		.pid = (uint32_t)getpid(),
 		.generation = cm_service_generation(c->broker->cm),
+		.files_max = c->broker->files_max,
 	};
 	int bag = -1;
 
 	if (c->refused) {
 		snprintf(r.why, sizeof(r.why), "%s", c->refused);
-		r.msg.error = -EPERM;
-		return reply(c, &r, sizeof(r), -1) ?: -EPERM;
+		r.msg.error = c->refused == c->broker->starved ? -ENFILE : -EPERM;
+		return reply(c, &r, sizeof(r), -1) ?: r.msg.error;
 	}
 	if (len != sizeof(*req) || req->version != BROKER_PROTO_VERSION)
 		r.msg.error = -EPROTO;
@@ -66,8 +67,9 @@ static int answer_lease(struct session *c)
 		slot = leases_take(&b->leases, c->peer.uid, time_now_ns(), &fd);
 	if (slot < 0) {
 		log_warn("broker", "no slot for pid %d of user %u, which has %u: %s", c->peer.pid,
-			 c->peer.uid, c->slot_count, strerror(-slot));
-		r.msg.error = slot;
+			 c->peer.uid, c->slot_count,
+			 slot == -EMFILE ? c->broker->starved : strerror(-slot));
+		r.msg.error = slot == -EMFILE ? -ENFILE : slot;
 		return reply(c, &r, sizeof(r), -1);
 	}
 	r.slot = (uint32_t)slot;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Who comes, who is let in, and what becomes of who goes. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,13 @@
 #define GREETING_NS (5 * NSEC_PER_SEC)	  /* in which a client says HELLO */
 #define DEAF_NS	    (200 * NSEC_PER_MSEC) /* while there are no descriptors for who knocks */
 
+/* The descriptor that is given up to tell somebody that there are none. */
+static void keep_spare(struct broker *b)
+{
+	if (b->spare_fd < 0)
+		b->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 void session_end(struct session *c)
 {
 	struct broker *b = c->broker;
@@ -37,6 +45,7 @@ void session_end(struct session *c)
 		close(c->fd);
 	else
 		stranger_hang_up(c->fd);
+	keep_spare(b);
 	free(c);
 	if (list_empty(&b->clients)) {
 		b->idle_since = now;
@@ -106,7 +115,7 @@ static const char *refusal(struct broker *b, const struct ucred *peer)
 		others += c->peer.uid != own;
 	}
 	if (all >= b->clients_max)
-		return "it has as many clients as it can have";
+		return b->starved;
 	if (peer->uid == own)
 		return NULL;
 	/* A user's broker serves that user; one of root's serves all, as a kernel does, if it can
@@ -124,10 +133,27 @@ static const char *refusal(struct broker *b, const struct ucred *peer)
 	return same >= b->user_clients_max ? "you have as many clients as one user may have" : NULL;
 }
 
+static int let_in(struct broker *b, bool *ret_starved)
+{
+	const int flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
+	int fd;
+
+	*ret_starved = false;
+	keep_spare(b);
+	fd = accept4(b->listen_fd, NULL, NULL, flags);
+	if (fd >= 0 || errno != EMFILE || b->spare_fd < 0)
+		return fd;
+	close(b->spare_fd);
+	b->spare_fd = -1;
+	*ret_starved = true;
+	return accept4(b->listen_fd, NULL, NULL, flags);
+}
+
 bool session_begin(struct broker *b)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
-	int fd = accept4(b->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	bool starved;
+	int fd = let_in(b, &starved);
 	socklen_t len = sizeof(struct ucred);
 	struct session *c;
 	int rc = -ENOMEM;
@@ -145,7 +171,7 @@ bool session_begin(struct broker *b)
 		rc = -errno;
 		goto fail;
 	}
-	c->refused = refusal(b, &c->peer);
+	c->refused = starved ? b->starved : refusal(b, &c->peer);
 	ev.data.ptr = c;
 	rc = cm_client_create(b->cm, c->peer.uid, &c->cm);
 	if (rc == 0 && epoll_ctl(b->epfd, EPOLL_CTL_ADD, fd, &ev) < 0)

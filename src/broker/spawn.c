@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
 #include "base/log.h"
 
 #define READY_MS 10000 /* more than leases_init() waits for the port */
@@ -191,7 +192,7 @@ int broker_spawn(const char *program, const int bag[2], char *err, size_t err_le
 	env = clean_environment();
 	if (!env || pipe2(ready, O_CLOEXEC) < 0) {
 		rc = env ? -errno : -ENOMEM;
-		snprintf(err, err_len, "cannot start the broker: %s", strerror(-rc));
+		snprintf(err, err_len, "cannot start the broker: %s", errno_text(-rc));
 		goto out;
 	}
 	pid = bare_fork();
@@ -212,7 +213,7 @@ int broker_spawn(const char *program, const int bag[2], char *err, size_t err_le
 			;
 		rc = await_ready(ready[0], path, err, err_len);
 	} else {
-		snprintf(err, err_len, "cannot start the broker: %s", strerror(-rc));
+		snprintf(err, err_len, "cannot start the broker: %s", errno_text(-rc));
 	}
 	close(ready[0]);
 out:

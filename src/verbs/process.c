@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "broker/proto_cm.h"
@@ -189,13 +190,13 @@ int process_shard(struct shard **ret)
 			log_err("verbs", "the broker leases no slot: %s",
 				rc == -EDQUOT	? "you have as many as one user or process may have"
 				: rc == -EUSERS ? "all 255 are taken"
-						: strerror(-rc));
+						: errno_text(-rc));
 		} else {
 			rc = shard_create(&process.shard, fd, slot, &upcalls);
 			if (rc) {
 				process.shard = NULL;
 				close(fd);
-				log_err("verbs", "no shard on slot %u: %s", slot, strerror(-rc));
+				log_err("verbs", "no shard on slot %u: %s", slot, errno_text(-rc));
 			} else {
 				watch_broker_locked();
 			}

@@ -218,6 +218,26 @@ def few_descriptors(t):
     server.wait(5)
 
 
+def starved_broker(t):
+    """A broker that may have few descriptors, by the limit of who starts it: who gets none from it is
+    told whose limit it is, how much, and what to do."""
+    limited = ("sh", "-c", 'ulimit -n 24 && exec "$@"', "sh")
+    time.sleep(1)  # the one before has gone
+    broker = lab.Program(t.host, [*limited, t.weft, "broker", "-f"],
+                         os.path.join(t.dir.name, "starved.log"))
+    time.sleep(1)
+    listen = lambda n: ["serve", t.file(f"s{n}.img", 4096), "-l", f"rdma://127.0.0.1:{4440 + n}"]
+    others = [lab.Program(t.host, [t.weft, *listen(n)], os.path.join(t.dir.name, f"s{n}.log"))
+              for n in range(4)]
+    time.sleep(2)
+    t.case("serve by a broker without descriptors", listen(9), FAILED,
+           r"no descriptors left \(limit 24\).*start `weft broker` with a higher", lines=4)
+    for p in (*others, broker):
+        if p.status() is None:
+            p.process.terminate()
+        p.wait(5)
+
+
 def everywhere(t):
     """A target that listens on all addresses, and has many namespaces."""
     images = [t.file(f"many{n}.img", 4096) for n in range(69)]
@@ -301,6 +321,7 @@ def main():
     serving(t)
     connecting(t)
     few_descriptors(t)
+    starved_broker(t)
     everywhere(t)
     not_nvme(t)
     port_taken(t)

@@ -630,6 +630,37 @@ static void who_finds_no_room_waits_at_the_door_in_silence(void **state)
 	waitpid(first, NULL, 0);
 }
 
+/* The broker says it of itself, whatever it was asked for, and at the door, too. */
+static void a_broker_without_descriptors_says_so_with_its_limit(void **state)
+{
+	enum { LIMIT = 40 };
+	pid_t first = broker_with_descriptors(LIMIT);
+	struct broker_client *c = bed_client(), *late[LIMIT] = {0};
+	int rc, fd, fds[2 * LIMIT], held = 0, clients = 0;
+	uint32_t channel;
+	uint8_t slot;
+
+	(void)state;
+	while (!(rc = broker_client_lease_slot(c, &slot, &fd)))
+		fds[held++] = fd;
+	assert_true(rc == -EDQUOT || rc == -ENFILE); /* 16 for one process */
+	while (!(rc = broker_client_cm_channel(c, &channel, &fd)))
+		fds[held++] = fd;
+	assert_int_equal(rc, -ENFILE);
+	while (!(rc = broker_client_open(&late[clients], bed_err, sizeof(bed_err))))
+		assert_true(++clients < LIMIT);
+	assert_int_equal(rc, -ENFILE);
+	assert_non_null(strstr(bed_err, "has no descriptors left (limit 40)"));
+	assert_non_null(strstr(bed_err, "start `weft broker` with a higher one"));
+	while (held)
+		close(fds[--held]);
+	while (clients)
+		broker_client_close(late[--clients]);
+	broker_client_close(c);
+	kill(first, SIGKILL);
+	waitpid(first, NULL, 0);
+}
+
 static void users_do_not_share_a_broker_but_roots(void **state)
 {
 	enum { NOBODY = 65534, SOMEBODY = 12345 };
@@ -688,6 +719,7 @@ int main(int argc, char **argv)
 		FRESH(a_broker_that_cannot_be_started_is_named),
 		FRESH(a_privileged_program_starts_no_broker_of_the_users),
 		FRESH(who_finds_no_room_waits_at_the_door_in_silence),
+		FRESH(a_broker_without_descriptors_says_so_with_its_limit),
 		FRESH(users_do_not_share_a_broker_but_roots),
 	};
 
