@@ -18,6 +18,7 @@ from moody_disk import DEAF, FAILS, FINE, HANGS, MoodyDisk
 
 NQN = "nqn.2026-11.org.weft:moody"
 SIZE = 1 << 20
+LIMIT = 40  # seconds; that of a connection that nobody answers is 15
 
 
 class Moody:
@@ -41,7 +42,7 @@ class Moody:
     def uri(self, ns):
         return f"nvme+rdma://127.0.0.1/{NQN}?ns={ns}"
 
-    def copy(self, source, to, timeout=10):
+    def copy(self, source, to, timeout=LIMIT):
         return self.host.run(self.weft, "cp", source, to, timeout=timeout)
 
     def check(self, condition, why):
@@ -98,7 +99,7 @@ class Moody:
     def waits(self, *command):
         """What it says, and how long it took."""
         begun = time.monotonic()
-        r = self.host.run(self.weft, *command, timeout=20)
+        r = self.host.run(self.weft, *command, timeout=LIMIT)
         return r, time.monotonic() - begun
 
     def many(self):
@@ -115,7 +116,7 @@ class Moody:
         time.sleep(0.5)
         self.well(2, "meanwhile")
         r, took = self.waits("id-ns", self.uri(2))
-        self.check(r.returncode == 0 and took < 3, f"id-ns: {took:.1f} s, {r.stderr.strip()!r}")
+        self.check(r.returncode == 0 and took < 10, f"id-ns: {took:.1f} s, {r.stderr.strip()!r}")
         # One thread of io_uring's that waits for a disk could be in the way of another's work.
         tasks = [path.read_text() for path in
                  pathlib.Path(f"/proc/{self.serve.process.pid}/task").glob("*/comm")]
@@ -137,7 +138,7 @@ class Moody:
         self.disk.be(DEAF)
         for _ in range(3):
             r, took = self.waits("id-ns", self.uri(2))
-            self.check(r.returncode == 0 and took < 3, f"id-ns: {took:.1f} s, {r.stderr.strip()!r}")
+            self.check(r.returncode == 0 and took < 10, f"id-ns: {took:.1f} s, {r.stderr.strip()!r}")
         self.well(2, "meanwhile")
         self.disk.be(FINE)
         self.well(1, "after")
