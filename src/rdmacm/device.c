@@ -9,6 +9,7 @@
 
 #include "rdmacm/cma.h"
 #include "verbs/private.h"
+#include "wire/bth.h"
 
 static struct {
 	pthread_mutex_t lock;
@@ -94,18 +95,37 @@ void rdma_free_devices(struct ibv_context **list)
 	free(list);
 }
 
-/* The device named so, with a default protection domain. */
-static int device_by_name(const char *name, struct cma_device **ret)
+/* One that has been opened, with its protection domain. */
+static struct cma_device *opened_device(const struct broker_device *b)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct cma_device *d = NULL;
+	struct cma_device *d;
+
+	pthread_mutex_lock(&devices.lock);
+	for (d = devices.first; d; d = d->next)
+		if (d->pd && (uint32_t)ibv_get_device_index(d->verbs->device) == b->ifindex &&
+		    !strcmp(ibv_get_device_name(d->verbs->device), b->name))
+			break;
+	pthread_mutex_unlock(&devices.lock);
+	return d;
+}
+
+/* With a default protection domain. */
+static int open_device(const struct broker_device *b, struct cma_device **ret)
+{
+	struct ibv_device **list;
+	struct cma_device *d = opened_device(b);
 	int rc = -ENODEV;
 
+	if (d) {
+		*ret = d;
+		return 0;
+	}
+	list = ibv_get_device_list(NULL);
 	if (!list)
 		return -errno;
 	pthread_mutex_lock(&devices.lock);
 	for (int i = 0; list[i]; i++) {
-		if (strcmp(ibv_get_device_name(list[i]), name))
+		if (strcmp(ibv_get_device_name(list[i]), b->name))
 			continue;
 		d = device_get(list[i]);
 		rc = d ? 0 : -errno;
@@ -141,30 +161,34 @@ static const struct broker_device *find_gid(const struct broker_devices *table,
 	return NULL;
 }
 
-int cma_bind_device(struct cma_id *id)
+static int find_device(struct cma_id *id, bool lately_will_do)
 {
-	struct ibv_port_attr port;
 	struct broker_devices *table;
 	const struct broker_device *b;
+	int rc = weft_private_devices(lately_will_do, &table);
+
+	if (rc)
+		return rc;
+	b = find_gid(table, &id->src, id->scope, &id->sgid_index);
+	rc = b ? open_device(b, &id->dev) : -ENODEV;
+	if (!rc)
+		id->path_mtu = path_mtu_of(b->mtu);
+	free(table);
+	return rc;
+}
+
+int cma_bind_device(struct cma_id *id)
+{
 	int rc;
 
 	/* IPoIB's interfaces are InfiniBand's, and here is none: so answers Linux with RoCE. */
 	if (id->api.ps == RDMA_PS_IPOIB)
 		return -EINVAL;
-	rc = weft_private_devices(&table);
+	rc = find_device(id, true);
+	if (rc)
+		rc = find_device(id, false);
 	if (rc)
 		return rc;
-	b = find_gid(table, &id->src, id->scope, &id->sgid_index);
-	rc = b ? device_by_name(b->name, &id->dev) : -ENODEV;
-	free(table);
-	if (rc)
-		return rc;
-	rc = -ibv_query_port(id->dev->verbs, 1, &port);
-	if (rc) {
-		id->dev = NULL;
-		return rc;
-	}
-	id->path_mtu = (uint8_t)port.active_mtu;
 	id->api.verbs = id->dev->verbs;
 	id->api.pd = id->dev->pd;
 	id->api.port_num = 1;

@@ -287,10 +287,8 @@ void stream_destroy(struct stream *s)
 	list_remove(&s->waited_for);
 	list_remove(&s->lingering);
 	svc_keepalive(s, 0);
-	if (atomic_load(&s->state) >= STREAM_CONNECTED)
-		rdma_disconnect(s->id);
 	release_verbs(s);
-	rdma_destroy_id(s->id);
+	rdma_destroy_id(s->id); /* which disconnects, too */
 	stream_free(s);
 }
 

@@ -118,14 +118,11 @@ int ibv_get_device_index(struct ibv_device *device)
 	return (int)face_device(device)->ifindex;
 }
 
-int device_lookup(struct ibv_device *device, struct broker_device *ret)
+static int find_in(struct broker_devices *table, struct ibv_device *device,
+		   struct broker_device *ret)
 {
-	struct broker_devices *table;
-	int rc = process_devices(&table);
+	int rc = -EIO;
 
-	if (rc)
-		return rc;
-	rc = -EIO;
 	for (uint32_t i = 0; i < table->count && i < BROKER_MAX_DEVICES; i++) {
 		if (table->dev[i].ifindex == face_device(device)->ifindex) {
 			*ret = table->dev[i];
@@ -135,6 +132,22 @@ int device_lookup(struct ibv_device *device, struct broker_device *ret)
 	}
 	free(table);
 	return rc;
+}
+
+int device_lookup(struct ibv_device *device, struct broker_device *ret)
+{
+	struct broker_devices *table;
+	int rc = process_devices(&table);
+
+	return rc ? rc : find_in(table, device, ret);
+}
+
+int device_lookup_lately(struct ibv_device *device, struct broker_device *ret)
+{
+	struct broker_devices *table;
+	int rc = process_devices_lately(&table);
+
+	return rc ? rc : find_in(table, device, ret);
 }
 
 enum ibv_mtu device_mtu(const struct broker_device *b)

@@ -119,6 +119,8 @@ struct ibv_context *context_open(struct ibv_device *, int cmd_fd, uint64_t file)
 /* What the broker says of the device's interface now; 0 or -errno. -EIO: it is gone, which a
  * context's calls answer with as those of a device that the kernel has lost. */
 int device_lookup(struct ibv_device *, struct broker_device *ret) must_use;
+/* As process_devices_lately(). */
+int device_lookup_lately(struct ibv_device *, struct broker_device *ret) must_use;
 /* The largest path MTU that fits the interface. */
 enum ibv_mtu device_mtu(const struct broker_device *);
 

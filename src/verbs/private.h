@@ -6,6 +6,7 @@
 #ifndef WEFT_VERBS_PRIVATE_H
 #define WEFT_VERBS_PRIVATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/compiler.h"
@@ -17,7 +18,7 @@ int weft_private_cm_channel(uint32_t *ret_channel, int *ret_fd) must_use;
 /* As broker_client_recover(), broker_client_event(). */
 int weft_private_recover(void) must_use;
 void weft_private_cm_event(const struct broker_cm_event *);
-/* The present table of devices; free() it. */
-int weft_private_devices(struct broker_devices **ret) must_use;
+/* As process_devices(), process_devices_lately(). */
+int weft_private_devices(bool lately_will_do, struct broker_devices **ret) must_use;
 
 #endif

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,8 @@
 /* Between tries to find another broker: twice as long each time. */
 #define RECOVER_FIRST_NS (50 * NSEC_PER_MSEC)
 #define RECOVER_MAX_S	 10
+/* How old a table of devices may be that is good enough for one more connection. */
+#define LATELY_NS (100 * NSEC_PER_MSEC)
 
 static struct {
 	pthread_mutex_t lock;
@@ -32,6 +35,15 @@ static struct {
 	struct shard *shard;
 	int watch_fd;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER, .watch_fd = -1};
+
+/* The table that was asked for last. Whoever changes a device has the broker tell us. */
+static struct {
+	struct broker_devices *table; /* process.lock; NULL: none */
+	uint64_t until;
+	unsigned int changes; /* before it was asked for */
+} lately;
+
+static atomic_uint device_changes;
 
 /*
  * A child of fork() begins anew: its parent's connection and shard are not its own (broker/client.c
@@ -48,6 +60,7 @@ static void forked(void)
 	xrc_forked();
 	process.broker = NULL;
 	process.shard = NULL;
+	lately.until = 0;
 	if (process.watch_fd >= 0)
 		close(process.watch_fd);
 	process.watch_fd = -1;
@@ -143,13 +156,16 @@ static bool watch_ready(int fd)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return true;
 	if (n != sizeof(ev)) {
+		atomic_fetch_add(&device_changes, 1);
 		begin_recovery();
 		return false;
 	}
 	if (ev.type == BROKER_CM_EV_PEER_DIED)
 		qp_peer_died(process.shard, ev.param.qpn);
-	else if (ev.type == BROKER_CM_EV_DEVICE)
+	else if (ev.type == BROKER_CM_EV_DEVICE) {
+		atomic_fetch_add(&device_changes, 1);
 		device_changed(ev.id, (enum broker_device_change)ev.status);
+	}
 	return true;
 }
 
@@ -248,6 +264,44 @@ int process_devices(struct broker_devices **ret)
 	return 0;
 }
 
+static struct broker_devices *recall_locked(void)
+{
+	struct broker_devices *d;
+
+	if (!process.broker || process.watch_fd < 0 || !lately.table ||
+	    lately.changes != atomic_load(&device_changes) || time_now_ns() > lately.until)
+		return NULL;
+	d = malloc(sizeof(*d));
+	if (d)
+		*d = *lately.table;
+	return d;
+}
+
+int process_devices_lately(struct broker_devices **ret)
+{
+	const unsigned int changes = atomic_load(&device_changes);
+	int rc;
+
+	pthread_mutex_lock(&process.lock);
+	*ret = recall_locked();
+	pthread_mutex_unlock(&process.lock);
+	if (*ret)
+		return 0;
+	rc = process_devices(ret);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&process.lock);
+	if (!lately.table)
+		lately.table = malloc(sizeof(*lately.table));
+	if (lately.table) {
+		*lately.table = **ret;
+		lately.until = time_now_ns() + LATELY_NS;
+		lately.changes = changes;
+	}
+	pthread_mutex_unlock(&process.lock);
+	return 0;
+}
+
 /* ---- for librdmacm ----------------------------------------------------------------------------
  */
 
@@ -286,7 +340,7 @@ void weft_private_cm_event(const struct broker_cm_event *ev)
 		qp_peer_died(process.shard, ev->param.qpn);
 }
 
-int weft_private_devices(struct broker_devices **ret)
+int weft_private_devices(bool lately_will_do, struct broker_devices **ret)
 {
-	return process_devices(ret);
+	return lately_will_do ? process_devices_lately(ret) : process_devices(ret);
 }

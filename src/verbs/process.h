@@ -20,5 +20,8 @@ struct shard *process_shard_if_any(void);
 
 /* The present table of devices, from the broker; free() it. */
 int process_devices(struct broker_devices **ret) must_use;
+/* Or one of a moment ago, of before the last change that the process has been told of: who finds in
+ * it what he looks for need not ask. */
+int process_devices_lately(struct broker_devices **ret) must_use;
 
 #endif

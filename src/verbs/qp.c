@@ -403,6 +403,23 @@ static void log_modify(const struct ibv_qp *ibqp, enum ibv_qp_state from, enum i
 		  ibqp->qp_num, qp_state_name(from), qp_state_name(to), given, why);
 }
 
+static int resolve_path(struct ibv_qp *ibqp, const struct ibv_qp_attr *a, int mask,
+			int (*lookup)(struct ibv_device *, struct broker_device *),
+			struct rnic_qp_attr *attr)
+{
+	struct broker_device b;
+	int rc;
+
+	if (!(mask & (IBV_QP_AV | IBV_QP_PATH_MTU)))
+		return 0;
+	rc = lookup(ibqp->context->device, &b);
+	if (!rc && mask & IBV_QP_PATH_MTU && a->path_mtu > device_mtu(&b))
+		rc = -EINVAL;
+	if (!rc && mask & IBV_QP_AV)
+		rc = resolve_flow(&a->ah_attr, &b, ibqp->qp_num, a->dest_qp_num, &attr->flow);
+	return rc;
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 {
 	struct face_qp *qp = face_qp(ibqp);
@@ -431,18 +448,11 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	rc = check_attr(a, mask);
 	if (rc)
 		return log_refused("verbs", "ibv_modify_qp: its attributes", -rc);
-	if (mask & (IBV_QP_AV | IBV_QP_PATH_MTU)) {
-		struct broker_device b;
-
-		rc = device_lookup(ibqp->context->device, &b);
-		if (!rc && mask & IBV_QP_PATH_MTU && a->path_mtu > device_mtu(&b))
-			rc = -EINVAL;
-		if (!rc && mask & IBV_QP_AV)
-			rc = resolve_flow(&a->ah_attr, &b, ibqp->qp_num, a->dest_qp_num,
-					  &attr.flow);
-		if (rc)
-			return log_refused("verbs", "ibv_modify_qp: its path", -rc);
-	}
+	rc = resolve_path(ibqp, a, mask, device_lookup_lately, &attr);
+	if (rc)
+		rc = resolve_path(ibqp, a, mask, device_lookup, &attr);
+	if (rc)
+		return log_refused("verbs", "ibv_modify_qp: its path", -rc);
 
 	shard_lock(qp->shard);
 	shard_flush(qp->shard); /* what it owes its peer in its old state */

@@ -134,7 +134,8 @@ def same_as_tcp(how):
         no_broker(b)
         server = b.plain_server(path)
         try:
-            for port in (PORT, NOBODY):
+            # Whether a refusal or the signal is first is chance.
+            for port in (PORT,) if how == "interrupt" else (PORT, NOBODY):
                 tcp, _ = b.client_says(path, how, port, False)
                 weft, took = b.client_says(path, how, port, True)
                 expect(weft == tcp, f"port {port}: with weft\n{weft}instead of\n{tcp}")
@@ -145,10 +146,10 @@ def same_as_tcp(how):
     return run
 
 
-def unanswered(what):
+def unanswered(what, how="block"):
     def run(b, path):
         with filtered(b.server, what):
-            same_as_tcp("block")(b, path)
+            same_as_tcp(how)(b, path)
     return run
 
 
@@ -269,6 +270,7 @@ def cases(where):
         yield f"a host without weft: {how}", same_as_tcp(how)
     if where == "veth":
         yield "a host that answers nothing", unanswered("drop")
+        yield "a host that answers nothing: interrupt", unanswered("drop", "interrupt")
         yield "a host that forbids it", unanswered("reject with icmp type admin-prohibited")
         yield "weft comes later", weft_comes
     yield "redis without weft", redis
