@@ -251,6 +251,7 @@ static int post_event(struct cm_client *client, const void *req, void *reply)
 	const struct broker_cm_post *r = req;
 	struct svc_id *id = own_id(client, r->id);
 	struct broker_cm_event ev = {.type = r->type, .status = r->status, .token = r->token};
+	struct flow way = {.sgid = r->src, .dgid = r->dst, .scope = r->scope};
 
 	(void)reply;
 	if (!id)
@@ -271,8 +272,9 @@ static int post_event(struct cm_client *client, const void *req, void *reply)
 	ev.param = id->path;
 	if (r->type != BROKER_CM_EV_ADDR_RESOLVED || is_any(&r->dst))
 		return svc_post(id, &ev);
-	svc_resolve(id, &ev, &(struct flow){.sgid = r->src, .dgid = r->dst, .scope = r->scope},
-		    min_of(r->timeout_ms, RESOLVE_MAX_MS));
+	if (r->at_once && !r->status && svc_reachable(client->svc, &way))
+		return -EALREADY;
+	svc_resolve(id, &ev, &way, min_of(r->timeout_ms, RESOLVE_MAX_MS));
 	return 0;
 }
 

@@ -19,13 +19,18 @@ void svc_resolve_end(struct svc_id *id)
 	cm_quota_give_back(id->client->user, CM_QUOTA_RESOLVING);
 }
 
+bool svc_reachable(struct cm_service *svc, const struct flow *flow)
+{
+	return !svc->ops.neighbour || svc->ops.neighbour(svc->ctx, flow, true) == 0;
+}
+
 void svc_resolve(struct svc_id *id, struct broker_cm_event *ev, const struct flow *flow,
 		 uint32_t timeout_ms)
 {
 	struct cm_service *svc = id->client->svc;
 
 	svc_resolve_end(id);
-	if (ev->status || !svc->ops.neighbour || svc->ops.neighbour(svc->ctx, flow, true) == 0) {
+	if (ev->status || svc_reachable(svc, flow)) {
 		svc_post(id, ev);
 		return;
 	}

@@ -161,6 +161,8 @@ int svc_resume(struct cm_client *, const void *req, void *reply);
 
 /* ---- cm_resolve.c ------------------------------------------------------------------------- */
 
+/* The next host on this way is there; if that is not known yet, it is asked for. */
+bool svc_reachable(struct cm_service *, const struct flow *) must_use;
 /* Posts the event, an ADDR_RESOLVED, as soon as the way's first neighbour is known. */
 void svc_resolve(struct svc_id *, struct broker_cm_event *, const struct flow *,
 		 uint32_t timeout_ms);

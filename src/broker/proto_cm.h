@@ -121,6 +121,8 @@ struct broker_cm_post {
 	/* ADDR_RESOLVED: the application has another way to go. -EHOSTUNREACH: lately there was no
 	 * connection manager at dst. UNREACHABLE comes soon if it gives no sign of life. */
 	uint8_t brief;
+	/* ADDR_RESOLVED: -EALREADY, and no event, if there is nothing to wait for. */
+	uint8_t at_once;
 	uint64_t token; /* comes back in the event */
 	/* ADDR_RESOLVED: the way there. The event comes when the neighbour is known, or with
 	 * -ETIMEDOUT. A dst all zero asks for none. */

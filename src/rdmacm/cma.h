@@ -202,6 +202,13 @@ int cma_default_xrcd(struct cma_id *, struct ibv_xrcd **ret) must_use;
  * round trip, or up to 200 ms where packets are lost or nobody answers. What WEFT_PATH_MTU says
  * goes before. */
 void cma_probe_path_mtu(struct cma_id *);
+/* That takes no time. */
+bool cma_path_mtu_settled(const struct cma_id *) must_use;
+
+/* ---- event.c --------------------------------------------------------------------------------- */
+
+/* The path record of a resolved route. */
+int cma_fill_path(struct cma_id *) must_use;
 
 /* ---- conn.c ---------------------------------------------------------------------------------- */
 

@@ -135,7 +135,7 @@ static void connect_response(struct cma_event *e, const struct broker_cm_event *
 }
 
 /* The one path of RoCE: the GIDs, and what the interface can do. */
-static int fill_path(struct cma_id *id)
+int cma_fill_path(struct cma_id *id)
 {
 	enum { EXACTLY = 2, RATE_UNKNOWN = 0, LIFETIME = 16 };
 	struct ibv_sa_path_rec *path = calloc(1, sizeof(*path));
@@ -167,7 +167,7 @@ static void resolved(struct cma_event *e, const struct broker_cm_event *b)
 
 	e->api.status = b->status;
 	if (!addr && !e->api.status)
-		e->api.status = fill_path(id);
+		e->api.status = cma_fill_path(id);
 	if (e->api.status) {
 		cma_move(id, from, addr ? CMA_BOUND : CMA_ADDR_RESOLVED);
 		e->api.event = addr ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ROUTE_ERROR;

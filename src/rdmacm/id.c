@@ -373,7 +373,8 @@ int rdma_listen(struct rdma_cm_id *api, int backlog)
 }
 
 /* An event that the library has made itself comes back through the id's channel. */
-static int post_event(struct cma_id *id, enum broker_cm_event_type type, int status, int timeout_ms)
+static int post_event(struct cma_id *id, enum broker_cm_event_type type, int status, int timeout_ms,
+		      bool at_once)
 {
 	struct broker_cm_post req = {
 		.msg.type = BROKER_CM_POST, .id = id->handle, .type = type, .status = status};
@@ -385,13 +386,15 @@ static int post_event(struct cma_id *id, enum broker_cm_event_type type, int sta
 		req.scope = id->scope;
 		req.timeout_ms = timeout_ms > 0 ? (uint32_t)timeout_ms : 0;
 		req.brief = id->brief;
+		req.at_once = at_once;
 	}
 
 	return weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
 }
 
+/* at_once: -EALREADY if there is nothing to wait for, and no event then. */
 static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const struct sockaddr *dst,
-			int timeout_ms)
+			int timeout_ms, bool at_once)
 {
 	struct sockaddr_storage to = {0}, from;
 	struct sockaddr *own = &id->api.route.addr.src_addr;
@@ -444,8 +447,10 @@ static int resolve_addr(struct cma_id *id, const struct sockaddr *src, const str
 	before = id->state;
 	if (!cma_move(id, before, CMA_RESOLVING_ADDR))
 		return -EINVAL;
-	rc = post_event(id, BROKER_CM_EV_ADDR_RESOLVED, status, timeout_ms);
-	if (rc)
+	rc = post_event(id, BROKER_CM_EV_ADDR_RESOLVED, status, timeout_ms, at_once);
+	if (rc == -EALREADY)
+		cma_move(id, CMA_RESOLVING_ADDR, CMA_ADDR_RESOLVED);
+	else if (rc)
 		cma_move(id, CMA_RESOLVING_ADDR, before);
 	return rc;
 }
@@ -458,7 +463,7 @@ int rdma_resolve_addr(struct rdma_cm_id *api, struct sockaddr *src, struct socka
 
 	if (!cma_addr_len(dst) || (src && !cma_addr_len(src)))
 		return cma_ret(-EINVAL);
-	rc = resolve_addr(cma_id(api), src, dst, timeout_ms);
+	rc = resolve_addr(cma_id(api), src, dst, timeout_ms, false);
 	return rc ? cma_ret(rc) : cma_complete(cma_id(api), sync);
 }
 
@@ -472,7 +477,7 @@ int rdma_resolve_route(struct rdma_cm_id *api, int timeout_ms)
 	if (!cma_move(id, CMA_ADDR_RESOLVED, CMA_RESOLVING_ROUTE))
 		return cma_ret(-EINVAL);
 	cma_probe_path_mtu(id);
-	rc = post_event(id, BROKER_CM_EV_ROUTE_RESOLVED, 0, 0);
+	rc = post_event(id, BROKER_CM_EV_ROUTE_RESOLVED, 0, 0, false);
 	if (rc) {
 		cma_move(id, CMA_RESOLVING_ROUTE, CMA_ADDR_RESOLVED);
 		return cma_ret(rc);
@@ -488,6 +493,25 @@ __be16 rdma_get_src_port(struct rdma_cm_id *id)
 __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 {
 	return htobe16(cma_addr_port(&id->route.addr.dst_addr));
+}
+
+int weft_private_resolve(struct rdma_cm_id *api, struct sockaddr *dst, int timeout_ms)
+{
+	struct cma_id *id = cma_id(api);
+	int rc = cma_addr_len(dst) ? resolve_addr(id, NULL, dst, timeout_ms, true) : -EINVAL;
+
+	if (rc != -EALREADY)
+		return rc;
+	if (!cma_path_mtu_settled(id)) { /* to be asked for by who takes the event */
+		cma_move(id, CMA_ADDR_RESOLVED, CMA_RESOLVING_ADDR);
+		return post_event(id, BROKER_CM_EV_ADDR_RESOLVED, 0, timeout_ms, false);
+	}
+	cma_probe_path_mtu(id);
+	rc = cma_fill_path(id);
+	if (rc)
+		return rc;
+	cma_move(id, CMA_ADDR_RESOLVED, CMA_ROUTE_RESOLVED);
+	return 1;
 }
 
 void weft_private_brief(struct rdma_cm_id *api)

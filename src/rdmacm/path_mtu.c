@@ -395,6 +395,11 @@ static uint8_t probe(const struct cma_id *id)
 	return verdict(&a);
 }
 
+bool cma_path_mtu_settled(const struct cma_id *id)
+{
+	return setting() || id->path_mtu <= BASE || gid_equal(&id->src, &id->dst) || recall(id);
+}
+
 void cma_probe_path_mtu(struct cma_id *id)
 {
 	uint8_t mtu = setting();

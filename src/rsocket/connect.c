@@ -191,23 +191,72 @@ static int wait_connected(struct stream *s, int timeout_ms)
 							       : 0;
 }
 
-void stream_be_brief(struct stream *s)
-{
-	void (*brief)(struct rdma_cm_id *) = (void (*)(struct rdma_cm_id *))(uintptr_t)dlvsym(
-		RTLD_DEFAULT, "weft_private_brief", "WEFT_PRIVATE_1");
+/* What weft's librdmacm has for us; src/rdmacm/brief.h tells of it. */
+static struct {
+	void (*brief)(struct rdma_cm_id *);
+	int (*resolve)(struct rdma_cm_id *, struct sockaddr *dst, int timeout_ms);
+} weft;
 
-	s->brief = true;
-	if (brief)
-		brief(s->id);
+static void find(void)
+{
+#define FIND(name)                                                                     \
+	weft.name = (__typeof__(weft.name))dlvsym(RTLD_DEFAULT, "weft_private_" #name, \
+						  "WEFT_PRIVATE_1")
+	FIND(brief);
+	FIND(resolve);
+#undef FIND
 }
 
-static int resolve_addr(struct stream *s, struct sockaddr *to)
+static void find_weft(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find);
+}
+
+void stream_be_brief(struct stream *s)
+{
+	find_weft();
+	s->brief = true;
+	if (weft.brief)
+		weft.brief(s->id);
+}
+
+static int step_timeout(struct stream *s)
 {
 	const int timeout = s->brief ? BRIEF_TIMEOUT_MS : STEP_TIMEOUT_MS << s->tries;
 
 	s->tries++;
+	return timeout;
+}
+
+static int resolve_addr(struct stream *s, struct sockaddr *to)
+{
+	const int timeout = step_timeout(s);
 
 	return rdma_resolve_addr(s->id, NULL, to, timeout) ? -errno : 0;
+}
+
+static void connect_failed(struct stream *, int err);
+static int send_request(struct stream *);
+
+/* As far as it goes without waiting. */
+static int begin_to_connect(struct stream *s, struct sockaddr *to)
+{
+	int rc;
+
+	find_weft();
+	s->tries = 0;
+	rc = weft.resolve ? weft.resolve(s->id, to, step_timeout(s)) : resolve_addr(s, to);
+	if (rc < 0)
+		return rc;
+	atomic_store(&s->state, STREAM_CONNECTING);
+	if (!rc)
+		return 0;
+	rc = send_request(s);
+	if (rc)
+		connect_failed(s, 0);
+	return rc;
 }
 
 int stream_connect(struct stream *s, const struct sockaddr *addr, socklen_t len)
@@ -235,10 +284,7 @@ int stream_connect(struct stream *s, const struct sockaddr *addr, socklen_t len)
 		return rc;
 	/* The event may come before rdma_resolve_addr() is back. */
 	svc_lock();
-	s->tries = 0;
-	rc = resolve_addr(s, (struct sockaddr *)&to);
-	if (!rc)
-		atomic_store(&s->state, STREAM_CONNECTING);
+	rc = begin_to_connect(s, (struct sockaddr *)&to);
 	svc_unlock();
 	if (rc)
 		return rc;

@@ -396,6 +396,30 @@ static void a_reader_that_has_gone_is_no_listener(void **state)
 	end(&p);
 }
 
+static int resolve_at_once(struct pair *p, uint32_t id)
+{
+	return ASK(&p->user, BROKER_CM_POST, post, .id = id, .type = BROKER_CM_EV_ADDR_RESOLVED,
+		   .at_once = 1, .src = p->user.host->v4, .dst = p->server.host->v4,
+		   .timeout_ms = 100);
+}
+
+static void who_need_not_wait_for_a_neighbour_is_told_without_an_event(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(resolve_at_once(&p, p.active), -EALREADY);
+	no_event(&p.user);
+	w->host[1].neighbour = -EAGAIN;
+	assert_int_equal(resolve_at_once(&p, p.active), 0);
+	no_event(&p.user);
+	w->host[1].neighbour = 0;
+	pass(w, SEC / 10);
+	assert_int_equal(event(&p.user, BROKER_CM_EV_ADDR_RESOLVED).status, 0);
+	end(&p);
+}
+
 /* ---- brief ones ------------------------------------------------------------------------------
  */
 
@@ -556,6 +580,7 @@ int main(void)
 		T(closing_a_channel_rejects_what_was_not_read),
 		T(who_reads_a_closed_channel_waits_on),
 		T(a_reader_that_has_gone_is_no_listener),
+		T(who_need_not_wait_for_a_neighbour_is_told_without_an_event),
 		T(a_host_without_a_cm_costs_one_brief_attempt_300_ms_and_the_next_nothing),
 		T(an_icmp_message_that_quotes_the_request_ends_a_brief_attempt_at_once),
 		T(a_brief_attempt_is_rejected_at_once_where_nobody_listens),
