@@ -4,7 +4,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* libweft-sockets.so's, where that is preloaded: our numbers are to be out of a program's way. */
+int weft_private_keep_number(int fd) __attribute__((weak));
+
 int kernel_socket(int domain, int type, int protocol)
 {
-	return (int)syscall(SYS_socket, domain, type, protocol);
+	int fd = (int)syscall(SYS_socket, domain, type, protocol);
+
+	return weft_private_keep_number ? weft_private_keep_number(fd) : fd;
 }

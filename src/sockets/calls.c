@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "rsocket/probe.h"
+#include "sockets/own.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -21,8 +22,11 @@ static bool tcp_over_ip(int domain, int type, int protocol)
 
 int socket(int domain, int type, int protocol)
 {
+	const bool ours = own_caller(__builtin_return_address(0));
 	int fd = real()->socket(domain, type, protocol);
 
+	if (ours)
+		return own_keep(fd);
 	if (fd < 0 || !table_ours() || !tcp_over_ip(domain, type, protocol))
 		return fd;
 	if (entry_add(fd, domain, NULL)) {
@@ -143,7 +147,7 @@ static int listen_too(struct entry *e, int fd, int backlog)
 	if (!rc)
 		rc = stream_listen(s, backlog);
 	if (!rc && !rdma_only()) {
-		e->kernel_fd = real()->fcntl64(fd, F_DUPFD_CLOEXEC, 0);
+		e->kernel_fd = own_keep(real()->fcntl64(fd, F_DUPFD_CLOEXEC, 0));
 		rc = e->kernel_fd < 0 ? -errno : 0;
 	}
 	if (rc) {

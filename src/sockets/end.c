@@ -33,14 +33,17 @@ static void look_at(struct entry *e, void *arg)
 	if (!s || sock_inherited(&s->sock) || atomic_load(&s->state) < STREAM_CONNECTED || had_time)
 		return;
 	if (!l->exec && !l->begun)
-		(void)!stream_shutdown(s, SHUT_RDWR);
+		stream_say_end(s);
 	if (!l->begun)
 		e->settling = !l->exec;
 	if (!e->settling && atomic_load(&s->state) == STREAM_CONNECTED)
 		e->settling = stream_keepalive(s);
 	else
 		e->settling = true;
-	l->all &= stream_all_sent(s) && e->settling;
+	if (!stream_all_sent(s) || !e->settling)
+		l->all = false;
+	else if (s->unread && atomic_load(&s->state) == STREAM_CONNECTED) /* as at close() */
+		stream_reset(s);
 }
 
 static bool look(void *arg)

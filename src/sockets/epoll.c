@@ -24,6 +24,7 @@
 #include "base/time.h"
 #include "rsocket/attend.h"
 #include "sockets/epoll_priv.h"
+#include "sockets/own.h"
 #include "sockets/real.h"
 
 enum { BATCH = 64 };
@@ -566,7 +567,7 @@ int epoll_poll_begin(int fd)
 	pthread_mutex_lock(&sets_lock);
 	set = set_of(fd);
 	if (set && set->number < 0)
-		set->number = real()->fcntl64(fd, F_DUPFD_CLOEXEC, 0);
+		set->number = own_keep(real()->fcntl64(fd, F_DUPFD_CLOEXEC, 0));
 	if (set && set->number >= 0) {
 		number = set->number;
 		set->waits++;

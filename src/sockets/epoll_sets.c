@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "sockets/epoll_priv.h"
+#include "sockets/own.h"
 #include "sockets/real.h"
 
 enum { SETS_MAX = 1 << 16 };
@@ -54,7 +55,7 @@ struct set *set_make(int fd)
 		return NULL;
 	*set = (struct set){.fd = fd,
 			    .numbers = 1,
-			    .inner = real()->epoll_create1(EPOLL_CLOEXEC),
+			    .inner = own_keep(real()->epoll_create1(EPOLL_CLOEXEC)),
 			    .wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
 			    .rnic = -1,
 			    .number = -1,
@@ -73,9 +74,9 @@ struct set *set_make(int fd)
 		int err = errno;
 
 		if (set->inner >= 0)
-			real()->close(set->inner);
+			own_end(set->inner);
 		if (set->wake >= 0)
-			real()->close(set->wake);
+			own_end(set->wake);
 		free(set);
 		errno = err;
 		return NULL;
@@ -112,10 +113,10 @@ static void end(struct set *set)
 		nested_remove(n);
 	list_for_each(n, &set->parents, struct nested, in_sub)
 		nested_remove(n);
-	real()->close(set->inner);
-	real()->close(set->wake);
+	own_end(set->inner);
+	own_end(set->wake);
 	if (set->number >= 0)
-		real()->close(set->number);
+		own_end(set->number);
 	free_if_unused(set);
 }
 
@@ -283,17 +284,23 @@ bool epoll_ctl_nested(int epfd, int op, int fd, const struct epoll_event *ev, in
 	return true;
 }
 
-#pragma GCC visibility push(default)
-
-int epoll_create1(int flags)
+static int created_now(int fd)
 {
-	int fd = real()->epoll_create1(flags);
-
 	if (fd >= 0 && fd < SETS_MAX && table_ours()) {
 		epoll_closed(fd); /* if it was closed unseen */
 		atomic_store(&created[fd], true);
 	}
 	return fd;
+}
+
+#pragma GCC visibility push(default)
+
+int epoll_create1(int flags)
+{
+	const bool ours = own_caller(__builtin_return_address(0));
+	int fd = real()->epoll_create1(flags);
+
+	return ours ? own_keep(fd) : created_now(fd);
 }
 
 int epoll_create(int size)
@@ -302,5 +309,5 @@ int epoll_create(int size)
 		errno = EINVAL;
 		return -1;
 	}
-	return epoll_create1(0);
+	return created_now(real()->epoll_create1(0));
 }

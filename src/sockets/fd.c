@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "rsocket/probe.h"
+#include "sockets/own.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -16,6 +17,12 @@
 
 int close(int fd)
 {
+	const bool ours = own_caller(__builtin_return_address(0));
+
+	if (!own_close(fd, ours)) {
+		errno = EBADF;
+		return ours ? 0 : -1;
+	}
 	if (table_ours()) {
 		entry_forget(fd);
 		epoll_closed(fd);
@@ -31,17 +38,16 @@ static bool closes(unsigned int first, unsigned int last, int flags)
 
 int close_range(unsigned int first, unsigned int last, int flags)
 {
-	if (closes(first, last, flags)) {
-		entries_forget(first, last);
-		epoll_closed_range(first, last);
-	}
-	return real()->close_range(first, last, flags);
+	if (!closes(first, last, flags))
+		return real()->close_range(first, last, flags);
+	entries_forget(first, last);
+	epoll_closed_range(first, last);
+	return own_close_range(first, last, flags);
 }
 
 void closefrom(int first)
 {
-	if (close_range((unsigned int)max_of(first, 0), UINT_MAX, 0))
-		real()->closefrom(first); /* a kernel without the call */
+	(void)!close_range((unsigned int)max_of(first, 0), UINT_MAX, 0);
 }
 
 /* `now` has become another number of the socket that `old` is. */
@@ -74,14 +80,27 @@ static void make_standard(int fd, int to)
 		entries_passed(&fd, 1);
 }
 
+/* One of ours gives no way to another's. */
+static bool is_taken(int to)
+{
+	if (!own_number(to) || !table_ours())
+		return false;
+	errno = EBUSY;
+	return true;
+}
+
 int dup2(int fd, int to)
 {
+	if (is_taken(to))
+		return -1;
 	make_standard(fd, to);
 	return doubled(fd, real()->dup2(fd, to));
 }
 
 int dup3(int fd, int to, int flags)
 {
+	if (is_taken(to))
+		return -1;
 	make_standard(fd, to);
 	return doubled(fd, real()->dup3(fd, to, flags));
 }

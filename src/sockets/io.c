@@ -3,10 +3,12 @@
 #undef _FILE_OFFSET_BITS /* preadv2 and preadv64v2 are two names here */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/time.h"
 #include "rsocket/probe.h"
+#include "sockets/own.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -79,14 +81,36 @@ ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, struct socka
 	return receive(h, &(struct iovec){buf, len}, 1, flags);
 }
 
+/* Descriptors that the broker gives us. */
+static void keep_passed(struct msghdr *msg)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		const bool fds = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS;
+
+		for (size_t at = CMSG_LEN(0); fds && at + sizeof(int) <= c->cmsg_len;
+		     at += sizeof(int)) {
+			int fd;
+
+			memcpy(&fd, (uint8_t *)c + at, sizeof(fd));
+			fd = own_keep(fd);
+			memcpy((uint8_t *)c + at, &fd, sizeof(fd));
+		}
+	}
+}
+
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
+	const bool ours = own_caller(__builtin_return_address(0));
 	struct held h = hold(fd);
-
 	int rc;
 
-	if (!h.stream)
-		return real()->recvmsg(fd, msg, flags);
+	if (!h.stream) {
+		ssize_t n = real()->recvmsg(fd, msg, flags);
+
+		if (ours && n >= 0)
+			keep_passed(msg);
+		return n;
+	}
 	rc = checked_message(msg);
 	if (rc)
 		return let_go(h, rc);

@@ -38,7 +38,6 @@
 	X(ssize_t, sendfile64, (int, int, int64_t *, size_t))                                    \
 	X(int, close, (int))                                                                     \
 	X(int, close_range, (unsigned int, unsigned int, int))                                   \
-	X(void, closefrom, (int))                                                                \
 	X(FILE *, fdopen, (int, const char *))                                                   \
 	X(int, fclose, (FILE *))                                                                 \
 	X(int, vdprintf, (int, const char *, va_list))                                           \
@@ -57,6 +56,9 @@
 	X(int, select, (int, fd_set *, fd_set *, fd_set *, struct timeval *))                    \
 	X(int, pselect,                                                                          \
 	  (int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *))        \
+	X(int, eventfd, (unsigned int, int))                                                     \
+	X(int, pipe2, (int *, int))                                                              \
+	X(int, memfd_create, (const char *, unsigned int))                                       \
 	X(int, epoll_create1, (int))                                                             \
 	X(int, epoll_ctl, (int, int, int, struct epoll_event *))                                 \
 	X(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))             \

@@ -23,6 +23,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "sockets/own.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -51,7 +52,7 @@ static void end(struct relay *r)
 	(void)!stream_close(r->stream);
 	pthread_mutex_lock(&lock);
 	list_remove(&r->node);
-	real()->close(r->fd); /* in the same breath: no child has it without knowing */
+	own_end(r->fd); /* in the same breath: no child has it without knowing */
 	pthread_mutex_unlock(&lock);
 	free(r);
 }
@@ -264,13 +265,14 @@ void relay_begin(struct entry *e)
 		free(r);
 		return;
 	}
+	pair[0] = own_keep(pair[0]);
 	name_end(pair[0], s, rdma_get_peer_addr(s->id));
 	name_end(pair[1], s, rdma_get_local_addr(s->id));
 	/* What was set on the connection is the child's. Our threads wait. */
 	real()->getsockopt(e->fd, SOL_SOCKET, SO_RCVTIMEO, &rcv_timeout, &len);
 	real()->getsockopt(e->fd, SOL_SOCKET, SO_SNDTIMEO, &snd_timeout, &len);
 	if (real()->dup3(pair[1], e->fd, fd_flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0) {
-		real()->close(pair[0]);
+		own_end(pair[0]);
 		real()->close(pair[1]);
 		free(r);
 		return;
@@ -334,5 +336,5 @@ void relay_in_child(void)
 
 	pthread_mutex_init(&lock, NULL);
 	while ((n = list_pop_head(&begun)) || (n = list_pop_head(&relays)))
-		real()->close(list_entry(n, struct relay, node)->fd);
+		own_end(list_entry(n, struct relay, node)->fd);
 }

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "sockets/own.h"
 #include "sockets/real.h"
 #include "sockets/sockets.h"
 
@@ -131,7 +132,7 @@ static void entry_close(struct entry *e)
 	if (e->parked)
 		(void)!stream_close(e->parked);
 	if (e->kernel_fd >= 0)
-		real()->close(e->kernel_fd);
+		own_end(e->kernel_fd);
 	pthread_mutex_destroy(&e->lock);
 	free(e);
 }

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -131,6 +133,55 @@ static void closed_unseen_before_a_fork(void)
 	check(wait(&status) > 0 && !status);
 	check(lseek(a, 0, SEEK_SET) == 0);
 	is_a_file(a, b, true);
+}
+
+/* ---- numbers that the program has not opened ------------------------------------------------- */
+
+/* A moment of another thread's apart. */
+static void numbers_are_low(void)
+{
+	int pairs[10][2];
+
+	for (int i = 0; i < 10; i++) {
+		connect_pair(&pairs[i][0], &pairs[i][1]);
+		check(pairs[i][0] < 40 && pairs[i][1] < 40);
+	}
+	check(dup(pairs[0][0]) < 40 && epoll_create1(0) < 40);
+}
+
+static void talk(int a, int b)
+{
+	for (int i = 0; i < 100; i++) {
+		send_text(a, "there");
+		comes(b, "there");
+		send_text(b, "and back");
+		comes(a, "and back");
+	}
+}
+
+static void all_others_are_closed(void)
+{
+	enum { HIGHEST = 3000, FILES = 200 };
+	int a, b, c, d, last, files[FILES];
+
+	connect_pair(&a, &b);
+	talk(a, b);
+	last = a > b ? a : b;
+	for (int fd = 3; fd < HIGHEST; fd++)
+		if (fd != a && fd != b)
+			close(fd);
+	closefrom(last + 1);
+	check(!close_range((unsigned int)last + 1, ~0u, 0));
+	for (int i = 0; i < FILES; i++)
+		files[i] = memfd_create("file", 0);
+	talk(a, b);
+	connect_pair(&c, &d);
+	talk(c, d);
+	talk(a, b);
+	for (int i = 0; i < FILES; i++)
+		check(files[i] >= 0 && lseek(files[i], 0, SEEK_END) == 0);
+	close(a);
+	ends(b);
 }
 
 /* ---- stdio ----------------------------------------------------------------------------------- */
@@ -504,6 +555,8 @@ static const struct both_ends_case cases[] = {
 	X(taken_by_a_system_call),
 	X(taken_by_another_socket),
 	X(closed_unseen_before_a_fork),
+	X(numbers_are_low),
+	X(all_others_are_closed),
 	X(lines_by_fdopen),
 	X(both_ways_by_one_file),
 	X(fdopen_refuses),
