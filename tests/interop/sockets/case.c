@@ -243,12 +243,11 @@ uint32_t digest(uint32_t so_far, const void *data, size_t n)
 
 enum { PIECE = 65536 };
 
-/* 1, 2, 5, 12, ... up to a piece, again and again. */
+/* 1, 2, 6, 12, ... up to a piece, again and again. */
 static size_t odd_size(size_t *state, size_t left)
 {
-	size_t n = *state = *state >= PIECE / 2 ? 1 : *state * 2 + *state % 3;
-
-	return n < left ? n : left;
+	*state = !*state || *state >= PIECE / 2 ? 1 : *state * 2 + *state % 3;
+	return *state < left ? *state : left;
 }
 
 void pour(int fd, unsigned seed, size_t offset, size_t n)
@@ -272,7 +271,7 @@ void pour(int fd, unsigned seed, size_t offset, size_t n)
 	free(buf);
 }
 
-void drink(int fd, unsigned seed, size_t offset, size_t n)
+bool gulp(int fd, unsigned seed, size_t offset, size_t n)
 {
 	uint8_t *buf = malloc(PIECE), *due = malloc(PIECE);
 	size_t state = seed % 5 + 2, done = 0;
@@ -282,23 +281,25 @@ void drink(int fd, unsigned seed, size_t offset, size_t n)
 		ssize_t got = recv(fd, buf, odd_size(&state, n - done), 0);
 
 		if (got <= 0) {
-			say("recv after %zu of %zu bytes: %s", done, n,
-			    got ? strerrorname_np(errno) : "end");
+			say("recv after %zu bytes: %s", done, got ? strerrorname_np(errno) : "end");
 			break;
 		}
 		fill(due, seed, offset + done, (size_t)got);
-		for (ssize_t i = 0; i < got; i++) {
-			if (buf[i] != due[i]) {
-				say("byte %zu is wrong", done + (size_t)i);
-				got = (ssize_t)n;
-			}
+		if (memcmp(buf, due, (size_t)got)) {
+			say("what came after %zu bytes is wrong", done);
+			break;
 		}
 		done += (size_t)got;
 	}
-	if (done == n)
-		say("%zu bytes as they were sent", n);
 	free(buf);
 	free(due);
+	return done == n;
+}
+
+void drink(int fd, unsigned seed, size_t offset, size_t n)
+{
+	if (gulp(fd, seed, offset, n))
+		say("%zu bytes as they were sent", n);
 }
 
 void drain(int fd)

@@ -110,6 +110,7 @@ void nonblocking(int fd, bool);
 void pour(int fd, unsigned seed, size_t offset, size_t n);
 /* Reads so many and says whether they are those. */
 void drink(int fd, unsigned seed, size_t offset, size_t n);
+bool gulp(int fd, unsigned seed, size_t offset, size_t n);
 /* Reads to the end, and says how many and which, and what the end was. */
 void drain(int fd);
 void fill(uint8_t *buf, unsigned seed, size_t offset, size_t n);
