@@ -23,6 +23,7 @@
 
 #include "base/time.h"
 #include "rsocket/attend.h"
+#include "rsocket/probe.h"
 #include "sockets/epoll_priv.h"
 #include "sockets/own.h"
 #include "sockets/real.h"
@@ -184,13 +185,15 @@ static int control(int epfd, int op, struct entry *e, int fd, const struct epoll
 
 	if (op == EPOLL_CTL_ADD)
 		return add(epfd, e, fd, ev);
+	if (op != EPOLL_CTL_MOD && op != EPOLL_CTL_DEL)
+		return -EINVAL;
 	if (!r)
 		return -ENOENT;
 	if (op == EPOLL_CTL_DEL) {
 		registration_remove(r);
 		return 0;
 	}
-	if (op != EPOLL_CTL_MOD || (r->events | ev->events) & EPOLLEXCLUSIVE)
+	if ((r->events | ev->events) & EPOLLEXCLUSIVE)
 		return -EINVAL;
 	r->events = ev->events;
 	r->data = ev->data;
@@ -204,9 +207,12 @@ static int control(int epfd, int op, struct entry *e, int fd, const struct epoll
 
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 {
-	struct entry *e = table_ours() ? entry_get(fd) : NULL;
+	struct entry *e;
 	int rc;
 
+	if (op != EPOLL_CTL_DEL && !probe_readable(ev, sizeof(*ev)))
+		return real()->epoll_ctl(epfd, op, fd, ev);
+	e = table_ours() ? entry_get(fd) : NULL;
 	if (!e && table_ours() && epoll_ctl_nested(epfd, op, fd, ev, &rc))
 		return (int)answer(rc);
 	if (!e)
@@ -214,13 +220,9 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	if (op != EPOLL_CTL_DEL)
 		entry_claim(e);
 	(void)entry_stream(e);
-	if (!ev && op != EPOLL_CTL_DEL) {
-		rc = -EFAULT;
-	} else {
-		pthread_mutex_lock(&sets_lock);
-		rc = control(epfd, op, e, fd, ev);
-		pthread_mutex_unlock(&sets_lock);
-	}
+	pthread_mutex_lock(&sets_lock);
+	rc = control(epfd, op, e, fd, ev);
+	pthread_mutex_unlock(&sets_lock);
 	entry_put(e);
 	return (int)answer(rc);
 }
@@ -457,34 +459,57 @@ static void attend(struct set *set, bool sleeps, struct attendance *a)
 		set->rnic = fd;
 }
 
+struct sleeping {
+	struct set *set;
+	struct attendance a;
+};
+
+/* A guard's: the thread has left epoll_wait(). */
+static void left_sleep(void *arg)
+{
+	struct sleeping *l = arg;
+
+	pthread_mutex_lock(&sets_lock);
+	if (l->set->numbers) {
+		atomic_fetch_sub(&l->set->sleepers, 1);
+		l->set->attendants -= l->a.fd >= 0;
+	}
+	attend_end(&l->a, false);
+	set_put(l->set);
+	pthread_mutex_unlock(&sets_lock);
+}
+
 /* Under the lock, which is let go meanwhile. What the kernel has for the program, or -errno;
  * -EBADF: the set is no more. */
 static int sleep_in_kernel(int epfd, struct set *set, struct epoll_event *ev, int max, int timeout,
 			   const sigset_t *mask)
 {
-	struct attendance a;
+	struct sleeping l = {.set = set};
 	bool packets = false;
+	struct guard guard;
 	int n;
 
-	attend(set, timeout, &a);
+	attend(set, timeout, &l.a);
 	atomic_fetch_add(&set->sleepers, 1);
 	if (any_fresh(set))
 		timeout = 0;
 	pthread_mutex_unlock(&sets_lock);
+	guard_begin(&guard, left_sleep, &l);
 	n = real()->epoll_pwait(epfd, ev, max, timeout, mask);
 	if (n < 0)
 		n = -errno;
+	guard_end(&guard);
 	pthread_mutex_lock(&sets_lock);
 	if (!set->numbers) {
-		attend_end(&a, false);
+		attend_end(&l.a, false);
 		return -EBADF;
 	}
 	atomic_fetch_sub(&set->sleepers, 1);
-	set->attendants -= a.fd >= 0;
+	set->attendants -= l.a.fd >= 0;
 	if (n > 0)
 		n = sort(set, ev, n, &packets);
 	receiving = set;
-	attend_end(&a, packets);
+	attend_end(&l.a, packets);
 	receiving = NULL;
 	return n;
 }
@@ -532,18 +557,29 @@ static int wait_set(int epfd, struct set *set, struct epoll_event *out, int max,
 }
 
 /* In a set that is not ours, or becomes ours meanwhile; 0 at once if it is. */
+static void left_outside(void *outside)
+{
+	atomic_fetch_sub((atomic_int *)outside, 1);
+}
+
 static int wait_outside(int epfd, struct epoll_event *out, int max, int timeout,
 			const sigset_t *mask)
 {
 	atomic_int *outside = set_outside(epfd);
+	struct guard guard;
 	int rc = 0;
 
 	if (set_of(epfd))
 		return 0;
 	if (outside)
 		atomic_fetch_add(outside, 1);
-	if (!set_of(epfd))
+	if (!set_of(epfd) && outside) {
+		guard_begin(&guard, left_outside, outside);
 		rc = real()->epoll_pwait(epfd, out, max, timeout, mask);
+		guard_end(&guard);
+	} else if (!set_of(epfd)) {
+		rc = real()->epoll_pwait(epfd, out, max, timeout, mask);
+	}
 	if (outside)
 		atomic_fetch_sub(outside, 1);
 	return rc;
@@ -622,6 +658,8 @@ int epoll_pwait(int epfd, struct epoll_event *out, int max, int timeout, const s
 	rc = wait_outside(epfd, out, max, timeout, mask);
 	if (!set_of(epfd) || rc < 0)
 		return rc;
+	if (!probe_readable(out, sizeof(*out)))
+		return (int)answer(-EFAULT);
 	/* What is ours in a set of ours is not for the program. */
 	pthread_mutex_lock(&sets_lock);
 	set = set_of(epfd);

@@ -490,6 +490,16 @@ static void *poll_until_cancelled(void *arg)
 	return NULL;
 }
 
+static void *epoll_until_cancelled(void *arg)
+{
+	struct epoll_event e = {.events = EPOLLIN};
+	int set = epoll_create1(0);
+
+	need(!epoll_ctl(set, EPOLL_CTL_ADD, *(int *)arg, &e));
+	(void)!epoll_wait(set, &e, 1, -1);
+	return NULL;
+}
+
 /* A thread that is cancelled in a call leaves the socket to the others. */
 static void cancelled_in(void *(*call)(void *))
 {
@@ -522,6 +532,11 @@ static void cancelled_reader(void)
 static void cancelled_poll(void)
 {
 	cancelled_in(poll_until_cancelled);
+}
+
+static void cancelled_epoll(void)
+{
+	cancelled_in(epoll_until_cancelled);
 }
 
 /* As old programs limit a call. */
@@ -615,6 +630,7 @@ const struct test_case interrupted_cases[] = {
 	CASE(beside_a_writer),
 	CASE(cancelled_reader),
 	CASE(cancelled_poll),
+	CASE(cancelled_epoll),
 	CASE(jumped_out_of_read),
 	CASE(timeout_before),
 	CASE(timeout_negative),
