@@ -515,14 +515,17 @@ int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 	struct entry *e = entry_get(fd);
 	struct stream *s = e ? entry_stream(e) : NULL;
 	struct sockaddr_storage at;
+	int v;
 	int rc = real()->setsockopt(fd, level, name, val, len), err = errno;
 
 	if (rc && err == EOPNOTSUPP && level != SOL_SOCKET && relay_name(fd, false, &at))
 		rc = 0;
 	else if (s && !rc)
 		(void)!stream_setsockopt(s, level, name, val, len);
-	if (e && !rc && level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF))
-		memcpy(name == SO_RCVBUF ? &e->rcvbuf : &e->sndbuf, val, sizeof(int));
+	if (e && !rc && level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF)) {
+		memcpy(&v, val, sizeof(v));
+		*(name == SO_RCVBUF ? &e->rcvbuf : &e->sndbuf) = max_of(v, 1);
+	}
 	if (e)
 		entry_put(e);
 	errno = err;

@@ -133,6 +133,9 @@ int recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags, struct tim
 	entry_put(h.entry);
 	if (timeout && !probe_readable(timeout, sizeof(*timeout)))
 		return (int)answer(-EFAULT);
+	if (timeout &&
+	    (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= (long)NSEC_PER_SEC))
+		return (int)answer(-EINVAL);
 	if (timeout)
 		end = time_now_ns() + (uint64_t)timeout->tv_sec * NSEC_PER_SEC +
 		      (uint64_t)timeout->tv_nsec;
@@ -234,6 +237,8 @@ ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sock
 
 	if (!h.stream)
 		return real()->sendto(fd, buf, len, flags, dst, dstlen);
+	if (dst && !probe_readable(dst, dstlen))
+		return let_go(h, -EFAULT);
 	return transmit(h, &(struct iovec){(void *)(uintptr_t)buf, len}, 1, flags);
 }
 

@@ -79,13 +79,16 @@ static bool changed(const struct set *set)
 	return false;
 }
 
+/* Of so many it is not asked whether they are too many. */
+enum { FEW = 32 };
+
 /* What the kernel would refuse is the kernel's. */
 static bool tracked(struct pollfd *fds, nfds_t n)
 {
 	struct rlimit most;
 	bool any = false;
 
-	if (n > FD_SETSIZE && (getrlimit(RLIMIT_NOFILE, &most) || n > most.rlim_cur))
+	if (n > FEW && (getrlimit(RLIMIT_NOFILE, &most) || n > most.rlim_cur))
 		return false;
 	if (!probe_readable(fds, n * sizeof(*fds)))
 		return false;

@@ -236,8 +236,9 @@ static void accept_times_out(void)
 
 static void *accept_once(void *arg)
 {
-	F(accept(*(int *)arg, NULL, NULL));
-	return NULL;
+	const int fd = accept(*(int *)arg, NULL, NULL);
+
+	return (void *)(intptr_t)(fd < 0 ? errno : 0);
 }
 
 static void accepts_no_more(int how)
@@ -249,7 +250,7 @@ static void accepts_no_more(int how)
 
 		nap(200);
 		T(shutdown(fd, how));
-		ended(t);
+		say("who waited: %s", strerrorname_np((int)(intptr_t)ended(t)));
 		F(accept(fd, NULL, NULL));
 		show_events(fd, POLLIN | POLLOUT | POLLRDHUP);
 		T(getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &accepting, &len));
