@@ -70,7 +70,7 @@ static void received(struct stream *s, const struct ibv_wc *wc)
 	uint32_t imm;
 
 	if (wc->status != IBV_WC_SUCCESS) {
-		if (attend_peer_died(wc)) /* as TCP: its kernel would have said so for it */
+		if (s->tcp && attend_peer_died(wc)) /* its kernel would have said so for it */
 			received_ctrl(s, RS_CTRL_DISCONNECT);
 		else
 			stream_fail(s, ECONNRESET);
@@ -124,7 +124,7 @@ static void sent(struct stream *s, const struct ibv_wc *wc)
 	/* Data that a peer which died had not taken are lost, and TCP says so; of ours it need not
 	 * have had everything. */
 	if (wc->status != IBV_WC_SUCCESS &&
-	    (wr_kind(wc->wr_id) == WR_DATA || !attend_peer_died(wc)))
+	    (wr_kind(wc->wr_id) == WR_DATA || !s->tcp || !attend_peer_died(wc)))
 		stream_fail(s, send_error(wc->status));
 }
 
