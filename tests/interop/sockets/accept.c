@@ -158,8 +158,7 @@ static void *shut(void *arg)
 	const int *fd = arg;
 
 	await_asleep((pid_t)asked(1));
-	T(shutdown(*fd, SHUT_RD));
-	return NULL;
+	return (void *)(intptr_t)shutdown(*fd, SHUT_RD);
 }
 
 static void accept_shutdown(void)
@@ -179,7 +178,7 @@ static void accept_shutdown(void)
 	tell(1, tid_of());
 	t = thread(shut, &listener);
 	T(accept(listener, NULL, NULL));
-	ended(t);
+	T((intptr_t)ended(t));
 	show_events(listener, POLLIN | POLLOUT | POLLRDHUP);
 	T(accept(listener, NULL, NULL));
 	meet();

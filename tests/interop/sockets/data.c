@@ -324,8 +324,8 @@ static void data_low_water(void)
 		await_bytes(fd, 3);
 		show_events(fd, POLLIN);
 		R(fd, 10, MSG_DONTWAIT);
-		meet();
 		R(fd, 10, MSG_DONTWAIT | MSG_PEEK);
+		meet();
 		await_bytes(fd, 2);
 		show_events(fd, POLLIN);
 	}

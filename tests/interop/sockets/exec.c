@@ -38,7 +38,7 @@ static void exec_of_child(void)
 			became(fd);
 			_exit(1);
 		}
-		T(close(fd));
+		need(!close(fd));
 		reap(pid);
 	} else {
 		T(send(fd, "hello", 5, 0));

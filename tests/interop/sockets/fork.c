@@ -31,7 +31,7 @@ static void fork_child_serves(void)
 			T(close(fd));
 			_exit(i);
 		}
-		T(close(fd));
+		need(!close(fd));
 		reap(pid);
 		meet();
 	}
@@ -309,8 +309,7 @@ static void fork_child_connects_alone(void)
 			T(send(fd, "child", 5, 0));
 			_exit(0);
 		}
-		T(send(fd, "parent", 6, 0));
-		T(close(fd));
+		need(send(fd, "parent", 6, 0) == 6 && !close(fd));
 		reap(pid);
 	}
 	meet();
@@ -434,7 +433,7 @@ static void fork_with_set(void)
 			T(send(fd, "child", 5, 0));
 			_exit(0);
 		}
-		T(close(fd));
+		need(!close(fd));
 		reap(pid);
 	} else {
 		T(send(fd, "hello", 5, 0));
@@ -483,11 +482,11 @@ static void fork_twice(void)
 				T(send(fd, "there", 5, 0));
 				_exit(0);
 			}
-			T(close(fd));
+			need(!close(fd));
 			reap(pid);
 			_exit(0);
 		}
-		T(close(fd));
+		need(!close(fd));
 		reap(pid);
 	} else {
 		T(send(fd, "hello", 5, 0));

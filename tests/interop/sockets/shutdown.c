@@ -150,8 +150,7 @@ static void shutdown_wrong(void)
 static void *shutter(void *arg)
 {
 	await_asleep((pid_t)asked(1 + server));
-	T(shutdown(*(int *)arg, SHUT_RDWR));
-	return NULL;
+	return (void *)(intptr_t)shutdown(*(int *)arg, SHUT_RDWR);
 }
 
 /* Who waits for data is told, too. */
@@ -164,7 +163,7 @@ static void shutdown_wakes(void)
 		tell(1 + server, tid_of());
 		t = thread(shutter, &fd);
 		R(fd, 10, 0);
-		ended(t);
+		T((intptr_t)ended(t));
 		R(fd, 10, 0);
 	}
 	meet();
