@@ -367,9 +367,24 @@ static void unreachable(struct rdma_queue *q, const char *what, int status)
 	attempt_failed(q);
 }
 
+/* What completions lead to is posted at once, in batches. */
+static bool poll_queues(struct rdma_host *r)
+{
+	bool any;
+
+	r->batching = true;
+	any = rdma_queues_poll(r);
+	r->batching = false;
+	if (any)
+		rdma_queues_flush(r);
+	return any;
+}
+
 /* private_data of the event is valid: the caller acknowledges afterwards what is a copy. */
 static void handle_event(struct rdma_queue *q, const struct rdma_cm_event *event)
 {
+	const uint16_t generation = q->generation;
+
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		address_resolved(q);
@@ -400,6 +415,11 @@ static void handle_event(struct rdma_queue *q, const struct rdma_cm_event *event
 		unreachable(q, "the connection could not be set up", event->status);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
+		/* What came before that counts, and may be the cause. */
+		if (q->state == RQ_UP && !q->r->batching)
+			poll_queues(q->r);
+		if (q->generation != generation || q->state == RQ_CLOSED)
+			break;
 		if (q->state == RQ_UP)
 			lost(q, "the target closed it");
 		else
@@ -558,19 +578,6 @@ static void take_notification(struct rdma_host *r)
 		return;
 	r->armed = false;
 	r->unacked++;
-}
-
-/* What completions lead to is posted at once, in batches. */
-static bool poll_queues(struct rdma_host *r)
-{
-	bool any;
-
-	r->batching = true;
-	any = rdma_queues_poll(r);
-	r->batching = false;
-	if (any)
-		rdma_queues_flush(r);
-	return any;
 }
 
 bool rdma_host_process(struct rdma_host *r, uint64_t now_ns, bool sleepy)
