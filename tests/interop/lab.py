@@ -73,6 +73,7 @@ def until(condition, seconds, step=0.02):
 
 def die_with_parent():
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and would stay so
 
 
 class Host:
