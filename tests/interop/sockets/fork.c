@@ -37,12 +37,27 @@ static void fork_child_serves(void)
 	}
 }
 
+/* The client's half: as many connections, each of which gets its byte back. */
+static void ask_one_by_one(int count)
+{
+	int ok = 0;
+	char c;
+
+	for (int i = 0; i < count; i++) {
+		int fd = connected();
+
+		ok += write(fd, "x", 1) == 1 && read(fd, &c, 1) == 1 && c == 'x';
+		close(fd);
+	}
+	T(ok);
+}
+
 /* Workers that accept from one listener. */
 static void fork_workers(void)
 {
 	enum { WORKERS = 3, EACH = 2 };
 	pid_t pids[WORKERS];
-	int listener, fd, ok = 0;
+	int listener, fd;
 	char c;
 
 	if (server) {
@@ -66,12 +81,7 @@ static void fork_workers(void)
 			reap(pids[i]);
 	} else {
 		meet();
-		for (int i = 0; i < WORKERS * EACH; i++) {
-			fd = connected();
-			ok += write(fd, "x", 1) == 1 && read(fd, &c, 1) == 1 && c == 'x';
-			close(fd);
-		}
-		T(ok);
+		ask_one_by_one(WORKERS * EACH);
 	}
 	meet();
 }
@@ -81,7 +91,7 @@ static void fork_workers_epoll(void)
 {
 	enum { WORKERS = 3, EACH = 2 };
 	pid_t pids[WORKERS];
-	int listener, fd, ok = 0;
+	int listener, fd;
 	char c;
 
 	if (server) {
@@ -115,12 +125,7 @@ static void fork_workers_epoll(void)
 			reap(pids[i]);
 	} else {
 		meet();
-		for (int i = 0; i < WORKERS * EACH; i++) {
-			fd = connected();
-			ok += write(fd, "x", 1) == 1 && read(fd, &c, 1) == 1 && c == 'x';
-			close(fd);
-		}
-		T(ok);
+		ask_one_by_one(WORKERS * EACH);
 	}
 	meet();
 }
