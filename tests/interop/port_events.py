@@ -175,6 +175,11 @@ def asyncwatch(host, weft, path):
         watch.kill()
 
 
+def sent(host):
+    """Bytes that have left by eth0."""
+    return int(re.search(r"eth0:\s*" + r"(?:\d+\s+){8}(\d+)", host.read("dev")).group(1))
+
+
 def traffic(hosts, weft, path, disturb, works):
     """ib_write_bw for some seconds, with something happening to the client's interface."""
     seconds = "5" if works else "12"  # longer than eight tries of 0.5 s, however late they begin
@@ -185,8 +190,12 @@ def traffic(hosts, weft, path, disturb, works):
     try:
         if not lab.until(lambda: hosts[0].listens_on_tcp(18515), SECONDS):
             raise AssertionError("the server does not listen")
+        before = sent(hosts[1])
         client = lab.Program(hosts[1], [*words, "10.88.0.1"], f"{path}/client.log")
-        time.sleep(1.5)
+        # More than what the two say by TCP first, which is to be over.
+        if not lab.until(lambda: sent(hosts[1]) > before + 1000000 or client.status() is not None,
+                         SECONDS):
+            raise AssertionError("no data are sent")
         disturb(hosts[1])
         status = client.wait(40)
         if works and status != 0:
