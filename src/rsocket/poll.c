@@ -235,16 +235,6 @@ static void take_events(const struct poll_item *items, nfds_t n, const struct po
 			sock_taken(items[i].sock);
 }
 
-static int sleep_in_kernel(struct pollfd *kernel, nfds_t n, int timeout_ms,
-			   const struct poll_how *how)
-{
-	const struct timespec ts = {timeout_ms / 1000, timeout_ms % 1000 * (long)NSEC_PER_MSEC};
-
-	if (how->restarts)
-		return sock_sleep_on(kernel, n, timeout_ms);
-	return ppoll(kernel, n, &ts, how->mask) < 0 ? -errno : 0;
-}
-
 static void left_attending(void *attendance)
 {
 	attend_end(attendance, false);
@@ -274,7 +264,7 @@ static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *ker
 		}
 		kernel[RNIC] = (struct pollfd){.fd = attend_begin(&a, true), .events = POLLIN};
 		guard_begin(&guard, left_attending, &a);
-		rc = sleep_in_kernel(kernel, ITEMS + 2 * n, timeout, how);
+		rc = sock_sleep_on(kernel, ITEMS + 2 * n, timeout, how->mask, how->restarts);
 		guard_end(&guard);
 		attend_end(&a, !rc && kernel[RNIC].revents);
 		if (rc)
@@ -332,7 +322,7 @@ struct room {
 /* Signals that the mask lets through count even where nobody sleeps. */
 static int pending(const struct poll_how *how)
 {
-	return how->mask && ppoll(NULL, 0, &(struct timespec){0}, how->mask) < 0 ? -errno : 0;
+	return how->mask ? sock_sleep_on(NULL, 0, 0, how->mask, false) : 0;
 }
 
 static void free_room(void *arg)

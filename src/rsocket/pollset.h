@@ -17,7 +17,7 @@ struct poll_item {
 struct poll_how {
 	int64_t timeout_ns;   /* -1: none */
 	const sigset_t *mask; /* as ppoll(2) has it, or NULL */
-	bool restarts;	      /* after signals as sock_sleep_on() does */
+	bool restarts;	      /* after signals: sock_sleep_on() */
 };
 
 /* As poll(2), but -errno. */

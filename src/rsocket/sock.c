@@ -202,12 +202,39 @@ void sock_unwatch(struct sock *s, struct sock_watcher *w)
 	pthread_mutex_unlock(&s->watch_lock);
 }
 
-static int any_interrupts(struct pollfd *fds, nfds_t n, int timeout_ms)
+static int begin_nothing(struct sock_pause *p, bool restarts)
 {
-	return poll(fds, n, timeout_ms) < 0 ? -errno : 0;
+	(void)p;
+	(void)restarts;
+	return 0;
 }
 
-int (*sock_sleep_on)(struct pollfd *, nfds_t, int) = any_interrupts;
+static int end_nothing(const struct sock_pause *p, int rc, bool restarts)
+{
+	(void)p;
+	(void)restarts;
+	return rc;
+}
+
+static int sleep_in_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+			  const sigset_t *mask)
+{
+	return ppoll(fds, n, timeout, mask) < 0 ? -errno : 0;
+}
+
+struct sock_sleeping sock_sleeping = {begin_nothing, end_nothing, sleep_in_ppoll};
+
+int sock_sleep_on(struct pollfd *fds, nfds_t n, int timeout_ms, const sigset_t *mask, bool restarts)
+{
+	const struct timespec timeout = {timeout_ms / 1000,
+					 timeout_ms % 1000 * (long)NSEC_PER_MSEC};
+	struct sock_pause p;
+	int rc = sock_sleeping.begin(&p, restarts);
+
+	if (!rc)
+		rc = sock_sleeping.ppoll(fds, n, timeout_ms < 0 ? NULL : &timeout, mask);
+	return sock_sleeping.end(&p, rc, restarts);
+}
 
 static void wake_behind(struct sleepers *z)
 {
@@ -247,8 +274,6 @@ static void left_leading(void *arg)
 
 static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, int timeout_ms)
 {
-	int (*const sleep_on)(struct pollfd *, nfds_t, int) =
-		timeout_ms < 0 ? sock_sleep_on : any_interrupts;
 	struct pollfd fds[] = {{.fd = s->fd, .events = POLLIN},
 			       {.fd = w->event_fd(w->arg), .events = POLLIN},
 			       {.events = POLLIN}};
@@ -260,7 +285,7 @@ static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, in
 	atomic_store(&s->sleepers.attendant, attend_self());
 	fds[2].fd = attend_begin(&l.a, true);
 	guard_begin(&guard, left_leading, &l);
-	rc = sleep_on(fds, ARRAY_SIZE(fds), timeout_ms);
+	rc = sock_sleep_on(fds, ARRAY_SIZE(fds), timeout_ms, NULL, timeout_ms < 0);
 	guard_end(&guard);
 	attend_end(&l.a, !rc && fds[2].revents);
 	atomic_store(&s->sleepers.attendant, NULL);
@@ -273,8 +298,7 @@ static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, in
 	return 0;
 }
 
-/* Another sleeps on the descriptors and will tell; or the time is up. The kernel goes on with it
- * after a handler with SA_RESTART, unless there is a timeout: as with a socket. */
+/* Another sleeps on the descriptors and will tell; or the time is up. */
 static void left_behind(void *sock)
 {
 	left(sock, false);
@@ -286,17 +310,20 @@ static int sleep_behind(struct sock *s, int timeout_ms)
 	const struct timespec timeout = {timeout_ms / 1000,
 					 timeout_ms % 1000 * (long)NSEC_PER_MSEC};
 	const uint32_t turn = atomic_load(&z->turn);
+	struct sock_pause p;
 	struct guard guard;
 	int rc, type;
 
 	z->behind++;
 	pthread_mutex_unlock(&z->lock);
 	guard_begin(&guard, left_behind, s);
+	rc = sock_sleeping.begin(&p, timeout_ms < 0);
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type); /* as poll() does */
-	rc = (int)syscall(SYS_futex, &z->turn, FUTEX_WAIT_PRIVATE, turn,
-			  timeout_ms < 0 ? NULL : &timeout, NULL, 0);
-	rc = rc && errno == EINTR ? -EINTR : 0;
+	if (!rc && syscall(SYS_futex, &z->turn, FUTEX_WAIT_PRIVATE, turn,
+			   timeout_ms < 0 ? NULL : &timeout, NULL, 0))
+		rc = errno == EINTR ? -EINTR : 0;
 	pthread_setcanceltype(type, &type);
+	rc = sock_sleeping.end(&p, rc, timeout_ms < 0);
 	guard_end(&guard);
 	pthread_mutex_lock(&z->lock);
 	z->behind--;
@@ -324,7 +351,8 @@ int sock_sleep(struct sock *s, const struct sock_waiting *w, int timeout_ms)
 			}
 			left_ms = (int)((end - now) / NSEC_PER_MSEC) + 1;
 		}
-		if (z->led) {
+		/* Its own handler's call, over one that leads, has nobody else to wait for. */
+		if (z->led && atomic_load(&z->attendant) != attend_self()) {
 			rc = sleep_behind(s, left_ms);
 			continue;
 		}

@@ -113,11 +113,24 @@ void sock_wake(struct sock *);
 void sock_watch(struct sock *, struct sock_watcher *);
 void sock_unwatch(struct sock *, struct sock_watcher *);
 /*
- * As poll(2), but -errno; -ERESTART after a handler with SA_RESTART: what has done nothing yet is
- * to go on, what has done something to say so, as the kernel has it. This is so with --sockets,
- * which puts its own function here; with rsocket(7) every handler is -EINTR.
+ * Around each sleep of a call, in which nothing is locked; p for begin() is end()'s. What begin()
+ * gives but 0 is the sleep's outcome, without any; end() has the outcome and gives it, or another.
+ * `restarts`: -ERESTART after a handler with SA_RESTART, for what is to go on if it has done
+ * nothing yet, and to say what it has done if it has, as the kernel has it. This is so with
+ * --sockets, which puts its own functions here; with rsocket(7) every handler is -EINTR.
  */
-extern int (*sock_sleep_on)(struct pollfd *, nfds_t, int timeout_ms);
+struct sock_pause {
+	unsigned int depth;
+	int cancel_state;
+};
+extern struct sock_sleeping {
+	int (*begin)(struct sock_pause *, bool restarts);
+	int (*end)(const struct sock_pause *, int rc, bool restarts);
+	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
+} sock_sleeping;
+/* As ppoll(2), but -errno, and so. */
+int sock_sleep_on(struct pollfd *, nfds_t, int timeout_ms, const sigset_t *mask,
+		  bool restarts) must_use;
 /*
  * Sleeps until ready(), which is asked under sleepers.lock: 0, -EAGAIN after timeout_ms (-1:
  * never), -EINTR or -ERESTART; as signal(7) has it, with a timeout no call goes on. event_fd()

@@ -29,11 +29,13 @@ int socket(int domain, int type, int protocol)
 		return own_keep(fd);
 	if (fd < 0 || !table_ours() || !tcp_over_ip(domain, type, protocol))
 		return fd;
+	inside_begin();
 	if (entry_add(fd, domain, NULL)) {
 		real()->close(fd);
 		errno = ENOMEM;
-		return -1;
+		fd = -1;
 	}
+	inside_end();
 	return fd;
 }
 
@@ -182,18 +184,24 @@ static int listen_on(struct entry *e, int fd, int backlog)
 
 int listen(int fd, int backlog)
 {
-	struct entry *e = table_ours() ? entry_get(fd) : NULL;
+	struct entry *e;
 	int rc;
 
-	if (!e)
+	if (!table_ours())
 		return real()->listen(fd, backlog);
+	e = entry_begin(fd);
+	if (!e) {
+		inside_end();
+		return real()->listen(fd, backlog);
+	}
 	entry_claim(e);
 	(void)entry_stream(e); /* a parent's is nothing to us */
 	pthread_mutex_lock(&e->lock);
 	rc = listen_on(e, fd, backlog);
 	pthread_mutex_unlock(&e->lock);
-	entry_put(e);
-	return (int)answer(rc);
+	rc = (int)answer(rc);
+	entry_end(e);
+	return rc;
 }
 
 /* What an accepted socket has of its listener's. */
@@ -259,8 +267,11 @@ static int accept_now(struct entry *e, struct sockaddr *addr, socklen_t *len, in
 	}
 	if (p.fd < 0 || real()->poll(&p, 1, 0) <= 0)
 		return -EAGAIN;
+	inside_end(); /* another may have taken it: then this sleeps */
 	fd = real()->accept4(p.fd, addr, len, flags);
-	return fd < 0 ? -errno : fd;
+	rc = fd < 0 ? -errno : fd;
+	inside_begin();
+	return rc;
 }
 
 static int accept_wait(struct entry *e, struct sockaddr *addr, socklen_t *len, int flags)
@@ -288,7 +299,7 @@ static int accept_wait(struct entry *e, struct sockaddr *addr, socklen_t *len, i
 
 int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	struct entry *e = entry_get(fd);
+	struct entry *e = entry_begin(fd);
 	struct stream *s;
 	struct guard guard;
 	int rc;
@@ -297,8 +308,7 @@ int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 		entry_claim(e);
 	s = e ? entry_stream(e) : NULL;
 	if (!s) {
-		if (e)
-			entry_put(e);
+		entry_end(e);
 		return real()->accept4(fd, addr, len, flags);
 	}
 	guard_begin(&guard, entry_left, e);
@@ -306,8 +316,9 @@ int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 		     ? -EINVAL
 		     : accept_wait(e, addr, len, flags);
 	guard_end(&guard);
-	entry_put(e);
-	return (int)answer(rc);
+	rc = (int)answer(rc);
+	entry_end(e);
+	return rc;
 }
 
 int accept(int fd, struct sockaddr *addr, socklen_t *len)
@@ -380,8 +391,11 @@ static int connect_first(struct entry *e, int fd, const struct sockaddr *addr, s
 /* Where the kernel has begun to connect a socket it goes on; what it has failed to begins anew. */
 static int connect_by_kernel(struct entry *e, int fd, const struct sockaddr *addr, socklen_t len)
 {
-	const int rc = real()->connect(fd, addr, len) ? -errno : 0;
+	int rc;
 
+	inside_end(); /* it may sleep */
+	rc = real()->connect(fd, addr, len) ? -errno : 0;
+	inside_begin();
 	e->kernels = (!rc && addr->sa_family != AF_UNSPEC) || rc == -EINPROGRESS ||
 		     rc == -EALREADY || rc == -EISCONN || rc == -EINTR;
 	return rc;
@@ -408,13 +422,18 @@ static int disconnect(struct entry *e, struct stream *s)
 
 int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	struct entry *e = table_ours() ? entry_get(fd) : NULL;
 	struct guard guard;
 	struct stream *s;
+	struct entry *e;
 	int rc;
 
-	if (!e)
+	if (!table_ours())
 		return real()->connect(fd, addr, len);
+	e = entry_begin(fd);
+	if (!e) {
+		inside_end();
+		return real()->connect(fd, addr, len);
+	}
 	s = entry_stream(e);
 	guard_begin(&guard, entry_left, e);
 	if (e->relayed)
@@ -428,8 +447,9 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	if (rc == -ECANCELED)
 		rc = connect_by_kernel(e, fd, addr, len);
 	guard_end(&guard);
-	entry_put(e);
-	return (int)answer(rc);
+	rc = (int)answer(rc);
+	entry_end(e);
+	return rc;
 }
 
 int shutdown(int fd, int how)
@@ -478,7 +498,7 @@ static int kernels_name(int fd, bool peer, struct sockaddr *addr, socklen_t *len
 
 int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 {
-	struct entry *e = entry_get(fd);
+	struct entry *e = entry_begin(fd);
 	struct stream *s = e ? entry_stream(e) : NULL;
 	int rc;
 
@@ -488,14 +508,13 @@ int getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 		rc = (int)answer(give_name(s, rdma_get_peer_addr(s->id), addr, len));
 	else
 		rc = kernels_name(fd, true, addr, len);
-	if (e)
-		entry_put(e);
+	entry_end(e);
 	return rc;
 }
 
 int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 {
-	struct entry *e = entry_get(fd);
+	struct entry *e = entry_begin(fd);
 	struct stream *s = e ? entry_stream(e) : NULL;
 	int rc;
 
@@ -503,8 +522,7 @@ int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 		rc = (int)answer(give_name(s, rdma_get_local_addr(s->id), addr, len));
 	else
 		rc = kernels_name(fd, false, addr, len);
-	if (e)
-		entry_put(e);
+	entry_end(e);
 	return rc;
 }
 
@@ -512,7 +530,7 @@ int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
  * local pair knows nothing of TCP. */
 int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 {
-	struct entry *e = entry_get(fd);
+	struct entry *e = entry_begin(fd);
 	struct stream *s = e ? entry_stream(e) : NULL;
 	struct sockaddr_storage at;
 	int v;
@@ -526,9 +544,8 @@ int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 		memcpy(&v, val, sizeof(v));
 		*(name == SO_RCVBUF ? &e->rcvbuf : &e->sndbuf) = max_of(v, 1);
 	}
-	if (e)
-		entry_put(e);
 	errno = err;
+	entry_end(e);
 	return rc;
 }
 
@@ -570,7 +587,7 @@ static int kernels_option(int fd, int level, int name, void *val, socklen_t *len
 
 int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 {
-	struct entry *e = entry_get(fd);
+	struct entry *e = entry_begin(fd);
 	struct stream *s = e ? entry_stream(e) : NULL;
 	int rc;
 
@@ -578,7 +595,6 @@ int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 		rc = (int)answer(give_option(s, level, name, val, len));
 	else
 		rc = kernels_option(fd, level, name, val, len);
-	if (e)
-		entry_put(e);
+	entry_end(e);
 	return rc;
 }

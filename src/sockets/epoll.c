@@ -210,21 +210,24 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	struct entry *e;
 	int rc;
 
-	if (op != EPOLL_CTL_DEL && !probe_readable(ev, sizeof(*ev)))
+	if (!table_ours() || (op != EPOLL_CTL_DEL && !probe_readable(ev, sizeof(*ev))))
 		return real()->epoll_ctl(epfd, op, fd, ev);
-	e = table_ours() ? entry_get(fd) : NULL;
-	if (!e && table_ours() && epoll_ctl_nested(epfd, op, fd, ev, &rc))
-		return (int)answer(rc);
-	if (!e)
-		return real()->epoll_ctl(epfd, op, fd, ev);
+	e = entry_begin(fd);
+	if (!e) {
+		rc = epoll_ctl_nested(epfd, op, fd, ev, &rc) ? (int)answer(rc)
+							     : real()->epoll_ctl(epfd, op, fd, ev);
+		inside_end();
+		return rc;
+	}
 	if (op != EPOLL_CTL_DEL)
 		entry_claim(e);
 	(void)entry_stream(e);
 	pthread_mutex_lock(&sets_lock);
 	rc = control(epfd, op, e, fd, ev);
 	pthread_mutex_unlock(&sets_lock);
-	entry_put(e);
-	return (int)answer(rc);
+	rc = (int)answer(rc);
+	entry_end(e);
+	return rc;
 }
 
 #pragma GCC visibility pop
@@ -485,6 +488,7 @@ static int sleep_in_kernel(int epfd, struct set *set, struct epoll_event *ev, in
 			   const sigset_t *mask)
 {
 	struct sleeping l = {.set = set};
+	struct sock_pause pause;
 	bool packets = false;
 	struct guard guard;
 	int n;
@@ -495,9 +499,12 @@ static int sleep_in_kernel(int epfd, struct set *set, struct epoll_event *ev, in
 		timeout = 0;
 	pthread_mutex_unlock(&sets_lock);
 	guard_begin(&guard, left_sleep, &l);
-	n = real()->epoll_pwait(epfd, ev, max, timeout, mask);
-	if (n < 0)
-		n = -errno;
+	n = sock_sleeping.begin(&pause, false);
+	if (!n) {
+		n = real()->epoll_pwait(epfd, ev, max, timeout, mask);
+		n = n < 0 ? -errno : n;
+	}
+	n = sock_sleeping.end(&pause, n, false);
 	guard_end(&guard);
 	pthread_mutex_lock(&sets_lock);
 	if (!set->numbers) {
@@ -588,11 +595,6 @@ static int wait_outside(int epfd, struct epoll_event *out, int max, int timeout,
 /* ---- poll() and select() of a set -------------------------------------------------------------
  */
 
-bool epoll_is_ours(int fd)
-{
-	return set_of(fd);
-}
-
 int epoll_poll_begin(int fd)
 {
 	struct set *set;
@@ -660,6 +662,7 @@ int epoll_pwait(int epfd, struct epoll_event *out, int max, int timeout, const s
 		return rc;
 	if (!probe_readable(out, sizeof(*out)))
 		return (int)answer(-EFAULT);
+	inside_begin();
 	/* What is ours in a set of ours is not for the program. */
 	pthread_mutex_lock(&sets_lock);
 	set = set_of(epfd);
@@ -672,7 +675,9 @@ int epoll_pwait(int epfd, struct epoll_event *out, int max, int timeout, const s
 		rc = -EBADF;
 	}
 	pthread_mutex_unlock(&sets_lock);
-	return (int)answer(rc);
+	rc = (int)answer(rc);
+	inside_end();
+	return rc;
 }
 
 int epoll_wait(int epfd, struct epoll_event *out, int max, int timeout)

@@ -24,8 +24,10 @@ int close(int fd)
 		return ours ? 0 : -1;
 	}
 	if (table_ours()) {
+		inside_begin();
 		entry_forget(fd);
 		epoll_closed(fd);
+		inside_end();
 	}
 	return real()->close(fd);
 }
@@ -38,11 +40,16 @@ static bool closes(unsigned int first, unsigned int last, int flags)
 
 int close_range(unsigned int first, unsigned int last, int flags)
 {
+	int rc;
+
 	if (!closes(first, last, flags))
 		return real()->close_range(first, last, flags);
+	inside_begin();
 	entries_forget(first, last);
 	epoll_closed_range(first, last);
-	return own_close_range(first, last, flags);
+	rc = own_close_range(first, last, flags);
+	inside_end();
+	return rc;
 }
 
 void closefrom(int first)
@@ -57,13 +64,13 @@ static int doubled(int old, int now)
 
 	if (now < 0 || now == old || !table_ours())
 		return now;
+	inside_begin();
 	entry_forget(now); /* what dup2() closed */
 	epoll_doubled(old, now);
 	e = entry_get(old);
-	if (e) {
+	if (e)
 		entry_share(e, now);
-		entry_put(e);
-	}
+	entry_end(e);
 	return now;
 }
 
@@ -76,8 +83,11 @@ int dup(int fd)
  * are within the C library: there it must be a socket of the kernel. */
 static void make_standard(int fd, int to)
 {
-	if (to >= STDIN_FILENO && to <= STDERR_FILENO && to != fd && table_ours())
-		entries_passed(&fd, 1);
+	if (to < STDIN_FILENO || to > STDERR_FILENO || to == fd || !table_ours())
+		return;
+	inside_begin();
+	entries_passed(&fd, 1);
+	inside_end();
 }
 
 /* One of ours gives no way to another's. */
@@ -108,13 +118,12 @@ int dup3(int fd, int to, int flags)
 /* O_NONBLOCK is the kernel's socket's; the stream follows it. */
 static void follow(int fd)
 {
-	struct entry *e = entry_get(fd);
+	struct entry *e = entry_begin(fd);
 	struct stream *s = e ? entry_stream(e) : NULL;
 
 	if (s)
 		atomic_store(&s->sock.fl_flags, real()->fcntl64(fd, F_GETFL) & O_NONBLOCK);
-	if (e)
-		entry_put(e);
+	entry_end(e);
 }
 
 /* Nothing tells of data while the program does something else. */
@@ -169,8 +178,7 @@ static int readable_bytes(struct stream *s)
 
 int ioctl(int fd, unsigned long request, ...)
 {
-	struct entry *e;
-	struct stream *s;
+	struct held h;
 	va_list args;
 	void *arg;
 	int rc;
@@ -181,18 +189,17 @@ int ioctl(int fd, unsigned long request, ...)
 	if (request == FIOASYNC && probe_readable(arg, sizeof(int)) && *(int *)arg &&
 	    no_signals(fd))
 		return -1;
-	e = request == FIONREAD ? entry_get(fd) : NULL;
-	s = e ? entry_stream(e) : NULL;
-	if (s && atomic_load(&s->state) >= STREAM_CONNECTED) {
-		rc = probe_writable(arg, sizeof(int)) ? 0 : (int)answer(-EFAULT);
+	h = request == FIONREAD ? hold(fd) : (struct held){0};
+	if (h.stream && atomic_load(&h.stream->state) >= STREAM_CONNECTED) {
+		rc = probe_writable(arg, sizeof(int)) ? 0 : -EFAULT;
 		if (!rc)
-			*(int *)arg = readable_bytes(s);
-	} else {
-		rc = real()->ioctl(fd, request, arg);
-		if (request == FIONBIO && !rc)
-			follow(fd);
+			*(int *)arg = readable_bytes(h.stream);
+		return (int)let_go(h, rc);
 	}
-	if (e)
-		entry_put(e);
+	if (h.stream)
+		(void)let_go(h, 0);
+	rc = real()->ioctl(fd, request, arg);
+	if (request == FIONBIO && !rc)
+		follow(fd);
 	return rc;
 }

@@ -130,7 +130,7 @@ int recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags, struct tim
 
 	if (!h.stream)
 		return real()->recvmmsg(fd, msgs, n, flags, timeout);
-	entry_put(h.entry);
+	(void)!let_go(h, 0);
 	if (timeout && !probe_readable(timeout, sizeof(*timeout)))
 		return (int)answer(-EFAULT);
 	if (timeout &&
@@ -246,11 +246,13 @@ static void pass_connections(const struct msghdr *msg)
 {
 	struct msghdr m = *msg; /* CMSG_NXTHDR() takes no const */
 
+	inside_begin();
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
 		    c->cmsg_len >= CMSG_LEN(0))
 			entries_passed((const int *)(const void *)CMSG_DATA(c),
 				       (c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+	inside_end();
 }
 
 static bool carries_control(const struct msghdr *msg)
@@ -313,7 +315,7 @@ int sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags)
 				pass_connections(&msgs[i].msg_hdr);
 		return real()->sendmmsg(fd, msgs, n, flags);
 	}
-	entry_put(h.entry);
+	(void)!let_go(h, 0);
 	for (n = min_of(n, (unsigned int)IOV_MAX); done < n; done++) {
 		if (!probe_writable(&msgs[done].msg_len, sizeof(msgs[done].msg_len)))
 			rc = answer(-EFAULT);

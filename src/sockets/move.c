@@ -164,14 +164,16 @@ ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t 
 	if (!e)
 		return real()->splice(in, in_offset, out, out_offset, count, flags);
 	guard_begin(&guard, entry_left, e);
+	inside_end(); /* each piece is */
 	if (from.stream && is_kind(out, S_IFIFO))
 		rc = to_pipe(in, out, count, flags);
 	else if (to.stream && is_kind(in, S_IFIFO))
 		rc = from_pipe(in, out, to.stream, count, flags);
 	else
 		rc = real()->splice(in, in_offset, out, out_offset, count, flags);
+	inside_begin();
 	guard_end(&guard);
-	entry_put(e);
+	entry_end(e);
 	return rc;
 }
 
@@ -179,8 +181,8 @@ static bool has_stream(int fd)
 {
 	struct held h = hold(fd);
 
-	if (h.entry)
-		entry_put(h.entry);
+	if (h.stream)
+		(void)let_go(h, 0);
 	return h.stream;
 }
 

@@ -12,22 +12,37 @@
 
 /* ---- poll ------------------------------------------------------------------------------------ */
 
+/* So many need no memory, which a signal's handler could not ask for, nor is it asked whether they
+ * are too many. */
+enum { FEW = 32 };
+
 struct set {
 	struct poll_item *items;
 	struct entry **entries; /* held */
 	const struct pollfd *fds;
 	nfds_t n;
+	bool any; /* is one of them ours? */
+	struct poll_item few_items[FEW];
+	struct entry *few_entries[FEW];
 };
+
+static void free_set(struct set *set)
+{
+	if (set->items != set->few_items)
+		free(set->items);
+	if (set->entries != set->few_entries)
+		free(set->entries);
+}
 
 static int set_begin(struct set *set, const struct pollfd *fds, nfds_t n)
 {
-	*set = (struct set){.items = calloc(n, sizeof(*set->items)),
-			    .entries = calloc(n, sizeof(struct entry *)),
-			    .fds = fds,
-			    .n = n};
-	if (n && (!set->items || !set->entries)) {
-		free(set->items);
-		free(set->entries);
+	set->fds = fds;
+	set->n = n;
+	set->any = false;
+	set->items = n <= FEW ? set->few_items : calloc(n, sizeof(*set->items));
+	set->entries = n <= FEW ? set->few_entries : calloc(n, sizeof(struct entry *));
+	if (!set->items || !set->entries) {
+		free_set(set);
 		return -ENOMEM;
 	}
 	for (nfds_t i = 0; i < n; i++) {
@@ -43,6 +58,7 @@ static int set_begin(struct set *set, const struct pollfd *fds, nfds_t n)
 						   s ? e->kernel_fd : fds[i].fd, fds[i].events, 0};
 		if (!e && (number = epoll_poll_begin(fds[i].fd)) >= 0)
 			set->items[i].fd = number;
+		set->any |= s || set->items[i].fd != fds[i].fd;
 	}
 	return 0;
 }
@@ -63,8 +79,7 @@ static void set_end(void *arg)
 		else if (is_set(set, i))
 			epoll_poll_end(set->fds[i].fd);
 	}
-	free(set->items);
-	free(set->entries);
+	free_set(set);
 }
 
 /* Has a connection that was not made by RDMA gone to the kernel meanwhile? Then once more. */
@@ -79,32 +94,14 @@ static bool changed(const struct set *set)
 	return false;
 }
 
-/* Of so many it is not asked whether they are too many. */
-enum { FEW = 32 };
-
 /* What the kernel would refuse is the kernel's. */
-static bool tracked(struct pollfd *fds, nfds_t n)
+static bool is_sound(struct pollfd *fds, nfds_t n)
 {
 	struct rlimit most;
-	bool any = false;
 
 	if (n > FEW && (getrlimit(RLIMIT_NOFILE, &most) || n > most.rlim_cur))
 		return false;
-	if (!probe_readable(fds, n * sizeof(*fds)))
-		return false;
-
-	for (nfds_t i = 0; i < n && !any; i++) {
-		struct entry *e = entry_get(fds[i].fd);
-
-		if (!e) {
-			any = epoll_is_ours(fds[i].fd);
-			continue;
-		}
-		entry_claim(e);
-		any = entry_stream(e);
-		entry_put(e);
-	}
-	return any;
+	return probe_readable(fds, n * sizeof(*fds));
 }
 
 /* Epoll sets of whose streams there was news, and of which none is ready after all. */
@@ -121,21 +118,34 @@ static int without_idle_sets(struct set *set, int count)
 	return count;
 }
 
+/* All of it is the kernel's. */
+enum { NOT_OURS = -ENOSYS };
+
 static int poll_tracked(struct pollfd *fds, nfds_t n, const struct poll_how *how)
 {
 	const uint64_t start = time_now_ns();
 	struct poll_how left = *how;
-	bool again;
+	bool again = false;
 	int rc;
+
+	if (!is_sound(fds, n))
+		return NOT_OURS;
 
 	do {
 		struct guard guard;
 		struct set set;
 		int told;
 
+		inside_begin();
 		rc = set_begin(&set, fds, n);
-		if (rc)
+		if (!rc && !set.any && !again) {
+			set_end(&set);
+			rc = NOT_OURS;
+		}
+		if (rc) {
+			inside_end();
 			return rc;
+		}
 		guard_begin(&guard, set_end, &set);
 		told = rc = pollset_wait(set.items, n, &left);
 		guard_end(&guard);
@@ -152,16 +162,17 @@ static int poll_tracked(struct pollfd *fds, nfds_t n, const struct poll_how *how
 		for (nfds_t i = 0; rc >= 0 && i < n; i++)
 			fds[i].revents = set.items[i].revents;
 		set_end(&set);
+		inside_end();
 	} while (again);
 	return rc;
 }
 
 int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
-	if (!tracked(fds, n))
-		return real()->poll(fds, n, timeout);
-	return (int)answer(poll_tracked(
-		fds, n, &(struct poll_how){timeout < 0 ? -1 : timeout * (int64_t)NSEC_PER_MSEC}));
+	const struct poll_how how = {timeout < 0 ? -1 : timeout * (int64_t)NSEC_PER_MSEC};
+	int rc = poll_tracked(fds, n, &how);
+
+	return rc == NOT_OURS ? real()->poll(fds, n, timeout) : (int)answer(rc);
 }
 
 static bool sound(const struct timespec *ts)
@@ -177,9 +188,11 @@ static int64_t to_ns(const struct timespec *ts)
 
 int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	if (!sound(timeout) || !tracked(fds, n))
-		return real()->ppoll(fds, n, timeout, mask);
-	return (int)answer(poll_tracked(fds, n, &(struct poll_how){to_ns(timeout), mask}));
+	int rc = NOT_OURS;
+
+	if (sound(timeout))
+		rc = poll_tracked(fds, n, &(struct poll_how){to_ns(timeout), mask});
+	return rc == NOT_OURS ? real()->ppoll(fds, n, timeout, mask) : (int)answer(rc);
 }
 
 int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t size);
@@ -217,7 +230,7 @@ static int select_tracked(struct pollfd *fds, nfds_t n, fd_set *rd, fd_set *wr, 
 {
 	int rc = poll_tracked(fds, n, &(struct poll_how){timeout_ns, mask});
 
-	return (int)answer(rc < 0 ? rc : poll_to_select(fds, n, rd, wr, ex));
+	return rc < 0 ? rc : poll_to_select(fds, n, rd, wr, ex);
 }
 
 int select(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct timeval *timeout)
@@ -233,30 +246,29 @@ int select(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct timeval *timeout
 			 timeout->tv_usec < 0)))
 		return real()->select(nfds, rd, wr, ex, timeout);
 	n = select_to_poll(nfds, rd, wr, ex, fds);
-	if (!tracked(fds, n))
-		return real()->select(nfds, rd, wr, ex, timeout);
 	if (timeout)
 		ns = timeout->tv_sec * (int64_t)NSEC_PER_SEC + timeout->tv_usec * 1000;
 	rc = select_tracked(fds, n, rd, wr, ex, ns, NULL);
+	if (rc == NOT_OURS)
+		return real()->select(nfds, rd, wr, ex, timeout);
 	if (timeout) { /* Linux tells what is left */
 		spent = time_now_ns() - start;
 		ns = (int64_t)spent < ns ? ns - (int64_t)spent : 0;
 		timeout->tv_sec = ns / (int64_t)NSEC_PER_SEC;
 		timeout->tv_usec = ns % (int64_t)NSEC_PER_SEC / 1000;
 	}
-	return rc;
+	return (int)answer(rc);
 }
 
 int pselect(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout,
 	    const sigset_t *mask)
 {
 	struct pollfd fds[FD_SETSIZE];
-	nfds_t n;
+	int rc;
 
 	if (nfds < 0 || nfds > FD_SETSIZE || !sets_sound(nfds, rd, wr, ex) || !sound(timeout))
 		return real()->pselect(nfds, rd, wr, ex, timeout, mask);
-	n = select_to_poll(nfds, rd, wr, ex, fds);
-	if (!tracked(fds, n))
-		return real()->pselect(nfds, rd, wr, ex, timeout, mask);
-	return select_tracked(fds, n, rd, wr, ex, to_ns(timeout), mask);
+	rc = select_tracked(fds, select_to_poll(nfds, rd, wr, ex, fds), rd, wr, ex, to_ns(timeout),
+			    mask);
+	return rc == NOT_OURS ? real()->pselect(nfds, rd, wr, ex, timeout, mask) : (int)answer(rc);
 }

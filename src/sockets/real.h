@@ -63,11 +63,6 @@
 	X(int, epoll_ctl, (int, int, int, struct epoll_event *))                                 \
 	X(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))             \
 	X(int, sigaction, (int, const struct sigaction *, struct sigaction *))                   \
-	X(sighandler_t, signal, (int, sighandler_t))                                             \
-	X(sighandler_t, sysv_signal, (int, sighandler_t))                                        \
-	X(sighandler_t, __sysv_signal, (int, sighandler_t))                                      \
-	X(sighandler_t, sigset, (int, sighandler_t))                                             \
-	X(int, siginterrupt, (int, int))                                                         \
 	X(int, recvmmsg, (int, struct mmsghdr *, unsigned int, int, struct timespec *))          \
 	X(int, sendmmsg, (int, struct mmsghdr *, unsigned int, int))                             \
 	X(ssize_t, preadv64v2, (int, const struct iovec *, int, int64_t, int))                   \

@@ -18,6 +18,8 @@
  * while another process accepts in its stead is not left alone with a connection that nobody has:
  * it is rejected, and comes by TCP.
  *
+ * Calls are inside (inside.h) while they have locks or entries.
+ *
  * Locks: the table's, which guards references; an entry's, for its change from one kind to another;
  * epoll's (epoll.c). Order: entry, epoll, table.
  */
@@ -31,6 +33,7 @@
 #include "rsocket/guard.h"
 #include "rsocket/pollset.h"
 #include "rsocket/stream.h"
+#include "sockets/inside.h"
 
 struct file_id {
 	dev_t dev;
@@ -102,23 +105,37 @@ static inline ssize_t answer(ssize_t rc)
 	return -1;
 }
 
-/* An entry that has a stream, for one call; both NULL: the call is the kernel's. */
+/* An entry that has a stream, for one call, which is inside from then on; both NULL: the call is
+ * the kernel's. */
 struct held {
 	struct entry *entry;
 	struct stream *stream;
 };
 
+/* As entry_get(), and inside in any case until its end, which takes NULL too. */
+static inline struct entry *entry_begin(int fd)
+{
+	inside_begin();
+	return entry_get(fd);
+}
+
+static inline void entry_end(struct entry *e)
+{
+	if (e)
+		entry_put(e);
+	inside_end();
+}
+
 static inline struct held hold(int fd)
 {
-	struct held h = {.entry = entry_get(fd)};
+	struct held h = {.entry = entry_begin(fd)};
 
 	if (h.entry)
 		h.stream = entry_stream(h.entry);
-	if (h.entry && !h.stream) {
-		entry_put(h.entry);
-		h.entry = NULL;
-	}
-	return h;
+	if (h.stream)
+		return h;
+	entry_end(h.entry);
+	return (struct held){0};
 }
 
 /* A guard's: the thread has left its call. */
@@ -129,8 +146,9 @@ static inline void entry_left(void *entry)
 
 static inline ssize_t let_go(struct held h, ssize_t rc)
 {
-	entry_put(h.entry);
-	return answer(rc);
+	rc = answer(rc);
+	entry_end(h.entry);
+	return rc;
 }
 
 /* ---- relay.c --------------------------------------------------------------------------------- */
@@ -167,8 +185,6 @@ void epoll_closed_range(unsigned int first, unsigned int last);
 void epoll_doubled(int old, int now);
 /* If both are epoll sets: a set in a set. */
 bool epoll_ctl_nested(int epfd, int op, int fd, const struct epoll_event *, int *ret) must_use;
-/* Has it streams in it, or sets? */
-bool epoll_is_ours(int fd);
 /* Around a poll() of a set: -1 if it is none with streams in it, or a number of our own for it. In
  * between that tells, and epoll_poll_ready() says whether it holds. */
 int epoll_poll_begin(int fd) must_use;

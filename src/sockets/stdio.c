@@ -37,10 +37,12 @@ static void watch_forks(void)
 
 static bool is_tracked(int fd)
 {
-	struct entry *e = table_ours() ? entry_get(fd) : NULL;
+	struct entry *e;
 
-	if (e)
-		entry_put(e);
+	if (!table_ours())
+		return false;
+	e = entry_begin(fd);
+	entry_end(e);
 	return e;
 }
 

@@ -37,6 +37,13 @@ static void child_of_fork(void)
 	pthread_mutex_init(&table.lock, NULL);
 	table.pid = getpid();
 	relay_in_child();
+	inside_end();
+}
+
+static void after_fork(void)
+{
+	relay_in_parent();
+	inside_end();
 }
 
 bool table_ours(void)
@@ -182,7 +189,7 @@ int entry_add(int fd, int domain, struct stream *s)
 	pthread_mutex_lock(&table.lock);
 	if (!table.pid) {
 		table.pid = getpid();
-		pthread_atfork(before_fork, relay_in_parent, child_of_fork);
+		pthread_atfork(before_fork, after_fork, child_of_fork);
 		at_quick_exit(end_of_process);
 	}
 	rc = make_leaf(fd);
@@ -316,6 +323,7 @@ static void pass(struct entry *e)
 /* What can be passed is perhaps for the child. */
 static void before_fork(void)
 {
+	inside_begin();
 	relay_before_fork();
 	pthread_mutex_lock(&table.lock);
 	for (int fd = 0; (fd = next_tracked(fd)) >= 0; fd++) {

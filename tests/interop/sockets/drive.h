@@ -9,7 +9,7 @@ int drive(char **words);
 
 extern const struct test_case connect_cases[], accept_cases[], data_cases[], calls_cases[],
 	shutdown_cases[], poll_cases[], select_cases[], epoll_cases[], dup_cases[], fork_cases[],
-	exec_cases[], threads_cases[], signals_cases[], stdio_cases[], options_cases[],
-	errors_cases[], interrupted_cases[], moved_cases[], resets_cases[];
+	exec_cases[], threads_cases[], signals_cases[], handlers_cases[], stdio_cases[],
+	options_cases[], errors_cases[], interrupted_cases[], moved_cases[], resets_cases[];
 
 #endif
