@@ -290,8 +290,9 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	live_remove(qp);
 	shard_lock(qp->shard);
 	if (list_empty(&qp->openers)) {
-		/* The peer waits for the acknowledgement of what was received. */
-		shard_flush(qp->shard);
+		/* The peer waits for the acknowledgement of what was received, be it not yet taken
+		 * in: an RNIC would have answered it. */
+		shard_catch_up(qp->shard);
 		rc = rnic_qp_destroy(qp->core);
 	} else {
 		rnic_qp_set_user(qp->core, list_entry(qp->openers.next, struct face_qp, openers));
@@ -456,6 +457,10 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 
 	shard_lock(qp->shard);
 	shard_flush(qp->shard); /* what it owes its peer in its old state */
+	/* The peer's acknowledgement may have come, with nobody having had time to take it in,
+	 * before its word that the connection ends, which comes by another way. */
+	if (mask & IBV_QP_STATE && a->qp_state == IBV_QPS_ERR)
+		shard_catch_up(qp->shard);
 	rc = rnic_qp_modify(qp->core, &attr, (uint32_t)mask, shard_now(qp->shard));
 	if (!rc) {
 		if (mask & IBV_QP_STATE)

@@ -3,7 +3,8 @@
  * Programs and threads that end in the midst of a call, as programs do: exit() in the handler of a
  * signal, and threads that another one cancels (rping ends its threads so). No call of verbs is a
  * point of cancellation but those that wait. And children that end, and destroy what they
- * inherited. A plain verbs program; one queue pair of the first device talks to itself.
+ * inherited; and queue pairs that end. A plain verbs program; one queue pair of the first device
+ * talks to itself.
  */
 #include "first_device.h"
 
@@ -231,6 +232,29 @@ static void a_child_leaves_its_parents_events_alone(void **state)
 	expect_event_after(ask_for_an_event);
 }
 
+/* ---- queue pairs ----------------------------------------------------------------------------- */
+
+/* The peer's completion says that it has it, and so must the sender's. */
+static void what_the_peer_has_is_sent_though_the_queue_pair_ends(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_wc wc;
+
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		message();
+		wc = next_wc(bed.lone.cq);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		attr.qp_state = IBV_QPS_ERR;
+		assert_int_equal(ibv_modify_qp(bed.lone.qp, &attr, IBV_QP_STATE), 0);
+		wc = next_wc(bed.lone.cq);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		attr.qp_state = IBV_QPS_RESET;
+		assert_int_equal(ibv_modify_qp(bed.lone.qp, &attr, IBV_QP_STATE), 0);
+		bring_up(bed.lone.qp, bed.lone.qp->qp_num, to_itself(bed.lone.ctx), 0, IBV_QPS_RTS);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +265,8 @@ int main(void)
 						close_bed),
 		cmocka_unit_test_setup_teardown(asking_the_broker_is_no_point_of_cancellation,
 						open_bed, close_bed),
+		cmocka_unit_test_setup_teardown(
+			what_the_peer_has_is_sent_though_the_queue_pair_ends, open_bed, close_bed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
