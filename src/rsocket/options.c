@@ -112,6 +112,12 @@ static int set_socket(struct stream *s, int name, int v)
 	case SO_SNDBUF:
 		set_buffer(s, &s->set.sbuf_size, v);
 		return 0;
+	case SO_RCVLOWAT:
+		s->rcv_low = v < 0 ? INT_MAX : v;
+		return s->tcp ? 0 : -ENOTSUP;
+	case SO_ZEROCOPY:
+		s->zerocopy = v;
+		return s->tcp ? 0 : -ENOTSUP;
 	case SO_KEEPALIVE:
 	case SO_OOBINLINE:
 	case SO_REUSEPORT: /* a second listener is refused when it binds */

@@ -28,7 +28,7 @@ short stream_events(struct stream *s)
 	const enum stream_state state = atomic_load(&s->state);
 	short got = 0;
 
-	if (stream_can_recv(s))
+	if (stream_has_enough(s) || stream_at_end(s))
 		got |= POLLIN | POLLRDNORM;
 	if (stream_can_send(s))
 		got |= POLLOUT | POLLWRNORM;
@@ -37,7 +37,7 @@ short stream_events(struct stream *s)
 	/* rsockets' programs take it for the end: not before the last byte is read. */
 	if (s->tcp ? stream_hung_up(s) : stream_ended(state) && !stream_has_data(s))
 		got |= POLLHUP;
-	if (atomic_load(&s->err))
+	if (atomic_load(&s->err) || atomic_load(&s->zerocopies) != atomic_load(&s->zerocopies_told))
 		got |= POLLERR;
 	return got;
 }

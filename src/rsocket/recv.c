@@ -112,6 +112,17 @@ static size_t take(struct stream *s, const struct iovec *iov, size_t count, size
 	return total;
 }
 
+/* With SO_RCVLOWAT, which is no more than there can be. */
+static size_t enough(const struct stream *s)
+{
+	return min_of((size_t)s->rcv_low, (size_t)s->set.rbuf_size / 2);
+}
+
+bool stream_has_enough(struct stream *s)
+{
+	return stream_has_data(s) && (s->rcv_low <= 1 || stream_unread(s) >= enough(s));
+}
+
 /* No data, and there will be none: the end of the stream is 0, once its error is told. */
 static int at_end(struct stream *s)
 {
@@ -131,11 +142,6 @@ static int wait_for_data(struct stream *s, bool nonblock)
 	return rc;
 }
 
-static bool at_its_end(struct stream *s)
-{
-	return !atomic_load(&s->readable) || atomic_load(&s->state) != STREAM_CONNECTED;
-}
-
 /* TCP's other ways to read: with no room it waits for something to be there; and a look at all of
  * what is asked for waits for all of it. */
 static int wait_first(struct stream *s, size_t total, int flags)
@@ -144,7 +150,7 @@ static int wait_first(struct stream *s, size_t total, int flags)
 	int rc = 0;
 
 	if (flags & MSG_ERRQUEUE)
-		return -EAGAIN; /* there is never anything on it */
+		return -EAGAIN; /* no data are ever on it */
 	if (!total) {
 		rc = stream_wait(s, stream_can_recv, nonblock, s->sock.rcv_timeout_ms);
 		if (rc == -EAGAIN && !nonblock)
@@ -161,8 +167,8 @@ ssize_t stream_recvv(struct stream *s, const struct iovec *iov, size_t count, in
 {
 	const ssize_t total = iov_length(iov, count);
 	const bool nonblock = sock_nonblocking(&s->sock, flags);
+	size_t done = 0, least = 1;
 	bool ended = false;
-	size_t done = 0;
 	int rc;
 
 	if (total < 0)
@@ -174,11 +180,13 @@ ssize_t stream_recvv(struct stream *s, const struct iovec *iov, size_t count, in
 		rc = wait_first(s, (size_t)total, flags);
 	if (rc)
 		return rc;
+	if (s->tcp)
+		least = enough(s);
 	pthread_mutex_lock(&s->rlock);
 	while (done < (size_t)total) {
 		while (!rc && !stream_has_data(s) && !ended) {
 			rc = wait_for_data(s, nonblock);
-			ended = !rc && at_its_end(s);
+			ended = !rc && stream_at_end(s);
 		}
 		if (rc)
 			break;
@@ -192,7 +200,7 @@ ssize_t stream_recvv(struct stream *s, const struct iovec *iov, size_t count, in
 			break;
 		}
 		done += take(s, iov, count, done, flags);
-		if (flags & MSG_PEEK || !(flags & MSG_WAITALL))
+		if (flags & MSG_PEEK || (!(flags & MSG_WAITALL) && (nonblock || done >= least)))
 			break;
 	}
 	if (done && stream_owes_credits(s))

@@ -250,6 +250,21 @@ ssize_t stream_sendv(struct stream *s, const struct iovec *iov, size_t count, in
 	return left == (size_t)total && rc ? rc : total - (ssize_t)left;
 }
 
+void stream_sent_zerocopy(struct stream *s)
+{
+	atomic_fetch_add(&s->zerocopies, 1);
+	sock_wake(&s->sock);
+}
+
+bool stream_tell_zerocopy(struct stream *s, uint32_t *ret_first, uint32_t *ret_last)
+{
+	const uint32_t end = atomic_load(&s->zerocopies);
+
+	*ret_first = atomic_exchange(&s->zerocopies_told, end);
+	*ret_last = end - 1;
+	return *ret_first != end;
+}
+
 size_t stream_room(struct stream *s)
 {
 	size_t room = 0;

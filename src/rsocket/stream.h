@@ -67,6 +67,10 @@ struct stream {
 	/* options without effect on the wire, kept for who asks; bit by number */
 	uint64_t so_opts, tcp_opts, ipv6_opts;
 	int tos, linger_s; /* -1: no linger given */
+	int rcv_low;	   /* SO_RCVLOWAT */
+	/* Sends with MSG_ZEROCOPY, which have copied: those there were, those told of */
+	bool zerocopy;
+	atomic_uint zerocopies, zerocopies_told;
 	unsigned int keepalive_s;
 	uint64_t keepalive_due_ns; /* svc_lock; 0: off */
 	struct list keepalive;	   /* svc_lock: in the service's list */
@@ -259,12 +263,20 @@ static inline bool stream_ended(enum stream_state state)
 	return state >= STREAM_DISCONNECTED;
 }
 
+/* Nothing comes any more. */
+static inline bool stream_at_end(struct stream *s)
+{
+	return !atomic_load(&s->readable) || atomic_load(&s->state) != STREAM_CONNECTED;
+}
+
 /* A read, a write would not block. */
 static inline bool stream_can_recv(struct stream *s)
 {
-	return stream_has_data(s) || !atomic_load(&s->readable) ||
-	       atomic_load(&s->state) != STREAM_CONNECTED;
+	return stream_has_data(s) || stream_at_end(s);
 }
+
+/* Enough for poll(2). */
+bool stream_has_enough(struct stream *);
 
 static inline bool stream_has_room(struct stream *s)
 {
@@ -285,6 +297,10 @@ static inline bool stream_can_send(struct stream *s)
 ssize_t stream_sendv(struct stream *, const struct iovec *, size_t count, int flags) must_use;
 /* So many bytes can be sent without waiting, or, where none can be any more, any number. */
 size_t stream_room(struct stream *);
+/* One more send of which the error queue is to tell; and the numbers of those that it tells of now,
+ * false if there are none. */
+void stream_sent_zerocopy(struct stream *);
+bool stream_tell_zerocopy(struct stream *, uint32_t *ret_first, uint32_t *ret_last) must_use;
 /* Bytes that have come and are not read. */
 size_t stream_unread(struct stream *);
 ssize_t stream_recvv(struct stream *, const struct iovec *, size_t count, int flags) must_use;

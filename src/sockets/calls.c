@@ -92,6 +92,13 @@ static int bind_alike(struct stream *s, int fd, bool listening)
 	return stream_bind(s, (struct sockaddr *)&addr, len);
 }
 
+/* What a connection has of its socket's, accepted or not. */
+static void copy_kept_options(struct stream *s, int fd)
+{
+	copy_option(s, fd, SOL_SOCKET, SO_RCVLOWAT);
+	copy_option(s, fd, SOL_SOCKET, SO_ZEROCOPY);
+}
+
 static int stream_for(struct entry *e, int fd, bool listening, struct stream **ret)
 {
 	const int fl = real()->fcntl64(fd, F_GETFL);
@@ -111,6 +118,7 @@ static int stream_for(struct entry *e, int fd, bool listening, struct stream **r
 	copy_long_option(s, fd, SO_RCVTIMEO);
 	copy_long_option(s, fd, SO_SNDTIMEO);
 	s->tcp = true;
+	copy_kept_options(s, fd);
 	rc = bind_alike(s, fd, listening);
 	if (rc)
 		(void)!stream_close(s);
@@ -210,13 +218,21 @@ static void inherit(int from, int to)
 	static const struct {
 		int level, name;
 	} options[] = {
-		{SOL_SOCKET, SO_KEEPALIVE},  {SOL_SOCKET, SO_OOBINLINE},
-		{SOL_SOCKET, SO_LINGER},     {SOL_SOCKET, SO_RCVTIMEO},
-		{SOL_SOCKET, SO_SNDTIMEO},   {SOL_SOCKET, SO_RCVLOWAT},
-		{SOL_SOCKET, SO_REUSEADDR},  {IPPROTO_TCP, TCP_NODELAY},
-		{IPPROTO_TCP, TCP_KEEPIDLE}, {IPPROTO_TCP, TCP_KEEPINTVL},
-		{IPPROTO_TCP, TCP_KEEPCNT},  {IPPROTO_TCP, TCP_USER_TIMEOUT},
-		{IPPROTO_IP, IP_TTL},	     {IPPROTO_IP, IP_TOS},
+		{SOL_SOCKET, SO_KEEPALIVE},
+		{SOL_SOCKET, SO_OOBINLINE},
+		{SOL_SOCKET, SO_LINGER},
+		{SOL_SOCKET, SO_RCVTIMEO},
+		{SOL_SOCKET, SO_SNDTIMEO},
+		{SOL_SOCKET, SO_RCVLOWAT},
+		{SOL_SOCKET, SO_REUSEADDR},
+		{SOL_SOCKET, SO_ZEROCOPY},
+		{IPPROTO_TCP, TCP_NODELAY},
+		{IPPROTO_TCP, TCP_KEEPIDLE},
+		{IPPROTO_TCP, TCP_KEEPINTVL},
+		{IPPROTO_TCP, TCP_KEEPCNT},
+		{IPPROTO_TCP, TCP_USER_TIMEOUT},
+		{IPPROTO_IP, IP_TTL},
+		{IPPROTO_IP, IP_TOS},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
@@ -244,6 +260,7 @@ static int number_for(struct entry *listener, struct stream *s, int flags)
 	}
 	atomic_store(&s->sock.fl_flags, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
 	inherit(listener->fd, fd);
+	copy_kept_options(s, fd);
 	return fd;
 }
 
@@ -425,6 +442,7 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	struct guard guard;
 	struct stream *s;
 	struct entry *e;
+	bool under_way;
 	int rc;
 
 	if (!table_ours())
@@ -435,6 +453,7 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 		return real()->connect(fd, addr, len);
 	}
 	s = entry_stream(e);
+	under_way = s && atomic_load(&s->state) == STREAM_CONNECTING;
 	guard_begin(&guard, entry_left, e);
 	if (e->relayed)
 		rc = -EISCONN;
@@ -446,6 +465,8 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 		rc = e->kernels ? -ECANCELED : connect_first(e, fd, addr, len);
 	if (rc == -ECANCELED)
 		rc = connect_by_kernel(e, fd, addr, len);
+	if (rc == -EINPROGRESS && under_way) /* by whatever way */
+		rc = -EALREADY;
 	guard_end(&guard);
 	rc = (int)answer(rc);
 	entry_end(e);
@@ -459,6 +480,9 @@ int shutdown(int fd, int how)
 
 	if (!h.stream)
 		return real()->shutdown(fd, how);
+	if (atomic_load(&h.stream->state) == STREAM_CONNECTING && how >= SHUT_RD &&
+	    how <= SHUT_RDWR)
+		return (int)let_go(h, disconnect(h.entry, h.stream));
 	rc = stream_shutdown(h.stream, how);
 	if (!rc && h.entry->kernel_fd >= 0 && real()->shutdown(h.entry->kernel_fd, how))
 		rc = -errno;
@@ -536,9 +560,10 @@ int setsockopt(int fd, int level, int name, const void *val, socklen_t len)
 	int v;
 	int rc = real()->setsockopt(fd, level, name, val, len), err = errno;
 
-	if (rc && err == EOPNOTSUPP && level != SOL_SOCKET && relay_name(fd, false, &at))
-		rc = 0;
-	else if (s && !rc)
+	if (rc && err == EOPNOTSUPP && level != SOL_SOCKET && relay_name(fd, false, &at)) {
+		rc = e && e->relayed ? real()->setsockopt(e->kernel_fd, level, name, val, len) : 0;
+		err = errno;
+	} else if (s && !rc)
 		(void)!stream_setsockopt(s, level, name, val, len);
 	if (e && !rc && level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF)) {
 		memcpy(&v, val, sizeof(v));
@@ -568,15 +593,20 @@ static bool streams_own(const struct entry *e, int level, int name)
 	return level == IPPROTO_TCP && (name == TCP_INFO || name == TCP_MAXSEG);
 }
 
-/* Of a local pair, what says of it that it is one, as TCP's. */
-static int kernels_option(int fd, int level, int name, void *val, socklen_t *len)
+/* Of a local pair, what says of it that it is one, as TCP's. Who has it from another program has
+ * nothing else. */
+static int kernels_option(const struct entry *e, int fd, int level, int name, void *val,
+			  socklen_t *len)
 {
 	int rc = real()->getsockopt(fd, level, name, val, len);
 	struct sockaddr_storage at;
 	int v;
 
-	if (level != SOL_SOCKET && rc && errno == EOPNOTSUPP && relay_name(fd, false, &at))
+	if (level != SOL_SOCKET && rc && errno == EOPNOTSUPP && relay_name(fd, false, &at)) {
+		if (e && e->relayed)
+			return real()->getsockopt(e->kernel_fd, level, name, val, len);
 		errno = ENOPROTOOPT;
+	}
 	if (rc || level != SOL_SOCKET || (name != SO_DOMAIN && name != SO_PROTOCOL) ||
 	    *len < sizeof(v) || !relay_name(fd, false, &at))
 		return rc;
@@ -594,7 +624,7 @@ int getsockopt(int fd, int level, int name, void *val, socklen_t *len)
 	if (s && streams_own(e, level, name))
 		rc = (int)answer(give_option(s, level, name, val, len));
 	else
-		rc = kernels_option(fd, level, name, val, len);
+		rc = kernels_option(e, fd, level, name, val, len);
 	entry_end(e);
 	return rc;
 }

@@ -262,7 +262,7 @@ static uint32_t look(struct registration *r)
 		/* While it is armed nothing can have come that was not told of. In a set in which
 		 * this set is, each arrival may be an edge. */
 		if (!s->cq_armed &&
-		    (!(asked & POLLIN && stream_has_data(s)) || !list_empty(&r->set->parents)))
+		    (!(asked & POLLIN && stream_has_enough(s)) || !list_empty(&r->set->parents)))
 			stream_arm(s);
 		got |= (uint16_t)stream_events(s);
 	}

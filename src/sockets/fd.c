@@ -2,6 +2,7 @@
 /* Numbers: closed, doubled, asked for flags. */
 #undef _FILE_OFFSET_BITS /* fcntl and fcntl64 are two names here */
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -97,6 +98,17 @@ static bool is_taken(int to)
 		return false;
 	errno = EBUSY;
 	return true;
+}
+
+/* A child of posix_spawn() makes it so without us. */
+int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int to)
+{
+	if (table_ours()) {
+		inside_begin();
+		entries_passed(&fd, 1);
+		inside_end();
+	}
+	return real()->posix_spawn_file_actions_adddup2(actions, fd, to);
 }
 
 int dup2(int fd, int to)

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /* Data, by every name that the C library has for it, those of _FORTIFY_SOURCE included. */
 #undef _FILE_OFFSET_BITS /* preadv2 and preadv64v2 are two names here */
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <linux/errqueue.h> /* after the above, of which it has its times */
 
 #include "base/time.h"
 #include "rsocket/probe.h"
@@ -23,9 +27,18 @@ enum {
 /* What an iovec of the program's says, or -errno as the kernel has it. */
 static int checked(const struct iovec *iov, size_t count, int too_many)
 {
+	bool beyond = false; /* where no program has memory */
+
 	if (count > IOV_MAX)
 		return too_many;
-	return probe_readable(iov, count * sizeof(*iov)) ? 0 : -EFAULT;
+	if (!probe_readable(iov, count * sizeof(*iov)))
+		return -EFAULT;
+	for (size_t i = 0; i < count; i++) {
+		if (iov[i].iov_len > SSIZE_MAX)
+			return -EINVAL;
+		beyond |= (uintptr_t)iov[i].iov_base + iov[i].iov_len > INTPTR_MAX;
+	}
+	return beyond ? -EFAULT : 0;
 }
 
 static int checked_message(const struct msghdr *msg)
@@ -98,6 +111,36 @@ static void keep_passed(struct msghdr *msg)
 	}
 }
 
+/* Of sends with MSG_ZEROCOPY: they have copied, and their memory is the program's again. */
+static bool told_of_zerocopy(struct stream *s, struct msghdr *msg)
+{
+	const bool v6 = s->sock.domain == AF_INET6;
+	/* The address of nobody stands behind it. */
+	const size_t size = sizeof(struct sock_extended_err) +
+			    (v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in));
+	const size_t room = msg->msg_control ? msg->msg_controllen : 0;
+	struct sock_extended_err err = {.ee_origin = SO_EE_ORIGIN_ZEROCOPY,
+					.ee_code = SO_EE_CODE_ZEROCOPY_COPIED};
+	struct cmsghdr *c = msg->msg_control;
+
+	if (!stream_tell_zerocopy(s, &err.ee_info, &err.ee_data))
+		return false;
+	msg->msg_flags = MSG_ERRQUEUE;
+	msg->msg_namelen = 0;
+	msg->msg_controllen = 0;
+	if (room < CMSG_LEN(sizeof(err))) {
+		msg->msg_flags |= MSG_CTRUNC;
+		return true;
+	}
+	memset(c, 0, min_of(room, CMSG_SPACE(size)));
+	c->cmsg_level = v6 ? SOL_IPV6 : SOL_IP;
+	c->cmsg_type = v6 ? IPV6_RECVERR : IP_RECVERR;
+	c->cmsg_len = min_of(room, CMSG_LEN(size));
+	memcpy(CMSG_DATA(c), &err, sizeof(err));
+	msg->msg_controllen = min_of(room, CMSG_SPACE(size));
+	return true;
+}
+
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	const bool ours = own_caller(__builtin_return_address(0));
@@ -114,6 +157,8 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 	rc = checked_message(msg);
 	if (rc)
 		return let_go(h, rc);
+	if (flags & MSG_ERRQUEUE && told_of_zerocopy(h.stream, msg))
+		return let_go(h, 0);
 	msg->msg_flags = 0;
 	msg->msg_namelen = 0;
 	msg->msg_controllen = 0;
@@ -213,6 +258,8 @@ static ssize_t transmit(struct held h, const struct iovec *iov, size_t count, in
 		rc = stream_sendv(h.stream, iov, count, flags);
 	while (rc == -ERESTART);
 	guard_end(&guard);
+	if (rc > 0 && flags & MSG_ZEROCOPY && h.stream->zerocopy)
+		stream_sent_zerocopy(h.stream);
 	rc = let_go(h, rc == -ENOTCONN ? -EPIPE : rc);
 	if (rc < 0 && errno == EPIPE && !(flags & MSG_NOSIGNAL)) {
 		raise(SIGPIPE);

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,6 +41,8 @@
 	X(int, close_range, (unsigned int, unsigned int, int))                                   \
 	X(FILE *, fdopen, (int, const char *))                                                   \
 	X(int, fclose, (FILE *))                                                                 \
+	X(FILE *, freopen64, (const char *, const char *, FILE *))                               \
+	X(int, posix_spawn_file_actions_adddup2, (posix_spawn_file_actions_t *, int, int))       \
 	X(int, vdprintf, (int, const char *, va_list))                                           \
 	X(void, _exit, (int))                                                                    \
 	X(int, execve, (const char *, char *const *, char *const *))                             \

@@ -259,13 +259,14 @@ void relay_begin(struct entry *e)
 	socklen_t len = sizeof(struct timeval);
 	const int flags = real()->fcntl64(e->fd, F_GETFL),
 		  fd_flags = real()->fcntl64(e->fd, F_GETFD);
-	int pair[2];
+	int pair[2], kernels;
 
 	if (!r || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
 		free(r);
 		return;
 	}
 	pair[0] = own_keep(pair[0]);
+	kernels = own_keep(real()->fcntl64(e->fd, F_DUPFD_CLOEXEC, 0));
 	name_end(pair[0], s, rdma_get_peer_addr(s->id));
 	name_end(pair[1], s, rdma_get_local_addr(s->id));
 	/* What was set on the connection is the child's. Our threads wait. */
@@ -273,6 +274,7 @@ void relay_begin(struct entry *e)
 	real()->getsockopt(e->fd, SOL_SOCKET, SO_SNDTIMEO, &snd_timeout, &len);
 	if (real()->dup3(pair[1], e->fd, fd_flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0) {
 		own_end(pair[0]);
+		own_end(kernels);
 		real()->close(pair[1]);
 		free(r);
 		return;
@@ -286,6 +288,7 @@ void relay_begin(struct entry *e)
 	s->sock.snd_timeout_ms = LOOK_MS;
 	*r = (struct relay){.stream = s, .fd = pair[0], .threads = 2};
 	e->relayed = true;
+	e->kernel_fd = kernels;
 	e->stream = NULL;
 	entry_refresh(e);
 	list_push_tail(&begun, &r->node);

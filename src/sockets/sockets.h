@@ -49,8 +49,9 @@ struct entry {
 	pthread_mutex_t lock;
 	struct stream *stream; /* NULL: the kernel's socket alone */
 	struct stream *parked; /* given up; another thread may still look at it */
-	int kernel_fd;	       /* listener: a number of our own for the kernel's socket, or -1 */
-	int rcvbuf, sndbuf;    /* as set by option, for the stream to come; 0: not set */
+	int kernel_fd; /* a number of our own for the kernel's socket, or -1: a listener's, and of
+			* what is relayed, whose options it keeps */
+	int rcvbuf, sndbuf; /* as set by option, for the stream to come; 0: not set */
 	bool listening;
 	bool kernels;  /* connecting is the kernel's, until that fails */
 	bool relayed;  /* it was a stream, and is one end of a local pair (relay.c) */
@@ -110,6 +111,7 @@ static inline ssize_t answer(ssize_t rc)
 struct held {
 	struct entry *entry;
 	struct stream *stream;
+	int err; /* errno before: what succeeds leaves it */
 };
 
 /* As entry_get(), and inside in any case until its end, which takes NULL too. */
@@ -128,13 +130,15 @@ static inline void entry_end(struct entry *e)
 
 static inline struct held hold(int fd)
 {
-	struct held h = {.entry = entry_begin(fd)};
+	struct held h = {.err = errno};
 
+	h.entry = entry_begin(fd);
 	if (h.entry)
 		h.stream = entry_stream(h.entry);
 	if (h.stream)
 		return h;
 	entry_end(h.entry);
+	errno = h.err;
 	return (struct held){0};
 }
 
@@ -146,6 +150,7 @@ static inline void entry_left(void *entry)
 
 static inline ssize_t let_go(struct held h, ssize_t rc)
 {
+	errno = h.err;
 	rc = answer(rc);
 	entry_end(h.entry);
 	return rc;

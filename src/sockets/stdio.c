@@ -4,12 +4,19 @@
  * socket of ours it is a stream of fopencookie() instead, whose calls come here, with the number in
  * its place for fileno(). What stands at 0, 1 or 2 is none: see dup2() in fd.c.
  */
+#undef _FILE_OFFSET_BITS /* freopen and freopen64 are two names here */
+#include <fcntl.h>
 #include <stdarg.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "sockets/real.h"
 #include "sockets/sockets.h"
+
+/* Of FILE._flags, which <stdio.h> shows without its bits. */
+enum { NO_READS = 0x4, NO_WRITES = 0x8 };
 
 struct file {
 	struct list node;
@@ -117,15 +124,16 @@ static FILE *open_file(int fd, const char *mode)
 	return f->stream;
 }
 
-static bool is_file(const FILE *stream)
+static struct file *file_of(const FILE *stream)
 {
-	bool any = false;
+	struct file *found = NULL;
 
 	pthread_mutex_lock(&lock);
 	list_for_each(f, &files, struct file, node)
-		any |= f->stream == stream;
+		if (f->stream == stream)
+			found = f;
 	pthread_mutex_unlock(&lock);
-	return any;
+	return found;
 }
 
 /* The C library does it when our streams have ended. Who is in a call on one may never come back
@@ -163,11 +171,57 @@ int fclose(FILE *stream)
 {
 	const int fd = stream ? fileno_unlocked(stream) : -1;
 
-	if (fd >= 0 && is_tracked(fd) && !is_file(stream)) {
+	if (fd >= 0 && is_tracked(fd) && !file_of(stream)) {
 		(void)!fflush(stream);
 		entry_forget(fd);
 	}
 	return real()->fclose(stream);
+}
+
+/* The C library's would take our stream apart, which it has not made. */
+static FILE *reopen(struct file *f, const char *path, const char *mode)
+{
+	const bool both = strchr(mode, '+'), reads = *mode == 'r' || both,
+		   writes = *mode != 'r' || both;
+	const int flags = (both	   ? O_RDWR
+			   : reads ? O_RDONLY
+				   : O_WRONLY) |
+			  (*mode == 'w' ? O_CREAT | O_TRUNC : 0) |
+			  (*mode == 'a' ? O_CREAT | O_APPEND : 0) |
+			  (strchr(mode, 'e') ? O_CLOEXEC : 0) | (strchr(mode, 'x') ? O_EXCL : 0);
+	int fd;
+
+	(void)!fflush(f->stream);
+	fd = path ? open(path, flags, 0666) : -1;
+	if (fd < 0) {
+		const int err = path ? errno : ENXIO; /* as of a socket */
+
+		(void)!real()->fclose(f->stream);
+		errno = err;
+		return NULL;
+	}
+	close(f->fd);
+	if (real()->dup3(fd, f->fd, flags & O_CLOEXEC) < 0)
+		f->fd = f->stream->_fileno = fd;
+	else
+		close(fd);
+	__fpurge(f->stream);
+	clearerr(f->stream);
+	f->stream->_flags &= ~(NO_READS | NO_WRITES);
+	f->stream->_flags |= (reads ? 0 : NO_READS) | (writes ? 0 : NO_WRITES);
+	return f->stream;
+}
+
+FILE *freopen64(const char *restrict path, const char *restrict mode, FILE *restrict stream)
+{
+	struct file *f = file_of(stream);
+
+	return f ? reopen(f, path, mode) : real()->freopen64(path, mode, stream);
+}
+
+FILE *freopen(const char *restrict path, const char *restrict mode, FILE *restrict stream)
+{
+	return freopen64(path, mode, stream); /* off_t has 64 bits where weft runs */
 }
 
 int vdprintf(int fd, const char *format, va_list args)
