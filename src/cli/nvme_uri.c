@@ -121,36 +121,39 @@ void nvme_uuid_format(const uint8_t uuid[16], char ret_text[37])
 }
 
 /* A name or an IPv4 address; in brackets an IPv6 address, whose zone is written fe80::1%eth0 or, as
- * RFC 6874 has it, %25eth0. Nothing else is encoded, or a name could hold the URI's own marks. */
-static bool host_parse(struct nvme_uri *u, const char *p, size_t n, bool brackets)
+ * RFC 6874 has it, %25eth0. Nothing else is encoded, or a name could hold the URI's own marks.
+ * NULL, or what is wrong. */
+static const char *host_parse(struct nvme_uri *u, const char *p, size_t n, bool brackets)
 {
+	static const char marks[] = "a host's name has letters, digits, '-', '.' and '_'";
 	const char *zone = brackets ? memchr(p, '%', n) : NULL;
 	size_t address = zone ? (size_t)(zone - p) : n, skip = 0;
 
+	if (zone && n - address > 3 && zone[1] == '2' && zone[2] == '5')
+		skip = 2;
+	if (n - skip >= sizeof(u->host))
+		return "the host's name is too long";
 	for (size_t i = 0; i < address; i++)
 		if (!isalnum((unsigned char)p[i]) && !strchr(brackets ? ".:" : "-._", p[i]))
-			return false;
-	if (zone) {
-		skip = n - address > 3 && zone[1] == '2' && zone[2] == '5' ? 2 : 0;
-		if (zone + 1 + skip == p + n)
-			return false;
-		for (const char *z = zone + 1 + skip; z < p + n; z++)
-			if (!isgraph((unsigned char)*z) || *z == '%')
-				return false;
-	}
+			return marks;
+	if (zone && zone + 1 + skip == p + n)
+		return marks;
+	for (const char *z = zone ? zone + 1 + skip : p + n; z < p + n; z++)
+		if (!isgraph((unsigned char)*z) || *z == '%')
+			return marks;
 	memcpy(u->host, p, address);
 	if (zone) {
 		u->host[address] = '%';
 		memcpy(u->host + address + 1, zone + 1 + skip, n - address - 1 - skip);
 	}
 	u->host[n - skip] = 0;
-	return true;
+	return NULL;
 }
 
 /* host[:port], IPv6 in brackets. */
 static const char *parse_authority(const char *p, size_t n, struct nvme_uri *u)
 {
-	const char *host = p, *host_end, *rest;
+	const char *host = p, *host_end, *rest, *why;
 
 	if (n && *p == '[') {
 		host_end = memchr(p, ']', n);
@@ -166,10 +169,9 @@ static const char *parse_authority(const char *p, size_t n, struct nvme_uri *u)
 		if (rest < p + n && memchr(rest + 1, ':', (size_t)(p + n - rest - 1)))
 			return "an IPv6 address goes in brackets: [fd00::1]";
 	}
-	if ((size_t)(host_end - host) >= sizeof(u->host))
-		return "the host's name is too long";
-	if (!host_parse(u, host, (size_t)(host_end - host), host != p))
-		return "a host's name has letters, digits, '-', '.' and '_'";
+	why = host_parse(u, host, (size_t)(host_end - host), host != p);
+	if (why)
+		return why;
 	if (!u->host[0])
 		return "it names no host";
 	if (rest == p + n)

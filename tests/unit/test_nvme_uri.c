@@ -86,6 +86,23 @@ static void ipv6_stands_in_brackets(void **state)
 	bad("nvme+rdma://[fd77::2]4420/nqn.a", "after the host");
 }
 
+/* Encoded, its percent sign is two characters longer. */
+static void the_longest_zone_comes_back(void **state)
+{
+	struct nvme_uri u, again;
+	char in[512], text[512];
+
+	(void)state;
+	snprintf(in, sizeof(in), "nvme+rdma://[fe80::1%%%0*d]/nqn.a", (int)sizeof(u.host) - 9, 1);
+	good(in, &u);
+	assert_int_equal(strlen(u.host), sizeof(u.host) - 1);
+	assert_int_equal(nvme_uri_format(&u, text, sizeof(text)), 0);
+	good(text, &again);
+	assert_string_equal(again.host, u.host);
+	snprintf(in, sizeof(in), "nvme+rdma://[fe80::1%%%0*d]/nqn.a", (int)sizeof(u.host) - 8, 1);
+	bad(in, "too long");
+}
+
 static void an_nqn_may_hold_slashes_and_percent_codes(void **state)
 {
 	struct nvme_uri u;
@@ -167,6 +184,7 @@ int main(void)
 		cmocka_unit_test(a_full_uri_gives_every_part),
 		cmocka_unit_test(a_host_alone_is_enough),
 		cmocka_unit_test(ipv6_stands_in_brackets),
+		cmocka_unit_test(the_longest_zone_comes_back),
 		cmocka_unit_test(an_nqn_may_hold_slashes_and_percent_codes),
 		cmocka_unit_test(what_is_wrong_is_said),
 		cmocka_unit_test(format_gives_back_what_parse_took),
