@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""Does anything grow with the connections that there have been under `weft run --sockets`?
+
+usage: leaks.py BUILD HELPERS [--full] [--only REGEX]
+
+HELPERS is where the program leaks is. Connections are made one after another. When half of them are
+over, the descriptors, threads and memory of client, server and brokers are noted, and again when
+all are: descriptors and threads are to be as many as before, and memory is to have grown by less
+than BYTES for each connection. --full: 20,000 connections instead of 500, where each costs no
+process.
+"""
+import argparse
+import os
+import re
+import signal
+import time
+
+import lab
+
+# An identifier or key is used again when all others have been (base/slots.h), and until then each
+# connection has fresh ones, of 24 bytes, in two tables. What is lost is not as small as that.
+BYTES = 64
+NOISE = 3 * 512 * 1024  # the buffers of a connection, which serve the next, of some more at once
+TURNS = 10
+
+
+def entries(path):
+    return len(os.listdir(path))
+
+
+def memory(pid):
+    """Bytes of its own. What is mapped of files, and so shared, comes and goes."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as f:
+        return int(re.search(r"^RssAnon:\s+(\d+) kB", f.read(), re.M).group(1)) * 1024
+
+
+class Look:
+    """What a process has, once it is not at work on the last connection any more."""
+
+    def __init__(self, pid):
+        self.fds = self.threads = None
+        lab.until(lambda: self.same(pid), 5, 0.2)
+        self.memory = memory(pid)
+
+    def same(self, pid):
+        before = (self.fds, self.threads)
+        self.fds, self.threads = entries(f"/proc/{pid}/fd"), entries(f"/proc/{pid}/task")
+        return before == (self.fds, self.threads)
+
+    def grown(self, since, connections):
+        """What is wrong, or None."""
+        if self.fds > since.fds or self.threads > since.threads:
+            return (f"{since.fds} descriptors and {since.threads} threads have become {self.fds} "
+                    f"and {self.threads}")
+        grown = self.memory - since.memory
+        if grown > BYTES * connections + NOISE:
+            return f"{grown // 1024} KiB more than {connections} connections before"
+        return None
+
+
+class Bench:
+    def __init__(self, build, helpers):
+        self.report = lab.Report(build, "leaks")
+        self.weft = os.path.abspath(f"{build}/weft")
+        self.helper = os.path.abspath(f"{helpers}/leaks")
+        self.hosts = lab.lab(2)
+        self.port = 7000
+
+    def run(self, name, how, sides, count):
+        self.port += 1
+        path = self.report.case(name)
+        server_host, client_host = self.hosts
+        where = [server_host.address, self.port]
+        by_weft = [self.weft, "run", "--sockets=only" if len(sides) == 2 else "--sockets", "--"]
+        server = lab.Program(server_host, [*(by_weft if "server" in sides else []), self.helper,
+                                           "serve", how, *where], f"{path}/server.log")
+        client = None
+        part = count // TURNS
+        try:
+            if not lab.until(lambda: server.says("listens"), 30):
+                return self.report.fail(name, path, "the server does not listen")
+            client = lab.Program(client_host, [*(by_weft if "client" in sides else []), self.helper,
+                                               "ask", *where, part, TURNS], f"{path}/client.log")
+            then = now = None
+            for turn in range(TURNS):
+                if not lab.until(lambda t=turn: client.output().count("done") > t or
+                                 client.status() is not None, 120):
+                    return self.report.fail(name, path, f"part {turn + 1} has not come to its end")
+                if client.status() is not None:
+                    return self.report.fail(name, path, f"the client ended with {client.status()}")
+                time.sleep(0.2)
+                now = self.look(server, client)
+                if turn == TURNS // 2 - 1:
+                    then = now
+                if turn < TURNS - 1:
+                    os.kill(client.pid, signal.SIGUSR1)
+            for who, had in then.items():
+                wrong = now[who].grown(had, count // 2) if who in now else "it has gone"
+                if wrong:
+                    return self.report.fail(name, path, f"{who}: {wrong}")
+            return self.report.ok(name, path, f"{count // 2} connections more: " + ", ".join(
+                f"{who} {(now[who].memory - had.memory) // 1024:+} KiB"
+                for who, had in then.items()))
+        finally:
+            if client:
+                client.kill()
+            server.kill()
+
+    def look(self, server, client):
+        seen = {"server": Look(server.pid), "client": Look(client.pid)}
+        for host, whose in zip(self.hosts, seen.copy()):
+            for pid in host.brokers():
+                seen[f"the {whose}'s broker"] = Look(pid)
+        return seen
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("helpers")
+    p.add_argument("--full", action="store_true")
+    p.add_argument("--only", default="")
+    args = p.parse_args()
+    lab.enter()
+    b = Bench(args.build, args.helpers)
+    many, some = (20000, 2000) if args.full else (500, 100)
+    for name, how, sides, count in (
+            ("one process", "itself", ("server", "client"), many),
+            ("a child for each", "fork", ("server", "client"), some),
+            ("a program for each", "exec", ("server", "client"), some),
+            ("client alone", "itself", ("client",), some),
+            ("server alone", "itself", ("server",), some)):
+        if re.search(args.only, name):
+            b.run(name, how, sides, count)
+    b.report.everything_ends(b.hosts)
+    b.report.finish()
+
+
+main()
