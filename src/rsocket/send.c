@@ -123,7 +123,8 @@ int stream_post_data(struct stream *s, struct iov_at *from, uint32_t length, uin
  */
 static ssize_t send_piece(struct stream *s, struct iov_at *from, size_t left, uint32_t piece)
 {
-	volatile struct rs_sge *target = &s->target_sgl[s->target_sge];
+	const uint32_t at = atomic_load(&s->target_sge);
+	volatile struct rs_sge *target = &s->target_sgl[at];
 	const uint64_t addr = target->addr;
 	const uint32_t room = target->length, key = target->key;
 	uint32_t length = min_of(piece, room);
@@ -135,8 +136,8 @@ static ssize_t send_piece(struct stream *s, struct iov_at *from, size_t left, ui
 		return -EFAULT;
 	target->addr = addr + length;
 	target->length = room - length;
-	if (length == room && ++s->target_sge == RS_SGL_SIZE)
-		s->target_sge = 0;
+	if (length == room)
+		atomic_store(&s->target_sge, (at + 1) % RS_SGL_SIZE);
 	s->sseq_no++;
 	rc = stream_post_data(s, from, length, rs_imm(RS_OP_DATA, length), true, addr, key);
 	return rc ? rc : (ssize_t)length;

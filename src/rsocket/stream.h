@@ -121,11 +121,11 @@ struct stream {
 	atomic_uint sbuf_free;
 	uint32_t sbuf_head;
 	uint32_t unsignaled_wrs, unsignaled_bytes;
-	uint16_t sseq_no;
+	_Atomic uint16_t sseq_no;
 	_Atomic uint16_t sseq_comp;
 	uint16_t credits_kept;		    /* unused, so that control messages find receives */
 	volatile struct rs_sge *target_sgl; /* in rbuf's region: the peer writes it */
-	uint32_t target_sge;
+	_Atomic uint32_t target_sge;
 	volatile struct rs_iomap *target_iomap;
 
 	pthread_mutex_t rlock;

@@ -171,7 +171,9 @@ bool relays_settled(bool end)
 {
 	bool all = true;
 
-	pthread_mutex_lock(&lock);
+	/* Who forks has it, and other locks besides: then it is looked once more. */
+	if (pthread_mutex_trylock(&lock))
+		return false;
 	list_for_each(r, &relays, struct relay, node)
 		all &= settled(r, end);
 	pthread_mutex_unlock(&lock);
