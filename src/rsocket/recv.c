@@ -78,7 +78,7 @@ static bool room_for(struct stream *s, const struct iovec *iov, size_t count, si
 		const size_t from = min_of(skip, iov[i].iov_len);
 		const size_t n = min_of(iov[i].iov_len - from, left);
 
-		if (!probe_writable((uint8_t *)iov[i].iov_base + from, n))
+		if (n && !probe_writable((uint8_t *)iov[i].iov_base + from, n))
 			return false;
 		skip -= from;
 		left -= n;

@@ -34,7 +34,8 @@ static bool iov_readable(struct iov_at at, size_t n)
 	for (; n; at.iov++, at.offset = 0) {
 		const size_t take = min_of(at.iov->iov_len - at.offset, n);
 
-		if (!probe_readable((const uint8_t *)at.iov->iov_base + at.offset, take))
+		if (take && /* as above */
+		    !probe_readable((const uint8_t *)at.iov->iov_base + at.offset, take))
 			return false;
 		n -= take;
 	}

@@ -39,12 +39,12 @@ while True:
 
 # Streams of several lengths, one after the other; what comes back is what was sent.
 ECHO_CLIENT = """
-import hashlib, os, random, socket, sys, threading, time
+import random, socket, sys, threading, time
 rng, end = random.Random(int(sys.argv[3])), time.monotonic() + float(sys.argv[4])
 while time.monotonic() < end:
     s = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
     n = rng.choice((1, 1000, 65536, 1000000))
-    sent, got = rng.randbytes(n), hashlib.sha256()
+    sent, got = rng.randbytes(n), bytearray()
     def send():
         try:
             s.sendall(sent)
@@ -54,15 +54,19 @@ while time.monotonic() < end:
     writer.start()
     try:
         while n and (data := s.recv(65536)):
-            got.update(data)
+            got += data
             n -= len(data)
     finally:
         writer.join()
     s.close()
     if n:
         sys.exit("it ended before all was there")
-    if got.digest() != hashlib.sha256(sent).digest():
-        sys.exit("WRONG DATA")
+    wrong = [i for i in range(len(sent)) if sent[i] != got[i]] if got != sent else []
+    if wrong: # where it came from says what went wrong
+        at = wrong[0]
+        sys.exit(f"WRONG DATA: {len(wrong)} of {len(sent)} bytes, from {at} to {wrong[-1]}; what "
+                 f"came there was sent at {sent.find(got[at:at + 16])}, what was sent there came "
+                 f"at {got.find(sent[at:at + 16])}; it begins {got[at:at + 16].hex()}")
 """
 
 
