@@ -84,11 +84,8 @@ int dup(int fd)
  * are within the C library: there it must be a socket of the kernel. */
 static void make_standard(int fd, int to)
 {
-	if (to < STDIN_FILENO || to > STDERR_FILENO || to == fd || !table_ours())
-		return;
-	inside_begin();
-	entries_passed(&fd, 1);
-	inside_end();
+	if (to >= STDIN_FILENO && to <= STDERR_FILENO && to != fd && table_ours())
+		entries_passed(&fd, 1);
 }
 
 /* One of ours gives no way to another's. */
@@ -103,11 +100,8 @@ static bool is_taken(int to)
 /* A child of posix_spawn() makes it so without us. */
 int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int to)
 {
-	if (table_ours()) {
-		inside_begin();
+	if (table_ours())
 		entries_passed(&fd, 1);
-		inside_end();
-	}
 	return real()->posix_spawn_file_actions_adddup2(actions, fd, to);
 }
 

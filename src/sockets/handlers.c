@@ -30,11 +30,6 @@ static _Atomic uint64_t interrupting; /* siginterrupt()'s, a bit each, for signa
 
 static void run(int sig, siginfo_t *info, void *context);
 
-static bool own_fault(int sig)
-{
-	return sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL || sig == SIGTRAP;
-}
-
 static bool is_function(const struct sigaction *act)
 {
 	return act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN;
@@ -89,7 +84,7 @@ int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *r
 	handler_fn *fn;
 	int flags, rc;
 
-	if (sig <= 0 || sig >= NSIG || own_fault(sig))
+	if (sig <= 0 || sig >= NSIG || SIGNALS_OF_FAULTS & SIGNAL_BIT(sig))
 		return real()->sigaction(sig, act, old);
 	h = &handlers[sig];
 	fn = atomic_load(&h->fn);
@@ -137,7 +132,7 @@ static sighandler_t handle(int sig, sighandler_t handler, int flags, bool masked
 sighandler_t signal(int sig, sighandler_t handler)
 {
 	const bool interrupts =
-		sig > 0 && sig < NSIG && atomic_load(&interrupting) & 1ull << (sig - 1);
+		sig > 0 && sig < NSIG && atomic_load(&interrupting) & SIGNAL_BIT(sig);
 
 	return handle(sig, handler, interrupts ? 0 : SA_RESTART, true);
 }
@@ -190,10 +185,10 @@ int siginterrupt(int sig, int flag)
 	if (sigaction(sig, NULL, &act))
 		return -1;
 	if (flag) {
-		atomic_fetch_or(&interrupting, 1ull << (sig - 1));
+		atomic_fetch_or(&interrupting, SIGNAL_BIT(sig));
 		act.sa_flags &= ~SA_RESTART;
 	} else {
-		atomic_fetch_and(&interrupting, ~(1ull << (sig - 1)));
+		atomic_fetch_and(&interrupting, ~SIGNAL_BIT(sig));
 		act.sa_flags |= SA_RESTART;
 	}
 	return sigaction(sig, &act, NULL);

@@ -11,14 +11,11 @@
 #include "rsocket/sock.h"
 #include "sockets/real.h"
 
-/* The kernel's set of signals, a bit each; the C library's has room for more. */
+/* The C library's set has room for more than the kernel's. */
 typedef uint64_t mask_t;
 
-#define BIT(sig) (1ull << ((sig)-1))
-/* Not what is the thread's own fault, nor what the C library has for itself. */
-#define ALL                                                                                  \
-	(~(BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) | BIT(SIGTRAP) | BIT(32) | \
-	   BIT(33)))
+/* Nor what the C library has for itself. */
+#define ALL (~(SIGNALS_OF_FAULTS | SIGNAL_BIT(32) | SIGNAL_BIT(33)))
 
 /* Handlers look at it, and must not be the first to ask for its memory. */
 static _Thread_local struct {

@@ -14,6 +14,13 @@
 
 #include "base/compiler.h"
 
+/* The kernel's sets of signals are words, a bit for each. */
+#define SIGNAL_BIT(sig) (1ull << ((sig)-1))
+/* Those that are the thread's own fault cannot wait. */
+#define SIGNALS_OF_FAULTS                                                                     \
+	(SIGNAL_BIT(SIGSEGV) | SIGNAL_BIT(SIGBUS) | SIGNAL_BIT(SIGFPE) | SIGNAL_BIT(SIGILL) | \
+	 SIGNAL_BIT(SIGTRAP))
+
 /* In pairs, around what must not be interrupted; they nest. Where the call sleeps it is outside
  * (sock_sleeping). The end leaves errno as it is; handlers may run in it, and may not come back. */
 void inside_begin(void);

@@ -293,13 +293,11 @@ static void pass_connections(const struct msghdr *msg)
 {
 	struct msghdr m = *msg; /* CMSG_NXTHDR() takes no const */
 
-	inside_begin();
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
 		    c->cmsg_len >= CMSG_LEN(0))
 			entries_passed((const int *)(const void *)CMSG_DATA(c),
 				       (c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-	inside_end();
 }
 
 static bool carries_control(const struct msghdr *msg)

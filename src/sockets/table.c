@@ -346,6 +346,7 @@ void entries_passed(const int *fds, size_t n)
 	}
 	if (!any)
 		return;
+	inside_begin();
 	forget_stale();
 	relay_before_fork();
 	pthread_mutex_lock(&table.lock);
@@ -364,6 +365,7 @@ void entries_passed(const int *fds, size_t n)
 	}
 	pthread_mutex_unlock(&table.lock);
 	relay_in_parent();
+	inside_end();
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */

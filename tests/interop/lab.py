@@ -36,6 +36,16 @@ def arguments(doc):
     return p.parse_args()
 
 
+def arguments_of_helpers(doc):
+    """Of a script whose cases are a program's in the directory `helpers`, a few or all of it."""
+    p = argparse.ArgumentParser(description=doc.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("helpers")
+    p.add_argument("--full", action="store_true")
+    p.add_argument("--only", default="")
+    return p.parse_args()
+
+
 def need(*programs):
     missing = [p for p in programs if not shutil.which(p)]
     if missing:

@@ -10,7 +10,6 @@ all are: descriptors and threads are to be as many as before, and memory is to h
 than BYTES for each connection. --full: 20,000 connections instead of 500, where each costs no
 process.
 """
-import argparse
 import os
 import re
 import signal
@@ -116,12 +115,7 @@ class Bench:
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("build")
-    p.add_argument("helpers")
-    p.add_argument("--full", action="store_true")
-    p.add_argument("--only", default="")
-    args = p.parse_args()
+    args = lab.arguments_of_helpers(__doc__)
     lab.enter()
     b = Bench(args.build, args.helpers)
     many, some = (20000, 2000) if args.full else (500, 100)

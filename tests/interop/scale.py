@@ -7,7 +7,6 @@ usage: scale.py BUILD HELPERS [--full] [--only REGEX]
 Without --full a short form of each. The traffic is the helper scale's; what is looked at from
 outside is memory and descriptors of both programs and of the broker.
 """
-import argparse
 import os
 import random
 import re
@@ -178,12 +177,7 @@ class Bench:
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("build")
-    p.add_argument("helpers")
-    p.add_argument("--full", action="store_true")
-    p.add_argument("--only", default="")
-    args = p.parse_args()
+    args = lab.arguments_of_helpers(__doc__)
     lab.enter()
     bench = Bench(args.build, args.helpers)
     n, qps, processes, kills = (10000, 1000, 64, 16) if args.full else (2000, 1000, 12, 4)
