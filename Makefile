@@ -32,8 +32,7 @@ demo: setup all ## serve a disk image over NVMe/RDMA and use it
 	@scripts/demo
 
 bench: setup all ## ratios against raw UDP and TCP, measured side by side
-	@bench/run
-	@bench/sockets
+	@bench/run; missed=$$?; bench/sockets && exit $$missed
 
 deb: setup-long ## the Debian package, in build/deb
 	@scripts/deb

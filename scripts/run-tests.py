@@ -5,12 +5,15 @@
 usage: run-tests.py [--meanwhile COMMAND] BUILD:SETUP...   (a key of SETUPS, or the name of a suite)
 
 --meanwhile: runs COMMAND, which makes what the later builds need, beside the first build's tests.
-Each failed test is named, each skipped one with the reason it printed; a skip is never a pass.
+Each failed test is named, each skipped one, and each skipped case of one that passed, with
+the reason it printed; a skip is never a pass.
 """
 import argparse
 import contextlib
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -65,27 +68,44 @@ def without_autogroups():
             autogroups(before)
 
 
-def reason(test):
-    for line in (test.get("stdout") or "").splitlines():
-        if line.startswith("SKIP"):
-            return line[4:].lstrip(": ")
-    return "no reason given"
+# Brokers and other children have no stderr, and nobody looks at how they end.
+def reports_into(where, env):
+    """The same options, with which a sanitizer of any process and user leaves its reports there."""
+    shutil.rmtree(where, ignore_errors=True)
+    os.makedirs(where)
+    os.chmod(where, 0o1777)
+    return {name: f"{options}:log_path={where}/report" for name, options in env.items()}
+
+
+def reports(where):
+    return sorted(os.path.join(where, name) for name in os.listdir(where))
+
+
+# "SKIP: why" of a test, and "skip  1.2s case: why" of a case in one (tests/skip.h, tests/interop/lab.py).
+LEFT_OUT = re.compile(r"(?:SKIP:?|skip +[\d.]+s) +(.*)")
+
+
+def left_out(test):
+    matches = map(LEFT_OUT.match, (test.get("stdout") or "").splitlines())
+    return [m[1] for m in matches if m]
 
 
 def run(build, setup):
-    """Returns meson's exit status and the list of its tests' records."""
+    """Returns meson's exit status, the list of its tests' records, and sanitizers' reports."""
     log = os.path.join(build, "meson-logs", "testlog.json")
+    where = os.path.join(os.path.abspath(build), "meson-logs", "sanitizers")
+    env = reports_into(where, ENV.get(setup, {}))
     if os.path.exists(log):
         os.unlink(log)
     print(f"== {build}: {setup}", flush=True)
     status = subprocess.call(
         ["meson", "test", "-C", build, "--print-errorlogs", "--no-rebuild",
          "--num-processes", str(AT_ONCE), *SETUPS.get(setup, ["--suite", setup])],
-        env={**os.environ, **ENV.get(setup, {})})
+        env={**os.environ, **env})
     if not os.path.exists(log):
-        return status, []
+        return status, [], reports(where)
     with open(log, encoding="utf-8") as f:
-        return status, [json.loads(line) for line in f]
+        return status, [json.loads(line) for line in f], reports(where)
 
 
 def finish(command):
@@ -107,16 +127,21 @@ def main():
     for arg in args.what:
         build, setup = arg.rsplit(":", 1)
         begun = time.monotonic()
-        status, tests = run(build, setup)
+        status, tests, said = run(build, setup)
         print(f"== {build}: {setup} took {time.monotonic() - begun:.0f} s")
         for t in tests:
             name = f"{build}: {t['name']}"
             if t["result"] in ("OK", "EXPECTEDFAIL"):
                 passed += 1
+                skipped += [f"{name}, in part - {why}" for why in left_out(t)]
             elif t["result"] == "SKIP":
-                skipped.append(f"{name} - {reason(t)}")
+                skipped.append(f"{name} - {', '.join(left_out(t)) or 'no reason given'}")
             else:
                 failed.append(f"{name} ({t['result'].lower()})")
+        for report in said:
+            with open(report, encoding="utf-8", errors="replace") as f:
+                print(f"---- {report}", f.read()[:8000], sep="\n")
+            broken.append(f"{build}: a sanitizer's report: {report}")
         if not tests or (status and not any(f.startswith(build + ":") for f in failed)):
             broken.append(f"{build}: {len(tests)} tests ran, meson's status is {status}")
         if meanwhile:

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/units.h"
+
 struct pace {
 	uint64_t paid_ns; /* until when what was taken is paid for */
 };
@@ -13,7 +15,7 @@ struct pace {
 /* One more? */
 static inline bool pace_take(struct pace *p, uint64_t now_ns, uint32_t per_sec, uint32_t burst)
 {
-	uint64_t each = 1000000000ull / per_sec;
+	uint64_t each = NSEC_PER_SEC / per_sec;
 
 	if (p->paid_ns < now_ns)
 		p->paid_ns = now_ns;

@@ -6,9 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#define NSEC_PER_USEC 1000ull
-#define NSEC_PER_MSEC 1000000ull
-#define NSEC_PER_SEC  1000000000ull
+#include "base/units.h"
 
 static inline uint64_t time_now_ns(void)
 {

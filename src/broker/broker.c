@@ -26,6 +26,7 @@
 #include "broker/neigh.h"
 #include "broker/reflector.h"
 #include "broker/spawn.h"
+#include "port/pcap/pcap_port.h"
 #include "port/udp/udp_port.h"
 #include "wire/bth.h"
 
@@ -49,11 +50,11 @@ static uint32_t cm_random(void *ctx)
 	return v;
 }
 
-static void cm_send(void *ctx, const struct rnic_tx *tx)
+static void cm_send(void *ctx, const struct packet_tx *tx)
 {
 	struct broker *b = ctx;
 
-	udp_port_tx(b->port, tx, 1);
+	port_tx(b->port, tx, 1, NULL);
 }
 
 static bool cm_local_addr(void *ctx, const struct gid *addr, uint32_t scope,
@@ -78,7 +79,7 @@ static int cm_neighbour(void *ctx, const struct flow *flow, bool probe)
 
 static const struct cm_service_ops cm_ops = {cm_random, cm_send, cm_local_addr, cm_neighbour};
 
-static bool cm_received(void *ctx, const struct rnic_rx *rx)
+static bool cm_received(void *ctx, const struct packet_rx *rx)
 {
 	struct broker *b = ctx;
 
@@ -89,14 +90,17 @@ static void hear_refusals(struct broker *b)
 {
 	struct udp_refusal r;
 
-	for (int i = 0; i < RX_BATCHES && udp_port_refusal(b->port, &r); i++)
+	for (int i = 0; i < RX_BATCHES && udp_port_refusal(b->udp, &r); i++) {
+		b->sight.broker->icmp++;
 		cm_service_refused(b->cm, &r.to, r.quoted, r.len, time_now_ns());
+	}
 }
 
 static void device_changed(void *ctx, uint32_t ifindex, enum broker_device_change change)
 {
 	struct broker *b = ctx;
 
+	b->sight.broker->device_changes++;
 	cm_service_device_changed(b->cm, ifindex, change, time_now_ns());
 }
 
@@ -162,9 +166,19 @@ static int setup(struct broker *b, const struct broker_options *o, char *err, si
 		return rc;
 	}
 	fd = dup_cloexec(leases_fd(&b->leases, 0));
-	rc = fd < 0 ? fd : udp_port_create(&b->port, fd);
+	rc = fd < 0 ? fd : udp_port_create(&b->udp, fd);
+	b->port = rc ? NULL : b->udp;
+	if (rc == 0 && o->capture) {
+		rc = pcap_port_before(&b->port, o->capture, NULL, NULL, err, err_len);
+		if (rc)
+			return rc;
+	}
+	if (rc == 0)
+		rc = broker_sight_take(&b->sight);
 	if (rc == 0)
 		rc = cm_service_create(&b->cm, &cm_ops, b);
+	if (rc == 0)
+		cm_service_count_in(b->cm, b->sight.cm);
 	if (rc == 0)
 		cm_service_begin(b->cm, b->leases.members.note, heir, time_now_ns());
 	if (rc == 0 && (b->epfd = epoll_create1(EPOLL_CLOEXEC)) < 0)
@@ -172,8 +186,8 @@ static int setup(struct broker *b, const struct broker_options *o, char *err, si
 	if (rc == 0)
 		rc = take_signals(b);
 	if (rc == 0)
-		rc = watch(b, udp_port_fd(b->port), &b->port);
-	if (rc == 0 && (rc = udp_port_hear_refusals(b->port)) >= 0)
+		rc = watch(b, b->port->fd, &b->port);
+	if (rc == 0 && (rc = udp_port_hear_refusals(b->udp)) >= 0)
 		rc = watch(b, rc, &b->cm);
 	if (rc == 0)
 		rc = watch(b, leases_reflector(&b->leases), &b->leases);
@@ -194,7 +208,7 @@ static int setup(struct broker *b, const struct broker_options *o, char *err, si
 static void receive(struct broker *b)
 {
 	for (int i = 0; i < RX_BATCHES; i++) {
-		int got = udp_port_rx(b->port, time_now_ns(), cm_received, b);
+		int got = port_rx(b->port, time_now_ns(), cm_received, b);
 
 		if (got < 0)
 			log_err("broker", "slot 0: %s", strerror(-got));
@@ -283,7 +297,8 @@ static void teardown(struct broker *b)
 	devices_close(b->devices);
 	sysfs_fini(&b->sysfs);
 	if (b->port)
-		udp_port_destroy(b->port);
+		port_destroy(b->port);
+	broker_sight_release(&b->sight);
 	/* The port before the name: whoever gets the name needs the port. */
 	leases_fini(&b->leases);
 	if (b->listen_fd >= 0)
@@ -336,7 +351,8 @@ int broker_run(const struct broker_options *o, char *err, size_t err_len)
 			loop(b);
 		}
 	} else {
-		bool fit = rc == -EEXIST && name_is_trusted(other.uid);
+		/* Who wants a capture is not served by one that writes none. */
+		bool fit = rc == -EEXIST && name_is_trusted(other.uid) && !o->capture;
 
 		name_explain(rc, &other, err, err_len);
 		if (o->ready_fd >= 0)

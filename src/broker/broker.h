@@ -18,6 +18,7 @@ struct broker_options {
 	int idle_exit_ms;    /* end so long after the last client has gone; -1: never */
 	int bag_in, bag_out; /* what a broker before us has left (bag.h), -1: nothing */
 	int ready_fd;	     /* tell broker_spawn() when we listen, -1: nobody waits */
+	const char *capture; /* the file that slot 0's packets are written to; NULL: none */
 };
 
 /* Runs until it is idle or gets SIGINT or SIGTERM. 0, or -errno and a sentence in err; -EEXIST when

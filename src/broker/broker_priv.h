@@ -13,6 +13,7 @@
 #include "broker/cm_service.h"
 #include "broker/devices.h"
 #include "broker/leases.h"
+#include "broker/sight.h"
 #include "broker/sysfs.h"
 
 /* A client that is connected. */
@@ -34,7 +35,9 @@ struct broker {
 	struct devices *devices;
 	struct leases leases;
 	struct sysfs sysfs;
-	struct udp_port *port; /* slot 0 */
+	struct broker_sight sight;
+	struct port *port; /* slot 0 */
+	struct port *udp;  /* that, or what is behind its filter */
 	struct cm_service *cm;
 	struct list clients;
 	uint64_t since;

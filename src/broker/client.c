@@ -24,6 +24,11 @@
 
 #define OPEN_TRIES_NS (10 * NSEC_PER_SEC) /* brokers that end or start just now */
 #define HEIR_TRIES_NS (5 * NSEC_PER_SEC)
+/* What we start keeps the heir from starting, who needs a moment between two of ours. */
+#define HEIR_PAUSE_NS (100 * NSEC_PER_MSEC)
+/* Brokers that end one after the other: without a word as they start, as they take over what was of
+ * the last, as they are asked. */
+#define ENDS_MAX 4
 /* Seconds in which a broker answers one that is there, which loses more than the answer when it
  * gives up: everything it has in that broker. */
 #define REPLY_TIMEOUT  60
@@ -56,7 +61,6 @@ struct broker_client {
  */
 static struct list clients = {&clients, &clients};
 static pthread_mutex_t clients_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 /* Not while another thread forks, whose child would keep what it does not find here. */
 static void hang_up(int *fd)
@@ -101,10 +105,11 @@ static void fork_child(void)
 		pthread_mutex_init(&c->lock, NULL);
 		journal_forget(&c->journal);
 	}
-	pthread_mutex_init(&clients_lock, NULL);
+	pthread_mutex_unlock(&clients_lock);
 }
 
-static void watch_forks(void)
+/* As early as can be: engine/shard.c says why. */
+__attribute__((constructor)) static void watch_forks(void)
 {
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
@@ -196,21 +201,27 @@ static int start(struct broker_client *c, char *err, size_t err_len)
 		snprintf(err, err_len, "root's broker has ended, and only root can start another");
 		return -ECONNREFUSED;
 	}
-	rc = broker_spawn(NULL, any_bag(c, bag) ? bag : NULL, err, err_len);
+	rc = broker_spawn(NULL, any_bag(c, bag) ? bag : NULL, NULL, err, err_len);
 	for (int i = 0; i < 2; i++)
 		if (bag[i] >= 0)
 			close(bag[i]);
 	return rc;
 }
 
+static bool has_ended(int rc)
+{
+	return rc == -ECONNRESET || rc == -EPIPE;
+}
+
 /* Ends with a connection (c->fd) to a broker that has greeted us, or with an error that no further
  * try would change. */
 static int find_broker(struct broker_client *c, char *err, size_t err_len)
 {
-	struct timespec pause = {.tv_nsec = RETRY_PAUSE_NS};
+	const struct timespec pause = {.tv_nsec = RETRY_PAUSE_NS},
+			      heir = {.tv_nsec = HEIR_PAUSE_NS};
 	uint64_t begin = time_now_ns();
 	struct ucred owner;
-	int fd, rc;
+	int fd, rc, ends = 0;
 
 	for (;;) {
 		rc = fd = connect_once(c);
@@ -227,15 +238,19 @@ static int find_broker(struct broker_client *c, char *err, size_t err_len)
 				return 0;
 			}
 			hang_up(&c->knocking);
-			/* It ended while we knocked. */
-			if (rc != -ECONNRESET && rc != -EPIPE)
+			if (!has_ended(rc))
 				break;
 		} else if (rc == -ECONNREFUSED) {
 			rc = start(c, err, err_len);
+			/* It may have been killed. */
+			if (rc == -ECHILD && ++ends < ENDS_MAX)
+				rc = 0;
 			/* What a broker has left may be with others, who start the next. */
 			if (rc && (rc != -EADDRINUSE || c->hasty ||
 				   time_now_ns() - begin > HEIR_TRIES_NS))
 				return rc;
+			if (rc)
+				nanosleep(&heir, NULL);
 			*err = 0;
 			continue;
 		} else if (rc != -EAGAIN && rc != -EINTR) {
@@ -266,7 +281,6 @@ static int open_client(struct broker_client **ret, bool hasty, char *err, size_t
 	c->hasty = hasty;
 	pthread_mutex_init(&c->lock, NULL);
 	journal_init(&c->journal);
-	pthread_once(&fork_once, watch_forks);
 	pthread_mutex_lock(&clients_lock);
 	list_push_tail(&clients, &c->link);
 	pthread_mutex_unlock(&clients_lock);
@@ -319,21 +333,23 @@ static int reconnect(struct broker_client *c)
 {
 	struct journal_count n;
 	char err[512] = "";
-	int rc;
+	int rc, ends = 0;
 
-	rc = find_broker(c, err, sizeof(err));
-	if (rc) {
-		if (!c->told)
-			log_warn("broker", "%s", err);
-		c->told = true;
+	do {
+		rc = find_broker(c, err, sizeof(err));
+		if (rc) {
+			if (!c->told)
+				log_warn("broker", "%s", err);
+			c->told = true;
+			return rc;
+		}
+		c->told = false;
+		rc = journal_resume(&c->journal, c->fd, &n);
+		if (rc)
+			lose(c, rc);
+	} while (has_ended(rc) && ++ends < ENDS_MAX);
+	if (rc)
 		return rc;
-	}
-	c->told = false;
-	rc = journal_resume(&c->journal, c->fd, &n);
-	if (rc) {
-		lose(c, rc);
-		return rc;
-	}
 	log_warn("broker",
 		 "another broker (pid %d) goes on: slots %u, event channels %u, identifiers %u, "
 		 "lost %u",
@@ -371,7 +387,7 @@ static int talk(struct broker_client *c, const void *req, size_t req_len, void *
 {
 	int rc = -ENOTCONN;
 
-	for (int tries = 0; tries < 2 && !c->forked; tries++) {
+	for (int ends = 0; ends < ENDS_MAX && !c->forked; ends++) {
 		if (c->fd < 0 && (rc = reconnect(c)) != 0)
 			return rc;
 		rc = exchange(c->fd, req, req_len, -1, resp, resp_len, ret_saved, ret_fd);
@@ -379,7 +395,7 @@ static int talk(struct broker_client *c, const void *req, size_t req_len, void *
 			return 0;
 		/* A reply that comes late must not answer the next request. */
 		lose(c, rc);
-		if (rc != -ECONNRESET && rc != -EPIPE)
+		if (!has_ended(rc))
 			break;
 	}
 	return rc;

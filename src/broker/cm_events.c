@@ -11,22 +11,6 @@ _Static_assert(CM_REP_PRIVATE <= BROKER_CM_PRIVATE_MAX && CM_REJ_PRIVATE <= BROK
 		       CM_SIDR_REQ_PRIVATE <= BROKER_CM_PRIVATE_MAX,
 	       "an event has room for the private data of every message");
 
-struct broker_cm_event svc_event(const struct svc_id *id, enum broker_cm_event_type type)
-{
-	return (struct broker_cm_event){
-		.type = type,
-		.id = id->handle,
-		.user = id->user,
-		.param = id->path,
-	};
-}
-
-void svc_put_private(struct broker_cm_event *ev, const uint8_t *data, size_t len)
-{
-	memcpy(ev->param.private_data, data, len);
-	ev->param.private_len = (uint32_t)len;
-}
-
 /* ---- a REQ or SIDR_REQ
  * -------------------------------------------------------------------------------- */
 

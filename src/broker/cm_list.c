@@ -63,11 +63,11 @@ static struct broker_list_id told(const struct svc_id *id)
 uint32_t cm_service_list(const struct cm_service *svc, uint32_t uid, uint64_t *from,
 			 struct broker_list_id *ret, uint32_t room)
 {
-	uint32_t used = svc->slots.used, i = (uint32_t)min_of(*from, (uint64_t)used), n = 0;
+	uint32_t used = svc->handles.used, i = (uint32_t)min_of(*from, (uint64_t)used), n = 0;
 	uint32_t end = min_of(i + BROKER_LIST_LOOK_AT, used);
 
 	for (; i < end && n < room; i++) {
-		const struct svc_id *id = slots_at(&svc->slots, i);
+		const struct svc_id *id = handles_at(&svc->handles, i);
 
 		if (id && (!uid || id->client->user->uid == uid))
 			ret[n++] = told(id);

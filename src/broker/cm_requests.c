@@ -10,7 +10,7 @@
 /* Another client's id is as good as none. */
 static struct svc_id *own_id(struct cm_client *client, uint32_t handle)
 {
-	struct svc_id *id = slots_find(&client->svc->slots, handle);
+	struct svc_id *id = handles_find(&client->svc->handles, handle);
 
 	return id && id->client == client ? id : NULL;
 }
@@ -20,36 +20,6 @@ static bool is_any(const struct gid *g)
 	static const struct gid none, none_v4 = {{[10] = 0xff, [11] = 0xff}};
 
 	return gid_equal(g, &none) || gid_equal(g, &none_v4);
-}
-
-/* SVC_PORT_SPACES: there is no such one. */
-static enum svc_port_space port_space_of(uint32_t ps)
-{
-	switch (ps) {
-	case CM_PS_IPOIB:
-		return SVC_PS_IPOIB;
-	case CM_PS_TCP:
-		return SVC_PS_TCP;
-	case CM_PS_UDP:
-		return SVC_PS_UDP;
-	case CM_PS_IB:
-		return SVC_PS_IB;
-	default:
-		return SVC_PORT_SPACES;
-	}
-}
-
-/* A port space of connections, of datagrams, or (IB) of both. */
-bool svc_ps_valid(uint32_t ps, bool datagrams, bool xrc)
-{
-	return port_space_of(ps) != SVC_PORT_SPACES && !(ps == CM_PS_TCP && datagrams) &&
-	       !((ps == CM_PS_UDP || ps == CM_PS_IPOIB) && !datagrams) &&
-	       !(xrc && (ps != CM_PS_IB || datagrams));
-}
-
-struct port_space *svc_port_space(struct svc_id *id)
-{
-	return &id->client->svc->port_space[port_space_of(id->ps)];
 }
 
 /* ---- ids and addresses -------------------------------------------------------------------- */
@@ -86,28 +56,6 @@ static int destroy_id(struct cm_client *client, const void *req, void *reply)
 	if (!id)
 		return -ENOENT;
 	svc_id_destroy(id, true);
-	return 0;
-}
-
-/* The library says so, too, but who would keep a client to the library? */
-int svc_may_bind(const struct cm_client *client, uint16_t port)
-{
-	return port && port < PRIVILEGED_PORTS && client->user->uid != 0 ? -EACCES : 0;
-}
-
-int svc_bind(struct svc_id *id)
-{
-	struct cm_service *svc = id->client->svc;
-	int err = cm_quota_take(id->client->user, CM_QUOTA_PORTS, 0);
-
-	if (err < 0)
-		return err;
-	err = port_space_bind(svc_port_space(id), &id->bind, svc->ops.random(svc->ctx));
-	if (err < 0) {
-		cm_quota_give_back(id->client->user, CM_QUOTA_PORTS);
-		return err;
-	}
-	id->bound = true;
 	return 0;
 }
 
@@ -162,29 +110,6 @@ static int bind_id(struct cm_client *client, const void *req, void *reply)
 	*ret = *r;
 	ret->port = id->bind.port;
 	return 0;
-}
-
-int svc_listen(struct svc_id *id, uint32_t backlog)
-{
-	struct cm_client *client = id->client;
-	int err;
-
-	id->backlog = backlog && backlog < BACKLOG_MAX ? backlog : BACKLOG_MAX;
-	if (id->bind.listening) /* once more: only the backlog changes */
-		return 0;
-	err = cm_quota_take(client->user, CM_QUOTA_LISTENERS, 0);
-	if (err < 0)
-		return err;
-	err = port_space_listen(svc_port_space(id), &id->bind);
-	if (err < 0) {
-		cm_quota_give_back(client->user, CM_QUOTA_LISTENERS);
-		return err;
-	}
-	id->used = true;
-	err = cm_listen(id->cm, CM_SERVICE_ID(id->ps, id->bind.port), UINT64_MAX, svc_match);
-	if (err == 0)
-		svc_serve_parked(client->svc);
-	return err;
 }
 
 static int listen_id(struct cm_client *client, const void *req, void *reply)

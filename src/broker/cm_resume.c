@@ -1,77 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Ids and channels that outlive their broker. What is saved of an id comes back from a client, who
- * may have written anything into it: it is taken as a request, and checked as one.
+ * Ids that have outlived their broker. What was saved of one (cm_post.c) comes back from a client,
+ * who may have written anything into it: it is taken as a request, and checked as one.
  */
 #include <errno.h>
 #include <string.h>
 
+#include "broker/cm_saved.h"
 #include "broker/cm_service_priv.h"
-
-struct svc_saved {
-	uint32_t handle, channel;
-	uint64_t user;
-	uint16_t ps, port;
-	/* No bools: a client may have put anything there. */
-	uint8_t datagrams, xrc, used, up, bound, listening;
-	uint8_t reuse, af_only, brief;
-	uint8_t families;
-	uint32_t scope, backlog, ifindex;
-	struct gid addr;
-	/* of the path, what is not 0 in it */
-	struct gid src, dst;
-	uint32_t path_scope, flow_label;
-	uint16_t src_port, dst_port;
-	uint8_t path_mtu, tos, local_ack_timeout;
-	struct flow resolve_flow;
-	uint64_t resolve_ns; /* how long it is still tried; 0: not */
-	struct cm_saved cm;
-};
-
-_Static_assert(sizeof(struct svc_saved) <= BROKER_CM_SAVED_MAX, "what is saved has room");
-
-void svc_save(struct svc_id *id, struct broker_cm_saved *ret)
-{
-	const struct cm_service *svc = id->client->svc;
-	struct svc_saved s = {
-		.handle = id->handle,
-		.channel = id->channel ? id->channel->nr : 0,
-		.user = id->user,
-		.ps = id->ps,
-		.port = id->bind.port,
-		.datagrams = id->datagrams,
-		.xrc = id->xrc,
-		.used = id->used,
-		.up = id->up,
-		.bound = id->bound,
-		.listening = id->bind.listening,
-		.reuse = id->bind.reuse,
-		.af_only = id->bind.af_only,
-		.brief = id->brief,
-		.families = id->bind.families,
-		.scope = id->bind.scope,
-		.backlog = id->backlog,
-		.ifindex = id->ifindex,
-		.addr = id->bind.addr,
-		.src = id->path.src,
-		.dst = id->path.dst,
-		.path_scope = id->path.scope,
-		.flow_label = id->path.flow_label,
-		.src_port = id->path.src_port,
-		.dst_port = id->path.dst_port,
-		.path_mtu = id->path.path_mtu,
-		.tos = id->path.tos,
-		.local_ack_timeout = id->path.local_ack_timeout,
-	};
-
-	if (!list_empty(&id->resolving) && id->resolve_until > svc->now) {
-		s.resolve_flow = id->resolve_flow;
-		s.resolve_ns = id->resolve_until - svc->now;
-	}
-	cm_id_save(id->cm, &s.cm);
-	*ret = (struct broker_cm_saved){.id = id->handle, .len = sizeof(s), .serial = ++id->serial};
-	memcpy(ret->bytes, &s, sizeof(s));
-}
 
 static int restore_bind(struct svc_id *id, const struct svc_saved *s)
 {
@@ -150,7 +86,7 @@ static int restore(struct cm_client *client, const struct svc_saved *s, uint64_t
 int svc_resume(struct cm_client *client, const void *req, void *reply)
 {
 	const struct broker_cm_saved *saved = &((const struct broker_cm_resume *)req)->saved;
-	struct svc_id *old = slots_find(&client->svc->slots, saved->id);
+	struct svc_id *old = handles_find(&client->svc->handles, saved->id);
 	uint64_t serial = saved->serial;
 	struct svc_saved s;
 
@@ -162,8 +98,10 @@ int svc_resume(struct cm_client *client, const void *req, void *reply)
 		return -EINVAL;
 	if (old && old->client != client)
 		return -EEXIST;
+	/* It lay in a pipe while more was asked, and answered, of the last broker. */
+	if (old && serial <= old->serial)
+		return 0;
 	if (old) {
-		serial = max_of(serial, old->serial);
 		cm_id_drop(old->cm);
 		svc_id_destroy(old, false);
 	}

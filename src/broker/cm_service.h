@@ -20,8 +20,9 @@
 #include "base/compiler.h"
 #include "broker/proto_cm.h"
 #include "broker/proto_list.h"
-#include "port/udp/udp_port.h" /* struct rnic_rx, rnic_tx */
+#include "wire/packet.h"
 
+struct cm_counters;
 struct cm_service;
 struct cm_client; /* one connection of a library */
 
@@ -34,7 +35,7 @@ struct cm_local_addr {	  /* what the devices table says of an own address */
 struct cm_service_ops {
 	uint32_t (*random)(void *ctx);
 	/* One packet for the socket of slot 0; borrowed for the call. */
-	void (*send)(void *ctx, const struct rnic_tx *);
+	void (*send)(void *ctx, const struct packet_tx *);
 	/* Is this (never a wildcard) an address of a device of this namespace, and of the interface
 	 * scope if that is not 0? */
 	bool (*local_addr)(void *ctx, const struct gid *addr, uint32_t scope,
@@ -47,6 +48,8 @@ struct cm_service_ops {
 int cm_service_create(struct cm_service **ret, const struct cm_service_ops *, void *ctx) must_use;
 /* The secret of the broker's, or if this one is heir to another, of that one (cm_succeed()). */
 void cm_service_begin(struct cm_service *, const uint64_t secret[2], bool heir, uint64_t now);
+/* From now on its CM counts there. */
+void cm_service_count_in(struct cm_service *, struct cm_counters *);
 /* What stands in its events. */
 uint32_t cm_service_generation(const struct cm_service *);
 /* All clients must be destroyed before. What is still owed to the wire stays unsent. */
@@ -74,7 +77,7 @@ int cm_client_resume_channel(struct cm_client *, uint32_t channel, int pipe) mus
 
 /* A packet received on slot 0. What is not a MAD for QP1 is dropped. Was it one that nobody but the
  * peer of a connection could have sent? */
-bool cm_service_rx(struct cm_service *, const struct rnic_rx *, uint64_t now);
+bool cm_service_rx(struct cm_service *, const struct packet_rx *, uint64_t now);
 /* A packet of ours to that peer has not got there, says an ICMP message that quotes it. */
 void cm_service_refused(struct cm_service *, const struct gid *peer, const uint8_t *quoted,
 			size_t len, uint64_t now);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Inside the CM service: cm_service.c has its life and the way to the wire, cm_requests.c what
- * clients ask for, cm_events.c what the connection manager reports; of both cm_datagrams.c has what
- * is different for datagrams.
+ * Inside the CM service, from the top: cm_service.c has its life, cm_requests.c what clients ask
+ * for, cm_resume.c what they bring from another broker, cm_ports.c ports, cm_events.c what the
+ * connection manager reports, cm_datagrams.c what is different for datagrams, cm_clients.c clients
+ * and their ids, cm_resolve.c neighbours, cm_post.c the way of events to clients, cm_wire.c that of
+ * packets. Each calls those after it.
  */
 #ifndef WEFT_BROKER_CM_SERVICE_PRIV_H
 #define WEFT_BROKER_CM_SERVICE_PRIV_H
 
 #include "base/list.h"
-#include "base/slots.h"
+#include "base/handles.h"
+#include "base/units.h"
 #include "broker/cm_channel.h"
 #include "broker/cm_service.h"
 #include "broker/cm_users.h"
@@ -36,10 +39,12 @@
  * not be. So a REQ that nobody listens for waits a moment before it is rejected, unless it wants
  * its answer sooner.
  */
-#define SVC_PARK_NS  (100 * 1000000ull)
+#define SVC_PARK_NS  (100 * NSEC_PER_MSEC)
 #define SVC_PARK_MAX 64 /* beyond, rejections are immediate */
+/* A reader that lets its pipe run full makes no noise when it reads on: look again. */
+#define SVC_FLUSH_NS (2 * NSEC_PER_MSEC)
 /* After another broker: for so long what that had listeners and connections for waits for them. */
-#define SVC_HEIR_NS (10 * 1000000000ull)
+#define SVC_HEIR_NS (10 * NSEC_PER_SEC)
 
 /* Each port space of rdma_cm has ports of its own. */
 enum svc_port_space { SVC_PS_IPOIB, SVC_PS_TCP, SVC_PS_UDP, SVC_PS_IB, SVC_PORT_SPACES };
@@ -54,8 +59,8 @@ struct cm_service {
 	struct cm_service_ops ops;
 	void *ctx;
 	struct cm *cm;
-	struct slot *slot_mem;
-	struct slots slots; /* handles of ids */
+	struct handle_place *places;
+	struct handles handles; /* handles of ids */
 	struct port_space port_space[SVC_PORT_SPACES];
 	struct list clients;
 	struct cm_users users;
@@ -117,10 +122,33 @@ struct svc_id {
 	uint64_t resolve_at, resolve_until, resolve_wait, resolve_probe;
 };
 
-/* ---- cm_service.c ------------------------------------------------------------------------- */
+/* ---- cm_wire.c ---------------------------------------------------------------------------- */
 
+/* Hands what the CM has to send to ops->send; ends every call that may have made it send. */
+void svc_send_all(struct cm_service *);
 /* A listener is new: requests that came a moment too early are served. */
 void svc_serve_parked(struct cm_service *);
+/* Those that have waited long enough. */
+void svc_unpark_due(struct cm_service *);
+
+/* ---- cm_post.c ---------------------------------------------------------------------------- */
+
+/* An event with what always stands in it; the message's private data. */
+struct broker_cm_event svc_event(const struct svc_id *, enum broker_cm_event_type);
+void svc_put_private(struct broker_cm_event *, const uint8_t *data, size_t len);
+void svc_save(struct svc_id *, struct broker_cm_saved *ret);
+/* 0 or -errno when the event went nowhere, which mostly nobody needs to know. */
+int svc_post(struct svc_id *, struct broker_cm_event *);
+/* As that, for any channel; NULL: -EPIPE. */
+int svc_post_to(struct cm_service *, struct cm_channel *, struct broker_cm_event *);
+/* Tells the watcher of the id's client that the peer of its QP is gone. */
+void svc_peer_died(struct svc_id *);
+/* If the channel has events that its pipe has no room for. */
+void svc_flush_later(struct cm_service *, const struct cm_channel *);
+void svc_flush_client(struct cm_client *);
+
+/* ---- cm_clients.c ------------------------------------------------------------------------- */
+
 /* -EMFILE, -ENOMEM. cm NULL: makes a new one. */
 int svc_id_new(struct cm_client *, struct cm_channel *, struct cm_id *cm,
 	       struct svc_id **ret) must_use;
@@ -133,19 +161,8 @@ struct cm_channel *client_channel(struct cm_client *, uint32_t nr);
 void client_channel_close(struct cm_client *, struct cm_channel *);
 /* Forgets which of the requests of this listener have been read. */
 void svc_requests_settle(struct svc_id *listener);
-void svc_flush_client(struct cm_client *);
-/* If the channel has events that its pipe has no room for. */
-void svc_flush_later(struct cm_service *, const struct cm_channel *);
-/* Hands what the CM has to send to ops->send; ends every call that may have made it send. */
-void svc_send_all(struct cm_service *);
-/* Tells the watcher of the id's client that the peer of its QP is gone. */
-void svc_peer_died(struct svc_id *);
-/* 0 or -errno when the event went nowhere, which mostly nobody needs to know. */
-int svc_post(struct svc_id *, struct broker_cm_event *);
 
-struct port_space *svc_port_space(struct svc_id *);
-
-/* ---- cm_requests.c ------------------------------------------------------------------------ */
+/* ---- cm_ports.c --------------------------------------------------------------------------- */
 
 bool svc_ps_valid(uint32_t ps, bool datagrams, bool xrc);
 int svc_may_bind(const struct cm_client *, uint16_t port) must_use;
@@ -155,7 +172,6 @@ int svc_listen(struct svc_id *, uint32_t backlog) must_use;
 
 /* ---- cm_resume.c -------------------------------------------------------------------------- */
 
-void svc_save(struct svc_id *, struct broker_cm_saved *ret);
 /* Serves RESUME. */
 int svc_resume(struct cm_client *, const void *req, void *reply);
 
@@ -175,9 +191,6 @@ void svc_resolve_tick(struct cm_service *);
 
 void svc_on_cm_event(void *ctx, void *id_user, const struct cm_event *);
 bool svc_match(void *id_user, const uint8_t *private_data, uint32_t scope);
-/* An event with what always stands in it; the message's private data. */
-struct broker_cm_event svc_event(const struct svc_id *, enum broker_cm_event_type);
-void svc_put_private(struct broker_cm_event *, const uint8_t *data, size_t len);
 
 /* ---- cm_datagrams.c ------------------------------------------------------------------------ */
 

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "broker/stranger_fd.h"
 
-#define FDS_MAX 253 /* SCM_MAX_FD */
+#define FDS_MAX	   253	/* SCM_MAX_FD */
+#define UNREAD_MAX 1024 /* a queue of a UNIX socket holds fewer */
 
 int fd_msg_send(int sock, const void *msg, size_t len, int flags, int fd)
 {
@@ -66,4 +68,22 @@ ssize_t fd_msg_recv(int sock, void *msg, size_t room, int flags, int *ret_fd)
 	if (!count && m.msg_flags & MSG_CTRUNC)
 		return -EMFILE; /* one came, and we have no place for it */
 	return count ? -EPROTO : n;
+}
+
+void fd_msg_hang_up(int sock)
+{
+	char byte;
+	int fd;
+
+	/* Nothing more comes, and what has come is not left for the kernel to close. */
+	(void)shutdown(sock, SHUT_RDWR);
+	for (int i = 0; i < UNREAD_MAX; i++) {
+		ssize_t n = fd_msg_recv(sock, &byte, 1, MSG_DONTWAIT, &fd);
+
+		if (fd >= 0)
+			stranger_close(fd);
+		else if (n == 0 || n == -EAGAIN)
+			break;
+	}
+	close(sock);
 }

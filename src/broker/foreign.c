@@ -14,7 +14,7 @@
 #include "broker/mark_table.h"
 #include "broker/nft.h"
 #include "broker/udp_table.h"
-#include "port/udp/udp_port.h"
+#include "port/udp/udp_socket.h"
 
 #define MARK	 0x77656600u /* and the slot */
 #define AGAIN_NS NSEC_PER_SEC

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "port/udp/udp_port.h"
+#include "port/udp/udp_socket.h"
 
 struct decoy {
 	struct list list;

@@ -3,7 +3,7 @@
 
 #include "wire/bth.h"
 
-const uint8_t *gsi_decode(const struct rnic_rx *rx)
+const uint8_t *gsi_decode(const struct packet_rx *rx)
 {
 	struct pkt_hdr h;
 	int hdr_len = pkt_hdr_decode(&h, rx->data, rx->len);
@@ -27,7 +27,7 @@ const uint8_t *gsi_quoted(const uint8_t *packet, size_t len, size_t *ret_len)
 	return packet + hdr_len;
 }
 
-void gsi_encode(struct rnic_tx *ret, const struct flow *flow, const uint8_t mad[MAD_LEN],
+void gsi_encode(struct packet_tx *ret, const struct flow *flow, const uint8_t mad[MAD_LEN],
 		uint32_t psn)
 {
 	struct pkt_hdr h = {
@@ -38,7 +38,7 @@ void gsi_encode(struct rnic_tx *ret, const struct flow *flow, const uint8_t mad[
 		.deth = {.qkey = GSI_QKEY, .sqpn = GSI_QPN},
 	};
 
-	*ret = (struct rnic_tx){.flow = flow, .niov = 1, .payload_len = MAD_LEN};
+	*ret = (struct packet_tx){.flow = flow, .niov = 1, .payload_len = MAD_LEN};
 	ret->hdr_len = (uint8_t)pkt_hdr_encode(&h, ret->hdr);
 	ret->iov[0] = (struct iovec){.iov_base = (void *)(uintptr_t)mad, .iov_len = MAD_LEN};
 }

@@ -7,15 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "port/udp/udp_port.h" /* struct rnic_rx, rnic_tx */
+#include "wire/packet.h"
 #include "wire/cm_mad.h"
 
 /* The MAD in a packet received for QP1; NULL for whatever else a packet may be. Borrowed from rx.
  */
-const uint8_t *gsi_decode(const struct rnic_rx *);
+const uint8_t *gsi_decode(const struct packet_rx *);
 /* The same in a packet of ours that somebody quotes: the MAD, and how much there is of it. */
 const uint8_t *gsi_quoted(const uint8_t *packet, size_t len, size_t *ret_len);
 /* flow and mad are borrowed by ret until it is sent. psn counts what QP1 sends. */
-void gsi_encode(struct rnic_tx *ret, const struct flow *, const uint8_t mad[MAD_LEN], uint32_t psn);
+void gsi_encode(struct packet_tx *ret, const struct flow *, const uint8_t mad[MAD_LEN],
+		uint32_t psn);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "base/errno_text.h"
 #include "base/log.h"
-#include "port/udp/udp_port.h"
+#include "port/udp/udp_socket.h"
 
 #define PORT_TRIES     20 /* for what a broker or client that is just ending still holds */
 #define PORT_TRY_EVERY (50 * NSEC_PER_MSEC)

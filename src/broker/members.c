@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "broker/udp_table.h"
-#include "port/udp/udp_port.h"
+#include "port/udp/udp_socket.h"
 #include "wire/path_probe.h"
 
 void members_init(struct members *m)

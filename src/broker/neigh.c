@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "broker/gid_sockaddr.h"
+
 /* Whoever gets it has no use for it; it makes the kernel ask for the neighbour. */
 #define PROBE_PORT 9
 
@@ -138,29 +140,11 @@ static int is_known(int fd, const struct hop *hop)
 	return m->ndm_state & NUD_VALID ? 0 : -EAGAIN;
 }
 
-static socklen_t address_of(struct sockaddr_storage *ret, bool v4, const struct gid *g,
-			    uint32_t scope, uint16_t port)
-{
-	struct sockaddr_in a4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-	struct sockaddr_in6 a6 = {
-		.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_scope_id = scope};
-
-	if (v4) {
-		memcpy(&a4.sin_addr, g->raw + 12, 4);
-		memcpy(ret, &a4, sizeof(a4));
-		return sizeof(a4);
-	}
-	memcpy(&a6.sin6_addr, g->raw, 16);
-	memcpy(ret, &a6, sizeof(a6));
-	return sizeof(a6);
-}
-
 static void send_probe(const struct flow *f)
 {
-	const bool v4 = gid_is_ipv4(&f->dgid);
 	struct sockaddr_storage at, to;
-	socklen_t at_len = address_of(&at, v4, &f->sgid, f->scope, 0);
-	socklen_t to_len = address_of(&to, v4, &f->dgid, f->scope, PROBE_PORT);
+	socklen_t at_len = gid_to_sockaddr(&at, &f->sgid, f->scope, 0);
+	socklen_t to_len = gid_to_sockaddr(&to, &f->dgid, f->scope, PROBE_PORT);
 	int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)

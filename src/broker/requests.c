@@ -32,6 +32,7 @@ static int answer_hello(struct session *c, const struct broker_hello *req, size_
 	int bag = -1;
 
 	if (c->refused) {
+		c->broker->sight.broker->clients_refused++;
 		snprintf(r.why, sizeof(r.why), "%s", c->refused);
 		r.msg.error = c->refused == c->broker->starved ? -ENFILE : -EPERM;
 		return reply(c, &r, sizeof(r), -1) ?: r.msg.error;
@@ -70,9 +71,11 @@ static int answer_lease(struct session *c)
 			 c->peer.uid, c->slot_count,
 			 slot == -EMFILE ? c->broker->starved : strerror(-slot));
 		r.msg.error = slot == -EMFILE ? -ENFILE : slot;
+		b->sight.broker->slots_refused++;
 		return reply(c, &r, sizeof(r), -1);
 	}
 	r.slot = (uint32_t)slot;
+	b->sight.broker->slots_leased++;
 	c->slot_count++;
 	c->slots[slot / 8] |= (uint8_t)(1u << slot % 8);
 	log_debug("broker", "slot %d goes to pid %d", slot, c->peer.pid);
@@ -96,6 +99,7 @@ static int answer_keep(struct session *c, const struct broker_slot *req, size_t 
 		if (fd >= 0)
 			stranger_close(fd);
 	} else {
+		c->broker->sight.broker->slots_kept++;
 		c->slot_count++;
 		c->slots[req->slot / 8] |= (uint8_t)(1u << req->slot % 8);
 	}
@@ -218,6 +222,7 @@ int session_answer(struct session *c, const void *req, size_t len, int fd)
 {
 	struct broker_msg msg = {0};
 
+	c->broker->sight.broker->requests++;
 	if (len >= sizeof(msg))
 		memcpy(&msg, req, sizeof(msg));
 	if (len >= sizeof(msg) && c->greeted) {

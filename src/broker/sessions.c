@@ -40,11 +40,12 @@ void session_end(struct session *c)
 		if (c->slots[i / 8] & 1u << i % 8)
 			leases_release(&b->leases, i, now);
 	list_remove(&c->link);
+	b->sight.broker->clients_gone++;
 	/* Leaves the epoll set: there is no duplicate. */
 	if (c->peer.uid == geteuid())
 		close(c->fd);
 	else
-		stranger_hang_up(c->fd);
+		fd_msg_hang_up(c->fd);
 	keep_spare(b);
 	free(c);
 	if (list_empty(&b->clients)) {
@@ -179,6 +180,7 @@ bool session_begin(struct broker *b)
 	if (rc)
 		goto fail;
 	list_push_tail(&b->clients, &c->link);
+	b->sight.broker->clients++;
 	b->idle_since = DEADLINE_NEVER;
 	if (b->tick_at == DEADLINE_NEVER)
 		b->tick_at = c->since + TICK_NS;

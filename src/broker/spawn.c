@@ -73,7 +73,8 @@ static bool find_program(char path[PATH_MAX])
 	return !getauxval(AT_SECURE);
 }
 
-/* The environment without what would load other people's libraries into the broker. */
+/* The environment without what would load other people's libraries into the broker, or have it, who
+ * stays for others, write a program's capture. */
 static char **clean_environment(void)
 {
 	size_t n = 0, k = 0;
@@ -83,7 +84,8 @@ static char **clean_environment(void)
 		n++;
 	env = calloc(n + 1, sizeof(*env));
 	for (size_t i = 0; env && i < n; i++)
-		if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0)
+		if (strncmp(environ[i], "LD_PRELOAD=", 11) != 0 &&
+		    strncmp(environ[i], "WEFT_PCAP=", 10) != 0)
 			env[k++] = environ[i];
 	return env;
 }
@@ -168,12 +170,13 @@ static int await_ready(int fd, const char *path, char *err, size_t err_len)
 	}
 }
 
-int broker_spawn(const char *program, const int bag[2], char *err, size_t err_len)
+int broker_spawn(const char *program, const int bag[2], const char *capture, char *err,
+		 size_t err_len)
 {
 	char path[PATH_MAX], idle[16], fd[16], bag_fd[16];
-	const char *const argv[] = {
-		"weft",	      "broker", "--foreground",		 "--idle-exit-ms", idle,
-		"--ready-fd", fd,	bag ? "--bag-fd" : NULL, bag_fd,	   NULL};
+	const char *argv[12] = {"weft",	      "broker", "--foreground", "--idle-exit-ms", idle,
+				"--ready-fd", fd};
+	size_t argc = 7;
 	int ready[2], status, rc;
 	char **env;
 	pid_t pid;
@@ -189,6 +192,14 @@ int broker_spawn(const char *program, const int bag[2], char *err, size_t err_le
 	snprintf(idle, sizeof(idle), "%d", BROKER_IDLE_EXIT_MS);
 	snprintf(fd, sizeof(fd), "%d", READY_FD);
 	snprintf(bag_fd, sizeof(bag_fd), "%d", BAG_IN);
+	if (bag) {
+		argv[argc++] = "--bag-fd";
+		argv[argc++] = bag_fd;
+	}
+	if (capture) {
+		argv[argc++] = "--pcap";
+		argv[argc++] = capture;
+	}
 	env = clean_environment();
 	if (!env || pipe2(ready, O_CLOEXEC) < 0) {
 		rc = env ? -errno : -ENOMEM;

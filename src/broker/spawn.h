@@ -15,9 +15,10 @@
  * a broker that listens (this one or another that was faster), else -errno and a sentence in err.
  * program NULL: $WEFT_BROKER, else ../weft or ../../bin/weft as seen from the file that holds this
  * function, else weft on PATH. bag: both ends of what
- * the broker before has left (bag.h), NULL for nothing.
+ * the broker before has left (bag.h), NULL for nothing. capture: as in struct broker_options.
  */
-int broker_spawn(const char *program, const int bag[2], char *err, size_t err_len) must_use;
+int broker_spawn(const char *program, const int bag[2], const char *capture, char *err,
+		 size_t err_len) must_use;
 
 /* The other end: what a broker started with --ready-fd says when it listens (error 0) or why it
  * cannot (-errno and a sentence). Closes fd. */

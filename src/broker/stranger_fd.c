@@ -13,10 +13,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "broker/fd_msg.h"
 
 #define HANGING_MAX 64
-#define UNREAD_MAX  1024 /* a queue of a UNIX socket holds fewer */
 
 static atomic_uint hanging;
 
@@ -77,22 +75,4 @@ void stranger_close(int fd)
 		pthread_detach(thread);
 	else
 		close_slowly((void *)(intptr_t)fd);
-}
-
-void stranger_hang_up(int connection)
-{
-	char byte;
-	int fd;
-
-	/* Nothing more comes, and what has come is not left for the kernel to close. */
-	(void)shutdown(connection, SHUT_RDWR);
-	for (int i = 0; i < UNREAD_MAX; i++) {
-		ssize_t n = fd_msg_recv(connection, &byte, 1, MSG_DONTWAIT, &fd);
-
-		if (fd >= 0)
-			stranger_close(fd);
-		else if (n == 0 || n == -EAGAIN)
-			break;
-	}
-	close(connection);
 }

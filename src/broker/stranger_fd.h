@@ -13,8 +13,6 @@
 bool stranger_is_pipe(int fd);
 /* Never waits: what may take long is closed by a thread of its own. */
 void stranger_close(int fd);
-/* The connection of somebody who is not trusted, with whatever it has sent and nobody has read. */
-void stranger_hang_up(int connection);
 /* Closing hangs in so many places that nobody else may send us anything. */
 bool strangers_hang(void);
 

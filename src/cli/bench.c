@@ -2,11 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/time.h"
 #include "cli/bench.h"
 #include "cli/bench_pattern.h"
 #include "cli/cli.h"
+#include "cli/snapshot.h"
 
 static void done(struct host_request *req, uint64_t now_ns);
 
@@ -239,12 +241,58 @@ bool bench_init(struct bench *b)
 	return false;
 }
 
+/* Of this process. False: its RNIC is not ours. */
+static bool look(struct bench_rnic *ret)
+{
+	struct seen s;
+	bool ok;
+
+	if (seen_open(&s, getpid(), false))
+		return false;
+	ok = seen_read(&s) == 0 && seen_room(&s, "core", 0);
+	*ret = (struct bench_rnic){
+		.tx_packets = seen_sum(&s, "core", "tx_packets"),
+		.rx_packets = seen_sum(&s, "core", "rx_packets"),
+		.retransmits = seen_sum(&s, "core", "tx_retransmit"),
+		.naks_received = seen_sum(&s, "core", "rx_nak_sequence"),
+		.naks_sent = seen_sum(&s, "core", "tx_nak_sequence"),
+		.rnr_naks_received = seen_sum(&s, "core", "rx_rnr_nak"),
+		.rnr_naks_sent = seen_sum(&s, "core", "tx_rnr_nak"),
+		.probes = seen_sum(&s, "core", "probes"),
+		.timeouts = seen_sum(&s, "core", "timeouts"),
+		.window_stalls = seen_sum(&s, "core", "window_stalls"),
+		.budget_stalls = seen_sum(&s, "core", "budget_stalls"),
+		.drops = seen_core_drops(&s),
+		.socket_drops = s.drops,
+	};
+	seen_close(&s);
+	return ok;
+}
+
+static void subtract(struct bench_rnic *n, const struct bench_rnic *before)
+{
+	n->tx_packets -= before->tx_packets;
+	n->rx_packets -= before->rx_packets;
+	n->retransmits -= before->retransmits;
+	n->naks_received -= before->naks_received;
+	n->naks_sent -= before->naks_sent;
+	n->rnr_naks_received -= before->rnr_naks_received;
+	n->rnr_naks_sent -= before->rnr_naks_sent;
+	n->probes -= before->probes;
+	n->timeouts -= before->timeouts;
+	n->window_stalls -= before->window_stalls;
+	n->budget_stalls -= before->budget_stalls;
+	n->drops -= before->drops;
+	n->socket_drops -= before->socket_drops;
+}
+
 bool bench_run(struct bench *b)
 {
 	uint64_t start_ns = time_now_ns();
 	struct rusage before, after;
 	bool ok;
 
+	b->seen = look(&b->before);
 	getrusage(RUSAGE_SELF, &before);
 	b->end_ns = b->config.runtime_ns ? start_ns + b->config.runtime_ns : UINT64_MAX;
 	ok = loop(b);
@@ -252,6 +300,8 @@ bool bench_run(struct bench *b)
 	getrusage(RUSAGE_SELF, &after);
 	b->cpu_user_s = seconds(after.ru_utime) - seconds(before.ru_utime);
 	b->cpu_system_s = seconds(after.ru_stime) - seconds(before.ru_stime);
+	b->seen = b->seen && look(&b->rnic);
+	subtract(&b->rnic, &b->before);
 	if (!ok || !b->config.verify || b->write.ios == 0)
 		return ok;
 	b->checking = true;

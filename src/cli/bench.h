@@ -27,6 +27,12 @@ struct bench_side {
 	struct histogram latency;
 };
 
+/* What our RNIC has done, and why it was not faster. */
+struct bench_rnic {
+	uint64_t tx_packets, rx_packets, retransmits, naks_received, naks_sent, rnr_naks_received,
+		rnr_naks_sent, probes, timeouts, window_stalls, budget_stalls, drops, socket_drops;
+};
+
 struct bench_slot {
 	struct bench *bench;
 	struct host_request req;
@@ -52,6 +58,8 @@ struct bench {
 	uint64_t last_ns;		      /* when the last command was answered */
 	uint64_t took_ns, check_ns;
 	double cpu_user_s, cpu_system_s;
+	bool seen;			/* by weft's own RNIC, which tells what follows: */
+	struct bench_rnic before, rnic; /* until it began, and meanwhile */
 };
 
 /* False: told. The session and the namespace are set; config is sane. */

@@ -5,7 +5,6 @@
 #include "base/time.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
-#include "nvmf/transport/rdma_host.h"
 
 int cmd_bench(int argc, char **argv);
 
@@ -225,6 +224,37 @@ static void show_side(struct output *o, const char *name, const struct bench_sid
 	output_close(o);
 }
 
+/* What our side of the wire says of why it was not faster. */
+static void show_rnic(struct output *o, const struct bench_rnic *n)
+{
+	const struct {
+		const char *key, *label;
+		uint64_t value;
+		bool always;
+	} rows[] = {
+		{"tx_packets", "sent", n->tx_packets, true},
+		{"rx_packets", "received", n->rx_packets, true},
+		{"retransmits", "sent again", n->retransmits, true},
+		{"naks_received", "NAKs in", n->naks_received, false},
+		{"naks_sent", "NAKs out", n->naks_sent, false},
+		{"rnr_naks_received", "RNR NAKs in", n->rnr_naks_received, false},
+		{"rnr_naks_sent", "RNR NAKs out", n->rnr_naks_sent, false},
+		{"probes", "probes", n->probes, false},
+		{"timeouts", "timeouts", n->timeouts, false},
+		{"window_stalls", "window full", n->window_stalls, false},
+		{"budget_stalls", "peer full", n->budget_stalls, false},
+		{"drops", "dropped", n->drops, false},
+		{"socket_drops", "socket drops", n->socket_drops, false},
+	};
+
+	output_object(o, "rnic", "packets");
+	o->width = 12;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].value || rows[i].always || o->format == OUTPUT_JSON)
+			output_number(o, rows[i].key, rows[i].label, rows[i].value, NULL);
+	output_close(o);
+}
+
 /* ok: it ran to its end, and every block was right. */
 static bool report(const struct cmd *cmd, bool ok)
 {
@@ -232,11 +262,12 @@ static bool report(const struct cmd *cmd, bool ok)
 	const struct bench_config *c = &b->config;
 	double s = (double)b->took_ns / 1e9;
 	char bs[32], took[32], text[64];
-	bool windows;
-	const char *device = rdma_host_device(b->session->rdma, &windows);
+	const struct transport_host *t = b->session->transport;
+	struct transport_host_info info;
 	const char *ended = ok ? "done" : session_interrupted() ? "interrupted" : "failed";
 	struct output o;
 
+	t->ops->info(t, &info);
 	output_init(&o, stdout, cmd->opts.format);
 	o.width = 10;
 	if (!ok)
@@ -268,9 +299,11 @@ static bool report(const struct cmd *cmd, bool ok)
 	output_real(&o, "user_s", "user", b->cpu_user_s, text);
 	snprintf(text, sizeof(text), "%.0f %%", s > 0 ? b->cpu_system_s / s * 100 : 0);
 	output_real(&o, "system_s", "system", b->cpu_system_s, text);
-	output_string(&o, "device", NULL, device ? device : "");
-	output_string(&o, "keys", NULL, windows ? "windows" : "plain");
+	output_string(&o, "device", NULL, info.device ? info.device : "");
+	output_string(&o, "keys", NULL, info.keys ? info.keys : "");
 	output_close(&o);
+	if (b->seen)
+		show_rnic(&o, &b->rnic);
 	if (c->verify && ok)
 		output_note(&o, "verified: every block read was right");
 	return output_finish(&o);

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include <argp.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "broker/broker.h"
 #include "broker/spawn.h"
+#include "cli/capture.h"
 #include "cli/cli.h"
 
 int cmd_broker(int argc, char **argv);
 
-enum { OPT_IDLE_EXIT = 256, OPT_READY_FD, OPT_BAG_FD };
+enum { OPT_IDLE_EXIT = 256, OPT_READY_FD, OPT_BAG_FD, OPT_PCAP };
 
 static const struct argp_option options[] = {
 	{"foreground", 'f', NULL, 0, "Stay in the foreground, until SIGINT or SIGTERM", 0},
 	{"idle-exit-ms", OPT_IDLE_EXIT, "N", 0,
 	 "In the foreground: end N milliseconds after the last client has gone", 0},
+	{"pcap", OPT_PCAP, "FILE", 0, CAPTURE_HELP, 0},
 	{"ready-fd", OPT_READY_FD, "FD", OPTION_HIDDEN, NULL, 0},
 	{"bag-fd", OPT_BAG_FD, "FD", OPTION_HIDDEN, NULL, 0},
 	{0},
@@ -44,6 +48,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'f':
 		a->foreground = true;
 		return 0;
+	case OPT_PCAP:
+		a->broker.capture = arg;
+		return 0;
 	case OPT_IDLE_EXIT:
 		a->broker.idle_exit_ms = number(state, arg);
 		return 0;
@@ -62,6 +69,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
+/* In the background, where another directory is the working one. */
+static int start(const char *capture, char *err, size_t err_len)
+{
+	char *path = capture ? capture_path(capture) : NULL;
+	int rc;
+
+	if (capture && !path) {
+		snprintf(err, err_len, "cannot write the capture %s: %s", capture, strerror(errno));
+		return -errno;
+	}
+	rc = broker_spawn("/proc/self/exe", NULL, path, err, err_len);
+	free(path);
+	return rc;
+}
+
 int cmd_broker(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -74,14 +96,19 @@ int cmd_broker(int argc, char **argv)
 	};
 	struct arguments a = {
 		.broker = {.idle_exit_ms = -1, .bag_in = -1, .bag_out = -1, .ready_fd = -1}};
+	const char *env = secure_getenv("WEFT_PCAP");
 	char err[512] = "";
 	int rc;
 
 	argp_err_exit_status = EXIT_USAGE;
 	argv[0] = (char *)"weft broker";
 	argp_parse(&argp, argc, argv, 0, NULL, &a);
-	rc = a.foreground ? broker_run(&a.broker, err, sizeof(err))
-			  : broker_spawn("/proc/self/exe", NULL, err, sizeof(err));
+	if (!a.broker.capture && env && *env)
+		a.broker.capture = env;
+	if (a.foreground)
+		rc = broker_run(&a.broker, err, sizeof(err));
+	else
+		rc = start(a.broker.capture, err, sizeof(err));
 	if (rc) {
 		fprintf(stderr, "weft broker: %s\n", err);
 		/* Who waits for it has been told. Its parent is a stranger, in a container the

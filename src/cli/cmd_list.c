@@ -240,14 +240,6 @@ static void rows_free(struct row *rows, size_t count)
 	free(rows);
 }
 
-/* Cuts it to so many characters. */
-static void cut(char *text, int width)
-{
-	for (; *text; text++)
-		if (((unsigned char)*text & 0xc0) != 0x80 && width-- == 0)
-			*text-- = 0;
-}
-
 static int terminal_width(void)
 {
 	struct winsize w;
@@ -346,7 +338,7 @@ static void show_rows(struct output *o, const struct view *view, const struct ro
 	output_object(o, NULL, "%sCOMMAND", cells_text(line, sizeof(line), NULL, width));
 	output_close(o);
 	for (size_t i = 0; i < view->count; i++) {
-		cut(rows[i].command, room);
+		text_cut(rows[i].command, room);
 		output_note(o, "%s%s", cells_text(line, sizeof(line), &rows[i], width),
 			    rows[i].command);
 		if (verbose) {

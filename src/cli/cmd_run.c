@@ -11,16 +11,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/capture.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 
 int cmd_run(int argc, char **argv);
 
+enum { KEY_PCAP = 256 };
 enum { EXIT_CANNOT_EXECUTE = 126, EXIT_NOT_FOUND = 127 }; /* as the shell and env(1) have them */
 
 struct run {
 	char **command;
 	bool sockets, only;
+	const char *capture;
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -33,6 +36,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		run->only = arg;
 		if (arg && strcmp(arg, "only"))
 			argp_error(state, "--sockets=%s: 'only' is the one word it takes", arg);
+		return 0;
+	case KEY_PCAP:
+		run->capture = arg;
 		return 0;
 	case ARGP_KEY_ARG: /* the first word that is no option: all from here on is the program's */
 		run->command = state->argv + state->next - 1;
@@ -50,6 +56,7 @@ static const struct argp_option options[] = {
 	{"sockets", 's', "only", OPTION_ARG_OPTIONAL,
 	 "TCP of PROGRAM goes over RDMA where the other end does so too; with =only, nowhere else",
 	 0},
+	{"pcap", KEY_PCAP, "FILE", 0, CAPTURE_HELP, 0},
 	{0},
 };
 
@@ -61,7 +68,7 @@ static const struct argp argp = {
 	       "\vThe library path of PROGRAM begins with weft's directory, and a library is "
 	       "preloaded that shows the devices below /sys/class/infiniband and "
 	       "/dev/infiniband, with --sockets another one; nothing else of its environment "
-	       "changes. The exit status is that of "
+	       "changes but by --pcap. The exit status is that of "
 	       "PROGRAM, 127 if it is not found, 126 if it cannot be executed.",
 };
 
@@ -121,7 +128,7 @@ static int set_environment(const struct run *run, const char *dir)
 
 int cmd_run(int argc, char **argv)
 {
-	char dir[PATH_MAX], name[] = "weft run";
+	char dir[PATH_MAX], why[512], name[] = "weft run";
 	struct run run = {0};
 	int err;
 
@@ -135,6 +142,8 @@ int cmd_run(int argc, char **argv)
 			"libibverbs.so.1 is not beside this executable (%s); build or install "
 			"weft as a whole",
 			strerror(-err));
+	if (run.capture && capture_use(run.capture, why, sizeof(why)))
+		return cli_fail("%s", why);
 	err = set_environment(&run, dir);
 	if (err)
 		return cli_fail("the environment of %s: %s", run.command[0], strerror(-err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * weft serve: disk images and block devices as the namespaces of one NVMe subsystem over RDMA.
+ * weft serve: disk images and block devices as the namespaces of one NVMe subsystem.
  *
  * One thread does everything: it polls while there is something to do and for a little while
  * after, then sleeps until a connection, a completion, the disk, a timer or a signal wakes it.
@@ -18,18 +18,21 @@
 
 #include "base/errno_text.h"
 #include "base/time.h"
+#include "cli/capture.h"
 #include "cli/cli.h"
+#include "cli/counted.h"
 #include "cli/nvme_opts.h"
 #include "cli/nvme_uri.h"
 #include "cli/output.h"
 #include "cli/provider.h"
 #include "cli/serve_file.h"
 #include "cli/serve_names.h"
+#include "cli/serve_events.h"
 #include "cli/serve_say.h"
+#include "cli/serve_transports.h"
 #include "nvmf/target/target.h"
-#include "nvmf/transport/rdma_target.h"
+#include "nvmf/transport/address.h"
 #include "store/store.h"
-#include "wire/nvme_rdma.h"
 
 int cmd_serve(int argc, char **argv);
 
@@ -42,17 +45,20 @@ int cmd_serve(int argc, char **argv);
 #define POLL_NS (50 * NSEC_PER_USEC)
 /* While hosts are there, and when one comes, files are looked at: they may have another size. */
 #define MEASURE_NS NSEC_PER_SEC
-/* At the end: for stores to finish and hosts to be told. */
-#define END_NS (5 * NSEC_PER_SEC)
+/* At the end: what takes so long is told, and what takes so long is given up; together below what
+ * service managers give. */
+#define TOLD_NS	   (5 * NSEC_PER_SEC)
+#define GIVE_UP_NS (60 * NSEC_PER_SEC)
 
 struct options {
 	struct serve_file files[TARGET_NS_MAX];
+	uint64_t null_bytes[TARGET_NS_MAX]; /* of those that are no files */
 	uint32_t file_count;
 	struct nvme_uri listen[LISTEN_MAX];
 	uint32_t listen_count;
 	const char *hosts[HOSTS_MAX];
 	uint32_t host_count;
-	const char *nqn, *serial, *provider;
+	const char *nqn, *serial, *provider, *capture;
 	struct store_file_options file;
 	size_t pool_bytes;
 	enum output_format format;
@@ -65,12 +71,18 @@ struct serve {
 	struct target_subsys subsys;
 	struct target_ns ns[TARGET_NS_MAX];
 	struct store_engine *engine;
-	struct rdma_target *rdma;
+	struct shares shares;
+	struct serve_transports transports;
 	int epoll_fd, signal_fd;
 	struct serve_say say;
 	uint64_t measure_ns; /* next look at the sizes of what is served */
 	bool stopping;
-	uint64_t give_up_ns;
+	uint64_t told_ns, give_up_ns; /* of the end */
+	struct last_flush {
+		struct store_op op;
+		bool done;
+		int error;
+	} last[TARGET_NS_MAX];
 };
 
 /* --- options ---------------------------------------------------------------------------------- */
@@ -87,6 +99,7 @@ enum {
 	KEY_READY_FD,
 	KEY_ALLOW_HOST,
 	KEY_MEMORY,
+	KEY_PCAP,
 };
 
 static const struct argp_option options[] = {
@@ -110,6 +123,7 @@ static const struct argp_option options[] = {
 	 "Memory for data of reads and writes under way (default 32m, at least 2m)", 0},
 	{"provider", KEY_PROVIDER, "weft|system", 0,
 	 "Verbs library: weft (default), or system for the machine's RNICs", 0},
+	{"pcap", KEY_PCAP, "FILE", 0, CAPTURE_HELP, 0},
 	{"ready-fd", KEY_READY_FD, "FD", 0,
 	 "Write a line to this descriptor, and close it, once hosts can connect", 0},
 	{"output-format", KEY_OUTPUT, "normal|json", 0, "How it is told", 0},
@@ -120,14 +134,17 @@ static const struct argp_option options[] = {
 static void take_listen(struct options *o, struct argp_state *state, const char *text)
 {
 	struct nvme_uri *u = &o->listen[o->listen_count];
-	const char *rest = strncmp(text, "rdma://", 7) == 0 ? text + 7 : NULL, *why;
-	char full[512];
+	const char *rest = strstr(text, "://"), *why;
+	char full[512], name[sizeof(u->transport)];
 
-	if (!rest)
+	snprintf(name, sizeof(name), "%.*s", rest ? (int)(rest - text) : 0, text);
+	if (!rest || !nvme_transport_valid(name))
 		argp_error(state, "--listen takes rdma://ADDRESS[:PORT], not '%s'", text);
+	rest += strlen("://");
 	if (o->listen_count == LISTEN_MAX)
 		argp_error(state, "--listen is given more than %d times", LISTEN_MAX);
 	*u = (struct nvme_uri){0};
+	strcpy(u->transport, name);
 	if (*rest == '\0' || *rest == ':') {
 		if (*rest && !nvme_port_valid(rest + 1))
 			argp_error(state, "--listen %s: a port is a number from 1 to 65535", text);
@@ -140,22 +157,27 @@ static void take_listen(struct options *o, struct argp_state *state, const char 
 			argp_error(state, "--listen %s: the subsystem is named by --nqn", text);
 	}
 	if (!u->port[0])
-		snprintf(u->port, sizeof(u->port), "%d", NVME_RDMA_PORT);
+		strcpy(u->port, serve_transport_of(u)->port);
 	o->listen_count++;
 }
 
 static void take_file(struct options *o, struct argp_state *state, const char *text)
 {
+	struct serve_file *f = &o->files[o->file_count];
 	int error = -EINVAL;
 
 	if (o->file_count == TARGET_NS_MAX)
 		argp_error(state, "more than %d files", TARGET_NS_MAX);
 	else
-		error = serve_file_parse(text, &o->files[o->file_count++]);
+		error = serve_file_parse(text, f);
 	if (error == -EINVAL)
 		argp_error(state, "'%s' names no file", text);
 	else if (error)
 		argp_failure(state, EXIT_FAILED, -error, "'%s'", text);
+	if (f->null_size)
+		o->null_bytes[o->file_count] =
+			cli_parse_size(state, "null:SIZE", f->null_size, 512, UINT64_MAX >> 1);
+	o->file_count++;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -197,6 +219,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_MEMORY:
 		o->pool_bytes = cli_parse_size(state, "--memory", arg, POOL_MIN, POOL_MAX);
 		return 0;
+	case KEY_PCAP:
+		o->capture = arg;
+		return 0;
 	case KEY_PROVIDER:
 		if (!provider_valid(arg))
 			argp_error(state, "--provider is weft or system, not '%s'", arg);
@@ -212,6 +237,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		take_file(o, state, arg);
 		return 0;
+	case ARGP_KEY_END:
+		if (o->capture && o->provider && strcmp(o->provider, "system") == 0)
+			argp_error(state, "--pcap has weft's own packets; those of the system's "
+					  "RNICs tcpdump may see");
+		return 0;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "name a disk image or a block device; "
 				  "`truncate -s 1G disk.img` makes an empty image");
@@ -224,26 +254,41 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
-	.args_doc = "FILE[,ro|,rw]...",
+	.args_doc = "FILE|null:SIZE[,ro|,rw]...",
 	.doc = "Serve disk images and block devices over NVMe/RDMA: the files are namespaces 1, "
-	       "2, ... of one subsystem. Hosts cannot write to FILE,ro.\v"
+	       "2, ... of one subsystem. Hosts cannot write to FILE,ro. null:SIZE is a disk that "
+	       "keeps nothing, for measuring.\v"
 	       "Prints what a host needs to connect, then serves until it is interrupted.",
 };
 
 /* --- what is served --------------------------------------------------------------------------- */
 
+static int open_null(uint64_t size, const struct store_file_options *how, struct store **ret,
+		     const char **ret_why)
+{
+	int error = store_null_create(size, how->block_size, ret);
+
+	*ret_why = error == -EINVAL ? "its size is not a multiple of the block size"
+				    : strerrordesc_np(-error);
+	if (!error)
+		(*ret)->read_only = how->read_only;
+	return error;
+}
+
 static int open_stores(struct serve *s)
 {
 	struct options *o = &s->opt;
-	char real[PATH_MAX], name[PATH_MAX + NVME_NQN_LEN];
+	char real[PATH_MAX], name[PATH_MAX + NVME_NQN_LEN + 8];
 	struct store_file_options how = o->file;
 
 	for (uint32_t i = 0; i < o->file_count; i++) {
 		struct target_ns *ns = &s->ns[i];
 		const char *path = o->files[i].path, *why;
+		bool null = o->files[i].null_size;
 
 		how.read_only = serve_file_read_only(&o->files[i], o->file.read_only);
-		if (store_file_open(s->engine, path, &how, &ns->store, &why) != 0)
+		if ((null ? open_null(o->null_bytes[i], &how, &ns->store, &why)
+			  : store_file_open(s->engine, path, &how, &ns->store, &why)) != 0)
 			return cli_fail("%s: %s", path, why);
 		serve_real_path(path, real, sizeof(real));
 		if (i == 0) {
@@ -254,7 +299,10 @@ static int open_stores(struct serve *s)
 		}
 		ns->nsid = i + 1;
 		ns->lba_shift = o->file.block_size == 4096 ? 12 : 9;
-		snprintf(name, sizeof(name), "%s/%s", s->subsys.nqn, real);
+		if (null) /* of one size there can be several */
+			snprintf(name, sizeof(name), "%s/%s/%u", s->subsys.nqn, path, ns->nsid);
+		else
+			snprintf(name, sizeof(name), "%s/%s", s->subsys.nqn, real);
 		serve_uuid(name, ns->uuid);
 		memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
 	}
@@ -273,71 +321,27 @@ static void env_free(void *ctx, void *p)
 	free(p);
 }
 
-/* Some hosts have no name, and some are refused before they have told it. */
-static const char *host_name(const char *nqn)
-{
-	return nqn && *nqn ? nqn : "a host";
-}
-
-static const char *why_gone(const struct target_event *e)
-{
-	if (e->why)
-		return e->why;
-	if (e->ctrl->csts & NVME_CSTS_CFS)
-		return "no command came within its keep-alive time";
-	return e->ctrl->csts & NVME_CSTS_SHST_MASK ? "it shut down" : "it disconnected";
-}
-
-/* One line per host that comes or goes; a refused one is told with the reason. */
 static void env_event(void *ctx, const struct target_event *e)
 {
 	struct serve *s = ctx;
-	uint64_t now = s->target.now_ns;
 
 	if (e->type == TARGET_EVENT_CTRL_NEW)
 		s->measure_ns = 0;
-	if (s->opt.format != OUTPUT_TEXT || (e->ctrl && e->ctrl->subsys->discovery))
-		return;
-	switch (e->type) {
-	case TARGET_EVENT_CTRL_NEW:
-		serve_say(&s->say, now, "connected: %s from %s (controller %u)",
-			  host_name(e->ctrl->hostnqn), e->peer, e->ctrl->cntlid);
-		break;
-	case TARGET_EVENT_CTRL_GONE:
-		serve_say(&s->say, now, "gone: %s from %s (controller %u): %s",
-			  host_name(e->ctrl->hostnqn), e->peer, e->ctrl->cntlid, why_gone(e));
-		break;
-	case TARGET_EVENT_KEEP_ALIVE_EXPIRED:
-		serve_say(&s->say, now, "silent for %u ms: %s from %s (controller %u)",
-			  e->ctrl->kato_ms, host_name(e->ctrl->hostnqn), e->peer, e->ctrl->cntlid);
-		break;
-	case TARGET_EVENT_CONNECT_REFUSED:
-		serve_say(&s->say, now, "refused: %s from %s: %s%s%s", host_name(e->hostnqn),
-			  e->peer, nvme_status_name(e->status),
-			  e->subnqn && *e->subnqn ? ", asked for " : "",
-			  e->subnqn ? e->subnqn : "");
-		break;
-	case TARGET_EVENT_BAD_CAPSULE:
-		serve_say(&s->say, now, "connection lost: %s from %s: a capsule of the wrong size",
-			  host_name(e->ctrl ? e->ctrl->hostnqn : NULL), e->peer);
-		break;
-	case TARGET_EVENT_QUEUE_FAILED:
-		serve_say(&s->say, now, "connection lost: %s from %s (queue %u): %s",
-			  host_name(e->ctrl ? e->ctrl->hostnqn : NULL), e->peer, e->queue->qid,
-			  e->why);
-		break;
-	case TARGET_EVENT_REJECTED:
-		serve_say(&s->say, now, "refused: a host from %s: %s", e->peer, e->why);
-		break;
-	case TARGET_EVENT_QUEUE_NEW:
-		break;
-	}
+	if (e->type == TARGET_EVENT_FLUSH_FAILED)
+		cli_warn("%s: what %s from %s wrote does not get to the disk: %s",
+			 s->opt.files[e->nsid - 1].path, serve_host_name(e->ctrl->hostnqn), e->peer,
+			 strerrordesc_np(-e->error));
+	if (s->opt.format == OUTPUT_TEXT && !(e->ctrl && e->ctrl->subsys->discovery))
+		serve_say_event(&s->say, e, s->target.group.now_ns);
 }
 
 static int make_target(struct serve *s)
 {
-	struct target_env env = {
-		.ctx = s, .alloc = env_alloc, .free = env_free, .event = env_event};
+	struct target_env env = {.ctx = s,
+				 .alloc = env_alloc,
+				 .free = env_free,
+				 .event = env_event,
+				 .counters = counted_target()};
 	struct target_subsys *sub = &s->subsys;
 
 	target_init(&s->target, &env, time_now_ns());
@@ -365,17 +369,18 @@ static int start_listening(struct serve *s)
 	struct options *o = &s->opt;
 	char why[512];
 
-	if (rdma_target_create(&s->target, s->opt.pool_bytes, &s->rdma, why, sizeof(why)) != 0)
-		return cli_fail("%s", why);
+	if (shares_init(&s->shares, o->pool_bytes) != 0)
+		return cli_fail("no memory for %zu MiB of data under way", o->pool_bytes >> 20);
 	if (o->listen_count == 0) {
-		snprintf(o->listen[0].port, sizeof(o->listen[0].port), "%d", NVME_RDMA_PORT);
+		strcpy(o->listen[0].transport, transport_at(0)->name);
+		strcpy(o->listen[0].port, transport_at(0)->port);
 		o->listen_count = 1;
 	}
 	for (uint32_t i = 0; i < o->listen_count; i++) {
 		const struct nvme_uri *u = &o->listen[i];
 
-		if (rdma_target_listen(s->rdma, u->host[0] ? u->host : NULL, u->port, why,
-				       sizeof(why)) != 0)
+		if (serve_transports_listen(&s->transports, &s->target, &s->shares, u, why,
+					    sizeof(why)) != 0)
 			return cli_fail("%s", why);
 	}
 	return 0;
@@ -386,24 +391,25 @@ static int start_listening(struct serve *s)
 struct teller {
 	struct serve *s;
 	struct output *o;
-	const char *port;
-	char example[64], example_port[8]; /* the first address told */
+	const struct nvme_uri *listen;
+	char example[64]; /* the first address told */
+	const struct nvme_uri *example_listen;
 };
 
 static void tell_address(void *ctx, const char *address, bool loopback)
 {
 	struct teller *t = ctx;
 
-	output_object(t->o, NULL, "%s port %s%s", address, t->port,
+	output_object(t->o, NULL, "%s port %s%s", address, t->listen->port,
 		      loopback ? " (from this machine)" : "");
 	if (t->o->format == OUTPUT_JSON) {
 		output_string(t->o, "address", NULL, address);
-		output_string(t->o, "port", NULL, t->port);
+		output_string(t->o, "port", NULL, t->listen->port);
 	}
 	output_close(t->o);
 	if (!t->example[0]) {
 		snprintf(t->example, sizeof(t->example), "%s", address);
-		snprintf(t->example_port, sizeof(t->example_port), "%s", t->port);
+		t->example_listen = t->listen;
 	}
 }
 
@@ -433,18 +439,21 @@ static void tell_namespaces(struct serve *s, struct output *o)
 
 static void tell_how(const struct teller *t)
 {
-	struct nvme_uri uri = {.transport = "rdma", .nsid = 1};
+	const struct nvmf_transport *kind = serve_transport_of(t->example_listen);
+	const char *port = t->example_listen->port;
+	struct nvme_uri uri = {.nsid = 1};
 	const char *nqn = t->s->subsys.nqn;
 	char text[1024], nvme[1024];
 
+	strcpy(uri.transport, kind->name);
 	snprintf(uri.host, sizeof(uri.host), "%s", t->example);
-	if (atoi(t->example_port) != NVME_RDMA_PORT)
-		snprintf(uri.port, sizeof(uri.port), "%s", t->example_port);
+	if (atoi(port) != atoi(kind->port))
+		strcpy(uri.port, port);
 	snprintf(uri.nqn, sizeof(uri.nqn), "%.223s", nqn);
 	if (nvme_uri_format(&uri, text, sizeof(text)) != 0)
 		return;
-	snprintf(nvme, sizeof(nvme), "nvme connect -t rdma -a %s -s %s -n %s", t->example,
-		 t->example_port, nqn);
+	snprintf(nvme, sizeof(nvme), "nvme connect -t %s -a %s -s %s -n %s", kind->name, t->example,
+		 port, nqn);
 	output_string(t->o, "uri", "weft", text);
 	output_string(t->o, "nvme_connect", "Linux", nvme);
 }
@@ -457,16 +466,16 @@ static bool tell(struct serve *s)
 	output_init(&o, stdout, s->opt.format);
 	output_string(&o, "nqn", "subsystem", s->subsys.nqn);
 	tell_namespaces(s, &o);
-	output_list(&o, "addresses", "addresses (rdma)");
+	output_list(&o, "addresses", "addresses (%s)", serve_transport_of(&s->opt.listen[0])->name);
 	for (uint32_t i = 0; i < s->opt.listen_count; i++) {
 		const struct nvme_uri *u = &s->opt.listen[i];
-		int family = rdma_target_wildcard(u->host);
+		int family = address_wildcard(u->host);
 
-		t.port = u->port;
+		t.listen = u;
 		if (u->host[0] && family == AF_UNSPEC)
 			tell_address(&t, u->host, false);
 		else
-			rdma_target_addresses(family, tell_address, &t);
+			serve_transport_of(u)->addresses(family, tell_address, &t);
 	}
 	output_close(&o);
 	if (!t.example[0])
@@ -505,21 +514,23 @@ static void on_signal(struct serve *s)
 		if (s->stopping)
 			_exit(EXIT_FAILED);
 		s->stopping = true;
-		s->give_up_ns = time_now_ns() + END_NS;
-		rdma_target_shutdown(s->rdma);
+		s->told_ns = time_now_ns() + TOLD_NS;
+		s->give_up_ns = time_now_ns() + GIVE_UP_NS;
+		serve_transports_shutdown(&s->transports);
 	}
 }
 
 static void sleep_until_something(struct serve *s, uint64_t now)
 {
 	struct epoll_event ev[4];
-	uint64_t deadline =
-		min_of(target_next_deadline(&s->target), rdma_target_next_deadline(s->rdma));
+	uint64_t deadline = min_of(target_next_deadline(&s->target), s->measure_ns);
 	int timeout_ms = -1, n;
 
-	deadline = min_of(deadline, s->measure_ns);
-	if (s->stopping)
+	deadline = min_of(deadline, serve_transports_next_deadline(&s->transports));
+	if (s->stopping) {
+		deadline = min_of(deadline, s->told_ns);
 		deadline = min_of(deadline, s->give_up_ns);
+	}
 	if (deadline != DEADLINE_NEVER) {
 		uint64_t ms = deadline > now ? (deadline - now) / NSEC_PER_MSEC + 1 : 0;
 
@@ -544,7 +555,7 @@ static void measure_stores(struct serve *s, uint64_t now)
 	for (uint32_t i = 0; i < s->opt.file_count; i++) {
 		struct target_ns *ns = &s->ns[i];
 
-		if (!store_file_measure(ns->store))
+		if (!store_measure(ns->store))
 			continue;
 		target_ns_changed(ns, &s->subsys);
 		if (s->opt.format == OUTPUT_TEXT)
@@ -553,11 +564,22 @@ static void measure_stores(struct serve *s, uint64_t now)
 	}
 }
 
-static int loop(struct serve *s)
+/* Whoever waits for the end is told, once, that it takes long. */
+static void tell_waiting(struct serve *s, uint64_t now)
+{
+	if (now < s->told_ns)
+		return;
+	s->told_ns = DEADLINE_NEVER;
+	cli_warn("disks have not written yet what hosts have sent; a second signal ends this at "
+		 "once");
+}
+
+/* False: at its end work was left undone. */
+static bool loop(struct serve *s)
 {
 	uint64_t awake_until = 0, signals_at = 0;
 
-	while (!s->stopping || !rdma_target_idle(s->rdma) || !target_idle(&s->target)) {
+	while (!s->stopping || !serve_transports_idle(&s->transports) || !target_idle(&s->target)) {
 		uint64_t now = time_now_ns();
 		bool sleepy = now >= awake_until, any;
 
@@ -565,7 +587,7 @@ static int loop(struct serve *s)
 			target_tick(&s->target, now);
 		if (now >= s->measure_ns || store_engine_measured(s->engine))
 			measure_stores(s, now);
-		any = rdma_target_process(s->rdma, now, sleepy);
+		any = serve_transports_process(&s->transports, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;
 		if (any)
 			awake_until = now + POLL_NS;
@@ -576,17 +598,14 @@ static int loop(struct serve *s)
 			signals_at = now + 100 * NSEC_PER_MSEC;
 			on_signal(s);
 		}
-		if (s->stopping && now >= s->give_up_ns)
-			return cli_fail("a store does not finish its work; giving up");
+		if (!s->stopping)
+			continue;
+		tell_waiting(s, now);
+		if (now >= s->give_up_ns)
+			return false;
 	}
-	return 0;
+	return true;
 }
-
-struct last_flush {
-	struct store_op op;
-	bool done;
-	int error;
-};
 
 static void flushed(struct store_op *op, int error)
 {
@@ -596,28 +615,64 @@ static void flushed(struct store_op *op, int error)
 	f->error = error;
 }
 
-/* What hosts wrote and did not flush is still on its way to the disk. */
-static int flush_stores(struct serve *s)
+static bool all_flushed(const struct serve *s)
 {
-	int status = 0;
+	for (uint32_t i = 0; i < s->opt.file_count; i++)
+		if (!s->last[i].done)
+			return false;
+	return true;
+}
+
+/*
+ * What hosts wrote and did not flush is still on its way to the disks: to all at once, so that one
+ * that hangs costs the others nothing. False: one has not answered, and its operation is its own.
+ */
+static bool flush_stores(struct serve *s)
+{
+	const uint64_t end = max_of(s->give_up_ns, time_now_ns() + TOLD_NS);
 
 	for (uint32_t i = 0; i < s->opt.file_count; i++) {
-		struct last_flush f = {.op = {.opcode = STORE_FLUSH, .done = flushed}};
+		s->last[i].op = (struct store_op){.opcode = STORE_FLUSH, .done = flushed};
+		s->last[i].done = s->ns[i].read_only;
+		if (!s->ns[i].read_only)
+			store_submit(s->ns[i].store, &s->last[i].op);
+	}
+	while (!all_flushed(s)) {
+		struct epoll_event ev;
+		uint64_t now;
 
-		if (s->ns[i].read_only)
-			continue;
-		store_submit(s->ns[i].store, &f.op);
-		while (!f.done) {
-			struct epoll_event ev;
+		if (store_engine_reap(s->engine) == 0)
+			(void)epoll_wait(s->epoll_fd, &ev, 1, 10);
+		store_engine_clear(s->engine);
+		on_signal(s); /* the second one ends it here, too */
+		now = time_now_ns();
+		tell_waiting(s, now);
+		if (now >= end)
+			return false;
+	}
+	return true;
+}
 
-			if (store_engine_reap(s->engine) == 0 && !f.done)
-				(void)epoll_wait(s->epoll_fd, &ev, 1, 10);
-			store_engine_clear(s->engine);
-			on_signal(s); /* the second one ends it here, too */
-		}
-		if (f.error)
-			status = cli_fail("%s: writing to the disk fails: %s", s->opt.files[i].path,
-					  strerror(-f.error));
+/* What is said of each disk at the end. */
+static int last_words(const struct serve *s)
+{
+	int status = EXIT_OK;
+
+	for (uint32_t i = 0; i < s->opt.file_count; i++) {
+		const struct last_flush *f = &s->last[i];
+		const char *path = s->opt.files[i].path;
+
+		if (!f->done)
+			status = cli_fail("%s: the disk has not written what hosts have sent "
+					  "within %llu s; giving up",
+					  path, (unsigned long long)(GIVE_UP_NS / NSEC_PER_SEC));
+		else if (f->error)
+			status = cli_fail("%s: writing to the disk fails: %s", path,
+					  strerrordesc_np(-f->error));
+		else if (s->ns[i].flush_failed_ns)
+			status = cli_fail("%s: writing to the disk failed before: what hosts have "
+					  "sent may be lost",
+					  path);
 	}
 	return status;
 }
@@ -627,13 +682,15 @@ static int set_up_loop(struct serve *s, const sigset_t *signals)
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	s->signal_fd = signalfd(-1, signals, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (s->epoll_fd < 0 || s->signal_fd < 0 || watch(s, s->signal_fd) < 0 ||
-	    watch(s, rdma_target_fd(s->rdma)) < 0 || watch(s, store_engine_fd(s->engine)) < 0)
+	    watch(s, store_engine_fd(s->engine)) < 0 ||
+	    serve_transports_watch(&s->transports, s->epoll_fd) < 0)
 		return cli_fail("cannot set up waiting: %s", errno_text(errno));
 	return 0;
 }
 
 static int serve(struct serve *s, const sigset_t *signals)
 {
+	bool whole;
 	int status;
 
 	if (store_engine_create(STORE_ENGINE_AUTO, &s->engine) != 0)
@@ -649,11 +706,13 @@ static int serve(struct serve *s, const sigset_t *signals)
 		return status;
 	if (!tell(s))
 		return EXIT_FAILED;
-	status = loop(s);
-	if (status)
-		return status;
-	status = flush_stores(s);
-	rdma_target_destroy(s->rdma);
+	whole = loop(s);
+	whole &= flush_stores(s);
+	status = last_words(s);
+	if (!whole) /* what waits for a disk goes with the process */
+		return status ? status : cli_fail("a disk does not finish its work; giving up");
+	serve_transports_destroy(&s->transports);
+	shares_fini(&s->shares);
 	target_fini(&s->target);
 	for (uint32_t i = 0; i < s->opt.file_count; i++)
 		store_destroy(s->ns[i].store);
@@ -667,11 +726,14 @@ int cmd_serve(int argc, char **argv)
 		.opt = {.file.block_size = 512, .pool_bytes = POOL_DEFAULT, .ready_fd = -1},
 		.say.fd = STDOUT_FILENO};
 	struct sigaction hup;
+	char err[512];
 	sigset_t signals;
 
 	cli_parse(&argp, "serve", argc, argv, &s.opt);
 	if (provider_use(s.opt.provider))
 		return EXIT_FAILED;
+	if (s.opt.capture && capture_use(s.opt.capture, err, sizeof(err)))
+		return cli_fail("%s", err);
 	/* Before any thread starts, so that all of them leave the signals to the loop. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);

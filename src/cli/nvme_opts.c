@@ -118,9 +118,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 't':
-		if (strcmp(arg, "rdma") != 0)
-			argp_error(state, "the transport is rdma, not '%s'", arg);
-		strcpy(o->uri.transport, "rdma");
+		if (!nvme_transport_valid(arg))
+			argp_error(state, "%s, not '%s'", nvme_transport_names, arg);
+		else
+			strcpy(o->uri.transport, arg);
 		return 0;
 	case 'a':
 		copy(state, "--traddr", o->uri.host, sizeof(o->uri.host), arg);

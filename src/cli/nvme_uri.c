@@ -14,6 +14,26 @@ bool nvme_uri_is(const char *text)
 	return strncmp(text, SCHEME, strlen(SCHEME)) == 0;
 }
 
+const char nvme_transport_names[] = "the transport is one of:"
+#define TRANSPORT(name) " " #name
+#include "cli/transports.def"
+#undef TRANSPORT
+	;
+
+bool nvme_transport_valid(const char *name)
+{
+	static const char *const names[] = {
+#define TRANSPORT(name) #name,
+#include "cli/transports.def"
+#undef TRANSPORT
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -244,10 +264,10 @@ static const char *parse(const char *text, struct nvme_uri *u)
 		return "a URI begins nvme+rdma://";
 	n = (size_t)(sep - text) - strlen(SCHEME);
 	if (n == 0 || n >= sizeof(u->transport))
-		return "the transport is rdma: nvme+rdma://";
+		return nvme_transport_names;
 	memcpy(u->transport, text + strlen(SCHEME), n);
-	if (strcmp(u->transport, "rdma") != 0)
-		return "the transport is rdma: nvme+rdma://";
+	if (!nvme_transport_valid(u->transport))
+		return nvme_transport_names;
 	p = sep + 3;
 	n = strcspn(p, "/?");
 	why = parse_authority(p, n, u);

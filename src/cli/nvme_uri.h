@@ -2,7 +2,7 @@
 /*
  * How a subsystem or a namespace is named on the command line:
  *
- *	nvme+rdma://HOST[:PORT][/NQN][?ns=N&hostnqn=NQN&hostid=UUID]
+ *	nvme+TRANSPORT://HOST[:PORT][/NQN][?ns=N&hostnqn=NQN&hostid=UUID]
  *
  * HOST is a name, an IPv4 address or an IPv6 address in brackets (a zone after % is kept). The
  * NQN and the query's values may be percent-encoded; '/' and ':' need not be.
@@ -18,7 +18,7 @@
 #define NVME_URI_NQN_MAX 223 /* characters; NVMe base specification 2.0, 4.5 */
 
 struct nvme_uri {
-	char transport[8]; /* "rdma" */
+	char transport[8]; /* a name of transports.def */
 	char host[256];	   /* without brackets */
 	char port[8];	   /* decimal; empty: the transport's default */
 	char nqn[NVME_URI_NQN_MAX + 1];
@@ -34,7 +34,10 @@ int nvme_uri_parse(const char *text, struct nvme_uri *ret, const char **ret_why)
 /* The URI that names the same; -ENAMETOOLONG when room bytes do not hold it. */
 int nvme_uri_format(const struct nvme_uri *uri, char *buf, size_t room) must_use;
 
+/* What the names of transports are, as a sentence. */
+extern const char nvme_transport_names[];
 /* The checks options share with the URI. A port is 1 to 65535; a namespace ID 1 to 0xfffffffe. */
+bool nvme_transport_valid(const char *name);
 bool nvme_port_valid(const char *text);
 bool nvme_nqn_valid(const char *nqn);
 int nvme_nsid_parse(const char *text, uint32_t *ret_nsid) must_use;

@@ -96,3 +96,10 @@ const char *user_name(char *buf, size_t room, uid_t uid)
 		snprintf(buf, room, "%u", uid);
 	return buf;
 }
+
+void text_cut(char *text, int width)
+{
+	for (; *text; text++)
+		if (((unsigned char)*text & 0xc0) != 0x80 && width-- == 0)
+			*text-- = 0;
+}

@@ -16,5 +16,7 @@ const char *user_name(char *buf, size_t room, uid_t uid);
 /* Puts '?' in the place of each byte that is a control character's, one's for the direction of text
  * or not of UTF-8. */
 void text_tame(char *text);
+/* Cuts it to so many characters. */
+void text_cut(char *text, int width);
 
 #endif

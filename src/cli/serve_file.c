@@ -20,7 +20,10 @@ int serve_file_parse(const char *text, struct serve_file *ret)
 		return -EINVAL;
 	/* A copy: the arguments are read again where weft starts itself anew. */
 	ret->path = strndup(text, len);
-	return ret->path ? 0 : -ENOMEM;
+	if (!ret->path)
+		return -ENOMEM;
+	ret->null_size = strncmp(ret->path, "null:", 5) == 0 ? ret->path + 5 : NULL;
+	return 0;
 }
 
 bool serve_file_read_only(const struct serve_file *f, bool all)

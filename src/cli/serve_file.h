@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What `weft serve` is told to serve: FILE, FILE,ro or FILE,rw. */
+/* What `weft serve` is told to serve: FILE or null:SIZE, or either with ,ro or ,rw behind it. */
 #ifndef WEFT_CLI_SERVE_FILE_H
 #define WEFT_CLI_SERVE_FILE_H
 
@@ -10,7 +10,8 @@
 enum serve_access { SERVE_AS_ALL, SERVE_READ_ONLY, SERVE_READ_WRITE };
 
 struct serve_file {
-	char *path; /* to be freed */
+	char *path;	       /* to be freed */
+	const char *null_size; /* within path: the SIZE of a null:SIZE, or NULL */
 	enum serve_access access;
 };
 

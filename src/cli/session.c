@@ -8,14 +8,14 @@
 
 #include "base/time.h"
 #include "cli/cli.h"
+#include "cli/counted.h"
 #include "cli/provider.h"
 #include "cli/session.h"
-#include "nvmf/transport/rdma_host.h"
+#include "cli/transports.h"
 
 #define RESOLVE_TIMEOUT_MS  5000
 #define OPEN_TIMEOUT_NS	    (15 * NSEC_PER_SEC)
 #define SHUTDOWN_TIMEOUT_NS (5 * NSEC_PER_SEC)
-#define NVME_RDMA_PORT_TEXT "4420"
 
 static volatile sig_atomic_t interrupted;
 
@@ -55,9 +55,9 @@ static void tell_connect_status(struct session *s, const struct host_failure *f)
 	switch (f->status & NVME_STATUS_CODE) {
 	case NVME_SC_CONNECT_INVALID_PARAM:
 		if (in_data && offset == NVMF_CONNECT_DATA_SUBNQN) {
-			cli_fail("no subsystem '%s' at %s; `weft discover nvme+rdma://%s` lists "
+			cli_fail("no subsystem '%s' at %s; `weft discover nvme+%s://%s` lists "
 				 "them",
-				 s->nqn, s->place, s->place);
+				 s->nqn, s->place, s->kind->name, s->place);
 			return;
 		}
 		cli_fail("%s refuses to connect: %s, byte %u of the %s", s->place,
@@ -93,16 +93,15 @@ static const char *command_name(const struct host_failure *f)
 static void tell_failure(struct session *s)
 {
 	const struct host_failure *f = &s->host.failure;
-	const char *said = rdma_host_error(s->rdma);
+	const char *said = s->transport->ops->error(s->transport);
 	char text[128];
 
 	switch (f->kind) {
 	case HOST_FAIL_OPEN:
 	case HOST_FAIL_LOST:
 		if (f->kind == HOST_FAIL_OPEN && f->detail)
-			cli_fail("cannot connect to %s: %s: nothing there speaks RoCE, UDP port "
-				 "4791 is filtered on the way, or the target hangs; look there",
-				 s->place, f->detail);
+			cli_fail("cannot connect to %s: %s: %s", s->place, f->detail,
+				 s->kind->no_answer);
 		else if (f->detail || !said[0])
 			cli_fail("connection to %s lost: %s", s->place,
 				 f->detail ? f->detail : "the cause is not known");
@@ -194,9 +193,9 @@ static bool fill_config(struct session *s, const struct nvme_opts *opts, struct 
 	} else if (s->config.discovery) {
 		strcpy(s->nqn, NVMF_DISCOVERY_NQN);
 	} else {
-		cli_fail("no subsystem is named; `weft discover nvme+rdma://%s` lists those there "
+		cli_fail("no subsystem is named; `weft discover nvme+%s://%s` lists those there "
 			 "are",
-			 s->place);
+			 s->kind->name, s->place);
 		return false;
 	}
 	/* A discovery controller has nothing to be kept for. */
@@ -209,9 +208,10 @@ static bool fill_config(struct session *s, const struct nvme_opts *opts, struct 
 
 static bool create(struct session *s, const struct nvme_opts *opts)
 {
-	const char *port = opts->uri.port[0] ? opts->uri.port : NVME_RDMA_PORT_TEXT;
+	const struct nvmf_transport *kind = transport_at(transport_index(opts->uri.transport));
+	const char *port = opts->uri.port[0] ? opts->uri.port : kind->port;
 	bool v6 = strchr(opts->uri.host, ':');
-	struct rdma_host_config rc = {
+	struct transport_host_config tc = {
 		.host = opts->uri.host,
 		.port = port,
 		.source = opts->host_traddr,
@@ -221,29 +221,31 @@ static bool create(struct session *s, const struct nvme_opts *opts)
 		.plain_keys = s->config.plain_keys,
 	};
 	struct host_config hc;
-	size_t slots;
+	size_t places;
 	char why[512];
 
+	s->kind = kind;
 	snprintf(s->place, sizeof(s->place), v6 ? "[%s]:%s" : "%s:%s", opts->uri.host, port);
 	if (!fill_config(s, opts, &hc))
 		return false;
-	slots = HOST_ADMIN_ENTRIES + (size_t)hc.io_queues * hc.io_entries;
+	hc.counters = counted_host();
+	places = HOST_ADMIN_ENTRIES + (size_t)hc.io_queues * hc.io_entries;
 	s->queues = calloc(1u + hc.io_queues, sizeof(*s->queues));
-	s->slots = calloc(slots, sizeof(*s->slots));
-	if (!s->queues || !s->slots) {
+	s->places = calloc(places, sizeof(*s->places));
+	if (!s->queues || !s->places) {
 		cli_fail("out of memory");
 		return false;
 	}
-	s->rdma = rdma_host_create(&rc, why, sizeof(why));
-	if (!s->rdma) {
+	s->transport = kind->host_create(&tc, why, sizeof(why));
+	if (!s->transport) {
 		cli_fail("%s", why);
 		return false;
 	}
-	rdma_host_attach(s->rdma, &s->host);
+	s->transport->ops->attach(s->transport, &s->host);
 	s->page = session_alloc(s, (size_t)NVME_IDENTIFY_LEN + HOST_SCRATCH_LEN);
 	if (!s->page)
 		return false;
-	if (host_init(&s->host, &hc, &rdma_host_transport, s->rdma, s->queues, s->slots,
+	if (host_init(&s->host, &hc, s->transport->ops->queues, s->transport, s->queues, s->places,
 		      (uint8_t *)s->page + NVME_IDENTIFY_LEN)) {
 		cli_fail("the host's configuration is beyond its limits");
 		return false;
@@ -284,7 +286,7 @@ static bool ended(const struct session *s)
 static bool process(struct session *s)
 {
 	uint64_t now_ns = time_now_ns();
-	bool any = rdma_host_process(s->rdma, now_ns, !s->config.poll);
+	bool any = s->transport->ops->process(s->transport, now_ns, !s->config.poll);
 
 	if (now_ns >= host_next_deadline(&s->host)) {
 		host_tick(&s->host, now_ns);
@@ -295,18 +297,19 @@ static bool process(struct session *s)
 
 static void wait_for(struct session **sessions, unsigned int n, uint64_t until_ns)
 {
-	struct pollfd fds[SESSIONS_MAX * RDMA_HOST_FDS];
+	struct pollfd fds[SESSIONS_MAX * TRANSPORT_HOST_FDS];
 	unsigned int at[SESSIONS_MAX + 1] = {0};
 	uint64_t now_ns, timeout_ns;
 	struct timespec ts;
 	sigset_t none;
 
 	for (unsigned int i = 0; i < n; i++) {
+		const struct transport_host *t = sessions[i]->transport;
 		uint64_t next = host_next_deadline(&sessions[i]->host);
 
-		next = min_of(next, rdma_host_next_deadline(sessions[i]->rdma));
+		next = min_of(next, t->ops->next_deadline(t));
 		until_ns = min_of(until_ns, next);
-		at[i + 1] = at[i] + rdma_host_pollfds(sessions[i]->rdma, fds + at[i]);
+		at[i + 1] = at[i] + t->ops->pollfds(t, fds + at[i]);
 	}
 	now_ns = time_now_ns();
 	timeout_ns = until_ns > now_ns ? until_ns - now_ns : 0;
@@ -316,8 +319,11 @@ static void wait_for(struct session **sessions, unsigned int n, uint64_t until_n
 	sigemptyset(&none);
 	if (ppoll(fds, at[n], &ts, &none) <= 0)
 		return;
-	for (unsigned int i = 0; i < n; i++)
-		rdma_host_polled(sessions[i]->rdma, fds + at[i], at[i + 1] - at[i]);
+	for (unsigned int i = 0; i < n; i++) {
+		struct transport_host *t = sessions[i]->transport;
+
+		t->ops->polled(t, fds + at[i], at[i + 1] - at[i]);
+	}
 }
 
 static bool shutting_down(const struct session *s)
@@ -353,25 +359,32 @@ void session_close(struct session *s)
 {
 	if (!s)
 		return;
-	if (s->rdma && s->host.state != HOST_IDLE && !ended(s)) {
+	if (s->transport && s->host.state != HOST_IDLE && !ended(s)) {
 		host_shutdown(&s->host, time_now_ns());
 		while (!ended(s) && session_turn(&s, 1, UINT64_MAX))
 			;
+		if (s->host.failure.kind == HOST_FAIL_FATAL &&
+		    s->host.failure.state == HOST_SHUTDOWN_WAIT)
+			cli_warn("controller at %s cannot shut down in order (CSTS.CFS): what was "
+				 "written and not flushed may be lost; the target knows why",
+				 s->place);
 	}
-	rdma_host_destroy(s->rdma);
+	if (s->transport)
+		s->transport->ops->destroy(s->transport);
 	for (unsigned int i = 0; i < s->memory_count; i++)
 		munmap(s->memory[i].addr, s->memory[i].len);
 	free(s->queues);
-	free(s->slots);
+	free(s->places);
 	free(s);
 }
 
 bool session_share(struct session *s, void *addr, size_t len)
 {
-	int err = rdma_host_add_memory(s->rdma, addr, len);
+	struct transport_host *t = s->transport;
+	int err = t->ops->add_memory(t, addr, len);
 
 	if (err)
-		cli_fail("%s", err == -ENOSPC ? "too many memory areas" : rdma_host_error(s->rdma));
+		cli_fail("%s", err == -ENOSPC ? "too many memory areas" : t->ops->error(t));
 	return err == 0;
 }
 

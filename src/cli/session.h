@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A command's association with a controller: the host core on the RDMA transport, driven by one
+ * A command's association with a controller: the host core on a transport, driven by one
  * loop, and failures told in one line that names what failed and what to do.
  */
 #ifndef WEFT_CLI_SESSION_H
@@ -13,8 +13,7 @@
 #include "cli/nvme_opts.h"
 #include "nvmf/host/commands.h"
 #include "nvmf/host/host.h"
-
-struct rdma_host;
+#include "nvmf/transport/transport.h"
 
 enum { SESSION_MEMORY_MAX = 8, SESSIONS_MAX = 2 };
 
@@ -31,12 +30,13 @@ struct session_config {
 
 struct session {
 	struct host host;
-	struct rdma_host *rdma;
+	const struct nvmf_transport *kind;
+	struct transport_host *transport;
 	struct session_config config;
 	char place[300]; /* HOST:PORT, for messages */
 	char nqn[NVME_NQN_LEN], hostnqn[NVME_NQN_LEN];
 	struct host_queue *queues;
-	struct slot *slots;
+	struct handle_place *places;
 	void *page; /* one page for Identify and the like */
 	struct {
 		void *addr;

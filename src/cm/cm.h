@@ -83,17 +83,10 @@ struct cm_event {
 	struct flow flow; /* of the id's packets: sgid ourselves, dgid the peer */
 };
 
-struct cm_counters {
-	uint64_t rx_mads, rx_bad; /* bad: not a CM message that is understood */
-	uint64_t rx_unknown;	  /* messages about connections that are not */
-	uint64_t tx_mads, tx_dropped;
-	uint64_t retries;
-	uint64_t gave_up;     /* REQ, REP, DREQ or SIDR_REQ never answered */
-	uint64_t unheard;     /* REPs taken back whose receiver was never heard of */
-	uint64_t stale;	      /* connections whose peer was asked whether it has them still */
-	uint64_t asked;	      /* requests whose sender was not known while there were many */
-	uint64_t crowded_out; /* requests not taken in or given up: too many */
-	uint64_t withheld;    /* answers that would have been too many */
+struct cm_counters { /* one line each in cm/counters.def, which also documents them */
+#define X(name, unit, text) uint64_t name;
+#include "cm/counters.def"
+#undef X
 };
 
 /*
@@ -114,6 +107,8 @@ int cm_create(struct cm **ret, const struct cm_ops *, void *ctx) must_use;
 /* Frees every id, too; nothing more is sent. */
 void cm_destroy(struct cm *);
 const struct cm_counters *cm_counters(const struct cm *);
+/* From now on it counts in the caller's memory, so that others can look. */
+void cm_count_in(struct cm *, struct cm_counters *);
 
 /* A MAD of MAD_LEN bytes received on QP1. Was it one that nobody but the peer of a connection could
  * have sent, who knows our comm id? */

@@ -24,10 +24,10 @@
 #include "base/bytes.h"
 #include "cm/cm_priv.h"
 
-#define ASK_NS	   50000000ull
+#define ASK_NS	   (50 * NSEC_PER_MSEC)
 #define REPEATS	   5
-#define SILENT_NS  60000000000ull
-#define REFUSED_NS 1000000000ull
+#define SILENT_NS  (60 * NSEC_PER_SEC)
+#define REFUSED_NS NSEC_PER_SEC
 
 void cm_id_brief(struct cm_id *id)
 {
@@ -107,7 +107,7 @@ void cm_unreachable(struct cm *cm, const struct gid *peer, const uint8_t *mad, s
 	    memcmp(id->last, mad, min_of(len, (size_t)MAD_LEN)))
 		return;
 	cm->now = now;
-	cm->counters.gave_up++;
+	cm->counters->gave_up++;
 	hold_for_absent(id, now + REFUSED_NS);
 	cm_set_state(id, CM_IDLE, now);
 	cm_emit(id, &ev);

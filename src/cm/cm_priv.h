@@ -28,7 +28,8 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/pace.h"
-#include "base/slots.h"
+#include "base/handles.h"
+#include "base/units.h"
 #include "cm/cm.h"
 
 #define CM_MAX_IDS	    (1u << 16)
@@ -56,7 +57,7 @@
 #define CM_REQS_FROM_PER_SEC 3000 /* requests of a source, known or not */
 #define CM_SOURCES	     256  /* by hash */
 #define CM_KNOWN	     1024
-#define CM_KNOWN_NS	     600000000000ull
+#define CM_KNOWN_NS	     (600 * NSEC_PER_SEC)
 #define CM_ASKED	     256 /* requests that wait for the answer */
 #define CM_ABSENT	     256
 #define CM_ANSWERS_PER_SEC   5000
@@ -90,7 +91,7 @@ struct cm_id {
 	struct list listening;		   /* cm->listeners */
 	struct list by_peer, by_qpn;	   /* hash chains; empty when not hashed */
 	struct list replied, replied_from; /* of the CM's that are half-open */
-	uint32_t key, local_comm_id;	   /* of cm->slots, and scrambled */
+	uint32_t key, local_comm_id;	   /* of cm->handles, and scrambled */
 	uint32_t remote_comm_id;	   /* 0: not known yet */
 	uint32_t local_qpn, peer_qpn;
 	uint8_t path_mtu;		/* of the REQ sent last */
@@ -105,7 +106,7 @@ struct cm_id {
 	bool sidr;   /* no connection: the comm ids are request ids */
 	bool xrc;
 	bool orphan;	      /* the handle is gone */
-	bool was_up;	      /* has been ESTABLISHED */
+	bool was_up;	      /* has been ESTABLISHED, or was so for the peer */
 	bool quiet;	      /* the consumer has been told of the end already */
 	bool hurried;	      /* DREQ is repeated in short, growing intervals */
 	bool died;	      /* DREQ says CM_DREQ_DIED */
@@ -130,8 +131,8 @@ struct cm_id {
 struct cm {
 	struct cm_ops ops;
 	void *ctx;
-	struct slot *slot_mem;
-	struct slots slots;
+	struct handle_place *places;
+	struct handles handles;
 	uint32_t scramble[4];
 	uint64_t hash_seed;
 	struct list by_peer[CM_HASH_BUCKETS]; /* passive ids by the peer's comm id */
@@ -140,9 +141,9 @@ struct cm {
 	struct list listeners[CM_LISTENER_BUCKETS]; /* of one service each */
 	struct list listeners_masked;		    /* of many */
 	struct list tx, tx_free;
-	uint32_t tx_count, tx_total;
+	uint32_t tx_count;
 	struct timer_heap timers;
-	struct cm_counters counters;
+	struct cm_counters *counters, own_counters;
 	uint64_t now;	     /* of the call that is being served */
 	uint64_t heir_until; /* connections may come yet of which others speak already */
 
@@ -175,8 +176,16 @@ void cm_hash_peer(struct cm_id *);
 void cm_hash_qpn(struct cm_id *);
 uint64_t cm_hash_gid(const struct cm *, const struct gid *);
 struct list *cm_listeners(struct cm *, uint64_t service_id, uint64_t mask);
+struct cm_id *cm_listener_of(const struct cm *, uint64_t service_id, const uint8_t *private_data,
+			     uint32_t scope);
+/* Those that wait for the consumer, and those that have their REP and were not heard of, are
+ * counted: all, and of each of so many kinds of addresses. */
+uint32_t cm_source_of(const struct cm *, const struct gid *);
+void cm_half_open_begin(struct cm_id *);
+void cm_half_open_end(struct cm_id *);
 
-/* ---- cm.c: sending and time --------------------------------------------------------------- */
+/* ---- cm_send.c: messages, time and events
+ * --------------------------------------------------------------- */
 
 /* 4.096 us * 2^code, at most a minute: the code may be a peer's. */
 uint64_t cm_timeout_ns(uint8_t code);
@@ -191,6 +200,7 @@ void cm_send_rej(struct cm_id *, uint16_t reason, const void *ari, size_t ari_le
 /* Private data of a message: length octets of data, and zeros. */
 void cm_put_private(uint8_t *to, size_t room, const void *data, size_t length);
 void cm_send_mra(struct cm_id *, uint8_t service_timeout);
+void cm_send_dreq(struct cm_id *);
 void cm_send_drep(struct cm_id *);
 void cm_arm_retries(struct cm_id *, uint64_t wait_ns, uint8_t retries, uint64_t now);
 /* Ends a connection that the passive side gives up after it sent a REP: REJ, and because nobody
@@ -216,13 +226,12 @@ bool cm_may_answer(struct cm *);
 bool cm_may_ask(struct cm *);
 /* A request may be taken in. If not, it may be given to cm_rx() once more later. */
 bool cm_welcome(struct cm *, const struct flow *back, const uint8_t *mad, uint32_t their_id);
-/* Was this DREP the answer to a question? Then the request is taken in. */
-bool cm_welcome_after_all(struct cm *, const struct flow *back, uint64_t tid, uint64_t now);
+/* Was this DREP the answer to a question? Then the request is to be taken in. */
+bool cm_welcome_after_all(struct cm *, const struct flow *back, uint64_t tid, struct flow *ret_flow,
+			  uint8_t ret_mad[MAD_LEN]);
 void cm_heard(struct cm_id *);
-void cm_half_open_begin(struct cm_id *);
 /* The oldest other one may have to go for it. */
 void cm_half_open_replied(struct cm_id *);
-void cm_half_open_end(struct cm_id *);
 
 /* ---- cm_brief.c: REQs that are given up soon ------------------------------------------------ */
 
@@ -237,10 +246,8 @@ void cm_brief_over(struct cm_id *, uint64_t now);
 /* There is somebody at that address. */
 void cm_present(struct cm *, const struct gid *);
 
-/* ---- cm_rx.c, cm_sidr.c: receiving -------------------------------------------------------- */
+/* ---- cm_sidr.c: receiving --------------------------------------------------------------- */
 
-struct cm_id *cm_listener_of(const struct cm *, uint64_t service_id, const uint8_t *private_data,
-			     uint32_t scope);
 /* back: towards the sender. */
 void cm_rx_sidr_req(struct cm *, const struct flow *back, const struct cm_msg *, const uint8_t *mad,
 		    uint64_t now);

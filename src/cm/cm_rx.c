@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "cm/cm_priv.h"
 
-#define MEMORY_NS_MAX	     20000000000ull
+#define MEMORY_NS_MAX	     (20 * NSEC_PER_SEC)
 #define REP_TIMEOUT_CODE_MIN 14 /* 67 ms */
 
 enum kind { REQ, REP, RTU, REJ, MRA_REQ, MRA_REP, DREQ, DREP, KINDS };
@@ -85,7 +85,7 @@ static void answer_unknown(struct rx *rx)
 {
 	struct cm_msg m;
 
-	rx->cm->counters.rx_unknown++;
+	rx->cm->counters->rx_unknown++;
 	if (rx->now < rx->cm->heir_until)
 		return;
 	switch (rx->msg.hdr.attr_id) {
@@ -182,6 +182,7 @@ static void take_dreq(struct rx *rx, struct cm_id *id)
 			      .private_len = sizeof(rx->msg.dreq.private_data)};
 
 	id->dreq_tid = rx->msg.hdr.tid;
+	id->was_up = true; /* for the peer, whose RTU may have been lost */
 	cm_set_state(id, CM_DREQ_RCVD, rx->now);
 	cm_emit(id, &ev);
 }
@@ -292,28 +293,6 @@ static void act(struct rx *rx, struct cm_id *id, enum kind kind)
 }
 
 /* ---- REQ ---------------------------------------------------------------------------------- */
-
-static bool hears(const struct cm_id *l, uint64_t service_id, const uint8_t *private_data,
-		  uint32_t scope)
-{
-	return (service_id & l->mask) == l->service_id &&
-	       (!l->match || l->match(l->user, private_data, scope));
-}
-
-struct cm_id *cm_listener_of(const struct cm *cm, uint64_t service_id, const uint8_t *private_data,
-			     uint32_t scope)
-{
-	const struct list *of_one =
-		cm_listeners((struct cm *)(uintptr_t)cm, service_id, UINT64_MAX);
-
-	list_for_each(l, of_one, struct cm_id, listening)
-		if (hears(l, service_id, private_data, scope))
-			return l;
-	list_for_each(l, &cm->listeners_masked, struct cm_id, listening)
-		if (hears(l, service_id, private_data, scope))
-			return l;
-	return NULL;
-}
 
 static void new_connection(struct rx *rx, struct cm_id *listener)
 {
@@ -454,8 +433,14 @@ static bool rx_of_id(struct rx *rx)
 	}
 	assert(kind < KINDS);
 	if (!id) {
-		if (kind == DREP && cm_welcome_after_all(rx->cm, &rx->back, m->hdr.tid, rx->now))
+		struct flow flow;
+		uint8_t mad[MAD_LEN];
+
+		if (kind == DREP &&
+		    cm_welcome_after_all(rx->cm, &rx->back, m->hdr.tid, &flow, mad)) {
+			cm_rx(rx->cm, &flow, mad, rx->now);
 			return true;
+		}
 		answer_unknown(rx);
 		return false;
 	}
@@ -474,9 +459,9 @@ bool cm_rx(struct cm *cm, const struct flow *flow, const uint8_t *mad, uint64_t 
 	struct rx rx = {.cm = cm, .mad = mad, .now = now};
 
 	cm->now = now;
-	cm->counters.rx_mads++;
+	cm->counters->rx_mads++;
 	if (cm_msg_decode(&rx.msg, mad) < 0 || rx.msg.hdr.method != CM_METHOD_SEND) {
-		cm->counters.rx_bad++;
+		cm->counters->rx_bad++;
 		return false;
 	}
 	cm_present(cm, &flow->sgid);

@@ -5,7 +5,7 @@
 
 #include "cm/cm_priv.h"
 
-#define WAIT_MAX_NS 120000000000ull /* no honest timer is longer */
+#define WAIT_MAX_NS (120 * NSEC_PER_SEC) /* no honest timer is longer */
 
 void cm_succeed(struct cm *cm, const uint64_t secret[2], uint64_t until)
 {
@@ -13,8 +13,8 @@ void cm_succeed(struct cm *cm, const uint64_t secret[2], uint64_t until)
 		cm->scramble[i] = (uint32_t)(secret[i / 2] >> 32 * (i % 2));
 	cm->heir_until = until;
 	/* New ids are elsewhere than those that may be restored. */
-	slots_begin_at(&cm->slots, cm->ops.random(cm->ctx) % (CM_MAX_IDS / 2),
-		       cm->ops.random(cm->ctx));
+	handles_begin_at(&cm->handles, cm->ops.random(cm->ctx) % (CM_MAX_IDS / 2),
+			 cm->ops.random(cm->ctx));
 }
 
 void cm_id_save(const struct cm_id *id, struct cm_saved *ret)

@@ -48,7 +48,7 @@ void cm_rx_sidr_rep(struct cm *cm, const struct flow *back, const struct cm_msg 
 
 	if (!id || id->state != CM_SIDR_REQ_SENT || id->tid != m->hdr.tid ||
 	    !gid_equal(&id->flow.dgid, &back->dgid) || !gid_equal(&id->flow.sgid, &back->sgid)) {
-		cm->counters.rx_unknown++;
+		cm->counters->rx_unknown++;
 		return;
 	}
 	cm_set_state(id, CM_IDLE, now);

@@ -12,9 +12,9 @@
  */
 #include "cm/cm_priv.h"
 
-#define QUESTION_FIRST_NS 500000000ull
+#define QUESTION_FIRST_NS (500 * NSEC_PER_MSEC)
 #define QUESTION_REPEATS  2
-#define QUESTION_REST_NS  5000000000ull /* before there is another */
+#define QUESTION_REST_NS  (5 * NSEC_PER_SEC) /* before there is another */
 
 static void ask(struct cm_id *id)
 {
@@ -32,7 +32,7 @@ void cm_suspect(struct cm_id *id, uint64_t now)
 
 	if (id->state != CM_ESTABLISHED || id->timer.armed || !cm_may_ask(cm))
 		return;
-	cm->counters.stale++;
+	cm->counters->stale++;
 	id->question = (uint64_t)cm->ops.random(cm->ctx) << 32 | cm->ops.random(cm->ctx) | 1;
 	ask(id);
 	cm_arm_retries(id, QUESTION_FIRST_NS, QUESTION_REPEATS, now);

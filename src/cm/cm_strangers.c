@@ -27,7 +27,7 @@ bool cm_may_answer(struct cm *cm)
 {
 	bool yes = pace_take(&cm->answers, cm->now, CM_ANSWERS_PER_SEC, CM_BURST);
 
-	cm->counters.withheld += !yes;
+	cm->counters->withheld += !yes;
 	return yes;
 }
 
@@ -35,7 +35,7 @@ bool cm_may_ask(struct cm *cm)
 {
 	bool yes = pace_take(&cm->asks, cm->now, CM_ASKS_PER_SEC, CM_BURST);
 
-	cm->counters.withheld += !yes;
+	cm->counters->withheld += !yes;
 	return yes;
 }
 
@@ -46,41 +46,10 @@ static bool is_calm(const struct cm *cm)
 	return cm->waiting_count + cm->replied_count < CM_HALF_OPEN_CALM;
 }
 
-static uint32_t source_of(const struct cm *cm, const struct gid *gid)
-{
-	return cm_hash_gid(cm, gid) / CM_KNOWN % CM_SOURCES;
-}
-
 static bool is_crowded(const struct cm *cm, const struct gid *from)
 {
 	return cm->waiting_count >= CM_WAITING_MAX ||
-	       cm->waiting_from_count[source_of(cm, from)] >= CM_WAITING_FROM;
-}
-
-void cm_half_open_begin(struct cm_id *id)
-{
-	struct cm *cm = id->cm;
-
-	id->waiting = true;
-	cm->waiting_count++;
-	cm->waiting_from_count[source_of(cm, &id->flow.dgid)]++;
-}
-
-void cm_half_open_end(struct cm_id *id)
-{
-	struct cm *cm = id->cm;
-
-	if (id->waiting) {
-		cm->waiting_count--;
-		cm->waiting_from_count[source_of(cm, &id->flow.dgid)]--;
-	}
-	if (!list_empty(&id->replied)) {
-		cm->replied_count--;
-		cm->replied_from_count[source_of(cm, &id->flow.dgid)]--;
-	}
-	id->waiting = false;
-	list_remove(&id->replied);
-	list_remove(&id->replied_from);
+	       cm->waiting_from_count[cm_source_of(cm, from)] >= CM_WAITING_FROM;
 }
 
 /* As if it had not been answered in time. */
@@ -88,7 +57,7 @@ static void give_up(struct cm_id *id)
 {
 	struct cm_event ev = {.type = CM_EV_TIMEOUT};
 
-	id->cm->counters.crowded_out++;
+	id->cm->counters->crowded_out++;
 	cm_set_state(id, CM_TIMEWAIT, id->cm->now);
 	cm_set_state(id, CM_IDLE, id->cm->now);
 	cm_emit(id, &ev);
@@ -97,7 +66,7 @@ static void give_up(struct cm_id *id)
 void cm_half_open_replied(struct cm_id *id)
 {
 	struct cm *cm = id->cm;
-	uint32_t source = source_of(cm, &id->flow.dgid);
+	uint32_t source = cm_source_of(cm, &id->flow.dgid);
 
 	if (id->heard)
 		return;
@@ -156,22 +125,23 @@ bool cm_welcome(struct cm *cm, const struct flow *back, const uint8_t *mad, uint
 {
 	const struct cm_known *k = place_of(cm, &back->dgid);
 
-	if (is_crowded(cm, &back->dgid) || !pace_take(&cm->from[source_of(cm, &back->dgid)],
+	if (is_crowded(cm, &back->dgid) || !pace_take(&cm->from[cm_source_of(cm, &back->dgid)],
 						      cm->now, CM_REQS_FROM_PER_SEC, CM_BURST)) {
-		cm->counters.crowded_out++; /* the peer asks again */
+		cm->counters->crowded_out++; /* the peer asks again */
 		return false;
 	}
 	if ((gid_equal(&k->gid, &back->dgid) && cm->now < k->until) ||
 	    (is_calm(cm) &&
 	     pace_take(&cm->unasked, cm->now, CM_UNASKED_PER_SEC, CM_HALF_OPEN_CALM)))
 		return true;
-	cm->counters.asked++;
+	cm->counters->asked++;
 	if (cm_may_ask(cm))
 		ask(cm, back, mad, their_id);
 	return false;
 }
 
-bool cm_welcome_after_all(struct cm *cm, const struct flow *back, uint64_t tid, uint64_t now)
+bool cm_welcome_after_all(struct cm *cm, const struct flow *back, uint64_t tid,
+			  struct flow *ret_flow, uint8_t ret_mad[MAD_LEN])
 {
 	struct cm_asked *a = &cm->asked[tid % CM_ASKED];
 
@@ -180,6 +150,7 @@ bool cm_welcome_after_all(struct cm *cm, const struct flow *back, uint64_t tid, 
 		return false;
 	a->tid = 0;
 	know(cm, &back->dgid);
-	cm_rx(cm, &a->flow, a->mad, now);
+	*ret_flow = a->flow;
+	memcpy(ret_mad, a->mad, MAD_LEN);
 	return true;
 }

@@ -51,14 +51,14 @@ static void take_comm_id(struct cm_id *id)
 	id->local_comm_id = scramble(id->cm, id->key);
 	/* Zero stands for "none" in a REJ. */
 	if (id->local_comm_id == 0) {
-		id->key = slots_renew(&id->cm->slots, id->key);
+		id->key = handles_renew(&id->cm->handles, id->key);
 		id->local_comm_id = scramble(id->cm, id->key);
 	}
 }
 
 struct cm_id *cm_find_local(const struct cm *cm, uint32_t local_comm_id)
 {
-	return slots_find(&cm->slots, unscramble(cm, local_comm_id));
+	return handles_find(&cm->handles, unscramble(cm, local_comm_id));
 }
 
 /* ---- ids ---------------------------------------------------------------------------------- */
@@ -84,7 +84,7 @@ struct cm_id *cm_id_new(struct cm *cm, void *user)
 
 	if (!id)
 		return NULL;
-	if (slots_take(&cm->slots, id, cm->ops.random(cm->ctx), &id->key) < 0) {
+	if (handles_take(&cm->handles, id, cm->ops.random(cm->ctx), &id->key) < 0) {
 		cm->ops.free(cm->ctx, id);
 		return NULL;
 	}
@@ -102,7 +102,7 @@ int cm_id_new_as(struct cm *cm, void *user, uint32_t local_comm_id, struct cm_id
 		return -ENOMEM;
 	id->key = unscramble(cm, local_comm_id);
 	id->local_comm_id = local_comm_id;
-	rc = slots_restore(&cm->slots, id->key, id, cm->ops.random(cm->ctx));
+	rc = handles_restore(&cm->handles, id->key, id, cm->ops.random(cm->ctx));
 	if (rc) {
 		cm->ops.free(cm->ctx, id);
 		return rc;
@@ -111,6 +111,41 @@ int cm_id_new_as(struct cm *cm, void *user, uint32_t local_comm_id, struct cm_id
 	*ret = id;
 	return 0;
 }
+
+/* ---- who is half-open ------------------------------------------------------------------------ */
+
+uint32_t cm_source_of(const struct cm *cm, const struct gid *gid)
+{
+	return cm_hash_gid(cm, gid) / CM_KNOWN % CM_SOURCES;
+}
+
+void cm_half_open_begin(struct cm_id *id)
+{
+	struct cm *cm = id->cm;
+
+	id->waiting = true;
+	cm->waiting_count++;
+	cm->waiting_from_count[cm_source_of(cm, &id->flow.dgid)]++;
+}
+
+void cm_half_open_end(struct cm_id *id)
+{
+	struct cm *cm = id->cm;
+
+	if (id->waiting) {
+		cm->waiting_count--;
+		cm->waiting_from_count[cm_source_of(cm, &id->flow.dgid)]--;
+	}
+	if (!list_empty(&id->replied)) {
+		cm->replied_count--;
+		cm->replied_from_count[cm_source_of(cm, &id->flow.dgid)]--;
+	}
+	id->waiting = false;
+	list_remove(&id->replied);
+	list_remove(&id->replied_from);
+}
+
+/* ---- the end of an id ------------------------------------------------------------------------ */
 
 void cm_id_free(struct cm_id *id)
 {
@@ -123,7 +158,7 @@ void cm_id_free(struct cm_id *id)
 	list_remove(&id->listening);
 	list_remove(&id->by_peer);
 	list_remove(&id->by_qpn);
-	slots_release(&cm->slots, id->key);
+	handles_release(&cm->handles, id->key);
 	cm->ops.free(cm->ctx, id);
 }
 
@@ -156,6 +191,28 @@ struct list *cm_listeners(struct cm *cm, uint64_t service_id, uint64_t mask)
 	return mask == UINT64_MAX ? &cm->listeners[(service_id * 0x9e3779b97f4a7c15u >> 32) %
 						   CM_LISTENER_BUCKETS]
 				  : &cm->listeners_masked;
+}
+
+static bool hears(const struct cm_id *l, uint64_t service_id, const uint8_t *private_data,
+		  uint32_t scope)
+{
+	return (service_id & l->mask) == l->service_id &&
+	       (!l->match || l->match(l->user, private_data, scope));
+}
+
+struct cm_id *cm_listener_of(const struct cm *cm, uint64_t service_id, const uint8_t *private_data,
+			     uint32_t scope)
+{
+	const struct list *of_one =
+		cm_listeners((struct cm *)(uintptr_t)cm, service_id, UINT64_MAX);
+
+	list_for_each(l, of_one, struct cm_id, listening)
+		if (hears(l, service_id, private_data, scope))
+			return l;
+	list_for_each(l, &cm->listeners_masked, struct cm_id, listening)
+		if (hears(l, service_id, private_data, scope))
+			return l;
+	return NULL;
 }
 
 /*
@@ -235,7 +292,7 @@ static const uint16_t may_follow[CM_STATES] = {
 static uint64_t rest_ns(const struct cm_id *id)
 {
 	/* Nobody waits for the end of this one, and others want to begin. */
-	if (id->orphan && id->cm->slots.live > CM_MAX_IDS / 2)
+	if (id->orphan && id->cm->handles.live > CM_MAX_IDS / 2)
 		return 0;
 	if (id->was_up)
 		return id->timewait_ns;
@@ -274,7 +331,7 @@ void cm_set_state(struct cm_id *id, enum cm_state state, uint64_t now)
 		list_remove(&id->by_peer);
 		list_remove(&id->by_qpn);
 		/* Whatever still comes for the old id finds nothing. */
-		id->key = slots_renew(&cm->slots, id->key);
+		id->key = handles_renew(&cm->handles, id->key);
 		take_comm_id(id);
 		id->remote_comm_id = 0;
 		id->last_attr = 0;

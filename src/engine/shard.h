@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A shard: one leased socket, one RNIC core, one timer deadline, one lock, one background thread.
+ * A shard: its ports, one RNIC core, one timer deadline, one lock, one background thread.
  *
  * Progress is made by whoever is there. shard_flush() transmits inline from the caller that posted;
  * shard_progress() (ibv_poll_cq on an empty CQ) receives and processes in the poller's thread; the
@@ -9,11 +9,11 @@
  * packet. The lease begins only with the caller that goes on polling: one that looks a few times
  * and then waits for an event (shard_sleeping()) leaves the socket to the thread.
  *
- * One who has to sleep may also attend the socket: it sleeps on the socket's descriptor, among
- * others, and takes in itself what comes, so that a packet wakes one thread instead of two. One at
- * a time: where several sleep, or somebody waits for completion events, the thread serves. Between
- * two of its sleeps it has a lease as a poller has. If it does not come when there are packets, the
- * thread takes them after ATTEND_GUARD_NS.
+ * One who has to sleep may also attend the socket, where there is but one port: it sleeps on the
+ * socket's descriptor, among others, and takes in itself what comes, so that a packet wakes one
+ * thread instead of two. One at a time: where several sleep, or somebody waits for completion
+ * events, the thread serves. Between two of its sleeps it has a lease as a poller has. If it does
+ * not come when there are packets, the thread takes them after ATTEND_GUARD_NS.
  *
  * fork(): the child has no part in its parent's shards. Its copies of the descriptors are closed;
  * shard_flush() and shard_progress() do nothing, objects can still be destroyed, and so can the
@@ -27,7 +27,7 @@
 
 #include <stdbool.h>
 
-#include "port/udp/udp_port.h"
+#include "port/port.h"
 #include "rnic/rnic.h"
 
 struct shard;
@@ -38,9 +38,10 @@ struct shard_upcalls {
 	void (*async_event)(enum rnic_event event, void *object_user);
 };
 
-/* Takes over fd (a socket on port 4791 that receives the QPNs of slot), unless it fails. Starts the
- * thread. */
-int shard_create(struct shard **ret, int fd, uint8_t slot, const struct shard_upcalls *) must_use;
+/* Takes over one port or several (drive.h), which receive the QPNs of slot, unless it fails. Starts
+ * the thread. */
+int shard_create(struct shard **ret, struct port *const *ports, size_t n, uint8_t slot,
+		 const struct shard_upcalls *) must_use;
 /* All objects of its rnic must be gone. Joins the thread. */
 void shard_destroy(struct shard *);
 
@@ -83,8 +84,5 @@ void shard_watch(struct shard *, int fd, bool (*ready)(int fd));
 void shard_want_headers(struct shard *);
 /* Are we in a child that was forked after the shard was created? */
 bool shard_is_dead(const struct shard *);
-
-/* To be read under the lock. */
-const struct udp_port_counters *shard_port_counters(const struct shard *);
 
 #endif

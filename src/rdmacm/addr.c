@@ -67,26 +67,6 @@ struct gid cma_addr_gid(const struct sockaddr *a)
 	return g;
 }
 
-void cma_addr_from_gid(struct sockaddr_storage *ret, const struct gid *g, uint32_t scope,
-		       uint16_t port)
-{
-	memset(ret, 0, sizeof(*ret));
-	if (gid_is_ipv4(g)) {
-		struct sockaddr_in *a = (struct sockaddr_in *)ret;
-
-		a->sin_family = AF_INET;
-		memcpy(&a->sin_addr, g->raw + 12, 4);
-	} else {
-		struct sockaddr_in6 *a = (struct sockaddr_in6 *)ret;
-
-		a->sin6_family = AF_INET6;
-		memcpy(&a->sin6_addr, g->raw, 16);
-		if (IN6_IS_ADDR_LINKLOCAL(&a->sin6_addr))
-			a->sin6_scope_id = scope;
-	}
-	cma_addr_set_port((struct sockaddr *)ret, port);
-}
-
 /* Connecting a datagram socket sends nothing, but has the kernel choose route and source. */
 int cma_source_for(const struct sockaddr *src, const struct sockaddr *dst,
 		   struct sockaddr_storage *ret)

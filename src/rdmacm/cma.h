@@ -120,6 +120,11 @@ static inline struct cma_id *cma_id(struct rdma_cm_id *id)
 	return container_of(id, struct cma_id, api);
 }
 
+static inline bool cma_peer_known(const struct cma_id *id)
+{
+	return id->peer.qpn;
+}
+
 /* False, and nothing has changed, if the state is not from (any more). */
 static inline bool cma_move(struct cma_id *id, enum cma_state from, enum cma_state to)
 {
@@ -143,6 +148,21 @@ static inline int cma_ret_of(const char *call, int rc)
 	return -1;
 }
 
+/* ---- table.c --------------------------------------------------------------------------------- */
+
+void cma_id_show(struct cma_id *);
+void cma_id_hide(struct cma_id *);
+uint64_t cma_cookie_new(void);
+/* The id of an event, its count of taken events raised; NULL if it is gone. */
+struct cma_id *cma_id_take_event(uint32_t handle, uint64_t cookie);
+void cma_id_ack_event(struct cma_id *);
+void cma_id_wait_for_acks(struct cma_id *);
+/* NULL: it has no queue pair. Whoever destroys it waits for the cma_qp_put(). */
+struct ibv_qp *cma_qp_get(struct cma_id *);
+void cma_qp_put(struct cma_id *, struct ibv_qp *); /* or NULL */
+/* A request that carries the id alone. */
+int cma_simple_call(enum broker_cm_msg_type, uint32_t handle) must_use;
+
 /* ---- id.c ------------------------------------------------------------------------------------ */
 
 int cma_id_create(struct rdma_event_channel *, void *context, enum rdma_port_space,
@@ -150,27 +170,22 @@ int cma_id_create(struct rdma_event_channel *, void *context, enum rdma_port_spa
 /* An id that the broker has made already, for a connection request of the listener. No event finds
  * it before cma_id_show(). */
 int cma_id_adopt(struct cma_id *listener, uint32_t handle, struct cma_id **ret) must_use;
-void cma_id_show(struct cma_id *);
-/* The id of an event, its count of taken events raised; NULL if it is gone. */
-struct cma_id *cma_id_take_event(uint32_t handle, uint64_t cookie);
-void cma_id_ack_event(struct cma_id *);
+/* Has api.event be this one, or none, and acknowledges the one that it was. */
+void cma_keep_event(struct rdma_cm_id *, struct rdma_cm_event *);
+
+/* ---- sync.c ---------------------------------------------------------------------------------- */
+
 /* In sync mode waits for the outcome of what was begun; else 0 at once, without a look at the id.
  * sync: the id's, as it was before. As the API: -1, errno. */
 int cma_complete(struct cma_id *, bool sync);
-/* Has api.event be this one, or none, and acknowledges the one that it was. */
-void cma_keep_event(struct rdma_cm_id *, struct rdma_cm_event *);
-/* A request that carries the id alone. */
-int cma_simple_call(enum broker_cm_msg_type, uint32_t handle) must_use;
 
+/* ---- bind.c ---------------------------------------------------------------------------------- */
+
+/* attach: to the device that has the address, which the wildcard is not. */
+int cma_bind_addr(struct cma_id *, const struct sockaddr *, bool attach) must_use;
 /* To the device of a loopback address, where rdma_bind_addr() has left it out; 0, too, where there
  * is nothing to do. */
 int cma_attach(struct cma_id *) must_use;
-
-/* ---- qp.c ------------------------------------------------------------------------------------ */
-
-/* NULL: it has none. Whoever destroys it waits for the cma_qp_put(). */
-struct ibv_qp *cma_qp_get(struct cma_id *);
-void cma_qp_put(struct cma_id *, struct ibv_qp *); /* or NULL */
 
 /* ---- addr.c ---------------------------------------------------------------------------------- */
 
@@ -182,8 +197,6 @@ uint16_t cma_addr_port(const struct sockaddr *); /* host order */
 void cma_addr_set_port(struct sockaddr *, uint16_t port);
 uint32_t cma_addr_scope(const struct sockaddr *);
 struct gid cma_addr_gid(const struct sockaddr *);
-void cma_addr_from_gid(struct sockaddr_storage *, const struct gid *, uint32_t scope,
-		       uint16_t port);
 /* The address that the routing tables give for reaching dst (from src, if that is not NULL). */
 int cma_source_for(const struct sockaddr *src, const struct sockaddr *dst,
 		   struct sockaddr_storage *ret) must_use;
@@ -195,6 +208,8 @@ int cma_source_for(const struct sockaddr *src, const struct sockaddr *dst,
 int cma_bind_device(struct cma_id *) must_use;
 /* The XRC domain that all targets and SRQs of the device are in, unless they bring another. */
 int cma_default_xrcd(struct cma_id *, struct ibv_xrcd **ret) must_use;
+/* The path record of a resolved route. */
+int cma_fill_path(struct cma_id *) must_use;
 
 /* ---- path_mtu.c ------------------------------------------------------------------------------ */
 
@@ -205,17 +220,17 @@ void cma_probe_path_mtu(struct cma_id *);
 /* That takes no time. */
 bool cma_path_mtu_settled(const struct cma_id *) must_use;
 
-/* ---- event.c --------------------------------------------------------------------------------- */
-
-/* The path record of a resolved route. */
-int cma_fill_path(struct cma_id *) must_use;
-
-/* ---- conn.c ---------------------------------------------------------------------------------- */
+/* ---- qp_attr.c ------------------------------------------------------------------------------- */
 
 /* The CONNECT_RESPONSE has come: moves the QP, unless it is NULL and the application does, and
  * tells the broker. -errno. */
 int cma_finish_connect(struct cma_id *, struct ibv_qp *) must_use;
 int cma_qp_to_error(struct cma_id *);
+/* From INIT, once more with what the connection allows, up to RTS; NULL: nothing. */
+int cma_connect_qp(struct cma_id *, struct ibv_qp *) must_use;
+
+/* ---- conn.c ---------------------------------------------------------------------------------- */
+
 /* From ROUTE_RESOLVED: has the broker begin, and forgets what rdma_create_ep() has to say. -errno:
  * nothing has changed. */
 int cma_begin_connect(struct cma_id *, const struct broker_cm_connect *) must_use;
@@ -243,13 +258,5 @@ void cma_ud_established(struct cma_id *, struct rdma_cm_event *);
 
 /* Keeps what the peer said for rdma_get_remote_ece(). */
 void cma_ece_received(struct cma_id *, const struct broker_cm_param *);
-
-/* ---- multicast.c ----------------------------------------------------------------------------- */
-
-/* False: the application has left the group meanwhile. */
-bool cma_group_joined(struct cma_event *, uint64_t token);
-void cma_group_ack(struct cma_id *, struct cma_group *);
-/* Of an id whose events are all acknowledged. */
-void cma_groups_free(struct cma_id *);
 
 #endif

@@ -216,3 +216,28 @@ int cma_default_xrcd(struct cma_id *id, struct ibv_xrcd **ret)
 	pthread_mutex_unlock(&devices.lock);
 	return rc;
 }
+
+/* The one path of RoCE: the GIDs, and what the interface can do. */
+int cma_fill_path(struct cma_id *id)
+{
+	enum { EXACTLY = 2, RATE_UNKNOWN = 0, LIFETIME = 16 };
+	struct ibv_sa_path_rec *path = calloc(1, sizeof(*path));
+
+	if (!path)
+		return -ENOMEM;
+	memcpy(path->dgid.raw, id->dst.raw, sizeof(id->dst.raw));
+	memcpy(path->sgid.raw, id->src.raw, sizeof(id->src.raw));
+	path->hop_limit = 64;
+	path->traffic_class = id->tos;
+	path->reversible = 1;
+	path->numb_path = 1;
+	path->pkey = htobe16(0xffff);
+	path->mtu_selector = path->rate_selector = path->packet_life_time_selector = EXACTLY;
+	path->mtu = id->path_mtu;
+	path->rate = RATE_UNKNOWN;
+	path->packet_life_time = LIFETIME;
+	free(id->api.route.path_rec);
+	id->api.route.path_rec = path;
+	id->api.route.num_paths = 1;
+	return 0;
+}

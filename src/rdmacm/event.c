@@ -1,60 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-/*
- * Event channels. The descriptor is the reading end of a pipe in which the broker puts one event
- * after the other, so blocking, O_NONBLOCK and polling are the kernel's own.
- */
+/* From the events of the broker to those of rdma_cm. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/gid_sockaddr.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/group.h"
 #include "verbs/private.h"
 
 /* Brokers that end one after the other while an event is waited for; and looks, of 10 ms each, for
  * a broker's end of which the pipe tells before the connection does. */
 #define ENDS_MAX 1000
-
-struct rdma_event_channel *rdma_create_event_channel(void)
-{
-	struct cma_channel *c = calloc(1, sizeof(*c));
-	int rc;
-
-	if (!c)
-		return NULL;
-	rc = weft_private_cm_channel(&c->handle, &c->api.fd);
-	if (rc) {
-		free(c);
-		errno = -rc;
-		return NULL;
-	}
-	return &c->api;
-}
-
-void rdma_destroy_event_channel(struct rdma_event_channel *channel)
-{
-	struct cma_channel *c = container_of(channel, struct cma_channel, api);
-
-	/* Of no consequence if the broker is gone. */
-	(void)!cma_simple_call(BROKER_CM_CLOSE_CHANNEL, c->handle);
-	close(channel->fd);
-	free(c);
-}
-
-int rdma_ack_cm_event(struct rdma_cm_event *event)
-{
-	struct cma_event *e;
-
-	if (!event)
-		return cma_ret(-EINVAL);
-	e = container_of(event, struct cma_event, api);
-	if (e->group)
-		cma_group_ack(e->owner, e->group);
-	cma_id_ack_event(e->owner);
-	free(e);
-	return 0;
-}
-
-/* ---- from the broker's events to rdma_cm's --------------------------------------------------- */
 
 static void copy_param(struct cma_event *e, const struct broker_cm_param *p)
 {
@@ -100,8 +57,8 @@ static int connect_request(struct cma_event *e, const struct broker_cm_event *b)
 		return rc;
 	}
 	addr = &id->api.route.addr;
-	cma_addr_from_gid(&addr->src_storage, &id->src, id->scope, b->param.src_port);
-	cma_addr_from_gid(&addr->dst_storage, &id->dst, id->scope, b->param.dst_port);
+	gid_to_sockaddr(&addr->src_storage, &id->src, id->scope, b->param.src_port);
+	gid_to_sockaddr(&addr->dst_storage, &id->dst, id->scope, b->param.dst_port);
 	memcpy(addr->addr.ibaddr.dgid.raw, id->dst.raw, sizeof(id->dst.raw));
 	e->api.event = RDMA_CM_EVENT_CONNECT_REQUEST;
 	e->api.id = &id->api;
@@ -132,31 +89,6 @@ static void connect_response(struct cma_event *e, const struct broker_cm_event *
 	} else {
 		e->api.event = RDMA_CM_EVENT_ESTABLISHED;
 	}
-}
-
-/* The one path of RoCE: the GIDs, and what the interface can do. */
-int cma_fill_path(struct cma_id *id)
-{
-	enum { EXACTLY = 2, RATE_UNKNOWN = 0, LIFETIME = 16 };
-	struct ibv_sa_path_rec *path = calloc(1, sizeof(*path));
-
-	if (!path)
-		return -ENOMEM;
-	memcpy(path->dgid.raw, id->dst.raw, sizeof(id->dst.raw));
-	memcpy(path->sgid.raw, id->src.raw, sizeof(id->src.raw));
-	path->hop_limit = 64;
-	path->traffic_class = id->tos;
-	path->reversible = 1;
-	path->numb_path = 1;
-	path->pkey = htobe16(0xffff);
-	path->mtu_selector = path->rate_selector = path->packet_life_time_selector = EXACTLY;
-	path->mtu = id->path_mtu;
-	path->rate = RATE_UNKNOWN;
-	path->packet_life_time = LIFETIME;
-	free(id->api.route.path_rec);
-	id->api.route.path_rec = path;
-	id->api.route.num_paths = 1;
-	return 0;
 }
 
 static void resolved(struct cma_event *e, const struct broker_cm_event *b)
@@ -194,6 +126,9 @@ static bool translate(struct cma_event *e, const struct broker_cm_event *b)
 	case BROKER_CM_EV_CONNECT_REQUEST:
 		return connect_request(e, b) == 0;
 	case BROKER_CM_EV_CONNECT_RESPONSE:
+		/* The next broker, which has asked once more, may have it from the peer again. */
+		if (id->state != CMA_CONNECTING)
+			return false;
 		connect_response(e, b);
 		return true;
 	case BROKER_CM_EV_ESTABLISHED:
@@ -202,7 +137,8 @@ static bool translate(struct cma_event *e, const struct broker_cm_event *b)
 			cma_ud_established(id, &e->api);
 			return true;
 		}
-		cma_move(id, CMA_CONNECTING, CMA_CONNECTED);
+		if (!cma_move(id, CMA_CONNECTING, CMA_CONNECTED))
+			return false; /* as above */
 		e->api.event = RDMA_CM_EVENT_ESTABLISHED;
 		return true;
 	case BROKER_CM_EV_REJECTED:

@@ -41,7 +41,7 @@
 #define LARGEST	     5
 #define ROUNDS	     4
 #define ROUND_MS     50
-#define REMEMBER_NS  (10 * 1000000000ull)
+#define REMEMBER_NS  (10 * NSEC_PER_SEC)
 #define REMEMBER_MAX 32
 
 /* RFC 792 and RFC 4443: the same but for the type. Behind it comes the token, and zeroes. */

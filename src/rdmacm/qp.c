@@ -39,29 +39,8 @@ static bool other_cq(const struct ibv_cq *own, const struct ibv_cq *given)
 	return own && given && own != given;
 }
 
-/* ---- beside other threads -------------------------------------------------------------------- */
-
-struct ibv_qp *cma_qp_get(struct cma_id *id)
-{
-	struct ibv_qp *qp;
-
-	pthread_mutex_lock(&id->lock);
-	qp = id->api.qp;
-	if (qp)
-		id->qp_users++;
-	pthread_mutex_unlock(&id->lock);
-	return qp;
-}
-
-void cma_qp_put(struct cma_id *id, struct ibv_qp *qp)
-{
-	if (!qp)
-		return;
-	pthread_mutex_lock(&id->lock);
-	if (--id->qp_users == 0)
-		pthread_cond_broadcast(&id->cond);
-	pthread_mutex_unlock(&id->lock);
-}
+/* ---- the queue pair of an identifier, beside other threads ------------------------------------
+ */
 
 static void set_qp(struct cma_id *id, struct ibv_qp *qp)
 {

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The inside of the RNIC core: its structs and what its files offer one another.
- *
- * A QP has three halves that share nothing but the work queues and the transmit turn:
- *
- *   requester (req.c)   walks the send queue and builds request packets
- *   completer (comp.c)  takes responses, moves the oldest unacknowledged PSN, completes WQEs
- *   responder (resp.c)  takes requests, touches memory, owes acknowledgements and READ responses
+ * The inside of the RNIC core that all services share (service.h): the instance, keys to memory,
+ * completion queues, work queues, and what every queue pair has. What a queue pair does with
+ * packets is its service's; of ib/ nothing is known here.
  *
  * The send queue is one ring with four positions, counted without wrapping:
  *
@@ -14,18 +10,15 @@
  *
  *   [cons, una)  done; unsignaled, retired with the next signaled one
  *   [una, cur)   sent, or executed locally, and not acknowledged
- *   cur          the WQE the requester sends next, perhaps begun
+ *   cur          the WQE that is sent next, perhaps begun
  *
- * In PSNs the same is una_psn <= psn <= max_psn: [una_psn, psn) is on the way, [psn, max_psn) was
- * sent before a rewind and goes out again. A rewind (go-back-N) sets the cursor (cur, psn) back to
- * (una, una_psn); nothing else moves it back. `inflight` is the cost of [una_psn, psn).
+ * Files call downward only:
  *
- * XRC splits a QP: an initiator has no responder, a target no requester and no completer (xrc.c).
- *
- * The unreliable services have no completer and no timers: unreliable.c sends and receives for them
- * and shares the building, checking and execution of packets.
- *
- * Timers: one per QP, armed lazily: it may fire early and is then armed again for what is due.
+ *   service.c  which service a new queue pair is of
+ *   rnic.c, mcast.c, post.c  packets, time and work requests to the queue pairs' services
+ *   ib/        what the services of InfiniBand do
+ *   qp.c       queue pairs, their state, and the way into error
+ *   pacer.c, recv.c, srq.c, wq.c, sge.c, cq.c, mw.c, mr.c, xrcd.c
  */
 #ifndef WEFT_RNIC_CORE_H
 #define WEFT_RNIC_CORE_H
@@ -35,45 +28,35 @@
 #include <string.h>
 
 #include "base/list.h"
-#include "base/slots.h"
+#include "base/handles.h"
+#include "rnic/cc/cc.h"
 #include "rnic/permute.h"
-#include "rnic/rnic.h"
+#include "rnic/service.h"
 #include "rnic/trace.h"
 
-#define QP_TABLE_SIZE (1u << 16)
-#define MCAST_BUCKETS 64
-#define KEY_GEN_BITS  8
-#define SRQN_BITS     16	  /* of an SRQ number; the slot stands above them */
-#define QKEY_OWN      0x80000000u /* in a UD work request: take the QP's */
+#define MCAST_BUCKETS  64
+#define KEY_INDEX_BITS 24
+#define KEY_GEN_BITS   8
+#define NUMBER_BITS    16	   /* of a QP or SRQ number; the slot stands above them */
+#define QKEY_OWN       0x80000000u /* in a UD work request: take the QP's */
 
 #define WINDOW_BYTES_DEFAULT (256u << 10)
-/* What the smallest packet costs of a window: it takes about that much of a socket buffer. */
-#define WINDOW_PKT_MIN	     512u
-#define WINDOW_SHARE	     (16u << 10)
 #define SOCKET_BYTES_DEFAULT (256u << 10)
 #define PEER_SOCKETS	     256
 #define TX_BURST_BYTES	     (64u << 10)
-#define WIRE_OVERHEAD	     50u /* Ethernet, IPv4, UDP, ICRC around a packet */
-
-/* No requester has more packets on the way: what is farther ahead is not the peer's. */
-#define SEQ_AHEAD_MAX (1 << 16)
+/* What the smallest packet costs: it takes about that much of a socket buffer. */
+#define PKT_COST_MIN  512u
+#define WIRE_OVERHEAD 50u /* Ethernet, IPv4, UDP, ICRC around a packet */
 
 #define NULL_BYTES 4096 /* no payload is longer */
-
-/* The probe: see req_timer_fired(). */
-#define RTO_MIN_NS 5000000ull
-#define DOUBT_NS   1000000ull
-#define RTO_MAX_NS 1000000000ull /* where the QP has no transport timeout */
-/* After so many without an answer the peer counts as gone, and no longer as slow. */
-#define SILENT_PROBES 3
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* What is on the way to one socket, from all QPs: window.c. */
+/* What is on the way to one socket, from all QPs: ib/budget.c. */
 struct budget {
 	uint32_t used;	     /* bytes */
-	struct list waiting; /* rnic_qp.budget_node */
+	struct list waiting; /* who needs more of it */
 };
 
 /* Why the last check of a key or a request said no. */
@@ -88,35 +71,49 @@ struct rnic {
 	void *ctx;
 	uint8_t slot;
 	uint32_t window_bytes, socket_bytes;
-	uint64_t pace_ns; /* when what the unreliable QPs have sent would be gone: unreliable.c */
+	uint64_t pace_ns; /* when what the unreliable QPs have sent would be gone */
 	struct budget own_socket, peer_sockets[PEER_SOCKETS];
-	struct rnic_counters counters;
+	struct rnic_counters *counters, own_counters;
+	struct rnic_qp_row *rows, no_row; /* shown.c */
+	uint32_t *free_rows, free_row_count;
+	const uint64_t *traced;
 	struct denial denial;
-	struct timer_heap timers;    /* rnic_qp.timer */
-	struct timer_heap cq_timers; /* rnic_cq.timer */
-	uint64_t now;		     /* of the entry that is running, or of the last that had it */
-	struct list active;	     /* QPs that may have something to send, in turn */
-	struct list overflowed;	     /* CQs whose QPs are still to be put into error */
+	struct timer_heap timers;      /* rnic_qp.timer */
+	struct timer_heap cq_timers;   /* rnic_cq.timer */
+	struct timer_heap pace_timers; /* rnic_qp.pace_timer */
+	const struct cc_ops *cc;       /* of every QP */
+	uint64_t now;		/* of the entry that is running, or of the last that had it */
+	struct list active;	/* QPs that may have something to send, in turn */
+	struct list overflowed; /* CQs whose QPs are still to be put into error */
 	struct permute qpn_permute, key_permute;
 	uint32_t qpn_next;
 	uint32_t pds, cqs, nqps;
-	struct slots keys;
+	struct handles keys;
 	uint64_t region_serial;
-	struct slot *key_slots;
+	struct handle_place *key_table;
 	struct permute srqn_permute;
 	uint32_t srqn_next;
-	struct rnic_srq **xrc_srqs; /* by the low bits of their numbers; NULL until there is one */
+	/* By the low bits of their numbers. Of SRQs none until there is one. */
+	struct rnic_qp **qps;
+	struct rnic_srq **xrc_srqs;
+	uint32_t number_mask; /* of these bits, in both tables */
 	uint32_t xrcds;
 	struct list mcast[MCAST_BUCKETS]; /* who is attached to which group: mcast.c */
 	uint8_t null_read[NULL_BYTES], null_written[NULL_BYTES]; /* of null regions */
-	struct rnic_qp *qps[QP_TABLE_SIZE];
 };
 
 static inline void trace(struct rnic *r, enum trace_event e, uint32_t qpn, uint64_t a, uint64_t b)
 {
-	if (unlikely(r->ops.trace != NULL))
+	if (unlikely(__atomic_load_n(&r->traced[e], __ATOMIC_RELAXED)))
 		r->ops.trace(r->ctx, (int)e, qpn, a, b);
 }
+
+/* Of the instance, and of the queue pair. */
+#define count(qp, name, n)                         \
+	do {                                       \
+		(qp)->rnic->counters->name += (n); \
+		(qp)->row->name += (n);            \
+	} while (0)
 
 /* ---- memory: mr.c, mw.c --------------------------------------------------------------------- */
 
@@ -143,13 +140,13 @@ struct region {
 
 struct rnic_mr {
 	struct region region;
-	uint32_t windows; /* bound to it */
+	uint32_t bound_mws;
 };
 
 struct rnic_mw {
 	struct region region;
 	struct rnic_mr *mr; /* while bound */
-	struct list node;   /* type 2: in the QP's windows while bound */
+	struct list node;   /* type 2: in the QP's bound_mws */
 };
 
 /* A window or region named by a WQE, which may be gone when the WQE is executed. */
@@ -215,16 +212,9 @@ void cq_push(struct rnic_cq *, const struct rnic_wc *, bool solicited);
 /* Takes out what a QP has completed. */
 void cq_purge(struct rnic_cq *, uint32_t qpn);
 void cq_timer_fired(struct rnic_cq *);
-/* Puts the QPs of overflowed CQs into error; at the end of every entry that may complete. */
-void cq_settle_overflow(struct rnic *);
 
-static inline void cq_settle(struct rnic *r)
-{
-	if (unlikely(!list_empty(&r->overflowed)))
-		cq_settle_overflow(r);
-}
-
-/* ---- work queues: wq.c ---------------------------------------------------------------------- */
+/* ---- work queues: wq.c, post.c, sge.c, recv.c
+ * -------------------------------------------------------------------- */
 
 struct wqe_bind {
 	struct region_ref mw, mr;
@@ -335,6 +325,11 @@ static inline uint32_t pkts_of(uint32_t len, uint32_t mtu)
 	return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1;
 }
 
+static inline uint32_t round_up_pow2(uint32_t n)
+{
+	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
+}
+
 /* A ring of max_wr (a power of two) receives. -ENOMEM. */
 int rq_create(struct rnic *, struct rq *, uint32_t max_wr, uint32_t max_sge) must_use;
 void rq_destroy(struct rnic *, struct rq *);
@@ -342,7 +337,6 @@ size_t rq_bytes(const struct rq *);
 void rq_move(struct rnic *, struct rq *, void *mem);
 /* -EINVAL, -ENOMEM as rnic_post_recv(). */
 int rq_post(struct rq *, const struct rnic_recv_wr *) must_use;
-uint32_t round_up_pow2(uint32_t n);
 /* Moves the oldest shared receive into the QP's own ring, which is empty. */
 void srq_pull(struct rnic_qp *);
 int wq_create(struct rnic_qp *, struct rnic_qp_cap *) must_use;
@@ -353,6 +347,19 @@ void sq_complete(struct rnic_qp *, enum rnic_wc_status);
 void sq_flush(struct rnic_qp *);
 void rq_flush(struct rnic_qp *);
 
+/* -EINVAL: longer than any message. */
+static inline int sge_total(const struct rnic_sge *sge, uint32_t n, uint32_t *ret_total)
+{
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		total += sge[i].length;
+	if (total > RNIC_MAX_MSG)
+		return -EINVAL;
+	*ret_total = (uint32_t)total;
+	return 0;
+}
+
 /* Memory of a scatter list from byte `off` on: fills iov, or copies in. -EFAULT: protection error.
  */
 int sge_gather(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
@@ -362,134 +369,62 @@ int sge_scatter(struct rnic_pd *, const struct rnic_sge *, uint32_t num_sge, uin
 /* May all of it be reached with these rights? */
 bool sge_allowed(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_sge, uint32_t need);
 
-/* ---- queue pairs: qp.c, qp_state.c ---------------------------------------------------------- */
+/* ---- queue pairs: qp.c ---------------------------------------------------------------------- */
 
-struct req {
-	uint32_t psn;	   /* of the cursor */
-	uint32_t una_psn;  /* oldest unacknowledged */
-	uint32_t max_psn;  /* never sent as yet */
-	uint32_t inflight; /* bytes, by wqe_cost() */
-	uint32_t window;   /* of inflight: what losses have left of window_bytes */
-	uint32_t cut_psn;  /* where the last loss was, if cut */
-	bool cut;
-	uint32_t held_own, held_peer; /* of the sockets' budgets: window.c */
-	uint32_t rd_out;	      /* READ requests and atomics on the way */
-	uint32_t unasked;	      /* bytes sent since an acknowledgement was asked for */
-	bool failed;		      /* WQE `cur` failed here; nothing goes out after it */
-	bool probe;		      /* the oldest packet is to be sent once more */
-	bool probed;		      /* and was: up to probe_end, with max_psn then probe_max */
-	bool probe_tells; /* an acknowledgement of nothing but its packet is its answer */
-	bool doubt;	  /* the probe was answered, or what it was for: loss, if nothing follows */
-	bool implied_nak; /* already rewound for a response missing at una_psn */
-	bool rnr_wait;	  /* until rnr_until_ns */
-	bool rtt_running; /* for the packet rtt_psn, sent at rtt_start_ns */
-	bool sqd_notified;
-	bool acked, acked_full; /* a packet ever was; one as long as the path MTU */
-	uint8_t retry_left, rnr_left;
-	uint8_t backoff;   /* probes since the last progress */
-	uint8_t rto_shift; /* probes since the last round trip was measured */
-	uint32_t probe_end, probe_max;
-	bool echo; /* a second answer to the probe of echo_psn, made at echo_ns, would show that the
-		    * first was to the packet probed for, which only took its time */
-	uint32_t echo_psn;
-	uint64_t echo_ns;
-	uint32_t rtt_psn;
-	uint64_t rtt_start_ns, srtt_ns;
-	uint64_t rnr_until_ns;
-	uint64_t base_ns;  /* the transport timer runs from here; 0: nothing outstanding */
-	uint64_t probe_ns; /* when to probe */
-};
-
-enum resp_owed { OWED_NOTHING, OWED_ACK, OWED_NAK_SEQ, OWED_RNR, OWED_NAK };
-enum resp_msg { MSG_NONE, MSG_SEND, MSG_WRITE };
-
-enum res_kind { RES_READ, RES_ATOMIC, RES_ATOMIC_WRITE };
-
-/* A READ or an atomic as the responder keeps it, to answer now and again for a duplicate. */
-struct resp_res {
-	enum res_kind kind;
-	uint32_t first_psn, npkts;
-	uint32_t msn;
-	uint64_t va;
-	uint32_t rkey, length;
-	uint32_t xrc_srqn; /* XRC: whose protection domain the rkey is of */
-	uint32_t next;	   /* READ: packet to send next; atomic: 1 once sent */
-	uint32_t start;	   /* READ: where this answer began */
-	uint64_t orig;	   /* atomic: the value found */
-};
-
-struct resp {
-	uint32_t epsn;	   /* expected */
-	uint64_t heard_ns; /* UC: when the last packet was taken, or it could first be */
-	uint32_t ack_psn;  /* last SEND or WRITE packet taken */
-	uint32_t msn;
-	uint32_t oos_psn; /* the farthest packet dropped for coming out of sequence */
-	enum resp_msg msg;
-	enum resp_owed owed; /* one answer, after the READ responses */
-	uint8_t syndrome;    /* of OWED_NAK, which is about nak_psn */
-	uint32_t nak_psn;
-	bool nak_open; /* a gap is known to the requester */
-	/* And what follows from it may come until then: afterwards it shows another one. */
-	uint64_t nak_until_ns;
-	bool closing;	   /* ERR, and the answers owed still go out */
-	bool established;  /* COMM_EST was reported */
-	uint32_t recv_off; /* bytes of a SEND placed */
-	struct {
-		uint64_t va;
-		uint32_t rkey, left, total;
-	} write;
-	uint32_t res_prod, res_send; /* ring of res: kept to RNIC_MAX_RD_ATOM behind res_prod */
-	uint32_t res_done;	     /* answered once at least; res_send is behind it in a replay */
-	struct resp_res res[RNIC_MAX_RD_ATOM];
-};
+/* Of SQD: is what was begun all done, and does anybody want to know? */
+enum drain { DRAINED, DRAINS, DRAINS_AND_TELLS };
 
 struct rnic_qp {
 	struct rnic *rnic;
+	struct rnic_qp_row *row;
 	struct rnic_pd *pd;
+	const struct service *service;
 	uint32_t qpn;
-	enum rnic_qp_type type;
 	enum rnic_qp_state state;
 	enum rnic_cause cause; /* of its error, or of the error of its send queue */
-	uint8_t service;       /* enum opcode_service: the high bits of its opcodes */
+	enum drain drain;
 	bool sq_sig_all;
 	bool deaf_to_itself;
-	bool sqd_notify;
-	bool responder_turn;
 	uint32_t burst; /* sent in its present turn */
-	/* Static rate: when what was sent is gone, and how long before that more may be sent. */
-	uint64_t rate_ns, rate_ahead_ns;
+	/* The pacer: when what was sent is gone, and how long before that more may be sent. */
+	uint64_t paid_ns, ahead_ns;
+	struct cc cc;
 	uint32_t mtu; /* bytes */
 	struct rnic_qp_attr attr;
 	struct list active_node;
-	struct list budget_node;
-	bool budget_woken;    /* it is its turn */
-	uint32_t budget_need; /* what it waits for */
-	struct budget *peer_socket;
 	struct sq sq;
-	struct req req;
 	struct rnic_cq *send_cq, *recv_cq; /* either may be missing in XRC */
-	struct timer timer;
-	/* XRC target. Its pd, srq, recv_cq and recv_pd are of the SRQ that the last request named:
-	 * xrc_select() sets them before each. */
+	struct timer timer;		   /* its service's */
+	struct timer pace_timer;
+	/* XRC target. Its pd, srq, recv_cq and recv_pd are of the SRQ that the last request
+	 * named. */
 	struct rnic_xrcd *xrcd;
 	struct list xrcd_node;
 	/* With an SRQ it holds one: what was taken for the message that is arriving. */
 	struct rq rq;
 	struct rnic_srq *srq;
 	struct rnic_pd *recv_pd; /* the receives' keys are of this one: the SRQ's, or pd */
-	struct resp resp;
 	struct list send_cq_node, recv_cq_node;
-	struct list windows;
+	struct list bound_mws;	 /* rnic_mw.node; of type 2 */
 	struct list groups;	 /* it is attached to */
 	struct gid mcast_source; /* what it last sent to one from */
 	struct rnic_qp_cap cap;
 	void *user;
 };
 
-/* May the transition be made with these attributes? */
-bool qp_transition_allowed(enum rnic_qp_type, enum rnic_qp_state from, enum rnic_qp_state to,
-			   uint32_t mask);
+/* ---- what is seen from outside: shown.c ----------------------------------------------------- */
 
+int shown_init(struct rnic *, const struct rnic_config *) must_use; /* -ENOMEM */
+void shown_take(struct rnic_qp *);
+void shown_give_back(struct rnic_qp *);
+/* After a change of its state or its attributes. */
+void shown_attr(struct rnic_qp *);
+
+int qp_create(const struct service *, struct rnic_pd *, struct rnic_qp_init *,
+	      struct rnic_qp **ret) must_use;
+/* rnic_qp_transition(). */
+bool qp_transition(const struct service *, enum rnic_qp_state from, enum rnic_qp_state to,
+		   uint32_t *ret_required, uint32_t *ret_optional);
 /* To ERR: everything queued is flushed. */
 void qp_fail(struct rnic_qp *);
 /* The WQE at una completes with the status, the rest is flushed. */
@@ -499,6 +434,16 @@ void qp_fail_sq(struct rnic_qp *, enum rnic_wc_status, enum rnic_cause);
 /* The same by a request of the peer, with this BTH opcode, or by no request; no completion. */
 void qp_fail_recv(struct rnic_qp *, enum rnic_cause, uint8_t opcode);
 void qp_event(struct rnic_qp *, enum rnic_event);
+/* In SQD, after something was completed. */
+void qp_check_drained(struct rnic_qp *);
+/* Puts the QPs of overflowed CQs into error; at the end of every entry that may complete. */
+void qp_settle_overflow(struct rnic *);
+
+static inline void qp_settle(struct rnic *r)
+{
+	if (unlikely(!list_empty(&r->overflowed)))
+		qp_settle_overflow(r);
+}
 
 static inline void qp_activate(struct rnic_qp *qp)
 {
@@ -509,11 +454,6 @@ static inline void qp_activate(struct rnic_qp *qp)
 static inline bool qp_receives(const struct rnic_qp *qp)
 {
 	return qp->state >= RNIC_QPS_RTR && qp->state != RNIC_QPS_ERR;
-}
-
-static inline bool qp_is_unreliable(const struct rnic_qp *qp)
-{
-	return qp->type == RNIC_QPT_UC || qp->type == RNIC_QPT_UD;
 }
 
 static inline bool qp_requester_runs(const struct rnic_qp *qp)
@@ -543,78 +483,61 @@ static inline void recv_take(struct rnic_qp *qp)
 		srq_pull(qp);
 }
 
-/* ---- the three halves ----------------------------------------------------------------------- */
-
-struct pkt {
-	struct pkt_hdr h;
-	uint32_t flags; /* of its opcode */
-	const uint8_t *payload;
-	uint32_t len;
-	uint8_t *mem; /* a WRITE's payload or an atomic goes here: found by check_request() */
-};
-
-/* Is packet idx of a WQE, or of a READ's response, as long as the path MTU? */
-static inline bool pkt_is_full(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t idx)
-{
-	return (idx + 1) * qp->mtu <= w->length;
-}
-
-void req_reset(struct rnic_qp *);
-void req_start(struct rnic_qp *); /* RTR -> RTS */
-/* Builds the next packet if there is one that may go. */
-bool req_tx(struct rnic_qp *, struct rnic_tx *, uint64_t now);
-/* Packet idx of a WQE. -EFAULT: protection error. */
-int request_build(struct rnic_qp *, struct rnic_tx *, const struct send_wqe *, uint32_t idx,
-		  bool ackreq) must_use;
-void req_rewind(struct rnic_qp *);
-void req_timer_fired(struct rnic_qp *, uint64_t now);
-void req_timer_arm(struct rnic_qp *);
-void req_clock_restart(struct rnic_qp *, uint64_t now); /* after progress */
-void req_check_drained(struct rnic_qp *);
-
-/* ---- what is on the way: window.c ----------------------------------------------------------- */
-
-/* What packets [from, to) of a WQE cost. */
-uint32_t wqe_cost(const struct rnic_qp *, const struct send_wqe *, uint32_t from, uint32_t to);
-uint32_t read_chunk_pkts(const struct rnic_qp *);
-void window_set_peer(struct rnic_qp *); /* after a change of its address */
-/* May so much more of the WQE go? If only the budget says no, the QP is woken later. */
-bool window_allows(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
-/* Must an acknowledgement be asked for, so that the window moves on before it is used up? */
-bool window_needs_answer(const struct rnic_qp *, const struct send_wqe *, uint32_t cost);
-void window_take(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
-void window_give_back(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
-void window_lost(struct rnic_qp *);    /* the packet at una was: before a rewind for it */
-void window_clear(struct rnic_qp *);   /* nothing is on the way: after a rewind */
-void window_silent(struct rnic_qp *);  /* what is on the way is not in any buffer any more */
-void window_leave(struct rnic_qp *);   /* nothing is on the way, and nothing will be */
-void window_pass_on(struct rnic_qp *); /* it has nothing to send: wake who waits */
-
-/* These three say whether the packet was the, or an, expected one: see rnic_rx(). */
-bool comp_rx(struct rnic_qp *, const struct pkt *, uint64_t now);
-
-void resp_reset(struct rnic_qp *);
-void resp_start(struct rnic_qp *); /* INIT -> RTR */
-bool resp_rx(struct rnic_qp *, struct pkt *);
-bool resp_tx(struct rnic_qp *, struct rnic_tx *);
-
-/* The first request in sequence on a QP in RTR is an event. */
-void resp_established(struct rnic_qp *);
 /* Completes the oldest receive with what is set in the wc. */
 void recv_complete(struct rnic_qp *, struct rnic_wc *, bool solicited);
+/* The denial says why. */
 void recv_fail(struct rnic_qp *, enum rnic_wc_status);
 
-/* UC and UD: unreliable.c. */
-bool unreliable_tx(struct rnic_qp *, struct rnic_tx *, uint64_t now);
-bool unreliable_rx(struct rnic_qp *, struct pkt *, const struct rnic_rx *);
+/* ---- pace and congestion: pacer.c ----------------------------------------------------------- */
+
+/* Gives the QP its turn then, if it has none before. */
+void pacer_wake_at(struct rnic_qp *, uint64_t due);
+void pacer_hold(struct rnic_qp *);
+void pacer_pay(struct rnic_qp *, const struct packet_tx *, uint64_t now);
+void pacer_timer_fired(struct rnic_qp *, uint64_t now);
+
+/* May it send, by the rate of what it sent before? If not, it is woken. */
+static inline bool pacer_allows(struct rnic_qp *qp, uint64_t now)
+{
+	if (likely(qp->paid_ns <= now + qp->ahead_ns))
+		return true;
+	pacer_hold(qp);
+	return false;
+}
+
+/* A packet leaves. */
+static inline void pacer_charge(struct rnic_qp *qp, const struct packet_tx *tx, uint64_t now)
+{
+	if (unlikely(tx->flow->rate_mbps || qp->cc.rate_mbps || qp->cc.ops->sent))
+		pacer_pay(qp, tx, now);
+}
+
+/* What congestion control is told, where it wants to know; cc/cc.h says of what. */
+void cc_tell_acked(struct rnic_qp *, uint32_t bytes);
+void cc_tell_rtt(struct rnic_qp *, uint64_t rtt_ns);
+void cc_begin(struct rnic_qp *); /* INIT -> RTR: nothing moved before */
+/* op: of cc.ops, one that takes nothing but the time, or NULL. */
+void cc_tell(struct rnic_qp *, void (*op)(struct cc *, uint64_t now));
+
+static inline void cc_acked(struct rnic_qp *qp, uint32_t bytes)
+{
+	if (unlikely(qp->cc.ops->acked != NULL))
+		cc_tell_acked(qp, bytes);
+}
+
+static inline void cc_rtt(struct rnic_qp *qp, uint64_t rtt_ns)
+{
+	if (unlikely(qp->cc.ops->rtt != NULL))
+		cc_tell_rtt(qp, rtt_ns);
+}
 
 /* ---- multicast: mcast.c --------------------------------------------------------------------- */
 
 void mcast_init(struct rnic *);
 /* A packet to MULTICAST_QPN: a copy for everyone attached. */
-void mcast_rx(struct rnic *, struct pkt *, const struct rnic_rx *);
+void mcast_rx(struct rnic *, struct pkt *, const struct packet_rx *, uint64_t now);
 
-/* ---- XRC: xrc.c ----------------------------------------------------------------------------- */
+/* ---- XRC domains: xrcd.c -------------------------------------------------------------------- */
 
 struct rnic_xrcd {
 	struct rnic *rnic;
@@ -626,42 +549,6 @@ struct rnic_xrcd {
 int xrc_number(struct rnic_srq *) must_use;
 /* Gives the number back, and takes the SRQ from the targets that deal with it. */
 void xrc_forget(struct rnic_srq *);
-/* The protection domain of an SRQ that the target may reach; NULL: there is none. */
-struct rnic_pd *xrc_pd(const struct rnic_qp *, uint32_t srqn);
-void xrc_settle(struct rnic_qp *); /* after a completion */
-
-/* What a request packet comes to: check.c. */
-enum verdict {
-	VERDICT_ACCEPT,
-	VERDICT_DUPLICATE,
-	VERDICT_NAK_SEQ,
-	VERDICT_RNR,
-	VERDICT_DROP,
-	/* From here on the QP goes into error. */
-	VERDICT_INVALID,	 /* NAK invalid request */
-	VERDICT_ACCESS,		 /* NAK remote access error */
-	VERDICT_RECV_TOO_SHORT,	 /* NAK invalid request, the RECV fails for its length */
-	VERDICT_RECV_PROTECTION, /* NAK remote operational error, the RECV fails */
-	VERDICT_RECV_INVALIDATE, /* NAK remote access error, the RECV fails */
-};
-
-/* A request that is refused for a reason that is not about memory. */
-static inline enum verdict deny(struct rnic_qp *qp, enum rnic_cause cause, enum verdict v)
-{
-	qp->rnic->denial = (struct denial){.cause = cause};
-	return v;
-}
-
-enum verdict check_request(struct rnic_qp *, struct pkt *);
-/* Turns an XRC target to the SRQ that a request in sequence names. */
-enum verdict xrc_select(struct rnic_qp *, uint32_t srqn);
-/* The same of one that is in sequence. */
-enum verdict check_execution(struct rnic_qp *, struct pkt *);
-/* Carry out what was checked: VERDICT_ACCEPT, or what its memory came to. */
-enum verdict execute_send(struct rnic_qp *, const struct pkt *);
-enum verdict execute_write(struct rnic_qp *, const struct pkt *);
-
-/* Fills in header bytes and pad of a packet whose flow, dqpn, h, niov and payload_len are set. */
-void tx_finish(struct rnic_qp *, struct rnic_tx *, struct pkt_hdr *);
+struct rnic_srq *xrc_find(const struct rnic *, uint32_t srqn);
 
 #endif

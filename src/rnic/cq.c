@@ -185,7 +185,7 @@ static void overflow(struct rnic_cq *cq, uint32_t qpn)
 	struct rnic *r = cq->rnic;
 
 	cq->overflow = true;
-	r->counters.cq_overflows++;
+	r->counters->cq_overflows++;
 	trace(r, TRACE_cq_overflow, qpn, cq->mask + 1, 0);
 	list_push_tail(&r->overflowed, &cq->overflow_node);
 }
@@ -232,19 +232,4 @@ void cq_purge(struct rnic_cq *cq, uint32_t qpn)
 	/* Which are left is not known here. */
 	cq->prod = cq->solicited = to;
 	cq->told = to - 1;
-}
-
-void cq_settle_overflow(struct rnic *r)
-{
-	struct list *n;
-
-	while ((n = list_pop_head(&r->overflowed))) {
-		struct rnic_cq *cq = list_entry(n, struct rnic_cq, overflow_node);
-
-		r->ops.async_event(r->ctx, RNIC_EVENT_CQ_ERR, cq->user);
-		list_for_each(qp, &cq->send_qps, struct rnic_qp, send_cq_node)
-			qp_fail_recv(qp, RNIC_CAUSE_CQ_OVERRUN, 0);
-		list_for_each(qp, &cq->recv_qps, struct rnic_qp, recv_cq_node)
-			qp_fail_recv(qp, RNIC_CAUSE_CQ_OVERRUN, 0);
-	}
 }

@@ -57,7 +57,7 @@ int rnic_qp_attach(struct rnic_qp *qp, const struct gid *group, uint32_t scope, 
 	struct mcast_member *m;
 
 	*ret_first = false;
-	if (qp->type != RNIC_QPT_UD || !gid_is_multicast(group))
+	if (!qp->service->datagrams || !gid_is_multicast(group))
 		return -EINVAL;
 	if (member(qp, group, scope))
 		return 0;
@@ -87,17 +87,17 @@ int rnic_qp_detach(struct rnic_qp *qp, const struct gid *group, uint32_t scope, 
 }
 
 /* Another host may have a queue pair of the same number. */
-static bool is_from(const struct rnic_qp *qp, const struct pkt *p, const struct rnic_rx *rx)
+static bool is_from(const struct rnic_qp *qp, const struct pkt *p, const struct packet_rx *rx)
 {
 	return p->h.deth.sqpn == qp->qpn && gid_equal(&rx->flow.sgid, &qp->mcast_source);
 }
 
-void mcast_rx(struct rnic *r, struct pkt *p, const struct rnic_rx *rx)
+void mcast_rx(struct rnic *r, struct pkt *p, const struct packet_rx *rx, uint64_t now)
 {
 	bool taken = false;
 
-	if ((p->h.bth.opcode & SERVICE_MASK) != SERVICE_UD) {
-		r->counters.rx_drop_service++;
+	if (!(p->flags & OPF_DETH)) {
+		r->counters->rx_drop_service++;
 		return;
 	}
 	list_for_each(m, bucket_of(r, &rx->flow.dgid), struct mcast_member, by_group) {
@@ -108,8 +108,8 @@ void mcast_rx(struct rnic *r, struct pkt *p, const struct rnic_rx *rx)
 			continue;
 		trace(r, TRACE_rx, m->qp->qpn, (uint64_t)p->h.bth.opcode << 24 | p->h.bth.psn,
 		      p->len);
-		unreliable_rx(m->qp, p, rx);
+		m->qp->service->rx(m->qp, p, rx, now);
 	}
 	if (!taken)
-		r->counters.rx_drop_no_qp++;
+		r->counters->rx_drop_no_qp++;
 }

@@ -13,12 +13,15 @@
 
 static uint32_t key_to_wire(const struct rnic *r, uint32_t key)
 {
-	return permute(&r->key_permute, key >> KEY_GEN_BITS) << KEY_GEN_BITS | (key & KEY_GEN_MASK);
+	return permute_by(&r->key_permute, KEY_INDEX_BITS / 2, key >> KEY_GEN_BITS)
+		       << KEY_GEN_BITS |
+	       (key & KEY_GEN_MASK);
 }
 
 static uint32_t key_from_wire(const struct rnic *r, uint32_t key)
 {
-	return permute_inverse(&r->key_permute, key >> KEY_GEN_BITS) << KEY_GEN_BITS |
+	return permute_inverse_by(&r->key_permute, KEY_INDEX_BITS / 2, key >> KEY_GEN_BITS)
+		       << KEY_GEN_BITS |
 	       (key & KEY_GEN_MASK);
 }
 
@@ -26,7 +29,7 @@ int region_add(struct rnic_pd *pd, struct region *g)
 {
 	struct rnic *r = pd->rnic;
 	uint32_t key;
-	int err = slots_take(&r->keys, g, r->ops.random(r->ctx), &key);
+	int err = handles_take(&r->keys, g, r->ops.random(r->ctx), &key);
 
 	if (err)
 		return err;
@@ -41,13 +44,13 @@ void region_del(struct region *g)
 {
 	struct rnic *r = g->pd->rnic;
 
-	slots_release(&r->keys, key_from_wire(r, g->key));
+	handles_release(&r->keys, key_from_wire(r, g->key));
 	g->pd->users--;
 }
 
 struct region *region_find(const struct rnic *r, uint32_t key)
 {
-	struct region *g = slots_find(&r->keys, key_from_wire(r, key));
+	struct region *g = handles_find(&r->keys, key_from_wire(r, key));
 
 	return g && g->valid ? g : NULL;
 }
@@ -277,7 +280,7 @@ int rnic_mr_rereg(struct rnic_mr *mr, const struct rnic_mr_attr *a)
 
 	if (err || g->kind != REGION_MR || a->pd->rnic != g->pd->rnic)
 		return -EINVAL;
-	if (mr->windows)
+	if (mr->bound_mws)
 		return -EBUSY;
 	g->pd->users--;
 	g->pd = a->pd;
@@ -305,7 +308,7 @@ int rnic_mr_destroy(struct rnic_mr *mr)
 {
 	struct rnic *r = mr->region.pd->rnic;
 
-	if (mr->windows)
+	if (mr->bound_mws)
 		return -EBUSY;
 	region_del(&mr->region);
 	r->ops.free(r->ctx, mr);

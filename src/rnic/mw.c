@@ -35,7 +35,7 @@ static void mw_unbind(struct rnic_mw *mw)
 		return;
 	mw->region.valid = false;
 	mw->region.qp = NULL;
-	mw->mr->windows--;
+	mw->mr->bound_mws--;
 	mw->mr = NULL;
 	list_remove(&mw->node);
 }
@@ -96,10 +96,10 @@ static int mw_bind(struct rnic_qp *qp, const struct wqe_bind *b)
 	w->paged = m->paged;
 	w->valid = true;
 	mw->mr = mr;
-	mr->windows++;
+	mr->bound_mws++;
 	if (of_qp) {
 		w->qp = qp;
-		list_push_tail(&qp->windows, &mw->node);
+		list_push_tail(&qp->bound_mws, &mw->node);
 	}
 	return 0;
 }
@@ -122,6 +122,6 @@ int mw_execute(struct rnic_qp *qp, const struct send_wqe *wqe)
 
 void mw_unbind_all(struct rnic_qp *qp)
 {
-	list_for_each(mw, &qp->windows, struct rnic_mw, node)
+	list_for_each(mw, &qp->bound_mws, struct rnic_mw, node)
 		mw_unbind(mw);
 }

@@ -22,37 +22,38 @@ static inline uint32_t permute_words(const struct permute *p)
 	return PERMUTE_ROUNDS << p->half_bits;
 }
 
-static inline uint32_t permute_round(const struct permute *p, int i, uint32_t x)
+/* half_bits are p's: where they are known when this is compiled, it is less to do. */
+static inline uint32_t permute_by(const struct permute *p, uint32_t half_bits, uint32_t x)
 {
-	return p->round[(uint32_t)i << p->half_bits | x];
-}
+	uint32_t mask = (1u << half_bits) - 1;
+	uint32_t l = x >> half_bits & mask, r = x & mask;
 
-static inline uint32_t permute(const struct permute *p, uint32_t x)
-{
-	uint32_t mask = (1u << p->half_bits) - 1;
-	uint32_t l = x >> p->half_bits & mask, r = x & mask;
-
-	for (int i = 0; i < PERMUTE_ROUNDS; i++) {
-		uint32_t t = l ^ permute_round(p, i, r);
+	for (uint32_t i = 0; i < PERMUTE_ROUNDS; i++) {
+		uint32_t t = l ^ p->round[i << half_bits | r];
 
 		l = r;
 		r = t;
 	}
-	return l << p->half_bits | r;
+	return l << half_bits | r;
 }
 
-static inline uint32_t permute_inverse(const struct permute *p, uint32_t y)
+static inline uint32_t permute_inverse_by(const struct permute *p, uint32_t half_bits, uint32_t y)
 {
-	uint32_t mask = (1u << p->half_bits) - 1;
-	uint32_t l = y >> p->half_bits & mask, r = y & mask;
+	uint32_t mask = (1u << half_bits) - 1;
+	uint32_t l = y >> half_bits & mask, r = y & mask;
 
-	for (int i = PERMUTE_ROUNDS - 1; i >= 0; i--) {
-		uint32_t t = r ^ permute_round(p, i, l);
+	for (uint32_t i = PERMUTE_ROUNDS; i-- > 0;) {
+		uint32_t t = r ^ p->round[i << half_bits | l];
 
 		r = l;
 		l = t;
 	}
-	return l << p->half_bits | r;
+	return l << half_bits | r;
+}
+
+static inline uint32_t permute(const struct permute *p, uint32_t x)
+{
+	return permute_by(p, p->half_bits, x);
 }
 
 #endif

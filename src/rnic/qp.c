@@ -7,9 +7,9 @@
 /* QPNs walk a permutation, so that none comes back soon. */
 static int qpn_take(struct rnic *r, struct rnic_qp *qp)
 {
-	for (uint32_t tries = 0; tries < QP_TABLE_SIZE; tries++) {
-		uint32_t low = permute(&r->qpn_permute, r->qpn_next++ & (QP_TABLE_SIZE - 1));
-		uint32_t qpn = (uint32_t)r->slot << 16 | low;
+	for (uint32_t tries = 0; tries <= r->number_mask; tries++) {
+		uint32_t low = permute(&r->qpn_permute, r->qpn_next++ & r->number_mask);
+		uint32_t qpn = (uint32_t)r->slot << NUMBER_BITS | low;
 
 		if (r->qps[low] || qpn == MULTICAST_QPN)
 			continue;
@@ -24,48 +24,38 @@ static int qpn_take(struct rnic *r, struct rnic_qp *qp)
 
 static void qp_reset(struct rnic_qp *qp)
 {
-	timer_cancel(&qp->rnic->timers, &qp->timer);
+	struct rnic *r = qp->rnic;
+
+	timer_cancel(&r->timers, &qp->timer);
+	timer_cancel(&r->pace_timers, &qp->pace_timer);
 	list_remove(&qp->active_node);
 	qp->cause = RNIC_CAUSE_NONE;
-	qp->rate_ns = 0;
+	qp->paid_ns = qp->ahead_ns = 0;
+	qp->drain = DRAINED;
 	wq_reset(qp);
-	req_reset(qp);
-	resp_reset(qp);
+	qp->service->reset(qp);
 }
 
-static uint8_t service_of(enum rnic_qp_type type)
+static uint32_t parts_of(const struct rnic_pd *pd, const struct rnic_qp_init *i)
 {
-	switch (type) {
-	case RNIC_QPT_UC:
-		return SERVICE_UC;
-	case RNIC_QPT_UD:
-		return SERVICE_UD;
-	case RNIC_QPT_XRC_SEND:
-	case RNIC_QPT_XRC_RECV:
-		return SERVICE_XRC;
-	default:
-		return SERVICE_RC;
-	}
+	return (pd ? PART_PD : 0u) | (i->send_cq ? PART_SEND_CQ : 0u) |
+	       (i->recv_cq ? PART_RECV_CQ : 0u) | (i->srq ? PART_SRQ : 0u) |
+	       (i->xrcd ? PART_XRCD : 0u);
 }
 
-/* What each type is made of. */
-static int init_check(const struct rnic_pd *pd, const struct rnic_qp_init *i)
+static bool mtu_valid(uint32_t mtu)
 {
-	switch (i->type) {
-	case RNIC_QPT_RC:
-	case RNIC_QPT_UC:
-		return pd && i->send_cq && i->recv_cq && !i->xrcd ? 0 : -EINVAL;
-	case RNIC_QPT_UD:
-		if (i->path_mtu < RNIC_MTU_256 || i->path_mtu > RNIC_MTU_4096)
-			return -EINVAL;
-		return pd && i->send_cq && i->recv_cq && !i->xrcd ? 0 : -EINVAL;
-	case RNIC_QPT_XRC_SEND:
-		return pd && i->send_cq && !i->recv_cq && !i->srq && !i->xrcd ? 0 : -EINVAL;
-	case RNIC_QPT_XRC_RECV:
-		return i->xrcd && !pd && !i->send_cq && !i->recv_cq && !i->srq ? 0 : -EINVAL;
-	default:
-		return -EOPNOTSUPP;
-	}
+	return mtu >= RNIC_MTU_256 && mtu <= RNIC_MTU_4096;
+}
+
+static int init_check(const struct service *s, const struct rnic_pd *pd,
+		      const struct rnic_qp_init *i)
+{
+	uint32_t parts = parts_of(pd, i);
+
+	if ((parts & s->parts) != s->parts || (parts & ~(s->parts | s->may_parts)))
+		return -EINVAL;
+	return s->datagrams && !mtu_valid(i->path_mtu) ? -EINVAL : 0;
 }
 
 /* Is counted by what it is made of, which can not go before it. */
@@ -108,23 +98,24 @@ static void qp_leave(struct rnic_qp *qp)
 	qp->pd->users--;
 }
 
-int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp **ret)
+int qp_create(const struct service *s, struct rnic_pd *pd, struct rnic_qp_init *init,
+	      struct rnic_qp **ret)
 {
-	struct rnic *r = init->xrcd ? init->xrcd->rnic : pd->rnic;
 	struct rnic_qp *qp;
+	struct rnic *r;
 	int err;
 
-	err = init_check(pd, init);
+	err = init_check(s, pd, init);
 	if (err)
 		return err;
-	qp = r->ops.alloc(r->ctx, sizeof(*qp));
+	r = init->xrcd ? init->xrcd->rnic : pd->rnic;
+	qp = r->ops.alloc(r->ctx, s->qp_size);
 	if (!qp)
 		return -ENOMEM;
 	qp->rnic = r;
 	qp->pd = pd;
-	qp->type = init->type;
-	qp->service = service_of(init->type);
-	if (init->type == RNIC_QPT_UD)
+	qp->service = s;
+	if (s->datagrams)
 		qp->mtu = 128u << init->path_mtu;
 	qp->state = RNIC_QPS_RESET;
 	qp->sq_sig_all = init->sq_sig_all;
@@ -136,12 +127,12 @@ int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp
 	qp->recv_pd = init->srq ? init->srq->pd : pd;
 	qp->xrcd = init->xrcd;
 	list_init(&qp->active_node);
-	list_init(&qp->budget_node);
-	list_init(&qp->windows);
+	list_init(&qp->bound_mws);
 	list_init(&qp->groups);
 	list_init(&qp->send_cq_node);
 	list_init(&qp->recv_cq_node);
 	list_init(&qp->xrcd_node);
+	s->init(qp);
 	err = wq_create(qp, &init->cap);
 	if (err)
 		goto err_free;
@@ -149,8 +140,10 @@ int rnic_qp_create(struct rnic_pd *pd, struct rnic_qp_init *init, struct rnic_qp
 	if (err)
 		goto err_wq;
 	qp->cap = init->cap;
+	shown_take(qp);
 	qp_reset(qp);
 	qp_join(qp);
+	shown_attr(qp);
 	*ret = qp;
 	return 0;
 
@@ -170,8 +163,9 @@ int rnic_qp_destroy(struct rnic_qp *qp)
 	qp_reset(qp);
 	mw_unbind_all(qp);
 	qp_leave(qp);
-	assert(r->qps[qp->qpn & (QP_TABLE_SIZE - 1)] == qp);
-	r->qps[qp->qpn & (QP_TABLE_SIZE - 1)] = NULL;
+	assert(r->qps[qp->qpn & r->number_mask] == qp);
+	r->qps[qp->qpn & r->number_mask] = NULL;
+	shown_give_back(qp);
 	wq_destroy(qp);
 	r->ops.free(r->ctx, qp);
 	return 0;
@@ -197,6 +191,7 @@ static void qp_set_state(struct rnic_qp *qp, enum rnic_qp_state to)
 		trace(qp->rnic, TRACE_qp_state, qp->qpn, from, to);
 	qp->state = to;
 	qp->attr.state = to;
+	shown_attr(qp);
 }
 
 void qp_event(struct rnic_qp *qp, enum rnic_event event)
@@ -210,7 +205,7 @@ void qp_fail(struct rnic_qp *qp)
 		return;
 	qp_set_state(qp, RNIC_QPS_ERR);
 	timer_cancel(&qp->rnic->timers, &qp->timer);
-	window_leave(qp);
+	qp->service->stop(qp);
 	sq_flush(qp);
 	rq_flush(qp);
 	if (qp->srq && !qp->xrcd)
@@ -236,7 +231,7 @@ static void tell_failure(struct rnic_qp *qp, const struct send_wqe *w, uint8_t o
 		f.opcode = w->opcode;
 		f.wr_id = w->wr_id;
 	}
-	if (w && qp->type == RNIC_QPT_UD) {
+	if (w && qp->service->datagrams) {
 		f.peer = &w->ud.flow.dgid;
 		f.dest_qpn = w->ud.qpn;
 	}
@@ -280,6 +275,64 @@ void qp_fail_sq(struct rnic_qp *qp, enum rnic_wc_status status, enum rnic_cause 
 	sq_flush(qp);
 }
 
+void qp_check_drained(struct rnic_qp *qp)
+{
+	const struct sq *sq = &qp->sq;
+	bool tells = qp->drain == DRAINS_AND_TELLS;
+
+	if (qp->state != RNIC_QPS_SQD || qp->drain == DRAINED || sq->una != sq->cur ||
+	    (sq->cur != sq->prod && sq_at(sq, sq->cur)->begun))
+		return;
+	qp->drain = DRAINED;
+	if (tells)
+		qp_event(qp, RNIC_EVENT_SQ_DRAINED);
+}
+
+void qp_settle_overflow(struct rnic *r)
+{
+	struct list *n;
+
+	while ((n = list_pop_head(&r->overflowed))) {
+		struct rnic_cq *cq = list_entry(n, struct rnic_cq, overflow_node);
+
+		r->ops.async_event(r->ctx, RNIC_EVENT_CQ_ERR, cq->user);
+		list_for_each(qp, &cq->send_qps, struct rnic_qp, send_cq_node)
+			qp_fail_recv(qp, RNIC_CAUSE_CQ_OVERRUN, 0);
+		list_for_each(qp, &cq->recv_qps, struct rnic_qp, recv_cq_node)
+			qp_fail_recv(qp, RNIC_CAUSE_CQ_OVERRUN, 0);
+	}
+}
+
+/* ---- transitions ---------------------------------------------------------------------------- */
+
+bool qp_transition(const struct service *s, enum rnic_qp_state from, enum rnic_qp_state to,
+		   uint32_t *ret_required, uint32_t *ret_optional)
+{
+	*ret_required = 0;
+	*ret_optional = RNIC_QP_STATE;
+	if (to == RNIC_QPS_RESET || (to == RNIC_QPS_ERR && from != RNIC_QPS_RESET))
+		return true;
+	for (size_t i = 0; i < s->ntransitions; i++) {
+		const struct transition *t = &s->transitions[i];
+
+		if (t->from != from || t->to != to)
+			continue;
+		*ret_required = t->required;
+		*ret_optional |= t->optional;
+		return true;
+	}
+	return false;
+}
+
+static bool transition_allowed(const struct service *s, enum rnic_qp_state from,
+			       enum rnic_qp_state to, uint32_t mask)
+{
+	uint32_t required, optional;
+
+	return qp_transition(s, from, to, &required, &optional) && (mask & required) == required &&
+	       (mask & ~(required | optional)) == 0;
+}
+
 static int attr_check(const struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t mask)
 {
 	const uint32_t access = RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE |
@@ -289,8 +342,7 @@ static int attr_check(const struct rnic_qp *qp, const struct rnic_qp_attr *a, ui
 
 	if ((mask & RNIC_QP_CUR_STATE) && a->cur_state != qp->state)
 		return -EINVAL;
-	if ((mask & RNIC_QP_PATH_MTU) &&
-	    (a->path_mtu < RNIC_MTU_256 || a->path_mtu > RNIC_MTU_4096))
+	if ((mask & RNIC_QP_PATH_MTU) && !mtu_valid(a->path_mtu))
 		return -EINVAL;
 	if ((mask & RNIC_QP_PKEY_INDEX) && a->pkey_index != 0)
 		return -EINVAL;
@@ -335,9 +387,9 @@ static void attr_take(struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t
 	if (mask & RNIC_QP_TIMEOUT)
 		d->timeout = a->timeout;
 	if (mask & RNIC_QP_RETRY_CNT)
-		d->retry_cnt = qp->req.retry_left = a->retry_cnt;
+		d->retry_cnt = a->retry_cnt;
 	if (mask & RNIC_QP_RNR_RETRY)
-		d->rnr_retry = qp->req.rnr_left = a->rnr_retry;
+		d->rnr_retry = a->rnr_retry;
 	if (mask & RNIC_QP_RQ_PSN)
 		d->rq_psn = a->rq_psn & PSN_MASK;
 	if (mask & RNIC_QP_SQ_PSN)
@@ -350,8 +402,7 @@ static void attr_take(struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t
 		d->min_rnr_timer = a->min_rnr_timer;
 	if (mask & RNIC_QP_DEST_QPN)
 		d->dest_qpn = a->dest_qpn & QPN_MASK;
-	if (mask & (RNIC_QP_AV | RNIC_QP_DEST_QPN))
-		window_set_peer(qp);
+	qp->service->modified(qp, mask);
 }
 
 static void qp_enter(struct rnic_qp *qp, enum rnic_qp_state from, enum rnic_qp_state to,
@@ -369,28 +420,26 @@ static void qp_enter(struct rnic_qp *qp, enum rnic_qp_state from, enum rnic_qp_s
 		qp_set_state(qp, to);
 		break;
 	case RNIC_QPS_RTR:
-		resp_start(qp);
+		cc_begin(qp);
+		qp->service->start_recv(qp);
 		qp_set_state(qp, to);
 		break;
 	case RNIC_QPS_RTS:
 		qp->cause = RNIC_CAUSE_NONE; /* SQE is over */
 		if (from == RNIC_QPS_RTR)
-			req_start(qp);
+			qp->service->start_send(qp);
 		qp_set_state(qp, to);
 		qp_activate(qp);
 		break;
 	case RNIC_QPS_SQD:
-		if (from != RNIC_QPS_SQD) {
-			qp->sqd_notify = mask & RNIC_QP_EN_SQD_ASYNC_NOTIFY;
-			qp->req.sqd_notified = false;
-		}
+		if (from != RNIC_QPS_SQD)
+			qp->drain = mask & RNIC_QP_EN_SQD_ASYNC_NOTIFY ? DRAINS_AND_TELLS : DRAINS;
 		qp_set_state(qp, to);
-		req_check_drained(qp);
+		qp_check_drained(qp);
 		break;
 	case RNIC_QPS_ERR:
 		qp_fail(qp);
-		/* The consumer asked for it: what is owed to the peer goes no more. */
-		qp->resp.closing = false;
+		qp->service->hush(qp);
 		break;
 	case RNIC_QPS_INIT:
 	case RNIC_QPS_SQE:
@@ -406,14 +455,14 @@ int rnic_qp_modify(struct rnic_qp *qp, const struct rnic_qp_attr *attr, uint32_t
 	int err;
 
 	qp->rnic->now = now;
-	if (!qp_transition_allowed(qp->type, from, to, mask))
+	if (!transition_allowed(qp->service, from, to, mask))
 		return -EINVAL;
 	err = attr_check(qp, attr, mask);
 	if (err)
 		return err;
 	attr_take(qp, attr, mask);
 	qp_enter(qp, from, to, mask);
-	cq_settle(qp->rnic);
+	qp_settle(qp->rnic);
 	return 0;
 }
 
@@ -422,22 +471,19 @@ void rnic_qp_peer_died(struct rnic_qp *qp, uint64_t now)
 	qp->rnic->now = now;
 	if (qp->state == RNIC_QPS_RESET || qp->state == RNIC_QPS_ERR)
 		return;
-	if (qp->resp.msg == MSG_NONE && !qp->resp.nak_open)
+	if (qp->service->whole(qp))
 		qp->cause = RNIC_CAUSE_PEER_DIED;
 	qp_enter(qp, qp->state, RNIC_QPS_ERR, 0);
-	cq_settle(qp->rnic);
+	qp_settle(qp->rnic);
 }
 
 void rnic_qp_query(const struct rnic_qp *qp, struct rnic_qp_attr *ret, struct rnic_qp_cap *ret_cap)
 {
 	*ret = qp->attr;
 	ret->state = ret->cur_state = qp->state;
-	ret->sq_draining = qp->state == RNIC_QPS_SQD && !qp->req.sqd_notified;
-	if (qp->state >= RNIC_QPS_RTR)
-		ret->rq_psn = qp->resp.epsn;
-	if (qp->state >= RNIC_QPS_RTS)
-		ret->sq_psn = qp->req.psn;
-	if (qp->type == RNIC_QPT_UD) /* which nobody sets */
+	ret->sq_draining = qp->state == RNIC_QPS_SQD && qp->drain != DRAINED;
+	qp->service->query(qp, ret);
+	if (qp->service->datagrams) /* which nobody sets */
 		ret->path_mtu = (uint32_t)__builtin_ctz(qp->mtu) - 7;
 	if (ret_cap)
 		*ret_cap = qp->cap;

@@ -2,7 +2,20 @@
 /* The instance: packets in to their QP, the transmit turn, timers. */
 #include "rnic/core.h"
 
-#define KEY_INDEX_BITS 24
+/* In a TOS or traffic class (RFC 3168): who sent it would know of congestion; it was experienced.
+ */
+#define ECN_ECT0 2
+#define ECN_CE	 3
+
+/* A permutation has an even number of bits. */
+static uint32_t even_bits(uint32_t n)
+{
+	uint32_t bits = 2;
+
+	while (bits < NUMBER_BITS && n > 1u << bits)
+		bits += 2;
+	return bits;
+}
 
 static void permute_init(struct rnic *r, struct permute *p, uint32_t bits)
 {
@@ -21,21 +34,26 @@ static void permute_init(struct rnic *r, struct permute *p, uint32_t bits)
 int rnic_create(struct rnic **ret, const struct rnic_config *config, const struct rnic_ops *ops,
 		void *ctx)
 {
+	uint32_t bits = config->max_qps ? even_bits(config->max_qps) : NUMBER_BITS;
+	uint32_t keys = config->max_keys ? config->max_keys : RNIC_MAX_KEYS;
 	struct rnic *r;
 
-	if (config->slot == 0)
+	if (config->slot == 0 || config->max_qps > RNIC_MAX_QPS || keys > RNIC_MAX_KEYS)
 		return -EINVAL;
 	r = ops->alloc(ctx, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
-	r->key_slots = ops->alloc(ctx, sizeof(*r->key_slots) * RNIC_MAX_KEYS);
-	if (!r->key_slots) {
-		ops->free(ctx, r);
-		return -ENOMEM;
-	}
+	r->qps = ops->alloc(ctx, sizeof(struct rnic_qp *) << bits);
+	r->key_table = ops->alloc(ctx, sizeof(*r->key_table) * keys);
+	if (!r->qps || !r->key_table)
+		goto err;
+	r->number_mask = (1u << bits) - 1;
 	r->ops = *ops;
 	r->ctx = ctx;
+	if (shown_init(r, config))
+		goto err;
 	r->slot = config->slot;
+	r->cc = config->cc ? config->cc : &cc_halving;
 	r->window_bytes = config->window_bytes ? config->window_bytes : WINDOW_BYTES_DEFAULT;
 	r->socket_bytes = config->socket_bytes ? config->socket_bytes : SOCKET_BYTES_DEFAULT;
 	list_init(&r->own_socket.waiting);
@@ -44,12 +62,20 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 	list_init(&r->active);
 	list_init(&r->overflowed);
 	mcast_init(r);
-	slots_init(&r->keys, r->key_slots, RNIC_MAX_KEYS, KEY_GEN_BITS);
-	permute_init(r, &r->qpn_permute, 16);
-	permute_init(r, &r->srqn_permute, SRQN_BITS);
+	handles_init(&r->keys, r->key_table, keys, KEY_GEN_BITS);
+	permute_init(r, &r->qpn_permute, bits);
+	permute_init(r, &r->srqn_permute, bits);
 	permute_init(r, &r->key_permute, KEY_INDEX_BITS);
 	*ret = r;
 	return 0;
+
+err:
+	if (r->qps)
+		ops->free(ctx, r->qps);
+	if (r->key_table)
+		ops->free(ctx, r->key_table);
+	ops->free(ctx, r);
+	return -ENOMEM;
 }
 
 void rnic_destroy(struct rnic *r)
@@ -60,13 +86,16 @@ void rnic_destroy(struct rnic *r)
 		assert(r->peer_sockets[i].used == 0);
 	if (r->xrc_srqs)
 		r->ops.free(r->ctx, r->xrc_srqs);
-	r->ops.free(r->ctx, r->key_slots);
+	if (r->free_rows)
+		r->ops.free(r->ctx, r->free_rows);
+	r->ops.free(r->ctx, r->key_table);
+	r->ops.free(r->ctx, r->qps);
 	r->ops.free(r->ctx, r);
 }
 
 const struct rnic_counters *rnic_counters(const struct rnic *r)
 {
-	return &r->counters;
+	return r->counters;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
@@ -85,7 +114,27 @@ static bool pkey_fits(uint16_t pkey)
 	return (pkey & 0x7fff) == (PKEY_DEFAULT & 0x7fff);
 }
 
-bool rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
+/* Of none of the services, and for every connection: the peer met congestion where our packets come
+ * from (annex A17.9.3). */
+static void cnp_rx(struct rnic_qp *qp, const struct pkt *p)
+{
+	if (p->h.bth.opcode != OPCODE_CNP || qp->service->datagrams) {
+		count(qp, rx_drop_service, 1);
+		return;
+	}
+	count(qp, rx_cnp, 1);
+	cc_tell(qp, qp->cc.ops->cnp);
+}
+
+static void ecn_rx(struct rnic_qp *qp, const struct flow *f)
+{
+	if ((f->tos & ECN_CE) != ECN_CE || qp->service->datagrams)
+		return;
+	count(qp, rx_ecn_marked, 1);
+	cc_tell(qp, qp->cc.ops->ecn);
+}
+
+bool rnic_rx(struct rnic *r, const struct packet_rx *rx, uint64_t now)
 {
 	struct rnic_qp *qp;
 	bool expected;
@@ -93,10 +142,10 @@ bool rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 	int hdr_len;
 
 	r->now = now;
-	r->counters.rx_packets++;
+	r->counters->rx_packets++;
 	hdr_len = pkt_hdr_decode(&p.h, rx->data, rx->len);
 	if (hdr_len < 0) {
-		r->counters.rx_drop_malformed++;
+		r->counters->rx_drop_malformed++;
 		return false;
 	}
 	p.flags = opcode_table[p.h.bth.opcode].flags;
@@ -104,109 +153,45 @@ bool rnic_rx(struct rnic *r, const struct rnic_rx *rx, uint64_t now)
 	p.len = (uint32_t)(rx->len - (size_t)hdr_len - p.h.bth.pad);
 	if (unlikely(p.h.bth.dqpn == MULTICAST_QPN)) {
 		if (pkey_fits(p.h.bth.pkey))
-			mcast_rx(r, &p, rx);
+			mcast_rx(r, &p, rx, now);
 		else
-			r->counters.rx_drop_flow++;
-		cq_settle(r);
+			r->counters->rx_drop_flow++;
+		qp_settle(r);
 		return false;
 	}
-	qp = p.h.bth.dqpn >> 16 == r->slot ? r->qps[p.h.bth.dqpn & (QP_TABLE_SIZE - 1)] : NULL;
-	if (!qp || !qp_receives(qp)) {
-		r->counters.rx_drop_no_qp++;
+	qp = r->qps[p.h.bth.dqpn & r->number_mask];
+	if (!qp || qp->qpn != p.h.bth.dqpn || !qp_receives(qp)) {
+		r->counters->rx_drop_no_qp++;
 		return false;
 	}
-	if ((!flow_fits(qp, &rx->flow) && qp->type != RNIC_QPT_UD) || !pkey_fits(p.h.bth.pkey)) {
-		r->counters.rx_drop_flow++;
+	qp->row->rx_packets++;
+	if ((!flow_fits(qp, &rx->flow) && !qp->service->datagrams) || !pkey_fits(p.h.bth.pkey)) {
+		count(qp, rx_drop_flow, 1);
 		return false;
 	}
-	if ((p.h.bth.opcode & SERVICE_MASK) != qp->service) {
-		r->counters.rx_drop_service++;
+	if (unlikely((p.h.bth.opcode & SERVICE_MASK) != qp->service->opcodes)) {
+		cnp_rx(qp, &p);
 		return false;
 	}
-	/* An XRC initiator takes responses only, a target requests only. */
-	if (unlikely(qp->service == SERVICE_XRC) && !(p.flags & OPF_RESPONSE) != !!qp->xrcd) {
-		r->counters.rx_drop_service++;
-		return false;
-	}
+	if (unlikely(rx->flow.tos & ECN_CE & ~ECN_ECT0))
+		ecn_rx(qp, &rx->flow);
 	trace(r, TRACE_rx, qp->qpn, (uint64_t)p.h.bth.opcode << 24 | p.h.bth.psn, p.len);
-	if (unlikely(qp_is_unreliable(qp)))
-		expected = unreliable_rx(qp, &p, rx);
-	else if (p.flags & OPF_RESPONSE)
-		expected = comp_rx(qp, &p, now);
-	else
-		expected = resp_rx(qp, &p);
-	cq_settle(r);
+	expected = qp->service->rx(qp, &p, rx, now);
+	qp_settle(r);
 	return expected;
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-void tx_finish(struct rnic_qp *qp, struct rnic_tx *tx, struct pkt_hdr *h)
+static bool qp_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 {
-	struct rnic *r = qp->rnic;
-
-	tx->pad = (uint8_t)(-tx->payload_len & 3);
-	h->bth.opcode |= qp->service;
-	h->bth.pad = tx->pad;
-	h->bth.tver = 0;
-	h->bth.migreq = false;
-	h->bth.pkey = PKEY_DEFAULT;
-	h->bth.fecn = h->bth.becn = false;
-	tx->hdr_len = (uint8_t)pkt_hdr_encode(h, tx->hdr);
-	r->counters.tx_packets++;
-	r->counters.tx_bytes += tx->payload_len;
-	trace(r, TRACE_tx, qp->qpn, (uint64_t)h->bth.opcode << 24 | h->bth.psn, tx->payload_len);
-}
-
-/* The static rate of an address (IBA volume 1, 9.11): no more than a burst at once, and not more
- * than the rate in the long run. */
-static uint64_t rate_time(uint32_t mbps, uint32_t bytes)
-{
-	return bytes * 8000ull / mbps;
-}
-
-static bool rate_allows(struct rnic_qp *qp, uint64_t now)
-{
-	uint64_t due;
-
-	if (likely(qp->rate_ns <= now + qp->rate_ahead_ns))
-		return true;
-	due = qp->rate_ns - qp->rate_ahead_ns / 2;
-	if (!qp->timer.armed || due < qp->timer.deadline_ns)
-		timer_arm(&qp->rnic->timers, &qp->timer, due);
-	return false;
-}
-
-static void rate_charge(struct rnic_qp *qp, const struct rnic_tx *tx, uint64_t now)
-{
-	uint32_t mbps = tx->flow->rate_mbps;
-
-	if (likely(!mbps))
-		return;
-	qp->rate_ahead_ns = rate_time(mbps, TX_BURST_BYTES);
-	qp->rate_ns = max_of(qp->rate_ns, now) +
-		      rate_time(mbps, tx->hdr_len + tx->payload_len + WIRE_OVERHEAD);
-}
-
-/* One packet of this QP. Requester and responder begin by turns, so that neither starves. */
-static bool qp_tx(struct rnic_qp *qp, struct rnic_tx *tx, uint64_t now)
-{
-	bool sent;
-
-	if (!rate_allows(qp, now))
+	if (!pacer_allows(qp, now) || !qp->service->tx(qp, tx, now))
 		return false;
-	if (unlikely(qp_is_unreliable(qp)))
-		sent = unreliable_tx(qp, tx, now);
-	else if (qp->responder_turn)
-		sent = resp_tx(qp, tx) || req_tx(qp, tx, now);
-	else
-		sent = req_tx(qp, tx, now) || resp_tx(qp, tx);
-	if (sent)
-		rate_charge(qp, tx, now);
-	return sent;
+	pacer_charge(qp, tx, now);
+	return true;
 }
 
-size_t rnic_tx(struct rnic *r, struct rnic_tx *pkts, size_t max, uint64_t now)
+size_t rnic_tx(struct rnic *r, struct packet_tx *pkts, size_t max, uint64_t now)
 {
 	size_t n = 0;
 
@@ -216,21 +201,16 @@ size_t rnic_tx(struct rnic *r, struct rnic_tx *pkts, size_t max, uint64_t now)
 		bool more = true;
 
 		while (n < max && qp->burst < TX_BURST_BYTES && (more = qp_tx(qp, &pkts[n], now)))
-			qp->burst += max_of(pkts[n++].payload_len, WINDOW_PKT_MIN);
+			qp->burst += max_of(pkts[n++].payload_len, PKT_COST_MIN);
 		if (!more || qp->burst >= TX_BURST_BYTES) {
 			list_remove(&qp->active_node);
-			/* A QP that has sent all begins anew with its requests: a lone ACK
-			 * behind them is shorter, so that both travel in one datagram. */
-			qp->responder_turn = more && !qp->responder_turn;
 			qp->burst = 0;
-			qp->budget_woken = false;
+			qp->service->yield(qp, more);
 			if (more)
 				qp_activate(qp);
-			else
-				window_pass_on(qp);
 		}
 		/* A QP that failed on the way may owe its peer a NAK. */
-		cq_settle(r);
+		qp_settle(r);
 	}
 	return n;
 }
@@ -244,7 +224,9 @@ bool rnic_tx_pending(const struct rnic *r)
 
 uint64_t rnic_next_deadline(const struct rnic *r)
 {
-	return min_of(timer_heap_next(&r->timers), timer_heap_next(&r->cq_timers));
+	uint64_t due = min_of(timer_heap_next(&r->timers), timer_heap_next(&r->cq_timers));
+
+	return min_of(due, timer_heap_next(&r->pace_timers));
 }
 
 void rnic_tick(struct rnic *r, uint64_t now)
@@ -252,9 +234,14 @@ void rnic_tick(struct rnic *r, uint64_t now)
 	struct timer *t;
 
 	r->now = now;
-	while ((t = timer_pop_due(&r->timers, now)))
-		req_timer_fired(container_of(t, struct rnic_qp, timer), now);
+	while ((t = timer_pop_due(&r->timers, now))) {
+		struct rnic_qp *qp = container_of(t, struct rnic_qp, timer);
+
+		qp->service->timer(qp, now);
+	}
+	while ((t = timer_pop_due(&r->pace_timers, now)))
+		pacer_timer_fired(container_of(t, struct rnic_qp, pace_timer), now);
 	while ((t = timer_pop_due(&r->cq_timers, now)))
 		cq_timer_fired(container_of(t, struct rnic_cq, timer));
-	cq_settle(r);
+	qp_settle(r);
 }

@@ -23,14 +23,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
 
 #include "base/compiler.h"
 #include "base/heap.h"
 #include "rnic/cause.h"
-#include "wire/bth.h"
-#include "wire/flow.h"
+#include "wire/packet.h"
 
+struct cc_ops;
 struct rnic;
 struct rnic_pd;
 struct rnic_mr;
@@ -40,12 +39,13 @@ struct rnic_qp;
 struct rnic_srq;
 struct rnic_xrcd;
 
-#define RNIC_MAX_SGE	 32
+#define RNIC_MAX_SGE	 PACKET_IOV_MAX
 #define RNIC_MAX_INLINE	 1024
 #define RNIC_MAX_RD_ATOM 16 /* responder resources and initiator depth of a QP */
 #define RNIC_MAX_QP_WR	 16384
 #define RNIC_MAX_CQE	 (1 << 20)
 #define RNIC_MAX_MSG	 (1u << 31)
+#define RNIC_MAX_QPS	 (1u << 16)
 #define RNIC_MAX_KEYS	 (1u << 17) /* memory regions and windows together */
 #define RNIC_PSN_NONE	 UINT32_MAX
 
@@ -224,10 +224,33 @@ struct rnic_config {
 	 * come to ours: what a socket's buffer holds. A QP with little on the way may exceed it. 0:
 	 * default. */
 	uint32_t socket_bytes;
+	/* So many queue pairs, and so many regions and windows, there is room for, at least; where
+	 * a process has many cores. 0: RNIC_MAX_QPS, RNIC_MAX_KEYS. */
+	uint32_t max_qps, max_keys;
+	/* Where to count, so that others can look: zeros, of which nothing is ever read. A queue
+	 * pair has a row while it lives, as long as there are some left. NULL, 0: where nobody
+	 * sees it. */
+	struct rnic_counters *counters;
+	struct rnic_qp_row *qp_rows;
+	uint32_t qp_rows_max;
+	/* By its number: is an event traced at present? Another thread may change it at any time.
+	 * NULL: all are, if there is an upcall for it. */
+	const uint64_t *traced;
+	const struct cc_ops *cc; /* of each QP: rnic/cc/cc.h; NULL: the default */
 };
 
 struct rnic_counters { /* one line each in rnic/counters.def, which also documents them */
 #define X(name, unit, text) uint64_t name;
+#include "rnic/counters.def"
+#undef X
+};
+
+struct rnic_qp_row { /* the same, of one queue pair, behind what it is like: rnic/qp_shown.def */
+#define X(name, unit, text) uint64_t name;
+#include "rnic/qp_shown.def"
+#undef X
+#define X(name, unit, text)
+#define Q(name, unit, text) uint64_t name;
 #include "rnic/counters.def"
 #undef X
 };
@@ -240,33 +263,14 @@ const struct rnic_counters *rnic_counters(const struct rnic *);
 
 /* ---- packets and time ----------------------------------------------------------------------- */
 
-/* One received packet: ICRC checked and cut off. flow.sgid is the sender, flow.dgid ourselves;
- * ECN is in flow.tos. The bytes are borrowed for the call. */
-struct rnic_rx {
-	struct flow flow;
-	const uint8_t *data;
-	size_t len;
-};
-
 /* Was it one that nobody but the peer could have sent? So is what a connected queue pair took in
  * its sequence. Not so a datagram, which is anybody's, nor what was dropped or is repeated. */
-bool rnic_rx(struct rnic *, const struct rnic_rx *, uint64_t now);
+bool rnic_rx(struct rnic *, const struct packet_rx *, uint64_t now);
 
-/* One packet to send: headers, then the payload in place (application memory), then pad bytes.
- * Borrowed until the next call on this rnic. flow.sgid is ourselves. */
-struct rnic_tx {
-	const struct flow *flow;
-	uint8_t hdr[PKT_HDR_MAX];
-	uint8_t hdr_len;
-	uint8_t pad; /* zero bytes to append, 0-3 */
-	uint8_t niov;
-	uint32_t payload_len;
-	struct iovec iov[RNIC_MAX_SGE];
-};
-
-/* Fills up to max packets in the order they must leave; fewer than max means nothing more is to
- * be sent now. Fair among QPs in bursts of one window or 64 KiB. */
-size_t rnic_tx(struct rnic *, struct rnic_tx *pkts, size_t max, uint64_t now);
+/* Fills up to max packets in the order they must leave, borrowed until the next call on this rnic;
+ * fewer than max means nothing more is to be sent now. Fair among QPs in bursts of one window or 64
+ * KiB. */
+size_t rnic_tx(struct rnic *, struct packet_tx *pkts, size_t max, uint64_t now);
 /* Is there anything for rnic_tx to send? */
 bool rnic_tx_pending(const struct rnic *);
 /* When rnic_tick must next be called, DEADLINE_NEVER for never. */

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Work queues: rings sized at creation, posting, completing, flushing, and the walk from a
- * message's byte offset through its scatter list to memory.
+ * Work queues: rings sized at creation, completing, flushing.
  */
 #include "rnic/core.h"
-
-uint32_t round_up_pow2(uint32_t n)
-{
-	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
-}
 
 int rq_create(struct rnic *r, struct rq *rq, uint32_t max_wr, uint32_t max_sge)
 {
@@ -72,13 +66,14 @@ static int sq_create(struct rnic_qp *qp, struct rnic_qp_cap *cap)
 
 int wq_create(struct rnic_qp *qp, struct rnic_qp_cap *cap)
 {
-	bool sends = qp->type != RNIC_QPT_XRC_RECV, receives = qp->type != RNIC_QPT_XRC_SEND;
+	uint32_t parts = qp->service->parts;
+	bool sends = parts & PART_SEND_CQ, receives = parts & PART_RECV_CQ;
 	int err = 0;
 
 	/* Those of a queue that is not there, or not its own, are not looked at. */
 	if (!sends)
 		cap->max_send_wr = cap->max_send_sge = cap->max_inline_data = 0;
-	if (qp->srq || qp->service == SERVICE_XRC)
+	if (qp->srq || !receives)
 		cap->max_recv_wr = cap->max_recv_sge = 0;
 	if (cap->max_send_wr > RNIC_MAX_QP_WR || cap->max_recv_wr > RNIC_MAX_QP_WR ||
 	    cap->max_send_sge > RNIC_MAX_SGE || cap->max_recv_sge > RNIC_MAX_SGE ||
@@ -132,178 +127,6 @@ void wq_reset(struct rnic_qp *qp)
 	qp->rq.prod = qp->rq.cons = 0;
 }
 
-/* ---- posting -------------------------------------------------------------------------------- */
-
-static int sge_total(const struct rnic_sge *sge, uint32_t n, uint32_t *ret_total)
-{
-	uint64_t total = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		total += sge[i].length;
-	if (total > RNIC_MAX_MSG)
-		return -EINVAL;
-	*ret_total = (uint32_t)total;
-	return 0;
-}
-
-static int check_send_wr(const struct rnic_qp *qp, const struct rnic_send_wr *wr,
-			 uint32_t *ret_length)
-{
-	bool inlined = wr->flags & RNIC_SEND_INLINE;
-
-	*ret_length = 0;
-	switch (wr->opcode) {
-	case RNIC_WR_LOCAL_INV:
-	case RNIC_WR_BIND_MW:
-		return 0;
-	case RNIC_WR_SEND:
-	case RNIC_WR_SEND_WITH_IMM:
-	case RNIC_WR_SEND_WITH_INV:
-	case RNIC_WR_RDMA_WRITE:
-	case RNIC_WR_RDMA_WRITE_WITH_IMM:
-	case RNIC_WR_ATOMIC_WRITE:
-		break;
-	case RNIC_WR_RDMA_READ:
-	case RNIC_WR_ATOMIC_CMP_AND_SWP:
-	case RNIC_WR_ATOMIC_FETCH_AND_ADD:
-		if (inlined)
-			return -EINVAL;
-		break;
-	default:
-		return -EINVAL;
-	}
-	/* The count before the list is read. */
-	if (wr->num_sge > (inlined ? RNIC_MAX_SGE : qp->cap.max_send_sge) ||
-	    sge_total(wr->sge, wr->num_sge, ret_length))
-		return -EINVAL;
-	return inlined && *ret_length > qp->cap.max_inline_data ? -EINVAL : 0;
-}
-
-/* What an unreliable service has of the operations. */
-static bool unreliable_allows(const struct rnic_qp *qp, const struct rnic_send_wr *wr)
-{
-	switch (wr->opcode) {
-	case RNIC_WR_SEND:
-	case RNIC_WR_SEND_WITH_IMM:
-		return qp->type != RNIC_QPT_UD || wr->ud.flow;
-	case RNIC_WR_RDMA_WRITE:
-	case RNIC_WR_RDMA_WRITE_WITH_IMM:
-	case RNIC_WR_LOCAL_INV:
-	case RNIC_WR_BIND_MW:
-		return qp->type == RNIC_QPT_UC;
-	default:
-		return false;
-	}
-}
-
-static void wqe_fill_ud(struct rnic_qp *qp, struct send_wqe *w, const struct rnic_send_wr *wr)
-{
-	w->ud.flow = *wr->ud.flow;
-	w->ud.qpn = wr->ud.qpn & QPN_MASK;
-	w->ud.qkey = wr->ud.qkey;
-	if (w->ud.qpn == MULTICAST_QPN)
-		qp->mcast_source = w->ud.flow.sgid;
-	w->ud.flow.sport = flow_sport(w->ud.flow.flow_label, qp->qpn, w->ud.qpn);
-}
-
-static void wqe_fill_inline(struct send_wqe *w, const struct rnic_send_wr *wr)
-{
-	uint8_t *dst = (uint8_t *)w->sge;
-
-	for (uint32_t i = 0; i < wr->num_sge; i++) {
-		if (!wr->sge[i].length)
-			continue;
-		memcpy(dst, (const void *)(uintptr_t)wr->sge[i].addr, wr->sge[i].length);
-		dst += wr->sge[i].length;
-	}
-	w->num_sge = 0;
-}
-
-static void wqe_fill(struct send_wqe *w, const struct rnic_send_wr *wr, uint32_t length)
-{
-	w->wr_id = wr->wr_id;
-	w->remote_addr = wr->remote_addr;
-	w->rkey = wr->rkey;
-	w->imm_or_rkey = wr->imm_or_rkey;
-	w->length = length;
-	w->num_sge = wr->num_sge;
-	w->opcode = (uint8_t)wr->opcode;
-	w->flags = (uint8_t)wr->flags;
-	w->status = RNIC_WC_SUCCESS;
-	w->begun = false;
-	if (wr->opcode == RNIC_WR_BIND_MW) {
-		const struct region *mw = wr->bind.mw ? &wr->bind.mw->region : NULL;
-		const struct region *mr = wr->bind.mr ? &wr->bind.mr->region : NULL;
-
-		/* Serial 0 is nobody's: the bind fails when it is executed. */
-		w->bind = (struct wqe_bind){
-			.mw = {mw ? mw->key : 0, mw ? mw->serial : 0},
-			.mr = {mr ? mr->key : 0, mr ? mr->serial : 0},
-			.addr = wr->bind.addr,
-			.length = wr->bind.length,
-			.rkey = wr->bind.rkey,
-			.access = wr->bind.access,
-		};
-	} else {
-		w->atomic.compare_add = wr->compare_add;
-		w->atomic.swap = wr->swap;
-	}
-	if (wqe_is_local(w))
-		w->num_sge = 0;
-	else if (wr->flags & RNIC_SEND_INLINE)
-		wqe_fill_inline(w, wr);
-	else if (wr->num_sge)
-		memcpy(w->sge, wr->sge, wr->num_sge * sizeof(*wr->sge));
-}
-
-/* Would it be taken, behind so many more than there are? */
-static int post_check(const struct rnic_qp *qp, const struct rnic_send_wr *wr, uint32_t behind,
-		      uint32_t *ret_length)
-{
-	int err;
-
-	if (qp->state < RNIC_QPS_RTS || unlikely(qp->type == RNIC_QPT_XRC_RECV))
-		return -EINVAL;
-	if (unlikely(qp_is_unreliable(qp)) && !unreliable_allows(qp, wr))
-		return -EINVAL;
-	err = check_send_wr(qp, wr, ret_length);
-	if (err)
-		return err;
-	return qp->sq.prod - qp->sq.cons + behind > qp->sq.mask ? -ENOMEM : 0;
-}
-
-int rnic_post_send_check(const struct rnic_qp *qp, const struct rnic_send_wr *wr, uint32_t behind)
-{
-	uint32_t length;
-
-	return post_check(qp, wr, behind, &length);
-}
-
-int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, uint64_t now)
-{
-	struct sq *sq = &qp->sq;
-	uint32_t length;
-	int err;
-
-	qp->rnic->now = now; /* the transport timer starts when the first packet leaves */
-	err = post_check(qp, wr, 0, &length);
-	if (err)
-		return err;
-	wqe_fill(sq_at(sq, sq->prod), wr, length);
-	if (unlikely(qp->type == RNIC_QPT_UD))
-		wqe_fill_ud(qp, sq_at(sq, sq->prod), wr);
-	else if (unlikely(qp->type == RNIC_QPT_XRC_SEND))
-		sq_at(sq, sq->prod)->xrc_srqn = wr->xrc_srqn & QPN_MASK;
-	sq->prod++;
-	if (likely(qp->state == RNIC_QPS_RTS)) {
-		qp_activate(qp);
-	} else if (qp->state == RNIC_QPS_ERR || qp->state == RNIC_QPS_SQE) {
-		sq_flush(qp);
-		cq_settle(qp->rnic);
-	}
-	return 0;
-}
-
 int rq_post(struct rq *rq, const struct rnic_recv_wr *wr)
 {
 	struct recv_wqe *w;
@@ -320,22 +143,6 @@ int rq_post(struct rq *rq, const struct rnic_recv_wr *wr)
 	if (wr->num_sge)
 		memcpy(w->sge, wr->sge, wr->num_sge * sizeof(*wr->sge));
 	rq->prod++;
-	return 0;
-}
-
-int rnic_post_recv(struct rnic_qp *qp, const struct rnic_recv_wr *wr)
-{
-	int err;
-
-	if (qp->state == RNIC_QPS_RESET || qp->srq || unlikely(qp->service == SERVICE_XRC))
-		return -EINVAL;
-	err = rq_post(&qp->rq, wr);
-	if (err)
-		return err;
-	if (unlikely(qp->state == RNIC_QPS_ERR)) {
-		rq_flush(qp);
-		cq_settle(qp->rnic);
-	}
 	return 0;
 }
 
@@ -399,66 +206,4 @@ void rq_flush(struct rnic_qp *qp)
 		wc.wr_id = rq_at(&qp->rq, qp->rq.cons++)->wr_id;
 		cq_push(qp->recv_cq, &wc, false);
 	}
-}
-
-/* ---- scatter lists -------------------------------------------------------------------------- */
-
-int sge_gather(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t num_sge, uint32_t off,
-	       uint32_t len, struct iovec iov[RNIC_MAX_SGE], uint8_t *ret_niov)
-{
-	uint8_t n = 0;
-
-	for (uint32_t i = 0; len; i++) {
-		uint32_t part;
-		uint8_t *p;
-
-		assert(i < num_sge);
-		if (off >= sge[i].length) {
-			off -= sge[i].length;
-			continue;
-		}
-		part = min_of(sge[i].length - off, len);
-		p = mem_local(qp->pd, sge[i].lkey, sge[i].addr + off, part, 0);
-		if (!p)
-			return -EFAULT;
-		iov[n++] = (struct iovec){p, part};
-		len -= part;
-		off = 0;
-	}
-	*ret_niov = n;
-	return 0;
-}
-
-int sge_scatter(struct rnic_pd *pd, const struct rnic_sge *sge, uint32_t num_sge, uint32_t off,
-		const uint8_t *data, uint32_t len)
-{
-	for (uint32_t i = 0; len; i++) {
-		uint32_t part;
-		uint8_t *p;
-
-		assert(i < num_sge);
-		if (off >= sge[i].length) {
-			off -= sge[i].length;
-			continue;
-		}
-		part = min_of(sge[i].length - off, len);
-		p = mem_local(pd, sge[i].lkey, sge[i].addr + off, part, RNIC_ACCESS_LOCAL_WRITE);
-		if (!p)
-			return -EFAULT;
-		memcpy(p, data, part);
-		data += part;
-		len -= part;
-		off = 0;
-	}
-	return 0;
-}
-
-bool sge_allowed(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t num_sge,
-		 uint32_t need)
-{
-	for (uint32_t i = 0; i < num_sge; i++)
-		if (sge[i].length &&
-		    !mem_allowed(qp->pd, sge[i].lkey, sge[i].addr, sge[i].length, need))
-			return false;
-	return true;
 }

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "rsocket/counted.h"
 #include "rsocket/stream.h"
 #include "rsocket/svc.h"
 
@@ -151,6 +152,22 @@ int stream_accept_now(struct stream *s, struct stream **ret)
 		return -EAGAIN;
 	*ret = a.taken;
 	return 0;
+}
+
+void stream_put_back(struct stream *listener, struct stream *s)
+{
+	bool kept;
+
+	svc_lock();
+	kept = atomic_load(&listener->state) == STREAM_LISTENING;
+	if (kept) {
+		s->listener = listener;
+		listener->queued++;
+		list_push_head(&listener->accepted, &s->node);
+	}
+	svc_unlock();
+	if (!kept)
+		(void)!stream_close(s);
 }
 
 int stream_accept(struct stream *s, struct stream **ret)
@@ -318,6 +335,7 @@ int stream_connected(struct stream *s, int flags)
 
 static void connect_failed(struct stream *s, int err)
 {
+	rs_count(connects_failed, 1);
 	atomic_store(&s->err, err);
 	atomic_store(&s->state, STREAM_CONNECT_FAILED);
 	sock_wake(&s->sock);
@@ -365,6 +383,7 @@ static void established(struct stream *s, const struct rdma_conn_param *param)
 
 	if (listener) {
 		be_kept_alive(s);
+		rs_count(accepted, 1);
 		atomic_store(&s->state, STREAM_CONNECTED);
 		stream_progress(s); /* gives the second half of the buffer */
 		list_remove(&s->node);
@@ -379,6 +398,7 @@ static void established(struct stream *s, const struct rdma_conn_param *param)
 		return;
 	}
 	be_kept_alive(s);
+	rs_count(connected, 1);
 	atomic_store(&s->state, STREAM_CONNECTED);
 	stream_progress(s);
 	sock_wake(&s->sock);

@@ -2,7 +2,9 @@
 /* Completions, credits, and waiting for them. */
 #include <byteswap.h>
 
+#include "base/log.h"
 #include "base/time.h"
+#include "rsocket/counted.h"
 #include "rsocket/attend.h"
 #include "rsocket/stream.h"
 
@@ -14,6 +16,7 @@ void stream_fail(struct stream *s, int err)
 
 	if (!atomic_compare_exchange_strong(&s->state, &connected, STREAM_FAILED))
 		return;
+	rs_count(failed, 1);
 	/* As TCP has it of a connection whose other direction had ended. */
 	if (s->tcp && err == ECONNRESET && atomic_load(&s->fin))
 		err = EPIPE;
@@ -37,6 +40,10 @@ static void received_data(struct stream *s, uint32_t length)
 
 	/* A peer that keeps to its credits and our buffers never gets here. */
 	if (length > s->rbuf_granted || next == atomic_load(&s->msg_head)) {
+		log_warn("rsocket",
+			 "queue pair 0x%06x: the peer has sent %u bytes, of which it may "
+			 "send %u: the connection ends",
+			 s->id->qp->qp_num, length, s->rbuf_granted);
 		stream_fail(s, ECONNRESET);
 		return;
 	}

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "rsocket/counted.h"
 #include "rsocket/dgram.h"
 
 enum {
@@ -285,6 +286,8 @@ ssize_t dgram_send(struct dgram *d, const struct iovec *iov, size_t count, int f
 		if (!rc)
 			rc = send_to(d, dest, data, (size_t)len, flags);
 		pthread_mutex_unlock(&d->lock);
+		if (rc >= 0)
+			rs_count(datagrams_sent, 1);
 		if (rc != -EAGAIN || sock_nonblocking(&d->sock, flags))
 			return rc;
 		rc = sock_sleep(&d->sock, &(struct sock_waiting){writable, channels, taken, d},
@@ -348,8 +351,10 @@ ssize_t dgram_recv(struct dgram *d, const struct iovec *iov, size_t count, int f
 		rc = addr_copy_out(&d->sock, (struct sockaddr *)&slot->from, from, from_len);
 	if ((size_t)n < slot->length && (flags & MSG_TRUNC))
 		n = (ssize_t)slot->length;
-	if (!(flags & MSG_PEEK))
+	if (!(flags & MSG_PEEK)) {
+		rs_count(datagrams_received, 1);
 		release(d, slot);
+	}
 	pthread_mutex_unlock(&d->lock);
 	return rc ? rc : n;
 }

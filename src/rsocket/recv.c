@@ -2,6 +2,7 @@
 /* Receiving: what the peer has written is copied out of the receive buffer, a ring. */
 #include <string.h>
 
+#include "rsocket/counted.h"
 #include "rsocket/probe.h"
 #include "rsocket/stream.h"
 
@@ -107,8 +108,10 @@ static size_t take(struct stream *s, const struct iovec *iov, size_t count, size
 			break;
 		skip = 0;
 	}
-	if (!(flags & MSG_PEEK) && total)
+	if (!(flags & MSG_PEEK) && total) {
 		consume(s, &p, total);
+		rs_count(received_bytes, total);
+	}
 	return total;
 }
 

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "rsocket/counted.h"
 #include "rsocket/probe.h"
 #include "rsocket/stream.h"
 
@@ -136,7 +137,8 @@ static ssize_t send_piece(struct stream *s, struct iov_at *from, size_t left, ui
 	if (s->tcp && !iov_readable(*from, length))
 		return -EFAULT;
 	target->addr = addr + length;
-	target->length = room - length;
+	/* Who waits for room looks without the lock. */
+	__atomic_store_n(&target->length, room - length, __ATOMIC_RELAXED);
 	if (length == room)
 		atomic_store(&s->target_sge, (at + 1) % RS_SGL_SIZE);
 	s->sseq_no++;
@@ -162,6 +164,7 @@ int stream_wait_for_room(struct stream *s, int flags)
 
 	/* rdma-core's callers count on each other's data staying in one piece. */
 	while (!stream_has_room(s) || !atomic_load(&s->writable)) {
+		rs_count(send_waits, 1);
 		if (s->tcp)
 			pthread_mutex_unlock(&s->slock);
 		rc = stream_wait(s, stream_can_send, nonblock, s->sock.snd_timeout_ms);
@@ -245,6 +248,7 @@ ssize_t stream_sendv(struct stream *s, const struct iovec *iov, size_t count, in
 		piece = min_of(piece * 2, (uint32_t)PIECE_MAX);
 	}
 	pthread_mutex_unlock(&s->slock);
+	rs_count(sent_bytes, (uint64_t)total - left);
 	if (rc == -EPIPE && goes_to_nobody(s))
 		return total;
 	if (rc && left != (size_t)total)
@@ -275,7 +279,7 @@ size_t stream_room(struct stream *s)
 	if (atomic_load(&s->state) != STREAM_CONNECTED || !atomic_load(&s->writable))
 		room = SIZE_MAX;
 	else if (stream_has_room(s))
-		room = min_of(atomic_load(&s->sbuf_free), s->target_sgl[s->target_sge].length);
+		room = min_of(atomic_load(&s->sbuf_free), stream_target_room(s));
 	pthread_mutex_unlock(&s->slock);
 	return room;
 }

@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "rsocket/attend.h"
+#include "rsocket/counted.h"
 #include "rsocket/guard.h"
 
 #define CONF_DIR "/etc/rdma/rsocket/"
@@ -79,6 +80,7 @@ static unsigned int generation;
 static void child_of_fork(void)
 {
 	generation++;
+	rs_counted_forked();
 	pthread_mutex_init(&table_lock, NULL);
 }
 
@@ -144,6 +146,8 @@ int sock_init(struct sock *s, int type, int domain)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, watch_forks);
+	rs_counted();
+	rs_count(sockets, 1);
 	pthread_mutex_init(&s->sleepers.lock, NULL);
 	pthread_mutex_init(&s->watch_lock, NULL);
 	list_init(&s->watchers);

@@ -181,6 +181,8 @@ int stream_unlisten(struct stream *);
 int stream_accept(struct stream *, struct stream **ret) must_use;
 /* As without blocking, whatever the flags say. */
 int stream_accept_now(struct stream *, struct stream **ret) must_use;
+/* What was taken of a listener and cannot be kept: the next who accepts has it. */
+void stream_put_back(struct stream *listener, struct stream *);
 /*
  * Of a listener to be: requests wait for stream_accept(), which answers them, instead of being
  * answered as they come; so nobody is connected whom nobody accepts. One that has waited for a
@@ -278,12 +280,18 @@ static inline bool stream_can_recv(struct stream *s)
 /* Enough for poll(2). */
 bool stream_has_enough(struct stream *);
 
+/* What the peer's memory that is filled now takes still. */
+static inline uint32_t stream_target_room(struct stream *s)
+{
+	return __atomic_load_n(&s->target_sgl[s->target_sge].length, __ATOMIC_RELAXED);
+}
+
 static inline bool stream_has_room(struct stream *s)
 {
 	const uint16_t credits = (uint16_t)(atomic_load(&s->sseq_comp) - s->sseq_no);
 
 	return atomic_load(&s->sqe_free) > 0 && atomic_load(&s->sbuf_free) >= RS_SNDLOWAT &&
-	       credits > s->credits_kept && s->target_sgl[s->target_sge].length;
+	       credits > s->credits_kept && stream_target_room(s);
 }
 
 static inline bool stream_can_send(struct stream *s)

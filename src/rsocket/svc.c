@@ -39,6 +39,7 @@ enum { LINGER_LOOK_MS = 10, LINGERING_MAX = 128, EXIT_TRIES = 100 };
 #define STUCK_NS NSEC_PER_SEC
 /* Neither does a child that claims a listener tell. */
 enum { ASKED_LOOK_MS = 10 };
+enum { DEAF_MS = 1000 }; /* between two looks for a broker, where there was none to be had */
 
 void svc_lock(void)
 {
@@ -235,10 +236,18 @@ static int sooner(int a, int b)
 	return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
+static int watch(int fd, enum source from)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = from};
+
+	return epoll_ctl(svc.set, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
 static void *run(void *arg)
 {
 	struct rdma_event_channel *channel = arg;
 	struct epoll_event ev[16];
+	uint64_t deaf_until = 0;
 	eventfd_t count;
 
 	for (;;) {
@@ -248,25 +257,27 @@ static void *run(void *arg)
 		timeout = sooner(sooner(keepalives(), lingerers()), asked());
 		svc_unlock();
 		timeout = sooner(timeout, job());
+		if (deaf_until)
+			timeout = sooner(timeout, DEAF_MS);
 		n = epoll_wait(svc.set, ev, ARRAY_SIZE(ev), timeout);
+		if (deaf_until && time_now_ns() >= deaf_until) {
+			deaf_until = 0;
+			(void)!watch(channel->fd, FROM_CHANNEL);
+		}
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.u32 == FROM_WAKE)
 				(void)!eventfd_read(svc.wake_fd, &count);
 			else if (ev[i].data.u32 == FROM_UDP)
 				serve_dgrams();
-			/* If connection management is gone for good, connections stay. */
-			else if (take_events(channel))
+			else if (take_events(channel)) {
+				/* Connections stay without connection management, and the next
+				 * broker may be long in coming: of another user, say. */
 				(void)!epoll_ctl(svc.set, EPOLL_CTL_DEL, channel->fd, NULL);
+				deaf_until = time_now_ns() + DEAF_MS * NSEC_PER_MSEC;
+			}
 		}
 	}
 	return NULL;
-}
-
-static int watch(int fd, enum source from)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = from};
-
-	return epoll_ctl(svc.set, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
 /* The descriptors; what there is when it fails, stop() closes. */

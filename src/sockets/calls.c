@@ -255,7 +255,7 @@ static int number_for(struct entry *listener, struct stream *s, int flags)
 	if (rc) {
 		if (fd >= 0)
 			real()->close(fd);
-		(void)!stream_close(s);
+		stream_put_back(listener->stream, s); /* for when there is a number */
 		return rc;
 	}
 	atomic_store(&s->sock.fl_flags, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);

@@ -75,20 +75,14 @@ __attribute__((constructor)) static void begin(void)
 	pthread_atfork(NULL, NULL, child_of_fork);
 }
 
-#pragma GCC visibility push(default)
-
-int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old)
+static int change(int sig, const struct sigaction *act, struct sigaction *old)
 {
+	struct handler *h = &handlers[sig];
+	handler_fn *fn = atomic_load(&h->fn);
+	const int flags = atomic_load(&h->flags);
 	struct sigaction ours;
-	struct handler *h;
-	handler_fn *fn;
-	int flags, rc;
+	int rc;
 
-	if (sig <= 0 || sig >= NSIG || SIGNALS_OF_FAULTS & SIGNAL_BIT(sig))
-		return real()->sigaction(sig, act, old);
-	h = &handlers[sig];
-	fn = atomic_load(&h->fn);
-	flags = atomic_load(&h->flags);
 	if (act && is_function(act) && pid == getpid()) {
 		ours = in_place_of(act);
 		atomic_store(&h->flags, act->sa_flags);
@@ -105,6 +99,16 @@ int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *r
 		old->sa_flags = (int)(old->sa_flags & ~SA_SIGINFO) | (flags & SA_SIGINFO);
 	}
 	return rc;
+}
+
+#pragma GCC visibility push(default)
+
+NOT_SANITIZED int sigaction(int sig, const struct sigaction *restrict act,
+			    struct sigaction *restrict old)
+{
+	if (sig <= 0 || sig >= NSIG || SIGNALS_OF_FAULTS & SIGNAL_BIT(sig))
+		return real()->sigaction(sig, act, old);
+	return change(sig, act, old);
 }
 
 int __sigaction(int sig, const struct sigaction *act, struct sigaction *old);

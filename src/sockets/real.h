@@ -72,6 +72,13 @@
 	X(ssize_t, pwritev64v2, (int, const struct iovec *, int, int64_t, int))                  \
 	X(ssize_t, splice, (int, int64_t *, int, int64_t *, size_t, unsigned int))
 
+/* Of what a sanitizer calls before it is ready itself, where we are built with one. */
+#ifdef __clang__
+#define NOT_SANITIZED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define NOT_SANITIZED
+#endif
+
 struct real {
 #define REAL_MEMBER(ret, name, args) ret(*name) args;
 	REAL_FUNCTIONS(REAL_MEMBER)

@@ -339,7 +339,7 @@ void relay_in_child(void)
 {
 	struct list *n;
 
-	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_unlock(&lock);
 	while ((n = list_pop_head(&begun)) || (n = list_pop_head(&relays)))
 		own_end(list_entry(n, struct relay, node)->fd);
 }

@@ -2,31 +2,41 @@
 /*
  * The engine: reads and writes through io_uring as far as they need not wait for anything but the
  * disk's answer, everything else (and all of it where there is no io_uring: seccomp and sysctl may
- * forbid it) through threads of the store. Both wake the same eventfd.
+ * forbid it) through threads of the store. Both wake the same eventfd, which stands in one epoll
+ * set with the sources of stores.
  *
  * io_uring has threads of its own for what must wait, but they are one task's: as many as would
  * hang on one disk are missed by the others, and writes to one file wait for those to another of
  * which the kernel has the same hash (of 64). And a file of FUSE it reads in the thread that
  * submits. So it is asked for nothing that waits (RWF_NOWAIT).
  */
+#include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <liburing.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/time.h"
 #include "store/internal.h"
 
 #define RING_ENTRIES 256
+#define PATIENCE_NS  (1 * NSEC_PER_SEC) /* with an io_uring that has no room */
 
 struct store_engine {
+	int epoll_fd; /* event_fd and those of sources */
 	int event_fd;
+	unsigned sources;
 	bool uring;
+	bool refuses;	     /* what comes by the ring no more: all is the threads' */
+	uint64_t refused_ns; /* since when; 0: it takes what it is given */
 	struct io_uring ring;
-	unsigned queued;     /* entries of the ring not yet handed to the kernel */
-	struct list waiting; /* operations the ring had no room for */
+	struct list queued;  /* operations in the ring that the kernel has not taken yet */
+	struct list waiting; /* those the ring had no room for */
 	struct finished finished;
 	bool measured;
 };
@@ -38,11 +48,15 @@ int store_engine_create(enum store_engine_kind kind, struct store_engine **ret)
 
 	if (!e)
 		return -ENOMEM;
+	list_init(&e->queued);
 	list_init(&e->waiting);
+	e->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	e->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (e->event_fd < 0) {
+	if (e->epoll_fd < 0 || e->event_fd < 0 ||
+	    epoll_ctl(e->epoll_fd, EPOLL_CTL_ADD, e->event_fd,
+		      &(struct epoll_event){.events = EPOLLIN}) != 0) {
 		error = -errno;
-		goto free_engine;
+		goto close_fds;
 	}
 	finished_init(&e->finished, e->event_fd);
 	if (kind == STORE_ENGINE_AUTO) {
@@ -58,7 +72,11 @@ int store_engine_create(enum store_engine_kind kind, struct store_engine **ret)
 	}
 	*ret = e;
 	return 0;
-free_engine:
+close_fds:
+	if (e->epoll_fd >= 0)
+		close(e->epoll_fd);
+	if (e->event_fd >= 0)
+		close(e->event_fd);
 	free(e);
 	return error;
 }
@@ -68,6 +86,7 @@ void store_engine_destroy(struct store_engine *e)
 	finished_fini(&e->finished);
 	if (e->uring)
 		io_uring_queue_exit(&e->ring);
+	close(e->epoll_fd);
 	close(e->event_fd);
 	free(e);
 }
@@ -79,7 +98,7 @@ const char *store_engine_name(const struct store_engine *e)
 
 int store_engine_fd(const struct store_engine *e)
 {
-	return e->event_fd;
+	return e->epoll_fd;
 }
 
 struct finished *engine_finished(struct store_engine *e)
@@ -104,45 +123,74 @@ bool store_engine_measured(struct store_engine *e)
 
 static void pool_take(struct store_op *op)
 {
-	struct file_store *f = file_of(op->store);
-	bool takes_turns =
-		op->opcode == STORE_WRITE && !f->block_device && file_fd_for(f, op) == f->fd;
+	struct engine_store *s = engine_store_of(op->store);
+	bool takes_turns = op->opcode == STORE_WRITE && s->turns_fd >= 0 &&
+			   s->ops->fd_for(s, op) == s->turns_fd;
 
-	if (pool_start(f->pool, op, takes_turns) != 0) /* not even one thread: then in this one */
-		op->done(op, file_do_blocking(op));
+	if (pool_start(s->pool, op, takes_turns) != 0) /* not even one thread: then in this one */
+		op->done(op, s->ops->do_blocking(s, op));
 }
 
 /* --- io_uring --------------------------------------------------------------------------------- */
 
-/* What is left of a transfer. False: the ring is full. */
-static bool ring_put(struct store_engine *e, struct store_op *op)
+/*
+ * What is left of a transfer; of one in several pieces that came back short, what is left of the
+ * piece where it did: the kernel reads the list of pieces when it takes the entry, and the whole
+ * one lasts as long.
+ */
+static void ring_put(struct store_engine *e, struct io_uring_sqe *sqe, struct store_op *op)
 {
-	struct file_store *f = file_of(op->store);
+	struct engine_store *s = engine_store_of(op->store);
+	uint64_t at = op->offset + op->progress;
+	int fd = s->ops->fd_for(s, op);
+	bool read = op->opcode == STORE_READ;
+	struct iovec piece;
+
+	op_pieces(op, op->progress, &piece, 1);
+	if (op->progress == 0 && op->iov_count > 1) {
+		unsigned n = min_of(op->iov_count, (uint32_t)IOV_MAX);
+
+		if (read)
+			io_uring_prep_readv(sqe, fd, op->iov, n, at);
+		else
+			io_uring_prep_writev(sqe, fd, op->iov, n, at);
+	} else if (read) {
+		io_uring_prep_read(sqe, fd, piece.iov_base, (unsigned)piece.iov_len, at);
+	} else {
+		io_uring_prep_write(sqe, fd, piece.iov_base, (unsigned)piece.iov_len, at);
+	}
+	sqe->rw_flags = RWF_NOWAIT | (op->flags & STORE_FUA ? RWF_DSYNC : 0);
+	io_uring_sqe_set_data(sqe, op);
+	list_push_tail(&e->queued, &op->link);
+}
+
+static struct io_uring_sqe *ring_room(struct store_engine *e)
+{
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&e->ring);
-	uint8_t *buf = op->buf;
-	uint32_t left = (uint32_t)(op->len - op->progress);
-	int fd = file_fd_for(f, op);
 
 	if (!sqe) {
 		store_engine_submit(e);
 		sqe = io_uring_get_sqe(&e->ring);
 	}
-	if (!sqe)
-		return false;
-	if (op->opcode == STORE_READ)
-		io_uring_prep_read(sqe, fd, buf + op->progress, left, op->offset + op->progress);
-	else
-		io_uring_prep_write(sqe, fd, buf + op->progress, left, op->offset + op->progress);
-	sqe->rw_flags = RWF_NOWAIT | (op->flags & STORE_FUA ? RWF_DSYNC : 0);
-	io_uring_sqe_set_data(sqe, op);
-	e->queued++;
-	return true;
+	return sqe;
+}
+
+static void ring_fill(struct store_engine *e)
+{
+	struct io_uring_sqe *sqe;
+
+	while (!list_empty(&e->waiting) && (sqe = ring_room(e)))
+		ring_put(e, sqe, list_entry(list_pop_head(&e->waiting), struct store_op, link));
 }
 
 static void ring_start(struct store_engine *e, struct store_op *op)
 {
-	if (!list_empty(&e->waiting) || !ring_put(e, op))
-		list_push_tail(&e->waiting, &op->link);
+	if (e->refuses) {
+		pool_take(op);
+		return;
+	}
+	list_push_tail(&e->waiting, &op->link);
+	ring_fill(e);
 }
 
 /*
@@ -185,44 +233,124 @@ static unsigned ring_reap(struct store_engine *e)
 			ring_finish(e, ops[i], res[i]);
 		total += n;
 	}
-	while (!list_empty(&e->waiting)) {
-		struct list *n_op = list_pop_head(&e->waiting);
-
-		if (!ring_put(e, list_entry(n_op, struct store_op, link))) {
-			list_push_head(&e->waiting, n_op);
-			break;
-		}
-	}
+	ring_fill(e);
 	return total;
+}
+
+/* What it has not taken is the threads', and all that comes. It answers what it has. */
+static void ring_give_up(struct store_engine *e, int error)
+{
+	struct list *n;
+
+	log_err("store", "io_uring refuses work (error %d): using threads", -error);
+	e->refuses = true;
+	while ((n = list_pop_head(&e->queued)) || (n = list_pop_head(&e->waiting)))
+		pool_take(list_entry(n, struct store_op, link));
 }
 
 void store_engine_submit(struct store_engine *e)
 {
 	int n;
 
-	if (!e->queued)
+	if (list_empty(&e->queued))
 		return;
 	n = io_uring_submit(&e->ring);
-	if (n > 0)
-		e->queued -= min_of((unsigned)n, e->queued);
-	else if (n < 0 && n != -EAGAIN && n != -EBUSY && n != -EINTR)
-		log_err("store", "io_uring refuses work: error %d", -n);
+	for (int i = 0; i < n; i++)
+		list_pop_head(&e->queued);
+	if (n > 0 || list_empty(&e->queued))
+		e->refused_ns = 0;
+	if (list_empty(&e->queued))
+		return;
+	if (!e->refused_ns)
+		e->refused_ns = time_now_ns();
+	if ((n < 0 && n != -EAGAIN && n != -EBUSY && n != -EINTR) ||
+	    time_now_ns() - e->refused_ns > PATIENCE_NS)
+		ring_give_up(e, n);
 	/* What the kernel did not take stays in the ring: whoever sleeps must come again for it. */
-	if (e->queued && write(e->event_fd, &(uint64_t){1}, sizeof(uint64_t)) < 0)
+	else if (write(e->event_fd, &(uint64_t){1}, sizeof(uint64_t)) < 0)
 		log_err("store", "the engine's eventfd fails: error %d", errno);
 }
 
 /* --- both ------------------------------------------------------------------------------------- */
 
-void engine_start(struct store_engine *e, struct store_op *op)
+unsigned op_pieces(const struct store_op *op, uint64_t from, struct iovec *ret, unsigned max)
 {
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < op->iov_count && n < max; i++) {
+		size_t len = op->iov[i].iov_len;
+
+		if (from < len) {
+			ret[n++] =
+				(struct iovec){(uint8_t *)op->iov[i].iov_base + from, len - from};
+			from = 0;
+		} else {
+			from -= len;
+		}
+	}
+	assert(n);
+	return n;
+}
+
+void engine_start(struct store_op *op)
+{
+	struct engine_store *s = engine_store_of(op->store);
+
 	op->progress = 0;
-	if (e->uring && !file_of(op->store)->waits &&
-	    (op->opcode == STORE_READ || op->opcode == STORE_WRITE))
-		ring_start(e, op);
+	if (s->engine->uring && !s->waits && store_op_moves_data(op))
+		ring_start(s->engine, op);
 	else
 		pool_take(op);
 }
+
+/* --- sources ---------------------------------------------------------------------------------- */
+
+static int set_source(struct store_engine *e, int how, struct store_source *src, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = src};
+
+	return epoll_ctl(e->epoll_fd, how, src->fd, &ev) == 0 ? 0 : -errno;
+}
+
+int store_engine_add_source(struct store_engine *e, struct store_source *src, uint32_t events)
+{
+	int error = set_source(e, EPOLL_CTL_ADD, src, events);
+
+	e->sources += !error;
+	return error;
+}
+
+void store_engine_change_source(struct store_engine *e, struct store_source *src, uint32_t events)
+{
+	int error = set_source(e, EPOLL_CTL_MOD, src, events);
+
+	assert(!error);
+}
+
+void store_engine_remove_source(struct store_engine *e, struct store_source *src)
+{
+	int error = set_source(e, EPOLL_CTL_DEL, src, 0);
+
+	assert(!error);
+	e->sources--;
+}
+
+static unsigned process_sources(struct store_engine *e)
+{
+	struct epoll_event ev[16];
+	unsigned total = 0;
+	int n = epoll_wait(e->epoll_fd, ev, ARRAY_SIZE(ev), 0);
+
+	for (int i = 0; i < n; i++) {
+		struct store_source *src = ev[i].data.ptr;
+
+		if (src) /* or it is event_fd */
+			total += src->process(src, ev[i].events);
+	}
+	return total;
+}
+
+/* --- whoever drives --------------------------------------------------------------------------- */
 
 void store_engine_clear(struct store_engine *e)
 {
@@ -243,6 +371,8 @@ unsigned store_engine_reap(struct store_engine *e)
 		op->done(op, op->result);
 		n++;
 	}
+	if (e->sources)
+		n += process_sources(e);
 	store_engine_submit(e);
 	return n;
 }

@@ -18,26 +18,48 @@
 
 #include "store/internal.h"
 
+struct file_store {
+	struct engine_store base;
+	int fd;		       /* through the page cache */
+	int direct_fd;	       /* past it, or -1 */
+	uint32_t direct_align; /* of offset, length and memory for direct_fd */
+	bool block_device;
+	uint32_t sector;	 /* of a block device: what it discards is in units of these */
+	struct store_op measure; /* asks one that waits for the size */
+	bool measuring;
+};
+
+static struct file_store *file_of(struct store *s)
+{
+	return container_of(s, struct file_store, base.store);
+}
+
 /* --- operations ------------------------------------------------------------------------------- */
 
-int file_fd_for(const struct file_store *f, const struct store_op *op)
+/* Direct if it is aligned for that. */
+static int file_fd_for(const struct engine_store *s, const struct store_op *op)
 {
-	uint64_t bits = op->offset | op->len | op->progress | (uintptr_t)op->buf;
+	const struct file_store *f = container_of(s, const struct file_store, base);
+	uint64_t bits = op->offset | op->len | op->progress;
 
-	return f->direct_fd >= 0 && bits % f->direct_align == 0 ? f->direct_fd : f->fd;
+	if (f->direct_fd < 0)
+		return f->fd;
+	for (uint32_t i = 0; i < op->iov_count; i++)
+		bits |= (uintptr_t)op->iov[i].iov_base | op->iov[i].iov_len;
+	return bits % f->direct_align == 0 ? f->direct_fd : f->fd;
 }
 
 static int transfer(struct file_store *f, const struct store_op *op)
 {
-	int fd = file_fd_for(f, op), flags = op->flags & STORE_FUA ? RWF_DSYNC : 0;
-	uint8_t *buf = op->buf;
+	int fd = file_fd_for(&f->base, op), flags = op->flags & STORE_FUA ? RWF_DSYNC : 0;
 	uint64_t done = op->progress;
 
 	while (done < op->len) {
-		struct iovec iov = {buf + done, op->len - done};
+		struct iovec iov[16];
+		int count = (int)op_pieces(op, done, iov, ARRAY_SIZE(iov));
 		off_t at = (off_t)(op->offset + done);
-		ssize_t n = op->opcode == STORE_READ ? preadv2(fd, &iov, 1, at, 0)
-						     : pwritev2(fd, &iov, 1, at, flags);
+		ssize_t n = op->opcode == STORE_READ ? preadv2(fd, iov, count, at, 0)
+						     : pwritev2(fd, iov, count, at, flags);
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
@@ -75,12 +97,13 @@ static int write_zeroes(struct file_store *f, const struct store_op *op)
 	static const uint8_t zeroes[65536] __attribute__((aligned(4096)));
 
 	for (uint64_t done = 0; done < op->len; done += sizeof(zeroes)) {
-		uint64_t left = op->len - done;
+		struct iovec iov = {(void *)zeroes, min_of(op->len - done, sizeof(zeroes))};
 		struct store_op part = {
 			.opcode = STORE_WRITE,
 			.offset = op->offset + done,
-			.len = min_of(left, (uint64_t)sizeof(zeroes)),
-			.buf = (void *)zeroes,
+			.len = iov.iov_len,
+			.iov = &iov,
+			.iov_count = 1,
 		};
 		int error = transfer(f, &part);
 
@@ -123,9 +146,9 @@ static int get_size(const struct file_store *f, int how, uint64_t *ret)
 	return 0;
 }
 
-int file_do_blocking(const struct store_op *op)
+static int file_do_blocking(struct engine_store *s, const struct store_op *op)
 {
-	struct file_store *f = file_of(op->store);
+	struct file_store *f = container_of(s, struct file_store, base);
 	uint64_t size;
 
 	if (op == &f->measure)
@@ -146,7 +169,6 @@ int file_do_blocking(const struct store_op *op)
 
 static void file_submit(struct store *s, struct store_op *op)
 {
-	struct file_store *f = file_of(s);
 	bool ranged = op->opcode != STORE_FLUSH;
 
 	op->store = s;
@@ -157,14 +179,14 @@ static void file_submit(struct store *s, struct store_op *op)
 	else if (ranged && op->len == 0)
 		op->done(op, 0);
 	else
-		engine_start(f->engine, op);
+		engine_start(op);
 }
 
 static void file_destroy(struct store *s)
 {
 	struct file_store *f = file_of(s);
 
-	pool_destroy(f->pool);
+	pool_destroy(f->base.pool);
 	if (f->measuring) /* it has come by now, and nobody has looked */
 		list_remove(&f->measure.link);
 	if (f->direct_fd >= 0)
@@ -173,26 +195,14 @@ static void file_destroy(struct store *s)
 	free(f);
 }
 
-static const struct store_ops file_ops = {
-	.name = "file",
-	.submit = file_submit,
-	.destroy = file_destroy,
-};
-
-static const struct store_ops device_ops = {
-	.name = "block device",
-	.submit = file_submit,
-	.destroy = file_destroy,
-};
-
 /* --- size ------------------------------------------------------------------------------------- */
 
 static bool has_other_size(struct file_store *f, uint64_t *ret)
 {
-	if (get_size(f, f->waits ? AT_STATX_DONT_SYNC : 0, ret) != 0)
+	if (get_size(f, f->base.waits ? AT_STATX_DONT_SYNC : 0, ret) != 0)
 		return false;
-	*ret -= *ret % f->store.block_size;
-	return *ret != f->store.size;
+	*ret -= *ret % f->base.store.block_size;
+	return *ret != f->base.store.size;
 }
 
 static void measured(struct store_op *op, int error)
@@ -202,29 +212,48 @@ static void measured(struct store_op *op, int error)
 
 	f->measuring = false;
 	if (!error && has_other_size(f, &size))
-		engine_measured(f->engine);
+		engine_measured(f->base.engine);
 }
 
 static void ask_for_size(struct file_store *f)
 {
 	if (f->measuring)
 		return;
-	f->measure = (struct store_op){.done = measured, .store = &f->store};
-	f->measuring = pool_start(f->pool, &f->measure, false) == 0;
+	f->measure = (struct store_op){.done = measured, .store = &f->base.store};
+	f->measuring = pool_start(f->base.pool, &f->measure, false) == 0;
 }
 
-bool store_file_measure(struct store *s)
+static bool file_measure(struct store *s)
 {
 	struct file_store *f = file_of(s);
 	uint64_t size;
 
-	if (f->waits)
+	if (f->base.waits)
 		ask_for_size(f);
 	if (!has_other_size(f, &size))
 		return false;
 	s->size = size;
 	return true;
 }
+
+static const struct store_ops file_ops = {
+	.name = "file",
+	.submit = file_submit,
+	.measure = file_measure,
+	.destroy = file_destroy,
+};
+
+static const struct store_ops device_ops = {
+	.name = "block device",
+	.submit = file_submit,
+	.measure = file_measure,
+	.destroy = file_destroy,
+};
+
+static const struct engine_store_ops engine_ops = {
+	.fd_for = file_fd_for,
+	.do_blocking = file_do_blocking,
+};
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -264,7 +293,7 @@ static int check_kind(struct file_store *f, const struct stat *st, const char **
 
 	if (S_ISREG(st->st_mode) || S_ISBLK(st->st_mode)) {
 		f->block_device = S_ISBLK(st->st_mode);
-		error = get_size(f, 0, &f->store.size);
+		error = get_size(f, 0, &f->base.store.size);
 		if (!error && f->block_device && ioctl(f->fd, BLKSSZGET, &sector) != 0)
 			error = -errno;
 		f->sector = (uint32_t)sector;
@@ -278,17 +307,18 @@ static int check_kind(struct file_store *f, const struct stat *st, const char **
 
 static int check_size(const struct file_store *f, const char **ret_why)
 {
-	if (f->store.size == 0) {
+	if (f->base.store.size == 0) {
 		*ret_why = "is empty; `truncate -s 1G PATH` gives it a size";
 		return -EINVAL;
 	}
-	if (f->store.size % f->store.block_size) {
-		*ret_why = f->store.block_size == 512 ? "its size is not a multiple of 512 bytes; "
-							"`truncate -s %512 PATH` "
-							"rounds it up"
-						      : "its size is not a multiple of 4096 bytes; "
-							"`truncate -s %4096 PATH` "
-							"rounds it up, or use --block-size 512";
+	if (f->base.store.size % f->base.store.block_size) {
+		*ret_why = f->base.store.block_size == 512
+				   ? "its size is not a multiple of 512 bytes; "
+				     "`truncate -s %512 PATH` "
+				     "rounds it up"
+				   : "its size is not a multiple of 4096 bytes; "
+				     "`truncate -s %4096 PATH` "
+				     "rounds it up, or use --block-size 512";
 		return -EINVAL;
 	}
 	return 0;
@@ -298,7 +328,7 @@ static int check_size(const struct file_store *f, const char **ret_why)
 static int lock_file(const struct file_store *f, const char **ret_why)
 {
 	if (f->block_device ||
-	    flock(f->fd, (f->store.read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
+	    flock(f->fd, (f->base.store.read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
 		return 0;
 	if (errno != EWOULDBLOCK)
 		return 0; /* a file system without locks */
@@ -333,7 +363,10 @@ static void open_direct(struct file_store *f, const char *path, int flags)
 #endif
 }
 
-/* Then it knows no reading without waiting, either: it is not even tried. */
+/*
+ * Its file system cannot say that an operation would wait (FUSE, NFS): it does, be it for the size
+ * alone.
+ */
 static bool file_waits(const struct file_store *f)
 {
 	uint8_t byte;
@@ -346,15 +379,16 @@ static void set_limits(struct file_store *f, const struct stat *st)
 {
 	unsigned int physical = 0;
 
-	f->store.volatile_cache = true;
+	f->base.store.volatile_cache = true;
 	if (f->block_device) {
 		if (ioctl(f->fd, BLKPBSZGET, &physical) == 0)
-			f->store.optimal_io = physical;
+			f->base.store.optimal_io = physical;
 		return;
 	}
-	f->store.optimal_io = (uint32_t)st->st_blksize;
+	f->base.store.optimal_io = (uint32_t)st->st_blksize;
 	/* A hole past the end changes nothing, and tells whether holes can be made. */
-	f->store.discard_zeroes = !f->store.read_only && punch(f, f->store.size, 4096) == 0;
+	f->base.store.discard_zeroes =
+		!f->base.store.read_only && punch(f, f->base.store.size, 4096) == 0;
 }
 
 int store_file_open(struct store_engine *e, const char *path, const struct store_file_options *o,
@@ -367,10 +401,10 @@ int store_file_open(struct store_engine *e, const char *path, const struct store
 
 	if (!f)
 		return open_error(ENOMEM, ret_why);
-	f->engine = e;
+	f->base.engine = e;
 	f->direct_fd = -1;
-	f->store.block_size = o->block_size;
-	f->store.read_only = o->read_only;
+	f->base.store.block_size = o->block_size;
+	f->base.store.read_only = o->read_only;
 	/* A FIFO would make open wait; a mounted device must not be written behind its user. */
 	if (stat(path, &st) == 0 && S_ISBLK(st.st_mode) && !o->read_only)
 		flags |= O_EXCL;
@@ -392,7 +426,7 @@ int store_file_open(struct store_engine *e, const char *path, const struct store
 		error = check_size(f, ret_why);
 	if (!error)
 		error = lock_file(f, ret_why);
-	if (!error && pool_create(engine_finished(e), &f->pool) != 0)
+	if (!error && pool_create(engine_finished(e), &f->base.pool) != 0)
 		error = open_error(ENOMEM, ret_why);
 	if (error) {
 		close(f->fd);
@@ -401,11 +435,13 @@ int store_file_open(struct store_engine *e, const char *path, const struct store
 	}
 	/* It was for open alone. */
 	(void)fcntl(f->fd, F_SETFL, 0);
-	f->store.ops = f->block_device ? &device_ops : &file_ops;
+	f->base.store.ops = f->block_device ? &device_ops : &file_ops;
+	f->base.ops = &engine_ops;
+	f->base.turns_fd = f->block_device ? -1 : f->fd;
 	if (f->block_device || o->direct)
 		open_direct(f, path, flags);
-	f->waits = file_waits(f);
+	f->base.waits = file_waits(f);
 	set_limits(f, &st);
-	*ret = &f->store;
+	*ret = &f->base.store;
 	return 0;
 }

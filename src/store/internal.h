@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Between the file store, the engine and its threads. */
+/* Between the engine, its threads and the stores that have it work for them. */
 #ifndef WEFT_STORE_INTERNAL_H
 #define WEFT_STORE_INTERNAL_H
 
@@ -7,37 +7,38 @@
 
 #include "store/store.h"
 
-struct file_store {
-	struct store store;
-	struct store_engine *engine;
-	struct pool *pool;
-	int fd;		       /* through the page cache */
-	int direct_fd;	       /* past it, or -1 */
-	uint32_t direct_align; /* of offset, length and memory for direct_fd */
-	bool block_device;
-	uint32_t sector; /* of a block device: what it discards is in units of these */
-	/*
-	 * Its file system cannot say that an operation would wait (FUSE, NFS): it does, be it for
-	 * the size alone.
-	 */
-	bool waits;
-	struct store_op measure; /* asks such a one for the size */
-	bool measuring;
+struct engine_store;
+
+/* How the bytes of a store are reached that are behind descriptors. Both are for any thread. */
+struct engine_store_ops {
+	/* The descriptor for what is left of a READ or WRITE. */
+	int (*fd_for)(const struct engine_store *s, const struct store_op *op);
+	/* Does what is left of an operation in blocking calls; 0 or -errno. */
+	int (*do_blocking)(struct engine_store *s, const struct store_op *op);
 };
 
-/* The descriptor for an operation: direct if it is aligned for that. */
-int file_fd_for(const struct file_store *f, const struct store_op *op);
-/* Does what is left of the operation (op->store is set) in blocking calls; 0 or -errno. Any thread.
- */
-int file_do_blocking(const struct store_op *op);
+/* A store that has the engine work for it. */
+struct engine_store {
+	struct store store;
+	const struct engine_store_ops *ops;
+	struct store_engine *engine;
+	struct pool *pool;
+	int turns_fd; /* writes to this descriptor take turns; -1: to none */
+	bool waits;   /* nobody can say that a READ or WRITE would: io_uring is not asked */
+};
 
-static inline struct file_store *file_of(struct store *s)
+static inline struct engine_store *engine_store_of(struct store *s)
 {
-	return container_of(s, struct file_store, store);
+	return container_of(s, struct engine_store, store);
 }
 
 /* Starts an operation; op->store is set, the rest of the store's part is the engine's. */
-void engine_start(struct store_engine *e, struct store_op *op);
+void engine_start(struct store_op *op);
+/*
+ * The pieces of an operation's memory from so many bytes on, at most max of them: returns how many
+ * these are. There are some: from < op->len.
+ */
+unsigned op_pieces(const struct store_op *op, uint64_t from, struct iovec *ret, unsigned max);
 struct finished *engine_finished(struct store_engine *e);
 /* A size has come that was asked for. */
 void engine_measured(struct store_engine *e);

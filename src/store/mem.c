@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The store in memory: chunks that are allocated when first written. */
+/* The store in memory: chunks that are allocated when first written. Metadata has its own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +8,14 @@
 
 #define CHUNK (64u * 1024)
 
+struct sparse {
+	uint8_t **chunks;
+	uint64_t count;
+};
+
 struct mem_store {
 	struct store store;
-	uint8_t **chunks;
+	struct sparse data, meta;
 };
 
 static struct mem_store *mem_of(struct store *s)
@@ -19,7 +24,7 @@ static struct mem_store *mem_of(struct store *s)
 }
 
 /* Calls for each stretch of a chunk that an operation touches. */
-static int mem_read(struct mem_store *m, uint64_t offset, uint8_t *buf, uint64_t len)
+static void sparse_read(const struct sparse *m, uint64_t offset, uint8_t *buf, uint64_t len)
 {
 	while (len) {
 		const uint8_t *chunk = m->chunks[offset / CHUNK];
@@ -33,10 +38,9 @@ static int mem_read(struct mem_store *m, uint64_t offset, uint8_t *buf, uint64_t
 		buf += n;
 		len -= n;
 	}
-	return 0;
 }
 
-static int mem_write(struct mem_store *m, uint64_t offset, const uint8_t *buf, uint64_t len)
+static int sparse_write(struct sparse *m, uint64_t offset, const uint8_t *buf, uint64_t len)
 {
 	while (len) {
 		uint8_t **chunk = &m->chunks[offset / CHUNK];
@@ -54,7 +58,7 @@ static int mem_write(struct mem_store *m, uint64_t offset, const uint8_t *buf, u
 	return 0;
 }
 
-static int mem_zero(struct mem_store *m, uint64_t offset, uint64_t len)
+static void sparse_zero(struct sparse *m, uint64_t offset, uint64_t len)
 {
 	while (len) {
 		uint8_t **chunk = &m->chunks[offset / CHUNK];
@@ -69,7 +73,51 @@ static int mem_zero(struct mem_store *m, uint64_t offset, uint64_t len)
 		offset += n;
 		len -= n;
 	}
-	return 0;
+}
+
+static int sparse_init(struct sparse *m, uint64_t size)
+{
+	m->count = (size + CHUNK - 1) / CHUNK;
+	m->chunks = calloc(max_of(m->count, (uint64_t)1), sizeof(*m->chunks));
+	return m->chunks ? 0 : -ENOMEM;
+}
+
+static void sparse_fini(struct sparse *m)
+{
+	for (uint64_t i = 0; m->chunks && i < m->count; i++)
+		free(m->chunks[i]);
+	free(m->chunks);
+}
+
+/* --- operations ------------------------------------------------------------------------------- */
+
+static uint64_t meta_bytes(const struct mem_store *m, uint64_t bytes)
+{
+	return bytes / m->store.block_size * m->store.meta_size;
+}
+
+static int mem_move(struct mem_store *m, const struct store_op *op)
+{
+	uint64_t meta_at = meta_bytes(m, op->offset), meta_len = meta_bytes(m, op->len);
+	uint64_t at = op->offset;
+	int error = 0;
+
+	for (uint32_t i = 0; i < op->iov_count && !error; i++) {
+		const struct iovec *piece = &op->iov[i];
+
+		if (op->opcode == STORE_READ)
+			sparse_read(&m->data, at, piece->iov_base, piece->iov_len);
+		else
+			error = sparse_write(&m->data, at, piece->iov_base, piece->iov_len);
+		at += piece->iov_len;
+	}
+	if (op->opcode == STORE_READ && op->meta)
+		sparse_read(&m->meta, meta_at, op->meta, meta_len);
+	else if (op->opcode == STORE_WRITE && !error && op->meta)
+		error = sparse_write(&m->meta, meta_at, op->meta, meta_len);
+	else if (op->opcode == STORE_WRITE && !error)
+		sparse_zero(&m->meta, meta_at, meta_len);
+	return error;
 }
 
 static void mem_submit(struct store *s, struct store_op *op)
@@ -77,14 +125,14 @@ static void mem_submit(struct store *s, struct store_op *op)
 	struct mem_store *m = mem_of(s);
 	int error = 0;
 
-	if (op->opcode != STORE_FLUSH && (op->offset > s->size || op->len > s->size - op->offset))
+	if (op->opcode != STORE_FLUSH && (op->offset > s->size || op->len > s->size - op->offset)) {
 		error = -EINVAL;
-	else if (op->opcode == STORE_READ)
-		error = mem_read(m, op->offset, op->buf, op->len);
-	else if (op->opcode == STORE_WRITE)
-		error = mem_write(m, op->offset, op->buf, op->len);
-	else if (op->opcode == STORE_ZERO || op->opcode == STORE_DISCARD)
-		error = mem_zero(m, op->offset, op->len);
+	} else if (store_op_moves_data(op)) {
+		error = mem_move(m, op);
+	} else if (op->opcode == STORE_ZERO || op->opcode == STORE_DISCARD) {
+		sparse_zero(&m->data, op->offset, op->len);
+		sparse_zero(&m->meta, meta_bytes(m, op->offset), meta_bytes(m, op->len));
+	}
 	op->done(op, error);
 }
 
@@ -92,9 +140,8 @@ static void mem_destroy(struct store *s)
 {
 	struct mem_store *m = mem_of(s);
 
-	for (uint64_t i = 0; i < (s->size + CHUNK - 1) / CHUNK; i++)
-		free(m->chunks[i]);
-	free(m->chunks);
+	sparse_fini(&m->data);
+	sparse_fini(&m->meta);
 	free(m);
 }
 
@@ -104,7 +151,7 @@ static const struct store_ops mem_ops = {
 	.destroy = mem_destroy,
 };
 
-int store_mem_create(uint64_t size, uint32_t block_size, struct store **ret)
+int store_mem_create(uint64_t size, uint32_t block_size, uint32_t meta_size, struct store **ret)
 {
 	struct mem_store *m;
 
@@ -113,17 +160,17 @@ int store_mem_create(uint64_t size, uint32_t block_size, struct store **ret)
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
-	m->chunks = calloc((size + CHUNK - 1) / CHUNK, sizeof(*m->chunks));
-	if (!m->chunks) {
-		free(m);
-		return -ENOMEM;
-	}
 	m->store = (struct store){
 		.ops = &mem_ops,
 		.size = size,
 		.block_size = block_size,
+		.meta_size = meta_size,
 		.discard_zeroes = true,
 	};
+	if (sparse_init(&m->data, size) != 0 || sparse_init(&m->meta, meta_bytes(m, size)) != 0) {
+		mem_destroy(&m->store);
+		return -ENOMEM;
+	}
 	*ret = &m->store;
 	return 0;
 }

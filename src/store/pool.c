@@ -70,6 +70,7 @@ static void *worker(void *arg)
 	for (;;) {
 		bool turn = !p->turn_taken && !list_empty(&p->turns);
 		struct list *n = list_pop_head(turn ? &p->turns : &p->todo);
+		struct engine_store *s;
 		struct store_op *op;
 
 		if (!n && p->stop)
@@ -86,7 +87,8 @@ static void *worker(void *arg)
 		else
 			p->todo_count--;
 		pthread_mutex_unlock(&p->finished->lock);
-		op->result = file_do_blocking(op);
+		s = engine_store_of(op->store);
+		op->result = s->ops->do_blocking(s, op);
 		pthread_mutex_lock(&p->finished->lock);
 		if (turn)
 			p->turn_taken = false; /* this thread looks for the next one */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Where the bytes of a namespace are: memory, a file or a block device. All are used through
- * the table of nvmf/common/store_ops.h.
+ * Where the bytes of a namespace are: memory, a file, a block device, or nowhere. All are used
+ * through the table of nvmf/common/store_ops.h.
  *
- * Files and block devices of one process share an engine: io_uring where the kernel lets us have
- * it. What io_uring could do only by waiting, or not on every kernel, is done by blocking calls in
- * a few threads of the store's own, started when they are needed: a disk that hangs holds up no
- * other. One thread drives an engine and its stores; done callbacks run in it, from
- * store_engine_reap() or from submit.
+ * The stores of one process share an engine, and who drives it knows nothing else of them: one
+ * descriptor to wait on, one call that takes in what has come. For files and block devices it has
+ * io_uring where the kernel lets us have it. What io_uring could do only by waiting, or not on
+ * every kernel, is done by blocking calls in a few threads of the store's own, started when they
+ * are needed: a disk that hangs holds up no other. A store that hears of its bytes in another way,
+ * by a socket, has the engine attend that as a source. One thread drives an engine and its stores;
+ * done callbacks run in it, from store_engine_reap() or from submit.
  */
 #ifndef WEFT_STORE_STORE_H
 #define WEFT_STORE_STORE_H
@@ -39,13 +41,47 @@ void store_engine_submit(struct store_engine *e);
 /* Calls done for what has finished; returns how many. Cheap when nothing has. */
 unsigned store_engine_reap(struct store_engine *e);
 
+/* A descriptor of a store's own, and what is to be done when it is ready. */
+struct store_source {
+	int fd;
+	/*
+	 * The descriptor is ready (epoll's events): returns how many operations it was done for. It
+	 * removes no source.
+	 */
+	unsigned (*process)(struct store_source *src, uint32_t events);
+};
+
+/* events: what epoll is to look for. -ENOMEM, -ENOSPC */
+int store_engine_add_source(struct store_engine *e, struct store_source *src,
+			    uint32_t events) must_use;
+/* From here on it is to look for these. */
+void store_engine_change_source(struct store_engine *e, struct store_source *src, uint32_t events);
+void store_engine_remove_source(struct store_engine *e, struct store_source *src);
+
 static inline void store_destroy(struct store *s)
 {
 	s->ops->destroy(s);
 }
 
+/*
+ * Looks how large the store is by now: whole blocks, and it may be none. True if that is another
+ * size than it had, which the store has from here on. Does not wait: where a file system must ask
+ * its server, this is what it heard last, and the server is asked, too.
+ */
+static inline bool store_measure(struct store *s)
+{
+	return s->ops->measure && s->ops->measure(s);
+}
+/* True once after a server has told another size: store_measure() sees it now. */
+bool store_engine_measured(struct store_engine *e) must_use;
+
 /* Sparse memory that reads as zeroes until written. Answers from within submit. */
-int store_mem_create(uint64_t size, uint32_t block_size, struct store **ret) must_use;
+int store_mem_create(uint64_t size, uint32_t block_size, uint32_t meta_size,
+		     struct store **ret) must_use;
+
+/* Keeps nothing and reads as zeroes: what is measured with it is all but the disk. Answers from
+ * within submit. */
+int store_null_create(uint64_t size, uint32_t block_size, struct store **ret) must_use;
 
 struct store_file_options {
 	uint32_t block_size; /* 512 or 4096: the size must be a multiple of it */
@@ -65,13 +101,5 @@ struct store_file_options {
  */
 int store_file_open(struct store_engine *e, const char *path, const struct store_file_options *o,
 		    struct store **ret, const char **ret_why) must_use;
-/*
- * Looks how large the file or device is by now: whole blocks, and it may be none. True if that is
- * another size than it had, which the store has from here on. Does not wait: where a file system
- * must ask its server, this is what it heard last, and the server is asked, too.
- */
-bool store_file_measure(struct store *s) must_use;
-/* True once after a server has told another size: store_file_measure() sees it now. */
-bool store_engine_measured(struct store_engine *e) must_use;
 
 #endif

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "verbs/cq.h"
-#include "verbs/process.h"
+#include "verbs/shard.h"
 
 int weft_private_attend(bool sleeps, uint64_t *ret_ticket)
 {

@@ -197,26 +197,28 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 /*
  * A program that polls believes to have a processor to itself. Where there are fewer processors
  * than pollers, the one that is waited for runs only when the time slices of the waiting are used
- * up, milliseconds later. So who polls in vain lets others go first now and then; when nobody else
- * waits to run, that costs little more than the poll itself.
+ * up, milliseconds later. So who has polled in vain lets others go first now and then; when nobody
+ * else waits to run, that costs little more than the poll itself. It does so before it looks: what
+ * comes meanwhile must not be kept from a program that looks for events next, and takes the end of
+ * a connection for the end of what came by it.
  */
-static void count_poll(bool vain)
+static __thread unsigned int polled_in_vain;
+
+static void let_others_go_first(void)
 {
 	enum { EVERY = 16 }; /* polls */
-	static __thread unsigned int in_vain;
 
-	if (!vain) {
-		in_vain = 0;
-	} else if (++in_vain == EVERY) {
-		in_vain = 0;
-		sched_yield();
-	}
+	if (polled_in_vain < EVERY)
+		return;
+	polled_in_vain = 0;
+	sched_yield();
 }
 
 int cq_poll(struct face_cq *cq, int num, struct ibv_wc *wc, uint64_t *ret_time_ns)
 {
 	int n;
 
+	let_others_go_first();
 	shard_lock(cq->shard);
 	n = rnic_cq_poll(cq->core, (struct rnic_wc *)wc, num);
 	if (!n) {
@@ -228,7 +230,7 @@ int cq_poll(struct face_cq *cq, int num, struct ibv_wc *wc, uint64_t *ret_time_n
 	if (n && ret_time_ns)
 		*ret_time_ns = rnic_cq_polled_at(cq->core);
 	shard_unlock(cq->shard);
-	count_poll(!n);
+	polled_in_vain = n ? 0 : polled_in_vain + 1;
 	return n;
 }
 

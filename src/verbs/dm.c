@@ -55,7 +55,8 @@ static int memcpy_from_dm(void *host, struct ibv_dm *dm, uint64_t offset, size_t
 	return rc;
 }
 
-struct ibv_dm *dm_view(struct ibv_context *context, struct dm_object *object)
+/* A view of it in a context; NULL: ENOMEM. */
+static struct ibv_dm *dm_view(struct ibv_context *context, struct dm_object *object)
 {
 	struct face_dm *dm = calloc(1, sizeof(*dm));
 
@@ -120,6 +121,19 @@ struct ibv_dm *face_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_at
 		return FAIL(ENOMEM, NULL);
 	}
 	return dm;
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
+{
+	struct shared *s = shared_find(context, SHARED_DM, handle);
+
+	return s ? dm_view(context, container_of(s, struct dm_object, shared)) : NULL;
+}
+
+void ibv_unimport_dm(struct ibv_dm *dm)
+{
+	context_put(face_context(dm->context));
+	free(face_dm(dm));
 }
 
 int face_free_dm(struct ibv_dm *dm)

@@ -12,6 +12,7 @@
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "base/compiler.h"
 #include "base/log.h"
@@ -111,10 +112,16 @@ int queue_mem_get(struct queue_mem *, struct ibv_pd *pd, size_t bytes, enum queu
 void queue_mem_free(struct queue_mem *);
 void queue_mem_put(struct queue_mem *);
 
-void context_get(struct face_context *);
-void context_put(struct face_context *);
-/* Opens a device; cmd_fd, which becomes the context's, stands for file. */
-struct ibv_context *context_open(struct ibv_device *, int cmd_fd, uint64_t file);
+static inline void context_get(struct face_context *c)
+{
+	atomic_fetch_add(&c->refs, 1);
+}
+
+static inline void context_put(struct face_context *c)
+{
+	if (atomic_fetch_sub(&c->refs, 1) == 1)
+		free(c);
+}
 
 /* What the broker says of the device's interface now; 0 or -errno. -EIO: it is gone, which a
  * context's calls answer with as those of a device that the kernel has lost. */
@@ -132,7 +139,7 @@ void async_event(enum rnic_event, void *object_user);
 /* For functions that return a pointer, or -1: errno is set and the value returned. */
 #define FAIL(err, value) (errno = REFUSED(err), (value))
 
-/* context.c fills a context's tables from these. */
+/* open.c fills a context's tables from these. */
 int face_query_device_ex(struct ibv_context *, const struct ibv_query_device_ex_input *,
 			 struct ibv_device_attr_ex *, size_t attr_size);
 int face_query_port(struct ibv_context *, uint8_t port, struct ibv_port_attr *, size_t len);

@@ -327,3 +327,32 @@ int face_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32
 	}
 	return -rc;
 }
+
+struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	struct shared *s = shared_find(pd->context, SHARED_MR, handle);
+	struct face_mr *mr;
+
+	if (!s)
+		return NULL;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return FAIL(ENOMEM, NULL);
+	mr->object = container_of(s, struct mr_object, shared);
+	mr->core = mr->object->core;
+	mr->ibv.context = pd->context;
+	mr->ibv.pd = pd;
+	mr->ibv.length = mr->object->length;
+	mr->ibv.handle = handle;
+	mr->ibv.lkey = rnic_mr_lkey(mr->core);
+	if (!mr->object->null)
+		mr->ibv.rkey = rnic_mr_rkey(mr->core);
+	context_get(face_context(pd->context));
+	return &mr->ibv;
+}
+
+void ibv_unimport_mr(struct ibv_mr *mr)
+{
+	context_put(face_context(mr->context));
+	free(face_mr(mr));
+}

@@ -84,6 +84,30 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	return 0;
 }
 
+struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
+{
+	struct shared *s = shared_find(context, SHARED_PD, handle);
+	struct face_pd *pd;
+
+	if (!s)
+		return NULL;
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return FAIL(ENOMEM, NULL);
+	pd->object = container_of(s, struct pd_object, shared);
+	pd->core = pd->object->core;
+	pd->ibv.context = context;
+	pd->ibv.handle = handle;
+	context_get(face_context(context));
+	return &pd->ibv;
+}
+
+void ibv_unimport_pd(struct ibv_pd *pd)
+{
+	context_put(face_context(pd->context));
+	free(face_pd(pd));
+}
+
 /* ---- thread and parent domains --------------------------------------------------------------- */
 
 struct ibv_td *face_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)

@@ -2,39 +2,21 @@
 #include "verbs/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "base/errno_text.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "broker/proto_cm.h"
-#include "verbs/cq.h"
-#include "verbs/device_event.h"
-#include "verbs/face.h"
 #include "verbs/private.h"
-#include "verbs/qp.h"
-#include "verbs/shared.h"
 
-/* Whoever else has the shard's lock is done with it in a fraction of this. */
-#define EXIT_PATIENCE_NS (100 * NSEC_PER_MSEC)
-/* Between tries to find another broker: twice as long each time. */
-#define RECOVER_FIRST_NS (50 * NSEC_PER_MSEC)
-#define RECOVER_MAX_S	 10
 /* How old a table of devices may be that is good enough for one more connection. */
 #define LATELY_NS (100 * NSEC_PER_MSEC)
 
 static struct {
 	pthread_mutex_t lock;
 	struct broker_client *broker;
-	struct shard *shard;
-	int watch_fd;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .watch_fd = -1};
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The table that was asked for last. Whoever changes a device has the broker tell us. */
 static struct {
@@ -44,26 +26,16 @@ static struct {
 } lately;
 
 static atomic_uint device_changes;
+static atomic_bool told; /* of changes */
 
-/*
- * A child of fork() begins anew: its parent's connection and shard are not its own (broker/client.c
- * and engine/shard.c see to their halves). What it inherited of objects it can only destroy.
- */
+/* A child of fork() begins anew: its parent's connection is not its own (broker/client.c sees to
+ * its half). */
 static void forked(void)
 {
 	pthread_mutex_init(&process.lock, NULL);
-	event_pipes_forked();
-	qp_forked();
-	shared_forked();
-	mcast_forked();
-	device_events_forked();
-	xrc_forked();
 	process.broker = NULL;
-	process.shard = NULL;
 	lately.until = 0;
-	if (process.watch_fd >= 0)
-		close(process.watch_fd);
-	process.watch_fd = -1;
+	told = false;
 }
 
 static void watch_forks(void)
@@ -71,177 +43,36 @@ static void watch_forks(void)
 	pthread_atfork(NULL, NULL, forked);
 }
 
-static int broker_locked(void)
+int process_broker(struct broker_client **ret)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	char err[256];
-	int rc;
-
-	if (process.broker)
-		return 0;
-	pthread_once(&once, watch_forks);
-	rc = broker_client_open(&process.broker, err, sizeof(err));
-	if (rc) {
-		process.broker = NULL;
-		log_err("verbs", "%s", err);
-	}
-	return rc;
-}
-
-int process_broker(struct broker_client **ret)
-{
-	int rc;
+	int rc = 0;
 
 	pthread_mutex_lock(&process.lock);
-	rc = broker_locked();
+	pthread_once(&once, watch_forks);
+	if (!process.broker) {
+		rc = broker_client_open(&process.broker, err, sizeof(err));
+		if (rc) {
+			process.broker = NULL;
+			log_err("verbs", "%s", err);
+		}
+	}
 	*ret = process.broker;
 	pthread_mutex_unlock(&process.lock);
 	return rc;
 }
 
-/* ---- when the broker ends -------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
-static bool watch_ready(int fd);
-
-/* In a thread of its own: the shard's is there for packets, which come and go as before. */
-static void *recover(void *arg)
+void process_device_told(void)
 {
-	struct broker_client *broker = arg;
-	struct timespec pause = {.tv_nsec = RECOVER_FIRST_NS};
-
-	while (broker_client_recover(broker)) {
-		nanosleep(&pause, NULL);
-		if (pause.tv_sec < RECOVER_MAX_S) {
-			uint64_t ns = 2 * (uint64_t)(pause.tv_sec * NSEC_PER_SEC + pause.tv_nsec);
-
-			pause = (struct timespec){(time_t)(ns / NSEC_PER_SEC),
-						  (long)(ns % NSEC_PER_SEC)};
-		}
-	}
-	pthread_mutex_lock(&process.lock);
-	if (process.broker == broker && process.watch_fd >= 0)
-		shard_watch(process.shard, process.watch_fd, watch_ready);
-	pthread_mutex_unlock(&process.lock);
-	return NULL;
+	atomic_store(&told, true);
 }
 
-static void begin_recovery(void)
+void process_device_changed(void)
 {
-	sigset_t all, old;
-	pthread_t thread;
-	int rc;
-
-	/* The application's signals are for its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&thread, NULL, recover, process.broker);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc == 0)
-		pthread_detach(thread);
-	else
-		log_warn("verbs", "no thread to look for another broker: %s", strerror(rc));
-}
-
-/*
- * The broker tells what becomes of devices, and when the process at the other end of a connection
- * has died. A program that only receives, and looks at no CM event meanwhile, would wait for ever,
- * as no timer of its runs; so its QP goes to the error state, and what it posted comes back.
- */
-static bool watch_ready(int fd)
-{
-	struct broker_cm_event ev;
-
-	ssize_t n = read(fd, &ev, sizeof(ev));
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return true;
-	if (n != sizeof(ev)) {
-		atomic_fetch_add(&device_changes, 1);
-		begin_recovery();
-		return false;
-	}
-	if (ev.type == BROKER_CM_EV_PEER_DIED)
-		qp_peer_died(process.shard, ev.param.qpn);
-	else if (ev.type == BROKER_CM_EV_DEVICE) {
-		atomic_fetch_add(&device_changes, 1);
-		device_changed(ev.id, (enum broker_device_change)ev.status);
-	}
-	return true;
-}
-
-/* Not to have it is a comfort less, and no reason to fail. */
-static void watch_broker_locked(void)
-{
-	struct broker_cm_id req = {.msg.type = BROKER_CM_WATCH};
-	struct broker_msg resp;
-	int fd, rc = broker_client_cm_channel(process.broker, &req.id, &fd);
-
-	if (!rc)
-		rc = broker_client_call(process.broker, &req, sizeof(req), &resp, sizeof(resp),
-					NULL);
-	if (rc) {
-		log_info("verbs", "the broker will not tell of peers and ports: %s", strerror(-rc));
-		return;
-	}
-	/* The end of the pipe may be over when it is read: another broker writes there then. */
-	(void)!fcntl(fd, F_SETFL, O_NONBLOCK);
-	process.watch_fd = fd;
-	shard_watch(process.shard, fd, watch_ready);
-}
-
-int process_shard(struct shard **ret)
-{
-	static const struct shard_upcalls upcalls = {
-		.cq_notify = cq_notify,
-		.async_event = async_event,
-	};
-	uint8_t slot;
-	int fd = -1, rc;
-
-	pthread_mutex_lock(&process.lock);
-	rc = broker_locked();
-	if (!rc && !process.shard) {
-		rc = broker_client_lease_slot(process.broker, &slot, &fd);
-		if (rc) {
-			log_err("verbs", "the broker leases no slot: %s",
-				rc == -EDQUOT	? "you have as many as one user or process may have"
-				: rc == -EUSERS ? "all 255 are taken"
-						: errno_text(-rc));
-		} else {
-			rc = shard_create(&process.shard, fd, slot, &upcalls);
-			if (rc) {
-				process.shard = NULL;
-				close(fd);
-				log_err("verbs", "no shard on slot %u: %s", slot, errno_text(-rc));
-			} else {
-				watch_broker_locked();
-			}
-		}
-	}
-	*ret = process.shard;
-	pthread_mutex_unlock(&process.lock);
-	return rc;
-}
-
-struct shard *process_shard_if_any(void)
-{
-	struct shard *s;
-
-	pthread_mutex_lock(&process.lock);
-	s = process.shard;
-	pthread_mutex_unlock(&process.lock);
-	return s;
-}
-
-/* An adapter has acknowledged what a program received before the program sees it; here that may
- * wait for the next call, which exit() forgoes. Programs call that in handlers of signals, too:
- * then the lock may be the interrupted call's, which never goes on. */
-__attribute__((destructor)) static void flush_at_exit(void)
-{
-	if (!process.shard || !shard_lock_within(process.shard, EXIT_PATIENCE_NS))
-		return;
-	shard_flush(process.shard);
-	shard_unlock(process.shard);
+	atomic_fetch_add(&device_changes, 1);
 }
 
 int process_devices(struct broker_devices **ret)
@@ -268,7 +99,7 @@ static struct broker_devices *recall_locked(void)
 {
 	struct broker_devices *d;
 
-	if (!process.broker || process.watch_fd < 0 || !lately.table ||
+	if (!process.broker || !atomic_load(&told) || !lately.table ||
 	    lately.changes != atomic_load(&device_changes) || time_now_ns() > lately.until)
 		return NULL;
 	d = malloc(sizeof(*d));
@@ -327,17 +158,6 @@ int weft_private_recover(void)
 	int rc = process_broker(&broker);
 
 	return rc ? rc : broker_client_recover(broker);
-}
-
-void weft_private_cm_event(const struct broker_cm_event *ev)
-{
-	struct broker_client *broker;
-
-	if (process_broker(&broker) == 0)
-		broker_client_event(broker, ev);
-	/* The watch channel tells of it as well, sooner or later. */
-	if (ev->type == BROKER_CM_EV_DISCONNECTED && ev->param.qpn && process.shard)
-		qp_peer_died(process.shard, ev->param.qpn);
 }
 
 int weft_private_devices(bool lately_will_do, struct broker_devices **ret)

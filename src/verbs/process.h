@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What a process has once: its connection to the broker and its shard. Both are opened at first
- * need (the device list asks for the broker alone) and stay until the process ends, whose death
- * tells the broker.
+ * A process's connection to the broker, and what it has asked it of devices. It is opened at first
+ * need and stays until the process ends, whose death tells the broker.
  *
  * All return 0 or -errno; the reason why there is no broker goes to the log as a sentence.
  */
@@ -11,17 +10,16 @@
 
 #include "base/compiler.h"
 #include "broker/client.h"
-#include "engine/shard.h"
 
 int process_broker(struct broker_client **ret) must_use;
-int process_shard(struct shard **ret) must_use;
-/* NULL: it has not been needed yet. */
-struct shard *process_shard_if_any(void);
 
 /* The present table of devices, from the broker; free() it. */
 int process_devices(struct broker_devices **ret) must_use;
 /* Or one of a moment ago, of before the last change that the process has been told of: who finds in
  * it what he looks for need not ask. */
 int process_devices_lately(struct broker_devices **ret) must_use;
+/* From now on the process is told of changes; this is one. */
+void process_device_told(void);
+void process_device_changed(void);
 
 #endif

@@ -379,13 +379,6 @@ static void take_ah(struct face_qp *qp, const struct ibv_ah_attr *ah)
 		other->ah = *ah;
 }
 
-const char *qp_state_name(enum ibv_qp_state state)
-{
-	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-
-	return (unsigned)state < ARRAY_SIZE(names) ? names[state] : "no state";
-}
-
 static void log_modify(const struct ibv_qp *ibqp, enum ibv_qp_state from, enum ibv_qp_state to,
 		       int mask)
 {

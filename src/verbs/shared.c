@@ -59,8 +59,7 @@ void shared_remove(struct shared *s)
 	pthread_mutex_unlock(&shared.lock);
 }
 
-/* NULL, with errno set, if there is none. */
-static struct shared *find(struct ibv_context *context, enum shared_kind kind, uint32_t handle)
+struct shared *shared_find(struct ibv_context *context, enum shared_kind kind, uint32_t handle)
 {
 	const uint64_t file = face_context(context)->file;
 	struct shared *found = NULL;
@@ -75,7 +74,8 @@ static struct shared *find(struct ibv_context *context, enum shared_kind kind, u
 	return found ? found : FAIL(ENOENT, NULL);
 }
 
-/* ---- devices --------------------------------------------------------------------------------- */
+/* ---- command descriptors
+ * --------------------------------------------------------------------------------- */
 
 int command_file(struct ibv_device *device, uint64_t *ret_file)
 {
@@ -98,99 +98,16 @@ int command_file(struct ibv_device *device, uint64_t *ret_file)
 	return -err;
 }
 
-static struct ibv_device *device_named(const char *name)
+int command_file_read(int fd, char name[sizeof(((struct ibv_device *)0)->name)], uint64_t *ret_file)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL), *found = NULL;
-
-	for (struct ibv_device **d = list; d && *d && !found; d++)
-		if (!strcmp((*d)->name, name))
-			found = *d;
-	ibv_free_device_list(list);
-	return found;
-}
-
-struct ibv_context *ibv_import_device(int cmd_fd)
-{
-	struct ibv_device *device;
 	struct command cmd;
-	bool ours;
 
-	if (pread(cmd_fd, &cmd, sizeof(cmd), 0) != sizeof(cmd) || cmd.magic != MAGIC ||
+	if (pread(fd, &cmd, sizeof(cmd), 0) != sizeof(cmd) || cmd.magic != MAGIC ||
 	    cmd.device[sizeof(cmd.device) - 1])
-		return FAIL(EINVAL, NULL);
-	device = device_named(cmd.device);
-	if (!device)
-		return FAIL(ENODEV, NULL);
+		return -EINVAL;
+	memcpy(name, cmd.device, sizeof(cmd.device));
 	pthread_mutex_lock(&shared.lock);
-	ours = cmd.process == this_process_locked();
+	*ret_file = cmd.process == this_process_locked() ? cmd.file : 0;
 	pthread_mutex_unlock(&shared.lock);
-	return context_open(device, cmd_fd, ours ? cmd.file : 0);
-}
-
-/* ---- objects --------------------------------------------------------------------------------- */
-
-struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
-{
-	struct shared *s = find(context, SHARED_PD, handle);
-	struct face_pd *pd;
-
-	if (!s)
-		return NULL;
-	pd = calloc(1, sizeof(*pd));
-	if (!pd)
-		return FAIL(ENOMEM, NULL);
-	pd->object = container_of(s, struct pd_object, shared);
-	pd->core = pd->object->core;
-	pd->ibv.context = context;
-	pd->ibv.handle = handle;
-	context_get(face_context(context));
-	return &pd->ibv;
-}
-
-void ibv_unimport_pd(struct ibv_pd *pd)
-{
-	context_put(face_context(pd->context));
-	free(face_pd(pd));
-}
-
-struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
-{
-	struct shared *s = find(pd->context, SHARED_MR, handle);
-	struct face_mr *mr;
-
-	if (!s)
-		return NULL;
-	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		return FAIL(ENOMEM, NULL);
-	mr->object = container_of(s, struct mr_object, shared);
-	mr->core = mr->object->core;
-	mr->ibv.context = pd->context;
-	mr->ibv.pd = pd;
-	mr->ibv.length = mr->object->length;
-	mr->ibv.handle = handle;
-	mr->ibv.lkey = rnic_mr_lkey(mr->core);
-	if (!mr->object->null)
-		mr->ibv.rkey = rnic_mr_rkey(mr->core);
-	context_get(face_context(pd->context));
-	return &mr->ibv;
-}
-
-void ibv_unimport_mr(struct ibv_mr *mr)
-{
-	context_put(face_context(mr->context));
-	free(face_mr(mr));
-}
-
-struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
-{
-	struct shared *s = find(context, SHARED_DM, handle);
-
-	return s ? dm_view(context, container_of(s, struct dm_object, shared)) : NULL;
-}
-
-void ibv_unimport_dm(struct ibv_dm *dm)
-{
-	context_put(face_context(dm->context));
-	free(face_dm(dm));
+	return 0;
 }

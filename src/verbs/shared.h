@@ -59,12 +59,14 @@ static inline struct face_dm *face_dm(struct ibv_dm *dm)
 /* Gives it a handle. */
 void shared_add(struct shared *, enum shared_kind, const struct face_context *);
 void shared_remove(struct shared *);
+/* NULL, with errno set, if there is none. */
+struct shared *shared_find(struct ibv_context *, enum shared_kind, uint32_t handle);
 void shared_forked(void);
 
 /* A new file for an open of the device: a descriptor, or -errno. */
 int command_file(struct ibv_device *, uint64_t *ret_file) must_use;
-
-/* A view of it in a context; NULL: ENOMEM. */
-struct ibv_dm *dm_view(struct ibv_context *, struct dm_object *);
+/* Whose it is, and the file, 0 if it is another process's. -EINVAL: no such descriptor. */
+int command_file_read(int fd, char name[sizeof(((struct ibv_device *)0)->name)],
+		      uint64_t *ret_file) must_use;
 
 #endif

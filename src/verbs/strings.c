@@ -4,6 +4,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/compiler.h"
+#include "verbs/qp.h"
 
 #define LOOKUP(table, i) ((size_t)(i) < ARRAY_SIZE(table) && (table)[i] ? (table)[i] : "unknown")
 
@@ -142,4 +143,11 @@ enum ibv_rate mbps_to_ibv_rate(int mbps)
 		if (rates[i].mbps == mbps)
 			return (enum ibv_rate)i;
 	return IBV_RATE_MAX;
+}
+
+const char *qp_state_name(enum ibv_qp_state state)
+{
+	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+	return (unsigned)state < ARRAY_SIZE(names) ? names[state] : "no state";
 }

@@ -147,7 +147,13 @@ void nvmf_prop_to_sqe(const struct nvmf_prop *p, uint8_t fctype, struct nvme_sqe
 #define NVMF_TRSVCID_LEN    32
 
 enum nvmf_trtype { NVMF_TRTYPE_RDMA = 1, NVMF_TRTYPE_FC, NVMF_TRTYPE_TCP, NVMF_TRTYPE_LOOP = 254 };
-enum nvmf_adrfam { NVMF_ADRFAM_IPV4 = 1, NVMF_ADRFAM_IPV6, NVMF_ADRFAM_IB, NVMF_ADRFAM_FC };
+enum nvmf_adrfam {
+	NVMF_ADRFAM_IPV4 = 1,
+	NVMF_ADRFAM_IPV6,
+	NVMF_ADRFAM_IB,
+	NVMF_ADRFAM_FC,
+	NVMF_ADRFAM_LOOP = 254,
+};
 enum nvmf_subtype {
 	NVMF_SUBTYPE_REFERRAL = 1,
 	NVMF_SUBTYPE_NVM,

@@ -104,6 +104,7 @@ struct nvme_id_ctrl {
 #define NVME_SGLS_SUPPORTED	  (1u << 0)
 #define NVME_SGLS_KEYED		  (1u << 2)
 #define NVME_SGLS_OFFSET	  (1u << 20) /* address field may be an offset */
+#define NVME_SGLS_TRANSPORT	  (1u << 21) /* transport data blocks */
 
 struct nvme_lbaf {
 	uint16_t ms; /* metadata bytes */

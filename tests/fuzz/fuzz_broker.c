@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/heap.h"
 #include "base/time.h"
 #include "broker/cm_service.h"
 
@@ -65,7 +66,7 @@ static uint32_t on_random(void *ctx)
 
 /* The host talks to itself: whatever is sent comes in again, or is lost when too much is on the
  * way. */
-static void on_send(void *ctx, const struct rnic_tx *tx)
+static void on_send(void *ctx, const struct packet_tx *tx)
 {
 	struct packet *p = &world.wire[world.on_wire];
 
@@ -109,11 +110,11 @@ static void carry(void)
 	for (int i = 0; i < 1000 && world.on_wire; i++) {
 		struct packet p = world.wire[--world.on_wire];
 		struct gid from = p.flow.sgid;
-		struct rnic_rx rx;
+		struct packet_rx rx;
 
 		p.flow.sgid = p.flow.dgid;
 		p.flow.dgid = from;
-		rx = (struct rnic_rx){.flow = p.flow, .data = p.data, .len = p.len};
+		rx = (struct packet_rx){.flow = p.flow, .data = p.data, .len = p.len};
 		cm_service_rx(world.svc, &rx, world.now);
 	}
 }
@@ -348,7 +349,7 @@ static void bad_list(void)
 static void bad_packet(void)
 {
 	uint8_t data[400];
-	struct rnic_rx rx = {.flow = {.sgid = here, .dgid = here}, .data = data};
+	struct packet_rx rx = {.flow = {.sgid = here, .dgid = here}, .data = data};
 
 	rx.len = min_of((size_t)take() * 2, sizeof(data));
 	take_into(data, rx.len);

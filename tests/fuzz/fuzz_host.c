@@ -22,7 +22,6 @@
 #define ENTRIES_MAX 6 /* of a discovery log */
 #define STEPS_MAX   500
 #define TICKS_MAX   20000
-#define SEC	    1000000000ull
 
 struct out { /* a command the controller has */
 	uint16_t qid, cid;
@@ -37,7 +36,7 @@ struct request {
 static struct world {
 	struct host host;
 	struct host_queue queue[1 + QUEUES];
-	struct slot slots[HOST_ADMIN_ENTRIES + QUEUES * ENTRIES];
+	struct handle_place places[HOST_ADMIN_ENTRIES + QUEUES * ENTRIES];
 	uint8_t scratch[HOST_SCRATCH_LEN];
 	bool opening[1 + QUEUES], open[1 + QUEUES];
 	uint16_t limit[1 + QUEUES];
@@ -97,7 +96,7 @@ static int do_submit(void *t, uint16_t qid, struct host_request *req, bool in_ca
 	int same_queue = 0;
 
 	must(t == &w && qid <= QUEUES && w.open[qid]);
-	must(!in_capsule || (qid && req->data_len && req->direction == HOST_DATA_OUT));
+	must(!in_capsule || (qid && req->data_len && req->dir == NVMF_DIR_TO_CTRL));
 	if (w.refuse) {
 		w.refuse--;
 		return w.refuse_for_good ? -EIO : -EAGAIN;
@@ -147,7 +146,7 @@ static void submit(uint16_t qid, uint8_t arg)
 		return;
 	r->req = (struct host_request){.done = done, .again = arg & 1};
 	r->req.sqe.opcode = arg & 2 ? NVME_IO_WRITE : NVME_IO_READ;
-	r->req.direction = arg & 4 ? HOST_DATA_NONE : arg & 2 ? HOST_DATA_OUT : HOST_DATA_IN;
+	r->req.dir = arg & 4 ? NVMF_DIR_NONE : arg & 2 ? NVMF_DIR_TO_CTRL : NVMF_DIR_TO_HOST;
 	r->req.data_len = arg & 4 ? 0 : 512u << (arg >> 6);
 	r->req.data = arg & 4 ? NULL : w.buffer;
 	r->busy = true;
@@ -387,10 +386,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.subnqn = "nqn.2024-01.test:one",
 		.hostnqn = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-000000000001",
 		.io_entries = ENTRIES,
-		.open_timeout_ns = SEC,
-		.command_timeout_ns = 2 * SEC,
-		.shutdown_timeout_ns = SEC,
-		.reconnect_delay_ns = SEC / 10,
+		.open_timeout_ns = NSEC_PER_SEC,
+		.command_timeout_ns = 2 * NSEC_PER_SEC,
+		.shutdown_timeout_ns = NSEC_PER_SEC,
+		.reconnect_delay_ns = NSEC_PER_SEC / 10,
 		.changed = changed,
 		.event = on_event,
 		.arg = &w,
@@ -398,16 +397,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t how;
 
 	memset(&w, 0, sizeof(w));
-	w.now = SEC;
+	w.now = NSEC_PER_SEC;
 	w.in = data;
 	w.in_end = data + size;
 	how = take();
 	config.io_queues = how % (1 + QUEUES);
 	config.keep_alive_ms = how & 4 ? 1000 : 0;
-	config.loss_timeout_ns = how & 8 ? 3 * SEC : how & 16 ? UINT64_MAX : 0;
+	config.loss_timeout_ns = how & 8 ? 3 * NSEC_PER_SEC : how & 16 ? UINT64_MAX : 0;
 	if (how >= 250)
 		memcpy(config.subnqn, NVMF_DISCOVERY_NQN, sizeof(NVMF_DISCOVERY_NQN));
-	must(!host_init(&w.host, &config, &transport, &w, w.queue, w.slots, w.scratch));
+	must(!host_init(&w.host, &config, &transport, &w, w.queue, w.places, w.scratch));
 	host_start(&w.host, w.now);
 	for (int i = 0; i < STEPS_MAX && w.in < w.in_end; i++)
 		step();

@@ -15,7 +15,7 @@
 #include "base/bytes.h"
 #include "base/time.h"
 #include "mem.h"
-#include "rnic/core.h"
+#include "rnic/ib/ib.h"
 
 #define SIDES	   2
 #define PAIRS	   2
@@ -300,7 +300,7 @@ static void wire_remove(struct world *w, int at)
 /* At most max packets of a side go on the wire; what finds no room there is lost. */
 static size_t transmit(struct world *w, struct side *s, size_t max)
 {
-	struct rnic_tx tx;
+	struct packet_tx tx;
 	size_t n = 0;
 
 	while (n < max && rnic_tx(s->rnic, &tx, 1, w->now) == 1) {
@@ -337,7 +337,8 @@ static void receive(struct world *w, int to, const struct flow *f, const uint8_t
 
 	must(exact);
 	memcpy(exact, data, len);
-	rnic_rx(w->side[to].rnic, &(struct rnic_rx){.flow = *f, .data = exact, .len = len}, w->now);
+	rnic_rx(w->side[to].rnic, &(struct packet_rx){.flow = *f, .data = exact, .len = len},
+		w->now);
 	free(exact);
 }
 
@@ -487,12 +488,12 @@ static void make_up(struct world *w, struct side *s, struct end *e)
 	struct pkt_hdr h = {.bth = {.opcode = take(w)}};
 	uint8_t how = take(w), data[PKT_HDR_MAX + 1024 + 3];
 	uint32_t len = some_length(w) % 1025;
-	struct flow f = {.sgid = gid[!s->number], .dgid = gid[s->number]};
+	struct flow f = {.sgid = gid[!s->number], .dgid = gid[s->number], .tos = how >> 6};
 	bool response = opcode_table[h.bth.opcode].flags & OPF_RESPONSE;
 
 	h.bth.dqpn = rnic_qp_num(e->qp);
 	h.bth.pkey = PKEY_DEFAULT;
-	h.bth.psn = psn_add(response ? e->qp->req.una_psn : e->qp->resp.epsn,
+	h.bth.psn = psn_add(response ? req_of(e->qp)->una_psn : resp_of(e->qp)->epsn,
 			    (uint32_t)(int8_t)take(w));
 	h.bth.ackreq = how & 1;
 	h.bth.se = how & 2;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "rnic/core.h"
+#include "rnic/ib/ib.h"
 
 enum { UC, UD, RC, XRC_RECV, XRC_SEND, QPS };
 enum { NEAR, FAR, XRC_SRQS };
@@ -181,7 +181,7 @@ static void step_packet(void)
 		.aeth = {.syndrome = take()},
 		.deth = {.qkey = flags & 32 ? 0x4321 : 0x1234, .sqpn = 0x020005},
 	};
-	struct rnic_rx rx = {.flow = to_us, .data = data};
+	struct packet_rx rx = {.flow = to_us, .data = data};
 
 	if (flags & 64)
 		w.psn[to] = psn_add(w.psn[to], (uint32_t)(take() - 128));
@@ -287,7 +287,7 @@ static void step_state(void)
 
 static void step_transmit(void)
 {
-	struct rnic_tx tx[4];
+	struct packet_tx tx[4];
 	size_t n;
 
 	for (int i = 0; i < 200 && (n = rnic_tx(w.rnic, tx, 4, w.now)); i++)

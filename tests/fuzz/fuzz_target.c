@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The NVMe-oF target as hosts see it that follow no rule: any command on any connection at any
- * time, data that comes late or not, stores that fail, connections that end. Every command is
- * answered once, no more data than the host has room for, a store is asked only for what it
- * has, and when the connections are gone nothing is left.
+ * time, data that comes late or not, stores that fail, connections that end, namespaces and
+ * subsystems that leave and come again. Every command is answered once, no more data than the host
+ * has room for, a store is asked only for what it has and while its namespace is there, and when
+ * the connections are gone nothing is left.
  * Input: a sequence of steps, each a byte that names it and its arguments.
  */
 #include "fuzz.h"
@@ -33,6 +34,8 @@ struct slot {
 	uint8_t capsule[NVMF_CONNECT_DATA_LEN + 64]; /* in-capsule data */
 };
 
+enum presence { HERE, LEAVING, AWAY };
+
 struct conn {
 	struct target_queue q;
 	bool open, ending;
@@ -49,6 +52,7 @@ static struct world {
 	struct target_subsys subsys;
 	struct target_ns ns[STORES];
 	struct target_port port;
+	enum presence subsys_is, ns_is[STORES];
 	struct disk disk[STORES];
 	struct store_op *op[OPS]; /* under way */
 	int ops;
@@ -80,11 +84,17 @@ static uint32_t take32(void)
 static void op_finish(struct store_op *op, int error)
 {
 	struct disk *d = container_of(op->store, struct disk, store);
+	uint8_t *at = d->data + op->offset;
 
-	if (!error && op->opcode == STORE_READ)
-		memcpy(op->buf, d->data + op->offset, op->len);
-	if (!error && op->opcode == STORE_WRITE)
-		memcpy(d->data + op->offset, op->buf, op->len);
+	for (uint32_t i = 0; !error && store_op_moves_data(op) && i < op->iov_count; i++) {
+		const struct iovec *piece = &op->iov[i];
+
+		if (op->opcode == STORE_READ)
+			memcpy(piece->iov_base, at, piece->iov_len);
+		else
+			memcpy(at, piece->iov_base, piece->iov_len);
+		at += piece->iov_len;
+	}
 	op->done(op, error);
 }
 
@@ -96,6 +106,8 @@ static void disk_submit(struct store *s, struct store_op *op)
 		must(op->len);
 	}
 	must(!s->read_only || op->opcode == STORE_READ || op->opcode == STORE_FLUSH);
+	must(w->ns_is[container_of(s, struct disk, store) - w->disk] != AWAY);
+	must(w->subsys_is != AWAY);
 	op->store = s;
 	if (!w->slow) {
 		op_finish(op, 0);
@@ -146,7 +158,7 @@ static void respond(struct target_req *r)
 	struct slot *s = slot_of(r);
 
 	must(s->state == SLOT_BUSY && r->cqe.cid == s->cid);
-	must(r->cqe.sqid == r->queue->qid);
+	must(r->cqe.sqid == (r->queue->qid == TARGET_QID_UNKNOWN ? 0 : r->queue->qid));
 	if (target_req_has_reply_data(r)) {
 		uint32_t sum = 0;
 		uint64_t room = 0;
@@ -172,12 +184,41 @@ static void disconnect(struct target_queue *q)
 
 static const struct target_transport_ops transport = {
 	.trtype = NVMF_TRTYPE_RDMA,
-	.keyed_sgl = true,
+	.treq = NVMF_TREQ_NO_SQ_FLOW,
+	.sgl = NVME_SGL_KEYED_DATA_BLOCK,
+	.sgl_max = TARGET_SGL_MAX,
+	.mdts = TARGET_MDTS,
+	.entries_max = TARGET_QUEUE_ENTRIES_MAX,
+	.capsule_data_max = TARGET_CAPSULE_DATA,
 	.fetch = fetch,
 	.cancel = cancel,
 	.respond = respond,
 	.disconnect = disconnect,
 };
+
+/* As on TCP: the queue ID comes with Connect, and data by the transport's own means. */
+static const struct target_transport_ops late_transport = {
+	.trtype = NVMF_TRTYPE_TCP,
+	.sgl = NVME_SGL_TRANSPORT_DATA_BLOCK,
+	.sgl_max = 1,
+	.mdts = TARGET_MDTS - 1,
+	.entries_max = TARGET_QUEUE_ENTRIES_MAX,
+	.capsule_data_max = TARGET_CAPSULE_DATA,
+	.fetch = fetch,
+	.cancel = cancel,
+	.respond = respond,
+	.disconnect = disconnect,
+};
+
+static struct nvme_sgl outside(const struct conn *c, uint32_t len)
+{
+	if (c->q.ops == &late_transport)
+		return (struct nvme_sgl){.type = NVME_SGL_TRANSPORT_DATA_BLOCK,
+					 .subtype = NVME_SGL_TRANSPORT,
+					 .len = len};
+	return (struct nvme_sgl){
+		.type = NVME_SGL_KEYED_DATA_BLOCK, .addr = 4096, .key = 7, .len = len};
+}
 
 /* The data of a command is there, or did not come. */
 static void fetched(struct slot *s, uint16_t status)
@@ -205,10 +246,12 @@ static void open_conn(struct conn *c, uint8_t arg)
 	if (c->open)
 		return;
 	*c = (struct conn){.open = true};
-	c->q.ops = &transport;
+	c->q.ops = arg & 0x40 ? &late_transport : &transport;
 	c->q.port = &w->port;
 	memcpy(c->q.traddr, "192.0.2.1", 10);
-	c->q.qid = arg & 0x80 ? (uint16_t)(arg & 0x7f) : (uint16_t)(c - w->conn);
+	c->q.qid = arg & 0x40	? TARGET_QID_UNKNOWN
+		   : arg & 0x80 ? (uint16_t)(arg & 0x7f)
+				: (uint16_t)(c - w->conn);
 	c->q.entries_max = SLOTS + 1;
 	c->q.capsule_data_max = c->q.qid ? sizeof(c->slot[0].capsule) : 0;
 	target_queue_init(&c->q, &w->target, w->now);
@@ -272,11 +315,12 @@ static void make_connect(struct conn *c, struct slot *s, struct nvme_sqe *sqe)
 {
 	static const struct nvmf_connect usual = {.sqsize = SLOTS - 1};
 	struct nvmf_connect co = usual;
-	struct nvmf_connect_data d = {.cntlid = c->q.qid ? w->cntlid : NVMF_CNTLID_DYNAMIC};
+	uint16_t qid = c->q.qid == TARGET_QID_UNKNOWN ? (uint16_t)(c - w->conn) : c->q.qid;
+	struct nvmf_connect_data d = {.cntlid = qid ? w->cntlid : NVMF_CNTLID_DYNAMIC};
 	struct wcursor out = wcursor_init(s->capsule, NVMF_CONNECT_DATA_LEN);
 	uint8_t how = take();
 
-	co.qid = c->q.qid;
+	co.qid = qid;
 	co.kato_ms = how & 1 ? 5000 : 0;
 	memcpy(d.subnqn, how & 2 ? NVMF_DISCOVERY_NQN : SUBNQN,
 	       how & 2 ? sizeof(NVMF_DISCOVERY_NQN) : sizeof(SUBNQN));
@@ -309,8 +353,7 @@ static void make_command(struct conn *c, struct slot *s, struct nvme_sqe *sqe)
 
 	sqe->opcode = opcode_of[kind % USUAL];
 	sqe->flags = NVME_SQE_PSDT_SGL;
-	sqe->sgl = (struct nvme_sgl){
-		.type = NVME_SGL_KEYED_DATA_BLOCK, .addr = 4096, .key = 7, .len = 4096};
+	sqe->sgl = outside(c, 4096);
 	switch ((enum usual)(kind % USUAL)) {
 	case CONNECT:
 		make_connect(c, s, sqe);
@@ -369,12 +412,11 @@ static void make_command(struct conn *c, struct slot *s, struct nvme_sqe *sqe)
 }
 
 /* The same bytes in pieces, described in the capsule. */
-static void make_list(struct slot *s, struct nvme_sqe *sqe)
+static void make_list(const struct conn *c, struct slot *s, struct nvme_sqe *sqe)
 {
 	struct wcursor out = wcursor_init(s->capsule, sizeof(s->capsule));
 	uint8_t how = take(), count = how % (TARGET_SGL_MAX + 2);
-	struct nvme_sgl piece = {
-		.type = NVME_SGL_KEYED_DATA_BLOCK, .addr = 4096, .key = 7, .len = sqe->sgl.len};
+	struct nvme_sgl piece = outside(c, sqe->sgl.len);
 
 	for (uint8_t i = 0; i < count; i++) {
 		uint32_t rest = piece.len;
@@ -412,7 +454,7 @@ static void command(struct conn *c, uint8_t arg)
 		sqe.sgl.addr = changes & 8 ? take() : 0;
 	}
 	if (changes & 64)
-		make_list(s, &sqe);
+		make_list(c, s, &sqe);
 	nvme_sqe_put(&out, &sqe);
 	for (int i = changes & 3; i > 0; i--) {
 		uint8_t at = take() % sizeof(bytes);
@@ -471,6 +513,49 @@ static bool busy(void)
 	return w->ops > 0;
 }
 
+static void ns_gone(struct target_ns *ns)
+{
+	must(w->ns_is[ns - w->ns] == LEAVING);
+	w->ns_is[ns - w->ns] = AWAY;
+}
+
+static void subsys_gone(struct target_subsys *s)
+{
+	must(s == &w->subsys && w->subsys_is == LEAVING);
+	w->subsys_is = AWAY;
+}
+
+/* A namespace or the subsystem leaves, or comes again once it was gone. */
+static void come_and_go(uint8_t what)
+{
+	static struct target_subsys *const nothing[1];
+	uint8_t i = what & 1;
+
+	switch (what >> 1) {
+	case 31:
+		if (w->subsys_is == HERE && w->ns_is[i] == HERE) {
+			w->ns_is[i] = LEAVING;
+			target_ns_remove(&w->subsys, &w->ns[i], ns_gone);
+		} else if (w->ns_is[i] == AWAY) {
+			w->ns_is[i] = HERE;
+			must(!target_ns_add(&w->subsys, &w->ns[i]));
+		}
+		break;
+	case 30:
+		if (w->subsys_is == HERE) {
+			w->subsys_is = LEAVING;
+			target_subsys_remove(&w->subsys, subsys_gone);
+		} else if (w->subsys_is == AWAY) {
+			w->subsys_is = HERE;
+			must(!target_subsys_add(&w->target, &w->subsys));
+		}
+		break;
+	case 29:
+		target_port_offer(&w->target, &w->port, i ? nothing : NULL, 0);
+		break;
+	}
+}
+
 static void step(void)
 {
 	uint8_t what = take(), arg = take();
@@ -509,6 +594,7 @@ static void step(void)
 	case 8:
 		w->slow = arg & 1;
 		w->mem.fail_next = arg & 2;
+		come_and_go(arg >> 2);
 		break;
 	case 9: /* a disk grows or shrinks, while nothing is under way that was for the old size */
 		if (busy())
@@ -533,8 +619,9 @@ static void begin(const uint8_t *data, size_t size)
 	memset(w, 0, offsetof(struct world, disk));
 	memset(w->conn, 0, sizeof(w->conn));
 	w->ops = 0;
+	w->subsys_is = HERE;
 	w->mem = (struct fuzz_mem){0};
-	w->now = 1000000000;
+	w->now = NSEC_PER_SEC;
 	w->cntlid = 0;
 	w->slow = false;
 	w->in = data;
@@ -543,6 +630,7 @@ static void begin(const uint8_t *data, size_t size)
 	memcpy(w->subsys.nqn, SUBNQN, sizeof(SUBNQN));
 	must(!target_subsys_add(&w->target, &w->subsys));
 	for (int i = 0; i < STORES; i++) {
+		w->ns_is[i] = HERE;
 		w->disk[i].store = (struct store){
 			.ops = &disk_ops,
 			.size = STORE_SIZE,
@@ -554,7 +642,7 @@ static void begin(const uint8_t *data, size_t size)
 			.nsid = 1u + (uint32_t)i, .store = &w->disk[i].store, .lba_shift = 9};
 		must(!target_ns_add(&w->subsys, &w->ns[i]));
 	}
-	w->port = (struct target_port){.trtype = NVMF_TRTYPE_RDMA, .adrfam = NVMF_ADRFAM_IPV4};
+	w->port = (struct target_port){.ops = &transport, .adrfam = NVMF_ADRFAM_IPV4};
 	memcpy(w->port.traddr, "192.0.2.1", 10);
 	memcpy(w->port.trsvcid, "4420", 5);
 	target_port_add(&w->target, &w->port);
@@ -572,6 +660,9 @@ static void wind_up(void)
 			must(w->conn[i].slot[j].state == SLOT_FREE);
 	}
 	must(target_next_deadline(&w->target) == DEADLINE_NEVER);
+	must(w->subsys_is != LEAVING);
+	for (int i = 0; i < STORES; i++)
+		must(w->ns_is[i] != LEAVING);
 	must(w->target.ctrl_count == 0 && w->mem.blocks == 0);
 	target_fini(&w->target);
 }

@@ -65,7 +65,7 @@ static uint32_t on_random(void *ctx)
 	return x >> 3 | x << 29;
 }
 
-static void on_send(void *ctx, const struct rnic_tx *tx)
+static void on_send(void *ctx, const struct packet_tx *tx)
 {
 	struct replay *r = ctx;
 
@@ -372,7 +372,7 @@ static void said_by_peer(struct replay *r, struct cm_msg *m)
 	struct roce_packet p = *r->at;
 	uint8_t data[BTH_LEN + DETH_LEN + MAD_LEN];
 	struct broker_cm_event ev;
-	struct rnic_rx rx = {.flow = p.flow, .data = data, .len = sizeof(data)};
+	struct packet_rx rx = {.flow = p.flow, .data = data, .len = sizeof(data)};
 
 	if (*local_id(m))
 		c->peer_id = *local_id(m);
@@ -397,7 +397,7 @@ static void said_by_peer(struct replay *r, struct cm_msg *m)
 /* The CM message of a packet; false for all else. */
 static bool decode(const struct roce_packet *p, struct cm_msg *m)
 {
-	struct rnic_rx rx = {.flow = p->flow, .data = p->udp, .len = p->udp_len - ICRC_LEN};
+	struct packet_rx rx = {.flow = p->flow, .data = p->udp, .len = p->udp_len - ICRC_LEN};
 	const uint8_t *mad = gsi_decode(&rx);
 
 	return mad && cm_msg_decode(m, mad) == 0;

@@ -67,6 +67,10 @@ class Tester:
             path = self.report.case(name)
             self.report.fail(name, path, fault) if fault else self.report.ok(name, path)
 
+    def end(self, who, *programs):
+        """Those of them that still run end in order when they are told to."""
+        self.verdict(f"{who}: the end", lab.end_in_order(programs))
+
     def serve(self, *args, port=4420):
         log = os.path.join(self.dir.name, f"serve-{len(self.started)}.log")
         p = lab.Program(self.host, [self.weft, "serve", self.img, "--nqn", NQN, "--listen",
@@ -145,8 +149,15 @@ def connecting(t):
            r"to \[2001:db8::7\]:4999:")
     t.case("a name nobody knows", ["id-ctrl", "nvme+rdma://nosuch.invalid:4420/" + NQN], FAILED,
            "nosuch.invalid")
-    server = t.serve()
-    alive = lambda: "the server has died" if server.status() is not None else None
+    server, brokers = t.serve(), t.host.brokers()
+
+    def alive():
+        """The one that was there at first, and its broker: another would have taken over unseen."""
+        if server.status() is not None:
+            return "the server has died"
+        now = t.host.brokers()
+        return None if now == brokers else f"the broker {brokers} has died, there is {now} now"
+
     t.case("another serve on its port", ["serve", t.file("b.img", 8 << 20), "--listen",
            "rdma://127.0.0.1:4420"], FAILED, "4420.*use|use.*4420", before=alive)
     t.case("serve everywhere while one address is served", ["serve", t.file("c.img", 8 << 20)],
@@ -214,8 +225,7 @@ def few_descriptors(t):
         t.case(f"serve with {n} descriptors", limited(n, "serve", t.file("e.img", 4096), "-l",
                "rdma://127.0.0.1:4427"), FAILED, "too many open files; raise.*ulimit -n",
                lines=4)
-    server.process.terminate()
-    server.wait(5)
+    t.end("a target, after those without descriptors", server)
 
 
 def starved_broker(t):
@@ -232,10 +242,8 @@ def starved_broker(t):
     time.sleep(2)
     t.case("serve by a broker without descriptors", listen(9), FAILED,
            r"no descriptors left \(limit 24\).*start `weft broker` with a higher", lines=4)
-    for p in (*others, broker):
-        if p.status() is None:
-            p.process.terminate()
-        p.wait(5)
+    t.end("targets of a broker without descriptors", *others)
+    t.end("a broker without descriptors", broker)
 
 
 def everywhere(t):
@@ -249,16 +257,14 @@ def everywhere(t):
     t.case("one of many namespaces, unknown", ["id-ns", URI.replace("ns=1", "ns=99")], FAILED,
            r"there are 1 to 70$")
     t.case("one of many namespaces, not said", ["id-ns", URI.split("?")[0]], FAILED, r"\(1 to 70\)")
-    server.process.terminate()
-    server.wait(5)
+    t.end("a target with many namespaces", server)
     for any_address, shown in (("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]"), ("0", "127.0.0.1")):
         server = t.serve("--listen", f"rdma://{any_address}:4430", port=4429)
         t.case(f"a target on {any_address} tells an address one can use", ["discover",
                f"nvme+rdma://{shown}:4430"], 0, rf"uri: +nvme\+rdma://{re.escape(shown)}:4430",
                before=lambda: None if f"{shown.strip('[]')} port 4430" in server.output() and
                f"\n  {any_address.strip('[]')} port" not in server.output() else server.output())
-        server.process.terminate()
-        server.wait(5)
+        t.end(f"a target on {any_address}", server)
 
 
 def not_nvme(t):

@@ -10,6 +10,7 @@ anything: a new connection to the target that has run all along, and a new pair 
 disconnected after a kill is told to the other side.
 """
 import argparse
+import glob
 import os
 import re
 import signal
@@ -34,7 +35,7 @@ class Load:
             f.truncate(64 << 20)
         self.uri = f"nvme+rdma://{target.address}/{NQN}?ns=1"
         start = lambda h, name, argv: lab.Program(h, argv, f"{path}/{name}.log",
-                                                  env={"WEFT_LOG": "warn"})
+                                                  env={"WEFT_LOG": "info"})
         self.serve = start(target, "serve",
                            [weft, "serve", disk, "-l", f"rdma://{target.address}", "-n", NQN])
         lab.until(lambda: self.serve.says("nvme connect") or self.serve.status() is not None, 10)
@@ -102,7 +103,7 @@ def new_connections(weft, load, hosts, port):
                  timeout=CONNECT_SECONDS + 10)
     status = server.wait(CONNECT_SECONDS)
     server.kill()
-    return None if r.returncode == 0 and status is not None else \
+    return None if r.returncode == 0 and status is not None and status >= 0 else \
         f"a new rping: client {r.returncode}, server {status}: {r.stderr.strip()}"
 
 
@@ -126,8 +127,65 @@ def namespace_ends(weft, hosts, path):
                  timeout=CONNECT_SECONDS + 10)
     status = server.wait(CONNECT_SECONDS)
     server.kill()
-    return None if r.returncode == 0 and status is not None else \
+    return None if r.returncode == 0 and status is not None and status >= 0 else \
         f"client {r.returncode}, server {status}: {r.stderr.strip()}"
+
+
+# Brokers that are killed as they begin, one for each file; then those that are none.
+STILLBORN = """#!/bin/sh
+for f in {dir}/kill-*; do
+    [ -e "$f" ] && rm "$f" && kill -9 $$
+done
+exec {weft} "$@"
+"""
+SERVER = """
+import socket, sys
+s = socket.create_server((sys.argv[1], 7700))
+print("serving", flush=True)
+while True:
+    conn, _ = s.accept()
+    conn.sendall(conn.recv(100))
+    conn.close()
+"""
+CLIENT = """
+import socket, sys
+s = socket.create_connection((sys.argv[1], 7700), 15)
+s.sendall(b"here")
+sys.exit(s.recv(100) != b"here")
+"""
+
+
+def stillborn(weft, hosts, path):
+    """Whoever has lost its broker goes on looking for one, though it listens only, which no other
+    thread of its does anything for. As many as are tried at once, and more."""
+    target, host = hosts
+    path = os.path.abspath(path)  # a broker works in the root directory
+    script = f"{path}/broker"
+    with open(script, "w", encoding="ascii") as f:
+        f.write(STILLBORN.format(dir=path, weft=weft))
+    os.chmod(script, 0o755)
+    if not lab.until(lambda: not target.has_broker(), 15):
+        return "the last broker does not end"
+    run = [weft, "run", "--sockets=only", "--", "python3", "-c"]
+    server = lab.Program(target, [*run, SERVER, target.address], f"{path}/server.log",
+                         env={"WEFT_BROKER": script})
+    try:
+        if not lab.until(lambda: server.says("serving"), 10):
+            return f"no server: {server.output()}"
+        for count in (1, 6):
+            for n in range(count):
+                with open(f"{path}/kill-{n}", "w", encoding="ascii"):
+                    pass
+            for pid in target.brokers():
+                os.kill(pid, signal.SIGKILL)
+            if not lab.until(lambda: not glob.glob(f"{path}/kill-*"), 15):
+                return f"of {count} brokers not all were begun"
+            r = host.run(*run, CLIENT, target.address, timeout=30)
+            if r.returncode:
+                return f"after {count} brokers that died as they began: {r.stderr.strip()}"
+    finally:
+        server.kill()
+    return None
 
 
 def main():
@@ -176,13 +234,14 @@ def main():
             if not fault and re.search(r"lost [1-9]", p.output()):
                 fault = f"{p.log} has lost something"
     load.stop()
-    name = "the first user's PID namespace ends"
-    other = report.case(name)
-    wrong = namespace_ends(weft, hosts, other)
-    if wrong:
-        report.fail(name, other, wrong)
-    else:
-        report.ok(name, other)
+    for name, case in (("the first user's PID namespace ends", namespace_ends),
+                       ("brokers die as they begin", stillborn)):
+        other = report.case(name)
+        wrong = case(weft, hosts, other)
+        if wrong:
+            report.fail(name, other, wrong)
+        else:
+            report.ok(name, other)
     left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
     if not fault and left:
         fault = f"left behind: {left}"

@@ -266,9 +266,11 @@ class Storm:
                               f"not counted ({', '.join(f.name for f in faults) or 'none'})")
             load.finish()
             return
-        nasty = NASTY.search(load.output())
+        nasty, fault = self.nasty(load.output()), load.fault_beside()
         if nasty:
-            self.complain(f"{load.label()}: {nasty.group(0)!r} in {load.log}")
+            self.complain(f"{load.label()}: {nasty!r} in {load.log}")
+        elif fault:
+            self.complain(f"{load.label()}, its other end: {fault}")
         elif status == 0:
             self.count(load, "well")
         elif status < 0 and -status not in load.signals:
@@ -278,7 +280,13 @@ class Storm:
         else:
             self.complain(f"{load.label()} ended with {status}, and no fault touched it "
                           f"({load.log})")
-        load.finish(keep=status != 0)
+        load.finish(keep=status != 0 or fault)
+
+    @staticmethod
+    def nasty(output):
+        """What no program may say, whatever befalls it."""
+        found = NASTY.search(output)
+        return found and found.group(0)
 
     def count(self, load, how):
         self.runs.setdefault(load.name, {}).setdefault(how, 0)
@@ -380,9 +388,8 @@ class Storm:
             s.expected = False
             s.program.process.terminate()
         for s in self.servers:
-            if s.program.wait(10) is None:
-                self.complain(f"{s.name} does not end at SIGTERM ({s.log})")
-                s.program.kill()
+            s.see_it_end()
+            s.program.kill()
             if NASTY.search(s.program.output()):
                 self.complain(f"{s.name}: {NASTY.search(s.program.output()).group(0)!r} ({s.log})")
         if not lab.until(lambda: not any(h.has_broker() for h in self.hosts), BROKER_SECONDS):
@@ -426,7 +433,8 @@ def main():
         print(f"     {name}: " + ", ".join(f"{n} {how}" for how, n in runs.items()))
     if storm.wrong:
         for log in os.listdir(storm.path):
-            if not any(f"/{log}" in w for w in storm.wrong):
+            one = log.replace("-other.log", ".log")  # of a pair, what either says
+            if not any(f"/{one}" in w for w in storm.wrong):
                 os.unlink(os.path.join(storm.path, log))
         storm.report.fail("storm", storm.path, f"{len(storm.wrong)} things; replay: {again}")
     else:

@@ -114,8 +114,16 @@ class Server:
     def signal(self, name):
         self.expected = self.expected and name in ("STOP", "CONT")
         self.program.process.send_signal(getattr(signal, f"SIG{name}"))
-        if name == "TERM" and self.program.wait(10) is None:
+        if name == "TERM":
+            self.see_it_end()
+
+    def see_it_end(self):
+        """At SIGTERM."""
+        status = self.program.wait(10)
+        if status is None:
             self.storm.complain(f"{self.name} does not end at SIGTERM ({self.log})")
+        elif status < 0 and status != -signal.SIGTERM:
+            self.storm.complain(f"{self.name} dies of signal {-status} at SIGTERM ({self.log})")
 
     def revive(self):
         self.program.kill()
@@ -164,6 +172,15 @@ class Load:
 
     def output(self):
         return self.program.output()
+
+    def fault_beside(self):
+        """What is wrong with the other of a pair, that no fault is meant for; or None."""
+        if not self.other:
+            return None
+        nasty, status = self.storm.nasty(self.other.output()), self.other.status()
+        if nasty:
+            return f"{nasty!r} in {self.other.log}"
+        return f"died of signal {-status} ({self.other.log})" if status and status < 0 else None
 
     def signal(self, name):
         number = getattr(signal, f"SIG{name}")
@@ -280,6 +297,15 @@ def pair(storm, *words):
     return make
 
 
+# Addresses that went and came again may have other indices in a host's table of GIDs than before.
+PINGPONG = """
+gid=$(ibv_devinfo -v -d weft_eth0 | sed -n 's/.*GID\\[ *\\([0-9]*\\)\\]:.*::ffff:.*/\\1/p')
+port=$1
+shift
+exec ibv_rc_pingpong -d weft_eth0 -g ${gid:?none of IPv4} -n 2000 -p $port "$@"
+"""
+
+
 def rping(storm):
     def make(load):
         port, to = PAIR_PORT + 100 + load.rng.randrange(100), storm.hosts[0].address
@@ -308,6 +334,5 @@ def loads(storm):
                pair(storm, "ib_write_bw", "-F", "-d", "weft_eth0", "-u", "18", "-D", "2", "-p"),
                ends_always=False)
     # So does this, and has no option for it.
-    yield Load(storm, "pingpong", "pingpong", 60,
-               pair(storm, "ibv_rc_pingpong", "-d", "weft_eth0", "-g", "1", "-n", "2000", "-p"),
+    yield Load(storm, "pingpong", "pingpong", 60, pair(storm, "sh", "-c", PINGPONG, "sh"),
                ends_always=False, may_say="transport retry counter exceeded")

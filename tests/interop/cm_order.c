@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../skip.h"
 #include "cm_event.h"
 
 enum { PORT = 7600, REJECT_CONSUMER = 28 };
@@ -513,7 +514,7 @@ static void a_link_local_address_needs_its_scope(void **state)
 	(void)state;
 	if (system("ip -6 addr add fe80::7/64 dev lo nodad")) {
 		put(&id);
-		skip();
+		SKIP_CASE("no link-local address can be given to lo");
 	}
 	assert_int_equal(bind_to(id, "fe80::7", PORT), EINVAL);
 	/* The broker learns of the address in its own time. */
@@ -613,14 +614,64 @@ static void ece_is_carried_for_queue_pairs_of_ones_own(void **state)
 /* ---- threads ----------------------------------------------------------------------------------
  */
 
+/* The next event, so often, and nothing after it: the channel's descriptor is another's meanwhile.
+ */
+static void come(const char *bytes, ssize_t n, int times, struct rdma_cm_id **ret_established)
+{
+	int held[2], own = dup(channel->fd), more;
+	struct rdma_cm_event *ev;
+
+	assert_true(own >= 0);
+	assert_int_equal(pipe2(held, O_DIRECT | O_NONBLOCK), 0);
+	for (int i = 0; i < times; i++)
+		assert_int_equal(write(held[1], bytes, (size_t)n), n);
+	assert_int_equal(dup2(held[0], channel->fd), channel->fd);
+	if (ret_established) {
+		ev = event(RDMA_CM_EVENT_ESTABLISHED);
+		*ret_established = ev->id;
+		rdma_ack_cm_event(ev);
+	}
+	more = rdma_get_cm_event(channel, &ev);
+	if (!more)
+		rdma_ack_cm_event(ev);
+	assert_int_equal(more, -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(dup2(own, channel->fd), channel->fd);
+	close(own);
+	close(held[0]);
+	close(held[1]);
+}
+
+/* As where a broker ends: what it told lies in the channel, and the next, which asks the peer once
+ * more, tells it too. */
+static void what_is_told_twice_is_heard_once(void **state)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct rdma_cm_id *id;
+	char bytes[4096];
+
+	(void)state;
+	requested(true);
+	qp_for(passive);
+	assert_int_equal(rdma_accept(passive, &param), 0);
+	for (int side = 0; side < 2; side++) {
+		const ssize_t n = read(channel->fd, bytes, sizeof(bytes));
+
+		assert_true(n > 0);
+		come(bytes, n, 2, &id);
+		assert_ptr_equal(id, side == 0 ? active : passive);
+	}
+	assert_int_equal(ibv_query_qp(active->qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+}
+
 /* One thread takes an event off the channel, and before it looks what that is about another
  * destroys the listener. The channel's descriptor stands still in between: that is what is done to
  * it here. */
 static void a_request_on_its_way_to_a_listener_that_goes_is_rejected(void **state)
 {
 	struct rdma_event_channel *other = rdma_create_event_channel();
-	struct rdma_cm_event *ev;
-	int held[2], own;
 	char bytes[4096];
 	ssize_t n;
 
@@ -635,18 +686,7 @@ static void a_request_on_its_way_to_a_listener_that_goes_is_rejected(void **stat
 	assert_true(n > 0);
 
 	put(&listener);
-	own = dup(channel->fd);
-	assert_true(own >= 0);
-	assert_int_equal(pipe2(held, O_DIRECT | O_NONBLOCK), 0);
-	assert_int_equal(write(held[1], bytes, (size_t)n), n);
-	assert_int_equal(dup2(held[0], channel->fd), channel->fd);
-	assert_int_equal(rdma_get_cm_event(channel, &ev), -1);
-	assert_int_equal(errno, EAGAIN);
-	assert_int_equal(dup2(own, channel->fd), channel->fd);
-	close(own);
-	close(held[0]);
-	close(held[1]);
-
+	come(bytes, n, 1, NULL);
 	expect_event(other, RDMA_CM_EVENT_REJECTED, REJECT_CONSUMER);
 	put(&active);
 	rdma_destroy_event_channel(other);
@@ -655,6 +695,7 @@ static void a_request_on_its_way_to_a_listener_that_goes_is_rejected(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_told_twice_is_heard_once, begin, end),
 		cmocka_unit_test_setup_teardown(calls_at_the_wrong_time_say_so, begin, end),
 		cmocka_unit_test_setup_teardown(a_connection_that_is_over_can_be_disconnected_again,
 						begin, end),

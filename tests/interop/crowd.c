@@ -144,9 +144,12 @@ static void talk(uint32_t seed)
 		if (n + 1 < MESSAGES && rdma_post_recv(id, NULL, buf + MSG, MSG, mr))
 			die("rdma_post_recv");
 	}
-	if (rdma_post_send(id, NULL, buf, 1, mr, 0) || rdma_get_send_comp(id, &wc) != 1 ||
-	    wc.status != IBV_WC_SUCCESS)
+	if (rdma_post_send(id, NULL, buf, 1, mr, 0) || rdma_get_send_comp(id, &wc) != 1)
 		die("last message");
+	if (wc.status != IBV_WC_SUCCESS) {
+		fprintf(stderr, "%d: last message: %s\n", getpid(), ibv_wc_status_str(wc.status));
+		exit(1);
+	}
 	if (rdma_disconnect(id))
 		die("rdma_disconnect");
 	rdma_dereg_mr(mr);

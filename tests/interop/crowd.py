@@ -8,6 +8,7 @@ Where the tests run as root, everything here runs as nobody; otherwise as who ru
 """
 import os
 import sys
+import time
 
 import lab
 
@@ -35,17 +36,11 @@ def owners(host, word):
     return found
 
 
-def main():
-    lab.enter()
-    lab.need("setpriv", "sh")
-    build, helpers = sys.argv[1:3]
-    weft = os.path.abspath(os.path.join(build, "weft"))
-    crowd = os.path.abspath(os.path.join(helpers, "crowd"))
+def crowds(report, weft, crowd):
     user = as_nobody()
     hosts = lab.lab(2)
     if user and hosts[0].run(*user, "test", "-x", weft).returncode:
         lab.skip("the build's directory is not open to nobody")
-    report = lab.Report(build, "crowd")
     name = f"{len(hosts)} hosts, {PROCESSES} processes of {THREADS} threads to and from each"
     path = report.case(name)
     fault = None
@@ -86,6 +81,61 @@ def main():
         report.fail(name, path, fault)
     else:
         report.ok(name, path, "as nobody" if user else "")
+
+
+def busy(host, server):
+    """Threads of the server's connections: its own two aside, its caller's and weft's."""
+    pid = next(p for p in host.pids() if os.readlink(f"/proc/{p}/exe").endswith("/crowd"))
+    return len(os.listdir(f"/proc/{pid}/task")) - 2 if server.status() is None else 0
+
+
+def unfinished(report, weft, crowd):
+    """The last word of a connection's beginning is lost, and who was to say it dies: the end of
+    what was never quite there is told, too."""
+    name, hosts = "who connects dies before the other end knows that it is up", lab.lab(2)
+    path, (to, of) = report.case(name), hosts
+    # The attribute of a management datagram behind the headers of UDP, BTH and DETH: an RTU.
+    rules = ("add table inet t; add chain inet t in { type filter hook input priority 0; }; "
+             "add rule inet t in udp dport 4791 @th,352,16 0x0014 drop")
+    if to.run("nft", rules).returncode:
+        report.skip(name, "nft cannot drop what it is to drop here")
+        return
+    server = lab.Program(to, [weft, "run", "--", crowd, "serve", to.address, PORT],
+                         f"{path}/server.log")
+    client = fault = None
+    try:
+        if not lab.until(lambda: server.says("listening"), 20):
+            fault = "the server does not listen"
+        else:
+            client = lab.Program(of, [weft, "run", "--", crowd, "connect", to.address, PORT, 1, 1],
+                                 f"{path}/client.log")
+            if not lab.until(lambda: busy(to, server) == 1, 20):
+                fault = "no connection is begun"
+            else:
+                time.sleep(0.5)  # it is up, as far as the client knows
+                client.kill()
+                if not lab.until(lambda: busy(to, server) == 0, 30):
+                    fault = "the server's end of the connection stays"
+    finally:
+        for p in filter(None, (server, client)):
+            p.kill()
+        for h in hosts:
+            h.close()
+    if fault:
+        report.fail(name, path, fault)
+    else:
+        report.ok(name, path)
+
+
+def main():
+    lab.enter()
+    lab.need("setpriv", "sh")
+    build, helpers = sys.argv[1:3]
+    weft = os.path.abspath(os.path.join(build, "weft"))
+    crowd = os.path.abspath(os.path.join(helpers, "crowd"))
+    report = lab.Report(build, "crowd")
+    crowds(report, weft, crowd)
+    unfinished(report, weft, crowd)
     report.finish()
 
 

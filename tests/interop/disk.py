@@ -78,11 +78,9 @@ class Disk:
         self.programs = []
         try:
             note = function(self, *args)
-            for p in self.programs:
-                p.process.terminate()
-            for p in self.programs:
-                if p.wait(10) is None:
-                    raise AssertionError(f"{' '.join(p.argv[1:3])} does not end at SIGTERM")
+            fault = lab.end_in_order(self.programs)
+            if fault:
+                raise AssertionError(fault)
             self.report.ok(name, self.path, note or "")
         except AssertionError as e:
             for p in self.programs:
@@ -183,7 +181,8 @@ def cache_lost(d):
     with open(d.images[0], "r+b") as f:
         f.write(bytes(size))
     d.serve()
-    if cp.wait(END_SECONDS) != 0:
+    # Twelve thousand commands, one after the other: each wakes both ends, on a busy machine late.
+    if cp.wait(4 * END_SECONDS) != 0:
         raise AssertionError(f"cp: status {cp.status()}: {cp.output()[-300:]}")
     same(new, d.images[0])
     return [l for l in cp.output().splitlines() if "again" in l][-1]
@@ -324,6 +323,32 @@ def resized(d):
     return bench.output().splitlines()[0]
 
 
+def nothing_kept(d):
+    """null:SIZE, beside a file: two of one size are two namespaces, and one is read-only."""
+    server = d.serve(files=[d.images[1], "null:1m", "null:1m,ro"])
+    new, zeroes = d.image("new", 1 << 20), d.file("zeroes")
+    with open(zeroes, "wb") as f:
+        f.truncate(1 << 20)
+    d.host("cp", new, d.uri(2))
+    d.host("cp", d.uri(2), d.file("copy"))
+    same(zeroes, d.file("copy"))
+    cp = d.start(d.hosts[1], "cp", new, d.uri(3))
+    if cp.wait(60) != 1 or not cp.says("write-protected"):
+        raise AssertionError(f"cp to null:1m,ro: {cp.status()}, {cp.output()}")
+    seen = [json.loads(d.host("id-ns", d.uri(n), "-o", "json")) for n in (2, 3)]
+    if seen[0]["nguid"] == seen[1]["nguid"] or seen[0]["nsze"] != (1 << 20) // 512:
+        raise AssertionError(f"two of one size: {seen}")
+    d.host("cp", d.uri(1), d.file("copy"))
+    same(d.images[1], d.file("copy"))
+    server.process.terminate()
+    if server.wait(10) != 0:
+        raise AssertionError(f"weft serve ended with {server.status()}")
+    for name, why in (("null:1000", "not a multiple of the block size"), ("null:x", "takes a size")):
+        p = d.start(d.hosts[0], "serve", name)
+        if p.wait(10) not in (1, 2) or not p.says(why):
+            raise AssertionError(f"serve {name}: {p.status()}, {p.output()}")
+
+
 def host_killed(d, delay):
     server = d.serve()
     bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--yes",
@@ -362,6 +387,7 @@ def main():
     d.run("a bench is cut off", bench_cut_off)
     d.run("one file read-only", read_only)
     d.run("a file grows and shrinks", resized)
+    d.run("a disk that keeps nothing", nothing_kept)
     for _ in range(args.rounds):
         for what in (server_killed, server_restarted, host_killed):
             delay = rng.uniform(0, 1)

@@ -102,10 +102,11 @@ def case(tests, report, kind, line, provider):
     if kind == "neg_unit":  # of a fabric that nobody has
         status = (0,) if status == (errno.ENODATA,) else status
     if all(s in NOT_THERE for s in status):
-        return report.skip(name, "the provider has no such thing")
-    if any(status):
-        return report.fail(name, path, f"it ends with {', '.join(map(str, status))}")
-    return report.ok(name, path)
+        report.skip(name, "the provider has no such thing")
+    elif any(status):
+        report.fail(name, path, f"it ends with {', '.join(map(str, status))}")
+    else:
+        report.ok(name, path)
 
 
 def main():
@@ -119,10 +120,15 @@ def main():
     for provider in PROVIDERS:
         excluded = exclusions(prefix, provider)
         for kind in [*SETS][:-1 if args.where == "one" else None]:
+            done, of = (report.passed, len(report.failed)), 0
             for line in commands(prefix, kind):
                 name = f"{provider} {kind}: {line}"
                 if args.only in name and not any(e.search(line) for e in excluded):
                     case(tests, report, kind, line, provider)
+                    of += 1
+            # A provider that is not there says the same as one that lacks something.
+            if of > 1 and done == (report.passed, len(report.failed)):
+                report.attempt(f"{provider} {kind}", lambda _, of=of: f"none of {of} was there to be tried")
     report.everything_ends(hosts)
     report.finish()
 

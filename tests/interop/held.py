@@ -167,11 +167,9 @@ class Held:
         self.programs = []
         try:
             note = function(*args)
-            for p in self.programs:
-                p.process.terminate()
-            for p in self.programs:
-                if p.wait(10) is None:
-                    raise AssertionError(f"{p.argv[1]} does not end at SIGTERM")
+            fault = lab.end_in_order(self.programs)
+            if fault:
+                raise AssertionError(fault)
             self.report.ok(name, self.path, note)
         except AssertionError as e:
             for p in self.programs:

@@ -91,6 +91,13 @@ class Bench:
     def broker(self):
         return self.left.brokers()[0]
 
+    def still(self, server, broker):
+        """Both are who they were: an heir would have taken the broker's place unseen."""
+        if server.status() is not None:
+            raise RuntimeError(f"the target has ended with {server.status()}")
+        if self.left.brokers() != [broker]:
+            raise RuntimeError(f"the broker {broker} has died: there is {self.left.brokers()} now")
+
     def end(self):
         for p in self.programs:
             p.kill()
@@ -100,8 +107,8 @@ class Bench:
 
 def a_live_connection_goes_on(bench, path, sniffer):
     """Forged REQs name its peer's queue pair: to be that peer's restart."""
-    bench.serve(path)
-    seconds = 15 if bench.full else 4
+    server = bench.serve(path)
+    broker, seconds = bench.broker(), 15 if bench.full else 4
     c = bench.start(bench.right, path, "client", "bench", "--ctrl-loss-tmo=0",
                     f"--runtime={seconds}", bench.uri)
     who = named(sniffer, 10)
@@ -119,6 +126,7 @@ def a_live_connection_goes_on(bench, path, sniffer):
         raise RuntimeError("the connection has ended, or the attack took too long")
     if c.wait(seconds + 20) != 0:
         raise RuntimeError("the connection has ended")
+    bench.still(server, broker)
     return f"{n} queue pairs tried"
 
 
@@ -126,7 +134,8 @@ def flooded(mode, src, port):
     def run(bench, path, _):
         server = bench.serve(path)
         bench.connects(path, 1)
-        server_before, before = rss(server.pid), rss(bench.broker())
+        broker = bench.broker()
+        server_before, before = rss(server.pid), rss(broker)
         seconds, rate = (60, 15000) if bench.full else (4, 5000)
         # For longer, should one of the others have to ask twice: that takes 4.3 s each.
         a = bench.attack(path, mode, src, port, (seconds + 60) * rate, rate)
@@ -139,10 +148,12 @@ def flooded(mode, src, port):
         lasted = time.monotonic() - begun
         a.kill()
         time.sleep(0.5)
-        grown = rss(bench.broker()) - before
+        bench.still(server, broker)
+        grown = rss(broker) - before
         if grown > GROWTH_KIB:
             raise RuntimeError(f"the broker has grown by {grown} KiB")
         took += bench.connects(path, 1)
+        bench.still(server, broker)
         return (f"{rate} a second for {lasted:.1f} s; connected within {' '.join(f'{t:.2f}' for t in took)} s; "
                 f"the broker has grown by {grown} KiB, the target by "
                 f"{rss(server.pid) - server_before}")

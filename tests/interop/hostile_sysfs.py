@@ -63,7 +63,9 @@ def other_mounts(scene, _):
             mount -t tmpfs -o mode=1777 none {SHM}
             $STRANGER mkdir -p {tree}/class/infiniband/evil || exit 9
             $RUN ls /sys/class/infiniband""")
-        return outcome(r) if "evil" in r.stdout or r.returncode == 9 else None
+        # What is there without the tree: what the kernel has, or no such directory.
+        good = r.returncode == 0 or r.returncode == 2 and "No such file" in r.stderr
+        return None if good and "evil" not in r.stdout + r.stderr else outcome(r)
     finally:
         keeper.kill()
 
@@ -93,7 +95,7 @@ def alike(scene, _):
         $STRANGER mkdir -p $d || exit 9
         (cd $d && $RUN /bin/pwd)
         rm -r {SHM}/{TREES}abcdef""")
-    return outcome(r) if "/sys" in r.stdout or r.returncode else None
+    return outcome(r) if "/sys" in r.stdout or r.returncode or len(r.stdout.split()) != 5 else None
 
 
 def locked(scene, _):

@@ -182,7 +182,7 @@ def main():
                 report.fail(name, path, wrong)
             else:
                 report.ok(name, path)
-        host.close()
+        report.everything_ends((host,))
     report.finish()
 
 

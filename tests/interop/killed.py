@@ -18,8 +18,10 @@ import lab
 
 PORT = 7471
 LATE_MAX = 3
+TRAFFIC = 100           # datagrams of one side that show that data flow; to connect takes some 30
 SURVIVOR_SECONDS = 20   # rdma_cm: 8 tries of 4.096 us x 2^17, 4.3 s; perftest then ends in order
-CONNECT_SECONDS = 5
+CONNECT_SECONDS = 15    # far below a minute's timewait; some 0.1 s where nothing else is busy
+SLOW_SECONDS = 3        # where it stands then is noted: a message that was lost costs more
 BROKER_SECONDS = 10     # it lingers 5 s for who owes it an answer (broker.c)
 
 
@@ -30,7 +32,7 @@ class Kind:
         self.name = name
         self.server, self.client = server, client  # words after `weft run --`
         self.listening = listening  # text of the server's output, or None: it listens on TCP
-        self.talking = talking      # text of the client's output, or seconds
+        self.talking = talking      # text of the client's output
         self.status = status        # the survivor's exit status, None for any
 
 
@@ -43,11 +45,13 @@ def kinds(helpers, host):
     yield Kind("rping", ["rping", "-s", "-d", "-a", host, "-p", "{port}"],
                ["rping", "-c", "-v", "-a", host, "-p", "{port}"], "rdma_listen", "ping data")
     write = ["ib_write_bw", "-d", "{dev}", *perftest]
-    yield Kind("ib_write_bw", write, [*write, host], None, 1.0)
+    # A client's table begins when it is connected. One that is killed before, between the two
+    # connections that it makes with -R, leaves a server that waits for the second, on any RNIC.
+    yield Kind("ib_write_bw", write, [*write, host], None, "#bytes")
     send = ["ib_send_bw", "-R", *perftest]
     # perftest looks at no CM event once it is connected: what ends a server that only receives is
     # that weft moves its queue pair to error.
-    yield Kind("ib_send_bw -R", send, [*send, host], "Waiting for client to connect", 1.0)
+    yield Kind("ib_send_bw -R", send, [*send, host], "Waiting for client to connect", "#bytes")
 
 
 class Pair:
@@ -65,17 +69,24 @@ class Pair:
             self.server.settle()  # the line may come just before the call
         begun = time.monotonic()
         self.client = lab.Program(hosts[1], words(kind.client), f"{path}/{label}-client.log")
-        if isinstance(kind.talking, float):
-            time.sleep(kind.talking)
-            talks = True
-        else:
-            talks = lab.until(lambda: self.client.says(kind.talking)
-                              or self.client.status() is not None, CONNECT_SECONDS)
+        known = lambda: self.client.says(kind.talking) or self.client.status() is not None
+        talks = lab.until(known, SLOW_SECONDS)
+        if not talks:
+            self.note_where(hosts, weft, f"{path}/{label}-stands.log")
+            talks = lab.until(known, CONNECT_SECONDS - SLOW_SECONDS)
         self.seconds = time.monotonic() - begun
         ends = [self.server.status(), self.client.status()]
         if not talks or ends != [None, None]:
             self.fault = f"the {label} pair does not talk (ended: server {ends[0]}, client {ends[1]})"
             self.kill()
+
+    @staticmethod
+    def note_where(hosts, weft, log):
+        with open(log, "w", encoding="utf-8") as f:
+            f.writelines(line + "\n" for line in lab.stands(hosts))
+            f.writelines(h.run(weft, "list", "-v").stdout for h in dict.fromkeys(hosts))
+        with open(log, encoding="utf-8") as f:
+            print(f"slow: {log}:\n{f.read()}", flush=True)
 
     def kill(self):
         for p in (self.server, self.client):
@@ -91,10 +102,14 @@ def one_round(kind, hosts, weft, dev, port, path, victim_name, delay):
             break
     if first.fault:
         return first.fault, ""
+    talked = hosts[1].datagrams()
     victim, survivor = first.server, first.client
     if victim_name == "client":
         victim, survivor = survivor, victim
     time.sleep(delay)
+    if not lab.until(lambda: hosts[1].datagrams() - talked > TRAFFIC, CONNECT_SECONDS):
+        first.kill()
+        return f"only {hosts[1].datagrams() - talked} datagrams in {CONNECT_SECONDS} s: no data flow", ""
     victim.kill()
     killed = time.monotonic()
     try:

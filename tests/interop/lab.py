@@ -126,6 +126,10 @@ class Host:
         pattern = re.compile(rf":{port:04X} [0-9A-F]+:0000 0A ")
         return bool(pattern.search(self.read("tcp")) or pattern.search(self.read("tcp6")))
 
+    def datagrams(self):
+        """UDP datagrams sent so far."""
+        return int(self.read("snmp").split("Udp:")[2].split()[3])
+
     def has_broker(self):
         return "@weft-broker" in self.read("unix")
 
@@ -222,6 +226,46 @@ def asleep(pid):
     return True
 
 
+def thread_stands(task):
+    """A thread's name, state and the kernel function in which it waits."""
+    words = []
+    for name in ("comm", "stat", "wchan"):
+        try:
+            with open(f"{task}/{name}", encoding="utf-8", errors="replace") as f:
+                text = f.read().strip()
+        except OSError:
+            text = "?"
+        words.append(text.rpartition(")")[2].split()[0] if name == "stat" and ")" in text else text)
+    return " ".join(words)
+
+
+def stands(hosts):
+    """Where everything on these hosts stands: for a case that has waited in vain."""
+    for h in dict.fromkeys(hosts):
+        for pid in h.pids():
+            tasks = [thread_stands(t) for t in sorted(glob.glob(f"/proc/{pid}/task/*"))]
+            yield f"{h.name}: {pid}: {', '.join(tasks)}"
+
+
+def ticks():
+    """What the machine's processors have done since they began: all, and what others have taken."""
+    with open("/proc/stat", encoding="ascii") as f:
+        counts = [int(word) for word in f.readline().split()[1:9]]
+    return sum(counts), counts[7]
+
+
+def family(pid):
+    """A process and what it has started."""
+    yield pid
+    for children in glob.glob(f"/proc/{pid}/task/*/children"):
+        try:
+            with open(children, encoding="ascii") as f:
+                for child in f.read().split():
+                    yield from family(child)
+        except OSError:
+            pass
+
+
 class Program:
     """A program on a host, its output in a file of its own."""
 
@@ -243,12 +287,13 @@ class Program:
         return text in self.output()
 
     def settle(self, seconds=0.2, at_most=10):
-        """Waits until it, and the broker, have slept for so long: if it was about to listen, it
-        listens, on however busy a machine."""
+        """Waits until it, its children and the broker have slept for so long: if it was about to
+        listen, it listens, on however busy a machine."""
         end, since = time.monotonic() + at_most, None
         while time.monotonic() < end and self.status() is None:
             now = time.monotonic()
-            since = (since or now) if all(map(asleep, [self.pid, *self.host.brokers()])) else None
+            calm = all(map(asleep, [*family(self.pid), *self.host.brokers()]))
+            since = (since or now) if calm else None
             if since and now - since >= seconds:
                 return
             time.sleep(0.02)
@@ -282,6 +327,20 @@ def refused_late(log):
         return "RDMA_CM_EVENT_REJECTED; error: 8" in f.read()
 
 
+def end_in_order(programs):
+    """SIGTERM for what still runs. What is wrong, or None: weft serve ends with 0, nothing crashes."""
+    running = [p for p in programs if p.status() is None]
+    for p in running:
+        p.process.terminate()
+    for p in running:
+        what, status = " ".join(p.argv[1:3]), p.wait(10)
+        if status is None:
+            return f"{what} does not end at SIGTERM"
+        if status not in (0, -signal.SIGTERM) and (status < 0 or "serve" in p.argv):
+            return f"{what} ends with {status} at SIGTERM: {p.output()[-300:]}"
+    return None
+
+
 class Report:
     """Counts, names and times the cases; keeps the logs of those that failed."""
 
@@ -290,12 +349,12 @@ class Report:
         shutil.rmtree(self.dir, ignore_errors=True)
         os.makedirs(self.dir)
         self.passed, self.failed, self.skipped = 0, [], []
-        self.begun = time.monotonic()
+        self.begun, self.ticks = time.monotonic(), ticks()
 
     def case(self, name):
         path = os.path.join(self.dir, re.sub(r"[^\w.-]+", "_", name))
         os.makedirs(path, exist_ok=True)
-        self.begun = time.monotonic()
+        self.begun, self.ticks = time.monotonic(), ticks()
         return path
 
     def ok(self, name, path, note=""):
@@ -305,12 +364,18 @@ class Report:
 
     def fail(self, name, path, why):
         self.failed.append(name)
-        self._say("FAIL", name, why)
-        for log in sorted(os.listdir(path)):
+        every, stolen = (now - before for now, before in zip(ticks(), self.ticks))
+        self._say("FAIL", name, f"{why} (stolen from this machine meanwhile: "
+                                f"{100 * stolen // max(every, 1)} % of its time)")
+        # What was written last says most of why.
+        for log in sorted(os.listdir(path), reverse=True,
+                          key=lambda log: os.path.getmtime(os.path.join(path, log))):
             with open(os.path.join(path, log), encoding="utf-8", errors="replace") as f:
-                tail = f.read().splitlines()[-12:]
+                lines = f.read().splitlines()
+            if len(lines) > 24:  # a crash is told first, as stdout is written at the end
+                lines[12:-12] = [f"... ({len(lines) - 24} lines)"]
             print(f"    {os.path.join(path, log)}:")
-            for line in tail:
+            for line in lines:
                 print(f"    | {line[:160]}")
         sys.stdout.flush()
 

@@ -118,6 +118,7 @@ def main():
     alone.ip("addr", "del", "127.0.0.1/8", "dev", "lo")
     bench.rping("rping where ::1 is all there is", alone, alone, "::1", "::1")
     bench.rping("rping where ::1 is all there is, listening at ::", alone, alone, "::", "::1")
+    bench.report.everything_ends((left, right, alone))
     bench.report.finish()
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """weft serve on a disk that fails or hangs, beside one that does not.
 
-usage: moody.py BUILD
+usage: moody.py BUILD [--full]
 """
 import argparse
 import os
@@ -18,6 +18,7 @@ from moody_disk import DEAF, FAILS, FINE, HANGS, MoodyDisk
 
 NQN = "nqn.2026-11.org.weft:moody"
 SIZE = 1 << 20
+LAST_FLUSH = 60  # seconds that the end waits for a disk
 LIMIT = 40  # seconds; that of a connection that nobody answers is 15
 
 
@@ -165,6 +166,18 @@ class Moody:
         self.disk.be(FINE)
         return "at the second signal"
 
+    def gives_up(self):
+        """One signal, and a disk that never answers."""
+        self.well(1, "before")
+        self.disk.be(DEAF)
+        self.serve.process.send_signal(signal.SIGTERM)
+        self.check(self.serve.wait(LAST_FLUSH - 5) is None, "it does not wait for the disk")
+        self.check(self.serve.says("a second signal ends this"), f"it does not say so: {self.serve.output()}")
+        self.check(self.serve.wait(15) == 1, f"it does not give up: {self.serve.status()}")
+        self.check(self.serve.says(f"{self.disk.path}: the disk has not written"), self.serve.output())
+        self.disk.be(FINE)
+        return self.serve.output().splitlines()[-1]
+
     def run(self, name, function):
         self.path = self.report.case(name)
         self.serve = lab.Program(
@@ -185,6 +198,7 @@ class Moody:
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
+    p.add_argument("--full", action="store_true")
     args = p.parse_args()
     lab.enter()
     m = Moody(args.build)
@@ -194,7 +208,9 @@ def main():
     m.run("a disk that does not even tell its size", m.deaf)
     m.run("a target that is stopped", m.stopped)
     m.run("the end on a disk that hangs", m.ends)
-    m.host.close()
+    if args.full:
+        m.run("the end on a disk that never writes", m.gives_up)
+    m.report.everything_ends((m.host,))
     m.disk.close()
     m.report.finish()
 

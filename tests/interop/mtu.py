@@ -26,8 +26,8 @@ def rping(server, client, address, weft, path, prefix):
     env = {"WEFT_BROKER": weft}
     argv = [weft, "run", "--", "rping", "-a", address, "-C", PINGS, "-S", SIZE, "-v", "-V"]
     s = lab.Program(server, [*argv, "-s"], os.path.join(path, "server"), env)
-    # Listening shows nowhere; a REQ too early is answered only after a moment, so this is enough.
     lab.until(server.has_broker, 10)
+    s.settle()
     c = lab.Program(client, [*prefix, *argv, "-c"], os.path.join(path, "client"), env)
     c.wait(20)
     s.wait(10)
@@ -153,8 +153,7 @@ def main():
             report.fail(name, path, f"asked for {got and got[0]}")
         else:
             report.ok(name, path, f"asked for {got[0]} after {got[1]} questions")
-    for h in (left, right):
-        h.close()
+    report.everything_ends((left, right))
     report.finish()
 
 

@@ -12,6 +12,7 @@ import argparse
 import os
 import re
 import shutil
+import sys
 
 import lab
 
@@ -68,7 +69,10 @@ def main():
     weft_run, rdma = [b.weft, "run", "--"], [b.weft, "run", "--sockets=only", "--"]
     runs, sanitized = [], []  # case, name, how, the program
     for helper in ("numbers", "sets"):
-        for case in b.host.run(f"{b.helpers}/{helper}", "list").stdout.split():
+        listed = b.host.run(f"{b.helpers}/{helper}", "list")
+        if listed.returncode or not listed.stdout.split():
+            sys.exit(f"{helper} list: {listed.returncode}, {listed.stderr}")
+        for case in listed.stdout.split():
             runs += [(case, f"{case} tcp", [], helper), (case, f"{case} rdma", rdma, helper)]
     for kind in ("address", "thread"):
         helper = f"numbers_{kind}"

@@ -272,6 +272,7 @@ def main():
     case("without an address the retries are exceeded",
          lambda path: traffic(hosts, weft, path, end_of_address, False))
     case("the interface is removed", watched(host, removed, peer))
+    report.everything_ends(hosts)
     report.finish()
 
 

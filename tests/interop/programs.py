@@ -102,10 +102,11 @@ class Bench:
             if server.wait(10) is None:
                 return "the server still runs 10 s after its client ended"
             # rping's server leaves with what its last event was, whoever closed first.
-            if server.status() != 0 and "rping" not in case.server:
+            if server.status() < 0 or (server.status() and "rping" not in case.server):
                 return f"the server ended with {server.status()}"
             return case.want(client.output(), server.output()) if case.want else None
         finally:
+            self.ends = [p.status() for p in (server, client) if p]
             server.kill()
             if client:
                 client.kill()
@@ -148,8 +149,10 @@ def asyncwatch(bench, report, table, where):
     table.note("ibv_asyncwatch", "-d DEVICE", where, fault)
 
 
-def refusal(case, path):
-    """Why the case may not work, if one of the programs said just that."""
+def refusal(case, path, ends):
+    """Why the case may not work, if one of the programs said just that, and none of them died."""
+    if any(status is not None and status < 0 for status in ends):
+        return None
     said = ""
     for log in os.listdir(path):
         if log.endswith(".log"):
@@ -170,7 +173,7 @@ def run(args, where, chosen, table):
         fault = None
         for _ in range(c.repeat):
             fault = fault or bench.pair(c, path)
-        why = fault and refusal(c, path)
+        why = fault and refusal(c, path, bench.ends)
         if fault and not why:
             report.fail(c.name, path, fault)
         else:

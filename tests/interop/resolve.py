@@ -52,6 +52,7 @@ def main():
             report.fail(name, path, f"client, server ended with {ends}")
         else:
             report.ok(name, path)
+    report.everything_ends((here, there))
     report.finish()
 
 

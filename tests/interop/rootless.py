@@ -130,6 +130,8 @@ def main():
     report = lab.Report(build, "-".join(["rootless", args.place, args.where] + ["mpi"] * args.mpi))
     with tempfile.TemporaryDirectory() as scratch:
         os.chmod(scratch, 0o777)
+        # Open MPI's directory is called by the user's number, which is another's outside.
+        os.environ["TMPDIR"] = scratch
         # libfabric has connections on no loopback device.
         hosts = lab.lab(2, places.user_namespace())
         for h in hosts:

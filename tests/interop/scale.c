@@ -4,7 +4,8 @@
  * completion queue for all.
  *
  *	scale serve ADDR PORT           answers every message with the same
- *	scale churn ADDR PORT WARM N    opens and closes WARM connections, then N, a message on each
+ *	scale churn ADDR PORT WARM N    opens and closes WARM connections, then N as often as
+ *					it is told to, a message on each
  *	scale hold ADDR PORT N ROUNDS   N connections at once, ROUNDS messages on each
  *	scale mesh ADDR PORT ME PEERS   listens on PORT + ME, has a connection with each of the
  *others
@@ -451,7 +452,8 @@ int main(int argc, char **argv)
 		pause_at("listening");
 	} else if (!strcmp(argv[1], "churn") && argc == 6) {
 		churn(port, (unsigned)atoi(argv[4]));
-		churn(port, (unsigned)atoi(argv[5]));
+		for (;;) /* until stdin ends */
+			churn(port, (unsigned)atoi(argv[5]));
 	} else if (!strcmp(argv[1], "hold") && argc == 6) {
 		hold(port, (unsigned)atoi(argv[4]), (unsigned)atoi(argv[5]));
 	} else if (!strcmp(argv[1], "mesh") && argc == 6) {

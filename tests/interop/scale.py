@@ -17,6 +17,7 @@ import lab
 
 HOST = "127.0.0.1"
 PORT = 7700
+ROUNDS = 3
 KIB = 1024
 
 
@@ -120,24 +121,28 @@ class Bench:
         client.wait_for("done", 120)
         watched = {"server": server.pid, "client": client.pid, "broker": self.broker()}
         time.sleep(3)  # time waits end
-        before = {who: usage(pid) for who, pid in watched.items()}
-        client.go_on()
-        rate = client.wait_for(rf"done {n} connections, (\d+) per second, 0 failed", 300, 1)
-        time.sleep(3)
-        after = {who: usage(pid) for who, pid in watched.items()}
-        for who in watched:
-            grown, fds = after[who][0] - before[who][0], after[who][1] - before[who][1]
-            # The broker's two tables of ids take fresh places first: 16 bytes for each, of
-            # which a connection within one host has two. Half a megabyte more is a leak.
-            tables = min(n, 32768) * 64 // KIB if who == "broker" else 0
-            if grown > tables + 512:
-                raise AssertionError(f"the {who} has grown by {grown} KiB, to {after[who][0]}")
-            if fds:
-                raise AssertionError(f"the {who} has {fds} descriptors more")
-        client.go_on()
+        # Room for the connections that wait out their time at once stays, where those were more
+        # than ever before: a machine that was busy while we warmed up. A leak grows each time.
+        for attempt in range(1, ROUNDS + 1):
+            before = {who: usage(pid) for who, pid in watched.items()}
+            client.go_on()
+            rate = client.wait_for(rf"done {n} connections, (\d+) per second, 0 failed", 300, attempt)
+            time.sleep(3)
+            after = {who: usage(pid) for who, pid in watched.items()}
+            grown = {who: after[who][0] - before[who][0] for who in watched}
+            fds = {who: after[who][1] - before[who][1] for who in watched}
+            # The broker's tables of ids take fresh places first: 48 bytes for each, of which a
+            # connection within one host has two. Half a megabyte more is a leak.
+            tables = {"broker": min(n, 32768) * 96 // KIB}
+            growth = ", ".join(f"{who} {grown[who]:+}" for who in watched)
+            if any(fds.values()):
+                raise AssertionError(f"descriptors more: {fds}")
+            if all(grown[who] <= tables.get(who, 0) + 512 for who in watched):
+                break
+        else:
+            raise AssertionError(f"they grow still after {attempt} times {n}, KiB: {growth}")
         client.end()
         server.end()
-        growth = ", ".join(f"{who} {after[who][0] - before[who][0]:+}" for who in watched)
         return f"{rate.group(1)} connections per second; KiB: {growth}"
 
     def hold(self, start, n, messages):
@@ -173,6 +178,7 @@ class Bench:
             p.process.stdin.close()
         for p in all_of_them:
             p.wait_for("end", 30)
+            p.end()
         return f"{n * (n - 1) // 2} pairs"
 
 

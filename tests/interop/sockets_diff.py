@@ -39,7 +39,20 @@ SILENT = "10.77.0.250"  # takes everything and answers nothing
 # Of a transcript: the case itself does not work, be it on TCP.
 BROKEN = re.compile(r"^(ends with 9[678]|timeout|.*\.[ch]:\d+: .*)$", re.M)
 
+# What no table of differences allows: crashes, and a sanitizer's end.
+CRASHED = re.compile(r"^(is killed by SIG(?:SEGV|ABRT|BUS|ILL|FPE|SYS)|ends with 66)$", re.M)
 Result = collections.namedtuple("Result", "tcp server client")
+
+
+def renamed(helpers):
+    """The program of the roles by weft in a build with ThreadSanitizer, or None."""
+    path = os.path.join(os.path.abspath(helpers), "sockets_cases_renamed")
+    return path if os.path.exists(path) else None
+
+
+def unwatched():
+    with open(os.path.join(HERE, "sockets", "unwatched"), encoding="ascii") as f:
+        return {line.split()[0] for line in f if line.strip() and not line.startswith("#")}
 
 
 class Slot:
@@ -54,7 +67,7 @@ class Slot:
         board = os.path.join(scratch, f"board-{number}")
         with open(board, "wb") as f:
             f.truncate(BOARD_BYTES)
-        self.log, self.port = os.path.join(scratch, f"log-{number}"), 5000
+        self.log, self.port, self.heard = os.path.join(scratch, f"log-{number}"), 5000, 0
         self.brokers = []
         if not args.without_brokers:
             self.brokers = [lab.Program(h, [weft, "broker", "-f"],
@@ -63,11 +76,18 @@ class Slot:
             if not lab.until(lambda: all(h.has_broker() for h in self.hosts), 20):
                 raise RuntimeError("no broker")
         program = os.path.join(os.path.abspath(args.helpers), "sockets_cases")
+        env = dict(os.environ)
+        if renamed(args.helpers):
+            env["SOCKETS_CASES_RENAMED"] = renamed(args.helpers)
+            # A server's children have threads, too; and each process that ends would wait for a
+            # second for what its threads do still.
+            env["TSAN_OPTIONS"] = (f"{env.get('TSAN_OPTIONS', 'halt_on_error=1')}:die_after_fork=0"
+                                   ":atexit_sleep_ms=50")
         with open(self.log, "wb") as log:
             self.driver = subprocess.Popen(
                 [program, "drive", board, weft, SILENT,
                  *(str(w) for h in self.hosts for w in (h.holder.pid, h.address, h.address6))],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env,
                 preexec_fn=lab.die_with_parent)
 
     def run(self, case, mode, limit_ms):
@@ -80,15 +100,27 @@ class Slot:
         texts = [self.driver.stdout.read(int(n)).decode(errors="replace") for n in head[3:]]
         return Result(int(head[2]), *texts)
 
+    def said(self):
+        """By the programs, a sanitizer perhaps, since it was asked last."""
+        with open(self.log, encoding="utf-8", errors="replace") as f:
+            f.seek(self.heard)
+            text = f.read()
+            self.heard = f.tell()
+        return text.splitlines()
+
     def end(self):
+        """What is wrong, or None."""
         self.driver.stdin.close()
         self.driver.wait()
+        ends = []
         for b in self.brokers:
             b.process.terminate()
-            b.wait(10)
+            ends.append(b.wait(10))
             b.kill()
-        for h in self.hosts:
-            h.close()
+        left = [line for h in self.hosts for line in h.close()]
+        if any(ends) or None in ends:
+            return f"brokers end with {ends}"
+        return f"still running: {', '.join(left)}" if left else None
 
 
 def differences():
@@ -125,9 +157,9 @@ class Tester:
         self.passed = self.expected = self.runs = 0
         self.failed, self.lines, self.faults = [], [], []
 
-    def verdict(self, case, mode, differs, lines):
+    def verdict(self, case, mode, differs, lines, crashed=False):
         """Under the lock: counts, and says what is not as the table has it."""
-        why = self.known.get((case, mode))
+        why = None if crashed else self.known.get((case, mode))
         may = why and why.startswith("may ")
         what = "goes over TCP" if mode == "tcp" else f"{mode} differs"
         if differs and why:
@@ -156,6 +188,10 @@ class Tester:
             got = slot.run(case, mode, limit)
             spent = time.monotonic() - begun
             lines = compare(plain, got)
+            crashes = [CRASHED.findall(r.server + r.client) for r in (plain, got)]
+            said = slot.said()
+            if lines and said:
+                lines += ["  they say:", *("    " + l for l in said[-60:])]
             by_tcp = got.tcp > 0 and mode == "both"
             if by_tcp and (case, "tcp") not in self.known:  # it may be that nobody had the time
                 by_tcp = slot.run(case, mode, limit).tcp > 0
@@ -166,7 +202,7 @@ class Tester:
                           end="")
                 if self.args.slow and spent > self.args.slow:
                     print(f"slow {spent:5.1f}s {case} {mode}", flush=True)
-                self.verdict(case, mode, bool(lines), lines)
+                self.verdict(case, mode, bool(lines), lines, crashes[0] != crashes[1])
                 if mode == "both":
                     self.verdict(case, "tcp", by_tcp, [f"  {got.tcp} segments"])
 
@@ -179,7 +215,9 @@ class Tester:
             except queue.Empty:
                 pass
             finally:
-                slot.end()
+                wrong = slot.end()
+            if wrong:
+                raise RuntimeError(wrong)
         except Exception as e:  # pylint: disable=broad-except
             self.faults.append(e)
             raise
@@ -217,7 +255,11 @@ def main():
     if len(set(names)) != len(names):
         sys.exit("two cases have one name")
     tester = Tester(args, known)
-    chosen = [(n, int(limit)) for n, limit in listed if re.search(args.only, n)]
+    left_out = unwatched() if renamed(args.helpers) else set()
+    if left_out - set(names):
+        sys.exit(f"sockets/unwatched names cases that are not there: {left_out - set(names)}")
+    chosen = [(n, int(limit)) for n, limit in listed
+              if re.search(args.only, n) and n not in left_out]
     for _ in range(args.times):
         for job in chosen:
             tester.jobs.put(job)

@@ -141,7 +141,8 @@ def changes(look, host):
         if not fault and "far0" in look.output("ls", "/sys/class/infiniband").stdout:
             fault = "weft_far0 is still there"
         r = look.output("cat", f"/sys/class/infiniband/{look.device}/ports/1/gid_attrs/types/3")
-        return fault or ("the address that went is still there" if r.returncode == 0 else None)
+        gone = r.returncode and ("No such file" in r.stderr or "Invalid argument" in r.stderr)
+        return fault or (None if gone else f"the address that went: {r.stdout}{r.stderr}")
     finally:
         holder.kill()
 

@@ -42,8 +42,7 @@ def main():
             report.fail(f"passive side in {mode}", path, fault)
         else:
             report.ok(f"passive side in {mode}", path)
-    for host in set(hosts):
-        host.close()
+    report.everything_ends(hosts)
     report.finish()
 
 

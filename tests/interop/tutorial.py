@@ -250,7 +250,7 @@ def kind(report, build):
                     return "the program does not say that all is well"
                 if not launcher.says("tag(rc_verbs/weft_eth0:1"):
                     return "UCX does not say that it uses rc_verbs"
-                sent = [int(cluster.pods[r].read("snmp").split("Udp:")[2].split()[3]) for r in ranks]
+                sent = [cluster.pods[r].datagrams() for r in ranks]
                 return f"only {sent} datagrams" if min(sent) < DATAGRAMS else None
             finally:
                 for p in (launcher, *programs):

@@ -10,8 +10,8 @@ import tree
 NOT_IN_CORES = re.compile(
     r"(stdio|stdlib|time|unistd|pthread|poll|fcntl|signal|malloc|threads)\.h"
     r"|sys/(socket|mman|ioctl|epoll|timerfd|eventfd|random|time)\.h|netinet/.*|arpa/.*|linux/.*")
-# The storage half must run on any RNIC, so it sees nothing but the standard headers.
-ANY_RNIC = ("nvmf/transport",)
+# Of the storage half one room knows RDMA, by the standard headers, so that it runs on any RNIC.
+KNOWS_VERBS = "nvmf/rdma"
 
 faults, seen = [], 0
 for path in tree.files(".c", ".h", ".def", under="src/"):
@@ -31,6 +31,7 @@ for path in tree.files(".c", ".h", ".def", under="src/"):
                 faults.append(f"{path}:{number}: {room} must not include from {target}")
         elif sys_header and room in tree.CORES and NOT_IN_CORES.fullmatch(sys_header[1]):
             faults.append(f"{path}:{number}: <{sys_header[1]}> has no place in a core ({room})")
-        elif sys_header and room in tree.CORES and "infiniband/" in sys_header[1]:
+        elif sys_header and re.match("(infiniband|rdma)/", sys_header[1]) \
+                and (room in tree.CORES or room.startswith("nvmf/") and room != KNOWS_VERBS):
             faults.append(f"{path}:{number}: {room} must not know <{sys_header[1]}>")
 tree.finish("includes", faults, seen)

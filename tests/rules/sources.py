@@ -13,6 +13,7 @@ LINES_MAX = 800
 # A program that runs with rights its user has not believes nothing of the environment; weft(1)
 # itself has no other rights than its user.
 GETENV = re.compile(r"(?<!secure_)\bgetenv\(")
+SKIP = re.compile(r"\bskip" + r"\(\);")
 # Homes and scratch places of people and machines have no meaning in the repository.
 PLACES = re.compile(r"(?<![\w.$}/-])/(?:work|home|root|Users)/[\w.]|\.\./" + "shared/")
 
@@ -27,6 +28,8 @@ for path in tree.files():
         faults.append(f"{path}: no licence line on top: {LICENCE}")
     if path.startswith("src/") and not path.startswith("src/cli/") and GETENV.search(text):
         faults.append(f"{path}: a library reads the environment: secure_getenv()")
+    if path != "tests/skip.h" and SKIP.search(text):
+        faults.append(f"{path}: cmocka's skip() says nothing and counts as passed: SKIP_CASE() of tests/skip.h")
     lines = text.count("\n")
     if path.startswith("src/") and lines > LINES_MAX:
         faults.append(f"{path}: {lines} lines; which two things is it?")

@@ -69,7 +69,7 @@ static bool post(struct side *s, struct wr_rec *r, struct rnic_send_wr *wr)
 		wr->flags |= RNIC_SEND_SOLICITED;
 	if (s->xrc)
 		wr->xrc_srqn = rnic_srq_num(s->peer->xrc_srq);
-	err = rnic_post_send(s->qp, wr, sim_now(s->w->sim));
+	err = rnic_post_send(s->qp, wr, fabric_now(s->w->fabric));
 	if (err) {
 		expect(s->w, err == -12, "post_send of opcode %u says %d", wr->opcode, err);
 		landing_close(r->land);
@@ -80,7 +80,7 @@ static bool post(struct side *s, struct wr_rec *r, struct rnic_send_wr *wr)
 	}
 	s->next_send_id++;
 	keep(s, r);
-	sim_kick(s->w->sim, s->node);
+	node_kick(side_node(s)->node);
 	return true;
 }
 
@@ -98,7 +98,7 @@ static struct wr_rec *rec_new(uint32_t len)
 static void source_from_arena(struct side *s, struct wr_rec *r, struct rnic_send_wr *wr,
 			      struct rnic_sge *sge)
 {
-	const struct node *n = side_node(s);
+	const struct rc_node *n = side_node(s);
 	bool inlined = r->len <= s->cap.max_inline_data && below(s, 2);
 	uint32_t max = inlined ? SGE_MAX : s->cap.max_send_sge;
 	uint32_t left = r->len, at = 0;
@@ -222,7 +222,7 @@ static bool post_read(struct side *s)
 {
 	struct wr_rec *r = rec_new(random_len(s, s->w->max_len));
 	struct rnic_send_wr wr = {.opcode = RNIC_WR_RDMA_READ};
-	const struct node *pn = side_node(s->peer);
+	const struct rc_node *pn = side_node(s->peer);
 
 	r->land = landing_open(s, r->len, s->cap.max_send_sge, RNIC_ACCESS_LOCAL_WRITE);
 	wr.sge = r->land->sge;
@@ -384,7 +384,7 @@ static const struct msg_rec *next_message(const struct side *s)
 /* Receives for whoever of the node needs one first. */
 static void post_srq_recvs(struct side *s)
 {
-	struct node *n = side_node(s);
+	struct rc_node *n = side_node(s);
 	uint64_t count = below(s, n->srq_max_wr + 1);
 
 	while (count--) {
@@ -451,7 +451,7 @@ static void post_recvs(struct side *s)
 
 static bool post_doomed(struct side *s, enum mischief m)
 {
-	struct node *pn = side_node(s->peer), *n = side_node(s);
+	struct rc_node *pn = side_node(s->peer), *n = side_node(s);
 	uint32_t len = 1 + (uint32_t)below(s, min_of(s->w->max_len, 3 * s->w->mtu));
 	struct wr_rec *r = rec_new(len);
 	struct rnic_send_wr wr = {.opcode = RNIC_WR_RDMA_WRITE};
@@ -526,7 +526,7 @@ static bool post_betrayed(struct side *s, enum mischief m)
 	uint32_t len = 1 + (uint32_t)below(s, s->w->max_len);
 	struct wr_rec *r = rec_new(len);
 	struct rnic_send_wr wr = {.opcode = RNIC_WR_RDMA_READ};
-	const struct node *pn = side_node(s->peer);
+	const struct rc_node *pn = side_node(s->peer);
 
 	if (m == MISCHIEF_DEREG_SOURCE) {
 		wr.opcode = RNIC_WR_RDMA_WRITE;
@@ -563,7 +563,7 @@ static bool post_betrayed(struct side *s, enum mischief m)
 			s->peer->owner[i] = (uint16_t)r->write_seq;
 	}
 	s->betrayed = r;
-	s->next_action_ns = sim_now(s->w->sim) + below(s, 300000);
+	s->next_action_ns = fabric_now(s->w->fabric) + below(s, 300000);
 	return true;
 }
 
@@ -589,7 +589,7 @@ static void betray(struct side *s)
 
 void atomic_ambiguous(struct side *s, const struct wr_rec *r)
 {
-	struct node *n = side_node(s->peer);
+	struct rc_node *n = side_node(s->peer);
 
 	if (r->opcode != RNIC_WR_ATOMIC_FETCH_AND_ADD)
 		return;
@@ -607,17 +607,17 @@ void side_forget(struct side *s)
 static void modify_to(struct side *s, enum rnic_qp_state to)
 {
 	struct rnic_qp_attr a = {.state = to};
-	int err = rnic_qp_modify(s->qp, &a, RNIC_QP_STATE, sim_now(s->w->sim));
+	int err = rnic_qp_modify(s->qp, &a, RNIC_QP_STATE, fabric_now(s->w->fabric));
 
 	expect(s->w, err == 0, "rnic_qp_modify says %d", err);
 }
 
 static void vanish(struct side *s)
 {
-	struct world *w = s->w;
+	struct rc_world *w = s->w;
 
 	side_node(s)->vanished = true;
-	sim_vanish(w->sim, s->node);
+	node_vanish(side_node(s)->node);
 	for (int i = 0; i < w->nsides; i++) {
 		struct side *x = &w->sides[i];
 
@@ -663,7 +663,7 @@ static void do_mischief(struct side *s)
 
 void side_act(struct side *s)
 {
-	s->next_action_ns = sim_now(s->w->sim) + prng_range(s->w->prng, 1, s->action_gap_ns);
+	s->next_action_ns = fabric_now(s->w->fabric) + prng_range(s->w->prng, 1, s->action_gap_ns);
 	if (s->gone)
 		return;
 	if (s->betrayed)
@@ -677,5 +677,5 @@ void side_act(struct side *s)
 	else
 		post_recvs(s);
 	post_work(s);
-	sim_kick(s->w->sim, s->node);
+	node_kick(side_node(s)->node);
 }

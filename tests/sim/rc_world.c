@@ -6,34 +6,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rnic/cc/cc.h"
 #include "rnic/trace.h"
 
-static void *world_alloc(void *ctx, size_t bytes)
+static void *rc_world_alloc(void *ctx, size_t bytes)
 {
 	(void)ctx;
 	return calloc(1, bytes);
 }
 
-static void world_free(void *ctx, void *p)
+static void rc_world_free(void *ctx, void *p)
 {
 	(void)ctx;
 	free(p);
 }
 
-static uint32_t world_random(void *ctx)
+static uint32_t rc_world_random(void *ctx)
 {
-	struct node *n = ctx;
+	struct rc_node *n = ctx;
 
 	return (uint32_t)prng_u64(&n->keys);
 }
 
-static void world_notify(void *ctx, void *cq_user)
+static void rc_world_notify(void *ctx, void *cq_user)
 {
 	(void)ctx;
 	(void)cq_user;
 }
 
-static void world_event(void *ctx, enum rnic_event event, void *user)
+static void rc_world_event(void *ctx, enum rnic_event event, void *user)
 {
 	(void)ctx;
 	if (event == RNIC_EVENT_CQ_ERR)
@@ -42,29 +43,29 @@ static void world_event(void *ctx, enum rnic_event event, void *user)
 		((struct side *)user)->last_wqe_events++;
 }
 
-static void world_trace(void *ctx, int event, uint32_t qpn, uint64_t a, uint64_t b)
+static void rc_world_trace(void *ctx, int event, uint32_t qpn, uint64_t a, uint64_t b)
 {
 	static const char *const names[] = {
 #define X(name, text, a, b) #name,
 #include "rnic/trace.def"
 #undef X
 	};
-	const struct node *n = ctx;
+	const struct rc_node *n = ctx;
 
 	if (event == TRACE_rx || event == TRACE_tx) {
 		const char *op = opcode_table[a >> 24].name;
 
 		fprintf(stderr, "%12llu node %d qp %06x %s %s psn %06llx len %llu\n",
-			(unsigned long long)sim_now(n->w->sim), n->index, qpn, names[event],
+			(unsigned long long)fabric_now(n->w->fabric), n->index, qpn, names[event],
 			op ? op : "?", (unsigned long long)(a & PSN_MASK), (unsigned long long)b);
 		return;
 	}
 	fprintf(stderr, "%12llu node %d qp %06x %s %llu %llu\n",
-		(unsigned long long)sim_now(n->w->sim), n->index, qpn, names[event],
+		(unsigned long long)fabric_now(n->w->fabric), n->index, qpn, names[event],
 		(unsigned long long)a, (unsigned long long)b);
 }
 
-static void must(const struct world *w, int err, const char *what)
+static void must(const struct rc_world *w, int err, const char *what)
 {
 	expect(w, err == 0, "%s: error %d", what, err);
 }
@@ -74,7 +75,7 @@ static struct gid gid_of(int node)
 	return (struct gid){.raw = {[10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(node + 1)}};
 }
 
-struct node *side_node(const struct side *s)
+struct rc_node *side_node(const struct side *s)
 {
 	return &s->w->nodes[s->node];
 }
@@ -93,7 +94,7 @@ void pair_allow_errors(struct side *s)
 
 struct landing *landing_open(struct side *s, uint32_t len, uint32_t max_sge, uint32_t access)
 {
-	struct world *w = s->w;
+	struct rc_world *w = s->w;
 	struct landing *l = calloc(1, sizeof(*l));
 	uint32_t left = len, at = 0;
 
@@ -127,7 +128,7 @@ void landing_close(struct landing *l)
 }
 
 /* The first len bytes of the pieces are `want`; nothing else was touched beyond them. */
-void landing_check(const struct world *w, const struct landing *l, const uint8_t *want,
+void landing_check(const struct rc_world *w, const struct landing *l, const uint8_t *want,
 		   uint32_t len, const char *what)
 {
 	size_t at = 0;
@@ -153,27 +154,27 @@ void landing_check(const struct world *w, const struct landing *l, const uint8_t
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-static uint32_t pick(struct world *w, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+static uint32_t pick(struct rc_world *w, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
 	uint32_t v[] = {a, b, c, d};
 
 	return v[prng_below(w->prng, 4)];
 }
 
-static void choose(struct world *w)
+static void choose(struct rc_world *w)
 {
 	struct prng *p = w->prng;
-	struct sim_wire *wire = &w->wire;
+	struct link_nature *wire = &w->wire;
 	uint64_t mood = prng_below(p, 8);
 
-	*wire = (struct sim_wire){
+	*wire = (struct link_nature){
 		.delay_ns = prng_range(p, 1000, 200000),
 		.jitter_ns = prng_below(p, 50000),
 		.reorder_ns = prng_below(p, 500000),
-		.tx_lag_ns = prng_below(p, 20000),
-		.tick_lag_ns = prng_below(p, 200000),
 		.ns_per_byte_x1000 = prng_range(p, 10, 2000),
 	};
+	w->lags = (struct node_nature){.tx_lag_ns = prng_below(p, 20000),
+				       .tick_lag_ns = prng_below(p, 200000)};
 	if (mood == 1 || mood >= 5)
 		wire->loss_ppm = pick(w, 500, 5000, 30000, 80000);
 	if (mood == 2 || mood >= 5)
@@ -182,7 +183,7 @@ static void choose(struct world *w)
 		wire->reorder_ppm = pick(w, 1000, 10000, 50000, 200000);
 	if (mood == 4 || mood >= 6)
 		wire->corrupt_ppm = pick(w, 500, 5000, 20000, 50000);
-	w->lossy = mood != 0;
+	w->lossy = wire->loss_ppm || wire->corrupt_ppm;
 	w->big = prng_below(p, 8) == 0;
 	w->path_mtu = (uint32_t)prng_range(p, RNIC_MTU_256, RNIC_MTU_4096);
 	w->mtu = 128u << w->path_mtu;
@@ -198,9 +199,9 @@ static const uint32_t all_rights = RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_
 				   RNIC_ACCESS_REMOTE_READ | RNIC_ACCESS_REMOTE_ATOMIC;
 
 /* All of it is there; only targets are ever on demand. */
-static bool world_page_in(void *ctx, void *p, size_t len, bool write)
+static bool rc_world_page_in(void *ctx, void *p, size_t len, bool write)
 {
-	struct node *n = ctx;
+	struct rc_node *n = ctx;
 	const uint8_t *at = p;
 	bool found = false;
 
@@ -214,31 +215,33 @@ static bool world_page_in(void *ctx, void *p, size_t len, bool write)
 	return true;
 }
 
-static void node_open(struct world *w, int i)
+static void rc_node_open(struct rc_world *w, int i)
 {
 	static const struct rnic_ops ops = {
-		.alloc = world_alloc,
-		.free = world_free,
-		.random = world_random,
-		.cq_notify = world_notify,
-		.async_event = world_event,
-		.page_in = world_page_in,
+		.alloc = rc_world_alloc,
+		.free = rc_world_free,
+		.random = rc_world_random,
+		.cq_notify = rc_world_notify,
+		.async_event = rc_world_event,
+		.page_in = rc_world_page_in,
 	};
-	struct node *n = &w->nodes[i];
+	struct rc_node *n = &w->nodes[i];
 	struct rnic_config config = {
 		.slot = (uint8_t)prng_range(w->prng, 1, 255),
 		.window_bytes = pick(w, 0, 0, 4096, 65536),
 		.socket_bytes = pick(w, 0, 4096, 16384, 65536),
+		.cc = w->seed % 4 == 0 ? &cc_none : NULL,
 	};
 	struct rnic_ops o = ops;
 	struct rnic_srq_attr srq = {0};
 	struct gid gid = gid_of(i);
+	char err[256];
 
 	n->w = w;
 	n->index = i;
 	n->keys.state = prng_u64(w->prng);
 	if (w->trace)
-		o.trace = world_trace;
+		o.trace = rc_world_trace;
 	must(w, rnic_create(&n->rnic, &config, &o, n), "rnic_create");
 	must(w, rnic_pd_create(n->rnic, &n->pd), "rnic_pd_create");
 	must(w, rnic_pd_create(n->rnic, &n->other_pd), "rnic_pd_create");
@@ -269,13 +272,15 @@ static void node_open(struct world *w, int i)
 	must(w,
 	     rnic_mr_create(n->pd, n->counters, COUNTERS * 8, 0x1000, all_rights, &n->counters_mr),
 	     "the counters' region");
-	expect(w, sim_add(w->sim, n->rnic, &gid) == i, "sim_add");
+	must(w, node_create(&n->node, w->fabric, w->link, &gid, n->rnic, &w->lags), "node_create");
+	if (w->capture)
+		expect(w, node_capture(n->node, w->capture, err, sizeof(err)) == 0, "%s", err);
 }
 
 /* An initiator, and a target with its SRQ, which says in init what it has room for. */
 static void xrc_open(struct side *s, struct rnic_qp_init *init)
 {
-	struct node *n = side_node(s);
+	struct rc_node *n = side_node(s);
 	struct rnic_srq_attr srq = {.max_wr = init->cap.max_recv_wr,
 				    .max_sge = init->cap.max_recv_sge};
 	struct rnic_qp_init target = {.type = RNIC_QPT_XRC_RECV, .xrcd = n->xrcd, .qp_user = s};
@@ -289,11 +294,11 @@ static void xrc_open(struct side *s, struct rnic_qp_init *init)
 	init->cap.max_recv_sge = srq.max_sge;
 }
 
-static void side_open(struct world *w, int i)
+static void side_open(struct rc_world *w, int i)
 {
 	struct side *s = &w->sides[i];
 	struct rnic_qp_init init = {.type = RNIC_QPT_RC, .qp_user = s};
-	struct node *n;
+	struct rc_node *n;
 	uint32_t cqe = 512;
 
 	*s = (struct side){
@@ -362,14 +367,14 @@ static void side_open(struct world *w, int i)
 	s->window_type1 = s->xrc || prng_below(w->prng, 3) == 0; /* 2B: of one QP that binds */
 	must(w, rnic_mw_create(n->pd, s->window_type1 ? RNIC_MW_TYPE_1 : RNIC_MW_TYPE_2, &s->mw),
 	     "rnic_mw_create");
-	s->next_action_ns = sim_now(w->sim) + prng_below(w->prng, s->action_gap_ns);
+	s->next_action_ns = fabric_now(w->fabric) + prng_below(w->prng, s->action_gap_ns);
 }
 
 /* What each half requires of the attributes. */
-static void bring_up(struct world *w, struct rnic_qp *qp, struct rnic_qp_attr a, bool requester,
+static void bring_up(struct rc_world *w, struct rnic_qp *qp, struct rnic_qp_attr a, bool requester,
 		     bool responder)
 {
-	uint64_t now = sim_now(w->sim);
+	uint64_t now = fabric_now(w->fabric);
 
 	a.state = RNIC_QPS_INIT;
 	must(w,
@@ -399,7 +404,7 @@ static void bring_up(struct world *w, struct rnic_qp *qp, struct rnic_qp_attr a,
 
 static void side_connect(struct side *s, const uint32_t psn[2])
 {
-	struct world *w = s->w;
+	struct rc_world *w = s->w;
 	int me = s->index & 1;
 	struct rnic_qp_attr a = {
 		.access_flags = all_rights,
@@ -423,20 +428,19 @@ static void side_connect(struct side *s, const uint32_t psn[2])
 	}
 }
 
-void world_open(struct world *w, uint64_t seed, bool trace)
+void rc_world_open(struct rc_world *w, uint64_t seed, bool trace, const char *capture)
 {
-	struct sim_wire quiet = {0};
-
 	memset(w, 0, sizeof(*w));
 	w->seed = seed;
 	w->trace = trace;
-	if (sim_create(&w->sim, seed, &quiet))
+	w->capture = capture;
+	if (fabric_create(&w->fabric, seed))
 		abort();
-	w->prng = sim_prng(w->sim);
+	w->prng = fabric_prng(w->fabric);
 	choose(w);
-	sim_set_wire(w->sim, &w->wire);
+	must(w, link_create(&w->link, w->fabric, &w->wire), "link_create");
 	for (int i = 0; i < w->nnodes; i++)
-		node_open(w, i);
+		rc_node_open(w, i);
 	for (int i = 0; i < w->nsides; i++)
 		side_open(w, i);
 	for (int i = 0; i < w->nsides; i += 2) {
@@ -464,10 +468,10 @@ static bool subset_sum(uint64_t x, const uint64_t *v, uint32_t n)
 	return subset_sum(x, v + 1, n - 1) || (x >= v[0] && subset_sum(x - v[0], v + 1, n - 1));
 }
 
-void world_check_end(struct world *w)
+void rc_world_check_end(struct rc_world *w)
 {
 	for (int i = 0; i < w->nnodes; i++) {
-		struct node *n = &w->nodes[i];
+		struct rc_node *n = &w->nodes[i];
 
 		for (int c = 0; c < COUNTERS; c++) {
 			uint64_t rest = n->counters[c] - n->counted[c];
@@ -536,14 +540,14 @@ static void side_close(struct side *s)
 	free(s->cas_word);
 }
 
-void world_close(struct world *w)
+void rc_world_close(struct rc_world *w)
 {
 	struct recv_rec *rv;
 
 	for (int i = 0; i < w->nsides; i++)
 		side_close(&w->sides[i]);
 	for (int i = 0; i < w->nnodes; i++) {
-		struct node *n = &w->nodes[i];
+		struct rc_node *n = &w->nodes[i];
 
 		must(w, rnic_srq_destroy(n->srq), "rnic_srq_destroy");
 		while ((rv = n->srq_recvs)) {
@@ -560,7 +564,9 @@ void world_close(struct world *w)
 		must(w, rnic_pd_destroy(n->other_pd), "rnic_pd_destroy");
 		free(n->arena);
 		free(n->counters);
+		node_destroy(n->node);
 		rnic_destroy(n->rnic);
 	}
-	sim_destroy(w->sim);
+	link_destroy(w->link);
+	fabric_destroy(w->fabric);
 }

@@ -18,7 +18,7 @@
 #ifndef WEFT_TESTS_SIM_RC_WORLD_H
 #define WEFT_TESTS_SIM_RC_WORLD_H
 
-#include "port/sim/sim_port.h"
+#include "fabric/node.h"
 #include "rnic/rnic.h"
 
 #define NODES_MAX     3
@@ -30,7 +30,7 @@
 #define TIME_LIMIT    (300ull * 1000000000)
 #define AMBIGUOUS_MAX 64
 
-struct world;
+struct rc_world;
 struct side;
 
 enum mischief {
@@ -101,7 +101,7 @@ struct msg_rec {
 enum window_state { WINDOW_IDLE, WINDOW_BINDING, WINDOW_BOUND, WINDOW_RECALLED, WINDOW_UNBINDING };
 
 struct side {
-	struct world *w;
+	struct rc_world *w;
 	struct side *peer;
 	int index, node;
 	struct rnic_qp *qp; /* XRC: the initiator */
@@ -150,9 +150,10 @@ struct side {
 	uint64_t done_sends, done_recvs;
 };
 
-struct node {
-	struct world *w;
+struct rc_node {
+	struct rc_world *w;
 	int index;
+	struct node *node;
 	struct rnic *rnic;
 	struct rnic_pd *pd, *other_pd;
 	struct rnic_xrcd *xrcd;
@@ -172,21 +173,24 @@ struct node {
 	uint64_t next_srq_id;
 };
 
-struct world {
+struct rc_world {
 	uint64_t seed;
-	struct sim *sim;
+	struct fabric *fabric;
+	struct link *link;
 	struct prng *prng;
-	struct sim_wire wire;
+	struct link_nature wire;
+	struct node_nature lags;
 	bool lossy;
 	bool big;
 	uint32_t mtu, path_mtu;
 	uint32_t max_len;
 	uint8_t rd_atomic, rnr_retry, timeout;
 	int nnodes, nsides;
-	struct node nodes[NODES_MAX];
+	struct rc_node nodes[NODES_MAX];
 	struct side sides[2 * PAIRS_MAX];
 	uint64_t errors_allowed; /* bit per pair */
 	bool trace;
+	const char *capture; /* the file for the packets of all nodes, or NULL */
 };
 
 struct totals {
@@ -195,24 +199,24 @@ struct totals {
 	uint64_t virtual_ns, retransmitted, timeouts, rnr_naks, naks, probes, implied;
 };
 
-_Noreturn void world_fail(const struct world *, const char *fmt, ...) printf_like(2, 3);
-#define expect(w, cond, ...)                        \
-	do {                                        \
-		if (!(cond))                        \
-			world_fail(w, __VA_ARGS__); \
+_Noreturn void rc_world_fail(const struct rc_world *, const char *fmt, ...) printf_like(2, 3);
+#define expect(w, cond, ...)                           \
+	do {                                           \
+		if (!(cond))                           \
+			rc_world_fail(w, __VA_ARGS__); \
 	} while (0)
 
 /* rc_world.c */
-void world_open(struct world *, uint64_t seed, bool trace);
-void world_close(struct world *);
-void world_check_end(struct world *);
-struct node *side_node(const struct side *);
+void rc_world_open(struct rc_world *, uint64_t seed, bool trace, const char *capture);
+void rc_world_close(struct rc_world *);
+void rc_world_check_end(struct rc_world *);
+struct rc_node *side_node(const struct side *);
 bool pair_may_fail(const struct side *);
 void pair_allow_errors(struct side *);
 struct landing *landing_open(struct side *, uint32_t len, uint32_t max_sge, uint32_t access);
 void landing_close(struct landing *);
-void landing_check(const struct world *, const struct landing *, const uint8_t *want, uint32_t len,
-		   const char *what);
+void landing_check(const struct rc_world *, const struct landing *, const uint8_t *want,
+		   uint32_t len, const char *what);
 
 /* rc_load.c */
 void side_act(struct side *);

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "port/udp/udp_port.h"
+#include "port/udp/udp_socket.h"
 #include "wire/bth.h"
 
 char bed_err[512];
@@ -143,5 +143,6 @@ int bed_open_as(uid_t uid, char *text, size_t len)
 	assert_true(read(out[0], text, len - 1) > 0);
 	close(out[0]);
 	waitpid(pid, &status, 0);
+	assert_true(WIFEXITED(status));
 	return -WEXITSTATUS(status);
 }

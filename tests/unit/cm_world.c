@@ -29,7 +29,7 @@ static uint32_t on_random(void *ctx)
 	return world_random(((struct host *)ctx)->w);
 }
 
-static void on_send(void *ctx, const struct rnic_tx *tx)
+static void on_send(void *ctx, const struct packet_tx *tx)
 {
 	struct host *h = ctx;
 	/* Not by calloc(), which test_cm_heap lets fail: this is the wire. */
@@ -83,7 +83,7 @@ void carry(struct world *w)
 
 	while ((n = list_pop_head(&w->wire))) {
 		struct packet *p = list_entry(n, struct packet, list);
-		struct rnic_rx rx = {.flow = p->flow, .data = p->data, .len = p->len};
+		struct packet_rx rx = {.flow = p->flow, .data = p->data, .len = p->len};
 
 		for (int i = 0; i < 2; i++)
 			if (gid_equal(&p->flow.dgid, &w->host[i].v4) ||

@@ -3,6 +3,7 @@
 #ifndef WEFT_TESTS_UNIT_CM_WORLD_H
 #define WEFT_TESTS_UNIT_CM_WORLD_H
 
+#include "base/heap.h"
 #include "base/list.h"
 #include "broker/cm_service.h"
 #include "wire/cm_ip.h"

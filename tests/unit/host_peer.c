@@ -94,7 +94,7 @@ struct peer *peer_new(void)
 {
 	struct peer *p = calloc(1, sizeof(*p));
 
-	p->now_ns = 1000000;
+	p->now_ns = NSEC_PER_MSEC;
 	p->config = (struct host_config){
 		.subnqn = "nqn.2024-01.test:disk",
 		.hostnqn = "nqn.2024-01.test:host",
@@ -102,11 +102,11 @@ struct peer *peer_new(void)
 		.io_queues = 2,
 		.io_entries = PEER_ENTRIES,
 		.keep_alive_ms = 10000,
-		.open_timeout_ns = 5000000000ull,
-		.command_timeout_ns = 30000000000ull,
-		.shutdown_timeout_ns = 5000000000ull,
-		.reconnect_delay_ns = 1000000000ull,
-		.loss_timeout_ns = 30000000000ull,
+		.open_timeout_ns = 5 * NSEC_PER_SEC,
+		.command_timeout_ns = 30 * NSEC_PER_SEC,
+		.shutdown_timeout_ns = 5 * NSEC_PER_SEC,
+		.reconnect_delay_ns = NSEC_PER_SEC,
+		.loss_timeout_ns = 30 * NSEC_PER_SEC,
 		.changed = peer_changed,
 		.event = peer_event,
 		.arg = p,
@@ -137,7 +137,7 @@ struct peer *peer_new(void)
 void peer_init(struct peer *p)
 {
 	assert_int_equal(
-		host_init(&p->host, &p->config, &p->transport, p, p->queues, p->slots, p->scratch),
+		host_init(&p->host, &p->config, &p->transport, p, p->queues, p->places, p->scratch),
 		0);
 }
 
@@ -162,7 +162,7 @@ void peer_answer(struct peer *p, struct sent *s, uint16_t status, uint64_t resul
 static bool answer_own(struct peer *p, struct sent *s)
 {
 	const struct nvme_sqe *sqe = &s->sqe;
-	uint16_t status = s->req == &p->host.step ? p->status_of_step[p->host.state] : 0;
+	uint16_t status = s->req == &p->queues[s->qid].own ? p->status_of_step[p->host.state] : 0;
 	uint64_t result = 0;
 	struct nvmf_prop prop;
 
@@ -204,38 +204,49 @@ static bool answer_own(struct peer *p, struct sent *s)
 
 static bool own(const struct peer *p, const struct host_request *req)
 {
-	return req == &p->host.step || req == &p->host.keep_alive || req == &p->host.event;
+	for (int i = 0; i <= PEER_QUEUES; i++)
+		if (req == &p->queues[i].own)
+			return true;
+	return req == &p->host.keep_alive || req == &p->host.event;
+}
+
+bool peer_round(struct peer *p)
+{
+	uint32_t count = p->sent_count;
+	uint16_t to_open[1 + PEER_QUEUES];
+	bool any = false;
+
+	memcpy(to_open, p->to_open, sizeof(to_open));
+	for (uint16_t i = 0; i <= PEER_QUEUES; i++) {
+		uint16_t entries = to_open[i];
+
+		/* One that was opened may have lost all of them. */
+		if (!entries || !p->to_open[i] || (i ? p->silent_io_open : p->silent_open))
+			continue;
+		p->to_open[i] = 0;
+		p->open[i] = true;
+		host_queue_opened(&p->host, i, p->limit ? p->limit : entries, p->now_ns);
+		any = true;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct sent *s = &p->sent[i];
+
+		if (s->answered || !own(p, s->req))
+			continue;
+		if (p->mute_from && p->bring_up_answered + 1 >= p->mute_from)
+			continue;
+		if (answer_own(p, s)) {
+			p->bring_up_answered++;
+			any = true;
+		}
+	}
+	return any;
 }
 
 void peer_run(struct peer *p)
 {
-	bool more = true;
-
-	while (more) {
-		more = false;
-		for (uint16_t i = 0; i <= PEER_QUEUES; i++) {
-			uint16_t entries = p->to_open[i];
-
-			if (!entries || p->silent_open)
-				continue;
-			p->to_open[i] = 0;
-			p->open[i] = true;
-			host_queue_opened(&p->host, i, p->limit ? p->limit : entries, p->now_ns);
-			more = true;
-		}
-		for (uint32_t i = 0; i < p->sent_count; i++) {
-			struct sent *s = &p->sent[i];
-
-			if (s->answered || !own(p, s->req))
-				continue;
-			if (p->mute_from && p->bring_up_answered + 1 >= p->mute_from)
-				continue;
-			if (answer_own(p, s)) {
-				p->bring_up_answered++;
-				more = true;
-			}
-		}
-	}
+	while (peer_round(p))
+		;
 }
 
 void peer_bring_up(struct peer *p)

@@ -6,9 +6,10 @@
 #ifndef WEFT_TESTS_HOST_PEER_H
 #define WEFT_TESTS_HOST_PEER_H
 
+#include "base/time.h"
 #include "nvmf/host/host.h"
 
-enum { PEER_QUEUES = 4, PEER_ENTRIES = 16, PEER_SENT_MAX = 4096 };
+enum { PEER_QUEUES = HOST_CONNECTING_MAX + 2, PEER_ENTRIES = 16, PEER_SENT_MAX = 4096 };
 
 struct sent {
 	uint16_t qid;
@@ -21,7 +22,7 @@ struct sent {
 struct peer {
 	struct host host;
 	struct host_queue queues[1 + PEER_QUEUES];
-	struct slot slots[HOST_ADMIN_ENTRIES + PEER_QUEUES * PEER_ENTRIES];
+	struct handle_place places[HOST_ADMIN_ENTRIES + PEER_QUEUES * PEER_ENTRIES];
 	uint8_t scratch[HOST_SCRATCH_LEN];
 	struct host_config config;
 	struct host_transport transport;
@@ -29,8 +30,9 @@ struct peer {
 
 	/* The script. */
 	bool refuse_open; /* open() fails */
-	bool silent_open; /* open() is not answered */
-	uint16_t limit;	  /* commands it has room for; 0: as many as asked */
+	bool silent_open; /* open() is not answered, of the admin queue, of I/O queues */
+	bool silent_io_open;
+	uint16_t limit; /* commands it has room for; 0: as many as asked */
 	uint64_t cap;
 	uint32_t csts; /* what CSTS reads as */
 	uint32_t csts_after_shn;
@@ -62,7 +64,10 @@ struct peer {
 struct peer *peer_new(void);
 void peer_init(struct peer *p);
 void peer_free(struct peer *p);
-/* Answers opens and bring-up commands until nothing is left to answer. */
+/* Answers the opens and bring-up commands that are there, as after one way to and fro; false:
+ * there were none. */
+bool peer_round(struct peer *p);
+/* The same until nothing is left to answer. */
 void peer_run(struct peer *p);
 /* Starts the host and brings it up; fails the test if it does not become live. */
 void peer_bring_up(struct peer *p);

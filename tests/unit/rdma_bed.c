@@ -54,7 +54,7 @@ void pump(struct client *c)
 	bed.inside = true;
 	if (now >= target_next_deadline(&bed.target))
 		target_tick(&bed.target, now);
-	rdma_target_process(bed.rt, now, true);
+	bed.rt->ops->process(bed.rt, now, true);
 	bed.inside = false;
 	if (c && c->events)
 		take_events(c);
@@ -290,7 +290,7 @@ static unsigned target_queues(void)
 {
 	unsigned n = 0;
 
-	list_for_each(q, &bed.target.queues, struct target_queue, link)
+	list_for_each(q, &bed.target.group.queues, struct target_queue, link)
 		n++;
 	return n;
 }
@@ -354,6 +354,7 @@ static bool add_second_address(void)
 
 static void put_target(void)
 {
+	shares_fini(&bed.shares);
 	target_fini(&bed.target);
 	store_destroy(bed.ns.store);
 }
@@ -372,12 +373,17 @@ int rdma_bed_set_up(void **state)
 	strcpy(bed.subsys.nqn, NQN);
 	assert_int_equal(target_subsys_add(&bed.target, &bed.subsys), 0);
 	bed.ns = (struct target_ns){.nsid = 1, .lba_shift = 9};
-	assert_int_equal(store_mem_create(1 << 20, 512, &bed.ns.store), 0);
+	assert_int_equal(store_mem_create(1 << 20, 512, 0, &bed.ns.store), 0);
 	assert_int_equal(target_ns_add(&bed.subsys, &bed.ns), 0);
 	bed.inside = true;
-	error = rdma_target_create(&bed.target, 2 << 20, &bed.rt, why, sizeof(why));
+	error = shares_init(&bed.shares, 2 << 20);
+	if (error)
+		strcpy(why, "no memory to share");
+	else
+		error = rdma_transport.target_create(&bed.target, &bed.shares, &bed.rt, why,
+						     sizeof(why));
 	if (!error)
-		error = rdma_target_listen(bed.rt, "127.0.0.1", PORT, why, sizeof(why));
+		error = bed.rt->ops->listen(bed.rt, "127.0.0.1", PORT, why, sizeof(why));
 	bed.inside = false;
 	if (!error)
 		return 0;
@@ -392,10 +398,10 @@ int rdma_bed_set_up(void **state)
 int rdma_bed_tear_down(void **state)
 {
 	(void)state;
-	rdma_target_shutdown(bed.rt);
-	if (!rdma_target_idle(bed.rt))
+	bed.rt->ops->shutdown(bed.rt);
+	if (!bed.rt->ops->idle(bed.rt))
 		return -1;
-	rdma_target_destroy(bed.rt);
+	bed.rt->ops->destroy(bed.rt);
 	put_target();
 	return 0;
 }

@@ -16,7 +16,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "base/time.h"
-#include "nvmf/transport/rdma_target.h"
+#include "nvmf/rdma/rdma.h"
 #include "wire/nvme_rdma.h"
 
 #define NQN	 "nqn.2026-11.io.example:rdma"
@@ -29,7 +29,8 @@ extern struct rdma_bed {
 	struct target target;
 	struct target_subsys subsys;
 	struct target_ns ns;
-	struct rdma_target *rt;
+	struct shares shares;
+	struct transport_target *rt;
 	uint64_t stopped_ns; /* the target's clock, where a test moves it by hand */
 	bool inside;	     /* the target is at work, and no client */
 	/* Of the clients that are opened from now on: */

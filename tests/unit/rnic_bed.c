@@ -108,7 +108,10 @@ static void side_open(struct bed *b, int i)
 	struct bed_side *s = &b->side[i];
 	struct rnic_config config = {.slot = (uint8_t)(i + 1),
 				     .window_bytes = b->opts.window_bytes,
-				     .socket_bytes = b->opts.socket_bytes};
+				     .socket_bytes = b->opts.socket_bytes,
+				     .max_qps = b->opts.max_qps,
+				     .max_keys = b->opts.max_keys,
+				     .cc = b->opts.cc};
 	struct rnic_qp_init init = {.type = b->opts.type,
 				    .path_mtu = b->opts.mtu,
 				    .cap = b->opts.cap,
@@ -118,6 +121,11 @@ static void side_open(struct bed *b, int i)
 	s->bed = b;
 	s->allocs_left = -1;
 	s->random = 1 + (uint64_t)i;
+	if (b->opts.rows) {
+		config.counters = &s->seen;
+		config.qp_rows = s->rows;
+		config.qp_rows_max = b->opts.rows;
+	}
 	assert_int_equal(rnic_create(&s->rnic, &config, &bed_ops, s), 0);
 	assert_int_equal(rnic_pd_create(s->rnic, &s->pd), 0);
 	assert_int_equal(rnic_cq_create(s->rnic, b->opts.cqe, s, &s->scq), 0);
@@ -252,7 +260,7 @@ void bed_close(struct bed *b)
 
 struct bed_pkt *bed_tx1(struct bed *b, int side)
 {
-	struct rnic_tx tx;
+	struct packet_tx tx;
 	struct bed_pkt *p;
 	size_t at;
 
@@ -289,7 +297,7 @@ struct bed_pkt *bed_tx1(struct bed *b, int side)
 
 bool bed_deliver(struct bed *b, const struct bed_pkt *p)
 {
-	struct rnic_rx rx = {.flow = p->flow, .data = p->data, .len = p->len};
+	struct packet_rx rx = {.flow = p->flow, .data = p->data, .len = p->len};
 
 	b->delivered++;
 	return rnic_rx(b->side[!p->from].rnic, &rx, b->now);

@@ -49,11 +49,13 @@ struct bed_side {
 	struct gid failed_to;
 	uint32_t nevents;
 	enum rnic_event events[BED_EVENTS];
-	uint32_t paged_in;	  /* pages asked for, and granted */
-	const uint8_t *gone;	  /* not to be had from here on, if not NULL */
-	const uint8_t *read_only; /* not to be written from here on */
-	long allocs;		  /* outstanding */
-	long allocs_left;	  /* fail after so many; negative: never */
+	uint32_t paged_in;	   /* pages asked for, and granted */
+	const uint8_t *gone;	   /* not to be had from here on, if not NULL */
+	const uint8_t *read_only;  /* not to be written from here on */
+	struct rnic_counters seen; /* with opts.rows */
+	struct rnic_qp_row rows[4];
+	long allocs;	  /* outstanding */
+	long allocs_left; /* fail after so many; negative: never */
 };
 
 struct bed_opts {
@@ -61,6 +63,8 @@ struct bed_opts {
 	uint32_t rate_mbps;    /* of both addresses; no limit */
 	uint32_t window_bytes; /* the core's default */
 	uint32_t socket_bytes;
+	uint32_t max_qps, max_keys;
+	const struct cc_ops *cc;
 	uint32_t psn[2];	/* first PSN each side sends */
 	uint32_t access;	/* of both QPs; all */
 	uint8_t rd_atomic;	/* 4 */
@@ -72,6 +76,7 @@ struct bed_opts {
 	struct rnic_qp_cap cap; /* 64 WRs, 4 SGEs, 64 inline */
 	bool not_all_signaled;
 	enum rnic_qp_type type; /* RC; all ends in RTS, with Q_Key BED_QKEY */
+	uint32_t rows;		/* of the QPs that are seen from outside, at most 4 */
 	bool srq;		/* both QPs receive from an SRQ of cap.max_recv_wr */
 	bool zero_rd_atomic, zero_timeout, zero_retry, zero_rnr_retry; /* really 0, not default */
 };

@@ -135,9 +135,20 @@ static void op_disconnect(struct target_queue *tq)
 	container_of(tq, struct bed_queue, tq)->disconnect_asked = true;
 }
 
-static const struct target_transport_ops bed_ops = {
+static void put_tsas(uint8_t tsas[256])
+{
+	tsas[0] = BED_TSAS;
+}
+
+const struct target_transport_ops bed_ops = {
 	.trtype = NVMF_TRTYPE_RDMA,
-	.keyed_sgl = true,
+	.treq = NVMF_TREQ_NO_SQ_FLOW,
+	.tsas = put_tsas,
+	.sgl = NVME_SGL_KEYED_DATA_BLOCK,
+	.sgl_max = TARGET_SGL_MAX,
+	.mdts = TARGET_MDTS,
+	.entries_max = TARGET_QUEUE_ENTRIES_MAX,
+	.capsule_data_max = TARGET_CAPSULE_DATA,
 	.fetch = op_fetch,
 	.cancel = op_cancel,
 	.respond = op_respond,
@@ -146,9 +157,15 @@ static const struct target_transport_ops bed_ops = {
 
 void bed_queue_open(struct bed *b, struct bed_queue *q, uint16_t qid)
 {
+	bed_queue_open_in(NULL, b, q, qid);
+}
+
+void bed_queue_open_in(struct target_group *g, struct bed *b, struct bed_queue *q, uint16_t qid)
+{
 	memset(q, 0, sizeof(*q));
 	q->bed = b;
-	q->tq = (struct target_queue){.ops = &bed_ops,
+	q->tq = (struct target_queue){.group = g,
+				      .ops = &bed_ops,
 				      .port = &b->port,
 				      .traddr = "192.0.2.7",
 				      .qid = qid,
@@ -269,28 +286,28 @@ struct bed *bed_create(void)
 		.ctx = b, .alloc = bed_alloc, .free = bed_free, .event = bed_event};
 
 	assert_non_null(b);
-	b->now = 1000 * SEC;
+	b->now = 1000 * NSEC_PER_SEC;
 	target_init(&b->target, &env, b->now);
 	strcpy(b->subsys.nqn, BED_NQN);
 	strcpy(b->subsys.serial, "SERIAL");
 	strcpy(b->subsys.model, "model");
 	strcpy(b->subsys.firmware, "1.0");
 	assert_int_equal(target_subsys_add(&b->target, &b->subsys), 0);
-	assert_int_equal(store_mem_create(BED_BLOCKS * 512ull, 512, &b->slow.below), 0);
+	assert_int_equal(store_mem_create(BED_BLOCKS * 512ull, 512, 0, &b->slow.below), 0);
 	b->slow.store = *b->slow.below;
 	b->slow.store.ops = &slow_ops;
 	b->slow.store.volatile_cache = true;
 	b->ns = (struct target_ns){.nsid = 1, .store = &b->slow.store, .lba_shift = 9};
 	memset(b->ns.uuid, 0x11, 16);
 	assert_int_equal(target_ns_add(&b->subsys, &b->ns), 0);
-	assert_int_equal(store_mem_create(1 << 20, 512, &b->ro_store), 0);
+	assert_int_equal(store_mem_create(1 << 20, 512, 0, &b->ro_store), 0);
 	b->ro = (struct target_ns){
 		.nsid = 2, .store = b->ro_store, .lba_shift = 9, .read_only = true};
 	assert_int_equal(target_ns_add(&b->subsys, &b->ro), 0);
-	assert_int_equal(store_mem_create(1 << 20, 512, &b->big_store), 0);
+	assert_int_equal(store_mem_create(1 << 20, 512, 0, &b->big_store), 0);
 	b->big = (struct target_ns){.nsid = 5, .store = b->big_store, .lba_shift = 12};
 	assert_int_equal(target_ns_add(&b->subsys, &b->big), 0);
-	b->port = (struct target_port){.trtype = NVMF_TRTYPE_RDMA,
+	b->port = (struct target_port){.ops = &bed_ops,
 				       .adrfam = NVMF_ADRFAM_IPV4,
 				       .wildcard = true,
 				       .traddr = "0.0.0.0",

@@ -6,6 +6,7 @@
 #ifndef WEFT_TESTS_TARGET_BED_H
 #define WEFT_TESTS_TARGET_BED_H
 
+#include "base/time.h"
 #include "nvmf/target/target.h"
 #include "store/store.h"
 #include "wire/nvme_identify.h"
@@ -15,7 +16,10 @@
 #define BED_BLOCKS  4096u
 #define BED_KEY	    0x1234u
 #define BED_MEMORY  (2u << 20)
-#define SEC	    1000000000ull
+
+#define BED_TSAS 0x5au /* the first byte of its transport specific address */
+
+extern const struct target_transport_ops bed_ops;
 
 struct bed_queue;
 
@@ -64,6 +68,7 @@ struct bed {
 struct bed *bed_create(void);
 void bed_destroy(struct bed *b);
 void bed_queue_open(struct bed *b, struct bed_queue *q, uint16_t qid);
+void bed_queue_open_in(struct target_group *g, struct bed *b, struct bed_queue *q, uint16_t qid);
 void bed_queue_close(struct bed_queue *q);
 
 /* Sends a command as it is (the cid is set); the command, answered or not. */

@@ -8,7 +8,7 @@
 
 #include "base/cursor.h"
 #include "base/heap.h"
-#include "base/slots.h"
+#include "base/handles.h"
 
 static void cursor_reads_zero_after_an_overrun(void **state)
 {
@@ -52,27 +52,27 @@ static void timers_fire_in_order_whatever_is_moved_or_cancelled(void **state)
 
 static void a_released_key_goes_stale(void **state)
 {
-	struct slot v[2];
-	struct slots s;
+	struct handle_place v[2];
+	struct handles s;
 	uint32_t a, b, c, d;
 	int x, y;
 
 	(void)state;
-	slots_init(&s, v, 2, 8);
-	assert_int_equal(slots_take(&s, &x, 0x1fe, &a), 0);
-	assert_int_equal(slots_take(&s, &y, 7, &b), 0);
-	assert_int_equal(slots_take(&s, &y, 7, &c), -28);
-	assert_ptr_equal(slots_find(&s, a), &x);
-	slots_release(&s, a);
-	assert_null(slots_find(&s, a));
-	assert_int_equal(slots_take(&s, &y, 0, &c), 0);
+	handles_init(&s, v, 2, 8);
+	assert_int_equal(handles_take(&s, &x, 0x1fe, &a), 0);
+	assert_int_equal(handles_take(&s, &y, 7, &b), 0);
+	assert_int_equal(handles_take(&s, &y, 7, &c), -28);
+	assert_ptr_equal(handles_find(&s, a), &x);
+	handles_release(&s, a);
+	assert_null(handles_find(&s, a));
+	assert_int_equal(handles_take(&s, &y, 0, &c), 0);
 	assert_int_not_equal(a, c);
-	assert_ptr_equal(slots_find(&s, c), &y);
-	d = slots_renew(&s, c);
-	assert_null(slots_find(&s, c));
-	assert_ptr_equal(slots_find(&s, d), &y);
-	assert_ptr_equal(slots_find(&s, b), &y);
-	assert_null(slots_find(&s, 0xffffffff));
+	assert_ptr_equal(handles_find(&s, c), &y);
+	d = handles_renew(&s, c);
+	assert_null(handles_find(&s, c));
+	assert_ptr_equal(handles_find(&s, d), &y);
+	assert_ptr_equal(handles_find(&s, b), &y);
+	assert_null(handles_find(&s, 0xffffffff));
 }
 
 int main(void)

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "base/time.h"
 #include "broker/client.h"
 #include "broker/fd_msg.h"
@@ -23,7 +24,7 @@
 #include "broker/spawn.h"
 #include "broker_bed.h"
 #include "netns.h"
-#include "port/udp/udp_port.h"
+#include "port/udp/udp_socket.h"
 #include "wire/path_probe.h"
 
 /* Asks what path MTU carries: the length of the answer, 0 for none. */
@@ -447,7 +448,7 @@ static void devices_follow_the_interfaces(void **state)
 		   "ip link set v1 up && ip link set v0 up")) {
 		broker_client_close(c);
 		free(d);
-		skip();
+		SKIP_CASE("no veth pair can be set up here");
 	}
 	assert_true(eventually(2000, broker_client_devices(c, d) == 0 &&
 					     (v = device(d, "weft_v0")) && v->up &&
@@ -521,7 +522,7 @@ static void a_privileged_program_starts_no_broker_of_the_users(void **state)
 
 	(void)state;
 	if (geteuid() != 0)
-		skip();
+		SKIP_CASE("only root can be other users");
 	assert_non_null(mkdtemp(dir));
 	assert_int_equal(chmod(dir, 0755), 0);
 	snprintf(copy, sizeof(copy), "%s/spawner", dir);
@@ -543,15 +544,16 @@ static void a_privileged_program_starts_no_broker_of_the_users(void **state)
 	rmdir(dir);
 	assert_true(WIFEXITED(status));
 	if (WEXITSTATUS(status) == 77)
-		skip();
+		SKIP_CASE("what is set-user-ID has no effect here");
 	assert_int_equal(WEXITSTATUS(status), EPERM);
 }
 
 /* The copy's part. */
 static int spawn_and_tell(void)
 {
-	return geteuid() == 0 && getuid() != 0 ? -broker_spawn(NULL, NULL, bed_err, sizeof(bed_err))
-					       : 77;
+	return geteuid() == 0 && getuid() != 0
+		       ? -broker_spawn(NULL, NULL, NULL, bed_err, sizeof(bed_err))
+		       : 77;
 }
 
 /* Clock ticks that the process has used. */
@@ -672,7 +674,7 @@ static void users_do_not_share_a_broker_but_roots(void **state)
 
 	(void)state;
 	if (geteuid() != 0)
-		skip();
+		SKIP_CASE("only root can be other users");
 	c = bed_client();
 	assert_int_equal(bed_open_as(NOBODY, text, sizeof(text)), 0);
 	broker_client_close(c);

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../skip.h"
 #include "broker/exchange.h"
 #include "broker/list_ask.h"
 #include "broker/name.h"
@@ -179,7 +180,7 @@ static void a_user_is_told_of_its_own_processes_and_root_of_all(void **state)
 
 	(void)state;
 	if (geteuid())
-		skip();
+		SKIP_CASE("only root can be other users");
 	root = bed_client();
 	alice = start(ALICE, 7001);
 	mallory = start(MALLORY, 7002);
@@ -213,7 +214,7 @@ static void a_users_broker_tells_its_user_and_root(void **state)
 
 	(void)state;
 	if (geteuid())
-		skip();
+		SKIP_CASE("only root can be other users");
 	alice = start(ALICE, 7003);
 	t = ask_as(ALICE, alice);
 	assert_true(t.found);
@@ -304,7 +305,7 @@ static void who_is_refused_is_told_nothing(void **state)
 
 	(void)state;
 	if (geteuid())
-		skip();
+		SKIP_CASE("only root can be other users");
 	alice = start(ALICE, 7004);
 	pid = fork();
 	if (pid == 0)
@@ -500,7 +501,7 @@ static void what_a_strangers_broker_says_is_within_bounds(void **state)
 
 	(void)state;
 	if (geteuid())
-		skip();
+		SKIP_CASE("only root can be other users");
 	for (enum lie lie = 0; lie < LIES; lie++) {
 		struct broker_listing l;
 		int ready[2];

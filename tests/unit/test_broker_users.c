@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../skip.h"
 #include "broker/exchange.h"
 #include "broker/fd_msg.h"
 #include "broker/leases.h"
@@ -212,7 +213,7 @@ static void each_user_gets_what_is_for_its_slot_and_no_more(void **state)
 
 	(void)state;
 	if (geteuid())
-		skip();
+		SKIP_CASE("only root can be other users");
 	root = bed_client();
 	fd = bed_lease(root, &slot);
 	alice = with_slot(ALICE);
@@ -245,7 +246,7 @@ static void what_a_user_kept_hears_nothing_of_the_next_holder(void **state)
 
 	(void)state;
 	if (geteuid())
-		skip();
+		SKIP_CASE("only root can be other users");
 	root = bed_client();
 	mallory = with_slot(MALLORY);
 	tell(&mallory, LET_GO);
@@ -289,7 +290,7 @@ static void one_user_leaves_the_others_slots_and_connections(void **state)
 
 	(void)state;
 	if (geteuid())
-		skip();
+		SKIP_CASE("only root can be other users");
 	root = bed_client();
 	mallory = start(MALLORY);
 	assert_int_equal(tell(&mallory, LEASE_MANY), LEASE_USER_MAX);
@@ -314,7 +315,7 @@ static void users_keep_their_slots_when_the_broker_is_killed(void **state)
 
 	(void)state;
 	if (geteuid())
-		skip();
+		SKIP_CASE("only root can be other users");
 	root = bed_client();
 	fd = bed_lease(root, &slot);
 	alice = with_slot(ALICE);
@@ -378,7 +379,9 @@ static int marked_socket_of_elsewhere(uint8_t slot, uint16_t port)
 	return fd;
 }
 
-/* To the broker's answer, or 1 where that cannot be tried. */
+/* Exit statuses: to the broker's answer (an errno), or one of these. */
+enum { NO_NAMESPACE = 200, NO_USER };
+
 static int steal(uint8_t slot)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -392,15 +395,15 @@ static int steal(uint8_t slot)
 	    connect(broker, (struct sockaddr *)&a,
 		    offsetof(struct sockaddr_un, sun_path) + 1 + strlen(BROKER_SOCKET_NAME)) < 0 ||
 	    exchange(broker, &hello, sizeof(hello), -1, &hello, sizeof(hello), NULL, NULL))
-		return 1;
+		return NO_USER;
 	fd = marked_socket_of_elsewhere(slot, 40000);
 	if (fd < 0)
-		return 1;
+		return NO_NAMESPACE;
 	if (exchange(broker, &keep, sizeof(keep), fd, &resp, sizeof(resp), NULL, NULL))
-		return -EIO;
+		return EIO;
 	if (resp.error == 0)
 		sleep(2);
-	return resp.error;
+	return -resp.error;
 }
 
 static void nobody_takes_a_slot_whose_holder_has_not_come_yet(void **state)
@@ -412,7 +415,7 @@ static void nobody_takes_a_slot_whose_holder_has_not_come_yet(void **state)
 
 	(void)state;
 	if (geteuid())
-		skip();
+		SKIP_CASE("only root can be other users");
 	root = bed_client();
 	alice = with_slot(ALICE);
 	pid = bed_broker_pid();
@@ -421,14 +424,15 @@ static void nobody_takes_a_slot_whose_holder_has_not_come_yet(void **state)
 	assert_int_equal(broker_client_recover(root), 0);
 	thief = fork();
 	if (thief == 0)
-		_exit(-steal(alice.slot));
-	waitpid(thief, &status, 0);
+		_exit(steal(alice.slot));
+	assert_int_equal(waitpid(thief, &status, 0), thief);
 	assert_int_equal(tell(&alice, RECOVER), 0);
 	assert_true(tell(&alice, REACHES));
 	stop(&alice);
 	broker_client_close(root);
-	if (WEXITSTATUS(status) == 255)
-		skip();
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == NO_NAMESPACE)
+		SKIP_CASE("an ordinary user can have no namespace here");
 	assert_int_equal(WEXITSTATUS(status), EPERM);
 }
 
@@ -454,7 +458,7 @@ static int lingering(void)
 
 /* Sends the broker so many of them in one message: whoever receives it is the last to close them.
  */
-static void send_lingering(size_t n)
+static bool send_lingering(size_t n)
 {
 	union {
 		char room[CMSG_SPACE(8 * sizeof(int))];
@@ -466,6 +470,7 @@ static void send_lingering(size_t n)
 			   .msg_control = &control,
 			   .msg_controllen = CMSG_SPACE(n * sizeof(int))};
 	int to_broker = bed_raw_connection(), fd[8];
+	bool sent;
 
 	control.align.cmsg_level = SOL_SOCKET;
 	control.align.cmsg_type = SCM_RIGHTS;
@@ -473,10 +478,11 @@ static void send_lingering(size_t n)
 	for (size_t i = 0; i < n; i++)
 		fd[i] = lingering();
 	memcpy(CMSG_DATA(&control.align), fd, n * sizeof(int));
-	(void)!sendmsg(to_broker, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	sent = sendmsg(to_broker, &m, MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
 	for (size_t i = 0; i < n; i++)
 		close(fd[i]);
 	close(to_broker);
+	return sent;
 }
 
 static void nobody_is_held_up_by(size_t n)
@@ -484,14 +490,20 @@ static void nobody_is_held_up_by(size_t n)
 	struct user alice;
 	uint64_t begun;
 	int status;
-	pid_t pid = fork();
+	int there[2];
+	pid_t pid;
+	char c;
 
+	assert_int_equal(pipe2(there, O_CLOEXEC), 0);
+	pid = fork();
 	if (pid == 0) {
-		if (setuid(MALLORY) < 0)
+		if (setuid(MALLORY) < 0 || !send_lingering(n) || write(there[1], "", 1) != 1)
 			_exit(1);
-		send_lingering(n);
 		pause();
 	}
+	close(there[1]);
+	assert_int_equal(read(there[0], &c, 1), 1);
+	close(there[0]);
 	nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
 	begun = time_now_ns();
 	alice = with_slot(ALICE);
@@ -507,7 +519,7 @@ static void what_takes_long_to_close_holds_up_nobody(void **state)
 
 	(void)state;
 	if (geteuid())
-		skip();
+		SKIP_CASE("only root can be other users");
 	root = bed_client();
 	nobody_is_held_up_by(1);
 	nobody_is_held_up_by(3);
@@ -522,7 +534,7 @@ static void the_table_of_ports_ends_with_the_broker(void **state)
 
 	(void)state;
 	if (geteuid() || system("nft --version >/dev/null 2>&1"))
-		skip();
+		SKIP_CASE("only root, with nft");
 	root = bed_client();
 	pid = bed_broker_pid();
 	alice = with_slot(ALICE);

@@ -184,8 +184,14 @@ static void a_file_s_last_word_says_how_it_is_served(void **state)
 		assert_string_equal(f.path, rows[i].path);
 		assert_int_equal(serve_file_read_only(&f, false), rows[i].alone);
 		assert_int_equal(serve_file_read_only(&f, true), rows[i].with_all);
+		assert_null(f.null_size);
 		free(f.path);
 	}
+	assert_int_equal(serve_file_parse("null:64k,ro", &f), 0);
+	assert_string_equal(f.path, "null:64k");
+	assert_string_equal(f.null_size, "64k");
+	assert_true(serve_file_read_only(&f, false));
+	free(f.path);
 	assert_int_equal(serve_file_parse(",ro", &f), -EINVAL);
 	assert_int_equal(serve_file_parse("", &f), -EINVAL);
 }

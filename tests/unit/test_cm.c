@@ -107,7 +107,7 @@ static void a_repeated_req_gets_the_same_rej_and_no_second_request(void **state)
 	assert_memory_equal(rej.rej.private_data, "no", 3);
 	assert_int_equal(f->events, 1);
 	pass(f, 60 * SEC); /* but not for ever */
-	assert_int_equal(f->cm->slots.live, 1);
+	assert_int_equal(f->cm->handles.live, 1);
 }
 
 /* Who sends REQs by the thousand, each from another queue pair, and has them all rejected. */
@@ -220,7 +220,7 @@ static void destroying_an_unanswered_connect_withdraws_it(void **state)
 	assert_int_equal(rej.rej.local_comm_id, replied_id);
 	assert_int_equal(rej.rej.remote_comm_id, 0);
 	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
-	assert_int_equal(f->cm->slots.live, 1); /* the listener */
+	assert_int_equal(f->cm->handles.live, 1); /* the listener */
 }
 
 /* ---- REP, RTU
@@ -322,6 +322,8 @@ static void a_dreq_stands_for_a_lost_rtu(void **state)
 	assert_int_equal(f->last.type, CM_EV_DREQ);
 	assert_int_equal(cm_drep(f->id, f->now), 0);
 	get_from(f, CM_ATTR_DREP);
+	pass(f, 60 * SEC);
+	assert_int_equal(f->last.type, CM_EV_TIMEWAIT_EXIT);
 }
 
 static void an_rtu_for_an_unknown_connection_is_rejected(void **state)

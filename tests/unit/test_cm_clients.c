@@ -274,9 +274,9 @@ static void what_is_from_a_group_or_to_one_is_nobodys(void **state)
 		*(i & 1 ? &packet->flow.sgid : &packet->flow.dgid) = groups[i / 2];
 		w->sent = 0;
 		cm_service_rx(w->host[0].svc,
-			      &(struct rnic_rx){.flow = packet->flow,
-						.data = packet->data,
-						.len = packet->len},
+			      &(struct packet_rx){.flow = packet->flow,
+						  .data = packet->data,
+						  .len = packet->len},
 			      w->now);
 		pass(w, SEC);
 		assert_int_equal(w->sent, 0);
@@ -314,14 +314,14 @@ static void what_is_no_mad_for_queue_pair_1_is_dropped(void **state)
 
 	for (size_t i = 0; i <= ARRAY_SIZE(changes); i++) {
 		struct packet *packet;
-		struct rnic_rx rx;
+		struct packet_rx rx;
 		struct pair p;
 
 		begin(&p, w, TCP, PORT);
 		assert_int_equal(
 			connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, 4421), 0);
 		packet = list_entry(list_pop_head(&w->wire), struct packet, list);
-		rx = (struct rnic_rx){
+		rx = (struct packet_rx){
 			.flow = packet->flow, .data = packet->data, .len = packet->len};
 		if (i < ARRAY_SIZE(changes)) {
 			packet->data[changes[i].at] ^= changes[i].xor ;
@@ -525,18 +525,18 @@ static void packets_that_are_no_mads_for_qp1_are_dropped(void **state)
 	struct world *w = *state;
 	struct pair p;
 	struct packet *good;
-	struct rnic_rx rx;
+	struct packet_rx rx;
 
 	begin(&p, w, TCP, PORT);
 	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, PORT), 0);
 	good = list_entry(w->wire.next, struct packet, list);
-	rx = (struct rnic_rx){.flow = good->flow, .data = good->data, .len = good->len};
+	rx = (struct packet_rx){.flow = good->flow, .data = good->data, .len = good->len};
 	for (size_t len = 0; len < good->len; len++) {
 		uint8_t *cut = malloc(len + 1); /* of its size, for the sanitizer */
 
 		memcpy(cut, good->data, len);
 		cm_service_rx(w->host[0].svc,
-			      &(struct rnic_rx){.flow = good->flow, .data = cut, .len = len},
+			      &(struct packet_rx){.flow = good->flow, .data = cut, .len = len},
 			      w->now);
 		free(cut);
 	}

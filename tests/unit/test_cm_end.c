@@ -101,7 +101,7 @@ static void destroying_a_live_connection_disconnects_it_in_bounded_time(void **s
 	assert_true(f->now - begin < 10 * SEC);
 	assert_int_equal(f->events, 2);
 	pass(f, 10 * SEC);
-	assert_int_equal(f->cm->slots.live, 1);
+	assert_int_equal(f->cm->handles.live, 1);
 	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
 }
 
@@ -114,12 +114,12 @@ static void what_rests_after_its_end_gives_way_when_ids_run_low(void **state)
 
 	for (uint32_t i = 0; i < CM_MAX_IDS / 2; i++)
 		assert_int_equal(cm_id_create(f->cm, f, &other), 0);
-	live = f->cm->slots.live;
+	live = f->cm->handles.live;
 	cm_id_destroy(f->id, f->now);
 	get_from(f, CM_ATTR_DREQ);
 	give_drep(f);
 	pass(f, 0);
-	assert_int_equal(f->cm->slots.live, live - 1);
+	assert_int_equal(f->cm->handles.live, live - 1);
 }
 
 static void destroying_a_disconnecting_id_hurries_its_dreq(void **state)
@@ -180,7 +180,7 @@ static void an_id_may_be_destroyed_in_its_upcall(void **state)
 	give_dreq(f, OUR_QPN);
 	get_from(f, CM_ATTR_DREP);
 	pass(f, 60 * SEC);
-	assert_int_equal(f->cm->slots.live, 1);
+	assert_int_equal(f->cm->handles.live, 1);
 }
 
 /* ---- bad input

@@ -270,9 +270,11 @@ static void forged_and_welcome(struct flood *fl)
 	take(fl);
 	if (fl->sent[CM_ATTR_DREQ] != asked) {
 		struct cm_asked *a = &f->cm->asked[(f->cm->next_asked - 1) % CM_ASKED];
-		struct flow back = {.sgid = a->flow.dgid, .dgid = a->flow.sgid};
+		struct flow back = {.sgid = a->flow.dgid, .dgid = a->flow.sgid}, flow;
+		uint8_t mad[MAD_LEN];
 
-		assert_true(cm_welcome_after_all(f->cm, &back, a->tid, f->now));
+		assert_true(cm_welcome_after_all(f->cm, &back, a->tid, &flow, mad));
+		cm_rx(f->cm, &flow, mad, f->now);
 	}
 	f->now += MSEC;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "base/time.h"
 #include "cm_world.h"
 
@@ -124,7 +125,7 @@ static void a_user_takes_a_part_of_the_channels(void **state)
 
 	/* Of the descriptors that can be, and both ends are ours. */
 	if (most < 12000)
-		skip();
+		SKIP_CASE("fewer than 12,000 descriptors allowed");
 	open_clients(w, c, USER);
 	for (uint32_t i = 0; i < CLIENTS; i++)
 		while ((rc = cm_client_channel(c[i].c, &nr, &fd[n])) == 0)

@@ -88,7 +88,7 @@ static void none_stays_for_ever_when_its_owner_is_gone(void **state)
 {
 	struct fixture *f = accepted(state);
 	struct cm_saved s = lift(f);
-	uint32_t live = f->cm->slots.live;
+	uint32_t live = f->cm->handles.live;
 
 	s.heard = 0;
 	if (restore(f, &s) == 0) {
@@ -96,7 +96,7 @@ static void none_stays_for_ever_when_its_owner_is_gone(void **state)
 		sent_ever(f);
 	}
 	f->id = NULL;
-	assert_int_equal(f->cm->slots.live, live);
+	assert_int_equal(f->cm->handles.live, live);
 }
 
 static void a_stranger_gets_no_more_by_it(void **state)

@@ -12,8 +12,6 @@
 #include "host_peer.h"
 #include "wire/nvme_log.h"
 
-#define SECOND 1000000000ull
-
 static void start(struct peer *p)
 {
 	peer_init(p);
@@ -33,10 +31,10 @@ static void failed_as(struct peer *p, enum host_failure_kind kind, enum host_sta
 
 static void bring_up_goes_through_every_step(void **state)
 {
-	static const enum host_state trail[] = {
-		HOST_OPENING,	 HOST_CONNECT,	  HOST_READ_CAP,   HOST_READ_VS,    HOST_ENABLE,
-		HOST_WAIT_READY, HOST_IDENTIFY,	  HOST_SET_EVENTS, HOST_SET_QUEUES, HOST_IO_OPENING,
-		HOST_IO_CONNECT, HOST_IO_OPENING, HOST_IO_CONNECT, HOST_LIVE};
+	static const enum host_state trail[] = {HOST_OPENING,	 HOST_CONNECT,	  HOST_READ_CAP,
+						HOST_READ_VS,	 HOST_ENABLE,	  HOST_WAIT_READY,
+						HOST_IDENTIFY,	 HOST_SET_EVENTS, HOST_SET_QUEUES,
+						HOST_IO_CONNECT, HOST_LIVE};
 	struct peer *p = peer_new();
 
 	(void)state;
@@ -99,7 +97,7 @@ static void a_controller_that_is_never_ready_times_out_by_cap_to(void **state)
 	p->csts = 0;
 	start(p);
 	assert_int_equal(p->host.state, HOST_WAIT_READY);
-	peer_advance(p, 4 * SECOND / 2 - 1); /* CAP.TO is 3: (3 + 1) * 500 ms */
+	peer_advance(p, 4 * NSEC_PER_SEC / 2 - 1); /* CAP.TO is 3: (3 + 1) * 500 ms */
 	assert_int_equal(p->host.state, HOST_WAIT_READY);
 	peer_advance(p, 1);
 	failed_as(p, HOST_FAIL_NOT_READY, HOST_WAIT_READY);
@@ -114,9 +112,9 @@ static void a_controller_that_becomes_ready_late_is_waited_for(void **state)
 	(void)state;
 	p->csts = 0;
 	start(p);
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	p->csts = NVME_CSTS_RDY;
-	peer_advance(p, SECOND / 5);
+	peer_advance(p, NSEC_PER_SEC / 5);
 	assert_int_equal(p->host.state, HOST_LIVE);
 	peer_free(p);
 }
@@ -202,7 +200,7 @@ static void each_unanswered_step_times_out(void **state)
 		p->mute_from = i;
 		start(p);
 		assert_int_not_equal(p->host.state, HOST_LIVE);
-		peer_advance(p, 31 * SECOND);
+		peer_advance(p, 31 * NSEC_PER_SEC);
 		assert_int_equal(p->host.state, HOST_FAILED);
 		assert_true(p->host.failure.kind == HOST_FAIL_TIMEOUT ||
 			    p->host.failure.kind == HOST_FAIL_NOT_READY);
@@ -230,7 +228,7 @@ static void a_transport_that_cannot_connect_is_told(void **state)
 	p = peer_new();
 	p->silent_open = true;
 	start(p);
-	peer_advance(p, 5 * SECOND);
+	peer_advance(p, 5 * NSEC_PER_SEC);
 	failed_as(p, HOST_FAIL_OPEN, HOST_OPENING);
 	peer_free(p);
 }
@@ -245,6 +243,71 @@ static void fewer_queues_than_asked_are_taken(void **state)
 	peer_bring_up(p);
 	assert_int_equal(p->host.io_queues, 3);
 	assert_int_equal(p->opens, 4);
+	peer_free(p);
+}
+
+static unsigned int rounds_to_live(uint16_t io_queues)
+{
+	struct peer *p = peer_new();
+	unsigned int rounds = 0;
+
+	p->config.io_queues = io_queues;
+	peer_init(p);
+	host_start(&p->host, p->now_ns);
+	while (p->host.state != HOST_LIVE && rounds < 1000) {
+		peer_round(p);
+		rounds++;
+	}
+	assert_int_equal(p->host.state, HOST_LIVE);
+	assert_int_equal(p->opens, 1 + io_queues);
+	for (uint16_t i = 1; i <= io_queues; i++) {
+		assert_int_equal(p->connect[i].qid, i);
+		assert_int_equal(p->connect_data[i].cntlid, 7);
+		assert_string_equal(p->connect_data[i].hostnqn, p->config.hostnqn);
+	}
+	peer_free(p);
+	return rounds;
+}
+
+static void many_io_queues_take_no_longer_to_connect_than_one(void **state)
+{
+	unsigned int one = rounds_to_live(1);
+
+	(void)state;
+	assert_int_equal(rounds_to_live(HOST_CONNECTING_MAX), one);
+	assert_in_range(rounds_to_live(HOST_CONNECTING_MAX + 2), one + 1, one + 2);
+}
+
+static void io_queues_connect_side_by_side_up_to_a_limit(void **state)
+{
+	struct peer *p = peer_new();
+
+	(void)state;
+	p->config.io_queues = HOST_CONNECTING_MAX + 2;
+	p->silent_io_open = true;
+	start(p);
+	assert_int_equal(p->host.state, HOST_IO_CONNECT);
+	assert_int_equal(p->opens, 1 + HOST_CONNECTING_MAX);
+	p->silent_io_open = false;
+	peer_run(p);
+	assert_int_equal(p->host.state, HOST_LIVE);
+	assert_int_equal(p->opens, 1 + HOST_CONNECTING_MAX + 2);
+	peer_free(p);
+}
+
+static void an_io_queue_that_is_not_opened_in_time_ends_the_bring_up(void **state)
+{
+	struct peer *p = peer_new();
+
+	(void)state;
+	p->silent_io_open = true;
+	start(p);
+	host_queue_opened(&p->host, 3, PEER_ENTRIES, p->now_ns); /* none was asked for */
+	peer_advance(p, 5 * NSEC_PER_SEC - 1);
+	assert_int_equal(p->host.state, HOST_IO_CONNECT);
+	peer_advance(p, 1);
+	failed_as(p, HOST_FAIL_OPEN, HOST_IO_CONNECT);
+	assert_int_equal(p->host.failure.qid, 1);
 	peer_free(p);
 }
 
@@ -314,11 +377,11 @@ static void keep_alives_go_out_at_half_their_timeout(void **state)
 
 	(void)state;
 	peer_bring_up(p);
-	peer_advance(p, 5 * SECOND - 1);
+	peer_advance(p, 5 * NSEC_PER_SEC - 1);
 	assert_int_equal(p->keep_alives, 0);
 	peer_advance(p, 1);
 	assert_int_equal(p->keep_alives, 1);
-	peer_advance(p, 50 * SECOND);
+	peer_advance(p, 50 * NSEC_PER_SEC);
 	assert_int_equal(p->keep_alives, 11);
 	assert_int_equal(p->host.state, HOST_LIVE);
 	peer_free(p);
@@ -331,7 +394,7 @@ static void an_admin_queue_of_one_command_is_not_held_by_the_event_request(void 
 	(void)state;
 	p->limit = 1;
 	peer_bring_up(p);
-	peer_advance(p, 50 * SECOND);
+	peer_advance(p, 50 * NSEC_PER_SEC);
 	assert_int_equal(p->keep_alives, 10);
 	assert_int_equal(p->host.state, HOST_LIVE);
 	peer_free(p);
@@ -345,7 +408,7 @@ static void an_unanswered_keep_alive_loses_the_connection(void **state)
 	p->config.loss_timeout_ns = 0;
 	peer_bring_up(p);
 	p->mute_from = 1;
-	peer_advance(p, 15 * SECOND - 1); /* sent at 5 s, given up 10 s later */
+	peer_advance(p, 15 * NSEC_PER_SEC - 1); /* sent at 5 s, given up 10 s later */
 	assert_int_equal(p->host.state, HOST_LIVE);
 	peer_advance(p, 1);
 	failed_as(p, HOST_FAIL_KEEP_ALIVE, HOST_LIVE);
@@ -414,12 +477,28 @@ static void shutdown_writes_shn_and_waits_for_it(void **state)
 	assert_int_equal(NVME_CC_SHN(p->cc), 1);
 	assert_int_equal(p->cc & NVME_CC_EN, NVME_CC_EN);
 	assert_int_equal(p->host.state, HOST_SHUTDOWN_WAIT);
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	assert_int_equal(p->host.state, HOST_SHUTDOWN_WAIT);
 	p->csts_after_shn = NVME_CSTS_RDY | NVME_CSTS_SHST_DONE;
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	assert_int_equal(p->host.state, HOST_CLOSED);
 	assert_false(p->open[0]);
+	peer_free(p);
+}
+
+static void shutdown_that_fails_is_told_at_once(void **state)
+{
+	struct peer *p = peer_new();
+
+	(void)state;
+	p->csts_after_shn = NVME_CSTS_RDY | NVME_CSTS_SHST_BUSY | NVME_CSTS_CFS;
+	peer_bring_up(p);
+	host_shutdown(&p->host, p->now_ns);
+	peer_run(p);
+	peer_advance(p, NSEC_PER_SEC);
+	assert_int_equal(p->host.state, HOST_CLOSED);
+	assert_int_equal(p->host.failure.kind, HOST_FAIL_FATAL);
+	assert_int_equal(p->host.failure.state, HOST_SHUTDOWN_WAIT);
 	peer_free(p);
 }
 
@@ -431,7 +510,7 @@ static void shutdown_ends_even_if_nobody_answers(void **state)
 	peer_bring_up(p);
 	p->mute_from = 1;
 	host_shutdown(&p->host, p->now_ns);
-	peer_advance(p, 5 * SECOND);
+	peer_advance(p, 5 * NSEC_PER_SEC);
 	assert_int_equal(p->host.state, HOST_CLOSED);
 	assert_int_equal(host_next_deadline(&p->host), UINT64_MAX);
 	peer_free(p);
@@ -461,17 +540,17 @@ static void bad_configurations_are_refused(void **state)
 	(void)state;
 	p->config.io_entries = 1;
 	assert_int_equal(
-		host_init(&p->host, &p->config, &p->transport, p, p->queues, p->slots, p->scratch),
+		host_init(&p->host, &p->config, &p->transport, p, p->queues, p->places, p->scratch),
 		-EINVAL);
 	p->config = good;
 	p->config.io_entries = HOST_ENTRIES_MAX + 1;
 	assert_int_equal(
-		host_init(&p->host, &p->config, &p->transport, p, p->queues, p->slots, p->scratch),
+		host_init(&p->host, &p->config, &p->transport, p, p->queues, p->places, p->scratch),
 		-EINVAL);
 	p->config = good;
 	memset(p->config.subnqn, 'x', sizeof(p->config.subnqn));
 	assert_int_equal(
-		host_init(&p->host, &p->config, &p->transport, p, p->queues, p->slots, p->scratch),
+		host_init(&p->host, &p->config, &p->transport, p, p->queues, p->places, p->scratch),
 		-EINVAL);
 	peer_free(p);
 }
@@ -491,6 +570,9 @@ int main(void)
 		cmocka_unit_test(each_unanswered_step_times_out),
 		cmocka_unit_test(a_transport_that_cannot_connect_is_told),
 		cmocka_unit_test(fewer_queues_than_asked_are_taken),
+		cmocka_unit_test(many_io_queues_take_no_longer_to_connect_than_one),
+		cmocka_unit_test(io_queues_connect_side_by_side_up_to_a_limit),
+		cmocka_unit_test(an_io_queue_that_is_not_opened_in_time_ends_the_bring_up),
 		cmocka_unit_test(queue_entries_bow_to_mqes_and_maxcmd),
 		cmocka_unit_test(mdts_counts_in_the_smallest_page),
 		cmocka_unit_test(an_unfit_controller_is_refused),
@@ -501,6 +583,7 @@ int main(void)
 		cmocka_unit_test(events_are_told_and_asked_for_again),
 		cmocka_unit_test(a_refused_event_request_is_not_repeated),
 		cmocka_unit_test(shutdown_writes_shn_and_waits_for_it),
+		cmocka_unit_test(shutdown_that_fails_is_told_at_once),
 		cmocka_unit_test(shutdown_ends_even_if_nobody_answers),
 		cmocka_unit_test(shutdown_in_the_middle_of_bring_up_just_closes),
 		cmocka_unit_test(bad_configurations_are_refused),

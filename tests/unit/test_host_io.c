@@ -15,8 +15,6 @@
 #include "nvmf/host/discovery.h"
 #include "wire/nvme_log.h"
 
-#define SECOND 1000000000ull
-
 struct io {
 	struct host_request req;
 	unsigned int done;
@@ -78,6 +76,36 @@ static void an_answer_reaches_its_command(void **state)
 	assert_int_equal(a.done, 1);
 	assert_int_equal(a.req.cqe.status, 0);
 	assert_int_equal(p->releases, released + 2);
+	peer_free(p);
+}
+
+static void commands_and_what_they_carry_are_counted(void **state)
+{
+	struct peer *p = peer_new();
+	struct io a = {0}, b = {0}, c = {0};
+	struct host_counters before, *n;
+
+	(void)state;
+	peer_bring_up(p);
+	n = p->host.counters;
+	before = *n;
+	assert_true(before.commands > 0);
+	assert_int_equal(before.reads + before.writes + before.losses, 0);
+	io_read(&a, 4096, false);
+	submit(p, 1, &a);
+	peer_answer(p, &p->sent[p->sent_count - 1], NVME_SC_SUCCESS, 5);
+	io_write(&b, 8192, false);
+	submit(p, 1, &b);
+	peer_answer(p, &p->sent[p->sent_count - 1], NVME_SC_SUCCESS, 6);
+	io_read(&c, 4096, false);
+	submit(p, 1, &c);
+	peer_answer(p, &p->sent[p->sent_count - 1], NVME_SC_LBA_RANGE | NVME_STATUS_DNR, 7);
+	assert_int_equal(n->commands, before.commands + 3);
+	assert_int_equal(n->reads, 1);
+	assert_int_equal(n->read_bytes, 4096);
+	assert_int_equal(n->writes, 1);
+	assert_int_equal(n->written_bytes, 8192);
+	assert_int_equal(n->errors, before.errors + 1);
 	peer_free(p);
 }
 
@@ -290,9 +318,10 @@ static void commands_that_may_are_sent_again_in_order(void **state)
 	assert_int_equal(p->host.state, HOST_WAITING);
 	assert_int_equal(once.done, 1);
 	assert_int_equal(once.req.error, -ENOTCONN);
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	assert_int_equal(p->host.state, HOST_LIVE);
 	assert_int_equal(p->host.reconnects, 1);
+	assert_int_equal(p->host.counters->reconnects, 1);
 	for (int i = 0; i < 20; i++) {
 		struct sent *s = peer_next(p, 1);
 
@@ -316,7 +345,7 @@ static void requests_wait_while_it_reconnects(void **state)
 	io_read(&io, 512, false);
 	submit(p, 1, &io);
 	assert_int_equal(io.done, 0);
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	peer_answer(p, peer_next(p, 1), 0, 0);
 	assert_int_equal(io.done, 1);
 	peer_free(p);
@@ -335,9 +364,9 @@ static void reconnecting_is_given_up_after_its_time(void **state)
 	p->refuse_open = true;
 	opens = p->opens;
 	host_queue_lost(&p->host, 1, NULL, p->now_ns);
-	peer_advance(p, 29 * SECOND);
+	peer_advance(p, 29 * NSEC_PER_SEC);
 	assert_int_equal(io.done, 0);
-	peer_advance(p, 2 * SECOND);
+	peer_advance(p, 2 * NSEC_PER_SEC);
 	assert_int_equal(p->host.state, HOST_FAILED);
 	assert_int_equal(p->host.failure.kind, HOST_FAIL_OPEN);
 	assert_null(p->host.failure.detail); /* the transport knows why */
@@ -353,13 +382,13 @@ static void an_attempt_that_hangs_ends_with_the_reconnecting(void **state)
 	struct io io = {0};
 
 	(void)state;
-	p->config.loss_timeout_ns = 3 * SECOND;
+	p->config.loss_timeout_ns = 3 * NSEC_PER_SEC;
 	peer_bring_up(p);
 	io_read(&io, 512, true);
 	submit(p, 1, &io);
 	p->silent_open = true;
 	host_queue_lost(&p->host, 1, NULL, p->now_ns);
-	peer_advance(p, 3 * SECOND - 1);
+	peer_advance(p, 3 * NSEC_PER_SEC - 1);
 	assert_int_equal(io.done, 0);
 	peer_advance(p, 1);
 	assert_int_equal(p->host.state, HOST_FAILED);
@@ -374,16 +403,16 @@ static void an_attempt_cut_short_does_not_hide_why_the_one_before_failed(void **
 	struct peer *p = peer_new();
 
 	(void)state;
-	p->config.loss_timeout_ns = 3 * SECOND + SECOND / 2;
+	p->config.loss_timeout_ns = 3 * NSEC_PER_SEC + NSEC_PER_SEC / 2;
 	peer_bring_up(p);
 	p->status_of_step[HOST_CONNECT] = NVME_SC_CONNECT_CTRL_BUSY;
 	host_queue_lost(&p->host, 1, NULL, p->now_ns);
-	peer_advance(p, 2 * SECOND);
+	peer_advance(p, 2 * NSEC_PER_SEC);
 	assert_int_equal(p->host.state, HOST_WAITING);
 	p->silent_open = true;
-	peer_advance(p, SECOND + SECOND / 4);
+	peer_advance(p, NSEC_PER_SEC + NSEC_PER_SEC / 4);
 	assert_int_equal(p->host.state, HOST_OPENING);
-	peer_advance(p, SECOND / 4);
+	peer_advance(p, NSEC_PER_SEC / 4);
 	assert_int_equal(p->host.state, HOST_FAILED);
 	assert_int_equal(p->host.failure.kind, HOST_FAIL_STATUS);
 	assert_int_equal(p->host.failure.status, NVME_SC_CONNECT_CTRL_BUSY);
@@ -395,17 +424,17 @@ static void what_an_earlier_loss_was_for_is_not_told_again(void **state)
 	struct peer *p = peer_new();
 
 	(void)state;
-	p->config.loss_timeout_ns = 3 * SECOND;
+	p->config.loss_timeout_ns = 3 * NSEC_PER_SEC;
 	peer_bring_up(p);
 	p->refuse_open = true;
 	host_queue_lost(&p->host, 1, NULL, p->now_ns);
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	p->refuse_open = false;
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	assert_int_equal(p->host.state, HOST_LIVE);
 	p->silent_open = true;
 	host_queue_lost(&p->host, 1, NULL, p->now_ns);
-	peer_advance(p, 3 * SECOND);
+	peer_advance(p, 3 * NSEC_PER_SEC);
 	assert_int_equal(p->host.state, HOST_FAILED);
 	assert_string_equal(p->host.failure.detail, "no answer in time");
 	peer_free(p);
@@ -419,7 +448,7 @@ static void a_lasting_refusal_ends_the_reconnecting(void **state)
 	peer_bring_up(p);
 	p->status_of_step[HOST_CONNECT] = NVME_SC_CONNECT_INVALID_PARAM | NVME_STATUS_DNR;
 	host_queue_lost(&p->host, 1, NULL, p->now_ns);
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	assert_int_equal(p->host.state, HOST_FAILED);
 	assert_int_equal(p->host.failure.kind, HOST_FAIL_STATUS);
 	peer_free(p);
@@ -438,7 +467,7 @@ static void a_command_is_not_sent_again_for_ever(void **state)
 		assert_int_equal(io.done, 0);
 		assert_int_equal(peer_outstanding(p, 1), 1);
 		host_queue_lost(&p->host, 1, NULL, p->now_ns);
-		peer_advance(p, SECOND);
+		peer_advance(p, NSEC_PER_SEC);
 		assert_int_equal(p->host.state, HOST_LIVE);
 	}
 	assert_int_equal(io.done, 1);
@@ -459,7 +488,7 @@ static void fewer_queues_after_a_reconnect_lose_no_request(void **state)
 	}
 	p->queues_granted = 1;
 	host_queue_lost(&p->host, 1, NULL, p->now_ns);
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	assert_int_equal(p->host.io_queues, 1);
 	while (peer_next(p, 1))
 		peer_answer(p, peer_next(p, 1), 0, 0);
@@ -478,10 +507,10 @@ static void an_unanswered_command_loses_the_connection(void **state)
 	peer_bring_up(p);
 	io_read(&io, 512, false);
 	submit(p, 1, &io);
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	io_read(&later, 512, false);
 	submit(p, 1, &later);
-	peer_advance(p, 29 * SECOND - 1);
+	peer_advance(p, 29 * NSEC_PER_SEC - 1);
 	assert_int_equal(io.done, 0);
 	peer_advance(p, 1);
 	assert_int_equal(p->host.state, HOST_FAILED);
@@ -505,7 +534,7 @@ static void that_nothing_is_answered_any_more_is_told(void **state)
 	peer_bring_up(p);
 	io_read(&io, 512, false);
 	submit(p, 1, &io);
-	peer_advance(p, 30 * SECOND);
+	peer_advance(p, 30 * NSEC_PER_SEC);
 	assert_int_equal(p->host.failure.kind, HOST_FAIL_TIMEOUT);
 	assert_false(p->host.failure.answers);
 	peer_free(p);
@@ -523,7 +552,7 @@ static void a_broken_submit_is_a_lost_connection(void **state)
 	submit(p, 1, &io);
 	assert_int_equal(p->host.state, HOST_WAITING);
 	p->submit_broken = false;
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	peer_answer(p, peer_next(p, 1), 0, 0);
 	assert_int_equal(io.done, 1);
 	peer_free(p);
@@ -631,7 +660,7 @@ static void a_reset_comes_back(void **state)
 
 	(void)state;
 	host_reset(&p->host, p->now_ns);
-	peer_advance(p, SECOND);
+	peer_advance(p, NSEC_PER_SEC);
 	assert_int_equal(p->host.state, HOST_LIVE);
 	peer_answer(p, peer_next(p, 1), 0, 0);
 	assert_int_equal(io.done, 1);
@@ -829,6 +858,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_answer_reaches_its_command),
+		cmocka_unit_test(commands_and_what_they_carry_are_counted),
 		cmocka_unit_test(small_writes_ride_in_the_capsule),
 		cmocka_unit_test(no_more_are_out_than_the_queue_holds),
 		cmocka_unit_test(a_peer_with_little_room_limits_the_queue),

@@ -14,9 +14,8 @@
 #include "iwarp_like.h"
 #include "netns.h"
 #include "nvmf/host/host.h"
-#include "nvmf/transport/nudge.h"
-#include "nvmf/transport/rdma_host.h"
-#include "nvmf/transport/rdma_target.h"
+#include "nvmf/rdma/nudge.h"
+#include "nvmf/rdma/rdma.h"
 #include "store/store.h"
 
 #define NQN	 "nqn.2026-11.io.example:rdma"
@@ -30,21 +29,22 @@ static struct bed {
 	struct target target;
 	struct target_subsys subsys;
 	struct target_ns ns;
-	struct rdma_target *rt;
-	struct rdma_host *rdma;
+	struct shares shares;
+	struct transport_target *rt;
+	struct transport_host *rdma;
 	struct host host;
 	struct host_queue queues[1 + IO_QUEUES];
-	struct slot slots[HOST_ADMIN_ENTRIES + IO_QUEUES * IO_ENTRIES];
+	struct handle_place places[HOST_ADMIN_ENTRIES + IO_QUEUES * IO_ENTRIES];
 	uint8_t scratch[HOST_SCRATCH_LEN];
 } bed;
 
 static int set_up(void **state)
 {
-	struct rdma_host_config rc = {.host = "127.0.0.1",
-				      .port = "4420",
-				      .io_queues = IO_QUEUES,
-				      .io_entries = IO_ENTRIES,
-				      .resolve_timeout_ms = 2000};
+	struct transport_host_config rc = {.host = "127.0.0.1",
+					   .port = "4420",
+					   .io_queues = IO_QUEUES,
+					   .io_entries = IO_ENTRIES,
+					   .resolve_timeout_ms = 2000};
 	struct host_config hc = {.subnqn = NQN,
 				 .hostnqn = "nqn.2026-11.io.example:host",
 				 .hostid = {1},
@@ -62,30 +62,32 @@ static int set_up(void **state)
 	strcpy(bed.subsys.nqn, NQN);
 	bed.ns = (struct target_ns){.nsid = 1, .lba_shift = 9};
 	if (!iwarp_like_begin() || target_subsys_add(&bed.target, &bed.subsys) != 0 ||
-	    store_mem_create(1 << 20, 512, &bed.ns.store) != 0 ||
-	    target_ns_add(&bed.subsys, &bed.ns) != 0 ||
-	    rdma_target_create(&bed.target, 2 << 20, &bed.rt, why, sizeof(why)) != 0 ||
-	    rdma_target_listen(bed.rt, "127.0.0.1", "4420", why, sizeof(why)) != 0) {
+	    store_mem_create(1 << 20, 512, 0, &bed.ns.store) != 0 ||
+	    target_ns_add(&bed.subsys, &bed.ns) != 0 || shares_init(&bed.shares, 2 << 20) != 0 ||
+	    rdma_transport.target_create(&bed.target, &bed.shares, &bed.rt, why, sizeof(why)) !=
+		    0 ||
+	    bed.rt->ops->listen(bed.rt, "127.0.0.1", "4420", why, sizeof(why)) != 0) {
 		print_error("%s\n", why);
 		return -1;
 	}
-	bed.rdma = rdma_host_create(&rc, why, sizeof(why));
+	bed.rdma = rdma_transport.host_create(&rc, why, sizeof(why));
 	if (!bed.rdma)
 		return -1;
-	rdma_host_attach(bed.rdma, &bed.host);
-	return rdma_host_add_memory(bed.rdma, bed.scratch, sizeof(bed.scratch)) ||
-	       host_init(&bed.host, &hc, &rdma_host_transport, bed.rdma, bed.queues, bed.slots,
+	bed.rdma->ops->attach(bed.rdma, &bed.host);
+	return bed.rdma->ops->add_memory(bed.rdma, bed.scratch, sizeof(bed.scratch)) ||
+	       host_init(&bed.host, &hc, bed.rdma->ops->queues, bed.rdma, bed.queues, bed.places,
 			 bed.scratch);
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
-	rdma_host_destroy(bed.rdma);
-	rdma_target_shutdown(bed.rt);
-	if (!rdma_target_idle(bed.rt))
+	bed.rdma->ops->destroy(bed.rdma);
+	bed.rt->ops->shutdown(bed.rt);
+	if (!bed.rt->ops->idle(bed.rt))
 		return -1;
-	rdma_target_destroy(bed.rt);
+	bed.rt->ops->destroy(bed.rt);
+	shares_fini(&bed.shares);
 	target_fini(&bed.target);
 	store_destroy(bed.ns.store);
 	iwarp_like_end();
@@ -94,13 +96,13 @@ static int tear_down(void **state)
 
 static void pump_host(void)
 {
-	struct pollfd fds[RDMA_HOST_FDS];
-	unsigned int n = rdma_host_pollfds(bed.rdma, fds);
+	struct pollfd fds[TRANSPORT_HOST_FDS];
+	unsigned int n = bed.rdma->ops->pollfds(bed.rdma, fds);
 
 	for (unsigned int i = 0; i < n; i++)
 		fds[i].revents = POLLIN; /* it looks for itself */
-	rdma_host_polled(bed.rdma, fds, n);
-	rdma_host_process(bed.rdma, bed.now_ns, true);
+	bed.rdma->ops->polled(bed.rdma, fds, n);
+	bed.rdma->ops->process(bed.rdma, bed.now_ns, true);
 	if (bed.now_ns >= host_next_deadline(&bed.host))
 		host_tick(&bed.host, bed.now_ns);
 }
@@ -110,7 +112,7 @@ static void pump_until(enum host_state wanted)
 	uint64_t end = time_now_ns() + PATIENCE;
 
 	while (bed.host.state != wanted && bed.host.state != HOST_FAILED && time_now_ns() < end) {
-		rdma_target_process(bed.rt, bed.now_ns, true);
+		bed.rt->ops->process(bed.rt, bed.now_ns, true);
 		pump_host();
 	}
 	assert_string_equal(host_state_name(bed.host.state), host_state_name(wanted));
@@ -130,7 +132,7 @@ static void while_connect_is_not_answered_on_iwarp_more_is_sent(void **state)
 	(void)state;
 	connect_to_nobody();
 	for (unsigned int i = 0; i < 5; i++, wait *= 2) {
-		assert_int_equal(rdma_host_next_deadline(bed.rdma), bed.now_ns + wait);
+		assert_int_equal(bed.rdma->ops->next_deadline(bed.rdma), bed.now_ns + wait);
 		bed.now_ns += wait - 1;
 		pump_host();
 		assert_int_equal(iwarp_like.empty_writes, i);
@@ -142,7 +144,7 @@ static void while_connect_is_not_answered_on_iwarp_more_is_sent(void **state)
 	pump_until(HOST_LIVE);
 	bed.now_ns += 10 * NSEC_PER_SEC;
 	pump_host();
-	assert_int_equal(rdma_host_next_deadline(bed.rdma), DEADLINE_NEVER);
+	assert_int_equal(bed.rdma->ops->next_deadline(bed.rdma), DEADLINE_NEVER);
 	assert_int_equal(iwarp_like.empty_writes, 5);
 	assert_int_equal(bed.host.state, HOST_LIVE);
 }
@@ -154,7 +156,7 @@ static void an_answered_connect_needs_no_more(void **state)
 	pump_until(HOST_LIVE);
 	bed.now_ns += NSEC_PER_SEC;
 	pump_host();
-	assert_int_equal(rdma_host_next_deadline(bed.rdma), DEADLINE_NEVER);
+	assert_int_equal(bed.rdma->ops->next_deadline(bed.rdma), DEADLINE_NEVER);
 	assert_int_equal(iwarp_like.empty_writes, 0);
 }
 
@@ -163,7 +165,7 @@ static void other_transports_need_no_more(void **state)
 	(void)state;
 	iwarp_like_say_ib();
 	connect_to_nobody();
-	assert_int_equal(rdma_host_next_deadline(bed.rdma), DEADLINE_NEVER);
+	assert_int_equal(bed.rdma->ops->next_deadline(bed.rdma), DEADLINE_NEVER);
 	bed.now_ns += NSEC_PER_SEC;
 	pump_host();
 	assert_int_equal(iwarp_like.empty_writes, 0);

@@ -234,7 +234,7 @@ static void inline_bytes_are_taken_when_posted(void **state)
 static void payload_goes_out_in_place(void **state)
 {
 	struct bed *b = bed_open(NULL);
-	struct rnic_tx tx[4];
+	struct packet_tx tx[4];
 
 	(void)state;
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 100, 0, 2500), 0);

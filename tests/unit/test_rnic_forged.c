@@ -49,7 +49,7 @@ static uint32_t take_all(struct bed *b, int side)
 static bool quick(struct bed *b, const struct flow *from_peer, uint32_t qpn, uint32_t psn)
 {
 	struct pkt_hdr h = request(WRITE_ONLY, psn); /* of no bytes: it needs no key */
-	struct rnic_rx rx = {.flow = *from_peer};
+	struct packet_rx rx = {.flow = *from_peer};
 	uint8_t data[64];
 
 	h.bth.dqpn = qpn;

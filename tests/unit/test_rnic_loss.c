@@ -2,7 +2,7 @@
 /* What the transport does about packets that are lost, repeated, late or not wanted yet. */
 #include <string.h>
 
-#include "rnic/core.h"
+#include "rnic/ib/ib.h"
 #include "rnic_bed.h"
 
 #define ACK OPCODE_RC_ACKNOWLEDGE
@@ -391,7 +391,7 @@ static void atomics_are_kept_when_their_count_wraps(void **state)
 {
 	struct bed *b = bed_open(&(struct bed_opts){.rd_atomic = 4});
 	uint64_t *word = (uint64_t *)(void *)b->side[1].mem;
-	struct resp *s = &b->side[1].qp->resp;
+	struct resp *s = resp_of(b->side[1].qp);
 
 	(void)state;
 	s->res_prod = s->res_send = s->res_done = UINT32_MAX - 1;

@@ -190,14 +190,14 @@ static void a_sender_that_is_attached_hears_itself(void **state)
 {
 	struct bed *b = open_ud();
 	struct bed_pkt *p;
-	struct rnic_rx rx;
+	struct packet_rx rx;
 
 	(void)state;
 	attach(b->side[0].qp, &group, SCOPE);
 	assert_int_equal(bed_recv(b, 0, 5, 1000, 200), 0);
 	send_to(b, &group, SCOPE);
 	p = bed_nth(b, 0, OPCODE_UD_SEND_ONLY, 0); /* which the network loops back */
-	rx = (struct rnic_rx){.flow = p->flow, .data = p->data, .len = p->len};
+	rx = (struct packet_rx){.flow = p->flow, .data = p->data, .len = p->len};
 	rnic_rx(b->side[0].rnic, &rx, b->now);
 	bed_expect(b, 0, true, 5, RNIC_WC_SUCCESS);
 	detach(b->side[0].qp, &group, SCOPE);
@@ -218,7 +218,7 @@ static void a_sender_made_deaf_to_itself_hears_all_others(void **state)
 	};
 	struct rnic_qp_attr a = {.state = RNIC_QPS_INIT, .port_num = 1, .qkey = BED_QKEY};
 	struct bed_pkt *p;
-	struct rnic_rx rx;
+	struct packet_rx rx;
 
 	(void)state;
 	assert_int_equal(rnic_qp_create(b->side[0].pd, &init, &b->side[0].qp), 0);
@@ -236,7 +236,7 @@ static void a_sender_made_deaf_to_itself_hears_all_others(void **state)
 	assert_int_equal(bed_recv(b, 0, 5, 1000, 200), 0);
 	send_to(b, &group, SCOPE);
 	p = bed_nth(b, 0, OPCODE_UD_SEND_ONLY, 0);
-	rx = (struct rnic_rx){.flow = p->flow, .data = p->data, .len = p->len};
+	rx = (struct packet_rx){.flow = p->flow, .data = p->data, .len = p->len};
 	rnic_rx(b->side[0].rnic, &rx, b->now);
 	bed_expect_none(b, 0);
 	rx.flow.sgid.raw[15] ^= 1; /* another host's, by chance of the same number */
@@ -254,7 +254,7 @@ static void only_datagrams_have_groups(void **state)
 	struct bed *rc = bed_open(&(struct bed_opts){0}), *b = open_ud();
 	const struct gid unicast = {{[10] = 0xff, 0xff, 192, 0, 2, 1}}, unicast6 = {{0xfe, 0x80}};
 	uint8_t data[BTH_LEN];
-	struct rnic_rx rx = {.flow = {.dgid = group, .scope = SCOPE}, .data = data};
+	struct packet_rx rx = {.flow = {.dgid = group, .scope = SCOPE}, .data = data};
 	bool yes;
 
 	(void)state;

@@ -26,6 +26,29 @@ static void a_lost_tail_costs_two_probes_and_no_retry(void **state)
 	bed_close(b);
 }
 
+/* It waits for what is before it, which is probed for all the same. */
+static void a_loss_before_a_request_that_failed_here_is_probed_for(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct bed_drop d = {.side = 0, .opcode = -1, .count = 1};
+	struct rnic_sge bad = bed_sge(b, 0, 0, 16);
+	struct rnic_send_wr wr = {
+		.wr_id = 2, .sge = &bad, .num_sge = 1, .opcode = RNIC_WR_RDMA_WRITE};
+
+	(void)state;
+	bad.lkey ^= 1;
+	wr.remote_addr = bed_remote_addr(b, 1, 0);
+	wr.rkey = rnic_mr_rkey(b->side[1].mr);
+	bed_drop(b, &d);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 100), 0);
+	assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), 0);
+	bed_sleep(b, 6 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	bed_expect(b, 0, false, 2, RNIC_WC_LOC_PROT_ERR);
+	assert_int_equal(bed_counters(b, 0)->timeouts, 0);
+	bed_close(b);
+}
+
 static void a_lost_window_comes_back_after_one_probe(void **state)
 {
 	struct bed *b = bed_open(NULL);
@@ -372,6 +395,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_lost_tail_costs_two_probes_and_no_retry),
+		cmocka_unit_test(a_loss_before_a_request_that_failed_here_is_probed_for),
 		cmocka_unit_test(a_lost_window_comes_back_after_one_probe),
 		cmocka_unit_test(
 			a_window_that_is_lost_but_for_its_begin_comes_back_after_two_probes),

@@ -18,6 +18,7 @@
 #include "broker/leases.h"
 #include "engine/shard.h"
 #include "netns.h"
+#include "port/udp/udp_port.h"
 
 #define MEM (4u << 20)
 #define ALL                                                                             \
@@ -56,14 +57,42 @@ static void async_event(enum rnic_event event, void *object_user)
 
 static const struct shard_upcalls upcalls = {cq_notify, async_event};
 
-static void open_end(struct fixture *f, struct end *e)
+/* A port that reaches nobody, and to which nothing comes, to stand before the one in use. */
+static bool reaches_nobody(const struct port *p, const struct flow *f)
+{
+	(void)p;
+	(void)f;
+	return false;
+}
+
+static struct port *idle_port(struct fixture *f)
+{
+	static struct port_ops ops; /* written once: other ends' threads read it */
+	struct port *p;
+	int fd;
+
+	assert_true(leases_take(&f->leases, geteuid(), time_now_ns(), &fd) > 0);
+	assert_int_equal(udp_port_create(&p, dup(fd)), 0);
+	if (!ops.reaches) {
+		ops = *p->ops;
+		ops.reaches = reaches_nobody;
+	}
+	p->ops = &ops;
+	return p;
+}
+
+static void open_end(struct fixture *f, struct end *e, bool two_ports)
 {
 	int fd, slot = leases_take(&f->leases, geteuid(), time_now_ns(), &fd);
+	struct port *ports[2];
+	size_t n = 0;
 	struct rnic *r;
 
 	assert_true(slot > 0);
-	fd = dup(fd);
-	assert_int_equal(shard_create(&e->shard, fd, (uint8_t)slot, &upcalls), 0);
+	if (two_ports)
+		ports[n++] = idle_port(f);
+	assert_int_equal(udp_port_create(&ports[n++], dup(fd)), 0);
+	assert_int_equal(shard_create(&e->shard, ports, n, (uint8_t)slot, &upcalls), 0);
 	e->mem = malloc(MEM);
 	memset(e->mem, 0, MEM);
 	shard_lock(e->shard);
@@ -131,19 +160,29 @@ static void connect_end(struct end *e, const struct end *peer)
 	shard_unlock(e->shard);
 }
 
-static int setup(void **state)
+static int setup_ports(void **state, bool two)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	char err[512];
 	bool heir;
 
 	assert_int_equal(leases_init(&f->leases, -1, -1, &heir, err, sizeof(err)), 0);
-	open_end(f, &f->end[0]);
-	open_end(f, &f->end[1]);
+	open_end(f, &f->end[0], two);
+	open_end(f, &f->end[1], two);
 	connect_end(&f->end[0], &f->end[1]);
 	connect_end(&f->end[1], &f->end[0]);
 	*state = f;
 	return 0;
+}
+
+static int setup(void **state)
+{
+	return setup_ports(state, false);
+}
+
+static int setup_two_ports(void **state)
+{
+	return setup_ports(state, true);
 }
 
 static void destroy_objects(struct end *e)
@@ -559,10 +598,52 @@ static void who_waits_for_events_is_served_by_the_thread(void **state)
 	attended(b, ticket, false);
 }
 
+/* Of what comes in marked; here its sender has marked it himself. */
+static void marks_are_read_from_the_socket(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	struct rnic_qp_attr attr;
+
+	shard_lock(a->shard);
+	rnic_qp_query(a->qp[0], &attr, NULL);
+	attr.flow.tos = 0x60 | 3;
+	attr.state = RNIC_QPS_SQD;
+	assert_int_equal(rnic_qp_modify(a->qp[0], &attr, RNIC_QP_STATE, shard_now(a->shard)), 0);
+	assert_int_equal(
+		rnic_qp_modify(a->qp[0], &attr, RNIC_QP_STATE | RNIC_QP_AV, shard_now(a->shard)),
+		0);
+	attr.state = RNIC_QPS_RTS;
+	assert_int_equal(rnic_qp_modify(a->qp[0], &attr, RNIC_QP_STATE, shard_now(a->shard)), 0);
+	shard_unlock(a->shard);
+	post(a, 1, RNIC_WR_RDMA_WRITE, 0, 64, b);
+	await(a, true);
+	shard_lock(b->shard);
+	assert_int_equal(rnic_counters(shard_rnic(b->shard))->rx_ecn_marked, 0);
+	shard_unlock(b->shard);
+	post(a, 0, RNIC_WR_RDMA_WRITE, 0, 64, b);
+	await(a, true);
+	shard_lock(b->shard);
+	assert_true(rnic_counters(shard_rnic(b->shard))->rx_ecn_marked > 0);
+	shard_unlock(b->shard);
+}
+
+/* One descriptor to sleep on does not say what waits at the other. */
+static void nobody_attends_two_ports(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t ticket;
+
+	assert_int_equal(attend(&f->end[0], &ticket), -1);
+	attended(&f->end[0], ticket, false);
+}
+
 int main(void)
 {
-#define SHARD_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TWO_PORTS_TEST(f) cmocka_unit_test_setup_teardown(f, setup_two_ports, teardown)
+#define SHARD_TEST(f)	  cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
+		SHARD_TEST(marks_are_read_from_the_socket),
 		SHARD_TEST(pollers_exchange_everything),
 		SHARD_TEST(threads_alone_exchange_everything),
 		SHARD_TEST(messages_pass_between_pollers_in_order),
@@ -576,6 +657,10 @@ int main(void)
 		SHARD_TEST(while_a_second_one_sleeps_the_thread_serves),
 		SHARD_TEST(who_waits_for_events_is_served_by_the_thread),
 		SHARD_TEST(a_forked_child_has_no_part_in_the_shard),
+		TWO_PORTS_TEST(pollers_exchange_everything),
+		TWO_PORTS_TEST(threads_alone_exchange_everything),
+		TWO_PORTS_TEST(nobody_attends_two_ports),
+		TWO_PORTS_TEST(a_forked_child_has_no_part_in_the_shard),
 	};
 
 	netns_enter();

@@ -10,11 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "store/store.h"
 
 #define SIZE (1024 * 1024)
@@ -51,19 +54,28 @@ static void wait_for(struct store_engine *e, struct waited *w)
 	}
 }
 
-static int run(struct store_engine *e, struct store *s, enum store_opcode opcode, uint64_t offset,
-	       uint64_t len, void *buf, uint32_t flags)
+static int run_op(struct store_engine *e, struct store *s, const struct store_op *op)
 {
-	struct waited w = {.op = {.opcode = opcode,
-				  .flags = flags,
-				  .offset = offset,
-				  .len = len,
-				  .buf = buf,
-				  .done = on_done}};
+	struct waited w = {.op = *op};
 
+	w.op.done = on_done;
 	store_submit(s, &w.op);
 	wait_for(e, &w);
 	return w.error;
+}
+
+static int run(struct store_engine *e, struct store *s, enum store_opcode opcode, uint64_t offset,
+	       uint64_t len, void *buf, uint32_t flags)
+{
+	struct iovec iov = {buf, len};
+
+	return run_op(e, s,
+		      &(struct store_op){.opcode = opcode,
+					 .flags = flags,
+					 .offset = offset,
+					 .len = len,
+					 .iov = &iov,
+					 .iov_count = 1});
 }
 
 static void fill(uint8_t *buf, size_t len, unsigned seed)
@@ -81,6 +93,56 @@ static void make_file(size_t size)
 	close(fd);
 }
 
+/*
+ * One operation whose memory is in pieces, some of no bytes: writing takes them in their order,
+ * reading fills each. More than the kernel takes in one call (IOV_MAX), and some not aligned.
+ */
+static void hold_pieces(struct store_engine *e, struct store *s)
+{
+	enum { PIECE = 512, PIECES = 1500, LEN = PIECE * PIECES };
+	static struct iovec iov[PIECES + 2];
+	struct store_op op = {.offset = 512, .len = LEN, .iov = iov};
+	uint8_t *mixed = malloc(LEN);
+
+	assert_non_null(mixed);
+	fill(out, SIZE, 7);
+	/* The last in memory comes first, and the one before it in two unequal parts. */
+	for (int i = 0; i < PIECES; i++)
+		iov[i] = (struct iovec){out + LEN - (i + 1) * PIECE, PIECE};
+	iov[PIECES] = (struct iovec){iov[1].iov_base, 0};
+	iov[PIECES + 1] = (struct iovec){NULL, 0};
+	for (int i = 0; i < PIECES; i++)
+		memcpy(mixed + i * PIECE, iov[i].iov_base, PIECE);
+	memmove(&iov[2], &iov[1], PIECES * sizeof(*iov));
+	iov[1].iov_len = 100;
+	iov[2] = (struct iovec){(uint8_t *)iov[1].iov_base + 100, PIECE - 100};
+	op.iov_count = PIECES + 2;
+	op.opcode = STORE_WRITE;
+	assert_int_equal(run_op(e, s, &op), 0);
+	assert_int_equal(run(e, s, STORE_READ, 512, LEN, in, 0), 0);
+	assert_memory_equal(in, mixed, LEN);
+	memcpy(in, out, SIZE);
+	memset(out, 0xee, LEN);
+	op.opcode = STORE_READ;
+	assert_int_equal(run_op(e, s, &op), 0);
+	assert_memory_equal(out, in, SIZE);
+	free(mixed);
+	/* Two that are aligned for O_DIRECT. */
+	iov[0] = (struct iovec){out + 16384, 8192};
+	iov[1] = (struct iovec){out, 16384};
+	op = (struct store_op){
+		.opcode = STORE_WRITE, .offset = 4096, .len = 24576, .iov = iov, .iov_count = 2};
+	assert_int_equal(run_op(e, s, &op), 0);
+	assert_int_equal(run(e, s, STORE_READ, 4096, 24576, in, 0), 0);
+	assert_memory_equal(in, out + 16384, 8192);
+	assert_memory_equal(in + 8192, out, 16384);
+	memset(out, 0xee, 24576);
+	op.opcode = STORE_READ;
+	assert_int_equal(run_op(e, s, &op), 0);
+	assert_memory_equal(in, out + 16384, 8192);
+	assert_memory_equal(in + 8192, out, 16384);
+}
+
 /* What every store must do, whatever it is made of. */
 static void hold_bytes(struct store_engine *e, struct store *s)
 {
@@ -90,6 +152,8 @@ static void hold_bytes(struct store_engine *e, struct store *s)
 	memset(in, 0xee, SIZE);
 	assert_int_equal(run(e, s, STORE_READ, 4096, 8192, in, 0), 0);
 	assert_memory_equal(in, zeroes, 8192); /* fresh */
+	hold_pieces(e, s);
+	fill(out, SIZE, 1);
 	assert_int_equal(run(e, s, STORE_WRITE, 0, SIZE, out, 0), 0);
 	assert_int_equal(run(e, s, STORE_READ, 0, SIZE, in, 0), 0);
 	assert_memory_equal(in, out, SIZE);
@@ -116,10 +180,74 @@ static void memory_holds_bytes(void **state)
 	struct store *s;
 
 	(void)state;
-	assert_int_equal(store_mem_create(SIZE, 512, &s), 0);
+	assert_int_equal(store_mem_create(SIZE, 512, 0, &s), 0);
 	hold_bytes(NULL, s);
 	store_destroy(s);
-	assert_int_equal(store_mem_create(1000, 512, &s), -EINVAL);
+	assert_int_equal(store_mem_create(1000, 512, 0, &s), -EINVAL);
+}
+
+static void metadata_stays_with_its_block(void **state)
+{
+	enum { META = 8, BLOCKS = 4 };
+	static const uint8_t zeroes[META * BLOCKS];
+	uint8_t meta[META * BLOCKS], got[META * BLOCKS];
+	struct iovec iov = {out, BLOCKS * 512};
+	struct store_op op = {
+		.offset = 3 * 512, .len = BLOCKS * 512, .iov = &iov, .iov_count = 1, .meta = meta};
+	struct store *s;
+
+	(void)state;
+	assert_int_equal(store_mem_create(SIZE, 512, META, &s), 0);
+	assert_int_equal(s->meta_size, META);
+	fill(meta, sizeof(meta), 3);
+	op.opcode = STORE_WRITE;
+	assert_int_equal(run_op(NULL, s, &op), 0);
+	op.opcode = STORE_READ;
+	op.meta = got;
+	assert_int_equal(run_op(NULL, s, &op), 0);
+	assert_memory_equal(got, meta, sizeof(meta));
+	/* Those of the last blocks, and of none before them or behind. */
+	op.offset = 5 * 512;
+	assert_int_equal(run_op(NULL, s, &op), 0);
+	assert_memory_equal(got, meta + 2 * META, 2 * META);
+	assert_memory_equal(got + 2 * META, zeroes, 2 * META);
+	assert_int_equal(run(NULL, s, STORE_READ, 3 * 512, 512, in, 0), 0); /* who wants none */
+	/* Who writes without it, zeroes or discards leaves none. */
+	assert_int_equal(run(NULL, s, STORE_WRITE, 3 * 512, 512, out, 0), 0);
+	assert_int_equal(run(NULL, s, STORE_ZERO, 4 * 512, 512, NULL, 0), 0);
+	assert_int_equal(run(NULL, s, STORE_DISCARD, 6 * 512, 512, NULL, 0), 0);
+	op.offset = 3 * 512;
+	assert_int_equal(run_op(NULL, s, &op), 0);
+	assert_memory_equal(got, zeroes, 2 * META);
+	assert_memory_equal(got + 2 * META, meta + 2 * META, META);
+	assert_memory_equal(got + 3 * META, zeroes, META);
+	store_destroy(s);
+}
+
+static void nothing_is_kept_and_nothing_leaks_by_the_null_store(void **state)
+{
+	static const uint8_t zeroes[8192];
+	struct iovec iov[2] = {{in, 4096}, {in + 8192, 4096}};
+	struct store_op op = {.opcode = STORE_READ, .len = 8192, .iov = iov, .iov_count = 2};
+	struct store *s;
+
+	(void)state;
+	assert_int_equal(store_null_create(1000, 512, &s), -EINVAL);
+	assert_int_equal(store_null_create(0, 512, &s), -EINVAL);
+	assert_int_equal(store_null_create(SIZE, 512, &s), 0);
+	assert_int_equal(s->size, SIZE);
+	assert_int_equal(run(NULL, s, STORE_WRITE, 0, 8192, out, STORE_FUA), 0);
+	memset(in, 0xee, 3 * 4096);
+	assert_int_equal(run_op(NULL, s, &op), 0);
+	assert_memory_equal(in, zeroes, 4096);
+	assert_memory_equal(in + 8192, zeroes, 4096);
+	assert_int_equal(in[4096], 0xee);
+	for (int opcode = STORE_FLUSH; opcode <= STORE_DISCARD; opcode++)
+		assert_int_equal(run(NULL, s, (enum store_opcode)opcode, 0, 512, NULL, 0), 0);
+	assert_int_equal(run(NULL, s, STORE_READ, SIZE, 512, in, 0), -EINVAL);
+	assert_int_equal(run(NULL, s, STORE_DISCARD, SIZE - 512, 1024, NULL, 0), -EINVAL);
+	assert_false(store_measure(s));
+	store_destroy(s);
 }
 
 static void file_holds_bytes(enum store_engine_kind kind, bool direct)
@@ -168,6 +296,7 @@ static void more_operations_than_the_ring_has_entries_all_finish(void **state)
 	enum { N = 2000 };
 	struct store_file_options o = {.block_size = 512};
 	static struct waited w[N];
+	static struct iovec iov[N];
 	struct store_engine *e;
 	struct store *s;
 	const char *why;
@@ -178,10 +307,12 @@ static void more_operations_than_the_ring_has_entries_all_finish(void **state)
 	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
 	assert_int_equal(store_file_open(e, path, &o, &s, &why), 0);
 	for (int i = 0; i < N; i++) {
+		iov[i] = (struct iovec){out + i * 512, 512};
 		w[i] = (struct waited){.op = {.opcode = STORE_WRITE,
 					      .offset = (uint64_t)i * 512,
 					      .len = 512,
-					      .buf = out + i * 512,
+					      .iov = &iov[i],
+					      .iov_count = 1,
 					      .done = on_done}};
 		store_submit(s, &w[i].op);
 	}
@@ -192,6 +323,100 @@ static void more_operations_than_the_ring_has_entries_all_finish(void **state)
 	assert_int_equal(run(e, s, STORE_READ, 0, N * 512, in, 0), 0);
 	assert_memory_equal(in, out, N * 512);
 	store_destroy(s);
+	store_engine_destroy(e);
+}
+
+/* --- a store that hears of its bytes by a descriptor of its own ------------------------------- */
+
+struct far_store {
+	struct store store;
+	struct store_source source;
+	struct store_op *op; /* asked for, until its answer comes */
+	int there;	     /* the far end of the source's socket */
+	unsigned processed;
+};
+
+static void far_submit(struct store *s, struct store_op *op)
+{
+	container_of(s, struct far_store, store)->op = op;
+}
+
+static unsigned far_process(struct store_source *src, uint32_t events)
+{
+	struct far_store *f = container_of(src, struct far_store, source);
+	struct store_op *op = f->op;
+	char byte;
+
+	f->processed++;
+	if (!(events & EPOLLIN))
+		return 0;
+	assert_int_equal(recv(src->fd, &byte, 1, MSG_DONTWAIT), 1);
+	f->op = NULL;
+	memset(op->iov->iov_base, byte, op->iov->iov_len);
+	op->done(op, 0);
+	return 1;
+}
+
+static void a_store_may_have_the_engine_attend_a_descriptor_of_its_own(void **state)
+{
+	static const struct store_ops far_ops = {.name = "far", .submit = far_submit};
+	struct far_store f = {.store = {.ops = &far_ops, .size = SIZE, .block_size = 512},
+			      .source.process = far_process};
+	struct iovec iov = {in, 512};
+	struct waited w = {.op = {.len = 512, .iov = &iov, .iov_count = 1, .done = on_done}};
+	struct pollfd p = {.events = POLLIN};
+	struct store_file_options o = {.block_size = 512};
+	struct store_engine *e;
+	struct store *file;
+	const char *why;
+	int ends[2];
+
+	(void)state;
+	make_file(SIZE);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	f.source.fd = ends[0];
+	f.there = ends[1];
+	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
+	assert_int_equal(store_file_open(e, path, &o, &file, &why), 0);
+	assert_int_equal(store_engine_add_source(e, &f.source, EPOLLIN), 0);
+	p.fd = store_engine_fd(e);
+
+	/* Nothing comes: nobody is woken, and nobody is asked. */
+	store_submit(&f.store, &w.op);
+	assert_int_equal(store_engine_reap(e), 0);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_int_equal(f.processed, 0);
+	/* Another store's work goes on meanwhile. */
+	assert_int_equal(run(e, file, STORE_WRITE, 0, 512, out, 0), 0);
+	assert_int_equal(f.processed, 0);
+	assert_false(w.done);
+	/* The answer wakes who waits on the engine, and one round brings it. */
+	assert_int_equal(write(f.there, "A", 1), 1);
+	assert_int_equal(poll(&p, 1, 10000), 1);
+	store_engine_clear(e);
+	assert_int_equal(store_engine_reap(e), 1);
+	assert_true(w.done);
+	assert_int_equal(in[511], 'A');
+	assert_int_equal(poll(&p, 1, 0), 0);
+
+	/* What else it looks for, it is told; and what it no longer does, it is not. */
+	f.processed = 0;
+	store_engine_change_source(e, &f.source, EPOLLOUT);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	assert_int_equal(store_engine_reap(e), 0);
+	assert_int_equal(f.processed, 1);
+	store_engine_change_source(e, &f.source, 0);
+	assert_int_equal(write(f.there, "B", 1), 1);
+	assert_int_equal(store_engine_reap(e), 0);
+	assert_int_equal(f.processed, 1);
+	store_engine_change_source(e, &f.source, EPOLLIN);
+	store_engine_remove_source(e, &f.source);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_int_equal(store_engine_reap(e), 0);
+	assert_int_equal(f.processed, 1);
+	close(ends[0]);
+	close(ends[1]);
+	store_destroy(file);
 	store_engine_destroy(e);
 }
 
@@ -232,7 +457,7 @@ static void a_disk_of_large_sectors_takes_small_blocks(void **state)
 	make_file(SIZE);
 	disk = make_disk(device, sizeof(device));
 	if (disk < 0)
-		skip();
+		SKIP_CASE("no loop device to have here");
 	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
 	assert_int_equal(store_file_open(e, device, &o, &s, &why), 0);
 	close(disk);
@@ -297,15 +522,15 @@ static void a_file_that_grew_or_shrank_is_measured_in_whole_blocks(void **state)
 	make_file(SIZE);
 	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
 	assert_int_equal(store_file_open(e, path, &o, &s, &why), 0);
-	assert_false(store_file_measure(s));
+	assert_false(store_measure(s));
 	assert_int_equal(truncate(path, 2 * SIZE + 4095), 0);
 	assert_int_equal(run(e, s, STORE_READ, SIZE, 4096, in, 0), -EINVAL);
-	assert_true(store_file_measure(s));
+	assert_true(store_measure(s));
 	assert_int_equal(s->size, 2 * SIZE);
-	assert_false(store_file_measure(s));
+	assert_false(store_measure(s));
 	assert_int_equal(run(e, s, STORE_WRITE, 2 * SIZE - 4096, 4096, out, 0), 0);
 	assert_int_equal(truncate(path, 0), 0);
-	assert_true(store_file_measure(s));
+	assert_true(store_measure(s));
 	assert_int_equal(s->size, 0);
 	assert_int_equal(run(e, s, STORE_READ, 0, 4096, in, 0), -EINVAL);
 	store_destroy(s);
@@ -325,12 +550,12 @@ static void a_disk_that_grew_is_measured(void **state)
 	make_file(SIZE);
 	disk = make_disk(device, sizeof(device));
 	if (disk < 0)
-		skip();
+		SKIP_CASE("no loop device to have here");
 	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
 	assert_int_equal(store_file_open(e, device, &o, &s, &why), 0);
 	assert_int_equal(truncate(path, 2 * SIZE), 0);
 	assert_int_equal(ioctl(disk, LOOP_SET_CAPACITY), 0);
-	assert_true(store_file_measure(s));
+	assert_true(store_measure(s));
 	assert_int_equal(s->size, 2 * SIZE);
 	close(disk);
 	store_destroy(s);
@@ -394,6 +619,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_holds_bytes),
+		cmocka_unit_test(metadata_stays_with_its_block),
+		cmocka_unit_test(nothing_is_kept_and_nothing_leaks_by_the_null_store),
+		cmocka_unit_test(a_store_may_have_the_engine_attend_a_descriptor_of_its_own),
 		cmocka_unit_test_teardown(a_file_holds_bytes, remove_file),
 		cmocka_unit_test_teardown(a_file_past_the_page_cache_holds_bytes, remove_file),
 		cmocka_unit_test_teardown(a_file_holds_bytes_without_io_uring, remove_file),

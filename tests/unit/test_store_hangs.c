@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "store/store.h"
 
 #define SIZE (1024 * 1024)
@@ -103,11 +105,11 @@ int __wrap_statx(int fd, const char *path, int flags, unsigned int mask, struct 
 	return 0;
 }
 
-static int refusals;
+static int refusals, refusal = -EAGAIN;
 
 int __wrap_io_uring_submit(struct io_uring *ring)
 {
-	return refusals-- > 0 ? -EAGAIN : __real_io_uring_submit(ring);
+	return refusals-- > 0 ? refusal : __real_io_uring_submit(ring);
 }
 
 /* --- operations ------------------------------------------------------------------------------- */
@@ -119,6 +121,7 @@ struct waited {
 };
 
 static uint8_t bytes[SIZE];
+static const struct iovec block = {bytes, 4096};
 
 static void on_done(struct store_op *op, int error)
 {
@@ -131,7 +134,11 @@ static void on_done(struct store_op *op, int error)
 
 static void start(struct store *s, struct waited *w, enum store_opcode opcode)
 {
-	*w = (struct waited){.op = {.opcode = opcode, .len = 4096, .buf = bytes, .done = on_done}};
+	*w = (struct waited){.op = {.opcode = opcode,
+				    .len = block.iov_len,
+				    .iov = &block,
+				    .iov_count = 1,
+				    .done = on_done}};
 	store_submit(s, &w->op);
 }
 
@@ -167,6 +174,17 @@ static void make_file(const char *path)
 	close(fd);
 }
 
+/* It is the kernel that is asked, not who may have fallen back by mistake. */
+static bool there_is_io_uring(void)
+{
+	struct io_uring ring;
+
+	if (io_uring_queue_init(4, &ring, 0) != 0)
+		return false;
+	io_uring_queue_exit(&ring);
+	return true;
+}
+
 static void set_up_bed(struct bed *b, enum store_engine_kind kind)
 {
 	struct store_file_options o = {.block_size = 4096};
@@ -179,6 +197,9 @@ static void set_up_bed(struct bed *b, enum store_engine_kind kind)
 	hung_inode = st.st_ino;
 	heard = SIZE;
 	assert_int_equal(store_engine_create(kind, &b->e), 0);
+	if (kind == STORE_ENGINE_AUTO)
+		assert_string_equal(store_engine_name(b->e),
+				    there_is_io_uring() ? "io_uring" : "threads");
 	assert_int_equal(store_file_open(b->e, hung_path, &o, &b->hung, &why), 0);
 	assert_int_equal(store_file_open(b->e, good_path, &o, &b->good, &why), 0);
 }
@@ -240,8 +261,8 @@ static void io_uring_has_no_threads_of_its_own(void **state)
 
 	(void)state;
 	set_up_bed(&b, STORE_ENGINE_AUTO);
-	if (strcmp(store_engine_name(b.e), "io_uring") != 0)
-		skip();
+	if (!there_is_io_uring())
+		SKIP_CASE("no io_uring here");
 	for (int opcode = STORE_READ; opcode <= STORE_DISCARD; opcode++) {
 		start(b.good, &w, (enum store_opcode)opcode);
 		finish(b.e, &w);
@@ -274,8 +295,8 @@ static void what_io_uring_did_not_take_it_is_given_again(void **state)
 
 	(void)state;
 	set_up_bed(&b, STORE_ENGINE_AUTO);
-	if (strcmp(store_engine_name(b.e), "io_uring") != 0)
-		skip();
+	if (!there_is_io_uring())
+		SKIP_CASE("no io_uring here");
 	refusals = 3;
 	start(b.good, &w, STORE_READ);
 	store_engine_submit(b.e);
@@ -287,6 +308,53 @@ static void what_io_uring_did_not_take_it_is_given_again(void **state)
 	}
 	assert_true(refusals < 0);
 	tear_down_bed(&b);
+}
+
+/* More than the ring has room for, in flight when it happens and asked for later. */
+static void threads_do_what_io_uring_refuses(int error)
+{
+	static struct waited w[600], before;
+	struct bed b;
+
+	set_up_bed(&b, STORE_ENGINE_AUTO);
+	if (!there_is_io_uring())
+		SKIP_CASE("no io_uring here");
+	refusals = 0;
+	start(b.good, &before, STORE_READ);
+	store_engine_submit(b.e);
+	refusals = INT_MAX;
+	refusal = error;
+	for (size_t i = 0; i < ARRAY_SIZE(w) - 1; i++)
+		start(b.good, &w[i], i % 2 ? STORE_WRITE : STORE_READ);
+	while (!before.done)
+		look(b.e, 10);
+	for (size_t i = 0; i < ARRAY_SIZE(w) - 1; i++)
+		for (int turns = 0; !w[i].done; turns++) {
+			assert_true(turns < 10000000);
+			look(b.e, 10);
+		}
+	/* Only its threads are asked from here on. */
+	refusals = 1;
+	start(b.good, &w[ARRAY_SIZE(w) - 1], STORE_READ);
+	finish(b.e, &w[ARRAY_SIZE(w) - 1]);
+	assert_int_equal(refusals, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(w); i++)
+		assert_int_equal(w[i].error, 0);
+	tear_down_bed(&b);
+	refusals = 0;
+	refusal = -EAGAIN;
+}
+
+static void threads_do_what_io_uring_refuses_for_good(void **state)
+{
+	(void)state;
+	threads_do_what_io_uring_refuses(-EPERM);
+}
+
+static void threads_do_what_io_uring_never_has_room_for(void **state)
+{
+	(void)state;
+	threads_do_what_io_uring_refuses(-EAGAIN);
 }
 
 static void writes_through_the_page_cache_take_turns(void **state)
@@ -314,7 +382,7 @@ static void who_looks_for_a_size_does_not_wait_for_a_server(void **state)
 	hangs = true;
 	assert_int_equal(truncate(hung_path, 2 * SIZE), 0);
 	for (int i = 0; i < 20; i++)
-		assert_false(store_file_measure(b.hung));
+		assert_false(store_measure(b.hung));
 	look(b.e, 20);
 	assert_false(store_engine_measured(b.e));
 	hangs = false;
@@ -323,7 +391,7 @@ static void who_looks_for_a_size_does_not_wait_for_a_server(void **state)
 	look(b.e, 10);
 	assert_true(store_engine_measured(b.e));
 	assert_false(store_engine_measured(b.e));
-	assert_true(store_file_measure(b.hung));
+	assert_true(store_measure(b.hung));
 	assert_int_equal(b.hung->size, 2 * SIZE);
 	/* It has asked again, and goes before the answer. */
 	tear_down_bed(&b);
@@ -354,6 +422,8 @@ int main(void)
 		cmocka_unit_test(with_threads_a_store_that_hangs_holds_up_no_other),
 		cmocka_unit_test(io_uring_has_no_threads_of_its_own),
 		cmocka_unit_test(what_io_uring_did_not_take_it_is_given_again),
+		cmocka_unit_test(threads_do_what_io_uring_refuses_for_good),
+		cmocka_unit_test(threads_do_what_io_uring_never_has_room_for),
 		cmocka_unit_test(writes_through_the_page_cache_take_turns),
 		cmocka_unit_test(who_looks_for_a_size_does_not_wait_for_a_server),
 	};

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -168,10 +169,10 @@ static void a_connection_that_never_connects_is_ended(void **state)
 
 	(void)state;
 	bed_queue_open(b, &b->admin, 0);
-	assert_true(target_next_deadline(&b->target) == b->now + 15 * SEC);
-	target_tick(&b->target, b->now + 15 * SEC - 1);
+	assert_true(target_next_deadline(&b->target) == b->now + 15 * NSEC_PER_SEC);
+	target_tick(&b->target, b->now + 15 * NSEC_PER_SEC - 1);
 	assert_false(b->admin.disconnect_asked);
-	target_tick(&b->target, b->now + 15 * SEC);
+	target_tick(&b->target, b->now + 15 * NSEC_PER_SEC);
 	assert_true(b->admin.disconnect_asked);
 	bed_destroy(b);
 }
@@ -274,6 +275,86 @@ static void a_normal_shutdown_is_complete_when_all_is_flushed(void **state)
 	bed_destroy(b);
 }
 
+static uint64_t shut_down(struct bed *b)
+{
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON | NVME_CC_SHN_NORMAL), 0);
+	return bed_property_get(&b->admin, NVME_PROP_CSTS, false);
+}
+
+/* The host must not believe that its data are safe. */
+static void a_normal_shutdown_is_not_complete_when_a_flush_fails(void **state)
+{
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	write_a_block(&b->io);
+	b->slow.fail = -EIO;
+	assert_int_equal(shut_down(b), NVME_CSTS_RDY | NVME_CSTS_SHST_BUSY | NVME_CSTS_CFS);
+	assert_int_equal(b->slow.flushes, 1);
+	/* A store says so once: that the next flush succeeds brings nothing back. */
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, 0), 0);
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON), 0);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CSTS, false), NVME_CSTS_RDY);
+	assert_int_equal(shut_down(b), NVME_CSTS_RDY | NVME_CSTS_SHST_BUSY | NVME_CSTS_CFS);
+	assert_int_equal(b->slow.flushes, 2);
+	bed_destroy(b);
+}
+
+static void gone(struct target_ns *ns)
+{
+	(void)ns;
+}
+
+/* Nor are they because the namespace has gone since. */
+static void what_a_flush_lost_is_not_forgotten_with_its_namespace(void **state)
+{
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	write_a_block(&b->io);
+	b->slow.hold = true;
+	assert_int_equal(shut_down(b), NVME_CSTS_RDY | NVME_CSTS_SHST_BUSY);
+	target_ns_remove(&b->subsys, &b->ns, gone);
+	assert_int_equal(b->slow.count, 1);
+	b->slow.count = 0;
+	b->slow.held[0]->done(b->slow.held[0], -EIO);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CSTS, false),
+			 NVME_CSTS_RDY | NVME_CSTS_SHST_BUSY | NVME_CSTS_CFS);
+	bed_destroy(b);
+}
+
+/* Be it its own or another host's, of the same namespace. */
+static void a_normal_shutdown_is_not_complete_after_a_flush_that_failed(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s = bed_sqe(NVME_IO_FLUSH, 1, 0);
+
+	(void)state;
+	write_a_block(&b->io);
+	b->slow.fail = -EIO;
+	assert_int_not_equal(bed_exec(&b->io, &s, NULL), NVME_SC_SUCCESS);
+	assert_int_equal(shut_down(b), NVME_CSTS_RDY | NVME_CSTS_SHST_BUSY | NVME_CSTS_CFS);
+	bed_destroy(b);
+}
+
+static void who_waits_for_no_flush_is_not_told_of_it(void **state)
+{
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	write_a_block(&b->io);
+	b->slow.hold = true;
+	(void)shut_down(b);
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON), 0);
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, CC_ON | NVME_CC_SHN_ABRUPT), 0);
+	b->slow.hold = false;
+	b->slow.count = 0;
+	b->slow.held[0]->done(b->slow.held[0], -EIO);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CSTS, false),
+			 NVME_CSTS_RDY | NVME_CSTS_SHST_DONE);
+	bed_destroy(b);
+}
+
 static void an_abrupt_shutdown_waits_for_nothing(void **state)
 {
 	struct bed *b = bed_with_io();
@@ -313,11 +394,11 @@ static void a_silent_host_loses_its_controller(void **state)
 	struct bed *b = bed_with_io();
 
 	(void)state;
-	assert_true(target_next_deadline(&b->target) == b->now + 5 * SEC);
-	b->now += 5 * SEC; /* there was traffic since Connect: one more period */
+	assert_true(target_next_deadline(&b->target) == b->now + 5 * NSEC_PER_SEC);
+	b->now += 5 * NSEC_PER_SEC; /* there was traffic since Connect: one more period */
 	target_tick(&b->target, b->now);
 	assert_false(b->admin.disconnect_asked);
-	b->now += 5 * SEC;
+	b->now += 5 * NSEC_PER_SEC;
 	target_tick(&b->target, b->now);
 	assert_true(b->admin.disconnect_asked);
 	assert_true(b->io.disconnect_asked);
@@ -334,7 +415,7 @@ static void keep_alive_and_traffic_keep_a_controller(void **state)
 
 	(void)state;
 	for (int i = 0; i < 20; i++) {
-		b->now += 4 * SEC;
+		b->now += 4 * NSEC_PER_SEC;
 		target_tick(&b->target, b->now);
 		assert_int_equal(i % 2 ? bed_exec(&b->admin, &ka, NULL)
 				       : bed_exec(&b->io, &flush, NULL),
@@ -359,7 +440,7 @@ static void the_keep_alive_timeout_is_a_feature(void **state)
 	assert_int_equal(bed_exec(&b->admin, &set, NULL), 0);
 	assert_int_equal(bed_exec(&b->admin, &get, &value), 0);
 	assert_int_equal(value, 13000); /* rounded up to what KAS promises */
-	assert_true(target_next_deadline(&b->target) == b->now + 13 * SEC);
+	assert_true(target_next_deadline(&b->target) == b->now + 13 * NSEC_PER_SEC);
 	set.cdw11 = 0;
 	assert_int_equal(bed_exec(&b->admin, &set, NULL), 0);
 	assert_true(target_next_deadline(&b->target) == DEADLINE_NEVER);
@@ -660,6 +741,10 @@ int main(void)
 		cmocka_unit_test(a_configuration_nobody_can_meet_is_fatal),
 		cmocka_unit_test(a_reset_ends_io_queues_and_keeps_the_admin_queue),
 		cmocka_unit_test(a_normal_shutdown_is_complete_when_all_is_flushed),
+		cmocka_unit_test(a_normal_shutdown_is_not_complete_when_a_flush_fails),
+		cmocka_unit_test(what_a_flush_lost_is_not_forgotten_with_its_namespace),
+		cmocka_unit_test(a_normal_shutdown_is_not_complete_after_a_flush_that_failed),
+		cmocka_unit_test(who_waits_for_no_flush_is_not_told_of_it),
 		cmocka_unit_test(an_abrupt_shutdown_waits_for_nothing),
 		cmocka_unit_test(a_connection_lost_during_shutdown_leaves_nothing_behind),
 		cmocka_unit_test(a_silent_host_loses_its_controller),

@@ -83,7 +83,7 @@ static void log_pages_without_a_receive_leave_memory_to_others(void **state)
 		pump(c);
 	still_serving();
 	rdma_disconnect(c->id);
-	pump_until(c, rdma_target_idle(bed.rt));
+	pump_until(c, bed.rt->ops->idle(bed.rt));
 	client_close(c);
 	bed.subsys.hosts = NULL;
 }
@@ -97,8 +97,8 @@ static void a_response_that_is_not_taken_ends_its_connection(void **state)
 	bed.stopped_ns = time_now_ns();
 	p = hog_open(NULL);
 	hog(p.io, 512);
-	assert_true(rdma_target_next_deadline(bed.rt) != DEADLINE_NEVER);
-	bed.stopped_ns = rdma_target_next_deadline(bed.rt) - 1;
+	assert_true(bed.rt->ops->next_deadline(bed.rt) != DEADLINE_NEVER);
+	bed.stopped_ns = bed.rt->ops->next_deadline(bed.rt) - 1;
 	for (int i = 0; i < 100; i++)
 		pump(p.io);
 	assert_int_equal(p.io->last, NO_EVENT);
@@ -259,7 +259,7 @@ static void requests_that_go_no_further_take_little_and_keep_nobody_out(void **s
 	assert_in_range(resident() - before, 0, GROWTH_MAX);
 	still_serving();
 	crowd_close(&w);
-	pump_until(NULL, rdma_target_idle(bed.rt));
+	pump_until(NULL, bed.rt->ops->idle(bed.rt));
 	still_serving();
 }
 
@@ -288,7 +288,7 @@ static void a_host_that_never_sends_connect_goes_after_a_while(void **state)
 	bed.stopped_ns += 16 * NSEC_PER_SEC;
 	for (int i = 0; i < SILENT; i++)
 		wait_event(c[i], RDMA_CM_EVENT_DISCONNECTED);
-	assert_true(rdma_target_idle(bed.rt));
+	assert_true(bed.rt->ops->idle(bed.rt));
 	for (int i = 0; i < SILENT; i++)
 		client_close(c[i]);
 	bed.stopped_ns = 0;
@@ -316,12 +316,12 @@ static void a_host_without_keep_alive_that_vanished_is_found_out(void **state)
 	bed.one_try = false;
 	vanish(&p);
 	while (bed.stopped_ns < began + 65 * NSEC_PER_SEC) {
-		assert_true(rdma_target_next_deadline(bed.rt) != DEADLINE_NEVER);
-		bed.stopped_ns = max_of(bed.stopped_ns, rdma_target_next_deadline(bed.rt));
+		assert_true(bed.rt->ops->next_deadline(bed.rt) != DEADLINE_NEVER);
+		bed.stopped_ns = max_of(bed.stopped_ns, bed.rt->ops->next_deadline(bed.rt));
 		for (int i = 0; i < 10; i++)
 			pump(NULL);
 	}
-	pump_until(NULL, rdma_target_idle(bed.rt));
+	pump_until(NULL, bed.rt->ops->idle(bed.rt));
 	assert_int_equal(bed.target.ctrl_count, 0);
 	client_close(p.io);
 	client_close(p.admin);
@@ -338,8 +338,8 @@ static void a_silent_host_that_is_there_is_left_alone(void **state)
 	bed.stopped_ns = time_now_ns();
 	p = pair_open();
 	for (int i = 0; i < 20; i++) {
-		assert_true(rdma_target_next_deadline(bed.rt) != DEADLINE_NEVER);
-		bed.stopped_ns = max_of(bed.stopped_ns, rdma_target_next_deadline(bed.rt));
+		assert_true(bed.rt->ops->next_deadline(bed.rt) != DEADLINE_NEVER);
+		bed.stopped_ns = max_of(bed.stopped_ns, bed.rt->ops->next_deadline(bed.rt));
 		for (int k = 0; k < 200; k++)
 			pump(p.admin);
 	}
@@ -433,7 +433,7 @@ static void a_store_that_hangs_takes_nothing_else_along(void **state)
 	assert_int_equal(response(again.io).status & NVME_STATUS_CODE, NVME_SC_WRITE_FAULT);
 	again.before = 0;
 	pair_close(&again);
-	pump_until(NULL, rdma_target_idle(bed.rt));
+	pump_until(NULL, bed.rt->ops->idle(bed.rt));
 	still_serving();
 }
 

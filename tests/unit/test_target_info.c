@@ -202,7 +202,7 @@ static void smart_counts_commands_and_data(void **state)
 	nvme_rw_set(&s, 0, 100, 0);
 	for (int i = 0; i < 15; i++)
 		assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
-	b->now += 7200 * SEC;
+	b->now += 7200 * NSEC_PER_SEC;
 	assert_int_equal(get_log(b, NVME_LID_SMART, 0, 512), 0);
 	c = cursor_init(b->memory, 512);
 	nvme_smart_get(&c, &smart);
@@ -424,12 +424,12 @@ static struct bed *bed_discovering(void)
 static void the_discovery_log_shows_the_address_the_host_came_to(void **state)
 {
 	struct bed *b = bed_discovering();
-	struct target_port v6 = {.trtype = NVMF_TRTYPE_RDMA,
+	struct target_port v6 = {.ops = &bed_ops,
 				 .adrfam = NVMF_ADRFAM_IPV6,
 				 .wildcard = true,
 				 .traddr = "::",
 				 .trsvcid = "4420"};
-	struct target_port named = {.trtype = NVMF_TRTYPE_RDMA,
+	struct target_port named = {.ops = &bed_ops,
 				    .adrfam = NVMF_ADRFAM_IPV6,
 				    .traddr = "2001:db8::1",
 				    .trsvcid = "4421"};
@@ -461,7 +461,7 @@ static void the_discovery_log_shows_the_address_the_host_came_to(void **state)
 	assert_string_equal(text, "192.0.2.7");
 	nvmf_unpad(text, e.trsvcid, sizeof(e.trsvcid));
 	assert_string_equal(text, "4420");
-	assert_int_equal(e.tsas[0], 1);
+	assert_int_equal(e.tsas[0], BED_TSAS);
 	nvmf_disc_entry_get(&c, &e);
 	nvmf_disc_entry_get(&c, &e);
 	nvmf_unpad(text, e.traddr, sizeof(e.traddr));
@@ -519,9 +519,9 @@ static void a_discovery_controller_does_discovery_only(void **state)
 	assert_int_equal(bed_connect(&b->io, &a, NULL), STATUS(NVME_SC_CONNECT_INVALID_PARAM));
 	/* Without a keep-alive of its own it stays two minutes. */
 	bed_queue_close(&b->io);
-	b->now += 120 * SEC;
+	b->now += 120 * NSEC_PER_SEC;
 	target_tick(&b->target, b->now);
-	b->now += 120 * SEC;
+	b->now += 120 * NSEC_PER_SEC;
 	target_tick(&b->target, b->now);
 	assert_true(b->admin.disconnect_asked);
 	bed_destroy(b);
@@ -555,7 +555,7 @@ static void a_changed_discovery_log_is_told(void **state)
 {
 	struct bed *b = bed_discovering();
 	struct nvme_sqe aer = bed_sqe(NVME_ADMIN_ASYNC_EVENT, 0, 0);
-	struct target_port p = {.trtype = NVMF_TRTYPE_RDMA, .traddr = "192.0.2.9"};
+	struct target_port p = {.ops = &bed_ops, .traddr = "192.0.2.9"};
 	struct bed_cmd *held = bed_send(&b->admin, &aer);
 	uint64_t before = b->target.genctr;
 

@@ -56,6 +56,27 @@ static void what_is_written_is_read(void **state)
 	bed_destroy(b);
 }
 
+static void what_hosts_do_is_counted(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct target_counters before = *b->target.counters, *n = b->target.counters;
+
+	(void)state;
+	assert_int_equal(before.controllers, 1);
+	assert_int_equal(before.io_queues, 1);
+	assert_int_equal(before.reads + before.writes, 0);
+	assert_int_equal(do_rw(b, NVME_IO_WRITE, 1, 0, 8), NVME_SC_SUCCESS);
+	assert_int_equal(do_rw(b, NVME_IO_READ, 1, 0, 2), NVME_SC_SUCCESS);
+	assert_int_not_equal(do_rw(b, NVME_IO_READ, 1, BED_BLOCKS, 1), NVME_SC_SUCCESS);
+	assert_int_equal(n->writes, 1);
+	assert_int_equal(n->written_bytes, 8 * 512);
+	assert_int_equal(n->reads, 1);
+	assert_int_equal(n->read_bytes, 2 * 512);
+	assert_int_equal(n->errors, before.errors + 1);
+	assert_int_equal(n->commands, before.commands + 3);
+	bed_destroy(b);
+}
+
 static void data_in_the_capsule_is_written(void **state)
 {
 	static uint8_t want[TARGET_CAPSULE_DATA];
@@ -422,8 +443,13 @@ static void a_command_of_several_steps_ends_with_its_connection(void **state)
 	struct nvme_dsm_range ranges[2] = {{.slba = 0, .nlb = 8}, {.slba = 64, .nlb = 8}};
 	struct wcursor w = wcursor_init(b->memory, 32);
 	uint8_t block[512];
-	struct store_op read = {
-		.opcode = STORE_READ, .offset = 64 * 512, .len = 512, .buf = block, .done = no_op};
+	struct iovec iov = {block, sizeof(block)};
+	struct store_op read = {.opcode = STORE_READ,
+				.offset = 64 * 512,
+				.len = sizeof(block),
+				.iov = &iov,
+				.iov_count = 1,
+				.done = no_op};
 	struct bed_cmd *c;
 
 	(void)state;
@@ -575,6 +601,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read),
+		cmocka_unit_test(what_hosts_do_is_counted),
 		cmocka_unit_test(data_in_the_capsule_is_written),
 		cmocka_unit_test(descriptors_that_make_no_sense_are_refused),
 		cmocka_unit_test(commands_beyond_the_namespace_are_refused),

@@ -125,7 +125,7 @@ static void work(void)
 	}
 	rdma_disconnect(io->id);
 	rdma_disconnect(admin->id);
-	pump_until(admin, rdma_target_idle(bed.rt));
+	pump_until(admin, bed.rt->ops->idle(bed.rt));
 	client_close(io);
 	client_close(admin);
 }

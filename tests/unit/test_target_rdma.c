@@ -6,7 +6,7 @@
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "iwarp_like.h"
 #include "netns.h"
-#include "nvmf/transport/nudge.h"
+#include "nvmf/rdma/nudge.h"
 #include "rdma_bed.h"
 
 /* --- tests --------------------------------------------------------------------------------------
@@ -16,6 +16,38 @@ static void a_host_writes_and_reads(void **state)
 {
 	(void)state;
 	still_serving();
+}
+
+static void the_discovery_log_tells_how_to_come_by_rdma(void **state)
+{
+	struct nvme_get_log g = {.lid = NVME_LID_DISCOVERY, .len = 3 * 1024};
+	struct client *c = connected(0, 4);
+	struct nvmf_disc_hdr hdr;
+	struct nvmf_disc_entry e;
+	struct nvmf_tsas_rdma tsas;
+	struct nvme_sqe s = sqe(c, 0, 0, (uint32_t)g.len);
+	struct cursor cur = cursor_init(c->memory, g.len);
+	uint16_t cntlid;
+
+	(void)state;
+	assert_int_equal(
+		nvme_connect_to(c, 0, NVMF_CNTLID_DYNAMIC, NVMF_DISCOVERY_NQN, HOSTNQN, &cntlid),
+		0);
+	enable(c);
+	nvme_get_log_to_sqe(&g, &s);
+	assert_int_equal(exec(c, &s).status, NVME_SC_SUCCESS);
+	nvmf_disc_hdr_get(&cur, &hdr);
+	assert_true(hdr.numrec >= 2);
+	nvmf_disc_entry_get(&cur, &e);
+	assert_int_equal(e.trtype, NVMF_TRTYPE_RDMA);
+	assert_int_equal(e.treq, NVMF_TREQ_NO_SQ_FLOW);
+	nvmf_tsas_rdma_get(e.tsas, &tsas);
+	assert_int_equal(tsas.qptype, 1);
+	assert_int_equal(tsas.prtype, 1);
+	assert_int_equal(tsas.cms, 1);
+	rdma_disconnect(c->id);
+	pump_until(c, bed.rt->ops->idle(bed.rt));
+	client_close(c);
 }
 
 static void private_data_that_is_wrong_is_rejected_with_the_reason(void **state)
@@ -48,7 +80,7 @@ static void private_data_that_is_wrong_is_rejected_with_the_reason(void **state)
 		assert_int_equal(rej.status, cases[i].status);
 		client_close(c);
 	}
-	assert_true(rdma_target_idle(bed.rt));
+	assert_true(bed.rt->ops->idle(bed.rt));
 	still_serving();
 }
 
@@ -395,7 +427,7 @@ static struct client *connected_at_a_stopped_clock(void)
 static void let_go(struct client *c)
 {
 	rdma_disconnect(c->id);
-	pump_until(c, rdma_target_idle(bed.rt));
+	pump_until(c, bed.rt->ops->idle(bed.rt));
 	client_close(c);
 	iwarp_like_end();
 	bed.stopped_ns = 0;
@@ -415,15 +447,15 @@ static void a_silent_host_on_iwarp_is_made_to_answer_once(void **state)
 	struct client *c = connected_at_a_stopped_clock();
 
 	(void)state;
-	pump_until(c, rdma_target_next_deadline(bed.rt) != DEADLINE_NEVER);
-	assert_int_equal(rdma_target_next_deadline(bed.rt), bed.stopped_ns + NUDGE_TARGET_NS);
+	pump_until(c, bed.rt->ops->next_deadline(bed.rt) != DEADLINE_NEVER);
+	assert_int_equal(bed.rt->ops->next_deadline(bed.rt), bed.stopped_ns + NUDGE_TARGET_NS);
 	bed.stopped_ns += NUDGE_TARGET_NS - 1;
 	pump(c);
 	assert_int_equal(iwarp_like.empty_reads, 0);
 	bed.stopped_ns++;
 	pump(c);
 	assert_int_equal(iwarp_like.empty_reads, 1);
-	assert_int_equal(rdma_target_next_deadline(bed.rt), DEADLINE_NEVER);
+	assert_int_equal(bed.rt->ops->next_deadline(bed.rt), DEADLINE_NEVER);
 	bed.stopped_ns += 2 * NUDGE_TARGET_NS;
 	/* The connection is none the worse for it. The data of Connect are fetched by READ: the
 	 * only one that the host admits is free again. */
@@ -441,7 +473,7 @@ static void a_host_that_was_heard_is_left_alone(void **state)
 	nvme_connect(c, 0, NVMF_CNTLID_DYNAMIC);
 	for (int i = 0; i < 10; i++)
 		pump(c);
-	assert_true(rdma_target_next_deadline(bed.rt) > bed.stopped_ns + 2 * NUDGE_TARGET_NS);
+	assert_true(bed.rt->ops->next_deadline(bed.rt) > bed.stopped_ns + 2 * NUDGE_TARGET_NS);
 	never_asked(c);
 }
 
@@ -450,10 +482,10 @@ static void a_silent_host_that_vanishes_is_not_asked(void **state)
 	struct client *c = connected_at_a_stopped_clock();
 
 	(void)state;
-	pump_until(c, rdma_target_next_deadline(bed.rt) != DEADLINE_NEVER);
+	pump_until(c, bed.rt->ops->next_deadline(bed.rt) != DEADLINE_NEVER);
 	rdma_disconnect(c->id);
-	pump_until(c, rdma_target_idle(bed.rt));
-	assert_int_equal(rdma_target_next_deadline(bed.rt), DEADLINE_NEVER);
+	pump_until(c, bed.rt->ops->idle(bed.rt));
+	assert_int_equal(bed.rt->ops->next_deadline(bed.rt), DEADLINE_NEVER);
 	never_asked(c);
 }
 
@@ -468,7 +500,7 @@ static void a_silent_host_on_other_transports_is_left_alone(void **state)
 	c = connected(0, 1);
 	for (uint64_t end = time_now_ns() + 50 * NSEC_PER_MSEC; time_now_ns() < end;) {
 		pump(c);
-		assert_int_equal(rdma_target_next_deadline(bed.rt), DEADLINE_NEVER);
+		assert_int_equal(bed.rt->ops->next_deadline(bed.rt), DEADLINE_NEVER);
 	}
 	never_asked(c);
 }
@@ -477,6 +509,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_host_writes_and_reads),
+		cmocka_unit_test(the_discovery_log_tells_how_to_come_by_rdma),
 		cmocka_unit_test(private_data_that_is_wrong_is_rejected_with_the_reason),
 		cmocka_unit_test(a_capsule_too_short_or_too_long_ends_the_connection),
 		cmocka_unit_test(a_key_that_does_not_exist_ends_the_connection),

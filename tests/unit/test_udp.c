@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "netns.h"
 #include "port/udp/udp_port.h"
+#include "port/udp/udp_socket.h"
 #include "wire/icrc.h"
 
 #define N_MAX	 300
@@ -66,14 +67,16 @@ static struct gid v4(uint32_t a)
 static const struct gid v6_loopback = {.raw = {[15] = 1}};
 
 struct fixture {
-	struct udp_port *port;
-	struct rnic_tx tx[N_MAX];
+	struct port *port;
+	struct packet_tx tx[N_MAX];
 	uint8_t data[N_MAX][DATA_MAX];
 	struct flow flow;
 	size_t got;
 	size_t bad; /* packets that differ from what was sent */
 	uint16_t sport;
 	uint8_t tos;
+	struct packet_sent sent[N_MAX]; /* what the sender says of them */
+	size_t differ;			/* packets of which the receiver saw something else */
 };
 
 static int setup(void **state)
@@ -102,7 +105,7 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	udp_port_destroy(f->port);
+	port_destroy(f->port);
 	free(f);
 	refuse_segments = refuse_all = 0;
 	refuse_ipv6 = false;
@@ -112,7 +115,7 @@ static int teardown(void **state)
 /* Packet i: a BTH that tells i, and len bytes of payload in two pieces. */
 static void make_packet(struct fixture *f, size_t i, size_t len)
 {
-	struct rnic_tx *t = &f->tx[i];
+	struct packet_tx *t = &f->tx[i];
 
 	memset(t, 0, sizeof(*t));
 	t->flow = &f->flow;
@@ -129,11 +132,11 @@ static void make_packet(struct fixture *f, size_t i, size_t len)
 	}
 }
 
-static bool take(void *ctx, const struct rnic_rx *r)
+static bool take(void *ctx, const struct packet_rx *r)
 {
 	struct fixture *f = ctx;
 	size_t i = ld_be24(r->data + 9);
-	const struct rnic_tx *t = &f->tx[i];
+	const struct packet_tx *t = &f->tx[i];
 	bool ok = i < N_MAX && i == f->got && gid_equal(&r->flow.sgid, &f->flow.sgid) &&
 		  gid_equal(&r->flow.dgid, &f->flow.dgid) &&
 		  r->len == (size_t)BTH_LEN + t->payload_len + t->pad &&
@@ -144,15 +147,18 @@ static bool take(void *ctx, const struct rnic_rx *r)
 	f->got++;
 	f->sport = r->flow.sport;
 	f->tos = r->flow.tos;
+	f->differ += i < N_MAX && (r->flow.sport != f->sent[i].sport ||
+				   (gid_is_ipv4(&r->flow.sgid) && r->ip_id != f->sent[i].ip_id) ||
+				   r->icrc != f->sent[i].icrc);
 	return true;
 }
 
 static void drain(struct fixture *f)
 {
-	struct pollfd p = {.fd = udp_port_fd(f->port), .events = POLLIN};
+	struct pollfd p = {.fd = f->port->fd, .events = POLLIN};
 
 	while (poll(&p, 1, 50) > 0)
-		assert_true(udp_port_rx(f->port, time_now_ns(), take, f) > 0);
+		assert_true(port_rx(f->port, time_now_ns(), take, f) > 0);
 }
 
 static void a_packet_comes_back_as_it_was_sent(void **state)
@@ -162,12 +168,12 @@ static void a_packet_comes_back_as_it_was_sent(void **state)
 	f->flow.tos = 0x2a; /* with an ECN codepoint */
 	f->flow.ttl = 9;
 	make_packet(f, 0, 1001);
-	assert_int_equal(udp_port_tx(f->port, f->tx, 1), 1);
+	assert_int_equal(port_tx(f->port, f->tx, 1, NULL), 1);
 	drain(f);
 	assert_int_equal(f->got, 1);
 	assert_int_equal(f->bad, 0);
 	assert_int_equal(f->tos, 0x2a);
-	assert_int_equal(udp_port_rx(f->port, time_now_ns(), take, f), 0);
+	assert_int_equal(port_rx(f->port, time_now_ns(), take, f), 0);
 }
 
 static void ipv6_goes_over_the_same_socket(void **state)
@@ -179,7 +185,7 @@ static void ipv6_goes_over_the_same_socket(void **state)
 	f->flow.ttl = 3;
 	for (size_t i = 0; i < 5; i++)
 		make_packet(f, i, 777);
-	assert_int_equal(udp_port_tx(f->port, f->tx, 5), 5);
+	assert_int_equal(port_tx(f->port, f->tx, 5, NULL), 5);
 	drain(f);
 	assert_int_equal(f->got, 5);
 	assert_int_equal(f->bad, 0);
@@ -218,27 +224,58 @@ static void send_mixture(struct fixture *f, size_t n)
 	/* Runs of equal length with shorter ends, empty packets, sizes around the copy limit. */
 	for (size_t i = 0; i < n; i++)
 		make_packet(f, i, i % 40 < 30 ? 4096 : i % 40 == 39 ? 0 : i % 40 * 17);
-	assert_int_equal(udp_port_tx(f->port, f->tx, n), n);
+	assert_int_equal(port_tx(f->port, f->tx, n, NULL), n);
 	drain(f);
 	assert_int_equal(f->got, n);
 	assert_int_equal(f->bad, 0);
-	assert_int_equal(udp_port_counters(f->port)->rx_icrc_bad, 0);
+	assert_int_equal(f->port->counters->rx_icrc_bad, 0);
 }
 
 static void equal_packets_travel_as_super_packets(void **state)
 {
 	struct fixture *f = *state;
-	const struct udp_port_counters *c = udp_port_counters(f->port);
+	const struct port_counters *c = f->port->counters;
 
 	for (size_t i = 0; i < 60; i++)
 		make_packet(f, i, 1024);
 	sends = 0;
-	assert_int_equal(udp_port_tx(f->port, f->tx, 60), 60);
+	assert_int_equal(port_tx(f->port, f->tx, 60, NULL), 60);
 	assert_int_equal(sends, 1);
-	assert_int_equal(udp_port_rx(f->port, time_now_ns(), take, f),
+	assert_int_equal(port_rx(f->port, time_now_ns(), take, f),
 			 60); /* one datagram for the receiver */
 	assert_int_equal(f->bad, 0);
 	assert_int_equal(c->rx_batches, 1);
+}
+
+/* How many of the first n were sent, as far as the port says. */
+static size_t sent_of(const struct fixture *f, size_t n)
+{
+	size_t sent = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sent += f->sent[i].sport != 0;
+	return sent;
+}
+
+/* As super-packets and without them, over both versions of IP. */
+static void a_sender_can_know_what_its_packets_look_like(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int round = 0; round < 4; round++) {
+		if (round == 1)
+			refuse_segments = EIO;
+		if (round == 3)
+			f->flow.sgid = f->flow.dgid = v6_loopback;
+		for (size_t i = 0; i < 50; i++)
+			make_packet(f, i, i < 40 ? 700 : i * 13);
+		f->got = 0;
+		assert_int_equal(port_tx(f->port, f->tx, 50, f->sent), 50);
+		assert_int_equal(sent_of(f, 50), 50);
+		drain(f);
+		assert_int_equal(f->got, 50);
+		assert_int_equal(f->differ, 0);
+	}
 }
 
 static void a_mixture_of_lengths_arrives_in_order(void **state)
@@ -257,7 +294,7 @@ static void a_kernel_without_segmentation_gets_single_packets(void **state)
 	sends = 0;
 	make_packet(f, 0, 1024);
 	make_packet(f, 1, 1024);
-	assert_int_equal(udp_port_tx(f->port, f->tx, 2), 2);
+	assert_int_equal(port_tx(f->port, f->tx, 2, NULL), 2);
 	assert_int_equal(sends, 1);
 	drain(f);
 	assert_int_equal(f->got, 2);
@@ -274,14 +311,14 @@ static void packets_to_different_slots_never_share_a_super_packet(void **state)
 		f->tx[i].hdr[5] = (uint8_t)(3 + i);
 	}
 	sends = 0;
-	assert_int_equal(udp_port_tx(f->port, f->tx, 2), 2);
+	assert_int_equal(port_tx(f->port, f->tx, 2, NULL), 2);
 	assert_int_equal(sends, 2);
 	/* Nor can a receiving host's GRO join them. */
 	for (size_t i = 0; i < 2; i++) {
 		f->got = i;
 		make_packet(f, i, 64);
 		f->tx[i].hdr[5] = (uint8_t)(3 + i);
-		assert_int_equal(udp_port_tx(f->port, &f->tx[i], 1), 1);
+		assert_int_equal(port_tx(f->port, &f->tx[i], 1, NULL), 1);
 		drain(f);
 		sport[i] = f->sport;
 	}
@@ -291,19 +328,21 @@ static void packets_to_different_slots_never_share_a_super_packet(void **state)
 static void a_full_socket_counts_as_loss(void **state)
 {
 	struct fixture *f = *state;
-	const struct udp_port_counters *c = udp_port_counters(f->port);
+	const struct port_counters *c = f->port->counters;
 
 	make_packet(f, 0, 100);
 	make_packet(f, 1, 90);
 	make_packet(f, 2, 90);
 	refuse_all = EAGAIN;
-	assert_int_equal(udp_port_tx(f->port, f->tx, 3), 0);
+	assert_int_equal(port_tx(f->port, f->tx, 3, f->sent), 0);
 	assert_int_equal(c->tx_would_block, 3);
+	assert_int_equal(sent_of(f, 3), 0);
 	refuse_all = ENETUNREACH;
-	assert_int_equal(udp_port_tx(f->port, f->tx, 3), 0);
+	assert_int_equal(port_tx(f->port, f->tx, 3, f->sent), 0);
 	assert_int_equal(c->tx_refused, 3);
+	assert_int_equal(sent_of(f, 3), 0);
 	refuse_all = 0;
-	assert_int_equal(udp_port_tx(f->port, f->tx, 3), 3);
+	assert_int_equal(port_tx(f->port, f->tx, 3, NULL), 3);
 }
 
 static void a_packet_too_long_for_the_way_is_refused_alone(void **state)
@@ -315,8 +354,10 @@ static void a_packet_too_long_for_the_way_is_refused_alone(void **state)
 		make_packet(f, i, 2048);
 	make_packet(f, 4, 1024);
 	make_packet(f, 5, 1024);
-	assert_int_equal(udp_port_tx(f->port, f->tx, 6), 2);
-	assert_int_equal(udp_port_counters(f->port)->tx_refused, 4);
+	assert_int_equal(port_tx(f->port, f->tx, 6, f->sent), 2);
+	assert_int_equal(f->port->counters->tx_refused, 4);
+	assert_int_equal(sent_of(f, 4), 0);
+	assert_int_equal(sent_of(f, 6), 2);
 	f->got = 4;
 	drain(f);
 	assert_int_equal(f->got, 6);
@@ -325,7 +366,7 @@ static void a_packet_too_long_for_the_way_is_refused_alone(void **state)
 	sends = 0;
 	for (size_t i = 0; i < 60; i++)
 		make_packet(f, i, 512);
-	assert_int_equal(udp_port_tx(f->port, f->tx, 60), 60);
+	assert_int_equal(port_tx(f->port, f->tx, 60, NULL), 60);
 	assert_int_equal(sends, 1);
 	assert_int_equal(system("ip link set lo mtu 65536"), 0);
 }
@@ -336,7 +377,7 @@ static void ipv4_alone_will_do(void **state)
 	int family;
 	socklen_t len = sizeof(family);
 
-	assert_int_equal(getsockopt(udp_port_fd(f->port), SOL_SOCKET, SO_DOMAIN, &family, &len), 0);
+	assert_int_equal(getsockopt(f->port->fd, SOL_SOCKET, SO_DOMAIN, &family, &len), 0);
 	assert_int_equal(family, AF_INET);
 	f->flow.tos = 2;
 	send_mixture(f, 100);
@@ -344,8 +385,8 @@ static void ipv4_alone_will_do(void **state)
 	/* IPv6 has no way out. */
 	f->flow.sgid = f->flow.dgid = v6_loopback;
 	make_packet(f, 0, 100);
-	assert_int_equal(udp_port_tx(f->port, f->tx, 1), 0);
-	assert_int_equal(udp_port_counters(f->port)->tx_refused, 1);
+	assert_int_equal(port_tx(f->port, f->tx, 1, NULL), 0);
+	assert_int_equal(f->port->counters->tx_refused, 1);
 }
 
 /* On another port than 4791, where nobody is then. */
@@ -356,7 +397,7 @@ static int setup_alone(void **state)
 
 	setup(state);
 	f = *state;
-	udp_port_destroy(f->port);
+	port_destroy(f->port);
 	fd = udp_socket_open_private(1, getuid());
 	assert_true(fd >= 0);
 	assert_int_equal(udp_port_create(&f->port, fd), 0);
@@ -371,7 +412,7 @@ static void be_refused(struct fixture *f, int fd)
 	for (size_t i = 0; i < 3; i++) { /* what is said of one holds up no other */
 		make_packet(f, i, 100);
 		f->tx[i].hdr[5] = 0;
-		assert_int_equal(udp_port_tx(f->port, &f->tx[i], 1), 1);
+		assert_int_equal(port_tx(f->port, &f->tx[i], 1, NULL), 1);
 	}
 	assert_int_equal(poll(&p, 1, 1000), 1);
 	assert_int_equal(p.revents, POLLERR);
@@ -395,13 +436,13 @@ static void an_unreachable_port_is_told_of_with_the_packet(void **state)
 	be_refused(f, fd);
 	f->flow.sgid = f->flow.dgid = v6_loopback;
 	be_refused(f, fd);
-	assert_int_equal(udp_port_counters(f->port)->tx_refused, 0);
+	assert_int_equal(f->port->counters->tx_refused, 0);
 }
 
 static void corrupt_and_short_packets_are_dropped(void **state)
 {
 	struct fixture *f = *state;
-	const struct udp_port_counters *c = udp_port_counters(f->port);
+	const struct port_counters *c = f->port->counters;
 	struct sockaddr_in to = {.sin_family = AF_INET,
 				 .sin_port = htons(ROCEV2_UDP_PORT),
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -410,7 +451,7 @@ static void corrupt_and_short_packets_are_dropped(void **state)
 
 	/* Known to the table as one that sends small identifications: then 2^-26 each. */
 	make_packet(f, 0, 100);
-	assert_int_equal(udp_port_tx(f->port, f->tx, 1), 1);
+	assert_int_equal(port_tx(f->port, f->tx, 1, NULL), 1);
 	drain(f);
 	srand(7);
 	for (size_t len = 0; len <= sizeof(junk); len++) {
@@ -434,6 +475,7 @@ int main(void)
 		PORT_TEST(ipv6_goes_over_the_same_socket),
 		PORT_TEST(ipv6_packets_without_a_udp_checksum_are_received),
 		PORT_TEST(equal_packets_travel_as_super_packets),
+		PORT_TEST(a_sender_can_know_what_its_packets_look_like),
 		PORT_TEST(a_mixture_of_lengths_arrives_in_order),
 		PORT_TEST(a_kernel_without_segmentation_gets_single_packets),
 		PORT_TEST(packets_to_different_slots_never_share_a_super_packet),

@@ -19,9 +19,11 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "base/bytes.h"
 #include "netns.h"
 #include "port/udp/udp_port.h"
+#include "port/udp/udp_socket.h"
 #include "wire/icrc.h"
 
 enum { N = 130, DATA = 4096, BATCH = 64, LONGEST_UDP = 65507 };
@@ -104,7 +106,7 @@ struct catch
 };
 
 /* Cuts what came as a stack or an adapter further on would, by the lengths that were sent. */
-static void take(struct catch *seen, const struct rnic_tx *tx, size_t n, const uint8_t *b,
+static void take(struct catch *seen, const struct packet_tx *tx, size_t n, const uint8_t *b,
 		 size_t len)
 {
 	const uint8_t *udp;
@@ -116,7 +118,7 @@ static void take(struct catch *seen, const struct rnic_tx *tx, size_t n, const u
 		return;
 	seen->cut += id != 0;
 	for (unsigned piece = 0; left; piece++) {
-		const struct rnic_tx *t = &tx[seen->packets];
+		const struct packet_tx *t = &tx[seen->packets];
 		size_t want = t->hdr_len + t->payload_len + t->pad + ICRC_LEN;
 
 		assert_true(seen->packets < n && want <= left);
@@ -136,7 +138,7 @@ struct way {
 	const char *sgid, *dgid, *scope, *tap;
 };
 
-static struct rnic_tx tx[N];
+static struct packet_tx tx[N];
 static struct flow flow;
 
 /* Packet i, of these lengths. */
@@ -146,12 +148,12 @@ static void make(size_t i, size_t hdr_len, size_t payload_len)
 
 	for (size_t k = 0; k < payload_len; k++)
 		data[i][k] = (uint8_t)(i * 31 + k + (k >> 8));
-	tx[i] = (struct rnic_tx){.flow = &flow,
-				 .hdr_len = (uint8_t)hdr_len,
-				 .payload_len = (uint32_t)payload_len,
-				 .pad = (uint8_t)(-payload_len & 3),
-				 .niov = payload_len ? 1 : 0,
-				 .iov[0] = {data[i], payload_len}};
+	tx[i] = (struct packet_tx){.flow = &flow,
+				   .hdr_len = (uint8_t)hdr_len,
+				   .payload_len = (uint32_t)payload_len,
+				   .pad = (uint8_t)(-payload_len & 3),
+				   .niov = payload_len ? 1 : 0,
+				   .iov[0] = {data[i], payload_len}};
 	for (size_t k = BTH_LEN; k < hdr_len; k++)
 		tx[i].hdr[k] = (uint8_t)(i ^ k);
 	st_be24(tx[i].hdr + 9, (uint32_t)i);
@@ -163,7 +165,7 @@ static struct catch send_and_catch(const struct way *w, size_t n)
 	int fd = udp_socket_open(), tap = tap_open(w->tap);
 	struct pollfd p = {.fd = tap, .events = POLLIN};
 	struct catch seen = {0};
-	struct udp_port *port;
+	struct port *port;
 
 	flow = (struct flow){.sgid = gid(w->sgid), .dgid = gid(w->dgid)};
 	if (w->scope)
@@ -173,7 +175,7 @@ static struct catch send_and_catch(const struct way *w, size_t n)
 	for (size_t done = 0; done < n;) {
 		size_t count = min_of(n - done, (size_t)BATCH);
 
-		assert_int_equal(udp_port_tx(port, tx + done, count), count);
+		assert_int_equal(port_tx(port, tx + done, count, NULL), count);
 		done += count;
 		while (seen.packets < done && poll(&p, 1, 1000) > 0) {
 			ssize_t len = recv(tap, b, sizeof(b), 0);
@@ -182,7 +184,7 @@ static struct catch send_and_catch(const struct way *w, size_t n)
 				take(&seen, tx, done, b, (size_t)len);
 		}
 	}
-	udp_port_destroy(port);
+	port_destroy(port);
 	close(tap);
 	assert_int_equal(seen.packets, n);
 	assert_int_equal(seen.wrong, 0);
@@ -316,7 +318,7 @@ static void what_comes_whole_is_right_wherever_it_is_cut(void **state)
 {
 	(void)state;
 	if (!have_bridge)
-		skip();
+		SKIP_CASE("no bridge can be set up here");
 	for (unsigned v = 0; v < 2; v++) {
 		struct way w = {v ? "fd08::1" : "::ffff:10.8.0.1",
 				v ? "fd08::2" : "::ffff:10.8.0.2", NULL, "u1"};
@@ -335,7 +337,7 @@ static void a_vlan_changes_nothing(void **state)
 {
 	(void)state;
 	if (!have_vlan)
-		skip();
+		SKIP_CASE("no VLAN can be set up here");
 	assert_int_equal(
 		send_mixture(&(struct way){"::ffff:10.7.0.1", "::ffff:10.7.0.2", NULL, "v1"}).last,
 		63);

@@ -55,6 +55,8 @@ class Capture:
             t = subprocess.run(["tshark", "-r", self.path, "-c", "20000", "-Y",
                                 f"_ws.malformed && !({data})"],
                                capture_output=True, text=True, check=False)
+            if t.returncode:
+                raise Failed(f"tshark ends with {t.returncode}: {last_line(t.stderr)}")
             if t.stdout.strip():
                 raise Failed(f"tshark: malformed: {t.stdout.splitlines()[0]}")
         return seen
@@ -67,6 +69,8 @@ class Capture:
              *(x for name in IWARP_FIELDS for x in ("-e", name)), "-Y",
              f"_ws.malformed || iwarp_mpa.req || tcp.analysis.reused_ports || {NO_BYTES}"],
             capture_output=True, text=True, check=False)
+        if t.returncode:
+            raise Failed(f"tshark ends with {t.returncode}: {last_line(t.stderr)}")
         lines = [dict(zip(IWARP_FIELDS, line.split("\t"))) for line in t.stdout.splitlines()]
         reused = {f["tcp.stream"] for f in lines if f["tcp.analysis.reused_ports"]}
         lines = [f for f in lines if f["tcp.stream"] not in reused]

@@ -30,6 +30,9 @@ struct exchanges {
 	struct exchange *e;
 	size_t count;
 	unsigned int of_stale; /* rejected, reason 10 */
+	unsigned int unread;   /* a CM's messages that are none */
+	unsigned int astray;   /* messages of no exchange that began here */
+	unsigned int late;     /* such that end one: it may have begun before the capture */
 };
 
 static void begin(struct exchanges *all, const struct roce_packet *p, uint32_t id)
@@ -73,12 +76,14 @@ static void look_at_mad(struct exchanges *all, const struct roce_packet *p, cons
 	struct exchange *e = NULL;
 	struct cm_msg m;
 
-	if (cm_msg_decode(&m, mad) != 0)
+	if (cm_msg_decode(&m, mad) != 0) {
+		all->unread++;
 		return;
+	}
 	switch (m.hdr.attr_id) {
 	case CM_ATTR_REQ:
 		begin(all, p, m.req.local_comm_id);
-		break;
+		return;
 	case CM_ATTR_REP:
 		e = find(all, p, m.rep.local_comm_id, m.rep.remote_comm_id);
 		if (e) {
@@ -107,9 +112,13 @@ static void look_at_mad(struct exchanges *all, const struct roce_packet *p, cons
 		if (e)
 			e->drep = true;
 		break;
-	default:
-		break;
+	default: /* SIDR, MRA: no part of an exchange */
+		return;
 	}
+	if (!e && (m.hdr.attr_id == CM_ATTR_DREQ || m.hdr.attr_id == CM_ATTR_DREP))
+		all->late++;
+	else if (!e)
+		all->astray++;
 }
 
 /* False if an exchange is not complete. */
@@ -131,15 +140,21 @@ static bool judge(const struct exchanges *all, bool cut_short)
 		printf(", %u rejected", rejected);
 	if (all->of_stale)
 		printf(" (%u REJs for stale connections)", all->of_stale);
+	if (all->unread)
+		printf(", %u CM messages that are none", all->unread);
+	if (all->astray)
+		printf(", %u CM messages of no connection", all->astray);
+	if (all->late)
+		printf(", %u DREQs and DREPs of connections before", all->late);
 	if (cut_short)
-		return true;
+		return !all->unread;
 	if (unanswered)
 		printf(", %u REQs unanswered", unanswered);
 	if (unconfirmed)
 		printf(", %u REPs unconfirmed", unconfirmed);
 	if (undisconnected)
 		printf(", %u DREQs unanswered", undisconnected);
-	return !unanswered && !unconfirmed && !undisconnected;
+	return !unanswered && !unconfirmed && !undisconnected && !all->unread && !all->astray;
 }
 
 int main(int argc, char **argv)
@@ -178,8 +193,12 @@ int main(int argc, char **argv)
 		}
 		resent_look(p, &h);
 		ids_look(p, &h);
-		if (h.bth.dqpn == GSI_QPN && p->udp_len - ICRC_LEN - (size_t)len == MAD_LEN)
+		if (h.bth.dqpn != GSI_QPN)
+			continue;
+		if (p->udp_len - ICRC_LEN - (size_t)len == MAD_LEN)
 			look_at_mad(&cm, p, p->udp + len);
+		else
+			cm.unread++;
 	}
 	printf("%zu packets", all.count);
 	complete = judge(&cm, cut_short);

@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""Guests that run Debian's kernel, and a network namespace beside them in which weft runs.
-
-The lab itself, a script `vm` that boots QEMU guests on a bridge, is no part of this repository: it
-is found where $WEFT_LAB says or beside the repository. Its --help says what it offers.
-"""
+"""Guests that run Debian's kernel, and a network namespace beside them in which weft runs."""
 import atexit
-import ctypes
 import os
 import re
 import shutil
@@ -14,9 +9,9 @@ import subprocess
 import tempfile
 import time
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from guests import GONE, STOPPED, Broken, Guests, die_with_parent, images
 
-PRCTL = ctypes.CDLL(None).prctl
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class Missing(Exception):
@@ -27,25 +22,14 @@ class Failed(Exception):
     """What a case saw that it should not have."""
 
 
-def die_with_parent():
-    PRCTL(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
-def find_lab():
-    """The path of the script `vm`; Missing with the reason where guests cannot be booted."""
-    script = os.environ.get("WEFT_LAB") or os.path.join(TOP, "..", "shared", "lab", "vm")
-    if not os.access(script, os.X_OK):
-        raise Missing(f"no VM lab at {os.path.relpath(script, TOP)} (WEFT_LAB names another)")
+def check_machine():
+    """Missing with the reason where guests cannot be booted."""
     if os.geteuid():
-        raise Missing("the VM lab needs root")
+        raise Missing("guests need root")
     if not os.path.exists("/dev/net/tun"):
-        raise Missing("the VM lab needs /dev/net/tun")
-    if not shutil.which("qemu-system-x86_64") and not shutil.which("apt-get"):
-        raise Missing("qemu-system-x86_64 is not installed")
-    r = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
-    if r.returncode:
+        raise Missing("guests need /dev/net/tun")
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode:
         raise Missing("no right to make a network namespace here")
-    return os.path.realpath(script)
 
 
 def libraries(program):
@@ -57,18 +41,14 @@ def libraries(program):
 
 
 class Process:
-    """A program that runs beside the test, here or in a guest."""
+    """A program of this machine that runs beside the test."""
 
-    def __init__(self, argv, env, script=None, stop=None):
+    def __init__(self, argv, env):
+        self.serves = "serve" in argv  # weft serve, which ends in order when it is told to
         self.log = tempfile.TemporaryFile("w+", errors="replace")
-        self.stop_by = stop
         self.popen = subprocess.Popen(
-            argv, text=True, env=env, preexec_fn=die_with_parent,
-            stdout=self.log, stderr=subprocess.STDOUT,
-            stdin=subprocess.PIPE if script is not None else subprocess.DEVNULL)
-        if script is not None:
-            self.popen.stdin.write(script)
-            self.popen.stdin.close()
+            argv, text=True, env=env, preexec_fn=die_with_parent, stdin=subprocess.DEVNULL,
+            stdout=self.log, stderr=subprocess.STDOUT)
 
     @property
     def output(self):
@@ -90,15 +70,56 @@ class Process:
             raise Failed(f"still running after {seconds:.0f} s: {last_line(self.output)}") from None
 
     def stop(self, sig=signal.SIGTERM):
-        if self.running() and self.stop_by:
-            self.stop_by(sig)
-        elif self.running():
+        if self.running():
             self.popen.send_signal(sig)
         try:
             return self.popen.wait(10)
         except subprocess.TimeoutExpired:
             self.popen.kill()
             return self.popen.wait()
+
+
+class GuestProcess:
+    """A program that runs in a guest: the same calls."""
+
+    def __init__(self, lab, name, script, seconds):
+        self.lab, self.name, self.status = lab, name, None
+        self.serves = "weft serve " in script
+        self.end = time.monotonic() + seconds
+        self.mark = f"/run/test.{lab.next()}"
+        self.job = lab.guests.begin(name, f"exec 2>&1; echo $$ >{self.mark}\n{script}")
+
+    @property
+    def output(self):
+        return self.lab.guests.said(self.job)[0]
+
+    def running(self):
+        if self.status is None:
+            self.status = self.lab.guests.ended(self.job)
+            if self.status is None and time.monotonic() > self.end:
+                self.status = STOPPED
+                self.lab.guests.stop(self.job)
+        return self.status is None
+
+    def wait(self, seconds):
+        """The exit status; Failed where it still runs then."""
+        end = time.monotonic() + seconds
+        while self.running():
+            if time.monotonic() > end:
+                self.stop()
+                raise Failed(f"still running after {seconds:.0f} s: {last_line(self.output)}")
+            time.sleep(0.03)
+        return self.status
+
+    def stop(self, sig=signal.SIGTERM):
+        if self.running():
+            self.lab.guest(self.name, f"kill -{int(sig)} $(cat {self.mark})")
+        end = time.monotonic() + 10
+        while self.running() and time.monotonic() < end:
+            time.sleep(0.03)
+        if self.running():
+            self.lab.guests.stop(self.job)
+        return self.status
 
 
 def last_line(text):
@@ -109,44 +130,47 @@ def last_line(text):
 class Lab:
     """Use as a context manager: the guests are up inside and gone after."""
 
-    def __init__(self, build, guests=1, series="6.1", life=3000):
-        self.script = find_lab()
+    def __init__(self, build, guests=1, series="6.1", siw=False, life=3000):
+        check_machine()
         self.build, self.life = os.path.realpath(build), life
+        self.series, self.siw = series, siw
         self.names = [f"g{i + 1}" for i in range(guests)]
         self.weft = os.path.join(self.build, "weft")
         self.wire = os.path.join(self.build, "tests", "vm", "wire")
         self.hostile_cm = os.path.join(self.build, "tests", "interop", "hostile_cm")
-        self.env = {**os.environ, "LAB_NAME": f"weft-{os.getpid()}", "LAB_KERNEL": series}
+        self.env = dict(os.environ)
         self.processes = []
         self.serial = 0
         self.powered_off = set()
         self.log_read = {}  # how much of each console
         self.tshark = shutil.which("tshark")
 
+    def next(self):
+        self.serial += 1
+        return self.serial
+
     def __enter__(self):
-        argv = ["up", "-n", str(len(self.names)), "--life", str(self.life), "--mtu", "9000"]
         # weft with its own libraries, as it is installed, so that which ones it runs on is its choice.
         added = {os.path.join(self.build, "lib", f"lib{name}.so.1"): f"/opt/weft/lib/lib{name}.so.1"
                  for name in ("ibverbs", "rdmacm")}
-        for program in ("/sbin/mke2fs", "/sbin/e2fsck", self.weft, self.wire):
-            if os.path.exists(program):
-                added[program] = f"/opt/weft/{os.path.basename(program)}"
-                for lib in libraries(program):
-                    added[lib] = f"/usr/local/lib/x86_64-linux-gnu/{os.path.basename(lib)}"
-        for source, dest in added.items():
-            argv += ["--add", f"{source}:{dest}"]
+        for program in (self.weft, self.wire):
+            added[program] = f"/opt/weft/{os.path.basename(program)}"
+            for lib in libraries(program):
+                added[lib] = f"/usr/local/lib/x86_64-linux-gnu/{os.path.basename(lib)}"
+        self.guests = None
         atexit.register(self.down)
-        r = self.vm("build", timeout=600)
-        if r.returncode:
-            raise Missing(f"no guest images: {last_line(r.stderr)}")
-        r = self.vm(*argv, timeout=120)
-        if r.returncode:  # a busy machine may not have managed in time
-            self.vm("down")
-            r = self.vm(*argv, timeout=120)
-        if r.returncode:
-            raise Missing(f"the guests do not boot: {last_line(r.stderr)}")
-        self.kernel = self.guest("g1", "uname -r").stdout.strip()
-        self.share = self.run_ok("sh", "-c", "echo $LAB_SHARE").strip()
+        try:
+            image = images(self.series, self.siw)
+            if self.siw:
+                added[image.file("siw.ko")] = "/opt/siw.ko"
+            try:
+                self.guests = Guests(image, len(self.names), added, self.life, 9000)
+            except Broken:  # a busy machine may not have managed in time
+                self.guests = Guests(image, len(self.names), added, self.life, 9000)
+        except Broken as e:
+            raise Missing(str(e)) from None
+        self.kernel = image.kernel
+        self.share = self.guests.share
         return self
 
     def __exit__(self, *_):
@@ -157,18 +181,26 @@ class Lab:
         for p in self.processes:
             p.stop()
         self.processes = []
-        self.vm("down", timeout=60)
-
-    def vm(self, *args, timeout=60, **kwargs):
-        return subprocess.run([self.script, *args], env=self.env, text=True, errors="replace",
-                              check=False, capture_output=True, timeout=timeout, **kwargs)
+        if self.guests:
+            self.guests.down()
+        self.guests = None
 
     # ---- in a guest
 
     def guest(self, name, script, timeout=60):
         """Runs a shell script in a guest to its end."""
-        return self.vm("exec", name, "--timeout", str(timeout), "-", input=script,
-                       timeout=timeout + 30)
+        if not self.guests.up(name):
+            return subprocess.CompletedProcess(script, GONE, "", f"no guest {name} is up")
+        job = self.guests.begin(name, script)
+        end = time.monotonic() + timeout
+        while (status := self.guests.ended(job)) is None:
+            if time.monotonic() > end:
+                self.guests.stop(job)
+                status = STOPPED
+                break
+            time.sleep(0.02)
+        out, err = self.guests.said(job)
+        return subprocess.CompletedProcess(script, status, out, err)
 
     def guest_ok(self, name, script, timeout=60):
         r = self.guest(name, script, timeout)
@@ -178,21 +210,15 @@ class Lab:
 
     def guest_start(self, name, command, timeout=120, ready=""):
         """A program in a guest. ready: a shell command; guest_start() returns when it has succeeded."""
-        self.serial += 1
-        mark = f"/run/test.{self.serial}"
-        flag = os.path.join(self.share, f"ready.{self.serial}")
-
-        def stop(sig):
-            self.guest(name, f"kill -{int(sig)} $(cat {mark})")
-
+        flag = f"ready.{self.next()}"
         # In the one script: it takes the guest a quarter of a second to begin another.
-        watch = (f"for i in {{1..300}}; do {ready} && : >$LAB_SHARE/{os.path.basename(flag)} && break\n"
+        watch = (f"for i in {{1..300}}; do {ready} && : >$LAB_SHARE/{flag} && break\n"
                  "sleep 0.03; done >/dev/null 2>&1 &\n") if ready else ""
-        p = Process([self.script, "exec", name, "--timeout", str(timeout), "-"],
-                    self.env, f"{watch}echo $$ >{mark}; exec {command}\n", stop)
+        p = GuestProcess(self, name, f"{watch}exec {command}\n", timeout)
         self.processes.append(p)
         if ready:
-            until(lambda: os.path.exists(flag) or not p.running(), 20, f"{command.split()[0]} ready")
+            until(lambda: os.path.exists(os.path.join(self.share, flag)) or not p.running(), 20,
+                  f"{command.split()[0]} ready")
         return p
 
     def new_log(self, name):
@@ -202,31 +228,28 @@ class Lab:
         return text[begin:]
 
     def console(self, name):
-        return self.vm("console", name).stdout
+        return self.guests.console(name)
 
     def dead(self, ask):
         """The guests that are gone without having been asked to go; ask: and those that stay silent."""
-        up = re.findall(r"^(g\d+) .* up$", self.vm("status").stdout, re.M)
         return [g for g in self.names if g not in self.powered_off and
-                (g not in up or ask and self.guest(g, "true", 20).returncode)]
+                (not self.guests.up(g) or ask and self.guest(g, "true", 20).returncode)]
 
     def power_off(self, name):
         """Without a word to anybody: the guest's kernel resets the machine, which ends QEMU."""
         self.powered_off.add(name)
         r = self.guest(name, "echo b >/proc/sysrq-trigger; sleep 20", 20)
-        if r.returncode != 125:  # the guest went away
+        if r.returncode != GONE:
             raise Failed(f"{name} did not reset: {last_line(r.stderr)}")
 
     # ---- beside the guests
 
     def inside(self, *argv):
-        return [self.script, "ns", "--", *map(str, argv)]
+        return self.guests.inside(*argv)
 
     def pids(self):
-        """Of this machine's programs in the namespace."""
-        r = subprocess.run(["ip", "netns", "pids", self.env["LAB_NAME"]], capture_output=True,
-                           text=True, check=False)
-        return [int(pid) for pid in r.stdout.split()]
+        """Of what this machine runs in the namespace."""
+        return self.guests.pids()
 
     def run(self, *argv, timeout=60):
         """Runs a program of this machine in the namespace to its end."""

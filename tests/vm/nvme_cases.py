@@ -32,7 +32,7 @@ def export(t, mib=64):
     address = t.kernel.address[t.family]
     t.kernel.shell("lab-nvmet clear 2>/dev/null; modprobe -rq brd\n"
                    f"modprobe brd rd_nr=1 rd_size={mib * 1024} && "
-                   f"lab-nvmet export -t rdma -a {address} -n {NQN} -d /dev/ram0")
+                   f"lab-nvmet export {address} {NQN} /dev/ram0")
     return f"nvme+rdma://{bracketed(address)}:4420/{NQN}?ns=1"
 
 

@@ -13,9 +13,10 @@ complaint. A guest that dies fails its case with its kernel's last words; the re
 of an emulated guest: good for nothing but an impression. [rxe.md](rxe.md) and [siw.md](siw.md) have the points in which
 the kernel does otherwise than weft.
 
-{passed} passed, {failed} failed, {skipped} skipped, and {kernel} ended by a fault of the kernel's that the packets show: a sender
-that repeats a PSN has to repeat the packet, and rxe, after a NAK in the middle of a WRITE, now and then sends it as
-another (between two kernels too: `ib_write_bw -q 4` fails at 1 % of loss one time in four).
+{passed} passed, {failed} failed, {skipped} skipped, and {kernel} ended three times by a fault of the kernel's that the packets
+show: a sender that repeats a PSN has to repeat the packet, and rxe, after a NAK in the middle of a WRITE, now and then
+sends it as another (between two kernels too: `ib_write_bw -q 4` fails at 1 % of loss one time in four). Such a case runs
+again, and its row says so.
 """
 
 

@@ -209,7 +209,7 @@ def read(path):
 
 
 def child_state(pid):
-    """Of the program that timeout(1), which `vm ns` has become, is the parent of."""
+    """Of the program that timeout(1), which start() begins with, is the parent of."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
             return state(f.read().split()[0])

@@ -24,7 +24,8 @@ def wire(t, scenario, seconds=50):
 
 def wire_cases():
     for scenario, name, more in (
-            ("rnr", "receiver not ready: with and without a limit of retries", ASKED_FOR),
+            ("rnr", "receiver not ready: with and without a limit of retries",
+             {"repeats": 0.9, **ASKED_FOR}),
             ("psn-wrap", "PSNs that wrap around", {"lossy": True}),
             ("unsignaled", "100 messages, one completion", {"repeats": 0.2, "lossy": True}),
             ("reads", "READs at once, taken up in the middle", {"lossy": True}),

@@ -22,7 +22,8 @@ _weft()
 		for ((program = 2; program < COMP_CWORD; program++)); do
 			[ "${COMP_WORDS[program]}" = -- ] && { ((program++)); break; }
 			[[ ${COMP_WORDS[program]} == -* || ${COMP_WORDS[program]} == = ||
-				${COMP_WORDS[program - 1]} == = ]] || break
+				${COMP_WORDS[program - 1]} == = ||
+				$help == *" ${COMP_WORDS[program - 1]}="[A-Z]* ]] || break
 		done
 		if [ "$program" -lt "$COMP_CWORD" ]; then
 			if declare -F _command_offset >/dev/null; then

@@ -7,8 +7,10 @@
 #ifndef WEFT_NVMF_COMMON_STORE_OPS_H
 #define WEFT_NVMF_COMMON_STORE_OPS_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "base/list.h"
 
@@ -23,10 +25,17 @@ struct store_op {
 	enum store_opcode opcode;
 	uint32_t flags;
 	uint64_t offset, len; /* bytes, multiples of the block size, within the store */
-	void *buf;	      /* READ, WRITE: len bytes, the caller's until done */
+	/* READ, WRITE: where the bytes are, len in all pieces together; the caller's until done. */
+	const struct iovec *iov;
+	uint32_t iov_count;
+	/*
+	 * READ, WRITE of a store with metadata: the store's meta_size bytes for each block, one
+	 * after the other; NULL: nobody wants them, and they become zeroes.
+	 */
+	void *meta;
 	/*
 	 * Called once, with 0 or -errno; it may be called before submit returns. After it the
-	 * operation is the caller's again. A READ that succeeded has filled all of buf.
+	 * operation is the caller's again. A READ that succeeded has filled all pieces.
 	 */
 	void (*done)(struct store_op *op, int error);
 	/* The store's own from submit to done. */
@@ -39,6 +48,8 @@ struct store_op {
 struct store_ops {
 	const char *name; /* for messages: "memory", "file through io_uring" */
 	void (*submit)(struct store *s, struct store_op *op);
+	/* store_measure(); NULL: the store never has another size. */
+	bool (*measure)(struct store *s);
 	/* Nothing may be under way. */
 	void (*destroy)(struct store *s);
 };
@@ -48,13 +59,24 @@ struct store {
 	uint64_t size;	     /* bytes, a multiple of block_size */
 	uint32_t block_size; /* smallest unit of an operation: 512 or 4096 */
 	uint32_t optimal_io; /* preferred unit of writes and discards in bytes; 0 unknown */
+	uint32_t meta_size;  /* bytes kept beside each block; 0 none */
 	bool read_only;
 	bool volatile_cache; /* a WRITE without FUA needs a FLUSH to be on stable storage */
 	bool discard_zeroes; /* what was discarded reads as zeroes */
 };
 
+static inline bool store_op_moves_data(const struct store_op *op)
+{
+	return op->opcode == STORE_READ || op->opcode == STORE_WRITE;
+}
+
 static inline void store_submit(struct store *s, struct store_op *op)
 {
+	uint64_t len = 0;
+
+	for (uint32_t i = 0; store_op_moves_data(op) && i < op->iov_count; i++)
+		len += op->iov[i].iov_len;
+	assert(!store_op_moves_data(op) || len == op->len);
 	s->ops->submit(s, op);
 }
 

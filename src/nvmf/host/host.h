@@ -11,11 +11,11 @@
  *	host_submit		-> request.done, always exactly once if it returned 0
  *	host_shutdown		-> CLOSED
  *
- * States (host_state in host.c has the table of what may follow what):
+ * States (state.c has the table of what may follow what, steps.c what is done in each):
  *	IDLE		nothing yet
  *	OPENING		the transport connects the admin queue
  *	CONNECT..SET_QUEUES	one bring-up command each is outstanding on the admin queue
- *	IO_OPENING, IO_CONNECT	for one I/O queue after the other
+ *	IO_CONNECT	I/O queues are opened and connected, side by side
  *	LIVE		requests are sent; keep-alive runs, an event request is outstanding
  *	WAITING		after a lost connection, until the next attempt; requests wait
  *	SHUTDOWN, SHUTDOWN_WAIT	I/O queues are closed, CC.SHN is written, CSTS.SHST polled
@@ -36,7 +36,8 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "base/slots.h"
+#include "base/handles.h"
+#include "nvmf/common/command.h"
 #include "wire/nvme.h"
 #include "wire/nvme_fabrics.h"
 #include "wire/nvme_identify.h"
@@ -48,6 +49,7 @@ enum {
 	HOST_IO_QUEUES_MAX = 64,
 	HOST_SCRATCH_LEN = 4096,
 	HOST_ATTEMPTS_MAX = 5,
+	HOST_CONNECTING_MAX = 16, /* I/O queues at a time: a target need not take more at once */
 };
 
 enum host_state {
@@ -61,7 +63,6 @@ enum host_state {
 	HOST_IDENTIFY,
 	HOST_SET_EVENTS,
 	HOST_SET_QUEUES,
-	HOST_IO_OPENING,
 	HOST_IO_CONNECT,
 	HOST_LIVE,
 	HOST_WAITING,
@@ -97,14 +98,12 @@ struct host_failure {
 	const char *detail; /* static; NULL if there is none */
 };
 
-enum host_direction { HOST_DATA_NONE, HOST_DATA_OUT, HOST_DATA_IN };
-
 /* One command. The caller's; untouched by the caller from host_submit() to done(). */
 struct host_request {
 	struct nvme_sqe sqe; /* flags, cid and sgl are set by host and transport */
 	void *data;	     /* in memory the transport knows */
 	uint32_t data_len;
-	enum host_direction direction;
+	enum nvmf_dir dir;
 	bool again; /* may be sent again after a lost connection */
 	void (*done)(struct host_request *req, uint64_t now_ns);
 	void *arg;
@@ -123,6 +122,7 @@ struct host_request {
 };
 
 struct host;
+struct host_step;
 
 /* What carries capsules. t is the transport's, as given to host_init(). */
 struct host_transport {
@@ -142,6 +142,12 @@ struct host_transport {
 	bool keyed;	       /* the controller must take keyed SGLs */
 };
 
+struct host_counters { /* one line each in nvmf/host/counters.def, which also documents them */
+#define X(name, unit, text) uint64_t name;
+#include "nvmf/host/counters.def"
+#undef X
+};
+
 struct host_config {
 	char subnqn[NVME_NQN_LEN]; /* NVMF_DISCOVERY_NQN: no I/O queues, no events */
 	char hostnqn[NVME_NQN_LEN];
@@ -157,6 +163,7 @@ struct host_config {
 	/* Asynchronous events: the response's dword 0. May be NULL. */
 	void (*event)(void *arg, uint32_t result);
 	void *arg;
+	struct host_counters *counters; /* where others can look; NULL: the host's own */
 };
 
 enum host_queue_state { HOST_QUEUE_CLOSED, HOST_QUEUE_OPENING, HOST_QUEUE_OPEN };
@@ -167,12 +174,15 @@ struct host_queue {
 	uint16_t entries; /* of the submission queue */
 	uint16_t limit;	  /* commands that may be outstanding: below entries */
 	uint16_t outstanding;
-	uint64_t last_ns; /* when the last response came */
-	struct list wait; /* requests not sent yet */
-	struct list sent; /* in the order of their deadlines, except those without one */
-	struct slots cids;
-	struct slot *slots; /* the caller's, [capacity] */
+	uint64_t last_ns;	   /* when the last response came */
+	uint64_t open_deadline_ns; /* OPENING: give up */
+	struct list wait;	   /* requests not sent yet */
+	struct list sent;	   /* in the order of their deadlines, except those without one */
+	struct handles cids;
+	struct handle_place *places; /* the caller's, [capacity] */
 	uint16_t capacity;
+	const struct host_step *step; /* of its bring-up, or of the shutdown */
+	struct host_request own;      /* that step's command */
 };
 
 struct host {
@@ -189,34 +199,34 @@ struct host {
 	uint32_t reconnects;   /* so far */
 
 	/* The host's own. */
+	struct host_counters *counters, own_counters;
 	struct host_config config;
 	const struct host_transport *transport;
 	void *transport_arg;
 	struct host_queue *queues; /* [1 + config.io_queues] */
 	uint8_t *scratch;
-	uint16_t opening;   /* I/O queue in IO_OPENING and IO_CONNECT */
-	unsigned int depth; /* calls into the host that are under way */
-	bool lost;	    /* handled when the outermost call ends */
+	uint16_t io_begun, io_up; /* IO_CONNECT: queues that were begun, and that are connected */
+	unsigned int depth;	  /* calls into the host that are under way */
+	bool lost;		  /* handled when the outermost call ends */
 	bool was_live, discovery;
-	uint64_t
-		state_deadline_ns; /* OPENING, WAIT_READY, SHUTDOWN_WAIT: give up; WAITING: go on */
+	uint64_t state_deadline_ns;	    /* WAIT_READY, SHUTDOWN_WAIT: give up; WAITING: go on */
 	uint64_t poll_ns, poll_interval_ns; /* next look at CSTS */
 	uint64_t loss_deadline_ns;
 	struct host_failure attempt; /* of the last attempt to reconnect; kind NONE before one */
 	uint64_t shutdown_deadline_ns;
 	uint64_t keep_alive_due_ns, keep_alive_sent_ns;
-	struct host_request step, keep_alive, event; /* commands of the host itself */
+	struct host_request keep_alive, event; /* commands of the host itself */
 	bool keep_alive_out, event_out;
 };
 
 /*
- * queues: 1 + config->io_queues entries. slots: HOST_ADMIN_ENTRIES + io_queues * io_entries.
+ * queues: 1 + config->io_queues entries. places: HOST_ADMIN_ENTRIES + io_queues * io_entries.
  * scratch: HOST_SCRATCH_LEN bytes in memory the transport knows. All stay the caller's and
  * outlive the host. -EINVAL for a configuration beyond the limits above.
  */
 int host_init(struct host *h, const struct host_config *config,
 	      const struct host_transport *transport, void *transport_arg,
-	      struct host_queue *queues, struct slot *slots, void *scratch) must_use;
+	      struct host_queue *queues, struct handle_place *places, void *scratch) must_use;
 void host_start(struct host *h, uint64_t now_ns);
 /* qid 0 is the admin queue. 0: done() will be called. -ENOTCONN in a state that has no future
  * or before LIVE; -EINVAL for a queue that is not or more data than transfer_max. */

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What host.c (the states) and queue.c (the commands of a queue) know of each other. */
+/* What the files of the host know of each other, from the bottom to the top. */
 #ifndef WEFT_NVMF_HOST_INTERNAL_H
 #define WEFT_NVMF_HOST_INTERNAL_H
 
+#include "base/time.h"
 #include "nvmf/host/host.h"
 
-#define NS_PER_MS 1000000ull
+/* --- state.c ---------------------------------------------------------------------------------- */
 
-static inline bool host_own_request(const struct host *h, const struct host_request *req)
-{
-	return req == &h->step || req == &h->keep_alive || req == &h->event;
-}
-
+/* The one place where the state changes. */
+void host_set_state(struct host *h, enum host_state to, uint64_t now_ns);
 /* Marks the connection lost; the first reason counts. Handled when the outermost call ends. */
 void host_lose(struct host *h, const struct host_failure *why);
 static inline void host_lose_for(struct host *h, enum host_failure_kind kind, uint16_t qid,
@@ -19,22 +17,41 @@ static inline void host_lose_for(struct host *h, enum host_failure_kind kind, ui
 {
 	host_lose(h, &(struct host_failure){.kind = kind, .qid = qid, .detail = detail});
 }
+/* Ends the connections of the queues from first on. */
+void host_close_queues(struct host *h, uint16_t first);
 
-/* Around every public entry; the loss of a connection is handled in the outermost leave. */
-void host_enter(struct host *h);
-void host_leave(struct host *h, uint64_t now_ns);
+/* --- queue.c ---------------------------------------------------------------------------------- */
 
-void queue_init(struct host_queue *q, struct slot *slots, uint16_t capacity);
+void queue_init(struct host_queue *q, struct handle_place *places, uint16_t capacity);
 /* Fresh command IDs for a new connection. */
 void queue_open(struct host_queue *q, uint16_t entries, uint16_t limit);
 /* Puts a request of the host's own in front of all others and sends what can be sent. */
 void queue_push_own(struct host *h, uint16_t qid, struct host_request *req, uint64_t now_ns);
 /* Sends waiting requests while there is room. */
 void queue_pump(struct host *h, uint16_t qid, uint64_t now_ns);
-/* After close: sent requests that may go again wait once more, in their order, if `again`;
- * all others of the caller's end with error. */
-void queue_drain(struct host *h, uint16_t qid, bool again, int error, uint64_t now_ns);
-/* The deadline of the oldest command, UINT64_MAX if none has one. */
+void queue_respond(struct host *h, uint16_t qid, const void *capsule, uint32_t len,
+		   uint64_t now_ns);
+/* After close, of the queues from first on: sent requests that may go again wait once more, in
+ * their order, if `again`; all others of the caller's end with error. */
+void queues_drain(struct host *h, uint16_t first, bool again, int error, uint64_t now_ns);
+/* Of the connection that is made, or of the oldest command; UINT64_MAX if there is none. */
 uint64_t queue_deadline(const struct host_queue *q);
+
+/* --- live.c ----------------------------------------------------------------------------------- */
+
+void live_enter(struct host *h, uint64_t now_ns);
+/* The keep-alive. */
+void live_tick(struct host *h, uint64_t now_ns);
+void live_event_done(struct host_request *req, uint64_t now_ns);
+void live_keep_alive_done(struct host_request *req, uint64_t now_ns);
+
+/* --- steps.c ---------------------------------------------------------------------------------- */
+
+void steps_bring_up(struct host *h, uint64_t now_ns);
+void steps_shut_down(struct host *h, uint64_t now_ns);
+/* The connection of a queue is there. */
+void steps_opened(struct host *h, uint16_t qid, uint64_t now_ns);
+/* Looks at CSTS again. */
+void steps_poll(struct host *h, uint64_t now_ns);
 
 #endif

@@ -6,9 +6,9 @@
 
 #include "nvmf/host/internal.h"
 
-void queue_init(struct host_queue *q, struct slot *slots, uint16_t capacity)
+void queue_init(struct host_queue *q, struct handle_place *places, uint16_t capacity)
 {
-	*q = (struct host_queue){.slots = slots, .capacity = capacity};
+	*q = (struct host_queue){.places = places, .capacity = capacity};
 	list_init(&q->wait);
 	list_init(&q->sent);
 }
@@ -16,7 +16,7 @@ void queue_init(struct host_queue *q, struct slot *slots, uint16_t capacity)
 void queue_open(struct host_queue *q, uint16_t entries, uint16_t limit)
 {
 	assert(list_empty(&q->sent) && entries <= q->capacity);
-	slots_init(&q->cids, q->slots, entries, HOST_CID_GENERATION_BITS);
+	handles_init(&q->cids, q->places, entries, HOST_CID_GENERATION_BITS);
 	q->state = HOST_QUEUE_OPEN;
 	q->full = false;
 	q->outstanding = 0;
@@ -26,6 +26,8 @@ void queue_open(struct host_queue *q, uint16_t entries, uint16_t limit)
 
 uint64_t queue_deadline(const struct host_queue *q)
 {
+	if (q->state == HOST_QUEUE_OPENING)
+		return q->open_deadline_ns;
 	if (q->state != HOST_QUEUE_OPEN)
 		return UINT64_MAX;
 	/* The event request has no deadline and is alone in that. */
@@ -35,26 +37,32 @@ uint64_t queue_deadline(const struct host_queue *q)
 	return UINT64_MAX;
 }
 
-/* In which states a request goes out; the others wait. */
-static bool may_send(const struct host *h, const struct host_request *req)
+static bool own_request(const struct host *h, uint16_t qid, const struct host_request *req)
 {
-	return h->state == HOST_LIVE || host_own_request(h, req);
+	return req == &h->queues[qid].own || req == &h->keep_alive || req == &h->event;
+}
+
+/* In which states a request goes out; the others wait. */
+static bool may_send(const struct host *h, uint16_t qid, const struct host_request *req)
+{
+	return h->state == HOST_LIVE || own_request(h, qid, req);
 }
 
 static bool send_one(struct host *h, uint16_t qid, struct host_request *req, uint64_t now_ns)
 {
 	struct host_queue *q = &h->queues[qid];
-	bool in_capsule = req->direction == HOST_DATA_OUT && qid > 0 && req->data_len &&
+	bool in_capsule = req->dir == NVMF_DIR_TO_CTRL && qid > 0 && req->data_len &&
 			  req->data_len <= h->capsule_max;
 	uint32_t cid;
-	int err = slots_take(&q->cids, req, 0, &cid);
+	int err = handles_take(&q->cids, req, 0, &cid);
 
-	assert(err == 0); /* limit is below the number of slots */
+	assert(err == 0); /* limit is below the number of places */
 	req->sqe.cid = (uint16_t)cid;
 	req->sqe.flags = (uint8_t)((req->sqe.flags & NVME_SQE_FUSE_MASK) | NVME_SQE_PSDT_SGL);
 	err = h->transport->submit(h->transport_arg, qid, req, in_capsule);
 	if (err) {
-		slots_release(&q->cids, cid);
+		handles_release(&q->cids, cid);
+		h->counters->queue_full += err == -EAGAIN;
 		if (err == -EAGAIN)
 			q->full = true;
 		else
@@ -62,6 +70,7 @@ static bool send_one(struct host *h, uint16_t qid, struct host_request *req, uin
 		return false;
 	}
 	req->attempts++;
+	h->counters->commands++;
 	if (req != &h->event)
 		req->deadline_ns = now_ns + h->config.command_timeout_ns;
 	else
@@ -80,7 +89,7 @@ void queue_pump(struct host *h, uint16_t qid, uint64_t now_ns)
 	       !list_empty(&q->wait)) {
 		struct host_request *req = list_entry(q->wait.next, struct host_request, node);
 
-		if (!may_send(h, req) || !send_one(h, qid, req, now_ns))
+		if (!may_send(h, qid, req) || !send_one(h, qid, req, now_ns))
 			return;
 	}
 }
@@ -97,7 +106,7 @@ static void finish(struct host_request *req, int error, uint64_t now_ns)
 	req->done(req, now_ns);
 }
 
-void queue_drain(struct host *h, uint16_t qid, bool again, int error, uint64_t now_ns)
+static void drain(struct host *h, uint16_t qid, bool again, int error, uint64_t now_ns)
 {
 	struct host_queue *q = &h->queues[qid];
 	struct list ended, *at;
@@ -109,7 +118,7 @@ void queue_drain(struct host *h, uint16_t qid, bool again, int error, uint64_t n
 		struct host_request *req = list_entry(q->sent.prev, struct host_request, node);
 
 		list_remove(&req->node);
-		if (host_own_request(h, req))
+		if (own_request(h, qid, req))
 			continue;
 		if (again && req->again && req->attempts < HOST_ATTEMPTS_MAX)
 			list_push_head(&q->wait, &req->node);
@@ -117,7 +126,7 @@ void queue_drain(struct host *h, uint16_t qid, bool again, int error, uint64_t n
 			list_push_head(&ended, &req->node);
 	}
 	list_for_each(req, &q->wait, struct host_request, node) {
-		if (host_own_request(h, req)) {
+		if (own_request(h, qid, req)) {
 			list_remove(&req->node);
 		} else if (!again) {
 			list_remove(&req->node);
@@ -128,8 +137,28 @@ void queue_drain(struct host *h, uint16_t qid, bool again, int error, uint64_t n
 		finish(list_entry(at, struct host_request, node), error, now_ns);
 }
 
-static void respond(struct host *h, uint16_t qid, const void *capsule, uint32_t len,
-		    uint64_t now_ns)
+void queues_drain(struct host *h, uint16_t first, bool again, int error, uint64_t now_ns)
+{
+	for (uint16_t i = first; i <= h->config.io_queues; i++)
+		drain(h, i, again, error, now_ns);
+}
+
+static void count(struct host_counters *n, uint16_t qid, const struct host_request *req)
+{
+	bool io = qid && req->sqe.opcode != NVME_FABRICS;
+
+	if (req->cqe.status & NVME_STATUS_CODE) {
+		n->errors++;
+	} else if (io && req->dir == NVMF_DIR_TO_HOST) {
+		n->reads++;
+		n->read_bytes += req->data_len;
+	} else if (io && req->dir == NVMF_DIR_TO_CTRL) {
+		n->writes++;
+		n->written_bytes += req->data_len;
+	}
+}
+
+void queue_respond(struct host *h, uint16_t qid, const void *capsule, uint32_t len, uint64_t now_ns)
 {
 	struct host_queue *q = &h->queues[qid];
 	struct cursor c = cursor_init(capsule, len);
@@ -141,7 +170,7 @@ static void respond(struct host *h, uint16_t qid, const void *capsule, uint32_t 
 		return;
 	}
 	nvme_cqe_get(&c, &cqe);
-	req = slots_find(&q->cids, cqe.cid);
+	req = handles_find(&q->cids, cqe.cid);
 	if (!req) {
 		host_lose_for(h, HOST_FAIL_PROTOCOL, qid,
 			      "a response to a command that is not outstanding");
@@ -152,51 +181,13 @@ static void respond(struct host *h, uint16_t qid, const void *capsule, uint32_t 
 			      "a submission queue head beyond the queue");
 		return;
 	}
-	slots_release(&q->cids, cqe.cid);
+	handles_release(&q->cids, cqe.cid);
 	q->outstanding--;
 	q->last_ns = now_ns;
 	list_remove(&req->node);
 	h->transport->release(h->transport_arg, qid, req);
 	req->cqe = cqe;
+	count(h->counters, qid, req);
 	finish(req, 0, now_ns);
 	queue_pump(h, qid, now_ns);
-}
-
-/* The public entries that concern one queue's commands. */
-
-void host_queue_response(struct host *h, uint16_t qid, const void *capsule, uint32_t len,
-			 uint64_t now_ns)
-{
-	if (qid > h->config.io_queues || h->queues[qid].state != HOST_QUEUE_OPEN || h->lost)
-		return;
-	host_enter(h);
-	respond(h, qid, capsule, len, now_ns);
-	host_leave(h, now_ns);
-}
-
-void host_queue_writable(struct host *h, uint16_t qid, uint64_t now_ns)
-{
-	if (qid > h->config.io_queues || h->queues[qid].state != HOST_QUEUE_OPEN)
-		return;
-	host_enter(h);
-	h->queues[qid].full = false;
-	queue_pump(h, qid, now_ns);
-	host_leave(h, now_ns);
-}
-
-int host_submit(struct host *h, uint16_t qid, struct host_request *req, uint64_t now_ns)
-{
-	if (h->state != HOST_LIVE && !(h->was_live && h->state < HOST_SHUTDOWN))
-		return -ENOTCONN;
-	if (qid > h->io_queues || req->data_len > h->transfer_max || !req->done ||
-	    (req->direction == HOST_DATA_NONE) != (req->data_len == 0))
-		return -EINVAL;
-	req->error = 0;
-	req->attempts = 0;
-	req->cqe = (struct nvme_cqe){0};
-	host_enter(h);
-	list_push_tail(&h->queues[qid].wait, &req->node);
-	queue_pump(h, qid, now_ns);
-	host_leave(h, now_ns);
-	return 0;
 }

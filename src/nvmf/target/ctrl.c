@@ -32,7 +32,7 @@ void ctrl_features_reset(struct target_ctrl *c)
 	c->io_queues_granted = 0;
 	c->aen_enabled = c->aen_pending = c->aen_masked = 0;
 	c->arbitration = 0;
-	c->temp_over = 0xffff;
+	c->temp_over = TARGET_TEMP_OVER;
 	c->temp_under = 0;
 	c->error_recovery = 0;
 	c->write_atomic = 0;
@@ -68,7 +68,7 @@ bool ctrl_has_room(const struct target_subsys *s, const uint8_t peer[16])
 }
 
 struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_connect_data *d,
-				const uint8_t peer[16], uint32_t kato_ms)
+				const struct target_queue *q, uint32_t kato_ms)
 {
 	struct target *t = s->target;
 	struct target_ctrl *c;
@@ -79,31 +79,65 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 	c->subsys = s;
 	c->cntlid = free_cntlid(s);
 	memcpy(c->hostid, d->hostid, sizeof(c->hostid));
-	memcpy(c->peer, peer, sizeof(c->peer));
+	memcpy(c->peer, q->peer, sizeof(c->peer));
 	memcpy(c->hostnqn, d->hostnqn, sizeof(c->hostnqn));
 	/* Ready within 15 * 500 ms; the NVM command set. Queues are contiguous by nature. */
-	c->cap = (TARGET_QUEUE_ENTRIES_MAX - 1) | NVME_CAP_CQR | 15ull << NVME_CAP_TO_SHIFT |
+	c->cap = (q->ops->entries_max - 1u) | NVME_CAP_CQR | 15ull << NVME_CAP_TO_SHIFT |
 		 NVME_CAP_CSS_NVM;
-	c->started_ns = t->now_ns;
+	c->started_ns = t->group.now_ns;
 	if (!kato_ms && s->discovery)
 		kato_ms = TARGET_DISCOVERY_KATO_MS;
 	c->kato_ms = kato_ms;
 	ctrl_features_reset(c);
-	ctrl_arm_kato(c);
+	c->attached = 1; /* its own, until it is destroyed */
 	list_push_tail(&s->ctrls, &c->link);
 	t->ctrl_count++;
 	t->discovery_count += s->discovery;
 	return c;
 }
 
-static void ctrl_free(struct target_ctrl *c)
+void ctrl_forget_queue(struct target_ctrl *c, struct target_queue *q)
+{
+	struct target_counts *past = &c->past;
+
+	count_add(&past->commands, count_get(&q->counts.commands));
+	count_add(&past->reads, count_get(&q->counts.reads));
+	count_add(&past->writes, count_get(&q->counts.writes));
+	count_add(&past->sectors_read, count_get(&q->counts.sectors_read));
+	count_add(&past->sectors_written, count_get(&q->counts.sectors_written));
+	c->queues[q->qid] = NULL;
+	c->io_queues -= q->qid != 0;
+	q->owner = NULL;
+}
+
+void ctrl_counts(const struct target_ctrl *c, struct target_counts *ret)
+{
+	*ret = (struct target_counts){0};
+	for (int i = -1; i <= TARGET_IO_QUEUES_MAX; i++) {
+		const struct target_counts *n = i < 0	       ? &c->past
+						: c->queues[i] ? &c->queues[i]->counts
+							       : NULL;
+
+		if (!n)
+			continue;
+		count_add(&ret->commands, count_get(&n->commands));
+		count_add(&ret->reads, count_get(&n->reads));
+		count_add(&ret->writes, count_get(&n->writes));
+		count_add(&ret->sectors_read, count_get(&n->sectors_read));
+		count_add(&ret->sectors_written, count_get(&n->sectors_written));
+	}
+}
+
+/* What a queue may still do for it is not known before its group has told. */
+static void drop_queue(struct target_ctrl *c, struct target_queue *q)
 {
 	struct target *t = c->subsys->target;
 
-	list_remove(&c->link);
-	t->ctrl_count--;
-	t->discovery_count -= c->subsys->discovery;
-	t->env.free(t->env.ctx, c);
+	ctrl_forget_queue(c, q);
+	memset(q->busy_ns, 0xff, sizeof(q->busy_ns));
+	list_push_tail(&t->remains, &q->remains);
+	atomic_store_explicit(&t->left_work, true, memory_order_relaxed);
+	queue_order(q, c, NULL);
 }
 
 void ctrl_destroy(struct target_ctrl *c, const char *why)
@@ -114,19 +148,21 @@ void ctrl_destroy(struct target_ctrl *c, const char *why)
 					      .ctrl = c,
 					      .peer = c->raddr,
 					      .why = why});
-	c->gone = true;
 	timer_cancel(&t->kato_timers, &c->kato_timer);
 	list_remove(&c->link);
-	ctrl_disconnect_queues(c, 1);
+	list_push_tail(&c->subsys->flushing, &c->link);
 	for (uint32_t i = 0; i <= TARGET_IO_QUEUES_MAX; i++)
-		if (c->queues[i]) {
-			t->left_work |= c->queues[i]->live != 0;
-			c->queues[i]->ctrl = NULL;
-		}
-	if (c->shutdown_busy)
-		list_push_tail(&c->subsys->flushing, &c->link);
-	else
-		ctrl_free(c);
+		if (c->queues[i])
+			drop_queue(c, c->queues[i]);
+	ctrl_put(c);
+}
+
+static uint64_t commands_of(const struct target_ctrl *c)
+{
+	struct target_counts n;
+
+	ctrl_counts(c, &n);
+	return count_get(&n.commands);
 }
 
 /* A timer that is armed for a controller means: no command since then, and it is gone. */
@@ -134,18 +170,33 @@ void ctrl_arm_kato(struct target_ctrl *c)
 {
 	struct target *t = c->subsys->target;
 
-	c->traffic = false;
+	c->kato_commands = commands_of(c);
 	if (c->kato_ms)
-		timer_arm(&t->kato_timers, &c->kato_timer, t->now_ns + c->kato_ms * 1000000ull);
+		timer_arm(&t->kato_timers, &c->kato_timer,
+			  t->group.now_ns + c->kato_ms * NSEC_PER_MSEC);
 	else
 		timer_cancel(&t->kato_timers, &c->kato_timer);
 }
 
-void ctrl_disconnect_queues(struct target_ctrl *c, uint32_t first_qid)
+void ctrl_disconnect_queues(struct target_ctrl *c, uint32_t first_qid, const char *why)
 {
 	for (uint32_t i = first_qid; i <= TARGET_IO_QUEUES_MAX; i++)
 		if (c->queues[i])
-			c->queues[i]->ops->disconnect(c->queues[i]);
+			queue_order(c->queues[i], NULL, why);
+}
+
+void ctrl_kato_fired(struct target_ctrl *c)
+{
+	if (commands_of(c) != c->kato_commands) {
+		ctrl_arm_kato(c);
+		return;
+	}
+	target_emit(c->subsys->target,
+		    &(struct target_event){
+			    .type = TARGET_EVENT_KEEP_ALIVE_EXPIRED, .ctrl = c, .peer = c->raddr});
+	c->csts |= NVME_CSTS_CFS;
+	c->silent = true;
+	ctrl_disconnect_queues(c, 0, NULL);
 }
 
 void ctrl_abort_aers(struct target_ctrl *c, uint16_t status)
@@ -161,9 +212,41 @@ static void shutdown_next(struct target_ctrl *c);
 static void shutdown_flushed(struct store_op *op, int error)
 {
 	struct target_ctrl *c = container_of(op, struct target_ctrl, shutdown_op);
+	struct target_ns *ns = c->shutdown_ns;
 
-	(void)error; /* there is nothing a shutdown could do about it, and no field to say it in */
+	c->shutdown_ns = NULL;
+	if (error) {
+		c->flush_lost = true;
+		ns_flush_failed(ns, &c->subsys->target->group);
+		target_emit(c->subsys->target,
+			    &(struct target_event){.type = TARGET_EVENT_FLUSH_FAILED,
+						   .ctrl = c,
+						   .nsid = ns->nsid,
+						   .peer = c->raddr,
+						   .error = error});
+	}
+	ns_put(ns, &c->subsys->target->group);
 	shutdown_next(c);
+}
+
+static bool wrote_to(const struct target_ctrl *c, uint32_t nsid)
+{
+	return c->written_ns[(nsid - 1) / 32] >> (nsid - 1) % 32 & 1;
+}
+
+/* Of what it wrote, be it that another's flush has found out. */
+static bool lost_some(const struct target_ctrl *c)
+{
+	if (c->flush_lost) /* also of a namespace that has left since */
+		return true;
+	for (uint32_t nsid = 1; nsid <= c->subsys->nn; nsid++) {
+		const struct target_ns *ns = c->subsys->ns[nsid - 1];
+
+		if (ns && wrote_to(c, nsid) && ns->flush_failed_ns &&
+		    ns->flush_failed_ns >= c->started_ns)
+			return true;
+	}
+	return false;
 }
 
 /* Recursion, if a store answers at once, is bounded by the number of namespaces. */
@@ -172,21 +255,24 @@ static void shutdown_next(struct target_ctrl *c)
 	struct target_subsys *s = c->subsys;
 
 	while (c->shutdown_nsid < s->nn) {
-		uint32_t i = c->shutdown_nsid++;
-		struct target_ns *ns = s->ns[i];
+		uint32_t nsid = ++c->shutdown_nsid;
+		struct target_ns *ns = s->ns[nsid - 1];
 
-		if (!(c->written_ns[i / 32] & 1u << i % 32) || !ns || ns->read_only ||
-		    !ns->store->volatile_cache)
+		if (!wrote_to(c, nsid) || !ns || ns->read_only || !ns->store->volatile_cache)
 			continue;
+		c->shutdown_ns = ns;
 		c->shutdown_op = (struct store_op){.opcode = STORE_FLUSH, .done = shutdown_flushed};
 		store_submit(ns->store, &c->shutdown_op);
 		return;
 	}
 	c->shutdown_busy = false;
-	if (c->gone)
-		ctrl_free(c);
-	else if (NVME_CC_SHN(c->cc))
+	if ((c->csts & NVME_CSTS_SHST_MASK) != NVME_CSTS_SHST_BUSY)
+		; /* it does not wait for this any more */
+	else if (lost_some(c))
+		c->csts |= NVME_CSTS_CFS; /* and the shutdown is never complete */
+	else
 		c->csts = (c->csts & ~NVME_CSTS_SHST_MASK) | NVME_CSTS_SHST_DONE;
+	ctrl_put(c);
 }
 
 static void shutdown_begin(struct target_ctrl *c, bool flush)
@@ -200,6 +286,7 @@ static void shutdown_begin(struct target_ctrl *c, bool flush)
 	c->shutdown_nsid = 0; /* a shutdown that is under way begins again */
 	if (!c->shutdown_busy) {
 		c->shutdown_busy = true;
+		c->attached++;
 		shutdown_next(c);
 	}
 }
@@ -216,7 +303,7 @@ static bool cc_acceptable(const struct target_ctrl *c, uint32_t cc)
 
 static void ctrl_reset(struct target_ctrl *c)
 {
-	ctrl_disconnect_queues(c, 1);
+	ctrl_disconnect_queues(c, 1, NULL);
 	ctrl_abort_aers(c, NVME_SC_ABORT_REQ);
 	ctrl_features_reset(c);
 	c->csts = 0;
@@ -239,24 +326,7 @@ void ctrl_set_cc(struct target_ctrl *c, uint32_t cc)
 		c->csts &= ~NVME_CSTS_SHST_MASK;
 }
 
-/* --- errors and events ---------------------------------------------------------------------- */
-
-void ctrl_log_error(struct target_ctrl *c, const struct target_req *r, uint16_t status)
-{
-	struct nvme_error_entry *e = &c->errlog[c->error_count++ % TARGET_ERRLOG_ENTRIES];
-	const struct target_queue *q = r->queue;
-
-	*e = (struct nvme_error_entry){
-		.error_count = c->error_count,
-		.sqid = q->qid,
-		.cid = r->sqe.cid,
-		.status = (uint16_t)(status << 1),
-		.parm_error_location = r->error_location ? r->error_location : 0xffff,
-		.nsid = r->sqe.opcode == NVME_FABRICS ? 0 : r->sqe.nsid,
-		.lba = q->qid ? nvme_rw_slba(&r->sqe) : 0,
-		.trtype = q->ops->trtype,
-	};
-}
+/* --- events --------------------------------------------------------------------------------- */
 
 struct event_kind {
 	uint32_t bit;
@@ -276,9 +346,11 @@ void ctrl_raise(struct target_ctrl *c, uint32_t oaes_bit)
 	}
 }
 
-void ctrl_unmask(struct target_ctrl *c, uint32_t oaes_bit)
+void ctrl_event_read(struct target_ctrl *c, uint32_t oaes_bit)
 {
 	c->aen_masked &= ~oaes_bit;
+	if (oaes_bit == NVME_OAES_NS_ATTR)
+		memset(c->changed_ns, 0, sizeof(c->changed_ns));
 }
 
 /* Once told, an event of the kind is not told again until its log page was read. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The discovery log: for every port, every subsystem that this host may use, and first the
- * discovery subsystem itself. Base 2.0 section 5.16.1.23.
+ * The discovery log: every subsystem that is offered where the host came to and that it may use,
+ * at every port that offers it, and first the discovery subsystem itself. Base 2.0 section
+ * 5.16.1.23.
  *
  * A port bound to "any" address is shown with the address that the host came to, which is one
  * that it can reach; of another family it is left out.
@@ -9,40 +10,42 @@
 #include "nvmf/target/internal.h"
 #include "nvmf/target/window.h"
 
-static bool visible(const struct target_subsys *s, const struct target_ctrl *c)
+/* Whether a host that came to q's port is told that p has s. */
+static bool visible(const struct target_port *p, const struct target_subsys *s,
+		    const struct target_queue *q)
 {
-	for (uint32_t i = 0; s->hosts && i < s->host_count; i++)
-		if (nvmf_nqn_equal(c->hostnqn, s->hosts[i]))
-			return true;
-	return s->hosts == NULL;
-}
-
-static bool reachable(const struct target_port *p, const struct target_queue *q)
-{
-	return !p->wildcard || (q->port && p->adrfam == q->port->adrfam);
+	if (!q->port || (p->wildcard && p->adrfam != q->port->adrfam))
+		return false;
+	if (s->discovery && p != q->port) { /* a port with nothing for this host is none of his */
+		list_for_each(o, &q->target->subsystems, struct target_subsys, link)
+			if (!o->discovery && visible(p, o, q))
+				return true;
+		return false;
+	}
+	return target_offers(q->port, s) && target_offers(p, s) &&
+	       target_allows(s, q->ctrl->hostnqn);
 }
 
 static void put_entry(struct window *w, const struct target_port *p, const struct target_queue *q,
 		      const struct target_subsys *s)
 {
 	struct nvmf_disc_entry e = {
-		.trtype = p->trtype,
+		.trtype = p->ops->trtype,
 		.adrfam = p->adrfam,
 		.subtype = s->discovery ? NVMF_SUBTYPE_DISCOVERY : NVMF_SUBTYPE_NVM,
-		.treq = NVMF_TREQ_NO_SQ_FLOW,
+		.treq = p->ops->treq,
 		.portid = p->portid,
 		.cntlid = NVMF_CNTLID_DYNAMIC,
 		.asqsz = 32,
 	};
-	struct nvmf_tsas_rdma rdma = {.qptype = 1, .prtype = 1, .cms = 1};
 	uint8_t piece[NVMF_DISC_ENTRY_LEN];
 	struct wcursor out = wcursor_init(piece, sizeof(piece));
 
 	nvmf_pad(e.trsvcid, sizeof(e.trsvcid), p->trsvcid);
 	nvmf_pad(e.traddr, sizeof(e.traddr), p->wildcard ? q->traddr : p->traddr);
 	memcpy(e.subnqn, s->nqn, sizeof(e.subnqn));
-	if (p->trtype == NVMF_TRTYPE_RDMA)
-		nvmf_tsas_rdma_put(e.tsas, &rdma);
+	if (p->ops->tsas)
+		p->ops->tsas(e.tsas);
 	nvmf_disc_entry_put(&out, &e);
 	window_piece(w, piece, sizeof(piece));
 }
@@ -54,7 +57,7 @@ static uint64_t record_count(const struct target_queue *q)
 
 	list_for_each(p, &t->ports, struct target_port, link)
 		list_for_each(s, &t->subsystems, struct target_subsys, link)
-			count += reachable(p, q) && visible(s, q->ctrl);
+			count += visible(p, s, q);
 	return count;
 }
 
@@ -74,6 +77,6 @@ void window_discovery_log(struct window *w, const struct target_queue *q)
 	window_piece(w, piece, sizeof(piece));
 	list_for_each(p, &t->ports, struct target_port, link)
 		list_for_each(s, &t->subsystems, struct target_subsys, link)
-			if (reachable(p, q) && visible(s, q->ctrl))
+			if (visible(p, s, q))
 				put_entry(w, p, q, s);
 }

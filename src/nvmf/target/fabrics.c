@@ -4,9 +4,21 @@
 
 /* --- Connect --------------------------------------------------------------------------------
  *
+ * The admin plane looks whether the host may have the queue, the queue's group has the transport
+ * admit it, the admin plane takes it in, and the group knows its controller from then on.
+ *
  * A parameter that is wrong is named in the result: IATTR says whether it stands in the SQE or
  * in the data, IPO at which byte.
  */
+
+/* The group's. */
+static void answered(struct target_msg *m)
+{
+	struct target_req *r = msg_req(m);
+
+	r->queue->connecting = false;
+	req_complete(r, r->cqe.status);
+}
 
 static void refuse(struct target_req *r, uint16_t status, const struct nvmf_connect_data *d)
 {
@@ -16,43 +28,35 @@ static void refuse(struct target_req *r, uint16_t status, const struct nvmf_conn
 				 .status = status & NVME_STATUS_CODE};
 	char hostnqn[NVME_NQN_LEN + 1] = "", subnqn[NVME_NQN_LEN + 1] = "";
 
-	if (d) {
-		memcpy(hostnqn, d->hostnqn, NVME_NQN_LEN);
-		memcpy(subnqn, d->subnqn, NVME_NQN_LEN);
-		e.hostnqn = hostnqn;
-		e.subnqn = subnqn;
-	}
+	memcpy(hostnqn, d->hostnqn, NVME_NQN_LEN);
+	memcpy(subnqn, d->subnqn, NVME_NQN_LEN);
+	e.hostnqn = hostnqn;
+	e.subnqn = subnqn;
 	target_emit(r->queue->target, &e);
-	req_complete(r, status);
+	r->cqe.status = status;
+	group_tell(&r->queue->target->group, r->queue->group, &r->msg, answered);
 }
 
-static void refuse_data(struct target_req *r, uint16_t offset, const struct nvmf_connect_data *d)
+static uint16_t bad_data(struct target_req *r, uint16_t offset)
 {
 	r->cqe.result = nvmf_connect_ipo(true, offset);
-	refuse(r, FAIL(NVME_SC_CONNECT_INVALID_PARAM), d);
+	return FAIL(NVME_SC_CONNECT_INVALID_PARAM);
 }
 
-static void refuse_sqe(struct target_req *r, uint16_t offset, const struct nvmf_connect_data *d)
+static uint16_t bad_sqe(struct target_req *r, uint16_t offset)
 {
 	r->cqe.result = nvmf_connect_ipo(false, offset);
-	r->error_location = offset;
-	refuse(r, FAIL(NVME_SC_CONNECT_INVALID_PARAM), d);
+	return req_fail_at(r, offset, FAIL(NVME_SC_CONNECT_INVALID_PARAM));
 }
 
-static struct target_subsys *find_subsys(struct target *t, const char nqn[NVME_NQN_LEN])
+/* Of those that are offered where the host came to, unless that port has gone since. */
+static struct target_subsys *find_subsys(const struct target_queue *q, const char nqn[NVME_NQN_LEN])
 {
-	list_for_each(s, &t->subsystems, struct target_subsys, link)
-		if (nvmf_nqn_equal(nqn, s->nqn))
+	list_for_each(s, &q->target->subsystems, struct target_subsys, link)
+		if (q->port && !list_empty(&q->port->link) && target_offers(q->port, s) &&
+		    nvmf_nqn_equal(nqn, s->nqn))
 			return s;
 	return NULL;
-}
-
-static bool host_allowed(const struct target_subsys *s, const char hostnqn[NVME_NQN_LEN])
-{
-	for (uint32_t i = 0; s->hosts && i < s->host_count; i++)
-		if (nvmf_nqn_equal(hostnqn, s->hosts[i]))
-			return true;
-	return s->hosts == NULL;
 }
 
 static struct target_ctrl *find_ctrl(struct target_subsys *s, uint16_t cntlid)
@@ -63,134 +67,182 @@ static struct target_ctrl *find_ctrl(struct target_subsys *s, uint16_t cntlid)
 	return NULL;
 }
 
-static void connected(struct target_req *r, const struct nvmf_connect *co, struct target_ctrl *c)
+static uint16_t check_admin(struct target_req *r, const struct nvmf_connect_data *d,
+			    const struct target_subsys *s)
+{
+	/* The controllers here are dynamic: a host gets the next one that is free. */
+	if (d->cntlid != NVMF_CNTLID_DYNAMIC)
+		return bad_data(r, NVMF_CONNECT_DATA_CNTLID);
+	/* An admin queue is where the admin plane is. */
+	if (r->queue->group != &r->queue->target->group)
+		return bad_sqe(r, NVMF_CONNECT_SQE_QID);
+	return ctrl_has_room(s, r->queue->peer) ? NVME_SC_SUCCESS : NVME_SC_CONNECT_CTRL_BUSY;
+}
+
+static uint16_t check_io(struct target_req *r, const struct nvmf_connect *co,
+			 const struct nvmf_connect_data *d, struct target_subsys *s)
+{
+	const struct target_ctrl *c = find_ctrl(s, d->cntlid);
+
+	if (!c || s->discovery)
+		return bad_data(r, NVMF_CONNECT_DATA_CNTLID);
+	if (memcmp(c->hostnqn, d->hostnqn, NVME_NQN_LEN) != 0)
+		return bad_data(r, NVMF_CONNECT_DATA_HOSTNQN);
+	if (memcmp(c->hostid, d->hostid, sizeof(c->hostid)) != 0)
+		return bad_data(r, 0);
+	if (!(c->csts & NVME_CSTS_RDY) || co->qid > TARGET_IO_QUEUES_MAX)
+		return bad_sqe(r, NVMF_CONNECT_SQE_QID);
+	return c->queues[co->qid] ? FAIL(NVME_SC_CMD_SEQ_ERROR) : NVME_SC_SUCCESS;
+}
+
+struct connect {
+	struct nvmf_connect co;
+	struct nvmf_connect_data data;
+	struct target_subsys *subsys;
+};
+
+/* Whether the host may have what it asks for, as things are. */
+static uint16_t check(struct target_req *r, struct connect *c)
+{
+	const struct nvmf_connect_data *d = &c->data;
+	struct cursor cur = cursor_init(r->data, NVMF_CONNECT_DATA_LEN);
+	struct target_queue *q = r->queue;
+	struct target_subsys *s;
+
+	nvmf_connect_from_sqe(&c->co, &r->sqe);
+	nvmf_connect_data_get(&cur, &c->data);
+	if (q->owner || q->left) /* by another Connect; the connection has ended */
+		return FAIL(NVME_SC_CMD_SEQ_ERROR);
+	if (c->co.recfmt != 0)
+		return FAIL(NVME_SC_CONNECT_FORMAT);
+	if (c->co.qid != q->qid && q->qid != TARGET_QID_UNKNOWN)
+		return bad_sqe(r, NVMF_CONNECT_SQE_QID);
+	/* The size is zero-based; a queue of one entry could hold no command. */
+	if (c->co.sqsize == 0 || c->co.sqsize >= q->entries_max)
+		return bad_sqe(r, NVMF_CONNECT_SQE_SQSIZE);
+	s = memchr(d->subnqn, 0, NVME_NQN_LEN) ? find_subsys(q, d->subnqn) : NULL;
+	if (!s)
+		return bad_data(r, NVMF_CONNECT_DATA_SUBNQN);
+	/* A host without a name comes where any host may come, as with Linux's target: SPDK's
+	 * perf is one. */
+	if (!nvmf_nqn_valid(d->hostnqn, sizeof(d->hostnqn)) && (d->hostnqn[0] || s->hosts))
+		return bad_data(r, NVMF_CONNECT_DATA_HOSTNQN);
+	if (!target_allows(s, d->hostnqn))
+		return FAIL(NVME_SC_CONNECT_INVALID_HOST);
+	c->subsys = s;
+	return c->co.qid ? check_io(r, &c->co, d, s) : check_admin(r, d, s);
+}
+
+/* The group's. */
+static void connected(struct target_msg *m)
+{
+	struct target_req *r = msg_req(m);
+	struct target_queue *q = r->queue;
+	struct nvmf_connect co;
+
+	nvmf_connect_from_sqe(&co, &r->sqe);
+	if (q->disconnected) {
+		req_complete(r, NVME_SC_ABORT_QUEUE);
+		return;
+	}
+	q->ctrl = r->connected;
+	q->entries = (uint16_t)(co.sqsize + 1);
+	q->sqhd = 0;
+	q->no_sq_flow = co.cattr & NVMF_CATTR_NO_SQ_FLOW;
+	timer_cancel(&q->group->connect_timers, &q->connect_timer);
+	req_complete(r, NVME_SC_SUCCESS);
+}
+
+static void join(struct target_req *r, const struct connect *con, struct target_ctrl *c)
 {
 	struct target_queue *q = r->queue;
 
-	q->ctrl = c;
+	q->owner = r->connected = c;
 	q->subsys = c->subsys;
+	q->subsys->queues++;
 	memcpy(q->hostid, c->hostid, sizeof(q->hostid));
-	q->entries = (uint16_t)(co->sqsize + 1);
-	q->sqhd = 0;
-	q->no_sq_flow = co->cattr & NVMF_CATTR_NO_SQ_FLOW;
-	c->queues[q->qid] = q;
-	if (!q->qid)
+	c->queues[con->co.qid] = q;
+	c->attached++;
+	if (con->co.qid) {
+		c->io_queues++;
+	} else {
 		memcpy(c->raddr, q->raddr, sizeof(c->raddr));
-	timer_cancel(&q->target->connect_timers, &q->connect_timer);
-	target_emit(q->target, &(struct target_event){.type = q->qid ? TARGET_EVENT_QUEUE_NEW
-								     : TARGET_EVENT_CTRL_NEW,
+		ctrl_arm_kato(c);
+	}
+	target_emit(q->target, &(struct target_event){.type = con->co.qid ? TARGET_EVENT_QUEUE_NEW
+									  : TARGET_EVENT_CTRL_NEW,
 						      .ctrl = c,
 						      .queue = q,
 						      .peer = q->raddr});
 	r->cqe.result = c->cntlid;
-	req_complete(r, NVME_SC_SUCCESS);
+	group_tell(&q->target->group, q->group, &r->msg, connected);
 }
 
-/* False if the transport has no room for the queue; the host was told then. */
-static bool admitted(struct target_req *r, const struct nvmf_connect_data *d)
+/* The admin plane's: what was looked at before may be otherwise by now. */
+static void take_in(struct target_msg *m)
 {
+	struct target_req *r = msg_req(m);
+	uint16_t status = r->cqe.status;
+	struct target_ctrl *c = NULL;
+	struct connect con;
+	uint16_t now = check(r, &con);
+
+	if (!status)
+		status = now;
+	if (!status) {
+		c = con.co.qid ? find_ctrl(con.subsys, con.data.cntlid)
+			       : ctrl_create(con.subsys, &con.data, r->queue, con.co.kato_ms);
+		if (!c)
+			status = NVME_SC_CONNECT_CTRL_BUSY;
+	}
+	if (status)
+		refuse(r, status, &con.data);
+	else
+		join(r, &con, c);
+}
+
+/* The group's. Only now the transport has all that the queue takes: not for anybody who asks. */
+static void admit(struct target_msg *m)
+{
+	struct target_req *r = msg_req(m);
 	struct target_queue *q = r->queue;
+	struct nvmf_connect co;
 
-	if (!q->ops->admit || q->ops->admit(q) == 0)
-		return true;
-	refuse(r, NVME_SC_CONNECT_CTRL_BUSY, d);
-	return false;
+	if (q->disconnected) {
+		req_complete(r, NVME_SC_ABORT_QUEUE);
+		return;
+	}
+	nvmf_connect_from_sqe(&co, &r->sqe);
+	q->qid = co.qid;
+	if (!q->admitted)
+		q->admitted = !q->ops->admit || q->ops->admit(q) == 0;
+	r->cqe.status = q->admitted ? NVME_SC_SUCCESS : NVME_SC_CONNECT_CTRL_BUSY;
+	group_tell(q->group, &q->target->group, m, take_in);
 }
 
-static void connect_admin(struct target_req *r, const struct nvmf_connect *co,
-			  const struct nvmf_connect_data *d, struct target_subsys *s)
+static void look_at(struct target_msg *m)
 {
-	struct target_ctrl *c;
+	struct target_req *r = msg_req(m);
+	struct connect con;
+	uint16_t status = check(r, &con);
 
-	/* The controllers here are dynamic: a host gets the next one that is free. */
-	if (d->cntlid != NVMF_CNTLID_DYNAMIC) {
-		refuse_data(r, NVMF_CONNECT_DATA_CNTLID, d);
-		return;
-	}
-	if (!ctrl_has_room(s, r->queue->peer)) {
-		refuse(r, NVME_SC_CONNECT_CTRL_BUSY, d);
-		return;
-	}
-	if (!admitted(r, d))
-		return;
-	c = ctrl_create(s, d, r->queue->peer, co->kato_ms);
-	if (!c) {
-		refuse(r, NVME_SC_CONNECT_CTRL_BUSY, d);
-		return;
-	}
-	connected(r, co, c);
-}
-
-static void connect_io(struct target_req *r, const struct nvmf_connect *co,
-		       const struct nvmf_connect_data *d, struct target_subsys *s)
-{
-	struct target_ctrl *c = find_ctrl(s, d->cntlid);
-
-	if (!c || s->discovery) {
-		refuse_data(r, NVMF_CONNECT_DATA_CNTLID, d);
-	} else if (memcmp(c->hostnqn, d->hostnqn, NVME_NQN_LEN) != 0) {
-		refuse_data(r, NVMF_CONNECT_DATA_HOSTNQN, d);
-	} else if (memcmp(c->hostid, d->hostid, sizeof(c->hostid)) != 0) {
-		refuse_data(r, 0, d);
-	} else if (!(c->csts & NVME_CSTS_RDY) || co->qid > TARGET_IO_QUEUES_MAX) {
-		refuse_sqe(r, NVMF_CONNECT_SQE_QID, d);
-	} else if (c->queues[co->qid]) {
-		refuse(r, FAIL(NVME_SC_CMD_SEQ_ERROR), d);
-	} else if (admitted(r, d)) {
-		c->io_queues++;
-		c->traffic = true;
-		connected(r, co, c);
-	}
+	if (status)
+		refuse(r, status, &con.data);
+	else
+		group_tell(&r->queue->target->group, r->queue->group, m, admit);
 }
 
 static void execute_connect(struct target_req *r)
 {
 	struct target_queue *q = r->queue;
-	struct cursor cur = cursor_init(r->data, NVMF_CONNECT_DATA_LEN);
-	struct nvmf_connect_data d;
-	struct nvmf_connect co;
-	struct target_subsys *s;
 
 	/* A second Connect may have come while the data of the first was on its way. */
-	if (q->ctrl || q->entries) {
+	if (q->connecting || q->entries) {
 		req_complete(r, FAIL(NVME_SC_CMD_SEQ_ERROR));
 		return;
 	}
-	nvmf_connect_from_sqe(&co, &r->sqe);
-	nvmf_connect_data_get(&cur, &d);
-	if (co.recfmt != 0) {
-		refuse(r, FAIL(NVME_SC_CONNECT_FORMAT), &d);
-		return;
-	}
-	if (co.qid != q->qid) {
-		refuse_sqe(r, NVMF_CONNECT_SQE_QID, &d);
-		return;
-	}
-	/* The size is zero-based; a queue of one entry could hold no command. */
-	if (co.sqsize == 0 || co.sqsize >= TARGET_QUEUE_ENTRIES_MAX ||
-	    co.sqsize >= q->entries_max) {
-		refuse_sqe(r, NVMF_CONNECT_SQE_SQSIZE, &d);
-		return;
-	}
-	s = memchr(d.subnqn, 0, NVME_NQN_LEN) ? find_subsys(q->target, d.subnqn) : NULL;
-	if (!s) {
-		refuse_data(r, NVMF_CONNECT_DATA_SUBNQN, &d);
-		return;
-	}
-	/* A host without a name comes where any host may come, as with Linux's target: SPDK's
-	 * perf is one. */
-	if (!nvmf_nqn_valid(d.hostnqn, sizeof(d.hostnqn)) && (d.hostnqn[0] || s->hosts)) {
-		refuse_data(r, NVMF_CONNECT_DATA_HOSTNQN, &d);
-		return;
-	}
-	if (!host_allowed(s, d.hostnqn)) {
-		refuse(r, FAIL(NVME_SC_CONNECT_INVALID_HOST), &d);
-		return;
-	}
-	if (q->qid == 0)
-		connect_admin(r, &co, &d, s);
-	else
-		connect_io(r, &co, &d, s);
+	q->connecting = true;
+	group_tell(q->group, &q->target->group, &r->msg, look_at);
 }
 
 uint16_t parse_connect(struct target_req *r)
@@ -247,19 +299,4 @@ uint16_t parse_property_set(struct target_req *r)
 {
 	r->execute = execute_property_set;
 	return NVME_SC_SUCCESS;
-}
-
-uint16_t parse_fabrics(struct target_req *r)
-{
-	uint8_t type = nvmf_fctype(&r->sqe);
-
-	if (type == NVMF_CONNECT)
-		return parse_connect(r);
-	if (!r->queue->ctrl)
-		return FAIL(NVME_SC_CMD_SEQ_ERROR);
-	if (r->queue->qid == 0 && type == NVMF_PROPERTY_GET)
-		return parse_property_get(r);
-	if (r->queue->qid == 0 && type == NVMF_PROPERTY_SET)
-		return parse_property_set(r);
-	return req_fail_at(r, 4, FAIL(NVME_SC_INVALID_OPCODE));
 }

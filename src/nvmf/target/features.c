@@ -4,42 +4,29 @@
  * The mandatory ones that steer nothing in software are kept and given back. Base 2.0 section
  * 5.27.
  */
+#include <stddef.h>
+
 #include "nvmf/target/internal.h"
 
 #define SQE_FID	  40
 #define SQE_CDW11 44
 
+/* A row has functions, or says what is kept of dword 11; by default that is 0. */
 struct feature {
 	bool known, discovery, changeable;
+	uint32_t refused; /* bits of dword 11 that ask for what there is not */
+	uint32_t kept;	  /* bits that are kept */
+	size_t place;	  /* where: offset in struct target_ctrl */
+	uint16_t (*get)(struct target_req *r, struct target_ctrl *c, bool defaults, uint64_t *ret);
+	uint16_t (*set)(struct target_req *r, struct target_ctrl *c);
 };
 
-static const struct feature features[256] = {
-	[NVME_FID_ARBITRATION] = {true, false, true},
-	[NVME_FID_POWER_MGMT] = {true, false, true},
-	[NVME_FID_TEMP_THRESHOLD] = {true, false, true},
-	[NVME_FID_ERROR_RECOVERY] = {true, false, true},
-	[NVME_FID_VOLATILE_WC] = {true, false, true},
-	[NVME_FID_NUM_QUEUES] = {true, false, true},
-	[NVME_FID_WRITE_ATOMIC] = {true, false, true},
-	[NVME_FID_ASYNC_EVENT] = {true, true, true},
-	[NVME_FID_KEEP_ALIVE] = {true, true, true},
-	[NVME_FID_HOST_ID] = {true, true, false},
-};
-
-static const struct feature *find(const struct target_req *r)
+static uint16_t bad_cdw11(struct target_req *r)
 {
-	const struct feature *f = &features[NVME_FEATURE_FID(r->sqe.cdw10)];
-
-	return f->known && (f->discovery || !r->queue->ctrl->subsys->discovery) ? f : NULL;
+	return req_fail_at(r, SQE_CDW11, FAIL(NVME_SC_INVALID_FIELD));
 }
 
-static bool has_write_cache(const struct target_subsys *s)
-{
-	for (uint32_t i = 0; i < s->nn; i++)
-		if (s->ns[i] && s->ns[i]->store->volatile_cache)
-			return true;
-	return false;
-}
+/* --- temperature threshold -------------------------------------------------------------------- */
 
 /* Threshold type in bits 21:20 of dword 11: 0 over, 1 under; sensor 0 in 19:16. */
 static uint32_t *temp_threshold(struct target_ctrl *c, uint32_t dw11)
@@ -55,66 +42,173 @@ static uint32_t *temp_threshold(struct target_ctrl *c, uint32_t dw11)
 	return NULL;
 }
 
-static uint16_t get_value(struct target_req *r, struct target_ctrl *c, bool defaults, uint64_t *ret)
+static uint16_t get_temp(struct target_req *r, struct target_ctrl *c, bool defaults, uint64_t *ret)
 {
-	struct target_ctrl fresh;
-	uint32_t *temp;
+	const uint32_t *temp = temp_threshold(c, r->sqe.cdw11);
 
-	switch (NVME_FEATURE_FID(r->sqe.cdw10)) {
-	case NVME_FID_ARBITRATION:
-		*ret = defaults ? 0 : c->arbitration;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_POWER_MGMT:
-		*ret = 0;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_TEMP_THRESHOLD:
-		fresh.temp_over = 0xffff;
-		fresh.temp_under = 0;
-		temp = temp_threshold(defaults ? &fresh : c, r->sqe.cdw11);
-		if (!temp)
-			return req_fail_at(r, SQE_CDW11, FAIL(NVME_SC_INVALID_FIELD));
-		*ret = *temp;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_ERROR_RECOVERY:
-		*ret = defaults ? 0 : c->error_recovery;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_VOLATILE_WC:
-		if (!has_write_cache(c->subsys))
-			return req_fail_at(r, SQE_FID, FAIL(NVME_SC_INVALID_FIELD));
-		*ret = defaults || c->write_cache;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_NUM_QUEUES:
-		*ret = c->io_queues_granted;
-		if (defaults || !*ret)
-			*ret = TARGET_IO_QUEUES_MAX;
-		*ret = NVME_NUM_QUEUES(*ret, *ret);
-		return NVME_SC_SUCCESS;
-	case NVME_FID_WRITE_ATOMIC:
-		*ret = defaults ? 0 : c->write_atomic;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_ASYNC_EVENT:
-		*ret = defaults ? 0 : c->aen_enabled;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_KEEP_ALIVE:
-		*ret = defaults ? 0 : c->kato_ms;
-		return NVME_SC_SUCCESS;
-	}
-	return req_fail_at(r, SQE_FID, FAIL(NVME_SC_INVALID_FIELD));
+	if (!temp)
+		return bad_cdw11(r);
+	*ret = *temp;
+	if (defaults)
+		*ret = temp == &c->temp_over ? TARGET_TEMP_OVER : 0;
+	return NVME_SC_SUCCESS;
+}
+
+static uint16_t set_temp(struct target_req *r, struct target_ctrl *c)
+{
+	uint32_t *temp = temp_threshold(c, r->sqe.cdw11);
+
+	if (!temp)
+		return bad_cdw11(r);
+	*temp = r->sqe.cdw11 & 0xffff;
+	return NVME_SC_SUCCESS;
+}
+
+/* --- volatile write cache --------------------------------------------------------------------- */
+
+static bool has_write_cache(const struct target_subsys *s)
+{
+	for (uint32_t i = 0; i < s->nn; i++)
+		if (s->ns[i] && s->ns[i]->store->volatile_cache)
+			return true;
+	return false;
+}
+
+static uint16_t get_cache(struct target_req *r, struct target_ctrl *c, bool defaults, uint64_t *ret)
+{
+	if (!has_write_cache(c->subsys))
+		return req_fail_at(r, SQE_FID, FAIL(NVME_SC_INVALID_FIELD));
+	*ret = defaults || c->write_cache;
+	return NVME_SC_SUCCESS;
+}
+
+static uint16_t set_cache(struct target_req *r, struct target_ctrl *c)
+{
+	if (!has_write_cache(c->subsys))
+		return bad_cdw11(r);
+	c->write_cache = r->sqe.cdw11 & 1;
+	return NVME_SC_SUCCESS;
+}
+
+/* --- number of queues ------------------------------------------------------------------------- */
+
+static uint16_t get_num_queues(struct target_req *r, struct target_ctrl *c, bool defaults,
+			       uint64_t *ret)
+{
+	uint32_t n = c->io_queues_granted;
+
+	(void)r;
+	if (defaults || !n)
+		n = TARGET_IO_QUEUES_MAX;
+	*ret = NVME_NUM_QUEUES(n, n);
+	return NVME_SC_SUCCESS;
+}
+
+static uint16_t set_num_queues(struct target_req *r, struct target_ctrl *c)
+{
+	uint32_t nsq = NVME_NUM_QUEUES_SQ(r->sqe.cdw11), ncq = NVME_NUM_QUEUES_CQ(r->sqe.cdw11);
+
+	/* ffff is not a number of queues. */
+	if (nsq == 0x10000 || ncq == 0x10000)
+		return bad_cdw11(r);
+	if (c->io_queues)
+		return FAIL(NVME_SC_CMD_SEQ_ERROR);
+	/* Over fabrics a queue is a pair. */
+	nsq = max_of(nsq, ncq);
+	c->io_queues_granted = min_of(nsq, (uint32_t)TARGET_IO_QUEUES_MAX);
+	r->cqe.result = NVME_NUM_QUEUES(c->io_queues_granted, c->io_queues_granted);
+	return NVME_SC_SUCCESS;
+}
+
+/* --- asynchronous events, keep-alive, host identifier -------------------------------------- */
+
+static uint16_t set_events(struct target_req *r, struct target_ctrl *c)
+{
+	c->aen_enabled = r->sqe.cdw11 & TARGET_OAES(c->subsys);
+	return NVME_SC_SUCCESS;
+}
+
+/* Rounded up to the granularity that KAS tells; the result says to what. */
+static uint16_t set_keep_alive(struct target_req *r, struct target_ctrl *c)
+{
+	uint32_t ms = r->sqe.cdw11, unit = TARGET_KAS * 100;
+
+	if (ms > UINT32_MAX - unit)
+		return req_fail_at(r, SQE_CDW11, FAIL(NVME_SC_KAT_INVALID));
+	c->kato_ms = (ms + unit - 1) / unit * unit;
+	ctrl_arm_kato(c);
+	r->cqe.result = c->kato_ms;
+	return NVME_SC_SUCCESS;
+}
+
+static uint16_t get_host_id(struct target_req *r, struct target_ctrl *c, bool defaults,
+			    uint64_t *ret)
+{
+	(void)defaults;
+	*ret = 0;
+	memcpy(r->data, c->hostid, sizeof(c->hostid));
+	return NVME_SC_SUCCESS;
+}
+
+static uint16_t set_host_id(struct target_req *r, struct target_ctrl *c)
+{
+	(void)r;
+	(void)c;
+	return FAIL(NVME_SC_CMD_SEQ_ERROR); /* it came with Connect */
+}
+
+/* --- the table -------------------------------------------------------------------------------- */
+
+#define AT(member) .place = offsetof(struct target_ctrl, member)
+
+static const struct feature features[256] = {
+	[NVME_FID_ARBITRATION] = {true, false, true, .kept = UINT32_MAX, AT(arbitration)},
+	/* There is power state 0 alone. */
+	[NVME_FID_POWER_MGMT] = {true, false, true, .refused = 0x1f},
+	[NVME_FID_TEMP_THRESHOLD] = {true, false, true, .get = get_temp, .set = set_temp},
+	/* Bit 16: an error for deallocated blocks. */
+	[NVME_FID_ERROR_RECOVERY] = {true, false, true, 1u << 16, 0xffff, AT(error_recovery)},
+	[NVME_FID_VOLATILE_WC] = {true, false, true, .get = get_cache, .set = set_cache},
+	[NVME_FID_NUM_QUEUES] = {true, false, true, .get = get_num_queues, .set = set_num_queues},
+	[NVME_FID_WRITE_ATOMIC] = {true, false, true, .kept = 1, AT(write_atomic)},
+	[NVME_FID_ASYNC_EVENT] = {true, true, true, .set = set_events, AT(aen_enabled)},
+	[NVME_FID_KEEP_ALIVE] = {true, true, true, .set = set_keep_alive, AT(kato_ms)},
+	[NVME_FID_HOST_ID] = {true, true, false, .get = get_host_id, .set = set_host_id},
+};
+
+static const struct feature *find(const struct target_req *r)
+{
+	const struct feature *f = &features[NVME_FEATURE_FID(r->sqe.cdw10)];
+
+	return f->known && (f->discovery || !r->queue->ctrl->subsys->discovery) ? f : NULL;
+}
+
+static uint32_t *place_of(const struct feature *f, struct target_ctrl *c)
+{
+	return f->place ? (uint32_t *)(void *)((char *)c + f->place) : NULL;
+}
+
+static uint16_t get_value(const struct feature *f, struct target_req *r, bool defaults,
+			  uint64_t *ret)
+{
+	const uint32_t *place = place_of(f, r->queue->ctrl);
+
+	if (f->get)
+		return f->get(r, r->queue->ctrl, defaults, ret);
+	*ret = place && !defaults ? *place : 0;
+	return NVME_SC_SUCCESS;
 }
 
 static void execute_get(struct target_req *r)
 {
-	struct target_ctrl *c = r->queue->ctrl;
 	uint32_t sel = NVME_FEATURE_SEL(r->sqe.cdw10);
 	uint16_t status = NVME_SC_SUCCESS;
 	uint64_t value = 0;
 
 	if (sel == NVME_SEL_SUPPORTED)
 		value = find(r)->changeable ? NVME_FEATURE_CAP_CHANGEABLE : 0;
-	else if (NVME_FEATURE_FID(r->sqe.cdw10) == NVME_FID_HOST_ID)
-		memcpy(r->data, c->hostid, sizeof(c->hostid));
 	else
-		status = get_value(r, c, sel != NVME_SEL_CURRENT, &value);
+		status = get_value(find(r), r, sel != NVME_SEL_CURRENT, &value);
 	r->cqe.result = value;
 	req_complete(r, status);
 }
@@ -129,81 +223,28 @@ uint16_t parse_get_features(struct target_req *r)
 	if (NVME_FEATURE_FID(r->sqe.cdw10) == NVME_FID_HOST_ID && sel != NVME_SEL_SUPPORTED) {
 		/* Over fabrics it is always the extended, 128-bit identifier. */
 		if (!(r->sqe.cdw11 & 1))
-			return req_fail_at(r, SQE_CDW11, FAIL(NVME_SC_INVALID_FIELD));
+			return bad_cdw11(r);
 		return req_expects(r, 16);
 	}
 	return NVME_SC_SUCCESS;
 }
 
-static uint16_t set_num_queues(struct target_req *r, struct target_ctrl *c)
+static uint16_t set_value(const struct feature *f, struct target_req *r)
 {
-	uint32_t nsq = NVME_NUM_QUEUES_SQ(r->sqe.cdw11), ncq = NVME_NUM_QUEUES_CQ(r->sqe.cdw11);
+	uint32_t *place = place_of(f, r->queue->ctrl);
 
-	/* ffff is not a number of queues. */
-	if (nsq == 0x10000 || ncq == 0x10000)
-		return req_fail_at(r, SQE_CDW11, FAIL(NVME_SC_INVALID_FIELD));
-	if (c->io_queues)
-		return FAIL(NVME_SC_CMD_SEQ_ERROR);
-	/* Over fabrics a queue is a pair. */
-	nsq = max_of(nsq, ncq);
-	c->io_queues_granted = min_of(nsq, (uint32_t)TARGET_IO_QUEUES_MAX);
-	r->cqe.result = NVME_NUM_QUEUES(c->io_queues_granted, c->io_queues_granted);
+	if (f->set)
+		return f->set(r, r->queue->ctrl);
+	if (r->sqe.cdw11 & f->refused)
+		return bad_cdw11(r);
+	if (place)
+		*place = r->sqe.cdw11 & f->kept;
 	return NVME_SC_SUCCESS;
-}
-
-static uint16_t set_value(struct target_req *r, struct target_ctrl *c)
-{
-	uint32_t dw11 = r->sqe.cdw11, *temp, unit = TARGET_KAS * 100;
-
-	switch (NVME_FEATURE_FID(r->sqe.cdw10)) {
-	case NVME_FID_ARBITRATION:
-		c->arbitration = dw11;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_POWER_MGMT:
-		if (dw11 & 0x1f) /* there is power state 0 alone */
-			break;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_TEMP_THRESHOLD:
-		temp = temp_threshold(c, dw11);
-		if (!temp)
-			break;
-		*temp = dw11 & 0xffff;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_ERROR_RECOVERY:
-		if (dw11 & 1u << 16) /* an error for deallocated blocks: not supported */
-			break;
-		c->error_recovery = dw11 & 0xffff;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_VOLATILE_WC:
-		if (!has_write_cache(c->subsys))
-			break;
-		c->write_cache = dw11 & 1;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_NUM_QUEUES:
-		return set_num_queues(r, c);
-	case NVME_FID_WRITE_ATOMIC:
-		c->write_atomic = dw11 & 1;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_ASYNC_EVENT:
-		c->aen_enabled = dw11 & TARGET_OAES(c->subsys);
-		return NVME_SC_SUCCESS;
-	case NVME_FID_KEEP_ALIVE:
-		/* Rounded up to the granularity that KAS tells; the result says to what. */
-		if (dw11 > UINT32_MAX - unit)
-			return req_fail_at(r, SQE_CDW11, FAIL(NVME_SC_KAT_INVALID));
-		c->kato_ms = (dw11 + unit - 1) / unit * unit;
-		ctrl_arm_kato(c);
-		r->cqe.result = c->kato_ms;
-		return NVME_SC_SUCCESS;
-	case NVME_FID_HOST_ID: /* it came with Connect */
-		return FAIL(NVME_SC_CMD_SEQ_ERROR);
-	}
-	return req_fail_at(r, SQE_CDW11, FAIL(NVME_SC_INVALID_FIELD));
 }
 
 static void execute_set(struct target_req *r)
 {
-	req_complete(r, set_value(r, r->queue->ctrl));
+	req_complete(r, set_value(find(r), r));
 }
 
 uint16_t parse_set_features(struct target_req *r)

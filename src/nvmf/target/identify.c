@@ -13,10 +13,11 @@ static void execute_id_ctrl(struct target_req *r)
 {
 	const struct target_ctrl *c = r->queue->ctrl;
 	const struct target_subsys *s = c->subsys;
+	const struct target_transport_ops *ops = r->queue->ops;
 	struct wcursor w = reply(r);
 	struct nvme_id_ctrl id = {
 		.cmic = NVME_CMIC_MULTI_PORT | NVME_CMIC_MULTI_CTRL,
-		.mdts = TARGET_MDTS,
+		.mdts = ops->mdts,
 		.cntlid = c->cntlid,
 		.ver = NVME_VS(1, 4, 0),
 		.oaes = TARGET_OAES(s),
@@ -28,7 +29,7 @@ static void execute_id_ctrl(struct target_req *r)
 		.lpa = NVME_LPA_EFFECTS | NVME_LPA_EXTENDED,
 		.elpe = TARGET_ERRLOG_ENTRIES - 1,
 		.kas = TARGET_KAS,
-		.maxcmd = TARGET_QUEUE_ENTRIES_MAX,
+		.maxcmd = ops->entries_max,
 		.sgls = NVME_SGLS_SUPPORTED,
 		.ioccsz = NVME_SQE_LEN / 16,
 		.iorcsz = NVME_CQE_LEN / 16,
@@ -39,8 +40,7 @@ static void execute_id_ctrl(struct target_req *r)
 	nvmf_pad(id.mn, sizeof(id.mn), s->model);
 	nvmf_pad(id.fr, sizeof(id.fr), s->firmware);
 	memcpy(id.subnqn, s->nqn, sizeof(id.subnqn));
-	if (r->queue->ops->keyed_sgl)
-		id.sgls |= NVME_SGLS_KEYED;
+	id.sgls |= ops->sgl == NVME_SGL_KEYED_DATA_BLOCK ? NVME_SGLS_KEYED : NVME_SGLS_TRANSPORT;
 	if (!s->discovery) {
 		id.sqes = 6 << 4 | 6;
 		id.cqes = 4 << 4 | 4;
@@ -52,9 +52,8 @@ static void execute_id_ctrl(struct target_req *r)
 			if (s->ns[i] && s->ns[i]->store->volatile_cache)
 				id.vwc |= NVME_VWC_PRESENT;
 		id.sgls |= NVME_SGLS_OFFSET;
-		id.ioccsz += TARGET_CAPSULE_DATA / 16;
-		if (r->queue->ops->keyed_sgl)
-			id.msdbd = TARGET_SGL_MAX;
+		id.ioccsz += ops->capsule_data_max / 16;
+		id.msdbd = (uint8_t)ops->sgl_max;
 	}
 	nvme_id_ctrl_put(&w, &id);
 	req_complete(r, NVME_SC_SUCCESS);
@@ -115,42 +114,65 @@ static void execute_id_ns_descs(struct target_req *r)
 	req_complete(r, NVME_SC_SUCCESS);
 }
 
+/* --- the table -------------------------------------------------------------------------------- */
+
+/* NSID ffffffff asks for what all namespaces share: only with their management. */
+static uint16_t check_id_ns(struct target_req *r)
+{
+	if (r->sqe.nsid == 0 || r->sqe.nsid > TARGET_NS_MAX)
+		return req_fail_at(r, 4, FAIL(NVME_SC_INVALID_NS));
+	return NVME_SC_SUCCESS;
+}
+
+static uint16_t check_id_ns_list(struct target_req *r)
+{
+	if (r->sqe.nsid >= NVME_NSID_ALL - 1)
+		return req_fail_at(r, 4, FAIL(NVME_SC_INVALID_NS));
+	return NVME_SC_SUCCESS;
+}
+
+/*
+ * By command set (CSI) and structure (CNS). The command-set specific ones (05 to 08) go with
+ * CAP.CSS bit 43, those of 10 to 13 with namespace management: neither is claimed.
+ */
+#define CSI_ANY (-1) /* the structure is of no command set: its CSI means nothing */
+
+struct identify {
+	int csi;
+	uint8_t cns;
+	bool discovery; /* also of a discovery controller */
+	target_parse_fn *check;
+	void (*execute)(struct target_req *r);
+};
+
+static const struct identify table[] = {
+	{CSI_ANY, NVME_CNS_NS, false, check_id_ns, execute_id_ns},
+	{CSI_ANY, NVME_CNS_CTRL, true, NULL, execute_id_ctrl},
+	{CSI_ANY, NVME_CNS_ACTIVE_NS_LIST, false, check_id_ns_list, execute_id_ns_list},
+	{CSI_ANY, NVME_CNS_NS_DESC_LIST, false, req_find_ns, execute_id_ns_descs},
+};
+
+static const struct identify *find(const struct target_req *r)
+{
+	uint8_t cns = (uint8_t)r->sqe.cdw10, csi = (uint8_t)(r->sqe.cdw11 >> 24);
+
+	for (unsigned i = 0; i < ARRAY_SIZE(table); i++)
+		if (table[i].cns == cns && (table[i].csi == CSI_ANY || table[i].csi == csi) &&
+		    (table[i].discovery || !r->queue->ctrl->subsys->discovery))
+			return &table[i];
+	return NULL;
+}
+
 uint16_t parse_identify(struct target_req *r)
 {
-	bool discovery = r->queue->ctrl->subsys->discovery;
-	uint8_t cns = (uint8_t)r->sqe.cdw10;
-	uint32_t nsid = r->sqe.nsid;
+	const struct identify *id = find(r);
 	uint16_t status;
 
-	if (discovery && cns != NVME_CNS_CTRL)
+	if (!id)
 		return req_fail_at(r, SQE_CNS, FAIL(NVME_SC_INVALID_FIELD));
-	switch (cns) {
-	case NVME_CNS_NS:
-		/* NSID ffffffff asks for what all namespaces share: only with their management. */
-		if (nsid == 0 || nsid > TARGET_NS_MAX)
-			return req_fail_at(r, 4, FAIL(NVME_SC_INVALID_NS));
-		r->execute = execute_id_ns;
-		break;
-	case NVME_CNS_CTRL:
-		r->execute = execute_id_ctrl;
-		break;
-	case NVME_CNS_ACTIVE_NS_LIST:
-		if (nsid >= NVME_NSID_ALL - 1)
-			return req_fail_at(r, 4, FAIL(NVME_SC_INVALID_NS));
-		r->execute = execute_id_ns_list;
-		break;
-	case NVME_CNS_NS_DESC_LIST:
-		status = req_find_ns(r);
-		if (status)
-			return status;
-		r->execute = execute_id_ns_descs;
-		break;
-	default:
-		/*
-		 * The command-set specific ones (05 to 08) go with CAP.CSS bit 43, those of 10
-		 * to 13 with namespace management: neither is claimed.
-		 */
-		return req_fail_at(r, SQE_CNS, FAIL(NVME_SC_INVALID_FIELD));
-	}
+	status = id->check ? id->check(r) : NVME_SC_SUCCESS;
+	if (status)
+		return status;
+	r->execute = id->execute;
 	return req_expects(r, NVME_IDENTIFY_LEN);
 }

@@ -3,14 +3,16 @@
 #ifndef WEFT_NVMF_TARGET_INTERNAL_H
 #define WEFT_NVMF_TARGET_INTERNAL_H
 
+#include "base/time.h"
 #include "nvmf/target/target.h"
 
 #define FAIL(sc) ((uint16_t)((sc) | NVME_STATUS_DNR))
 
 /* Discovery controllers without a keep-alive of their own still do not stay for ever. */
 #define TARGET_DISCOVERY_KATO_MS 120000
-#define TARGET_CONNECT_NS	 (15ull * 1000000000ull)
-#define TARGET_KAS		 10 /* keep-alive granularity, 100 ms */
+#define TARGET_CONNECT_NS	 (15 * NSEC_PER_SEC)
+#define TARGET_KAS		 10	 /* keep-alive granularity, 100 ms */
+#define TARGET_TEMP_OVER	 0xffffu /* no temperature is above it */
 
 #define TARGET_OAES(s) ((s)->discovery ? NVME_OAES_DISCOVERY : NVME_OAES_NS_ATTR)
 
@@ -37,15 +39,75 @@ uint16_t errno_to_status(int error, enum store_opcode opcode);
 /* The namespace of a command that needs one. */
 uint16_t req_find_ns(struct target_req *r);
 
-target_parse_fn parse_fabrics, parse_admin, parse_io;
-target_parse_fn parse_connect, parse_property_get, parse_property_set;
-target_parse_fn parse_identify, parse_get_log, parse_get_features, parse_set_features;
+/* The parser of every command: commands.c has the tables. */
+target_parse_fn req_parse;
+#define ADMIN(opcode, parse, discovery) target_parse_fn parse;
+#define IO(opcode, parse, effects)	target_parse_fn parse;
+#define FABRICS(type, parse, first)	target_parse_fn parse;
+#include "nvmf/target/commands.def"
 
-/* I/O that is held will not be executed. */
+/* What was parsed is executed: when its data are there, and nothing older is in its way. */
+void req_begin(struct target_req *r);
+/* I/O that is held will not be executed: one request, all of a queue. */
 void held_abort(struct target_req *r, uint16_t status);
+void held_abort_all(struct target_queue *q, uint16_t status);
+/* What ended associations have left is less. */
+void held_go_on(struct target *t);
 
-uint32_t admin_effects(uint8_t opcode, bool discovery);
-uint32_t io_effects(uint8_t opcode, bool discovery);
+/* The most data of one command. */
+static inline uint32_t data_max(const struct target_queue *q)
+{
+	return 4096u << q->ops->mdts;
+}
+
+static inline void ns_bit_set(uint32_t *bits, uint32_t nsid)
+{
+	bits[(nsid - 1) / 32] |= 1u << (nsid - 1) % 32;
+}
+
+static inline bool ns_bit_get(const uint32_t *bits, uint32_t nsid)
+{
+	return bits[(nsid - 1) / 32] >> (nsid - 1) % 32 & 1;
+}
+
+/* --- between groups and the admin plane ------------------------------------------------------ */
+
+/* Delivers m in the thread of `to`: at once if that is `from`, whose thread this is. */
+void group_tell(struct target_group *from, struct target_group *to, struct target_msg *m,
+		void (*deliver)(struct target_msg *m));
+static inline struct target_req *msg_req(struct target_msg *m)
+{
+	return container_of(m, struct target_req, msg);
+}
+
+/* What came from other threads; true if there was anything. */
+bool group_deliver(struct target_group *g);
+
+/* Counts that one thread makes and others read. */
+static inline void count_add(_Atomic uint64_t *n, uint64_t more)
+{
+	uint64_t now = atomic_load_explicit(n, memory_order_relaxed);
+
+	atomic_store_explicit(n, now + more, memory_order_relaxed);
+}
+
+static inline uint64_t count_get(const _Atomic uint64_t *n)
+{
+	return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+/* The group's: the transport ends the connection; the first reason is the one that is told. */
+void queue_end(struct target_queue *q, const char *why);
+/* The group's: the admin plane is to know how it stands with the queue. */
+void queue_report(struct target_queue *q);
+/* The admin plane's: it knows. The queue may be gone after that. */
+void queue_answer_report(struct target_queue *q);
+/* The admin plane's: the connection is to be ended, and the group to forget a controller, which is
+ * put then. drop and why may be NULL. */
+void queue_order(struct target_queue *q, struct target_ctrl *drop, const char *why);
+/* A group has one less under way for a namespace that may be leaving. */
+void ns_put(struct target_ns *ns, struct target_group *g);
+void ns_leave(struct target_ns *ns, struct target_subsys *s, void (*gone)(struct target_ns *ns));
 
 /* --- controllers --------------------------------------------------------------------------- */
 
@@ -53,21 +115,84 @@ uint32_t io_effects(uint8_t opcode, bool discovery);
 bool ctrl_has_room(const struct target_subsys *s, const uint8_t peer[16]);
 /* NULL: no memory. */
 struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_connect_data *d,
-				const uint8_t peer[16], uint32_t kato_ms);
+				const struct target_queue *q, uint32_t kato_ms);
 /* why: of its admin queue, or NULL. */
 void ctrl_destroy(struct target_ctrl *c, const char *why);
+/* One who has it in hand has it no more. */
+void ctrl_put(struct target_ctrl *c);
+/* Something of a subsystem has ended: perhaps it was the last. */
+void subsys_settle(struct target_subsys *s);
 void ctrl_set_cc(struct target_ctrl *c, uint32_t cc);
 void ctrl_arm_kato(struct target_ctrl *c);
+/* Its keep-alive timer has fired. */
+void ctrl_kato_fired(struct target_ctrl *c);
+/* What came on all its queues. */
+void ctrl_counts(const struct target_ctrl *c, struct target_counts *ret);
+/* A queue is no longer among them. */
+void ctrl_forget_queue(struct target_ctrl *c, struct target_queue *q);
 void ctrl_features_reset(struct target_ctrl *c);
-/* Ends the connections of all queues from first_qid on. */
-void ctrl_disconnect_queues(struct target_ctrl *c, uint32_t first_qid);
+/* Ends the connections of all queues from first_qid on; why may be NULL. */
+void ctrl_disconnect_queues(struct target_ctrl *c, uint32_t first_qid, const char *why);
 void ctrl_abort_aers(struct target_ctrl *c, uint16_t status);
-void ctrl_log_error(struct target_ctrl *c, const struct target_req *r, uint16_t status);
-/* Events: raise sets a bit of OAES pending; the log page that goes with it unmasks it. */
+/* Events: raise sets a bit of OAES pending; reading the log page that goes with it unmasks it. */
 void ctrl_raise(struct target_ctrl *c, uint32_t oaes_bit);
-void ctrl_unmask(struct target_ctrl *c, uint32_t oaes_bit);
+void ctrl_event_read(struct target_ctrl *c, uint32_t oaes_bit);
 void ctrl_send_events(struct target_ctrl *c);
 
-void target_emit(struct target *t, const struct target_event *e);
+static inline uint64_t *target_event_counter(struct target *t, enum target_event_type type)
+{
+	struct target_counters *c = t->counters;
+
+	switch (type) {
+	case TARGET_EVENT_CTRL_NEW:
+		return &c->controllers;
+	case TARGET_EVENT_CTRL_GONE:
+		return &c->controllers_gone;
+	case TARGET_EVENT_KEEP_ALIVE_EXPIRED:
+		return &c->keep_alive_expired;
+	case TARGET_EVENT_CONNECT_REFUSED:
+		return &c->connects_refused;
+	case TARGET_EVENT_QUEUE_NEW:
+		return &c->io_queues;
+	case TARGET_EVENT_QUEUE_FAILED:
+		return &c->queues_failed;
+	case TARGET_EVENT_FLUSH_FAILED:
+		return &c->flushes_failed;
+	case TARGET_EVENT_REJECTED:
+		return &c->connections_rejected;
+	}
+	assert(!"no such event");
+	return NULL;
+}
+
+static inline void target_emit(struct target *t, const struct target_event *e)
+{
+	++*target_event_counter(t, e->type);
+	if (t->env.event)
+		t->env.event(t->env.ctx, e);
+}
+
+static inline bool target_allows(const struct target_subsys *s, const char hostnqn[NVME_NQN_LEN])
+{
+	for (uint32_t i = 0; s->hosts && i < s->host_count; i++)
+		if (nvmf_nqn_equal(hostnqn, s->hosts[i]))
+			return true;
+	return s->hosts == NULL;
+}
+
+static inline bool target_offers(const struct target_port *p, const struct target_subsys *s)
+{
+	for (uint32_t i = 0; p->subsystems && i < p->subsys_count; i++)
+		if (p->subsystems[i] == s)
+			return true;
+	return p->subsystems == NULL || s->discovery;
+}
+
+static inline void ns_flush_failed(struct target_ns *ns, const struct target_group *g)
+{
+	uint64_t at = max_of(g->now_ns, (uint64_t)1);
+
+	atomic_store_explicit(&ns->flush_failed_ns, at, memory_order_relaxed);
+}
 
 #endif

@@ -22,7 +22,11 @@ static struct target_req *op_req(struct store_op *op)
 
 static void op_done(struct store_op *op, int error)
 {
-	req_complete(op_req(op), errno_to_status(error, op->opcode));
+	struct target_req *r = op_req(op);
+
+	if (error && (op->opcode == STORE_FLUSH || op->flags & STORE_FUA))
+		ns_flush_failed(r->ns, r->queue->group);
+	req_complete(r, errno_to_status(error, op->opcode));
 }
 
 static uint32_t fua_flag(const struct target_req *r)
@@ -30,17 +34,22 @@ static uint32_t fua_flag(const struct target_req *r)
 	const struct target_ctrl *c = r->queue->ctrl;
 
 	/* With the write cache switched off every write is one that goes through. */
-	return r->sqe.cdw12 & NVME_RW_FUA || (c && !c->write_cache) ? STORE_FUA : 0;
+	return r->sqe.cdw12 & NVME_RW_FUA ||
+			       (c && !atomic_load_explicit(&c->write_cache, memory_order_relaxed))
+		       ? STORE_FUA
+		       : 0;
 }
 
 static void submit_op(struct target_req *r, enum store_opcode opcode, uint32_t flags)
 {
+	r->op_iov = (struct iovec){r->data, r->data_len};
 	r->op = (struct store_op){
 		.opcode = opcode,
 		.flags = flags,
 		.offset = nvme_rw_slba(&r->sqe) << r->ns->lba_shift,
 		.len = (uint64_t)nvme_rw_nlb(&r->sqe) << r->ns->lba_shift,
-		.buf = r->data,
+		.iov = &r->op_iov,
+		.iov_count = 1,
 		.done = op_done,
 	};
 	store_submit(r->ns->store, &r->op);
@@ -70,40 +79,28 @@ static uint16_t expect_blocks(struct target_req *r)
 {
 	uint64_t len = (uint64_t)nvme_rw_nlb(&r->sqe) << r->ns->lba_shift;
 
-	if (len > TARGET_DATA_MAX)
+	if (len > data_max(r->queue))
 		return req_fail_at(r, SQE_NLB, FAIL(NVME_SC_INVALID_FIELD));
 	return req_expects(r, (uint32_t)len);
 }
 
-/* --- Read, Write, Flush, Write Zeroes ----------------------------------------------------------
- */
+/* --- Read, Write, Flush, Write Zeroes ------------------------------------------------------ */
 
 static void wrote(struct target_req *r)
 {
 	struct target_ctrl *c = r->queue->ctrl;
-	uint32_t i = r->ns->nsid - 1;
+	uint32_t i = (r->ns->nsid - 1) / 32, bit = 1u << (r->ns->nsid - 1) % 32;
 
-	if (c)
-		c->written_ns[i / 32] |= 1u << i % 32;
+	if (c && !(atomic_load_explicit(&c->written_ns[i], memory_order_relaxed) & bit))
+		atomic_fetch_or_explicit(&c->written_ns[i], bit, memory_order_relaxed);
 }
 
 static void count_io(struct target_req *r, bool write)
 {
-	struct target_ctrl *c = r->queue->ctrl;
+	struct target_counts *n = &r->queue->counts;
 
-	if (write)
-		r->ns->bytes_written += r->data_len;
-	else
-		r->ns->bytes_read += r->data_len;
-	if (!c)
-		return;
-	if (write) {
-		c->writes++;
-		c->sectors_written += r->data_len >> 9;
-	} else {
-		c->reads++;
-		c->sectors_read += r->data_len >> 9;
-	}
+	count_add(write ? &n->writes : &n->reads, 1);
+	count_add(write ? &n->sectors_written : &n->sectors_read, r->data_len >> 9);
 }
 
 static void committed(struct store_op *op, int error)
@@ -138,7 +135,7 @@ static void execute_read(struct target_req *r)
 	submit_op(r, STORE_READ, 0);
 }
 
-static uint16_t parse_read(struct target_req *r)
+uint16_t parse_read(struct target_req *r)
 {
 	uint16_t status = check_rw(r);
 
@@ -153,7 +150,7 @@ static void execute_write(struct target_req *r)
 	submit_op(r, STORE_WRITE, fua_flag(r));
 }
 
-static uint16_t parse_write(struct target_req *r)
+uint16_t parse_write(struct target_req *r)
 {
 	uint16_t status = check_rw(r);
 
@@ -173,7 +170,7 @@ static void execute_flush(struct target_req *r)
 	store_submit(r->ns->store, &r->op);
 }
 
-static uint16_t parse_flush(struct target_req *r)
+uint16_t parse_flush(struct target_req *r)
 {
 	r->execute = execute_flush;
 	return NVME_SC_SUCCESS;
@@ -187,7 +184,7 @@ static void execute_write_zeroes(struct target_req *r)
 	submit_op(r, STORE_ZERO, fua_flag(r) | unmap);
 }
 
-static uint16_t parse_write_zeroes(struct target_req *r)
+uint16_t parse_write_zeroes(struct target_req *r)
 {
 	uint16_t status = check_rw(r);
 
@@ -256,11 +253,14 @@ static bool compare_step(struct target_req *r, uint16_t *status)
 	}
 	if (*status || r->step == r->steps)
 		return false;
+	r->op_iov =
+		(struct iovec){r->scratch, min_of(r->data_len - at, (uint32_t)TARGET_SCRATCH_MAX)};
 	r->op = (struct store_op){
 		.opcode = STORE_READ,
 		.offset = base + at,
-		.len = min_of(r->data_len - at, (uint32_t)TARGET_SCRATCH_MAX),
-		.buf = r->scratch,
+		.len = r->op_iov.iov_len,
+		.iov = &r->op_iov,
+		.iov_count = 1,
 		.done = compare_done,
 	};
 	return true;
@@ -279,7 +279,7 @@ static void execute_compare(struct target_req *r)
 	run_steps(r, compare_step);
 }
 
-static uint16_t parse_compare(struct target_req *r)
+uint16_t parse_compare(struct target_req *r)
 {
 	uint16_t status = check_rw(r);
 
@@ -348,7 +348,7 @@ static void execute_dsm(struct target_req *r)
 	}
 }
 
-static uint16_t parse_dsm(struct target_req *r)
+uint16_t parse_dsm(struct target_req *r)
 {
 	uint32_t need = NVME_DSM_NR(r->sqe.cdw10) * NVME_DSM_RANGE_LEN;
 	uint16_t status = r->sqe.cdw11 & NVME_DSM_AD ? check_writable(r) : NVME_SC_SUCCESS;
@@ -363,36 +363,4 @@ static uint16_t parse_dsm(struct target_req *r)
 		return req_fail_at(r, 32, FAIL(NVME_SC_SGL_INVALID_DATA));
 	r->execute = execute_dsm;
 	return req_expects(r, (uint32_t)r->sgl_len);
-}
-
-/* --- the table -------------------------------------------------------------------------------- */
-
-struct io_cmd {
-	target_parse_fn *parse;
-	uint32_t effects;
-};
-
-static const struct io_cmd io_cmds[256] = {
-	[NVME_IO_FLUSH] = {parse_flush, NVME_EFFECT_CSUPP},
-	[NVME_IO_WRITE] = {parse_write, NVME_EFFECT_CSUPP | NVME_EFFECT_LBCC},
-	[NVME_IO_READ] = {parse_read, NVME_EFFECT_CSUPP},
-	[NVME_IO_COMPARE] = {parse_compare, NVME_EFFECT_CSUPP},
-	[NVME_IO_WRITE_ZEROES] = {parse_write_zeroes, NVME_EFFECT_CSUPP | NVME_EFFECT_LBCC},
-	[NVME_IO_DSM] = {parse_dsm, NVME_EFFECT_CSUPP | NVME_EFFECT_LBCC},
-};
-
-uint32_t io_effects(uint8_t opcode, bool discovery)
-{
-	return discovery ? 0 : io_cmds[opcode].effects;
-}
-
-uint16_t parse_io(struct target_req *r)
-{
-	const struct io_cmd *cmd = &io_cmds[r->sqe.opcode];
-	uint16_t status;
-
-	if (!cmd->parse)
-		return FAIL(NVME_SC_INVALID_OPCODE);
-	status = req_find_ns(r);
-	return status ? status : cmd->parse(r);
 }

@@ -10,16 +10,6 @@
 #define SQE_LID	   40
 #define SQE_OFFSET 48
 
-void window_piece(struct window *w, const void *piece, size_t len)
-{
-	uint64_t from = max_of(w->pos, w->offset), to = min_of(w->pos + len, w->offset + w->len);
-
-	if (from < to)
-		memcpy(w->dst + (from - w->offset), (const uint8_t *)piece + (from - w->pos),
-		       to - from);
-	w->pos += len;
-}
-
 static void fill_error(struct window *w, const struct target_ctrl *c)
 {
 	uint64_t n = min_of(c->error_count, (uint64_t)TARGET_ERRLOG_ENTRIES);
@@ -42,19 +32,22 @@ static struct nvme_u128 data_units(uint64_t sectors)
 
 static void fill_smart(struct window *w, const struct target_ctrl *c)
 {
-	uint64_t up_ns = c->subsys->target->now_ns - c->subsys->target->start_ns;
+	const struct target *t = c->subsys->target;
+	uint64_t up_ns = t->group.now_ns - t->start_ns;
+	struct target_counts n;
 	struct nvme_smart smart = {
 		.avail_spare = 100,
-		.data_units_read = data_units(c->sectors_read),
-		.data_units_written = data_units(c->sectors_written),
-		.host_reads.lo = c->reads,
-		.host_writes.lo = c->writes,
-		.power_on_hours.lo = up_ns / (3600ull * 1000000000ull),
+		.power_on_hours.lo = up_ns / (3600 * NSEC_PER_SEC),
 		.num_err_log_entries.lo = c->error_count,
 	};
 	uint8_t piece[NVME_SMART_LEN];
 	struct wcursor out = wcursor_init(piece, sizeof(piece));
 
+	ctrl_counts(c, &n);
+	smart.data_units_read = data_units(count_get(&n.sectors_read));
+	smart.data_units_written = data_units(count_get(&n.sectors_written));
+	smart.host_reads.lo = count_get(&n.reads);
+	smart.host_writes.lo = count_get(&n.writes);
 	nvme_smart_put(&out, &smart);
 	window_piece(w, piece, sizeof(piece));
 }
@@ -85,75 +78,69 @@ static void fill_changed_ns(struct window *w, const struct target_ctrl *c)
 
 static void fill_effects(struct window *w, const struct target_ctrl *c)
 {
+	bool discovery = c->subsys->discovery;
 	struct nvme_effects fx = {0};
 	uint8_t piece[NVME_EFFECTS_LEN];
 	struct wcursor out = wcursor_init(piece, sizeof(piece));
 
-	for (unsigned i = 0; i < 256; i++) {
-		fx.admin[i] = admin_effects((uint8_t)i, c->subsys->discovery);
-		fx.io[i] = io_effects((uint8_t)i, c->subsys->discovery);
-	}
+#define ADMIN(opcode, parse, on_discovery) \
+	fx.admin[opcode] = (on_discovery) || !discovery ? NVME_EFFECT_CSUPP : 0;
+#define IO(opcode, parse, effects) fx.io[opcode] = discovery ? 0 : (effects);
+#include "nvmf/target/commands.def"
 	nvme_effects_put(&out, &fx);
 	window_piece(w, piece, sizeof(piece));
 }
 
+static void fill_discovery(struct window *w, const struct target_ctrl *c)
+{
+	window_discovery_log(w, c->queues[0]);
+}
+
+/* --- the pages -------------------------------------------------------------------------------- */
+
+enum { OF_DISCOVERY = 1, OF_IO = 2, OF_ALL = 3 };
+
+struct page {
+	uint8_t of; /* which controllers have it */
+	uint32_t len;
+	void (*fill)(struct window *w, const struct target_ctrl *c);
+	uint32_t event; /* that has its cause in it: one bit of OAES */
+};
+
+static const struct page pages[256] = {
+	[NVME_LID_ERROR] = {OF_ALL, TARGET_ERRLOG_ENTRIES *NVME_ERROR_ENTRY_LEN, fill_error, 0},
+	[NVME_LID_SMART] = {OF_IO, NVME_SMART_LEN, fill_smart, 0},
+	[NVME_LID_FIRMWARE] = {OF_IO, NVME_FIRMWARE_LEN, fill_firmware, 0},
+	[NVME_LID_CHANGED_NS] = {OF_IO, NVME_NS_LIST_MAX * 4, fill_changed_ns, NVME_OAES_NS_ATTR},
+	[NVME_LID_EFFECTS] = {OF_ALL, NVME_EFFECTS_LEN, fill_effects, 0},
+	[NVME_LID_DISCOVERY] = {OF_DISCOVERY, 0, fill_discovery, NVME_OAES_DISCOVERY},
+};
+
+/* 0: there is no such page. */
 static uint64_t page_len(const struct target_queue *q, uint8_t lid)
 {
-	bool discovery = q->ctrl->subsys->discovery;
+	const struct page *p = &pages[lid];
 
-	switch (lid) {
-	case NVME_LID_ERROR:
-		return TARGET_ERRLOG_ENTRIES * NVME_ERROR_ENTRY_LEN;
-	case NVME_LID_SMART:
-		return discovery ? 0 : NVME_SMART_LEN;
-	case NVME_LID_FIRMWARE:
-		return discovery ? 0 : NVME_FIRMWARE_LEN;
-	case NVME_LID_CHANGED_NS:
-		return discovery ? 0 : NVME_NS_LIST_MAX * 4;
-	case NVME_LID_EFFECTS:
-		return NVME_EFFECTS_LEN;
-	case NVME_LID_DISCOVERY:
-		return discovery ? discovery_log_len(q) : 0;
-	}
-	return 0;
+	if (!(p->of & (q->ctrl->subsys->discovery ? OF_DISCOVERY : OF_IO)))
+		return 0;
+	return lid == NVME_LID_DISCOVERY ? discovery_log_len(q) : p->len;
 }
 
 static void execute_get_log(struct target_req *r)
 {
 	struct target_ctrl *c = r->queue->ctrl;
+	const struct page *p;
 	struct nvme_get_log g;
 	struct window w;
 
 	nvme_get_log_from_sqe(&g, &r->sqe);
+	p = &pages[g.lid];
 	if (r->data_len)
 		memset(r->data, 0, r->data_len);
 	w = (struct window){.dst = r->data, .offset = g.offset, .len = r->data_len};
-	switch (g.lid) {
-	case NVME_LID_ERROR:
-		fill_error(&w, c);
-		break;
-	case NVME_LID_SMART:
-		fill_smart(&w, c);
-		break;
-	case NVME_LID_FIRMWARE:
-		fill_firmware(&w, c);
-		break;
-	case NVME_LID_CHANGED_NS:
-		fill_changed_ns(&w, c);
-		if (!g.rae) {
-			memset(c->changed_ns, 0, sizeof(c->changed_ns));
-			ctrl_unmask(c, NVME_OAES_NS_ATTR);
-		}
-		break;
-	case NVME_LID_EFFECTS:
-		fill_effects(&w, c);
-		break;
-	case NVME_LID_DISCOVERY:
-		window_discovery_log(&w, r->queue);
-		if (!g.rae)
-			ctrl_unmask(c, NVME_OAES_DISCOVERY);
-		break;
-	}
+	p->fill(&w, c);
+	if (p->event && !g.rae)
+		ctrl_event_read(c, p->event);
 	req_complete(r, NVME_SC_SUCCESS);
 }
 
@@ -172,7 +159,7 @@ uint16_t parse_get_log(struct target_req *r)
 	/* SMART is of the whole controller: LPA bit 0 is clear. */
 	if (g.lid == NVME_LID_SMART && r->sqe.nsid != 0 && r->sqe.nsid != NVME_NSID_ALL)
 		return req_fail_at(r, 4, FAIL(NVME_SC_INVALID_FIELD));
-	if (g.len > TARGET_DATA_MAX)
+	if (g.len > data_max(r->queue))
 		return req_fail_at(r, SQE_LID, FAIL(NVME_SC_INVALID_FIELD));
 	r->execute = execute_get_log;
 	return req_expects_part(r, (uint32_t)g.len, g.offset < len ? len - g.offset : 0);

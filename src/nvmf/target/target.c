@@ -6,12 +6,6 @@
 
 #include "nvmf/target/internal.h"
 
-void target_emit(struct target *t, const struct target_event *e)
-{
-	if (t->env.event)
-		t->env.event(t->env.ctx, e);
-}
-
 void target_rejected(struct target *t, const char *peer, const char *why)
 {
 	target_emit(
@@ -23,16 +17,23 @@ static void subsys_link(struct target *t, struct target_subsys *s)
 	s->target = t;
 	list_init(&s->ctrls);
 	list_init(&s->flushing);
+	s->queues = 0;
+	s->gone = NULL;
 	list_push_tail(&t->subsystems, &s->link);
 }
 
 void target_init(struct target *t, const struct target_env *env, uint64_t now_ns)
 {
-	*t = (struct target){.env = *env, .now_ns = now_ns, .start_ns = now_ns, .genctr = 1};
+	*t = (struct target){.env = *env, .start_ns = now_ns, .genctr = 1};
+	list_init(&t->groups);
 	list_init(&t->subsystems);
 	list_init(&t->ports);
-	list_init(&t->queues);
 	list_init(&t->held);
+	list_init(&t->remains);
+	target_group_init(&t->group, t, NULL, NULL, now_ns);
+	if (env->counters)
+		t->group.counters = env->counters;
+	t->counters = t->group.counters;
 	t->discovery.discovery = true;
 	memcpy(t->discovery.nqn, NVMF_DISCOVERY_NQN, sizeof(NVMF_DISCOVERY_NQN));
 	memcpy(t->discovery.serial, "0", 2);
@@ -42,12 +43,14 @@ void target_init(struct target *t, const struct target_env *env, uint64_t now_ns
 
 bool target_idle(const struct target *t)
 {
-	return t->ctrl_count == 0 && list_empty(&t->queues);
+	return t->ctrl_count == 0 && target_group_idle(&t->group);
 }
 
 void target_fini(struct target *t)
 {
 	assert(target_idle(t));
+	target_group_fini(&t->group);
+	assert(list_empty(&t->groups));
 	list_init(&t->subsystems);
 }
 
@@ -84,19 +87,26 @@ int target_ns_add(struct target_subsys *s, struct target_ns *ns)
 		return -EEXIST;
 	ns->nlb = store->size >> ns->lba_shift;
 	ns->read_only |= store->read_only;
+	ns->gone = NULL;
+	ns->counting = NULL;
 	s->ns[ns->nsid - 1] = ns;
 	s->nn = max_of(s->nn, ns->nsid);
 	target_ns_changed(ns, s);
 	return 0;
 }
 
+static void ns_tell(struct target_subsys *s, uint32_t nsid)
+{
+	list_for_each(c, &s->ctrls, struct target_ctrl, link) {
+		c->changed_ns[(nsid - 1) / 32] |= 1u << (nsid - 1) % 32;
+		ctrl_raise(c, NVME_OAES_NS_ATTR);
+	}
+}
+
 void target_ns_changed(struct target_ns *ns, struct target_subsys *s)
 {
 	ns->nlb = ns->store->size >> ns->lba_shift;
-	list_for_each(c, &s->ctrls, struct target_ctrl, link) {
-		c->changed_ns[(ns->nsid - 1) / 32] |= 1u << (ns->nsid - 1) % 32;
-		ctrl_raise(c, NVME_OAES_NS_ATTR);
-	}
+	ns_tell(s, ns->nsid);
 }
 
 void target_port_add(struct target *t, struct target_port *p)
@@ -106,47 +116,75 @@ void target_port_add(struct target *t, struct target_port *p)
 	discovery_changed(t);
 }
 
+/* Controllers that came by a port to what it offers no more; gone: it offers nothing. */
+static void end_strays(struct target *t, const struct target_port *p, bool gone, const char *why)
+{
+	list_for_each(s, &t->subsystems, const struct target_subsys, link) {
+		if (!gone && target_offers(p, s))
+			continue;
+		list_for_each(c, &s->ctrls, struct target_ctrl, link)
+			for (uint32_t i = 0; i <= TARGET_IO_QUEUES_MAX; i++)
+				if (c->queues[i] && c->queues[i]->port == p) {
+					ctrl_disconnect_queues(c, 0, why);
+					break;
+				}
+	}
+}
+
+void target_port_offer(struct target *t, struct target_port *p,
+		       struct target_subsys *const *subsystems, uint32_t count)
+{
+	p->subsystems = subsystems;
+	p->subsys_count = count;
+	discovery_changed(t);
+	end_strays(t, p, false, "its subsystem is not offered there now");
+}
+
 void target_port_remove(struct target *t, struct target_port *p)
 {
 	list_remove(&p->link);
 	discovery_changed(t);
+	end_strays(t, p, true, "its port is closed");
+}
+
+void target_ns_remove(struct target_subsys *s, struct target_ns *ns,
+		      void (*gone)(struct target_ns *ns))
+{
+	assert(s->ns[ns->nsid - 1] == ns);
+	s->ns[ns->nsid - 1] = NULL;
+	while (s->nn && !s->ns[s->nn - 1])
+		s->nn--;
+	ns_tell(s, ns->nsid);
+	ns_leave(ns, s, gone);
+}
+
+void target_subsys_remove(struct target_subsys *s, void (*gone)(struct target_subsys *s))
+{
+	struct target *t = s->target;
+
+	assert(!s->discovery);
+	list_remove(&s->link);
+	discovery_changed(t);
+	list_for_each(c, &s->ctrls, struct target_ctrl, link)
+		ctrl_disconnect_queues(c, 0, "its subsystem is not offered any more");
+	s->gone = gone;
+	subsys_settle(s);
 }
 
 uint64_t target_next_deadline(const struct target *t)
 {
 	uint64_t kato = timer_heap_next(&t->kato_timers);
-	uint64_t connect = timer_heap_next(&t->connect_timers);
+	uint64_t group = target_group_next_deadline(&t->group);
 
-	return min_of(kato, connect);
-}
-
-static void kato_fired(struct target_ctrl *c)
-{
-	struct target *t = c->subsys->target;
-
-	if (c->traffic) {
-		ctrl_arm_kato(c);
-		return;
-	}
-	target_emit(t, &(struct target_event){.type = TARGET_EVENT_KEEP_ALIVE_EXPIRED,
-					      .ctrl = c,
-					      .peer = c->raddr});
-	c->csts |= NVME_CSTS_CFS;
-	ctrl_disconnect_queues(c, 0);
+	return min_of(kato, group);
 }
 
 void target_tick(struct target *t, uint64_t now_ns)
 {
 	struct timer *tm;
 
-	t->now_ns = now_ns;
+	t->group.now_ns = now_ns;
 	while ((tm = timer_pop_due(&t->kato_timers, now_ns)))
-		kato_fired(container_of(tm, struct target_ctrl, kato_timer));
-	while ((tm = timer_pop_due(&t->connect_timers, now_ns))) {
-		struct target_queue *q = container_of(tm, struct target_queue, connect_timer);
-
-		if (!q->why[0])
-			strcpy(q->why, "no Connect command came");
-		q->ops->disconnect(q);
-	}
+		ctrl_kato_fired(container_of(tm, struct target_ctrl, kato_timer));
+	(void)target_group_process(&t->group, now_ns);
 }

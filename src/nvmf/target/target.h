@@ -8,9 +8,10 @@
  * through target_transport_ops to move data and to respond. A store is reached through
  * store_ops. Time is handed in; whoever drives calls target_tick() at target_next_deadline().
  *
- * One thread drives a target and everything that hangs on it. Every entry may call the
- * transport's operations and a store's submit; none of them may free the queue or request that
- * it was called for before it returns.
+ * One thread drives a target and everything that hangs on it, or several do, each with a group of
+ * queues of its own: group.h says what is whose. Every entry may call the transport's operations
+ * and a store's submit; none of them may free the queue or request that it was called for before it
+ * returns.
  *
  * A request's life: recv, parsed once (what it executes, which way how much data goes), data
  * fetched by the transport, executed (perhaps in a store), completed, responded. Errors found
@@ -35,6 +36,7 @@
 #include "base/list.h"
 #include "nvmf/common/command.h"
 #include "nvmf/common/store_ops.h"
+#include "nvmf/target/group.h"
 #include "wire/nvme.h"
 #include "wire/nvme_fabrics.h"
 #include "wire/nvme_log.h"
@@ -43,7 +45,7 @@
 #define TARGET_QUEUE_ENTRIES_MAX 128 /* CAP.MQES + 1 */
 #define TARGET_MDTS		 8
 #define TARGET_DATA_MAX		 (4096u << TARGET_MDTS) /* the most data of one command */
-#define TARGET_CAPSULE_DATA	 8192 /* in-capsule data of an I/O queue; none on admin queues */
+#define TARGET_CAPSULE_DATA	 8192 /* in-capsule data of a queue, where it may have any */
 #define TARGET_SCRATCH_MAX	 65536
 #define TARGET_SGL_MAX		 16 /* MSDBD: descriptors of one command's data, on I/O queues */
 #define TARGET_AER_MAX		 4
@@ -52,6 +54,9 @@
 /* Of the whole target; a host, which is an address, has no more than are left for others. */
 #define TARGET_CTRLS_MAX	   256
 #define TARGET_DISCOVERY_CTRLS_MAX 64 /* counted apart */
+
+/* A queue ID that comes with Connect, until then. */
+#define TARGET_QID_UNKNOWN 0xffff
 
 #define NVMF_PEER_LEN 64 /* an address as text, with its scope */
 
@@ -63,15 +68,28 @@ struct target_ns {
 	uint32_t nsid; /* 1 to TARGET_NS_MAX */
 	struct store *store;
 	uint8_t lba_shift;
-	uint64_t nlb; /* blocks */
+	_Atomic uint64_t nlb; /* blocks */
 	bool read_only;
 	uint8_t uuid[16], nguid[16];
-	uint64_t bytes_read, bytes_written;
+	/* When a flush failed last (0: never): a store says so once, and then knows nothing of what
+	 * has not got to the disk. */
+	_Atomic uint64_t flush_failed_ns;
+	/*
+	 * While it leaves: who is told when nothing is under way for it any more. The message goes
+	 * from group to group, and stays with each (counting) until nothing is left there (busy).
+	 */
+	void (*gone)(struct target_ns *ns);
+	struct target_subsys *leaves;
+	struct target_msg msg;
+	struct target_group *at; /* as the admin plane knows */
+	_Atomic(struct target_group *) counting;
+	uint32_t busy;
 };
 
 struct target_subsys {
 	struct list link; /* of target.subsystems */
 	struct list ctrls, flushing;
+	uint32_t queues; /* connected to it, or not done yet with what came on them */
 	struct target *target;
 	bool discovery;
 	char nqn[NVME_NQN_LEN];
@@ -79,24 +97,34 @@ struct target_subsys {
 	/* Hosts that may connect, or NULL for any; the caller's memory. */
 	const char *const *hosts;
 	uint32_t host_count;
-	struct target_ns *ns[TARGET_NS_MAX]; /* index NSID - 1 */
-	uint32_t nn;			     /* the highest NSID in use */
+	_Atomic(struct target_ns *) ns[TARGET_NS_MAX]; /* index NSID - 1 */
+	uint32_t nn;				       /* the highest NSID in use */
 	uint16_t last_cntlid;
+	void (*gone)(struct target_subsys *s); /* while it leaves: who is told of its end */
 };
 
-/* Where hosts reach the target: what the discovery log tells. */
+/* Where hosts reach the target, and what it offers there: what the discovery log tells. */
 struct target_port {
 	struct list link;
 	uint16_t portid;
-	uint8_t trtype, adrfam;
+	/* The subsystems, or NULL for all; the caller's memory. Discovery is offered everywhere. */
+	struct target_subsys *const *subsystems;
+	uint32_t subsys_count;
+	const struct target_transport_ops *ops;
+	uint8_t adrfam;
 	bool wildcard; /* traddr is "any": the log shows the address that the host came to */
 	char traddr[NVMF_TRADDR_LEN];
 	char trsvcid[NVMF_TRSVCID_LEN];
 };
 
+/* What came on a queue; counted by its group's thread. */
+struct target_counts {
+	_Atomic uint64_t commands, reads, writes, sectors_read, sectors_written; /* of 512 bytes */
+};
+
 struct target_ctrl {
 	struct list
-		link; /* of target_subsys.ctrls; of .flushing when it is gone and still flushes */
+		link; /* of target_subsys.ctrls; of .flushing when it is gone and not forgotten */
 	struct target_subsys *subsys;
 	uint16_t cntlid;
 	uint8_t hostid[16];
@@ -105,33 +133,44 @@ struct target_ctrl {
 	char raddr[NVMF_PEER_LEN];
 	uint64_t cap;
 	uint32_t cc, csts;
-	uint32_t kato_ms; /* 0: never expires */
-	bool traffic;	  /* a command came since the keep-alive timer was armed */
+	uint32_t kato_ms;	/* 0: never expires */
+	uint64_t kato_commands; /* that had come when the keep-alive timer was armed */
 	struct timer kato_timer;
 	struct target_queue *queues[1 + TARGET_IO_QUEUES_MAX]; /* by queue ID */
+	uint32_t attached; /* queues whose groups know it, and who else has it in hand */
 	uint32_t io_queues;
 	uint32_t io_queues_granted; /* 0: Number of Queues was not asked for yet */
 	struct target_req *aer[TARGET_AER_MAX];
 	uint32_t aer_count;
 	uint32_t aen_enabled, aen_pending, aen_masked; /* bits of OAES */
 	uint32_t changed_ns[TARGET_NS_MAX / 32];
-	uint32_t written_ns[TARGET_NS_MAX / 32]; /* since it began */
+	_Atomic uint32_t written_ns[TARGET_NS_MAX / 32]; /* since it began */
 	/* Features that are kept but steer nothing here. */
 	uint32_t arbitration, temp_over, temp_under, error_recovery, write_atomic;
-	bool write_cache;
+	_Atomic bool write_cache;
 	struct nvme_error_entry errlog[TARGET_ERRLOG_ENTRIES]; /* ring by error_count */
 	uint64_t error_count;
-	uint64_t reads, writes, sectors_read, sectors_written; /* sectors of 512 bytes */
+	struct target_counts past; /* of queues that have left */
 	uint64_t started_ns;
 	/* A normal shutdown flushes what it wrote to, one namespace after the other. */
 	struct store_op shutdown_op;
-	uint32_t shutdown_nsid;
-	bool shutdown_busy, gone;
+	uint32_t shutdown_nsid;	       /* the next */
+	struct target_ns *shutdown_ns; /* the one under way */
+	bool flush_lost;	       /* of one that it wrote to */
+	bool shutdown_busy;
+	bool silent; /* its keep-alive time is over */
 };
 
 struct target_transport_ops {
-	uint8_t trtype;
-	bool keyed_sgl; /* RDMA: data is reached by keyed descriptors */
+	/* What it is, as the discovery log has it. */
+	uint8_t trtype, treq;
+	void (*tsas)(uint8_t tsas[256]); /* NULL: all zeroes */
+	/* What it carries, as Identify and CAP have it. */
+	enum nvme_sgl_type sgl;	   /* what names data outside the capsule: keyed, or transport's */
+	uint16_t sgl_max;	   /* so many of these a command, on I/O queues */
+	uint8_t mdts;		   /* at most TARGET_MDTS */
+	uint16_t entries_max;	   /* of a queue, at most TARGET_QUEUE_ENTRIES_MAX */
+	uint32_t capsule_data_max; /* of I/O queues */
 	/*
 	 * Find memory for r->data_len bytes (r->data, unless it is set already because the data
 	 * came in the capsule) and r->scratch_len bytes (r->scratch); if r->dir is
@@ -158,29 +197,66 @@ struct target_transport_ops {
 	void (*disconnect)(struct target_queue *q);
 };
 
+/* What a queue's group tells the admin plane, which answers: the queue is disconnected, what its
+ * requests still do, that it is over. */
+struct target_report {
+	struct target_msg msg;
+	void (*handle)(struct target_msg *m); /* by the admin plane */
+	bool disconnected, over;
+	uint32_t busy_ns[TARGET_NS_MAX / 32]; /* namespaces that its requests are for */
+};
+
+/* The admin plane tells a queue's group to end the connection; the group answers. */
+struct target_order {
+	struct target_msg msg;
+	struct target_ctrl *drop; /* and to forget this controller, or NULL */
+	const char *why;	  /* a static text or NULL */
+};
+
 struct target_queue {
-	struct list link; /* of target.queues, until it is disconnected and has no live request */
+	struct list link; /* of target_group.queues */
 	struct target *target;
+	/* Whose queue it is; NULL at target_queue_init(): the first group's, and so is every admin
+	 * queue. */
+	struct target_group *group;
 	const struct target_transport_ops *ops;
-	struct target_port *port;
+	struct target_port *port;     /* NULL: none, nothing is offered there */
 	char traddr[NVMF_TRADDR_LEN]; /* our address as the host sees it, for the discovery log */
 	uint8_t peer[16];	      /* the host's address; equal ones are one host's */
 	char raddr[NVMF_PEER_LEN];    /* the same as text, whole */
 	char why[96];		      /* the transport ends it so; empty: the host does */
-	uint16_t qid;		      /* as the transport learnt it; Connect must agree */
+	uint16_t qid;		      /* where the transport knows it, Connect must agree */
 	uint16_t entries_max;	      /* commands the transport has room for */
 	uint32_t capsule_data_max;    /* in-capsule bytes the transport takes on this queue */
-	struct target_ctrl *ctrl;     /* NULL until Connect has succeeded, and after the end */
-	/* Whose queue it is or was: of the Connect that succeeded. */
-	const struct target_subsys *subsys;
-	uint8_t hostid[16];
+
+	/* Its group's. */
+	struct target_ctrl *ctrl; /* NULL until Connect has succeeded, and after the end */
 	uint16_t entries;
 	uint16_t sqhd;
 	bool no_sq_flow;
-	bool disconnected;
-	struct list reqs; /* live requests */
-	uint32_t live;
+	bool connecting;	    /* the admin plane has a Connect that came on it */
+	bool admitted;		    /* by the transport */
+	bool ending;		    /* its controller is reset or gone: no more I/O */
+	bool disconnected;	    /* its connection is */
+	struct list reqs;	    /* live requests */
+	uint32_t live;		    /* of these, and a report that is not answered */
 	struct timer connect_timer; /* a connection without Connect does not stay */
+	struct target_counts counts;
+	bool report_out, report_again; /* one is under way; there is more to report */
+
+	struct target_report report;
+	struct target_order order;
+
+	/* The admin plane's. */
+	struct target_ctrl *owner;    /* as ctrl, as far as the admin plane knows */
+	struct target_subsys *subsys; /* whose it is or was: of the Connect that succeeded */
+	uint8_t hostid[16];
+	bool left;			      /* it was reported disconnected */
+	struct list remains;		      /* of target.remains */
+	uint32_t busy_ns[TARGET_NS_MAX / 32]; /* while it is in that */
+	/* An order is under way; there is another; for that, the answer to a report waits. */
+	bool order_out, order_again, answer_waits;
+	struct target_order next_order;
 };
 
 enum target_req_state {
@@ -211,12 +287,16 @@ struct target_req {
 	void *data;	   /* data_len bytes */
 	void *scratch;	   /* scratch_len bytes */
 	struct target_ns *ns;
+	/* Between the queue's group and the admin plane. */
+	struct target_msg msg;
+	struct target_ctrl *connected; /* Connect: to what */
+	struct target_queue *abort_on; /* Abort: where the command is */
 	struct store_op op;
+	struct iovec op_iov; /* its memory */
 	/* Commands that take several operations. */
 	uint32_t step, steps;
 	bool submitting, again;
 	uint16_t error_location; /* byte of the SQE that an error is about; for the error log */
-	uint64_t received_ns;
 };
 
 enum target_event_type {
@@ -224,10 +304,10 @@ enum target_event_type {
 	TARGET_EVENT_CTRL_GONE,
 	TARGET_EVENT_KEEP_ALIVE_EXPIRED, /* CTRL_GONE follows */
 	TARGET_EVENT_CONNECT_REFUSED,	 /* status says why */
-	TARGET_EVENT_BAD_CAPSULE,	 /* framing broken: the connection is ended */
 	TARGET_EVENT_QUEUE_NEW,		 /* an I/O queue */
 	TARGET_EVENT_QUEUE_FAILED,	 /* the transport ends it: why; of an admin queue with a
 					  * controller CTRL_GONE says so */
+	TARGET_EVENT_FLUSH_FAILED,	 /* at shutdown: what the host wrote to nsid: error */
 	TARGET_EVENT_REJECTED,		 /* the transport lets a connection not come: peer, why */
 };
 
@@ -236,37 +316,45 @@ struct target_event {
 	const struct target_ctrl *ctrl; /* may be NULL */
 	const struct target_queue *queue;
 	uint16_t status;
+	uint32_t nsid;
+	int error;		      /* -errno */
 	const char *hostnqn, *subnqn; /* CONNECT_REFUSED; as sent, terminated; may be NULL */
 	const char *peer;	      /* where the host is; may be NULL */
 	const char *why;	      /* may be NULL: the host ended it */
 };
 
-struct target_env { /* what a core cannot have of its own */
+/* What a core cannot have of its own. Called by the first group's thread. */
+struct target_env {
 	void *ctx;
 	void *(*alloc)(void *ctx, size_t bytes); /* zeroed or NULL; per controller, at Connect */
 	void (*free)(void *ctx, void *p);
 	void (*event)(void *ctx, const struct target_event *e); /* may be NULL */
+	struct target_counters *counters; /* where others can look; NULL: the target's own */
 };
 
 struct target {
 	struct target_env env;
-	struct list subsystems, ports, queues;
-	struct list held; /* I/O that waits for what an ended association left */
-	bool left_work;	  /* one may have left some */
-	bool going_on;	  /* held requests are being looked at */
+	struct target_counters *counters; /* the first group's, and of what the admin plane does */
+	struct target_group group;	  /* the first */
+	struct list groups;
+	struct list subsystems, ports;
+	struct list held;	/* I/O that waits for what an ended association left */
+	struct list remains;	/* queues of ended associations that are not done */
+	_Atomic bool left_work; /* there are such */
+	bool going_on;		/* held requests are being looked at */
 	struct target_subsys discovery;
-	struct timer_heap kato_timers;	  /* of controllers */
-	struct timer_heap connect_timers; /* of queues */
-	uint64_t now_ns, start_ns;
+	struct timer_heap kato_timers; /* of controllers */
+	uint64_t start_ns;
 	uint64_t genctr;
 	uint32_t ctrl_count, discovery_count; /* the second of the first */
 	uint16_t last_portid;
 };
 
-/* --- set-up: all memory stays the caller's and outlives the target ------------------------- */
+/* --- set-up: all memory stays the caller's until it has left, or the target is at its end --- */
 
 void target_init(struct target *t, const struct target_env *env, uint64_t now_ns);
-/* No queue and no controller is left: one that was shutting down stays while stores flush. */
+/* No queue (of the first group) and no controller is left: one that was shutting down stays while
+ * stores flush. */
 bool target_idle(const struct target *t);
 /* Must be idle. */
 void target_fini(struct target *t);
@@ -278,9 +366,25 @@ int target_ns_add(struct target_subsys *s, struct target_ns *ns) must_use;
 /* To be called when a namespace's size changed: hosts that asked are told. */
 void target_ns_changed(struct target_ns *ns, struct target_subsys *s);
 void target_port_add(struct target *t, struct target_port *p);
+/* What a port offers from now on, as in struct target_port. Controllers that hosts have through it
+ * end if their subsystem is not offered there any more. */
+void target_port_offer(struct target *t, struct target_port *p,
+		       struct target_subsys *const *subsystems, uint32_t count);
+/* Controllers that came by it end, too; p stays until its connections have ended. */
 void target_port_remove(struct target *t, struct target_port *p);
 
-/* --- time ----------------------------------------------------------------------------------- */
+/*
+ * Leaving, while in service. Nothing new begins: hosts are told (events, and the logs behind them),
+ * I/O to the namespace gets Invalid Namespace, the controllers of the subsystem are ended. What is
+ * under way goes to its end; then gone() is called, perhaps before these return, and what left and
+ * its stores are the caller's again. What was written and not flushed is left to him.
+ */
+void target_ns_remove(struct target_subsys *s, struct target_ns *ns,
+		      void (*gone)(struct target_ns *ns));
+/* Its namespaces go along, when it is gone: stay added until then. */
+void target_subsys_remove(struct target_subsys *s, void (*gone)(struct target_subsys *s));
+
+/* --- time, of the admin plane and the first group ------------------------------------------- */
 
 uint64_t target_next_deadline(const struct target *t);
 void target_tick(struct target *t, uint64_t now_ns);
@@ -315,8 +419,8 @@ static inline bool target_req_has_reply_data(const struct target_req *r)
 }
 
 /*
- * The host's memory, piece by piece: r->sgl_count keyed descriptors, with data_len + zero_len bytes
- * together. Some may be of no bytes, and then mean nothing.
+ * The host's memory, piece by piece: r->sgl_count descriptors of the transport's kind, with
+ * data_len + zero_len bytes together. Some may be of no bytes, and then mean nothing.
  */
 struct nvme_sgl target_req_sgl(const struct target_req *r, uint32_t i);
 

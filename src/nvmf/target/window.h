@@ -11,7 +11,16 @@ struct window {
 	uint64_t pos;	      /* where the next piece begins */
 };
 
-void window_piece(struct window *w, const void *piece, size_t len);
+static inline void window_piece(struct window *w, const void *piece, size_t len)
+{
+	uint64_t from = max_of(w->pos, w->offset), to = min_of(w->pos + len, w->offset + w->len);
+
+	if (from < to)
+		memcpy(w->dst + (from - w->offset), (const uint8_t *)piece + (from - w->pos),
+		       to - from);
+	w->pos += len;
+}
+
 /* The discovery log as the host at the other end of q is to see it. */
 void window_discovery_log(struct window *w, const struct target_queue *q);
 /* How long it is. */

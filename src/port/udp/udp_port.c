@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/sight.h"
 #include "port/udp/udp_priv.h"
 
 static void rx_init(struct udp_port *p)
@@ -24,65 +25,6 @@ static void rx_init(struct udp_port *p)
 	}
 	p->rx.used = UDP_RX_BATCH;
 	p->rx.want = 1;
-}
-
-int udp_port_create(struct udp_port **ret, int fd)
-{
-	struct udp_port *p = calloc(1, sizeof(*p));
-	socklen_t len = sizeof(p->family);
-	int rc;
-
-	if (!p)
-		return -ENOMEM;
-	p->rx.buf = malloc((size_t)UDP_RX_BATCH * UDP_RX_STRIDE);
-	if (!p->rx.buf) {
-		rc = -ENOMEM;
-		goto fail;
-	}
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &p->family, &len) < 0) {
-		rc = -errno;
-		goto fail;
-	}
-	p->fd = fd;
-	rx_init(p);
-	udp_tx_init(p);
-	*ret = p;
-	return 0;
-fail:
-	free(p->rx.buf);
-	free(p);
-	return rc;
-}
-
-void udp_port_forked(struct udp_port *p)
-{
-	udp_tx_close(p);
-	if (p->fd >= 0)
-		close(p->fd);
-	p->fd = -1;
-}
-
-void udp_port_destroy(struct udp_port *p)
-{
-	udp_port_forked(p);
-	free(p->rx.buf);
-	free(p);
-}
-
-int udp_port_fd(const struct udp_port *p)
-{
-	return p->fd;
-}
-
-void udp_port_want_headers(struct udp_port *p)
-{
-	if (p->fd >= 0)
-		udp_socket_want_headers(p->fd, p->family);
-}
-
-const struct udp_port_counters *udp_port_counters(const struct udp_port *p)
-{
-	return &p->counters;
 }
 
 void udp_gid_of(struct gid *g, const union udp_addr *a, uint16_t *ret_port)
@@ -143,18 +85,17 @@ static bool read_control(struct msghdr *m, struct flow *f, size_t *ret_segment)
 }
 
 /* Cuts a received datagram into its packets, checks each, and hands on the good ones. */
-static int rx_datagram(struct udp_port *p, size_t index, uint64_t now,
-		       bool (*rx)(void *ctx, const struct rnic_rx *), void *ctx)
+static int rx_datagram(struct udp_port *p, size_t index, uint64_t now, port_take *take, void *ctx)
 {
 	struct mmsghdr *m = &p->rx.msg[index];
 	const uint8_t *data = p->rx.slot[index].iov.iov_base;
 	size_t left = m->msg_len, segment = 0;
-	struct rnic_rx r = {0};
+	struct packet_rx r = {0};
 	int n = 0;
 
 	udp_gid_of(&r.flow.sgid, &p->rx.slot[index].from, &r.flow.sport);
 	if (!read_control(&m->msg_hdr, &r.flow, &segment) || left == 0) {
-		p->counters.rx_short++;
+		p->port.counters->rx_short++;
 		return 1;
 	}
 	if (segment == 0)
@@ -164,26 +105,28 @@ static int rx_datagram(struct udp_port *p, size_t index, uint64_t now,
 		struct ip_id_found from;
 
 		if (len < BTH_LEN + ICRC_LEN) {
-			p->counters.rx_short++;
+			p->port.counters->rx_short++;
 		} else if (!ip_id_check(&p->rx.ids, &r.flow, data, len, several ? n : -1, now,
 					&from)) {
-			p->counters.rx_icrc_bad++;
+			p->port.counters->rx_icrc_bad++;
 		} else {
 			r.data = data;
 			r.len = len - ICRC_LEN;
-			if (rx(ctx, &r))
+			r.ip_id = from.id;
+			r.icrc = ld_le32(data + r.len);
+			if (take(ctx, &r))
 				ip_id_accept(&p->rx.ids, &from, now);
 		}
 		data += len;
 		left -= len;
 	}
-	p->counters.rx_packets += (uint64_t)n;
+	p->port.counters->rx_packets += (uint64_t)n;
 	return n;
 }
 
-int udp_port_rx(struct udp_port *p, uint64_t now, bool (*rx)(void *ctx, const struct rnic_rx *),
-		void *ctx)
+static int udp_port_rx(struct port *port, uint64_t now, port_take *take, void *ctx)
 {
+	struct udp_port *p = udp_port_of(port);
 	int got, packets = 0;
 
 	for (size_t i = 0; i < p->rx.used; i++) {
@@ -193,7 +136,7 @@ int udp_port_rx(struct udp_port *p, uint64_t now, bool (*rx)(void *ctx, const st
 		m->msg_controllen = sizeof(p->rx.slot[i].control);
 	}
 	p->rx.used = 0;
-	got = udp_recvmmsg(p->fd, p->rx.msg, (unsigned)p->rx.want);
+	got = udp_recvmmsg(port->fd, p->rx.msg, (unsigned)p->rx.want);
 	if (got < 0) {
 		p->rx.want = 1;
 		switch (got) {
@@ -209,8 +152,81 @@ int udp_port_rx(struct udp_port *p, uint64_t now, bool (*rx)(void *ctx, const st
 	p->rx.used = (size_t)got;
 	p->rx.want =
 		p->rx.used < p->rx.want ? p->rx.used : min_of(p->rx.want * 2, (size_t)UDP_RX_BATCH);
-	p->counters.rx_batches++;
+	p->port.counters->rx_batches++;
 	for (size_t i = 0; i < (size_t)got; i++)
-		packets += rx_datagram(p, i, now, rx, ctx);
+		packets += rx_datagram(p, i, now, take, ctx);
 	return packets;
+}
+
+static void udp_port_forked(struct port *port)
+{
+	udp_tx_close(udp_port_of(port));
+	if (port->fd >= 0)
+		close(port->fd);
+	port->fd = -1;
+}
+
+static void udp_port_destroy(struct port *port)
+{
+	struct udp_port *p = udp_port_of(port);
+
+	udp_port_forked(port);
+	sight_release(port->counters);
+	free(p->rx.buf);
+	free(p);
+}
+
+static void udp_port_want_headers(struct port *port)
+{
+	if (port->fd >= 0)
+		udp_socket_want_headers(port->fd, udp_port_of(port)->family);
+}
+
+static const char counter_keys[] =
+#define X(name, unit, text) #name " "
+#include "port/counters.def"
+#undef X
+	;
+
+static const struct port_ops udp_ops = {
+	.rx = udp_port_rx,
+	.tx = udp_port_tx,
+	.want_headers = udp_port_want_headers,
+	.forked = udp_port_forked,
+	.destroy = udp_port_destroy,
+};
+
+int udp_port_create(struct port **ret, int fd)
+{
+	struct udp_port *p = calloc(1, sizeof(*p));
+	struct port_counters *counters;
+	socklen_t len = sizeof(int);
+	int rc, room = 0;
+
+	if (!p)
+		return -ENOMEM;
+	p->rx.buf = malloc((size_t)UDP_RX_BATCH * UDP_RX_STRIDE);
+	if (!p->rx.buf) {
+		rc = -ENOMEM;
+		goto fail;
+	}
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &p->family, &len) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, &len) < 0) {
+		rc = -errno;
+		goto fail;
+	}
+	counters = sight_take("port", counter_keys, SIGHT_COLUMNS(*counters), 1);
+	if (!counters) {
+		rc = -ENOMEM;
+		goto fail;
+	}
+	p->port = (struct port){&udp_ops, fd, (size_t)room, counters};
+	rx_init(p);
+	udp_tx_init(p);
+	*ret = &p->port;
+	return 0;
+fail:
+	free(p->rx.buf);
+	free(p);
+	return rc;
 }

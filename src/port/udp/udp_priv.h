@@ -10,6 +10,7 @@
 
 #include "port/udp/ip_id.h"
 #include "port/udp/udp_port.h"
+#include "port/udp/udp_socket.h"
 
 #ifndef IPV6_FLOWINFO /* of <linux/in6.h>, which does not go with the C library's */
 #define IPV6_FLOWINFO 11
@@ -48,11 +49,10 @@ struct udp_tx_msg {
 };
 
 struct udp_port {
-	int fd; /* receives; -1 after a fork */
+	struct port port; /* first. Its descriptor receives; -1 after a fork */
 	int family;
 	bool gso;
 	bool hears_refusals;
-	struct udp_port_counters counters;
 
 	struct {
 		uint8_t *buf; /* UDP_RX_BATCH strides */
@@ -72,11 +72,21 @@ struct udp_port {
 		struct mmsghdr msg[UDP_TX_BATCH];
 		struct udp_tx_msg run[UDP_TX_BATCH];
 		size_t msgs, iovs, room_used;
-		struct iovec iov[UDP_TX_BATCH * (RNIC_MAX_SGE + 2)];
+		/* Of the call under way. */
+		const struct packet_tx *pkts;
+		struct packet_sent *ret_sent; /* of each of them; NULL: nobody asks */
+		struct iovec iov[UDP_TX_BATCH * (PACKET_IOV_MAX + 2)];
 		uint8_t room[UDP_TX_BATCH * (PKT_HDR_MAX + UDP_TX_COPY + 3 + ICRC_LEN)];
 	} tx;
 };
 
+static inline struct udp_port *udp_port_of(struct port *p)
+{
+	return (struct udp_port *)p;
+}
+
+size_t udp_port_tx(struct port *, const struct packet_tx *pkts, size_t n,
+		   struct packet_sent *ret_sent);
 /* recvmmsg(2) and sendmmsg(2) without the C library's wrappers: those are cancellation points,
  * which costs time in a threaded process and must not be under a lock. -errno on failure. */
 int udp_recvmmsg(int fd, struct mmsghdr *v, unsigned n) must_use;

@@ -10,8 +10,9 @@
 #include <linux/errqueue.h>
 #include <string.h>
 
-int udp_port_hear_refusals(struct udp_port *p)
+int udp_port_hear_refusals(struct port *port)
 {
+	struct udp_port *p = udp_port_of(port);
 	int fd = p->tx.sock[0].fd, one = 1;
 
 	if (fd < 0)
@@ -40,13 +41,14 @@ static bool is_refusal(struct msghdr *m)
 	return false;
 }
 
-bool udp_port_refusal(struct udp_port *p, struct udp_refusal *ret)
+bool udp_port_refusal(struct port *port, struct udp_refusal *ret)
 {
+	struct udp_port *p = udp_port_of(port);
 	_Alignas(struct cmsghdr) uint8_t control[256];
 	union udp_addr to;
 	struct iovec iov = {ret->quoted, sizeof(ret->quoted)};
 	struct msghdr m = {.msg_name = &to, .msg_iov = &iov, .msg_iovlen = 1};
-	uint16_t port;
+	uint16_t sport;
 	ssize_t n;
 
 	do {
@@ -58,6 +60,6 @@ bool udp_port_refusal(struct udp_port *p, struct udp_refusal *ret)
 			return false;
 	} while (!is_refusal(&m));
 	ret->len = (size_t)n;
-	udp_gid_of(&ret->to, &to, &port);
+	udp_gid_of(&ret->to, &to, &sport);
 	return true;
 }

@@ -30,24 +30,24 @@ void udp_tx_init(struct udp_port *p)
 	for (size_t i = 0; i < ARRAY_SIZE(p->tx.sock); i++)
 		p->tx.sock[i].fd = -1;
 	/* An older kernel ignores the ancillary data and would send one long datagram: ask. */
-	p->gso = getsockopt(p->fd, SOL_UDP, UDP_SEGMENT, &v, &len) == 0;
+	p->gso = getsockopt(p->port.fd, SOL_UDP, UDP_SEGMENT, &v, &len) == 0;
 }
 
 void udp_tx_close(struct udp_port *p)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(p->tx.sock); i++) {
-		if (p->tx.sock[i].fd >= 0 && p->tx.sock[i].fd != p->fd)
+		if (p->tx.sock[i].fd >= 0 && p->tx.sock[i].fd != p->port.fd)
 			close(p->tx.sock[i].fd);
 		p->tx.sock[i].fd = -1;
 	}
 }
 
-static uint8_t dst_slot(const struct rnic_tx *t)
+static uint8_t dst_slot(const struct packet_tx *t)
 {
 	return t->hdr[5]; /* bits 23:16 of the BTH's destination QPN */
 }
 
-static size_t packet_len(const struct rnic_tx *t)
+static size_t packet_len(const struct packet_tx *t)
 {
 	return t->hdr_len + t->payload_len + t->pad + ICRC_LEN;
 }
@@ -58,8 +58,8 @@ static int socket_for(struct udp_port *p, uint8_t slot, uint16_t *ret_sport)
 	if (p->tx.sock[slot].fd < 0) {
 		p->tx.sock[slot].fd = udp_tx_socket_open(p->family, &p->tx.sock[slot].sport);
 		if (p->tx.sock[slot].fd < 0) {
-			p->tx.sock[slot].fd = p->fd;
-			p->tx.sock[slot].sport = udp_socket_port(p->fd);
+			p->tx.sock[slot].fd = p->port.fd;
+			p->tx.sock[slot].sport = udp_socket_port(p->port.fd);
 		}
 	}
 	*ret_sport = p->tx.sock[slot].sport;
@@ -130,7 +130,7 @@ static void address_v6(struct udp_tx_msg *run, struct msghdr *m, const struct fl
 	}
 }
 
-static bool same_way(const struct rnic_tx *a, const struct rnic_tx *b)
+static bool same_way(const struct packet_tx *a, const struct packet_tx *b)
 {
 	const struct flow *f = a->flow, *g = b->flow;
 
@@ -140,7 +140,7 @@ static bool same_way(const struct rnic_tx *a, const struct rnic_tx *b)
 }
 
 /* How many packets from pkts on go into one message. */
-static size_t run_length(const struct udp_port *p, const struct rnic_tx *pkts, size_t n)
+static size_t run_length(const struct udp_port *p, const struct packet_tx *pkts, size_t n)
 {
 	size_t segment = packet_len(pkts), bytes = segment, iovs = pkts->niov + 2u, count = 1;
 
@@ -159,6 +159,19 @@ static size_t run_length(const struct udp_port *p, const struct rnic_tx *pkts, s
 			break;
 	}
 	return count;
+}
+
+/* For who wants to know what became of his packets. */
+static void note_sent(struct udp_port *p, const struct packet_tx *t, struct packet_sent as)
+{
+	if (p->tx.ret_sent)
+		p->tx.ret_sent[t - p->tx.pkts] = as;
+}
+
+static void note_unsent(struct udp_port *p, const struct packet_tx *pkts, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		note_sent(p, &pkts[i], (struct packet_sent){0});
 }
 
 /* Appends bytes to the message, to its last piece where they continue it. */
@@ -182,11 +195,12 @@ static void put_bytes(struct udp_port *p, struct msghdr *m, const void *data, si
  * copied there too: that is cheaper than a piece of its own, and the ICRC then fits what is sent
  * even if the application writes to this memory meanwhile, as counters and flags invite to.
  */
-static void put_packet(struct udp_port *p, struct msghdr *m, const struct rnic_tx *t,
+static void put_packet(struct udp_port *p, struct msghdr *m, const struct packet_tx *t,
 		       const struct flow *f, uint16_t ip_id)
 {
 	uint8_t *room = p->tx.room + p->tx.room_used, *at = room;
 	struct icrc c;
+	uint32_t icrc;
 
 	memcpy(at, t->hdr, t->hdr_len);
 	at += t->hdr_len;
@@ -208,14 +222,16 @@ static void put_packet(struct udp_port *p, struct msghdr *m, const struct rnic_t
 	memset(at, 0, t->pad);
 	c = icrc_update(c, at, t->pad);
 	at += t->pad;
-	st_le32(at, icrc_end(c));
+	icrc = icrc_end(c);
+	st_le32(at, icrc);
 	at += ICRC_LEN;
+	note_sent(p, t, (struct packet_sent){f->sport, ip_id, icrc});
 	put_bytes(p, m, room, (size_t)(at - room));
 	p->tx.room_used = (size_t)(at - p->tx.room);
 }
 
-static void put_message(struct udp_port *p, const struct rnic_tx *pkts, size_t first, size_t count,
-			uint16_t sport)
+static void put_message(struct udp_port *p, const struct packet_tx *pkts, size_t first,
+			size_t count, uint16_t sport)
 {
 	struct udp_tx_msg *run = &p->tx.run[p->tx.msgs];
 	struct msghdr *m = &p->tx.msg[p->tx.msgs].msg_hdr;
@@ -251,7 +267,7 @@ static void reset(struct udp_port *p)
 
 /* Sends the packets of a refused super-packet one by one. If they go, the kernel or a device on
  * the way cannot segment, and is not asked again. */
-static size_t send_singly(struct udp_port *p, int fd, const struct rnic_tx *pkts,
+static size_t send_singly(struct udp_port *p, int fd, const struct packet_tx *pkts,
 			  const struct udp_tx_msg *run, uint16_t sport)
 {
 	size_t first = run->first, count = run->count, sent = 0;
@@ -259,10 +275,12 @@ static size_t send_singly(struct udp_port *p, int fd, const struct rnic_tx *pkts
 	for (size_t k = 0; k < count; k++) {
 		reset(p);
 		put_message(p, pkts, first + k, 1, sport);
-		if (udp_sendmmsg(fd, p->tx.msg, 1) < 0)
-			p->counters.tx_refused++;
-		else
+		if (udp_sendmmsg(fd, p->tx.msg, 1) < 0) {
+			p->port.counters->tx_refused++;
+			note_unsent(p, pkts + first + k, 1);
+		} else {
 			sent++;
+		}
 	}
 	if (sent == count)
 		p->gso = false;
@@ -270,7 +288,7 @@ static size_t send_singly(struct udp_port *p, int fd, const struct rnic_tx *pkts
 }
 
 /* Sends up to UDP_TX_BATCH packets to one slot; returns how many the kernel took. */
-static size_t send_batch(struct udp_port *p, const struct rnic_tx *pkts, size_t n)
+static size_t send_batch(struct udp_port *p, const struct packet_tx *pkts, size_t n)
 {
 	size_t done = 0, sent = 0;
 	int tries = REFUSED_TRIES;
@@ -288,7 +306,7 @@ static size_t send_batch(struct udp_port *p, const struct rnic_tx *pkts, size_t 
 		struct udp_tx_msg *run = &p->tx.run[done];
 		int got = udp_sendmmsg(fd, &p->tx.msg[done], (unsigned)(p->tx.msgs - done));
 
-		p->counters.tx_batches++;
+		p->port.counters->tx_batches++;
 		for (; got > 0; got--)
 			sent += p->tx.run[done++].count;
 		if (got == 0)
@@ -299,7 +317,8 @@ static size_t send_batch(struct udp_port *p, const struct rnic_tx *pkts, size_t 
 		case -EAGAIN:
 		case -ENOBUFS:
 		case -ENOMEM: /* no room: the rest would find none either */
-			p->counters.tx_would_block += n - run->first;
+			p->port.counters->tx_would_block += n - run->first;
+			note_unsent(p, pkts + run->first, n - run->first);
 			return sent;
 		case -EINVAL:
 		case -EMSGSIZE:
@@ -317,18 +336,25 @@ static size_t send_batch(struct udp_port *p, const struct rnic_tx *pkts, size_t 
 			if (p->hears_refusals && tries--)
 				continue;
 		}
-		p->counters.tx_refused += run->count;
+		p->port.counters->tx_refused += run->count;
+		note_unsent(p, pkts + run->first, run->count);
 		done++;
 	}
 	return sent;
 }
 
-size_t udp_port_tx(struct udp_port *p, const struct rnic_tx *pkts, size_t n)
+size_t udp_port_tx(struct port *port, const struct packet_tx *pkts, size_t n,
+		   struct packet_sent *ret_sent)
 {
+	struct udp_port *p = udp_port_of(port);
 	size_t sent = 0;
 
-	if (p->fd < 0)
+	p->tx.pkts = pkts;
+	p->tx.ret_sent = ret_sent;
+	if (port->fd < 0) {
+		note_unsent(p, pkts, n);
 		return 0;
+	}
 	while (n) {
 		size_t count = 1, max = min_of(n, (size_t)UDP_TX_BATCH);
 
@@ -338,6 +364,6 @@ size_t udp_port_tx(struct udp_port *p, const struct rnic_tx *pkts, size_t n)
 		pkts += count;
 		n -= count;
 	}
-	p->counters.tx_packets += sent;
+	p->port.counters->tx_packets += sent;
 	return sent;
 }

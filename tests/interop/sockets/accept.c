@@ -271,9 +271,21 @@ static void accept_closed(void)
 	meet();
 }
 
-static void accept_no_descriptors(void)
+/* Those that there are; returns the limit before. */
+static struct rlimit no_more_numbers(void)
 {
 	struct rlimit limit, none;
+
+	need(!getrlimit(RLIMIT_NOFILE, &limit));
+	none = limit;
+	none.rlim_cur = 3;
+	need(!setrlimit(RLIMIT_NOFILE, &none));
+	return limit;
+}
+
+static void accept_no_descriptors(void)
+{
+	struct rlimit limit;
 	int listener, fd;
 	char c = 0;
 
@@ -285,18 +297,55 @@ static void accept_no_descriptors(void)
 		return;
 	}
 	listener = listening();
-	need(!getrlimit(RLIMIT_NOFILE, &limit));
 	meet();
 	await_events(listener, POLLIN, POLLIN);
-	none = limit;
-	none.rlim_cur = 3;
-	need(!setrlimit(RLIMIT_NOFILE, &none));
+	limit = no_more_numbers();
 	T(accept(listener, NULL, NULL));
 	T(socket(AF_INET, SOCK_STREAM, 0));
 	need(!setrlimit(RLIMIT_NOFILE, &limit));
 	fd = F(accept(listener, NULL, NULL));
 	T(write(fd, "x", 1));
 	T(close(fd));
+}
+
+/* Nor is one lost that had come about when there was no number for it. */
+static void accept_no_descriptors_then(void)
+{
+	struct sockaddr_in to = at(true, port(0));
+	struct rlimit limit;
+	struct pollfd p[2];
+	int listener, fd[2];
+	char c = 0;
+
+	if (!server) {
+		meet();
+		for (int i = 0; i < 2; i++) {
+			fd[i] = tcp_socket(SOCK_NONBLOCK);
+			T(connect(fd[i], SA(&to), sizeof(to)));
+			p[i] = (struct pollfd){.fd = fd[i], .events = POLLIN};
+		}
+		for (int n = 0; n < 300 && !(p[0].revents & p[1].revents & POLLIN); n++, nap(10))
+			poll(p, 2, 0);
+		for (int i = 0; i < 2; i++) {
+			T(read(fd[i], &c, 1));
+			say("'%c'", c);
+		}
+		return;
+	}
+	listener = listening();
+	meet();
+	await_events(listener, POLLIN, POLLIN);
+	nap(200); /* both have asked */
+	fd[0] = F(accept(listener, NULL, NULL));
+	nap(300); /* and both have come */
+	limit = no_more_numbers();
+	T(accept(listener, NULL, NULL));
+	need(!setrlimit(RLIMIT_NOFILE, &limit));
+	fd[1] = F(accept(listener, NULL, NULL));
+	for (int i = 0; i < 2; i++) {
+		T(write(fd[i], "x", 1));
+		T(close(fd[i]));
+	}
 }
 
 static void *acceptor(void *arg)
@@ -491,10 +540,23 @@ static void accept_inherits(void)
 }
 
 const struct test_case accept_cases[] = {
-	CASE(accept_address),	     CASE(accept_flags),      CASE(accept_wrong),
-	CASE(accept_address_wrong),  CASE(accept_nobody),     CASE(accept_shutdown),
-	CASE(accept_late),	     CASE(accept_in_order),   CASE(accept_closed),
-	CASE(accept_no_descriptors), CASE(accept_by_threads), CASE(listener_calls),
-	CASE(listen_unbound),	     CASE(listen_taken),      CASE(listen_anew),
-	CASE(accept_inherits),	     CASE(accept_told),	      {0},
+	CASE(accept_address),
+	CASE(accept_flags),
+	CASE(accept_wrong),
+	CASE(accept_address_wrong),
+	CASE(accept_nobody),
+	CASE(accept_shutdown),
+	CASE(accept_late),
+	CASE(accept_in_order),
+	CASE(accept_closed),
+	CASE(accept_no_descriptors),
+	CASE(accept_no_descriptors_then),
+	CASE(accept_by_threads),
+	CASE(listener_calls),
+	CASE(listen_unbound),
+	CASE(listen_taken),
+	CASE(listen_anew),
+	CASE(accept_inherits),
+	CASE(accept_told),
+	{0},
 };

@@ -439,13 +439,17 @@ void reap(pid_t pid)
 		say("the child ends with %d", WEXITSTATUS(status));
 }
 
+/* The role's own, which may be another than the driver's. */
+static char program[PATH];
+
 char **again(int fd)
 {
 	static char number[16];
 	static char *argv[5];
 
 	snprintf(number, sizeof(number), "%d", fd);
-	argv[0] = board->program;
+	need(readlink("/proc/self/exe", program, PATH - 1) > 0);
+	argv[0] = program;
 	argv[1] = (char *)"after";
 	argv[2] = (char *)(server ? "server" : "client");
 	argv[3] = number;
@@ -454,7 +458,9 @@ char **again(int fd)
 
 void became(int fd)
 {
-	execv(board->program, again(fd));
+	char **argv = again(fd);
+
+	execv(argv[0], argv);
 	say("execv: %s", strerrorname_np(errno));
 }
 

@@ -301,9 +301,42 @@ static void connect_bound(void)
 	T(close(fd));
 }
 
+/* Nobody looks at the one that connects. */
+static void connect_unlooked(void)
+{
+	struct sockaddr_in a = at(true, port(0));
+	int fd;
+
+	if (server) {
+		int listener = listening();
+
+		meet();
+		await_events(listener, POLLIN, POLLIN);
+		meet();
+		meet();
+		return;
+	}
+	meet();
+	fd = tcp_socket(SOCK_NONBLOCK);
+	T(connect(fd, SA(&a), sizeof(a)));
+	meet();
+	await_events(fd, POLLOUT, POLLOUT);
+	T(close(fd));
+	meet();
+}
+
 const struct test_case connect_cases[] = {
-	CASE(connect_blocking), CASE(connect_asks_by_connect), CASE(connect_asks_by_error),
-	CASE(connect_refused),	CASE(connect_refused_later),   CASE(connect_unspec),
-	CASE(connect_wrong),	CASE(connect_silent),	       CASE(connect_interrupted),
-	CASE(connect_bound),	CASE(connect_nowhere),	       {0},
+	CASE(connect_blocking),
+	CASE(connect_asks_by_connect),
+	CASE(connect_asks_by_error),
+	CASE(connect_refused),
+	CASE(connect_refused_later),
+	CASE(connect_unspec),
+	CASE(connect_wrong),
+	CASE(connect_silent),
+	CASE(connect_interrupted),
+	CASE(connect_unlooked),
+	CASE(connect_bound),
+	CASE(connect_nowhere),
+	{0},
 };

@@ -64,7 +64,7 @@ static long tcp_sent(int pid)
 
 static void become_role(const struct role *r, bool is_server, const char *weft)
 {
-	char *argv[10], **a = argv;
+	char *renamed = getenv("SOCKETS_CASES_RENAMED"), *argv[10], **a = argv;
 	sigset_t none;
 
 	setpgid(0, 0);
@@ -78,10 +78,11 @@ static void become_role(const struct role *r, bool is_server, const char *weft)
 	if (r->weft) {
 		*a++ = (char *)(uintptr_t)weft;
 		*a++ = (char *)"run";
-		*a++ = (char *)"--sockets";
+		if (!renamed)
+			*a++ = (char *)"--sockets";
 		*a++ = (char *)"--";
 	}
-	*a++ = board->program;
+	*a++ = r->weft && renamed ? renamed : board->program;
 	*a++ = (char *)"role";
 	*a++ = (char *)(is_server ? "server" : "client");
 	*a = NULL;

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Where what weft's own commands do is counted, for others to see: base/sight.h. */
+#ifndef WEFT_CLI_COUNTED_H
+#define WEFT_CLI_COUNTED_H
+
+#include "nvmf/host/host.h"
+#include "nvmf/target/target.h"
+
+/* Until the process ends. NULL: there is no memory, and whoever counts does so for himself. */
+struct target_counters *counted_target(void);
+struct host_counters *counted_host(void);
+
+#endif

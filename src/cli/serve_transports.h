@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The transports that weft serve listens on, all moved on by its one loop. */
+#ifndef WEFT_CLI_SERVE_TRANSPORTS_H
+#define WEFT_CLI_SERVE_TRANSPORTS_H
+
+#include "cli/nvme_uri.h"
+#include "cli/transports.h"
+
+struct serve_transports {
+	struct transport_target *of[TRANSPORTS]; /* NULL: not listened on */
+};
+
+const struct nvmf_transport *serve_transport_of(const struct nvme_uri *u);
+/* On the transport, address (empty: every one) and port of a URI. -errno and why. */
+int serve_transports_listen(struct serve_transports *s, struct target *target,
+			    struct shares *shares, const struct nvme_uri *u, char *why,
+			    size_t room) must_use;
+/* Has epoll_fd wake whoever sleeps for them. */
+int serve_transports_watch(const struct serve_transports *s, int epoll_fd) must_use;
+/* As the transports' operations of these names. */
+bool serve_transports_process(struct serve_transports *s, uint64_t now_ns, bool sleepy);
+uint64_t serve_transports_next_deadline(const struct serve_transports *s);
+void serve_transports_shutdown(struct serve_transports *s);
+bool serve_transports_idle(const struct serve_transports *s);
+void serve_transports_destroy(struct serve_transports *s);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "engine/drive.h"
+
+#include <assert.h>
+
+#include "base/bytes.h"
+
+void drive_init(struct drive *d, struct rnic *rnic, struct port *const *ports, size_t n)
+{
+	assert(n && n <= DRIVE_PORTS_MAX);
+	d->rnic = rnic;
+	d->ports = n;
+	for (size_t i = 0; i < n; i++)
+		d->port[i] = ports[i];
+}
+
+/* NULL: no port has a way there. */
+static struct port *port_for(const struct drive *d, const struct flow *f)
+{
+	for (size_t i = 0; i < d->ports; i++)
+		if (port_reaches(d->port[i], f))
+			return d->port[i];
+	return NULL;
+}
+
+/* Packets that follow one another and go by one port stay together. */
+static void send_by_flow(struct drive *d, size_t n)
+{
+	for (size_t first = 0, i; first < n; first = i) {
+		struct port *p = port_for(d, d->tx[first].flow);
+
+		for (i = first + 1; i < n; i++)
+			if (d->tx[i].flow != d->tx[first].flow && port_for(d, d->tx[i].flow) != p)
+				break;
+		if (p)
+			port_tx(p, &d->tx[first], i - first, NULL);
+	}
+}
+
+bool drive_send(struct drive *d, size_t max, uint64_t now)
+{
+	while (max) {
+		size_t batch = min_of(max, (size_t)DRIVE_TX_BATCH);
+		size_t n = rnic_tx(d->rnic, d->tx, batch, now);
+
+		if (n && d->ports == 1)
+			port_tx(d->port[0], d->tx, n, NULL);
+		else if (n)
+			send_by_flow(d, n);
+		if (n < batch)
+			break;
+		max -= n;
+	}
+	return rnic_tx_pending(d->rnic);
+}
+
+static bool received(void *ctx, const struct packet_rx *rx)
+{
+	struct drive *d = ctx;
+
+	return rnic_rx(d->rnic, rx, d->now);
+}
+
+static int receive_from_all(struct drive *d)
+{
+	int got = 0, broken = 0;
+
+	for (size_t i = 0; i < d->ports; i++) {
+		int n = port_rx(d->port[i], d->now, received, d);
+
+		if (n < 0)
+			broken = n;
+		else
+			got += n;
+	}
+	return got ? got : broken;
+}
+
+int drive_receive(struct drive *d, uint64_t now)
+{
+	int got;
+
+	d->now = now;
+	got = d->ports == 1 ? port_rx(d->port[0], now, received, d) : receive_from_all(d);
+	if (rnic_next_deadline(d->rnic) <= now)
+		rnic_tick(d->rnic, now);
+	return got;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The loop over a core, its timers and the ports that its packets come and go by. It knows no lock
+ * and no clock: who drives it (a shard, or a node of the simulator) serialises, and says what time
+ * it is.
+ */
+#ifndef WEFT_ENGINE_DRIVE_H
+#define WEFT_ENGINE_DRIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "port/port.h"
+#include "rnic/rnic.h"
+
+#define DRIVE_PORTS_MAX 4
+#define DRIVE_TX_BATCH	64
+
+struct drive {
+	struct rnic *rnic;
+	struct port *port[DRIVE_PORTS_MAX]; /* a packet goes by the first that reaches its end */
+	size_t ports;
+	uint64_t now; /* of the receive batch under way */
+	struct packet_tx tx[DRIVE_TX_BATCH];
+};
+
+/* One to DRIVE_PORTS_MAX ports; they and the core stay the caller's. */
+void drive_init(struct drive *, struct rnic *, struct port *const *ports, size_t n);
+
+/* Sends what the core has to send, at most so many packets. True if more is left. */
+bool drive_send(struct drive *, size_t max, uint64_t now);
+/* One receive batch of each port, and the timers that are due. Returns the number of packets, or
+ * -errno if there was none and a port is broken. */
+int drive_receive(struct drive *, uint64_t now) must_use;
+
+/* What follows is asked often. */
+static inline bool drive_send_pending(const struct drive *d)
+{
+	return rnic_tx_pending(d->rnic);
+}
+
+static inline uint64_t drive_next_deadline(const struct drive *d)
+{
+	return rnic_next_deadline(d->rnic);
+}
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "engine/lease.h"
+
+#include "base/bytes.h"
+#include "base/time.h"
+
+#define PAUSE_NS    (200 * NSEC_PER_USEC)
+#define SPIN_MIN_NS (20 * NSEC_PER_USEC)
+#define SPIN_MAX_NS (20 * NSEC_PER_MSEC)
+#define LEASE_NS    (500 * NSEC_PER_USEC)
+#define BACK_NS	    (100 * NSEC_PER_USEC)
+#define KEPT_NS	    (2 * NSEC_PER_MSEC)
+
+/* For who attends: that long it may be at something else. */
+#define ATTEND_LEASE_NS (2 * NSEC_PER_MSEC)
+/* After one left while others slept: so long the thread serves them all. */
+#define SHARED_NS (10 * NSEC_PER_MSEC)
+/* So long a packet may wait for one who said to attend and never came, being cancelled perhaps. */
+#define ATTEND_GUARD_NS (200 * NSEC_PER_MSEC)
+
+void lease_init(struct lease *l)
+{
+	*l = (struct lease){.spin_ns = SPIN_MIN_NS};
+}
+
+/* A call of the application: is it one that polls without a pause? */
+static void renew(struct lease *l, uint64_t now)
+{
+	if (now - l->poll_last > PAUSE_NS)
+		l->poll_since = now;
+	l->poll_last = now;
+	if (now - l->poll_since < l->spin_ns)
+		return;
+	if (!l->since)
+		l->since = now;
+	else if (now - l->since > KEPT_NS)
+		l->spin_ns = SPIN_MIN_NS;
+	l->until = now + LEASE_NS;
+}
+
+void lease_polls(struct lease *l, uint64_t now)
+{
+	l->lost_at = 0;
+	renew(l, now);
+}
+
+void lease_polled(struct lease *l)
+{
+	l->lost_at = 0;
+}
+
+void lease_posts(struct lease *l, uint64_t now)
+{
+	if (l->lost_at && now - l->lost_at < BACK_NS)
+		l->spin_ns = min_of(l->spin_ns * 2, SPIN_MAX_NS);
+	l->lost_at = 0;
+	if (l->until)
+		renew(l, now);
+}
+
+bool lease_end(struct lease *l)
+{
+	bool had = l->until != 0;
+
+	l->channels = true;
+	l->poll_last = 0;
+	l->until = l->since = 0;
+	return had;
+}
+
+uint64_t lease_attend(struct lease *l, bool can, uint64_t now)
+{
+	if (!can || l->attended || l->channels || now < l->shared) {
+		l->refused++;
+		return 0;
+	}
+	l->guard = now + ATTEND_GUARD_NS;
+	return l->attended = ++l->tickets;
+}
+
+enum lease_left lease_attended(struct lease *l, uint64_t ticket, uint64_t now)
+{
+	if (!ticket) {
+		l->refused--;
+		return LEASE_AS_BEFORE;
+	}
+	if (l->attended != ticket)
+		return LEASE_AS_BEFORE;
+	l->attended = 0;
+	if (l->refused || l->channels) {
+		l->shared = now + SHARED_NS;
+		return LEASE_TO_THREAD;
+	}
+	l->until = now + ATTEND_LEASE_NS;
+	return LEASE_HELD;
+}
+
+uint64_t lease_others(const struct lease *l, uint64_t deadline, uint64_t now)
+{
+	uint64_t until;
+
+	if (l->until > now)
+		return l->until;
+	until = min_of(l->guard, deadline);
+	if (!l->attended || until <= now)
+		return 0;
+	/* So that one who comes and goes all the time need not wake the thread each time. */
+	return l->until + ATTEND_LEASE_NS > now ? min_of(until, now + ATTEND_LEASE_NS) : until;
+}
+
+void lease_thread_begins(struct lease *l, uint64_t now)
+{
+	if (l->since)
+		l->lost_at = now;
+	l->until = l->since = 0;
+}
+
+void lease_thread_received(struct lease *l, int packets, uint64_t now)
+{
+	l->guard = now + ATTEND_GUARD_NS;
+	if (packets > 0)
+		l->attended = 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Who receives: callers that poll, one that sleeps on the socket itself (who attends), or the
+ * thread. Rules of a shard as functions of the time; shard.h says what they are for.
+ *
+ * A poller that calls without a pause for spin_ns gets the socket to itself, for a while from its
+ * last call; the thread then looks after it. One that let its lease run out, and comes back to
+ * send as soon as the thread has received for it, is no good poller: it was waiting for memory to
+ * change. The next time it has to go on for twice as long, until it keeps a lease for a while.
+ * (One that comes back late, or to poll, was not running: that is no fault.)
+ */
+#ifndef WEFT_ENGINE_LEASE_H
+#define WEFT_ENGINE_LEASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+struct lease {
+	uint64_t poll_since;  /* when a caller began to poll without a pause */
+	uint64_t poll_last;   /* its last call */
+	uint64_t since;	      /* of the lease of one who polls; 0: none */
+	uint64_t until;	      /* when the lease ends; 0: none */
+	uint64_t spin_ns;     /* how long one must poll for a lease */
+	uint64_t lost_at;     /* it ran out, and its owner has not come back: 0 or when */
+	uint64_t attended;    /* the ticket of who sleeps on the socket, 0: nobody */
+	uint64_t tickets;     /* given out */
+	uint64_t guard;	      /* while attended: when the thread looks for itself */
+	uint64_t shared;      /* so long nobody attends */
+	unsigned int refused; /* would have attended, and sleep */
+	bool channels;	      /* somebody waits for completion events, and attends nothing */
+};
+
+void lease_init(struct lease *);
+
+/* ---- who polls */
+
+/* A poller found nothing and is about to receive. */
+void lease_polls(struct lease *, uint64_t now);
+/* One found something: as good a sign that it is there. */
+void lease_polled(struct lease *);
+/* Somebody posted. */
+void lease_posts(struct lease *, uint64_t now);
+/* Somebody is going to wait for a completion event. True if a lease ends with that. */
+bool lease_end(struct lease *);
+
+static inline bool lease_is_live(const struct lease *l, uint64_t now)
+{
+	return l->until > now;
+}
+
+/* ---- who attends */
+
+/* Returns a ticket; 0: another does, or the thread has to. can: there is one socket to sleep on. */
+uint64_t lease_attend(struct lease *, bool can, uint64_t now) must_use;
+/* Who attends, or was refused, is awake. What that means for the thread: */
+enum lease_left {
+	LEASE_AS_BEFORE,
+	LEASE_TO_THREAD, /* others depend on the socket: it has it at once */
+	LEASE_HELD,	 /* the thread is to look when the lease ends */
+};
+enum lease_left lease_attended(struct lease *, uint64_t ticket, uint64_t now) must_use;
+
+/* ---- the thread */
+
+/* Others receive: when is the thread to look again? 0: nobody does. deadline: of the timers. */
+uint64_t lease_others(const struct lease *, uint64_t deadline, uint64_t now) must_use;
+/* Nobody did: the thread is about to receive, and has received so much. */
+void lease_thread_begins(struct lease *, uint64_t now);
+void lease_thread_received(struct lease *, int packets, uint64_t now);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* A shard's thread: it makes progress when nobody else does. */
+#include "engine/shard_priv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "base/uncancelled.h"
+
+#define SLICE_NS (100 * NSEC_PER_USEC) /* the least that is granted */
+#define LOOK_NS	 (100 * NSEC_PER_MSEC)
+
+void shard_thread_wake(struct shard *s)
+{
+	uint64_t one = 1;
+
+	/* Until it has looked, further deadlines are seen without waking. */
+	s->sleeps_until = 0;
+	if (uncancelled_write(s->wake_fd, &one, sizeof(one)) < 0)
+		log_err("engine", "cannot wake the thread: %s", strerror(errno));
+}
+
+/* Sleeps until the time comes, something is sent to us if we listen, or we are woken. True if the
+ * watched descriptor is ready. */
+static bool thread_sleep(struct shard *s, uint64_t now, uint64_t until, int watched, bool listen)
+{
+	struct pollfd p[2 + DRIVE_PORTS_MAX] = {
+		{.fd = s->wake_fd, .events = POLLIN},
+		{.fd = watched, .events = POLLIN},
+	};
+	uint64_t ns = until > now ? until - now : 0, count;
+	struct timespec ts = {
+		.tv_sec = (time_t)(ns / NSEC_PER_SEC),
+		.tv_nsec = (long)(ns % NSEC_PER_SEC),
+	};
+	nfds_t n = 2;
+
+	for (size_t i = 0; listen && i < s->drive.ports; i++)
+		p[n++] = (struct pollfd){.fd = s->drive.port[i]->fd, .events = POLLIN};
+	if (ppoll(p, n, until == DEADLINE_NEVER ? NULL : &ts, NULL) < 0)
+		return false;
+	if ((p[0].revents & POLLIN) && read(s->wake_fd, &count, sizeof(count)) < 0)
+		log_err("engine", "eventfd: %s", strerror(errno));
+	return p[1].revents;
+}
+
+/*
+ * The application may keep every processor busy, waiting for what only this thread can bring. With
+ * a short slice Linux (6.12 and later) lets it run as soon as it wakes, for as long as it stays
+ * short; older kernels ignore the wish.
+ */
+static void ask_for_short_slices(void)
+{
+	struct { /* sched_setattr(2); <linux/sched/types.h> and <sched.h> exclude each other */
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime_ns, deadline_ns, period_ns;
+	} a = {
+		.size = sizeof(a),
+		.policy = SCHED_OTHER,
+		.nice = getpriority(PRIO_PROCESS, 0),
+		.runtime_ns = SLICE_NS,
+	};
+
+	if (syscall(SYS_sched_setattr, 0, &a, 0) < 0)
+		log_info("engine", "no short slices: %s", strerror(errno));
+}
+
+static void *thread_main(void *arg)
+{
+	struct shard *s = arg;
+	uint64_t woken_at = DEADLINE_NEVER; /* what the last sleep was meant to last until */
+	uint64_t look_at = 0;		    /* at the watched descriptor, however busy */
+
+	prctl(PR_SET_NAME, "weft-shard");
+	ask_for_short_slices();
+	prctl(PR_SET_TIMERSLACK, 1000ul); /* RNR timers are of tens of microseconds */
+	pthread_mutex_lock(&s->lock);
+	while (!s->stop) {
+		uint64_t until, now = time_now_ns();
+		struct watch watch;
+		bool go_on, listen, busy;
+
+		until = lease_others(&s->lease, drive_next_deadline(&s->drive), now);
+		listen = !until;
+		if (listen) {
+			bool more;
+			int got;
+
+			lease_thread_begins(&s->lease, now);
+			got = drive_receive(&s->drive, now);
+			more = drive_send(&s->drive, SHARD_TX_MAX, now);
+			lease_thread_received(&s->lease, got, now);
+			busy = got > 0 || more;
+			if (busy && now < look_at) {
+				shard_unlock_fairly(s);
+				pthread_mutex_lock(&s->lock);
+				continue;
+			}
+			if (got < 0) {
+				log_err("engine", "a port is broken: %s", strerror(-got));
+				break;
+			}
+			until = busy ? now : drive_next_deadline(&s->drive);
+			/* A deadline that has been put off since is kept: waking once too often
+			 * costs less than being woken for the next packet's timer. */
+			if (woken_at > now)
+				until = min_of(until, woken_at);
+			woken_at = until;
+			if (s->lease.attended) {
+				until = min_of(until, s->lease.guard);
+				listen = false;
+			}
+		}
+		look_at = now + LOOK_NS;
+		s->sleeps_until = until;
+		s->listens = listen;
+		watch = s->watch;
+		pthread_mutex_unlock(&s->lock);
+		go_on = !thread_sleep(s, now, until, watch.fd, listen) || watch.ready(watch.fd);
+		pthread_mutex_lock(&s->lock);
+		if (!go_on && s->watch.nr == watch.nr)
+			s->watch.fd = -1;
+		s->sleeps_until = 0;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+int shard_thread_start(struct shard *s)
+{
+	sigset_t all, old;
+	int rc;
+
+	/* The application's signals are for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&s->thread, NULL, thread_main, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -rc;
+}
+
+void shard_thread_stop(struct shard *s)
+{
+	shard_lock(s);
+	s->stop = true;
+	shard_thread_wake(s);
+	shard_unlock(s);
+	pthread_join(s->thread, NULL);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "fabric/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+#define BUCKETS 1024
+
+struct link_end {
+	struct link *link;
+	struct link_end *next; /* of its bucket */
+	struct gid gid;
+	void (*arrive)(void *ctx, struct sim_packet *);
+	void *arrive_ctx;
+	uint64_t free_ns;	  /* when the last packet has left */
+	uint64_t last_arrival_ns; /* of an ordered packet, at its receiver */
+};
+
+struct link {
+	struct fabric *fabric;
+	struct link_nature nature;
+	struct link_counters counters;
+	struct link_end *ends[BUCKETS]; /* by address */
+};
+
+static struct link_end **bucket_of(struct link *l, const struct gid *gid)
+{
+	uint64_t h = 0;
+
+	for (size_t i = 0; i < sizeof(gid->raw); i++)
+		h = (h ^ gid->raw[i]) * 0x100000001b3u;
+	return &l->ends[(h ^ h >> 32) % BUCKETS];
+}
+
+static struct link_end *end_of(struct link *l, const struct gid *gid)
+{
+	struct link_end *e = *bucket_of(l, gid);
+
+	while (e && !gid_equal(&e->gid, gid))
+		e = e->next;
+	return e;
+}
+
+static void arrives(void *ctx, void *what)
+{
+	struct link_end *e = ctx;
+
+	e->arrive(e->arrive_ctx, what);
+}
+
+static void corrupt(struct prng *r, struct sim_packet *k)
+{
+	uint64_t flips = prng_range(r, 1, 4);
+
+	while (flips--) {
+		uint64_t bit = prng_below(r, (uint64_t)k->len * 8);
+
+		k->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	if (prng_chance(r, 100000))
+		k->len = (uint32_t)prng_below(r, k->len);
+}
+
+static void carry_one(struct link_end *from, struct sim_packet *k)
+{
+	struct link *l = from->link;
+	const struct link_nature *n = &l->nature;
+	struct prng *r = fabric_prng(l->fabric);
+	uint64_t at = from->free_ns + n->delay_ns + prng_below(r, n->jitter_ns + 1);
+	struct link_end *to = end_of(l, &k->flow.dgid);
+
+	if (!to) {
+		l->counters.unroutable++;
+		free(k);
+		return;
+	}
+	if (prng_chance(r, n->loss_ppm)) {
+		l->counters.lost++;
+		free(k);
+		return;
+	}
+	if (prng_chance(r, n->corrupt_ppm)) {
+		l->counters.corrupted++;
+		corrupt(r, k);
+	}
+	if (prng_chance(r, n->reorder_ppm)) {
+		l->counters.reordered++;
+		at += prng_below(r, n->reorder_ns + 1);
+	} else {
+		at = max_of(at, from->last_arrival_ns);
+		from->last_arrival_ns = at;
+	}
+	fabric_at(l->fabric, at, arrives, to, k, free);
+}
+
+void link_carry(struct link_end *from, struct sim_packet *k)
+{
+	struct link *l = from->link;
+
+	l->counters.sent++;
+	from->free_ns = max_of(from->free_ns, fabric_now(l->fabric)) +
+			k->len * l->nature.ns_per_byte_x1000 / 1000;
+	if (prng_chance(fabric_prng(l->fabric), l->nature.duplicate_ppm)) {
+		struct sim_packet *copy = malloc(sizeof(*k) + k->len);
+
+		if (!copy)
+			abort();
+		memcpy(copy, k, sizeof(*k) + k->len);
+		l->counters.duplicated++;
+		carry_one(from, copy);
+	}
+	carry_one(from, k);
+}
+
+uint64_t link_free_ns(const struct link_end *e)
+{
+	return e->free_ns;
+}
+
+int link_attach(struct link *l, const struct gid *gid,
+		void (*arrive)(void *ctx, struct sim_packet *), void *ctx, struct link_end **ret)
+{
+	struct link_end *e = calloc(1, sizeof(*e)), **bucket = bucket_of(l, gid);
+
+	if (!e)
+		return -ENOMEM;
+	*e = (struct link_end){
+		.link = l, .next = *bucket, .gid = *gid, .arrive = arrive, .arrive_ctx = ctx};
+	*bucket = *ret = e;
+	return 0;
+}
+
+int link_create(struct link **ret, struct fabric *f, const struct link_nature *nature)
+{
+	struct link *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return -ENOMEM;
+	l->fabric = f;
+	l->nature = *nature;
+	*ret = l;
+	return 0;
+}
+
+void link_destroy(struct link *l)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct link_end *e = l->ends[i], *next; e; e = next) {
+			next = e->next;
+			free(e);
+		}
+	free(l);
+}
+
+const struct link_counters *link_counters(const struct link *l)
+{
+	return &l->counters;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "fabric/node.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/heap.h" /* DEADLINE_NEVER */
+#include "engine/drive.h"
+#include "port/pcap/pcap_port.h"
+
+struct node {
+	struct fabric *fabric;
+	struct link_end *end;
+	struct port *port; /* what packets arrive at; a filter may stand before it */
+	struct drive drive;
+	struct node_nature nature;
+	bool gone;
+	/* At most one turn to send, and one for timers, is to come. */
+	bool tx_due, tick_due;
+	uint64_t tick_at_ns;
+};
+
+static void node_schedule(struct node *);
+
+static void sends(void *ctx, void *what)
+{
+	struct node *n = ctx;
+	size_t max = 1 + prng_below(fabric_prng(n->fabric), DRIVE_TX_BATCH);
+
+	(void)what;
+	n->tx_due = false;
+	if (n->gone)
+		return;
+	drive_send(&n->drive, max, fabric_now(n->fabric));
+	node_schedule(n);
+}
+
+static void receives(struct node *n)
+{
+	if (n->gone)
+		return;
+	(void)!drive_receive(&n->drive, fabric_now(n->fabric));
+	node_schedule(n);
+}
+
+static void arrives(void *ctx, struct sim_packet *k)
+{
+	struct node *n = ctx;
+
+	if (n->gone) {
+		free(k);
+		return;
+	}
+	sim_port_arrive(n->port, k);
+	receives(n);
+}
+
+static void ticks(void *ctx, void *what)
+{
+	struct node *n = ctx;
+
+	(void)what;
+	if (!n->tick_due || n->tick_at_ns != fabric_now(n->fabric))
+		return; /* an earlier one took its place */
+	n->tick_due = false;
+	receives(n);
+}
+
+static void node_schedule(struct node *n)
+{
+	struct prng *r = fabric_prng(n->fabric);
+	uint64_t now = fabric_now(n->fabric), deadline;
+
+	if (!n->tx_due && drive_send_pending(&n->drive)) {
+		uint64_t at = now + prng_below(r, n->nature.tx_lag_ns + 1);
+
+		n->tx_due = true;
+		fabric_at(n->fabric, max_of(at, link_free_ns(n->end)), sends, n, NULL, NULL);
+	}
+	deadline = drive_next_deadline(&n->drive);
+	if (deadline != DEADLINE_NEVER && (!n->tick_due || deadline < n->tick_at_ns)) {
+		uint64_t at = max_of(deadline, now) + prng_below(r, n->nature.tick_lag_ns + 1);
+
+		if (n->tick_due && at >= n->tick_at_ns)
+			return;
+		n->tick_due = true;
+		n->tick_at_ns = at;
+		fabric_at(n->fabric, at, ticks, n, NULL, NULL);
+	}
+}
+
+void node_kick(struct node *n)
+{
+	if (!n->gone)
+		node_schedule(n);
+}
+
+void node_vanish(struct node *n)
+{
+	n->gone = true;
+}
+
+static void carries(void *ctx, struct sim_packet *k)
+{
+	struct node *n = ctx;
+
+	link_carry(n->end, k);
+}
+
+int node_create(struct node **ret, struct fabric *f, struct link *l, const struct gid *gid,
+		struct rnic *rnic, const struct node_nature *nature)
+{
+	struct node *n = calloc(1, sizeof(*n));
+	int rc;
+
+	if (!n)
+		return -ENOMEM;
+	n->fabric = f;
+	n->nature = *nature;
+	rc = sim_port_create(&n->port, carries, n);
+	if (rc)
+		goto fail;
+	rc = link_attach(l, gid, arrives, n, &n->end);
+	if (rc)
+		goto fail_port;
+	drive_init(&n->drive, rnic, &n->port, 1);
+	*ret = n;
+	return 0;
+fail_port:
+	port_destroy(n->port);
+fail:
+	free(n);
+	return rc;
+}
+
+static uint64_t world_clock(void *ctx)
+{
+	struct node *n = ctx;
+
+	return fabric_now(n->fabric);
+}
+
+int node_capture(struct node *n, const char *file, char *err, size_t err_len)
+{
+	return pcap_port_before(&n->drive.port[0], file, world_clock, n, err, err_len);
+}
+
+void node_destroy(struct node *n)
+{
+	port_destroy(n->drive.port[0]);
+	free(n);
+}
+
+const struct port_counters *node_port_counters(const struct node *n)
+{
+	return n->port->counters;
+}

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Work requests of the host's queues.
+ *
+ * Per command: [local invalidate] [bind window] send. Commands that completions lead to are posted
+ * together when the completions are through. Only every signal_every-th work request is
+ * signaled; its completion gives back the send queue entries of all before it. A response
+ * proves that its command was received, so the capsule's memory may be used anew by then, even
+ * if the acknowledgement is still on its way: a repetition would be dropped as a duplicate.
+ *
+ * wr_id: kind << 56 | qid << 40 | generation << 24 | index or number of entries given back.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h" /* DEADLINE_NEVER */
+#include "nvmf/rdma/host.h"
+
+enum { WR_RECV = 1, WR_SEND = 2 };
+enum { POLL_BATCH = 16, POLL_BATCHES_MAX = 16, PAGE = 4096 };
+
+void rdma_host_say(struct rdma_host *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(r->error, sizeof(r->error), fmt, ap);
+	va_end(ap);
+}
+
+static uint64_t wr_id(unsigned int kind, const struct rdma_host_queue *q, uint32_t value)
+{
+	return (uint64_t)kind << 56 | (uint64_t)q->qid << 40 | (uint64_t)q->generation << 24 |
+	       value;
+}
+
+static uint8_t *capsule_of(struct rdma_host_queue *q, uint32_t slot)
+{
+	return q->buffer + (size_t)slot * NVME_SQE_LEN;
+}
+
+static uint8_t *response_of(struct rdma_host_queue *q, uint32_t index)
+{
+	return q->buffer + (size_t)q->entries * NVME_SQE_LEN + (size_t)index * NVME_CQE_LEN;
+}
+
+static int post_receive(struct rdma_host_queue *q, uint32_t index)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)response_of(q, index),
+		.length = NVME_CQE_LEN,
+		.lkey = q->mr->lkey,
+	};
+	struct ibv_recv_wr wr = {.wr_id = wr_id(WR_RECV, q, index), .sg_list = &sge, .num_sge = 1};
+	struct ibv_recv_wr *bad;
+
+	return -ibv_post_recv(q->id->qp, &wr, &bad);
+}
+
+static int alloc_windows(struct rdma_host_queue *q)
+{
+	for (uint32_t i = 0; i < q->entries; i++) {
+		q->commands[i].mw = ibv_alloc_mw(q->r->pd, IBV_MW_TYPE_2);
+		if (!q->commands[i].mw) {
+			int err = -errno;
+
+			rdma_host_say(q->r, "%s has no memory window left (%u of %d in use here)",
+				      q->r->verbs->device->name, i, q->r->attr.max_mw);
+			return err;
+		}
+	}
+	return 0;
+}
+
+static int create_qp(struct rdma_host_queue *q)
+{
+	struct rdma_host *r = q->r;
+	uint32_t limit = (uint32_t)r->attr.max_qp_wr;
+	struct ibv_qp_init_attr attr = {
+		.send_cq = r->cq,
+		.recv_cq = r->cq,
+		.qp_type = IBV_QPT_RC,
+		.cap =
+			{
+				.max_send_wr =
+					min_of((uint32_t)q->entries * WRS_PER_COMMAND, limit),
+				.max_recv_wr = q->entries,
+				.max_send_sge = 2,
+				.max_recv_sge = 1,
+			},
+	};
+
+	if (q->entries > limit) {
+		rdma_host_say(r, "%s takes %u entries a queue, not %u; say a smaller --queue-size",
+			      r->verbs->device->name, limit, q->entries);
+		return -EINVAL;
+	}
+	if (rdma_create_qp(q->id, r->pd, &attr)) {
+		int err = -errno;
+
+		rdma_host_say(r, "cannot create a queue pair on %s: %s", r->verbs->device->name,
+			      strerror(-err));
+		return err;
+	}
+	/* The device may have given more; what was asked for is what is counted. */
+	q->send_room = min_of((uint32_t)q->entries * WRS_PER_COMMAND, limit);
+	q->signal_every = max_of(q->send_room / 4, 1u);
+	return 0;
+}
+
+int rdma_host_queue_setup(struct rdma_host_queue *q)
+{
+	struct rdma_host *r = q->r;
+	size_t bytes = (size_t)q->entries * (NVME_SQE_LEN + NVME_CQE_LEN);
+	int err;
+
+	q->commands = calloc(q->entries, sizeof(*q->commands));
+	q->buffer = aligned_alloc(PAGE, (bytes + PAGE - 1) / PAGE * PAGE);
+	if (!q->commands || !q->buffer) {
+		rdma_host_say(r, "out of memory");
+		return -ENOMEM;
+	}
+	q->mr = ibv_reg_mr(r->pd, q->buffer, bytes, IBV_ACCESS_LOCAL_WRITE);
+	if (!q->mr) {
+		err = -errno;
+		rdma_host_say(r, "cannot register %zu bytes with %s: %s", bytes,
+			      r->verbs->device->name, strerror(-err));
+		return err;
+	}
+	q->unsignaled = 0;
+	q->starved = q->flushed = false;
+	q->nudge_ns = DEADLINE_NEVER;
+	q->batch.wrs = q->batch.commands = 0;
+	err = r->windows ? alloc_windows(q) : 0;
+	if (!err)
+		err = create_qp(q);
+	for (uint32_t i = 0; !err && i < q->entries; i++) {
+		err = post_receive(q, i);
+		if (err)
+			rdma_host_say(r, "cannot post a receive: %s", strerror(-err));
+	}
+	return err;
+}
+
+void rdma_host_queue_teardown(struct rdma_host_queue *q)
+{
+	if (q->id && q->id->qp)
+		rdma_destroy_qp(q->id);
+	for (uint32_t i = 0; q->commands && i < q->entries; i++)
+		if (q->commands[i].mw)
+			ibv_dealloc_mw(q->commands[i].mw);
+	if (q->mr)
+		ibv_dereg_mr(q->mr);
+	free(q->buffer);
+	free(q->commands);
+	q->mr = NULL;
+	q->buffer = NULL;
+	q->commands = NULL;
+}
+
+static struct region *region_of(struct rdma_host *r, const void *addr, size_t len)
+{
+	const uint8_t *p = addr;
+
+	for (unsigned int i = 0; i < r->region_count; i++) {
+		struct region *g = &r->regions[i];
+
+		if (p >= g->addr && len <= g->len && (size_t)(p - g->addr) <= g->len - len)
+			return g;
+	}
+	return NULL;
+}
+
+static struct ibv_send_wr *batch_add(struct rdma_host_queue *q, unsigned int opcode)
+{
+	struct rdma_host_batch *b = &q->batch;
+	struct ibv_send_wr *wr = &b->wr[b->wrs];
+
+	*wr = (struct ibv_send_wr){.wr_id = wr_id(WR_SEND, q, 0), .opcode = opcode};
+	if (b->wrs)
+		b->wr[b->wrs - 1].next = wr;
+	b->wrs++;
+	q->unsignaled++;
+	q->send_room--;
+	return wr;
+}
+
+/* Its completion gives back what it and all before it took. */
+static void signal_it(struct rdma_host_queue *q, struct ibv_send_wr *wr)
+{
+	wr->send_flags = IBV_SEND_SIGNALED;
+	wr->wr_id = wr_id(WR_SEND, q, q->unsignaled);
+	q->unsignaled = 0;
+}
+
+static int post_batch(struct rdma_host_queue *q)
+{
+	struct rdma_host_batch *b = &q->batch;
+	struct ibv_send_wr *bad;
+	int err;
+
+	if (b->wrs == 0)
+		return 0;
+	err = ibv_post_send(q->id->qp, &b->wr[0], &bad);
+	if (err)
+		rdma_host_say(q->r, "connection to %s:%s lost: cannot send: %s", q->r->host,
+			      q->r->port, strerror(err));
+	/* Drivers read the window's old key while they post its binding. */
+	for (unsigned int i = 0; !err && i < b->wrs; i++)
+		if (b->wr[i].opcode == IBV_WR_BIND_MW)
+			b->wr[i].bind_mw.mw->rkey = b->wr[i].bind_mw.rkey;
+	b->wrs = b->commands = 0;
+	return err ? -EIO : 0;
+}
+
+void rdma_host_queues_flush(struct rdma_host *r)
+{
+	for (uint16_t i = 0; i <= r->config.io_queues; i++)
+		if (r->queues[i].state == RQ_UP && post_batch(&r->queues[i]))
+			host_queue_lost(r->h, i, NULL, r->now_ns);
+}
+
+/* A WRITE of no bytes. Signaled: many of them must not fill the send queue. */
+static int nudge(struct rdma_host_queue *q)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)q->buffer, .lkey = q->mr->lkey};
+	struct ibv_send_wr *wr;
+
+	if (q->send_room == 0)
+		return 0;
+	wr = batch_add(q, IBV_WR_RDMA_WRITE);
+	wr->sg_list = &sge;
+	wr->num_sge = 1;
+	signal_it(q, wr);
+	return post_batch(q);
+}
+
+/*
+ * More than once, at longer and longer intervals: how long the target's siw takes to come to the
+ * point from which on it sees what arrives is not known here.
+ */
+void rdma_host_queues_nudge(struct rdma_host *r)
+{
+	r->nudge_ns = DEADLINE_NEVER;
+	for (uint16_t i = 0; i <= r->config.io_queues; i++) {
+		struct rdma_host_queue *q = &r->queues[i];
+
+		if (q->state != RQ_UP)
+			continue;
+		if (q->nudge_ns <= r->now_ns) {
+			q->nudge_wait_ns *= 2;
+			q->nudge_ns = r->now_ns + q->nudge_wait_ns;
+			if (nudge(q)) {
+				host_queue_lost(r->h, i, NULL, r->now_ns);
+				continue;
+			}
+		}
+		r->nudge_ns = min_of(r->nudge_ns, q->nudge_ns);
+	}
+}
+
+/* A fresh key for this command's data; the region's own where there are no windows. */
+static void name_data(struct rdma_host_queue *q, struct rdma_host_command *cmd,
+		      struct host_request *req, const struct region *region)
+{
+	struct ibv_send_wr *wr;
+
+	req->sqe.sgl = (struct nvme_sgl){
+		.addr = (uintptr_t)req->data,
+		.len = req->data_len,
+		.key = region->mr->rkey,
+		.type = NVME_SGL_KEYED_DATA_BLOCK,
+		.subtype = NVME_SGL_ADDRESS,
+	};
+	if (!q->r->windows)
+		return;
+	if (cmd->bound) {
+		wr = batch_add(q, IBV_WR_LOCAL_INV);
+		wr->invalidate_rkey = cmd->key;
+	}
+	cmd->key = ibv_inc_rkey(cmd->mw->rkey);
+	wr = batch_add(q, IBV_WR_BIND_MW);
+	wr->bind_mw.mw = cmd->mw;
+	wr->bind_mw.rkey = cmd->key;
+	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = region->mr,
+		.addr = (uintptr_t)req->data,
+		.length = req->data_len,
+		.mw_access_flags = req->dir == NVMF_DIR_TO_HOST ? IBV_ACCESS_REMOTE_WRITE
+								: IBV_ACCESS_REMOTE_READ,
+	};
+	cmd->keyed = cmd->bound = true;
+	req->sqe.sgl.key = cmd->key;
+	req->sqe.sgl.subtype = NVME_SGL_INVALIDATE;
+}
+
+int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool in_capsule)
+{
+	struct rdma_host *r = rdma_host_of(t);
+	struct rdma_host_queue *q = &r->queues[qid];
+	uint16_t slot = host_slot_of(req->sqe.cid);
+	struct rdma_host_command *cmd = &q->commands[slot];
+	struct ibv_send_wr *send;
+	struct ibv_sge *sge = q->batch.sge[q->batch.commands];
+	struct region *region = NULL;
+	struct wcursor w = wcursor_init(capsule_of(q, slot), NVME_SQE_LEN);
+
+	assert(q->state == RQ_UP && slot < q->entries);
+	if (q->send_room < WRS_PER_COMMAND) {
+		q->starved = true;
+		return -EAGAIN;
+	}
+	if (req->data_len) {
+		region = region_of(r, req->data, req->data_len);
+		assert(region); /* callers use memory they made known */
+	}
+	cmd->req = req;
+	cmd->keyed = false;
+	if (in_capsule)
+		req->sqe.sgl = (struct nvme_sgl){.len = req->data_len,
+						 .type = NVME_SGL_DATA_BLOCK,
+						 .subtype = NVME_SGL_OFFSET};
+	else if (region)
+		name_data(q, cmd, req, region);
+	else
+		req->sqe.sgl = (struct nvme_sgl){.type = NVME_SGL_KEYED_DATA_BLOCK};
+	nvme_sqe_put(&w, &req->sqe);
+	sge[0] = (struct ibv_sge){(uintptr_t)capsule_of(q, slot), NVME_SQE_LEN, q->mr->lkey};
+	if (in_capsule)
+		sge[1] = (struct ibv_sge){(uintptr_t)req->data, req->data_len, region->mr->lkey};
+	send = batch_add(q, IBV_WR_SEND);
+	send->sg_list = sge;
+	send->num_sge = in_capsule ? 2 : 1;
+	if (q->unsignaled >= q->signal_every)
+		signal_it(q, send);
+	q->batch.commands++;
+	if (r->batching && q->batch.commands < BATCH_COMMANDS)
+		return 0;
+	return post_batch(q);
+}
+
+void rdma_host_queue_release(void *t, uint16_t qid, struct host_request *req)
+{
+	struct rdma_host *r = rdma_host_of(t);
+	struct rdma_host_queue *q = &r->queues[qid];
+
+	q->commands[host_slot_of(req->sqe.cid)].req = NULL;
+}
+
+/* What a failed completion says about the connection. */
+static void complain(struct rdma_host_queue *q, const struct ibv_wc *wc)
+{
+	struct rdma_host *r = q->r;
+	const char *why = ibv_wc_status_str(wc->status);
+
+	if (wc->status == IBV_WC_RETRY_EXC_ERR)
+		why = "the target does not answer any more";
+	else if (wc->status == IBV_WC_RNR_RETRY_EXC_ERR)
+		why = "the target has no room for commands";
+	rdma_host_say(r, "connection to %s:%s lost: %s", r->host, r->port, why);
+}
+
+static void failed(struct rdma_host_queue *q, const struct ibv_wc *wc)
+{
+	struct rdma_host *r = q->r;
+	const char *violation = NULL;
+
+	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
+		q->flushed = r->flushed = true;
+		return;
+	}
+	complain(q, wc);
+	if (wc->status == IBV_WC_LOC_LEN_ERR && wc->wr_id >> 56 == WR_RECV)
+		violation = "a response that is longer than 16 bytes";
+	host_queue_lost(r->h, q->qid, violation, r->now_ns);
+}
+
+/*
+ * Linux's rxe (6.1) hands the kernel's flag values to user space, where its "with invalidate"
+ * has the bit of IBV_WC_IP_CSUM_OK. That one means nothing on a connected queue pair.
+ */
+static bool invalidated(const struct rdma_host_command *cmd, const struct ibv_wc *wc)
+{
+	if (wc->wc_flags & IBV_WC_WITH_INV)
+		return true;
+	return (wc->wc_flags & IBV_WC_IP_CSUM_OK) && cmd->keyed && wc->invalidated_rkey == cmd->key;
+}
+
+/* Whether what the response invalidated is what its command offered. */
+static const char *check_key(struct rdma_host_queue *q, const struct nvme_cqe *cqe,
+			     const struct ibv_wc *wc)
+{
+	uint16_t slot = host_slot_of(cqe->cid);
+	struct rdma_host_command *cmd = slot < q->entries ? &q->commands[slot] : NULL;
+
+	/* A response to a command that is not outstanding is the host's to judge. */
+	if (!cmd || !cmd->req || cmd->req->sqe.cid != cqe->cid || !invalidated(cmd, wc))
+		return NULL;
+	if (!cmd->keyed || cmd->key != wc->invalidated_rkey)
+		return "a response that invalidates a key which is not its command's";
+	cmd->bound = false;
+	return NULL;
+}
+
+static void received(struct rdma_host_queue *q, uint32_t index, const struct ibv_wc *wc)
+{
+	struct rdma_host *r = q->r;
+	uint8_t response[NVME_CQE_LEN];
+	uint32_t len = wc->byte_len;
+	const char *violation = NULL;
+	struct cursor c = cursor_init(response, sizeof(response));
+	struct nvme_cqe cqe;
+
+	q->nudge_ns = DEADLINE_NEVER;
+	memcpy(response, response_of(q, index), sizeof(response));
+	/* Given back first: what the answer leads to may be the next command. */
+	if (post_receive(q, index)) {
+		rdma_host_say(r, "connection to %s:%s lost: cannot post a receive", r->host,
+			      r->port);
+		host_queue_lost(r->h, q->qid, NULL, r->now_ns);
+		return;
+	}
+	nvme_cqe_get(&c, &cqe);
+	if (len == NVME_CQE_LEN)
+		violation = check_key(q, &cqe, wc);
+	if (violation)
+		host_queue_lost(r->h, q->qid, violation, r->now_ns);
+	else
+		host_queue_response(r->h, q->qid, response, len, r->now_ns);
+}
+
+static void completed(struct rdma_host *r, const struct ibv_wc *wc)
+{
+	uint16_t qid = (uint16_t)(wc->wr_id >> 40);
+	struct rdma_host_queue *q;
+
+	assert(qid <= r->config.io_queues);
+	q = &r->queues[qid];
+	if (q->state != RQ_UP && q->state != RQ_CONNECTING)
+		return;
+	if ((uint16_t)(wc->wr_id >> 24) != q->generation)
+		return;
+	if (wc->status != IBV_WC_SUCCESS) {
+		failed(q, wc);
+	} else if (wc->wr_id >> 56 == WR_RECV) {
+		received(q, (uint32_t)(wc->wr_id & 0xffffff), wc);
+	} else {
+		q->send_room += (uint32_t)(wc->wr_id & 0xffffff);
+		if (q->starved && q->send_room >= WRS_PER_COMMAND) {
+			q->starved = false;
+			host_queue_writable(r->h, qid, r->now_ns);
+		}
+	}
+}
+
+bool rdma_host_queues_poll(struct rdma_host *r)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	bool any = false;
+
+	for (int batch = 0; batch < POLL_BATCHES_MAX && r->cq; batch++) {
+		int n = ibv_poll_cq(r->cq, POLL_BATCH, wc);
+
+		if (n <= 0)
+			break;
+		any = true;
+		for (int i = 0; i < n; i++)
+			completed(r, &wc[i]);
+		if (n < POLL_BATCH)
+			break;
+	}
+	return any;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Where the target listens, and where it could. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/errno_text.h"
+#include "base/log.h"
+#include "nvmf/rdma/target.h"
+#include "nvmf/transport/address.h"
+
+/* An address has RDMA if an identifier bound to it finds a device; at a loopback address, which is
+ * bound to none by itself, when it listens. */
+static bool has_rdma(const struct sockaddr *sa)
+{
+	struct rdma_cm_id *id;
+	bool found;
+
+	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0)
+		return false;
+	found = rdma_bind_addr(id, (struct sockaddr *)sa) == 0 &&
+		(id->verbs || (rdma_listen(id, 1) == 0 && id->verbs));
+	rdma_destroy_id(id);
+	return found;
+}
+
+/*
+ * rdma_cm calls a port unavailable, not in use, when one of the two that want it wants it on
+ * every address.
+ */
+static bool port_is_taken(int error, const struct sockaddr *sa, bool wildcard)
+{
+	struct sockaddr_storage any_port = {0};
+
+	if (error != EADDRNOTAVAIL || wildcard)
+		return error == EADDRNOTAVAIL;
+	if (sa->sa_family == AF_INET6) {
+		memcpy(&any_port, sa, sizeof(struct sockaddr_in6));
+		((struct sockaddr_in6 *)&any_port)->sin6_port = 0;
+	} else {
+		memcpy(&any_port, sa, sizeof(struct sockaddr_in));
+		((struct sockaddr_in *)&any_port)->sin_port = 0;
+	}
+	return has_rdma((const struct sockaddr *)&any_port);
+}
+
+static int listen_error(int error, const struct rdma_listener *l, char *why, size_t room)
+{
+	const char *at = l->port.wildcard ? "" : l->port.traddr, *port = l->port.trsvcid;
+	bool v6 = strchr(at, ':');
+
+	if (error == EADDRINUSE)
+		snprintf(why, room,
+			 "port %s%s%s is in use; another target is running there, or choose a port "
+			 "with --listen rdma://%s%s%s:PORT",
+			 port, *at ? " of " : "", at, v6 ? "[" : "", at, v6 ? "]" : "");
+	else if (error == ENODEV || error == EADDRNOTAVAIL)
+		snprintf(why, room,
+			 "no RDMA device has the address %s; `weft devices` shows those that there "
+			 "are",
+			 l->port.traddr);
+	else
+		snprintf(why, room, "cannot listen on %s port %s: %s", l->port.traddr, port,
+			 errno_text(error));
+	return -error;
+}
+
+static int listen_on(struct rdma_target *rt, const struct sockaddr *sa, bool wildcard,
+		     const char *port, char *why, size_t room)
+{
+	struct rdma_listener *l = &rt->listeners[rt->listener_count];
+	int error, only_v6 = 1;
+
+	if (rt->listener_count == RDMA_LISTENERS_MAX) {
+		snprintf(why, room, "more than %d addresses to listen on", RDMA_LISTENERS_MAX);
+		return -ENOSPC;
+	}
+	*l = (struct rdma_listener){.rt = rt};
+	l->port = (struct target_port){
+		.ops = &rdma_target_ops,
+		.adrfam = sa->sa_family == AF_INET6 ? NVMF_ADRFAM_IPV6 : NVMF_ADRFAM_IPV4,
+		.wildcard = wildcard,
+	};
+	address_text(sa, l->port.traddr, sizeof(l->port.traddr));
+	snprintf(l->port.trsvcid, sizeof(l->port.trsvcid), "%s", port);
+	if (rdma_create_id(rt->events, &l->id, l, RDMA_PS_TCP) != 0)
+		return listen_error(errno, l, why, room);
+	if (sa->sa_family == AF_INET6) /* the two families have listeners of their own */
+		(void)rdma_set_option(l->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only_v6,
+				      sizeof(only_v6));
+	if (rdma_bind_addr(l->id, (struct sockaddr *)sa) != 0 || rdma_listen(l->id, 128) != 0) {
+		error = errno;
+		rdma_destroy_id(l->id);
+		if (port_is_taken(error, sa, wildcard))
+			error = EADDRINUSE;
+		return listen_error(error, l, why, room);
+	}
+	if (l->id->verbs && !rdma_dev_get(rt, l->id->verbs)) {
+		rdma_destroy_id(l->id);
+		snprintf(why, room, "the RDMA device of %s cannot be used", l->port.traddr);
+		return -ENODEV;
+	}
+	rt->listener_count++;
+	target_port_add(rt->target, &l->port);
+	return 0;
+}
+
+/* Hosts may come to any device: better to know now than then that one cannot be used. */
+static void open_all_devices(struct rdma_target *rt)
+{
+	struct ibv_context **list = rdma_get_devices(NULL);
+
+	for (int i = 0; list && list[i]; i++)
+		(void)rdma_dev_get(rt, list[i]);
+	if (list)
+		rdma_free_devices(list);
+}
+
+static int listen_everywhere(struct rdma_target *rt, const char *port, char *why, size_t room)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = v4.sin_port};
+	char unused[256];
+	int error = listen_on(rt, (struct sockaddr *)&v4, true, port, why, room);
+
+	/* A machine need not have IPv6. */
+	if (!error &&
+	    listen_on(rt, (struct sockaddr *)&v6, true, port, unused, sizeof(unused)) != 0)
+		log_info("nvmf", "not listening on IPv6: %s", unused);
+	if (!error)
+		open_all_devices(rt);
+	return error;
+}
+
+int rdma_listen_on(struct transport_target *t, const char *address, const char *port, char *why,
+		   size_t room)
+{
+	struct rdma_target *rt = rdma_target_of(t);
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
+	int error;
+
+	if (!address)
+		return listen_everywhere(rt, port, why, room);
+	error = getaddrinfo(address, port, &hints, &list);
+	if (error) {
+		snprintf(why, room, "%s is no address of this machine: %s", address,
+			 gai_strerror(error));
+		return -EINVAL;
+	}
+	error = listen_on(rt, list->ai_addr, address_wildcard(address) != AF_UNSPEC, port, why,
+			  room);
+	freeaddrinfo(list);
+	return error;
+}
+
+int rdma_addresses(int family, void (*show)(void *ctx, const char *address, bool loopback),
+		   void *ctx)
+{
+	struct ifaddrs *list, *a;
+	char text[INET6_ADDRSTRLEN + 16];
+	int count = 0;
+
+	if (getifaddrs(&list) != 0)
+		return 0;
+	/* Loopback last: it is of use on this machine alone. */
+	for (int loopback = 0; loopback < 2; loopback++)
+		for (a = list; a; a = a->ifa_next) {
+			const struct sockaddr_in6 *v6 = (void *)a->ifa_addr;
+
+			if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) ||
+			    !!(a->ifa_flags & IFF_LOOPBACK) != loopback ||
+			    (family != AF_UNSPEC && a->ifa_addr->sa_family != family))
+				continue;
+			if (a->ifa_addr->sa_family != AF_INET &&
+			    (a->ifa_addr->sa_family != AF_INET6 ||
+			     IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)))
+				continue;
+			if (!has_rdma(a->ifa_addr))
+				continue;
+			address_text(a->ifa_addr, text, sizeof(text));
+			show(ctx, text, loopback);
+			count++;
+		}
+	freeifaddrs(list);
+	return count;
+}

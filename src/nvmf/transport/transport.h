@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The life of a transport, on both sides. What it does for a queue and a command is said where that
+ * is asked for: struct target_transport_ops in nvmf/target/target.h, which also has what it can
+ * carry, and struct host_transport in nvmf/host/host.h. A transport is one struct nvmf_transport.
+ *
+ * Both sides are single-threaded: the caller's loop calls process() whenever a descriptor is
+ * readable or the deadline has come, or all the time while it polls. Whoever sleeps says so before
+ * (sleepy), so that what happens makes a descriptor readable.
+ *
+ * why (room bytes) takes a sentence that says what is missing, for whoever reads it.
+ */
+#ifndef WEFT_NVMF_TRANSPORT_TRANSPORT_H
+#define WEFT_NVMF_TRANSPORT_TRANSPORT_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "nvmf/host/host.h"
+#include "nvmf/target/target.h"
+#include "nvmf/transport/share.h"
+
+/* --- the target's side: listeners and the connections that came to them ------------------------
+ */
+
+struct transport_target {
+	const struct transport_target_ops *ops;
+};
+
+struct transport_target_ops {
+	/*
+	 * Listens on an address (text; NULL: on every one) and a port, and makes the target's
+	 * discovery log tell of it. -errno and why.
+	 */
+	int (*listen)(struct transport_target *t, const char *address, const char *port, char *why,
+		      size_t room);
+	/* Readable when there is something to process; -1: nothing comes but by the caller. */
+	int (*fd)(const struct transport_target *t);
+	/* Handles what has happened, without waiting; true if anything had. */
+	bool (*process)(struct transport_target *t, uint64_t now_ns, bool sleepy);
+	/* When process is to be called at the latest; DEADLINE_NEVER if nothing is due. */
+	uint64_t (*next_deadline)(const struct transport_target *t);
+	/* Ends all listening and all connections; process goes on until idle. */
+	void (*shutdown)(struct transport_target *t);
+	bool (*idle)(const struct transport_target *t);
+	/* Must be idle. */
+	void (*destroy)(struct transport_target *t);
+};
+
+/* --- the host's side: the connections of one association ---------------------------------------
+ */
+
+#define TRANSPORT_HOST_FDS 2
+
+struct transport_host {
+	const struct transport_host_ops *ops;
+};
+
+struct transport_host_config {
+	const char *host, *port; /* name or address; decimal */
+	const char *source;	 /* own address; NULL or empty: any */
+	uint16_t io_queues;	 /* at most */
+	uint16_t io_entries;	 /* of each, at most */
+	uint32_t resolve_timeout_ms;
+	bool plain_keys; /* RDMA: do without memory windows */
+};
+
+struct transport_host_info { /* each NULL where there is no such thing, or not yet */
+	const char *device;
+	const char *keys; /* by which the controller reaches memory: "windows", "plain" */
+};
+
+struct transport_host_ops {
+	/* For host_init(), with the transport_host as their argument. */
+	const struct host_transport *queues;
+	/* Who hears of connections and responses; before host_start(). */
+	void (*attach)(struct transport_host *t, struct host *h);
+	/* Memory for requests' data; stays the caller's and outlives t. -ENOSPC beyond what can be
+	 * made known, or what making it known said. */
+	int (*add_memory)(struct transport_host *t, void *addr, size_t len);
+	/* What to wait on: fills in fds, returns how many. Afterwards polled() is told. */
+	unsigned int (*pollfds)(const struct transport_host *t,
+				struct pollfd fds[TRANSPORT_HOST_FDS]);
+	void (*polled)(struct transport_host *t, const struct pollfd *fds, unsigned int n);
+	bool (*process)(struct transport_host *t, uint64_t now_ns, bool sleepy);
+	uint64_t (*next_deadline)(const struct transport_host *t);
+	/* Why the last connection could not be made or was lost; "" if none was. */
+	const char *(*error)(const struct transport_host *t);
+	void (*info)(const struct transport_host *t, struct transport_host_info *ret);
+	void (*destroy)(struct transport_host *t);
+};
+
+/* --- both ------------------------------------------------------------------------------------ */
+
+struct nvmf_transport {
+	const char *name; /* nvme+NAME://, -t NAME */
+	const char *port; /* where a target is, unless it is said */
+	/* What it means that a connection request is not answered at all, and what to do. */
+	const char *no_answer;
+	/* shares: outlive it. -errno and why. */
+	int (*target_create)(struct target *t, struct shares *shares, struct transport_target **ret,
+			     char *why, size_t room);
+	/*
+	 * The addresses of this machine at which it works, loopback ones last: show is called for
+	 * each; returns how many. family: AF_INET, AF_INET6 or AF_UNSPEC for both.
+	 */
+	int (*addresses)(int family, void (*show)(void *ctx, const char *address, bool loopback),
+			 void *ctx);
+	/* NULL and why, if there is no memory, no such host or no such transport here at all. */
+	struct transport_host *(*host_create)(const struct transport_host_config *config, char *why,
+					      size_t room);
+};
+
+#endif

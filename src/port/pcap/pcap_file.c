@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "port/pcap/pcap_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/errno_text.h"
+#include "base/log.h"
+#include "base/uncancelled.h"
+#include "wire/bth.h"
+
+#define BUFFER_BYTES (256 << 10)
+/* Another's lock that is not to share is for a moment: while it writes the head. */
+#define LOCK_TRIES 100
+#define LOCK_PAUSE ((struct timespec){.tv_nsec = 10000000})
+
+#define IPV4_LEN  20
+#define IPV6_LEN  40
+#define UDP_LEN	  8
+#define IPV4_DF	  0x4000
+#define TTL_UNSET 64 /* what a kernel fills in where nobody has said */
+
+enum { BLOCK_SECTION = 0x0a0d0d0a, BLOCK_INTERFACE = 1, BLOCK_PACKET = 6 };
+enum { SECTION_APPLICATION = 4, INTERFACE_NAME = 2, INTERFACE_TSRESOL = 9 };
+enum { PACKET_FLAGS = 2, FLAGS_INBOUND = 1, FLAGS_OUTBOUND = 2 };
+
+#define BYTE_ORDER_MAGIC 0x1a2b3c4du
+#define LINKTYPE_RAW	 101 /* begins with an IP header, of either version */
+#define TSRESOL_NS	 9
+/* Of a packet's block, besides the packet: head, pad, flags, end of options, length. */
+#define PACKET_BLOCK_MAX (28 + 3 + 8 + 4 + 4)
+#define PACKET_MAX	 (IPV6_LEN + 65535)
+
+_Static_assert(BUFFER_BYTES >= PACKET_MAX + PACKET_BLOCK_MAX, "any packet fits");
+
+struct pcap_file {
+	int fd; /* -1: no longer */
+	char *path;
+	size_t len;
+	uint8_t buffer[BUFFER_BYTES];
+};
+
+/* ---- blocks; in the byte order of the machine, which is what readers expect ------------------ */
+
+static void put(struct pcap_file *f, const void *data, size_t len)
+{
+	memcpy(f->buffer + f->len, data, len);
+	f->len += len;
+}
+
+static void put16(struct pcap_file *f, uint16_t v)
+{
+	put(f, &v, sizeof(v));
+}
+
+static void put32(struct pcap_file *f, uint32_t v)
+{
+	put(f, &v, sizeof(v));
+}
+
+static void put_pad(struct pcap_file *f, size_t len)
+{
+	put(f, (uint8_t[4]){0}, -len & 3);
+}
+
+static void put_option(struct pcap_file *f, uint16_t code, const void *value, size_t len)
+{
+	put16(f, code);
+	put16(f, (uint16_t)len);
+	put(f, value, len);
+	put_pad(f, len);
+}
+
+static void put_options_end(struct pcap_file *f)
+{
+	put32(f, 0);
+}
+
+/* Returns where it begins; its length is filled in at its end. */
+static size_t block_begin(struct pcap_file *f, uint32_t type)
+{
+	size_t at = f->len;
+
+	put32(f, type);
+	put32(f, 0);
+	return at;
+}
+
+static void block_end(struct pcap_file *f, size_t at)
+{
+	uint32_t len = (uint32_t)(f->len - at + 4);
+
+	put32(f, len);
+	memcpy(f->buffer + at + 4, &len, sizeof(len));
+}
+
+static void put_head(struct pcap_file *f)
+{
+	static const char application[] = "weft " WEFT_VERSION, name[] = "weft";
+	size_t at = block_begin(f, BLOCK_SECTION);
+
+	put32(f, BYTE_ORDER_MAGIC);
+	put16(f, 1); /* version 1.0 */
+	put16(f, 0);
+	put32(f, UINT32_MAX); /* of unknown length */
+	put32(f, UINT32_MAX);
+	put_option(f, SECTION_APPLICATION, application, sizeof(application) - 1);
+	put_options_end(f);
+	block_end(f, at);
+
+	at = block_begin(f, BLOCK_INTERFACE);
+	put16(f, LINKTYPE_RAW);
+	put16(f, 0);
+	put32(f, 0); /* packets are whole */
+	put_option(f, INTERFACE_NAME, name, sizeof(name) - 1);
+	put_option(f, INTERFACE_TSRESOL, (uint8_t[]){TSRESOL_NS}, 1);
+	put_options_end(f);
+	block_end(f, at);
+}
+
+/* ---- headers --------------------------------------------------------------------------------- */
+
+/* The Internet's checksum goes on from a sum over an even number of bytes. */
+static uint32_t sum(uint32_t s, const uint8_t *p, size_t len)
+{
+	for (; len > 1; len -= 2, p += 2) {
+		s += ld_be16(p);
+		s = (s & 0xffff) + (s >> 16);
+	}
+	if (len)
+		s += (uint32_t)*p << 8;
+	return (s & 0xffff) + (s >> 16);
+}
+
+static uint16_t sum_end(uint32_t s)
+{
+	return (uint16_t) ~((s & 0xffff) + (s >> 16));
+}
+
+static size_t put_ip(uint8_t *p, const struct pcap_packet *k, size_t udp_len)
+{
+	const struct flow *f = k->flow;
+	uint8_t ttl = f->ttl ? f->ttl : TTL_UNSET;
+
+	if (gid_is_ipv4(&f->dgid)) {
+		p[0] = 0x45;
+		p[1] = f->tos;
+		st_be16(p + 2, (uint16_t)(IPV4_LEN + udp_len));
+		st_be16(p + 4, k->ip_id);
+		st_be16(p + 6, IPV4_DF);
+		p[8] = ttl;
+		p[9] = IPPROTO_UDP;
+		st_be16(p + 10, 0);
+		memcpy(p + 12, f->sgid.raw + 12, 4);
+		memcpy(p + 16, f->dgid.raw + 12, 4);
+		st_be16(p + 10, sum_end(sum(0, p, IPV4_LEN)));
+		return IPV4_LEN;
+	}
+	st_be32(p, 6u << 28 | (uint32_t)f->tos << 20 | (f->flow_label & 0xfffff));
+	st_be16(p + 4, (uint16_t)udp_len);
+	p[6] = IPPROTO_UDP;
+	p[7] = ttl;
+	memcpy(p + 8, f->sgid.raw, 16);
+	memcpy(p + 24, f->dgid.raw, 16);
+	return IPV6_LEN;
+}
+
+static void put_udp_checksum(uint8_t *ip, size_t ip_len, size_t udp_len)
+{
+	/* Of the pseudo header: both addresses, length, protocol. */
+	const uint8_t *addrs = ip + (ip_len == IPV4_LEN ? 12 : 8);
+	uint32_t s = sum((uint32_t)udp_len + IPPROTO_UDP, addrs, ip_len == IPV4_LEN ? 8 : 32);
+	uint16_t c = sum_end(sum(s, ip + ip_len, udp_len));
+
+	st_be16(ip + ip_len + 6, c ? c : 0xffff);
+}
+
+void pcap_file_put(struct pcap_file *f, const struct pcap_packet *k)
+{
+	size_t udp_len = UDP_LEN, ip_len = gid_is_ipv4(&k->flow->dgid) ? IPV4_LEN : IPV6_LEN, at;
+	uint32_t flags = k->sent ? FLAGS_OUTBOUND : FLAGS_INBOUND;
+	uint8_t *ip, *udp;
+
+	for (int i = 0; i < k->nudp; i++)
+		udp_len += k->udp[i].iov_len;
+	if (f->fd < 0 || udp_len > UINT16_MAX)
+		return;
+	if (f->len + PACKET_BLOCK_MAX + ip_len + udp_len > sizeof(f->buffer))
+		pcap_file_flush(f);
+	at = block_begin(f, BLOCK_PACKET);
+	put32(f, 0); /* the interface */
+	put32(f, (uint32_t)(k->ns >> 32));
+	put32(f, (uint32_t)k->ns);
+	put32(f, (uint32_t)(ip_len + udp_len));
+	put32(f, (uint32_t)(ip_len + udp_len));
+	ip = f->buffer + f->len;
+	udp = ip + put_ip(ip, k, udp_len);
+	st_be16(udp, k->sport);
+	st_be16(udp + 2, ROCEV2_UDP_PORT);
+	st_be16(udp + 4, (uint16_t)udp_len);
+	st_be16(udp + 6, 0);
+	f->len += ip_len + UDP_LEN;
+	for (int i = 0; i < k->nudp; i++)
+		put(f, k->udp[i].iov_base, k->udp[i].iov_len);
+	put_udp_checksum(ip, ip_len, udp_len);
+	put_pad(f, ip_len + udp_len);
+	put_option(f, PACKET_FLAGS, &flags, sizeof(flags));
+	put_options_end(f);
+	block_end(f, at);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* To write beyond the limit of a process (RLIMIT_FSIZE) is a signal, of which it would end. */
+static bool is_at_limit(const struct pcap_file *f, size_t more)
+{
+	struct rlimit limit;
+	struct stat st;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+	       fstat(f->fd, &st) == 0 && (rlim_t)st.st_size + more > limit.rlim_cur;
+}
+
+static ssize_t write_some(const struct pcap_file *f, const uint8_t *data, size_t len)
+{
+	if (!is_at_limit(f, len))
+		return uncancelled_write(f->fd, data, len);
+	errno = EFBIG;
+	return -1;
+}
+
+void pcap_file_flush(struct pcap_file *f)
+{
+	size_t done = 0;
+
+	while (f->fd >= 0 && done < f->len) {
+		ssize_t n = write_some(f, f->buffer + done, f->len - done);
+
+		if (n > 0) {
+			done += (size_t)n;
+		} else if (n == 0 || errno != EINTR) {
+			log_err("pcap", "cannot write the capture %s: %s; it ends here", f->path,
+				n ? errno_text(errno) : "no room");
+			close(f->fd);
+			f->fd = -1;
+		}
+	}
+	f->len = 0;
+}
+
+static char *path_of(const char *name)
+{
+	char *path = NULL;
+	size_t len;
+	FILE *out = open_memstream(&path, &len);
+
+	if (!out)
+		return NULL;
+	for (; *name; name++) {
+		if (name[0] == '%' && name[1] == 'p')
+			fprintf(out, "%d", getpid());
+		else
+			fputc(*name, out);
+		name += name[0] == '%' && (name[1] == 'p' || name[1] == '%');
+	}
+	return fclose(out) ? NULL : path;
+}
+
+static int fail(char *err, size_t err_len, const char *name, int rc, const char *why)
+{
+	snprintf(err, err_len, "cannot write the capture %s: %s", name, why);
+	return rc;
+}
+
+/* Shares the lock; who is the first to have it begins the capture. */
+static int take_part(struct pcap_file *f)
+{
+	int rc;
+
+	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0) {
+		if (ftruncate(f->fd, 0) < 0)
+			return -errno;
+		put_head(f);
+		pcap_file_flush(f);
+		if (f->fd < 0)
+			return -EIO; /* the log has said why */
+	}
+	for (int i = 0; (rc = flock(f->fd, LOCK_SH | LOCK_NB)) < 0 && i < LOCK_TRIES; i++)
+		nanosleep(&LOCK_PAUSE, NULL);
+	return rc < 0 ? -errno : 0;
+}
+
+int pcap_file_open(struct pcap_file **ret, const char *name, char *err, size_t err_len)
+{
+	struct pcap_file *f = calloc(1, sizeof(*f));
+	struct stat st;
+	int rc;
+
+	if (!f || !(f->path = path_of(name))) {
+		free(f);
+		return fail(err, err_len, name, -ENOMEM, errno_text(ENOMEM));
+	}
+	/* What is no file does not make us wait. */
+	f->fd = open(f->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+		     0600);
+	if (f->fd < 0 || fstat(f->fd, &st) < 0) {
+		rc = fail(err, err_len, f->path, -errno, errno_text(errno));
+	} else if (!S_ISREG(st.st_mode)) {
+		rc = fail(err, err_len, f->path, -EINVAL, "it is no regular file");
+	} else {
+		rc = take_part(f);
+		if (rc)
+			rc = fail(err, err_len, f->path, rc,
+				  rc == -EWOULDBLOCK ? "another program has locked it"
+						     : errno_text(-rc));
+	}
+	if (rc)
+		pcap_file_close(f);
+	else
+		*ret = f;
+	return rc;
+}
+
+void pcap_file_close(struct pcap_file *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	free(f->path);
+	free(f);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Congestion control: an algorithm is told what becomes of a queue pair's packets, and says how
+ * many bytes may be on the way and how fast they may leave. One table of operations per algorithm;
+ * those that it does not care for are NULL and cost a look at the table.
+ *
+ * Bytes are counted as a receiver's socket buffer counts them. What the sockets hold that several
+ * queue pairs send to is nobody's business here (rnic/ib/budget.c).
+ */
+#ifndef WEFT_RNIC_CC_CC_H
+#define WEFT_RNIC_CC_CC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/heap.h"
+
+#define CC_OWN_WORDS 8
+
+struct cc_ops;
+
+struct cc {
+	const struct cc_ops *ops;
+	uint32_t window_max; /* no algorithm may have more on the way */
+	/* What it says: */
+	uint32_t window;    /* bytes, at most window_max */
+	uint32_t rate_mbps; /* 0: no limit */
+	uint64_t tick_ns;   /* when it wants to be called again; DEADLINE_NEVER */
+	/* And what it keeps. */
+	uint64_t own[CC_OWN_WORDS];
+};
+
+struct cc_ops {
+	const char *name;
+	void (*start)(struct cc *, uint64_t now);
+	void (*sent)(struct cc *, uint32_t bytes, uint64_t now);
+	void (*acked)(struct cc *, uint32_t bytes, uint64_t now);
+	/* Once for each place at which something was. */
+	void (*lost)(struct cc *, uint64_t now);
+	void (*ecn)(struct cc *, uint64_t now); /* a packet came that met congestion */
+	void (*cnp)(struct cc *, uint64_t now); /* the peer says that ours do */
+	void (*rtt)(struct cc *, uint64_t rtt_ns, uint64_t now);
+	void (*tick)(struct cc *, uint64_t now);
+};
+
+/* A window that each loss halves, and what is acknowledged brings back: the default. */
+extern const struct cc_ops cc_halving;
+/* As much on the way as may be, whatever happens. */
+extern const struct cc_ops cc_none;
+
+/* By its name; NULL: there is no such. */
+const struct cc_ops *cc_find(const char *name);
+
+static inline void cc_start(struct cc *cc, const struct cc_ops *ops, uint32_t window_max,
+			    uint64_t now)
+{
+	*cc = (struct cc){
+		.ops = ops,
+		.window_max = window_max,
+		.window = window_max,
+		.tick_ns = DEADLINE_NEVER,
+	};
+	if (ops->start)
+		ops->start(cc, now);
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * How much of a QP may be on the way, in bytes as a receiver's socket buffer counts them, where the
+ * smallest packet takes PKT_COST_MIN: within the window of its congestion control (cc/), and
+ * within the budgets of the sockets (budget.c). From the first probe until there is progress no
+ * more than a small share is sent, and it takes nothing of the budget.
+ */
+#include "rnic/ib/ib.h"
+
+uint32_t flight_cost(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t from, uint32_t to)
+{
+	uint32_t full = max_of(qp->mtu, PKT_COST_MIN), last;
+
+	if (to < w->npkts)
+		return (to - from) * full;
+	last = w->length - (w->npkts - 1) * qp->mtu;
+	return (to - from - 1) * full + max_of(last, PKT_COST_MIN);
+}
+
+/* With few READs allowed at once each asks for more. */
+uint32_t flight_chunk_pkts(const struct rnic_qp *qp)
+{
+	uint32_t at_once = qp->attr.max_rd_atomic >= 4 ? 4 : qp->attr.max_rd_atomic == 3 ? 3 : 2;
+	uint32_t pkts = qp->rnic->window_bytes / at_once / max_of(qp->mtu, PKT_COST_MIN);
+
+	return max_of(pkts, 1u);
+}
+
+bool flight_allows(struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
+{
+	const struct req *q = req_of(qp);
+
+	if (q->inflight && q->inflight + cost > qp->cc.window) {
+		count(qp, window_stalls, 1);
+		return false;
+	}
+	if (recovery_silent(recovery_of(qp)) || q->inflight + cost <= FLIGHT_SHARE)
+		return !q->inflight || q->inflight + cost <= FLIGHT_SHARE;
+	return budget_allows(qp, w, cost);
+}
+
+bool flight_needs_answer(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
+{
+	const struct req *q = req_of(qp);
+	uint32_t next = cost + max_of(qp->mtu, PKT_COST_MIN);
+
+	return q->unasked + cost >= min_of(qp->cc.window, qp->rnic->socket_bytes) / 4 ||
+	       q->inflight + next > qp->cc.window ||
+	       (q->unasked + next > FLIGHT_SHARE && budget_scarce(qp, w, next));
+}
+
+void flight_sent(struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
+{
+	req_of(qp)->inflight += cost;
+	if (!recovery_silent(recovery_of(qp)))
+		budget_take(qp, w, cost);
+}
+
+void flight_acked(struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
+{
+	struct req *q = req_of(qp);
+
+	assert(q->inflight >= cost);
+	q->inflight -= cost;
+	budget_give_back(qp, w, cost);
+	cc_acked(qp, cost);
+}
+
+void flight_clear(struct rnic_qp *qp)
+{
+	req_of(qp)->inflight = 0;
+	budget_give_up(qp);
+}

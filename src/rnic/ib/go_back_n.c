@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Recovery by going back: what follows a packet that was lost is sent again, too. */
+#include "rnic/ib/ib.h"
+
+#define RTO_MIN_NS 5000000ull
+#define DOUBT_NS   1000000ull
+#define RTO_MAX_NS 1000000000ull /* where the QP has no transport timeout */
+/* After so many without an answer the peer counts as gone, and no longer as slow. */
+#define SILENT_PROBES 3
+
+static void enter(struct recovery *v, enum recovery_state to)
+{
+	static const uint8_t ways[RECOVERY_STATES] = {
+		[RECOVERY_NONE] = 1 << RECOVERY_PROBED | 1 << RECOVERY_RNR_WAIT,
+		[RECOVERY_PROBED] = 1 << RECOVERY_NONE | 1 << RECOVERY_PROBED | 1 << RECOVERY_DOUBT,
+		[RECOVERY_DOUBT] = 1 << RECOVERY_NONE | 1 << RECOVERY_PROBED,
+		[RECOVERY_RNR_WAIT] = 1 << RECOVERY_NONE,
+	};
+
+	assert(ways[v->state] & 1 << to);
+	v->state = to;
+}
+
+void recovery_start(struct rnic_qp *qp)
+{
+	*recovery_of(qp) = (struct recovery){
+		.retry_left = qp->attr.retry_cnt,
+		.rnr_left = qp->attr.rnr_retry,
+		.lost_psn = RNIC_PSN_NONE,
+	};
+}
+
+/* ---- clocks --------------------------------------------------------------------------------- */
+
+static uint64_t ack_timeout_ns(const struct rnic_qp *qp)
+{
+	return qp->attr.timeout ? 4096ull << qp->attr.timeout : 0;
+}
+
+static uint64_t rto_ns(const struct rnic_qp *qp)
+{
+	const struct recovery *v = recovery_of(qp);
+	uint64_t cap = qp->attr.timeout ? ack_timeout_ns(qp) : RTO_MAX_NS;
+	uint64_t rto = max_of(v->srtt_ns * 4, RTO_MIN_NS);
+
+	/* Progress alone does not bring it back to what was too short (RFC 6298, 5.7). */
+	return rto < cap >> v->rto_shift ? rto << v->rto_shift : cap;
+}
+
+static void clock_arm(struct rnic_qp *qp)
+{
+	const struct recovery *v = recovery_of(qp);
+	uint64_t limit = ack_timeout_ns(qp), due;
+
+	if (v->state == RECOVERY_RNR_WAIT)
+		due = v->rnr_until_ns;
+	else if (!v->base_ns)
+		return;
+	else
+		due = limit ? min_of(v->probe_ns, v->base_ns + limit) : v->probe_ns;
+	if (!qp->timer.armed || due < qp->timer.deadline_ns)
+		timer_arm(&qp->rnic->timers, &qp->timer, due);
+}
+
+/* (Re)starts the probe clock, and the transport timer if nothing was outstanding. */
+static void clock_sent(struct rnic_qp *qp, uint64_t now)
+{
+	struct recovery *v = recovery_of(qp);
+
+	if (!v->base_ns)
+		v->base_ns = max_of(now, 1ull);
+	v->probe_ns = now + rto_ns(qp);
+	clock_arm(qp);
+}
+
+static void clock_restart(struct rnic_qp *qp, uint64_t now)
+{
+	struct recovery *v = recovery_of(qp);
+
+	v->base_ns = max_of(now, 1ull);
+	v->probe_ns = now + rto_ns(qp);
+	clock_arm(qp);
+}
+
+/* ---- round trips ---------------------------------------------------------------------------- */
+
+static void rtt_sample(struct rnic_qp *qp, uint64_t rtt)
+{
+	struct recovery *v = recovery_of(qp);
+
+	v->rto_shift = 0;
+	v->srtt_ns = v->srtt_ns ? v->srtt_ns - v->srtt_ns / 8 + rtt / 8 : rtt;
+	cc_rtt(qp, rtt);
+}
+
+/* A packet that was probed for gives no sample, since nobody knows which of the two was answered.
+ * If both were, the second answer is the probe's: without it a round trip longer than the first
+ * guess would be probed for ever. */
+void recovery_stray(struct rnic_qp *qp, uint32_t psn, uint64_t now)
+{
+	struct recovery *v = recovery_of(qp);
+
+	if (!v->echo.running || psn_diff(psn, v->echo.psn) < 0 ||
+	    psn_diff(psn, req_of(qp)->una_psn) >= 0)
+		return;
+	v->echo.running = false;
+	rtt_sample(qp, now - v->echo.sent_ns);
+}
+
+void recovery_sent(struct rnic_qp *qp, bool asked, uint64_t now)
+{
+	const struct req *q = req_of(qp);
+	struct recovery *v = recovery_of(qp);
+
+	if (q->psn != q->max_psn)
+		count(qp, tx_retransmit, 1);
+	else if (!v->timed.running)
+		v->timed = (struct timed_pkt){asked, q->psn, now};
+	if (q->psn == q->una_psn)
+		clock_sent(qp, now);
+}
+
+/* ---- going back ----------------------------------------------------------------------------- */
+
+static void rewind_cursor(struct rnic_qp *qp)
+{
+	struct recovery *v = recovery_of(qp);
+	struct req *q = req_of(qp);
+
+	trace(qp->rnic, TRACE_rewind, qp->qpn, q->una_psn, (q->psn - q->una_psn) & PSN_MASK);
+	qp->sq.cur = qp->sq.una;
+	q->psn = q->una_psn;
+	flight_clear(qp);
+	q->rd_out = 0;
+	q->unasked = 0;
+	q->failed = false;
+	if (v->state != RECOVERY_RNR_WAIT && v->state != RECOVERY_NONE)
+		enter(v, RECOVERY_NONE);
+	v->probe_due = false;
+	v->timed.running = false;
+	qp_activate(qp);
+}
+
+/* The packet at una_psn was lost, and what follows goes again with it. */
+static void go_back(struct rnic_qp *qp)
+{
+	struct recovery *v = recovery_of(qp);
+
+	if (v->lost_psn != req_of(qp)->una_psn)
+		cc_tell(qp, qp->cc.ops->lost);
+	v->lost_psn = req_of(qp)->una_psn;
+	rewind_cursor(qp);
+}
+
+void recovery_gap(struct rnic_qp *qp)
+{
+	if (recovery_of(qp)->state != RECOVERY_RNR_WAIT)
+		go_back(qp);
+}
+
+void recovery_gap_implied(struct rnic_qp *qp)
+{
+	struct recovery *v = recovery_of(qp);
+
+	if (v->implied_nak)
+		return;
+	v->implied_nak = true;
+	count(qp, implied_naks, 1);
+	go_back(qp);
+}
+
+void recovery_rnr(struct rnic_qp *qp, uint8_t timer, uint64_t now)
+{
+	struct recovery *v = recovery_of(qp);
+
+	count(qp, rx_rnr_nak, 1);
+	if (v->state == RECOVERY_RNR_WAIT)
+		return;
+	if (qp->attr.rnr_retry != 7) {
+		if (v->rnr_left == 0) {
+			qp_fail_send(qp, RNIC_WC_RNR_RETRY_EXC_ERR, RNIC_CAUSE_RNR_RETRY);
+			return;
+		}
+		v->rnr_left--;
+	}
+	v->retry_left = qp->attr.retry_cnt; /* the peer lives */
+	rewind_cursor(qp);
+	enter(v, RECOVERY_RNR_WAIT);
+	v->rnr_until_ns = now + rnr_timer_ns(timer);
+	v->base_ns = 0;
+	trace(qp->rnic, TRACE_rnr_wait, qp->qpn, req_of(qp)->una_psn, rnr_timer_ns(timer));
+	clock_arm(qp);
+}
+
+/* ---- probing -------------------------------------------------------------------------------- */
+
+bool recovery_tx(struct rnic_qp *qp, struct packet_tx *tx)
+{
+	struct recovery *v = recovery_of(qp);
+	const struct req *q = req_of(qp);
+	const struct send_wqe *w = sq_at(&qp->sq, qp->sq.una);
+	uint32_t idx = (q->una_psn - w->first_psn) & PSN_MASK;
+
+	v->probe_due = false;
+	if (q->una_psn == q->max_psn)
+		return false; /* answered meanwhile */
+	v->probe_end = psn_add(q->una_psn, request_span(w, idx));
+	v->probe_max = q->max_psn;
+	v->probe_tells =
+		!wqe_wants_response(w) && (v->state == RECOVERY_DOUBT || idx + 1 != w->npkts);
+	enter(v, RECOVERY_PROBED);
+	if (request_build(qp, tx, w, idx, true)) {
+		qp_fail_send(qp, RNIC_WC_LOC_PROT_ERR, qp->rnic->denial.cause);
+		return false;
+	}
+	count(qp, tx_retransmit, 1);
+	return true;
+}
+
+/* Or goes back, if READs were probed for: of these every packet is an answer, and one that is asked
+ * for again tells no more than the one before. */
+static void send_oldest_again(struct rnic_qp *qp, uint64_t now)
+{
+	struct recovery *v = recovery_of(qp);
+	const struct req *q = req_of(qp);
+
+	if (v->state == RECOVERY_DOUBT && wqe_wants_response(sq_at(&qp->sq, qp->sq.una))) {
+		go_back(qp);
+	} else if (q->psn != q->una_psn) { /* else rewound, and not yet sent again */
+		v->echo = (struct timed_pkt){true, q->una_psn, now};
+		v->probe_due = true;
+		v->timed.running = false;
+		qp_activate(qp);
+	}
+	v->probe_ns = now + rto_ns(qp);
+}
+
+/* What was sent before the probe and is not acknowledged by its answer was lost, if it is the
+ * probe's answer and not an older one, from a peer that only takes its time. It is the probe's if
+ * it acknowledges the probe's packet and no more, though nothing but the probe asked for that: what
+ * was sent in between would have been acknowledged with it. Else what came after is answered next,
+ * so that a moment tells; and if nothing is, another probe does. */
+static void probe_answered(struct rnic_qp *qp, uint64_t now)
+{
+	struct recovery *v = recovery_of(qp);
+	const struct req *q = req_of(qp);
+	uint64_t answer = max_of(2 * (now - v->echo.sent_ns), v->srtt_ns);
+
+	if (psn_diff(v->probe_max, q->una_psn) <= 0) {
+		enter(v, RECOVERY_NONE);
+		return;
+	}
+	if (v->probe_tells && q->una_psn == v->probe_end) {
+		go_back(qp);
+		return;
+	}
+	enter(v, RECOVERY_DOUBT);
+	v->probe_ns = now + max_of(answer, DOUBT_NS);
+	clock_arm(qp);
+}
+
+void recovery_progress(struct rnic_qp *qp, uint64_t now)
+{
+	struct recovery *v = recovery_of(qp);
+	const struct req *q = req_of(qp);
+
+	if (v->timed.running && psn_diff(q->una_psn, v->timed.psn) > 0) {
+		v->timed.running = false;
+		rtt_sample(qp, now - v->timed.sent_ns);
+	}
+	if (unlikely(v->state == RECOVERY_DOUBT || v->state == RECOVERY_RNR_WAIT))
+		enter(v, RECOVERY_NONE);
+	v->implied_nak = false;
+	v->backoff = 0;
+	v->retry_left = qp->attr.retry_cnt;
+	v->rnr_left = qp->attr.rnr_retry;
+	if (q->una_psn == q->max_psn) {
+		v->base_ns = 0;
+		v->probe_due = false;
+		if (unlikely(v->state == RECOVERY_PROBED))
+			enter(v, RECOVERY_NONE);
+	} else {
+		clock_restart(qp, now);
+	}
+	if (unlikely(v->state == RECOVERY_PROBED) && psn_diff(q->una_psn, v->probe_end) >= 0)
+		probe_answered(qp, now);
+}
+
+/* ---- time ----------------------------------------------------------------------------------- */
+
+static void suspect_mtu(const struct rnic_qp *qp)
+{
+	const struct rnic *r = qp->rnic;
+	const struct req *q = req_of(qp);
+	const struct send_wqe *w = sq_at(&qp->sq, qp->sq.una);
+
+	if (r->ops.mtu_suspected && q->acked == ACKED_SHORT &&
+	    pkt_is_full(qp, w, (q->una_psn - w->first_psn) & PSN_MASK))
+		r->ops.mtu_suspected(r->ctx, qp->qpn, qp->mtu);
+}
+
+static void timeout(struct rnic_qp *qp, uint64_t now)
+{
+	struct recovery *v = recovery_of(qp);
+
+	count(qp, timeouts, 1);
+	trace(qp->rnic, TRACE_timeout, qp->qpn, req_of(qp)->una_psn, v->retry_left);
+	if (v->retry_left == 0) {
+		suspect_mtu(qp);
+		qp_fail_send(qp, RNIC_WC_RETRY_EXC_ERR, RNIC_CAUSE_RETRY);
+		return;
+	}
+	v->retry_left--;
+	v->base_ns = now;
+	budget_give_up(qp);
+	send_oldest_again(qp, now);
+}
+
+static void probe(struct rnic_qp *qp, uint64_t now)
+{
+	struct recovery *v = recovery_of(qp);
+
+	if (v->state != RECOVERY_DOUBT) {
+		if (v->backoff < 30)
+			v->backoff++;
+		if (v->rto_shift < 30)
+			v->rto_shift++;
+		if (v->backoff >= SILENT_PROBES)
+			budget_give_up(qp);
+	}
+	trace(qp->rnic, TRACE_probe, qp->qpn, req_of(qp)->una_psn, v->backoff);
+	send_oldest_again(qp, now);
+	count(qp, probes, v->probe_due);
+}
+
+void recovery_timer(struct rnic_qp *qp, uint64_t now)
+{
+	struct recovery *v = recovery_of(qp);
+	uint64_t limit = ack_timeout_ns(qp);
+
+	if (!qp_requester_runs(qp))
+		return;
+	if (v->state == RECOVERY_RNR_WAIT) {
+		if (now >= v->rnr_until_ns) {
+			enter(v, RECOVERY_NONE);
+			v->base_ns = 0;
+			qp_activate(qp);
+		}
+	} else if (v->base_ns) {
+		if (limit && now >= v->base_ns + limit)
+			timeout(qp, now);
+		else if (now >= v->probe_ns)
+			probe(qp, now);
+	}
+	if (qp_requester_runs(qp))
+		clock_arm(qp);
+}

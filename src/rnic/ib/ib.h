@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The services of InfiniBand: their requester, completer and responder.
+ *
+ * A QP has three halves that share nothing but the work queues and the transmit turn:
+ *
+ *   requester (req.c)   walks the send queue and builds request packets
+ *   completer (comp.c)  takes responses, moves the oldest unacknowledged PSN, completes WQEs
+ *   responder (resp.c)  takes requests, touches memory, owes acknowledgements and READ responses
+ *
+ * In PSNs the positions of the send queue (core.h) are una_psn <= psn <= max_psn: [una_psn, psn) is
+ * on the way, [psn, max_psn) was sent before a rewind and goes out again. A rewind (go-back-N) sets
+ * the cursor (cur, psn) back to (una, una_psn); nothing else moves it back. `inflight` is the cost
+ * of [una_psn, psn).
+ *
+ * XRC splits a QP: an initiator has no responder, a target no requester and no completer (xrc.c).
+ *
+ * The unreliable services have no completer and no timers: unreliable.c sends for them, uc.c and
+ * ud.c receive, and share the building, checking and execution of packets.
+ *
+ * Timers: one per QP, armed lazily: it may fire early and is then armed again for what is due.
+ *
+ * Files call downward only: rc.c, xrc.c, uc.c and ud.c are the rows of the table; ib.c;
+ * unreliable.c, comp.c, req.c, resp.c; go_back_n.c (recovery.h); check.c, execute.c; xrc_select.c,
+ * flight.c, budget.c, build.c, attributes.c.
+ */
+#ifndef WEFT_RNIC_IB_IB_H
+#define WEFT_RNIC_IB_IB_H
+
+#include "rnic/core.h"
+#include "rnic/ib/recovery.h"
+
+/* No requester has more packets on the way: what is farther ahead is not the peer's. */
+#define SEQ_AHEAD_MAX (1 << 16)
+
+/* Of what a socket may hold: for so little nobody stands in line. */
+#define FLIGHT_SHARE (16u << 10)
+
+/* A packet ever was; one as long as the path MTU. */
+enum acked { ACKED_NONE, ACKED_SHORT, ACKED_FULL };
+
+struct req {
+	uint32_t psn;	   /* of the cursor */
+	uint32_t una_psn;  /* oldest unacknowledged */
+	uint32_t max_psn;  /* never sent as yet */
+	uint32_t inflight; /* bytes, by flight_cost() */
+	uint32_t rd_out;   /* READ requests and atomics on the way */
+	uint32_t unasked;  /* bytes sent since an acknowledgement was asked for */
+	bool failed;	   /* WQE `cur` failed here; nothing goes out after it */
+	enum acked acked;
+};
+
+/* Of the sockets' budgets: budget.c. */
+struct claim {
+	struct budget *peer_socket;
+	uint32_t held_own, held_peer;
+	struct list node; /* in the line of one */
+	bool woken;	  /* it is its turn */
+	uint32_t need;	  /* what it waits for */
+};
+
+enum resp_owed { OWED_NOTHING, OWED_ACK, OWED_NAK_SEQ, OWED_RNR, OWED_NAK };
+enum resp_msg { MSG_NONE, MSG_SEND, MSG_WRITE };
+
+enum res_kind { RES_READ, RES_ATOMIC, RES_ATOMIC_WRITE };
+
+/* A READ or an atomic as the responder keeps it, to answer now and again for a duplicate. */
+struct resp_res {
+	enum res_kind kind;
+	uint32_t first_psn, npkts;
+	uint32_t msn;
+	uint64_t va;
+	uint32_t rkey, length;
+	uint32_t xrc_srqn; /* XRC: whose protection domain the rkey is of */
+	uint32_t next;	   /* READ: packet to send next; atomic: 1 once sent */
+	uint32_t start;	   /* READ: where this answer began */
+	uint64_t orig;	   /* atomic: the value found */
+};
+
+struct resp {
+	uint32_t epsn;	   /* expected */
+	uint64_t heard_ns; /* UC: when the last packet was taken, or it could first be */
+	uint32_t ack_psn;  /* last SEND or WRITE packet taken */
+	uint32_t msn;
+	uint32_t oos_psn; /* the farthest packet dropped for coming out of sequence */
+	enum resp_msg msg;
+	enum resp_owed owed; /* one answer, after the READ responses */
+	uint8_t syndrome;    /* of OWED_NAK, which is about nak_psn */
+	uint32_t nak_psn;
+	bool nak_open; /* a gap is known to the requester */
+	/* And what follows from it may come until then: afterwards it shows another one. */
+	uint64_t nak_until_ns;
+	bool closing;	   /* ERR, and the answers owed still go out */
+	bool established;  /* COMM_EST was reported */
+	uint32_t recv_off; /* bytes of a SEND placed */
+	struct {
+		uint64_t va;
+		uint32_t rkey, left, total;
+	} write;
+	uint32_t res_prod, res_send; /* ring of res: kept to RNIC_MAX_RD_ATOM behind res_prod */
+	uint32_t res_done;	     /* answered once at least; res_send is behind it in a replay */
+	struct resp_res res[RNIC_MAX_RD_ATOM];
+};
+
+struct ib_qp {
+	struct rnic_qp qp;
+	bool responder_turn;
+	struct claim claim;
+	struct req req;
+	struct recovery recovery;
+	struct resp resp;
+};
+
+static inline struct ib_qp *ib_of(const struct rnic_qp *qp)
+{
+	return container_of(qp, struct ib_qp, qp);
+}
+
+static inline struct req *req_of(const struct rnic_qp *qp)
+{
+	return &ib_of(qp)->req;
+}
+
+static inline struct recovery *recovery_of(const struct rnic_qp *qp)
+{
+	return &ib_of(qp)->recovery;
+}
+
+static inline struct resp *resp_of(const struct rnic_qp *qp)
+{
+	return &ib_of(qp)->resp;
+}
+
+/* Lets it be seen from outside, after some packets. */
+static inline void req_show(struct rnic_qp *qp)
+{
+	const struct req *q = req_of(qp);
+
+	qp->row->window = qp->cc.window;
+	qp->row->inflight = q->inflight;
+	qp->row->srtt_ns = recovery_of(qp)->srtt_ns;
+}
+
+/* ---- what all services have: ib.c ----------------------------------------------------------- */
+
+void ib_init(struct rnic_qp *);
+void ib_reset(struct rnic_qp *);
+void ib_modified(struct rnic_qp *, uint32_t mask);
+void ib_start_send(struct rnic_qp *);
+void ib_stop(struct rnic_qp *);
+void ib_hush(struct rnic_qp *);
+bool ib_whole(const struct rnic_qp *);
+void ib_query(const struct rnic_qp *, struct rnic_qp_attr *);
+void ib_yield(struct rnic_qp *, bool more);
+
+#define IB_OPERATIONS                                                                   \
+	.qp_size = sizeof(struct ib_qp), .init = ib_init, .reset = ib_reset,            \
+	.modified = ib_modified, .start_recv = resp_start, .start_send = ib_start_send, \
+	.stop = ib_stop, .hush = ib_hush, .whole = ib_whole, .query = ib_query, .yield = ib_yield
+
+/* The standard's table of transitions: attributes.c. */
+#define IB_TRANSITIONS 9
+extern const struct transition rc_transitions[IB_TRANSITIONS], uc_transitions[IB_TRANSITIONS],
+	ud_transitions[IB_TRANSITIONS], xrc_initiator_transitions[IB_TRANSITIONS],
+	xrc_target_transitions[IB_TRANSITIONS];
+
+/* ---- the three halves ----------------------------------------------------------------------- */
+
+void req_start(struct rnic_qp *); /* RTR -> RTS */
+/* Builds the next packet if there is one that may go. */
+bool req_tx(struct rnic_qp *, struct packet_tx *, uint64_t now);
+
+/* Was the packet the, or an, expected one: see rnic_rx(). */
+bool comp_rx(struct rnic_qp *, const struct pkt *, uint64_t now);
+bool resp_rx(struct rnic_qp *, struct pkt *);
+
+void resp_reset(struct rnic_qp *);
+void resp_start(struct rnic_qp *); /* INIT -> RTR */
+bool resp_tx(struct rnic_qp *, struct packet_tx *);
+
+/* ---- building: build.c ---------------------------------------------------------------------- */
+
+/* How many PSNs the packet sent for packet idx of the WQE takes. */
+static inline uint32_t request_span(const struct send_wqe *w, uint32_t idx)
+{
+	if (w->opcode != RNIC_WR_RDMA_READ)
+		return 1;
+	return min_of((idx / w->chunk_pkts + 1) * w->chunk_pkts, w->npkts) - idx;
+}
+
+/* Is packet idx of a WQE, or of a READ's response, as long as the path MTU? */
+static inline bool pkt_is_full(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t idx)
+{
+	return (idx + 1) * qp->mtu <= w->length;
+}
+
+/* Packet idx of a WQE. -EFAULT: protection error. */
+int request_build(struct rnic_qp *, struct packet_tx *, const struct send_wqe *, uint32_t idx,
+		  bool ackreq) must_use;
+/* Fills in header bytes and pad of a packet whose flow, dqpn, h, niov and payload_len are set. */
+void packet_finish(struct rnic_qp *, struct packet_tx *, struct pkt_hdr *);
+
+/* ---- what is on the way: flight.c ----------------------------------------------------------- */
+
+/* What packets [from, to) of a WQE cost. */
+uint32_t flight_cost(const struct rnic_qp *, const struct send_wqe *, uint32_t from, uint32_t to);
+/* Of how many packets a READ is asked for at once. */
+uint32_t flight_chunk_pkts(const struct rnic_qp *);
+/* May so much more of the WQE go? If only a budget says no, the QP is woken later. */
+bool flight_allows(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
+/* Must an acknowledgement be asked for, so that the window moves on before it is used up? */
+bool flight_needs_answer(const struct rnic_qp *, const struct send_wqe *, uint32_t cost);
+void flight_sent(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
+void flight_acked(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
+void flight_clear(struct rnic_qp *); /* nothing is on the way: after a rewind */
+
+/* ---- what sockets may hold: budget.c -------------------------------------------------------- */
+
+static inline struct budget *budget_of(const struct rnic_qp *qp, const struct send_wqe *w)
+{
+	return w->opcode == RNIC_WR_RDMA_READ ? &qp->rnic->own_socket
+					      : ib_of(qp)->claim.peer_socket;
+}
+
+/* Is there so much left of it, or will the QP be woken when there is? */
+bool budget_allows(struct rnic_qp *, const struct send_wqe *, uint32_t bytes);
+/* Would others wait, were so much of it taken? */
+bool budget_scarce(const struct rnic_qp *, const struct send_wqe *, uint32_t bytes);
+void budget_take(struct rnic_qp *, const struct send_wqe *, uint32_t bytes);
+void budget_give_back(struct rnic_qp *, const struct send_wqe *, uint32_t bytes);
+void budget_give_up(struct rnic_qp *);	/* what is on the way is not in any buffer any more */
+void budget_leave(struct rnic_qp *);	/* and nothing will be */
+void budget_pass_on(struct rnic_qp *);	/* it has nothing to send: wake who waits */
+void budget_set_peer(struct rnic_qp *); /* after a change of its address */
+
+/* ---- unreliable.c --------------------------------------------------------------------------- */
+
+bool unreliable_tx(struct rnic_qp *, struct packet_tx *, uint64_t now);
+/* A receive can not be written to. */
+void unreliable_recv_broken(struct rnic_qp *);
+
+/* ---- XRC: xrc_select.c ---------------------------------------------------------------------- */
+
+/* The protection domain of an SRQ that the target may reach; NULL: there is none. */
+struct rnic_pd *xrc_pd(const struct rnic_qp *, uint32_t srqn);
+void xrc_settle(struct rnic_qp *); /* after a completion */
+
+/* ---- what a request packet comes to: check.c, execute.c ------------------------------------- */
+
+enum verdict {
+#define X(name, text) VERDICT_##name,
+#include "rnic/ib/verdict.def"
+#undef X
+};
+
+/* A request that is refused for a reason that is not about memory. */
+static inline enum verdict deny(struct rnic_qp *qp, enum rnic_cause cause, enum verdict v)
+{
+	qp->rnic->denial = (struct denial){.cause = cause};
+	return v;
+}
+
+enum verdict check_request(struct rnic_qp *, struct pkt *);
+/* Turns an XRC target to the SRQ that a request in sequence names. */
+enum verdict xrc_select(struct rnic_qp *, uint32_t srqn);
+/* The same of one that is in sequence. */
+enum verdict check_execution(struct rnic_qp *, struct pkt *);
+/* Carry out what was checked: VERDICT_ACCEPT, or what its memory came to. */
+enum verdict execute_send(struct rnic_qp *, const struct pkt *);
+enum verdict execute_write(struct rnic_qp *, const struct pkt *);
+void message_done(struct rnic_qp *);
+/* The first request in sequence on a QP in RTR is an event. */
+void resp_established(struct rnic_qp *);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The reliable connection (IBA volume 1, 9.7): a requester with its completer, and a responder. */
+#include "rnic/ib/ib.h"
+
+static bool rc_rx(struct rnic_qp *qp, struct pkt *p, const struct packet_rx *rx, uint64_t now)
+{
+	(void)rx;
+	return p->flags & OPF_RESPONSE ? comp_rx(qp, p, now) : resp_rx(qp, p);
+}
+
+/* Requester and responder begin by turns, so that neither starves. */
+static bool rc_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
+{
+	if (ib_of(qp)->responder_turn)
+		return resp_tx(qp, tx) || req_tx(qp, tx, now);
+	return req_tx(qp, tx, now) || resp_tx(qp, tx);
+}
+
+const struct service service_rc = {
+	IB_OPERATIONS,
+	.type = RNIC_QPT_RC,
+	.opcodes = SERVICE_RC,
+	.parts = PART_PD | PART_SEND_CQ | PART_RECV_CQ,
+	.may_parts = PART_SRQ,
+	.wrs = WRS_ALL,
+	.transitions = rc_transitions,
+	.ntransitions = IB_TRANSITIONS,
+	.tx = rc_tx,
+	.rx = rc_rx,
+	.timer = recovery_timer,
+};

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The unreliable services (IBA volume 1, 9.8). Nothing is acknowledged: a send is complete when its
+ * last packet has been handed out, and what goes wrong at the peer the sender does not learn.
+ *
+ * There is no window, since nobody answers, and a socket's buffer that is run over loses whole
+ * messages. So all unreliable QPs together keep a pace: what they sent is taken to drain at
+ * PACE_BYTES_PER_US, and no more than a socket holds may be ahead of that.
+ */
+#include "rnic/ib/ib.h"
+
+#define PACE_BYTES_PER_US 1000u
+
+static uint64_t pace_time(uint32_t bytes)
+{
+	return bytes * 1000ull / PACE_BYTES_PER_US;
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+/* What stands at the cursor and needs no packet. False: there is nothing to be sent after it. */
+static bool local_tx(struct rnic_qp *qp)
+{
+	struct sq *sq = &qp->sq;
+
+	for (; sq->cur != sq->prod; sq_complete(qp, RNIC_WC_SUCCESS)) {
+		const struct send_wqe *w = sq_at(sq, sq->cur);
+
+		if (likely(!wqe_is_local(w)))
+			return true;
+		if (qp->state != RNIC_QPS_RTS)
+			return false; /* SQD: nothing new is begun */
+		if (mw_execute(qp, w)) {
+			qp_fail_sq(qp, RNIC_WC_MW_BIND_ERR, RNIC_CAUSE_WINDOW);
+			return false;
+		}
+	}
+	return false;
+}
+
+bool unreliable_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
+{
+	struct rnic *r = qp->rnic;
+	uint64_t ahead = pace_time(r->socket_bytes);
+	struct req *q = req_of(qp);
+	struct sq *sq = &qp->sq;
+	struct send_wqe *w;
+	uint32_t idx;
+
+	if (!qp_requester_runs(qp) || !local_tx(qp))
+		return false;
+	if (r->pace_ns > now + ahead) {
+		pacer_wake_at(qp, r->pace_ns - ahead / 2);
+		return false;
+	}
+	w = sq_at(sq, sq->cur);
+	if (!w->begun) {
+		if (qp->state != RNIC_QPS_RTS)
+			return false; /* SQD: nothing new is begun */
+		if (qp->service->datagrams && w->length > qp->mtu) {
+			qp_fail_sq(qp, RNIC_WC_LOC_LEN_ERR, RNIC_CAUSE_DATAGRAM_LENGTH);
+			return false;
+		}
+		w->first_psn = q->psn;
+		w->npkts = pkts_of(w->length, qp->mtu);
+		w->chunk_pkts = 1;
+		w->begun = true;
+	}
+	idx = (q->psn - w->first_psn) & PSN_MASK;
+	if (request_build(qp, tx, w, idx, false)) {
+		qp_fail_sq(qp, RNIC_WC_LOC_PROT_ERR, r->denial.cause);
+		return false;
+	}
+	r->pace_ns = max_of(r->pace_ns, now) + pace_time(max_of(tx->payload_len, PKT_COST_MIN));
+	q->psn = q->una_psn = q->max_psn = psn_add(q->psn, 1);
+	if (idx + 1 == w->npkts) {
+		sq_complete(qp, RNIC_WC_SUCCESS);
+		qp_check_drained(qp);
+	}
+	return true;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------ */
+
+void unreliable_recv_broken(struct rnic_qp *qp)
+{
+	recv_fail(qp, RNIC_WC_LOC_PROT_ERR);
+	qp_fail_recv(qp, qp->rnic->denial.cause, qp->service->opcodes | OPCODE_RC_SEND_ONLY);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Scatter lists: the walk from a message's byte offset to memory. */
+#include "rnic/core.h"
+
+int sge_gather(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t num_sge, uint32_t off,
+	       uint32_t len, struct iovec iov[RNIC_MAX_SGE], uint8_t *ret_niov)
+{
+	uint8_t n = 0;
+
+	for (uint32_t i = 0; len; i++) {
+		uint32_t part;
+		uint8_t *p;
+
+		assert(i < num_sge);
+		if (off >= sge[i].length) {
+			off -= sge[i].length;
+			continue;
+		}
+		part = min_of(sge[i].length - off, len);
+		p = mem_local(qp->pd, sge[i].lkey, sge[i].addr + off, part, 0);
+		if (!p)
+			return -EFAULT;
+		iov[n++] = (struct iovec){p, part};
+		len -= part;
+		off = 0;
+	}
+	*ret_niov = n;
+	return 0;
+}
+
+int sge_scatter(struct rnic_pd *pd, const struct rnic_sge *sge, uint32_t num_sge, uint32_t off,
+		const uint8_t *data, uint32_t len)
+{
+	for (uint32_t i = 0; len; i++) {
+		uint32_t part;
+		uint8_t *p;
+
+		assert(i < num_sge);
+		if (off >= sge[i].length) {
+			off -= sge[i].length;
+			continue;
+		}
+		part = min_of(sge[i].length - off, len);
+		p = mem_local(pd, sge[i].lkey, sge[i].addr + off, part, RNIC_ACCESS_LOCAL_WRITE);
+		if (!p)
+			return -EFAULT;
+		memcpy(p, data, part);
+		data += part;
+		len -= part;
+		off = 0;
+	}
+	return 0;
+}
+
+bool sge_allowed(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t num_sge,
+		 uint32_t need)
+{
+	for (uint32_t i = 0; i < num_sge; i++)
+		if (sge[i].length &&
+		    !mem_allowed(qp->pd, sge[i].lkey, sge[i].addr, sge[i].length, need))
+			return false;
+	return true;
+}

@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""weft stat, top and trace: what running processes have counted is seen from outside, of each queue pair, too: under
+losses it says so on the side where they show; with whatever broker; and to nobody whom it does not
+concern.
+
+usage: sight.py BUILD
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+
+import lab
+
+SKIP = object()
+NQN = "nqn.2026-11.org.example:stat"
+
+
+class Stat:
+    def __init__(self, weft, host):
+        self.weft, self.host = weft, host
+
+    def run(self, *options, before=()):
+        return self.host.run(*before, self.weft, "stat", *options, timeout=30)
+
+    def json(self, *options, before=()):
+        r = self.run("-o", "json", *options, before=before)
+        if r.returncode or r.stderr:
+            raise RuntimeError(f"stat -o json: status {r.returncode}: {r.stderr.strip()}")
+        return json.loads(r.stdout)["processes"]
+
+    def of(self, pid):
+        return next(iter(self.json(str(pid))), None)
+
+    def start(self, path, name, *words):
+        return lab.Program(self.host, words, f"{path}/{name}.log")
+
+
+def nothing(stat, _):
+    r = stat.run()
+    if r.returncode or not re.fullmatch("no process.* uses weft here\n", r.stdout):
+        return f"status {r.returncode}, said {r.stdout!r} {r.stderr!r}"
+    if stat.json() != [] or stat.host.has_broker():
+        return "there is something, or a broker was started"
+    for words, status, said in ((["-o", "xml"], 2, "not 'xml'"), (["1", "2"], 2, "one process"),
+                                (["weft_nowhere"], 1, "no device 'weft_nowhere'"),
+                                (["4194303"], 1, "no process 4194303"),
+                                ([str(os.getpid())], 1, "does not use weft")):
+        r = stat.run(*words)
+        if r.returncode != status or said not in r.stderr or r.stdout:
+            return f"{words}: status {r.returncode}, said {r.stderr!r}"
+    return None
+
+
+def lose(host):
+    """From now on, of what is for queue pairs of programs, not of brokers (byte 5, the slot), one
+    datagram in fifty."""
+    return host.run("nft", "add table inet lossy; "
+                    "add chain inet lossy in { type filter hook input priority 0; }; "
+                    "add rule inet lossy in udp dport 4791 @th,104,8 != 0 numgen random mod 50 0 drop"
+                    ).returncode == 0
+
+
+def heal(host):
+    host.run("nft", "delete table inet lossy")
+
+
+def start_disk(stat, path):
+    image = os.path.join(path, "disk.img")
+    with open(image, "wb") as f:
+        f.truncate(64 << 20)
+    serve = stat.start(path, "serve", stat.weft, "serve", image, "-l", f"rdma://{stat.host.address}",
+                       "-n", NQN)
+    lab.until(lambda: serve.says("nvme connect") or serve.status() is not None, 10)
+    bench = stat.start(path, "bench", stat.weft, "bench",
+                       f"nvme+rdma://{stat.host.address}/{NQN}?ns=1", "--rw", "randrw", "--bs", "64k",
+                       "--iodepth", "8", "--runtime", "60", "--yes")
+    return serve, bench
+
+
+def core(p):
+    return p["counters"]["core"]
+
+
+def sums_differ(p, *names):
+    """Is the core's figure what its queue pairs have? They go on meanwhile, so: not less, by far."""
+    return [n for n in names
+            if sum(q[n] for q in p["queue_pairs"]) < core(p)[n] * 0.5 - 10]
+
+
+def disk(stat, path):
+    if not shutil.which("nft") or not lose(stat.host):
+        return SKIP
+    heal(stat.host)
+    serve, bench = start_disk(stat, path)
+    try:
+        # Its queues are connected: the admin queue, and one for data.
+        if not lab.until(lambda: len((stat.of(serve.pid) or {"queue_pairs": []})["queue_pairs"]) == 2
+                         if serve.status() is None else True, 15, 0.2):
+            return f"the service's queue pairs: {stat.run(str(serve.pid)).stdout}"
+        before = stat.of(bench.pid)
+        if not lab.until(lambda: core(stat.of(bench.pid))["tx_packets"] >
+                         core(before)["tx_packets"] + 100, 15, 0.2):
+            return "nothing moves"
+        lose(stat.host)
+        lab.until(lambda: core(stat.of(bench.pid))["tx_retransmit"] > 10 and
+                  core(stat.of(serve.pid))["tx_retransmit"] > 10, 30, 0.5)
+        heal(stat.host)
+        host, target = stat.of(bench.pid), stat.of(serve.pid)
+        for name in ("tx_retransmit", "rx_packets", "tx_bytes"):
+            if not core(host)[name] or not core(target)[name]:
+                return f"{name} stays 0 under losses: {core(host)} {core(target)}"
+        if not core(target)["rx_out_of_sequence"] and not core(host)["rx_out_of_sequence"]:
+            return "no packet came out of sequence, though some were lost"
+        if not host["counters"]["port"]["rx_batches"]:
+            return f"the port: {host['counters']['port']}"
+        faults = sums_differ(host, "tx_packets", "tx_bytes", "tx_retransmit", "rx_packets")
+        if faults:
+            return f"the queue pairs have not what the core has: {faults}"
+        ends = lambda p: {(q["qpn"], q["peer_qpn"]) for q in p["queue_pairs"] if q["state"] == "RTS"}
+        if not ends(host) or ends(host) != {(b, a) for a, b in ends(target)}:
+            return f"the ends differ: {ends(host)} {ends(target)}"
+        q = max(host["queue_pairs"], key=lambda q: q["tx_bytes"])
+        if (q["type"], q["peer"], q["own"]) != ("RC", "127.0.0.1", "127.0.0.1") or \
+                not q["srtt_ns"] or not q["window"]:
+            return f"a queue pair: {q}"
+        if not host["counters"]["host"]["writes"] or not target["counters"]["target"]["written_bytes"]:
+            return f"NVMe: {host['counters']['host']} {target['counters']['target']}"
+        if not any("broker" in p["counters"] and p["counters"]["cm"]["rx_mads"] for p in stat.json()):
+            return "the broker is not there"
+        return views(stat, bench.pid) or top(stat, bench.pid) or trace(stat, bench.pid) or \
+            broker_ends(stat, bench.pid) or bench_tells(stat, stat.host.address)
+    finally:
+        heal(stat.host)
+        bench.kill()
+        serve.kill()
+
+
+def bench_tells(stat, address):
+    """What weft bench says of its own RNIC: under losses, and without."""
+    words = [stat.weft, "bench", f"nvme+rdma://{address}/{NQN}?ns=1", "--rw", "randwrite", "--bs", "64k",
+             "--iodepth", "8", "--runtime", "1", "--yes"]
+    lose(stat.host)
+    for _ in range(10):  # a busy machine sends little in a second, and may lose nothing
+        lossy = stat.host.run(*words, "-o", "json")
+        rnic = json.loads(lossy.stdout).get("rnic", {})
+        if rnic.get("retransmits"):
+            break
+    heal(stat.host)
+    text = stat.host.run(*words).stdout
+    if not rnic.get("retransmits") or not rnic.get("naks_received", 0) + rnic.get("probes", 0) or \
+            not rnic["tx_packets"] > rnic["retransmits"]:
+        return f"bench under losses: {lossy.stdout} {lossy.stderr}"
+    if not re.search(r"^packets\n +sent +: \d+\n +received +: \d+\n +sent again *: \d+$", text, re.M):
+        return f"bench: {text}"
+    return None
+
+
+def views(stat, pid):
+    """The same as text, by device, and again and again."""
+    text = stat.run(str(pid)).stdout
+    if not re.search(r"^ +tx_packets +: \d+ packets$", text, re.M) or \
+            not re.search(r"^  queue pair 0x[0-9a-f]{6}  RC RTS  to 0x[0-9a-f]{6} of 127.0.0.1$", text,
+                          re.M) or re.search(r": 0 ", text):
+        return f"the text: {text}"
+    if not re.search(r": 0 ", stat.run("-a", str(pid)).stdout):
+        return "-a shows no zeros"
+    if "Packets sent." not in stat.run("-v", str(pid)).stdout:
+        return "-v explains nothing"
+    of_lo = [p for p in stat.json("weft_lo") if p["queue_pairs"]]
+    if len(of_lo) != 2:
+        return f"by device: {of_lo}"
+    if stat.host.run("ip", "link", "add", "none", "type", "dummy").returncode == 0 and \
+            "uses weft on weft_none" not in stat.run("weft_none").stdout:
+        return f"by a device without addresses: {stat.run('weft_none').stdout}"
+    r = stat.run("-w1", "--count", "2", str(pid))
+    rates = [int(n) for n in re.findall(r"tx_packets +: \d+ packets, (\d+)/s", r.stdout)]
+    if r.stdout.count("core") != 2 or not any(rates):
+        return f"watched: {r.stdout}"
+    return None
+
+
+def top(stat, pid):
+    """Lines for a file, a screen for a terminal; the busiest queue pair is the first."""
+    r = stat.host.run(stat.weft, "top", "-n", "2", str(pid), timeout=30)
+    rows = [l.split() for l in r.stdout.splitlines()]
+    if r.returncode or rows[0][:3] != ["TIME", "PID", "NAME/QUEUE"] or \
+            sum(row[1:3] == [str(pid), "weft"] for row in rows) != 2:
+        return f"top: status {r.returncode}: {r.stdout} {r.stderr}"
+    busiest = max(stat.of(pid)["queue_pairs"], key=lambda q: q["tx_bytes"])
+    if rows[2][1:5] != [str(pid), f"{busiest['qpn']:06x}", "RC", "127.0.0.1"] or \
+            not {"KiB", "MiB", "GiB"} & set(rows[2]):
+        return f"top shows first {rows[2]}"
+    r = stat.host.run("script", "-qec", f"stty cols 76 rows 12; NO_COLOR=1 {stat.weft} top -n 1",
+                      "/dev/null", timeout=30)
+    shown = re.sub(r"\033\[[HJK]", "", r.stdout).splitlines()
+    if not any(f"{pid} weft" in l for l in shown) or len(shown) > 13 or \
+            any(len(l.rstrip()) > 76 for l in shown):
+        return f"top on a terminal of 76 columns: {r.stdout!r}"
+    return None
+
+
+def trace(stat, pid):
+    def run(*words):
+        return stat.host.run(stat.weft, "trace", *words, timeout=30)
+    r = run("-n", "200", str(pid))
+    events = [l.split() for l in r.stdout.splitlines()]
+    if r.returncode or len(events) != 200 or not {"rx", "tx"} <= {e[2] for e in events} or \
+            [e[0] for e in events] != sorted(e[0] for e in events):
+        return f"trace: status {r.returncode}: {r.stdout} {r.stderr}"
+    if not re.search(r"0x[0-9a-f]{6} rx +RC_\w+ psn \d+, \d+ bytes$", r.stdout, re.M):
+        return f"trace shows no packet: {r.stdout}"
+    busiest = max(stat.of(pid)["queue_pairs"], key=lambda q: q["tx_bytes"])
+    r = run("-n", "5", "-e", "tx,completion", "-q", str(busiest["qpn"]), str(pid))
+    if {tuple(l.split()[1:3]) for l in r.stdout.splitlines()} - \
+            {(f"0x{busiest['qpn']:06x}", e) for e in ("tx", "completion")}:
+        return f"more than was asked for: {r.stdout}"
+    lose(stat.host)
+    r = run("-n", "1", "-e", "rewind,probe,rx_verdict", str(pid))
+    heal(stat.host)
+    if r.returncode or len(r.stdout.splitlines()) != 1:
+        return f"losses: status {r.returncode}: {r.stdout} {r.stderr}"
+    for words, status, said in (([], 2, "which process"), (["-e", "nothing", "1"], 2, "no event 'nothing'"),
+                                ([str(os.getpid())], 1, "does not use weft")):
+        r = run(*words)
+        if r.returncode != status or said not in r.stderr or r.stdout:
+            return f"{words}: status {r.returncode}, said {r.stderr!r}"
+    return None
+
+
+def broker_ends(stat, pid):
+    before = stat.of(pid)
+    for broker in stat.host.brokers():
+        os.kill(broker, signal.SIGKILL)
+    if not lab.until(lambda: core(stat.of(pid))["tx_packets"] > core(before)["tx_packets"] + 100, 15,
+                     0.2):
+        return "without its broker it counts no more"
+    if {q["qpn"] for q in stat.of(pid)["queue_pairs"]} != {q["qpn"] for q in before["queue_pairs"]}:
+        return "it begins anew without its broker"
+    return None
+
+
+def perftest(stat, path):
+    if not shutil.which("ib_send_bw"):
+        return SKIP
+    words = [stat.weft, "run", "--", "stdbuf", "-oL", "ib_send_bw", "-F", "-D", "30", "-s", "4096"]
+    server = stat.start(path, "server", *words)
+    lab.until(lambda: server.says("Waiting for client"), 10)
+    server.settle()
+    client = stat.start(path, "client", *words, stat.host.address)
+    try:
+        if not lab.until(lambda: core(stat.of(client.pid))["tx_bytes"] > 1 << 20
+                         if stat.json() and client.pid in {p["pid"] for p in stat.json()} else False,
+                         15, 0.2):
+            return f"nothing moves: {stat.run().stdout} {client.output()}"
+        if not lab.until(lambda: core(stat.of(server.pid))["rx_bytes"] > 1 << 20, 5, 0.2):
+            return "the receiver counts nothing"
+        # A process that is held up does not answer, and is seen nevertheless.
+        os.kill(server.pid, signal.SIGSTOP)
+        stopped = stat.of(server.pid)
+        os.kill(server.pid, signal.SIGCONT)
+        if not stopped or stopped["comm"] != "ib_send_bw":
+            return f"stopped: {stopped}"
+        nobody = lab.ordinary_user()
+        if nobody:
+            r = stat.run(str(client.pid), before=nobody)
+            if r.returncode != 1 or "not yours to look into" not in r.stderr or r.stdout:
+                return f"another user is shown {r.stdout!r} {r.stderr!r}"
+            if stat.json(before=nobody):
+                return f"another user is shown {stat.run(before=nobody).stdout}"
+        client.kill()
+        if stat.run(str(client.pid)).returncode != 1:
+            return "one that was killed is still there"
+    finally:
+        client.kill()
+        server.kill()
+    return None
+
+
+ECHO = """
+import socket, sys
+def words(s, n):
+    got = b""
+    while len(got) < n:
+        got += s.recv(n - len(got))
+    return got
+if sys.argv[1] == "serve":
+    l = socket.create_server(("127.0.0.1", 7777))
+    print("listens", flush=True)
+    s = l.accept()[0]
+    s.sendall(words(s, 100000))
+    s.recv(1)
+else:
+    s = socket.create_connection(("127.0.0.1", 7777))
+    s.sendall(bytes(100000))
+    words(s, 100000)
+    print("done", flush=True)
+    s.recv(1)
+"""
+
+
+def sockets(stat, path):
+    """What sockets count, on both sides of a connection of plain TCP programs."""
+    words = [stat.weft, "run", "--sockets=only", "--", "python3", "-c", ECHO]
+    server = stat.start(path, "server", *words, "serve")
+    lab.until(lambda: server.says("listens"), 10)
+    client = stat.start(path, "client", *words, "connect")
+    try:
+        if not lab.until(lambda: client.says("done"), 15):
+            return f"no connection: {client.output()} {server.output()}"
+        counts = [p["counters"]["rsocket"] for p in stat.json() if "rsocket" in p["counters"]]
+        sums = sorted((c["sent_bytes"], c["received_bytes"], c["connected"], c["accepted"])
+                      for c in counts)
+        if sums != [(100000, 100000, 0, 1), (100000, 100000, 1, 0)]:
+            return f"sockets count {counts}"
+    finally:
+        client.kill()
+        server.kill()
+    return None
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("--only", default="")
+    args = p.parse_args()
+    lab.enter()
+    lab.need("script")
+    report = lab.Report(args.build, "sight")
+    host, _ = lab.lab(1)
+    stat = Stat(os.path.abspath(f"{args.build}/weft"), host)
+    for name, case in (("nothing uses weft", nothing), ("a disk, under losses", disk),
+                       ("perftest", perftest), ("sockets", sockets)):
+        if args.only not in name:
+            continue
+        path = report.case(name)
+        try:
+            why = case(stat, path)
+        except (OSError, RuntimeError, KeyError, TypeError, ValueError) as e:
+            why = f"{type(e).__name__}: {e}"
+        if why is SKIP:
+            report.skip(name, "nft, perftest or rights are missing")
+        elif why:
+            report.fail(name, path, why)
+        else:
+            report.ok(name, path)
+    report.everything_ends([host])
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* WEFT_CC: the congestion control that the user names, and what is said of one that there is not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "engine/congestion.h"
+
+static char said[512];
+
+/* And what standard error had of it meanwhile. */
+static const struct cc_ops *wanted(const char *name)
+{
+	const struct cc_ops *cc;
+	int fds[2], before = dup(STDERR_FILENO);
+	ssize_t n;
+
+	if (name)
+		setenv("WEFT_CC", name, 1);
+	else
+		unsetenv("WEFT_CC");
+	assert_int_equal(pipe(fds), 0);
+	dup2(fds[1], STDERR_FILENO);
+	close(fds[1]);
+	cc = congestion_wanted();
+	dup2(before, STDERR_FILENO);
+	close(before);
+	n = read(fds[0], said, sizeof(said) - 1);
+	assert_true(n >= 0);
+	said[n] = '\0';
+	close(fds[0]);
+	return cc;
+}
+
+static void it_is_the_one_that_was_named(void **state)
+{
+	(void)state;
+	assert_ptr_equal(wanted(NULL), &cc_halving);
+	assert_ptr_equal(wanted("halving"), &cc_halving);
+	assert_ptr_equal(wanted("none"), &cc_none);
+	assert_string_equal(said, "");
+}
+
+static void of_one_that_there_is_not_the_log_tells_which_there_are(void **state)
+{
+	(void)state;
+	assert_ptr_equal(wanted("cubic"), &cc_halving);
+	assert_non_null(strstr(said, "WEFT_CC=cubic"));
+	assert_non_null(strstr(said, "halving"));
+	assert_non_null(strstr(said, "and none"));
+	assert_ptr_equal(wanted(""), &cc_halving);
+	assert_non_null(strstr(said, "WEFT_CC="));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_is_the_one_that_was_named),
+		cmocka_unit_test(of_one_that_there_is_not_the_log_tells_which_there_are),
+	};
+
+	unsetenv("WEFT_LOG");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Who receives, by the rules alone: time is a number here. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "base/heap.h" /* DEADLINE_NEVER */
+#include "engine/lease.h"
+
+#define US 1000ull
+#define MS 1000000ull
+
+#define POLL_NS (1 * US) /* between two calls of one who polls */
+
+static const uint64_t start = 1000 * MS;
+
+/* One polls without a pause for so long; returns when it stopped. */
+static uint64_t poll_for(struct lease *l, uint64_t now, uint64_t ns)
+{
+	for (uint64_t end = now + ns; now < end; now += POLL_NS)
+		lease_polls(l, now);
+	return now;
+}
+
+/* As the thread does when nobody else receives. */
+static void thread_takes_over(struct lease *l, uint64_t now)
+{
+	assert_int_equal(lease_others(l, DEADLINE_NEVER, now), 0);
+	lease_thread_begins(l, now);
+	lease_thread_received(l, 1, now);
+}
+
+static struct lease new_lease(void)
+{
+	struct lease l;
+
+	lease_init(&l);
+	return l;
+}
+
+static void who_polls_without_a_pause_gets_a_lease(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = poll_for(&l, start, 19 * US);
+
+	(void)state;
+	assert_false(lease_is_live(&l, now));
+	now = poll_for(&l, now, 5 * US);
+	assert_true(lease_is_live(&l, now));
+	/* The thread looks when it ends, which is soon after the last call. */
+	assert_int_equal(lease_others(&l, now, now), now - POLL_NS + 500 * US);
+	assert_int_equal(lease_others(&l, now, now + 600 * US), 0);
+}
+
+static void who_looks_now_and_then_gets_none(void **state)
+{
+	struct lease l = new_lease();
+
+	(void)state;
+	for (uint64_t now = start; now < start + 100 * MS; now += 250 * US) {
+		lease_polls(&l, now);
+		assert_false(lease_is_live(&l, now));
+	}
+}
+
+static void who_goes_to_sleep_ends_the_lease(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = poll_for(&l, start, 100 * US);
+
+	(void)state;
+	assert_true(lease_end(&l));
+	assert_false(lease_is_live(&l, now));
+	assert_false(lease_end(&l));
+	/* And begins anew. */
+	lease_polls(&l, now);
+	assert_false(lease_is_live(&l, now));
+}
+
+/* Polls until it has a lease, loses it, and posts so long after. Returns how long it polled. */
+static uint64_t spin_and_lose(struct lease *l, uint64_t *now, uint64_t back)
+{
+	uint64_t since = *now += 10 * MS;
+
+	while (!lease_is_live(l, *now))
+		lease_polls(l, *now += POLL_NS);
+	since = *now - since;
+	*now += 600 * US;
+	thread_takes_over(l, *now);
+	lease_posts(l, *now += back);
+	return since;
+}
+
+static void who_waited_for_memory_must_poll_twice_as_long_the_next_time(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = start, first = spin_and_lose(&l, &now, 10 * US), second, later;
+
+	(void)state;
+	second = spin_and_lose(&l, &now, 10 * US);
+	assert_in_range(second, 2 * first - 5 * US, 2 * first + 5 * US);
+	for (int i = 0; i < 20; i++)
+		later = spin_and_lose(&l, &now, 10 * US);
+	assert_in_range(later, 20 * MS, 20 * MS + 5 * US); /* never more */
+	/* Until it keeps one. */
+	now = poll_for(&l, now, 30 * MS);
+	lease_thread_begins(&l, now + 1 * MS);
+	now += 10 * MS;
+	assert_in_range(spin_and_lose(&l, &now, 10 * US), first - 5 * US, first + 5 * US);
+}
+
+static void who_comes_back_late_or_to_poll_is_not_punished(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = start, first = spin_and_lose(&l, &now, 200 * US);
+
+	(void)state;
+	assert_int_equal(spin_and_lose(&l, &now, 200 * US), first);
+	poll_for(&l, now += 10 * MS, 100 * US);
+	thread_takes_over(&l, now += 1 * MS);
+	lease_polled(&l);
+	lease_posts(&l, now + 10 * US);
+	assert_int_equal(spin_and_lose(&l, &now, 200 * US), first);
+}
+
+static void who_attends_is_looked_after_by_the_guard(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t ticket = lease_attend(&l, true, start);
+
+	(void)state;
+	assert_true(ticket);
+	assert_int_equal(lease_others(&l, DEADLINE_NEVER, start), start + 200 * MS);
+	/* A timer that is due earlier is the thread's. */
+	assert_int_equal(lease_others(&l, start + 5 * MS, start), start + 5 * MS);
+	assert_int_equal(lease_others(&l, start + 5 * MS, start + 5 * MS), 0);
+	/* It took what had come: nobody attends any more, and the ticket says nothing. */
+	thread_takes_over(&l, start + 200 * MS);
+	assert_int_equal(lease_attended(&l, ticket, start + 201 * MS), LEASE_AS_BEFORE);
+}
+
+static void between_two_sleeps_who_attends_has_a_lease(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t ticket = lease_attend(&l, true, start);
+
+	(void)state;
+	assert_int_equal(lease_attended(&l, ticket, start), LEASE_HELD);
+	assert_true(lease_is_live(&l, start + 1 * MS));
+	assert_false(lease_is_live(&l, start + 3 * MS));
+	/* One who comes and goes has the thread sleep in short pieces and be woken for none. */
+	assert_true(lease_attend(&l, true, start + 1 * MS));
+	assert_int_equal(lease_others(&l, DEADLINE_NEVER, start + 3 * MS), start + 5 * MS);
+}
+
+static void a_second_one_that_sleeps_is_served_by_the_thread(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t ticket = lease_attend(&l, true, start);
+
+	(void)state;
+	assert_int_equal(lease_attend(&l, true, start), 0);
+	assert_int_equal(lease_attended(&l, ticket, start), LEASE_TO_THREAD);
+	assert_int_equal(lease_others(&l, DEADLINE_NEVER, start), 0);
+	/* For a while for all who come. */
+	assert_int_equal(lease_attended(&l, 0, start), LEASE_AS_BEFORE);
+	assert_int_equal(lease_attend(&l, true, start + 9 * MS), 0);
+	assert_int_equal(lease_attended(&l, 0, start + 9 * MS), LEASE_AS_BEFORE);
+	assert_true(lease_attend(&l, true, start + 10 * MS));
+}
+
+static void nobody_attends_where_events_are_waited_for_or_sockets_are_several(void **state)
+{
+	struct lease l = new_lease();
+
+	(void)state;
+	assert_int_equal(lease_attend(&l, false, start), 0);
+	assert_int_equal(lease_attended(&l, 0, start), LEASE_AS_BEFORE);
+	lease_end(&l);
+	assert_int_equal(lease_attend(&l, true, start), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_polls_without_a_pause_gets_a_lease),
+		cmocka_unit_test(who_looks_now_and_then_gets_none),
+		cmocka_unit_test(who_goes_to_sleep_ends_the_lease),
+		cmocka_unit_test(who_waited_for_memory_must_poll_twice_as_long_the_next_time),
+		cmocka_unit_test(who_comes_back_late_or_to_poll_is_not_punished),
+		cmocka_unit_test(who_attends_is_looked_after_by_the_guard),
+		cmocka_unit_test(between_two_sleeps_who_attends_has_a_lease),
+		cmocka_unit_test(a_second_one_that_sleeps_is_served_by_the_thread),
+		cmocka_unit_test(nobody_attends_where_events_are_waited_for_or_sockets_are_several),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
