@@ -6,6 +6,10 @@
 
 #include "case.h"
 
+/* On a busy machine, too, whoever is to have its signal, or is to wait, does by then: and nothing
+ * comes from the other end before. */
+enum { SIGNAL_MS = 150, LATE_MS = 1000 };
+
 static void alarm_in(int ms)
 {
 	const struct itimerval v = {.it_value = {ms / 1000, ms % 1000 * 1000}};
@@ -26,7 +30,7 @@ static int late_data(void)
 	int fd = joined();
 
 	if (server) {
-		nap(400);
+		nap(LATE_MS);
 		need(send(fd, "abc", 3, 0) == 3);
 		meet();
 		_exit(0);
@@ -49,7 +53,7 @@ static void read_with(int flags)
 	char buf[8];
 
 	on_signal(SIGALRM, flags);
-	alarm_in(100);
+	alarm_in(SIGNAL_MS);
 	T(read(fd, buf, sizeof(buf)));
 	done();
 }
@@ -83,7 +87,7 @@ static void interrupted_read_ignored(void)
 	char buf[8];
 
 	signal(SIGALRM, SIG_IGN);
-	alarm_in(100);
+	alarm_in(SIGNAL_MS);
 	T(read(fd, buf, sizeof(buf)));
 	done();
 }
@@ -100,13 +104,13 @@ static void interrupted_by_signal2(void)
 	int fd = late_data();
 
 	signal(SIGALRM, count_signal);
-	alarm_in(100);
+	alarm_in(SIGNAL_MS);
 	R(fd, 8, 0);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 	siginterrupt(SIGALRM, 1);
 #pragma GCC diagnostic pop
-	alarm_in(100);
+	alarm_in(SIGNAL_MS);
 	R(fd, 8, 0);
 	done();
 }
@@ -119,7 +123,7 @@ static void interrupted_recvmsg_restarts(void)
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
 	on_signal(SIGALRM, SA_RESTART);
-	alarm_in(100);
+	alarm_in(SIGNAL_MS);
 	T(recvmsg(fd, &msg, 0));
 	done();
 }
@@ -131,7 +135,7 @@ static void interrupted_recv_with_timeout(void)
 
 	on_signal(SIGALRM, SA_RESTART);
 	timeout_of(fd, SO_RCVTIMEO, 3000);
-	alarm_in(100);
+	alarm_in(SIGNAL_MS);
 	R(fd, 8, 0);
 	done();
 }
@@ -143,13 +147,13 @@ static void interrupted_waitall(void)
 	if (server) {
 		need(send(fd, "ab", 2, 0) == 2);
 		meet();
-		nap(400);
+		nap(LATE_MS);
 		need(send(fd, "cdef", 4, 0) == 4);
 	} else {
 		meet();
 		await_bytes(fd, 2);
 		on_signal(SIGALRM, SA_RESTART);
-		alarm_in(100);
+		alarm_in(SIGNAL_MS);
 		R(fd, 4, MSG_WAITALL);
 		R(fd, 4, MSG_WAITALL);
 		alarm_in(0);
@@ -164,7 +168,7 @@ static void interrupted_write_in_part(void)
 	int fd = joined();
 
 	if (server) {
-		nap(500);
+		nap(LATE_MS);
 		for (char buf[4096]; recv(fd, buf, sizeof(buf), 0) > 0;)
 			;
 	} else {
@@ -173,7 +177,7 @@ static void interrupted_write_in_part(void)
 		ssize_t n;
 
 		on_signal(SIGALRM, SA_RESTART);
-		alarm_in(200);
+		alarm_in(SIGNAL_MS);
 		n = write(fd, p, much);
 		say("%s", n < 0 ? strerrorname_np(errno) : (size_t)n < much ? "in part" : "all");
 		need(!shutdown(fd, SHUT_WR));
@@ -192,7 +196,7 @@ static void accept_with(int flags, int timeout_ms)
 		if (timeout_ms)
 			timeout_of(fd, SO_RCVTIMEO, timeout_ms);
 		meet();
-		alarm_in(100);
+		alarm_in(SIGNAL_MS);
 		F(accept(fd, NULL, NULL));
 		alarm_in(0);
 		say("signals: %d", signals);
@@ -200,7 +204,7 @@ static void accept_with(int flags, int timeout_ms)
 		F(accept(fd, NULL, NULL));
 	} else {
 		meet();
-		nap(400);
+		nap(LATE_MS);
 		need(connected() >= 0);
 		meet();
 		need(connected() >= 0);
@@ -294,7 +298,7 @@ static void interrupted_poll(void)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	on_signal(SIGALRM, SA_RESTART);
-	alarm_in(100);
+	alarm_in(SIGNAL_MS);
 	T(poll(&p, 1, 3000));
 	T(poll(&p, 1, 3000));
 	done();
@@ -308,7 +312,7 @@ static void interrupted_select(void)
 	FD_ZERO(&set);
 	FD_SET(fd, &set);
 	on_signal(SIGALRM, SA_RESTART);
-	alarm_in(100);
+	alarm_in(SIGNAL_MS);
 	T(select(fd + 1, &set, NULL, NULL, NULL));
 	T(select(fd + 1, &set, NULL, NULL, NULL));
 	done();
@@ -364,7 +368,7 @@ static void later_ppoll(void)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	T(ppoll(&p, 1, &(struct timespec){.tv_sec = 3}, &before));
-	alarm_in(100);
+	alarm_in(SIGNAL_MS);
 	T(ppoll(&p, 1, &(struct timespec){.tv_sec = 3}, &before));
 	done();
 }
@@ -559,7 +563,7 @@ static void jumped_out_of_read(void)
 		need(send(fd, "abc", 3, 0) == 3);
 	} else {
 		signal(SIGALRM, jump);
-		alarm_in(100);
+		alarm_in(SIGNAL_MS);
 		if (!sigsetjmp(out, 1))
 			R(fd, 9, 0);
 		else
@@ -578,7 +582,7 @@ static void timeout_before(void)
 	if (server) {
 		int fd = listening(), conn;
 
-		timeout_of(fd, SO_RCVTIMEO, 200);
+		timeout_of(fd, SO_RCVTIMEO, 3000); /* the connection's, too */
 		meet();
 		conn = F(accept(fd, NULL, NULL));
 		R(conn, 8, 0);
