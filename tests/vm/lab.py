@@ -45,18 +45,16 @@ class Process:
 
     def __init__(self, argv, env):
         self.serves = "serve" in argv  # weft serve, which ends in order when it is told to
-        self.log = tempfile.TemporaryFile("w+", errors="replace")
+        self.log = tempfile.TemporaryFile()
         self.popen = subprocess.Popen(
             argv, text=True, env=env, preexec_fn=die_with_parent, stdin=subprocess.DEVNULL,
             stdout=self.log, stderr=subprocess.STDOUT)
 
     @property
     def output(self):
-        here = self.log.tell()
-        self.log.seek(0)
-        text = self.log.read()
-        self.log.seek(here)
-        return text
+        # The position in it is the program's, too: it is neither used nor moved.
+        fd = self.log.fileno()
+        return os.pread(fd, os.fstat(fd).st_size, 0).decode(errors="replace")
 
     def running(self):
         return self.popen.poll() is None
