@@ -10,15 +10,17 @@ void drive_init(struct drive *d, struct rnic *rnic, struct port *const *ports, s
 	assert(n && n <= DRIVE_PORTS_MAX);
 	d->rnic = rnic;
 	d->ports = n;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		d->port[i] = ports[i];
+		d->broken[i] = 0;
+	}
 }
 
 /* NULL: no port has a way there. */
 static struct port *port_for(const struct drive *d, const struct flow *f)
 {
 	for (size_t i = 0; i < d->ports; i++)
-		if (port_reaches(d->port[i], f))
+		if (!d->broken[i] && port_reaches(d->port[i], f))
 			return d->port[i];
 	return NULL;
 }
@@ -34,6 +36,8 @@ static void send_by_flow(struct drive *d, size_t n)
 				break;
 		if (p)
 			port_tx(p, &d->tx[first], i - first, NULL);
+		else
+			d->port[0]->counters->tx_no_port += i - first;
 	}
 }
 
@@ -63,17 +67,19 @@ static bool received(void *ctx, const struct packet_rx *rx)
 
 static int receive_from_all(struct drive *d)
 {
-	int got = 0, broken = 0;
+	bool works = false;
+	int got = 0, n = 0;
 
 	for (size_t i = 0; i < d->ports; i++) {
-		int n = port_rx(d->port[i], d->now, received, d);
-
-		if (n < 0)
-			broken = n;
-		else
-			got += n;
+		n = d->broken[i] ? d->broken[i] : port_rx(d->port[i], d->now, received, d);
+		if (n < 0) {
+			d->broken[i] = n;
+			continue;
+		}
+		works = true;
+		got += n;
 	}
-	return got ? got : broken;
+	return works ? got : n;
 }
 
 int drive_receive(struct drive *d, uint64_t now)

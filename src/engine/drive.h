@@ -21,6 +21,7 @@
 struct drive {
 	struct rnic *rnic;
 	struct port *port[DRIVE_PORTS_MAX]; /* a packet goes by the first that reaches its end */
+	int broken[DRIVE_PORTS_MAX];	    /* of several: -errno where it has no part any more */
 	size_t ports;
 	uint64_t now; /* of the receive batch under way */
 	struct packet_tx tx[DRIVE_TX_BATCH];
@@ -32,7 +33,7 @@ void drive_init(struct drive *, struct rnic *, struct port *const *ports, size_t
 /* Sends what the core has to send, at most so many packets. True if more is left. */
 bool drive_send(struct drive *, size_t max, uint64_t now);
 /* One receive batch of each port, and the timers that are due. Returns the number of packets, or
- * -errno if there was none and a port is broken. */
+ * -errno where no port is left that is not broken. */
 int drive_receive(struct drive *, uint64_t now) must_use;
 
 /* What follows is asked often. */

@@ -29,28 +29,51 @@ void shard_thread_wake(struct shard *s)
 		log_err("engine", "cannot wake the thread: %s", strerror(errno));
 }
 
+/* What the thread sleeps on. */
+struct sleep_on {
+	struct pollfd p[2 + DRIVE_PORTS_MAX]; /* wake_fd, what is watched, the ports */
+	nfds_t n;
+};
+
+/* With the lock held. A port that is broken would not let it sleep. */
+static void sleep_on(struct sleep_on *o, const struct shard *s, bool listen)
+{
+	const struct drive *d = &s->drive;
+
+	o->p[0] = (struct pollfd){.fd = s->wake_fd, .events = POLLIN};
+	o->p[1] = (struct pollfd){.fd = s->watch.fd, .events = POLLIN};
+	o->n = 2;
+	for (size_t i = 0; listen && i < d->ports; i++)
+		if (!d->broken[i])
+			o->p[o->n++] = (struct pollfd){.fd = d->port[i]->fd, .events = POLLIN};
+}
+
+/* Of each once; of the last, or the only one, it is told where the thread ends. */
+static void tell_of_broken(const struct drive *d, unsigned int *told)
+{
+	for (size_t i = 0; d->ports > 1 && i < d->ports; i++)
+		if (d->broken[i] && !(*told & 1u << i)) {
+			log_err("engine", "port %zu of %zu is broken: %s; the others go on", i + 1,
+				d->ports, strerror(-d->broken[i]));
+			*told |= 1u << i;
+		}
+}
+
 /* Sleeps until the time comes, something is sent to us if we listen, or we are woken. True if the
  * watched descriptor is ready. */
-static bool thread_sleep(struct shard *s, uint64_t now, uint64_t until, int watched, bool listen)
+static bool thread_sleep(struct shard *s, uint64_t now, uint64_t until, struct sleep_on *o)
 {
-	struct pollfd p[2 + DRIVE_PORTS_MAX] = {
-		{.fd = s->wake_fd, .events = POLLIN},
-		{.fd = watched, .events = POLLIN},
-	};
 	uint64_t ns = until > now ? until - now : 0, count;
 	struct timespec ts = {
 		.tv_sec = (time_t)(ns / NSEC_PER_SEC),
 		.tv_nsec = (long)(ns % NSEC_PER_SEC),
 	};
-	nfds_t n = 2;
 
-	for (size_t i = 0; listen && i < s->drive.ports; i++)
-		p[n++] = (struct pollfd){.fd = s->drive.port[i]->fd, .events = POLLIN};
-	if (ppoll(p, n, until == DEADLINE_NEVER ? NULL : &ts, NULL) < 0)
+	if (ppoll(o->p, o->n, until == DEADLINE_NEVER ? NULL : &ts, NULL) < 0)
 		return false;
-	if ((p[0].revents & POLLIN) && read(s->wake_fd, &count, sizeof(count)) < 0)
+	if ((o->p[0].revents & POLLIN) && read(s->wake_fd, &count, sizeof(count)) < 0)
 		log_err("engine", "eventfd: %s", strerror(errno));
-	return p[1].revents;
+	return o->p[1].revents;
 }
 
 /*
@@ -82,6 +105,7 @@ static void *thread_main(void *arg)
 	struct shard *s = arg;
 	uint64_t woken_at = DEADLINE_NEVER; /* what the last sleep was meant to last until */
 	uint64_t look_at = 0;		    /* at the watched descriptor, however busy */
+	unsigned int told = 0;		    /* of which broken ports */
 
 	prctl(PR_SET_NAME, "weft-shard");
 	ask_for_short_slices();
@@ -89,6 +113,7 @@ static void *thread_main(void *arg)
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
 		uint64_t until, now = time_now_ns();
+		struct sleep_on on;
 		struct watch watch;
 		bool go_on, listen, busy;
 
@@ -127,8 +152,10 @@ static void *thread_main(void *arg)
 		s->sleeps_until = until;
 		s->listens = listen;
 		watch = s->watch;
+		tell_of_broken(&s->drive, &told);
+		sleep_on(&on, s, listen);
 		pthread_mutex_unlock(&s->lock);
-		go_on = !thread_sleep(s, now, until, watch.fd, listen) || watch.ready(watch.fd);
+		go_on = !thread_sleep(s, now, until, &on) || watch.ready(watch.fd);
 		pthread_mutex_lock(&s->lock);
 		if (!go_on && s->watch.nr == watch.nr)
 			s->watch.fd = -1;

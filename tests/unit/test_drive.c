@@ -17,7 +17,7 @@ struct end {
 	struct end *peer;
 	uint8_t n;
 	int broken;
-	size_t calls;
+	size_t calls, asked;
 	struct {
 		struct flow flow;
 		size_t len;
@@ -32,6 +32,7 @@ static int end_rx(struct port *p, uint64_t now, port_take *take, void *ctx)
 	int n = (int)e->queued;
 
 	(void)now;
+	e->asked++;
 	if (e->broken)
 		return e->broken;
 	for (size_t i = 0; i < e->queued; i++)
@@ -163,6 +164,7 @@ static void what_no_port_reaches_is_lost_alone(void **state)
 	assert_int_equal(bed_wc(f->bed, 1, true).imm_or_rkey, 0);
 	assert_int_equal(bed_wc(f->bed, 1, true).imm_or_rkey, 2);
 	bed_expect_none(f->bed, 1);
+	assert_int_equal(f->end[0][0].counters.tx_no_port, 1);
 }
 
 static void no_more_is_sent_than_is_asked_for(void **state)
@@ -177,7 +179,7 @@ static void no_more_is_sent_than_is_asked_for(void **state)
 	assert_int_equal(f->end[1][0].queued, 5);
 }
 
-static void a_broken_port_is_told_of_when_no_other_brings_anything(void **state)
+static void a_broken_port_ends_nothing_while_another_works(void **state)
 {
 	struct fixture *f = *state;
 
@@ -185,7 +187,29 @@ static void a_broken_port_is_told_of_when_no_other_brings_anything(void **state)
 	send_by(f, 0, 1);
 	drive_send(&f->drive[0], SIZE_MAX, f->bed->now);
 	assert_int_equal(drive_receive(&f->drive[1], f->bed->now), 1);
-	assert_int_equal(drive_receive(&f->drive[1], f->bed->now), -EBADF);
+	assert_int_equal(drive_receive(&f->drive[1], f->bed->now), 0);
+	assert_int_equal(f->end[1][0].asked, 1); /* once is enough */
+	f->end[1][1].broken = -EIO;
+	assert_int_equal(drive_receive(&f->drive[1], f->bed->now), -EIO);
+}
+
+static void what_a_broken_port_reached_goes_by_another_or_is_counted(void **state)
+{
+	struct fixture *f = *state;
+
+	f->end[0][0].broken = -EBADF;
+	assert_int_equal(drive_receive(&f->drive[0], f->bed->now), 0);
+	send_by(f, 0, 0);
+	send_by(f, 1, 1);
+	drive_send(&f->drive[0], SIZE_MAX, f->bed->now);
+	assert_int_equal(f->end[1][0].queued, 0);
+	assert_int_equal(f->end[1][1].queued, 1);
+	assert_int_equal(f->end[0][0].counters.tx_no_port, 1);
+	f->end[0][1].n = 0; /* reaches that, too, now */
+	send_by(f, 2, 0);
+	drive_send(&f->drive[0], SIZE_MAX, f->bed->now);
+	assert_int_equal(f->end[1][1].queued, 2);
+	assert_int_equal(f->end[0][0].counters.tx_no_port, 1);
 }
 
 int main(void)
@@ -195,7 +219,8 @@ int main(void)
 		DRIVE_TEST(a_packet_goes_by_the_port_that_reaches_its_end),
 		DRIVE_TEST(what_no_port_reaches_is_lost_alone),
 		DRIVE_TEST(no_more_is_sent_than_is_asked_for),
-		DRIVE_TEST(a_broken_port_is_told_of_when_no_other_brings_anything),
+		DRIVE_TEST(a_broken_port_ends_nothing_while_another_works),
+		DRIVE_TEST(what_a_broken_port_reached_goes_by_another_or_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

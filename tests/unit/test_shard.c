@@ -4,6 +4,7 @@
  * by their background threads alone, by several threads at once. In a network namespace of its own.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <cmocka.h>
 
@@ -81,7 +83,41 @@ static struct port *idle_port(struct fixture *f)
 	return p;
 }
 
-static void open_end(struct fixture *f, struct end *e, bool two_ports)
+/* A port of nothing but a descriptor. */
+struct bare_port {
+	struct port port; /* first */
+	struct port_counters counters;
+};
+
+static int bare_rx(struct port *p, uint64_t now, port_take *take, void *ctx)
+{
+	(void)now;
+	(void)take;
+	(void)ctx;
+	(void)p;
+	return -EIO;
+}
+
+static void bare_destroy(struct port *p)
+{
+	if (p->fd >= 0)
+		close(p->fd);
+	free(p);
+}
+
+static struct port *bare_port(int fd)
+{
+	static const struct port_ops ops = {
+		.rx = bare_rx, .reaches = reaches_nobody, .destroy = bare_destroy};
+	struct bare_port *p = calloc(1, sizeof(*p));
+
+	p->port = (struct port){.ops = &ops, .fd = fd, .counters = &p->counters};
+	return &p->port;
+}
+
+enum ports { ONE, TWO, ONE_OF_TWO_BROKEN };
+
+static void open_end(struct fixture *f, struct end *e, enum ports kind)
 {
 	int fd, slot = leases_take(&f->leases, geteuid(), time_now_ns(), &fd);
 	struct port *ports[2];
@@ -89,8 +125,10 @@ static void open_end(struct fixture *f, struct end *e, bool two_ports)
 	struct rnic *r;
 
 	assert_true(slot > 0);
-	if (two_ports)
+	if (kind == TWO)
 		ports[n++] = idle_port(f);
+	else if (kind == ONE_OF_TWO_BROKEN)
+		ports[n++] = bare_port(eventfd(1, EFD_CLOEXEC)); /* and always readable */
 	assert_int_equal(udp_port_create(&ports[n++], dup(fd)), 0);
 	assert_int_equal(shard_create(&e->shard, ports, n, (uint8_t)slot, &upcalls), 0);
 	e->mem = malloc(MEM);
@@ -160,15 +198,15 @@ static void connect_end(struct end *e, const struct end *peer)
 	shard_unlock(e->shard);
 }
 
-static int setup_ports(void **state, bool two)
+static int setup_ports(void **state, enum ports kind)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	char err[512];
 	bool heir;
 
 	assert_int_equal(leases_init(&f->leases, -1, -1, &heir, err, sizeof(err)), 0);
-	open_end(f, &f->end[0], two);
-	open_end(f, &f->end[1], two);
+	open_end(f, &f->end[0], kind);
+	open_end(f, &f->end[1], kind);
 	connect_end(&f->end[0], &f->end[1]);
 	connect_end(&f->end[1], &f->end[0]);
 	*state = f;
@@ -177,12 +215,17 @@ static int setup_ports(void **state, bool two)
 
 static int setup(void **state)
 {
-	return setup_ports(state, false);
+	return setup_ports(state, ONE);
 }
 
 static int setup_two_ports(void **state)
 {
-	return setup_ports(state, true);
+	return setup_ports(state, TWO);
+}
+
+static int setup_one_of_two_broken(void **state)
+{
+	return setup_ports(state, ONE_OF_TWO_BROKEN);
 }
 
 static void destroy_objects(struct end *e)
@@ -638,10 +681,29 @@ static void nobody_attends_two_ports(void **state)
 	attended(&f->end[0], ticket, false);
 }
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), 0);
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+static void the_threads_sleep_besides_a_broken_port(void **state)
+{
+	uint64_t before;
+
+	threads_alone_exchange_everything(state);
+	before = cpu_ns();
+	nanosleep(&(struct timespec){.tv_nsec = 300 * NSEC_PER_MSEC}, NULL);
+	assert_in_range(cpu_ns() - before, 0, 50 * NSEC_PER_MSEC);
+}
+
 int main(void)
 {
-#define TWO_PORTS_TEST(f) cmocka_unit_test_setup_teardown(f, setup_two_ports, teardown)
-#define SHARD_TEST(f)	  cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define BROKEN_PORT_TEST(f) cmocka_unit_test_setup_teardown(f, setup_one_of_two_broken, teardown)
+#define TWO_PORTS_TEST(f)   cmocka_unit_test_setup_teardown(f, setup_two_ports, teardown)
+#define SHARD_TEST(f)	    cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		SHARD_TEST(marks_are_read_from_the_socket),
 		SHARD_TEST(pollers_exchange_everything),
@@ -661,6 +723,8 @@ int main(void)
 		TWO_PORTS_TEST(threads_alone_exchange_everything),
 		TWO_PORTS_TEST(nobody_attends_two_ports),
 		TWO_PORTS_TEST(a_forked_child_has_no_part_in_the_shard),
+		BROKEN_PORT_TEST(pollers_exchange_everything),
+		BROKEN_PORT_TEST(the_threads_sleep_besides_a_broken_port),
 	};
 
 	netns_enter();
