@@ -98,7 +98,8 @@ int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_ticket)
 	if (s->sleeps_until && ((sleeps && drive_send_pending(&s->drive)) ||
 				drive_next_deadline(&s->drive) < s->sleeps_until))
 		shard_thread_wake(s);
-	*ret_ticket = lease_attend(&s->lease, s->drive.ports == 1, now);
+	*ret_ticket =
+		lease_attend(&s->lease, s->drive.ports == 1 && s->drive.port[0]->fd >= 0, now);
 	return *ret_ticket ? s->drive.port[0]->fd : -1;
 }
 

@@ -94,8 +94,7 @@ static int bare_rx(struct port *p, uint64_t now, port_take *take, void *ctx)
 	(void)now;
 	(void)take;
 	(void)ctx;
-	(void)p;
-	return -EIO;
+	return p->fd < 0 ? 0 : -EIO;
 }
 
 static void bare_destroy(struct port *p)
@@ -681,6 +680,20 @@ static void nobody_attends_two_ports(void **state)
 	attended(&f->end[0], ticket, false);
 }
 
+static void nobody_attends_what_has_no_descriptor(void **state)
+{
+	struct port *p = bare_port(-1);
+	uint64_t ticket;
+	struct end e;
+
+	(void)state;
+	assert_int_equal(shard_create(&e.shard, &p, 1, 1, &upcalls), 0);
+	assert_int_equal(attend(&e, &ticket), -1);
+	assert_int_equal(ticket, 0); /* or the thread would rely on us */
+	attended(&e, ticket, false);
+	shard_destroy(e.shard);
+}
+
 static uint64_t cpu_ns(void)
 {
 	struct timespec t;
@@ -725,6 +738,7 @@ int main(void)
 		TWO_PORTS_TEST(a_forked_child_has_no_part_in_the_shard),
 		BROKEN_PORT_TEST(pollers_exchange_everything),
 		BROKEN_PORT_TEST(the_threads_sleep_besides_a_broken_port),
+		cmocka_unit_test(nobody_attends_what_has_no_descriptor),
 	};
 
 	netns_enter();
