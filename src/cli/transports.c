@@ -16,8 +16,10 @@ unsigned int transport_index(const char *name)
 {
 	unsigned int i = 0;
 
-	while (*name && strcmp(transports[i]->name, name) != 0)
-		assert(++i < TRANSPORTS);
+	while (*name && strcmp(transports[i]->name, name) != 0) {
+		i++;
+		assert(i < TRANSPORTS);
+	}
 	return i;
 }
 
