@@ -360,10 +360,11 @@ static inline int sge_total(const struct rnic_sge *sge, uint32_t n, uint32_t *re
 	return 0;
 }
 
-/* Memory of a scatter list from byte `off` on: fills iov, or copies in. -EFAULT: protection error.
- */
-int sge_gather(const struct rnic_qp *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
-	       uint32_t len, struct iovec iov[RNIC_MAX_SGE], uint8_t *ret_niov) must_use;
+/* Memory of a scatter list from byte `off` on, with the rights in need: fills iov, or copies in.
+ * -EFAULT: protection error, and nothing is copied. */
+int sge_gather(struct rnic_pd *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
+	       uint32_t len, uint32_t need, struct iovec iov[RNIC_MAX_SGE],
+	       uint8_t *ret_niov) must_use;
 int sge_scatter(struct rnic_pd *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
 		const uint8_t *data, uint32_t len) must_use;
 /* May all of it be reached with these rights? */

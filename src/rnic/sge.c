@@ -2,8 +2,8 @@
 /* Scatter lists: the walk from a message's byte offset to memory. */
 #include "rnic/core.h"
 
-int sge_gather(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t num_sge, uint32_t off,
-	       uint32_t len, struct iovec iov[RNIC_MAX_SGE], uint8_t *ret_niov)
+int sge_gather(struct rnic_pd *pd, const struct rnic_sge *sge, uint32_t num_sge, uint32_t off,
+	       uint32_t len, uint32_t need, struct iovec iov[RNIC_MAX_SGE], uint8_t *ret_niov)
 {
 	uint8_t n = 0;
 
@@ -17,7 +17,7 @@ int sge_gather(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t nu
 			continue;
 		}
 		part = min_of(sge[i].length - off, len);
-		p = mem_local(qp->pd, sge[i].lkey, sge[i].addr + off, part, 0);
+		p = mem_local(pd, sge[i].lkey, sge[i].addr + off, part, need);
 		if (!p)
 			return -EFAULT;
 		iov[n++] = (struct iovec){p, part};
@@ -31,25 +31,15 @@ int sge_gather(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t nu
 int sge_scatter(struct rnic_pd *pd, const struct rnic_sge *sge, uint32_t num_sge, uint32_t off,
 		const uint8_t *data, uint32_t len)
 {
-	for (uint32_t i = 0; len; i++) {
-		uint32_t part;
-		uint8_t *p;
+	struct iovec iov[RNIC_MAX_SGE];
+	uint8_t n;
+	int rc = sge_gather(pd, sge, num_sge, off, len, RNIC_ACCESS_LOCAL_WRITE, iov, &n);
 
-		assert(i < num_sge);
-		if (off >= sge[i].length) {
-			off -= sge[i].length;
-			continue;
-		}
-		part = min_of(sge[i].length - off, len);
-		p = mem_local(pd, sge[i].lkey, sge[i].addr + off, part, RNIC_ACCESS_LOCAL_WRITE);
-		if (!p)
-			return -EFAULT;
-		memcpy(p, data, part);
-		data += part;
-		len -= part;
-		off = 0;
+	for (uint8_t i = 0; !rc && i < n; i++) {
+		memcpy(iov[i].iov_base, data, iov[i].iov_len);
+		data += iov[i].iov_len;
 	}
-	return 0;
+	return rc;
 }
 
 bool sge_allowed(const struct rnic_qp *qp, const struct rnic_sge *sge, uint32_t num_sge,

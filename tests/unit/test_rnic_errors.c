@@ -250,16 +250,19 @@ static void a_receive_with_a_bad_key_fails_on_both_sides(void **state)
 {
 	struct bed *b = bed_open(NULL);
 	struct rnic_mr *mr = mr_with(b, 1, 0); /* may not be written */
-	struct rnic_sge sge = {bed_remote_addr(b, 1, 0), 100, rnic_mr_lkey(mr)};
-	struct rnic_recv_wr wr = {.wr_id = 7, .sge = &sge, .num_sge = 1};
+	struct rnic_sge sge[] = {bed_sge(b, 1, 0, 40),
+				 {bed_remote_addr(b, 1, 40), 60, rnic_mr_lkey(mr)}};
+	struct rnic_recv_wr wr = {.wr_id = 7, .sge = sge, .num_sge = 2};
 
 	(void)state;
+	bed_fill(b, 0, 0, 100, 1);
 	assert_int_equal(rnic_post_recv(b->side[1].qp, &wr), 0);
 	assert_int_equal(bed_send(b, 0, 1, 0, 100), 0);
 	bed_run(b);
 	bed_expect(b, 0, false, 1, RNIC_WC_REM_OP_ERR);
 	bed_expect(b, 1, true, 7, RNIC_WC_LOC_PROT_ERR);
 	assert_int_equal(bed_nth(b, 1, ACK, 0)->h.aeth.syndrome, 0x63);
+	assert_memory_equal(b->side[1].mem, (uint8_t[40]){0}, 40); /* nothing of the packet */
 	assert_int_equal(rnic_mr_destroy(mr), 0);
 	bed_close(b);
 }

@@ -58,7 +58,7 @@ static int request_payload(const struct rnic_qp *qp, struct packet_tx *tx, const
 		tx->niov = tx->payload_len ? 1 : 0;
 		return 0;
 	}
-	return sge_gather(qp, w->sge, w->num_sge, off, tx->payload_len, tx->iov, &tx->niov);
+	return sge_gather(qp->pd, w->sge, w->num_sge, off, tx->payload_len, 0, tx->iov, &tx->niov);
 }
 
 int request_build(struct rnic_qp *qp, struct packet_tx *tx, const struct send_wqe *w, uint32_t idx,
