@@ -8,7 +8,7 @@
  * that it can reach; of another family it is left out.
  */
 #include "nvmf/target/internal.h"
-#include "nvmf/target/window.h"
+#include "nvmf/target/log_page.h"
 
 /* Whether a host that came to q's port is told that p has s. */
 static bool visible(const struct target_port *p, const struct target_subsys *s,
@@ -26,7 +26,7 @@ static bool visible(const struct target_port *p, const struct target_subsys *s,
 	       target_allows(s, q->ctrl->hostnqn);
 }
 
-static void put_entry(struct window *w, const struct target_port *p, const struct target_queue *q,
+static void put_entry(struct log_page *l, const struct target_port *p, const struct target_queue *q,
 		      const struct target_subsys *s)
 {
 	struct nvmf_disc_entry e = {
@@ -47,7 +47,7 @@ static void put_entry(struct window *w, const struct target_port *p, const struc
 	if (p->ops->tsas)
 		p->ops->tsas(e.tsas);
 	nvmf_disc_entry_put(&out, &e);
-	window_piece(w, piece, sizeof(piece));
+	log_page_piece(l, piece, sizeof(piece));
 }
 
 static uint64_t record_count(const struct target_queue *q)
@@ -66,7 +66,7 @@ uint64_t discovery_log_len(const struct target_queue *q)
 	return NVMF_DISC_HDR_LEN + record_count(q) * NVMF_DISC_ENTRY_LEN;
 }
 
-void window_discovery_log(struct window *w, const struct target_queue *q)
+void log_page_discovery(struct log_page *l, const struct target_queue *q)
 {
 	const struct target *t = q->target;
 	struct nvmf_disc_hdr hdr = {.genctr = t->genctr, .numrec = record_count(q)};
@@ -74,9 +74,9 @@ void window_discovery_log(struct window *w, const struct target_queue *q)
 	struct wcursor out = wcursor_init(piece, sizeof(piece));
 
 	nvmf_disc_hdr_put(&out, &hdr);
-	window_piece(w, piece, sizeof(piece));
+	log_page_piece(l, piece, sizeof(piece));
 	list_for_each(p, &t->ports, struct target_port, link)
 		list_for_each(s, &t->subsystems, struct target_subsys, link)
 			if (visible(p, s, q))
-				put_entry(w, p, q, s);
+				put_entry(l, p, q, s);
 }

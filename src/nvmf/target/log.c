@@ -5,12 +5,12 @@
  * may ask for far more than there is.
  */
 #include "nvmf/target/internal.h"
-#include "nvmf/target/window.h"
+#include "nvmf/target/log_page.h"
 
 #define SQE_LID	   40
 #define SQE_OFFSET 48
 
-static void fill_error(struct window *w, const struct target_ctrl *c)
+static void fill_error(struct log_page *l, const struct target_ctrl *c)
 {
 	uint64_t n = min_of(c->error_count, (uint64_t)TARGET_ERRLOG_ENTRIES);
 	uint8_t piece[NVME_ERROR_ENTRY_LEN];
@@ -20,7 +20,7 @@ static void fill_error(struct window *w, const struct target_ctrl *c)
 
 		nvme_error_entry_put(&out,
 				     &c->errlog[(c->error_count - i) % TARGET_ERRLOG_ENTRIES]);
-		window_piece(w, piece, sizeof(piece));
+		log_page_piece(l, piece, sizeof(piece));
 	}
 }
 
@@ -30,7 +30,7 @@ static struct nvme_u128 data_units(uint64_t sectors)
 	return (struct nvme_u128){.lo = sectors / 1000 + (sectors % 1000 != 0)};
 }
 
-static void fill_smart(struct window *w, const struct target_ctrl *c)
+static void fill_smart(struct log_page *l, const struct target_ctrl *c)
 {
 	const struct target *t = c->subsys->target;
 	uint64_t up_ns = t->group.now_ns - t->start_ns;
@@ -49,10 +49,10 @@ static void fill_smart(struct window *w, const struct target_ctrl *c)
 	smart.host_reads.lo = count_get(&n.reads);
 	smart.host_writes.lo = count_get(&n.writes);
 	nvme_smart_put(&out, &smart);
-	window_piece(w, piece, sizeof(piece));
+	log_page_piece(l, piece, sizeof(piece));
 }
 
-static void fill_firmware(struct window *w, const struct target_ctrl *c)
+static void fill_firmware(struct log_page *l, const struct target_ctrl *c)
 {
 	struct nvme_firmware_log log = {.afi = 1};
 	uint8_t piece[NVME_FIRMWARE_LEN];
@@ -60,10 +60,10 @@ static void fill_firmware(struct window *w, const struct target_ctrl *c)
 
 	nvmf_pad(log.frs[0], sizeof(log.frs[0]), c->subsys->firmware);
 	nvme_firmware_log_put(&out, &log);
-	window_piece(w, piece, sizeof(piece));
+	log_page_piece(l, piece, sizeof(piece));
 }
 
-static void fill_changed_ns(struct window *w, const struct target_ctrl *c)
+static void fill_changed_ns(struct log_page *l, const struct target_ctrl *c)
 {
 	uint32_t ids[TARGET_NS_MAX], count = 0;
 	uint8_t piece[NVME_NS_LIST_MAX * 4];
@@ -73,10 +73,10 @@ static void fill_changed_ns(struct window *w, const struct target_ctrl *c)
 		if (c->changed_ns[i / 32] >> i % 32 & 1)
 			ids[count++] = i + 1;
 	nvme_ns_list_put(&out, ids, count);
-	window_piece(w, piece, sizeof(piece));
+	log_page_piece(l, piece, sizeof(piece));
 }
 
-static void fill_effects(struct window *w, const struct target_ctrl *c)
+static void fill_effects(struct log_page *l, const struct target_ctrl *c)
 {
 	bool discovery = c->subsys->discovery;
 	struct nvme_effects fx = {0};
@@ -88,12 +88,12 @@ static void fill_effects(struct window *w, const struct target_ctrl *c)
 #define IO(opcode, parse, effects) fx.io[opcode] = discovery ? 0 : (effects);
 #include "nvmf/target/commands.def"
 	nvme_effects_put(&out, &fx);
-	window_piece(w, piece, sizeof(piece));
+	log_page_piece(l, piece, sizeof(piece));
 }
 
-static void fill_discovery(struct window *w, const struct target_ctrl *c)
+static void fill_discovery(struct log_page *l, const struct target_ctrl *c)
 {
-	window_discovery_log(w, c->queues[0]);
+	log_page_discovery(l, c->queues[0]);
 }
 
 /* --- the pages -------------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ enum { OF_DISCOVERY = 1, OF_IO = 2, OF_ALL = 3 };
 struct page {
 	uint8_t of; /* which controllers have it */
 	uint32_t len;
-	void (*fill)(struct window *w, const struct target_ctrl *c);
+	void (*fill)(struct log_page *l, const struct target_ctrl *c);
 	uint32_t event; /* that has its cause in it: one bit of OAES */
 };
 
@@ -131,14 +131,14 @@ static void execute_get_log(struct target_req *r)
 	struct target_ctrl *c = r->queue->ctrl;
 	const struct page *p;
 	struct nvme_get_log g;
-	struct window w;
+	struct log_page l;
 
 	nvme_get_log_from_sqe(&g, &r->sqe);
 	p = &pages[g.lid];
 	if (r->data_len)
 		memset(r->data, 0, r->data_len);
-	w = (struct window){.dst = r->data, .offset = g.offset, .len = r->data_len};
-	p->fill(&w, c);
+	l = (struct log_page){.dst = r->data, .offset = g.offset, .len = r->data_len};
+	p->fill(&l, c);
 	if (p->event && !g.rae)
 		ctrl_event_read(c, p->event);
 	req_complete(r, NVME_SC_SUCCESS);
