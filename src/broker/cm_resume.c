@@ -76,9 +76,10 @@ static int restore(struct cm_client *client, const struct svc_saved *s, uint64_t
 	}
 	if (s->resolve_ns) {
 		struct broker_cm_event ev = svc_event(id, BROKER_CM_EV_ADDR_RESOLVED);
+		uint64_t ms = s->resolve_ns / NSEC_PER_MSEC;
 
 		svc_resolve(id, &ev, &s->resolve_flow,
-			    (uint32_t)min_of(s->resolve_ns / 1000000, (uint64_t)RESOLVE_MAX_MS));
+			    (uint32_t)min_of(ms, (uint64_t)RESOLVE_MAX_MS));
 	}
 	return 0;
 }

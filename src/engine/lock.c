@@ -29,7 +29,7 @@ void shard_lock(struct shard *s)
 /* Not by pthread_mutex_clocklock(), which ThreadSanitizer does not see in every compiler. */
 bool shard_lock_within(struct shard *s, uint64_t ns)
 {
-	const struct timespec pause = {.tv_nsec = 100000};
+	const struct timespec pause = {.tv_nsec = 100 * NSEC_PER_USEC};
 	const uint64_t end = time_now_ns() + ns;
 
 	while (pthread_mutex_trylock(&s->lock)) {

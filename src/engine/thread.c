@@ -109,7 +109,8 @@ static void *thread_main(void *arg)
 
 	prctl(PR_SET_NAME, "weft-shard");
 	ask_for_short_slices();
-	prctl(PR_SET_TIMERSLACK, 1000ul); /* RNR timers are of tens of microseconds */
+	/* RNR timers are of tens of microseconds. */
+	prctl(PR_SET_TIMERSLACK, (unsigned long)NSEC_PER_USEC);
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
 		uint64_t until, now = time_now_ns();

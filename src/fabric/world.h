@@ -12,9 +12,10 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "base/units.h"
 #include "fabric/prng.h"
 
-#define FABRIC_BEGIN_NS 1000000000ull /* no time is 0 */
+#define FABRIC_BEGIN_NS NSEC_PER_SEC /* no time is 0 */
 
 struct fabric;
 

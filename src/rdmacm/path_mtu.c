@@ -250,13 +250,13 @@ static bool answered(const struct asking *a)
 
 static void hear_for(struct asking *a, int ms)
 {
-	uint64_t end = time_now_ns() + (uint64_t)ms * 1000000, now;
+	uint64_t end = time_now_ns() + (uint64_t)ms * NSEC_PER_MSEC, now;
 
 	while (!decided(a) && (now = time_now_ns()) < end) {
 		struct pollfd p[WAYS] = {{.fd = a->fd[ECHO], .events = POLLIN},
 					 {.fd = a->fd[PROBE], .events = POLLIN}};
 
-		if (poll(p, WAYS, (int)((end - now) / 1000000) + 1) <= 0)
+		if (poll(p, WAYS, (int)((end - now) / NSEC_PER_MSEC) + 1) <= 0)
 			continue;
 		for (int way = 0; way < WAYS; way++)
 			while (p[way].revents && hear(a, (enum way)way))

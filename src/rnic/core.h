@@ -29,6 +29,7 @@
 
 #include "base/list.h"
 #include "base/handles.h"
+#include "base/units.h"
 #include "rnic/cc/cc.h"
 #include "rnic/permute.h"
 #include "rnic/service.h"

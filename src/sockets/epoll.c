@@ -688,7 +688,10 @@ int epoll_wait(int epfd, struct epoll_event *out, int max, int timeout)
 int epoll_pwait2(int epfd, struct epoll_event *out, int max, const struct timespec *timeout,
 		 const sigset_t *mask)
 {
-	int64_t ms = timeout ? timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000 : -1;
+	const long ns_per_ms = NSEC_PER_MSEC;
+	int64_t ms =
+		timeout ? timeout->tv_sec * 1000 + (timeout->tv_nsec + ns_per_ms - 1) / ns_per_ms
+			: -1;
 
 	return epoll_pwait(epfd, out, max, (int)min_of(ms, (int64_t)INT_MAX), mask);
 }

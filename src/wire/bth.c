@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "base/bytes.h"
+#include "base/units.h"
 
 #define BTH_TVER 0
 
@@ -159,5 +160,5 @@ uint64_t rnr_timer_ns(uint8_t code)
 		2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 	};
 
-	return timer_10us[code & 31] * 10000ull;
+	return timer_10us[code & 31] * (10 * NSEC_PER_USEC);
 }

@@ -9,11 +9,12 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/units.h"
 #include "fabric/node.h"
 
 #define NODES	 400
 #define BYTES	 20000u
-#define LIMIT_NS 60000000000ull
+#define LIMIT_NS (60 * NSEC_PER_SEC)
 
 struct host {
 	struct rnic *rnic;

@@ -18,6 +18,7 @@
 #ifndef WEFT_TESTS_SIM_RC_WORLD_H
 #define WEFT_TESTS_SIM_RC_WORLD_H
 
+#include "base/units.h"
 #include "fabric/node.h"
 #include "rnic/rnic.h"
 
@@ -27,7 +28,7 @@
 #define ARENA_BYTES   (512u << 10)
 #define SGE_MAX	      8u
 #define GUARD_BYTE    0xe7
-#define TIME_LIMIT    (300ull * 1000000000)
+#define TIME_LIMIT    (300 * NSEC_PER_SEC)
 #define AMBIGUOUS_MAX 64
 
 struct rc_world;

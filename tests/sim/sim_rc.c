@@ -97,7 +97,7 @@ static void rc_world_run(struct rc_world *w)
 		}
 	}
 	/* Nothing may come after the last completion; stragglers on the wire do no harm. */
-	run_until(w, fabric_now(w->fabric) + 3000000000);
+	run_until(w, fabric_now(w->fabric) + 3 * NSEC_PER_SEC);
 	for (int i = 0; i < w->nsides; i++) {
 		struct side *s = &w->sides[i];
 

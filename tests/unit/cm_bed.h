@@ -12,8 +12,8 @@
 #include "cm/cm_priv.h"
 
 #define SERVICE	  0x0000000001061234ull
-#define MSEC	  1000000ull
-#define SEC	  1000000000ull
+#define MSEC	  NSEC_PER_MSEC
+#define SEC	  NSEC_PER_SEC
 #define RESPONSE  (4096ull << 20)
 #define PEER_ID	  0xabcd0001u
 #define PEER_QPN  0x11u

@@ -5,10 +5,11 @@
 
 #include "base/heap.h"
 #include "base/list.h"
+#include "base/units.h"
 #include "broker/cm_service.h"
 #include "wire/cm_ip.h"
 
-#define SEC 1000000000ull
+#define SEC NSEC_PER_SEC
 
 struct packet {
 	struct list list;

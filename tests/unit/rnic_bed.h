@@ -12,6 +12,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "base/units.h"
 #include "rnic/rnic.h"
 
 #define BED_MEM	    (1u << 20)
@@ -19,8 +20,8 @@
 #define BED_EVENTS  16
 #define BED_QKEY    0x11111111u
 
-#define MS 1000000ull
-#define US 1000ull
+#define MS NSEC_PER_MSEC
+#define US NSEC_PER_USEC
 
 struct bed_pkt {
 	int from; /* which side sent it */

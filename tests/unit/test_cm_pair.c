@@ -21,7 +21,7 @@
 
 #define SERVICE	 0x0000000001061234ull
 #define MSEC	 1000000ull
-#define SEC	 1000000000ull
+#define SEC	 NSEC_PER_SEC
 #define SEEDS	 3000
 #define CONNECTS 12
 

@@ -11,7 +11,7 @@
 #include "cm/cm_priv.h"
 
 #define SERVICE	 0x0000000001111234ull
-#define SEC	 1000000000ull
+#define SEC	 NSEC_PER_SEC
 #define RESPONSE (4096ull << 20)
 
 struct end {

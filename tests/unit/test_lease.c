@@ -7,10 +7,11 @@
 #include <cmocka.h>
 
 #include "base/heap.h" /* DEADLINE_NEVER */
+#include "base/units.h"
 #include "engine/lease.h"
 
 #define US 1000ull
-#define MS 1000000ull
+#define MS NSEC_PER_MSEC
 
 #define POLL_NS (1 * US) /* between two calls of one who polls */
 

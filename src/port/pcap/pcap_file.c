@@ -19,12 +19,13 @@
 #include "base/errno_text.h"
 #include "base/log.h"
 #include "base/uncancelled.h"
+#include "base/units.h"
 #include "wire/bth.h"
 
 #define BUFFER_BYTES (256 << 10)
 /* Another's lock that is not to share is for a moment: while it writes the head. */
 #define LOCK_TRIES 100
-#define LOCK_PAUSE ((struct timespec){.tv_nsec = 10000000})
+#define LOCK_PAUSE ((struct timespec){.tv_nsec = 10 * NSEC_PER_MSEC})
 
 #define IPV4_LEN  20
 #define IPV6_LEN  40

@@ -58,7 +58,7 @@
 #define IP_ID_WAYS	8
 #define IP_ID_SMALL	64
 #define IP_ID_WINDOW	256
-#define IP_ID_NS	1000 /* no sender is faster than that for long */
+#define IP_ID_NS	NSEC_PER_USEC /* no sender is faster than that for long */
 #define IP_ID_FORGET_NS (60 * NSEC_PER_SEC)
 
 struct ip_id_sender {

@@ -2,9 +2,9 @@
 /* Recovery by going back: what follows a packet that was lost is sent again, too. */
 #include "rnic/ib/ib.h"
 
-#define RTO_MIN_NS 5000000ull
-#define DOUBT_NS   1000000ull
-#define RTO_MAX_NS 1000000000ull /* where the QP has no transport timeout */
+#define RTO_MIN_NS (5 * NSEC_PER_MSEC)
+#define DOUBT_NS   NSEC_PER_MSEC
+#define RTO_MAX_NS NSEC_PER_SEC /* where the QP has no transport timeout */
 /* After so many without an answer the peer counts as gone, and no longer as slow. */
 #define SILENT_PROBES 3
 

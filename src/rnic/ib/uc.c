@@ -18,7 +18,8 @@ static bool uc_possible(const struct rnic_qp *qp, uint32_t psn)
 {
 	uint64_t silent = qp->rnic->now - resp_of(qp)->heard_ns;
 
-	return ((psn - resp_of(qp)->epsn) & PSN_MASK) <= UC_AHEAD + silent * UC_PER_US / 1000;
+	return ((psn - resp_of(qp)->epsn) & PSN_MASK) <=
+	       UC_AHEAD + silent * UC_PER_US / NSEC_PER_USEC;
 }
 
 static bool uc_rx(struct rnic_qp *qp, struct pkt *p, const struct packet_rx *rx, uint64_t now)

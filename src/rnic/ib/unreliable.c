@@ -13,7 +13,7 @@
 
 static uint64_t pace_time(uint32_t bytes)
 {
-	return bytes * 1000ull / PACE_BYTES_PER_US;
+	return bytes * NSEC_PER_USEC / PACE_BYTES_PER_US;
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
