@@ -127,6 +127,65 @@ static void an_io_queue_must_fit_its_controller(void **state)
 	bed_destroy(b);
 }
 
+static unsigned admit_calls;
+static int admit_error;
+
+static int admit(struct target_queue *q)
+{
+	assert_int_not_equal(q->qid, TARGET_QID_UNKNOWN);
+	admit_calls++;
+	return admit_error;
+}
+
+/* Of a queue whose ID comes with Connect that was refused: no more is known than before. */
+static void refused_without_a_trace(struct bed_queue *q, uint16_t qid, uint16_t cntlid)
+{
+	struct bed_connect a = bed_connect_args(qid, cntlid);
+	struct bed_cmd *c = bed_send_connect(q, &a);
+
+	assert_true(c->answered);
+	assert_int_equal(PLAIN(c->cqe.status), NVME_SC_CONNECT_CTRL_BUSY);
+	assert_int_equal(c->cqe.sqid, 0);
+	assert_int_equal(q->tq.qid, TARGET_QID_UNKNOWN);
+	assert_null(q->tq.ctrl);
+	bed_release(c);
+}
+
+static void *no_alloc(void *ctx, size_t bytes)
+{
+	(void)ctx;
+	(void)bytes;
+	return NULL;
+}
+
+static void after_a_refused_connect_a_queue_is_what_it_was(void **state)
+{
+	struct target_transport_ops ops = bed_ops;
+	struct bed *b = bed_enabled();
+	struct bed_connect a = bed_connect_args(2, 1);
+	void *(*alloc)(void *ctx, size_t bytes) = b->target.env.alloc;
+
+	(void)state;
+	ops.admit = admit;
+	bed_queue_open(b, &b->io, TARGET_QID_UNKNOWN);
+	b->io.tq.ops = &ops;
+	admit_calls = 0;
+	admit_error = -ENOMEM;
+	refused_without_a_trace(&b->io, 1, 1);
+	admit_error = 0;
+	b->target.env.alloc = no_alloc; /* the transport has let it in, the target does not */
+	refused_without_a_trace(&b->io, 0, NVMF_CNTLID_DYNAMIC);
+	b->target.env.alloc = alloc;
+	assert_int_equal(admit_calls, 2);
+	assert_true(b->io.tq.connect_timer.armed);
+	assert_int_equal(bed_connect(&b->io, &a, NULL), NVME_SC_SUCCESS);
+	assert_int_equal(admit_calls, 3);
+	assert_int_equal(b->io.tq.qid, 2);
+	assert_ptr_equal(b->admin.tq.ctrl->queues[2], &b->io.tq);
+	assert_null(b->admin.tq.ctrl->queues[1]);
+	bed_destroy(b);
+}
+
 static void an_io_queue_before_enable_is_refused(void **state)
 {
 	struct bed *b = bed_create();
@@ -734,6 +793,7 @@ int main(void)
 		cmocka_unit_test(only_hosts_on_the_list_may_connect),
 		cmocka_unit_test(a_host_without_a_name_comes_where_any_may),
 		cmocka_unit_test(an_io_queue_must_fit_its_controller),
+		cmocka_unit_test(after_a_refused_connect_a_queue_is_what_it_was),
 		cmocka_unit_test(an_io_queue_before_enable_is_refused),
 		cmocka_unit_test(before_connect_and_enable_commands_are_out_of_sequence),
 		cmocka_unit_test(a_connection_that_never_connects_is_ended),

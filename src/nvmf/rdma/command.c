@@ -605,8 +605,11 @@ fail:
 static int op_admit(struct target_queue *tq)
 {
 	struct rdma_queue *q = queue_of(tq);
-	int error = take_queue_memory(q);
+	int error;
 
+	if (q->cmds) /* since a Connect that was refused after all */
+		return 0;
+	error = take_queue_memory(q);
 	if (error)
 		return error;
 	q->first_cmd.recv = &q->recvs[0];

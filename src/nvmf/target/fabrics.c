@@ -5,7 +5,8 @@
 /* --- Connect --------------------------------------------------------------------------------
  *
  * The admin plane looks whether the host may have the queue, the queue's group has the transport
- * admit it, the admin plane takes it in, and the group knows its controller from then on.
+ * admit it, the admin plane takes it in, and the group knows its controller from then on. Where it
+ * is refused, at whatever point, the queue is what it was before: the host may send another.
  *
  * A parameter that is wrong is named in the result: IATTR says whether it stands in the SQE or
  * in the data, IPO at which byte.
@@ -15,8 +16,11 @@
 static void answered(struct target_msg *m)
 {
 	struct target_req *r = msg_req(m);
+	struct target_queue *q = r->queue;
 
-	r->queue->connecting = false;
+	q->connecting = false;
+	if (q->late_qid && !q->disconnected) /* then the admin plane may be telling of its end */
+		q->qid = TARGET_QID_UNKNOWN;
 	req_complete(r, r->cqe.status);
 }
 
@@ -214,9 +218,8 @@ static void admit(struct target_msg *m)
 	}
 	nvmf_connect_from_sqe(&co, &r->sqe);
 	q->qid = co.qid;
-	if (!q->admitted)
-		q->admitted = !q->ops->admit || q->ops->admit(q) == 0;
-	r->cqe.status = q->admitted ? NVME_SC_SUCCESS : NVME_SC_CONNECT_CTRL_BUSY;
+	r->cqe.status = q->ops->admit && q->ops->admit(q) != 0 ? NVME_SC_CONNECT_CTRL_BUSY
+							       : NVME_SC_SUCCESS;
 	group_tell(q->group, &q->target->group, m, take_in);
 }
 

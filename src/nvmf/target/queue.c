@@ -74,7 +74,8 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	q->ctrl = q->owner = NULL;
 	q->subsys = NULL;
 	q->entries = q->sqhd = 0;
-	q->connecting = q->admitted = q->no_sq_flow = false;
+	q->connecting = q->no_sq_flow = false;
+	q->late_qid = q->qid == TARGET_QID_UNKNOWN;
 	q->ending = q->disconnected = q->left = false;
 	q->live = 0;
 	q->counts = (struct target_counts){0};

@@ -190,7 +190,8 @@ struct target_transport_ops {
 	/*
 	 * Connect is about to succeed: have what it takes to keep all entries of the queue busy.
 	 * Before, the transport need not have more than Connect itself takes. -errno: the host is
-	 * told to come again. May be NULL.
+	 * told to come again. Should Connect be refused after all, it is asked at the next one
+	 * again, of what may be another queue ID if that was not known before. May be NULL.
 	 */
 	int (*admit)(struct target_queue *q);
 	/* End the connection; target_queue_disconnected() comes of it, later. */
@@ -235,7 +236,7 @@ struct target_queue {
 	uint16_t sqhd;
 	bool no_sq_flow;
 	bool connecting;	    /* the admin plane has a Connect that came on it */
-	bool admitted;		    /* by the transport */
+	bool late_qid;		    /* its ID comes with Connect */
 	bool ending;		    /* its controller is reset or gone: no more I/O */
 	bool disconnected;	    /* its connection is */
 	struct list reqs;	    /* live requests */
