@@ -6,7 +6,8 @@
 #include "nvmf/host/host.h"
 #include "nvmf/target/target.h"
 
-/* Until the process ends. NULL: there is no memory, and whoever counts does so for himself. */
+/* Until the process ends. NULL: there is no memory, and whoever counts does so for himself. Each
+ * group of a target takes its own; who looks adds up what a process has of a kind. */
 struct target_counters *counted_target(void);
 struct host_counters *counted_host(void);
 

@@ -329,6 +329,16 @@ uint64_t seen_value(const struct seen_table *t, uint32_t row, const char *key)
 	return t->v && c != UINT32_MAX ? t->v[(size_t)row * t->columns + c] : 0;
 }
 
+uint64_t seen_sum(const struct seen *s, const char *room, const char *key)
+{
+	const struct seen_table *t;
+	uint64_t sum = 0;
+
+	for (size_t n = 0; (t = seen_room(s, room, n)); n++)
+		sum += seen_value(t, 0, key);
+	return sum;
+}
+
 /* ---- all of them ------------------------------------------------------------------------------
  */
 

@@ -50,6 +50,8 @@ const struct seen_table *seen_room(const struct seen *, const char *room, size_t
 uint32_t seen_column(const struct seen_table *, const char *key);
 /* By the name of the column; 0 where there is none of that name. */
 uint64_t seen_value(const struct seen_table *, uint32_t row, const char *key);
+/* A counter of a room, of all its tables: a process may have several. */
+uint64_t seen_sum(const struct seen *, const char *room, const char *key);
 
 /* Processes of this network namespace that can be looked into and show something, by their
  * numbers. free() *ret. */

@@ -71,16 +71,6 @@ const struct seen *snapshot_same(const struct snapshot *s, const struct seen *li
 	return NULL;
 }
 
-uint64_t seen_sum(const struct seen *s, const char *room, const char *key)
-{
-	const struct seen_table *t;
-	uint64_t sum = 0;
-
-	for (size_t n = 0; (t = seen_room(s, room, n)); n++)
-		sum += seen_value(t, 0, key);
-	return sum;
-}
-
 int snapshot_tell(pid_t pid, int rc)
 {
 	switch (rc) {

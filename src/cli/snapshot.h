@@ -24,8 +24,6 @@ void snapshot_free(struct snapshot *);
 /* The same process in another one; NULL: it is not there, or is another with that number. */
 const struct seen *snapshot_same(const struct snapshot *, const struct seen *);
 
-/* A counter of a room, of all its tables: a process may have several. */
-uint64_t seen_sum(const struct seen *, const char *room, const char *key);
 /* Packets that its cores dropped, for whatever reason. */
 uint64_t seen_core_drops(const struct seen *);
 /* Its queue pairs; free() *ret. False: no memory. */

@@ -12,8 +12,12 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
+#include "base/sight.h"
+#include "cli/counted.h"
+#include "cli/seen.h"
 #include "target_bed.h"
 #include "wire/nvme_log.h"
 
@@ -60,7 +64,7 @@ static struct bed_cmd *connecting(void)
 
 	bed = bed_enabled();
 	woken = gone = 0;
-	target_group_init(&second, &bed->target, wake, &second, bed->now);
+	target_group_init(&second, &bed->target, NULL, wake, &second, bed->now);
 	bed_queue_open_in(&second, bed, &bed->io, 1);
 	return bed_send_connect(&bed->io, &a);
 }
@@ -343,6 +347,36 @@ static void what_came_on_all_queues_is_counted_together(void **state)
 	assert_int_equal(smart.host_reads.lo, 4);
 }
 
+static void what_each_thread_counts_is_seen_together(void **state)
+{
+	struct target_counters *first = counted_target(), *other = counted_target();
+	struct bed_connect a = bed_connect_args(2, 1);
+	struct seen s;
+
+	(void)state;
+	bed = bed_enabled();
+	bed->target.group.counters = bed->target.counters = first;
+	target_group_init(&second, &bed->target, other, wake, &second, bed->now);
+	bed_queue_open(bed, &bed->io, 2);
+	assert_int_equal(bed_connect(&bed->io, &a, NULL), 0);
+	a = bed_connect_args(1, 1);
+	bed_queue_open_in(&second, bed, &bed->other, 1);
+	(void)bed_send_connect(&bed->other, &a);
+	run_both();
+	assert_int_equal(status_of(send_rw(&bed->io, NVME_IO_READ)), 0);
+	assert_int_equal(status_of(send_rw(&bed->other, NVME_IO_READ)), 0);
+	assert_int_equal(first->reads, 1);
+	assert_int_equal(other->reads, 1);
+	assert_int_equal(seen_open(&s, getpid(), false), 0);
+	assert_int_equal(seen_read(&s), 0);
+	assert_int_equal(seen_sum(&s, "target", "reads"), 2);
+	assert_int_equal(seen_sum(&s, "target", "io_queues"), 2);
+	seen_close(&s);
+	end(NULL);
+	sight_release(first);
+	sight_release(other);
+}
+
 /* --- two threads --------------------------------------------------------------------------- */
 
 #define ROUNDS 90
@@ -451,7 +485,7 @@ static void two_threads_serve_one_target(void **state)
 	gone = 0;
 	to_connect = closed = 0;
 	over = false;
-	target_group_init(&second, &bed->target, NULL, NULL, bed->now);
+	target_group_init(&second, &bed->target, NULL, NULL, NULL, bed->now);
 	assert_int_equal(pthread_create(&thread, NULL, second_thread, NULL), 0);
 	for (unsigned round = 1; round <= ROUNDS; round++) {
 		struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
@@ -510,6 +544,7 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(what_came_on_all_queues_is_counted_together, begin,
 						end),
+		cmocka_unit_test(what_each_thread_counts_is_seen_together),
 		cmocka_unit_test(two_threads_serve_one_target),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,11 +52,11 @@ bool group_deliver(struct target_group *g)
 	return any;
 }
 
-void target_group_init(struct target_group *g, struct target *t, void (*wake)(void *ctx), void *ctx,
-		       uint64_t now_ns)
+void target_group_init(struct target_group *g, struct target *t, struct target_counters *counters,
+		       void (*wake)(void *ctx), void *ctx, uint64_t now_ns)
 {
 	*g = (struct target_group){.target = t, .wake = wake, .ctx = ctx, .now_ns = now_ns};
-	g->counters = &g->own_counters;
+	g->counters = counters ? counters : &g->own_counters;
 	list_init(&g->queues);
 	list_push_tail(&t->groups, &g->link);
 }

@@ -49,9 +49,10 @@ struct target_group {
 	void *ctx;
 };
 
-/* The second thread's, and further ones: while no other thread uses the target. */
-void target_group_init(struct target_group *g, struct target *t, void (*wake)(void *ctx), void *ctx,
-		       uint64_t now_ns);
+/* The second thread's, and further ones: while no other thread uses the target. counters: where
+ * others can look, and of this group alone; NULL: its own. */
+void target_group_init(struct target_group *g, struct target *t, struct target_counters *counters,
+		       void (*wake)(void *ctx), void *ctx, uint64_t now_ns);
 /* None of its queues is left; messages that others sent last may be. */
 bool target_group_idle(const struct target_group *g);
 /* Must be idle, as must be the target: while no other thread uses that. */

@@ -30,9 +30,7 @@ void target_init(struct target *t, const struct target_env *env, uint64_t now_ns
 	list_init(&t->ports);
 	list_init(&t->held);
 	list_init(&t->remains);
-	target_group_init(&t->group, t, NULL, NULL, now_ns);
-	if (env->counters)
-		t->group.counters = env->counters;
+	target_group_init(&t->group, t, env->counters, NULL, NULL, now_ns);
 	t->counters = t->group.counters;
 	t->discovery.discovery = true;
 	memcpy(t->discovery.nqn, NVMF_DISCOVERY_NQN, sizeof(NVMF_DISCOVERY_NQN));

@@ -330,7 +330,7 @@ struct target_env {
 	void *(*alloc)(void *ctx, size_t bytes); /* zeroed or NULL; per controller, at Connect */
 	void (*free)(void *ctx, void *p);
 	void (*event)(void *ctx, const struct target_event *e); /* may be NULL */
-	struct target_counters *counters; /* where others can look; NULL: the target's own */
+	struct target_counters *counters; /* the first group's; NULL: its own */
 };
 
 struct target {
