@@ -135,6 +135,14 @@ static void op_disconnect(struct target_queue *tq)
 	container_of(tq, struct bed_queue, tq)->disconnect_asked = true;
 }
 
+static void op_arrive(struct target_queue *tq)
+{
+	struct bed_queue *q = container_of(tq, struct bed_queue, tq);
+
+	q->arrived = true;
+	target_queue_init(tq, &q->bed->target, q->bed->now);
+}
+
 static void put_tsas(uint8_t tsas[256])
 {
 	tsas[0] = BED_TSAS;
@@ -153,6 +161,7 @@ const struct target_transport_ops bed_ops = {
 	.cancel = op_cancel,
 	.respond = op_respond,
 	.disconnect = op_disconnect,
+	.arrive = op_arrive,
 };
 
 void bed_queue_open(struct bed *b, struct bed_queue *q, uint16_t qid)

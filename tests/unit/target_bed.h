@@ -38,6 +38,7 @@ struct bed_queue {
 	struct bed_cmd cmds[64];
 	bool disconnect_asked;
 	bool hold_fetches; /* as if memory were scarce */
+	bool arrived;	   /* from another group */
 	uint16_t next_cid;
 };
 

@@ -169,6 +169,54 @@ static void admin_queues_are_of_the_first_group(void **state)
 	assert_int_equal(status_of(c), STATUS(NVME_SC_CONNECT_INVALID_PARAM));
 }
 
+/* Where a queue belongs whose first command is Connect. */
+static struct target_group *group_for(struct bed_queue *q, uint16_t qid)
+{
+	struct nvme_sqe s = bed_sqe(NVME_FABRICS, 0, NVMF_CONNECT_DATA_LEN);
+	struct bed_connect a = bed_connect_args(qid, 1);
+	uint8_t wire[NVME_SQE_LEN];
+	struct wcursor w = wcursor_init(wire, sizeof(wire));
+
+	nvmf_connect_to_sqe(&a.co, &s);
+	nvme_sqe_put(&w, &s);
+	assert_ptr_equal(target_group_for(&q->tq, wire, NVME_SQE_LEN - 1), q->tq.group);
+	return target_group_for(&q->tq, wire, sizeof(wire));
+}
+
+static void a_queue_goes_to_its_group_when_it_connects(void **state)
+{
+	struct nvme_sqe other = rw(NVME_IO_READ, 1, 0);
+	struct bed_connect a = bed_connect_args(2, 1);
+	struct bed_queue *q = &bed->other;
+	uint8_t wire[NVME_SQE_LEN];
+	struct wcursor w = wcursor_init(wire, sizeof(wire));
+	struct bed_cmd *c;
+
+	(void)state;
+	nvme_sqe_put(&w, &other);
+	bed_queue_open(bed, q, TARGET_QID_UNKNOWN);
+	assert_ptr_equal(target_group_for(&q->tq, wire, sizeof(wire)), &bed->target.group);
+	assert_ptr_equal(group_for(q, 0), &bed->target.group);
+	/* In turn, the second comes first: the admin queue is with the first. */
+	assert_ptr_equal(group_for(q, 2), &second);
+	assert_ptr_equal(group_for(q, 2), &bed->target.group);
+	assert_ptr_equal(group_for(q, 2), &second);
+	woken = 0;
+	target_queue_hand(&q->tq, &second);
+	assert_int_equal(woken, 1);
+	assert_false(q->arrived);
+	bed->now += 20 * NSEC_PER_SEC; /* nobody's timer ends it */
+	target_tick(&bed->target, bed->now);
+	assert_false(q->disconnect_asked);
+	run_second();
+	assert_true(q->arrived);
+	assert_ptr_equal(group_for(q, 0), &second); /* it goes once */
+	c = bed_send_connect(q, &a);
+	run_both();
+	assert_int_equal(status_of(c), 0);
+	assert_int_equal(status_of(send_rw(q, NVME_IO_READ)), 0); /* in one thread */
+}
+
 static void a_second_connect_does_not_overtake_the_first(void **state)
 {
 	struct bed_connect a = bed_connect_args(1, 1);
@@ -386,6 +434,7 @@ static void what_each_thread_counts_is_seen_together(void **state)
 static _Atomic unsigned to_connect, closed; /* rounds */
 static _Atomic uint32_t to_cntlid;
 static _Atomic bool over;
+static unsigned handed_in; /* queues that were handed over and connected; the other thread's */
 
 static bool answered_soon(struct bed_cmd *c, bool (*run)(void))
 {
@@ -413,7 +462,11 @@ static void *second_thread(void *arg)
 		if (over)
 			return NULL;
 		a.data.cntlid = (uint16_t)to_cntlid;
-		bed_queue_open_in(&second, bed, q, 1);
+		if (round % 2)
+			bed_queue_open_in(&second, bed, q, 1);
+		while (round % 2 == 0 && !q->arrived)
+			if (!run_second())
+				sched_yield();
 		nvmf_connect_to_sqe(&a.co, &s);
 		s.sgl.addr = THERE;
 		nvmf_connect_data_put(&w, &a.data);
@@ -421,6 +474,7 @@ static void *second_thread(void *arg)
 		assert(answered_soon(c, run_second));
 		in = PLAIN(c->cqe.status) == 0; /* the controller may be gone already */
 		bed_release(c);
+		handed_in += in && q->arrived;
 		for (unsigned i = 0; in && !q->disconnect_asked && (round % 3 || i < 100); i++) {
 			s = rw(i % 2 ? NVME_IO_READ : NVME_IO_WRITE,
 			       i % 16	? 5
@@ -439,6 +493,18 @@ static void *second_thread(void *arg)
 				sched_yield();
 		closed = round;
 	}
+}
+
+/* It came to the first thread, which has seen by its Connect that it is the second's. */
+static void hand_over(struct bed_queue *q)
+{
+	struct target_group *g;
+
+	bed_queue_open(bed, q, TARGET_QID_UNKNOWN);
+	do
+		g = group_for(q, 1);
+	while (g != &second);
+	target_queue_hand(&q->tq, g);
 }
 
 static void threads_ns_gone(struct target_ns *ns)
@@ -483,7 +549,7 @@ static void two_threads_serve_one_target(void **state)
 	(void)state;
 	bed = bed_create();
 	gone = 0;
-	to_connect = closed = 0;
+	to_connect = closed = handed_in = 0;
 	over = false;
 	target_group_init(&second, &bed->target, NULL, NULL, NULL, bed->now);
 	assert_int_equal(pthread_create(&thread, NULL, second_thread, NULL), 0);
@@ -498,6 +564,8 @@ static void two_threads_serve_one_target(void **state)
 					 NVME_CC_EN | NVME_CC_IOSQES_64 | NVME_CC_IOCQES_16),
 			0);
 		to_cntlid = (uint32_t)cntlid;
+		if (round % 2 == 0)
+			hand_over(&bed->io);
 		to_connect = round;
 		for (unsigned i = 0; i < round % 5; i++)
 			disturb(i);
@@ -515,6 +583,7 @@ static void two_threads_serve_one_target(void **state)
 	}
 	over = true;
 	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(handed_in);
 	run_both();
 	assert_true(target_group_idle(&second));
 	target_group_fini(&second);
@@ -527,6 +596,8 @@ int main(void)
 		cmocka_unit_test(connect_goes_to_the_admin_plane_and_back),
 		cmocka_unit_test(a_queue_that_is_lost_while_it_connects_leaves_nothing),
 		cmocka_unit_test(a_second_connect_does_not_overtake_the_first),
+		cmocka_unit_test_setup_teardown(a_queue_goes_to_its_group_when_it_connects, begin,
+						end),
 		cmocka_unit_test_setup_teardown(admin_queues_are_of_the_first_group, begin, end),
 		cmocka_unit_test_setup_teardown(an_error_is_in_the_log_before_the_host_hears_of_it,
 						begin, end),

@@ -70,4 +70,6 @@ void target_group_fini(struct target_group *g)
 {
 	assert(target_group_idle(g) && !atomic_load(&g->inbox));
 	list_remove(&g->link);
+	if (g->target->turn == g)
+		g->target->turn = &g->target->group;
 }

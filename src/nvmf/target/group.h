@@ -4,6 +4,9 @@
  * timers are touched by its thread alone. The admin plane (subsystems, ports, controllers, admin
  * queues, I/O that is held) belongs to the thread of the first group, which is in struct target.
  *
+ * A queue is its group's from its beginning, but for one whose ID comes with Connect: that is the
+ * first group's until then, and is handed to its own.
+ *
  * The two speak by messages. A message is part of what it is about, is in one place at a time, and
  * whoever has it may write to what goes along with it. Those from one thread to another arrive in
  * the order in which they were sent. Within a group they are delivered at once, where they are

@@ -90,6 +90,49 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	timer_arm(&q->group->connect_timers, &q->connect_timer, now_ns + TARGET_CONNECT_NS);
 }
 
+static struct target_group *next_in_turn(struct target *t)
+{
+	struct list *next = t->turn->link.next;
+
+	t->turn = list_entry(next == &t->groups ? next->next : next, struct target_group, link);
+	return t->turn;
+}
+
+struct target_group *target_group_for(const struct target_queue *q, const void *sqe, size_t sqe_len)
+{
+	struct cursor c = cursor_init(sqe, sqe_len);
+	struct target *t = q->target;
+	struct nvmf_connect co;
+	struct nvme_sqe s;
+
+	if (q->group != &t->group || q->live || q->entries || q->disconnected)
+		return q->group;
+	nvme_sqe_get(&c, &s);
+	if (c.overrun || s.opcode != NVME_FABRICS || nvmf_fctype(&s) != NVMF_CONNECT)
+		return q->group;
+	nvmf_connect_from_sqe(&co, &s);
+	return co.qid ? next_in_turn(t) : q->group;
+}
+
+static void handed(struct target_msg *m)
+{
+	struct target_queue *q = container_of(m, struct target_queue, report.msg);
+
+	q->ops->arrive(q);
+}
+
+/* No report is under way of a queue on which nothing was. */
+void target_queue_hand(struct target_queue *q, struct target_group *to)
+{
+	struct target_group *from = q->group;
+
+	assert(from == &q->target->group && to != from && !q->live && !q->entries);
+	timer_cancel(&from->connect_timers, &q->connect_timer);
+	list_remove(&q->link);
+	q->group = to;
+	group_tell(from, to, &q->report.msg, handed);
+}
+
 void target_queue_disconnected(struct target_queue *q)
 {
 	if (q->disconnected)

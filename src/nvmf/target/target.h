@@ -196,6 +196,12 @@ struct target_transport_ops {
 	int (*admit)(struct target_queue *q);
 	/* End the connection; target_queue_disconnected() comes of it, later. */
 	void (*disconnect)(struct target_queue *q);
+	/*
+	 * A queue that target_queue_hand() has sent is there, in the thread of its new group:
+	 * target_queue_init() is to be called, and what came on it handed in. NULL: the transport
+	 * hands none on.
+	 */
+	void (*arrive)(struct target_queue *q);
 };
 
 /* What a queue's group tells the admin plane, which answers: the queue is disconnected, what its
@@ -339,10 +345,11 @@ struct target {
 	struct target_group group;	  /* the first */
 	struct list groups;
 	struct list subsystems, ports;
-	struct list held;	/* I/O that waits for what an ended association left */
-	struct list remains;	/* queues of ended associations that are not done */
-	_Atomic bool left_work; /* there are such */
-	bool going_on;		/* held requests are being looked at */
+	struct list held;	   /* I/O that waits for what an ended association left */
+	struct list remains;	   /* queues of ended associations that are not done */
+	_Atomic bool left_work;	   /* there are such */
+	bool going_on;		   /* held requests are being looked at */
+	struct target_group *turn; /* that was given an I/O queue last */
 	struct target_subsys discovery;
 	struct timer_heap kato_timers; /* of controllers */
 	uint64_t start_ns;
@@ -392,11 +399,23 @@ void target_tick(struct target *t, uint64_t now_ns);
 
 /* --- transports ----------------------------------------------------------------------------- */
 
-/* A connection was refused before it was one. */
+/* A connection was refused before it was one; by the first group's thread. */
 void target_rejected(struct target *t, const char *peer, const char *why);
 /* ops, port, traddr, peer, raddr, why, qid, entries_max and capsule_data_max are the caller's; the
  * rest is set. */
 void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns);
+/*
+ * Where only Connect says which queue it is, connections come to the first group, and this is the
+ * group for one of which a capsule has come: the first for an admin queue, each in turn for I/O.
+ * It is q->group, too, where the capsule is no Connect, or not the first thing under way.
+ */
+struct target_group *target_group_for(const struct target_queue *q, const void *sqe,
+				      size_t sqe_len);
+/*
+ * Sends it to that group, by whose thread ops->arrive() is called. Nothing of it is under way, and
+ * it is nobody's meanwhile; it goes once.
+ */
+void target_queue_hand(struct target_queue *q, struct target_group *to);
 /*
  * The connection is gone. Held requests come back through respond at once, the others when the
  * store is done with them; requests in fetch the transport itself ends with target_req_ready().
