@@ -63,7 +63,8 @@ def random_file(t, name, length):
 LATE = ("timeout", "op 0x0:(READ)")
 
 
-@case("nvme discover and connect, a file written and read back", (PASSIVE,), short=True)
+@case("nvme discover and connect, a file written and read back", (PASSIVE,), short=True,
+      log_may_say_if_lost=LATE)
 def kernel_host(t):
     p, image = serve(t)
     length = t.condition.kib * 1024
