@@ -110,7 +110,7 @@ static void set_up(void)
 		     target_subsys_add(&b.target, &b.subsys) == 0 &&
 		     target_ns_add(&b.subsys, &b.ns) == 0 &&
 		     shares_init(&b.shares, 1u << 30) == 0 &&
-		     loop_transport.target_create(&b.target, &b.shares, &b.there, why,
+		     loop_transport.target_create(&b.target.group, &b.shares, NULL, &b.there, why,
 						  sizeof(why)) == 0 &&
 		     b.there->ops->listen(b.there, "here", "1", why, sizeof(why)) == 0,
 	     "no target");

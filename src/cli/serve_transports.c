@@ -17,7 +17,8 @@ int serve_transports_listen(struct serve_transports *s, struct target *target,
 	int error = 0;
 
 	if (!*t)
-		error = serve_transport_of(u)->target_create(target, shares, t, why, room);
+		error = serve_transport_of(u)->target_create(&target->group, shares, NULL, t, why,
+							     room);
 	if (error)
 		return error;
 	return (*t)->ops->listen(*t, u->host[0] ? u->host : NULL, u->port, why, room);

@@ -380,8 +380,8 @@ int rdma_bed_set_up(void **state)
 	if (error)
 		strcpy(why, "no memory to share");
 	else
-		error = rdma_transport.target_create(&bed.target, &bed.shares, &bed.rt, why,
-						     sizeof(why));
+		error = rdma_transport.target_create(&bed.target.group, &bed.shares, NULL, &bed.rt,
+						     why, sizeof(why));
 	if (!error)
 		error = bed.rt->ops->listen(bed.rt, "127.0.0.1", PORT, why, sizeof(why));
 	bed.inside = false;

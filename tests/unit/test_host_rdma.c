@@ -64,8 +64,8 @@ static int set_up(void **state)
 	if (!iwarp_like_begin() || target_subsys_add(&bed.target, &bed.subsys) != 0 ||
 	    store_mem_create(1 << 20, 512, 0, &bed.ns.store) != 0 ||
 	    target_ns_add(&bed.subsys, &bed.ns) != 0 || shares_init(&bed.shares, 2 << 20) != 0 ||
-	    rdma_transport.target_create(&bed.target, &bed.shares, &bed.rt, why, sizeof(why)) !=
-		    0 ||
+	    rdma_transport.target_create(&bed.target.group, &bed.shares, NULL, &bed.rt, why,
+					 sizeof(why)) != 0 ||
 	    bed.rt->ops->listen(bed.rt, "127.0.0.1", "4420", why, sizeof(why)) != 0) {
 		print_error("%s\n", why);
 		return -1;

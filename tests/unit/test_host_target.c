@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The host's core against the target's by the loop transport, in an order and with losses of
- * connections that a seed decides, in virtual time.
+ * connections that a seed decides, in virtual time; once with a target of one group, once of two.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,6 +39,10 @@ struct bed {
 	struct store *store;
 	struct shares shares;
 	struct transport_target *there;
+	/* Of a second group, where there is one. */
+	struct target_group second;
+	struct shares second_shares;
+	struct transport_target *beside;
 	struct transport_host *here;
 	struct host_transport counted; /* here's, with what is sent counted */
 	struct host host;
@@ -52,6 +56,7 @@ struct bed {
 };
 
 static struct bed *bed;
+static bool two_groups;
 
 static uint32_t chance(uint32_t n)
 {
@@ -73,15 +78,30 @@ static int counted_submit(void *t, uint16_t qid, struct host_request *req, bool 
 	return bed->here->ops->queues->submit(t, qid, req, in_capsule);
 }
 
+static bool happen_at(uint32_t where)
+{
+	switch (where) {
+	case 0:
+		return bed->here->ops->process(bed->here, bed->now_ns, true);
+	case 1:
+		return bed->there->ops->process(bed->there, bed->now_ns, true);
+	case 2:
+		return bed->beside->ops->process(bed->beside, bed->now_ns, true);
+	case 3:
+		return target_group_process(&bed->second, bed->now_ns);
+	default:
+		return target_group_process(&bed->target.group, bed->now_ns);
+	}
+}
+
 /* One thing that can happen, there or here; false if there is none. */
 static bool happen(void)
 {
-	bool there_first = chance(2), any = false;
+	uint32_t places = two_groups ? 5 : 2, first = chance(places);
+	bool any = false;
 
-	for (int i = 0; i < 2 && !any; i++)
-		any = (i == 0) == there_first
-			      ? bed->there->ops->process(bed->there, bed->now_ns, true)
-			      : bed->here->ops->process(bed->here, bed->now_ns, true);
+	for (uint32_t i = 0; i < places && !any; i++)
+		any = happen_at((first + i) % places);
 	return any;
 }
 
@@ -90,6 +110,8 @@ static void run(void)
 	while (happen())
 		;
 	assert_int_equal(bed->there->ops->next_deadline(bed->there), DEADLINE_NEVER);
+	if (two_groups)
+		assert_int_equal(bed->beside->ops->next_deadline(bed->beside), DEADLINE_NEVER);
 	assert_int_equal(bed->here->ops->next_deadline(bed->here), DEADLINE_NEVER);
 }
 
@@ -98,9 +120,10 @@ static void lose(void)
 {
 	uint32_t n = chance(QUEUES);
 
-	list_for_each(q, &bed->target.group.queues, struct target_queue, link)
-		if (n-- == 0 && !q->disconnected)
-			q->ops->disconnect(q);
+	list_for_each(g, &bed->target.groups, struct target_group, link)
+		list_for_each(q, &g->queues, struct target_queue, link)
+			if (n-- == 0 && !q->disconnected)
+				q->ops->disconnect(q);
 }
 
 static void advance(uint64_t by_ns)
@@ -110,8 +133,11 @@ static void advance(uint64_t by_ns)
 	for (;;) {
 		uint64_t host_ns = bed->deaf ? UINT64_MAX : host_next_deadline(&bed->host);
 		uint64_t target_ns = target_next_deadline(&bed->target);
+		uint64_t second_ns =
+			two_groups ? target_group_next_deadline(&bed->second) : DEADLINE_NEVER;
 		uint64_t next = min_of(host_ns, target_ns);
 
+		next = min_of(next, second_ns);
 		if (next > end_ns)
 			break;
 		bed->now_ns = max_of(bed->now_ns, next);
@@ -119,9 +145,33 @@ static void advance(uint64_t by_ns)
 			host_tick(&bed->host, bed->now_ns);
 		if (target_ns <= bed->now_ns)
 			target_tick(&bed->target, bed->now_ns);
+		if (second_ns <= bed->now_ns)
+			(void)target_group_process(&bed->second, bed->now_ns);
 		run();
 	}
 	bed->now_ns = end_ns;
+}
+
+static void set_up_second(const struct loop_order *order)
+{
+	char why[128];
+
+	target_group_init(&bed->second, &bed->target, NULL, NULL, NULL, bed->now_ns);
+	assert_int_equal(shares_init(&bed->second_shares, 2 << 20), 0);
+	assert_int_equal(loop_transport.target_create(&bed->second, &bed->second_shares, bed->there,
+						      &bed->beside, why, sizeof(why)),
+			 0);
+	loop_target_order(bed->beside, order);
+}
+
+static void tear_down_second(void)
+{
+	assert_true(bed->beside->ops->idle(bed->beside));
+	bed->beside->ops->shutdown(bed->beside);
+	bed->beside->ops->destroy(bed->beside);
+	shares_fini(&bed->second_shares);
+	assert_true(target_group_idle(&bed->second));
+	target_group_fini(&bed->second);
 }
 
 static int setup(void **state)
@@ -145,8 +195,8 @@ static int setup(void **state)
 	bed->ns = (struct target_ns){.nsid = 1, .store = bed->store, .lba_shift = 9};
 	assert_int_equal(target_ns_add(&bed->subsys, &bed->ns), 0);
 	assert_int_equal(shares_init(&bed->shares, 2 << 20), 0);
-	assert_int_equal(loop_transport.target_create(&bed->target, &bed->shares, &bed->there, why,
-						      sizeof(why)),
+	assert_int_equal(loop_transport.target_create(&bed->target.group, &bed->shares, NULL,
+						      &bed->there, why, sizeof(why)),
 			 0);
 	assert_int_equal(bed->there->ops->listen(bed->there, "10.1.2.3", "4420", why, sizeof(why)),
 			 0);
@@ -157,6 +207,8 @@ static int setup(void **state)
 	bed->counted.submit = counted_submit;
 	loop_target_order(bed->there, &order);
 	loop_host_order(bed->here, &order);
+	if (two_groups)
+		set_up_second(&order);
 	bed->config = (struct host_config){
 		.subnqn = SUBNQN,
 		.hostnqn = "nqn.2024-01.test:host",
@@ -181,6 +233,8 @@ static int teardown(void **state)
 	advance(10 * NSEC_PER_SEC);
 	assert_int_equal(bed->host.state, HOST_CLOSED);
 	bed->here->ops->destroy(bed->here);
+	if (two_groups)
+		tear_down_second();
 	assert_true(bed->there->ops->idle(bed->there));
 	bed->there->ops->shutdown(bed->there);
 	bed->there->ops->destroy(bed->there);
@@ -258,6 +312,64 @@ static void host_and_target_come_up_together(void **state)
 	host_prepare_identify(&req, NVME_CNS_NS, 999, bed->page);
 	exec(0, &req);
 	assert_int_equal(status(&req), NVME_SC_INVALID_NS);
+}
+
+/* Two of three I/O queues are the second group's, with what their commands take. */
+static void each_group_serves_its_queues(void **state)
+{
+	struct host_request req = {0};
+	uint8_t buf[4096];
+
+	(void)state;
+	bring_up();
+	list_for_each(q, &bed->second.queues, const struct target_queue, link)
+		assert_int_not_equal(q->qid, 0);
+	assert_int_equal(bed->second_shares.queue_count, 2);
+	assert_int_equal(bed->second_shares.young_count, 0);
+	assert_int_equal(bed->shares.queue_count, 2);
+	for (uint16_t qid = 1; qid <= IO_QUEUES; qid++) {
+		host_prepare_read(&req, 1, 0, 8, buf, sizeof(buf));
+		exec(qid, &req);
+		assert_int_equal(status(&req), 0);
+	}
+	assert_int_equal(bed->second.counters->reads, 2);
+	assert_int_equal(bed->target.counters->reads, 1);
+}
+
+/* The host is told that it cannot have the queue, and all that came before is undone. */
+static void a_group_that_has_no_room_ends_what_is_handed_to_it(void **state)
+{
+	(void)state;
+	bed->second_shares.queue_count = SHARE_QUEUES_MAX;
+	start();
+	assert_int_not_equal(bed->host.state, HOST_LIVE);
+	bed->second_shares.queue_count = 0;
+	advance(20 * NSEC_PER_SEC);
+	assert_true(target_group_idle(&bed->second));
+}
+
+static void a_host_may_go_while_its_queues_are_handed_on(void **state)
+{
+	(void)state;
+	assert_int_equal(host_init(&bed->host, &bed->config, &bed->counted, bed->here, bed->queues,
+				   bed->places, bed->scratch),
+			 0);
+	host_start(&bed->host, bed->now_ns);
+	for (int i = 0; i < 10; i++) { /* the second thread sleeps */
+		while (happen_at(0) || happen_at(1) || happen_at(4))
+			;
+		bed->now_ns += 100 * NSEC_PER_MSEC;
+		host_tick(&bed->host, bed->now_ns);
+	}
+	assert_int_equal(bed->second_shares.queue_count, 0);
+	assert_false(bed->beside->ops->idle(bed->beside));
+	bed->now_ns += bed->config.command_timeout_ns;
+	host_tick(&bed->host, bed->now_ns);
+	assert_int_equal(bed->host.state, HOST_FAILED);
+	run();
+	assert_true(bed->beside->ops->idle(bed->beside));
+	assert_int_equal(bed->second_shares.queue_count, 0);
+	assert_true(target_group_idle(&bed->second));
 }
 
 static void what_is_written_is_read(void **state)
@@ -515,12 +627,28 @@ static void lost_connections_lose_no_data(void **state)
 	free(storm);
 }
 
-#define BED_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+static int setup_one(void **state)
+{
+	two_groups = false;
+	return setup(state);
+}
+
+static int setup_two(void **state)
+{
+	two_groups = true;
+	return setup(state);
+}
+
+#define TWO_TEST(f) cmocka_unit_test_setup_teardown(f, setup_two, teardown)
+#define BED_TEST(f) cmocka_unit_test_setup_teardown(f, setup_one, teardown), TWO_TEST(f)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BED_TEST(host_and_target_come_up_together),
+		TWO_TEST(each_group_serves_its_queues),
+		TWO_TEST(a_group_that_has_no_room_ends_what_is_handed_to_it),
+		TWO_TEST(a_host_may_go_while_its_queues_are_handed_on),
 		BED_TEST(what_is_written_is_read),
 		BED_TEST(the_target_s_refusals_arrive_as_statuses),
 		BED_TEST(an_unknown_subsystem_is_named),

@@ -83,8 +83,8 @@ static int set_up(void **state)
 	bed.ns = (struct target_ns){.nsid = 1, .store = &bed.slow.store, .lba_shift = 9};
 	assert_int_equal(target_ns_add(&bed.subsys, &bed.ns), 0);
 	assert_int_equal(shares_init(&bed.shares, 2 << 20), 0);
-	assert_int_equal(loop_transport.target_create(&bed.target, &bed.shares, &bed.there, why,
-						      sizeof(why)),
+	assert_int_equal(loop_transport.target_create(&bed.target.group, &bed.shares, NULL,
+						      &bed.there, why, sizeof(why)),
 			 0);
 	assert_int_equal(bed.there->ops->listen(bed.there, "here", "1", why, sizeof(why)), 0);
 	bed.here = loop_transport.host_create(&where, why, sizeof(why));

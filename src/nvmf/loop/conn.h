@@ -31,7 +31,8 @@ struct loop_cmd {
 enum loop_conn_state {
 	LOOP_ASKED, /* by the host */
 	LOOP_UP,
-	LOOP_ENDED, /* by the target, or it never let it be */
+	LOOP_HANDED, /* to another group's, where it is up again */
+	LOOP_ENDED,  /* by the target, or it never let it be */
 };
 
 struct loop_target;
@@ -52,8 +53,9 @@ struct loop_conn {
 };
 
 /* As the transport's operations of these names. */
-int loop_target_create(struct target *t, struct shares *shares, struct transport_target **ret,
-		       char *why, size_t room) must_use;
+int loop_target_create(struct target_group *g, struct shares *shares,
+		       struct transport_target *first, struct transport_target **ret, char *why,
+		       size_t room) must_use;
 struct transport_host *loop_host_create(const struct transport_host_config *config, char *why,
 					size_t room);
 /* In target.c: to a target that listens there; NULL: none does, or no memory (errno). */

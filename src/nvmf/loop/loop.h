@@ -9,7 +9,8 @@
  *
  * A target listens on a name and a port, and hosts of the same process find it by them. There is no
  * descriptor to wait on: whoever calls one side's process() calls the other's too, and what is
- * under way makes the deadline come at once. All targets and hosts of a process are one thread's.
+ * under way makes the deadline come at once. All targets and hosts of a process are one thread's,
+ * be it that a target has several groups.
  */
 #ifndef WEFT_NVMF_LOOP_LOOP_H
 #define WEFT_NVMF_LOOP_LOOP_H

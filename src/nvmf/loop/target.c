@@ -18,7 +18,9 @@ struct loop_listener {
 
 struct loop_target {
 	struct transport_target transport;
-	struct target *target;
+	struct list link; /* of the first group's others */
+	struct list others;
+	struct target_group *group;
 	struct shares *shares;
 	struct list conns;
 	struct loop_listener listeners[LOOP_LISTENERS_MAX];
@@ -129,6 +131,8 @@ static void op_disconnect(struct target_queue *q)
 	conn_of(q)->ending = true;
 }
 
+static void op_arrive(struct target_queue *q);
+
 static const struct target_transport_ops request_ops = {
 	.trtype = NVMF_TRTYPE_LOOP,
 	.treq = NVMF_TREQ_NO_SQ_FLOW,
@@ -142,12 +146,43 @@ static const struct target_transport_ops request_ops = {
 	.respond = op_respond,
 	.admit = op_admit,
 	.disconnect = op_disconnect,
+	.arrive = op_arrive,
 };
+
+/* It goes on there, where it has to have its share. */
+static void hand_over(struct loop_conn *c, struct loop_target *to)
+{
+	share_queue_fini(&c->share);
+	list_remove(&c->link);
+	list_push_tail(&to->conns, &c->link);
+	c->target = to;
+	c->state = LOOP_HANDED;
+	target_queue_hand(&c->tq, to->group);
+}
+
+/* What Connect is for may be another group's, where there is one that has this transport. */
+static bool is_handed_over(struct loop_conn *c, const struct loop_cmd *cmd)
+{
+	struct target_group *g;
+
+	if (list_empty(&c->target->others))
+		return false;
+	g = target_group_for(&c->tq, cmd->sqe, sizeof(cmd->sqe));
+	list_for_each(to, &c->target->others, struct loop_target, link)
+		if (to->group == g) {
+			hand_over(c, to);
+			return true;
+		}
+	return false;
+}
 
 static void receive(struct loop_conn *c)
 {
-	struct loop_cmd *cmd = list_entry(list_pop_head(&c->sent), struct loop_cmd, link);
+	struct loop_cmd *cmd = list_entry(c->sent.next, struct loop_cmd, link);
 
+	if (is_handed_over(c, cmd))
+		return;
+	list_remove(&cmd->link);
 	cmd->state = LOOP_CMD_TARGET;
 	target_req_recv(&c->tq, &cmd->req, cmd->sqe, sizeof(cmd->sqe), loop_capsule(cmd, c),
 			cmd->capsule, c->target->now_ns);
@@ -189,6 +224,7 @@ struct loop_conn *loop_conn_open(struct loop_host *host, const char *name, const
 	c->host = host;
 	c->target = l->target;
 	c->tq = (struct target_queue){
+		.group = c->target->group,
 		.ops = &request_ops,
 		.port = &l->port,
 		.qid = TARGET_QID_UNKNOWN,
@@ -205,7 +241,8 @@ struct loop_conn *loop_conn_open(struct loop_host *host, const char *name, const
 /* Nothing that came on it is under way any more. */
 static void let_go(struct loop_conn *c)
 {
-	share_queue_fini(&c->share);
+	if (c->share.shares)
+		share_queue_fini(&c->share);
 	list_remove(&c->link);
 	c->target = NULL;
 	loop_conn_free(c);
@@ -261,7 +298,7 @@ static void accept(struct loop_conn *c)
 	if (!c->host || c->ending ||
 	    !share_queue_init(&c->share, t->shares, &share_ops, c->tq.peer)) {
 		if (c->host)
-			target_rejected(t->target, c->tq.raddr, "no resources");
+			target_rejected(t->group->target, c->tq.raddr, "no resources");
 		c->state = LOOP_ENDED;
 		list_remove(&c->link);
 		c->target = NULL;
@@ -270,7 +307,22 @@ static void accept(struct loop_conn *c)
 	}
 	c->share.established = true;
 	c->state = LOOP_UP;
-	target_queue_init(&c->tq, t->target, t->now_ns);
+	target_queue_init(&c->tq, t->group->target, t->now_ns);
+}
+
+static void op_arrive(struct target_queue *q)
+{
+	struct loop_conn *c = conn_of(q);
+	struct loop_target *t = c->target;
+
+	target_queue_init(q, t->group->target, t->group->now_ns);
+	c->state = LOOP_UP;
+	if (share_queue_init(&c->share, t->shares, &share_ops, q->peer)) {
+		c->share.established = true;
+		return;
+	}
+	snprintf(q->why, sizeof(q->why), "no resources");
+	c->ending = true;
 }
 
 /* --- what there is to do ------------------------------------------------------------------------
@@ -288,6 +340,8 @@ static uint32_t count(const struct list *cmds)
 /* So many things can be done next on a connection. */
 static uint32_t choices(const struct loop_conn *c)
 {
+	if (c->state == LOOP_HANDED)
+		return 0;
 	if (c->state == LOOP_ENDED)
 		return c->tq.live == 0;
 	if (c->state == LOOP_ASKED || !c->host || c->ending)
@@ -387,7 +441,7 @@ static int op_listen(struct transport_target *t, const char *address, const char
 	snprintf(new->port.trsvcid, sizeof(new->port.trsvcid), "%s", port);
 	list_push_tail(&listeners, &new->link);
 	l->listener_count++;
-	target_port_add(l->target, &new->port);
+	target_port_add(l->group->target, &new->port);
 	return 0;
 }
 
@@ -415,7 +469,7 @@ static void op_shutdown(struct transport_target *t)
 		struct loop_listener *last = &l->listeners[--l->listener_count];
 
 		list_remove(&last->link);
-		target_port_remove(l->target, &last->port);
+		target_port_remove(l->group->target, &last->port);
 	}
 	list_for_each(c, &l->conns, struct loop_conn, link)
 		c->ending = true;
@@ -428,7 +482,8 @@ static bool op_idle(const struct transport_target *t)
 
 static void op_destroy(struct transport_target *t)
 {
-	assert(op_idle(t));
+	assert(op_idle(t) && list_empty(&target_of(t)->others));
+	list_remove(&target_of(t)->link);
 	free(target_of(t));
 }
 
@@ -442,8 +497,9 @@ static const struct transport_target_ops target_ops = {
 	.destroy = op_destroy,
 };
 
-int loop_target_create(struct target *t, struct shares *shares, struct transport_target **ret,
-		       char *why, size_t room)
+int loop_target_create(struct target_group *g, struct shares *shares,
+		       struct transport_target *first, struct transport_target **ret, char *why,
+		       size_t room)
 {
 	struct loop_target *l = calloc(1, sizeof(*l));
 
@@ -452,9 +508,13 @@ int loop_target_create(struct target *t, struct shares *shares, struct transport
 		return -ENOMEM;
 	}
 	l->transport.ops = &target_ops;
-	l->target = t;
+	l->group = g;
 	l->shares = shares;
 	list_init(&l->conns);
+	list_init(&l->others);
+	list_init(&l->link);
+	if (first)
+		list_push_tail(&target_of(first)->others, &l->link);
 	*ret = &l->transport;
 	return 0;
 }

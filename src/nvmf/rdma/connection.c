@@ -89,7 +89,7 @@ static void reject(struct rdma_target *rt, struct rdma_cm_id *id, enum nvme_rdma
 
 	nvme_rdma_rej_put(&w, &rej);
 	address_text(rdma_get_peer_addr(id), peer, sizeof(peer));
-	target_rejected(rt->target, peer, nvme_rdma_reject_name((uint16_t)status));
+	target_rejected(rt->group->target, peer, nvme_rdma_reject_name((uint16_t)status));
 	rdma_reject(id, data, sizeof(data));
 }
 
@@ -177,6 +177,7 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 	reads_max = (uint32_t)max_of(q->dev->attr.max_qp_init_rd_atom, 1);
 	q->reads_free = min_of(reads, reads_max);
 	q->tq = (struct target_queue){
+		.group = rt->group,
 		.ops = &rdma_target_ops,
 		.port = &l->port,
 		.qid = req.qid,
@@ -192,7 +193,7 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 		goto no_resources;
 	}
 	list_push_tail(&rt->queues, &q->link);
-	target_queue_init(&q->tq, rt->target, rt->now_ns);
+	target_queue_init(&q->tq, rt->group->target, rt->now_ns);
 	error = accept_queue(q);
 	if (error) {
 		rdma_queue_fail(q, "accepting the connection fails: %s", strerror(-error));

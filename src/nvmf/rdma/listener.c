@@ -106,7 +106,7 @@ static int listen_on(struct rdma_target *rt, const struct sockaddr *sa, bool wil
 		return -ENODEV;
 	}
 	rt->listener_count++;
-	target_port_add(rt->target, &l->port);
+	target_port_add(rt->group->target, &l->port);
 	return 0;
 }
 

@@ -80,7 +80,7 @@ static void op_shutdown(struct transport_target *t)
 
 	rt->shutting_down = true;
 	for (uint32_t i = 0; i < rt->listener_count; i++) {
-		target_port_remove(rt->target, &rt->listeners[i].port);
+		target_port_remove(rt->group->target, &rt->listeners[i].port);
 		rdma_destroy_id(rt->listeners[i].id);
 	}
 	rt->listener_count = 0;
@@ -121,12 +121,18 @@ static const struct transport_target_ops target_ops = {
 	.destroy = op_destroy,
 };
 
-int rdma_target_create(struct target *t, struct shares *shares, struct transport_target **ret,
-		       char *why, size_t room)
+int rdma_target_create(struct target_group *g, struct shares *shares,
+		       struct transport_target *first, struct transport_target **ret, char *why,
+		       size_t room)
 {
-	struct rdma_target *rt = calloc(1, sizeof(*rt));
+	struct rdma_target *rt;
 	int error;
 
+	if (first) {
+		snprintf(why, room, "NVMe/RDMA is served by one thread");
+		return -EOPNOTSUPP;
+	}
+	rt = calloc(1, sizeof(*rt));
 	if (rt)
 		rt->zeroes =
 			mmap(NULL, TARGET_DATA_MAX, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -136,7 +142,7 @@ int rdma_target_create(struct target *t, struct shares *shares, struct transport
 		return -ENOMEM;
 	}
 	rt->transport.ops = &target_ops;
-	rt->target = t;
+	rt->group = g;
 	rt->shares = shares;
 	list_init(&rt->devs);
 	list_init(&rt->queues);

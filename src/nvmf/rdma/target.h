@@ -70,7 +70,7 @@ struct rdma_listener {
 
 struct rdma_target {
 	struct transport_target transport;
-	struct target *target;
+	struct target_group *group;
 	struct shares *shares;
 	void *zeroes; /* TARGET_DATA_MAX bytes that nobody writes to */
 	struct rdma_event_channel *events;
@@ -187,8 +187,9 @@ int rdma_addresses(int family, void (*show)(void *ctx, const char *address, bool
 
 /* --- target.c --------------------------------------------------------------------------------- */
 
-int rdma_target_create(struct target *t, struct shares *shares, struct transport_target **ret,
-		       char *why, size_t room) must_use;
+int rdma_target_create(struct target_group *g, struct shares *shares,
+		       struct transport_target *first, struct transport_target **ret, char *why,
+		       size_t room) must_use;
 
 static inline struct rdma_target *rdma_target_of(const struct transport_target *t)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What the hosts of a target share whatever transport they come by: connections, and memory for the
- * data of commands, with the line of those that wait for some. A transport embeds a share_queue
- * in each connection and a share_cmd in each command, and is called back through share_ops.
+ * data of commands, with the line of those that wait for some. Each group of a target has its own.
+ * A transport embeds a share_queue in each connection and a share_cmd in each command, and is
+ * called back through share_ops.
  *
  * share.c has the rule; docs/adr/0013 says why.
  */

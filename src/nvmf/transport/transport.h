@@ -6,7 +6,8 @@
  *
  * Both sides are single-threaded: the caller's loop calls process() whenever a descriptor is
  * readable or the deadline has come, or all the time while it polls. Whoever sleeps says so before
- * (sleepy), so that what happens makes a descriptor readable.
+ * (sleepy), so that what happens makes a descriptor readable. A target of several groups has of
+ * each transport one side for each, in the group's thread; connections come to the first's.
  *
  * why (room bytes) takes a sentence that says what is missing, for whoever reads it.
  */
@@ -33,7 +34,7 @@ struct transport_target {
 struct transport_target_ops {
 	/*
 	 * Listens on an address (text; NULL: on every one) and a port, and makes the target's
-	 * discovery log tell of it. -errno and why.
+	 * discovery log tell of it. -errno and why. Of the first group's alone.
 	 */
 	int (*listen)(struct transport_target *t, const char *address, const char *port, char *why,
 		      size_t room);
@@ -100,8 +101,13 @@ struct nvmf_transport {
 	const char *port; /* where a target is, unless it is said */
 	/* What it means that a connection request is not answered at all, and what to do. */
 	const char *no_answer;
-	/* shares: outlive it. -errno and why. */
-	int (*target_create)(struct target *t, struct shares *shares, struct transport_target **ret,
+	/*
+	 * For a group, with what is shared in that alone: they outlive it. first: NULL, or, of a
+	 * further group, what the first has of this transport, which hands queues to it; while no
+	 * other thread uses that. -errno and why; -EOPNOTSUPP: it serves one group only.
+	 */
+	int (*target_create)(struct target_group *g, struct shares *shares,
+			     struct transport_target *first, struct transport_target **ret,
 			     char *why, size_t room);
 	/*
 	 * The addresses of this machine at which it works, loopback ones last: show is called for
