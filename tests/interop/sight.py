@@ -200,6 +200,24 @@ def top(stat, pid):
     if not any(f"{pid} weft" in l for l in shown) or len(shown) > 13 or \
             any(len(l.rstrip()) > 76 for l in shown):
         return f"top on a terminal of 76 columns: {r.stdout!r}"
+    return why_dropped(stat, pid)
+
+
+def why_dropped(stat, pid):
+    """Strangers' packets to a queue pair: in its line and in its process's."""
+    qpn = max(stat.of(pid)["queue_pairs"], key=lambda q: q["tx_bytes"])["qpn"]
+    forger = lab.Program(stat.host, ["python3", os.path.join(os.path.dirname(__file__), "forge.py"),
+                                     "strays", stat.host.address, "127.0.0.9", "200", "10", str(qpn)],
+                         f"{os.devnull}")
+    if not lab.until(lambda: core(stat.of(pid))["rx_drop_flow"] or forger.status() is not None, 10):
+        return "nothing is dropped"
+    shown = stat.host.run(stat.weft, "top", "-n", "1", str(pid), timeout=30).stdout
+    forger.kill()
+    for name in (f"{pid} weft", f"{pid} +{qpn:06x}"):
+        row = re.search(rf"^\S+ +{name} .*$", shown, re.M)
+        why = re.search(r"rx_drop_flow (\d+)", row.group() if row else "")
+        if not why or not 1 <= int(why.group(1)) <= 400:
+            return f"why packets were dropped: {shown}"
     return None
 
 
