@@ -276,6 +276,7 @@ static void qp_text(const struct cmd *c, struct output *o, const struct rnic_qp_
 static bool show_queue_pairs(const struct cmd *c, struct output *o, const struct seen *s,
 			     const struct seen *before, double seconds)
 {
+	uint64_t unseen = seen_queue_pairs_unseen(s);
 	struct rnic_qp_row *v, *old = NULL;
 	size_t n, old_n = 0;
 
@@ -300,8 +301,13 @@ static bool show_queue_pairs(const struct cmd *c, struct output *o, const struct
 		else
 			qp_text(c, o, &v[i], was, seconds);
 	}
-	if (c->format == OUTPUT_JSON)
+	if (c->format == OUTPUT_JSON) {
 		output_close(o);
+		output_number(o, "queue_pairs_unseen", NULL, unseen, NULL);
+	} else if (unseen) {
+		output_note(o, "%llu more queue pairs%s, not shown one by one",
+			    (unsigned long long)unseen, c->device ? ", on whatever device" : "");
+	}
 	free(v);
 	free(old);
 	return true;

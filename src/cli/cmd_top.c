@@ -75,6 +75,7 @@ struct rates {
 struct line {
 	const struct seen *process;
 	struct rnic_qp_row qp; /* qpn 0: the process itself */
+	uint64_t unseen; /* or as many queue pairs of which it shows nothing, after the others */
 	struct rates rates;
 	uint64_t process_bytes; /* each second, by which processes are sorted */
 };
@@ -201,6 +202,11 @@ static bool add_queue_pairs(const struct cmd *c, struct lines *l, struct line li
 		if (c->terminal || line.rates.tx_packets || line.rates.rx_packets)
 			ok = add_line(l, &line);
 	}
+	line = (struct line){.process = line.process,
+			     .process_bytes = line.process_bytes,
+			     .unseen = seen_queue_pairs_unseen(line.process)};
+	if (ok && line.unseen)
+		ok = add_line(l, &line);
 	free(v);
 	free(old);
 	return ok;
@@ -217,6 +223,8 @@ static int by_work(const void *a, const void *b)
 			return x->process_bytes < y->process_bytes ? 1 : -1;
 		return (x->process->pid > y->process->pid) - (x->process->pid < y->process->pid);
 	}
+	if (!x->unseen != !y->unseen)
+		return x->unseen ? 1 : -1;
 	if (!x->qp.qpn != !y->qp.qpn)
 		return x->qp.qpn ? 1 : -1;
 	if (of_x != of_y)
@@ -298,6 +306,11 @@ static void line_text(char text[LINE_MAX_BYTES], const struct line *l)
 	const struct rates *r = &l->rates;
 	uint64_t dropped = drops_text(why, &r->drops);
 
+	if (l->unseen) {
+		snprintf(text, LINE_MAX_BYTES, "%7d   and %llu more queue pairs", l->process->pid,
+			 (unsigned long long)l->unseen);
+		return;
+	}
 	if (!l->qp.qpn) {
 		snprintf(who, sizeof(who), "%.*s", NAME_WIDTH,
 			 process_name(name, sizeof(name), l->process->pid));

@@ -191,6 +191,13 @@ bool seen_queue_pairs(const struct seen *s, struct rnic_qp_row **ret, size_t *re
 	return true;
 }
 
+uint64_t seen_queue_pairs_unseen(const struct seen *s)
+{
+	uint64_t gone = seen_sum(s, "core", "qps_unseen_gone");
+
+	return max_of(seen_sum(s, "core", "qps_unseen"), gone) - gone;
+}
+
 const char *qp_row_type(const struct rnic_qp_row *q)
 {
 	switch (q->type) {

@@ -40,6 +40,8 @@ void seen_drops(const struct seen *, struct drops *ret);
 uint64_t seen_core_drops(const struct seen *);
 /* Its queue pairs; free() *ret. False: no memory. */
 bool seen_queue_pairs(const struct seen *, struct rnic_qp_row **ret, size_t *ret_count) must_use;
+/* How many it has besides, of which it shows nothing. */
+uint64_t seen_queue_pairs_unseen(const struct seen *);
 /* "RC", "RTS": "?" for what is none. */
 const char *qp_row_type(const struct rnic_qp_row *);
 const char *qp_row_state(const struct rnic_qp_row *);

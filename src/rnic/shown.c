@@ -30,15 +30,22 @@ void shown_take(struct rnic_qp *qp)
 {
 	struct rnic *r = qp->rnic;
 
-	qp->row = r->free_row_count ? &r->rows[r->free_rows[--r->free_row_count]] : &r->no_row;
+	if (r->free_row_count) {
+		qp->row = &r->rows[r->free_rows[--r->free_row_count]];
+		return;
+	}
+	qp->row = &r->no_row;
+	r->counters->qps_unseen++;
 }
 
 void shown_give_back(struct rnic_qp *qp)
 {
 	struct rnic *r = qp->rnic;
 
-	if (qp->row == &r->no_row)
+	if (qp->row == &r->no_row) {
+		r->counters->qps_unseen_gone++;
 		return;
+	}
 	*qp->row = (struct rnic_qp_row){0};
 	r->free_rows[r->free_row_count++] = (uint32_t)(qp->row - r->rows);
 }

@@ -340,6 +340,45 @@ def sockets(stat, path):
     return None
 
 
+MANY = """
+import ctypes, time
+v = ctypes.CDLL("libibverbs.so.1")
+P, I = ctypes.c_void_p, ctypes.c_int
+class InitAttr(ctypes.Structure):
+    _fields_ = [("context", P), ("send_cq", P), ("recv_cq", P), ("srq", P),
+                ("cap", ctypes.c_uint32 * 5), ("type", I), ("sig_all", I)]
+for name, args in (("ibv_get_device_list", [P]), ("ibv_open_device", [P]), ("ibv_alloc_pd", [P]),
+                   ("ibv_create_cq", [P, I, P, P, I]), ("ibv_create_qp", [P, P])):
+    f = getattr(v, name)
+    f.restype, f.argtypes = P, args
+ctx = v.ibv_open_device(P.from_address(v.ibv_get_device_list(None)))
+pd, cq = v.ibv_alloc_pd(ctx), v.ibv_create_cq(ctx, 16, None, None, 0)
+a = InitAttr(None, cq, cq, None, (1, 1, 1, 1, 0), 2, 0)
+qps = [v.ibv_create_qp(pd, ctypes.byref(a)) for _ in range(4103)]
+print("made" if all(qps) else "not made", flush=True)
+time.sleep(60)
+"""
+
+
+def many(stat, path):
+    """More queue pairs than are shown one by one."""
+    p = stat.start(path, "many", stat.weft, "run", "--", "python3", "-c", MANY)
+    try:
+        if not lab.until(lambda: p.says("made"), 30) or p.says("not"):
+            return f"no queue pairs: {p.output()}"
+        seen = stat.of(p.pid)
+        if len(seen["queue_pairs"]) != 4096 or seen["queue_pairs_unseen"] != 7:
+            return f"{len(seen['queue_pairs'])} and {seen['queue_pairs_unseen']} not seen"
+        if not stat.run(str(p.pid)).stdout.endswith("\n  7 more queue pairs, not shown one by one\n"):
+            return f"stat says nothing of the others: {stat.run(str(p.pid)).stdout[-300:]}"
+        shown = stat.host.run(stat.weft, "top", "-n", "1", str(p.pid), timeout=30).stdout
+        if not re.search(rf"{p.pid} +and 7 more queue pairs$", shown, re.M):
+            return f"nor top: {shown}"
+    finally:
+        p.kill()
+    return None
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
@@ -351,7 +390,8 @@ def main():
     host, _ = lab.lab(1)
     stat = Stat(os.path.abspath(f"{args.build}/weft"), host)
     for name, case in (("nothing uses weft", nothing), ("a disk, under losses", disk),
-                       ("perftest", perftest), ("sockets", sockets)):
+                       ("perftest", perftest), ("sockets", sockets),
+                       ("many queue pairs", many)):
         if args.only not in name:
             continue
         path = report.case(name)

@@ -52,8 +52,13 @@ static void those_that_find_no_row_work_without(void **state)
 	assert_int_equal(b->side[0].rows[0].tx_packets, 0);
 	assert_int_equal(b->side[0].rows[1].qpn, 0);
 	assert_int_equal(b->side[0].seen.tx_packets, 3);
+	assert_int_equal(b->side[0].seen.qps_unseen, 1);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(rnic_qp_destroy(old[i]), 0);
+	assert_int_equal(b->side[0].seen.qps_unseen_gone, 0); /* it was another that went */
+	assert_int_equal(rnic_qp_destroy(b->side[0].qp), 0);
+	assert_int_equal(b->side[0].seen.qps_unseen_gone, 1);
+	b->side[0].qp = NULL;
 	bed_close(b);
 }
 
