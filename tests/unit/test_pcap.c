@@ -2,6 +2,7 @@
 /* The filter that writes a capture, before a port that is not one of sockets. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "base/bytes.h"
 #include "port/pcap/pcap_port.h"
 #include "port/sim/sim_port.h"
@@ -293,6 +296,63 @@ static void a_file_as_large_as_may_be_ends_the_capture_alone(void **state)
 	assert_int_equal(port_rx(f->other, 1, take, f), 100);
 }
 
+static bool put_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) > 0;
+
+	close(fd);
+	return ok;
+}
+
+static bool may_mount(void)
+{
+	char uid[64], gid[64];
+
+	snprintf(uid, sizeof(uid), "%u %u 1", geteuid(), geteuid());
+	snprintf(gid, sizeof(gid), "%u %u 1", getegid(), getegid());
+	return unshare(CLONE_NEWNS) == 0 ||
+	       (unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && put_text("/proc/self/uid_map", uid) &&
+		put_text("/proc/self/setgroups", "deny") && put_text("/proc/self/gid_map", gid));
+}
+
+static void a_full_disk_leaves_whole_packets_and_room_for_others(void **state)
+{
+	static const char quarter[4096];
+	struct fixture *f = *state;
+	struct port *second;
+	char ballast[128];
+	struct tally t;
+	size_t sent;
+	int fd;
+
+	if (!may_mount() || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("little", f->dir, "tmpfs", 0, "size=16k") < 0)
+		SKIP_CASE("no right to mount a file system here");
+	snprintf(ballast, sizeof(ballast), "%s/ballast", f->dir);
+	fd = open(ballast, O_WRONLY | O_CREAT, 0600);
+	assert_int_equal(write(fd, quarter, sizeof(quarter)), sizeof(quarter));
+	close(fd);
+	put_filter(f);
+	assert_int_equal(sim_port_create(&second, carry_to_other, f), 0);
+	assert_int_equal(pcap_port_before(&second, f->file, test_clock, f, f->err, sizeof(f->err)),
+			 0);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(port_tx(f->port, f->tx, 60, NULL), 60);
+	t = read_file(f->file); /* whole packets */
+	sent = t.sent;
+	assert_in_range(sent, 60, 240);
+	/* There is room again: the second goes on, the first does not. */
+	assert_int_equal(unlink(ballast), 0);
+	assert_int_equal(port_tx(second, f->tx, 1, NULL), 1);
+	assert_int_equal(port_tx(f->port, f->tx, 1, NULL), 1);
+	t = read_file(f->file);
+	assert_int_equal(t.heads, 1);
+	assert_int_equal(t.sent, sent + 1);
+	port_destroy(second);
+	assert_int_equal(umount2(f->dir, MNT_DETACH), 0);
+}
+
 static void what_is_no_file_is_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -300,7 +360,7 @@ static void what_is_no_file_is_refused(void **state)
 
 	assert_int_equal(mkfifo(f->file, 0600), 0);
 	assert_int_equal(pcap_port_before(&f->port, f->file, NULL, NULL, f->err, sizeof(f->err)),
-			 -ENXIO); /* nobody reads it, and it does not wait for one */
+			 -EINVAL); /* and it does not wait for who reads it */
 	assert_non_null(strstr(f->err, f->file));
 	assert_int_equal(
 		pcap_port_before(&f->port, "/dev/null", NULL, NULL, f->err, sizeof(f->err)),
@@ -318,6 +378,7 @@ int main(void)
 		PCAP_TEST(who_comes_while_another_writes_goes_on_in_its_file),
 		PCAP_TEST(a_name_may_have_the_process_in_it),
 		PCAP_TEST(a_file_as_large_as_may_be_ends_the_capture_alone),
+		PCAP_TEST(a_full_disk_leaves_whole_packets_and_room_for_others),
 		PCAP_TEST(what_is_no_file_is_refused),
 	};
 

@@ -242,21 +242,70 @@ static ssize_t write_some(const struct pcap_file *f, const uint8_t *data, size_t
 	return -1;
 }
 
+/* Is it still where it was written? Another who cut off his own may have cut that off, too. */
+static bool is_there(const struct pcap_file *f, off_t at, const uint8_t *data, size_t len)
+{
+	uint8_t there[4096];
+
+	for (size_t done = 0, part; done < len; done += part) {
+		part = min_of(len - done, sizeof(there));
+		if (pread(f->fd, there, part, at + (off_t)done) != (ssize_t)part ||
+		    memcmp(there, data + done, part) != 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Of what was to be written the file has taken so much: cuts it off where the last whole block
+ * ends, that who reads finds what others append. What they have appended in the meantime goes with
+ * it, unreadable as it is; of those who cut, the lock lets one at a time.
+ */
+static bool cut_off(const struct pcap_file *f, size_t taken)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	off_t end = lseek(f->fd, 0, SEEK_CUR), at;
+	size_t whole = 0;
+	bool done;
+	int rc;
+
+	for (uint32_t len; whole + 8 <= taken; whole += len) {
+		memcpy(&len, f->buffer + whole + 4, sizeof(len));
+		if (len > taken - whole)
+			break;
+	}
+	if (whole == taken)
+		return true;
+	for (int i = 0; (rc = fcntl(f->fd, F_OFD_SETLK, &lock)) < 0 && i < LOCK_TRIES; i++)
+		nanosleep(&LOCK_PAUSE, NULL);
+	at = end - (off_t)(taken - whole);
+	done = rc == 0 &&
+	       (!is_there(f, at, f->buffer + whole, taken - whole) || ftruncate(f->fd, at) == 0);
+	lock.l_type = F_UNLCK;
+	fcntl(f->fd, F_OFD_SETLK, &lock);
+	return done;
+}
+
 void pcap_file_flush(struct pcap_file *f)
 {
-	size_t done = 0;
+	ssize_t n;
 
-	while (f->fd >= 0 && done < f->len) {
-		ssize_t n = write_some(f, f->buffer + done, f->len - done);
+	if (f->fd < 0 || !f->len)
+		return;
+	do
+		n = write_some(f, f->buffer, f->len);
+	while (n < 0 && errno == EINTR);
+	/* The rest is not tried again: others may have written behind the part. */
+	if (n != (ssize_t)f->len) {
+		const char *why = n < 0 ? errno_text(errno) : "no room";
+		int before = uncancelled_begin();
+		bool whole = n <= 0 || cut_off(f, (size_t)n);
 
-		if (n > 0) {
-			done += (size_t)n;
-		} else if (n == 0 || errno != EINTR) {
-			log_err("pcap", "cannot write the capture %s: %s; it ends here", f->path,
-				n ? errno_text(errno) : "no room");
-			close(f->fd);
-			f->fd = -1;
-		}
+		uncancelled_end(before);
+		log_err("pcap", "cannot write the capture %s: %s; it ends here%s", f->path, why,
+			whole ? "" : ", within a packet");
+		close(f->fd);
+		f->fd = -1;
 	}
 	f->len = 0;
 }
@@ -314,7 +363,7 @@ int pcap_file_open(struct pcap_file **ret, const char *name, char *err, size_t e
 		return fail(err, err_len, name, -ENOMEM, errno_text(ENOMEM));
 	}
 	/* What is no file does not make us wait. */
-	f->fd = open(f->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+	f->fd = open(f->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
 		     0600);
 	if (f->fd < 0 || fstat(f->fd, &st) < 0) {
 		rc = fail(err, err_len, f->path, -errno, errno_text(errno));

@@ -5,7 +5,8 @@
  *
  * Processes that name one file write one capture: the first, who finds it not locked, empties it
  * and writes the head; each appends blocks as a whole, which are good by themselves as all have the
- * same head, and holds the lock as long as it may write. %p in the name is the process's ID.
+ * same head, and holds the lock as long as it may write. Where the file takes but a part, the block
+ * that is not whole is cut off again. %p in the name is the process's ID.
  */
 #ifndef WEFT_PORT_PCAP_PCAP_FILE_H
 #define WEFT_PORT_PCAP_PCAP_FILE_H
