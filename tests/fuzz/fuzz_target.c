@@ -261,10 +261,10 @@ static void close_conn(struct conn *c)
 {
 	if (!c->open)
 		return;
-	target_queue_disconnected(&c->q);
 	for (int i = 0; i < SLOTS; i++)
 		if (c->slot[i].state == SLOT_FETCHING || c->slot[i].state == SLOT_MOVING)
-			fetched(&c->slot[i], NVME_SC_ABORT_QUEUE);
+			c->slot[i].state = SLOT_BUSY;
+	target_queue_disconnected(&c->q);
 	c->ending = false;
 	c->open = c->q.live > 0; /* what a store works on still comes back */
 }

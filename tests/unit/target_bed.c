@@ -183,17 +183,14 @@ void bed_queue_open_in(struct target_group *g, struct bed *b, struct bed_queue *
 	target_queue_init(&q->tq, &b->target, b->now);
 }
 
-/* As a transport does: what is in fetch is given back. */
+/* As a transport does: it lets go of what is in fetch. */
 void bed_queue_close(struct bed_queue *q)
 {
 	if (!q->bed)
 		return;
-	target_queue_disconnected(&q->tq);
 	for (unsigned i = 0; i < ARRAY_SIZE(q->cmds); i++)
-		if (q->cmds[i].fetching) {
-			q->cmds[i].fetching = false;
-			target_req_ready(&q->cmds[i].req, NVME_SC_ABORT_QUEUE);
-		}
+		q->cmds[i].fetching = false;
+	target_queue_disconnected(&q->tq);
 }
 
 static struct bed_cmd *send(struct bed_queue *q, struct nvme_sqe *s, size_t sqe_len, void *data,

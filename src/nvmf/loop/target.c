@@ -254,26 +254,29 @@ static void end(struct loop_conn *c)
 	c->state = LOOP_ENDED;
 	c->told = false;
 	share_queue_grown(&c->share);
-	target_queue_disconnected(&c->tq);
-	/* Out of all lines first: what is ended below must find none of them in one. */
 	for (uint16_t i = 0; i < c->entries; i++) {
 		struct loop_cmd *cmd = &c->cmds[i];
 
-		if (cmd->state == LOOP_CMD_MEMORY)
-			share_memory_forget(&cmd->share);
-		else if (cmd->state == LOOP_CMD_FETCHING || cmd->state == LOOP_CMD_SENT)
+		switch (cmd->state) {
+		case LOOP_CMD_SENT:
 			list_remove(&cmd->link);
-		if (cmd->state == LOOP_CMD_SENT)
 			cmd->state = LOOP_CMD_FREE;
+			break;
+		case LOOP_CMD_FETCHING:
+			list_remove(&cmd->link);
+			cmd->state = LOOP_CMD_TARGET;
+			break;
+		case LOOP_CMD_MEMORY:
+			share_memory_forget(&cmd->share);
+			cmd->state = LOOP_CMD_TARGET;
+			break;
+		case LOOP_CMD_FREE:
+		case LOOP_CMD_TARGET:
+		case LOOP_CMD_ANSWERED:
+			break;
+		}
 	}
-	for (uint16_t i = 0; i < c->entries; i++) {
-		struct loop_cmd *cmd = &c->cmds[i];
-
-		if (cmd->state != LOOP_CMD_MEMORY && cmd->state != LOOP_CMD_FETCHING)
-			continue;
-		cmd->state = LOOP_CMD_TARGET;
-		target_req_ready(&cmd->req, NVME_SC_ABORT_QUEUE);
-	}
+	target_queue_disconnected(&c->tq);
 }
 
 static void op_has_memory(struct share_cmd *s)

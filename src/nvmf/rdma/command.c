@@ -707,25 +707,20 @@ static struct rdma_cmd *cmd_at(struct rdma_queue *q, uint32_t i)
 void rdma_queue_abandon(struct rdma_queue *q)
 {
 	assert(q->torn_down);
-	/* Out of all lines first: what is ended below must find none of them in one. */
 	for (uint32_t i = 0; i <= q->cmd_count; i++) {
 		struct rdma_cmd *c = cmd_at(q, i);
 
-		if (c->state == RDMA_CMD_POOL_WAIT)
-			share_memory_forget(&c->share);
-		else if (c->state == RDMA_CMD_READ_WAIT || c->state == RDMA_CMD_SEND_WAIT)
+		if (c->state == RDMA_CMD_READ_WAIT || c->state == RDMA_CMD_SEND_WAIT)
 			list_remove(&c->link);
-		list_remove(&c->moving);
-	}
-	for (uint32_t i = 0; i <= q->cmd_count; i++) {
-		struct rdma_cmd *c = cmd_at(q, i);
-
 		switch (c->state) {
 		case RDMA_CMD_POOL_WAIT:
+			share_memory_forget(&c->share);
+			c->state = RDMA_CMD_TARGET;
+			break;
 		case RDMA_CMD_READ_WAIT:
 		case RDMA_CMD_READING:
+			list_remove(&c->moving);
 			c->state = RDMA_CMD_TARGET;
-			target_req_ready(&c->req, NVME_SC_ABORT_QUEUE);
 			break;
 		case RDMA_CMD_SEND_WAIT:
 		case RDMA_CMD_SENDING:
@@ -736,4 +731,5 @@ void rdma_queue_abandon(struct rdma_queue *q)
 			break;
 		}
 	}
+	target_queue_disconnected(&q->tq);
 }

@@ -38,7 +38,6 @@ static void bury(struct rdma_queue *q)
 		rdma_destroy_qp(q->id);
 		q->torn_down = true;
 		rdma_cq_drain(q->cq);
-		target_queue_disconnected(&q->tq);
 		rdma_queue_abandon(q);
 	}
 	if (q->tq.live == 0)

@@ -219,7 +219,7 @@ void rdma_arm_all(struct rdma_target *rt);
 int rdma_queue_open(struct rdma_queue *q) must_use;
 /* Frees what open took. The QP is gone already. */
 void rdma_queue_close(struct rdma_queue *q);
-/* The QP is gone: gives back to the target what only the QP could have finished. */
+/* The QP is gone: gives back to the target what only the QP could have finished, and tells it. */
 void rdma_queue_abandon(struct rdma_queue *q);
 /* Has the host's RNIC answer something, by a READ of no bytes. */
 void rdma_queue_nudge(struct rdma_queue *q);

@@ -133,14 +133,26 @@ void target_queue_hand(struct target_queue *q, struct target_group *to)
 	group_tell(from, to, &q->report.msg, handed);
 }
 
+static struct target_req *first_in_fetch(const struct target_queue *q)
+{
+	list_for_each(r, &q->reqs, struct target_req, link)
+		if (r->state == TARGET_REQ_FETCH)
+			return r;
+	return NULL;
+}
+
 void target_queue_disconnected(struct target_queue *q)
 {
+	struct target_req *r;
+
 	if (q->disconnected)
 		return;
 	q->disconnected = true;
 	q->ctrl = NULL;
 	timer_cancel(&q->group->connect_timers, &q->connect_timer);
 	queue_report(q);
+	while ((r = first_in_fetch(q)))
+		target_req_ready(r, NVME_SC_ABORT_QUEUE);
 }
 
 void target_req_recv(struct target_queue *q, struct target_req *r, const void *sqe, size_t sqe_len,

@@ -417,9 +417,10 @@ struct target_group *target_group_for(const struct target_queue *q, const void *
  */
 void target_queue_hand(struct target_queue *q, struct target_group *to);
 /*
- * The connection is gone. Held requests come back through respond at once, the others when the
- * store is done with them; requests in fetch the transport itself ends with target_req_ready().
- * When q->live is 0 the queue's memory may be reused.
+ * The connection is gone, and with it whatever the transport did for fetch: it has let go of those
+ * requests, out of every line that they waited in. They come back through respond at once, as do
+ * held ones; the others when the store is done with them. When q->live is 0 the queue's memory may
+ * be reused.
  */
 void target_queue_disconnected(struct target_queue *q);
 
