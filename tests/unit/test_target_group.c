@@ -273,6 +273,21 @@ static void a_queue_stays_while_an_order_for_it_is_under_way(void **state)
 	assert_int_equal(bed->io.tq.live, 0);
 }
 
+/* What the admin plane is told of already is not written to. */
+static void a_queue_that_its_host_closed_was_not_ended_by_an_order(void **state)
+{
+	struct target_subsys *none = NULL;
+
+	(void)state;
+	bed_queue_close(&bed->io);
+	target_port_offer(&bed->target, &bed->port, &none, 0);
+	run_second();
+	assert_string_equal(bed->io.tq.why, "");
+	run_both();
+	assert_int_equal(bed->target.counters->queues_failed, 0);
+	assert_int_equal(bed->io.tq.live, 0);
+}
+
 static void a_controller_stays_until_every_thread_has_forgotten_it(void **state)
 {
 	struct bed_cmd *c;
@@ -544,6 +559,7 @@ static void disturb(unsigned i)
 
 static void two_threads_serve_one_target(void **state)
 {
+	struct target_subsys *none = NULL;
 	pthread_t thread;
 
 	(void)state;
@@ -569,6 +585,10 @@ static void two_threads_serve_one_target(void **state)
 		to_connect = round;
 		for (unsigned i = 0; i < round % 5; i++)
 			disturb(i);
+		if (round % 4 == 1) { /* the order to end meets a queue that may have ended */
+			target_port_offer(&bed->target, &bed->port, &none, 0);
+			target_port_offer(&bed->target, &bed->port, NULL, 0);
+		}
 		if (round % 3 == 1) /* or the controller just ends, or the queue does before */
 			assert_int_equal(bed_property_set(&bed->admin, NVME_PROP_CC, 0), 0);
 		if (round % 3 == 2)
@@ -605,6 +625,8 @@ int main(void)
 						begin, end),
 		cmocka_unit_test_setup_teardown(a_queue_stays_while_an_order_for_it_is_under_way,
 						begin, end),
+		cmocka_unit_test_setup_teardown(
+			a_queue_that_its_host_closed_was_not_ended_by_an_order, begin, end),
 		cmocka_unit_test_setup_teardown(
 			a_controller_stays_until_every_thread_has_forgotten_it, begin, end),
 		cmocka_unit_test_setup_teardown(an_abort_finds_a_command_of_another_thread, begin,

@@ -84,9 +84,10 @@ static struct target_queue *order_queue(struct target_msg *m)
 	return container_of(m, struct target_queue, order.msg);
 }
 
+/* When it is disconnected, why stands: the admin plane may be telling of it. */
 void queue_end(struct target_queue *q, const char *why)
 {
-	if (why && !q->why[0]) {
+	if (why && !q->why[0] && !q->disconnected) {
 		size_t n = min_of(strlen(why), sizeof(q->why) - 1);
 
 		memcpy(q->why, why, n);
