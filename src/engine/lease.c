@@ -10,6 +10,9 @@
 #define LEASE_NS    (500 * NSEC_PER_USEC)
 #define BACK_NS	    (100 * NSEC_PER_USEC)
 #define KEPT_NS	    (2 * NSEC_PER_MSEC)
+#define PROMPT_NS   (20 * NSEC_PER_USEC)
+#define LATE_MAX    3
+#define HASTY_NS    (100 * NSEC_PER_MSEC)
 
 /* For who attends: that long it may be at something else. */
 #define ATTEND_LEASE_NS (2 * NSEC_PER_MSEC)
@@ -56,6 +59,28 @@ void lease_posts(struct lease *l, uint64_t now)
 	l->lost_at = 0;
 	if (l->until)
 		renew(l, now);
+}
+
+bool lease_holds(struct lease *l, uint64_t now)
+{
+	if (!l->since || !lease_is_live(l, now) || now < l->hasty_until)
+		return false;
+	if (!l->held)
+		l->held = now;
+	return true;
+}
+
+void lease_sent(struct lease *l, uint64_t now)
+{
+	if (!l->held)
+		return;
+	if (now - l->held < PROMPT_NS) {
+		l->late = 0;
+	} else if (++l->late == LATE_MAX) {
+		l->late = 0;
+		l->hasty_until = now + HASTY_NS;
+	}
+	l->held = 0;
 }
 
 bool lease_end(struct lease *l)
@@ -113,6 +138,7 @@ void lease_thread_begins(struct lease *l, uint64_t now)
 	if (l->since)
 		l->lost_at = now;
 	l->until = l->since = 0;
+	lease_sent(l, now);
 }
 
 void lease_thread_received(struct lease *l, int packets, uint64_t now)

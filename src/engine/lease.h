@@ -8,6 +8,11 @@
  * send as soon as the thread has received for it, is no good poller: it was waiting for memory to
  * change. The next time it has to go on for twice as long, until it keeps a lease for a while.
  * (One that comes back late, or to poll, was not running: that is no fault.)
+ *
+ * While a poller has its lease, what it posts may wait for its next call, so that what it posts
+ * until then goes along. At the latest it goes when the lease ends. Who lets it wait for longer
+ * than a moment several times over has something else to do: for a while all that it posts goes at
+ * once. So does what one posts that attends: nobody knows when it calls again.
  */
 #ifndef WEFT_ENGINE_LEASE_H
 #define WEFT_ENGINE_LEASE_H
@@ -28,6 +33,9 @@ struct lease {
 	uint64_t tickets;     /* given out */
 	uint64_t guard;	      /* while attended: when the thread looks for itself */
 	uint64_t shared;      /* so long nobody attends */
+	uint64_t held;	      /* since when something posted waits; 0: nothing does */
+	uint64_t hasty_until; /* so long nothing waits */
+	unsigned int late;    /* so often in succession it waited for longer than a moment */
 	unsigned int refused; /* would have attended, and sleep */
 	bool channels;	      /* somebody waits for completion events, and attends nothing */
 };
@@ -42,6 +50,10 @@ void lease_polls(struct lease *, uint64_t now);
 void lease_polled(struct lease *);
 /* Somebody posted. */
 void lease_posts(struct lease *, uint64_t now);
+/* May what was posted wait for the next call? */
+bool lease_holds(struct lease *, uint64_t now);
+/* All that there was is sent, or about to be. */
+void lease_sent(struct lease *, uint64_t now);
 /* Somebody is going to wait for a completion event. True if a lease ends with that. */
 bool lease_end(struct lease *);
 

@@ -27,6 +27,7 @@ bool shard_progress(struct shard *s)
 	if (lease_is_live(&s->lease, now)) {
 		/* It will call again: what follows from this batch, acknowledgements mostly, goes
 		 * out then, or along with what it posts until then. */
+		lease_sent(&s->lease, now);
 		if (drive_send_pending(&s->drive))
 			drive_send(&s->drive, SHARD_TX_MAX, now);
 		got = drive_receive(&s->drive, now);
@@ -51,18 +52,38 @@ void shard_polled(struct shard *s)
 	lease_polled(&s->lease);
 }
 
-void shard_flush(struct shard *s)
+static void send_now(struct shard *s, uint64_t now)
 {
-	uint64_t now = s->clock ? s->clock : time_now_ns();
 	bool more;
 
-	if (s->dead)
-		return;
-	lease_posts(&s->lease, now);
+	lease_sent(&s->lease, now);
 	more = drive_send(&s->drive, SHARD_TX_MAX, now);
 	/* A poller looks at the timers itself. */
 	if (s->sleeps_until && !lease_is_live(&s->lease, now) &&
 	    (more || drive_next_deadline(&s->drive) < s->sleeps_until))
+		shard_thread_wake(s);
+}
+
+void shard_flush(struct shard *s)
+{
+	uint64_t now = s->clock ? s->clock : time_now_ns();
+
+	if (s->dead)
+		return;
+	lease_posts(&s->lease, now);
+	send_now(s, now);
+}
+
+void shard_posted(struct shard *s)
+{
+	uint64_t now = s->clock ? s->clock : time_now_ns();
+
+	if (s->dead)
+		return;
+	lease_posts(&s->lease, now);
+	if (!drive_send_can_wait(&s->drive) || !lease_holds(&s->lease, now))
+		send_now(s, now);
+	else if (s->sleeps_until > s->lease.until)
 		shard_thread_wake(s);
 }
 
@@ -77,7 +98,11 @@ void shard_watch(struct shard *s, int fd, bool (*ready)(int fd))
 
 void shard_sleeping(struct shard *s)
 {
-	if (lease_end(&s->lease) && !s->dead && s->sleeps_until)
+	if (!lease_end(&s->lease) || s->dead)
+		return;
+	if (s->lease.held)
+		send_now(s, time_now_ns());
+	if (s->sleeps_until)
 		shard_thread_wake(s);
 }
 
@@ -91,8 +116,10 @@ int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_ticket)
 	if (s->dead)
 		return -1;
 	now = time_now_ns();
-	if (drive_send_pending(&s->drive) && (sleeps || s->put_off))
+	if (drive_send_pending(&s->drive) && (sleeps || s->put_off)) {
+		lease_sent(&s->lease, now);
 		drive_send(&s->drive, SHARD_TX_MAX, now);
+	}
 	s->put_off = !sleeps;
 	/* A thread that listens as well stops that with the next packet. */
 	if (s->sleeps_until && ((sleeps && drive_send_pending(&s->drive)) ||

@@ -2,12 +2,12 @@
 /*
  * A shard: its ports, one RNIC core, one timer deadline, one lock, one background thread.
  *
- * Progress is made by whoever is there. shard_flush() transmits inline from the caller that posted;
- * shard_progress() (ibv_poll_cq on an empty CQ) receives and processes in the poller's thread; the
- * background thread does both when nobody polls. A poller renews a short lease, and while a lease
- * is live the thread sleeps on it instead of on the socket, so that the two never fight over a
- * packet. The lease begins only with the caller that goes on polling: one that looks a few times
- * and then waits for an event (shard_sleeping()) leaves the socket to the thread.
+ * Progress is made by whoever is there. shard_posted() transmits inline from the caller that
+ * posted; shard_progress() (ibv_poll_cq on an empty CQ) receives and processes in the poller's
+ * thread; the background thread does both when nobody polls. A poller renews a short lease, and
+ * while a lease is live the thread sleeps on it instead of on the socket, so that the two never
+ * fight over a packet. The lease begins only with the caller that goes on polling: one that looks a
+ * few times and then waits for an event (shard_sleeping()) leaves the socket to the thread.
  *
  * One who has to sleep may also attend the socket, where there is but one port: it sleeps on the
  * socket's descriptor, among others, and takes in itself what comes, so that a packet wakes one
@@ -53,9 +53,11 @@ bool shard_lock_within(struct shard *, uint64_t ns) must_use;
 
 /* With the lock held: the time, for calls of the core. */
 uint64_t shard_now(struct shard *);
-/* With the lock held, after anything was posted or a QP changed: sends what the core has to send,
- * and wakes the thread if it would sleep past the new deadline. */
+/* With the lock held, after a QP changed: sends what the core has to send, and wakes the thread if
+ * it would sleep past the new deadline. */
 void shard_flush(struct shard *);
+/* The same after sends were posted; but a poller's may wait for its next call (lease.h). */
+void shard_posted(struct shard *);
 /* With the lock held: one receive batch, timers that are due, and what follows from them to send.
  * Renews the poller's lease. True if any packet was received. */
 bool shard_progress(struct shard *);

@@ -212,7 +212,16 @@ size_t rnic_tx(struct rnic *r, struct packet_tx *pkts, size_t max, uint64_t now)
 		/* A QP that failed on the way may owe its peer a NAK. */
 		qp_settle(r);
 	}
+	if (n < max) {
+		r->unsent = 0;
+		r->hurried = false;
+	}
 	return n;
+}
+
+bool rnic_tx_can_wait(const struct rnic *r)
+{
+	return !r->hurried && r->unsent < HELD_MAX;
 }
 
 bool rnic_tx_pending(const struct rnic *r)

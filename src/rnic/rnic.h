@@ -273,6 +273,9 @@ bool rnic_rx(struct rnic *, const struct packet_rx *, uint64_t now);
 size_t rnic_tx(struct rnic *, struct packet_tx *pkts, size_t max, uint64_t now);
 /* Is there anything for rnic_tx to send? */
 bool rnic_tx_pending(const struct rnic *);
+/* May what was posted since the last rnic_tx() wait for company? It is little, and each of it is
+ * behind something of its QP that the peer still has to answer. */
+bool rnic_tx_can_wait(const struct rnic *);
 /* When rnic_tick must next be called, DEADLINE_NEVER for never. */
 uint64_t rnic_next_deadline(const struct rnic *);
 void rnic_tick(struct rnic *, uint64_t now);

@@ -102,7 +102,7 @@ int face_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 			break;
 		}
 	}
-	shard_flush(qp->shard); /* what stands before a bad request was posted */
+	shard_posted(qp->shard); /* what stands before a bad request was posted */
 	shard_unlock(qp->shard);
 	return rc;
 }

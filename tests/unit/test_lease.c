@@ -126,6 +126,63 @@ static void who_comes_back_late_or_to_poll_is_not_punished(void **state)
 	assert_int_equal(spin_and_lose(&l, &now, 200 * US), first);
 }
 
+static void what_is_posted_waits_only_under_a_lease(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = start;
+
+	(void)state;
+	assert_false(lease_holds(&l, now));
+	now = poll_for(&l, now, 100 * US);
+	assert_true(lease_holds(&l, now));
+	assert_true(lease_holds(&l, now + 10 * US));
+	assert_false(lease_holds(&l, now + 600 * US));
+}
+
+static void what_is_posted_by_who_attends_does_not_wait(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t ticket = lease_attend(&l, true, start);
+
+	(void)state;
+	assert_int_equal(lease_attended(&l, ticket, start), LEASE_HELD);
+	assert_true(lease_is_live(&l, start));
+	assert_false(lease_holds(&l, start));
+}
+
+/* What waits is sent so long after. */
+static void hold_for(struct lease *l, uint64_t *now, uint64_t ns)
+{
+	assert_true(lease_holds(l, *now));
+	lease_sent(l, *now += ns);
+}
+
+static void for_who_comes_late_time_and_again_nothing_waits_a_while(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = poll_for(&l, start, 100 * US);
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		hold_for(&l, &now, 19 * US);
+		now = poll_for(&l, now, 100 * US);
+	}
+	/* Who had no processor for once. */
+	for (int i = 0; i < 10; i++) {
+		hold_for(&l, &now, 100 * US);
+		hold_for(&l, &now, 100 * US);
+		hold_for(&l, &now, 1 * US);
+		now = poll_for(&l, now, 100 * US);
+	}
+	for (int i = 0; i < 3; i++)
+		hold_for(&l, &now, 20 * US);
+	assert_false(lease_holds(&l, now));
+	now = poll_for(&l, now, 99 * MS);
+	assert_false(lease_holds(&l, now));
+	now = poll_for(&l, now, 2 * MS);
+	assert_true(lease_holds(&l, now));
+}
+
 static void who_attends_is_looked_after_by_the_guard(void **state)
 {
 	struct lease l = new_lease();
@@ -191,6 +248,9 @@ int main(void)
 		cmocka_unit_test(who_goes_to_sleep_ends_the_lease),
 		cmocka_unit_test(who_waited_for_memory_must_poll_twice_as_long_the_next_time),
 		cmocka_unit_test(who_comes_back_late_or_to_poll_is_not_punished),
+		cmocka_unit_test(what_is_posted_waits_only_under_a_lease),
+		cmocka_unit_test(what_is_posted_by_who_attends_does_not_wait),
+		cmocka_unit_test(for_who_comes_late_time_and_again_nothing_waits_a_while),
 		cmocka_unit_test(who_attends_is_looked_after_by_the_guard),
 		cmocka_unit_test(between_two_sleeps_who_attends_has_a_lease),
 		cmocka_unit_test(a_second_one_that_sleeps_is_served_by_the_thread),

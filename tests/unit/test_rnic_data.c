@@ -554,6 +554,51 @@ static void qps_take_turns(void **state)
 	bed_close(b);
 }
 
+static void send_all(struct bed *b)
+{
+	while (bed_tx1(b, 0))
+		;
+}
+
+/* What is posted may wait for company while its QP waits for an answer anyway, and is little. */
+static void little_behind_what_is_on_the_way_can_wait(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.cap = {.max_send_wr = 128, .max_recv_wr = 1}});
+	struct rnic *r = b->side[0].rnic;
+	uint32_t n;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	assert_false(rnic_tx_can_wait(r));
+	send_all(b);
+	assert_true(rnic_tx_can_wait(r));
+	for (n = 0; rnic_tx_can_wait(r); n++)
+		assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	assert_int_equal(n, 64);
+	send_all(b);
+	assert_int_equal(bed_rdma(b, 0, 3, RNIC_WR_RDMA_WRITE, 0, 0, 64u << 10), 0);
+	assert_false(rnic_tx_can_wait(r));
+	bed_run(b);
+	bed_sleep(b, 100 * MS); /* those that were taken and not delivered */
+	/* Nothing is on the way any more. */
+	assert_int_equal(bed_rdma(b, 0, 4, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	assert_false(rnic_tx_can_wait(r));
+	bed_close(b);
+}
+
+static void what_nobody_answers_never_waits(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.type = RNIC_QPT_UC});
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(bed_send(b, 0, 1, 0, 8), 0);
+		assert_false(rnic_tx_can_wait(b->side[0].rnic));
+		assert_non_null(bed_tx1(b, 0));
+	}
+	bed_close(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -578,6 +623,8 @@ int main(void)
 		cmocka_unit_test(reads_share_the_budget_of_our_own_socket),
 		cmocka_unit_test(a_dead_qp_does_not_hold_up_the_others),
 		cmocka_unit_test(qps_take_turns),
+		cmocka_unit_test(little_behind_what_is_on_the_way_can_wait),
+		cmocka_unit_test(what_nobody_answers_never_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -252,8 +252,8 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void post(struct end *e, int qp, uint32_t opcode, size_t at, uint32_t len,
-		 const struct end *peer)
+static void post_as(void (*then)(struct shard *), struct end *e, int qp, uint32_t opcode, size_t at,
+		    uint32_t len, const struct end *peer)
 {
 	struct rnic_sge sge = {(uintptr_t)e->mem + at, len, rnic_mr_lkey(e->mr)};
 	struct rnic_send_wr wr = {
@@ -268,8 +268,14 @@ static void post(struct end *e, int qp, uint32_t opcode, size_t at, uint32_t len
 
 	shard_lock(e->shard);
 	assert_int_equal(rnic_post_send(e->qp[qp], &wr, shard_now(e->shard)), 0);
-	shard_flush(e->shard);
+	then(e->shard);
 	shard_unlock(e->shard);
+}
+
+static void post(struct end *e, int qp, uint32_t opcode, size_t at, uint32_t len,
+		 const struct end *peer)
+{
+	post_as(shard_flush, e, qp, opcode, at, len, peer);
 }
 
 static void post_recv(struct end *e, int qp, size_t at, uint32_t len)
@@ -400,6 +406,84 @@ static void messages_pass_between_pollers_in_order(void **state)
 		assert_memory_equal(b->mem + 16, &i, sizeof(i));
 		await(a, true);
 	}
+}
+
+static uint64_t packets_sent(struct end *e)
+{
+	uint64_t n;
+
+	shard_lock(e->shard);
+	n = rnic_counters(shard_rnic(e->shard))->tx_packets;
+	shard_unlock(e->shard);
+	return n;
+}
+
+enum { HELD = 6 };
+
+/* Polls until it has a lease and posts six, of which nothing is on the way but the first. Returns
+ * how many of them have gone. */
+static uint64_t post_as_a_poller(struct end *a, const struct end *b)
+{
+	uint64_t before = packets_sent(a), until = time_now_ns() + NSEC_PER_MSEC;
+	struct rnic_wc wc;
+
+	while (time_now_ns() < until)
+		assert_int_equal(poll_cq(a, &wc, 1, true), 0);
+	for (int i = 0; i < HELD; i++)
+		post_as(shard_posted, a, 0, RNIC_WR_RDMA_WRITE, 64u * i, 8, b);
+	return packets_sent(a) - before;
+}
+
+/* Who has no processor for a while finds that the thread was faster: not a hundred times. */
+static void what_a_poller_posts_goes_with_its_next_call(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	bool together = false;
+
+	for (int i = 0; i < 100 && !together; i++) {
+		uint64_t at_once = post_as_a_poller(a, b), before = packets_sent(a);
+		struct rnic_wc wc;
+		int n;
+
+		assert_in_range(at_once, 1, HELD);
+		n = poll_cq(a, &wc, 1, true);
+		together = at_once == 1 && packets_sent(a) - before == HELD - 1;
+		for (; n < HELD; n++)
+			await(a, true);
+		assert_int_equal(packets_sent(a) - before, HELD - at_once);
+	}
+	assert_true(together);
+}
+
+static void what_a_poller_posted_goes_without_it(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	uint64_t until = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
+	uint64_t before = packets_sent(a);
+
+	post_as_a_poller(a, b);
+	while (packets_sent(a) - before < HELD && time_now_ns() < until)
+		nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+	assert_int_equal(packets_sent(a) - before, HELD);
+	for (int i = 0; i < HELD; i++)
+		await(a, true);
+}
+
+static void who_goes_to_sleep_leaves_nothing_behind(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	uint64_t before = packets_sent(a);
+
+	post_as_a_poller(a, b);
+	shard_lock(a->shard);
+	shard_sleeping(a->shard);
+	assert_int_equal(rnic_counters(shard_rnic(a->shard))->tx_packets - before, HELD);
+	shard_unlock(a->shard);
+	for (int i = 0; i < HELD; i++)
+		await(a, false);
 }
 
 static void a_receiver_not_ready_is_tried_again_by_the_thread(void **state)
@@ -722,6 +806,9 @@ int main(void)
 		SHARD_TEST(pollers_exchange_everything),
 		SHARD_TEST(threads_alone_exchange_everything),
 		SHARD_TEST(messages_pass_between_pollers_in_order),
+		SHARD_TEST(what_a_poller_posts_goes_with_its_next_call),
+		SHARD_TEST(what_a_poller_posted_goes_without_it),
+		SHARD_TEST(who_goes_to_sleep_leaves_nothing_behind),
 		SHARD_TEST(a_receiver_not_ready_is_tried_again_by_the_thread),
 		SHARD_TEST(the_thread_takes_over_when_the_poller_stops),
 		SHARD_TEST(a_sleeper_is_notified),

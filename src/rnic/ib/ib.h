@@ -166,7 +166,8 @@ extern const struct transition rc_transitions[IB_TRANSITIONS], uc_transitions[IB
 
 /* ---- the three halves ----------------------------------------------------------------------- */
 
-void req_start(struct rnic_qp *); /* RTR -> RTS */
+void req_start(struct rnic_qp *);	 /* RTR -> RTS */
+bool req_awaits(const struct rnic_qp *); /* an answer */
 /* Builds the next packet if there is one that may go. */
 bool req_tx(struct rnic_qp *, struct packet_tx *, uint64_t now);
 

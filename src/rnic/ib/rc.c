@@ -26,6 +26,7 @@ const struct service service_rc = {
 	.transitions = rc_transitions,
 	.ntransitions = IB_TRANSITIONS,
 	.tx = rc_tx,
+	.awaits = req_awaits,
 	.rx = rc_rx,
 	.timer = recovery_timer,
 };

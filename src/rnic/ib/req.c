@@ -119,6 +119,11 @@ static void req_sent(struct rnic_qp *qp, struct send_wqe *w, uint32_t span, uint
 		qp->sq.cur++;
 }
 
+bool req_awaits(const struct rnic_qp *qp)
+{
+	return req_of(qp)->inflight > 0;
+}
+
 bool req_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 {
 	struct req *q = req_of(qp);

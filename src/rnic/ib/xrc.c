@@ -56,6 +56,7 @@ const struct service service_xrc_initiator = {
 	.ntransitions = IB_TRANSITIONS,
 	.post = initiator_post,
 	.tx = req_tx,
+	.awaits = req_awaits,
 	.rx = initiator_rx,
 	.timer = recovery_timer,
 };
