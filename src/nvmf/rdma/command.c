@@ -29,13 +29,6 @@ static struct rdma_queue *cmd_queue(struct rdma_cmd *c)
 	return c->send_hook.queue;
 }
 
-static void failed(struct rdma_queue *q, const char *what, int error)
-{
-	if (error < 0) /* some providers */
-		error = errno;
-	rdma_queue_fail(q, "%s fails: %s", what, strerror(error));
-}
-
 /* True if a completion is to be acted upon. A failed one is the end of its connection. */
 static bool completed(struct rdma_hook *h, const struct ibv_wc *wc, const char *what)
 {
@@ -72,13 +65,10 @@ static void begin_moving(struct rdma_cmd *c)
 
 static int post_recv(struct rdma_queue *q, struct rdma_recv *rv)
 {
-	struct ibv_sge sge[2] = {
-		{.addr = (uintptr_t)rv->capsule, .length = NVME_SQE_LEN, .lkey = rv->lkey},
-		{.addr = (uintptr_t)rv->data, .length = rv->data_room, .lkey = rv->lkey},
-	};
-	struct ibv_recv_wr wr = {
-		.wr_id = (uintptr_t)&rv->hook, .sg_list = sge, .num_sge = rv->data ? 2 : 1};
-	struct ibv_recv_wr *bad;
+	struct ibv_recv_wr wr, *bad;
+	struct ibv_sge sge[2];
+
+	rdma_recv_wr(rv, &wr, sge);
 
 	return ibv_post_recv(q->id->qp, &wr, &bad);
 }
@@ -136,113 +126,12 @@ static void release(struct rdma_cmd *c)
 
 /* --- responses -------------------------------------------------------------------------------- */
 
-/*
- * A response invalidates one key: of several that a host asks for the last, as SPDK's target does.
- * A host invalidates the others itself, as it does with all when a target cannot.
- */
-static bool wants_invalidate(struct rdma_cmd *c, uint32_t *ret_key)
+/* At the end of the turn. */
+static void send_soon(struct rdma_queue *q)
 {
-	if (!cmd_queue(c)->dev->send_inv)
-		return false;
-	for (uint32_t i = c->req.sgl_count; i > 0; i--) {
-		struct nvme_sgl g = target_req_sgl(&c->req, i - 1);
-
-		if (g.subtype != NVME_SGL_INVALIDATE || !g.len)
-			continue;
-		*ret_key = g.key;
-		return true;
-	}
-	return false;
+	list_remove(&q->pumping);
+	list_push_tail(&q->rt->pumping, &q->pumping);
 }
-
-struct writes {
-	struct ibv_send_wr wr[TARGET_SGL_MAX];
-	struct ibv_sge sge[TARGET_SGL_MAX][2];
-};
-
-/* One for each descriptor: of the data, of the zeroes behind it, or of the one's end and the
- * other's beginning. */
-static struct ibv_send_wr *build_writes(struct rdma_cmd *c, struct writes *w,
-					struct ibv_send_wr *last)
-{
-	struct rdma_queue *q = cmd_queue(c);
-	const struct target_req *r = &c->req;
-	uint32_t at = 0;
-	unsigned n = 0;
-
-	for (uint32_t i = 0; i < r->sgl_count; i++) {
-		struct nvme_sgl g = target_req_sgl(r, i);
-		uint32_t data = min_of(g.len, r->data_len - at);
-		int sges = 0;
-
-		if (!g.len)
-			continue;
-		if (data)
-			w->sge[n][sges++] = (struct ibv_sge){.addr = (uintptr_t)r->data + at,
-							     .length = data,
-							     .lkey = q->dev->pool_mr->lkey};
-		if (data < g.len)
-			w->sge[n][sges++] = (struct ibv_sge){.addr = (uintptr_t)q->rt->zeroes,
-							     .length = g.len - data,
-							     .lkey = q->dev->zeroes_mr->lkey};
-		w->wr[n] = (struct ibv_send_wr){
-			.wr_id = (uintptr_t)&c->write_hook,
-			.next = &w->wr[n + 1],
-			.sg_list = w->sge[n],
-			.num_sge = sges,
-			.opcode = IBV_WR_RDMA_WRITE,
-			.wr.rdma = {.remote_addr = g.addr, .rkey = g.key},
-		};
-		at += data;
-		n++;
-	}
-	w->wr[n - 1].next = last;
-	return w->wr;
-}
-
-/* Data, if there is any for the host, and the response right behind it, in one post. */
-static void post_response(struct rdma_cmd *c)
-{
-	struct rdma_queue *q = cmd_queue(c);
-	struct wcursor w = wcursor_init(c->cqe, NVME_CQE_LEN);
-	struct ibv_sge cqe_sge = {
-		.addr = (uintptr_t)c->cqe, .length = NVME_CQE_LEN, .lkey = c->cqe_lkey};
-	struct ibv_send_wr send = {
-		.wr_id = (uintptr_t)&c->send_hook,
-		.sg_list = &cqe_sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
-	struct ibv_send_wr *first = &send, *bad;
-	struct writes writes;
-	uint32_t key;
-	struct rdma_recv *rv = c->recv;
-	int error;
-
-	nvme_cqe_put(&w, &c->req.cqe);
-	/* Before the receive is posted: the descriptors may stand in it. */
-	if (c->send_wrs > 1)
-		first = build_writes(c, &writes, &send);
-	if (wants_invalidate(c, &key)) {
-		send.opcode = IBV_WR_SEND_WITH_INV;
-		send.invalidate_rkey = key;
-		send.wr.rdma.rkey = key; /* where libsiw takes it from */
-	} else if (q->inline_send) {	 /* siw cannot do both */
-		send.send_flags |= IBV_SEND_INLINE;
-	}
-	c->state = RDMA_CMD_SENDING;
-	q->sends_free -= c->send_wrs;
-	/* The receive first: the host may use the place as soon as it has the response. */
-	c->recv = NULL;
-	error = post_recv(q, rv);
-	if (!error)
-		error = ibv_post_send(q->id->qp, first, &bad);
-	if (error)
-		failed(q, "posting a response", error);
-}
-
-static void send_pump(struct rdma_queue *q);
 
 static void send_done(struct rdma_hook *h, const struct ibv_wc *wc)
 {
@@ -253,7 +142,8 @@ static void send_done(struct rdma_hook *h, const struct ibv_wc *wc)
 		return;
 	q->sends_free += c->send_wrs;
 	release(c);
-	send_pump(q);
+	if (!list_empty(&q->send_wait) || !list_empty(&q->read_wait))
+		send_soon(q);
 	while (!list_empty(&q->pending) && !list_empty(&q->free))
 		start_cmd(q, list_entry(list_pop_head(&q->pending), struct rdma_recv, link));
 }
@@ -277,12 +167,13 @@ static void op_respond(struct target_req *r)
 		return;
 	}
 	begin_moving(c);
-	if (q->sends_free < c->send_wrs || !list_empty(&q->send_wait)) {
-		c->state = RDMA_CMD_SEND_WAIT;
-		list_push_tail(&q->send_wait, &c->link);
-	} else {
-		post_response(c);
-	}
+	c->state = RDMA_CMD_SEND_WAIT;
+	list_push_tail(&q->send_wait, &c->link);
+	q->send_wait_bytes += c->send_wrs > 1 ? r->data_len : 0;
+	if (q->send_wait_bytes < RDMA_BATCH_BYTES)
+		send_soon(q);
+	else
+		rdma_responses_post(q);
 }
 
 /* --- fetching a host's data ------------------------------------------------------------------- */
@@ -307,7 +198,7 @@ static void post_read_wr(struct rdma_queue *q, struct rdma_hook *h, void *to, ui
 	q->reads_free--;
 	error = ibv_post_send(q->id->qp, &wr, &bad);
 	if (error)
-		failed(q, "posting an RDMA READ", error);
+		rdma_post_failed(q, "posting an RDMA READ", error);
 }
 
 /* One for each descriptor, as many as there is room for; true if those were the last. */
@@ -343,20 +234,15 @@ static void read_done(struct rdma_hook *h, const struct ibv_wc *wc)
 		c->state = RDMA_CMD_TARGET;
 		target_req_ready(&c->req, NVME_SC_SUCCESS);
 	}
-	send_pump(q);
+	send_soon(q);
 }
 
 /* Responses before READs: they make room, READs ask for more. */
 static void send_pump(struct rdma_queue *q)
 {
-	while (!q->dying && !list_empty(&q->send_wait)) {
-		struct rdma_cmd *c = list_entry(q->send_wait.next, struct rdma_cmd, link);
-
-		if (q->sends_free < c->send_wrs)
-			return;
-		list_remove(&c->link);
-		post_response(c);
-	}
+	rdma_responses_post(q);
+	if (!list_empty(&q->send_wait))
+		return;
 	while (!q->dying && !list_empty(&q->read_wait)) {
 		struct rdma_cmd *c = list_entry(q->read_wait.next, struct rdma_cmd, link);
 
@@ -367,6 +253,12 @@ static void send_pump(struct rdma_queue *q)
 	}
 }
 
+void rdma_pump_all(struct rdma_target *rt)
+{
+	while (!list_empty(&rt->pumping))
+		send_pump(list_entry(list_pop_head(&rt->pumping), struct rdma_queue, pumping));
+}
+
 static void nudge_done(struct rdma_hook *h, const struct ibv_wc *wc)
 {
 	struct rdma_queue *q = h->queue;
@@ -375,7 +267,7 @@ static void nudge_done(struct rdma_hook *h, const struct ibv_wc *wc)
 		return;
 	q->sends_free++;
 	q->reads_free++;
-	send_pump(q);
+	send_soon(q);
 }
 
 void rdma_queue_nudge(struct rdma_queue *q)
@@ -432,7 +324,7 @@ static void probe_done(struct rdma_hook *h, const struct ibv_wc *wc)
 		return;
 	q->probing = false;
 	q->sends_free++;
-	send_pump(q);
+	send_soon(q);
 }
 
 /*
@@ -454,7 +346,7 @@ static void probe(struct rdma_queue *q)
 	q->sends_free--;
 	error = ibv_post_send(q->id->qp, &wr, &bad);
 	if (error)
-		failed(q, "asking whether the host is there", error);
+		rdma_post_failed(q, "asking whether the host is there", error);
 }
 
 /* Without a keep-alive time nobody else would notice that a host is gone: of admin queues. */
@@ -515,7 +407,10 @@ static bool op_cancel(struct target_req *r)
 
 static void op_disconnect(struct target_queue *tq)
 {
-	rdma_queue_kill(queue_of(tq));
+	struct rdma_queue *q = queue_of(tq);
+
+	rdma_responses_post(q); /* the reason may be among them */
+	rdma_queue_kill(q);
 }
 
 /* --- opening and closing ---------------------------------------------------------------------- */
@@ -616,7 +511,7 @@ static int op_admit(struct target_queue *tq)
 	for (uint32_t i = 1; i < q->depth && !error; i++)
 		error = post_recv(q, &q->recvs[i]);
 	if (error)
-		failed(q, "posting a receive", error);
+		rdma_post_failed(q, "posting a receive", error);
 	if (!q->tq.qid) {
 		q->probe_ns = q->rt->now_ns + RDMA_PROBE_NS;
 		arm(q, q->probe_ns);
@@ -691,6 +586,7 @@ int rdma_queue_open(struct rdma_queue *q)
 
 void rdma_queue_close(struct rdma_queue *q)
 {
+	list_remove(&q->pumping);
 	put_queue_memory(q);
 	put_page(q);
 }

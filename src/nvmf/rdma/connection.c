@@ -156,6 +156,7 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 	q->rt = rt;
 	q->id = id;
 	list_init(&q->silent);
+	list_init(&q->pumping);
 	id->context = q;
 	share_key_of(rdma_get_peer_addr(id), key);
 	if (!share_queue_init(&q->share, rt->shares, &share_ops, key))

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* That a queue is to end: who finds that out only says so here, and connection.c buries it. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "nvmf/rdma/target.h"
@@ -30,4 +32,11 @@ void rdma_queue_fail(struct rdma_queue *q, const char *fmt, ...)
 			 q->tq.ctrl ? q->tq.ctrl->hostnqn : "a host", q->tq.why);
 	}
 	rdma_queue_kill(q);
+}
+
+void rdma_post_failed(struct rdma_queue *q, const char *what, int error)
+{
+	if (error < 0) /* some providers */
+		error = errno;
+	rdma_queue_fail(q, "%s fails: %s", what, strerror(error));
 }

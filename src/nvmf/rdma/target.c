@@ -33,7 +33,7 @@ static uint64_t op_next_deadline(const struct transport_target *t)
 	const struct rdma_queue *q = first_silent(rt);
 	uint64_t timers = timer_heap_next(&rt->timers);
 
-	if (shares_pump_due(rt->shares))
+	if (shares_pump_due(rt->shares) || !list_empty(&rt->pumping))
 		return 0; /* by a store, between two calls of process */
 	return q ? min_of(q->nudge_ns, timers) : timers;
 }
@@ -55,7 +55,9 @@ static bool op_process(struct transport_target *t, uint64_t now_ns, bool sleepy)
 	bool any;
 
 	rt->now_ns = now_ns;
+	rdma_pump_all(rt); /* what stores had ready */
 	any = rdma_poll_all(rt);
+	rdma_pump_all(rt);
 	if (sleepy || ++rt->quiet_rounds >= EVENT_ROUNDS) {
 		rt->quiet_rounds = 0;
 		any |= rdma_take_events(rt);
@@ -65,10 +67,12 @@ static bool op_process(struct transport_target *t, uint64_t now_ns, bool sleepy)
 		rdma_queue_tick(container_of(tm, struct rdma_queue, timer));
 	rdma_bury_dying(rt);
 	any |= shares_pump(rt->shares);
+	rdma_pump_all(rt);
 	if (sleepy && !any) {
 		/* What came between the poll and the arming would wake nobody. */
 		rdma_arm_all(rt);
 		any = rdma_poll_all(rt);
+		rdma_pump_all(rt);
 		rdma_bury_dying(rt);
 	}
 	return any;
@@ -84,6 +88,7 @@ static void op_shutdown(struct transport_target *t)
 		rdma_destroy_id(rt->listeners[i].id);
 	}
 	rt->listener_count = 0;
+	rdma_pump_all(rt);
 	list_for_each(q, &rt->queues, struct rdma_queue, link)
 		rdma_queue_kill(q);
 	rdma_bury_dying(rt);
@@ -148,6 +153,7 @@ int rdma_target_create(struct target_group *g, struct shares *shares,
 	list_init(&rt->queues);
 	list_init(&rt->dying);
 	list_init(&rt->silent);
+	list_init(&rt->pumping);
 	rt->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	rt->events = rdma_create_event_channel();
 	if (rt->epoll_fd < 0 || !rt->events) {

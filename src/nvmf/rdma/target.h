@@ -28,6 +28,8 @@
 #define RDMA_READS_MAX	   16 /* RDMA READs of one queue under way */
 #define RDMA_CQ_ENTRIES	   8192
 #define RDMA_LISTENERS_MAX 16
+/* So much data is worth a post of its own: it is still in the cache, and the host has work. */
+#define RDMA_BATCH_BYTES (64u << 10)
 
 struct rdma_queue;
 
@@ -76,6 +78,7 @@ struct rdma_target {
 	struct rdma_event_channel *events;
 	int epoll_fd;
 	struct list devs, queues, dying;
+	struct list pumping;	  /* queues with something to send, at the end of the turn */
 	struct timer_heap timers; /* of queues */
 	struct list silent;	  /* queues that have not been heard, by nudge_ns */
 	struct rdma_listener listeners[RDMA_LISTENERS_MAX];
@@ -152,8 +155,10 @@ struct rdma_queue {
 	struct rdma_recv *recvs; /* depth */
 	struct rdma_cmd *cmds;	 /* cmd_count */
 	struct list free, pending, read_wait, send_wait;
-	struct list moving;  /* commands that wait for the host, the oldest first */
-	uint32_t sends_free; /* entries of the send queue */
+	uint32_t send_wait_bytes; /* of data that came to send_wait since it was last posted */
+	struct list pumping;	  /* in rdma_target.pumping, or in none */
+	struct list moving;	  /* commands that wait for the host, the oldest first */
+	uint32_t sends_free;	  /* entries of the send queue */
 	uint32_t reads_free;
 	bool inline_send;
 	uint8_t *memory; /* CQEs, capsules, in-capsule data */
@@ -176,6 +181,8 @@ void rdma_bury_dying(struct rdma_target *rt);
 void rdma_queue_kill(struct rdma_queue *q);
 /* The same with the reason, which the target tells of. */
 void rdma_queue_fail(struct rdma_queue *q, const char *fmt, ...) printf_like(2, 3);
+/* Over what a post returned. */
+void rdma_post_failed(struct rdma_queue *q, const char *what, int error);
 
 /* --- listener.c ------------------------------------------------------------------------------- */
 
@@ -225,7 +232,16 @@ void rdma_queue_abandon(struct rdma_queue *q);
 void rdma_queue_nudge(struct rdma_queue *q);
 /* Its timer has fired. */
 void rdma_queue_tick(struct rdma_queue *q);
+/* Responses, and then READs, of all queues that have some. */
+void rdma_pump_all(struct rdma_target *rt);
 /* A command has been given its memory. */
 void rdma_cmd_has_memory(struct rdma_cmd *c);
+
+/* --- response.c ------------------------------------------------------------------------------- */
+
+/* A receive, as it is posted. */
+void rdma_recv_wr(struct rdma_recv *rv, struct ibv_recv_wr *wr, struct ibv_sge sge[2]);
+/* Those that wait, as far as the send queue has room. */
+void rdma_responses_post(struct rdma_queue *q);
 
 #endif
