@@ -59,8 +59,9 @@ static struct world {
 	struct conn conn[CONNS];
 	struct fuzz_mem mem;
 	uint64_t now;
-	uint16_t cntlid; /* of the controller made last */
-	bool slow;	 /* stores answer later */
+	uint16_t cntlid;   /* of the controller made last */
+	unsigned admitted; /* queues, or not: by the transport whose IDs come with Connect */
+	bool slow;	   /* stores answer later */
 	const uint8_t *in, *in_end;
 } * w;
 
@@ -182,6 +183,13 @@ static void disconnect(struct target_queue *q)
 	container_of(q, struct conn, q)->ending = true;
 }
 
+/* Every third has no room; of the same queue the next may have. */
+static int admit(struct target_queue *q)
+{
+	must(q->qid != TARGET_QID_UNKNOWN && !q->ctrl);
+	return ++w->admitted % 3 ? 0 : -ENOMEM;
+}
+
 static const struct target_transport_ops transport = {
 	.trtype = NVMF_TRTYPE_RDMA,
 	.treq = NVMF_TREQ_NO_SQ_FLOW,
@@ -207,6 +215,7 @@ static const struct target_transport_ops late_transport = {
 	.fetch = fetch,
 	.cancel = cancel,
 	.respond = respond,
+	.admit = admit,
 	.disconnect = disconnect,
 };
 
