@@ -25,6 +25,7 @@ import lab
 BYTES = 64
 NOISE = 3 * 512 * 1024  # the buffers of a connection, which serve the next, of some more at once
 TURNS = 10
+PATIENCE_S = 600  # with a turn: beside it programs may poll on every processor
 SANITIZED = False
 
 
@@ -90,7 +91,7 @@ class Bench:
             then = now = None
             for turn in range(TURNS):
                 if not lab.until(lambda t=turn: client.output().count("done") > t or
-                                 client.status() is not None, 120):
+                                 client.status() is not None, PATIENCE_S):
                     return self.report.fail(name, path, f"part {turn + 1} has not come to its end")
                 if client.status() is not None:
                     return self.report.fail(name, path, f"the client ended with {client.status()}")
