@@ -87,6 +87,12 @@ void shard_posted(struct shard *s)
 		shard_thread_wake(s);
 }
 
+void shard_leaving(struct shard *s)
+{
+	if (!s->dead && drive_send_pending(&s->drive))
+		send_now(s, time_now_ns());
+}
+
 void shard_watch(struct shard *s, int fd, bool (*ready)(int fd))
 {
 	shard_lock(s);

@@ -67,6 +67,9 @@ void shard_catch_up(struct shard *);
 /* With the lock held, when a CQ was polled and had something: as good a sign of a poller as
  * shard_progress(). */
 void shard_polled(struct shard *);
+/* With the lock held: the caller is about to give the processor away for what may be long. Sends
+ * what would wait for its next call. */
+void shard_leaving(struct shard *);
 /* With the lock held, when a CQ has been armed: the caller is going to wait for the completion
  * event instead of polling, and the thread takes over at once. */
 void shard_sleeping(struct shard *);

@@ -204,13 +204,16 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
  */
 static __thread unsigned int polled_in_vain;
 
-static void let_others_go_first(void)
+static void let_others_go_first(struct shard *s)
 {
 	enum { EVERY = 16 }; /* polls */
 
 	if (polled_in_vain < EVERY)
 		return;
 	polled_in_vain = 0;
+	shard_lock(s);
+	shard_leaving(s);
+	shard_unlock(s);
 	sched_yield();
 }
 
@@ -218,7 +221,7 @@ int cq_poll(struct face_cq *cq, int num, struct ibv_wc *wc, uint64_t *ret_time_n
 {
 	int n;
 
-	let_others_go_first();
+	let_others_go_first(cq->shard);
 	shard_lock(cq->shard);
 	n = rnic_cq_poll(cq->core, (struct rnic_wc *)wc, num);
 	if (!n) {

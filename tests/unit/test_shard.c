@@ -471,19 +471,28 @@ static void what_a_poller_posted_goes_without_it(void **state)
 		await(a, true);
 }
 
-static void who_goes_to_sleep_leaves_nothing_behind(void **state)
+static void nothing_is_left_behind(struct fixture *f, void (*goes)(struct shard *))
 {
-	struct fixture *f = *state;
 	struct end *a = &f->end[0], *b = &f->end[1];
 	uint64_t before = packets_sent(a);
 
 	post_as_a_poller(a, b);
 	shard_lock(a->shard);
-	shard_sleeping(a->shard);
+	goes(a->shard);
 	assert_int_equal(rnic_counters(shard_rnic(a->shard))->tx_packets - before, HELD);
 	shard_unlock(a->shard);
 	for (int i = 0; i < HELD; i++)
 		await(a, false);
+}
+
+static void who_goes_to_sleep_leaves_nothing_behind(void **state)
+{
+	nothing_is_left_behind(*state, shard_sleeping);
+}
+
+static void who_gives_the_processor_away_leaves_nothing_behind(void **state)
+{
+	nothing_is_left_behind(*state, shard_leaving);
 }
 
 static void a_receiver_not_ready_is_tried_again_by_the_thread(void **state)
@@ -809,6 +818,7 @@ int main(void)
 		SHARD_TEST(what_a_poller_posts_goes_with_its_next_call),
 		SHARD_TEST(what_a_poller_posted_goes_without_it),
 		SHARD_TEST(who_goes_to_sleep_leaves_nothing_behind),
+		SHARD_TEST(who_gives_the_processor_away_leaves_nothing_behind),
 		SHARD_TEST(a_receiver_not_ready_is_tried_again_by_the_thread),
 		SHARD_TEST(the_thread_takes_over_when_the_poller_stops),
 		SHARD_TEST(a_sleeper_is_notified),
