@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "verbs/cq.h"
 #include "verbs/qp.h"
 
 #define SEND_FLAGS (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
@@ -102,7 +103,13 @@ int face_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 			break;
 		}
 	}
-	shard_posted(qp->shard); /* what stands before a bad request was posted */
+	/* What stands before a bad request was posted. Who is told of completions by an upcall is
+	 * no poller: what a socket's write() has taken is on its way when it is back, whatever
+	 * becomes of the process then. */
+	if (ibqp->send_cq && face_cq(ibqp->send_cq)->tell)
+		shard_flush(qp->shard);
+	else
+		shard_posted(qp->shard);
 	shard_unlock(qp->shard);
 	return rc;
 }
