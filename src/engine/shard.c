@@ -15,6 +15,12 @@
 
 /* ---- progress; all with the lock held ------------------------------------------------------- */
 
+static bool transmit(struct shard *s, uint64_t now)
+{
+	lease_sent(&s->lease, now);
+	return drive_send(&s->drive, SHARD_TX_MAX, now);
+}
+
 bool shard_progress(struct shard *s)
 {
 	uint64_t now;
@@ -27,14 +33,13 @@ bool shard_progress(struct shard *s)
 	if (lease_is_live(&s->lease, now)) {
 		/* It will call again: what follows from this batch, acknowledgements mostly, goes
 		 * out then, or along with what it posts until then. */
-		lease_sent(&s->lease, now);
 		if (drive_send_pending(&s->drive))
-			drive_send(&s->drive, SHARD_TX_MAX, now);
+			transmit(s, now);
 		got = drive_receive(&s->drive, now);
 	} else {
 		got = drive_receive(&s->drive, now);
 		if (drive_send_pending(&s->drive))
-			drive_send(&s->drive, SHARD_TX_MAX, now);
+			transmit(s, now);
 	}
 	return got > 0;
 }
@@ -54,37 +59,35 @@ void shard_polled(struct shard *s)
 
 static void send_now(struct shard *s, uint64_t now)
 {
-	bool more;
+	bool more = transmit(s, now);
 
-	lease_sent(&s->lease, now);
-	more = drive_send(&s->drive, SHARD_TX_MAX, now);
 	/* A poller looks at the timers itself. */
 	if (s->sleeps_until && !lease_is_live(&s->lease, now) &&
 	    (more || drive_next_deadline(&s->drive) < s->sleeps_until))
 		shard_thread_wake(s);
 }
 
-void shard_flush(struct shard *s)
+static void flush(struct shard *s, bool may_wait)
 {
 	uint64_t now = s->clock ? s->clock : time_now_ns();
 
 	if (s->dead)
 		return;
 	lease_posts(&s->lease, now);
-	send_now(s, now);
+	if (!may_wait || !drive_send_can_wait(&s->drive) || !lease_holds(&s->lease, now))
+		send_now(s, now);
+	else if (s->sleeps_until > s->lease.until)
+		shard_thread_wake(s);
+}
+
+void shard_flush(struct shard *s)
+{
+	flush(s, false);
 }
 
 void shard_posted(struct shard *s)
 {
-	uint64_t now = s->clock ? s->clock : time_now_ns();
-
-	if (s->dead)
-		return;
-	lease_posts(&s->lease, now);
-	if (!drive_send_can_wait(&s->drive) || !lease_holds(&s->lease, now))
-		send_now(s, now);
-	else if (s->sleeps_until > s->lease.until)
-		shard_thread_wake(s);
+	flush(s, true);
 }
 
 void shard_leaving(struct shard *s)
@@ -122,10 +125,8 @@ int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_ticket)
 	if (s->dead)
 		return -1;
 	now = time_now_ns();
-	if (drive_send_pending(&s->drive) && (sleeps || s->put_off)) {
-		lease_sent(&s->lease, now);
-		drive_send(&s->drive, SHARD_TX_MAX, now);
-	}
+	if (drive_send_pending(&s->drive) && (sleeps || s->put_off))
+		transmit(s, now);
 	s->put_off = !sleeps;
 	/* A thread that listens as well stops that with the next packet. */
 	if (s->sleeps_until && ((sleeps && drive_send_pending(&s->drive)) ||

@@ -85,6 +85,16 @@ void face_log_post(const struct face_qp *qp, const char *call, uint64_t wr_id, i
 		  error == ENOMEM ? "the queue is full" : strerror(error));
 }
 
+/* Who is told of completions by an upcall is no poller: what a socket's write() has taken is on its
+ * way when it is back, whatever becomes of the process then. */
+void qp_posted(const struct face_qp *qp)
+{
+	if (qp->ibv.send_cq && face_cq(qp->ibv.send_cq)->tell)
+		shard_flush(qp->shard);
+	else
+		shard_posted(qp->shard);
+}
+
 int face_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct face_qp *qp = face_qp(ibqp);
@@ -103,13 +113,7 @@ int face_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 			break;
 		}
 	}
-	/* What stands before a bad request was posted. Who is told of completions by an upcall is
-	 * no poller: what a socket's write() has taken is on its way when it is back, whatever
-	 * becomes of the process then. */
-	if (ibqp->send_cq && face_cq(ibqp->send_cq)->tell)
-		shard_flush(qp->shard);
-	else
-		shard_posted(qp->shard);
+	qp_posted(qp); /* what stands before a bad request was posted */
 	shard_unlock(qp->shard);
 	return rc;
 }

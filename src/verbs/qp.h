@@ -84,6 +84,8 @@ void qp_device_gone(struct ibv_context *);
 const char *qp_state_name(enum ibv_qp_state);
 /* A work request that call refuses. The shard's lock is held; the line waits for nobody. */
 void face_log_post(const struct face_qp *, const char *call, uint64_t wr_id, int error);
+/* Sends were posted; with the shard's lock held. */
+void qp_posted(const struct face_qp *);
 
 /* In a forked child. */
 void qp_forked(void);

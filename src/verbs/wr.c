@@ -327,7 +327,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		rc = post_all(qp, st);
 	if (rc)
 		face_log_post(qp, "ibv_wr_complete", st->wr_id, rc);
-	shard_posted(qp->shard);
+	qp_posted(qp);
 	shard_unlock(qp->shard);
 	pthread_mutex_unlock(&st->lock);
 	return rc;
