@@ -342,12 +342,12 @@ static void thrown_away(void)
 
 /* ---- where no memory is ---------------------------------------------------------------------- */
 
-/* A page that is there, one that is not. */
+/* A page that is there, one that is for nobody; unmapped, it would be taken by who maps next. */
 static char *edge(int prot)
 {
 	char *p = mmap(NULL, 8192, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	need(p != MAP_FAILED && !munmap(p + 4096, 4096));
+	need(p != MAP_FAILED && !mprotect(p + 4096, 4096, PROT_NONE));
 	return p;
 }
 
@@ -380,7 +380,7 @@ static void nowhere_to_send(void)
 	need(!mprotect(p, 4096, PROT_NONE));
 	T(write(fd, p, 10));
 	p = mmap(NULL, 2 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	need(!munmap(p + (1 << 20), 1 << 20));
+	need(!mprotect(p + (1 << 20), 1 << 20, PROT_NONE));
 	n = write(fd, p, 2 << 20);
 	need(n > 0 && n <= 1 << 20);
 	say("in part");
