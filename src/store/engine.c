@@ -297,7 +297,9 @@ void engine_start(struct store_op *op)
 	struct engine_store *s = engine_store_of(op->store);
 
 	op->progress = 0;
-	if (s->engine->uring && !s->waits && store_op_moves_data(op))
+	if (s->at_once && store_op_moves_data(op))
+		op->done(op, s->ops->do_blocking(s, op));
+	else if (s->engine->uring && !s->waits && store_op_moves_data(op))
 		ring_start(s->engine, op);
 	else
 		pool_take(op);

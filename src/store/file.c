@@ -8,12 +8,14 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "store/internal.h"
@@ -375,6 +377,16 @@ static bool file_waits(const struct file_store *f)
 	return preadv2(f->fd, &iov, 1, 0, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP;
 }
 
+/* Its file system keeps the bytes in memory. The kernel's io_uring does not know that of tmpfs, and
+ * would have a thread do what is a copy. */
+static bool file_at_once(const struct file_store *f)
+{
+	struct statfs fs;
+
+	return !f->block_device && fstatfs(f->fd, &fs) == 0 &&
+	       (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
 static void set_limits(struct file_store *f, const struct stat *st)
 {
 	unsigned int physical = 0;
@@ -441,6 +453,7 @@ int store_file_open(struct store_engine *e, const char *path, const struct store
 	if (f->block_device || o->direct)
 		open_direct(f, path, flags);
 	f->base.waits = file_waits(f);
+	f->base.at_once = file_at_once(f);
 	set_limits(f, &st);
 	*ret = &f->base.store;
 	return 0;

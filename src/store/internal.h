@@ -25,6 +25,7 @@ struct engine_store {
 	struct pool *pool;
 	int turns_fd; /* writes to this descriptor take turns; -1: to none */
 	bool waits;   /* nobody can say that a READ or WRITE would: io_uring is not asked */
+	bool at_once; /* a READ or WRITE waits for nothing: it is done where it is started */
 };
 
 static inline struct engine_store *engine_store_of(struct store *s)

@@ -291,6 +291,38 @@ static void a_file_holds_bytes_without_io_uring(void **state)
 	file_holds_bytes(STORE_ENGINE_THREADS, false);
 }
 
+static void a_file_that_lies_in_memory_is_read_and_written_at_once(void **state)
+{
+	static struct iovec iov = {out, SIZE};
+	char at[] = "/dev/shm/weft-store-XXXXXX";
+	struct store_file_options o = {.block_size = 512};
+	struct waited w = {.op = {.offset = 0, .len = SIZE, .iov = &iov, .iov_count = 1}};
+	const int fd = mkstemp(at);
+	struct store_engine *e;
+	struct store *s;
+	const char *why;
+
+	(void)state;
+	if (fd < 0)
+		SKIP_CASE("no file can be made in /dev/shm");
+	assert_int_equal(ftruncate(fd, SIZE), 0);
+	close(fd);
+	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &e), 0);
+	assert_int_equal(store_file_open(e, at, &o, &s, &why), 0);
+	unlink(at);
+	w.op.done = on_done;
+	for (int i = 0; i < 2; i++) {
+		w.op.opcode = i ? STORE_READ : STORE_WRITE;
+		w.done = false;
+		store_submit(s, &w.op);
+		assert_true(w.done); /* no thread, and nothing to wait for */
+		assert_int_equal(w.error, 0);
+	}
+	hold_bytes(e, s);
+	store_destroy(s);
+	store_engine_destroy(e);
+}
+
 static void more_operations_than_the_ring_has_entries_all_finish(void **state)
 {
 	enum { N = 2000 };
@@ -625,6 +657,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_file_holds_bytes, remove_file),
 		cmocka_unit_test_teardown(a_file_past_the_page_cache_holds_bytes, remove_file),
 		cmocka_unit_test_teardown(a_file_holds_bytes_without_io_uring, remove_file),
+		cmocka_unit_test(a_file_that_lies_in_memory_is_read_and_written_at_once),
 		cmocka_unit_test_teardown(more_operations_than_the_ring_has_entries_all_finish,
 					  remove_file),
 		cmocka_unit_test_teardown(a_disk_of_large_sectors_takes_small_blocks, remove_file),
