@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The store in memory: chunks that are allocated when first written. Metadata has its own. */
+/*
+ * The store in memory: chunks that are mapped when first written. Metadata has its own. A chunk
+ * that is zeroed or discarded gives its pages back to the system and stays mapped: a process may
+ * have only so many mappings, and each gap between chunks would make one more.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "store/store.h"
 
@@ -21,6 +26,20 @@ struct mem_store {
 static struct mem_store *mem_of(struct store *s)
 {
 	return container_of(s, struct mem_store, store);
+}
+
+/* Zeroes, or NULL. */
+static uint8_t *chunk_create(void)
+{
+	void *p = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void chunk_empty(uint8_t *chunk)
+{
+	if (madvise(chunk, CHUNK, MADV_DONTNEED) != 0)
+		memset(chunk, 0, CHUNK); /* locked, if its process wants that */
 }
 
 /* Calls for each stretch of a chunk that an operation touches. */
@@ -47,7 +66,7 @@ static int sparse_write(struct sparse *m, uint64_t offset, const uint8_t *buf, u
 		uint64_t at = offset % CHUNK, n = min_of(len, CHUNK - at);
 
 		if (!*chunk)
-			*chunk = calloc(1, CHUNK);
+			*chunk = chunk_create();
 		if (!*chunk)
 			return -ENOSPC;
 		memcpy(*chunk + at, buf, n);
@@ -61,15 +80,13 @@ static int sparse_write(struct sparse *m, uint64_t offset, const uint8_t *buf, u
 static void sparse_zero(struct sparse *m, uint64_t offset, uint64_t len)
 {
 	while (len) {
-		uint8_t **chunk = &m->chunks[offset / CHUNK];
+		uint8_t *chunk = m->chunks[offset / CHUNK];
 		uint64_t at = offset % CHUNK, n = min_of(len, CHUNK - at);
 
-		if (*chunk && n == CHUNK) {
-			free(*chunk);
-			*chunk = NULL;
-		} else if (*chunk) {
-			memset(*chunk + at, 0, n);
-		}
+		if (chunk && n == CHUNK)
+			chunk_empty(chunk);
+		else if (chunk)
+			memset(chunk + at, 0, n);
 		offset += n;
 		len -= n;
 	}
@@ -85,7 +102,8 @@ static int sparse_init(struct sparse *m, uint64_t size)
 static void sparse_fini(struct sparse *m)
 {
 	for (uint64_t i = 0; m->chunks && i < m->count; i++)
-		free(m->chunks[i]);
+		if (m->chunks[i])
+			munmap(m->chunks[i], CHUNK);
 	free(m->chunks);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -184,6 +185,75 @@ static void memory_holds_bytes(void **state)
 	hold_bytes(NULL, s);
 	store_destroy(s);
 	assert_int_equal(store_mem_create(1000, 512, 0, &s), -EINVAL);
+}
+
+static size_t bytes_resident(void)
+{
+	char text[64] = "";
+	int fd = open("/proc/self/statm", O_RDONLY);
+
+	assert_true(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	return strtoul(strchr(text, ' '), NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Also those of the store that was written first: what came later lies beside it. */
+static void discarded_memory_goes_back_to_the_system(void **state)
+{
+	enum { TIMES = 32 };
+	static const enum store_opcode opcodes[] = {STORE_DISCARD, STORE_ZERO};
+	static const uint8_t zeroes[4096];
+	struct store *s[2];
+	size_t full;
+
+	(void)state;
+	fill(out, SIZE, 5);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(store_mem_create(TIMES * SIZE, 512, 0, &s[i]), 0);
+		for (uint64_t at = 0; at < TIMES * SIZE; at += SIZE)
+			assert_int_equal(run(NULL, s[i], STORE_WRITE, at, SIZE, out, 0), 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		full = bytes_resident();
+		/* All but the first and the last block. */
+		assert_int_equal(run(NULL, s[i], opcodes[i], 512, TIMES * SIZE - 1024, NULL,
+				     opcodes[i] == STORE_ZERO ? STORE_UNMAP : 0),
+				 0);
+		assert_true(bytes_resident() + (TIMES - 4) * SIZE < full);
+		assert_int_equal(run(NULL, s[i], STORE_READ, 0, SIZE, in, 0), 0);
+		assert_memory_equal(in, out, 512);
+		assert_memory_equal(in + 512, zeroes, sizeof(zeroes));
+		assert_memory_equal(in + SIZE - 4096, zeroes, sizeof(zeroes));
+		assert_int_equal(run(NULL, s[i], STORE_WRITE, SIZE, SIZE, out, 0), 0);
+		assert_int_equal(run(NULL, s[i], STORE_READ, SIZE, SIZE, in, 0), 0);
+		assert_memory_equal(in, out, SIZE);
+	}
+	for (int i = 0; i < 2; i++)
+		store_destroy(s[i]);
+}
+
+static void without_memory_a_write_finds_no_space_and_all_else_goes_on(void **state)
+{
+	struct rlimit old, none;
+	struct store *s;
+	int error;
+
+	(void)state;
+	fill(out, SIZE, 6);
+	assert_int_equal(store_mem_create(SIZE, 512, 0, &s), 0);
+	assert_int_equal(run(NULL, s, STORE_WRITE, 0, SIZE / 2, out, 0), 0);
+	assert_int_equal(getrlimit(RLIMIT_DATA, &old), 0);
+	none = (struct rlimit){4096, old.rlim_max}; /* 0 is taken for none */
+	assert_int_equal(setrlimit(RLIMIT_DATA, &none), 0);
+	error = run(NULL, s, STORE_WRITE, 0, SIZE, out, 0);
+	assert_int_equal(setrlimit(RLIMIT_DATA, &old), 0);
+	assert_int_equal(error, -ENOSPC);
+	assert_int_equal(run(NULL, s, STORE_READ, 0, SIZE / 2, in, 0), 0);
+	assert_memory_equal(in, out, SIZE / 2);
+	assert_int_equal(run(NULL, s, STORE_WRITE, 0, SIZE, out, 0), 0);
+	assert_int_equal(run(NULL, s, STORE_READ, 0, SIZE, in, 0), 0);
+	assert_memory_equal(in, out, SIZE);
+	store_destroy(s);
 }
 
 static void metadata_stays_with_its_block(void **state)
@@ -651,6 +721,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_holds_bytes),
+		cmocka_unit_test(discarded_memory_goes_back_to_the_system),
+		cmocka_unit_test(without_memory_a_write_finds_no_space_and_all_else_goes_on),
 		cmocka_unit_test(metadata_stays_with_its_block),
 		cmocka_unit_test(nothing_is_kept_and_nothing_leaks_by_the_null_store),
 		cmocka_unit_test(a_store_may_have_the_engine_attend_a_descriptor_of_its_own),
