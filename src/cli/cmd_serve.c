@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * weft serve: disk images and block devices as the namespaces of one NVMe subsystem.
+ * weft serve: disk images, block devices and disks in memory as the namespaces of one NVMe
+ * subsystem.
  *
  * One thread does everything: it polls while there is something to do and for a little while
  * after, then sleeps until a connection, a completion, the disk, a timer or a signal wakes it.
@@ -52,7 +53,6 @@ int cmd_serve(int argc, char **argv);
 
 struct options {
 	struct serve_file files[TARGET_NS_MAX];
-	uint64_t null_bytes[TARGET_NS_MAX]; /* of those that are no files */
 	uint32_t file_count;
 	struct nvme_uri listen[LISTEN_MAX];
 	uint32_t listen_count;
@@ -174,9 +174,9 @@ static void take_file(struct options *o, struct argp_state *state, const char *t
 		argp_error(state, "'%s' names no file", text);
 	else if (error)
 		argp_failure(state, EXIT_FAILED, -error, "'%s'", text);
-	if (f->null_size)
-		o->null_bytes[o->file_count] =
-			cli_parse_size(state, "null:SIZE", f->null_size, 512, UINT64_MAX >> 1);
+	if (f->made)
+		f->made_bytes =
+			cli_parse_size(state, f->made->usage, f->size, 512, UINT64_MAX >> 1);
 	o->file_count++;
 }
 
@@ -254,26 +254,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
-	.args_doc = "FILE|null:SIZE[,ro|,rw]...",
+	.args_doc = "FILE|mem:SIZE|null:SIZE[,ro|,rw]...",
 	.doc = "Serve disk images and block devices over NVMe/RDMA: the files are namespaces 1, "
-	       "2, ... of one subsystem. Hosts cannot write to FILE,ro. null:SIZE is a disk that "
-	       "keeps nothing, for measuring.\v"
+	       "2, ... of one subsystem. Hosts cannot write to FILE,ro. mem:SIZE is a disk in "
+	       "memory, gone when the service ends; null:SIZE one that keeps nothing, for "
+	       "measuring.\v"
 	       "Prints what a host needs to connect, then serves until it is interrupted.",
 };
 
 /* --- what is served --------------------------------------------------------------------------- */
-
-static int open_null(uint64_t size, const struct store_file_options *how, struct store **ret,
-		     const char **ret_why)
-{
-	int error = store_null_create(size, how->block_size, ret);
-
-	*ret_why = error == -EINVAL ? "its size is not a multiple of the block size"
-				    : strerrordesc_np(-error);
-	if (!error)
-		(*ret)->read_only = how->read_only;
-	return error;
-}
 
 static int open_stores(struct serve *s)
 {
@@ -283,12 +272,12 @@ static int open_stores(struct serve *s)
 
 	for (uint32_t i = 0; i < o->file_count; i++) {
 		struct target_ns *ns = &s->ns[i];
-		const char *path = o->files[i].path, *why;
-		bool null = o->files[i].null_size;
+		const struct serve_file *f = &o->files[i];
+		const char *path = f->path, *why;
 
-		how.read_only = serve_file_read_only(&o->files[i], o->file.read_only);
-		if ((null ? open_null(o->null_bytes[i], &how, &ns->store, &why)
-			  : store_file_open(s->engine, path, &how, &ns->store, &why)) != 0)
+		how.read_only = serve_file_read_only(f, o->file.read_only);
+		if ((f->made ? serve_file_make(f, how.block_size, how.read_only, &ns->store, &why)
+			     : store_file_open(s->engine, path, &how, &ns->store, &why)) != 0)
 			return cli_fail("%s: %s", path, why);
 		serve_real_path(path, real, sizeof(real));
 		if (i == 0) {
@@ -299,7 +288,7 @@ static int open_stores(struct serve *s)
 		}
 		ns->nsid = i + 1;
 		ns->lba_shift = o->file.block_size == 4096 ? 12 : 9;
-		if (null) /* of one size there can be several */
+		if (f->made) /* of one size there can be several */
 			snprintf(name, sizeof(name), "%s/%s/%u", s->subsys.nqn, path, ns->nsid);
 		else
 			snprintf(name, sizeof(name), "%s/%s", s->subsys.nqn, real);

@@ -4,6 +4,31 @@
 #include <errno.h>
 #include <string.h>
 
+#include "store/store.h"
+
+static int create_mem(uint64_t size, uint32_t block_size, struct store **ret)
+{
+	return store_mem_create(size, block_size, 0, ret);
+}
+
+static const struct made_disk made_disks[] = {
+	{"mem:SIZE", create_mem},
+	{"null:SIZE", store_null_create},
+};
+
+static void find_made(struct serve_file *f)
+{
+	f->made = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(made_disks); i++) {
+		const size_t prefix = strcspn(made_disks[i].usage, ":") + 1;
+
+		if (strncmp(f->path, made_disks[i].usage, prefix) == 0) {
+			f->made = &made_disks[i];
+			f->size = f->path + prefix;
+		}
+	}
+}
+
 int serve_file_parse(const char *text, struct serve_file *ret)
 {
 	const char *comma = strrchr(text, ',');
@@ -22,11 +47,28 @@ int serve_file_parse(const char *text, struct serve_file *ret)
 	ret->path = strndup(text, len);
 	if (!ret->path)
 		return -ENOMEM;
-	ret->null_size = strncmp(ret->path, "null:", 5) == 0 ? ret->path + 5 : NULL;
+	find_made(ret);
 	return 0;
 }
 
 bool serve_file_read_only(const struct serve_file *f, bool all)
 {
 	return f->access == SERVE_READ_ONLY || (all && f->access == SERVE_AS_ALL);
+}
+
+int serve_file_make(const struct serve_file *f, uint32_t block_size, bool read_only,
+		    struct store **ret, const char **ret_why)
+{
+	int error = f->made->create(f->made_bytes, block_size, ret);
+
+	if (!error)
+		(*ret)->read_only = read_only;
+	else if (error == -EINVAL)
+		*ret_why = "its size is not a multiple of the block size; 4k, 1m and 1g are";
+	else if (error == -ENOMEM)
+		*ret_why = "there is not the memory to keep account of so large a disk; make it "
+			   "smaller";
+	else
+		*ret_why = strerrordesc_np(-error);
+	return error;
 }

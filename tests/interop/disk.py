@@ -13,6 +13,8 @@ import hashlib
 import json
 import os
 import random
+import re
+import resource
 import signal
 import sys
 import tempfile
@@ -343,9 +345,92 @@ def nothing_kept(d):
     server.process.terminate()
     if server.wait(10) != 0:
         raise AssertionError(f"weft serve ended with {server.status()}")
-    for name, why in (("null:1000", "not a multiple of the block size"), ("null:x", "takes a size")):
+
+
+def in_memory(d):
+    """mem:SIZE, twice of one size: keeps what is written while it is served, and no longer."""
+    size, files = 32 << 20, ["mem:32m", "mem:32m", "mem:1m,ro"]
+    server = d.serve("--block-size", "4096", files=files)
+    new, zeroes = d.image("new", size), d.file("zeroes")
+    with open(zeroes, "wb") as f:
+        f.truncate(size)
+
+    def holds(ns, image):
+        d.host("cp", d.uri(ns), d.file("copy"))
+        same(image, d.file("copy"))
+
+    def told():
+        return [json.loads(d.host("id-ns", d.uri(n), "-o", "json")) for n in (1, 2, 3)]
+
+    holds(1, zeroes)
+    d.host("cp", new, d.uri(1))
+    holds(1, new)
+    holds(2, zeroes)
+    for rw, bs, qd in (("randwrite", "4k", 16), ("write", "128k", 4), ("randrw", "12k", 1)):
+        d.host("bench", d.uri(2), "--rw", rw, "--bs", bs, "--iodepth", str(qd), "--runtime", "1",
+               "--verify", "--yes")
+    holds(1, new)
+    d.host("cp", zeroes, d.uri(2))
+    full = resident(server)
+    if not d.host("cp", zeroes, d.uri(1)).count("zeroes not sent") or \
+            resident(server) > full - size // 2:
+        raise AssertionError(f"{full} bytes resident before zeroes, {resident(server)} after")
+    holds(1, zeroes)
+    cp = d.start(d.hosts[1], "cp", new, d.uri(3))
+    if cp.wait(60) != 1 or not cp.says("write-protected"):
+        raise AssertionError(f"cp to mem:1m,ro: {cp.status()}, {cp.output()}")
+    seen = told()
+    if seen[0]["nsze"] != size // 4096 or len({s["nguid"] for s in seen}) != 3:
+        raise AssertionError(f"three disks: {seen}")
+    d.host("cp", new, d.uri(1))
+    server.process.terminate()
+    if server.wait(10) != 0:
+        raise AssertionError(f"weft serve ended with {server.status()}")
+    d.serve("--block-size", "4096", files=files)
+    if told() != seen:
+        raise AssertionError(f"another start: {told()} after {seen}")
+    holds(1, zeroes)
+
+
+def resident(program):
+    with open(f"/proc/{program.pid}/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * resource.getpagesize()
+
+
+def memory_runs_out(d):
+    """Writes then fail with a status that says so, and all else goes on."""
+    server = d.serve(files=["mem:64m", "mem:1m"])
+    new = d.image("new", 64 << 20)
+    bench = d.start(d.hosts[1], "bench", d.uri(2), "--rw", "randrw", "--yes", "--verify",
+                    "--runtime", "2")
+    if not lab.until(lambda: server.says("connected: "), 10):
+        raise AssertionError("bench does not connect")
+    with open(f"/proc/{server.pid}/status", encoding="ascii") as f:
+        data = int(re.search(r"VmData:\s+(\d+) kB", f.read())[1]) << 10
+    hard = resource.prlimit(server.pid, resource.RLIMIT_DATA)[1]
+    resource.prlimit(server.pid, resource.RLIMIT_DATA, (data + (32 << 20), hard))
+    cp = d.start(d.hosts[1], "cp", new, d.uri(1))
+    if cp.wait(60) != 1 or not cp.says("Capacity Exceeded"):
+        raise AssertionError(f"cp to a disk without memory: {cp.status()}, {cp.output()}")
+    if bench.wait(60) != 0:
+        raise AssertionError(f"bench of the other disk: {bench.status()}, {bench.output()}")
+    resource.prlimit(server.pid, resource.RLIMIT_DATA, (hard, hard))
+    d.host("cp", new, d.uri(1))
+    d.host("cp", d.uri(1), d.file("copy"))
+    same(new, d.file("copy"))
+    return cp.output().splitlines()[0]
+
+
+def made_wrongly(d):
+    """What is wrong with a disk that cannot be made, by the name that it was given."""
+    rows = [("mem:4194304t", 1, "mem:4194304t: .*make it smaller")]
+    for kind in ("mem", "null"):
+        rows.append((f"{kind}:1000", 1, f"{kind}:1000: .*not a multiple of the block size"))
+        for size in ("x", "0", "", "8388608t"):
+            rows.append((f"{kind}:{size}", 2, f"{kind}:SIZE takes a size.* not '{size}'"))
+    for name, status, why in rows:
         p = d.start(d.hosts[0], "serve", name)
-        if p.wait(10) not in (1, 2) or not p.says(why):
+        if p.wait(10) != status or not re.search(why, p.output()):
             raise AssertionError(f"serve {name}: {p.status()}, {p.output()}")
 
 
@@ -388,6 +473,9 @@ def main():
     d.run("one file read-only", read_only)
     d.run("a file grows and shrinks", resized)
     d.run("a disk that keeps nothing", nothing_kept)
+    d.run("disks in memory", in_memory)
+    d.run("memory runs out", memory_runs_out)
+    d.run("disks that cannot be made", made_wrongly)
     for _ in range(args.rounds):
         for what in (server_killed, server_restarted, host_killed):
             delay = rng.uniform(0, 1)

@@ -20,6 +20,7 @@
 #include "cli/process.h"
 #include "cli/serve_file.h"
 #include "cli/serve_say.h"
+#include "store/store.h"
 
 static void percentiles_are_within_a_sixty_fourth(void **state)
 {
@@ -184,16 +185,44 @@ static void a_file_s_last_word_says_how_it_is_served(void **state)
 		assert_string_equal(f.path, rows[i].path);
 		assert_int_equal(serve_file_read_only(&f, false), rows[i].alone);
 		assert_int_equal(serve_file_read_only(&f, true), rows[i].with_all);
-		assert_null(f.null_size);
+		assert_null(f.made);
 		free(f.path);
 	}
-	assert_int_equal(serve_file_parse("null:64k,ro", &f), 0);
-	assert_string_equal(f.path, "null:64k");
-	assert_string_equal(f.null_size, "64k");
-	assert_true(serve_file_read_only(&f, false));
-	free(f.path);
 	assert_int_equal(serve_file_parse(",ro", &f), -EINVAL);
 	assert_int_equal(serve_file_parse("", &f), -EINVAL);
+}
+
+static void a_disk_is_made_of_a_kind_and_a_size(void **state)
+{
+	static const char *const kinds[] = {"memory", "null"};
+	static const char *const words[] = {"mem:64k,ro", "null:64k,ro"};
+	struct serve_file f;
+	struct store *s;
+	const char *why;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		assert_int_equal(serve_file_parse(words[i], &f), 0);
+		assert_int_equal(strlen(f.path), strlen(words[i]) - strlen(",ro"));
+		assert_memory_equal(f.path, words[i], strlen(f.path));
+		assert_string_equal(f.size, "64k");
+		assert_true(serve_file_read_only(&f, false));
+		f.made_bytes = 64 << 10;
+		assert_int_equal(serve_file_make(&f, 4096, true, &s, &why), 0);
+		assert_string_equal(s->ops->name, kinds[i]);
+		assert_int_equal(s->size, 64 << 10);
+		assert_int_equal(s->block_size, 4096);
+		assert_true(s->read_only);
+		store_destroy(s);
+		f.made_bytes = 1024;
+		assert_int_equal(serve_file_make(&f, 4096, false, &s, &why), -EINVAL);
+		assert_non_null(strstr(why, "block size"));
+		free(f.path);
+	}
+	/* A file that is called so. */
+	assert_int_equal(serve_file_parse("./mem:64k", &f), 0);
+	assert_null(f.made);
+	free(f.path);
 }
 
 /* ---- what weft serve says ----------------------------------------------------------------------
@@ -290,6 +319,7 @@ int main(void)
 		cmocka_unit_test(json_has_the_same_shape),
 		cmocka_unit_test(sizes_and_durations_read_well),
 		cmocka_unit_test(a_file_s_last_word_says_how_it_is_served),
+		cmocka_unit_test(a_disk_is_made_of_a_kind_and_a_size),
 		cmocka_unit_test(a_pattern_tells_torn_misplaced_and_stale_blocks),
 		cmocka_unit_test(text_of_others_is_tamed),
 		cmocka_unit_test(a_process_is_called_by_its_command),
