@@ -24,11 +24,6 @@ static struct rdma_queue *queue_of(struct target_queue *tq)
 	return container_of(tq, struct rdma_queue, tq);
 }
 
-static struct rdma_queue *cmd_queue(struct rdma_cmd *c)
-{
-	return c->send_hook.queue;
-}
-
 /* True if a completion is to be acted upon. A failed one is the end of its connection. */
 static bool completed(struct rdma_hook *h, const struct ibv_wc *wc, const char *what)
 {
@@ -54,7 +49,7 @@ static void arm(struct rdma_queue *q, uint64_t deadline_ns)
 
 static void begin_moving(struct rdma_cmd *c)
 {
-	struct rdma_queue *q = cmd_queue(c);
+	struct rdma_queue *q = rdma_cmd_queue(c);
 
 	c->since_ns = q->rt->now_ns;
 	list_push_tail(&q->moving, &c->moving);
@@ -112,7 +107,7 @@ static void put_page(struct rdma_queue *q)
 
 static void release(struct rdma_cmd *c)
 {
-	struct rdma_queue *q = cmd_queue(c);
+	struct rdma_queue *q = rdma_cmd_queue(c);
 
 	share_memory_put(&c->share);
 	list_remove(&c->moving);
@@ -157,7 +152,7 @@ static void write_done(struct rdma_hook *h, const struct ibv_wc *wc)
 static void op_respond(struct target_req *r)
 {
 	struct rdma_cmd *c = cmd_of(r);
-	struct rdma_queue *q = cmd_queue(c);
+	struct rdma_queue *q = rdma_cmd_queue(c);
 
 	c->send_wrs = 1;
 	for (uint32_t i = 0; i < r->sgl_count && target_req_has_reply_data(r); i++)
@@ -204,7 +199,7 @@ static void post_read_wr(struct rdma_queue *q, struct rdma_hook *h, void *to, ui
 /* One for each descriptor, as many as there is room for; true if those were the last. */
 static bool post_reads(struct rdma_cmd *c)
 {
-	struct rdma_queue *q = cmd_queue(c);
+	struct rdma_queue *q = rdma_cmd_queue(c);
 	struct target_req *r = &c->req;
 
 	while (c->asked < r->data_len && q->sends_free && q->reads_free) {
@@ -279,7 +274,7 @@ void rdma_queue_nudge(struct rdma_queue *q)
 
 void rdma_cmd_has_memory(struct rdma_cmd *c)
 {
-	struct rdma_queue *q = cmd_queue(c);
+	struct rdma_queue *q = rdma_cmd_queue(c);
 	struct target_req *r = &c->req;
 
 	if (r->dir != NVMF_DIR_TO_CTRL || r->in_capsule) {
@@ -300,7 +295,7 @@ void rdma_cmd_has_memory(struct rdma_cmd *c)
 static void op_fetch(struct target_req *r)
 {
 	struct rdma_cmd *c = cmd_of(r);
-	struct rdma_queue *q = cmd_queue(c);
+	struct rdma_queue *q = rdma_cmd_queue(c);
 
 	if (c == &q->first_cmd) { /* Connect: nothing else has data on a young queue */
 		assert(r->data_len <= YOUNG_DATA_ROOM && !r->scratch_len);

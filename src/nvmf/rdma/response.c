@@ -33,7 +33,7 @@ void rdma_recv_wr(struct rdma_recv *rv, struct ibv_recv_wr *wr, struct ibv_sge s
  */
 static bool wants_invalidate(struct rdma_cmd *c, uint32_t *ret_key)
 {
-	if (!c->send_hook.queue->dev->send_inv)
+	if (!rdma_cmd_queue(c)->dev->send_inv)
 		return false;
 	for (uint32_t i = c->req.sgl_count; i > 0; i--) {
 		struct nvme_sgl g = target_req_sgl(&c->req, i - 1);
@@ -50,7 +50,7 @@ static bool wants_invalidate(struct rdma_cmd *c, uint32_t *ret_key)
  * other's beginning. */
 static void add_writes(struct batch *b, struct rdma_cmd *c)
 {
-	struct rdma_queue *q = c->send_hook.queue;
+	struct rdma_queue *q = rdma_cmd_queue(c);
 	const struct target_req *r = &c->req;
 	uint32_t at = 0;
 
@@ -88,7 +88,7 @@ static void add_send(struct batch *b, struct rdma_cmd *c)
 {
 	struct wcursor w = wcursor_init(c->cqe, NVME_CQE_LEN);
 	struct ibv_send_wr *send = &b->send[b->cmds];
-	struct rdma_queue *q = c->send_hook.queue;
+	struct rdma_queue *q = rdma_cmd_queue(c);
 	uint32_t key;
 
 	nvme_cqe_put(&w, &c->req.cqe);
@@ -121,7 +121,7 @@ static void add(struct batch *b, struct rdma_cmd *c)
 	b->recv[b->cmds].next = &b->recv[b->cmds + 1];
 	c->recv = NULL;
 	c->state = RDMA_CMD_SENDING;
-	c->send_hook.queue->sends_free -= c->send_wrs;
+	rdma_cmd_queue(c)->sends_free -= c->send_wrs;
 	b->cmds++;
 }
 

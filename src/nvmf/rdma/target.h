@@ -124,6 +124,12 @@ struct rdma_cmd {
 	uint32_t sgl_next, asked, reads;
 };
 
+/* The queue that it is one of. */
+static inline struct rdma_queue *rdma_cmd_queue(const struct rdma_cmd *c)
+{
+	return c->send_hook.queue;
+}
+
 struct rdma_queue {
 	struct target_queue tq;
 	struct share_queue share;
