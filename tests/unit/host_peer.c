@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "host_peer.h"
+#include "plain_host.h"
 #include "wire/nvme_log.h"
 
 static int peer_open(void *t, uint16_t qid, uint16_t entries, uint16_t cntlid)
@@ -95,22 +96,13 @@ struct peer *peer_new(void)
 	struct peer *p = calloc(1, sizeof(*p));
 
 	p->now_ns = NSEC_PER_MSEC;
-	p->config = (struct host_config){
-		.subnqn = "nqn.2024-01.test:disk",
-		.hostnqn = "nqn.2024-01.test:host",
-		.hostid = {1, 2, 3},
-		.io_queues = 2,
-		.io_entries = PEER_ENTRIES,
-		.keep_alive_ms = 10000,
-		.open_timeout_ns = 5 * NSEC_PER_SEC,
-		.command_timeout_ns = 30 * NSEC_PER_SEC,
-		.shutdown_timeout_ns = 5 * NSEC_PER_SEC,
-		.reconnect_delay_ns = NSEC_PER_SEC,
-		.loss_timeout_ns = 30 * NSEC_PER_SEC,
-		.changed = peer_changed,
-		.event = peer_event,
-		.arg = p,
-	};
+	p->config = plain_host("nqn.2024-01.test:disk", 2, PEER_ENTRIES);
+	p->config.keep_alive_ms = 10000;
+	p->config.reconnect_delay_ns = NSEC_PER_SEC;
+	p->config.loss_timeout_ns = 30 * NSEC_PER_SEC;
+	p->config.changed = peer_changed;
+	p->config.event = peer_event;
+	p->config.arg = p;
 	p->transport = (struct host_transport){
 		.open = peer_open,
 		.close = peer_close,

@@ -16,6 +16,7 @@
 #include "nvmf/host/host.h"
 #include "nvmf/rdma/nudge.h"
 #include "nvmf/rdma/rdma.h"
+#include "plain_host.h"
 #include "store/store.h"
 
 #define NQN	 "nqn.2026-11.io.example:rdma"
@@ -45,14 +46,7 @@ static int set_up(void **state)
 					   .io_queues = IO_QUEUES,
 					   .io_entries = IO_ENTRIES,
 					   .resolve_timeout_ms = 2000};
-	struct host_config hc = {.subnqn = NQN,
-				 .hostnqn = "nqn.2026-11.io.example:host",
-				 .hostid = {1},
-				 .io_queues = IO_QUEUES,
-				 .io_entries = IO_ENTRIES,
-				 .open_timeout_ns = 5 * NSEC_PER_SEC,
-				 .command_timeout_ns = 30 * NSEC_PER_SEC,
-				 .shutdown_timeout_ns = 5 * NSEC_PER_SEC};
+	struct host_config hc = plain_host(NQN, IO_QUEUES, IO_ENTRIES);
 	char why[256] = "";
 
 	(void)state;

@@ -20,6 +20,7 @@
 #include "nvmf/host/commands.h"
 #include "nvmf/host/discovery.h"
 #include "nvmf/loop/loop.h"
+#include "plain_host.h"
 #include "store/store.h"
 
 #define SUBNQN "nqn.2024-01.test:disk"
@@ -209,19 +210,10 @@ static int setup(void **state)
 	loop_host_order(bed->here, &order);
 	if (two_groups)
 		set_up_second(&order);
-	bed->config = (struct host_config){
-		.subnqn = SUBNQN,
-		.hostnqn = "nqn.2024-01.test:host",
-		.hostid = {9},
-		.io_queues = IO_QUEUES,
-		.io_entries = ENTRIES,
-		.keep_alive_ms = 10000,
-		.open_timeout_ns = 5 * NSEC_PER_SEC,
-		.command_timeout_ns = 30 * NSEC_PER_SEC,
-		.shutdown_timeout_ns = 5 * NSEC_PER_SEC,
-		.reconnect_delay_ns = NSEC_PER_SEC,
-		.loss_timeout_ns = 60 * NSEC_PER_SEC,
-	};
+	bed->config = plain_host(SUBNQN, IO_QUEUES, ENTRIES);
+	bed->config.keep_alive_ms = 10000;
+	bed->config.reconnect_delay_ns = NSEC_PER_SEC;
+	bed->config.loss_timeout_ns = 60 * NSEC_PER_SEC;
 	return 0;
 }
 

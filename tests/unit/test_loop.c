@@ -13,6 +13,7 @@
 #include "heap_env.h"
 #include "nvmf/host/commands.h"
 #include "nvmf/loop/loop.h"
+#include "plain_host.h"
 #include "store/store.h"
 
 #define NQN "nqn.2026-11.io.example:loop"
@@ -90,14 +91,7 @@ static int set_up(void **state)
 	bed.here = loop_transport.host_create(&where, why, sizeof(why));
 	assert_non_null(bed.here);
 	bed.here->ops->attach(bed.here, &bed.host);
-	bed.config = (struct host_config){.subnqn = NQN,
-					  .hostnqn = "nqn.2026-11.io.example:host",
-					  .hostid = {1},
-					  .io_queues = IO_QUEUES,
-					  .io_entries = IO_ENTRIES,
-					  .open_timeout_ns = 5 * NSEC_PER_SEC,
-					  .command_timeout_ns = 30 * NSEC_PER_SEC,
-					  .shutdown_timeout_ns = 5 * NSEC_PER_SEC};
+	bed.config = plain_host(NQN, IO_QUEUES, IO_ENTRIES);
 	return 0;
 }
 
