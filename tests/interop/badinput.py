@@ -64,8 +64,7 @@ class Tester:
 
     def verdict(self, name, fault):
         if re.search(self.only, name):
-            path = self.report.case(name)
-            self.report.fail(name, path, fault) if fault else self.report.ok(name, path)
+            self.report.attempt(name, lambda _: fault)
 
     def end(self, who, *programs):
         """Those of them that still run end in order when they are told to."""

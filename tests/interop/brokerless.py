@@ -236,12 +236,7 @@ def main():
     load.stop()
     for name, case in (("the first user's PID namespace ends", namespace_ends),
                        ("brokers die as they begin", stillborn)):
-        other = report.case(name)
-        wrong = case(weft, hosts, other)
-        if wrong:
-            report.fail(name, other, wrong)
-        else:
-            report.ok(name, other)
+        report.attempt(name, lambda path, case=case: case(weft, hosts, path))
     left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
     if not fault and left:
         fault = f"left behind: {left}"

@@ -76,18 +76,18 @@ class Disk:
         return p.output()
 
     def run(self, name, function, *args):
-        self.path = self.report.case(name)
-        self.programs = []
-        try:
-            note = function(self, *args)
-            fault = lab.end_in_order(self.programs)
-            if fault:
-                raise AssertionError(fault)
-            self.report.ok(name, self.path, note or "")
-        except AssertionError as e:
-            for p in self.programs:
-                p.kill()
-            self.report.fail(name, self.path, str(e))
+        def work(path):
+            self.path, self.programs = path, []
+            try:
+                note = function(self, *args)
+                fault = lab.end_in_order(self.programs)
+                if fault:
+                    raise AssertionError(fault)
+                return note
+            finally:
+                for p in self.programs:
+                    p.kill()
+        self.report.prove(name, work)
 
 
 def digest(path):
@@ -480,12 +480,7 @@ def main():
         for what in (server_killed, server_restarted, host_killed):
             delay = rng.uniform(0, 1)
             d.run(f"{what.__name__.replace('_', ' ')} after {delay:.2f} s", what, delay)
-    left = [line for h in set(d.hosts) for line in h.close()]
-    d.path = d.report.case("everything ends")
-    if left:
-        d.report.fail("everything ends", d.path, f"still running: {left}")
-    else:
-        d.report.ok("everything ends", d.path)
+    d.report.everything_ends(d.hosts)
     d.report.finish()
 
 

@@ -126,18 +126,18 @@ class Forged:
     # ---- running --------------------------------------------------------------------------------
 
     def run(self, name, function, *args):
-        self.path = self.report.case(name)
-        self.programs = []
-        try:
-            self.serve()
-            note = function(self, *args)
-            self.programs[0].process.terminate()
-            self.finished("weft serve", self.programs[0], 10)
-            self.report.ok(name, self.path, note or "")
-        except AssertionError as e:
-            self.report.fail(name, self.path, str(e))
-        for p in self.programs:
-            p.kill()
+        def work(path):
+            self.path, self.programs = path, []
+            try:
+                self.serve()
+                note = function(self, *args)
+                self.programs[0].process.terminate()
+                self.finished("weft serve", self.programs[0], 10)
+                return note
+            finally:
+                for p in self.programs:
+                    p.kill()
+        self.report.prove(name, work)
 
 
 def too_big(f, six, forger):
@@ -225,10 +225,7 @@ def main():
     for six in (False, True):
         for rate in (200, 2000, 20000) if full else (2000,):
             f.run(f"{rate} oddities a second, IPv{6 if six else 4}", oddities, six, rate)
-    for host in (f.left, f.right, f.third):
-        for line in host.close():
-            f.report.fail("everything ends", f.report.case("everything ends"),
-                          f"still running: {line}")
+    f.report.everything_ends((f.left, f.right, f.third))
     f.report.finish()
 
 

@@ -163,18 +163,18 @@ class Held:
         return f"parted after {waited:.1f} s" if ended else "served on"
 
     def run(self, name, function, *args):
-        self.path = self.report.case(name)
-        self.programs = []
-        try:
-            note = function(*args)
-            fault = lab.end_in_order(self.programs)
-            if fault:
-                raise AssertionError(fault)
-            self.report.ok(name, self.path, note)
-        except AssertionError as e:
-            for p in self.programs:
-                p.kill()
-            self.report.fail(name, self.path, str(e))
+        def work(path):
+            self.path, self.programs = path, []
+            try:
+                note = function(*args)
+                fault = lab.end_in_order(self.programs)
+                if fault:
+                    raise AssertionError(fault)
+                return note
+            finally:
+                for p in self.programs:
+                    p.kill()
+        self.report.prove(name, work)
 
 
 def read_all(fd):
@@ -212,10 +212,7 @@ def main():
         h.run("refusals that nobody reads", h.refusals)
         h.run("a host stopped for 2 s", h.stopped, 20, 2, False)
         h.run("a host stopped beyond its keep-alive", h.stopped, 3, 8, True)
-    for host in (h.target, h.other):
-        for line in host.close():
-            h.report.fail("everything ends", h.report.case("everything ends"),
-                          f"still running: {line}")
+    h.report.everything_ends((h.target, h.other))
     h.report.finish()
 
 

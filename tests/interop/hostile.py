@@ -62,8 +62,7 @@ def main():
             report.fail(mode, path, fault)
         else:
             report.ok(mode, path, said)
-    for line in host.close():
-        report.fail("everything ends", report.case("everything ends"), f"still running: {line}")
+    report.everything_ends([host])
     report.finish()
 
 

@@ -188,16 +188,9 @@ def main():
         sniffer.bind(("eth0", 3))
         lab.libc.setns(own.fileno(), 0)
     for name, run in CASES:
-        path = report.case(name)
-        try:
-            note = run(bench, path, sniffer)
-            report.ok(name, path, note)
-        except (RuntimeError, OSError, IndexError) as e:
-            report.fail(name, path, str(e))
+        report.prove(name, lambda path, run=run: run(bench, path, sniffer))
         bench.end()
-    for h in (bench.left, bench.right):
-        for line in h.close():
-            report.fail("everything ends", report.case("everything ends"), f"still running: {line}")
+    report.everything_ends((bench.left, bench.right))
     report.finish()
 
 

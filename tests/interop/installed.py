@@ -173,15 +173,10 @@ def main():
                            ("demo", lambda path: demo(top, host, user, weft, path)),
                            ("pkg-config", lambda _: linked(top, host, user)),
                            ("uninstall", lambda _: uninstall(build))):
-            path = report.case(name)
-            wrong = work(path)
             # The next has no broker to begin with, either.
-            if not wrong and not lab.until(lambda: not host.has_broker(), 15):
-                wrong = "the broker does not end"
-            if wrong:
-                report.fail(name, path, wrong)
-            else:
-                report.ok(name, path)
+            report.attempt(name, lambda path, work=work: work(path) or
+                           (None if lab.until(lambda: not host.has_broker(), 15) else
+                            "the broker does not end"))
         report.everything_ends((host,))
     report.finish()
 

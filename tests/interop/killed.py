@@ -167,12 +167,7 @@ def main():
                     report.fail(name, path, fault)
                 else:
                     report.ok(name, path, note)
-    left = {line for h in set(hosts) for line in h.close()}
-    path = report.case("everything ends")
-    if left:
-        report.fail("everything ends", path, f"still running: {', '.join(sorted(left))}")
-    else:
-        report.ok("everything ends", path)
+    report.everything_ends(hosts)
     report.finish()
 
 

@@ -341,6 +341,10 @@ def end_in_order(programs):
     return None
 
 
+class Skip(Exception):
+    """Raised by a case that cannot be had here, with the reason."""
+
+
 class Report:
     """Counts, names and times the cases; keeps the logs of those that failed."""
 
@@ -379,14 +383,28 @@ class Report:
                 print(f"    | {line[:160]}")
         sys.stdout.flush()
 
-    def attempt(self, name, work):
-        """A case whose work(path) returns what is wrong, or None."""
+    def prove(self, name, work):
+        """A case whose work(path) raises what is wrong, or returns what there is to note, if
+        anything. Whatever it raises, the other cases come all the same."""
         path = self.case(name)
-        fault = work(path)
-        if fault:
-            self.fail(name, path, fault)
+        try:
+            note = work(path)
+        except Skip as e:
+            self.skip(name, str(e))
+        except AssertionError as e:
+            self.fail(name, path, str(e))
+        except Exception as e:  # pylint: disable=broad-exception-caught
+            self.fail(name, path, f"{type(e).__name__}: {e}")
         else:
-            self.ok(name, path)
+            self.ok(name, path, note or "")
+
+    def attempt(self, name, work):
+        """A case whose work(path) returns what is wrong, or None, and raises what nobody thought of."""
+        def proof(path):
+            fault = work(path)
+            if fault:
+                raise AssertionError(fault)
+        self.prove(name, proof)
 
     def everything_ends(self, hosts):
         """The last case: what ran on the hosts has ended by itself."""

@@ -9,8 +9,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
-import time
 
 import lab
 
@@ -166,7 +164,7 @@ def users(lister, path):
     """An ordinary user beside root, at root's broker."""
     nobody = lab.ordinary_user()
     if not nobody:
-        return SKIP
+        raise lab.Skip("there is no other user here")
     root = rping(lister, path, "7601")
     other = None
     try:
@@ -176,7 +174,9 @@ def users(lister, path):
                   10)
         if other.says("does not serve"):
             can = lister.host.run("nft", "list", "tables").returncode == 0
-            return "root's broker does not serve others, and nf_tables is there" if can else SKIP
+            if can:
+                return "root's broker does not serve others, and nf_tables is there"
+            raise lab.Skip("no other user is served here")
         own = lister.processes(before=nobody)
         if ports(own) != [7602] or [p["uid"] for p in own] != [lab.NOBODY]:
             return f"an ordinary user is told of {own}"
@@ -203,7 +203,7 @@ def users_broker(lister, path):
     """Root asks a user's broker; another user is told whose it is."""
     nobody = lab.ordinary_user()
     if not nobody:
-        return SKIP
+        raise lab.Skip("there is no other user here")
     server = rping(lister, path, "7603", before=nobody)
     try:
         if not lab.until(lambda: ports(lister.processes()) == [7603], 10):
@@ -301,7 +301,6 @@ def narrow(lister, path):
     return None
 
 
-SKIP = "skip"
 CASES = [
     ("no broker", no_broker),
     ("bad usage", bad_usage),
@@ -325,20 +324,9 @@ def main():
     lister = Lister(os.path.join(os.path.abspath(args.build), "weft"), host)
     report = lab.Report(args.build, "list")
     for name, work in CASES:
-        path = report.case(name)
-        if not lab.until(lambda: not host.has_broker(), 15):
-            report.fail(name, path, "the last case's broker stays")
-            break
-        try:
-            fault = work(lister, path)
-        except (RuntimeError, subprocess.TimeoutExpired, ValueError) as e:
-            fault = str(e)
-        if fault == SKIP:
-            report.skip(name, "no other user is served here")
-        elif fault:
-            report.fail(name, path, fault)
-        else:
-            report.ok(name, path)
+        report.attempt(name, lambda path, work=work: work(lister, path) if
+                       lab.until(lambda: not host.has_broker(), 15) else
+                       "the last case's broker stays")
     report.everything_ends([host])
     report.finish()
 

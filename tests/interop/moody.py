@@ -9,7 +9,6 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
 import tempfile
 import time
 
@@ -179,20 +178,19 @@ class Moody:
         return self.serve.output().splitlines()[-1]
 
     def run(self, name, function):
-        self.path = self.report.case(name)
-        self.serve = lab.Program(
-            self.host, [self.weft, "serve", self.disk.path, self.good, "--nqn", NQN, "--listen",
-                        "rdma://127.0.0.1"], f"{self.path}/serve.log")
-        try:
-            self.check(lab.until(lambda: self.serve.says("ready"), 10), "weft serve stays away")
-            self.report.ok(name, self.path, function())
-        except (AssertionError, subprocess.TimeoutExpired) as e:
-            self.report.fail(name, self.path, str(e))
-        self.disk.be(FINE)
-        self.serve.kill()
-        for s in self.stuck:
-            s.kill()
-        self.stuck = []
+        def work(path):
+            self.path, self.stuck = path, []
+            self.serve = lab.Program(
+                self.host, [self.weft, "serve", self.disk.path, self.good, "--nqn", NQN, "--listen",
+                            "rdma://127.0.0.1"], f"{path}/serve.log")
+            try:
+                self.check(lab.until(lambda: self.serve.says("ready"), 10), "weft serve stays away")
+                return function()
+            finally:
+                self.disk.be(FINE)
+                for p in (self.serve, *self.stuck):
+                    p.kill()
+        self.report.prove(name, work)
 
 
 def main():

@@ -232,14 +232,6 @@ def main():
     helper = os.path.abspath(os.path.join(helpers, "port_events"))
     report = lab.Report(build, "port-events")
 
-    def case(name, do):
-        path = report.case(name)
-        try:
-            do(path)
-            report.ok(name, path)
-        except AssertionError as e:
-            report.fail(name, path, str(e))
-
     def watched(host, do, *more):
         def run(path):
             w = Watcher(host, weft, helper, path)
@@ -259,19 +251,19 @@ def main():
     for h, address in ((host, "10.88.0.1/24"), (peer, "10.88.0.2/24")):
         h.ip("addr", "add", address, "dev", "talk")
         h.ip("link", "set", "talk", "up")
-    case("down and up", watched(host, down_and_up))
-    case("the carrier is lost", watched(host, carrier_lost, peer))
-    case("short gaps are told", watched(host, short_gaps))
-    case("addresses come and go, and keep their places", watched(host, addresses))
-    case("MTU, rate, MAC address", watched(host, attributes))
-    case("ibv_asyncwatch", lambda path: asyncwatch(host, weft, path))
-    case("traffic goes on when the port is up again",
-         lambda path: traffic(hosts, weft, path, gap, True))
-    case("traffic goes on when the address is back",
-         lambda path: traffic(hosts, weft, path, address_gap, True))
-    case("without an address the retries are exceeded",
-         lambda path: traffic(hosts, weft, path, end_of_address, False))
-    case("the interface is removed", watched(host, removed, peer))
+    report.prove("down and up", watched(host, down_and_up))
+    report.prove("the carrier is lost", watched(host, carrier_lost, peer))
+    report.prove("short gaps are told", watched(host, short_gaps))
+    report.prove("addresses come and go, and keep their places", watched(host, addresses))
+    report.prove("MTU, rate, MAC address", watched(host, attributes))
+    report.prove("ibv_asyncwatch", lambda path: asyncwatch(host, weft, path))
+    report.prove("traffic goes on when the port is up again",
+                 lambda path: traffic(hosts, weft, path, gap, True))
+    report.prove("traffic goes on when the address is back",
+                 lambda path: traffic(hosts, weft, path, address_gap, True))
+    report.prove("without an address the retries are exceeded",
+                 lambda path: traffic(hosts, weft, path, end_of_address, False))
+    report.prove("the interface is removed", watched(host, removed, peer))
     report.everything_ends(hosts)
     report.finish()
 

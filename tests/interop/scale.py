@@ -95,21 +95,20 @@ class Bench:
         raise AssertionError("there is no broker")
 
     def case(self, name, do):
-        path = self.report.case(name)
-        programs = []
-        def start(log, *words, **kwargs):
-            programs.append(Program(self, f"{path}/{log}.log", *words, **kwargs))
-            return programs[-1]
-        try:
-            note = do(start)
-            if not lab.until(lambda: not self.host.has_broker(), 30):
-                raise AssertionError("the broker stays, long after its last client has gone")
-            self.report.ok(name, path, note or "")
-        except AssertionError as e:
-            self.report.fail(name, path, str(e))
-        finally:
-            for p in programs:
-                p.kill()
+        def work(path):
+            programs = []
+            def start(log, *words, **kwargs):
+                programs.append(Program(self, f"{path}/{log}.log", *words, **kwargs))
+                return programs[-1]
+            try:
+                note = do(start)
+                if not lab.until(lambda: not self.host.has_broker(), 30):
+                    raise AssertionError("the broker stays, long after its last client has gone")
+                return note
+            finally:
+                for p in programs:
+                    p.kill()
+        self.report.prove(name, work)
 
     # ---- what is tried ------------------------------------------------------------------------
 

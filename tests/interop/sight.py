@@ -15,7 +15,6 @@ import signal
 
 import lab
 
-SKIP = object()
 NQN = "nqn.2026-11.org.example:stat"
 
 
@@ -93,7 +92,7 @@ def sums_differ(p, *names):
 
 def disk(stat, path):
     if not shutil.which("nft") or not lose(stat.host):
-        return SKIP
+        raise lab.Skip("nft cannot drop packets here")
     heal(stat.host)
     serve, bench = start_disk(stat, path)
     try:
@@ -263,7 +262,7 @@ def broker_ends(stat, pid):
 
 def perftest(stat, path):
     if not shutil.which("ib_send_bw"):
-        return SKIP
+        raise lab.Skip("perftest is not installed")
     words = [stat.weft, "run", "--", "stdbuf", "-oL", "ib_send_bw", "-F", "-D", "30", "-s", "4096"]
     server = stat.start(path, "server", *words)
     lab.until(lambda: server.says("Waiting for client"), 10)
@@ -392,19 +391,8 @@ def main():
     for name, case in (("nothing uses weft", nothing), ("a disk, under losses", disk),
                        ("perftest", perftest), ("sockets", sockets),
                        ("many queue pairs", many)):
-        if args.only not in name:
-            continue
-        path = report.case(name)
-        try:
-            why = case(stat, path)
-        except (OSError, RuntimeError, KeyError, TypeError, ValueError) as e:
-            why = f"{type(e).__name__}: {e}"
-        if why is SKIP:
-            report.skip(name, "nft, perftest or rights are missing")
-        elif why:
-            report.fail(name, path, why)
-        else:
-            report.ok(name, path)
+        if args.only in name:
+            report.attempt(name, lambda path, case=case: case(stat, path))
     report.everything_ends([host])
     report.finish()
 

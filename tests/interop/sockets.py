@@ -16,7 +16,7 @@ import tempfile
 import time
 
 import lab
-from sockets_bench import FILE_BYTES, ONLY, Bench, Failed, brokers, digest, expect
+from sockets_bench import FILE_BYTES, ONLY, Bench, brokers, digest, expect
 
 REDIS = "/usr/bin/redis-check-rdb"  # the server, by whichever name; redis-tools has it
 
@@ -413,6 +413,15 @@ def cases():
     yield "one end alone", fallback, True
 
 
+def one(bench, run, by_tcp, path):
+    if not run:
+        raise lab.Skip("librspreload.so is not installed")
+    before = bench.tcp()
+    run(bench, path)
+    expect(by_tcp is None or (bench.tcp() > before) == by_tcp,
+           "no TCP was seen" if by_tcp else "it went over TCP")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
@@ -426,19 +435,9 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(args.build, args.helpers, 1 if args.where == "one" else 2, scratch)
         for name, run, by_tcp in cases():
-            if not re.search(args.only, name):
-                continue
-            if not run:
-                report.skip(name, "librspreload.so is not installed")
-                continue
-            path, before = report.case(name), bench.tcp()
-            try:
-                run(bench, path)
-                expect(by_tcp is None or (bench.tcp() > before) == by_tcp,
-                       "no TCP was seen" if by_tcp else "it went over TCP")
-                report.ok(name, path)
-            except Failed as e:
-                report.fail(name, path, str(e))
+            if re.search(args.only, name):
+                report.prove(name, lambda path, run=run, by_tcp=by_tcp:
+                             one(bench, run, by_tcp, path))
         report.everything_ends((bench.server, bench.client))
     report.finish()
 

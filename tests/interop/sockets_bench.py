@@ -9,7 +9,7 @@ import lab
 FILE_BYTES = 20_000_000
 
 
-class Failed(Exception):
+class Failed(AssertionError):
     pass
 
 

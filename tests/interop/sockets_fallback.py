@@ -292,14 +292,8 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         b = Fallback(args.build, args.helpers, 1 if args.where == "one" else 2, scratch)
         for name, run in cases(args.where):
-            if not re.search(args.only, name):
-                continue
-            path = report.case(name)
-            try:
-                run(b, path)
-                report.ok(name, path)
-            except Failed as e:
-                report.fail(name, path, str(e))
+            if re.search(args.only, name):
+                report.prove(name, lambda path, run=run: run(b, path))
         report.everything_ends((b.server, b.client))
     report.finish()
 

@@ -30,7 +30,7 @@ MODES = (
 )
 
 
-class Wrong(Exception):
+class Wrong(AssertionError):
     pass
 
 
@@ -154,6 +154,19 @@ def cases():
     yield "weft's target, SPDK's host", lambda s: (s.serve(), s.by_spdk())
 
 
+def one(spdk, work, path):
+    spdk.path = path
+    try:
+        target, note = work(spdk)
+        check(target.status() is None, "the target has ended")
+        target.process.terminate()
+        status = target.wait(20)
+        check(status == 0, f"the target ends with {status} at SIGTERM")
+        return note
+    finally:
+        spdk.kill()
+
+
 def main():
     args = lab.arguments(__doc__)
     directory = os.environ.get("WEFT_SPDK")
@@ -171,20 +184,8 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         spdk = Spdk(directory, weft, hosts, scratch)
         for name, work in cases():
-            if args.only not in name:
-                continue
-            spdk.path = report.case(name)
-            try:
-                target, note = work(spdk)
-                check(target.status() is None, "the target has ended")
-                target.process.terminate()
-                status = target.wait(20)
-                check(status == 0, f"the target ends with {status} at SIGTERM")
-                report.ok(name, spdk.path, note)
-            except (Wrong, OSError, subprocess.SubprocessError) as e:
-                report.fail(name, spdk.path, str(e))
-            finally:
-                spdk.kill()
+            if args.only in name:
+                report.prove(name, lambda path, work=work: one(spdk, work, path))
     report.everything_ends(hosts)
     report.finish()
 
