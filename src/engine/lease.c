@@ -87,20 +87,35 @@ bool lease_end(struct lease *l)
 {
 	bool had = l->until != 0;
 
-	l->channels = true;
 	l->poll_last = 0;
 	l->until = l->since = 0;
 	return had;
 }
 
-uint64_t lease_attend(struct lease *l, bool can, uint64_t now)
+uint64_t lease_attend(struct lease *l, bool can, bool keeps_time, uint64_t now)
 {
-	if (!can || l->attended || l->channels || now < l->shared) {
+	if (!can || l->attended || l->told || now < l->shared) {
 		l->refused++;
 		return 0;
 	}
 	l->guard = now + ATTEND_GUARD_NS;
+	l->keeps_time = keeps_time;
 	return l->attended = ++l->tickets;
+}
+
+bool lease_comes(struct lease *l, uint64_t now)
+{
+	if (l->told || l->refused || now < l->shared)
+		return lease_end(l);
+	l->poll_last = 0;
+	l->since = 0;
+	l->until = now + ATTEND_LEASE_NS;
+	return false;
+}
+
+void lease_told(struct lease *l, bool more)
+{
+	l->told += more ? 1 : -1u;
 }
 
 enum lease_left lease_attended(struct lease *l, uint64_t ticket, uint64_t now)
@@ -112,7 +127,7 @@ enum lease_left lease_attended(struct lease *l, uint64_t ticket, uint64_t now)
 	if (l->attended != ticket)
 		return LEASE_AS_BEFORE;
 	l->attended = 0;
-	if (l->refused || l->channels) {
+	if (l->refused || l->told) {
 		l->shared = now + SHARED_NS;
 		return LEASE_TO_THREAD;
 	}
@@ -126,7 +141,7 @@ uint64_t lease_others(const struct lease *l, uint64_t deadline, uint64_t now)
 
 	if (l->until > now)
 		return l->until;
-	until = min_of(l->guard, deadline);
+	until = l->keeps_time ? l->guard : min_of(l->guard, deadline);
 	if (!l->attended || until <= now)
 		return 0;
 	/* So that one who comes and goes all the time need not wake the thread each time. */

@@ -32,12 +32,13 @@ struct lease {
 	uint64_t attended;    /* the ticket of who sleeps on the socket, 0: nobody */
 	uint64_t tickets;     /* given out */
 	uint64_t guard;	      /* while attended: when the thread looks for itself */
+	bool keeps_time;      /* who attends sees to the timers as well */
 	uint64_t shared;      /* so long nobody attends */
 	uint64_t held;	      /* since when something posted waits; 0: nothing does */
 	uint64_t hasty_until; /* so long nothing waits */
 	unsigned int late;    /* so often in succession it waited for longer than a moment */
 	unsigned int refused; /* would have attended, and sleep */
-	bool channels;	      /* somebody waits for completion events, and attends nothing */
+	unsigned int told;    /* wait to be told of what comes, and attend nothing */
 };
 
 void lease_init(struct lease *);
@@ -54,7 +55,7 @@ void lease_posts(struct lease *, uint64_t now);
 bool lease_holds(struct lease *, uint64_t now);
 /* All that there was is sent, or about to be. */
 void lease_sent(struct lease *, uint64_t now);
-/* Somebody is going to wait for a completion event. True if a lease ends with that. */
+/* Somebody is going to wait to be told. True if a lease ends with that. */
 bool lease_end(struct lease *);
 
 static inline bool lease_is_live(const struct lease *l, uint64_t now)
@@ -64,8 +65,13 @@ static inline bool lease_is_live(const struct lease *l, uint64_t now)
 
 /* ---- who attends */
 
-/* Returns a ticket; 0: another does, or the thread has to. can: there is one socket to sleep on. */
-uint64_t lease_attend(struct lease *, bool can, uint64_t now) must_use;
+/* Returns a ticket; 0: another does, or the thread has to. can: there is one socket to sleep on.
+ * keeps_time: and it comes when a timer is due. */
+uint64_t lease_attend(struct lease *, bool can, bool keeps_time, uint64_t now) must_use;
+/* One that attends each time is about to. True if a lease ends with that, because others wait. */
+bool lease_comes(struct lease *, uint64_t now);
+/* One more that waits to be told, and attends nothing; or one less. */
+void lease_told(struct lease *, bool more);
 /* Who attends, or was refused, is awake. What that means for the thread: */
 enum lease_left {
 	LEASE_AS_BEFORE,

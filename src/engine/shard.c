@@ -105,20 +105,47 @@ void shard_watch(struct shard *s, int fd, bool (*ready)(int fd))
 	shard_unlock(s);
 }
 
-void shard_sleeping(struct shard *s)
+static void leave_to_thread(struct shard *s)
 {
-	if (!lease_end(&s->lease) || s->dead)
-		return;
 	if (s->lease.held)
 		send_now(s, time_now_ns());
 	if (s->sleeps_until)
 		shard_thread_wake(s);
 }
 
+void shard_sleeping(struct shard *s)
+{
+	if (lease_end(&s->lease) && !s->dead)
+		leave_to_thread(s);
+}
+
+void shard_sleeping_soon(struct shard *s)
+{
+	const uint64_t now = time_now_ns();
+
+	if (s->dead)
+		return;
+	if (lease_comes(&s->lease, now))
+		leave_to_thread(s);
+	else if (!s->listens && s->sleeps_until > s->lease.until && s->lease.until)
+		shard_thread_wake(s);
+}
+
+void shard_told(struct shard *s, bool more)
+{
+	lease_told(&s->lease, more);
+}
+
+bool shard_thread_receives(const struct shard *s)
+{
+	return s->thread_receives;
+}
+
 /* ---- who sleeps on the socket ---------------------------------------------------------------- */
 
-int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_ticket)
+int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_until, uint64_t *ret_ticket)
 {
+	bool wake;
 	uint64_t now;
 
 	*ret_ticket = 0;
@@ -128,12 +155,16 @@ int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_ticket)
 	if (drive_send_pending(&s->drive) && (sleeps || s->put_off))
 		transmit(s, now);
 	s->put_off = !sleeps;
+	*ret_ticket = lease_attend(&s->lease, s->drive.ports == 1 && s->drive.port[0]->fd >= 0,
+				   ret_until, now);
 	/* A thread that listens as well stops that with the next packet. */
-	if (s->sleeps_until && ((sleeps && drive_send_pending(&s->drive)) ||
-				drive_next_deadline(&s->drive) < s->sleeps_until))
+	wake = sleeps && drive_send_pending(&s->drive);
+	if (*ret_ticket && ret_until)
+		*ret_until = drive_next_deadline(&s->drive);
+	else
+		wake |= drive_next_deadline(&s->drive) < s->sleeps_until;
+	if (wake && s->sleeps_until)
 		shard_thread_wake(s);
-	*ret_ticket =
-		lease_attend(&s->lease, s->drive.ports == 1 && s->drive.port[0]->fd >= 0, now);
 	return *ret_ticket ? s->drive.port[0]->fd : -1;
 }
 
@@ -148,7 +179,7 @@ void shard_attended(struct shard *s, uint64_t ticket, bool readable)
 	if (s->dead)
 		return;
 	now = time_now_ns();
-	if (ticket && readable)
+	if (ticket && (readable || drive_next_deadline(&s->drive) <= now))
 		(void)!drive_receive(&s->drive, now);
 	switch (lease_attended(&s->lease, ticket, now)) {
 	case LEASE_AS_BEFORE:

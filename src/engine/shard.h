@@ -11,9 +11,9 @@
  *
  * One who has to sleep may also attend the socket, where there is but one port: it sleeps on the
  * socket's descriptor, among others, and takes in itself what comes, so that a packet wakes one
- * thread instead of two. One at a time: where several sleep, or somebody waits for completion
- * events, the thread serves. Between two of its sleeps it has a lease as a poller has. If it does
- * not come when there are packets, the thread takes them after ATTEND_GUARD_NS.
+ * thread instead of two. One at a time: where several sleep, or somebody waits to be told of
+ * completion events, the thread serves. Between two of its sleeps it has a lease as a poller has.
+ * If it does not come when there are packets, the thread takes them after ATTEND_GUARD_NS.
  *
  * fork(): the child has no part in its parent's shards. Its copies of the descriptors are closed;
  * shard_flush() and shard_progress() do nothing, objects can still be destroyed, and so can the
@@ -71,16 +71,23 @@ void shard_polled(struct shard *);
  * what would wait for its next call. */
 void shard_leaving(struct shard *);
 /* With the lock held, when a CQ has been armed: the caller is going to wait for the completion
- * event instead of polling, and the thread takes over at once. */
+ * event instead of polling. It is to be told: the thread takes over at once. */
 void shard_sleeping(struct shard *);
+/* The same, but it comes with shard_attend() in a moment, as it does each time. */
+void shard_sleeping_soon(struct shard *);
+/* With the lock held: there is one more that waits to be told, be it for a while; or one less. */
+void shard_told(struct shard *, bool more);
+/* With the lock held, from an upcall: is it the thread that took in what it is about? */
+bool shard_thread_receives(const struct shard *);
 /*
  * The caller is going to sleep on the descriptor that is returned, which is readable when packets
  * wait; what is owed to peers is sent before. (A caller that only looks, and has something to do
  * anyway, may well send more at once: then it waits until the next time.) -1: it must rely on
  * being told by others. Either way it comes back with the ticket: shard_attended(), readable if the
- * descriptor was.
+ * descriptor was. With ret_until (or NULL) it comes back at that time at the latest, where the
+ * descriptor is not -1; the thread then need not look at the timers.
  */
-int shard_attend(struct shard *, bool sleeps, uint64_t *ret_ticket) must_use;
+int shard_attend(struct shard *, bool sleeps, uint64_t *ret_until, uint64_t *ret_ticket) must_use;
 void shard_attended(struct shard *, uint64_t ticket, bool readable);
 /* The thread calls ready(fd), without the lock, whenever fd is readable, until that returns false.
  * One fd at a time; it stays the caller's. */

@@ -30,6 +30,7 @@ struct shard {
 	uint64_t clock;	       /* handed out by shard_now() since the lock was taken, 0: not */
 	uint64_t sleeps_until; /* the thread, 0 while it is awake */
 	bool listens;	       /* the thread sleeps on the ports */
+	bool thread_receives;  /* and nobody else */
 	bool put_off;	       /* what an attendant had to send, when it last came */
 	bool stop, dead;
 	uint8_t random[256]; /* fresh random bytes, used from the end */

@@ -125,7 +125,9 @@ static void *thread_main(void *arg)
 			int got;
 
 			lease_thread_begins(&s->lease, now);
+			s->thread_receives = true;
 			got = drive_receive(&s->drive, now);
+			s->thread_receives = false;
 			more = drive_send(&s->drive, SHARD_TX_MAX, now);
 			lease_thread_received(&s->lease, got, now);
 			busy = got > 0 || more;

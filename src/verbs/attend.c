@@ -15,7 +15,7 @@ int weft_private_attend(bool sleeps, uint64_t *ret_ticket)
 	if (!s)
 		return -ENODEV;
 	shard_lock(s);
-	fd = shard_attend(s, sleeps, ret_ticket);
+	fd = shard_attend(s, sleeps, NULL, ret_ticket);
 	shard_unlock(s);
 	return fd;
 }

@@ -6,68 +6,7 @@
 #include <stdlib.h>
 
 #include "base/time.h"
-
-/* ---- completion channels -------------------------------------------------------------------- */
-
-struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
-{
-	struct face_channel *ch = calloc(1, sizeof(*ch));
-	int rc;
-
-	if (!ch)
-		return FAIL(ENOMEM, NULL);
-	rc = event_pipe_init(&ch->pipe);
-	if (rc) {
-		free(ch);
-		return FAIL(-rc, NULL);
-	}
-	ch->ibv.context = context;
-	ch->ibv.fd = ch->pipe.rd;
-	context_get(face_context(context));
-	return &ch->ibv;
-}
-
-int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
-{
-	struct face_channel *ch = face_channel(channel);
-	bool busy;
-
-	pthread_mutex_lock(&ch->pipe.lock);
-	busy = ch->ibv.refcnt > 0;
-	pthread_mutex_unlock(&ch->pipe.lock);
-	if (busy)
-		return REFUSED(EBUSY);
-	event_pipe_close(&ch->pipe);
-	context_put(face_context(channel->context));
-	free(ch);
-	return 0;
-}
-
-void cq_notify(void *cq_user)
-{
-	struct face_cq *cq = cq_user;
-
-	if (cq->tell)
-		cq->tell(cq->tell_arg);
-	else if (cq->ibv.channel)
-		event_pipe_count(&face_channel(cq->ibv.channel)->pipe, &cq->comp);
-}
-
-int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ret, void **ret_cq_context)
-{
-	struct event_pipe *pipe = &face_channel(channel)->pipe;
-	struct event_source *s = event_pipe_wait(pipe);
-	struct face_cq *cq;
-
-	if (!s)
-		return -1;
-	s->pending--;
-	cq = container_of(s, struct face_cq, comp);
-	*ret = &cq->ibv;
-	*ret_cq_context = cq->ibv.cq_context;
-	event_pipe_taken(pipe, s);
-	return 0;
-}
+#include "verbs/channel.h"
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
@@ -76,8 +15,6 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 	pthread_cond_signal(&cq->cond);
 	pthread_mutex_unlock(&cq->mutex);
 }
-
-/* ---- completion queues ---------------------------------------------------------------------- */
 
 struct face_cq *cq_create(struct ibv_context *context, uint32_t cqe, void *cq_context,
 			  struct ibv_comp_channel *channel, uint32_t comp_vector)
@@ -110,13 +47,8 @@ struct face_cq *cq_create(struct ibv_context *context, uint32_t cqe, void *cq_co
 		free(cq);
 		return FAIL(-rc, NULL);
 	}
-	if (channel) {
-		struct face_channel *ch = face_channel(channel);
-
-		pthread_mutex_lock(&ch->pipe.lock);
-		ch->ibv.refcnt++;
-		pthread_mutex_unlock(&ch->pipe.lock);
-	}
+	if (channel)
+		channel_get(face_channel(channel));
 	context_get(c);
 	return cq;
 }
@@ -181,13 +113,8 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	while (ibcq->comp_events_completed != comp || ibcq->async_events_completed != async)
 		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
 	pthread_mutex_unlock(&ibcq->mutex);
-	if (ibcq->channel) {
-		struct face_channel *ch = face_channel(ibcq->channel);
-
-		pthread_mutex_lock(&ch->pipe.lock);
-		ch->ibv.refcnt--;
-		pthread_mutex_unlock(&ch->pipe.lock);
-	}
+	if (ibcq->channel)
+		channel_put(face_channel(ibcq->channel));
 	queue_mem_put(&cq->mem);
 	free(cq);
 	context_put(c);
@@ -264,7 +191,7 @@ int face_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 
 	shard_lock(cq->shard);
 	rnic_cq_arm_or_notify(cq->core, solicited_only);
-	shard_sleeping(cq->shard);
+	channel_armed(cq->ibv.channel ? face_channel(cq->ibv.channel) : NULL, cq->shard);
 	shard_unlock(cq->shard);
 	return 0;
 }

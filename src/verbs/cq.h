@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Completion queues and their channels. */
+/* Completion queues. */
 #ifndef WEFT_VERBS_CQ_H
 #define WEFT_VERBS_CQ_H
 
 #include "verbs/face.h"
-
-struct face_channel {
-	struct ibv_comp_channel ibv; /* refcnt under pipe.lock */
-	struct event_pipe pipe;
-};
 
 struct face_cq {
 	union { /* ibv_cq is the first part of ibv_cq_ex */
@@ -34,11 +29,6 @@ static inline struct face_cq *face_cq(struct ibv_cq *cq)
 	return container_of(cq, struct face_cq, ibv);
 }
 
-static inline struct face_channel *face_channel(struct ibv_comp_channel *c)
-{
-	return container_of(c, struct face_channel, ibv);
-}
-
 struct face_cq *cq_create(struct ibv_context *, uint32_t cqe, void *cq_context,
 			  struct ibv_comp_channel *, uint32_t comp_vector);
 
@@ -47,8 +37,5 @@ struct face_cq *cq_create(struct ibv_context *, uint32_t cqe, void *cq_context,
 int cq_place(struct face_cq *, struct ibv_pd *parent) must_use;
 /* As ibv_poll_cq(). ret_time_ns: NULL, or for one that is polled, when it came. */
 int cq_poll(struct face_cq *, int num, struct ibv_wc *, uint64_t *ret_time_ns);
-
-/* Upcall of the core, under the shard's lock: a completion on a CQ that was armed. */
-void cq_notify(void *cq_user);
 
 #endif

@@ -16,7 +16,7 @@ void event_pipes_forked(void)
 }
 
 /* Then it is the parent's: a byte written or read here is written or read there. */
-static bool inherited(const struct event_pipe *p)
+bool event_pipe_inherited(const struct event_pipe *p)
 {
 	return p->forks != forks;
 }
@@ -28,6 +28,8 @@ int event_pipe_init(struct event_pipe *p)
 	if (pipe2(fd, O_CLOEXEC))
 		return -errno;
 	p->forks = forks;
+	p->told = false;
+	p->inside = 0;
 	p->rd = fd[0];
 	p->wr = fd[1];
 	/* The write end alone: O_NONBLOCK belongs to the open file, of which a pipe has two. */
@@ -61,11 +63,15 @@ void event_source_init(struct event_source *s)
 	s->pending = s->taken = 0;
 }
 
-/* At most a handful of bytes are ever in the pipe, so that the write cannot find it full. */
-static void wake(struct event_pipe *p)
+/* With the lock held. One byte at most is ever in the pipe, so that the write cannot find it full.
+ */
+static void tell(struct event_pipe *p)
 {
 	ssize_t n;
 
+	if (p->told || p->inside || list_empty(&p->ready))
+		return;
+	p->told = true;
 	do
 		n = uncancelled_write(p->wr, "", 1);
 	while (n < 0 && errno == EINTR);
@@ -73,11 +79,10 @@ static void wake(struct event_pipe *p)
 
 static void raise_locked(struct event_pipe *p, struct event_source *s)
 {
-	if (p->wr < 0 || inherited(p) || !list_empty(&s->node))
+	if (p->wr < 0 || event_pipe_inherited(p) || !list_empty(&s->node))
 		return;
-	if (list_empty(&p->ready))
-		wake(p);
 	list_push_tail(&p->ready, &s->node);
+	tell(p);
 }
 
 void event_pipe_count(struct event_pipe *p, struct event_source *s)
@@ -98,7 +103,7 @@ void event_pipe_mark(struct event_pipe *p, struct event_source *s, uint32_t bit)
 
 struct event_source *event_pipe_wait(struct event_pipe *p)
 {
-	if (inherited(p)) {
+	if (event_pipe_inherited(p)) {
 		errno = EIO;
 		return NULL;
 	}
@@ -112,9 +117,10 @@ struct event_source *event_pipe_wait(struct event_pipe *p)
 			return NULL;
 		}
 		pthread_mutex_lock(&p->lock);
+		p->told = false;
 		if (!list_empty(&p->ready))
 			return list_entry(p->ready.next, struct event_source, node);
-		/* What the byte stood for was forgotten meanwhile. */
+		/* What the byte stood for was forgotten or taken meanwhile. */
 		pthread_mutex_unlock(&p->lock);
 	}
 }
@@ -125,24 +131,56 @@ void event_pipe_taken(struct event_pipe *p, struct event_source *s)
 	list_remove(&s->node);
 	if (s->pending)
 		list_push_tail(&p->ready, &s->node); /* one each in turn */
-	if (!list_empty(&p->ready))
-		wake(p);
+	tell(p);
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* The byte of a queue that has run empty by itself, if nobody else takes it first: who polls and
- * then waits would wait for ever. vmsplice(), because the read end may block and is not ours to
- * alter. */
+/* The byte of a queue that is looked at without it, or has run empty by itself: who polls and then
+ * waits would wait for ever. One that has read it already is about to look, too. vmsplice(),
+ * because the read end may block and is not ours to alter. */
 static void unwake(struct event_pipe *p)
 {
 	char byte;
 	struct iovec iov = {&byte, 1};
+	int before;
 
-	int before = uncancelled_begin();
-
-	if (p->rd >= 0 && !inherited(p))
-		(void)!vmsplice(p->rd, &iov, 1, SPLICE_F_NONBLOCK);
+	if (!p->told || p->rd < 0 || event_pipe_inherited(p))
+		return;
+	before = uncancelled_begin();
+	if (vmsplice(p->rd, &iov, 1, SPLICE_F_NONBLOCK) == 1)
+		p->told = false;
 	uncancelled_end(before);
+}
+
+/* With the lock held, which is kept if there is one. */
+static struct event_source *first_locked(struct event_pipe *p)
+{
+	if (!list_empty(&p->ready) && !event_pipe_inherited(p)) {
+		unwake(p);
+		return list_entry(p->ready.next, struct event_source, node);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+struct event_source *event_pipe_take(struct event_pipe *p)
+{
+	pthread_mutex_lock(&p->lock);
+	return first_locked(p);
+}
+
+void event_pipe_enter(struct event_pipe *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->inside++;
+	pthread_mutex_unlock(&p->lock);
+}
+
+struct event_source *event_pipe_leave(struct event_pipe *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->inside--;
+	return first_locked(p);
 }
 
 uint32_t event_pipe_forget(struct event_pipe *p, struct event_source *s)

@@ -27,7 +27,9 @@ struct event_pipe {
 	struct list ready; /* of event_source.node: those with something pending */
 	int rd;		   /* the application's; -1 once closed */
 	int wr;
-	unsigned int forks; /* when it was made */
+	bool told;	     /* the byte is in the pipe, or in the hands of who has read it */
+	unsigned int inside; /* about to look at the queue: they need not be told */
+	unsigned int forks;  /* when it was made */
 };
 
 /* All under the pipe's lock. */
@@ -55,6 +57,14 @@ void event_pipe_mark(struct event_pipe *, struct event_source *, uint32_t bit);
  * event off src->pending, then call event_pipe_taken(), which unlocks.
  */
 struct event_source *event_pipe_wait(struct event_pipe *) must_use;
+/* The same where there is an event already; else NULL, and errno is what it was. */
+struct event_source *event_pipe_take(struct event_pipe *) must_use;
+/* What is raised between these two is not told by the descriptor, but found by the second: what
+ * event_pipe_take() returns. */
+void event_pipe_enter(struct event_pipe *);
+struct event_source *event_pipe_leave(struct event_pipe *) must_use;
+/* Is it another process's, which this one was forked from? */
+bool event_pipe_inherited(const struct event_pipe *);
 void event_pipe_taken(struct event_pipe *, struct event_source *);
 
 /* The source is going away: its pending events vanish. Returns how many were ever taken. */

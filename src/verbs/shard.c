@@ -17,7 +17,7 @@
 #include "port/pcap/pcap_file.h"
 #include "port/pcap/pcap_port.h"
 #include "port/udp/udp_port.h"
-#include "verbs/cq.h"
+#include "verbs/channel.h"
 #include "verbs/device_event.h"
 #include "verbs/private.h"
 #include "verbs/process.h"

@@ -142,7 +142,7 @@ static void what_is_posted_waits_only_under_a_lease(void **state)
 static void what_is_posted_by_who_attends_does_not_wait(void **state)
 {
 	struct lease l = new_lease();
-	uint64_t ticket = lease_attend(&l, true, start);
+	uint64_t ticket = lease_attend(&l, true, false, start);
 
 	(void)state;
 	assert_int_equal(lease_attended(&l, ticket, start), LEASE_HELD);
@@ -186,7 +186,7 @@ static void for_who_comes_late_time_and_again_nothing_waits_a_while(void **state
 static void who_attends_is_looked_after_by_the_guard(void **state)
 {
 	struct lease l = new_lease();
-	uint64_t ticket = lease_attend(&l, true, start);
+	uint64_t ticket = lease_attend(&l, true, false, start);
 
 	(void)state;
 	assert_true(ticket);
@@ -202,31 +202,31 @@ static void who_attends_is_looked_after_by_the_guard(void **state)
 static void between_two_sleeps_who_attends_has_a_lease(void **state)
 {
 	struct lease l = new_lease();
-	uint64_t ticket = lease_attend(&l, true, start);
+	uint64_t ticket = lease_attend(&l, true, false, start);
 
 	(void)state;
 	assert_int_equal(lease_attended(&l, ticket, start), LEASE_HELD);
 	assert_true(lease_is_live(&l, start + 1 * MS));
 	assert_false(lease_is_live(&l, start + 3 * MS));
 	/* One who comes and goes has the thread sleep in short pieces and be woken for none. */
-	assert_true(lease_attend(&l, true, start + 1 * MS));
+	assert_true(lease_attend(&l, true, false, start + 1 * MS));
 	assert_int_equal(lease_others(&l, DEADLINE_NEVER, start + 3 * MS), start + 5 * MS);
 }
 
 static void a_second_one_that_sleeps_is_served_by_the_thread(void **state)
 {
 	struct lease l = new_lease();
-	uint64_t ticket = lease_attend(&l, true, start);
+	uint64_t ticket = lease_attend(&l, true, false, start);
 
 	(void)state;
-	assert_int_equal(lease_attend(&l, true, start), 0);
+	assert_int_equal(lease_attend(&l, true, false, start), 0);
 	assert_int_equal(lease_attended(&l, ticket, start), LEASE_TO_THREAD);
 	assert_int_equal(lease_others(&l, DEADLINE_NEVER, start), 0);
 	/* For a while for all who come. */
 	assert_int_equal(lease_attended(&l, 0, start), LEASE_AS_BEFORE);
-	assert_int_equal(lease_attend(&l, true, start + 9 * MS), 0);
+	assert_int_equal(lease_attend(&l, true, false, start + 9 * MS), 0);
 	assert_int_equal(lease_attended(&l, 0, start + 9 * MS), LEASE_AS_BEFORE);
-	assert_true(lease_attend(&l, true, start + 10 * MS));
+	assert_true(lease_attend(&l, true, false, start + 10 * MS));
 }
 
 static void nobody_attends_where_events_are_waited_for_or_sockets_are_several(void **state)
@@ -234,10 +234,39 @@ static void nobody_attends_where_events_are_waited_for_or_sockets_are_several(vo
 	struct lease l = new_lease();
 
 	(void)state;
-	assert_int_equal(lease_attend(&l, false, start), 0);
+	assert_int_equal(lease_attend(&l, false, false, start), 0);
 	assert_int_equal(lease_attended(&l, 0, start), LEASE_AS_BEFORE);
-	lease_end(&l);
-	assert_int_equal(lease_attend(&l, true, start), 0);
+	lease_told(&l, true);
+	assert_int_equal(lease_attend(&l, true, false, start), 0);
+	assert_int_equal(lease_attended(&l, 0, start), LEASE_AS_BEFORE);
+	lease_told(&l, false);
+	assert_int_not_equal(lease_attend(&l, true, false, start), 0);
+}
+
+static void who_is_about_to_attend_has_a_lease_unless_others_wait(void **state)
+{
+	struct lease l = new_lease();
+
+	(void)state;
+	assert_false(lease_comes(&l, start));
+	assert_true(lease_is_live(&l, start + 1 * MS));
+	assert_false(lease_holds(&l, start)); /* it may well not come */
+	assert_int_equal(lease_others(&l, DEADLINE_NEVER, start + 2 * MS), 0);
+	lease_told(&l, true);
+	assert_true(lease_comes(&l, start));
+	assert_false(lease_is_live(&l, start));
+}
+
+static void who_keeps_time_need_not_be_looked_after_at_each_deadline(void **state)
+{
+	struct lease l = new_lease();
+
+	(void)state;
+	assert_int_not_equal(lease_attend(&l, true, true, start), 0);
+	assert_int_equal(lease_others(&l, start + 1 * MS, start), start + 200 * MS);
+	l = new_lease();
+	assert_int_not_equal(lease_attend(&l, true, false, start), 0);
+	assert_int_equal(lease_others(&l, start + 1 * MS, start), start + 1 * MS);
 }
 
 int main(void)
@@ -254,6 +283,8 @@ int main(void)
 		cmocka_unit_test(who_attends_is_looked_after_by_the_guard),
 		cmocka_unit_test(between_two_sleeps_who_attends_has_a_lease),
 		cmocka_unit_test(a_second_one_that_sleeps_is_served_by_the_thread),
+		cmocka_unit_test(who_is_about_to_attend_has_a_lease_unless_others_wait),
+		cmocka_unit_test(who_keeps_time_need_not_be_looked_after_at_each_deadline),
 		cmocka_unit_test(nobody_attends_where_events_are_waited_for_or_sockets_are_several),
 	};
 

@@ -629,7 +629,7 @@ static int attend(struct end *e, uint64_t *ret_ticket)
 	int fd;
 
 	shard_lock(e->shard);
-	fd = shard_attend(e->shard, true, ret_ticket);
+	fd = shard_attend(e->shard, true, NULL, ret_ticket);
 	shard_unlock(e->shard);
 	return fd;
 }
@@ -727,9 +727,14 @@ static void who_waits_for_events_is_served_by_the_thread(void **state)
 	uint64_t ticket;
 
 	shard_lock(b->shard);
-	shard_sleeping(b->shard);
+	shard_told(b->shard, true);
 	shard_unlock(b->shard);
 	assert_int_equal(attend(b, &ticket), -1);
+	attended(b, ticket, false);
+	shard_lock(b->shard);
+	shard_told(b->shard, false);
+	shard_unlock(b->shard);
+	assert_true(attend(b, &ticket) >= 0);
 	attended(b, ticket, false);
 }
 

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#include "verbs/channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/heap.h" /* DEADLINE_NEVER */
+#include "base/restarts.h"
+#include "base/time.h"
+#include "verbs/cq.h"
+
+#define ENOUGH_MAX 256u
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct face_channel *ch = calloc(1, sizeof(*ch));
+	int rc;
+
+	if (!ch)
+		return FAIL(ENOMEM, NULL);
+	rc = event_pipe_init(&ch->pipe);
+	if (rc) {
+		free(ch);
+		return FAIL(-rc, NULL);
+	}
+	ch->enough = 1;
+	ch->shard = face_context(context)->shard;
+	ch->ibv.context = context;
+	ch->ibv.fd = ch->pipe.rd;
+	context_get(face_context(context));
+	return &ch->ibv;
+}
+
+/* With the shard's lock held. */
+static void set_told(struct face_channel *ch, bool told)
+{
+	if (ch->told != told)
+		shard_told(ch->shard, told);
+	ch->told = told;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	struct face_channel *ch = face_channel(channel);
+	bool busy;
+
+	pthread_mutex_lock(&ch->pipe.lock);
+	busy = ch->ibv.refcnt > 0;
+	pthread_mutex_unlock(&ch->pipe.lock);
+	if (busy)
+		return REFUSED(EBUSY);
+	shard_lock(ch->shard);
+	set_told(ch, false);
+	shard_unlock(ch->shard);
+	event_pipe_close(&ch->pipe);
+	context_put(face_context(channel->context));
+	free(ch);
+	return 0;
+}
+
+void channel_get(struct face_channel *ch)
+{
+	pthread_mutex_lock(&ch->pipe.lock);
+	ch->ibv.refcnt++;
+	pthread_mutex_unlock(&ch->pipe.lock);
+}
+
+void channel_put(struct face_channel *ch)
+{
+	pthread_mutex_lock(&ch->pipe.lock);
+	ch->ibv.refcnt--;
+	pthread_mutex_unlock(&ch->pipe.lock);
+}
+
+void channel_armed(struct face_channel *ch, struct shard *s)
+{
+	if (ch && ch->attends) {
+		shard_sleeping_soon(s);
+	} else {
+		if (ch)
+			set_told(ch, true);
+		shard_sleeping(s);
+	}
+}
+
+void cq_notify(void *cq_user)
+{
+	struct face_cq *cq = cq_user;
+	struct face_channel *ch;
+
+	if (cq->tell) {
+		cq->tell(cq->tell_arg);
+	} else if (cq->ibv.channel) {
+		ch = face_channel(cq->ibv.channel);
+		/* It did not come, and what came waited until the thread looked. */
+		if (ch->attends && shard_thread_receives(ch->shard)) {
+			ch->attends = false;
+			ch->slept = 0;
+			ch->enough = min_of(2 * ch->enough, ENOUGH_MAX);
+		}
+		event_pipe_count(&ch->pipe, &cq->comp);
+	}
+}
+
+/* ---- who waits ------------------------------------------------------------------------------- */
+
+struct asleep {
+	struct face_channel *ch;
+	uint64_t ticket;
+};
+
+static void awake(struct asleep *a, bool readable)
+{
+	shard_lock(a->ch->shard);
+	shard_attended(a->ch->shard, a->ticket, readable);
+	shard_unlock(a->ch->shard);
+}
+
+static void cancelled(void *asleep)
+{
+	awake(asleep, false);
+}
+
+static int poll_until(struct pollfd *p, nfds_t n, uint64_t until)
+{
+	const uint64_t now = until == DEADLINE_NEVER ? 0 : time_now_ns();
+	const uint64_t ns = until > now ? until - now : 0;
+	const struct timespec ts = {
+		.tv_sec = (time_t)(ns / NSEC_PER_SEC),
+		.tv_nsec = (long)(ns % NSEC_PER_SEC),
+	};
+
+	return ppoll(p, n, until == DEADLINE_NEVER ? NULL : &ts, NULL);
+}
+
+/* One sleep. errno is of the sleep if it returns NULL. */
+static struct event_source *attend(struct face_channel *ch)
+{
+	struct asleep a = {.ch = ch};
+	struct pollfd p[2] = {{.fd = ch->pipe.rd, .events = POLLIN}, {.events = POLLIN}};
+	uint64_t until = DEADLINE_NEVER;
+	struct event_source *s;
+	int n, err;
+
+	shard_lock(ch->shard);
+	p[1].fd = shard_attend(ch->shard, true, &until, &a.ticket);
+	shard_unlock(ch->shard);
+	pthread_cleanup_push(cancelled, &a);
+	n = poll_until(p, 2, p[1].fd >= 0 ? until : DEADLINE_NEVER);
+	pthread_cleanup_pop(0);
+	err = n < 0 ? errno : 0;
+	event_pipe_enter(&ch->pipe);
+	awake(&a, n > 0 && p[1].revents);
+	s = event_pipe_leave(&ch->pipe);
+	errno = err;
+	return s;
+}
+
+/* Each time it sleeps here. True if it is to attend. */
+static bool comes_here(struct face_channel *ch)
+{
+	const int flags = fcntl(ch->pipe.rd, F_GETFL);
+	bool attends;
+
+	if (flags < 0 || flags & O_NONBLOCK || event_pipe_inherited(&ch->pipe))
+		return false;
+	shard_lock(ch->shard);
+	ch->slept++;
+	if (!ch->attends && ch->slept >= ch->enough && restarts() != RESTARTS_BY_SIGNAL) {
+		ch->attends = true;
+		set_told(ch, false);
+	} else if (ch->slept >= 4 * ch->enough) {
+		ch->enough = max_of(ch->enough / 2, 1u);
+		ch->slept = ch->enough;
+	}
+	attends = ch->attends;
+	shard_unlock(ch->shard);
+	return attends;
+}
+
+/* With the next arming it is told again. */
+static void is_told(struct face_channel *ch)
+{
+	shard_lock(ch->shard);
+	ch->attends = false;
+	ch->slept = 0;
+	set_told(ch, true);
+	shard_sleeping(ch->shard);
+	shard_unlock(ch->shard);
+}
+
+/* As read(2) on the descriptor does, be it interrupted. */
+static struct event_source *wait_for_event(struct face_channel *ch)
+{
+	struct event_source *s = event_pipe_take(&ch->pipe);
+
+	while (!s && comes_here(ch)) {
+		s = attend(ch);
+		if (s || !errno)
+			continue;
+		if (errno != EINTR || restarts() == RESTARTS_NEVER)
+			return NULL;
+		if (restarts() == RESTARTS_BY_SIGNAL)
+			is_told(ch);
+	}
+	return s ? s : event_pipe_wait(&ch->pipe);
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ret, void **ret_cq_context)
+{
+	struct face_channel *ch = face_channel(channel);
+	struct event_source *s = wait_for_event(ch);
+	struct face_cq *cq;
+
+	if (!s)
+		return -1;
+	s->pending--;
+	cq = container_of(s, struct face_cq, comp);
+	*ret = &cq->ibv;
+	*ret_cq_context = cq->ibv.cq_context;
+	event_pipe_taken(&ch->pipe, s);
+	return 0;
+}
