@@ -26,6 +26,11 @@ void lease_init(struct lease *l)
 	*l = (struct lease){.spin_ns = SPIN_MIN_NS};
 }
 
+static void set_until(struct lease *l, uint64_t until)
+{
+	atomic_store_explicit(&l->until, until, memory_order_relaxed);
+}
+
 /* A call of the application: is it one that polls without a pause? */
 static void renew(struct lease *l, uint64_t now)
 {
@@ -38,7 +43,7 @@ static void renew(struct lease *l, uint64_t now)
 		l->since = now;
 	else if (now - l->since > KEPT_NS)
 		l->spin_ns = SPIN_MIN_NS;
-	l->until = now + LEASE_NS;
+	set_until(l, now + LEASE_NS);
 }
 
 void lease_polls(struct lease *l, uint64_t now)
@@ -57,7 +62,7 @@ void lease_posts(struct lease *l, uint64_t now)
 	if (l->lost_at && now - l->lost_at < BACK_NS)
 		l->spin_ns = min_of(l->spin_ns * 2, SPIN_MAX_NS);
 	l->lost_at = 0;
-	if (l->until)
+	if (lease_until(l))
 		renew(l, now);
 }
 
@@ -85,10 +90,11 @@ void lease_sent(struct lease *l, uint64_t now)
 
 bool lease_end(struct lease *l)
 {
-	bool had = l->until != 0;
+	bool had = lease_until(l) != 0;
 
 	l->poll_last = 0;
-	l->until = l->since = 0;
+	l->since = 0;
+	set_until(l, 0);
 	return had;
 }
 
@@ -109,7 +115,7 @@ bool lease_comes(struct lease *l, uint64_t now)
 		return lease_end(l);
 	l->poll_last = 0;
 	l->since = 0;
-	l->until = now + ATTEND_LEASE_NS;
+	set_until(l, now + ATTEND_LEASE_NS);
 	return false;
 }
 
@@ -131,7 +137,7 @@ enum lease_left lease_attended(struct lease *l, uint64_t ticket, uint64_t now)
 		l->shared = now + SHARED_NS;
 		return LEASE_TO_THREAD;
 	}
-	l->until = now + ATTEND_LEASE_NS;
+	set_until(l, now + ATTEND_LEASE_NS);
 	return LEASE_HELD;
 }
 
@@ -139,20 +145,22 @@ uint64_t lease_others(const struct lease *l, uint64_t deadline, uint64_t now)
 {
 	uint64_t until;
 
-	if (l->until > now)
-		return l->until;
+	if (lease_is_live(l, now))
+		return lease_until(l);
 	until = l->keeps_time ? l->guard : min_of(l->guard, deadline);
 	if (!l->attended || until <= now)
 		return 0;
 	/* So that one who comes and goes all the time need not wake the thread each time. */
-	return l->until + ATTEND_LEASE_NS > now ? min_of(until, now + ATTEND_LEASE_NS) : until;
+	return lease_until(l) + ATTEND_LEASE_NS > now ? min_of(until, now + ATTEND_LEASE_NS)
+						      : until;
 }
 
 void lease_thread_begins(struct lease *l, uint64_t now)
 {
 	if (l->since)
 		l->lost_at = now;
-	l->until = l->since = 0;
+	l->since = 0;
+	set_until(l, 0);
 	lease_sent(l, now);
 }
 

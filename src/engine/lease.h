@@ -17,28 +17,29 @@
 #ifndef WEFT_ENGINE_LEASE_H
 #define WEFT_ENGINE_LEASE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
 
 struct lease {
-	uint64_t poll_since;  /* when a caller began to poll without a pause */
-	uint64_t poll_last;   /* its last call */
-	uint64_t since;	      /* of the lease of one who polls; 0: none */
-	uint64_t until;	      /* when the lease ends; 0: none */
-	uint64_t spin_ns;     /* how long one must poll for a lease */
-	uint64_t lost_at;     /* it ran out, and its owner has not come back: 0 or when */
-	uint64_t attended;    /* the ticket of who sleeps on the socket, 0: nobody */
-	uint64_t tickets;     /* given out */
-	uint64_t guard;	      /* while attended: when the thread looks for itself */
-	bool keeps_time;      /* who attends sees to the timers as well */
-	uint64_t shared;      /* so long nobody attends */
-	uint64_t held;	      /* since when something posted waits; 0: nothing does */
-	uint64_t hasty_until; /* so long nothing waits */
-	unsigned int late;    /* so often in succession it waited for longer than a moment */
-	unsigned int refused; /* would have attended, and sleep */
-	unsigned int told;    /* wait to be told of what comes, and attend nothing */
+	uint64_t poll_since;	 /* when a caller began to poll without a pause */
+	uint64_t poll_last;	 /* its last call */
+	uint64_t since;		 /* of the lease of one who polls; 0: none */
+	_Atomic(uint64_t) until; /* when the lease ends; 0: none */
+	uint64_t spin_ns;	 /* how long one must poll for a lease */
+	uint64_t lost_at;	 /* it ran out, and its owner has not come back: 0 or when */
+	uint64_t attended;	 /* the ticket of who sleeps on the socket, 0: nobody */
+	uint64_t tickets;	 /* given out */
+	uint64_t guard;		 /* while attended: when the thread looks for itself */
+	bool keeps_time;	 /* who attends sees to the timers as well */
+	uint64_t shared;	 /* so long nobody attends */
+	uint64_t held;		 /* since when something posted waits; 0: nothing does */
+	uint64_t hasty_until;	 /* so long nothing waits */
+	unsigned int late;	 /* so often in succession it waited for longer than a moment */
+	unsigned int refused;	 /* would have attended, and sleep */
+	unsigned int told;	 /* wait to be told of what comes, and attend nothing */
 };
 
 void lease_init(struct lease *);
@@ -58,9 +59,15 @@ void lease_sent(struct lease *, uint64_t now);
 /* Somebody is going to wait to be told. True if a lease ends with that. */
 bool lease_end(struct lease *);
 
+/* When the lease ends, for the thread to see without the lock that it goes on. */
+static inline uint64_t lease_until(const struct lease *l)
+{
+	return atomic_load_explicit(&l->until, memory_order_relaxed);
+}
+
 static inline bool lease_is_live(const struct lease *l, uint64_t now)
 {
-	return l->until > now;
+	return lease_until(l) > now;
 }
 
 /* ---- who attends */

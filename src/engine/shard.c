@@ -76,7 +76,7 @@ static void flush(struct shard *s, bool may_wait)
 	lease_posts(&s->lease, now);
 	if (!may_wait || !drive_send_can_wait(&s->drive) || !lease_holds(&s->lease, now))
 		send_now(s, now);
-	else if (s->sleeps_until > s->lease.until)
+	else if (s->sleeps_until > lease_until(&s->lease))
 		shard_thread_wake(s);
 }
 
@@ -127,7 +127,7 @@ void shard_sleeping_soon(struct shard *s)
 		return;
 	if (lease_comes(&s->lease, now))
 		leave_to_thread(s);
-	else if (!s->listens && s->sleeps_until > s->lease.until && s->lease.until)
+	else if (!s->listens && s->sleeps_until > lease_until(&s->lease) && lease_until(&s->lease))
 		shard_thread_wake(s);
 }
 
@@ -189,7 +189,7 @@ void shard_attended(struct shard *s, uint64_t ticket, bool readable)
 			shard_thread_wake(s);
 		break;
 	case LEASE_HELD:
-		if (s->sleeps_until > s->lease.until)
+		if (s->sleeps_until > lease_until(&s->lease))
 			shard_thread_wake(s);
 		break;
 	}

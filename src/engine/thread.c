@@ -59,17 +59,32 @@ static void tell_of_broken(const struct drive *d, unsigned int *told)
 		}
 }
 
-/* Sleeps until the time comes, something is sent to us if we listen, or we are woken. True if the
- * watched descriptor is ready. */
-static bool thread_sleep(struct shard *s, uint64_t now, uint64_t until, struct sleep_on *o)
+static int sleep_until(struct sleep_on *o, uint64_t until)
 {
-	uint64_t ns = until > now ? until - now : 0, count;
-	struct timespec ts = {
+	const uint64_t now = until == DEADLINE_NEVER ? 0 : time_now_ns();
+	const uint64_t ns = until > now ? until - now : 0;
+	const struct timespec ts = {
 		.tv_sec = (time_t)(ns / NSEC_PER_SEC),
 		.tv_nsec = (long)(ns % NSEC_PER_SEC),
 	};
 
-	if (ppoll(o->p, o->n, until == DEADLINE_NEVER ? NULL : &ts, NULL) < 0)
+	return ppoll(o->p, o->n, until == DEADLINE_NEVER ? NULL : &ts, NULL);
+}
+
+/*
+ * Sleeps until the time comes, something is sent to us if we listen, or we are woken. True if the
+ * watched descriptor is ready. A lease that has been renewed meanwhile is slept on without a look
+ * at anything else: its owner has the lock most of the time, and would have to wake us for it.
+ */
+static bool thread_sleep(struct shard *s, uint64_t until, bool leased, struct sleep_on *o)
+{
+	uint64_t count;
+	int n;
+
+	while ((n = sleep_until(o, until)) == 0 && leased &&
+	       lease_is_live(&s->lease, time_now_ns()))
+		until = lease_until(&s->lease);
+	if (n < 0)
 		return false;
 	if ((o->p[0].revents & POLLIN) && read(s->wake_fd, &count, sizeof(count)) < 0)
 		log_err("engine", "eventfd: %s", strerror(errno));
@@ -116,7 +131,7 @@ static void *thread_main(void *arg)
 		uint64_t until, now = time_now_ns();
 		struct sleep_on on;
 		struct watch watch;
-		bool go_on, listen, busy;
+		bool go_on, listen, busy, leased;
 
 		until = lease_others(&s->lease, drive_next_deadline(&s->drive), now);
 		listen = !until;
@@ -151,6 +166,7 @@ static void *thread_main(void *arg)
 				listen = false;
 			}
 		}
+		leased = !listen && lease_is_live(&s->lease, now);
 		look_at = now + LOOK_NS;
 		s->sleeps_until = until;
 		s->listens = listen;
@@ -158,7 +174,7 @@ static void *thread_main(void *arg)
 		tell_of_broken(&s->drive, &told);
 		sleep_on(&on, s, listen);
 		pthread_mutex_unlock(&s->lock);
-		go_on = !thread_sleep(s, now, until, &on) || watch.ready(watch.fd);
+		go_on = !thread_sleep(s, until, leased, &on) || watch.ready(watch.fd);
 		pthread_mutex_lock(&s->lock);
 		if (!go_on && s->watch.nr == watch.nr)
 			s->watch.fd = -1;
