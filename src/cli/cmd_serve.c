@@ -8,6 +8,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -289,7 +290,8 @@ static int open_stores(struct serve *s)
 		ns->nsid = i + 1;
 		ns->lba_shift = o->file.block_size == 4096 ? 12 : 9;
 		if (f->made) /* of one size there can be several */
-			snprintf(name, sizeof(name), "%s/%s/%u", s->subsys.nqn, path, ns->nsid);
+			snprintf(name, sizeof(name), "%s/%s/%u/%" PRIx64, s->subsys.nqn, path,
+				 ns->nsid, f->made->forgets ? time_now_ns() : 0);
 		else
 			snprintf(name, sizeof(name), "%s/%s", s->subsys.nqn, real);
 		serve_uuid(name, ns->uuid);

@@ -12,8 +12,8 @@ static int create_mem(uint64_t size, uint32_t block_size, struct store **ret)
 }
 
 static const struct made_disk made_disks[] = {
-	{"mem:SIZE", create_mem},
-	{"null:SIZE", store_null_create},
+	{"mem:SIZE", create_mem, true},
+	{"null:SIZE", store_null_create, false},
 };
 
 static void find_made(struct serve_file *f)

@@ -17,6 +17,7 @@ struct store;
 struct made_disk {
 	const char *usage; /* "null:SIZE" */
 	int (*create)(uint64_t size, uint32_t block_size, struct store **ret);
+	bool forgets; /* what it holds ends with the service: at each start it is another disk */
 };
 
 enum serve_access { SERVE_AS_ALL, SERVE_READ_ONLY, SERVE_READ_WRITE };
