@@ -15,9 +15,15 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "base/uncancelled.h"
+#include "engine/spare.h"
 
 #define SLICE_NS (100 * NSEC_PER_USEC) /* the least that is granted */
 #define LOOK_NS	 (100 * NSEC_PER_MSEC)
+/* Where packets come a few at a time, as requests do: about as long as it takes to be woken on a
+ * processor that sleeps. Where many come the more come together the longer it takes. */
+#define SPIN_NS	  (20 * NSEC_PER_USEC)
+#define FEW	  2
+#define FEW_TIMES 16
 
 void shard_thread_wake(struct shard *s)
 {
@@ -75,13 +81,18 @@ static int sleep_until(struct sleep_on *o, uint64_t until)
  * Sleeps until the time comes, something is sent to us if we listen, or we are woken. True if the
  * watched descriptor is ready. A lease that has been renewed meanwhile is slept on without a look
  * at anything else: its owner has the lock most of the time, and would have to wake us for it.
+ * Until spin_until it looks without sleeping.
  */
-static bool thread_sleep(struct shard *s, uint64_t until, bool leased, struct sleep_on *o)
+static bool thread_sleep(struct shard *s, uint64_t until, uint64_t spin_until, bool leased,
+			 struct sleep_on *o)
 {
 	uint64_t count;
-	int n;
+	int n = 0;
 
-	while ((n = sleep_until(o, until)) == 0 && leased &&
+	while (spin_until && (n = ppoll(o->p, o->n, &(struct timespec){0}, NULL)) == 0 &&
+	       time_now_ns() < spin_until)
+		;
+	while (n == 0 && (n = sleep_until(o, until)) == 0 && leased &&
 	       lease_is_live(&s->lease, time_now_ns()))
 		until = lease_until(&s->lease);
 	if (n < 0)
@@ -120,15 +131,19 @@ static void *thread_main(void *arg)
 	struct shard *s = arg;
 	uint64_t woken_at = DEADLINE_NEVER; /* what the last sleep was meant to last until */
 	uint64_t look_at = 0;		    /* at the watched descriptor, however busy */
+	uint64_t got_at = 0;		    /* when packets came */
+	unsigned int few = 0;		    /* so often in succession a few at a time */
 	unsigned int told = 0;		    /* of which broken ports */
+	struct spare spare;
 
 	prctl(PR_SET_NAME, "weft-shard");
 	ask_for_short_slices();
+	spare_open(&spare);
 	/* RNR timers are of tens of microseconds. */
 	prctl(PR_SET_TIMERSLACK, (unsigned long)NSEC_PER_USEC);
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
-		uint64_t until, now = time_now_ns();
+		uint64_t until, spin_until = 0, now = time_now_ns();
 		struct sleep_on on;
 		struct watch watch;
 		bool go_on, listen, busy, leased;
@@ -146,6 +161,13 @@ static void *thread_main(void *arg)
 			more = drive_send(&s->drive, SHARD_TX_MAX, now);
 			lease_thread_received(&s->lease, got, now);
 			busy = got > 0 || more;
+			if (got > 0) {
+				got_at = now;
+				few = got <= FEW ? few + 1 : 0;
+			}
+			if (few >= FEW_TIMES && now - got_at < SPIN_NS &&
+			    spare_processor(&spare, now))
+				spin_until = got_at + SPIN_NS;
 			if (busy && now < look_at) {
 				shard_unlock_fairly(s);
 				pthread_mutex_lock(&s->lock);
@@ -174,13 +196,14 @@ static void *thread_main(void *arg)
 		tell_of_broken(&s->drive, &told);
 		sleep_on(&on, s, listen);
 		pthread_mutex_unlock(&s->lock);
-		go_on = !thread_sleep(s, until, leased, &on) || watch.ready(watch.fd);
+		go_on = !thread_sleep(s, until, spin_until, leased, &on) || watch.ready(watch.fd);
 		pthread_mutex_lock(&s->lock);
 		if (!go_on && s->watch.nr == watch.nr)
 			s->watch.fd = -1;
 		s->sleeps_until = 0;
 	}
 	pthread_mutex_unlock(&s->lock);
+	spare_close(&spare);
 	return NULL;
 }
 
