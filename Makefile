@@ -1,6 +1,7 @@
 # The two-command door in front of Meson. `make help` says what there is.
 BUILD ?= build
 MESON_ARGS ?=
+BENCH_ARGS ?=
 
 .PHONY: all setup setup-long deb check check-long interop pyverbs demo bench install uninstall clean help format
 
@@ -31,8 +32,8 @@ pyverbs: setup all ## rdma-core's own test suite, unmodified, on weft
 demo: setup all ## serve a disk image over NVMe/RDMA and use it
 	@scripts/demo
 
-bench: setup all ## ratios against raw UDP and TCP, measured side by side
-	@bench/run; missed=$$?; bench/sockets && exit $$missed
+bench: setup all ## one table beside raw UDP, TCP and others, with targets (10 minutes; BENCH_ARGS=)
+	@bench/run --build $(BUILD) $(BENCH_ARGS)
 
 deb: setup-long ## the Debian package, in build/deb
 	@scripts/deb

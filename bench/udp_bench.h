@@ -8,9 +8,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +57,19 @@ static inline int udp_socket(struct sockaddr_in6 *ret_addr)
 	    getsockname(fd, (struct sockaddr *)ret_addr, &len))
 		die("binding to loopback");
 	return fd;
+}
+
+/* By the word for how two sides wait: "poll" leaves the sockets as they are, "sleep" has them
+ * block. False: it is neither. */
+static inline bool waits_by(const char *how, int near, int far)
+{
+	if (!strcmp(how, "poll"))
+		return true;
+	if (strcmp(how, "sleep"))
+		return false;
+	if (fcntl(near, F_SETFL, 0) || fcntl(far, F_SETFL, 0))
+		die("fcntl");
+	return true;
 }
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The reference for small messages: two processes throw one datagram to and fro over loopback,
- * both polling. Prints the median of half the round trip in microseconds, as ib_send_lat counts.
+ * both polling, or both asleep until it comes. Prints quantiles of half the round trip in
+ * microseconds, as ib_send_lat counts.
  */
 #include "udp_bench.h"
 
@@ -14,9 +15,7 @@ static int by_value(const void *a, const void *b)
 
 static void catch_one(int fd, void *buf, size_t len)
 {
-	ssize_t n;
-
-	while ((n = recv(fd, buf, len, 0)) < 0)
+	while (recv(fd, buf, len, 0) < 0)
 		if (errno != EAGAIN)
 			die("recv");
 }
@@ -27,18 +26,32 @@ static void throw_one(int fd, const void *buf, size_t len, const struct sockaddr
 		die("sendto");
 }
 
+/* Sorted; as perftest takes its percentiles. */
+static void print_quantiles(const uint64_t *took, size_t n)
+{
+	static const char *const percent[] = {"0",  "1",  "5",	"10",	"25",	"50",	 "75",
+					      "90", "95", "99", "99.5", "99.9", "99.99", "100"};
+
+	for (size_t i = 0; i < sizeof(percent) / sizeof(*percent); i++) {
+		size_t at = (size_t)((double)n * strtod(percent[i], NULL) / 100);
+
+		printf("p%s %.3f\n", percent[i], (double)took[at < n ? at : n - 1] / 2000.0);
+	}
+}
+
 int main(int argc, char **argv)
 {
-	size_t size = argc > 1 ? strtoul(argv[1], NULL, 10) : 8;
-	size_t iters = argc > 2 ? strtoul(argv[2], NULL, 10) : 20000;
+	const char *how = argc > 1 ? argv[1] : "poll";
+	size_t size = argc > 2 ? strtoul(argv[2], NULL, 10) : 8;
+	size_t iters = argc > 3 ? strtoul(argv[3], NULL, 10) : 20000;
 	struct sockaddr_in6 here, there;
 	int near = udp_socket(&here), far = udp_socket(&there);
 	uint64_t *took = calloc(iters, sizeof(*took));
 	char *buf = calloc(1, size + 1);
 	pid_t echo;
 
-	if (!took || !buf || size == 0 || size > 60000 || iters == 0) {
-		fprintf(stderr, "usage: %s [BYTES [ITERATIONS]]\n", argv[0]);
+	if (!waits_by(how, near, far) || !took || !buf || size == 0 || size > 60000 || iters == 0) {
+		fprintf(stderr, "usage: %s [poll|sleep [BYTES [ITERATIONS]]]\n", argv[0]);
 		return 2;
 	}
 	echo = fork();
@@ -61,6 +74,6 @@ int main(int argc, char **argv)
 	kill(echo, SIGKILL);
 	waitpid(echo, NULL, 0);
 	qsort(took, iters, sizeof(*took), by_value);
-	printf("%.2f\n", (double)took[iters / 2] / 2000.0);
+	print_quantiles(took, iters);
 	return 0;
 }

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""NVMe over Fabrics: weft's target and host over RDMA, SPDK's over TCP, each side on a processor of
+its own where there are two; and what weft's target takes while nobody asks it anything."""
+import contextlib
+import glob
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+from bed import TO, Failed, NotHere, lab
+
+NQN = "nqn.2026-11.org.weft:bench"
+MIB = 256
+SECONDS = 1
+SPDK_PORT = 4500
+SPDK_MEMORY = ["--no-huge", "-s", "900"]
+# A host has two connections: for the admin queue and for one of I/O.
+HOSTS_IDLE, IDLE_SECONDS = 50, 2
+
+
+def processors():
+    """One for the target, one for the host."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return cpus[-1], cpus[0]
+
+
+# ---- weft ----------------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def weft_serves(bed):
+    image = os.path.join(bed.memory, "image")
+    if not os.path.exists(image):
+        with open(image, "wb") as f:
+            os.posix_fallocate(f.fileno(), 0, MIB << 20)
+    with bed.serving("ready", "taskset", "-c", processors()[0], bed.weft, "serve", image, "--nqn", NQN,
+                     "--listen", f"rdma://{TO}:4420") as server:
+        yield server
+
+
+def weft(bed, rw, size, depth, *options):
+    with weft_serves(bed):
+        said = json.loads(bed.ask(
+            "taskset", "-c", processors()[1], bed.weft, "bench", f"nvme+rdma://{TO}/{NQN}", "-o",
+            "json", "--runtime", SECONDS, "--rw", rw, "--bs", size, "--iodepth", depth, "--yes",
+            *options))
+    return {"IOPS": said[rw.removeprefix("rand")]["iops"]}
+
+
+def cpu_ns(pid):
+    """Of all its threads."""
+    total = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+        with open(path, encoding="ascii") as f:
+            total += int(f.read().split()[0])
+    return total
+
+
+def connections(bed, pid):
+    listed = json.loads(bed.ask(bed.weft, "list", "-o", "json"))
+    return sum(p["connections"] for p in listed["processes"] if p["pid"] == pid)
+
+
+def idle(bed):
+    """Hosts that have connected and wait for what they shall write."""
+    with weft_serves(bed) as server, contextlib.ExitStack() as hosts:
+        argv = bed.host.inside([bed.weft, "write", f"nvme+rdma://{TO}/{NQN}", "--start-block", "0",
+                                "--block-count", "0"])
+        for _ in range(HOSTS_IDLE):
+            p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL, preexec_fn=lab.die_with_parent)
+            hosts.callback(p.wait)
+            hosts.callback(p.kill)
+        if not lab.until(lambda: connections(bed, server.pid) == 2 * HOSTS_IDLE, 60, 0.2):
+            raise Failed(f"of {2 * HOSTS_IDLE} connections there are {connections(bed, server.pid)}")
+        server.settle()
+        begun, before = time.monotonic(), cpu_ns(server.pid)
+        time.sleep(IDLE_SECONDS)
+        used = cpu_ns(server.pid) - before
+        return {"%": used / 1e9 / (time.monotonic() - begun) * 100}
+
+
+# ---- SPDK ----------------------------------------------------------------------------------------
+
+class Spdk:
+    """Its target polls: so it is stopped while others are measured."""
+
+    def __init__(self, bed):
+        self.bed, self.target = bed, None
+        self.directory = os.environ.get("WEFT_SPDK", "")
+
+    def why_not(self):
+        if not self.directory:
+            return "no SPDK (WEFT_SPDK=DIR, see CONTRIBUTING.md)"
+        missing = [p for p in ("build/bin/spdk_nvme_perf", "scripts/rpc.py")
+                   if not os.path.exists(os.path.join(self.directory, p))]
+        return f"WEFT_SPDK={self.directory} has no {', '.join(missing)}" if missing else ""
+
+    def _binary(self, name):
+        return os.path.join(self.directory, "build/bin", name)
+
+    def _start(self):
+        name = "spdk_tgt" if os.path.exists(self._binary("spdk_tgt")) else "nvmf_tgt"
+        sock = os.path.join(self.bed.scratch, "spdk.sock")
+        self.target = lab.Program(
+            self.bed.host, [self._binary(name), *SPDK_MEMORY, "-m", hex(1 << processors()[0]),
+                            "--disable-cpumask-locks", "-r", sock],
+            os.path.join(self.bed.scratch, "spdk"))
+        self.bed.ends.callback(self.target.kill)
+
+        def rpc(*argv):
+            return subprocess.run(["python3", f"{self.directory}/scripts/rpc.py", "-s", sock, *argv],
+                                  capture_output=True, text=True, timeout=60, check=False)
+
+        if not lab.until(lambda: self.target.status() is not None or
+                         rpc("framework_wait_init").returncode == 0, 60, 0.5) or \
+                self.target.status() is not None:
+            raise Failed(f"{name} does not start: {self.target.output()[-300:]}")
+        for argv in (("nvmf_create_transport", "-t", "TCP"),
+                     ("bdev_malloc_create", "-b", "disk", str(MIB), "512"),
+                     ("nvmf_create_subsystem", NQN, "-a", "-s", "WEFT", "-m", "8"),
+                     ("nvmf_subsystem_add_ns", NQN, "disk"),
+                     ("nvmf_subsystem_add_listener", NQN, "-t", "TCP", "-a", TO, "-s",
+                      str(SPDK_PORT))):
+            r = rpc(*argv)
+            if r.returncode:
+                raise Failed(f"rpc.py {argv[0]}: {(r.stdout + r.stderr)[-300:]}")
+
+    def perf(self, rw, size, depth):
+        if self.why_not():
+            raise NotHere(self.why_not())
+        if self.target is None:
+            self._start()
+        self.target.process.send_signal(signal.SIGCONT)
+        try:
+            said = self.bed.ask(
+                self._binary("spdk_nvme_perf"), *SPDK_MEMORY, "-c", hex(1 << processors()[1]), "-t",
+                SECONDS, "-w", rw, "-o", size, "-q", depth, "-r",
+                f"trtype:TCP adrfam:IPv4 traddr:{TO} trsvcid:{SPDK_PORT} subnqn:{NQN}")
+        finally:
+            self.target.process.send_signal(signal.SIGSTOP)
+        return parse_spdk(said)
+
+
+def parse_spdk(said):
+    total = re.search(r"^Total\s+:\s+([\d.]+)", said, re.M)
+    if not total:
+        raise Failed(f"spdk_nvme_perf has no figures: {said[-300:]}")
+    return {"IOPS": float(total[1])}
