@@ -5,7 +5,7 @@ import re
 import bed as beds
 from bed import TO, Failed
 
-PERFTEST_PORT, UCX_PORT = 18515, 13400
+PERFTEST_PORT, UCX_PORT, QPERF_PORT = 18515, 13400, 19765
 MTU = 4096
 # What RoCEv2 has around the data of a packet: BTH and ICRC; RETH besides in the only packet of a WRITE.
 AROUND, AROUND_WRITE = 12 + 4, 12 + 16 + 4
@@ -89,7 +89,7 @@ def stream(bed, how, payload, around, at_once):
 # ---- UCX -----------------------------------------------------------------------------------------
 
 def parse_ucx(said):
-    """Iterations; latency or overhead: median, average, overall; MiB/s and messages: both twice."""
+    """Iterations; latency or overhead: median, average, overall; MiB/s: average, overall; messages alike."""
     rows = [l.split() for l in said.splitlines() if re.fullmatch(r"\s*\d+(\s+[\d.]+){7}\s*", l)]
     if not rows:
         raise Failed(f"no figures in: {said[-300:]}")
@@ -119,7 +119,7 @@ def parse_qperf(said):
 def qperf(bed, test):
     """rc_ tests on weft, connected by RDMA-CM: RoCE has no LIDs, which it takes else."""
     run, options = (bed.verbs, ["-cm1"]) if test.startswith("rc_") else (lambda *argv: argv, [])
-    with bed.serving(None, *run("qperf")):
+    with bed.serving(QPERF_PORT, *run("qperf")):
         return parse_qperf(bed.ask(*run("qperf"), "-t", 1, *options, TO, test))
 
 
