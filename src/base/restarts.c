@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "base/restarts.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 
@@ -14,6 +15,7 @@ enum restarts restarts(void)
 {
 	bool some = false, others = false;
 	struct sigaction act;
+	const int err = errno; /* of the threads' own signals nothing is told: EINVAL */
 
 	for (int sig = 1; sig <= SIGRTMAX; sig++) {
 		if (is_fault(sig) || sigaction(sig, NULL, &act) ||
@@ -25,6 +27,7 @@ enum restarts restarts(void)
 		else
 			others = true;
 	}
+	errno = err;
 	if (!others)
 		return RESTARTS_ALWAYS;
 	return some ? RESTARTS_BY_SIGNAL : RESTARTS_NEVER;

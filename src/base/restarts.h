@@ -13,7 +13,7 @@ enum restarts {
 };
 
 /* By the handlers that the process has now; those of faults, which do not come from outside, left
- * out. */
+ * out. errno stays what the interrupted call has made of it. */
 enum restarts restarts(void);
 
 #endif

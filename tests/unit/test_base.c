@@ -5,10 +5,12 @@
 #include <setjmp.h>
 #include <stdlib.h>
 #include <cmocka.h>
+#include <errno.h>
 
 #include "base/cursor.h"
 #include "base/heap.h"
 #include "base/handles.h"
+#include "base/restarts.h"
 
 static void cursor_reads_zero_after_an_overrun(void **state)
 {
@@ -75,12 +77,21 @@ static void a_released_key_goes_stale(void **state)
 	assert_null(handles_find(&s, 0xffffffff));
 }
 
+static void asking_for_handlers_leaves_errno_as_it_was(void **state)
+{
+	(void)state;
+	errno = EINTR;
+	assert_int_equal(restarts(), RESTARTS_ALWAYS);
+	assert_int_equal(errno, EINTR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cursor_reads_zero_after_an_overrun),
 		cmocka_unit_test(timers_fire_in_order_whatever_is_moved_or_cancelled),
 		cmocka_unit_test(a_released_key_goes_stale),
+		cmocka_unit_test(asking_for_handlers_leaves_errno_as_it_was),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
