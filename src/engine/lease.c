@@ -46,19 +46,30 @@ static void renew(struct lease *l, uint64_t now)
 	set_until(l, now + LEASE_NS);
 }
 
+bool lease_called(struct lease *l)
+{
+	const bool called = l->called;
+
+	l->called = false;
+	return called;
+}
+
 void lease_polls(struct lease *l, uint64_t now)
 {
+	l->called = true;
 	l->lost_at = 0;
 	renew(l, now);
 }
 
 void lease_polled(struct lease *l)
 {
+	l->called = true;
 	l->lost_at = 0;
 }
 
 void lease_posts(struct lease *l, uint64_t now)
 {
+	l->called = true;
 	if (l->lost_at && now - l->lost_at < BACK_NS)
 		l->spin_ns = min_of(l->spin_ns * 2, SPIN_MAX_NS);
 	l->lost_at = 0;
@@ -100,6 +111,7 @@ bool lease_end(struct lease *l)
 
 uint64_t lease_attend(struct lease *l, bool can, bool keeps_time, uint64_t now)
 {
+	l->called = true;
 	if (!can || l->attended || l->told || now < l->shared) {
 		l->refused++;
 		return 0;

@@ -33,6 +33,7 @@ struct lease {
 	uint64_t attended;	 /* the ticket of who sleeps on the socket, 0: nobody */
 	uint64_t tickets;	 /* given out */
 	uint64_t guard;		 /* while attended: when the thread looks for itself */
+	bool called;		 /* by the application, since the thread asked */
 	bool keeps_time;	 /* who attends sees to the timers as well */
 	uint64_t shared;	 /* so long nobody attends */
 	uint64_t held;		 /* since when something posted waits; 0: nothing does */
@@ -94,5 +95,7 @@ uint64_t lease_others(const struct lease *, uint64_t deadline, uint64_t now) mus
 /* Nobody did: the thread is about to receive, and has received so much. */
 void lease_thread_begins(struct lease *, uint64_t now);
 void lease_thread_received(struct lease *, int packets, uint64_t now);
+/* Has the application posted, polled or attended since this was asked last? */
+bool lease_called(struct lease *) must_use;
 
 #endif

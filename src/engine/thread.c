@@ -15,12 +15,13 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "base/uncancelled.h"
-#include "engine/spare.h"
 
 #define SLICE_NS (100 * NSEC_PER_USEC) /* the least that is granted */
 #define LOOK_NS	 (100 * NSEC_PER_MSEC)
-/* Where packets come a few at a time, as requests do: about as long as it takes to be woken on a
- * processor that sleeps. Where many come the more come together the longer it takes. */
+/* Where packets come a few at a time and the program does nothing about them, as requests do that
+ * are ours alone to answer: about as long as it takes to be woken on a processor that sleeps. Where
+ * many come the more come together the longer it takes; and a program that does something may need
+ * the processor that the thread would look from. */
 #define SPIN_NS	  (20 * NSEC_PER_USEC)
 #define FEW	  2
 #define FEW_TIMES 16
@@ -134,11 +135,9 @@ static void *thread_main(void *arg)
 	uint64_t got_at = 0;		    /* when packets came */
 	unsigned int few = 0;		    /* so often in succession a few at a time */
 	unsigned int told = 0;		    /* of which broken ports */
-	struct spare spare;
 
 	prctl(PR_SET_NAME, "weft-shard");
 	ask_for_short_slices();
-	spare_open(&spare);
 	/* RNR timers are of tens of microseconds. */
 	prctl(PR_SET_TIMERSLACK, (unsigned long)NSEC_PER_USEC);
 	pthread_mutex_lock(&s->lock);
@@ -163,10 +162,9 @@ static void *thread_main(void *arg)
 			busy = got > 0 || more;
 			if (got > 0) {
 				got_at = now;
-				few = got <= FEW ? few + 1 : 0;
+				few = got <= FEW && !lease_called(&s->lease) ? few + 1 : 0;
 			}
-			if (few >= FEW_TIMES && now - got_at < SPIN_NS &&
-			    spare_processor(&spare, now))
+			if (few >= FEW_TIMES && now - got_at < SPIN_NS)
 				spin_until = got_at + SPIN_NS;
 			if (busy && now < look_at) {
 				shard_unlock_fairly(s);
@@ -203,7 +201,6 @@ static void *thread_main(void *arg)
 		s->sleeps_until = 0;
 	}
 	pthread_mutex_unlock(&s->lock);
-	spare_close(&spare);
 	return NULL;
 }
 

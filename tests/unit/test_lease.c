@@ -257,6 +257,25 @@ static void who_is_about_to_attend_has_a_lease_unless_others_wait(void **state)
 	assert_false(lease_is_live(&l, start));
 }
 
+static void what_the_application_calls_is_known_until_asked(void **state)
+{
+	struct lease l = new_lease();
+
+	(void)state;
+	assert_false(lease_called(&l));
+	lease_posts(&l, start);
+	assert_true(lease_called(&l));
+	assert_false(lease_called(&l));
+	lease_polls(&l, start);
+	assert_true(lease_called(&l));
+	lease_polled(&l);
+	assert_true(lease_called(&l));
+	assert_int_not_equal(lease_attend(&l, true, false, start), 0);
+	assert_true(lease_called(&l));
+	lease_thread_received(&l, 1, start);
+	assert_false(lease_called(&l));
+}
+
 static void who_keeps_time_need_not_be_looked_after_at_each_deadline(void **state)
 {
 	struct lease l = new_lease();
@@ -284,6 +303,7 @@ int main(void)
 		cmocka_unit_test(between_two_sleeps_who_attends_has_a_lease),
 		cmocka_unit_test(a_second_one_that_sleeps_is_served_by_the_thread),
 		cmocka_unit_test(who_is_about_to_attend_has_a_lease_unless_others_wait),
+		cmocka_unit_test(what_the_application_calls_is_known_until_asked),
 		cmocka_unit_test(who_keeps_time_need_not_be_looked_after_at_each_deadline),
 		cmocka_unit_test(nobody_attends_where_events_are_waited_for_or_sockets_are_several),
 	};
