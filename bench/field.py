@@ -120,7 +120,7 @@ def qperf(bed, test):
     """rc_ tests on weft, connected by RDMA-CM: RoCE has no LIDs, which it takes else."""
     run, options = (bed.verbs, ["-cm1"]) if test.startswith("rc_") else (lambda *argv: argv, [])
     with bed.serving(QPERF_PORT, *run("qperf")):
-        return parse_qperf(bed.ask(*run("qperf"), "-t", 1, *options, TO, test))
+        return parse_qperf(bed.ask(*run("qperf"), "-t", 1, *options, TO, test, seconds=20))
 
 
 CONNECTING = ("create id", "resolve addr", "resolve route", "create qp", "connect")
