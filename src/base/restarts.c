@@ -2,23 +2,29 @@
 #include "base/restarts.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdbool.h>
 
-static bool is_fault(int sig)
+#include "base/compiler.h"
+
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+
+void restarts_signals(sigset_t *ret)
 {
-	return sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL ||
-	       sig == SIGTRAP || sig == SIGABRT || sig == SIGSYS;
+	sigfillset(ret);
+	for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
+		sigdelset(ret, faults[i]);
 }
 
 enum restarts restarts(void)
 {
 	bool some = false, others = false;
 	struct sigaction act;
+	sigset_t count;
 	const int err = errno; /* of the threads' own signals nothing is told: EINVAL */
 
+	restarts_signals(&count);
 	for (int sig = 1; sig <= SIGRTMAX; sig++) {
-		if (is_fault(sig) || sigaction(sig, NULL, &act) ||
+		if (!sigismember(&count, sig) || sigaction(sig, NULL, &act) ||
 		    (!(act.sa_flags & SA_SIGINFO) &&
 		     (act.sa_handler == SIG_DFL || act.sa_handler == SIG_IGN)))
 			continue;

@@ -6,6 +6,8 @@
 #ifndef WEFT_BASE_RESTARTS_H
 #define WEFT_BASE_RESTARTS_H
 
+#include <signal.h>
+
 enum restarts {
 	RESTARTS_ALWAYS, /* also where there is no handler */
 	RESTARTS_NEVER,
@@ -15,5 +17,8 @@ enum restarts {
 /* By the handlers that the process has now; those of faults, which do not come from outside, left
  * out. errno stays what the interrupted call has made of it. */
 enum restarts restarts(void);
+
+/* Those whose handlers count: all but those of faults. */
+void restarts_signals(sigset_t *ret);
 
 #endif

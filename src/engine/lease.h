@@ -74,7 +74,7 @@ static inline bool lease_is_live(const struct lease *l, uint64_t now)
 /* ---- who attends */
 
 /* Returns a ticket; 0: another does, or the thread has to. can: there is one socket to sleep on.
- * keeps_time: and it comes when a timer is due. */
+ * keeps_time: it comes when a timer is due, and attends beside no poller. */
 uint64_t lease_attend(struct lease *, bool can, bool keeps_time, uint64_t now) must_use;
 /* One that attends each time is about to. True if a lease ends with that, because others wait. */
 bool lease_comes(struct lease *, uint64_t now);

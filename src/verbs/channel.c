@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
@@ -109,6 +110,7 @@ void cq_notify(void *cq_user)
 
 struct asleep {
 	struct face_channel *ch;
+	const sigset_t *signals; /* that it had before it called */
 	uint64_t ticket;
 };
 
@@ -121,10 +123,13 @@ static void awake(struct asleep *a, bool readable)
 
 static void cancelled(void *asleep)
 {
-	awake(asleep, false);
+	struct asleep *a = asleep;
+
+	awake(a, false);
+	pthread_sigmask(SIG_SETMASK, a->signals, NULL);
 }
 
-static int poll_until(struct pollfd *p, nfds_t n, uint64_t until)
+static int poll_until(struct pollfd *p, nfds_t n, uint64_t until, const sigset_t *signals)
 {
 	const uint64_t now = until == DEADLINE_NEVER ? 0 : time_now_ns();
 	const uint64_t ns = until > now ? until - now : 0;
@@ -133,13 +138,13 @@ static int poll_until(struct pollfd *p, nfds_t n, uint64_t until)
 		.tv_nsec = (long)(ns % NSEC_PER_SEC),
 	};
 
-	return ppoll(p, n, until == DEADLINE_NEVER ? NULL : &ts, NULL);
+	return ppoll(p, n, until == DEADLINE_NEVER ? NULL : &ts, signals);
 }
 
 /* One sleep. errno is of the sleep if it returns NULL. */
-static struct event_source *attend(struct face_channel *ch)
+static struct event_source *attend(struct face_channel *ch, const sigset_t *signals)
 {
-	struct asleep a = {.ch = ch};
+	struct asleep a = {.ch = ch, .signals = signals};
 	struct pollfd p[2] = {{.fd = ch->pipe.rd, .events = POLLIN}, {.events = POLLIN}};
 	uint64_t until = DEADLINE_NEVER;
 	struct event_source *s;
@@ -149,12 +154,15 @@ static struct event_source *attend(struct face_channel *ch)
 	p[1].fd = shard_attend(ch->shard, true, &until, &a.ticket);
 	shard_unlock(ch->shard);
 	pthread_cleanup_push(cancelled, &a);
-	n = poll_until(p, 2, p[1].fd >= 0 ? until : DEADLINE_NEVER);
+	n = poll_until(p, 2, p[1].fd >= 0 ? until : DEADLINE_NEVER, signals);
 	pthread_cleanup_pop(0);
 	err = n < 0 ? errno : 0;
 	event_pipe_enter(&ch->pipe);
 	awake(&a, n > 0 && p[1].revents);
 	s = event_pipe_leave(&ch->pipe);
+	/* Where there is always a packet it never sleeps. */
+	if (!s && n > 0 && ppoll(NULL, 0, &(struct timespec){0}, signals) < 0)
+		err = errno;
 	errno = err;
 	return s;
 }
@@ -192,21 +200,44 @@ static void is_told(struct face_channel *ch)
 	shard_unlock(ch->shard);
 }
 
-/* As read(2) on the descriptor does, be it interrupted. */
-static struct event_source *wait_for_event(struct face_channel *ch)
+/* Until there is an event, or it is over: false, and errno is set. True without an event: it is
+ * to wait otherwise. */
+static bool attend_to(struct face_channel *ch, struct event_source **ret, const sigset_t *signals)
 {
-	struct event_source *s = event_pipe_take(&ch->pipe);
-
-	while (!s && comes_here(ch)) {
-		s = attend(ch);
-		if (s || !errno)
+	*ret = NULL;
+	while (!*ret && comes_here(ch)) {
+		*ret = attend(ch, signals);
+		if (*ret || !errno)
 			continue;
 		if (errno != EINTR || restarts() == RESTARTS_NEVER)
-			return NULL;
+			return false;
 		if (restarts() == RESTARTS_BY_SIGNAL)
 			is_told(ch);
 	}
-	return s ? s : event_pipe_wait(&ch->pipe);
+	return true;
+}
+
+/*
+ * As read(2) on the descriptor does, be it interrupted. A signal that comes while it is awake, for
+ * a packet that brought no event, is handled when it sleeps again, and interrupts that: programs
+ * end a wait so.
+ */
+static struct event_source *wait_for_event(struct face_channel *ch)
+{
+	struct event_source *s = event_pipe_take(&ch->pipe);
+	sigset_t later, before;
+	bool go_on;
+	int err;
+
+	if (s)
+		return s;
+	restarts_signals(&later);
+	pthread_sigmask(SIG_BLOCK, &later, &before);
+	go_on = attend_to(ch, &s, &before);
+	err = errno;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = err;
+	return s || !go_on ? s : event_pipe_wait(&ch->pipe);
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ret, void **ret_cq_context)

@@ -173,14 +173,14 @@ static void start(struct waiter *w, void *(*does)(void *), struct lone_qp *of, i
 }
 
 /* Until it sleeps. */
-static void sleeps(const struct waiter *w)
+static void sleeps_for(const struct waiter *w, int looks, long us)
 {
 	char path[64], line[256] = "";
 
 	while (!w->tid)
 		nap(100);
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", w->tid);
-	for (int asleep = 0; asleep < 5; nap(1000)) {
+	for (int asleep = 0; asleep < looks; nap(us)) {
 		FILE *f = fopen(path, "r");
 
 		assert_non_null(f);
@@ -188,6 +188,16 @@ static void sleeps(const struct waiter *w)
 		fclose(f);
 		asleep = strstr(line, ") S ") ? asleep + 1 : 0;
 	}
+}
+
+static void sleeps(const struct waiter *w)
+{
+	sleeps_for(w, 5, 1000);
+}
+
+static void sleeps_briefly(const struct waiter *w)
+{
+	sleeps_for(w, 2, 100);
 }
 
 /* How often the library's thread has gone to sleep. */
@@ -371,6 +381,32 @@ static void signals_end_a_wait_as_they_end_a_read(void **state)
 	handle(SIGUSR1, -1);
 }
 
+/* While packets come that are no event to it: a program that is to end is told once. The first of
+ * all, for whoever has armed the other queue would have to be told. */
+static void a_signal_ends_it_whatever_it_is_at(void **state)
+{
+	(void)state;
+	handle(SIGUSR1, 0);
+	for (int i = 0; i < 300; i++) {
+		struct timespec limit;
+		struct waiter w;
+
+		start(&w, waits, &side[0], 1);
+		sleeps_briefly(&w);
+		for (int n = i % 7; n >= 0; n--)
+			message(&side[1]);
+		assert_int_equal(pthread_kill(w.thread, SIGUSR1), 0);
+		clock_gettime(CLOCK_REALTIME, &limit);
+		limit.tv_sec += 20;
+		assert_int_equal(pthread_timedjoin_np(w.thread, NULL, &limit), 0);
+		assert_int_equal(w.rc, -1);
+		assert_int_equal(w.err, EINTR);
+		for (int n = i % 7; n >= 0; n--)
+			assert_int_equal(next_wc(side[1].cq).status, IBV_WC_SUCCESS);
+	}
+	handle(SIGUSR1, -1);
+}
+
 /* Who waits cannot know then which it was: it waits otherwise, once it knows of both. */
 static void so_they_do_where_some_end_it_and_some_do_not(void **state)
 {
@@ -410,6 +446,7 @@ static void one_that_is_cancelled_leaves_the_others_their_messages(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_signal_ends_it_whatever_it_is_at),
 		cmocka_unit_test(who_waits_takes_in_itself_what_comes),
 		cmocka_unit_test(two_that_wait_are_both_served),
 		cmocka_unit_test(what_another_thread_brings_about_wakes_it),

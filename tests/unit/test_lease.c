@@ -257,6 +257,20 @@ static void who_is_about_to_attend_has_a_lease_unless_others_wait(void **state)
 	assert_false(lease_is_live(&l, start));
 }
 
+static void nobody_who_waits_for_an_event_attends_beside_a_poller(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = poll_for(&l, start, 100 * US);
+
+	(void)state;
+	assert_true(lease_is_live(&l, now));
+	assert_int_equal(lease_attend(&l, true, true, now), 0);
+	assert_int_equal(lease_attended(&l, 0, now), LEASE_AS_BEFORE);
+	/* Its own lease one has ended that is about to wait. */
+	assert_false(lease_comes(&l, now));
+	assert_int_not_equal(lease_attend(&l, true, true, now), 0);
+}
+
 static void what_the_application_calls_is_known_until_asked(void **state)
 {
 	struct lease l = new_lease();
@@ -303,6 +317,7 @@ int main(void)
 		cmocka_unit_test(between_two_sleeps_who_attends_has_a_lease),
 		cmocka_unit_test(a_second_one_that_sleeps_is_served_by_the_thread),
 		cmocka_unit_test(who_is_about_to_attend_has_a_lease_unless_others_wait),
+		cmocka_unit_test(nobody_who_waits_for_an_event_attends_beside_a_poller),
 		cmocka_unit_test(what_the_application_calls_is_known_until_asked),
 		cmocka_unit_test(who_keeps_time_need_not_be_looked_after_at_each_deadline),
 		cmocka_unit_test(nobody_attends_where_events_are_waited_for_or_sockets_are_several),
