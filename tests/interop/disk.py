@@ -401,6 +401,7 @@ def memory_runs_out(d):
     """Writes then fail with a status that says so, and all else goes on."""
     server = d.serve(files=["mem:64m", "mem:1m"])
     new = d.image("new", 64 << 20)
+    d.host("cp", d.image("other", 1 << 20), d.uri(2))  # which has all its memory then
     bench = d.start(d.hosts[1], "bench", d.uri(2), "--rw", "randrw", "--yes", "--verify",
                     "--runtime", "2")
     if not lab.until(lambda: server.says("connected: "), 10):
