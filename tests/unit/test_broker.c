@@ -79,10 +79,12 @@ static void who_asks_by_the_thousand_is_not_always_answered(void **state)
 	struct path_probe probe = {PATH_PROBE_ASK, 7, 3, 1};
 	struct broker_client *c = bed_client();
 	uint8_t b[PATH_PROBE_MAX] = {0};
+	uint64_t ms, began;
 
 	(void)state;
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	assert_int_equal(connect(fd, (void *)&to, sizeof(to)), 0);
+	began = time_now_ns();
 	for (int i = 0; i < 3000; i++) {
 		path_probe_encode(&probe, b);
 		assert_int_equal(send(fd, b, PATH_PROBE_LEN, 0), PATH_PROBE_LEN);
@@ -91,7 +93,9 @@ static void who_asks_by_the_thousand_is_not_always_answered(void **state)
 		while (recv(fd, b, sizeof(b), MSG_DONTWAIT) > 0)
 			answers++;
 	}
-	assert_in_range(answers, 200, 1500);
+	/* 1000 a second, and some at once; as long as it took. */
+	ms = (time_now_ns() - began) / NSEC_PER_MSEC;
+	assert_in_range(answers, 200, 500 + ms);
 	close(fd);
 	broker_client_close(c);
 }
