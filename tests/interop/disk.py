@@ -76,18 +76,7 @@ class Disk:
         return p.output()
 
     def run(self, name, function, *args):
-        def work(path):
-            self.path, self.programs = path, []
-            try:
-                note = function(self, *args)
-                fault = lab.end_in_order(self.programs)
-                if fault:
-                    raise AssertionError(fault)
-                return note
-            finally:
-                for p in self.programs:
-                    p.kill()
-        self.report.prove(name, work)
+        self.report.prove_and_end(name, self, lambda: function(self, *args))
 
 
 def digest(path):

@@ -163,18 +163,7 @@ class Held:
         return f"parted after {waited:.1f} s" if ended else "served on"
 
     def run(self, name, function, *args):
-        def work(path):
-            self.path, self.programs = path, []
-            try:
-                note = function(*args)
-                fault = lab.end_in_order(self.programs)
-                if fault:
-                    raise AssertionError(fault)
-                return note
-            finally:
-                for p in self.programs:
-                    p.kill()
-        self.report.prove(name, work)
+        self.report.prove_and_end(name, self, lambda: function(*args))
 
 
 def read_all(fd):

@@ -398,6 +398,22 @@ class Report:
         else:
             self.ok(name, path, note or "")
 
+    def prove_and_end(self, name, keeper, work):
+        """A case whose work() raises or returns as that of prove(), and has what it starts kept in
+        keeper.programs: these end in order. keeper.path is the case's."""
+        def proof(path):
+            keeper.path, keeper.programs = path, []
+            try:
+                note = work()
+                fault = end_in_order(keeper.programs)
+                if fault:
+                    raise AssertionError(fault)
+                return note
+            finally:
+                for p in keeper.programs:
+                    p.kill()
+        self.prove(name, proof)
+
     def attempt(self, name, work):
         """A case whose work(path) returns what is wrong, or None, and raises what nobody thought of."""
         def proof(path):
