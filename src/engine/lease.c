@@ -111,11 +111,11 @@ bool lease_end(struct lease *l)
 
 uint64_t lease_attend(struct lease *l, bool can, bool keeps_time, uint64_t now)
 {
-	l->called = true;
 	/* Beside a poller that has the socket each packet would wake one more. Its own lease one
 	 * has ended that waits for an event; a socket's may be its own. */
 	const bool beside_poller = keeps_time && l->since && lease_is_live(l, now);
 
+	l->called = true;
 	if (!can || l->attended || l->told || now < l->shared || beside_poller) {
 		l->refused++;
 		return 0;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/poll_until.h"
 #include "base/time.h"
 #include "base/uncancelled.h"
 
@@ -66,18 +67,6 @@ static void tell_of_broken(const struct drive *d, unsigned int *told)
 		}
 }
 
-static int sleep_until(struct sleep_on *o, uint64_t until)
-{
-	const uint64_t now = until == DEADLINE_NEVER ? 0 : time_now_ns();
-	const uint64_t ns = until > now ? until - now : 0;
-	const struct timespec ts = {
-		.tv_sec = (time_t)(ns / NSEC_PER_SEC),
-		.tv_nsec = (long)(ns % NSEC_PER_SEC),
-	};
-
-	return ppoll(o->p, o->n, until == DEADLINE_NEVER ? NULL : &ts, NULL);
-}
-
 /*
  * Sleeps until the time comes, something is sent to us if we listen, or we are woken. True if the
  * watched descriptor is ready. A lease that has been renewed meanwhile is slept on without a look
@@ -93,7 +82,7 @@ static bool thread_sleep(struct shard *s, uint64_t until, uint64_t spin_until, b
 	while (spin_until && (n = ppoll(o->p, o->n, &(struct timespec){0}, NULL)) == 0 &&
 	       time_now_ns() < spin_until)
 		;
-	while (n == 0 && (n = sleep_until(o, until)) == 0 && leased &&
+	while (n == 0 && (n = poll_until(o->p, o->n, until, NULL)) == 0 && leased &&
 	       lease_is_live(&s->lease, time_now_ns()))
 		until = lease_until(&s->lease);
 	if (n < 0)

@@ -3,14 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "base/heap.h" /* DEADLINE_NEVER */
+#include "base/poll_until.h"
 #include "base/restarts.h"
-#include "base/time.h"
 #include "verbs/cq.h"
 
 #define ENOUGH_MAX 256u
@@ -129,18 +126,6 @@ static void cancelled(void *asleep)
 	pthread_sigmask(SIG_SETMASK, a->signals, NULL);
 }
 
-static int poll_until(struct pollfd *p, nfds_t n, uint64_t until, const sigset_t *signals)
-{
-	const uint64_t now = until == DEADLINE_NEVER ? 0 : time_now_ns();
-	const uint64_t ns = until > now ? until - now : 0;
-	const struct timespec ts = {
-		.tv_sec = (time_t)(ns / NSEC_PER_SEC),
-		.tv_nsec = (long)(ns % NSEC_PER_SEC),
-	};
-
-	return ppoll(p, n, until == DEADLINE_NEVER ? NULL : &ts, signals);
-}
-
 /* One sleep. errno is of the sleep if it returns NULL. */
 static struct event_source *attend(struct face_channel *ch, const sigset_t *signals)
 {
@@ -167,14 +152,19 @@ static struct event_source *attend(struct face_channel *ch, const sigset_t *sign
 	return s;
 }
 
-/* Each time it sleeps here. True if it is to attend. */
-static bool comes_here(struct face_channel *ch)
+/* Is it one that sleeps in ibv_get_cq_event() at all? */
+static bool sleeps_here(const struct face_channel *ch)
 {
 	const int flags = fcntl(ch->pipe.rd, F_GETFL);
+
+	return flags >= 0 && !(flags & O_NONBLOCK) && !event_pipe_inherited(&ch->pipe);
+}
+
+/* Each time it is about to sleep here. True if it is to attend. */
+static bool comes_here(struct face_channel *ch)
+{
 	bool attends;
 
-	if (flags < 0 || flags & O_NONBLOCK || event_pipe_inherited(&ch->pipe))
-		return false;
 	shard_lock(ch->shard);
 	ch->slept++;
 	if (!ch->attends && ch->slept >= ch->enough && restarts() != RESTARTS_BY_SIGNAL) {
@@ -204,14 +194,17 @@ static void is_told(struct face_channel *ch)
  * to wait otherwise. */
 static bool attend_to(struct face_channel *ch, struct event_source **ret, const sigset_t *signals)
 {
+	enum restarts goes_on;
+
 	*ret = NULL;
 	while (!*ret && comes_here(ch)) {
 		*ret = attend(ch, signals);
 		if (*ret || !errno)
 			continue;
-		if (errno != EINTR || restarts() == RESTARTS_NEVER)
+		goes_on = errno == EINTR ? restarts() : RESTARTS_NEVER;
+		if (goes_on == RESTARTS_NEVER)
 			return false;
-		if (restarts() == RESTARTS_BY_SIGNAL)
+		if (goes_on == RESTARTS_BY_SIGNAL)
 			is_told(ch);
 	}
 	return true;
@@ -231,6 +224,8 @@ static struct event_source *wait_for_event(struct face_channel *ch)
 
 	if (s)
 		return s;
+	if (!sleeps_here(ch))
+		return event_pipe_wait(&ch->pipe);
 	restarts_signals(&later);
 	pthread_sigmask(SIG_BLOCK, &later, &before);
 	go_on = attend_to(ch, &s, &before);
