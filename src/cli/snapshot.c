@@ -130,8 +130,9 @@ uint64_t seen_core_drops(const struct seen *s)
 void seen_drops(const struct seen *s, struct drops *d)
 {
 	core_drops(s, d);
-	add_drop(d, "rx_icrc_bad", seen_sum(s, "port", "rx_icrc_bad"));
-	add_drop(d, "rx_short", seen_sum(s, "port", "rx_short"));
+	add_drop(d, "rx_icrc_bad",
+		 seen_sum(s, "port", "rx_icrc_bad") + seen_sum(s, "xdp", "rx_icrc_bad"));
+	add_drop(d, "rx_short", seen_sum(s, "port", "rx_short") + seen_sum(s, "xdp", "rx_short"));
 	add_drop(d, "rx_dropped", s->drops);
 }
 

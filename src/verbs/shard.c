@@ -19,6 +19,7 @@
 #include "port/udp/udp_port.h"
 #include "verbs/channel.h"
 #include "verbs/device_event.h"
+#include "verbs/port_choice.h"
 #include "verbs/private.h"
 #include "verbs/process.h"
 #include "verbs/qp.h"
@@ -163,7 +164,8 @@ static int open_shard(struct shard **ret, struct broker_client *broker)
 	const char *capture = secure_getenv("WEFT_PCAP");
 	char err[256] = "";
 	struct pcap_file *file = NULL;
-	struct port *port;
+	struct port *ports[PORT_CHOICE_MAX + 1], *port;
+	size_t n = 0;
 	uint8_t slot;
 	int fd = -1, rc;
 
@@ -194,11 +196,15 @@ static int open_shard(struct shard **ret, struct broker_client *broker)
 			goto fail_port;
 		file = NULL; /* the port's */
 	}
-	rc = shard_create(ret, &port, 1, slot, &upcalls);
+	n = port_choice(ports, slot, capture);
+	ports[n] = port;
+	rc = shard_create(ret, ports, n + 1, slot, &upcalls);
 	if (rc)
 		goto fail_port;
 	return 0;
 fail_port:
+	while (n)
+		port_destroy(ports[--n]);
 	port_destroy(port);
 fail:
 	log_err("verbs", "no shard on slot %u: %s", slot, errno_text(-rc));

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The ways that lead over one interface: whether a flow goes there, and to which neighbour's MAC
+ * address. The kernel's routes and neighbours say so; what they said counts for a while, so that a
+ * change of theirs is followed within WAYS_KEEP_NS. While a way is in use the kernel is asked to
+ * look whether the neighbour is still there, as it would if it sent there itself.
+ */
+#ifndef WEFT_PORT_XDP_WAYS_H
+#define WEFT_PORT_XDP_WAYS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/units.h"
+#include "port/xdp/frame.h"
+#include "wire/flow.h"
+
+#define WAYS_KEEP_NS  NSEC_PER_SEC
+#define WAYS_RETRY_NS (50 * NSEC_PER_MSEC) /* where there is none: it may come any time */
+#define WAYS_SETS     256
+#define WAYS_WAYS     4
+
+struct way {
+	struct gid sgid, dgid;
+	uint32_t scope;
+	bool here; /* over our interface, to a neighbour that is known */
+	bool ours; /* sgid is an address of this host's, as far as is known */
+	struct frame_macs macs;
+	uint64_t until; /* 0: nothing is kept here */
+};
+
+struct ways {
+	int fd;
+	uint32_t ifindex;
+	uint8_t mac[FRAME_MAC_LEN];
+	/* Of each way that was looked up anew. */
+	void (*told)(void *ctx, const struct way *);
+	void *ctx;
+	struct way v[WAYS_SETS][WAYS_WAYS];
+};
+
+int ways_open(struct ways *, uint32_t ifindex, const uint8_t mac[FRAME_MAC_LEN],
+	      void (*told)(void *ctx, const struct way *), void *ctx) must_use;
+void ways_close(struct ways *);
+/* NULL: not over this interface, or not yet. */
+const struct frame_macs *ways_find(struct ways *, const struct flow *, uint64_t now);
+
+#endif
