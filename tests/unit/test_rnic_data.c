@@ -554,6 +554,31 @@ static void qps_take_turns(void **state)
 	bed_close(b);
 }
 
+/* What a side owes and what it asks, in the order in which they go. */
+static void acknowledgement_goes(const char *order, uint32_t len)
+{
+	struct bed *b = bed_open(NULL);
+	uint8_t opcode[2];
+
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_deliver(b, bed_tx1(b, 0));
+	assert_int_equal(bed_rdma(b, 1, 2, RNIC_WR_RDMA_WRITE, 0, 0, len), 0);
+	for (int i = 0; i < 2; i++)
+		opcode[i] = bed_tx1(b, 1)->h.bth.opcode;
+	assert_int_equal(opcode[0] == OPCODE_RC_ACKNOWLEDGE, order[0] == 'A');
+	assert_int_equal(opcode[1] == OPCODE_RC_ACKNOWLEDGE, order[1] == 'A');
+	bed_run(b);
+	bed_close(b);
+}
+
+/* Behind a packet it joins its datagram; behind several it would be late. */
+static void an_acknowledgement_goes_before_a_long_message(void **state)
+{
+	(void)state;
+	acknowledgement_goes("AR", 1025);
+	acknowledgement_goes("RA", 1024);
+}
+
 static void send_all(struct bed *b)
 {
 	while (bed_tx1(b, 0))
@@ -623,6 +648,7 @@ int main(void)
 		cmocka_unit_test(reads_share_the_budget_of_our_own_socket),
 		cmocka_unit_test(a_dead_qp_does_not_hold_up_the_others),
 		cmocka_unit_test(qps_take_turns),
+		cmocka_unit_test(an_acknowledgement_goes_before_a_long_message),
 		cmocka_unit_test(little_behind_what_is_on_the_way_can_wait),
 		cmocka_unit_test(what_nobody_answers_never_waits),
 	};

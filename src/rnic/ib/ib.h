@@ -170,6 +170,8 @@ void req_start(struct rnic_qp *);	 /* RTR -> RTS */
 bool req_awaits(const struct rnic_qp *); /* an answer */
 /* Builds the next packet if there is one that may go. */
 bool req_tx(struct rnic_qp *, struct packet_tx *, uint64_t now);
+/* Is what it sends next a piece of a message of several packets, or asks for one? */
+bool req_is_long(const struct rnic_qp *);
 
 /* Was the packet the, or an, expected one: see rnic_rx(). */
 bool comp_rx(struct rnic_qp *, const struct pkt *, uint64_t now);
@@ -178,6 +180,8 @@ bool resp_rx(struct rnic_qp *, struct pkt *);
 void resp_reset(struct rnic_qp *);
 void resp_start(struct rnic_qp *); /* INIT -> RTR */
 bool resp_tx(struct rnic_qp *, struct packet_tx *);
+/* Is all that it owes one acknowledgement, or NAK? */
+bool resp_owes_word(const struct rnic_qp *);
 
 /* ---- building: build.c ---------------------------------------------------------------------- */
 

@@ -119,6 +119,13 @@ static void req_sent(struct rnic_qp *qp, struct send_wqe *w, uint32_t span, uint
 		qp->sq.cur++;
 }
 
+bool req_is_long(const struct rnic_qp *qp)
+{
+	const struct sq *sq = &qp->sq;
+
+	return sq->cur != sq->prod && sq_at(sq, sq->cur)->length > qp->mtu;
+}
+
 bool req_awaits(const struct rnic_qp *qp)
 {
 	return req_of(qp)->inflight > 0;

@@ -396,6 +396,13 @@ static struct resp_res *res_next(struct resp *s)
 	return NULL;
 }
 
+bool resp_owes_word(const struct rnic_qp *qp)
+{
+	const struct resp *s = resp_of(qp);
+
+	return s->owed != OWED_NOTHING && s->res_send == s->res_prod;
+}
+
 bool resp_tx(struct rnic_qp *qp, struct packet_tx *tx)
 {
 	struct resp *s = resp_of(qp);
