@@ -75,6 +75,8 @@ void lease_posts(struct lease *l, uint64_t now)
 	l->lost_at = 0;
 	if (lease_until(l))
 		renew(l, now);
+	else if (now - l->poll_last <= PAUSE_NS)
+		l->poll_last = now; /* between two polls is no pause in which it posts */
 }
 
 bool lease_holds(struct lease *l, uint64_t now)

@@ -65,7 +65,7 @@ bool shard_progress(struct shard *);
 /* With the lock held, from a caller that is no poller: takes in all that has come until now. */
 void shard_catch_up(struct shard *);
 /* With the lock held, when a CQ was polled and had something: as good a sign of a poller as
- * shard_progress(). */
+ * shard_progress(), and the same where it happens several times in succession. */
 void shard_polled(struct shard *);
 /* With the lock held: the caller is about to give the processor away for what may be long. Sends
  * what would wait for its next call. */

@@ -31,6 +31,7 @@ struct shard {
 	uint64_t sleeps_until; /* the thread, 0 while it is awake */
 	bool listens;	       /* the thread sleeps on the ports */
 	bool thread_receives;  /* and nobody else */
+	unsigned int found;    /* polls in succession that had something */
 	bool put_off;	       /* what an attendant had to send, when it last came */
 	bool stop, dead;
 	uint8_t random[256]; /* fresh random bytes, used from the end */

@@ -66,6 +66,27 @@ static void who_looks_now_and_then_gets_none(void **state)
 	}
 }
 
+/* One that sends in bulk polls seldom, and is at work meanwhile. */
+static void posts_between_two_polls_are_no_pause(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = start;
+
+	(void)state;
+	lease_polls(&l, now);
+	for (int i = 0; i < 10; i++)
+		lease_posts(&l, now += 100 * US);
+	assert_false(lease_is_live(&l, now)); /* it has not polled again */
+	lease_polls(&l, now += 100 * US);
+	assert_true(lease_is_live(&l, now));
+	/* Posts alone make no poller. */
+	l = new_lease();
+	for (int i = 0; i < 10; i++)
+		lease_posts(&l, now += 100 * US);
+	lease_polls(&l, now += 100 * US);
+	assert_false(lease_is_live(&l, now));
+}
+
 static void who_goes_to_sleep_ends_the_lease(void **state)
 {
 	struct lease l = new_lease();
@@ -307,6 +328,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_polls_without_a_pause_gets_a_lease),
 		cmocka_unit_test(who_looks_now_and_then_gets_none),
+		cmocka_unit_test(posts_between_two_polls_are_no_pause),
 		cmocka_unit_test(who_goes_to_sleep_ends_the_lease),
 		cmocka_unit_test(who_waited_for_memory_must_poll_twice_as_long_the_next_time),
 		cmocka_unit_test(who_comes_back_late_or_to_poll_is_not_punished),

@@ -422,27 +422,39 @@ enum { HELD = 6 };
 
 /* Polls until it has a lease and posts six, of which nothing is on the way but the first. Returns
  * how many of them have gone. */
-static uint64_t post_as_a_poller(struct end *a, const struct end *b)
+static void find_nothing(struct end *a)
 {
-	uint64_t before = packets_sent(a), until = time_now_ns() + NSEC_PER_MSEC;
 	struct rnic_wc wc;
 
+	assert_int_equal(poll_cq(a, &wc, 1, true), 0);
+}
+
+static void find_something(struct end *a)
+{
+	shard_lock(a->shard);
+	shard_polled(a->shard);
+	shard_unlock(a->shard);
+}
+
+static uint64_t post_as_a_poller(struct end *a, const struct end *b, void (*poll)(struct end *))
+{
+	uint64_t before = packets_sent(a), until = time_now_ns() + NSEC_PER_MSEC;
+
 	while (time_now_ns() < until)
-		assert_int_equal(poll_cq(a, &wc, 1, true), 0);
+		poll(a);
 	for (int i = 0; i < HELD; i++)
 		post_as(shard_posted, a, 0, RNIC_WR_RDMA_WRITE, 64u * i, 8, b);
 	return packets_sent(a) - before;
 }
 
 /* Who has no processor for a while finds that the thread was faster: not a hundred times. */
-static void what_a_poller_posts_goes_with_its_next_call(void **state)
+static void its_posts_go_with_its_next_call(struct fixture *f, void (*poll)(struct end *))
 {
-	struct fixture *f = *state;
 	struct end *a = &f->end[0], *b = &f->end[1];
 	bool together = false;
 
 	for (int i = 0; i < 100 && !together; i++) {
-		uint64_t at_once = post_as_a_poller(a, b), before = packets_sent(a);
+		uint64_t at_once = post_as_a_poller(a, b, poll), before = packets_sent(a);
 		struct rnic_wc wc;
 		int n;
 
@@ -456,6 +468,16 @@ static void what_a_poller_posts_goes_with_its_next_call(void **state)
 	assert_true(together);
 }
 
+static void what_a_poller_posts_goes_with_its_next_call(void **state)
+{
+	its_posts_go_with_its_next_call(*state, find_nothing);
+}
+
+static void who_always_finds_something_is_a_poller_too(void **state)
+{
+	its_posts_go_with_its_next_call(*state, find_something);
+}
+
 static void what_a_poller_posted_goes_without_it(void **state)
 {
 	struct fixture *f = *state;
@@ -463,7 +485,7 @@ static void what_a_poller_posted_goes_without_it(void **state)
 	uint64_t until = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
 	uint64_t before = packets_sent(a);
 
-	post_as_a_poller(a, b);
+	post_as_a_poller(a, b, find_nothing);
 	while (packets_sent(a) - before < HELD && time_now_ns() < until)
 		nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
 	assert_int_equal(packets_sent(a) - before, HELD);
@@ -476,7 +498,7 @@ static void nothing_is_left_behind(struct fixture *f, void (*goes)(struct shard 
 	struct end *a = &f->end[0], *b = &f->end[1];
 	uint64_t before = packets_sent(a);
 
-	post_as_a_poller(a, b);
+	post_as_a_poller(a, b, find_nothing);
 	shard_lock(a->shard);
 	goes(a->shard);
 	assert_int_equal(rnic_counters(shard_rnic(a->shard))->tx_packets - before, HELD);
@@ -821,6 +843,7 @@ int main(void)
 		SHARD_TEST(threads_alone_exchange_everything),
 		SHARD_TEST(messages_pass_between_pollers_in_order),
 		SHARD_TEST(what_a_poller_posts_goes_with_its_next_call),
+		SHARD_TEST(who_always_finds_something_is_a_poller_too),
 		SHARD_TEST(what_a_poller_posted_goes_without_it),
 		SHARD_TEST(who_goes_to_sleep_leaves_nothing_behind),
 		SHARD_TEST(who_gives_the_processor_away_leaves_nothing_behind),
