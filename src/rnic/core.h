@@ -86,6 +86,7 @@ struct rnic {
 	const struct cc_ops *cc;       /* of every QP */
 	uint32_t unsent;    /* bytes posted since the last turn to send, as PKT_COST_MIN has it */
 	bool hurried;	    /* one of them can not wait */
+	uint64_t polls;	    /* of completion queues, and one */
 	uint64_t now;	    /* of the entry that is running, or of the last that had it */
 	struct list active; /* QPs that may have something to send, in turn */
 	struct list overflowed; /* CQs whose QPs are still to be put into error */

@@ -109,6 +109,7 @@ int rnic_cq_poll(struct rnic_cq *cq, struct rnic_wc *wc, int max)
 {
 	int n = 0;
 
+	cq->rnic->polls++;
 	while (n < max && cq->cons != cq->prod)
 		wc[n++] = cq->ring[cq->cons++ & cq->mask].wc;
 	return n;

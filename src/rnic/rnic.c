@@ -53,6 +53,7 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 	if (shown_init(r, config))
 		goto err;
 	r->slot = config->slot;
+	r->polls = 1;
 	r->cc = config->cc ? config->cc : &cc_halving;
 	r->window_bytes = config->window_bytes ? config->window_bytes : WINDOW_BYTES_DEFAULT;
 	r->socket_bytes = config->socket_bytes ? config->socket_bytes : SOCKET_BYTES_DEFAULT;

@@ -70,7 +70,8 @@ struct service {
 	void (*post)(struct rnic_qp *, struct send_wqe *, const struct rnic_send_wr *);
 	/* One packet, if there is one that may go. */
 	bool (*tx)(struct rnic_qp *, struct packet_tx *, uint64_t now);
-	/* Is there something on the way that will be answered? NULL: never. */
+	/* May what is posted wait for company: is there something on the way that will be answered,
+	 * or, where nothing is, has it sent more since the last poll? NULL: never. */
 	bool (*awaits)(const struct rnic_qp *);
 	/* Its turn to send is over; more: only because it has sent enough. */
 	void (*yield)(struct rnic_qp *, bool more);

@@ -40,13 +40,14 @@
 enum acked { ACKED_NONE, ACKED_SHORT, ACKED_FULL };
 
 struct req {
-	uint32_t psn;	   /* of the cursor */
-	uint32_t una_psn;  /* oldest unacknowledged */
-	uint32_t max_psn;  /* never sent as yet */
-	uint32_t inflight; /* bytes, by flight_cost() */
-	uint32_t rd_out;   /* READ requests and atomics on the way */
-	uint32_t unasked;  /* bytes sent since an acknowledgement was asked for */
-	bool failed;	   /* WQE `cur` failed here; nothing goes out after it */
+	uint32_t psn;	    /* of the cursor */
+	uint32_t una_psn;   /* oldest unacknowledged */
+	uint32_t max_psn;   /* never sent as yet */
+	uint32_t inflight;  /* bytes, by flight_cost() */
+	uint32_t rd_out;    /* READ requests and atomics on the way */
+	uint32_t unasked;   /* bytes sent since an acknowledgement was asked for */
+	uint64_t sent_poll; /* UC, UD: rnic.polls when the last packet left */
+	bool failed;	    /* WQE `cur` failed here; nothing goes out after it */
 	enum acked acked;
 };
 
@@ -240,6 +241,8 @@ void budget_set_peer(struct rnic_qp *); /* after a change of its address */
 
 /* ---- unreliable.c --------------------------------------------------------------------------- */
 
+/* Has it sent since the program polled last? Then it sends in bulk. */
+bool unreliable_awaits(const struct rnic_qp *);
 bool unreliable_tx(struct rnic_qp *, struct packet_tx *, uint64_t now);
 /* A receive can not be written to. */
 void unreliable_recv_broken(struct rnic_qp *);

@@ -70,5 +70,6 @@ const struct service service_uc = {
 	.transitions = uc_transitions,
 	.ntransitions = IB_TRANSITIONS,
 	.tx = unreliable_tx,
+	.awaits = unreliable_awaits,
 	.rx = uc_rx,
 };

@@ -115,5 +115,6 @@ const struct service service_ud = {
 	.ntransitions = IB_TRANSITIONS,
 	.post = ud_post,
 	.tx = unreliable_tx,
+	.awaits = unreliable_awaits,
 	.rx = ud_rx,
 };

@@ -38,6 +38,11 @@ static bool local_tx(struct rnic_qp *qp)
 	return false;
 }
 
+bool unreliable_awaits(const struct rnic_qp *qp)
+{
+	return req_of(qp)->sent_poll == qp->rnic->polls;
+}
+
 bool unreliable_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 {
 	struct rnic *r = qp->rnic;
@@ -72,6 +77,7 @@ bool unreliable_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 		return false;
 	}
 	r->pace_ns = max_of(r->pace_ns, now) + pace_time(max_of(tx->payload_len, PKT_COST_MIN));
+	q->sent_poll = r->polls;
 	q->psn = q->una_psn = q->max_psn = psn_add(q->psn, 1);
 	if (idx + 1 == w->npkts) {
 		sq_complete(qp, RNIC_WC_SUCCESS);
