@@ -173,6 +173,22 @@ static void no_more_is_sent_at_once_than_a_socket_holds(void **state)
 	bed_close(b);
 }
 
+static void a_larger_socket_is_filled_faster(void **state)
+{
+	(void)state;
+	for (uint32_t bytes = 32 << 10; bytes <= 128 << 10; bytes *= 2) {
+		struct bed *b =
+			bed_open(&(struct bed_opts){.type = RNIC_QPT_UC, .socket_bytes = bytes});
+
+		assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 512 << 10), 0);
+		bed_run(b);
+		bed_sleep(b, 2 * 256 * US);
+		/* What it holds, and twice what it takes for that to drain. */
+		assert_in_range(b->nlog, 3 * bytes / 1024 - bytes / 2048, 3 * bytes / 1024 + 2);
+		bed_close(b);
+	}
+}
+
 /* ---- any loss, any order ----------------------------------------------------------------------
  */
 
@@ -325,6 +341,7 @@ int main(void)
 		cmocka_unit_test(memory_that_is_not_ours_stops_the_send_queue),
 		cmocka_unit_test(reads_and_atomics_are_refused),
 		cmocka_unit_test(a_drained_send_queue_says_so),
+		cmocka_unit_test(a_larger_socket_is_filled_faster),
 		cmocka_unit_test(no_more_is_sent_at_once_than_a_socket_holds),
 		cmocka_unit_test(what_is_delivered_is_right_whatever_is_lost),
 		cmocka_unit_test(only_what_may_have_been_sent_by_now_is_taken),

@@ -4,16 +4,17 @@
  * last packet has been handed out, and what goes wrong at the peer the sender does not learn.
  *
  * There is no window, since nobody answers, and a socket's buffer that is run over loses whole
- * messages. So all unreliable QPs together keep a pace: what they sent is taken to drain at
- * PACE_BYTES_PER_US, and no more than a socket holds may be ahead of that.
+ * messages. So all unreliable QPs together keep a pace: a socketful is taken to drain in DRAIN_NS,
+ * so that a larger buffer is filled faster and covers as long a pause of its receiver, and no more
+ * than a socketful may be ahead of that.
  */
 #include "rnic/ib/ib.h"
 
-#define PACE_BYTES_PER_US 1000u
+#define DRAIN_NS (256 * NSEC_PER_USEC)
 
-static uint64_t pace_time(uint32_t bytes)
+static uint64_t pace_time(const struct rnic *r, uint32_t bytes)
 {
-	return bytes * NSEC_PER_USEC / PACE_BYTES_PER_US;
+	return bytes * DRAIN_NS / r->socket_bytes;
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
@@ -46,7 +47,6 @@ bool unreliable_awaits(const struct rnic_qp *qp)
 bool unreliable_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 {
 	struct rnic *r = qp->rnic;
-	uint64_t ahead = pace_time(r->socket_bytes);
 	struct req *q = req_of(qp);
 	struct sq *sq = &qp->sq;
 	struct send_wqe *w;
@@ -54,8 +54,8 @@ bool unreliable_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 
 	if (!qp_requester_runs(qp) || !local_tx(qp))
 		return false;
-	if (r->pace_ns > now + ahead) {
-		pacer_wake_at(qp, r->pace_ns - ahead / 2);
+	if (r->pace_ns > now + DRAIN_NS) {
+		pacer_wake_at(qp, r->pace_ns - DRAIN_NS / 2);
 		return false;
 	}
 	w = sq_at(sq, sq->cur);
@@ -76,7 +76,7 @@ bool unreliable_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 		qp_fail_sq(qp, RNIC_WC_LOC_PROT_ERR, r->denial.cause);
 		return false;
 	}
-	r->pace_ns = max_of(r->pace_ns, now) + pace_time(max_of(tx->payload_len, PKT_COST_MIN));
+	r->pace_ns = max_of(r->pace_ns, now) + pace_time(r, max_of(tx->payload_len, PKT_COST_MIN));
 	q->sent_poll = r->polls;
 	q->psn = q->una_psn = q->max_psn = psn_add(q->psn, 1);
 	if (idx + 1 == w->npkts) {
