@@ -76,6 +76,16 @@ static bool joins(int fd, const char *name)
 	return ask(fd, SIOCETHTOOL, &r, name) == 0 && v.data;
 }
 
+/* A VLAN, a bridge and the like name no bus, or say that it does not apply. */
+static bool on_bus(int fd, const char *name)
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+	struct ifreq r = {.ifr_data = (void *)&info};
+
+	return ask(fd, SIOCETHTOOL, &r, name) == 0 && info.bus_info[0] &&
+	       strcmp(info.bus_info, "N/A") != 0;
+}
+
 static int look(struct netdev *d, int fd)
 {
 	struct ifreq r = {0};
@@ -96,6 +106,7 @@ static int look(struct netdev *d, int fd)
 	memcpy(d->mac, r.ifr_hwaddr.sa_data, FRAME_MAC_LEN);
 	d->queues = queues_of(fd, d->name);
 	d->joins = joins(fd, d->name);
+	d->on_bus = on_bus(fd, d->name);
 	return 0;
 }
 

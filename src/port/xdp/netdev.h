@@ -15,7 +15,8 @@ struct netdev {
 	char name[IF_NAMESIZE];
 	uint32_t ifindex, mtu, queues;
 	uint8_t mac[FRAME_MAC_LEN];
-	bool joins; /* the kernel joins packets that it receives (GRO) */
+	bool joins;  /* the kernel joins packets that it receives (GRO) */
+	bool on_bus; /* hardware, or what passes for it: it stands on no other interface */
 };
 
 /* Of this name, or, NULL, the only one that is up and has Ethernet's frames and an address. -errno,

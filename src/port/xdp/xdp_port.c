@@ -273,7 +273,8 @@ static int open_all(struct xdp_port *p, uint8_t slot, uint32_t queues, const cha
 	rc = steer_attach(&p->steer, p->dev.ifindex);
 	if (rc)
 		return rc;
-	if (p->steer.generic && p->dev.joins)
+	/* Before the stack, but behind where packets are joined, be it by an interface below. */
+	if (p->steer.generic && (p->dev.joins || !p->dev.on_bus))
 		return -EOPNOTSUPP;
 	rc = open_queues(p, queues, ret_what);
 	if (rc)
@@ -312,13 +313,18 @@ static void explain(const struct xdp_port *p, int rc, const char *what, char *er
 			 name, p->dev.mtu, XSK_MTU_MAX);
 		break;
 	case -EOPNOTSUPP:
-		if (p->steer.generic)
+		if (!p->steer.generic)
+			snprintf(err, err_len, "the kernel or %s has no XDP", name);
+		else if (!p->dev.on_bus)
+			snprintf(err, err_len,
+				 "the driver of %s has no XDP; if it stands on another interface, "
+				 "that may have",
+				 name);
+		else
 			snprintf(err, err_len,
 				 "the driver of %s has no XDP, and before the stack packets are "
 				 "joined; `ethtool -K %s gro off` ends that",
 				 name, name);
-		else
-			snprintf(err, err_len, "the kernel or %s has no XDP", name);
 		break;
 	case -EAFNOSUPPORT:
 	case -ENOSYS:
