@@ -46,9 +46,11 @@
 #define PEER_SOCKETS	     256
 #define TX_BURST_BYTES	     (64u << 10)
 /* What the smallest packet costs: it takes about that much of a socket buffer. */
-#define PKT_COST_MIN  512u
-#define HELD_MAX      (64 * PKT_COST_MIN) /* more than that is not kept back for company */
-#define WIRE_OVERHEAD 50u		  /* Ethernet, IPv4, UDP, ICRC around a packet */
+#define PKT_COST_MIN 512u
+/* More than a super-packet is not kept back for company: 15 packets of 4096, or 64 short ones. */
+#define HELD_MAX      (57u << 10)
+#define HELD_MIN      (HELD_MAX / 64)
+#define WIRE_OVERHEAD 50u /* Ethernet, IPv4, UDP, ICRC around a packet */
 
 #define NULL_BYTES 4096 /* no payload is longer */
 
@@ -84,11 +86,11 @@ struct rnic {
 	struct timer_heap cq_timers;   /* rnic_cq.timer */
 	struct timer_heap pace_timers; /* rnic_qp.pace_timer */
 	const struct cc_ops *cc;       /* of every QP */
-	uint32_t unsent;    /* bytes posted since the last turn to send, as PKT_COST_MIN has it */
-	bool hurried;	    /* one of them can not wait */
-	uint64_t polls;	    /* of completion queues, and one */
-	uint64_t now;	    /* of the entry that is running, or of the last that had it */
-	struct list active; /* QPs that may have something to send, in turn */
+	uint32_t unsent; /* bytes posted since the last turn to send, HELD_MIN at least for each */
+	bool hurried;	 /* one of them can not wait */
+	uint64_t polls;	 /* of completion queues, and one */
+	uint64_t now;	 /* of the entry that is running, or of the last that had it */
+	struct list active;	/* QPs that may have something to send, in turn */
 	struct list overflowed; /* CQs whose QPs are still to be put into error */
 	struct permute qpn_permute, key_permute;
 	uint32_t qpn_next;

@@ -601,6 +601,10 @@ static void little_behind_what_is_on_the_way_can_wait(void **state)
 		assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
 	assert_int_equal(n, 64);
 	send_all(b);
+	for (n = 0; rnic_tx_can_wait(r); n++)
+		assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 1024), 0);
+	assert_int_equal(n, 57);
+	send_all(b);
 	assert_int_equal(bed_rdma(b, 0, 3, RNIC_WR_RDMA_WRITE, 0, 0, 64u << 10), 0);
 	assert_false(rnic_tx_can_wait(r));
 	bed_run(b);
