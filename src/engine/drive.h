@@ -47,6 +47,11 @@ static inline bool drive_send_can_wait(const struct drive *d)
 	return rnic_tx_can_wait(d->rnic);
 }
 
+static inline bool drive_send_only_acks(const struct drive *d)
+{
+	return rnic_tx_only_acks(d->rnic);
+}
+
 static inline uint64_t drive_next_deadline(const struct drive *d)
 {
 	return rnic_next_deadline(d->rnic);

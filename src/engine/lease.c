@@ -13,6 +13,8 @@
 #define PROMPT_NS   (20 * NSEC_PER_USEC)
 #define LATE_MAX    3
 #define HASTY_NS    (100 * NSEC_PER_MSEC)
+#define ANSWER_NS   (50 * NSEC_PER_USEC)
+#define ANSWERS_MIN 8
 
 /* For who attends: that long it may be at something else. */
 #define ATTEND_LEASE_NS (2 * NSEC_PER_MSEC)
@@ -31,13 +33,18 @@ static void set_until(struct lease *l, uint64_t until)
 	atomic_store_explicit(&l->until, until, memory_order_relaxed);
 }
 
+static bool answers(const struct lease *l)
+{
+	return l->answers == ANSWERS_MIN;
+}
+
 /* A call of the application: is it one that polls without a pause? */
 static void renew(struct lease *l, uint64_t now)
 {
 	if (now - l->poll_last > PAUSE_NS)
 		l->poll_since = now;
 	l->poll_last = now;
-	if (now - l->poll_since < l->spin_ns)
+	if (now - l->poll_since < l->spin_ns && !answers(l))
 		return;
 	if (!l->since)
 		l->since = now;
@@ -67,12 +74,46 @@ void lease_polled(struct lease *l)
 	l->lost_at = 0;
 }
 
+uint64_t lease_keeps_until(const struct lease *l)
+{
+	return l->written + ANSWER_NS;
+}
+
+bool lease_keeps(const struct lease *l, uint64_t now)
+{
+	return answers(l) && l->written && now < lease_keeps_until(l);
+}
+
+void lease_written(struct lease *l, uint64_t now)
+{
+	if (l->written)
+		l->answers = 0;
+	l->written = now;
+}
+
+void lease_other_came(struct lease *l)
+{
+	l->answers = 0;
+	l->written = 0;
+}
+
+/* What is posted, and answers no WRITE, says that it would have been posted anyway. */
+static void answered(struct lease *l, uint64_t now)
+{
+	if (l->written && now < lease_keeps_until(l))
+		l->answers = min_of(l->answers + 1, (unsigned int)ANSWERS_MIN);
+	else
+		l->answers = 0;
+	l->written = 0;
+}
+
 void lease_posts(struct lease *l, uint64_t now)
 {
 	l->called = true;
 	if (l->lost_at && now - l->lost_at < BACK_NS)
 		l->spin_ns = min_of(l->spin_ns * 2, SPIN_MAX_NS);
 	l->lost_at = 0;
+	answered(l, now);
 	if (lease_until(l))
 		renew(l, now);
 	else if (now - l->poll_last <= PAUSE_NS)
@@ -81,7 +122,7 @@ void lease_posts(struct lease *l, uint64_t now)
 
 bool lease_holds(struct lease *l, uint64_t now)
 {
-	if (!l->since || !lease_is_live(l, now) || now < l->hasty_until)
+	if (!l->since || !lease_is_live(l, now) || now < l->hasty_until || answers(l))
 		return false;
 	if (!l->held)
 		l->held = now;

@@ -13,6 +13,11 @@
  * until then goes along. At the latest it goes when the lease ends. Who lets it wait for longer
  * than a moment several times over has something else to do: for a while all that it posts goes at
  * once. So does what one posts that attends: nobody knows when it calls again.
+ *
+ * A program may spin on its memory for WRITEs of its peer, and post something for each. Of one that
+ * has done so a few times in succession, one for one and soon, it is expected: then the
+ * acknowledgement of a WRITE goes along. Such a program has a lease as soon as it polls, and what
+ * it posts does not wait.
  */
 #ifndef WEFT_ENGINE_LEASE_H
 #define WEFT_ENGINE_LEASE_H
@@ -39,6 +44,8 @@ struct lease {
 	uint64_t held;		 /* since when something posted waits; 0: nothing does */
 	uint64_t hasty_until;	 /* so long nothing waits */
 	unsigned int late;	 /* so often in succession it waited for longer than a moment */
+	uint64_t written;	 /* since when a WRITE has no answer of the program; 0: none has */
+	unsigned int answers;	 /* so many WRITEs in succession had */
 	unsigned int refused;	 /* would have attended, and sleep */
 	unsigned int told;	 /* wait to be told of what comes, and attend nothing */
 };
@@ -57,6 +64,14 @@ void lease_posts(struct lease *, uint64_t now);
 bool lease_holds(struct lease *, uint64_t now);
 /* All that there was is sent, or about to be. */
 void lease_sent(struct lease *, uint64_t now);
+/* A WRITE has come, of which nobody is told. */
+void lease_written(struct lease *, uint64_t now);
+/* Something else has: what the program posts may be about that. */
+void lease_other_came(struct lease *);
+/* May its acknowledgement wait for the program's answer? */
+bool lease_keeps(const struct lease *, uint64_t now) must_use;
+/* Until when, if it may. */
+uint64_t lease_keeps_until(const struct lease *) must_use;
 /* Somebody is going to wait to be told. True if a lease ends with that. */
 bool lease_end(struct lease *);
 

@@ -35,11 +35,14 @@ bool shard_progress(struct shard *s)
 	if (lease_is_live(&s->lease, now)) {
 		/* It will call again: what follows from this batch, acknowledgements mostly, goes
 		 * out then, or along with what it posts until then. */
-		if (drive_send_pending(&s->drive))
+		if (drive_send_pending(&s->drive) && !shard_keeps(s, now))
 			transmit(s, now);
-		got = drive_receive(&s->drive, now);
+		got = shard_receive(s, now);
+		/* Should it not come. */
+		if (s->sleeps_until > lease_until(&s->lease) && shard_keeps(s, now))
+			shard_thread_wake(s);
 	} else {
-		got = drive_receive(&s->drive, now);
+		got = shard_receive(s, now);
 		if (drive_send_pending(&s->drive))
 			transmit(s, now);
 	}

@@ -49,6 +49,13 @@ struct shard {
 	int wake_fd;
 };
 
+/* ---- receive.c ------------------------------------------------------------------------------- */
+
+/* With the lock held: a receive batch, and the timers that are due. */
+int shard_receive(struct shard *, uint64_t now) must_use;
+/* Does what there is to send wait for the program's answer? Until lease_keeps_until(). */
+bool shard_keeps(const struct shard *, uint64_t now) must_use;
+
 /* ---- handed.c: what the core is handed, with the shard as its ctx ---------------------------- */
 
 extern const struct rnic_ops shard_core_ops;

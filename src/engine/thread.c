@@ -139,14 +139,15 @@ static void *thread_main(void *arg)
 		until = lease_others(&s->lease, drive_next_deadline(&s->drive), now);
 		listen = !until;
 		if (listen) {
-			bool more;
+			bool more, kept;
 			int got;
 
 			lease_thread_begins(&s->lease, now);
 			s->thread_receives = true;
-			got = drive_receive(&s->drive, now);
+			got = shard_receive(s, now);
 			s->thread_receives = false;
-			more = drive_send(&s->drive, SHARD_TX_MAX, now);
+			kept = shard_keeps(s, now);
+			more = !kept && drive_send(&s->drive, SHARD_TX_MAX, now);
 			lease_thread_received(&s->lease, got, now);
 			busy = got > 0 || more;
 			if (got > 0) {
@@ -165,6 +166,8 @@ static void *thread_main(void *arg)
 				break;
 			}
 			until = busy ? now : drive_next_deadline(&s->drive);
+			if (kept)
+				until = min_of(until, lease_keeps_until(&s->lease));
 			/* A deadline that has been put off since is kept: waking once too often
 			 * costs less than being woken for the next packet's timer. */
 			if (woken_at > now)

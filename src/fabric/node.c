@@ -18,7 +18,8 @@ struct node {
 	bool gone;
 	/* At most one turn to send, and one for timers, is to come. */
 	bool tx_due, tick_due;
-	uint64_t tick_at_ns;
+	bool keeps; /* that turn to send is one for acknowledgements that were kept */
+	uint64_t tx_at_ns, tick_at_ns;
 };
 
 static void node_schedule(struct node *);
@@ -29,6 +30,8 @@ static void sends(void *ctx, void *what)
 	size_t max = 1 + prng_below(fabric_prng(n->fabric), DRIVE_TX_BATCH);
 
 	(void)what;
+	if (!n->tx_due || n->tx_at_ns != fabric_now(n->fabric))
+		return; /* an earlier one took its place */
 	n->tx_due = false;
 	if (n->gone)
 		return;
@@ -67,17 +70,30 @@ static void ticks(void *ctx, void *what)
 	receives(n);
 }
 
+static void schedule_to_send(struct node *n)
+{
+	const bool keeps = n->nature.keep_ns && drive_send_only_acks(&n->drive);
+	uint64_t at = fabric_now(n->fabric);
+
+	if (!drive_send_pending(&n->drive) || (n->tx_due && (keeps || !n->keeps)))
+		return;
+	at += keeps ? n->nature.keep_ns
+		    : prng_below(fabric_prng(n->fabric), n->nature.tx_lag_ns + 1);
+	at = max_of(at, link_free_ns(n->end));
+	if (n->tx_due && at >= n->tx_at_ns)
+		return;
+	n->tx_due = true;
+	n->keeps = keeps;
+	n->tx_at_ns = at;
+	fabric_at(n->fabric, at, sends, n, NULL, NULL);
+}
+
 static void node_schedule(struct node *n)
 {
 	struct prng *r = fabric_prng(n->fabric);
 	uint64_t now = fabric_now(n->fabric), deadline;
 
-	if (!n->tx_due && drive_send_pending(&n->drive)) {
-		uint64_t at = now + prng_below(r, n->nature.tx_lag_ns + 1);
-
-		n->tx_due = true;
-		fabric_at(n->fabric, max_of(at, link_free_ns(n->end)), sends, n, NULL, NULL);
-	}
+	schedule_to_send(n);
 	deadline = drive_next_deadline(&n->drive);
 	if (deadline != DEADLINE_NEVER && (!n->tick_due || deadline < n->tick_at_ns)) {
 		uint64_t at = max_of(deadline, now) + prng_below(r, n->nature.tick_lag_ns + 1);

@@ -12,6 +12,7 @@
 
 struct node_nature {
 	uint64_t tx_lag_ns;   /* it begins to send up to so long after it could */
+	uint64_t keep_ns;     /* so long rnic_tx_only_acks() waits for something to go along with */
 	uint64_t tick_lag_ns; /* and serves its timers up to so long after they are due */
 };
 

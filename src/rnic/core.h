@@ -88,6 +88,7 @@ struct rnic {
 	const struct cc_ops *cc;       /* of every QP */
 	uint32_t unsent; /* bytes posted since the last turn to send, HELD_MIN at least for each */
 	bool hurried;	 /* one of them can not wait */
+	bool pressing;	 /* of the active, some have more to send than qp_activate_for_ack() says */
 	uint64_t polls;	 /* of completion queues, and one */
 	uint64_t now;	 /* of the entry that is running, or of the last that had it */
 	struct list active;	/* QPs that may have something to send, in turn */
@@ -453,10 +454,17 @@ static inline void qp_settle(struct rnic *r)
 		qp_settle_overflow(r);
 }
 
-static inline void qp_activate(struct rnic_qp *qp)
+/* For the acknowledgement of a short WRITE, which the program's answer may take along. */
+static inline void qp_activate_for_ack(struct rnic_qp *qp)
 {
 	if (list_empty(&qp->active_node))
 		list_push_tail(&qp->rnic->active, &qp->active_node);
+}
+
+static inline void qp_activate(struct rnic_qp *qp)
+{
+	qp->rnic->pressing = true;
+	qp_activate_for_ack(qp);
 }
 
 static inline bool qp_receives(const struct rnic_qp *qp)

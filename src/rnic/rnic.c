@@ -216,6 +216,7 @@ size_t rnic_tx(struct rnic *r, struct packet_tx *pkts, size_t max, uint64_t now)
 	if (n < max) {
 		r->unsent = 0;
 		r->hurried = false;
+		r->pressing = false;
 	}
 	return n;
 }
@@ -223,6 +224,11 @@ size_t rnic_tx(struct rnic *r, struct packet_tx *pkts, size_t max, uint64_t now)
 bool rnic_tx_can_wait(const struct rnic *r)
 {
 	return !r->hurried && r->unsent < HELD_MAX;
+}
+
+bool rnic_tx_only_acks(const struct rnic *r)
+{
+	return !r->pressing && !list_empty(&r->active);
 }
 
 bool rnic_tx_pending(const struct rnic *r)

@@ -276,6 +276,9 @@ bool rnic_tx_pending(const struct rnic *);
 /* May what was posted since the last rnic_tx() wait for company? It is little, and each of it is
  * behind something of its QP that the peer still has to answer. */
 bool rnic_tx_can_wait(const struct rnic *);
+/* Is there something to send, and nothing but acknowledgements of WRITEs that were one packet each
+ * and completed nothing here? */
+bool rnic_tx_only_acks(const struct rnic *);
 /* When rnic_tick must next be called, DEADLINE_NEVER for never. */
 uint64_t rnic_next_deadline(const struct rnic *);
 void rnic_tick(struct rnic *, uint64_t now);

@@ -174,6 +174,7 @@ static void choose(struct rc_world *w)
 		.ns_per_byte_x1000 = prng_range(p, 10, 2000),
 	};
 	w->lags = (struct node_nature){.tx_lag_ns = prng_below(p, 20000),
+				       .keep_ns = prng_below(p, 2) ? 50000 : 0,
 				       .tick_lag_ns = prng_below(p, 200000)};
 	if (mood == 1 || mood >= 5)
 		wire->loss_ppm = pick(w, 500, 5000, 30000, 80000);

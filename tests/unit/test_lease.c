@@ -323,6 +323,85 @@ static void who_keeps_time_need_not_be_looked_after_at_each_deadline(void **stat
 	assert_int_equal(lease_others(&l, start + 1 * MS, start), start + 1 * MS);
 }
 
+/* A WRITE comes every 100 us, and the program posts so long after each. */
+static uint64_t answer_each(struct lease *l, uint64_t now, int n, uint64_t after)
+{
+	for (int i = 0; i < n; i++, now += 100 * US) {
+		lease_written(l, now);
+		lease_posts(l, now + after);
+	}
+	lease_written(l, now);
+	return now;
+}
+
+static void a_write_that_is_always_answered_is_acknowledged_with_the_answer(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now;
+
+	(void)state;
+	now = answer_each(&l, start, 7, 10 * US);
+	assert_false(lease_keeps(&l, now));
+	lease_posts(&l, now + 10 * US);
+	assert_false(lease_keeps(&l, now + 10 * US)); /* nothing to answer */
+	lease_written(&l, now += 100 * US);
+	assert_true(lease_keeps(&l, now + 49 * US));
+	assert_int_equal(lease_keeps_until(&l), now + 50 * US);
+	assert_false(lease_keeps(&l, now + 50 * US)); /* it does not come */
+}
+
+static void who_answers_late_or_posts_or_is_written_to_besides_answers_no_more(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = answer_each(&l, start, 8, 10 * US);
+
+	(void)state;
+	assert_true(lease_keeps(&l, now));
+	lease_posts(&l, now + 50 * US);
+	lease_written(&l, now += 100 * US);
+	assert_false(lease_keeps(&l, now));
+
+	now = answer_each(&l, now + 100 * US, 9, 10 * US);
+	assert_true(lease_keeps(&l, now));
+	lease_posts(&l, now + 1 * US);
+	lease_posts(&l, now + 2 * US);
+	lease_written(&l, now += 100 * US);
+	assert_false(lease_keeps(&l, now));
+
+	now = answer_each(&l, now + 100 * US, 9, 10 * US);
+	assert_true(lease_keeps(&l, now));
+	lease_written(&l, now + 1 * US);
+	assert_false(lease_keeps(&l, now + 1 * US));
+
+	now = answer_each(&l, now + 100 * US, 9, 10 * US);
+	assert_true(lease_keeps(&l, now));
+	lease_other_came(&l); /* by a SEND, say, which comes with its data */
+	assert_false(lease_keeps(&l, now));
+}
+
+static void who_only_takes_writes_has_them_acknowledged_at_once(void **state)
+{
+	struct lease l = new_lease();
+
+	(void)state;
+	for (uint64_t now = start; now < start + 10 * MS; now += 10 * US) {
+		lease_written(&l, now);
+		assert_false(lease_keeps(&l, now));
+	}
+}
+
+static void who_answers_writes_has_a_lease_at_once_and_nothing_of_it_waits(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = answer_each(&l, start, 8, 10 * US);
+
+	(void)state;
+	assert_false(lease_is_live(&l, now));
+	lease_polls(&l, now + 10 * US);
+	assert_true(lease_is_live(&l, now + 400 * US));
+	assert_false(lease_holds(&l, now + 11 * US));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +417,11 @@ int main(void)
 		cmocka_unit_test(who_attends_is_looked_after_by_the_guard),
 		cmocka_unit_test(between_two_sleeps_who_attends_has_a_lease),
 		cmocka_unit_test(a_second_one_that_sleeps_is_served_by_the_thread),
+		cmocka_unit_test(a_write_that_is_always_answered_is_acknowledged_with_the_answer),
+		cmocka_unit_test(
+			who_answers_late_or_posts_or_is_written_to_besides_answers_no_more),
+		cmocka_unit_test(who_only_takes_writes_has_them_acknowledged_at_once),
+		cmocka_unit_test(who_answers_writes_has_a_lease_at_once_and_nothing_of_it_waits),
 		cmocka_unit_test(who_is_about_to_attend_has_a_lease_unless_others_wait),
 		cmocka_unit_test(nobody_who_waits_for_an_event_attends_beside_a_poller),
 		cmocka_unit_test(what_the_application_calls_is_known_until_asked),

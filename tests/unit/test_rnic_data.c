@@ -637,6 +637,68 @@ static void what_nobody_answers_waits_behind_what_was_sent_since_the_last_poll(v
 	bed_close(b);
 }
 
+/* All that side 0 has to send arrives, and nothing is answered yet. */
+static void deliver_all(struct bed *b)
+{
+	struct bed_pkt *p;
+
+	while ((p = bed_tx1(b, 0)))
+		bed_deliver(b, p);
+}
+
+static void acknowledgements_of_short_writes_are_told_from_the_rest(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	struct rnic *r = b->side[1].rnic;
+	const struct {
+		enum rnic_wr_opcode opcode;
+		uint32_t len;
+	} rest[] = {
+		{RNIC_WR_SEND, 8},
+		{RNIC_WR_RDMA_WRITE_WITH_IMM, 8},
+		{RNIC_WR_RDMA_WRITE, 100000},
+		{RNIC_WR_RDMA_READ, 8},
+	};
+
+	(void)state;
+	assert_null(bed_tx1(b, 1));
+	assert_int_equal(bed_recv(b, 1, 1, 0, 8), 0);
+	assert_int_equal(bed_recv(b, 1, 2, 0, 8), 0);
+	for (uint32_t i = 0; i < ARRAY_SIZE(rest); i++) {
+		assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+		assert_false(rnic_tx_only_acks(r));
+		deliver_all(b);
+		assert_true(rnic_tx_only_acks(r));
+		assert_int_equal(bed_rdma(b, 0, 2, rest[i].opcode, 0, 0, rest[i].len), 0);
+		deliver_all(b);
+		assert_true(rnic_tx_pending(r));
+		assert_false(rnic_tx_only_acks(r));
+		bed_run(b);
+		assert_false(rnic_tx_pending(r));
+		bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+		bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
+	}
+	bed_close(b);
+}
+
+/* The peer that takes them one by one then has its data when it has its acknowledgement. */
+static void what_is_posted_goes_before_the_acknowledgement_that_waited_for_it(void **state)
+{
+	struct bed *b = bed_open(NULL);
+
+	(void)state;
+	assert_null(bed_tx1(b, 1));
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	deliver_all(b);
+	assert_true(rnic_tx_only_acks(b->side[1].rnic));
+	assert_int_equal(bed_rdma(b, 1, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	assert_false(rnic_tx_only_acks(b->side[1].rnic));
+	assert_int_equal(bed_tx1(b, 1)->h.bth.opcode, OPCODE_RC_WRITE_ONLY);
+	assert_int_equal(bed_tx1(b, 1)->h.bth.opcode, OPCODE_RC_ACKNOWLEDGE);
+	assert_null(bed_tx1(b, 1));
+	bed_close(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -665,6 +727,8 @@ int main(void)
 		cmocka_unit_test(little_behind_what_is_on_the_way_can_wait),
 		cmocka_unit_test(
 			what_nobody_answers_waits_behind_what_was_sent_since_the_last_poll),
+		cmocka_unit_test(acknowledgements_of_short_writes_are_told_from_the_rest),
+		cmocka_unit_test(what_is_posted_goes_before_the_acknowledgement_that_waited_for_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -478,6 +478,44 @@ static void who_always_finds_something_is_a_poller_too(void **state)
 	its_posts_go_with_its_next_call(*state, find_something);
 }
 
+/* b spins on its memory, answers each WRITE of a by one of its own, and polls nothing. True if its
+ * acknowledgement went with the answer; *ret_at_once: before that. */
+static bool write_and_answer(struct end *a, struct end *b, uint64_t n, bool *ret_at_once)
+{
+	uint64_t before = packets_sent(b), until = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
+	struct rnic_wc wc;
+
+	meet(a);
+	memcpy(a->mem, &n, sizeof(n));
+	post_as(shard_posted, a, 0, RNIC_WR_RDMA_WRITE, 0, sizeof(n), b);
+	while (*(volatile uint64_t *)(void *)b->mem != n && time_now_ns() < until)
+		;
+	*ret_at_once = packets_sent(b) != before;
+	post_as(shard_posted, b, 0, RNIC_WR_RDMA_WRITE, 4096, sizeof(n), a);
+	n = packets_sent(b) - before;
+	assert_int_equal(await(a, true).opcode, RNIC_WC_RDMA_WRITE);
+	(void)!poll_cq(b, &wc, 1, false);
+	return !*ret_at_once && n == 2;
+}
+
+/* Who has no processor for a while may find that the answer was not waited for: not each time. */
+static void who_answers_writes_acknowledges_them_with_the_answer(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	bool together, at_once;
+	uint64_t n = 1;
+
+	together = write_and_answer(a, b, n, &at_once);
+	assert_true(at_once && !together); /* nobody knows yet */
+	for (; n < 1000 && !together; n++)
+		together = write_and_answer(a, b, n + 1, &at_once);
+	assert_true(together);
+	/* And if it does not answer for once: */
+	post_as(shard_posted, a, 0, RNIC_WR_RDMA_WRITE, 0, 8, b);
+	assert_int_equal(await(a, true).opcode, RNIC_WC_RDMA_WRITE);
+}
+
 static void what_a_poller_posted_goes_without_it(void **state)
 {
 	struct fixture *f = *state;
@@ -844,6 +882,7 @@ int main(void)
 		SHARD_TEST(messages_pass_between_pollers_in_order),
 		SHARD_TEST(what_a_poller_posts_goes_with_its_next_call),
 		SHARD_TEST(who_always_finds_something_is_a_poller_too),
+		SHARD_TEST(who_answers_writes_acknowledges_them_with_the_answer),
 		SHARD_TEST(what_a_poller_posted_goes_without_it),
 		SHARD_TEST(who_goes_to_sleep_leaves_nothing_behind),
 		SHARD_TEST(who_gives_the_processor_away_leaves_nothing_behind),

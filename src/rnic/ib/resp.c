@@ -39,6 +39,19 @@ static void owe(struct rnic_qp *qp, enum resp_owed what)
 	qp_activate(qp);
 }
 
+static void owe_ack(struct rnic_qp *qp, const struct pkt *p)
+{
+	struct resp *s = resp_of(qp);
+
+	if (s->owed == OWED_NOTHING && p->flags & OPF_WRITE && p->flags & OPF_ONLY &&
+	    !(p->flags & OPF_IMMDT)) {
+		s->owed = OWED_ACK;
+		qp_activate_for_ack(qp);
+	} else {
+		owe(qp, OWED_ACK);
+	}
+}
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 /* The request with this PSN is refused, and the connection with it: the denial says why. */
@@ -181,7 +194,7 @@ static void execute(struct rnic_qp *qp, const struct pkt *p)
 	if (p->flags & (OPF_SEND | OPF_WRITE)) {
 		s->ack_psn = p->h.bth.psn;
 		if (p->h.bth.ackreq)
-			owe(qp, OWED_ACK);
+			owe_ack(qp, p);
 	}
 }
 
