@@ -381,6 +381,48 @@ static void it_follows_what_becomes_of_neighbours(void **state)
 	assert_true(soon(f, "::ffff:10.9.0.4", false));
 }
 
+/* Packets as long as it allows now might not fit. */
+static void on_an_interface_of_another_mtu_it_reaches_nobody(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_true(soon(f, "::ffff:10.9.0.2", true));
+	assert_int_equal(system("ip link set v0 mtu 2500"), 0);
+	assert_true(soon(f, "::ffff:10.9.0.2", false));
+	assert_int_equal(system("ip link set v0 mtu 1500"), 0);
+	assert_true(soon(f, "::ffff:10.9.0.2", true));
+}
+
+/* With which the kernel forgets the neighbours. */
+static int set_mac_address(const char *mac)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command),
+		 "set -e; ip link set v0 address %s\n"
+		 "for a in 10.9.0.2 fd09::2 fe80::ff:fe00:2; do\n"
+		 "  ip neigh replace $a lladdr 02:00:00:00:00:02 dev v0 nud permanent\n"
+		 "done\n",
+		 mac);
+	return system(command);
+}
+
+static void it_sends_from_the_mac_address_that_there_is(void **state)
+{
+	struct fixture *f = *state;
+	struct flow to = {.sgid = gid("::ffff:10.9.0.1"), .dgid = gid("::ffff:10.9.0.2")};
+	struct packet_tx t = {.flow = &to, .hdr_len = BTH_LEN};
+	uint8_t b[2048] = {0};
+
+	assert_int_equal(set_mac_address("02:00:00:00:00:07"), 0);
+	for (uint64_t end = time_now_ns() + 5 * NSEC_PER_SEC; b[11] != 7 && time_now_ns() < end;
+	     usleep(50000))
+		if (port_tx(f->port, &t, 1, NULL))
+			caught(f->wire, b, sizeof(b));
+	assert_int_equal(b[11], 7);
+	assert_int_equal(set_mac_address("02:00:00:00:00:01"), 0);
+}
+
 static void a_neighbour_in_use_is_looked_after(void **state)
 {
 	struct fixture *f = *state;
@@ -628,6 +670,8 @@ int main(void)
 		CASE(what_is_longer_than_the_interface_takes_is_refused),
 		CASE(it_reaches_neighbours_on_its_interface),
 		CASE(it_follows_what_becomes_of_neighbours),
+		CASE(on_an_interface_of_another_mtu_it_reaches_nobody),
+		CASE(it_sends_from_the_mac_address_that_there_is),
 		CASE(a_neighbour_in_use_is_looked_after),
 		CASE(each_queue_of_the_interface_is_received_from),
 		CASE(where_the_driver_has_none_the_kernel_does_it),

@@ -103,7 +103,6 @@ static int look(struct netdev *d, int fd)
 		return rc;
 	if (r.ifr_hwaddr.sa_family != ARPHRD_ETHER)
 		return -EPROTONOSUPPORT;
-	memcpy(d->mac, r.ifr_hwaddr.sa_data, FRAME_MAC_LEN);
 	d->queues = queues_of(fd, d->name);
 	d->joins = joins(fd, d->name);
 	d->on_bus = on_bus(fd, d->name);

@@ -9,12 +9,11 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "port/xdp/frame.h"
+#include "wire/flow.h"
 
 struct netdev {
 	char name[IF_NAMESIZE];
 	uint32_t ifindex, mtu, queues;
-	uint8_t mac[FRAME_MAC_LEN];
 	bool joins;  /* the kernel joins packets that it receives (GRO) */
 	bool on_bus; /* hardware, or what passes for it: it stands on no other interface */
 };

@@ -3,18 +3,20 @@
 
 #include <errno.h>
 #include <linux/neighbour.h>
+#include <net/if.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/uncancelled.h"
 #include "port/hop/hop.h"
 
-int ways_open(struct ways *w, uint32_t ifindex, const uint8_t mac[FRAME_MAC_LEN],
+int ways_open(struct ways *w, uint32_t ifindex, uint32_t mtu,
 	      void (*told)(void *ctx, const struct way *), void *ctx)
 {
-	*w = (struct ways){.fd = hop_open(), .ifindex = ifindex, .told = told, .ctx = ctx};
-	memcpy(w->mac, mac, FRAME_MAC_LEN);
+	*w = (struct ways){
+		.fd = hop_open(), .ifindex = ifindex, .mtu = mtu, .told = told, .ctx = ctx};
 	return w->fd < 0 ? w->fd : 0;
 }
 
@@ -39,6 +41,18 @@ static bool is_about(const struct way *y, const struct flow *f)
 	       gid_equal(&y->sgid, &f->sgid);
 }
 
+/* The interface's MAC address; false: its MTU is another one than the frames were made for. */
+static bool interface_is_as_it_was(const struct ways *w, uint8_t ret_mac[FRAME_MAC_LEN])
+{
+	struct ifreq r = {.ifr_ifindex = (int)w->ifindex};
+
+	if (ioctl(w->fd, SIOCGIFNAME, &r) < 0 || ioctl(w->fd, SIOCGIFMTU, &r) < 0 ||
+	    r.ifr_mtu != (int)w->mtu || ioctl(w->fd, SIOCGIFHWADDR, &r) < 0)
+		return false;
+	memcpy(ret_mac, r.ifr_hwaddr.sa_data, FRAME_MAC_LEN);
+	return true;
+}
+
 static void look_up(const struct ways *w, const struct flow *f, struct way *y)
 {
 	static const uint8_t none[FRAME_MAC_LEN];
@@ -52,11 +66,11 @@ static void look_up(const struct ways *w, const struct flow *f, struct way *y)
 	rc = hop_find(w->fd, f, &hop);
 	y->ours = rc != -EINVAL;
 	if (rc || !hop.unicast || hop.ifindex != w->ifindex || hop_neighbour(w->fd, &hop, &n) ||
-	    !n.valid || memcmp(n.mac, none, sizeof(none)) == 0)
+	    !n.valid || memcmp(n.mac, none, sizeof(none)) == 0 ||
+	    !interface_is_as_it_was(w, y->macs.from))
 		return;
 	y->here = true;
 	memcpy(y->macs.to, n.mac, FRAME_MAC_LEN);
-	memcpy(y->macs.from, w->mac, FRAME_MAC_LEN);
 	/* It is as good without: the kernel's own packets do that, too, and peers tell of changes.
 	 */
 	if (n.state & NUD_STALE)

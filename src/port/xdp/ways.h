@@ -3,7 +3,8 @@
  * The ways that lead over one interface: whether a flow goes there, and to which neighbour's MAC
  * address. The kernel's routes and neighbours say so; what they said counts for a while, so that a
  * change of theirs is followed within WAYS_KEEP_NS. While a way is in use the kernel is asked to
- * look whether the neighbour is still there, as it would if it sent there itself.
+ * look whether the neighbour is still there, as it would if it sent there itself. Once the
+ * interface has another MTU than at first, no way leads over it.
  */
 #ifndef WEFT_PORT_XDP_WAYS_H
 #define WEFT_PORT_XDP_WAYS_H
@@ -33,14 +34,14 @@ struct way {
 struct ways {
 	int fd;
 	uint32_t ifindex;
-	uint8_t mac[FRAME_MAC_LEN];
+	uint32_t mtu;
 	/* Of each way that was looked up anew. */
 	void (*told)(void *ctx, const struct way *);
 	void *ctx;
 	struct way v[WAYS_SETS][WAYS_WAYS];
 };
 
-int ways_open(struct ways *, uint32_t ifindex, const uint8_t mac[FRAME_MAC_LEN],
+int ways_open(struct ways *, uint32_t ifindex, uint32_t mtu,
 	      void (*told)(void *ctx, const struct way *), void *ctx) must_use;
 void ways_close(struct ways *);
 /* NULL: not over this interface, or not yet. */

@@ -280,7 +280,7 @@ static int open_all(struct xdp_port *p, uint8_t slot, uint32_t queues, const cha
 	if (rc)
 		return rc;
 	*ret_what = "routes and neighbours";
-	rc = ways_open(&p->ways, p->dev.ifindex, p->dev.mac, told_of_way, p);
+	rc = ways_open(&p->ways, p->dev.ifindex, p->dev.mtu, told_of_way, p);
 	if (rc)
 		return rc;
 	netdev_addresses(&p->dev, address, p);
