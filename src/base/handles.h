@@ -3,6 +3,10 @@
  * Handles: objects that are addressed from outside (by rkeys, queue pair numbers, ids) are found by
  * a key that goes stale when the object does. A key is index << gen_bits | generation; generations
  * of a place start at a random value and move on at every release.
+ *
+ * A key that another table has given may find its place taken by an object with another generation.
+ * It is displaced then: its object has another place, and the one at home leads to it. No key is
+ * given of a place in which a displaced one is, nor is one displaced whose home is free.
  */
 #ifndef WEFT_BASE_HANDLES_H
 #define WEFT_BASE_HANDLES_H
@@ -13,8 +17,10 @@
 
 struct handle_place {
 	void *object;	     /* NULL: free */
-	uint32_t generation; /* of the present or the next object */
-	uint32_t next_free, prev_free;
+	uint32_t key;	     /* the object's */
+	uint32_t generation; /* of the next key that is given */
+	uint32_t next;	     /* free: of the free ones; else of those with a key of one index */
+	uint32_t prev_free;
 };
 
 struct handles {
@@ -26,15 +32,16 @@ struct handles {
 	uint32_t live;
 };
 
-#define HANDLE_NONE UINT32_MAX
+#define HANDLE_NONE	      UINT32_MAX
+#define HANDLES_DISPLACED_MAX 16 /* keys of one index: who hands them in may be of ill will */
 
 /* v has room for capacity entries; it needs no initialisation and stays the caller's. */
 void handles_init(struct handles *s, struct handle_place *v, uint32_t capacity, uint32_t gen_bits);
 /* Takes a place for object and stores its key. seed perturbs the first generation of a fresh
  * place. -ENOSPC when all are taken. */
 int handles_take(struct handles *s, void *object, uint32_t seed, uint32_t *ret_key) must_use;
-/* Takes the place of a key that another table has given, with the same key, for object. -EEXIST:
- * that place is taken; -EINVAL: it is not of this table. */
+/* Makes object known by a key that another table has given. -EEXIST: the key is taken, or too many
+ * of its index are; -EINVAL: it is not of this table; -ENOSPC. */
 int handles_restore(struct handles *s, uint32_t key, void *object, uint32_t seed) must_use;
 /* The first so many places are taken last, before any is: others may be restored into. */
 void handles_begin_at(struct handles *s, uint32_t first, uint32_t seed);
@@ -46,5 +53,7 @@ void *handles_at(const struct handles *s, uint32_t index);
 void handles_release(struct handles *s, uint32_t key);
 /* Gives the live object of `key` a new generation: the old key is stale, the new one returned. */
 uint32_t handles_renew(struct handles *s, uint32_t key);
+/* As that, with the generation that `to` has, which no other key of the index may have. */
+void handles_rekey(struct handles *s, uint32_t key, uint32_t to);
 
 #endif

@@ -79,7 +79,7 @@ void cm_service_begin(struct cm_service *svc, const uint64_t secret[2], bool hei
 {
 	svc->generation = svc->ops.random(svc->ctx);
 	svc->heir_until = heir ? now + SVC_HEIR_NS : 0;
-	/* New ids are elsewhere than those of a broker before this one, which may come. */
+	/* Rather elsewhere than the ids of a broker before this one, which may come. */
 	handles_begin_at(&svc->handles, svc->ops.random(svc->ctx) % (SVC_MAX_IDS / 2),
 			 svc->ops.random(svc->ctx));
 	cm_succeed(svc->cm, secret, svc->heir_until);

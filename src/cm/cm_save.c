@@ -12,7 +12,7 @@ void cm_succeed(struct cm *cm, const uint64_t secret[2], uint64_t until)
 	for (size_t i = 0; i < ARRAY_SIZE(cm->scramble); i++)
 		cm->scramble[i] = (uint32_t)(secret[i / 2] >> 32 * (i % 2));
 	cm->heir_until = until;
-	/* New ids are elsewhere than those that may be restored. */
+	/* New ids are rather elsewhere than those that may be restored. */
 	handles_begin_at(&cm->handles, cm->ops.random(cm->ctx) % (CM_MAX_IDS / 2),
 			 cm->ops.random(cm->ctx));
 }

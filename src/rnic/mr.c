@@ -57,8 +57,7 @@ struct region *region_find(const struct rnic *r, uint32_t key)
 
 void region_rekey(struct rnic *r, struct region *g, uint32_t key)
 {
-	assert((g->key ^ key) >> KEY_GEN_BITS == 0);
-	r->keys.v[key_from_wire(r, key) >> KEY_GEN_BITS].generation = key & KEY_GEN_MASK;
+	handles_rekey(&r->keys, key_from_wire(r, g->key), key_from_wire(r, key));
 	g->key = key;
 }
 

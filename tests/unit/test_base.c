@@ -77,6 +77,120 @@ static void a_released_key_goes_stale(void **state)
 	assert_null(handles_find(&s, 0xffffffff));
 }
 
+/* Keys of one place, as several tables have given them. */
+static void keys_from_elsewhere_go_on_where_their_place_is_taken(void **state)
+{
+	struct handle_place v[8];
+	struct handles s;
+	int own, other[3], displaced;
+	uint32_t a, b;
+
+	(void)state;
+	handles_init(&s, v, 8, 8);
+	assert_int_equal(handles_take(&s, &own, 0x10, &a), 0);
+	assert_int_equal(a, 0x010);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(handles_restore(&s, 0x020 + i, &other[i], 0), 0);
+	assert_int_equal(handles_restore(&s, a, &other[0], 0), -EEXIST);
+	assert_int_equal(handles_restore(&s, 0x021, &other[0], 0), -EEXIST);
+	assert_int_equal(handles_restore(&s, 0x800, &other[0], 0), -EINVAL);
+	/* They are where others come home to. */
+	for (uint32_t i = 1; i < 8; i++)
+		assert_int_equal(handles_restore(&s, i << 8, &displaced, 0), i < 5 ? 0 : -ENOSPC);
+	assert_int_equal(s.live, 8);
+	assert_ptr_equal(handles_find(&s, a), &own);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_ptr_equal(handles_find(&s, 0x020 + i), &other[i]);
+	assert_null(handles_find(&s, 0x023));
+	assert_null(handles_find(&s, 0x500));
+
+	/* The last of a chain, one that is at home, one that has come home; and none is given
+	 * twice. */
+	b = handles_renew(&s, 0x020);
+	assert_int_equal(b, 0x023);
+	handles_release(&s, 0x021);
+	assert_null(handles_find(&s, 0x021));
+	handles_release(&s, a);
+	assert_null(handles_find(&s, a));
+	assert_ptr_equal(handles_find(&s, b), &other[0]);
+	assert_ptr_equal(handles_find(&s, 0x022), &other[2]);
+	handles_release(&s, 0x022);
+	handles_release(&s, b);
+	for (uint32_t i = 1; i < 5; i++)
+		assert_ptr_equal(handles_find(&s, i << 8), &displaced);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(handles_take(&s, &own, 0, &a), 0);
+		assert_ptr_equal(handles_find(&s, a), &own);
+		assert_false(a >> 8 >= 1 && a >> 8 < 5);
+	}
+	assert_int_equal(handles_take(&s, &own, 0, &a), -ENOSPC);
+}
+
+static void who_hands_in_keys_makes_no_search_long(void **state)
+{
+	enum { CAPACITY = 64 };
+	struct handle_place v[CAPACITY];
+	struct handles s;
+	uint32_t key = 0;
+	int x;
+
+	(void)state;
+	handles_init(&s, v, CAPACITY, 8);
+	while (handles_restore(&s, key, &x, 0) == 0)
+		key++;
+	assert_int_equal(key, 1 + HANDLES_DISPLACED_MAX);
+	assert_int_equal(handles_restore(&s, key, &x, 0), -EEXIST);
+	for (uint32_t i = 0; i < key; i++)
+		handles_release(&s, i);
+	assert_int_equal(s.live, 0);
+}
+
+/* Against a list of what is there. */
+static void whatever_comes_and_goes_keys_are_found(void **state)
+{
+	enum { CAPACITY = 16, STEPS = 200000, GEN_BITS = 3 };
+	struct handle_place v[CAPACITY];
+	struct handles s;
+	bool live[CAPACITY << GEN_BITS] = {0};
+	uint32_t n = 0, key;
+	unsigned seed = 1;
+
+	(void)state;
+	handles_init(&s, v, CAPACITY, GEN_BITS);
+	handles_begin_at(&s, 5, 0);
+	for (int step = 0; step < STEPS; step++) {
+		uint32_t k = (uint32_t)rand_r(&seed) % (CAPACITY << GEN_BITS);
+		int what = rand_r(&seed) % 8, rc = 0;
+
+		if (live[k] && what == 0) {
+			key = handles_renew(&s, k);
+			live[k] = false;
+			assert_false(live[key]);
+			live[key] = true;
+		} else if (live[k]) {
+			handles_release(&s, k);
+			live[k] = false;
+			n--;
+		} else if (what < 4) {
+			rc = handles_restore(&s, k, &live[k], (uint32_t)step);
+			assert_int_equal(rc, n < CAPACITY ? 0 : -ENOSPC);
+			live[k] = rc == 0;
+			n += rc == 0;
+		} else if (what == 4) {
+			rc = handles_take(&s, live, (uint32_t)step, &key);
+			assert_int_equal(rc, n < CAPACITY ? 0 : -ENOSPC);
+			if (rc == 0) {
+				assert_false(live[key]);
+				live[key] = true;
+				n++;
+			}
+		}
+		assert_int_equal(s.live, n);
+		for (k = 0; k < CAPACITY << GEN_BITS; k++)
+			assert_int_equal(handles_find(&s, k) != NULL, live[k]);
+	}
+}
+
 static void asking_for_handlers_leaves_errno_as_it_was(void **state)
 {
 	(void)state;
@@ -91,6 +205,9 @@ int main(void)
 		cmocka_unit_test(cursor_reads_zero_after_an_overrun),
 		cmocka_unit_test(timers_fire_in_order_whatever_is_moved_or_cancelled),
 		cmocka_unit_test(a_released_key_goes_stale),
+		cmocka_unit_test(keys_from_elsewhere_go_on_where_their_place_is_taken),
+		cmocka_unit_test(who_hands_in_keys_makes_no_search_long),
+		cmocka_unit_test(whatever_comes_and_goes_keys_are_found),
 		cmocka_unit_test(asking_for_handlers_leaves_errno_as_it_was),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -370,6 +370,50 @@ static void channels_and_identifiers_go_on(void **state)
 	broker_client_close(c);
 }
 
+static uint32_t new_identifier(struct broker_client *c)
+{
+	struct broker_cm_create_id create = {.msg.type = BROKER_CM_CREATE_ID,
+					     .ps = 0x0106 /* RDMA_PS_TCP */},
+				   created;
+	int fd;
+
+	assert_int_equal(broker_client_cm_channel(c, &create.channel, &fd), 0);
+	assert_int_equal(
+		broker_client_call(c, &create, sizeof(create), &created, sizeof(created), NULL), 0);
+	close(fd);
+	return created.id;
+}
+
+static bool is_known(struct broker_client *c, uint32_t id)
+{
+	struct broker_cm_bind bind = {.msg.type = BROKER_CM_BIND, .id = id, .af_ipv4 = 1}, bound;
+
+	return broker_client_call(c, &bind, sizeof(bind), &bound, sizeof(bound), NULL) == 0;
+}
+
+/* Those of who has come lead the next broker to where those of who has not come yet are. */
+static void identifiers_are_not_lost_for_coming_after_new_ones(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 12; round++) {
+		struct broker_client *quick = bed_client(), *late = bed_client();
+		uint32_t first = new_identifier(quick), later[4];
+
+		for (size_t i = 0; i < ARRAY_SIZE(later); i++)
+			later[i] = new_identifier(late);
+		kill_broker();
+		assert_int_equal(broker_client_recover(quick), 0);
+		for (size_t i = 0; i < ARRAY_SIZE(later); i++)
+			assert_true(is_known(quick, new_identifier(quick)));
+		assert_int_equal(broker_client_recover(late), 0);
+		assert_true(is_known(quick, first));
+		for (size_t i = 0; i < ARRAY_SIZE(later); i++)
+			assert_true(is_known(late, later[i]));
+		broker_client_close(quick);
+		broker_client_close(late);
+	}
+}
+
 static void a_second_broker_by_hand_says_who_serves_already(void **state)
 {
 	struct broker_client *c = bed_client();
@@ -408,6 +452,7 @@ int main(void)
 		FRESH(nobody_gets_the_slot_of_one_who_has_not_come_yet),
 		FRESH(a_slot_is_not_kept_by_who_has_another_socket),
 		FRESH(channels_and_identifiers_go_on),
+		FRESH(identifiers_are_not_lost_for_coming_after_new_ones),
 		FRESH(a_second_broker_by_hand_says_who_serves_already),
 		FRESH(one_that_is_not_needed_ends_without_a_failure),
 		FRESH(whatever_happens_slots_are_whose_they_are), /* last: it keeps all */

@@ -135,6 +135,29 @@ static void what_is_repeated_is_ours(void **state)
 	get_from(f, CM_ATTR_REQ);
 }
 
+/* Two managers of one secret, the tables of which give the same places. */
+static void one_whose_place_is_taken_meanwhile_goes_on(void **state)
+{
+	struct fixture *f = accepted(state), *heir;
+	struct cm_saved s = lift(f);
+	struct cm_id *newcomer;
+	void *other;
+
+	assert_int_equal(setup(&other), 0);
+	heir = other;
+	assert_memory_equal(heir->cm->scramble, f->cm->scramble, sizeof(f->cm->scramble));
+	heir->random = 99;
+	assert_int_equal(cm_id_create(heir->cm, heir, &newcomer), 0);
+	assert_int_not_equal(newcomer->local_comm_id, s.local_comm_id);
+	assert_int_equal(restore(heir, &s), 0);
+	assert_int_equal(newcomer->key >> CM_GEN_BITS, heir->id->key >> CM_GEN_BITS);
+	assert_ptr_equal(cm_find_local(heir->cm, s.local_comm_id), heir->id);
+	assert_ptr_equal(cm_find_local(heir->cm, newcomer->local_comm_id), newcomer);
+	give_dreq(heir, OUR_QPN);
+	assert_int_equal(heir->id->state, CM_DREQ_RCVD);
+	assert_int_equal(teardown(&other), 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -145,6 +168,7 @@ int main(void)
 		T(none_stays_for_ever_when_its_owner_is_gone),
 		T(a_stranger_gets_no_more_by_it),
 		T(what_is_repeated_is_ours),
+		T(one_whose_place_is_taken_meanwhile_goes_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
