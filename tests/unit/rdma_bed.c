@@ -207,6 +207,12 @@ void send_sqe(struct client *c, const struct nvme_sqe *s)
 	send_bytes(c, NVME_SQE_LEN);
 }
 
+void send_sqe_times(struct client *c, const struct nvme_sqe *s, unsigned times)
+{
+	for (send_sqe(c, s); --times;)
+		send_bytes(c, NVME_SQE_LEN);
+}
+
 void send_sqe_list(struct client *c, const struct nvme_sqe *s, const struct nvme_sgl *list,
 		   unsigned count)
 {

@@ -87,6 +87,8 @@ void post_recv(struct client *c, unsigned i);
 void send_bytes(struct client *c, size_t len);
 struct nvme_sqe sqe(struct client *c, uint8_t opcode, uint32_t nsid, uint32_t len);
 void send_sqe(struct client *c, const struct nvme_sqe *s);
+/* So often; its bytes must stay until all are done, and are written once. */
+void send_sqe_times(struct client *c, const struct nvme_sqe *s, unsigned times);
 /* With a list of count descriptors behind it. */
 void send_sqe_list(struct client *c, const struct nvme_sqe *s, const struct nvme_sgl *list,
 		   unsigned count);

@@ -32,8 +32,7 @@ static void hog(struct client *c, uint32_t len)
 	struct nvme_sqe s = sqe(c, NVME_IO_READ, 1, len);
 
 	nvme_rw_set(&s, 0, len / 512, 0);
-	for (int i = 0; i < DEPTH - 1; i++)
-		send_sqe(c, &s);
+	send_sqe_times(c, &s, DEPTH - 1);
 	for (int i = 0; i < 2000; i++)
 		pump(c);
 }
@@ -77,8 +76,7 @@ static void log_pages_without_a_receive_leave_memory_to_others(void **state)
 	enable(c);
 	s = sqe(c, 0, 0, TARGET_DATA_MAX);
 	nvme_get_log_to_sqe(&g, &s);
-	for (int i = 0; i < DEPTH - 1; i++)
-		send_sqe(c, &s);
+	send_sqe_times(c, &s, DEPTH - 1);
 	for (int i = 0; i < 2000; i++)
 		pump(c);
 	still_serving();
@@ -131,8 +129,7 @@ static void data_that_do_not_come_end_their_connection(void **state)
 	ctx->ops.post_send = post_send_but_reads;
 	s = sqe(p.io, NVME_IO_WRITE, 1, 64 * 1024);
 	nvme_rw_set(&s, 0, 128, 0);
-	for (int i = 0; i < DEPTH - 1; i++)
-		send_sqe(p.io, &s);
+	send_sqe_times(p.io, &s, DEPTH - 1);
 	for (int i = 0; i < 2000; i++)
 		pump(p.io);
 	ctx->ops.post_send = real_post_send;
@@ -402,8 +399,7 @@ static void a_store_that_hangs_takes_nothing_else_along(void **state)
 	assert_int_equal(target_ns_add(&bed.subsys, &ns), 0);
 	p = pair_open();
 	s = rw(p.io, NVME_IO_WRITE, 2, 64 * 1024);
-	for (int i = 0; i < DEPTH - 2; i++)
-		send_sqe(p.io, &s);
+	send_sqe_times(p.io, &s, DEPTH - 2);
 	for (int i = 0; i < 2000; i++)
 		pump(p.io);
 	assert_in_range(hanging_count, 1, DEPTH - 3); /* the others wait for memory */

@@ -384,8 +384,7 @@ static void a_host_that_vanishes_in_the_middle_leaves_nothing_behind(void **stat
 		struct nvme_sqe s = sqe(p.io, i % 2 ? NVME_IO_READ : NVME_IO_WRITE, 1, 32768);
 
 		nvme_rw_set(&s, 0, 64, 0);
-		for (int k = 0; k < DEPTH / 2; k++)
-			send_sqe(p.io, &s);
+		send_sqe_times(p.io, &s, DEPTH / 2);
 		for (int k = 0; k < i; k++)
 			pump(NULL);
 		rdma_disconnect(i % 3 ? p.io->id : p.admin->id);
