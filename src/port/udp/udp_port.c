@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/sight.h"
+#include "port/counters.h"
 #include "port/udp/udp_priv.h"
 
 static void rx_init(struct udp_port *p)
@@ -182,12 +182,6 @@ static void udp_port_want_headers(struct port *port)
 		udp_socket_want_headers(port->fd, udp_port_of(port)->family);
 }
 
-static const char counter_keys[] =
-#define X(name, unit, text) #name " "
-#include "port/counters.def"
-#undef X
-	;
-
 static const struct port_ops udp_ops = {
 	.rx = udp_port_rx,
 	.tx = udp_port_tx,
@@ -215,7 +209,7 @@ int udp_port_create(struct port **ret, int fd)
 		rc = -errno;
 		goto fail;
 	}
-	counters = sight_take("port", counter_keys, SIGHT_COLUMNS(*counters), 1);
+	counters = port_counters_take("port");
 	if (!counters) {
 		rc = -ENOMEM;
 		goto fail;

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/sight.h"
 #include "base/time.h"
+#include "port/counters.h"
 #include "port/xdp/netdev.h"
 #include "port/xdp/steer.h"
 #include "port/xdp/ways.h"
@@ -192,12 +192,6 @@ static void xdp_destroy(struct port *port)
 	free(port);
 }
 
-static const char counter_keys[] =
-#define X(name, unit, text) #name " "
-#include "port/counters.def"
-#undef X
-	;
-
 static const struct port_ops xdp_ops = {
 	.rx = xdp_rx,
 	.tx = xdp_tx,
@@ -348,7 +342,7 @@ int xdp_port_create(struct port **ret, const char *ifname, uint8_t slot, char *e
 		return rc;
 	queues = dev.queues < QUEUES_MAX ? dev.queues : QUEUES_MAX;
 	p = calloc(1, sizeof(*p) + queues * sizeof(*p->queue));
-	counters = p ? sight_take("xdp", counter_keys, SIGHT_COLUMNS(*counters), 1) : NULL;
+	counters = p ? port_counters_take("xdp") : NULL;
 	if (!counters) {
 		snprintf(err, err_len, "no memory");
 		free(p);

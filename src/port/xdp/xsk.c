@@ -12,21 +12,21 @@
 
 #include "base/kernel_socket.h"
 #include "base/units.h"
+#include "port/xdp/frame.h"
 
 #define FRAME_LEN_MIN 2048
 #define FRAME_LEN_MAX 4096 /* a page: no kernel takes more without huge pages */
 #define RX_HEADROOM   256  /* XDP_PACKET_HEADROOM */
-#define ETH_LEN	      14
 #define FRAMES	      (XSK_RX_FRAMES + XSK_TX_FRAMES)
 
-_Static_assert(XSK_MTU_MAX == FRAME_LEN_MAX - RX_HEADROOM - ETH_LEN, "what fits");
+_Static_assert(XSK_MTU_MAX == FRAME_LEN_MAX - RX_HEADROOM - FRAME_ETH_LEN, "what fits");
 #define SNDBUF_BYTES  (8 << 20)
 #define BIND_TRIES    200
 #define BIND_PAUSE_NS (5 * NSEC_PER_MSEC)
 
 static uint32_t frame_len_for(uint32_t mtu)
 {
-	uint32_t need = mtu + ETH_LEN + RX_HEADROOM;
+	uint32_t need = mtu + FRAME_ETH_LEN + RX_HEADROOM;
 
 	return need <= FRAME_LEN_MIN ? FRAME_LEN_MIN : need <= FRAME_LEN_MAX ? FRAME_LEN_MAX : 0;
 }
