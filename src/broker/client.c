@@ -382,7 +382,7 @@ int broker_client_recover(struct broker_client *c)
 
 /* One request, if need be to the broker after this one: where the reply is lost, what it would have
  * told is lost, too, and the next broker knows nothing of it. */
-static int talk(struct broker_client *c, const void *req, size_t req_len, void *resp,
+static int talk(struct broker_client *c, const void *req, size_t req_len, int pass_fd, void *resp,
 		size_t resp_len, struct broker_cm_saved *ret_saved, int *ret_fd)
 {
 	int rc = -ENOTCONN;
@@ -390,7 +390,7 @@ static int talk(struct broker_client *c, const void *req, size_t req_len, void *
 	for (int ends = 0; ends < ENDS_MAX && !c->forked; ends++) {
 		if (c->fd < 0 && (rc = reconnect(c)) != 0)
 			return rc;
-		rc = exchange(c->fd, req, req_len, -1, resp, resp_len, ret_saved, ret_fd);
+		rc = exchange(c->fd, req, req_len, pass_fd, resp, resp_len, ret_saved, ret_fd);
 		if (rc == 0)
 			return 0;
 		/* A reply that comes late must not answer the next request. */
@@ -412,8 +412,8 @@ static void tell_starved(struct broker_client *c)
 	c->told_starved = true;
 }
 
-int broker_client_call(struct broker_client *c, const void *req, size_t req_len, void *resp,
-		       size_t resp_len, int *ret_fd)
+static int call(struct broker_client *c, const void *req, size_t req_len, int pass_fd, void *resp,
+		size_t resp_len, int *ret_fd)
 {
 	struct broker_cm_saved saved;
 	int rc, before;
@@ -423,7 +423,7 @@ int broker_client_call(struct broker_client *c, const void *req, size_t req_len,
 	memset(resp, 0, resp_len);
 	before = uncancelled_begin();
 	pthread_mutex_lock(&c->lock);
-	rc = talk(c, req, req_len, resp, resp_len, &saved, ret_fd);
+	rc = talk(c, req, req_len, pass_fd, resp, resp_len, &saved, ret_fd);
 	if (!rc)
 		rc = ((const struct broker_msg *)resp)->error;
 	if (rc == -ENFILE)
@@ -433,6 +433,12 @@ int broker_client_call(struct broker_client *c, const void *req, size_t req_len,
 	pthread_mutex_unlock(&c->lock);
 	uncancelled_end(before);
 	return rc;
+}
+
+int broker_client_call(struct broker_client *c, const void *req, size_t req_len, void *resp,
+		       size_t resp_len, int *ret_fd)
+{
+	return call(c, req, req_len, -1, resp, resp_len, ret_fd);
 }
 
 void broker_client_event(struct broker_client *c, const struct broker_cm_event *ev)
@@ -472,6 +478,33 @@ int broker_client_lease_slot(struct broker_client *c, uint8_t *ret_slot, int *re
 	if (rc == 0)
 		journal_slot(&c->journal, resp.slot, *ret_fd);
 	return rc;
+}
+
+int broker_client_offer_inbox(struct broker_client *c, uint8_t slot, int fd)
+{
+	struct broker_slot req = {.msg.type = BROKER_OFFER_INBOX, .slot = slot};
+	struct broker_msg resp;
+	int rc = call(c, &req, sizeof(req), fd, &resp, sizeof(resp), NULL);
+
+	if (rc == 0)
+		journal_inbox(&c->journal, slot, fd);
+	return rc;
+}
+
+int broker_client_find_inbox(struct broker_client *c, uint8_t slot, int *ret_fd)
+{
+	struct broker_slot req = {.msg.type = BROKER_FIND_INBOX, .slot = slot};
+	struct broker_msg resp;
+	int rc = broker_client_call(c, &req, sizeof(req), &resp, sizeof(resp), ret_fd);
+
+	return rc == 0 && *ret_fd < 0 ? -EPROTO : rc;
+}
+
+int broker_client_inboxes(struct broker_client *c, struct broker_inboxes *ret)
+{
+	struct broker_msg req = {.type = BROKER_INBOXES};
+
+	return broker_client_call(c, &req, sizeof(req), ret, sizeof(*ret), NULL);
 }
 
 int broker_client_cm_channel(struct broker_client *c, uint32_t *ret_channel, int *ret_fd)

@@ -40,6 +40,12 @@ int broker_client_call(struct broker_client *, const void *req, size_t req_len, 
 
 int broker_client_devices(struct broker_client *, struct broker_devices *ret) must_use;
 int broker_client_lease_slot(struct broker_client *, uint8_t *ret_slot, int *ret_fd) must_use;
+/* For processes of this host: offers an inbox for the slot, which must stay open for as long as the
+ * slot is had; or finds that of another's. -ENOENT: there is none, and none for us. */
+int broker_client_offer_inbox(struct broker_client *, uint8_t slot, int fd) must_use;
+int broker_client_find_inbox(struct broker_client *, uint8_t slot, int *ret_fd) must_use;
+/* Of which slots there is one for us. */
+int broker_client_inboxes(struct broker_client *, struct broker_inboxes *ret) must_use;
 int broker_client_cm_channel(struct broker_client *, uint32_t *ret_channel, int *ret_fd) must_use;
 int broker_client_sysfs(struct broker_client *, struct broker_sysfs *ret) must_use;
 

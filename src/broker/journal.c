@@ -30,6 +30,7 @@ void journal_init(struct journal *j)
 {
 	pthread_mutex_init(&j->lock, NULL);
 	list_init(&j->slots);
+	list_init(&j->inboxes);
 	list_init(&j->groups);
 	list_init(&j->channels);
 	for (size_t i = 0; i < JOURNAL_BUCKETS; i++)
@@ -54,6 +55,7 @@ void journal_forget(struct journal *j)
 void journal_fini(struct journal *j)
 {
 	empty(&j->slots, offsetof(struct fd_entry, list));
+	empty(&j->inboxes, offsetof(struct fd_entry, list));
 	empty(&j->groups, offsetof(struct group_entry, list));
 	empty(&j->channels, offsetof(struct fd_entry, list));
 	for (size_t i = 0; i < JOURNAL_BUCKETS; i++)
@@ -87,6 +89,11 @@ static void add_fd(struct journal *j, struct list *to, uint32_t nr, int fd)
 void journal_slot(struct journal *j, uint32_t slot, int fd)
 {
 	add_fd(j, &j->slots, slot, fd);
+}
+
+void journal_inbox(struct journal *j, uint32_t slot, int fd)
+{
+	add_fd(j, &j->inboxes, slot, fd);
 }
 
 void journal_channel(struct journal *j, uint32_t nr, int fd)
@@ -256,6 +263,9 @@ int journal_resume(struct journal *j, int fd, struct journal_count *ret)
 	*ret = (struct journal_count){0};
 	pthread_mutex_lock(&j->lock);
 	rc = resume_fds(&j->slots, BROKER_KEEP_SLOT, fd, "slot", &ret->slots, ret);
+	if (!rc)
+		rc = resume_fds(&j->inboxes, BROKER_OFFER_INBOX, fd, "inbox of slot",
+				&(unsigned){0}, ret);
 	list_for_each(g, &j->groups, struct group_entry, list)
 		if (!rc)
 			rc = ask(fd, &g->req, sizeof(g->req), -1, "a group of slot", g->req.slot,

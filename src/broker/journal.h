@@ -18,7 +18,7 @@
 
 struct journal {
 	pthread_mutex_t lock;
-	struct list slots, groups, channels;
+	struct list slots, inboxes, groups, channels;
 	struct list ids[JOURNAL_BUCKETS];
 	uint32_t watch; /* the channel; 0: none */
 };
@@ -33,6 +33,7 @@ void journal_fini(struct journal *);
 void journal_forget(struct journal *);
 /* A slot or a channel and its descriptor, which must stay open for as long as they are had. */
 void journal_slot(struct journal *, uint32_t slot, int fd);
+void journal_inbox(struct journal *, uint32_t slot, int fd);
 void journal_channel(struct journal *, uint32_t nr, int fd);
 /* A request that has succeeded; saved: what came with the reply, or NULL. */
 void journal_request(struct journal *, const void *req, const struct broker_cm_saved *saved);

@@ -11,6 +11,7 @@
 
 #include "base/errno_text.h"
 #include "base/log.h"
+#include "port/local/inbox.h"
 #include "port/udp/udp_socket.h"
 
 #define PORT_TRIES     20 /* for what a broker or client that is just ending still holds */
@@ -188,6 +189,14 @@ static bool within_quota(const struct leases *l, uid_t uid)
 	return own < LEASE_USER_MAX && all < LEASE_FOREIGN_MAX;
 }
 
+/* Its processes may want to know whose each slot is. */
+static void tell_inboxes(struct leases *l, uid_t uid)
+{
+	for (unsigned i = 0; i < LEASE_SLOTS; i++)
+		if (l->slot[i].inbox && l->slot[i].uid == uid)
+			inbox_tell(l->slot[i].inbox);
+}
+
 int leases_take(struct leases *l, uid_t uid, uint64_t now, int *ret_fd)
 {
 	bool foreign = uid != l->uid;
@@ -220,6 +229,7 @@ int leases_take(struct leases *l, uid_t uid, uint64_t now, int *ret_fd)
 		udp_socket_deafen(*ret_fd, false);
 	}
 	l->slot[slot] = (struct lease){.taken = true, .had = !foreign, .uid = uid};
+	tell_inboxes(l, uid); /* a broker before this one may not have closed the last holder's */
 	leases_tick(l);
 	return (int)slot;
 }
@@ -262,10 +272,51 @@ int leases_group(struct leases *l, unsigned slot, const struct gid *group, uint3
 		    : groups_leave(&l->groups, slot, fd, group, ifindex);
 }
 
+int leases_offer(struct leases *l, unsigned slot, int fd)
+{
+	struct lease *s = &l->slot[slot];
+	struct inbox *i;
+	int rc = inbox_map(fd, &i);
+
+	if (rc)
+		return rc;
+	inbox_unmap(i);
+	if (s->inbox)
+		close(s->inbox);
+	s->inbox = fd;
+	tell_inboxes(l, s->uid);
+	return 0;
+}
+
+void leases_inboxes(const struct leases *l, uid_t uid, uint64_t ret[LEASE_SLOTS / 64])
+{
+	memset(ret, 0, LEASE_SLOTS / 8);
+	for (unsigned i = 0; i < LEASE_SLOTS; i++)
+		if (leases_inbox(l, i, uid) >= 0)
+			ret[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+int leases_inbox(const struct leases *l, unsigned slot, uid_t uid)
+{
+	const struct lease *s = slot < LEASE_SLOTS ? &l->slot[slot] : &l->slot[0];
+
+	return s->taken && s->inbox && s->uid == uid ? s->inbox : -ENOENT;
+}
+
+static void withdraw_inbox(struct lease *s)
+{
+	if (!s->inbox)
+		return;
+	inbox_close(s->inbox);
+	close(s->inbox);
+	s->inbox = 0;
+}
+
 void leases_release(struct leases *l, unsigned slot, uint64_t now)
 {
 	assert(slot && slot < opened(l) && l->slot[slot].taken);
 	groups_leave_all(&l->groups, slot, leases_fd(l, slot));
+	withdraw_inbox(&l->slot[slot]);
 	foreign_close(&l->foreign, slot);
 	udp_socket_deafen(leases_fd(l, slot), true);
 	l->slot[slot].taken = false;

@@ -38,6 +38,7 @@ struct leases {
 		bool taken;
 		bool had;	  /* by somebody: the member's socket is not fresh */
 		uid_t uid;	  /* its holder's, or its last holder's */
+		int inbox;	  /* its holder's, for processes of this host; 0: none */
 		uint64_t free_at; /* not taken: it is not given out again sooner */
 	} slot[LEASE_SLOTS];
 	uid_t uid; /* the broker's */
@@ -60,6 +61,12 @@ int leases_take(struct leases *, uid_t, uint64_t now, int *ret_fd) must_use;
 /* The slot that somebody has had of a broker before this one, and whose socket fd is: takes fd
  * over. -EBUSY: somebody else has it; -EPERM: that is not its socket; -EDQUOT. */
 int leases_keep(struct leases *, unsigned slot, uid_t, int fd) must_use;
+/* The slot's holder offers an inbox: takes fd over, unless it fails. -EINVAL: it is none. */
+int leases_offer(struct leases *, unsigned slot, int fd) must_use;
+/* A bit of each slot of which there is one for this user. */
+void leases_inboxes(const struct leases *, uid_t, uint64_t ret[LEASE_SLOTS / 64]);
+/* Returns the inbox that the slot's holder offers to this user, the table's; or -ENOENT. */
+int leases_inbox(const struct leases *, unsigned slot, uid_t) must_use;
 /* The slot's socket joins a multicast group on an interface, or leaves it: see groups.h.
  * -EOPNOTSUPP: another user's. */
 int leases_group(struct leases *, unsigned slot, const struct gid *group, uint32_t ifindex,

@@ -41,6 +41,9 @@ enum broker_msg_type {
 	BROKER_SYSFS,	     /* -> broker_msg, <- struct broker_sysfs */
 	BROKER_LIST_CLIENTS, /* broker/proto_list.h */
 	BROKER_LIST_IDS,
+	BROKER_OFFER_INBOX, /* -> struct broker_slot + port/local/inbox.h, <- broker_msg */
+	BROKER_FIND_INBOX,  /* -> struct broker_slot, <- broker_msg + the same */
+	BROKER_INBOXES,	    /* -> broker_msg, <- struct broker_inboxes */
 	/* Requests of the connection manager: broker/proto_cm.h */
 	BROKER_CM_FIRST = 64,
 };
@@ -95,11 +98,18 @@ struct broker_devices {
 	struct broker_device dev[BROKER_MAX_DEVICES];
 };
 
-/* KEEP_SLOT: a broker before this one has leased it. -EPERM: that is not its socket; -EBUSY:
+/* OFFER_INBOX: of one of the client's slots, for others of its user; -EINVAL: that is no inbox.
+ * FIND_INBOX: -ENOENT where the slot's holder offers none to this user.
+ * KEEP_SLOT: a broker before this one has leased it. -EPERM: that is not its socket; -EBUSY:
  * another client has the slot. */
 struct broker_slot {
 	struct broker_msg msg;
 	uint32_t slot; /* 1-255: bits 23:16 of the client's QPNs */
+};
+
+struct broker_inboxes {
+	struct broker_msg msg;
+	uint64_t slots[256 / 64]; /* a bit of each that has one for this user */
 };
 
 /* The slot's socket takes what is sent to the group on the interface, until it leaves or its client

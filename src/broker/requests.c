@@ -132,6 +132,42 @@ static int answer_group(struct session *c, const struct broker_group *req, size_
 	return reply(c, &r, sizeof(r), -1);
 }
 
+/* Takes fd over. */
+static int answer_offer(struct session *c, const struct broker_slot *req, size_t len, int fd)
+{
+	struct broker_msg r = {.type = BROKER_OFFER_INBOX};
+
+	if (len != sizeof(*req) || fd < 0)
+		r.error = -EINVAL;
+	else if (req->slot >= LEASE_SLOTS || !(c->slots[req->slot / 8] & 1u << req->slot % 8))
+		r.error = -EPERM;
+	else
+		r.error = leases_offer(&c->broker->leases, req->slot, fd);
+	if (r.error && fd >= 0)
+		stranger_close(fd);
+	return reply(c, &r, sizeof(r), -1);
+}
+
+static int answer_find(struct session *c, const struct broker_slot *req, size_t len)
+{
+	struct broker_msg r = {.type = BROKER_FIND_INBOX, .error = -EINVAL};
+	int fd = -1;
+
+	if (len == sizeof(*req)) {
+		fd = leases_inbox(&c->broker->leases, req->slot, c->peer.uid);
+		r.error = fd < 0 ? fd : 0;
+	}
+	return reply(c, &r, sizeof(r), fd < 0 ? -1 : fd);
+}
+
+static int answer_inboxes(struct session *c)
+{
+	struct broker_inboxes r = {.msg.type = BROKER_INBOXES};
+
+	leases_inboxes(&c->broker->leases, c->peer.uid, r.slots);
+	return reply(c, &r, sizeof(r), -1);
+}
+
 static int answer_sysfs(struct session *c)
 {
 	struct broker_sysfs r = {.msg.type = BROKER_SYSFS};
@@ -204,6 +240,10 @@ static int answer_unattached(struct session *c, const void *req, size_t len, uin
 		return answer_lease(c);
 	case BROKER_GROUP:
 		return answer_group(c, req, len);
+	case BROKER_FIND_INBOX:
+		return answer_find(c, req, len);
+	case BROKER_INBOXES:
+		return answer_inboxes(c);
 	case BROKER_SYSFS:
 		return answer_sysfs(c);
 	case BROKER_CM_CHANNEL:
@@ -228,6 +268,8 @@ int session_answer(struct session *c, const void *req, size_t len, int fd)
 	if (len >= sizeof(msg) && c->greeted) {
 		if (msg.type == BROKER_KEEP_SLOT)
 			return answer_keep(c, req, len, fd);
+		if (msg.type == BROKER_OFFER_INBOX)
+			return answer_offer(c, req, len, fd);
 		if (msg.type == BROKER_CM_RESUME_CHANNEL)
 			return answer_resume_channel(c, req, len, fd);
 	}

@@ -5,6 +5,7 @@
  */
 #include <argp.h>
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <inttypes.h>
@@ -181,6 +182,16 @@ static int show_gids(struct output *out, struct ibv_context *context, int table_
 	return 0;
 }
 
+/* Only weft's own libibverbs has anything to say of that. */
+static void show_ways(struct output *out)
+{
+	const char *(*ports)(void) =
+		(const char *(*)(void))(uintptr_t)dlsym(RTLD_DEFAULT, "weft_private_ports");
+
+	if (ports)
+		output_string(out, "packets_by", "packets by", ports());
+}
+
 static int show_port(struct output *out, struct ibv_context *context, uint8_t port)
 {
 	static const uint8_t width_codes[] = {1, 4, 8, 12, 2};
@@ -211,6 +222,7 @@ static int show_port(struct output *out, struct ibv_context *context, uint8_t po
 		snprintf(buf, sizeof(buf), "%g Gb/s", speeds[i].gbps * width_codes[lane]);
 		output_real(out, "rate_gbps", "rate", speeds[i].gbps * width_codes[lane], buf);
 	}
+	show_ways(out);
 	rc = show_gids(out, context, p.gid_tbl_len);
 	output_close(out);
 	return rc;

@@ -82,6 +82,26 @@ static int receive_from_all(struct drive *d)
 	return works ? got : n;
 }
 
+bool drive_sleeps(struct drive *d)
+{
+	bool sleeps = true;
+
+	for (size_t i = 0; i < d->ports; i++)
+		if (!d->broken[i])
+			sleeps &= port_sleeps(d->port[i]);
+	return sleeps;
+}
+
+bool drive_rouse(struct drive *d)
+{
+	bool roused = true;
+
+	for (size_t i = 0; i < d->ports; i++)
+		if (!d->broken[i])
+			roused &= port_rouse(d->port[i]);
+	return roused;
+}
+
 int drive_receive(struct drive *d, uint64_t now)
 {
 	int got;

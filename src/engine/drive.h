@@ -36,6 +36,19 @@ bool drive_send(struct drive *, size_t max, uint64_t now);
  * -errno where no port is left that is not broken. */
 int drive_receive(struct drive *, uint64_t now) must_use;
 
+/* Before somebody sleeps on the descriptors, and who then does: see port_sleeps(), port_rouse(). */
+bool drive_sleeps(struct drive *);
+bool drive_rouse(struct drive *);
+
+/* Has something come of which the descriptors will not tell? Without the lock. */
+static inline bool drive_stirs(const struct drive *d)
+{
+	for (size_t i = 0; i < d->ports; i++)
+		if (port_stirs(d->port[i]))
+			return true;
+	return false;
+}
+
 /* What follows is asked often. */
 static inline bool drive_send_pending(const struct drive *d)
 {

@@ -52,7 +52,7 @@ bool shard_progress(struct shard *s)
 void shard_catch_up(struct shard *s)
 {
 	for (int i = 0; !s->dead && i < CATCH_UP_BATCHES; i++)
-		if (drive_receive(&s->drive, time_now_ns()) <= 0)
+		if (shard_receive(s, time_now_ns()) <= 0)
 			break;
 	shard_flush(s);
 }
@@ -154,7 +154,7 @@ bool shard_thread_receives(const struct shard *s)
 
 int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_until, uint64_t *ret_ticket)
 {
-	bool wake;
+	bool wake, comes, can;
 	uint64_t now;
 
 	*ret_ticket = 0;
@@ -164,12 +164,15 @@ int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_until, uint64_t *re
 	if (drive_send_pending(&s->drive) && (sleeps || s->put_off))
 		transmit(s, now);
 	s->put_off = !sleeps;
-	*ret_ticket = lease_attend(&s->lease, s->drive.ports == 1 && s->drive.port[0]->fd >= 0,
-				   ret_until, now);
+	/* The caller has looked for what it waits for: what comes from here on is to wake it. */
+	comes = !drive_sleeps(&s->drive);
+	can = s->drive.ports == 1 && s->drive.port[0]->fd >= 0 &&
+	      (!comes || ret_until || drive_rouse(&s->drive));
+	*ret_ticket = lease_attend(&s->lease, can, ret_until, now);
 	/* A thread that listens as well stops that with the next packet. */
 	wake = sleeps && drive_send_pending(&s->drive);
 	if (*ret_ticket && ret_until)
-		*ret_until = drive_next_deadline(&s->drive);
+		*ret_until = comes ? now : drive_next_deadline(&s->drive);
 	else
 		wake |= drive_next_deadline(&s->drive) < s->sleeps_until;
 	if (wake && s->sleeps_until)
@@ -183,14 +186,19 @@ int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_until, uint64_t *re
  */
 void shard_attended(struct shard *s, uint64_t ticket, bool readable)
 {
+	enum lease_left left;
 	uint64_t now;
 
 	if (s->dead)
 		return;
 	now = time_now_ns();
-	if (ticket && (readable || drive_next_deadline(&s->drive) <= now))
+	if (ticket &&
+	    (readable || drive_next_deadline(&s->drive) <= now || !drive_sleeps(&s->drive)))
 		(void)!drive_receive(&s->drive, now);
-	switch (lease_attended(&s->lease, ticket, now)) {
+	left = lease_attended(&s->lease, ticket, now);
+	if (shard_is_slept_on(s))
+		(void)!shard_lulled(s, now);
+	switch (left) {
 	case LEASE_AS_BEFORE:
 		break;
 	case LEASE_TO_THREAD:

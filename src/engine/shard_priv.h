@@ -53,6 +53,11 @@ struct shard {
 
 /* With the lock held: a receive batch, and the timers that are due. */
 int shard_receive(struct shard *, uint64_t now) must_use;
+/* Does somebody sleep on the ports' descriptors? */
+bool shard_is_slept_on(const struct shard *);
+/* Somebody does, or is going to: those will tell of all that is not received by now. As
+ * shard_receive() returns. */
+int shard_lulled(struct shard *, uint64_t now) must_use;
 /* Does what there is to send wait for the program's answer? Until lease_keeps_until(). */
 bool shard_keeps(const struct shard *, uint64_t now) must_use;
 

@@ -71,7 +71,8 @@ static void tell_of_broken(const struct drive *d, unsigned int *told)
  * Sleeps until the time comes, something is sent to us if we listen, or we are woken. True if the
  * watched descriptor is ready. A lease that has been renewed meanwhile is slept on without a look
  * at anything else: its owner has the lock most of the time, and would have to wake us for it.
- * Until spin_until it looks without sleeping.
+ * Until spin_until it looks without sleeping, and does not sleep then: it has not said that it
+ * would.
  */
 static bool thread_sleep(struct shard *s, uint64_t until, uint64_t spin_until, bool leased,
 			 struct sleep_on *o)
@@ -80,9 +81,9 @@ static bool thread_sleep(struct shard *s, uint64_t until, uint64_t spin_until, b
 	int n = 0;
 
 	while (spin_until && (n = ppoll(o->p, o->n, &(struct timespec){0}, NULL)) == 0 &&
-	       time_now_ns() < spin_until)
+	       !drive_stirs(&s->drive) && time_now_ns() < spin_until)
 		;
-	while (n == 0 && (n = poll_until(o->p, o->n, until, NULL)) == 0 && leased &&
+	while (n == 0 && !spin_until && (n = poll_until(o->p, o->n, until, NULL)) == 0 && leased &&
 	       lease_is_live(&s->lease, time_now_ns()))
 		until = lease_until(&s->lease);
 	if (n < 0)
@@ -178,6 +179,8 @@ static void *thread_main(void *arg)
 				listen = false;
 			}
 		}
+		if (listen && !spin_until && !drive_sleeps(&s->drive))
+			until = now;
 		leased = !listen && lease_is_live(&s->lease, now);
 		look_at = now + LOOK_NS;
 		s->sleeps_until = until;

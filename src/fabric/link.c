@@ -13,6 +13,7 @@ struct link_end {
 	struct link *link;
 	struct link_end *next; /* of its bucket */
 	struct gid gid;
+	uint8_t slot; /* of several that share the address; 0: it has its own */
 	void (*arrive)(void *ctx, struct sim_packet *);
 	void *arrive_ctx;
 	uint64_t free_ns;	  /* when the last packet has left */
@@ -35,11 +36,12 @@ static struct link_end **bucket_of(struct link *l, const struct gid *gid)
 	return &l->ends[(h ^ h >> 32) % BUCKETS];
 }
 
-static struct link_end *end_of(struct link *l, const struct gid *gid)
+static struct link_end *end_of(struct link *l, const struct sim_packet *k)
 {
-	struct link_end *e = *bucket_of(l, gid);
+	struct link_end *e = *bucket_of(l, &k->flow.dgid);
 
-	while (e && !gid_equal(&e->gid, gid))
+	while (e && (!gid_equal(&e->gid, &k->flow.dgid) ||
+		     (e->slot && (k->len < BTH_LEN || k->data[5] != e->slot))))
 		e = e->next;
 	return e;
 }
@@ -70,7 +72,7 @@ static void carry_one(struct link_end *from, struct sim_packet *k)
 	const struct link_nature *n = &l->nature;
 	struct prng *r = fabric_prng(l->fabric);
 	uint64_t at = from->free_ns + n->delay_ns + prng_below(r, n->jitter_ns + 1);
-	struct link_end *to = end_of(l, &k->flow.dgid);
+	struct link_end *to = end_of(l, k);
 
 	if (!to) {
 		l->counters.unroutable++;
@@ -113,6 +115,11 @@ void link_carry(struct link_end *from, struct sim_packet *k)
 		carry_one(from, copy);
 	}
 	carry_one(from, k);
+}
+
+void link_share(struct link_end *e, uint8_t slot)
+{
+	e->slot = slot;
 }
 
 uint64_t link_free_ns(const struct link_end *e)

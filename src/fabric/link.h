@@ -33,6 +33,8 @@ const struct link_counters *link_counters(const struct link *);
 /* arrive owns each packet that comes for the address. */
 int link_attach(struct link *, const struct gid *, void (*arrive)(void *ctx, struct sim_packet *),
 		void *ctx, struct link_end **ret) must_use;
+/* It shares its address with others: what comes for this slot (bits 23:16 of the QPN) is its. */
+void link_share(struct link_end *, uint8_t slot);
 /* From an end, to whom the packet's flow says. */
 void link_carry(struct link_end *, struct sim_packet *);
 /* When the end's line has sent what it was given. */

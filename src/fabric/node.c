@@ -2,22 +2,31 @@
 #include "fabric/node.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "engine/drive.h"
+#include "port/local/inbox.h"
+#include "port/local/local_port.h"
 #include "port/pcap/pcap_port.h"
+
+/* A process among others of its host looks again so much later, or sleeps. */
+#define LOOK_AGAIN_NS (3 * NSEC_PER_USEC)
 
 struct node {
 	struct fabric *fabric;
 	struct link_end *end;
-	struct port *port; /* what packets arrive at; a filter may stand before it */
+	struct port *port;  /* what packets arrive at; a filter may stand before it */
+	struct port *local; /* NULL: it is its host's only one */
+	uint8_t slot;
 	struct drive drive;
 	struct node_nature nature;
 	bool gone;
 	/* At most one turn to send, and one for timers, is to come. */
-	bool tx_due, tick_due;
+	bool tx_due, tick_due, look_due;
 	bool keeps; /* that turn to send is one for acknowledgements that were kept */
 	uint64_t tx_at_ns, tick_at_ns;
 };
@@ -39,12 +48,37 @@ static void sends(void *ctx, void *what)
 	node_schedule(n);
 }
 
+static void looks(void *ctx, void *what);
+
+/* What is in its memory comes without anything that happens in the world: it polls, or asks to be
+ * woken. */
+static void polls_or_sleeps(struct node *n)
+{
+	struct prng *r = fabric_prng(n->fabric);
+
+	if (!n->local || n->look_due || (prng_below(r, 2) && drive_sleeps(&n->drive)))
+		return;
+	n->look_due = true;
+	fabric_at(n->fabric, fabric_now(n->fabric) + prng_below(r, LOOK_AGAIN_NS), looks, n, NULL,
+		  NULL);
+}
+
 static void receives(struct node *n)
 {
 	if (n->gone)
 		return;
 	(void)!drive_receive(&n->drive, fabric_now(n->fabric));
 	node_schedule(n);
+	polls_or_sleeps(n);
+}
+
+static void looks(void *ctx, void *what)
+{
+	struct node *n = ctx;
+
+	(void)what;
+	n->look_due = false;
+	receives(n);
 }
 
 static void arrives(void *ctx, struct sim_packet *k)
@@ -115,6 +149,30 @@ void node_kick(struct node *n)
 void node_vanish(struct node *n)
 {
 	n->gone = true;
+	if (n->local)
+		inbox_close(local_port_inbox(n->local));
+}
+
+int node_share_host(struct node *n, uint8_t slot)
+{
+	int rc = local_port_before(&n->drive.port[0], slot);
+
+	if (rc)
+		return rc;
+	n->local = n->drive.port[0];
+	n->slot = slot;
+	link_share(n->end, slot);
+	return 0;
+}
+
+int node_meet(struct node *n, struct node *other)
+{
+	int fd = fcntl(local_port_inbox(other->local), F_DUPFD_CLOEXEC, 0);
+	int rc = fd < 0 ? -errno : local_port_meet(n->local, other->slot, fd);
+
+	if (rc && fd >= 0)
+		close(fd);
+	return rc;
 }
 
 static void carries(void *ctx, struct sim_packet *k)

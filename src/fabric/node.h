@@ -23,6 +23,10 @@ int node_create(struct node **ret, struct fabric *, struct link *, const struct 
 		struct rnic *, const struct node_nature *) must_use;
 /* Nothing of its world may happen after that. */
 void node_destroy(struct node *);
+/* Before anything happens: it is a process of a host that has others, which have its address and
+ * slots of their own. Between those packets go by memory (port/local) from node_meet() on. */
+int node_share_host(struct node *, uint8_t slot) must_use;
+int node_meet(struct node *, struct node *other) must_use;
 /* Before anything happens: writes its packets to a file (port/pcap), in its world's time. */
 int node_capture(struct node *, const char *file, char *err, size_t err_len) must_use;
 /* It is gone for good: what it had on the wire still arrives, nothing reaches it. */

@@ -16,6 +16,9 @@
 #include "base/compiler.h"
 #include "wire/packet.h"
 
+/* A datagram of this length is no packet: it wakes who sleeps on the descriptor. */
+#define PORT_DOORBELL_LEN 17 /* packets are multiples of four bytes */
+
 struct port;
 
 struct port_counters { /* one line each in port/counters.def, which also documents them */
@@ -32,6 +35,9 @@ struct port_ops {
 	size_t (*tx)(struct port *, const struct packet_tx *pkts, size_t n,
 		     struct packet_sent *ret_sent);
 	bool (*reaches)(const struct port *, const struct flow *); /* NULL: whatever it is */
+	bool (*sleeps)(struct port *); /* NULL: its descriptor tells of all that comes */
+	bool (*rouse)(struct port *);  /* NULL: along with sleeps only, as is the next */
+	bool (*stirs)(const struct port *);
 	void (*want_headers)(struct port *); /* NULL: flows are whole anyway */
 	void (*forked)(struct port *);
 	void (*destroy)(struct port *);
@@ -64,6 +70,25 @@ static inline size_t port_tx(struct port *p, const struct packet_tx *pkts, size_
 static inline bool port_reaches(const struct port *p, const struct flow *f)
 {
 	return !p->ops->reaches || p->ops->reaches(p, f);
+}
+
+/* Somebody is going to sleep on the descriptor. False: something has come of which that will not
+ * tell. Holds until the next port_rx(). */
+static inline bool port_sleeps(struct port *p)
+{
+	return !p->ops->sleeps || p->ops->sleeps(p);
+}
+
+/* Has something come of which the descriptor will not tell? Of any thread's call. */
+static inline bool port_stirs(const struct port *p)
+{
+	return p->ops->stirs && p->ops->stirs(p);
+}
+
+/* Who sleeps on the descriptor is woken, by the descriptor. False: that cannot be. */
+static inline bool port_rouse(struct port *p)
+{
+	return !p->ops->rouse || p->ops->rouse(p);
 }
 
 /* From now on what is received says its TTL or hop limit, and the IPv6 flow label, in its flow: the

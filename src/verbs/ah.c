@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "verbs/local.h"
 #include "verbs/qp.h"
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -27,6 +28,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->ibv.context = pd->context;
 	ah->ibv.pd = pd;
 	ah->pd = face_pd(pd)->core;
+	local_meet_all(c->shard, &ah->flow);
 	shard_lock(c->shard);
 	rnic_pd_get(ah->pd);
 	shard_unlock(c->shard);

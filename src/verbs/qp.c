@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+#include "verbs/local.h"
 #include "verbs/qp.h"
 
 #include <errno.h>
@@ -447,6 +448,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		rc = resolve_path(ibqp, a, mask, device_lookup, &attr);
 	if (rc)
 		return log_refused("verbs", "ibv_modify_qp: its path", -rc);
+	if (mask & IBV_QP_AV && mask & IBV_QP_DEST_QPN)
+		local_meet(qp->shard, &attr.flow, attr.dest_qpn);
 
 	shard_lock(qp->shard);
 	shard_flush(qp->shard); /* what it owes its peer in its old state */

@@ -164,8 +164,8 @@ static int open_shard(struct shard **ret, struct broker_client *broker)
 	const char *capture = secure_getenv("WEFT_PCAP");
 	char err[256] = "";
 	struct pcap_file *file = NULL;
-	struct port *ports[PORT_CHOICE_MAX + 1], *port;
-	size_t n = 0;
+	struct port *ports[PORT_CHOICE_MAX], *port;
+	size_t n;
 	uint8_t slot;
 	int fd = -1, rc;
 
@@ -196,15 +196,14 @@ static int open_shard(struct shard **ret, struct broker_client *broker)
 			goto fail_port;
 		file = NULL; /* the port's */
 	}
-	n = port_choice(ports, slot, capture);
-	ports[n] = port;
-	rc = shard_create(ret, ports, n + 1, slot, &upcalls);
-	if (rc)
-		goto fail_port;
-	return 0;
-fail_port:
+	n = port_choice(ports, port, broker, slot, capture);
+	rc = shard_create(ret, ports, n, slot, &upcalls);
+	if (!rc)
+		return 0;
 	while (n)
 		port_destroy(ports[--n]);
+	goto fail;
+fail_port:
 	port_destroy(port);
 fail:
 	log_err("verbs", "no shard on slot %u: %s", slot, errno_text(-rc));

@@ -19,7 +19,7 @@ UD_SEND_ONLY, RC_LAST = 100, 31
 def rping(host, weft, sniffer):
     directory = os.path.join(sys.argv[1], "interop-logs", "psn")
     os.makedirs(directory, exist_ok=True)
-    env = {"WEFT_BROKER": weft}
+    env = {"WEFT_BROKER": weft, "WEFT_PORT": "udp"}  # neighbours would go by memory
     programs = []
     for role in ("s", "c"):
         argv = [weft, "run", "--", "rping", f"-{role}", "-a", host.address, "-C", "3", "-v", "-V"]

@@ -73,9 +73,10 @@ class Program:
 
 
 def usage(pid):
-    """Resident memory in KiB, and descriptors."""
+    """Resident memory in KiB, and descriptors. Without what is shared: the rings between neighbours
+    (port/local) have their size, and fill to it as they are used."""
     with open(f"/proc/{pid}/status", encoding="ascii") as f:
-        rss = int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
+        rss = int(re.search(r"RssAnon:\s+(\d+)", f.read()).group(1))
     return rss, len(os.listdir(f"/proc/{pid}/fd"))
 
 
@@ -134,7 +135,9 @@ class Bench:
             # connection within one host has two. Half a megabyte more is a leak.
             tables = {"broker": min(n, 32768) * 96 // KIB}
             growth = ", ".join(f"{who} {grown[who]:+}" for who in watched)
-            if any(fds.values()):
+            # The port opens the socket that it sends by when it first does: neighbours in a host
+            # seldom need it.
+            if any(more > 1 for more in fds.values()):
                 raise AssertionError(f"descriptors more: {fds}")
             if all(grown[who] <= tables.get(who, 0) + 512 for who in watched):
                 break

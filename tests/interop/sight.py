@@ -16,6 +16,7 @@ import signal
 import lab
 
 NQN = "nqn.2026-11.org.example:stat"
+UDP = "WEFT_PORT=udp"  # where packets are to be lost
 
 
 class Stat:
@@ -71,10 +72,10 @@ def start_disk(stat, path):
     image = os.path.join(path, "disk.img")
     with open(image, "wb") as f:
         f.truncate(64 << 20)
-    serve = stat.start(path, "serve", stat.weft, "serve", image, "-l", f"rdma://{stat.host.address}",
+    serve = stat.start(path, "serve", "env", UDP, stat.weft, "serve", image, "-l", f"rdma://{stat.host.address}",
                        "-n", NQN)
     lab.until(lambda: serve.says("nvme connect") or serve.status() is not None, 10)
-    bench = stat.start(path, "bench", stat.weft, "bench",
+    bench = stat.start(path, "bench", "env", UDP, stat.weft, "bench",
                        f"nvme+rdma://{stat.host.address}/{NQN}?ns=1", "--rw", "randrw", "--bs", "64k",
                        "--iodepth", "8", "--runtime", "60", "--yes")
     return serve, bench

@@ -116,6 +116,16 @@ static void retire(struct side *s, struct wr_rec *r)
 	free(r);
 }
 
+/* Something that ends the QPs of both, be it not completed yet. */
+static bool has_doomed(const struct side *s)
+{
+	const struct wr_rec *r = s->sends;
+
+	while (r && !r->doomed)
+		r = r->next;
+	return r;
+}
+
 static void send_failed_first(struct side *s, const struct wr_rec *r, uint32_t status)
 {
 	struct rc_world *w = s->w;
@@ -126,7 +136,9 @@ static void send_failed_first(struct side *s, const struct wr_rec *r, uint32_t s
 	       s->index, (unsigned long long)r->id, r->opcode, status);
 	if (r->doomed && !s->peer->gone && !s->peer->send_failed && !s->peer->recv_failed)
 		expect(w,
-		       status == r->doomed_status || (w->lossy && status == RNIC_WC_RETRY_EXC_ERR),
+		       status == r->doomed_status ||
+			       (w->lossy && status == RNIC_WC_RETRY_EXC_ERR) ||
+			       (has_doomed(s->peer) && status == RNIC_WC_WR_FLUSH_ERR),
 		       "side %d: work request %llu failed with status %u instead of %u", s->index,
 		       (unsigned long long)r->id, status, r->doomed_status);
 	s->gave_up = !pair_may_fail(s) && status == RNIC_WC_RETRY_EXC_ERR;

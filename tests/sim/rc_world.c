@@ -70,8 +70,10 @@ static void must(const struct rc_world *w, int err, const char *what)
 	expect(w, err == 0, "%s: error %d", what, err);
 }
 
-static struct gid gid_of(int node)
+static struct gid gid_of(const struct rc_world *w, int node)
 {
+	if (w->one_host)
+		node = 0;
 	return (struct gid){.raw = {[10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(node + 1)}};
 }
 
@@ -235,11 +237,14 @@ static void rc_node_open(struct rc_world *w, int i)
 	};
 	struct rnic_ops o = ops;
 	struct rnic_srq_attr srq = {0};
-	struct gid gid = gid_of(i);
+	struct gid gid = gid_of(w, i);
 	char err[256];
 
+	if (w->one_host)
+		config.slot = (uint8_t)(config.slot % 64 + 64 * i + 1);
 	n->w = w;
 	n->index = i;
+	n->slot = config.slot;
 	n->keys.state = prng_u64(w->prng);
 	if (w->trace)
 		o.trace = rc_world_trace;
@@ -274,6 +279,8 @@ static void rc_node_open(struct rc_world *w, int i)
 	     rnic_mr_create(n->pd, n->counters, COUNTERS * 8, 0x1000, all_rights, &n->counters_mr),
 	     "the counters' region");
 	must(w, node_create(&n->node, w->fabric, w->link, &gid, n->rnic, &w->lags), "node_create");
+	if (w->one_host)
+		must(w, node_share_host(n->node, n->slot), "node_share_host");
 	if (w->capture)
 		expect(w, node_capture(n->node, w->capture, err, sizeof(err)) == 0, "%s", err);
 }
@@ -419,7 +426,9 @@ static void side_connect(struct side *s, const uint32_t psn[2])
 		.timeout = w->timeout,
 		.retry_cnt = 7,
 		.rnr_retry = w->rnr_retry,
-		.flow = {.sgid = gid_of(s->node), .dgid = gid_of(s->peer->node), .sport = 50000},
+		.flow = {.sgid = gid_of(w, s->node),
+			 .dgid = gid_of(w, s->peer->node),
+			 .sport = 50000},
 	};
 
 	bring_up(w, s->qp, a, true, !s->xrc);
@@ -429,12 +438,34 @@ static void side_connect(struct side *s, const uint32_t psn[2])
 	}
 }
 
-void rc_world_open(struct rc_world *w, uint64_t seed, bool trace, const char *capture)
+static void meets(void *ctx, void *what)
+{
+	struct rc_node *n = ctx, *o = what;
+
+	if (!n->vanished && !o->vanished)
+		must(n->w, node_meet(n->node, o->node), "node_meet");
+}
+
+/* At once, as a rule; or when packets have gone the other way for a while. */
+static void meet_neighbours(struct rc_world *w)
+{
+	for (int i = 0; i < w->nnodes; i++)
+		for (int k = 0; k < w->nnodes; k++)
+			fabric_at(w->fabric,
+				  fabric_now(w->fabric) +
+					  (prng_below(w->prng, 3)
+						   ? 0
+						   : prng_below(w->prng, 5 * NSEC_PER_MSEC)),
+				  meets, &w->nodes[i], &w->nodes[k], NULL);
+}
+
+void rc_world_open(struct rc_world *w, uint64_t seed, const struct rc_options *o)
 {
 	memset(w, 0, sizeof(*w));
 	w->seed = seed;
-	w->trace = trace;
-	w->capture = capture;
+	w->trace = o->trace;
+	w->capture = o->capture;
+	w->one_host = o->one_host;
 	if (fabric_create(&w->fabric, seed))
 		abort();
 	w->prng = fabric_prng(w->fabric);
@@ -442,6 +473,8 @@ void rc_world_open(struct rc_world *w, uint64_t seed, bool trace, const char *ca
 	must(w, link_create(&w->link, w->fabric, &w->wire), "link_create");
 	for (int i = 0; i < w->nnodes; i++)
 		rc_node_open(w, i);
+	if (w->one_host)
+		meet_neighbours(w);
 	for (int i = 0; i < w->nsides; i++)
 		side_open(w, i);
 	for (int i = 0; i < w->nsides; i += 2) {

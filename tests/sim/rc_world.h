@@ -168,10 +168,17 @@ struct rc_node {
 	uint64_t ambiguous[COUNTERS][AMBIGUOUS_MAX];
 	uint32_t nambiguous[COUNTERS];
 	bool vanished;
+	uint8_t slot;
 	struct rnic_srq *srq; /* for some of the sides that live here; its receives: */
 	struct recv_rec *srq_recvs;
 	uint32_t srq_max_wr, srq_max_sge;
 	uint64_t next_srq_id;
+};
+
+struct rc_options {
+	bool trace;
+	bool one_host;	     /* the nodes are processes of one, whose packets go by memory */
+	const char *capture; /* the file for the packets of all nodes, or NULL */
 };
 
 struct rc_world {
@@ -190,13 +197,13 @@ struct rc_world {
 	struct rc_node nodes[NODES_MAX];
 	struct side sides[2 * PAIRS_MAX];
 	uint64_t errors_allowed; /* bit per pair */
-	bool trace;
-	const char *capture; /* the file for the packets of all nodes, or NULL */
+	bool trace, one_host;
+	const char *capture;
 };
 
 struct totals {
 	uint64_t seeds, sends, recvs, errors, gave_up, packets, lost, corrupted, duplicated,
-		reordered;
+		reordered, local;
 	uint64_t virtual_ns, retransmitted, timeouts, rnr_naks, naks, probes, implied;
 };
 
@@ -208,7 +215,7 @@ _Noreturn void rc_world_fail(const struct rc_world *, const char *fmt, ...) prin
 	} while (0)
 
 /* rc_world.c */
-void rc_world_open(struct rc_world *, uint64_t seed, bool trace, const char *capture);
+void rc_world_open(struct rc_world *, uint64_t seed, const struct rc_options *);
 void rc_world_close(struct rc_world *);
 void rc_world_check_end(struct rc_world *);
 struct rc_node *side_node(const struct side *);

@@ -20,6 +20,7 @@
 #include "broker/leases.h"
 #include "engine/shard.h"
 #include "netns.h"
+#include "port/local/local_port.h"
 #include "port/udp/udp_port.h"
 
 #define MEM (4u << 20)
@@ -31,6 +32,8 @@
 
 struct end {
 	struct shard *shard;
+	struct port *port; /* the one in use */
+	uint8_t slot;
 	struct rnic_pd *pd;
 	struct rnic_cq *cq;
 	struct rnic_mr *mr;
@@ -114,7 +117,7 @@ static struct port *bare_port(int fd)
 	return &p->port;
 }
 
-enum ports { ONE, TWO, ONE_OF_TWO_BROKEN };
+enum ports { ONE, TWO, ONE_OF_TWO_BROKEN, LOCAL };
 
 static void open_end(struct fixture *f, struct end *e, enum ports kind)
 {
@@ -128,7 +131,11 @@ static void open_end(struct fixture *f, struct end *e, enum ports kind)
 		ports[n++] = idle_port(f);
 	else if (kind == ONE_OF_TWO_BROKEN)
 		ports[n++] = bare_port(eventfd(1, EFD_CLOEXEC)); /* and always readable */
-	assert_int_equal(udp_port_create(&ports[n++], dup(fd)), 0);
+	assert_int_equal(udp_port_create(&ports[n], dup(fd)), 0);
+	if (kind == LOCAL)
+		assert_int_equal(local_port_before(&ports[n], (uint8_t)slot), 0);
+	e->slot = (uint8_t)slot;
+	e->port = ports[n++];
 	assert_int_equal(shard_create(&e->shard, ports, n, (uint8_t)slot, &upcalls), 0);
 	e->mem = malloc(MEM);
 	memset(e->mem, 0, MEM);
@@ -197,6 +204,15 @@ static void connect_end(struct end *e, const struct end *peer)
 	shard_unlock(e->shard);
 }
 
+/* Packets for the peer go by memory. */
+static void meet_locally(struct end *e, const struct end *peer)
+{
+	shard_lock(e->shard);
+	assert_int_equal(local_port_meet(e->port, peer->slot, dup(local_port_inbox(peer->port))),
+			 0);
+	shard_unlock(e->shard);
+}
+
 static int setup_ports(void **state, enum ports kind)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -208,6 +224,10 @@ static int setup_ports(void **state, enum ports kind)
 	open_end(f, &f->end[1], kind);
 	connect_end(&f->end[0], &f->end[1]);
 	connect_end(&f->end[1], &f->end[0]);
+	if (kind == LOCAL) {
+		meet_locally(&f->end[0], &f->end[1]);
+		meet_locally(&f->end[1], &f->end[0]);
+	}
 	*state = f;
 	return 0;
 }
@@ -220,6 +240,11 @@ static int setup(void **state)
 static int setup_two_ports(void **state)
 {
 	return setup_ports(state, TWO);
+}
+
+static int setup_local(void **state)
+{
+	return setup_ports(state, LOCAL);
 }
 
 static int setup_one_of_two_broken(void **state)
@@ -764,6 +789,60 @@ static void who_attended_and_went_away_leaves_the_socket_to_the_thread(void **st
 	}
 }
 
+/* A packet comes when it has looked for the last time, and is only in memory: the descriptor that
+ * it is to sleep on tells of it. */
+static void what_comes_before_one_sleeps_wakes_it(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	int attended_to = 0;
+
+	for (int i = 0; i < 50; i++) {
+		uint64_t ticket;
+		int fd;
+
+		post_recv(b, 0, 0, 8);
+		shard_lock(b->shard);
+		post(a, 0, RNIC_WR_SEND, 8, 8, b);
+		fd = shard_attend(b->shard, true, NULL, &ticket);
+		shard_unlock(b->shard);
+		if (fd >= 0) {
+			attended_to++;
+			assert_true(readable_within(fd, 1000));
+		}
+		attended(b, ticket, fd >= 0);
+		await(b, false);
+		await(a, false);
+	}
+	assert_true(attended_to > 0);
+}
+
+static void what_comes_before_one_sleeps_ends_its_sleep(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+
+	for (int i = 0; i < 50; i++) {
+		uint64_t ticket, until;
+		struct rnic_wc wc;
+
+		post_recv(b, 0, 0, 8);
+		shard_lock(b->shard);
+		post(a, 0, RNIC_WR_SEND, 8, 8, b);
+		if (shard_attend(b->shard, true, &until, &ticket) >= 0) {
+			assert_true(until <= time_now_ns());
+			shard_attended(b->shard, ticket, false);
+			assert_int_equal(rnic_cq_poll(b->cq, &wc, 1), 1);
+			shard_unlock(b->shard);
+		} else {
+			shard_attended(b->shard, ticket, false);
+			shard_unlock(b->shard);
+			await(b, false);
+		}
+		await(a, false);
+	}
+}
+
 static void while_a_second_one_sleeps_the_thread_serves(void **state)
 {
 	struct fixture *f = *state;
@@ -872,6 +951,7 @@ static void the_threads_sleep_besides_a_broken_port(void **state)
 
 int main(void)
 {
+#define LOCAL_TEST(f)	    cmocka_unit_test_setup_teardown(f, setup_local, teardown)
 #define BROKEN_PORT_TEST(f) cmocka_unit_test_setup_teardown(f, setup_one_of_two_broken, teardown)
 #define TWO_PORTS_TEST(f)   cmocka_unit_test_setup_teardown(f, setup_two_ports, teardown)
 #define SHARD_TEST(f)	    cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -896,6 +976,22 @@ int main(void)
 		SHARD_TEST(while_a_second_one_sleeps_the_thread_serves),
 		SHARD_TEST(who_waits_for_events_is_served_by_the_thread),
 		SHARD_TEST(a_forked_child_has_no_part_in_the_shard),
+		LOCAL_TEST(pollers_exchange_everything),
+		LOCAL_TEST(threads_alone_exchange_everything),
+		LOCAL_TEST(messages_pass_between_pollers_in_order),
+		LOCAL_TEST(who_always_finds_something_is_a_poller_too),
+		LOCAL_TEST(who_goes_to_sleep_leaves_nothing_behind),
+		LOCAL_TEST(a_receiver_not_ready_is_tried_again_by_the_thread),
+		LOCAL_TEST(the_thread_takes_over_when_the_poller_stops),
+		LOCAL_TEST(a_sleeper_is_notified),
+		LOCAL_TEST(threads_share_a_shard),
+		LOCAL_TEST(a_packet_waits_for_who_attends),
+		LOCAL_TEST(a_packet_for_one_who_never_comes_is_taken_by_the_thread),
+		LOCAL_TEST(who_attended_and_went_away_leaves_the_socket_to_the_thread),
+		LOCAL_TEST(while_a_second_one_sleeps_the_thread_serves),
+		LOCAL_TEST(what_comes_before_one_sleeps_wakes_it),
+		LOCAL_TEST(what_comes_before_one_sleeps_ends_its_sleep),
+		LOCAL_TEST(a_forked_child_has_no_part_in_the_shard),
 		TWO_PORTS_TEST(pollers_exchange_everything),
 		TWO_PORTS_TEST(threads_alone_exchange_everything),
 		TWO_PORTS_TEST(nobody_attends_two_ports),

@@ -104,7 +104,9 @@ static int rx_datagram(struct udp_port *p, size_t index, uint64_t now, port_take
 		size_t len = min_of(left, segment);
 		struct ip_id_found from;
 
-		if (len < BTH_LEN + ICRC_LEN) {
+		if (len == PORT_DOORBELL_LEN) {
+			; /* whoever it was for is awake */
+		} else if (len < BTH_LEN + ICRC_LEN) {
 			p->port.counters->rx_short++;
 		} else if (!ip_id_check(&p->rx.ids, &r.flow, data, len, several ? n : -1, now,
 					&from)) {
