@@ -31,12 +31,8 @@ def processors():
 
 @contextlib.contextmanager
 def weft_serves(bed):
-    image = os.path.join(bed.memory, "image")
-    if not os.path.exists(image):
-        with open(image, "wb") as f:
-            os.posix_fallocate(f.fileno(), 0, MIB << 20)
-    with bed.serving("ready", "taskset", "-c", processors()[0], bed.weft, "serve", image, "--nqn", NQN,
-                     "--listen", f"rdma://{TO}:4420") as server:
+    with bed.serving("ready", "taskset", "-c", processors()[0], bed.weft, "serve", f"mem:{MIB}m", "--nqn",
+                     NQN, "--listen", f"rdma://{TO}:4420") as server:
         yield server
 
 

@@ -86,6 +86,11 @@ def stream(bed, how, payload, around, at_once):
             "ns": ns, "ns/KiB": ns * 1024 / payload}
 
 
+def neighbours(bed, *what):
+    """Two processes and the memory between them."""
+    return beds.named_numbers(bed.ask(bed.own("neighbours"), *what))
+
+
 # ---- UCX -----------------------------------------------------------------------------------------
 
 def parse_ucx(said):

@@ -12,7 +12,7 @@ SIZES = {"8 B": 8, "4 KiB": 4096, "64 KiB": 65536, "4 MiB": 4 << 20}
 def groups(bed):
     raw = Raw(bed)
     return [latency(bed, raw), bandwidth(bed, raw), messages(bed, raw), one_sided(bed), ud(bed), nvme(bed),
-            asleep(bed), sockets(bed), connections(bed), cpu(bed, raw)]
+            asleep(bed), sockets(bed), connections(bed), cpu(bed, raw), one_host(bed)]
 
 
 class Raw:
@@ -123,15 +123,24 @@ def weft_nvme(bed, rw, size, depth, *options):
     return Side(Run(name, lambda: disks.weft(bed, rw, size, depth, *options), ("taskset",)), "IOPS")
 
 
-def nvme(bed):
+def nvme_rows(bed, sizes, ours, times):
+    """Beside SPDK: what one gives in a second so many times as much."""
     spdk, rows = disks.Spdk(bed), []
-    for name, size, depths in (("4 KiB", 4096, (1, 32, 128)), ("128 KiB", 131072, (16,))):
+    for name, size, depths in sizes:
         for rw in ("randread", "randwrite"):
             for depth in depths:
                 peer = Run(f"spdk_nvme_perf -w {rw} -o {size} -q {depth}",
                            lambda rw=rw, size=size, depth=depth: spdk.perf(rw, size, depth))
-                rows.append(Row(f"{rw} {name} QD {depth}", "IOPS", weft_nvme(bed, rw, size, depth, "--poll"),
-                                Side(peer, "IOPS"), None, at_least(1.0, "peer")))
+                rows.append(Row(f"{rw} {name} QD {depth}", "IOPS", ours(rw, size, depth),
+                                Side(peer, "IOPS"), None, at_least(times, "peer")))
+    return rows
+
+
+NVME_SIZES = (("4 KiB", 4096, (1, 32, 128)), ("128 KiB", 131072, (16,)))
+
+
+def nvme(bed):
+    rows = nvme_rows(bed, NVME_SIZES, lambda *what: weft_nvme(bed, *what, "--poll"), 1.0)
     return Group("NVMe", "weft serve and weft bench --poll, a processor each; peer: SPDK's target and host "
                  "over TCP", rows)
 
@@ -182,6 +191,29 @@ def cpu(bed, raw):
             Side(raw.stream("sleep"), "ns/KiB"), at_most(1.3)),
         Row("send 64 B, a message", "ns", Side(run(64, 200000, 1000), "ns"), None,
             Side(raw.stream("sleep", 64), "ns"), at_most(1.3))])
+
+
+def by_memory(bed, side):
+    run = side.run
+    return Side(Run(f"{run.name}, by memory", lambda: bed.by_memory(run.work), run.needs), side.figure)
+
+
+def one_host(bed):
+    """The rows of other groups, past the wire."""
+    flag = Side(Run("neighbours flag", lambda: field.neighbours(bed, "flag")), "p50")
+    rows = [Row(f"{verb} 8 B, polling", "us", by_memory(bed, Side(perftest(bed, f"ib_{verb}_lat", "-s", 8, "-n", 50000),
+                                                                  "p50")), None, flag, at_most(3))
+            for verb in ("send", "write")]
+    for name, size, n in (("64 KiB", 65536, 20000), ("1 MiB", 1 << 20, 2000)):
+        limit = Side(Run(f"neighbours copy {size}", lambda size=size: field.neighbours(bed, "copy", size)), "MiB/s")
+        rows += [Row(f"{verb} {name}", "MiB/s", by_memory(bed, Side(perftest(bed, f"ib_{verb}_bw", "-s", size, "-n", n),
+                                                                    "MiB/s")), None, limit, at_least(0.9))
+                 for verb in ("write", "read")]
+    rows += nvme_rows(bed, NVME_SIZES, lambda *what: by_memory(bed, weft_nvme(bed, *what, "--poll")), 2.0)
+    rows += [row._replace(ours=by_memory(bed, row.ours), target=at_least(1.5, "peer"))
+             for row in sockets(bed).rows if row.target]
+    return Group("one host", "by memory; limits: a word in shared memory set to and fro, process_vm_writev() of as "
+                 "much; peers: as above", rows)
 
 
 # ---- the page ------------------------------------------------------------------------------------
