@@ -41,7 +41,7 @@ struct rnic_xrcd;
 
 #define RNIC_MAX_SGE	 PACKET_IOV_MAX
 #define RNIC_MAX_INLINE	 1024
-#define RNIC_MAX_RD_ATOM 16 /* responder resources and initiator depth of a QP */
+#define RNIC_MAX_RD_ATOM 64 /* responder resources and initiator depth of a QP; a power of 2 */
 #define RNIC_MAX_QP_WR	 16384
 #define RNIC_MAX_CQE	 (1 << 20)
 #define RNIC_MAX_MSG	 (1u << 31)
