@@ -414,6 +414,29 @@ static void a_full_queue_of_commands_is_answered(void **state)
 	pair_close(&p);
 }
 
+static void the_data_of_several_writes_are_asked_for_together(void **state)
+{
+	enum { WRITES = 12 };
+	struct pair p;
+	struct nvme_sqe s;
+	unsigned answered;
+
+	(void)state;
+	assert_true(iwarp_like_begin());
+	iwarp_like_say_ib();
+	p = pair_open();
+	s = sqe(p.io, NVME_IO_WRITE, 1, 4096);
+	nvme_rw_set(&s, 0, 8, 0);
+	answered = p.io->received;
+	iwarp_like.reads = iwarp_like.posts_with_reads = 0;
+	send_sqe_times(p.io, &s, WRITES);
+	pump_until(p.io, p.io->received == answered + WRITES);
+	assert_int_equal(iwarp_like.reads, WRITES);
+	assert_in_range(iwarp_like.posts_with_reads, 1, WRITES / 2);
+	pair_close(&p);
+	iwarp_like_end();
+}
+
 /* --- a host that is silent ----------------------------------------------------------------------
  */
 
@@ -538,6 +561,7 @@ int main(void)
 		cmocka_unit_test(a_promise_of_data_that_is_not_there_is_refused),
 		cmocka_unit_test(a_host_that_vanishes_in_the_middle_leaves_nothing_behind),
 		cmocka_unit_test(a_full_queue_of_commands_is_answered),
+		cmocka_unit_test(the_data_of_several_writes_are_asked_for_together),
 		cmocka_unit_test(a_silent_host_on_iwarp_is_made_to_answer_once),
 		cmocka_unit_test(a_host_that_was_heard_is_left_alone),
 		cmocka_unit_test(a_silent_host_that_vanishes_is_not_asked),

@@ -173,31 +173,47 @@ static void op_respond(struct target_req *r)
 
 /* --- fetching a host's data ------------------------------------------------------------------- */
 
+/* Those of a turn go down in one post, chained as they are added. */
+struct reads {
+	struct ibv_send_wr wr[RDMA_READS_MAX];
+	struct ibv_sge sge[RDMA_READS_MAX];
+	uint32_t count;
+};
+
 /* Into the pool, at to. */
-static void post_read_wr(struct rdma_queue *q, struct rdma_hook *h, void *to, uint32_t len,
-			 uint64_t from, uint32_t key)
+static void add_read(struct rdma_queue *q, struct reads *b, struct rdma_hook *h, void *to,
+		     const struct nvme_sgl *from)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)to, .length = len, .lkey = q->dev->pool_mr->lkey};
-	struct ibv_send_wr wr = {
+	struct ibv_send_wr *wr = &b->wr[b->count];
+	struct ibv_sge *sge = &b->sge[b->count];
+
+	*sge = (struct ibv_sge){
+		.addr = (uintptr_t)to, .length = from->len, .lkey = q->dev->pool_mr->lkey};
+	*wr = (struct ibv_send_wr){
 		.wr_id = (uintptr_t)h,
-		.sg_list = &sge,
+		.sg_list = sge,
 		.num_sge = 1,
 		.opcode = IBV_WR_RDMA_READ,
 		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = from, .rkey = key},
+		.wr.rdma = {.remote_addr = from->addr, .rkey = from->key},
 	};
-	struct ibv_send_wr *bad;
-	int error;
-
+	if (b->count++)
+		wr[-1].next = wr;
 	q->sends_free--;
 	q->reads_free--;
-	error = ibv_post_send(q->id->qp, &wr, &bad);
+}
+
+static void post_reads(struct rdma_queue *q, struct reads *b)
+{
+	struct ibv_send_wr *bad;
+	int error = b->count ? ibv_post_send(q->id->qp, b->wr, &bad) : 0;
+
 	if (error)
 		rdma_post_failed(q, "posting an RDMA READ", error);
 }
 
 /* One for each descriptor, as many as there is room for; true if those were the last. */
-static bool post_reads(struct rdma_cmd *c)
+static bool add_reads(struct reads *b, struct rdma_cmd *c)
 {
 	struct rdma_queue *q = rdma_cmd_queue(c);
 	struct target_req *r = &c->req;
@@ -208,7 +224,7 @@ static bool post_reads(struct rdma_cmd *c)
 		if (!g.len)
 			continue;
 		c->reads++;
-		post_read_wr(q, &c->read_hook, (uint8_t *)r->data + c->asked, g.len, g.addr, g.key);
+		add_read(q, b, &c->read_hook, (uint8_t *)r->data + c->asked, &g);
 		c->asked += g.len;
 	}
 	return c->asked == r->data_len;
@@ -235,17 +251,21 @@ static void read_done(struct rdma_hook *h, const struct ibv_wc *wc)
 /* Responses before READs: they make room, READs ask for more. */
 static void send_pump(struct rdma_queue *q)
 {
+	struct reads b;
+
 	rdma_responses_post(q);
-	if (!list_empty(&q->send_wait))
+	if (!list_empty(&q->send_wait) || q->dying || list_empty(&q->read_wait))
 		return;
-	while (!q->dying && !list_empty(&q->read_wait)) {
+	b.count = 0;
+	while (!list_empty(&q->read_wait)) {
 		struct rdma_cmd *c = list_entry(q->read_wait.next, struct rdma_cmd, link);
 
-		if (!post_reads(c))
-			return;
+		if (!add_reads(&b, c))
+			break;
 		list_remove(&c->link);
 		c->state = RDMA_CMD_READING;
 	}
+	post_reads(q, &b);
 }
 
 void rdma_pump_all(struct rdma_target *rt)
@@ -267,9 +287,13 @@ static void nudge_done(struct rdma_hook *h, const struct ibv_wc *wc)
 
 void rdma_queue_nudge(struct rdma_queue *q)
 {
+	struct reads b;
+
 	assert(q->sends_free && q->reads_free); /* no command was there to take any */
 	q->nudge_hook = (struct rdma_hook){.done = nudge_done, .queue = q};
-	post_read_wr(q, &q->nudge_hook, q->rt->shares->pool.base, 0, 0, 0);
+	b.count = 0;
+	add_read(q, &b, &q->nudge_hook, q->rt->shares->pool.base, &(struct nvme_sgl){0});
+	post_reads(q, &b);
 }
 
 void rdma_cmd_has_memory(struct rdma_cmd *c)
@@ -284,12 +308,9 @@ void rdma_cmd_has_memory(struct rdma_cmd *c)
 	}
 	begin_moving(c);
 	c->sgl_next = c->asked = c->reads = 0;
-	if (list_empty(&q->read_wait) && post_reads(c)) {
-		c->state = RDMA_CMD_READING;
-	} else {
-		c->state = RDMA_CMD_READ_WAIT;
-		list_push_tail(&q->read_wait, &c->link);
-	}
+	c->state = RDMA_CMD_READ_WAIT;
+	list_push_tail(&q->read_wait, &c->link);
+	send_soon(q);
 }
 
 static void op_fetch(struct target_req *r)

@@ -25,7 +25,7 @@
 #include "nvmf/rdma/rdma.h"
 #include "wire/nvme_rdma.h"
 
-#define RDMA_READS_MAX	   16 /* RDMA READs of one queue under way */
+#define RDMA_READS_MAX	   64 /* RDMA READs of one queue under way */
 #define RDMA_CQ_ENTRIES	   8192
 #define RDMA_LISTENERS_MAX 16
 /* So much data is worth a post of its own: it is still in the cache, and the host has work. */
