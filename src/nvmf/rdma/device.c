@@ -10,7 +10,8 @@
 #include "base/log.h"
 #include "nvmf/rdma/target.h"
 
-#define POLL_BATCH 32
+#define POLL_BATCH   32
+#define POLL_BATCHES 4
 
 int rdma_nonblocking(int fd)
 {
@@ -179,13 +180,26 @@ void rdma_cq_drain(struct rdma_cq *cq)
 		seen += n;
 }
 
+/* What is there, within reason: what comes in one turn is answered together. */
+static bool take_completions(struct rdma_cq *cq)
+{
+	uint32_t n = POLL_BATCH;
+	bool any = false;
+
+	for (int i = 0; i < POLL_BATCHES && n == POLL_BATCH; i++) {
+		n = cq_poll(cq);
+		any |= n != 0;
+	}
+	return any;
+}
+
 bool rdma_poll_all(struct rdma_target *rt)
 {
 	bool any = false;
 
 	list_for_each(d, &rt->devs, struct rdma_dev, link)
 		list_for_each(cq, &d->cqs, struct rdma_cq, link)
-			any |= cq_poll(cq) != 0;
+			any |= take_completions(cq);
 	return any;
 }
 

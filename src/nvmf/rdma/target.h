@@ -28,8 +28,12 @@
 #define RDMA_READS_MAX	   64 /* RDMA READs of one queue under way */
 #define RDMA_CQ_ENTRIES	   8192
 #define RDMA_LISTENERS_MAX 16
-/* So much data is worth a post of its own: it is still in the cache, and the host has work. */
-#define RDMA_BATCH_BYTES (64u << 10)
+/*
+ * So much data is worth a post of its own: it is still in the cache, and the host has work. 15
+ * packets of 4096 bytes are what UDP has room for in a datagram that the stack cuts; a 16th goes by
+ * itself.
+ */
+#define RDMA_BATCH_BYTES (60u << 10)
 
 struct rdma_queue;
 
