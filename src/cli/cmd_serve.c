@@ -580,8 +580,8 @@ static bool loop(struct serve *s)
 			measure_stores(s, now);
 		any = serve_transports_process(&s->transports, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;
-		if (any)
-			awake_until = now + POLL_NS;
+		if (any) /* from the end of a turn on: it may take longer than that */
+			awake_until = time_now_ns() + POLL_NS;
 		else if (sleepy)
 			sleep_until_something(s, now);
 		/* Under load nobody sleeps, but signals are still heard. */
