@@ -152,27 +152,28 @@ bool shard_thread_receives(const struct shard *s)
 
 /* ---- who sleeps on the socket ---------------------------------------------------------------- */
 
-int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_until, uint64_t *ret_ticket)
+int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_until, bool *ret_come,
+		 uint64_t *ret_ticket)
 {
-	bool wake, comes, can;
+	bool wake;
 	uint64_t now;
 
 	*ret_ticket = 0;
+	*ret_come = false;
 	if (s->dead)
 		return -1;
 	now = time_now_ns();
 	if (drive_send_pending(&s->drive) && (sleeps || s->put_off))
 		transmit(s, now);
 	s->put_off = !sleeps;
-	/* The caller has looked for what it waits for: what comes from here on is to wake it. */
-	comes = !drive_sleeps(&s->drive);
-	can = s->drive.ports == 1 && s->drive.port[0]->fd >= 0 &&
-	      (!comes || ret_until || drive_rouse(&s->drive));
-	*ret_ticket = lease_attend(&s->lease, can, ret_until, now);
+	*ret_ticket = lease_attend(&s->lease, s->drive.ports == 1 && s->drive.port[0]->fd >= 0,
+				   ret_until, now);
+	/* The caller has looked for what it waits for: it is not received here, behind its back. */
+	*ret_come = *ret_ticket && !drive_sleeps(&s->drive);
 	/* A thread that listens as well stops that with the next packet. */
 	wake = sleeps && drive_send_pending(&s->drive);
 	if (*ret_ticket && ret_until)
-		*ret_until = comes ? now : drive_next_deadline(&s->drive);
+		*ret_until = drive_next_deadline(&s->drive);
 	else
 		wake |= drive_next_deadline(&s->drive) < s->sleeps_until;
 	if (wake && s->sleeps_until)

@@ -7,7 +7,7 @@
 
 /* What weft's libibverbs has for us; src/verbs/attend.h tells of it. */
 static struct {
-	int (*attend)(bool sleeps, uint64_t *ret_ticket);
+	int (*attend)(bool sleeps, bool *ret_come, uint64_t *ret_ticket);
 	void (*attended)(uint64_t ticket, bool readable);
 	void (*progress)(void);
 	void (*cq_tell)(struct ibv_cq *, void (*tell)(void *arg), void *arg);
@@ -42,7 +42,7 @@ int attend_begin(struct attendance *a, bool sleeps)
 {
 	*a = (struct attendance){.fd = -1};
 	if (attend_usable()) {
-		a->fd = weft.attend(sleeps, &a->ticket);
+		a->fd = weft.attend(sleeps, &a->come, &a->ticket);
 		a->begun = a->fd != -ENODEV;
 	}
 	return a->fd;

@@ -16,11 +16,12 @@
 
 bool attend_usable(void);
 
-/* Around a sleep, or a look that will not sleep: the descriptor to sleep on besides, or -1. */
+/* Around a sleep, or a look that will not sleep: the descriptor to sleep on besides, or -1. Where
+ * something has come already there is to be no sleep, but a look. */
 struct attendance {
 	uint64_t ticket;
 	int fd;
-	bool begun;
+	bool begun, come;
 };
 int attend_begin(struct attendance *, bool sleeps);
 void attend_end(const struct attendance *, bool readable);

@@ -264,7 +264,8 @@ static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *ker
 		}
 		kernel[RNIC] = (struct pollfd){.fd = attend_begin(&a, true), .events = POLLIN};
 		guard_begin(&guard, left_attending, &a);
-		rc = sock_sleep_on(kernel, ITEMS + 2 * n, timeout, how->mask, how->restarts);
+		rc = sock_sleep_on(kernel, ITEMS + 2 * n, a.come ? 0 : timeout, how->mask,
+				   how->restarts);
 		guard_end(&guard);
 		attend_end(&a, !rc && kernel[RNIC].revents);
 		if (rc)

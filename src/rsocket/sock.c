@@ -289,7 +289,7 @@ static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, in
 	atomic_store(&s->sleepers.attendant, attend_self());
 	fds[2].fd = attend_begin(&l.a, true);
 	guard_begin(&guard, left_leading, &l);
-	rc = sock_sleep_on(fds, ARRAY_SIZE(fds), timeout_ms, NULL, timeout_ms < 0);
+	rc = sock_sleep_on(fds, ARRAY_SIZE(fds), l.a.come ? 0 : timeout_ms, NULL, timeout_ms < 0);
 	guard_end(&guard);
 	attend_end(&l.a, !rc && fds[2].revents);
 	atomic_store(&s->sleepers.attendant, NULL);

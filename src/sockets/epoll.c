@@ -495,7 +495,7 @@ static int sleep_in_kernel(int epfd, struct set *set, struct epoll_event *ev, in
 
 	attend(set, timeout, &l.a);
 	atomic_fetch_add(&set->sleepers, 1);
-	if (any_fresh(set))
+	if (l.a.come || any_fresh(set))
 		timeout = 0;
 	pthread_mutex_unlock(&sets_lock);
 	guard_begin(&guard, left_sleep, &l);

@@ -6,16 +6,17 @@
 #include "verbs/cq.h"
 #include "verbs/shard.h"
 
-int weft_private_attend(bool sleeps, uint64_t *ret_ticket)
+int weft_private_attend(bool sleeps, bool *ret_come, uint64_t *ret_ticket)
 {
 	struct shard *s = process_shard_if_any();
 	int fd;
 
 	*ret_ticket = 0;
+	*ret_come = false;
 	if (!s)
 		return -ENODEV;
 	shard_lock(s);
-	fd = shard_attend(s, sleeps, NULL, ret_ticket);
+	fd = shard_attend(s, sleeps, NULL, ret_come, ret_ticket);
 	shard_unlock(s);
 	return fd;
 }

@@ -15,7 +15,7 @@
 
 /* As shard_attend(), shard_attended(). -ENODEV: there is no shard, and nothing to come back with.
  */
-int weft_private_attend(bool sleeps, uint64_t *ret_ticket) must_use;
+int weft_private_attend(bool sleeps, bool *ret_come, uint64_t *ret_ticket) must_use;
 void weft_private_attended(uint64_t ticket, bool readable);
 /* What polling an empty completion queue does. */
 void weft_private_progress(void);

@@ -134,12 +134,13 @@ static struct event_source *attend(struct face_channel *ch, const sigset_t *sign
 	uint64_t until = DEADLINE_NEVER;
 	struct event_source *s;
 	int n, err;
+	bool come;
 
 	shard_lock(ch->shard);
-	p[1].fd = shard_attend(ch->shard, true, &until, &a.ticket);
+	p[1].fd = shard_attend(ch->shard, true, &until, &come, &a.ticket);
 	shard_unlock(ch->shard);
 	pthread_cleanup_push(cancelled, &a);
-	n = poll_until(p, 2, p[1].fd >= 0 ? until : DEADLINE_NEVER, signals);
+	n = poll_until(p, 2, come ? 0 : p[1].fd >= 0 ? until : DEADLINE_NEVER, signals);
 	pthread_cleanup_pop(0);
 	err = n < 0 ? errno : 0;
 	event_pipe_enter(&ch->pipe);
