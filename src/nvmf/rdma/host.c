@@ -306,7 +306,6 @@ static void established(struct rdma_host_queue *q, const struct rdma_cm_event *e
 		return;
 	}
 	q->state = RQ_UP;
-	rdma_host_queue_established(q);
 	if (nudge_wanted(r->verbs)) {
 		q->nudge_wait_ns = NUDGE_HOST_NS;
 		q->nudge_ns = r->now_ns + NUDGE_HOST_NS;

@@ -21,7 +21,6 @@
 	"hangs; look there"
 
 enum { WRS_PER_COMMAND = 3, BATCH_COMMANDS = 16 };
-enum { FETCHED_FROM = 8 }; /* commands under way; see is_fetched() */
 enum { REGIONS_MAX = 16, ERROR_LEN = 256, STALE_RETRIES_MAX = 5 };
 
 struct region {
@@ -57,8 +56,6 @@ struct rdma_host_queue {
 	uint8_t *buffer;		    /* entries command capsules, then entries responses */
 	struct ibv_mr *mr;		    /* of buffer */
 	struct rdma_host_command *commands; /* [entries], by slot */
-	uint32_t path_mtu;		    /* bytes of a packet; 0: not known */
-	uint32_t under_way;		    /* commands */
 	uint32_t send_room;		    /* free entries of the send queue */
 	uint32_t unsignaled;		    /* work requests since the last signaled one */
 	uint32_t signal_every;
@@ -115,8 +112,6 @@ static inline struct rdma_host *rdma_host_of(const struct transport_host *t)
 	return container_of(t, struct rdma_host, transport);
 }
 
-/* What only a connection that is up can tell. */
-void rdma_host_queue_established(struct rdma_host_queue *q);
 int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool in_capsule);
 void rdma_host_queue_release(void *t, uint16_t qid, struct host_request *req);
 /* Posts what was batched; a failure loses the connection. */

@@ -131,7 +131,7 @@ int rdma_host_queue_setup(struct rdma_host_queue *q)
 			      r->verbs->device->name, strerror(-err));
 		return err;
 	}
-	q->unsignaled = q->under_way = q->path_mtu = 0;
+	q->unsignaled = 0;
 	q->starved = q->flushed = false;
 	q->nudge_ns = DEADLINE_NEVER;
 	q->batch.wrs = q->batch.commands = 0;
@@ -298,27 +298,6 @@ static void name_data(struct rdma_host_queue *q, struct rdma_host_command *cmd,
 	req->sqe.sgl.subtype = NVME_SGL_INVALIDATE;
 }
 
-void rdma_host_queue_established(struct rdma_host_queue *q)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-
-	if (ibv_query_qp(q->id->qp, &attr, IBV_QP_PATH_MTU, &init) == 0)
-		q->path_mtu = 128u << attr.path_mtu;
-}
-
-/*
- * Whether a write's data are left to the controller to fetch though the capsule has room for them.
- * Data that just fill a packet make two of their capsule, a long and a short one by turns, and a
- * port that sends like packets together has none. Capsules alone are alike, and so are data alone.
- * It costs a round trip, which does not matter where others are under way meanwhile.
- */
-static bool is_fetched(const struct rdma_host_queue *q, uint32_t len)
-{
-	return q->under_way >= FETCHED_FROM && len <= q->path_mtu &&
-	       len + NVME_SQE_LEN > q->path_mtu;
-}
-
 int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool in_capsule)
 {
 	struct rdma_host *r = rdma_host_of(t);
@@ -339,7 +318,6 @@ int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool
 		region = region_of(r, req->data, req->data_len);
 		assert(region); /* callers use memory they made known */
 	}
-	in_capsule = in_capsule && !is_fetched(q, req->data_len);
 	cmd->req = req;
 	cmd->keyed = false;
 	if (in_capsule)
@@ -359,7 +337,6 @@ int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool
 	send->num_sge = in_capsule ? 2 : 1;
 	if (q->unsignaled >= q->signal_every)
 		signal_it(q, send);
-	q->under_way++;
 	q->batch.commands++;
 	if (r->batching && q->batch.commands < BATCH_COMMANDS)
 		return 0;
@@ -372,7 +349,6 @@ void rdma_host_queue_release(void *t, uint16_t qid, struct host_request *req)
 	struct rdma_host_queue *q = &r->queues[qid];
 
 	q->commands[host_slot_of(req->sqe.cid)].req = NULL;
-	q->under_way--;
 }
 
 /* What a failed completion says about the connection. */
