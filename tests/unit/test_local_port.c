@@ -37,6 +37,7 @@ struct behind {
 	unsigned sent, bells, looks;
 	uint8_t bell_to;
 	bool refuses, forked;
+	int closes; /* an inbox, when it sends; 0: none */
 };
 
 static size_t behind_tx(struct port *port, const struct packet_tx *pkts, size_t n,
@@ -45,6 +46,8 @@ static size_t behind_tx(struct port *port, const struct packet_tx *pkts, size_t 
 	struct behind *b = (struct behind *)port;
 
 	(void)ret_sent;
+	if (b->closes)
+		inbox_close(b->closes);
 	if (b->refuses)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
@@ -655,6 +658,19 @@ static void who_has_gone_is_no_neighbour(void **state)
 	assert_int_equal(receives(&t->b), 1);
 }
 
+/* What it has in its ring by then is lost with it, what follows goes by the other way. */
+static void who_goes_within_a_batch_is_no_neighbour(void **state)
+{
+	struct two *t = *state;
+	struct packet_tx p[4];
+
+	for (unsigned i = 0; i < 4; i++)
+		p[i] = packet(SERVICE_RC, i == 1 ? 77 : B, i, 8);
+	t->a.behind.closes = local_port_inbox(t->b.port);
+	assert_int_equal(port_tx(t->a.port, p, 4, NULL), 4);
+	assert_int_equal(t->a.behind.sent, 2);
+}
+
 /* Who had the slot before left it anywhere, with bytes that nobody has taken. */
 static void the_next_of_a_slot_goes_on_in_its_ring(void **state)
 {
@@ -771,6 +787,7 @@ int main(void)
 		T(bells_of_nobody),
 		T(what_is_no_inbox_is_not_met),
 		T(who_has_gone_is_no_neighbour),
+		T(who_goes_within_a_batch_is_no_neighbour),
 		T(the_next_of_a_slot_goes_on_in_its_ring),
 		T(meeting_again_loses_nothing),
 		T(news_are_counted),

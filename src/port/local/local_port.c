@@ -163,7 +163,11 @@ static size_t local_tx(struct port *port, const struct packet_tx *pkts, size_t n
 	if (first < n)
 		sent += port_tx(p->behind, &pkts[first], n - first,
 				ret_sent ? ret_sent + first : NULL);
-	for_slots(i, &touched) publish(p, i);
+	for_slots(i, &touched)
+	{
+		if (p->peer[i]) /* it may have gone since */
+			publish(p, i);
+	}
 	p->port.counters->tx_local += here;
 	return sent + here;
 }
