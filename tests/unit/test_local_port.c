@@ -532,6 +532,23 @@ static void ring_the_bell(struct inbox *i, unsigned slot)
 	atomic_fetch_or(&i->bell[slot / 64], UINT64_C(1) << slot % 64);
 }
 
+/* Whoever wipes out that it is, and writes what makes sense. */
+static void stays_refused(struct two *t, struct inbox *x)
+{
+	struct entry e = {.len = BTH_LEN, .gid = here};
+	uint8_t *bytes;
+
+	assert_int_equal(inbox_map_ring(local_port_inbox(t->b.port), A, &bytes), 0);
+	memcpy(bytes, &e, sizeof(e));
+	atomic_store(&x->ring[A].tail, entry_size(e.len));
+	atomic_store(&x->refuses[A / 64], 0);
+	ring_the_bell(x, A);
+	assert_int_equal(receives(&t->b), 0);
+	assert_int_not_equal(atomic_load(&x->refuses[A / 64]), 0);
+	assert_true(port_sleeps(t->b.port));
+	inbox_unmap_ring(bytes);
+}
+
 static void tails_that_cannot_be(void **state)
 {
 	static const uint64_t tails[] = {
@@ -549,6 +566,7 @@ static void tails_that_cannot_be(void **state)
 		atomic_store(&x->ring[A].tail, tails[i]);
 		ring_the_bell(x, A);
 		is_refused(t);
+		stays_refused(t, x);
 		/* Others are served. */
 		meets(&t->b, &t->b, B);
 		assert_int_equal(sends(&t->b, SERVICE_RC, B, 0, 8), 1);
@@ -578,6 +596,7 @@ static void lengths_that_cannot_be(void **state)
 		atomic_store(&x->ring[A].tail, 1024); /* less than 4096: it is not whole */
 		ring_the_bell(x, A);
 		is_refused(t);
+		stays_refused(t, x);
 		inbox_unmap_ring(bytes);
 		inbox_unmap(x);
 		teardown(&s);

@@ -30,7 +30,8 @@ struct local_port {
 	struct inbox *own;
 	uint8_t *bytes[INBOX_SLOTS]; /* of own rings that were used */
 	uint64_t head[INBOX_SLOTS];
-	struct slots rung; /* there may be more in these */
+	struct slots rung;    /* there may be more in these */
+	struct slots refused; /* whatever the inbox says by now */
 	bool sleeps;
 	uint64_t now, got_at, looked_at;
 	struct peer *peer[INBOX_SLOTS];
@@ -52,6 +53,11 @@ static void add(struct slots *s, unsigned i)
 static void drop(struct slots *s, unsigned i)
 {
 	s->bits[i / 64] &= ~(UINT64_C(1) << i % 64);
+}
+
+static bool has(const struct slots *s, unsigned i)
+{
+	return s->bits[i / 64] >> i % 64 & 1;
 }
 
 /* The next of them from i on, or INBOX_SLOTS. */
@@ -174,16 +180,15 @@ static size_t local_tx(struct port *port, const struct packet_tx *pkts, size_t n
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-static bool is_refused(const struct local_port *p, unsigned slot)
+static void say_refused(struct local_port *p, unsigned slot)
 {
-	return atomic_load_explicit(&p->own->refuses[slot / 64], memory_order_relaxed) >>
-		       slot % 64 &
-	       1;
+	atomic_fetch_or(&p->own->refuses[slot / 64], UINT64_C(1) << slot % 64);
 }
 
 static void refuse(struct local_port *p, unsigned slot)
 {
-	atomic_fetch_or(&p->own->refuses[slot / 64], UINT64_C(1) << slot % 64);
+	add(&p->refused, slot);
+	say_refused(p, slot);
 	log_err("local",
 		"what slot %u has sent within this host makes no sense: no more is taken "
 		"that way, but by UDP",
@@ -230,7 +235,11 @@ static bool take_ring(struct local_port *p, unsigned slot, port_take *take, void
 	uint64_t head = p->head[slot], begin = head;
 	uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
 
-	if (head == tail || is_refused(p, slot))
+	if (has(&p->refused, slot)) {
+		say_refused(p, slot);
+		return true;
+	}
+	if (head == tail)
 		return true;
 	if (tail - head > INBOX_RING) {
 		refuse(p, slot);
@@ -258,7 +267,7 @@ static bool take_ring(struct local_port *p, unsigned slot, port_take *take, void
 	atomic_store(&r->head, head);
 	if (atomic_load(&r->blocked) && atomic_exchange(&r->blocked, 0))
 		tell_of_room(p, slot);
-	return head == tail || is_refused(p, slot);
+	return head == tail || has(&p->refused, slot);
 }
 
 static int take_rings(struct local_port *p, port_take *take, void *ctx)
