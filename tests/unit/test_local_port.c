@@ -780,6 +780,24 @@ static void where_files_are_to_be_short(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
+/* Of address space, or of memory that may be locked where all is: it does without the ring.
+ */
+static void where_there_is_no_memory_for_a_ring(void **state)
+{
+	struct rlimit before, small;
+	struct two *t = *state;
+	int got;
+
+	assert_int_equal(sends(&t->a, SERVICE_RC, B, 0, 8), 1);
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	small = (struct rlimit){.rlim_cur = 1 << 20, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
+	got = receives(&t->b);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	assert_int_equal(got, 0);
+	is_refused(t);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -811,6 +829,7 @@ int main(void)
 		T(meeting_again_loses_nothing),
 		T(news_are_counted),
 		T(a_child_has_no_part),
+		T(where_there_is_no_memory_for_a_ring),
 		cmocka_unit_test(where_files_are_to_be_short),
 	};
 

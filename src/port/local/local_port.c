@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "port/local/entry.h"
@@ -185,14 +186,11 @@ static void say_refused(struct local_port *p, unsigned slot)
 	atomic_fetch_or(&p->own->refuses[slot / 64], UINT64_C(1) << slot % 64);
 }
 
-static void refuse(struct local_port *p, unsigned slot)
+static void refuse(struct local_port *p, unsigned slot, const char *why)
 {
 	add(&p->refused, slot);
 	say_refused(p, slot);
-	log_err("local",
-		"what slot %u has sent within this host makes no sense: no more is taken "
-		"that way, but by UDP",
-		slot);
+	log_err("local", "of slot %u no more is taken within this host, but by UDP: %s", slot, why);
 }
 
 /* The entry at head, as far as tail; its size, or 0: that is none. */
@@ -231,9 +229,11 @@ static void tell_of_room(struct local_port *p, unsigned slot)
 /* What a ring holds, as far as one batch goes. False: more is left. */
 static bool take_ring(struct local_port *p, unsigned slot, port_take *take, void *ctx, int *n)
 {
+	static const char senseless[] = "what it sends makes no sense";
 	struct inbox_ring *r = &p->own->ring[slot];
 	uint64_t head = p->head[slot], begin = head;
 	uint64_t tail = atomic_load_explicit(&r->tail, memory_order_acquire);
+	int rc;
 
 	if (has(&p->refused, slot)) {
 		say_refused(p, slot);
@@ -242,17 +242,20 @@ static bool take_ring(struct local_port *p, unsigned slot, port_take *take, void
 	if (head == tail)
 		return true;
 	if (tail - head > INBOX_RING) {
-		refuse(p, slot);
+		refuse(p, slot, senseless);
 		return true;
 	}
-	if (!p->bytes[slot] && inbox_map_ring(p->fd, slot, &p->bytes[slot]))
-		return true; /* no memory: the sender will try again */
+	rc = p->bytes[slot] ? 0 : inbox_map_ring(p->fd, slot, &p->bytes[slot]);
+	if (rc) {
+		refuse(p, slot, errno_text(-rc));
+		return true;
+	}
 	while (head != tail && head - begin < RX_BYTES_MAX) {
 		struct packet_rx rx;
 		size_t size = read_entry(p->bytes[slot] + head % INBOX_RING, tail - head, &rx);
 
 		if (size == 0) {
-			refuse(p, slot);
+			refuse(p, slot, senseless);
 			break;
 		}
 		if (!p->reached) {
