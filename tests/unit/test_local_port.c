@@ -709,6 +709,18 @@ static void the_next_of_a_slot_goes_on_in_its_ring(void **state)
 	assert_int_equal(t->b.taken, 1000);
 }
 
+/* Nor did anybody say of the last one that it has gone. */
+static void the_next_of_a_slot_that_cannot_be_met(void **state)
+{
+	struct two *t = *state;
+	int zero = open("/dev/zero", O_RDWR | O_CLOEXEC);
+
+	assert_int_equal(local_port_meet(t->a.port, B, zero), -EINVAL);
+	assert_int_equal(sends(&t->a, SERVICE_RC, B, 0, 8), 1);
+	assert_int_equal(t->a.behind.sent, 1);
+	close(zero);
+}
+
 static void meeting_again_loses_nothing(void **state)
 {
 	struct two *t = *state;
@@ -826,6 +838,7 @@ int main(void)
 		T(who_has_gone_is_no_neighbour),
 		T(who_goes_within_a_batch_is_no_neighbour),
 		T(the_next_of_a_slot_goes_on_in_its_ring),
+		T(the_next_of_a_slot_that_cannot_be_met),
 		T(meeting_again_loses_nothing),
 		T(news_are_counted),
 		T(a_child_has_no_part),

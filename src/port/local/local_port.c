@@ -443,10 +443,10 @@ int local_port_meet(struct port *port, uint8_t slot, int fd)
 		close(fd);
 		return 0;
 	}
+	part(p, slot); /* who was there has the slot no more */
 	rc = peer_meet(&o, fd, p->slot);
 	if (rc)
 		return rc;
-	part(p, slot);
 	p->peer[slot] = o;
 	close(fd);
 	return 0;

@@ -32,7 +32,8 @@ int local_port_before(struct port **io, uint8_t slot) must_use;
 int local_port_inbox(const struct port *);
 /* Changes when there is another inbox in this host: who has a slot may be another by then. */
 uint32_t local_port_news(const struct port *);
-/* From now on packets for the slot go to this inbox. Takes fd over, unless it fails. */
+/* From now on packets for the slot go to this inbox; or, if that fails, by the port behind. Takes
+ * fd over, unless it fails. */
 int local_port_meet(struct port *, uint8_t slot, int fd) must_use;
 /* From now on they go by the port behind. */
 void local_port_part(struct port *, uint8_t slot);
