@@ -380,6 +380,22 @@ static unsigned sends_until_lost(struct end *e, uint8_t service)
 	return n;
 }
 
+/* The bell of the slot's last holder, whom nobody has parted with yet, would wake nobody. */
+static void room_wakes_the_next_of_a_slot(void **state)
+{
+	struct two *t = *state;
+
+	inbox_close(local_port_inbox(t->a.port));
+	port_destroy(t->a.port);
+	end_open(&t->a, A);
+	meets(&t->a, &t->b, B);
+	for (unsigned i = 0; i < 2 * INBOX_RING / 4096; i++)
+		assert_int_equal(sends(&t->a, SERVICE_RC, B, i, 4000), 1);
+	receives(&t->b);
+	assert_int_equal(t->b.behind.bells, 1);
+	assert_int_equal(t->b.behind.bell_to, A);
+}
+
 static void loses_what_waits_too_long(void **state)
 {
 	struct two *t = *state;
@@ -822,6 +838,7 @@ int main(void)
 		T(goes_round),
 		T(waits_for_room),
 		T(room_wakes_who_waits),
+		T(room_wakes_the_next_of_a_slot),
 		T(loses_what_waits_too_long),
 		T(datagrams_wait_less),
 		T(wakes_who_sleeps_once),

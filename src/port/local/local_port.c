@@ -217,10 +217,10 @@ static size_t read_entry(const uint8_t *at, uint64_t left, struct packet_rx *ret
 	return entry_size(e.len);
 }
 
-/* Who waits for it may be nobody that we send to: then it is woken at any rate. */
+/* Who waits for it may be nobody that we send to, or no more: then it is woken at any rate. */
 static void tell_of_room(struct local_port *p, unsigned slot)
 {
-	if (!p->peer[slot])
+	if (!p->peer[slot] || peer_is_gone(p->peer[slot]))
 		wake(p, slot);
 	else if (peer_ring(p->peer[slot]))
 		wake_peer(p, slot);
