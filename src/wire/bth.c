@@ -54,8 +54,9 @@ int pkt_hdr_decode(struct pkt_hdr *h, const void *buf, size_t len)
 
 	if (len < BTH_LEN)
 		return -EBADMSG;
-	op = &opcode_table[p[0]];
 	bth_decode(&h->bth, p);
+	/* Of what was read: memory that others write to may say something else by now. */
+	op = &opcode_table[h->bth.opcode];
 	hdr_len = BTH_LEN + op->ext_len;
 	if (!op->name || h->bth.tver != BTH_TVER || len < (size_t)hdr_len + h->bth.pad)
 		return -EBADMSG;
