@@ -284,6 +284,7 @@ int leases_offer(struct leases *l, unsigned slot, int fd)
 	if (s->inbox)
 		close(s->inbox);
 	s->inbox = fd;
+	inbox_open(fd); /* a broker that was told to end has closed all */
 	tell_inboxes(l, s->uid);
 	return 0;
 }

@@ -152,6 +152,25 @@ static void other_users_are_no_neighbours(void **state)
 	forget(&seen_from_outside);
 }
 
+static void they_are_open_again_after_a_broker_that_was_told_to_end(void **state)
+{
+	struct owner a = owner(), b = owner();
+	pid_t pid = bed_broker_pid();
+
+	(void)state;
+	assert_int_equal(kill(pid, SIGTERM), 0);
+	assert_true(eventually(2000, bed_ended(pid)));
+	assert_true(atomic_load(&b.inbox->closed));
+	assert_int_equal(broker_client_recover(a.client), 0);
+	assert_int_equal(broker_client_recover(b.client), 0);
+	assert_true(finds(&a, &b));
+	assert_false(atomic_load(&b.inbox->closed));
+	ends(&a);
+	ends(&b);
+	forget(&a);
+	forget(&b);
+}
+
 static void they_stay_when_another_broker_comes(void **state)
 {
 	struct owner a = owner(), b = owner(), c;
@@ -185,6 +204,8 @@ int main(void)
 		cmocka_unit_test_setup(they_are_found_while_their_owners_live, bed_fresh),
 		cmocka_unit_test_setup(one_offers_for_its_own_slots, bed_fresh),
 		cmocka_unit_test_setup(other_users_are_no_neighbours, bed_fresh),
+		cmocka_unit_test_setup(they_are_open_again_after_a_broker_that_was_told_to_end,
+				       bed_fresh),
 		cmocka_unit_test_setup(they_stay_when_another_broker_comes, bed_fresh),
 	};
 

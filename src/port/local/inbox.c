@@ -91,14 +91,24 @@ void inbox_unmap_ring(uint8_t *p)
 	munmap(p, 2 * INBOX_RING);
 }
 
-void inbox_close(int fd)
+static void set_closed(int fd, bool closed)
 {
 	struct inbox *i;
 
 	if (inbox_map(fd, &i))
 		return;
-	atomic_store(&i->closed, 1);
+	atomic_store(&i->closed, closed);
 	inbox_unmap(i);
+}
+
+void inbox_close(int fd)
+{
+	set_closed(fd, true);
+}
+
+void inbox_open(int fd)
+{
+	set_closed(fd, false);
 }
 
 void inbox_tell(int fd)

@@ -53,6 +53,7 @@ void inbox_unmap_ring(uint8_t *);
 
 /* For who looks after the owners, be the memory whose it likes. */
 void inbox_close(int fd); /* the owner has gone */
+void inbox_open(int fd);  /* it has not, whoever thought so */
 void inbox_tell(int fd);  /* there is another inbox */
 
 #endif
