@@ -51,9 +51,11 @@ bool shard_progress(struct shard *s)
 
 void shard_catch_up(struct shard *s)
 {
-	for (int i = 0; !s->dead && i < CATCH_UP_BATCHES; i++)
+	for (int i = 0; !s->dead && i < CATCH_UP_BATCHES; i++) {
+		(void)drive_sleeps(&s->drive); /* as who sleeps: it wants all that has come */
 		if (shard_receive(s, time_now_ns()) <= 0)
 			break;
+	}
 	shard_flush(s);
 }
 

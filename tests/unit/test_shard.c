@@ -90,13 +90,23 @@ static struct port *idle_port(struct fixture *f)
 struct bare_port {
 	struct port port; /* first */
 	struct port_counters counters;
+	bool sleeps, looked; /* whether it was said to when something was asked for last */
 };
+
+static bool bare_sleeps(struct port *p)
+{
+	return ((struct bare_port *)p)->sleeps = true;
+}
 
 static int bare_rx(struct port *p, uint64_t now, port_take *take, void *ctx)
 {
+	struct bare_port *b = (struct bare_port *)p;
+
 	(void)now;
 	(void)take;
 	(void)ctx;
+	b->looked = b->sleeps;
+	b->sleeps = false;
 	return p->fd < 0 ? 0 : -EIO;
 }
 
@@ -109,8 +119,10 @@ static void bare_destroy(struct port *p)
 
 static struct port *bare_port(int fd)
 {
-	static const struct port_ops ops = {
-		.rx = bare_rx, .reaches = reaches_nobody, .destroy = bare_destroy};
+	static const struct port_ops ops = {.rx = bare_rx,
+					    .reaches = reaches_nobody,
+					    .sleeps = bare_sleeps,
+					    .destroy = bare_destroy};
 	struct bare_port *p = calloc(1, sizeof(*p));
 
 	p->port = (struct port){.ops = &ops, .fd = fd, .counters = &p->counters};
@@ -902,6 +914,24 @@ static void nobody_attends_what_has_no_descriptor(void **state)
 	shard_destroy(e.shard);
 }
 
+/* A port may put off looking where that costs much, while somebody polls; not for who polls once.
+ */
+static void who_catches_up_leaves_nothing_for_later(void **state)
+{
+	struct port *p = bare_port(-1);
+	struct bare_port *b = (struct bare_port *)p;
+	struct shard *s;
+
+	(void)state;
+	assert_int_equal(shard_create(&s, &p, 1, 1, &upcalls), 0);
+	shard_lock(s);
+	b->sleeps = b->looked = false;
+	shard_catch_up(s);
+	assert_true(b->looked);
+	shard_unlock(s);
+	shard_destroy(s);
+}
+
 static uint64_t cpu_ns(void)
 {
 	struct timespec t;
@@ -969,6 +999,7 @@ int main(void)
 		BROKEN_PORT_TEST(pollers_exchange_everything),
 		BROKEN_PORT_TEST(the_threads_sleep_besides_a_broken_port),
 		cmocka_unit_test(nobody_attends_what_has_no_descriptor),
+		cmocka_unit_test(who_catches_up_leaves_nothing_for_later),
 	};
 
 	netns_enter();
