@@ -292,8 +292,11 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	shard_lock(qp->shard);
 	if (list_empty(&qp->openers)) {
 		/* The peer waits for the acknowledgement of what was received, be it not yet taken
-		 * in: an RNIC would have answered it. */
-		shard_catch_up(qp->shard);
+		 * in: an RNIC would have answered it. UCX gives the memory for datagrams away
+		 * before it ends the queue pair that they come to, though, and an RNIC would have
+		 * pinned it. */
+		if (ibqp->qp_type != IBV_QPT_UD)
+			shard_catch_up(qp->shard);
 		rc = rnic_qp_destroy(qp->core);
 	} else {
 		rnic_qp_set_user(qp->core, list_entry(qp->openers.next, struct face_qp, openers));

@@ -121,7 +121,7 @@ static bool has_doomed(const struct side *s)
 {
 	const struct wr_rec *r = s->sends;
 
-	while (r && !r->doomed)
+	while (r && !r->doomed && !r->remote_gone)
 		r = r->next;
 	return r;
 }

@@ -580,6 +580,7 @@ static void betray(struct side *s)
 						       : r->land;
 
 		pair_allow_errors(s);
+		r->remote_gone = s->betrayed_remote;
 		expect(s->w, rnic_mr_destroy(l->mr) == 0, "rnic_mr_destroy");
 		l->mr = NULL;
 	}

@@ -71,7 +71,8 @@ struct wr_rec {
 	uint64_t id;
 	uint32_t opcode, len;
 	bool signaled;
-	bool doomed; /* must not succeed */
+	bool doomed;	  /* must not succeed */
+	bool remote_gone; /* what it reads went while it was under way */
 	uint32_t doomed_status;
 	uint8_t *data;	      /* what it carries or must fetch */
 	struct landing *land; /* READ, atomics */

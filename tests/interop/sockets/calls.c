@@ -197,14 +197,18 @@ static void vector_at_offset(void)
 	char buf[8] = "";
 	struct iovec v = {server ? (void *)(uintptr_t) "hello" : buf, 5};
 	int fd = joined();
+	long last;
 
 	if (server) {
 		T(pwritev2(fd, &v, 1, -1, 0));
 		T(pwritev2(fd, &v, 1, 0, 0));
 		T(pwritev(fd, &v, 1, 0));
-		T(pwritev2(fd, &v, 1, -1, RWF_NOWAIT));
+		T(last = pwritev2(fd, &v, 1, -1, RWF_NOWAIT));
+		tell(0, last < 0 ? 5 : 10);
+		meet();
 	} else {
-		await_bytes(fd, 5);
+		meet();
+		await_bytes(fd, (int)asked(0));
 		T(preadv2(fd, &v, 1, 0, 0));
 		T(preadv(fd, &v, 1, 0));
 		T(preadv2(fd, &v, 1, -1, 0));
