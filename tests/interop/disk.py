@@ -65,6 +65,10 @@ class Disk:
             raise AssertionError("weft serve does not come up")
         return p
 
+    def counters(self, server):
+        r = self.hosts[0].run(self.weft, "stat", "-o", "json", server.pid, timeout=30)
+        return json.loads(r.stdout)["processes"][0]["counters"]["target"]
+
     def host(self, *argv, seconds=60):
         p = self.start(self.hosts[1], *argv)
         status = p.wait(seconds)
@@ -391,9 +395,10 @@ def memory_runs_out(d):
     server = d.serve(files=["mem:64m", "mem:1m"])
     new = d.image("new", 64 << 20)
     d.host("cp", d.image("other", 1 << 20), d.uri(2))  # which has all its memory then
+    queues = d.counters(server)["io_queues"]
     bench = d.start(d.hosts[1], "bench", d.uri(2), "--rw", "randrw", "--yes", "--verify",
                     "--runtime", "2")
-    if not lab.until(lambda: server.says("connected: "), 10):
+    if not lab.until(lambda: d.counters(server)["io_queues"] > queues, 10):
         raise AssertionError("bench does not connect")
     with open(f"/proc/{server.pid}/status", encoding="ascii") as f:
         data = int(re.search(r"VmData:\s+(\d+) kB", f.read())[1]) << 10

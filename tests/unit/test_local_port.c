@@ -368,11 +368,11 @@ static void room_wakes_who_waits(void **state)
 	assert_int_equal(t->b.behind.bell_to, A);
 }
 
-static unsigned sends_until_lost(struct end *e, uint8_t service)
+static unsigned sends_until_lost(struct end *e)
 {
 	unsigned n = 0;
 
-	while (sends(e, service, B, 0, 4000)) {
+	while (sends(e, SERVICE_RC, B, 0, 4000)) {
 		n++;
 		assert_in_range(n, 0, 100000);
 	}
@@ -399,7 +399,7 @@ static void room_wakes_the_next_of_a_slot(void **state)
 static void loses_what_waits_too_long(void **state)
 {
 	struct two *t = *state;
-	unsigned n = sends_until_lost(&t->a, SERVICE_RC);
+	unsigned n = sends_until_lost(&t->a);
 	size_t size = entry_size(BTH_LEN + 4000);
 
 	assert_int_equal(n, INBOX_RING / size + PEER_WAITS_MAX / size);
@@ -412,15 +412,6 @@ static void loses_what_waits_too_long(void **state)
 	/* It is as before. */
 	assert_int_equal(sends(&t->a, SERVICE_RC, B, 0, 4000), 1);
 	assert_int_equal(receives_all(&t->b), 1);
-}
-
-static void datagrams_wait_less(void **state)
-{
-	struct two *t = *state;
-	size_t size = entry_size(BTH_LEN + 4000);
-
-	assert_int_equal(sends_until_lost(&t->a, SERVICE_UD),
-			 INBOX_RING / size + PEER_WAITS_UNRELIABLE_MAX / size);
 }
 
 /* ---- who sleeps ------------------------------------------------------------------------------ */
@@ -840,7 +831,6 @@ int main(void)
 		T(room_wakes_who_waits),
 		T(room_wakes_the_next_of_a_slot),
 		T(loses_what_waits_too_long),
-		T(datagrams_wait_less),
 		T(wakes_who_sleeps_once),
 		T(does_not_sleep_on_half_a_ring),
 		T(a_bell_that_was_not_rung_is_tried_again),

@@ -102,13 +102,9 @@ static void send_waiting(struct peer *o)
 
 static bool wait_for_room(struct peer *o, const struct packet_tx *t, size_t size)
 {
-	const uint32_t service = t->hdr[0] & SERVICE_MASK;
-	const size_t max = service == SERVICE_UD || service == SERVICE_UC
-				   ? PEER_WAITS_UNRELIABLE_MAX
-				   : PEER_WAITS_MAX;
 	struct waiting *w;
 
-	if (o->waits_bytes + size > max)
+	if (o->waits_bytes + size > PEER_WAITS_MAX)
 		return false;
 	w = malloc(sizeof(*w) + size);
 	if (!w)

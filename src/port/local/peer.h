@@ -15,9 +15,9 @@
 #include "base/compiler.h"
 #include "wire/packet.h"
 
-/* Bytes that wait for one peer. Reliable services keep less than that on the way. */
-#define PEER_WAITS_MAX		  ((size_t)16 << 20)
-#define PEER_WAITS_UNRELIABLE_MAX ((size_t)4 << 20)
+/* Bytes that wait for one peer. Reliable services keep less than that on the way; to others a
+ * receiver is to be no slower than by a socket, whose buffer takes as much. */
+#define PEER_WAITS_MAX ((size_t)16 << 20)
 
 struct peer;
 
