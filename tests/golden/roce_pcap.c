@@ -1,43 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "roce_pcap.h"
 
-#include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cursor.h"
+#include "pcap_file.h"
 #include "wire/path_probe.h"
 
-#define PCAP_MAGIC_US 0xa1b2c3d4u
-#define PCAP_MAGIC_NS 0xa1b23c4du
-#define PCAP_ETHERNET 1
-#define ETHERTYPE_V4  0x0800
-#define ETHERTYPE_V6  0x86dd
-#define PROTO_UDP     17
-
-static int read_file(const char *path, uint8_t **ret, size_t *ret_len)
-{
-	FILE *f = fopen(path, "rb");
-	size_t len = 0, room = 0, n;
-	uint8_t *p = NULL;
-
-	if (!f)
-		return -errno;
-	do {
-		room = room ? 2 * room : 65536;
-		p = realloc(p, room);
-		if (!p)
-			abort();
-		n = fread(p + len, 1, room - len, f);
-		len += n;
-	} while (len == room);
-	fclose(f);
-	*ret = p;
-	*ret_len = len;
-	return 0;
-}
+#define ETHERTYPE_V4 0x0800
+#define ETHERTYPE_V6 0x86dd
+#define PROTO_UDP    17
 
 static struct gid ipv4_gid(const uint8_t *addr)
 {
@@ -108,43 +82,15 @@ static void append(struct roce_packets *all, const struct roce_packet *p)
 	all->packet[all->count++] = *p;
 }
 
+static void take_frame(void *all, const struct pcap_frame *f)
+{
+	struct roce_packet p = {.file = f->file, .frame = f->number, .ns = f->ns};
+
+	if (parse_frame(&p, f->bytes, f->len))
+		append(all, &p);
+}
+
 int roce_pcap_read(struct roce_packets *all, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char *name = strdup(slash ? slash + 1 : path);
-	uint8_t *data = NULL;
-	size_t len = 0;
-	struct cursor c;
-	bool be, fine;
-	int err = read_file(path, &data, &len);
-
-	if (err)
-		return err;
-	c = cursor_init(data, len);
-	if (len < 24)
-		return -EBADMSG;
-	be = ld_be32(data) == PCAP_MAGIC_US || ld_be32(data) == PCAP_MAGIC_NS;
-	if (!be && ld_le32(data) != PCAP_MAGIC_US && ld_le32(data) != PCAP_MAGIC_NS)
-		return -EBADMSG;
-	fine = cursor_be32(&c) == (be ? PCAP_MAGIC_NS : __builtin_bswap32(PCAP_MAGIC_NS));
-	cursor_skip(&c, 16);
-	if ((be ? cursor_be32(&c) : cursor_le32(&c)) != PCAP_ETHERNET)
-		return -EBADMSG;
-	for (int frame = 1; cursor_left(&c); frame++) {
-		struct roce_packet p = {.file = name, .frame = frame};
-		const uint8_t *bytes;
-		uint32_t captured, seconds, part;
-
-		seconds = be ? cursor_be32(&c) : cursor_le32(&c);
-		part = be ? cursor_be32(&c) : cursor_le32(&c);
-		p.ns = seconds * 1000000000ull + part * (fine ? 1 : 1000ull);
-		captured = be ? cursor_be32(&c) : cursor_le32(&c);
-		cursor_skip(&c, 4);
-		bytes = cursor_take(&c, captured);
-		if (!bytes)
-			return -EBADMSG;
-		if (parse_frame(&p, bytes, captured))
-			append(all, &p);
-	}
-	return 0;
+	return pcap_file_read(path, take_frame, all);
 }

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The PDUs that Linux's nvme-tcp and nvmet-tcp sent each other, header and data digests included:
+ * decoded, they encode to the same bytes, and every digest is what we compute.
+ * Argument: pcap files.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "pcap_file.h"
+#include "wire/nvme.h"
+#include "wire/nvme_tcp.h"
+
+#define STREAMS_MAX  32
+#define STREAM_BYTES (1u << 20)
+#define PORT	     4420
+
+/* One direction of a connection. */
+static struct stream {
+	uint32_t host; /* its port */
+	bool from_host;
+	uint32_t next_seq;
+	size_t len;
+	uint8_t bytes[STREAM_BYTES];
+} streams[STREAMS_MAX];
+static unsigned stream_count;
+
+/* So that the test cannot pass by having seen nothing. */
+static unsigned seen[NVME_TCP_R2T + 1], header_digests, data_digests, in_capsule;
+
+/* --- streams ------------------------------------------------------------------------------------
+ */
+
+static struct stream *stream_of(uint32_t host, bool from_host)
+{
+	for (unsigned i = 0; i < stream_count; i++)
+		if (streams[i].host == host && streams[i].from_host == from_host)
+			return &streams[i];
+	if (stream_count == STREAMS_MAX)
+		fail_msg("more connections than expected");
+	streams[stream_count] = (struct stream){.host = host, .from_host = from_host};
+	return &streams[stream_count++];
+}
+
+/* IPv4; what was sent twice is taken once, and nothing is lost on the bridge. */
+static void take_frame(void *ctx, const struct pcap_frame *f)
+{
+	struct cursor c = cursor_init(f->bytes, f->len);
+	const uint8_t *ip, *tcp, *payload;
+	uint32_t seq, skip;
+	struct stream *s;
+	bool from_host;
+	size_t len;
+
+	(void)ctx;
+	cursor_skip(&c, 12);
+	if (cursor_be16(&c) != 0x0800)
+		return;
+	ip = cursor_take(&c, 20);
+	if (!ip || ip[9] != 6)
+		return;
+	tcp = cursor_take(&c, 20);
+	assert_non_null(tcp);
+	from_host = ld_be16(tcp + 2) == PORT;
+	if (!from_host && ld_be16(tcp) != PORT)
+		return;
+	len = ld_be16(ip + 2) - 20u - (tcp[12] >> 4) * 4u;
+	cursor_skip(&c, (tcp[12] >> 4) * 4u - 20u);
+	payload = cursor_take(&c, len);
+	assert_non_null(payload);
+	s = stream_of(ld_be16(tcp + (from_host ? 0 : 2)), from_host);
+	seq = ld_be32(tcp + 4);
+	if (tcp[13] & 2)
+		s->next_seq = seq + 1;
+	if (!len)
+		return;
+	skip = s->next_seq - seq;
+	if (skip >= len)
+		return;
+	assert_true(s->len + len <= STREAM_BYTES);
+	memcpy(s->bytes + s->len, payload + skip, len - skip);
+	s->len += len - skip;
+	s->next_seq += (uint32_t)len - skip;
+}
+
+/* --- PDUs --------------------------------------------------------------------------------------
+ */
+
+static uint8_t out[NVME_TCP_HLEN_MAX];
+
+#define round_trip(prefix, ret)        \
+	do {                           \
+		prefix##_get(&c, ret); \
+		prefix##_put(&w, ret); \
+	} while (0)
+
+static void check_header(const uint8_t *p, const struct nvme_tcp_ch *ch)
+{
+	struct cursor c = cursor_init(p, ch->hlen);
+	struct wcursor w = wcursor_init(out, sizeof(out));
+	struct nvme_tcp_ch again;
+	struct nvme_tcp_icreq req;
+	struct nvme_tcp_icresp resp;
+	struct nvme_tcp_data data;
+	struct nvme_tcp_r2t r2t;
+	struct nvme_sqe sqe;
+	struct nvme_cqe cqe;
+
+	round_trip(nvme_tcp_ch, &again);
+	switch (ch->type) {
+	case NVME_TCP_ICREQ:
+		round_trip(nvme_tcp_icreq, &req);
+		assert_int_equal(req.pfv, 0);
+		assert_int_equal(req.maxr2t, 0);
+		break;
+	case NVME_TCP_ICRESP:
+		round_trip(nvme_tcp_icresp, &resp);
+		assert_int_equal(resp.maxh2cdata, 4 << 20);
+		break;
+	case NVME_TCP_CMD:
+		round_trip(nvme_sqe, &sqe);
+		break;
+	case NVME_TCP_RESP:
+		round_trip(nvme_cqe, &cqe);
+		break;
+	case NVME_TCP_H2C_DATA:
+	case NVME_TCP_C2H_DATA:
+		round_trip(nvme_tcp_data, &data);
+		assert_int_equal(data.datal,
+				 ch->plen - ch->pdo -
+					 (ch->flags & NVME_TCP_DDGST ? NVME_TCP_DIGEST_LEN : 0));
+		break;
+	case NVME_TCP_R2T:
+		round_trip(nvme_tcp_r2t, &r2t);
+		assert_true(r2t.r2tl > 0);
+		break;
+	default:
+		fail_msg("PDU type %u", ch->type);
+	}
+	assert_false(c.overrun || w.overrun);
+	assert_int_equal(cursor_left(&c), 0);
+	assert_memory_equal(out, p, ch->hlen);
+}
+
+static void check_pdu(const uint8_t *p, const struct nvme_tcp_ch *ch)
+{
+	bool hdgst = ch->flags & NVME_TCP_HDGST, ddgst = ch->flags & NVME_TCP_DDGST;
+	uint32_t headers = ch->hlen + (hdgst ? NVME_TCP_DIGEST_LEN : 0u);
+
+	assert_int_equal(ch->hlen, nvme_tcp_hlen(ch->type));
+	check_header(p, ch);
+	if (hdgst) {
+		assert_int_equal(ld_le32(p + ch->hlen), nvme_tcp_digest(p, ch->hlen));
+		header_digests++;
+	}
+	if (ch->plen > headers) {
+		assert_true(nvme_tcp_has_data(ch->type));
+		assert_int_equal(ch->pdo, nvme_tcp_pdo(ch->hlen, hdgst, 0));
+		in_capsule += ch->type == NVME_TCP_CMD;
+	}
+	if (ddgst) {
+		uint32_t end = ch->plen - NVME_TCP_DIGEST_LEN;
+
+		assert_int_equal(ld_le32(p + end), nvme_tcp_digest(p + ch->pdo, end - ch->pdo));
+		data_digests++;
+	}
+	seen[ch->type]++;
+}
+
+static void every_pdu_encodes_to_what_it_was_decoded_from(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < stream_count; i++) {
+		const struct stream *s = &streams[i];
+
+		for (size_t at = 0; at + NVME_TCP_CH_LEN <= s->len;) {
+			struct cursor c = cursor_init(s->bytes + at, NVME_TCP_CH_LEN);
+			struct nvme_tcp_ch ch;
+
+			nvme_tcp_ch_get(&c, &ch);
+			assert_true(ch.plen >= NVME_TCP_CH_LEN);
+			if (at + ch.plen > s->len) /* the capture ends in the middle of it */
+				break;
+			check_pdu(s->bytes + at, &ch);
+			at += ch.plen;
+		}
+	}
+}
+
+static void the_capture_held_every_kind(void **state)
+{
+	(void)state;
+	assert_true(seen[NVME_TCP_ICREQ] >= 3 && seen[NVME_TCP_ICRESP] >= 3);
+	assert_true(seen[NVME_TCP_CMD] > 30 && seen[NVME_TCP_RESP] > 30);
+	assert_true(seen[NVME_TCP_H2C_DATA] >= 1 && seen[NVME_TCP_R2T] >= 1);
+	assert_true(seen[NVME_TCP_C2H_DATA] > 5);
+	assert_true(in_capsule > 5);
+	assert_true(header_digests > 60 && data_digests > 10);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_pdu_encodes_to_what_it_was_decoded_from),
+		cmocka_unit_test(the_capture_held_every_kind),
+	};
+
+	for (int i = 1; i < argc; i++)
+		if (pcap_file_read(argv[i], take_frame, NULL) != 0) {
+			print_error("%s: no such pcap file\n", argv[i]);
+			return 1;
+		}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
