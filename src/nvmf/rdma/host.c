@@ -6,7 +6,6 @@
  * queue and registrations are made then, and anew with each association, since a reconnect may
  * go through another device.
  */
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +20,7 @@
 #include "base/time.h"
 #include "nvmf/rdma/nudge.h"
 #include "nvmf/rdma/host.h"
+#include "nvmf/transport/address.h"
 #include "wire/nvme_rdma.h"
 
 enum {
@@ -475,33 +475,6 @@ static bool host_events(struct rdma_host *r)
 
 /* --- the caller's ------------------------------------------------------------------------- */
 
-/* Those of the target, of the family of our own address if that is said. */
-static int find_addresses(struct rdma_host *r, char *why, size_t room)
-{
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST}, *own;
-	int err;
-
-	if (r->source[0]) {
-		if (getaddrinfo(r->source, NULL, &hints, &own)) {
-			snprintf(why, room,
-				 "'%s' is no address that one could connect from; `weft devices` "
-				 "shows those there are",
-				 r->source);
-			return -EINVAL;
-		}
-		memcpy(&r->source_address, own->ai_addr, own->ai_addrlen);
-		hints.ai_family = own->ai_family;
-		freeaddrinfo(own);
-	}
-	hints.ai_flags = 0;
-	err = getaddrinfo(r->config.host, r->port, &hints, &r->addresses);
-	if (err)
-		snprintf(why, room, "cannot find the address of host '%s'%s%s: %s", r->config.host,
-			 r->source[0] ? " to be reached from " : "", r->source,
-			 err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
-	return err ? -EINVAL : 0;
-}
-
 static void op_attach(struct transport_host *t, struct host *h)
 {
 	rdma_host_of(t)->h = h;
@@ -641,7 +614,7 @@ struct transport_host *rdma_host_create(const struct transport_host_config *conf
 	snprintf(r->host, sizeof(r->host), strchr(config->host, ':') ? "[%s]" : "%s", config->host);
 	snprintf(r->port, sizeof(r->port), "%s", config->port);
 	snprintf(r->source, sizeof(r->source), "%s", config->source ? config->source : "");
-	if (find_addresses(r, why, room))
+	if (address_of_target(config, &r->source_address, &r->addresses, "weft devices", why, room))
 		goto fail;
 	r->events = rdma_create_event_channel();
 	if (!r->events) {

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Where the target listens, and where it could. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/errno_text.h"
-#include "base/log.h"
 #include "nvmf/rdma/target.h"
 #include "nvmf/transport/address.h"
 
@@ -70,9 +64,10 @@ static int listen_error(int error, const struct rdma_listener *l, char *why, siz
 	return -error;
 }
 
-static int listen_on(struct rdma_target *rt, const struct sockaddr *sa, bool wildcard,
-		     const char *port, char *why, size_t room)
+static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const char *port,
+		     char *why, size_t room)
 {
+	struct rdma_target *rt = ctx;
 	struct rdma_listener *l = &rt->listeners[rt->listener_count];
 	int error, only_v6 = 1;
 
@@ -81,13 +76,7 @@ static int listen_on(struct rdma_target *rt, const struct sockaddr *sa, bool wil
 		return -ENOSPC;
 	}
 	*l = (struct rdma_listener){.rt = rt};
-	l->port = (struct target_port){
-		.ops = &rdma_target_ops,
-		.adrfam = sa->sa_family == AF_INET6 ? NVMF_ADRFAM_IPV6 : NVMF_ADRFAM_IPV4,
-		.wildcard = wildcard,
-	};
-	address_text(sa, l->port.traddr, sizeof(l->port.traddr));
-	snprintf(l->port.trsvcid, sizeof(l->port.trsvcid), "%s", port);
+	address_port(&l->port, &rdma_target_ops, sa, wildcard, port);
 	if (rdma_create_id(rt->events, &l->id, l, RDMA_PS_TCP) != 0)
 		return listen_error(errno, l, why, room);
 	if (sa->sa_family == AF_INET6) /* the two families have listeners of their own */
@@ -121,71 +110,19 @@ static void open_all_devices(struct rdma_target *rt)
 		rdma_free_devices(list);
 }
 
-static int listen_everywhere(struct rdma_target *rt, const char *port, char *why, size_t room)
-{
-	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
-	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = v4.sin_port};
-	char unused[256];
-	int error = listen_on(rt, (struct sockaddr *)&v4, true, port, why, room);
-
-	/* A machine need not have IPv6. */
-	if (!error &&
-	    listen_on(rt, (struct sockaddr *)&v6, true, port, unused, sizeof(unused)) != 0)
-		log_info("nvmf", "not listening on IPv6: %s", unused);
-	if (!error)
-		open_all_devices(rt);
-	return error;
-}
-
 int rdma_listen_on(struct transport_target *t, const char *address, const char *port, char *why,
 		   size_t room)
 {
 	struct rdma_target *rt = rdma_target_of(t);
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
-	int error;
+	int error = address_listen(address, port, listen_on, rt, why, room);
 
-	if (!address)
-		return listen_everywhere(rt, port, why, room);
-	error = getaddrinfo(address, port, &hints, &list);
-	if (error) {
-		snprintf(why, room, "%s is no address of this machine: %s", address,
-			 gai_strerror(error));
-		return -EINVAL;
-	}
-	error = listen_on(rt, list->ai_addr, address_wildcard(address) != AF_UNSPEC, port, why,
-			  room);
-	freeaddrinfo(list);
+	if (!error && !address)
+		open_all_devices(rt);
 	return error;
 }
 
 int rdma_addresses(int family, void (*show)(void *ctx, const char *address, bool loopback),
 		   void *ctx)
 {
-	struct ifaddrs *list, *a;
-	char text[INET6_ADDRSTRLEN + 16];
-	int count = 0;
-
-	if (getifaddrs(&list) != 0)
-		return 0;
-	/* Loopback last: it is of use on this machine alone. */
-	for (int loopback = 0; loopback < 2; loopback++)
-		for (a = list; a; a = a->ifa_next) {
-			const struct sockaddr_in6 *v6 = (void *)a->ifa_addr;
-
-			if (!a->ifa_addr || !(a->ifa_flags & IFF_UP) ||
-			    !!(a->ifa_flags & IFF_LOOPBACK) != loopback ||
-			    (family != AF_UNSPEC && a->ifa_addr->sa_family != family))
-				continue;
-			if (a->ifa_addr->sa_family != AF_INET &&
-			    (a->ifa_addr->sa_family != AF_INET6 ||
-			     IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)))
-				continue;
-			if (!has_rdma(a->ifa_addr))
-				continue;
-			address_text(a->ifa_addr, text, sizeof(text));
-			show(ctx, text, loopback);
-			count++;
-		}
-	freeifaddrs(list);
-	return count;
+	return address_each(family, has_rdma, show, ctx);
 }
