@@ -128,6 +128,11 @@ void nvme_tcp_r2t_put(struct wcursor *c, const struct nvme_tcp_r2t *s);
 uint8_t nvme_tcp_hlen(uint8_t type);
 /* Whether PDUs of the type may have data, and so a data digest. */
 bool nvme_tcp_has_data(uint8_t type);
+/* Initialization and terminate requests go without. */
+static inline bool nvme_tcp_has_digests(uint8_t type)
+{
+	return type >= NVME_TCP_CMD;
+}
 /* Where data begin behind headers of hlen bytes. pda: as in ICReq and ICResp. */
 uint8_t nvme_tcp_pdo(uint8_t hlen, bool hdgst, uint8_t pda);
 

@@ -132,7 +132,8 @@ struct host_transport {
 	/* Ends the connection; nothing of this queue is reported any more, and the peer reaches
 	 * no memory through it from here on. Harmless when the queue is closed. */
 	void (*close)(void *t, uint16_t qid);
-	/* Sends req->sqe, its data in the capsule or by an SGL the transport fills in. -EAGAIN:
+	/* Sends req->sqe, its data in the capsule, where they may be there, or by an SGL the
+	 * transport fills in. -EAGAIN:
 	 * no room; host_queue_writable() follows. Any other error: the connection is lost. */
 	int (*submit)(void *t, uint16_t qid, struct host_request *req, bool in_capsule);
 	/* The request is over: its memory is the caller's again. Called once for each
@@ -140,6 +141,7 @@ struct host_transport {
 	void (*release)(void *t, uint16_t qid, struct host_request *req);
 	uint32_t transfer_max; /* bytes of one command's data; 0: no limit of its own */
 	bool keyed;	       /* the controller must take keyed SGLs */
+	bool no_sq_flow;       /* do without SQ head pointers: there may be no response */
 };
 
 struct host_counters { /* one line each in nvmf/host/counters.def, which also documents them */

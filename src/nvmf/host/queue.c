@@ -176,7 +176,7 @@ void queue_respond(struct host *h, uint16_t qid, const void *capsule, uint32_t l
 			      "a response to a command that is not outstanding");
 		return;
 	}
-	if (cqe.sqhd >= q->entries) {
+	if (cqe.sqhd >= q->entries && !h->transport->no_sq_flow) {
 		host_lose_for(h, HOST_FAIL_PROTOCOL, qid,
 			      "a submission queue head beyond the queue");
 		return;

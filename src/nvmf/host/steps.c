@@ -118,6 +118,7 @@ static void send_connect(struct host *h, uint16_t qid, uint64_t now_ns)
 	struct nvmf_connect c = {
 		.qid = qid,
 		.sqsize = (uint16_t)(h->queues[qid].entries - 1),
+		.cattr = h->transport->no_sq_flow ? NVMF_CATTR_NO_SQ_FLOW : 0,
 		.kato_ms = qid == 0 ? h->config.keep_alive_ms : 0,
 	};
 	struct nvmf_connect_data d = {.cntlid = qid == 0 ? NVMF_CNTLID_DYNAMIC : h->cntlid};

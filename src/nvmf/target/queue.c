@@ -155,11 +155,11 @@ void target_queue_disconnected(struct target_queue *q)
 		target_req_ready(r, NVME_SC_ABORT_QUEUE);
 }
 
-void target_req_recv(struct target_queue *q, struct target_req *r, const void *sqe, size_t sqe_len,
-		     void *data, size_t data_len, uint64_t now_ns)
+/* False: it is no command, and is answered. */
+static bool begin(struct target_queue *q, struct target_req *r, const void *sqe, size_t sqe_len,
+		  void *data, size_t data_len, uint64_t now_ns)
 {
 	struct cursor c = cursor_init(sqe, sqe_len);
-	uint16_t status;
 
 	q->group->now_ns = now_ns;
 	*r = (struct target_req){.queue = q,
@@ -173,15 +173,33 @@ void target_req_recv(struct target_queue *q, struct target_req *r, const void *s
 		q->group->counters->bad_capsules++;
 		queue_end(q, "a capsule of the wrong size");
 		req_complete(r, FAIL(NVME_SC_INVALID_FIELD));
-		return;
+		return false;
 	}
 	count_add(&q->counts.commands, 1);
 	r->dir = nvmf_dir_of(&r->sqe);
+	return true;
+}
+
+void target_req_recv(struct target_queue *q, struct target_req *r, const void *sqe, size_t sqe_len,
+		     void *data, size_t data_len, uint64_t now_ns)
+{
+	uint16_t status;
+
+	if (!begin(q, r, sqe, sqe_len, data, data_len, now_ns))
+		return;
 	status = q->disconnected ? NVME_SC_ABORT_QUEUE : req_parse(r);
 	if (status != NVME_SC_SUCCESS)
 		req_complete(r, status);
 	else
 		req_begin(r);
+}
+
+void target_req_damaged(struct target_queue *q, struct target_req *r, const void *sqe,
+			size_t sqe_len, uint64_t now_ns)
+{
+	if (begin(q, r, sqe, sqe_len, NULL, 0, now_ns))
+		req_complete(r,
+			     q->disconnected ? NVME_SC_ABORT_QUEUE : NVME_SC_TRANSIENT_TRANSPORT);
 }
 
 uint64_t target_group_next_deadline(const struct target_group *g)

@@ -430,6 +430,9 @@ void target_queue_disconnected(struct target_queue *q);
  */
 void target_req_recv(struct target_queue *q, struct target_req *r, const void *sqe, size_t sqe_len,
 		     void *data, size_t data_len, uint64_t now_ns);
+/* The same of a command whose in-capsule data are not what was sent: it is not carried out. */
+void target_req_damaged(struct target_queue *q, struct target_req *r, const void *sqe,
+			size_t sqe_len, uint64_t now_ns);
 /* fetch is done; status is NVME_SC_SUCCESS or why it is not. */
 void target_req_ready(struct target_req *r, uint16_t status);
 

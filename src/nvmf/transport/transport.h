@@ -66,7 +66,8 @@ struct transport_host_config {
 	uint16_t io_queues;	 /* at most */
 	uint16_t io_entries;	 /* of each, at most */
 	uint32_t resolve_timeout_ms;
-	bool plain_keys; /* RDMA: do without memory windows */
+	bool plain_keys;		 /* RDMA: do without memory windows */
+	bool header_digest, data_digest; /* TCP: have them */
 };
 
 struct transport_host_info { /* each NULL where there is no such thing, or not yet */

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Where the target listens, and where it could. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/errno_text.h"
+#include "base/log.h"
+#include "nvmf/tcp/target.h"
+#include "nvmf/transport/address.h"
+
+#define BACKLOG	     128
+#define ACCEPT_BATCH 16
+/* When there were no descriptors left, how long to wait for some. */
+#define RESUME_NS (100 * NSEC_PER_MSEC)
+
+void tcp_listeners_enable(struct tcp_target *tt, bool on)
+{
+	for (uint32_t i = 0; i < tt->listener_count; i++) {
+		struct epoll_event ev = {.events = on ? EPOLLIN : 0,
+					 .data.ptr = &tt->listeners[i].watch};
+
+		(void)epoll_ctl(tt->epoll_fd, EPOLL_CTL_MOD, tt->listeners[i].fd, &ev);
+	}
+	tt->resume_ns = on ? DEADLINE_NEVER : tt->now_ns + RESUME_NS;
+}
+
+static void on_ready(struct tcp_watch *w, uint32_t events)
+{
+	struct tcp_listener *l = container_of(w, struct tcp_listener, watch);
+	int fd;
+
+	(void)events;
+	/* Not all at once: they may come as fast as they are taken. */
+	for (int i = 0; i < ACCEPT_BATCH; i++) {
+		fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0) {
+			tcp_connected(l, fd);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			log_warn("nvmf", "a connection is not taken: %s", errno_text(errno));
+			tcp_listeners_enable(l->tt, false);
+		}
+		return;
+	}
+}
+
+static int listen_error(int error, const struct tcp_listener *l, char *why, size_t room)
+{
+	const char *at = l->port.wildcard ? "" : l->port.traddr, *port = l->port.trsvcid;
+	bool v6 = strchr(at, ':');
+
+	if (error == EADDRINUSE)
+		snprintf(why, room,
+			 "port %s%s%s is in use; another target is running there, or choose a port "
+			 "with --listen tcp://%s%s%s:PORT",
+			 port, *at ? " of " : "", at, v6 ? "[" : "", at, v6 ? "]" : "");
+	else if (error == EADDRNOTAVAIL)
+		snprintf(why, room, "no interface of this machine has the address %s",
+			 l->port.traddr);
+	else
+		snprintf(why, room, "cannot listen on %s port %s: %s", l->port.traddr, port,
+			 errno_text(error));
+	return -error;
+}
+
+static int open_listener(struct tcp_listener *l, const struct sockaddr *sa)
+{
+	bool v6 = sa->sa_family == AF_INET6;
+	socklen_t len = v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &l->watch};
+	int on = 1, error;
+
+	l->fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (l->fd < 0)
+		return errno;
+	(void)setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (v6) /* the two families have listeners of their own */
+		(void)setsockopt(l->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	if (bind(l->fd, sa, len) == 0 && listen(l->fd, BACKLOG) == 0 &&
+	    epoll_ctl(l->tt->epoll_fd, EPOLL_CTL_ADD, l->fd, &ev) == 0)
+		return 0;
+	error = errno;
+	close(l->fd);
+	return error;
+}
+
+static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const char *port,
+		     char *why, size_t room)
+{
+	struct tcp_target *tt = ctx;
+	struct tcp_listener *l = &tt->listeners[tt->listener_count];
+	int error;
+
+	if (tt->listener_count == TCP_LISTENERS_MAX) {
+		snprintf(why, room, "more than %d addresses to listen on", TCP_LISTENERS_MAX);
+		return -ENOSPC;
+	}
+	*l = (struct tcp_listener){.watch.ready = on_ready, .tt = tt};
+	address_port(&l->port, &tcp_target_ops, sa, wildcard, port);
+	error = open_listener(l, sa);
+	if (error)
+		return listen_error(error, l, why, room);
+	tt->listener_count++;
+	target_port_add(tt->group->target, &l->port);
+	return 0;
+}
+
+int tcp_listen_on(struct transport_target *t, const char *address, const char *port, char *why,
+		  size_t room)
+{
+	return address_listen(address, port, listen_on, tcp_target_of(t), why, room);
+}
+
+static bool any_address(const struct sockaddr *sa)
+{
+	(void)sa;
+	return true;
+}
+
+int tcp_addresses(int family, void (*show)(void *ctx, const char *address, bool loopback),
+		  void *ctx)
+{
+	return address_each(family, any_address, show, ctx);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What comes on a queue, PDU by PDU, and in which state it may. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "nvmf/tcp/target.h"
+
+#define TAKES_NEW TCP_RX_TAKES(NVME_TCP_ICREQ)
+#define TAKES_UP                                                        \
+	(TCP_RX_TAKES(NVME_TCP_H2C_TERM) | TCP_RX_TAKES(NVME_TCP_CMD) | \
+	 TCP_RX_TAKES(NVME_TCP_H2C_DATA))
+
+static void on_icreq(struct tcp_queue *q)
+{
+	struct cursor c = tcp_rx_header(&q->rx);
+	struct nvme_tcp_icresp resp = {.maxh2cdata = TARGET_DATA_MAX};
+	struct nvme_tcp_icreq req;
+	struct wcursor w;
+
+	nvme_tcp_icreq_get(&c, &req);
+	if (req.pfv != 0) {
+		tcp_queue_terminate(q, NVME_TCP_FES_UNSUPPORTED, NVME_TCP_IC_PFV);
+		return;
+	}
+	if (req.hpda > NVME_TCP_PDA_MAX) {
+		tcp_queue_terminate(q, NVME_TCP_FES_HEADER_FIELD, NVME_TCP_IC_PDA);
+		return;
+	}
+	resp.dgst = req.dgst & (NVME_TCP_IC_HDGST | NVME_TCP_IC_DDGST);
+	w = tcp_out_pdu(&q->icresp, &q->tx, NVME_TCP_ICRESP, 0, 0);
+	nvme_tcp_icresp_put(&w, &resp);
+	tcp_out_pdu_end(&q->icresp);
+	q->tx.hdgst = q->rx.hdgst = resp.dgst & NVME_TCP_IC_HDGST;
+	q->tx.ddgst = q->rx.ddgst = resp.dgst & NVME_TCP_IC_DDGST;
+	q->tx.pda = req.hpda;
+	q->r2ts = min_of(req.maxr2t, TCP_R2TS_MAX - 1u) + 1;
+	q->rx.takes = TAKES_UP;
+	q->state = TCP_QUEUE_UP;
+	tcp_queue_send(q, &q->icresp);
+}
+
+static void on_term(struct tcp_queue *q)
+{
+	struct cursor c = tcp_rx_header(&q->rx);
+	struct nvme_tcp_term t;
+
+	nvme_tcp_term_get(&c, &t);
+	tcp_queue_fail(q, "the host says that the protocol was broken: %s (%u)",
+		       nvme_tcp_fes_name(t.fes), t.fei);
+}
+
+static void on_header(struct tcp_queue *q)
+{
+	switch (q->rx.ch.type) {
+	case NVME_TCP_CMD:
+		tcp_cmd_begin(q);
+		break;
+	case NVME_TCP_H2C_DATA:
+		tcp_data_begin(q);
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_pdu(struct tcp_queue *q)
+{
+	switch (q->rx.ch.type) {
+	case NVME_TCP_ICREQ:
+		on_icreq(q);
+		break;
+	case NVME_TCP_CMD:
+		tcp_cmd_whole(q);
+		break;
+	case NVME_TCP_H2C_DATA:
+		tcp_data_whole(q);
+		break;
+	case NVME_TCP_H2C_TERM:
+		on_term(q);
+		break;
+	default:
+		break;
+	}
+}
+
+void tcp_queue_input(struct tcp_queue *q, const uint8_t *p, size_t len)
+{
+	const uint8_t *end = p + len;
+
+	while (q->state != TCP_QUEUE_DYING) {
+		switch (tcp_rx_eat(&q->rx, &p, end)) {
+		case TCP_RX_MORE:
+			return;
+		case TCP_RX_HEADER:
+			on_header(q);
+			break;
+		case TCP_RX_PDU:
+			on_pdu(q);
+			break;
+		case TCP_RX_BAD:
+			tcp_queue_terminate(q, q->rx.fes, q->rx.fei);
+			break;
+		}
+	}
+}
+
+/* --- coming and going ------------------------------------------------------------------------- */
+
+static void op_has_memory(struct share_cmd *s)
+{
+	tcp_cmd_has_memory(container_of(s, struct tcp_cmd, share));
+}
+
+static void op_give_way(struct share_queue *s)
+{
+	struct tcp_queue *q = container_of(s, struct tcp_queue, share);
+
+	tcp_queue_fail(q, "it gave way to newer connections");
+}
+
+static const struct share_ops share_ops = {.has_memory = op_has_memory, .give_way = op_give_way};
+
+struct tcp_queue *tcp_queue_create(struct tcp_target *tt, struct target_port *port, int fd,
+				   const uint8_t key[16], const char *traddr, const char *raddr)
+{
+	struct tcp_queue *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	q->tt = tt;
+	q->fd = fd;
+	if (!share_queue_init(&q->share, tt->shares, &share_ops, key)) {
+		free(q);
+		return NULL;
+	}
+	q->share.established = true; /* it has answered from where it says that it is */
+	if (tcp_queue_open(q) != 0) {
+		share_queue_fini(&q->share);
+		free(q);
+		return NULL;
+	}
+	tcp_rx_init(&q->rx, TAKES_NEW, TARGET_DATA_MAX);
+	tcp_tx_init(&q->tx);
+	tcp_out_init(&q->icresp, NULL);
+	tcp_out_init(&q->term, NULL);
+	list_init(&q->sending);
+	q->tq = (struct target_queue){
+		.group = tt->group,
+		.ops = &tcp_target_ops,
+		.port = port,
+		.qid = TARGET_QID_UNKNOWN,
+		.entries_max = tcp_target_ops.entries_max,
+		.capsule_data_max = tcp_target_ops.capsule_data_max,
+	};
+	memcpy(q->tq.peer, key, sizeof(q->tq.peer));
+	strncpy(q->tq.traddr, traddr, sizeof(q->tq.traddr) - 1);
+	strncpy(q->tq.raddr, raddr, sizeof(q->tq.raddr) - 1);
+	list_push_tail(&tt->queues, &q->link);
+	target_queue_init(&q->tq, tt->group->target, tt->now_ns);
+	return q;
+}
+
+void tcp_queue_free(struct tcp_queue *q)
+{
+	tcp_queue_close(q);
+	share_queue_fini(&q->share);
+	list_remove(&q->sending);
+	list_remove(&q->link);
+	free(q);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "nvmf/tcp/rx.h"
+
+#include <assert.h>
+#include <string.h>
+
+void tcp_rx_init(struct tcp_rx *rx, uint16_t takes, uint32_t data_max)
+{
+	*rx = (struct tcp_rx){
+		.takes = takes, .data_max = data_max, .want = NVME_TCP_CH_LEN, .data_fine = true};
+}
+
+static enum tcp_rx_event bad(struct tcp_rx *rx, enum nvme_tcp_fes fes, uint32_t fei)
+{
+	rx->bad = true;
+	rx->fes = (uint16_t)fes;
+	rx->fei = fei;
+	return TCP_RX_BAD;
+}
+
+static enum tcp_rx_event bad_field(struct tcp_rx *rx, uint32_t at)
+{
+	return bad(rx, NVME_TCP_FES_HEADER_FIELD, at);
+}
+
+static uint32_t headers_len(const struct tcp_rx *rx)
+{
+	return rx->ch.hlen +
+	       (rx->hdgst && nvme_tcp_has_digests(rx->ch.type) ? NVME_TCP_DIGEST_LEN : 0u);
+}
+
+static uint32_t data_digest_len(const struct tcp_rx *rx)
+{
+	return rx->ddgst && nvme_tcp_has_digests(rx->ch.type) ? NVME_TCP_DIGEST_LEN : 0;
+}
+
+/* Where the data of the PDU are, and how much; it has some. */
+static enum tcp_rx_event check_data(struct tcp_rx *rx)
+{
+	struct nvme_tcp_ch *ch = &rx->ch;
+	uint32_t digest = data_digest_len(rx);
+
+	if (!nvme_tcp_has_data(ch->type))
+		return bad_field(rx, NVME_TCP_CH_PLEN);
+	if (!nvme_tcp_has_digests(ch->type))
+		ch->pdo = ch->hlen; /* a terminate request has none */
+	else if (ch->pdo < headers_len(rx) || ch->pdo % ((rx->pda + 1u) * 4))
+		return bad_field(rx, NVME_TCP_CH_PDO);
+	if (ch->plen <= ch->pdo + digest)
+		return bad_field(rx, NVME_TCP_CH_PLEN);
+	if (digest && !(ch->flags & NVME_TCP_DDGST))
+		return bad_field(rx, NVME_TCP_CH_FLAGS);
+	rx->data_len = ch->plen - ch->pdo - digest;
+	if (rx->data_len > rx->data_max)
+		return bad(rx, NVME_TCP_FES_LIMIT_EXCEEDED, 0);
+	return TCP_RX_MORE;
+}
+
+static enum tcp_rx_event check_ch(struct tcp_rx *rx)
+{
+	struct cursor c = cursor_init(rx->head, NVME_TCP_CH_LEN);
+	const struct nvme_tcp_ch *ch = &rx->ch;
+
+	nvme_tcp_ch_get(&c, &rx->ch);
+	rx->data_len = 0;
+	rx->data_fine = true;
+	rx->place = NULL;
+	if (!nvme_tcp_hlen(ch->type))
+		return bad_field(rx, NVME_TCP_CH_TYPE);
+	if (!(rx->takes & TCP_RX_TAKES(ch->type)))
+		return bad(rx, NVME_TCP_FES_SEQUENCE, 0);
+	if (ch->hlen != nvme_tcp_hlen(ch->type))
+		return bad_field(rx, NVME_TCP_CH_HLEN);
+	if (ch->plen < headers_len(rx))
+		return bad_field(rx, NVME_TCP_CH_PLEN);
+	if (nvme_tcp_has_digests(rx->ch.type) && !!(ch->flags & NVME_TCP_HDGST) != rx->hdgst)
+		return bad_field(rx, NVME_TCP_CH_FLAGS);
+	if (nvme_tcp_has_digests(rx->ch.type) && ch->flags & NVME_TCP_DDGST && !rx->ddgst)
+		return bad_field(rx, NVME_TCP_CH_FLAGS);
+	if (ch->plen > headers_len(rx))
+		return check_data(rx);
+	/* Only capsules come without, and terminate requests. */
+	if (ch->type == NVME_TCP_H2C_DATA || ch->type == NVME_TCP_C2H_DATA)
+		return bad_field(rx, NVME_TCP_CH_PLEN);
+	return TCP_RX_MORE;
+}
+
+static enum tcp_rx_event check_head(struct tcp_rx *rx)
+{
+	uint32_t came = ld_le32(rx->head + rx->ch.hlen);
+
+	if (rx->hdgst && nvme_tcp_has_digests(rx->ch.type) &&
+	    nvme_tcp_digest(rx->head, rx->ch.hlen) != came)
+		return bad(rx, NVME_TCP_FES_HEADER_DIGEST, came);
+	return TCP_RX_HEADER;
+}
+
+static void enter(struct tcp_rx *rx, int state, uint32_t want)
+{
+	rx->state = state;
+	rx->got = 0;
+	rx->want = want;
+}
+
+/* A part is whole: the next one. */
+static enum tcp_rx_event go_on(struct tcp_rx *rx)
+{
+	enum tcp_rx_event e;
+
+	switch (rx->state) {
+	case TCP_RX_CH:
+		e = check_ch(rx);
+		enter(rx, TCP_RX_HEAD, headers_len(rx));
+		rx->got = NVME_TCP_CH_LEN;
+		return e;
+	case TCP_RX_HEAD:
+		e = check_head(rx);
+		if (rx->data_len)
+			enter(rx, TCP_RX_PAD, rx->ch.pdo - headers_len(rx));
+		else
+			enter(rx, TCP_RX_END, 0);
+		return e;
+	case TCP_RX_PAD:
+		enter(rx, TCP_RX_DATA, rx->data_len);
+		return TCP_RX_MORE;
+	case TCP_RX_DATA:
+		enter(rx, TCP_RX_DIGEST, data_digest_len(rx));
+		return TCP_RX_MORE;
+	case TCP_RX_DIGEST:
+		if (rx->want && rx->place)
+			rx->data_fine =
+				ld_le32(rx->digest) == nvme_tcp_digest(rx->place, rx->data_len);
+		enter(rx, TCP_RX_END, 0);
+		return TCP_RX_MORE;
+	case TCP_RX_END:
+		enter(rx, TCP_RX_CH, NVME_TCP_CH_LEN);
+		return TCP_RX_PDU;
+	}
+	assert(!"no such state");
+	return TCP_RX_BAD;
+}
+
+static uint8_t *part(struct tcp_rx *rx)
+{
+	switch (rx->state) {
+	case TCP_RX_CH:
+	case TCP_RX_HEAD:
+		return rx->head;
+	case TCP_RX_DATA:
+		return rx->place;
+	case TCP_RX_DIGEST:
+		return rx->digest;
+	case TCP_RX_PAD:
+	case TCP_RX_END:
+		break;
+	}
+	return NULL;
+}
+
+enum tcp_rx_event tcp_rx_eat(struct tcp_rx *rx, const uint8_t **p, const uint8_t *end)
+{
+	while (!rx->bad) {
+		uint32_t n = (uint32_t)min_of((size_t)(rx->want - rx->got), (size_t)(end - *p));
+		enum tcp_rx_event e;
+
+		if (n && part(rx))
+			memcpy(part(rx) + rx->got, *p, n);
+		*p += n;
+		rx->got += n;
+		if (rx->got < rx->want)
+			return TCP_RX_MORE;
+		e = go_on(rx);
+		if (e != TCP_RX_MORE)
+			return e;
+	}
+	return TCP_RX_BAD;
+}
+
+uint32_t tcp_rx_wants(const struct tcp_rx *rx, void **ret)
+{
+	if (rx->bad || rx->state != TCP_RX_DATA || !rx->place)
+		return 0;
+	*ret = rx->place + rx->got;
+	return rx->want - rx->got;
+}
+
+void tcp_rx_placed(struct tcp_rx *rx, uint32_t n)
+{
+	assert(rx->state == TCP_RX_DATA && n <= rx->want - rx->got);
+	rx->got += n;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * PDUs out of a stream of bytes, for target and host: what is a PDU is told from what is none, its
+ * data are led to where they belong. Knows no socket.
+ *
+ * Bytes come in two ways. tcp_rx_eat() takes them from a buffer that holds whatever the stream
+ * brought. Where tcp_rx_wants() names memory, the stream's next bytes may be put there directly and
+ * told of by tcp_rx_placed(): data that did not come with their header are never copied.
+ *
+ * Of a PDU the owner hears twice: when its headers are there, whereupon tcp_rx_place() may say
+ * where its data go, and when it is whole.
+ */
+#ifndef WEFT_NVMF_TCP_RX_H
+#define WEFT_NVMF_TCP_RX_H
+
+#include "base/compiler.h"
+#include "wire/nvme_tcp.h"
+
+enum tcp_rx_event {
+	TCP_RX_MORE,   /* all bytes are eaten */
+	TCP_RX_HEADER, /* headers are there, and right */
+	TCP_RX_PDU,    /* it is whole: rx->data_fine */
+	TCP_RX_BAD,    /* it is none: rx->fes, rx->fei; nothing is eaten any more */
+};
+
+struct tcp_rx {
+	/* The owner's. */
+	uint16_t takes; /* a bit for each type that may come */
+	bool hdgst, ddgst;
+	uint8_t pda;	   /* as was asked for in ICReq or ICResp */
+	uint32_t data_max; /* of one PDU */
+
+	/* Of the PDU that was announced last. */
+	struct nvme_tcp_ch ch;
+	uint8_t head[NVME_TCP_HLEN_MAX + NVME_TCP_DIGEST_LEN];
+	uint32_t data_len;
+	bool data_fine; /* its data digest is right, or there is none */
+
+	uint16_t fes; /* enum nvme_tcp_fes */
+	uint32_t fei;
+
+	enum { TCP_RX_CH, TCP_RX_HEAD, TCP_RX_PAD, TCP_RX_DATA, TCP_RX_DIGEST, TCP_RX_END } state;
+	uint32_t got, want; /* bytes of the state's part */
+	uint8_t *place;
+	uint8_t digest[NVME_TCP_DIGEST_LEN];
+	bool bad;
+};
+
+#define TCP_RX_TAKES(type) ((uint16_t)(1u << (type)))
+
+void tcp_rx_init(struct tcp_rx *rx, uint16_t takes, uint32_t data_max);
+/* Takes bytes from *p to end, until there is something to tell. */
+enum tcp_rx_event tcp_rx_eat(struct tcp_rx *rx, const uint8_t **p, const uint8_t *end) must_use;
+/* What follows the common header of the PDU that is announced. */
+static inline struct cursor tcp_rx_header(const struct tcp_rx *rx)
+{
+	return cursor_init(rx->head + NVME_TCP_CH_LEN, rx->ch.hlen - (size_t)NVME_TCP_CH_LEN);
+}
+/* Between its headers and its data: rx->data_len bytes go there; without it they are dropped. */
+static inline void tcp_rx_place(struct tcp_rx *rx, void *place)
+{
+	rx->place = place;
+}
+/* Where the stream's next bytes belong, and how many; 0: into a buffer. */
+uint32_t tcp_rx_wants(const struct tcp_rx *rx, void **ret);
+void tcp_rx_placed(struct tcp_rx *rx, uint32_t n);
+
+#endif

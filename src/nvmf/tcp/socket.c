@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "nvmf/tcp/socket.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#define PIECES		256 /* of a sendmsg() */
+#define KEEP_IDLE_S	30
+#define KEEP_INTERVAL_S 5
+#define KEEP_COUNT	3
+
+/* What fails here costs speed, or that somebody who is gone is noticed later. */
+static void set(int fd, int level, int option, int value)
+{
+	(void)setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+void tcp_socket_tune(int fd)
+{
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTERVAL_S);
+	set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT);
+}
+
+ssize_t tcp_socket_read(int fd, struct tcp_rx *rx, uint8_t *buffer, size_t room, size_t *ret_len,
+			bool *ret_drained)
+{
+	struct iovec iov[2] = {{0}, {buffer, room}};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+	size_t placed;
+	ssize_t n;
+
+	iov[0].iov_len = tcp_rx_wants(rx, &iov[0].iov_base);
+	do {
+		if (iov[0].iov_len)
+			n = recvmsg(fd, &msg, MSG_DONTWAIT);
+		else
+			n = recv(fd, buffer, room, MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return n < 0 ? -errno : 0;
+	placed = min_of((size_t)n, iov[0].iov_len);
+	if (placed)
+		tcp_rx_placed(rx, (uint32_t)placed);
+	*ret_len = (size_t)n - placed;
+	*ret_drained = (size_t)n < iov[0].iov_len + room;
+	return n;
+}
+
+int tcp_socket_send(int fd, struct tcp_tx *tx)
+{
+	struct iovec iov[PIECES];
+	struct msghdr msg = {.msg_iov = iov};
+	ssize_t n;
+
+	while ((msg.msg_iovlen = tcp_tx_iov(tx, iov, PIECES))) {
+		n = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0)
+			tcp_tx_sent(tx, (size_t)n);
+	}
+	return 0;
+}

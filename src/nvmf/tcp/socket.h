@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What target and host do with their sockets. */
+#ifndef WEFT_NVMF_TCP_SOCKET_H
+#define WEFT_NVMF_TCP_SOCKET_H
+
+#include "nvmf/tcp/rx.h"
+#include "nvmf/tcp/tx.h"
+
+/* No delay, and who is gone is noticed. */
+void tcp_socket_tune(int fd);
+/*
+ * Reads what is there, to where it belongs and behind that into the buffer: *ret_len bytes of it
+ * are for the owner to eat. How many came together; 0: the other side has closed; -errno, -EAGAIN
+ * if nothing is there. *ret_drained: nothing more is.
+ */
+ssize_t tcp_socket_read(int fd, struct tcp_rx *rx, uint8_t *buffer, size_t room, size_t *ret_len,
+			bool *ret_drained) must_use;
+/* Sends what waits. 0: all of it went; -EAGAIN: the socket takes no more; -errno. */
+int tcp_socket_send(int fd, struct tcp_tx *tx) must_use;
+
+#endif

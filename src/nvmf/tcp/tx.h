@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * PDUs into a stream of bytes, for target and host: what waits to be sent is a line of tcp_outs,
+ * each with its headers and a pointer to its data, which stay where they are until they are sent.
+ * Knows no socket: tcp_tx_iov() says what is next, tcp_tx_sent() is told what went.
+ */
+#ifndef WEFT_NVMF_TCP_TX_H
+#define WEFT_NVMF_TCP_TX_H
+
+#include <sys/uio.h>
+
+#include "base/compiler.h"
+#include "base/list.h"
+#include "wire/nvme_tcp.h"
+
+/* Behind data: their digest, and the headers of a PDU without data. */
+#define TCP_TAIL_MAX (NVME_TCP_DIGEST_LEN + 24 + NVME_TCP_DIGEST_LEN)
+
+struct tcp_out {
+	struct list link; /* of tcp_tx.outs, or in none */
+	uint8_t head_len, tail_len;
+	uint8_t head[NVME_TCP_HLEN_MAX]; /* of one PDU or several; the last one's data follow */
+	uint8_t tail[TCP_TAIL_MAX];
+	const void *data;
+	uint32_t data_len, zero_len; /* so many zeroes behind the data */
+	/* All of it is sent; it may be pushed again. NULL: nobody wants to know. */
+	void (*sent)(struct tcp_out *o);
+};
+
+struct tcp_tx {
+	bool hdgst, ddgst;
+	uint8_t pda; /* as the other side asks for */
+	struct list outs;
+	size_t done;  /* bytes of the first that are sent */
+	size_t bytes; /* that wait */
+};
+
+void tcp_tx_init(struct tcp_tx *tx);
+void tcp_out_init(struct tcp_out *o, void (*sent)(struct tcp_out *o));
+static inline bool tcp_out_waits(const struct tcp_out *o)
+{
+	return !list_empty(&o->link);
+}
+
+/* --- what a tcp_out is made of: it waits nowhere -----------------------------------------------
+ */
+
+/* Empty, as before the first PDU. */
+void tcp_out_clear(struct tcp_out *o);
+/*
+ * A PDU behind those that are in the head already, with data_len bytes: the cursor is where the
+ * header of its type goes. pdu_end() when that is there.
+ */
+struct wcursor tcp_out_pdu(struct tcp_out *o, const struct tcp_tx *tx, uint8_t type, uint8_t flags,
+			   uint32_t data_len);
+void tcp_out_pdu_end(struct tcp_out *o);
+/* The data of the last PDU, and zeroes behind them. */
+void tcp_out_data(struct tcp_out *o, const struct tcp_tx *tx, const void *data, uint32_t len,
+		  uint32_t zero_len);
+/* As tcp_out_pdu(), behind the data, without any of its own. */
+struct wcursor tcp_out_tail(struct tcp_out *o, const struct tcp_tx *tx, uint8_t type);
+void tcp_out_tail_end(struct tcp_out *o);
+
+/* --- sending ------------------------------------------------------------------------------------
+ */
+
+void tcp_tx_push(struct tcp_tx *tx, struct tcp_out *o);
+/* What goes next, in at most room pieces; how many. 0: nothing waits. */
+unsigned int tcp_tx_iov(const struct tcp_tx *tx, struct iovec *iov, unsigned int room);
+/* So many bytes of that went. */
+void tcp_tx_sent(struct tcp_tx *tx, size_t n);
+/* Nothing is sent any more: the line is empty, nobody is told. */
+void tcp_tx_drop(struct tcp_tx *tx);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The target on NVMe/TCP without sockets, and hosts that send what bytes they like: what one side
+ * has to send is handed to the other by function call.
+ */
+#ifndef WEFT_TESTS_TCP_BED_H
+#define WEFT_TESTS_TCP_BED_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "nvmf/tcp/target.h"
+#include "wire/nvme_fabrics.h"
+
+#define NQN	"nqn.2026-11.io.example:tcp"
+#define HOSTNQN "nqn.2026-11.io.example:host"
+#define DEPTH	16
+
+struct slow_store { /* keeps operations until told */
+	struct store store;
+	struct store *below;
+	bool hold;
+	struct store_op *held[256];
+	unsigned count;
+};
+
+extern struct tcp_bed {
+	uint64_t now_ns;
+	struct target target;
+	struct target_subsys subsys;
+	struct target_ns ns; /* 2 MiB in blocks of 512 */
+	struct slow_store slow;
+	struct shares shares;
+	struct transport_target *t;
+	struct tcp_target *tt;
+	struct target_port port;
+	uint8_t host; /* that hosts come from, from now on */
+} bed;
+
+int tcp_bed_set_up(void **state);
+int tcp_bed_tear_down(void **state);
+void slow_release(void);
+
+struct pdu {
+	struct nvme_tcp_ch ch;
+	uint8_t head[NVME_TCP_HLEN_MAX]; /* behind the common header */
+	uint8_t *data;			 /* in peer.memory */
+	uint32_t len;
+	bool fine;
+};
+
+struct peer {
+	struct tcp_queue *q; /* the target's; NULL: it has ended */
+	struct tcp_rx rx;
+	struct tcp_tx tx;
+	struct pdu pdus[256]; /* that came; the first `taken` were looked at */
+	unsigned came, taken;
+	uint8_t memory[4 << 20];
+	size_t used;
+};
+
+/* A connection on which nothing was said. */
+struct peer *peer_open(void);
+void peer_close(struct peer *p);
+/* Bytes to the target, and what it has to say to that. */
+void peer_bytes(struct peer *p, const void *bytes, size_t len);
+/* What is built with p->tx, and pushed there. */
+void peer_send(struct peer *p);
+/* What the target has to say. */
+void peer_take(struct peer *p);
+/* One turn of the target, with what it has to say. */
+void peer_turn(struct peer *p);
+/* The next that came, which must be of that type. */
+const struct pdu *peer_next(struct peer *p, enum nvme_tcp_type type);
+/* It is the last thing that came: the connection is terminated so. */
+void peer_terminated(struct peer *p, uint16_t fes, uint32_t fei);
+
+struct nvme_tcp_icresp peer_init(struct peer *p, const struct nvme_tcp_icreq *req);
+/* With in-capsule data, or none. */
+void peer_command(struct peer *p, const struct nvme_sqe *s, const void *data, uint32_t len);
+void peer_data(struct peer *p, const struct nvme_tcp_data *d, uint8_t flags, const void *data);
+struct nvme_tcp_r2t peer_r2t(struct peer *p);
+struct nvme_cqe peer_response(struct peer *p);
+
+/* With a transport data block of len bytes. */
+struct nvme_sqe peer_sqe(uint8_t opcode, uint16_t cid, uint32_t len);
+struct nvme_sqe peer_rw(uint8_t opcode, uint16_t cid, uint64_t slba, uint32_t len);
+/* Sends Connect, its data in the capsule; its cid is 0. */
+void peer_connect_send(struct peer *p, uint16_t qid, uint16_t cntlid, uint8_t cattr);
+/* Initialized and connected; the controller's ID. */
+uint16_t peer_connect(struct peer *p, uint16_t qid, uint16_t cntlid, uint8_t cattr);
+
+struct pair {
+	struct peer *admin, *io;
+};
+/* A controller with an I/O queue; req: of both connections; NULL: of zeroes. */
+struct pair pair_open(const struct nvme_tcp_icreq *req, uint8_t cattr);
+void pair_close(struct pair *p);
+
+#endif

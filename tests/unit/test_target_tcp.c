@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The target's side of NVMe/TCP, PDU by PDU, with hosts that do what hosts should not. */
+#include <errno.h>
+#include <string.h>
+
+#include "tcp_bed.h"
+
+static uint8_t some[2 << 20];
+
+static void fill(void)
+{
+	for (size_t i = 0; i < sizeof(some); i++)
+		some[i] = (uint8_t)(i * 31 + i / 251);
+}
+
+/* --- what is agreed on --------------------------------------------------------------------------
+ */
+
+static void digests_are_had_where_the_host_asks_for_them(void **state)
+{
+	(void)state;
+	for (uint8_t dgst = 0; dgst < 4; dgst++) {
+		const struct nvme_tcp_icreq req = {.dgst = dgst};
+		struct peer *p = peer_open();
+		struct nvme_tcp_icresp r = peer_init(p, &req);
+
+		assert_int_equal(r.pfv, 0);
+		assert_int_equal(r.cpda, 0);
+		assert_int_equal(r.dgst, dgst);
+		assert_int_equal(r.maxh2cdata, TARGET_DATA_MAX);
+		peer_close(p);
+	}
+}
+
+static void what_cannot_be_agreed_on_ends_it(void **state)
+{
+	static const struct {
+		struct nvme_tcp_icreq req;
+		uint16_t fes;
+		uint32_t fei;
+	} cases[] = {
+		{{.pfv = 1}, NVME_TCP_FES_UNSUPPORTED, NVME_TCP_IC_PFV},
+		{{.hpda = NVME_TCP_PDA_MAX + 1}, NVME_TCP_FES_HEADER_FIELD, NVME_TCP_IC_PDA},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct peer *p = peer_open();
+		struct tcp_out o;
+		struct wcursor w;
+
+		tcp_out_init(&o, NULL);
+		w = tcp_out_pdu(&o, &p->tx, NVME_TCP_ICREQ, 0, 0);
+		nvme_tcp_icreq_put(&w, &cases[i].req);
+		tcp_out_pdu_end(&o);
+		tcp_tx_push(&p->tx, &o);
+		peer_send(p);
+		peer_terminated(p, cases[i].fes, cases[i].fei);
+		peer_close(p);
+	}
+}
+
+static void first_of_all_comes_what_is_to_be_agreed_on(void **state)
+{
+	const struct nvme_tcp_icreq req = {0};
+	struct peer *p = peer_open();
+	struct nvme_sqe s = peer_sqe(NVME_ADMIN_KEEP_ALIVE, 0, 0);
+
+	(void)state;
+	peer_command(p, &s, NULL, 0);
+	peer_terminated(p, NVME_TCP_FES_SEQUENCE, 0);
+	peer_close(p);
+	/* And that once. */
+	p = peer_open();
+	peer_init(p, &req);
+	{
+		uint8_t bytes[128] = {NVME_TCP_ICREQ, 0, 128, 0, 128};
+
+		peer_bytes(p, bytes, sizeof(bytes));
+	}
+	peer_terminated(p, NVME_TCP_FES_SEQUENCE, 0);
+	peer_close(p);
+}
+
+static void a_terminate_request_has_the_header_that_it_is_about(void **state)
+{
+	static const uint8_t bytes[] = {0x77, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+	struct peer *p = peer_open();
+
+	(void)state;
+	peer_bytes(p, bytes, sizeof(bytes));
+	assert_int_equal(p->pdus[0].len, NVME_TCP_CH_LEN);
+	assert_memory_equal(p->pdus[0].data, bytes, NVME_TCP_CH_LEN);
+	peer_terminated(p, NVME_TCP_FES_HEADER_FIELD, NVME_TCP_CH_TYPE);
+	peer_close(p);
+}
+
+/* --- data that hosts send -----------------------------------------------------------------------
+ */
+
+static void read_back(struct peer *p, uint64_t slba, const uint8_t *want, uint32_t len)
+{
+	struct nvme_sqe s = peer_rw(NVME_IO_READ, 99, slba, len);
+	const struct pdu *u;
+	struct cursor c;
+	struct nvme_tcp_data d;
+
+	peer_command(p, &s, NULL, 0);
+	u = peer_next(p, NVME_TCP_C2H_DATA);
+	c = cursor_init(u->head, 16);
+	nvme_tcp_data_get(&c, &d);
+	assert_int_equal(d.cccid, 99);
+	assert_int_equal(d.datao, 0);
+	assert_int_equal(d.datal, len);
+	assert_true(u->ch.flags & NVME_TCP_DATA_LAST);
+	assert_int_equal(u->len, len);
+	assert_true(u->fine);
+	assert_memory_equal(u->data, want, len);
+	if (!(u->ch.flags & NVME_TCP_DATA_SUCCESS))
+		assert_int_equal(peer_response(p).status, NVME_SC_SUCCESS);
+}
+
+static void data_in_the_capsule_are_written(void **state)
+{
+	(void)state;
+	fill();
+	for (uint8_t dgst = 0; dgst < 4; dgst++) {
+		const struct nvme_tcp_icreq req = {.dgst = dgst, .hpda = (uint8_t)(dgst * 9)};
+		struct pair p = pair_open(&req, 0);
+		struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, dgst, 8192);
+
+		s.sgl = (struct nvme_sgl){.subtype = NVME_SGL_OFFSET, .len = 8192};
+		peer_command(p.io, &s, some + dgst, 8192);
+		assert_int_equal(peer_response(p.io).status, NVME_SC_SUCCESS);
+		read_back(p.io, dgst, some + dgst, 8192);
+		pair_close(&p);
+	}
+}
+
+/* The host says how many R2Ts at a time it takes; the data are divided among them. */
+static void more_data_are_asked_for_at_once(void **state)
+{
+	static const struct {
+		uint32_t maxr2t, len, count, piece;
+	} cases[] = {
+		{0, 512, 1, 512},
+		{0, 1 << 20, 1, 1 << 20},
+		{1, 1 << 20, 2, 512 << 10},
+		{0xffffffff, 1 << 20, 4, 256 << 10},
+		{7, 100 << 10, 1, 100 << 10},
+		{7, 200 << 10, 2, 100 << 10},
+		{2, (300 << 10) + 512, 3, 104 << 10}, /* pieces are whole pages */
+	};
+
+	(void)state;
+	fill();
+	for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct nvme_tcp_icreq req = {.maxr2t = cases[i].maxr2t, .dgst = i % 4};
+		struct pair p = pair_open(&req, 0);
+		struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, 0, cases[i].len);
+		struct nvme_tcp_r2t r[4];
+		uint32_t at = 0;
+
+		peer_command(p.io, &s, NULL, 0);
+		for (unsigned k = 0; k < cases[i].count; k++) {
+			r[k] = peer_r2t(p.io);
+			assert_int_equal(r[k].cccid, 5);
+			assert_int_equal(r[k].r2to, at);
+			assert_int_equal(r[k].r2tl, min_of(cases[i].piece, cases[i].len - at));
+			at += r[k].r2tl;
+		}
+		assert_int_equal(at, cases[i].len);
+		assert_int_equal(p.io->taken, p.io->came);
+		/* The last one's data first, each in two pieces. */
+		for (unsigned k = cases[i].count; k-- > 0;) {
+			struct nvme_tcp_data d = {.cccid = 5,
+						  .ttag = r[k].ttag,
+						  .datao = r[k].r2to,
+						  .datal = r[k].r2tl / 2};
+
+			peer_data(p.io, &d, 0, some + d.datao);
+			d.datao += d.datal;
+			d.datal = r[k].r2tl - d.datal;
+			assert_int_equal(p.io->taken, p.io->came);
+			peer_data(p.io, &d, NVME_TCP_DATA_LAST, some + d.datao);
+		}
+		assert_int_equal(peer_response(p.io).status, NVME_SC_SUCCESS);
+		read_back(p.io, 0, some, cases[i].len);
+		pair_close(&p);
+	}
+}
+
+static void damaged_data_are_not_written(void **state)
+{
+	const struct nvme_tcp_icreq req = {.dgst = 3};
+	struct pair p = pair_open(&req, 0);
+	struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, 0, 4096);
+	struct nvme_tcp_r2t r;
+	struct nvme_tcp_data d;
+	struct tcp_out o;
+	struct wcursor w;
+	static const uint8_t zeroes[4096];
+
+	(void)state;
+	fill();
+	/* In the capsule. */
+	s.sgl = (struct nvme_sgl){.subtype = NVME_SGL_OFFSET, .len = 4096};
+	tcp_out_init(&o, NULL);
+	w = tcp_out_pdu(&o, &p.io->tx, NVME_TCP_CMD, 0, 4096);
+	nvme_sqe_put(&w, &s);
+	tcp_out_pdu_end(&o);
+	tcp_out_data(&o, &p.io->tx, some, 4096, 0);
+	o.tail[2] ^= 1;
+	tcp_tx_push(&p.io->tx, &o);
+	peer_send(p.io);
+	assert_int_equal(peer_response(p.io).status & NVME_STATUS_CODE,
+			 NVME_SC_TRANSIENT_TRANSPORT);
+	/* Asked for: the first of two pieces is damaged; all of them are awaited. */
+	s = peer_rw(NVME_IO_WRITE, 6, 0, 4096);
+	peer_command(p.io, &s, NULL, 0);
+	r = peer_r2t(p.io);
+	d = (struct nvme_tcp_data){.cccid = 6, .ttag = r.ttag, .datal = 1024};
+	tcp_out_clear(&o);
+	w = tcp_out_pdu(&o, &p.io->tx, NVME_TCP_H2C_DATA, 0, d.datal);
+	nvme_tcp_data_put(&w, &d);
+	tcp_out_pdu_end(&o);
+	tcp_out_data(&o, &p.io->tx, some, d.datal, 0);
+	o.tail[0] ^= 0x80;
+	tcp_tx_push(&p.io->tx, &o);
+	peer_send(p.io);
+	assert_int_equal(p.io->taken, p.io->came);
+	d.datao = 1024;
+	d.datal = 3072;
+	peer_data(p.io, &d, NVME_TCP_DATA_LAST, some + 1024);
+	assert_int_equal(peer_response(p.io).status & NVME_STATUS_CODE,
+			 NVME_SC_TRANSIENT_TRANSPORT);
+	read_back(p.io, 0, zeroes, sizeof(zeroes));
+	pair_close(&p);
+}
+
+/* Each on a connection of its own, after the R2T for 4096 bytes of command 5. */
+static void data_that_were_not_asked_for_end_it(void **state)
+{
+	static const struct {
+		struct nvme_tcp_data d; /* ttag: added to the right one */
+		uint8_t flags;
+		uint16_t fes;
+		uint32_t fei;
+	} cases[] = {
+		{{5, 1, 0, 512}, 0, NVME_TCP_FES_OUT_OF_RANGE, 0}, /* an R2T that was not sent */
+		{{5, 4, 0, 512}, 0, NVME_TCP_FES_HEADER_FIELD, NVME_TCP_DATA_TTAG},
+		{{5, 0x8000, 0, 512}, 0, NVME_TCP_FES_HEADER_FIELD, NVME_TCP_DATA_TTAG},
+		{{6, 0, 0, 512}, 0, NVME_TCP_FES_HEADER_FIELD, NVME_TCP_DATA_CCCID},
+		{{5, 0, 512, 512}, 0, NVME_TCP_FES_OUT_OF_RANGE, 0},
+		{{5, 0, 0xfffffe00, 1024}, 0, NVME_TCP_FES_OUT_OF_RANGE, 0},
+		{{5, 0, 0, 4097}, 0, NVME_TCP_FES_OUT_OF_RANGE, 0},
+		{{5, 0, 0, TARGET_DATA_MAX + 4}, 0, NVME_TCP_FES_LIMIT_EXCEEDED, 0},
+		{{5, 0, 0, 512}, NVME_TCP_DATA_LAST, NVME_TCP_FES_SEQUENCE, 0},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct pair p = pair_open(NULL, 0);
+		struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, 0, 4096);
+		struct nvme_tcp_data d = cases[i].d;
+
+		peer_command(p.io, &s, NULL, 0);
+		d.ttag = (uint16_t)(d.ttag + peer_r2t(p.io).ttag);
+		peer_data(p.io, &d, cases[i].flags, some);
+		peer_terminated(p.io, cases[i].fes, cases[i].fei);
+		assert_int_equal(bed.shares.budget[SHARE_FOR_IO].used, 0);
+		pair_close(&p);
+	}
+}
+
+static void data_of_another_length_than_is_said_end_it(void **state)
+{
+	struct pair p = pair_open(NULL, 0);
+	struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, 0, 4096);
+	struct nvme_tcp_data d = {.cccid = 5, .datal = 1024};
+	struct tcp_out o;
+	struct wcursor w;
+
+	(void)state;
+	peer_command(p.io, &s, NULL, 0);
+	d.ttag = peer_r2t(p.io).ttag;
+	tcp_out_init(&o, NULL);
+	w = tcp_out_pdu(&o, &p.io->tx, NVME_TCP_H2C_DATA, 0, 512);
+	nvme_tcp_data_put(&w, &d);
+	tcp_out_pdu_end(&o);
+	tcp_out_data(&o, &p.io->tx, some, 512, 0);
+	tcp_tx_push(&p.io->tx, &o);
+	peer_send(p.io);
+	peer_terminated(p.io, NVME_TCP_FES_HEADER_FIELD, NVME_TCP_DATA_DATAL);
+	pair_close(&p);
+}
+
+/* They are over with the command: its memory is another's by then. */
+static void data_after_the_end_of_their_command_end_it(void **state)
+{
+	struct pair p = pair_open(NULL, 0);
+	struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, 0, 512);
+	struct nvme_tcp_data d = {.cccid = 5, .datal = 512};
+
+	(void)state;
+	peer_command(p.io, &s, NULL, 0);
+	d.ttag = peer_r2t(p.io).ttag;
+	peer_data(p.io, &d, NVME_TCP_DATA_LAST, some);
+	assert_int_equal(peer_response(p.io).status, NVME_SC_SUCCESS);
+	peer_data(p.io, &d, NVME_TCP_DATA_LAST, some);
+	peer_terminated(p.io, NVME_TCP_FES_HEADER_FIELD, NVME_TCP_DATA_TTAG);
+	pair_close(&p);
+}
+
+/* Its bytes may be guessed: nobody can have seen it. */
+static void data_before_their_r2t_is_sent_end_it(void **state)
+{
+	struct pair p = pair_open(NULL, 0);
+	struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, 0, 512);
+	struct nvme_tcp_data d = {.cccid = 5, .datal = 512};
+	uint8_t bytes[72 + 24 + 512];
+	struct tcp_out o[2];
+	struct wcursor w;
+	struct iovec iov[4];
+	size_t len = 0;
+	unsigned n;
+
+	(void)state;
+	d.ttag = 1 * TCP_R2TS_MAX; /* of the first command that is free */
+	for (unsigned i = 0; i < 2; i++)
+		tcp_out_init(&o[i], NULL);
+	w = tcp_out_pdu(&o[0], &p.io->tx, NVME_TCP_CMD, 0, 0);
+	nvme_sqe_put(&w, &s);
+	tcp_out_pdu_end(&o[0]);
+	w = tcp_out_pdu(&o[1], &p.io->tx, NVME_TCP_H2C_DATA, NVME_TCP_DATA_LAST, 512);
+	nvme_tcp_data_put(&w, &d);
+	tcp_out_pdu_end(&o[1]);
+	tcp_out_data(&o[1], &p.io->tx, some, 512, 0);
+	tcp_tx_push(&p.io->tx, &o[0]);
+	tcp_tx_push(&p.io->tx, &o[1]);
+	n = tcp_tx_iov(&p.io->tx, iov, 4);
+	for (unsigned i = 0; i < n; i++) {
+		memcpy(bytes + len, iov[i].iov_base, iov[i].iov_len);
+		len += iov[i].iov_len;
+	}
+	assert_int_equal(len, sizeof(bytes));
+	tcp_tx_sent(&p.io->tx, len);
+	peer_bytes(p.io, bytes, len);
+	(void)peer_r2t(p.io);
+	peer_terminated(p.io, NVME_TCP_FES_HEADER_FIELD, NVME_TCP_DATA_TTAG);
+	pair_close(&p);
+}
+
+/* --- commands -----------------------------------------------------------------------------------
+ */
+
+static void a_capsule_with_more_data_than_is_taken_ends_it(void **state)
+{
+	const struct nvme_tcp_icreq req = {0};
+	struct pair p = pair_open(NULL, 0);
+	struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, 0, 8704);
+	struct peer *young;
+
+	(void)state;
+	s.sgl = (struct nvme_sgl){.subtype = NVME_SGL_OFFSET, .len = 8704};
+	peer_command(p.io, &s, some, 8704);
+	peer_terminated(p.io, NVME_TCP_FES_LIMIT_EXCEEDED, 0);
+	pair_close(&p);
+	/* Before Connect: no more than that has. */
+	young = peer_open();
+	peer_init(young, &req);
+	peer_command(young, &s, some, NVMF_CONNECT_DATA_LEN + 4);
+	peer_terminated(young, NVME_TCP_FES_LIMIT_EXCEEDED, 0);
+	peer_close(young);
+}
+
+static void the_data_of_connect_may_be_asked_for(void **state)
+{
+	const struct nvmf_connect co = {.sqsize = DEPTH - 1};
+	const struct nvmf_connect_data d = {
+		.cntlid = NVMF_CNTLID_DYNAMIC, .subnqn = NQN, .hostnqn = HOSTNQN};
+	const struct nvme_tcp_icreq req = {.dgst = 3};
+	uint8_t data[NVMF_CONNECT_DATA_LEN];
+	struct wcursor w = wcursor_init(data, sizeof(data));
+	struct nvme_sqe s = peer_sqe(0, 3, sizeof(data));
+	struct peer *p = peer_open();
+	struct nvme_tcp_r2t r;
+	struct nvme_tcp_data h2c;
+
+	(void)state;
+	nvmf_connect_data_put(&w, &d);
+	nvmf_connect_to_sqe(&co, &s);
+	peer_init(p, &req);
+	peer_command(p, &s, NULL, 0);
+	r = peer_r2t(p);
+	assert_int_equal(r.r2tl, sizeof(data));
+	h2c = (struct nvme_tcp_data){.cccid = 3, .ttag = r.ttag, .datal = r.r2tl};
+	peer_data(p, &h2c, NVME_TCP_DATA_LAST, data);
+	assert_int_equal(peer_response(p).status, NVME_SC_SUCCESS);
+	peer_close(p);
+}
+
+static void a_young_queue_has_one_command(void **state)
+{
+	const struct nvme_tcp_icreq req = {0};
+	struct peer *p = peer_open();
+	struct nvme_sqe s = peer_sqe(0, 3, NVMF_CONNECT_DATA_LEN);
+	const struct nvmf_connect co = {.sqsize = DEPTH - 1};
+
+	(void)state;
+	nvmf_connect_to_sqe(&co, &s);
+	peer_init(p, &req);
+	peer_command(p, &s, NULL, 0);
+	(void)peer_r2t(p);
+	peer_command(p, &s, NULL, 0);
+	peer_terminated(p, NVME_TCP_FES_SEQUENCE, 0);
+	peer_close(p);
+}
+
+/* As many as the largest queue has entries, and not one more: the memory is there before. */
+static void more_commands_than_entries_end_it(void **state)
+{
+	struct pair p = pair_open(NULL, 0);
+
+	(void)state;
+	bed.slow.hold = true;
+	for (uint16_t i = 0; i <= TARGET_QUEUE_ENTRIES_MAX; i++) {
+		struct nvme_sqe s = peer_rw(NVME_IO_READ, i, 0, 512);
+
+		assert_non_null(p.io->q);
+		peer_command(p.io, &s, NULL, 0);
+	}
+	peer_terminated(p.io, NVME_TCP_FES_SEQUENCE, 0);
+	slow_release();
+	pair_close(&p);
+}
+
+/* Who has done without SQ head pointers is told nothing that it does not know. */
+static void success_is_said_with_the_data(void **state)
+{
+	struct pair p = pair_open(NULL, NVMF_CATTR_NO_SQ_FLOW);
+	struct nvme_sqe s = peer_rw(NVME_IO_READ, 5, 0, 4096);
+	const struct pdu *u;
+
+	(void)state;
+	peer_command(p.io, &s, NULL, 0);
+	u = peer_next(p.io, NVME_TCP_C2H_DATA);
+	assert_int_equal(u->ch.flags, NVME_TCP_DATA_LAST | NVME_TCP_DATA_SUCCESS);
+	assert_int_equal(p.io->taken, p.io->came);
+	/* What fails is told of. */
+	s = peer_rw(NVME_IO_READ, 6, 1 << 20, 4096);
+	peer_command(p.io, &s, NULL, 0);
+	assert_int_equal(peer_response(p.io).status & NVME_STATUS_CODE, NVME_SC_LBA_RANGE);
+	pair_close(&p);
+	/* Others are. */
+	p = pair_open(NULL, 0);
+	s = peer_rw(NVME_IO_READ, 5, 0, 4096);
+	peer_command(p.io, &s, NULL, 0);
+	u = peer_next(p.io, NVME_TCP_C2H_DATA);
+	assert_int_equal(u->ch.flags, NVME_TCP_DATA_LAST);
+	assert_int_equal(peer_response(p.io).sqhd, 2);
+	pair_close(&p);
+}
+
+static void data_are_aligned_as_the_host_wants_them(void **state)
+{
+	(void)state;
+	fill();
+	for (uint8_t hpda = 0; hpda <= NVME_TCP_PDA_MAX; hpda += 3) {
+		const struct nvme_tcp_icreq req = {.hpda = hpda, .dgst = NVME_TCP_IC_HDGST};
+		struct pair p = pair_open(&req, 0);
+		struct nvme_sqe s = peer_rw(NVME_IO_READ, 5, 0, 512);
+
+		peer_command(p.io, &s, NULL, 0); /* the bed's host looks at where they are */
+		assert_int_equal(peer_next(p.io, NVME_TCP_C2H_DATA)->ch.pdo,
+				 nvme_tcp_pdo(24, true, hpda));
+		pair_close(&p);
+	}
+}
+
+/* --- hosts that do not do their part ------------------------------------------------------------
+ */
+
+static void who_does_not_send_what_was_asked_for_loses_the_connection(void **state)
+{
+	struct pair p = pair_open(NULL, 0);
+	struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, 0, 1 << 20);
+	struct nvme_tcp_data d = {.cccid = 5, .datal = 512};
+
+	(void)state;
+	peer_command(p.io, &s, NULL, 0);
+	d.ttag = peer_r2t(p.io).ttag;
+	assert_int_equal(bed.shares.budget[SHARE_FOR_IO].used, 1 << 20);
+	peer_turn(p.io);
+	assert_int_equal(bed.t->ops->next_deadline(bed.t), bed.now_ns + TCP_MOVE_NS);
+	/* A little now and then is not enough. */
+	for (int i = 0; i < 4; i++) {
+		bed.now_ns += TCP_MOVE_NS / 4 - 1;
+		peer_turn(p.io);
+		assert_non_null(p.io->q);
+		assert_int_equal(p.io->q->state, TCP_QUEUE_UP);
+		peer_data(p.io, &d, 0, some);
+		d.datao += 512;
+	}
+	bed.now_ns += 4;
+	p.io->q = NULL; /* is freed at the end of this turn */
+	bed.t->ops->process(bed.t, bed.now_ns, true);
+	assert_int_equal(bed.shares.budget[SHARE_FOR_IO].used, 0);
+	assert_int_equal(bed.shares.queue_count, 1);
+	pair_close(&p);
+}
+
+static void who_does_not_take_responses_loses_the_connection(void **state)
+{
+	struct pair p = pair_open(NULL, 0);
+	struct nvme_sqe s = peer_rw(NVME_IO_READ, 5, 0, 1 << 20);
+	uint8_t bytes[72] = {NVME_TCP_CMD, 0, 72, 0, 72};
+	struct wcursor w = wcursor_init(bytes + 8, 64);
+
+	(void)state;
+	nvme_sqe_put(&w, &s);
+	tcp_queue_input(p.io->q, bytes, sizeof(bytes));
+	assert_true(p.io->q->tx.bytes > 1 << 20);
+	bed.now_ns += TCP_MOVE_NS;
+	p.io->q = NULL;
+	bed.t->ops->process(bed.t, bed.now_ns, true);
+	assert_int_equal(bed.shares.budget[SHARE_FOR_IO].used, 0);
+	pair_close(&p);
+}
+
+/* What a store still does is done before the memory goes. */
+static void who_goes_in_the_middle_leaves_nothing_behind(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct pair p = pair_open(NULL, 0);
+		struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, 0, 64 << 10);
+
+		bed.slow.hold = true;
+		peer_command(p.io, &s, NULL, 0); /* asked for, and not sent */
+		(void)peer_r2t(p.io);
+		s = peer_rw(NVME_IO_READ, 6, 0, 64 << 10);
+		peer_command(p.io, &s, NULL, 0); /* a store's */
+		s = peer_rw(NVME_IO_WRITE, 7, 0, 4096);
+		s.sgl = (struct nvme_sgl){.subtype = NVME_SGL_OFFSET, .len = 4096};
+		peer_command(p.io, &s, some, 4096);
+		if (i & 1) { /* half a capsule */
+			const uint8_t bytes[100] = {NVME_TCP_CMD, 0, 72, 72, 0, 16};
+
+			peer_bytes(p.io, bytes, sizeof(bytes));
+			assert_non_null(p.io->q->incoming);
+		}
+		assert_int_equal(bed.slow.count, 2);
+		tcp_queue_kill(i & 2 ? p.io->q : p.admin->q);
+		p.io->q = p.admin->q = NULL;
+		bed.t->ops->process(bed.t, bed.now_ns, true);
+		assert_int_not_equal(bed.shares.pool.used, 0);
+		slow_release();
+		assert_int_equal(bed.t->ops->next_deadline(bed.t), 0);
+		bed.t->ops->shutdown(bed.t);
+		bed.t->ops->process(bed.t, bed.now_ns, true);
+		assert_true(bed.t->ops->idle(bed.t));
+		bed.tt->shutting_down = false;
+		assert_int_equal(bed.shares.pool.used, 0);
+		pair_close(&p);
+	}
+}
+
+static void a_crowd_without_connect_makes_room(void **state)
+{
+	static struct peer *crowd[SHARE_YOUNG_HOST_MAX + 4];
+	const struct nvme_tcp_icreq req = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++)
+		crowd[i] = peer_open();
+	assert_in_range(bed.shares.young_count, 1, SHARE_YOUNG_HOST_MAX);
+	for (unsigned i = 0; i < 4; i++) { /* the oldest have given way */
+		assert_int_equal(crowd[i]->q->state, TCP_QUEUE_DYING);
+		crowd[i]->q = NULL;
+	}
+	peer_turn(crowd[4]);
+	peer_init(crowd[ARRAY_SIZE(crowd) - 1], &req);
+	peer_connect(crowd[ARRAY_SIZE(crowd) - 1], 0, NVMF_CNTLID_DYNAMIC, 0);
+	for (unsigned i = 0; i < ARRAY_SIZE(crowd); i++)
+		peer_close(crowd[i]);
+}
+
+static void a_host_that_says_the_protocol_was_broken_goes(void **state)
+{
+	struct pair p = pair_open(NULL, 0);
+	const uint8_t bytes[32] = {NVME_TCP_H2C_TERM, 0, 24, 0, 32, 0, 0, 0, 3};
+
+	(void)state;
+	peer_bytes(p.io, bytes, sizeof(bytes));
+	assert_null(p.io->q);
+	assert_int_equal(p.io->taken, p.io->came); /* and it is not told the same */
+	pair_close(&p);
+}
+
+static void it_serves_one_group(void **state)
+{
+	struct transport_target *t;
+	struct target_group g;
+	char why[64];
+
+	(void)state;
+	target_group_init(&g, &bed.target, NULL, NULL, NULL, bed.now_ns);
+	assert_int_equal(tcp_transport.target_create(&g, &bed.shares, bed.t, &t, why, sizeof(why)),
+			 -EOPNOTSUPP);
+	target_group_fini(&g);
+}
+
+#define BED_TEST(f) cmocka_unit_test_setup_teardown(f, tcp_bed_set_up, tcp_bed_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BED_TEST(digests_are_had_where_the_host_asks_for_them),
+		BED_TEST(what_cannot_be_agreed_on_ends_it),
+		BED_TEST(first_of_all_comes_what_is_to_be_agreed_on),
+		BED_TEST(a_terminate_request_has_the_header_that_it_is_about),
+		BED_TEST(data_in_the_capsule_are_written),
+		BED_TEST(more_data_are_asked_for_at_once),
+		BED_TEST(damaged_data_are_not_written),
+		BED_TEST(data_that_were_not_asked_for_end_it),
+		BED_TEST(data_of_another_length_than_is_said_end_it),
+		BED_TEST(data_after_the_end_of_their_command_end_it),
+		BED_TEST(data_before_their_r2t_is_sent_end_it),
+		BED_TEST(a_capsule_with_more_data_than_is_taken_ends_it),
+		BED_TEST(the_data_of_connect_may_be_asked_for),
+		BED_TEST(a_young_queue_has_one_command),
+		BED_TEST(more_commands_than_entries_end_it),
+		BED_TEST(success_is_said_with_the_data),
+		BED_TEST(data_are_aligned_as_the_host_wants_them),
+		BED_TEST(who_does_not_send_what_was_asked_for_loses_the_connection),
+		BED_TEST(who_does_not_take_responses_loses_the_connection),
+		BED_TEST(who_goes_in_the_middle_leaves_nothing_behind),
+		BED_TEST(a_crowd_without_connect_makes_room),
+		BED_TEST(a_host_that_says_the_protocol_was_broken_goes),
+		BED_TEST(it_serves_one_group),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
