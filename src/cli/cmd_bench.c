@@ -299,8 +299,10 @@ static bool report(const struct cmd *cmd, bool ok)
 	output_real(&o, "user_s", "user", b->cpu_user_s, text);
 	snprintf(text, sizeof(text), "%.0f %%", s > 0 ? b->cpu_system_s / s * 100 : 0);
 	output_real(&o, "system_s", "system", b->cpu_system_s, text);
-	output_string(&o, "device", NULL, info.device ? info.device : "");
-	output_string(&o, "keys", NULL, info.keys ? info.keys : "");
+	if (info.device || cmd->opts.format == OUTPUT_JSON)
+		output_string(&o, "device", NULL, info.device ? info.device : "");
+	if (info.keys || cmd->opts.format == OUTPUT_JSON)
+		output_string(&o, "keys", NULL, info.keys ? info.keys : "");
 	output_close(&o);
 	if (b->seen)
 		show_rnic(&o, &b->rnic);

@@ -105,11 +105,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
-	.args_doc = "FILE nvme+rdma://HOST[:PORT]/NQN[?ns=N]\n"
-		    "nvme+rdma://HOST[:PORT]/NQN[?ns=N] FILE\n"
-		    "FILE nvme+rdma: -a ADDRESS [-s PORT] -n NQN [-N NSID]\n"
-		    "nvme+rdma: FILE -a ADDRESS [-s PORT] -n NQN [-N NSID]\n"
-		    "nvme+rdma://... nvme+rdma://...",
+	.args_doc = "FILE nvme+rdma|tcp://HOST[:PORT]/NQN[?ns=N]\n"
+		    "nvme+rdma|tcp://HOST[:PORT]/NQN[?ns=N] FILE\n"
+		    "FILE nvme+rdma|tcp: -a ADDRESS [-s PORT] -n NQN [-N NSID]\n"
+		    "nvme+rdma|tcp: FILE -a ADDRESS [-s PORT] -n NQN [-N NSID]\n"
+		    "nvme+rdma|tcp://... nvme+rdma|tcp://...",
 	.doc = "Copy between a file or block device and a namespace, or between namespaces.\v"
 	       "Holes of a file are not sent, zeroes of a namespace become holes. Whatever does "
 	       "not fit is refused before anything is written.",

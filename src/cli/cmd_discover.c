@@ -15,7 +15,7 @@ int cmd_discover(int argc, char **argv);
 
 /* Without a parser of its own, its input is the child's. */
 static const struct argp argp = {
-	.args_doc = "HOST[:PORT]\nnvme+rdma://HOST[:PORT]\n-t rdma -a ADDRESS [-s PORT]",
+	.args_doc = "HOST[:PORT]\nnvme+rdma|tcp://HOST[:PORT]\n-t rdma|tcp -a ADDRESS [-s PORT]",
 	.doc = "List the subsystems that a target's discovery log names.\v"
 	       "The URIs it prints are what the other commands take.",
 	.children = nvme_opts_children,
@@ -49,6 +49,7 @@ static const char *const prtypes[] = {NULL,   "not specified", "infiniband",
 				      "roce", "roce-v2",       "iwarp"};
 static const char *const qptypes[] = {NULL, "connected", "datagram"};
 static const char *const cmses[] = {NULL, "rdma-cm"};
+static const char *const sectypes[] = {"none", "tls", "tls13"};
 
 static const char *treq_text(uint8_t treq)
 {
@@ -90,11 +91,27 @@ static void plain(char *dst, const char *src, size_t len)
 	dst[n] = 0;
 }
 
+/* What weft's commands take, where they speak that transport. */
+static void show_uri(struct output *o, uint8_t trtype, const char *traddr, const char *trsvcid,
+		     const char *subnqn)
+{
+	struct nvme_uri u = {0};
+	char uri[512];
+
+	if (!nvme_transport_valid(NAME(trtypes, trtype)))
+		return;
+	snprintf(u.transport, sizeof(u.transport), "%.7s", NAME(trtypes, trtype));
+	snprintf(u.host, sizeof(u.host), "%.255s", traddr);
+	snprintf(u.port, sizeof(u.port), "%.7s", trsvcid);
+	snprintf(u.nqn, sizeof(u.nqn), "%.223s", subnqn);
+	if (!nvme_uri_format(&u, uri, sizeof(uri)))
+		output_string(o, "uri", NULL, uri);
+}
+
 static void show_entry(struct output *o, const struct nvmf_disc_entry *e, unsigned int index)
 {
 	char trsvcid[NVMF_TRSVCID_LEN + 1], traddr[NVMF_TRADDR_LEN + 1], subnqn[NVME_NQN_LEN + 1];
-	char pkey[8], uri[512];
-	struct nvme_uri u = {.transport = "rdma"};
+	char pkey[8];
 
 	plain(trsvcid, e->trsvcid, sizeof(e->trsvcid));
 	plain(traddr, e->traddr, sizeof(e->traddr));
@@ -119,12 +136,11 @@ static void show_entry(struct output *o, const struct nvmf_disc_entry *e, unsign
 		output_string(o, "rdma_qptype", NULL, NAME(qptypes, t.qptype));
 		output_string(o, "rdma_cms", NULL, NAME(cmses, t.cms));
 		output_string(o, "rdma_pkey", NULL, pkey);
-		snprintf(u.host, sizeof(u.host), "%.255s", traddr);
-		snprintf(u.port, sizeof(u.port), "%.7s", trsvcid);
-		snprintf(u.nqn, sizeof(u.nqn), "%.223s", subnqn);
-		if (e->subtype == NVMF_SUBTYPE_NVM && !nvme_uri_format(&u, uri, sizeof(uri)))
-			output_string(o, "uri", NULL, uri);
+	} else if (e->trtype == NVMF_TRTYPE_TCP) {
+		output_string(o, "sectype", NULL, NAME(sectypes, e->tsas[0]));
 	}
+	if (e->subtype == NVMF_SUBTYPE_NVM)
+		show_uri(o, e->trtype, traddr, trsvcid, subnqn);
 	o->width = 7;
 	output_close(o);
 }

@@ -10,7 +10,7 @@ int cmd_id_ctrl(int argc, char **argv);
 static const struct argp argp = {
 	.options = identify_options,
 	.parser = identify_parse,
-	.args_doc = "nvme+rdma://HOST[:PORT]/NQN\n-t rdma -a ADDRESS [-s PORT] -n NQN",
+	.args_doc = "nvme+rdma|tcp://HOST[:PORT]/NQN\n-t rdma|tcp -a ADDRESS [-s PORT] -n NQN",
 	.doc = "Show what a controller says of itself (Identify Controller).",
 	.children = nvme_opts_children,
 };

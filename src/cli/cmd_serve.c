@@ -38,7 +38,7 @@
 
 int cmd_serve(int argc, char **argv);
 
-#define LISTEN_MAX   8
+#define LISTEN_MAX   64
 #define HOSTS_MAX    64
 #define POOL_DEFAULT (32u << 20)
 #define POOL_MIN     (2u << 20)
@@ -105,8 +105,8 @@ enum {
 
 static const struct argp_option options[] = {
 	{"listen", KEY_LISTEN, "URI", 0,
-	 "Listen on rdma://ADDRESS[:PORT] (may be repeated); rdma://:PORT is every address. "
-	 "Default: every address, port 4420",
+	 "Listen on rdma://ADDRESS[:PORT] or tcp://ADDRESS[:PORT] (may be repeated, both at "
+	 "once); rdma://:PORT is every address. Default: rdma://:4420",
 	 0},
 	{"nqn", KEY_NQN, "NQN", 0,
 	 "Name of the subsystem. Default: made from this machine's ID "
@@ -131,7 +131,7 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-/* rdma://ADDRESS[:PORT], rdma://[:PORT] for every address. */
+/* rdma://ADDRESS[:PORT], rdma://[:PORT] for every address; tcp:// likewise. */
 static void take_listen(struct options *o, struct argp_state *state, const char *text)
 {
 	struct nvme_uri *u = &o->listen[o->listen_count];
@@ -140,7 +140,9 @@ static void take_listen(struct options *o, struct argp_state *state, const char 
 
 	snprintf(name, sizeof(name), "%.*s", rest ? (int)(rest - text) : 0, text);
 	if (!rest || !nvme_transport_valid(name))
-		argp_error(state, "--listen takes rdma://ADDRESS[:PORT], not '%s'", text);
+		argp_error(state,
+			   "--listen takes rdma://ADDRESS[:PORT] or tcp://ADDRESS[:PORT], not '%s'",
+			   text);
 	rest += strlen("://");
 	if (o->listen_count == LISTEN_MAX)
 		argp_error(state, "--listen is given more than %d times", LISTEN_MAX);
@@ -256,7 +258,8 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.args_doc = "FILE|mem:SIZE|null:SIZE[,ro|,rw]...",
-	.doc = "Serve disk images and block devices over NVMe/RDMA: the files are namespaces 1, "
+	.doc = "Serve disk images and block devices over NVMe/RDMA and NVMe/TCP: the files are "
+	       "namespaces 1, "
 	       "2, ... of one subsystem. Hosts cannot write to FILE,ro. mem:SIZE is a disk in "
 	       "memory, gone when the service ends; null:SIZE one that keeps nothing, for "
 	       "measuring.\v"
@@ -383,25 +386,31 @@ struct teller {
 	struct serve *s;
 	struct output *o;
 	const struct nvme_uri *listen;
-	char example[64]; /* the first address told */
-	const struct nvme_uri *example_listen;
+	struct example {
+		char address[64];
+		const struct nvme_uri *listen;
+	} examples[TRANSPORTS]; /* the first address told of each */
 };
 
 static void tell_address(void *ctx, const char *address, bool loopback)
 {
 	struct teller *t = ctx;
 
-	output_object(t->o, NULL, "%s port %s%s", address, t->listen->port,
+	const char *transport = serve_transport_of(t->listen)->name;
+	struct example *e = &t->examples[transport_index(transport)];
+
+	output_object(t->o, NULL, "%s port %s, %s%s", address, t->listen->port, transport,
 		      loopback ? " (from this machine)" : "");
 	if (t->o->format == OUTPUT_JSON) {
+		output_string(t->o, "transport", NULL, transport);
 		output_string(t->o, "address", NULL, address);
 		output_string(t->o, "port", NULL, t->listen->port);
 	}
 	output_close(t->o);
-	if (!t->example[0]) {
-		snprintf(t->example, sizeof(t->example), "%s", address);
-		t->example_listen = t->listen;
-	}
+	if (e->listen)
+		return;
+	snprintf(e->address, sizeof(e->address), "%s", address);
+	e->listen = t->listen;
 }
 
 static void tell_namespaces(struct serve *s, struct output *o)
@@ -428,22 +437,22 @@ static void tell_namespaces(struct serve *s, struct output *o)
 	output_close(o);
 }
 
-static void tell_how(const struct teller *t)
+static void tell_how(const struct teller *t, const struct example *e)
 {
-	const struct nvmf_transport *kind = serve_transport_of(t->example_listen);
-	const char *port = t->example_listen->port;
+	const struct nvmf_transport *kind = serve_transport_of(e->listen);
+	const char *port = e->listen->port;
 	struct nvme_uri uri = {.nsid = 1};
 	const char *nqn = t->s->subsys.nqn;
 	char text[1024], nvme[1024];
 
 	strcpy(uri.transport, kind->name);
-	snprintf(uri.host, sizeof(uri.host), "%s", t->example);
+	snprintf(uri.host, sizeof(uri.host), "%s", e->address);
 	if (atoi(port) != atoi(kind->port))
 		strcpy(uri.port, port);
 	snprintf(uri.nqn, sizeof(uri.nqn), "%.223s", nqn);
 	if (nvme_uri_format(&uri, text, sizeof(text)) != 0)
 		return;
-	snprintf(nvme, sizeof(nvme), "nvme connect -t %s -a %s -s %s -n %s", kind->name, t->example,
+	snprintf(nvme, sizeof(nvme), "nvme connect -t %s -a %s -s %s -n %s", kind->name, e->address,
 		 port, nqn);
 	output_string(t->o, "uri", "weft", text);
 	output_string(t->o, "nvme_connect", "Linux", nvme);
@@ -453,11 +462,12 @@ static bool tell(struct serve *s)
 {
 	struct output o;
 	struct teller t = {.s = s, .o = &o};
+	bool told = false;
 
 	output_init(&o, stdout, s->opt.format);
 	output_string(&o, "nqn", "subsystem", s->subsys.nqn);
 	tell_namespaces(s, &o);
-	output_list(&o, "addresses", "addresses (%s)", serve_transport_of(&s->opt.listen[0])->name);
+	output_list(&o, "addresses", "addresses");
 	for (uint32_t i = 0; i < s->opt.listen_count; i++) {
 		const struct nvme_uri *u = &s->opt.listen[i];
 		int family = address_wildcard(u->host);
@@ -469,11 +479,14 @@ static bool tell(struct serve *s)
 			serve_transport_of(u)->addresses(family, tell_address, &t);
 	}
 	output_close(&o);
-	if (!t.example[0])
+	for (unsigned int i = 0; i < TRANSPORTS; i++)
+		if (t.examples[i].listen && (!told || s->opt.format == OUTPUT_TEXT)) {
+			tell_how(&t, &t.examples[i]);
+			told = true;
+		}
+	if (!told)
 		cli_warn("no address of this machine has an RDMA device: no host can connect; "
 			 "`weft devices` shows the devices");
-	else
-		tell_how(&t);
 	if (!output_finish(&o))
 		return false;
 	if (s->opt.format == OUTPUT_TEXT)

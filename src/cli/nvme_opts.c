@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/nvme_opts.h"
 
-enum { KEY_PROVIDER = 0x100, KEY_TIMEOUT };
+enum { KEY_PROVIDER = 0x100, KEY_TIMEOUT, KEY_HDR_DIGEST = 'g', KEY_DATA_DIGEST = 'G' };
 
 void cli_parse(const struct argp *argp, const char *name, int argc, char **argv, void *input)
 {
@@ -64,7 +64,7 @@ uint64_t cli_parse_size(struct argp_state *state, const char *option, const char
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Where the subsystem is (instead of a URI):", 2},
-	{"transport", 't', "rdma", 0, "By RDMA: the only one there is", 2},
+	{"transport", 't', "rdma|tcp", 0, "What it is reached by (default rdma)", 2},
 	{"traddr", 'a', "ADDRESS", 0, "Address or name of the target", 2},
 	{"trsvcid", 's', "PORT", 0, "Its port (default 4420)", 2},
 	{"nqn", 'n', "NQN", 0, "NVMe qualified name of the subsystem", 2},
@@ -81,6 +81,8 @@ static const struct argp_option options[] = {
 	 "Reconnect for at most this long after a lost connection, 0 for not at all, -1 for ever "
 	 "(default 30)",
 	 3},
+	{"hdr-digest", KEY_HDR_DIGEST, NULL, 0, "TCP: with digests of headers (CRC32C)", 3},
+	{"data-digest", KEY_DATA_DIGEST, NULL, 0, "TCP: with digests of data", 3},
 	{"provider", KEY_PROVIDER, "weft|system", 0,
 	 "Verbs library: weft (default), or system for the machine's own rdma-core", 3},
 	{"output-format", 'o', "normal|json", 0, "How it is shown (default normal)", 4},
@@ -100,15 +102,22 @@ static void check_target(const struct nvme_opts *o, struct argp_state *state)
 {
 	static const char *const questions[] = {
 		[NVME_OPTS_NAMESPACE] =
-			("which namespace? nvme+rdma://HOST/NQN?ns=N, or -t rdma -a ADDRESS -n NQN "
-			 "-N NSID"),
+			("which namespace? nvme+rdma://HOST/NQN?ns=N, nvme+tcp://..., or "
+			 "-t rdma|tcp -a ADDRESS -n NQN -N NSID"),
 		[NVME_OPTS_CONTROLLER] =
-			"which controller? nvme+rdma://HOST/NQN, or -t rdma -a ADDRESS -n NQN",
-		[NVME_OPTS_DISCOVERY] = "which target? nvme+rdma://HOST, or -t rdma -a ADDRESS",
+			("which controller? nvme+rdma://HOST/NQN, nvme+tcp://..., or "
+			 "-t rdma|tcp -a ADDRESS -n NQN"),
+		[NVME_OPTS_DISCOVERY] =
+			("which target? nvme+rdma://HOST, nvme+tcp://HOST, or -t rdma|tcp -a "
+			 "ADDRESS"),
 	};
 
 	if (o->target != NVME_OPTS_OWN && !o->uri.host[0])
 		argp_error(state, "%s", questions[o->target]);
+	if (o->target != NVME_OPTS_OWN && (o->header_digest || o->data_digest) &&
+	    strcmp(o->uri.transport, "tcp") != 0)
+		argp_error(state,
+			   "--hdr-digest and --data-digest are for TCP: nvme+tcp://, -t tcp");
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -178,6 +187,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			o->ctrl_loss_s =
 				(int)cli_parse_number(state, "--ctrl-loss-tmo", arg, 0, 86400);
 		return 0;
+	case KEY_HDR_DIGEST:
+		o->header_digest = true;
+		return 0;
+	case KEY_DATA_DIGEST:
+		o->data_digest = true;
+		return 0;
 	case KEY_PROVIDER:
 		if (strcmp(arg, "weft") == 0)
 			o->provider = NULL;
@@ -219,14 +234,15 @@ void nvme_opts_init(struct nvme_opts *opts, enum nvme_opts_target target)
 }
 
 /* An address alone says all that there is to say of a discovery service. */
-static const char *with_scheme(const char *text, char *buf, size_t room)
+static const char *with_scheme(const char *text, const char *transport, char *buf, size_t room)
 {
 	const char *colon = strchr(text, ':');
 	bool v6 = colon && strchr(colon + 1, ':') && text[0] != '[';
 
 	if (strchr(text, '/') || nvme_uri_is(text))
 		return text;
-	snprintf(buf, room, "nvme+rdma://%s%s%s", v6 ? "[" : "", text, v6 ? "]" : "");
+	snprintf(buf, room, "nvme+%s://%s%s%s", *transport ? transport : "rdma", v6 ? "[" : "",
+		 text, v6 ? "]" : "");
 	return buf;
 }
 
@@ -242,7 +258,7 @@ void nvme_opts_take_uri(struct nvme_opts *opts, struct argp_state *state, const 
 		return;
 	}
 	if (opts->target == NVME_OPTS_DISCOVERY)
-		text = with_scheme(text, whole, sizeof(whole));
+		text = with_scheme(text, opts->uri.transport, whole, sizeof(whole));
 	if (nvme_uri_parse(text, &u, &why)) {
 		argp_error(state, "'%s' is no target: %s", text, why);
 		return;

@@ -31,13 +31,15 @@ struct nvme_opts {
 	unsigned int queue_size;	/* entries of an I/O queue */
 	unsigned int timeout_s;		/* of a command */
 	unsigned int reconnect_delay_s; /* between attempts */
-	int ctrl_loss_s;		/* give up reconnecting after this; 0: at once; -1: never */
+	bool header_digest, data_digest;
+	int ctrl_loss_s; /* give up reconnecting after this; 0: at once; -1: never */
 	enum output_format format;
 	const char *provider; /* NULL: weft's own verbs library */
 };
 
-#define NVME_NAMESPACE_ARGS \
-	"nvme+rdma://HOST[:PORT]/NQN[?ns=N]\n-t rdma -a ADDRESS [-s PORT] -n NQN [-N NSID]"
+#define NVME_NAMESPACE_ARGS                        \
+	"nvme+rdma|tcp://HOST[:PORT]/NQN[?ns=N]\n" \
+	"-t rdma|tcp -a ADDRESS [-s PORT] -n NQN [-N NSID]"
 
 /* The child parser; its input is a struct nvme_opts that nvme_opts_init() prepared. */
 extern const struct argp_child nvme_opts_children[];

@@ -261,7 +261,7 @@ static const char *parse(const char *text, struct nvme_uri *u)
 	size_t n;
 
 	if (!nvme_uri_is(text) || !sep)
-		return "a URI begins nvme+rdma://";
+		return "a URI begins nvme+rdma:// or nvme+tcp://";
 	n = (size_t)(sep - text) - strlen(SCHEME);
 	if (n == 0 || n >= sizeof(u->transport))
 		return nvme_transport_names;

@@ -219,6 +219,8 @@ static bool create(struct session *s, const struct nvme_opts *opts)
 		.io_entries = (uint16_t)opts->queue_size,
 		.resolve_timeout_ms = RESOLVE_TIMEOUT_MS,
 		.plain_keys = s->config.plain_keys,
+		.header_digest = opts->header_digest,
+		.data_digest = opts->data_digest,
 	};
 	struct host_config hc;
 	size_t places;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "nvmf/rdma/rdma.h"
+#include "nvmf/tcp/tcp.h"
 
 static const struct nvmf_transport *const transports[TRANSPORTS] = {
 #define TRANSPORT(name) &name##_transport,

@@ -125,6 +125,10 @@ def serving(t):
     t.case("serve of less than a block", ["serve", t.file("tiny.img", 100)], FAILED, "tiny.img")
     t.case("serve on an address not here", ["serve", t.img, "--listen", "rdma://192.0.2.1:4420"],
            FAILED, "192.0.2.1")
+    t.case("serve by TCP on an address not here", ["serve", t.img, "--listen", "tcp://192.0.2.1:4420"],
+           FAILED, "no interface of this machine has the address 192.0.2.1")
+    t.case("serve by TCP on a port twice", ["serve", t.img, "-l", "tcp://127.0.0.1:4426", "-l",
+           "tcp://127.0.0.1:4426"], FAILED, "port 4426 of 127.0.0.1 is in use.*tcp://127.0.0.1:PORT")
     t.case("serve on a port of 70000", ["serve", t.img, "--listen", "rdma://127.0.0.1:70000"],
            USAGE, "70000")
     t.case("serve on a strange transport", ["serve", t.img, "--listen", "carrier://127.0.0.1"],
@@ -143,6 +147,12 @@ def serving(t):
 def connecting(t):
     t.case("a URI without sense", ["id-ctrl", "nvme+rdma://"], USAGE, "nvme\\+rdma|host")
     t.case("nobody listens", ["id-ctrl", "nvme+rdma://127.0.0.1:4999/" + NQN], FAILED, "127.0.0.1.*4999|4999")
+    t.case("nobody listens by TCP", ["id-ctrl", "nvme+tcp://127.0.0.1:4999/" + NQN], FAILED,
+           "127.0.0.1:4999: refused; does a target listen there for NVMe/TCP")
+    t.case("no way there by TCP", ["id-ctrl", "nvme+tcp://192.0.2.1:4420/" + NQN], FAILED, "192.0.2.1")
+    t.case("from an address that is none, by TCP", ["discover", "-t", "tcp", "127.0.0.1", "-w", "x"], FAILED,
+           "'x' is no address that one could connect from; `ip address` shows")
+    t.case("digests by RDMA", ["id-ctrl", "-G", "nvme+rdma://127.0.0.1/" + NQN], USAGE, "for TCP: nvme\\+tcp")
     t.case("no way there", ["id-ctrl", "nvme+rdma://192.0.2.1:4420/" + NQN], FAILED, "192.0.2.1")
     t.case("no way there by IPv6", ["id-ctrl", "nvme+rdma://[2001:db8::7]:4999/" + NQN], FAILED,
            r"to \[2001:db8::7\]:4999:")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """A disk image served by `weft serve` and used by weft's host commands, over one host or two.
 
-usage: disk.py BUILD (one | veth) [--rounds N] [--seed N]
+usage: disk.py BUILD (one | veth) [--transport rdma|tcp] [--rounds N] [--seed N]
 
 Copies both ways compare equal, two namespaces and two hosts at once do not mix, a verified bench
 finds nothing wrong; and kill -9 of either side ends the other side's work with an error in bounded
@@ -27,10 +27,11 @@ END_SECONDS = 30
 
 
 class Disk:
-    def __init__(self, build, where):
+    def __init__(self, build, where, transport):
+        self.transport = transport
         self.weft = os.path.join(os.path.abspath(build), "weft")
         self.hosts = lab.lab(1 if where == "one" else 2)
-        self.report = lab.Report(build, f"disk-{where}")
+        self.report = lab.Report(build, f"disk-{transport}-{where}")
         self.tmp = tempfile.TemporaryDirectory()
         self.images = [self.image(f"disk{n}.img", size) for n, size in ((1, 24 << 20), (2, 8 << 20))]
         self.programs = []
@@ -48,7 +49,7 @@ class Disk:
     def uri(self, ns=1, ipv6=False):
         host = self.hosts[0]
         address = f"[{host.address6}]" if ipv6 else host.address
-        return f"nvme+rdma://{address}:4420/{NQN}?ns={ns}"
+        return f"nvme+{self.transport}://{address}:4420/{NQN}?ns={ns}"
 
     def start(self, host, *argv):
         p = lab.Program(host, [self.weft, *argv], f"{self.path}/{len(self.programs)}-{argv[0]}.log")
@@ -58,8 +59,8 @@ class Disk:
     def serve(self, *options, files=()):
         address = self.hosts[0].address
         p = self.start(self.hosts[0], "serve", *(files or self.images), "--nqn", NQN, "--listen",
-                       f"rdma://{address}:4420", "--listen",
-                       f"rdma://[{self.hosts[0].address6}]:4420", *options)
+                       f"{self.transport}://{address}:4420", "--listen",
+                       f"{self.transport}://[{self.hosts[0].address6}]:4420", *options)
         if not lab.until(lambda: p.says("nvme connect") or p.status() is not None, 10) \
                 or p.status() is not None:
             raise AssertionError("weft serve does not come up")
@@ -118,6 +119,38 @@ def two_at_once(d):
     same(new, d.images[0])
     same(d.images[1], d.file("copy"))
     same(d.images[1], d.file("copy2"))
+
+
+def by_both(d):
+    """One service reached by RDMA and by TCP at once, each listed by the other's discovery."""
+    address = d.hosts[0].address
+    server = d.start(d.hosts[0], "serve", *d.images, "--nqn", NQN, "-l", f"rdma://{address}",
+                     "-l", f"tcp://{address}", "-l", f"tcp://{address}:8009")
+    if not lab.until(lambda: server.says("ready") or server.status() is not None, 10):
+        raise AssertionError("weft serve does not come up")
+    new = d.image("new", os.path.getsize(d.images[0]))
+    d.host("cp", new, f"nvme+tcp://{address}/{NQN}?ns=1", "--hdr-digest", "--data-digest")
+    d.host("cp", f"nvme+rdma://{address}/{NQN}?ns=1", d.file("copy"))
+    same(new, d.file("copy"))
+    d.host("cp", f"nvme+rdma://{address}/{NQN}?ns=1", f"nvme+tcp://{address}/{NQN}?ns=1")
+    same(new, d.images[0])
+    for where in (["-t", "rdma", "-a", address], ["-t", "tcp", address + ":8009"]):
+        found = json.loads(d.host("discover", *where, "-o", "json"))["records"]
+        found = [(e["trtype"], e["trsvcid"]) for e in found if e["subtype"] == "nvme subsystem"]
+        if sorted(found) != [("rdma", "4420"), ("tcp", "4420"), ("tcp", "8009")]:
+            raise AssertionError(f"discovery {where}: {found}")
+
+
+def digests(d):
+    """Of headers, of data, of both, and of none: what is written is what is read."""
+    d.serve()
+    for options in (["-g"], ["-G"], ["-g", "-G"]):
+        d.host("bench", d.uri(1), "--rw", "randrw", "--bs", "16k", "--iodepth", "8", "--runtime", "1",
+               "--verify", "--yes", *options)
+        new = d.image("new", os.path.getsize(d.images[0]))
+        d.host("cp", new, d.uri(1), *options)
+        d.host("cp", d.uri(1), d.file("copy"), *options)
+        same(new, d.file("copy"))
 
 
 def verified(d):
@@ -190,8 +223,8 @@ def interrupted(d):
         image = d.image(f"{port}.img", 192 << 20 if port == 4420 else 0)
         os.truncate(image, 192 << 20)
         servers.append(d.start(d.hosts[0], "serve", image, "--nqn", NQN, "--listen",
-                               f"rdma://{address}:{port}"))
-        uris.append(f"nvme+rdma://{address}:{port}/{NQN}")
+                               f"{d.transport}://{address}:{port}"))
+        uris.append(f"nvme+{d.transport}://{address}:{port}/{NQN}")
     if not lab.until(lambda: all(s.says("ready") for s in servers), 10):
         raise AssertionError("weft serve does not come up")
     caught = 0
@@ -451,16 +484,20 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
     p.add_argument("where", choices=("one", "veth"))
+    p.add_argument("--transport", choices=("rdma", "tcp"), default="rdma")
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--seed", type=int, default=int(time.time()))
     args = p.parse_args()
     lab.enter()
     print(f"seed {args.seed}", flush=True)
     rng = random.Random(args.seed)
-    d = Disk(args.build, args.where)
+    d = Disk(args.build, args.where, args.transport)
     d.run("copies", copies)
     d.run("two at once", two_at_once)
     d.run("verified bench", verified)
+    if args.transport == "tcp":
+        d.run("by RDMA and by TCP", by_both)
+        d.run("digests", digests)
     d.run("what was not flushed is lost", cache_lost)
     d.run("a copy is interrupted", interrupted)
     d.run("a bench is interrupted", bench_interrupted)

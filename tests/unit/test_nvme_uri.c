@@ -53,6 +53,9 @@ static void a_host_alone_is_enough(void **state)
 	struct nvme_uri u;
 
 	(void)state;
+	good("nvme+tcp://[fd77::2]:8009", &u);
+	assert_string_equal(u.transport, "tcp");
+	assert_string_equal(u.port, "8009");
 	good("nvme+rdma://storage.example", &u);
 	assert_string_equal(u.host, "storage.example");
 	assert_string_equal(u.port, "");
