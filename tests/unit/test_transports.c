@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What a command does whatever it travels by: our host and our target, both in this process, over
+ * each transport by the same cases.
+ * Argument: loop, rdma, tcp, or tcp-digests.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/time.h"
+#include "heap_env.h"
+#include "netns.h"
+#include "nvmf/host/commands.h"
+#include "nvmf/host/discovery.h"
+#include "nvmf/loop/loop.h"
+#include "nvmf/rdma/rdma.h"
+#include "nvmf/tcp/tcp.h"
+#include "plain_host.h"
+#include "store/store.h"
+
+#define NQN	 "nqn.2026-11.io.example:disk"
+#define PATIENCE (10 * NSEC_PER_SEC)
+
+enum { IO_QUEUES = 2, IO_ENTRIES = 16, BLOCKS = 8192, DATA_MAX = 1 << 20 };
+
+static const struct nvmf_transport *kind;
+static bool digests;
+
+struct slow_store { /* keeps operations until told */
+	struct store store;
+	struct store *below;
+	bool hold;
+	int error; /* of the next operation */
+	struct store_op *held[64];
+	unsigned int count;
+};
+
+static struct bed {
+	struct target target;
+	struct target_subsys subsys;
+	struct target_ns ns, ro;
+	struct slow_store slow;
+	struct store *ro_store;
+	struct shares shares;
+	struct transport_target *there;
+	struct transport_host *here;
+	struct host host;
+	struct host_config config;
+	struct host_queue queues[1 + IO_QUEUES];
+	struct handle_place places[HOST_ADMIN_ENTRIES + IO_QUEUES * IO_ENTRIES];
+	unsigned int events;
+} bed;
+
+/* What the transport is to know: requests' data, and the host's own. */
+static struct memory {
+	uint8_t scratch[HOST_SCRATCH_LEN];
+	uint8_t out[DATA_MAX], in[DATA_MAX];
+	uint8_t many[2 * IO_ENTRIES][64 << 10];
+} mem __attribute__((aligned(4096)));
+
+/* --- the store ----------------------------------------------------------------------------------
+ */
+
+static void slow_submit(struct store *s, struct store_op *op)
+{
+	struct slow_store *slow = container_of(s, struct slow_store, store);
+	int error = slow->error;
+
+	slow->error = 0;
+	if (error)
+		op->done(op, error);
+	else if (slow->hold)
+		slow->held[slow->count++] = op;
+	else
+		store_submit(slow->below, op);
+}
+
+static const struct store_ops slow_ops = {.name = "slow", .submit = slow_submit};
+
+static void let_store_work(void)
+{
+	bed.slow.hold = false;
+	while (bed.slow.count)
+		store_submit(bed.slow.below, bed.slow.held[--bed.slow.count]);
+}
+
+/* --- turns --------------------------------------------------------------------------------------
+ */
+
+static void turn(void)
+{
+	struct pollfd fds[TRANSPORT_HOST_FDS];
+	unsigned int n = bed.here->ops->pollfds(bed.here, fds);
+	uint64_t now = time_now_ns();
+
+	if (now >= target_next_deadline(&bed.target))
+		target_tick(&bed.target, now);
+	bed.there->ops->process(bed.there, now, true);
+	for (unsigned int i = 0; i < n; i++)
+		fds[i].revents = POLLIN; /* it looks for itself */
+	bed.here->ops->polled(bed.here, fds, n);
+	bed.here->ops->process(bed.here, now, true);
+	if (bed.host.state != HOST_IDLE && now >= host_next_deadline(&bed.host))
+		host_tick(&bed.host, now);
+}
+
+#define turn_until(condition)                                \
+	do {                                                 \
+		uint64_t end_ = time_now_ns() + PATIENCE;    \
+		while (!(condition) && time_now_ns() < end_) \
+			turn();                              \
+		assert_true(condition);                      \
+	} while (0)
+
+static void on_event(void *arg, uint32_t result)
+{
+	(void)arg;
+	(void)result;
+	bed.events++;
+}
+
+static int set_up(void **state)
+{
+	const struct transport_host_config where = {.host = "127.0.0.1",
+						    .port = "4420",
+						    .io_queues = IO_QUEUES,
+						    .io_entries = IO_ENTRIES,
+						    .resolve_timeout_ms = 2000,
+						    .header_digest = digests,
+						    .data_digest = digests};
+	char why[256] = "";
+
+	(void)state;
+	memset(&bed, 0, sizeof(bed));
+	target_init(&bed.target, &heap_env, time_now_ns());
+	strcpy(bed.subsys.nqn, NQN);
+	assert_int_equal(target_subsys_add(&bed.target, &bed.subsys), 0);
+	assert_int_equal(store_mem_create(BLOCKS * 512, 512, 0, &bed.slow.below), 0);
+	bed.slow.store = *bed.slow.below;
+	bed.slow.store.ops = &slow_ops;
+	bed.ns = (struct target_ns){.nsid = 1, .store = &bed.slow.store, .lba_shift = 9};
+	assert_int_equal(target_ns_add(&bed.subsys, &bed.ns), 0);
+	assert_int_equal(store_mem_create(1 << 20, 512, 0, &bed.ro_store), 0);
+	bed.ro = (struct target_ns){
+		.nsid = 2, .store = bed.ro_store, .lba_shift = 9, .read_only = true};
+	assert_int_equal(target_ns_add(&bed.subsys, &bed.ro), 0);
+	assert_int_equal(shares_init(&bed.shares, 8 << 20), 0);
+	if (kind->target_create(&bed.target.group, &bed.shares, NULL, &bed.there, why,
+				sizeof(why)) != 0 ||
+	    bed.there->ops->listen(bed.there, "127.0.0.1", "4420", why, sizeof(why)) != 0) {
+		print_error("%s\n", why);
+		return -1;
+	}
+	bed.here = kind->host_create(&where, why, sizeof(why));
+	assert_non_null(bed.here);
+	bed.here->ops->attach(bed.here, &bed.host);
+	assert_int_equal(bed.here->ops->add_memory(bed.here, &mem, sizeof(mem)), 0);
+	bed.config = plain_host(NQN, IO_QUEUES, IO_ENTRIES);
+	bed.config.event = on_event;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	let_store_work();
+	bed.here->ops->destroy(bed.here);
+	bed.there->ops->shutdown(bed.there);
+	for (uint64_t end = time_now_ns() + PATIENCE;
+	     !bed.there->ops->idle(bed.there) && time_now_ns() < end;)
+		bed.there->ops->process(bed.there, time_now_ns(), true);
+	assert_true(bed.there->ops->idle(bed.there));
+	bed.there->ops->destroy(bed.there);
+	assert_int_equal(bed.shares.pool.used, 0);
+	shares_fini(&bed.shares);
+	target_fini(&bed.target);
+	store_destroy(bed.slow.below);
+	store_destroy(bed.ro_store);
+	return 0;
+}
+
+static void begin(void)
+{
+	assert_int_equal(host_init(&bed.host, &bed.config, bed.here->ops->queues, bed.here,
+				   bed.queues, bed.places, mem.scratch),
+			 0);
+	host_start(&bed.host, time_now_ns());
+}
+
+static void bring_up(void)
+{
+	begin();
+	turn_until(bed.host.state == HOST_LIVE || bed.host.state == HOST_FAILED);
+	assert_string_equal(host_state_name(bed.host.state), "live");
+}
+
+/* --- requests -----------------------------------------------------------------------------------
+ */
+
+static void done(struct host_request *req, uint64_t now_ns)
+{
+	unsigned int *count = req->arg;
+
+	(void)now_ns;
+	++*count;
+}
+
+static void submit(struct host_request *req, uint16_t qid, unsigned int *count)
+{
+	req->done = done;
+	req->arg = count;
+	assert_int_equal(host_submit(&bed.host, qid, req, time_now_ns()), 0);
+}
+
+/* Its status, or 0xffff: it had no answer. */
+static uint16_t exec(struct host_request *req, uint16_t qid)
+{
+	unsigned int count = 0;
+
+	submit(req, qid, &count);
+	turn_until(count == 1);
+	return req->error ? 0xffff : req->cqe.status & NVME_STATUS_CODE;
+}
+
+static uint16_t do_write(uint64_t slba, const void *p, uint32_t len)
+{
+	struct host_request req = {0};
+
+	host_prepare_write(&req, 1, slba, len / 512, p, len, false);
+	return exec(&req, 1);
+}
+
+static uint16_t do_read(uint64_t slba, void *p, uint32_t len)
+{
+	struct host_request req = {0};
+
+	host_prepare_read(&req, 1, slba, len / 512, p, len);
+	return exec(&req, 2);
+}
+
+static void fill(uint8_t *p, size_t len, unsigned int seed)
+{
+	for (size_t i = 0; i < len; i++)
+		p[i] = (uint8_t)(i * 37 + i / 251 + seed * 101);
+}
+
+/* --- cases --------------------------------------------------------------------------------------
+ */
+
+static void hosts_are_told_what_there_is(void **state)
+{
+	(void)state;
+	bring_up();
+	assert_int_equal(bed.host.io_queues, IO_QUEUES);
+	assert_int_equal(bed.host.capsule_max, TARGET_CAPSULE_DATA);
+	assert_int_equal(bed.host.transfer_max, TARGET_DATA_MAX);
+	assert_int_equal(!!(bed.host.id.sgls & NVME_SGLS_KEYED), kind == &rdma_transport);
+}
+
+static void what_is_written_is_read(void **state)
+{
+	static const uint32_t lens[] = {512,   1024,	     4096,	8192,	 8704,
+					65536, 131072 + 512, 300 << 10, DATA_MAX};
+
+	(void)state;
+	bring_up();
+	for (unsigned int i = 0; i < ARRAY_SIZE(lens); i++) {
+		fill(mem.out, lens[i], i);
+		memset(mem.in, 0xee, sizeof(mem.in));
+		assert_int_equal(do_write(i * 3, mem.out, lens[i]), NVME_SC_SUCCESS);
+		assert_int_equal(do_read(i * 3, mem.in, lens[i]), NVME_SC_SUCCESS);
+		assert_memory_equal(mem.in, mem.out, lens[i]);
+		if (lens[i] < DATA_MAX)
+			assert_int_equal(mem.in[lens[i]], 0xee);
+	}
+}
+
+/* On both queues, of all lengths, several times over. */
+static void full_queues_of_commands_are_answered(void **state)
+{
+	static struct host_request reqs[2 * IO_ENTRIES];
+	static const uint32_t lens[] = {512, 4096, 8192, 16384, 65536};
+	unsigned int answered;
+
+	(void)state;
+	bring_up();
+	for (unsigned int round = 0; round < 20; round++) {
+		bool write = round % 2 == 0;
+
+		answered = 0;
+		for (unsigned int i = 0; i < ARRAY_SIZE(reqs); i++) {
+			uint32_t len = lens[(i + round / 2) % ARRAY_SIZE(lens)];
+
+			reqs[i] = (struct host_request){0};
+			if (write) {
+				fill(mem.many[i], len, i + round);
+				host_prepare_write(&reqs[i], 1, i * 128, len / 512, mem.many[i],
+						   len, false);
+			} else {
+				memset(mem.many[i], 0, len);
+				host_prepare_read(&reqs[i], 1, i * 128, len / 512, mem.many[i],
+						  len);
+			}
+			submit(&reqs[i], (uint16_t)(1 + i % 2), &answered);
+		}
+		turn_until(answered == ARRAY_SIZE(reqs));
+		for (unsigned int i = 0; i < ARRAY_SIZE(reqs); i++) {
+			assert_int_equal(reqs[i].error, 0);
+			assert_int_equal(reqs[i].cqe.status, 0);
+			fill(mem.out, reqs[i].data_len, i + round - !write);
+			assert_memory_equal(mem.many[i], mem.out, reqs[i].data_len);
+		}
+	}
+}
+
+static void comparing_says_whether_they_are_equal(void **state)
+{
+	static const uint32_t lens[] = {512, 4096, 8192, 100 << 10};
+
+	(void)state;
+	bring_up();
+	fill(mem.out, sizeof(mem.out), 1);
+	assert_int_equal(do_write(0, mem.out, 200 << 10), NVME_SC_SUCCESS);
+	for (unsigned int i = 0; i < 2 * ARRAY_SIZE(lens); i++) {
+		uint32_t len = lens[i / 2];
+		struct host_request req = {.sqe = {.opcode = NVME_IO_COMPARE, .nsid = 1},
+					   .data = mem.in,
+					   .data_len = len,
+					   .dir = NVMF_DIR_TO_CTRL};
+
+		memcpy(mem.in, mem.out, len);
+		mem.in[len - 1] ^= i & 1;
+		nvme_rw_set(&req.sqe, 0, len / 512, 0);
+		assert_int_equal(exec(&req, 1), i & 1 ? NVME_SC_COMPARE_FAILED : NVME_SC_SUCCESS);
+	}
+}
+
+static void blocks_are_zeroed_and_deallocated(void **state)
+{
+	struct host_request req = {0};
+	struct nvme_dsm_range range = {.slba = 8, .nlb = 8};
+	struct wcursor w = wcursor_init(mem.in, NVME_DSM_RANGE_LEN);
+
+	(void)state;
+	bring_up();
+	memset(mem.out, 0x77, 16384);
+	assert_int_equal(do_write(0, mem.out, 16384), NVME_SC_SUCCESS);
+	host_prepare_write_zeroes(&req, 1, 0, 4, false);
+	assert_int_equal(exec(&req, 1), NVME_SC_SUCCESS);
+	nvme_dsm_range_put(&w, &range);
+	req = (struct host_request){.sqe = {.opcode = NVME_IO_DSM, .nsid = 1, .cdw11 = NVME_DSM_AD},
+				    .data = mem.in,
+				    .data_len = NVME_DSM_RANGE_LEN,
+				    .dir = NVMF_DIR_TO_CTRL};
+	assert_int_equal(exec(&req, 1), NVME_SC_SUCCESS);
+	req = (struct host_request){0};
+	host_prepare_flush(&req, 1);
+	assert_int_equal(exec(&req, 2), NVME_SC_SUCCESS);
+	assert_int_equal(do_read(0, mem.in, 16384), NVME_SC_SUCCESS);
+	for (unsigned int i = 0; i < 16384; i++) {
+		bool zero = i < 4 * 512 || (i >= 8 * 512 && i < 16 * 512);
+
+		assert_int_equal(mem.in[i], zero ? 0 : 0x77);
+	}
+}
+
+/* A status, and the connection goes on. */
+static void what_is_wrong_with_a_command_is_told(void **state)
+{
+	struct host_request req = {0};
+
+	(void)state;
+	bring_up();
+	assert_int_equal(do_read(BLOCKS - 1, mem.in, 1024), NVME_SC_LBA_RANGE);
+	assert_int_equal(do_write(BLOCKS, mem.out, 4096), NVME_SC_LBA_RANGE);
+	assert_int_equal(do_write(1ull << 62, mem.out, 65536), NVME_SC_LBA_RANGE);
+	host_prepare_write(&req, 2, 0, 1, mem.out, 512, false);
+	assert_int_equal(exec(&req, 1), NVME_SC_NS_WRITE_PROTECTED);
+	req = (struct host_request){0};
+	host_prepare_write(&req, 2, 0, 128, mem.out, 65536, false);
+	assert_int_equal(exec(&req, 1), NVME_SC_NS_WRITE_PROTECTED);
+	req = (struct host_request){0};
+	host_prepare_read(&req, 3, 0, 1, mem.in, 512);
+	assert_int_equal(exec(&req, 1), NVME_SC_INVALID_NS);
+	req = (struct host_request){.sqe = {.opcode = NVME_IO_VERIFY, .nsid = 1}};
+	assert_int_equal(exec(&req, 1), NVME_SC_INVALID_OPCODE);
+	req = (struct host_request){0};
+	host_prepare_get_log(&req, 0xfe, 0, mem.in, 512);
+	assert_int_equal(exec(&req, 0), NVME_SC_INVALID_LOG_PAGE);
+	/* The data are of another length than the command says. */
+	req = (struct host_request){0};
+	host_prepare_read(&req, 1, 0, 8, mem.in, 2048);
+	assert_int_equal(exec(&req, 1), NVME_SC_SGL_INVALID_DATA);
+	bed.slow.error = -EIO;
+	assert_int_equal(do_read(0, mem.in, 4096), NVME_SC_READ_ERROR);
+	bed.slow.error = -ENOSPC;
+	assert_int_equal(do_write(0, mem.out, 65536), NVME_SC_CAP_EXCEEDED);
+	assert_int_equal(do_read(0, mem.in, 4096), NVME_SC_SUCCESS);
+	assert_int_equal(bed.host.state, HOST_LIVE);
+}
+
+/* Of which only the first bytes are not zero: the rest comes all the same. */
+static void pages_come_whole(void **state)
+{
+	struct host_request req = {0};
+	unsigned int any = 0;
+
+	(void)state;
+	bring_up();
+	memset(mem.in, 0xee, sizeof(mem.in));
+	host_prepare_get_log(&req, NVME_LID_EFFECTS, 0, mem.in, 4096);
+	assert_int_equal(exec(&req, 0), NVME_SC_SUCCESS);
+	for (unsigned int i = 2048; i < 4096; i++)
+		assert_int_equal(mem.in[i], 0);
+	assert_int_equal(mem.in[4096], 0xee);
+	for (unsigned int i = 0; i < 2048; i++)
+		any += mem.in[i] != 0;
+	assert_in_range(any, 1, 512);
+	memset(mem.in, 0xee, sizeof(mem.in));
+	req = (struct host_request){0};
+	host_prepare_get_log(&req, NVME_LID_ERROR, 0, mem.in, 64 << 10);
+	assert_int_equal(exec(&req, 0), NVME_SC_SUCCESS);
+	for (unsigned int i = 64 * TARGET_ERRLOG_ENTRIES; i < 64 << 10; i++)
+		assert_int_equal(mem.in[i], 0);
+	assert_int_equal(mem.in[64 << 10], 0xee);
+}
+
+static void discovered(struct host_discovery *d, uint64_t now_ns)
+{
+	(void)now_ns;
+	*(bool *)d->arg = true;
+}
+
+static void discovery_lists_the_subsystem(void **state)
+{
+	static struct nvmf_disc_entry entries[8];
+	bool ready = false;
+	struct host_discovery d = {.buffer = mem.in,
+				   .entries = entries,
+				   .max = ARRAY_SIZE(entries),
+				   .done = discovered,
+				   .arg = &ready};
+
+	(void)state;
+	strcpy(bed.config.subnqn, NVMF_DISCOVERY_NQN);
+	bed.config.io_queues = 0;
+	bring_up();
+	assert_int_equal(host_discovery_start(&d, &bed.host, time_now_ns()), 0);
+	turn_until(ready);
+	assert_int_equal(d.error, 0);
+	assert_int_equal(d.count, 2);
+	assert_string_equal(entries[1].subnqn, NQN);
+	assert_int_equal(entries[1].trtype, kind == &rdma_transport  ? NVMF_TRTYPE_RDMA
+					    : kind == &tcp_transport ? NVMF_TRTYPE_TCP
+								     : NVMF_TRTYPE_LOOP);
+	assert_memory_equal(entries[1].traddr, "127.0.0.1", 9);
+	assert_memory_equal(entries[1].trsvcid, "4420", 4);
+}
+
+static void events_come_when_they_happen(void **state)
+{
+	struct host_request req = {0};
+
+	(void)state;
+	bring_up();
+	for (int i = 0; i < 20; i++)
+		turn();
+	assert_int_equal(bed.events, 0);
+	target_ns_changed(&bed.ns, &bed.subsys);
+	turn_until(bed.events == 1);
+	host_prepare_get_log(&req, NVME_LID_CHANGED_NS, 0, mem.in, 4096);
+	req.sqe.cdw10 &= ~(1u << 15); /* RAE: it is taken note of */
+	assert_int_equal(exec(&req, 0), NVME_SC_SUCCESS);
+	assert_int_equal(ld_le32(mem.in), 1);
+	target_ns_changed(&bed.ns, &bed.subsys);
+	turn_until(bed.events == 2);
+}
+
+static void commands_wait_for_memory_and_go_on(void **state)
+{
+	static struct host_request reqs[IO_ENTRIES - 1];
+	unsigned int answered = 0;
+
+	(void)state;
+	bring_up();
+	bed.slow.hold = true;
+	bed.shares.budget[SHARE_FOR_IO].len = 256 << 10;
+	for (int i = 0; i < IO_ENTRIES - 1; i++) {
+		fill(mem.many[i], sizeof(mem.many[i]), (unsigned)i);
+		reqs[i] = (struct host_request){0};
+		host_prepare_write(&reqs[i], 1, (uint64_t)i * 128, 128, mem.many[i],
+				   sizeof(mem.many[i]), false);
+		submit(&reqs[i], 1, &answered);
+	}
+	turn_until(bed.slow.count);
+	for (uint64_t end = time_now_ns() + PATIENCE;
+	     answered < IO_ENTRIES - 1 && time_now_ns() < end; turn()) {
+		assert_in_range(bed.slow.count, 0, 3); /* a host's share of four */
+		let_store_work();
+		bed.slow.hold = true;
+	}
+	assert_int_equal(answered, IO_ENTRIES - 1);
+	bed.slow.hold = false;
+	for (int i = 0; i < IO_ENTRIES - 1; i++) {
+		assert_int_equal(do_read((uint64_t)i * 128, mem.in, 65536), NVME_SC_SUCCESS);
+		assert_memory_equal(mem.in, mem.many[i], 65536);
+	}
+}
+
+/* What was not answered is sent again, whatever was under way. */
+static void after_a_reset_commands_go_on(void **state)
+{
+	static struct host_request reqs[8];
+	unsigned int answered = 0;
+
+	(void)state;
+	bed.config.loss_timeout_ns = PATIENCE;
+	bed.config.reconnect_delay_ns = NSEC_PER_MSEC;
+	bring_up();
+	for (unsigned int round = 0; round < 5; round++) {
+		answered = 0;
+		bed.slow.hold = round % 2;
+		for (unsigned int i = 0; i < ARRAY_SIZE(reqs); i++) {
+			reqs[i] = (struct host_request){.again = true};
+			fill(mem.many[i], 65536, i + round);
+			host_prepare_write(&reqs[i], 1, i * 128, 128, mem.many[i], 65536, false);
+			submit(&reqs[i], (uint16_t)(1 + i % 2), &answered);
+		}
+		for (unsigned int i = 0; i < round; i++)
+			turn();
+		host_reset(&bed.host, time_now_ns());
+		let_store_work();
+		turn_until(answered == ARRAY_SIZE(reqs));
+		for (unsigned int i = 0; i < ARRAY_SIZE(reqs); i++) {
+			assert_int_equal(reqs[i].error, 0);
+			assert_int_equal(reqs[i].cqe.status, 0);
+			assert_int_equal(do_read(i * 128, mem.in, 65536), NVME_SC_SUCCESS);
+			assert_memory_equal(mem.in, mem.many[i], 65536);
+		}
+	}
+	assert_in_range(bed.host.reconnects, 1, 5);
+}
+
+/* The host's memory is its own again, whatever the store still does. */
+static void who_has_closed_is_not_written_to(void **state)
+{
+	struct host_request req = {0};
+	unsigned int answered = 0;
+
+	(void)state;
+	bring_up();
+	bed.slow.hold = true;
+	memset(mem.in, 0xee, 65536);
+	host_prepare_read(&req, 1, 0, 128, mem.in, 65536);
+	submit(&req, 1, &answered);
+	turn_until(bed.slow.count == 1);
+	host_reset(&bed.host, time_now_ns());
+	assert_int_equal(answered, 1);
+	assert_int_equal(req.error, -ENOTCONN);
+	let_store_work();
+	turn_until(bed.there->ops->idle(bed.there));
+	for (int i = 0; i < 65536; i++)
+		assert_int_equal(mem.in[i], 0xee);
+}
+
+static void a_controller_is_shut_down_in_order(void **state)
+{
+	(void)state;
+	bring_up();
+	host_shutdown(&bed.host, time_now_ns());
+	turn_until(bed.host.state == HOST_CLOSED);
+	assert_int_equal(bed.host.failure.kind, HOST_FAIL_NONE);
+	turn_until(bed.there->ops->idle(bed.there));
+	assert_int_equal(bed.target.ctrl_count, 0);
+}
+
+static void when_the_target_ends_hosts_are_told(void **state)
+{
+	(void)state;
+	bring_up();
+	bed.there->ops->shutdown(bed.there);
+	turn_until(bed.host.state == HOST_FAILED);
+	assert_int_equal(bed.host.failure.kind, HOST_FAIL_LOST);
+	assert_string_equal(bed.here->ops->error(bed.here),
+			    "connection to 127.0.0.1:4420 lost: the target closed it");
+}
+
+static void who_may_not_connect_is_told(void **state)
+{
+	static const char *const hosts[] = {"nqn.2026-11.io.example:another"};
+
+	(void)state;
+	bed.subsys.hosts = hosts;
+	bed.subsys.host_count = 1;
+	begin();
+	turn_until(bed.host.state == HOST_FAILED);
+	assert_int_equal(bed.host.failure.kind, HOST_FAIL_STATUS);
+	assert_int_equal(bed.host.failure.status & NVME_STATUS_CODE, NVME_SC_CONNECT_INVALID_HOST);
+}
+
+#define BED_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		BED_TEST(hosts_are_told_what_there_is),
+		BED_TEST(what_is_written_is_read),
+		BED_TEST(full_queues_of_commands_are_answered),
+		BED_TEST(comparing_says_whether_they_are_equal),
+		BED_TEST(blocks_are_zeroed_and_deallocated),
+		BED_TEST(what_is_wrong_with_a_command_is_told),
+		BED_TEST(pages_come_whole),
+		BED_TEST(discovery_lists_the_subsystem),
+		BED_TEST(events_come_when_they_happen),
+		BED_TEST(commands_wait_for_memory_and_go_on),
+		BED_TEST(after_a_reset_commands_go_on),
+		BED_TEST(who_has_closed_is_not_written_to),
+		BED_TEST(a_controller_is_shut_down_in_order),
+		BED_TEST(when_the_target_ends_hosts_are_told),
+		BED_TEST(who_may_not_connect_is_told),
+	};
+	const char *name = argc == 2 ? argv[1] : "";
+
+	digests = strcmp(name, "tcp-digests") == 0;
+	if (strcmp(name, "loop") == 0)
+		kind = &loop_transport;
+	else if (strcmp(name, "rdma") == 0)
+		kind = &rdma_transport;
+	else if (strcmp(name, "tcp") == 0 || digests)
+		kind = &tcp_transport;
+	else {
+		print_error("usage: %s loop|rdma|tcp|tcp-digests\n", argv[0]);
+		return 2;
+	}
+	netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
