@@ -24,7 +24,8 @@ class Capture:
 
     def __init__(self, context):
         self.lab, self.path = context.lab, context.file("wire.pcap")
-        self.roce = context.kernel.rdma == "rxe"
+        self.tcp = context.tcp
+        self.roce = context.kernel.rdma == "rxe" and not self.tcp
         what = "udp port 4791" if self.roce else "tcp port 4420"
         self.tcpdump = Process(
             self.lab.inside("tcpdump", "-i", "br0", "-s", "0", "--immediate-mode", "-U", "-Z",
@@ -47,6 +48,8 @@ class Capture:
         dropped = re.search(r"([1-9]\d*) packets? dropped by kernel", self.tcpdump.output)
         if dropped:
             raise Failed(f"tcpdump was too slow for {dropped[1]} packets")
+        if self.tcp:
+            return self.check_tcp() if self.lab.tshark else ""
         if not self.roce:
             return self.check_iwarp() if self.lab.tshark else ""
         seen = self.check_ours(cut_short)
@@ -60,6 +63,23 @@ class Capture:
             if t.stdout.strip():
                 raise Failed(f"tshark: malformed: {t.stdout.splitlines()[0]}")
         return seen
+
+    def check_tcp(self):
+        """NVMe/TCP, as tshark reads it: nothing malformed, no PDU that ends a connection."""
+        t = subprocess.run(["tshark", "-r", self.path, "-c", "20000", "-T", "fields", "-e", "frame.number",
+                            "-e", "_ws.malformed", "-e", "nvme-tcp.type", "-Y", "_ws.malformed || nvme-tcp"],
+                           capture_output=True, text=True, check=False)
+        if t.returncode:
+            raise Failed(f"tshark ends with {t.returncode}: {last_line(t.stderr)}")
+        lines = [line.split("\t") for line in t.stdout.splitlines()]
+        if not lines:
+            raise Failed("no NVMe/TCP in the capture")
+        for number, malformed, types in lines:
+            if malformed:
+                raise Failed(f"tshark: malformed: packet {number}")
+            if {"2", "3"} & set(types.split(",")):
+                raise Failed(f"a terminate request in packet {number}")
+        return f"{sum(len(types.split(',')) for _, _, types in lines)} PDUs"
 
     def check_iwarp(self):
         """tshark would take the port for NVMe over TCP, and tells by a connection's first bytes what it

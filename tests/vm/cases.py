@@ -39,6 +39,7 @@ class Case:
     crash: bool = False  # a machine or a program dies in it: with guests to spare
     panic: bool = False  # it fails, for the harness to be tried
     nvme: bool = False
+    tcp: bool = False  # NVMe by TCP: nothing of it is RDMA
     log_may_say: tuple = ()
     log_may_say_if_lost: tuple = ()  # where packets are
 
@@ -69,6 +70,7 @@ class Context:
     condition: object
     dir: str
     family: int = 4
+    tcp: bool = False  # as the case
     more: dict = field(default_factory=dict)
 
     @property
@@ -123,6 +125,7 @@ class Run:
 
     def run(self):
         begun = time.monotonic()
+        self.context.tcp = self.case.tcp
         self.capture = Capture(self.context)
         try:
             self.notes.append(self.case.run(self.context) or "")

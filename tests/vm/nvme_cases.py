@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""NVMe over RDMA: the kernel's host against `weft serve`, weft's host against the kernel's target."""
+"""NVMe over RDMA and TCP: the kernel's host against `weft serve`, weft's host against the kernel's target."""
 import cases
 from cases import ACTIVE, PASSIVE
 from lab import Failed, last_line
@@ -12,6 +12,15 @@ def case(name, directions, **kwargs):
     return cases.case(name, directions, nvme=True, **kwargs)
 
 
+def by_tcp(name, directions, **kwargs):
+    """The same, or another, by TCP."""
+    return cases.case("NVMe/TCP: " + name, directions, tcp=True, **kwargs)
+
+
+def transport(t):
+    return "tcp" if t.tcp else "rdma"
+
+
 def serve(t, mib=64, *options):
     """weft serve of a new image, or of the case's earlier one; its process and path."""
     image = t.weft.file(t, "disk.img")
@@ -19,7 +28,7 @@ def serve(t, mib=64, *options):
         t.weft.shell(f"rm -f {image}; truncate -s {mib}M {image}")
         t.more["disk"] = image
     p = t.weft.serve(image, "--nqn", NQN, "--listen",
-                     f"rdma://{bracketed(t.weft.address[t.family])}:4420", *options)
+                     f"{transport(t)}://{bracketed(t.weft.address[t.family])}:4420", *options)
     return p, image
 
 
@@ -31,16 +40,17 @@ def export(t, mib=64):
     """A RAM disk of the guest on its nvmet; the URI."""
     address = t.kernel.address[t.family]
     t.kernel.shell("lab-nvmet clear 2>/dev/null; modprobe -rq brd\n"
+                   f"sed 's/rdma/{transport(t)}/' $(which lab-nvmet) >/tmp/lab-nvmet\n"
                    f"modprobe brd rd_nr=1 rd_size={mib * 1024} && "
-                   f"lab-nvmet export {address} {NQN} /dev/ram0")
-    return f"nvme+rdma://{bracketed(address)}:4420/{NQN}?ns=1"
+                   f"bash /tmp/lab-nvmet export {address} {NQN} /dev/ram0")
+    return f"nvme+{transport(t)}://{bracketed(address)}:4420/{NQN}?ns=1"
 
 
 def connect(t, options="", patience=30):
     """Shell lines that connect the guest to weft serve and set $disk."""
-    return (f"modprobe nvme-rdma; echo {patience} >/sys/module/nvme_core/parameters/io_timeout\n"
+    return (f"modprobe nvme-{transport(t)}; echo {patience} >/sys/module/nvme_core/parameters/io_timeout\n"
             f"nvme disconnect -n {NQN} >/dev/null 2>&1\n"
-            f"nvme connect -t rdma -a {t.weft.address[t.family]} -s 4420 -n {NQN} {options} || exit 1\n"
+            f"nvme connect -t {transport(t)} -a {t.weft.address[t.family]} -s 4420 -n {NQN} {options} || exit 1\n"
             "for i in {1..100}; do disk=$(ls /dev/nvme*n1 2>/dev/null | head -1)\n"
             "[ -b \"$disk\" ] && break; sleep 0.05; done; [ -b \"$disk\" ] || exit 1\n")
 
@@ -69,7 +79,8 @@ def kernel_host(t):
     p, image = serve(t)
     length = t.condition.kib * 1024
     out = t.kernel.shell(
-        f"modprobe nvme-rdma; nvme discover -t rdma -a {t.weft.address[t.family]} -s 4420 "
+        f"modprobe nvme-{transport(t)}; nvme discover -t {transport(t)} "
+        f"-a {t.weft.address[t.family]} -s 4420 "
         f"| grep -q 'subnqn: *{NQN}$' || {{ echo not in the discovery log >&2; exit 1; }}\n"
         + connect(t) +
         f"head -c {length} /dev/urandom >/tmp/r\n"
@@ -87,7 +98,7 @@ def kernel_host(t):
 @case("weft discover and cp --verify, a file there and back", (ACTIVE,), short=True)
 def weft_host(t):
     uri = export(t)
-    out = t.weft.tool("discover", "-t", "rdma", "-a", t.kernel.address[t.family])
+    out = t.weft.tool("discover", "-t", transport(t), "-a", t.kernel.address[t.family])
     if NQN not in out:
         raise Failed("not in the discovery log")
     length = t.condition.kib * 1024
@@ -102,12 +113,12 @@ def weft_host(t):
 
 # ---- the kernel's host: what a user does with a disk ---------------------------------------------
 
-def on_disk(t, script, timeout=90, p=None):
+def on_disk(t, script, timeout=90, p=None, options=""):
     """weft serve, connected in the guest; the script has $disk."""
     if p is None:
         p, _ = serve(t)
     # Where packets are lost rxe may stop for good, until the host's patience ends and it starts anew.
-    connected = connect(t, "-c 1", 10) if t.condition.netem else connect(t)
+    connected = connect(t, "-c 1", 10) if t.condition.netem else connect(t, options)
     out = t.kernel.shell(connected + "PATH=/opt/weft:$PATH\n" + script + DISCONNECT, timeout)
     if not p.running():
         raise Failed(f"weft serve ended: {last_line(p.output)}")
@@ -258,3 +269,40 @@ def weft_bench(t):
         if "every block read was right" not in out:
             raise Failed("bench does not say verified")
     return shown(loads(t))
+
+
+# ---- by TCP ---------------------------------------------------------------------------------------
+
+by_tcp("discover and connect, a file written and read back", (PASSIVE,), short=True,
+       log_may_say_if_lost=LATE)(kernel_host)
+by_tcp("weft discover and cp --verify, a file there and back", (ACTIVE,), short=True)(weft_host)
+by_tcp("mkfs.ext4, mount, files, sync, unmount, fsck, blkdiscard", (PASSIVE,),
+       log_may_say_if_lost=LATE)(file_system)
+by_tcp("fio --verify=crc32c, random, depth 1 to 64, 512 B to 1 MiB", (PASSIVE,),
+       log_may_say_if_lost=LATE)(fio)
+by_tcp("nvme reset while reading and writing", (PASSIVE,), log_may_say=("timeout",))(reset)
+by_tcp("target killed and started again: the host reconnects", (PASSIVE,),
+       log_may_say=("I/O error", "timeout", "Buffer I/O"))(restart)
+by_tcp("weft bench --verify, random, depth 1 to 64, 512 B to 1 MiB", (ACTIVE,))(weft_bench)
+
+DIGESTS = ("-g", "-G", "-g -G")
+
+
+@by_tcp("with digests of headers, of data, of both; and without SQ flow control", (PASSIVE,))
+def kernel_digests(t):
+    p, _ = serve(t)
+    for options in DIGESTS + ("-D", "-g -G -D"):
+        on_disk(t, """fio --name=v --filename=$disk --rw=randrw --bs=16k --iodepth=8 --size=2m \
+  --ioengine=libaio --direct=1 --verify=crc32c --verify_fatal=1 >/tmp/fio.out 2>&1 ||
+  { tail -3 /tmp/fio.out >&2; exit 1; }
+""", p=p, options=options.replace("-D", "--disable-sqflow"))
+
+
+@by_tcp("weft bench --verify with digests of headers, of data, of both", (ACTIVE,))
+def weft_digests(t):
+    uri = export(t)
+    for options in DIGESTS:
+        out = t.weft.tool("bench", uri, "--rw", "randrw", "--verify", "--yes", "--bs", "16k", "--iodepth", 8,
+                          "--size", "2m", *options.split(), timeout=90)
+        if "every block read was right" not in out:
+            raise Failed("bench does not say verified")
