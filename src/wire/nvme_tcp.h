@@ -20,7 +20,7 @@
 #define NVME_TCP_HLEN_MAX	128 /* of the headers without their digest */
 #define NVME_TCP_DIGEST_LEN	4
 #define NVME_TCP_PDA_MAX	31  /* alignment of data, in dwords, zero-based: 128 bytes */
-#define NVME_TCP_PDO_MAX	256 /* of a PDU that is not aligned more than it must be */
+#define NVME_TCP_PDO_MAX	144 /* of a capsule, its digest, aligned to 72 bytes */
 #define NVME_TCP_MAXH2CDATA_MIN 4096
 #define NVME_TCP_TERM_DATA_MAX	128 /* of the header that a terminate request is about */
 /* What a controller takes in the capsules of its admin queue. */

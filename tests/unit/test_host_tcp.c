@@ -364,7 +364,7 @@ static void again(uint8_t dgst, uint8_t cpda, uint32_t maxh2cdata)
 
 static void data_come_and_go_as_was_agreed(void **state)
 {
-	static const uint8_t cpdas[] = {0, 3, NVME_TCP_PDA_MAX};
+	static const uint8_t cpdas[] = {0, 3, 17, NVME_TCP_PDA_MAX};
 
 	(void)state;
 	for (uint8_t dgst = 0; dgst < 4; dgst++)

@@ -91,6 +91,12 @@ static void data_begin_where_the_other_side_wants_them(void **state)
 	assert_int_equal(nvme_tcp_pdo(72, true, 15), 128);
 	assert_int_equal(nvme_tcp_pdo(72, false, NVME_TCP_PDA_MAX), 128);
 	assert_int_equal(nvme_tcp_pdo(24, true, 4), 40); /* 20 bytes are a unit, too */
+	assert_int_equal(nvme_tcp_pdo(72, true, 17), NVME_TCP_PDO_MAX);
+	for (uint8_t pda = 0; pda <= NVME_TCP_PDA_MAX; pda++)
+		for (unsigned hdgst = 0; hdgst < 2; hdgst++) {
+			assert_in_range(nvme_tcp_pdo(72, hdgst, pda), 72, NVME_TCP_PDO_MAX);
+			assert_in_range(nvme_tcp_pdo(24, hdgst, pda), 24, NVME_TCP_PDO_MAX);
+		}
 }
 
 /* RFC 3720 B.4. */

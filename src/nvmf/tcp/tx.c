@@ -70,11 +70,11 @@ static uint8_t pdu_end(uint8_t *at, size_t room)
 	nvme_tcp_ch_get(&c, &ch);
 	len = ch.hlen;
 	if (ch.flags & NVME_TCP_HDGST) {
-		assert(len + NVME_TCP_DIGEST_LEN <= (int)room);
+		assert(len + (size_t)NVME_TCP_DIGEST_LEN <= room);
 		st_le32(at + len, nvme_tcp_digest(at, len));
 		len += NVME_TCP_DIGEST_LEN;
 	}
-	assert(max_of(len, ch.pdo) <= room);
+	assert(len <= room && ch.pdo <= room);
 	if (ch.pdo > len) {
 		memset(at + len, 0, ch.pdo - (size_t)len);
 		len = ch.pdo;

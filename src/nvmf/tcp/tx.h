@@ -19,7 +19,7 @@
 struct tcp_out {
 	struct list link; /* of tcp_tx.outs, or in none */
 	uint8_t head_len, tail_len;
-	uint8_t head[NVME_TCP_HLEN_MAX]; /* of one PDU or several; the last one's data follow */
+	uint8_t head[NVME_TCP_PDO_MAX]; /* of one PDU or several; the last one's data follow */
 	uint8_t tail[TCP_TAIL_MAX];
 	const void *data;
 	uint32_t data_len, zero_len; /* so many zeroes behind the data */
