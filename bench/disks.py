@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""NVMe over Fabrics: weft's target and host over RDMA, SPDK's over TCP, each side on a processor of
-its own where there are two; and what weft's target takes while nobody asks it anything."""
+"""NVMe over Fabrics: weft's target and host over RDMA and TCP, SPDK's over TCP, one under the other's,
+each side on a processor of its own where there are two; and what weft's target takes while nobody
+asks it anything."""
 import contextlib
 import glob
 import json
@@ -15,7 +16,7 @@ from bed import TO, Failed, NotHere, lab
 NQN = "nqn.2026-11.org.weft:bench"
 MIB = 256
 SECONDS = 1
-SPDK_PORT = 4500
+PORT, SPDK_PORT = 4420, 4500
 SPDK_MEMORY = ["--no-huge", "-s", "900"]
 # A host has two connections: for the admin queue and for one of I/O.
 HOSTS_IDLE, IDLE_SECONDS = 50, 2
@@ -30,19 +31,26 @@ def processors():
 # ---- weft ----------------------------------------------------------------------------------------
 
 @contextlib.contextmanager
-def weft_serves(bed):
+def weft_serves(bed, transport="rdma"):
     with bed.serving("ready", "taskset", "-c", processors()[0], bed.weft, "serve", f"mem:{MIB}m", "--nqn",
-                     NQN, "--listen", f"rdma://{TO}:4420") as server:
+                     NQN, "--listen", f"{transport}://{TO}:{PORT}") as server:
         yield server
 
 
-def weft(bed, rw, size, depth, *options):
-    with weft_serves(bed):
-        said = json.loads(bed.ask(
-            "taskset", "-c", processors()[1], bed.weft, "bench", f"nvme+rdma://{TO}/{NQN}", "-o",
-            "json", "--runtime", SECONDS, "--rw", rw, "--bs", size, "--iodepth", depth, "--yes",
-            *options))
-    return {"IOPS": said[rw.removeprefix("rand")]["iops"]}
+def weft_asks(bed, uri, rw, size, depth, *options):
+    """Its figures, and the processor's seconds that it took."""
+    said = json.loads(bed.ask(
+        "taskset", "-c", processors()[1], bed.weft, "bench", uri, "-o", "json", "--runtime", SECONDS,
+        "--rw", rw, "--bs", size, "--iodepth", depth, "--yes", *options))
+    return said[rw.removeprefix("rand")], said["cpu"]["user_s"] + said["cpu"]["system_s"]
+
+
+def weft(bed, transport, rw, size, depth, *options):
+    with weft_serves(bed, transport) as server:
+        before = cpu_ns(server.pid)
+        io, used = weft_asks(bed, f"nvme+{transport}://{TO}:{PORT}/{NQN}", rw, size, depth, *options)
+        used += (cpu_ns(server.pid) - before) / 1e9
+    return {"IOPS": io["iops"], "s/M": used * 1e6 / io["total_ios"]}
 
 
 def cpu_ns(pid):
@@ -124,20 +132,42 @@ class Spdk:
             if r.returncode:
                 raise Failed(f"rpc.py {argv[0]}: {(r.stdout + r.stderr)[-300:]}")
 
-    def perf(self, rw, size, depth):
+    @contextlib.contextmanager
+    def _serves(self):
         if self.why_not():
             raise NotHere(self.why_not())
         if self.target is None:
             self._start()
         self.target.process.send_signal(signal.SIGCONT)
         try:
-            said = self.bed.ask(
-                self._binary("spdk_nvme_perf"), *SPDK_MEMORY, "-c", hex(1 << processors()[1]), "-t",
-                SECONDS, "-w", rw, "-o", size, "-q", depth, "-r",
-                f"trtype:TCP adrfam:IPv4 traddr:{TO} trsvcid:{SPDK_PORT} subnqn:{NQN}")
+            yield
         finally:
             self.target.process.send_signal(signal.SIGSTOP)
-        return parse_spdk(said)
+
+    def _asks(self, port, rw, size, depth):
+        return parse_spdk(self.bed.ask(
+            self._binary("spdk_nvme_perf"), *SPDK_MEMORY, "-c", hex(1 << processors()[1]), "-t",
+            SECONDS, "-w", rw, "-o", size, "-q", depth, "-r",
+            f"trtype:TCP adrfam:IPv4 traddr:{TO} trsvcid:{port} subnqn:{NQN}"))
+
+    def perf(self, rw, size, depth):
+        with self._serves():
+            figures = self._asks(SPDK_PORT, rw, size, depth)
+        # Both poll all the time.
+        return figures | {"s/M": 2e6 / figures["IOPS"]}
+
+    def of_weft(self, rw, size, depth):
+        """Its host of weft's target."""
+        if self.why_not():
+            raise NotHere(self.why_not())
+        with weft_serves(self.bed, "tcp"):
+            return self._asks(PORT, rw, size, depth)
+
+    def to_weft(self, rw, size, depth):
+        """Its target under weft's host."""
+        with self._serves():
+            io, _ = weft_asks(self.bed, f"nvme+tcp://{TO}:{SPDK_PORT}/{NQN}", rw, size, depth, "--poll")
+        return {"IOPS": io["iops"]}
 
 
 def parse_spdk(said):

@@ -10,9 +10,10 @@ SIZES = {"8 B": 8, "4 KiB": 4096, "64 KiB": 65536, "4 MiB": 4 << 20}
 
 
 def groups(bed):
-    raw = Raw(bed)
-    return [latency(bed, raw), bandwidth(bed, raw), messages(bed, raw), one_sided(bed), ud(bed), nvme(bed),
-            asleep(bed), sockets(bed), connections(bed), cpu(bed, raw), one_host(bed)]
+    raw, spdk = Raw(bed), disks.Spdk(bed)
+    return [latency(bed, raw), bandwidth(bed, raw), messages(bed, raw), one_sided(bed), ud(bed), nvme(bed, spdk),
+            nvme_tcp(bed, spdk), asleep(bed), sockets(bed), connections(bed), cpu(bed, raw),
+            one_host(bed, spdk)]
 
 
 class Raw:
@@ -118,14 +119,14 @@ def ud(bed):
     return Group("UD in bulk", "ucx_perftest over ud_v; peer: over TCP", rows)
 
 
-def weft_nvme(bed, rw, size, depth, *options):
-    name = " ".join(("weft bench", rw, str(size), str(depth), *options))
-    return Side(Run(name, lambda: disks.weft(bed, rw, size, depth, *options), ("taskset",)), "IOPS")
+def weft_nvme(bed, rw, size, depth, *options, by="rdma", figure="IOPS"):
+    name = " ".join(("weft bench", by, rw, str(size), str(depth), *options))
+    return Side(Run(name, lambda: disks.weft(bed, by, rw, size, depth, *options), ("taskset",)), figure)
 
 
-def nvme_rows(bed, sizes, ours, times):
+def nvme_rows(spdk, sizes, ours, times):
     """Beside SPDK: what one gives in a second so many times as much."""
-    spdk, rows = disks.Spdk(bed), []
+    rows = []
     for name, size, depths in sizes:
         for rw in ("randread", "randwrite"):
             for depth in depths:
@@ -139,10 +140,31 @@ def nvme_rows(bed, sizes, ours, times):
 NVME_SIZES = (("4 KiB", 4096, (1, 32, 128)), ("128 KiB", 131072, (16,)))
 
 
-def nvme(bed):
-    rows = nvme_rows(bed, NVME_SIZES, lambda *what: weft_nvme(bed, *what, "--poll"), 1.0)
+def nvme(bed, spdk):
+    rows = nvme_rows(spdk, NVME_SIZES, lambda *what: weft_nvme(bed, *what, "--poll"), 1.0)
     return Group("NVMe", "weft serve and weft bench --poll, a processor each; peer: SPDK's target and host "
                  "over TCP", rows)
+
+
+def nvme_tcp(bed, spdk):
+    """SPDK's host and target in place of ours, too, one at a time."""
+    def mixed(name, what, depth):
+        return Row(f"{name}, randread 4 KiB QD {depth}", "IOPS",
+                   Side(Run(f"{name} {depth}", lambda: what("randread", 4096, depth), ("taskset",)), "IOPS"),
+                   perf(depth), None, at_least(1.0, "peer"))
+
+    def perf(depth, figure="IOPS"):
+        return Side(Run(f"spdk_nvme_perf -w randread -o 4096 -q {depth}",
+                        lambda: spdk.perf("randread", 4096, depth)), figure)
+
+    rows = nvme_rows(spdk, NVME_SIZES, lambda *what: weft_nvme(bed, *what, "--poll", by="tcp"), 1.0)
+    rows += [mixed(*pair, depth) for pair in (("SPDK's host", spdk.of_weft), ("SPDK's target", spdk.to_weft))
+             for depth in (1, 32, 128)]
+    rows += [Row(f"processor time of a million reads of 4 KiB, QD {depth}", "s",
+                 weft_nvme(bed, "randread", 4096, depth, by="tcp", figure="s/M"), perf(depth, "s/M"), None,
+                 at_most(1.0, "peer")) for depth in (1, 32, 128)]
+    return Group("NVMe/TCP", "weft serve and weft bench --poll, a processor each; one of them SPDK's; peer: both "
+                 "SPDK's. Processor time: of both sides, without --poll", rows)
 
 
 def asleep(bed):
@@ -198,7 +220,7 @@ def by_memory(bed, side):
     return Side(Run(f"{run.name}, by memory", lambda: bed.by_memory(run.work), run.needs), side.figure)
 
 
-def one_host(bed):
+def one_host(bed, spdk):
     """The rows of other groups, past the wire."""
     flag = Side(Run("neighbours flag", lambda: field.neighbours(bed, "flag")), "p50")
     rows = [Row(f"{verb} 8 B, polling", "us", by_memory(bed, Side(perftest(bed, f"ib_{verb}_lat", "-s", 8, "-n", 50000),
@@ -209,7 +231,7 @@ def one_host(bed):
         rows += [Row(f"{verb} {name}", "MiB/s", by_memory(bed, Side(perftest(bed, f"ib_{verb}_bw", "-s", size, "-n", n),
                                                                     "MiB/s")), None, limit, at_least(0.9))
                  for verb in ("write", "read")]
-    rows += nvme_rows(bed, NVME_SIZES, lambda *what: by_memory(bed, weft_nvme(bed, *what, "--poll")), 2.0)
+    rows += nvme_rows(spdk, NVME_SIZES, lambda *what: by_memory(bed, weft_nvme(bed, *what, "--poll")), 2.0)
     rows += [row._replace(ours=by_memory(bed, row.ours), target=at_least(1.5, "peer"))
              for row in sockets(bed).rows if row.target]
     return Group("one host", "by memory; limits: a word in shared memory set to and fro, process_vm_writev() of as "
