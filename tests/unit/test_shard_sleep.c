@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Who sleeps on a shard's socket, and what is taken in for him meanwhile. */
+#include "shard_bed.h"
+
+#include <poll.h>
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#include "base/time.h"
+#include "netns.h"
+
+static int attend(struct end *e, uint64_t *ret_ticket)
+{
+	bool come;
+	int fd;
+
+	shard_lock(e->shard);
+	fd = shard_attend(e->shard, true, NULL, &come, ret_ticket);
+	shard_unlock(e->shard);
+	return fd;
+}
+
+static void attended(struct end *e, uint64_t ticket, bool readable)
+{
+	shard_lock(e->shard);
+	shard_attended(e->shard, ticket, readable);
+	shard_unlock(e->shard);
+}
+
+static bool readable_within(int fd, int ms)
+{
+	return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, ms) == 1;
+}
+
+/* Within the guard's time, which a busy machine may let pass: then once more. */
+static void a_packet_waits_for_who_attends(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	const uint64_t until = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
+	struct rnic_wc wc;
+	bool waited = false;
+
+	while (!waited && time_now_ns() < until) {
+		uint64_t ticket;
+		int fd = attend(b, &ticket);
+
+		assert_true(fd >= 0);
+		post_recv(b, 0, 0, 8);
+		post(a, 0, RNIC_WR_SEND, 8, 8, b);
+		nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+		waited = readable_within(fd, 0) && !poll_cq(b, &wc, 1, false);
+		attended(b, ticket, true);
+		await(b, false);
+		await(a, false);
+	}
+	assert_true(waited);
+}
+
+static void a_packet_for_one_who_never_comes_is_taken_by_the_thread(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	uint64_t ticket;
+
+	assert_true(attend(b, &ticket) >= 0);
+	for (int i = 0; i < 3; i++) {
+		post_recv(b, 0, 0, 8);
+		post(a, 0, RNIC_WR_SEND, 8, 8, b);
+		await(b, false);
+		await(a, false);
+	}
+	attended(b, ticket, false);
+}
+
+static void who_attended_and_went_away_leaves_the_socket_to_the_thread(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t ticket;
+
+	for (int i = 0; i < 20; i++) {
+		int fd = attend(&f->end[1], &ticket);
+
+		assert_true(fd >= 0);
+		attended(&f->end[1], ticket, readable_within(fd, 0));
+		post_recv(&f->end[1], 0, 0, 8);
+		post(&f->end[0], 0, RNIC_WR_SEND, 8, 8, &f->end[1]);
+		await(&f->end[1], false);
+		await(&f->end[0], false);
+	}
+}
+
+/* A packet comes when it has looked for the last time, and is only in memory. */
+static void what_comes_before_one_sleeps_keeps_it_awake(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+
+	for (int i = 0; i < 50; i++) {
+		uint64_t ticket;
+		struct rnic_wc wc;
+		bool come;
+
+		post_recv(b, 0, 0, 8);
+		shard_lock(b->shard);
+		post(a, 0, RNIC_WR_SEND, 8, 8, b);
+		assert_true(shard_attend(b->shard, true, NULL, &come, &ticket) >= 0);
+		assert_true(come);
+		assert_int_equal(rnic_cq_poll(b->cq, &wc, 1), 0); /* it has looked */
+		shard_attended(b->shard, ticket, false);
+		assert_int_equal(rnic_cq_poll(b->cq, &wc, 1), 1);
+		shard_unlock(b->shard);
+		await(a, false);
+	}
+}
+
+static void while_a_second_one_sleeps_the_thread_serves(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	uint64_t first, second;
+
+	assert_true(attend(b, &first) >= 0);
+	assert_int_equal(attend(b, &second), -1);
+	attended(b, first, false);
+	post_recv(b, 0, 0, 8);
+	post(a, 0, RNIC_WR_SEND, 8, 8, b);
+	await(b, false);
+	await(a, false);
+	attended(b, second, false);
+}
+
+static void who_waits_for_events_is_served_by_the_thread(void **state)
+{
+	struct fixture *f = *state;
+	struct end *b = &f->end[1];
+	uint64_t ticket;
+
+	shard_lock(b->shard);
+	shard_told(b->shard, true);
+	shard_unlock(b->shard);
+	assert_int_equal(attend(b, &ticket), -1);
+	attended(b, ticket, false);
+	shard_lock(b->shard);
+	shard_told(b->shard, false);
+	shard_unlock(b->shard);
+	assert_true(attend(b, &ticket) >= 0);
+	attended(b, ticket, false);
+}
+
+/* Of what comes in marked; here its sender has marked it himself. */
+static void marks_are_read_from_the_socket(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	struct rnic_qp_attr attr;
+
+	shard_lock(a->shard);
+	rnic_qp_query(a->qp[0], &attr, NULL);
+	attr.flow.tos = 0x60 | 3;
+	attr.state = RNIC_QPS_SQD;
+	assert_int_equal(rnic_qp_modify(a->qp[0], &attr, RNIC_QP_STATE, shard_now(a->shard)), 0);
+	assert_int_equal(
+		rnic_qp_modify(a->qp[0], &attr, RNIC_QP_STATE | RNIC_QP_AV, shard_now(a->shard)),
+		0);
+	attr.state = RNIC_QPS_RTS;
+	assert_int_equal(rnic_qp_modify(a->qp[0], &attr, RNIC_QP_STATE, shard_now(a->shard)), 0);
+	shard_unlock(a->shard);
+	post(a, 1, RNIC_WR_RDMA_WRITE, 0, 64, b);
+	await(a, true);
+	shard_lock(b->shard);
+	assert_int_equal(rnic_counters(shard_rnic(b->shard))->rx_ecn_marked, 0);
+	shard_unlock(b->shard);
+	post(a, 0, RNIC_WR_RDMA_WRITE, 0, 64, b);
+	await(a, true);
+	shard_lock(b->shard);
+	assert_true(rnic_counters(shard_rnic(b->shard))->rx_ecn_marked > 0);
+	shard_unlock(b->shard);
+}
+
+/* One descriptor to sleep on does not say what waits at the other. */
+static void nobody_attends_two_ports(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t ticket;
+
+	assert_int_equal(attend(&f->end[0], &ticket), -1);
+	attended(&f->end[0], ticket, false);
+}
+
+static void nobody_attends_what_has_no_descriptor(void **state)
+{
+	struct port *p = bare_port(-1);
+	uint64_t ticket;
+	struct end e;
+
+	(void)state;
+	assert_int_equal(shard_create(&e.shard, &p, 1, 1, &upcalls), 0);
+	assert_int_equal(attend(&e, &ticket), -1);
+	assert_int_equal(ticket, 0); /* or the thread would rely on us */
+	attended(&e, ticket, false);
+	shard_destroy(e.shard);
+}
+
+/* A port may put off looking where that costs much, while somebody polls; not for who polls once.
+ */
+static void who_catches_up_leaves_nothing_for_later(void **state)
+{
+	struct port *p = bare_port(-1);
+	struct bare_port *b = (struct bare_port *)p;
+	struct shard *s;
+
+	(void)state;
+	assert_int_equal(shard_create(&s, &p, 1, 1, &upcalls), 0);
+	shard_lock(s);
+	b->sleeps = b->looked = false;
+	shard_catch_up(s);
+	assert_true(b->looked);
+	shard_unlock(s);
+	shard_destroy(s);
+}
+
+int main(void)
+{
+#define LOCAL_TEST(f)	  cmocka_unit_test_setup_teardown(f, setup_local, teardown)
+#define TWO_PORTS_TEST(f) cmocka_unit_test_setup_teardown(f, setup_two_ports, teardown)
+#define SHARD_TEST(f)	  cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		SHARD_TEST(marks_are_read_from_the_socket),
+		SHARD_TEST(a_packet_waits_for_who_attends),
+		SHARD_TEST(a_packet_for_one_who_never_comes_is_taken_by_the_thread),
+		SHARD_TEST(who_attended_and_went_away_leaves_the_socket_to_the_thread),
+		SHARD_TEST(while_a_second_one_sleeps_the_thread_serves),
+		SHARD_TEST(who_waits_for_events_is_served_by_the_thread),
+		LOCAL_TEST(a_packet_waits_for_who_attends),
+		LOCAL_TEST(a_packet_for_one_who_never_comes_is_taken_by_the_thread),
+		LOCAL_TEST(who_attended_and_went_away_leaves_the_socket_to_the_thread),
+		LOCAL_TEST(while_a_second_one_sleeps_the_thread_serves),
+		LOCAL_TEST(what_comes_before_one_sleeps_keeps_it_awake),
+		TWO_PORTS_TEST(nobody_attends_two_ports),
+		cmocka_unit_test(nobody_attends_what_has_no_descriptor),
+		cmocka_unit_test(who_catches_up_leaves_nothing_for_later),
+	};
+
+	netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
