@@ -37,16 +37,28 @@ static int read_file(const char *path, uint8_t **ret, size_t *ret_len)
 
 int pcap_file_read(const char *path, void (*each)(void *ctx, const struct pcap_frame *f), void *ctx)
 {
+	/* What was read before: whoever kept nothing of it has no pointer to it. */
+	static struct kept {
+		struct kept *next;
+		char *name;
+		uint8_t *data;
+	} * all;
 	const char *slash = strrchr(path, '/');
-	char *name = strdup(slash ? slash + 1 : path);
-	uint8_t *data = NULL;
+	struct kept *k = malloc(sizeof(*k));
 	size_t len = 0;
 	struct cursor c;
 	bool be, fine;
-	int err = read_file(path, &data, &len);
+	const uint8_t *data;
+	const char *name;
+	int err;
 
+	*k = (struct kept){all, strdup(slash ? slash + 1 : path), NULL};
+	all = k;
+	name = k->name;
+	err = read_file(path, &k->data, &len);
 	if (err)
 		return err;
+	data = k->data;
 	c = cursor_init(data, len);
 	if (len < 24)
 		return -EBADMSG;
