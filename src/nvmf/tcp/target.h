@@ -32,7 +32,7 @@
 #define TCP_R2T_BYTES (128u << 10)
 /* So much that waits to be sent is sent at once: it is still in the cache, and the host has work.
  */
-#define TCP_BATCH_BYTES (128u << 10)
+#define TCP_BATCH_BYTES (1024u << 10)
 /* For how long a host may leave a response untaken, or data that it was asked for unsent. */
 #define TCP_MOVE_NS (20 * NSEC_PER_SEC)
 /* For how long a connection that we end waits for the host's end of it. */

@@ -93,7 +93,7 @@ void inbox_unmap_ring(uint8_t *p)
 
 static void set_closed(int fd, bool closed)
 {
-	struct inbox *i;
+	struct inbox *i = NULL;
 
 	if (inbox_map(fd, &i))
 		return;
@@ -113,7 +113,7 @@ void inbox_open(int fd)
 
 void inbox_tell(int fd)
 {
-	struct inbox *i;
+	struct inbox *i = NULL;
 
 	if (inbox_map(fd, &i))
 		return;
