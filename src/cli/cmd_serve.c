@@ -257,10 +257,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
-	.args_doc = "FILE|mem:SIZE|null:SIZE[,ro|,rw]...",
+	.args_doc = "FILE|NBD-URI|mem:SIZE|null:SIZE[,ro|,rw]...",
 	.doc = "Serve disk images and block devices over NVMe/RDMA and NVMe/TCP: the files are "
 	       "namespaces 1, "
-	       "2, ... of one subsystem. Hosts cannot write to FILE,ro. mem:SIZE is a disk in "
+	       "2, ... of one subsystem. Hosts cannot write to FILE,ro. NBD-URI is an NBD "
+	       "server's export, as nbd://HOST/NAME or nbd+unix:///?socket=PATH. mem:SIZE is a "
+	       "disk in "
 	       "memory, gone when the service ends; null:SIZE one that keeps nothing, for "
 	       "measuring.\v"
 	       "Prints what a host needs to connect, then serves until it is interrupted.",
@@ -281,7 +283,7 @@ static int open_stores(struct serve *s)
 
 		how.read_only = serve_file_read_only(f, o->file.read_only);
 		if ((f->made ? serve_file_make(f, how.block_size, how.read_only, &ns->store, &why)
-			     : store_file_open(s->engine, path, &how, &ns->store, &why)) != 0)
+			     : store_open(s->engine, path, &how, &ns->store, &why)) != 0)
 			return cli_fail("%s: %s", path, why);
 		serve_real_path(path, real, sizeof(real));
 		if (i == 0) {

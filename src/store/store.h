@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Where the bytes of a namespace are: memory, a file, a block device, or nowhere. All are used
- * through the table of nvmf/common/store_ops.h.
+ * Where the bytes of a namespace are: memory, a file, a block device, an NBD server, or nowhere.
+ * All are used through the table of nvmf/common/store_ops.h.
  *
  * The stores of one process share an engine, and who drives it knows nothing else of them: one
  * descriptor to wait on, one call that takes in what has come. For files and block devices it has
@@ -46,7 +46,8 @@ struct store_source {
 	int fd;
 	/*
 	 * The descriptor is ready (epoll's events): returns how many operations it was done for. It
-	 * removes no source.
+	 * removes no source of another store; of its own one may be called that was removed, or has
+	 * another descriptor since.
 	 */
 	unsigned (*process)(struct store_source *src, uint32_t events);
 };
@@ -101,5 +102,24 @@ struct store_file_options {
  */
 int store_file_open(struct store_engine *e, const char *path, const struct store_file_options *o,
 		    struct store **ret, const char **ret_why) must_use;
+
+/* It is the URI of an NBD server's export (the NBD project's uri.md), not a path. */
+bool store_nbd_names(const char *path) must_use;
+/*
+ * Connects to it, for some seconds at most. On failure as store_file_open(); *ret_why may last only
+ * until the next call. A connection that is lost later is sought again: operations fail with
+ * -ENOTCONN meanwhile.
+ */
+int store_nbd_open(struct store_engine *e, const char *uri, const struct store_file_options *o,
+		   struct store **ret, const char **ret_why) must_use;
+
+/* Either. */
+static inline int store_open(struct store_engine *e, const char *path,
+			     const struct store_file_options *o, struct store **ret,
+			     const char **ret_why)
+{
+	return store_nbd_names(path) ? store_nbd_open(e, path, o, ret, ret_why)
+				     : store_file_open(e, path, o, ret, ret_why);
+}
 
 #endif

@@ -251,6 +251,8 @@ uint16_t errno_to_status(int error, enum store_opcode opcode)
 		return FAIL(NVME_SC_NS_WRITE_PROTECTED);
 	case -EOPNOTSUPP:
 		return FAIL(NVME_SC_INVALID_OPCODE);
+	case -ENOTCONN: /* for now: the host may try again */
+		return NVME_SC_NS_NOT_READY;
 	case -ENOMEM:
 	case -EAGAIN:
 		return NVME_SC_INTERNAL;
