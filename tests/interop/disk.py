@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """A disk image served by `weft serve` and used by weft's host commands, over one host or two.
 
-usage: disk.py BUILD (one | veth) [--transport rdma|tcp] [--rounds N] [--seed N]
+usage: disk.py BUILD (one | veth) [--transport rdma|tcp] [--rounds N] [--deaths N]
+               [--seed N]
 
 Copies both ways compare equal, two namespaces and two hosts at once do not mix, a verified bench
 finds nothing wrong; and kill -9 of either side ends the other side's work with an error in bounded
@@ -192,6 +193,30 @@ def server_restarted(d, delay):
         raise AssertionError(f"bench: status {bench.status()}: {bench.output()[-300:]}")
     if '"reconnects": 1' not in bench.output():
         raise AssertionError(f"bench did not connect again: {bench.output()[-300:]}")
+
+
+def killed_again_and_again(d, rng, times):
+    """The same over many deaths: at the end every block is what was last acknowledged."""
+    server = d.serve()
+    bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--yes", "--verify",
+                    "--runtime", str(times * 5 // 2 + 5), "--iodepth", "16", "-o", "json",
+                    "--reconnect-delay", "1", "--ctrl-loss-tmo", "60")
+    deadline = time.monotonic() + times * 5 / 2
+    deaths = 0
+    while deaths < times and time.monotonic() < deadline:
+        if not lab.until(lambda: server.says("connected:") or bench.status() is not None, 10) \
+                or bench.status() is not None:
+            raise AssertionError(f"after {deaths} deaths: {bench.output()[-300:]}")
+        time.sleep(rng.uniform(0.02, 0.4))
+        server.kill()
+        deaths += 1
+        server = d.serve()
+    if bench.wait(times * 5 / 2 + 60) != 0:
+        raise AssertionError(f"bench: status {bench.status()}: {bench.output()[-300:]}")
+    result = json.loads(bench.output()[bench.output().index("{"):])
+    if result["reconnects"] < deaths or deaths < times / 2:
+        raise AssertionError(f"{deaths} deaths, {result['reconnects']} reconnects")
+    return f"{deaths} deaths"
 
 
 def cache_lost(d):
@@ -486,6 +511,7 @@ def main():
     p.add_argument("where", choices=("one", "veth"))
     p.add_argument("--transport", choices=("rdma", "tcp"), default="rdma")
     p.add_argument("--rounds", type=int, default=2)
+    p.add_argument("--deaths", type=int, default=4, help="of one server after the other")
     p.add_argument("--seed", type=int, default=int(time.time()))
     args = p.parse_args()
     lab.enter()
@@ -512,6 +538,7 @@ def main():
         for what in (server_killed, server_restarted, host_killed):
             delay = rng.uniform(0, 1)
             d.run(f"{what.__name__.replace('_', ' ')} after {delay:.2f} s", what, delay)
+    d.run("the server is killed again and again", killed_again_and_again, rng, args.deaths)
     d.report.everything_ends(d.hosts)
     d.report.finish()
 
