@@ -46,7 +46,8 @@ def weft_asks(bed, uri, rw, size, depth, *options):
     said = json.loads(bed.ask(
         "taskset", "-c", processors()[1], bed.weft, "bench", uri, "-o", "json", "--runtime", SECONDS,
         "--rw", rw, "--bs", size, "--iodepth", depth, "--yes", *options))
-    return said[rw.removeprefix("rand")], said["cpu"]["user_s"] + said["cpu"]["system_s"]
+    job = said["jobs"][0]
+    return job[rw.removeprefix("rand")], (job["usr_cpu"] + job["sys_cpu"]) / 1e5 * job["job_runtime"]
 
 
 def weft(bed, transport, rw, size, depth, *options):
@@ -54,7 +55,7 @@ def weft(bed, transport, rw, size, depth, *options):
         before = cpu_ns(server.pid)
         io, used = weft_asks(bed, f"nvme+{transport}://{TO}:{PORT}/{NQN}", rw, size, depth, *options)
         used += (cpu_ns(server.pid) - before) / 1e9
-    return {"IOPS": io["iops"], "s/M": used * 1e6 / io["ios"]}
+    return {"IOPS": io["iops"], "s/M": used * 1e6 / io["total_ios"]}
 
 
 def cpu_ns(pid):

@@ -77,6 +77,12 @@ static bool pick(struct bench *b, uint64_t *ret_index)
 	return true;
 }
 
+/* Commands that could not be started in their time are made up for. */
+static bool too_early(const struct bench *b)
+{
+	return b->config.interval_ns && !b->checking && time_now_ns() < b->due_ns;
+}
+
 static void stop_for_failure(struct bench *b)
 {
 	b->failed = b->stopping = true;
@@ -91,8 +97,9 @@ static void start(struct bench_slot *slot)
 	uint16_t qid = (uint16_t)(1 + (slot - b->slots) % s->host.io_queues);
 	uint64_t slba;
 
-	if (b->stopping || !pick(b, &slot->index))
+	if (b->stopping || too_early(b) || !pick(b, &slot->index))
 		return;
+	b->due_ns += b->config.interval_ns;
 	slot->writing = !b->checking && writes(b);
 	slba = slot->index * blocks;
 	if (b->taken)
@@ -182,18 +189,46 @@ static void done(struct host_request *req, uint64_t now_ns)
 	start(slot);
 }
 
+static void show_progress(struct bench *b, uint64_t now_ns)
+{
+	uint64_t ios = b->read.ios + b->write.ios, bytes = b->read.bytes + b->write.bytes;
+	double s = (double)(now_ns - b->start_ns) / 1e9, fraction;
+	char rate[32];
+
+	if (b->checking)
+		fraction = (double)b->next / (double)b->blocks;
+	else if (b->config.runtime_ns)
+		fraction = s * 1e9 / (double)b->config.runtime_ns;
+	else
+		fraction = (double)ios / (double)b->blocks;
+	if (b->checking)
+		progress_tell(&b->progress, fraction, now_ns, "reading back");
+	else
+		progress_tell(
+			&b->progress, fraction < 1 ? fraction : 1, now_ns, "%.0f IOPS  %s/s",
+			s > 0 ? (double)ios / s : 0,
+			text_bytes(rate, sizeof(rate), s > 0 ? (uint64_t)((double)bytes / s) : 0));
+}
+
 static bool loop(struct bench *b)
 {
+	uint64_t until_ns, now_ns;
+
 	do {
 		for (uint32_t i = 0; i < b->config.depth && !b->stopping; i++)
 			if (!b->slots[i].busy)
 				start(&b->slots[i]);
-		if (b->busy == 0)
+		if (b->busy == 0 && !too_early(b))
 			break;
-		if (!session_turn(&b->session, 1, b->end_ns))
+		until_ns = too_early(b) && b->busy < b->config.depth ? min_of(b->end_ns, b->due_ns)
+								     : b->end_ns;
+		if (!session_turn(&b->session, 1, until_ns))
 			return false;
-		if (time_now_ns() >= b->end_ns)
+		now_ns = time_now_ns();
+		if (now_ns >= b->end_ns)
 			b->stopping = true;
+		if (b->progress.on)
+			show_progress(b, now_ns);
 	} while (b->busy || !b->stopping);
 	return !b->failed;
 }
@@ -294,12 +329,19 @@ bool bench_run(struct bench *b)
 
 	b->seen = look(&b->before);
 	getrusage(RUSAGE_SELF, &before);
+	b->start_ns = b->due_ns = start_ns;
 	b->end_ns = b->config.runtime_ns ? start_ns + b->config.runtime_ns : UINT64_MAX;
+	progress_start(&b->progress, "measuring", 0, start_ns);
 	ok = loop(b);
+	progress_stop(&b->progress);
 	b->took_ns = measured(b, start_ns, ok);
 	getrusage(RUSAGE_SELF, &after);
 	b->cpu_user_s = seconds(after.ru_utime) - seconds(before.ru_utime);
 	b->cpu_system_s = seconds(after.ru_stime) - seconds(before.ru_stime);
+	b->switches =
+		(uint64_t)(after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw);
+	b->major_faults = (uint64_t)(after.ru_majflt - before.ru_majflt);
+	b->minor_faults = (uint64_t)(after.ru_minflt - before.ru_minflt);
 	b->seen = b->seen && look(&b->rnic);
 	subtract(&b->rnic, &b->before);
 	if (!ok || !b->config.verify || b->write.ios == 0)
@@ -309,7 +351,9 @@ bool bench_run(struct bench *b)
 	b->next = 0;
 	b->end_ns = UINT64_MAX;
 	start_ns = time_now_ns();
+	progress_start(&b->progress, "verifying", 0, start_ns);
 	ok = loop(b);
+	progress_stop(&b->progress);
 	b->check_ns = measured(b, start_ns, ok);
 	return ok;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "cli/histogram.h"
+#include "cli/progress.h"
 #include "cli/session.h"
 
 enum bench_mode { BENCH_READ, BENCH_WRITE, BENCH_RANDREAD, BENCH_RANDWRITE, BENCH_RANDRW };
@@ -18,6 +19,7 @@ struct bench_config {
 	uint32_t read_percent; /* of BENCH_RANDRW */
 	uint64_t area_bytes;   /* from the namespace's start; 0: all of it */
 	uint64_t runtime_ns;   /* 0: until area_bytes were transferred */
+	uint64_t interval_ns;  /* at least so much from one command's start to the next; 0: none */
 	bool verify;
 	uint64_t seed;
 };
@@ -51,13 +53,16 @@ struct bench {
 	uint32_t *generations; /* verify: of each block; 0: not written by this run */
 	uint8_t *taken;	       /* verify: a command on the block is under way */
 	uint64_t next, started, to_start, random;
-	uint64_t end_ns;
+	uint64_t start_ns, end_ns;
+	uint64_t due_ns; /* with an interval: when the next command may be started */
+	struct progress progress;
 	unsigned int busy;
 	bool stopping, failed, checking;
 	struct bench_side read, write, check; /* check: the reading back */
 	uint64_t last_ns;		      /* when the last command was answered */
 	uint64_t took_ns, check_ns;
 	double cpu_user_s, cpu_system_s;
+	uint64_t switches, major_faults, minor_faults; /* of this process, meanwhile */
 	bool seen;			/* by weft's own RNIC, which tells what follows: */
 	struct bench_rnic before, rnic; /* until it began, and meanwhile */
 };

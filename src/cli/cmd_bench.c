@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "cli/bench.h"
+#include "cli/bench_report.h"
 #include "cli/cli.h"
 
 int cmd_bench(int argc, char **argv);
@@ -20,6 +20,8 @@ enum {
 	KEY_MIX,
 	KEY_SEED,
 	KEY_PLAIN,
+	KEY_RATE,
+	KEY_RATE_IOPS,
 };
 enum { BS_DEFAULT = 4096, RUNTIME_DEFAULT_S = 10, BS_MAX = 8 << 20 };
 
@@ -32,6 +34,7 @@ struct cmd {
 	struct nvme_opts opts;
 	struct bench bench;
 	uint16_t queues;
+	uint64_t rate, rate_iops; /* a second; 0: as many as go */
 	bool poll, yes, plain;
 };
 
@@ -50,6 +53,9 @@ static const struct argp_option options[] = {
 	 0},
 	{"verify", KEY_VERIFY, NULL, 0,
 	 "Write blocks with a checksum and read them back; reads check blocks written so", 0},
+	{"rate", KEY_RATE, "BYTES", 0, "At most so many a second", 0},
+	{"rate-iops", KEY_RATE_IOPS, "N", 0, "At most so many commands a second", 0},
+	{"rate_iops", 0, NULL, OPTION_ALIAS, NULL, 0},
 	{"seed", KEY_SEED, "N", 0, "Order of random blocks (default 1)", 0},
 	{"poll", KEY_POLL, NULL, 0, "Never sleep: lower latency for a whole core", 0},
 	{"plain-keys", KEY_PLAIN, NULL, 0, "Do without memory windows", 0},
@@ -84,6 +90,12 @@ static void parse_end(struct cmd *cmd, struct argp_state *state)
 			   mode_names[c->mode]);
 	if (!c->runtime_ns && !c->area_bytes && !c->verify)
 		c->runtime_ns = RUNTIME_DEFAULT_S * NSEC_PER_SEC;
+	if (cmd->rate && cmd->rate_iops)
+		argp_error(state, "--rate and --rate-iops are two limits of one thing; say one");
+	if (cmd->rate_iops)
+		c->interval_ns = NSEC_PER_SEC / cmd->rate_iops;
+	else if (cmd->rate)
+		c->interval_ns = (uint64_t)((double)c->block_bytes / (double)cmd->rate * 1e9);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -121,6 +133,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_SEED:
 		c->seed = cli_parse_number(state, "--seed", arg, 1, UINT64_MAX - 1);
+		return 0;
+	case KEY_RATE:
+		cmd->rate = cli_parse_size(state, "--rate", arg, 512, UINT64_MAX >> 1);
+		return 0;
+	case KEY_RATE_IOPS:
+		cmd->rate_iops = cli_parse_number(state, "--rate-iops", arg, 1, NSEC_PER_SEC);
 		return 0;
 	case KEY_POLL:
 		cmd->poll = true;
@@ -188,129 +206,6 @@ static bool settle(struct cmd *cmd)
 	return true;
 }
 
-static void show_side(struct output *o, const char *name, const struct bench_side *side,
-		      uint64_t took_ns)
-{
-	const struct histogram *h = &side->latency;
-	double s = (double)took_ns / 1e9;
-	double iops = s > 0 ? (double)side->ios / s : 0, rate = s > 0 ? (double)side->bytes / s : 0;
-	static const struct {
-		const char *key, *label;
-		unsigned int per_10000;
-	} percentiles[] = {{"p50", "p50", 5000}, {"p99", "p99", 9900}, {"p999", "p99.9", 9990}};
-	char text[48], part[32];
-
-	if (side->ios == 0)
-		return;
-	output_object(o, name, "%s", name);
-	output_number(o, "ios", "commands", side->ios, NULL);
-	output_number(o, "bytes", "data", side->bytes, text_bytes(text, sizeof(text), side->bytes));
-	snprintf(text, sizeof(text), iops < 100 ? "%.1f" : "%.0f", iops);
-	output_real(o, "iops", "IOPS", iops, text);
-	snprintf(text, sizeof(text), "%s/s", text_bytes(part, sizeof(part), (uint64_t)rate));
-	output_real(o, "bytes_per_second", "bandwidth", rate, text);
-	output_object(o, "latency_ns", "latency");
-	output_number(o, "min", NULL, h->min_ns, text_duration(text, sizeof(text), h->min_ns));
-	output_number(o, "avg", NULL, histogram_mean(h),
-		      text_duration(text, sizeof(text), histogram_mean(h)));
-	for (size_t i = 0; i < ARRAY_SIZE(percentiles); i++) {
-		uint64_t ns = histogram_percentile(h, percentiles[i].per_10000);
-
-		output_number(o, percentiles[i].key, percentiles[i].label, ns,
-			      text_duration(text, sizeof(text), ns));
-	}
-	output_number(o, "max", NULL, h->max_ns, text_duration(text, sizeof(text), h->max_ns));
-	output_close(o);
-	output_close(o);
-}
-
-/* What our side of the wire says of why it was not faster. */
-static void show_rnic(struct output *o, const struct bench_rnic *n)
-{
-	const struct {
-		const char *key, *label;
-		uint64_t value;
-		bool always;
-	} rows[] = {
-		{"tx_packets", "sent", n->tx_packets, true},
-		{"rx_packets", "received", n->rx_packets, true},
-		{"retransmits", "sent again", n->retransmits, true},
-		{"naks_received", "NAKs in", n->naks_received, false},
-		{"naks_sent", "NAKs out", n->naks_sent, false},
-		{"rnr_naks_received", "RNR NAKs in", n->rnr_naks_received, false},
-		{"rnr_naks_sent", "RNR NAKs out", n->rnr_naks_sent, false},
-		{"probes", "probes", n->probes, false},
-		{"timeouts", "timeouts", n->timeouts, false},
-		{"window_stalls", "window full", n->window_stalls, false},
-		{"budget_stalls", "peer full", n->budget_stalls, false},
-		{"drops", "dropped", n->drops, false},
-		{"socket_drops", "socket drops", n->socket_drops, false},
-	};
-
-	output_object(o, "rnic", "packets");
-	o->width = 12;
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		if (rows[i].value || rows[i].always || o->format == OUTPUT_JSON)
-			output_number(o, rows[i].key, rows[i].label, rows[i].value, NULL);
-	output_close(o);
-}
-
-/* ok: it ran to its end, and every block was right. */
-static bool report(const struct cmd *cmd, bool ok)
-{
-	const struct bench *b = &cmd->bench;
-	const struct bench_config *c = &b->config;
-	double s = (double)b->took_ns / 1e9;
-	char bs[32], took[32], text[64];
-	const struct transport_host *t = b->session->transport;
-	struct transport_host_info info;
-	const char *ended = ok ? "done" : session_interrupted() ? "interrupted" : "failed";
-	struct output o;
-
-	t->ops->info(t, &info);
-	output_init(&o, stdout, cmd->opts.format);
-	o.width = 10;
-	if (!ok)
-		output_note(&o, "%s: these are the figures until then", ended);
-	output_note(&o, "%s of %s, %u under way on %u queue%s, %s, namespace %u of %s at %s",
-		    mode_names[c->mode], text_bytes(bs, sizeof(bs), c->block_bytes), c->depth,
-		    b->session->host.io_queues, b->session->host.io_queues == 1 ? "" : "s",
-		    text_duration(took, sizeof(took), b->took_ns), b->ns.nsid, b->session->nqn,
-		    b->session->place);
-	if (c->depth > b->session->host.io_queues * (cmd->opts.queue_size - 1u))
-		output_note(&o, "(the queues hold fewer: --queue-size, --nr-io-queues)");
-	if (cmd->opts.format == OUTPUT_JSON) {
-		output_string(&o, "ended", NULL, ended);
-		output_string(&o, "rw", NULL, mode_names[c->mode]);
-		output_number(&o, "bs", NULL, c->block_bytes, NULL);
-		output_number(&o, "iodepth", NULL, c->depth, NULL);
-		output_number(&o, "queues", NULL, b->session->host.io_queues, NULL);
-		output_bool(&o, "poll", NULL, cmd->poll);
-		output_real(&o, "seconds", NULL, s, NULL);
-		output_number(&o, "nsid", NULL, b->ns.nsid, NULL);
-		output_string(&o, "subnqn", NULL, b->session->nqn);
-		output_number(&o, "reconnects", NULL, b->session->host.reconnects, NULL);
-	}
-	show_side(&o, "read", &b->read, b->took_ns);
-	show_side(&o, "write", &b->write, b->took_ns);
-	show_side(&o, "verify", &b->check, b->check_ns);
-	output_object(&o, "cpu", "this process");
-	snprintf(text, sizeof(text), "%.0f %%", s > 0 ? b->cpu_user_s / s * 100 : 0);
-	output_real(&o, "user_s", "user", b->cpu_user_s, text);
-	snprintf(text, sizeof(text), "%.0f %%", s > 0 ? b->cpu_system_s / s * 100 : 0);
-	output_real(&o, "system_s", "system", b->cpu_system_s, text);
-	if (info.device || cmd->opts.format == OUTPUT_JSON)
-		output_string(&o, "device", NULL, info.device ? info.device : "");
-	if (info.keys || cmd->opts.format == OUTPUT_JSON)
-		output_string(&o, "keys", NULL, info.keys ? info.keys : "");
-	output_close(&o);
-	if (b->seen)
-		show_rnic(&o, &b->rnic);
-	if (c->verify && ok)
-		output_note(&o, "verified: every block read was right");
-	return output_finish(&o);
-}
-
 int cmd_bench(int argc, char **argv)
 {
 	static struct cmd cmd = {
@@ -337,7 +232,12 @@ int cmd_bench(int argc, char **argv)
 	     bench_init(b);
 	if (ok) {
 		ok = bench_run(b);
-		ok = report(&cmd, ok) && ok;
+		ok = bench_report(&(struct bench_report){.bench = b,
+							 .mode = mode_names[b->config.mode],
+							 .queue_size = cmd.opts.queue_size,
+							 .format = cmd.opts.format,
+							 .ok = ok}) &&
+		     ok;
 	}
 	session_close(b->session);
 	bench_fini(b);

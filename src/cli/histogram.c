@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "cli/histogram.h"
 
+#include <math.h>
+
 #define SUB (1u << HISTOGRAM_SUB_BITS)
 
 /* Values below 2 * SUB are their own bucket; above, the SUB_BITS bits after the leading one pick
@@ -33,6 +35,7 @@ void histogram_add(struct histogram *h, uint64_t ns)
 		h->max_ns = ns;
 	h->count++;
 	h->sum_ns += ns;
+	h->squares += (double)ns * (double)ns;
 	h->bucket[bucket_of(ns)]++;
 }
 
@@ -46,6 +49,7 @@ void histogram_merge(struct histogram *into, const struct histogram *from)
 		into->max_ns = from->max_ns;
 	into->count += from->count;
 	into->sum_ns += from->sum_ns;
+	into->squares += from->squares;
 	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS; i++)
 		into->bucket[i] += from->bucket[i];
 }
@@ -71,4 +75,12 @@ uint64_t histogram_percentile(const struct histogram *h, unsigned int per_10000)
 uint64_t histogram_mean(const struct histogram *h)
 {
 	return h->count ? h->sum_ns / h->count : 0;
+}
+
+double histogram_deviation(const struct histogram *h)
+{
+	double n = (double)h->count, mean = n > 0 ? (double)h->sum_ns / n : 0;
+	double variance = n > 0 ? h->squares / n - mean * mean : 0;
+
+	return variance > 0 ? sqrt(variance) : 0;
 }

@@ -15,6 +15,7 @@ enum {
 
 struct histogram {
 	uint64_t count, sum_ns, min_ns, max_ns;
+	double squares; /* the sum of theirs */
 	uint64_t bucket[HISTOGRAM_BUCKETS];
 };
 
@@ -25,5 +26,7 @@ void histogram_merge(struct histogram *into, const struct histogram *from);
  * upper end of its bucket; 0 when there are no samples. */
 uint64_t histogram_percentile(const struct histogram *h, unsigned int per_10000);
 uint64_t histogram_mean(const struct histogram *h);
+/* The standard deviation, of the samples themselves, not of buckets. */
+double histogram_deviation(const struct histogram *h);
 
 #endif

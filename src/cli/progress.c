@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -26,28 +27,18 @@ static int terminal_columns(void)
 	return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
 }
 
-void progress_show(struct progress *p, uint64_t done_bytes, uint64_t now_ns)
+static bool due(struct progress *p, uint64_t now_ns)
 {
-	char done[32], total[32], rate[32], left[32], tail[128];
-	uint64_t elapsed_ns = now_ns - p->start_ns;
-	double seconds = (double)elapsed_ns / 1e9;
-	double per_second = seconds > 0 ? (double)done_bytes / seconds : 0;
-	double fraction = p->total_bytes ? (double)done_bytes / (double)p->total_bytes : 1;
-	int width, filled;
-
 	if (!p->on || (p->drawn_ns && now_ns - p->drawn_ns < REDRAW_NS))
-		return;
+		return false;
 	p->drawn_ns = now_ns;
-	if (per_second > 0 && done_bytes < p->total_bytes)
-		snprintf(left, sizeof(left), "%.0f s left",
-			 (double)(p->total_bytes - done_bytes) / per_second);
-	else
-		left[0] = 0;
-	snprintf(tail, sizeof(tail), "%3.0f %%  %s of %s  %s/s  %s", fraction * 100,
-		 text_bytes(done, sizeof(done), done_bytes),
-		 text_bytes(total, sizeof(total), p->total_bytes),
-		 text_bytes(rate, sizeof(rate), (uint64_t)per_second), left);
-	width = terminal_columns() - 60;
+	return true;
+}
+
+static void draw(const struct progress *p, double fraction, const char *tail)
+{
+	int width = terminal_columns() - 60, filled;
+
 	width = width < 0 ? 0 : width > 40 ? 40 : width;
 	filled = (int)(fraction * width);
 	fprintf(stderr, "\r\033[K%s ", p->what);
@@ -57,8 +48,41 @@ void progress_show(struct progress *p, uint64_t done_bytes, uint64_t now_ns)
 			fputc(i < filled ? '=' : i == filled ? '>' : ' ', stderr);
 		fputs("] ", stderr);
 	}
-	fputs(tail, stderr);
+	fprintf(stderr, "%3.0f %%  %s", fraction * 100, tail);
 	fflush(stderr);
+}
+
+void progress_show(struct progress *p, uint64_t done_bytes, uint64_t now_ns)
+{
+	char done[32], total[32], rate[32], left[32], tail[128];
+	double seconds = (double)(now_ns - p->start_ns) / 1e9;
+	double per_second = seconds > 0 ? (double)done_bytes / seconds : 0;
+
+	if (!due(p, now_ns))
+		return;
+	if (per_second > 0 && done_bytes < p->total_bytes)
+		snprintf(left, sizeof(left), "%.0f s left",
+			 (double)(p->total_bytes - done_bytes) / per_second);
+	else
+		left[0] = 0;
+	snprintf(tail, sizeof(tail), "%s of %s  %s/s  %s",
+		 text_bytes(done, sizeof(done), done_bytes),
+		 text_bytes(total, sizeof(total), p->total_bytes),
+		 text_bytes(rate, sizeof(rate), (uint64_t)per_second), left);
+	draw(p, p->total_bytes ? (double)done_bytes / (double)p->total_bytes : 1, tail);
+}
+
+void progress_tell(struct progress *p, double fraction, uint64_t now_ns, const char *fmt, ...)
+{
+	char tail[128];
+	va_list ap;
+
+	if (!due(p, now_ns))
+		return;
+	va_start(ap, fmt);
+	vsnprintf(tail, sizeof(tail), fmt, ap);
+	va_end(ap);
+	draw(p, fraction, tail);
 }
 
 void progress_stop(struct progress *p)

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
+
 struct progress {
 	const char *what; /* "copying" */
 	uint64_t total_bytes;
@@ -18,6 +20,10 @@ struct progress {
 
 void progress_start(struct progress *p, const char *what, uint64_t total_bytes, uint64_t now_ns);
 void progress_show(struct progress *p, uint64_t done_bytes, uint64_t now_ns);
+/* Of work that is measured by something else than bytes: how much of it is done, and what to say.
+ */
+void progress_tell(struct progress *p, double fraction, uint64_t now_ns, const char *fmt, ...)
+	printf_like(4, 5);
 void progress_stop(struct progress *p);
 
 #endif

@@ -271,8 +271,9 @@ def figures_so_far(d, bench, ended, seconds):
     """The JSON form of a bench that was cut short in so many seconds."""
     told, _, figures = bench.output().partition("{")
     figures = json.loads("{" + figures)
-    if figures["ended"] != ended or not 0 < figures["seconds"] < seconds or \
-            not figures["read"]["ios"]:
+    if figures["ended"] != ended or not \
+            0 < figures["jobs"][0]["job_runtime"] < seconds * 1000 or \
+            not figures["jobs"][0]["read"]["total_ios"]:
         raise AssertionError(f"{figures} in {seconds:.1f} s")
     return told.strip().splitlines()
 

@@ -125,7 +125,7 @@ class Spdk:
         said = json.loads(self.run(self.weft, "bench", self.uri, "--rw", "randrw", "--bs", "4k",
                                    "--iodepth", 16, "--runtime", 2, "--verify", "--yes", "-o",
                                    "json"))
-        return f"weft bench {said['read']['iops'] + said['write']['iops']:.0f} IOPS, verified"
+        return f"weft bench {sum(said['jobs'][0][way]['iops'] for way in ('read', 'write')):.0f} IOPS, verified"
 
     def by_spdk(self):
         trid = f"{self.trid} subnqn:{NQN}"

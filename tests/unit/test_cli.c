@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <fcntl.h>
@@ -32,6 +33,8 @@ static void percentiles_are_within_a_sixty_fourth(void **state)
 	assert_int_equal(h.min_ns, 10);
 	assert_int_equal(h.max_ns, 1000000);
 	assert_int_equal(histogram_mean(&h), 500005);
+	/* Of 10, 20, ... 1000000: 10 * sqrt((n * n - 1) / 12). */
+	assert_true(fabs(histogram_deviation(&h) - 288675.13) < 1);
 	for (unsigned int p = 100; p <= 10000; p += 100) {
 		uint64_t truth = p * 100ull;
 		uint64_t got = histogram_percentile(&h, p);

@@ -257,6 +257,7 @@ static void comes_back(void **state)
 	assert_int_equal(run(engine, s, STORE_WRITE, 0, 4096, out, STORE_FUA), 0);
 	/* What is under way when it is killed fails, and what comes then. */
 	kill(server, SIGSTOP);
+	assert_int_equal(waitpid(server, NULL, WUNTRACED), server);
 	w.op.iov = &iov;
 	w.op.done = on_done;
 	store_submit(s, &w.op);
