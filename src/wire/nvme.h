@@ -61,6 +61,8 @@ enum nvme_io_opcode {
 
 /* SQE flags (byte 1). */
 #define NVME_SQE_FUSE_MASK     0x03
+#define NVME_SQE_FUSE_FIRST    0x01
+#define NVME_SQE_FUSE_SECOND   0x02
 #define NVME_SQE_PSDT_MASK     0xc0
 #define NVME_SQE_PSDT_SGL      0x40 /* SGL, metadata pointer is a buffer: what fabrics use */
 #define NVME_SQE_PSDT_SGL_META 0x80 /* SGL, metadata pointer is an SGL segment */

@@ -298,6 +298,9 @@ enum usual {
 	COMPARE,
 	WRITE_ZEROES,
 	DSM,
+	VERIFY,
+	FUSED_COMPARE,
+	FUSED_WRITE,
 	USUAL
 };
 
@@ -318,6 +321,9 @@ static const uint8_t opcode_of[USUAL] = {
 	[COMPARE] = NVME_IO_COMPARE,
 	[WRITE_ZEROES] = NVME_IO_WRITE_ZEROES,
 	[DSM] = NVME_IO_DSM,
+	[VERIFY] = NVME_IO_VERIFY,
+	[FUSED_COMPARE] = NVME_IO_COMPARE,
+	[FUSED_WRITE] = NVME_IO_WRITE,
 };
 
 static void make_connect(struct conn *c, struct slot *s, struct nvme_sqe *sqe)
@@ -406,6 +412,15 @@ static void make_command(struct conn *c, struct slot *s, struct nvme_sqe *sqe)
 		for (int i = 0; i < 64; i++)
 			s->capsule[i] = i % 4 ? 0 : take();
 		break;
+	case FUSED_COMPARE:
+	case FUSED_WRITE:
+		sqe->nsid = more & 1 ? 2 : 1;
+		sqe->flags |=
+			kind % USUAL == FUSED_WRITE ? NVME_SQE_FUSE_SECOND : NVME_SQE_FUSE_FIRST;
+		nvme_rw_set(sqe, more >> 1 & 1, 1, more & 4 ? NVME_RW_FUA : 0);
+		sqe->sgl.len = 512;
+		break;
+	case VERIFY:
 	case READ:
 	case WRITE:
 	case COMPARE:

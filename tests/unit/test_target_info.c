@@ -50,7 +50,9 @@ static void identify_controller_tells_what_a_host_relies_on(void **state)
 	assert_true(id.vwc & NVME_VWC_PRESENT);
 	assert_true(id.nn >= 5);
 	assert_int_equal(id.anacap, 0);
-	assert_int_equal(id.fuses, 0);
+	assert_int_equal(id.fuses, NVME_FUSES_COMPARE_WRITE);
+	assert_int_equal(id.acwu, 0);
+	assert_true(id.oncs & NVME_ONCS_VERIFY);
 	bed_destroy(b);
 }
 

@@ -199,7 +199,8 @@ static void namespaces_that_do_not_exist_are_refused(void **state)
 	static const uint32_t bad[] = {
 		0, 3, 4, 6, TARGET_NS_MAX, TARGET_NS_MAX + 1, NVME_NSID_ALL - 1, NVME_NSID_ALL};
 	static const uint8_t ops[] = {NVME_IO_READ,    NVME_IO_WRITE,	     NVME_IO_FLUSH,
-				      NVME_IO_COMPARE, NVME_IO_WRITE_ZEROES, NVME_IO_DSM};
+				      NVME_IO_COMPARE, NVME_IO_WRITE_ZEROES, NVME_IO_DSM,
+				      NVME_IO_VERIFY};
 	struct bed *b = bed_with_io();
 
 	(void)state;
@@ -353,6 +354,37 @@ static void compare_sees_a_difference_in_any_byte(void **state)
 		assert_int_equal(c->cqe.status, 0);
 		bed_release(c);
 	}
+	bed_destroy(b);
+}
+
+static uint16_t verify(struct bed *b, uint64_t slba, uint32_t nlb, uint32_t flags)
+{
+	struct nvme_sqe s = bed_sqe(NVME_IO_VERIFY, 1, 0);
+
+	nvme_rw_set(&s, slba, nlb, flags);
+	return bed_exec(&b->io, &s, NULL);
+}
+
+/* Far more than one command could transfer; the host gets none of it. */
+static void verify_reads_all_blocks_in_place(void **state)
+{
+	struct bed *b = bed_with_io();
+	uint64_t before = b->io.tq.counts.reads;
+
+	(void)state;
+	memset(b->memory, 0x66, sizeof(b->memory));
+	assert_int_equal(verify(b, 0, BED_BLOCKS, 0), 0);
+	assert_int_equal(b->io.tq.counts.sectors_read, BED_BLOCKS);
+	assert_int_equal(b->io.tq.counts.reads, before);
+	assert_int_equal(verify(b, BED_BLOCKS - 1, 1, NVME_RW_FUA), 0);
+	assert_int_equal(b->slow.flushes, 1);
+	assert_int_equal(verify(b, BED_BLOCKS - 1, 2, 0), STATUS(NVME_SC_LBA_RANGE));
+	assert_int_equal(verify(b, BED_BLOCKS, 1, 0), STATUS(NVME_SC_LBA_RANGE));
+	assert_int_equal(verify(b, UINT64_MAX, 1, 0), STATUS(NVME_SC_LBA_RANGE));
+	b->slow.fail = -EIO;
+	assert_int_equal(verify(b, 0, 300, 0), STATUS(NVME_SC_READ_ERROR));
+	for (unsigned i = 0; i < BED_MEMORY; i++)
+		assert_int_equal(b->memory[i], 0x66);
 	bed_destroy(b);
 }
 
@@ -613,6 +645,7 @@ int main(void)
 		cmocka_unit_test(reads_with_force_unit_access_are_of_what_is_durable),
 		cmocka_unit_test(write_zeroes_zeroes_just_its_blocks),
 		cmocka_unit_test(compare_sees_a_difference_in_any_byte),
+		cmocka_unit_test(verify_reads_all_blocks_in_place),
 		cmocka_unit_test(deallocate_zeroes_all_ranges_or_none),
 		cmocka_unit_test(a_host_that_vanishes_leaves_its_io_to_finish),
 		cmocka_unit_test(a_command_of_several_steps_ends_with_its_connection),

@@ -340,6 +340,58 @@ static void comparing_says_whether_they_are_equal(void **state)
 	}
 }
 
+static void prepare_half(struct host_request *req, uint8_t opcode, uint8_t fuse, uint8_t *data)
+{
+	*req = (struct host_request){.sqe = {.opcode = opcode, .flags = fuse, .nsid = 1},
+				     .data = data,
+				     .data_len = 512,
+				     .dir = NVMF_DIR_TO_CTRL};
+	nvme_rw_set(&req->sqe, 5, 1, 0);
+}
+
+static void comparing_and_writing_are_one(void **state)
+{
+	struct host_request compare, write;
+	unsigned int answered;
+
+	(void)state;
+	bring_up();
+	memset(mem.out, 0x11, 512);
+	memset(mem.out + 512, 0x22, 512);
+	assert_int_equal(do_write(5, mem.out, 512), NVME_SC_SUCCESS);
+	for (unsigned int i = 0; i < 2; i++) {
+		prepare_half(&compare, NVME_IO_COMPARE, NVME_SQE_FUSE_FIRST, mem.out);
+		prepare_half(&write, NVME_IO_WRITE, NVME_SQE_FUSE_SECOND, mem.out + 512);
+		answered = 0;
+		submit(&compare, 1, &answered);
+		submit(&write, 1, &answered);
+		turn_until(answered == 2);
+		assert_int_equal(compare.cqe.status & NVME_STATUS_CODE,
+				 i ? NVME_SC_COMPARE_FAILED : NVME_SC_SUCCESS);
+		assert_int_equal(write.cqe.status & NVME_STATUS_CODE,
+				 i ? NVME_SC_FUSED_FAIL : NVME_SC_SUCCESS);
+		assert_int_equal(do_read(5, mem.in, 512), NVME_SC_SUCCESS);
+		assert_int_equal(mem.in[0], 0x22);
+		memset(mem.out + 512, 0x33, 512);
+	}
+	prepare_half(&write, NVME_IO_WRITE, NVME_SQE_FUSE_SECOND, mem.out);
+	assert_int_equal(exec(&write, 1), NVME_SC_FUSED_MISSING);
+}
+
+static void blocks_are_verified_where_they_are(void **state)
+{
+	struct host_request req = {.sqe = {.opcode = NVME_IO_VERIFY, .nsid = 1}};
+
+	(void)state;
+	bring_up();
+	nvme_rw_set(&req.sqe, 0, BLOCKS, 0);
+	assert_int_equal(exec(&req, 1), NVME_SC_SUCCESS);
+	bed.slow.error = -EIO;
+	assert_int_equal(exec(&req, 1), NVME_SC_READ_ERROR);
+	nvme_rw_set(&req.sqe, 1, BLOCKS, 0);
+	assert_int_equal(exec(&req, 1), NVME_SC_LBA_RANGE);
+}
+
 static void blocks_are_zeroed_and_deallocated(void **state)
 {
 	struct host_request req = {0};
@@ -387,7 +439,7 @@ static void what_is_wrong_with_a_command_is_told(void **state)
 	req = (struct host_request){0};
 	host_prepare_read(&req, 3, 0, 1, mem.in, 512);
 	assert_int_equal(exec(&req, 1), NVME_SC_INVALID_NS);
-	req = (struct host_request){.sqe = {.opcode = NVME_IO_VERIFY, .nsid = 1}};
+	req = (struct host_request){.sqe = {.opcode = NVME_IO_WRITE_UNCORRECTABLE, .nsid = 1}};
 	assert_int_equal(exec(&req, 1), NVME_SC_INVALID_OPCODE);
 	req = (struct host_request){0};
 	host_prepare_get_log(&req, 0xfe, 0, mem.in, 512);
@@ -612,6 +664,8 @@ int main(int argc, char **argv)
 		BED_TEST(what_is_written_is_read),
 		BED_TEST(full_queues_of_commands_are_answered),
 		BED_TEST(comparing_says_whether_they_are_equal),
+		BED_TEST(comparing_and_writing_are_one),
+		BED_TEST(blocks_are_verified_where_they_are),
 		BED_TEST(blocks_are_zeroed_and_deallocated),
 		BED_TEST(what_is_wrong_with_a_command_is_told),
 		BED_TEST(pages_come_whole),

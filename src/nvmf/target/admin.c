@@ -56,8 +56,10 @@ static bool abort_event(struct target_ctrl *c, struct target_req *victim)
 
 static bool abort_one(struct target_queue *q, struct target_req *victim)
 {
+	if (victim->state == TARGET_REQ_HELD && q->qid)
+		return fused_abort_first(q, victim, NVME_SC_ABORT_REQ);
 	if (victim->state == TARGET_REQ_HELD)
-		return !q->qid && abort_event(q->ctrl, victim);
+		return abort_event(q->ctrl, victim);
 	if (victim->state != TARGET_REQ_FETCH || !q->ops->cancel(victim))
 		return false;
 	victim->state = TARGET_REQ_EXECUTE;

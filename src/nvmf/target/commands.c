@@ -62,7 +62,10 @@ uint16_t req_parse(struct target_req *r)
 {
 	const struct target_ctrl *c = r->queue->ctrl;
 
-	if (r->sqe.flags & NVME_SQE_FUSE_MASK)
+	uint8_t fuse = r->sqe.flags & NVME_SQE_FUSE_MASK;
+
+	if (fuse == NVME_SQE_FUSE_MASK ||
+	    (fuse && (!r->queue->qid || r->sqe.opcode == NVME_FABRICS)))
 		return req_fail_at(r, 1, FAIL(NVME_SC_INVALID_FIELD));
 	if ((r->sqe.flags & NVME_SQE_PSDT_MASK) != NVME_SQE_PSDT_SGL)
 		return req_fail_at(r, 1, FAIL(NVME_SC_INVALID_FIELD));

@@ -46,7 +46,10 @@ static void execute_id_ctrl(struct target_req *r)
 		id.cqes = 4 << 4 | 4;
 		id.nn = TARGET_NS_MAX;
 		id.mnan = TARGET_NS_MAX;
-		id.oncs = NVME_ONCS_COMPARE | NVME_ONCS_DSM | NVME_ONCS_WRITE_ZEROES;
+		id.oncs = NVME_ONCS_COMPARE | NVME_ONCS_DSM | NVME_ONCS_WRITE_ZEROES |
+			  NVME_ONCS_VERIFY;
+		id.fuses = NVME_FUSES_COMPARE_WRITE;
+		id.acwu = TARGET_ACWU - 1;
 		id.vwc = NVME_VWC_FLUSH_ALL_REFUSE;
 		for (uint32_t i = 0; i < s->nn; i++)
 			if (s->ns[i] && s->ns[i]->store->volatile_cache)

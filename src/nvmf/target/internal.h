@@ -48,11 +48,22 @@ target_parse_fn req_parse;
 
 /* What was parsed is executed: when its data are there, and nothing older is in its way. */
 void req_begin(struct target_req *r);
+/* It waits until the admin plane sees nothing in its way. */
+void req_hold(struct target_req *r);
 /* I/O that is held will not be executed: one request, all of a queue. */
 void held_abort(struct target_req *r, uint16_t status);
 void held_abort_all(struct target_queue *q, uint16_t status);
 /* What ended associations have left is less. */
 void held_go_on(struct target *t);
+
+/* --- fused operations ---------------------------------------------------------------------- */
+
+/* No fused operation has its turn. */
+void fused_init(struct target_ns *ns);
+/* What came is a half, or comes after one: true if it is dealt with. status: as it was parsed. */
+bool fused_recv(struct target_req *r, uint16_t status);
+/* A first half that waits for its second ends: r, or whichever there is. False: there is none. */
+bool fused_abort_first(struct target_queue *q, const struct target_req *r, uint16_t status);
 
 /* The most data of one command. */
 static inline uint32_t data_max(const struct target_queue *q)

@@ -29,6 +29,12 @@ static void op_done(struct store_op *op, int error)
 	req_complete(r, errno_to_status(error, op->opcode));
 }
 
+/* The blocks of a command, in bytes. */
+static uint64_t rw_bytes(const struct target_req *r)
+{
+	return (uint64_t)nvme_rw_nlb(&r->sqe) << r->ns->lba_shift;
+}
+
 static uint32_t fua_flag(const struct target_req *r)
 {
 	const struct target_ctrl *c = r->queue->ctrl;
@@ -47,7 +53,7 @@ static void submit_op(struct target_req *r, enum store_opcode opcode, uint32_t f
 		.opcode = opcode,
 		.flags = flags,
 		.offset = nvme_rw_slba(&r->sqe) << r->ns->lba_shift,
-		.len = (uint64_t)nvme_rw_nlb(&r->sqe) << r->ns->lba_shift,
+		.len = rw_bytes(r),
 		.iov = &r->op_iov,
 		.iov_count = 1,
 		.done = op_done,
@@ -77,7 +83,7 @@ static uint16_t check_writable(struct target_req *r)
 /* The data of Read, Write and Compare; no more of it than MDTS allows. */
 static uint16_t expect_blocks(struct target_req *r)
 {
-	uint64_t len = (uint64_t)nvme_rw_nlb(&r->sqe) << r->ns->lba_shift;
+	uint64_t len = rw_bytes(r);
 
 	if (len > data_max(r->queue))
 		return req_fail_at(r, SQE_NLB, FAIL(NVME_SC_INVALID_FIELD));
@@ -115,11 +121,14 @@ static void committed(struct store_op *op, int error)
 
 static void execute_read(struct target_req *r);
 static void execute_compare(struct target_req *r);
+static void execute_verify(struct target_req *r);
 
 /* Force Unit Access of commands that read: first the cache is committed, then they are executed. */
 static void execute_commit(struct target_req *r)
 {
-	r->execute = r->sqe.opcode == NVME_IO_READ ? execute_read : execute_compare;
+	r->execute = r->sqe.opcode == NVME_IO_READ     ? execute_read
+		     : r->sqe.opcode == NVME_IO_VERIFY ? execute_verify
+						       : execute_compare;
 	r->op = (struct store_op){.opcode = STORE_FLUSH, .done = committed};
 	store_submit(r->ns->store, &r->op);
 }
@@ -235,26 +244,29 @@ static void run_steps(struct target_req *r, next_step_fn *next)
 	req_complete(r, status);
 }
 
-/* Compare: the store's data comes into the scratch memory, a stretch at a time. */
+/*
+ * Compare and Verify: the store's data comes into the scratch memory, a stretch at a time. The one
+ * looks at it beside the host's, to the other it is enough that it comes.
+ */
 static void compare_done(struct store_op *op, int error);
 
 static bool compare_step(struct target_req *r, uint16_t *status)
 {
-	uint64_t base = nvme_rw_slba(&r->sqe) << r->ns->lba_shift;
-	uint32_t at = r->step * TARGET_SCRATCH_MAX;
+	uint64_t base = nvme_rw_slba(&r->sqe) << r->ns->lba_shift, len = rw_bytes(r);
+	uint64_t at = (uint64_t)r->step * TARGET_SCRATCH_MAX;
 
 	if (r->step) {
-		const uint8_t *host = (const uint8_t *)r->data + (at - TARGET_SCRATCH_MAX);
+		uint64_t last = at - TARGET_SCRATCH_MAX;
 
 		if (r->op.result)
 			*status = errno_to_status(r->op.result, STORE_READ);
-		else if (memcmp(host, r->scratch, r->op.len) != 0)
+		else if (r->data_len &&
+			 memcmp((const uint8_t *)r->data + last, r->scratch, r->op.len) != 0)
 			*status = FAIL(NVME_SC_COMPARE_FAILED);
 	}
 	if (*status || r->step == r->steps)
 		return false;
-	r->op_iov =
-		(struct iovec){r->scratch, min_of(r->data_len - at, (uint32_t)TARGET_SCRATCH_MAX)};
+	r->op_iov = (struct iovec){r->scratch, min_of(len - at, (uint64_t)TARGET_SCRATCH_MAX)};
 	r->op = (struct store_op){
 		.opcode = STORE_READ,
 		.offset = base + at,
@@ -272,11 +284,16 @@ static void compare_done(struct store_op *op, int error)
 	run_steps(op_req(op), compare_step);
 }
 
+static void run_compare(struct target_req *r)
+{
+	r->steps = (uint32_t)((rw_bytes(r) + TARGET_SCRATCH_MAX - 1) / TARGET_SCRATCH_MAX);
+	run_steps(r, compare_step);
+}
+
 static void execute_compare(struct target_req *r)
 {
 	count_io(r, false);
-	r->steps = (r->data_len + TARGET_SCRATCH_MAX - 1) / TARGET_SCRATCH_MAX;
-	run_steps(r, compare_step);
+	run_compare(r);
 }
 
 uint16_t parse_compare(struct target_req *r)
@@ -287,6 +304,22 @@ uint16_t parse_compare(struct target_req *r)
 		status = expect_blocks(r);
 	r->scratch_len = min_of(r->data_len, (uint32_t)TARGET_SCRATCH_MAX);
 	r->execute = commits_first(r) ? execute_commit : execute_compare;
+	return status;
+}
+
+/* What was read, but no command that reads: NVM command set 1.0 tells the two apart. */
+static void execute_verify(struct target_req *r)
+{
+	count_add(&r->queue->counts.sectors_read, rw_bytes(r) >> 9);
+	run_compare(r);
+}
+
+uint16_t parse_verify(struct target_req *r)
+{
+	uint16_t status = check_rw(r);
+
+	r->scratch_len = (uint32_t)min_of(rw_bytes(r), (uint64_t)TARGET_SCRATCH_MAX);
+	r->execute = commits_first(r) ? execute_commit : execute_verify;
 	return status;
 }
 

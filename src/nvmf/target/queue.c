@@ -78,6 +78,8 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	q->late_qid = q->qid == TARGET_QID_UNKNOWN;
 	q->ending = q->disconnected = q->left = false;
 	q->live = 0;
+	q->first = NULL;
+	q->first_failed = false;
 	q->counts = (struct target_counts){0};
 	q->report = (struct target_report){.handle = reported};
 	q->order = q->next_order = (struct target_order){0};
@@ -151,6 +153,7 @@ void target_queue_disconnected(struct target_queue *q)
 	q->ctrl = NULL;
 	timer_cancel(&q->group->connect_timers, &q->connect_timer);
 	queue_report(q);
+	fused_abort_first(q, NULL, NVME_SC_ABORT_QUEUE);
 	while ((r = first_in_fetch(q)))
 		target_req_ready(r, NVME_SC_ABORT_QUEUE);
 }
@@ -188,6 +191,9 @@ void target_req_recv(struct target_queue *q, struct target_req *r, const void *s
 	if (!begin(q, r, sqe, sqe_len, data, data_len, now_ns))
 		return;
 	status = q->disconnected ? NVME_SC_ABORT_QUEUE : req_parse(r);
+	if ((q->first || q->first_failed || r->sqe.flags & NVME_SQE_FUSE_MASK) &&
+	    fused_recv(r, status))
+		return;
 	if (status != NVME_SC_SUCCESS)
 		req_complete(r, status);
 	else
@@ -197,9 +203,14 @@ void target_req_recv(struct target_queue *q, struct target_req *r, const void *s
 void target_req_damaged(struct target_queue *q, struct target_req *r, const void *sqe,
 			size_t sqe_len, uint64_t now_ns)
 {
-	if (begin(q, r, sqe, sqe_len, NULL, 0, now_ns))
-		req_complete(r,
-			     q->disconnected ? NVME_SC_ABORT_QUEUE : NVME_SC_TRANSIENT_TRANSPORT);
+	uint16_t status = q->disconnected ? NVME_SC_ABORT_QUEUE : NVME_SC_TRANSIENT_TRANSPORT;
+
+	if (!begin(q, r, sqe, sqe_len, NULL, 0, now_ns))
+		return;
+	if ((q->first || q->first_failed || r->sqe.flags & NVME_SQE_FUSE_MASK) &&
+	    fused_recv(r, status))
+		return;
+	req_complete(r, status);
 }
 
 uint64_t target_group_next_deadline(const struct target_group *g)

@@ -8,16 +8,137 @@
 
 #include "nvmf/target/internal.h"
 
+#define NO_BLOCK UINT64_MAX
+
+/* --- turns of fused operations ---------------------------------------------------------------
+ *
+ * Of a namespace there is one pair at a time, and while it has its turn its block is in the
+ * namespace (fused_lba). Whoever would write there sees that and is held, in whatever group. Those
+ * who began before are waited for, in one group after the other: a group that was asked begins no
+ * more.
+ */
+
+/* Of commands with several ranges nobody looks which: fused operations are few and short. */
+static bool writes_block(const struct target_req *r, uint64_t lba)
+{
+	uint64_t slba = nvme_rw_slba(&r->sqe);
+
+	switch (r->sqe.opcode) {
+	case NVME_IO_WRITE:
+	case NVME_IO_WRITE_ZEROES:
+		return lba >= slba && lba - slba < nvme_rw_nlb(&r->sqe);
+	case NVME_IO_DSM:
+		return r->sqe.cdw11 & NVME_DSM_AD;
+	}
+	return false;
+}
+
+static bool fused_in_the_way(const struct target_req *r)
+{
+	uint64_t lba;
+
+	if (!r->ns || !r->queue->qid)
+		return false;
+	lba = atomic_load_explicit(&r->ns->fused_lba, memory_order_acquire);
+	return lba != NO_BLOCK && !r->guards && writes_block(r, lba);
+}
+
+static bool fused_must_wait(const struct target_req *r)
+{
+	return r->ready && r->pair && r->ns->fused;
+}
+
+/* The pair's group. */
+static void run_pair(struct target_msg *m)
+{
+	struct target_req *second = msg_req(m), *first = second->pair;
+
+	second->state = TARGET_REQ_EXECUTE;
+	if (second->queue->ctrl)
+		first->then(first);
+	else
+		req_complete(first, NVME_SC_ABORT_QUEUE);
+}
+
+static void ask_next(struct target_ns *ns);
+
+static void asked(struct target_msg *m)
+{
+	ask_next(msg_req(m)->ns);
+}
+
+static void fused_put(struct target_ns *ns, struct target_group *g)
+{
+	if (--ns->fused_busy == 0)
+		group_tell(g, &g->target->group, &ns->fused->msg, asked);
+}
+
+/* The group's: who writes there, and one more while this is counted. */
+static void ask(struct target_msg *m)
+{
+	struct target_ns *ns = msg_req(m)->ns;
+	struct target_group *g = ns->fused_at;
+	uint64_t lba = nvme_rw_slba(&ns->fused->sqe);
+
+	ns->fused_busy = 1;
+	list_for_each(q, &g->queues, const struct target_queue, link)
+		list_for_each(r, &q->reqs, struct target_req, link)
+			if (r->ns == ns && r->state == TARGET_REQ_EXECUTE && !r->pair && q->qid &&
+			    writes_block(r, lba)) {
+				r->counted = true;
+				ns->fused_busy++;
+			}
+	fused_put(ns, g);
+}
+
+static void ask_next(struct target_ns *ns)
+{
+	struct target_req *second = ns->fused;
+	struct target *t = second->queue->target;
+	struct list *next = ns->fused_at ? ns->fused_at->link.next : t->groups.next;
+
+	if (next == &t->groups) {
+		group_tell(&t->group, second->queue->group, &second->msg, run_pair);
+		return;
+	}
+	ns->fused_at = list_entry(next, struct target_group, link);
+	group_tell(&t->group, ns->fused_at, &second->msg, ask);
+}
+
+static void fused_turn(struct target_req *second)
+{
+	struct target_ns *ns = second->ns;
+
+	assert(!ns->fused);
+	ns->fused = second;
+	ns->fused_at = NULL;
+	second->guards = true;
+	atomic_store_explicit(&ns->fused_lba, nvme_rw_slba(&second->sqe), memory_order_release);
+	ask_next(ns);
+}
+
+/* --- from data to execution ---------------------------------------------------------------------
+ */
+
+static void execute(struct target_req *r)
+{
+	if (fused_in_the_way(r))
+		req_hold(r);
+	else
+		r->execute(r);
+}
+
 void target_req_ready(struct target_req *r, uint16_t status)
 {
 	assert(r->state == TARGET_REQ_FETCH);
 	r->state = TARGET_REQ_EXECUTE;
 	if (status == NVME_SC_SUCCESS && r->queue->disconnected)
 		status = NVME_SC_ABORT_QUEUE;
+	r->fetched = true;
 	if (status != NVME_SC_SUCCESS)
 		req_complete(r, status);
 	else
-		r->execute(r);
+		execute(r);
 }
 
 /* Memory for its data, the data, and then what it is there for. */
@@ -26,7 +147,7 @@ static void go_on(struct target_req *r)
 	struct target_queue *q = r->queue;
 
 	if (!r->data_len && !r->scratch_len) {
-		r->execute(r);
+		execute(r);
 		return;
 	}
 	r->state = TARGET_REQ_FETCH;
@@ -36,10 +157,10 @@ static void go_on(struct target_req *r)
 		q->ops->fetch(r);
 }
 
-/* --- I/O that waits for older I/O: the admin plane's --------------------------------------- */
+/* --- I/O that waits for other I/O: the admin plane's --------------------------------------- */
 
 /* Whether an association of r's host that has ended still has something done to r's namespace. */
-static bool must_wait(const struct target_req *r)
+static bool left_work(const struct target_req *r)
 {
 	const struct target_queue *mine = r->queue;
 
@@ -57,10 +178,25 @@ static void resume(struct target_msg *m)
 	struct target_req *r = msg_req(m);
 
 	r->state = TARGET_REQ_EXECUTE;
-	if (r->queue->ctrl)
-		go_on(r);
-	else
+	if (!r->queue->ctrl)
 		req_complete(r, NVME_SC_ABORT_QUEUE);
+	else if (r->fetched)
+		execute(r);
+	else
+		go_on(r);
+}
+
+static bool must_wait(const struct target_req *r)
+{
+	return left_work(r) || fused_in_the_way(r) || fused_must_wait(r);
+}
+
+static void let_go(struct target_req *r)
+{
+	if (r->ready && r->pair)
+		fused_turn(r);
+	else
+		group_tell(&r->queue->target->group, r->queue->group, &r->msg, resume);
 }
 
 static void hold(struct target_msg *m)
@@ -69,11 +205,18 @@ static void hold(struct target_msg *m)
 	struct target *t = r->queue->target;
 
 	if (must_wait(r)) {
-		t->counters->held++;
+		t->counters->held += left_work(r);
 		list_push_tail(&t->held, &r->held);
 	} else {
-		group_tell(&t->group, r->queue->group, m, resume);
+		let_go(r);
 	}
+}
+
+/* The group's. */
+void req_hold(struct target_req *r)
+{
+	r->state = TARGET_REQ_HELD;
+	group_tell(r->queue->group, &r->queue->target->group, &r->msg, hold);
 }
 
 /* The group's. */
@@ -82,12 +225,10 @@ void req_begin(struct target_req *r)
 	struct target_queue *q = r->queue;
 	struct target *t = q->target;
 
-	if (q->qid && r->ns && atomic_load_explicit(&t->left_work, memory_order_relaxed)) {
-		r->state = TARGET_REQ_HELD;
-		group_tell(q->group, &t->group, &r->msg, hold);
-	} else {
+	if (q->qid && r->ns && atomic_load_explicit(&t->left_work, memory_order_relaxed))
+		req_hold(r);
+	else
 		go_on(r);
-	}
 }
 
 static void end_held(struct target_msg *m)
@@ -138,9 +279,32 @@ void held_go_on(struct target *t)
 	t->going_on = true;
 	while ((r = first_to_go_on(t))) {
 		list_remove(&r->held);
-		group_tell(&t->group, r->queue->group, &r->msg, resume);
+		let_go(r);
 	}
 	t->going_on = false;
+}
+
+void fused_init(struct target_ns *ns)
+{
+	ns->fused = NULL;
+	atomic_store_explicit(&ns->fused_lba, NO_BLOCK, memory_order_relaxed);
+}
+
+static void turn_over(struct target_msg *m)
+{
+	struct target_ns *ns = container_of(m, struct target_ns, fused_msg);
+	struct target *t = ns->fused_of;
+
+	fused_init(ns);
+	held_go_on(t);
+}
+
+static void fused_done(struct target_req *second)
+{
+	struct target *t = second->queue->target;
+
+	second->ns->fused_of = t;
+	group_tell(second->queue->group, &t->group, &second->ns->fused_msg, turn_over);
 }
 
 /* --- completion ----------------------------------------------------------------------------- */
@@ -174,6 +338,10 @@ static void finish(struct target_req *r)
 	r->state = TARGET_REQ_FREE;
 	list_remove(&r->link);
 	q->live--;
+	if (r->counted)
+		fused_put(r->ns, q->group);
+	if (r->guards)
+		fused_done(r);
 	if (r->ns)
 		ns_put(r->ns, q->group);
 	q->ops->respond(r);
@@ -209,9 +377,28 @@ static void log_error(struct target_msg *m)
 	group_tell(&q->target->group, q->group, m, logged);
 }
 
+static struct target_req *fused_part(struct target_req *r, uint16_t status)
+{
+	struct target_req *pair = r->pair;
+
+	r->pair = pair->pair = NULL;
+	if (status != NVME_SC_SUCCESS)
+		pair->doom = status == NVME_SC_ABORT_QUEUE ? status : NVME_SC_FUSED_FAIL;
+	return pair;
+}
+
+static void fused_go_on(struct target_req *pair)
+{
+	if (!pair->doom)
+		pair->then(pair);
+	else if (pair->ready)
+		req_complete(pair, pair->doom);
+}
+
 void req_complete(struct target_req *r, uint16_t status)
 {
 	struct target_queue *q = r->queue;
+	struct target_req *pair = r->pair ? fused_part(r, status) : NULL;
 
 	assert(r->state != TARGET_REQ_FREE);
 	r->cqe.status = status;
@@ -219,6 +406,8 @@ void req_complete(struct target_req *r, uint16_t status)
 		group_tell(q->group, &q->target->group, &r->msg, log_error);
 	else
 		finish(r);
+	if (pair)
+		fused_go_on(pair);
 }
 
 uint16_t req_fail_at(struct target_req *r, uint16_t offset, uint16_t status)

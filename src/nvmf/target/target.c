@@ -88,6 +88,7 @@ int target_ns_add(struct target_subsys *s, struct target_ns *ns)
 	ns->read_only |= store->read_only;
 	ns->gone = NULL;
 	ns->counting = NULL;
+	fused_init(ns);
 	s->ns[ns->nsid - 1] = ns;
 	s->nn = max_of(s->nn, ns->nsid);
 	target_ns_changed(ns, s);

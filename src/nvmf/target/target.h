@@ -49,6 +49,7 @@
 #define TARGET_SCRATCH_MAX	 65536
 #define TARGET_SGL_MAX		 16 /* MSDBD: descriptors of one command's data, on I/O queues */
 #define TARGET_AER_MAX		 4
+#define TARGET_ACWU		 1 /* blocks of a fused Compare and Write */
 #define TARGET_NS_MAX		 256
 #define TARGET_ERRLOG_ENTRIES	 32
 /* Of the whole target; a host, which is an address, has no more than are left for others. */
@@ -84,6 +85,14 @@ struct target_ns {
 	struct target_group *at; /* as the admin plane knows */
 	_Atomic(struct target_group *) counting;
 	uint32_t busy;
+	/* A fused operation that has its turn (fused.c): its block, the Write, and how many that
+	 * write there it waits for in a group. */
+	_Atomic uint64_t fused_lba;
+	struct target_req *fused;
+	struct target_group *fused_at;
+	uint32_t fused_busy;
+	struct target *fused_of;
+	struct target_msg fused_msg; /* it is over */
 };
 
 struct target_subsys {
@@ -241,12 +250,14 @@ struct target_queue {
 	uint16_t entries;
 	uint16_t sqhd;
 	bool no_sq_flow;
-	bool connecting;	    /* the admin plane has a Connect that came on it */
-	bool late_qid;		    /* its ID comes with Connect */
-	bool ending;		    /* its controller is reset or gone: no more I/O */
-	bool disconnected;	    /* its connection is */
-	struct list reqs;	    /* live requests */
-	uint32_t live;		    /* of these, and a report that is not answered */
+	bool connecting;	  /* the admin plane has a Connect that came on it */
+	bool late_qid;		  /* its ID comes with Connect */
+	bool ending;		  /* its controller is reset or gone: no more I/O */
+	bool disconnected;	  /* its connection is */
+	struct list reqs;	  /* live requests */
+	struct target_req *first; /* the first half of a fused operation, until the next command */
+	bool first_failed;	  /* that was none */
+	uint32_t live;		  /* of these, and a report that is not answered */
 	struct timer connect_timer; /* a connection without Connect does not stay */
 	struct target_counts counts;
 	bool report_out, report_again; /* one is under way; there is more to report */
@@ -270,7 +281,7 @@ enum target_req_state {
 	TARGET_REQ_FREE,
 	TARGET_REQ_FETCH,   /* the transport's, until target_req_ready() */
 	TARGET_REQ_EXECUTE, /* ours, or a store's */
-	TARGET_REQ_HELD,    /* an Asynchronous Event Request, or I/O that waits for older I/O */
+	TARGET_REQ_HELD,    /* an Asynchronous Event Request, or I/O that waits for other I/O */
 };
 
 struct target_req {
@@ -303,6 +314,15 @@ struct target_req {
 	/* Commands that take several operations. */
 	uint32_t step, steps;
 	bool submitting, again;
+	bool fetched; /* its data are there */
+	/* One of a fused operation: the other, what is executed then, whether it can be, or with
+	 * what it ends instead. */
+	struct target_req *pair;
+	void (*then)(struct target_req *r);
+	bool ready;
+	uint16_t doom;
+	bool guards;		 /* the block is its own: the namespace's fused_lba */
+	bool counted;		 /* a fused operation waits for it */
 	uint16_t error_location; /* byte of the SQE that an error is about; for the error log */
 };
 
