@@ -305,6 +305,18 @@ void engine_start(struct store_op *op)
 		pool_take(op);
 }
 
+bool engine_cancel(struct engine_store *s, struct store_op *op)
+{
+	if (op->progress)
+		return false;
+	list_for_each(o, &s->engine->waiting, struct store_op, link)
+		if (o == op) {
+			list_remove(&o->link);
+			return true;
+		}
+	return pool_cancel(s->pool, op);
+}
+
 /* --- sources ---------------------------------------------------------------------------------- */
 
 static int set_source(struct store_engine *e, int how, struct store_source *src, uint32_t events)

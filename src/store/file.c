@@ -184,6 +184,11 @@ static void file_submit(struct store *s, struct store_op *op)
 		engine_start(op);
 }
 
+static bool file_cancel(struct store *s, struct store_op *op)
+{
+	return engine_cancel(&file_of(s)->base, op);
+}
+
 static void file_destroy(struct store *s)
 {
 	struct file_store *f = file_of(s);
@@ -241,6 +246,7 @@ static bool file_measure(struct store *s)
 static const struct store_ops file_ops = {
 	.name = "file",
 	.submit = file_submit,
+	.cancel = file_cancel,
 	.measure = file_measure,
 	.destroy = file_destroy,
 };
@@ -248,6 +254,7 @@ static const struct store_ops file_ops = {
 static const struct store_ops device_ops = {
 	.name = "block device",
 	.submit = file_submit,
+	.cancel = file_cancel,
 	.measure = file_measure,
 	.destroy = file_destroy,
 };

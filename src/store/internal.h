@@ -56,6 +56,9 @@ void finished_fini(struct finished *f);
 /* The next finished operation with its result in op->result, or NULL. */
 struct store_op *finished_pop(struct finished *f);
 
+/* True if op waits for a thread or for room in the ring, and does so no more. */
+bool engine_cancel(struct engine_store *s, struct store_op *op) must_use;
+
 /* The threads of one store: started when they are needed. */
 struct pool;
 int pool_create(struct finished *finished, struct pool **ret) must_use;
@@ -63,5 +66,7 @@ int pool_create(struct finished *finished, struct pool **ret) must_use;
 void pool_destroy(struct pool *p);
 /* -EAGAIN if no thread could be started: the caller may do the work itself. */
 int pool_start(struct pool *p, struct store_op *op, bool takes_turns) must_use;
+/* True if no thread has taken it, and none will. */
+bool pool_cancel(struct pool *p, struct store_op *op) must_use;
 
 #endif

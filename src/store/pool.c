@@ -136,6 +136,28 @@ static void start_thread(struct pool *p)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+static bool take_out(struct list *of, const struct store_op *op)
+{
+	list_for_each(o, of, struct store_op, link)
+		if (o == op) {
+			list_remove(&o->link);
+			return true;
+		}
+	return false;
+}
+
+bool pool_cancel(struct pool *p, struct store_op *op)
+{
+	bool todo, turns;
+
+	pthread_mutex_lock(&p->finished->lock);
+	todo = take_out(&p->todo, op);
+	turns = !todo && take_out(&p->turns, op);
+	p->todo_count -= todo;
+	pthread_mutex_unlock(&p->finished->lock);
+	return todo || turns;
+}
+
 int pool_start(struct pool *p, struct store_op *op, bool takes_turns)
 {
 	unsigned ready;

@@ -118,7 +118,20 @@ static void disk_submit(struct store *s, struct store_op *op)
 	w->op[w->ops++] = op;
 }
 
-static const struct store_ops disk_ops = {.name = "fuzz", .submit = disk_submit};
+/* Every second of what is under way had not begun. */
+static bool disk_cancel(struct store *s, struct store_op *op)
+{
+	must(w->ns_is[container_of(s, struct disk, store) - w->disk] != AWAY);
+	for (int i = 0; i < w->ops; i += 2)
+		if (w->op[i] == op) {
+			w->op[i] = w->op[--w->ops];
+			return true;
+		}
+	return false;
+}
+
+static const struct store_ops disk_ops = {
+	.name = "fuzz", .submit = disk_submit, .cancel = disk_cancel};
 
 static void op_answer(int at, int error)
 {

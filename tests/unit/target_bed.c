@@ -30,7 +30,20 @@ static void slow_submit(struct store *s, struct store_op *op)
 	}
 }
 
-static const struct store_ops slow_ops = {.name = "slow", .submit = slow_submit};
+static bool slow_cancel(struct store *s, struct store_op *op)
+{
+	struct slow_store *slow = container_of(s, struct slow_store, store);
+
+	for (unsigned i = 0; slow->cancels && i < slow->count; i++)
+		if (slow->held[i] == op) {
+			slow->held[i] = slow->held[--slow->count];
+			return true;
+		}
+	return false;
+}
+
+static const struct store_ops slow_ops = {
+	.name = "slow", .submit = slow_submit, .cancel = slow_cancel};
 
 void slow_release(struct bed *b)
 {

@@ -46,7 +46,8 @@ struct slow_store { /* keeps operations until told */
 	struct store store;
 	struct store *below;
 	bool hold;
-	int fail; /* -errno of the next operation, 0 none */
+	bool cancels; /* what it keeps it gives back */
+	int fail;     /* -errno of the next operation, 0 none */
 	struct store_op *held[512];
 	unsigned count, writes_fua, flushes;
 };

@@ -233,9 +233,18 @@ static void a_store_that_hangs_holds_up_no_other(enum store_engine_kind kind)
 	}
 	for (int i = 0; i < EACH * 3; i++)
 		assert_false(hung[i].done);
+	/* What no thread has begun can be taken back, once; what hangs cannot. */
+	for (int i = EACH * 3 - 3; i < EACH * 3; i++) {
+		assert_true(store_cancel(b.hung, &hung[i].op));
+		assert_false(store_cancel(b.hung, &hung[i].op));
+	}
+	assert_false(store_cancel(b.hung, &hung[0].op));
 	hangs = false;
-	for (int i = 0; i < EACH * 3; i++)
+	for (int i = 0; i < EACH * 3 - 3; i++)
 		finish(b.e, &hung[i]);
+	look(b.e, 20);
+	for (int i = EACH * 3 - 3; i < EACH * 3; i++)
+		assert_false(hung[i].done);
 	tear_down_bed(&b);
 }
 

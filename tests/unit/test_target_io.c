@@ -609,6 +609,75 @@ static void a_command_that_waits_so_can_be_aborted_and_ends_with_its_connection(
 	bed_destroy(b);
 }
 
+static uint64_t abort_cmd(struct bed *b, const struct bed_cmd *c)
+{
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_ABORT, 0, 0);
+	uint64_t result;
+
+	s.cdw10 = 1 | (uint32_t)c->req.sqe.cid << 16;
+	assert_int_equal(bed_exec(&b->admin, &s, &result), NVME_SC_SUCCESS);
+	return result;
+}
+
+static void abort_ends_what_waits_in_the_store(void **state)
+{
+	static const uint8_t opcodes[] = {NVME_IO_READ,	   NVME_IO_WRITE,  NVME_IO_WRITE_ZEROES,
+					  NVME_IO_COMPARE, NVME_IO_VERIFY, NVME_IO_FLUSH};
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	b->slow.hold = b->slow.cancels = true;
+	memset(b->memory, 0x5a, 512);
+	for (unsigned i = 0; i < ARRAY_SIZE(opcodes); i++) {
+		struct nvme_sqe s = rw(opcodes[i], 1, 0, 1, 9);
+		struct bed_cmd *c = bed_send(&b->io, &s);
+
+		assert_false(c->answered);
+		assert_int_equal(abort_cmd(b, c), 0);
+		assert_true(c->answered);
+		assert_int_equal(PLAIN(c->cqe.status), NVME_SC_ABORT_REQ);
+		assert_int_equal(b->memory[0], 0x5a);
+		bed_release(c);
+		assert_int_equal(b->slow.count, 0);
+	}
+	bed_destroy(b);
+}
+
+/* The result says that it did not happen at once; it happens when it can. */
+static void abort_ends_what_the_store_has_begun_when_it_is_done(void **state)
+{
+	static const struct {
+		uint8_t opcode;
+		uint32_t nlb;
+		uint16_t status;
+	} cases[] = {
+		{NVME_IO_READ, 1, NVME_SC_ABORT_REQ},
+		{NVME_IO_WRITE, 1, NVME_SC_SUCCESS}, /* it is written, and so it is said */
+		{NVME_IO_VERIFY, 1, NVME_SC_SUCCESS},
+		{NVME_IO_VERIFY, 1000, NVME_SC_ABORT_REQ},
+		{NVME_IO_COMPARE, 1000, NVME_SC_ABORT_REQ},
+	};
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	memset(b->memory, 0, sizeof(b->memory));
+	for (unsigned i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct nvme_sqe s = rw(cases[i].opcode, 1, 0, cases[i].nlb, 9);
+		struct bed_cmd *c;
+
+		b->slow.hold = true;
+		c = bed_send(&b->io, &s);
+		assert_int_equal(b->slow.count, 1);
+		assert_int_equal(abort_cmd(b, c), 1);
+		assert_false(c->answered);
+		slow_release(b);
+		assert_true(c->answered);
+		assert_int_equal(PLAIN(c->cqe.status), cases[i].status);
+		bed_release(c);
+	}
+	bed_destroy(b);
+}
+
 static void commands_in_flight_finish_out_of_order(void **state)
 {
 	struct bed *b = bed_with_io();
@@ -652,6 +721,8 @@ int main(void)
 		cmocka_unit_test(what_a_host_does_next_waits_for_its_last_io_on_the_namespace),
 		cmocka_unit_test(
 			a_command_that_waits_so_can_be_aborted_and_ends_with_its_connection),
+		cmocka_unit_test(abort_ends_what_waits_in_the_store),
+		cmocka_unit_test(abort_ends_what_the_store_has_begun_when_it_is_done),
 		cmocka_unit_test(commands_in_flight_finish_out_of_order),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

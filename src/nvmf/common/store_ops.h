@@ -48,6 +48,11 @@ struct store_op {
 struct store_ops {
 	const char *name; /* for messages: "memory", "file through io_uring" */
 	void (*submit)(struct store *s, struct store_op *op);
+	/*
+	 * True if op, which was submitted and is not done, had not begun and is forgotten: done is
+	 * not called. NULL: none is. See store_cancel().
+	 */
+	bool (*cancel)(struct store *s, struct store_op *op);
 	/* store_measure(); NULL: the store never has another size. */
 	bool (*measure)(struct store *s);
 	/* Nothing may be under way. */
@@ -78,6 +83,12 @@ static inline void store_submit(struct store *s, struct store_op *op)
 		len += op->iov[i].iov_len;
 	assert(!store_op_moves_data(op) || len == op->len);
 	s->ops->submit(s, op);
+}
+
+/* op need not be under way. */
+static inline bool store_cancel(struct store *s, struct store_op *op)
+{
+	return s->ops->cancel && s->ops->cancel(s, op);
 }
 
 #endif

@@ -38,8 +38,10 @@ uint16_t parse_async_event(struct target_req *r)
 
 /* --- Abort -----------------------------------------------------------------------------------
  *
- * A held request and a command that waits for memory can still be aborted; one whose data
- * is moving or that a store works on runs to its end, and the result says so.
+ * What is held, waits for memory or waits in the store ends at once. One whose data are moving ends
+ * when they are there; one of several steps, or that reads, when the store is done with what it has
+ * begun: the result says that it was not at once. What a store has begun to write is written, and
+ * its status says so: data that could come later still would undo what the host writes next.
  */
 
 static bool abort_event(struct target_ctrl *c, struct target_req *victim)
@@ -54,14 +56,22 @@ static bool abort_event(struct target_ctrl *c, struct target_req *victim)
 	return false;
 }
 
+/* It waited in the store, and does so no more. */
+static bool in_store(const struct target_queue *q, struct target_req *victim)
+{
+	return q->qid && victim->ns && store_cancel(victim->ns->store, &victim->op);
+}
+
 static bool abort_one(struct target_queue *q, struct target_req *victim)
 {
 	if (victim->state == TARGET_REQ_HELD && q->qid)
 		return fused_abort_first(q, victim, NVME_SC_ABORT_REQ);
 	if (victim->state == TARGET_REQ_HELD)
 		return abort_event(q->ctrl, victim);
-	if (victim->state != TARGET_REQ_FETCH || !q->ops->cancel(victim))
+	if (victim->state == TARGET_REQ_FETCH ? !q->ops->cancel(victim) : !in_store(q, victim)) {
+		victim->aborting = true;
 		return false;
+	}
 	victim->state = TARGET_REQ_EXECUTE;
 	req_complete(victim, NVME_SC_ABORT_REQ);
 	return true;

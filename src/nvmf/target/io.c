@@ -26,6 +26,10 @@ static void op_done(struct store_op *op, int error)
 
 	if (error && (op->opcode == STORE_FLUSH || op->flags & STORE_FUA))
 		ns_flush_failed(r->ns, r->queue->group);
+	if (!error && r->aborting && op->opcode == STORE_READ) {
+		req_complete(r, NVME_SC_ABORT_REQ);
+		return;
+	}
 	req_complete(r, errno_to_status(error, op->opcode));
 }
 
@@ -115,6 +119,8 @@ static void committed(struct store_op *op, int error)
 
 	if (error)
 		op_done(op, error);
+	else if (r->aborting)
+		req_complete(r, NVME_SC_ABORT_REQ);
 	else
 		r->execute(r);
 }
@@ -207,7 +213,7 @@ uint16_t parse_write_zeroes(struct target_req *r)
 
 /*
  * The steps that are left end with the connection: the host has given the command up, and may
- * have new data in its blocks by now through another one.
+ * have new data in its blocks by now through another one. Just so they end when it is aborted.
  *
  * Prepares the operation of r->step, or returns false if that step needs none. A step's verdict
  * on what the last operation brought goes to *status.
@@ -227,6 +233,8 @@ static void run_steps(struct target_req *r, next_step_fn *next)
 
 		if (r->queue->disconnected)
 			status = NVME_SC_ABORT_QUEUE;
+		else if (!status && r->aborting && r->step < r->steps)
+			status = NVME_SC_ABORT_REQ;
 		if (status) {
 			req_complete(r, status);
 			return;

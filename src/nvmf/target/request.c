@@ -135,6 +135,8 @@ void target_req_ready(struct target_req *r, uint16_t status)
 	if (status == NVME_SC_SUCCESS && r->queue->disconnected)
 		status = NVME_SC_ABORT_QUEUE;
 	r->fetched = true;
+	if (status == NVME_SC_SUCCESS && r->aborting)
+		status = NVME_SC_ABORT_REQ;
 	if (status != NVME_SC_SUCCESS)
 		req_complete(r, status);
 	else

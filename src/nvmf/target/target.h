@@ -314,7 +314,8 @@ struct target_req {
 	/* Commands that take several operations. */
 	uint32_t step, steps;
 	bool submitting, again;
-	bool fetched; /* its data are there */
+	bool fetched;  /* its data are there */
+	bool aborting; /* it is not to go on with what comes next */
 	/* One of a fused operation: the other, what is executed then, whether it can be, or with
 	 * what it ends instead. */
 	struct target_req *pair;
