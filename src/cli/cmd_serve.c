@@ -18,28 +18,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <json-c/json.h>
+
 #include "base/errno_text.h"
 #include "base/time.h"
 #include "cli/capture.h"
 #include "cli/cli.h"
 #include "cli/counted.h"
 #include "cli/nvme_opts.h"
-#include "cli/nvme_uri.h"
-#include "cli/output.h"
 #include "cli/provider.h"
-#include "cli/serve_file.h"
-#include "cli/serve_names.h"
+#include "cli/serve.h"
 #include "cli/serve_events.h"
-#include "cli/serve_say.h"
-#include "cli/serve_transports.h"
-#include "nvmf/target/target.h"
-#include "nvmf/transport/address.h"
-#include "store/store.h"
 
 int cmd_serve(int argc, char **argv);
 
-#define LISTEN_MAX   64
-#define HOSTS_MAX    64
 #define POOL_DEFAULT (32u << 20)
 #define POOL_MIN     (2u << 20)
 #define POOL_MAX     (16ull << 30)
@@ -52,43 +44,10 @@ int cmd_serve(int argc, char **argv);
 #define TOLD_NS	   (5 * NSEC_PER_SEC)
 #define GIVE_UP_NS (60 * NSEC_PER_SEC)
 
-struct options {
-	struct serve_file files[TARGET_NS_MAX];
-	uint32_t file_count;
-	struct nvme_uri listen[LISTEN_MAX];
-	uint32_t listen_count;
-	const char *hosts[HOSTS_MAX];
-	uint32_t host_count;
-	const char *nqn, *serial, *provider, *capture;
-	struct store_file_options file;
-	size_t pool_bytes;
-	enum output_format format;
-	int ready_fd;
-};
-
-struct serve {
-	struct options opt;
-	struct target target;
-	struct target_subsys subsys;
-	struct target_ns ns[TARGET_NS_MAX];
-	struct store_engine *engine;
-	struct shares shares;
-	struct serve_transports transports;
-	int epoll_fd, signal_fd;
-	struct serve_say say;
-	uint64_t measure_ns; /* next look at the sizes of what is served */
-	bool stopping;
-	uint64_t told_ns, give_up_ns; /* of the end */
-	struct last_flush {
-		struct store_op op;
-		bool done;
-		int error;
-	} last[TARGET_NS_MAX];
-};
-
 /* --- options ---------------------------------------------------------------------------------- */
 
 enum {
+	KEY_CONFIG = 'c',
 	KEY_LISTEN = 'l',
 	KEY_NQN = 'n',
 	KEY_READ_ONLY = 'r',
@@ -104,6 +63,8 @@ enum {
 };
 
 static const struct argp_option options[] = {
+	{"config", KEY_CONFIG, "FILE", 0,
+	 "Serve what this file says, as nvmetcli writes it, instead of files that are named", 0},
 	{"listen", KEY_LISTEN, "URI", 0,
 	 "Listen on rdma://ADDRESS[:PORT] or tcp://ADDRESS[:PORT] (may be repeated, both at "
 	 "once); rdma://:PORT is every address. Default: rdma://:4420",
@@ -132,7 +93,7 @@ static const struct argp_option options[] = {
 };
 
 /* rdma://ADDRESS[:PORT], rdma://[:PORT] for every address; tcp:// likewise. */
-static void take_listen(struct options *o, struct argp_state *state, const char *text)
+static void take_listen(struct serve_options *o, struct argp_state *state, const char *text)
 {
 	struct nvme_uri *u = &o->listen[o->listen_count];
 	const char *rest = strstr(text, "://"), *why;
@@ -164,7 +125,7 @@ static void take_listen(struct options *o, struct argp_state *state, const char 
 	o->listen_count++;
 }
 
-static void take_file(struct options *o, struct argp_state *state, const char *text)
+static void take_file(struct serve_options *o, struct argp_state *state, const char *text)
 {
 	struct serve_file *f = &o->files[o->file_count];
 	int error = -EINVAL;
@@ -180,14 +141,28 @@ static void take_file(struct options *o, struct argp_state *state, const char *t
 	if (f->made)
 		f->made_bytes =
 			cli_parse_size(state, f->made->usage, f->size, 512, UINT64_MAX >> 1);
-	o->file_count++;
+	o->texts[o->file_count++] = text;
+}
+
+/* What a file says is not said a second time. */
+static void check_config(const struct serve_options *o, struct argp_state *state)
+{
+	if (o->file_count || o->listen_count || o->nqn || o->serial || o->host_count)
+		argp_error(state,
+			   "what --config %s serves, where and to whom stands in the file: "
+			   "name no files with it, nor --listen, --nqn, --serial or "
+			   "--allow-host",
+			   o->config);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	struct options *o = state->input;
+	struct serve_options *o = state->input;
 
 	switch (key) {
+	case KEY_CONFIG:
+		o->config = arg;
+		return 0;
 	case KEY_LISTEN:
 		take_listen(o, state, arg);
 		return 0;
@@ -241,13 +216,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		take_file(o, state, arg);
 		return 0;
 	case ARGP_KEY_END:
+		if (o->config)
+			check_config(o, state);
 		if (o->capture && o->provider && strcmp(o->provider, "system") == 0)
 			argp_error(state, "--pcap has weft's own packets; those of the system's "
 					  "RNICs tcpdump may see");
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "name a disk image or a block device; "
-				  "`truncate -s 1G disk.img` makes an empty image");
+		if (!o->config)
+			argp_error(state, "name a disk image or a block device; "
+					  "`truncate -s 1G disk.img` makes an empty image");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -257,7 +235,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
-	.args_doc = "FILE|NBD-URI|mem:SIZE|null:SIZE[,ro|,rw]...",
+	.args_doc = "FILE|NBD-URI|mem:SIZE|null:SIZE[,ro|,rw]...\n--config=FILE",
 	.doc = "Serve disk images and block devices over NVMe/RDMA and NVMe/TCP: the files are "
 	       "namespaces 1, "
 	       "2, ... of one subsystem. Hosts cannot write to FILE,ro. NBD-URI is an NBD "
@@ -269,41 +247,6 @@ static const struct argp argp = {
 };
 
 /* --- what is served --------------------------------------------------------------------------- */
-
-static int open_stores(struct serve *s)
-{
-	struct options *o = &s->opt;
-	char real[PATH_MAX], name[PATH_MAX + NVME_NQN_LEN + 8];
-	struct store_file_options how = o->file;
-
-	for (uint32_t i = 0; i < o->file_count; i++) {
-		struct target_ns *ns = &s->ns[i];
-		const struct serve_file *f = &o->files[i];
-		const char *path = f->path, *why;
-
-		how.read_only = serve_file_read_only(f, o->file.read_only);
-		if ((f->made ? serve_file_make(f, how.block_size, how.read_only, &ns->store, &why)
-			     : store_open(s->engine, path, &how, &ns->store, &why)) != 0)
-			return cli_fail("%s: %s", path, why);
-		serve_real_path(path, real, sizeof(real));
-		if (i == 0) {
-			if (o->nqn)
-				snprintf(s->subsys.nqn, sizeof(s->subsys.nqn), "%s", o->nqn);
-			else
-				serve_default_nqn(real, s->subsys.nqn);
-		}
-		ns->nsid = i + 1;
-		ns->lba_shift = o->file.block_size == 4096 ? 12 : 9;
-		if (f->made) /* of one size there can be several */
-			snprintf(name, sizeof(name), "%s/%s/%u/%" PRIx64, s->subsys.nqn, path,
-				 ns->nsid, f->made->forgets ? time_now_ns() : 0);
-		else
-			snprintf(name, sizeof(name), "%s/%s", s->subsys.nqn, real);
-		serve_uuid(name, ns->uuid);
-		memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
-	}
-	return 0;
-}
 
 static void *env_alloc(void *ctx, size_t bytes)
 {
@@ -325,8 +268,8 @@ static void env_event(void *ctx, const struct target_event *e)
 		s->measure_ns = 0;
 	if (e->type == TARGET_EVENT_FLUSH_FAILED)
 		cli_warn("%s: what %s from %s wrote does not get to the disk: %s",
-			 s->opt.files[e->nsid - 1].path, serve_host_name(e->ctrl->hostnqn), e->peer,
-			 strerrordesc_np(-e->error));
+			 live_path(e->ctrl->subsys, e->nsid), serve_host_name(e->ctrl->hostnqn),
+			 e->peer, strerrordesc_np(-e->error));
 	if (s->opt.format == OUTPUT_TEXT && !(e->ctrl && e->ctrl->subsys->discovery))
 		serve_say_event(&s->say, e, s->target.group.now_ns);
 }
@@ -338,168 +281,90 @@ static int make_target(struct serve *s)
 				 .free = env_free,
 				 .event = env_event,
 				 .counters = counted_target()};
-	struct target_subsys *sub = &s->subsys;
 
 	target_init(&s->target, &env, time_now_ns());
-	if (s->opt.serial)
-		snprintf(sub->serial, sizeof(sub->serial), "%s", s->opt.serial);
-	else
-		serve_default_serial(sub->nqn, sub->serial);
-	snprintf(sub->model, sizeof(sub->model), "weft");
-	snprintf(sub->firmware, sizeof(sub->firmware), "%.8s", WEFT_VERSION);
-	memcpy(s->target.discovery.firmware, sub->firmware, sizeof(sub->firmware));
-	if (s->opt.host_count) {
-		sub->hosts = s->opt.hosts;
-		sub->host_count = s->opt.host_count;
-	}
-	if (target_subsys_add(&s->target, sub) != 0)
-		return cli_fail("%s cannot name a subsystem; choose another with --nqn", sub->nqn);
-	for (uint32_t i = 0; i < s->opt.file_count; i++)
-		if (target_ns_add(sub, &s->ns[i]) != 0)
-			return cli_fail("%s: too small to be a namespace", s->opt.files[i].path);
+	snprintf(s->target.discovery.firmware, sizeof(s->target.discovery.firmware), "%.8s",
+		 WEFT_VERSION);
+	if (shares_init(&s->shares, s->opt.pool_bytes) != 0)
+		return cli_fail("no memory for %zu MiB of data under way", s->opt.pool_bytes >> 20);
+	serve_transports_init(&s->transports, s->epoll_fd);
+	live_init(&s->live, &s->target, &s->transports, &s->shares, s->engine, &s->opt.file);
 	return 0;
 }
 
-static int start_listening(struct serve *s)
+/* --- what is served --------------------------------------------------------------------------- */
+
+static void default_listen(struct serve_options *o)
 {
-	struct options *o = &s->opt;
-	char why[512];
+	if (o->listen_count)
+		return;
+	strcpy(o->listen[0].transport, transport_at(0)->name);
+	strcpy(o->listen[0].port, transport_at(0)->port);
+	o->listen_count = 1;
+}
 
-	if (shares_init(&s->shares, o->pool_bytes) != 0)
-		return cli_fail("no memory for %zu MiB of data under way", o->pool_bytes >> 20);
-	if (o->listen_count == 0) {
-		strcpy(o->listen[0].transport, transport_at(0)->name);
-		strcpy(o->listen[0].port, transport_at(0)->port);
-		o->listen_count = 1;
-	}
-	for (uint32_t i = 0; i < o->listen_count; i++) {
-		const struct nvme_uri *u = &o->listen[i];
-
-		if (serve_transports_listen(&s->transports, &s->target, &s->shares, u, why,
-					    sizeof(why)) != 0)
-			return cli_fail("%s", why);
-	}
+/* Of a file that is not to be served as if it protected nothing. */
+static int check_protected(const struct config *c, char *why, size_t room)
+{
+	for (uint32_t i = 0; i < c->host_count; i++)
+		if (c->hosts[i].key || c->hosts[i].ctrl_key) {
+			snprintf(
+				why, room,
+				"hosts[%u].dhchap: %s is to prove who it is by a key, which cannot "
+				"be asked of it yet; without its keys only its name keeps others "
+				"out",
+				i, c->hosts[i].nqn);
+			return -EOPNOTSUPP;
+		}
 	return 0;
 }
 
-/* --- telling ---------------------------------------------------------------------------------- */
-
-struct teller {
-	struct serve *s;
-	struct output *o;
-	const struct nvme_uri *listen;
-	struct example {
-		char address[64];
-		const struct nvme_uri *listen;
-	} examples[TRANSPORTS]; /* the first address told of each */
-};
-
-static void tell_address(void *ctx, const char *address, bool loopback)
+static int read_config(struct serve *s, struct config **ret, char *why, size_t room)
 {
-	struct teller *t = ctx;
+	struct serve_options *o = &s->opt;
+	struct json_object *doc;
+	char text[900];
+	int error;
 
-	const char *transport = serve_transport_of(t->listen)->name;
-	struct example *e = &t->examples[transport_index(transport)];
-
-	output_object(t->o, NULL, "%s port %s, %s%s", address, t->listen->port, transport,
-		      loopback ? " (from this machine)" : "");
-	if (t->o->format == OUTPUT_JSON) {
-		output_string(t->o, "transport", NULL, transport);
-		output_string(t->o, "address", NULL, address);
-		output_string(t->o, "port", NULL, t->listen->port);
+	if (!o->config) {
+		default_listen(o);
+		error = serve_document(o, &doc, why, room);
+	} else {
+		error = config_load(o->config, &doc, why, room);
 	}
-	output_close(t->o);
-	if (e->listen)
-		return;
-	snprintf(e->address, sizeof(e->address), "%s", address);
-	e->listen = t->listen;
+	if (error)
+		return error;
+	error = config_read(doc, ret, text, sizeof(text));
+	if (!error && (error = check_protected(*ret, text, sizeof(text))) != 0)
+		config_free(*ret);
+	if (error)
+		snprintf(why, room, "%s%s%s", o->config ? o->config : "", o->config ? ": " : "",
+			 text);
+	return error;
 }
 
-static void tell_namespaces(struct serve *s, struct output *o)
+/* What in the file has no effect; not for an empty name. */
+static void tell_warnings(const struct serve *s, const struct config *c)
 {
-	char size[32];
-
-	output_list(o, "namespaces", "namespaces");
-	for (uint32_t i = 0; i < s->opt.file_count; i++) {
-		const struct target_ns *ns = &s->ns[i];
-
-		text_bytes(size, sizeof(size), ns->store->size);
-		output_object(o, NULL, "%u: %s, %s in %u-byte blocks%s", ns->nsid,
-			      s->opt.files[i].path, size, 1u << ns->lba_shift,
-			      ns->read_only ? ", read-only" : "");
-		if (o->format == OUTPUT_JSON) {
-			output_number(o, "nsid", NULL, ns->nsid, NULL);
-			output_string(o, "path", NULL, s->opt.files[i].path);
-			output_number(o, "bytes", NULL, ns->store->size, NULL);
-			output_number(o, "block_size", NULL, 1u << ns->lba_shift, NULL);
-			output_bool(o, "read_only", NULL, ns->read_only);
-		}
-		output_close(o);
-	}
-	output_close(o);
+	for (uint32_t i = 0; i < c->warning_count; i++)
+		cli_warn("%s: %s", s->opt.config, c->warnings[i]);
+	if (c->warnings_left_out)
+		cli_warn("%s: %u more that have no effect here", s->opt.config,
+			 c->warnings_left_out);
 }
 
-static void tell_how(const struct teller *t, const struct example *e)
+static int begin(struct serve *s)
 {
-	const struct nvmf_transport *kind = serve_transport_of(e->listen);
-	const char *port = e->listen->port;
-	struct nvme_uri uri = {.nsid = 1};
-	const char *nqn = t->s->subsys.nqn;
-	char text[1024], nvme[1024];
+	struct config *c;
+	char why[1024];
 
-	strcpy(uri.transport, kind->name);
-	snprintf(uri.host, sizeof(uri.host), "%s", e->address);
-	if (atoi(port) != atoi(kind->port))
-		strcpy(uri.port, port);
-	snprintf(uri.nqn, sizeof(uri.nqn), "%.223s", nqn);
-	if (nvme_uri_format(&uri, text, sizeof(text)) != 0)
-		return;
-	snprintf(nvme, sizeof(nvme), "nvme connect -t %s -a %s -s %s -n %s", kind->name, e->address,
-		 port, nqn);
-	output_string(t->o, "uri", "weft", text);
-	output_string(t->o, "nvme_connect", "Linux", nvme);
-}
-
-static bool tell(struct serve *s)
-{
-	struct output o;
-	struct teller t = {.s = s, .o = &o};
-	bool told = false;
-
-	output_init(&o, stdout, s->opt.format);
-	output_string(&o, "nqn", "subsystem", s->subsys.nqn);
-	tell_namespaces(s, &o);
-	output_list(&o, "addresses", "addresses");
-	for (uint32_t i = 0; i < s->opt.listen_count; i++) {
-		const struct nvme_uri *u = &s->opt.listen[i];
-		int family = address_wildcard(u->host);
-
-		t.listen = u;
-		if (u->host[0] && family == AF_UNSPEC)
-			tell_address(&t, u->host, false);
-		else
-			serve_transport_of(u)->addresses(family, tell_address, &t);
-	}
-	output_close(&o);
-	for (unsigned int i = 0; i < TRANSPORTS; i++)
-		if (t.examples[i].listen && (!told || s->opt.format == OUTPUT_TEXT)) {
-			tell_how(&t, &t.examples[i]);
-			told = true;
-		}
-	if (!told)
-		cli_warn("no address of this machine has an RDMA device: no host can connect; "
-			 "`weft devices` shows the devices");
-	if (!output_finish(&o))
-		return false;
-	if (s->opt.format == OUTPUT_TEXT)
-		puts("ready");
-	fflush(stdout);
-	if (s->opt.ready_fd >= 0) {
-		if (write(s->opt.ready_fd, "ready\n", 6) != 6)
-			cli_warn("--ready-fd %d: %s", s->opt.ready_fd, strerror(errno));
-		close(s->opt.ready_fd);
-	}
-	return true;
+	if (read_config(s, &c, why, sizeof(why)) != 0)
+		return cli_fail("%s", why);
+	if (s->opt.config)
+		tell_warnings(s, c);
+	if (live_become(&s->live, c, NULL, why, sizeof(why)) != 0)
+		return cli_fail("%s", why);
+	return 0;
 }
 
 /* --- the loop --------------------------------------------------------------------------------- */
@@ -551,23 +416,24 @@ static void sleep_until_something(struct serve *s, uint64_t now)
 	}
 }
 
+static void size_changed(void *ctx, const struct live_ns *n)
+{
+	struct serve *s = ctx;
+	char size[32];
+
+	if (s->opt.format == OUTPUT_TEXT)
+		serve_say(&s->say, s->target.group.now_ns, "%s: %s now (namespace %u)",
+			  n->disk->path, text_bytes(size, sizeof(size), n->ns.store->size),
+			  n->ns.nsid);
+}
+
 /* Hosts are told of a namespace that has another size, and so is who reads what we say. */
 static void measure_stores(struct serve *s, uint64_t now)
 {
 	bool hosts = s->target.ctrl_count > s->target.discovery_count;
-	char size[32];
 
 	s->measure_ns = hosts ? now + MEASURE_NS : DEADLINE_NEVER;
-	for (uint32_t i = 0; i < s->opt.file_count; i++) {
-		struct target_ns *ns = &s->ns[i];
-
-		if (!store_measure(ns->store))
-			continue;
-		target_ns_changed(ns, &s->subsys);
-		if (s->opt.format == OUTPUT_TEXT)
-			serve_say(&s->say, now, "%s: %s now (namespace %u)", s->opt.files[i].path,
-				  text_bytes(size, sizeof(size), ns->store->size), ns->nsid);
-	}
+	live_measure(&s->live, size_changed, s);
 }
 
 /* Whoever waits for the end is told, once, that it takes long. */
@@ -595,6 +461,7 @@ static bool loop(struct serve *s)
 			measure_stores(s, now);
 		any = serve_transports_process(&s->transports, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;
+		live_process(&s->live);
 		if (any) /* from the end of a turn on: it may take longer than that */
 			awake_until = time_now_ns() + POLL_NS;
 		else if (sleepy)
@@ -613,37 +480,17 @@ static bool loop(struct serve *s)
 	return true;
 }
 
-static void flushed(struct store_op *op, int error)
-{
-	struct last_flush *f = container_of(op, struct last_flush, op);
-
-	f->done = true;
-	f->error = error;
-}
-
-static bool all_flushed(const struct serve *s)
-{
-	for (uint32_t i = 0; i < s->opt.file_count; i++)
-		if (!s->last[i].done)
-			return false;
-	return true;
-}
-
 /*
- * What hosts wrote and did not flush is still on its way to the disks: to all at once, so that one
- * that hangs costs the others nothing. False: one has not answered, and its operation is its own.
+ * What hosts wrote and did not flush is still on its way to the disks. False: one has not answered,
+ * and its operation is its own.
  */
 static bool flush_stores(struct serve *s)
 {
 	const uint64_t end = max_of(s->give_up_ns, time_now_ns() + TOLD_NS);
 
-	for (uint32_t i = 0; i < s->opt.file_count; i++) {
-		s->last[i].op = (struct store_op){.opcode = STORE_FLUSH, .done = flushed};
-		s->last[i].done = s->ns[i].read_only;
-		if (!s->ns[i].read_only)
-			store_submit(s->ns[i].store, &s->last[i].op);
-	}
-	while (!all_flushed(s)) {
+	live_note_losses(&s->live);
+	disks_flush(&s->live.disks);
+	while (!disks_flushed(&s->live.disks)) {
 		struct epoll_event ev;
 		uint64_t now;
 
@@ -659,37 +506,12 @@ static bool flush_stores(struct serve *s)
 	return true;
 }
 
-/* What is said of each disk at the end. */
-static int last_words(const struct serve *s)
-{
-	int status = EXIT_OK;
-
-	for (uint32_t i = 0; i < s->opt.file_count; i++) {
-		const struct last_flush *f = &s->last[i];
-		const char *path = s->opt.files[i].path;
-
-		if (!f->done)
-			status = cli_fail("%s: the disk has not written what hosts have sent "
-					  "within %llu s; giving up",
-					  path, (unsigned long long)(GIVE_UP_NS / NSEC_PER_SEC));
-		else if (f->error)
-			status = cli_fail("%s: writing to the disk fails: %s", path,
-					  strerrordesc_np(-f->error));
-		else if (s->ns[i].flush_failed_ns)
-			status = cli_fail("%s: writing to the disk failed before: what hosts have "
-					  "sent may be lost",
-					  path);
-	}
-	return status;
-}
-
 static int set_up_loop(struct serve *s, const sigset_t *signals)
 {
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	s->signal_fd = signalfd(-1, signals, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (s->epoll_fd < 0 || s->signal_fd < 0 || watch(s, s->signal_fd) < 0 ||
-	    watch(s, store_engine_fd(s->engine)) < 0 ||
-	    serve_transports_watch(&s->transports, s->epoll_fd) < 0)
+	    watch(s, store_engine_fd(s->engine)) < 0)
 		return cli_fail("cannot set up waiting: %s", errno_text(errno));
 	return 0;
 }
@@ -701,41 +523,39 @@ static int serve(struct serve *s, const sigset_t *signals)
 
 	if (store_engine_create(STORE_ENGINE_AUTO, &s->engine) != 0)
 		return cli_fail("no memory for the disk's requests");
-	status = open_stores(s);
+	status = set_up_loop(s, signals);
 	if (!status)
 		status = make_target(s);
 	if (!status)
-		status = start_listening(s);
-	if (!status)
-		status = set_up_loop(s, signals);
+		status = begin(s);
 	if (status)
 		return status;
-	if (!tell(s))
+	if (!serve_tell(s))
 		return EXIT_FAILED;
 	whole = loop(s);
 	whole &= flush_stores(s);
-	status = last_words(s);
+	status = disks_last_words(&s->live.disks, GIVE_UP_NS / NSEC_PER_SEC);
 	if (!whole) /* what waits for a disk goes with the process */
 		return status ? status : cli_fail("a disk does not finish its work; giving up");
 	serve_transports_destroy(&s->transports);
 	shares_fini(&s->shares);
 	target_fini(&s->target);
-	for (uint32_t i = 0; i < s->opt.file_count; i++)
-		store_destroy(s->ns[i].store);
+	live_fini(&s->live);
 	store_engine_destroy(s->engine);
 	return status;
 }
 
 int cmd_serve(int argc, char **argv)
 {
-	static struct serve s = {
-		.opt = {.file.block_size = 512, .pool_bytes = POOL_DEFAULT, .ready_fd = -1},
-		.say.fd = STDOUT_FILENO};
+	static struct serve s = {.opt = {.pool_bytes = POOL_DEFAULT, .ready_fd = -1},
+				 .say.fd = STDOUT_FILENO};
 	struct sigaction hup;
 	char err[512];
 	sigset_t signals;
 
 	cli_parse(&argp, "serve", argc, argv, &s.opt);
+	if (!s.opt.config && !s.opt.file.block_size)
+		s.opt.file.block_size = 512;
 	if (provider_use(s.opt.provider))
 		return EXIT_FAILED;
 	if (s.opt.capture && capture_use(s.opt.capture, err, sizeof(err)))

@@ -6,6 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/nvme_opts.h"
+#include "cli/size.h"
 
 enum { KEY_PROVIDER = 0x100, KEY_TIMEOUT, KEY_HDR_DIGEST = 'g', KEY_DATA_DIGEST = 'G' };
 
@@ -37,29 +38,12 @@ uint64_t cli_parse_number(struct argp_state *state, const char *option, const ch
 uint64_t cli_parse_size(struct argp_state *state, const char *option, const char *text,
 			uint64_t min, uint64_t max)
 {
-	static const char suffixes[] = "kmgt";
-	const char *suffix = NULL;
-	unsigned long long v;
-	unsigned int shift = 0;
-	char *end;
+	uint64_t v = 0;
 
-	errno = 0;
-	v = strtoull(text, &end, 0);
-	if (*end)
-		suffix = strchr(suffixes, tolower((unsigned char)*end));
-	if (suffix) {
-		shift = 10 * (unsigned int)(suffix - suffixes + 1);
-		end++;
-		if (*end == 'i')
-			end++;
-		if (*end == 'B')
-			end++;
-	}
-	if (!isdigit((unsigned char)*text) || errno || *end || v > UINT64_MAX >> shift ||
-	    v << shift < min || v << shift > max)
+	if (size_parse(text, min, max, &v) != 0)
 		argp_error(state, "%s takes a size (with k, m, g or t) from %llu to %llu, not '%s'",
 			   option, (unsigned long long)min, (unsigned long long)max, text);
-	return v << shift;
+	return v;
 }
 
 static const struct argp_option options[] = {

@@ -111,35 +111,6 @@ int nvme_nsid_parse(const char *text, uint32_t *ret_nsid)
 	return 0;
 }
 
-int nvme_uuid_parse(const char *text, uint8_t ret_uuid[16])
-{
-	unsigned int digits = 0;
-
-	memset(ret_uuid, 0, 16);
-	for (const char *p = text; *p; p++) {
-		int d = hex_digit(*p);
-
-		if (*p == '-')
-			continue;
-		if (d < 0 || digits == 32)
-			return -EINVAL;
-		ret_uuid[digits / 2] |= (uint8_t)(digits % 2 ? d : d << 4);
-		digits++;
-	}
-	return digits == 32 ? 0 : -EINVAL;
-}
-
-void nvme_uuid_format(const uint8_t uuid[16], char ret_text[37])
-{
-	char *p = ret_text;
-
-	for (int i = 0; i < 16; i++) {
-		if (i == 4 || i == 6 || i == 8 || i == 10)
-			*p++ = '-';
-		p += sprintf(p, "%02x", uuid[i]);
-	}
-}
-
 /* A name or an IPv4 address; in brackets an IPv6 address, whose zone is written fe80::1%eth0 or, as
  * RFC 6874 has it, %25eth0. Nothing else is encoded, or a name could hold the URI's own marks.
  * NULL, or what is wrong. */

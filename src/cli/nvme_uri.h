@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "wire/nvme_uuid.h"
 
 #define NVME_URI_NQN_MAX 223 /* characters; NVMe base specification 2.0, 4.5 */
 
@@ -41,8 +42,5 @@ bool nvme_transport_valid(const char *name);
 bool nvme_port_valid(const char *text);
 bool nvme_nqn_valid(const char *nqn);
 int nvme_nsid_parse(const char *text, uint32_t *ret_nsid) must_use;
-/* 32 hex digits, hyphens where one likes. */
-int nvme_uuid_parse(const char *text, uint8_t ret_uuid[16]) must_use;
-void nvme_uuid_format(const uint8_t uuid[16], char ret_text[37]);
 
 #endif

@@ -1,13 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "cli/serve_transports.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 
+#include "base/errno_text.h"
 #include "base/heap.h" /* DEADLINE_NEVER */
 
 const struct nvmf_transport *serve_transport_of(const struct nvme_uri *u)
 {
 	return transport_at(transport_index(u->transport));
+}
+
+void serve_transports_init(struct serve_transports *s, int epoll_fd)
+{
+	*s = (struct serve_transports){.epoll_fd = epoll_fd};
+}
+
+/* Has the loop wake up for one. */
+static int watch(const struct serve_transports *s, const struct transport_target *t)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = t->ops->fd(t)};
+
+	if (ev.data.fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, ev.data.fd, &ev) == 0)
+		return 0;
+	return -errno;
 }
 
 int serve_transports_listen(struct serve_transports *s, struct target *target,
@@ -16,27 +34,20 @@ int serve_transports_listen(struct serve_transports *s, struct target *target,
 	struct transport_target **t = &s->of[transport_index(u->transport)];
 	int error = 0;
 
-	if (!*t)
+	if (!*t) {
 		error = serve_transport_of(u)->target_create(&target->group, shares, NULL, t, why,
 							     room);
-	if (error)
-		return error;
-	return (*t)->ops->listen(*t, u->host[0] ? u->host : NULL, u->port, why, room);
-}
-
-int serve_transports_watch(const struct serve_transports *s, int epoll_fd)
-{
-	for (unsigned int i = 0; i < TRANSPORTS; i++) {
-		const struct transport_target *t = s->of[i];
-		struct epoll_event ev = {.events = EPOLLIN};
-
-		if (!t || t->ops->fd(t) < 0)
-			continue;
-		ev.data.fd = t->ops->fd(t);
-		if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, ev.data.fd, &ev) < 0)
-			return -1;
+		if (error)
+			return error;
+		error = watch(s, *t);
+		if (error) {
+			snprintf(why, room, "cannot set up waiting: %s", errno_text(-error));
+			(*t)->ops->destroy(*t);
+			*t = NULL;
+			return error;
+		}
 	}
-	return 0;
+	return (*t)->ops->listen(*t, u->host[0] ? u->host : NULL, u->port, why, room);
 }
 
 bool serve_transports_process(struct serve_transports *s, uint64_t now_ns, bool sleepy)

@@ -8,15 +8,17 @@
 
 struct serve_transports {
 	struct transport_target *of[TRANSPORTS]; /* NULL: not listened on */
+	int epoll_fd;
 };
+
+/* epoll_fd wakes whoever sleeps for them. */
+void serve_transports_init(struct serve_transports *s, int epoll_fd);
 
 const struct nvmf_transport *serve_transport_of(const struct nvme_uri *u);
 /* On the transport, address (empty: every one) and port of a URI. -errno and why. */
 int serve_transports_listen(struct serve_transports *s, struct target *target,
 			    struct shares *shares, const struct nvme_uri *u, char *why,
 			    size_t room) must_use;
-/* Has epoll_fd wake whoever sleeps for them. */
-int serve_transports_watch(const struct serve_transports *s, int epoll_fd) must_use;
 /* As the transports' operations of these names. */
 bool serve_transports_process(struct serve_transports *s, uint64_t now_ns, bool sleepy);
 uint64_t serve_transports_next_deadline(const struct serve_transports *s);

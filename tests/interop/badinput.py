@@ -128,7 +128,7 @@ def serving(t):
     t.case("serve by TCP on an address not here", ["serve", t.img, "--listen", "tcp://192.0.2.1:4420"],
            FAILED, "no interface of this machine has the address 192.0.2.1")
     t.case("serve by TCP on a port twice", ["serve", t.img, "-l", "tcp://127.0.0.1:4426", "-l",
-           "tcp://127.0.0.1:4426"], FAILED, "port 4426 of 127.0.0.1 is in use.*tcp://127.0.0.1:PORT")
+           "tcp://127.0.0.1:4426"], FAILED, "127.0.0.1 port 4426 twice")
     t.case("serve on a port of 70000", ["serve", t.img, "--listen", "rdma://127.0.0.1:70000"],
            USAGE, "70000")
     t.case("serve on a strange transport", ["serve", t.img, "--listen", "carrier://127.0.0.1"],

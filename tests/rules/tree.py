@@ -22,6 +22,7 @@ ROOMS = {
     "nvmf/target": ("base", "wire", "nvmf/common"),
     "nvmf/host": ("base", "wire", "nvmf/common"),
     "store": ("base", "nvmf/common"),
+    "config": ("base", "wire", "nvmf/common"),
     "port": ("base", "wire"),
     "port/hop": ("base", "wire"),
     "port/udp": ("base", "wire", "port"),

@@ -12,6 +12,7 @@
 
 struct loop_listener {
 	struct list link; /* of the process's listeners */
+	bool open;
 	struct loop_target *target;
 	struct target_port port;
 };
@@ -24,7 +25,7 @@ struct loop_target {
 	struct shares *shares;
 	struct list conns;
 	struct loop_listener listeners[LOOP_LISTENERS_MAX];
-	uint32_t listener_count;
+	uint32_t listener_count; /* with those that are closed */
 	struct loop_order order;
 	uint64_t now_ns; /* of the present call of process */
 };
@@ -422,13 +423,33 @@ static bool op_process(struct transport_target *t, uint64_t now_ns, bool sleepy)
 
 /* --- the caller's ----------------------------------------------------------------------------- */
 
+/* A closed one's place is another's when nothing that came by it is left. */
+static bool is_free(const struct loop_target *l, const struct loop_listener *place)
+{
+	if (place->open)
+		return false;
+	list_for_each(c, &l->conns, const struct loop_conn, link)
+		if (c->tq.port == &place->port)
+			return false;
+	return true;
+}
+
+/* NULL: there are too many. */
+static struct loop_listener *free_listener(struct loop_target *l)
+{
+	for (uint32_t i = 0; i < l->listener_count; i++)
+		if (is_free(l, &l->listeners[i]))
+			return &l->listeners[i];
+	return l->listener_count < LOOP_LISTENERS_MAX ? &l->listeners[l->listener_count] : NULL;
+}
+
 static int op_listen(struct transport_target *t, const char *address, const char *port, char *why,
 		     size_t room)
 {
 	struct loop_target *l = target_of(t);
-	struct loop_listener *new = &l->listeners[l->listener_count];
+	struct loop_listener *new = free_listener(l);
 
-	if (l->listener_count == LOOP_LISTENERS_MAX) {
+	if (!new) {
 		snprintf(why, room, "more than %d names to listen on", LOOP_LISTENERS_MAX);
 		return -ENOSPC;
 	}
@@ -437,15 +458,28 @@ static int op_listen(struct transport_target *t, const char *address, const char
 			 address ? address : "every name", port);
 		return -EADDRINUSE;
 	}
-	*new = (struct loop_listener){.target = l};
+	*new = (struct loop_listener){.target = l, .open = true};
 	new->port = (struct target_port){
 		.ops = &request_ops, .adrfam = NVMF_ADRFAM_LOOP, .wildcard = !address};
 	snprintf(new->port.traddr, sizeof(new->port.traddr), "%s", address ? address : "");
 	snprintf(new->port.trsvcid, sizeof(new->port.trsvcid), "%s", port);
 	list_push_tail(&listeners, &new->link);
-	l->listener_count++;
+	l->listener_count = max_of(l->listener_count, (uint32_t)(new - l->listeners) + 1);
 	target_port_add(l->group->target, &new->port);
 	return 0;
+}
+
+static void op_unlisten(struct transport_target *t, struct target_port *port)
+{
+	struct loop_target *l = target_of(t);
+	struct loop_listener *old = container_of(port, struct loop_listener, port);
+
+	old->open = false;
+	list_remove(&old->link);
+	target_port_remove(l->group->target, port);
+	list_for_each(c, &l->conns, struct loop_conn, link)
+		if (c->tq.port == port)
+			c->ending = true;
 }
 
 static int op_fd(const struct transport_target *t)
@@ -471,6 +505,8 @@ static void op_shutdown(struct transport_target *t)
 	while (l->listener_count) {
 		struct loop_listener *last = &l->listeners[--l->listener_count];
 
+		if (!last->open)
+			continue;
 		list_remove(&last->link);
 		target_port_remove(l->group->target, &last->port);
 	}
@@ -492,6 +528,7 @@ static void op_destroy(struct transport_target *t)
 
 static const struct transport_target_ops target_ops = {
 	.listen = op_listen,
+	.unlisten = op_unlisten,
 	.fd = op_fd,
 	.process = op_process,
 	.next_deadline = op_next_deadline,

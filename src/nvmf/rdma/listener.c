@@ -64,14 +64,44 @@ static int listen_error(int error, const struct rdma_listener *l, char *why, siz
 	return -error;
 }
 
+/* A closed one's place is another's when nothing that came by it is left. */
+static bool is_free(const struct rdma_target *rt, const struct rdma_listener *l)
+{
+	if (l->id)
+		return false;
+	list_for_each(q, &rt->queues, const struct rdma_queue, link)
+		if (q->tq.port == &l->port)
+			return false;
+	list_for_each(q, &rt->dying, const struct rdma_queue, link)
+		if (q->tq.port == &l->port)
+			return false;
+	return true;
+}
+
+/* NULL: there are too many. */
+static struct rdma_listener *free_listener(struct rdma_target *rt)
+{
+	for (uint32_t i = 0; i < rt->listener_count; i++)
+		if (is_free(rt, &rt->listeners[i]))
+			return &rt->listeners[i];
+	return rt->listener_count < RDMA_LISTENERS_MAX ? &rt->listeners[rt->listener_count] : NULL;
+}
+
+/* It is not to be. */
+static void drop(struct rdma_listener *l)
+{
+	rdma_destroy_id(l->id);
+	l->id = NULL;
+}
+
 static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const char *port,
 		     char *why, size_t room)
 {
 	struct rdma_target *rt = ctx;
-	struct rdma_listener *l = &rt->listeners[rt->listener_count];
+	struct rdma_listener *l = free_listener(rt);
 	int error, only_v6 = 1;
 
-	if (rt->listener_count == RDMA_LISTENERS_MAX) {
+	if (!l) {
 		snprintf(why, room, "more than %d addresses to listen on", RDMA_LISTENERS_MAX);
 		return -ENOSPC;
 	}
@@ -84,19 +114,31 @@ static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const 
 				      sizeof(only_v6));
 	if (rdma_bind_addr(l->id, (struct sockaddr *)sa) != 0 || rdma_listen(l->id, 128) != 0) {
 		error = errno;
-		rdma_destroy_id(l->id);
+		drop(l);
 		if (port_is_taken(error, sa, wildcard))
 			error = EADDRINUSE;
 		return listen_error(error, l, why, room);
 	}
 	if (l->id->verbs && !rdma_dev_get(rt, l->id->verbs)) {
-		rdma_destroy_id(l->id);
+		drop(l);
 		snprintf(why, room, "the RDMA device of %s cannot be used", l->port.traddr);
 		return -ENODEV;
 	}
-	rt->listener_count++;
+	rt->listener_count = max_of(rt->listener_count, (uint32_t)(l - rt->listeners) + 1);
 	target_port_add(rt->group->target, &l->port);
 	return 0;
+}
+
+void rdma_unlisten(struct transport_target *t, struct target_port *port)
+{
+	struct rdma_target *rt = rdma_target_of(t);
+	struct rdma_listener *l = container_of(port, struct rdma_listener, port);
+
+	target_port_remove(rt->group->target, port);
+	drop(l);
+	list_for_each(q, &rt->queues, struct rdma_queue, link)
+		if (q->tq.port == port)
+			rdma_queue_fail(q, "its port is closed");
 }
 
 /* Hosts may come to any device: better to know now than then that one cannot be used. */
@@ -116,7 +158,7 @@ int rdma_listen_on(struct transport_target *t, const char *address, const char *
 	struct rdma_target *rt = rdma_target_of(t);
 	int error = address_listen(address, port, listen_on, rt, why, room);
 
-	if (!error && !address)
+	if (!error && (!address || address_wildcard(address) != AF_UNSPEC))
 		open_all_devices(rt);
 	return error;
 }

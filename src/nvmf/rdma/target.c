@@ -84,6 +84,8 @@ static void op_shutdown(struct transport_target *t)
 
 	rt->shutting_down = true;
 	for (uint32_t i = 0; i < rt->listener_count; i++) {
+		if (!rt->listeners[i].id)
+			continue;
 		target_port_remove(rt->group->target, &rt->listeners[i].port);
 		rdma_destroy_id(rt->listeners[i].id);
 	}
@@ -118,6 +120,7 @@ static void op_destroy(struct transport_target *t)
 
 static const struct transport_target_ops target_ops = {
 	.listen = rdma_listen_on,
+	.unlisten = rdma_unlisten,
 	.fd = op_fd,
 	.process = op_process,
 	.next_deadline = op_next_deadline,

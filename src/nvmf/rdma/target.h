@@ -70,7 +70,7 @@ struct rdma_dev {
 
 struct rdma_listener {
 	struct rdma_target *rt;
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id; /* NULL: it is closed */
 	struct target_port port;
 };
 
@@ -86,9 +86,9 @@ struct rdma_target {
 	struct timer_heap timers; /* of queues */
 	struct list silent;	  /* queues that have not been heard, by nudge_ns */
 	struct rdma_listener listeners[RDMA_LISTENERS_MAX];
-	uint32_t listener_count;
-	uint64_t now_ns;       /* of the present call of process */
-	uint32_t quiet_rounds; /* calls of process since the event channel was looked at */
+	uint32_t listener_count; /* with those that are closed */
+	uint64_t now_ns;	 /* of the present call of process */
+	uint32_t quiet_rounds;	 /* calls of process since the event channel was looked at */
 	bool shutting_down;
 };
 
@@ -199,6 +199,7 @@ void rdma_post_failed(struct rdma_queue *q, const char *what, int error);
 /* As the transport's operations of these names. */
 int rdma_listen_on(struct transport_target *t, const char *address, const char *port, char *why,
 		   size_t room) must_use;
+void rdma_unlisten(struct transport_target *t, struct target_port *port);
 int rdma_addresses(int family, void (*show)(void *ctx, const char *address, bool loopback),
 		   void *ctx);
 

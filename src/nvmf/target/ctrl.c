@@ -13,18 +13,24 @@
 
 #include "nvmf/target/internal.h"
 
+/* 0: all that the subsystem may give are taken. */
 static uint16_t free_cntlid(struct target_subsys *s)
 {
-	for (;;) {
+	const uint16_t min = max_of(s->cntlid_min, (uint16_t)1);
+	const uint16_t max = s->cntlid_max ? s->cntlid_max : NVMF_CNTLID_MAX;
+
+	/* There are fewer controllers than so many. */
+	for (uint32_t tries = 0; tries <= TARGET_CTRLS_MAX + TARGET_DISCOVERY_CTRLS_MAX; tries++) {
 		bool taken = false;
 
-		if (++s->last_cntlid > NVMF_CNTLID_MAX)
-			s->last_cntlid = 1;
+		if (++s->last_cntlid > max || s->last_cntlid < min)
+			s->last_cntlid = min;
 		list_for_each(c, &s->ctrls, struct target_ctrl, link)
 			taken |= c->cntlid == s->last_cntlid;
-		if (!taken) /* there are fewer controllers than IDs */
+		if (!taken)
 			return s->last_cntlid;
 	}
+	return 0;
 }
 
 void ctrl_features_reset(struct target_ctrl *c)
@@ -71,13 +77,14 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 				const struct target_queue *q, uint32_t kato_ms)
 {
 	struct target *t = s->target;
+	uint16_t cntlid = free_cntlid(s);
 	struct target_ctrl *c;
 
-	c = t->env.alloc(t->env.ctx, sizeof(*c));
+	c = cntlid ? t->env.alloc(t->env.ctx, sizeof(*c)) : NULL;
 	if (!c)
 		return NULL;
 	c->subsys = s;
-	c->cntlid = free_cntlid(s);
+	c->cntlid = cntlid;
 	memcpy(c->hostid, d->hostid, sizeof(c->hostid));
 	memcpy(c->peer, q->peer, sizeof(c->peer));
 	memcpy(c->hostnqn, d->hostnqn, sizeof(c->hostnqn));

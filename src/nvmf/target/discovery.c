@@ -4,6 +4,8 @@
  * at every port that offers it, and first the discovery subsystem itself. Base 2.0 section
  * 5.16.1.23.
  *
+ * Referrals are those of the port that the host came to.
+ *
  * A port bound to "any" address is shown with the address that the host came to, which is one
  * that it can reach; of another family it is left out.
  */
@@ -50,10 +52,31 @@ static void put_entry(struct log_page *l, const struct target_port *p, const str
 	log_page_piece(l, piece, sizeof(piece));
 }
 
+/* Another discovery subsystem, of which nothing is known but where it is. */
+static void put_referral(struct log_page *l, const struct target_referral *f)
+{
+	struct nvmf_disc_entry e = {
+		.trtype = f->trtype,
+		.adrfam = f->adrfam,
+		.subtype = NVMF_SUBTYPE_REFERRAL,
+		.portid = f->portid,
+		.cntlid = NVMF_CNTLID_DYNAMIC,
+		.asqsz = 32,
+		.subnqn = NVMF_DISCOVERY_NQN,
+	};
+	uint8_t piece[NVMF_DISC_ENTRY_LEN];
+	struct wcursor out = wcursor_init(piece, sizeof(piece));
+
+	nvmf_pad(e.trsvcid, sizeof(e.trsvcid), f->trsvcid);
+	nvmf_pad(e.traddr, sizeof(e.traddr), f->traddr);
+	nvmf_disc_entry_put(&out, &e);
+	log_page_piece(l, piece, sizeof(piece));
+}
+
 static uint64_t record_count(const struct target_queue *q)
 {
 	const struct target *t = q->target;
-	uint64_t count = 0;
+	uint64_t count = q->port ? q->port->referral_count : 0;
 
 	list_for_each(p, &t->ports, struct target_port, link)
 		list_for_each(s, &t->subsystems, struct target_subsys, link)
@@ -79,4 +102,6 @@ void log_page_discovery(struct log_page *l, const struct target_queue *q)
 		list_for_each(s, &t->subsystems, struct target_subsys, link)
 			if (visible(p, s, q))
 				put_entry(l, p, q, s);
+	for (uint32_t i = 0; q->port && i < q->port->referral_count; i++)
+		put_referral(l, &q->port->referrals[i]);
 }

@@ -124,7 +124,7 @@ void ns_leave(struct target_ns *ns, struct target_subsys *s, void (*gone)(struct
 
 /* Whether a host may have one more. */
 bool ctrl_has_room(const struct target_subsys *s, const uint8_t peer[16]);
-/* NULL: no memory. */
+/* NULL: no memory, or no ID left. */
 struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_connect_data *d,
 				const struct target_queue *q, uint32_t kato_ms);
 /* why: of its admin queue, or NULL. */

@@ -74,6 +74,16 @@ int target_subsys_add(struct target *t, struct target_subsys *s)
 	return 0;
 }
 
+void target_subsys_allow(struct target_subsys *s, const char *const *hosts, uint32_t count)
+{
+	s->hosts = hosts;
+	s->host_count = count;
+	discovery_changed(s->target);
+	list_for_each(c, &s->ctrls, struct target_ctrl, link)
+		if (!target_allows(s, c->hostnqn))
+			ctrl_disconnect_queues(c, 0, "its host may not use the subsystem any more");
+}
+
 int target_ns_add(struct target_subsys *s, struct target_ns *ns)
 {
 	struct store *store = ns->store;
@@ -140,9 +150,24 @@ void target_port_offer(struct target *t, struct target_port *p,
 	end_strays(t, p, false, "its subsystem is not offered there now");
 }
 
+void target_port_tell(struct target *t, struct target_port *p, uint16_t portid,
+		      const struct target_referral *referrals, uint32_t count)
+{
+	p->portid = portid;
+	p->referrals = referrals;
+	p->referral_count = count;
+	t->last_portid = max_of(t->last_portid, portid);
+	discovery_changed(t);
+}
+
 void target_port_remove(struct target *t, struct target_port *p)
 {
+	static struct target_subsys *const none[1];
+
 	list_remove(&p->link);
+	/* What it offered is the caller's again, while connections that came by it end. */
+	p->subsystems = none;
+	p->subsys_count = p->referral_count = 0;
 	discovery_changed(t);
 	end_strays(t, p, true, "its port is closed");
 }

@@ -108,14 +108,25 @@ struct target_subsys {
 	uint32_t host_count;
 	_Atomic(struct target_ns *) ns[TARGET_NS_MAX]; /* index NSID - 1 */
 	uint32_t nn;				       /* the highest NSID in use */
+	uint16_t cntlid_min, cntlid_max; /* of its controllers; 0: no limit of its own */
 	uint16_t last_cntlid;
 	void (*gone)(struct target_subsys *s); /* while it leaves: who is told of its end */
+};
+
+/* Another target's port, of which a port's discovery log tells. */
+struct target_referral {
+	uint8_t trtype, adrfam;
+	uint16_t portid;
+	char traddr[NVMF_TRADDR_LEN];
+	char trsvcid[NVMF_TRSVCID_LEN];
 };
 
 /* Where hosts reach the target, and what it offers there: what the discovery log tells. */
 struct target_port {
 	struct list link;
 	uint16_t portid;
+	const struct target_referral *referrals; /* the caller's memory */
+	uint32_t referral_count;
 	/* The subsystems, or NULL for all; the caller's memory. Discovery is offered everywhere. */
 	struct target_subsys *const *subsystems;
 	uint32_t subsys_count;
@@ -389,6 +400,9 @@ bool target_idle(const struct target *t);
 void target_fini(struct target *t);
 /* Serial, model, hosts: filled in by the caller before. -EINVAL: no valid NQN; -EEXIST. */
 int target_subsys_add(struct target *t, struct target_subsys *s) must_use;
+/* Who may connect from now on, as in struct target_subsys. Controllers of hosts that may not end.
+ */
+void target_subsys_allow(struct target_subsys *s, const char *const *hosts, uint32_t count);
 /* ns->nsid, store, lba_shift, read_only and the identifiers are the caller's; nlb is set.
  * -EINVAL: the NSID or a block size that does not fit the store; -EEXIST: the NSID is taken. */
 int target_ns_add(struct target_subsys *s, struct target_ns *ns) must_use;
@@ -399,6 +413,9 @@ void target_port_add(struct target *t, struct target_port *p);
  * end if their subsystem is not offered there any more. */
 void target_port_offer(struct target *t, struct target_port *p,
 		       struct target_subsys *const *subsystems, uint32_t count);
+/* Its number, and of whom it tells besides, from now on. */
+void target_port_tell(struct target *t, struct target_port *p, uint16_t portid,
+		      const struct target_referral *referrals, uint32_t count);
 /* Controllers that came by it end, too; p stays until its connections have ended. */
 void target_port_remove(struct target *t, struct target_port *p);
 

@@ -24,7 +24,8 @@ void tcp_listeners_enable(struct tcp_target *tt, bool on)
 		struct epoll_event ev = {.events = on ? EPOLLIN : 0,
 					 .data.ptr = &tt->listeners[i].watch};
 
-		(void)epoll_ctl(tt->epoll_fd, EPOLL_CTL_MOD, tt->listeners[i].fd, &ev);
+		if (tt->listeners[i].fd >= 0)
+			(void)epoll_ctl(tt->epoll_fd, EPOLL_CTL_MOD, tt->listeners[i].fd, &ev);
 	}
 	tt->resume_ns = on ? DEADLINE_NEVER : tt->now_ns + RESUME_NS;
 }
@@ -87,17 +88,41 @@ static int open_listener(struct tcp_listener *l, const struct sockaddr *sa)
 		return 0;
 	error = errno;
 	close(l->fd);
+	l->fd = -1;
 	return error;
+}
+
+/* A closed one's place is another's when nothing that came by it is left. */
+static bool is_free(const struct tcp_target *tt, const struct tcp_listener *l)
+{
+	if (l->fd >= 0)
+		return false;
+	list_for_each(q, &tt->queues, const struct tcp_queue, link)
+		if (q->tq.port == &l->port)
+			return false;
+	list_for_each(q, &tt->dying, const struct tcp_queue, link)
+		if (q->tq.port == &l->port)
+			return false;
+	return true;
+}
+
+/* NULL: there are too many. */
+static struct tcp_listener *free_listener(struct tcp_target *tt)
+{
+	for (uint32_t i = 0; i < tt->listener_count; i++)
+		if (is_free(tt, &tt->listeners[i]))
+			return &tt->listeners[i];
+	return tt->listener_count < TCP_LISTENERS_MAX ? &tt->listeners[tt->listener_count] : NULL;
 }
 
 static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const char *port,
 		     char *why, size_t room)
 {
 	struct tcp_target *tt = ctx;
-	struct tcp_listener *l = &tt->listeners[tt->listener_count];
+	struct tcp_listener *l = free_listener(tt);
 	int error;
 
-	if (tt->listener_count == TCP_LISTENERS_MAX) {
+	if (!l) {
 		snprintf(why, room, "more than %d addresses to listen on", TCP_LISTENERS_MAX);
 		return -ENOSPC;
 	}
@@ -106,9 +131,22 @@ static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const 
 	error = open_listener(l, sa);
 	if (error)
 		return listen_error(error, l, why, room);
-	tt->listener_count++;
+	tt->listener_count = max_of(tt->listener_count, (uint32_t)(l - tt->listeners) + 1);
 	target_port_add(tt->group->target, &l->port);
 	return 0;
+}
+
+void tcp_unlisten(struct transport_target *t, struct target_port *port)
+{
+	struct tcp_target *tt = tcp_target_of(t);
+	struct tcp_listener *l = container_of(port, struct tcp_listener, port);
+
+	target_port_remove(tt->group->target, port);
+	close(l->fd);
+	l->fd = -1;
+	list_for_each(q, &tt->queues, struct tcp_queue, link)
+		if (q->tq.port == port)
+			tcp_queue_fail(q, "its port is closed");
 }
 
 int tcp_listen_on(struct transport_target *t, const char *address, const char *port, char *why,

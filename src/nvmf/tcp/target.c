@@ -68,6 +68,8 @@ static void op_shutdown(struct transport_target *t)
 
 	tt->shutting_down = true;
 	for (uint32_t i = 0; i < tt->listener_count; i++) {
+		if (tt->listeners[i].fd < 0)
+			continue;
 		target_port_remove(tt->group->target, &tt->listeners[i].port);
 		close(tt->listeners[i].fd);
 	}
@@ -93,7 +95,8 @@ static void op_destroy(struct transport_target *t)
 
 	assert(op_idle(t));
 	for (uint32_t i = 0; i < tt->listener_count; i++)
-		close(tt->listeners[i].fd);
+		if (tt->listeners[i].fd >= 0)
+			close(tt->listeners[i].fd);
 	if (tt->epoll_fd >= 0)
 		close(tt->epoll_fd);
 	free(tt);
@@ -101,6 +104,7 @@ static void op_destroy(struct transport_target *t)
 
 static const struct transport_target_ops target_ops = {
 	.listen = tcp_listen_on,
+	.unlisten = tcp_unlisten,
 	.fd = op_fd,
 	.process = op_process,
 	.next_deadline = op_next_deadline,

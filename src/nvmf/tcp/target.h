@@ -51,7 +51,7 @@ struct tcp_watch {
 struct tcp_listener {
 	struct tcp_watch watch;
 	struct tcp_target *tt;
-	int fd;
+	int fd; /* -1: none, it is closed */
 	struct target_port port;
 };
 
@@ -64,9 +64,9 @@ struct tcp_target {
 	struct list sending;	  /* queues with something to send, at the end of the turn */
 	struct timer_heap timers; /* of queues */
 	struct tcp_listener listeners[TCP_LISTENERS_MAX];
-	uint32_t listener_count;
-	uint64_t now_ns;    /* of the present call of process */
-	uint64_t resume_ns; /* connections are not taken before, there being no descriptors */
+	uint32_t listener_count; /* with those that are closed */
+	uint64_t now_ns;	 /* of the present call of process */
+	uint64_t resume_ns;	 /* connections are not taken before, there being no descriptors */
 	bool shutting_down;
 	uint8_t buffer[TCP_BUFFER_BYTES]; /* what comes with headers passes through it */
 	/* Much waits to be sent. NULL: who looks takes it anyway. */
@@ -204,6 +204,7 @@ uint64_t tcp_linger_deadline(const struct tcp_target *tt);
 /* As the transport's operations of these names. */
 int tcp_listen_on(struct transport_target *t, const char *address, const char *port, char *why,
 		  size_t room) must_use;
+void tcp_unlisten(struct transport_target *t, struct target_port *port);
 int tcp_addresses(int family, void (*show)(void *ctx, const char *address, bool loopback),
 		  void *ctx);
 /* Whether connections are taken. */

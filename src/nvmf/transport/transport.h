@@ -34,10 +34,15 @@ struct transport_target {
 struct transport_target_ops {
 	/*
 	 * Listens on an address (text; NULL: on every one) and a port, and makes the target's
-	 * discovery log tell of it. -errno and why. Of the first group's alone.
+	 * discovery log tell of it: one port more, the last of the target's, or on every address
+	 * one for each family. It offers everything until it is told otherwise. -errno and why. Of
+	 * the first group's alone.
 	 */
 	int (*listen)(struct transport_target *t, const char *address, const char *port, char *why,
 		      size_t room);
+	/* The port is none any more, and connections that came by it end. Other listeners of t may
+	 * take its place. Of the first group's alone. */
+	void (*unlisten)(struct transport_target *t, struct target_port *port);
 	/* Readable when there is something to process; -1: nothing comes but by the caller. */
 	int (*fd)(const struct transport_target *t);
 	/* Handles what has happened, without waiting; true if anything had. */

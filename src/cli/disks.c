@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "cli/disks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/output.h"
+#include "cli/serve_file.h"
+#include "cli/size.h"
+
+void disks_init(struct disks *d, struct store_engine *engine, const struct store_file_options *how)
+{
+	list_init(&d->all);
+	d->engine = engine;
+	d->how = *how;
+}
+
+/* --- opening -------------------------------------------------------------------------------- */
+
+/*
+ * What hosts that had the disk from Linux's target know as its blocks: a file's are its file
+ * system's, at most 4 KiB, a device's its logical sectors. 512 where the size is no multiple.
+ */
+static uint32_t usual_block_size(const char *path)
+{
+	unsigned int sector = 512;
+	struct stat st;
+	int fd;
+
+	if (stat(path, &st) != 0)
+		return 512; /* opening it tells */
+	if (S_ISREG(st.st_mode))
+		return st.st_blksize >= 4096 && st.st_size % 4096 == 0 ? 4096 : 512;
+	if (!S_ISBLK(st.st_mode))
+		return 512;
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0) {
+		if (ioctl(fd, BLKSSZGET, &sector) != 0)
+			sector = 512;
+		close(fd);
+	}
+	return sector == 4096 ? 4096 : 512;
+}
+
+static int open_store(struct disks *d, struct disk *k, struct serve_file *f, const char **why)
+{
+	struct store_file_options how = d->how;
+
+	how.read_only = serve_file_read_only(f, d->how.read_only);
+	if (!how.block_size)
+		how.block_size = f->made ? 512 : usual_block_size(f->path);
+	k->shift = how.block_size == 4096 ? 12 : 9;
+	if (!f->made)
+		return store_open(d->engine, f->path, &how, &k->store, why);
+	k->made = true;
+	k->forgets = f->made->forgets;
+	if (size_parse(f->size, 512, UINT64_MAX >> 1, &f->made_bytes) != 0) {
+		*why = "it is not a size of a disk; 512m and 1g are";
+		return -EINVAL;
+	}
+	return serve_file_make(f, how.block_size, how.read_only, &k->store, why);
+}
+
+/* A namespace has whole blocks, and one at least. */
+static bool has_blocks(const struct disk *k)
+{
+	return k->store->size >> k->shift && !(k->store->size & ((1u << k->shift) - 1)) &&
+	       k->store->block_size <= 1u << k->shift;
+}
+
+static void disk_free(struct disk *k)
+{
+	if (k->store)
+		store_destroy(k->store);
+	free(k->path);
+	free(k->text);
+	free(k);
+}
+
+int disk_open(struct disks *d, const char *text, struct disk **ret, char *why, size_t room)
+{
+	struct disk *k = calloc(1, sizeof(*k));
+	struct serve_file f = {0};
+	const char *what = "out of memory";
+	int error = -ENOMEM;
+
+	if (k && (k->text = strdup(text)) && (error = serve_file_parse(text, &f)) == 0) {
+		k->path = f.path;
+		error = open_store(d, k, &f, &what);
+		if (!error && !has_blocks(k)) {
+			what = "too small to be a namespace";
+			error = -EINVAL;
+		}
+	} else if (error == -EINVAL) {
+		what = "it names no file";
+	}
+	if (error) {
+		snprintf(why, room, "%s: %s", f.path ? f.path : text, what);
+		if (k)
+			disk_free(k);
+		return error;
+	}
+	k->users = 1;
+	list_push_tail(&d->all, &k->link);
+	*ret = k;
+	return 0;
+}
+
+/* --- closing -------------------------------------------------------------------------------- */
+
+static void flushed(struct store_op *op, int error)
+{
+	struct disk *k = container_of(op, struct disk, flush);
+
+	k->flushing = false;
+	k->flushed = true;
+	k->error = error;
+}
+
+static void flush(struct disk *k)
+{
+	k->flushed = k->store->read_only;
+	k->error = 0;
+	if (k->flushed)
+		return;
+	k->flush = (struct store_op){.opcode = STORE_FLUSH, .done = flushed};
+	k->flushing = true;
+	store_submit(k->store, &k->flush);
+}
+
+void disk_put(struct disk *k, bool unused)
+{
+	if (--k->users)
+		return;
+	if (k->flushing) {
+		k->stale = true;
+	} else if (unused) {
+		list_remove(&k->link);
+		disk_free(k);
+	} else {
+		flush(k);
+	}
+}
+
+static void say_error(const struct disk *k)
+{
+	if (k->error)
+		(void)cli_fail("%s: writing to the disk fails: %s", k->path,
+			       strerrordesc_np(-k->error));
+	else if (k->lost)
+		(void)cli_fail("%s: writing to the disk failed before: what hosts have sent may be "
+			       "lost",
+			       k->path);
+}
+
+void disks_process(struct disks *d)
+{
+	list_for_each(k, &d->all, struct disk, link) {
+		if (k->users || k->flushing)
+			continue;
+		if (k->stale) {
+			k->stale = false;
+			flush(k);
+			continue;
+		}
+		say_error(k);
+		list_remove(&k->link);
+		disk_free(k);
+	}
+}
+
+/* --- at the end ----------------------------------------------------------------------------- */
+
+void disks_flush(struct disks *d)
+{
+	list_for_each(k, &d->all, struct disk, link)
+		if (!k->flushing)
+			flush(k);
+}
+
+bool disks_flushed(const struct disks *d)
+{
+	list_for_each(k, &d->all, const struct disk, link)
+		if (!k->flushed)
+			return false;
+	return true;
+}
+
+int disks_last_words(const struct disks *d, unsigned int seconds)
+{
+	int status = EXIT_OK;
+
+	list_for_each(k, &d->all, const struct disk, link) {
+		if (!k->flushed)
+			status = cli_fail("%s: the disk has not written what hosts have sent "
+					  "within %u s; giving up",
+					  k->path, seconds);
+		else
+			say_error(k);
+		if (k->error || k->lost)
+			status = EXIT_FAILED;
+	}
+	return status;
+}
+
+void disks_close(struct disks *d)
+{
+	list_for_each(k, &d->all, struct disk, link) {
+		list_remove(&k->link);
+		disk_free(k);
+	}
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The disks that weft serve has open: files, block devices and those it makes. A namespace has one;
+ * while one namespace takes the place of another, both have the same. A disk that none has any more
+ * is flushed, and then closed.
+ */
+#ifndef WEFT_CLI_DISKS_H
+#define WEFT_CLI_DISKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/list.h"
+#include "store/store.h"
+
+struct disk {
+	struct list link; /* of disks.all */
+	struct store *store;
+	char *path;    /* as it was named; without what stands behind a comma */
+	char *text;    /* with it */
+	bool made;     /* no file */
+	bool forgets;  /* at each start it is another */
+	uint8_t shift; /* of its blocks */
+	uint32_t users;
+	bool claimed; /* by a plan that is being made */
+	bool lost;    /* a flush of it has failed */
+	struct store_op flush;
+	bool flushing, flushed; /* since the last user has gone; at the end */
+	bool stale;		/* what is under way began before that */
+	int error;		/* of that */
+};
+
+struct disks {
+	struct list all;
+	struct store_engine *engine;
+	/* For all that do not say otherwise; a block size of 0: as Linux's target would have it. */
+	struct store_file_options how;
+};
+
+void disks_init(struct disks *d, struct store_engine *engine, const struct store_file_options *how);
+/* Opens or makes one, for one user. -errno, and why, which names it. */
+int disk_open(struct disks *d, const char *text, struct disk **ret, char *why,
+	      size_t room) must_use;
+/* One user less; unused: nothing was written, it may be closed as it is. */
+void disk_put(struct disk *k, bool unused);
+/* Closes those that have no user and are flushed. */
+void disks_process(struct disks *d);
+
+/* --- at the end ------------------------------------------------------------------------------
+ */
+
+/* All at once, so that one that hangs costs the others nothing. */
+void disks_flush(struct disks *d);
+bool disks_flushed(const struct disks *d);
+/* Says what became of each; seconds: how long was waited. The exit status. */
+int disks_last_words(const struct disks *d, unsigned int seconds);
+/* All must be flushed. */
+void disks_close(struct disks *d);
+
+#endif

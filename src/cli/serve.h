@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the files of weft serve share: what it was told, and what it is. */
+#ifndef WEFT_CLI_SERVE_H
+#define WEFT_CLI_SERVE_H
+
+#include "cli/live.h"
+#include "cli/nvme_uri.h"
+#include "cli/output.h"
+#include "cli/serve_file.h"
+#include "cli/serve_say.h"
+#include "cli/serve_transports.h"
+#include "nvmf/target/target.h"
+#include "nvmf/transport/share.h"
+
+#define LISTEN_MAX 64
+#define HOSTS_MAX  64
+
+struct serve_options {
+	const char *config; /* a file; NULL: the rest says what is served */
+	struct serve_file files[TARGET_NS_MAX];
+	const char *texts[TARGET_NS_MAX]; /* as the files were given */
+	uint32_t file_count;
+	struct nvme_uri listen[LISTEN_MAX];
+	uint32_t listen_count;
+	const char *hosts[HOSTS_MAX];
+	uint32_t host_count;
+	const char *nqn, *serial, *provider, *capture;
+	struct store_file_options file;
+	size_t pool_bytes;
+	enum output_format format;
+	int ready_fd;
+};
+
+struct serve {
+	struct serve_options opt;
+	struct target target;
+	struct live live;
+	struct store_engine *engine;
+	struct shares shares;
+	struct serve_transports transports;
+	int epoll_fd, signal_fd;
+	struct serve_say say;
+	uint64_t measure_ns; /* next look at the sizes of what is served */
+	bool stopping;
+	uint64_t told_ns, give_up_ns; /* of the end */
+};
+
+/* --- serve_doc.c ------------------------------------------------------------------------------ */
+
+/* The document that says what the options say. -errno, and why. */
+int serve_document(struct serve_options *o, struct json_object **ret, char *why,
+		   size_t room) must_use;
+
+/* --- serve_tell.c ----------------------------------------------------------------------------- */
+
+/* How hosts connect; false: nobody could be told. */
+bool serve_tell(struct serve *s) must_use;
+/* Namespaces and ports, as they are, into an object that is open. */
+void serve_tell_config(const struct live *l, struct output *o);
+
+#endif

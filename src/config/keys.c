@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "config/keys.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+/* --- the table -------------------------------------------------------------------------------
+ */
+
+enum kind { KIND_VALUE, KIND_OBJECT, KIND_LIST };
+
+struct key {
+	const char *name;
+	enum kind kind;
+	/* Why it has no effect here; NULL: it has. */
+	const char *note;
+	/* With which values that makes no difference: words between bars. */
+	const char *neutral;
+};
+
+#define NO_ANA	 "ANA is not supported yet: the namespace is in group 1, optimized"
+#define KEYS_MAX 12
+
+static const struct key sections[][KEYS_MAX] = {
+	[SECTION_TOP] = {{"discovery", KIND_OBJECT},
+			 {"hosts", KIND_LIST},
+			 {"subsystems", KIND_LIST},
+			 {"ports", KIND_LIST}},
+	[SECTION_DISCOVERY] = {{"nqn", KIND_VALUE, "discovery has the well-known name alone",
+				"|nqn.2014-08.org.nvmexpress.discovery|"}},
+	[SECTION_HOST] = {{"nqn"}, {"dhchap", KIND_OBJECT}},
+	[SECTION_DHCHAP] = {{"key"}, {"ctrl_key"}, {"hash"}, {"dhgroup"}},
+	[SECTION_SUBSYS] = {{"nqn"},
+			    {"allowed_hosts", KIND_LIST},
+			    {"attr", KIND_OBJECT},
+			    {"namespaces", KIND_LIST},
+			    {"passthru", KIND_LIST}},
+	[SECTION_ATTR] = {{"allow_any_host"},
+			  {"serial"},
+			  {"model"},
+			  {"firmware"},
+			  {"cntlid_min"},
+			  {"cntlid_max"},
+			  {"version", KIND_VALUE, "hosts are told 1.4", "|1.4|1.4.0|"},
+			  {"ieee_oui", KIND_VALUE, "hosts are told none", "||0|0x0|0x000000|"},
+			  {"vendor_id", KIND_VALUE, "hosts are told none", "||0|0x0|0x0000|"},
+			  {"subsys_vendor_id", KIND_VALUE, "hosts are told none",
+			   "||0|0x0|0x0000|"},
+			  {"qid_max", KIND_VALUE, "a host may have 64 I/O queues", "|64|128|"},
+			  {"pi_enable", KIND_VALUE, "protection information is not supported yet",
+			   "||0|"}},
+	[SECTION_NS] = {{"nsid"},
+			{"enable"},
+			{"device", KIND_OBJECT},
+			{"ana_grpid", KIND_VALUE, NO_ANA, "|0|1|"},
+			{"ana", KIND_OBJECT},
+			{"resv", KIND_OBJECT}},
+	[SECTION_DEVICE] = {{"path"}, {"uuid"}, {"nguid"}},
+	[SECTION_ANA] = {{"grpid", KIND_VALUE, NO_ANA, "|0|1|"}},
+	[SECTION_RESV] = {{"enable", KIND_VALUE, "reservations are not supported yet", "||0|"}},
+	[SECTION_PASSTHRU] = {{"enable", KIND_VALUE,
+			       "controllers are not passed through: the subsystem is without it",
+			       "||0|"},
+			      {"device", KIND_OBJECT},
+			      {"clear_ids"},
+			      {"admin_timeout"},
+			      {"io_timeout"}},
+	[SECTION_PASSTHRU_DEVICE] = {{"path"}},
+	[SECTION_PORT] = {{"portid"},
+			  {"addr", KIND_OBJECT},
+			  {"param", KIND_OBJECT},
+			  {"subsystems", KIND_LIST},
+			  {"ana_groups", KIND_LIST},
+			  {"referrals", KIND_LIST}},
+	[SECTION_ADDR] = {{"trtype"}, {"adrfam"}, {"traddr"}, {"trsvcid"}, {"treq"}, {"tsas"}},
+	[SECTION_PARAM] = {{"inline_data_size", KIND_VALUE, "a capsule takes 8192 bytes of data",
+			    "||-1|8192|"},
+			   {"max_queue_size", KIND_VALUE, "a queue has up to 128 entries",
+			    "||-1|0|128|"},
+			   {"mdts", KIND_VALUE, "a command moves up to 1 MiB (8)", "||-1|0|8|"},
+			   {"pi_enable", KIND_VALUE, "protection information is not supported yet",
+			    "||-1|0|"}},
+	[SECTION_ANA_GROUP] = {{"grpid", KIND_VALUE, NO_ANA, "|1|"}, {"ana", KIND_OBJECT}},
+	[SECTION_ANA_STATE] = {{"state", KIND_VALUE, NO_ANA, "||optimized|"}},
+	[SECTION_REFERRAL] = {{"name"}, {"enable"}, {"addr", KIND_OBJECT}},
+	[SECTION_REFERRAL_ADDR] = {{"trtype"},
+				   {"adrfam"},
+				   {"traddr"},
+				   {"trsvcid"},
+				   {"portid"},
+				   {"treq", KIND_VALUE, "the entry says \"not specified\"",
+				    "||not specified|"},
+				   {"tsas", KIND_VALUE, "the entry says none", "||none|"}},
+};
+
+/* --- where one is ----------------------------------------------------------------------------
+ */
+
+static void append(struct reader *r, const char *text)
+{
+	int n = snprintf(r->path + r->len, sizeof(r->path) - r->len, "%s", text);
+
+	r->len = min_of(r->len + (size_t)n, sizeof(r->path) - 1);
+}
+
+void reader_enter(struct reader *r, const char *key)
+{
+	append(r, r->len ? "." : "");
+	append(r, key);
+}
+
+void reader_enter_element(struct reader *r, size_t i)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "[%zu]", i);
+	append(r, text);
+}
+
+void reader_back(struct reader *r, size_t len)
+{
+	r->len = len;
+	r->path[len] = '\0';
+}
+
+/* Bytes that could steer a terminal do not get there by a key or a value. */
+static void make_plain(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
+static void say(struct reader *r, const char *key, const char *fmt, va_list ap, char *ret,
+		size_t room)
+{
+	const size_t len = r->len;
+	size_t n;
+
+	if (key)
+		reader_enter(r, key);
+	n = (size_t)snprintf(ret, room, "%s: ", r->len ? r->path : "the document");
+	if (n < room)
+		vsnprintf(ret + n, room - n, fmt, ap);
+	make_plain(ret);
+	reader_back(r, len);
+}
+
+void reader_fail(struct reader *r, const char *key, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (r->error)
+		return;
+	r->error = -EINVAL;
+	va_start(ap, fmt);
+	say(r, key, fmt, ap, r->why, r->room);
+	va_end(ap);
+}
+
+void reader_warn(struct reader *r, const char *key, const char *fmt, ...)
+{
+	struct config *c = r->config;
+	char text[600], *copy;
+	va_list ap;
+
+	if (c->warning_count == CONFIG_WARNINGS_MAX) {
+		c->warnings_left_out++;
+		return;
+	}
+	va_start(ap, fmt);
+	say(r, key, fmt, ap, text, sizeof(text));
+	va_end(ap);
+	copy = strdup(text);
+	if (copy)
+		c->warnings[c->warning_count++] = copy;
+}
+
+/* --- members ---------------------------------------------------------------------------------
+ */
+
+struct json_object *member(struct json_object *obj, const char *key)
+{
+	struct json_object *v = NULL;
+
+	return json_object_object_get_ex(obj, key, &v) ? v : NULL;
+}
+
+const char *member_text(struct json_object *obj, const char *key)
+{
+	struct json_object *v = member(obj, key);
+
+	if (json_object_is_type(v, json_type_string))
+		return json_object_get_string(v);
+	return v ? json_object_to_json_string(v) : "";
+}
+
+uint64_t member_number(struct reader *r, struct json_object *obj, const char *key, uint64_t min,
+		       uint64_t max, uint64_t otherwise)
+{
+	const char *text = member_text(obj, key);
+	unsigned long long v;
+	char *end;
+
+	if (!*text)
+		return otherwise;
+	errno = 0;
+	v = strtoull(text, &end, 0);
+	if (*text < '0' || *text > '9' || errno || *end || v < min || v > max) {
+		reader_fail(r, key, "a number from %llu to %llu, not '%.40s'",
+			    (unsigned long long)min, (unsigned long long)max, text);
+		return otherwise;
+	}
+	return v;
+}
+
+/* --- checking --------------------------------------------------------------------------------
+ */
+
+static bool is_value(struct json_object *v)
+{
+	const char *text;
+
+	if (!v || json_object_is_type(v, json_type_int) ||
+	    json_object_is_type(v, json_type_boolean))
+		return true;
+	if (!json_object_is_type(v, json_type_string))
+		return false;
+	text = json_object_get_string(v); /* with no zero inside */
+	return strlen(text) == (size_t)json_object_get_string_len(v);
+}
+
+static void check_kind(struct reader *r, const struct key *k, struct json_object *v)
+{
+	if (k->kind == KIND_OBJECT && !json_object_is_type(v, json_type_object))
+		reader_fail(r, k->name, "an object belongs here: {...}");
+	else if (k->kind == KIND_LIST && !json_object_is_type(v, json_type_array))
+		reader_fail(r, k->name, "a list belongs here: [...]");
+	else if (k->kind == KIND_VALUE && !is_value(v))
+		reader_fail(r, k->name, "a text or a whole number belongs here");
+}
+
+static bool is_neutral(const struct key *k, const char *text)
+{
+	size_t n = strlen(text);
+
+	for (const char *p = k->neutral; p && p[1]; p = strchr(p + 1, '|'))
+		if (strncmp(p + 1, text, n) == 0 && p[1 + n] == '|')
+			return true;
+	return false;
+}
+
+static const struct key *find(enum section section, const char *name)
+{
+	for (int i = 0; i < KEYS_MAX && sections[section][i].name; i++)
+		if (strcmp(sections[section][i].name, name) == 0)
+			return &sections[section][i];
+	return NULL;
+}
+
+bool reader_check(struct reader *r, enum section section, struct json_object *obj)
+{
+	if (!json_object_is_type(obj, json_type_object)) {
+		reader_fail(r, NULL, "an object belongs here: {...}");
+		return false;
+	}
+	json_object_object_foreach(obj, name, v)
+	{
+		const struct key *k = find(section, name);
+
+		if (!k) {
+			reader_warn(r, name,
+				    "no such key is known here; it is kept, without effect");
+			continue;
+		}
+		check_kind(r, k, v);
+		if (!r->error && k->note && !is_neutral(k, member_text(obj, name)))
+			reader_warn(r, name, "%s", k->note);
+	}
+	return !r->error;
+}

@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* A document, read and checked. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "config/keys.h"
+#include "nvmf/common/command.h"
+#include "wire/nvme_fabrics.h"
+#include "wire/nvme_uuid.h"
+
+#define CNTLID_MAX NVMF_CNTLID_MAX
+
+/* --- lists -----------------------------------------------------------------------------------
+ */
+
+/* Room for one of size bytes for each element; NULL: none, or what is wrong is told. */
+static void *list_room(struct reader *r, struct json_object *list, const char *key, size_t max,
+		       size_t size)
+{
+	size_t n = list ? json_object_array_length(list) : 0;
+	void *room;
+
+	if (n > max) {
+		reader_fail(r, key, "more than %zu", max);
+		return NULL;
+	}
+	room = n ? calloc(n, size) : NULL;
+	if (n && !room && !r->error) {
+		snprintf(r->why, r->room, "out of memory");
+		r->error = -ENOMEM;
+	}
+	return room;
+}
+
+static size_t list_length(struct json_object *list)
+{
+	return list ? json_object_array_length(list) : 0;
+}
+
+static bool read_bool(struct reader *r, struct json_object *obj, const char *key)
+{
+	const char *text = member_text(obj, key);
+
+	if (strcmp(text, "true") == 0)
+		return true;
+	if (strcmp(text, "false") == 0)
+		return false;
+	return member_number(r, obj, key, 0, 1, 0);
+}
+
+/* NULL: there is none, or it is empty. */
+static const char *read_text(struct json_object *obj, const char *key)
+{
+	const char *text = member_text(obj, key);
+
+	return *text ? text : NULL;
+}
+
+static const char *read_nqn(struct reader *r, struct json_object *obj)
+{
+	const char *nqn = member_text(obj, "nqn");
+
+	if (!nvmf_nqn_valid(nqn, NVME_NQN_LEN) || strcmp(nqn, NVMF_DISCOVERY_NQN) == 0)
+		reader_fail(r, "nqn",
+			    "'%.40s' is no name that it could have; nqn.2026-11.org.example:disk "
+			    "is one",
+			    nqn);
+	return nqn;
+}
+
+/* --- hosts -----------------------------------------------------------------------------------
+ */
+
+static void read_host(struct reader *r, struct json_object *obj, struct config_host *h)
+{
+	const size_t len = r->len;
+	struct json_object *dhchap;
+
+	if (!reader_check(r, SECTION_HOST, obj))
+		return;
+	h->nqn = read_nqn(r, obj);
+	dhchap = member(obj, "dhchap");
+	reader_enter(r, "dhchap");
+	if (dhchap && reader_check(r, SECTION_DHCHAP, dhchap)) {
+		h->key = read_text(dhchap, "key");
+		h->ctrl_key = read_text(dhchap, "ctrl_key");
+		h->hash = read_text(dhchap, "hash");
+		h->dhgroup = read_text(dhchap, "dhgroup");
+	}
+	reader_back(r, len);
+}
+
+static void read_hosts(struct reader *r, struct json_object *list)
+{
+	struct config *c = r->config;
+
+	c->hosts = list_room(r, list, "hosts", CONFIG_HOSTS_MAX, sizeof(*c->hosts));
+	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+		const size_t len = r->len;
+		struct config_host *h = &c->hosts[i];
+
+		reader_enter(r, "hosts");
+		reader_enter_element(r, i);
+		read_host(r, json_object_array_get_idx(list, i), h);
+		if (!r->error && config_find_host(c, h->nqn))
+			reader_fail(r, "nqn", "the host %s is there already", h->nqn);
+		c->host_count++;
+		reader_back(r, len);
+	}
+}
+
+/* --- subsystems ------------------------------------------------------------------------------
+ */
+
+/* Of 16 bytes, as UUIDs are written; true: one that is not all zeroes. */
+static bool read_id(struct reader *r, struct json_object *obj, const char *key, uint8_t id[16])
+{
+	const char *text = member_text(obj, key);
+	uint8_t any = 0;
+
+	if (!*text)
+		return false;
+	if (nvme_uuid_parse(text, id) != 0) {
+		reader_fail(r, key, "32 hexadecimal digits, not '%.40s'", text);
+		return false;
+	}
+	for (int i = 0; i < 16; i++)
+		any |= id[i];
+	return any;
+}
+
+static void check_part(struct reader *r, struct json_object *obj, const char *key,
+		       enum section section)
+{
+	const size_t len = r->len;
+	struct json_object *v = member(obj, key);
+
+	reader_enter(r, key);
+	if (v)
+		(void)reader_check(r, section, v);
+	reader_back(r, len);
+}
+
+static void read_ns(struct reader *r, struct json_object *obj, struct config_ns *ns)
+{
+	const size_t len = r->len;
+	struct json_object *device;
+
+	if (!reader_check(r, SECTION_NS, obj))
+		return;
+	ns->nsid = (uint32_t)member_number(r, obj, "nsid", 1, CONFIG_NSID_MAX, 0);
+	if (!ns->nsid)
+		reader_fail(r, "nsid", "a number from 1 to %d is missing", CONFIG_NSID_MAX);
+	ns->enable = read_bool(r, obj, "enable");
+	check_part(r, obj, "ana", SECTION_ANA);
+	check_part(r, obj, "resv", SECTION_RESV);
+	device = member(obj, "device");
+	reader_enter(r, "device");
+	if (device && reader_check(r, SECTION_DEVICE, device)) {
+		ns->path = read_text(device, "path");
+		ns->has_uuid = read_id(r, device, "uuid", ns->uuid);
+		ns->has_nguid = read_id(r, device, "nguid", ns->nguid);
+	}
+	if (ns->enable && !ns->path)
+		reader_fail(r, "path", "the namespace is enabled, and has no file or device");
+	reader_back(r, len);
+}
+
+static void read_namespaces(struct reader *r, struct json_object *list, struct config_subsys *s)
+{
+	s->ns = list_room(r, list, "namespaces", CONFIG_NSID_MAX, sizeof(*s->ns));
+	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+		const size_t len = r->len;
+		struct config_ns *ns = &s->ns[i];
+
+		reader_enter(r, "namespaces");
+		reader_enter_element(r, i);
+		read_ns(r, json_object_array_get_idx(list, i), ns);
+		for (uint32_t j = 0; j < s->ns_count; j++)
+			if (s->ns[j].nsid == ns->nsid)
+				reader_fail(r, "nsid", "namespace %u is there already", ns->nsid);
+		s->ns_count++;
+		reader_back(r, len);
+	}
+}
+
+/* Names that are told of elsewhere in the document. */
+static const char **read_names(struct reader *r, struct json_object *list, const char *key,
+			       bool (*known)(const struct config *c, const char *nqn),
+			       const char *what, uint32_t *ret_count)
+{
+	const char **names = list_room(r, list, key, CONFIG_HOSTS_MAX, sizeof(*names));
+
+	*ret_count = 0;
+	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+		const size_t len = r->len;
+		struct json_object *v = json_object_array_get_idx(list, i);
+		const char *name =
+			json_object_is_type(v, json_type_string) ? json_object_get_string(v) : "";
+
+		reader_enter(r, key);
+		reader_enter_element(r, i);
+		if (!known(r->config, name))
+			reader_fail(
+				r, NULL,
+				"no %s is called '%.230s'; tell of it in %ss, or take it out here",
+				what, name, what);
+		for (uint32_t j = 0; j < *ret_count; j++)
+			if (strcmp(names[j], name) == 0)
+				reader_fail(r, NULL, "%s is there already", name);
+		names[(*ret_count)++] = name;
+		reader_back(r, len);
+	}
+	return names;
+}
+
+static bool host_known(const struct config *c, const char *nqn)
+{
+	return config_find_host(c, nqn) != NULL;
+}
+
+static bool subsys_known(const struct config *c, const char *nqn)
+{
+	return config_find_subsys(c, nqn) != NULL;
+}
+
+/* As Identify has it: printable ASCII, at most so many. */
+static const char *read_ascii(struct reader *r, struct json_object *obj, const char *key,
+			      size_t max)
+{
+	const char *text = read_text(obj, key);
+
+	if (!text)
+		return NULL;
+	if (strlen(text) > max)
+		reader_fail(r, key, "at most %zu characters", max);
+	for (const char *p = text; *p; p++)
+		if (*p < ' ' || *p > '~')
+			reader_fail(r, key, "ASCII alone: letters, digits and marks");
+	return text;
+}
+
+static void read_attr(struct reader *r, struct json_object *attr, struct config_subsys *s)
+{
+	const size_t len = r->len;
+
+	s->cntlid_min = 1;
+	s->cntlid_max = CNTLID_MAX;
+	reader_enter(r, "attr");
+	if (attr && reader_check(r, SECTION_ATTR, attr)) {
+		s->allow_any_host = read_bool(r, attr, "allow_any_host");
+		s->serial = read_ascii(r, attr, "serial", 20);
+		s->model = read_ascii(r, attr, "model", 40);
+		s->firmware = read_ascii(r, attr, "firmware", 8);
+		s->cntlid_min = (uint16_t)member_number(r, attr, "cntlid_min", 1, CNTLID_MAX, 1);
+		/* Linux's own default is above what the specification has. */
+		s->cntlid_max = (uint16_t)min_of(
+			member_number(r, attr, "cntlid_max", 1, 0xffff, CNTLID_MAX),
+			(uint64_t)CNTLID_MAX);
+		if (s->cntlid_min > s->cntlid_max)
+			reader_fail(r, "cntlid_min", "it is above cntlid_max");
+	}
+	reader_back(r, len);
+}
+
+static void check_passthru(struct reader *r, struct json_object *list)
+{
+	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+		const size_t len = r->len;
+		struct json_object *obj = json_object_array_get_idx(list, i);
+
+		reader_enter(r, "passthru");
+		reader_enter_element(r, i);
+		if (reader_check(r, SECTION_PASSTHRU, obj))
+			check_part(r, obj, "device", SECTION_PASSTHRU_DEVICE);
+		reader_back(r, len);
+	}
+}
+
+static void read_subsys(struct reader *r, struct json_object *obj, struct config_subsys *s)
+{
+	if (!reader_check(r, SECTION_SUBSYS, obj))
+		return;
+	s->nqn = read_nqn(r, obj);
+	read_attr(r, member(obj, "attr"), s);
+	s->hosts = read_names(r, member(obj, "allowed_hosts"), "allowed_hosts", host_known, "host",
+			      &s->host_count);
+	read_namespaces(r, member(obj, "namespaces"), s);
+	check_passthru(r, member(obj, "passthru"));
+}
+
+static void read_subsystems(struct reader *r, struct json_object *list)
+{
+	struct config *c = r->config;
+
+	c->subsystems =
+		list_room(r, list, "subsystems", CONFIG_SUBSYSTEMS_MAX, sizeof(*c->subsystems));
+	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+		const size_t len = r->len;
+		struct config_subsys *s = &c->subsystems[i];
+
+		reader_enter(r, "subsystems");
+		reader_enter_element(r, i);
+		read_subsys(r, json_object_array_get_idx(list, i), s);
+		if (!r->error && config_find_subsys(c, s->nqn))
+			reader_fail(r, "nqn", "the subsystem %s is there already", s->nqn);
+		c->subsys_count++;
+		reader_back(r, len);
+	}
+}
+
+/* --- ports -----------------------------------------------------------------------------------
+ */
+
+static bool address_valid(const char *adrfam, const char *traddr)
+{
+	const char *zone = strchr(traddr, '%');
+	struct in6_addr v6;
+	struct in_addr v4;
+	char plain[INET6_ADDRSTRLEN];
+
+	if (strcmp(adrfam, "ipv4") == 0)
+		return inet_pton(AF_INET, traddr, &v4) == 1;
+	if (zone && (zone == traddr || !zone[1] || strlen(zone) > 16))
+		return false;
+	if ((size_t)snprintf(plain, sizeof(plain), "%.*s",
+			     zone ? (int)(zone - traddr) : (int)strlen(traddr),
+			     traddr) >= sizeof(plain))
+		return false;
+	return inet_pton(AF_INET6, plain, &v6) == 1;
+}
+
+static void read_addr(struct reader *r, struct json_object *obj, struct config_addr *a)
+{
+	const char *fam;
+	uint64_t port;
+
+	a->trtype = member_text(obj, "trtype");
+	a->traddr = member_text(obj, "traddr");
+	a->trsvcid = member_text(obj, "trsvcid");
+	fam = a->adrfam = member_text(obj, "adrfam");
+	if (!*fam) /* a short file need not tell what is plain to see */
+		fam = a->adrfam = strchr(a->traddr, ':') ? "ipv6" : "ipv4";
+	if (strcmp(fam, "ipv4") != 0 && strcmp(fam, "ipv6") != 0)
+		reader_fail(r, "adrfam", "'%.40s' is none that %.8s has: ipv4, ipv6", fam,
+			    a->trtype);
+	else if (!address_valid(fam, a->traddr))
+		reader_fail(r, "traddr", "'%.60s' is no address of %s", a->traddr, fam);
+	port = member_number(r, obj, "trsvcid", 1, 65535, 0);
+	if (!port)
+		reader_fail(r, "trsvcid", "a port is missing: 4420 is the usual one");
+}
+
+/* A word of an entry of a port that says how hosts are to be kept from reading along. */
+static void check_secure(struct reader *r, struct json_object *obj)
+{
+	const char *treq = member_text(obj, "treq"), *tsas = member_text(obj, "tsas");
+
+	if (strcmp(treq, "required") == 0)
+		reader_fail(r, "treq",
+			    "a secure channel is required, and there is no TLS yet: the port would "
+			    "be open; \"not required\" serves it so");
+	else if (*treq && strcmp(treq, "not specified") != 0 && strcmp(treq, "not required") != 0)
+		reader_fail(r, "treq", "'%.40s' is none of \"not specified\", \"not required\"",
+			    treq);
+	if (*tsas && strcmp(tsas, "none") != 0)
+		reader_fail(r, "tsas", "'%.40s': there is no TLS yet; \"none\" serves without",
+			    tsas);
+}
+
+static bool transport_known(const char *trtype)
+{
+	return strcmp(trtype, "rdma") == 0 || strcmp(trtype, "tcp") == 0;
+}
+
+static void read_referral(struct reader *r, struct json_object *obj, struct config_referral *f)
+{
+	const size_t len = r->len;
+	struct json_object *addr;
+
+	if (!reader_check(r, SECTION_REFERRAL, obj))
+		return;
+	f->name = member_text(obj, "name");
+	if (!*f->name)
+		reader_fail(r, "name", "a name is missing");
+	f->enable = read_bool(r, obj, "enable");
+	addr = member(obj, "addr");
+	reader_enter(r, "addr");
+	if (addr && !reader_check(r, SECTION_REFERRAL_ADDR, addr)) {
+		reader_back(r, len);
+		return;
+	}
+	if (f->enable && !transport_known(member_text(addr, "trtype"))) {
+		reader_warn(r, "trtype", "neither rdma nor tcp: the referral is not shown");
+		f->enable = false;
+	}
+	if (f->enable) {
+		read_addr(r, addr, &f->addr);
+		f->portid = (uint16_t)member_number(r, addr, "portid", 0, 0xffff, 0);
+	}
+	reader_back(r, len);
+}
+
+static void read_referrals(struct reader *r, struct json_object *list, struct config_port *p)
+{
+	p->referrals = list_room(r, list, "referrals", CONFIG_REFERRALS_MAX, sizeof(*p->referrals));
+	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+		const size_t len = r->len;
+		struct config_referral *f = &p->referrals[i];
+
+		reader_enter(r, "referrals");
+		reader_enter_element(r, i);
+		read_referral(r, json_object_array_get_idx(list, i), f);
+		for (uint32_t j = 0; j < p->referral_count && !r->error; j++)
+			if (strcmp(p->referrals[j].name, f->name) == 0)
+				reader_fail(r, "name", "the referral %.100s is there already",
+					    f->name);
+		p->referral_count++;
+		reader_back(r, len);
+	}
+}
+
+static void check_ana_groups(struct reader *r, struct json_object *list)
+{
+	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+		const size_t len = r->len;
+		struct json_object *obj = json_object_array_get_idx(list, i);
+
+		reader_enter(r, "ana_groups");
+		reader_enter_element(r, i);
+		if (reader_check(r, SECTION_ANA_GROUP, obj))
+			check_part(r, obj, "ana", SECTION_ANA_STATE);
+		reader_back(r, len);
+	}
+}
+
+/* False: the port is of no transport that there is here. */
+static bool read_port_addr(struct reader *r, struct json_object *addr, struct config_port *p)
+{
+	const size_t len = r->len;
+	bool known = false;
+
+	reader_enter(r, "addr");
+	if (!addr || reader_check(r, SECTION_ADDR, addr)) {
+		known = transport_known(member_text(addr, "trtype"));
+		if (known) {
+			check_secure(r, addr);
+			read_addr(r, addr, &p->addr);
+		} else {
+			reader_warn(
+				r, "trtype",
+				"'%.20s' is neither rdma nor tcp: nothing is served at this port",
+				member_text(addr, "trtype"));
+		}
+	}
+	reader_back(r, len);
+	return known;
+}
+
+static bool read_port(struct reader *r, struct json_object *obj, struct config_port *p)
+{
+	bool served;
+
+	if (!reader_check(r, SECTION_PORT, obj))
+		return false;
+	p->portid = (uint16_t)member_number(r, obj, "portid", 0, 0xffff, 0);
+	if (!member(obj, "portid"))
+		reader_fail(r, "portid", "a number is missing");
+	served = read_port_addr(r, member(obj, "addr"), p);
+	check_part(r, obj, "param", SECTION_PARAM);
+	p->subsystems = read_names(r, member(obj, "subsystems"), "subsystems", subsys_known,
+				   "subsystem", &p->subsys_count);
+	check_ana_groups(r, member(obj, "ana_groups"));
+	read_referrals(r, member(obj, "referrals"), p);
+	return served;
+}
+
+static bool same_addr(const struct config_addr *a, const struct config_addr *b)
+{
+	return strcmp(a->trtype, b->trtype) == 0 && strcmp(a->traddr, b->traddr) == 0 &&
+	       strcmp(a->trsvcid, b->trsvcid) == 0;
+}
+
+static void port_free(struct config_port *p)
+{
+	free(p->subsystems);
+	free(p->referrals);
+	*p = (struct config_port){0};
+}
+
+static void read_ports(struct reader *r, struct json_object *list)
+{
+	struct config *c = r->config;
+
+	c->ports = list_room(r, list, "ports", CONFIG_PORTS_MAX, sizeof(*c->ports));
+	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+		const size_t len = r->len;
+		struct config_port *p = &c->ports[c->port_count];
+		bool served;
+
+		reader_enter(r, "ports");
+		reader_enter_element(r, i);
+		served = read_port(r, json_object_array_get_idx(list, i), p);
+		for (uint32_t j = 0; j < c->port_count && !r->error && served; j++) {
+			if (c->ports[j].portid == p->portid)
+				reader_fail(r, "portid", "port %u is there already", p->portid);
+			else if (same_addr(&c->ports[j].addr, &p->addr))
+				reader_fail(r, "addr", "port %u has the same one",
+					    c->ports[j].portid);
+		}
+		if (served)
+			c->port_count++;
+		else
+			port_free(p);
+		reader_back(r, len);
+	}
+}
+
+/* --- the whole -------------------------------------------------------------------------------
+ */
+
+/* Hosts, subsystems, ports: each names what came before. */
+static void read_all(struct reader *r, struct json_object *doc)
+{
+	if (!reader_check(r, SECTION_TOP, doc))
+		return;
+	check_part(r, doc, "discovery", SECTION_DISCOVERY);
+	read_hosts(r, member(doc, "hosts"));
+	read_subsystems(r, member(doc, "subsystems"));
+	read_ports(r, member(doc, "ports"));
+}
+
+int config_read(struct json_object *doc, struct config **ret, char *why, size_t room)
+{
+	struct config *c = calloc(1, sizeof(*c));
+	struct reader r = {.config = c, .why = why, .room = room};
+
+	if (!c) {
+		json_object_put(doc);
+		snprintf(why, room, "out of memory");
+		return -ENOMEM;
+	}
+	c->doc = doc;
+	read_all(&r, doc);
+	if (r.error)
+		config_free(c);
+	else
+		*ret = c;
+	return r.error;
+}
+
+void config_free(struct config *c)
+{
+	if (!c)
+		return;
+	for (uint32_t i = 0; i < c->subsys_count; i++) {
+		free(c->subsystems[i].hosts);
+		free(c->subsystems[i].ns);
+	}
+	for (uint32_t i = 0; i < c->port_count; i++)
+		port_free(&c->ports[i]);
+	for (uint32_t i = 0; i < c->warning_count; i++)
+		free(c->warnings[i]);
+	free(c->hosts);
+	free(c->subsystems);
+	free(c->ports);
+	json_object_put(c->doc);
+	free(c);
+}
+
+const struct config_subsys *config_find_subsys(const struct config *c, const char *nqn)
+{
+	for (uint32_t i = 0; c && i < c->subsys_count; i++)
+		if (strcmp(c->subsystems[i].nqn, nqn) == 0)
+			return &c->subsystems[i];
+	return NULL;
+}
+
+const struct config_host *config_find_host(const struct config *c, const char *nqn)
+{
+	for (uint32_t i = 0; c && i < c->host_count; i++)
+		if (strcmp(c->hosts[i].nqn, nqn) == 0)
+			return &c->hosts[i];
+	return NULL;
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Configurations of targets: read, refused, written back, and what differs between two. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include <json-c/json.h>
+
+#include "config/config.h"
+#include "config/diff.h"
+
+/* Written by hand with ' for ". */
+static struct json_object *doc_of(const char *text)
+{
+	char *copy = strdup(text), why[256] = "";
+	struct json_object *doc = NULL;
+
+	for (char *p = copy; *p; p++)
+		if (*p == '\'')
+			*p = '"';
+	if (config_parse_text(copy, strlen(copy), &doc, why, sizeof(why)) != 0)
+		fail_msg("%s: %s", text, why);
+	free(copy);
+	return doc;
+}
+
+static struct config *config_of(const char *text)
+{
+	struct config *c = NULL;
+	char why[512] = "";
+
+	if (config_read(doc_of(text), &c, why, sizeof(why)) != 0)
+		fail_msg("%s: %s", text, why);
+	return c;
+}
+
+static void refused(const char *text, const char *where)
+{
+	struct config *c = NULL;
+	char why[512] = "";
+
+	assert_int_equal(config_read(doc_of(text), &c, why, sizeof(why)), -EINVAL);
+	if (strncmp(why, where, strlen(where)) != 0)
+		fail_msg("%s: '%s' does not begin with '%s'", text, why, where);
+	assert_true(strlen(why) > strlen(where) + 5);
+}
+
+#define HOST  "{'nqn':'nqn.2026-11.org.example:h'}"
+#define NS(n) "{'nsid':" #n ",'enable':1,'device':{'path':'/a" #n "'}}"
+#define ADDR  "{'trtype':'tcp','adrfam':'ipv4','traddr':'192.0.2.1','trsvcid':'4420'}"
+#define S1    "nqn.2026-11.org.example:s1"
+#define S2    "nqn.2026-11.org.example:s2"
+
+/* --- reading -------------------------------------------------------------------------------- */
+
+static void what_is_said_is_read(void **state)
+{
+	struct config *c = config_of(
+		"{'hosts':[{'nqn':'nqn.2026-11.org.example:h','dhchap':{'key':'DHHC-1:00:x:',"
+		"'ctrl_key':'','hash':'hmac(sha256)','dhgroup':'null'}}],"
+		"'subsystems':[{'nqn':'" S1 "','allowed_hosts':['nqn.2026-11.org.example:h'],"
+		"'attr':{'allow_any_host':'0','serial':'s','model':'m','firmware':'f',"
+		"'cntlid_min':'5','cntlid_max':65535},"
+		"'namespaces':[{'nsid':2,'enable':1,'device':{'path':'/x','uuid':"
+		"'00112233-4455-6677-8899-aabbccddeeff',"
+		"'nguid':'00000000-0000-0000-0000-000000000000'}},{'nsid':3}]}],"
+		"'ports':[{'portid':1,'addr':{'trtype':'rdma','adrfam':'ipv6','traddr':'fe80::1%"
+		"eth0',"
+		"'trsvcid':'4420','treq':'not required','tsas':'none'},'subsystems':['" S1 "'],"
+		"'referrals':[{'name':'r','enable':1,'addr':{'trtype':'tcp','adrfam':'ipv4',"
+		"'traddr':'192.0.2.2','trsvcid':'8009','portid':7}}]}]}");
+	const struct config_subsys *s = &c->subsystems[0];
+	const struct config_port *p = &c->ports[0];
+
+	(void)state;
+	assert_string_equal(c->hosts[0].key, "DHHC-1:00:x:");
+	assert_null(c->hosts[0].ctrl_key);
+	assert_false(s->allow_any_host);
+	assert_int_equal(s->host_count, 1);
+	assert_string_equal(s->serial, "s");
+	assert_string_equal(s->model, "m");
+	assert_string_equal(s->firmware, "f");
+	assert_int_equal(s->cntlid_min, 5);
+	assert_int_equal(s->cntlid_max, 0xffef);
+	assert_int_equal(s->ns_count, 2);
+	assert_true(s->ns[0].enable && s->ns[0].has_uuid && !s->ns[0].has_nguid);
+	assert_int_equal(s->ns[0].uuid[15], 0xff);
+	assert_false(s->ns[1].enable);
+	assert_string_equal(p->addr.traddr, "fe80::1%eth0");
+	assert_string_equal(p->subsystems[0], S1);
+	assert_true(p->referrals[0].enable);
+	assert_int_equal(p->referrals[0].portid, 7);
+	assert_int_equal(c->warning_count, 0);
+	config_free(c);
+}
+
+static void nothing_is_a_configuration(void **state)
+{
+	struct config *c = config_of("{}");
+
+	(void)state;
+	assert_int_equal(c->subsys_count + c->port_count + c->host_count + c->warning_count, 0);
+	config_free(c);
+}
+
+/* As with Linux's target: nobody may connect who is not named, and a namespace is off. */
+static void what_is_not_said_protects(void **state)
+{
+	struct config *c = config_of("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,"
+				     "'device':{'path':'/x'}}]}]}");
+
+	(void)state;
+	assert_false(c->subsystems[0].allow_any_host);
+	assert_int_equal(c->subsystems[0].host_count, 0);
+	assert_false(c->subsystems[0].ns[0].enable);
+	config_free(c);
+}
+
+static void warned(const char *text, const char *where)
+{
+	struct config *c = config_of(text);
+
+	assert_int_equal(c->warning_count, where ? 1 : 0);
+	if (where && strncmp(c->warnings[0], where, strlen(where)) != 0)
+		fail_msg("'%s' does not begin with '%s'", c->warnings[0], where);
+	config_free(c);
+}
+
+static void what_has_no_effect_is_named(void **state)
+{
+	(void)state;
+	warned("{'zork':1}", "zork: ");
+	warned("{'discovery':{'nqn':'nqn.2026-11.org.example:d'}}", "discovery.nqn: ");
+	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'pi_enable':'1'}}]}",
+	       "subsystems[0].attr.pi_enable: ");
+	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'qid_max':'8'}}]}",
+	       "subsystems[0].attr.qid_max: ");
+	warned("{'subsystems':[{'nqn':'" S1 "','passthru':[{'enable':1,'device':{'path':'/x'}}]}]}",
+	       "subsystems[0].passthru[0].enable: ");
+	warned("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,'ana_grpid':2}]}]}",
+	       "subsystems[0].namespaces[0].ana_grpid: ");
+	warned("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,'resv':{'enable':1}}]}]}",
+	       "subsystems[0].namespaces[0].resv.enable: ");
+	warned("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'inline_data_size':'16384'}}]}",
+	       "ports[0].param.inline_data_size: ");
+	warned("{'ports':[{'portid':1,'addr':" ADDR ",'ana_groups':[{'grpid':1,'ana':"
+	       "{'state':'inaccessible'}}]}]}",
+	       "ports[0].ana_groups[0].ana.state: ");
+	warned("{'ports':[{'portid':1,'addr':{'trtype':'fc'}}]}", "ports[0].addr.trtype: ");
+	warned("{'ports':[{'portid':1,'addr':" ADDR ",'referrals':[{'name':'x','enable':1,'addr':"
+	       "{'trtype':'loop'}}]}]}",
+	       "ports[0].referrals[0].addr.trtype: ");
+	/* What nvmetcli saves of a target where nothing of it was set. */
+	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'allow_any_host':'1','cntlid_max':'65519',"
+	       "'cntlid_min':'1','ieee_oui':'0x000000','pi_enable':'0','qid_max':'128'},"
+	       "'namespaces':[{'ana_grpid':1,'ana':{'grpid':'1'},'nsid':1,'resv':{'enable':'0'}}]}]"
+	       ","
+	       "'ports':[{'portid':1,'addr':" ADDR ",'ana_groups':[{'grpid':1,'ana':"
+	       "{'state':'optimized'}}],'param':{'inline_data_size':'-1','pi_enable':'0'}}]}",
+	       NULL);
+}
+
+static void warnings_are_bounded(void **state)
+{
+	char text[8192] = "{";
+	struct config *c;
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s'k%d':1",
+			 i ? "," : "", i);
+	strcat(text, "}");
+	c = config_of(text);
+	assert_int_equal(c->warning_count, CONFIG_WARNINGS_MAX);
+	assert_int_equal(c->warnings_left_out, 100 - CONFIG_WARNINGS_MAX);
+	config_free(c);
+}
+
+/* --- refusing ------------------------------------------------------------------------------- */
+
+static void what_is_wrong_is_named_by_its_place(void **state)
+{
+	(void)state;
+	refused("{'hosts':{}}", "hosts: ");
+	refused("{'hosts':[3]}", "hosts[0]: ");
+	refused("{'hosts':[{'nqn':'x'}]}", "hosts[0].nqn: ");
+	refused("{'hosts':[{'nqn':['x']}]}", "hosts[0].nqn: ");
+	refused("{'hosts':[" HOST "," HOST "]}", "hosts[1].nqn: ");
+	refused("{'hosts':[{'nqn':'nqn.2026-11.org.example:h','dhchap':3}]}", "hosts[0].dhchap: ");
+	refused("{'subsystems':[{}]}", "subsystems[0].nqn: ");
+	refused("{'subsystems':[{'nqn':'nqn.2014-08.org.nvmexpress.discovery'}]}",
+		"subsystems[0].nqn: ");
+	refused("{'subsystems':[{'nqn':'" S1 "'},{'nqn':'" S1 "'}]}", "subsystems[1].nqn: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','allowed_hosts':['nqn.2026-11.org.example:x']}]}",
+		"subsystems[0].allowed_hosts[0]: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','attr':{'allow_any_host':'yes'}}]}",
+		"subsystems[0].attr.allow_any_host: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','attr':{'serial':'123456789012345678901'}}]}",
+		"subsystems[0].attr.serial: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','attr':{'cntlid_min':9,'cntlid_max':8}}]}",
+		"subsystems[0].attr.cntlid_min: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','namespaces':[{}]}]}",
+		"subsystems[0].namespaces[0].nsid: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':257}]}]}",
+		"subsystems[0].namespaces[0].nsid: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','namespaces':[" NS(1) "," NS(1) "]}]}",
+		"subsystems[0].namespaces[1].nsid: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,'enable':1}]}]}",
+		"subsystems[0].namespaces[0].device.path: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,'device':{'uuid':'1'}}]}]}",
+		"subsystems[0].namespaces[0].device.uuid: ");
+	refused("{'ports':[{'addr':" ADDR "}]}", "ports[0].portid: ");
+	refused("{'ports':[{'portid':1,'addr':" ADDR "},{'portid':1,'addr':" ADDR "}]}",
+		"ports[1].portid: ");
+	refused("{'ports':[{'portid':1,'addr':" ADDR "},{'portid':2,'addr':" ADDR "}]}",
+		"ports[1].addr: ");
+	refused("{'ports':[{'portid':1,'addr':" ADDR ",'subsystems':['" S1 "']}]}",
+		"ports[0].subsystems[0]: ");
+	refused("{'ports':[{'portid':1,'addr':{'trtype':'tcp','adrfam':'ib'}}]}",
+		"ports[0].addr.adrfam: ");
+	refused("{'ports':[{'portid':1,'addr':{'trtype':'tcp','adrfam':'ipv4','traddr':'::1',"
+		"'trsvcid':'1'}}]}",
+		"ports[0].addr.traddr: ");
+	refused("{'ports':[{'portid':1,'addr':{'trtype':'tcp','traddr':'::1','trsvcid':'70000'}}]}",
+		"ports[0].addr.trsvcid: ");
+}
+
+/* What asks for protection that there is not, is not served without it. */
+static void a_secure_channel_is_not_left_out(void **state)
+{
+	(void)state;
+	refused("{'ports':[{'portid':1,'addr':{'trtype':'tcp','traddr':'::1','trsvcid':'1',"
+		"'treq':'required'}}]}",
+		"ports[0].addr.treq: ");
+	refused("{'ports':[{'portid':1,'addr':{'trtype':'tcp','traddr':'::1','trsvcid':'1',"
+		"'tsas':'tls1.3'}}]}",
+		"ports[0].addr.tsas: ");
+}
+
+static void no_document(const char *text, const char *place)
+{
+	struct json_object *doc = NULL;
+	char why[256] = "";
+
+	assert_int_equal(config_parse_text(text, strlen(text), &doc, why, sizeof(why)), -EINVAL);
+	assert_null(doc);
+	if (strncmp(why, place, strlen(place)) != 0)
+		fail_msg("'%s' does not begin with '%s'", why, place);
+}
+
+static void what_is_no_document_is_told_with_its_line(void **state)
+{
+	char deep[200];
+
+	(void)state;
+	no_document("", "line 1, column 1: ");
+	no_document("{\n  \"a\": x\n}", "line 2, column ");
+	no_document("{\"a\":1", "line 1, column 7: ");
+	no_document("{} {}", "line 1, column ");
+	no_document("{\"a\":\"\xff\"}", "line 1, column ");
+	no_document("[]", "it is no object");
+	memset(deep, '[', sizeof(deep));
+	deep[sizeof(deep) - 1] = '\0';
+	no_document(deep, "line 1, column ");
+}
+
+/* --- writing -------------------------------------------------------------------------------- */
+
+/* As nvmetcli's save leaves it. */
+static const char saved[] = "{\n"
+			    "  \"hosts\": [],\n"
+			    "  \"ports\": [\n"
+			    "    {\n"
+			    "      \"addr\": {\n"
+			    "        \"adrfam\": \"ipv4\",\n"
+			    "        \"traddr\": \"192.0.2.1\",\n"
+			    "        \"treq\": \"not specified\",\n"
+			    "        \"trsvcid\": \"4420\",\n"
+			    "        \"trtype\": \"rdma\"\n"
+			    "      },\n"
+			    "      \"portid\": 2,\n"
+			    "      \"referrals\": [],\n"
+			    "      \"subsystems\": []\n"
+			    "    }\n"
+			    "  ],\n"
+			    "  \"subsystems\": [],\n"
+			    "  \"x\": {\n"
+			    "    \"a\": [\n"
+			    "      null,\n"
+			    "      true,\n"
+			    "      -1.50,\n"
+			    "      \"\\u00e4\\ud83d\\ude00\\u0001\\\"\\\\/\\n\"\n"
+			    "    ],\n"
+			    "    \"b\": {}\n"
+			    "  }\n"
+			    "}\n";
+
+static void what_nvmetcli_saved_is_written_as_it_was(void **state)
+{
+	struct json_object *doc = NULL;
+	struct config *c = NULL;
+	char why[256], *text;
+
+	(void)state;
+	assert_int_equal(config_parse_text(saved, sizeof(saved) - 1, &doc, why, sizeof(why)), 0);
+	assert_int_equal(config_read(doc, &c, why, sizeof(why)), 0);
+	text = config_text(c->doc);
+	assert_string_equal(text, saved);
+	free(text);
+	config_free(c);
+}
+
+static void files_are_replaced_whole(void **state)
+{
+	char dir[] = "/tmp/weft-config-XXXXXX", path[64], link[64], why[256];
+	struct json_object *doc = doc_of("{'a':1}"), *again = NULL;
+	struct stat st;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/c.json", dir);
+	snprintf(link, sizeof(link), "%s/link", dir);
+	assert_int_equal(config_save(path, doc, why, sizeof(why)), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(symlink(path, link), 0);
+	json_object_object_add(doc, "b", json_object_new_int(2));
+	assert_int_equal(config_save(link, doc, why, sizeof(why)), 0);
+	assert_int_equal(lstat(link, &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	assert_int_equal(config_load(path, &again, why, sizeof(why)), 0);
+	assert_true(json_object_equal(doc, again));
+	json_object_put(again);
+	assert_int_equal(unlink(link), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(config_load(path, &again, why, sizeof(why)), -ENOENT);
+	assert_non_null(strstr(why, path));
+	assert_int_equal(rmdir(dir), 0); /* nothing is left beside it */
+	assert_true(config_save(path, doc, why, sizeof(why)) < 0);
+	json_object_put(doc);
+}
+
+/* --- what differs --------------------------------------------------------------------------- */
+
+/* The steps as words: "subsys+ ns+1 port+1". */
+static void differs(const char *from_text, const char *to_text, const char *expected)
+{
+	static const char *const words[STEP_TYPES] = {
+		[STEP_SUBSYS_ADD] = "subsys+",	  [STEP_SUBSYS_SET] = "subsys=",
+		[STEP_SUBSYS_REMOVE] = "subsys-", [STEP_NS_ADD] = "ns+",
+		[STEP_NS_REMOVE] = "ns-",	  [STEP_PORT_ADD] = "port+",
+		[STEP_PORT_SET] = "port=",	  [STEP_PORT_REMOVE] = "port-",
+	};
+	struct config *from = from_text ? config_of(from_text) : NULL, *to = config_of(to_text);
+	struct config_step *steps = NULL;
+	char got[512] = "";
+	size_t count;
+
+	assert_int_equal(config_diff(from, to, &steps, &count), 0);
+	for (size_t i = 0; i < count; i++) {
+		size_t n = strlen(got);
+
+		snprintf(got + n, sizeof(got) - n, "%s%s%.0u", i ? " " : "", words[steps[i].type],
+			 steps[i].ns	 ? steps[i].ns->nsid
+			 : steps[i].port ? steps[i].port->portid
+					 : 0);
+	}
+	assert_string_equal(got, expected);
+	free(steps);
+	config_free(from);
+	config_free(to);
+}
+
+#define SUBSYS(nqn, ns)	    "{'nqn':'" nqn "','namespaces':[" ns "]}"
+#define PORT(id, addr, nqn) "{'portid':" #id ",'addr':" addr ",'subsystems':[" nqn "]}"
+#define DOC(subsys, ports)  "{'hosts':[" HOST "],'subsystems':[" subsys "],'ports':[" ports "]}"
+
+static void a_start_is_the_difference_from_nothing(void **state)
+{
+	(void)state;
+	differs(NULL, "{}", "");
+	differs(NULL,
+		DOC(SUBSYS(S1, NS(1) "," NS(2)) "," SUBSYS(S2, ""), PORT(1, ADDR, "'" S1 "'")),
+		"subsys+ subsys+ ns+1 ns+2 port+1");
+}
+
+static void what_stays_is_no_step(void **state)
+{
+	const char *doc = DOC(SUBSYS(S1, NS(1)), PORT(1, ADDR, "'" S1 "'"));
+
+	(void)state;
+	differs(doc, doc, "");
+	/* Neither is another order, nor a key without effect. */
+	differs(DOC(SUBSYS(S1, NS(1)) "," SUBSYS(S2, NS(2)), PORT(1, ADDR, "'" S1 "','" S2 "'")),
+		DOC(SUBSYS(S2, NS(2)) "," SUBSYS(S1, NS(1)), PORT(1, ADDR, "'" S2 "','" S1 "'")),
+		"");
+	differs(doc,
+		DOC("{'nqn':'" S1 "','attr':{'qid_max':3},'namespaces':[" NS(1) "]}",
+		    PORT(1, ADDR, "'" S1 "'")),
+		"");
+}
+
+static void changes_are_the_least_that_do(void **state)
+{
+	const char *base = DOC(SUBSYS(S1, NS(1) "," NS(2)), PORT(1, ADDR, "'" S1 "'"));
+
+	(void)state;
+	differs(base, DOC(SUBSYS(S1, NS(1) "," NS(3)), PORT(1, ADDR, "'" S1 "'")), "ns-2 ns+3");
+	differs(base, DOC(SUBSYS(S1, NS(1)), PORT(1, ADDR, "'" S1 "'")), "ns-2");
+	differs(base, DOC(SUBSYS(S1, NS(1) "," NS(2)), PORT(9, ADDR, "'" S1 "'")), "port=9");
+	differs(base, DOC(SUBSYS(S1, NS(1) "," NS(2)), PORT(1, ADDR, "")), "port=1");
+	differs(base, DOC(SUBSYS(S1, NS(1) "," NS(2)), ""), "port-1");
+	differs(base,
+		DOC(SUBSYS(S1, NS(1) ",{'nsid':2,'enable':1,'device':{'path':'/other'}}"),
+		    PORT(1, ADDR, "'" S1 "'")),
+		"ns-2 ns+2");
+	differs(base,
+		DOC(SUBSYS(S1, NS(1) ",{'nsid':2,'enable':0,'device':{'path':'/a2'}}"),
+		    PORT(1, ADDR, "'" S1 "'")),
+		"ns-2");
+	differs(base,
+		DOC("{'nqn':'" S1 "','attr':{'serial':'x'},'namespaces':[" NS(1) "," NS(2) "]}",
+		    PORT(1, ADDR, "'" S1 "'")),
+		"subsys=");
+	differs(base,
+		DOC("{'nqn':'" S1 "','allowed_hosts':['nqn.2026-11.org.example:h'],"
+		    "'namespaces':[" NS(1) "," NS(2) "]}",
+		    PORT(1, ADDR, "'" S1 "'")),
+		"subsys=");
+}
+
+/* What a port names is there before it, and what it names no more goes after it. */
+static void steps_are_in_an_order_that_works(void **state)
+{
+	(void)state;
+	differs(DOC(SUBSYS(S1, NS(1)), PORT(1, ADDR, "'" S1 "'")),
+		DOC(SUBSYS(S2, NS(1)), PORT(1, ADDR, "'" S2 "'")), "subsys+ ns+1 port=1 subsys-");
+	differs(DOC(SUBSYS(S1, NS(1)), PORT(1, ADDR, "'" S1 "'")), "{}", "port-1 subsys-");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_said_is_read),
+		cmocka_unit_test(nothing_is_a_configuration),
+		cmocka_unit_test(what_is_not_said_protects),
+		cmocka_unit_test(what_has_no_effect_is_named),
+		cmocka_unit_test(warnings_are_bounded),
+		cmocka_unit_test(what_is_wrong_is_named_by_its_place),
+		cmocka_unit_test(a_secure_channel_is_not_left_out),
+		cmocka_unit_test(what_is_no_document_is_told_with_its_line),
+		cmocka_unit_test(what_nvmetcli_saved_is_written_as_it_was),
+		cmocka_unit_test(files_are_replaced_whole),
+		cmocka_unit_test(a_start_is_the_difference_from_nothing),
+		cmocka_unit_test(what_stays_is_no_step),
+		cmocka_unit_test(changes_are_the_least_that_do),
+		cmocka_unit_test(steps_are_in_an_order_that_works),
+	};
+
+	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}
