@@ -353,6 +353,29 @@ static void tell_warnings(const struct serve *s, const struct config *c)
 			 c->warnings_left_out);
 }
 
+/* The file says something else, perhaps. It is all done, or nothing is. */
+static void reload(struct serve *s)
+{
+	struct config *c = NULL;
+	char why[1024];
+	size_t steps;
+
+	if (read_config(s, &c, why, sizeof(why)) != 0) {
+		cli_warn("%s; nothing has changed", why);
+		return;
+	}
+	tell_warnings(s, c);
+	if (live_become(&s->live, c, &steps, why, sizeof(why)) != 0) {
+		config_free(c);
+		cli_warn("%s: %s; nothing has changed", s->opt.config, why);
+		return;
+	}
+	s->measure_ns = 0;
+	if (s->opt.format == OUTPUT_TEXT)
+		serve_say(&s->say, time_now_ns(), "%s: read again, %zu %s", s->opt.config, steps,
+			  steps == 1 ? "change" : "changes");
+}
+
 static int begin(struct serve *s)
 {
 	struct config *c;
@@ -362,8 +385,10 @@ static int begin(struct serve *s)
 		return cli_fail("%s", why);
 	if (s->opt.config)
 		tell_warnings(s, c);
-	if (live_become(&s->live, c, NULL, why, sizeof(why)) != 0)
+	if (live_become(&s->live, c, NULL, why, sizeof(why)) != 0) {
+		config_free(c);
 		return cli_fail("%s", why);
+	}
 	return 0;
 }
 
@@ -376,12 +401,17 @@ static int watch(struct serve *s, int fd)
 	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
-/* The first signal ends the service in order, the second at once. */
+/* The first signal ends the service in order, the second at once; SIGHUP has a file read again. */
 static void on_signal(struct serve *s)
 {
 	struct signalfd_siginfo info;
 
 	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGHUP && s->opt.config) {
+			if (!s->stopping)
+				reload(s);
+			continue;
+		}
 		if (s->stopping)
 			_exit(EXIT_FAILED);
 		s->stopping = true;
@@ -565,6 +595,8 @@ int cmd_serve(int argc, char **argv)
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	/* The terminal has gone; nohup(1) has it ignored. */
+	if (s.opt.config)
+		signal(SIGHUP, SIG_DFL); /* what is ignored is not heard */
 	if (sigaction(SIGHUP, NULL, &hup) == 0 && hup.sa_handler != SIG_IGN)
 		sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);

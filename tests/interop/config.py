@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`weft serve --config`: what nvmetcli's file says is what hosts find, and at SIGHUP what it says by then.
+
+usage: config.py BUILD [--transport rdma|tcp]
+
+What stays is not touched: a verified bench goes on meanwhile.
+"""
+import argparse
+import copy
+import json
+import os
+import signal
+import sys
+import tempfile
+
+import lab
+
+S1, S2 = "nqn.2026-11.org.weft:one", "nqn.2026-11.org.weft:two"
+H1, H2 = "nqn.2026-11.org.weft:host1", "nqn.2026-11.org.weft:host2"
+UUID = "11111111-2222-4333-8444-555555555555"
+
+
+class Config:
+    def __init__(self, build, transport):
+        self.transport = transport
+        self.weft = os.path.join(os.path.abspath(build), "weft")
+        self.hosts = lab.lab(1)
+        self.report = lab.Report(build, f"config-{transport}")
+        self.tmp = tempfile.TemporaryDirectory()
+        self.programs = []
+        self.path = ""
+        self.server = None
+
+    def image(self, name, size=8 << 20):
+        path = os.path.join(self.tmp.name, name)
+        with open(path, "wb") as f:
+            f.write(os.urandom(size))
+        return path
+
+    def document(self):
+        """Two subsystems, of which one is for host 1 alone, at one port."""
+        return {
+            "hosts": [{"nqn": H1}, {"nqn": H2}],
+            "subsystems": [
+                {"nqn": S1, "allowed_hosts": [H1], "attr": {"allow_any_host": "0", "serial": "serial-1"},
+                 "namespaces": [{"nsid": 1, "enable": 1,
+                                 "device": {"path": self.image("a.img"), "uuid": UUID}},
+                                {"nsid": 7, "enable": 0, "device": {"path": "/nonexistent"}}]},
+                {"nqn": S2, "attr": {"allow_any_host": "1", "model": "model-2"},
+                 "namespaces": [{"nsid": 3, "enable": 1, "device": {"path": self.image("b.img")}},
+                                {"nsid": 4, "enable": 1, "device": {"path": "mem:8m"}}]}],
+            "ports": [self.port(5, 4420, S1, S2)]}
+
+    def port(self, portid, trsvcid, *subsystems):
+        return {"portid": portid, "subsystems": list(subsystems), "param": {"inline_data_size": "-1"},
+                "addr": {"trtype": self.transport, "adrfam": "ipv4", "traddr": self.hosts[0].address,
+                         "trsvcid": str(trsvcid), "treq": "not specified"},
+                "referrals": [{"name": "other", "enable": 1, "addr": {
+                    "trtype": "tcp", "adrfam": "ipv6", "traddr": "2001:db8::9", "trsvcid": "8009", "portid": "9"}}]}
+
+    @property
+    def file(self):
+        return os.path.join(self.tmp.name, "config.json")
+
+    def write(self, doc):
+        with open(self.file, "w") as f:
+            f.write(doc if isinstance(doc, str) else json.dumps(doc, sort_keys=True, indent=2))
+
+    def start(self, *argv):
+        p = lab.Program(self.hosts[0], [self.weft, *argv], f"{self.path}/{len(self.programs)}-{argv[0]}.log")
+        self.programs.append(p)
+        return p
+
+    def serve(self, doc):
+        self.write(doc)
+        self.server = self.start("serve", "--config", self.file)
+        self.until("ready")
+
+    def until(self, text):
+        if not lab.until(lambda: self.server.says(text) or self.server.status() is not None, 20) \
+                or self.server.status() is not None:
+            raise AssertionError(f"the service does not say '{text}': {self.server.output()[-500:]}")
+
+    def reload(self, doc, expected):
+        before = self.server.output().count(expected)
+        self.write(doc)
+        self.server.process.send_signal(signal.SIGHUP)
+        if not lab.until(lambda: self.server.output().count(expected) > before, 20):
+            raise AssertionError(f"the service does not say '{expected}': {self.server.output()[-500:]}")
+
+    def uri(self, nqn, ns=None, host=H1, port=4420):
+        query = [f"hostnqn={host}"] + ([f"ns={ns}"] if ns else [])
+        return f"nvme+{self.transport}://{self.hosts[0].address}:{port}/{nqn}?{'&'.join(query)}"
+
+    def host(self, *argv, fails=None, seconds=60):
+        p = self.start(*argv)
+        status = p.wait(seconds)
+        if status is None:
+            p.kill()
+            raise AssertionError(f"weft {argv[0]} still runs after {seconds} s")
+        if bool(status) != bool(fails) or (fails and fails not in p.output()):
+            raise AssertionError(f"weft {' '.join(argv)} ended with {status}: {p.output()[-300:]}")
+        return p.output()
+
+    def records(self, host=H1, port=4420):
+        out = self.host("discover", "-t", self.transport, f"{self.hosts[0].address}:{port}", "-q", host,
+                        "-o", "json")
+        return json.loads(out)["records"]
+
+    def offered(self, host=H1, port=4420):
+        return sorted(r["subnqn"] for r in self.records(host, port) if r["subtype"] == "nvme subsystem")
+
+    def bench(self, uri, seconds):
+        return self.start("bench", uri, "--rw", "randrw", "--bs", "16k", "--iodepth", "4", "--runtime",
+                          str(seconds), "--verify", "--yes")
+
+    def run(self, name, function):
+        self.report.prove_and_end(name, self, lambda: function(self))
+
+
+def same(got, expected, what):
+    if got != expected:
+        raise AssertionError(f"{what}: {got}, not {expected}")
+
+
+def as_it_says(c):
+    doc = c.document()
+    c.serve(doc)
+    same(c.offered(H1), [S1, S2], "host 1 is offered")
+    same(c.offered(H2), [S2], "host 2 is offered")
+    records = c.records()
+    same({r["portid"] for r in records if r["subtype"] == "nvme subsystem"}, {5}, "the port's number")
+    referral = [r for r in records if "referral" in r["subtype"]]
+    same([(r["trtype"], r["adrfam"], r["traddr"], r["trsvcid"], r["portid"]) for r in referral],
+         [("tcp", "ipv6", "2001:db8::9", "8009", 9)], "referrals")
+    same(json.loads(c.host("id-ctrl", c.uri(S1), "-o", "json"))["sn"].strip(), "serial-1", "serial")
+    same(json.loads(c.host("id-ctrl", c.uri(S2), "-o", "json"))["mn"].strip(), "model-2", "model")
+    same(json.loads(c.host("id-ns", c.uri(S1, 1), "-o", "json"))["nguid"], UUID.replace("-", ""), "nguid")
+    c.host("id-ctrl", c.uri(S1, host=H2), fails="does not let host")
+    c.host("id-ns", c.uri(S1, 7), fails="7")
+    c.host("cp", c.uri(S2, 3), os.path.join(c.tmp.name, "copy"))
+    with open(os.path.join(c.tmp.name, "copy"), "rb") as f, open(os.path.join(c.tmp.name, "b.img"), "rb") as g:
+        same(f.read() == g.read(), True, "the copy is the disk")
+
+
+def refused(c):
+    """Nothing is served of a file in which something is wrong, or protects what it cannot."""
+    base = c.document()
+    for change, words in (
+            (lambda d: d["subsystems"][1]["namespaces"][0].update(nsid=0), "subsystems[1].namespaces[0].nsid"),
+            (lambda d: d["ports"][0]["subsystems"].append("nqn.2026-11.org.weft:x"), "ports[0].subsystems[2]"),
+            (lambda d: d["ports"][0]["addr"].update(treq="required"), "ports[0].addr.treq"),
+            (lambda d: d["hosts"][1].update(dhchap={"key": "DHHC-1:00:c2VjcmV0:"}), "hosts[1].dhchap"),
+            (lambda d: d["subsystems"][0]["namespaces"][0]["device"].update(path="/nonexistent"), "/nonexistent"),
+            (lambda d: d["subsystems"][1]["namespaces"][1]["device"].update(path="mem:much"), "mem:much"),
+            (lambda d: d["subsystems"][1]["namespaces"][1]["device"].update(path=os.path.join(c.tmp.name, "a.img")),
+             "named twice")):
+        doc = copy.deepcopy(base)
+        change(doc)
+        c.write(doc)
+        said = c.host("serve", "--config", c.file, fails=words)
+        if "c2VjcmV0" in said:
+            raise AssertionError(f"a secret is told: {said}")
+    c.write("{\n \"hosts\": [}\n")
+    c.host("serve", "--config", c.file, fails="config.json: line 2")
+    c.host("serve", "--config", os.path.join(c.tmp.name, "none"), fails="No such file")
+    c.host("serve", "--config", c.file, "x.img", fails="stands in the file")
+
+
+def neighbours_stay(c):
+    """Namespaces, subsystems and a port come and go; who uses another does not notice."""
+    doc = c.document()
+    c.serve(doc)
+    bench = c.bench(c.uri(S2, 4), 6)
+    lab.until(lambda: c.server.says("connected"), 10)
+    c.reload(doc, "read again, 0 changes")
+    new = copy.deepcopy(doc)
+    new["subsystems"][1]["namespaces"][0] = {"nsid": 9, "enable": 1, "device": {"path": "mem:4m"}}
+    new["subsystems"].pop(0)
+    new["subsystems"].append({"nqn": S1 + "-new", "attr": {"allow_any_host": 1}, "namespaces": [
+        {"nsid": 1, "enable": 1, "device": {"path": os.path.join(c.tmp.name, "a.img")}}]})
+    new["ports"] = [c.port(6, 4420, S2), c.port(7, 4421, S1 + "-new")]
+    new["ports"][0]["referrals"] = []
+    # The file of the subsystem that goes is the new one's.
+    c.reload(new, "read again")
+    same(c.offered(), [S2], "offered at the first port")
+    same(c.offered(port=4421), [S1 + "-new"], "offered at the second port")
+    c.host("id-ns", c.uri(S2, 9))
+    c.host("id-ns", c.uri(S2, 3), fails="3")
+    c.host("id-ctrl", c.uri(S1), fails=S1)
+    c.host("cp", c.uri(S1 + "-new", 1, port=4421), os.path.join(c.tmp.name, "copy"))
+    c.reload(doc, "read again")
+    same(c.offered(), [S1, S2], "offered again")
+    c.host("id-ctrl", c.uri(S2, port=4421), fails="4421")
+    same(bench.wait(30), 0, "the bench's status")
+
+
+def nothing_or_all(c):
+    doc = c.document()
+    c.serve(doc)
+    new = copy.deepcopy(doc)
+    new["subsystems"].pop(0)
+    new["ports"] = [c.port(5, 4420, S2), c.port(6, 4421, S2)]
+    new["subsystems"][0]["namespaces"].append({"nsid": 5, "enable": 1, "device": {"path": "/nonexistent"}})
+    c.reload(new, "/nonexistent: no such file")
+    c.reload("{", "line 1, column 2: it ends")
+    same(c.offered(), [S1, S2], "offered")
+    c.host("id-ctrl", c.uri(S2, port=4421), fails="4421")
+    c.host("id-ns", c.uri(S1, 1))
+    new["subsystems"][0]["namespaces"].pop()
+    new["ports"].append({**c.port(7, 4422, S2)})
+    new["ports"][2]["addr"]["traddr"] = "192.0.2.99"
+    c.reload(new, "192.0.2.99")
+    same(c.offered(), [S1, S2], "offered")
+    c.host("id-ctrl", c.uri(S2, port=4421), fails="4421")
+    new["ports"].pop()
+    c.reload(new, "read again")
+    same(c.offered(port=4421), [S2, S2], "offered at both ports")
+
+
+def who_may_no_longer(c):
+    """Hosts that are not allowed any more are disconnected, as are those of what is offered no more."""
+    doc = c.document()
+    doc["subsystems"][1]["attr"]["allow_any_host"] = "0"
+    doc["subsystems"][1]["allowed_hosts"] = [H1, H2]
+    c.serve(doc)
+    stays, goes = c.bench(c.uri(S2, 4), 5), c.bench(c.uri(S2, 3, H2), 60)
+    lab.until(lambda: c.server.output().count("connected:") == 2, 10)
+    doc["subsystems"][1]["allowed_hosts"] = [H1]
+    c.reload(doc, "read again, 1 change\n")
+    if not goes.wait(30):
+        raise AssertionError("the host that may no longer goes on")
+    same(stays.wait(30), 0, "the other's status")
+    c.host("id-ctrl", c.uri(S2, host=H2), fails="does not let host")
+
+
+def same_disk_other_name(c):
+    """A namespace that gets another identity keeps its disk, be it one in memory."""
+    doc = c.document()
+    c.serve(doc)
+    for nqn, ns, name in ((S1, 1, "a.img"), (S2, 4, "a.img")):
+        c.host("cp", os.path.join(c.tmp.name, name), c.uri(nqn, ns))
+    other = UUID.replace("1", "9")
+    doc["subsystems"][0]["namespaces"][0]["device"]["uuid"] = other
+    doc["subsystems"][1]["namespaces"][1]["device"]["uuid"] = UUID
+    c.reload(doc, "read again, 4 changes")
+    same(json.loads(c.host("id-ns", c.uri(S1, 1), "-o", "json"))["nguid"], other.replace("-", ""), "nguid")
+    for nqn, ns in ((S1, 1), (S2, 4)):
+        c.host("cp", c.uri(nqn, ns), os.path.join(c.tmp.name, "copy"))
+        with open(os.path.join(c.tmp.name, "copy"), "rb") as f, open(os.path.join(c.tmp.name, "a.img"), "rb") as g:
+            same(f.read() == g.read(), True, "what was written is there")
+    # A disk that has left is somebody else's.
+    doc["subsystems"][0]["namespaces"] = []
+    c.reload(doc, "read again, 1 change\n")
+    taken = c.start("serve", os.path.join(c.tmp.name, "a.img"), "-l", f"tcp://{c.hosts[0].address}:4430")
+    if not lab.until(lambda: taken.says("ready"), 10):
+        raise AssertionError(f"the file is not free: {taken.output()}")
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("--transport", choices=("rdma", "tcp"), default="rdma")
+    args = p.parse_args()
+    lab.enter()
+    c = Config(args.build, args.transport)
+    c.run("what the file says", as_it_says)
+    c.run("files that are refused", refused)
+    c.run("neighbours stay", neighbours_stay)
+    c.run("all or nothing", nothing_or_all)
+    c.run("who may no longer", who_may_no_longer)
+    c.run("another name for the same disk", same_disk_other_name)
+    c.report.everything_ends(c.hosts)
+    c.report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
