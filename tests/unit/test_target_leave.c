@@ -207,6 +207,80 @@ static void a_port_that_is_removed_takes_its_connections_along(void **state)
 	bed_destroy(w.b);
 }
 
+static void a_port_is_renumbered_and_tells_of_others(void **state)
+{
+	static const char *const with_other[] = {
+		NVMF_DISCOVERY_NQN, "192.0.2.7",	BED_NQN,
+		"192.0.2.7",	    NVMF_DISCOVERY_NQN, "192.0.2.99"};
+	const struct target_referral other = {.trtype = NVMF_TRTYPE_TCP,
+					      .adrfam = NVMF_ADRFAM_IPV4,
+					      .portid = 9,
+					      .traddr = "192.0.2.99",
+					      .trsvcid = "8009"};
+	struct nvmf_disc_entry e;
+	struct cursor c;
+	struct two w;
+
+	(void)state;
+	two_init(&w);
+	target_port_offer(&w.b->target, &w.b->port, w.only_first, 1);
+	target_port_offer(&w.b->target, &w.second, w.only_other, 1);
+	target_port_tell(&w.b->target, &w.b->port, 77, &other, 1);
+	enable_discovery(w.b, &w.b->admin, &w.b->port);
+	log_has(w.b, &w.b->admin, with_other, 3);
+	c = cursor_init(w.b->memory + NVMF_DISC_HDR_LEN, 8192 - NVMF_DISC_HDR_LEN);
+	nvmf_disc_entry_get(&c, &e);
+	assert_int_equal(e.portid, 77);
+	nvmf_disc_entry_get(&c, &e);
+	nvmf_disc_entry_get(&c, &e);
+	assert_int_equal(e.subtype, NVMF_SUBTYPE_REFERRAL);
+	assert_int_equal(e.portid, 9);
+	assert_int_equal(e.trtype, NVMF_TRTYPE_TCP);
+	target_port_tell(&w.b->target, &w.b->port, 77, NULL, 0);
+	log_has(w.b, &w.b->admin, with_other, 2);
+	bed_destroy(w.b);
+}
+
+/* --- hosts ------------------------------------------------------------------------------------ */
+
+static void hosts_that_may_no_longer_connect_have_to_go(void **state)
+{
+	static const char *const another[] = {"nqn.2026-11.io.example:another"};
+	const char *with_own[2];
+	char own[NVME_NQN_LEN];
+	struct two w;
+
+	(void)state;
+	two_init(&w);
+	assert_int_equal(connect_at(w.b, &w.b->admin, &w.b->port, BED_NQN), 0);
+	memcpy(own, w.b->admin.tq.owner->hostnqn, sizeof(own));
+	with_own[0] = another[0];
+	with_own[1] = own;
+	target_subsys_allow(&w.b->subsys, with_own, 2);
+	assert_false(w.b->admin.disconnect_asked);
+	target_subsys_allow(&w.b->subsys, another, 1);
+	assert_true(w.b->admin.disconnect_asked);
+	assert_non_null(strstr(w.b->admin.tq.why, "may not use"));
+	assert_int_equal(connect_at(w.b, &w.b->other, &w.second, BED_NQN),
+			 STATUS(NVME_SC_CONNECT_INVALID_HOST));
+	bed_destroy(w.b);
+}
+
+static void controllers_have_ids_of_the_range(void **state)
+{
+	struct two w;
+
+	(void)state;
+	two_init(&w);
+	w.b->subsys.cntlid_min = w.b->subsys.cntlid_max = 500;
+	assert_int_equal(connect_at(w.b, &w.b->admin, &w.b->port, BED_NQN), 0);
+	assert_int_equal(w.b->admin.tq.owner->cntlid, 500);
+	/* There is no other. */
+	assert_int_equal(connect_at(w.b, &w.b->other, &w.second, BED_NQN),
+			 NVME_SC_CONNECT_CTRL_BUSY);
+	bed_destroy(w.b);
+}
+
 /* --- namespaces ------------------------------------------------------------------------------- */
 
 static void a_namespace_that_leaves_is_told_and_has_no_more_commands(void **state)
@@ -337,6 +411,9 @@ int main(void)
 		cmocka_unit_test_setup(a_port_offers_what_it_lists, begin),
 		cmocka_unit_test_setup(discovery_shows_what_the_port_asked_offers, begin),
 		cmocka_unit_test_setup(who_came_by_a_port_that_offers_it_no_more_has_to_go, begin),
+		cmocka_unit_test_setup(a_port_is_renumbered_and_tells_of_others, begin),
+		cmocka_unit_test_setup(hosts_that_may_no_longer_connect_have_to_go, begin),
+		cmocka_unit_test_setup(controllers_have_ids_of_the_range, begin),
 		cmocka_unit_test_setup(a_port_that_is_removed_takes_its_connections_along, begin),
 		cmocka_unit_test_setup(a_namespace_that_leaves_is_told_and_has_no_more_commands,
 				       begin),

@@ -642,6 +642,33 @@ static void when_the_target_ends_hosts_are_told(void **state)
 			    "connection to 127.0.0.1:4420 lost: the target closed it");
 }
 
+/* Its place is another's: more come and go than there is room for at once. */
+static void a_port_closes_with_its_connections_alone(void **state)
+{
+	struct target_port *first;
+	char why[256] = "", port[8];
+
+	(void)state;
+	first = list_entry(bed.target.ports.prev, struct target_port, link);
+	bring_up();
+	for (int i = 0; i < 70; i++) {
+		snprintf(port, sizeof(port), "%d", 5000 + i % 3);
+		assert_int_equal(
+			bed.there->ops->listen(bed.there, "127.0.0.1", port, why, sizeof(why)), 0);
+		bed.there->ops->unlisten(
+			bed.there, list_entry(bed.target.ports.prev, struct target_port, link));
+		turn();
+	}
+	assert_ptr_equal(bed.target.ports.prev, &first->link);
+	assert_int_equal(bed.host.state, HOST_LIVE);
+	bed.there->ops->unlisten(bed.there, first);
+	turn_until(bed.host.state == HOST_FAILED);
+	assert_int_equal(bed.host.failure.kind, HOST_FAIL_LOST);
+	turn_until(bed.there->ops->idle(bed.there));
+	assert_int_equal(bed.there->ops->listen(bed.there, "127.0.0.1", "4420", why, sizeof(why)),
+			 0);
+}
+
 static void who_may_not_connect_is_told(void **state)
 {
 	static const char *const hosts[] = {"nqn.2026-11.io.example:another"};
@@ -676,6 +703,7 @@ int main(int argc, char **argv)
 		BED_TEST(who_has_closed_is_not_written_to),
 		BED_TEST(a_controller_is_shut_down_in_order),
 		BED_TEST(when_the_target_ends_hosts_are_told),
+		BED_TEST(a_port_closes_with_its_connections_alone),
 		BED_TEST(who_may_not_connect_is_told),
 	};
 	const char *name = argc == 2 ? argv[1] : "";
