@@ -80,6 +80,9 @@ void nvme_cqe_put(struct wcursor *c, const struct nvme_cqe *s)
 #define DSM_RANGE(V) V(le32, attributes) V(le32, nlb) V(le64, slba)
 NVME_CODEC(nvme_dsm_range, DSM_RANGE)
 
+#define COPY_RANGE(V) V(zero, 8) V(le64, slba) V(le16, nlb) V(zero, 14)
+NVME_CODEC(nvme_copy_range, COPY_RANGE)
+
 static const char *admin_name(uint8_t opcode)
 {
 	switch (opcode) {

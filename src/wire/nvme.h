@@ -14,14 +14,15 @@
 #include "base/cursor.h"
 #include "wire/nvme_status.h"
 
-#define NVME_SQE_LEN	   64
-#define NVME_CQE_LEN	   16
-#define NVME_SGL_LEN	   16
-#define NVME_DSM_RANGE_LEN 16
-#define NVME_DSM_RANGES	   256 /* the most in one Dataset Management command */
-#define NVME_NQN_LEN	   256 /* field on the wire; the name is at most 223 bytes and a zero */
-#define NVME_NQN_MAX	   223
-#define NVME_NSID_ALL	   0xffffffffu
+#define NVME_SQE_LEN	    64
+#define NVME_CQE_LEN	    16
+#define NVME_SGL_LEN	    16
+#define NVME_DSM_RANGE_LEN  16
+#define NVME_COPY_RANGE_LEN 32
+#define NVME_DSM_RANGES	    256 /* the most in one Dataset Management command */
+#define NVME_NQN_LEN	    256 /* field on the wire; the name is at most 223 bytes and a zero */
+#define NVME_NQN_MAX	    223
+#define NVME_NSID_ALL	    0xffffffffu
 
 enum nvme_admin_opcode {
 	NVME_ADMIN_DELETE_SQ = 0x00,
@@ -114,6 +115,12 @@ struct nvme_dsm_range {
 	uint64_t slba;
 };
 
+/* A source range of Copy, descriptor format 0; what protection information needs is left out. */
+struct nvme_copy_range {
+	uint64_t slba;
+	uint16_t nlb; /* zero-based */
+};
+
 void nvme_sgl_get(struct cursor *c, struct nvme_sgl *s);
 void nvme_sgl_put(struct wcursor *c, const struct nvme_sgl *s);
 void nvme_sqe_get(struct cursor *c, struct nvme_sqe *s);
@@ -122,6 +129,8 @@ void nvme_cqe_get(struct cursor *c, struct nvme_cqe *s);
 void nvme_cqe_put(struct wcursor *c, const struct nvme_cqe *s);
 void nvme_dsm_range_get(struct cursor *c, struct nvme_dsm_range *s);
 void nvme_dsm_range_put(struct wcursor *c, const struct nvme_dsm_range *s);
+void nvme_copy_range_get(struct cursor *c, struct nvme_copy_range *s);
+void nvme_copy_range_put(struct wcursor *c, const struct nvme_copy_range *s);
 
 /* Read, Write, Compare, Write Zeroes: dwords 10-12. */
 #define NVME_RW_FUA	(1u << 30) /* dword 12: force unit access */
@@ -132,6 +141,10 @@ void nvme_dsm_range_put(struct wcursor *c, const struct nvme_dsm_range *s);
 #define NVME_DSM_IDW	(1u << 1)
 #define NVME_DSM_AD	(1u << 2) /* deallocate */
 #define NVME_DSM_NR(dw) (((dw)&0xff) + 1)
+
+/* Dword 12 of Copy; dwords 10 and 11 and FUA are as of Write. */
+#define NVME_COPY_NR(dw)     (((dw)&0xff) + 1)
+#define NVME_COPY_FORMAT(dw) ((dw) >> 8 & 0xf)
 
 static inline uint64_t nvme_rw_slba(const struct nvme_sqe *s)
 {

@@ -101,6 +101,7 @@ struct nvme_id_ctrl {
 #define NVME_ONCS_VERIFY	  (1u << 7)
 #define NVME_ONCS_COPY		  (1u << 8)
 #define NVME_FUSES_COMPARE_WRITE  (1u << 0)
+#define NVME_OCFS_FORMAT_0	  (1u << 0)
 #define NVME_VWC_PRESENT	  (1u << 0)
 #define NVME_VWC_FLUSH_ALL	  (3u << 1) /* Flush takes NSID ffffffff */
 #define NVME_VWC_FLUSH_ALL_REFUSE (2u << 1)

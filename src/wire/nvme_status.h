@@ -11,6 +11,9 @@ enum nvme_status {
 #undef X
 };
 
+/* 0x183 of I/O commands: more than Identify Namespace allows a Copy. */
+#define NVME_SC_IO_CMD_SIZE 0x183
+
 #define NVME_STATUS_CODE 0x07ff /* status code type and status code */
 #define NVME_STATUS_CRD	 0x1800 /* command retry delay */
 #define NVME_STATUS_MORE 0x2000 /* more in the error log */

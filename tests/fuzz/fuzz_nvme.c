@@ -50,6 +50,7 @@
 	V(nvme_cqe, NVME_CQE_LEN)                   \
 	V(nvme_sgl, NVME_SGL_LEN)                   \
 	V(nvme_dsm_range, NVME_DSM_RANGE_LEN)       \
+	V(nvme_copy_range, NVME_COPY_RANGE_LEN)     \
 	V(nvmf_connect_data, NVMF_CONNECT_DATA_LEN) \
 	V(nvmf_disc_hdr, NVMF_DISC_HDR_LEN)         \
 	V(nvmf_disc_entry, NVMF_DISC_ENTRY_LEN)     \

@@ -314,6 +314,7 @@ enum usual {
 	VERIFY,
 	FUSED_COMPARE,
 	FUSED_WRITE,
+	COPY,
 	USUAL
 };
 
@@ -337,6 +338,7 @@ static const uint8_t opcode_of[USUAL] = {
 	[VERIFY] = NVME_IO_VERIFY,
 	[FUSED_COMPARE] = NVME_IO_COMPARE,
 	[FUSED_WRITE] = NVME_IO_WRITE,
+	[COPY] = NVME_IO_COPY,
 };
 
 static void make_connect(struct conn *c, struct slot *s, struct nvme_sqe *sqe)
@@ -424,6 +426,13 @@ static void make_command(struct conn *c, struct slot *s, struct nvme_sqe *sqe)
 		sqe->sgl.len = 64;
 		for (int i = 0; i < 64; i++)
 			s->capsule[i] = i % 4 ? 0 : take();
+		break;
+	case COPY:
+		sqe->nsid = more & 3;
+		nvme_rw_set(sqe, take(), 1 + (take() & 3), more & 4 ? NVME_RW_FUA : 0);
+		sqe->sgl.len = 4 * NVME_COPY_RANGE_LEN;
+		for (int i = 0; i < 4 * NVME_COPY_RANGE_LEN; i++)
+			s->capsule[i] = i % 8 ? 0 : take();
 		break;
 	case FUSED_COMPARE:
 	case FUSED_WRITE:

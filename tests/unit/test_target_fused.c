@@ -312,7 +312,8 @@ static void nobody_writes_in_between(void **state)
 
 static void who_comes_while_it_is_written_waits(void **state)
 {
-	static const uint8_t opcodes[] = {NVME_IO_WRITE, NVME_IO_WRITE_ZEROES, NVME_IO_DSM};
+	static const uint8_t opcodes[] = {NVME_IO_WRITE, NVME_IO_WRITE_ZEROES, NVME_IO_DSM,
+					  NVME_IO_COPY};
 	struct bed_queue *q = another();
 
 	(void)state;
@@ -336,6 +337,12 @@ static void who_comes_while_it_is_written_waits(void **state)
 			s.cdw11 = NVME_DSM_AD;
 		} else {
 			memset(b->memory, 0, 4 * 512);
+		}
+		if (opcodes[i] == NVME_IO_COPY) { /* of zeroes, in four ranges */
+			memset(b->memory, 0, 4 * NVME_COPY_RANGE_LEN);
+			for (uint8_t j = 0; j < 4; j++)
+				b->memory[j * NVME_COPY_RANGE_LEN + 8] = (uint8_t)(100 + j);
+			s.sgl.len = 4 * NVME_COPY_RANGE_LEN;
 		}
 		s.sgl.key = BED_KEY;
 		c = bed_send(q, &s);

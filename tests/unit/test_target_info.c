@@ -53,6 +53,7 @@ static void identify_controller_tells_what_a_host_relies_on(void **state)
 	assert_int_equal(id.fuses, NVME_FUSES_COMPARE_WRITE);
 	assert_int_equal(id.acwu, 0);
 	assert_true(id.oncs & NVME_ONCS_VERIFY);
+	assert_true(id.oncs & NVME_ONCS_COPY);
 	bed_destroy(b);
 }
 

@@ -437,6 +437,92 @@ static void deallocate_zeroes_all_ranges_or_none(void **state)
 	bed_destroy(b);
 }
 
+static uint16_t copy(struct bed *b, uint64_t to, const struct nvme_copy_range *ranges, uint32_t nr,
+		     uint32_t dw12)
+{
+	struct nvme_sqe s = bed_sqe(NVME_IO_COPY, 1, nr * NVME_COPY_RANGE_LEN);
+	struct wcursor w = wcursor_init(b->memory, sizeof(b->memory));
+
+	for (uint32_t i = 0; i < nr; i++)
+		nvme_copy_range_put(&w, &ranges[i]);
+	nvme_rw_set(&s, to, 1, dw12);
+	s.cdw12 |= nr - 1;
+	return bed_exec(&b->io, &s, NULL);
+}
+
+/* Each block says where it was. */
+static void mark_blocks(struct bed *b)
+{
+	for (unsigned i = 0; i < 1000; i++)
+		memset(b->memory + (size_t)i * 512, (int)(i % 251), 512);
+	assert_int_equal(do_rw(b, NVME_IO_WRITE, 1, 0, 1000), 0);
+}
+
+static unsigned block_of(struct bed *b, uint64_t slba)
+{
+	assert_int_equal(do_rw(b, NVME_IO_READ, 1, slba, 1), 0);
+	assert_int_equal(b->memory[0], b->memory[511]);
+	return b->memory[0];
+}
+
+static void ranges_are_copied_in_their_order(void **state)
+{
+	const struct nvme_copy_range r[] = {{200, 1}, {10, 0}, {11, 3}};
+	const struct nvme_copy_range over[] = {{100, 49}};
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	mark_blocks(b);
+	assert_int_equal(copy(b, 500, r, 3, 0), 0);
+	assert_int_equal(block_of(b, 500), 200);
+	assert_int_equal(block_of(b, 501), 201);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(block_of(b, 502 + i), 10 + i);
+	assert_int_equal(block_of(b, 499), 499 % 251);
+	assert_int_equal(block_of(b, 507), 507 % 251);
+	/* Onto itself, both ways. */
+	assert_int_equal(copy(b, 120, over, 1, 0), 0);
+	for (unsigned i = 0; i < 50; i++)
+		assert_int_equal(block_of(b, 120 + i), 100 + i);
+	assert_int_equal(b->slow.writes_fua, 0);
+	assert_int_equal(copy(b, 80, over, 1, NVME_RW_FUA), 0);
+	assert_int_equal(b->slow.writes_fua, 1);
+	assert_int_equal(block_of(b, 80), 100);
+	bed_destroy(b);
+}
+
+static void a_copy_that_cannot_be_whole_changes_nothing(void **state)
+{
+	static struct nvme_copy_range many[256];
+	const struct nvme_copy_range beyond[] = {{0, 0}, {BED_BLOCKS - 1, 1}},
+				     two[] = {{3, 0}, {4, 0}};
+	const struct nvme_copy_range whole[] = {{0, 127}}, more[] = {{0, 126}, {1, 1}};
+	struct nvme_sqe s = bed_sqe(NVME_IO_COPY, 2, NVME_COPY_RANGE_LEN);
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	mark_blocks(b);
+	assert_int_equal(copy(b, 500, beyond, 2, 0), STATUS(NVME_SC_LBA_RANGE));
+	assert_int_equal(copy(b, BED_BLOCKS - 1, two, 2, 0), STATUS(NVME_SC_LBA_RANGE));
+	assert_int_equal(copy(b, 500, two, 2, 1 << 8), STATUS(NVME_SC_INVALID_FIELD));
+	assert_int_equal(copy(b, 500, more, 2, 0), STATUS(NVME_SC_IO_CMD_SIZE));
+	assert_int_equal(copy(b, 500, many, 129, 0), STATUS(NVME_SC_IO_CMD_SIZE));
+	assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_NS_WRITE_PROTECTED));
+	s = bed_sqe(NVME_IO_COPY, 1, NVME_COPY_RANGE_LEN);
+	s.cdw12 = 1; /* more ranges than there are data */
+	assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_SGL_INVALID_DATA));
+	b->slow.fail = -EIO;
+	assert_int_equal(copy(b, 500, two, 2, 0), STATUS(NVME_SC_READ_ERROR));
+	assert_int_equal(block_of(b, 500), 500 % 251);
+	assert_int_equal(copy(b, 500, whole, 1, 0), 0); /* as much as may be */
+	for (unsigned i = 0; i < 128; i++)
+		many[i].slba = 127 - i;
+	assert_int_equal(copy(b, 700, many, 128, 0), 0);
+	assert_int_equal(block_of(b, 700), 127);
+	assert_int_equal(block_of(b, 827), 0);
+	bed_destroy(b);
+}
+
 static void a_host_that_vanishes_leaves_its_io_to_finish(void **state)
 {
 	struct bed *b = bed_with_io();
@@ -716,6 +802,8 @@ int main(void)
 		cmocka_unit_test(compare_sees_a_difference_in_any_byte),
 		cmocka_unit_test(verify_reads_all_blocks_in_place),
 		cmocka_unit_test(deallocate_zeroes_all_ranges_or_none),
+		cmocka_unit_test(ranges_are_copied_in_their_order),
+		cmocka_unit_test(a_copy_that_cannot_be_whole_changes_nothing),
 		cmocka_unit_test(a_host_that_vanishes_leaves_its_io_to_finish),
 		cmocka_unit_test(a_command_of_several_steps_ends_with_its_connection),
 		cmocka_unit_test(what_a_host_does_next_waits_for_its_last_io_on_the_namespace),

@@ -392,6 +392,31 @@ static void blocks_are_verified_where_they_are(void **state)
 	assert_int_equal(exec(&req, 1), NVME_SC_LBA_RANGE);
 }
 
+static void blocks_are_copied_by_the_target(void **state)
+{
+	const struct nvme_copy_range ranges[] = {{.slba = 16, .nlb = 7}, {.slba = 0, .nlb = 0}};
+	struct host_request req = {.sqe = {.opcode = NVME_IO_COPY, .nsid = 1},
+				   .data = mem.many[0],
+				   .data_len =
+					   sizeof(ranges) / sizeof(ranges[0]) * NVME_COPY_RANGE_LEN,
+				   .dir = NVMF_DIR_TO_CTRL};
+	struct wcursor w = wcursor_init(mem.many[0], req.data_len);
+
+	(void)state;
+	bring_up();
+	fill(mem.out, 24 * 512, 9);
+	assert_int_equal(do_write(0, mem.out, 24 * 512), NVME_SC_SUCCESS);
+	for (unsigned int i = 0; i < ARRAY_SIZE(ranges); i++)
+		nvme_copy_range_put(&w, &ranges[i]);
+	nvme_rw_set(&req.sqe, 100, 2, 0); /* as many ranges */
+	assert_int_equal(exec(&req, 1), NVME_SC_SUCCESS);
+	assert_int_equal(do_read(100, mem.in, 9 * 512), NVME_SC_SUCCESS);
+	assert_memory_equal(mem.in, mem.out + 16 * 512, 8 * 512);
+	assert_memory_equal(mem.in + 8 * 512, mem.out, 512);
+	req.sqe.cdw12 |= 2 << 8;
+	assert_int_equal(exec(&req, 1), NVME_SC_INVALID_FIELD);
+}
+
 static void blocks_are_zeroed_and_deallocated(void **state)
 {
 	struct host_request req = {0};
@@ -693,6 +718,7 @@ int main(int argc, char **argv)
 		BED_TEST(comparing_says_whether_they_are_equal),
 		BED_TEST(comparing_and_writing_are_one),
 		BED_TEST(blocks_are_verified_where_they_are),
+		BED_TEST(blocks_are_copied_by_the_target),
 		BED_TEST(blocks_are_zeroed_and_deallocated),
 		BED_TEST(what_is_wrong_with_a_command_is_told),
 		BED_TEST(pages_come_whole),

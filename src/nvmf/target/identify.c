@@ -47,7 +47,8 @@ static void execute_id_ctrl(struct target_req *r)
 		id.nn = TARGET_NS_MAX;
 		id.mnan = TARGET_NS_MAX;
 		id.oncs = NVME_ONCS_COMPARE | NVME_ONCS_DSM | NVME_ONCS_WRITE_ZEROES |
-			  NVME_ONCS_VERIFY;
+			  NVME_ONCS_VERIFY | NVME_ONCS_COPY;
+		id.ocfs = NVME_OCFS_FORMAT_0;
 		id.fuses = NVME_FUSES_COMPARE_WRITE;
 		id.acwu = TARGET_ACWU - 1;
 		id.vwc = NVME_VWC_FLUSH_ALL_REFUSE;
@@ -79,6 +80,9 @@ static void execute_id_ns(struct target_req *r)
 		id.nsattr = ns->read_only ? NVME_NSATTR_WRITE_PROTECTED : 0;
 		memcpy(id.nguid, ns->nguid, sizeof(id.nguid));
 		id.lbaf[0].ds = ns->lba_shift;
+		id.mssrl = (uint16_t)(TARGET_SCRATCH_MAX >> ns->lba_shift);
+		id.mcl = id.mssrl;
+		id.msrc = TARGET_COPY_RANGES - 1;
 		if (ns->store->discard_zeroes)
 			id.dlfeat = NVME_DLFEAT_READ_ZEROES | NVME_DLFEAT_WZ_DEAC;
 		if (ns->store->optimal_io > 1u << ns->lba_shift) {

@@ -310,7 +310,7 @@ uint16_t parse_compare(struct target_req *r)
 
 	if (!status)
 		status = expect_blocks(r);
-	r->scratch_len = min_of(r->data_len, (uint32_t)TARGET_SCRATCH_MAX);
+	r->scratch_len = min_of(r->data_len, TARGET_SCRATCH_MAX);
 	r->execute = commits_first(r) ? execute_commit : execute_compare;
 	return status;
 }
@@ -403,5 +403,114 @@ uint16_t parse_dsm(struct target_req *r)
 	if (r->sgl_len < need || r->sgl_len > NVME_DSM_RANGES * NVME_DSM_RANGE_LEN)
 		return req_fail_at(r, 32, FAIL(NVME_SC_SGL_INVALID_DATA));
 	r->execute = execute_dsm;
+	return req_expects(r, (uint32_t)r->sgl_len);
+}
+
+/*
+ * Copy: all that is copied is read into the scratch memory first, so that it does not matter
+ * whether the ranges overlap, and what cannot be read changes nothing. It is then written at once.
+ */
+static void copy_done(struct store_op *op, int error);
+
+static struct nvme_copy_range copy_range(const struct target_req *r, uint32_t i)
+{
+	struct cursor c = cursor_init((const uint8_t *)r->data + i * NVME_COPY_RANGE_LEN,
+				      NVME_COPY_RANGE_LEN);
+	struct nvme_copy_range range;
+
+	nvme_copy_range_get(&c, &range);
+	return range;
+}
+
+/* Each range in turn, and then the write; op_iov is where the last one went. */
+static bool copy_step(struct target_req *r, uint16_t *status)
+{
+	uint8_t *at = r->scratch;
+	bool write = r->step == r->steps - 1;
+
+	if (r->step) {
+		*status = errno_to_status(r->op.result, r->op.opcode);
+		at = (uint8_t *)r->op_iov.iov_base + r->op_iov.iov_len;
+	}
+	if (*status || r->step == r->steps)
+		return false;
+	r->op = (struct store_op){.opcode = write ? STORE_WRITE : STORE_READ,
+				  .flags = write ? fua_flag(r) : 0,
+				  .iov = &r->op_iov,
+				  .iov_count = 1,
+				  .done = copy_done};
+	if (write) {
+		wrote(r);
+		r->op_iov = (struct iovec){r->scratch, (size_t)(at - (uint8_t *)r->scratch)};
+		r->op.offset = nvme_rw_slba(&r->sqe) << r->ns->lba_shift;
+	} else {
+		struct nvme_copy_range range = copy_range(r, r->step);
+
+		r->op_iov = (struct iovec){at, (range.nlb + 1u) << r->ns->lba_shift};
+		r->op.offset = range.slba << r->ns->lba_shift;
+	}
+	r->op.len = r->op_iov.iov_len;
+	return true;
+}
+
+static void copy_done(struct store_op *op, int error)
+{
+	struct target_req *r = op_req(op);
+
+	if (error && op->flags & STORE_FUA)
+		ns_flush_failed(r->ns, r->queue->group);
+	op->result = error;
+	run_steps(r, copy_step);
+}
+
+static uint16_t check_copy(struct target_req *r)
+{
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < r->steps - 1; i++) {
+		struct nvme_copy_range range = copy_range(r, i);
+		uint16_t status = check_range(r, range.slba, range.nlb + 1u);
+
+		if (status)
+			return status;
+		total += range.nlb + 1u;
+	}
+	if (total << r->ns->lba_shift > TARGET_SCRATCH_MAX)
+		return FAIL(NVME_SC_IO_CMD_SIZE);
+	return check_range(r, nvme_rw_slba(&r->sqe), total);
+}
+
+static void execute_copy(struct target_req *r)
+{
+	uint16_t status;
+
+	r->steps = NVME_COPY_NR(r->sqe.cdw12) + 1;
+	status = check_copy(r);
+	if (status) {
+		req_complete(r, status);
+		return;
+	}
+	count_add(&r->queue->counts.reads, 1);
+	run_steps(r, copy_step);
+}
+
+uint16_t parse_copy(struct target_req *r)
+{
+	uint32_t ranges = NVME_COPY_NR(r->sqe.cdw12), need = ranges * NVME_COPY_RANGE_LEN;
+	uint16_t status = check_writable(r);
+
+	if (status)
+		return status;
+	if (NVME_COPY_FORMAT(r->sqe.cdw12) != 0)
+		return req_fail_at(r, SQE_NLB, FAIL(NVME_SC_INVALID_FIELD));
+	if (ranges > TARGET_COPY_RANGES)
+		return req_fail_at(r, SQE_NLB, FAIL(NVME_SC_IO_CMD_SIZE));
+	status = req_sgl(r);
+	if (status)
+		return status;
+	if (r->sgl_len < need || r->sgl_len > TARGET_COPY_RANGES * NVME_COPY_RANGE_LEN)
+		return req_fail_at(r, 32, FAIL(NVME_SC_SGL_INVALID_DATA));
+	r->scratch_len = TARGET_SCRATCH_MAX;
+	r->execute = execute_copy;
 	return req_expects(r, (uint32_t)r->sgl_len);
 }

@@ -29,6 +29,8 @@ static bool writes_block(const struct target_req *r, uint64_t lba)
 		return lba >= slba && lba - slba < nvme_rw_nlb(&r->sqe);
 	case NVME_IO_DSM:
 		return r->sqe.cdw11 & NVME_DSM_AD;
+	case NVME_IO_COPY:
+		return lba >= slba && lba - slba < TARGET_SCRATCH_MAX >> r->ns->lba_shift;
 	}
 	return false;
 }

@@ -46,8 +46,9 @@
 #define TARGET_MDTS		 8
 #define TARGET_DATA_MAX		 (4096u << TARGET_MDTS) /* the most data of one command */
 #define TARGET_CAPSULE_DATA	 8192 /* in-capsule data of a queue, where it may have any */
-#define TARGET_SCRATCH_MAX	 65536
-#define TARGET_SGL_MAX		 16 /* MSDBD: descriptors of one command's data, on I/O queues */
+#define TARGET_SCRATCH_MAX	 65536u
+#define TARGET_COPY_RANGES	 128 /* of one Copy; together no more than TARGET_SCRATCH_MAX */
+#define TARGET_SGL_MAX		 16  /* MSDBD: descriptors of one command's data, on I/O queues */
 #define TARGET_AER_MAX		 4
 #define TARGET_ACWU		 1 /* blocks of a fused Compare and Write */
 #define TARGET_NS_MAX		 256
