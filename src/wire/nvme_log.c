@@ -48,6 +48,18 @@ NVME_CODEC(nvme_smart, SMART)
 #define FIRMWARE_LOG(V) V(u8, afi) V(zero, 7) V(bytes, frs) V(zero, 448)
 NVME_CODEC(nvme_firmware_log, FIRMWARE_LOG)
 
+void nvme_supported_logs_get(struct cursor *c, struct nvme_supported_logs *s)
+{
+	for (int i = 0; i < 256; i++)
+		s->lid[i] = cursor_le32(c);
+}
+
+void nvme_supported_logs_put(struct wcursor *c, const struct nvme_supported_logs *s)
+{
+	for (int i = 0; i < 256; i++)
+		wcursor_le32(c, s->lid[i]);
+}
+
 void nvme_effects_get(struct cursor *c, struct nvme_effects *s)
 {
 	for (int i = 0; i < 256; i++)

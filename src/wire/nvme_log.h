@@ -62,6 +62,12 @@ struct nvme_smart {
 	struct nvme_u128 media_errors, num_err_log_entries;
 };
 
+#define NVME_SUPPORTED_LEN	 1024
+#define NVME_LID_SUPPORTED_LSUPP (1u << 0)
+struct nvme_supported_logs {
+	uint32_t lid[256];
+};
+
 #define NVME_FIRMWARE_LEN 512
 struct nvme_firmware_log {
 	uint8_t afi;	/* active slot in bits 2:0 */
@@ -79,6 +85,8 @@ void nvme_error_entry_get(struct cursor *c, struct nvme_error_entry *s);
 void nvme_error_entry_put(struct wcursor *c, const struct nvme_error_entry *s);
 void nvme_smart_get(struct cursor *c, struct nvme_smart *s);
 void nvme_smart_put(struct wcursor *c, const struct nvme_smart *s);
+void nvme_supported_logs_get(struct cursor *c, struct nvme_supported_logs *s);
+void nvme_supported_logs_put(struct wcursor *c, const struct nvme_supported_logs *s);
 void nvme_firmware_log_get(struct cursor *c, struct nvme_firmware_log *s);
 void nvme_firmware_log_put(struct wcursor *c, const struct nvme_firmware_log *s);
 void nvme_effects_get(struct cursor *c, struct nvme_effects *s);

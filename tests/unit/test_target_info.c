@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <errno.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -214,6 +215,38 @@ static void smart_counts_commands_and_data(void **state)
 	assert_int_equal(smart.host_writes.lo, 0);
 	assert_int_equal(smart.data_units_read.lo, 2); /* 1500 sectors, in thousands, rounded up */
 	assert_int_equal(smart.power_on_hours.lo, 2);
+	assert_int_equal(smart.media_errors.lo, 0);
+	b->slow.fail = -EIO;
+	assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_READ_ERROR));
+	s.opcode = NVME_IO_VERIFY; /* data units, and no command that reads */
+	assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
+	nvme_rw_set(&s, 999999, 1, 0);
+	assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_LBA_RANGE));
+	assert_int_equal(get_log(b, NVME_LID_SMART, 0, 512), 0);
+	c = cursor_init(b->memory, 512);
+	nvme_smart_get(&c, &smart);
+	assert_int_equal(smart.host_reads.lo, 16);
+	assert_int_equal(smart.data_units_read.lo, 2);
+	assert_int_equal(smart.media_errors.lo, 1);
+	assert_int_equal(smart.num_err_log_entries.lo, 2);
+	bed_destroy(b);
+}
+
+static void the_supported_pages_are_those_there_are(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct nvme_supported_logs logs;
+	struct cursor c;
+
+	(void)state;
+	assert_int_equal(get_log(b, NVME_LID_SUPPORTED, 0, NVME_SUPPORTED_LEN), 0);
+	c = cursor_init(b->memory, NVME_SUPPORTED_LEN);
+	nvme_supported_logs_get(&c, &logs);
+	for (unsigned lid = 0; lid < 256; lid++) {
+		bool there = get_log(b, (uint8_t)lid, 0, 64) == 0;
+
+		assert_int_equal(logs.lid[lid], there ? NVME_LID_SUPPORTED_LSUPP : 0);
+	}
 	bed_destroy(b);
 }
 
@@ -243,8 +276,8 @@ static void any_stretch_of_a_page_can_be_had(void **state)
 
 static void pages_and_stretches_that_are_none_are_refused(void **state)
 {
-	static const uint8_t known[] = {NVME_LID_ERROR, NVME_LID_SMART, NVME_LID_FIRMWARE,
-					NVME_LID_CHANGED_NS, NVME_LID_EFFECTS};
+	static const uint8_t known[] = {NVME_LID_SUPPORTED, NVME_LID_ERROR,	 NVME_LID_SMART,
+					NVME_LID_FIRMWARE,  NVME_LID_CHANGED_NS, NVME_LID_EFFECTS};
 	struct bed *b = bed_enabled();
 	struct nvme_get_log g = {.lid = NVME_LID_SMART, .len = 512};
 	struct nvme_sqe s = bed_sqe(0, 1, 512);
@@ -324,6 +357,21 @@ static uint16_t get_feature(struct bed *b, uint8_t fid, uint32_t sel, uint64_t *
 
 	s.cdw10 = fid | sel << 8;
 	return bed_exec(&b->admin, &s, result);
+}
+
+static void features_are_of_no_namespace(void **state)
+{
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_SET_FEATURES, 1, 0);
+	struct bed *b = bed_enabled();
+
+	(void)state;
+	s.cdw10 = NVME_FID_ARBITRATION;
+	assert_int_equal(bed_exec(&b->admin, &s, NULL), STATUS(NVME_SC_FEATURE_NOT_PER_NS));
+	s.nsid = 3;
+	assert_int_equal(bed_exec(&b->admin, &s, NULL), STATUS(NVME_SC_INVALID_NS));
+	s.nsid = NVME_NSID_ALL;
+	assert_int_equal(bed_exec(&b->admin, &s, NULL), NVME_SC_SUCCESS);
+	bed_destroy(b);
 }
 
 static void the_number_of_queues_is_granted_up_to_the_limit(void **state)
@@ -581,9 +629,11 @@ int main(void)
 		cmocka_unit_test(identify_structures_not_offered_are_refused),
 		cmocka_unit_test(a_refused_command_is_in_the_error_log),
 		cmocka_unit_test(smart_counts_commands_and_data),
+		cmocka_unit_test(the_supported_pages_are_those_there_are),
 		cmocka_unit_test(any_stretch_of_a_page_can_be_had),
 		cmocka_unit_test(pages_and_stretches_that_are_none_are_refused),
 		cmocka_unit_test(a_log_page_takes_no_more_memory_than_there_is_of_it),
+		cmocka_unit_test(features_are_of_no_namespace),
 		cmocka_unit_test(the_number_of_queues_is_granted_up_to_the_limit),
 		cmocka_unit_test(kept_features_come_back_and_defaults_stay),
 		cmocka_unit_test(the_host_identifier_is_that_of_connect),

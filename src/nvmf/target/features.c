@@ -8,6 +8,7 @@
 
 #include "nvmf/target/internal.h"
 
+#define SQE_NSID  4
 #define SQE_FID	  40
 #define SQE_CDW11 44
 
@@ -251,6 +252,12 @@ uint16_t parse_set_features(struct target_req *r)
 {
 	if (!find(r))
 		return req_fail_at(r, SQE_FID, FAIL(NVME_SC_INVALID_FIELD));
+	/* All are the controller's. */
+	if (r->sqe.nsid && r->sqe.nsid != NVME_NSID_ALL) {
+		uint16_t status = req_find_ns(r);
+
+		return status ? status : req_fail_at(r, SQE_NSID, FAIL(NVME_SC_FEATURE_NOT_PER_NS));
+	}
 	if (NVME_FEATURE_SAVE(r->sqe.cdw10))
 		return req_fail_at(r, SQE_FID, FAIL(NVME_SC_FEATURE_NOT_SAVEABLE));
 	r->execute = execute_set;

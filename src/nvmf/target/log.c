@@ -38,6 +38,7 @@ static void fill_smart(struct log_page *l, const struct target_ctrl *c)
 	struct nvme_smart smart = {
 		.avail_spare = 100,
 		.power_on_hours.lo = up_ns / (3600 * NSEC_PER_SEC),
+		.media_errors.lo = c->media_errors,
 		.num_err_log_entries.lo = c->error_count,
 	};
 	uint8_t piece[NVME_SMART_LEN];
@@ -91,6 +92,8 @@ static void fill_effects(struct log_page *l, const struct target_ctrl *c)
 	log_page_piece(l, piece, sizeof(piece));
 }
 
+static void fill_supported(struct log_page *l, const struct target_ctrl *c);
+
 static void fill_discovery(struct log_page *l, const struct target_ctrl *c)
 {
 	log_page_discovery(l, c->queues[0]);
@@ -108,6 +111,7 @@ struct page {
 };
 
 static const struct page pages[256] = {
+	[NVME_LID_SUPPORTED] = {OF_ALL, NVME_SUPPORTED_LEN, fill_supported, 0},
 	[NVME_LID_ERROR] = {OF_ALL, TARGET_ERRLOG_ENTRIES *NVME_ERROR_ENTRY_LEN, fill_error, 0},
 	[NVME_LID_SMART] = {OF_IO, NVME_SMART_LEN, fill_smart, 0},
 	[NVME_LID_FIRMWARE] = {OF_IO, NVME_FIRMWARE_LEN, fill_firmware, 0},
@@ -116,12 +120,30 @@ static const struct page pages[256] = {
 	[NVME_LID_DISCOVERY] = {OF_DISCOVERY, 0, fill_discovery, NVME_OAES_DISCOVERY},
 };
 
+static bool has_page(const struct target_ctrl *c, uint8_t lid)
+{
+	return pages[lid].of & (c->subsys->discovery ? OF_DISCOVERY : OF_IO);
+}
+
+static void fill_supported(struct log_page *l, const struct target_ctrl *c)
+{
+	struct nvme_supported_logs logs = {0};
+	uint8_t piece[NVME_SUPPORTED_LEN];
+	struct wcursor out = wcursor_init(piece, sizeof(piece));
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(pages); i++)
+		if (has_page(c, (uint8_t)i))
+			logs.lid[i] = NVME_LID_SUPPORTED_LSUPP;
+	nvme_supported_logs_put(&out, &logs);
+	log_page_piece(l, piece, sizeof(piece));
+}
+
 /* 0: there is no such page. */
 static uint64_t page_len(const struct target_queue *q, uint8_t lid)
 {
 	const struct page *p = &pages[lid];
 
-	if (!(p->of & (q->ctrl->subsys->discovery ? OF_DISCOVERY : OF_IO)))
+	if (!has_page(q->ctrl, lid))
 		return 0;
 	return lid == NVME_LID_DISCOVERY ? discovery_log_len(q) : p->len;
 }

@@ -171,6 +171,7 @@ struct target_ctrl {
 	_Atomic bool write_cache;
 	struct nvme_error_entry errlog[TARGET_ERRLOG_ENTRIES]; /* ring by error_count */
 	uint64_t error_count;
+	uint64_t media_errors;
 	struct target_counts past; /* of queues that have left */
 	uint64_t started_ns;
 	/* A normal shutdown flushes what it wrote to, one namespace after the other. */
