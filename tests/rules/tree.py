@@ -8,7 +8,8 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 # A room and the rooms it may include from; a room may always include from itself. The order is
 # the order of src/meson.build: nothing points upward.
-CORES = ("wire", "rnic/cc", "rnic", "rnic/ib", "cm", "nvmf/common", "nvmf/target", "nvmf/host")
+CORES = ("wire", "rnic/cc", "rnic", "rnic/ib", "cm", "nvmf/common", "nvmf/auth",
+         "nvmf/target", "nvmf/host")
 # In other rooms: files that know no clock and no lock either, so that the simulator can drive them.
 PURE = ("engine/drive.c", "engine/lease.c", "nvmf/tcp/rx.c", "nvmf/tcp/tx.c")
 ROOMS = {
@@ -19,8 +20,9 @@ ROOMS = {
     "rnic/ib": ("base", "wire", "rnic/cc", "rnic"),
     "cm": ("base", "wire"),
     "nvmf/common": ("base", "wire"),
-    "nvmf/target": ("base", "wire", "nvmf/common"),
-    "nvmf/host": ("base", "wire", "nvmf/common"),
+    "nvmf/auth": ("base", "wire"),
+    "nvmf/target": ("base", "wire", "nvmf/common", "nvmf/auth"),
+    "nvmf/host": ("base", "wire", "nvmf/common", "nvmf/auth"),
     "store": ("base", "nvmf/common"),
     "config": ("base", "wire", "nvmf/common"),
     "port": ("base", "wire"),
