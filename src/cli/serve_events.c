@@ -47,6 +47,12 @@ void serve_say_event(struct serve_say *say, const struct target_event *e, uint64
 	case TARGET_EVENT_REJECTED:
 		serve_say(say, now, "refused: a host from %s: %s", e->peer, e->why);
 		break;
+	case TARGET_EVENT_AUTH_FAILED:
+		serve_say(say, now, "not authenticated: %s from %s (controller %u, queue %u): %s",
+			  serve_host_name(e->ctrl->hostnqn), e->peer, e->ctrl->cntlid,
+			  e->queue->qid, e->why);
+		break;
+	case TARGET_EVENT_AUTHENTICATED:
 	case TARGET_EVENT_QUEUE_NEW:
 	case TARGET_EVENT_FLUSH_FAILED:
 		break;

@@ -81,8 +81,13 @@ static inline uint64_t nvmf_connect_ipo(bool in_data, uint16_t offset)
 #define NVMF_CONNECT_IATTR(result) ((result) >> 16 & 1)
 #define NVMF_CONNECT_IPO(result)   ((uint16_t)(result))
 /* Result of one that succeeded. */
-#define NVMF_CONNECT_CNTLID(result)  ((uint16_t)(result))
-#define NVMF_CONNECT_AUTHREQ(result) ((result) >> 16 & 3)
+#define NVMF_CONNECT_CNTLID(result) ((uint16_t)(result))
+/* What it has to do before anything else: authenticate in band, and have a secure channel come
+ * of that. */
+#define NVMF_CONNECT_ATR_BIT	  (1u << 17)
+#define NVMF_CONNECT_ASCR_BIT	  (1u << 18)
+#define NVMF_CONNECT_ATR(result)  (((result)&NVMF_CONNECT_ATR_BIT) != 0)
+#define NVMF_CONNECT_ASCR(result) (((result)&NVMF_CONNECT_ASCR_BIT) != 0)
 
 /* --- properties ------------------------------------------------------------------------- */
 

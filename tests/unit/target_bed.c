@@ -289,6 +289,21 @@ static void bed_free(void *ctx, void *p)
 	free(p);
 }
 
+/* Not the same twice. */
+static void bed_random(void *ctx, void *p, size_t len)
+{
+	static uint64_t x = 0x9e3779b97f4a7c15;
+	uint8_t *at = p;
+
+	(void)ctx;
+	for (size_t i = 0; i < len; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		at[i] = (uint8_t)(x >> 32);
+	}
+}
+
 static void bed_event(void *ctx, const struct target_event *e)
 {
 	struct bed *b = ctx;
@@ -301,8 +316,11 @@ static void bed_event(void *ctx, const struct target_event *e)
 struct bed *bed_create(void)
 {
 	struct bed *b = calloc(1, sizeof(*b));
-	struct target_env env = {
-		.ctx = b, .alloc = bed_alloc, .free = bed_free, .event = bed_event};
+	struct target_env env = {.ctx = b,
+				 .alloc = bed_alloc,
+				 .free = bed_free,
+				 .event = bed_event,
+				 .random = bed_random};
 
 	assert_non_null(b);
 	b->now = 1000 * NSEC_PER_SEC;

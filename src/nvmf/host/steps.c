@@ -136,7 +136,7 @@ static bool take_connect(struct host *h, const struct nvme_cqe *cqe, uint64_t no
 {
 	(void)now_ns;
 	h->cntlid = NVMF_CONNECT_CNTLID(cqe->result);
-	if (!NVMF_CONNECT_AUTHREQ(cqe->result))
+	if (!NVMF_CONNECT_ATR(cqe->result) && !NVMF_CONNECT_ASCR(cqe->result))
 		return true;
 	host_lose_for(h, HOST_FAIL_UNFIT, 0, "it demands in-band authentication");
 	return false;

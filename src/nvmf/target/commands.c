@@ -17,13 +17,19 @@ static target_parse_fn *const io_cmds[256] = {
 #include "nvmf/target/commands.def"
 };
 
+enum fabrics_where {
+	FABRICS_ADMIN, /* on admin queues */
+	FABRICS_FIRST, /* before there is a controller */
+	FABRICS_AUTH,  /* on any queue, before it is authenticated, too */
+};
+
 struct fabrics_cmd {
 	target_parse_fn *parse;
-	bool first; /* before there is a controller */
+	enum fabrics_where where;
 };
 
 static const struct fabrics_cmd fabrics_cmds[256] = {
-#define FABRICS(type, parse, first) [type] = {parse, first},
+#define FABRICS(type, parse, where) [type] = {parse, where},
 #include "nvmf/target/commands.def"
 };
 
@@ -31,11 +37,21 @@ static uint16_t parse_fabrics(struct target_req *r)
 {
 	const struct fabrics_cmd *cmd = &fabrics_cmds[nvmf_fctype(&r->sqe)];
 
-	if (!cmd->first && !r->queue->ctrl)
+	if (cmd->where != FABRICS_FIRST && !r->queue->ctrl)
 		return FAIL(NVME_SC_CMD_SEQ_ERROR);
-	if (!cmd->parse || (!cmd->first && r->queue->qid))
+	if (!cmd->parse || (cmd->where == FABRICS_ADMIN && r->queue->qid))
 		return req_fail_at(r, 4, FAIL(NVME_SC_INVALID_OPCODE));
 	return cmd->parse(r);
+}
+
+/* Of a controller whose host has to prove who it is first. */
+static bool too_early(const struct target_req *r)
+{
+	const struct target_queue *q = r->queue;
+
+	return q->ctrl && !q->authenticated &&
+	       (r->sqe.opcode != NVME_FABRICS ||
+		fabrics_cmds[nvmf_fctype(&r->sqe)].where != FABRICS_AUTH);
 }
 
 static uint16_t parse_admin(struct target_req *r)
@@ -69,6 +85,8 @@ uint16_t req_parse(struct target_req *r)
 		return req_fail_at(r, 1, FAIL(NVME_SC_INVALID_FIELD));
 	if ((r->sqe.flags & NVME_SQE_PSDT_MASK) != NVME_SQE_PSDT_SGL)
 		return req_fail_at(r, 1, FAIL(NVME_SC_INVALID_FIELD));
+	if (too_early(r))
+		return FAIL(NVME_SC_AUTH_REQUIRED);
 	if (r->sqe.opcode == NVME_FABRICS)
 		return parse_fabrics(r);
 	if (!c)

@@ -76,6 +76,7 @@ bool ctrl_has_room(const struct target_subsys *s, const uint8_t peer[16])
 struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_connect_data *d,
 				const struct target_queue *q, uint32_t kato_ms)
 {
+	const struct target_host *h = target_find_host(s->target, d->hostnqn);
 	struct target *t = s->target;
 	uint16_t cntlid = free_cntlid(s);
 	struct target_ctrl *c;
@@ -91,6 +92,7 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 	/* Ready within 15 * 500 ms; the NVM command set. Queues are contiguous by nature. */
 	c->cap = (q->ops->entries_max - 1u) | NVME_CAP_CQR | 15ull << NVME_CAP_TO_SHIFT |
 		 NVME_CAP_CSS_NVM;
+	c->must_prove = !s->discovery && h && h->key.len;
 	c->started_ns = t->group.now_ns;
 	if (!kato_ms && s->discovery)
 		kato_ms = TARGET_DISCOVERY_KATO_MS;

@@ -153,7 +153,12 @@ static void connected(struct target_msg *m)
 	q->entries = (uint16_t)(co.sqsize + 1);
 	q->sqhd = 0;
 	q->no_sq_flow = co.cattr & NVMF_CATTR_NO_SQ_FLOW;
-	timer_cancel(&q->group->connect_timers, &q->connect_timer);
+	q->authenticated = !NVMF_CONNECT_ATR(r->cqe.result);
+	if (q->authenticated)
+		timer_cancel(&q->group->connect_timers, &q->connect_timer);
+	else
+		timer_arm(&q->group->connect_timers, &q->connect_timer,
+			  q->group->now_ns + TARGET_AUTH_NS);
 	req_complete(r, NVME_SC_SUCCESS);
 }
 
@@ -178,7 +183,7 @@ static void join(struct target_req *r, const struct connect *con, struct target_
 						      .ctrl = c,
 						      .queue = q,
 						      .peer = q->raddr});
-	r->cqe.result = c->cntlid;
+	r->cqe.result = c->cntlid | (c->must_prove ? NVMF_CONNECT_ATR_BIT : 0);
 	group_tell(&q->target->group, q->group, &r->msg, connected);
 }
 

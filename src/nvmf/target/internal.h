@@ -11,8 +11,12 @@
 /* Discovery controllers without a keep-alive of their own still do not stay for ever. */
 #define TARGET_DISCOVERY_KATO_MS 120000
 #define TARGET_CONNECT_NS	 (15 * NSEC_PER_SEC)
-#define TARGET_KAS		 10	 /* keep-alive granularity, 100 ms */
-#define TARGET_TEMP_OVER	 0xffffu /* no temperature is above it */
+/* What a host has for each authentication, and until the end of a queue once it knows that it has
+ * failed: the response is to get there before. */
+#define TARGET_AUTH_NS	       (15 * NSEC_PER_SEC)
+#define TARGET_AUTH_PARTING_NS (NSEC_PER_SEC)
+#define TARGET_KAS	       10      /* keep-alive granularity, 100 ms */
+#define TARGET_TEMP_OVER       0xffffu /* no temperature is above it */
 
 #define TARGET_OAES(s) ((s)->discovery ? NVME_OAES_DISCOVERY : NVME_OAES_NS_ATTR)
 
@@ -43,7 +47,7 @@ uint16_t req_find_ns(struct target_req *r);
 target_parse_fn req_parse;
 #define ADMIN(opcode, parse, discovery) target_parse_fn parse;
 #define IO(opcode, parse, effects)	target_parse_fn parse;
-#define FABRICS(type, parse, first)	target_parse_fn parse;
+#define FABRICS(type, parse, where)	target_parse_fn parse;
 #include "nvmf/target/commands.def"
 
 /* What was parsed is executed: when its data are there, and nothing older is in its way. */
@@ -120,6 +124,13 @@ void queue_order(struct target_queue *q, struct target_ctrl *drop, const char *w
 void ns_put(struct target_ns *ns, struct target_group *g);
 void ns_leave(struct target_ns *ns, struct target_subsys *s, void (*gone)(struct target_ns *ns));
 
+/* --- authentication: the admin plane's ------------------------------------------------------- */
+
+/* Who a host of this name is, or NULL. */
+const struct target_host *target_find_host(const struct target *t, const char *nqn);
+/* What a queue has of it is wiped. */
+void auth_forget(struct target_queue *q);
+
 /* --- controllers --------------------------------------------------------------------------- */
 
 /* Whether a host may have one more. */
@@ -171,6 +182,10 @@ static inline uint64_t *target_event_counter(struct target *t, enum target_event
 		return &c->flushes_failed;
 	case TARGET_EVENT_REJECTED:
 		return &c->connections_rejected;
+	case TARGET_EVENT_AUTHENTICATED:
+		return &c->authentications;
+	case TARGET_EVENT_AUTH_FAILED:
+		return &c->authentications_failed;
 	}
 	assert(!"no such event");
 	return NULL;

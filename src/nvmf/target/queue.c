@@ -11,6 +11,7 @@ static void leave(struct target_queue *q)
 	struct target_ctrl *c = q->owner;
 
 	q->left = true;
+	auth_forget(q);
 	if (q->why[0] && !(c && q->qid == 0))
 		target_emit(q->target, &(struct target_event){.type = TARGET_EVENT_QUEUE_FAILED,
 							      .ctrl = c,
@@ -74,7 +75,10 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	q->ctrl = q->owner = NULL;
 	q->subsys = NULL;
 	q->entries = q->sqhd = 0;
-	q->connecting = q->no_sq_flow = false;
+	q->connecting = q->no_sq_flow = q->authenticated = false;
+	q->auth = NULL;
+	q->proved = false;
+	q->auth_tries = 0;
 	q->late_qid = q->qid == TARGET_QID_UNKNOWN;
 	q->ending = q->disconnected = q->left = false;
 	q->live = 0;
@@ -226,9 +230,11 @@ bool target_group_process(struct target_group *g, uint64_t now_ns)
 	g->now_ns = now_ns;
 	any = group_deliver(g);
 	while ((tm = timer_pop_due(&g->connect_timers, now_ns))) {
+		struct target_queue *q = container_of(tm, struct target_queue, connect_timer);
+
 		any = true;
-		queue_end(container_of(tm, struct target_queue, connect_timer),
-			  "no Connect command came");
+		queue_end(q, q->entries ? "its host has not proved who it is"
+					: "no Connect command came");
 	}
 	return any;
 }

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "nvmf/auth/proof.h"
 #include "nvmf/target/internal.h"
 
 void target_rejected(struct target *t, const char *peer, const char *why)
@@ -28,6 +29,7 @@ void target_init(struct target *t, const struct target_env *env, uint64_t now_ns
 	list_init(&t->groups);
 	list_init(&t->subsystems);
 	list_init(&t->ports);
+	list_init(&t->hosts);
 	list_init(&t->held);
 	list_init(&t->remains);
 	target_group_init(&t->group, t, env->counters, NULL, NULL, now_ns);
@@ -103,6 +105,34 @@ int target_ns_add(struct target_subsys *s, struct target_ns *ns)
 	s->nn = max_of(s->nn, ns->nsid);
 	target_ns_changed(ns, s);
 	return 0;
+}
+
+int target_host_add(struct target *t, struct target_host *h)
+{
+	if ((h->nqn[0] && !nvmf_nqn_valid(h->nqn, sizeof(h->nqn))) ||
+	    (h->hash && !auth_hash_len(h->hash)) || !auth_dhgroup_known(h->dhgroup) ||
+	    (h->key.len && !t->env.random) || (h->ctrl_key.len && !h->key.len))
+		return -EINVAL;
+	list_for_each(o, &t->hosts, struct target_host, link)
+		if (nvmf_nqn_equal(h->nqn, o->nqn))
+			return -EEXIST;
+	list_push_tail(&t->hosts, &h->link);
+	return 0;
+}
+
+void target_host_remove(struct target *t, struct target_host *h)
+{
+	(void)t;
+	list_remove(&h->link);
+}
+
+void target_subsys_allow(struct target_subsys *s, const char *const *hosts, uint32_t count)
+{
+	s->hosts = hosts;
+	s->host_count = count;
+	list_for_each(c, &s->ctrls, struct target_ctrl, link)
+		if (!target_allows(s, c->hostnqn))
+			ctrl_disconnect_queues(c, 0, "its host may not use the subsystem any more");
 }
 
 static void ns_tell(struct target_subsys *s, uint32_t nsid)

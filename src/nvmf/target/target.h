@@ -34,6 +34,7 @@
 
 #include "base/heap.h"
 #include "base/list.h"
+#include "nvmf/auth/key.h"
 #include "nvmf/common/command.h"
 #include "nvmf/common/store_ops.h"
 #include "nvmf/target/group.h"
@@ -63,8 +64,24 @@
 #define NVMF_PEER_LEN 64 /* an address as text, with its scope */
 
 struct target;
+struct target_auth;
 struct target_queue;
 struct target_req;
+
+/*
+ * A host that is known by name. One that has a key proves by DH-HMAC-CHAP, on each of its queues,
+ * that it is who it says, wherever it may connect; discovery is open to anybody.
+ */
+struct target_host {
+	struct list link;	/* of target.hosts */
+	char nqn[NVME_NQN_LEN]; /* empty: whoever has no entry of its own */
+	struct auth_key key;	/* of no length: it need not prove anything */
+	struct auth_key
+		ctrl_key; /* the target's own: of no length: it proves nothing to the host */
+	/* What is at least asked for: these, or else the next better that the host offers. hash: 0
+	 * or enum nvmf_auth_hash, dhgroup: enum nvmf_auth_dhgroup. */
+	uint8_t hash, dhgroup;
+};
 
 struct target_ns {
 	uint32_t nsid; /* 1 to TARGET_NS_MAX */
@@ -154,6 +171,7 @@ struct target_ctrl {
 	char raddr[NVMF_PEER_LEN];
 	uint64_t cap;
 	uint32_t cc, csts;
+	bool must_prove;	/* as its host stood at the Connect of the admin queue */
 	uint32_t kato_ms;	/* 0: never expires */
 	uint64_t kato_commands; /* that had come when the keep-alive timer was armed */
 	struct timer kato_timer;
@@ -263,6 +281,7 @@ struct target_queue {
 	uint16_t entries;
 	uint16_t sqhd;
 	bool no_sq_flow;
+	bool authenticated;	  /* or need not be: else it is for authentication alone */
 	bool connecting;	  /* the admin plane has a Connect that came on it */
 	bool late_qid;		  /* its ID comes with Connect */
 	bool ending;		  /* its controller is reset or gone: no more I/O */
@@ -271,7 +290,7 @@ struct target_queue {
 	struct target_req *first; /* the first half of a fused operation, until the next command */
 	bool first_failed;	  /* that was none */
 	uint32_t live;		  /* of these, and a report that is not answered */
-	struct timer connect_timer; /* a connection without Connect does not stay */
+	struct timer connect_timer; /* without Connect, or authentication, it does not stay */
 	struct target_counts counts;
 	bool report_out, report_again; /* one is under way; there is more to report */
 
@@ -282,8 +301,11 @@ struct target_queue {
 	struct target_ctrl *owner;    /* as ctrl, as far as the admin plane knows */
 	struct target_subsys *subsys; /* whose it is or was: of the Connect that succeeded */
 	uint8_t hostid[16];
-	bool left;			      /* it was reported disconnected */
-	struct list remains;		      /* of target.remains */
+	struct target_auth *auth; /* a transaction that is under way, or has failed; or NULL */
+	bool proved;		  /* one has succeeded */
+	uint8_t auth_tries;	  /* that were begun before */
+	bool left;		  /* it was reported disconnected */
+	struct list remains;	  /* of target.remains */
 	uint32_t busy_ns[TARGET_NS_MAX / 32]; /* while it is in that */
 	/* An order is under way; there is another; for that, the answer to a report waits. */
 	bool order_out, order_again, answer_waits;
@@ -322,6 +344,7 @@ struct target_req {
 	struct target_msg msg;
 	struct target_ctrl *connected; /* Connect: to what */
 	struct target_queue *abort_on; /* Abort: where the command is */
+	uint8_t verdict;	       /* Authentication: what becomes of the queue */
 	struct store_op op;
 	struct iovec op_iov; /* its memory */
 	/* Commands that take several operations. */
@@ -350,6 +373,8 @@ enum target_event_type {
 					  * controller CTRL_GONE says so */
 	TARGET_EVENT_FLUSH_FAILED,	 /* at shutdown: what the host wrote to nsid: error */
 	TARGET_EVENT_REJECTED,		 /* the transport lets a connection not come: peer, why */
+	TARGET_EVENT_AUTHENTICATED,	 /* ctrl, queue */
+	TARGET_EVENT_AUTH_FAILED,	 /* the same: why; the queue is ended */
 };
 
 struct target_event {
@@ -370,6 +395,8 @@ struct target_env {
 	void *(*alloc)(void *ctx, size_t bytes); /* zeroed or NULL; per controller, at Connect */
 	void (*free)(void *ctx, void *p);
 	void (*event)(void *ctx, const struct target_event *e); /* may be NULL */
+	/* Bytes that nobody can guess; NULL: no host is asked to prove itself. */
+	void (*random)(void *ctx, void *p, size_t len);
 	struct target_counters *counters; /* the first group's; NULL: its own */
 };
 
@@ -378,7 +405,7 @@ struct target {
 	struct target_counters *counters; /* the first group's, and of what the admin plane does */
 	struct target_group group;	  /* the first */
 	struct list groups;
-	struct list subsystems, ports;
+	struct list subsystems, ports, hosts;
 	struct list held;	   /* I/O that waits for what an ended association left */
 	struct list remains;	   /* queues of ended associations that are not done */
 	_Atomic bool left_work;	   /* there are such */
@@ -388,6 +415,7 @@ struct target {
 	struct timer_heap kato_timers; /* of controllers */
 	uint64_t start_ns;
 	uint64_t genctr;
+	uint32_t auth_seqnum;		      /* of the last challenge; 0: there was none */
 	uint32_t ctrl_count, discovery_count; /* the second of the first */
 	uint16_t last_portid;
 };
@@ -410,6 +438,17 @@ void target_subsys_allow(struct target_subsys *s, const char *const *hosts, uint
 int target_ns_add(struct target_subsys *s, struct target_ns *ns) must_use;
 /* To be called when a namespace's size changed: hosts that asked are told. */
 void target_ns_changed(struct target_ns *ns, struct target_subsys *s);
+/*
+ * -EEXIST: one of this name is there; -EINVAL: no name, no hash or group of ours, keys where
+ * env.random is missing, or a key of the target's without one of the host's. What is changed by
+ * removing and adding again holds from the next Connect on, and from the next authentication.
+ */
+int target_host_add(struct target *t, struct target_host *h) must_use;
+/* It is the caller's again, who wipes its keys. */
+void target_host_remove(struct target *t, struct target_host *h);
+/* Who may connect from now on, as in struct target_subsys: hosts NULL for any. Controllers of hosts
+ * that may not any more end. */
+void target_subsys_allow(struct target_subsys *s, const char *const *hosts, uint32_t count);
 void target_port_add(struct target *t, struct target_port *p);
 /* What a port offers from now on, as in struct target_port. Controllers that hosts have through it
  * end if their subsystem is not offered there any more. */

@@ -1,0 +1,789 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Hosts that have to prove who they are: a host plays its side of DH-HMAC-CHAP message by message,
+ * and gets them wrong in every way.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <errno.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "nvmf/auth/proof.h"
+#include "target_bed.h"
+
+#define HOST_KEY  "DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
+#define CTRL_KEY  "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
+#define T_ID	  0x1234
+#define AL	  2048
+#define EN	  (NVME_CC_EN | NVME_CC_IOSQES_64 | NVME_CC_IOCQES_16)
+#define AUTH_TIME (16 * NSEC_PER_SEC)
+
+/* A host, and what it has in hand. */
+static struct player {
+	struct bed *bed;
+	struct bed_queue *q;
+	struct target_host host;
+	uint16_t t_id;
+	bool mutual, dh_bad;
+	struct nvmf_auth_negotiate offer;
+	struct nvmf_auth_challenge ch;
+	uint8_t cval[NVMF_AUTH_HASH_MAX], dhval[NVMF_AUTH_DH_MAX];
+	uint8_t expected[NVMF_AUTH_HASH_MAX];
+	uint8_t reply[NVMF_AUTH_MESSAGE_MAX];
+	size_t reply_len;
+} p;
+
+static struct auth_key key_of(const char *text)
+{
+	struct auth_key k;
+	const char *why;
+
+	assert_int_equal(auth_key_parse(text, &k, &why), 0);
+	return k;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	memset(&p, 0, sizeof(p));
+	p.bed = bed_create();
+	p.q = &p.bed->admin;
+	p.t_id = T_ID;
+	p.offer = (struct nvmf_auth_negotiate){
+		.halen = 3, .dhlen = 6, .hashes = {1, 2, 3}, .dhgroups = {0, 1, 2, 3, 4, 5}};
+	strcpy(p.host.nqn, BED_HOSTNQN);
+	p.host.key = key_of(HOST_KEY);
+	p.host.ctrl_key = key_of(CTRL_KEY);
+	assert_int_equal(target_host_add(&p.bed->target, &p.host), 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	bed_destroy(p.bed); /* sees to it that nothing is left */
+	return 0;
+}
+
+/* Connects the admin queue; what the controller demands. */
+static uint64_t connect_admin(void)
+{
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	uint64_t result;
+
+	bed_queue_open(p.bed, &p.bed->admin, 0);
+	assert_int_equal(bed_connect(&p.bed->admin, &a, &result), NVME_SC_SUCCESS);
+	return result;
+}
+
+static struct nvme_sqe auth_sqe(uint8_t fctype, uint32_t len)
+{
+	struct nvmf_auth_cmd cmd = {.spsp0 = 1, .spsp1 = 1, .secp = NVMF_AUTH_SECP, .len = len};
+	struct nvme_sqe s = bed_sqe(NVME_FABRICS, 0, len);
+
+	nvmf_auth_cmd_to_sqe(&cmd, fctype, &s);
+	return s;
+}
+
+static uint16_t send_bytes(const void *bytes, size_t len)
+{
+	struct nvme_sqe s = auth_sqe(NVMF_AUTH_SEND, (uint32_t)len);
+
+	memmove(p.bed->memory, bytes, len);
+	return bed_exec(p.q, &s, NULL);
+}
+
+static uint16_t fetch(void)
+{
+	struct nvme_sqe s = auth_sqe(NVMF_AUTH_RECV, AL);
+
+	memset(p.bed->memory, 0xee, AL);
+	return bed_exec(p.q, &s, NULL);
+}
+
+static uint16_t send_negotiate(void)
+{
+	uint8_t buf[72];
+	struct wcursor w = wcursor_init(buf, sizeof(buf));
+
+	p.offer.t_id = p.t_id;
+	nvmf_auth_negotiate_put(&w, &p.offer);
+	return send_bytes(buf, sizeof(buf));
+}
+
+static void fetch_challenge(void)
+{
+	struct cursor c = cursor_init(p.bed->memory, AL);
+	struct nvmf_auth_head h;
+
+	assert_int_equal(fetch(), NVME_SC_SUCCESS);
+	nvmf_auth_head_peek(&c, &h);
+	assert_int_equal(h.type, NVMF_AUTH_DHCHAP);
+	assert_int_equal(h.id, NVMF_AUTH_CHALLENGE);
+	assert_int_equal(h.t_id, p.t_id);
+	nvmf_auth_challenge_get(&c, &p.ch);
+	assert_int_equal(p.ch.hl, auth_hash_len(p.ch.hash));
+	assert_int_equal(p.ch.dhvlen, auth_dh_len(p.ch.dhgroup));
+	assert_int_not_equal(p.ch.seqnum, 0);
+	memcpy(p.cval, p.ch.cval, p.ch.hl);
+	memcpy(p.dhval, p.ch.dhval, p.ch.dhvlen);
+	/* Of what was asked for, only the message is not zero. */
+	for (size_t i = 16u + p.ch.hl + p.ch.dhvlen; i < AL; i++)
+		assert_int_equal(p.bed->memory[i], 0);
+}
+
+static void make_reply(const char *key, const char *ctrl_key)
+{
+	uint8_t random[AUTH_DH_PRIVATE_LEN], public[NVMF_AUTH_DH_MAX] = {0};
+	uint8_t secret[NVMF_AUTH_DH_MAX], response[NVMF_AUTH_HASH_MAX], c2[NVMF_AUTH_HASH_MAX];
+	const struct auth_key k = key_of(key), ck = key_of(ctrl_key);
+	struct auth_round r = {.hash = p.ch.hash,
+			       .t_id = p.t_id,
+			       .hostnqn = BED_HOSTNQN,
+			       .subnqn = BED_NQN,
+			       .secret = secret,
+			       .secret_len = p.ch.dhvlen};
+	struct nvmf_auth_reply re = {.t_id = p.t_id,
+				     .hl = p.ch.hl,
+				     .cvalid = p.mutual,
+				     .dhvlen = p.ch.dhvlen,
+				     .seqnum = p.mutual ? 77 : 0,
+				     .rval = response,
+				     .cval = p.mutual ? c2 : NULL,
+				     .dhval = public};
+	struct wcursor w = wcursor_init(p.reply, sizeof(p.reply));
+
+	memset(random, 0x42, sizeof(random));
+	memset(c2, 0x24, sizeof(c2));
+	if (p.ch.dhvlen) {
+		assert_true(auth_dh_public(p.ch.dhgroup, random, public));
+		assert_true(auth_dh_secret(p.ch.dhgroup, random, p.dhval, secret));
+	}
+	assert_true(auth_host_response(&r, &k, p.cval, p.ch.seqnum, response));
+	assert_true(auth_ctrl_response(&r, &ck, c2, 77, p.expected));
+	if (p.dh_bad)
+		memset(public, 0, sizeof(public));
+	nvmf_auth_reply_put(&w, &re);
+	assert_false(w.overrun);
+	p.reply_len = (size_t)(w.p - p.reply);
+}
+
+/* What is fetched is a failure, with this explanation. */
+static void assert_failure(uint8_t explanation)
+{
+	struct cursor c = cursor_init(p.bed->memory, AL);
+	struct nvmf_auth_failure_msg f;
+
+	assert_int_equal(fetch(), NVME_SC_SUCCESS);
+	assert_int_equal(p.bed->memory[0], NVMF_AUTH_COMMON);
+	assert_int_equal(p.bed->memory[1], NVMF_AUTH_FAILURE1);
+	nvmf_auth_failure_get(&c, &f);
+	assert_int_equal(f.reason, NVMF_AUTH_REASON_FAILED);
+	assert_int_equal(f.explanation, explanation);
+}
+
+/* ... and the queue is of no use, and ends soon. */
+static void assert_fails_with(uint8_t explanation)
+{
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_KEEP_ALIVE, 0, 0);
+
+	assert_failure(explanation);
+	assert_int_equal(bed_exec(p.q, &s, NULL), STATUS(NVME_SC_AUTH_REQUIRED));
+	assert_int_equal(send_negotiate(), STATUS(NVME_SC_OP_DENIED));
+	assert_int_equal(fetch(), STATUS(NVME_SC_OP_DENIED));
+	assert_false(p.q->disconnect_asked);
+	p.bed->now += 2 * NSEC_PER_SEC;
+	target_tick(&p.bed->target, p.bed->now);
+	assert_true(p.q->disconnect_asked);
+}
+
+static void fetch_success1(void)
+{
+	struct cursor c = cursor_init(p.bed->memory, AL);
+	struct nvmf_auth_success1 s;
+
+	assert_int_equal(fetch(), NVME_SC_SUCCESS);
+	assert_int_equal(p.bed->memory[0], NVMF_AUTH_DHCHAP);
+	assert_int_equal(p.bed->memory[1], NVMF_AUTH_SUCCESS1);
+	nvmf_auth_success1_get(&c, &s);
+	assert_int_equal(s.hl, p.ch.hl);
+	assert_int_equal(s.rvalid, p.mutual);
+	if (p.mutual)
+		assert_memory_equal(s.rval, p.expected, s.hl);
+}
+
+static uint16_t send_success2(void)
+{
+	uint8_t buf[16];
+	struct wcursor w = wcursor_init(buf, sizeof(buf));
+
+	nvmf_auth_success2_put(&w, p.t_id);
+	return send_bytes(buf, sizeof(buf));
+}
+
+static void to_the_reply(void)
+{
+	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+	fetch_challenge();
+	make_reply(HOST_KEY, CTRL_KEY);
+}
+
+static void authenticate(void)
+{
+	to_the_reply();
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	fetch_success1();
+	if (p.mutual)
+		assert_int_equal(send_success2(), NVME_SC_SUCCESS);
+}
+
+static void connected_and_authenticated(void)
+{
+	connect_admin();
+	authenticate();
+	assert_int_equal(bed_property_set(p.q, NVME_PROP_CC, EN), NVME_SC_SUCCESS);
+}
+
+/* --- who is let in ------------------------------------------------------------------------------
+ */
+
+static void who_has_not_proved_himself_can_do_nothing_else(void **state)
+{
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_IDENTIFY, 0, 4096);
+
+	(void)state;
+	assert_int_equal(connect_admin(), NVMF_CONNECT_ATR_BIT | 1);
+	assert_int_equal(bed_property_set(p.q, NVME_PROP_CC, EN), STATUS(NVME_SC_AUTH_REQUIRED));
+	s.cdw10 = NVME_CNS_CTRL;
+	assert_int_equal(bed_exec(p.q, &s, NULL), STATUS(NVME_SC_AUTH_REQUIRED));
+	s = bed_sqe(0xc0, 0, 0);
+	assert_int_equal(bed_exec(p.q, &s, NULL), STATUS(NVME_SC_AUTH_REQUIRED));
+}
+
+static void hosts_prove_themselves_by_each_hash_and_group(void **state)
+{
+	(void)state;
+	for (uint8_t hash = 1; hash <= 3; hash++)
+		for (uint8_t g = 0; g <= NVMF_AUTH_DH_8192; g++) {
+			p.host.hash = hash;
+			p.host.dhgroup = g;
+			p.mutual = (hash + g) % 2;
+			connect_admin();
+			authenticate();
+			assert_int_equal(p.ch.hash, hash);
+			assert_int_equal(p.ch.dhgroup, g);
+			assert_int_equal(bed_property_get(p.q, NVME_PROP_CSTS, false), 0);
+			bed_queue_close(p.q);
+		}
+	assert_int_equal(p.bed->target.counters->authentications, 18);
+	assert_int_equal(p.bed->target.counters->authentications_failed, 0);
+}
+
+/* Only then: what the controller has proved is nothing that the host relies on before. */
+static void a_host_that_asks_for_proof_is_let_in_when_it_has_seen_it(void **state)
+{
+	(void)state;
+	p.mutual = true;
+	connect_admin();
+	to_the_reply();
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	fetch_success1();
+	assert_int_equal(bed_property_set(p.q, NVME_PROP_CC, EN), STATUS(NVME_SC_AUTH_REQUIRED));
+	assert_int_equal(send_success2(), NVME_SC_SUCCESS);
+	assert_int_equal(bed_property_set(p.q, NVME_PROP_CC, EN), NVME_SC_SUCCESS);
+}
+
+static void each_queue_of_a_controller_has_to_prove_itself(void **state)
+{
+	struct bed_connect a = bed_connect_args(1, 1);
+	struct nvme_sqe s = bed_sqe(NVME_IO_READ, 1, 512);
+	uint64_t result;
+
+	(void)state;
+	connected_and_authenticated();
+	bed_queue_open(p.bed, &p.bed->io, 1);
+	assert_int_equal(bed_connect(&p.bed->io, &a, &result), NVME_SC_SUCCESS);
+	assert_int_equal(result, NVMF_CONNECT_ATR_BIT | 1);
+	p.q = &p.bed->io;
+	assert_int_equal(bed_exec(p.q, &s, NULL), STATUS(NVME_SC_AUTH_REQUIRED));
+	authenticate();
+	assert_int_equal(bed_exec(p.q, &s, NULL), NVME_SC_SUCCESS);
+}
+
+static void hosts_without_a_key_and_discovery_are_asked_for_none(void **state)
+{
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	uint64_t result;
+
+	(void)state;
+	strcpy(a.data.hostnqn, "nqn.2026-11.io.example:other");
+	bed_queue_open(p.bed, p.q, 0);
+	assert_int_equal(bed_connect(p.q, &a, &result), NVME_SC_SUCCESS);
+	assert_int_equal(result, 1);
+	assert_int_equal(bed_property_set(p.q, NVME_PROP_CC, EN), NVME_SC_SUCCESS);
+	/* One that insists cannot be served. */
+	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_NOT_USABLE);
+	bed_queue_close(p.q);
+	a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	strcpy(a.data.subnqn, NVMF_DISCOVERY_NQN);
+	bed_queue_open(p.bed, p.q, 0);
+	assert_int_equal(bed_connect(p.q, &a, &result), NVME_SC_SUCCESS);
+	assert_int_equal(result, 1);
+	assert_int_equal(send_negotiate(), STATUS(NVME_SC_INVALID_OPCODE));
+}
+
+static void an_entry_without_a_name_is_every_hosts_that_has_none(void **state)
+{
+	struct target_host any = {.key = key_of(CTRL_KEY)};
+
+	(void)state;
+	assert_int_equal(target_host_add(&p.bed->target, &any), 0);
+	connected_and_authenticated(); /* by its own, still */
+	target_host_remove(&p.bed->target, &p.host);
+	bed_queue_close(p.q);
+	connect_admin();
+	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+	fetch_challenge();
+	make_reply(CTRL_KEY, CTRL_KEY);
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	fetch_success1();
+}
+
+static void what_is_no_host_is_not_added(void **state)
+{
+	struct target *t = &p.bed->target;
+	struct target_host h = p.host;
+
+	(void)state;
+	assert_int_equal(target_host_add(t, &h), -EEXIST);
+	strcpy(h.nqn, "no name");
+	assert_int_equal(target_host_add(t, &h), -EINVAL);
+	strcpy(h.nqn, "nqn.2026-11.io.example:h");
+	h.hash = 4;
+	assert_int_equal(target_host_add(t, &h), -EINVAL);
+	h.hash = 0;
+	h.dhgroup = 6;
+	assert_int_equal(target_host_add(t, &h), -EINVAL);
+	h.dhgroup = 0;
+	h.key.len = 0; /* that of the controller alone */
+	assert_int_equal(target_host_add(t, &h), -EINVAL);
+	h.key.len = 32;
+	t->env.random = NULL;
+	assert_int_equal(target_host_add(t, &h), -EINVAL);
+}
+
+static void hosts_that_may_not_connect_are_told_so_and_may_lose_what_they_had(void **state)
+{
+	static const char *const others[] = {"nqn.2026-11.io.example:other"};
+	static const char *const both[] = {"nqn.2026-11.io.example:other", BED_HOSTNQN};
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+
+	(void)state;
+	target_subsys_allow(&p.bed->subsys, others, 1);
+	bed_queue_open(p.bed, p.q, 0);
+	assert_int_equal(bed_connect(p.q, &a, NULL), STATUS(NVME_SC_CONNECT_INVALID_HOST));
+	target_subsys_allow(&p.bed->subsys, both, 2);
+	assert_int_equal(bed_connect(p.q, &a, NULL), NVME_SC_SUCCESS);
+	authenticate();
+	target_subsys_allow(&p.bed->subsys, NULL, 0);
+	assert_false(p.q->disconnect_asked);
+	target_subsys_allow(&p.bed->subsys, others, 1);
+	assert_true(p.q->disconnect_asked);
+}
+
+/* --- who is not ---------------------------------------------------------------------------------
+ */
+
+static void a_wrong_key_fails(void **state)
+{
+	(void)state;
+	connect_admin();
+	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+	fetch_challenge();
+	make_reply(CTRL_KEY, CTRL_KEY); /* the same bytes, another transformation */
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_FAILED);
+	assert_int_equal(p.bed->target.counters->authentications_failed, 1);
+}
+
+static void what_was_right_once_is_wrong_the_second_time(void **state)
+{
+	uint8_t old[NVMF_AUTH_MESSAGE_MAX];
+
+	(void)state;
+	connect_admin();
+	authenticate();
+	memcpy(old, p.reply, p.reply_len);
+	bed_queue_close(p.q);
+	connect_admin();
+	to_the_reply();
+	assert_memory_not_equal(old, p.reply, p.reply_len);
+	assert_int_equal(send_bytes(old, p.reply_len), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_FAILED);
+}
+
+static void messages_that_are_cut_off_fail(void **state)
+{
+	uint8_t negotiate[72];
+	struct wcursor w = wcursor_init(negotiate, sizeof(negotiate));
+
+	(void)state;
+	nvmf_auth_negotiate_put(&w, &p.offer);
+	for (size_t n = 1; n < sizeof(negotiate); n++) {
+		connect_admin();
+		assert_int_equal(send_bytes(negotiate, n), NVME_SC_SUCCESS);
+		assert_failure(NVMF_AUTH_INCORRECT_PAYLOAD);
+		bed_queue_close(p.q);
+	}
+	p.mutual = true;
+	p.host.dhgroup = NVMF_AUTH_DH_2048;
+	for (size_t n = 1; n < 16 + 2 * 32 + 256; n += n < 96 ? 5 : 60) {
+		connect_admin();
+		to_the_reply();
+		assert_int_equal(send_bytes(p.reply, n), NVME_SC_SUCCESS);
+		assert_failure(NVMF_AUTH_INCORRECT_PAYLOAD);
+		bed_queue_close(p.q);
+	}
+}
+
+/* What stands in the wrong place, of the wrong length or of another transaction. */
+static void replies_that_do_not_fit_fail(void **state)
+{
+	static const struct {
+		size_t at;
+		uint8_t is, failure;
+	} wrong[] = {
+		{4, 0, NVMF_AUTH_INCORRECT_PAYLOAD},	/* T_ID */
+		{6, 48, NVMF_AUTH_INCORRECT_PAYLOAD},	/* the hash's length */
+		{6, 0, NVMF_AUTH_INCORRECT_PAYLOAD},	/* of nothing, which would be equal */
+		{10, 1, NVMF_AUTH_INCORRECT_PAYLOAD},	/* a DH value in the NULL group */
+		{1, 3, NVMF_AUTH_INCORRECT_MESSAGE},	/* Success1 */
+		{1, 0xf1, NVMF_AUTH_INCORRECT_MESSAGE}, /* Failure1 is not the host's */
+		{0, 2, NVMF_AUTH_INCORRECT_MESSAGE},	/* no type of message */
+		{16, 0, NVMF_AUTH_FAILED},		/* the response */
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
+		connect_admin();
+		to_the_reply();
+		p.reply[wrong[i].at] = wrong[i].is ? wrong[i].is : (uint8_t)~p.reply[wrong[i].at];
+		if (wrong[i].at == 6 && !wrong[i].is)
+			p.reply[6] = 0;
+		assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+		assert_failure(wrong[i].failure);
+		bed_queue_close(p.q);
+	}
+}
+
+static void a_dh_value_that_gives_the_secret_away_fails(void **state)
+{
+	(void)state;
+	p.host.dhgroup = NVMF_AUTH_DH_2048;
+	p.dh_bad = true;
+	connect_admin();
+	to_the_reply();
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_INCORRECT_PAYLOAD);
+}
+
+/* What the host offers is not protected: less than was configured is nobody's wish. */
+static void less_than_is_asked_for_fails_and_more_is_taken(void **state)
+{
+	(void)state;
+	p.host.hash = NVMF_AUTH_SHA384;
+	p.host.dhgroup = NVMF_AUTH_DH_3072;
+	p.offer.halen = 1;
+	connect_admin();
+	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_HASH_UNUSABLE);
+	bed_queue_close(p.q);
+	p.offer.halen = 3;
+	p.offer.dhlen = 2;
+	connect_admin();
+	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_DHGROUP_UNUSABLE);
+	bed_queue_close(p.q);
+	p.offer.hashes[0] = 9;
+	p.offer.hashes[1] = 3;
+	p.offer.dhlen = 3;
+	p.offer.dhgroups[1] = 200;
+	p.offer.dhgroups[2] = NVMF_AUTH_DH_4096;
+	connect_admin();
+	authenticate();
+	assert_int_equal(p.ch.hash, NVMF_AUTH_SHA512);
+	assert_int_equal(p.ch.dhgroup, NVMF_AUTH_DH_4096);
+}
+
+static void what_we_do_not_have_is_not_negotiated(void **state)
+{
+	static const struct {
+		size_t at;
+		uint8_t is, failure;
+	} wrong[] = {
+		{6, 1, NVMF_AUTH_CONCAT_MISMATCH},     {7, 0, NVMF_AUTH_NOT_USABLE},
+		{8, 2, NVMF_AUTH_NOT_USABLE},	       {10, 31, NVMF_AUTH_INCORRECT_PAYLOAD},
+		{11, 31, NVMF_AUTH_INCORRECT_PAYLOAD}, {10, 0, NVMF_AUTH_HASH_UNUSABLE},
+		{11, 0, NVMF_AUTH_DHGROUP_UNUSABLE},   {7, 2, NVMF_AUTH_INCORRECT_PAYLOAD},
+		{1, 5, NVMF_AUTH_INCORRECT_MESSAGE},
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < ARRAY_SIZE(wrong); i++) {
+		uint8_t buf[72];
+		struct wcursor w = wcursor_init(buf, sizeof(buf));
+
+		nvmf_auth_negotiate_put(&w, &p.offer);
+		buf[wrong[i].at] = wrong[i].is;
+		connect_admin();
+		assert_int_equal(send_bytes(buf, sizeof(buf)), NVME_SC_SUCCESS);
+		assert_failure(wrong[i].failure);
+		bed_queue_close(p.q);
+	}
+}
+
+static void what_is_not_due_fails(void **state)
+{
+	(void)state;
+	connect_admin();
+	assert_fails_with(NVMF_AUTH_INCORRECT_MESSAGE); /* nothing to fetch */
+	bed_queue_close(p.q);
+	connect_admin();
+	assert_int_equal(send_success2(), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_INCORRECT_MESSAGE);
+	bed_queue_close(p.q);
+	connect_admin();
+	to_the_reply();
+	assert_fails_with(NVMF_AUTH_INCORRECT_MESSAGE); /* a second challenge */
+	bed_queue_close(p.q);
+	/* A proof that was right, and is sent again before its success is fetched. */
+	connect_admin();
+	to_the_reply();
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_INCORRECT_MESSAGE);
+}
+
+static void whom_the_controller_cannot_convince_it_lets_go(void **state)
+{
+	static const uint8_t failure2[16] = {NVMF_AUTH_COMMON, NVMF_AUTH_FAILURE2, 0, 0,
+					     T_ID & 0xff,      T_ID >> 8,	   1, 1};
+
+	(void)state;
+	p.mutual = true;
+	connect_admin();
+	to_the_reply();
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	fetch_success1();
+	assert_int_equal(send_bytes(failure2, sizeof(failure2)), NVME_SC_SUCCESS);
+	assert_int_equal(bed_property_set(p.q, NVME_PROP_CC, EN), STATUS(NVME_SC_AUTH_REQUIRED));
+	p.bed->now += 2 * NSEC_PER_SEC;
+	target_tick(&p.bed->target, p.bed->now);
+	assert_true(p.q->disconnect_asked);
+}
+
+static void who_asks_a_target_without_a_key_for_proof_fails(void **state)
+{
+	(void)state;
+	p.host.ctrl_key.len = 0;
+	p.mutual = true;
+	connect_admin();
+	to_the_reply();
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_FAILED);
+}
+
+/* Who sends our challenge back would have us answer it for him. */
+static void our_own_challenge_is_not_answered(void **state)
+{
+	(void)state;
+	p.mutual = true;
+	connect_admin();
+	to_the_reply();
+	memcpy(p.reply + 16 + p.ch.hl, p.cval, p.ch.hl);
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_FAILED);
+}
+
+static void commands_that_are_none_of_this_protocol_get_a_status(void **state)
+{
+	struct nvmf_auth_cmd cmd = {.spsp0 = 1, .spsp1 = 1, .secp = NVMF_AUTH_SECP, .len = 64};
+
+	(void)state;
+	connect_admin();
+	for (int i = 0; i < 5; i++) {
+		struct nvmf_auth_cmd c = cmd;
+		struct nvme_sqe s = bed_sqe(NVME_FABRICS, 0, i == 4 ? 8192 : 64);
+
+		c.spsp0 += i == 0;
+		c.spsp1 += i == 1;
+		c.secp += i == 2;
+		c.len = i == 3 ? 0 : i == 4 ? 8192 : 64;
+		nvmf_auth_cmd_to_sqe(&c, NVMF_AUTH_SEND, &s);
+		assert_int_equal(bed_exec(p.q, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	}
+	authenticate();
+}
+
+static void a_message_that_finds_no_room_can_be_fetched_once_more(void **state)
+{
+	struct nvme_sqe s;
+
+	(void)state;
+	connect_admin();
+	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+	s = auth_sqe(NVMF_AUTH_RECV, 47);
+	assert_int_equal(bed_exec(p.q, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	fetch_challenge();
+	make_reply(HOST_KEY, CTRL_KEY);
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	fetch_success1();
+}
+
+/* --- time and memory ----------------------------------------------------------------------------
+ */
+
+static void who_does_not_finish_in_time_is_disconnected(void **state)
+{
+	(void)state;
+	connect_admin();
+	to_the_reply();
+	p.bed->now += AUTH_TIME / 2;
+	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+	fetch_challenge();
+	p.bed->now += AUTH_TIME / 2;
+	target_tick(&p.bed->target, p.bed->now);
+	assert_true(p.q->disconnect_asked);
+	assert_string_equal(p.q->tq.why, "its host has not proved who it is");
+	bed_queue_close(p.q);
+	/* Who has is not. */
+	connect_admin();
+	authenticate();
+	p.bed->now += AUTH_TIME / 8;
+	target_tick(&p.bed->target, p.bed->now);
+	assert_false(p.q->disconnect_asked);
+}
+
+static void who_begins_again_and_again_is_failed(void **state)
+{
+	unsigned int before;
+
+	(void)state;
+	connect_admin();
+	before = p.bed->allocated;
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+		fetch_challenge();
+		assert_int_equal(p.bed->allocated, before + 1);
+	}
+	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_FAILED);
+	assert_int_equal(p.bed->allocated, before + 1);
+}
+
+static void what_a_transaction_took_is_given_back_with_it(void **state)
+{
+	unsigned int before;
+
+	(void)state;
+	connect_admin();
+	before = p.bed->allocated;
+	authenticate();
+	assert_int_equal(p.bed->allocated, before);
+	assert_null(p.q->tq.auth);
+}
+
+/* --- once more ----------------------------------------------------------------------------------
+ */
+
+static void a_live_queue_is_authenticated_again_and_goes_on_meanwhile(void **state)
+{
+	(void)state;
+	connected_and_authenticated();
+	for (int i = 0; i < 20; i++) { /* it may as often as it likes */
+		p.t_id++;
+		p.mutual = i % 2;
+		assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+		assert_int_equal(bed_property_get(p.q, NVME_PROP_CSTS, false), NVME_CSTS_RDY);
+		fetch_challenge();
+		make_reply(HOST_KEY, CTRL_KEY);
+		assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+		assert_int_equal(bed_property_get(p.q, NVME_PROP_CSTS, false), NVME_CSTS_RDY);
+		fetch_success1();
+		if (p.mutual)
+			assert_int_equal(send_success2(), NVME_SC_SUCCESS);
+	}
+	p.bed->now += NSEC_PER_SEC;
+	target_tick(&p.bed->target, p.bed->now);
+	assert_false(p.q->disconnect_asked);
+}
+
+static void a_live_controller_ends_when_its_host_fails(void **state)
+{
+	(void)state;
+	connected_and_authenticated();
+	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+	fetch_challenge();
+	make_reply(CTRL_KEY, CTRL_KEY);
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_FAILED);
+	bed_queue_close(p.q);
+	assert_int_equal(p.bed->ctrls_gone, 1);
+}
+
+static void an_answer_on_a_live_queue_that_comes_late_fails(void **state)
+{
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_KEEP_ALIVE, 0, 0);
+
+	(void)state;
+	connected_and_authenticated();
+	to_the_reply();
+	for (int i = 0; i < 5; i++) {
+		p.bed->now += 4 * NSEC_PER_SEC;
+		target_tick(&p.bed->target, p.bed->now);
+		assert_int_equal(bed_exec(p.q, &s, NULL), NVME_SC_SUCCESS);
+	}
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_INCORRECT_MESSAGE);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(who_has_not_proved_himself_can_do_nothing_else),
+		T(hosts_prove_themselves_by_each_hash_and_group),
+		T(a_host_that_asks_for_proof_is_let_in_when_it_has_seen_it),
+		T(each_queue_of_a_controller_has_to_prove_itself),
+		T(hosts_without_a_key_and_discovery_are_asked_for_none),
+		T(an_entry_without_a_name_is_every_hosts_that_has_none),
+		T(what_is_no_host_is_not_added),
+		T(hosts_that_may_not_connect_are_told_so_and_may_lose_what_they_had),
+		T(a_wrong_key_fails),
+		T(what_was_right_once_is_wrong_the_second_time),
+		T(messages_that_are_cut_off_fail),
+		T(replies_that_do_not_fit_fail),
+		T(a_dh_value_that_gives_the_secret_away_fails),
+		T(less_than_is_asked_for_fails_and_more_is_taken),
+		T(what_we_do_not_have_is_not_negotiated),
+		T(what_is_not_due_fails),
+		T(whom_the_controller_cannot_convince_it_lets_go),
+		T(who_asks_a_target_without_a_key_for_proof_fails),
+		T(our_own_challenge_is_not_answered),
+		T(commands_that_are_none_of_this_protocol_get_a_status),
+		T(a_message_that_finds_no_room_can_be_fetched_once_more),
+		T(who_does_not_finish_in_time_is_disconnected),
+		T(who_begins_again_and_again_is_failed),
+		T(what_a_transaction_took_is_given_back_with_it),
+		T(a_live_queue_is_authenticated_again_and_goes_on_meanwhile),
+		T(a_live_controller_ends_when_its_host_fails),
+		T(an_answer_on_a_live_queue_that_comes_late_fails),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
