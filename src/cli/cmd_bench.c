@@ -226,6 +226,7 @@ int cmd_bench(int argc, char **argv)
 	config.poll = cmd.poll;
 	config.plain_keys = cmd.plain;
 	b->session = session_open(&cmd.opts, &config);
+	nvme_opts_wipe(&cmd.opts);
 	if (!b->session)
 		return EXIT_FAILED;
 	ok = session_namespace(b->session, cmd.opts.uri.nsid, &b->ns) && settle(&cmd) &&

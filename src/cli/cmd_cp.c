@@ -133,6 +133,7 @@ static bool open_namespace(struct cp *cp, struct copy_end *e)
 			strcpy(opts.uri.hostid, cp->opts.uri.hostid);
 	}
 	e->session = session_open(&opts, &config);
+	nvme_opts_wipe(&opts);
 	if (!e->session || !session_namespace(e->session, opts.uri.nsid, &e->ns))
 		return false;
 	e->bytes = e->ns.blocks * e->ns.block_bytes;
@@ -288,6 +289,7 @@ int cmd_cp(int argc, char **argv)
 	nvme_opts_init(&cp.opts, NVME_OPTS_OWN);
 	cli_parse(&argp, "cp", argc, argv, &cp);
 	ok = prepare(&cp);
+	nvme_opts_wipe(&cp.opts);
 	if (ok) {
 		start_ns = time_now_ns();
 		ok = copy_run(c);

@@ -226,6 +226,7 @@ int cmd_discover(int argc, char **argv)
 	nvme_opts_init(&opts, NVME_OPTS_DISCOVERY);
 	cli_parse(&argp, "discover", argc, argv, &opts);
 	s = session_open(&opts, &config);
+	nvme_opts_wipe(&opts);
 	if (!s)
 		return EXIT_FAILED;
 	status = read_log(s, &r);

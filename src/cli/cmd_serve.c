@@ -27,6 +27,7 @@
 #include "cli/counted.h"
 #include "cli/nvme_opts.h"
 #include "cli/provider.h"
+#include "cli/secret.h"
 #include "cli/serve.h"
 #include "cli/serve_events.h"
 
@@ -58,6 +59,10 @@ enum {
 	KEY_DIRECT,
 	KEY_READY_FD,
 	KEY_ALLOW_HOST,
+	KEY_SECRET,
+	KEY_CTRL_SECRET,
+	KEY_HASH,
+	KEY_DHGROUP,
 	KEY_MEMORY,
 	KEY_PCAP,
 };
@@ -81,6 +86,17 @@ static const struct argp_option options[] = {
 	 "Use files past the page cache (O_DIRECT); block devices always are", 0},
 	{"allow-host", KEY_ALLOW_HOST, "HOSTNQN", 0,
 	 "Let only this host connect (may be repeated). Default: any", 0},
+	{"dhchap-secret", KEY_SECRET, "FILE", 0,
+	 "Hosts prove that they have the key in FILE (DH-HMAC-CHAP); HOSTNQN=FILE: this one (may "
+	 "be "
+	 "repeated)",
+	 0},
+	{"dhchap-ctrl-secret", KEY_CTRL_SECRET, "FILE", 0,
+	 "The target's key towards them, for those that ask for proof; HOSTNQN=FILE likewise", 0},
+	{"dhchap-hash", KEY_HASH, "sha256|sha384|sha512", 0,
+	 "What hosts have to take at least (default sha256)", 0},
+	{"dhchap-dhgroup", KEY_DHGROUP, "null|ffdhe2048|ffdhe3072|ffdhe4096|ffdhe6144|ffdhe8192", 0,
+	 "The same (default null)", 0},
 	{"memory", KEY_MEMORY, "BYTES", 0,
 	 "Memory for data of reads and writes under way (default 32m, at least 2m)", 0},
 	{"provider", KEY_PROVIDER, "weft|system", 0,
@@ -147,12 +163,22 @@ static void take_file(struct serve_options *o, struct argp_state *state, const c
 /* What a file says is not said a second time. */
 static void check_config(const struct serve_options *o, struct argp_state *state)
 {
-	if (o->file_count || o->listen_count || o->nqn || o->serial || o->host_count)
+	if (o->file_count || o->listen_count || o->nqn || o->serial || o->host_count ||
+	    o->keys.count)
 		argp_error(state,
 			   "what --config %s serves, where and to whom stands in the file: "
-			   "name no files with it, nor --listen, --nqn, --serial or "
-			   "--allow-host",
+			   "name no files with it, nor --listen, --nqn, --serial, --allow-host or "
+			   "--dhchap-secret",
 			   o->config);
+}
+
+static void take_key(struct serve_options *o, struct argp_state *state, const char *text, bool ctrl)
+{
+	char why[512];
+
+	if (serve_hosts_take_key(&o->keys, text, ctrl, why, sizeof(why)))
+		argp_failure(state, EXIT_FAILED, 0, "--dhchap-%ssecret: %s", ctrl ? "ctrl-" : "",
+			     why);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -193,6 +219,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (o->host_count == HOSTS_MAX)
 			argp_error(state, "--allow-host is given more than %d times", HOSTS_MAX);
 		o->hosts[o->host_count++] = arg;
+		return 0;
+	case KEY_SECRET:
+	case KEY_CTRL_SECRET:
+		take_key(o, state, arg, key == KEY_CTRL_SECRET);
+		return 0;
+	case KEY_HASH:
+		if (serve_hosts_take_hash(&o->keys, arg))
+			argp_error(state, "--dhchap-hash is sha256, sha384 or sha512, not '%s'",
+				   arg);
+		return 0;
+	case KEY_DHGROUP:
+		if (serve_hosts_take_dhgroup(&o->keys, arg))
+			argp_error(state,
+				   "--dhchap-dhgroup is null or ffdhe2048 to ffdhe8192, not "
+				   "'%s'",
+				   arg);
 		return 0;
 	case KEY_MEMORY:
 		o->pool_bytes = cli_parse_size(state, "--memory", arg, POOL_MIN, POOL_MAX);
@@ -280,13 +322,17 @@ static int make_target(struct serve *s)
 				 .alloc = env_alloc,
 				 .free = env_free,
 				 .event = env_event,
+				 .random = secret_random,
 				 .counters = counted_target()};
+	char why[512];
 
 	target_init(&s->target, &env, time_now_ns());
 	snprintf(s->target.discovery.firmware, sizeof(s->target.discovery.firmware), "%.8s",
 		 WEFT_VERSION);
 	if (shares_init(&s->shares, s->opt.pool_bytes) != 0)
 		return cli_fail("no memory for %zu MiB of data under way", s->opt.pool_bytes >> 20);
+	if (serve_hosts_add(&s->opt.keys, &s->target, why, sizeof(why)) != 0)
+		return cli_fail("%s", why);
 	serve_transports_init(&s->transports, s->epoll_fd);
 	live_init(&s->live, &s->target, &s->transports, &s->shares, s->engine, &s->opt.file);
 	return 0;
@@ -571,6 +617,7 @@ static int serve(struct serve *s, const sigset_t *signals)
 	shares_fini(&s->shares);
 	target_fini(&s->target);
 	live_fini(&s->live);
+	serve_hosts_wipe(&s->opt.keys);
 	store_engine_destroy(s->engine);
 	return status;
 }

@@ -32,6 +32,7 @@ struct session *identify_begin(struct identify *id, enum nvme_opts_target target
 			       const struct argp *argp, const char *name, int argc, char **argv)
 {
 	struct session_config config = {0};
+	struct session *s;
 
 	*id = (struct identify){0};
 	nvme_opts_init(&id->opts, target);
@@ -41,7 +42,9 @@ struct session *identify_begin(struct identify *id, enum nvme_opts_target target
 		return NULL;
 	}
 	config.discovery = strcmp(id->opts.uri.nqn, NVMF_DISCOVERY_NQN) == 0;
-	return session_open(&id->opts, &config);
+	s = session_open(&id->opts, &config);
+	nvme_opts_wipe(&id->opts);
+	return s;
 }
 
 bool identify_write(const struct session *s)

@@ -6,7 +6,10 @@
 
 #include "cli/cli.h"
 #include "cli/nvme_opts.h"
+#include "cli/provider.h"
+#include "cli/secret.h"
 #include "cli/size.h"
+#include "nvmf/auth/hash.h"
 
 enum { KEY_PROVIDER = 0x100, KEY_TIMEOUT, KEY_HDR_DIGEST = 'g', KEY_DATA_DIGEST = 'G' };
 
@@ -67,6 +70,12 @@ static const struct argp_option options[] = {
 	 3},
 	{"hdr-digest", KEY_HDR_DIGEST, NULL, 0, "TCP: with digests of headers (CRC32C)", 3},
 	{"data-digest", KEY_DATA_DIGEST, NULL, 0, "TCP: with digests of data", 3},
+	{"dhchap-secret", 'S', "KEY", 0,
+	 "Key of this host, where the subsystem demands one: DHHC-1:..., or @FILE for the first "
+	 "line of a file",
+	 3},
+	{"dhchap-ctrl-secret", 'C', "KEY", 0,
+	 "Key of the subsystem, which has to prove that it has it; the same", 3},
 	{"provider", KEY_PROVIDER, "weft|system", 0,
 	 "Verbs library: weft (default), or system for the machine's own rdma-core", 3},
 	{"output-format", 'o', "normal|json", 0, "How it is shown (default normal)", 4},
@@ -102,6 +111,35 @@ static void check_target(const struct nvme_opts *o, struct argp_state *state)
 	    strcmp(o->uri.transport, "tcp") != 0)
 		argp_error(state,
 			   "--hdr-digest and --data-digest are for TCP: nvme+tcp://, -t tcp");
+}
+
+static void take_key(struct argp_state *state, const char *option, char *word, struct auth_key *ret)
+{
+	char why[512];
+
+	if (word && secret_read(word, ret, why, sizeof(why))) {
+		secret_mask(word);
+		argp_error(state, "%s: %s", option, why);
+	}
+	secret_mask(word);
+}
+
+/* A program that is about to start anew leaves them to the one that it becomes. */
+static void take_keys(struct nvme_opts *o, struct argp_state *state)
+{
+	if (provider_starts_anew(o->provider))
+		return;
+	if (o->ctrl_secret && !o->secret)
+		argp_error(state, "--dhchap-ctrl-secret goes with --dhchap-secret: who asks for "
+				  "proof gives his own");
+	take_key(state, "--dhchap-secret", o->secret, &o->key);
+	take_key(state, "--dhchap-ctrl-secret", o->ctrl_secret, &o->ctrl_key);
+}
+
+void nvme_opts_wipe(struct nvme_opts *opts)
+{
+	auth_wipe(&opts->key, sizeof(opts->key));
+	auth_wipe(&opts->ctrl_key, sizeof(opts->ctrl_key));
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -177,6 +215,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case KEY_DATA_DIGEST:
 		o->data_digest = true;
 		return 0;
+	case 'S':
+		o->secret = arg;
+		return 0;
+	case 'C':
+		o->ctrl_secret = arg;
+		return 0;
 	case KEY_PROVIDER:
 		if (strcmp(arg, "weft") == 0)
 			o->provider = NULL;
@@ -196,6 +240,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		check_target(o, state);
+		take_keys(o, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;

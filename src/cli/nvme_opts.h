@@ -13,6 +13,7 @@
 
 #include "cli/nvme_uri.h"
 #include "cli/output.h"
+#include "nvmf/auth/key.h"
 
 /* What a verb works on, and so what must be named. */
 enum nvme_opts_target {
@@ -34,7 +35,9 @@ struct nvme_opts {
 	bool header_digest, data_digest;
 	int ctrl_loss_s; /* give up reconnecting after this; 0: at once; -1: never */
 	enum output_format format;
-	const char *provider; /* NULL: weft's own verbs library */
+	const char *provider;	       /* NULL: weft's own verbs library */
+	char *secret, *ctrl_secret;    /* words of the command line, masked once they are read */
+	struct auth_key key, ctrl_key; /* DH-HMAC-CHAP; of no length: none */
 };
 
 #define NVME_NAMESPACE_ARGS                        \
@@ -45,6 +48,8 @@ struct nvme_opts {
 extern const struct argp_child nvme_opts_children[];
 
 void nvme_opts_init(struct nvme_opts *opts, enum nvme_opts_target target);
+/* Its keys, when all sessions are open that want them. */
+void nvme_opts_wipe(struct nvme_opts *opts);
 /* For NVME_OPTS_OWN: takes a positional argument as URI; calls argp_error() when it is none. */
 void nvme_opts_take_uri(struct nvme_opts *opts, struct argp_state *state, const char *text);
 /* argp_parse() with weft's habits: the name shown is "weft NAME", wrong usage exits with 2. */

@@ -79,13 +79,20 @@ static char **first_arguments(void)
 	return argv;
 }
 
+bool provider_starts_anew(const char *name)
+{
+	const char *mark = getenv(MARK);
+
+	return name && strcmp(name, "system") == 0 && !(mark && strcmp(mark, "system") == 0);
+}
+
 int provider_use(const char *name)
 {
-	const char *mark = getenv(MARK), *old = getenv("LD_LIBRARY_PATH");
+	const char *old = getenv("LD_LIBRARY_PATH");
 	const char *directory;
 	char path[4096], **argv;
 
-	if (!name || strcmp(name, "system") != 0 || (mark && strcmp(mark, "system") == 0))
+	if (!provider_starts_anew(name))
 		return 0;
 	directory = system_directory();
 	if (!directory)

@@ -10,6 +10,8 @@
 
 /* "weft" or "system". */
 bool provider_valid(const char *name);
+/* Whether provider_use() will. */
+bool provider_starts_anew(const char *name);
 /*
  * Makes sure this process runs on the named library: NULL and "weft" are what it has already,
  * "system" starts the program anew with the system's library directory first. Call it before

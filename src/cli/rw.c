@@ -117,6 +117,7 @@ int rw_begin(struct rw *rw, bool write, int argc, char **argv)
 	nvme_opts_init(&rw->opts, NVME_OPTS_NAMESPACE);
 	cli_parse(write ? &argp_write : &argp_read, write ? "write" : "read", argc, argv, rw);
 	s = rw->session = session_open(&rw->opts, &config);
+	nvme_opts_wipe(&rw->opts);
 	if (!s)
 		return EXIT_FAILED;
 	if (!session_namespace(s, rw->opts.uri.nsid, &rw->ns) || !settle_size(rw))

@@ -7,6 +7,7 @@
 #include "cli/nvme_uri.h"
 #include "cli/output.h"
 #include "cli/serve_file.h"
+#include "cli/serve_hosts.h"
 #include "cli/serve_say.h"
 #include "cli/serve_transports.h"
 #include "nvmf/target/target.h"
@@ -24,6 +25,7 @@ struct serve_options {
 	uint32_t listen_count;
 	const char *hosts[HOSTS_MAX];
 	uint32_t host_count;
+	struct serve_hosts keys;
 	const char *nqn, *serial, *provider, *capture;
 	struct store_file_options file;
 	size_t pool_bytes;

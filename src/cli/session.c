@@ -10,8 +10,10 @@
 #include "cli/cli.h"
 #include "cli/counted.h"
 #include "cli/provider.h"
+#include "cli/secret.h"
 #include "cli/session.h"
 #include "cli/transports.h"
+#include "nvmf/auth/hash.h"
 
 #define RESOLVE_TIMEOUT_MS  5000
 #define OPEN_TIMEOUT_NS	    (15 * NSEC_PER_SEC)
@@ -84,6 +86,8 @@ static const char *command_name(const struct host_failure *f)
 	if (f->opcode != NVME_FABRICS)
 		return nvme_opcode_name(f->opcode, f->qid == 0);
 	return f->fctype == NVMF_CONNECT	? "Connect"
+	       : f->fctype == NVMF_AUTH_SEND	? "Authentication Send"
+	       : f->fctype == NVMF_AUTH_RECV	? "Authentication Receive"
 	       : f->fctype == NVMF_PROPERTY_GET ? "Property Get"
 	       : f->fctype == NVMF_PROPERTY_SET ? "Property Set"
 						: "Fabrics";
@@ -145,6 +149,11 @@ static void tell_failure(struct session *s)
 	case HOST_FAIL_UNFIT:
 		cli_fail("cannot use subsystem '%s' at %s: %s", s->nqn, s->place, f->detail);
 		break;
+	case HOST_FAIL_AUTH:
+		cli_fail("authentication between host '%s' and subsystem '%s' at %s fails: %s; the "
+			 "keys are named by --dhchap-secret and --dhchap-ctrl-secret",
+			 s->hostnqn, s->nqn, s->place, f->detail);
+		break;
 	case HOST_FAIL_NONE:
 		cli_fail("connection to %s ended", s->place);
 		break;
@@ -180,6 +189,9 @@ static bool fill_config(struct session *s, const struct nvme_opts *opts, struct 
 		.command_timeout_ns = opts->timeout_s * second,
 		.shutdown_timeout_ns = SHUTDOWN_TIMEOUT_NS,
 		.reconnect_delay_ns = opts->reconnect_delay_s * second,
+		.key = opts->key,
+		.ctrl_key = opts->ctrl_key,
+		.random = secret_random,
 		.changed = changed,
 		.arg = s,
 	};
@@ -225,11 +237,14 @@ static bool create(struct session *s, const struct nvme_opts *opts)
 	struct host_config hc;
 	size_t places;
 	char why[512];
+	int err;
 
 	s->kind = kind;
 	snprintf(s->place, sizeof(s->place), v6 ? "[%s]:%s" : "%s:%s", opts->uri.host, port);
-	if (!fill_config(s, opts, &hc))
+	if (!fill_config(s, opts, &hc)) {
+		auth_wipe(&hc, sizeof(hc));
 		return false;
+	}
 	hc.counters = counted_host();
 	places = HOST_ADMIN_ENTRIES + (size_t)hc.io_queues * hc.io_entries;
 	s->queues = calloc(1u + hc.io_queues, sizeof(*s->queues));
@@ -247,8 +262,10 @@ static bool create(struct session *s, const struct nvme_opts *opts)
 	s->page = session_alloc(s, (size_t)NVME_IDENTIFY_LEN + HOST_SCRATCH_LEN);
 	if (!s->page)
 		return false;
-	if (host_init(&s->host, &hc, s->transport->ops->queues, s->transport, s->queues, s->places,
-		      (uint8_t *)s->page + NVME_IDENTIFY_LEN)) {
+	err = host_init(&s->host, &hc, s->transport->ops->queues, s->transport, s->queues,
+			s->places, (uint8_t *)s->page + NVME_IDENTIFY_LEN);
+	auth_wipe(&hc, sizeof(hc));
+	if (err) {
 		cli_fail("the host's configuration is beyond its limits");
 		return false;
 	}
@@ -375,6 +392,7 @@ void session_close(struct session *s)
 		s->transport->ops->destroy(s->transport);
 	for (unsigned int i = 0; i < s->memory_count; i++)
 		munmap(s->memory[i].addr, s->memory[i].len);
+	host_forget(&s->host);
 	free(s->queues);
 	free(s->places);
 	free(s);

@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 #include <cmocka.h>
 
 #include "base/time.h"
@@ -709,6 +710,149 @@ static void who_may_not_connect_is_told(void **state)
 
 #define BED_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
+/* --- who may in ---------------------------------------------------------------------------------
+ */
+
+#define HOSTNQN	  "nqn.2026-11.io.example:host" /* plain_host()'s */
+#define KEY	  "DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
+#define OTHER_KEY "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
+
+static struct target_host known;
+
+static void random_bytes(void *ctx, void *p, size_t len)
+{
+	(void)ctx;
+	assert_int_equal(getrandom(p, len, 0), len);
+}
+
+static struct auth_key key_of(const char *text)
+{
+	struct auth_key k;
+	const char *why;
+
+	assert_int_equal(auth_key_parse(text, &k, &why), 0);
+	return k;
+}
+
+/* Both sides have both keys. */
+static void with_keys(void)
+{
+	known = (struct target_host){
+		.nqn = HOSTNQN, .key = key_of(KEY), .ctrl_key = key_of(OTHER_KEY)};
+	bed.target.env.random = bed.config.random = random_bytes;
+	bed.config.key = known.key;
+	bed.config.ctrl_key = known.ctrl_key;
+	assert_int_equal(target_host_add(&bed.target, &known), 0);
+}
+
+static const char *failed_for(void)
+{
+	begin();
+	turn_until(bed.host.state == HOST_LIVE || bed.host.state == HOST_FAILED);
+	assert_string_equal(host_state_name(bed.host.state), "failed");
+	assert_in_range(bed.host.failure.kind, HOST_FAIL_UNFIT, HOST_FAIL_AUTH);
+	return bed.host.failure.detail;
+}
+
+static void who_has_the_keys_is_let_in_on_every_queue(void **state)
+{
+	(void)state;
+	with_keys();
+	known.dhgroup = NVMF_AUTH_DH_2048;
+	bring_up();
+	assert_true(bed.host.authenticated);
+	assert_int_equal(bed.target.counters->authentications, 1 + IO_QUEUES);
+	fill(mem.out, 65536, 3);
+	assert_int_equal(do_write(0, mem.out, 65536), NVME_SC_SUCCESS);
+	assert_int_equal(do_read(0, mem.in, 65536), NVME_SC_SUCCESS);
+	assert_memory_equal(mem.in, mem.out, 65536);
+}
+
+static void each_hash_and_group_is_had(void **state)
+{
+	(void)state;
+	with_keys();
+	known.hash = NVMF_AUTH_SHA512;
+	known.dhgroup = NVMF_AUTH_DH_8192; /* the longest messages there are */
+	bed.config.io_queues = 1;
+	bring_up();
+	assert_true(bed.host.authenticated);
+}
+
+static void one_side_alone_proves_itself_where_that_is_enough(void **state)
+{
+	(void)state;
+	with_keys();
+	bed.config.ctrl_key.len = 0;
+	bring_up();
+	assert_true(bed.host.authenticated);
+}
+
+static void who_has_no_key_or_another_is_not_let_in(void **state)
+{
+	(void)state;
+	with_keys();
+	bed.config.key = known.ctrl_key;
+	assert_non_null(strstr(failed_for(), "does not take"));
+	assert_int_equal(bed.target.counters->authentications_failed, 1);
+}
+
+static void a_host_without_a_key_says_what_is_missing(void **state)
+{
+	(void)state;
+	with_keys();
+	bed.config.key.len = bed.config.ctrl_key.len = 0;
+	assert_non_null(strstr(failed_for(), "DH-HMAC-CHAP"));
+}
+
+/* It is not what it says, or somebody stands between. */
+static void a_target_with_another_key_is_not_trusted(void **state)
+{
+	(void)state;
+	with_keys();
+	bed.config.ctrl_key = known.key;
+	assert_non_null(strstr(failed_for(), "controller's key"));
+	assert_int_equal(bed.target.counters->authentications_failed, 1); /* it was told */
+}
+
+/* Not even if it does not ask for anything itself. */
+static void a_target_that_is_to_prove_itself_has_to(void **state)
+{
+	(void)state;
+	with_keys();
+	target_host_remove(&bed.target, &known);
+	assert_non_null(strstr(failed_for(), "no key"));
+}
+
+static void a_live_host_authenticates_again(void **state)
+{
+	(void)state;
+	with_keys();
+	assert_int_equal(host_authenticate(&bed.host, time_now_ns()), -ENOTCONN);
+	bring_up();
+	for (unsigned int i = 1; i <= 3; i++) {
+		assert_int_equal(host_authenticate(&bed.host, time_now_ns()), 0);
+		assert_int_equal(host_authenticate(&bed.host, time_now_ns()), -EALREADY);
+		assert_int_equal(do_read(0, mem.in, 4096), NVME_SC_SUCCESS);
+		turn_until(!bed.host.auth.again);
+		assert_int_equal(bed.target.counters->authentications, 1 + IO_QUEUES + i);
+	}
+	known.key.key[0] ^= 1; /* changed meanwhile */
+	assert_int_equal(host_authenticate(&bed.host, time_now_ns()), 0);
+	turn_until(bed.host.state == HOST_FAILED);
+	assert_int_equal(bed.host.failure.kind, HOST_FAIL_AUTH);
+}
+
+static void a_host_that_shuts_down_meanwhile_does(void **state)
+{
+	(void)state;
+	with_keys();
+	bring_up();
+	assert_int_equal(host_authenticate(&bed.host, time_now_ns()), 0);
+	host_shutdown(&bed.host, time_now_ns());
+	turn_until(bed.host.state == HOST_CLOSED);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -731,6 +875,15 @@ int main(int argc, char **argv)
 		BED_TEST(when_the_target_ends_hosts_are_told),
 		BED_TEST(a_port_closes_with_its_connections_alone),
 		BED_TEST(who_may_not_connect_is_told),
+		BED_TEST(who_has_the_keys_is_let_in_on_every_queue),
+		BED_TEST(each_hash_and_group_is_had),
+		BED_TEST(one_side_alone_proves_itself_where_that_is_enough),
+		BED_TEST(who_has_no_key_or_another_is_not_let_in),
+		BED_TEST(a_host_without_a_key_says_what_is_missing),
+		BED_TEST(a_target_with_another_key_is_not_trusted),
+		BED_TEST(a_target_that_is_to_prove_itself_has_to),
+		BED_TEST(a_live_host_authenticates_again),
+		BED_TEST(a_host_that_shuts_down_meanwhile_does),
 	};
 	const char *name = argc == 2 ? argv[1] : "";
 

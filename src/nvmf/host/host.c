@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "nvmf/auth/hash.h"
 #include "nvmf/host/internal.h"
 
 #define LOSS_ENDLESS UINT64_MAX
@@ -19,7 +20,8 @@ int host_init(struct host *h, const struct host_config *config,
 	    (config->io_queues &&
 	     (config->io_entries < 2 || config->io_entries > HOST_ENTRIES_MAX)) ||
 	    strnlen(config->subnqn, NVME_NQN_LEN) > NVME_NQN_MAX ||
-	    strnlen(config->hostnqn, NVME_NQN_LEN) > NVME_NQN_MAX)
+	    strnlen(config->hostnqn, NVME_NQN_LEN) > NVME_NQN_MAX ||
+	    (config->ctrl_key.len && !config->key.len) || (config->key.len && !config->random))
 		return -EINVAL;
 	*h = (struct host){
 		.config = *config,
@@ -46,6 +48,13 @@ int host_init(struct host *h, const struct host_config *config,
 	return 0;
 }
 
+void host_forget(struct host *h)
+{
+	auth_wipe(&h->config.key, sizeof(h->config.key));
+	auth_wipe(&h->config.ctrl_key, sizeof(h->config.ctrl_key));
+	auth_wipe(&h->auth, sizeof(h->auth));
+}
+
 /* --- loss ---------------------------------------------------------------------------------- */
 
 /* Whether another attempt may end differently. */
@@ -56,6 +65,7 @@ static bool worth_another(const struct host_failure *f)
 		return !(f->status & NVME_STATUS_DNR);
 	case HOST_FAIL_PROTOCOL:
 	case HOST_FAIL_UNFIT:
+	case HOST_FAIL_AUTH:
 		return false;
 	case HOST_FAIL_NONE:
 	case HOST_FAIL_OPEN:
@@ -79,6 +89,7 @@ static void handle_loss(struct host *h, uint64_t now_ns)
 	h->counters->losses++;
 	h->counters->timeouts += h->failure.kind == HOST_FAIL_TIMEOUT;
 	h->keep_alive_out = h->event_out = false;
+	h->auth.again = h->authenticated = false;
 	h->keep_alive_due_ns = UINT64_MAX;
 	host_close_queues(h, 0);
 	if (h->state == HOST_SHUTDOWN || h->state == HOST_SHUTDOWN_WAIT) {
@@ -274,13 +285,28 @@ void host_reset(struct host *h, uint64_t now_ns)
 	leave(h, now_ns);
 }
 
+int host_authenticate(struct host *h, uint64_t now_ns)
+{
+	if (h->state != HOST_LIVE || h->lost)
+		return -ENOTCONN;
+	if (!h->config.key.len)
+		return -EINVAL;
+	if (h->auth.again)
+		return -EALREADY;
+	enter(h);
+	steps_authenticate(h, now_ns);
+	leave(h, now_ns);
+	return 0;
+}
+
 void host_shutdown(struct host *h, uint64_t now_ns)
 {
 	if (h->state == HOST_CLOSED || h->state == HOST_SHUTDOWN || h->state == HOST_SHUTDOWN_WAIT)
 		return;
 	enter(h);
 	h->keep_alive_due_ns = UINT64_MAX;
-	if (h->state == HOST_LIVE && !h->lost) {
+	/* Its commands and those of an authentication would be the same request. */
+	if (h->state == HOST_LIVE && !h->lost && !h->auth.again) {
 		host_close_queues(h, 1);
 		h->shutdown_deadline_ns = now_ns + h->config.shutdown_timeout_ns;
 		steps_shut_down(h, now_ns);

@@ -14,7 +14,8 @@
  * States (state.c has the table of what may follow what, steps.c what is done in each):
  *	IDLE		nothing yet
  *	OPENING		the transport connects the admin queue
- *	CONNECT..SET_QUEUES	one bring-up command each is outstanding on the admin queue
+ *	CONNECT..SET_QUEUES	one bring-up command each is outstanding on the admin queue;
+ *			AUTHENTICATE is a few, where the controller or the caller demands it
  *	IO_CONNECT	I/O queues are opened and connected, side by side
  *	LIVE		requests are sent; keep-alive runs, an event request is outstanding
  *	WAITING		after a lost connection, until the next attempt; requests wait
@@ -37,6 +38,7 @@
 
 #include "base/list.h"
 #include "base/handles.h"
+#include "nvmf/auth/key.h"
 #include "nvmf/common/command.h"
 #include "wire/nvme.h"
 #include "wire/nvme_fabrics.h"
@@ -56,6 +58,7 @@ enum host_state {
 	HOST_IDLE,
 	HOST_OPENING,
 	HOST_CONNECT,
+	HOST_AUTHENTICATE,
 	HOST_READ_CAP,
 	HOST_READ_VS,
 	HOST_ENABLE,
@@ -84,6 +87,7 @@ enum host_failure_kind {
 	HOST_FAIL_FATAL,      /* CSTS.CFS: the controller reports a fatal status */
 	HOST_FAIL_PROTOCOL,   /* the peer broke the protocol: detail */
 	HOST_FAIL_UNFIT,      /* the controller lacks what this host needs: detail */
+	HOST_FAIL_AUTH,	      /* one side has not proved who it is: detail */
 };
 
 struct host_failure {
@@ -166,6 +170,13 @@ struct host_config {
 	void (*event)(void *arg, uint32_t result);
 	void *arg;
 	struct host_counters *counters; /* where others can look; NULL: the host's own */
+	/*
+	 * DH-HMAC-CHAP. key: of no length: a controller that demands authentication is of no use.
+	 * ctrl_key: of no length: the controller proves nothing; else it has to, on every queue,
+	 * and be it that it demands nothing of us. random, for these: bytes that nobody can guess.
+	 */
+	struct auth_key key, ctrl_key;
+	void (*random)(void *arg, void *p, size_t len);
 };
 
 enum host_queue_state { HOST_QUEUE_CLOSED, HOST_QUEUE_OPENING, HOST_QUEUE_OPEN };
@@ -183,8 +194,29 @@ struct host_queue {
 	struct handles cids;
 	struct handle_place *places; /* the caller's, [capacity] */
 	uint16_t capacity;
+	bool authenticate;	      /* as its Connect has told */
 	const struct host_step *step; /* of its bring-up, or of the shutdown */
 	struct host_request own;      /* that step's command */
+};
+
+enum host_auth_step {
+	HOST_AUTH_SENT_NEGOTIATE,
+	HOST_AUTH_AWAITS_CHALLENGE,
+	HOST_AUTH_SENT_REPLY,
+	HOST_AUTH_AWAITS_SUCCESS1,
+	HOST_AUTH_SENT_SUCCESS2,
+	HOST_AUTH_SENT_FAILURE2,
+};
+
+/* The one authentication that is under way. */
+struct host_auth {
+	enum host_auth_step step;
+	uint32_t len; /* bytes to be sent or fetched */
+	uint16_t t_id, last_t_id;
+	uint8_t hl;
+	uint8_t expected[NVMF_AUTH_HASH_MAX]; /* the controller's response */
+	const char *why;		      /* it fails: static */
+	bool again;			      /* of a live admin queue */
 };
 
 struct host {
@@ -199,6 +231,7 @@ struct host {
 	uint32_t transfer_max; /* bytes of one command: MDTS and the transport's limit */
 	uint32_t capsule_max;  /* bytes of data in an I/O capsule: IOCCSZ */
 	uint32_t reconnects;   /* so far */
+	bool authenticated;    /* this association is, by DH-HMAC-CHAP */
 
 	/* The host's own. */
 	struct host_counters *counters, own_counters;
@@ -207,6 +240,7 @@ struct host {
 	void *transport_arg;
 	struct host_queue *queues; /* [1 + config.io_queues] */
 	uint8_t *scratch;
+	struct host_auth auth;
 	uint16_t io_begun, io_up; /* IO_CONNECT: queues that were begun, and that are connected */
 	unsigned int depth;	  /* calls into the host that are under way */
 	bool lost;		  /* handled when the outermost call ends */
@@ -224,15 +258,21 @@ struct host {
 /*
  * queues: 1 + config->io_queues entries. places: HOST_ADMIN_ENTRIES + io_queues * io_entries.
  * scratch: HOST_SCRATCH_LEN bytes in memory the transport knows. All stay the caller's and
- * outlive the host. -EINVAL for a configuration beyond the limits above.
+ * outlive the host. -EINVAL for a configuration beyond the limits above, a key of the controller's
+ * without one of the host's, or keys without randomness. The keys are copied: host_forget() wipes
+ * them, when the host is done with.
  */
 int host_init(struct host *h, const struct host_config *config,
 	      const struct host_transport *transport, void *transport_arg,
 	      struct host_queue *queues, struct handle_place *places, void *scratch) must_use;
+void host_forget(struct host *h);
 void host_start(struct host *h, uint64_t now_ns);
 /* qid 0 is the admin queue. 0: done() will be called. -ENOTCONN in a state that has no future
  * or before LIVE; -EINVAL for a queue that is not or more data than transfer_max. */
 int host_submit(struct host *h, uint16_t qid, struct host_request *req, uint64_t now_ns) must_use;
+/* Authenticates the live admin queue anew; where that fails the association is lost. -ENOTCONN: it
+ * is not live; -EALREADY: that is under way; -EINVAL: there is no key. */
+int host_authenticate(struct host *h, uint64_t now_ns) must_use;
 /* Ends the association politely. Requests still outstanding end with -ECANCELED. */
 void host_shutdown(struct host *h, uint64_t now_ns);
 /* Drops the connection as if it had been lost, and builds it anew if the configuration lets it. */

@@ -45,10 +45,26 @@ void live_tick(struct host *h, uint64_t now_ns);
 void live_event_done(struct host_request *req, uint64_t now_ns);
 void live_keep_alive_done(struct host_request *req, uint64_t now_ns);
 
+/* --- auth.c ----------------------------------------------------------------------------------- */
+
+enum host_auth_next {
+	HOST_AUTH_SEND,	 /* h->auth.len bytes of the message */
+	HOST_AUTH_FETCH, /* as many at most */
+	HOST_AUTH_DONE,
+	HOST_AUTH_FAILED, /* h->auth.why */
+};
+
+uint8_t *host_auth_message(struct host *h);
+enum host_auth_next host_auth_begin(struct host *h);
+/* What was to be sent is, what was to be fetched is there. */
+enum host_auth_next host_auth_go_on(struct host *h);
+
 /* --- steps.c ---------------------------------------------------------------------------------- */
 
 void steps_bring_up(struct host *h, uint64_t now_ns);
 void steps_shut_down(struct host *h, uint64_t now_ns);
+/* Of the live admin queue, once more. */
+void steps_authenticate(struct host *h, uint64_t now_ns);
 /* The connection of a queue is there. */
 void steps_opened(struct host *h, uint16_t qid, uint64_t now_ns);
 /* Looks at CSTS again. */

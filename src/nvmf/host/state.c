@@ -14,7 +14,8 @@ static const struct {
 } states[] = {
 	[HOST_IDLE] = {"idle", BIT(HOST_OPENING) | BIT(HOST_CLOSED)},
 	[HOST_OPENING] = {"opening", BIT(HOST_CONNECT) | DOWN},
-	[HOST_CONNECT] = {"connect", BIT(HOST_READ_CAP) | DOWN},
+	[HOST_CONNECT] = {"connect", BIT(HOST_AUTHENTICATE) | BIT(HOST_READ_CAP) | DOWN},
+	[HOST_AUTHENTICATE] = {"authenticate", BIT(HOST_READ_CAP) | DOWN},
 	[HOST_READ_CAP] = {"read CAP", BIT(HOST_READ_VS) | DOWN},
 	[HOST_READ_VS] = {"read VS", BIT(HOST_ENABLE) | DOWN},
 	[HOST_ENABLE] = {"enable", BIT(HOST_WAIT_READY) | DOWN},

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "nvmf/host/internal.h"
+#include "wire/nvme_auth.h"
 #include "wire/nvme_log.h"
 
 #define POLL_FIRST_NS  (1 * NSEC_PER_MSEC)
@@ -19,11 +20,11 @@
 struct host_step {
 	enum host_state state; /* of the host, while its admin queue is at this row */
 	/* Whether there is anything to do; NULL: always. */
-	bool (*wanted)(const struct host *h);
+	bool (*wanted)(const struct host *h, uint16_t qid);
 	/* Sends a command, or opens the connection. */
 	void (*begin)(struct host *h, uint16_t qid, uint64_t now_ns);
 	/* Takes what the command brought; false: this is not the end of it. NULL: nothing. */
-	bool (*end)(struct host *h, const struct nvme_cqe *cqe, uint64_t now_ns);
+	bool (*end)(struct host *h, uint16_t qid, const struct nvme_cqe *cqe, uint64_t now_ns);
 	bool optional; /* a controller that refuses it is used all the same */
 };
 
@@ -52,22 +53,28 @@ static void answered(struct host_request *req, uint64_t now_ns)
 
 	if ((req->cqe.status & NVME_STATUS_CODE) && !s->optional)
 		refused(h, qid, req);
-	else if (!s->end || s->end(h, &req->cqe, now_ns))
+	else if (!s->end || s->end(h, qid, &req->cqe, now_ns))
 		go_on(h, qid, now_ns);
 }
 
-static void send(struct host *h, uint16_t qid, const struct nvme_sqe *sqe, enum nvmf_dir dir,
-		 uint32_t len, uint64_t now_ns)
+static void send_from(struct host *h, uint16_t qid, const struct nvme_sqe *sqe, enum nvmf_dir dir,
+		      void *data, uint32_t len, uint64_t now_ns)
 {
 	struct host_request *req = &h->queues[qid].own;
 
 	req->sqe = *sqe;
 	req->dir = dir;
-	req->data = len ? h->scratch : NULL;
+	req->data = len ? data : NULL;
 	req->data_len = len;
 	req->done = answered;
 	req->arg = h;
 	queue_push_own(h, qid, req, now_ns);
+}
+
+static void send(struct host *h, uint16_t qid, const struct nvme_sqe *sqe, enum nvmf_dir dir,
+		 uint32_t len, uint64_t now_ns)
+{
+	send_from(h, qid, sqe, dir, h->scratch, len, now_ns);
 }
 
 static void send_property(struct host *h, uint8_t fctype, enum nvme_prop offset, uint64_t value,
@@ -132,15 +139,82 @@ static void send_connect(struct host *h, uint16_t qid, uint64_t now_ns)
 	send(h, qid, &sqe, NVMF_DIR_TO_CTRL, NVMF_CONNECT_DATA_LEN, now_ns);
 }
 
-static bool take_connect(struct host *h, const struct nvme_cqe *cqe, uint64_t now_ns)
+/* A controller that is to prove itself does so whether or not it asks us to. */
+static bool take_connect(struct host *h, uint16_t qid, const struct nvme_cqe *cqe, uint64_t now_ns)
 {
+	bool demanded = NVMF_CONNECT_ATR(cqe->result);
+	const char *why = NULL;
+
 	(void)now_ns;
-	h->cntlid = NVMF_CONNECT_CNTLID(cqe->result);
-	if (!NVMF_CONNECT_ATR(cqe->result) && !NVMF_CONNECT_ASCR(cqe->result))
+	if (qid == 0)
+		h->cntlid = NVMF_CONNECT_CNTLID(cqe->result);
+	h->queues[qid].authenticate = demanded || (h->config.ctrl_key.len && !h->discovery);
+	if (NVMF_CONNECT_ASCR(cqe->result))
+		why = "it demands a secure channel (TLS) after authentication, which weft does not "
+		      "have";
+	else if (demanded && !h->config.key.len)
+		why = "it demands in-band authentication (DH-HMAC-CHAP), and there is no key for "
+		      "it";
+	else if (qid && h->queues[qid].authenticate && !h->queues[0].authenticate)
+		why = "it demands authentication of I/O queues alone";
+	if (why)
+		host_lose_for(h, HOST_FAIL_UNFIT, qid, why);
+	return !why;
+}
+
+/* --- authentication --------------------------------------------------------------------------- */
+
+static void send_message(struct host *h, uint16_t qid, uint8_t fctype, uint64_t now_ns)
+{
+	const struct nvmf_auth_cmd cmd = {.spsp0 = NVMF_AUTH_SPSP,
+					  .spsp1 = NVMF_AUTH_SPSP,
+					  .secp = NVMF_AUTH_SECP,
+					  .len = h->auth.len};
+	struct nvme_sqe sqe = {0};
+
+	nvmf_auth_cmd_to_sqe(&cmd, fctype, &sqe);
+	send_from(h, qid, &sqe, fctype == NVMF_AUTH_SEND ? NVMF_DIR_TO_CTRL : NVMF_DIR_TO_HOST,
+		  host_auth_message(h), h->auth.len, now_ns);
+}
+
+static bool authenticate_next(struct host *h, uint16_t qid, enum host_auth_next next,
+			      uint64_t now_ns)
+{
+	switch (next) {
+	case HOST_AUTH_SEND:
+		send_message(h, qid, NVMF_AUTH_SEND, now_ns);
+		return false;
+	case HOST_AUTH_FETCH:
+		send_message(h, qid, NVMF_AUTH_RECV, now_ns);
+		return false;
+	case HOST_AUTH_DONE:
+		h->authenticated = true;
 		return true;
-	host_lose_for(h, HOST_FAIL_UNFIT, 0, "it demands in-band authentication");
+	case HOST_AUTH_FAILED:
+		break;
+	}
+	host_lose_for(h, HOST_FAIL_AUTH, qid, h->auth.why);
 	return false;
 }
+
+static bool must_authenticate(const struct host *h, uint16_t qid)
+{
+	return h->queues[qid].authenticate;
+}
+
+static void begin_auth(struct host *h, uint16_t qid, uint64_t now_ns)
+{
+	(void)authenticate_next(h, qid, host_auth_begin(h), now_ns);
+}
+
+static bool go_on_with_auth(struct host *h, uint16_t qid, const struct nvme_cqe *cqe,
+			    uint64_t now_ns)
+{
+	(void)cqe;
+	return authenticate_next(h, qid, host_auth_go_on(h), now_ns);
+}
+
+/* --- the controller --------------------------------------------------------------------------- */
 
 static void read_cap(struct host *h, uint16_t qid, uint64_t now_ns)
 {
@@ -148,8 +222,9 @@ static void read_cap(struct host *h, uint16_t qid, uint64_t now_ns)
 	send_property(h, NVMF_PROPERTY_GET, NVME_PROP_CAP, 0, now_ns);
 }
 
-static bool take_cap(struct host *h, const struct nvme_cqe *cqe, uint64_t now_ns)
+static bool take_cap(struct host *h, uint16_t qid, const struct nvme_cqe *cqe, uint64_t now_ns)
 {
+	(void)qid;
 	(void)now_ns;
 	h->cap = cqe->result;
 	return true;
@@ -161,8 +236,9 @@ static void read_vs(struct host *h, uint16_t qid, uint64_t now_ns)
 	send_property(h, NVMF_PROPERTY_GET, NVME_PROP_VS, 0, now_ns);
 }
 
-static bool take_vs(struct host *h, const struct nvme_cqe *cqe, uint64_t now_ns)
+static bool take_vs(struct host *h, uint16_t qid, const struct nvme_cqe *cqe, uint64_t now_ns)
 {
+	(void)qid;
 	(void)now_ns;
 	h->vs = (uint32_t)cqe->result;
 	return true;
@@ -195,8 +271,9 @@ static void await_ready(struct host *h, uint16_t qid, uint64_t now_ns)
 	steps_poll(h, now_ns);
 }
 
-static bool is_ready(struct host *h, const struct nvme_cqe *cqe, uint64_t now_ns)
+static bool is_ready(struct host *h, uint16_t qid, const struct nvme_cqe *cqe, uint64_t now_ns)
 {
+	(void)qid;
 	if (cqe->result & NVME_CSTS_CFS) {
 		host_lose_for(h, HOST_FAIL_FATAL, 0, NULL);
 		return false;
@@ -211,12 +288,13 @@ static void identify(struct host *h, uint16_t qid, uint64_t now_ns)
 	send(h, qid, &sqe, NVMF_DIR_TO_HOST, NVME_IDENTIFY_LEN, now_ns);
 }
 
-static bool take_identify(struct host *h, const struct nvme_cqe *cqe, uint64_t now_ns)
+static bool take_identify(struct host *h, uint16_t qid, const struct nvme_cqe *cqe, uint64_t now_ns)
 {
 	struct cursor c = cursor_init(h->scratch, NVME_IDENTIFY_LEN);
 	unsigned int shift = 12 + (unsigned int)NVME_CAP_MPSMIN(h->cap);
 	uint32_t max = h->transport->transfer_max ? h->transport->transfer_max : TRANSFER_MAX;
 
+	(void)qid;
 	(void)cqe;
 	(void)now_ns;
 	nvme_id_ctrl_get(&c, &h->id);
@@ -245,8 +323,9 @@ static bool take_identify(struct host *h, const struct nvme_cqe *cqe, uint64_t n
 	return true;
 }
 
-static bool wants_events(const struct host *h)
+static bool wants_events(const struct host *h, uint16_t qid)
 {
+	(void)qid;
 	return !h->discovery && (h->id.oaes & NVME_OAES_NS_ATTR);
 }
 
@@ -256,8 +335,9 @@ static void set_events(struct host *h, uint16_t qid, uint64_t now_ns)
 	send_feature(h, NVME_FID_ASYNC_EVENT, h->id.oaes & NVME_OAES_NS_ATTR, now_ns);
 }
 
-static bool wants_io(const struct host *h)
+static bool wants_io(const struct host *h, uint16_t qid)
 {
+	(void)qid;
 	return h->config.io_queues;
 }
 
@@ -268,11 +348,12 @@ static void set_queues(struct host *h, uint16_t qid, uint64_t now_ns)
 		     NVME_NUM_QUEUES(h->config.io_queues, h->config.io_queues), now_ns);
 }
 
-static bool take_queues(struct host *h, const struct nvme_cqe *cqe, uint64_t now_ns)
+static bool take_queues(struct host *h, uint16_t qid, const struct nvme_cqe *cqe, uint64_t now_ns)
 {
 	uint32_t granted = min_of(NVME_NUM_QUEUES_SQ((uint32_t)cqe->result),
 				  NVME_NUM_QUEUES_CQ((uint32_t)cqe->result));
 
+	(void)qid;
 	(void)now_ns;
 	h->io_queues = (uint16_t)min_of(granted, (uint32_t)h->config.io_queues);
 	return true;
@@ -301,14 +382,17 @@ static void begin_io_open(struct host *h, uint16_t qid, uint64_t now_ns)
 
 static const struct host_step io_steps[] = {
 	{HOST_IO_CONNECT, .begin = begin_io_open},
-	{HOST_IO_CONNECT, .begin = send_connect},
+	{HOST_IO_CONNECT, .begin = send_connect, .end = take_connect},
+	{HOST_IO_CONNECT, must_authenticate, begin_auth, go_on_with_auth},
 	{HOST_IO_CONNECT, .begin = io_queue_up},
 };
 
+/* One authentication at a time. */
 static void begin_more_io(struct host *h, uint64_t now_ns)
 {
-	while (!h->lost && h->io_begun < h->io_queues &&
-	       h->io_begun - h->io_up < HOST_CONNECTING_MAX) {
+	const int most = h->queues[0].authenticate ? 1 : HOST_CONNECTING_MAX;
+
+	while (!h->lost && h->io_begun < h->io_queues && h->io_begun - h->io_up < most) {
 		struct host_queue *q = &h->queues[++h->io_begun];
 
 		q->step = io_steps;
@@ -350,8 +434,9 @@ static void await_shutdown(struct host *h, uint16_t qid, uint64_t now_ns)
 	steps_poll(h, now_ns);
 }
 
-static bool is_shut_down(struct host *h, const struct nvme_cqe *cqe, uint64_t now_ns)
+static bool is_shut_down(struct host *h, uint16_t qid, const struct nvme_cqe *cqe, uint64_t now_ns)
 {
+	(void)qid;
 	if ((cqe->result & NVME_CSTS_SHST_MASK) == NVME_CSTS_SHST_DONE) {
 		host_close_queues(h, 0);
 		return true;
@@ -380,6 +465,7 @@ static void alive(struct host *h, uint16_t qid, uint64_t now_ns)
 static const struct host_step bring_up[] = {
 	{HOST_OPENING, .begin = begin_open},
 	{HOST_CONNECT, .begin = send_connect, .end = take_connect},
+	{HOST_AUTHENTICATE, must_authenticate, begin_auth, go_on_with_auth},
 	{HOST_READ_CAP, .begin = read_cap, .end = take_cap},
 	{HOST_READ_VS, .begin = read_vs, .end = take_vs},
 	{HOST_ENABLE, .begin = enable},
@@ -391,6 +477,18 @@ static const struct host_step bring_up[] = {
 	{HOST_LIVE, .begin = alive},
 };
 
+static void authenticated_again(struct host *h, uint16_t qid, uint64_t now_ns)
+{
+	(void)qid;
+	(void)now_ns;
+	h->auth.again = false;
+}
+
+static const struct host_step authenticate_again[] = {
+	{HOST_LIVE, .begin = begin_auth, .end = go_on_with_auth},
+	{HOST_LIVE, .begin = authenticated_again},
+};
+
 static const struct host_step shut_down[] = {
 	{HOST_SHUTDOWN, .begin = begin_shutdown},
 	{HOST_SHUTDOWN_WAIT, .begin = await_shutdown, .end = is_shut_down},
@@ -399,10 +497,10 @@ static const struct host_step shut_down[] = {
 
 static void begin(struct host *h, uint16_t qid, const struct host_step *s, uint64_t now_ns)
 {
-	while (s->wanted && !s->wanted(h))
+	while (s->wanted && !s->wanted(h, qid))
 		s++;
 	h->queues[qid].step = s;
-	if (qid == 0)
+	if (qid == 0 && s->state != h->state)
 		host_set_state(h, s->state, now_ns);
 	s->begin(h, qid, now_ns);
 }
@@ -420,6 +518,12 @@ void steps_bring_up(struct host *h, uint64_t now_ns)
 void steps_shut_down(struct host *h, uint64_t now_ns)
 {
 	begin(h, 0, shut_down, now_ns);
+}
+
+void steps_authenticate(struct host *h, uint64_t now_ns)
+{
+	h->auth.again = true;
+	begin(h, 0, authenticate_again, now_ns);
 }
 
 void steps_opened(struct host *h, uint16_t qid, uint64_t now_ns)

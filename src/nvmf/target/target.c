@@ -126,15 +126,6 @@ void target_host_remove(struct target *t, struct target_host *h)
 	list_remove(&h->link);
 }
 
-void target_subsys_allow(struct target_subsys *s, const char *const *hosts, uint32_t count)
-{
-	s->hosts = hosts;
-	s->host_count = count;
-	list_for_each(c, &s->ctrls, struct target_ctrl, link)
-		if (!target_allows(s, c->hostnqn))
-			ctrl_disconnect_queues(c, 0, "its host may not use the subsystem any more");
-}
-
 static void ns_tell(struct target_subsys *s, uint32_t nsid)
 {
 	list_for_each(c, &s->ctrls, struct target_ctrl, link) {

@@ -392,7 +392,8 @@ struct target_event {
 /* What a core cannot have of its own. Called by the first group's thread. */
 struct target_env {
 	void *ctx;
-	void *(*alloc)(void *ctx, size_t bytes); /* zeroed or NULL; per controller, at Connect */
+	void *(*alloc)(void *ctx,
+		       size_t bytes); /* zeroed or NULL: a controller, an authentication */
 	void (*free)(void *ctx, void *p);
 	void (*event)(void *ctx, const struct target_event *e); /* may be NULL */
 	/* Bytes that nobody can guess; NULL: no host is asked to prove itself. */
@@ -430,7 +431,8 @@ bool target_idle(const struct target *t);
 void target_fini(struct target *t);
 /* Serial, model, hosts: filled in by the caller before. -EINVAL: no valid NQN; -EEXIST. */
 int target_subsys_add(struct target *t, struct target_subsys *s) must_use;
-/* Who may connect from now on, as in struct target_subsys. Controllers of hosts that may not end.
+/* Who may connect from now on, as in struct target_subsys: hosts NULL for any. Controllers of hosts
+ * that may not end.
  */
 void target_subsys_allow(struct target_subsys *s, const char *const *hosts, uint32_t count);
 /* ns->nsid, store, lba_shift, read_only and the identifiers are the caller's; nlb is set.
@@ -446,9 +448,6 @@ void target_ns_changed(struct target_ns *ns, struct target_subsys *s);
 int target_host_add(struct target *t, struct target_host *h) must_use;
 /* It is the caller's again, who wipes its keys. */
 void target_host_remove(struct target *t, struct target_host *h);
-/* Who may connect from now on, as in struct target_subsys: hosts NULL for any. Controllers of hosts
- * that may not any more end. */
-void target_subsys_allow(struct target_subsys *s, const char *const *hosts, uint32_t count);
 void target_port_add(struct target *t, struct target_port *p);
 /* What a port offers from now on, as in struct target_port. Controllers that hosts have through it
  * end if their subsystem is not offered there any more. */
