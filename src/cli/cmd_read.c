@@ -42,7 +42,7 @@ int cmd_read(int argc, char **argv)
 {
 	struct rw rw;
 	FILE *out;
-	int status = rw_begin(&rw, false, argc, argv);
+	int status = rw_begin(&rw, RW_READ, argc, argv);
 
 	if (status)
 		return status;

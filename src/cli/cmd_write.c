@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* weft write: blocks of a namespace from a file or from standard input. */
+/* weft write, weft compare: blocks of a namespace from a file or from standard input. */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +8,12 @@
 #include "cli/rw.h"
 
 int cmd_write(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
+
+static const char *done_to(const struct rw *rw)
+{
+	return rw->kind == RW_WRITE ? "written" : "compared";
+}
 
 /* A regular file tells its size: what cannot be right is refused before anything is written. */
 static bool check_input(struct rw *rw, FILE *in, const char *name)
@@ -20,9 +26,9 @@ static bool check_input(struct rw *rw, FILE *in, const char *name)
 	size = (uint64_t)st.st_size;
 	if (rw->bytes == UINT64_MAX) {
 		if (size % rw->ns.block_bytes) {
-			cli_fail("%s has %llu bytes, no whole number of blocks of %u bytes; `weft "
-				 "cp` writes parts of blocks",
-				 name, (unsigned long long)size, rw->ns.block_bytes);
+			cli_fail("%s has %llu bytes, no whole number of blocks of %u bytes%s", name,
+				 (unsigned long long)size, rw->ns.block_bytes,
+				 rw->kind == RW_WRITE ? "; `weft cp` writes parts of blocks" : "");
 			return false;
 		}
 		rw->bytes = size;
@@ -30,9 +36,34 @@ static bool check_input(struct rw *rw, FILE *in, const char *name)
 	}
 	if (size >= rw->bytes)
 		return true;
-	cli_fail("%s has %llu bytes, not the %llu to be written", name, (unsigned long long)size,
-		 (unsigned long long)rw->bytes);
+	cli_fail("%s has %llu bytes, not the %llu to be %s", name, (unsigned long long)size,
+		 (unsigned long long)rw->bytes, done_to(rw));
 	return false;
+}
+
+/* Sends one command and waits; false: told. */
+static bool exec(struct rw *rw, struct host_request *req, uint64_t slba, uint32_t blocks,
+		 const char *name)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "%s of %u blocks from block %llu",
+		 rw->kind == RW_WRITE ? "Write" : "Compare", blocks, (unsigned long long)slba);
+	if (rw->kind == RW_WRITE)
+		return session_exec(rw->session, 1, req, what);
+	if (!session_try(rw->session, 1, req))
+		return false;
+	if ((req->cqe.status & NVME_STATUS_CODE) == NVME_SC_COMPARE_FAILED) {
+		cli_fail("of the %u blocks from block %llu on, some of namespace %u are not what "
+			 "%s holds",
+			 blocks, (unsigned long long)slba, rw->ns.nsid, name);
+		return false;
+	}
+	if (req->cqe.status & NVME_STATUS_CODE) {
+		session_tell_request(rw->session, req, true, what);
+		return false;
+	}
+	return true;
 }
 
 static int write_blocks(struct rw *rw, FILE *in, const char *name)
@@ -45,37 +76,38 @@ static int write_blocks(struct rw *rw, FILE *in, const char *name)
 		uint64_t slba = rw->start_block + done / rw->ns.block_bytes;
 		struct host_request req = {0};
 		uint32_t blocks;
-		char what[64];
 
 		if (ferror(in))
 			return cli_fail("cannot read %s: %s", name, strerror(errno));
 		if (len < want && (rw->bytes != UINT64_MAX || len % rw->ns.block_bytes))
-			return cli_fail("%s ends after %llu bytes%s; %llu are written", name,
+			return cli_fail("%s ends after %llu bytes%s; %llu are %s", name,
 					(unsigned long long)(done + len),
 					rw->bytes == UINT64_MAX ? ", in the middle of a block" : "",
-					(unsigned long long)done);
+					(unsigned long long)done, done_to(rw));
 		if (len == 0)
 			break;
 		if (!rw_check_range(rw, done + len))
 			return EXIT_FAILED;
 		blocks = (uint32_t)len / rw->ns.block_bytes;
-		snprintf(what, sizeof(what), "Write of %u blocks from block %llu", blocks,
-			 (unsigned long long)slba);
-		host_prepare_write(&req, rw->ns.nsid, slba, blocks, rw->buffer, (uint32_t)len,
-				   rw->fua);
-		if (!session_exec(rw->session, 1, &req, what))
+		if (rw->kind == RW_WRITE)
+			host_prepare_write(&req, rw->ns.nsid, slba, blocks, rw->buffer,
+					   (uint32_t)len, rw->fua);
+		else
+			host_prepare_compare(&req, rw->ns.nsid, slba, blocks, rw->buffer,
+					     (uint32_t)len, rw->fua);
+		if (!exec(rw, &req, slba, blocks, name))
 			return EXIT_FAILED;
 		done += len;
 	}
 	return EXIT_OK;
 }
 
-int cmd_write(int argc, char **argv)
+static int run(enum rw_kind kind, int argc, char **argv)
 {
 	struct rw rw;
 	const char *name;
 	FILE *in;
-	int status = rw_begin(&rw, true, argc, argv);
+	int status = rw_begin(&rw, kind, argc, argv);
 
 	if (status)
 		return status;
@@ -90,5 +122,20 @@ int cmd_write(int argc, char **argv)
 	if (in && in != stdin)
 		fclose(in);
 	session_close(rw.session);
+	return status;
+}
+
+int cmd_write(int argc, char **argv)
+{
+	return run(RW_WRITE, argc, argv);
+}
+
+/* nvme-cli says that it worked, though nothing is shown. */
+int cmd_compare(int argc, char **argv)
+{
+	int status = run(RW_COMPARE, argc, argv);
+
+	if (status == EXIT_OK)
+		fprintf(stderr, "compare: Success\n");
 	return status;
 }

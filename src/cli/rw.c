@@ -68,6 +68,24 @@ static const struct argp argp_write = {
 	.children = nvme_opts_children,
 };
 
+static const struct argp argp_compare = {
+	.options = options,
+	.parser = parse,
+	.args_doc = NVME_NAMESPACE_ARGS,
+	.doc = "Compare blocks of a namespace with a file or standard input, where they are.\v"
+	       "Without --block-count and --data-size all of the input is compared.",
+	.children = nvme_opts_children,
+};
+
+static const struct {
+	const char *name;
+	const struct argp *argp;
+} verbs[] = {
+	[RW_READ] = {"read", &argp_read},
+	[RW_WRITE] = {"write", &argp_write},
+	[RW_COMPARE] = {"compare", &argp_compare},
+};
+
 bool rw_check_range(const struct rw *rw, uint64_t bytes)
 {
 	uint64_t blocks = (bytes + rw->ns.block_bytes - 1) / rw->ns.block_bytes;
@@ -95,34 +113,34 @@ static bool settle_size(struct rw *rw)
 	}
 	if (rw->has_size)
 		rw->bytes = rw->data_size;
-	else if (rw->has_count || !rw->write)
+	else if (rw->has_count || rw->kind == RW_READ)
 		rw->bytes = counted;
 	else
 		rw->bytes = UINT64_MAX;
-	if (rw->write && rw->bytes != UINT64_MAX && rw->bytes % rw->ns.block_bytes) {
-		cli_fail("%llu bytes are no whole number of blocks of %u bytes; `weft cp` writes "
-			 "parts of blocks",
-			 (unsigned long long)rw->bytes, rw->ns.block_bytes);
+	if (rw->kind != RW_READ && rw->bytes != UINT64_MAX && rw->bytes % rw->ns.block_bytes) {
+		cli_fail("%llu bytes are no whole number of blocks of %u bytes%s",
+			 (unsigned long long)rw->bytes, rw->ns.block_bytes,
+			 rw->kind == RW_WRITE ? "; `weft cp` writes parts of blocks" : "");
 		return false;
 	}
 	return rw_check_range(rw, rw->bytes == UINT64_MAX ? 1 : rw->bytes);
 }
 
-int rw_begin(struct rw *rw, bool write, int argc, char **argv)
+int rw_begin(struct rw *rw, enum rw_kind kind, int argc, char **argv)
 {
 	struct session_config config = {.io_queues = 1};
 	struct session *s;
 
-	*rw = (struct rw){.write = write};
+	*rw = (struct rw){.kind = kind};
 	nvme_opts_init(&rw->opts, NVME_OPTS_NAMESPACE);
-	cli_parse(write ? &argp_write : &argp_read, write ? "write" : "read", argc, argv, rw);
+	cli_parse(verbs[kind].argp, verbs[kind].name, argc, argv, rw);
 	s = rw->session = session_open(&rw->opts, &config);
 	nvme_opts_wipe(&rw->opts);
 	if (!s)
 		return EXIT_FAILED;
 	if (!session_namespace(s, rw->opts.uri.nsid, &rw->ns) || !settle_size(rw))
 		goto fail;
-	if (write && rw->ns.read_only) {
+	if (kind == RW_WRITE && rw->ns.read_only) {
 		cli_fail("namespace %u of '%s' is write-protected", rw->ns.nsid, s->nqn);
 		goto fail;
 	}

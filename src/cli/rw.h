@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What `weft read` and `weft write` share: which blocks, which file. */
+/* What `weft read`, `weft write` and `weft compare` share: which blocks, which file. */
 #ifndef WEFT_CLI_RW_H
 #define WEFT_CLI_RW_H
 
@@ -8,9 +8,11 @@
 
 #include "cli/session.h"
 
+enum rw_kind { RW_READ, RW_WRITE, RW_COMPARE };
+
 struct rw {
 	struct nvme_opts opts;
-	bool write;
+	enum rw_kind kind;
 	uint64_t start_block;
 	bool has_count, has_size;
 	uint32_t block_count; /* zero-based, as nvme-cli counts */
@@ -27,7 +29,7 @@ struct rw {
 
 /* Parses, connects, finds the namespace and checks the range. EXIT_OK: go on. Otherwise all is
  * told and freed. */
-int rw_begin(struct rw *rw, bool write, int argc, char **argv);
+int rw_begin(struct rw *rw, enum rw_kind kind, int argc, char **argv);
 /* Checks that bytes from start_block on are within the namespace; false: told. */
 bool rw_check_range(const struct rw *rw, uint64_t bytes) must_use;
 

@@ -55,6 +55,46 @@ void host_prepare_flush(struct host_request *req, uint32_t nsid)
 	prepare(req, NVME_IO_FLUSH, nsid, NVMF_DIR_NONE, NULL, 0);
 }
 
+void host_prepare_verify(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
+			 uint32_t flags)
+{
+	prepare(req, NVME_IO_VERIFY, nsid, NVMF_DIR_NONE, NULL, 0);
+	nvme_rw_set(&req->sqe, slba, blocks, flags);
+}
+
+void host_prepare_compare(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
+			  const void *buf, uint32_t len, bool fua)
+{
+	host_prepare_write(req, nsid, slba, blocks, buf, len, fua);
+	req->sqe.opcode = NVME_IO_COMPARE;
+}
+
+void host_prepare_dsm(struct host_request *req, uint32_t nsid, uint32_t attributes,
+		      const struct nvme_dsm_range *ranges, uint32_t count, void *buf)
+{
+	uint32_t len = count * NVME_DSM_RANGE_LEN;
+	struct wcursor w = wcursor_init(buf, len);
+
+	for (uint32_t i = 0; i < count; i++)
+		nvme_dsm_range_put(&w, &ranges[i]);
+	prepare(req, NVME_IO_DSM, nsid, NVMF_DIR_TO_CTRL, buf, len);
+	req->sqe.cdw10 = count - 1;
+	req->sqe.cdw11 = attributes;
+}
+
+void host_prepare_copy(struct host_request *req, uint32_t nsid, uint64_t to,
+		       const struct nvme_copy_range *ranges, uint32_t count, uint32_t flags,
+		       void *buf)
+{
+	uint32_t len = count * NVME_COPY_RANGE_LEN;
+	struct wcursor w = wcursor_init(buf, len);
+
+	for (uint32_t i = 0; i < count; i++)
+		nvme_copy_range_put(&w, &ranges[i]);
+	prepare(req, NVME_IO_COPY, nsid, NVMF_DIR_TO_CTRL, buf, len);
+	nvme_rw_set(&req->sqe, to, count, flags);
+}
+
 int host_namespace_read(const struct nvme_id_ns *id, uint32_t nsid, struct host_namespace *ret,
 			const char **ret_why)
 {

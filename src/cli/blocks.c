@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "cli/blocks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+/* "1,2,0x10": numbers of a list, each as --option takes it. */
+static unsigned int parse_list(struct argp_state *state, const char *option, char *text,
+			       uint64_t max, uint64_t ret[BLOCKS_RANGES_MAX])
+{
+	unsigned int n = 0;
+
+	for (char *part; (part = strsep(&text, ","));) {
+		if (n == BLOCKS_RANGES_MAX) {
+			argp_error(state, "%s takes at most %d numbers", option, BLOCKS_RANGES_MAX);
+			break;
+		}
+		ret[n++] = cli_parse_number(state, option, part, 0, max);
+	}
+	return n;
+}
+
+error_t blocks_parse(int key, char *arg, struct argp_state *state)
+{
+	struct blocks *b = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &b->opts;
+		return 0;
+	case BLOCKS_KEY_START:
+		b->start_block = cli_parse_number(state, "--start-block", arg, 0, UINT64_MAX);
+		return 0;
+	case 'd':
+		if (!arg) { /* what -d is without a value the verb's table says */
+			b->flags |= NVME_WZ_DEAC;
+			b->attributes |= NVME_DSM_AD;
+			return 0;
+		}
+		b->start_block = cli_parse_number(state, "--sdlba", arg, 0, UINT64_MAX);
+		return 0;
+	case BLOCKS_KEY_COUNT:
+		b->block_count =
+			(uint32_t)cli_parse_number(state, "--block-count", arg, 0, UINT16_MAX);
+		return 0;
+	case BLOCKS_KEY_STARTS:
+		b->start_count = parse_list(state, "--slbs", arg, UINT64_MAX, b->starts);
+		return 0;
+	case 'b':
+		b->count_count = parse_list(state, "--blocks", arg, UINT32_MAX, b->counts);
+		return 0;
+	case BLOCKS_KEY_IDW:
+		b->attributes |= NVME_DSM_IDW;
+		return 0;
+	case 'r':
+		b->attributes |= NVME_DSM_IDR;
+		return 0;
+	case 'f':
+		b->flags |= NVME_RW_FUA;
+		return 0;
+	case BLOCKS_KEY_RETRY:
+		b->flags |= NVME_RW_LR;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static bool check_ranges(const struct blocks *b, uint64_t count_max)
+{
+	for (unsigned int i = 0; i < b->count_count; i++)
+		if (b->counts[i] > count_max) {
+			cli_fail("--blocks: a range takes up to %llu, not %llu",
+				 (unsigned long long)count_max, (unsigned long long)b->counts[i]);
+			return false;
+		}
+	if (b->start_count && b->start_count == b->count_count)
+		return true;
+	cli_fail("%u beginnings of ranges and %u lengths: --slbs and --blocks take as many numbers "
+		 "as there are ranges",
+		 b->start_count, b->count_count);
+	return false;
+}
+
+static bool carry_out(const struct blocks_verb *v, const struct blocks *b, struct session *s)
+{
+	struct host_request req = {0};
+	uint32_t nsid = b->opts.uri.nsid;
+	struct nvme_id_ns id;
+	struct output o;
+	void *buf;
+
+	if (!session_identify_ns(s, &nsid, &id))
+		return false;
+	buf = session_alloc(s, BLOCKS_DATA_MAX);
+	if (!buf)
+		return false;
+	v->prepare(&req, b, nsid, buf);
+	if (!session_exec(s, 1, &req, v->what))
+		return false;
+	output_init(&o, stdout, b->opts.format);
+	output_note(&o, "%s", v->success);
+	if (b->opts.format == OUTPUT_JSON)
+		output_number(&o, "nsid", NULL, nsid, NULL);
+	return output_finish(&o);
+}
+
+int blocks_run(const struct blocks_verb *v, int argc, char **argv)
+{
+	struct session_config config = {.io_queues = 1};
+	struct blocks b = {0};
+	struct session *s;
+	bool ok;
+
+	nvme_opts_init(&b.opts, NVME_OPTS_NAMESPACE);
+	cli_parse(v->argp, v->name, argc, argv, &b);
+	if (v->count_max && !check_ranges(&b, v->count_max))
+		return EXIT_FAILED;
+	s = session_open(&b.opts, &config);
+	if (!s)
+		return EXIT_FAILED;
+	ok = carry_out(v, &b, s);
+	session_close(s);
+	return ok ? EXIT_OK : EXIT_FAILED;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* weft copy: blocks are copied where they are. */
+#include "cli/blocks.h"
+
+int cmd_copy(int argc, char **argv);
+
+static const struct argp_option options[] = {
+	{"sdlba", 'd', "LBA", 0, "Where to: the first block (default 0)", 0},
+	{"slbs", BLOCKS_KEY_STARTS, "LBA,...", 0, "First blocks of the ranges", 0},
+	{"blocks", 'b', "N,...", 0, "Blocks of each, zero-based as nvme-cli counts: 0 is one block",
+	 0},
+	{"force-unit-access", 'f', NULL, 0, "They are on stable storage then", 0},
+	BLOCKS_RETRY,
+	{0},
+};
+
+static const struct argp argp = {
+	.options = options,
+	.parser = blocks_parse,
+	.args_doc = NVME_NAMESPACE_ARGS,
+	.doc = "Have a controller copy ranges of a namespace to another place there, one behind "
+	       "the other.",
+	.children = nvme_opts_children,
+};
+
+static void prepare(struct host_request *req, const struct blocks *b, uint32_t nsid, void *buf)
+{
+	struct nvme_copy_range ranges[BLOCKS_RANGES_MAX];
+
+	for (unsigned int i = 0; i < b->start_count; i++)
+		ranges[i] = (struct nvme_copy_range){.slba = b->starts[i],
+						     .nlb = (uint16_t)b->counts[i]};
+	host_prepare_copy(req, nsid, b->start_block, ranges, b->start_count, b->flags, buf);
+}
+
+int cmd_copy(int argc, char **argv)
+{
+	static const struct blocks_verb verb = {
+		.name = "copy",
+		.what = "Copy",
+		.success = "NVMe Copy: success",
+		.argp = &argp,
+		.count_max = UINT16_MAX,
+		.prepare = prepare,
+	};
+
+	return blocks_run(&verb, argc, argv);
+}

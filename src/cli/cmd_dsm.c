@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* weft dsm: what ranges are for. */
+#include "cli/blocks.h"
+
+int cmd_dsm(int argc, char **argv);
+
+static const struct argp_option options[] = {
+	{"slbs", BLOCKS_KEY_STARTS, "LBA,...", 0, "First blocks of the ranges", 0},
+	{"blocks", 'b', "N,...", 0, "How many blocks each has", 0},
+	{"ad", 'd', NULL, 0, "Deallocate: nobody needs them", 0},
+	{"idw", BLOCKS_KEY_IDW, NULL, 0, "They are written as one", 0},
+	{"idr", 'r', NULL, 0, "They are read as one", 0},
+	{0},
+};
+
+static const struct argp argp = {
+	.options = options,
+	.parser = blocks_parse,
+	.args_doc = NVME_NAMESPACE_ARGS,
+	.doc = "Tell a controller of ranges of a namespace what they are for, or that nobody needs "
+	       "what is there.",
+	.children = nvme_opts_children,
+};
+
+static void prepare(struct host_request *req, const struct blocks *b, uint32_t nsid, void *buf)
+{
+	struct nvme_dsm_range ranges[BLOCKS_RANGES_MAX];
+
+	for (unsigned int i = 0; i < b->start_count; i++)
+		ranges[i] = (struct nvme_dsm_range){.slba = b->starts[i],
+						    .nlb = (uint32_t)b->counts[i]};
+	host_prepare_dsm(req, nsid, b->attributes, ranges, b->start_count, buf);
+}
+
+int cmd_dsm(int argc, char **argv)
+{
+	static const struct blocks_verb verb = {
+		.name = "dsm",
+		.what = "Dataset Management",
+		.success = "NVMe DSM: success",
+		.argp = &argp,
+		.count_max = UINT32_MAX,
+		.prepare = prepare,
+	};
+
+	return blocks_run(&verb, argc, argv);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* weft flush: what was written is on stable storage. */
+#include "cli/blocks.h"
+
+int cmd_flush(int argc, char **argv);
+
+static const struct argp argp = {
+	.parser = blocks_parse,
+	.args_doc = NVME_NAMESPACE_ARGS,
+	.doc = "Have a controller bring what it was sent of a namespace to stable storage.",
+	.children = nvme_opts_children,
+};
+
+static void prepare(struct host_request *req, const struct blocks *b, uint32_t nsid, void *buf)
+{
+	(void)b;
+	(void)buf;
+	host_prepare_flush(req, nsid);
+}
+
+int cmd_flush(int argc, char **argv)
+{
+	static const struct blocks_verb verb = {
+		.name = "flush",
+		.what = "Flush",
+		.success = "NVMe Flush: success",
+		.argp = &argp,
+		.prepare = prepare,
+	};
+
+	return blocks_run(&verb, argc, argv);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* weft write-zeroes: blocks become zeroes. */
+#include "cli/blocks.h"
+
+int cmd_write_zeroes(int argc, char **argv);
+
+static const struct argp_option options[] = {
+	BLOCKS_WHICH,
+	{"deac", 'd', NULL, 0, "The space may be given back", 0},
+	{"force-unit-access", 'f', NULL, 0, "They are on stable storage then", 0},
+	BLOCKS_RETRY,
+	{0},
+};
+
+static const struct argp argp = {
+	.options = options,
+	.parser = blocks_parse,
+	.args_doc = NVME_NAMESPACE_ARGS,
+	.doc = "Have a controller write zeroes to blocks of a namespace.",
+	.children = nvme_opts_children,
+};
+
+static void prepare(struct host_request *req, const struct blocks *b, uint32_t nsid, void *buf)
+{
+	(void)buf;
+	host_prepare_write_zeroes(req, nsid, b->start_block, b->block_count + 1, false);
+	req->sqe.cdw12 |= b->flags;
+}
+
+int cmd_write_zeroes(int argc, char **argv)
+{
+	static const struct blocks_verb verb = {
+		.name = "write-zeroes",
+		.what = "Write Zeroes",
+		.success = "NVME Write Zeroes Success",
+		.argp = &argp,
+		.prepare = prepare,
+	};
+
+	return blocks_run(&verb, argc, argv);
+}
