@@ -170,10 +170,11 @@ REFUSED = {
         "format $disk -f", "sanitize $c -a 2", "create-ns $c -s 100 -c 100 -f 0",
         "delete-ns $c -n 1", "attach-ns $c -n 1 -c 1", "fw-commit $c -s 1 -a 1",
         "security-recv $c -p 1 -s 0 -t 0 -x 16", "device-self-test $c -n 1 -s 1",
-        "write-uncor $disk -s 0 -c 0", "verify $disk -s 0 -c 0", "resv-report $disk")),
+        "write-uncor $disk -s 0 -c 0", "resv-report $disk")),
     "INVALID_LOG": (0x6109, ("get-log $c -i 0xfe -l 16", "self-test-log $c")),
     "INVALID_FIELD": (0x6002, ("get-feature $c -f 0x55",)),
-    "LBA_RANGE": (0x6080, ("read $disk -s 99999999 -c 0 -z 512",
+    "COPY_SIZE": (0x6183, ("copy $disk --sdlba=0 --slbs=0 --blocks=200",)),
+    "LBA_RANGE": (0x6080, ("verify $disk -s 99999999 -c 0","read $disk -s 99999999 -c 0 -z 512",
                            "write-zeroes $disk -s 99999999 -c 0")),
     "COMPARE_FAILED": (0x6285, ("compare $disk -s 0 -c 0 -z 512 -d /bin/true",)),
 }
@@ -189,7 +190,15 @@ for a in "id-ctrl $c" "id-ns $disk" "ns-descs $disk" "smart-log $c" "list-ns $c"
   "dsm $disk -d -s 0 -b 8" "compare $disk -s 0 -c 0 -z 512 -d /tmp/zero" "ns-rescan $c"; do
   head -c 512 /dev/zero >/tmp/zero
   nvme $a >/tmp/out 2>&1 || { echo "$a: $(tail -1 /tmp/out)" >&2; exit 1; }
-done; set +e
+done
+head -c 8192 /dev/urandom >/tmp/data; dd if=/tmp/data of=$disk bs=4k oflag=direct 2>/dev/null
+b=$(blockdev --getss $disk); n=$((4096 / b - 1))
+for a in "verify $disk -s 0 -c 1000" "copy $disk --sdlba=$((20480 / b)) --slbs=$((4096 / b)),0 --blocks=$n,$n" \
+  "supported-log-pages $c"; do
+  nvme $a >/tmp/out 2>&1 || { echo "$a: $(tail -1 /tmp/out)" >&2; exit 1; }
+done
+dd if=$disk of=/tmp/copy bs=4k skip=5 count=2 iflag=direct 2>/dev/null
+{ tail -c 4096 /tmp/data; head -c 4096 /tmp/data; } | cmp - /tmp/copy; set +e
 refused() { s=$1; shift; nvme "$@" >/tmp/out 2>&1 && { echo "$*: not refused" >&2; exit 1; }
   grep -q "($s)" /tmp/out || { echo "$*: not $s but $(tail -1 /tmp/out)" >&2; exit 1; }; }
 """ + refused)
@@ -280,6 +289,7 @@ by_tcp("mkfs.ext4, mount, files, sync, unmount, fsck, blkdiscard", (PASSIVE,),
        log_may_say_if_lost=LATE)(file_system)
 by_tcp("fio --verify=crc32c, random, depth 1 to 64, 512 B to 1 MiB", (PASSIVE,),
        log_may_say_if_lost=LATE)(fio)
+by_tcp("nvme-cli: what there is, and the status of what there is not", (PASSIVE,))(admin)
 by_tcp("nvme reset while reading and writing", (PASSIVE,), log_may_say=("timeout",))(reset)
 by_tcp("target killed and started again: the host reconnects", (PASSIVE,),
        log_may_say=("I/O error", "timeout", "Buffer I/O"))(restart)
