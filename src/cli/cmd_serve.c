@@ -25,11 +25,14 @@
 #include "cli/capture.h"
 #include "cli/cli.h"
 #include "cli/counted.h"
+#include "cli/metrics.h"
+#include "cli/metrics_text.h"
 #include "cli/nvme_opts.h"
 #include "cli/provider.h"
 #include "cli/secret.h"
 #include "cli/serve.h"
 #include "cli/serve_events.h"
+#include "cli/served.h"
 
 int cmd_serve(int argc, char **argv);
 
@@ -65,6 +68,7 @@ enum {
 	KEY_DHGROUP,
 	KEY_MEMORY,
 	KEY_PCAP,
+	KEY_METRICS,
 };
 
 static const struct argp_option options[] = {
@@ -102,6 +106,8 @@ static const struct argp_option options[] = {
 	{"provider", KEY_PROVIDER, "weft|system", 0,
 	 "Verbs library: weft (default), or system for the machine's RNICs", 0},
 	{"pcap", KEY_PCAP, "FILE", 0, CAPTURE_HELP, 0},
+	{"metrics", KEY_METRICS, "ADDRESS:PORT", 0,
+	 "Have figures there for Prometheus, at http://ADDRESS:PORT/metrics", 0},
 	{"ready-fd", KEY_READY_FD, "FD", 0,
 	 "Write a line to this descriptor, and close it, once hosts can connect", 0},
 	{"output-format", KEY_OUTPUT, "normal|json", 0, "How it is told", 0},
@@ -247,6 +253,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--provider is weft or system, not '%s'", arg);
 		o->provider = arg;
 		return 0;
+	case KEY_METRICS:
+#ifndef WEFT_HAVE_METRICS
+		argp_error(state, "--metrics: this weft was built without libmicrohttpd");
+#endif
+		o->metrics = arg;
+		return 0;
 	case KEY_READY_FD:
 		o->ready_fd = (int)cli_parse_number(state, "--ready-fd", arg, 0, INT_MAX);
 		return 0;
@@ -323,7 +335,8 @@ static int make_target(struct serve *s)
 				 .free = env_free,
 				 .event = env_event,
 				 .random = secret_random,
-				 .counters = counted_target()};
+				 .counters = counted_target(),
+				 .figures = counted_figures()};
 	char why[512];
 
 	target_init(&s->target, &env, time_now_ns());
@@ -447,6 +460,41 @@ static int watch(struct serve *s, int fd)
 	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
+/* --- figures ---------------------------------------------------------------------------------- */
+
+#ifdef WEFT_HAVE_METRICS
+static char *make_page(void *ctx, size_t *ret_len)
+{
+	struct serve *s = ctx;
+	struct target_figures *f = s->target.group.figures;
+	struct served v = {0};
+
+	if (f) {
+		figures_settle(f, time_now_ns());
+		v = served_here(f);
+	}
+	return metrics_page(&v, s->target.counters, ret_len);
+}
+
+static int start_metrics(struct serve *s)
+{
+	char why[512];
+
+	if (s->opt.metrics &&
+	    metrics_create(s->opt.metrics, make_page, s, &s->metrics, why, sizeof(why)) != 0)
+		return cli_fail("%s", why);
+	if (s->metrics && watch(s, metrics_fd(s->metrics)) < 0)
+		return cli_fail("cannot set up waiting: %s", errno_text(errno));
+	return 0;
+}
+#else
+#define start_metrics(s)	 0
+#define metrics_fd(m)		 (-1)
+#define metrics_process(m, now)	 ((void)0)
+#define metrics_next_deadline(m) DEADLINE_NEVER
+#define metrics_destroy(m)	 ((void)0)
+#endif
+
 /* The first signal ends the service in order, the second at once; SIGHUP has a file read again. */
 static void on_signal(struct serve *s)
 {
@@ -474,6 +522,8 @@ static void sleep_until_something(struct serve *s, uint64_t now)
 	int timeout_ms = -1, n;
 
 	deadline = min_of(deadline, serve_transports_next_deadline(&s->transports));
+	if (s->metrics)
+		deadline = min_of(deadline, metrics_next_deadline(s->metrics));
 	if (s->stopping) {
 		deadline = min_of(deadline, s->told_ns);
 		deadline = min_of(deadline, s->give_up_ns);
@@ -489,6 +539,8 @@ static void sleep_until_something(struct serve *s, uint64_t now)
 			on_signal(s);
 		else if (ev[i].data.fd == store_engine_fd(s->engine))
 			store_engine_clear(s->engine);
+		else if (s->metrics && ev[i].data.fd == metrics_fd(s->metrics))
+			metrics_process(s->metrics, time_now_ns());
 	}
 }
 
@@ -538,14 +590,20 @@ static bool loop(struct serve *s)
 		any = serve_transports_process(&s->transports, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;
 		live_process(&s->live);
-		if (any) /* from the end of a turn on: it may take longer than that */
-			awake_until = time_now_ns() + POLL_NS;
-		else if (sleepy)
+		if (any) { /* from the end of a turn on: it may take longer than that */
+			uint64_t end = time_now_ns();
+
+			if (s->target.group.figures)
+				figures_settle(s->target.group.figures, end);
+			awake_until = end + POLL_NS;
+		} else if (sleepy)
 			sleep_until_something(s, now);
 		/* Under load nobody sleeps, but signals are still heard. */
 		if (now >= signals_at) {
 			signals_at = now + 100 * NSEC_PER_MSEC;
 			on_signal(s);
+			if (s->metrics)
+				metrics_process(s->metrics, now);
 		}
 		if (!s->stopping)
 			continue;
@@ -604,6 +662,8 @@ static int serve(struct serve *s, const sigset_t *signals)
 		status = make_target(s);
 	if (!status)
 		status = begin(s);
+	if (!status)
+		status = start_metrics(s);
 	if (status)
 		return status;
 	if (!serve_tell(s))
@@ -613,6 +673,7 @@ static int serve(struct serve *s, const sigset_t *signals)
 	status = disks_last_words(&s->live.disks, GIVE_UP_NS / NSEC_PER_SEC);
 	if (!whole) /* what waits for a disk goes with the process */
 		return status ? status : cli_fail("a disk does not finish its work; giving up");
+	metrics_destroy(s->metrics);
 	serve_transports_destroy(&s->transports);
 	shares_fini(&s->shares);
 	target_fini(&s->target);

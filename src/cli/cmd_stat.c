@@ -17,6 +17,7 @@
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/seen_names.h"
+#include "cli/served_view.h"
 #include "cli/snapshot.h"
 #include "wire/flow.h"
 
@@ -329,6 +330,24 @@ static bool concerns(const struct cmd *c, const struct seen *s)
 	return any;
 }
 
+/* What hosts do, if it is a target. False: no memory. */
+static bool show_served(struct output *o, const struct seen *s, const struct seen *before,
+			double seconds)
+{
+	struct served now, old = {0};
+
+	if (!served_seen(s, &now))
+		return false;
+	if (before && !served_seen(before, &old)) {
+		served_free(&now);
+		return false;
+	}
+	served_show(o, &now, &old, before ? seconds : 0);
+	served_free(&now);
+	served_free(&old);
+	return true;
+}
+
 static bool show_process(const struct cmd *c, struct output *o, const struct seen *s,
 			 const struct seen *before, double seconds)
 {
@@ -349,6 +368,8 @@ static bool show_process(const struct cmd *c, struct output *o, const struct see
 	}
 	if (!c->device)
 		show_rooms(c, o, s, before, seconds);
+	if (!c->device && !show_served(o, s, before, seconds))
+		return false;
 	ok = show_queue_pairs(c, o, s, before, seconds);
 	output_close(o);
 	return ok;

@@ -9,6 +9,8 @@
 /* Until the process ends. NULL: there is no memory, and whoever counts does so for himself. Each
  * group of a target takes its own; who looks adds up what a process has of a kind. */
 struct target_counters *counted_target(void);
+/* Of a target's first group; likewise. */
+struct target_figures *counted_figures(void);
 struct host_counters *counted_host(void);
 
 #endif

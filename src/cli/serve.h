@@ -26,7 +26,7 @@ struct serve_options {
 	const char *hosts[HOSTS_MAX];
 	uint32_t host_count;
 	struct serve_hosts keys;
-	const char *nqn, *serial, *provider, *capture;
+	const char *nqn, *serial, *provider, *capture, *metrics;
 	struct store_file_options file;
 	size_t pool_bytes;
 	enum output_format format;
@@ -40,6 +40,7 @@ struct serve {
 	struct store_engine *engine;
 	struct shares shares;
 	struct serve_transports transports;
+	struct metrics *metrics; /* NULL: nobody asked for them */
 	int epoll_fd, signal_fd;
 	struct serve_say say;
 	uint64_t measure_ns; /* next look at the sizes of what is served */

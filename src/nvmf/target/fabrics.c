@@ -154,6 +154,8 @@ static void connected(struct target_msg *m)
 	q->sqhd = 0;
 	q->no_sq_flow = co.cattr & NVMF_CATTR_NO_SQ_FLOW;
 	q->authenticated = !NVMF_CONNECT_ATR(r->cqe.result);
+	if (q->group->figures)
+		figures_queue_begin(q->group->figures, q);
 	if (q->authenticated)
 		timer_cancel(&q->group->connect_timers, &q->connect_timer);
 	else

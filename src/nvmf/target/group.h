@@ -26,6 +26,7 @@
 
 struct target;
 struct target_group;
+struct target_figures;
 
 struct target_msg {
 	struct target_msg *next;
@@ -46,6 +47,7 @@ struct target_group {
 	uint64_t now_ns;		    /* of the call that is under way */
 	_Atomic(struct target_msg *) inbox; /* the latest first */
 	struct target_counters *counters, own_counters;
+	struct target_figures *figures; /* of its own, or NULL */
 	/* A message has come to an empty inbox; called by the thread that sent it. NULL: the
 	 * group's thread looks often enough. */
 	void (*wake)(void *ctx);

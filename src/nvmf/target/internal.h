@@ -191,9 +191,23 @@ static inline uint64_t *target_event_counter(struct target *t, enum target_event
 	return NULL;
 }
 
+/* Of a connection that came to nothing: why; else NULL. */
+static inline const char *target_event_refusal(const struct target_event *e)
+{
+	if (e->type == TARGET_EVENT_CONNECT_REFUSED)
+		return nvme_status_name(e->status);
+	if (e->type == TARGET_EVENT_REJECTED || (e->type == TARGET_EVENT_QUEUE_FAILED && !e->ctrl))
+		return e->why;
+	return NULL;
+}
+
 static inline void target_emit(struct target *t, const struct target_event *e)
 {
+	const char *refusal = target_event_refusal(e);
+
 	++*target_event_counter(t, e->type);
+	if (refusal && t->group.figures)
+		figures_refused(t->group.figures, refusal);
 	if (t->env.event)
 		t->env.event(t->env.ctx, e);
 }

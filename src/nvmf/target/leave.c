@@ -62,6 +62,8 @@ static void report_answered(struct target_msg *m)
 	q->report_out = false;
 	q->live--;
 	if (q->report.over) {
+		if (q->group->figures)
+			figures_queue_end(q->group->figures, q);
 		list_remove(&q->link);
 	} else if (q->report_again) {
 		q->report_again = false;

@@ -85,6 +85,7 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	q->first = NULL;
 	q->first_failed = false;
 	q->counts = (struct target_counts){0};
+	q->shown.on = false;
 	q->report = (struct target_report){.handle = reported};
 	q->order = q->next_order = (struct target_order){0};
 	q->report_out = q->report_again = false;
@@ -171,6 +172,7 @@ static bool begin(struct target_queue *q, struct target_req *r, const void *sqe,
 	q->group->now_ns = now_ns;
 	*r = (struct target_req){.queue = q,
 				 .state = TARGET_REQ_EXECUTE,
+				 .since_ns = now_ns,
 				 .capsule = data,
 				 .capsule_len = min_of(data_len, (size_t)q->capsule_data_max)};
 	nvme_sqe_get(&c, &r->sqe);

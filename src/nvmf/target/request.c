@@ -334,6 +334,8 @@ static void finish(struct target_req *r)
 	struct target_queue *q = r->queue;
 
 	count(q->group->counters, r, r->cqe.status);
+	if (q->shown.on)
+		figures_count(q->group->figures, q, r);
 	if (q->entries)
 		q->sqhd = (uint16_t)((q->sqhd + 1u) % q->entries);
 	r->cqe.cid = r->sqe.cid;

@@ -34,6 +34,9 @@ void target_init(struct target *t, const struct target_env *env, uint64_t now_ns
 	list_init(&t->remains);
 	target_group_init(&t->group, t, env->counters, NULL, NULL, now_ns);
 	t->counters = t->group.counters;
+	t->group.figures = env->figures;
+	if (env->figures)
+		figures_init(env->figures);
 	t->turn = &t->group;
 	t->discovery.discovery = true;
 	memcpy(t->discovery.nqn, NVMF_DISCOVERY_NQN, sizeof(NVMF_DISCOVERY_NQN));

@@ -37,6 +37,7 @@
 #include "nvmf/auth/key.h"
 #include "nvmf/common/command.h"
 #include "nvmf/common/store_ops.h"
+#include "nvmf/target/figures.h"
 #include "nvmf/target/group.h"
 #include "wire/nvme.h"
 #include "wire/nvme_fabrics.h"
@@ -293,6 +294,7 @@ struct target_queue {
 	struct timer connect_timer; /* without Connect, or authentication, it does not stay */
 	struct target_counts counts;
 	bool report_out, report_again; /* one is under way; there is more to report */
+	struct figures_of_queue shown;
 
 	struct target_report report;
 	struct target_order order;
@@ -324,6 +326,7 @@ struct target_req {
 	struct list link;
 	struct list held; /* of target.held, while it is I/O that is held */
 	enum target_req_state state;
+	uint64_t since_ns; /* the turn in which it came */
 	struct nvme_sqe sqe;
 	struct nvme_cqe cqe;
 	void (*execute)(struct target_req *r);
@@ -399,6 +402,7 @@ struct target_env {
 	/* Bytes that nobody can guess; NULL: no host is asked to prove itself. */
 	void (*random)(void *ctx, void *p, size_t len);
 	struct target_counters *counters; /* the first group's; NULL: its own */
+	struct target_figures *figures;	  /* the first group's; NULL: none */
 };
 
 struct target {

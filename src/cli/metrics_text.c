@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "cli/metrics_text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define U "%" PRIu64
+
+/* --- labels ---------------------------------------------------------------------------------- */
+
+/* How many bytes of p are a character; 0: it is no UTF-8. */
+static size_t utf8_length(const unsigned char *p)
+{
+	uint32_t c;
+	size_t n;
+
+	if (*p < 0x80)
+		return 1;
+	n = *p >= 0xf0 && *p < 0xf5   ? 4
+	    : *p >= 0xe0 && *p < 0xf0 ? 3
+	    : *p >= 0xc2 && *p < 0xe0 ? 2
+				      : 0;
+	c = n ? *p & (0x7fu >> n) : 0;
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	/* Longer than need be, a surrogate, beyond the last. */
+	if ((n == 3 && c < 0x800) || (n == 4 && c < 0x10000) || (c >= 0xd800 && c < 0xe000) ||
+	    c > 0x10ffff)
+		return 0;
+	return n;
+}
+
+static void put_value(FILE *f, const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t n;
+
+	for (; *p; p += n) {
+		n = utf8_length(p);
+		if (*p == '"') {
+			fputs("\\\"", f);
+		} else if (!n || *p < ' ' || *p == 0x7f || *p == '\\') {
+			fprintf(f, "\\\\x%02x", *p);
+			n = 1;
+		} else {
+			fwrite(p, 1, n, f);
+		}
+	}
+}
+
+static void put_label(FILE *f, const char *name, const char *value)
+{
+	fprintf(f, "%s=\"", name);
+	put_value(f, value);
+	fputc('"', f);
+}
+
+static void put_host(FILE *f, const struct served *v, uint64_t host)
+{
+	char text[SERVED_NQN_MAX];
+
+	put_label(f, "subsystem", served_subsystem(v, host, text));
+	fputc(',', f);
+	put_label(f, "host", served_host(v, host, text));
+}
+
+static void put_op(FILE *f, const struct served *v, uint64_t host, uint64_t nsid, uint64_t opcode)
+{
+	char text[SERVED_OPCODE_MAX];
+
+	put_host(f, v, host);
+	fprintf(f, ",nsid=\"");
+	if (nsid)
+		fprintf(f, U, nsid);
+	fprintf(f, "\",opcode=\"%s\"", served_opcode(opcode, text));
+}
+
+static void put_op_row(FILE *f, const char *name, const struct served *v,
+		       const struct figures_op_row *r)
+{
+	fprintf(f, "%s{", name);
+	put_op(f, v, r->host, r->nsid, r->opcode);
+}
+
+static void put_head(FILE *f, const char *name, const char *type, const char *help)
+{
+	fprintf(f, "# HELP %s ", name);
+	for (; *help; help++) {
+		if (*help == '\\')
+			fputc('\\', f);
+		fputc(*help, f);
+	}
+	fprintf(f, "\n# TYPE %s %s\n", name, type);
+}
+
+/* --- tables ---------------------------------------------------------------------------------- */
+
+#define EACH(kind, r, v, table, n) \
+	for (const struct figures_##kind##_row *r = (v)->table; r < (v)->table + (v)->n; r++)
+
+static void put_commands(FILE *f, const struct served *v)
+{
+	put_head(f, "weft_nvmf_commands_total", "counter", "Commands of hosts that were answered.");
+	EACH(op, r, v, ops, op_count)
+	{
+		if (!r->commands)
+			continue;
+		put_op_row(f, "weft_nvmf_commands_total", v, r);
+		fprintf(f, "} " U "\n", r->commands);
+	}
+	put_head(f, "weft_nvmf_data_bytes_total", "counter",
+		 "Data of commands, to the host or from it as the opcode says.");
+	EACH(op, r, v, ops, op_count)
+	{
+		if (!r->bytes)
+			continue;
+		put_op_row(f, "weft_nvmf_data_bytes_total", v, r);
+		fprintf(f, "} " U "\n", r->bytes);
+	}
+	put_head(f, "weft_nvmf_command_errors_total", "counter",
+		 "Commands that were answered with an error, by status.");
+	EACH(error, r, v, errors, error_count)
+	{
+		if (!r->count)
+			continue;
+		fputs("weft_nvmf_command_errors_total{", f);
+		put_op(f, v, r->host, r->nsid, r->opcode);
+		fputc(',', f);
+		put_label(f, "status", r->status ? served_status(r->opcode, r->status) : "other");
+		fprintf(f, "} " U "\n", r->count);
+	}
+}
+
+/* Only of I/O: it is much text. */
+static void put_latency(FILE *f, const struct served *v)
+{
+	static const char name[] = "weft_nvmf_command_duration_seconds";
+
+	put_head(f, name, "histogram",
+		 "From the turn in which an I/O command was found to the end of that in which it "
+		 "was "
+		 "answered.");
+	EACH(op, r, v, ops, op_count)
+	{
+		uint64_t sum = 0;
+
+		if (!r->commands || !served_is_io(r->opcode))
+			continue;
+		for (unsigned b = 0; b < FIGURES_BUCKETS; b++) {
+			sum += r->bucket[b];
+			fprintf(f, "%s_bucket{", name);
+			put_op(f, v, r->host, r->nsid, r->opcode);
+			if (b == FIGURES_BUCKETS - 1)
+				fprintf(f, ",le=\"+Inf\"} " U "\n", sum);
+			else
+				fprintf(f, ",le=\"%.9f\"} " U "\n",
+					(double)(1ull << (FIGURES_BUCKET_SHIFT + b)) / 1e9, sum);
+		}
+		fprintf(f, "%s_sum{", name);
+		put_op(f, v, r->host, r->nsid, r->opcode);
+		fprintf(f, "} %.9f\n", (double)r->latency_ns / 1e9);
+		fprintf(f, "%s_count{", name);
+		put_op(f, v, r->host, r->nsid, r->opcode);
+		fprintf(f, "} " U "\n", sum);
+	}
+}
+
+static void put_connections(FILE *f, const struct served *v)
+{
+	put_head(f, "weft_nvmf_connections", "gauge",
+		 "Queues that hosts have, admin queues included.");
+	EACH(host, r, v, hosts, host_count)
+	{
+		const struct {
+			const char *transport;
+			uint64_t n;
+		} by[] = {{"rdma", r->rdma}, {"tcp", r->tcp}, {"other", r->other}};
+
+		for (size_t i = 0; i < ARRAY_SIZE(by); i++) {
+			if (!r->in_use || !by[i].n)
+				continue;
+			fputs("weft_nvmf_connections{", f);
+			put_host(f, v, (uint64_t)(r - v->hosts));
+			fprintf(f, ",transport=\"%s\"} " U "\n", by[i].transport, by[i].n);
+		}
+	}
+	put_head(f, "weft_nvmf_connects_failed_total", "counter",
+		 "Connections that came to nothing, by reason.");
+	EACH(reason, r, v, reasons, reason_count)
+	{
+		char reason[SERVED_REASON_MAX];
+
+		if (!r->count)
+			continue;
+		fputs("weft_nvmf_connects_failed_total{", f);
+		put_label(f, "reason", served_reason(r, reason));
+		fprintf(f, "} " U "\n", r->count);
+	}
+}
+
+static void put_queues(FILE *f, const struct served *v, const char *name, const char *help,
+		       size_t column)
+{
+	put_head(f, name, "counter", help);
+	EACH(queue, r, v, queues, queue_count)
+	{
+		if (!r->entries)
+			continue;
+		fprintf(f, "%s{", name);
+		put_host(f, v, r->host);
+		fprintf(f, ",controller=\"" U "\",queue=\"" U "\",transport=\"%s\"} " U "\n",
+			r->cntlid, r->qid, served_transport(r->trtype),
+			*(const uint64_t *)((const char *)r + column));
+	}
+}
+
+static void put_target(FILE *f, const struct target_counters *n)
+{
+#define X(name, unit, text)                                               \
+	put_head(f, "weft_nvmf_target_" #name "_total", "counter", text); \
+	fprintf(f, "weft_nvmf_target_" #name "_total " U "\n", n->name);
+#include "nvmf/target/counters.def"
+#undef X
+}
+
+void metrics_text(FILE *f, const struct served *v, const struct target_counters *n)
+{
+	put_head(f, "weft_build_info", "gauge", "1, of this version.");
+	fprintf(f, "weft_build_info{version=\"%s\"} 1\n", WEFT_VERSION);
+	put_target(f, n);
+	put_connections(f, v);
+	put_commands(f, v);
+	put_latency(f, v);
+	put_queues(f, v, "weft_nvmf_queue_commands_total",
+		   "Commands that were answered on a queue that a host has.",
+		   offsetof(struct figures_queue_row, commands));
+	put_queues(f, v, "weft_nvmf_queue_read_bytes_total", "What they brought the host.",
+		   offsetof(struct figures_queue_row, read_bytes));
+	put_queues(f, v, "weft_nvmf_queue_written_bytes_total", "What they brought from the host.",
+		   offsetof(struct figures_queue_row, written_bytes));
+}
+
+char *metrics_page(const struct served *v, const struct target_counters *n, size_t *ret_len)
+{
+	char *page = NULL;
+	FILE *f = open_memstream(&page, ret_len);
+
+	if (!f)
+		return NULL;
+	metrics_text(f, v, n);
+	if (!fclose(f))
+		return page;
+	free(page);
+	return NULL;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "cli/served.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/nvme_status.h"
+
+struct served served_here(const struct target_figures *f)
+{
+	return (struct served){
+		.hosts = f->hosts,
+		.ops = f->ops,
+		.errors = f->errors,
+		.queues = f->queues,
+		.reasons = f->reasons,
+		.host_count = FIGURES_HOSTS,
+		.op_count = FIGURES_OPS,
+		.error_count = FIGURES_ERRORS,
+		.queue_count = FIGURES_QUEUES,
+		.reason_count = FIGURES_REASONS,
+	};
+}
+
+/* ---- another process's ------------------------------------------------------------------------
+ */
+
+/* How a row of ours is made of one of a table that may be of another version. */
+struct column {
+	const char *key;
+	uint32_t words; /* of a text or of buckets: KEY_00, KEY_01 and so on; else 0 */
+};
+
+#define COLUMN(name, ...) {#name, 0},
+static const struct column host_columns[] = {
+#define HOST		      COLUMN
+#define HOST_TEXT(name, text) {#name, FIGURES_NQN_WORDS},
+#include "nvmf/target/figures.def"
+};
+static const struct column op_columns[] = {
+#define OP		       COLUMN
+#define OP_BUCKETS(name, text) {#name, FIGURES_BUCKETS},
+#include "nvmf/target/figures.def"
+};
+static const struct column error_columns[] = {
+#define ERROR COLUMN
+#include "nvmf/target/figures.def"
+};
+static const struct column queue_columns[] = {
+#define QUEUE COLUMN
+#include "nvmf/target/figures.def"
+};
+static const struct column reason_columns[] = {
+#define REFUSAL			 COLUMN
+#define REFUSAL_TEXT(name, text) {#name, FIGURES_REASON_WORDS},
+#include "nvmf/target/figures.def"
+};
+
+static void copy_column(const struct seen_table *t, const char *key, uint64_t *to, size_t stride)
+{
+	uint32_t at = seen_column(t, key);
+
+	for (uint32_t row = 0; at != UINT32_MAX && row < t->rows; row++)
+		to[row * stride] = t->v[(size_t)row * t->columns + at];
+}
+
+static void copy_rows(const struct seen_table *t, const struct column *v, size_t count,
+		      uint64_t *to, size_t stride)
+{
+	char key[SIGHT_ROOM_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		if (!v[i].words) {
+			copy_column(t, v[i].key, to++, stride);
+			continue;
+		}
+		for (uint32_t w = 0; w < v[i].words; w++) {
+			snprintf(key, sizeof(key), "%s_%02u", v[i].key, w);
+			copy_column(t, key, to++, stride);
+		}
+	}
+}
+
+enum { HOSTS, OPS, ERRORS, QUEUES, REASONS, KINDS };
+
+static const struct {
+	const char *room;
+	const struct column *columns;
+	size_t count, words;
+} kinds[KINDS] = {
+	[HOSTS] = {"target-hosts", host_columns, ARRAY_SIZE(host_columns),
+		   SIGHT_COLUMNS(struct figures_host_row)},
+	[OPS] = {"target-commands", op_columns, ARRAY_SIZE(op_columns),
+		 SIGHT_COLUMNS(struct figures_op_row)},
+	[ERRORS] = {"target-errors", error_columns, ARRAY_SIZE(error_columns),
+		    SIGHT_COLUMNS(struct figures_error_row)},
+	[QUEUES] = {"target-queues", queue_columns, ARRAY_SIZE(queue_columns),
+		    SIGHT_COLUMNS(struct figures_queue_row)},
+	[REASONS] = {"target-refusals", reason_columns, ARRAY_SIZE(reason_columns),
+		     SIGHT_COLUMNS(struct figures_reason_row)},
+};
+
+/* The first table of each kind: a process of several targets shows one. */
+bool served_seen(const struct seen *s, struct served *v)
+{
+	const struct seen_table *t[KINDS];
+	size_t words = 0;
+	uint64_t *at[KINDS], *all;
+
+	*v = (struct served){0};
+	for (size_t k = 0; k < KINDS; k++) {
+		t[k] = seen_room(s, kinds[k].room, 0);
+		if (!t[k])
+			return true;
+		words += t[k]->rows * kinds[k].words;
+	}
+	all = calloc(words + 1, sizeof(*all));
+	if (!all)
+		return false;
+	v->memory = all;
+	for (size_t k = 0; k < KINDS; k++) {
+		at[k] = all;
+		all += t[k]->rows * kinds[k].words;
+		copy_rows(t[k], kinds[k].columns, kinds[k].count, at[k], kinds[k].words);
+	}
+	v->hosts = (const struct figures_host_row *)at[HOSTS];
+	v->ops = (const struct figures_op_row *)at[OPS];
+	v->errors = (const struct figures_error_row *)at[ERRORS];
+	v->queues = (const struct figures_queue_row *)at[QUEUES];
+	v->reasons = (const struct figures_reason_row *)at[REASONS];
+	v->host_count = t[HOSTS]->rows;
+	v->op_count = t[OPS]->rows;
+	v->error_count = t[ERRORS]->rows;
+	v->queue_count = t[QUEUES]->rows;
+	v->reason_count = t[REASONS]->rows;
+	return true;
+}
+
+void served_free(struct served *v)
+{
+	free(v->memory);
+	*v = (struct served){0};
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static const char *text(const uint64_t *words, char *buf, size_t room)
+{
+	memcpy(buf, words, room - 1);
+	buf[room - 1] = '\0';
+	return buf;
+}
+
+const char *served_subsystem(const struct served *v, uint64_t host, char buf[SERVED_NQN_MAX])
+{
+	*buf = '\0';
+	return host < v->host_count ? text(v->hosts[host].subsystem, buf, SERVED_NQN_MAX) : buf;
+}
+
+const char *served_host(const struct served *v, uint64_t host, char buf[SERVED_NQN_MAX])
+{
+	*buf = '\0';
+	return host < v->host_count ? text(v->hosts[host].host, buf, SERVED_NQN_MAX) : buf;
+}
+
+const char *served_reason(const struct figures_reason_row *r, char buf[SERVED_REASON_MAX])
+{
+	return text(r->reason, buf, SERVED_REASON_MAX);
+}
+
+static const char *fabrics_name(uint64_t type)
+{
+	switch (type) {
+	case NVMF_CONNECT:
+		return "Connect";
+	case NVMF_PROPERTY_GET:
+		return "Property Get";
+	case NVMF_PROPERTY_SET:
+		return "Property Set";
+	case NVMF_AUTH_SEND:
+		return "Authentication Send";
+	case NVMF_AUTH_RECV:
+		return "Authentication Receive";
+	case NVMF_DISCONNECT:
+		return "Disconnect";
+	default:
+		return "unknown";
+	}
+}
+
+const char *served_opcode(uint64_t opcode, char buf[SERVED_OPCODE_MAX])
+{
+	const char *name = "unknown";
+	size_t n = 0;
+
+	if (opcode < FIGURES_FABRICS)
+		name = nvme_opcode_name((uint8_t)opcode, opcode & FIGURES_ADMIN);
+	else if (opcode < FIGURES_UNKNOWN)
+		name = fabrics_name(opcode & 0xff);
+	for (; name[n] && n < SERVED_OPCODE_MAX - 1; n++)
+		buf[n] = isalnum((unsigned char)name[n]) ? (char)tolower((unsigned char)name[n])
+							 : '_';
+	buf[n] = '\0';
+	return buf;
+}
+
+const char *served_status(uint64_t opcode, uint64_t status)
+{
+	return served_is_io(opcode) ? nvme_io_status_name((uint16_t)status)
+				    : nvme_status_name((uint16_t)status);
+}
+
+const char *served_transport(uint64_t trtype)
+{
+	switch (trtype) {
+	case NVMF_TRTYPE_RDMA:
+		return "rdma";
+	case NVMF_TRTYPE_TCP:
+		return "tcp";
+	default:
+		return "other";
+	}
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "cli/served_view.h"
+
+#include <stdio.h>
+
+/* The row of the same number, where it was the same thing's. */
+static uint64_t commands_before(const struct served *before, uint32_t i,
+				const struct figures_op_row *now)
+{
+	const struct figures_op_row *r = &before->ops[i];
+
+	return i < before->op_count && r->host == now->host && r->nsid == now->nsid &&
+			       r->opcode == now->opcode && r->commands <= now->commands
+		       ? r->commands
+		       : 0;
+}
+
+static uint64_t timed(const struct figures_op_row *r)
+{
+	uint64_t sum = 0;
+
+	for (unsigned b = 0; b < FIGURES_BUCKETS; b++)
+		sum += r->bucket[b];
+	return sum;
+}
+
+static void op_text(struct output *o, const struct served *before, uint32_t i,
+		    const struct figures_op_row *r, double seconds)
+{
+	char opcode[SERVED_OPCODE_MAX], label[96], bytes[32], mean[32], line[256];
+	uint64_t n = timed(r);
+	int at;
+
+	served_opcode(r->opcode, opcode);
+	if (r->nsid)
+		snprintf(label, sizeof(label), "%s, namespace %llu", opcode,
+			 (unsigned long long)r->nsid);
+	else
+		snprintf(label, sizeof(label), "%s", opcode);
+	at = snprintf(line, sizeof(line), "%llu commands", (unsigned long long)r->commands);
+	if (seconds > 0)
+		at += snprintf(line + at, sizeof(line) - (size_t)at, ", %.0f/s",
+			       (double)(r->commands - commands_before(before, i, r)) / seconds);
+	if (r->bytes)
+		at += snprintf(line + at, sizeof(line) - (size_t)at, ", %s",
+			       text_bytes(bytes, sizeof(bytes), r->bytes));
+	if (n)
+		at += snprintf(line + at, sizeof(line) - (size_t)at, ", mean %s",
+			       text_duration(mean, sizeof(mean), r->latency_ns / n));
+	if (r->errors)
+		snprintf(line + at, sizeof(line) - (size_t)at, ", %llu errors",
+			 (unsigned long long)r->errors);
+	output_string(o, "line", label, line);
+}
+
+static void op_json(struct output *o, const struct figures_op_row *r)
+{
+	char opcode[SERVED_OPCODE_MAX], key[24];
+
+	output_object(o, NULL, NULL);
+	output_number(o, "nsid", NULL, r->nsid, NULL);
+	output_string(o, "opcode", NULL, served_opcode(r->opcode, opcode));
+	output_bool(o, "io", NULL, served_is_io(r->opcode));
+	output_number(o, "commands", NULL, r->commands, NULL);
+	output_number(o, "errors", NULL, r->errors, NULL);
+	output_number(o, "bytes", NULL, r->bytes, NULL);
+	output_number(o, "latency_ns", NULL, r->latency_ns, NULL);
+	for (unsigned b = 0; b < FIGURES_BUCKETS; b++) {
+		snprintf(key, sizeof(key), "bucket_%02u", b);
+		output_number(o, key, NULL, r->bucket[b], NULL);
+	}
+	output_close(o);
+}
+
+static void show_ops(struct output *o, const struct served *now, const struct served *before,
+		     uint32_t host, double seconds)
+{
+	if (o->format == OUTPUT_JSON)
+		output_list(o, "commands", NULL);
+	for (uint32_t i = 0; i < now->op_count; i++) {
+		const struct figures_op_row *r = &now->ops[i];
+
+		if (r->host != host || !r->commands)
+			continue;
+		if (o->format == OUTPUT_JSON)
+			op_json(o, r);
+		else
+			op_text(o, before, i, r, seconds);
+	}
+	if (o->format == OUTPUT_JSON)
+		output_close(o);
+}
+
+static void show_errors(struct output *o, const struct served *now, uint32_t host)
+{
+	char opcode[SERVED_OPCODE_MAX];
+
+	if (o->format == OUTPUT_JSON)
+		output_list(o, "errors", NULL);
+	for (uint32_t i = 0; i < now->error_count; i++) {
+		const struct figures_error_row *r = &now->errors[i];
+		const char *status = served_status(r->opcode, r->status);
+
+		if (r->host != host || !r->count)
+			continue;
+		served_opcode(r->opcode, opcode);
+		if (o->format == OUTPUT_TEXT) {
+			output_note(o, "%llu times %s failed: %s", (unsigned long long)r->count,
+				    opcode, status);
+			continue;
+		}
+		output_object(o, NULL, NULL);
+		output_number(o, "nsid", NULL, r->nsid, NULL);
+		output_string(o, "opcode", NULL, opcode);
+		output_number(o, "status", NULL, r->status, NULL);
+		output_string(o, "status_name", NULL, status);
+		output_number(o, "count", NULL, r->count, NULL);
+		output_close(o);
+	}
+	if (o->format == OUTPUT_JSON)
+		output_close(o);
+}
+
+static void queue_json(struct output *o, const struct figures_queue_row *r)
+{
+	output_object(o, NULL, NULL);
+	output_number(o, "cntlid", NULL, r->cntlid, NULL);
+	output_number(o, "qid", NULL, r->qid, NULL);
+	output_string(o, "transport", NULL, served_transport(r->trtype));
+	output_number(o, "entries", NULL, r->entries, NULL);
+	output_number(o, "commands", NULL, r->commands, NULL);
+	output_number(o, "read_bytes", NULL, r->read_bytes, NULL);
+	output_number(o, "written_bytes", NULL, r->written_bytes, NULL);
+	output_close(o);
+}
+
+static bool has_any(const struct served *v, uint32_t host)
+{
+	const struct figures_host_row *h = &v->hosts[host];
+
+	if (!h->in_use)
+		return false;
+	if (h->rdma || h->tcp || h->other)
+		return true;
+	for (uint32_t i = 0; i < v->op_count; i++)
+		if (v->ops[i].host == host && v->ops[i].commands)
+			return true;
+	return false;
+}
+
+static void show_host(struct output *o, const struct served *now, const struct served *before,
+		      uint32_t i, double seconds)
+{
+	const struct figures_host_row *h = &now->hosts[i];
+	char host[SERVED_NQN_MAX], subsystem[SERVED_NQN_MAX];
+
+	served_host(now, i, host);
+	served_subsystem(now, i, subsystem);
+	output_object(o, NULL, "%s at %s, %llu connections", *host ? host : "a host",
+		      *subsystem ? subsystem : "any subsystem",
+		      (unsigned long long)(h->rdma + h->tcp + h->other));
+	if (o->format == OUTPUT_JSON) {
+		output_string(o, "host", NULL, host);
+		output_string(o, "subsystem", NULL, subsystem);
+		output_number(o, "connections_rdma", NULL, h->rdma, NULL);
+		output_number(o, "connections_tcp", NULL, h->tcp, NULL);
+		output_number(o, "connections_other", NULL, h->other, NULL);
+		output_list(o, "queues", NULL);
+		for (uint32_t q = 0; q < now->queue_count; q++)
+			if (now->queues[q].entries && now->queues[q].host == i)
+				queue_json(o, &now->queues[q]);
+		output_close(o);
+	}
+	show_ops(o, now, before, i, seconds);
+	show_errors(o, now, i);
+	output_close(o);
+}
+
+static void show_refusals(struct output *o, const struct served *now)
+{
+	char reason[SERVED_REASON_MAX];
+
+	if (o->format == OUTPUT_JSON)
+		output_list(o, "connects_failed", NULL);
+	for (uint32_t i = 0; i < now->reason_count; i++) {
+		const struct figures_reason_row *r = &now->reasons[i];
+
+		if (!r->count)
+			continue;
+		served_reason(r, reason);
+		if (o->format == OUTPUT_TEXT) {
+			output_note(o, "%llu connects failed: %s", (unsigned long long)r->count,
+				    reason);
+			continue;
+		}
+		output_object(o, NULL, NULL);
+		output_string(o, "reason", NULL, reason);
+		output_number(o, "count", NULL, r->count, NULL);
+		output_close(o);
+	}
+	if (o->format == OUTPUT_JSON)
+		output_close(o);
+}
+
+void served_show(struct output *o, const struct served *now, const struct served *before,
+		 double seconds)
+{
+	int width = o->width;
+
+	if (!now->hosts)
+		return;
+	o->width = 32;
+	if (o->format == OUTPUT_JSON)
+		output_list(o, "served", NULL);
+	for (uint32_t i = 0; i < now->host_count; i++)
+		if (has_any(now, i))
+			show_host(o, now, before, i, seconds);
+	if (o->format == OUTPUT_JSON)
+		output_close(o);
+	show_refusals(o, now);
+	o->width = width;
+}
