@@ -21,15 +21,17 @@
 #define SILENT_S	   5		       /* a connection that does nothing */
 #define CONNECTION_NS	   (15 * NSEC_PER_SEC) /* a connection in all */
 #define REQUEST_BYTES	   8192
-#define PAGE_NS		   NSEC_PER_SEC
+/* A page is made once a second at most, and in a fiftieth of the time. */
+#define PAGE_NS	   NSEC_PER_SEC
+#define PAGE_SHARE 50
 
 struct metrics {
 	struct MHD_Daemon *daemon;
 	int fd; /* the daemon's */
 	metrics_make_fn *make;
 	void *ctx;
-	struct MHD_Response *page; /* of page_ns; shared by who asked meanwhile */
-	uint64_t page_ns, now_ns;
+	struct MHD_Response *page; /* until stale_ns, for all who ask meanwhile */
+	uint64_t stale_ns, now_ns;
 	struct {
 		int fd; /* -1: none */
 		uint64_t end_ns;
@@ -62,17 +64,20 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, struct 
 
 static struct MHD_Response *the_page(struct metrics *m)
 {
+	uint64_t begun, took;
 	size_t len;
 	char *text;
 
-	if (m->page && m->now_ns - m->page_ns < PAGE_NS)
+	if (m->page && m->now_ns < m->stale_ns)
 		return m->page;
+	begun = time_now_ns();
 	text = m->make(m->ctx, &len);
+	took = time_now_ns() - begun;
 	if (!text)
 		return NULL;
 	if (m->page)
 		MHD_destroy_response(m->page);
-	m->page_ns = m->now_ns;
+	m->stale_ns = m->now_ns + max_of(PAGE_NS, took * PAGE_SHARE);
 	m->page = MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
 	if (!m->page) {
 		free(text);

@@ -5,7 +5,7 @@
  *
  * Whoever reaches the address may read it, and nobody harms the service by it: there are few
  * connections, each for a few seconds in all, however slowly it reads; requests are small; and
- * the page is made once a second at most, for all who ask meanwhile.
+ * the page is made once a second at most, less often if that takes long, for all who ask meanwhile.
  */
 #ifndef WEFT_CLI_METRICS_H
 #define WEFT_CLI_METRICS_H

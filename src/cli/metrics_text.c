@@ -2,6 +2,7 @@
 #include "cli/metrics_text.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,11 +136,28 @@ static void put_commands(FILE *f, const struct served *v)
 	}
 }
 
+/* The labels of a row, which stand in many lines. */
+static bool labels_of(char *buf, size_t room, const struct served *v,
+		      const struct figures_op_row *r)
+{
+	FILE *f = fmemopen(buf, room, "w");
+
+	if (!f)
+		return false;
+	put_op(f, v, r->host, r->nsid, r->opcode);
+	return fclose(f) == 0;
+}
+
 /* Only of I/O: it is much text. */
 static void put_latency(FILE *f, const struct served *v)
 {
 	static const char name[] = "weft_nvmf_command_duration_seconds";
+	char le[FIGURES_BUCKETS][16], labels[4096];
 
+	for (unsigned b = 0; b < FIGURES_BUCKETS - 1; b++)
+		snprintf(le[b], sizeof(le[b]), "%.9f",
+			 (double)(1ull << (FIGURES_BUCKET_SHIFT + b)) / 1e9);
+	strcpy(le[FIGURES_BUCKETS - 1], "+Inf");
 	put_head(f, name, "histogram",
 		 "From the turn in which an I/O command was found to the end of that in which it "
 		 "was "
@@ -148,24 +166,15 @@ static void put_latency(FILE *f, const struct served *v)
 	{
 		uint64_t sum = 0;
 
-		if (!r->commands || !served_is_io(r->opcode))
+		if (!r->commands || !served_is_io(r->opcode) ||
+		    !labels_of(labels, sizeof(labels), v, r))
 			continue;
 		for (unsigned b = 0; b < FIGURES_BUCKETS; b++) {
 			sum += r->bucket[b];
-			fprintf(f, "%s_bucket{", name);
-			put_op(f, v, r->host, r->nsid, r->opcode);
-			if (b == FIGURES_BUCKETS - 1)
-				fprintf(f, ",le=\"+Inf\"} " U "\n", sum);
-			else
-				fprintf(f, ",le=\"%.9f\"} " U "\n",
-					(double)(1ull << (FIGURES_BUCKET_SHIFT + b)) / 1e9, sum);
+			fprintf(f, "%s_bucket{%s,le=\"%s\"} " U "\n", name, labels, le[b], sum);
 		}
-		fprintf(f, "%s_sum{", name);
-		put_op(f, v, r->host, r->nsid, r->opcode);
-		fprintf(f, "} %.9f\n", (double)r->latency_ns / 1e9);
-		fprintf(f, "%s_count{", name);
-		put_op(f, v, r->host, r->nsid, r->opcode);
-		fprintf(f, "} " U "\n", sum);
+		fprintf(f, "%s_sum{%s} %.9f\n", name, labels, (double)r->latency_ns / 1e9);
+		fprintf(f, "%s_count{%s} " U "\n", name, labels, sum);
 	}
 }
 
