@@ -63,11 +63,8 @@ int config_load(const char *path, struct json_object **ret, char *why, size_t ro
 	size_t len = 0;
 
 	if (fd < 0)
-		return fail(path, errno,
-			    errno == ENOENT
-				    ? "; `weft target save FILE` and nvmetcli's save write one"
-				    : "",
-			    why, room);
+		return fail(path, errno, errno == ENOENT ? "; nvmetcli's save writes one" : "", why,
+			    room);
 	error = read_all(fd, &text, &len);
 	close(fd);
 	if (error)

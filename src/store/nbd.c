@@ -209,7 +209,8 @@ static bool begin_step(struct nbd_store *n, struct store_op *op)
 	n->failed = cookie < 0;
 	if (n->failed) {
 		list_remove(&op->link);
-		op->result = nbd_get_errno() ? -nbd_get_errno() : -EIO;
+		/* A connection that has ended says so by one errno or another. */
+		op->result = dead(n) || !nbd_get_errno() ? -ENOTCONN : -nbd_get_errno();
 	}
 	return cookie >= 0;
 }
