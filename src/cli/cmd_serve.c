@@ -231,12 +231,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		take_key(o, state, arg, key == KEY_CTRL_SECRET);
 		return 0;
 	case KEY_HASH:
-		if (serve_hosts_take_hash(&o->keys, arg))
+		if (serve_hosts_find_hash(arg, &o->keys.hash))
 			argp_error(state, "--dhchap-hash is sha256, sha384 or sha512, not '%s'",
 				   arg);
 		return 0;
 	case KEY_DHGROUP:
-		if (serve_hosts_take_dhgroup(&o->keys, arg))
+		if (serve_hosts_find_dhgroup(arg, &o->keys.dhgroup))
 			argp_error(state,
 				   "--dhchap-dhgroup is null or ffdhe2048 to ffdhe8192, not "
 				   "'%s'",
@@ -362,22 +362,6 @@ static void default_listen(struct serve_options *o)
 	o->listen_count = 1;
 }
 
-/* Of a file that is not to be served as if it protected nothing. */
-static int check_protected(const struct config *c, char *why, size_t room)
-{
-	for (uint32_t i = 0; i < c->host_count; i++)
-		if (c->hosts[i].key || c->hosts[i].ctrl_key) {
-			snprintf(
-				why, room,
-				"hosts[%u].dhchap: %s is to prove who it is by a key, which cannot "
-				"be asked of it yet; without its keys only its name keeps others "
-				"out",
-				i, c->hosts[i].nqn);
-			return -EOPNOTSUPP;
-		}
-	return 0;
-}
-
 static int read_config(struct serve *s, struct config **ret, char *why, size_t room)
 {
 	struct serve_options *o = &s->opt;
@@ -394,8 +378,6 @@ static int read_config(struct serve *s, struct config **ret, char *why, size_t r
 	if (error)
 		return error;
 	error = config_read(doc, ret, text, sizeof(text));
-	if (!error && (error = check_protected(*ret, text, sizeof(text))) != 0)
-		config_free(*ret);
 	if (error)
 		snprintf(why, room, "%s%s%s", o->config ? o->config : "", o->config ? ": " : "",
 			 text);

@@ -505,20 +505,28 @@ static void carry_out(struct live *l, struct prepared *r)
 int live_become(struct live *l, struct config *to, size_t *ret_steps, char *why, size_t room)
 {
 	struct plan p = {.live = l, .why = why, .room = room};
+	struct live_hosts hosts;
+	bool hosts_differ;
 	int error;
 
+	error = live_hosts_prepare(to, &hosts, why, room);
+	if (error)
+		return error;
 	if (config_diff(l->config, to, &p.steps, &p.count) != 0)
-		return no_memory(&p);
-	p.prepared = calloc(p.count + 1, sizeof(*p.prepared));
-	error = p.prepared ? prepare_all(&p) : no_memory(&p);
-	for (size_t i = 0; i < p.count && !error; i++)
-		carry_out(l, &p.prepared[i]);
+		error = no_memory(&p);
+	p.prepared = error ? NULL : calloc(p.count + 1, sizeof(*p.prepared));
+	if (!error)
+		error = p.prepared ? prepare_all(&p) : no_memory(&p);
 	if (!error) {
+		hosts_differ = live_hosts_become(&l->hosts, &hosts, l->target);
+		for (size_t i = 0; i < p.count; i++)
+			carry_out(l, &p.prepared[i]);
 		config_free(l->config);
 		l->config = to;
 		if (ret_steps)
-			*ret_steps = p.count;
+			*ret_steps = p.count + hosts_differ;
 	}
+	live_hosts_free(&hosts);
 	free(p.prepared);
 	free(p.steps);
 	return error;
@@ -607,6 +615,7 @@ void live_fini(struct live *l)
 		}
 	list_for_each(p, &l->ports, struct live_port, link)
 		port_free(p);
+	live_hosts_free(&l->hosts);
 	disks_close(&l->disks);
 	config_free(l->config);
 	l->config = NULL;

@@ -8,6 +8,7 @@
 #define WEFT_CLI_LIVE_H
 
 #include "cli/disks.h"
+#include "cli/live_hosts.h"
 #include "cli/serve_transports.h"
 #include "config/config.h"
 #include "nvmf/target/target.h"
@@ -43,6 +44,7 @@ struct live {
 	struct shares *shares;
 	struct disks disks;
 	struct config *config; /* NULL: nothing yet */
+	struct live_hosts hosts;
 	struct list subsystems, ports;
 	struct list leaving, leaving_subsystems; /* hosts' work on them goes to its end */
 	struct list gone, gone_subsystems;	 /* it has: to be freed */

@@ -45,21 +45,21 @@ int serve_hosts_take_key(struct serve_hosts *s, const char *text, bool ctrl, cha
 	return secret_read_file(file, ctrl ? &h->ctrl_key : &h->key, why, room);
 }
 
-int serve_hosts_take_hash(struct serve_hosts *s, const char *name)
+int serve_hosts_find_hash(const char *name, uint8_t *ret)
 {
 	for (uint8_t i = NVMF_AUTH_SHA256; i <= NVMF_AUTH_SHA512; i++)
 		if (strcmp(name, auth_hash_name(i)) == 0) {
-			s->hash = i;
+			*ret = i;
 			return 0;
 		}
 	return -EINVAL;
 }
 
-int serve_hosts_take_dhgroup(struct serve_hosts *s, const char *name)
+int serve_hosts_find_dhgroup(const char *name, uint8_t *ret)
 {
 	for (uint8_t i = NVMF_AUTH_DH_NULL; i <= NVMF_AUTH_DH_8192; i++)
 		if (strcmp(name, auth_dhgroup_name(i)) == 0) {
-			s->dhgroup = i;
+			*ret = i;
 			return 0;
 		}
 	return -EINVAL;

@@ -17,8 +17,8 @@ struct serve_hosts {
 int serve_hosts_take_key(struct serve_hosts *s, const char *text, bool ctrl, char *why,
 			 size_t room) must_use;
 /* sha256, ffdhe2048, ... -EINVAL: there is no such. */
-int serve_hosts_take_hash(struct serve_hosts *s, const char *name) must_use;
-int serve_hosts_take_dhgroup(struct serve_hosts *s, const char *name) must_use;
+int serve_hosts_find_hash(const char *name, uint8_t *ret) must_use;
+int serve_hosts_find_dhgroup(const char *name, uint8_t *ret) must_use;
 /* All of them. -EINVAL: why. */
 int serve_hosts_add(struct serve_hosts *s, struct target *t, char *why, size_t room) must_use;
 void serve_hosts_wipe(struct serve_hosts *s);

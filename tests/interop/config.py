@@ -18,6 +18,8 @@ import lab
 
 S1, S2 = "nqn.2026-11.org.weft:one", "nqn.2026-11.org.weft:two"
 H1, H2 = "nqn.2026-11.org.weft:host1", "nqn.2026-11.org.weft:host2"
+KEY, OTHER = (f"DHHC-1:00:{text}:" for text in (
+    "gdBptlUQZJhRJWcp+9eKrCaEVRTxg81Lwu7sMWz4iI4Za/dH", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR"))
 UUID = "11111111-2222-4333-8444-555555555555"
 
 
@@ -151,7 +153,10 @@ def refused(c):
             (lambda d: d["subsystems"][1]["namespaces"][0].update(nsid=0), "subsystems[1].namespaces[0].nsid"),
             (lambda d: d["ports"][0]["subsystems"].append("nqn.2026-11.org.weft:x"), "ports[0].subsystems[2]"),
             (lambda d: d["ports"][0]["addr"].update(treq="required"), "ports[0].addr.treq"),
-            (lambda d: d["hosts"][1].update(dhchap={"key": "DHHC-1:00:c2VjcmV0:"}), "hosts[1].dhchap"),
+            (lambda d: d["hosts"][1].update(dhchap={"key": "DHHC-1:00:c2VjcmV0:"}), "hosts[1].dhchap.key"),
+            (lambda d: d["hosts"][1].update(dhchap={"ctrl_key": KEY}), "hosts[1].dhchap.key"),
+            (lambda d: d["hosts"][1].update(dhchap={"key": KEY, "hash": "md5"}), "hosts[1].dhchap.hash"),
+            (lambda d: d["hosts"][1].update(dhchap={"key": KEY, "dhgroup": "modp"}), "hosts[1].dhchap.dhgroup"),
             (lambda d: d["subsystems"][0]["namespaces"][0]["device"].update(path="/nonexistent"), "/nonexistent"),
             (lambda d: d["subsystems"][1]["namespaces"][1]["device"].update(path="mem:much"), "mem:much"),
             (lambda d: d["subsystems"][1]["namespaces"][1]["device"].update(path=os.path.join(c.tmp.name, "a.img")),
@@ -219,6 +224,28 @@ def nothing_or_all(c):
     same(c.offered(port=4421), [S2, S2], "offered at both ports")
 
 
+def who_has_the_key(c):
+    """A host with a key in the file proves that it has it, from the next reading of the file on."""
+    doc = c.document()
+    c.serve(doc)
+    bench = c.bench(c.uri(S2, 3, host=H2), 4)
+    lab.until(lambda: c.server.says("connected"), 10)
+    new = copy.deepcopy(doc)
+    new["hosts"][0]["dhchap"] = {"key": KEY, "ctrl_key": OTHER, "hash": "hmac(sha384)", "dhgroup": "ffdhe2048"}
+    c.reload(new, "read again, 1 change")
+    for nqn in (S1, S2):
+        c.host("id-ctrl", c.uri(nqn), fails="demands in-band authentication")
+        c.host("id-ctrl", c.uri(nqn), "-S", OTHER, fails="does not take this host's key")
+        c.host("id-ctrl", c.uri(nqn), "-S", KEY)
+        c.host("id-ctrl", c.uri(nqn), "-S", KEY, "-C", OTHER)
+    c.host("id-ctrl", c.uri(S1), "-S", KEY, "-C", KEY, fails="does not have the controller's key")
+    c.reload(doc, "read again, 1 change")
+    c.host("id-ctrl", c.uri(S1))
+    same(bench.wait(30), 0, "the bench's status")
+    if KEY[10:40] in c.server.output() or OTHER[10:40] in c.server.output():
+        raise AssertionError("a secret is told")
+
+
 def who_may_no_longer(c):
     """Hosts that are not allowed any more are disconnected, as are those of what is offered no more."""
     doc = c.document()
@@ -270,6 +297,7 @@ def main():
     c.run("neighbours stay", neighbours_stay)
     c.run("all or nothing", nothing_or_all)
     c.run("who may no longer", who_may_no_longer)
+    c.run("who has the key", who_has_the_key)
     c.run("another name for the same disk", same_disk_other_name)
     c.report.everything_ends(c.hosts)
     c.report.finish()
