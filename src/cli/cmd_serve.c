@@ -413,8 +413,8 @@ static void reload(struct serve *s)
 	}
 	s->measure_ns = 0;
 	if (s->opt.format == OUTPUT_TEXT)
-		serve_say(&s->say, time_now_ns(), "%s: read again, %zu %s", s->opt.config, steps,
-			  steps == 1 ? "change" : "changes");
+		serve_answer(&s->say, "%s: read again, %zu %s", s->opt.config, steps,
+			     steps == 1 ? "change" : "changes");
 }
 
 static int begin(struct serve *s)

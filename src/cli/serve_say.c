@@ -14,7 +14,7 @@
 #define LINES_PER_MINUTE 100 /* some 20 MB a day, where somebody keeps them */
 
 /* A line that a pipe has room for is less than PIPE_BUF and goes there whole. */
-static bool say(struct serve_say *s, const char *text)
+static bool say(const struct serve_say *s, const char *text)
 {
 	struct pollfd p = {.fd = s->fd, .events = POLLOUT};
 	char line[2048];
@@ -69,4 +69,15 @@ void serve_say(struct serve_say *s, uint64_t now_ns, const char *fmt, ...)
 		s->left_out++;
 	else
 		count(s);
+}
+
+void serve_answer(const struct serve_say *s, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	(void)say(s, text);
 }

@@ -20,5 +20,7 @@ struct serve_say {
 
 /* A line; the line feed is added. */
 void serve_say(struct serve_say *s, uint64_t now_ns, const char *fmt, ...) printf_like(3, 4);
+/* One that hosts have no part in: however much they have made it say. */
+void serve_answer(const struct serve_say *s, const char *fmt, ...) printf_like(2, 3);
 
 #endif
