@@ -2,51 +2,30 @@
 /*
  * weft serve: disk images, block devices and disks in memory as the namespaces of one NVMe
  * subsystem.
- *
- * One thread does everything: it polls while there is something to do and for a little while
- * after, then sleeps until a connection, a completion, the disk, a timer or a signal wakes it.
  */
 #include <argp.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <json-c/json.h>
-
-#include "base/errno_text.h"
 #include "base/time.h"
 #include "cli/capture.h"
 #include "cli/cli.h"
 #include "cli/counted.h"
-#include "cli/metrics.h"
-#include "cli/metrics_text.h"
 #include "cli/nvme_opts.h"
 #include "cli/provider.h"
 #include "cli/secret.h"
 #include "cli/serve.h"
 #include "cli/serve_events.h"
-#include "cli/served.h"
 
 int cmd_serve(int argc, char **argv);
 
 #define POOL_DEFAULT (32u << 20)
 #define POOL_MIN     (2u << 20)
 #define POOL_MAX     (16ull << 30)
-/* After work, look for more this long before sleeping: waking up costs more than that. */
-#define POLL_NS (50 * NSEC_PER_USEC)
-/* While hosts are there, and when one comes, files are looked at: they may have another size. */
-#define MEASURE_NS NSEC_PER_SEC
-/* At the end: what takes so long is told, and what takes so long is given up; together below what
- * service managers give. */
-#define TOLD_NS	   (5 * NSEC_PER_SEC)
-#define GIVE_UP_NS (60 * NSEC_PER_SEC)
 
 /* --- options ---------------------------------------------------------------------------------- */
 
@@ -350,288 +329,6 @@ static int make_target(struct serve *s)
 	live_init(&s->live, &s->target, &s->transports, &s->shares, s->engine, &s->opt.file);
 	return 0;
 }
-
-/* --- what is served --------------------------------------------------------------------------- */
-
-static void default_listen(struct serve_options *o)
-{
-	if (o->listen_count)
-		return;
-	strcpy(o->listen[0].transport, transport_at(0)->name);
-	strcpy(o->listen[0].port, transport_at(0)->port);
-	o->listen_count = 1;
-}
-
-static int read_config(struct serve *s, struct config **ret, char *why, size_t room)
-{
-	struct serve_options *o = &s->opt;
-	struct json_object *doc;
-	char text[900];
-	int error;
-
-	if (!o->config) {
-		default_listen(o);
-		error = serve_document(o, &doc, why, room);
-	} else {
-		error = config_load(o->config, &doc, why, room);
-	}
-	if (error)
-		return error;
-	error = config_read(doc, ret, text, sizeof(text));
-	if (error)
-		snprintf(why, room, "%s%s%s", o->config ? o->config : "", o->config ? ": " : "",
-			 text);
-	return error;
-}
-
-/* What in the file has no effect; not for an empty name. */
-static void tell_warnings(const struct serve *s, const struct config *c)
-{
-	for (uint32_t i = 0; i < c->warning_count; i++)
-		cli_warn("%s: %s", s->opt.config, c->warnings[i]);
-	if (c->warnings_left_out)
-		cli_warn("%s: %u more that have no effect here", s->opt.config,
-			 c->warnings_left_out);
-}
-
-/* The file says something else, perhaps. It is all done, or nothing is. */
-static void reload(struct serve *s)
-{
-	struct config *c = NULL;
-	char why[1024];
-	size_t steps;
-
-	if (read_config(s, &c, why, sizeof(why)) != 0) {
-		cli_warn("%s; nothing has changed", why);
-		return;
-	}
-	tell_warnings(s, c);
-	if (live_become(&s->live, c, &steps, why, sizeof(why)) != 0) {
-		config_free(c);
-		cli_warn("%s: %s; nothing has changed", s->opt.config, why);
-		return;
-	}
-	s->measure_ns = 0;
-	if (s->opt.format == OUTPUT_TEXT)
-		serve_answer(&s->say, "%s: read again, %zu %s", s->opt.config, steps,
-			     steps == 1 ? "change" : "changes");
-}
-
-static int begin(struct serve *s)
-{
-	struct config *c;
-	char why[1024];
-
-	if (read_config(s, &c, why, sizeof(why)) != 0)
-		return cli_fail("%s", why);
-	if (s->opt.config)
-		tell_warnings(s, c);
-	if (live_become(&s->live, c, NULL, why, sizeof(why)) != 0) {
-		config_free(c);
-		return cli_fail("%s", why);
-	}
-	return 0;
-}
-
-/* --- the loop --------------------------------------------------------------------------------- */
-
-static int watch(struct serve *s, int fd)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
-}
-
-/* --- figures ---------------------------------------------------------------------------------- */
-
-#ifdef WEFT_HAVE_METRICS
-static char *make_page(void *ctx, size_t *ret_len)
-{
-	struct serve *s = ctx;
-	struct target_figures *f = s->target.group.figures;
-	struct served v = {0};
-
-	if (f) {
-		figures_settle(f, time_now_ns());
-		v = served_here(f);
-	}
-	return metrics_page(&v, s->target.counters, ret_len);
-}
-
-static int start_metrics(struct serve *s)
-{
-	char why[512];
-
-	if (s->opt.metrics &&
-	    metrics_create(s->opt.metrics, make_page, s, &s->metrics, why, sizeof(why)) != 0)
-		return cli_fail("%s", why);
-	if (s->metrics && watch(s, metrics_fd(s->metrics)) < 0)
-		return cli_fail("cannot set up waiting: %s", errno_text(errno));
-	return 0;
-}
-#else
-#define start_metrics(s)	 0
-#define metrics_fd(m)		 (-1)
-#define metrics_process(m, now)	 ((void)0)
-#define metrics_next_deadline(m) DEADLINE_NEVER
-#define metrics_destroy(m)	 ((void)0)
-#endif
-
-/* The first signal ends the service in order, the second at once; SIGHUP has a file read again. */
-static void on_signal(struct serve *s)
-{
-	struct signalfd_siginfo info;
-
-	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGHUP && s->opt.config) {
-			if (!s->stopping)
-				reload(s);
-			continue;
-		}
-		if (s->stopping)
-			_exit(EXIT_FAILED);
-		s->stopping = true;
-		s->told_ns = time_now_ns() + TOLD_NS;
-		s->give_up_ns = time_now_ns() + GIVE_UP_NS;
-		serve_transports_shutdown(&s->transports);
-	}
-}
-
-static void sleep_until_something(struct serve *s, uint64_t now)
-{
-	struct epoll_event ev[4];
-	uint64_t deadline = min_of(target_next_deadline(&s->target), s->measure_ns);
-	int timeout_ms = -1, n;
-
-	deadline = min_of(deadline, serve_transports_next_deadline(&s->transports));
-	if (s->metrics)
-		deadline = min_of(deadline, metrics_next_deadline(s->metrics));
-	if (s->stopping) {
-		deadline = min_of(deadline, s->told_ns);
-		deadline = min_of(deadline, s->give_up_ns);
-	}
-	if (deadline != DEADLINE_NEVER) {
-		uint64_t ms = deadline > now ? (deadline - now) / NSEC_PER_MSEC + 1 : 0;
-
-		timeout_ms = (int)min_of(ms, (uint64_t)INT_MAX);
-	}
-	n = epoll_wait(s->epoll_fd, ev, ARRAY_SIZE(ev), timeout_ms);
-	for (int i = 0; i < n; i++) {
-		if (ev[i].data.fd == s->signal_fd)
-			on_signal(s);
-		else if (ev[i].data.fd == store_engine_fd(s->engine))
-			store_engine_clear(s->engine);
-		else if (s->metrics && ev[i].data.fd == metrics_fd(s->metrics))
-			metrics_process(s->metrics, time_now_ns());
-	}
-}
-
-static void size_changed(void *ctx, const struct live_ns *n)
-{
-	struct serve *s = ctx;
-	char size[32];
-
-	if (s->opt.format == OUTPUT_TEXT)
-		serve_say(&s->say, s->target.group.now_ns, "%s: %s now (namespace %u)",
-			  n->disk->path, text_bytes(size, sizeof(size), n->ns.store->size),
-			  n->ns.nsid);
-}
-
-/* Hosts are told of a namespace that has another size, and so is who reads what we say. */
-static void measure_stores(struct serve *s, uint64_t now)
-{
-	bool hosts = s->target.ctrl_count > s->target.discovery_count;
-
-	s->measure_ns = hosts ? now + MEASURE_NS : DEADLINE_NEVER;
-	live_measure(&s->live, size_changed, s);
-}
-
-/* Whoever waits for the end is told, once, that it takes long. */
-static void tell_waiting(struct serve *s, uint64_t now)
-{
-	if (now < s->told_ns)
-		return;
-	s->told_ns = DEADLINE_NEVER;
-	cli_warn("disks have not written yet what hosts have sent; a second signal ends this at "
-		 "once");
-}
-
-/* False: at its end work was left undone. */
-static bool loop(struct serve *s)
-{
-	uint64_t awake_until = 0, signals_at = 0;
-
-	while (!s->stopping || !serve_transports_idle(&s->transports) || !target_idle(&s->target)) {
-		uint64_t now = time_now_ns();
-		bool sleepy = now >= awake_until, any;
-
-		if (now >= target_next_deadline(&s->target))
-			target_tick(&s->target, now);
-		if (now >= s->measure_ns || store_engine_measured(s->engine))
-			measure_stores(s, now);
-		any = serve_transports_process(&s->transports, now, sleepy);
-		any |= store_engine_reap(s->engine) != 0;
-		live_process(&s->live);
-		if (any) { /* from the end of a turn on: it may take longer than that */
-			uint64_t end = time_now_ns();
-
-			if (s->target.group.figures)
-				figures_settle(s->target.group.figures, end);
-			awake_until = end + POLL_NS;
-		} else if (sleepy)
-			sleep_until_something(s, now);
-		/* Under load nobody sleeps, but signals are still heard. */
-		if (now >= signals_at) {
-			signals_at = now + 100 * NSEC_PER_MSEC;
-			on_signal(s);
-			if (s->metrics)
-				metrics_process(s->metrics, now);
-		}
-		if (!s->stopping)
-			continue;
-		tell_waiting(s, now);
-		if (now >= s->give_up_ns)
-			return false;
-	}
-	return true;
-}
-
-/*
- * What hosts wrote and did not flush is still on its way to the disks. False: one has not answered,
- * and its operation is its own.
- */
-static bool flush_stores(struct serve *s)
-{
-	const uint64_t end = max_of(s->give_up_ns, time_now_ns() + TOLD_NS);
-
-	live_note_losses(&s->live);
-	disks_flush(&s->live.disks);
-	while (!disks_flushed(&s->live.disks)) {
-		struct epoll_event ev;
-		uint64_t now;
-
-		if (store_engine_reap(s->engine) == 0)
-			(void)epoll_wait(s->epoll_fd, &ev, 1, 10);
-		store_engine_clear(s->engine);
-		on_signal(s); /* the second one ends it here, too */
-		now = time_now_ns();
-		tell_waiting(s, now);
-		if (now >= end)
-			return false;
-	}
-	return true;
-}
-
-static int set_up_loop(struct serve *s, const sigset_t *signals)
-{
-	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	s->signal_fd = signalfd(-1, signals, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (s->epoll_fd < 0 || s->signal_fd < 0 || watch(s, s->signal_fd) < 0 ||
-	    watch(s, store_engine_fd(s->engine)) < 0)
-		return cli_fail("cannot set up waiting: %s", errno_text(errno));
-	return 0;
-}
-
 static int serve(struct serve *s, const sigset_t *signals)
 {
 	bool whole;
@@ -639,23 +336,23 @@ static int serve(struct serve *s, const sigset_t *signals)
 
 	if (store_engine_create(STORE_ENGINE_AUTO, &s->engine) != 0)
 		return cli_fail("no memory for the disk's requests");
-	status = set_up_loop(s, signals);
+	status = serve_loop_init(s, signals);
 	if (!status)
 		status = make_target(s);
 	if (!status)
-		status = begin(s);
+		status = serve_begin(s);
 	if (!status)
-		status = start_metrics(s);
+		status = serve_metrics(s);
 	if (status)
 		return status;
 	if (!serve_tell(s))
 		return EXIT_FAILED;
-	whole = loop(s);
-	whole &= flush_stores(s);
-	status = disks_last_words(&s->live.disks, GIVE_UP_NS / NSEC_PER_SEC);
+	whole = serve_loop(s);
+	whole &= serve_flush(s);
+	status = disks_last_words(&s->live.disks, SERVE_GIVE_UP_NS / NSEC_PER_SEC);
 	if (!whole) /* what waits for a disk goes with the process */
 		return status ? status : cli_fail("a disk does not finish its work; giving up");
-	metrics_destroy(s->metrics);
+	serve_loop_fini(s);
 	serve_transports_destroy(&s->transports);
 	shares_fini(&s->shares);
 	target_fini(&s->target);

@@ -3,6 +3,9 @@
 #ifndef WEFT_CLI_SERVE_H
 #define WEFT_CLI_SERVE_H
 
+#include <signal.h>
+
+#include "base/time.h"
 #include "cli/live.h"
 #include "cli/nvme_uri.h"
 #include "cli/output.h"
@@ -15,6 +18,8 @@
 
 #define LISTEN_MAX 64
 #define HOSTS_MAX  64
+/* At the end, what takes so long is given up. */
+#define SERVE_GIVE_UP_NS (60 * NSEC_PER_SEC)
 
 struct serve_options {
 	const char *config; /* a file; NULL: the rest says what is served */
@@ -53,6 +58,27 @@ struct serve {
 /* The document that says what the options say. -errno, and why. */
 int serve_document(struct serve_options *o, struct json_object **ret, char *why,
 		   size_t room) must_use;
+
+/* --- serve_config.c --------------------------------------------------------------------------- */
+
+/* Has the target serve what is asked for. The exit status. */
+int serve_begin(struct serve *s) must_use;
+/* The file says something else, perhaps. It is all done, or nothing is. */
+void serve_reload(struct serve *s);
+
+/* --- serve_loop.c ----------------------------------------------------------------------------- */
+
+/* To be waked by signals and disks, and by whoever wants figures; the exit status. */
+int serve_loop_init(struct serve *s, const sigset_t *signals) must_use;
+int serve_metrics(struct serve *s) must_use;
+/* Serves until it is told to end; false: at its end work was left undone. */
+bool serve_loop(struct serve *s) must_use;
+/*
+ * What hosts wrote and did not flush is still on its way to the disks. False: one has not answered,
+ * and its operation is its own.
+ */
+bool serve_flush(struct serve *s) must_use;
+void serve_loop_fini(struct serve *s);
 
 /* --- serve_tell.c ----------------------------------------------------------------------------- */
 

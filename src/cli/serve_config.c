@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What is served: read at the start, and again while it is. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/serve.h"
+#include "cli/transports.h"
+
+static void default_listen(struct serve_options *o)
+{
+	if (o->listen_count)
+		return;
+	strcpy(o->listen[0].transport, transport_at(0)->name);
+	strcpy(o->listen[0].port, transport_at(0)->port);
+	o->listen_count = 1;
+}
+
+static int read_config(struct serve *s, struct config **ret, char *why, size_t room)
+{
+	struct serve_options *o = &s->opt;
+	struct json_object *doc;
+	char text[900];
+	int error;
+
+	if (!o->config) {
+		default_listen(o);
+		error = serve_document(o, &doc, why, room);
+	} else {
+		error = config_load(o->config, &doc, why, room);
+	}
+	if (error)
+		return error;
+	error = config_read(doc, ret, text, sizeof(text));
+	if (error)
+		snprintf(why, room, "%s%s%s", o->config ? o->config : "", o->config ? ": " : "",
+			 text);
+	return error;
+}
+
+/* What in the file has no effect; not for an empty name. */
+static void tell_warnings(const struct serve *s, const struct config *c)
+{
+	for (uint32_t i = 0; i < c->warning_count; i++)
+		cli_warn("%s: %s", s->opt.config, c->warnings[i]);
+	if (c->warnings_left_out)
+		cli_warn("%s: %u more that have no effect here", s->opt.config,
+			 c->warnings_left_out);
+}
+
+void serve_reload(struct serve *s)
+{
+	struct config *c = NULL;
+	char why[1024];
+	size_t steps;
+
+	if (read_config(s, &c, why, sizeof(why)) != 0) {
+		cli_warn("%s; nothing has changed", why);
+		return;
+	}
+	tell_warnings(s, c);
+	if (live_become(&s->live, c, &steps, why, sizeof(why)) != 0) {
+		config_free(c);
+		cli_warn("%s: %s; nothing has changed", s->opt.config, why);
+		return;
+	}
+	s->measure_ns = 0;
+	if (s->opt.format == OUTPUT_TEXT)
+		serve_answer(&s->say, "%s: read again, %zu %s", s->opt.config, steps,
+			     steps == 1 ? "change" : "changes");
+}
+
+int serve_begin(struct serve *s)
+{
+	struct config *c;
+	char why[1024];
+
+	if (read_config(s, &c, why, sizeof(why)) != 0)
+		return cli_fail("%s", why);
+	if (s->opt.config)
+		tell_warnings(s, c);
+	if (live_become(&s->live, c, NULL, why, sizeof(why)) != 0) {
+		config_free(c);
+		return cli_fail("%s", why);
+	}
+	return 0;
+}

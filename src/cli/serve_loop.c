@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The loop of weft serve. One thread does everything: it polls while there is something to do and
+ * for a little while after, then sleeps until a connection, a completion, the disk, a timer or a
+ * signal wakes it.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/errno_text.h"
+#include "base/time.h"
+#include "cli/cli.h"
+#include "cli/metrics.h"
+#include "cli/metrics_text.h"
+#include "cli/serve.h"
+#include "cli/served.h"
+
+/* After work, look for more this long before sleeping: waking up costs more than that. */
+#define POLL_NS (50 * NSEC_PER_USEC)
+/* While hosts are there, and when one comes, files are looked at: they may have another size. */
+#define MEASURE_NS NSEC_PER_SEC
+/* At the end: what takes so long is told, and what takes so long is given up; together below what
+ * service managers give. */
+#define TOLD_NS (5 * NSEC_PER_SEC)
+
+static int watch(struct serve *s, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+/* --- figures ---------------------------------------------------------------------------------- */
+
+#ifdef WEFT_HAVE_METRICS
+static char *make_page(void *ctx, size_t *ret_len)
+{
+	struct serve *s = ctx;
+	struct target_figures *f = s->target.group.figures;
+	struct served v = {0};
+
+	if (f) {
+		figures_settle(f, time_now_ns());
+		v = served_here(f);
+	}
+	return metrics_page(&v, s->target.counters, ret_len);
+}
+
+int serve_metrics(struct serve *s)
+{
+	char why[512];
+
+	if (s->opt.metrics &&
+	    metrics_create(s->opt.metrics, make_page, s, &s->metrics, why, sizeof(why)) != 0)
+		return cli_fail("%s", why);
+	if (s->metrics && watch(s, metrics_fd(s->metrics)) < 0)
+		return cli_fail("cannot set up waiting: %s", errno_text(errno));
+	return 0;
+}
+#else
+#define metrics_fd(m)		 (-1)
+#define metrics_process(m, now)	 ((void)0)
+#define metrics_next_deadline(m) DEADLINE_NEVER
+#define metrics_destroy(m)	 ((void)0)
+
+int serve_metrics(struct serve *s)
+{
+	(void)s;
+	return 0;
+}
+#endif
+
+/* --- turns ------------------------------------------------------------------------------------ */
+
+/* The first signal ends the service in order, the second at once; SIGHUP has a file read again. */
+static void on_signal(struct serve *s)
+{
+	struct signalfd_siginfo info;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGHUP && s->opt.config) {
+			if (!s->stopping)
+				serve_reload(s);
+			continue;
+		}
+		if (s->stopping)
+			_exit(EXIT_FAILED);
+		s->stopping = true;
+		s->told_ns = time_now_ns() + TOLD_NS;
+		s->give_up_ns = time_now_ns() + SERVE_GIVE_UP_NS;
+		serve_transports_shutdown(&s->transports);
+	}
+}
+
+static void sleep_until_something(struct serve *s, uint64_t now)
+{
+	struct epoll_event ev[4];
+	uint64_t deadline = min_of(target_next_deadline(&s->target), s->measure_ns);
+	int timeout_ms = -1, n;
+
+	deadline = min_of(deadline, serve_transports_next_deadline(&s->transports));
+	if (s->metrics)
+		deadline = min_of(deadline, metrics_next_deadline(s->metrics));
+	if (s->stopping) {
+		deadline = min_of(deadline, s->told_ns);
+		deadline = min_of(deadline, s->give_up_ns);
+	}
+	if (deadline != DEADLINE_NEVER) {
+		uint64_t ms = deadline > now ? (deadline - now) / NSEC_PER_MSEC + 1 : 0;
+
+		timeout_ms = (int)min_of(ms, (uint64_t)INT_MAX);
+	}
+	n = epoll_wait(s->epoll_fd, ev, ARRAY_SIZE(ev), timeout_ms);
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.fd == s->signal_fd)
+			on_signal(s);
+		else if (ev[i].data.fd == store_engine_fd(s->engine))
+			store_engine_clear(s->engine);
+		else if (s->metrics && ev[i].data.fd == metrics_fd(s->metrics))
+			metrics_process(s->metrics, time_now_ns());
+	}
+}
+
+static void size_changed(void *ctx, const struct live_ns *n)
+{
+	struct serve *s = ctx;
+	char size[32];
+
+	if (s->opt.format == OUTPUT_TEXT)
+		serve_say(&s->say, s->target.group.now_ns, "%s: %s now (namespace %u)",
+			  n->disk->path, text_bytes(size, sizeof(size), n->ns.store->size),
+			  n->ns.nsid);
+}
+
+/* Hosts are told of a namespace that has another size, and so is who reads what we say. */
+static void measure_stores(struct serve *s, uint64_t now)
+{
+	bool hosts = s->target.ctrl_count > s->target.discovery_count;
+
+	s->measure_ns = hosts ? now + MEASURE_NS : DEADLINE_NEVER;
+	live_measure(&s->live, size_changed, s);
+}
+
+/* Whoever waits for the end is told, once, that it takes long. */
+static void tell_waiting(struct serve *s, uint64_t now)
+{
+	if (now < s->told_ns)
+		return;
+	s->told_ns = DEADLINE_NEVER;
+	cli_warn("disks have not written yet what hosts have sent; a second signal ends this at "
+		 "once");
+}
+
+bool serve_loop(struct serve *s)
+{
+	uint64_t awake_until = 0, signals_at = 0;
+
+	while (!s->stopping || !serve_transports_idle(&s->transports) || !target_idle(&s->target)) {
+		uint64_t now = time_now_ns();
+		bool sleepy = now >= awake_until, any;
+
+		if (now >= target_next_deadline(&s->target))
+			target_tick(&s->target, now);
+		if (now >= s->measure_ns || store_engine_measured(s->engine))
+			measure_stores(s, now);
+		any = serve_transports_process(&s->transports, now, sleepy);
+		any |= store_engine_reap(s->engine) != 0;
+		live_process(&s->live);
+		if (any) { /* from the end of a turn on: it may take longer than that */
+			uint64_t end = time_now_ns();
+
+			if (s->target.group.figures)
+				figures_settle(s->target.group.figures, end);
+			awake_until = end + POLL_NS;
+		} else if (sleepy)
+			sleep_until_something(s, now);
+		/* Under load nobody sleeps, but signals are still heard. */
+		if (now >= signals_at) {
+			signals_at = now + 100 * NSEC_PER_MSEC;
+			on_signal(s);
+			if (s->metrics)
+				metrics_process(s->metrics, now);
+		}
+		if (!s->stopping)
+			continue;
+		tell_waiting(s, now);
+		if (now >= s->give_up_ns)
+			return false;
+	}
+	return true;
+}
+
+bool serve_flush(struct serve *s)
+{
+	const uint64_t end = max_of(s->give_up_ns, time_now_ns() + TOLD_NS);
+
+	live_note_losses(&s->live);
+	disks_flush(&s->live.disks);
+	while (!disks_flushed(&s->live.disks)) {
+		struct epoll_event ev;
+		uint64_t now;
+
+		if (store_engine_reap(s->engine) == 0)
+			(void)epoll_wait(s->epoll_fd, &ev, 1, 10);
+		store_engine_clear(s->engine);
+		on_signal(s); /* the second one ends it here, too */
+		now = time_now_ns();
+		tell_waiting(s, now);
+		if (now >= end)
+			return false;
+	}
+	return true;
+}
+int serve_loop_init(struct serve *s, const sigset_t *signals)
+{
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	s->signal_fd = signalfd(-1, signals, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (s->epoll_fd < 0 || s->signal_fd < 0 || watch(s, s->signal_fd) < 0 ||
+	    watch(s, store_engine_fd(s->engine)) < 0)
+		return cli_fail("cannot set up waiting: %s", errno_text(errno));
+	return 0;
+}
+
+void serve_loop_fini(struct serve *s)
+{
+	metrics_destroy(s->metrics);
+	close(s->signal_fd);
+	close(s->epoll_fd);
+}
