@@ -46,7 +46,7 @@ int cmd_check_dhchap_key(int argc, char **argv)
 	int err, status = EXIT_OK;
 
 	cli_parse(&argp, "check-dhchap-key", argc, argv, &word);
-	err = secret_read(word, &k, why, sizeof(why));
+	err = secret_read(SECRET_DHCHAP, word, &k, why, sizeof(why));
 	secret_mask(word);
 	if (err)
 		return cli_fail("--key: %s", why);

@@ -70,56 +70,6 @@ static const struct argp argp = {
 	.doc = "Make a key of DH-HMAC-CHAP, for a host or a target, and print it.",
 };
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* False: that was told. */
-static bool from_hex(const struct gen *g, const char *text, uint8_t *ret)
-{
-	size_t len = strcspn(text, "\r\n");
-
-	for (size_t i = 0; i < len && i < 2 * (size_t)g->len; i++) {
-		int digit = hex_digit(text[i]);
-
-		if (digit < 0) {
-			cli_fail("--secret: character %zu is no hexadecimal digit", i + 1);
-			return false;
-		}
-		ret[i / 2] = (uint8_t)(ret[i / 2] << 4 | digit);
-	}
-	if (len == 2 * (size_t)g->len)
-		return true;
-	cli_fail("--secret has %zu digits, and a key of %u bytes %u; --key-length asks for another",
-		 len, g->len, 2 * g->len);
-	return false;
-}
-
-static bool take_secret(const struct gen *g, uint8_t *ret)
-{
-	char line[2 * AUTH_KEY_MAX + 4];
-	FILE *f;
-	bool ok;
-
-	if (g->secret[0] != '@')
-		return from_hex(g, g->secret, ret);
-	f = fopen(g->secret + 1, "re");
-	if (f)
-		setvbuf(f, NULL, _IONBF, 0); /* it would keep a copy */
-	ok = f && fgets(line, sizeof(line), f);
-	if (!ok)
-		cli_fail("--secret: %s: cannot be read, or is empty", g->secret + 1);
-	if (f)
-		fclose(f);
-	ok = ok && from_hex(g, line, ret);
-	auth_wipe(line, sizeof(line));
-	return ok;
-}
-
 /* As nvme-cli's, a key with an HMAC has gone through it once before it is written down. */
 static bool make(struct gen *g, struct auth_key *k)
 {
@@ -131,7 +81,7 @@ static bool make(struct gen *g, struct auth_key *k)
 	if (g->hash && nvme_host_identity(&g->host, nqn, id))
 		return false;
 	if (g->secret)
-		ok = take_secret(g, raw.key);
+		ok = secret_from_hex(g->secret, raw.len, "--key-length", raw.key);
 	else
 		secret_random(NULL, raw.key, raw.len);
 	*k = raw;

@@ -113,11 +113,12 @@ static void check_target(const struct nvme_opts *o, struct argp_state *state)
 			   "--hdr-digest and --data-digest are for TCP: nvme+tcp://, -t tcp");
 }
 
-static void take_key(struct argp_state *state, const char *option, char *word, struct auth_key *ret)
+static void take_key(struct argp_state *state, const char *option, enum secret_kind kind,
+		     char *word, struct auth_key *ret)
 {
 	char why[512];
 
-	if (word && secret_read(word, ret, why, sizeof(why))) {
+	if (word && secret_read(kind, word, ret, why, sizeof(why))) {
 		secret_mask(word);
 		argp_error(state, "%s: %s", option, why);
 	}
@@ -132,8 +133,8 @@ static void take_keys(struct nvme_opts *o, struct argp_state *state)
 	if (o->ctrl_secret && !o->secret)
 		argp_error(state, "--dhchap-ctrl-secret goes with --dhchap-secret: who asks for "
 				  "proof gives his own");
-	take_key(state, "--dhchap-secret", o->secret, &o->key);
-	take_key(state, "--dhchap-ctrl-secret", o->ctrl_secret, &o->ctrl_key);
+	take_key(state, "--dhchap-secret", SECRET_DHCHAP, o->secret, &o->key);
+	take_key(state, "--dhchap-ctrl-secret", SECRET_DHCHAP, o->ctrl_secret, &o->ctrl_key);
 }
 
 void nvme_opts_wipe(struct nvme_opts *opts)

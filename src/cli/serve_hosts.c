@@ -42,7 +42,7 @@ int serve_hosts_take_key(struct serve_hosts *s, const char *text, bool ctrl, cha
 		snprintf(why, room, "keys of more than %d hosts", SERVE_HOSTS_MAX);
 		return -EINVAL;
 	}
-	return secret_read_file(file, ctrl ? &h->ctrl_key : &h->key, why, room);
+	return secret_read_file(SECRET_DHCHAP, file, ctrl ? &h->ctrl_key : &h->key, why, room);
 }
 
 int serve_hosts_find_hash(const char *name, uint8_t *ret)

@@ -12,6 +12,7 @@
 
 #include "base/time.h"
 #include "nvmf/auth/proof.h"
+#include "nvmf/auth/psk.h"
 #include "nvmf/host/host.h"
 #include "nvmf/target/target.h"
 
@@ -75,23 +76,52 @@ READS_WHAT_IT_WRITES(challenge, challenge)
 READS_WHAT_IT_WRITES(reply, reply)
 READS_WHAT_IT_WRITES(success1, success1)
 
-static void key_text(const uint8_t *data, size_t size)
+static void text_of_kind(const char *text,
+			 int (*parse)(const char *, struct auth_key *, const char **),
+			 void (*format)(const struct auth_key *, char *))
 {
-	char text[200], again[AUTH_KEY_TEXT_MAX];
+	char again[AUTH_KEY_TEXT_MAX];
 	const char *why = NULL;
 	struct auth_key k, same;
 
-	size = min_of(size, sizeof(text) - 1);
-	memcpy(text, data, size);
-	text[size] = 0;
-	if (auth_key_parse(text, &k, &why)) {
+	if (parse(text, &k, &why)) {
 		must(why && !k.len);
 		return;
 	}
 	must(k.len && auth_key_len_fits(k.hash, k.len));
-	auth_key_format(&k, again);
+	format(&k, again);
 	must(strlen(again) == strlen(text));
-	must(!auth_key_parse(again, &same, &why) && !memcmp(&same, &k, sizeof(k)));
+	must(!parse(again, &same, &why) && !memcmp(&same, &k, sizeof(k)));
+}
+
+static void key_text(const uint8_t *data, size_t size)
+{
+	char text[200];
+
+	size = min_of(size, sizeof(text) - 1);
+	memcpy(text, data, size);
+	text[size] = 0;
+	text_of_kind(text, auth_key_parse, auth_key_format);
+	text_of_kind(text, auth_tls_key_parse, auth_tls_key_format);
+}
+
+/* An identity that is one says what was derived; of the names in it comes one that is. */
+static void identity_text(const uint8_t *data, size_t size)
+{
+	char text[AUTH_IDENTITY_MAX + 100];
+	struct auth_key k = {.hash = 1, .len = 32};
+	struct auth_identity id;
+	struct auth_psk psk;
+
+	size = min_of(size, sizeof(text) - 1);
+	memcpy(text, data, size);
+	text[size] = 0;
+	if (auth_identity_parse(text, &id))
+		return;
+	must(strlen(id.hostnqn) < NVME_NQN_LEN && strlen(id.subnqn) < NVME_NQN_LEN);
+	must(strstr(text, id.hostnqn) && strstr(text, id.subnqn));
+	must(auth_psk_derive(&k, (struct auth_psk_way){.version = 1}, id.hostnqn, id.subnqn, &psk));
+	must(!auth_identity_parse(psk.identity, &id) && strlen(id.digest) == 44);
 }
 
 /* --- the target ---------------------------------------------------------------------------------
@@ -408,6 +438,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		key_text,
 		host_without_a_key,
 		controller_without_a_key,
+		identity_text,
 	};
 
 	drawn = 1;

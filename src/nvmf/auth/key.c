@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "nvmf/auth/key.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <isa-l/crc.h>
 #include <openssl/evp.h>
@@ -9,12 +10,34 @@
 #include "base/bytes.h"
 #include "nvmf/auth/hash.h"
 
-#define PREFIX	   "DHHC-1:"
-#define PREFIX_LEN 7
-#define HEAD_LEN   (PREFIX_LEN + 3) /* with the hash and its colon */
+#define HASH_LEN   3 /* of the text: two digits and a colon */
 #define CRC_LEN	   4
 #define RAW_MAX	   (AUTH_KEY_MAX + CRC_LEN)
 #define BASE64_MAX (4 * ((RAW_MAX + 2) / 3))
+
+struct form {
+	const char *prefix;
+	uint8_t hash_max, len_max;
+	const char *form, *hashes, *lengths; /* what is said of one that is none */
+};
+
+static const struct form dhchap = {
+	.prefix = "DHHC-1:",
+	.hash_max = NVMF_AUTH_SHA512,
+	.len_max = 64,
+	.form = "a key reads DHHC-1:HH:BASE64:",
+	.hashes = "its hash is none of 00, 01, 02, 03",
+	.lengths = "it has not the length that goes with its hash: 32, 48 or 64 bytes",
+};
+
+static const struct form tls = {
+	.prefix = "NVMeTLSkey-1:",
+	.hash_max = NVMF_AUTH_SHA384,
+	.len_max = 48,
+	.form = "a key of TLS reads NVMeTLSkey-1:HH:BASE64:",
+	.hashes = "its hash is none of 00, 01, 02",
+	.lengths = "it has not the length that goes with its hash: 32 or 48 bytes",
+};
 
 uint32_t auth_key_crc(const struct auth_key *k)
 {
@@ -48,27 +71,29 @@ static int base64_decode(const char *text, size_t len, uint8_t ret[BASE64_MAX])
 	return n < 0 || padding > 2 ? -1 : n - padding;
 }
 
-static int parse(const char *text, struct auth_key *ret, uint8_t *raw, const char **ret_why)
+static int parse(const struct form *f, const char *text, struct auth_key *ret, uint8_t *raw,
+		 const char **ret_why)
 {
-	size_t len = strnlen(text, AUTH_KEY_TEXT_MAX);
+	size_t len = strnlen(text, AUTH_KEY_TEXT_MAX), at = strlen(f->prefix);
+	size_t head = at + HASH_LEN;
 	int high, low, n;
 
-	*ret_why = "a key reads DHHC-1:HH:BASE64:";
-	if (len < HEAD_LEN + 1 || len >= AUTH_KEY_TEXT_MAX ||
-	    memcmp(text, PREFIX, PREFIX_LEN) != 0 || text[HEAD_LEN - 1] != ':' ||
-	    text[len - 1] != ':')
+	*ret_why = f->form;
+	if (len < head + 1 || len >= AUTH_KEY_TEXT_MAX || memcmp(text, f->prefix, at) != 0 ||
+	    text[head - 1] != ':' || text[len - 1] != ':')
 		return -EINVAL;
-	high = hex_digit(text[PREFIX_LEN]);
-	low = hex_digit(text[PREFIX_LEN + 1]);
-	*ret_why = "its hash is none of 00, 01, 02, 03";
-	if (high != 0 || low < 0 || low > NVMF_AUTH_SHA512)
+	high = hex_digit(text[at]);
+	low = hex_digit(text[at + 1]);
+	*ret_why = f->hashes;
+	if (high != 0 || low < 0 || low > f->hash_max)
 		return -EINVAL;
-	n = base64_decode(text + HEAD_LEN, len - HEAD_LEN - 1, raw);
+	n = base64_decode(text + head, len - head - 1, raw);
 	*ret_why = "what stands between its last colons is no base64";
 	if (n < 0)
 		return -EINVAL;
-	*ret_why = "it has not the length that goes with its hash: 32, 48 or 64 bytes";
-	if (n <= CRC_LEN || !auth_key_len_fits((uint8_t)low, (size_t)n - CRC_LEN))
+	*ret_why = f->lengths;
+	if (n <= CRC_LEN || n - CRC_LEN > f->len_max ||
+	    !auth_key_len_fits((uint8_t)low, (size_t)n - CRC_LEN))
 		return -EINVAL;
 	ret->hash = (uint8_t)low;
 	ret->len = (uint8_t)(n - CRC_LEN);
@@ -77,31 +102,56 @@ static int parse(const char *text, struct auth_key *ret, uint8_t *raw, const cha
 	return auth_key_crc(ret) == ld_le32(raw + ret->len) ? 0 : -EINVAL;
 }
 
-int auth_key_parse(const char *text, struct auth_key *ret, const char **ret_why)
+static int parse_form(const struct form *f, const char *text, struct auth_key *ret,
+		      const char **ret_why)
 {
 	uint8_t raw[BASE64_MAX];
 	int err;
 
 	*ret = (struct auth_key){0};
-	err = parse(text, ret, raw, ret_why);
+	err = parse(f, text, ret, raw, ret_why);
 	auth_wipe(raw, sizeof(raw));
 	if (err)
 		auth_wipe(ret, sizeof(*ret));
 	return err;
 }
 
-void auth_key_format(const struct auth_key *k, char ret[AUTH_KEY_TEXT_MAX])
+int auth_key_parse(const char *text, struct auth_key *ret, const char **ret_why)
 {
+	return parse_form(&dhchap, text, ret, ret_why);
+}
+
+int auth_tls_key_parse(const char *text, struct auth_key *ret, const char **ret_why)
+{
+	return parse_form(&tls, text, ret, ret_why);
+}
+
+static void format(const struct form *f, const struct auth_key *k, char ret[AUTH_KEY_TEXT_MAX])
+{
+	size_t at = strlen(f->prefix);
 	uint8_t raw[RAW_MAX];
 	int n;
 
+	assert(k->len <= f->len_max && k->hash <= f->hash_max);
 	memcpy(raw, k->key, k->len);
 	st_le32(raw + k->len, auth_key_crc(k));
-	memcpy(ret, PREFIX "00:", HEAD_LEN);
-	ret[PREFIX_LEN + 1] = (char)('0' + k->hash);
-	n = EVP_EncodeBlock((unsigned char *)ret + HEAD_LEN, raw, k->len + CRC_LEN);
-	memcpy(ret + HEAD_LEN + n, ":", 2);
+	memcpy(ret, f->prefix, at);
+	memcpy(ret + at, "00:", HASH_LEN);
+	ret[at + 1] = (char)('0' + k->hash);
+	at += HASH_LEN;
+	n = EVP_EncodeBlock((unsigned char *)ret + at, raw, k->len + CRC_LEN);
+	memcpy(ret + at + n, ":", 2);
 	auth_wipe(raw, sizeof(raw));
+}
+
+void auth_key_format(const struct auth_key *k, char ret[AUTH_KEY_TEXT_MAX])
+{
+	format(&dhchap, k, ret);
+}
+
+void auth_tls_key_format(const struct auth_key *k, char ret[AUTH_KEY_TEXT_MAX])
+{
+	format(&tls, k, ret);
 }
 
 bool auth_key_transform(const struct auth_key *k, const char *nqn, uint8_t ret[AUTH_KEY_MAX])

@@ -4,6 +4,10 @@
  * it. HH says by which hash the key is transformed before use, 00 not at all; the base64 holds the
  * key and four bytes of CRC-32 behind it, little-endian.
  *
+ * Pre-shared keys of TLS have a form of the same kind, NVMeTLSkey-1:HH:BASE64:, where HH says by
+ * which hash the key as it is configured becomes the one that is retained (psk.h), and is that of
+ * the cipher suite, too.
+ *
  * No message here quotes a key. Who holds one wipes it when it is done with.
  */
 #ifndef WEFT_NVMF_AUTH_KEY_H
@@ -29,6 +33,9 @@ struct auth_key {
  * newline of a file) is not part of it: the caller cuts it off. */
 int auth_key_parse(const char *text, struct auth_key *ret, const char **ret_why) must_use;
 void auth_key_format(const struct auth_key *k, char ret[AUTH_KEY_TEXT_MAX]);
+/* The same of a key of TLS: its hash is 0, SHA-256 or SHA-384, and it has 32 or 48 bytes. */
+int auth_tls_key_parse(const char *text, struct auth_key *ret, const char **ret_why) must_use;
+void auth_tls_key_format(const struct auth_key *k, char ret[AUTH_KEY_TEXT_MAX]);
 /* Of the key alone, as its text has it. */
 uint32_t auth_key_crc(const struct auth_key *k);
 /* Bytes that a key of this hash has: one number, or any of the three where it is 0. */
