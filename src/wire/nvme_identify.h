@@ -96,6 +96,7 @@ struct nvme_id_ctrl {
 #define NVME_LPA_EFFECTS	  (1u << 1)
 #define NVME_LPA_EXTENDED	  (1u << 2) /* log pages take 32 bits of length and an offset */
 #define NVME_ONCS_COMPARE	  (1u << 0)
+#define NVME_ONCS_WRITE_UNCORR	  (1u << 1)
 #define NVME_ONCS_DSM		  (1u << 2)
 #define NVME_ONCS_WRITE_ZEROES	  (1u << 3)
 #define NVME_ONCS_VERIFY	  (1u << 7)

@@ -359,9 +359,9 @@ void bed_destroy(struct bed *b)
 	bed_queue_close(&b->io);
 	bed_queue_close(&b->other);
 	bed_queue_close(&b->admin);
-	assert_int_equal(b->allocated, 0); /* every controller is gone */
 	assert_int_equal(b->admin.tq.live + b->io.tq.live + b->other.tq.live, 0);
 	target_fini(&b->target);
+	assert_int_equal(b->allocated, 0); /* every controller is gone, and what else there was */
 	store_destroy(b->slow.below);
 	store_destroy(b->ro_store);
 	store_destroy(b->big_store);

@@ -613,7 +613,8 @@ static void unknown_commands_get_the_standard_status(void **state)
 	(void)state;
 	for (unsigned op = 0; op < 256; op++) {
 		static const uint8_t admin_known[] = {0x02, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18};
-		static const uint8_t io_known[] = {0x00, 0x01, 0x02, 0x05, 0x08, 0x09, 0x0c, 0x19};
+		static const uint8_t io_known[] = {0x00, 0x01, 0x02, 0x04, 0x05,
+						   0x08, 0x09, 0x0c, 0x19};
 
 		s = bed_sqe((uint8_t)op, 1, 0);
 		if (op != NVME_FABRICS && !memchr(admin_known, (int)op, sizeof(admin_known)))

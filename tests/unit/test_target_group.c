@@ -386,6 +386,25 @@ static void io_waits_for_what_another_thread_still_does(void **state)
 	free(admin);
 }
 
+static void marks_of_blocks_are_asked_for_and_told_by_message(void **state)
+{
+	struct bed_cmd *c = send_rw(&bed->io, NVME_IO_WRITE_UNCORRECTABLE);
+
+	(void)state;
+	assert_false(c->answered);
+	run_both();
+	assert_int_equal(status_of(c), 0);
+	c = send_rw(&bed->io, NVME_IO_READ);
+	assert_false(c->answered);
+	run_both();
+	assert_int_equal(status_of(c), STATUS(NVME_SC_READ_ERROR));
+	c = send_rw(&bed->io, NVME_IO_WRITE);
+	assert_false(c->answered);
+	run_both();
+	assert_int_equal(status_of(c), 0);
+	assert_int_equal(status_of(send_rw(&bed->io, NVME_IO_READ)), 0); /* nothing to ask for */
+}
+
 static void what_came_on_all_queues_is_counted_together(void **state)
 {
 	struct nvme_sqe log = bed_sqe(NVME_ADMIN_GET_LOG_PAGE, 0, NVME_SMART_LEN);
@@ -491,7 +510,9 @@ static void *second_thread(void *arg)
 		bed_release(c);
 		handed_in += in && q->arrived;
 		for (unsigned i = 0; in && !q->disconnect_asked && (round % 3 || i < 100); i++) {
-			s = rw(i % 2 ? NVME_IO_READ : NVME_IO_WRITE,
+			s = rw(i % 13 == 7 ? NVME_IO_WRITE_UNCORRECTABLE
+			       : i % 2	   ? NVME_IO_READ
+					   : NVME_IO_WRITE,
 			       i % 16	? 5
 			       : i % 32 ? 2
 					: 9,
@@ -597,7 +618,7 @@ static void two_threads_serve_one_target(void **state)
 			if (!run_first())
 				sched_yield();
 		bed_queue_close(&bed->admin);
-		while (bed->allocated || bed->admin.tq.live)
+		while (bed->target.ctrl_count || bed->admin.tq.live)
 			if (!run_first())
 				sched_yield();
 	}
@@ -635,6 +656,8 @@ int main(void)
 						begin, end),
 		cmocka_unit_test_setup_teardown(io_waits_for_what_another_thread_still_does, begin,
 						end),
+		cmocka_unit_test_setup_teardown(marks_of_blocks_are_asked_for_and_told_by_message,
+						begin, end),
 		cmocka_unit_test_setup_teardown(what_came_on_all_queues_is_counted_together, begin,
 						end),
 		cmocka_unit_test(what_each_thread_counts_is_seen_together),

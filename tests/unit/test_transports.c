@@ -465,7 +465,7 @@ static void what_is_wrong_with_a_command_is_told(void **state)
 	req = (struct host_request){0};
 	host_prepare_read(&req, 3, 0, 1, mem.in, 512);
 	assert_int_equal(exec(&req, 1), NVME_SC_INVALID_NS);
-	req = (struct host_request){.sqe = {.opcode = NVME_IO_WRITE_UNCORRECTABLE, .nsid = 1}};
+	req = (struct host_request){.sqe = {.opcode = 0x40, .nsid = 1}};
 	assert_int_equal(exec(&req, 1), NVME_SC_INVALID_OPCODE);
 	req = (struct host_request){0};
 	host_prepare_get_log(&req, 0xfe, 0, mem.in, 512);

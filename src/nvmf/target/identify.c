@@ -46,8 +46,8 @@ static void execute_id_ctrl(struct target_req *r)
 		id.cqes = 4 << 4 | 4;
 		id.nn = TARGET_NS_MAX;
 		id.mnan = TARGET_NS_MAX;
-		id.oncs = NVME_ONCS_COMPARE | NVME_ONCS_DSM | NVME_ONCS_WRITE_ZEROES |
-			  NVME_ONCS_VERIFY | NVME_ONCS_COPY;
+		id.oncs = NVME_ONCS_COMPARE | NVME_ONCS_WRITE_UNCORR | NVME_ONCS_DSM |
+			  NVME_ONCS_WRITE_ZEROES | NVME_ONCS_VERIFY | NVME_ONCS_COPY;
 		id.ocfs = NVME_OCFS_FORMAT_0;
 		id.fuses = NVME_FUSES_COMPARE_WRITE;
 		id.acwu = TARGET_ACWU - 1;

@@ -85,6 +85,32 @@ static inline bool ns_bit_get(const uint32_t *bits, uint32_t nsid)
 	return bits[(nsid - 1) / 32] >> (nsid - 1) % 32 & 1;
 }
 
+/* --- blocks that are uncorrectable ----------------------------------------------------------- */
+
+/* `then` is called, at once or later, unless a block that the command reads is: then it ends. */
+void marks_ask(struct target_req *r, void (*then)(struct target_req *r));
+/* r->op has written its blocks: they are not any more, and the command ends. */
+void marks_written(struct target_req *r);
+void execute_write_uncorrectable(struct target_req *r);
+
+/* The admin plane's: the first block of some that is marked, if one is. */
+bool marks_first(const struct target_ns *ns, uint64_t slba, uint64_t nlb, uint64_t *ret);
+/* -ENOSPC: no room; -ENOMEM. */
+int marks_set(struct target_ns *ns, struct target *t, uint64_t slba, uint64_t nlb) must_use;
+void marks_clear(struct target_ns *ns, struct target *t, uint64_t slba, uint64_t nlb);
+void marks_forget(struct target_ns *ns, struct target *t);
+
+/* Of a Copy whose data are there. */
+static inline struct nvme_copy_range req_copy_range(const struct target_req *r, uint32_t i)
+{
+	struct cursor c = cursor_init((const uint8_t *)r->data + i * NVME_COPY_RANGE_LEN,
+				      NVME_COPY_RANGE_LEN);
+	struct nvme_copy_range range;
+
+	nvme_copy_range_get(&c, &range);
+	return range;
+}
+
 /* --- between groups and the admin plane ------------------------------------------------------ */
 
 /* Delivers m in the thread of `to`: at once if that is `from`, whose thread this is. */

@@ -30,7 +30,10 @@ static void op_done(struct store_op *op, int error)
 		req_complete(r, NVME_SC_ABORT_REQ);
 		return;
 	}
-	req_complete(r, errno_to_status(error, op->opcode));
+	if (!error && (op->opcode == STORE_WRITE || op->opcode == STORE_ZERO))
+		marks_written(r);
+	else
+		req_complete(r, errno_to_status(error, op->opcode));
 }
 
 /* The blocks of a command, in bytes. */
@@ -144,10 +147,15 @@ static bool commits_first(const struct target_req *r)
 	return r->sqe.cdw12 & NVME_RW_FUA && r->ns->store->volatile_cache && !r->ns->read_only;
 }
 
+static void submit_read(struct target_req *r)
+{
+	submit_op(r, STORE_READ, 0);
+}
+
 static void execute_read(struct target_req *r)
 {
 	count_io(r, false);
-	submit_op(r, STORE_READ, 0);
+	marks_ask(r, submit_read);
 }
 
 uint16_t parse_read(struct target_req *r)
@@ -209,6 +217,16 @@ uint16_t parse_write_zeroes(struct target_req *r)
 	return status;
 }
 
+uint16_t parse_write_uncorrectable(struct target_req *r)
+{
+	uint16_t status = check_rw(r);
+
+	if (!status)
+		status = check_writable(r);
+	r->execute = execute_write_uncorrectable;
+	return status;
+}
+
 /* --- commands in steps ------------------------------------------------------------------------ */
 
 /*
@@ -249,7 +267,10 @@ static void run_steps(struct target_req *r, next_step_fn *next)
 		if (!r->again)
 			return; /* comes back later */
 	}
-	req_complete(r, status);
+	if (r->op.opcode == STORE_WRITE)
+		marks_written(r);
+	else
+		req_complete(r, status);
 }
 
 /*
@@ -301,7 +322,7 @@ static void run_compare(struct target_req *r)
 static void execute_compare(struct target_req *r)
 {
 	count_io(r, false);
-	run_compare(r);
+	marks_ask(r, run_compare);
 }
 
 uint16_t parse_compare(struct target_req *r)
@@ -319,7 +340,7 @@ uint16_t parse_compare(struct target_req *r)
 static void execute_verify(struct target_req *r)
 {
 	count_add(&r->queue->counts.sectors_read, rw_bytes(r) >> 9);
-	run_compare(r);
+	marks_ask(r, run_compare);
 }
 
 uint16_t parse_verify(struct target_req *r)
@@ -412,16 +433,6 @@ uint16_t parse_dsm(struct target_req *r)
  */
 static void copy_done(struct store_op *op, int error);
 
-static struct nvme_copy_range copy_range(const struct target_req *r, uint32_t i)
-{
-	struct cursor c = cursor_init((const uint8_t *)r->data + i * NVME_COPY_RANGE_LEN,
-				      NVME_COPY_RANGE_LEN);
-	struct nvme_copy_range range;
-
-	nvme_copy_range_get(&c, &range);
-	return range;
-}
-
 /* Each range in turn, and then the write; op_iov is where the last one went. */
 static bool copy_step(struct target_req *r, uint16_t *status)
 {
@@ -444,7 +455,7 @@ static bool copy_step(struct target_req *r, uint16_t *status)
 		r->op_iov = (struct iovec){r->scratch, (size_t)(at - (uint8_t *)r->scratch)};
 		r->op.offset = nvme_rw_slba(&r->sqe) << r->ns->lba_shift;
 	} else {
-		struct nvme_copy_range range = copy_range(r, r->step);
+		struct nvme_copy_range range = req_copy_range(r, r->step);
 
 		r->op_iov = (struct iovec){at, (range.nlb + 1u) << r->ns->lba_shift};
 		r->op.offset = range.slba << r->ns->lba_shift;
@@ -463,12 +474,17 @@ static void copy_done(struct store_op *op, int error)
 	run_steps(r, copy_step);
 }
 
+static void run_copy(struct target_req *r)
+{
+	run_steps(r, copy_step);
+}
+
 static uint16_t check_copy(struct target_req *r)
 {
 	uint64_t total = 0;
 
 	for (uint32_t i = 0; i < r->steps - 1; i++) {
-		struct nvme_copy_range range = copy_range(r, i);
+		struct nvme_copy_range range = req_copy_range(r, i);
 		uint16_t status = check_range(r, range.slba, range.nlb + 1u);
 
 		if (status)
@@ -491,7 +507,7 @@ static void execute_copy(struct target_req *r)
 		return;
 	}
 	count_add(&r->queue->counts.reads, 1);
-	run_steps(r, copy_step);
+	marks_ask(r, run_copy);
 }
 
 uint16_t parse_copy(struct target_req *r)

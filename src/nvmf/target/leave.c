@@ -10,8 +10,12 @@
 
 void subsys_settle(struct target_subsys *s)
 {
-	if (s->gone && !s->queues && list_empty(&s->ctrls) && list_empty(&s->flushing))
-		s->gone(s);
+	if (!s->gone || s->queues || !list_empty(&s->ctrls) || !list_empty(&s->flushing))
+		return;
+	for (uint32_t i = 0; i < s->nn; i++)
+		if (s->ns[i])
+			marks_forget(s->ns[i], s->target);
+	s->gone(s);
 }
 
 void ctrl_put(struct target_ctrl *c)
@@ -199,6 +203,7 @@ static void count_next(struct target_ns *ns)
 	struct list *next = ns->at ? ns->at->link.next : t->groups.next;
 
 	if (next == &t->groups) {
+		marks_forget(ns, t);
 		ns->gone(ns);
 		return;
 	}

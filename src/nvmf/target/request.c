@@ -26,6 +26,7 @@ static bool writes_block(const struct target_req *r, uint64_t lba)
 	switch (r->sqe.opcode) {
 	case NVME_IO_WRITE:
 	case NVME_IO_WRITE_ZEROES:
+	case NVME_IO_WRITE_UNCORRECTABLE:
 		return lba >= slba && lba - slba < nvme_rw_nlb(&r->sqe);
 	case NVME_IO_DSM:
 		return r->sqe.cdw11 & NVME_DSM_AD;
@@ -375,7 +376,9 @@ static void log_error(struct target_msg *m)
 			.status = (uint16_t)(r->cqe.status << 1),
 			.parm_error_location = r->error_location ? r->error_location : 0xffff,
 			.nsid = r->sqe.opcode == NVME_FABRICS ? 0 : r->sqe.nsid,
-			.lba = q->qid ? nvme_rw_slba(&r->sqe) : 0,
+			.lba = r->error_lba_known ? r->error_lba
+			       : q->qid		  ? nvme_rw_slba(&r->sqe)
+						  : 0,
 			.trtype = q->ops->trtype,
 		};
 		c->media_errors += (r->cqe.status & NVME_STATUS_CODE) == NVME_SC_READ_ERROR;

@@ -55,6 +55,10 @@ void target_fini(struct target *t)
 	assert(target_idle(t));
 	target_group_fini(&t->group);
 	assert(list_empty(&t->groups));
+	list_for_each(s, &t->subsystems, struct target_subsys, link)
+		for (uint32_t i = 0; i < s->nn; i++)
+			if (s->ns[i])
+				marks_forget(s->ns[i], t);
 	list_init(&t->subsystems);
 }
 
@@ -103,6 +107,8 @@ int target_ns_add(struct target_subsys *s, struct target_ns *ns)
 	ns->read_only |= store->read_only;
 	ns->gone = NULL;
 	ns->counting = NULL;
+	ns->marks = NULL;
+	ns->marked = false;
 	fused_init(ns);
 	s->ns[ns->nsid - 1] = ns;
 	s->nn = max_of(s->nn, ns->nsid);

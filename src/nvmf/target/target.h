@@ -54,7 +54,10 @@
 #define TARGET_AER_MAX		 4
 #define TARGET_ACWU		 1 /* blocks of a fused Compare and Write */
 #define TARGET_NS_MAX		 256
-#define TARGET_ERRLOG_ENTRIES	 32
+/* Of a namespace, stretches of 64 blocks in which some are uncorrectable: two commands of as many
+ * blocks as one can name. */
+#define TARGET_MARKS_MAX      2050
+#define TARGET_ERRLOG_ENTRIES 32
 /* Of the whole target; a host, which is an address, has no more than are left for others. */
 #define TARGET_CTRLS_MAX	   256
 #define TARGET_DISCOVERY_CTRLS_MAX 64 /* counted apart */
@@ -66,6 +69,7 @@
 
 struct target;
 struct target_auth;
+struct target_marks;
 struct target_queue;
 struct target_req;
 
@@ -94,6 +98,10 @@ struct target_ns {
 	/* When a flush failed last (0: never): a store says so once, and then knows nothing of what
 	 * has not got to the disk. */
 	_Atomic uint64_t flush_failed_ns;
+	/* Blocks that are uncorrectable (uncorrectable.c): the admin plane's, NULL: none; whether
+	 * there are any. */
+	struct target_marks *marks;
+	_Atomic bool marked;
 	/*
 	 * While it leaves: who is told when nothing is under way for it any more. The message goes
 	 * from group to group, and stays with each (counting) until nothing is left there (busy).
@@ -364,6 +372,8 @@ struct target_req {
 	bool guards;		 /* the block is its own: the namespace's fused_lba */
 	bool counted;		 /* a fused operation waits for it */
 	uint16_t error_location; /* byte of the SQE that an error is about; for the error log */
+	bool error_lba_known;	 /* else it is the first of the command */
+	uint64_t error_lba;
 };
 
 enum target_event_type {
