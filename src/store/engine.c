@@ -38,7 +38,7 @@ struct store_engine {
 	struct list queued;  /* operations in the ring that the kernel has not taken yet */
 	struct list waiting; /* those the ring had no room for */
 	struct finished finished;
-	bool measured;
+	_Atomic bool measured;
 };
 
 int store_engine_create(enum store_engine_kind kind, struct store_engine **ret)
@@ -113,10 +113,8 @@ void engine_measured(struct store_engine *e)
 
 bool store_engine_measured(struct store_engine *e)
 {
-	bool measured = e->measured;
-
-	e->measured = false;
-	return measured;
+	return atomic_load_explicit(&e->measured, memory_order_relaxed) &&
+	       atomic_exchange(&e->measured, false);
 }
 
 /* --- threads ---------------------------------------------------------------------------------- */

@@ -29,6 +29,8 @@ struct file_store {
 	uint32_t sector;	 /* of a block device: what it discards is in units of these */
 	struct store_op measure; /* asks one that waits for the size */
 	bool measuring;
+	bool is_view;		     /* descriptors and stretches are another's */
+	struct stretches *stretches; /* if several threads copy */
 };
 
 static struct file_store *file_of(struct store *s)
@@ -148,13 +150,8 @@ static int get_size(const struct file_store *f, int how, uint64_t *ret)
 	return 0;
 }
 
-static int file_do_blocking(struct engine_store *s, const struct store_op *op)
+static int do_one(struct file_store *f, const struct store_op *op)
 {
-	struct file_store *f = container_of(s, struct file_store, base);
-	uint64_t size;
-
-	if (op == &f->measure)
-		return get_size(f, 0, &size);
 	switch (op->opcode) {
 	case STORE_READ:
 	case STORE_WRITE:
@@ -167,6 +164,22 @@ static int file_do_blocking(struct engine_store *s, const struct store_op *op)
 		return punch(f, op->offset, op->len);
 	}
 	return -EINVAL;
+}
+
+static int file_do_blocking(struct engine_store *s, const struct store_op *op)
+{
+	struct file_store *f = container_of(s, struct file_store, base);
+	uint64_t size, locked;
+	int error;
+
+	if (op == &f->measure)
+		return get_size(f, 0, &size);
+	if (!f->stretches || op->opcode == STORE_FLUSH)
+		return do_one(f, op);
+	locked = stretches_lock(f->stretches, op);
+	error = do_one(f, op);
+	stretches_unlock(f->stretches, locked);
+	return error;
 }
 
 static void file_submit(struct store *s, struct store_op *op)
@@ -194,12 +207,45 @@ static void file_destroy(struct store *s)
 	struct file_store *f = file_of(s);
 
 	pool_destroy(f->base.pool);
+	if (f->is_view) {
+		free(f);
+		return;
+	}
+	stretches_destroy(f->stretches);
 	if (f->measuring) /* it has come by now, and nobody has looked */
 		list_remove(&f->measure.link);
 	if (f->direct_fd >= 0)
 		close(f->direct_fd);
 	close(f->fd);
 	free(f);
+}
+
+/*
+ * Reads and writes of a file that is a disk's are one towards the other as the kernel makes them,
+ * be it for one thread that has several under way or for several. That is by pages for most file
+ * systems; in memory nothing but the lock of who writes is taken, and a reader may see half.
+ */
+static int file_view(struct store *s, struct store_engine *e, struct store **ret)
+{
+	struct file_store *f = file_of(s), *v;
+	int error;
+
+	if (f->base.at_once && !f->stretches && !(f->stretches = stretches_create()))
+		return -ENOMEM;
+	v = malloc(sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	*v = *f;
+	v->is_view = true;
+	v->measuring = false;
+	v->base.engine = e;
+	error = pool_create(engine_finished(e), &v->base.pool);
+	if (error) {
+		free(v);
+		return error;
+	}
+	*ret = &v->base.store;
+	return 0;
 }
 
 /* --- size ------------------------------------------------------------------------------------- */
@@ -248,6 +294,7 @@ static const struct store_ops file_ops = {
 	.submit = file_submit,
 	.cancel = file_cancel,
 	.measure = file_measure,
+	.view = file_view,
 	.destroy = file_destroy,
 };
 
@@ -256,6 +303,7 @@ static const struct store_ops device_ops = {
 	.submit = file_submit,
 	.cancel = file_cancel,
 	.measure = file_measure,
+	.view = file_view,
 	.destroy = file_destroy,
 };
 
@@ -299,10 +347,12 @@ static int open_error(int error, const char **ret_why)
 static int check_kind(struct file_store *f, const struct stat *st, const char **ret_why)
 {
 	int sector = 0, error;
+	uint64_t size = 0;
 
 	if (S_ISREG(st->st_mode) || S_ISBLK(st->st_mode)) {
 		f->block_device = S_ISBLK(st->st_mode);
-		error = get_size(f, 0, &f->base.store.size);
+		error = get_size(f, 0, &size);
+		f->base.store.size = size;
 		if (!error && f->block_device && ioctl(f->fd, BLKSSZGET, &sector) != 0)
 			error = -errno;
 		f->sector = (uint32_t)sector;

@@ -28,6 +28,26 @@ struct engine_store {
 	bool at_once; /* a READ or WRITE waits for nothing: it is done where it is started */
 };
 
+/*
+ * Stretches of a store that several threads use by copying: who copies has them, so that no block
+ * is seen half written.
+ */
+#define STRETCH	  (64u * 1024)
+#define STRETCHES 64 /* that can be told apart */
+struct stretches {
+	pthread_mutex_t lock[STRETCHES]; /* taken in order */
+};
+
+struct stretches *stretches_create(void);
+void stretches_destroy(struct stretches *s); /* NULL: nothing */
+/* Those of an operation; what it returns is for the unlock. */
+uint64_t stretches_lock(struct stretches *s, const struct store_op *op) must_use;
+void stretches_unlock(struct stretches *s, uint64_t locked);
+
+/* A view for the thread of another engine, which hands all to that of `to`, driven by `by`. */
+int handed_create(struct store *to, struct store_engine *by, struct store_engine *e,
+		  struct store **ret) must_use;
+
 static inline struct engine_store *engine_store_of(struct store *s)
 {
 	return container_of(s, struct engine_store, store);
@@ -53,6 +73,8 @@ struct finished {
 
 void finished_init(struct finished *f, int event_fd);
 void finished_fini(struct finished *f);
+/* op->done is called with op->result by who drives the engine. Under the lock. */
+void finished_push(struct finished *f, struct store_op *op);
 /* The next finished operation with its result in op->result, or NULL. */
 struct store_op *finished_pop(struct finished *f);
 

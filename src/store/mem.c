@@ -5,22 +5,24 @@
  * have only so many mappings, and each gap between chunks would make one more.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "store/store.h"
+#include "store/internal.h"
 
 #define CHUNK (64u * 1024)
 
 struct sparse {
-	uint8_t **chunks;
+	_Atomic(uint8_t *) *chunks;
 	uint64_t count;
 };
 
 struct mem_store {
 	struct store store;
 	struct sparse data, meta;
+	struct stretches *stretches; /* if several threads use it */
 };
 
 static struct mem_store *mem_of(struct store *s)
@@ -46,7 +48,8 @@ static void chunk_empty(uint8_t *chunk)
 static void sparse_read(const struct sparse *m, uint64_t offset, uint8_t *buf, uint64_t len)
 {
 	while (len) {
-		const uint8_t *chunk = m->chunks[offset / CHUNK];
+		const uint8_t *chunk =
+			atomic_load_explicit(&m->chunks[offset / CHUNK], memory_order_acquire);
 		uint64_t at = offset % CHUNK, n = min_of(len, CHUNK - at);
 
 		if (chunk)
@@ -59,17 +62,30 @@ static void sparse_read(const struct sparse *m, uint64_t offset, uint8_t *buf, u
 	}
 }
 
+/* Metadata of several stretches share one, and so two may want to be the first there. */
+static uint8_t *chunk_at(struct sparse *m, uint64_t offset)
+{
+	_Atomic(uint8_t *) *at = &m->chunks[offset / CHUNK];
+	uint8_t *chunk = atomic_load_explicit(at, memory_order_acquire), *made;
+
+	if (chunk)
+		return chunk;
+	made = chunk_create();
+	if (!made || atomic_compare_exchange_strong(at, &chunk, made))
+		return made;
+	munmap(made, CHUNK);
+	return chunk;
+}
+
 static int sparse_write(struct sparse *m, uint64_t offset, const uint8_t *buf, uint64_t len)
 {
 	while (len) {
-		uint8_t **chunk = &m->chunks[offset / CHUNK];
+		uint8_t *chunk = chunk_at(m, offset);
 		uint64_t at = offset % CHUNK, n = min_of(len, CHUNK - at);
 
-		if (!*chunk)
-			*chunk = chunk_create();
-		if (!*chunk)
+		if (!chunk)
 			return -ENOSPC;
-		memcpy(*chunk + at, buf, n);
+		memcpy(chunk + at, buf, n);
 		offset += n;
 		buf += n;
 		len -= n;
@@ -80,7 +96,8 @@ static int sparse_write(struct sparse *m, uint64_t offset, const uint8_t *buf, u
 static void sparse_zero(struct sparse *m, uint64_t offset, uint64_t len)
 {
 	while (len) {
-		uint8_t *chunk = m->chunks[offset / CHUNK];
+		uint8_t *chunk =
+			atomic_load_explicit(&m->chunks[offset / CHUNK], memory_order_acquire);
 		uint64_t at = offset % CHUNK, n = min_of(len, CHUNK - at);
 
 		if (chunk && n == CHUNK)
@@ -138,20 +155,48 @@ static int mem_move(struct mem_store *m, const struct store_op *op)
 	return error;
 }
 
+static int mem_do(struct mem_store *m, const struct store_op *op)
+{
+	if (store_op_moves_data(op))
+		return mem_move(m, op);
+	sparse_zero(&m->data, op->offset, op->len);
+	sparse_zero(&m->meta, meta_bytes(m, op->offset), meta_bytes(m, op->len));
+	return 0;
+}
+
 static void mem_submit(struct store *s, struct store_op *op)
 {
 	struct mem_store *m = mem_of(s);
 	int error = 0;
 
-	if (op->opcode != STORE_FLUSH && (op->offset > s->size || op->len > s->size - op->offset)) {
+	if (op->opcode == STORE_FLUSH) {
+		op->done(op, 0);
+		return;
+	}
+	if (op->offset > s->size || op->len > s->size - op->offset) {
 		error = -EINVAL;
-	} else if (store_op_moves_data(op)) {
-		error = mem_move(m, op);
-	} else if (op->opcode == STORE_ZERO || op->opcode == STORE_DISCARD) {
-		sparse_zero(&m->data, op->offset, op->len);
-		sparse_zero(&m->meta, meta_bytes(m, op->offset), meta_bytes(m, op->len));
+	} else if (m->stretches) {
+		uint64_t locked = stretches_lock(m->stretches, op);
+
+		error = mem_do(m, op);
+		stretches_unlock(m->stretches, locked);
+	} else {
+		error = mem_do(m, op);
 	}
 	op->done(op, error);
+}
+
+static int mem_view(struct store *s, struct store_engine *e, struct store **ret)
+{
+	struct mem_store *m = mem_of(s);
+
+	(void)e;
+	if (!m->stretches)
+		m->stretches = stretches_create();
+	if (!m->stretches)
+		return -ENOMEM;
+	*ret = s;
+	return 0;
 }
 
 static void mem_destroy(struct store *s)
@@ -160,12 +205,14 @@ static void mem_destroy(struct store *s)
 
 	sparse_fini(&m->data);
 	sparse_fini(&m->meta);
+	stretches_destroy(m->stretches);
 	free(m);
 }
 
 static const struct store_ops mem_ops = {
 	.name = "memory",
 	.submit = mem_submit,
+	.view = mem_view,
 	.destroy = mem_destroy,
 };
 

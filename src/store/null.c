@@ -18,6 +18,13 @@ static void null_submit(struct store *s, struct store_op *op)
 	op->done(op, 0);
 }
 
+static int null_view(struct store *s, struct store_engine *e, struct store **ret)
+{
+	(void)e;
+	*ret = s;
+	return 0;
+}
+
 static void null_destroy(struct store *s)
 {
 	free(s);
@@ -26,6 +33,7 @@ static void null_destroy(struct store *s)
 static const struct store_ops null_ops = {
 	.name = "null",
 	.submit = null_submit,
+	.view = null_view,
 	.destroy = null_destroy,
 };
 

@@ -40,7 +40,7 @@ void finished_fini(struct finished *f)
 	pthread_mutex_destroy(&f->lock);
 }
 
-static void finished_push(struct finished *f, struct store_op *op)
+void finished_push(struct finished *f, struct store_op *op)
 {
 	bool first = list_empty(&f->ops);
 

@@ -9,7 +9,8 @@
  * every kernel, is done by blocking calls in a few threads of the store's own, started when they
  * are needed: a disk that hangs holds up no other. A store that hears of its bytes in another way,
  * by a socket, has the engine attend that as a source. One thread drives an engine and its stores;
- * done callbacks run in it, from store_engine_reap() or from submit.
+ * done callbacks run in it, from store_engine_reap() or from submit. Several threads, each with an
+ * engine, may share a store: each has its view of it (store_share()).
  */
 #ifndef WEFT_STORE_STORE_H
 #define WEFT_STORE_STORE_H
@@ -59,20 +60,22 @@ int store_engine_add_source(struct store_engine *e, struct store_source *src,
 void store_engine_change_source(struct store_engine *e, struct store_source *src, uint32_t events);
 void store_engine_remove_source(struct store_engine *e, struct store_source *src);
 
-static inline void store_destroy(struct store *s)
-{
-	s->ops->destroy(s);
-}
+/*
+ * From here on so many threads use it, each by store_for(s, n) and each driving engines[n], of
+ * which the first is the one that the store was made with. A block that is written by one is read
+ * by another as it was or as it is then; a FLUSH by one is for what was written by all. All else is
+ * for the first thread, and nothing may be under way. Needs no undoing. -ENOMEM.
+ */
+int store_share(struct store *s, struct store_engine *const *engines, unsigned count) must_use;
+/* By the first thread. */
+void store_destroy(struct store *s);
 
 /*
  * Looks how large the store is by now: whole blocks, and it may be none. True if that is another
  * size than it had, which the store has from here on. Does not wait: where a file system must ask
  * its server, this is what it heard last, and the server is asked, too.
  */
-static inline bool store_measure(struct store *s)
-{
-	return s->ops->measure && s->ops->measure(s);
-}
+bool store_measure(struct store *s);
 /* True once after a server has told another size: store_measure() sees it now. */
 bool store_engine_measured(struct store_engine *e) must_use;
 

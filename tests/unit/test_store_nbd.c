@@ -355,6 +355,37 @@ static void takes_many(void **state)
 	store_destroy(s);
 }
 
+/* One connection carries what several threads want: not every server takes several for one. */
+static void serves_who_shares_it(void **state)
+{
+	struct store_engine *engines[2] = {engine};
+	struct waited w = {.op = {.opcode = STORE_WRITE,
+				  .offset = 4096,
+				  .len = 40 * MIB,
+				  .iov = &(struct iovec){out, 40 * MIB},
+				  .iov_count = 1,
+				  .done = on_done}};
+	struct store *s;
+
+	(void)state;
+	server_start(PLAIN);
+	s = opened();
+	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &engines[1]), 0);
+	assert_int_equal(store_share(s, engines, 2), 0);
+	fill(out, 40 * MIB, 3);
+	store_submit(store_for(s, 1), &w.op);
+	for (uint64_t end = time_now_ns() + 10 * NSEC_PER_SEC; !w.done && time_now_ns() < end;) {
+		store_engine_reap(engine);
+		store_engine_reap(engines[1]);
+	}
+	assert_true(w.done);
+	assert_int_equal(w.error, 0);
+	assert_int_equal(run(engine, s, STORE_READ, 4096, 40 * MIB, in, 0), 0);
+	assert_memory_equal(in, out, 40 * MIB);
+	store_destroy(s);
+	store_engine_destroy(engines[1]);
+}
+
 /* --- all -------------------------------------------------------------------------------------- */
 
 static int before_each(void **state)
@@ -385,6 +416,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(owns_up, before_each, after_each),
 		cmocka_unit_test_setup_teardown(closes_while_it_seeks, before_each, after_each),
 		cmocka_unit_test_setup_teardown(takes_many, before_each, after_each),
+		cmocka_unit_test_setup_teardown(serves_who_shares_it, before_each, after_each),
 	};
 	int failed, fd;
 

@@ -15,6 +15,7 @@
 #include "base/list.h"
 
 struct store;
+struct store_engine;
 
 enum store_opcode { STORE_READ, STORE_WRITE, STORE_FLUSH, STORE_ZERO, STORE_DISCARD };
 
@@ -43,6 +44,9 @@ struct store_op {
 	struct list link;
 	uint64_t progress; /* bytes done */
 	int result;
+	/* The same, while another thread has it in hand. */
+	struct store *handed_by;
+	void (*handed_done)(struct store_op *op, int error);
 };
 
 struct store_ops {
@@ -55,16 +59,21 @@ struct store_ops {
 	bool (*cancel)(struct store *s, struct store_op *op);
 	/* store_measure(); NULL: the store never has another size. */
 	bool (*measure)(struct store *s);
+	/* store_share(): the same bytes for another thread, which drives e; it may be s itself.
+	 * NULL: what comes from there is handed to the thread of s. */
+	int (*view)(struct store *s, struct store_engine *e, struct store **ret);
 	/* Nothing may be under way. */
 	void (*destroy)(struct store *s);
 };
 
 struct store {
 	const struct store_ops *ops;
-	uint64_t size;	     /* bytes, a multiple of block_size */
-	uint32_t block_size; /* smallest unit of an operation: 512 or 4096 */
-	uint32_t optimal_io; /* preferred unit of writes and discards in bytes; 0 unknown */
-	uint32_t meta_size;  /* bytes kept beside each block; 0 none */
+	struct store **views;  /* for each thread its own, the first for the first; NULL: one */
+	unsigned view_count;   /* of these */
+	_Atomic uint64_t size; /* bytes, a multiple of block_size */
+	uint32_t block_size;   /* smallest unit of an operation: 512 or 4096 */
+	uint32_t optimal_io;   /* preferred unit of writes and discards in bytes; 0 unknown */
+	uint32_t meta_size;    /* bytes kept beside each block; 0 none */
 	bool read_only;
 	bool volatile_cache; /* a WRITE without FUA needs a FLUSH to be on stable storage */
 	bool discard_zeroes; /* what was discarded reads as zeroes */
@@ -73,6 +82,12 @@ struct store {
 static inline bool store_op_moves_data(const struct store_op *op)
 {
 	return op->opcode == STORE_READ || op->opcode == STORE_WRITE;
+}
+
+/* As the n-th of the threads uses it that share it. */
+static inline struct store *store_for(struct store *s, unsigned n)
+{
+	return s->views ? s->views[n] : s;
 }
 
 static inline void store_submit(struct store *s, struct store_op *op)

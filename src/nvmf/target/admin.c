@@ -59,7 +59,7 @@ static bool abort_event(struct target_ctrl *c, struct target_req *victim)
 /* It waited in the store, and does so no more. */
 static bool in_store(const struct target_queue *q, struct target_req *victim)
 {
-	return q->qid && victim->ns && store_cancel(victim->ns->store, &victim->op);
+	return q->qid && victim->ns && store_cancel(req_store(victim), &victim->op);
 }
 
 static bool abort_one(struct target_queue *q, struct target_req *victim)

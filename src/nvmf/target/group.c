@@ -57,6 +57,8 @@ void target_group_init(struct target_group *g, struct target *t, struct target_c
 {
 	*g = (struct target_group){.target = t, .wake = wake, .ctx = ctx, .now_ns = now_ns};
 	g->counters = counters ? counters : &g->own_counters;
+	list_for_each(o, &t->groups, const struct target_group, link)
+		g->index++;
 	list_init(&g->queues);
 	list_push_tail(&t->groups, &g->link);
 }

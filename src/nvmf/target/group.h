@@ -41,6 +41,7 @@ struct target_counters { /* one line each in nvmf/target/counters.def, which als
 
 struct target_group {
 	struct list link; /* of target.groups */
+	unsigned index;	  /* in the order of its beginning; what stores are shared by */
 	struct target *target;
 	struct list queues;		    /* until they are over */
 	struct timer_heap connect_timers;   /* of queues */
@@ -54,7 +55,8 @@ struct target_group {
 	void *ctx;
 };
 
-/* The second thread's, and further ones: while no other thread uses the target. counters: where
+/* The second thread's, and further ones, before the first namespace is added: while no other thread
+ * uses the target. counters: where
  * others can look, and of this group alone; NULL: its own. */
 void target_group_init(struct target_group *g, struct target *t, struct target_counters *counters,
 		       void (*wake)(void *ctx), void *ctx, uint64_t now_ns);

@@ -40,6 +40,12 @@ uint16_t req_expects_part(struct target_req *r, uint32_t len, uint64_t present);
 uint16_t req_fail_at(struct target_req *r, uint16_t offset, uint16_t status);
 uint16_t errno_to_status(int error, enum store_opcode opcode);
 
+/* The store of its namespace, as the thread of its queue uses it. */
+static inline struct store *req_store(const struct target_req *r)
+{
+	return store_for(r->ns->store, r->queue->group->index);
+}
+
 /* The namespace of a command that needs one. */
 uint16_t req_find_ns(struct target_req *r);
 

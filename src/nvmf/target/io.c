@@ -65,7 +65,7 @@ static void submit_op(struct target_req *r, enum store_opcode opcode, uint32_t f
 		.iov_count = 1,
 		.done = op_done,
 	};
-	store_submit(r->ns->store, &r->op);
+	store_submit(req_store(r), &r->op);
 }
 
 /* --- checks ----------------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ static void execute_commit(struct target_req *r)
 		     : r->sqe.opcode == NVME_IO_VERIFY ? execute_verify
 						       : execute_compare;
 	r->op = (struct store_op){.opcode = STORE_FLUSH, .done = committed};
-	store_submit(r->ns->store, &r->op);
+	store_submit(req_store(r), &r->op);
 }
 
 static bool commits_first(const struct target_req *r)
@@ -190,7 +190,7 @@ static void execute_flush(struct target_req *r)
 		return;
 	}
 	r->op = (struct store_op){.opcode = STORE_FLUSH, .done = op_done};
-	store_submit(r->ns->store, &r->op);
+	store_submit(req_store(r), &r->op);
 }
 
 uint16_t parse_flush(struct target_req *r)
@@ -262,7 +262,7 @@ static void run_steps(struct target_req *r, next_step_fn *next)
 			continue;
 		r->again = false;
 		r->submitting = true;
-		store_submit(r->ns->store, &r->op);
+		store_submit(req_store(r), &r->op);
 		r->submitting = false;
 		if (!r->again)
 			return; /* comes back later */
