@@ -13,8 +13,40 @@ enum { RECORDS_FIRST = 64 };
 
 int cmd_discover(int argc, char **argv);
 
-/* Without a parser of its own, its input is the child's. */
+struct discover {
+	struct nvme_opts opts;
+	bool persistent;
+};
+
+static const struct argp_option options[] = {
+	{"persistent", 'p', NULL, 0, "Stay, and list them again whenever the log has changed", 1},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct discover *d = state->input;
+
+	(void)arg;
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &d->opts;
+		return 0;
+	case 'p':
+		d->persistent = true;
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (d->persistent && !d->opts.keep_alive_s)
+			argp_error(state, "--persistent takes a keep-alive: without one the "
+					  "controller does not stay");
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
 static const struct argp argp = {
+	.options = options,
+	.parser = parse,
 	.args_doc = "HOST[:PORT]\nnvme+rdma|tcp://HOST[:PORT]\n-t rdma|tcp -a ADDRESS [-s PORT]",
 	.doc = "List the subsystems that a target's discovery log names.\v"
 	       "The URIs it prints are what the other commands take.",
@@ -215,23 +247,53 @@ static int read_log(struct session *s, struct reading *r)
 	}
 }
 
+/* Events that came before the log was read are of what was read. */
+static bool await_change(struct session *s, unsigned int events, uint32_t reconnects)
+{
+	while (s->events == events && s->host.reconnects == reconnects)
+		if (!session_turn(&s, 1, UINT64_MAX))
+			return false;
+	while (s->host.state != HOST_LIVE)
+		if (!session_turn(&s, 1, UINT64_MAX))
+			return false;
+	return true;
+}
+
+/* What changed while nobody was connected is told by no event. */
+static int watch(struct session *s, const struct discover *d, struct reading *r)
+{
+	unsigned int events;
+	uint32_t reconnects;
+	int status;
+
+	do {
+		events = s->events;
+		reconnects = s->host.reconnects;
+		status = read_log(s, r);
+		if (status == EXIT_OK && !show(&d->opts, &r->d))
+			status = EXIT_FAILED;
+		if (fflush(stdout) != 0)
+			status = EXIT_FAILED;
+	} while (status == EXIT_OK && d->persistent && await_change(s, events, reconnects));
+	return d->persistent && status == EXIT_OK ? EXIT_FAILED : status;
+}
+
 int cmd_discover(int argc, char **argv)
 {
 	struct session_config config = {.discovery = true};
 	struct reading r = {0};
-	struct nvme_opts opts;
+	struct discover d = {0};
 	struct session *s;
 	int status;
 
-	nvme_opts_init(&opts, NVME_OPTS_DISCOVERY);
-	cli_parse(&argp, "discover", argc, argv, &opts);
-	s = session_open(&opts, &config);
-	nvme_opts_wipe(&opts);
+	nvme_opts_init(&d.opts, NVME_OPTS_DISCOVERY);
+	cli_parse(&argp, "discover", argc, argv, &d);
+	config.stays = config.reconnect = d.persistent;
+	s = session_open(&d.opts, &config);
+	nvme_opts_wipe(&d.opts);
 	if (!s)
 		return EXIT_FAILED;
-	status = read_log(s, &r);
-	if (status == EXIT_OK && !show(&opts, &r.d))
-		status = EXIT_FAILED;
+	status = watch(s, &d, &r);
 	session_close(s);
 	free(r.d.entries);
 	return status;

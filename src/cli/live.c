@@ -310,6 +310,7 @@ static int prepare(struct plan *p, struct prepared *r)
 	case STEP_NS_REMOVE:
 	case STEP_PORT_REMOVE:
 	case STEP_SUBSYS_REMOVE:
+	case STEP_DISCOVERY:
 	case STEP_TYPES:
 		break;
 	}
@@ -471,6 +472,9 @@ static void carry_out(struct live *l, struct prepared *r)
 	struct live_port *p = step->port ? find_port(l, &step->port->addr) : NULL;
 
 	switch (step->type) {
+	case STEP_DISCOVERY:
+		target_discovery_name(l->target, step->discovery_nqn);
+		break;
 	case STEP_SUBSYS_ADD:
 		add_subsys(l, r);
 		break;

@@ -177,6 +177,14 @@ static void changed(void *arg, enum host_state from, enum host_state to, uint64_
 	}
 }
 
+static void event(void *arg, uint32_t result)
+{
+	struct session *s = arg;
+
+	(void)result;
+	s->events++;
+}
+
 static bool fill_config(struct session *s, const struct nvme_opts *opts, struct host_config *c)
 {
 	uint64_t second = NSEC_PER_SEC;
@@ -193,6 +201,7 @@ static bool fill_config(struct session *s, const struct nvme_opts *opts, struct 
 		.ctrl_key = opts->ctrl_key,
 		.random = secret_random,
 		.changed = changed,
+		.event = event,
 		.arg = s,
 	};
 	if (s->config.reconnect)
@@ -210,8 +219,8 @@ static bool fill_config(struct session *s, const struct nvme_opts *opts, struct 
 			 s->kind->name, s->place);
 		return false;
 	}
-	/* A discovery controller has nothing to be kept for. */
-	if (s->config.discovery)
+	/* A discovery controller has nothing to be kept for, unless its log is watched. */
+	if (s->config.discovery && !s->config.stays)
 		c->keep_alive_ms = 0;
 	memcpy(c->subnqn, s->nqn, sizeof(c->subnqn));
 	memcpy(c->hostnqn, s->hostnqn, sizeof(c->hostnqn));

@@ -22,6 +22,7 @@ int session_interrupted(void);
 
 struct session_config {
 	bool discovery;	    /* the discovery subsystem, unless the options name another */
+	bool stays;	    /* and be told of changes there: session.events */
 	uint16_t io_queues; /* 0: admin commands only */
 	bool reconnect;	    /* as the options say, rather than not at all */
 	bool poll;	    /* never sleep */
@@ -44,6 +45,7 @@ struct session {
 	} memory[SESSION_MEMORY_MAX];
 	unsigned int memory_count;
 	uint64_t reported_ns;
+	unsigned int events; /* that the controller has told of */
 };
 
 /*

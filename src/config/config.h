@@ -78,6 +78,7 @@ struct config_port {
 
 struct config {
 	struct json_object *doc;
+	const char *discovery_nqn; /* besides the well-known name; NULL: none */
 	struct config_host *hosts;
 	uint32_t host_count;
 	struct config_subsys *subsystems;

@@ -171,7 +171,10 @@ int config_diff(const struct config *from, const struct config *to, struct confi
 		size_t *ret_count)
 {
 	struct steps steps = {0};
+	const char *before = from ? from->discovery_nqn : NULL, *after = to->discovery_nqn;
 
+	if (before && after ? strcmp(before, after) != 0 : before != after)
+		add(&steps, (struct config_step){STEP_DISCOVERY, .discovery_nqn = after});
 	diff_subsystems(&steps, from, to);
 	diff_ports(&steps, from, to);
 	for (uint32_t i = 0; from && i < from->subsys_count; i++)

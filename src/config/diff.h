@@ -14,6 +14,7 @@
 #include "config/config.h"
 
 enum config_step_type {
+	STEP_DISCOVERY,	 /* what it is called */
 	STEP_SUBSYS_ADD, /* without namespaces, those have steps of their own */
 	STEP_NS_REMOVE,
 	STEP_NS_ADD,
@@ -31,6 +32,7 @@ struct config_step {
 	const struct config_subsys *subsys;
 	const struct config_ns *ns;
 	const struct config_port *port;
+	const char *discovery_nqn; /* NULL: as everywhere */
 };
 
 /* from may be NULL: nothing. To be freed; -ENOMEM. */

@@ -309,6 +309,8 @@ static void read_subsystems(struct reader *r, struct json_object *list)
 		read_subsys(r, json_object_array_get_idx(list, i), s);
 		if (!r->error && config_find_subsys(c, s->nqn))
 			reader_fail(r, "nqn", "the subsystem %s is there already", s->nqn);
+		if (!r->error && c->discovery_nqn && strcmp(c->discovery_nqn, s->nqn) == 0)
+			reader_fail(r, "nqn", "%s is what discovery is called", s->nqn);
 		c->subsys_count++;
 		reader_back(r, len);
 	}
@@ -521,6 +523,23 @@ static void read_ports(struct reader *r, struct json_object *list)
 	}
 }
 
+/* --- discovery -------------------------------------------------------------------------------
+ */
+
+static void read_discovery(struct reader *r, struct json_object *obj)
+{
+	const size_t len = r->len;
+	const char *nqn;
+
+	reader_enter(r, "discovery");
+	if (obj && reader_check(r, SECTION_DISCOVERY, obj)) {
+		nqn = member_text(obj, "nqn");
+		if (*nqn && strcmp(nqn, NVMF_DISCOVERY_NQN) != 0)
+			r->config->discovery_nqn = read_nqn(r, obj);
+	}
+	reader_back(r, len);
+}
+
 /* --- the whole -------------------------------------------------------------------------------
  */
 
@@ -529,7 +548,7 @@ static void read_all(struct reader *r, struct json_object *doc)
 {
 	if (!reader_check(r, SECTION_TOP, doc))
 		return;
-	check_part(r, doc, "discovery", SECTION_DISCOVERY);
+	read_discovery(r, member(doc, "discovery"));
 	read_hosts(r, member(doc, "hosts"));
 	read_subsystems(r, member(doc, "subsystems"));
 	read_ports(r, member(doc, "ports"));

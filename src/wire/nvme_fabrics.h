@@ -164,8 +164,11 @@ enum nvmf_subtype {
 	NVMF_SUBTYPE_NVM,
 	NVMF_SUBTYPE_DISCOVERY, /* the very subsystem that is asked */
 };
-#define NVMF_TREQ_SECURE_MASK 0x3 /* 0 not specified, 1 required, 2 not required */
-#define NVMF_TREQ_NO_SQ_FLOW  0x4 /* SQ flow control may be disabled */
+/* eflags */
+#define NVMF_EFLAGS_DUPRETINFO 0x1 /* what is had there is had here, too */
+#define NVMF_EFLAGS_EPCSD      0x2 /* who asks with a keep-alive may stay */
+#define NVMF_TREQ_SECURE_MASK  0x3 /* 0 not specified, 1 required, 2 not required */
+#define NVMF_TREQ_NO_SQ_FLOW   0x4 /* SQ flow control may be disabled */
 
 struct nvmf_disc_hdr {
 	uint64_t genctr, numrec;

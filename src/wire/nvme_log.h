@@ -33,6 +33,8 @@ struct nvme_get_log {
 	uint8_t csi;
 };
 
+#define NVME_GET_LOG_RAE (1u << 15) /* dword 10 */
+
 void nvme_get_log_from_sqe(struct nvme_get_log *ret, const struct nvme_sqe *s);
 /* Sets opcode and dwords 10-14; len is a multiple of 4. */
 void nvme_get_log_to_sqe(const struct nvme_get_log *g, struct nvme_sqe *s);
@@ -64,6 +66,9 @@ struct nvme_smart {
 
 #define NVME_SUPPORTED_LEN	 1024
 #define NVME_LID_SUPPORTED_LSUPP (1u << 0)
+#define NVME_LID_DISCOVERY_PLEOS (1u << 17)
+/* LSP of the discovery log: entries of the port that is asked alone. */
+#define NVME_LSP_DISCOVERY_PLEO 0x2
 struct nvme_supported_logs {
 	uint32_t lid[256];
 };

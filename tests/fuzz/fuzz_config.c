@@ -42,7 +42,7 @@ static void check_steps(const struct config *from, const struct config *to, bool
 	for (size_t i = 0; i < count; i++) {
 		const struct config_step *s = &steps[i];
 
-		must(s->type < STEP_TYPES && (s->subsys || s->port));
+		must(s->type < STEP_TYPES && (s->subsys || s->port || s->type == STEP_DISCOVERY));
 		must(!i || s[-1].type <= s->type);
 		if (s->type == STEP_NS_ADD)
 			must(s->ns->enable && *s->ns->path && s->ns->nsid);

@@ -262,6 +262,45 @@ def who_may_no_longer(c):
     c.host("id-ctrl", c.uri(S2, host=H2), fails="does not let host")
 
 
+def discovery_is_watched(c):
+    """Each log is a document; a change that the host does not see prints none."""
+    doc = c.document()
+    doc["discovery"] = {"nqn": "nqn.2026-11.org.weft:discovery"}
+    c.serve(doc)
+    watch = c.start("discover", "--persistent", "-t", c.transport, f"{c.hosts[0].address}:4420", "-q", H2, "-o", "json",
+                    "-n", doc["discovery"]["nqn"])
+
+    def logs():
+        text, found = watch.output(), []
+        while text.strip():
+            try:
+                log, end = json.JSONDecoder().raw_decode(text.lstrip())
+            except ValueError:
+                break
+            found.append(log)
+            text = text.lstrip()[end:]
+        return found
+
+    def nth(n):
+        if not lab.until(lambda: len(logs()) >= n, 20):
+            raise AssertionError(f"no log number {n}: {watch.output()[-300:]}")
+        same(len(logs()), n, "logs")
+        return sorted(r["subnqn"] for r in logs()[-1]["records"] if "referral" not in r["subtype"])
+
+    same(nth(1), [doc["discovery"]["nqn"], S2], "before")
+    doc["subsystems"][0]["allowed_hosts"] = [H1, H2]
+    c.reload(doc, "read again, 1 change")
+    same(nth(2), [doc["discovery"]["nqn"], S1, S2], "host 2 is allowed")
+    doc["subsystems"][1]["attr"]["model"] = "model-3"
+    c.reload(doc, "read again, 1 change")
+    doc["ports"][0]["subsystems"] = [S1]
+    doc["subsystems"].pop()
+    c.reload(doc, "read again, 2 changes")
+    same(nth(3), [doc["discovery"]["nqn"], S1], "a subsystem is gone")
+    watch.process.send_signal(signal.SIGINT)
+    same(watch.wait(10), 130, "its status")
+
+
 def same_disk_other_name(c):
     """A namespace that gets another identity keeps its disk, be it one in memory."""
     doc = c.document()
@@ -298,6 +337,7 @@ def main():
     c.run("all or nothing", nothing_or_all)
     c.run("who may no longer", who_may_no_longer)
     c.run("who has the key", who_has_the_key)
+    c.run("discovery is watched", discovery_is_watched)
     c.run("another name for the same disk", same_disk_other_name)
     c.report.everything_ends(c.hosts)
     c.report.finish()

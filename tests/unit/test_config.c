@@ -138,7 +138,7 @@ static void what_has_no_effect_is_named(void **state)
 {
 	(void)state;
 	warned("{'zork':1}", "zork: ");
-	warned("{'discovery':{'nqn':'nqn.2026-11.org.example:d'}}", "discovery.nqn: ");
+	warned("{'discovery':{'nqn':'nqn.2026-11.org.example:d'}}", NULL);
 	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'pi_enable':'1'}}]}",
 	       "subsystems[0].attr.pi_enable: ");
 	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'qid_max':'8'}}]}",
@@ -195,6 +195,9 @@ static void what_is_wrong_is_named_by_its_place(void **state)
 	refused("{'hosts':[{'nqn':['x']}]}", "hosts[0].nqn: ");
 	refused("{'hosts':[" HOST "," HOST "]}", "hosts[1].nqn: ");
 	refused("{'hosts':[{'nqn':'nqn.2026-11.org.example:h','dhchap':3}]}", "hosts[0].dhchap: ");
+	refused("{'discovery':{'nqn':'d'}}", "discovery.nqn: ");
+	refused("{'discovery':{'nqn':'" S1 "'},'subsystems':[{'nqn':'" S1 "'}]}",
+		"subsystems[0].nqn: ");
 	refused("{'subsystems':[{}]}", "subsystems[0].nqn: ");
 	refused("{'subsystems':[{'nqn':'nqn.2014-08.org.nvmexpress.discovery'}]}",
 		"subsystems[0].nqn: ");
@@ -354,10 +357,11 @@ static void files_are_replaced_whole(void **state)
 static void differs(const char *from_text, const char *to_text, const char *expected)
 {
 	static const char *const words[STEP_TYPES] = {
-		[STEP_SUBSYS_ADD] = "subsys+",	  [STEP_SUBSYS_SET] = "subsys=",
-		[STEP_SUBSYS_REMOVE] = "subsys-", [STEP_NS_ADD] = "ns+",
-		[STEP_NS_REMOVE] = "ns-",	  [STEP_PORT_ADD] = "port+",
-		[STEP_PORT_SET] = "port=",	  [STEP_PORT_REMOVE] = "port-",
+		[STEP_DISCOVERY] = "discovery", [STEP_SUBSYS_ADD] = "subsys+",
+		[STEP_SUBSYS_SET] = "subsys=",	[STEP_SUBSYS_REMOVE] = "subsys-",
+		[STEP_NS_ADD] = "ns+",		[STEP_NS_REMOVE] = "ns-",
+		[STEP_PORT_ADD] = "port+",	[STEP_PORT_SET] = "port=",
+		[STEP_PORT_REMOVE] = "port-",
 	};
 	struct config *from = from_text ? config_of(from_text) : NULL, *to = config_of(to_text);
 	struct config_step *steps = NULL;
@@ -406,6 +410,18 @@ static void what_stays_is_no_step(void **state)
 		DOC("{'nqn':'" S1 "','attr':{'qid_max':3},'namespaces':[" NS(1) "]}",
 		    PORT(1, ADDR, "'" S1 "'")),
 		"");
+}
+
+#define NAMED(nqn) "{'discovery':{'nqn':'" nqn "'}}"
+
+static void discovery_is_called_as_it_says_and_as_everywhere(void **state)
+{
+	(void)state;
+	differs(NULL, NAMED(S1), "discovery");
+	differs(NULL, NAMED("nqn.2014-08.org.nvmexpress.discovery"), "");
+	differs(NAMED(S1), NAMED(S1), "");
+	differs(NAMED(S1), NAMED(S2), "discovery");
+	differs(NAMED(S1), "{}", "discovery");
 }
 
 static void changes_are_the_least_that_do(void **state)
@@ -461,6 +477,7 @@ int main(void)
 		cmocka_unit_test(files_are_replaced_whole),
 		cmocka_unit_test(a_start_is_the_difference_from_nothing),
 		cmocka_unit_test(what_stays_is_no_step),
+		cmocka_unit_test(discovery_is_called_as_it_says_and_as_everywhere),
 		cmocka_unit_test(changes_are_the_least_that_do),
 		cmocka_unit_test(steps_are_in_an_order_that_works),
 	};

@@ -613,6 +613,7 @@ static void a_changed_discovery_log_is_told(void **state)
 	(void)state;
 	assert_int_equal(set_feature(b, NVME_FID_ASYNC_EVENT, NVME_OAES_DISCOVERY, NULL), 0);
 	target_port_add(&b->target, &p);
+	target_tick(&b->target, b->now);
 	assert_true(held->answered);
 	assert_int_equal(held->cqe.result, NVME_AER_RESULT(2, 0xf0, 0x70));
 	assert_true(b->target.genctr > before);

@@ -400,6 +400,7 @@ static void a_subsystem_that_nobody_uses_is_gone_at_once(void **state)
 	held = bed_send(&b->admin, &aer);
 	target_subsys_remove(&b->subsys, subsys_gone);
 	assert_int_equal(gone, 1);
+	target_tick(&b->target, b->now);
 	assert_true(held->answered); /* the discovery log has changed */
 	assert_int_equal(held->cqe.result, NVME_AER_RESULT(2, 0xf0, NVME_LID_DISCOVERY));
 	bed_destroy(b);

@@ -540,6 +540,36 @@ static void discovery_lists_the_subsystem(void **state)
 	assert_memory_equal(entries[1].trsvcid, "4420", 4);
 }
 
+/* A controller that is to stay tells when its log changes, and again once that was read. */
+static void a_change_of_what_discovery_lists_is_told(void **state)
+{
+	static struct nvmf_disc_entry entries[8];
+	static struct target_subsys more[2];
+	bool ready = false;
+	struct host_discovery d = {.buffer = mem.in,
+				   .entries = entries,
+				   .max = ARRAY_SIZE(entries),
+				   .done = discovered,
+				   .arg = &ready};
+
+	(void)state;
+	memset(more, 0, sizeof(more));
+	strcpy(bed.config.subnqn, NVMF_DISCOVERY_NQN);
+	bed.config.io_queues = 0;
+	bed.config.keep_alive_ms = 30000;
+	bring_up();
+	for (unsigned int i = 0; i < 2; i++) {
+		sprintf(more[i].nqn, "nqn.2026-11.io.example:more%u", i);
+		assert_int_equal(target_subsys_add(&bed.target, &more[i]), 0);
+		turn_until(bed.events == i + 1);
+		ready = false;
+		assert_int_equal(host_discovery_start(&d, &bed.host, time_now_ns()), 0);
+		turn_until(ready);
+		assert_int_equal(d.error, 0);
+		assert_int_equal(d.count, 3 + i);
+	}
+}
+
 static void events_come_when_they_happen(void **state)
 {
 	struct host_request req = {0};
@@ -867,6 +897,7 @@ int main(int argc, char **argv)
 		BED_TEST(what_is_wrong_with_a_command_is_told),
 		BED_TEST(pages_come_whole),
 		BED_TEST(discovery_lists_the_subsystem),
+		BED_TEST(a_change_of_what_discovery_lists_is_told),
 		BED_TEST(events_come_when_they_happen),
 		BED_TEST(commands_wait_for_memory_and_go_on),
 		BED_TEST(after_a_reset_commands_go_on),

@@ -6,9 +6,13 @@
 #include "nvmf/host/discovery.h"
 #include "wire/nvme_log.h"
 
-static int read_log(struct host_discovery *d, uint64_t offset, uint32_t len, uint64_t now_ns)
+/* noted: the event that the log has changed is dealt with, and may come again. */
+static int read_log(struct host_discovery *d, uint64_t offset, uint32_t len, bool noted,
+		    uint64_t now_ns)
 {
 	host_prepare_get_log(&d->request, NVME_LID_DISCOVERY, offset, d->buffer, len);
+	if (noted)
+		d->request.sqe.cdw10 &= ~NVME_GET_LOG_RAE;
 	return host_submit(d->host, 0, &d->request, now_ns);
 }
 
@@ -16,7 +20,8 @@ static int read_header(struct host_discovery *d, bool closing, uint64_t now_ns)
 {
 	d->closing = closing;
 	d->pending = 0;
-	return read_log(d, 0, NVMF_DISC_HDR_LEN, now_ns);
+	/* What changes from here on is told anew, or seen by the generation counter. */
+	return read_log(d, 0, NVMF_DISC_HDR_LEN, true, now_ns);
 }
 
 static int read_entries(struct host_discovery *d, uint64_t now_ns)
@@ -27,7 +32,7 @@ static int read_entries(struct host_discovery *d, uint64_t now_ns)
 		return read_header(d, true, now_ns);
 	d->pending = min_of(left, (uint32_t)DISCOVERY_BUFFER_LEN / NVMF_DISC_ENTRY_LEN);
 	return read_log(d, NVMF_DISC_HDR_LEN + (uint64_t)d->count * NVMF_DISC_ENTRY_LEN,
-			d->pending * NVMF_DISC_ENTRY_LEN, now_ns);
+			d->pending * NVMF_DISC_ENTRY_LEN, false, now_ns);
 }
 
 /* The next read, or what the reading ends with: 1 for success, -errno. */

@@ -155,7 +155,8 @@ struct host_counters { /* one line each in nvmf/host/counters.def, which also do
 };
 
 struct host_config {
-	char subnqn[NVME_NQN_LEN]; /* NVMF_DISCOVERY_NQN: no I/O queues, no events */
+	char subnqn[NVME_NQN_LEN]; /* NVMF_DISCOVERY_NQN: no I/O queues, and events if there is a
+				    * keep-alive: then it is to stay */
 	char hostnqn[NVME_NQN_LEN];
 	uint8_t hostid[16];
 	uint16_t io_queues;	/* wanted; the controller may grant fewer. 0: admin only */

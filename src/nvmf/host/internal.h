@@ -20,6 +20,15 @@ static inline void host_lose_for(struct host *h, enum host_failure_kind kind, ui
 /* Ends the connections of the queues from first on. */
 void host_close_queues(struct host *h, uint16_t first);
 
+/* Events that the caller may want of this controller, as bits of OAES; of one for discovery, if it
+ * is to stay. */
+static inline uint32_t host_events(const struct host *h)
+{
+	if (!h->discovery)
+		return h->id.oaes & NVME_OAES_NS_ATTR;
+	return h->config.keep_alive_ms ? h->id.oaes & NVME_OAES_DISCOVERY : 0;
+}
+
 /* --- queue.c ---------------------------------------------------------------------------------- */
 
 void queue_init(struct host_queue *q, struct handle_place *places, uint16_t capacity);

@@ -298,6 +298,7 @@ static bool take_identify(struct host *h, uint16_t qid, const struct nvme_cqe *c
 	(void)cqe;
 	(void)now_ns;
 	nvme_id_ctrl_get(&c, &h->id);
+	h->discovery |= h->id.cntrltype == NVME_CNTRLTYPE_DISCOVERY; /* by whatever name */
 	max = min_of(max, TRANSFER_MAX);
 	if (h->id.mdts && h->id.mdts + shift < 24)
 		max = min_of(max, 1u << (h->id.mdts + shift));
@@ -326,13 +327,13 @@ static bool take_identify(struct host *h, uint16_t qid, const struct nvme_cqe *c
 static bool wants_events(const struct host *h, uint16_t qid)
 {
 	(void)qid;
-	return !h->discovery && (h->id.oaes & NVME_OAES_NS_ATTR);
+	return host_events(h);
 }
 
 static void set_events(struct host *h, uint16_t qid, uint64_t now_ns)
 {
 	(void)qid;
-	send_feature(h, NVME_FID_ASYNC_EVENT, h->id.oaes & NVME_OAES_NS_ATTR, now_ns);
+	send_feature(h, NVME_FID_ASYNC_EVENT, host_events(h), now_ns);
 }
 
 static bool wants_io(const struct host *h, uint16_t qid)

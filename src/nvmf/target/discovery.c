@@ -8,6 +8,10 @@
  *
  * A port bound to "any" address is shown with the address that the host came to, which is one
  * that it can reach; of another family it is left out.
+ *
+ * A host that stays hears of a change of what it would see, and of no other: what its controller
+ * sees is known by a sum. Many changes in one turn are one. The generation counter is the target's
+ * at the last change that the host would have seen, so that no number stands for two logs.
  */
 #include "nvmf/target/internal.h"
 #include "nvmf/target/log_page.h"
@@ -25,7 +29,24 @@ static bool visible(const struct target_port *p, const struct target_subsys *s,
 		return false;
 	}
 	return target_offers(q->port, s) && target_offers(p, s) &&
-	       target_allows(s, q->ctrl->hostnqn);
+	       target_allows(s, q->owner->hostnqn);
+}
+
+/* Whether who asks at p is told the same as who asks at q's port. */
+static bool same_information(const struct target_port *p, const struct target_queue *q)
+{
+	const struct target_port *mine = q->port;
+
+	if (p->referral_count != mine->referral_count)
+		return false;
+	for (uint32_t i = 0; i < p->referral_count; i++)
+		if (memcmp(&p->referrals[i], &mine->referrals[i], sizeof(p->referrals[i])) != 0)
+			return false;
+	list_for_each(s, &q->target->subsystems, struct target_subsys, link)
+		if (target_allows(s, q->owner->hostnqn) &&
+		    target_offers(p, s) != target_offers(mine, s))
+			return false;
+	return true;
 }
 
 static void put_entry(struct log_page *l, const struct target_port *p, const struct target_queue *q,
@@ -46,6 +67,9 @@ static void put_entry(struct log_page *l, const struct target_port *p, const str
 	nvmf_pad(e.trsvcid, sizeof(e.trsvcid), p->trsvcid);
 	nvmf_pad(e.traddr, sizeof(e.traddr), p->wildcard ? q->traddr : p->traddr);
 	memcpy(e.subnqn, s->nqn, sizeof(e.subnqn));
+	if (s->discovery)
+		e.eflags =
+			NVMF_EFLAGS_EPCSD | (same_information(p, q) ? NVMF_EFLAGS_DUPRETINFO : 0);
 	if (p->ops->tsas)
 		p->ops->tsas(e.tsas);
 	nvmf_disc_entry_put(&out, &e);
@@ -73,35 +97,85 @@ static void put_referral(struct log_page *l, const struct target_referral *f)
 	log_page_piece(l, piece, sizeof(piece));
 }
 
-static uint64_t record_count(const struct target_queue *q)
+static bool shown(const struct target_port *p, const struct target_subsys *s,
+		  const struct target_queue *q, bool local)
+{
+	return (!local || p == q->port) && visible(p, s, q);
+}
+
+static uint64_t record_count(const struct target_queue *q, bool local)
 {
 	const struct target *t = q->target;
 	uint64_t count = q->port ? q->port->referral_count : 0;
 
 	list_for_each(p, &t->ports, struct target_port, link)
 		list_for_each(s, &t->subsystems, struct target_subsys, link)
-			count += visible(p, s, q);
+			count += shown(p, s, q, local);
 	return count;
 }
 
-uint64_t discovery_log_len(const struct target_queue *q)
+uint64_t discovery_log_len(const struct target_queue *q, bool local)
 {
-	return NVMF_DISC_HDR_LEN + record_count(q) * NVMF_DISC_ENTRY_LEN;
+	return NVMF_DISC_HDR_LEN + record_count(q, local) * NVMF_DISC_ENTRY_LEN;
 }
 
-void log_page_discovery(struct log_page *l, const struct target_queue *q)
+static void put_entries(struct log_page *l, const struct target_queue *q, bool local)
 {
 	const struct target *t = q->target;
-	struct nvmf_disc_hdr hdr = {.genctr = t->genctr, .numrec = record_count(q)};
+
+	list_for_each(p, &t->ports, struct target_port, link)
+		list_for_each(s, &t->subsystems, struct target_subsys, link)
+			if (shown(p, s, q, local))
+				put_entry(l, p, q, s);
+	for (uint32_t i = 0; q->port && i < q->port->referral_count; i++)
+		put_referral(l, &q->port->referrals[i]);
+}
+
+void log_page_discovery(struct log_page *l, const struct target_queue *q, bool local)
+{
+	struct nvmf_disc_hdr hdr = {.genctr = q->owner->genctr, .numrec = record_count(q, local)};
 	uint8_t piece[NVMF_DISC_HDR_LEN];
 	struct wcursor out = wcursor_init(piece, sizeof(piece));
 
 	nvmf_disc_hdr_put(&out, &hdr);
 	log_page_piece(l, piece, sizeof(piece));
-	list_for_each(p, &t->ports, struct target_port, link)
-		list_for_each(s, &t->subsystems, struct target_subsys, link)
-			if (visible(p, s, q))
-				put_entry(l, p, q, s);
-	for (uint32_t i = 0; q->port && i < q->port->referral_count; i++)
-		put_referral(l, &q->port->referrals[i]);
+	put_entries(l, q, local);
+}
+
+/* --- changes ---------------------------------------------------------------------------------- */
+
+static uint64_t sum_of(const struct target_queue *q)
+{
+	struct log_page l = {.digest = true};
+
+	put_entries(&l, q, false);
+	return l.sum;
+}
+
+void discovery_begin(struct target_ctrl *c)
+{
+	c->genctr = c->subsys->target->genctr;
+	c->log_sum = sum_of(c->queues[0]);
+}
+
+void discovery_changed(struct target *t)
+{
+	t->genctr++;
+	t->log_changed = !list_empty(&t->discovery.ctrls);
+}
+
+void discovery_look(struct target *t)
+{
+	if (!t->log_changed)
+		return;
+	t->log_changed = false;
+	list_for_each(c, &t->discovery.ctrls, struct target_ctrl, link) {
+		uint64_t sum = sum_of(c->queues[0]);
+
+		if (sum == c->log_sum)
+			continue;
+		c->log_sum = sum;
+		c->genctr = t->genctr;
+		ctrl_raise(c, NVME_OAES_DISCOVERY);
+	}
 }

@@ -58,7 +58,8 @@ static struct target_subsys *find_subsys(const struct target_queue *q, const cha
 {
 	list_for_each(s, &q->target->subsystems, struct target_subsys, link)
 		if (q->port && !list_empty(&q->port->link) && target_offers(q->port, s) &&
-		    nvmf_nqn_equal(nqn, s->nqn))
+		    (nvmf_nqn_equal(nqn, s->nqn) ||
+		     (s->discovery && nvmf_nqn_equal(nqn, NVMF_DISCOVERY_NQN))))
 			return s;
 	return NULL;
 }
@@ -179,6 +180,8 @@ static void join(struct target_req *r, const struct connect *con, struct target_
 	} else {
 		memcpy(c->raddr, q->raddr, sizeof(c->raddr));
 		ctrl_arm_kato(c);
+		if (c->subsys->discovery)
+			discovery_begin(c);
 	}
 	target_emit(q->target, &(struct target_event){.type = con->co.qid ? TARGET_EVENT_QUEUE_NEW
 									  : TARGET_EVENT_CTRL_NEW,

@@ -188,6 +188,11 @@ void ctrl_features_reset(struct target_ctrl *c);
 /* Ends the connections of all queues from first_qid on; why may be NULL. */
 void ctrl_disconnect_queues(struct target_ctrl *c, uint32_t first_qid, const char *why);
 void ctrl_abort_aers(struct target_ctrl *c, uint16_t status);
+/* What a discovery controller tells has begun. */
+void discovery_begin(struct target_ctrl *c);
+/* Something has changed that discovery tells: hosts hear of it in the next tick, who see it. */
+void discovery_changed(struct target *t);
+void discovery_look(struct target *t);
 /* Events: raise sets a bit of OAES pending; reading the log page that goes with it unmasks it. */
 void ctrl_raise(struct target_ctrl *c, uint32_t oaes_bit);
 void ctrl_event_read(struct target_ctrl *c, uint32_t oaes_bit);

@@ -94,11 +94,6 @@ static void fill_effects(struct log_page *l, const struct target_ctrl *c)
 
 static void fill_supported(struct log_page *l, const struct target_ctrl *c);
 
-static void fill_discovery(struct log_page *l, const struct target_ctrl *c)
-{
-	log_page_discovery(l, c->queues[0]);
-}
-
 /* --- the pages -------------------------------------------------------------------------------- */
 
 enum { OF_DISCOVERY = 1, OF_IO = 2, OF_ALL = 3 };
@@ -117,7 +112,7 @@ static const struct page pages[256] = {
 	[NVME_LID_FIRMWARE] = {OF_IO, NVME_FIRMWARE_LEN, fill_firmware, 0},
 	[NVME_LID_CHANGED_NS] = {OF_IO, NVME_NS_LIST_MAX * 4, fill_changed_ns, NVME_OAES_NS_ATTR},
 	[NVME_LID_EFFECTS] = {OF_ALL, NVME_EFFECTS_LEN, fill_effects, 0},
-	[NVME_LID_DISCOVERY] = {OF_DISCOVERY, 0, fill_discovery, NVME_OAES_DISCOVERY},
+	[NVME_LID_DISCOVERY] = {OF_DISCOVERY, 0, NULL, NVME_OAES_DISCOVERY},
 };
 
 static bool has_page(const struct target_ctrl *c, uint8_t lid)
@@ -133,19 +128,24 @@ static void fill_supported(struct log_page *l, const struct target_ctrl *c)
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(pages); i++)
 		if (has_page(c, (uint8_t)i))
-			logs.lid[i] = NVME_LID_SUPPORTED_LSUPP;
+			logs.lid[i] = NVME_LID_SUPPORTED_LSUPP |
+				      (i == NVME_LID_DISCOVERY ? NVME_LID_DISCOVERY_PLEOS : 0);
 	nvme_supported_logs_put(&out, &logs);
 	log_page_piece(l, piece, sizeof(piece));
 }
 
-/* 0: there is no such page. */
-static uint64_t page_len(const struct target_queue *q, uint8_t lid)
+/* Of the discovery log: of the port that is asked alone. */
+static bool is_local(const struct nvme_get_log *g)
 {
-	const struct page *p = &pages[lid];
+	return g->lsp & NVME_LSP_DISCOVERY_PLEO;
+}
 
-	if (!has_page(q->ctrl, lid))
+/* 0: there is no such page. */
+static uint64_t page_len(const struct target_queue *q, const struct nvme_get_log *g)
+{
+	if (!has_page(q->ctrl, g->lid))
 		return 0;
-	return lid == NVME_LID_DISCOVERY ? discovery_log_len(q) : p->len;
+	return g->lid == NVME_LID_DISCOVERY ? discovery_log_len(q, is_local(g)) : pages[g->lid].len;
 }
 
 static void execute_get_log(struct target_req *r)
@@ -160,7 +160,12 @@ static void execute_get_log(struct target_req *r)
 	if (r->data_len)
 		memset(r->data, 0, r->data_len);
 	l = (struct log_page){.dst = r->data, .offset = g.offset, .len = r->data_len};
-	p->fill(&l, c);
+	if (g.lid == NVME_LID_DISCOVERY) {
+		discovery_look(c->subsys->target);
+		log_page_discovery(&l, r->queue, is_local(&g));
+	} else {
+		p->fill(&l, c);
+	}
 	if (p->event && !g.rae)
 		ctrl_event_read(c, p->event);
 	req_complete(r, NVME_SC_SUCCESS);
@@ -172,7 +177,7 @@ uint16_t parse_get_log(struct target_req *r)
 	uint64_t len;
 
 	nvme_get_log_from_sqe(&g, &r->sqe);
-	len = page_len(r->queue, g.lid);
+	len = page_len(r->queue, &g);
 	if (!len)
 		return req_fail_at(r, SQE_LID, FAIL(NVME_SC_INVALID_LOG_PAGE));
 	/* The discovery log may have become shorter since the host saw how long it is. */

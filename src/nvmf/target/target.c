@@ -39,10 +39,10 @@ void target_init(struct target *t, const struct target_env *env, uint64_t now_ns
 		figures_init(env->figures);
 	t->turn = &t->group;
 	t->discovery.discovery = true;
-	memcpy(t->discovery.nqn, NVMF_DISCOVERY_NQN, sizeof(NVMF_DISCOVERY_NQN));
 	memcpy(t->discovery.serial, "0", 2);
 	memcpy(t->discovery.model, "weft discovery", sizeof("weft discovery"));
 	subsys_link(t, &t->discovery);
+	target_discovery_name(t, NULL);
 }
 
 bool target_idle(const struct target *t)
@@ -62,18 +62,23 @@ void target_fini(struct target *t)
 	list_init(&t->subsystems);
 }
 
-/* Every discovery controller learns that its log changed. */
-static void discovery_changed(struct target *t)
+void target_discovery_name(struct target *t, const char *nqn)
 {
-	t->genctr++;
-	list_for_each(c, &t->discovery.ctrls, struct target_ctrl, link)
-		ctrl_raise(c, NVME_OAES_DISCOVERY);
+	char *to = t->discovery.nqn;
+
+	if (!nqn)
+		nqn = NVMF_DISCOVERY_NQN;
+	memset(to, 0, NVME_NQN_LEN);
+	memcpy(to, nqn, strnlen(nqn, NVME_NQN_MAX));
+	discovery_changed(t);
 }
 
 int target_subsys_add(struct target *t, struct target_subsys *s)
 {
 	if (!nvmf_nqn_valid(s->nqn, sizeof(s->nqn)))
 		return -EINVAL;
+	if (nvmf_nqn_equal(s->nqn, NVMF_DISCOVERY_NQN))
+		return -EEXIST;
 	list_for_each(o, &t->subsystems, struct target_subsys, link)
 		if (nvmf_nqn_equal(s->nqn, o->nqn))
 			return -EEXIST;
@@ -231,6 +236,8 @@ uint64_t target_next_deadline(const struct target *t)
 	uint64_t kato = timer_heap_next(&t->kato_timers);
 	uint64_t group = target_group_next_deadline(&t->group);
 
+	if (t->log_changed && !list_empty(&t->discovery.ctrls))
+		return 0;
 	return min_of(kato, group);
 }
 
@@ -241,5 +248,6 @@ void target_tick(struct target *t, uint64_t now_ns)
 	t->group.now_ns = now_ns;
 	while ((tm = timer_pop_due(&t->kato_timers, now_ns)))
 		ctrl_kato_fired(container_of(tm, struct target_ctrl, kato_timer));
+	discovery_look(t);
 	(void)target_group_process(&t->group, now_ns);
 }

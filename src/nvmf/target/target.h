@@ -191,6 +191,9 @@ struct target_ctrl {
 	struct target_req *aer[TARGET_AER_MAX];
 	uint32_t aer_count;
 	uint32_t aen_enabled, aen_pending, aen_masked; /* bits of OAES */
+	/* Of a discovery controller: as what its host saw last became so, and by what that is
+	 * known. */
+	uint64_t genctr, log_sum;
 	uint32_t changed_ns[TARGET_NS_MAX / 32];
 	_Atomic uint32_t written_ns[TARGET_NS_MAX / 32]; /* since it began */
 	/* Features that are kept but steer nothing here. */
@@ -429,7 +432,8 @@ struct target {
 	struct target_subsys discovery;
 	struct timer_heap kato_timers; /* of controllers */
 	uint64_t start_ns;
-	uint64_t genctr;
+	uint64_t genctr;		      /* changes of what discovery tells to anybody */
+	bool log_changed;		      /* and nobody has looked yet who sees them */
 	uint32_t auth_seqnum;		      /* of the last challenge; 0: there was none */
 	uint32_t ctrl_count, discovery_count; /* the second of the first */
 	uint16_t last_portid;
@@ -443,6 +447,9 @@ void target_init(struct target *t, const struct target_env *env, uint64_t now_ns
 bool target_idle(const struct target *t);
 /* Must be idle. */
 void target_fini(struct target *t);
+/* What the discovery subsystem is called besides by its well-known name, and calls itself; NULL:
+ * nothing else. No subsystem has that name. */
+void target_discovery_name(struct target *t, const char *nqn);
 /* Serial, model, hosts: filled in by the caller before. -EINVAL: no valid NQN; -EEXIST. */
 int target_subsys_add(struct target *t, struct target_subsys *s) must_use;
 /* Who may connect from now on, as in struct target_subsys: hosts NULL for any. Controllers of hosts
