@@ -14,6 +14,7 @@
 #include <netdb.h>
 #include <rdma/rdma_cma.h>
 
+#include "nvmf/rdma/data_way.h"
 #include "nvmf/rdma/rdma.h"
 
 #define RDMA_NO_ANSWER                                                                    \
@@ -56,8 +57,10 @@ struct rdma_host_queue {
 	uint8_t *buffer;		    /* entries command capsules, then entries responses */
 	struct ibv_mr *mr;		    /* of buffer */
 	struct rdma_host_command *commands; /* [entries], by slot */
-	uint32_t send_room;		    /* free entries of the send queue */
-	uint32_t unsignaled;		    /* work requests since the last signaled one */
+	unsigned int under_way;		    /* commands */
+	struct data_way data_way;
+	uint32_t send_room;  /* free entries of the send queue */
+	uint32_t unsignaled; /* work requests since the last signaled one */
 	uint32_t signal_every;
 	bool starved;	   /* submit said -EAGAIN */
 	bool flushed;	   /* a work request was, and nobody has asked why */

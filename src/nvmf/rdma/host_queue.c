@@ -131,6 +131,8 @@ int rdma_host_queue_setup(struct rdma_host_queue *q)
 			      r->verbs->device->name, strerror(-err));
 		return err;
 	}
+	q->under_way = 0;
+	q->data_way = (struct data_way){0};
 	q->unsignaled = 0;
 	q->starved = q->flushed = false;
 	q->nudge_ns = DEADLINE_NEVER;
@@ -318,6 +320,8 @@ int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool
 		region = region_of(r, req->data, req->data_len);
 		assert(region); /* callers use memory they made known */
 	}
+	if (in_capsule && data_way_fetches(&q->data_way, q->under_way, r->now_ns))
+		in_capsule = false;
 	cmd->req = req;
 	cmd->keyed = false;
 	if (in_capsule)
@@ -337,6 +341,7 @@ int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool
 	send->num_sge = in_capsule ? 2 : 1;
 	if (q->unsignaled >= q->signal_every)
 		signal_it(q, send);
+	q->under_way++;
 	q->batch.commands++;
 	if (r->batching && q->batch.commands < BATCH_COMMANDS)
 		return 0;
@@ -349,6 +354,7 @@ void rdma_host_queue_release(void *t, uint16_t qid, struct host_request *req)
 	struct rdma_host_queue *q = &r->queues[qid];
 
 	q->commands[host_slot_of(req->sqe.cid)].req = NULL;
+	q->under_way--;
 }
 
 /* What a failed completion says about the connection. */
