@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "wire/nvme_fabrics.h"
 
+#include "base/compiler.h"
 #include "wire/nvme_schema.h"
 
 /* Connect: bytes 40 record format, 42 queue ID, 44 size, 46 attributes, 48 keep-alive. */
@@ -72,4 +73,18 @@ void nvmf_tsas_rdma_put(uint8_t tsas[256], const struct nvmf_tsas_rdma *s)
 	tsas[1] = s->prtype;
 	tsas[2] = s->cms;
 	st_le16(tsas + 8, s->pkey);
+}
+
+const struct nvme_prop_row nvme_props[] = {
+#define PROPERTY(name, offset, bytes, key, fabrics, text) {offset, bytes, fabrics, key, text},
+#include "wire/nvme_names.def"
+};
+const unsigned int nvme_prop_count = ARRAY_SIZE(nvme_props);
+
+const struct nvme_prop_row *nvme_prop_find(uint32_t offset)
+{
+	for (unsigned int i = 0; i < nvme_prop_count; i++)
+		if (nvme_props[i].offset == offset)
+			return &nvme_props[i];
+	return NULL;
 }

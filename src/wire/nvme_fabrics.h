@@ -92,13 +92,22 @@ static inline uint64_t nvmf_connect_ipo(bool in_data, uint16_t offset)
 /* --- properties ------------------------------------------------------------------------- */
 
 enum nvme_prop {
-	NVME_PROP_CAP = 0x00, /* 8 bytes; the others 4 */
-	NVME_PROP_VS = 0x08,
-	NVME_PROP_CC = 0x14,
-	NVME_PROP_CSTS = 0x1c,
-	NVME_PROP_NSSR = 0x20,
-	NVME_PROP_CRTO = 0x68,
+#define PROPERTY(name, offset, bytes, key, fabrics, text) NVME_PROP_##name = (offset),
+#include "wire/nvme_names.def"
 };
+
+/* One property; key is its name in nvme-cli's JSON, fabrics whether it is there over fabrics. */
+struct nvme_prop_row {
+	uint32_t offset;
+	uint8_t bytes;
+	bool fabrics;
+	const char *key, *name;
+};
+
+extern const struct nvme_prop_row nvme_props[];
+extern const unsigned int nvme_prop_count;
+/* NULL: there is none at this offset. */
+const struct nvme_prop_row *nvme_prop_find(uint32_t offset);
 
 struct nvmf_prop {
 	bool wide; /* attrib: 8 bytes instead of 4 */

@@ -26,16 +26,33 @@ enum nvme_cns { /* low byte of dword 10 */
 		NVME_CNS_ALLOCATED_NS = 0x11,
 		NVME_CNS_NS_CTRL_LIST = 0x12, /* controllers attached to a namespace */
 		NVME_CNS_CTRL_LIST = 0x13,
+		NVME_CNS_CS_ALLOCATED_NS_LIST = 0x1a,
 		NVME_CNS_IO_COMMAND_SETS = 0x1c,
 };
 
 enum nvme_csi { NVME_CSI_NVM = 0 };
+
+/* CNS 1c: combinations of I/O command sets that a controller can have at a time, one bit a set. */
+#define NVME_IOCS_MAX 512
 
 struct nvme_u128 {
 	uint64_t lo, hi;
 };
 
 enum nvme_cntrltype { NVME_CNTRLTYPE_IO = 1, NVME_CNTRLTYPE_DISCOVERY = 2, NVME_CNTRLTYPE_ADMIN };
+
+#define NVME_PSD_MXPS (1u << 0) /* mp in 0.0001 W, else in 0.01 W */
+#define NVME_PSD_NOPS (1u << 1) /* the controller does no I/O in it */
+struct nvme_power_state {
+	uint16_t mp; /* maximum power */
+	uint8_t flags;
+	uint32_t enlat, exlat;	    /* microseconds */
+	uint8_t rrt, rrl, rwt, rwl; /* relative throughputs and latencies */
+	uint16_t idlp;		    /* idle power, in units of ips */
+	uint8_t ips;		    /* scale in the upper two bits */
+	uint16_t actp;
+	uint8_t apws; /* scale in the upper two bits, workload in the lower three */
+};
 
 struct nvme_id_ctrl {
 	uint16_t vid, ssvid;
@@ -81,7 +98,7 @@ struct nvme_id_ctrl {
 	uint8_t fcatt, msdbd;
 	uint16_t ofcs;
 	uint8_t dctype;
-	uint8_t psd0[32]; /* power state 0 */
+	struct nvme_power_state psd[32]; /* npss + 1 of them are there */
 };
 
 #define NVME_CMIC_MULTI_PORT	  (1u << 0)
@@ -124,12 +141,21 @@ struct nvme_id_ns {
 	struct nvme_u128 nvmcap;
 	uint16_t npwg, npwa, npdg, npda, nows, mssrl;
 	uint32_t mcl;
-	uint8_t msrc;
+	uint8_t msrc, nulbaf;
 	uint32_t anagrpid;
 	uint8_t nsattr;
 	uint16_t nvmsetid, endgid;
 	uint8_t nguid[16], eui64[8];
-	struct nvme_lbaf lbaf[16];
+	struct nvme_lbaf lbaf[64];
+};
+
+/* CNS 08: what a namespace has whatever its command set. */
+struct nvme_id_independent_ns {
+	uint8_t nsfeat, nmic, rescap, fpi;
+	uint32_t anagrpid;
+	uint8_t nsattr;
+	uint16_t nvmsetid, endgid;
+	uint8_t nstat; /* bit 0: ready */
 };
 
 #define NVME_NSFEAT_THIN	    (1u << 0)
@@ -138,12 +164,16 @@ struct nvme_id_ns {
 #define NVME_NSATTR_WRITE_PROTECTED (1u << 0)
 #define NVME_DLFEAT_READ_ZEROES	    0x01 /* deallocated blocks read as zeroes */
 #define NVME_DLFEAT_WZ_DEAC	    0x08 /* Write Zeroes takes the deallocate bit */
-#define NVME_ID_NS_LBAF(id)	    (&(id)->lbaf[(id)->flbas & 0xf])
+/* The format in use: four bits of FLBAS, and two more where there are more formats. */
+#define NVME_FLBAS_FORMAT(flbas) (((flbas)&0xf) | ((flbas) >> 1 & 0x30))
+#define NVME_ID_NS_LBAF(id)	 (&(id)->lbaf[NVME_FLBAS_FORMAT((id)->flbas)])
 
 void nvme_id_ctrl_get(struct cursor *c, struct nvme_id_ctrl *s);
 void nvme_id_ctrl_put(struct wcursor *c, const struct nvme_id_ctrl *s);
 void nvme_id_ns_get(struct cursor *c, struct nvme_id_ns *s);
 void nvme_id_ns_put(struct wcursor *c, const struct nvme_id_ns *s);
+void nvme_id_independent_ns_get(struct cursor *c, struct nvme_id_independent_ns *s);
+void nvme_id_independent_ns_put(struct wcursor *c, const struct nvme_id_independent_ns *s);
 
 /*
  * Namespace lists (CNS 02, 07, 10; also log page 04): 1024 IDs, ascending, ended by a zero

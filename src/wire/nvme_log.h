@@ -14,15 +14,12 @@
 #include "wire/nvme_identify.h"
 
 enum nvme_lid {
-	NVME_LID_SUPPORTED = 0x00,
-	NVME_LID_ERROR = 0x01,
-	NVME_LID_SMART = 0x02,
-	NVME_LID_FIRMWARE = 0x03,
-	NVME_LID_CHANGED_NS = 0x04,
-	NVME_LID_EFFECTS = 0x05,
-	NVME_LID_ANA = 0x0c,
-	NVME_LID_DISCOVERY = 0x70,
+#define LOG(name, lid, text) NVME_LID_##name = (lid),
+#include "wire/nvme_names.def"
 };
+
+/* The page's name as the specification writes it, or "Unknown". */
+const char *nvme_log_name(uint8_t lid);
 
 struct nvme_get_log {
 	uint8_t lid, lsp;
@@ -30,7 +27,8 @@ struct nvme_get_log {
 	uint64_t len;	 /* bytes, from the zero-based dword count */
 	uint64_t offset; /* bytes, or an index if ot is set */
 	bool ot;
-	uint8_t csi;
+	uint8_t csi, uuid; /* uuid: index of the UUID list, 0 none */
+	uint16_t lsi;
 };
 
 #define NVME_GET_LOG_RAE (1u << 15) /* dword 10 */
@@ -62,6 +60,10 @@ struct nvme_smart {
 	struct nvme_u128 ctrl_busy_time;		      /* minutes */
 	struct nvme_u128 power_cycles, power_on_hours, unsafe_shutdowns;
 	struct nvme_u128 media_errors, num_err_log_entries;
+	uint32_t warning_temp_time, critical_comp_time; /* minutes */
+	uint16_t temp_sensor[8];			/* kelvin; 0: there is none */
+	uint32_t thm_temp1_trans_count, thm_temp2_trans_count;
+	uint32_t thm_temp1_total_time, thm_temp2_total_time; /* seconds */
 };
 
 #define NVME_SUPPORTED_LEN	 1024
@@ -79,13 +81,37 @@ struct nvme_firmware_log {
 	char frs[7][8]; /* revision in each slot */
 };
 
-#define NVME_EFFECTS_LEN  4096
-#define NVME_EFFECT_CSUPP (1u << 0) /* supported */
-#define NVME_EFFECT_LBCC  (1u << 1) /* changes logical block content */
+#define NVME_EFFECTS_LEN   4096
+#define NVME_EFFECT_CSUPP  (1u << 0)	   /* supported */
+#define NVME_EFFECT_LBCC   (1u << 1)	   /* changes logical block content */
+#define NVME_EFFECT_NCC	   (1u << 2)	   /* changes a namespace's capability */
+#define NVME_EFFECT_NIC	   (1u << 3)	   /* changes which namespaces there are */
+#define NVME_EFFECT_CCC	   (1u << 4)	   /* changes a controller's capability */
+#define NVME_EFFECT_CSE(v) ((v) >> 16 & 7) /* what may not run beside it */
+#define NVME_EFFECT_USS	   (1u << 19)	   /* takes an index of the UUID list */
 struct nvme_effects {
 	uint32_t admin[256], io[256];
 };
 
+/* Asymmetric namespace access: a header, then each group followed by its namespace IDs. */
+#define NVME_ANA_HDR_LEN    16
+#define NVME_ANA_GROUP_LEN  32
+#define NVME_ANA_LSP_GROUPS 1 /* log specific field: leave the namespace IDs out */
+struct nvme_ana_hdr {
+	uint64_t chgcnt;
+	uint16_t ngrps;
+};
+struct nvme_ana_group {
+	uint32_t grpid, nnsids;
+	uint64_t chgcnt;
+	uint8_t state; /* the lower four bits: nvme_ana_state_name() */
+};
+
+const char *nvme_ana_state_name(uint8_t state);
+void nvme_ana_hdr_get(struct cursor *c, struct nvme_ana_hdr *s);
+void nvme_ana_hdr_put(struct wcursor *c, const struct nvme_ana_hdr *s);
+void nvme_ana_group_get(struct cursor *c, struct nvme_ana_group *s);
+void nvme_ana_group_put(struct wcursor *c, const struct nvme_ana_group *s);
 void nvme_error_entry_get(struct cursor *c, struct nvme_error_entry *s);
 void nvme_error_entry_put(struct wcursor *c, const struct nvme_error_entry *s);
 void nvme_smart_get(struct cursor *c, struct nvme_smart *s);
@@ -100,20 +126,14 @@ void nvme_effects_put(struct wcursor *c, const struct nvme_effects *s);
 /* --- features --------------------------------------------------------------------------- */
 
 enum nvme_fid {
-	NVME_FID_ARBITRATION = 0x01,
-	NVME_FID_POWER_MGMT = 0x02,
-	NVME_FID_TEMP_THRESHOLD = 0x04,
-	NVME_FID_ERROR_RECOVERY = 0x05,
-	NVME_FID_VOLATILE_WC = 0x06,
-	NVME_FID_NUM_QUEUES = 0x07,
-	NVME_FID_IRQ_COALESCE = 0x08,
-	NVME_FID_IRQ_CONFIG = 0x09,
-	NVME_FID_WRITE_ATOMIC = 0x0a,
-	NVME_FID_ASYNC_EVENT = 0x0b,
-	NVME_FID_KEEP_ALIVE = 0x0f, /* milliseconds */
-	NVME_FID_HOST_ID = 0x81,
-	NVME_FID_WRITE_PROTECT = 0x84,
+#define FEATURE(name, fid, text, bytes) NVME_FID_##name = (fid),
+#include "wire/nvme_names.def"
 };
+
+/* The feature's name as the specification writes it, or "Unknown". */
+const char *nvme_feature_name(uint8_t fid);
+/* Bytes of data that go with it, 0 for none. */
+uint32_t nvme_feature_bytes(uint8_t fid);
 
 enum nvme_feature_sel { /* dword 10 bits 10:8 of Get Features */
 			NVME_SEL_CURRENT = 0,

@@ -45,23 +45,26 @@
 		must(w.overrun);                                                   \
 	}
 
-#define CODECS(V)                                   \
-	V(nvme_sqe, NVME_SQE_LEN)                   \
-	V(nvme_cqe, NVME_CQE_LEN)                   \
-	V(nvme_sgl, NVME_SGL_LEN)                   \
-	V(nvme_dsm_range, NVME_DSM_RANGE_LEN)       \
-	V(nvme_copy_range, NVME_COPY_RANGE_LEN)     \
-	V(nvmf_connect_data, NVMF_CONNECT_DATA_LEN) \
-	V(nvmf_disc_hdr, NVMF_DISC_HDR_LEN)         \
-	V(nvmf_disc_entry, NVMF_DISC_ENTRY_LEN)     \
-	V(nvme_id_ctrl, NVME_IDENTIFY_LEN)          \
-	V(nvme_id_ns, NVME_IDENTIFY_LEN)            \
-	V(nvme_error_entry, NVME_ERROR_ENTRY_LEN)   \
-	V(nvme_smart, NVME_SMART_LEN)               \
-	V(nvme_firmware_log, NVME_FIRMWARE_LEN)     \
-	V(nvme_effects, NVME_EFFECTS_LEN)           \
-	V(nvme_rdma_req, NVME_RDMA_REQ_LEN)         \
-	V(nvme_rdma_rep, NVME_RDMA_REP_LEN)         \
+#define CODECS(V)                                    \
+	V(nvme_sqe, NVME_SQE_LEN)                    \
+	V(nvme_cqe, NVME_CQE_LEN)                    \
+	V(nvme_sgl, NVME_SGL_LEN)                    \
+	V(nvme_dsm_range, NVME_DSM_RANGE_LEN)        \
+	V(nvme_copy_range, NVME_COPY_RANGE_LEN)      \
+	V(nvmf_connect_data, NVMF_CONNECT_DATA_LEN)  \
+	V(nvmf_disc_hdr, NVMF_DISC_HDR_LEN)          \
+	V(nvmf_disc_entry, NVMF_DISC_ENTRY_LEN)      \
+	V(nvme_id_ctrl, NVME_IDENTIFY_LEN)           \
+	V(nvme_id_ns, NVME_IDENTIFY_LEN)             \
+	V(nvme_id_independent_ns, NVME_IDENTIFY_LEN) \
+	V(nvme_ana_hdr, NVME_ANA_HDR_LEN)            \
+	V(nvme_ana_group, NVME_ANA_GROUP_LEN)        \
+	V(nvme_error_entry, NVME_ERROR_ENTRY_LEN)    \
+	V(nvme_smart, NVME_SMART_LEN)                \
+	V(nvme_firmware_log, NVME_FIRMWARE_LEN)      \
+	V(nvme_effects, NVME_EFFECTS_LEN)            \
+	V(nvme_rdma_req, NVME_RDMA_REQ_LEN)          \
+	V(nvme_rdma_rep, NVME_RDMA_REP_LEN)          \
 	V(nvme_rdma_rej, NVME_RDMA_REJ_LEN)
 CODECS(ROUND_TRIP)
 

@@ -128,13 +128,23 @@ static void get_log_page_carries_32_bits_of_length_and_an_offset(void **state)
 	assert_int_equal(g.offset, 0);
 	nvme_get_log_to_sqe(&g, &again);
 	assert_memory_equal(&s, &again, sizeof(s));
-	g = (struct nvme_get_log){.lid = 5, .len = 4ull << 32, .offset = 0x123456789abc, .rae = 1};
+	g = (struct nvme_get_log){.lid = 5,
+				  .len = 4ull << 32,
+				  .offset = 0x123456789abc,
+				  .rae = 1,
+				  .lsi = 0x1234,
+				  .uuid = 0x7f,
+				  .csi = 2,
+				  .ot = true};
 	again = (struct nvme_sqe){0};
 	nvme_get_log_to_sqe(&g, &again);
 	nvme_get_log_from_sqe(&g, &again);
 	assert_true(g.len == 4ull << 32);
 	assert_true(g.offset == 0x123456789abc);
-	assert_true(g.rae);
+	assert_true(g.rae && g.ot);
+	assert_int_equal(g.lsi, 0x1234);
+	assert_int_equal(g.uuid, 0x7f);
+	assert_int_equal(g.csi, 2);
 }
 
 static void a_completion_reads_and_writes_back(void **state)
@@ -182,18 +192,18 @@ static void structures_have_the_length_the_specification_gives(void **state)
 	} while (0)
 	ctrl.subnqn[0] = 'n';
 	ctrl.cntrltype = 1;
-	ctrl.psd0[31] = 9;
+	ctrl.psd[31].apws = 9;
 	ctrl.ioccsz = 0x104;
 	LEN_IS(nvme_id_ctrl_put(&w, &ctrl), NVME_IDENTIFY_LEN);
 	assert_int_equal(out[111], 1);
 	assert_int_equal(out[768], 'n');
 	assert_int_equal(ld_le32(out + 1792), 0x104);
-	assert_int_equal(out[2048 + 31], 9);
+	assert_int_equal(out[2048 + 31 * 32 + 22], 9);
 	ns.nsattr = 1;
-	ns.lbaf[15].ds = 12;
+	ns.lbaf[63].ds = 12;
 	LEN_IS(nvme_id_ns_put(&w, &ns), NVME_IDENTIFY_LEN);
 	assert_int_equal(out[99], 1);
-	assert_int_equal(out[190], 12);
+	assert_int_equal(out[128 + 63 * 4 + 2], 12);
 	fx.io[255] = 3;
 	LEN_IS(nvme_effects_put(&w, &fx), NVME_EFFECTS_LEN);
 	assert_int_equal(out[2044], 3);
@@ -276,6 +286,126 @@ static void a_status_has_the_specifications_name(void **state)
 	assert_string_equal(nvme_status_name(0x7ff), "unknown status");
 }
 
+static void a_power_state_has_all_its_fields(void **state)
+{
+	struct nvme_id_ctrl id = {.npss = 1};
+	struct nvme_id_ctrl back;
+	struct wcursor w = wcursor_init(out, sizeof(out));
+	struct cursor c = cursor_init(out, sizeof(out));
+
+	(void)state;
+	id.psd[1] = (struct nvme_power_state){.mp = 0x102,
+					      .flags = NVME_PSD_NOPS,
+					      .enlat = 0x3040506,
+					      .exlat = 7,
+					      .rrt = 8,
+					      .rrl = 9,
+					      .rwt = 10,
+					      .rwl = 11,
+					      .idlp = 12,
+					      .ips = 0x40,
+					      .actp = 13,
+					      .apws = 0x81};
+	nvme_id_ctrl_put(&w, &id);
+	assert_int_equal(ld_le16(out + 2048 + 32), 0x102);
+	assert_int_equal(ld_le32(out + 2048 + 32 + 4), 0x3040506);
+	assert_int_equal(ld_le16(out + 2048 + 32 + 16), 12);
+	nvme_id_ctrl_get(&c, &back);
+	assert_int_equal(back.psd[1].exlat, 7);
+	assert_int_equal(back.psd[1].rwl, 11);
+	assert_int_equal(back.psd[1].ips, 0x40);
+	assert_int_equal(back.psd[1].actp, 13);
+}
+
+static void formats_beyond_the_sixteenth_are_named_by_two_more_bits(void **state)
+{
+	struct nvme_id_ns id = {.nlbaf = 40, .flbas = 0x45};
+
+	(void)state;
+	id.lbaf[0x25].ds = 14;
+	assert_int_equal(NVME_FLBAS_FORMAT(id.flbas), 0x25);
+	assert_int_equal(NVME_ID_NS_LBAF(&id)->ds, 14);
+}
+
+static void an_independent_namespace_reads_and_writes_back(void **state)
+{
+	struct nvme_id_independent_ns s = {.nsfeat = 1,
+					   .nmic = 2,
+					   .fpi = 3,
+					   .anagrpid = 0x4050607,
+					   .nsattr = 8,
+					   .nvmsetid = 9,
+					   .endgid = 10,
+					   .nstat = 1};
+	struct nvme_id_independent_ns back;
+	struct wcursor w = wcursor_init(out, sizeof(out));
+	struct cursor c = cursor_init(out, sizeof(out));
+
+	(void)state;
+	nvme_id_independent_ns_put(&w, &s);
+	assert_int_equal(w.p - out, NVME_IDENTIFY_LEN);
+	assert_int_equal(ld_le32(out + 4), 0x4050607);
+	assert_int_equal(out[14], 1);
+	nvme_id_independent_ns_get(&c, &back);
+	assert_int_equal(back.endgid, 10);
+	assert_int_equal(back.nvmsetid, 9);
+}
+
+static void smart_has_sensors_and_thermal_times(void **state)
+{
+	struct nvme_smart s = {.warning_temp_time = 1, .thm_temp2_total_time = 2};
+	struct nvme_smart back;
+	struct wcursor w = wcursor_init(out, NVME_SMART_LEN);
+	struct cursor c = cursor_init(out, NVME_SMART_LEN);
+
+	(void)state;
+	s.temp_sensor[7] = 300;
+	nvme_smart_put(&w, &s);
+	assert_false(w.overrun);
+	assert_int_equal(ld_le32(out + 192), 1);
+	assert_int_equal(ld_le16(out + 214), 300);
+	assert_int_equal(ld_le32(out + 228), 2);
+	nvme_smart_get(&c, &back);
+	assert_int_equal(back.temp_sensor[7], 300);
+	assert_int_equal(cursor_left(&c), 0);
+}
+
+static void ana_groups_follow_their_header(void **state)
+{
+	const struct nvme_ana_hdr hdr = {.chgcnt = 5, .ngrps = 1};
+	const struct nvme_ana_group group = {.grpid = 1, .nnsids = 2, .chgcnt = 3, .state = 0xf};
+	struct nvme_ana_hdr h;
+	struct nvme_ana_group g;
+	struct wcursor w = wcursor_init(out, NVME_ANA_HDR_LEN + NVME_ANA_GROUP_LEN);
+	struct cursor c = cursor_init(out, NVME_ANA_HDR_LEN + NVME_ANA_GROUP_LEN);
+
+	(void)state;
+	nvme_ana_hdr_put(&w, &hdr);
+	nvme_ana_group_put(&w, &group);
+	assert_false(w.overrun);
+	assert_int_equal(w.p - out, NVME_ANA_HDR_LEN + NVME_ANA_GROUP_LEN);
+	assert_int_equal(out[16 + 16], 0xf);
+	nvme_ana_hdr_get(&c, &h);
+	nvme_ana_group_get(&c, &g);
+	assert_int_equal(h.ngrps, 1);
+	assert_int_equal(g.nnsids, 2);
+	assert_string_equal(nvme_ana_state_name(g.state), "change");
+	assert_string_equal(nvme_ana_state_name(1), "optimized");
+}
+
+static void pages_features_and_properties_have_names(void **state)
+{
+	(void)state;
+	assert_string_equal(nvme_log_name(NVME_LID_SMART), "SMART / Health Information");
+	assert_string_equal(nvme_log_name(0x6f), "Unknown");
+	assert_string_equal(nvme_feature_name(NVME_FID_NUM_QUEUES), "Number of Queues");
+	assert_int_equal(nvme_feature_bytes(NVME_FID_HOST_ID), 16);
+	assert_int_equal(nvme_feature_bytes(NVME_FID_NUM_QUEUES), 0);
+	assert_string_equal(nvme_prop_find(NVME_PROP_CSTS)->key, "csts");
+	assert_int_equal(nvme_prop_find(NVME_PROP_CAP)->bytes, 8);
+	assert_null(nvme_prop_find(0x18));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +418,12 @@ int main(void)
 		cmocka_unit_test(a_cut_namespace_descriptor_is_refused),
 		cmocka_unit_test(private_data_reads_and_writes_back),
 		cmocka_unit_test(a_status_has_the_specifications_name),
+		cmocka_unit_test(a_power_state_has_all_its_fields),
+		cmocka_unit_test(formats_beyond_the_sixteenth_are_named_by_two_more_bits),
+		cmocka_unit_test(an_independent_namespace_reads_and_writes_back),
+		cmocka_unit_test(smart_has_sensors_and_thermal_times),
+		cmocka_unit_test(ana_groups_follow_their_header),
+		cmocka_unit_test(pages_features_and_properties_have_names),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
