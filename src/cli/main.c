@@ -26,7 +26,7 @@ static void usage(FILE *out)
 {
 	fputs("usage: weft COMMAND [OPTION...]\n\n", out);
 	for (const struct command *c = commands; c->name; c++)
-		fprintf(out, "  %-16s  %s\n", c->name, c->summary);
+		fprintf(out, "  %-19s  %s\n", c->name, c->summary);
 	fputs("\n`weft help COMMAND` tells more, and so does weft-COMMAND(1).\n", out);
 }
 

@@ -78,7 +78,8 @@ static const struct argp_option options[] = {
 	 "Key of the subsystem, which has to prove that it has it; the same", 3},
 	{"provider", KEY_PROVIDER, "weft|system", 0,
 	 "Verbs library: weft (default), or system for the machine's own rdma-core", 3},
-	{"output-format", 'o', "normal|json", 0, "How it is shown (default normal)", 4},
+	{"output-format", 'o', "normal|json|binary", 0,
+	 "How it is shown (default normal); binary is for what comes as one structure", 4},
 	{0},
 };
 
@@ -171,7 +172,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			strcpy(o->uri.nqn, arg);
 		return 0;
 	case 'N':
-		if (nvme_nsid_parse(arg, &o->uri.nsid))
+		if (o->any_nsid)
+			o->uri.nsid = (uint32_t)cli_parse_number(state, "--namespace-id", arg, 0,
+								 UINT32_MAX);
+		else if (nvme_nsid_parse(arg, &o->uri.nsid))
 			argp_error(state, "--namespace-id takes 1 to 0xfffffffe, not '%s'", arg);
 		return 0;
 	case 'w':
@@ -232,7 +236,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'o':
 		if (output_format_parse(arg, &o->format))
-			argp_error(state, "--output-format is normal or json, not '%s'", arg);
+			argp_error(state, "--output-format is normal, json or binary, not '%s'",
+				   arg);
+		else if (o->format == OUTPUT_BINARY && !o->takes_binary)
+			argp_error(state, "there is no binary form of this: --output-format is "
+					  "normal or json");
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->target == NVME_OPTS_OWN)

@@ -35,6 +35,8 @@ struct nvme_opts {
 	bool header_digest, data_digest;
 	int ctrl_loss_s; /* give up reconnecting after this; 0: at once; -1: never */
 	enum output_format format;
+	bool takes_binary;	       /* the verb has a binary form, too */
+	bool any_nsid;		       /* of --namespace-id: 0 and ffffffff, too */
 	const char *provider;	       /* NULL: weft's own verbs library */
 	char *secret, *ctrl_secret;    /* words of the command line, masked once they are read */
 	struct auth_key key, ctrl_key; /* DH-HMAC-CHAP; of no length: none */
@@ -43,6 +45,10 @@ struct nvme_opts {
 #define NVME_NAMESPACE_ARGS                        \
 	"nvme+rdma|tcp://HOST[:PORT]/NQN[?ns=N]\n" \
 	"-t rdma|tcp -a ADDRESS [-s PORT] -n NQN [-N NSID]"
+
+#define NVME_CONTROLLER_ARGS                \
+	"nvme+rdma|tcp://HOST[:PORT]/NQN\n" \
+	"-t rdma|tcp -a ADDRESS [-s PORT] -n NQN"
 
 /* The child parser; its input is a struct nvme_opts that nvme_opts_init() prepared. */
 extern const struct argp_child nvme_opts_children[];

@@ -59,6 +59,8 @@ int output_format_parse(const char *text, enum output_format *ret)
 		*ret = OUTPUT_JSON;
 	else if (strcmp(text, "normal") == 0 || strcmp(text, "text") == 0)
 		*ret = OUTPUT_TEXT;
+	else if (strcmp(text, "binary") == 0)
+		*ret = OUTPUT_BINARY;
 	else
 		return -EINVAL;
 	return 0;
@@ -74,6 +76,14 @@ void output_init(struct output *o, FILE *file, enum output_format format)
 	};
 	if (format == OUTPUT_JSON)
 		o->stack[0] = json_object_new_object();
+}
+
+void output_be_list(struct output *o)
+{
+	if (o->format != OUTPUT_JSON)
+		return;
+	json_object_put(o->stack[0]);
+	o->stack[0] = json_object_new_array();
 }
 
 static void indent(const struct output *o)
@@ -180,6 +190,23 @@ void output_hex(struct output *o, const char *key, const char *label, uint64_t v
 	output_number(o, key, label, value, text);
 }
 
+void output_wide(struct output *o, const char *key, const char *label, uint64_t hi, uint64_t lo)
+{
+	unsigned __int128 n = (unsigned __int128)hi << 64 | lo;
+	char text[48], *p = text + sizeof(text) - 1;
+	double rounded = (double)n;
+
+	*p = 0;
+	do {
+		*--p = (char)('0' + (int)(n % 10));
+		n /= 10;
+	} while (n);
+	if (o->format == OUTPUT_JSON && hi)
+		add(o, key, json_object_new_double_s(rounded, p));
+	else
+		output_number(o, key, label, lo, p);
+}
+
 void output_real(struct output *o, const char *key, const char *label, double value,
 		 const char *text)
 {
@@ -198,6 +225,23 @@ void output_bool(struct output *o, const char *key, const char *label, bool valu
 		add(o, key, json_object_new_boolean(value));
 	else
 		field(o, label ? label : key, value ? "yes" : "no");
+}
+
+bool output_bytes(struct output *o, const char *key, const char *label, const uint8_t *bytes,
+		  size_t len)
+{
+	char *digits = malloc(2 * len + 1);
+
+	if (!digits) {
+		cli_fail("out of memory for %zu bytes", len);
+		return false;
+	}
+	digits[0] = 0;
+	for (size_t i = 0; i < len; i++)
+		snprintf(digits + 2 * i, 3, "%02x", bytes[i]);
+	output_string(o, key, label, digits);
+	free(digits);
+	return true;
 }
 
 void output_note(struct output *o, const char *fmt, ...)

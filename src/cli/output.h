@@ -15,7 +15,8 @@
 
 #include "base/compiler.h"
 
-enum output_format { OUTPUT_TEXT, OUTPUT_JSON };
+/* OUTPUT_BINARY: what the controller sent, as it came; only some commands have that. */
+enum output_format { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_BINARY };
 
 enum { OUTPUT_DEPTH_MAX = 8 };
 
@@ -33,10 +34,12 @@ struct output {
 	struct json_object *stack[OUTPUT_DEPTH_MAX];
 };
 
-/* "normal", "text" or "json", as -o takes it. */
+/* "normal", "text", "json" or "binary", as -o takes it. */
 int output_format_parse(const char *text, enum output_format *ret) must_use;
 
 void output_init(struct output *o, FILE *file, enum output_format format);
+/* The JSON form is a list, not an object; nothing may be in it yet. */
+void output_be_list(struct output *o);
 /* An object or list within the present one; key NULL for an element of a list. The title is the
  * text form's line, NULL for none; text inside is indented one step further. */
 void output_object(struct output *o, const char *key, const char *title, ...) printf_like(3, 4);
@@ -49,9 +52,14 @@ void output_number(struct output *o, const char *key, const char *label, uint64_
 		   const char *text);
 /* A number that is written in hexadecimal in the text form. */
 void output_hex(struct output *o, const char *key, const char *label, uint64_t value);
+/* One of 128 bits, the upper and the lower half; in decimal. */
+void output_wide(struct output *o, const char *key, const char *label, uint64_t hi, uint64_t lo);
 void output_real(struct output *o, const char *key, const char *label, double value,
 		 const char *text);
 void output_bool(struct output *o, const char *key, const char *label, bool value);
+/* Bytes, as two hexadecimal digits each. False: told. */
+bool output_bytes(struct output *o, const char *key, const char *label, const uint8_t *bytes,
+		  size_t len) must_use;
 /* A line of the text form alone. */
 void output_note(struct output *o, const char *fmt, ...) printf_like(2, 3);
 /* Writes the JSON form, closes everything. False (and a line on stderr) if writing failed. */

@@ -30,14 +30,22 @@ for page in pages:
         faults.append(f"{page}: there is no command weft {name[1]}")
     if f"'man/{os.path.basename(page)}'" not in tree.read("docs/meson.build"):
         faults.append(f"{page}: docs/meson.build does not install it")
-    examples = re.search(r"^\.Sh EXAMPLES\n(.*?)(?=^\.Sh |\Z)", tree.read(page), re.M | re.S)
+    # A page may be another's, which then shows this command, too.
+    text = tree.read(page)
+    so = re.fullmatch(r"\.so man1/(weft-[\w-]+\.1)\n", text)
+    if so:
+        text = tree.read("docs/man/" + so[1])
+        if not re.search(rf"^\.Nm {os.path.basename(page)[:-2]}( ,)?$", text, re.M):
+            faults.append(f"{page}: {so[1]} is not about it")
+    examples = re.search(r"^\.Sh EXAMPLES\n(.*?)(?=^\.Sh |\Z)", text, re.M | re.S)
     own = os.path.basename(page)[:-2].replace("-", " ", 1)
     if page.endswith(".1") and not re.search(rf"^\.Dl .*\b{own}\b", examples[1] if examples else "", re.M):
         faults.append(f"{page}: EXAMPLES shows no line with `{own}`")
     for ref in re.findall(r"^\.Xr (weft[\w-]*) (\d)", tree.read(page), re.M):
         if not os.path.isfile(os.path.join(tree.TOP, "docs/man", ".".join(ref))):
             faults.append(f"{page}: .Xr {ref[0]} {ref[1]} leads nowhere")
-lint = subprocess.run(["mandoc", "-Tlint", "-Wwarning", *[os.path.join(tree.TOP, p) for p in pages]],
+whole = [os.path.join(tree.TOP, p) for p in pages if not tree.read(p).startswith(".so ")]
+lint = subprocess.run(["mandoc", "-Tlint", "-Wwarning", *whole],
                       capture_output=True, text=True) if pages else None
 if lint:
     # Pages of other projects are not here to be found.

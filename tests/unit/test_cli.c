@@ -16,6 +16,7 @@
 
 #include "base/time.h"
 #include "cli/bench_pattern.h"
+#include "cli/hexdump.h"
 #include "cli/histogram.h"
 #include "cli/output.h"
 #include "cli/process.h"
@@ -109,6 +110,49 @@ static void text_is_an_aligned_hierarchy(void **state)
 				  "  name  : a\"b\n"
 				  "      ro    : yes\n"
 				  "end\n");
+	free(text);
+}
+
+static void numbers_of_128_bits_are_whole(void **state)
+{
+	struct output o;
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	(void)state;
+	output_init(&o, f, OUTPUT_JSON);
+	output_be_list(&o);
+	output_object(&o, NULL, NULL);
+	output_wide(&o, "a", NULL, 0, 7);
+	output_wide(&o, "b", NULL, UINT64_MAX, UINT64_MAX);
+	assert_true(output_bytes(&o, "c", NULL, (const uint8_t *)"\x01\xab", 2));
+	output_close(&o);
+	assert_true(output_finish(&o));
+	fclose(f);
+	assert_string_equal(text, "[\n"
+				  "  {\n"
+				  "    \"a\": 7,\n"
+				  "    \"b\": 340282366920938463463374607431768211455,\n"
+				  "    \"c\": \"01ab\"\n"
+				  "  }\n"
+				  "]\n");
+	free(text);
+}
+
+static void a_dump_has_offsets_and_what_can_be_printed(void **state)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	(void)state;
+	hexdump(f, (const uint8_t *)"0123456789abcdef\x7f!", 18);
+	fclose(f);
+	assert_string_equal(
+		text, "       0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f\n"
+		      "0000: 30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66 \"0123456789abcdef\"\n"
+		      "0010: 7f 21                                           \".!\"\n");
 	free(text);
 }
 
@@ -321,6 +365,8 @@ int main(void)
 		cmocka_unit_test(an_empty_histogram_says_zero),
 		cmocka_unit_test(text_is_an_aligned_hierarchy),
 		cmocka_unit_test(json_has_the_same_shape),
+		cmocka_unit_test(numbers_of_128_bits_are_whole),
+		cmocka_unit_test(a_dump_has_offsets_and_what_can_be_printed),
 		cmocka_unit_test(sizes_and_durations_read_well),
 		cmocka_unit_test(a_file_s_last_word_says_how_it_is_served),
 		cmocka_unit_test(a_disk_is_made_of_a_kind_and_a_size),

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "cli/page.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/hexdump.h"
+#include "wire/nvme_log.h"
+
+enum { KEY_CSI = 0x200, KEY_ALL, KEY_CNTID, KEY_GROUPS };
+
+/* --- the options ------------------------------------------------------------------------------ */
+
+static const struct {
+	unsigned int bit;
+	struct argp_option option;
+} all_options[] = {
+	{TAKES_RAW, {"raw-binary", 'b', NULL, 0, "Write the bytes as they came: -o binary", 4}},
+	{TAKES_HUMAN, {"human-readable", 'H', NULL, 0, "Tell what the bits mean", 4}},
+	{TAKES_HUMAN, {"verbose", 'v', NULL, 0, "The same", 4}},
+	{TAKES_VENDOR, {"vendor-specific", 'V', NULL, 0, "Show the vendor's bytes, too", 4}},
+	{TAKES_ALL, {"all", KEY_ALL, NULL, 0, "Those that are not attached, too", 0}},
+	{TAKES_CSI, {"csi", KEY_CSI, "N", 0, "Of this I/O command set: 0 is NVM", 0}},
+	{TAKES_ENTRIES, {"log-entries", 'e', "N", 0, "At most so many (default 64)", 0}},
+	{TAKES_CNTID, {"cntid", KEY_CNTID, "ID", 0, "From this controller ID on, or of it", 0}},
+	{TAKES_GROUPS, {"groups", KEY_GROUPS, NULL, 0, "Without the groups' namespaces", 0}},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct page *p = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &p->opts;
+		return 0;
+	case 'b':
+		p->raw = true;
+		return 0;
+	case 'H':
+	case 'v':
+		p->human = true;
+		return 0;
+	case 'V':
+		p->vendor = true;
+		return 0;
+	case 'e':
+		p->entries = (uint32_t)cli_parse_number(state, "--log-entries", arg, 1, 256);
+		return 0;
+	case KEY_ALL:
+		p->all = true;
+		return 0;
+	case KEY_CSI:
+		p->csi = (int)cli_parse_number(state, "--csi", arg, 0, UINT8_MAX);
+		return 0;
+	case KEY_CNTID:
+		p->cntid = (uint32_t)cli_parse_number(state, "--cntid", arg, 0, UINT16_MAX);
+		return 0;
+	case KEY_GROUPS:
+		p->groups = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void parse_page(struct page *p, int argc, char **argv)
+{
+	struct argp_option options[ARRAY_SIZE(all_options) + 1] = {{0}};
+	struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = p->verb->target == NVME_OPTS_NAMESPACE ? NVME_NAMESPACE_ARGS
+								   : NVME_CONTROLLER_ARGS,
+		.doc = p->verb->doc,
+		.children = nvme_opts_children,
+	};
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(all_options); i++)
+		if (all_options[i].bit & p->verb->takes)
+			options[n++] = all_options[i].option;
+	cli_parse(&argp, p->verb->name, argc, argv, p);
+}
+
+/* --- fetching --------------------------------------------------------------------------------- */
+
+bool page_open(struct page *p)
+{
+	struct session_config config = {
+		.discovery = strcmp(p->opts.uri.nqn, NVMF_DISCOVERY_NQN) == 0,
+	};
+
+	if ((p->raw || p->opts.format == OUTPUT_BINARY) && isatty(STDOUT_FILENO))
+		cli_fail("binary is not written to a terminal; redirect it");
+	else
+		p->session = session_open(&p->opts, &config);
+	nvme_opts_wipe(&p->opts);
+	p->nsid = p->opts.uri.nsid;
+	return p->session;
+}
+
+bool page_identify(struct page *p, enum nvme_cns cns, uint32_t nsid, uint32_t cntid, uint8_t csi,
+		   const char *what)
+{
+	struct host_request req = {0};
+
+	p->data = p->session->page;
+	p->len = NVME_IDENTIFY_LEN;
+	host_prepare_identify(&req, cns, nsid, p->data);
+	req.sqe.cdw10 |= cntid << 16;
+	req.sqe.cdw11 = (uint32_t)csi << 24;
+	return session_exec(p->session, 0, &req, what);
+}
+
+/* Only the last piece gives up the event whose cause is in the page: what is asked for before it
+ * belongs together. */
+bool page_log(struct page *p, const struct nvme_get_log *log, uint32_t nsid)
+{
+	struct session *s = p->session;
+	char what[96];
+
+	snprintf(what, sizeof(what), "Get Log Page %02xh (%s)", log->lid, nvme_log_name(log->lid));
+	p->len = (uint32_t)log->len;
+	p->data = session_alloc(s, p->len);
+	if (!p->data)
+		return false;
+	for (uint32_t at = 0; at < p->len;) {
+		uint32_t len = min_of(p->len - at, (uint32_t)NVME_IDENTIFY_LEN);
+		struct nvme_get_log piece = *log;
+		struct host_request req = {
+			.sqe.nsid = nsid,
+			.dir = NVMF_DIR_TO_HOST,
+			.data = p->data + at,
+			.data_len = len,
+		};
+
+		piece.len = len;
+		piece.offset += at;
+		piece.rae |= at + len < p->len;
+		nvme_get_log_to_sqe(&piece, &req.sqe);
+		if (!session_exec(s, 0, &req, what))
+			return false;
+		at += len;
+	}
+	return true;
+}
+
+/* --- showing ---------------------------------------------------------------------------------- */
+
+void show_padded(struct output *o, const char *key, const char *src, size_t len)
+{
+	char text[NVME_NQN_LEN + 1];
+	size_t n = strnlen(src, min_of(len, (size_t)NVME_NQN_LEN));
+
+	for (size_t i = 0; i < n; i++)
+		text[i] = (unsigned char)src[i] < 0x20 || src[i] == 0x7f ? '?' : src[i];
+	text[n] = 0;
+	output_string(o, key, NULL, text);
+}
+
+const char *hex_text(char *text, const uint8_t *v, size_t len)
+{
+	text[0] = 0;
+	for (size_t i = 0; i < len; i++)
+		snprintf(text + 2 * i, 3, "%02x", v[i]);
+	return text;
+}
+
+void show_bits(struct output *o, const struct bits *rows, uint64_t value)
+{
+	for (const struct bits *b = rows; b->label; b++) {
+		uint64_t v = value >> b->low & (UINT64_MAX >> (64 - b->count));
+		unsigned int word = 0;
+
+		if (b->words) {
+			while (word < v && b->words[word + 1])
+				word++;
+			output_note(o, "  %-46s: %s", b->label, b->words[word]);
+			continue;
+		}
+		v = v * (b->times ? b->times : 1) + b->plus;
+		output_note(o, "  %-46s: %llu%s%s", b->label, (unsigned long long)v,
+			    b->unit ? " " : "", b->unit ? b->unit : "");
+	}
+}
+
+static bool print(const struct page *p)
+{
+	struct output o;
+
+	if (p->raw || p->opts.format == OUTPUT_BINARY)
+		return write_raw(stdout, "standard output", p->data, p->len);
+	output_init(&o, stdout, p->opts.format);
+	o.flat = true;
+	p->verb->show(&o, p);
+	return output_finish(&o);
+}
+
+int page_run(const struct page_verb *v, int argc, char **argv)
+{
+	struct page p = {.verb = v, .csi = -1, .entries = 64, .cntid = UINT32_MAX};
+	int status = EXIT_FAILED;
+
+	nvme_opts_init(&p.opts, v->target);
+	p.opts.takes_binary = true;
+	p.opts.any_nsid = v->target == NVME_OPTS_CONTROLLER;
+	parse_page(&p, argc, argv);
+	if (page_open(&p) && v->fetch(&p) && print(&p))
+		status = EXIT_OK;
+	session_close(p.session);
+	return status;
+}

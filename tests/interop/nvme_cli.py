@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""weft's verbs beside nvme-cli's, which is the judge: both are asked about one controller, that of `weft
+serve`, and say the same, in JSON key by key, in binary byte by byte, in text field by field.
+
+usage: nvme_cli.py BUILD HELPERS [--transport rdma|tcp] [--only WORD]
+
+nvme-cli is Debian's own, unmodified. Its ioctl()s are carried to the controller by `weft
+admin-passthru` and `weft io-passthru` (nvme_ioctl.c), which are tried thereby, too.
+"""
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+
+import lab
+
+NQN = "nqn.2026-11.org.weft:nvme-cli"
+BLOCK, BLOCKS = 512, 4096
+U32 = 1 << 32
+# Of the association, not of the controller.
+OWN = {"cntlid"}
+
+
+class Service:
+    def __init__(self, args):
+        self.weft = os.path.join(os.path.abspath(args.build), "weft")
+        self.preload = os.path.join(os.path.abspath(args.helpers), "libnvme-ioctl.so")
+        self.host = lab.lab(1)[0]
+        self.report = lab.Report(args.build, f"nvme-cli-{args.transport}")
+        self.tmp = tempfile.TemporaryDirectory()
+        self.uri = f"nvme+{args.transport}://{self.host.address}/{NQN}"
+        self.listen = f"{args.transport}://{self.host.address}"
+        self.only, self.path, self.programs = args.only, "", []
+        self.image = os.path.join(self.tmp.name, "disk.img")
+
+    def serve(self, *options):
+        with open(self.image, "wb") as f:
+            for i in range(BLOCKS):
+                f.write(i.to_bytes(4, "little") * (BLOCK // 4))
+        p = lab.Program(self.host, [self.weft, "serve", self.image, "--nqn", NQN, "-l", self.listen,
+                                    "--block-size", str(BLOCK), *options], f"{self.path}/serve.log")
+        self.programs.append(p)
+        if not lab.until(lambda: p.says("ready") or p.status() is not None, 10):
+            raise AssertionError("weft serve does not come up")
+
+    def run(self, *argv, status=0, says="", text=True, stdin=None):
+        if argv[0] == "nvme":
+            argv = ("env", f"LD_PRELOAD={self.preload}", f"WEFT={self.weft}", f"WEFT_URI={self.uri}", *argv)
+        if text:
+            r = self.host.run(*argv, timeout=60, input=stdin)
+        else:
+            path = os.path.join(self.tmp.name, "out")
+            with open(path, "wb") as f:
+                r = self.host.run(*argv, timeout=60, capture_output=False, stdout=f)
+            with open(path, "rb") as f:
+                r.stdout, r.stderr = f.read(), ""
+        if r.returncode != status or (says and says not in r.stdout + r.stderr):
+            raise AssertionError(f"{' '.join(argv)}: status {r.returncode}, not {status}, or no "
+                                 f"'{says}': {r.stderr[-300:]}{r.stdout[-200:]!r}")
+        return r.stdout
+
+    def nvme(self, verb, *args, **kwargs):
+        return self.run("nvme", verb, "/dev/null", *args, **kwargs)
+
+    def verb(self, verb, *args, **kwargs):
+        return self.run(self.weft, verb, self.uri, *args, **kwargs)
+
+    def prove(self, name, function):
+        if self.only in name:
+            self.report.prove_and_end(name, self, lambda: function(self))
+
+
+def plain(value):
+    """Numbers of 128 bits are strings to nvme-cli 2.3, and those of 32 with the top bit negative; its
+    name of the device is what weft's is of the subsystem."""
+    if isinstance(value, dict):
+        return {NQN if k == "null" else k: plain(v) for k, v in value.items() if k not in OWN}
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    if isinstance(value, str):
+        return int(value) if value.isdigit() else NQN if value == "null" else value
+    return value + U32 if isinstance(value, int) and value < 0 else value
+
+
+def differs(ours, theirs, where=""):
+    """Each thing of theirs is in ours, and the same; what ours has besides hurts no script."""
+    if isinstance(theirs, dict):
+        if not isinstance(ours, dict):
+            return f"{where} is no object"
+        for key in theirs:
+            if key not in ours:
+                return f"{where}.{key} is missing"
+            fault = differs(ours[key], theirs[key], f"{where}.{key}")
+            if fault:
+                return fault
+        return None
+    if isinstance(theirs, list):
+        if not isinstance(ours, list) or len(ours) != len(theirs):
+            return f"{where} is {ours!r}, not {theirs!r}"
+        faults = (differs(o, t, f"{where}[{i}]") for i, (o, t) in enumerate(zip(ours, theirs)))
+        return next(filter(None, faults), None)
+    return None if ours == theirs else f"{where} is {ours!r}, not {theirs!r}"
+
+
+# Verb, nvme-cli's options, and weft's where its letters are others.
+JSON = [("id-ctrl",), ("id-ns", ["-n", "1"], ["-N", "1"]), ("list-ns",), ("ns-descs", ["-n", "1"], ["-N", "1"]),
+        ("smart-log",), ("smart-log", ["-H"]), ("error-log",), ("error-log", ["-e", "3"]), ("fw-log",),
+        ("changed-ns-list-log",), ("effects-log", ["--csi=0"])]
+BINARY = [("id-ctrl",), ("id-ns", ["-n", "1"], ["-N", "1"]), ("ns-descs", ["-n", "1"], ["-N", "1"]),
+          ("smart-log",), ("error-log", ["-e", "5"]), ("fw-log",), ("changed-ns-list-log",),
+          ("effects-log", ["--csi=0"])]
+TEXT = ["id-ctrl", "id-ns -n 1", "ns-descs -n 1", "list-ns", "error-log -e 2", "fw-log", "effects-log --csi=0",
+        "effects-log -H --csi=0"]
+CNTLID = slice(78, 80)
+
+
+def shapes(s):
+    s.serve()
+    s.verb("admin-passthru", "--opcode=0x55", status=1, says="Invalid Command Opcode")
+    for verb, *args in JSON:
+        theirs = args[0] if args else []
+        ours = args[-1] if args else []
+        a = plain(json.loads(s.verb(verb, *ours, "-o", "json")))
+        b = plain(json.loads(s.nvme(verb, *theirs, "-o", "json")))
+        fault = differs(a, b, verb)
+        if fault:
+            raise AssertionError(fault)
+    return f"{len(JSON)} alike"
+
+
+def bytes_of(s):
+    s.serve()
+    for verb, *args in BINARY:
+        theirs = args[0] if args else []
+        ours = args[-1] if args else []
+        want = bytearray(s.nvme(verb, *theirs, "-b", text=False))
+        for words in (["-b"], ["-o", "binary"]):
+            got = bytearray(s.verb(verb, *ours, *words, text=False))
+            if verb == "id-ctrl":
+                got[CNTLID] = want[CNTLID]
+            if got != want:
+                raise AssertionError(f"{verb} {words}: {len(got)} bytes differ from nvme-cli's {len(want)}")
+    return f"{len(BINARY)} alike"
+
+
+def fields(text):
+    """A line's label and value, whatever the spaces; the name of the device is nobody's concern."""
+    for line in text.splitlines():
+        label, _, value = line.partition(":")
+        label, value = re.sub(r"[\s.-]+", " ", label).strip(), re.sub(r"\s+", " ", value).strip()
+        if label and label not in OWN and "device" not in label:
+            yield label, value
+
+
+def texts(s):
+    s.serve()
+    for line in TEXT:
+        theirs = dict(fields(s.nvme(*line.split())))
+        ours = dict(fields(s.verb(*line.replace("-n ", "-N ").split())))
+        for label, value in theirs.items():
+            # What is meant is told in words of one's own.
+            if label == "trtype" or "Admin Commands" in label:
+                continue
+            if label == "status_field":
+                value = value.partition(":")[0] + ")"
+            if ours.get(label, "").lower() != value.lower():
+                raise AssertionError(f"{line}: {label} is {ours.get(label)!r}, not {value!r}")
+    return f"{len(TEXT)} alike"
+
+
+def refused(s):
+    """What the controller does not have is told with its status, whoever asks."""
+    s.serve()
+    for verb, words, status in (("ana-log", [], "Invalid Log Page"), ("get-log", ["-i", "0xfe", "--log-len", "16"],
+                                                                     "Invalid Log Page"),
+                                ("admin-passthru", ["--opcode=0x80"], "Invalid Command Opcode"),
+                                ("io-passthru", ["--opcode=0x7e", "-N", "1"], "Invalid Command Opcode")):
+        s.verb(verb, *words, status=1, says=status)
+    s.verb("get-log", status=2, says="--log-id")
+    s.verb("get-log", "-i", "2", status=2, says="--log-len")
+    s.verb("get-log", "-i", "2", "--log-len", "7", status=2, says="multiple of 4")
+    s.verb("admin-passthru", status=2, says="--opcode")
+    s.verb("admin-passthru", "--opcode=8", "--data-len=8", status=2, says="one way")
+    s.verb("list-ns", "--namespace-id", "x", status=2, says="--namespace-id")
+
+
+def passthru(s):
+    s.serve()
+    out = os.path.join(s.tmp.name, "out.bin")
+    s.verb("io-passthru", "--opcode=2", "-N", "1", "--cdw10=7", "--cdw12=1", "--data-len=1024", "-i", out,
+           says="IO Command Read is Success")
+    with open(out, "rb") as f:
+        got = f.read()
+    if got != b"".join(i.to_bytes(4, "little") * 128 for i in (7, 8)):
+        raise AssertionError("blocks 7 and 8 are not what was read")
+    s.verb("io-passthru", "--opcode=1", "-N", "1", "--cdw10=100", "--cdw12=1", "--data-len=1024", "-i", out)
+    with open(s.image, "rb") as f:
+        f.seek(100 * BLOCK)
+        if f.read(1024) != got:
+            raise AssertionError("blocks 100 and 101 are not what was written")
+    s.verb("io-passthru", "--opcode=1", "-N", "1", "--data-len=4096", "-i", out, status=1, says="has 1024 bytes")
+    s.verb("admin-passthru", "--opcode=6", "--cdw10=1", "--data-len=4096", "--dry-run", says="cdw10        : 00000001")
+    r = json.loads(s.verb("admin-passthru", "--opcode=0x0a", "--cdw10=7", "-o", "json"))
+    if r["result"] & 0xffff != r["result"] >> 16:
+        raise AssertionError(f"Number of Queues is {r}")
+    log = s.verb("get-log", "-i", "2", "--log-len", "512", "-b", text=False)
+    if log != s.verb("smart-log", "-b", text=False) or len(log) != 512:
+        raise AssertionError("get-log and smart-log differ")
+    theirs = s.nvme("get-log", "-i", "3", "-l", "64").splitlines()[1:]
+    if s.verb("get-log", "-i", "3", "--log-len", "64").splitlines()[1:] != theirs:
+        raise AssertionError("get-log is not shown as nvme-cli does")
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("build")
+    p.add_argument("helpers")
+    p.add_argument("--transport", choices=("rdma", "tcp"), default="rdma")
+    p.add_argument("--only", default="")
+    args = p.parse_args()
+    lab.need("nvme")
+    lab.enter()
+    s = Service(args)
+    for name, function in (("JSON, key by key", shapes), ("binary, byte by byte", bytes_of),
+                           ("text, field by field", texts), ("raw commands", passthru),
+                           ("what is refused", refused)):
+        s.prove(name, function)
+    s.report.everything_ends([s.host])
+    s.report.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
