@@ -11,6 +11,7 @@
 #define BACK_NS	    (100 * NSEC_PER_USEC)
 #define KEPT_NS	    (2 * NSEC_PER_MSEC)
 #define PROMPT_NS   (20 * NSEC_PER_USEC)
+#define HELD_NS	    (100 * NSEC_PER_USEC)
 #define LATE_MAX    3
 #define HASTY_NS    (100 * NSEC_PER_MSEC)
 #define ANSWER_NS   (50 * NSEC_PER_USEC)
@@ -18,6 +19,8 @@
 
 /* For who attends: that long it may be at something else. */
 #define ATTEND_LEASE_NS (2 * NSEC_PER_MSEC)
+/* Of what it posts meanwhile, this one and those behind it may wait: the first is an answer. */
+#define ATTEND_POSTS 2
 /* After one left while others slept: so long the thread serves them all. */
 #define SHARED_NS (10 * NSEC_PER_MSEC)
 /* So long a packet may wait for one who said to attend and never came, being cancelled perhaps. */
@@ -31,6 +34,12 @@ void lease_init(struct lease *l)
 static void set_until(struct lease *l, uint64_t until)
 {
 	atomic_store_explicit(&l->until, until, memory_order_relaxed);
+}
+
+static void attend_until(struct lease *l, uint64_t until)
+{
+	l->posts = 0;
+	set_until(l, until);
 }
 
 static bool answers(const struct lease *l)
@@ -114,7 +123,8 @@ void lease_posts(struct lease *l, uint64_t now)
 		l->spin_ns = min_of(l->spin_ns * 2, SPIN_MAX_NS);
 	l->lost_at = 0;
 	answered(l, now);
-	if (lease_until(l))
+	l->posts++;
+	if (l->since)
 		renew(l, now);
 	else if (now - l->poll_last <= PAUSE_NS)
 		l->poll_last = now; /* between two polls is no pause in which it posts */
@@ -122,18 +132,21 @@ void lease_posts(struct lease *l, uint64_t now)
 
 bool lease_holds(struct lease *l, uint64_t now)
 {
-	if (!l->since || !lease_is_live(l, now) || now < l->hasty_until || answers(l))
+	if (!lease_is_live(l, now) || now < l->hasty_until || answers(l))
+		return false;
+	if (!l->since && l->posts < ATTEND_POSTS)
 		return false;
 	if (!l->held)
 		l->held = now;
-	return true;
+	l->held_last = now;
+	return now - l->held < HELD_NS;
 }
 
 void lease_sent(struct lease *l, uint64_t now)
 {
 	if (!l->held)
 		return;
-	if (now - l->held < PROMPT_NS) {
+	if (now - l->held_last < PROMPT_NS) {
 		l->late = 0;
 	} else if (++l->late == LATE_MAX) {
 		l->late = 0;
@@ -174,7 +187,7 @@ bool lease_comes(struct lease *l, uint64_t now)
 		return lease_end(l);
 	l->poll_last = 0;
 	l->since = 0;
-	set_until(l, now + ATTEND_LEASE_NS);
+	attend_until(l, now + ATTEND_LEASE_NS);
 	return false;
 }
 
@@ -196,7 +209,7 @@ enum lease_left lease_attended(struct lease *l, uint64_t ticket, uint64_t now)
 		l->shared = now + SHARED_NS;
 		return LEASE_TO_THREAD;
 	}
-	set_until(l, now + ATTEND_LEASE_NS);
+	attend_until(l, now + ATTEND_LEASE_NS);
 	return LEASE_HELD;
 }
 

@@ -10,9 +10,11 @@
  * (One that comes back late, or to poll, was not running: that is no fault.)
  *
  * While a poller has its lease, what it posts may wait for its next call, so that what it posts
- * until then goes along. At the latest it goes when the lease ends. Who lets it wait for longer
- * than a moment several times over has something else to do: for a while all that it posts goes at
- * once. So does what one posts that attends: nobody knows when it calls again.
+ * until then goes along, but for no longer than a tenth of a millisecond while it posts on. At the
+ * latest it goes when the lease ends. Who lets it wait for longer
+ * than a moment several times over, without a post more, has something else to do: for a while all
+ * that it posts goes at once. One that attends has a lease until it sleeps again, and so it is
+ * with what it posts then, but for the first, which may be all that it has to say.
  *
  * A program may spin on its memory for WRITEs of its peer, and post something for each. Of one that
  * has done so a few times in succession, one for one and soon, it is expected: then the
@@ -42,6 +44,8 @@ struct lease {
 	bool keeps_time;	 /* who attends sees to the timers as well */
 	uint64_t shared;	 /* so long nobody attends */
 	uint64_t held;		 /* since when something posted waits; 0: nothing does */
+	uint64_t held_last;	 /* and when the last of that was posted */
+	unsigned int posts;	 /* of who attends, since it was awake */
 	uint64_t hasty_until;	 /* so long nothing waits */
 	unsigned int late;	 /* so often in succession it waited for longer than a moment */
 	uint64_t written;	 /* since when a WRITE has no answer of the program; 0: none has */

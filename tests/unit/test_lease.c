@@ -160,15 +160,69 @@ static void what_is_posted_waits_only_under_a_lease(void **state)
 	assert_false(lease_holds(&l, now + 600 * US));
 }
 
-static void what_is_posted_by_who_attends_does_not_wait(void **state)
+static struct lease one_that_attended(uint64_t now)
 {
 	struct lease l = new_lease();
-	uint64_t ticket = lease_attend(&l, true, false, start);
+	uint64_t ticket = lease_attend(&l, true, true, now);
+
+	assert_int_equal(lease_attended(&l, ticket, now), LEASE_HELD);
+	assert_true(lease_is_live(&l, now));
+	return l;
+}
+
+static bool post_waits(struct lease *l, uint64_t now)
+{
+	lease_posts(l, now);
+	return lease_holds(l, now);
+}
+
+static void of_what_who_attends_posts_between_two_sleeps_all_but_the_first_waits(void **state)
+{
+	struct lease l = one_that_attended(start);
 
 	(void)state;
-	assert_int_equal(lease_attended(&l, ticket, start), LEASE_HELD);
-	assert_true(lease_is_live(&l, start));
-	assert_false(lease_holds(&l, start));
+	for (int i = 0; i < 3; i++) {
+		assert_false(post_waits(&l, start));
+		assert_true(post_waits(&l, start));
+		assert_true(post_waits(&l, start));
+		/* It sleeps, which sends what waits, or goes on without a sleep. */
+		lease_sent(&l, start);
+		if (i == 1)
+			assert_false(lease_comes(&l, start));
+		else
+			assert_int_equal(
+				lease_attended(&l, lease_attend(&l, true, true, start), start),
+				LEASE_HELD);
+	}
+}
+
+static void who_attends_and_posts_on_is_not_taken_for_a_poller(void **state)
+{
+	struct lease l = one_that_attended(start);
+	uint64_t now = start;
+
+	(void)state;
+	for (; now < start + 50 * US; now += US)
+		(void)post_waits(&l, now);
+	assert_int_not_equal(lease_attend(&l, true, true, now), 0);
+}
+
+static void what_is_posted_waits_for_no_more_than_a_tenth_of_a_millisecond(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = poll_for(&l, start, 100 * US), first = now;
+
+	(void)state;
+	for (; now < first + 100 * US; now += 10 * US)
+		assert_true(post_waits(&l, now));
+	assert_false(post_waits(&l, now));
+	lease_sent(&l, now);
+	/* It was there all the time. */
+	for (int i = 0; i < 20; i++, now += 30 * US) {
+		for (uint64_t end = now + 50 * US; now < end; now += 10 * US)
+			assert_true(post_waits(&l, now));
+		lease_sent(&l, now);
+	}
 }
 
 /* What waits is sent so long after. */
@@ -412,7 +466,10 @@ int main(void)
 		cmocka_unit_test(who_waited_for_memory_must_poll_twice_as_long_the_next_time),
 		cmocka_unit_test(who_comes_back_late_or_to_poll_is_not_punished),
 		cmocka_unit_test(what_is_posted_waits_only_under_a_lease),
-		cmocka_unit_test(what_is_posted_by_who_attends_does_not_wait),
+		cmocka_unit_test(
+			of_what_who_attends_posts_between_two_sleeps_all_but_the_first_waits),
+		cmocka_unit_test(who_attends_and_posts_on_is_not_taken_for_a_poller),
+		cmocka_unit_test(what_is_posted_waits_for_no_more_than_a_tenth_of_a_millisecond),
 		cmocka_unit_test(for_who_comes_late_time_and_again_nothing_waits_a_while),
 		cmocka_unit_test(who_attends_is_looked_after_by_the_guard),
 		cmocka_unit_test(between_two_sleeps_who_attends_has_a_lease),
