@@ -100,6 +100,16 @@ void config_free(struct config *c);
 const struct config_subsys *config_find_subsys(const struct config *c, const char *nqn);
 const struct config_host *config_find_host(const struct config *c, const char *nqn);
 
+/* --- secrets ---------------------------------------------------------------------------------
+ */
+
+/* All texts of a value, keys among them, are overwritten. NULL is nothing. */
+void config_wipe(struct json_object *v);
+/* The same by the last who knows the document, which is freed. */
+void config_drop(struct json_object *doc);
+/* Keys are overwritten, and stars stand in their place. */
+void config_mask(struct json_object *doc);
+
 /* --- as text ---------------------------------------------------------------------------------
  */
 
@@ -114,7 +124,8 @@ char *config_text(struct json_object *doc);
 
 /* The document of a file; why names the file. */
 int config_load(const char *path, struct json_object **ret, char *why, size_t room) must_use;
-/* Whole or not at all, on stable storage, for the owner's eyes: secrets may be in it. */
+/* Whole or not at all, on stable storage; a file that is there keeps its owner and mode, another is
+ * for the owner's eyes: secrets may be in it. */
 int config_save(const char *path, struct json_object *doc, char *why, size_t room) must_use;
 
 #endif

@@ -12,6 +12,7 @@
 
 #include <json-c/json.h>
 
+#include "base/wiped.h"
 #include "config/config.h"
 
 static int fail(const char *path, int error, const char *todo, char *why, size_t room)
@@ -30,10 +31,10 @@ static int read_all(int fd, char **ret, size_t *ret_len)
 		ssize_t n;
 
 		if (len == room) {
-			char *more = realloc(text, room = 2 * room + 4096);
+			char *more = wiped_grow(text, len, room = 2 * room + 4096);
 
 			if (!more) {
-				free(text);
+				wiped_free(text, len);
 				return ENOMEM;
 			}
 			text = more;
@@ -44,7 +45,7 @@ static int read_all(int fd, char **ret, size_t *ret_len)
 		if (n < 0) {
 			int error = errno;
 
-			free(text);
+			wiped_free(text, len);
 			return error;
 		}
 		len += (size_t)n;
@@ -72,8 +73,7 @@ int config_load(const char *path, struct json_object **ret, char *why, size_t ro
 	error = config_parse_text(text, len, ret, at, sizeof(at));
 	if (error)
 		snprintf(why, room, "%s: %s", path, at);
-	explicit_bzero(text, len);
-	free(text);
+	wiped_free(text, len);
 	return error;
 }
 
@@ -106,7 +106,9 @@ static void sync_directory(const char *path)
 	close(fd);
 }
 
-static int write_beside(const char *path, const char *text, char *temporary, size_t room)
+/* before: the file that is replaced, whose owner and mode stay, or NULL. */
+static int write_beside(const char *path, const struct stat *before, const char *text,
+			char *temporary, size_t room)
 {
 	int fd, error;
 
@@ -116,6 +118,9 @@ static int write_beside(const char *path, const char *text, char *temporary, siz
 	if (fd < 0)
 		return errno;
 	error = write_all(fd, text, strlen(text));
+	/* Without the right to give it away nobody else may read what he could not before. */
+	if (before && fchown(fd, before->st_uid, before->st_gid) == 0)
+		(void)!fchmod(fd, before->st_mode & 0777);
 	if (!error && fsync(fd) != 0)
 		error = errno;
 	close(fd);
@@ -131,6 +136,7 @@ int config_save(const char *path, struct json_object *doc, char *why, size_t roo
 	char temporary[PATH_MAX], real[PATH_MAX];
 	char *text = config_text(doc);
 	struct stat st;
+	bool there;
 	int error;
 
 	if (!text)
@@ -138,9 +144,12 @@ int config_save(const char *path, struct json_object *doc, char *why, size_t roo
 	/* A link stays one: what it leads to is replaced. */
 	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && realpath(path, real))
 		path = real;
-	error = write_beside(path, text, temporary, sizeof(temporary));
-	explicit_bzero(text, strlen(text));
-	free(text);
+	there = stat(path, &st) == 0;
+	if (there && !S_ISREG(st.st_mode))
+		error = EINVAL;
+	else
+		error = write_beside(path, there ? &st : NULL, text, temporary, sizeof(temporary));
+	wiped_free(text, strlen(text));
 	if (error)
 		return fail(path, error, "", why, room);
 	sync_directory(path);

@@ -560,7 +560,7 @@ int config_read(struct json_object *doc, struct config **ret, char *why, size_t 
 	struct reader r = {.config = c, .why = why, .room = room};
 
 	if (!c) {
-		json_object_put(doc);
+		config_drop(doc);
 		snprintf(why, room, "out of memory");
 		return -ENOMEM;
 	}
@@ -588,7 +588,7 @@ void config_free(struct config *c)
 	free(c->hosts);
 	free(c->subsystems);
 	free(c->ports);
-	json_object_put(c->doc);
+	config_drop(c->doc);
 	free(c);
 }
 

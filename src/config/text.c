@@ -12,7 +12,10 @@
 
 #include <json-c/json.h>
 
+#include "base/wiped.h"
 #include "config/config.h"
+
+#define WORD_MAX 510 /* of which no more is left behind in memory; a key is shorter */
 
 /* --- reading ---------------------------------------------------------------------------------
  */
@@ -36,6 +39,21 @@ static bool only_space(const char *text, size_t len)
 	return true;
 }
 
+/*
+ * The tokener keeps what it read last in a buffer of its own. A long word before the document has
+ * it grow to what no key needs more than, so that it does not move, and one behind overwrites it.
+ */
+static void fill_buffer(struct json_tokener *tok)
+{
+	char word[WORD_MAX + 2];
+
+	memset(word, 'x', sizeof(word));
+	word[0] = word[sizeof(word) - 1] = '"';
+	json_tokener_reset(tok);
+	json_object_put(json_tokener_parse_ex(tok, word, sizeof(word)));
+	json_tokener_reset(tok);
+}
+
 int config_parse_text(const char *text, size_t len, struct json_object **ret, char *why,
 		      size_t room)
 {
@@ -55,9 +73,11 @@ int config_parse_text(const char *text, size_t len, struct json_object **ret, ch
 	}
 	json_tokener_set_flags(tok, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8 |
 					    JSON_TOKENER_ALLOW_TRAILING_CHARS);
+	fill_buffer(tok);
 	*ret = json_tokener_parse_ex(tok, text, (int)len);
 	error = json_tokener_get_error(tok);
 	end = json_tokener_get_parse_end(tok);
+	fill_buffer(tok);
 	json_tokener_free(tok);
 	if (error == json_tokener_continue) {
 		tell_place(text, len, "it ends before the document does", why, room);
@@ -70,7 +90,7 @@ int config_parse_text(const char *text, size_t len, struct json_object **ret, ch
 	} else {
 		return 0;
 	}
-	json_object_put(*ret);
+	config_drop(*ret);
 	*ret = NULL;
 	return -EINVAL;
 }
@@ -90,7 +110,7 @@ static void put(struct out *o, const char *text, size_t len)
 		return;
 	if (o->room - o->len <= len) {
 		size_t room = 2 * (o->room + len) + 1024;
-		char *more = realloc(o->text, room);
+		char *more = wiped_grow(o->text, o->len, room);
 
 		if (!more) {
 			o->failed = true;
@@ -248,6 +268,6 @@ char *config_text(struct json_object *doc)
 	puts_to(&o, "\n");
 	if (!o.failed)
 		return o.text;
-	free(o.text);
+	wiped_free(o.text, o.len);
 	return NULL;
 }

@@ -16,6 +16,7 @@
 
 #include "config/config.h"
 #include "config/diff.h"
+#include "../skip.h"
 
 /* Written by hand with ' for ". */
 static struct json_object *doc_of(const char *text)
@@ -351,6 +352,103 @@ static void files_are_replaced_whole(void **state)
 	json_object_put(doc);
 }
 
+static void a_file_that_is_replaced_keeps_its_mode(void **state)
+{
+	char dir[] = "/tmp/weft-config-XXXXXX", path[64], why[256];
+	struct json_object *doc = doc_of("{'a':1}");
+	struct stat st;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/c.json", dir);
+	assert_int_equal(config_save(path, doc, why, sizeof(why)), 0);
+	assert_int_equal(chmod(path, 0640), 0);
+	assert_int_equal(config_save(path, doc, why, sizeof(why)), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0640);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(dir), 0);
+	/* And what is no file is not replaced by one. */
+	assert_int_equal(config_save("/dev/null", doc, why, sizeof(why)), -EINVAL);
+	assert_int_equal(stat("/dev/null", &st), 0);
+	assert_true(S_ISCHR(st.st_mode));
+	json_object_put(doc);
+}
+
+/* --- secrets -------------------------------------------------------------------------------- */
+
+/* Made when it is needed: it is in no constant. */
+static void make_key(char key[96])
+{
+	strcpy(key, "DHHC-1:00:");
+	for (int i = 10; i < 80; i++)
+		key[i] = (char)('a' + (i * 7 & 15));
+	strcpy(key + 80, ":");
+}
+
+/* How often it is in this process's heap, not counting one that is looked for. */
+static int in_heap(const char *key)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512];
+	int n = 0;
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		unsigned long from, to;
+
+		if (!strstr(line, "[heap]") || sscanf(line, "%lx-%lx", &from, &to) != 2)
+			continue;
+		for (const char *p = (const char *)from; p && p < (const char *)to; n += p != NULL)
+			p = memmem(p + 1, to - (uintptr_t)p - 1, key + 20, 50);
+	}
+	fclose(maps);
+	return n;
+}
+
+static void keys_of_a_document_are_not_left_in_memory(void **state)
+{
+	char text[512], key[96], why[256], *written;
+	struct json_object *doc = NULL;
+	struct config *c = NULL;
+	int before;
+
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	SKIP_CASE("sanitizers have a heap of their own");
+#endif
+	make_key(key);
+	before = in_heap(key);
+	snprintf(text, sizeof(text),
+		 "{\"hosts\":[{\"nqn\":\"nqn.a:h\",\"dhchap\":{\"key\":\"%s\"}}]}", key);
+	assert_int_equal(config_parse_text(text, strlen(text), &doc, why, sizeof(why)), 0);
+	assert_int_equal(config_read(doc, &c, why, sizeof(why)), 0);
+	assert_true(in_heap(key) > before);
+	written = config_text(c->doc);
+	assert_non_null(strstr(written, key));
+	explicit_bzero(written, strlen(written));
+	free(written);
+	config_free(c);
+	assert_int_equal(in_heap(key), before);
+}
+
+static void keys_are_masked(void **state)
+{
+	struct json_object *doc = doc_of(
+		"{'hosts':[{'nqn':'nqn.a:h','dhchap':{'key':'DHHC-1:00:x:','ctrl_key':'','new':'s',"
+		"'hash':'hmac(sha256)','dhgroup':'null'}},{'nqn':'nqn.a:i'},3]}");
+	struct json_object *expected = doc_of(
+		"{'hosts':[{'nqn':'nqn.a:h','dhchap':{'key':'********','ctrl_key':'',"
+		"'new':'********','hash':'hmac(sha256)','dhgroup':'null'}},{'nqn':'nqn.a:i'},3]}");
+
+	(void)state;
+	config_mask(doc);
+	assert_true(json_object_equal(doc, expected));
+	config_drop(doc);
+	config_drop(expected);
+	config_drop(NULL);
+}
+
 /* --- what differs --------------------------------------------------------------------------- */
 
 /* The steps as words: "subsys+ ns+1 port+1". */
@@ -475,6 +573,9 @@ int main(void)
 		cmocka_unit_test(what_is_no_document_is_told_with_its_line),
 		cmocka_unit_test(what_nvmetcli_saved_is_written_as_it_was),
 		cmocka_unit_test(files_are_replaced_whole),
+		cmocka_unit_test(a_file_that_is_replaced_keeps_its_mode),
+		cmocka_unit_test(keys_of_a_document_are_not_left_in_memory),
+		cmocka_unit_test(keys_are_masked),
 		cmocka_unit_test(a_start_is_the_difference_from_nothing),
 		cmocka_unit_test(what_stays_is_no_step),
 		cmocka_unit_test(discovery_is_called_as_it_says_and_as_everywhere),
