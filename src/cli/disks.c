@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "cli/disks.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -112,6 +113,76 @@ int disk_open(struct disks *d, const char *text, struct disk **ret, char *why, s
 	list_push_tail(&d->all, &k->link);
 	*ret = k;
 	return 0;
+}
+
+/* --- another size --------------------------------------------------------------------------- */
+
+static int read_size(const struct disk *k, const char *text, struct disk_size *z, const char **why)
+{
+	struct serve_file f = {0};
+	int error = serve_file_parse(text, &f);
+
+	z->path = f.path;
+	*why = "out of memory";
+	z->text = strdup(text);
+	if (error || !z->text)
+		return error ? error : -ENOMEM;
+	*why = "it is not a size of a disk; 512m and 1g are";
+	if (size_parse(f.size, 512, UINT64_MAX >> 1, &z->bytes) != 0)
+		return -EINVAL;
+	*why = "its size is not a multiple of the block size; 4k, 1m and 1g are";
+	return z->bytes & ((1u << k->shift) - 1) ? -EINVAL : 0;
+}
+
+int disk_size_prepare(struct disk *k, const char *text, struct disk_size *ret, char *why,
+		      size_t room)
+{
+	const char *what;
+	int error;
+
+	*ret = (struct disk_size){.disk = k, .before = k->store->size};
+	error = read_size(k, text, ret, &what);
+	if (!error && ret->bytes > ret->before) {
+		what = "there is not the memory to keep account of so large a disk; make it "
+		       "smaller";
+		error = store_resize(k->store, ret->bytes);
+	}
+	if (error) {
+		snprintf(why, room, "%s: %s", text, what);
+		ret->bytes = ret->before;
+		disk_size_undo(ret);
+	}
+	return error;
+}
+
+/* Shrinking does not fail. */
+static void shrink(struct disk *k, uint64_t bytes)
+{
+	int error = store_resize(k->store, bytes);
+
+	assert(!error);
+}
+
+void disk_size_apply(struct disk_size *z)
+{
+	struct disk *k = z->disk;
+
+	if (z->bytes < z->before)
+		shrink(k, z->bytes);
+	free(k->path);
+	free(k->text);
+	k->path = z->path;
+	k->text = z->text;
+	*z = (struct disk_size){0};
+}
+
+void disk_size_undo(struct disk_size *z)
+{
+	if (z->disk && z->bytes > z->before)
+		shrink(z->disk, z->before);
+	free(z->path);
+	free(z->text);
+	*z = (struct disk_size){0};
 }
 
 /* --- closing -------------------------------------------------------------------------------- */

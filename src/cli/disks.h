@@ -31,6 +31,13 @@ struct disk {
 	int error;		/* of that */
 };
 
+/* What a made disk is to become, prepared. All zeroes: nothing. */
+struct disk_size {
+	struct disk *disk;
+	char *path, *text;
+	uint64_t bytes, before;
+};
+
 struct disks {
 	struct list all;
 	struct store_engine *engine;
@@ -42,6 +49,14 @@ void disks_init(struct disks *d, struct store_engine *engine, const struct store
 /* Opens or makes one, for one user. -errno, and why, which names it. */
 int disk_open(struct disks *d, const char *text, struct disk **ret, char *why,
 	      size_t room) must_use;
+/*
+ * Of a disk that is made: the size that text, by which it is called then, says. What can fail is
+ * done, of which its namespace shows nothing, and can be undone. -errno, and why.
+ */
+int disk_size_prepare(struct disk *k, const char *text, struct disk_size *ret, char *why,
+		      size_t room) must_use;
+void disk_size_apply(struct disk_size *z);
+void disk_size_undo(struct disk_size *z);
 /* One user less; unused: nothing was written, it may be closed as it is. */
 void disk_put(struct disk *k, bool unused);
 /* Closes those that have no user and are flushed. */

@@ -27,6 +27,7 @@ struct prepared {
 	char **hosts;
 	struct target_subsys **offered;
 	struct target_referral *referrals;
+	struct disk_size size;
 };
 
 struct plan {
@@ -226,6 +227,14 @@ static int prepare_ns(struct plan *p, struct prepared *r)
 	return 0;
 }
 
+static int prepare_size(struct plan *p, struct prepared *r)
+{
+	const struct live_subsys *s = live_find_subsys(p->live, r->step->subsys->nqn);
+
+	return disk_size_prepare(live_find_ns(s, r->step->ns->nsid)->disk, r->step->ns->path,
+				 &r->size, p->why, p->room);
+}
+
 /* --- preparing: ports ----------------------------------------------------------------------- */
 
 static int prepare_offer(struct plan *p, struct prepared *r)
@@ -303,6 +312,8 @@ static int prepare(struct plan *p, struct prepared *r)
 		return prepare_subsys(p, r);
 	case STEP_NS_ADD:
 		return prepare_ns(p, r);
+	case STEP_NS_SIZE:
+		return prepare_size(p, r);
 	case STEP_PORT_ADD:
 		return prepare_port(p, r);
 	case STEP_PORT_SET:
@@ -319,6 +330,7 @@ static int prepare(struct plan *p, struct prepared *r)
 
 static void undo(struct prepared *r)
 {
+	disk_size_undo(&r->size);
 	if (r->port) {
 		r->port->transport->ops->unlisten(r->port->transport, r->port->port);
 		free(r->port);
@@ -443,6 +455,14 @@ static void remove_ns(struct live *l, const struct config_step *step)
 	target_ns_remove(&s->s, &n->ns, ns_gone);
 }
 
+static void size_ns(struct live *l, struct prepared *r)
+{
+	struct live_subsys *s = live_find_subsys(l, r->step->subsys->nqn);
+
+	disk_size_apply(&r->size);
+	target_ns_changed(&live_find_ns(s, r->step->ns->nsid)->ns, &s->s);
+}
+
 static void set_port(struct live *l, struct live_port *p, const struct prepared *r)
 {
 	const struct config_port *c = r->step->port;
@@ -489,6 +509,9 @@ static void carry_out(struct live *l, struct prepared *r)
 		break;
 	case STEP_NS_REMOVE:
 		remove_ns(l, step);
+		break;
+	case STEP_NS_SIZE:
+		size_ns(l, r);
 		break;
 	case STEP_PORT_ADD:
 		list_push_tail(&l->ports, &r->port->link);

@@ -58,9 +58,36 @@ static bool same_names(const char *const *a, uint32_t a_count, const char *const
 	return true;
 }
 
+/* Where the size stands in the path of a disk that is made, and its length. */
+static const char *made_size(const char *path, size_t *ret_len)
+{
+	const char *size;
+
+	if (strncmp(path, "mem:", 4) != 0 && strncmp(path, "null:", 5) != 0)
+		return NULL;
+	size = strchr(path, ':') + 1;
+	*ret_len = strcspn(size, ",");
+	return size;
+}
+
+/* The same disk, perhaps of another size. */
+static bool same_disk(const char *a, const char *b)
+{
+	size_t a_len, b_len;
+	const char *a_size, *b_size;
+
+	if (same_text(a, b))
+		return true;
+	a_size = made_size(a, &a_len);
+	b_size = made_size(b, &b_len);
+	return a_size && b_size && a_size - a == b_size - b &&
+	       strncmp(a, b, (size_t)(a_size - a)) == 0 &&
+	       strcmp(a_size + a_len, b_size + b_len) == 0;
+}
+
 static bool same_ns(const struct config_ns *a, const struct config_ns *b)
 {
-	return same_text(a->path, b->path) && a->has_uuid == b->has_uuid &&
+	return same_disk(a->path, b->path) && a->has_uuid == b->has_uuid &&
 	       a->has_nguid == b->has_nguid && memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0 &&
 	       memcmp(a->nguid, b->nguid, sizeof(a->nguid)) == 0;
 }
@@ -127,6 +154,17 @@ static void diff_namespaces(struct steps *steps, enum config_step_type type,
 	}
 }
 
+static void diff_sizes(struct steps *steps, const struct config_subsys *s,
+		       const struct config_subsys *o)
+{
+	for (uint32_t i = 0; i < s->ns_count; i++) {
+		const struct config_ns *ns = &s->ns[i], *other = find_ns(o, ns->nsid);
+
+		if (ns->enable && other && same_ns(ns, other) && !same_text(ns->path, other->path))
+			add(steps, (struct config_step){STEP_NS_SIZE, .subsys = s, .ns = ns});
+	}
+}
+
 static void diff_subsystems(struct steps *steps, const struct config *from, const struct config *to)
 {
 	for (uint32_t i = 0; i < to->subsys_count; i++)
@@ -142,6 +180,9 @@ static void diff_subsystems(struct steps *steps, const struct config *from, cons
 	for (uint32_t i = 0; i < to->subsys_count; i++)
 		diff_namespaces(steps, STEP_NS_ADD, &to->subsystems[i],
 				config_find_subsys(from, to->subsystems[i].nqn));
+	for (uint32_t i = 0; i < to->subsys_count; i++)
+		diff_sizes(steps, &to->subsystems[i],
+			   config_find_subsys(from, to->subsystems[i].nqn));
 	for (uint32_t i = 0; i < to->subsys_count; i++) {
 		const struct config_subsys *s = &to->subsystems[i],
 					   *o = config_find_subsys(from, s->nqn);

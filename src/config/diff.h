@@ -2,7 +2,8 @@
 /*
  * What is to be done for a target to be another. A subsystem is the same if its NQN is, a
  * namespace if its number and what hosts know it by are, a port if its address is: everything else
- * of these changes in place, and what stays as it is, is no step.
+ * of these changes in place, the size of a disk that is made ("mem:1g") too, and what stays as it
+ * is, is no step.
  *
  * The order is one in which steps can be carried out: what is named is there before it is named,
  * and gone after. Who carries them out prepares those that can fail before it begins with any
@@ -18,6 +19,7 @@ enum config_step_type {
 	STEP_SUBSYS_ADD, /* without namespaces, those have steps of their own */
 	STEP_NS_REMOVE,
 	STEP_NS_ADD,
+	STEP_NS_SIZE,	 /* of a disk that is made */
 	STEP_SUBSYS_SET, /* its attributes, who may use it */
 	STEP_PORT_REMOVE,
 	STEP_PORT_ADD,

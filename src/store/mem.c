@@ -157,6 +157,10 @@ static int mem_move(struct mem_store *m, const struct store_op *op)
 
 static int mem_do(struct mem_store *m, const struct store_op *op)
 {
+	const uint64_t size = m->store.size;
+
+	if (op->offset > size || op->len > size - op->offset)
+		return -EINVAL;
 	if (store_op_moves_data(op))
 		return mem_move(m, op);
 	sparse_zero(&m->data, op->offset, op->len);
@@ -173,9 +177,7 @@ static void mem_submit(struct store *s, struct store_op *op)
 		op->done(op, 0);
 		return;
 	}
-	if (op->offset > s->size || op->len > s->size - op->offset) {
-		error = -EINVAL;
-	} else if (m->stretches) {
+	if (m->stretches) {
 		uint64_t locked = stretches_lock(m->stretches, op);
 
 		error = mem_do(m, op);
@@ -199,6 +201,76 @@ static int mem_view(struct store *s, struct store_engine *e, struct store **ret)
 	return 0;
 }
 
+/* How many chunks a table has that is to hold so many bytes: it does not get shorter, so that who
+ * goes back to a former size does not fail. */
+static uint64_t chunks_for(const struct sparse *m, uint64_t size)
+{
+	return max_of((size + CHUNK - 1) / CHUNK, m->count);
+}
+
+/* Has a longer table in the place of the present one, which is to be freed. */
+static void *sparse_move(struct sparse *m, void *table, uint64_t count)
+{
+	void *before = m->chunks;
+
+	for (uint64_t i = 0; i < m->count; i++)
+		((_Atomic(uint8_t *) *)table)[i] = m->chunks[i];
+	m->chunks = table;
+	m->count = count;
+	return before;
+}
+
+/* What is beyond the new end is gone. */
+static void sparse_cut(struct sparse *m, uint64_t size, uint64_t before)
+{
+	if (size >= before)
+		return;
+	sparse_zero(m, size, min_of(before - size, (CHUNK - size % CHUNK) % CHUNK));
+	for (uint64_t i = (size + CHUNK - 1) / CHUNK; i < m->count; i++) {
+		if (m->chunks[i])
+			munmap(m->chunks[i], CHUNK);
+		m->chunks[i] = NULL;
+	}
+}
+
+static int mem_resize(struct store *s, uint64_t size)
+{
+	static const struct store_op everywhere = {.len = (uint64_t)STRETCH * STRETCHES};
+	struct mem_store *m = mem_of(s);
+	struct sparse *const parts[] = {&m->data, &m->meta};
+	const uint64_t sizes[] = {size, meta_bytes(m, size)};
+	const uint64_t before[] = {s->size, meta_bytes(m, s->size)};
+	void *tables[] = {NULL, NULL};
+	uint64_t locked = 0;
+
+	for (int i = 0; i < 2; i++) {
+		const uint64_t count = chunks_for(parts[i], sizes[i]);
+
+		if (count == parts[i]->count)
+			continue;
+		/* calloc() leaves what is never written untouched; realloc() would not. */
+		tables[i] = calloc(count, sizeof(*m->data.chunks));
+		if (!tables[i]) {
+			free(tables[0]);
+			return -ENOMEM;
+		}
+	}
+	if (m->stretches)
+		locked = stretches_lock(m->stretches, &everywhere);
+	for (int i = 0; i < 2; i++) {
+		if (tables[i])
+			tables[i] =
+				sparse_move(parts[i], tables[i], chunks_for(parts[i], sizes[i]));
+		sparse_cut(parts[i], sizes[i], before[i]);
+	}
+	s->size = size;
+	if (m->stretches)
+		stretches_unlock(m->stretches, locked);
+	free(tables[0]);
+	free(tables[1]);
+	return 0;
+}
+
 static void mem_destroy(struct store *s)
 {
 	struct mem_store *m = mem_of(s);
@@ -213,6 +285,7 @@ static const struct store_ops mem_ops = {
 	.name = "memory",
 	.submit = mem_submit,
 	.view = mem_view,
+	.resize = mem_resize,
 	.destroy = mem_destroy,
 };
 

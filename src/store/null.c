@@ -25,6 +25,12 @@ static int null_view(struct store *s, struct store_engine *e, struct store **ret
 	return 0;
 }
 
+static int null_resize(struct store *s, uint64_t size)
+{
+	s->size = size;
+	return 0;
+}
+
 static void null_destroy(struct store *s)
 {
 	free(s);
@@ -34,6 +40,7 @@ static const struct store_ops null_ops = {
 	.name = "null",
 	.submit = null_submit,
 	.view = null_view,
+	.resize = null_resize,
 	.destroy = null_destroy,
 };
 

@@ -15,6 +15,7 @@
 #ifndef WEFT_STORE_STORE_H
 #define WEFT_STORE_STORE_H
 
+#include <errno.h>
 #include <stddef.h>
 
 #include "base/compiler.h"
@@ -76,6 +77,15 @@ void store_destroy(struct store *s);
  * its server, this is what it heard last, and the server is asked, too.
  */
 bool store_measure(struct store *s);
+/*
+ * Gives it another size, a multiple of the block size, also while it is used: what is beyond the
+ * end is gone, and zeroes are there when it grows again. By the first thread. -ENOTSUP: that is not
+ * ours to choose; -ENOMEM, never when it shrinks.
+ */
+static inline int store_resize(struct store *s, uint64_t size)
+{
+	return s->ops->resize ? s->ops->resize(s, size) : -ENOTSUP;
+}
 /* True once after a server has told another size: store_measure() sees it now. */
 bool store_engine_measured(struct store_engine *e) must_use;
 

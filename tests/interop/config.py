@@ -324,6 +324,27 @@ def same_disk_other_name(c):
         raise AssertionError(f"the file is not free: {taken.output()}")
 
 
+def made_disk_grows(c):
+    """Another size for a disk in memory is no other disk: who works on it goes on, and what it holds stays."""
+    doc = c.document()
+    c.serve(doc)
+    blocks = lambda: json.loads(c.host("id-ns", c.uri(S2, 4), "-o", "json"))["nsze"]
+    bench = c.bench(c.uri(S2, 4), 5)
+    lab.until(lambda: c.server.says("connected"), 10)
+    before = blocks()
+    for size, changes in (("64m", 8), ("32m", 4), ("8m", 1)):
+        doc["subsystems"][1]["namespaces"][1]["device"]["path"] = f"mem:{size}"
+        c.reload(doc, "read again, 1 change\n")
+        same(blocks(), before * changes, f"blocks with mem:{size}")
+    same(bench.wait(30), 0, "the bench's status")
+    doc["subsystems"][1]["namespaces"][1]["device"]["path"] = "mem:much"
+    c.reload(doc, "mem:much: it is not a size of a disk")
+    doc["subsystems"][1]["namespaces"][1]["device"]["path"] = "mem:64m"
+    doc["subsystems"][1]["namespaces"].append({"nsid": 5, "enable": 1, "device": {"path": "/nonexistent"}})
+    c.reload(doc, "/nonexistent: no such file")
+    same(blocks(), before, "blocks of what was not done")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
@@ -338,6 +359,7 @@ def main():
     c.run("who may no longer", who_may_no_longer)
     c.run("who has the key", who_has_the_key)
     c.run("discovery is watched", discovery_is_watched)
+    c.run("another size for a disk in memory", made_disk_grows)
     c.run("another name for the same disk", same_disk_other_name)
     c.report.everything_ends(c.hosts)
     c.report.finish()

@@ -459,7 +459,7 @@ static void differs(const char *from_text, const char *to_text, const char *expe
 		[STEP_SUBSYS_SET] = "subsys=",	[STEP_SUBSYS_REMOVE] = "subsys-",
 		[STEP_NS_ADD] = "ns+",		[STEP_NS_REMOVE] = "ns-",
 		[STEP_PORT_ADD] = "port+",	[STEP_PORT_SET] = "port=",
-		[STEP_PORT_REMOVE] = "port-",
+		[STEP_PORT_REMOVE] = "port-",	[STEP_NS_SIZE] = "ns~",
 	};
 	struct config *from = from_text ? config_of(from_text) : NULL, *to = config_of(to_text);
 	struct config_step *steps = NULL;
@@ -551,6 +551,23 @@ static void changes_are_the_least_that_do(void **state)
 		"subsys=");
 }
 
+#define MADE(n, path) "{'nsid':" #n ",'enable':1,'device':{'path':'" path "'}}"
+
+static void a_made_disk_changes_its_size_in_place(void **state)
+{
+	(void)state;
+	differs(DOC(SUBSYS(S1, MADE(1, "mem:8m") "," MADE(2, "null:1g,ro")), ""),
+		DOC(SUBSYS(S1, MADE(1, "mem:16m") "," MADE(2, "null:2g,ro")), ""), "ns~1 ns~2");
+	/* Another kind of disk, or one that hosts may write to, is another one; and a file has a
+	 * name. */
+	differs(DOC(SUBSYS(S1, MADE(1, "mem:8m")), ""), DOC(SUBSYS(S1, MADE(1, "null:8m")), ""),
+		"ns-1 ns+1");
+	differs(DOC(SUBSYS(S1, MADE(1, "mem:8m")), ""), DOC(SUBSYS(S1, MADE(1, "mem:9m,ro")), ""),
+		"ns-1 ns+1");
+	differs(DOC(SUBSYS(S1, MADE(1, "./mem:8m")), ""), DOC(SUBSYS(S1, MADE(1, "./mem:9m")), ""),
+		"ns-1 ns+1");
+}
+
 /* What a port names is there before it, and what it names no more goes after it. */
 static void steps_are_in_an_order_that_works(void **state)
 {
@@ -580,6 +597,7 @@ int main(void)
 		cmocka_unit_test(what_stays_is_no_step),
 		cmocka_unit_test(discovery_is_called_as_it_says_and_as_everywhere),
 		cmocka_unit_test(changes_are_the_least_that_do),
+		cmocka_unit_test(a_made_disk_changes_its_size_in_place),
 		cmocka_unit_test(steps_are_in_an_order_that_works),
 	};
 

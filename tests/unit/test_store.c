@@ -198,6 +198,36 @@ static void without_memory_a_write_finds_no_space_and_all_else_goes_on(void **st
 	store_destroy(s);
 }
 
+/* What is beyond the end is gone, and is zeroes when it is there again. */
+static void memory_gets_another_size(void **state)
+{
+	const uint64_t less = 3 * 64 * 1024 + 512; /* within a chunk */
+	struct store *s;
+
+	(void)state;
+	assert_int_equal(store_mem_create(SIZE, 512, 0, &s), 0);
+	fill(out, SIZE, 5);
+	assert_int_equal(run(NULL, s, STORE_WRITE, 0, SIZE, out, 0), 0);
+	assert_int_equal(store_resize(s, less), 0);
+	assert_int_equal(s->size, less);
+	assert_int_equal(run(NULL, s, STORE_READ, less, 512, in, 0), -EINVAL);
+	assert_int_equal(store_resize(s, SIZE), 0);
+	assert_int_equal(run(NULL, s, STORE_READ, 0, SIZE, in, 0), 0);
+	assert_memory_equal(in, out, less);
+	for (size_t i = less; i < SIZE; i++)
+		assert_int_equal(in[i], 0);
+	assert_int_equal(store_resize(s, 4 * SIZE), 0);
+	assert_int_equal(run(NULL, s, STORE_WRITE, 3 * SIZE, SIZE, out, 0), 0);
+	assert_int_equal(run(NULL, s, STORE_READ, 3 * SIZE, SIZE, in, 0), 0);
+	assert_memory_equal(in, out, SIZE);
+	/* More than there is memory to keep account of: it stays as it is. */
+	assert_int_equal(store_resize(s, UINT64_MAX >> 1 & ~511ull), -ENOMEM);
+	assert_int_equal(s->size, 4 * SIZE);
+	assert_int_equal(run(NULL, s, STORE_READ, 3 * SIZE, SIZE, in, 0), 0);
+	assert_memory_equal(in, out, SIZE);
+	store_destroy(s);
+}
+
 static void metadata_stays_with_its_block(void **state)
 {
 	enum { META = 8, BLOCKS = 4 };
@@ -665,6 +695,7 @@ int main(void)
 		cmocka_unit_test(memory_holds_bytes),
 		cmocka_unit_test(discarded_memory_goes_back_to_the_system),
 		cmocka_unit_test(without_memory_a_write_finds_no_space_and_all_else_goes_on),
+		cmocka_unit_test(memory_gets_another_size),
 		cmocka_unit_test(metadata_stays_with_its_block),
 		cmocka_unit_test(nothing_is_kept_and_nothing_leaks_by_the_null_store),
 		cmocka_unit_test(a_store_may_have_the_engine_attend_a_descriptor_of_its_own),

@@ -62,6 +62,8 @@ struct store_ops {
 	/* store_share(): the same bytes for another thread, which drives e; it may be s itself.
 	 * NULL: what comes from there is handed to the thread of s. */
 	int (*view)(struct store *s, struct store_engine *e, struct store **ret);
+	/* store_resize(); NULL: its size is not ours to choose. A view is the store itself then. */
+	int (*resize)(struct store *s, uint64_t size);
 	/* Nothing may be under way. */
 	void (*destroy)(struct store *s);
 };
