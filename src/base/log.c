@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/uncancelled.h"
 
 static atomic_int threshold = -1;
+static atomic_int to_journal = -1; /* standard error is */
 
 static int threshold_from_env(void)
 {
@@ -35,6 +37,29 @@ bool log_enabled(enum log_level level)
 	return (int)level <= t;
 }
 
+bool log_is_journal(int fd)
+{
+	const char *s = secure_getenv("JOURNAL_STREAM");
+	unsigned long long dev, ino;
+	struct stat st;
+	int n = 0;
+
+	return s && sscanf(s, "%llu:%llu%n", &dev, &ino, &n) == 2 && !s[n] && fstat(fd, &st) == 0 &&
+	       st.st_dev == dev && st.st_ino == ino;
+}
+
+const char *log_prefix(enum log_level level)
+{
+	static const char *const prefixes[] = {"<3>", "<4>", "<6>", "<7>"};
+	int j = atomic_load_explicit(&to_journal, memory_order_relaxed);
+
+	if (j < 0) {
+		j = log_is_journal(STDERR_FILENO);
+		atomic_store_explicit(&to_journal, j, memory_order_relaxed);
+	}
+	return j ? prefixes[level] : "";
+}
+
 /* Peers make a program log. It is not to stand still where nobody reads that. */
 static bool has_room(int fd)
 {
@@ -48,10 +73,9 @@ static bool has_room(int fd)
 void log_line(enum log_level level, const char *module, const char *fmt, ...)
 {
 	char line[1024];
-	int n = snprintf(line, sizeof(line), "weft %s: ", module);
+	int n = snprintf(line, sizeof(line), "%sweft %s: ", log_prefix(level), module);
 	va_list ap;
 
-	(void)level;
 	va_start(ap, fmt);
 	vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
 	va_end(ap);

@@ -3,6 +3,9 @@
  * Logging of the edges (port, broker, faces, cli); the sans-I/O cores emit events instead.
  * Level from WEFT_LOG=err|warn|info|debug, default warn; lines go to standard error as
  * "weft MODULE: text". A line that would have to wait for who reads it is dropped.
+ *
+ * Where standard error is the journal's, which JOURNAL_STREAM says (sd-daemon(3)), "<N>" before it
+ * tells how urgent the line is, as syslog(3) counts. Time is the journal's to tell.
  */
 #ifndef WEFT_BASE_LOG_H
 #define WEFT_BASE_LOG_H
@@ -14,6 +17,10 @@
 enum log_level { LOG_LEVEL_ERR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 bool log_enabled(enum log_level level);
+/* Whether a descriptor is the stream by which the journal takes lines of this process. */
+bool log_is_journal(int fd);
+/* "<4>" where standard error is the journal's; else nothing. */
+const char *log_prefix(enum log_level level);
 void log_line(enum log_level level, const char *module, const char *fmt, ...) printf_like(3, 4);
 
 #define log_at(level, module, ...)                            \

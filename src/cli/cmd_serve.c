@@ -303,7 +303,12 @@ static void env_event(void *ctx, const struct target_event *e)
 		cli_warn("%s: what %s from %s wrote does not get to the disk: %s",
 			 live_path(e->ctrl->subsys, e->nsid), serve_host_name(e->ctrl->hostnqn),
 			 e->peer, strerrordesc_np(-e->error));
-	if (s->opt.format == OUTPUT_TEXT && !(e->ctrl && e->ctrl->subsys->discovery))
+	if (e->ns) {
+		struct disk *k = container_of(e->ns, struct live_ns, ns)->disk;
+
+		disk_words_event(&k->words, k->path, e, s->target.group.now_ns);
+	}
+	if (!(e->ctrl && e->ctrl->subsys->discovery))
 		serve_say_event(&s->say, e, s->target.group.now_ns);
 }
 
@@ -359,13 +364,14 @@ static int serve(struct serve *s, const sigset_t *signals)
 	live_fini(&s->live);
 	serve_hosts_wipe(&s->opt.keys);
 	store_engine_destroy(s->engine);
+	if (serve_say_to_journal(&s->say))
+		serve_answer(&s->say, "ended");
 	return status;
 }
 
 int cmd_serve(int argc, char **argv)
 {
-	static struct serve s = {.opt = {.pool_bytes = POOL_DEFAULT, .ready_fd = -1},
-				 .say.fd = STDOUT_FILENO};
+	static struct serve s = {.opt = {.pool_bytes = POOL_DEFAULT, .ready_fd = -1}};
 	struct sigaction hup;
 	char err[512];
 	sigset_t signals;
@@ -373,6 +379,7 @@ int cmd_serve(int argc, char **argv)
 	cli_parse(&argp, "serve", argc, argv, &s.opt);
 	if (!s.opt.config && !s.opt.file.block_size)
 		s.opt.file.block_size = 512;
+	serve_say_init(&s.say, s.opt.format == OUTPUT_TEXT);
 	if (provider_use(s.opt.provider))
 		return EXIT_FAILED;
 	if (s.opt.capture && capture_use(s.opt.capture, err, sizeof(err)))

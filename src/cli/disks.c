@@ -79,6 +79,8 @@ static bool has_blocks(const struct disk *k)
 
 static void disk_free(struct disk *k)
 {
+	if (k->path)
+		(void)disk_words_settle(&k->words, k->path, UINT64_MAX);
 	if (k->store)
 		store_destroy(k->store);
 	free(k->path);
@@ -246,6 +248,15 @@ void disks_process(struct disks *d)
 		list_remove(&k->link);
 		disk_free(k);
 	}
+}
+
+bool disks_settle(struct disks *d, uint64_t now_ns)
+{
+	bool more = false;
+
+	list_for_each(k, &d->all, struct disk, link)
+		more |= disk_words_settle(&k->words, k->path, now_ns);
+	return more;
 }
 
 /* --- at the end ----------------------------------------------------------------------------- */

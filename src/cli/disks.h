@@ -12,6 +12,7 @@
 
 #include "base/compiler.h"
 #include "base/list.h"
+#include "cli/disk_words.h"
 #include "store/store.h"
 
 struct disk {
@@ -29,6 +30,7 @@ struct disk {
 	bool flushing, flushed; /* since the last user has gone; at the end */
 	bool stale;		/* what is under way began before that */
 	int error;		/* of that */
+	struct disk_words words;
 };
 
 /* What a made disk is to become, prepared. All zeroes: nothing. */
@@ -61,6 +63,8 @@ void disk_size_undo(struct disk_size *z);
 void disk_put(struct disk *k, bool unused);
 /* Closes those that have no user and are flushed. */
 void disks_process(struct disks *d);
+/* Says what is to be said of errors by now; true: there is more, later. */
+bool disks_settle(struct disks *d, uint64_t now_ns);
 
 /* --- at the end ------------------------------------------------------------------------------
  */

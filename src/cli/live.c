@@ -546,8 +546,13 @@ int live_become(struct live *l, struct config *to, size_t *ret_steps, char *why,
 		error = p.prepared ? prepare_all(&p) : no_memory(&p);
 	if (!error) {
 		hosts_differ = live_hosts_become(&l->hosts, &hosts, l->target);
-		for (size_t i = 0; i < p.count; i++)
+		if (hosts_differ && l->changed)
+			l->changed(l->ctx, NULL);
+		for (size_t i = 0; i < p.count; i++) {
 			carry_out(l, &p.prepared[i]);
+			if (l->changed)
+				l->changed(l->ctx, p.prepared[i].step);
+		}
 		config_free(l->config);
 		l->config = to;
 		if (ret_steps)

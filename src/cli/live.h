@@ -11,6 +11,7 @@
 #include "cli/live_hosts.h"
 #include "cli/serve_transports.h"
 #include "config/config.h"
+#include "config/diff.h"
 #include "nvmf/target/target.h"
 
 struct live_ns {
@@ -48,6 +49,9 @@ struct live {
 	struct list subsystems, ports;
 	struct list leaving, leaving_subsystems; /* hosts' work on them goes to its end */
 	struct list gone, gone_subsystems;	 /* it has: to be freed */
+	/* Who is told of each step as it is done; of NULL: hosts' keys are others. Or NULL. */
+	void (*changed)(void *ctx, const struct config_step *step);
+	void *ctx;
 };
 
 void live_init(struct live *l, struct target *target, struct serve_transports *transports,

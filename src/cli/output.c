@@ -8,6 +8,7 @@
 
 #include <json-c/json.h>
 
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 
@@ -25,11 +26,12 @@ bool output_colour(FILE *f)
 	return isatty(fileno(f)) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
 }
 
-static void complain(const char *colour, const char *fmt, va_list ap)
+static void complain(enum log_level level, const char *colour, const char *fmt, va_list ap)
 {
 	bool coloured = output_colour(stderr);
 
-	fprintf(stderr, "%sweft:%s ", coloured ? colour : "", coloured ? COLOUR_OFF : "");
+	fprintf(stderr, "%s%sweft:%s ", log_prefix(level), coloured ? colour : "",
+		coloured ? COLOUR_OFF : "");
 	vfprintf(stderr, fmt, ap);
 	fputc('\n', stderr);
 }
@@ -39,7 +41,7 @@ int cli_fail(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	complain(COLOUR_ERROR, fmt, ap);
+	complain(LOG_LEVEL_ERR, COLOUR_ERROR, fmt, ap);
 	va_end(ap);
 	return EXIT_FAILED;
 }
@@ -49,7 +51,7 @@ void cli_warn(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	complain(COLOUR_WARN, fmt, ap);
+	complain(LOG_LEVEL_WARN, COLOUR_WARN, fmt, ap);
 	va_end(ap);
 }
 

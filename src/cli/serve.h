@@ -18,6 +18,8 @@
 
 #define LISTEN_MAX 64
 #define HOSTS_MAX  64
+/* So many changes are told by name. */
+#define CHANGES_TOLD 100
 /* At the end, what takes so long is given up. */
 #define SERVE_GIVE_UP_NS (60 * NSEC_PER_SEC)
 
@@ -48,7 +50,8 @@ struct serve {
 	struct metrics *metrics; /* NULL: nobody asked for them */
 	int epoll_fd, signal_fd;
 	struct serve_say say;
-	uint64_t measure_ns; /* next look at the sizes of what is served */
+	uint32_t changes;    /* by the configuration that is being taken */
+	uint64_t measure_ns; /* next look at what is served: its sizes, what takes long */
 	bool stopping;
 	uint64_t told_ns, give_up_ns; /* of the end */
 };

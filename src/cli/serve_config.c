@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/serve.h"
+#include "cli/serve_events.h"
 #include "cli/transports.h"
 
 static void default_listen(struct serve_options *o)
@@ -47,6 +48,14 @@ static void tell_warnings(const struct serve *s, const struct config *c)
 			 c->warnings_left_out);
 }
 
+static void say_step(void *ctx, const struct config_step *step)
+{
+	struct serve *s = ctx;
+
+	if (s->changes++ < CHANGES_TOLD)
+		serve_say_step(&s->say, step);
+}
+
 void serve_reload(struct serve *s)
 {
 	struct config *c = NULL;
@@ -58,29 +67,39 @@ void serve_reload(struct serve *s)
 		return;
 	}
 	tell_warnings(s, c);
+	s->live.changed = say_step;
+	s->changes = 0;
 	if (live_become(&s->live, c, &steps, why, sizeof(why)) != 0) {
 		config_free(c);
 		cli_warn("%s: %s; nothing has changed", s->opt.config, why);
 		return;
 	}
 	s->measure_ns = 0;
-	if (s->opt.format == OUTPUT_TEXT)
-		serve_answer(&s->say, "%s: read again, %zu %s", s->opt.config, steps,
-			     steps == 1 ? "change" : "changes");
+	serve_answer(&s->say, "%s: read again, %zu %s", s->opt.config, steps,
+		     steps == 1 ? "change" : "changes");
 }
 
 int serve_begin(struct serve *s)
 {
 	struct config *c;
 	char why[1024];
+	size_t steps;
 
 	if (read_config(s, &c, why, sizeof(why)) != 0)
 		return cli_fail("%s", why);
 	if (s->opt.config)
 		tell_warnings(s, c);
-	if (live_become(&s->live, c, NULL, why, sizeof(why)) != 0) {
+	/* Elsewhere serve_tell() has it. */
+	s->live.changed = serve_say_to_journal(&s->say) ? say_step : NULL;
+	s->live.ctx = s;
+	if (s->live.changed)
+		serve_answer(&s->say, "%s begins%s%s", cli_version, s->opt.config ? " with " : "",
+			     s->opt.config ? s->opt.config : "");
+	if (live_become(&s->live, c, &steps, why, sizeof(why)) != 0) {
 		config_free(c);
 		return cli_fail("%s", why);
 	}
+	if (s->changes > CHANGES_TOLD)
+		serve_answer(&s->say, "%zu more that are served", steps - CHANGES_TOLD);
 	return 0;
 }

@@ -91,6 +91,8 @@ static void on_signal(struct serve *s)
 		if (s->stopping)
 			_exit(EXIT_FAILED);
 		s->stopping = true;
+		if (serve_say_to_journal(&s->say))
+			serve_answer(&s->say, "ending at SIG%s", sigabbrev_np((int)info.ssi_signo));
 		s->told_ns = time_now_ns() + TOLD_NS;
 		s->give_up_ns = time_now_ns() + SERVE_GIVE_UP_NS;
 		serve_transports_shutdown(&s->transports);
@@ -131,19 +133,20 @@ static void size_changed(void *ctx, const struct live_ns *n)
 	struct serve *s = ctx;
 	char size[32];
 
-	if (s->opt.format == OUTPUT_TEXT)
-		serve_say(&s->say, s->target.group.now_ns, "%s: %s now (namespace %u)",
-			  n->disk->path, text_bytes(size, sizeof(size), n->ns.store->size),
-			  n->ns.nsid);
+	serve_say(&s->say, LOG_LEVEL_INFO, s->target.group.now_ns, "%s: %s now (namespace %u)",
+		  n->disk->path, text_bytes(size, sizeof(size), n->ns.store->size), n->ns.nsid);
 }
 
-/* Hosts are told of a namespace that has another size, and so is who reads what we say. */
-static void measure_stores(struct serve *s, uint64_t now)
+/* Hosts are told of a namespace that has another size, and so is who reads what we say; of disks
+ * that take long or fail that one alone. */
+static void look_at_stores(struct serve *s, uint64_t now)
 {
 	bool hosts = s->target.ctrl_count > s->target.discovery_count;
+	bool more = disks_settle(&s->live.disks, now);
 
-	s->measure_ns = hosts ? now + MEASURE_NS : DEADLINE_NEVER;
+	s->measure_ns = hosts || more ? now + MEASURE_NS : DEADLINE_NEVER;
 	live_measure(&s->live, size_changed, s);
+	target_group_watch(&s->target.group, now);
 }
 
 /* Whoever waits for the end is told, once, that it takes long. */
@@ -167,7 +170,7 @@ bool serve_loop(struct serve *s)
 		if (now >= target_next_deadline(&s->target))
 			target_tick(&s->target, now);
 		if (now >= s->measure_ns || store_engine_measured(s->engine))
-			measure_stores(s, now);
+			look_at_stores(s, now);
 		any = serve_transports_process(&s->transports, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;
 		live_process(&s->live);

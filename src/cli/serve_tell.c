@@ -154,7 +154,18 @@ void serve_tell_config(const struct live *l, struct output *o)
 	output_close(o);
 }
 
-bool serve_tell(struct serve *s)
+static void tell_ready(const struct serve *s)
+{
+	if (serve_say_to_journal(&s->say))
+		serve_answer(&s->say, "ready");
+	if (s->opt.ready_fd < 0)
+		return;
+	if (write(s->opt.ready_fd, "ready\n", 6) != 6)
+		cli_warn("--ready-fd %d: %s", s->opt.ready_fd, strerror(errno));
+	close(s->opt.ready_fd);
+}
+
+static bool tell_all(struct serve *s)
 {
 	struct output o;
 
@@ -170,10 +181,17 @@ bool serve_tell(struct serve *s)
 	if (s->opt.format == OUTPUT_TEXT)
 		puts("ready");
 	fflush(stdout);
-	if (s->opt.ready_fd >= 0) {
-		if (write(s->opt.ready_fd, "ready\n", 6) != 6)
-			cli_warn("--ready-fd %d: %s", s->opt.ready_fd, strerror(errno));
-		close(s->opt.ready_fd);
-	}
+	return true;
+}
+
+bool serve_tell(struct serve *s)
+{
+	/* A journal has had it line by line. */
+	bool told = serve_say_to_journal(&s->say) && log_is_journal(STDOUT_FILENO) &&
+		    s->opt.format == OUTPUT_TEXT;
+
+	if (!told && !tell_all(s))
+		return false;
+	tell_ready(s);
 	return true;
 }

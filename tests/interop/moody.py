@@ -66,6 +66,7 @@ class Moody:
         w = self.copy(self.file("new", os.urandom(SIZE)), self.uri(1))
         self.check(w.returncode == 1 and "Write" in w.stderr, f"write: {w.stderr.strip()!r}")
         self.well(2, "meanwhile")
+        self.check(self.serve.output().count("fails: Input/output error") == 1, "errors are not told once")
         self.disk.be(FINE)
         self.well(1, "after")
         return f"{r.stderr.strip()}; {w.stderr.strip()}"
@@ -87,6 +88,7 @@ class Moody:
                             f"{self.path}/later.log")
         time.sleep(1)
         self.check(later.status() is None, f"it does not wait: {later.output()}")
+        self.check(lab.until(lambda: self.serve.says("a write is not done after"), 10), "a stall is not told")
         self.disk.be(FINE)
         self.check(later.wait(20) == 0, f"it does not come to an end: {later.output()}")
         back = self.file("back")
@@ -94,6 +96,7 @@ class Moody:
         with open(back, "rb") as f:
             self.check(f.read() == b"\2" * SIZE, "old data came last")
         self.well(1, "after")
+        self.check(self.serve.says("goes on: "), "the end of the stall is not told")
         return "old data came first"
 
     def waits(self, *command):

@@ -311,6 +311,11 @@ static void bed_event(void *ctx, const struct target_event *e)
 	b->ctrls_new += e->type == TARGET_EVENT_CTRL_NEW;
 	b->ctrls_gone += e->type == TARGET_EVENT_CTRL_GONE;
 	b->refused += e->type == TARGET_EVENT_CONNECT_REFUSED;
+	b->store_failed += e->type == TARGET_EVENT_STORE_FAILED;
+	b->stalled += e->type == TARGET_EVENT_STALLED;
+	b->stalls_over += e->type == TARGET_EVENT_STALL_OVER;
+	if (e->ns)
+		b->of_store = *e;
 }
 
 struct bed *bed_create(void)

@@ -64,6 +64,8 @@ struct bed {
 	uint8_t capsule_data[TARGET_CAPSULE_DATA];
 	uint64_t now;
 	unsigned ctrls_new, ctrls_gone, refused, allocated;
+	unsigned store_failed, stalled, stalls_over;
+	struct target_event of_store; /* the last of these */
 };
 
 /* A bed whose target knows BED_NQN with three namespaces. */

@@ -298,12 +298,12 @@ static void a_flood_of_lines_is_left_out_and_counted(void **state)
 	say.fd = ends[1];
 	for (uint64_t second = 0; second < 59; second++) {
 		for (int i = 0; i < 50; i++)
-			serve_say(&say, second * NSEC_PER_SEC, "refused: %d", i);
+			serve_say(&say, LOG_LEVEL_INFO, second * NSEC_PER_SEC, "refused: %d", i);
 		/* So many in a second, and in a minute; and what the operator asked for. */
 		serve_answer(&say, "read again");
 		assert_int_equal(lines_in(ends[0]), second < 5 ? 21 : 1);
 	}
-	serve_say(&say, 60 * NSEC_PER_SEC, "connected: somebody");
+	serve_say(&say, LOG_LEVEL_INFO, 60 * NSEC_PER_SEC, "connected: somebody");
 	n = read(ends[0], text, sizeof(text) - 1);
 	assert_true(n > 0);
 	text[n] = '\0';

@@ -133,6 +133,26 @@ static void connect_goes_to_the_admin_plane_and_back(void **state)
 	end(NULL);
 }
 
+/* It comes back before the admin plane has heard that it did not. */
+static void a_stall_in_another_group_is_told_by_the_first_ones_thread(void **state)
+{
+	struct bed_cmd *c;
+
+	(void)state;
+	bed->slow.hold = true;
+	c = send_rw(&bed->io, NVME_IO_WRITE);
+	bed->now += TARGET_STALL_NS;
+	target_group_watch(&second, bed->now);
+	assert_int_equal(bed->stalled, 0);
+	slow_release(bed);
+	assert_false(c->answered);
+	assert_true(run_first());
+	assert_int_equal(bed->stalled, 1);
+	run_both();
+	assert_int_equal(bed->stalls_over, 1);
+	assert_int_equal(status_of(c), 0);
+}
+
 static void a_queue_that_is_lost_while_it_connects_leaves_nothing(void **state)
 {
 	(void)state;
@@ -650,6 +670,8 @@ int main(void)
 			a_queue_that_its_host_closed_was_not_ended_by_an_order, begin, end),
 		cmocka_unit_test_setup_teardown(
 			a_controller_stays_until_every_thread_has_forgotten_it, begin, end),
+		cmocka_unit_test_setup_teardown(
+			a_stall_in_another_group_is_told_by_the_first_ones_thread, begin, end),
 		cmocka_unit_test_setup_teardown(an_abort_finds_a_command_of_another_thread, begin,
 						end),
 		cmocka_unit_test_setup_teardown(a_namespace_is_gone_when_no_thread_has_work_for_it,

@@ -39,6 +39,10 @@ uint16_t req_expects_part(struct target_req *r, uint32_t len, uint64_t present);
 /* The status with the byte of the SQE that is wrong, for the error log. */
 uint16_t req_fail_at(struct target_req *r, uint16_t offset, uint16_t status);
 uint16_t errno_to_status(int error, enum store_opcode opcode);
+/* The same of what a store said, which is kept for whoever is told of it. */
+uint16_t req_store_status(struct target_req *r, int error, enum store_opcode opcode);
+/* Begins r->op, in the store of the namespace. */
+void req_submit(struct target_req *r);
 
 /* The store of its namespace, as the thread of its queue uses it. */
 static inline struct store *req_store(const struct target_req *r)
@@ -217,6 +221,12 @@ static inline uint64_t *target_event_counter(struct target *t, enum target_event
 		return &c->queues_failed;
 	case TARGET_EVENT_FLUSH_FAILED:
 		return &c->flushes_failed;
+	case TARGET_EVENT_STORE_FAILED:
+		return &c->store_errors;
+	case TARGET_EVENT_STALLED:
+		return &c->stalls;
+	case TARGET_EVENT_STALL_OVER:
+		return &c->stalls_over;
 	case TARGET_EVENT_REJECTED:
 		return &c->connections_rejected;
 	case TARGET_EVENT_AUTHENTICATED:

@@ -24,6 +24,7 @@ static void op_done(struct store_op *op, int error)
 {
 	struct target_req *r = op_req(op);
 
+	r->store_ns = 0;
 	if (error && (op->opcode == STORE_FLUSH || op->flags & STORE_FUA))
 		ns_flush_failed(r->ns, r->queue->group);
 	if (!error && r->aborting && op->opcode == STORE_READ) {
@@ -33,7 +34,7 @@ static void op_done(struct store_op *op, int error)
 	if (!error && (op->opcode == STORE_WRITE || op->opcode == STORE_ZERO))
 		marks_written(r);
 	else
-		req_complete(r, errno_to_status(error, op->opcode));
+		req_complete(r, req_store_status(r, error, op->opcode));
 }
 
 /* The blocks of a command, in bytes. */
@@ -65,7 +66,7 @@ static void submit_op(struct target_req *r, enum store_opcode opcode, uint32_t f
 		.iov_count = 1,
 		.done = op_done,
 	};
-	store_submit(req_store(r), &r->op);
+	req_submit(r);
 }
 
 /* --- checks ----------------------------------------------------------------------------------- */
@@ -139,7 +140,7 @@ static void execute_commit(struct target_req *r)
 		     : r->sqe.opcode == NVME_IO_VERIFY ? execute_verify
 						       : execute_compare;
 	r->op = (struct store_op){.opcode = STORE_FLUSH, .done = committed};
-	store_submit(req_store(r), &r->op);
+	req_submit(r);
 }
 
 static bool commits_first(const struct target_req *r)
@@ -190,7 +191,7 @@ static void execute_flush(struct target_req *r)
 		return;
 	}
 	r->op = (struct store_op){.opcode = STORE_FLUSH, .done = op_done};
-	store_submit(req_store(r), &r->op);
+	req_submit(r);
 }
 
 uint16_t parse_flush(struct target_req *r)
@@ -262,7 +263,7 @@ static void run_steps(struct target_req *r, next_step_fn *next)
 			continue;
 		r->again = false;
 		r->submitting = true;
-		store_submit(req_store(r), &r->op);
+		req_submit(r);
 		r->submitting = false;
 		if (!r->again)
 			return; /* comes back later */
@@ -288,7 +289,7 @@ static bool compare_step(struct target_req *r, uint16_t *status)
 		uint64_t last = at - TARGET_SCRATCH_MAX;
 
 		if (r->op.result)
-			*status = errno_to_status(r->op.result, STORE_READ);
+			*status = req_store_status(r, r->op.result, STORE_READ);
 		else if (r->data_len &&
 			 memcmp((const uint8_t *)r->data + last, r->scratch, r->op.len) != 0)
 			*status = FAIL(NVME_SC_COMPARE_FAILED);
@@ -370,7 +371,7 @@ static bool dsm_step(struct target_req *r, uint16_t *status)
 	struct nvme_dsm_range range;
 
 	if (r->step)
-		*status = errno_to_status(r->op.result, STORE_DISCARD);
+		*status = req_store_status(r, r->op.result, STORE_DISCARD);
 	if (*status || r->step == r->steps)
 		return false;
 	range = dsm_range(r, r->step);
@@ -440,7 +441,7 @@ static bool copy_step(struct target_req *r, uint16_t *status)
 	bool write = r->step == r->steps - 1;
 
 	if (r->step) {
-		*status = errno_to_status(r->op.result, r->op.opcode);
+		*status = req_store_status(r, r->op.result, r->op.opcode);
 		at = (uint8_t *)r->op_iov.iov_base + r->op_iov.iov_len;
 	}
 	if (*status || r->step == r->steps)

@@ -361,6 +361,25 @@ static void logged(struct target_msg *m)
 	finish(msg_req(m));
 }
 
+/* The admin plane's. */
+static void tell_of_store(const struct target_req *r, enum target_event_type type)
+{
+	const struct target_queue *q = r->queue;
+	struct target *t = q->target;
+	bool failed = type == TARGET_EVENT_STORE_FAILED;
+	uint64_t now = max_of(t->group.now_ns, r->stall_ns);
+
+	target_emit(t, &(struct target_event){.type = type,
+					      .ctrl = q->owner,
+					      .queue = q,
+					      .peer = q->raddr,
+					      .nsid = r->ns->nsid,
+					      .ns = r->ns,
+					      .opcode = failed ? r->op.opcode : r->stall_opcode,
+					      .waited_ns = failed ? 0 : now - r->stall_ns,
+					      .error = failed ? r->store_error : 0});
+}
+
 /* The admin plane's: the entry is there before the host is told to look for it. */
 static void log_error(struct target_msg *m)
 {
@@ -368,7 +387,11 @@ static void log_error(struct target_msg *m)
 	const struct target_queue *q = r->queue;
 	struct target_ctrl *c = q->owner;
 
-	if (c) {
+	if (r->store_error)
+		tell_of_store(r, TARGET_EVENT_STORE_FAILED);
+	if (r->stall_ns)
+		tell_of_store(r, TARGET_EVENT_STALL_OVER);
+	if (c && r->cqe.status) {
 		c->errlog[c->error_count++ % TARGET_ERRLOG_ENTRIES] = (struct nvme_error_entry){
 			.error_count = c->error_count,
 			.sqid = q->qid,
@@ -385,6 +408,16 @@ static void log_error(struct target_msg *m)
 		r->cqe.status |= NVME_STATUS_MORE;
 	}
 	group_tell(&q->target->group, q->group, m, logged);
+}
+
+static void answer(struct target_req *r)
+{
+	struct target_queue *q = r->queue;
+
+	if ((r->cqe.status && q->ctrl) || r->store_error || r->stall_ns)
+		group_tell(q->group, &q->target->group, &r->msg, log_error);
+	else
+		finish(r);
 }
 
 static struct target_req *fused_part(struct target_req *r, uint16_t status)
@@ -407,17 +440,64 @@ static void fused_go_on(struct target_req *pair)
 
 void req_complete(struct target_req *r, uint16_t status)
 {
-	struct target_queue *q = r->queue;
 	struct target_req *pair = r->pair ? fused_part(r, status) : NULL;
 
 	assert(r->state != TARGET_REQ_FREE);
 	r->cqe.status = status;
-	if (status != NVME_SC_SUCCESS && q->ctrl)
-		group_tell(q->group, &q->target->group, &r->msg, log_error);
+	if (r->telling)
+		r->over = true;
 	else
-		finish(r);
+		answer(r);
 	if (pair)
 		fused_go_on(pair);
+}
+
+/* --- stores that fail, or take long --------------------------------------------------------- */
+
+void req_submit(struct target_req *r)
+{
+	r->store_ns = max_of(r->queue->group->now_ns, (uint64_t)1);
+	store_submit(req_store(r), &r->op);
+}
+
+/* The group's. */
+static void stall_told(struct target_msg *m)
+{
+	struct target_req *r = container_of(m, struct target_req, stall_msg);
+
+	r->telling = false;
+	if (r->over)
+		answer(r);
+}
+
+static void tell_stall(struct target_msg *m)
+{
+	struct target_req *r = container_of(m, struct target_req, stall_msg);
+	const struct target_queue *q = r->queue;
+
+	tell_of_store(r, TARGET_EVENT_STALLED);
+	group_tell(&q->target->group, q->group, m, stall_told);
+}
+
+static bool is_stalled(const struct target_req *r, uint64_t now_ns)
+{
+	return r->state == TARGET_REQ_EXECUTE && r->store_ns && !r->stall_ns &&
+	       r->store_ns + TARGET_STALL_NS <= now_ns;
+}
+
+void target_group_watch(struct target_group *g, uint64_t now_ns)
+{
+	list_for_each(q, &g->queues, struct target_queue, link)
+		list_for_each(r, &q->reqs, struct target_req, link) {
+			if (r->since_ns + TARGET_STALL_NS > now_ns)
+				break; /* those behind it came later */
+			if (!q->qid || !is_stalled(r, now_ns))
+				continue;
+			r->stall_ns = r->store_ns;
+			r->stall_opcode = r->op.opcode;
+			r->telling = true;
+			group_tell(g, &g->target->group, &r->stall_msg, tell_stall);
+		}
 }
 
 uint16_t req_fail_at(struct target_req *r, uint16_t offset, uint16_t status)
@@ -434,6 +514,12 @@ uint16_t req_find_ns(struct target_req *r)
 	if (nsid && nsid <= TARGET_NS_MAX)
 		r->ns = atomic_load_explicit(&s->ns[nsid - 1], memory_order_acquire);
 	return r->ns ? NVME_SC_SUCCESS : req_fail_at(r, 4, FAIL(NVME_SC_INVALID_NS));
+}
+
+uint16_t req_store_status(struct target_req *r, int error, enum store_opcode opcode)
+{
+	r->store_error = error;
+	return errno_to_status(error, opcode);
 }
 
 uint16_t errno_to_status(int error, enum store_opcode opcode)

@@ -34,6 +34,7 @@
 
 #include "base/heap.h"
 #include "base/list.h"
+#include "base/units.h"
 #include "nvmf/auth/key.h"
 #include "nvmf/common/command.h"
 #include "nvmf/common/store_ops.h"
@@ -58,6 +59,7 @@
  * blocks as one can name. */
 #define TARGET_MARKS_MAX      2050
 #define TARGET_ERRLOG_ENTRIES 32
+#define TARGET_STALL_NS	      (5 * NSEC_PER_SEC)
 /* Of the whole target; a host, which is an address, has no more than are left for others. */
 #define TARGET_CTRLS_MAX	   256
 #define TARGET_DISCOVERY_CTRLS_MAX 64 /* counted apart */
@@ -361,6 +363,13 @@ struct target_req {
 	uint8_t verdict;	       /* Authentication: what becomes of the queue */
 	struct store_op op;
 	struct iovec op_iov; /* its memory */
+	uint64_t store_ns;   /* when that was submitted; 0: none was */
+	int store_error;     /* with which it has failed */
+	/* It was there for long, as was told: since when, with what. */
+	uint64_t stall_ns;
+	enum store_opcode stall_opcode;
+	struct target_msg stall_msg;
+	bool telling, over; /* that is being told; the command is complete meanwhile */
 	/* Commands that take several operations. */
 	uint32_t step, steps;
 	bool submitting, again;
@@ -391,6 +400,10 @@ enum target_event_type {
 	TARGET_EVENT_REJECTED,		 /* the transport lets a connection not come: peer, why */
 	TARGET_EVENT_AUTHENTICATED,	 /* ctrl, queue */
 	TARGET_EVENT_AUTH_FAILED,	 /* the same: why; the queue is ended */
+	/* Of a command: ns, nsid, opcode; ctrl is NULL if its host has gone. */
+	TARGET_EVENT_STORE_FAILED, /* error */
+	TARGET_EVENT_STALLED,	   /* it has been in the store for waited_ns, and is still there */
+	TARGET_EVENT_STALL_OVER,   /* it was, and is answered */
 };
 
 struct target_event {
@@ -399,6 +412,9 @@ struct target_event {
 	const struct target_queue *queue;
 	uint16_t status;
 	uint32_t nsid;
+	const struct target_ns *ns;
+	enum store_opcode opcode;
+	uint64_t waited_ns;
 	int error;		      /* -errno */
 	const char *hostnqn, *subnqn; /* CONNECT_REFUSED; as sent, terminated; may be NULL */
 	const char *peer;	      /* where the host is; may be NULL */
@@ -495,6 +511,9 @@ void target_subsys_remove(struct target_subsys *s, void (*gone)(struct target_su
 
 uint64_t target_next_deadline(const struct target *t);
 void target_tick(struct target *t, uint64_t now_ns);
+/* To be called now and then by each group's thread: events tell of the commands that have been in a
+ * store for longer than TARGET_STALL_NS, of each once. */
+void target_group_watch(struct target_group *g, uint64_t now_ns);
 
 /* --- transports ----------------------------------------------------------------------------- */
 
