@@ -32,9 +32,11 @@ static int read_config(struct serve *s, struct config **ret, char *why, size_t r
 	if (error)
 		return error;
 	error = config_read(doc, ret, text, sizeof(text));
-	if (error)
+	if (error) {
 		snprintf(why, room, "%s%s%s", o->config ? o->config : "", o->config ? ": " : "",
 			 text);
+		config_drop(doc);
+	}
 	return error;
 }
 

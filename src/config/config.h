@@ -90,8 +90,8 @@ struct config {
 };
 
 /*
- * Takes doc over, also when it fails. -EINVAL, -ENOMEM, and why (room bytes): where it is wrong and
- * what to do.
+ * Takes doc over. -EINVAL, -ENOMEM, and why (room bytes): where it is wrong and what to do; doc is
+ * the caller's still.
  */
 int config_read(struct json_object *doc, struct config **ret, char *why, size_t room) must_use;
 /* NULL is nothing. */
@@ -118,6 +118,8 @@ int config_parse_text(const char *text, size_t len, struct json_object **ret, ch
 		      size_t room) must_use;
 /* As nvmetcli writes it, with a line feed at the end: to be freed. NULL: no memory. */
 char *config_text(struct json_object *doc);
+/* The same in one line. */
+char *config_line(struct json_object *doc);
 
 /* --- as a file -------------------------------------------------------------------------------
  */

@@ -262,6 +262,14 @@ static const struct key *find(enum section section, const char *name)
 	return NULL;
 }
 
+const char *section_value(enum section section, unsigned int i)
+{
+	for (int k = 0; k < KEYS_MAX && sections[section][k].name; k++)
+		if (sections[section][k].kind == KIND_VALUE && i-- == 0)
+			return sections[section][k].name;
+	return NULL;
+}
+
 bool reader_check(struct reader *r, enum section section, struct json_object *obj)
 {
 	if (!json_object_is_type(obj, json_type_object)) {

@@ -54,6 +54,9 @@ void reader_warn(struct reader *r, const char *key, const char *fmt, ...) printf
  * effect here. False: it is no object, or something in it is wrong. */
 bool reader_check(struct reader *r, enum section section, struct json_object *obj);
 
+/* The i-th key of a section whose value is a text or a number; NULL: there are no more. */
+const char *section_value(enum section section, unsigned int i);
+
 /* NULL: there is none. Objects and lists are of the kind they should be once they were checked. */
 struct json_object *member(struct json_object *obj, const char *key);
 /* What was written as text or as a number; "": neither. */

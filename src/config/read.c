@@ -560,16 +560,17 @@ int config_read(struct json_object *doc, struct config **ret, char *why, size_t 
 	struct reader r = {.config = c, .why = why, .room = room};
 
 	if (!c) {
-		config_drop(doc);
 		snprintf(why, room, "out of memory");
 		return -ENOMEM;
 	}
 	c->doc = doc;
 	read_all(&r, doc);
-	if (r.error)
+	if (r.error) {
+		c->doc = NULL;
 		config_free(c);
-	else
+	} else {
 		*ret = c;
+	}
 	return r.error;
 }
 

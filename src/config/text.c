@@ -102,6 +102,7 @@ struct out {
 	char *text;
 	size_t len, room;
 	bool failed;
+	bool line; /* all of it in one */
 };
 
 static void put(struct out *o, const char *text, size_t len)
@@ -131,6 +132,8 @@ static void puts_to(struct out *o, const char *text)
 
 static void put_step(struct out *o, int depth)
 {
+	if (o->line)
+		return;
 	puts_to(o, "\n");
 	for (int i = 0; i < depth; i++)
 		puts_to(o, "  ");
@@ -260,14 +263,26 @@ static void put_value(struct out *o, struct json_object *v, int depth)
 	}
 }
 
+static char *finish(struct out *o, struct json_object *doc)
+{
+	put_value(o, doc, 0);
+	puts_to(o, "\n");
+	if (!o->failed)
+		return o->text;
+	wiped_free(o->text, o->len);
+	return NULL;
+}
+
 char *config_text(struct json_object *doc)
 {
 	struct out o = {0};
 
-	put_value(&o, doc, 0);
-	puts_to(&o, "\n");
-	if (!o.failed)
-		return o.text;
-	wiped_free(o.text, o.len);
-	return NULL;
+	return finish(&o, doc);
+}
+
+char *config_line(struct json_object *doc)
+{
+	struct out o = {.line = true};
+
+	return finish(&o, doc);
 }

@@ -25,6 +25,7 @@ static struct config *read_one(const char *text, size_t len)
 	}
 	if (config_read(doc, &c, why, sizeof(why)) != 0) {
 		must(!c && *why);
+		config_drop(doc);
 		for (const char *p = why; *p; p++)
 			must((unsigned char)*p >= ' ');
 		return NULL;

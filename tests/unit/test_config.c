@@ -45,10 +45,12 @@ static struct config *config_of(const char *text)
 
 static void refused(const char *text, const char *where)
 {
+	struct json_object *doc = doc_of(text);
 	struct config *c = NULL;
 	char why[512] = "";
 
-	assert_int_equal(config_read(doc_of(text), &c, why, sizeof(why)), -EINVAL);
+	assert_int_equal(config_read(doc, &c, why, sizeof(why)), -EINVAL);
+	config_drop(doc);
 	if (strncmp(why, where, strlen(where)) != 0)
 		fail_msg("%s: '%s' does not begin with '%s'", text, why, where);
 	assert_true(strlen(why) > strlen(where) + 5);
