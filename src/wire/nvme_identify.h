@@ -87,7 +87,7 @@ struct nvme_id_ctrl {
 	uint16_t oncs, fuses;
 	uint8_t fna, vwc;
 	uint16_t awun, awupf;
-	uint8_t icsvscc, nwpc;
+	uint8_t icsvscc, nwpc; /* nwpc: kinds of write protection */
 	uint16_t acwu, ocfs;
 	uint32_t sgls, mnan;
 	struct nvme_u128 maxdna;
@@ -119,6 +119,7 @@ struct nvme_id_ctrl {
 #define NVME_ONCS_VERIFY	  (1u << 7)
 #define NVME_ONCS_COPY		  (1u << 8)
 #define NVME_FUSES_COMPARE_WRITE  (1u << 0)
+#define NVME_NWPC_PROTECT	  (1u << 0) /* a host may set and clear it */
 #define NVME_OCFS_FORMAT_0	  (1u << 0)
 #define NVME_VWC_PRESENT	  (1u << 0)
 #define NVME_VWC_FLUSH_ALL	  (3u << 1) /* Flush takes NSID ffffffff */

@@ -112,6 +112,15 @@ void nvme_ana_hdr_get(struct cursor *c, struct nvme_ana_hdr *s);
 void nvme_ana_hdr_put(struct wcursor *c, const struct nvme_ana_hdr *s);
 void nvme_ana_group_get(struct cursor *c, struct nvme_ana_group *s);
 void nvme_ana_group_put(struct wcursor *c, const struct nvme_ana_group *s);
+
+/* Feature Identifiers Supported and Effects: a word for each. */
+#define NVME_FEATURES_LEN	1024
+#define NVME_FEATURE_FSUPP	(1u << 0)
+#define NVME_FEATURE_SCOPE_NS	(1u << 20)
+#define NVME_FEATURE_SCOPE_CTRL (1u << 21)
+
+#define NVME_HOST_BEHAVIOR_LEN 512
+
 void nvme_error_entry_get(struct cursor *c, struct nvme_error_entry *s);
 void nvme_error_entry_put(struct wcursor *c, const struct nvme_error_entry *s);
 void nvme_smart_get(struct cursor *c, struct nvme_smart *s);

@@ -277,7 +277,8 @@ static void any_stretch_of_a_page_can_be_had(void **state)
 static void pages_and_stretches_that_are_none_are_refused(void **state)
 {
 	static const uint8_t known[] = {NVME_LID_SUPPORTED, NVME_LID_ERROR,	 NVME_LID_SMART,
-					NVME_LID_FIRMWARE,  NVME_LID_CHANGED_NS, NVME_LID_EFFECTS};
+					NVME_LID_FIRMWARE,  NVME_LID_CHANGED_NS, NVME_LID_EFFECTS,
+					NVME_LID_FEATURE_EFFECTS};
 	struct bed *b = bed_enabled();
 	struct nvme_get_log g = {.lid = NVME_LID_SMART, .len = 512};
 	struct nvme_sqe s = bed_sqe(0, 1, 512);
@@ -403,11 +404,12 @@ static void kept_features_come_back_and_defaults_stay(void **state)
 		uint32_t set, get, preset;
 	} f[] = {
 		{NVME_FID_ARBITRATION, 0x07060503, 0x07060503, 0},
-		{NVME_FID_POWER_MGMT, 0, 0, 0},
+		{NVME_FID_POWER_MGMT, 0x40, 0x40, 0},
 		{NVME_FID_TEMP_THRESHOLD, 350, 350, 0xffff},
 		{NVME_FID_ERROR_RECOVERY, 17, 17, 0},
 		{NVME_FID_VOLATILE_WC, 0, 0, 1},
 		{NVME_FID_WRITE_ATOMIC, 1, 1, 0},
+		{NVME_FID_IOCS_PROFILE, 0, 0, 0},
 		{NVME_FID_ASYNC_EVENT, 0xffffffff, NVME_OAES_NS_ATTR, 0},
 	};
 	struct bed *b = bed_enabled();
@@ -433,6 +435,143 @@ static void kept_features_come_back_and_defaults_stay(void **state)
 	assert_int_equal(set_feature(b, 0x7e, 0, NULL), STATUS(NVME_SC_INVALID_FIELD));
 	assert_int_equal(get_feature(b, NVME_FID_ARBITRATION, 4, NULL),
 			 STATUS(NVME_SC_INVALID_FIELD));
+	bed_destroy(b);
+}
+
+/* The page and the commands tell the same. */
+static void the_features_there_are_are_listed_with_their_scope(void **state)
+{
+	struct bed *b = bed_enabled();
+	uint32_t words[256], there = 0;
+
+	(void)state;
+	assert_int_equal(get_log(b, NVME_LID_FEATURE_EFFECTS, 0, NVME_FEATURES_LEN), 0);
+	for (unsigned fid = 0; fid < 256; fid++)
+		words[fid] = ld_le32(b->memory + fid * 4);
+	for (unsigned fid = 0; fid < 256; fid++) {
+		struct nvme_sqe s = bed_sqe(NVME_ADMIN_GET_FEATURES, 1, 0);
+		uint16_t status;
+		uint64_t v;
+
+		s.cdw10 = fid | NVME_SEL_SUPPORTED << 8;
+		status = bed_exec(&b->admin, &s, &v);
+		assert_int_equal(status, words[fid] ? 0 : STATUS(NVME_SC_INVALID_FIELD));
+		there += words[fid] != 0;
+		if (words[fid])
+			assert_int_equal(words[fid],
+					 NVME_FEATURE_FSUPP | (v & NVME_FEATURE_CAP_PER_NS
+								       ? NVME_FEATURE_SCOPE_NS
+								       : NVME_FEATURE_SCOPE_CTRL));
+	}
+	assert_int_equal(there, 13);
+	bed_destroy(b);
+}
+
+static uint16_t protect(struct bed *b, uint32_t nsid, uint32_t how)
+{
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_SET_FEATURES, nsid, 0);
+
+	s.cdw10 = NVME_FID_WRITE_PROTECT;
+	s.cdw11 = how;
+	return bed_exec(&b->admin, &s, NULL);
+}
+
+static void a_host_may_protect_a_namespace_from_writes(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe aer = bed_sqe(NVME_ADMIN_ASYNC_EVENT, 0, 0);
+	struct nvme_sqe w = bed_sqe(NVME_IO_WRITE, 1, 512);
+	struct nvme_sqe get = bed_sqe(NVME_ADMIN_GET_FEATURES, 1, 0);
+	struct cursor c = page(b);
+	struct nvme_id_ctrl ctrl;
+	struct nvme_id_ns ns;
+	struct bed_cmd *held = bed_send(&b->admin, &aer);
+	uint64_t v;
+
+	(void)state;
+	assert_int_equal(set_feature(b, NVME_FID_ASYNC_EVENT, NVME_OAES_NS_ATTR, NULL), 0);
+	assert_int_equal(protect(b, 1, 1), 0);
+	assert_true(held->answered);
+	assert_int_equal(held->cqe.result, NVME_AER_RESULT(2, 0, NVME_LID_CHANGED_NS));
+	nvme_rw_set(&w, 0, 1, 0);
+	assert_int_equal(bed_exec(&b->io, &w, NULL), STATUS(NVME_SC_NS_WRITE_PROTECTED));
+	get.cdw10 = NVME_FID_WRITE_PROTECT;
+	assert_int_equal(bed_exec(&b->admin, &get, &v), 0);
+	assert_int_equal(v, 1);
+	get.cdw10 |= NVME_SEL_DEFAULT << 8;
+	assert_int_equal(bed_exec(&b->admin, &get, &v), 0);
+	assert_int_equal(v, 0);
+	assert_int_equal(identify(b, NVME_CNS_NS, 1), 0);
+	nvme_id_ns_get(&c, &ns);
+	assert_int_equal(ns.nsattr, NVME_NSATTR_WRITE_PROTECTED);
+	assert_int_equal(protect(b, 1, 0), 0);
+	assert_int_equal(bed_exec(&b->io, &w, NULL), 0);
+	/* Until the next power cycle, and for ever, there is not; nor what is served so. */
+	assert_int_equal(protect(b, 1, 2), STATUS(NVME_SC_INVALID_FIELD));
+	assert_int_equal(protect(b, 1, 3), STATUS(NVME_SC_INVALID_FIELD));
+	assert_int_equal(protect(b, 2, 0), STATUS(NVME_SC_FEATURE_NOT_CHANGEABLE));
+	assert_int_equal(protect(b, 2, 1), 0);
+	assert_int_equal(protect(b, 3, 1), STATUS(NVME_SC_INVALID_NS));
+	assert_int_equal(protect(b, 0, 1), STATUS(NVME_SC_INVALID_NS));
+	assert_int_equal(protect(b, NVME_NSID_ALL, 1), STATUS(NVME_SC_INVALID_NS));
+	assert_int_equal(identify(b, NVME_CNS_CTRL, 0), 0);
+	c = page(b);
+	nvme_id_ctrl_get(&c, &ctrl);
+	assert_int_equal(ctrl.nwpc, NVME_NWPC_PROTECT);
+	bed_destroy(b);
+}
+
+static void what_a_host_can_deal_with_is_kept(void **state)
+{
+	struct nvme_sqe set = bed_sqe(NVME_ADMIN_SET_FEATURES, 0, NVME_HOST_BEHAVIOR_LEN);
+	struct nvme_sqe get = bed_sqe(NVME_ADMIN_GET_FEATURES, 0, NVME_HOST_BEHAVIOR_LEN);
+	struct bed *b = bed_enabled();
+
+	(void)state;
+	set.cdw10 = get.cdw10 = NVME_FID_HOST_BEHAVIOR;
+	memset(b->memory, 0, NVME_HOST_BEHAVIOR_LEN);
+	b->memory[0] = 1;
+	assert_int_equal(bed_exec(&b->admin, &set, NULL), 0);
+	memset(b->memory, 0xee, 600);
+	assert_int_equal(bed_exec(&b->admin, &get, NULL), 0);
+	for (int i = 0; i < 600; i++)
+		assert_int_equal(b->memory[i], i == 0 ? 1 : i < 512 ? 0 : 0xee);
+	get.cdw10 |= NVME_SEL_DEFAULT << 8;
+	assert_int_equal(bed_exec(&b->admin, &get, NULL), 0);
+	assert_int_equal(b->memory[0], 0);
+	b->memory[1] = 2;
+	assert_int_equal(bed_exec(&b->admin, &set, NULL), STATUS(NVME_SC_INVALID_FIELD));
+	set.sgl.len = 511;
+	assert_int_equal(bed_exec(&b->admin, &set, NULL), STATUS(NVME_SC_SGL_INVALID_DATA));
+	bed_destroy(b);
+}
+
+static void what_is_no_value_of_a_feature_is_refused(void **state)
+{
+	static const struct {
+		uint8_t fid;
+		uint32_t dw11;
+		uint16_t status;
+	} f[] = {
+		{NVME_FID_TEMP_THRESHOLD, 1 << 16, STATUS(NVME_SC_INVALID_FIELD)}, /* sensor 1 */
+		{NVME_FID_TEMP_THRESHOLD, 2 << 20, STATUS(NVME_SC_INVALID_FIELD)},
+		{NVME_FID_TEMP_THRESHOLD, 0xf << 16 | 350, 0}, /* all sensors */
+		{NVME_FID_ERROR_RECOVERY, 1 << 16, STATUS(NVME_SC_INVALID_FIELD)},
+		{NVME_FID_KEEP_ALIVE, UINT32_MAX, STATUS(NVME_SC_KAT_INVALID)},
+		{NVME_FID_IOCS_PROFILE, 1, STATUS(NVME_SC_IOCS_COMBINATION_REJECTED)},
+	};
+	struct bed *b = bed_enabled();
+	uint64_t v;
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(f); i++)
+		assert_int_equal(set_feature(b, f[i].fid, f[i].dw11, NULL), f[i].status);
+	assert_int_equal(get_feature(b, NVME_FID_TEMP_THRESHOLD, 0, &v), 0);
+	assert_int_equal(v, 350);
+	assert_int_equal(set_feature(b, NVME_FID_KEEP_ALIVE, 4100, &v), 0);
+	assert_int_equal(v, 5000); /* KAS */
+	assert_int_equal(get_feature(b, NVME_FID_KEEP_ALIVE, 0, &v), 0);
+	assert_int_equal(v, 5000);
 	bed_destroy(b);
 }
 
@@ -637,6 +776,10 @@ int main(void)
 		cmocka_unit_test(features_are_of_no_namespace),
 		cmocka_unit_test(the_number_of_queues_is_granted_up_to_the_limit),
 		cmocka_unit_test(kept_features_come_back_and_defaults_stay),
+		cmocka_unit_test(the_features_there_are_are_listed_with_their_scope),
+		cmocka_unit_test(a_host_may_protect_a_namespace_from_writes),
+		cmocka_unit_test(what_a_host_can_deal_with_is_kept),
+		cmocka_unit_test(what_is_no_value_of_a_feature_is_refused),
 		cmocka_unit_test(the_host_identifier_is_that_of_connect),
 		cmocka_unit_test(the_discovery_log_shows_the_address_the_host_came_to),
 		cmocka_unit_test(a_host_sees_only_what_it_may_use),

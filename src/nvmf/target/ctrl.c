@@ -37,7 +37,8 @@ void ctrl_features_reset(struct target_ctrl *c)
 {
 	c->io_queues_granted = 0;
 	c->aen_enabled = c->aen_pending = c->aen_masked = 0;
-	c->arbitration = 0;
+	c->arbitration = c->power = 0;
+	memset(c->host_behavior, 0, sizeof(c->host_behavior));
 	c->temp_over = TARGET_TEMP_OVER;
 	c->temp_under = 0;
 	c->error_recovery = 0;
@@ -94,9 +95,7 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 		 NVME_CAP_CSS_NVM;
 	c->must_prove = !s->discovery && h && h->key.len;
 	c->started_ns = t->group.now_ns;
-	if (!kato_ms && s->discovery)
-		kato_ms = TARGET_DISCOVERY_KATO_MS;
-	c->kato_ms = kato_ms;
+	ctrl_set_kato(c, kato_ms);
 	ctrl_features_reset(c);
 	c->attached = 1; /* its own, until it is destroyed */
 	list_push_tail(&s->ctrls, &c->link);
@@ -164,6 +163,15 @@ void ctrl_destroy(struct target_ctrl *c, const char *why)
 		if (c->queues[i])
 			drop_queue(c, c->queues[i]);
 	ctrl_put(c);
+}
+
+void ctrl_set_kato(struct target_ctrl *c, uint32_t ms)
+{
+	uint32_t unit = TARGET_KAS * 100;
+
+	if (!ms && c->subsys->discovery)
+		ms = TARGET_DISCOVERY_KATO_MS;
+	c->kato_ms = min_of(ms, UINT32_MAX - unit) / unit * unit + (ms % unit ? unit : 0);
 }
 
 static uint64_t commands_of(const struct target_ctrl *c)
@@ -376,5 +384,13 @@ void ctrl_send_events(struct target_ctrl *c)
 		r = c->aer[--c->aer_count];
 		r->cqe.result = NVME_AER_RESULT(NVME_AER_NOTICE, k->info, k->lid);
 		req_complete(r, NVME_SC_SUCCESS);
+	}
+}
+
+void ns_tell(struct target_subsys *s, uint32_t nsid)
+{
+	list_for_each(c, &s->ctrls, struct target_ctrl, link) {
+		c->changed_ns[(nsid - 1) / 32] |= 1u << (nsid - 1) % 32;
+		ctrl_raise(c, NVME_OAES_NS_ATTR);
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Get and Set Features. None is saveable and none is of a namespace, so "saved" is the default.
- * The mandatory ones that steer nothing in software are kept and given back. Base 2.0 section
- * 5.27.
+ * Get and Set Features. None is saveable, so "saved" is the default. Those that steer nothing in
+ * software are kept and given back; all but write protection are the controller's, and begin anew
+ * with its reset. Base 2.0 section 5.27.
  */
 #include <stddef.h>
 
@@ -15,9 +15,11 @@
 /* A row has functions, or says what is kept of dword 11; by default that is 0. */
 struct feature {
 	bool known, discovery, changeable;
-	uint32_t refused; /* bits of dword 11 that ask for what there is not */
-	uint32_t kept;	  /* bits that are kept */
-	size_t place;	  /* where: offset in struct target_ctrl */
+	bool of_ns;
+	uint32_t refused;  /* bits of dword 11 that ask for what there is not */
+	uint32_t kept;	   /* bits that are kept */
+	size_t place;	   /* where: offset in struct target_ctrl */
+	uint32_t data_len; /* of a value that is no dword */
 	uint16_t (*get)(struct target_req *r, struct target_ctrl *c, bool defaults, uint64_t *ret);
 	uint16_t (*set)(struct target_req *r, struct target_ctrl *c);
 };
@@ -29,10 +31,12 @@ static uint16_t bad_cdw11(struct target_req *r)
 
 /* --- temperature threshold -------------------------------------------------------------------- */
 
-/* Threshold type in bits 21:20 of dword 11: 0 over, 1 under; sensor 0 in 19:16. */
-static uint32_t *temp_threshold(struct target_ctrl *c, uint32_t dw11)
+/* Threshold type in bits 21:20 of dword 11: 0 over, 1 under; in 19:16 sensor 0, or to set all. */
+static uint32_t *temp_threshold(struct target_ctrl *c, uint32_t dw11, bool set)
 {
-	if (dw11 >> 16 & 0xf)
+	uint32_t sensor = dw11 >> 16 & 0xf;
+
+	if (sensor && !(set && sensor == 0xf))
 		return NULL;
 	switch (dw11 >> 20 & 3) {
 	case 0:
@@ -45,7 +49,7 @@ static uint32_t *temp_threshold(struct target_ctrl *c, uint32_t dw11)
 
 static uint16_t get_temp(struct target_req *r, struct target_ctrl *c, bool defaults, uint64_t *ret)
 {
-	const uint32_t *temp = temp_threshold(c, r->sqe.cdw11);
+	const uint32_t *temp = temp_threshold(c, r->sqe.cdw11, false);
 
 	if (!temp)
 		return bad_cdw11(r);
@@ -57,7 +61,7 @@ static uint16_t get_temp(struct target_req *r, struct target_ctrl *c, bool defau
 
 static uint16_t set_temp(struct target_req *r, struct target_ctrl *c)
 {
-	uint32_t *temp = temp_threshold(c, r->sqe.cdw11);
+	uint32_t *temp = temp_threshold(c, r->sqe.cdw11, true);
 
 	if (!temp)
 		return bad_cdw11(r);
@@ -129,14 +133,12 @@ static uint16_t set_events(struct target_req *r, struct target_ctrl *c)
 	return NVME_SC_SUCCESS;
 }
 
-/* Rounded up to the granularity that KAS tells; the result says to what. */
+/* What it is rounded up to is the result. */
 static uint16_t set_keep_alive(struct target_req *r, struct target_ctrl *c)
 {
-	uint32_t ms = r->sqe.cdw11, unit = TARGET_KAS * 100;
-
-	if (ms > UINT32_MAX - unit)
+	if (r->sqe.cdw11 > UINT32_MAX - TARGET_KAS * 100)
 		return req_fail_at(r, SQE_CDW11, FAIL(NVME_SC_KAT_INVALID));
-	c->kato_ms = (ms + unit - 1) / unit * unit;
+	ctrl_set_kato(c, r->sqe.cdw11);
 	ctrl_arm_kato(c);
 	r->cqe.result = c->kato_ms;
 	return NVME_SC_SUCCESS;
@@ -158,30 +160,118 @@ static uint16_t set_host_id(struct target_req *r, struct target_ctrl *c)
 	return FAIL(NVME_SC_CMD_SEQ_ERROR); /* it came with Connect */
 }
 
+/* --- host behaviour, command sets ----------------------------------------------------------- */
+
+static uint16_t get_behavior(struct target_req *r, struct target_ctrl *c, bool defaults,
+			     uint64_t *ret)
+{
+	*ret = 0;
+	memset(r->data, 0, NVME_HOST_BEHAVIOR_LEN);
+	if (!defaults)
+		memcpy(r->data, c->host_behavior, sizeof(c->host_behavior));
+	return NVME_SC_SUCCESS;
+}
+
+/* What the host can deal with: a byte each, 0 or 1. Of what there is not here nothing comes. */
+static uint16_t set_behavior(struct target_req *r, struct target_ctrl *c)
+{
+	const uint8_t *said = r->data;
+
+	for (size_t i = 0; i < sizeof(c->host_behavior); i++)
+		if (said[i] > 1)
+			return FAIL(NVME_SC_INVALID_FIELD);
+	memcpy(c->host_behavior, said, sizeof(c->host_behavior));
+	return NVME_SC_SUCCESS;
+}
+
+/* Of combinations of command sets there is the first alone. */
+static uint16_t set_iocs_profile(struct target_req *r, struct target_ctrl *c)
+{
+	(void)c;
+	return r->sqe.cdw11 & 0x1ff ? FAIL(NVME_SC_IOCS_COMBINATION_REJECTED) : NVME_SC_SUCCESS;
+}
+
+/* --- write protection: of a namespace -------------------------------------------------------- */
+
+#define PROTECT_NONE   0
+#define PROTECT_WRITES 1
+
+static uint16_t get_protect(struct target_req *r, struct target_ctrl *c, bool defaults,
+			    uint64_t *ret)
+{
+	(void)c;
+	*ret = (defaults ? r->ns->read_only : ns_write_protected(r->ns)) ? PROTECT_WRITES
+									 : PROTECT_NONE;
+	return NVME_SC_SUCCESS;
+}
+
+/* What began before it was set is still written: it is for mistakes, and not to hold up a host. */
+static uint16_t set_protect(struct target_req *r, struct target_ctrl *c)
+{
+	uint32_t state = r->sqe.cdw11 & 7;
+
+	if (state > PROTECT_WRITES)
+		return bad_cdw11(r);
+	if (r->ns->read_only) /* as it is served */
+		return state == PROTECT_WRITES ? NVME_SC_SUCCESS
+					       : FAIL(NVME_SC_FEATURE_NOT_CHANGEABLE);
+	if (r->ns->protect != (state == PROTECT_WRITES)) {
+		r->ns->protect = state == PROTECT_WRITES;
+		ns_tell(c->subsys, r->ns->nsid);
+	}
+	return NVME_SC_SUCCESS;
+}
+
 /* --- the table -------------------------------------------------------------------------------- */
 
 #define AT(member) .place = offsetof(struct target_ctrl, member)
 
+#define CHANGEABLE .known = true, .changeable = true
+#define EVERYWHERE .known = true, .changeable = true, .discovery = true
+
 static const struct feature features[256] = {
-	[NVME_FID_ARBITRATION] = {true, false, true, .kept = UINT32_MAX, AT(arbitration)},
-	/* There is power state 0 alone. */
-	[NVME_FID_POWER_MGMT] = {true, false, true, .refused = 0x1f},
-	[NVME_FID_TEMP_THRESHOLD] = {true, false, true, .get = get_temp, .set = set_temp},
+	[NVME_FID_ARBITRATION] = {CHANGEABLE, .kept = UINT32_MAX, AT(arbitration)},
+	/* There is power state 0 alone; a hint on the workload is kept. */
+	[NVME_FID_POWER_MGMT] = {CHANGEABLE, .refused = 0x1f, .kept = 0xe0, AT(power)},
+	[NVME_FID_TEMP_THRESHOLD] = {CHANGEABLE, .get = get_temp, .set = set_temp},
 	/* Bit 16: an error for deallocated blocks. */
-	[NVME_FID_ERROR_RECOVERY] = {true, false, true, 1u << 16, 0xffff, AT(error_recovery)},
-	[NVME_FID_VOLATILE_WC] = {true, false, true, .get = get_cache, .set = set_cache},
-	[NVME_FID_NUM_QUEUES] = {true, false, true, .get = get_num_queues, .set = set_num_queues},
-	[NVME_FID_WRITE_ATOMIC] = {true, false, true, .kept = 1, AT(write_atomic)},
-	[NVME_FID_ASYNC_EVENT] = {true, true, true, .set = set_events, AT(aen_enabled)},
-	[NVME_FID_KEEP_ALIVE] = {true, true, true, .set = set_keep_alive, AT(kato_ms)},
-	[NVME_FID_HOST_ID] = {true, true, false, .get = get_host_id, .set = set_host_id},
+	[NVME_FID_ERROR_RECOVERY] = {CHANGEABLE, .refused = 1u << 16, .kept = 0xffff,
+				     AT(error_recovery)},
+	[NVME_FID_VOLATILE_WC] = {CHANGEABLE, .get = get_cache, .set = set_cache},
+	[NVME_FID_NUM_QUEUES] = {CHANGEABLE, .get = get_num_queues, .set = set_num_queues},
+	[NVME_FID_WRITE_ATOMIC] = {CHANGEABLE, .kept = 1, AT(write_atomic)},
+	[NVME_FID_ASYNC_EVENT] = {EVERYWHERE, .set = set_events, AT(aen_enabled)},
+	[NVME_FID_KEEP_ALIVE] = {EVERYWHERE, .set = set_keep_alive, AT(kato_ms)},
+	[NVME_FID_HOST_BEHAVIOR] = {CHANGEABLE, .data_len = NVME_HOST_BEHAVIOR_LEN,
+				    .get = get_behavior, .set = set_behavior},
+	[NVME_FID_IOCS_PROFILE] = {CHANGEABLE, .set = set_iocs_profile},
+	[NVME_FID_HOST_ID] = {.known = true,
+			      .discovery = true,
+			      .data_len = 16,
+			      .get = get_host_id,
+			      .set = set_host_id},
+	[NVME_FID_WRITE_PROTECT] = {CHANGEABLE, .of_ns = true, .get = get_protect,
+				    .set = set_protect},
 };
+
+static bool is_there(const struct feature *f, const struct target_ctrl *c)
+{
+	return f->known && (f->discovery || !c->subsys->discovery);
+}
 
 static const struct feature *find(const struct target_req *r)
 {
 	const struct feature *f = &features[NVME_FEATURE_FID(r->sqe.cdw10)];
 
-	return f->known && (f->discovery || !r->queue->ctrl->subsys->discovery) ? f : NULL;
+	return is_there(f, r->queue->ctrl) ? f : NULL;
+}
+
+void features_supported(const struct target_ctrl *c, uint32_t ret[256])
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(features); i++)
+		if (is_there(&features[i], c))
+			ret[i] = NVME_FEATURE_FSUPP | (features[i].of_ns ? NVME_FEATURE_SCOPE_NS
+									 : NVME_FEATURE_SCOPE_CTRL);
 }
 
 static uint32_t *place_of(const struct feature *f, struct target_ctrl *c)
@@ -207,7 +297,8 @@ static void execute_get(struct target_req *r)
 	uint64_t value = 0;
 
 	if (sel == NVME_SEL_SUPPORTED)
-		value = find(r)->changeable ? NVME_FEATURE_CAP_CHANGEABLE : 0;
+		value = (find(r)->changeable ? NVME_FEATURE_CAP_CHANGEABLE : 0) |
+			(find(r)->of_ns ? NVME_FEATURE_CAP_PER_NS : 0);
 	else
 		status = get_value(find(r), r, sel != NVME_SEL_CURRENT, &value);
 	r->cqe.result = value;
@@ -217,17 +308,23 @@ static void execute_get(struct target_req *r)
 uint16_t parse_get_features(struct target_req *r)
 {
 	uint32_t sel = NVME_FEATURE_SEL(r->sqe.cdw10);
+	const struct feature *f = find(r);
+	uint16_t status;
 
-	if (!find(r) || sel > NVME_SEL_SUPPORTED)
+	if (!f || sel > NVME_SEL_SUPPORTED)
 		return req_fail_at(r, SQE_FID, FAIL(NVME_SC_INVALID_FIELD));
 	r->execute = execute_get;
-	if (NVME_FEATURE_FID(r->sqe.cdw10) == NVME_FID_HOST_ID && sel != NVME_SEL_SUPPORTED) {
-		/* Over fabrics it is always the extended, 128-bit identifier. */
-		if (!(r->sqe.cdw11 & 1))
-			return bad_cdw11(r);
-		return req_expects(r, 16);
+	if (f->of_ns) {
+		status = req_find_ns(r);
+		if (status)
+			return status;
 	}
-	return NVME_SC_SUCCESS;
+	if (!f->data_len || sel == NVME_SEL_SUPPORTED)
+		return NVME_SC_SUCCESS;
+	/* Over fabrics it is always the extended, 128-bit identifier. */
+	if (NVME_FEATURE_FID(r->sqe.cdw10) == NVME_FID_HOST_ID && !(r->sqe.cdw11 & 1))
+		return bad_cdw11(r);
+	return req_expects(r, f->data_len);
 }
 
 static uint16_t set_value(const struct feature *f, struct target_req *r)
@@ -248,18 +345,32 @@ static void execute_set(struct target_req *r)
 	req_complete(r, set_value(find(r), r));
 }
 
+/* One of a namespace wants one, and one of the controller none. */
+static uint16_t check_ns(struct target_req *r, const struct feature *f)
+{
+	uint16_t status;
+
+	if (!f->of_ns && (!r->sqe.nsid || r->sqe.nsid == NVME_NSID_ALL))
+		return NVME_SC_SUCCESS;
+	status = req_find_ns(r);
+	if (status || f->of_ns)
+		return status;
+	return req_fail_at(r, SQE_NSID, FAIL(NVME_SC_FEATURE_NOT_PER_NS));
+}
+
 uint16_t parse_set_features(struct target_req *r)
 {
-	if (!find(r))
-		return req_fail_at(r, SQE_FID, FAIL(NVME_SC_INVALID_FIELD));
-	/* All are the controller's. */
-	if (r->sqe.nsid && r->sqe.nsid != NVME_NSID_ALL) {
-		uint16_t status = req_find_ns(r);
+	const struct feature *f = find(r);
+	uint16_t status;
 
-		return status ? status : req_fail_at(r, SQE_NSID, FAIL(NVME_SC_FEATURE_NOT_PER_NS));
-	}
+	if (!f)
+		return req_fail_at(r, SQE_FID, FAIL(NVME_SC_INVALID_FIELD));
+	status = check_ns(r, f);
+	if (status)
+		return status;
 	if (NVME_FEATURE_SAVE(r->sqe.cdw10))
 		return req_fail_at(r, SQE_FID, FAIL(NVME_SC_FEATURE_NOT_SAVEABLE));
 	r->execute = execute_set;
-	return NVME_SC_SUCCESS;
+	/* The host's identifier came with Connect: it is refused whatever it is. */
+	return f->data_len && f->changeable ? req_expects(r, f->data_len) : NVME_SC_SUCCESS;
 }

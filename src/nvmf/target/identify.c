@@ -49,6 +49,7 @@ static void execute_id_ctrl(struct target_req *r)
 		id.oncs = NVME_ONCS_COMPARE | NVME_ONCS_WRITE_UNCORR | NVME_ONCS_DSM |
 			  NVME_ONCS_WRITE_ZEROES | NVME_ONCS_VERIFY | NVME_ONCS_COPY;
 		id.ocfs = NVME_OCFS_FORMAT_0;
+		id.nwpc = NVME_NWPC_PROTECT;
 		id.fuses = NVME_FUSES_COMPARE_WRITE;
 		id.acwu = TARGET_ACWU - 1;
 		id.vwc = NVME_VWC_FLUSH_ALL_REFUSE;
@@ -77,7 +78,7 @@ static void execute_id_ns(struct target_req *r)
 		id.nmic = NVME_NMIC_SHARED;
 		id.nvmcap.lo = ns->nlb << ns->lba_shift;
 		id.nvmcap.hi = ns->nlb >> (64 - ns->lba_shift);
-		id.nsattr = ns->read_only ? NVME_NSATTR_WRITE_PROTECTED : 0;
+		id.nsattr = ns_write_protected(ns) ? NVME_NSATTR_WRITE_PROTECTED : 0;
 		memcpy(id.nguid, ns->nguid, sizeof(id.nguid));
 		id.lbaf[0].ds = ns->lba_shift;
 		id.mssrl = (uint16_t)(TARGET_SCRATCH_MAX >> ns->lba_shift);

@@ -182,6 +182,8 @@ void ctrl_put(struct target_ctrl *c);
 void subsys_settle(struct target_subsys *s);
 void ctrl_set_cc(struct target_ctrl *c, uint32_t cc);
 void ctrl_arm_kato(struct target_ctrl *c);
+/* In the granularity that Identify tells; one for discovery always has one. */
+void ctrl_set_kato(struct target_ctrl *c, uint32_t ms);
 /* Its keep-alive timer has fired. */
 void ctrl_kato_fired(struct target_ctrl *c);
 /* What came on all its queues. */
@@ -197,6 +199,10 @@ void discovery_begin(struct target_ctrl *c);
 /* Something has changed that discovery tells: hosts hear of it in the next tick, who see it. */
 void discovery_changed(struct target *t);
 void discovery_look(struct target *t);
+/* Hosts of the subsystem hear that a namespace is not as it was. */
+void ns_tell(struct target_subsys *s, uint32_t nsid);
+/* Of the log page of features: a word for each. */
+void features_supported(const struct target_ctrl *c, uint32_t ret[256]);
 /* Events: raise sets a bit of OAES pending; reading the log page that goes with it unmasks it. */
 void ctrl_raise(struct target_ctrl *c, uint32_t oaes_bit);
 void ctrl_event_read(struct target_ctrl *c, uint32_t oaes_bit);
@@ -273,6 +279,11 @@ static inline bool target_offers(const struct target_port *p, const struct targe
 		if (p->subsystems[i] == s)
 			return true;
 	return p->subsystems == NULL || s->discovery;
+}
+
+static inline bool ns_write_protected(const struct target_ns *ns)
+{
+	return ns->read_only || atomic_load_explicit(&ns->protect, memory_order_relaxed);
 }
 
 static inline void ns_flush_failed(struct target_ns *ns, const struct target_group *g)

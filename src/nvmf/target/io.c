@@ -85,7 +85,7 @@ static uint16_t check_rw(struct target_req *r)
 
 static uint16_t check_writable(struct target_req *r)
 {
-	return r->ns->read_only ? FAIL(NVME_SC_NS_WRITE_PROTECTED) : NVME_SC_SUCCESS;
+	return ns_write_protected(r->ns) ? FAIL(NVME_SC_NS_WRITE_PROTECTED) : NVME_SC_SUCCESS;
 }
 
 /* The data of Read, Write and Compare; no more of it than MDTS allows. */

@@ -92,6 +92,18 @@ static void fill_effects(struct log_page *l, const struct target_ctrl *c)
 	log_page_piece(l, piece, sizeof(piece));
 }
 
+static void fill_features(struct log_page *l, const struct target_ctrl *c)
+{
+	uint8_t piece[NVME_FEATURES_LEN];
+	struct wcursor out = wcursor_init(piece, sizeof(piece));
+	uint32_t words[256] = {0};
+
+	features_supported(c, words);
+	for (unsigned i = 0; i < ARRAY_SIZE(words); i++)
+		wcursor_le32(&out, words[i]);
+	log_page_piece(l, piece, sizeof(piece));
+}
+
 static void fill_supported(struct log_page *l, const struct target_ctrl *c);
 
 /* --- the pages -------------------------------------------------------------------------------- */
@@ -112,6 +124,7 @@ static const struct page pages[256] = {
 	[NVME_LID_FIRMWARE] = {OF_IO, NVME_FIRMWARE_LEN, fill_firmware, 0},
 	[NVME_LID_CHANGED_NS] = {OF_IO, NVME_NS_LIST_MAX * 4, fill_changed_ns, NVME_OAES_NS_ATTR},
 	[NVME_LID_EFFECTS] = {OF_ALL, NVME_EFFECTS_LEN, fill_effects, 0},
+	[NVME_LID_FEATURE_EFFECTS] = {OF_ALL, NVME_FEATURES_LEN, fill_features, 0},
 	[NVME_LID_DISCOVERY] = {OF_DISCOVERY, 0, NULL, NVME_OAES_DISCOVERY},
 };
 

@@ -114,6 +114,7 @@ int target_ns_add(struct target_subsys *s, struct target_ns *ns)
 	ns->counting = NULL;
 	ns->marks = NULL;
 	ns->marked = false;
+	ns->protect = false;
 	fused_init(ns);
 	s->ns[ns->nsid - 1] = ns;
 	s->nn = max_of(s->nn, ns->nsid);
@@ -138,14 +139,6 @@ void target_host_remove(struct target *t, struct target_host *h)
 {
 	(void)t;
 	list_remove(&h->link);
-}
-
-static void ns_tell(struct target_subsys *s, uint32_t nsid)
-{
-	list_for_each(c, &s->ctrls, struct target_ctrl, link) {
-		c->changed_ns[(nsid - 1) / 32] |= 1u << (nsid - 1) % 32;
-		ctrl_raise(c, NVME_OAES_NS_ATTR);
-	}
 }
 
 void target_ns_changed(struct target_ns *ns, struct target_subsys *s)

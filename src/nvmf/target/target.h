@@ -95,7 +95,9 @@ struct target_ns {
 	struct store *store;
 	uint8_t lba_shift;
 	_Atomic uint64_t nlb; /* blocks */
+	/* Hosts may not write: protect, one of them has said so, and may take it back. */
 	bool read_only;
+	_Atomic bool protect;
 	uint8_t uuid[16], nguid[16];
 	/* When a flush failed last (0: never): a store says so once, and then knows nothing of what
 	 * has not got to the disk. */
@@ -199,7 +201,8 @@ struct target_ctrl {
 	uint32_t changed_ns[TARGET_NS_MAX / 32];
 	_Atomic uint32_t written_ns[TARGET_NS_MAX / 32]; /* since it began */
 	/* Features that are kept but steer nothing here. */
-	uint32_t arbitration, temp_over, temp_under, error_recovery, write_atomic;
+	uint32_t arbitration, power, temp_over, temp_under, error_recovery, write_atomic;
+	uint8_t host_behavior[3]; /* ACRE, ETDAS, LBAFEE */
 	_Atomic bool write_cache;
 	struct nvme_error_entry errlog[TARGET_ERRLOG_ENTRIES]; /* ring by error_count */
 	uint64_t error_count;
