@@ -45,7 +45,7 @@ static const struct key sections[][KEYS_MAX] = {
 			  {"firmware"},
 			  {"cntlid_min"},
 			  {"cntlid_max"},
-			  {"version", KIND_VALUE, "hosts are told 1.4", "|1.4|1.4.0|"},
+			  {"version", KIND_VALUE, "hosts are told 2.0", "|2.0|2.0.0|"},
 			  {"ieee_oui", KIND_VALUE, "hosts are told none", "||0|0x0|0x000000|"},
 			  {"vendor_id", KIND_VALUE, "hosts are told none", "||0|0x0|0x0000|"},
 			  {"subsys_vendor_id", KIND_VALUE, "hosts are told none",

@@ -128,6 +128,7 @@ void nvmf_prop_to_sqe(const struct nvmf_prop *p, uint8_t fctype, struct nvme_sqe
 #define NVME_CAP_CSS_NVM     (1ull << 37)
 #define NVME_CAP_CSS_IOCS    (1ull << 43)
 #define NVME_CAP_CSS_NOIO    (1ull << 44)
+#define NVME_CAP_CRWMS	     (1ull << 59)	 /* ready with media: CRTO says when */
 #define NVME_CAP_MPSMIN(cap) ((cap) >> 48 & 0xf) /* page size 2^(12 + n) */
 #define NVME_CAP_MPSMAX(cap) ((cap) >> 52 & 0xf)
 /* VS */

@@ -63,6 +63,10 @@ void nvme_id_ctrl_put(struct wcursor *c, const struct nvme_id_ctrl *id)
 }
 
 /* clang-format off */
+#define ID_CTRL_NVM(V)                                                                         \
+	V(u8, vsl) V(u8, wzsl) V(u8, wusl) V(u8, dmrl) V(le32, dmrsl) V(le64, dmsl) V(zero, 4080)
+NVME_CODEC(nvme_id_ctrl_nvm, ID_CTRL_NVM)
+
 #define ID_NS_HEAD(V)                                                                          \
 	/* 0 */ V(le64, nsze) V(le64, ncap) V(le64, nuse) V(u8, nsfeat) V(u8, nlbaf)           \
 	/* 26 */ V(u8, flbas) V(u8, mc) V(u8, dpc) V(u8, dps) V(u8, nmic) V(u8, rescap)        \

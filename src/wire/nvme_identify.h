@@ -87,7 +87,7 @@ struct nvme_id_ctrl {
 	uint16_t oncs, fuses;
 	uint8_t fna, vwc;
 	uint16_t awun, awupf;
-	uint8_t icsvscc, nwpc; /* nwpc: kinds of write protection */
+	uint8_t icsvscc, nwpc;
 	uint16_t acwu, ocfs;
 	uint32_t sgls, mnan;
 	struct nvme_u128 maxdna;
@@ -156,7 +156,16 @@ struct nvme_id_independent_ns {
 	uint32_t anagrpid;
 	uint8_t nsattr;
 	uint16_t nvmsetid, endgid;
-	uint8_t nstat; /* bit 0: ready */
+	uint8_t nstat;
+};
+#define NVME_NSTAT_READY (1u << 0)
+
+/* CNS 06 of the NVM command set: limits of single commands; 0: none but the fields'. */
+struct nvme_id_ctrl_nvm {
+	uint8_t vsl, wzsl, wusl; /* as MDTS: of Verify, Write Zeroes, Write Uncorrectable */
+	uint8_t dmrl;		 /* ranges of one Dataset Management */
+	uint32_t dmrsl;		 /* blocks of a range */
+	uint64_t dmsl;		 /* blocks of all */
 };
 
 #define NVME_NSFEAT_THIN	    (1u << 0)
@@ -173,6 +182,8 @@ void nvme_id_ctrl_get(struct cursor *c, struct nvme_id_ctrl *s);
 void nvme_id_ctrl_put(struct wcursor *c, const struct nvme_id_ctrl *s);
 void nvme_id_ns_get(struct cursor *c, struct nvme_id_ns *s);
 void nvme_id_ns_put(struct wcursor *c, const struct nvme_id_ns *s);
+void nvme_id_ctrl_nvm_get(struct cursor *c, struct nvme_id_ctrl_nvm *s);
+void nvme_id_ctrl_nvm_put(struct wcursor *c, const struct nvme_id_ctrl_nvm *s);
 void nvme_id_independent_ns_get(struct cursor *c, struct nvme_id_independent_ns *s);
 void nvme_id_independent_ns_put(struct wcursor *c, const struct nvme_id_independent_ns *s);
 

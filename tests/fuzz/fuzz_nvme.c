@@ -63,6 +63,7 @@
 	V(nvme_smart, NVME_SMART_LEN)                \
 	V(nvme_firmware_log, NVME_FIRMWARE_LEN)      \
 	V(nvme_effects, NVME_EFFECTS_LEN)            \
+	V(nvme_id_ctrl_nvm, NVME_IDENTIFY_LEN)       \
 	V(nvme_rdma_req, NVME_RDMA_REQ_LEN)          \
 	V(nvme_rdma_rep, NVME_RDMA_REP_LEN)          \
 	V(nvme_rdma_rej, NVME_RDMA_REJ_LEN)

@@ -172,6 +172,7 @@ static void structures_have_the_length_the_specification_gives(void **state)
 	static struct nvme_id_ns ns;
 	static struct nvme_effects fx;
 	struct nvme_smart smart = {.media_errors = {7, 1}};
+	struct nvme_id_ctrl_nvm limits = {.wzsl = 13, .dmsl = 0x1122};
 	struct nvme_firmware_log fw = {.afi = 1};
 	struct nvme_error_entry err = {.error_count = 1, .trtype_info = 0xabcd};
 	struct nvmf_connect_data cd = {.cntlid = 0x1234};
@@ -204,6 +205,9 @@ static void structures_have_the_length_the_specification_gives(void **state)
 	LEN_IS(nvme_id_ns_put(&w, &ns), NVME_IDENTIFY_LEN);
 	assert_int_equal(out[99], 1);
 	assert_int_equal(out[128 + 63 * 4 + 2], 12);
+	LEN_IS(nvme_id_ctrl_nvm_put(&w, &limits), NVME_IDENTIFY_LEN);
+	assert_int_equal(out[1], 13);
+	assert_int_equal(ld_le64(out + 8), 0x1122);
 	fx.io[255] = 3;
 	LEN_IS(nvme_effects_put(&w, &fx), NVME_EFFECTS_LEN);
 	assert_int_equal(out[2044], 3);

@@ -250,7 +250,10 @@ static void properties_say_what_the_controller_is(void **state)
 	assert_int_equal(NVME_CAP_MQES(cap), TARGET_QUEUE_ENTRIES_MAX - 1);
 	assert_int_equal(NVME_CAP_MPSMIN(cap), 0);
 	assert_true(cap & NVME_CAP_CSS_NVM);
-	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_VS, false), NVME_VS(1, 4, 0));
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_VS, false), NVME_VS(2, 0, 0));
+	/* Base 2.0 section 3.1.3.22: how long until it is ready, in units of 500 ms. */
+	assert_true(cap & NVME_CAP_CRWMS);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CRTO, false), NVME_CAP_TO(cap));
 	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CC, false), CC_ON);
 	nvmf_prop_to_sqe(&p, NVMF_PROPERTY_GET, &s);
 	assert_int_equal(bed_exec(&b->admin, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
@@ -269,7 +272,7 @@ static void a_configuration_nobody_can_meet_is_fatal(void **state)
 		CC_ON | 1u << 7,			   /* pages of 8 KiB */
 		CC_ON | 1u << 11,			   /* weighted arbitration */
 		NVME_CC_EN | 7u << 16 | NVME_CC_IOCQES_16, /* SQEs of 128 bytes */
-		CC_ON | NVME_CC_CSS_IOCS,		   /* command sets not offered */
+		CC_ON | 7u << 4,			   /* no command set for I/O */
 	};
 
 	(void)state;

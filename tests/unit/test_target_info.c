@@ -10,13 +10,19 @@
 
 #include "target_bed.h"
 
-static uint16_t identify(struct bed *b, uint8_t cns, uint32_t nsid)
+static uint16_t identify_of(struct bed *b, uint8_t csi, uint8_t cns, uint32_t nsid)
 {
 	struct nvme_sqe s = bed_sqe(NVME_ADMIN_IDENTIFY, nsid, 4096);
 
 	s.cdw10 = cns;
+	s.cdw11 = (uint32_t)csi << 24;
 	memset(b->memory, 0xee, 4096);
 	return bed_exec(&b->admin, &s, NULL);
+}
+
+static uint16_t identify(struct bed *b, uint8_t cns, uint32_t nsid)
+{
+	return identify_of(b, NVME_CSI_NVM, cns, nsid);
 }
 
 static struct cursor page(struct bed *b)
@@ -133,6 +139,56 @@ static void namespace_descriptors_hold_the_identifiers(void **state)
 	bed_destroy(b);
 }
 
+/* As hosts of NVMe 2.0 ask: by command set, of which there is one. */
+static void identify_tells_of_the_one_command_set(void **state)
+{
+	struct nvme_id_ctrl_nvm limits;
+	struct nvme_id_independent_ns any;
+	struct bed *b = bed_enabled();
+	struct cursor c = page(b);
+	uint32_t ids[8];
+
+	(void)state;
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, 0), 0);
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC,
+					  NVME_CC_EN | NVME_CC_CSS_IOCS | NVME_CC_IOSQES_64 |
+						  NVME_CC_IOCQES_16),
+			 0);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_CSTS, false), NVME_CSTS_RDY);
+	assert_int_equal(identify(b, NVME_CNS_IO_COMMAND_SETS, 0), 0);
+	assert_int_equal(ld_le64(b->memory), 1u << NVME_CSI_NVM);
+	for (int i = 8; i < 4096; i++)
+		assert_int_equal(b->memory[i], 0);
+	assert_int_equal(identify(b, NVME_CNS_CS_CTRL, 0), 0);
+	nvme_id_ctrl_nvm_get(&c, &limits);
+	assert_int_equal(4096ull << limits.wzsl, 65536 * 512); /* as many as NLB can say */
+	assert_int_equal(limits.vsl | limits.wusl | limits.dmrl, 0);
+	assert_int_equal(identify(b, NVME_CNS_CS_NS, 1), 0);
+	for (int i = 0; i < 4096; i++)
+		assert_int_equal(b->memory[i], 0);
+	c = page(b);
+	assert_int_equal(identify(b, NVME_CNS_CS_NS_LIST, 1), 0);
+	assert_int_equal(nvme_ns_list_get(&c, ids, 8), 2);
+	assert_int_equal(ids[0], 2);
+	for (uint32_t nsid = 1; nsid <= 3; nsid++) { /* 2: read-only, 3: there is none */
+		c = page(b);
+		assert_int_equal(identify(b, NVME_CNS_CS_INDEPENDENT_NS, nsid), 0);
+		nvme_id_independent_ns_get(&c, &any);
+		assert_int_equal(any.nstat, nsid < 3 ? NVME_NSTAT_READY : 0);
+		assert_int_equal(any.nmic, nsid < 3 ? NVME_NMIC_SHARED : 0);
+		assert_int_equal(any.nsattr, nsid == 2 ? NVME_NSATTR_WRITE_PROTECTED : 0);
+	}
+	assert_int_equal(identify(b, NVME_CNS_CS_NS, TARGET_NS_MAX + 1),
+			 STATUS(NVME_SC_INVALID_NS));
+	for (unsigned csi = 1; csi < 256; csi++) {
+		assert_int_equal(identify_of(b, (uint8_t)csi, NVME_CNS_CS_CTRL, 0),
+				 STATUS(NVME_SC_INVALID_FIELD));
+		assert_int_equal(identify_of(b, (uint8_t)csi, NVME_CNS_CS_NS, 1),
+				 STATUS(NVME_SC_INVALID_FIELD));
+	}
+	bed_destroy(b);
+}
+
 static void identify_structures_not_offered_are_refused(void **state)
 {
 	struct bed *b = bed_enabled();
@@ -140,7 +196,10 @@ static void identify_structures_not_offered_are_refused(void **state)
 
 	(void)state;
 	for (unsigned cns = 4; cns < 256; cns++)
-		assert_int_equal(identify(b, (uint8_t)cns, 1), STATUS(NVME_SC_INVALID_FIELD));
+		if ((cns < NVME_CNS_CS_NS || cns > NVME_CNS_CS_INDEPENDENT_NS) &&
+		    cns != NVME_CNS_IO_COMMAND_SETS)
+			assert_int_equal(identify(b, (uint8_t)cns, 1),
+					 STATUS(NVME_SC_INVALID_FIELD));
 	s.cdw10 = NVME_CNS_CTRL;
 	assert_int_equal(bed_exec(&b->admin, &s, NULL), STATUS(NVME_SC_SGL_INVALID_DATA));
 	bed_destroy(b);
@@ -276,9 +335,9 @@ static void any_stretch_of_a_page_can_be_had(void **state)
 
 static void pages_and_stretches_that_are_none_are_refused(void **state)
 {
-	static const uint8_t known[] = {NVME_LID_SUPPORTED, NVME_LID_ERROR,	 NVME_LID_SMART,
-					NVME_LID_FIRMWARE,  NVME_LID_CHANGED_NS, NVME_LID_EFFECTS,
-					NVME_LID_FEATURE_EFFECTS};
+	static const uint8_t known[] = {
+		NVME_LID_SUPPORTED,  NVME_LID_ERROR,   NVME_LID_SMART,		NVME_LID_FIRMWARE,
+		NVME_LID_CHANGED_NS, NVME_LID_EFFECTS, NVME_LID_FEATURE_EFFECTS};
 	struct bed *b = bed_enabled();
 	struct nvme_get_log g = {.lid = NVME_LID_SMART, .len = 512};
 	struct nvme_sqe s = bed_sqe(0, 1, 512);
@@ -766,6 +825,7 @@ int main(void)
 		cmocka_unit_test(identify_namespace_tells_size_format_and_protection),
 		cmocka_unit_test(the_namespace_list_begins_after_the_given_id),
 		cmocka_unit_test(namespace_descriptors_hold_the_identifiers),
+		cmocka_unit_test(identify_tells_of_the_one_command_set),
 		cmocka_unit_test(identify_structures_not_offered_are_refused),
 		cmocka_unit_test(a_refused_command_is_in_the_error_log),
 		cmocka_unit_test(smart_counts_commands_and_data),

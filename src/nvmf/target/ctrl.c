@@ -90,9 +90,10 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 	memcpy(c->hostid, d->hostid, sizeof(c->hostid));
 	memcpy(c->peer, q->peer, sizeof(c->peer));
 	memcpy(c->hostnqn, d->hostnqn, sizeof(c->hostnqn));
-	/* Ready within 15 * 500 ms; the NVM command set. Queues are contiguous by nature. */
-	c->cap = (q->ops->entries_max - 1u) | NVME_CAP_CQR | 15ull << NVME_CAP_TO_SHIFT |
-		 NVME_CAP_CSS_NVM;
+	/* Queues are contiguous by nature. A host may ask by command set, of which there is one. */
+	c->cap = (q->ops->entries_max - 1u) | NVME_CAP_CQR |
+		 (uint64_t)TARGET_READY << NVME_CAP_TO_SHIFT | NVME_CAP_CSS_NVM |
+		 NVME_CAP_CSS_IOCS | NVME_CAP_CRWMS;
 	c->must_prove = !s->discovery && h && h->key.len;
 	c->started_ns = t->group.now_ns;
 	ctrl_set_kato(c, kato_ms);
@@ -312,7 +313,8 @@ static void shutdown_begin(struct target_ctrl *c, bool flush)
 
 static bool cc_acceptable(const struct target_ctrl *c, uint32_t cc)
 {
-	if (NVME_CC_MPS(cc) != 0 || NVME_CC_AMS(cc) != 0 || NVME_CC_CSS(cc) != 0)
+	if (NVME_CC_MPS(cc) != 0 || NVME_CC_AMS(cc) != 0 ||
+	    (NVME_CC_CSS(cc) != 0 && NVME_CC_CSS(cc) != NVME_CC_CSS(NVME_CC_CSS_IOCS)))
 		return false;
 	/* A discovery controller has no I/O queues whose entries would have a size. */
 	return c->subsys->discovery || (NVME_CC_IOSQES(cc) == 6 && NVME_CC_IOCQES(cc) == 4);

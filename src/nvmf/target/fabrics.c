@@ -279,11 +279,13 @@ static void execute_property_get(struct target_req *r)
 	if (p.wide && p.offset == NVME_PROP_CAP)
 		r->cqe.result = c->cap;
 	else if (!p.wide && p.offset == NVME_PROP_VS)
-		r->cqe.result = NVME_VS(1, 4, 0);
+		r->cqe.result = TARGET_VS;
 	else if (!p.wide && p.offset == NVME_PROP_CC)
 		r->cqe.result = c->cc;
 	else if (!p.wide && p.offset == NVME_PROP_CSTS)
 		r->cqe.result = c->csts;
+	else if (!p.wide && p.offset == NVME_PROP_CRTO)
+		r->cqe.result = TARGET_READY;
 	else
 		status = req_fail_at(r, 44, FAIL(NVME_SC_INVALID_FIELD));
 	req_complete(r, status);

@@ -19,7 +19,7 @@ static void execute_id_ctrl(struct target_req *r)
 		.cmic = NVME_CMIC_MULTI_PORT | NVME_CMIC_MULTI_CTRL,
 		.mdts = ops->mdts,
 		.cntlid = c->cntlid,
-		.ver = NVME_VS(1, 4, 0),
+		.ver = TARGET_VS,
 		.oaes = TARGET_OAES(s),
 		.ctratt = NVME_CTRATT_HOSTID_128 | NVME_CTRATT_TBKAS,
 		.cntrltype = s->discovery ? NVME_CNTRLTYPE_DISCOVERY : NVME_CNTRLTYPE_IO,
@@ -64,15 +64,20 @@ static void execute_id_ctrl(struct target_req *r)
 	req_complete(r, NVME_SC_SUCCESS);
 }
 
-static void execute_id_ns(struct target_req *r)
+/* A namespace that could be there but is not is all zeroes. */
+static const struct target_ns *ns_of(const struct target_req *r)
 {
 	const struct target_subsys *s = r->queue->ctrl->subsys;
+
+	return r->sqe.nsid <= s->nn ? s->ns[r->sqe.nsid - 1] : NULL;
+}
+
+static void execute_id_ns(struct target_req *r)
+{
+	const struct target_ns *ns = ns_of(r);
 	struct wcursor w = reply(r);
 	struct nvme_id_ns id = {0};
-	const struct target_ns *ns;
 
-	/* A namespace that could be there but is not is all zeroes. */
-	ns = r->sqe.nsid <= s->nn ? s->ns[r->sqe.nsid - 1] : NULL;
 	if (ns) {
 		id.nsze = id.ncap = id.nuse = ns->nlb;
 		id.nmic = NVME_NMIC_SHARED;
@@ -122,6 +127,50 @@ static void execute_id_ns_descs(struct target_req *r)
 	req_complete(r, NVME_SC_SUCCESS);
 }
 
+/* --- by command set -------------------------------------------------------------------------- */
+
+/* Of formats with protection information, which there are not. */
+static void execute_id_ns_nvm(struct target_req *r)
+{
+	struct wcursor w = reply(r);
+
+	wcursor_zero(&w, NVME_IDENTIFY_LEN);
+	req_complete(r, NVME_SC_SUCCESS);
+}
+
+static void execute_id_ctrl_nvm(struct target_req *r)
+{
+	struct wcursor w = reply(r);
+	struct nvme_id_ctrl_nvm id = {.wzsl = TARGET_WZSL};
+
+	nvme_id_ctrl_nvm_put(&w, &id);
+	req_complete(r, NVME_SC_SUCCESS);
+}
+
+static void execute_id_ns_any(struct target_req *r)
+{
+	const struct target_ns *ns = ns_of(r);
+	struct wcursor w = reply(r);
+	struct nvme_id_independent_ns id = {0};
+
+	if (ns) {
+		id.nmic = NVME_NMIC_SHARED;
+		id.nsattr = ns_write_protected(ns) ? NVME_NSATTR_WRITE_PROTECTED : 0;
+		id.nstat = NVME_NSTAT_READY;
+	}
+	nvme_id_independent_ns_put(&w, &id);
+	req_complete(r, NVME_SC_SUCCESS);
+}
+
+static void execute_iocs(struct target_req *r)
+{
+	struct wcursor w = reply(r);
+
+	wcursor_le64(&w, 1u << NVME_CSI_NVM);
+	wcursor_zero(&w, NVME_IDENTIFY_LEN - 8);
+	req_complete(r, NVME_SC_SUCCESS);
+}
+
 /* --- the table -------------------------------------------------------------------------------- */
 
 /* NSID ffffffff asks for what all namespaces share: only with their management. */
@@ -140,8 +189,8 @@ static uint16_t check_id_ns_list(struct target_req *r)
 }
 
 /*
- * By command set (CSI) and structure (CNS). The command-set specific ones (05 to 08) go with
- * CAP.CSS bit 43, those of 10 to 13 with namespace management: neither is claimed.
+ * By command set (CSI) and structure (CNS). Those of 10 to 13 go with namespace management, which
+ * there is not.
  */
 #define CSI_ANY (-1) /* the structure is of no command set: its CSI means nothing */
 
@@ -158,6 +207,11 @@ static const struct identify table[] = {
 	{CSI_ANY, NVME_CNS_CTRL, true, NULL, execute_id_ctrl},
 	{CSI_ANY, NVME_CNS_ACTIVE_NS_LIST, false, check_id_ns_list, execute_id_ns_list},
 	{CSI_ANY, NVME_CNS_NS_DESC_LIST, false, req_find_ns, execute_id_ns_descs},
+	{NVME_CSI_NVM, NVME_CNS_CS_NS, false, check_id_ns, execute_id_ns_nvm},
+	{NVME_CSI_NVM, NVME_CNS_CS_CTRL, false, NULL, execute_id_ctrl_nvm},
+	{NVME_CSI_NVM, NVME_CNS_CS_NS_LIST, false, check_id_ns_list, execute_id_ns_list},
+	{CSI_ANY, NVME_CNS_CS_INDEPENDENT_NS, false, check_id_ns, execute_id_ns_any},
+	{CSI_ANY, NVME_CNS_IO_COMMAND_SETS, false, NULL, execute_iocs},
 };
 
 static const struct identify *find(const struct target_req *r)

@@ -15,6 +15,8 @@
  * failed: the response is to get there before. */
 #define TARGET_AUTH_NS	       (15 * NSEC_PER_SEC)
 #define TARGET_AUTH_PARTING_NS (NSEC_PER_SEC)
+#define TARGET_VS	       NVME_VS(2, 0, 0)
+#define TARGET_READY	       15      /* within so many times 500 ms */
 #define TARGET_KAS	       10      /* keep-alive granularity, 100 ms */
 #define TARGET_TEMP_OVER       0xffffu /* no temperature is above it */
 

@@ -199,6 +199,9 @@ uint16_t parse_get_log(struct target_req *r)
 	/* SMART is of the whole controller: LPA bit 0 is clear. */
 	if (g.lid == NVME_LID_SMART && r->sqe.nsid != 0 && r->sqe.nsid != NVME_NSID_ALL)
 		return req_fail_at(r, 4, FAIL(NVME_SC_INVALID_FIELD));
+	/* Of command sets there is one. */
+	if (g.lid == NVME_LID_EFFECTS && g.csi != NVME_CSI_NVM)
+		return req_fail_at(r, SQE_LID, FAIL(NVME_SC_INVALID_FIELD));
 	if (g.len > data_max(r->queue))
 		return req_fail_at(r, SQE_LID, FAIL(NVME_SC_INVALID_FIELD));
 	r->execute = execute_get_log;

@@ -47,6 +47,7 @@
 #define TARGET_IO_QUEUES_MAX	 64
 #define TARGET_QUEUE_ENTRIES_MAX 128 /* CAP.MQES + 1 */
 #define TARGET_MDTS		 8
+#define TARGET_WZSL		 13 /* 32 MiB, for hosts that ask: more is no error */
 #define TARGET_DATA_MAX		 (4096u << TARGET_MDTS) /* the most data of one command */
 #define TARGET_CAPSULE_DATA	 8192 /* in-capsule data of a queue, where it may have any */
 #define TARGET_SCRATCH_MAX	 65536u
