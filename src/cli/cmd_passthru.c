@@ -159,25 +159,6 @@ static void show_command(const struct passthru *p, FILE *f)
 		fprintf(f, "%-13s: %08x\n", rows[i].name, rows[i].value);
 }
 
-/* All of the data that are to be sent; false: told. */
-static bool read_data(const struct passthru *p)
-{
-	const char *name = p->path ? p->path : "standard input";
-	FILE *in = p->path ? fopen(p->path, "re") : stdin;
-	size_t n;
-
-	if (!in) {
-		cli_fail("cannot open %s: %s", name, strerror(errno));
-		return false;
-	}
-	n = fread(p->data, 1, p->len, in);
-	if (n < p->len)
-		cli_fail("%s has %zu bytes; --data-len says %u", name, n, p->len);
-	if (in != stdin)
-		fclose(in);
-	return n == p->len;
-}
-
 static bool write_file(const struct passthru *p)
 {
 	FILE *out = fopen(p->path, "we");
@@ -241,7 +222,7 @@ static bool carry_out(struct passthru *p, struct session *s)
 		if (!p->data)
 			return false;
 		memset(p->data, p->prefill, p->len);
-		if (p->to_ctrl && !read_data(p))
+		if (p->to_ctrl && !read_raw(p->path, p->data, p->len, "--data-len"))
 			return false;
 		req.data = p->data;
 		req.data_len = p->len;

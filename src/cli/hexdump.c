@@ -34,3 +34,21 @@ bool write_raw(FILE *f, const char *name, const void *p, size_t len)
 	cli_fail("cannot write to %s: %s", name, strerror(errno));
 	return false;
 }
+
+bool read_raw(const char *path, void *p, size_t len, const char *option)
+{
+	const char *name = path ? path : "standard input";
+	FILE *in = path ? fopen(path, "re") : stdin;
+	size_t n;
+
+	if (!in) {
+		cli_fail("cannot open %s: %s", name, strerror(errno));
+		return false;
+	}
+	n = fread(p, 1, len, in);
+	if (n < len)
+		cli_fail("%s has %zu bytes; %s says %zu", name, n, option, len);
+	if (in != stdin)
+		fclose(in);
+	return n == len;
+}

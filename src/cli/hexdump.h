@@ -13,4 +13,8 @@ void hexdump(FILE *f, const uint8_t *p, size_t len);
 /* Writes them as they are; false: told. name: of the file, for messages. */
 bool write_raw(FILE *f, const char *name, const void *p, size_t len);
 
+/* All of len bytes of the file, NULL for standard input; false: told. option: who says that there
+ * are so many. */
+bool read_raw(const char *path, void *p, size_t len, const char *option);
+
 #endif

@@ -362,7 +362,6 @@ static void machine_uuid(uint8_t uuid[16])
 int nvme_host_identity(const struct nvme_opts *opts, char ret_nqn[NVME_URI_NQN_MAX + 1],
 		       uint8_t ret_id[16])
 {
-	const char prefix[] = "nqn.2014-08.org.nvmexpress:uuid:";
 	char text[NVME_URI_NQN_MAX + 2] = "";
 	char uuid[37];
 
@@ -387,7 +386,7 @@ int nvme_host_identity(const struct nvme_opts *opts, char ret_nqn[NVME_URI_NQN_M
 		strcpy(ret_nqn, text);
 	} else {
 		nvme_uuid_format(ret_id, uuid);
-		snprintf(ret_nqn, NVME_URI_NQN_MAX + 1, "%s%s", prefix, uuid);
+		snprintf(ret_nqn, NVME_URI_NQN_MAX + 1, "%s%s", NVME_HOSTNQN_PREFIX, uuid);
 	}
 	return 0;
 }
