@@ -106,6 +106,8 @@ static void check_target(const struct nvme_opts *o, struct argp_state *state)
 			 "ADDRESS"),
 	};
 
+	if (o->may_be_none && !o->uri.host[0])
+		return;
 	if (o->target != NVME_OPTS_OWN && !o->uri.host[0])
 		argp_error(state, "%s", questions[o->target]);
 	if (o->target != NVME_OPTS_OWN && (o->header_digest || o->data_digest) &&

@@ -36,6 +36,7 @@ struct nvme_opts {
 	int ctrl_loss_s; /* give up reconnecting after this; 0: at once; -1: never */
 	enum output_format format;
 	bool takes_binary;	       /* the verb has a binary form, too */
+	bool may_be_none;	       /* no target need be named */
 	bool any_nsid;		       /* of --namespace-id: 0 and ffffffff, too */
 	const char *provider;	       /* NULL: weft's own verbs library */
 	char *secret, *ctrl_secret;    /* words of the command line, masked once they are read */

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * weft connect-all: what there is to be connected to, of all discovery services and those that they
+ * refer to. Each service is asked once, however many refer to it, and what several offer is listed
+ * once.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/discovery.h"
+#include "cli/transports.h"
+
+int cmd_connect_all(int argc, char **argv);
+
+enum { KEY_CONFIG = 0x200, SERVICES_MAX = 256, FOUND_MAX = 65536 };
+
+struct cmd {
+	struct nvme_opts opts;
+	const char *config;
+	struct nvme_uri asked[SERVICES_MAX];
+	unsigned int asked_count;
+	char (*found)[512]; /* URIs */
+	unsigned int found_count;
+	struct output output;
+};
+
+static const struct argp_option options[] = {
+	{NULL, 0, NULL, 0, "Which services:", 0},
+	{"config", KEY_CONFIG, "FILE", 0,
+	 "Where they stand that are not named (default " DISCOVERY_CONF ")", 0},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct cmd *cmd = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &cmd->opts;
+		return 0;
+	case KEY_CONFIG:
+		cmd->config = arg;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse,
+	.args_doc = "[HOST[:PORT]]\nnvme+rdma|tcp://HOST[:PORT]\n-t rdma|tcp -a ADDRESS [-s PORT]",
+	.doc = "List the subsystems that discovery services offer, and those that they refer to: "
+	       "one "
+	       "URI a line.\v"
+	       "Nothing is connected: weft's commands connect when they are used.",
+	.children = nvme_opts_children,
+};
+
+/* Notes one more; -EEXIST: it was there. */
+static int note_service(struct cmd *cmd, const struct nvme_uri *u)
+{
+	for (unsigned int i = 0; i < cmd->asked_count; i++) {
+		const struct nvme_uri *a = &cmd->asked[i];
+
+		if (strcmp(a->transport, u->transport) == 0 && strcmp(a->host, u->host) == 0 &&
+		    strcmp(a->port, u->port) == 0 && strcmp(a->nqn, u->nqn) == 0)
+			return -EEXIST;
+	}
+	if (cmd->asked_count == SERVICES_MAX)
+		return -ENOSPC;
+	cmd->asked[cmd->asked_count++] = *u;
+	return 0;
+}
+
+static bool note_found(struct cmd *cmd, const struct discovery_entry *e)
+{
+	char uri[512];
+	void *more;
+
+	if (!e->known) {
+		cli_warn("'%s' is offered by %s, which weft does not speak", e->subnqn,
+			 discovery_trtype(e->wire->trtype));
+		return true;
+	}
+	if (nvme_uri_format(&e->uri, uri, sizeof(uri))) {
+		cli_warn("'%s' is offered at no address that can be written", e->subnqn);
+		return true;
+	}
+	for (unsigned int i = 0; i < cmd->found_count; i++)
+		if (strcmp(cmd->found[i], uri) == 0)
+			return true;
+	more = cmd->found_count < FOUND_MAX
+		       ? realloc(cmd->found, (cmd->found_count + 1) * sizeof(*cmd->found))
+		       : NULL;
+	if (!more) {
+		cli_fail("there are too many subsystems: %u", cmd->found_count);
+		return false;
+	}
+	cmd->found = more;
+	strcpy(cmd->found[cmd->found_count++], uri);
+	output_note(&cmd->output, "%s", uri);
+	output_object(&cmd->output, NULL, NULL);
+	if (cmd->output.format == OUTPUT_JSON) {
+		output_string(&cmd->output, "trtype", NULL, discovery_trtype(e->wire->trtype));
+		output_string(&cmd->output, "adrfam", NULL, discovery_adrfam(e->wire->adrfam));
+		output_string(&cmd->output, "traddr", NULL, e->traddr);
+		output_string(&cmd->output, "trsvcid", NULL, e->trsvcid);
+		output_string(&cmd->output, "subnqn", NULL, e->subnqn);
+		output_string(&cmd->output, "uri", NULL, uri);
+	}
+	output_close(&cmd->output);
+	return true;
+}
+
+/* What a service is asked by: an NQN that says no more than that it is one is left out. */
+static struct nvme_uri key_of(const struct nvme_opts *service)
+{
+	struct nvme_uri u = service->uri;
+
+	if (!u.port[0])
+		snprintf(u.port, sizeof(u.port), "%s",
+			 transport_at(transport_index(u.transport))->port);
+	if (strcmp(u.nqn, NVMF_DISCOVERY_NQN) == 0)
+		u.nqn[0] = 0;
+	return u;
+}
+
+static bool ask(void *arg, const struct nvme_opts *service);
+
+/* Of what it refers to. The way there is its own. */
+static bool follow(struct cmd *cmd, const struct nvme_opts *service,
+		   const struct discovery_entry *e)
+{
+	struct nvme_opts next = *service;
+
+	if (!e->known) {
+		cli_warn("there is a referral to %s by %s, which weft does not speak", e->traddr,
+			 discovery_trtype(e->wire->trtype));
+		return true;
+	}
+	next.uri = e->uri;
+	strcpy(next.uri.hostnqn, service->uri.hostnqn);
+	strcpy(next.uri.hostid, service->uri.hostid);
+	next.host_traddr[0] = 0;
+	return ask(cmd, &next);
+}
+
+static bool take(struct cmd *cmd, const struct nvme_opts *service, const struct host_discovery *d)
+{
+	bool ok = true;
+
+	for (uint32_t i = 0; i < d->count; i++) {
+		struct discovery_entry e;
+
+		discovery_entry_of(&d->entries[i], &e);
+		if (e.wire->subtype == NVMF_SUBTYPE_NVM)
+			ok &= note_found(cmd, &e);
+		else if (e.wire->subtype == NVMF_SUBTYPE_REFERRAL)
+			ok &= follow(cmd, service, &e);
+	}
+	return ok;
+}
+
+static bool ask(void *arg, const struct nvme_opts *service)
+{
+	struct session_config config = {.discovery = true};
+	struct cmd *cmd = arg;
+	struct nvme_uri key = key_of(service);
+	struct discovery r = {0};
+	struct session *s;
+	bool ok;
+	int err = note_service(cmd, &key);
+
+	if (err == -EEXIST || session_interrupted())
+		return err == -EEXIST;
+	if (err) {
+		cli_fail("there are referrals without end: %u services have been asked",
+			 cmd->asked_count);
+		return false;
+	}
+	s = session_open(service, &config);
+	ok = s && discovery_read(&r, s);
+	/* What it refers to may take its time: it is not kept waiting meanwhile. */
+	session_close(s);
+	ok = ok && take(cmd, service, &r.d);
+	free(r.d.entries);
+	return ok;
+}
+
+int cmd_connect_all(int argc, char **argv)
+{
+	static struct cmd cmd;
+	int status;
+
+	nvme_opts_init(&cmd.opts, NVME_OPTS_DISCOVERY);
+	cmd.opts.may_be_none = true;
+	cli_parse(&argp, "connect-all", argc, argv, &cmd);
+	output_init(&cmd.output, stdout, cmd.opts.format);
+	cmd.output.flat = true;
+	output_list(&cmd.output, "subsystems", NULL);
+	status = discovery_services(&cmd.opts, cmd.config, ask, &cmd);
+	nvme_opts_wipe(&cmd.opts);
+	output_close(&cmd.output);
+	free(cmd.found);
+	return output_finish(&cmd.output) ? status : EXIT_FAILED;
+}
