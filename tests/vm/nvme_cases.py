@@ -170,12 +170,13 @@ REFUSED = {
         "format $disk -f", "sanitize $c -a 2", "create-ns $c -s 100 -c 100 -f 0",
         "delete-ns $c -n 1", "attach-ns $c -n 1 -c 1", "fw-commit $c -s 1 -a 1",
         "security-recv $c -p 1 -s 0 -t 0 -x 16", "device-self-test $c -n 1 -s 1",
-        "write-uncor $disk -s 0 -c 0", "resv-report $disk")),
+        "resv-report $disk")),
     "INVALID_LOG": (0x6109, ("get-log $c -i 0xfe -l 16", "self-test-log $c")),
     "INVALID_FIELD": (0x6002, ("get-feature $c -f 0x55",)),
     "COPY_SIZE": (0x6183, ("copy $disk --sdlba=0 --slbs=0 --blocks=200",)),
     "LBA_RANGE": (0x6080, ("verify $disk -s 99999999 -c 0","read $disk -s 99999999 -c 0 -z 512",
                            "write-zeroes $disk -s 99999999 -c 0")),
+    "READ_ERROR": (0x6281, ("read $disk -s 9000 -c 0 -z 512", "verify $disk -s 8900 -c 200")),
     "COMPARE_FAILED": (0x6285, ("compare $disk -s 0 -c 0 -z 512 -d /bin/true",)),
 }
 
@@ -194,14 +195,18 @@ done
 head -c 8192 /dev/urandom >/tmp/data; dd if=/tmp/data of=$disk bs=4k oflag=direct 2>/dev/null
 b=$(blockdev --getss $disk); n=$((4096 / b - 1))
 for a in "verify $disk -s 0 -c 1000" "copy $disk --sdlba=$((20480 / b)) --slbs=$((4096 / b)),0 --blocks=$n,$n" \
-  "supported-log-pages $c"; do
+  "supported-log-pages $c" "get-feature $c -f 0x16" "get-feature $disk -n 1 -f 0x84" "write-uncor $disk -s 9000 -c 0"; do
   nvme $a >/tmp/out 2>&1 || { echo "$a: $(tail -1 /tmp/out)" >&2; exit 1; }
 done
 dd if=$disk of=/tmp/copy bs=4k skip=5 count=2 iflag=direct 2>/dev/null
-{ tail -c 4096 /tmp/data; head -c 4096 /tmp/data; } | cmp - /tmp/copy; set +e
+{ tail -c 4096 /tmp/data; head -c 4096 /tmp/data; } | cmp - /tmp/copy
+nvme set-feature $disk -n 1 -f 0x84 -v 1 >/dev/null; nvme write-zeroes $disk -s 0 -c 0 >/dev/null 2>&1 && exit 1
+nvme set-feature $disk -n 1 -f 0x84 -v 0 >/dev/null; nvme write-zeroes $disk -s 0 -c 0 >/dev/null; set +e
 refused() { s=$1; shift; nvme "$@" >/tmp/out 2>&1 && { echo "$*: not refused" >&2; exit 1; }
   grep -q "($s)" /tmp/out || { echo "$*: not $s but $(tail -1 /tmp/out)" >&2; exit 1; }; }
 """ + refused)
+    t.kernel.shell(connect(t) + "nvme write-zeroes $disk -s 9000 -c 0 >/dev/null && "
+                   "nvme read $disk -s 9000 -c 0 -z 512 >/dev/null || exit 1\n" + DISCONNECT)
     return f"{sum(len(commands) for _, commands in REFUSED.values())} refused"
 
 
