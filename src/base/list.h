@@ -22,6 +22,11 @@ static inline bool list_empty(const struct list *l)
 	return l->next == l;
 }
 
+static inline bool list_is_single(const struct list *l)
+{
+	return l->next != l && l->next->next == l;
+}
+
 static inline void list_insert_before(struct list *at, struct list *n)
 {
 	n->prev = at->prev;

@@ -119,6 +119,7 @@ struct nvme_id_ctrl {
 #define NVME_ONCS_VERIFY	  (1u << 7)
 #define NVME_ONCS_COPY		  (1u << 8)
 #define NVME_FUSES_COMPARE_WRITE  (1u << 0)
+#define NVME_OFCS_DISCONNECT	  (1u << 0) /* Disconnect ends an I/O queue */
 #define NVME_NWPC_PROTECT	  (1u << 0) /* a host may set and clear it */
 #define NVME_OCFS_FORMAT_0	  (1u << 0)
 #define NVME_VWC_PRESENT	  (1u << 0)

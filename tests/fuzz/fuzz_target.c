@@ -316,6 +316,7 @@ enum usual {
 	FUSED_WRITE,
 	COPY,
 	WRITE_UNCORRECTABLE,
+	DISCONNECT,
 	USUAL
 };
 
@@ -341,6 +342,7 @@ static const uint8_t opcode_of[USUAL] = {
 	[FUSED_WRITE] = NVME_IO_WRITE,
 	[COPY] = NVME_IO_COPY,
 	[WRITE_UNCORRECTABLE] = NVME_IO_WRITE_UNCORRECTABLE,
+	[DISCONNECT] = NVME_FABRICS,
 };
 
 static void make_connect(struct conn *c, struct slot *s, struct nvme_sqe *sqe)
@@ -414,6 +416,9 @@ static void make_command(struct conn *c, struct slot *s, struct nvme_sqe *sqe)
 		sqe->cdw10 = (uint32_t)take() << 16 | take();
 		sqe->cdw11 = take32();
 		sqe->sgl.len = 16;
+		break;
+	case DISCONNECT:
+		sqe->nsid = NVMF_DISCONNECT;
 		break;
 	case ASYNC_EVENT:
 	case KEEP_ALIVE:

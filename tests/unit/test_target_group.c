@@ -345,6 +345,31 @@ static void an_abort_finds_a_command_of_another_thread(void **state)
 	assert_int_equal(status_of(victim), NVME_SC_ABORT_REQ);
 }
 
+static void a_disconnect_waits_for_what_another_thread_still_does(void **state)
+{
+	struct nvme_sqe s = bed_sqe(NVME_FABRICS, NVMF_DISCONNECT, 0);
+	struct bed_connect a = bed_connect_args(1, 1);
+	struct bed_cmd *c, *w;
+
+	(void)state;
+	bed->slow.hold = true;
+	w = send_rw(&bed->io, NVME_IO_WRITE);
+	c = bed_send(&bed->io, &s);
+	run_both();
+	assert_false(w->answered || c->answered);
+	slow_release(bed);
+	assert_int_equal(status_of(w), 0);
+	assert_false(c->answered);
+	run_both();
+	assert_int_equal(status_of(c), 0);
+	bed_queue_open(bed, &bed->other, 1); /* its ID is free */
+	assert_int_equal(bed_connect(&bed->other, &a, NULL), 0);
+	c = send_rw(&bed->io, NVME_IO_READ);
+	run_both();
+	assert_int_equal(status_of(c), STATUS(NVME_SC_CMD_SEQ_ERROR));
+	assert_int_equal(status_of(send_rw(&bed->other, NVME_IO_READ)), 0);
+}
+
 static void ns_gone(struct target_ns *ns)
 {
 	assert_ptr_equal(ns, &bed->ns);
@@ -543,6 +568,12 @@ static void *second_thread(void *arg)
 			bed_release(c);
 			(void)run_second();
 		}
+		if (in && round % 7 == 0 && !q->disconnect_asked) {
+			s = bed_sqe(NVME_FABRICS, NVMF_DISCONNECT, 0);
+			c = bed_send(q, &s);
+			assert(answered_soon(c, run_second));
+			bed_release(c);
+		}
 		bed_queue_close(q);
 		while (q->tq.live)
 			if (!run_second())
@@ -674,6 +705,8 @@ int main(void)
 			a_stall_in_another_group_is_told_by_the_first_ones_thread, begin, end),
 		cmocka_unit_test_setup_teardown(an_abort_finds_a_command_of_another_thread, begin,
 						end),
+		cmocka_unit_test_setup_teardown(
+			a_disconnect_waits_for_what_another_thread_still_does, begin, end),
 		cmocka_unit_test_setup_teardown(a_namespace_is_gone_when_no_thread_has_work_for_it,
 						begin, end),
 		cmocka_unit_test_setup_teardown(io_waits_for_what_another_thread_still_does, begin,

@@ -62,10 +62,12 @@ static bool in_store(const struct target_queue *q, struct target_req *victim)
 	return q->qid && victim->ns && store_cancel(req_store(victim), &victim->op);
 }
 
-static bool abort_one(struct target_queue *q, struct target_req *victim)
+bool req_abort(struct target_req *victim, uint16_t status)
 {
+	struct target_queue *q = victim->queue;
+
 	if (victim->state == TARGET_REQ_HELD && q->qid)
-		return fused_abort_first(q, victim, NVME_SC_ABORT_REQ);
+		return fused_abort_first(q, victim, status);
 	if (victim->state == TARGET_REQ_HELD)
 		return abort_event(q->ctrl, victim);
 	if (victim->state == TARGET_REQ_FETCH ? !q->ops->cancel(victim) : !in_store(q, victim)) {
@@ -73,7 +75,7 @@ static bool abort_one(struct target_queue *q, struct target_req *victim)
 		return false;
 	}
 	victim->state = TARGET_REQ_EXECUTE;
-	req_complete(victim, NVME_SC_ABORT_REQ);
+	req_complete(victim, status);
 	return true;
 }
 
@@ -98,7 +100,7 @@ static void abort_there(struct target_msg *m)
 	list_for_each(victim, &q->reqs, struct target_req, link) {
 		if (victim->sqe.cid != abort_cid(r) || victim == r)
 			continue;
-		if (abort_one(q, victim))
+		if (req_abort(victim, NVME_SC_ABORT_REQ))
 			r->cqe.result = 0;
 		break;
 	}

@@ -20,6 +20,7 @@ static target_parse_fn *const io_cmds[256] = {
 enum fabrics_where {
 	FABRICS_ADMIN, /* on admin queues */
 	FABRICS_FIRST, /* before there is a controller */
+	FABRICS_ANY,   /* on any queue of one */
 	FABRICS_AUTH,  /* on any queue, before it is authenticated, too */
 };
 

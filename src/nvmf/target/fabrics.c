@@ -267,6 +267,97 @@ uint16_t parse_connect(struct target_req *r)
 	return req_expects(r, NVMF_CONNECT_DATA_LEN);
 }
 
+/* --- Disconnect ------------------------------------------------------------------------------
+ *
+ * It ends the I/O queue on which it comes, as a command: what waits on that is aborted, what is
+ * under way goes to its end, and the controller has forgotten the queue when its host hears of it:
+ * the queue's ID is free. The connection is left to the host, for a moment. Base 2.0 section 6.4.
+ */
+
+#define SQE_RECFMT 40
+
+static void deleted(struct target_msg *m)
+{
+	struct target_req *r = msg_req(m);
+	struct target_queue *q = r->queue;
+
+	if (!q->disconnected) {
+		q->parted = true;
+		timer_arm(&q->group->connect_timers, &q->connect_timer,
+			  q->group->now_ns + TARGET_PARTING_NS);
+	}
+	req_complete(r, NVME_SC_SUCCESS);
+}
+
+/* The admin plane's: unless the controller has ended meanwhile. */
+static void delete_queue(struct target_msg *m)
+{
+	struct target_queue *q = msg_req(m)->queue;
+
+	if (q->owner) {
+		q->parts = q->owner;
+		ctrl_forget_queue(q->owner, q);
+	}
+	group_tell(&q->target->group, q->group, m, deleted);
+}
+
+/* Nothing else is on the queue. */
+static void execute_parting(struct target_req *r)
+{
+	r->queue->parting = NULL;
+	group_tell(r->queue->group, &r->queue->target->group, &r->msg, delete_queue);
+}
+
+static struct target_req *not_aborted(const struct target_queue *q, const struct target_req *but)
+{
+	list_for_each(r, &q->reqs, struct target_req, link)
+		if (r != but && !r->aborting && r->state != TARGET_REQ_HELD)
+			return r;
+	return NULL;
+}
+
+/* The group's: nothing more of it is held by the admin plane. */
+static void part(struct target_msg *m)
+{
+	struct target_req *r = msg_req(m);
+	struct target_queue *q = r->queue;
+	struct target_req *victim;
+
+	(void)fused_abort_first(q, NULL, NVME_SC_ABORT_QUEUE);
+	while ((victim = not_aborted(q, r)))
+		(void)req_abort(victim, NVME_SC_ABORT_QUEUE);
+	r->execute = execute_parting;
+	q->parting = r;
+	if (list_is_single(&q->reqs))
+		execute_parting(r);
+}
+
+static void end_what_is_held(struct target_msg *m)
+{
+	struct target_queue *q = msg_req(m)->queue;
+
+	held_abort_all(q, NVME_SC_ABORT_QUEUE);
+	group_tell(&q->target->group, q->group, m, part);
+}
+
+static void execute_disconnect(struct target_req *r)
+{
+	r->queue->ending = true;
+	group_tell(r->queue->group, &r->queue->target->group, &r->msg, end_what_is_held);
+}
+
+uint16_t parse_disconnect(struct target_req *r)
+{
+	if (!r->queue->qid)
+		return FAIL(NVME_SC_DISCONNECT_INVALID_QTYPE);
+	if (r->sqe.cdw10 & 0xffff)
+		return req_fail_at(r, SQE_RECFMT, FAIL(NVME_SC_CONNECT_FORMAT));
+	if (r->queue->ending)
+		return FAIL(NVME_SC_CMD_SEQ_ERROR);
+	r->execute = execute_disconnect;
+	return NVME_SC_SUCCESS;
+}
+
 /* --- properties ------------------------------------------------------------------------------ */
 
 static void execute_property_get(struct target_req *r)

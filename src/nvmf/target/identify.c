@@ -52,6 +52,7 @@ static void execute_id_ctrl(struct target_req *r)
 		id.nwpc = NVME_NWPC_PROTECT;
 		id.fuses = NVME_FUSES_COMPARE_WRITE;
 		id.acwu = TARGET_ACWU - 1;
+		id.ofcs = NVME_OFCS_DISCONNECT;
 		id.vwc = NVME_VWC_FLUSH_ALL_REFUSE;
 		for (uint32_t i = 0; i < s->nn; i++)
 			if (s->ns[i] && s->ns[i]->store->volatile_cache)

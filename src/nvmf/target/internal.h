@@ -15,6 +15,7 @@
  * failed: the response is to get there before. */
 #define TARGET_AUTH_NS	       (15 * NSEC_PER_SEC)
 #define TARGET_AUTH_PARTING_NS (NSEC_PER_SEC)
+#define TARGET_PARTING_NS      (NSEC_PER_SEC)
 #define TARGET_VS	       NVME_VS(2, 0, 0)
 #define TARGET_READY	       15      /* within so many times 500 ms */
 #define TARGET_KAS	       10      /* keep-alive granularity, 100 ms */
@@ -61,6 +62,11 @@ target_parse_fn req_parse;
 #define IO(opcode, parse, effects)	target_parse_fn parse;
 #define FABRICS(type, parse, where)	target_parse_fn parse;
 #include "nvmf/target/commands.def"
+
+/*
+ * The group's: what waits ends now, with this status: true. What does not, ends as soon as it may.
+ */
+bool req_abort(struct target_req *victim, uint16_t status);
 
 /* What was parsed is executed: when its data are there, and nothing older is in its way. */
 void req_begin(struct target_req *r);

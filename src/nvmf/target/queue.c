@@ -12,6 +12,9 @@ static void leave(struct target_queue *q)
 
 	q->left = true;
 	auth_forget(q);
+	if (q->parts)
+		ctrl_put(q->parts);
+	q->parts = NULL;
 	if (q->why[0] && !(c && q->qid == 0))
 		target_emit(q->target, &(struct target_event){.type = TARGET_EVENT_QUEUE_FAILED,
 							      .ctrl = c,
@@ -72,8 +75,10 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	q->target = t;
 	if (!q->group)
 		q->group = &t->group;
-	q->ctrl = q->owner = NULL;
+	q->ctrl = q->owner = q->parts = NULL;
 	q->subsys = NULL;
+	q->parting = NULL;
+	q->parted = false;
 	q->entries = q->sqhd = 0;
 	q->connecting = q->no_sq_flow = q->authenticated = false;
 	q->auth = NULL;
@@ -235,8 +240,9 @@ bool target_group_process(struct target_group *g, uint64_t now_ns)
 		struct target_queue *q = container_of(tm, struct target_queue, connect_timer);
 
 		any = true;
-		queue_end(q, q->entries ? "its host has not proved who it is"
-					: "no Connect command came");
+		queue_end(q, q->parted	  ? NULL
+			     : q->entries ? "its host has not proved who it is"
+					  : "no Connect command came");
 	}
 	return any;
 }

@@ -352,6 +352,8 @@ static void finish(struct target_req *r)
 	if (r->ns)
 		ns_put(r->ns, q->group);
 	q->ops->respond(r);
+	if (q->parting && list_is_single(&q->reqs))
+		q->parting->execute(q->parting);
 	if (q->disconnected || (q->entries && !q->ctrl))
 		queue_report(q);
 }

@@ -299,12 +299,14 @@ struct target_queue {
 	uint16_t entries;
 	uint16_t sqhd;
 	bool no_sq_flow;
-	bool authenticated;	  /* or need not be: else it is for authentication alone */
-	bool connecting;	  /* the admin plane has a Connect that came on it */
-	bool late_qid;		  /* its ID comes with Connect */
-	bool ending;		  /* its controller is reset or gone: no more I/O */
-	bool disconnected;	  /* its connection is */
-	struct list reqs;	  /* live requests */
+	bool authenticated;	    /* or need not be: else it is for authentication alone */
+	bool connecting;	    /* the admin plane has a Connect that came on it */
+	bool late_qid;		    /* its ID comes with Connect */
+	bool ending;		    /* its controller is reset or gone: no more I/O */
+	struct target_req *parting; /* a Disconnect that waits for the queue's other commands */
+	bool parted;		    /* one was answered: the connection is left to end */
+	bool disconnected;	    /* its connection is */
+	struct list reqs;	    /* live requests */
 	struct target_req *first; /* the first half of a fused operation, until the next command */
 	bool first_failed;	  /* that was none */
 	uint32_t live;		  /* of these, and a report that is not answered */
@@ -319,6 +321,7 @@ struct target_queue {
 	/* The admin plane's. */
 	struct target_ctrl *owner;    /* as ctrl, as far as the admin plane knows */
 	struct target_subsys *subsys; /* whose it is or was: of the Connect that succeeded */
+	struct target_ctrl *parts;    /* owner, until a Disconnect: to be put at the end */
 	uint8_t hostid[16];
 	struct target_auth *auth; /* a transaction that is under way, or has failed; or NULL */
 	bool proved;		  /* one has succeeded */
