@@ -291,6 +291,59 @@ static void smart_counts_commands_and_data(void **state)
 	bed_destroy(b);
 }
 
+static struct nvme_smart smart_of(struct bed *b)
+{
+	struct cursor c = cursor_init(b->memory, 512);
+	struct nvme_smart smart;
+
+	assert_int_equal(get_log(b, NVME_LID_SMART, 0, 512), 0);
+	nvme_smart_get(&c, &smart);
+	return smart;
+}
+
+/* Base 2.0 figure 207: minutes with I/O commands outstanding, and ends without a shutdown. */
+static void smart_tells_how_busy_it_was_and_how_others_ended(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s = bed_sqe(NVME_IO_READ, 1, 512);
+
+	(void)state;
+	nvme_rw_set(&s, 0, 1, 0);
+	assert_int_equal(smart_of(b).power_cycles.lo, 1);
+	b->now += 600 * NSEC_PER_SEC; /* idle */
+	assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
+	assert_int_equal(smart_of(b).ctrl_busy_time.lo, 0);
+	b->slow.hold = true;
+	(void)bed_send(&b->io, &s);
+	b->now += 150 * NSEC_PER_SEC;
+	(void)target_group_process(&b->target.group, b->now);
+	slow_release(b);
+	assert_int_equal(smart_of(b).ctrl_busy_time.lo, 2);
+	bed_queue_close(&b->io); /* it stays told */
+	assert_int_equal(smart_of(b).ctrl_busy_time.lo, 2);
+	assert_int_equal(smart_of(b).unsafe_shutdowns.lo, 0);
+	for (unsigned polite = 0; polite < 3; polite++) { /* ends of another controller */
+		struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+
+		bed_queue_open(b, &b->other, 0);
+		assert_int_equal(bed_connect(&b->other, &a, NULL), 0);
+		if (polite) /* or it was never enabled */
+			assert_int_equal(bed_property_set(&b->other, NVME_PROP_CC,
+							  NVME_CC_EN | NVME_CC_IOSQES_64 |
+								  NVME_CC_IOCQES_16),
+					 0);
+		if (polite == 1)
+			assert_int_equal(bed_property_set(&b->other, NVME_PROP_CC,
+							  NVME_CC_EN | NVME_CC_SHN_NORMAL |
+								  NVME_CC_IOSQES_64 |
+								  NVME_CC_IOCQES_16),
+					 0);
+		bed_queue_close(&b->other);
+	}
+	assert_int_equal(smart_of(b).unsafe_shutdowns.lo, 1);
+	bed_destroy(b);
+}
+
 static void the_supported_pages_are_those_there_are(void **state)
 {
 	struct bed *b = bed_enabled();
@@ -829,6 +882,7 @@ int main(void)
 		cmocka_unit_test(identify_structures_not_offered_are_refused),
 		cmocka_unit_test(a_refused_command_is_in_the_error_log),
 		cmocka_unit_test(smart_counts_commands_and_data),
+		cmocka_unit_test(smart_tells_how_busy_it_was_and_how_others_ended),
 		cmocka_unit_test(the_supported_pages_are_those_there_are),
 		cmocka_unit_test(any_stretch_of_a_page_can_be_had),
 		cmocka_unit_test(pages_and_stretches_that_are_none_are_refused),

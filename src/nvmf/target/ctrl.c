@@ -105,6 +105,14 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 	return c;
 }
 
+/* Queues may be busy at one time: it is as busy as the busiest, at least. */
+static void note_busy(struct target_counts *all, const struct target_counts *one)
+{
+	uint64_t busy = count_get(&one->busy_ns), most = count_get(&all->busy_ns);
+
+	count_add(&all->busy_ns, busy > most ? busy - most : 0);
+}
+
 void ctrl_forget_queue(struct target_ctrl *c, struct target_queue *q)
 {
 	struct target_counts *past = &c->past;
@@ -114,6 +122,8 @@ void ctrl_forget_queue(struct target_ctrl *c, struct target_queue *q)
 	count_add(&past->writes, count_get(&q->counts.writes));
 	count_add(&past->sectors_read, count_get(&q->counts.sectors_read));
 	count_add(&past->sectors_written, count_get(&q->counts.sectors_written));
+	if (q->qid)
+		note_busy(past, &q->counts);
 	c->queues[q->qid] = NULL;
 	c->io_queues -= q->qid != 0;
 	q->owner = NULL;
@@ -134,6 +144,8 @@ void ctrl_counts(const struct target_ctrl *c, struct target_counts *ret)
 		count_add(&ret->writes, count_get(&n->writes));
 		count_add(&ret->sectors_read, count_get(&n->sectors_read));
 		count_add(&ret->sectors_written, count_get(&n->sectors_written));
+		if (i)
+			note_busy(ret, n);
 	}
 }
 
@@ -158,6 +170,7 @@ void ctrl_destroy(struct target_ctrl *c, const char *why)
 					      .peer = c->raddr,
 					      .why = why});
 	timer_cancel(&t->kato_timers, &c->kato_timer);
+	c->subsys->unsafe_shutdowns += c->cc & NVME_CC_EN && !(c->csts & NVME_CSTS_SHST_MASK);
 	list_remove(&c->link);
 	list_push_tail(&c->subsys->flushing, &c->link);
 	for (uint32_t i = 0; i <= TARGET_IO_QUEUES_MAX; i++)

@@ -30,6 +30,10 @@ static struct nvme_u128 data_units(uint64_t sectors)
 	return (struct nvme_u128){.lo = sectors / 1000 + (sectors % 1000 != 0)};
 }
 
+/*
+ * Power on is the service's start. What a controller counts begins with it; that others ended
+ * without a shutdown is the subsystem's.
+ */
 static void fill_smart(struct log_page *l, const struct target_ctrl *c)
 {
 	const struct target *t = c->subsys->target;
@@ -37,7 +41,9 @@ static void fill_smart(struct log_page *l, const struct target_ctrl *c)
 	struct target_counts n;
 	struct nvme_smart smart = {
 		.avail_spare = 100,
+		.power_cycles.lo = 1,
 		.power_on_hours.lo = up_ns / (3600 * NSEC_PER_SEC),
+		.unsafe_shutdowns.lo = c->subsys->unsafe_shutdowns,
 		.media_errors.lo = c->media_errors,
 		.num_err_log_entries.lo = c->error_count,
 	};
@@ -49,6 +55,7 @@ static void fill_smart(struct log_page *l, const struct target_ctrl *c)
 	smart.data_units_written = data_units(count_get(&n.sectors_written));
 	smart.host_reads.lo = count_get(&n.reads);
 	smart.host_writes.lo = count_get(&n.writes);
+	smart.ctrl_busy_time.lo = count_get(&n.busy_ns) / (60 * NSEC_PER_SEC);
 	nvme_smart_put(&out, &smart);
 	log_page_piece(l, piece, sizeof(piece));
 }

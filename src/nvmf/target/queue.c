@@ -181,6 +181,8 @@ static bool begin(struct target_queue *q, struct target_req *r, const void *sqe,
 				 .capsule = data,
 				 .capsule_len = min_of(data_len, (size_t)q->capsule_data_max)};
 	nvme_sqe_get(&c, &r->sqe);
+	if (list_empty(&q->reqs))
+		q->busy_since_ns = now_ns;
 	list_push_tail(&q->reqs, &r->link);
 	q->live++;
 	if (c.overrun) {

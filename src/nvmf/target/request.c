@@ -345,6 +345,8 @@ static void finish(struct target_req *r)
 	r->state = TARGET_REQ_FREE;
 	list_remove(&r->link);
 	q->live--;
+	if (list_empty(&q->reqs) && q->group->now_ns > q->busy_since_ns)
+		count_add(&q->counts.busy_ns, q->group->now_ns - q->busy_since_ns);
 	if (r->counted)
 		fused_put(r->ns, q->group);
 	if (r->guards)

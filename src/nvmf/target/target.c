@@ -19,6 +19,7 @@ static void subsys_link(struct target *t, struct target_subsys *s)
 	list_init(&s->ctrls);
 	list_init(&s->flushing);
 	s->queues = 0;
+	s->unsafe_shutdowns = 0;
 	s->gone = NULL;
 	list_push_tail(&t->subsystems, &s->link);
 }

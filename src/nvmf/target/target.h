@@ -142,6 +142,7 @@ struct target_subsys {
 	uint32_t nn;				       /* the highest NSID in use */
 	uint16_t cntlid_min, cntlid_max; /* of its controllers; 0: no limit of its own */
 	uint16_t last_cntlid;
+	uint64_t unsafe_shutdowns;	       /* controllers that ended without */
 	void (*gone)(struct target_subsys *s); /* while it leaves: who is told of its end */
 };
 
@@ -172,6 +173,7 @@ struct target_port {
 /* What came on a queue; counted by its group's thread. */
 struct target_counts {
 	_Atomic uint64_t commands, reads, writes, sectors_read, sectors_written; /* of 512 bytes */
+	_Atomic uint64_t busy_ns; /* with commands under way */
 };
 
 struct target_ctrl {
@@ -312,6 +314,7 @@ struct target_queue {
 	uint32_t live;		  /* of these, and a report that is not answered */
 	struct timer connect_timer; /* without Connect, or authentication, it does not stay */
 	struct target_counts counts;
+	uint64_t busy_since_ns;
 	bool report_out, report_again; /* one is under way; there is more to report */
 	struct figures_of_queue shown;
 
