@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/time.h"
 #include "verbs/channel.h"
+#include "verbs/yielding.h"
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
@@ -121,27 +123,31 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	return 0;
 }
 
-/*
- * A program that polls believes to have a processor to itself. Where there are fewer processors
- * than pollers, the one that is waited for runs only when the time slices of the waiting are used
- * up, milliseconds later. So who has polled in vain lets others go first now and then; when nobody
- * else waits to run, that costs little more than the poll itself. It does so before it looks: what
- * comes meanwhile must not be kept from a program that looks for events next, and takes the end of
- * a connection for the end of what came by it.
- */
-static __thread unsigned int polled_in_vain;
+static __thread struct yielding yielding;
 
+static unsigned long switches(void)
+{
+	struct rusage u;
+
+	return getrusage(RUSAGE_THREAD, &u) ? 0 : (unsigned long)(u.ru_nvcsw + u.ru_nivcsw);
+}
+
+/* Before it looks: what comes meanwhile must not be kept from a program that looks for events next,
+ * and takes the end of a connection for the end of what came by it. */
 static void let_others_go_first(struct shard *s)
 {
-	enum { EVERY = 16 }; /* polls */
+	uint64_t now;
 
-	if (polled_in_vain < EVERY)
+	if (!yielding_asks(&yielding))
 		return;
-	polled_in_vain = 0;
+	now = time_now_ns();
+	if (!yielding_due(&yielding, now, switches))
+		return;
 	shard_lock(s);
 	shard_leaving(s);
 	shard_unlock(s);
 	sched_yield();
+	yielding_done(&yielding, now, time_now_ns());
 }
 
 int cq_poll(struct face_cq *cq, int num, struct ibv_wc *wc, uint64_t *ret_time_ns)
@@ -160,7 +166,13 @@ int cq_poll(struct face_cq *cq, int num, struct ibv_wc *wc, uint64_t *ret_time_n
 	if (n && ret_time_ns)
 		*ret_time_ns = rnic_cq_polled_at(cq->core);
 	shard_unlock(cq->shard);
-	polled_in_vain = n ? 0 : polled_in_vain + 1;
+	if (!n) {
+		yielding.vain++;
+	} else {
+		if (yielding.looks_since)
+			yielding_found(&yielding, time_now_ns(), switches);
+		yielding.vain = 0;
+	}
 	return n;
 }
 
