@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
+#include "base/handed.h"
 #include "base/time.h"
 #include "cli/capture.h"
 #include "cli/cli.h"
@@ -350,8 +352,11 @@ static int serve(struct serve *s, const sigset_t *signals)
 		status = serve_metrics(s);
 	if (status)
 		return status;
+	serve_tell_unused();
 	if (!serve_tell(s))
 		return EXIT_FAILED;
+	manager_ready(&s->manager);
+	serve_status(s);
 	whole = serve_loop(s);
 	whole &= serve_flush(s);
 	status = disks_last_words(&s->live.disks, SERVE_GIVE_UP_NS / NSEC_PER_SEC);
@@ -366,6 +371,7 @@ static int serve(struct serve *s, const sigset_t *signals)
 	store_engine_destroy(s->engine);
 	if (serve_say_to_journal(&s->say))
 		serve_answer(&s->say, "ended");
+	manager_fini(&s->manager);
 	return status;
 }
 
@@ -374,11 +380,18 @@ int cmd_serve(int argc, char **argv)
 	static struct serve s = {.opt = {.pool_bytes = POOL_DEFAULT, .ready_fd = -1}};
 	struct sigaction hup;
 	char err[512];
+	int error;
 	sigset_t signals;
 
 	cli_parse(&argp, "serve", argc, argv, &s.opt);
 	if (!s.opt.config && !s.opt.file.block_size)
 		s.opt.file.block_size = 512;
+	manager_init(&s.manager);
+	error = handed_take();
+	if (error < 0)
+		return cli_fail("LISTEN_FDS: what it says of sockets that are handed over is not "
+				"so: %s",
+				errno_text(-error));
 	serve_say_init(&s.say, s.opt.format == OUTPUT_TEXT);
 	if (provider_use(s.opt.provider))
 		return EXIT_FAILED;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/errno_text.h"
+#include "base/handed.h"
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/time.h"
 #include "cli/metrics_text.h"
@@ -196,8 +197,11 @@ static bool split(const char *at, char host[256], const char **ret_port)
 static int open_socket(const struct addrinfo *ai)
 {
 	int on = 1, error;
-	int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = handed_socket(ai->ai_addr);
 
+	if (fd >= 0)
+		return fd;
+	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));

@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "cli/live.h"
+#include "cli/manager.h"
 #include "cli/nvme_uri.h"
 #include "cli/output.h"
 #include "cli/serve_file.h"
@@ -18,6 +19,8 @@
 
 #define LISTEN_MAX 64
 #define HOSTS_MAX  64
+/* A socket that is called so is not for hosts. */
+#define SERVE_METRICS_SOCKET "metrics"
 /* So many changes are told by name. */
 #define CHANGES_TOLD 100
 /* At the end, what takes so long is given up. */
@@ -50,6 +53,9 @@ struct serve {
 	struct metrics *metrics; /* NULL: nobody asked for them */
 	int epoll_fd, signal_fd;
 	struct serve_say say;
+	struct manager manager;
+	uint32_t told_hosts; /* controllers of theirs, as the manager knows */
+	uint64_t tell_ns;    /* not before then anew */
 	uint32_t changes;    /* by the configuration that is being taken */
 	uint64_t measure_ns; /* next look at what is served: its sizes, what takes long */
 	bool stopping;
@@ -66,6 +72,8 @@ int serve_document(struct serve_options *o, struct json_object **ret, char *why,
 
 /* Has the target serve what is asked for. The exit status. */
 int serve_begin(struct serve *s) must_use;
+/* Where sockets were handed over that nothing listens on. */
+void serve_tell_unused(void);
 /* The file says something else, perhaps. It is all done, or nothing is. */
 void serve_reload(struct serve *s);
 
@@ -87,6 +95,8 @@ void serve_loop_fini(struct serve *s);
 
 /* How hosts connect; false: nobody could be told. */
 bool serve_tell(struct serve *s) must_use;
+/* What the service is at: for whoever manages it. */
+void serve_status(struct serve *s);
 /* Namespaces and ports, as they are, into an object that is open. */
 void serve_tell_config(const struct live *l, struct output *o);
 

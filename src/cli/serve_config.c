@@ -2,13 +2,32 @@
 /* What is served: read at the start, and again while it is. */
 #include <string.h>
 
+#include "base/handed.h"
 #include "cli/cli.h"
 #include "cli/serve.h"
 #include "cli/serve_events.h"
 #include "cli/transports.h"
+#include "nvmf/transport/address.h"
+
+static void listen_where_handed(struct serve_options *o)
+{
+	for (unsigned i = 0; handed_at(i) && o->listen_count < LISTEN_MAX; i++) {
+		const struct handed *h = handed_at(i);
+		struct nvme_uri *u = &o->listen[o->listen_count];
+
+		if (!h->listens || strcmp(h->name, SERVE_METRICS_SOCKET) == 0)
+			continue;
+		strcpy(u->transport, "tcp");
+		address_text((const struct sockaddr *)&h->address, u->host, sizeof(u->host));
+		snprintf(u->port, sizeof(u->port), "%.7s", strrchr(h->at, ':') + 1);
+		o->listen_count++;
+	}
+}
 
 static void default_listen(struct serve_options *o)
 {
+	if (!o->listen_count)
+		listen_where_handed(o);
 	if (o->listen_count)
 		return;
 	strcpy(o->listen[0].transport, transport_at(0)->name);
@@ -48,6 +67,25 @@ static void tell_warnings(const struct serve *s, const struct config *c)
 	if (c->warnings_left_out)
 		cli_warn("%s: %u more that have no effect here", s->opt.config,
 			 c->warnings_left_out);
+}
+
+void serve_tell_unused(void)
+{
+	for (unsigned i = 0; handed_at(i); i++) {
+		const struct handed *h = handed_at(i);
+		const char *at = h->at[0] ? h->at : "no IP address";
+
+		if (!h->listens)
+			cli_warn("socket %u (%s) that was handed over, %s: it is none on which "
+				 "NVMe/TCP "
+				 "could listen, and RDMA opens its ports itself",
+				 i + 1, h->name, at);
+		else if (!h->used)
+			cli_warn("socket %u (%s) that was handed over, %s: nothing that is served "
+				 "is "
+				 "there",
+				 i + 1, h->name, at);
+	}
 }
 
 static void say_step(void *ctx, const struct config_step *step)

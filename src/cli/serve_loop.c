@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/errno_text.h"
+#include "base/handed.h"
 #include "base/time.h"
 #include "cli/cli.h"
 #include "cli/metrics.h"
@@ -55,6 +56,9 @@ int serve_metrics(struct serve *s)
 {
 	char why[512];
 
+	for (unsigned i = 0; !s->opt.metrics && handed_at(i); i++)
+		if (handed_at(i)->listens && strcmp(handed_at(i)->name, SERVE_METRICS_SOCKET) == 0)
+			s->opt.metrics = handed_at(i)->at;
 	if (s->opt.metrics &&
 	    metrics_create(s->opt.metrics, make_page, s, &s->metrics, why, sizeof(why)) != 0)
 		return cli_fail("%s", why);
@@ -77,6 +81,14 @@ int serve_metrics(struct serve *s)
 
 /* --- turns ------------------------------------------------------------------------------------ */
 
+static void reload(struct serve *s)
+{
+	manager_reloading(&s->manager, time_now_ns());
+	serve_reload(s);
+	manager_ready(&s->manager);
+	serve_status(s);
+}
+
 /* The first signal ends the service in order, the second at once; SIGHUP has a file read again. */
 static void on_signal(struct serve *s)
 {
@@ -85,18 +97,41 @@ static void on_signal(struct serve *s)
 	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP && s->opt.config) {
 			if (!s->stopping)
-				serve_reload(s);
+				reload(s);
 			continue;
 		}
 		if (s->stopping)
 			_exit(EXIT_FAILED);
 		s->stopping = true;
+		manager_stopping(&s->manager);
+		s->told_hosts = UINT32_MAX;
 		if (serve_say_to_journal(&s->say))
 			serve_answer(&s->say, "ending at SIG%s", sigabbrev_np((int)info.ssi_signo));
 		s->told_ns = time_now_ns() + TOLD_NS;
 		s->give_up_ns = time_now_ns() + SERVE_GIVE_UP_NS;
 		serve_transports_shutdown(&s->transports);
 	}
+}
+
+/* When whoever manages the service is to hear of it. */
+static uint64_t manager_deadline(const struct serve *s)
+{
+	uint64_t deadline = manager_next_deadline(&s->manager);
+	uint32_t hosts = s->target.ctrl_count - s->target.discovery_count;
+
+	return s->manager.fd >= 0 && hosts != s->told_hosts ? min_of(deadline, s->tell_ns)
+							    : deadline;
+}
+
+static void tell_manager(struct serve *s, uint64_t now)
+{
+	if (now < manager_deadline(s))
+		return;
+	manager_tick(&s->manager, now);
+	if (now < s->tell_ns)
+		return;
+	s->tell_ns = now + NSEC_PER_SEC;
+	serve_status(s);
 }
 
 static void sleep_until_something(struct serve *s, uint64_t now)
@@ -106,6 +141,7 @@ static void sleep_until_something(struct serve *s, uint64_t now)
 	int timeout_ms = -1, n;
 
 	deadline = min_of(deadline, serve_transports_next_deadline(&s->transports));
+	deadline = min_of(deadline, manager_deadline(s));
 	if (s->metrics)
 		deadline = min_of(deadline, metrics_next_deadline(s->metrics));
 	if (s->stopping) {
@@ -189,6 +225,7 @@ bool serve_loop(struct serve *s)
 			if (s->metrics)
 				metrics_process(s->metrics, now);
 		}
+		tell_manager(s, now);
 		if (!s->stopping)
 			continue;
 		tell_waiting(s, now);
@@ -213,6 +250,7 @@ bool serve_flush(struct serve *s)
 		store_engine_clear(s->engine);
 		on_signal(s); /* the second one ends it here, too */
 		now = time_now_ns();
+		tell_manager(s, now);
 		tell_waiting(s, now);
 		if (now >= end)
 			return false;

@@ -184,6 +184,28 @@ static bool tell_all(struct serve *s)
 	return true;
 }
 
+void serve_status(struct serve *s)
+{
+	unsigned subsystems = 0, namespaces = 0;
+	char text[sizeof(s->manager.status)];
+
+	s->told_hosts = s->target.ctrl_count - s->target.discovery_count;
+	list_for_each(sub, &s->live.subsystems, const struct live_subsys, link) {
+		subsystems++;
+		list_for_each(n, &sub->namespaces, const struct live_ns, link)
+			namespaces++;
+	}
+	if (!s->stopping)
+		snprintf(text, sizeof(text),
+			 "subsystems: %u, namespaces: %u, hosts' controllers: %u", subsystems,
+			 namespaces, s->told_hosts);
+	else if (s->told_hosts)
+		snprintf(text, sizeof(text), "ending, hosts' controllers: %u", s->told_hosts);
+	else
+		snprintf(text, sizeof(text), "ending, disks write what hosts have sent");
+	manager_status(&s->manager, text);
+}
+
 bool serve_tell(struct serve *s)
 {
 	/* A journal has had it line by line. */

@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 
 import lab
 
@@ -33,7 +34,7 @@ class Service:
         env = {**os.environ, "JOURNAL_STREAM": f"{st.st_dev}:{st.st_ino}", **(env or {})}
         command = ["exec", weft, "serve", *argv]
         if fds:
-            env.update(LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=names)
+            env.update(LISTEN_FDS=env.get("N", str(len(fds))), LISTEN_FDNAMES=names)
             command.insert(0, "LISTEN_PID=$$")
 
         def child():
@@ -76,6 +77,47 @@ class Service:
         if got != status:
             raise AssertionError(f"it ends with {got}: {self.log()[-800:]}")
         return self.log()
+
+
+class Manager:
+    """Who is told: every message, in order."""
+
+    def __init__(self, name):
+        self.name, self.told = name, []
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind("\0" + name[1:] if name[0] == "@" else name)
+        self.socket.setblocking(False)
+
+    def count(self, text):
+        try:
+            while True:
+                self.told.append(self.socket.recv(4096).decode())
+        except BlockingIOError:
+            pass
+        return sum(text in m for m in self.told)
+
+    def until(self, text, times=1):
+        if not lab.until(lambda: self.count(text) >= times, 20):
+            raise AssertionError(f"the manager is not told '{text}': {[m for m in self.told if 'WATCHDOG' not in m]}")
+
+
+def listener(address, port, both=False):
+    v6 = ":" in address
+    s = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_STREAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if v6:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
+    s.bind((address, port))
+    s.listen()
+    return s
+
+
+def command(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().decode().split("\0")
+    except OSError:
+        return []
 
 
 def same(found, wanted, what):
@@ -167,9 +209,157 @@ class Cases:
         s.end()
         same(json.loads(s.stdout())["nqn"], NQN, "what is printed")
 
+    # --- the manager
+
+    def what_the_manager_is_told(self, name):
+        """From ready to the end, by a socket of a path or an abstract one."""
+        image = self.file("disk.img")
+        doc = self.document(("ipv4", "127.0.0.1", 4420), path=image)
+        manager = Manager(name)
+        s = self.start("--config", self.config(doc), env={
+            "NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "1000000"})
+        manager.until("READY=1")
+        same("ready" in s.log(), True, "hosts can connect then")
+        manager.until("STATUS=subsystems: 1, namespaces: 1, hosts' controllers: 0")
+        bench = subprocess.Popen([self.weft, "bench", f"nvme+tcp://127.0.0.1/{NQN}?ns=1", "--rw", "randread",
+                                  "--runtime", "4"],
+                                 stdout=subprocess.DEVNULL, preexec_fn=lab.die_with_parent)
+        manager.until("STATUS=subsystems: 1, namespaces: 1, hosts' controllers: 1")
+        before = manager.count("WATCHDOG=1")
+        time.sleep(2)
+        beats = manager.count("WATCHDOG=1") - before
+        if not 2 <= beats <= 5:
+            raise AssertionError(f"{beats} signs of life in two seconds under load, where 4 are due")
+        same(bench.wait(20), 0, "the bench's status")
+        doc["subsystems"][0]["namespaces"].append({"nsid": 2, "enable": 1, "device": {"path": "mem:1m"}})
+        self.config(doc)
+        ready = manager.count("READY=1")
+        s.process.send_signal(signal.SIGHUP)
+        manager.until("RELOADING=1\nMONOTONIC_USEC=")
+        manager.until("READY=1", times=ready + 1)
+        manager.until("STATUS=subsystems: 1, namespaces: 2, hosts' controllers: 0")
+        reloading = next(m for m in manager.told if m.startswith("RELOADING"))
+        age = time.monotonic() - int(reloading.rpartition("=")[2]) / 1e6
+        if not 0 <= age < 20:
+            raise AssertionError(f"{reloading!r} was {age} s ago")
+        before = manager.count("WATCHDOG=1")
+        time.sleep(2)
+        beats = manager.count("WATCHDOG=1") - before
+        if not 2 <= beats <= 5:
+            raise AssertionError(f"{beats} signs of life in two idle seconds, where 4 are due")
+        s.end()
+        manager.until("STOPPING=1")
+        manager.until("EXTEND_TIMEOUT_USEC=")
+        order = [manager.told.index(m) for m in ("READY=1", "STOPPING=1")]
+        same(order, sorted(order), "the order")
+
+    def a_manager_that_listens_no_more(self):
+        """Its socket is full, or gone: the service serves."""
+        manager = Manager(f"{self.tmp.name}/notify2")
+        s = self.start("mem:8m", "-l", "tcp://127.0.0.1", "-n", NQN, env={
+            "NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "2000"})
+        s.until("<6>ready")
+        time.sleep(0.5)  # more than the socket takes
+        self.host("id-ctrl", f"nvme+tcp://127.0.0.1/{NQN}")
+        manager.socket.close()
+        os.unlink(manager.name)
+        self.host("id-ctrl", f"nvme+tcp://127.0.0.1/{NQN}")
+        s.end()
+        s = self.start("mem:8m", "-l", "tcp://127.0.0.1", env={"NOTIFY_SOCKET": "notify"})
+        s.until("NOTIFY_SOCKET=notify: no path")
+        s.until("<6>ready")
+        s.end()
+
+    def children_are_not_the_service(self):
+        """The broker that RDMA starts has neither the manager's address nor the sockets."""
+        manager = Manager(f"{self.tmp.name}/notify3")
+        with listener("127.0.0.1", 4420) as tcp:
+            s = self.start("mem:8m", "-n", NQN, "-l", "rdma://127.0.0.1", "-l", "tcp://127.0.0.1:4420", env={
+                "NOTIFY_SOCKET": manager.name}, fds=[tcp.fileno()])
+            s.until("<6>ready")
+            self.host("id-ctrl", f"nvme+rdma://127.0.0.1/{NQN}")
+            brokers = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+                       if pid != s.pid and command(pid)[1:2] == ["broker"] and
+                       os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net")]
+            same(len(brokers), 1, "brokers here")
+            with open(f"/proc/{brokers[0]}/environ", encoding="utf-8") as f:
+                env = f.read()
+            if any(name in env for name in ("NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID")):
+                raise AssertionError(f"the broker has {env!r}")
+            inode = f"socket:[{os.fstat(tcp.fileno()).st_ino}]"
+            if inode in [os.readlink(f"/proc/{brokers[0]}/fd/{fd}") for fd in os.listdir(f"/proc/{brokers[0]}/fd")]:
+                raise AssertionError("the broker has the socket")
+            s.end()
+
+    # --- sockets that are handed over
+
+    def sockets_that_are_configured(self):
+        """What the configuration says is listened on by the sockets that are there, and by one that is not."""
+        doc = self.document(("ipv4", "127.0.0.1", 4420), ("ipv6", "::1", 4420), ("ipv4", "127.0.0.1", 4421))
+        with listener("127.0.0.1", 4420) as a, listener("::1", 4420) as b, listener("127.0.0.1", 9420) as c, \
+                listener("127.0.0.1", 4499) as d, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as u:
+            u.bind(("127.0.0.1", 4790))
+            s = self.start("--config", self.config(doc), "--metrics", "127.0.0.1:9420",
+                           fds=[x.fileno() for x in (a, b, c, d, u)], names="nvme:nvme6:m:stray:roce")
+            s.until("<6>ready")
+            for where in ("127.0.0.1", "[::1]", "127.0.0.1:4421"):
+                self.host("id-ctrl", f"nvme+tcp://{where}/{NQN}")
+            with socket.create_connection(("127.0.0.1", 9420), timeout=5) as http:
+                http.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                same(b" 200 " in http.recv(4096), True, "the page is there")
+            for words in ("socket 4 (stray) that was handed over, 127.0.0.1:4499: nothing that is served",
+                          "socket 5 (roce) that was handed over, 127.0.0.1:4790: it is none"):
+                same(s.log().count(words), 1, words)
+            # A port that goes and comes again has its socket again.
+            ports = doc["ports"]
+            doc["ports"] = ports[2:]
+            self.config(doc)
+            s.process.send_signal(signal.SIGHUP)
+            s.until("read again, 2 changes")
+            doc["ports"] = ports
+            self.config(doc)
+            s.process.send_signal(signal.SIGHUP)
+            s.until("read again, 2 changes", times=2)
+            self.host("id-ctrl", f"nvme+tcp://127.0.0.1/{NQN}")
+            s.end()
+
+    def sockets_instead_of_listen(self):
+        """Where nothing is said, they are what is listened on."""
+        with listener("0.0.0.0", 4420) as a, listener("::", 4420) as b, listener("127.0.0.1", 9421) as c:
+            s = self.start("mem:8m", "-n", NQN, fds=[x.fileno() for x in (a, b, c)], names="x:y:metrics")
+            s.until("<6>ready")
+            for where in ("127.0.0.1", "[::1]"):
+                self.host("id-ctrl", f"nvme+tcp://{where}/{NQN}")
+            with socket.create_connection(("127.0.0.1", 9421), timeout=5) as http:
+                http.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                same(b" 200 " in http.recv(4096), True, "the page is there")
+            s.end()
+
+    def sockets_that_cannot_be(self):
+        """One for both families is refused with what to do; those of another process are none."""
+        with listener("::", 4420, both=True) as a:
+            s = self.start("mem:8m", "-n", NQN, fds=[a.fileno()])
+            same(s.process.wait(10), 1, "its status")
+            same("<3>weft: the socket of port 4420 that was handed over takes IPv6 and IPv4" in s.log(), True, s.log())
+        s = self.start("mem:8m", "-n", NQN, "-l", "tcp://127.0.0.1:4420", env={"LISTEN_FDS": "3", "LISTEN_PID": "1"})
+        s.until("<6>ready")
+        s.end()
+        with listener("127.0.0.1", 4420) as a:
+            for fds in ("2", "x", "1000"):
+                s = self.start("mem:8m", "-n", NQN, "-l", "tcp://127.0.0.1:4420", fds=[a.fileno()], env={"N": fds})
+                same(s.process.wait(10), 1, "its status")
+                same("<3>weft: LISTEN_FDS: " in s.log(), True, s.log())
+
 
 CASES = (
     ("what the journal gets", Cases.what_the_journal_gets),
+    ("a manager at a path", lambda c: c.what_the_manager_is_told(f"{c.tmp.name}/notify1")),
+    ("a manager at an abstract name", lambda c: c.what_the_manager_is_told(f"@weft-test-{os.getpid()}")),
+    ("a manager that listens no more", Cases.a_manager_that_listens_no_more),
+    ("children are not the service", Cases.children_are_not_the_service),
+    ("sockets that are configured", Cases.sockets_that_are_configured),
+    ("sockets instead of --listen", Cases.sockets_instead_of_listen),
+    ("sockets that cannot be", Cases.sockets_that_cannot_be),
     ("standard error alone is the journal", Cases.only_standard_error_is_the_journal),
 )
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/errno_text.h"
+#include "base/handed.h"
 #include "base/log.h"
 #include "nvmf/tcp/target.h"
 #include "nvmf/transport/address.h"
@@ -64,10 +65,36 @@ static int listen_error(int error, const struct tcp_listener *l, char *why, size
 	else if (error == EADDRNOTAVAIL)
 		snprintf(why, room, "no interface of this machine has the address %s",
 			 l->port.traddr);
+	else if (error == EPROTOTYPE)
+		snprintf(why, room,
+			 "the socket of port %s that was handed over takes IPv6 and IPv4; have one "
+			 "for each, with BindIPv6Only=ipv6-only for the first",
+			 port);
 	else
 		snprintf(why, room, "cannot listen on %s port %s: %s", l->port.traddr, port,
 			 errno_text(error));
 	return -error;
+}
+
+/* One that was handed over stays open where it came from, and epoll would go on telling of it. */
+void tcp_listener_close(struct tcp_listener *l)
+{
+	(void)epoll_ctl(l->tt->epoll_fd, EPOLL_CTL_DEL, l->fd, NULL);
+	close(l->fd);
+	l->fd = -1;
+}
+
+/* A socket that is bound already. */
+static int adopt(struct tcp_listener *l, struct epoll_event *ev)
+{
+	int error;
+
+	if (listen(l->fd, BACKLOG) == 0 &&
+	    epoll_ctl(l->tt->epoll_fd, EPOLL_CTL_ADD, l->fd, ev) == 0)
+		return 0;
+	error = errno;
+	tcp_listener_close(l);
+	return error;
 }
 
 static int open_listener(struct tcp_listener *l, const struct sockaddr *sa)
@@ -77,15 +104,19 @@ static int open_listener(struct tcp_listener *l, const struct sockaddr *sa)
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &l->watch};
 	int on = 1, error;
 
+	l->fd = handed_socket(sa);
+	if (l->fd >= 0)
+		return adopt(l, &ev);
+	if (l->fd == -EADDRINUSE)
+		return EPROTOTYPE;
 	l->fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)
 		return errno;
 	(void)setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (v6) /* the two families have listeners of their own */
 		(void)setsockopt(l->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	if (bind(l->fd, sa, len) == 0 && listen(l->fd, BACKLOG) == 0 &&
-	    epoll_ctl(l->tt->epoll_fd, EPOLL_CTL_ADD, l->fd, &ev) == 0)
-		return 0;
+	if (bind(l->fd, sa, len) == 0)
+		return adopt(l, &ev);
 	error = errno;
 	close(l->fd);
 	l->fd = -1;
@@ -142,8 +173,7 @@ void tcp_unlisten(struct transport_target *t, struct target_port *port)
 	struct tcp_listener *l = container_of(port, struct tcp_listener, port);
 
 	target_port_remove(tt->group->target, port);
-	close(l->fd);
-	l->fd = -1;
+	tcp_listener_close(l);
 	list_for_each(q, &tt->queues, struct tcp_queue, link)
 		if (q->tq.port == port)
 			tcp_queue_fail(q, "its port is closed");

@@ -71,7 +71,7 @@ static void op_shutdown(struct transport_target *t)
 		if (tt->listeners[i].fd < 0)
 			continue;
 		target_port_remove(tt->group->target, &tt->listeners[i].port);
-		close(tt->listeners[i].fd);
+		tcp_listener_close(&tt->listeners[i]);
 	}
 	tt->listener_count = 0;
 	tcp_flush_all(tt);

@@ -205,6 +205,7 @@ uint64_t tcp_linger_deadline(const struct tcp_target *tt);
 int tcp_listen_on(struct transport_target *t, const char *address, const char *port, char *why,
 		  size_t room) must_use;
 void tcp_unlisten(struct transport_target *t, struct target_port *port);
+void tcp_listener_close(struct tcp_listener *l);
 int tcp_addresses(int family, void (*show)(void *ctx, const char *address, bool loopback),
 		  void *ctx);
 /* Whether connections are taken. */
