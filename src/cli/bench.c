@@ -6,29 +6,29 @@
 
 #include "base/time.h"
 #include "cli/bench.h"
-#include "cli/bench_pattern.h"
 #include "cli/cli.h"
 #include "cli/snapshot.h"
 
 static void done(struct host_request *req, uint64_t now_ns);
 
 /* xorshift64* */
-static uint64_t random_next(struct bench *b)
+static uint64_t random_next(struct bench_job *j)
 {
-	b->random ^= b->random >> 12;
-	b->random ^= b->random << 25;
-	b->random ^= b->random >> 27;
-	return b->random * 0x2545f4914f6cdd1dull;
+	j->random ^= j->random >> 12;
+	j->random ^= j->random << 25;
+	j->random ^= j->random >> 27;
+	return j->random * 0x2545f4914f6cdd1dull;
 }
 
-static bool writes(struct bench *b)
+static bool writes(struct bench_job *j)
 {
-	switch (b->config.mode) {
+	switch (j->bench->config.mode) {
 	case BENCH_WRITE:
 	case BENCH_RANDWRITE:
 		return true;
+	case BENCH_RW:
 	case BENCH_RANDRW:
-		return random_next(b) % 100 >= b->config.read_percent;
+		return random_next(j) % 100 >= j->bench->config.read_percent;
 	case BENCH_READ:
 	case BENCH_RANDREAD:
 		return false;
@@ -38,49 +38,83 @@ static bool writes(struct bench *b)
 
 static bool random_order(const struct bench *b)
 {
-	return !b->checking && b->config.mode != BENCH_READ && b->config.mode != BENCH_WRITE;
+	switch (b->config.mode) {
+	case BENCH_READ:
+	case BENCH_WRITE:
+	case BENCH_RW:
+		return false;
+	case BENCH_RANDREAD:
+	case BENCH_RANDWRITE:
+	case BENCH_RANDRW:
+		return true;
+	}
+	return true;
+}
+
+/* The next that was written, for the reading back. */
+static bool pick_written(struct bench *b, uint64_t *ret_index)
+{
+	while (b->check_next < b->blocks && b->generations[b->check_next] == 0)
+		b->check_next++;
+	if (b->check_next == b->blocks)
+		return false;
+	*ret_index = b->check_next++;
+	return true;
 }
 
 /*
  * The block for the next command; false if there is none now. While verifying no two commands
  * are on one block at a time, as nobody could say which came first.
  */
-static bool pick(struct bench *b, uint64_t *ret_index)
+static bool pick(struct bench_job *j, uint64_t *ret_index)
 {
+	struct bench *b = j->bench;
 	uint64_t index;
 
-	if (b->checking) {
-		while (b->next < b->blocks && b->generations[b->next] == 0)
-			b->next++;
-		if (b->next == b->blocks)
-			return false;
-		*ret_index = b->next++;
-		return true;
-	}
-	if (b->started == b->to_start)
+	if (b->checking)
+		return pick_written(b, ret_index);
+	if (j->started == b->to_start)
 		return false;
 	if (random_order(b)) {
-		index = random_next(b) % b->blocks;
+		index = random_next(j) % b->blocks;
 		for (uint64_t tries = 0; b->taken && b->taken[index]; tries++) {
 			if (tries == b->blocks)
 				return false;
 			index = (index + 1) % b->blocks;
 		}
 	} else {
-		index = b->next % b->blocks;
+		index = j->next % b->blocks;
 		if (b->taken && b->taken[index])
 			return false;
-		b->next++;
+		j->next++;
 	}
-	b->started++;
+	j->started++;
 	*ret_index = index;
 	return true;
 }
 
 /* Commands that could not be started in their time are made up for. */
-static bool too_early(const struct bench *b)
+static bool too_early(const struct bench_job *j)
 {
-	return b->config.interval_ns && !b->checking && time_now_ns() < b->due_ns;
+	const struct bench *b = j->bench;
+
+	return b->config.interval_ns && !b->checking && time_now_ns() < j->due_ns;
+}
+
+/* Where a block of the area begins in the namespace. */
+static uint64_t place(const struct bench *b, uint64_t index)
+{
+	return b->config.offset + index * b->config.block_bytes;
+}
+
+/* A job's queues are its own, as far as the controller has granted so many. */
+static uint16_t queue_of(const struct bench_slot *slot)
+{
+	const struct bench *b = slot->bench;
+	uint32_t job = (uint32_t)(slot->job - b->jobs);
+	uint32_t within = (uint32_t)(slot - b->slots) % b->config.depth % b->config.queues;
+
+	return (uint16_t)(1 + (job * b->config.queues + within) % b->session->host.io_queues);
 }
 
 static void stop_for_failure(struct bench *b)
@@ -94,20 +128,19 @@ static void start(struct bench_slot *slot)
 	struct bench *b = slot->bench;
 	struct session *s = b->session;
 	uint32_t bytes = b->config.block_bytes, blocks = bytes / b->ns.block_bytes;
-	uint16_t qid = (uint16_t)(1 + (slot - b->slots) % s->host.io_queues);
 	uint64_t slba;
 
-	if (b->stopping || too_early(b) || !pick(b, &slot->index))
+	if (b->stopping || too_early(slot->job) || !pick(slot->job, &slot->index))
 		return;
-	b->due_ns += b->config.interval_ns;
-	slot->writing = !b->checking && writes(b);
-	slba = slot->index * blocks;
+	slot->job->due_ns += b->config.interval_ns;
+	slot->writing = !b->checking && writes(slot->job);
+	slba = place(b, slot->index) / b->ns.block_bytes;
 	if (b->taken)
 		b->taken[slot->index] = 1;
 	if (slot->writing) {
 		if (b->generations) {
 			b->generations[slot->index]++;
-			pattern_fill(slot->buffer, bytes, slot->index * bytes,
+			pattern_fill(&b->config.pattern, slot->buffer, bytes, place(b, slot->index),
 				     b->generations[slot->index]);
 		}
 		host_prepare_write(&slot->req, b->ns.nsid, slba, blocks, slot->buffer, bytes,
@@ -118,7 +151,7 @@ static void start(struct bench_slot *slot)
 	slot->busy = true;
 	b->busy++;
 	slot->start_ns = time_now_ns();
-	if (host_submit(&s->host, qid, &slot->req, slot->start_ns)) {
+	if (host_submit(&s->host, queue_of(slot), &slot->req, slot->start_ns)) {
 		slot->busy = false;
 		b->busy--;
 		stop_for_failure(b);
@@ -129,14 +162,15 @@ static void check_block(struct bench_slot *slot)
 {
 	struct bench *b = slot->bench;
 	uint32_t generation = b->generations[slot->index];
-	uint64_t offset = slot->index * b->config.block_bytes;
-	bool mixed = b->config.mode == BENCH_RANDRW;
+	uint64_t offset = place(b, slot->index);
+	bool mixed = b->config.mode == BENCH_RW || b->config.mode == BENCH_RANDRW;
 	const char *why;
 
 	/* In a mix, what this run has not written may hold anything. */
 	if (generation == 0 && mixed)
 		return;
-	why = pattern_check(slot->buffer, b->config.block_bytes, offset, generation);
+	why = pattern_check(&b->config.pattern, slot->buffer, b->config.block_bytes, offset,
+			    generation);
 	if (!why)
 		return;
 	if (!b->failed)
@@ -156,7 +190,7 @@ static bool request_failed(struct bench_slot *slot)
 		return false;
 	snprintf(what, sizeof(what), "%s of %u bytes at byte %llu",
 		 slot->writing ? "Write" : "Read", b->config.block_bytes,
-		 (unsigned long long)(slot->index * b->config.block_bytes));
+		 (unsigned long long)place(b, slot->index));
 	/* A lost association is told by the loop. */
 	if (!b->failed && (!req->error || s->host.state == HOST_LIVE))
 		session_tell_request(s, req, true, what);
@@ -168,7 +202,8 @@ static void done(struct host_request *req, uint64_t now_ns)
 {
 	struct bench_slot *slot = req->arg;
 	struct bench *b = slot->bench;
-	struct bench_side *side = b->checking ? &b->check : slot->writing ? &b->write : &b->read;
+	struct bench_job *j = slot->job;
+	struct bench_side *side = b->checking ? &b->check : slot->writing ? &j->write : &j->read;
 	uint64_t end_ns = time_now_ns();
 
 	(void)now_ns;
@@ -181,6 +216,8 @@ static void done(struct host_request *req, uint64_t now_ns)
 	if (!slot->writing && b->generations)
 		check_block(slot);
 	b->last_ns = end_ns;
+	if (!b->checking)
+		j->last_ns = end_ns;
 	side->ios++;
 	side->bytes += b->config.block_bytes;
 	histogram_add(&side->latency, end_ns - slot->start_ns);
@@ -189,18 +226,28 @@ static void done(struct host_request *req, uint64_t now_ns)
 	start(slot);
 }
 
+static void sum(struct bench *b, uint64_t *ret_ios, uint64_t *ret_bytes)
+{
+	*ret_ios = *ret_bytes = 0;
+	for (uint32_t i = 0; i < b->config.jobs; i++) {
+		*ret_ios += b->jobs[i].read.ios + b->jobs[i].write.ios;
+		*ret_bytes += b->jobs[i].read.bytes + b->jobs[i].write.bytes;
+	}
+}
+
 static void show_progress(struct bench *b, uint64_t now_ns)
 {
-	uint64_t ios = b->read.ios + b->write.ios, bytes = b->read.bytes + b->write.bytes;
 	double s = (double)(now_ns - b->start_ns) / 1e9, fraction;
+	uint64_t ios, bytes;
 	char rate[32];
 
+	sum(b, &ios, &bytes);
 	if (b->checking)
-		fraction = (double)b->next / (double)b->blocks;
+		fraction = (double)b->check_next / (double)b->blocks;
 	else if (b->config.runtime_ns)
 		fraction = s * 1e9 / (double)b->config.runtime_ns;
 	else
-		fraction = (double)ios / (double)b->blocks;
+		fraction = (double)ios / (double)b->blocks / b->config.jobs;
 	if (b->checking)
 		progress_tell(&b->progress, fraction, now_ns, "reading back");
 	else
@@ -210,21 +257,52 @@ static void show_progress(struct bench *b, uint64_t now_ns)
 			text_bytes(rate, sizeof(rate), s > 0 ? (uint64_t)((double)bytes / s) : 0));
 }
 
+/* Lets idle slots go on; when the first of those may that are too early, UINT64_MAX if none is. */
+static uint64_t start_all(struct bench *b)
+{
+	uint64_t due_ns = UINT64_MAX;
+
+	for (uint32_t i = 0; i < b->slot_count && !b->stopping; i++) {
+		struct bench_slot *slot = &b->slots[i];
+
+		if (slot->busy)
+			continue;
+		start(slot);
+		if (!slot->busy && too_early(slot->job))
+			due_ns = min_of(due_ns, slot->job->due_ns);
+	}
+	return due_ns;
+}
+
+/* The ramp is over: what was counted until now is forgotten. */
+static void begin_to_count(struct bench *b, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < b->config.jobs; i++) {
+		b->jobs[i].read = (struct bench_side){0};
+		b->jobs[i].write = (struct bench_side){0};
+	}
+	b->ramp_end_ns = 0;
+	b->start_ns = now_ns;
+	if (b->config.runtime_ns)
+		b->end_ns = now_ns + b->config.runtime_ns;
+}
+
 static bool loop(struct bench *b)
 {
-	uint64_t until_ns, now_ns;
+	uint64_t due_ns, now_ns;
 
 	do {
-		for (uint32_t i = 0; i < b->config.depth && !b->stopping; i++)
-			if (!b->slots[i].busy)
-				start(&b->slots[i]);
-		if (b->busy == 0 && !too_early(b))
+		due_ns = start_all(b);
+		if (b->busy == 0 && due_ns == UINT64_MAX)
 			break;
-		until_ns = too_early(b) && b->busy < b->config.depth ? min_of(b->end_ns, b->due_ns)
-								     : b->end_ns;
-		if (!session_turn(&b->session, 1, until_ns))
+		due_ns = min_of(due_ns, b->end_ns);
+		if (b->ramp_end_ns)
+			due_ns = min_of(due_ns, b->ramp_end_ns);
+		if (!session_turn(&b->session, 1, due_ns))
 			return false;
 		now_ns = time_now_ns();
+		if (b->ramp_end_ns && now_ns >= b->ramp_end_ns)
+			begin_to_count(b, now_ns);
 		if (now_ns >= b->end_ns)
 			b->stopping = true;
 		if (b->progress.on)
@@ -244,6 +322,22 @@ static double seconds(struct timeval t)
 	return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }
 
+static void init_slots(struct bench *b, uint8_t *memory)
+{
+	const struct bench_config *c = &b->config;
+
+	for (uint32_t i = 0; i < b->slot_count; i++) {
+		b->slots[i] = (struct bench_slot){
+			.bench = b,
+			.job = &b->jobs[i / c->depth],
+			.buffer = memory + (size_t)i * c->block_bytes,
+			.req = {.done = done, .arg = &b->slots[i], .again = true},
+		};
+		/* Nothing that a store could make a hole of. */
+		pattern_fill(&c->pattern, b->slots[i].buffer, c->block_bytes, i, 0);
+	}
+}
+
 bool bench_init(struct bench *b)
 {
 	const struct bench_config *c = &b->config;
@@ -251,20 +345,19 @@ bool bench_init(struct bench *b)
 
 	b->blocks = c->area_bytes / c->block_bytes;
 	b->to_start = c->runtime_ns ? UINT64_MAX : b->blocks;
-	b->random = c->seed ? c->seed : 0x9e3779b97f4a7c15ull;
-	b->slots = calloc(c->depth, sizeof(*b->slots));
-	memory = session_alloc(b->session, (size_t)c->depth * c->block_bytes);
-	if (!b->slots || !memory)
+	b->slot_count = c->jobs * c->depth;
+	b->slots = calloc(b->slot_count, sizeof(*b->slots));
+	b->jobs = calloc(c->jobs, sizeof(*b->jobs));
+	memory = session_alloc(b->session, (size_t)b->slot_count * c->block_bytes);
+	if (!b->slots || !b->jobs || !memory)
 		return false;
-	for (uint32_t i = 0; i < c->depth; i++) {
-		b->slots[i] = (struct bench_slot){
-			.bench = b,
-			.buffer = memory + (size_t)i * c->block_bytes,
-			.req = {.done = done, .arg = &b->slots[i], .again = true},
-		};
-		/* Nothing that a store could make a hole of. */
-		pattern_fill(b->slots[i].buffer, c->block_bytes, i, 0);
+	for (uint32_t i = 0; i < c->jobs; i++) {
+		b->jobs[i].bench = b;
+		b->jobs[i].random = c->seed + i * 0x9e3779b97f4a7c15ull;
+		if (!b->jobs[i].random)
+			b->jobs[i].random = 1;
 	}
+	init_slots(b, memory);
 	if (!c->verify)
 		return true;
 	b->generations = calloc(b->blocks, sizeof(*b->generations));
@@ -321,6 +414,13 @@ static void subtract(struct bench_rnic *n, const struct bench_rnic *before)
 	n->socket_drops -= before->socket_drops;
 }
 
+static void merge(struct bench_side *into, const struct bench_side *from)
+{
+	into->ios += from->ios;
+	into->bytes += from->bytes;
+	histogram_merge(&into->latency, &from->latency);
+}
+
 bool bench_run(struct bench *b)
 {
 	uint64_t start_ns = time_now_ns();
@@ -329,13 +429,22 @@ bool bench_run(struct bench *b)
 
 	b->seen = look(&b->before);
 	getrusage(RUSAGE_SELF, &before);
-	b->start_ns = b->due_ns = start_ns;
-	b->end_ns = b->config.runtime_ns ? start_ns + b->config.runtime_ns : UINT64_MAX;
+	b->start_ns = start_ns;
+	for (uint32_t i = 0; i < b->config.jobs; i++)
+		b->jobs[i].due_ns = start_ns;
+	if (b->config.ramp_ns)
+		b->ramp_end_ns = start_ns + b->config.ramp_ns;
+	b->end_ns = b->config.runtime_ns ? start_ns + b->config.ramp_ns + b->config.runtime_ns
+					 : UINT64_MAX;
 	progress_start(&b->progress, "measuring", 0, start_ns);
 	ok = loop(b);
 	progress_stop(&b->progress);
-	b->took_ns = measured(b, start_ns, ok);
+	b->took_ns = measured(b, b->start_ns, ok);
 	getrusage(RUSAGE_SELF, &after);
+	for (uint32_t i = 0; i < b->config.jobs; i++) {
+		merge(&b->read, &b->jobs[i].read);
+		merge(&b->write, &b->jobs[i].write);
+	}
 	b->cpu_user_s = seconds(after.ru_utime) - seconds(before.ru_utime);
 	b->cpu_system_s = seconds(after.ru_stime) - seconds(before.ru_stime);
 	b->switches =
@@ -344,11 +453,10 @@ bool bench_run(struct bench *b)
 	b->minor_faults = (uint64_t)(after.ru_minflt - before.ru_minflt);
 	b->seen = b->seen && look(&b->rnic);
 	subtract(&b->rnic, &b->before);
-	if (!ok || !b->config.verify || b->write.ios == 0)
+	if (!ok || !b->config.verify || !b->config.read_back || b->write.ios == 0)
 		return ok;
 	b->checking = true;
 	b->stopping = false;
-	b->next = 0;
 	b->end_ns = UINT64_MAX;
 	start_ns = time_now_ns();
 	progress_start(&b->progress, "verifying", 0, start_ns);
@@ -361,6 +469,7 @@ bool bench_run(struct bench *b)
 void bench_fini(struct bench *b)
 {
 	free(b->slots);
+	free(b->jobs);
 	free(b->generations);
 	free(b->taken);
 }

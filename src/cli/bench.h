@@ -1,26 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The engine of `weft bench`: keeps a number of commands under way and counts. */
+/*
+ * The engine of `weft bench`: keeps a number of commands under way and counts. As with fio there
+ * may be several jobs of one kind, each with as many commands under way, an order and figures of
+ * its own; they have queues of their own, too, and share the loop. What was written is known to all
+ * of them.
+ */
 #ifndef WEFT_CLI_BENCH_H
 #define WEFT_CLI_BENCH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/bench_pattern.h"
 #include "cli/histogram.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 
-enum bench_mode { BENCH_READ, BENCH_WRITE, BENCH_RANDREAD, BENCH_RANDWRITE, BENCH_RANDRW };
-enum { BENCH_DEPTH_MAX = 4096 };
+enum bench_mode {
+	BENCH_READ,
+	BENCH_WRITE,
+	BENCH_RW,
+	BENCH_RANDREAD,
+	BENCH_RANDWRITE,
+	BENCH_RANDRW,
+};
+enum { BENCH_DEPTH_MAX = 4096, BENCH_JOBS_MAX = HOST_IO_QUEUES_MAX };
 
 struct bench_config {
 	enum bench_mode mode;
-	uint32_t block_bytes, depth;
-	uint32_t read_percent; /* of BENCH_RANDRW */
-	uint64_t area_bytes;   /* from the namespace's start; 0: all of it */
-	uint64_t runtime_ns;   /* 0: until area_bytes were transferred */
-	uint64_t interval_ns;  /* at least so much from one command's start to the next; 0: none */
-	bool verify;
+	uint32_t block_bytes, depth; /* depth: of each job */
+	uint32_t jobs, queues;	     /* queues: of each job */
+	uint32_t read_percent;	     /* of BENCH_RW and BENCH_RANDRW */
+	uint64_t offset;	     /* where the area begins */
+	uint64_t area_bytes;	     /* how long it is; 0: to the namespace's end */
+	uint64_t runtime_ns;	     /* 0: until each job has transferred area_bytes */
+	uint64_t ramp_ns;	     /* what comes before is not counted */
+	uint64_t interval_ns; /* at least so much from one command's start to a job's next; 0: none
+			       */
+	bool verify, read_back;
+	struct pattern pattern; /* of verify */
 	uint64_t seed;
 };
 
@@ -35,8 +53,18 @@ struct bench_rnic {
 		rnr_naks_sent, probes, timeouts, window_stalls, budget_stalls, drops, socket_drops;
 };
 
+/* One of several that do the same. */
+struct bench_job {
+	struct bench *bench;
+	uint64_t next, started, random;
+	uint64_t due_ns;  /* with an interval: when the next command may be started */
+	uint64_t last_ns; /* when the last command was answered */
+	struct bench_side read, write;
+};
+
 struct bench_slot {
 	struct bench *bench;
+	struct bench_job *job;
 	struct host_request req;
 	uint8_t *buffer;
 	uint64_t index;	   /* block of the area */
@@ -49,16 +77,19 @@ struct bench {
 	struct session *session;
 	struct host_namespace ns;
 	uint64_t blocks; /* of block_bytes in the area */
-	struct bench_slot *slots;
+	struct bench_job *jobs;
+	struct bench_slot *slots; /* jobs * depth */
+	uint32_t slot_count;
 	uint32_t *generations; /* verify: of each block; 0: not written by this run */
 	uint8_t *taken;	       /* verify: a command on the block is under way */
-	uint64_t next, started, to_start, random;
+	uint64_t to_start;     /* of each job */
+	uint64_t check_next;   /* the next block to be read back */
 	uint64_t start_ns, end_ns;
-	uint64_t due_ns; /* with an interval: when the next command may be started */
+	uint64_t ramp_end_ns; /* 0: it is over */
 	struct progress progress;
 	unsigned int busy;
 	bool stopping, failed, checking;
-	struct bench_side read, write, check; /* check: the reading back */
+	struct bench_side read, write, check; /* of all jobs; check: the reading back */
 	uint64_t last_ns;		      /* when the last command was answered */
 	uint64_t took_ns, check_ns;
 	double cpu_user_s, cpu_system_s;

@@ -58,11 +58,15 @@ static void tell_report(struct output *o, const struct bench_report *r, const ch
 
 	if (!r->ok)
 		output_note(o, "%s: these are the figures until then", ended);
-	output_note(o, "%s of %s, %u under way on %u queue%s, %s, namespace %u of %s at %s",
-		    r->mode, text_bytes(bs, sizeof(bs), c->block_bytes), c->depth,
-		    s->host.io_queues, s->host.io_queues == 1 ? "" : "s",
+	if (c->jobs > 1)
+		snprintf(text, sizeof(text), "%u jobs of %u", c->jobs, c->depth);
+	else
+		snprintf(text, sizeof(text), "%u", c->depth);
+	output_note(o, "%s of %s, %s under way on %u queue%s, %s, namespace %u of %s at %s",
+		    r->mode, text_bytes(bs, sizeof(bs), c->block_bytes), text, s->host.io_queues,
+		    s->host.io_queues == 1 ? "" : "s",
 		    text_duration(took, sizeof(took), b->took_ns), b->ns.nsid, s->nqn, s->place);
-	if (c->depth > s->host.io_queues * (r->queue_size - 1u))
+	if (c->jobs * c->depth > s->host.io_queues * (r->queue_size - 1u))
 		output_note(o, "(the queues hold fewer: --queue-size, --nr-io-queues)");
 	tell_side(o, "read", &b->read, b->took_ns);
 	tell_side(o, "write", &b->write, b->took_ns);
@@ -147,14 +151,66 @@ static void put_option(struct output *o, const char *key, uint64_t value)
 	output_string(o, key, NULL, text);
 }
 
-static void put_job(struct output *o, const struct bench_report *r)
+/* A job that had an amount to transfer took until its last answer. */
+static uint64_t job_took(const struct bench *b, const struct bench_job *j)
+{
+	if (b->config.runtime_ns || j->last_ns < b->start_ns)
+		return b->took_ns;
+	return j->last_ns - b->start_ns;
+}
+
+/* How many of the samples fell below each of fio's limits, in percent, and not below the one
+ * before. */
+static void put_distribution(struct output *o, const char *key, uint64_t unit_ns, uint64_t from_ns,
+			     const struct histogram *h)
+{
+	static const unsigned int limits[] = {2, 4, 10, 20, 50, 100, 250, 500, 750, 1000};
+	uint64_t before = histogram_below(h, from_ns);
+	char name[16];
+
+	output_object(o, key, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		uint64_t below = histogram_below(h, limits[i] * unit_ns);
+
+		snprintf(name, sizeof(name), "%u", limits[i]);
+		output_real(o, name, NULL,
+			    h->count ? (double)(below - before) * 100 / (double)h->count : 0, NULL);
+		before = below;
+	}
+	if (unit_ns == NSEC_PER_MSEC) {
+		uint64_t below = histogram_below(h, 2000 * unit_ns);
+
+		output_real(o, "2000", NULL,
+			    h->count ? (double)(below - before) * 100 / (double)h->count : 0, NULL);
+		output_real(o, ">=2000", NULL,
+			    h->count ? (double)(h->count - below) * 100 / (double)h->count : 0,
+			    NULL);
+	}
+	output_close(o);
+}
+
+static void put_latencies(struct output *o, const struct bench_side *read,
+			  const struct bench_side *write)
+{
+	static struct histogram both;
+
+	both = (struct histogram){0};
+	histogram_merge(&both, &read->latency);
+	histogram_merge(&both, &write->latency);
+	put_distribution(o, "latency_ns", 1, 0, &both);
+	put_distribution(o, "latency_us", NSEC_PER_USEC, 1000, &both);
+	put_distribution(o, "latency_ms", NSEC_PER_MSEC, 1000 * NSEC_PER_USEC, &both);
+}
+
+/* The process's figures are all jobs': they share it. */
+static void put_job(struct output *o, const struct bench_report *r, const struct bench_side *read,
+		    const struct bench_side *write, uint64_t took_ns)
 {
 	const struct bench *b = r->bench;
 	double s = (double)b->took_ns / 1e9;
 
-	output_list(o, "jobs", NULL);
 	output_object(o, NULL, NULL);
-	output_string(o, "jobname", NULL, "weft");
+	output_string(o, "jobname", NULL, r->name);
 	output_number(o, "groupid", NULL, 0, NULL);
 	output_number(o, "error", NULL, r->ok || session_interrupted() ? 0 : EIO, NULL);
 	output_number(o, "elapsed", NULL, (b->took_ns + NSEC_PER_SEC - 1) / NSEC_PER_SEC, NULL);
@@ -162,22 +218,38 @@ static void put_job(struct output *o, const struct bench_report *r)
 	output_string(o, "rw", NULL, r->mode);
 	put_option(o, "bs", b->config.block_bytes);
 	put_option(o, "iodepth", b->config.depth);
-	put_option(o, "numjobs", 1);
+	put_option(o, "numjobs", b->config.jobs);
 	if (b->config.runtime_ns)
 		put_option(o, "runtime", b->config.runtime_ns / NSEC_PER_SEC);
 	put_option(o, "size", b->config.area_bytes);
+	if (b->config.verify)
+		output_string(o, "verify", NULL, pattern_name(b->config.pattern.kind));
 	output_close(o);
-	put_side(o, "read", &b->read, b->took_ns);
-	put_side(o, "write", &b->write, b->took_ns);
-	put_side(o, "trim", &(const struct bench_side){0}, b->took_ns);
-	output_number(o, "job_runtime", NULL, b->took_ns / NSEC_PER_MSEC, NULL);
+	put_side(o, "read", read, took_ns);
+	put_side(o, "write", write, took_ns);
+	put_side(o, "trim", &(const struct bench_side){0}, took_ns);
+	output_number(o, "job_runtime", NULL, took_ns / NSEC_PER_MSEC, NULL);
 	output_real(o, "usr_cpu", NULL, s > 0 ? b->cpu_user_s / s * 100 : 0, NULL);
 	output_real(o, "sys_cpu", NULL, s > 0 ? b->cpu_system_s / s * 100 : 0, NULL);
 	output_number(o, "ctx", NULL, b->switches, NULL);
 	output_number(o, "majf", NULL, b->major_faults, NULL);
 	output_number(o, "minf", NULL, b->minor_faults, NULL);
+	put_latencies(o, read, write);
 	output_number(o, "latency_depth", NULL, b->config.depth, NULL);
 	output_close(o);
+}
+
+static void put_jobs(struct output *o, const struct bench_report *r)
+{
+	const struct bench *b = r->bench;
+
+	output_list(o, "jobs", NULL);
+	if (r->group || b->config.jobs == 1)
+		put_job(o, r, &b->read, &b->write, b->took_ns);
+	else
+		for (uint32_t i = 0; i < b->config.jobs; i++)
+			put_job(o, r, &b->jobs[i].read, &b->jobs[i].write,
+				job_took(b, &b->jobs[i]));
 	output_close(o);
 }
 
@@ -185,11 +257,18 @@ static void put_report(struct output *o, const struct bench_report *r, const cha
 		       const struct transport_host_info *info)
 {
 	const struct bench *b = r->bench;
-	time_t now = time(NULL);
+	struct timespec now;
+	struct tm local;
+	char when[64];
 
+	clock_gettime(CLOCK_REALTIME, &now);
 	output_string(o, "weft version", NULL, WEFT_VERSION);
-	output_number(o, "timestamp", NULL, (uint64_t)now, NULL);
-	put_job(o, r);
+	output_number(o, "timestamp", NULL, (uint64_t)now.tv_sec, NULL);
+	output_number(o, "timestamp_ms", NULL,
+		      (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / NSEC_PER_MSEC, NULL);
+	strftime(when, sizeof(when), "%a %b %e %H:%M:%S %Y", localtime_r(&now.tv_sec, &local));
+	output_string(o, "time", NULL, when);
+	put_jobs(o, r);
 	output_string(o, "ended", NULL, ended);
 	output_number(o, "queues", NULL, b->session->host.io_queues, NULL);
 	output_bool(o, "poll", NULL, b->session->config.poll);

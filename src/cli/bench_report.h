@@ -7,7 +7,8 @@
 
 struct bench_report {
 	const struct bench *bench;
-	const char *mode; /* as --rw has it */
+	const char *name, *mode; /* as --name and --rw have it */
+	bool group;		 /* JSON: one job for all */
 	unsigned int queue_size;
 	enum output_format format;
 	bool ok; /* it ran to its end, and every block was right */

@@ -22,45 +22,74 @@ enum {
 	KEY_PLAIN,
 	KEY_RATE,
 	KEY_RATE_IOPS,
+	KEY_JOBS,
+	KEY_GROUP,
+	KEY_MIX_WRITE,
+	KEY_OFFSET,
+	KEY_RAMP,
+	KEY_NAME,
+	KEY_TIME_BASED,
+	KEY_DO_VERIFY,
+	KEY_PATTERN,
 };
 enum { BS_DEFAULT = 4096, RUNTIME_DEFAULT_S = 10, BS_MAX = 8 << 20 };
 
 static const char *const mode_names[] = {
-	[BENCH_READ] = "read",		 [BENCH_WRITE] = "write",   [BENCH_RANDREAD] = "randread",
-	[BENCH_RANDWRITE] = "randwrite", [BENCH_RANDRW] = "randrw",
+	[BENCH_READ] = "read",	       [BENCH_WRITE] = "write",		[BENCH_RW] = "rw",
+	[BENCH_RANDREAD] = "randread", [BENCH_RANDWRITE] = "randwrite", [BENCH_RANDRW] = "randrw",
 };
 
 struct cmd {
 	struct nvme_opts opts;
 	struct bench bench;
-	uint16_t queues;
+	const char *name;
 	uint64_t rate, rate_iops; /* a second; 0: as many as go */
-	bool poll, yes, plain;
+	bool poll, yes, plain, group;
 };
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "The load:", 0},
-	{"rw", KEY_RW, "read|write|randread|randwrite|randrw", 0,
+	{"rw", KEY_RW, "read|write|rw|randread|randwrite|randrw", 0,
 	 "Commands and their order (default randread)", 0},
+	{"readwrite", 0, NULL, OPTION_ALIAS, NULL, 0},
 	{"bs", KEY_BS, "BYTES", 0, "Bytes of a command (default 4k)", 0},
 	{"iodepth", KEY_DEPTH, "N", 0, "Commands under way at a time (default 1)", 0},
-	{"rwmixread", KEY_MIX, "PERCENT", 0, "Reads of randrw (default 50)", 0},
+	{"numjobs", KEY_JOBS, "N", 0,
+	 "So many jobs at a time, each with queues of its own (default 1)", 0},
+	{"group-reporting", KEY_GROUP, NULL, 0, "Figures of all jobs together in JSON, too", 0},
+	{"group_reporting", 0, NULL, OPTION_ALIAS, NULL, 0},
+	{"name", KEY_NAME, "WORD", 0, "What the job is called in JSON (default weft)", 0},
+	{"rwmixread", KEY_MIX, "PERCENT", 0, "Reads of rw and randrw (default 50)", 0},
+	{"rwmixwrite", KEY_MIX_WRITE, "PERCENT", 0, "Or their writes", 0},
+	{"ramp-time", KEY_RAMP, "SECONDS", 0, "Before it is measured", 0},
+	{"ramp_time", 0, NULL, OPTION_ALIAS, NULL, 0},
+	{"time-based", KEY_TIME_BASED, NULL, 0, "For all of --runtime, as always", 0},
+	{"time_based", 0, NULL, OPTION_ALIAS, NULL, 0},
+	{"offset", KEY_OFFSET, "BYTES", 0, "Where in the namespace to begin (default 0)", 0},
 	{"runtime", KEY_RUNTIME, "SECONDS", 0, "How long (default 10, unless --size or --verify)",
 	 0},
 	{"size", KEY_SIZE, "BYTES", 0,
-	 "Only the first so many bytes of the namespace; without --runtime that much is "
-	 "transferred",
+	 "Only so many bytes of the namespace; without --runtime each job transfers that much", 0},
+	{"verify", KEY_VERIFY, "crc32c|crc32|crc64|sha256|sha384|sha512|meta|pattern",
+	 OPTION_ARG_OPTIONAL,
+	 "Write blocks with a checksum (default crc32c) and read them back; reads check blocks "
+	 "written "
+	 "so",
 	 0},
-	{"verify", KEY_VERIFY, NULL, 0,
-	 "Write blocks with a checksum and read them back; reads check blocks written so", 0},
-	{"rate", KEY_RATE, "BYTES", 0, "At most so many a second", 0},
-	{"rate-iops", KEY_RATE_IOPS, "N", 0, "At most so many commands a second", 0},
+	{"verify-pattern", KEY_PATTERN, "BYTES", 0,
+	 "What pattern writes: 0x and digits, or a word (default 0xa5)", 0},
+	{"verify_pattern", 0, NULL, OPTION_ALIAS, NULL, 0},
+	{"do-verify", KEY_DO_VERIFY, "0|1", 0, "Whether it is read back in the end (default 1)", 0},
+	{"do_verify", 0, NULL, OPTION_ALIAS, NULL, 0},
+	{"rate", KEY_RATE, "BYTES", 0, "At most so many a second, of each job", 0},
+	{"rate-iops", KEY_RATE_IOPS, "N", 0, "At most so many commands a second, of each job", 0},
 	{"rate_iops", 0, NULL, OPTION_ALIAS, NULL, 0},
 	{"seed", KEY_SEED, "N", 0, "Order of random blocks (default 1)", 0},
+	{"randseed", 0, NULL, OPTION_ALIAS, NULL, 0},
 	{"poll", KEY_POLL, NULL, 0, "Never sleep: lower latency for a whole core", 0},
 	{"plain-keys", KEY_PLAIN, NULL, 0, "Do without memory windows", 0},
 	{"yes", KEY_YES, NULL, 0, "Writing modes overwrite the namespace's data: yes, do", 0},
-	{"nr-io-queues", 'i', "N", 0, "I/O queues (default 1)", 3},
+	{"nr-io-queues", 'i', "N", 0, "I/O queues of each job (default 1)", 3},
 	{0},
 };
 
@@ -72,12 +101,13 @@ static bool mode_parse(const char *text, enum bench_mode *ret)
 			return true;
 		}
 	}
-	return false;
+	*ret = BENCH_RW;
+	return strcmp(text, "readwrite") == 0;
 }
 
 static bool writing_mode(enum bench_mode mode)
 {
-	return mode == BENCH_WRITE || mode == BENCH_RANDWRITE || mode == BENCH_RANDRW;
+	return mode != BENCH_READ && mode != BENCH_RANDREAD;
 }
 
 static void parse_end(struct cmd *cmd, struct argp_state *state)
@@ -88,6 +118,11 @@ static void parse_end(struct cmd *cmd, struct argp_state *state)
 		argp_error(state,
 			   "--rw=%s overwrites what the namespace holds; say --yes if it may",
 			   mode_names[c->mode]);
+	if ((uint64_t)c->jobs * c->queues > HOST_IO_QUEUES_MAX)
+		argp_error(state, "--numjobs times --nr-io-queues is at most %d",
+			   HOST_IO_QUEUES_MAX);
+	if ((uint64_t)c->jobs * c->depth > BENCH_DEPTH_MAX)
+		argp_error(state, "--numjobs times --iodepth is at most %d", BENCH_DEPTH_MAX);
 	if (!c->runtime_ns && !c->area_bytes && !c->verify)
 		c->runtime_ns = RUNTIME_DEFAULT_S * NSEC_PER_SEC;
 	if (cmd->rate && cmd->rate_iops)
@@ -110,7 +145,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_RW:
 		if (!mode_parse(arg, &c->mode))
 			argp_error(state,
-				   "--rw is read, write, randread, randwrite or randrw, not '%s'",
+				   "--rw is read, write, rw, randread, randwrite or randrw, not "
+				   "'%s'",
 				   arg);
 		return 0;
 	case KEY_BS:
@@ -128,8 +164,44 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_SIZE:
 		c->area_bytes = cli_parse_size(state, "--size", arg, 512, UINT64_MAX >> 1);
 		return 0;
+	case KEY_MIX_WRITE:
+		c->read_percent =
+			100 - (uint32_t)cli_parse_number(state, "--rwmixwrite", arg, 0, 100);
+		return 0;
 	case KEY_VERIFY:
 		c->verify = true;
+		if (arg && !pattern_kind_parse(arg, &c->pattern.kind))
+			argp_error(state,
+				   "--verify is crc32c, crc32, crc64, sha256, sha384, sha512, "
+				   "meta or pattern, not '%s'",
+				   arg);
+		return 0;
+	case KEY_PATTERN:
+		if (!pattern_bytes_parse(arg, &c->pattern))
+			argp_error(state,
+				   "--verify-pattern takes 0x and pairs of digits, or a word, of "
+				   "at most %d bytes, not '%s'",
+				   PATTERN_BYTES_MAX, arg);
+		return 0;
+	case KEY_DO_VERIFY:
+		c->read_back = cli_parse_number(state, "--do-verify", arg, 0, 1);
+		return 0;
+	case KEY_JOBS:
+		c->jobs = (uint32_t)cli_parse_number(state, "--numjobs", arg, 1, BENCH_JOBS_MAX);
+		return 0;
+	case KEY_GROUP:
+		cmd->group = true;
+		return 0;
+	case KEY_NAME:
+		cmd->name = arg;
+		return 0;
+	case KEY_TIME_BASED:
+		return 0;
+	case KEY_RAMP:
+		c->ramp_ns = cli_parse_number(state, "--ramp-time", arg, 0, 86400) * NSEC_PER_SEC;
+		return 0;
+	case KEY_OFFSET:
+		c->offset = cli_parse_size(state, "--offset", arg, 0, UINT64_MAX >> 1);
 		return 0;
 	case KEY_SEED:
 		c->seed = cli_parse_number(state, "--seed", arg, 1, UINT64_MAX - 1);
@@ -150,8 +222,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		cmd->yes = true;
 		return 0;
 	case 'i':
-		cmd->queues = (uint16_t)cli_parse_number(state, "--nr-io-queues", arg, 1,
-							 HOST_IO_QUEUES_MAX);
+		c->queues = (uint32_t)cli_parse_number(state, "--nr-io-queues", arg, 1,
+						       HOST_IO_QUEUES_MAX);
 		return 0;
 	case ARGP_KEY_END:
 		parse_end(cmd, state);
@@ -191,13 +263,19 @@ static bool settle(struct cmd *cmd)
 			 c->block_bytes, b->session->host.transfer_max);
 		return false;
 	}
-	if (c->area_bytes > bytes) {
-		cli_fail("--size=%llu is beyond the end of namespace %u, which has %llu bytes",
-			 (unsigned long long)c->area_bytes, b->ns.nsid, (unsigned long long)bytes);
+	if (c->offset % b->ns.block_bytes) {
+		cli_fail("--offset=%llu is no multiple of the namespace's blocks of %u bytes",
+			 (unsigned long long)c->offset, b->ns.block_bytes);
+		return false;
+	}
+	if (c->offset >= bytes || c->area_bytes > bytes - c->offset) {
+		cli_fail("--size=%llu%s is beyond the end of namespace %u, which has %llu bytes",
+			 (unsigned long long)c->area_bytes, c->offset ? " from --offset on" : "",
+			 b->ns.nsid, (unsigned long long)bytes);
 		return false;
 	}
 	if (!c->area_bytes)
-		c->area_bytes = bytes;
+		c->area_bytes = bytes - c->offset;
 	if (c->area_bytes < c->block_bytes) {
 		cli_fail("--bs=%u is more than the %llu bytes there are", c->block_bytes,
 			 (unsigned long long)c->area_bytes);
@@ -209,10 +287,14 @@ static bool settle(struct cmd *cmd)
 int cmd_bench(int argc, char **argv)
 {
 	static struct cmd cmd = {
-		.queues = 1,
+		.name = "weft",
 		.bench.config = {.mode = BENCH_RANDREAD,
 				 .block_bytes = BS_DEFAULT,
 				 .depth = 1,
+				 .jobs = 1,
+				 .queues = 1,
+				 .read_back = true,
+				 .pattern = {.bytes = {0xa5}, .bytes_len = 1},
 				 .read_percent = 50,
 				 .seed = 1},
 	};
@@ -222,7 +304,7 @@ int cmd_bench(int argc, char **argv)
 
 	nvme_opts_init(&cmd.opts, NVME_OPTS_NAMESPACE);
 	cli_parse(&argp, "bench", argc, argv, &cmd);
-	config.io_queues = cmd.queues;
+	config.io_queues = (uint16_t)(b->config.jobs * b->config.queues);
 	config.poll = cmd.poll;
 	config.plain_keys = cmd.plain;
 	b->session = session_open(&cmd.opts, &config);
@@ -235,6 +317,8 @@ int cmd_bench(int argc, char **argv)
 		ok = bench_run(b);
 		ok = bench_report(&(struct bench_report){.bench = b,
 							 .mode = mode_names[b->config.mode],
+							 .name = cmd.name,
+							 .group = cmd.group,
 							 .queue_size = cmd.opts.queue_size,
 							 .format = cmd.opts.format,
 							 .ok = ok}) &&

@@ -72,6 +72,15 @@ uint64_t histogram_percentile(const struct histogram *h, unsigned int per_10000)
 	return 0;
 }
 
+uint64_t histogram_below(const struct histogram *h, uint64_t ns)
+{
+	uint64_t seen = 0;
+
+	for (unsigned int i = 0; i < HISTOGRAM_BUCKETS && bucket_last(i) < ns; i++)
+		seen += h->bucket[i];
+	return seen;
+}
+
 uint64_t histogram_mean(const struct histogram *h)
 {
 	return h->count ? h->sum_ns / h->count : 0;

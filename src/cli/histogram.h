@@ -25,6 +25,8 @@ void histogram_merge(struct histogram *into, const struct histogram *from);
 /* The latency that per_10000 / 10000 of the samples do not exceed (9990: p99.9), as the
  * upper end of its bucket; 0 when there are no samples. */
 uint64_t histogram_percentile(const struct histogram *h, unsigned int per_10000);
+/* How many samples are below ns, a bucket that goes beyond it not among them. */
+uint64_t histogram_below(const struct histogram *h, uint64_t ns);
 uint64_t histogram_mean(const struct histogram *h);
 /* The standard deviation, of the samples themselves, not of buckets. */
 double histogram_deviation(const struct histogram *h);

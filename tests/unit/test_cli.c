@@ -190,23 +190,85 @@ static void sizes_and_durations_read_well(void **state)
 
 static void a_pattern_tells_torn_misplaced_and_stale_blocks(void **state)
 {
+	struct pattern p = {.bytes = "ab", .bytes_len = 2};
 	uint8_t block[512], other[512];
 
 	(void)state;
-	pattern_fill(block, sizeof(block), 8192, 3);
-	assert_null(pattern_check(block, sizeof(block), 8192, 3));
-	assert_null(pattern_check(block, sizeof(block), 8192, 0));
-	assert_non_null(strstr(pattern_check(block, sizeof(block), 0, 3), "elsewhere"));
-	assert_non_null(strstr(pattern_check(block, sizeof(block), 8192, 4), "older"));
-	for (size_t i = 0; i < sizeof(block); i++) {
+	for (unsigned int kind = 0; kind < PATTERN_META; kind++) {
+		p.kind = (enum pattern_kind)kind;
+		pattern_fill(&p, block, sizeof(block), 8192, 3);
 		memcpy(other, block, sizeof(block));
-		other[i] ^= 0x10;
-		assert_non_null(pattern_check(other, sizeof(other), 8192, 3));
+		assert_null(pattern_check(&p, block, sizeof(block), 8192, 3));
+		assert_memory_equal(block, other, sizeof(block));
+		assert_null(pattern_check(&p, block, sizeof(block), 8192, 0));
+		assert_non_null(strstr(pattern_check(&p, block, sizeof(block), 0, 3), "elsewhere"));
+		assert_non_null(strstr(pattern_check(&p, block, sizeof(block), 8192, 4), "older"));
+		for (size_t i = 0; i < sizeof(block); i++) {
+			memcpy(other, block, sizeof(block));
+			other[i] ^= 0x10;
+			assert_non_null(pattern_check(&p, other, sizeof(other), 8192, 3));
+		}
+		memset(other, 0, sizeof(other));
+		assert_non_null(
+			strstr(pattern_check(&p, other, sizeof(other), 0, 0), "not written"));
+		pattern_fill(&p, other, sizeof(other), 8192, 4);
+		assert_memory_not_equal(other + PATTERN_HEADER_LEN, block + PATTERN_HEADER_LEN,
+					sizeof(block) - PATTERN_HEADER_LEN);
+		p.kind = (enum pattern_kind)((kind + 1) % PATTERN_META);
+		assert_non_null(
+			strstr(pattern_check(&p, block, sizeof(block), 8192, 3), "another"));
 	}
-	memset(other, 0, sizeof(other));
-	assert_non_null(strstr(pattern_check(other, sizeof(other), 0, 0), "not written"));
-	pattern_fill(other, sizeof(other), 8192, 4);
-	assert_memory_not_equal(other + 32, block + 32, sizeof(block) - 32);
+}
+
+static void a_pattern_without_a_checksum_has_place_and_writing(void **state)
+{
+	const struct pattern p = {.kind = PATTERN_META};
+	uint8_t block[512];
+
+	(void)state;
+	pattern_fill(&p, block, sizeof(block), 8192, 3);
+	block[200] ^= 1;
+	assert_null(pattern_check(&p, block, sizeof(block), 8192, 3));
+	assert_non_null(strstr(pattern_check(&p, block, sizeof(block), 512, 3), "elsewhere"));
+	assert_non_null(strstr(pattern_check(&p, block, sizeof(block), 8192, 4), "older"));
+}
+
+static void plain_bytes_are_a_word_or_digits(void **state)
+{
+	struct pattern p = {.kind = PATTERN_BYTES};
+	uint8_t block[512];
+	enum pattern_kind kind;
+
+	(void)state;
+	assert_true(pattern_bytes_parse("0xDEadbe", &p));
+	assert_int_equal(p.bytes_len, 3);
+	pattern_fill(&p, block, sizeof(block), 0, 9);
+	assert_memory_equal(block, "\xde\xad\xbe\xde", 4);
+	assert_null(pattern_check(&p, block, sizeof(block), 512, 1));
+	block[511] ^= 1;
+	assert_non_null(pattern_check(&p, block, sizeof(block), 512, 1));
+	assert_true(pattern_bytes_parse("weft", &p));
+	assert_int_equal(p.bytes_len, 4);
+	for (size_t i = 0; i < 4; i++)
+		assert_false(
+			pattern_bytes_parse(((const char *[]){"", "0x", "0x1", "0xzz"})[i], &p));
+	assert_true(pattern_kind_parse("sha512", &kind));
+	assert_int_equal(kind, PATTERN_SHA512);
+	assert_string_equal(pattern_name(kind), "sha512");
+	assert_false(pattern_kind_parse("md5", &kind));
+}
+
+static void samples_below_a_limit_are_counted(void **state)
+{
+	static struct histogram h;
+
+	(void)state;
+	for (uint64_t i = 0; i < 100; i++)
+		histogram_add(&h, i);
+	assert_int_equal(histogram_below(&h, 0), 0);
+	assert_int_equal(histogram_below(&h, 2), 2);
+	assert_int_equal(histogram_below(&h, 50), 50);
+	assert_int_equal(histogram_below(&h, UINT64_MAX), 100);
 }
 
 static void a_file_s_last_word_says_how_it_is_served(void **state)
@@ -371,6 +433,9 @@ int main(void)
 		cmocka_unit_test(a_file_s_last_word_says_how_it_is_served),
 		cmocka_unit_test(a_disk_is_made_of_a_kind_and_a_size),
 		cmocka_unit_test(a_pattern_tells_torn_misplaced_and_stale_blocks),
+		cmocka_unit_test(a_pattern_without_a_checksum_has_place_and_writing),
+		cmocka_unit_test(plain_bytes_are_a_word_or_digits),
+		cmocka_unit_test(samples_below_a_limit_are_counted),
 		cmocka_unit_test(text_of_others_is_tamed),
 		cmocka_unit_test(a_process_is_called_by_its_command),
 	};
