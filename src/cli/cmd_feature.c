@@ -296,15 +296,17 @@ static bool get_one(struct output *o, const struct feature *f, uint8_t fid, bool
 	struct session *s = f->page.session;
 	uint8_t sel = f->sel == SEL_CHANGED ? NVME_SEL_CURRENT : f->sel;
 	struct host_request req, before;
+	uint16_t status;
 	char what[96];
 
 	if (f->sel == SEL_CHANGED && !get(f, fid, NVME_SEL_DEFAULT, &before, data))
 		return false;
 	if (!get(f, fid, sel, &req, data))
 		return false;
-	if ((req.cqe.status & NVME_STATUS_CODE) == NVME_SC_INVALID_FIELD && all)
+	status = req.cqe.status & NVME_STATUS_CODE;
+	if (all && (status == NVME_SC_INVALID_FIELD || status == NVME_SC_INVALID_NS))
 		return true;
-	if (req.cqe.status & NVME_STATUS_CODE) {
+	if (status) {
 		snprintf(what, sizeof(what), "Get Features %02xh (%s)", fid,
 			 nvme_feature_name(fid));
 		session_tell_request(s, &req, false, what);

@@ -108,7 +108,8 @@ def differs(ours, theirs, where=""):
 # Verb, nvme-cli's options, and weft's where its letters are others.
 JSON = [("id-ctrl",), ("id-ns", ["-n", "1"], ["-N", "1"]), ("list-ns",), ("ns-descs", ["-n", "1"], ["-N", "1"]),
         ("smart-log",), ("smart-log", ["-H"]), ("error-log",), ("error-log", ["-e", "3"]), ("fw-log",),
-        ("changed-ns-list-log",), ("effects-log", ["--csi=0"])]
+        ("changed-ns-list-log",), ("effects-log", ["--csi=0"]),
+        ("cmdset-ind-id-ns", ["-n", "1"], ["-N", "1"])]
 BINARY = [("id-ctrl",), ("id-ns", ["-n", "1"], ["-N", "1"]), ("ns-descs", ["-n", "1"], ["-N", "1"]),
           ("smart-log",), ("error-log", ["-e", "5"]), ("fw-log",), ("changed-ns-list-log",),
           ("effects-log", ["--csi=0"])]
@@ -133,7 +134,7 @@ def shapes(s):
     ours = json.loads(s.verb("show-regs", "-o", "json"))
     if not theirs or list(ours) != theirs:
         raise AssertionError(f"show-regs has {list(ours)}, not {theirs}")
-    if ours["vs"] != 0x10400 or ours["csts"] & 1 != 1 or ours["pmrmscu"] != U32 - 1:
+    if ours["vs"] >> 16 not in (1, 2) or ours["csts"] & 1 != 1 or ours["pmrmscu"] != U32 - 1:
         raise AssertionError(f"show-regs has {ours}")
     return f"{len(JSON) + 1} alike"
 
@@ -186,7 +187,7 @@ LINES = [("get-feature", f"-f {fid}", f"-f {fid}") for fid in (1, 2, 4, 5, 7, 0x
     ("get-property", "-o 0", "--offset 0"), ("get-property", "-o 8", "--offset 8"),
     ("get-property", "-o 0x14", "--offset 0x14"), ("get-property", "-o 0x1c", "--offset 0x1c"),
     ("set-property", "-o 0x14 -v 0x460001", "--offset 0x14 --value 0x460001"),
-    ("list-ns", "", ""), ("ns-descs", "-n 1", "-N 1")]
+    ("list-ns", "", ""), ("list-ns", "-n 2", "-N 2"), ("id-iocs", "", ""), ("ns-descs", "-n 1", "-N 1")]
 
 
 def lines(s):
