@@ -32,8 +32,9 @@ struct page {
 	uint32_t entries, cntid;
 
 	struct session *session;
-	uint32_t nsid; /* of the namespace it is about, if it is about one */
-	uint8_t *data; /* as it came */
+	struct nvme_id_ns ns; /* it, where that says how the structure is read */
+	uint32_t nsid;	      /* of the namespace it is about, if it is about one */
+	uint8_t *data;	      /* as it came */
 	uint32_t len;
 };
 

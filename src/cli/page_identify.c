@@ -380,6 +380,62 @@ void show_cmdset_ind_id_ns(struct output *o, const struct page *p)
 	/* clang-format on */
 }
 
+/* --- the NVM command set ---------------------------------------------------------------------- */
+
+bool fetch_nvm_id_ctrl(struct page *p)
+{
+	return page_identify(p, NVME_CNS_CS_CTRL, 0, 0, NVME_CSI_NVM,
+			     "Identify Controller of the NVM command set");
+}
+
+void show_nvm_id_ctrl(struct output *o, const struct page *p)
+{
+	struct cursor c = cursor_init(p->data, p->len);
+	struct nvme_id_ctrl_nvm nvm;
+	const struct nvme_id_ctrl_nvm *id = &nvm;
+
+	nvme_id_ctrl_nvm_get(&c, &nvm);
+	o->width = 7;
+	output_note(o, "NVMe Identify Controller NVM:");
+	DEC(vsl) DEC(wzsl) DEC(wusl) DEC(dmrl) DEC(dmrsl) DEC(dmsl)
+}
+
+bool fetch_nvm_id_ns(struct page *p)
+{
+	return session_identify_ns(p->session, &p->nsid, &p->ns) &&
+	       page_identify(p, NVME_CNS_CS_NS, p->nsid, 0, NVME_CSI_NVM,
+			     "Identify Namespace of the NVM command set");
+}
+
+void show_nvm_id_ns(struct output *o, const struct page *p)
+{
+	struct cursor c = cursor_init(p->data, p->len);
+	uint64_t lbstm = cursor_le64(&c);
+	uint8_t pic = cursor_u8(&c);
+
+	cursor_skip(&c, 3);
+	o->width = 6;
+	output_note(o, "NVMe NVM Identify Namespace %u:", p->nsid);
+	output_hex(o, "lbstm", NULL, lbstm);
+	output_hex(o, "pic", NULL, pic);
+	output_list(o, "elbafs", NULL);
+	for (unsigned int i = 0; i <= p->ns.nlbaf && i < ARRAY_SIZE(p->ns.lbaf); i++) {
+		uint32_t format = cursor_le32(&c), sts = format & 0x7f, pif = format >> 7 & 3;
+
+		output_object(o, NULL, NULL);
+		output_note(o, "elbaf %2u : pif:%u lbads:%-2u %s", i, pif, sts,
+			    NVME_FLBAS_FORMAT(p->ns.flbas) == i ? "(in use)" : "");
+		if (o->format == OUTPUT_JSON) {
+			output_number(o, "sts", NULL, sts, NULL);
+			output_number(o, "pif", NULL, pif, NULL);
+		}
+		output_close(o);
+	}
+	output_close(o);
+}
+
+/* --- identifiers ------------------------------------------------------------------------------ */
+
 bool fetch_ns_descs(struct page *p)
 {
 	return find_nsid(p) && page_identify(p, NVME_CNS_NS_DESC_LIST, p->nsid, 0, 0,

@@ -109,11 +109,11 @@ def differs(ours, theirs, where=""):
 JSON = [("id-ctrl",), ("id-ns", ["-n", "1"], ["-N", "1"]), ("list-ns",), ("ns-descs", ["-n", "1"], ["-N", "1"]),
         ("smart-log",), ("smart-log", ["-H"]), ("error-log",), ("error-log", ["-e", "3"]), ("fw-log",),
         ("changed-ns-list-log",), ("effects-log", ["--csi=0"]),
-        ("cmdset-ind-id-ns", ["-n", "1"], ["-N", "1"])]
+        ("cmdset-ind-id-ns", ["-n", "1"], ["-N", "1"]), ("nvm-id-ctrl",), ("nvm-id-ns", ["-n", "1"], ["-N", "1"])]
 BINARY = [("id-ctrl",), ("id-ns", ["-n", "1"], ["-N", "1"]), ("ns-descs", ["-n", "1"], ["-N", "1"]),
           ("smart-log",), ("error-log", ["-e", "5"]), ("fw-log",), ("changed-ns-list-log",),
           ("effects-log", ["--csi=0"])]
-TEXT = ["id-ctrl", "id-ns -n 1", "ns-descs -n 1", "list-ns", "error-log -e 2", "fw-log", "effects-log --csi=0",
+TEXT = ["id-ctrl", "cmdset-ind-id-ns -n 1", "nvm-id-ctrl", "nvm-id-ns -n 1", "id-ns -n 1", "ns-descs -n 1", "list-ns", "error-log -e 2", "fw-log", "effects-log --csi=0",
         "effects-log -H --csi=0"]
 CNTLID = slice(78, 80)
 
