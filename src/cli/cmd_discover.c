@@ -62,7 +62,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
-	.args_doc = "[HOST[:PORT]]\nnvme+rdma|tcp://HOST[:PORT]\n-t rdma|tcp -a ADDRESS [-s PORT]",
+	.args_doc =
+		"[HOST[:PORT]]\nnvme+rdma|tcp|tcp+tls://HOST[:PORT]\n-t rdma|tcp -a ADDRESS [-s "
+		"PORT]",
 	.doc = "List the subsystems that a target's discovery log names.\v"
 	       "The URIs it prints are what the other commands take. Without a target, those "
 	       "of " DISCOVERY_CONF " are asked.",

@@ -50,14 +50,19 @@ enum {
 	KEY_MEMORY,
 	KEY_PCAP,
 	KEY_METRICS,
+	KEY_TLS_KEY,
+	KEY_TLS_KEYS,
+	KEY_TLS_COMPAT,
 };
 
 static const struct argp_option options[] = {
 	{"config", KEY_CONFIG, "FILE", 0,
 	 "Serve what this file says, as nvmetcli writes it, instead of files that are named", 0},
 	{"listen", KEY_LISTEN, "URI", 0,
-	 "Listen on rdma://ADDRESS[:PORT] or tcp://ADDRESS[:PORT] (may be repeated, both at "
-	 "once); rdma://:PORT is every address. Default: rdma://:4420",
+	 "Listen on rdma://ADDRESS[:PORT], tcp://ADDRESS[:PORT] or, for hosts by TLS alone, "
+	 "tcp+tls://ADDRESS[:PORT] (may be repeated, several at once); with "
+	 "?treq=not-required plain ones are let in there, too; rdma://:PORT is every address. "
+	 "Default: rdma://:4420",
 	 0},
 	{"nqn", KEY_NQN, "NQN", 0,
 	 "Name of the subsystem. Default: made from this machine's ID "
@@ -82,6 +87,13 @@ static const struct argp_option options[] = {
 	 "What hosts have to take at least (default sha256)", 0},
 	{"dhchap-dhgroup", KEY_DHGROUP, "null|ffdhe2048|ffdhe3072|ffdhe4096|ffdhe6144|ffdhe8192", 0,
 	 "The same (default null)", 0},
+	{"tls-key", KEY_TLS_KEY, "FILE", 0,
+	 "Key of TLS of all hosts, in the first line of FILE; HOSTNQN=FILE: of this one (may be "
+	 "repeated)",
+	 0},
+	{"tls-keys", KEY_TLS_KEYS, "FILE", 0, "Those of many: a line [HOSTNQN] KEY for each", 0},
+	{"tls-compat", KEY_TLS_COMPAT, NULL, 0,
+	 "Keys derived as older nvme-cli does, that of Debian 13 among others", 0},
 	{"memory", KEY_MEMORY, "BYTES", 0,
 	 "Memory for data of reads and writes under way (default 32m, at least 2m)", 0},
 	{"provider", KEY_PROVIDER, "weft|system", 0,
@@ -95,34 +107,49 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-/* rdma://ADDRESS[:PORT], rdma://[:PORT] for every address; tcp:// likewise. */
+/* What stands behind a ? of --listen. */
+static void take_treq(struct nvme_uri *u, struct argp_state *state, const char *text,
+		      const char *query)
+{
+	if (!u->tls ||
+	    (strcmp(query, "treq=required") != 0 && strcmp(query, "treq=not-required") != 0))
+		argp_error(state,
+			   "--listen %s: behind the address comes ?treq=required or "
+			   "?treq=not-required, with tcp+tls://",
+			   text);
+	u->tls_optional = strcmp(query, "treq=not-required") == 0;
+}
+
+/* rdma://ADDRESS[:PORT], rdma://[:PORT] for every address; tcp://, tcp+tls:// likewise. */
 static void take_listen(struct serve_options *o, struct argp_state *state, const char *text)
 {
-	struct nvme_uri *u = &o->listen[o->listen_count];
-	const char *rest = strstr(text, "://"), *why;
-	char full[512], name[sizeof(u->transport)];
+	struct nvme_uri *u = &o->listen[o->listen_count], scheme = {0};
+	const char *rest = strstr(text, "://"), *query = strchr(text, '?'), *why;
+	char full[512], *address;
 
-	snprintf(name, sizeof(name), "%.*s", rest ? (int)(rest - text) : 0, text);
-	if (!rest || !nvme_transport_valid(name))
+	if (!rest || !nvme_uri_scheme(text, (size_t)(rest - text), &scheme))
 		argp_error(state,
-			   "--listen takes rdma://ADDRESS[:PORT] or tcp://ADDRESS[:PORT], not '%s'",
+			   "--listen takes rdma://ADDRESS[:PORT], tcp://ADDRESS[:PORT] or "
+			   "tcp+tls://ADDRESS[:PORT], not '%s'",
 			   text);
-	rest += strlen("://");
 	if (o->listen_count == LISTEN_MAX)
 		argp_error(state, "--listen is given more than %d times", LISTEN_MAX);
-	*u = (struct nvme_uri){0};
-	strcpy(u->transport, name);
-	if (*rest == '\0' || *rest == ':') {
-		if (*rest && !nvme_port_valid(rest + 1))
+	*u = scheme;
+	snprintf(full, sizeof(full), "nvme+%.*s",
+		 (int)(query ? (size_t)(query - text) : strlen(text)), text);
+	address = strstr(full, "://") + strlen("://");
+	if (*address == '\0' || *address == ':') {
+		if (*address && !nvme_port_valid(address + 1))
 			argp_error(state, "--listen %s: a port is a number from 1 to 65535", text);
-		snprintf(u->port, sizeof(u->port), "%s", *rest ? rest + 1 : "");
+		snprintf(u->port, sizeof(u->port), "%.5s", *address ? address + 1 : "");
 	} else {
-		snprintf(full, sizeof(full), "nvme+%s", text);
 		if (nvme_uri_parse(full, u, &why) != 0)
 			argp_error(state, "--listen %s: %s", text, why);
 		if (u->nqn[0])
 			argp_error(state, "--listen %s: the subsystem is named by --nqn", text);
 	}
+	if (query)
+		take_treq(u, state, text, query + 1);
 	if (!u->port[0])
 		strcpy(u->port, serve_transport_of(u)->port);
 	o->listen_count++;
@@ -223,6 +250,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 				   "'%s'",
 				   arg);
 		return 0;
+	case KEY_TLS_KEY:
+		if (o->tls.text_count == SERVE_TLS_TEXTS_MAX)
+			argp_error(state,
+				   "--tls-key is given more than %d times; --tls-keys takes a file "
+				   "with the keys of many",
+				   SERVE_TLS_TEXTS_MAX);
+		else
+			o->tls.texts[o->tls.text_count++] = arg;
+		return 0;
+	case KEY_TLS_KEYS:
+		o->tls.file = arg;
+		return 0;
+	case KEY_TLS_COMPAT:
+		o->tls.compat = true;
+		return 0;
 	case KEY_MEMORY:
 		o->pool_bytes = cli_parse_size(state, "--memory", arg, POOL_MIN, POOL_MAX);
 		return 0;
@@ -314,9 +356,18 @@ static void env_event(void *ctx, const struct target_event *e)
 		serve_say_event(&s->say, e, s->target.group.now_ns);
 }
 
+static bool env_tls_key(void *ctx, const char *hostnqn, struct auth_key *ret)
+{
+	const struct serve *s = ctx;
+
+	return serve_tls_find(&s->opt.tls, hostnqn, ret);
+}
+
 static int make_target(struct serve *s)
 {
 	struct target_env env = {.ctx = s,
+				 .tls_key = env_tls_key,
+				 .tls_compat = s->opt.tls.compat,
 				 .alloc = env_alloc,
 				 .free = env_free,
 				 .event = env_event,
@@ -336,6 +387,7 @@ static int make_target(struct serve *s)
 	live_init(&s->live, &s->target, &s->transports, &s->shares, s->engine, &s->opt.file);
 	return 0;
 }
+
 static int serve(struct serve *s, const sigset_t *signals)
 {
 	bool whole;
@@ -368,6 +420,7 @@ static int serve(struct serve *s, const sigset_t *signals)
 	target_fini(&s->target);
 	live_fini(&s->live);
 	serve_hosts_wipe(&s->opt.keys);
+	tls_keys_free(&s->opt.tls.keys);
 	store_engine_destroy(s->engine);
 	if (serve_say_to_journal(&s->say))
 		serve_answer(&s->say, "ended");

@@ -117,6 +117,9 @@ void discovery_entry_of(const struct nvmf_disc_entry *wire, struct discovery_ent
 	plain(ret->traddr, wire->traddr, sizeof(wire->traddr));
 	plain(ret->subnqn, wire->subnqn, sizeof(wire->subnqn));
 	ret->known = nvme_transport_valid(discovery_trtype(wire->trtype));
+	/* Where it is not required, who has no key does without. */
+	u->tls = wire->trtype == NVMF_TRTYPE_TCP && wire->tsas[0] == NVMF_SECTYPE_TLS13 &&
+		 (wire->treq & NVMF_TREQ_SECURE_MASK) != NVMF_TREQ_NOT_REQUIRED;
 	snprintf(u->transport, sizeof(u->transport), "%.7s", discovery_trtype(wire->trtype));
 	snprintf(u->host, sizeof(u->host), "%.255s", ret->traddr);
 	snprintf(u->port, sizeof(u->port), "%.7s", ret->trsvcid);

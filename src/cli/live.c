@@ -463,6 +463,12 @@ static void size_ns(struct live *l, struct prepared *r)
 	target_ns_changed(&live_find_ns(s, r->step->ns->nsid)->ns, &s->s);
 }
 
+static const enum target_tls tls_of[] = {
+	[CONFIG_TLS_NONE] = TARGET_TLS_NONE,
+	[CONFIG_TLS_REQUIRED] = TARGET_TLS_REQUIRED,
+	[CONFIG_TLS_OFFERED] = TARGET_TLS_OFFERED,
+};
+
 static void set_port(struct live *l, struct live_port *p, const struct prepared *r)
 {
 	const struct config_port *c = r->step->port;
@@ -474,6 +480,7 @@ static void set_port(struct live *l, struct live_port *p, const struct prepared 
 	target_port_tell(l->target, p->port, c->portid, p->referrals,
 			 fill_referrals(p->referrals, c));
 	target_port_offer(l->target, p->port, p->offered, c->subsys_count);
+	target_port_secure(l->target, p->port, tls_of[c->tls]);
 	free(offered);
 	free(referrals);
 }

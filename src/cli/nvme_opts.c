@@ -11,7 +11,17 @@
 #include "cli/size.h"
 #include "nvmf/auth/hash.h"
 
-enum { KEY_PROVIDER = 0x100, KEY_TIMEOUT, KEY_HDR_DIGEST = 'g', KEY_DATA_DIGEST = 'G' };
+enum {
+	KEY_PROVIDER = 0x100,
+	KEY_TIMEOUT,
+	KEY_TLS,
+	KEY_TLS_KEY,
+	KEY_TLS_IDENTITY,
+	KEY_TLS_COMPAT,
+	KEY_KEYRING,
+	KEY_HDR_DIGEST = 'g',
+	KEY_DATA_DIGEST = 'G',
+};
 
 void cli_parse(const struct argp *argp, const char *name, int argc, char **argv, void *input)
 {
@@ -76,6 +86,15 @@ static const struct argp_option options[] = {
 	 3},
 	{"dhchap-ctrl-secret", 'C', "KEY", 0,
 	 "Key of the subsystem, which has to prove that it has it; the same", 3},
+	{"tls", KEY_TLS, NULL, 0, "TCP: speak TLS, as a URI nvme+tcp+tls://... says, too", 3},
+	{"tls-key", KEY_TLS_KEY, "KEY", 0,
+	 "With this key of the host's: NVMeTLSkey-1:..., or @FILE for the first line of a file", 3},
+	{"tls_key", KEY_TLS_KEY, "KEY", OPTION_ALIAS | OPTION_HIDDEN, NULL, 3},
+	{"tls-identity", KEY_TLS_IDENTITY, "0|1", 0,
+	 "By an identity of this version (default 1; older targets know 0 alone)", 3},
+	{"tls-compat", KEY_TLS_COMPAT, NULL, 0,
+	 "With keys derived as older nvme-cli does, that of Debian 13 among others", 3},
+	{"keyring", KEY_KEYRING, "NAME", OPTION_HIDDEN, "", 3},
 	{"provider", KEY_PROVIDER, "weft|system", 0,
 	 "Verbs library: weft (default), or system for the machine's own rdma-core", 3},
 	{"output-format", 'o', "normal|json|binary", 0,
@@ -114,6 +133,8 @@ static void check_target(const struct nvme_opts *o, struct argp_state *state)
 	    strcmp(o->uri.transport, "tcp") != 0)
 		argp_error(state,
 			   "--hdr-digest and --data-digest are for TCP: nvme+tcp://, -t tcp");
+	if (o->target != NVME_OPTS_OWN && o->tls && strcmp(o->uri.transport, "tcp") != 0)
+		argp_error(state, "--tls is for TCP: nvme+tcp+tls://, -t tcp");
 }
 
 static void take_key(struct argp_state *state, const char *option, enum secret_kind kind,
@@ -138,12 +159,16 @@ static void take_keys(struct nvme_opts *o, struct argp_state *state)
 				  "proof gives his own");
 	take_key(state, "--dhchap-secret", SECRET_DHCHAP, o->secret, &o->key);
 	take_key(state, "--dhchap-ctrl-secret", SECRET_DHCHAP, o->ctrl_secret, &o->ctrl_key);
+	take_key(state, "--tls-key", SECRET_TLS, o->tls_secret, &o->tls_key);
+	if ((o->tls || o->uri.tls) && !o->tls_key.len)
+		argp_error(state, "TLS takes a key: --tls-key=@FILE; `weft gen-tls-key` makes one");
 }
 
 void nvme_opts_wipe(struct nvme_opts *opts)
 {
 	auth_wipe(&opts->key, sizeof(opts->key));
 	auth_wipe(&opts->ctrl_key, sizeof(opts->ctrl_key));
+	auth_wipe(&opts->tls_key, sizeof(opts->tls_key));
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -228,6 +253,23 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	case 'C':
 		o->ctrl_secret = arg;
 		return 0;
+	case KEY_TLS_KEY:
+		o->tls_secret = arg;
+		o->tls = true;
+		return 0;
+	case KEY_TLS:
+		o->tls = true;
+		return 0;
+	case KEY_TLS_IDENTITY:
+		o->tls_way.version = (uint8_t)cli_parse_number(state, "--tls-identity", arg, 0, 1);
+		return 0;
+	case KEY_TLS_COMPAT:
+		o->tls_way.compat = true;
+		return 0;
+	case KEY_KEYRING:
+		argp_error(state, "weft looks into no keyring of the kernel's; --tls-key=@FILE "
+				  "names a file with the key");
+		return 0;
 	case KEY_PROVIDER:
 		if (strcmp(arg, "weft") == 0)
 			o->provider = NULL;
@@ -270,6 +312,7 @@ void nvme_opts_init(struct nvme_opts *opts, enum nvme_opts_target target)
 		.timeout_s = 30,
 		.reconnect_delay_s = 1,
 		.ctrl_loss_s = 30,
+		.tls_way.version = 1,
 	};
 }
 
@@ -305,6 +348,7 @@ void nvme_opts_take_uri(struct nvme_opts *opts, struct argp_state *state, const 
 	}
 	opts->has_uri = true;
 	strcpy(opts->uri.transport, u.transport);
+	opts->uri.tls = u.tls;
 	strcpy(opts->uri.host, u.host);
 	if (!opts->uri.port[0])
 		strcpy(opts->uri.port, u.port);

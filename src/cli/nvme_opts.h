@@ -13,7 +13,7 @@
 
 #include "cli/nvme_uri.h"
 #include "cli/output.h"
-#include "nvmf/auth/key.h"
+#include "nvmf/auth/psk.h"
 
 /* What a verb works on, and so what must be named. */
 enum nvme_opts_target {
@@ -35,16 +35,20 @@ struct nvme_opts {
 	bool header_digest, data_digest;
 	int ctrl_loss_s; /* give up reconnecting after this; 0: at once; -1: never */
 	enum output_format format;
-	bool takes_binary;	       /* the verb has a binary form, too */
-	bool may_be_none;	       /* no target need be named */
-	bool any_nsid;		       /* of --namespace-id: 0 and ffffffff, too */
-	const char *provider;	       /* NULL: weft's own verbs library */
-	char *secret, *ctrl_secret;    /* words of the command line, masked once they are read */
+	bool takes_binary;    /* the verb has a binary form, too */
+	bool may_be_none;     /* no target need be named */
+	bool any_nsid;	      /* of --namespace-id: 0 and ffffffff, too */
+	const char *provider; /* NULL: weft's own verbs library */
+	/* Words of the command line, masked once they are read. */
+	char *secret, *ctrl_secret, *tls_secret;
 	struct auth_key key, ctrl_key; /* DH-HMAC-CHAP; of no length: none */
+	bool tls;		       /* whatever the URI says */
+	struct auth_key tls_key;       /* of no length: none */
+	struct auth_psk_way tls_way;
 };
 
-#define NVME_NAMESPACE_ARGS                        \
-	"nvme+rdma|tcp://HOST[:PORT]/NQN[?ns=N]\n" \
+#define NVME_NAMESPACE_ARGS                                \
+	"nvme+rdma|tcp|tcp+tls://HOST[:PORT]/NQN[?ns=N]\n" \
 	"-t rdma|tcp -a ADDRESS [-s PORT] -n NQN [-N NSID]"
 
 #define NVME_CONTROLLER_ARGS                \

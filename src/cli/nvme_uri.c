@@ -18,7 +18,7 @@ const char nvme_transport_names[] = "the transport is one of:"
 #define TRANSPORT(name) " " #name
 #include "cli/transports.def"
 #undef TRANSPORT
-	;
+				    " tcp+tls";
 
 bool nvme_transport_valid(const char *name)
 {
@@ -32,6 +32,20 @@ bool nvme_transport_valid(const char *name)
 		if (strcmp(name, names[i]) == 0)
 			return true;
 	return false;
+}
+
+bool nvme_uri_scheme(const char *text, size_t len, struct nvme_uri *ret)
+{
+	const char *plus = memchr(text, '+', len);
+	size_t n = plus ? (size_t)(plus - text) : len;
+
+	ret->tls = plus && len - n == 4 && memcmp(plus, "+tls", 4) == 0;
+	if (n == 0 || n >= sizeof(ret->transport) || (plus && !ret->tls))
+		return false;
+	memcpy(ret->transport, text, n);
+	ret->transport[n] = 0;
+	return nvme_transport_valid(ret->transport) &&
+	       (!ret->tls || strcmp(ret->transport, "tcp") == 0);
 }
 
 static int hex_digit(char c)
@@ -232,12 +246,9 @@ static const char *parse(const char *text, struct nvme_uri *u)
 	size_t n;
 
 	if (!nvme_uri_is(text) || !sep)
-		return "a URI begins nvme+rdma:// or nvme+tcp://";
+		return "a URI begins nvme+rdma://, nvme+tcp:// or nvme+tcp+tls://";
 	n = (size_t)(sep - text) - strlen(SCHEME);
-	if (n == 0 || n >= sizeof(u->transport))
-		return nvme_transport_names;
-	memcpy(u->transport, text + strlen(SCHEME), n);
-	if (!nvme_transport_valid(u->transport))
+	if (!nvme_uri_scheme(text + strlen(SCHEME), n, u))
 		return nvme_transport_names;
 	p = sep + 3;
 	n = strcspn(p, "/?");
@@ -298,6 +309,7 @@ int nvme_uri_format(const struct nvme_uri *uri, char *buf, size_t room)
 	snprintf(address, sizeof(address), "%.*s", zone ? (int)(zone - uri->host) : 0, uri->host);
 	append(buf, room, &at, SCHEME);
 	append(buf, room, &at, uri->transport);
+	append(buf, room, &at, uri->tls ? "+tls" : "");
 	append(buf, room, &at, v6 ? "://[" : "://");
 	append(buf, room, &at, zone ? address : uri->host);
 	if (zone) {

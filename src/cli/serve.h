@@ -13,6 +13,7 @@
 #include "cli/serve_file.h"
 #include "cli/serve_hosts.h"
 #include "cli/serve_say.h"
+#include "cli/serve_tls.h"
 #include "cli/serve_transports.h"
 #include "nvmf/target/target.h"
 #include "nvmf/transport/share.h"
@@ -36,6 +37,7 @@ struct serve_options {
 	const char *hosts[HOSTS_MAX];
 	uint32_t host_count;
 	struct serve_hosts keys;
+	struct serve_tls tls;
 	const char *nqn, *serial, *provider, *capture, *metrics;
 	struct store_file_options file;
 	size_t pool_bytes;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What is served: read at the start, and again while it is. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/handed.h"
@@ -59,9 +60,37 @@ static int read_config(struct serve *s, struct config **ret, char *why, size_t r
 	return error;
 }
 
-/* What in the file has no effect; not for an empty name. */
+/* What is to be served, and the keys for it. */
+static int read_all(struct serve *s, struct config **ret, struct tls_keys *keys, char *why,
+		    size_t room)
+{
+	char text[800];
+	int error = serve_tls_read(&s->opt.tls, keys, why, room);
+
+	if (error)
+		return error;
+	error = read_config(s, ret, why, room);
+	if (!error) {
+		error = serve_tls_check(keys, *ret, text, sizeof(text));
+		if (error) {
+			snprintf(why, room, "%s: %s", s->opt.config ? s->opt.config : "--listen",
+				 text);
+			config_free(*ret);
+		}
+	}
+	if (error)
+		tls_keys_free(keys);
+	return error;
+}
+
+/* What in the file, or of the options, has no effect. */
 static void tell_warnings(const struct serve *s, const struct config *c)
 {
+	if ((s->opt.tls.text_count || s->opt.tls.file) && !serve_tls_wanted(c))
+		cli_warn("%s: no port of %s is for TLS: the keys have no effect (%s)",
+			 s->opt.tls.file ? "--tls-keys" : "--tls-key",
+			 s->opt.config ? s->opt.config : "this target",
+			 s->opt.config ? "\"tsas\": \"tls1.3\"" : "--listen tcp+tls://...");
 	for (uint32_t i = 0; i < c->warning_count; i++)
 		cli_warn("%s: %s", s->opt.config, c->warnings[i]);
 	if (c->warnings_left_out)
@@ -98,11 +127,12 @@ static void say_step(void *ctx, const struct config_step *step)
 
 void serve_reload(struct serve *s)
 {
+	struct tls_keys keys;
 	struct config *c = NULL;
 	char why[1024];
 	size_t steps;
 
-	if (read_config(s, &c, why, sizeof(why)) != 0) {
+	if (read_all(s, &c, &keys, why, sizeof(why)) != 0) {
 		cli_warn("%s; nothing has changed", why);
 		return;
 	}
@@ -111,9 +141,11 @@ void serve_reload(struct serve *s)
 	s->changes = 0;
 	if (live_become(&s->live, c, &steps, why, sizeof(why)) != 0) {
 		config_free(c);
+		tls_keys_free(&keys);
 		cli_warn("%s: %s; nothing has changed", s->opt.config, why);
 		return;
 	}
+	steps += serve_tls_become(&s->opt.tls, &keys);
 	s->measure_ns = 0;
 	serve_answer(&s->say, "%s: read again, %zu %s", s->opt.config, steps,
 		     steps == 1 ? "change" : "changes");
@@ -121,14 +153,15 @@ void serve_reload(struct serve *s)
 
 int serve_begin(struct serve *s)
 {
+	struct tls_keys keys;
 	struct config *c;
 	char why[1024];
 	size_t steps;
 
-	if (read_config(s, &c, why, sizeof(why)) != 0)
+	if (read_all(s, &c, &keys, why, sizeof(why)) != 0)
 		return cli_fail("%s", why);
-	if (s->opt.config)
-		tell_warnings(s, c);
+	tell_warnings(s, c);
+	(void)serve_tls_become(&s->opt.tls, &keys);
 	/* Elsewhere serve_tell() has it. */
 	s->live.changed = serve_say_to_journal(&s->say) ? say_step : NULL;
 	s->live.ctx = s;

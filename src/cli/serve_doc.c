@@ -81,7 +81,11 @@ static void put_port(struct json_object *list, const struct nvme_uri *u, const c
 	add_text(addr, "adrfam", v6 ? "ipv6" : "ipv4");
 	add_text(addr, "traddr", address);
 	add_text(addr, "trsvcid", u->port);
-	add_text(addr, "treq", "not specified");
+	add_text(addr, "treq",
+		 !u->tls	   ? "not specified"
+		 : u->tls_optional ? "not required"
+				   : "required");
+	add_text(addr, "tsas", u->tls ? "tls1.3" : "none");
 	json_object_array_add(add_list(p, "subsystems"), text_of(nqn));
 	(void)add_list(p, "referrals");
 }

@@ -23,8 +23,9 @@ void serve_say_event(struct serve_say *say, const struct target_event *e, uint64
 {
 	switch (e->type) {
 	case TARGET_EVENT_CTRL_NEW:
-		serve_say(say, LOG_LEVEL_INFO, now, "connected: %s from %s (controller %u)",
-			  serve_host_name(e->ctrl->hostnqn), e->peer, e->ctrl->cntlid);
+		serve_say(say, LOG_LEVEL_INFO, now, "connected: %s from %s (controller %u)%s",
+			  serve_host_name(e->ctrl->hostnqn), e->peer, e->ctrl->cntlid,
+			  e->ctrl->secure ? ", by TLS" : "");
 		break;
 	case TARGET_EVENT_CTRL_GONE:
 		serve_say(say, LOG_LEVEL_INFO, now, "gone: %s from %s (controller %u): %s",

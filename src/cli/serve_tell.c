@@ -20,6 +20,11 @@ struct teller {
 	} examples[TRANSPORTS]; /* the first address told of each */
 };
 
+static const char *tls_text(bool tls, bool optional)
+{
+	return !tls ? "" : optional ? ", TLS or plain" : ", TLS";
+}
+
 static void tell_address(void *ctx, const char *address, bool loopback)
 {
 	struct teller *t = ctx;
@@ -27,12 +32,14 @@ static void tell_address(void *ctx, const char *address, bool loopback)
 	const char *transport = serve_transport_of(t->listen)->name;
 	struct example *e = &t->examples[transport_index(transport)];
 
-	output_object(t->o, NULL, "%s port %s, %s%s", address, t->listen->port, transport,
+	output_object(t->o, NULL, "%s port %s, %s%s%s", address, t->listen->port, transport,
+		      tls_text(t->listen->tls, t->listen->tls_optional),
 		      loopback ? " (from this machine)" : "");
 	if (t->o->format == OUTPUT_JSON) {
 		output_string(t->o, "transport", NULL, transport);
 		output_string(t->o, "address", NULL, address);
 		output_string(t->o, "port", NULL, t->listen->port);
+		output_bool(t->o, "tls", NULL, t->listen->tls);
 	}
 	output_close(t->o);
 	if (e->listen)
@@ -72,14 +79,15 @@ static void tell_how(const struct teller *t, const struct example *e)
 	char text[1024], nvme[1024];
 
 	strcpy(uri.transport, kind->name);
+	uri.tls = e->listen->tls && !e->listen->tls_optional;
 	snprintf(uri.host, sizeof(uri.host), "%s", e->address);
 	if (atoi(port) != atoi(kind->port))
 		strcpy(uri.port, port);
 	snprintf(uri.nqn, sizeof(uri.nqn), "%.223s", t->nqn);
 	if (nvme_uri_format(&uri, text, sizeof(text)) != 0)
 		return;
-	snprintf(nvme, sizeof(nvme), "nvme connect -t %s -a %s -s %s -n %s", kind->name, e->address,
-		 port, t->nqn);
+	snprintf(nvme, sizeof(nvme), "nvme connect -t %s -a %s -s %s -n %s%s", kind->name,
+		 e->address, port, t->nqn, uri.tls ? " --tls" : "");
 	output_string(t->o, "uri", "weft", text);
 	output_string(t->o, "nvme_connect", "Linux", nvme);
 }
@@ -118,13 +126,14 @@ static void tell_one(struct serve *s, struct output *o)
 
 static void tell_port(const struct live_port *p, struct output *o)
 {
-	output_object(o, NULL, "%u: %s port %s, %s", p->port->portid, p->traddr, p->trsvcid,
-		      p->trtype);
+	output_object(o, NULL, "%u: %s port %s, %s%s", p->port->portid, p->traddr, p->trsvcid,
+		      p->trtype, tls_text(p->port->tls, p->port->tls == TARGET_TLS_OFFERED));
 	if (o->format == OUTPUT_JSON) {
 		output_number(o, "portid", NULL, p->port->portid, NULL);
 		output_string(o, "transport", NULL, p->trtype);
 		output_string(o, "address", NULL, p->traddr);
 		output_string(o, "port", NULL, p->trsvcid);
+		output_bool(o, "tls", NULL, p->port->tls);
 	}
 	output_list(o, "subsystems", NULL);
 	for (uint32_t i = 0; i < p->port->subsys_count; i++) {

@@ -227,6 +227,21 @@ static bool fill_config(struct session *s, const struct nvme_opts *opts, struct 
 	return true;
 }
 
+/* By what the host and the subsystem know each other. False: told. */
+static bool derive_psk(struct session *s, const struct nvme_opts *opts, struct auth_psk *ret)
+{
+	if (!opts->tls_key.len)
+		cli_fail("%s is to be reached by TLS, and there is no key: --tls-key=@FILE",
+			 s->place);
+	else if (!auth_psk_derive(&opts->tls_key, opts->tls_way, s->hostnqn, s->nqn, ret))
+		cli_fail("the names of host '%s' and subsystem '%s' are too long for an identity "
+			 "of version 0",
+			 s->hostnqn, s->nqn);
+	else
+		return true;
+	return false;
+}
+
 static bool create(struct session *s, const struct nvme_opts *opts)
 {
 	const struct nvmf_transport *kind = transport_at(transport_index(opts->uri.transport));
@@ -244,6 +259,7 @@ static bool create(struct session *s, const struct nvme_opts *opts)
 		.data_digest = opts->data_digest,
 	};
 	struct host_config hc;
+	struct auth_psk psk;
 	size_t places;
 	char why[512];
 	int err;
@@ -262,7 +278,16 @@ static bool create(struct session *s, const struct nvme_opts *opts)
 		cli_fail("out of memory");
 		return false;
 	}
+	if (opts->uri.tls || (opts->tls && strcmp(kind->name, "tcp") == 0)) {
+		if (!derive_psk(s, opts, &psk)) {
+			auth_wipe(&hc, sizeof(hc));
+			return false;
+		}
+		tc.tls = &psk;
+	}
 	s->transport = kind->host_create(&tc, why, sizeof(why));
+	if (tc.tls)
+		auth_wipe(&psk, sizeof(psk));
 	if (!s->transport) {
 		cli_fail("%s", why);
 		return false;

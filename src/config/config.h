@@ -67,9 +67,13 @@ struct config_referral {
 	bool enable;
 };
 
+/* As enum target_tls has it: what addr.tsas and addr.treq say together. */
+enum config_tls { CONFIG_TLS_NONE, CONFIG_TLS_REQUIRED, CONFIG_TLS_OFFERED };
+
 struct config_port {
 	uint16_t portid;
 	struct config_addr addr;
+	enum config_tls tls;
 	const char **subsystems; /* their NQNs */
 	uint32_t subsys_count;
 	struct config_referral *referrals;

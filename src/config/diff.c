@@ -117,7 +117,7 @@ static bool same_referrals(const struct config_port *a, const struct config_port
 
 static bool same_port(const struct config_port *a, const struct config_port *b)
 {
-	return a->portid == b->portid &&
+	return a->portid == b->portid && a->tls == b->tls &&
 	       same_names(a->subsystems, a->subsys_count, b->subsystems, b->subsys_count) &&
 	       same_referrals(a, b);
 }

@@ -23,7 +23,7 @@ enum config_step_type {
 	STEP_SUBSYS_SET, /* its attributes, who may use it */
 	STEP_PORT_REMOVE,
 	STEP_PORT_ADD,
-	STEP_PORT_SET,	    /* its number, what it offers, referrals */
+	STEP_PORT_SET,	    /* its number, what it offers, referrals, TLS */
 	STEP_SUBSYS_REMOVE, /* with its namespaces */
 	STEP_TYPES
 };

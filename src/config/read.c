@@ -358,21 +358,33 @@ static void read_addr(struct reader *r, struct json_object *obj, struct config_a
 		reader_fail(r, "trsvcid", "a port is missing: 4420 is the usual one");
 }
 
-/* A word of an entry of a port that says how hosts are to be kept from reading along. */
-static void check_secure(struct reader *r, struct json_object *obj)
+/*
+ * How hosts are kept from being read along. TLS is there for those that have to have it, unless it
+ * is said that they need not: what is not said opens nothing.
+ */
+static enum config_tls read_secure(struct reader *r, struct json_object *obj)
 {
 	const char *treq = member_text(obj, "treq"), *tsas = member_text(obj, "tsas");
+	bool tcp = strcmp(member_text(obj, "trtype"), "tcp") == 0;
+	bool required = strcmp(treq, "required") == 0;
+	bool tls = tcp && strcmp(tsas, "tls1.3") == 0;
 
-	if (strcmp(treq, "required") == 0)
+	if (*treq && !required && strcmp(treq, "not specified") != 0 &&
+	    strcmp(treq, "not required") != 0)
 		reader_fail(r, "treq",
-			    "a secure channel is required, and there is no TLS yet: the port would "
-			    "be open; \"not required\" serves it so");
-	else if (*treq && strcmp(treq, "not specified") != 0 && strcmp(treq, "not required") != 0)
-		reader_fail(r, "treq", "'%.40s' is none of \"not specified\", \"not required\"",
+			    "'%.40s' is none of \"not specified\", \"required\", \"not required\"",
 			    treq);
-	if (*tsas && strcmp(tsas, "none") != 0)
-		reader_fail(r, "tsas", "'%.40s': there is no TLS yet; \"none\" serves without",
-			    tsas);
+	if (*tsas && !tls && strcmp(tsas, "none") != 0 &&
+	    (tcp || strcmp(tsas, "connected") != 0)) /* what Linux says of RDMA */
+		reader_fail(r, "tsas", "'%.40s' is none that %s has: \"none\"%s", tsas,
+			    tcp ? "tcp" : "rdma", tcp ? ", \"tls1.3\"" : "");
+	if (required && !tls)
+		reader_fail(r, "treq",
+			    "a secure channel is required, and none is named: tcp has one with "
+			    "\"tsas\": \"tls1.3\"");
+	if (!tls)
+		return CONFIG_TLS_NONE;
+	return strcmp(treq, "not required") == 0 ? CONFIG_TLS_OFFERED : CONFIG_TLS_REQUIRED;
 }
 
 static bool transport_known(const char *trtype)
@@ -451,7 +463,7 @@ static bool read_port_addr(struct reader *r, struct json_object *addr, struct co
 	if (!addr || reader_check(r, SECTION_ADDR, addr)) {
 		known = transport_known(member_text(addr, "trtype"));
 		if (known) {
-			check_secure(r, addr);
+			p->tls = read_secure(r, addr);
 			read_addr(r, addr, &p->addr);
 		} else {
 			reader_warn(

@@ -177,8 +177,14 @@ enum nvmf_subtype {
 /* eflags */
 #define NVMF_EFLAGS_DUPRETINFO 0x1 /* what is had there is had here, too */
 #define NVMF_EFLAGS_EPCSD      0x2 /* who asks with a keep-alive may stay */
-#define NVMF_TREQ_SECURE_MASK  0x3 /* 0 not specified, 1 required, 2 not required */
+/* A secure channel: 0 not specified. */
+#define NVMF_TREQ_SECURE_MASK  0x3
+#define NVMF_TREQ_REQUIRED     0x1
+#define NVMF_TREQ_NOT_REQUIRED 0x2
 #define NVMF_TREQ_NO_SQ_FLOW   0x4 /* SQ flow control may be disabled */
+/* The first byte of TSAS, of TCP: which. */
+#define NVMF_SECTYPE_NONE  0
+#define NVMF_SECTYPE_TLS13 2
 
 struct nvmf_disc_hdr {
 	uint64_t genctr, numrec;

@@ -11,7 +11,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 CORES = ("wire", "rnic/cc", "rnic", "rnic/ib", "cm", "nvmf/common", "nvmf/auth",
          "nvmf/target", "nvmf/host")
 # In other rooms: files that know no clock and no lock either, so that the simulator can drive them.
-PURE = ("engine/drive.c", "engine/lease.c", "nvmf/tcp/rx.c", "nvmf/tcp/tx.c")
+PURE = ("engine/drive.c", "engine/lease.c", "nvmf/tcp/rx.c", "nvmf/tcp/tls.c", "nvmf/tcp/tx.c")
 ROOMS = {
     "base": (),
     "wire": ("base",),
@@ -41,9 +41,9 @@ ROOMS = {
     "sockets": ("base", "wire", "rsocket"),
     "nodes": ("base", "wire", "broker"),
     # The storage half stands on the standard verbs API: nothing of weft's own RNIC below it.
-    "nvmf/transport": ("base", "wire", "nvmf/common", "nvmf/target", "nvmf/host"),
+    "nvmf/transport": ("base", "wire", "nvmf/common", "nvmf/auth", "nvmf/target", "nvmf/host"),
     "nvmf/loop": ("base", "wire", "nvmf/common", "nvmf/target", "nvmf/host", "nvmf/transport"),
-    "nvmf/tcp": ("base", "wire", "nvmf/common", "nvmf/target", "nvmf/host", "nvmf/transport"),
+    "nvmf/tcp": ("base", "wire", "nvmf/common", "nvmf/auth", "nvmf/target", "nvmf/host", "nvmf/transport"),
     "nvmf/rdma": ("base", "wire", "nvmf/common", "nvmf/target", "nvmf/host", "nvmf/transport"),
 }
 ROOMS["cli"] = tuple(ROOMS)

@@ -239,16 +239,39 @@ static void what_is_wrong_is_named_by_its_place(void **state)
 		"ports[0].addr.trsvcid: ");
 }
 
-/* What asks for protection that there is not, is not served without it. */
+/* What is asked for is not left out, and what is not said opens nothing. */
 static void a_secure_channel_is_not_left_out(void **state)
 {
+#define SECURE(trtype, words)                                                                     \
+	("{'ports':[{'portid':1,'addr':{'trtype':'" trtype "','traddr':'::1','trsvcid':'1'" words \
+	 "}}]}")
+	static const struct {
+		const char *text;
+		enum config_tls tls;
+	} cases[] = {
+		{SECURE("tcp", ""), CONFIG_TLS_NONE},
+		{SECURE("tcp", ",'tsas':'none','treq':'not required'"), CONFIG_TLS_NONE},
+		{SECURE("rdma", ",'tsas':'connected'"), CONFIG_TLS_NONE},
+		{SECURE("tcp", ",'tsas':'tls1.3'"), CONFIG_TLS_REQUIRED},
+		{SECURE("tcp", ",'tsas':'tls1.3','treq':'not specified'"), CONFIG_TLS_REQUIRED},
+		{SECURE("tcp", ",'tsas':'tls1.3','treq':'required'"), CONFIG_TLS_REQUIRED},
+		{SECURE("tcp", ",'tsas':'tls1.3','treq':'not required'"), CONFIG_TLS_OFFERED},
+	};
+
 	(void)state;
-	refused("{'ports':[{'portid':1,'addr':{'trtype':'tcp','traddr':'::1','trsvcid':'1',"
-		"'treq':'required'}}]}",
-		"ports[0].addr.treq: ");
-	refused("{'ports':[{'portid':1,'addr':{'trtype':'tcp','traddr':'::1','trsvcid':'1',"
-		"'tsas':'tls1.3'}}]}",
-		"ports[0].addr.tsas: ");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct config *c = config_of(cases[i].text);
+
+		assert_int_equal(c->ports[0].tls, cases[i].tls);
+		config_free(c);
+	}
+	refused(SECURE("tcp", ",'treq':'required'"), "ports[0].addr.treq: ");
+	refused(SECURE("tcp", ",'treq':'required','tsas':'none'"), "ports[0].addr.treq: ");
+	refused(SECURE("tcp", ",'treq':'perhaps','tsas':'tls1.3'"), "ports[0].addr.treq: ");
+	refused(SECURE("tcp", ",'tsas':'tls1.2'"), "ports[0].addr.tsas: ");
+	refused(SECURE("tcp", ",'tsas':'connected'"), "ports[0].addr.tsas: ");
+	refused(SECURE("rdma", ",'tsas':'tls1.3'"), "ports[0].addr.tsas: ");
+#undef SECURE
 }
 
 static void no_document(const char *text, const char *place)
@@ -534,6 +557,13 @@ static void changes_are_the_least_that_do(void **state)
 	differs(base, DOC(SUBSYS(S1, NS(1) "," NS(2)), PORT(9, ADDR, "'" S1 "'")), "port=9");
 	differs(base, DOC(SUBSYS(S1, NS(1) "," NS(2)), PORT(1, ADDR, "")), "port=1");
 	differs(base, DOC(SUBSYS(S1, NS(1) "," NS(2)), ""), "port-1");
+	differs(base,
+		DOC(SUBSYS(S1, NS(1) "," NS(2)),
+		    PORT(1,
+			 "{'trtype':'tcp','adrfam':'ipv4','traddr':'192.0.2.1','trsvcid':'4420',"
+			 "'tsas':'tls1.3'}",
+			 "'" S1 "'")),
+		"port=1");
 	differs(base,
 		DOC(SUBSYS(S1, NS(1) ",{'nsid':2,'enable':1,'device':{'path':'/other'}}"),
 		    PORT(1, ADDR, "'" S1 "'")),

@@ -2,7 +2,7 @@
 /*
  * What a command does whatever it travels by: our host and our target, both in this process, over
  * each transport by the same cases.
- * Argument: loop, rdma, tcp, or tcp-digests.
+ * Argument: loop, rdma, tcp, tcp-digests, tcp-tls, or tcp-tls-digests.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@
 enum { IO_QUEUES = 2, IO_ENTRIES = 16, BLOCKS = 8192, DATA_MAX = 1 << 20 };
 
 static const struct nvmf_transport *kind;
-static bool digests;
+static bool digests, tls;
 
 struct slow_store { /* keeps operations until told */
 	struct store store;
@@ -125,15 +125,43 @@ static void on_event(void *arg, uint32_t result)
 	bed.events++;
 }
 
+#define TLS_HOST "nqn.2026-11.io.example:host" /* plain_host()'s */
+
+/* Of one host, for one subsystem as for another. */
+static struct auth_key tls_key = {.hash = NVMF_AUTH_SHA384, .len = 48, .key = "secret"};
+
+static bool find_tls_key(void *ctx, const char *hostnqn, struct auth_key *ret)
+{
+	(void)ctx;
+	*ret = tls_key;
+	return strcmp(hostnqn, TLS_HOST) == 0;
+}
+
+static void create_host(const char *subnqn)
+{
+	const struct auth_psk_way way = {.version = 1};
+	struct transport_host_config where = {.host = "127.0.0.1",
+					      .port = "4420",
+					      .io_queues = IO_QUEUES,
+					      .io_entries = IO_ENTRIES,
+					      .resolve_timeout_ms = 2000,
+					      .header_digest = digests,
+					      .data_digest = digests};
+	struct auth_psk psk;
+	char why[256] = "";
+
+	if (tls) {
+		assert_true(auth_psk_derive(&tls_key, way, TLS_HOST, subnqn, &psk));
+		where.tls = &psk;
+	}
+	bed.here = kind->host_create(&where, why, sizeof(why));
+	assert_non_null(bed.here);
+	bed.here->ops->attach(bed.here, &bed.host);
+	assert_int_equal(bed.here->ops->add_memory(bed.here, &mem, sizeof(mem)), 0);
+}
+
 static int set_up(void **state)
 {
-	const struct transport_host_config where = {.host = "127.0.0.1",
-						    .port = "4420",
-						    .io_queues = IO_QUEUES,
-						    .io_entries = IO_ENTRIES,
-						    .resolve_timeout_ms = 2000,
-						    .header_digest = digests,
-						    .data_digest = digests};
 	char why[256] = "";
 
 	(void)state;
@@ -157,10 +185,12 @@ static int set_up(void **state)
 		print_error("%s\n", why);
 		return -1;
 	}
-	bed.here = kind->host_create(&where, why, sizeof(why));
-	assert_non_null(bed.here);
-	bed.here->ops->attach(bed.here, &bed.host);
-	assert_int_equal(bed.here->ops->add_memory(bed.here, &mem, sizeof(mem)), 0);
+	bed.target.env.tls_key = find_tls_key;
+	if (tls)
+		target_port_secure(&bed.target,
+				   list_entry(bed.target.ports.prev, struct target_port, link),
+				   TARGET_TLS_REQUIRED);
+	create_host(NQN);
 	bed.config = plain_host(NQN, IO_QUEUES, IO_ENTRIES);
 	bed.config.event = on_event;
 	return 0;
@@ -514,6 +544,15 @@ static void discovered(struct host_discovery *d, uint64_t now_ns)
 	*(bool *)d->arg = true;
 }
 
+/* Of another subsystem, and so by another key. */
+static void ask_discovery(void)
+{
+	bed.here->ops->destroy(bed.here);
+	create_host(NVMF_DISCOVERY_NQN);
+	strcpy(bed.config.subnqn, NVMF_DISCOVERY_NQN);
+	bed.config.io_queues = 0;
+}
+
 static void discovery_lists_the_subsystem(void **state)
 {
 	static struct nvmf_disc_entry entries[8];
@@ -525,8 +564,7 @@ static void discovery_lists_the_subsystem(void **state)
 				   .arg = &ready};
 
 	(void)state;
-	strcpy(bed.config.subnqn, NVMF_DISCOVERY_NQN);
-	bed.config.io_queues = 0;
+	ask_discovery();
 	bring_up();
 	assert_int_equal(host_discovery_start(&d, &bed.host, time_now_ns()), 0);
 	turn_until(ready);
@@ -538,6 +576,9 @@ static void discovery_lists_the_subsystem(void **state)
 								     : NVMF_TRTYPE_LOOP);
 	assert_memory_equal(entries[1].traddr, "127.0.0.1", 9);
 	assert_memory_equal(entries[1].trsvcid, "4420", 4);
+	assert_int_equal(entries[1].treq & NVMF_TREQ_SECURE_MASK, tls ? NVMF_TREQ_REQUIRED : 0);
+	if (kind == &tcp_transport)
+		assert_int_equal(entries[1].tsas[0], tls ? NVMF_SECTYPE_TLS13 : NVMF_SECTYPE_NONE);
 }
 
 /* A controller that is to stay tells when its log changes, and again once that was read. */
@@ -554,8 +595,7 @@ static void a_change_of_what_discovery_lists_is_told(void **state)
 
 	(void)state;
 	memset(more, 0, sizeof(more));
-	strcpy(bed.config.subnqn, NVMF_DISCOVERY_NQN);
-	bed.config.io_queues = 0;
+	ask_discovery();
 	bed.config.keep_alive_ms = 30000;
 	bring_up();
 	for (unsigned int i = 0; i < 2; i++) {
@@ -918,15 +958,16 @@ int main(int argc, char **argv)
 	};
 	const char *name = argc == 2 ? argv[1] : "";
 
-	digests = strcmp(name, "tcp-digests") == 0;
+	tls = strncmp(name, "tcp-tls", 7) == 0;
+	digests = strstr(name, "-digests");
 	if (strcmp(name, "loop") == 0)
 		kind = &loop_transport;
 	else if (strcmp(name, "rdma") == 0)
 		kind = &rdma_transport;
-	else if (strcmp(name, "tcp") == 0 || digests)
+	else if (strncmp(name, "tcp", 3) == 0)
 		kind = &tcp_transport;
 	else {
-		print_error("usage: %s loop|rdma|tcp|tcp-digests\n", argv[0]);
+		print_error("usage: %s loop|rdma|tcp[-tls][-digests]\n", argv[0]);
 		return 2;
 	}
 	netns_enter();

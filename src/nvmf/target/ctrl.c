@@ -94,6 +94,7 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 	c->cap = (q->ops->entries_max - 1u) | NVME_CAP_CQR |
 		 (uint64_t)TARGET_READY << NVME_CAP_TO_SHIFT | NVME_CAP_CSS_NVM |
 		 NVME_CAP_CSS_IOCS | NVME_CAP_CRWMS;
+	c->secure = q->secure;
 	c->must_prove = !s->discovery && h && h->key.len;
 	c->started_ns = t->group.now_ns;
 	ctrl_set_kato(c, kato_ms);

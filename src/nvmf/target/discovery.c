@@ -49,6 +49,19 @@ static bool same_information(const struct target_port *p, const struct target_qu
 	return true;
 }
 
+static uint8_t treq_of(const struct target_port *p)
+{
+	switch (p->tls) {
+	case TARGET_TLS_REQUIRED:
+		return NVMF_TREQ_REQUIRED;
+	case TARGET_TLS_OFFERED:
+		return NVMF_TREQ_NOT_REQUIRED;
+	case TARGET_TLS_NONE:
+		break;
+	}
+	return 0;
+}
+
 static void put_entry(struct log_page *l, const struct target_port *p, const struct target_queue *q,
 		      const struct target_subsys *s)
 {
@@ -56,7 +69,7 @@ static void put_entry(struct log_page *l, const struct target_port *p, const str
 		.trtype = p->ops->trtype,
 		.adrfam = p->adrfam,
 		.subtype = s->discovery ? NVMF_SUBTYPE_DISCOVERY : NVMF_SUBTYPE_NVM,
-		.treq = p->ops->treq,
+		.treq = p->ops->treq | treq_of(p),
 		.portid = p->portid,
 		.cntlid = NVMF_CNTLID_DYNAMIC,
 		.asqsz = 32,
@@ -72,6 +85,8 @@ static void put_entry(struct log_page *l, const struct target_port *p, const str
 			NVMF_EFLAGS_EPCSD | (same_information(p, q) ? NVMF_EFLAGS_DUPRETINFO : 0);
 	if (p->ops->tsas)
 		p->ops->tsas(e.tsas);
+	if (p->tls)
+		e.tsas[0] = NVMF_SECTYPE_TLS13;
 	nvmf_disc_entry_put(&out, &e);
 	log_page_piece(l, piece, sizeof(piece));
 }

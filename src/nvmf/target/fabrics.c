@@ -95,6 +95,9 @@ static uint16_t check_io(struct target_req *r, const struct nvmf_connect *co,
 		return bad_data(r, NVMF_CONNECT_DATA_HOSTNQN);
 	if (memcmp(c->hostid, d->hostid, sizeof(c->hostid)) != 0)
 		return bad_data(r, 0);
+	/* Nobody comes beside one who has proved who he is. */
+	if (c->secure != r->queue->secure)
+		return FAIL(NVME_SC_CONNECT_INVALID_HOST);
 	if (!(c->csts & NVME_CSTS_RDY) || co->qid > TARGET_IO_QUEUES_MAX)
 		return bad_sqe(r, NVMF_CONNECT_SQE_QID);
 	return c->queues[co->qid] ? FAIL(NVME_SC_CMD_SEQ_ERROR) : NVME_SC_SUCCESS;
@@ -125,6 +128,10 @@ static uint16_t check(struct target_req *r, struct connect *c)
 	/* The size is zero-based; a queue of one entry could hold no command. */
 	if (c->co.sqsize == 0 || c->co.sqsize >= q->entries_max)
 		return bad_sqe(r, NVMF_CONNECT_SQE_SQSIZE);
+	/* By TLS, who and what the handshake was about. */
+	if (q->secure && (!nvmf_nqn_equal(d->hostnqn, q->tls_hostnqn) ||
+			  !nvmf_nqn_equal(d->subnqn, q->tls_subnqn)))
+		return FAIL(NVME_SC_CONNECT_INVALID_HOST);
 	s = memchr(d->subnqn, 0, NVME_NQN_LEN) ? find_subsys(q, d->subnqn) : NULL;
 	if (!s)
 		return bad_data(r, NVMF_CONNECT_DATA_SUBNQN);

@@ -155,6 +155,14 @@ void target_port_add(struct target *t, struct target_port *p)
 	discovery_changed(t);
 }
 
+void target_port_secure(struct target *t, struct target_port *p, enum target_tls tls)
+{
+	if (p->tls == tls)
+		return;
+	p->tls = tls;
+	discovery_changed(t);
+}
+
 /* Controllers that came by a port to what it offers no more; gone: it offers nothing. */
 static void end_strays(struct target *t, const struct target_port *p, bool gone, const char *why)
 {

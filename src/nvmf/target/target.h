@@ -35,7 +35,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/units.h"
-#include "nvmf/auth/key.h"
+#include "nvmf/auth/psk.h"
 #include "nvmf/common/command.h"
 #include "nvmf/common/store_ops.h"
 #include "nvmf/target/figures.h"
@@ -154,6 +154,13 @@ struct target_referral {
 	char trsvcid[NVMF_TRSVCID_LEN];
 };
 
+/* How hosts are to be kept from being read along, where they reach the target. */
+enum target_tls {
+	TARGET_TLS_NONE,
+	TARGET_TLS_REQUIRED, /* who does not speak TLS is not heard */
+	TARGET_TLS_OFFERED,  /* who does not is heard, too */
+};
+
 /* Where hosts reach the target, and what it offers there: what the discovery log tells. */
 struct target_port {
 	struct list link;
@@ -164,6 +171,7 @@ struct target_port {
 	struct target_subsys *const *subsystems;
 	uint32_t subsys_count;
 	const struct target_transport_ops *ops;
+	enum target_tls tls; /* of connections from now on */
 	uint8_t adrfam;
 	bool wildcard; /* traddr is "any": the log shows the address that the host came to */
 	char traddr[NVMF_TRADDR_LEN];
@@ -188,6 +196,7 @@ struct target_ctrl {
 	uint64_t cap;
 	uint32_t cc, csts;
 	bool must_prove;	/* as its host stood at the Connect of the admin queue */
+	bool secure;		/* that came by TLS, and all others have to */
 	uint32_t kato_ms;	/* 0: never expires */
 	uint64_t kato_commands; /* that had come when the keep-alive timer was armed */
 	struct timer kato_timer;
@@ -292,9 +301,12 @@ struct target_queue {
 	uint8_t peer[16];	      /* the host's address; equal ones are one host's */
 	char raddr[NVMF_PEER_LEN];    /* the same as text, whole */
 	char why[96];		      /* the transport ends it so; empty: the host does */
-	uint16_t qid;		      /* where the transport knows it, Connect must agree */
-	uint16_t entries_max;	      /* commands the transport has room for */
-	uint32_t capsule_data_max;    /* in-capsule bytes the transport takes on this queue */
+	/* By TLS: whom the handshake has proved, and to what; set before anything comes. */
+	bool secure;
+	char tls_hostnqn[NVME_NQN_LEN], tls_subnqn[NVME_NQN_LEN];
+	uint16_t qid;		   /* where the transport knows it, Connect must agree */
+	uint16_t entries_max;	   /* commands the transport has room for */
+	uint32_t capsule_data_max; /* in-capsule bytes the transport takes on this queue */
 
 	/* Its group's. */
 	struct target_ctrl *ctrl; /* NULL until Connect has succeeded, and after the end */
@@ -440,6 +452,9 @@ struct target_env {
 	void (*event)(void *ctx, const struct target_event *e); /* may be NULL */
 	/* Bytes that nobody can guess; NULL: no host is asked to prove itself. */
 	void (*random)(void *ctx, void *p, size_t len);
+	/* The key of TLS of a host of that name; false: it has none. NULL: nobody has. */
+	bool (*tls_key)(void *ctx, const char *hostnqn, struct auth_key *ret);
+	bool tls_compat;		  /* as older nvme-cli derives keys of TLS */
 	struct target_counters *counters; /* the first group's; NULL: its own */
 	struct target_figures *figures;	  /* the first group's; NULL: none */
 };
@@ -496,6 +511,8 @@ int target_host_add(struct target *t, struct target_host *h) must_use;
 /* It is the caller's again, who wipes its keys. */
 void target_host_remove(struct target *t, struct target_host *h);
 void target_port_add(struct target *t, struct target_port *p);
+/* Of a transport that has TLS: for connections that come from now on. */
+void target_port_secure(struct target *t, struct target_port *p, enum target_tls tls);
 /* What a port offers from now on, as in struct target_port. Controllers that hosts have through it
  * end if their subsystem is not offered there any more. */
 void target_port_offer(struct target *t, struct target_port *p,
@@ -527,6 +544,13 @@ void target_group_watch(struct target_group *g, uint64_t now_ns);
 
 /* --- transports ----------------------------------------------------------------------------- */
 
+/*
+ * The key of TLS of an identity that a host offers, and whom it proves. False: there is none. By
+ * the first group's thread.
+ */
+bool target_tls_find(struct target *t, const char *identity, struct auth_psk *ret);
+/* The handshake of a queue is over: whom it has proved. */
+void target_tls_proved(struct target_queue *q, const char *identity);
 /* A connection was refused before it was one; by the first group's thread. */
 void target_rejected(struct target *t, const char *peer, const char *why);
 /* ops, port, traddr, peer, raddr, why, qid, entries_max and capsule_data_max are the caller's; the

@@ -66,11 +66,16 @@ void tcp_queue_tick(struct tcp_queue *q)
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
+void tcp_queue_wants_flush(struct tcp_queue *q)
+{
+	list_remove(&q->sending);
+	list_push_tail(&q->tt->sending, &q->sending);
+}
+
 void tcp_queue_send(struct tcp_queue *q, struct tcp_out *o)
 {
 	tcp_tx_push(&q->tx, o);
-	list_remove(&q->sending);
-	list_push_tail(&q->tt->sending, &q->sending);
+	tcp_queue_wants_flush(q);
 	if (q->tx.bytes >= TCP_BATCH_BYTES && q->tt->flush && !q->full)
 		q->tt->flush(q);
 }

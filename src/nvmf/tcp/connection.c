@@ -38,9 +38,16 @@ static void set_full(struct tcp_queue *q, bool full)
 	watch(q, EPOLL_CTL_MOD);
 }
 
+static int send_out(struct tcp_queue *q)
+{
+	if (q->fd < 0 || q->closed)
+		return 0;
+	return q->tls ? tcp_socket_send_tls(q->fd, q->tls, &q->tx) : tcp_socket_send(q->fd, &q->tx);
+}
+
 void tcp_flush(struct tcp_queue *q)
 {
-	int error = q->fd < 0 || q->closed ? 0 : tcp_socket_send(q->fd, &q->tx);
+	int error = send_out(q);
 
 	list_remove(&q->sending);
 	if (error && error != -EAGAIN) {
@@ -73,19 +80,20 @@ static void receive(struct tcp_queue *q)
 
 	for (size_t all = 0; q->state != TCP_QUEUE_DYING && !drained && all < TCP_TURN_BYTES;
 	     all += (size_t)n) {
-		n = tcp_socket_read(q->fd, &q->rx, tt->buffer, sizeof(tt->buffer), &len, &drained);
+		n = tcp_socket_read(q->fd, q->tls ? NULL : &q->rx, tt->buffer, sizeof(tt->buffer),
+				    &len, &drained);
 		if (n == -EAGAIN)
 			return;
 		if (n <= 0) {
 			q->closed = true;
 			if (n == 0 || n == -ECONNRESET) /* the host's own doing */
-				tcp_queue_kill(q);
+				tcp_queue_cut(q);
 			else
 				tcp_queue_fail(q, "the connection is lost: %s",
 					       errno_text((int)-n));
 			return;
 		}
-		tcp_queue_input(q, tt->buffer, len);
+		tcp_queue_wire(q, tt->buffer, len);
 	}
 }
 
@@ -148,6 +156,10 @@ void tcp_connected(struct tcp_listener *l, int fd)
 static void tear_down(struct tcp_queue *q)
 {
 	tcp_flush(q);
+	if (q->tls) {
+		tcp_tls_close(q->tls);
+		tcp_flush(q);
+	}
 	q->torn_down = true;
 	tcp_queue_abandon(q);
 	if (q->fd < 0 || q->closed)

@@ -260,6 +260,8 @@ static void op_destroy(struct transport_host *transport)
 		close(t->epoll_fd);
 	if (t->addresses)
 		freeaddrinfo(t->addresses);
+	tcp_tls_context_destroy(t->tls);
+	auth_wipe(&t->psk, sizeof(t->psk));
 	free(t->queues);
 	free(t);
 }
@@ -295,6 +297,17 @@ struct transport_host *tcp_host_create(const struct transport_host_config *confi
 	t->epoll_fd = -1;
 	if (address_of_target(config, &t->source_address, &t->addresses, "ip address", why, room))
 		goto fail;
+	if (config->tls) {
+		t->psk = *config->tls;
+		t->config.tls = &t->psk;
+		t->tls = tcp_tls_context_create(false);
+		if (!t->tls) {
+			snprintf(why, room,
+				 "TLS cannot be used: out of memory, or OpenSSL lacks "
+				 "TLS 1.3");
+			goto fail;
+		}
+	}
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	t->queues = calloc(1u + config->io_queues, sizeof(*t->queues));
 	if (t->epoll_fd < 0 || !t->queues) {

@@ -13,6 +13,7 @@
 
 #include "nvmf/tcp/rx.h"
 #include "nvmf/tcp/tcp.h"
+#include "nvmf/tcp/tls.h"
 #include "nvmf/tcp/tx.h"
 
 #define TCP_NO_ANSWER "the machine is not there, or the port is filtered on the way; look there"
@@ -43,7 +44,8 @@ struct tcp_host_command {
 enum tcp_host_queue_state {
 	TCP_HOST_CLOSED,
 	TCP_HOST_CONNECTING,
-	TCP_HOST_ICREQ, /* is sent */
+	TCP_HOST_SHAKING, /* hands: TLS */
+	TCP_HOST_ICREQ,	  /* is sent */
 	TCP_HOST_UP,
 };
 
@@ -54,8 +56,9 @@ struct tcp_host_queue {
 	enum tcp_host_queue_state state;
 	uint32_t generation; /* of the connection */
 	int fd;
-	bool full;	 /* the socket takes no more at present */
-	uint32_t events; /* that it is watched for */
+	bool full;	     /* the socket takes no more at present */
+	uint32_t events;     /* that it is watched for */
+	struct tcp_tls *tls; /* NULL: it is plain */
 	struct tcp_rx rx;
 	struct tcp_tx tx;
 	struct tcp_out icreq, term;
@@ -81,6 +84,9 @@ struct tcp_host {
 	bool notified;	    /* something has happened on one */
 	bool batching;	    /* commands are sent when the present call ends */
 	uint8_t buffer[TCP_HOST_BUFFER];
+	uint8_t plain[TCP_TLS_RECORD]; /* what records say */
+	struct tcp_tls_context *tls;   /* NULL: connections are plain */
+	struct auth_psk psk;
 	struct tcp_host_queue *queues; /* [1 + config.io_queues] */
 };
 
@@ -101,7 +107,7 @@ void tcp_host_say(struct tcp_host *t, const char *fmt, ...) printf_like(2, 3);
 void tcp_host_queue_flush(struct tcp_host_queue *q);
 /* Has epoll say what it has to. */
 void tcp_host_queue_watch(struct tcp_host_queue *q, uint32_t events);
-/* The connection is there: asks for what it is to be like. */
+/* The connection is there: shakes hands, and asks for what it is to be like. */
 void tcp_host_queue_begin(struct tcp_host_queue *q);
 /* Reads and handles what there is; true if there was anything. */
 bool tcp_host_queue_receive(struct tcp_host_queue *q);

@@ -37,6 +37,23 @@ static void lost(struct tcp_host_queue *q, const char *why)
 	host_queue_lost(t->h, q->qid, NULL, t->now_ns);
 }
 
+static int send_waiting(struct tcp_host_queue *q)
+{
+	return q->tls ? tcp_socket_send_tls(q->fd, q->tls, &q->tx) : tcp_socket_send(q->fd, &q->tx);
+}
+
+/* The other side's end of it, or somebody's on the way. */
+static const char *why_closed(const struct tcp_host_queue *q)
+{
+	if (q->state == TCP_HOST_SHAKING)
+		return "the target ends it while TLS begins; does it speak TLS there?";
+	if (q->tls && tcp_tls_state(q->tls) == TCP_TLS_UP)
+		return "it is cut off: TLS was not ended";
+	if (q->state == TCP_HOST_ICREQ && !q->tls)
+		return "the target closed it before it said anything; does it require TLS (--tls)?";
+	return "the target closed it";
+}
+
 /* The target broke the protocol: it is told how, as far as the socket takes it at once. */
 static void terminate(struct tcp_host_queue *q, enum nvme_tcp_fes fes, uint32_t fei,
 		      const char *violation)
@@ -55,7 +72,7 @@ static void terminate(struct tcp_host_queue *q, enum nvme_tcp_fes fes, uint32_t 
 	q->term.data = q->wrong;
 	q->term.data_len = len;
 	tcp_tx_push(&q->tx, &q->term);
-	if (tcp_socket_send(q->fd, &q->tx) != 0)
+	if (send_waiting(q) != 0)
 		log_debug("nvmf", "%s:%s is not told why", q->t->host, q->t->port);
 	tcp_host_say(q->t, "connection to %s:%s lost: %s", q->t->host, q->t->port, violation);
 	host_queue_lost(q->t->h, q->qid, violation, q->t->now_ns);
@@ -76,12 +93,12 @@ void tcp_host_queue_watch(struct tcp_host_queue *q, uint32_t events)
 
 void tcp_host_queue_flush(struct tcp_host_queue *q)
 {
-	int error = tcp_socket_send(q->fd, &q->tx);
+	int error = send_waiting(q);
 
 	q->sending = false;
 	if (error && error != -EAGAIN) {
-		lost(q, error == -EPIPE || error == -ECONNRESET ? "the target closed it"
-								: errno_text(-error));
+		lost(q,
+		     error == -EPIPE || error == -ECONNRESET ? why_closed(q) : errno_text(-error));
 		return;
 	}
 	q->full = error == -EAGAIN;
@@ -384,6 +401,51 @@ static void input(struct tcp_host_queue *q, const uint8_t *p, size_t len)
 	}
 }
 
+static void tls_ended(struct tcp_host_queue *q)
+{
+	struct tcp_host *t = q->t;
+
+	if (tcp_tls_state(q->tls) == TCP_TLS_CLOSED) {
+		lost(q, "the target closed it");
+		return;
+	}
+	(void)!send_waiting(q); /* an alert, as far as the socket takes it at once */
+	tcp_host_say(t,
+		     q->state == TCP_HOST_SHAKING
+			     ? "%s:%s: TLS fails: %s; both sides need the same key for host and "
+			       "subsystem (--tls-key), derived alike (--tls-identity, --tls-compat)"
+			     : "connection to %s:%s lost: TLS: %s",
+		     t->host, t->port, tcp_tls_why(q->tls));
+	host_queue_lost(t->h, q->qid, NULL, t->now_ns);
+}
+
+static void begin_pdus(struct tcp_host_queue *q);
+
+/* What came as records; as long as the connection is the one that it came by. */
+static void input_records(struct tcp_host_queue *q, const uint8_t *p, size_t len)
+{
+	const uint32_t generation = q->generation;
+	struct tcp_host *t = q->t;
+	const void *out;
+	size_t got;
+	ssize_t n;
+
+	tcp_tls_feed(q->tls, p, len);
+	do {
+		n = tcp_tls_take(q->tls, &q->rx, t->plain, sizeof(t->plain), &got);
+		if (q->state == TCP_HOST_SHAKING && tcp_tls_state(q->tls) == TCP_TLS_UP)
+			begin_pdus(q);
+		if (n > 0 && q->generation == generation)
+			input(q, t->plain, got);
+	} while (n > 0 && q->generation == generation);
+	if (q->generation != generation)
+		return;
+	if (n < 0)
+		tls_ended(q);
+	else if (tcp_tls_out(q->tls, &out) && !q->full)
+		tcp_host_queue_flush(q);
+}
+
 bool tcp_host_queue_receive(struct tcp_host_queue *q)
 {
 	struct tcp_host *t = q->t;
@@ -393,23 +455,26 @@ bool tcp_host_queue_receive(struct tcp_host_queue *q)
 	ssize_t n;
 
 	while (q->generation == generation && !drained) {
-		n = tcp_socket_read(q->fd, &q->rx, t->buffer, sizeof(t->buffer), &len, &drained);
+		n = tcp_socket_read(q->fd, q->tls ? NULL : &q->rx, t->buffer, sizeof(t->buffer),
+				    &len, &drained);
 		if (n == -EAGAIN)
 			break;
 		any = true;
 		if (n <= 0) {
-			lost(q, n == 0 || n == -ECONNRESET ? "the target closed it"
-							   : errno_text((int)-n));
+			lost(q, n == 0 || n == -ECONNRESET ? why_closed(q) : errno_text((int)-n));
 			break;
 		}
-		input(q, t->buffer, len);
+		if (q->tls)
+			input_records(q, t->buffer, len);
+		else
+			input(q, t->buffer, len);
 	}
 	return any;
 }
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-void tcp_host_queue_begin(struct tcp_host_queue *q)
+static void begin_pdus(struct tcp_host_queue *q)
 {
 	const struct transport_host_config *config = &q->t->config;
 	struct nvme_tcp_icreq req = {.maxr2t = TCP_HOST_R2TS_MAX - 1};
@@ -423,6 +488,22 @@ void tcp_host_queue_begin(struct tcp_host_queue *q)
 	tcp_out_pdu_end(&q->icreq);
 	tcp_tx_push(&q->tx, &q->icreq);
 	tcp_host_queue_flush(q);
+}
+
+void tcp_host_queue_begin(struct tcp_host_queue *q)
+{
+	struct tcp_host *t = q->t;
+
+	if (!t->tls) {
+		begin_pdus(q);
+		return;
+	}
+	q->state = TCP_HOST_SHAKING;
+	q->tls = tcp_tls_of_host(t->tls, &t->psk);
+	if (q->tls)
+		tcp_host_queue_flush(q);
+	else
+		lost(q, "out of memory");
 }
 
 int tcp_host_queue_setup(struct tcp_host_queue *q)
@@ -447,6 +528,12 @@ int tcp_host_queue_setup(struct tcp_host_queue *q)
 void tcp_host_queue_teardown(struct tcp_host_queue *q)
 {
 	tcp_tx_drop(&q->tx);
+	if (q->tls && q->fd >= 0) { /* as far as the socket takes it at once */
+		tcp_tls_close(q->tls);
+		(void)!tcp_socket_send_tls(q->fd, q->tls, &q->tx);
+	}
+	tcp_tls_destroy(q->tls);
+	q->tls = NULL;
 	free(q->commands);
 	q->commands = NULL;
 }

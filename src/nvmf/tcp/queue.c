@@ -163,6 +163,7 @@ struct tcp_queue *tcp_queue_create(struct tcp_target *tt, struct target_port *po
 
 void tcp_queue_free(struct tcp_queue *q)
 {
+	tcp_tls_destroy(q->tls);
 	tcp_queue_close(q);
 	share_queue_fini(&q->share);
 	list_remove(&q->sending);

@@ -34,7 +34,8 @@ ssize_t tcp_socket_read(int fd, struct tcp_rx *rx, uint8_t *buffer, size_t room,
 	size_t placed;
 	ssize_t n;
 
-	iov[0].iov_len = tcp_rx_wants(rx, &iov[0].iov_base);
+	if (rx)
+		iov[0].iov_len = tcp_rx_wants(rx, &iov[0].iov_base);
 	do {
 		if (iov[0].iov_len)
 			n = recvmsg(fd, &msg, MSG_DONTWAIT);
@@ -65,4 +66,23 @@ int tcp_socket_send(int fd, struct tcp_tx *tx)
 			tcp_tx_sent(tx, (size_t)n);
 	}
 	return 0;
+}
+
+int tcp_socket_send_tls(int fd, struct tcp_tls *t, struct tcp_tx *tx)
+{
+	const void *p;
+	size_t len;
+	ssize_t n;
+
+	for (;;) {
+		tcp_tls_put(t, tx);
+		len = tcp_tls_out(t, &p);
+		if (!len)
+			return 0;
+		n = send(fd, p, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0)
+			tcp_tls_sent(t, (size_t)n);
+	}
 }

@@ -4,12 +4,14 @@
 #define WEFT_NVMF_TCP_SOCKET_H
 
 #include "nvmf/tcp/rx.h"
+#include "nvmf/tcp/tls.h"
 #include "nvmf/tcp/tx.h"
 
 /* No delay, and who is gone is noticed. */
 void tcp_socket_tune(int fd);
 /*
- * Reads what is there, to where it belongs and behind that into the buffer: *ret_len bytes of it
+ * Reads what is there, to where it belongs (unless rx is NULL) and behind that into the buffer:
+ * *ret_len bytes of it
  * are for the owner to eat. How many came together; 0: the other side has closed; -errno, -EAGAIN
  * if nothing is there. *ret_drained: nothing more is.
  */
@@ -17,5 +19,7 @@ ssize_t tcp_socket_read(int fd, struct tcp_rx *rx, uint8_t *buffer, size_t room,
 			bool *ret_drained) must_use;
 /* Sends what waits. 0: all of it went; -EAGAIN: the socket takes no more; -errno. */
 int tcp_socket_send(int fd, struct tcp_tx *tx) must_use;
+/* The same in records. */
+int tcp_socket_send_tls(int fd, struct tcp_tls *t, struct tcp_tx *tx) must_use;
 
 #endif

@@ -99,6 +99,7 @@ static void op_destroy(struct transport_target *t)
 			close(tt->listeners[i].fd);
 	if (tt->epoll_fd >= 0)
 		close(tt->epoll_fd);
+	tcp_tls_context_destroy(tt->tls);
 	free(tt);
 }
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * NVMe/TCP for the target: listener.c has where it is reached, connection.c the sockets, queue.c
- * what comes on them, command.c data and responses, target.c the whole.
+ * NVMe/TCP for the target: listener.c has where it is reached, connection.c the sockets, secure.c
+ * TLS, queue.c what comes on them, command.c data and responses, target.c the whole.
  *
  * Each NVMe queue is a connection. Up to connection.c nothing of it knows a socket: bytes go in by
- * tcp_queue_input(), or straight to the memory that tcp_rx_wants() names, and come out by
- * tcp_tx_iov(). A queue is young until Connect has succeeded, and has what that takes till then:
- * one command and a page, for anybody can connect. Then it has as many commands as a host may have
- * under way, each with room for in-capsule data. What a host writes beyond that is asked for by
- * R2T once its host's share of the pool has memory for it.
+ * tcp_queue_wire(), or where they are PDUs straight to the memory that tcp_rx_wants() names, and
+ * come out by tcp_tx_iov(), or in records by tcp_queue_output(). A queue is young until Connect has
+ * succeeded, and has what that takes till then: one command and a page, for anybody can connect.
+ * Then it has as many commands as a host may have under way, each with room for in-capsule data.
+ * What a host writes beyond that is asked for by R2T once its host's share of the pool has memory
+ * for it.
  *
  * What a host has to do, take a response or send data, it does soon or loses the connection. What
  * breaks the protocol ends it with a terminate request that says why; then the socket stays until
@@ -23,6 +24,7 @@
 #include "base/time.h"
 #include "nvmf/tcp/rx.h"
 #include "nvmf/tcp/tcp.h"
+#include "nvmf/tcp/tls.h"
 #include "nvmf/tcp/tx.h"
 #include "nvmf/transport/share.h"
 
@@ -69,6 +71,8 @@ struct tcp_target {
 	uint64_t resume_ns;	 /* connections are not taken before, there being no descriptors */
 	bool shutting_down;
 	uint8_t buffer[TCP_BUFFER_BYTES]; /* what comes with headers passes through it */
+	uint8_t plain[TCP_TLS_RECORD];	  /* and where that was records, what they say */
+	struct tcp_tls_context *tls;	  /* when the first connection needs it */
 	/* Much waits to be sent. NULL: who looks takes it anyway. */
 	void (*flush)(struct tcp_queue *q);
 };
@@ -111,6 +115,8 @@ struct tcp_queue {
 	struct list link; /* of tcp_target.queues or .dying */
 	struct tcp_target *tt;
 	enum tcp_queue_state state;
+	struct tcp_tls *tls; /* NULL: it is plain, or has not begun */
+	bool decided;	     /* which */
 	struct tcp_rx rx;
 	struct tcp_tx tx;
 	struct list sending; /* in tcp_target.sending, or in none */
@@ -174,9 +180,21 @@ void tcp_queue_send(struct tcp_queue *q, struct tcp_out *o);
 /* A command has been given its memory. */
 void tcp_cmd_has_memory(struct tcp_cmd *c);
 
+/* What it has to send is to be sent at the end of the turn. */
+void tcp_queue_wants_flush(struct tcp_queue *q);
+
+/* --- secure.c --------------------------------------------------------------------------------- */
+
+/* What came by the connection, in order: plain, or records. */
+void tcp_queue_wire(struct tcp_queue *q, const uint8_t *p, size_t len);
+/* Nothing more will: the other side has ended it, or somebody on the way. */
+void tcp_queue_cut(struct tcp_queue *q);
+/* Of one that has TLS: what is to be sent, until tcp_tls_sent() is told. */
+size_t tcp_queue_output(struct tcp_queue *q, const void **ret);
+
 /* --- queue.c ---------------------------------------------------------------------------------- */
 
-/* What came, in order. */
+/* PDUs, in order. */
 void tcp_queue_input(struct tcp_queue *q, const uint8_t *p, size_t len);
 /* A queue of a connection that has come to a port, before any bytes; fd may be -1. NULL: there are
  * no resources for it. */

@@ -73,6 +73,7 @@ struct transport_host_config {
 	uint32_t resolve_timeout_ms;
 	bool plain_keys;		 /* RDMA: do without memory windows */
 	bool header_digest, data_digest; /* TCP: have them */
+	const struct auth_psk *tls;	 /* TCP: speak TLS by this key, which is copied; or NULL */
 };
 
 struct transport_host_info { /* each NULL where there is no such thing, or not yet */

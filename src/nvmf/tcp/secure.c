@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What comes on a connection before it is PDUs: whether it is TLS, which its first byte says, and
+ * if it is, what was said in its records. Between its beginning and Connect a queue has the time
+ * and the place of one that is young (share.h), whatever it spends them on.
+ */
+#include <stdio.h>
+
+#include "nvmf/tcp/target.h"
+
+static bool find(void *arg, const char *identity, struct auth_psk *ret)
+{
+	struct tcp_queue *q = arg;
+
+	return target_tls_find(q->tq.target, identity, ret);
+}
+
+/* Not one of ours, which is told as such: nothing was said yet that could be answered. */
+static void refuse(struct tcp_queue *q, const char *why)
+{
+	target_rejected(q->tq.target, q->tq.raddr, why);
+	tcp_queue_kill(q);
+}
+
+/* As things are at its port now. */
+static void decide(struct tcp_queue *q, uint8_t first)
+{
+	enum target_tls tls = q->tq.port->tls;
+	bool speaks = first == TCP_TLS_FIRST_BYTE;
+
+	q->decided = true;
+	if (speaks && tls == TARGET_TLS_NONE) {
+		refuse(q, "it speaks TLS, and the port does not");
+	} else if (!speaks && tls == TARGET_TLS_REQUIRED) {
+		refuse(q, "it does not speak TLS, and the port requires it");
+	} else if (speaks) {
+		if (!q->tt->tls)
+			q->tt->tls = tcp_tls_context_create(true);
+		q->tls = q->tt->tls ? tcp_tls_of_target(q->tt->tls, find, q) : NULL;
+		if (!q->tls)
+			refuse(q, "no resources");
+	}
+}
+
+static void ended(struct tcp_queue *q)
+{
+	char why[TCP_TLS_WHY_LEN + 8];
+
+	snprintf(why, sizeof(why), "TLS: %s", tcp_tls_why(q->tls));
+	if (tcp_tls_state(q->tls) == TCP_TLS_CLOSED)
+		tcp_queue_kill(q);
+	else if (q->tq.secure)
+		tcp_queue_fail(q, "%s", why);
+	else
+		refuse(q, why);
+}
+
+static void take_records(struct tcp_queue *q, const uint8_t *p, size_t len)
+{
+	const void *out;
+	size_t got;
+
+	tcp_tls_feed(q->tls, p, len);
+	while (q->state != TCP_QUEUE_DYING) {
+		ssize_t n = tcp_tls_take(q->tls, &q->rx, q->tt->plain, sizeof(q->tt->plain), &got);
+
+		if (tcp_tls_state(q->tls) == TCP_TLS_UP && !q->tq.secure)
+			target_tls_proved(&q->tq, tcp_tls_identity(q->tls));
+		if (n < 0)
+			ended(q);
+		if (n <= 0)
+			break;
+		tcp_queue_input(q, q->tt->plain, got);
+	}
+	if (tcp_tls_out(q->tls, &out))
+		tcp_queue_wants_flush(q);
+}
+
+void tcp_queue_wire(struct tcp_queue *q, const uint8_t *p, size_t len)
+{
+	if (!q->decided && len)
+		decide(q, *p);
+	if (q->tls)
+		take_records(q, p, len);
+	else
+		tcp_queue_input(q, p, len);
+}
+
+void tcp_queue_cut(struct tcp_queue *q)
+{
+	if (!q->tls || tcp_tls_state(q->tls) == TCP_TLS_CLOSED)
+		tcp_queue_kill(q);
+	else if (q->tq.secure)
+		tcp_queue_fail(q, "TLS: the connection ends before the host has ended it");
+	else
+		refuse(q, "TLS: it breaks off the handshake");
+}
+
+size_t tcp_queue_output(struct tcp_queue *q, const void **ret)
+{
+	tcp_tls_put(q->tls, &q->tx);
+	return tcp_tls_out(q->tls, ret);
+}
