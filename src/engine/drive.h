@@ -55,9 +55,9 @@ static inline bool drive_send_pending(const struct drive *d)
 	return rnic_tx_pending(d->rnic);
 }
 
-static inline bool drive_send_can_wait(const struct drive *d)
+static inline bool drive_send_can_wait(const struct drive *d, bool more)
 {
-	return rnic_tx_can_wait(d->rnic);
+	return rnic_tx_can_wait(d->rnic, more);
 }
 
 static inline bool drive_send_only_acks(const struct drive *d)

@@ -16,6 +16,7 @@
 #define HASTY_NS    (100 * NSEC_PER_MSEC)
 #define ANSWER_NS   (50 * NSEC_PER_USEC)
 #define ANSWERS_MIN 8
+#define BULK_MIN    8
 
 /* For who attends: that long it may be at something else. */
 #define ATTEND_LEASE_NS (2 * NSEC_PER_MSEC)
@@ -62,6 +63,15 @@ static void renew(struct lease *l, uint64_t now)
 	set_until(l, now + LEASE_NS);
 }
 
+static void polled(struct lease *l)
+{
+	l->called = true;
+	l->lost_at = 0;
+	if (l->unpolled)
+		l->bulk = l->unpolled >= BULK_MIN;
+	l->unpolled = 0;
+}
+
 bool lease_called(struct lease *l)
 {
 	const bool called = l->called;
@@ -72,15 +82,18 @@ bool lease_called(struct lease *l)
 
 void lease_polls(struct lease *l, uint64_t now)
 {
-	l->called = true;
-	l->lost_at = 0;
+	polled(l);
 	renew(l, now);
 }
 
 void lease_polled(struct lease *l)
 {
-	l->called = true;
-	l->lost_at = 0;
+	polled(l);
+}
+
+bool lease_in_bulk(const struct lease *l)
+{
+	return l->bulk;
 }
 
 uint64_t lease_keeps_until(const struct lease *l)
@@ -119,6 +132,7 @@ static void answered(struct lease *l, uint64_t now)
 void lease_posts(struct lease *l, uint64_t now)
 {
 	l->called = true;
+	l->unpolled++;
 	if (l->lost_at && now - l->lost_at < BACK_NS)
 		l->spin_ns = min_of(l->spin_ns * 2, SPIN_MAX_NS);
 	l->lost_at = 0;

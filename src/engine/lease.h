@@ -50,6 +50,8 @@ struct lease {
 	unsigned int late;	 /* so often in succession it waited for longer than a moment */
 	uint64_t written;	 /* since when a WRITE has no answer of the program; 0: none has */
 	unsigned int answers;	 /* so many WRITEs in succession had */
+	unsigned int unpolled;	 /* posts since the last poll */
+	bool bulk;		 /* and before that there were many */
 	unsigned int refused;	 /* would have attended, and sleep */
 	unsigned int told;	 /* wait to be told of what comes, and attend nothing */
 };
@@ -66,6 +68,8 @@ void lease_polled(struct lease *);
 void lease_posts(struct lease *, uint64_t now);
 /* May what was posted wait for the next call? */
 bool lease_holds(struct lease *, uint64_t now);
+/* Will more be posted before the next poll, as it was before the last? */
+bool lease_in_bulk(const struct lease *) must_use;
 /* All that there was is sent, or about to be. */
 void lease_sent(struct lease *, uint64_t now);
 /* A WRITE has come, of which nobody is told. */

@@ -85,7 +85,8 @@ static void flush(struct shard *s, bool may_wait)
 	if (s->dead)
 		return;
 	lease_posts(&s->lease, now);
-	if (!may_wait || !drive_send_can_wait(&s->drive) || !lease_holds(&s->lease, now))
+	if (!may_wait || !drive_send_can_wait(&s->drive, lease_in_bulk(&s->lease)) ||
+	    !lease_holds(&s->lease, now))
 		send_now(s, now);
 	else if (s->sleeps_until > lease_until(&s->lease))
 		shard_thread_wake(s);

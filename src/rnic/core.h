@@ -88,6 +88,7 @@ struct rnic {
 	const struct cc_ops *cc;       /* of every QP */
 	uint32_t unsent; /* bytes posted since the last turn to send, HELD_MIN at least for each */
 	bool hurried;	 /* one of them can not wait */
+	bool idle;	 /* one of them found nothing on the way before it */
 	bool pressing;	 /* of the active, some have more to send than qp_activate_for_ack() says */
 	uint64_t polls;	 /* of completion queues, and one */
 	uint64_t now;	 /* of the entry that is running, or of the last that had it */

@@ -117,8 +117,10 @@ int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, uint64_t n
 	if (likely(qp->state == RNIC_QPS_RTS)) {
 		qp_activate(qp);
 		qp->rnic->unsent += max_of(length, HELD_MIN);
-		if (length > qp->mtu || !qp->service->awaits || !qp->service->awaits(qp))
+		if (length > qp->mtu || !qp->service->awaits)
 			qp->rnic->hurried = true;
+		else if (!qp->service->awaits(qp))
+			qp->rnic->idle = true;
 	} else if (qp->state == RNIC_QPS_ERR || qp->state == RNIC_QPS_SQE) {
 		sq_flush(qp);
 		qp_settle(qp->rnic);

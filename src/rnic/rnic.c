@@ -215,15 +215,15 @@ size_t rnic_tx(struct rnic *r, struct packet_tx *pkts, size_t max, uint64_t now)
 	}
 	if (n < max) {
 		r->unsent = 0;
-		r->hurried = false;
+		r->hurried = r->idle = false;
 		r->pressing = false;
 	}
 	return n;
 }
 
-bool rnic_tx_can_wait(const struct rnic *r)
+bool rnic_tx_can_wait(const struct rnic *r, bool more)
 {
-	return !r->hurried && r->unsent < HELD_MAX;
+	return !r->hurried && (more || !r->idle) && r->unsent < HELD_MAX;
 }
 
 bool rnic_tx_only_acks(const struct rnic *r)

@@ -274,8 +274,8 @@ size_t rnic_tx(struct rnic *, struct packet_tx *pkts, size_t max, uint64_t now);
 /* Is there anything for rnic_tx to send? */
 bool rnic_tx_pending(const struct rnic *);
 /* May what was posted since the last rnic_tx() wait for company? It is little, and each of it is
- * behind something of its QP that the peer still has to answer. */
-bool rnic_tx_can_wait(const struct rnic *);
+ * behind something of its QP that the peer still has to answer, or more is going to be posted. */
+bool rnic_tx_can_wait(const struct rnic *, bool more);
 /* Is there something to send, and nothing but acknowledgements of WRITEs that were one packet each
  * and completed nothing here? */
 bool rnic_tx_only_acks(const struct rnic *);

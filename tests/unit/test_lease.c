@@ -160,6 +160,28 @@ static void what_is_posted_waits_only_under_a_lease(void **state)
 	assert_false(lease_holds(&l, now + 600 * US));
 }
 
+static void posts_for(struct lease *l, unsigned int n, uint64_t now)
+{
+	while (n--)
+		lease_posts(l, now);
+	lease_polls(l, now);
+}
+
+static void who_posted_many_between_two_polls_is_expected_to_do_so_again(void **state)
+{
+	struct lease l = new_lease();
+
+	(void)state;
+	posts_for(&l, 1, start);
+	assert_false(lease_in_bulk(&l));
+	posts_for(&l, 8, start);
+	assert_true(lease_in_bulk(&l));
+	posts_for(&l, 0, start); /* it waits for an answer */
+	assert_true(lease_in_bulk(&l));
+	posts_for(&l, 7, start);
+	assert_false(lease_in_bulk(&l));
+}
+
 static struct lease one_that_attended(uint64_t now)
 {
 	struct lease l = new_lease();
@@ -466,6 +488,7 @@ int main(void)
 		cmocka_unit_test(who_waited_for_memory_must_poll_twice_as_long_the_next_time),
 		cmocka_unit_test(who_comes_back_late_or_to_poll_is_not_punished),
 		cmocka_unit_test(what_is_posted_waits_only_under_a_lease),
+		cmocka_unit_test(who_posted_many_between_two_polls_is_expected_to_do_so_again),
 		cmocka_unit_test(
 			of_what_who_attends_posts_between_two_sleeps_all_but_the_first_waits),
 		cmocka_unit_test(who_attends_and_posts_on_is_not_taken_for_a_poller),

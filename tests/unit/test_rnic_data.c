@@ -594,24 +594,25 @@ static void little_behind_what_is_on_the_way_can_wait(void **state)
 
 	(void)state;
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
-	assert_false(rnic_tx_can_wait(r));
+	assert_false(rnic_tx_can_wait(r, false));
+	assert_true(rnic_tx_can_wait(r, true));
 	send_all(b);
-	assert_true(rnic_tx_can_wait(r));
-	for (n = 0; rnic_tx_can_wait(r); n++)
+	assert_true(rnic_tx_can_wait(r, false));
+	for (n = 0; rnic_tx_can_wait(r, false); n++)
 		assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
 	assert_int_equal(n, 64);
 	send_all(b);
-	for (n = 0; rnic_tx_can_wait(r); n++)
+	for (n = 0; rnic_tx_can_wait(r, false); n++)
 		assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 1024), 0);
 	assert_int_equal(n, 57);
 	send_all(b);
 	assert_int_equal(bed_rdma(b, 0, 3, RNIC_WR_RDMA_WRITE, 0, 0, 64u << 10), 0);
-	assert_false(rnic_tx_can_wait(r));
+	assert_false(rnic_tx_can_wait(r, true));
 	bed_run(b);
 	bed_sleep(b, 100 * MS); /* those that were taken and not delivered */
 	/* Nothing is on the way any more. */
 	assert_int_equal(bed_rdma(b, 0, 4, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
-	assert_false(rnic_tx_can_wait(r));
+	assert_false(rnic_tx_can_wait(r, false));
 	bed_close(b);
 }
 
@@ -624,11 +625,11 @@ static void what_nobody_answers_waits_behind_what_was_sent_since_the_last_poll(v
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(bed_send(b, 0, 1, 0, 8), 0);
-		assert_false(rnic_tx_can_wait(r));
+		assert_false(rnic_tx_can_wait(r, false));
 		send_all(b);
 		for (int k = 0; k < 3; k++) {
 			assert_int_equal(bed_send(b, 0, 1, 0, 8), 0);
-			assert_true(rnic_tx_can_wait(r));
+			assert_true(rnic_tx_can_wait(r, false));
 		}
 		send_all(b);
 		for (int k = 0; k < 4; k++)
