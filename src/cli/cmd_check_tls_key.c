@@ -38,6 +38,12 @@ static const struct argp_option options[] = {
 	{0},
 };
 
+static void no_keyring(struct argp_state *state)
+{
+	argp_error(state, "weft takes keys from files, and looks into no keyring of the kernel's: "
+			  "leave --insert and --keyring out");
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct check *c = state->input;
@@ -66,14 +72,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		c->way.compat = true;
 		return 0;
 	case KEY_KEYRING:
-		if (strncmp(arg, "NVMeTLSkey", 10) == 0) { /* as nvme-cli 2.3 had it */
+		if (strncmp(arg, "NVMeTLSkey", 10) == 0) /* as nvme-cli 2.3 had it */
 			c->word = arg;
-			return 0;
-		}
-		/* fall through */
+		else
+			no_keyring(state);
+		return 0;
 	case KEY_INSERT:
-		argp_error(state, "weft takes keys from files, and looks into no keyring of the "
-				  "kernel's: leave --insert and --keyring out");
+		no_keyring(state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
