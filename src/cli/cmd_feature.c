@@ -99,11 +99,6 @@ static const struct bits *const meanings[256] = {
 	[NVME_FID_RESV_PERSIST] = persist,
 };
 
-static uint32_t nsid_of(const struct feature *f)
-{
-	return f->page.nsid ? f->page.nsid : NVME_NSID_ALL;
-}
-
 static uint32_t len_of(const struct feature *f, uint8_t fid)
 {
 	return f->len ? f->len : nvme_feature_bytes(fid);
@@ -224,7 +219,7 @@ static bool get(const struct feature *f, uint8_t fid, uint8_t sel, struct host_r
 
 	*req = (struct host_request){
 		.sqe = {.opcode = NVME_ADMIN_GET_FEATURES,
-			.nsid = nsid_of(f),
+			.nsid = page_nsid(&f->page),
 			.cdw10 = fid | (uint32_t)sel << 8,
 			.cdw11 = fid == NVME_FID_HOST_ID ? f->cdw11 | 1 : f->cdw11,
 			.cdw14 = f->uuid},
@@ -359,7 +354,7 @@ static bool set(const struct feature *f)
 	uint32_t len = len_of(f, f->fid);
 	struct host_request req = {
 		.sqe = {.opcode = NVME_ADMIN_SET_FEATURES,
-			.nsid = nsid_of(f),
+			.nsid = page_nsid(&f->page),
 			.cdw10 = f->fid | (uint32_t)f->save << 31,
 			.cdw11 = f->value,
 			.cdw12 = f->cdw12,

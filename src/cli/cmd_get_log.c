@@ -105,11 +105,6 @@ static const struct argp argp = {
 	.children = nvme_opts_children,
 };
 
-static uint32_t nsid_of(const struct page *p)
-{
-	return p->nsid ? p->nsid : NVME_NSID_ALL;
-}
-
 static bool show(const struct get_log *g)
 {
 	const struct page *p = &g->page;
@@ -118,14 +113,13 @@ static bool show(const struct get_log *g)
 	if (p->raw || p->opts.format == OUTPUT_BINARY)
 		return write_raw(stdout, "standard output", p->data, p->len);
 	output_init(&o, stdout, p->opts.format);
-	output_note(&o, "Device:%s log-id:%u namespace-id:%#x", p->session->nqn, g->log.lid,
-		    nsid_of(p));
+	output_note(&o, "Device:%s log-id:%u namespace-id:%#x", p->nqn, g->log.lid, page_nsid(p));
 	if (p->opts.format == OUTPUT_TEXT) {
 		hexdump(stdout, p->data, p->len);
 		return output_finish(&o);
 	}
 	output_number(&o, "log-id", NULL, g->log.lid, NULL);
-	output_number(&o, "namespace-id", NULL, nsid_of(p), NULL);
+	output_number(&o, "namespace-id", NULL, page_nsid(p), NULL);
 	return output_bytes(&o, "data", NULL, p->data, p->len) && output_finish(&o);
 }
 
@@ -139,7 +133,7 @@ int cmd_get_log(int argc, char **argv)
 	p->opts.takes_binary = true;
 	p->opts.any_nsid = true;
 	cli_parse(&argp, "get-log", argc, argv, &g);
-	if (page_open(p) && page_log(p, &g.log, nsid_of(p)) && show(&g))
+	if (page_open(p) && page_log(p, &g.log, page_nsid(p)) && show(&g))
 		status = EXIT_OK;
 	session_close(p->session);
 	return status;

@@ -98,6 +98,7 @@ bool page_open(struct page *p)
 		p->session = session_open(&p->opts, &config);
 	nvme_opts_wipe(&p->opts);
 	p->nsid = p->opts.uri.nsid;
+	p->nqn = p->session ? p->session->nqn : NULL;
 	return p->session;
 }
 
@@ -114,6 +115,16 @@ bool page_identify(struct page *p, enum nvme_cns cns, uint32_t nsid, uint32_t cn
 	return session_exec(p->session, 0, &req, what);
 }
 
+/*
+ * What a controller is sure to transfer at a time; of the page of asymmetric access as much as may
+ * be, for Linux's target knows no offset there.
+ */
+static uint32_t piece_max(const struct session *s, uint8_t lid)
+{
+	return lid == NVME_LID_ANA ? max_of(s->host.transfer_max & ~3u, (uint32_t)NVME_IDENTIFY_LEN)
+				   : NVME_IDENTIFY_LEN;
+}
+
 /* Only the last piece gives up the event whose cause is in the page: what is asked for before it
  * belongs together. */
 bool page_log(struct page *p, const struct nvme_get_log *log, uint32_t nsid)
@@ -127,7 +138,7 @@ bool page_log(struct page *p, const struct nvme_get_log *log, uint32_t nsid)
 	if (!p->data)
 		return false;
 	for (uint32_t at = 0; at < p->len;) {
-		uint32_t len = min_of(p->len - at, (uint32_t)NVME_IDENTIFY_LEN);
+		uint32_t len = min_of(p->len - at, piece_max(s, log->lid));
 		struct nvme_get_log piece = *log;
 		struct host_request req = {
 			.sqe.nsid = nsid,

@@ -32,11 +32,24 @@ struct page {
 	uint32_t entries, cntid;
 
 	struct session *session;
+	const char *nqn;      /* the subsystem's: what nvme-cli has the device's name for */
 	struct nvme_id_ns ns; /* it, where that says how the structure is read */
 	uint32_t nsid;	      /* of the namespace it is about, if it is about one */
 	uint8_t *data;	      /* as it came */
 	uint32_t len;
 };
+
+/* All of them, where none is named. */
+static inline uint32_t page_nsid(const struct page *p)
+{
+	return p->nsid ? p->nsid : NVME_NSID_ALL;
+}
+
+/* The I/O command set that a page is of. */
+static inline uint8_t page_csi(const struct page *p)
+{
+	return p->csi < 0 ? NVME_CSI_NVM : (uint8_t)p->csi;
+}
 
 struct page_verb {
 	const char *name, *doc;
