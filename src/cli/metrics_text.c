@@ -6,42 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define U "%" PRIu64
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* How many bytes of p are a character; 0: it is no UTF-8. */
-static size_t utf8_length(const unsigned char *p)
-{
-	uint32_t c;
-	size_t n;
-
-	if (*p < 0x80)
-		return 1;
-	n = *p >= 0xf0 && *p < 0xf5   ? 4
-	    : *p >= 0xe0 && *p < 0xf0 ? 3
-	    : *p >= 0xc2 && *p < 0xe0 ? 2
-				      : 0;
-	c = n ? *p & (0x7fu >> n) : 0;
-	for (size_t i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	/* Longer than need be, a surrogate, beyond the last. */
-	if ((n == 3 && c < 0x800) || (n == 4 && c < 0x10000) || (c >= 0xd800 && c < 0xe000) ||
-	    c > 0x10ffff)
-		return 0;
-	return n;
-}
-
 static void put_value(FILE *f, const char *text)
 {
 	const unsigned char *p = (const unsigned char *)text;
+	uint32_t c;
 	size_t n;
 
 	for (; *p; p += n) {
-		n = utf8_length(p);
+		n = utf8_char((const char *)p, &c);
 		if (*p == '"') {
 			fputs("\\\"", f);
 		} else if (!n || *p < ' ' || *p == 0x7f || *p == '\\') {

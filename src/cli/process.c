@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 /* What changes the order in which a line is read, and what ends it. */
 static bool reorders(uint32_t c)
 {
@@ -18,30 +20,18 @@ static bool reorders(uint32_t c)
 
 /* The length of the character at p in UTF-8; 0 for none, and for what moves a terminal's cursor or
  * shows a line as another. */
-static size_t character(const unsigned char *p)
+static size_t character(const char *p)
 {
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t len = *p < 0x80 ? 1 : *p >> 5 == 6 ? 2 : *p >> 4 == 14 ? 3 : *p >> 3 == 30 ? 4 : 0;
 	uint32_t c;
+	size_t len = utf8_char(p, &c);
 
-	if (len < 2)
-		return len && *p >= 0x20 && *p != 0x7f ? 1 : 0;
-	c = *p & (0x7fu >> len);
-	for (size_t i = 1; i < len; i++) {
-		if (p[i] >> 6 != 2)
-			return 0;
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	return c < least[len] || c < 0xa0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ||
-			       reorders(c)
-		       ? 0
-		       : len;
+	return c < ' ' || (c >= 0x7f && c < 0xa0) || reorders(c) ? 0 : len;
 }
 
 void text_tame(char *text)
 {
 	while (*text) {
-		size_t len = character((const unsigned char *)text);
+		size_t len = character(text);
 
 		if (!len) {
 			*text = '?';
