@@ -46,8 +46,13 @@ static enum section group_section(enum object_kind kind, const char *group, size
 		const char *group;
 		enum section section;
 	} of[] = {
-		{"dhchap", SECTION_DHCHAP}, {"attr", SECTION_ATTR}, {"device", SECTION_DEVICE},
-		{"ana", SECTION_ANA},	    {"resv", SECTION_RESV}, {"param", SECTION_PARAM},
+		{"discovery", SECTION_DISCOVERY},
+		{"dhchap", SECTION_DHCHAP},
+		{"attr", SECTION_ATTR},
+		{"device", SECTION_DEVICE},
+		{"ana", SECTION_ANA},
+		{"resv", SECTION_RESV},
+		{"param", SECTION_PARAM},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(of); i++)
@@ -175,7 +180,7 @@ static int check_object(const struct edit *e, char *why, size_t room)
 		return fail(why, room, "%s: which one? Its path is like %s", verb,
 			    kind == OBJECT_ROOT ? "/subsystems/NQN" : object_types[kind].path);
 	case EDIT_SET:
-		if (whole && *object_types[kind].groups)
+		if (!e->path.list && *object_types[kind].groups)
 			return 0;
 		return fail(why, room, "set: a %s%s has no attributes", object_types[kind].what,
 			    e->path.list ? "s' list" : "");
@@ -266,6 +271,12 @@ int edit_parse(const char *const *words, size_t count, struct edit *ret, char *w
 	const char *path = NULL, *verb;
 	int error;
 
+	for (size_t i = 0; i < count; i++)
+		if (!object_text_valid(words[i]))
+			return fail(why, room,
+				    "word %zu is no text: UTF-8, without control "
+				    "characters",
+				    i + 1);
 	*ret = (struct edit){.path = {.kind = OBJECT_ROOT}};
 	if (count && words[0][0] == '/') {
 		path = *words++;

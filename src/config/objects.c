@@ -8,10 +8,11 @@
 
 #include <json-c/json.h>
 
+#include "base/utf8.h"
 #include "config/keys.h"
 
 const struct object_type object_types[OBJECT_KINDS] = {
-	[OBJECT_ROOT] = {.what = "root", .groups = "", .path = "/"},
+	[OBJECT_ROOT] = {.what = "target", .groups = "discovery", .path = "/"},
 #define X(kind, owner_kind, list_key, id_key, is_number, group_words, name, path_text) \
 	[OBJECT_##kind] = {.owner = OBJECT_##owner_kind,                               \
 			   .list = (list_key),                                         \
@@ -26,6 +27,18 @@ const struct object_type object_types[OBJECT_KINDS] = {
 
 /* --- paths -----------------------------------------------------------------------------------
  */
+
+bool object_text_valid(const char *text)
+{
+	uint32_t c;
+
+	for (size_t n; *text; text += n) {
+		n = utf8_char(text, &c);
+		if (!n || c < ' ' || (c >= 0x7f && c < 0xa0))
+			return false;
+	}
+	return true;
+}
 
 static bool is_hex(char c)
 {
@@ -78,16 +91,14 @@ static void tell_lists(enum object_kind owner, char *ret, size_t room)
 					      object_types[k].list);
 }
 
-/* A number is written as it is in the document. */
+/* A number is written as it is in the document, a name as text. */
 static bool name_valid(enum object_kind kind, char name[OBJECT_NAME_MAX])
 {
 	unsigned long v;
 	char *end;
 
-	if (!*name)
-		return false;
 	if (!object_types[kind].number)
-		return true;
+		return *name && object_text_valid(name);
 	errno = 0;
 	v = strtoul(name, &end, 10);
 	if (*name < '0' || *name > '9' || *end || errno || v > 0xffffffff)

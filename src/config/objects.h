@@ -45,6 +45,8 @@ struct object_path {
 	char owner[OBJECT_NAME_MAX]; /* its owner's, unless that is the root */
 };
 
+/* Of whole characters, none of which steers a terminal. */
+bool object_text_valid(const char *text);
 /* -EINVAL: why. */
 int object_path_parse(const char *text, struct object_path *ret, char *why, size_t room) must_use;
 /* Completes a path to a list. -EINVAL: that is no name. */

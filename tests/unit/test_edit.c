@@ -181,7 +181,11 @@ static void wrong_usage_is_told_with_what_is_right(void **state)
 	usage("set /subsystems/" S " device path=/x", "'device' is no KEY=VALUE");
 	usage("set /subsystems/" S " attr path=/x", "'attr.path' is no attribute of a subsystem");
 	usage("set /subsystems/" S "/allowed_hosts/" H " a=b", "no attributes");
-	usage("set / a=b", "no attributes");
+	usage("set / a=b", "discovery.nqn");
+	usage("create /hosts/nqn.\xff", "no text");
+	usage("create /hosts/nqn.%ff", "is no name of a host");
+	usage("create /hosts/nqn.%0a", "is no name of a host");
+	usage("set /subsystems/" S " model=a\033[2J", "word 3 is no text");
 	usage("create /subsystems/" S "/namespaces/1 /dev/x", "device.path");
 	usage("enable /subsystems/" S, "/namespaces/NSID");
 	usage("resize /ports/1", "/namespaces/NSID");
@@ -274,6 +278,8 @@ static void attributes_are_set_by_their_names(void **state)
 	edits(PORT(1, ""),
 	      "set /ports/1 portid=9 addr traddr=192.0.2.1 param inline_data_size=16384",
 	      PORT(9, ",'addr':{'traddr':'192.0.2.1'},'param':{'inline_data_size':'16384'}"));
+	edits("{}", "set / discovery nqn=nqn.2026-11.org.example:d",
+	      "{'discovery':{'nqn':'nqn.2026-11.org.example:d'}}");
 	edits(PORT(1, ",'referrals':[{'name':'r'}]"), "set /ports/1/referrals/r portid=5",
 	      PORT(1, ",'referrals':[{'name':'r','addr':{'portid':'5'}}]"));
 }
