@@ -53,6 +53,7 @@ enum {
 	KEY_TLS_KEY,
 	KEY_TLS_KEYS,
 	KEY_TLS_COMPAT,
+	KEY_CONTROL,
 };
 
 static const struct argp_option options[] = {
@@ -101,6 +102,10 @@ static const struct argp_option options[] = {
 	{"pcap", KEY_PCAP, "FILE", 0, CAPTURE_HELP, 0},
 	{"metrics", KEY_METRICS, "ADDRESS:PORT", 0,
 	 "Have figures there for Prometheus, at http://ADDRESS:PORT/metrics", 0},
+	{"control", KEY_CONTROL, "PATH", 0,
+	 "Have the socket there by which weft target changes what is served; none: have none. "
+	 "Default: one of this process in /run/weft, or $XDG_RUNTIME_DIR/weft of a user",
+	 0},
 	{"ready-fd", KEY_READY_FD, "FD", 0,
 	 "Write a line to this descriptor, and close it, once hosts can connect", 0},
 	{"output-format", KEY_OUTPUT, "normal|json", 0, "How it is told", 0},
@@ -282,6 +287,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 #endif
 		o->metrics = arg;
 		return 0;
+	case KEY_CONTROL:
+		o->control = arg;
+		return 0;
 	case KEY_READY_FD:
 		o->ready_fd = (int)cli_parse_number(state, "--ready-fd", arg, 0, INT_MAX);
 		return 0;
@@ -402,6 +410,10 @@ static int serve(struct serve *s, const sigset_t *signals)
 		status = serve_begin(s);
 	if (!status)
 		status = serve_metrics(s);
+	if (!status)
+		status = serve_control(s);
+	if (!status)
+		status = serve_watch_control(s);
 	if (status)
 		return status;
 	serve_tell_unused();

@@ -360,6 +360,17 @@ static void mark_going(const struct plan *p, bool going)
 	}
 }
 
+static void note_failure(const struct plan *p, const struct config_step *step)
+{
+	char *at = p->live->failed_at;
+
+	if (step->ns)
+		snprintf(at, LIVE_PLACE_MAX, "subsystems[%s].namespaces[%u].device.path",
+			 step->subsys->nqn, step->ns->nsid);
+	else if (step->port)
+		snprintf(at, LIVE_PLACE_MAX, "ports[%u].addr", step->port->portid);
+}
+
 static int prepare_all(struct plan *p)
 {
 	int error = 0;
@@ -370,6 +381,8 @@ static int prepare_all(struct plan *p)
 
 		r->step = &p->steps[p->done - 1];
 		error = prepare(p, r);
+		if (error)
+			note_failure(p, r->step);
 	}
 	list_for_each(k, &p->live->disks.all, struct disk, link)
 		k->claimed = false;
@@ -543,6 +556,7 @@ int live_become(struct live *l, struct config *to, size_t *ret_steps, char *why,
 	bool hosts_differ;
 	int error;
 
+	l->failed_at[0] = '\0';
 	error = live_hosts_prepare(to, &hosts, why, room);
 	if (error)
 		return error;

@@ -14,6 +14,8 @@
 #include "config/diff.h"
 #include "nvmf/target/target.h"
 
+#define LIVE_PLACE_MAX 320
+
 struct live_ns {
 	struct list link; /* of live_subsys.namespaces, of live.leaving, or of live.gone */
 	struct target_ns ns;
@@ -46,6 +48,8 @@ struct live {
 	struct disks disks;
 	struct config *config; /* NULL: nothing yet */
 	struct live_hosts hosts;
+	char failed_at[LIVE_PLACE_MAX]; /* the place in the document that it could not become, or ""
+					 */
 	struct list subsystems, ports;
 	struct list leaving, leaving_subsystems; /* hosts' work on them goes to its end */
 	struct list gone, gone_subsystems;	 /* it has: to be freed */

@@ -6,6 +6,8 @@
 #include <signal.h>
 
 #include "base/time.h"
+#include "cli/control.h"
+#include "cli/control_request.h"
 #include "cli/live.h"
 #include "cli/manager.h"
 #include "cli/nvme_uri.h"
@@ -39,6 +41,7 @@ struct serve_options {
 	struct serve_hosts keys;
 	struct serve_tls tls;
 	const char *nqn, *serial, *provider, *capture, *metrics;
+	const char *control; /* a path; "none"; NULL: where they usually are */
 	struct store_file_options file;
 	size_t pool_bytes;
 	enum output_format format;
@@ -53,6 +56,9 @@ struct serve {
 	struct shares shares;
 	struct serve_transports transports;
 	struct metrics *metrics; /* NULL: nobody asked for them */
+	struct control *control; /* NULL: there is none */
+	struct control_service requests;
+	pid_t control_pid; /* whose request is carried out */
 	int epoll_fd, signal_fd;
 	struct serve_say say;
 	struct manager manager;
@@ -76,14 +82,28 @@ int serve_document(struct serve_options *o, struct json_object **ret, char *why,
 int serve_begin(struct serve *s) must_use;
 /* Where sockets were handed over that nothing listens on. */
 void serve_tell_unused(void);
+/* While it serves: as live_become(), with the place in the document in why. */
+int serve_become(struct serve *s, struct config *to, size_t *ret_steps, char *why,
+		 size_t room) must_use;
 /* The file says something else, perhaps. It is all done, or nothing is. */
 void serve_reload(struct serve *s);
+
+/* Hosts are told of a namespace that has another size, and so is who reads what we say; of disks
+ * that take long or fail that one alone. */
+void serve_look_at_stores(struct serve *s, uint64_t now);
+
+/* --- serve_control.c -------------------------------------------------------------------------- */
+
+/* Has a control socket, if that is wanted. The exit status. */
+int serve_control(struct serve *s) must_use;
+void serve_control_end(struct serve *s);
 
 /* --- serve_loop.c ----------------------------------------------------------------------------- */
 
 /* To be waked by signals and disks, and by whoever wants figures; the exit status. */
 int serve_loop_init(struct serve *s, const sigset_t *signals) must_use;
 int serve_metrics(struct serve *s) must_use;
+int serve_watch_control(struct serve *s) must_use;
 /* Serves until it is told to end; false: at its end work was left undone. */
 bool serve_loop(struct serve *s) must_use;
 /*

@@ -25,6 +25,9 @@ static void listen_where_handed(struct serve_options *o)
 	}
 }
 
+/* While hosts are there, and when one comes, files are looked at: they may have another size. */
+#define MEASURE_NS NSEC_PER_SEC
+
 static void default_listen(struct serve_options *o)
 {
 	if (!o->listen_count)
@@ -125,6 +128,34 @@ static void say_step(void *ctx, const struct config_step *step)
 		serve_say_step(&s->say, step);
 }
 
+int serve_become(struct serve *s, struct config *to, size_t *ret_steps, char *why, size_t room)
+{
+	char text[640];
+	int error;
+
+	s->live.changed = say_step;
+	s->changes = 0;
+	error = live_become(&s->live, to, ret_steps, text, sizeof(text));
+	if (error)
+		snprintf(why, room, "%s%s%s", s->live.failed_at, *s->live.failed_at ? ": " : "",
+			 text);
+	else
+		s->measure_ns = 0;
+	return error;
+}
+
+/* The file was read again: what was not saved is gone. */
+static void forget_edits(struct serve *s)
+{
+	const uint64_t lost = s->requests.edits - s->requests.saved;
+
+	if (lost)
+		cli_warn("%s: the file wins: %llu %s by `weft target` that %s not saved %s gone",
+			 s->opt.config, (unsigned long long)lost, lost == 1 ? "edit" : "edits",
+			 lost == 1 ? "was" : "were", lost == 1 ? "is" : "are");
+	s->requests.saved = s->requests.edits;
+}
+
 void serve_reload(struct serve *s)
 {
 	struct tls_keys keys;
@@ -137,16 +168,14 @@ void serve_reload(struct serve *s)
 		return;
 	}
 	tell_warnings(s, c);
-	s->live.changed = say_step;
-	s->changes = 0;
-	if (live_become(&s->live, c, &steps, why, sizeof(why)) != 0) {
+	if (serve_become(s, c, &steps, why, sizeof(why)) != 0) {
 		config_free(c);
 		tls_keys_free(&keys);
 		cli_warn("%s: %s; nothing has changed", s->opt.config, why);
 		return;
 	}
 	steps += serve_tls_become(&s->opt.tls, &keys);
-	s->measure_ns = 0;
+	forget_edits(s);
 	serve_answer(&s->say, "%s: read again, %zu %s", s->opt.config, steps,
 		     steps == 1 ? "change" : "changes");
 }
@@ -175,4 +204,25 @@ int serve_begin(struct serve *s)
 	if (s->changes > CHANGES_TOLD)
 		serve_answer(&s->say, "%zu more that are served", steps - CHANGES_TOLD);
 	return 0;
+}
+
+/* --- sizes ------------------------------------------------------------------------------------ */
+
+static void size_changed(void *ctx, const struct live_ns *n)
+{
+	struct serve *s = ctx;
+	char size[32];
+
+	serve_say(&s->say, LOG_LEVEL_INFO, s->target.group.now_ns, "%s: %s now (namespace %u)",
+		  n->disk->path, text_bytes(size, sizeof(size), n->ns.store->size), n->ns.nsid);
+}
+
+void serve_look_at_stores(struct serve *s, uint64_t now)
+{
+	bool hosts = s->target.ctrl_count > s->target.discovery_count;
+	bool more = disks_settle(&s->live.disks, now);
+
+	s->measure_ns = hosts || more ? now + MEASURE_NS : DEADLINE_NEVER;
+	live_measure(&s->live, size_changed, s);
+	target_group_watch(&s->target.group, now);
 }

@@ -23,8 +23,6 @@
 
 /* After work, look for more this long before sleeping: waking up costs more than that. */
 #define POLL_NS (50 * NSEC_PER_USEC)
-/* While hosts are there, and when one comes, files are looked at: they may have another size. */
-#define MEASURE_NS NSEC_PER_SEC
 /* At the end: what takes so long is told, and what takes so long is given up; together below what
  * service managers give. */
 #define TOLD_NS (5 * NSEC_PER_SEC)
@@ -79,6 +77,13 @@ int serve_metrics(struct serve *s)
 }
 #endif
 
+int serve_watch_control(struct serve *s)
+{
+	if (s->control && watch(s, control_fd(s->control)) < 0)
+		return cli_fail("cannot set up waiting: %s", errno_text(errno));
+	return 0;
+}
+
 /* --- turns ------------------------------------------------------------------------------------ */
 
 static void reload(struct serve *s)
@@ -110,6 +115,7 @@ static void on_signal(struct serve *s)
 		s->told_ns = time_now_ns() + TOLD_NS;
 		s->give_up_ns = time_now_ns() + SERVE_GIVE_UP_NS;
 		serve_transports_shutdown(&s->transports);
+		serve_control_end(s);
 	}
 }
 
@@ -144,6 +150,8 @@ static void sleep_until_something(struct serve *s, uint64_t now)
 	deadline = min_of(deadline, manager_deadline(s));
 	if (s->metrics)
 		deadline = min_of(deadline, metrics_next_deadline(s->metrics));
+	if (s->control)
+		deadline = min_of(deadline, control_next_deadline(s->control));
 	if (s->stopping) {
 		deadline = min_of(deadline, s->told_ns);
 		deadline = min_of(deadline, s->give_up_ns);
@@ -161,28 +169,12 @@ static void sleep_until_something(struct serve *s, uint64_t now)
 			store_engine_clear(s->engine);
 		else if (s->metrics && ev[i].data.fd == metrics_fd(s->metrics))
 			metrics_process(s->metrics, time_now_ns());
+		else if (s->control && ev[i].data.fd == control_fd(s->control))
+			control_process(s->control, time_now_ns());
 	}
-}
-
-static void size_changed(void *ctx, const struct live_ns *n)
-{
-	struct serve *s = ctx;
-	char size[32];
-
-	serve_say(&s->say, LOG_LEVEL_INFO, s->target.group.now_ns, "%s: %s now (namespace %u)",
-		  n->disk->path, text_bytes(size, sizeof(size), n->ns.store->size), n->ns.nsid);
-}
-
-/* Hosts are told of a namespace that has another size, and so is who reads what we say; of disks
- * that take long or fail that one alone. */
-static void look_at_stores(struct serve *s, uint64_t now)
-{
-	bool hosts = s->target.ctrl_count > s->target.discovery_count;
-	bool more = disks_settle(&s->live.disks, now);
-
-	s->measure_ns = hosts || more ? now + MEASURE_NS : DEADLINE_NEVER;
-	live_measure(&s->live, size_changed, s);
-	target_group_watch(&s->target.group, now);
+	if (s->control && control_next_deadline(s->control) != DEADLINE_NEVER &&
+	    time_now_ns() >= control_next_deadline(s->control))
+		control_process(s->control, time_now_ns());
 }
 
 /* Whoever waits for the end is told, once, that it takes long. */
@@ -206,7 +198,7 @@ bool serve_loop(struct serve *s)
 		if (now >= target_next_deadline(&s->target))
 			target_tick(&s->target, now);
 		if (now >= s->measure_ns || store_engine_measured(s->engine))
-			look_at_stores(s, now);
+			serve_look_at_stores(s, now);
 		any = serve_transports_process(&s->transports, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;
 		live_process(&s->live);
@@ -224,6 +216,8 @@ bool serve_loop(struct serve *s)
 			on_signal(s);
 			if (s->metrics)
 				metrics_process(s->metrics, now);
+			if (s->control)
+				control_process(s->control, now);
 		}
 		tell_manager(s, now);
 		if (!s->stopping)

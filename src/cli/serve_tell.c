@@ -185,6 +185,8 @@ static bool tell_all(struct serve *s)
 	} else {
 		tell_one(s, &o);
 	}
+	if (s->control && s->opt.format == OUTPUT_JSON)
+		output_string(&o, "control", NULL, control_path(s->control));
 	if (!output_finish(&o))
 		return false;
 	if (s->opt.format == OUTPUT_TEXT)

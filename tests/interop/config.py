@@ -70,7 +70,10 @@ class Config:
             f.write(doc if isinstance(doc, str) else json.dumps(doc, sort_keys=True, indent=2))
 
     def start(self, *argv):
-        p = lab.Program(self.hosts[0], [self.weft, *argv], f"{self.path}/{len(self.programs)}-{argv[0]}.log")
+        return self.start_as([], *argv)
+
+    def start_as(self, user, *argv):
+        p = lab.Program(self.hosts[0], [*user, self.weft, *argv], f"{self.path}/{len(self.programs)}-{argv[0]}.log")
         self.programs.append(p)
         return p
 
@@ -345,11 +348,15 @@ def made_disk_grows(c):
     same(blocks(), before, "blocks of what was not done")
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def arguments(doc):
+    p = argparse.ArgumentParser(description=doc.splitlines()[0])
     p.add_argument("build")
     p.add_argument("--transport", choices=("rdma", "tcp"), default="rdma")
-    args = p.parse_args()
+    return p.parse_args()
+
+
+def main():
+    args = arguments(__doc__)
     lab.enter()
     c = Config(args.build, args.transport)
     c.run("what the file says", as_it_says)

@@ -52,6 +52,22 @@ if lint:
     faults += [l.replace(tree.TOP + "/", "") for l in lint.stdout.splitlines()
                if "referenced manual not found" not in l]
 
+target = tree.read("docs/man/weft-target.1")
+verbs = re.findall(r'^X\(\w+, "([a-z]+)"', tree.read("src/config/verbs.def"), re.M)
+paths = re.findall(r'"(/[\w/]+)"\)$', tree.read("src/config/objects.def"), re.M)
+groups = {"DISCOVERY": "discovery", "DHCHAP": "dhchap", "ATTR": "attr", "DEVICE": "device", "ANA": "ana", "RESV": "resv",
+          "ADDR": "addr", "PARAM": "param", "REFERRAL_ADDR": "addr"}
+for section, body in re.findall(r"^\t\[SECTION_(\w+)\] = \{(.*?)\}\},?$", tree.read("src/config/keys.c"), re.M | re.S):
+    for key in re.findall(r'\{"(\w+)"(?!, KIND_(?:OBJECT|LIST))', body + "}") if section in groups else ():
+        seen += 1
+        if not re.search(rf"\b{groups[section]}\.{key}\b", target):
+            faults.append(f"docs/man/weft-target.1: no attribute {groups[section]}.{key}")
+seen += len(verbs) + len(paths)
+faults += [f"docs/man/weft-target.1: no verb {v}" for v in verbs if not re.search(rf"\bCm {v}\b", target)]
+faults += [f"docs/man/weft-target.1: no path {p}" for p in paths if f".It Li {p}\n" not in target]
+if len(verbs) < 5 or len(paths) < 5:
+    faults.append("src/config: verbs.def and objects.def are not what this rule reads")
+
 causes = re.findall(r'^X\(\w+, (\d+), "([^"]+)"\)', tree.read("src/rnic/cause.def"), re.M)
 listed = re.findall(r"^\.It Li (\d+)\n(.*)", tree.read("docs/man/weft.7"), re.M)
 seen += len(causes)
