@@ -17,6 +17,7 @@ import threading
 
 import lab
 
+SOCKET = os.path.join(tempfile.gettempdir(), f"weft-completion-{os.getpid()}")
 HERE = os.path.join(lab.TOP, "src", "cli", "completion")
 # What bash makes of a line, by its COMP_WORDBREAKS.
 BASH = '''source "$1/weft.bash"; shift
@@ -141,7 +142,12 @@ def check(shell, weft, commands):
                 yield f"{c} {short}: not {choice}"
     if words < 5:
         yield "hardly an option has words to choose from"
-    for line, word, there in (("weft serve so", "some.img", True), ("weft cp --verify so", "some.img", True),
+    for line, word, there in (("weft target cre", "create", True), ("weft target ls so", "some.img", False),
+                              ("weft target restore so", "some.img", True),
+                              (f"weft target -s {SOCKET} ls /sub", "/subsystems/nqn.a:s/namespaces/1", True),
+                              (f"weft target -s {SOCKET} remove /ports", "/ports/1", True),
+                              (f"weft target -s {SOCKET} remove /ports", "/hosts", False),
+                              ("weft serve so", "some.img", True), ("weft cp --verify so", "some.img", True),
                               ("weft id-ns so", "some.img", False),
                               ("weft write -d so", "some.img", True),
                               ("weft write --data=so", "some.img", True),
@@ -153,9 +159,27 @@ def check(shell, weft, commands):
             yield f"{line!r}: {word} is {'not ' if there else ''}completed"
 
 
+class Target:
+    """A service, whose socket is where it can be named in a word."""
+
+    def __init__(self, build):
+        self.process = subprocess.Popen(
+            [os.path.join(build, "weft"), "serve", "null:1m", "-n", "nqn.a:s", "-l", "tcp://127.0.0.1",
+             "--control", SOCKET], stdout=subprocess.PIPE, text=True, preexec_fn=lab.die_with_parent)
+        while "ready" not in self.process.stdout.readline():
+            if self.process.poll() is not None:
+                raise RuntimeError("weft serve does not start")
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
 def main():
     build, name = os.path.abspath(sys.argv[1]), sys.argv[2]
     lab.need(name)
+    lab.enter()
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with open(os.path.join(lab.TOP, "src", "cli", "commands.def"), encoding="utf-8") as f:
         commands = re.findall(r'^X\(\w+,\s*"([^"]+)"', f.read(), re.M)
     report = lab.Report(build, f"completion-{name}")
@@ -165,7 +189,9 @@ def main():
             with open(os.path.join(scratch, file), "wb"):
                 pass
         shell = {"bash": Bash, "zsh": Zsh}[name](build, scratch)
+        target = Target(build)
         faults = list(check(shell, os.path.join(build, "weft"), commands))
+        target.close()
         shell.close()
     if faults:
         report.fail(name, path, "\n  ".join(faults))

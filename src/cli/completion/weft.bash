@@ -72,11 +72,39 @@ _weft()
 		return
 	done < <(sed -nE 's/^ {2,6}((-.), )?(--[^ ]+).*/\3 \2/p' <<<"$help")
 
+	if [[ $help == *'[VERB '* && $cur != -* ]]; then
+		_weft_verbs "$weft" "$command" "$help"
+		return
+	fi
 	if [[ $cur == -* ]]; then
 		COMPREPLY=($(compgen -W "${words[*]}" -- "$cur"))
 		[[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
 	elif [[ $help =~ (Usage|or):[^$'\n']*' FILE' ]]; then
 		_weft_files "$cur"
+	fi
+}
+
+# Verbs, and paths of what there is, which "weft target ls -p" shows.
+_weft_verbs()
+{
+	local verbs verb='' service=() line=${COMP_LINE:0:COMP_POINT} full i
+	# A name's colons are words of their own, unless COMP_WORDBREAKS has no ":".
+	full=${line##*[[:space:]]}
+	[ -n "$COMP_LINE" ] || full=$cur
+	verbs=$(sed -nE 's/^  ([a-z]+) .*/\1/p' <<<"${3#*What is to be done:}")
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		-s | --service) service=(-s "${COMP_WORDS[i + 1]}") ;;
+		esac
+		[[ " "${verbs//$'\n'/ }" " == *" ${COMP_WORDS[i]} "* ]] && verb=${verb:-${COMP_WORDS[i]}}
+	done
+	if [[ $verb == save || $verb == restore ]]; then
+		_weft_files "$cur"
+	elif [[ $full == /* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "$("$1" "$2" "${service[@]}" ls -p 2>/dev/null)" -- "$full")
+		[ "$full" = "$cur" ] || COMPREPLY=("${COMPREPLY[@]#"${full%"$cur"}"}")
+	elif [ -z "$verb" ]; then
+		COMPREPLY=($(compgen -W "$verbs" -- "$cur"))
 	fi
 }
 
