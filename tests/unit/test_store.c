@@ -220,8 +220,10 @@ static void memory_gets_another_size(void **state)
 	assert_int_equal(run(NULL, s, STORE_WRITE, 3 * SIZE, SIZE, out, 0), 0);
 	assert_int_equal(run(NULL, s, STORE_READ, 3 * SIZE, SIZE, in, 0), 0);
 	assert_memory_equal(in, out, SIZE);
-	/* More than there is memory to keep account of: it stays as it is. */
-	assert_int_equal(store_resize(s, UINT64_MAX >> 1 & ~511ull), -ENOMEM);
+	/* More than there is memory to keep account of: it stays as it is. A sanitizer's heap does
+	 * not say so, but ends the program. */
+	if (!SANITIZED_HEAP)
+		assert_int_equal(store_resize(s, UINT64_MAX >> 1 & ~511ull), -ENOMEM);
 	assert_int_equal(s->size, 4 * SIZE);
 	assert_int_equal(run(NULL, s, STORE_READ, 3 * SIZE, SIZE, in, 0), 0);
 	assert_memory_equal(in, out, SIZE);
