@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/errno_text.h"
@@ -440,6 +441,17 @@ static int serve(struct serve *s, const sigset_t *signals)
 	return status;
 }
 
+/* Each connection takes one: as many as there may be. */
+static void share_descriptors(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
+		return;
+	r.rlim_cur = r.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &r);
+}
+
 int cmd_serve(int argc, char **argv)
 {
 	static struct serve s = {.opt = {.pool_bytes = POOL_DEFAULT, .ready_fd = -1}};
@@ -473,5 +485,6 @@ int cmd_serve(int argc, char **argv)
 		sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	share_descriptors();
 	return serve(&s, &signals);
 }

@@ -137,6 +137,7 @@ static void set_attributes(struct target_subsys *t, const struct config_subsys *
 		 s->firmware ? s->firmware : WEFT_VERSION);
 	t->cntlid_min = s->cntlid_min;
 	t->cntlid_max = s->cntlid_max;
+	t->qid_max = s->qid_max;
 }
 
 static int prepare_subsys(struct plan *p, struct prepared *r)
@@ -490,6 +491,7 @@ static void set_port(struct live *l, struct live_port *p, const struct prepared 
 
 	p->offered = r->offered;
 	p->referrals = r->referrals;
+	p->port->entries_max = c->max_queue_size;
 	target_port_tell(l->target, p->port, c->portid, p->referrals,
 			 fill_referrals(p->referrals, c));
 	target_port_offer(l->target, p->port, p->offered, c->subsys_count);

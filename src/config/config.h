@@ -52,6 +52,7 @@ struct config_subsys {
 	uint32_t host_count;
 	const char *serial, *model, *firmware; /* NULL: not told */
 	uint16_t cntlid_min, cntlid_max;
+	uint16_t qid_max; /* 0: not told */
 	struct config_ns *ns;
 	uint32_t ns_count;
 };
@@ -72,6 +73,7 @@ enum config_tls { CONFIG_TLS_NONE, CONFIG_TLS_REQUIRED, CONFIG_TLS_OFFERED };
 
 struct config_port {
 	uint16_t portid;
+	uint16_t max_queue_size; /* 0: not told */
 	struct config_addr addr;
 	enum config_tls tls;
 	const char **subsystems; /* their NQNs */

@@ -262,6 +262,7 @@ static void read_attr(struct reader *r, struct json_object *attr, struct config_
 		s->cntlid_max = (uint16_t)min_of(
 			member_number(r, attr, "cntlid_max", 1, 0xffff, CNTLID_MAX),
 			(uint64_t)CNTLID_MAX);
+		s->qid_max = (uint16_t)member_number(r, attr, "qid_max", 1, 0xffff, 0);
 		if (s->cntlid_min > s->cntlid_max)
 			reader_fail(r, "cntlid_min", "it is above cntlid_max");
 	}
@@ -476,6 +477,22 @@ static bool read_port_addr(struct reader *r, struct json_object *addr, struct co
 	return known;
 }
 
+/* What nvmetcli saves where nobody has said anything is -1. */
+static void read_param(struct reader *r, struct json_object *param, struct config_port *p)
+{
+	const size_t len = r->len;
+	const char *size;
+
+	reader_enter(r, "param");
+	if (param && reader_check(r, SECTION_PARAM, param)) {
+		size = member_text(param, "max_queue_size");
+		if (strcmp(size, "-1") != 0 && strcmp(size, "0") != 0)
+			p->max_queue_size =
+				(uint16_t)member_number(r, param, "max_queue_size", 16, 1024, 0);
+	}
+	reader_back(r, len);
+}
+
 static bool read_port(struct reader *r, struct json_object *obj, struct config_port *p)
 {
 	bool served;
@@ -486,7 +503,7 @@ static bool read_port(struct reader *r, struct json_object *obj, struct config_p
 	if (!member(obj, "portid"))
 		reader_fail(r, "portid", "a number is missing");
 	served = read_port_addr(r, member(obj, "addr"), p);
-	check_part(r, obj, "param", SECTION_PARAM);
+	read_param(r, member(obj, "param"), p);
 	p->subsystems = read_names(r, member(obj, "subsystems"), "subsystems", subsys_known,
 				   "subsystem", &p->subsys_count);
 	check_ana_groups(r, member(obj, "ana_groups"));

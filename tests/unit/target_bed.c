@@ -184,7 +184,12 @@ void bed_queue_open(struct bed *b, struct bed_queue *q, uint16_t qid)
 
 void bed_queue_open_in(struct target_group *g, struct bed *b, struct bed_queue *q, uint16_t qid)
 {
-	memset(q, 0, sizeof(*q));
+	/* Pages that no command has come to stay nobody's. */
+	for (unsigned i = 0; i < ARRAY_SIZE(q->cmds); i++)
+		if (q->cmds[i].queue)
+			memset(&q->cmds[i], 0, sizeof(q->cmds[i]));
+	q->disconnect_asked = q->hold_fetches = q->arrived = false;
+	q->next_cid = 0;
 	q->bed = b;
 	q->tq = (struct target_queue){.group = g,
 				      .ops = &bed_ops,

@@ -48,7 +48,7 @@ struct slow_store { /* keeps operations until told */
 	bool hold;
 	bool cancels; /* what it keeps it gives back */
 	int fail;     /* -errno of the next operation, 0 none */
-	struct store_op *held[512];
+	struct store_op *held[TARGET_CTRLS_MAX];
 	unsigned count, writes_fua, flushes;
 };
 

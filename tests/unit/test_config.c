@@ -144,8 +144,6 @@ static void what_has_no_effect_is_named(void **state)
 	warned("{'discovery':{'nqn':'nqn.2026-11.org.example:d'}}", NULL);
 	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'pi_enable':'1'}}]}",
 	       "subsystems[0].attr.pi_enable: ");
-	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'qid_max':'8'}}]}",
-	       "subsystems[0].attr.qid_max: ");
 	warned("{'subsystems':[{'nqn':'" S1 "','passthru':[{'enable':1,'device':{'path':'/x'}}]}]}",
 	       "subsystems[0].passthru[0].enable: ");
 	warned("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,'ana_grpid':2}]}]}",
@@ -167,7 +165,8 @@ static void what_has_no_effect_is_named(void **state)
 	       "'namespaces':[{'ana_grpid':1,'ana':{'grpid':'1'},'nsid':1,'resv':{'enable':'0'}}]}]"
 	       ","
 	       "'ports':[{'portid':1,'addr':" ADDR ",'ana_groups':[{'grpid':1,'ana':"
-	       "{'state':'optimized'}}],'param':{'inline_data_size':'-1','pi_enable':'0'}}]}",
+	       "{'state':'optimized'}}],'param':{'inline_data_size':'-1','max_queue_size':'-1','pi_"
+	       "enable':'0'}}]}",
 	       NULL);
 }
 
@@ -199,6 +198,10 @@ static void what_is_wrong_is_named_by_its_place(void **state)
 	refused("{'hosts':[" HOST "," HOST "]}", "hosts[1].nqn: ");
 	refused("{'hosts':[{'nqn':'nqn.2026-11.org.example:h','dhchap':3}]}", "hosts[0].dhchap: ");
 	refused("{'discovery':{'nqn':'d'}}", "discovery.nqn: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','attr':{'qid_max':'0'}}]}",
+		"subsystems[0].attr.qid_max: ");
+	refused("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'max_queue_size':'15'}}]}",
+		"ports[0].param.max_queue_size: ");
 	refused("{'discovery':{'nqn':'" S1 "'},'subsystems':[{'nqn':'" S1 "'}]}",
 		"subsystems[0].nqn: ");
 	refused("{'subsystems':[{}]}", "subsystems[0].nqn: ");
@@ -529,7 +532,7 @@ static void what_stays_is_no_step(void **state)
 		DOC(SUBSYS(S2, NS(2)) "," SUBSYS(S1, NS(1)), PORT(1, ADDR, "'" S2 "','" S1 "'")),
 		"");
 	differs(doc,
-		DOC("{'nqn':'" S1 "','attr':{'qid_max':3},'namespaces':[" NS(1) "]}",
+		DOC("{'nqn':'" S1 "','attr':{'ieee_oui':'0x010203'},'namespaces':[" NS(1) "]}",
 		    PORT(1, ADDR, "'" S1 "'")),
 		"");
 }

@@ -288,6 +288,22 @@ static bool may_open(const char *address)
 	return true;
 }
 
+/* The rule is that of connections; one that holds nothing may have all there is. */
+static void a_host_may_not_have_more_entries_than_are_left(void **state)
+{
+	(void)state;
+	assert_true(share_entries_take(&queues[0][0].share, SHARE_ENTRIES_MAX / 2 - 64));
+	assert_false(share_entries_take(&queues[0][1].share, 65));
+	assert_true(share_entries_take(&queues[0][1].share, 64));
+	assert_false(share_entries_take(&queues[0][1].share, 1));
+	assert_false(share_entries_take(&queues[1][0].share, SHARE_ENTRIES_MAX / 2 + 1));
+	assert_true(share_entries_take(&queues[1][0].share, SHARE_ENTRIES_MAX / 4));
+	share_queue_fini(&queues[0][0].share); /* and what it had is others' */
+	assert_int_equal(shares.entry_count, SHARE_ENTRIES_MAX / 4 + 64);
+	assert_true(open_from(&queues[0][0], "10.0.0.1"));
+	assert_true(share_entries_take(&queues[0][1].share, 1024));
+}
+
 static void a_host_may_not_have_more_queues_than_are_left(void **state)
 {
 	struct share_host *a = queues[0][0].share.host;
@@ -383,6 +399,8 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(hosts_take_turns_and_so_do_their_queues, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(a_host_may_not_have_more_entries_than_are_left,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_host_may_not_have_more_queues_than_are_left,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(

@@ -742,7 +742,7 @@ static void an_address_has_no_more_controllers_than_are_left(void **state)
 	assert_int_equal(m, TARGET_CTRLS_MAX / 4);
 	/* Those for discovery are counted apart. */
 	d = connect_all(b, disc, max, 1, NVMF_DISCOVERY_NQN, &refusal);
-	assert_int_equal(d, TARGET_DISCOVERY_CTRLS_MAX / 2);
+	assert_int_equal(d, TARGET_DISCOVERY_HOST_MAX);
 	assert_int_equal(refusal, NVME_SC_CONNECT_CTRL_BUSY);
 	close_all(other, m);
 	m = connect_all(b, other, max, 3, BED_NQN, &refusal);

@@ -509,6 +509,45 @@ static void the_number_of_queues_is_granted_up_to_the_limit(void **state)
 	bed_destroy(b);
 }
 
+/* As nvmetcli's qid_max and max_queue_size say. */
+static void a_subsystem_and_a_port_may_allow_less(void **state)
+{
+	struct bed *b = bed_create();
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	struct nvme_id_ctrl id;
+	struct cursor c = page(b);
+	uint64_t v;
+
+	(void)state;
+	b->subsys.qid_max = 3;
+	b->port.entries_max = 20;
+	bed_queue_open(b, &b->admin, 0); /* of which there may be as many as ever */
+	assert_int_equal(bed_connect(&b->admin, &a, NULL), 0);
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC,
+					  NVME_CC_EN | NVME_CC_IOSQES_64 | NVME_CC_IOCQES_16),
+			 0);
+	assert_int_equal(NVME_CAP_MQES(bed_property_get(&b->admin, NVME_PROP_CAP, true)), 19);
+	assert_int_equal(identify(b, NVME_CNS_CTRL, 0), 0);
+	nvme_id_ctrl_get(&c, &id);
+	assert_int_equal(id.maxcmd, 20);
+	assert_int_equal(set_feature(b, NVME_FID_NUM_QUEUES, NVME_NUM_QUEUES(10, 10), &v), 0);
+	assert_int_equal(v, NVME_NUM_QUEUES(3, 3));
+	assert_int_equal(get_feature(b, NVME_FID_NUM_QUEUES, NVME_SEL_DEFAULT, &v), 0);
+	assert_int_equal(v, NVME_NUM_QUEUES(3, 3));
+	a = bed_connect_args(3, 1);
+	a.co.sqsize = 20;
+	bed_queue_open(b, &b->io, 3);
+	assert_int_equal(bed_connect(&b->io, &a, &v), STATUS(NVME_SC_CONNECT_INVALID_PARAM));
+	assert_int_equal(NVMF_CONNECT_IPO(v), NVMF_CONNECT_SQE_SQSIZE);
+	a.co.sqsize = 19;
+	assert_int_equal(bed_connect(&b->io, &a, NULL), 0);
+	a.co.qid = 4;
+	bed_queue_open(b, &b->other, 4);
+	assert_int_equal(bed_connect(&b->other, &a, &v), STATUS(NVME_SC_CONNECT_INVALID_PARAM));
+	assert_int_equal(NVMF_CONNECT_IPO(v), NVMF_CONNECT_SQE_QID);
+	bed_destroy(b);
+}
+
 static void kept_features_come_back_and_defaults_stay(void **state)
 {
 	static const struct {
@@ -889,6 +928,7 @@ int main(void)
 		cmocka_unit_test(a_log_page_takes_no_more_memory_than_there_is_of_it),
 		cmocka_unit_test(features_are_of_no_namespace),
 		cmocka_unit_test(the_number_of_queues_is_granted_up_to_the_limit),
+		cmocka_unit_test(a_subsystem_and_a_port_may_allow_less),
 		cmocka_unit_test(kept_features_come_back_and_defaults_stay),
 		cmocka_unit_test(the_features_there_are_are_listed_with_their_scope),
 		cmocka_unit_test(a_host_may_protect_a_namespace_from_writes),

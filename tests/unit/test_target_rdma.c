@@ -59,9 +59,15 @@ static void private_data_that_is_wrong_is_rejected_with_the_reason(void **state)
 		uint16_t status;
 	} cases[] = {
 		{{.recfmt = 1, .hrqsize = 32, .hsqsize = 31}, 32, 1, NVME_RDMA_REJ_RECFMT},
-		{{.qid = 65, .hrqsize = 32, .hsqsize = 31}, 32, 1, NVME_RDMA_REJ_QID},
+		{{.qid = TARGET_IO_QUEUES_MAX + 1, .hrqsize = 32, .hsqsize = 31},
+		 32,
+		 1,
+		 NVME_RDMA_REJ_QID},
 		{{.hrqsize = 32, .hsqsize = 0}, 32, 1, NVME_RDMA_REJ_HSQSIZE},
-		{{.hrqsize = 200, .hsqsize = 128}, 32, 1, NVME_RDMA_REJ_HSQSIZE},
+		{{.hrqsize = 2000, .hsqsize = TARGET_QUEUE_ENTRIES_MAX},
+		 32,
+		 1,
+		 NVME_RDMA_REJ_HSQSIZE},
 		{{.hrqsize = 0, .hsqsize = 31}, 32, 1, NVME_RDMA_REJ_HRQSIZE},
 		{{.hrqsize = 32, .hsqsize = 31}, 32, 0, NVME_RDMA_REJ_IRD},
 		{{0}, 0, 1, NVME_RDMA_REJ_HSQSIZE}, /* IB pads with zeroes: no length to see */
@@ -322,7 +328,7 @@ static int listen_no_more(void **state)
 
 static void who_comes_goes_and_fails_is_told_of_with_the_reason(void **state)
 {
-	struct nvme_rdma_req bad = good_req(65);
+	struct nvme_rdma_req bad = good_req(TARGET_IO_QUEUES_MAX + 1);
 	struct nvme_sqe s;
 	struct client *c;
 	struct pair p;

@@ -417,14 +417,14 @@ static void a_young_queue_has_one_command(void **state)
 	peer_close(p);
 }
 
-/* As many as the largest queue has entries, and not one more: the memory is there before. */
+/* As many as its Connect has asked for, and not one more: the memory is there before. */
 static void more_commands_than_entries_end_it(void **state)
 {
 	struct pair p = pair_open(NULL, 0);
 
 	(void)state;
 	bed.slow.hold = true;
-	for (uint16_t i = 0; i <= TARGET_QUEUE_ENTRIES_MAX; i++) {
+	for (uint16_t i = 0; i <= DEPTH; i++) {
 		struct nvme_sqe s = peer_rw(NVME_IO_READ, i, 0, 512);
 
 		assert_non_null(p.io->q);

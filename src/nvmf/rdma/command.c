@@ -520,6 +520,8 @@ static int op_admit(struct target_queue *tq)
 
 	if (q->cmds) /* since a Connect that was refused after all */
 		return 0;
+	if (!share_entries_take(&q->share, q->depth))
+		return -EAGAIN;
 	error = take_queue_memory(q);
 	if (error)
 		return error;

@@ -66,6 +66,8 @@ bool ctrl_has_room(const struct target_subsys *s, const uint8_t peer[16])
 	if (s->discovery) {
 		left = TARGET_DISCOVERY_CTRLS_MAX - t->discovery_count;
 		mine = count_of(s, peer);
+		if (mine == TARGET_DISCOVERY_HOST_MAX)
+			return false;
 	} else {
 		left = TARGET_CTRLS_MAX - (t->ctrl_count - t->discovery_count);
 		list_for_each(o, &t->subsystems, const struct target_subsys, link)
@@ -91,7 +93,7 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 	memcpy(c->peer, q->peer, sizeof(c->peer));
 	memcpy(c->hostnqn, d->hostnqn, sizeof(c->hostnqn));
 	/* Queues are contiguous by nature. A host may ask by command set, of which there is one. */
-	c->cap = (q->ops->entries_max - 1u) | NVME_CAP_CQR |
+	c->cap = (io_entries_max(q, q->ops->entries_max) - 1u) | NVME_CAP_CQR |
 		 (uint64_t)TARGET_READY << NVME_CAP_TO_SHIFT | NVME_CAP_CSS_NVM |
 		 NVME_CAP_CSS_IOCS | NVME_CAP_CRWMS;
 	c->secure = q->secure;

@@ -98,7 +98,7 @@ static uint16_t check_io(struct target_req *r, const struct nvmf_connect *co,
 	/* Nobody comes beside one who has proved who he is. */
 	if (c->secure != r->queue->secure)
 		return FAIL(NVME_SC_CONNECT_INVALID_HOST);
-	if (!(c->csts & NVME_CSTS_RDY) || co->qid > TARGET_IO_QUEUES_MAX)
+	if (!(c->csts & NVME_CSTS_RDY) || co->qid > io_queues_max(s))
 		return bad_sqe(r, NVMF_CONNECT_SQE_QID);
 	return c->queues[co->qid] ? FAIL(NVME_SC_CMD_SEQ_ERROR) : NVME_SC_SUCCESS;
 }
@@ -126,7 +126,8 @@ static uint16_t check(struct target_req *r, struct connect *c)
 	if (c->co.qid != q->qid && q->qid != TARGET_QID_UNKNOWN)
 		return bad_sqe(r, NVMF_CONNECT_SQE_QID);
 	/* The size is zero-based; a queue of one entry could hold no command. */
-	if (c->co.sqsize == 0 || c->co.sqsize >= q->entries_max)
+	if (c->co.sqsize == 0 || c->co.sqsize >= q->entries_max ||
+	    (c->co.qid && c->co.sqsize >= io_entries_max(q, q->entries_max)))
 		return bad_sqe(r, NVMF_CONNECT_SQE_SQSIZE);
 	/* By TLS, who and what the handshake was about. */
 	if (q->secure && (!nvmf_nqn_equal(d->hostnqn, q->tls_hostnqn) ||
@@ -235,6 +236,7 @@ static void admit(struct target_msg *m)
 	}
 	nvmf_connect_from_sqe(&co, &r->sqe);
 	q->qid = co.qid;
+	q->entries_asked = (uint16_t)(co.sqsize + 1);
 	r->cqe.status = q->ops->admit && q->ops->admit(q) != 0 ? NVME_SC_CONNECT_CTRL_BUSY
 							       : NVME_SC_SUCCESS;
 	group_tell(q->group, &q->target->group, m, take_in);

@@ -104,7 +104,7 @@ static uint16_t get_num_queues(struct target_req *r, struct target_ctrl *c, bool
 
 	(void)r;
 	if (defaults || !n)
-		n = TARGET_IO_QUEUES_MAX;
+		n = io_queues_max(c->subsys);
 	*ret = NVME_NUM_QUEUES(n, n);
 	return NVME_SC_SUCCESS;
 }
@@ -120,7 +120,7 @@ static uint16_t set_num_queues(struct target_req *r, struct target_ctrl *c)
 		return FAIL(NVME_SC_CMD_SEQ_ERROR);
 	/* Over fabrics a queue is a pair. */
 	nsq = max_of(nsq, ncq);
-	c->io_queues_granted = min_of(nsq, (uint32_t)TARGET_IO_QUEUES_MAX);
+	c->io_queues_granted = min_of(nsq, io_queues_max(c->subsys));
 	r->cqe.result = NVME_NUM_QUEUES(c->io_queues_granted, c->io_queues_granted);
 	return NVME_SC_SUCCESS;
 }

@@ -29,7 +29,7 @@ static void execute_id_ctrl(struct target_req *r)
 		.lpa = NVME_LPA_EFFECTS | NVME_LPA_EXTENDED,
 		.elpe = TARGET_ERRLOG_ENTRIES - 1,
 		.kas = TARGET_KAS,
-		.maxcmd = ops->entries_max,
+		.maxcmd = (uint16_t)(NVME_CAP_MQES(c->cap) + 1),
 		.sgls = NVME_SGLS_SUPPORTED,
 		.ioccsz = NVME_SQE_LEN / 16,
 		.iorcsz = NVME_CQE_LEN / 16,

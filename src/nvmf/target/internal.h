@@ -87,6 +87,19 @@ bool fused_recv(struct target_req *r, uint16_t status);
 /* A first half that waits for its second ends: r, or whichever there is. False: there is none. */
 bool fused_abort_first(struct target_queue *q, const struct target_req *r, uint16_t status);
 
+/* I/O queues that a controller may have. */
+static inline uint32_t io_queues_max(const struct target_subsys *s)
+{
+	return s->qid_max ? min_of((uint32_t)s->qid_max, (uint32_t)TARGET_IO_QUEUES_MAX)
+			  : TARGET_IO_QUEUES_MAX;
+}
+
+/* Entries of an I/O queue: no more than its port says. */
+static inline uint16_t io_entries_max(const struct target_queue *q, uint16_t max)
+{
+	return q->port && q->port->entries_max ? min_of(max, q->port->entries_max) : max;
+}
+
 /* The most data of one command. */
 static inline uint32_t data_max(const struct target_queue *q)
 {

@@ -44,8 +44,8 @@
 #include "wire/nvme_fabrics.h"
 #include "wire/nvme_log.h"
 
-#define TARGET_IO_QUEUES_MAX	 64
-#define TARGET_QUEUE_ENTRIES_MAX 128 /* CAP.MQES + 1 */
+#define TARGET_IO_QUEUES_MAX	 128
+#define TARGET_QUEUE_ENTRIES_MAX 1024 /* CAP.MQES + 1 */
 #define TARGET_MDTS		 8
 #define TARGET_WZSL		 13 /* 32 MiB, for hosts that ask: more is no error */
 #define TARGET_DATA_MAX		 (4096u << TARGET_MDTS) /* the most data of one command */
@@ -62,8 +62,9 @@
 #define TARGET_ERRLOG_ENTRIES 32
 #define TARGET_STALL_NS	      (5 * NSEC_PER_SEC)
 /* Of the whole target; a host, which is an address, has no more than are left for others. */
-#define TARGET_CTRLS_MAX	   256
-#define TARGET_DISCOVERY_CTRLS_MAX 64 /* counted apart */
+#define TARGET_CTRLS_MAX	   8192
+#define TARGET_DISCOVERY_CTRLS_MAX 1024 /* counted apart */
+#define TARGET_DISCOVERY_HOST_MAX  128	/* of these, of one host: anybody may discover */
 
 /* A queue ID that comes with Connect, until then. */
 #define TARGET_QID_UNKNOWN 0xffff
@@ -141,6 +142,7 @@ struct target_subsys {
 	_Atomic(struct target_ns *) ns[TARGET_NS_MAX]; /* index NSID - 1 */
 	uint32_t nn;				       /* the highest NSID in use */
 	uint16_t cntlid_min, cntlid_max; /* of its controllers; 0: no limit of its own */
+	uint16_t qid_max;		 /* I/O queues of one; 0: no limit of its own */
 	uint16_t last_cntlid;
 	uint64_t unsafe_shutdowns;	       /* controllers that ended without */
 	void (*gone)(struct target_subsys *s); /* while it leaves: who is told of its end */
@@ -170,6 +172,7 @@ struct target_port {
 	/* The subsystems, or NULL for all; the caller's memory. Discovery is offered everywhere. */
 	struct target_subsys *const *subsystems;
 	uint32_t subsys_count;
+	uint16_t entries_max; /* of an I/O queue; 0: no limit of its own */
 	const struct target_transport_ops *ops;
 	enum target_tls tls; /* of connections from now on */
 	uint8_t adrfam;
@@ -307,6 +310,8 @@ struct target_queue {
 	uint16_t qid;		   /* where the transport knows it, Connect must agree */
 	uint16_t entries_max;	   /* commands the transport has room for */
 	uint32_t capsule_data_max; /* in-capsule bytes the transport takes on this queue */
+
+	uint16_t entries_asked; /* by the Connect that is to be admitted */
 
 	/* Its group's. */
 	struct target_ctrl *ctrl; /* NULL until Connect has succeeded, and after the end */

@@ -348,11 +348,13 @@ static void op_disconnect(struct target_queue *tq)
 static int op_admit(struct target_queue *tq)
 {
 	struct tcp_queue *q = queue_of(tq);
-	uint32_t count = tq->entries_max;
+	uint32_t count = tq->entries_asked;
 	uint8_t *p;
 
 	if (q->cmds) /* since a Connect that was refused after all */
-		return 0;
+		return count <= q->cmd_count ? 0 : -EAGAIN;
+	if (!share_entries_take(&q->share, count))
+		return -EAGAIN;
 	q->memory_len = (size_t)count * tq->capsule_data_max;
 	p = mmap(NULL, q->memory_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)

@@ -3,11 +3,11 @@
  * Who may have how much of what all hosts share.
  *
  * A host is an address that connections come from: what it calls itself costs nothing to invent.
- * One rule holds for queues, for memory, for that of one namespace, whose store may hang, among
- * those that a host works on, and for that of one queue among the host's on a namespace: nobody
- * holds more than would still be left for others. So a host alone has half, the next one half of
- * the rest, and there is always something for one who comes new, without any share being set aside
- * for hosts that are not there.
+ * One rule holds for queues and their entries, for memory, for that of one namespace, whose store
+ * may hang, among those that a host works on, and for that of one queue among the host's on a
+ * namespace: nobody holds more than would still be left for others. So a host alone has half, the
+ * next one half of the rest, and there is always something for one who comes new, without any share
+ * being set aside for hosts that are not there.
  *
  * Memory for I/O and memory for all else (Connect, admin commands) are counted apart: what hosts
  * do that were let in leaves the others able to ask.
@@ -164,9 +164,25 @@ bool share_queue_init(struct share_queue *q, struct shares *s, const struct shar
 	return true;
 }
 
+bool share_entries_take(struct share_queue *q, uint32_t count)
+{
+	struct shares *s = q->shares;
+	struct share_host *h = q->host;
+	uint32_t left = SHARE_ENTRIES_MAX - s->entry_count;
+
+	if (count > left || (h->entries && h->entries + count > left - count))
+		return false;
+	q->entries += count;
+	h->entries += count;
+	s->entry_count += count;
+	return true;
+}
+
 void share_queue_fini(struct share_queue *q)
 {
 	share_queue_grown(q);
+	q->host->entries -= q->entries;
+	q->shares->entry_count -= q->entries;
 	q->shares->queue_count--;
 	host_put(q->host);
 }

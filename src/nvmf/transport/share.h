@@ -19,7 +19,10 @@
 #include "nvmf/target/target.h"
 #include "nvmf/transport/data_pool.h"
 
-#define SHARE_QUEUES_MAX 1024
+#define SHARE_QUEUES_MAX 16384
+/* Entries of all queues: what commands take that are not under way, up to some 10 KiB each. A host
+ * alone may have 128 queues of 1024. */
+#define SHARE_ENTRIES_MAX (288u << 10)
 /* Connections whose Connect has not succeeded yet: of all hosts, of one. */
 #define SHARE_YOUNG_MAX	     256
 #define SHARE_YOUNG_HOST_MAX 64
@@ -56,7 +59,7 @@ struct share_host {
 	struct list turn;    /* of shares.waiting, while commands of its wait for memory */
 	struct list waiting; /* its queues that have such */
 	uint8_t key[16];     /* of target_queue.peer */
-	uint32_t queues, young;
+	uint32_t queues, young, entries;
 	size_t used[SHARE_PURPOSES];
 	size_t used_for[SHARE_PURPOSES][SHARE_NAMESPACES]; /* of these, by namespace */
 };
@@ -69,7 +72,7 @@ struct shares {
 	bool memory_freed;   /* since they last looked */
 	struct list young;   /* queues whose Connect has not succeeded, by age */
 	uint32_t young_count;
-	uint32_t queue_count;
+	uint32_t queue_count, entry_count;
 };
 
 struct share_queue {
@@ -81,6 +84,7 @@ struct share_queue {
 	size_t used_for[SHARE_NAMESPACES]; /* bytes of memory, by namespace */
 	struct list young;		   /* of shares.young */
 	bool established;		   /* the host is where it says that it is */
+	uint32_t entries;
 };
 
 struct share_cmd {
@@ -112,6 +116,9 @@ void share_key_of(const struct sockaddr *sa, uint8_t key[16]);
 bool share_queue_init(struct share_queue *q, struct shares *s, const struct share_ops *ops,
 		      const uint8_t key[16]) must_use;
 void share_queue_fini(struct share_queue *q);
+/* So many entries are to be its own, until share_queue_fini(); once. False: the host has its share.
+ */
+bool share_entries_take(struct share_queue *q, uint32_t count) must_use;
 /* Its Connect has succeeded, or it is at its end. */
 void share_queue_grown(struct share_queue *q);
 
