@@ -29,6 +29,7 @@ struct file_store {
 	uint32_t sector;	 /* of a block device: what it discards is in units of these */
 	struct store_op measure; /* asks one that waits for the size */
 	bool measuring;
+	struct order order;
 	bool is_view;		     /* descriptors and stretches are another's */
 	struct stretches *stretches; /* if several threads copy */
 };
@@ -182,6 +183,22 @@ static int file_do_blocking(struct engine_store *s, const struct store_op *op)
 	return error;
 }
 
+static void file_done(struct store_op *op, int error)
+{
+	op->done = op->ordered_done;
+	order_end(&file_of(op->store)->order, op, engine_start);
+	op->done(op, error);
+}
+
+/* The kernel lets a reader of a file see half of what is being written, within a block, too. */
+static void start_in_order(struct file_store *f, struct store_op *op)
+{
+	op->ordered_done = op->done;
+	op->done = file_done;
+	if (order_begin(&f->order, op))
+		engine_start(op);
+}
+
 static void file_submit(struct store *s, struct store_op *op)
 {
 	bool ranged = op->opcode != STORE_FLUSH;
@@ -193,13 +210,23 @@ static void file_submit(struct store *s, struct store_op *op)
 		op->done(op, -EROFS);
 	else if (ranged && op->len == 0)
 		op->done(op, 0);
+	else if (ranged)
+		start_in_order(file_of(s), op);
 	else
 		engine_start(op);
 }
 
 static bool file_cancel(struct store *s, struct store_op *op)
 {
-	return engine_cancel(&file_of(s)->base, op);
+	struct file_store *f = file_of(s);
+
+	if (!order_waits(&f->order, op) && !engine_cancel(&f->base, op))
+		return false;
+	if (op->opcode != STORE_FLUSH) {
+		op->done = op->ordered_done;
+		order_end(&f->order, op, engine_start);
+	}
+	return true;
 }
 
 static void file_destroy(struct store *s)
@@ -221,9 +248,9 @@ static void file_destroy(struct store *s)
 }
 
 /*
- * Reads and writes of a file that is a disk's are one towards the other as the kernel makes them,
- * be it for one thread that has several under way or for several. That is by pages for most file
- * systems; in memory nothing but the lock of who writes is taken, and a reader may see half.
+ * What one thread has under way is in order. Towards another's, reads and writes of a file that is
+ * a disk's are as the kernel makes them; in memory nothing but the lock of who writes is taken, and
+ * a reader may see half.
  */
 static int file_view(struct store *s, struct store_engine *e, struct store **ret)
 {
@@ -236,6 +263,7 @@ static int file_view(struct store *s, struct store_engine *e, struct store **ret
 	if (!v)
 		return -ENOMEM;
 	*v = *f;
+	order_init(&v->order);
 	v->is_view = true;
 	v->measuring = false;
 	v->base.engine = e;
@@ -471,6 +499,7 @@ int store_file_open(struct store_engine *e, const char *path, const struct store
 	if (!f)
 		return open_error(ENOMEM, ret_why);
 	f->base.engine = e;
+	order_init(&f->order);
 	f->direct_fd = -1;
 	f->base.store.block_size = o->block_size;
 	f->base.store.read_only = o->read_only;

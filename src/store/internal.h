@@ -91,4 +91,20 @@ int pool_start(struct pool *p, struct store_op *op, bool takes_turns) must_use;
 /* True if no thread has taken it, and none will. */
 bool pool_cancel(struct pool *p, struct store_op *op) must_use;
 
+/*
+ * Operations on ranges of a store, of one thread: those that touch the same bytes, of which one
+ * writes, are one after the other, so that no block is of two.
+ */
+struct order {
+	struct list begun, waiting;
+	unsigned writers; /* among both */
+};
+
+void order_init(struct order *o);
+/* True if it may begin; else start() is called for it, in an order_end() of another. */
+bool order_begin(struct order *o, struct store_op *op) must_use;
+/* It has ended, or is forgotten. */
+void order_end(struct order *o, struct store_op *op, void (*start)(struct store_op *op));
+bool order_waits(const struct order *o, const struct store_op *op);
+
 #endif

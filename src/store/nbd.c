@@ -36,6 +36,7 @@ struct nbd_store {
 	struct store_source socket, found, tick;
 	uint32_t events; /* the socket is watched for these */
 	struct list under_way, finished;
+	struct order order;
 	bool draining, failed; /* the last call of libnbd, which says why */
 	unsigned ticks;	       /* since anything was answered, while something is under way */
 	/* WRITEs that are done, and as many as were when the last FLUSH that succeeded began. */
@@ -225,12 +226,23 @@ static void account(struct nbd_store *n, const struct store_op *op)
 		n->writes++; /* one that failed may have written some */
 }
 
+/* What fails is drained by the caller. */
+static void start(struct store_op *op)
+{
+	struct nbd_store *n = nbd_of(op->store);
+
+	if (!begin_step(n, op))
+		list_push_tail(&n->finished, &op->link);
+}
+
 /* A step is complete: sends the next one, or calls done. True: it did that. */
 static bool advance(struct nbd_store *n, struct store_op *op)
 {
 	if (op->result == 0 && begin_step(n, op))
 		return false;
 	account(n, op);
+	if (op->opcode != STORE_FLUSH)
+		order_end(&n->order, op, start);
 	op->done(op, op->result);
 	return true;
 }
@@ -290,8 +302,9 @@ static void nbd_submit(struct store *s, struct store_op *op)
 		op->done(op, result);
 		return;
 	}
-	if (!begin_step(n, op))
-		list_push_tail(&n->finished, &op->link);
+	if (op->opcode != STORE_FLUSH && !order_begin(&n->order, op))
+		return;
+	start(op);
 	drain(n);
 }
 
@@ -463,6 +476,7 @@ int store_nbd_open(struct store_engine *e, const char *uri, const struct store_f
 	n->tick.process = tick;
 	list_init(&n->under_way);
 	list_init(&n->finished);
+	order_init(&n->order);
 	n->store = (struct store){
 		.ops = &nbd_ops,
 		.size = l.size,

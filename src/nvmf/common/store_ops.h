@@ -42,6 +42,8 @@ struct store_op {
 	/* The store's own from submit to done. */
 	struct store *store;
 	struct list link;
+	struct list order; /* of those that may touch the same bytes */
+	void (*ordered_done)(struct store_op *op, int error);
 	uint64_t progress; /* bytes done */
 	int result;
 	/* The same, while another thread has it in hand. */
