@@ -24,6 +24,7 @@ import verbs_cases  # noqa: F401 (they fill CASES, in this order)
 import wire_cases  # noqa: F401
 import nvme_cases  # noqa: F401
 import auth_cases  # noqa: F401
+import tls_cases  # noqa: F401
 import crash_cases  # noqa: F401
 from cases import CASES
 from plan import LONG, PANIC, PLAN, SHORT

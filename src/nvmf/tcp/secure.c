@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 
+#include "base/log.h"
 #include "nvmf/tcp/target.h"
 
 static bool find(void *arg, const char *identity, struct auth_psk *ret)
@@ -88,12 +89,16 @@ void tcp_queue_wire(struct tcp_queue *q, const uint8_t *p, size_t len)
 
 void tcp_queue_cut(struct tcp_queue *q)
 {
-	if (!q->tls || tcp_tls_state(q->tls) == TCP_TLS_CLOSED)
-		tcp_queue_kill(q);
-	else if (q->tq.secure)
-		tcp_queue_fail(q, "TLS: the connection ends before the host has ended it");
-	else
+	if (q->tls && tcp_tls_state(q->tls) == TCP_TLS_SHAKING) {
 		refuse(q, "TLS: it breaks off the handshake");
+		return;
+	}
+	/* As Linux's hosts end it, it could be somebody else's doing: who goes on has to come
+	 * again. */
+	if (q->tls && tcp_tls_state(q->tls) == TCP_TLS_UP)
+		log_info("nvmf", "queue %u of %s: it ends without TLS's end", q->tq.qid,
+			 q->tq.tls_hostnqn);
+	tcp_queue_kill(q);
 }
 
 size_t tcp_queue_output(struct tcp_queue *q, const void **ret)
