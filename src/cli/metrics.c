@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,9 +31,21 @@
 
 struct metrics {
 	struct MHD_Daemon *daemon;
-	int fd; /* the daemon's */
+	int fd; /* of an epoll set: the daemon's, and made_fd */
+	metrics_take_fn *take;
 	metrics_make_fn *make;
 	void *ctx;
+	struct making {
+		pthread_t thread;
+		bool runs; /* until its end is heard of, by made_fd */
+		void *taken;
+		char *text; /* what came of it, or NULL */
+		size_t len;
+		uint64_t begun_ns, took_ns;
+	} making;
+	int made_fd;
+	struct MHD_Connection *waiting[CONNECTIONS_MAX]; /* for it */
+	size_t waiting_count;
 	struct MHD_Response *page; /* until stale_ns, for all who ask meanwhile */
 	uint64_t stale_ns, now_ns;
 	struct {
@@ -63,30 +78,75 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, struct 
 	return rc;
 }
 
-static struct MHD_Response *the_page(struct metrics *m)
-{
-	uint64_t begun, took;
-	size_t len;
-	char *text;
+/* --- the page -------------------------------------------------------------------------------- */
 
-	if (m->page && m->now_ns < m->stale_ns)
-		return m->page;
-	begun = time_now_ns();
-	text = m->make(m->ctx, &len);
-	took = time_now_ns() - begun;
-	if (!text)
-		return NULL;
+static bool is_fresh(const struct metrics *m)
+{
+	return m->page && m->now_ns < m->stale_ns;
+}
+
+static void *make(void *arg)
+{
+	struct metrics *m = arg;
+	uint64_t begun = time_now_ns();
+
+	m->making.text = m->make(m->making.taken, &m->making.len);
+	m->making.took_ns = time_now_ns() - begun;
+	(void)!write(m->made_fd, &(uint64_t){1}, sizeof(uint64_t));
+	return NULL;
+}
+
+/* False: none can be made. */
+static bool begin_page(struct metrics *m)
+{
+	if (m->making.runs)
+		return true;
+	m->making = (struct making){.taken = m->take(m->ctx), .begun_ns = m->now_ns};
+	if (!m->making.taken)
+		return false;
+	m->making.runs = pthread_create(&m->making.thread, NULL, make, m) == 0;
+	if (!m->making.runs) /* then it takes the time of who asked */
+		make(m);
+	return true;
+}
+
+static void end_page(struct metrics *m)
+{
+	uint64_t count;
+
+	if (read(m->made_fd, &count, sizeof(count)) < 0)
+		return;
+	if (m->making.runs)
+		pthread_join(m->making.thread, NULL);
+	m->making.runs = false;
 	if (m->page)
 		MHD_destroy_response(m->page);
-	m->stale_ns = m->now_ns + max_of(PAGE_NS, took * PAGE_SHARE);
-	m->page = MHD_create_response_from_buffer(len, text, MHD_RESPMEM_MUST_FREE);
+	m->page = NULL;
+	m->stale_ns = m->making.begun_ns + max_of(PAGE_NS, m->making.took_ns * PAGE_SHARE);
+	if (m->making.text)
+		m->page = MHD_create_response_from_buffer(m->making.len, m->making.text,
+							  MHD_RESPMEM_MUST_FREE);
 	if (!m->page) {
-		free(text);
-		return NULL;
+		free(m->making.text);
+	} else {
+		(void)MHD_add_response_header(m->page, "Content-Type", METRICS_TYPE);
+		(void)MHD_add_response_header(m->page, "Connection", "close");
 	}
-	(void)MHD_add_response_header(m->page, "Content-Type", METRICS_TYPE);
-	(void)MHD_add_response_header(m->page, "Connection", "close");
-	return m->page;
+	while (m->waiting_count)
+		MHD_resume_connection(m->waiting[--m->waiting_count]);
+}
+
+/* waited: it was made for this one, if it could be. */
+static enum MHD_Result answer_page(struct metrics *m, struct MHD_Connection *c, void **waited)
+{
+	if (is_fresh(m) || (*waited && m->page))
+		return MHD_queue_response(c, MHD_HTTP_OK, m->page);
+	if (*waited || m->waiting_count == CONNECTIONS_MAX || !begin_page(m))
+		return answer(c, MHD_HTTP_SERVICE_UNAVAILABLE, plain("no memory\n", "text/plain"));
+	*waited = m;
+	m->waiting[m->waiting_count++] = c;
+	MHD_suspend_connection(c);
+	return MHD_YES;
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url,
@@ -100,7 +160,6 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 
 	(void)version;
 	(void)upload;
-	(void)con_cls;
 	*upload_len = 0;
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
 		r = plain("only GET and HEAD\n", "text/plain");
@@ -112,9 +171,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		return answer(c, MHD_HTTP_OK, plain(home, "text/html"));
 	if (strcmp(url, "/metrics") != 0)
 		return answer(c, MHD_HTTP_NOT_FOUND, plain("see /metrics\n", "text/plain"));
-	r = the_page(m);
-	return r ? MHD_queue_response(c, MHD_HTTP_OK, r)
-		 : answer(c, MHD_HTTP_SERVICE_UNAVAILABLE, plain("no memory\n", "text/plain"));
+	return answer_page(m, c, con_cls);
 }
 
 /* --- connections ----------------------------------------------------------------------------- */
@@ -158,6 +215,7 @@ void metrics_process(struct metrics *m, uint64_t now_ns)
 {
 	m->now_ns = now_ns;
 	end_slow(m);
+	end_page(m);
 	(void)MHD_run(m->daemon);
 }
 
@@ -247,8 +305,15 @@ static void say_nothing(void *ctx, const char *fmt, va_list ap)
 	(void)ap;
 }
 
-int metrics_create(const char *at, metrics_make_fn *make, void *ctx, struct metrics **ret,
-		   char *why, size_t room)
+static int watch(struct metrics *m, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	return fd < 0 ? -1 : epoll_ctl(m->fd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+int metrics_create(const char *at, metrics_take_fn *take, metrics_make_fn *make_page, void *ctx,
+		   struct metrics **ret, char *why, size_t room)
 {
 	const union MHD_DaemonInfo *info;
 	struct metrics *m;
@@ -262,24 +327,25 @@ int metrics_create(const char *at, metrics_make_fn *make, void *ctx, struct metr
 		snprintf(why, room, "--metrics %s: no memory", at);
 		return -ENOMEM;
 	}
-	*m = (struct metrics){.make = make, .ctx = ctx};
+	*m = (struct metrics){.take = take, .make = make_page, .ctx = ctx};
+	m->fd = epoll_create1(EPOLL_CLOEXEC);
+	m->made_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	for (size_t i = 0; i < CONNECTIONS_MAX; i++)
 		m->connections[i].fd = -1;
-	m->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request,
-				     m, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
-				     MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-				     (unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-				     (unsigned)CONNECTIONS_OF_ONE, MHD_OPTION_CONNECTION_TIMEOUT,
-				     (unsigned)SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-				     (size_t)REQUEST_BYTES, MHD_OPTION_NOTIFY_CONNECTION,
-				     on_connection, m, MHD_OPTION_END);
+	m->daemon = MHD_start_daemon(
+		MHD_USE_EPOLL | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+		on_request, m, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
+		MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+		(unsigned)CONNECTIONS_OF_ONE, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES,
+		MHD_OPTION_NOTIFY_CONNECTION, on_connection, m, MHD_OPTION_END);
 	info = m->daemon ? MHD_get_daemon_info(m->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
-	if (!info) {
+	if (!info || watch(m, info->epoll_fd) != 0 || watch(m, m->made_fd) != 0) {
 		snprintf(why, room, "--metrics %s: libmicrohttpd does not begin", at);
 		metrics_destroy(m);
 		return -EIO;
 	}
-	m->fd = info->epoll_fd;
 	*ret = m;
 	return 0;
 }
@@ -288,9 +354,19 @@ void metrics_destroy(struct metrics *m)
 {
 	if (!m)
 		return;
+	if (m->making.runs) {
+		pthread_join(m->making.thread, NULL);
+		m->making.runs = false;
+		end_page(m);
+		(void)MHD_run(m->daemon); /* which wants to have resumed who waited */
+	}
 	if (m->page)
 		MHD_destroy_response(m->page);
 	if (m->daemon)
 		MHD_stop_daemon(m->daemon);
+	if (m->made_fd >= 0)
+		close(m->made_fd);
+	if (m->fd >= 0)
+		close(m->fd);
 	free(m);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -37,17 +38,39 @@ static int watch(struct serve *s, int fd)
 /* --- figures ---------------------------------------------------------------------------------- */
 
 #ifdef WEFT_HAVE_METRICS
-static char *make_page(void *ctx, size_t *ret_len)
+struct taken {
+	struct served v;
+	struct target_counters counters;
+};
+
+static void *take_figures(void *ctx)
 {
 	struct serve *s = ctx;
 	struct target_figures *f = s->target.group.figures;
-	struct served v = {0};
+	struct taken *t = calloc(1, sizeof(*t));
+	struct served here;
 
-	if (f) {
-		figures_settle(f, time_now_ns());
-		v = served_here(f);
-	}
-	return metrics_page(&v, s->target.counters, ret_len);
+	if (!t)
+		return NULL;
+	t->counters = *s->target.counters;
+	if (!f)
+		return t;
+	figures_settle(f, time_now_ns());
+	here = served_here(f);
+	if (served_copy(&here, &t->v))
+		return t;
+	free(t);
+	return NULL;
+}
+
+static char *make_page(void *taken, size_t *ret_len)
+{
+	struct taken *t = taken;
+	char *page = metrics_page(&t->v, &t->counters, ret_len);
+
+	served_free(&t->v);
+	free(t);
+	return page;
 }
 
 int serve_metrics(struct serve *s)
@@ -57,8 +80,8 @@ int serve_metrics(struct serve *s)
 	for (unsigned i = 0; !s->opt.metrics && handed_at(i); i++)
 		if (handed_at(i)->listens && strcmp(handed_at(i)->name, SERVE_METRICS_SOCKET) == 0)
 			s->opt.metrics = handed_at(i)->at;
-	if (s->opt.metrics &&
-	    metrics_create(s->opt.metrics, make_page, s, &s->metrics, why, sizeof(why)) != 0)
+	if (s->opt.metrics && metrics_create(s->opt.metrics, take_figures, make_page, s,
+					     &s->metrics, why, sizeof(why)) != 0)
 		return cli_fail("%s", why);
 	if (s->metrics && watch(s, metrics_fd(s->metrics)) < 0)
 		return cli_fail("cannot set up waiting: %s", errno_text(errno));

@@ -138,6 +138,26 @@ bool served_seen(const struct seen *s, struct served *v)
 	return true;
 }
 
+bool served_copy(const struct served *v, struct served *ret)
+{
+	const size_t hosts = v->host_count * sizeof(*v->hosts), ops = v->op_count * sizeof(*v->ops),
+		     errors = v->error_count * sizeof(*v->errors),
+		     queues = v->queue_count * sizeof(*v->queues),
+		     reasons = v->reason_count * sizeof(*v->reasons);
+	char *to = malloc(hosts + ops + errors + queues + reasons + 1);
+
+	if (!to)
+		return false;
+	*ret = *v;
+	ret->memory = to;
+	ret->hosts = memcpy(to, v->hosts, hosts);
+	ret->ops = memcpy(to += hosts, v->ops, ops);
+	ret->errors = memcpy(to += ops, v->errors, errors);
+	ret->queues = memcpy(to += errors, v->queues, queues);
+	ret->reasons = memcpy(to + queues, v->reasons, reasons);
+	return true;
+}
+
 void served_free(struct served *v)
 {
 	free(v->memory);

@@ -26,6 +26,8 @@ struct served {
 struct served served_here(const struct target_figures *f);
 /* Those of a process, of all its groups: served_free(). False: no memory. */
 bool served_seen(const struct seen *s, struct served *ret) must_use;
+/* As they are now. False: no memory. */
+bool served_copy(const struct served *v, struct served *ret) must_use;
 void served_free(struct served *v);
 
 #define SERVED_NQN_MAX	  (FIGURES_NQN_WORDS * 8 + 1)
