@@ -117,6 +117,48 @@ int disk_open(struct disks *d, const char *text, struct disk **ret, char *why, s
 	return 0;
 }
 
+/* --- NBD servers, ahead --------------------------------------------------------------------- */
+
+static bool is_open(const struct disks *d, const char *text)
+{
+	list_for_each(k, &d->all, const struct disk, link)
+		if (strcmp(k->text, text) == 0)
+			return true;
+	return false;
+}
+
+int disks_connect(struct disks *d, const char *const *texts, unsigned count)
+{
+	char **uris = calloc(count + 1, sizeof(*uris));
+	unsigned n = 0;
+	int error = 0;
+
+	for (unsigned i = 0; uris && i < count; i++) {
+		struct serve_file f = {0};
+
+		if (is_open(d, texts[i]) || serve_file_parse(texts[i], &f) != 0)
+			continue;
+		if (!f.made && store_nbd_names(f.path))
+			uris[n++] = f.path;
+		else
+			free(f.path);
+	}
+	if (n)
+		error = store_ahead_begin((const char *const *)uris, n,
+					  d->how.block_size ? d->how.block_size : 512,
+					  &d->how.ahead);
+	for (unsigned i = 0; i < n; i++)
+		free(uris[i]);
+	free(uris);
+	return n && !error; /* else they are connected to when they are opened */
+}
+
+void disks_connect_end(struct disks *d)
+{
+	store_ahead_end(d->how.ahead);
+	d->how.ahead = NULL;
+}
+
 /* --- another size --------------------------------------------------------------------------- */
 
 static int read_size(const struct disk *k, const char *text, struct disk_size *z, const char **why)

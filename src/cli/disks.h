@@ -59,6 +59,14 @@ int disk_size_prepare(struct disk *k, const char *text, struct disk_size *ret, c
 		      size_t room) must_use;
 void disk_size_apply(struct disk_size *z);
 void disk_size_undo(struct disk_size *z);
+/*
+ * Has connections made to those of these disks that are NBD servers' and not open. 1: they are
+ * under way, by d->how.ahead, and meanwhile the disks are better not opened; 0: nothing is to be
+ * waited for.
+ */
+int disks_connect(struct disks *d, const char *const *texts, unsigned count);
+/* What came of it, and nobody took, goes. */
+void disks_connect_end(struct disks *d);
 /* One user less; unused: nothing was written, it may be closed as it is. */
 void disk_put(struct disk *k, bool unused);
 /* Closes those that have no user and are flushed. */

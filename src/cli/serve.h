@@ -4,6 +4,7 @@
 #define WEFT_CLI_SERVE_H
 
 #include <signal.h>
+#include <sys/epoll.h>
 
 #include "base/time.h"
 #include "cli/control.h"
@@ -62,13 +63,24 @@ struct serve {
 	int epoll_fd, signal_fd;
 	struct serve_say say;
 	struct manager manager;
-	uint32_t told_hosts; /* controllers of theirs, as the manager knows */
-	uint64_t tell_ns;    /* not before then anew */
+	uint32_t told_hosts;   /* controllers of theirs, as the manager knows */
+	uint64_t tell_ns;      /* not before then anew */
+	struct config *coming; /* waits for NBD servers; NULL: none */
+	struct tls_keys coming_keys;
+	bool reload_again;   /* after that */
 	uint32_t changes;    /* by the configuration that is being taken */
 	uint64_t measure_ns; /* next look at what is served: its sizes, what takes long */
 	bool stopping;
 	uint64_t told_ns, give_up_ns; /* of the end */
 };
+
+/* The loop wakes when a descriptor is readable, until that is closed; -1 and errno. */
+static inline int serve_wake_by(struct serve *s, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+}
 
 /* --- serve_doc.c ------------------------------------------------------------------------------ */
 
@@ -85,8 +97,10 @@ void serve_tell_unused(void);
 /* While it serves: as live_become(), with the place in the document in why. */
 int serve_become(struct serve *s, struct config *to, size_t *ret_steps, char *why,
 		 size_t room) must_use;
-/* The file says something else, perhaps. It is all done, or nothing is. */
+/* The file says something else, perhaps. Where that names NBD servers it waits for these, and
+ * others do not: serve_reload_go_on(). It is all done, or nothing is. */
 void serve_reload(struct serve *s);
+void serve_reload_go_on(struct serve *s);
 
 /* Hosts are told of a namespace that has another size, and so is who reads what we say; of disks
  * that take long or fail that one alone. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What is served: read at the start, and again while it is. */
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/handed.h"
@@ -156,28 +158,94 @@ static void forget_edits(struct serve *s)
 	s->requests.saved = s->requests.edits;
 }
 
+/* Connections to the NBD servers that it names and that are not there yet; 1: they are waited for.
+ */
+static int connect_ahead(struct serve *s, const struct config *c)
+{
+	const char **texts;
+	unsigned n = 0;
+	int waits;
+
+	for (uint32_t i = 0; i < c->subsys_count; i++)
+		n += c->subsystems[i].ns_count;
+	texts = calloc(n + 1, sizeof(*texts));
+	n = 0;
+	for (uint32_t i = 0; texts && i < c->subsys_count; i++)
+		for (uint32_t k = 0; k < c->subsystems[i].ns_count; k++)
+			if (c->subsystems[i].ns[k].enable)
+				texts[n++] = c->subsystems[i].ns[k].path;
+	waits = disks_connect(&s->live.disks, texts, n);
+	free(texts);
+	return waits;
+}
+
+static void become(struct serve *s, struct config *c, struct tls_keys *keys)
+{
+	char why[1024];
+	size_t steps;
+
+	if (serve_become(s, c, &steps, why, sizeof(why)) != 0) {
+		config_free(c);
+		tls_keys_free(keys);
+		cli_warn("%s: %s; nothing has changed", s->opt.config, why);
+		return;
+	}
+	steps += serve_tls_become(&s->opt.tls, keys);
+	forget_edits(s);
+	serve_answer(&s->say, "%s: read again, %zu %s", s->opt.config, steps,
+		     steps == 1 ? "change" : "changes");
+}
+
+static void reloaded(struct serve *s)
+{
+	manager_ready(&s->manager);
+	serve_status(s);
+}
+
 void serve_reload(struct serve *s)
 {
 	struct tls_keys keys;
 	struct config *c = NULL;
 	char why[1024];
-	size_t steps;
 
+	s->reload_again = s->coming != NULL;
+	if (s->reload_again)
+		return; /* it is read when that has come */
+	manager_reloading(&s->manager, time_now_ns());
 	if (read_all(s, &c, &keys, why, sizeof(why)) != 0) {
 		cli_warn("%s; nothing has changed", why);
+		reloaded(s);
 		return;
 	}
 	tell_warnings(s, c);
-	if (serve_become(s, c, &steps, why, sizeof(why)) != 0) {
-		config_free(c);
-		tls_keys_free(&keys);
-		cli_warn("%s: %s; nothing has changed", s->opt.config, why);
+	if (connect_ahead(s, c) && serve_wake_by(s, store_ahead_fd(s->live.disks.how.ahead)) == 0) {
+		s->coming = c;
+		s->coming_keys = keys;
 		return;
 	}
-	steps += serve_tls_become(&s->opt.tls, &keys);
-	forget_edits(s);
-	serve_answer(&s->say, "%s: read again, %zu %s", s->opt.config, steps,
-		     steps == 1 ? "change" : "changes");
+	become(s, c, &keys);
+	disks_connect_end(&s->live.disks);
+	reloaded(s);
+}
+
+void serve_reload_go_on(struct serve *s)
+{
+	struct config *c = s->coming;
+
+	if (!c || !store_ahead_done(s->live.disks.how.ahead))
+		return;
+	s->coming = NULL;
+	if (s->stopping) {
+		config_free(c);
+		tls_keys_free(&s->coming_keys);
+		disks_connect_end(&s->live.disks);
+		return;
+	}
+	become(s, c, &s->coming_keys);
+	disks_connect_end(&s->live.disks);
+	reloaded(s);
+	if (s->reload_again)
+		serve_reload(s);
 }
 
 int serve_begin(struct serve *s)
@@ -186,6 +254,7 @@ int serve_begin(struct serve *s)
 	struct config *c;
 	char why[1024];
 	size_t steps;
+	int error;
 
 	if (read_all(s, &c, &keys, why, sizeof(why)) != 0)
 		return cli_fail("%s", why);
@@ -197,7 +266,16 @@ int serve_begin(struct serve *s)
 	if (s->live.changed)
 		serve_answer(&s->say, "%s begins%s%s", cli_version, s->opt.config ? " with " : "",
 			     s->opt.config ? s->opt.config : "");
-	if (live_become(&s->live, c, &steps, why, sizeof(why)) != 0) {
+	/* All at once, so that one that does not answer costs the others nothing. */
+	if (connect_ahead(s, c)) {
+		struct pollfd p = {.fd = store_ahead_fd(s->live.disks.how.ahead), .events = POLLIN};
+
+		while (!store_ahead_done(s->live.disks.how.ahead))
+			(void)poll(&p, 1, -1);
+	}
+	error = live_become(&s->live, c, &steps, why, sizeof(why));
+	disks_connect_end(&s->live.disks);
+	if (error) {
 		config_free(c);
 		return cli_fail("%s", why);
 	}

@@ -28,13 +28,6 @@
  * service managers give. */
 #define TOLD_NS (5 * NSEC_PER_SEC)
 
-static int watch(struct serve *s, int fd)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
-}
-
 /* --- figures ---------------------------------------------------------------------------------- */
 
 #ifdef WEFT_HAVE_METRICS
@@ -83,7 +76,7 @@ int serve_metrics(struct serve *s)
 	if (s->opt.metrics && metrics_create(s->opt.metrics, take_figures, make_page, s,
 					     &s->metrics, why, sizeof(why)) != 0)
 		return cli_fail("%s", why);
-	if (s->metrics && watch(s, metrics_fd(s->metrics)) < 0)
+	if (s->metrics && serve_wake_by(s, metrics_fd(s->metrics)) < 0)
 		return cli_fail("cannot set up waiting: %s", errno_text(errno));
 	return 0;
 }
@@ -102,20 +95,12 @@ int serve_metrics(struct serve *s)
 
 int serve_watch_control(struct serve *s)
 {
-	if (s->control && watch(s, control_fd(s->control)) < 0)
+	if (s->control && serve_wake_by(s, control_fd(s->control)) < 0)
 		return cli_fail("cannot set up waiting: %s", errno_text(errno));
 	return 0;
 }
 
 /* --- turns ------------------------------------------------------------------------------------ */
-
-static void reload(struct serve *s)
-{
-	manager_reloading(&s->manager, time_now_ns());
-	serve_reload(s);
-	manager_ready(&s->manager);
-	serve_status(s);
-}
 
 /* The first signal ends the service in order, the second at once; SIGHUP has a file read again. */
 static void on_signal(struct serve *s)
@@ -125,7 +110,7 @@ static void on_signal(struct serve *s)
 	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP && s->opt.config) {
 			if (!s->stopping)
-				reload(s);
+				serve_reload(s);
 			continue;
 		}
 		if (s->stopping)
@@ -225,6 +210,7 @@ bool serve_loop(struct serve *s)
 		any = serve_transports_process(&s->transports, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;
 		live_process(&s->live);
+		serve_reload_go_on(s);
 		if (any) { /* from the end of a turn on: it may take longer than that */
 			uint64_t end = time_now_ns();
 
@@ -278,14 +264,18 @@ int serve_loop_init(struct serve *s, const sigset_t *signals)
 {
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	s->signal_fd = signalfd(-1, signals, SFD_NONBLOCK | SFD_CLOEXEC);
-	if (s->epoll_fd < 0 || s->signal_fd < 0 || watch(s, s->signal_fd) < 0 ||
-	    watch(s, store_engine_fd(s->engine)) < 0)
+	if (s->epoll_fd < 0 || s->signal_fd < 0 || serve_wake_by(s, s->signal_fd) < 0 ||
+	    serve_wake_by(s, store_engine_fd(s->engine)) < 0)
 		return cli_fail("cannot set up waiting: %s", errno_text(errno));
 	return 0;
 }
 
 void serve_loop_fini(struct serve *s)
 {
+	disks_connect_end(&s->live.disks);
+	if (s->coming)
+		tls_keys_free(&s->coming_keys);
+	config_free(s->coming);
 	metrics_destroy(s->metrics);
 	close(s->signal_fd);
 	close(s->epoll_fd);

@@ -458,8 +458,10 @@ int store_nbd_open(struct store_engine *e, const char *uri, const struct store_f
 {
 	struct nbd_link l;
 	struct nbd_store *n;
-	int error = nbd_link_open(uri, o->block_size, NULL, &l, ret_why);
+	int error = nbd_ahead_take(o->ahead, uri, o->block_size, &l, ret_why);
 
+	if (error == -ENOENT)
+		error = nbd_link_open(uri, o->block_size, NULL, &l, ret_why);
 	if (error)
 		return error;
 	error = check(&l, o, ret_why);

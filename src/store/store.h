@@ -107,6 +107,7 @@ struct store_file_options {
 	 * aligned for O_DIRECT go through the cache by themselves.
 	 */
 	bool direct;
+	struct store_ahead *ahead; /* of NBD servers: connections that there may be; or NULL */
 };
 
 /*
@@ -125,6 +126,21 @@ bool store_nbd_names(const char *path) must_use;
  */
 int store_nbd_open(struct store_engine *e, const char *uri, const struct store_file_options *o,
 		   struct store **ret, const char **ret_why) must_use;
+
+/*
+ * Connections to servers, made by threads: for one whose thread must not wait. When they are there,
+ * or why they are not, store_nbd_open() of one of the URIs takes what came of it.
+ */
+struct store_ahead;
+/* -ENOMEM, -EMFILE, ... */
+int store_ahead_begin(const char *const *uris, unsigned count, uint32_t block_size,
+		      struct store_ahead **ret) must_use;
+/* Readable when all are done. */
+int store_ahead_fd(const struct store_ahead *a);
+bool store_ahead_done(const struct store_ahead *a);
+/* Ends what is under way, and those that nobody took. NULL: nothing. May wait for as long as a name
+ * takes to be resolved. */
+void store_ahead_end(struct store_ahead *a);
 
 /* Either. */
 static inline int store_open(struct store_engine *e, const char *path,

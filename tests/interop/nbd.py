@@ -6,6 +6,7 @@ dies and comes back; what is told of an export that cannot be served.
 usage: nbd.py BUILD
 """
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -116,6 +117,59 @@ class Nbd:
         self.well(1, "after")
         return r.stderr.strip()
 
+    def slow(self, name, seconds):
+        """A server that takes so long to open its export."""
+        at = self.file(name)
+        self.start("nbdkit", "-f", "-U", at, "--filter=delay", "memory", "8m", f"delay-open={seconds}")
+        self.check(lab.until(lambda: os.path.exists(at), 10), "nbdkit does not come up")
+        return f"nbd+unix:///?socket={at}"
+
+    def config(self, *paths):
+        doc = {"subsystems": [{"nqn": NQN, "attr": {"allow_any_host": "1"}, "namespaces": [
+            {"nsid": n, "enable": 1, "device": {"path": path}} for n, path in enumerate(paths, 1)]}],
+            "ports": [{"portid": 1, "subsystems": [NQN], "addr": {
+                "trtype": "tcp", "adrfam": "ipv4", "traddr": "127.0.0.1", "trsvcid": "4420"}}]}
+        return self.file("config.json", json.dumps(doc).encode())
+
+    def reload_waits_alone(self):
+        """A reload waits for two slow servers at once, and nobody for it; all of it is done, or nothing."""
+        serve = self.start(self.weft, "serve", "--config", self.config(self.plain))
+        self.check(lab.until(lambda: serve.says("ready"), 10), f"it does not come up: {serve.output()}")
+        uri = f"nvme+tcp://127.0.0.1/{NQN}?ns="
+        slow = self.slow("slow1", 3), self.slow("slow2", 3)
+        self.config(self.plain, *slow)
+        serve.process.send_signal(signal.SIGHUP)
+        begun, longest, asked = time.monotonic(), 0, 0
+        while not serve.says("read again"):
+            before = time.monotonic()
+            self.check(before - begun < 20, f"it does not come: {serve.output()}")
+            r = self.host.run(self.weft, "id-ns", uri + "1", timeout=LIMIT)
+            self.check(r.returncode == 0, f"meanwhile: {r.stderr}")
+            longest, asked = max(longest, time.monotonic() - before), asked + 1
+        took = time.monotonic() - begun
+        self.check(2.5 < took < 5.5, f"two servers that take 3 s each take {took:.1f} s")
+        self.check(longest < 2 and asked > 3, f"a host waits {longest:.1f} s, of {asked}")
+        for n in (2, 3):
+            r = self.host.run(self.weft, "id-ns", uri + str(n), timeout=LIMIT)
+            self.check(r.returncode == 0, f"namespace {n}: {r.stderr}")
+        # One of them cannot be had; and what the file says while a reload waits is read then.
+        gone, later = f"nbd+unix:///?socket={self.file('none')}", self.slow("slow3", 1)
+        self.config(self.plain, later, gone)
+        serve.process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        self.config(self.plain)
+        serve.process.send_signal(signal.SIGHUP)
+        self.check(lab.until(lambda: serve.says("No such file or directory; nothing has changed"), 10), serve.output())
+        self.check(lab.until(lambda: serve.says("read again, 2 changes\n"), 10) and
+                   serve.output().count("read again") == 2, serve.output())
+        # The end does not wait for one either.
+        self.config(self.plain, self.slow("slow4", 8))
+        serve.process.send_signal(signal.SIGHUP)
+        time.sleep(0.3)
+        serve.process.terminate()
+        self.check(serve.wait(5) == 0, f"it ends with {serve.status()}: {serve.output()}")
+        return f"{asked} times, at most {longest:.2f} s"
+
     def says_why(self):
         said = []
         for export, word in ((self.export + "-not", "No such file"), ("nbd://127.0.0.1:1", "refused"),
@@ -151,6 +205,7 @@ def main():
     nbd.run("by TCP", nbd.by_tcp)
     nbd.run("the server stops and goes on", nbd.stops)
     nbd.run("the server dies and comes back", nbd.dies)
+    nbd.run("a reload waits alone", nbd.reload_waits_alone)
     nbd.run("what cannot be served is named", nbd.says_why)
     nbd.report.everything_ends([nbd.host])
     nbd.report.finish()
