@@ -14,6 +14,7 @@
 #include "cli/output.h"
 #include "cli/process.h"
 #include "cli/snapshot.h"
+#include "cli/top_served.h"
 
 int cmd_top(int argc, char **argv);
 
@@ -58,7 +59,9 @@ static const struct argp argp = {
 	.parser = parse,
 	.args_doc = "[PID]",
 	.doc = "Shows what processes that use weft in this network namespace do at present, the "
-	       "busiest first: root sees all, another user its own.",
+	       "busiest first, and what hosts do with each namespace of those that are targets: "
+	       "root sees "
+	       "all, another user its own.",
 };
 
 /* ---- what is shown ----------------------------------------------------------------------------
@@ -83,6 +86,9 @@ struct line {
 struct lines {
 	struct line *v;
 	size_t count, room;
+	struct top_served *served; /* of targets, behind all processes */
+	size_t served_count;
+	double seconds;
 };
 
 static uint64_t sum_of(const struct seen *s, const char *const keys[])
@@ -237,7 +243,7 @@ static bool gather(const struct cmd *c, struct lines *l, const struct snapshot *
 {
 	double seconds = (double)(now->at_ns - before->at_ns) / 1e9;
 
-	*l = (struct lines){0};
+	*l = (struct lines){.seconds = seconds};
 	for (size_t i = 0; i < now->count; i++) {
 		const struct seen *s = &now->v[i], *was = snapshot_same(before, s);
 		struct line line = {.process = s};
@@ -252,7 +258,7 @@ static bool gather(const struct cmd *c, struct lines *l, const struct snapshot *
 	}
 	if (l->count)
 		qsort(l->v, l->count, sizeof(*l->v), by_work);
-	return true;
+	return top_served(now, before, &l->served, &l->served_count);
 }
 
 /* ---- how it is shown --------------------------------------------------------------------------
@@ -343,6 +349,28 @@ static void size_of_terminal(int *ret_rows, int *ret_columns)
 	}
 }
 
+/* Those whose hosts are connected, in what room is left. */
+static void show_targets(const struct lines *l, int rows, int columns, bool colour)
+{
+	char text[LINE_MAX_BYTES];
+	bool titled = false;
+
+	for (size_t i = 0; i < l->served_count && rows > 2; i++) {
+		if (!l->served[i].connected && !l->served[i].commands)
+			continue;
+		if (!titled) {
+			printf("\n\033[K\n%s%.*s%s\033[K", colour ? "\033[1m" : "", columns,
+			       TOP_SERVED_TITLES, colour ? "\033[0m" : "");
+			rows -= 2;
+			titled = true;
+		}
+		top_served_text(text, sizeof(text), &l->served[i], l->seconds);
+		text_cut(text, columns);
+		printf("\n%s\033[K", text);
+		rows--;
+	}
+}
+
 static void show_screen(const struct lines *l)
 {
 	bool colour = output_colour(stdout);
@@ -361,12 +389,13 @@ static void show_screen(const struct lines *l)
 		text_cut(text, columns);
 		printf("\n%s\033[K", text);
 	}
-	if (!l->count)
+	show_targets(l, rows - (int)l->count - 2, columns, colour);
+	if (!l->count && !l->served_count)
 		printf("\nno process%s uses weft here\033[K", geteuid() ? " of yours" : "");
 	printf("\033[J");
 }
 
-static void show_lines(const struct lines *l, bool first)
+static void show_lines(const struct lines *l, bool first, bool *titled)
 {
 	char text[LINE_MAX_BYTES], when[32];
 	time_t now = time(NULL);
@@ -379,10 +408,19 @@ static void show_lines(const struct lines *l, bool first)
 		line_text(text, &l->v[i]);
 		printf("%s %s\n", when, text);
 	}
+	for (size_t i = 0; i < l->served_count; i++) {
+		if (!l->served[i].commands)
+			continue;
+		if (!*titled)
+			printf("%-20s %s\n", "TIME", TOP_SERVED_TITLES);
+		*titled = true;
+		top_served_text(text, sizeof(text), &l->served[i], l->seconds);
+		printf("%s %s\n", when, text);
+	}
 }
 
 static bool show(const struct cmd *c, const struct snapshot *now, const struct snapshot *before,
-		 bool first)
+		 bool first, bool *titled)
 {
 	struct lines l;
 	bool ok = gather(c, &l, now, before);
@@ -390,8 +428,9 @@ static bool show(const struct cmd *c, const struct snapshot *now, const struct s
 	if (ok && c->terminal)
 		show_screen(&l);
 	else if (ok)
-		show_lines(&l, first);
+		show_lines(&l, first, titled);
 	free(l.v);
+	free(l.served);
 	if (!ok)
 		cli_fail("out of memory");
 	else if (fflush(stdout) || ferror(stdout))
@@ -403,7 +442,7 @@ int cmd_top(int argc, char **argv)
 {
 	struct cmd c = {.interval_s = 1, .terminal = isatty(STDOUT_FILENO)};
 	struct snapshot before, now;
-	bool ok = true;
+	bool ok = true, titled = false;
 	int rc;
 
 	cli_parse(&argp, "top", argc, argv, &c);
@@ -417,7 +456,7 @@ int cmd_top(int argc, char **argv)
 		rc = snapshot_take(&now, c.pid);
 		if (rc)
 			break; /* what was watched has ended */
-		ok = show(&c, &now, &before, i == 0);
+		ok = show(&c, &now, &before, i == 0, &titled);
 		snapshot_free(&before);
 		before = now;
 	}

@@ -160,6 +160,25 @@ def stat_agrees(s, _):
     return None if HOST in text and "read, namespace 1" in text else f"weft stat: {text}"
 
 
+def top_shows(s, path):
+    """What a host does at present with a namespace, in the words of both."""
+    uri = f"nvme+{s.transport}://127.0.0.1:4420/{SUBSYSTEM}?ns=1"
+    bench = lab.Program(s.host, [s.weft, "bench", uri, "-q", HOST, "--rw", "randread", "--bs", "4k", "--runtime", "4",
+                                 "-o", "json"], f"{path}/bench.log")
+    time.sleep(1)  # two looks, a second apart, are within its four
+    said = s.host.run(s.weft, "top", "-n", "2", str(s.program.pid)).stdout
+    if bench.wait(30) != 0:
+        return f"bench: {bench.output()[-300:]}"
+    line = re.search(rf"\b{s.program.pid} 1 +\S*{re.escape(HOST[-12:])} at \S*{re.escape(SUBSYSTEM[-12:])} +(\d+) +([\d.]+) "
+                     r"(MiB|KiB) +- +[\d.]+ \S+ +-$", said, re.M)
+    if not line:
+        return f"weft top: {said}"
+    read = float(line[2]) * {"KiB": 1024, "MiB": 1 << 20}[line[3]]
+    if not 0.9 < read / (int(line[1]) * 4096) < 1.1:
+        return f"not 4 KiB each: {line[0]}"
+    return None
+
+
 def wrong_requests(_, __):
     for request, want in ((b"GET / HTTP/1.0\r\n\r\n", " 200 "), (b"GET /no HTTP/1.0\r\n\r\n", " 404 "),
                           (b"POST /metrics HTTP/1.0\r\nContent-Length: 1\r\n\r\nx", " 405 "),
@@ -230,7 +249,7 @@ if "recognized" in host.run(weft, "serve", "--metrics", "x", "mem:1m").stderr or
         "without libmicrohttpd" in host.run(weft, "serve", "--metrics", "x", "mem:1m").stderr:
     lab.skip("this weft has no --metrics")
 for transport in ("tcp", "rdma"):
-    cases = [("counts", counts), ("errors", errors), ("weft stat", stat_agrees)]
+    cases = [("counts", counts), ("errors", errors), ("weft stat", stat_agrees), ("weft top", top_shows)]
     if transport == "tcp":
         cases += [("wrong requests", wrong_requests), ("slow clients", slow), ("the port", in_use)]
     service = None
