@@ -10,6 +10,7 @@
 #include "cli/secret.h"
 #include "cli/size.h"
 #include "nvmf/auth/hash.h"
+#include "nvmf/lib/identity.h"
 
 enum {
 	KEY_PROVIDER = 0x100,
@@ -362,77 +363,14 @@ void nvme_opts_take_uri(struct nvme_opts *opts, struct argp_state *state, const 
 		strcpy(opts->uri.hostid, u.hostid);
 }
 
-/* The first line of a file without its end; false when there is none. */
-static bool read_line(const char *path, char *buf, size_t room)
-{
-	FILE *f = fopen(path, "re");
-	bool ok;
-
-	if (!f)
-		return false;
-	ok = fgets(buf, (int)room, f) != NULL;
-	fclose(f);
-	if (ok)
-		buf[strcspn(buf, " \t\r\n")] = 0;
-	return ok && buf[0];
-}
-
-static uint64_t mix(uint64_t x)
-{
-	/* splitmix64's finaliser */
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-	return x ^ x >> 31;
-}
-
-/* A UUID that this machine always gets and that no other machine should. */
-static void machine_uuid(uint8_t uuid[16])
-{
-	char id[256] = "";
-	uint64_t a = 0x77656674, b = 0x686f7374;
-
-	if (!read_line("/etc/machine-id", id, sizeof(id)) &&
-	    !read_line("/var/lib/dbus/machine-id", id, sizeof(id)) &&
-	    !read_line("/proc/sys/kernel/hostname", id, sizeof(id)))
-		strcpy(id, "unknown machine");
-	for (const char *p = id; *p; p++) {
-		a = mix(a + (unsigned char)*p);
-		b = mix(b ^ a);
-	}
-	memcpy(uuid, &a, 8);
-	memcpy(uuid + 8, &b, 8);
-	uuid[6] = (uint8_t)((uuid[6] & 0x0f) | 0x80); /* version 8: of one's own making */
-	uuid[8] = (uint8_t)((uuid[8] & 0x3f) | 0x80);
-}
-
 int nvme_host_identity(const struct nvme_opts *opts, char ret_nqn[NVME_URI_NQN_MAX + 1],
 		       uint8_t ret_id[16])
 {
-	char text[NVME_URI_NQN_MAX + 2] = "";
-	char uuid[37];
+	char why[256];
+	int err = identity_of_host(opts->uri.hostnqn, opts->uri.hostid, ret_nqn, ret_id, why,
+				   sizeof(why));
 
-	machine_uuid(ret_id);
-	if (opts->uri.hostid[0]) {
-		if (nvme_uuid_parse(opts->uri.hostid, ret_id)) {
-			cli_fail("host ID '%s' is no UUID", opts->uri.hostid);
-			return -EINVAL;
-		}
-	} else if (read_line("/etc/nvme/hostid", text, sizeof(text)) &&
-		   nvme_uuid_parse(text, ret_id)) {
-		cli_fail("/etc/nvme/hostid holds no UUID; mend it or say --hostid");
-		return -EINVAL;
-	}
-	if (opts->uri.hostnqn[0]) {
-		strcpy(ret_nqn, opts->uri.hostnqn);
-	} else if (read_line("/etc/nvme/hostnqn", text, sizeof(text))) {
-		if (!nvme_nqn_valid(text)) {
-			cli_fail("/etc/nvme/hostnqn holds no NQN; mend it or say --hostnqn");
-			return -EINVAL;
-		}
-		strcpy(ret_nqn, text);
-	} else {
-		nvme_uuid_format(ret_id, uuid);
-		snprintf(ret_nqn, NVME_URI_NQN_MAX + 1, "%s%s", NVME_HOSTNQN_PREFIX, uuid);
-	}
-	return 0;
+	if (err)
+		cli_fail("%s", why);
+	return err;
 }

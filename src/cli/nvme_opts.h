@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/nvme_uri.h"
+#include "nvmf/lib/uri.h"
 #include "cli/output.h"
 #include "nvmf/auth/psk.h"
 
@@ -72,7 +72,6 @@ uint64_t cli_parse_number(struct argp_state *state, const char *option, const ch
 uint64_t cli_parse_size(struct argp_state *state, const char *option, const char *text,
 			uint64_t min, uint64_t max);
 
-#define NVME_HOSTNQN_PREFIX "nqn.2014-08.org.nvmexpress:uuid:"
 /*
  * Who this host is: what the options say, else /etc/nvme/hostnqn and /etc/nvme/hostid, else
  * names that are made from this machine's ID and thus stay the same.

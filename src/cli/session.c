@@ -12,7 +12,7 @@
 #include "cli/provider.h"
 #include "cli/secret.h"
 #include "cli/session.h"
-#include "cli/transports.h"
+#include "nvmf/lib/transports.h"
 #include "nvmf/auth/hash.h"
 
 #define RESOLVE_TIMEOUT_MS  5000
@@ -438,7 +438,7 @@ bool session_share(struct session *s, void *addr, size_t len)
 	int err = t->ops->add_memory(t, addr, len);
 
 	if (err)
-		cli_fail("%s", err == -ENOSPC ? "too many memory areas" : t->ops->error(t));
+		cli_fail("%s", t->ops->error(t));
 	return err == 0;
 }
 

@@ -170,6 +170,7 @@ struct nvme_id_ctrl_nvm {
 };
 
 #define NVME_NSFEAT_THIN	    (1u << 0)
+#define NVME_NSFEAT_ATOMIC	    (1u << 1) /* nawun, nawupf, nacwu are valid */
 #define NVME_NSFEAT_OPTPERF	    (1u << 4) /* npwg, npwa, npdg, npda, nows are valid */
 #define NVME_NMIC_SHARED	    (1u << 0)
 #define NVME_NSATTR_WRITE_PROTECTED (1u << 0)

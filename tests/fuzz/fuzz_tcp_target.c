@@ -183,14 +183,14 @@ static void forget_gone(void)
 
 static void feed(struct conn *c, const uint8_t *p, size_t len)
 {
-	void *to;
-	uint32_t wants;
+	struct iovec to;
+	uint32_t wants = 0;
 
 	if (!c->q)
 		return;
-	wants = (uint32_t)min_of((size_t)tcp_rx_wants(&c->q->rx, &to), len);
-	if (wants) { /* as the socket would */
-		memcpy(to, p, wants);
+	if (tcp_rx_wants(&c->q->rx, &to, 1)) { /* as the socket would */
+		wants = (uint32_t)min_of(to.iov_len, len);
+		memcpy(to.iov_base, p, wants);
 		tcp_rx_placed(&c->q->rx, wants);
 	}
 	tcp_queue_input(c->q, p + wants, len - wants);

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/nvme_uri.h"
+#include "nvmf/lib/uri.h"
 
 static bool same(const struct nvme_uri *a, const struct nvme_uri *b)
 {

@@ -22,7 +22,7 @@ for name in commands:
     if f".Xr weft-{name} 1" not in overview:
         faults.append(f"weft {name}: not in docs/man/weft.1")
 
-pages = tree.files(".1", ".5", ".7", under="docs/man/")
+pages = tree.files(".1", ".3", ".5", ".7", under="docs/man/")
 for page in pages:
     seen += 1
     name = re.fullmatch(r"docs/man/weft-(.+)\.1", page)

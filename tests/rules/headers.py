@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Every header compiles alone: what it needs, it includes.
 
-As GNU C only, under both compilers: weft installs no header of its own (applications use those of
-libibverbs-dev and librdmacm-dev), and the internal ones use designated array initializers and
-statement expressions, which C++ has not.
+As GNU C only, under both compilers: these are internal ones, which use designated array initializers
+and statement expressions, which C++ has not. The one that is installed library.py looks at.
 """
 import os
 import subprocess
@@ -15,7 +14,7 @@ import tree
 def compile_alone(path, compiler):
     r = subprocess.run(
         [compiler, "-x", "c", "-std=gnu17", "-fsyntax-only", "-Wall", "-Werror", "-D_GNU_SOURCE",
-         '-DWEFT_VERSION="0"', "-I", os.path.join(tree.TOP, "src"),
+         '-DWEFT_VERSION="0"', "-I", os.path.join(tree.TOP, "src"), "-I", os.path.join(tree.TOP, "include"),
          "-include", os.path.join(tree.TOP, path), "/dev/null"],
         capture_output=True, text=True)
     return [] if r.returncode == 0 else [f"{path}: {compiler}: does not compile alone:\n{r.stderr}"]

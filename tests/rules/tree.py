@@ -45,6 +45,9 @@ ROOMS = {
     "nvmf/loop": ("base", "wire", "nvmf/common", "nvmf/target", "nvmf/host", "nvmf/transport"),
     "nvmf/tcp": ("base", "wire", "nvmf/common", "nvmf/auth", "nvmf/target", "nvmf/host", "nvmf/transport"),
     "nvmf/rdma": ("base", "wire", "nvmf/common", "nvmf/target", "nvmf/host", "nvmf/transport"),
+    # The library that <weft/nvmf.h> describes.
+    "nvmf/lib": ("base", "wire", "nvmf/common", "nvmf/auth", "nvmf/host", "nvmf/transport", "nvmf/rdma",
+                 "nvmf/tcp"),
 }
 ROOMS["cli"] = tuple(ROOMS)
 

@@ -550,6 +550,10 @@ static void a_broken_submit_is_a_lost_connection(void **state)
 	p->submit_broken = true;
 	io_read(&io, 512, true);
 	submit(p, 1, &io);
+	/* Who submits is not called back: it comes with the next tick, which is due. */
+	assert_int_equal(p->host.state, HOST_LIVE);
+	assert_int_equal(host_next_deadline(&p->host), 0);
+	peer_advance(p, 0);
 	assert_int_equal(p->host.state, HOST_WAITING);
 	p->submit_broken = false;
 	peer_advance(p, NSEC_PER_SEC);

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cli/nvme_uri.h"
+#include "nvmf/lib/uri.h"
 
 static void good(const char *text, struct nvme_uri *u)
 {

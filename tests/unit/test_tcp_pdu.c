@@ -75,12 +75,12 @@ static void eat_all(struct tcp_rx *rx, size_t step, bool direct)
 		const uint8_t *p = stream + at;
 		size_t n = min_of(step, stream_len - at);
 		enum tcp_rx_event e;
-		void *to;
-		uint32_t wants = direct ? tcp_rx_wants(rx, &to) : 0;
+		struct iovec to;
+		uint32_t wants = 0;
 
-		if (wants) {
-			wants = (uint32_t)min_of((size_t)wants, n);
-			memcpy(to, p, wants);
+		if (direct && tcp_rx_wants(rx, &to, 1)) {
+			wants = (uint32_t)min_of(to.iov_len, n);
+			memcpy(to.iov_base, p, wants);
 			tcp_rx_placed(rx, wants);
 			p += wants;
 		}

@@ -145,6 +145,7 @@ static void create_host(const char *subnqn)
 					      .io_queues = IO_QUEUES,
 					      .io_entries = IO_ENTRIES,
 					      .resolve_timeout_ms = 2000,
+					      .bounce_bytes = 1 << 20,
 					      .header_digest = digests,
 					      .data_digest = digests};
 	struct auth_psk psk;
@@ -347,6 +348,110 @@ static void full_queues_of_commands_are_answered(void **state)
 			assert_memory_equal(mem.many[i], mem.out, reqs[i].data_len);
 		}
 	}
+}
+
+enum { PIECES = 300 };
+
+/* A buffer as pieces of different lengths, some of none; how many. */
+static unsigned int cut(uint8_t *p, size_t len, unsigned int seed, struct iovec v[PIECES])
+{
+	unsigned int n = 0;
+
+	for (size_t at = 0; at < len; n++) {
+		size_t piece = n == PIECES - 1 ? len - at : (n * 977 + seed * 131) % (len / 50);
+
+		piece = min_of(n % 7 == 3 ? 0 : piece, len - at);
+		v[n] = (struct iovec){p + at, piece};
+		at += piece;
+	}
+	return n;
+}
+
+/* What the transport was not told of, in the same process. */
+static uint8_t unknown_out[DATA_MAX], unknown_in[DATA_MAX];
+
+static void try_pieces(uint8_t *out, uint8_t *in, uint32_t len, unsigned int seed)
+{
+	struct host_request req = {0};
+	struct iovec v[PIECES];
+
+	fill(out, len, seed);
+	memset(in, 0, len);
+	cut(out, len, seed, v);
+	host_prepare_write(&req, 1, 0, len / 512, NULL, len, false);
+	req.iov = v;
+	assert_int_equal(exec(&req, 1), NVME_SC_SUCCESS);
+	cut(in, len, seed + 5, v);
+	host_prepare_read(&req, 1, 0, len / 512, NULL, len);
+	req.iov = v;
+	assert_int_equal(exec(&req, 2), NVME_SC_SUCCESS);
+	assert_memory_equal(in, out, len);
+}
+
+static void data_may_lie_in_pieces(void **state)
+{
+	static const uint32_t lens[] = {512, 1024, 8192, 8704, 65536, DATA_MAX};
+
+	(void)state;
+	bring_up();
+	for (unsigned int i = 0; i < ARRAY_SIZE(lens); i++) {
+		try_pieces(mem.out, mem.in, lens[i], i);
+		try_pieces(unknown_out, mem.in, lens[i], i + 10);
+		try_pieces(mem.out, unknown_in, lens[i], i + 20);
+		try_pieces(unknown_out, unknown_in, lens[i], i + 30);
+	}
+}
+
+/* More of them than there is memory to copy into: they wait for one another. */
+static void memory_that_nobody_made_known_will_do(void **state)
+{
+	static struct host_request reqs[2 * IO_ENTRIES];
+	static uint8_t unknown[2 * IO_ENTRIES][64 << 10];
+	unsigned int answered = 0;
+
+	(void)state;
+	bring_up();
+	for (unsigned int i = 0; i < ARRAY_SIZE(reqs); i++) {
+		fill(unknown[i], sizeof(unknown[i]), i);
+		host_prepare_write(&reqs[i], 1, i * 128, 128, unknown[i], sizeof(unknown[i]),
+				   false);
+		submit(&reqs[i], (uint16_t)(1 + i % 2), &answered);
+	}
+	turn_until(answered == ARRAY_SIZE(reqs));
+	memset(unknown, 0, sizeof(unknown));
+	for (unsigned int i = 0; i < ARRAY_SIZE(reqs); i++) {
+		assert_int_equal(reqs[i].error, 0);
+		assert_int_equal(reqs[i].cqe.status, 0);
+		host_prepare_read(&reqs[i], 1, i * 128, 128, unknown[i], sizeof(unknown[i]));
+		submit(&reqs[i], (uint16_t)(1 + i % 2), &answered);
+	}
+	turn_until(answered == 2 * ARRAY_SIZE(reqs));
+	for (unsigned int i = 0; i < ARRAY_SIZE(reqs); i++) {
+		fill(mem.out, sizeof(unknown[i]), i);
+		assert_memory_equal(unknown[i], mem.out, sizeof(unknown[i]));
+	}
+}
+
+static void memory_in_use_stays_known(void **state)
+{
+	struct host_request req = {0};
+	unsigned int answered = 0;
+
+	(void)state;
+	bring_up();
+	if (kind == &rdma_transport)
+		assert_int_equal(bed.here->ops->remove_memory(bed.here, unknown_in), -ENOENT);
+	assert_int_equal(bed.here->ops->add_memory(bed.here, unknown_in, sizeof(unknown_in)), 0);
+	bed.slow.hold = true;
+	host_prepare_read(&req, 1, 0, 128, unknown_in, 64 << 10);
+	submit(&req, 1, &answered);
+	turn_until(bed.slow.count);
+	assert_int_equal(bed.here->ops->remove_memory(bed.here, unknown_in),
+			 kind == &rdma_transport ? -EBUSY : 0);
+	let_store_work();
+	turn_until(answered);
+	assert_int_equal(bed.here->ops->remove_memory(bed.here, unknown_in), 0);
+	assert_int_equal(do_read(0, unknown_in, 64 << 10), NVME_SC_SUCCESS);
 }
 
 static void comparing_says_whether_they_are_equal(void **state)
@@ -929,6 +1034,9 @@ int main(int argc, char **argv)
 		BED_TEST(hosts_are_told_what_there_is),
 		BED_TEST(what_is_written_is_read),
 		BED_TEST(full_queues_of_commands_are_answered),
+		BED_TEST(data_may_lie_in_pieces),
+		BED_TEST(memory_that_nobody_made_known_will_do),
+		BED_TEST(memory_in_use_stays_known),
 		BED_TEST(comparing_says_whether_they_are_equal),
 		BED_TEST(comparing_and_writing_are_one),
 		BED_TEST(blocks_are_verified_where_they_are),

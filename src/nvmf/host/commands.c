@@ -10,6 +10,7 @@ static void prepare(struct host_request *req, uint8_t opcode, uint32_t nsid, enu
 	req->sqe = (struct nvme_sqe){.opcode = opcode, .nsid = nsid};
 	req->dir = dir;
 	req->data = data;
+	req->iov = NULL;
 	req->data_len = len;
 }
 

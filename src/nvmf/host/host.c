@@ -213,6 +213,8 @@ uint64_t host_next_deadline(const struct host *h)
 {
 	uint64_t next = min_of(h->state_deadline_ns, h->poll_ns);
 
+	if (h->lost)
+		return 0;
 	next = min_of(next, h->keep_alive_due_ns);
 	next = min_of(next, attempt_deadline(h));
 	for (uint16_t i = 0; i <= h->config.io_queues; i++) {
@@ -350,9 +352,10 @@ int host_submit(struct host *h, uint16_t qid, struct host_request *req, uint64_t
 	req->error = 0;
 	req->attempts = 0;
 	req->cqe = (struct nvme_cqe){0};
+	/* Not leave(): who submits is not called back. What went wrong comes with the next tick. */
 	enter(h);
 	list_push_tail(&h->queues[qid].wait, &req->node);
 	queue_pump(h, qid, now_ns);
-	leave(h, now_ns);
+	h->depth--;
 	return 0;
 }

@@ -38,6 +38,7 @@
 
 #include "base/list.h"
 #include "base/handles.h"
+#include "base/pieces.h"
 #include "nvmf/auth/key.h"
 #include "nvmf/common/command.h"
 #include "wire/nvme.h"
@@ -104,8 +105,9 @@ struct host_failure {
 
 /* One command. The caller's; untouched by the caller from host_submit() to done(). */
 struct host_request {
-	struct nvme_sqe sqe; /* flags, cid and sgl are set by host and transport */
-	void *data;	     /* in memory the transport knows */
+	struct nvme_sqe sqe;	 /* flags, cid and sgl are set by host and transport */
+	void *data;		 /* in one piece; or in several, which stay until done(): */
+	const struct iovec *iov; /* NULL: data */
 	uint32_t data_len;
 	enum nvmf_dir dir;
 	bool again; /* may be sent again after a lost connection */
@@ -140,8 +142,8 @@ struct host_transport {
 	 * transport fills in. -EAGAIN:
 	 * no room; host_queue_writable() follows. Any other error: the connection is lost. */
 	int (*submit)(void *t, uint16_t qid, struct host_request *req, bool in_capsule);
-	/* The request is over: its memory is the caller's again. Called once for each
-	 * successful submit, unless the queue is closed before. */
+	/* The request is over, with req->cqe: its memory is the caller's again. Called once for
+	 * each successful submit, unless the queue is closed before. */
 	void (*release)(void *t, uint16_t qid, struct host_request *req);
 	uint32_t transfer_max; /* bytes of one command's data; 0: no limit of its own */
 	bool keyed;	       /* the controller must take keyed SGLs */
@@ -268,8 +270,8 @@ int host_init(struct host *h, const struct host_config *config,
 	      struct host_queue *queues, struct handle_place *places, void *scratch) must_use;
 void host_forget(struct host *h);
 void host_start(struct host *h, uint64_t now_ns);
-/* qid 0 is the admin queue. 0: done() will be called. -ENOTCONN in a state that has no future
- * or before LIVE; -EINVAL for a queue that is not or more data than transfer_max. */
+/* qid 0 is the admin queue. 0: done() will be called, and not from here. -ENOTCONN in a state that
+ * has no future or before LIVE; -EINVAL for a queue that is not or more data than transfer_max. */
 int host_submit(struct host *h, uint16_t qid, struct host_request *req, uint64_t now_ns) must_use;
 /* Authenticates the live admin queue anew; where that fails the association is lost. -ENOTCONN: it
  * is not live; -EALREADY: that is under way; -EINVAL: there is no key. */
@@ -298,6 +300,14 @@ const char *host_state_name(enum host_state state);
 static inline uint16_t host_slot_of(uint16_t cid)
 {
 	return cid >> HOST_CID_GENERATION_BITS;
+}
+
+/* A request's data from byte `from` on; where they are in one piece, *one comes to name that. */
+static inline struct pieces host_request_data(const struct host_request *req, uint32_t from,
+					      struct iovec *one)
+{
+	*one = (struct iovec){req->data, req->data_len};
+	return pieces_from(req->iov ? req->iov : one, from);
 }
 
 #endif

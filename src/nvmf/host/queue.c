@@ -185,8 +185,8 @@ void queue_respond(struct host *h, uint16_t qid, const void *capsule, uint32_t l
 	q->outstanding--;
 	q->last_ns = now_ns;
 	list_remove(&req->node);
-	h->transport->release(h->transport_arg, qid, req);
 	req->cqe = cqe;
+	h->transport->release(h->transport_arg, qid, req);
 	count(h->counters, qid, req);
 	finish(req, 0, now_ns);
 	queue_pump(h, qid, now_ns);

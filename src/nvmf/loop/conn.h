@@ -24,8 +24,9 @@ struct loop_cmd {
 	enum loop_cmd_state state;
 	struct list link; /* of the list that the state names */
 	uint8_t sqe[NVME_SQE_LEN], cqe[NVME_CQE_LEN];
-	void *memory;	  /* the host's, for what does not come in the capsule */
-	uint32_t capsule; /* bytes in it */
+	struct iovec one;     /* what memory names, where that is in one piece */
+	struct pieces memory; /* the host's, for what does not come in the capsule */
+	uint32_t capsule;     /* bytes in it */
 };
 
 enum loop_conn_state {

@@ -60,13 +60,13 @@ static int queue_submit(void *t, uint16_t qid, struct host_request *req, bool in
 	assert(cmd->state == LOOP_CMD_FREE);
 	req->sqe.sgl = (struct nvme_sgl){.len = req->data_len};
 	cmd->capsule = 0;
-	cmd->memory = req->data;
+	cmd->memory = host_request_data(req, 0, &cmd->one);
 	if (in_capsule) {
 		assert(req->data_len <= TARGET_CAPSULE_DATA);
 		req->sqe.sgl.type = NVME_SGL_DATA_BLOCK;
 		req->sqe.sgl.subtype = NVME_SGL_OFFSET;
 		cmd->capsule = req->data_len;
-		memcpy(loop_capsule(cmd, c), req->data, req->data_len);
+		pieces_read(cmd->memory, loop_capsule(cmd, c), req->data_len);
 	} else {
 		req->sqe.sgl.type = NVME_SGL_TRANSPORT_DATA_BLOCK;
 		req->sqe.sgl.subtype = NVME_SGL_TRANSPORT;
@@ -177,6 +177,13 @@ static int op_add_memory(struct transport_host *t, void *addr, size_t len)
 	return 0;
 }
 
+static int op_remove_memory(struct transport_host *t, void *addr)
+{
+	(void)t;
+	(void)addr;
+	return 0;
+}
+
 static unsigned int op_pollfds(const struct transport_host *t,
 			       struct pollfd fds[TRANSPORT_HOST_FDS])
 {
@@ -226,6 +233,7 @@ static const struct transport_host_ops host_ops = {
 	.queues = &queue_ops,
 	.attach = op_attach,
 	.add_memory = op_add_memory,
+	.remove_memory = op_remove_memory,
 	.pollfds = op_pollfds,
 	.polled = op_polled,
 	.process = op_process,

@@ -60,7 +60,7 @@ static void has_memory(struct loop_cmd *cmd)
 	if (!c->host)
 		status = NVME_SC_DATA_XFER_ERROR;
 	else if (r->dir == NVMF_DIR_TO_CTRL && !r->in_capsule)
-		memcpy(r->data, cmd->memory, r->data_len);
+		pieces_read(cmd->memory, r->data, r->data_len);
 	target_req_ready(r, status);
 }
 
@@ -99,6 +99,17 @@ static bool op_cancel(struct target_req *r)
 	return true;
 }
 
+/* Behind the first `from` bytes. */
+static void write_zeroes(struct pieces p, size_t from, size_t len)
+{
+	for (p.skip += from; len;) {
+		struct iovec v = pieces_take(&p, len);
+
+		memset(v.iov_base, 0, v.iov_len);
+		len -= v.iov_len;
+	}
+}
+
 static void op_respond(struct target_req *r)
 {
 	struct loop_conn *c = conn_of(r->queue);
@@ -108,9 +119,8 @@ static void op_respond(struct target_req *r)
 	assert(cmd->state == LOOP_CMD_TARGET);
 	if (c->host && c->state == LOOP_UP) {
 		if (target_req_has_reply_data(r)) {
-			if (r->data_len)
-				memcpy(cmd->memory, r->data, r->data_len);
-			memset((uint8_t *)cmd->memory + r->data_len, 0, r->zero_len);
+			pieces_write(cmd->memory, r->data, r->data_len);
+			write_zeroes(cmd->memory, r->data_len, r->zero_len);
 		}
 		nvme_cqe_put(&w, &r->cqe);
 		cmd->state = LOOP_CMD_ANSWERED;

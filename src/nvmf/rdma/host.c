@@ -31,26 +31,10 @@ enum {
 	RNR_RETRY_FOR_EVER = 7,
 	READS_MAX = 128, /* outstanding RDMA READs the target may have */
 	CM_POLL_NS = NSEC_PER_MSEC,
+	BOUNCE_BYTES = 16 << 20, /* unless the configuration says how many */
 };
 
 /* --- the device ---------------------------------------------------------------------------- */
-
-static int register_region(struct rdma_host *r, struct region *g)
-{
-	int access = IBV_ACCESS_LOCAL_WRITE;
-	int err;
-
-	access |=
-		r->windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-	g->mr = ibv_reg_mr(r->pd, g->addr, g->len, access);
-	if (g->mr)
-		return 0;
-	err = -errno;
-	rdma_host_say(r, "cannot register %zu bytes of memory with %s: %s%s", g->len,
-		      r->verbs->device->name, strerror(-err),
-		      err == -ENOMEM ? " (ulimit -l?)" : "");
-	return err;
-}
 
 static void device_fini(struct rdma_host *r)
 {
@@ -72,6 +56,7 @@ static void device_fini(struct rdma_host *r)
 	r->channel = NULL;
 	r->pd = NULL;
 	r->verbs = NULL;
+	r->transport.fds_changed++;
 	r->unacked = 0;
 	r->armed = r->notified = false;
 }
@@ -101,6 +86,7 @@ static int device_init(struct rdma_host *r, struct ibv_context *verbs)
 	r->channel = ibv_create_comp_channel(verbs);
 	if (!r->channel)
 		goto fail_errno;
+	r->transport.fds_changed++;
 	err = set_nonblocking(r->channel->fd);
 	if (err)
 		goto fail;
@@ -112,7 +98,7 @@ static int device_init(struct rdma_host *r, struct ibv_context *verbs)
 	if (!r->cq)
 		goto fail_errno;
 	for (unsigned int i = 0; i < r->region_count; i++) {
-		err = register_region(r, &r->regions[i]);
+		err = rdma_host_register(r, &r->regions[i]);
 		if (err)
 			return err;
 	}
@@ -382,6 +368,10 @@ static bool poll_queues(struct rdma_host *r)
 	any = rdma_host_queues_poll(r);
 	if (r->flushed)
 		look_why(r);
+	if (r->bounce_freed) {
+		rdma_host_queues_unstarve(r);
+		any = true;
+	}
 	r->batching = false;
 	if (any)
 		rdma_host_queues_flush(r);
@@ -482,14 +472,12 @@ static void op_attach(struct transport_host *t, struct host *h)
 
 static int op_add_memory(struct transport_host *t, void *addr, size_t len)
 {
-	struct rdma_host *r = rdma_host_of(t);
-	struct region *g = &r->regions[r->region_count];
+	return rdma_host_add_memory(rdma_host_of(t), addr, len);
+}
 
-	if (r->region_count == REGIONS_MAX)
-		return -ENOSPC;
-	*g = (struct region){.addr = addr, .len = len};
-	r->region_count++;
-	return r->pd ? register_region(r, g) : 0;
+static int op_remove_memory(struct transport_host *t, void *addr)
+{
+	return rdma_host_remove_memory(rdma_host_of(t), addr);
 }
 
 static unsigned int op_pollfds(const struct transport_host *t,
@@ -581,6 +569,7 @@ static void op_destroy(struct transport_host *t)
 		rdma_destroy_event_channel(r->events);
 	if (r->addresses)
 		freeaddrinfo(r->addresses);
+	rdma_host_data_fini(r);
 	free(r->queues);
 	free(r);
 }
@@ -589,6 +578,7 @@ static const struct transport_host_ops host_ops = {
 	.queues = &queue_ops,
 	.attach = op_attach,
 	.add_memory = op_add_memory,
+	.remove_memory = op_remove_memory,
 	.pollfds = op_pollfds,
 	.polled = op_polled,
 	.process = op_process,
@@ -609,6 +599,8 @@ struct transport_host *rdma_host_create(const struct transport_host_config *conf
 	}
 	r->transport.ops = &host_ops;
 	r->config = *config;
+	if (!r->config.bounce_bytes)
+		r->config.bounce_bytes = BOUNCE_BYTES;
 	r->nudge_ns = DEADLINE_NEVER;
 	/* As it stands before a port, for messages. */
 	snprintf(r->host, sizeof(r->host), strchr(config->host, ':') ? "[%s]" : "%s", config->host);

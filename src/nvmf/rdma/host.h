@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * NVMe/RDMA for the host: host.c has connections, host_queue.c work requests.
+ * NVMe/RDMA for the host: host.c has connections, host_queue.c work requests, host_data.c where
+ * data lie.
  *
- * All queue pairs share one completion queue. Data in memory that was made known by add_memory() is
- * reached by the controller under a key that lives as long as the command: a type 2 memory window,
- * bound before the command is sent and invalidated by the controller's response (SGL 4Fh). Devices
- * without such windows use the region's own key (SGL 40h).
+ * All queue pairs share one completion queue. Data in memory that was made known by add_memory(),
+ * in one piece, is reached by the controller under a key that lives as long as the command: a type
+ * 2 memory window, bound before the command is sent and invalidated by the controller's response
+ * (SGL 4Fh). Devices without such windows use the region's own key (SGL 40h).
  */
 #ifndef WEFT_NVMF_RDMA_HOST_H
 #define WEFT_NVMF_RDMA_HOST_H
@@ -16,13 +17,15 @@
 
 #include "nvmf/rdma/data_way.h"
 #include "nvmf/rdma/rdma.h"
+#include "nvmf/transport/data_pool.h"
 
 #define RDMA_NO_ANSWER                                                                    \
 	"nothing there speaks RoCE, UDP port 4791 is filtered on the way, or the target " \
 	"hangs; look there"
 
 enum { WRS_PER_COMMAND = 3, BATCH_COMMANDS = 16 };
-enum { REGIONS_MAX = 16, ERROR_LEN = 256, STALE_RETRIES_MAX = 5 };
+enum { GATHER_MAX = 4 }; /* pieces of data in a capsule that the device puts together */
+enum { ERROR_LEN = 256, STALE_RETRIES_MAX = 5 };
 
 struct region {
 	uint8_t *addr;
@@ -38,12 +41,14 @@ struct rdma_host_command {
 	uint32_t key; /* remote key that is bound; valid if bound */
 	bool bound;   /* the window has to be invalidated before it can be bound anew */
 	bool keyed;   /* the present command carries key with a wish for invalidation */
+	void *bounce; /* its data are here; NULL: where the request has them */
+	uint32_t bounce_len;
 };
 
 /* Work requests that go down in one post, chained as they are added. */
 struct rdma_host_batch {
 	struct ibv_send_wr wr[BATCH_COMMANDS * WRS_PER_COMMAND];
-	struct ibv_sge sge[BATCH_COMMANDS][2];
+	struct ibv_sge sge[BATCH_COMMANDS][1 + GATHER_MAX];
 	unsigned int wrs, commands;
 };
 
@@ -60,6 +65,7 @@ struct rdma_host_queue {
 	unsigned int under_way;		    /* commands */
 	struct data_way data_way;
 	uint32_t send_room;  /* free entries of the send queue */
+	uint32_t gather_max; /* pieces of data within a capsule */
 	uint32_t unsignaled; /* work requests since the last signaled one */
 	uint32_t signal_every;
 	bool starved;	   /* submit said -EAGAIN */
@@ -96,8 +102,10 @@ struct rdma_host {
 	bool armed, notified; /* an event of cq is asked for; has come */
 	unsigned int unacked; /* events of cq */
 
-	struct region regions[REGIONS_MAX];
-	unsigned int region_count;
+	struct region *regions;
+	unsigned int region_count, region_room, region_last;
+	struct data_pool pool;		/* for data that are copied; len 0: not made yet */
+	bool bounce_freed;		/* some of it has come back */
 	struct rdma_host_queue *queues; /* [1 + config.io_queues] */
 };
 
@@ -115,10 +123,35 @@ static inline struct rdma_host *rdma_host_of(const struct transport_host *t)
 	return container_of(t, struct rdma_host, transport);
 }
 
+/* --- host_data.c ------------------------------------------------------------------------------ */
+
+int rdma_host_register(struct rdma_host *r, struct region *g) must_use;
+/* As the transport's operations of these names. */
+int rdma_host_add_memory(struct rdma_host *r, void *addr, size_t len) must_use;
+int rdma_host_remove_memory(struct rdma_host *r, void *addr) must_use;
+/*
+ * Where the request's data are, copied if they have to be: in how many pieces, the first at sge,
+ * and the region of the last. In more than one only within a capsule. -EAGAIN: when some command is
+ * over; other errors are said.
+ */
+int rdma_host_data_place(struct rdma_host_queue *q, struct rdma_host_command *cmd,
+			 const struct host_request *req, bool in_capsule, struct ibv_sge *sge,
+			 struct region **ret) must_use;
+/* It is over: what was copied is where the request wants it. */
+void rdma_host_data_release(struct rdma_host_queue *q, struct rdma_host_command *cmd,
+			    const struct host_request *req);
+/* All commands of the queue are, without an answer. */
+void rdma_host_data_drop(struct rdma_host_queue *q);
+void rdma_host_data_fini(struct rdma_host *r);
+
+/* --- host_queue.c ----------------------------------------------------------------------------- */
+
 int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool in_capsule);
 void rdma_host_queue_release(void *t, uint16_t qid, struct host_request *req);
 /* Posts what was batched; a failure loses the connection. */
 void rdma_host_queues_flush(struct rdma_host *r);
+/* Goes on with queues that waited for memory to copy into. */
+void rdma_host_queues_unstarve(struct rdma_host *r);
 /* Sends on queues that have not been heard for too long, and sets r->nudge_ns. */
 void rdma_host_queues_nudge(struct rdma_host *r);
 /* Takes completions; true if there were any. */

@@ -12,8 +12,6 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,15 +20,6 @@
 
 enum { WR_RECV = 1, WR_SEND = 2 };
 enum { POLL_BATCH = 16, POLL_BATCHES_MAX = 16, PAGE = 4096 };
-
-void rdma_host_say(struct rdma_host *r, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(r->error, sizeof(r->error), fmt, ap);
-	va_end(ap);
-}
 
 static uint64_t wr_id(unsigned int kind, const struct rdma_host_queue *q, uint32_t value)
 {
@@ -80,6 +69,7 @@ static int create_qp(struct rdma_host_queue *q)
 {
 	struct rdma_host *r = q->r;
 	uint32_t limit = (uint32_t)r->attr.max_qp_wr;
+	uint32_t gather = (uint32_t)min_of(r->attr.max_sge - 1, (int)GATHER_MAX);
 	struct ibv_qp_init_attr attr = {
 		.send_cq = r->cq,
 		.recv_cq = r->cq,
@@ -89,7 +79,7 @@ static int create_qp(struct rdma_host_queue *q)
 				.max_send_wr =
 					min_of((uint32_t)q->entries * WRS_PER_COMMAND, limit),
 				.max_recv_wr = q->entries,
-				.max_send_sge = 2,
+				.max_send_sge = 1 + gather,
 				.max_recv_sge = 1,
 			},
 	};
@@ -109,6 +99,7 @@ static int create_qp(struct rdma_host_queue *q)
 	/* The device may have given more; what was asked for is what is counted. */
 	q->send_room = min_of((uint32_t)q->entries * WRS_PER_COMMAND, limit);
 	q->signal_every = max_of(q->send_room / 4, 1u);
+	q->gather_max = gather;
 	return 0;
 }
 
@@ -157,24 +148,12 @@ void rdma_host_queue_teardown(struct rdma_host_queue *q)
 			ibv_dealloc_mw(q->commands[i].mw);
 	if (q->mr)
 		ibv_dereg_mr(q->mr);
+	rdma_host_data_drop(q);
 	free(q->buffer);
 	free(q->commands);
 	q->mr = NULL;
 	q->buffer = NULL;
 	q->commands = NULL;
-}
-
-static struct region *region_of(struct rdma_host *r, const void *addr, size_t len)
-{
-	const uint8_t *p = addr;
-
-	for (unsigned int i = 0; i < r->region_count; i++) {
-		struct region *g = &r->regions[i];
-
-		if (p >= g->addr && len <= g->len && (size_t)(p - g->addr) <= g->len - len)
-			return g;
-	}
-	return NULL;
 }
 
 static struct ibv_send_wr *batch_add(struct rdma_host_queue *q, unsigned int opcode)
@@ -265,14 +244,16 @@ void rdma_host_queues_nudge(struct rdma_host *r)
 	}
 }
 
-/* A fresh key for this command's data; the region's own where there are no windows. */
+/* A fresh key for this command's data, which lie at `at`; the region's own where there are no
+ * windows. */
 static void name_data(struct rdma_host_queue *q, struct rdma_host_command *cmd,
-		      struct host_request *req, const struct region *region)
+		      struct host_request *req, const struct ibv_sge *at,
+		      const struct region *region)
 {
 	struct ibv_send_wr *wr;
 
 	req->sqe.sgl = (struct nvme_sgl){
-		.addr = (uintptr_t)req->data,
+		.addr = at->addr,
 		.len = req->data_len,
 		.key = region->mr->rkey,
 		.type = NVME_SGL_KEYED_DATA_BLOCK,
@@ -290,7 +271,7 @@ static void name_data(struct rdma_host_queue *q, struct rdma_host_command *cmd,
 	wr->bind_mw.rkey = cmd->key;
 	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
 		.mr = region->mr,
-		.addr = (uintptr_t)req->data,
+		.addr = at->addr,
 		.length = req->data_len,
 		.mw_access_flags = req->dir == NVMF_DIR_TO_HOST ? IBV_ACCESS_REMOTE_WRITE
 								: IBV_ACCESS_REMOTE_READ,
@@ -310,18 +291,21 @@ int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool
 	struct ibv_sge *sge = q->batch.sge[q->batch.commands];
 	struct region *region = NULL;
 	struct wcursor w = wcursor_init(capsule_of(q, slot), NVME_SQE_LEN);
+	int pieces = 0;
 
 	assert(q->state == RQ_UP && slot < q->entries);
 	if (q->send_room < WRS_PER_COMMAND) {
 		q->starved = true;
 		return -EAGAIN;
 	}
-	if (req->data_len) {
-		region = region_of(r, req->data, req->data_len);
-		assert(region); /* callers use memory they made known */
-	}
 	if (in_capsule && data_way_fetches(&q->data_way, q->under_way, r->now_ns))
 		in_capsule = false;
+	if (req->data_len)
+		pieces = rdma_host_data_place(q, cmd, req, in_capsule, &sge[1], &region);
+	if (pieces < 0) {
+		q->starved |= pieces == -EAGAIN;
+		return pieces;
+	}
 	cmd->req = req;
 	cmd->keyed = false;
 	if (in_capsule)
@@ -329,16 +313,14 @@ int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool
 						 .type = NVME_SGL_DATA_BLOCK,
 						 .subtype = NVME_SGL_OFFSET};
 	else if (region)
-		name_data(q, cmd, req, region);
+		name_data(q, cmd, req, &sge[1], region);
 	else
 		req->sqe.sgl = (struct nvme_sgl){.type = NVME_SGL_KEYED_DATA_BLOCK};
 	nvme_sqe_put(&w, &req->sqe);
 	sge[0] = (struct ibv_sge){(uintptr_t)capsule_of(q, slot), NVME_SQE_LEN, q->mr->lkey};
-	if (in_capsule)
-		sge[1] = (struct ibv_sge){(uintptr_t)req->data, req->data_len, region->mr->lkey};
 	send = batch_add(q, IBV_WR_SEND);
 	send->sg_list = sge;
-	send->num_sge = in_capsule ? 2 : 1;
+	send->num_sge = in_capsule ? 1 + pieces : 1;
 	if (q->unsignaled >= q->signal_every)
 		signal_it(q, send);
 	q->under_way++;
@@ -352,9 +334,24 @@ void rdma_host_queue_release(void *t, uint16_t qid, struct host_request *req)
 {
 	struct rdma_host *r = rdma_host_of(t);
 	struct rdma_host_queue *q = &r->queues[qid];
+	struct rdma_host_command *cmd = &q->commands[host_slot_of(req->sqe.cid)];
 
-	q->commands[host_slot_of(req->sqe.cid)].req = NULL;
+	rdma_host_data_release(q, cmd, req);
+	cmd->req = NULL;
 	q->under_way--;
+}
+
+void rdma_host_queues_unstarve(struct rdma_host *r)
+{
+	r->bounce_freed = false;
+	for (uint16_t i = 0; i <= r->config.io_queues; i++) {
+		struct rdma_host_queue *q = &r->queues[i];
+
+		if (q->state != RQ_UP || !q->starved || q->send_room < WRS_PER_COMMAND)
+			continue;
+		q->starved = false;
+		host_queue_writable(r->h, i, r->now_ns);
+	}
 }
 
 /* What a failed completion says about the connection. */

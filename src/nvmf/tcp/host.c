@@ -156,6 +156,13 @@ static int op_add_memory(struct transport_host *t, void *addr, size_t len)
 	return 0;
 }
 
+static int op_remove_memory(struct transport_host *t, void *addr)
+{
+	(void)t;
+	(void)addr;
+	return 0;
+}
+
 static unsigned int op_pollfds(const struct transport_host *t,
 			       struct pollfd fds[TRANSPORT_HOST_FDS])
 {
@@ -270,6 +277,7 @@ static const struct transport_host_ops host_ops = {
 	.queues = &queue_ops,
 	.attach = op_attach,
 	.add_memory = op_add_memory,
+	.remove_memory = op_remove_memory,
 	.pollfds = op_pollfds,
 	.polled = op_polled,
 	.process = op_process,

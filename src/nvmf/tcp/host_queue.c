@@ -111,6 +111,17 @@ static void send_out(struct tcp_host_queue *q, struct tcp_out *o)
 	q->sending = true;
 }
 
+/* So many bytes of the command's data, behind the header that is there. */
+static void out_data(struct tcp_host_command *c, uint32_t at, uint32_t len)
+{
+	const struct host_request *req = c->req;
+
+	if (req->iov)
+		tcp_out_pieces(&c->out, &c->queue->tx, req->iov, at, len);
+	else
+		tcp_out_data(&c->out, &c->queue->tx, (const uint8_t *)req->data + at, len, 0);
+}
+
 /* The next piece that an R2T asks for. */
 static void send_data(struct tcp_host_command *c)
 {
@@ -127,7 +138,7 @@ static void send_data(struct tcp_host_command *c)
 			d.datal == left ? NVME_TCP_DATA_LAST : 0, d.datal);
 	nvme_tcp_data_put(&w, &d);
 	tcp_out_pdu_end(&c->out);
-	tcp_out_data(&c->out, &q->tx, (uint8_t *)c->req->data + at, d.datal, 0);
+	out_data(c, at, d.datal);
 	c->r2ts[c->r2t_first].at += d.datal;
 	if (d.datal == left) {
 		c->r2t_first = (c->r2t_first + 1) % TCP_HOST_R2TS_MAX;
@@ -171,7 +182,7 @@ int tcp_host_queue_submit(void *transport, uint16_t qid, struct host_request *re
 	nvme_sqe_put(&w, &req->sqe);
 	tcp_out_pdu_end(&c->out);
 	if (in_capsule)
-		tcp_out_data(&c->out, &q->tx, req->data, req->data_len, 0);
+		out_data(c, 0, req->data_len);
 	q->outstanding++;
 	send_out(q, &c->out);
 	if (!t->batching && !q->full)
@@ -305,7 +316,10 @@ static void on_data_header(struct tcp_host_queue *q)
 		terminate(q, NVME_TCP_FES_SEQUENCE, 0, "success before the last data");
 	else {
 		q->incoming = c;
-		tcp_rx_place(&q->rx, (uint8_t *)c->req->data + d.datao);
+		if (c->req->iov)
+			tcp_rx_place_pieces(&q->rx, c->req->iov, d.datao);
+		else
+			tcp_rx_place(&q->rx, (uint8_t *)c->req->data + d.datao);
 	}
 }
 

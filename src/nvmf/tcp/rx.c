@@ -102,6 +102,20 @@ static void enter(struct tcp_rx *rx, int state, uint32_t want)
 	rx->want = want;
 }
 
+static uint32_t digest_of_data(const struct tcp_rx *rx)
+{
+	struct pieces p = pieces_from(rx->place, rx->place_from);
+	uint32_t state = NVME_TCP_DIGEST_BEGIN;
+
+	for (uint32_t left = rx->data_len; left;) {
+		struct iovec v = pieces_take(&p, left);
+
+		state = nvme_tcp_digest_more(state, v.iov_base, v.iov_len);
+		left -= (uint32_t)v.iov_len;
+	}
+	return nvme_tcp_digest_end(state);
+}
+
 /* A part is whole: the next one. */
 static enum tcp_rx_event go_on(struct tcp_rx *rx)
 {
@@ -128,8 +142,7 @@ static enum tcp_rx_event go_on(struct tcp_rx *rx)
 		return TCP_RX_MORE;
 	case TCP_RX_DIGEST:
 		if (rx->want && rx->place)
-			rx->data_fine =
-				ld_le32(rx->digest) == nvme_tcp_digest(rx->place, rx->data_len);
+			rx->data_fine = ld_le32(rx->digest) == digest_of_data(rx);
 		enter(rx, TCP_RX_END, 0);
 		return TCP_RX_MORE;
 	case TCP_RX_END:
@@ -140,21 +153,25 @@ static enum tcp_rx_event go_on(struct tcp_rx *rx)
 	return TCP_RX_BAD;
 }
 
-static uint8_t *part(struct tcp_rx *rx)
+/* The next n bytes of the part. */
+static void take(struct tcp_rx *rx, const uint8_t *p, uint32_t n)
 {
 	switch (rx->state) {
 	case TCP_RX_CH:
 	case TCP_RX_HEAD:
-		return rx->head;
+		memcpy(rx->head + rx->got, p, n);
+		break;
 	case TCP_RX_DATA:
-		return rx->place;
+		if (rx->place)
+			pieces_write(pieces_from(rx->place, rx->place_from + rx->got), p, n);
+		break;
 	case TCP_RX_DIGEST:
-		return rx->digest;
+		memcpy(rx->digest + rx->got, p, n);
+		break;
 	case TCP_RX_PAD:
 	case TCP_RX_END:
 		break;
 	}
-	return NULL;
 }
 
 enum tcp_rx_event tcp_rx_eat(struct tcp_rx *rx, const uint8_t **p, const uint8_t *end)
@@ -163,8 +180,8 @@ enum tcp_rx_event tcp_rx_eat(struct tcp_rx *rx, const uint8_t **p, const uint8_t
 		uint32_t n = (uint32_t)min_of((size_t)(rx->want - rx->got), (size_t)(end - *p));
 		enum tcp_rx_event e;
 
-		if (n && part(rx))
-			memcpy(part(rx) + rx->got, *p, n);
+		if (n)
+			take(rx, *p, n);
 		*p += n;
 		rx->got += n;
 		if (rx->got < rx->want)
@@ -176,12 +193,18 @@ enum tcp_rx_event tcp_rx_eat(struct tcp_rx *rx, const uint8_t **p, const uint8_t
 	return TCP_RX_BAD;
 }
 
-uint32_t tcp_rx_wants(const struct tcp_rx *rx, void **ret)
+unsigned int tcp_rx_wants(const struct tcp_rx *rx, struct iovec *ret, unsigned int room)
 {
+	struct pieces p = pieces_from(rx->place, rx->place_from + rx->got);
+	unsigned int n = 0;
+
 	if (rx->bad || rx->state != TCP_RX_DATA || !rx->place)
 		return 0;
-	*ret = rx->place + rx->got;
-	return rx->want - rx->got;
+	for (size_t left = rx->want - rx->got; left && n < room; n++) {
+		ret[n] = pieces_take(&p, left);
+		left -= ret[n].iov_len;
+	}
+	return n;
 }
 
 void tcp_rx_placed(struct tcp_rx *rx, uint32_t n)

@@ -14,6 +14,7 @@
 #define WEFT_NVMF_TCP_RX_H
 
 #include "base/compiler.h"
+#include "base/pieces.h"
 #include "wire/nvme_tcp.h"
 
 enum tcp_rx_event {
@@ -40,8 +41,10 @@ struct tcp_rx {
 	uint32_t fei;
 
 	enum { TCP_RX_CH, TCP_RX_HEAD, TCP_RX_PAD, TCP_RX_DATA, TCP_RX_DIGEST, TCP_RX_END } state;
-	uint32_t got, want; /* bytes of the state's part */
-	uint8_t *place;
+	uint32_t got, want;	   /* bytes of the state's part */
+	const struct iovec *place; /* where the data go; NULL: nowhere */
+	size_t place_from;	   /* from this byte of it on */
+	struct iovec one;	   /* what place names, where that is in one piece */
 	uint8_t digest[NVME_TCP_DIGEST_LEN];
 	bool bad;
 };
@@ -59,10 +62,18 @@ static inline struct cursor tcp_rx_header(const struct tcp_rx *rx)
 /* Between its headers and its data: rx->data_len bytes go there; without it they are dropped. */
 static inline void tcp_rx_place(struct tcp_rx *rx, void *place)
 {
-	rx->place = place;
+	rx->one = (struct iovec){place, rx->data_len};
+	rx->place = &rx->one;
+	rx->place_from = 0;
 }
-/* Where the stream's next bytes belong, and how many; 0: into a buffer. */
-uint32_t tcp_rx_wants(const struct tcp_rx *rx, void **ret);
+/* The same in pieces, from byte `from` of them on; these stay until it is whole. */
+static inline void tcp_rx_place_pieces(struct tcp_rx *rx, const struct iovec *iov, size_t from)
+{
+	rx->place = iov;
+	rx->place_from = from;
+}
+/* Where the stream's next bytes belong, in at most room pieces; how many. 0: into a buffer. */
+unsigned int tcp_rx_wants(const struct tcp_rx *rx, struct iovec *ret, unsigned int room);
 void tcp_rx_placed(struct tcp_rx *rx, uint32_t n);
 
 #endif

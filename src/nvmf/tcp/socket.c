@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #define PIECES		256 /* of a sendmsg() */
+#define PLACES		64  /* of a recvmsg() */
 #define KEEP_IDLE_S	30
 #define KEEP_INTERVAL_S 5
 #define KEEP_COUNT	3
@@ -29,26 +30,32 @@ void tcp_socket_tune(int fd)
 ssize_t tcp_socket_read(int fd, struct tcp_rx *rx, uint8_t *buffer, size_t room, size_t *ret_len,
 			bool *ret_drained)
 {
-	struct iovec iov[2] = {{0}, {buffer, room}};
-	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
-	size_t placed;
+	struct iovec iov[PLACES + 1];
+	unsigned int places = rx ? tcp_rx_wants(rx, iov, PLACES) : 0;
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = places + 1};
+	size_t placed, wanted = 0;
 	ssize_t n;
 
-	if (rx)
-		iov[0].iov_len = tcp_rx_wants(rx, &iov[0].iov_base);
+	for (unsigned int i = 0; i < places; i++)
+		wanted += iov[i].iov_len;
+	/* Not all the places fit: the buffer is for what comes behind them. */
+	if (places == PLACES)
+		msg.msg_iovlen = places;
+	else
+		iov[places] = (struct iovec){buffer, room};
 	do {
-		if (iov[0].iov_len)
+		if (places)
 			n = recvmsg(fd, &msg, MSG_DONTWAIT);
 		else
 			n = recv(fd, buffer, room, MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
 	if (n <= 0)
 		return n < 0 ? -errno : 0;
-	placed = min_of((size_t)n, iov[0].iov_len);
+	placed = min_of((size_t)n, wanted);
 	if (placed)
 		tcp_rx_placed(rx, (uint32_t)placed);
 	*ret_len = (size_t)n - placed;
-	*ret_drained = (size_t)n < iov[0].iov_len + room;
+	*ret_drained = (size_t)n < wanted + (places == PLACES ? 0 : room);
 	return n;
 }
 

@@ -392,8 +392,8 @@ void tcp_tls_feed(struct tcp_tls *t, const void *p, size_t len)
 ssize_t tcp_tls_take(struct tcp_tls *t, struct tcp_rx *rx, uint8_t *buffer, size_t room,
 		     size_t *ret_len)
 {
-	void *to = buffer;
-	uint32_t wants;
+	struct iovec to = {buffer, room};
+	bool wants;
 	size_t n = 0;
 	int error;
 
@@ -406,8 +406,8 @@ ssize_t tcp_tls_take(struct tcp_tls *t, struct tcp_rx *rx, uint8_t *buffer, size
 		t->in_len = 0;
 		return -1;
 	}
-	wants = tcp_rx_wants(rx, &to);
-	if (SSL_read_ex(t->ssl, to, wants ? wants : room, &n)) {
+	wants = tcp_rx_wants(rx, &to, 1);
+	if (SSL_read_ex(t->ssl, to.iov_base, to.iov_len, &n)) {
 		if (wants)
 			tcp_rx_placed(rx, (uint32_t)n);
 		else

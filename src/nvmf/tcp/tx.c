@@ -24,6 +24,7 @@ void tcp_out_clear(struct tcp_out *o)
 	assert(!tcp_out_waits(o));
 	o->head_len = o->tail_len = 0;
 	o->data = NULL;
+	o->iov = NULL;
 	o->data_len = o->zero_len = 0;
 }
 
@@ -97,13 +98,29 @@ void tcp_out_pdu_end(struct tcp_out *o)
 
 static uint32_t digest_of(const struct tcp_out *o)
 {
-	uint32_t state = nvme_tcp_digest_more(NVME_TCP_DIGEST_BEGIN, o->data, o->data_len);
+	struct iovec one = {(void *)(uintptr_t)o->data, o->data_len};
+	struct pieces p = pieces_from(o->iov ? o->iov : &one, o->iov ? o->iov_from : 0);
+	uint32_t state = NVME_TCP_DIGEST_BEGIN;
 
+	for (uint32_t left = o->data_len; left;) {
+		struct iovec v = pieces_take(&p, left);
+
+		state = nvme_tcp_digest_more(state, v.iov_base, v.iov_len);
+		left -= (uint32_t)v.iov_len;
+	}
 	for (uint32_t left = o->zero_len, n; left; left -= n) {
 		n = min_of(left, (uint32_t)sizeof(zeroes));
 		state = nvme_tcp_digest_more(state, zeroes, n);
 	}
 	return nvme_tcp_digest_end(state);
+}
+
+static void data_end(struct tcp_out *o, const struct tcp_tx *tx)
+{
+	if (!tx->ddgst)
+		return;
+	st_le32(o->tail, digest_of(o));
+	o->tail_len = NVME_TCP_DIGEST_LEN;
 }
 
 void tcp_out_data(struct tcp_out *o, const struct tcp_tx *tx, const void *data, uint32_t len,
@@ -113,10 +130,17 @@ void tcp_out_data(struct tcp_out *o, const struct tcp_tx *tx, const void *data, 
 	o->data = data;
 	o->data_len = len;
 	o->zero_len = zero_len;
-	if (!tx->ddgst)
-		return;
-	st_le32(o->tail, digest_of(o));
-	o->tail_len = NVME_TCP_DIGEST_LEN;
+	data_end(o, tx);
+}
+
+void tcp_out_pieces(struct tcp_out *o, const struct tcp_tx *tx, const struct iovec *iov,
+		    size_t from, uint32_t len)
+{
+	assert(!o->tail_len);
+	o->iov = iov;
+	o->iov_from = from;
+	o->data_len = len;
+	data_end(o, tx);
 }
 
 struct wcursor tcp_out_tail(struct tcp_out *o, const struct tcp_tx *tx, uint8_t type)
@@ -159,6 +183,23 @@ static bool add(struct iovs *v, const void *p, size_t len)
 	return true;
 }
 
+static bool add_data(struct iovs *v, const struct tcp_out *o)
+{
+	struct pieces p;
+
+	if (!o->iov)
+		return add(v, o->data, o->data_len);
+	p = pieces_from(o->iov, o->iov_from);
+	for (size_t left = o->data_len; left;) {
+		struct iovec next = pieces_take(&p, left);
+
+		if (!add(v, next.iov_base, next.iov_len))
+			return false;
+		left -= next.iov_len;
+	}
+	return true;
+}
+
 static bool add_zeroes(struct iovs *v, size_t len)
 {
 	for (size_t n; len; len -= n) {
@@ -174,7 +215,7 @@ unsigned int tcp_tx_iov(const struct tcp_tx *tx, struct iovec *iov, unsigned int
 	struct iovs v = {.iov = iov, .room = room, .skip = tx->done};
 
 	list_for_each(o, &tx->outs, const struct tcp_out, link)
-		if (!add(&v, o->head, o->head_len) || !add(&v, o->data, o->data_len) ||
+		if (!add(&v, o->head, o->head_len) || !add_data(&v, o) ||
 		    !add_zeroes(&v, o->zero_len) || !add(&v, o->tail, o->tail_len))
 			break;
 	return v.count;

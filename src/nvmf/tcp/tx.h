@@ -7,10 +7,9 @@
 #ifndef WEFT_NVMF_TCP_TX_H
 #define WEFT_NVMF_TCP_TX_H
 
-#include <sys/uio.h>
-
 #include "base/compiler.h"
 #include "base/list.h"
+#include "base/pieces.h"
 #include "wire/nvme_tcp.h"
 
 /* Behind data: their digest, and the headers of a PDU without data. */
@@ -22,6 +21,8 @@ struct tcp_out {
 	uint8_t head[NVME_TCP_PDO_MAX]; /* of one PDU or several; the last one's data follow */
 	uint8_t tail[TCP_TAIL_MAX];
 	const void *data;
+	const struct iovec *iov;     /* instead: data in pieces, */
+	size_t iov_from;	     /* from this byte of them on */
 	uint32_t data_len, zero_len; /* so many zeroes behind the data */
 	/* All of it is sent; it may be pushed again. NULL: nobody wants to know. */
 	void (*sent)(struct tcp_out *o);
@@ -57,6 +58,9 @@ void tcp_out_pdu_end(struct tcp_out *o);
 /* The data of the last PDU, and zeroes behind them. */
 void tcp_out_data(struct tcp_out *o, const struct tcp_tx *tx, const void *data, uint32_t len,
 		  uint32_t zero_len);
+/* Data in pieces, from byte `from` of them on; the pieces stay, as their memory does. */
+void tcp_out_pieces(struct tcp_out *o, const struct tcp_tx *tx, const struct iovec *iov,
+		    size_t from, uint32_t len);
 /* As tcp_out_pdu(), behind the data, without any of its own. */
 struct wcursor tcp_out_tail(struct tcp_out *o, const struct tcp_tx *tx, uint8_t type);
 void tcp_out_tail_end(struct tcp_out *o);

@@ -63,6 +63,7 @@ struct transport_target_ops {
 
 struct transport_host {
 	const struct transport_host_ops *ops;
+	uint32_t fds_changed; /* counts: what pollfds() says is another */
 };
 
 struct transport_host_config {
@@ -71,7 +72,8 @@ struct transport_host_config {
 	uint16_t io_queues;	 /* at most */
 	uint16_t io_entries;	 /* of each, at most */
 	uint32_t resolve_timeout_ms;
-	bool plain_keys;		 /* RDMA: do without memory windows */
+	size_t bounce_bytes; /* RDMA: memory to copy data into, when that is needed; 0: 16 MiB */
+	bool plain_keys;     /* RDMA: do without memory windows */
 	bool header_digest, data_digest; /* TCP: have them */
 	const struct auth_psk *tls;	 /* TCP: speak TLS by this key, which is copied; or NULL */
 };
@@ -86,9 +88,14 @@ struct transport_host_ops {
 	const struct host_transport *queues;
 	/* Who hears of connections and responses; before host_start(). */
 	void (*attach)(struct transport_host *t, struct host *h);
-	/* Memory for requests' data; stays the caller's and outlives t. -ENOSPC beyond what can be
-	 * made known, or what making it known said. */
+	/*
+	 * Memory for requests' data, so that these go as they lie: data in other memory, or in
+	 * pieces, may be copied on their way. Stays the caller's until it is removed or t is gone.
+	 * -errno, and error() says what making it known said.
+	 */
 	int (*add_memory)(struct transport_host *t, void *addr, size_t len);
+	/* By the address that it was added by. -EBUSY: a request's data are there; -ENOENT. */
+	int (*remove_memory)(struct transport_host *t, void *addr);
 	/* What to wait on: fills in fds, returns how many. Afterwards polled() is told. */
 	unsigned int (*pollfds)(const struct transport_host *t,
 				struct pollfd fds[TRANSPORT_HOST_FDS]);

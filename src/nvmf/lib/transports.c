@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-#include "cli/transports.h"
+#include "nvmf/lib/transports.h"
 
 #include <assert.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static const struct nvmf_transport *const transports[TRANSPORTS] = {
 #define TRANSPORT(name) &name##_transport,
-#include "cli/transports.def"
+#include "nvmf/lib/transports.def"
 #undef TRANSPORT
 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/nvme_uri.h"
+#include "nvmf/lib/uri.h"
 
 #define SCHEME "nvme+"
 
@@ -16,7 +16,7 @@ bool nvme_uri_is(const char *text)
 
 const char nvme_transport_names[] = "the transport is one of:"
 #define TRANSPORT(name) " " #name
-#include "cli/transports.def"
+#include "nvmf/lib/transports.def"
 #undef TRANSPORT
 				    " tcp+tls";
 
@@ -24,7 +24,7 @@ bool nvme_transport_valid(const char *name)
 {
 	static const char *const names[] = {
 #define TRANSPORT(name) #name,
-#include "cli/transports.def"
+#include "nvmf/lib/transports.def"
 #undef TRANSPORT
 	};
 

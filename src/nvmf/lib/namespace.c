@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What a controller says of itself and of its namespaces. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nvmf/host/commands.h"
+#include "nvmf/lib/internal.h"
+
+static int identify(struct weft_ctrl *c, uint8_t cns, uint32_t nsid, void *page,
+		    struct weft_result *ret)
+{
+	struct weft_command command = {.opcode = NVME_ADMIN_IDENTIFY, .nsid = nsid, .cdw10 = cns};
+	struct iovec iov = {page, NVME_IDENTIFY_LEN};
+
+	return weft_queue_exec(&c->queue[0], &command, &iov, 1, WEFT_AGAIN, ret);
+}
+
+/* What came of it as text. */
+static int tell(struct weft_ctrl *c, int err, const struct weft_result *r, const char *what)
+{
+	char text[128];
+
+	if (r->status & NVME_STATUS_CODE)
+		return ctrl_fail(c, err, "controller at %s refuses %s: %s", c->place, what,
+				 weft_status_text(r->status, false, text, sizeof(text)));
+	/* Why a connection ended is said. */
+	if (!ctrl_ended(c) || !c->error[0])
+		ctrl_fail(c, err, "%s at %s: %s", what, c->place, strerror(-err));
+	return err;
+}
+
+int weft_ctrl_identify(struct weft_ctrl *c, uint8_t cns, uint32_t nsid, void *page)
+{
+	struct weft_result r = {0};
+	int err = identify(c, cns, nsid, page, &r);
+
+	return err ? tell(c, err, &r, "Identify") : 0;
+}
+
+int weft_ctrl_namespaces(struct weft_ctrl *c, uint32_t after, uint32_t *ids, unsigned int room)
+{
+	uint32_t all[NVME_NS_LIST_MAX], count;
+	struct weft_result r = {0};
+	struct cursor cur;
+	uint8_t *page = malloc(NVME_IDENTIFY_LEN);
+	int err;
+
+	if (!page)
+		return ctrl_fail(c, -ENOMEM, "out of memory");
+	err = identify(c, NVME_CNS_ACTIVE_NS_LIST, after, page, &r);
+	if (err) {
+		free(page);
+		return tell(c, err, &r, "Identify of the namespace list");
+	}
+	cur = cursor_init(page, NVME_IDENTIFY_LEN);
+	count = min_of(nvme_ns_list_get(&cur, all, NVME_NS_LIST_MAX), room);
+	memcpy(ids, all, count * sizeof(*ids));
+	free(page);
+	return (int)count;
+}
+
+/* "1 to 64, 70, ..." of ascending IDs. */
+static void ids_text(char *text, size_t room, const uint32_t *ids, uint32_t count)
+{
+	size_t at = 0;
+	uint32_t last;
+
+	text[0] = 0;
+	for (uint32_t i = 0; i < count; i = last + 1) {
+		for (last = i; last + 1 < count && ids[last + 1] == ids[last] + 1; last++)
+			;
+		if (at + 40 > room) {
+			snprintf(text + at, room - at, ", ...");
+			return;
+		}
+		at += (size_t)snprintf(text + at, room - at, i ? ", %u" : "%u", ids[i]);
+		if (last > i)
+			at += (size_t)snprintf(text + at, room - at,
+					       last == i + 1 ? ", %u" : " to %u", ids[last]);
+	}
+}
+
+static int no_such_namespace(struct weft_ctrl *c, uint32_t nsid)
+{
+	uint32_t all[NVME_NS_LIST_MAX];
+	int count = weft_ctrl_namespaces(c, 0, all, NVME_NS_LIST_MAX);
+	char ids[256];
+
+	if (count < 0)
+		return count;
+	if (count == 0)
+		return ctrl_fail(c, -ENODEV, "no namespace %u in '%s' at %s, nor any other", nsid,
+				 c->nqn, c->place);
+	ids_text(ids, sizeof(ids), all, (uint32_t)count);
+	return ctrl_fail(c, -ENODEV, "no namespace %u in '%s' at %s; there %s %s", nsid, c->nqn,
+			 c->place, count == 1 ? "is" : "are", ids);
+}
+
+/* The only one there is. */
+static int find_only(struct weft_ctrl *c, uint32_t *ret)
+{
+	uint32_t all[NVME_NS_LIST_MAX];
+	int count = weft_ctrl_namespaces(c, 0, all, NVME_NS_LIST_MAX);
+	char ids[256];
+
+	if (count < 0)
+		return count;
+	if (count == 0)
+		return ctrl_fail(c, -ENODEV, "'%s' at %s has no namespace", c->nqn, c->place);
+	*ret = all[0];
+	if (count == 1)
+		return 0;
+	ids_text(ids, sizeof(ids), all, (uint32_t)count);
+	return ctrl_fail(c, -ENOTUNIQ, "'%s' at %s has several namespaces (%s); say which: ?ns=%u",
+			 c->nqn, c->place, ids, all[0]);
+}
+
+int weft_ctrl_namespace(struct weft_ctrl *c, uint32_t nsid, struct weft_namespace *ret, size_t size)
+{
+	struct weft_namespace n = {0};
+	struct weft_result r = {0};
+	struct host_namespace ns;
+	struct nvme_id_ns id;
+	struct cursor cur;
+	const char *why;
+	uint8_t *page;
+	int err = 0;
+
+	if (!nsid)
+		nsid = c->uri.nsid;
+	if (!nsid)
+		err = find_only(c, &nsid);
+	if (err)
+		return err;
+	page = malloc(NVME_IDENTIFY_LEN);
+	if (!page)
+		return ctrl_fail(c, -ENOMEM, "out of memory");
+	err = identify(c, NVME_CNS_NS, nsid, page, &r);
+	cur = cursor_init(page, NVME_IDENTIFY_LEN);
+	if (!err)
+		nvme_id_ns_get(&cur, &id);
+	free(page);
+	/* An ID that is valid but in no use reads as zeroes; one without blocks has a format. */
+	if (err == -ENODEV || (!err && !id.nsze && !id.lbaf[0].ds))
+		return no_such_namespace(c, nsid);
+	if (err)
+		return tell(c, err, &r, "Identify of the namespace");
+	if (host_namespace_read(&id, nsid, &ns, &why))
+		return ctrl_fail(c, -EOPNOTSUPP, "cannot use namespace %u of '%s' at %s: %s", nsid,
+				 c->nqn, c->place, why);
+	n.nsid = nsid;
+	n.block_bytes = ns.block_bytes;
+	n.blocks = ns.blocks;
+	n.read_only = ns.read_only;
+	n.zeroes_deallocate = ns.zeroes_deallocate;
+	if (id.nsfeat & NVME_NSFEAT_OPTPERF)
+		n.optimal_write_blocks = id.npwg + 1u;
+	/* The namespace's own, where it has one, or the controller's. */
+	n.atomic_blocks = (id.nsfeat & NVME_NSFEAT_ATOMIC ? id.nawupf : c->host.id.awupf) + 1u;
+	memset(ret, 0, size);
+	memcpy(ret, &n, min_of(size, sizeof(n)));
+	return 0;
+}
