@@ -14,7 +14,7 @@ SUITE = "trixie"  # a release: what is in it stays
 MIRROR = "http://deb.debian.org/debian"
 
 
-def fetch(package, into):
+def fetch(package, into, suite):
     """The path of its upstream tarball, or skips the test with apt's own words."""
     lab.need("apt-get")
     state = os.path.join(into, "apt")
@@ -22,7 +22,7 @@ def fetch(package, into):
     os.makedirs(f"{state}/cache/archives/partial", exist_ok=True)
     with open(f"{state}/list", "w", encoding="ascii") as f:
         f.write("deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
-                f"{MIRROR} {SUITE} main\n")
+                f"{MIRROR} {suite} main\n")
     apt = ["apt-get", "-q", "-o", f"Dir::Etc::sourcelist={state}/list",
            "-o", "Dir::Etc::sourceparts=/dev/null", "-o", f"Dir::State::lists={state}/lists",
            "-o", f"Dir::Cache={state}/cache", "-o", "Acquire::Retries=3",
@@ -33,12 +33,12 @@ def fetch(package, into):
                            check=False)
         if r.returncode:
             said = [l for l in r.stderr.splitlines() if l.startswith("E: ")] or ["no word of why"]
-            lab.skip(f"Debian {SUITE}'s source of {package} cannot be had: apt-get: {said[0]}")
+            lab.skip(f"Debian {suite}'s source of {package} cannot be had: apt-get: {said[0]}")
     return next(os.path.join(into, name) for name in os.listdir(into)
                 if ".orig.tar." in name and not name.endswith(".asc"))
 
 
-def built(build, name, package, commands):
+def built(build, name, package, commands, suite=SUITE):
     """The prefix that commands, run in the source's directory, have installed it to. Before lab.enter():
     there is no network in a namespace of our own."""
     home = os.path.join(os.path.abspath(build), "debian-source", name)
@@ -49,7 +49,7 @@ def built(build, name, package, commands):
         if os.path.exists(done):
             return prefix
         lab.need("make", "autoreconf", "libtoolize")
-        with tarfile.open(fetch(package, home)) as tar:
+        with tarfile.open(fetch(package, home, suite)) as tar:
             top = os.path.join(home, tar.getnames()[0].split("/")[0])
             tar.extractall(home)
         with open(os.path.join(home, "build.log"), "wb") as log:

@@ -39,6 +39,7 @@ for page in pages:
             faults.append(f"{page}: {so[1]} is not about it")
     examples = re.search(r"^\.Sh EXAMPLES\n(.*?)(?=^\.Sh |\Z)", text, re.M | re.S)
     own = os.path.basename(page)[:-2].replace("-", " ", 1)
+    own = own if own.startswith("weft") else own.split()[0]  # another program's, with ours in it
     if page.endswith(".1") and not re.search(rf"^\.Dl .*\b{own}\b", examples[1] if examples else "", re.M):
         faults.append(f"{page}: EXAMPLES shows no line with `{own}`")
     for ref in re.findall(r"^\.Xr (weft[\w-]*) (\d)", tree.read(page), re.M):

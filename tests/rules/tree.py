@@ -49,6 +49,10 @@ ROOMS = {
     "nvmf/lib": ("base", "wire", "nvmf/common", "nvmf/auth", "nvmf/host", "nvmf/transport", "nvmf/rdma",
                  "nvmf/tcp"),
 }
+ROOMS["ublk"] = ("base",)
+# On <weft/nvmf.h> alone.
+ROOMS["nbdkit"] = ("base",)
+ROOMS["fio"] = ()
 ROOMS["cli"] = tuple(ROOMS)
 
 

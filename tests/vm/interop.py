@@ -25,6 +25,7 @@ import wire_cases  # noqa: F401
 import nvme_cases  # noqa: F401
 import auth_cases  # noqa: F401
 import tls_cases  # noqa: F401
+import attach_cases  # noqa: F401
 import crash_cases  # noqa: F401
 from cases import CASES
 from plan import LONG, PANIC, PLAN, SHORT

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""nbdkit with weft's plugin before weft serve, used by libnbd's and qemu's programs: there and back over
+both transports, several connections, zeroes and trims, a target that dies under a copy, and what is told
+of what cannot be.
+
+usage: nbdkit_plugin.py BUILD
+"""
+import argparse
+import os
+import shutil
+import tempfile
+
+import lab
+
+NQN = "nqn.2026-11.org.weft:nbdkit"
+SIZE = 8 << 20
+LIMIT = 60
+
+
+class Exports:
+    def __init__(self, build):
+        self.weft = os.path.join(os.path.abspath(build), "weft")
+        self.plugin = os.path.join(os.path.abspath(build), "lib", "nbdkit-weft-plugin.so")
+        self.tmp = tempfile.TemporaryDirectory()
+        self.host, _ = lab.lab(1)
+        self.report = lab.Report(build, "nbdkit-plugin")
+        self.programs, self.path = [], ""
+        self.disk, self.other = self.file("disk", bytes(SIZE)), self.file("other", bytes(SIZE // 2))
+        self.socket = self.file("socket")
+
+    def file(self, name, content=None):
+        path = os.path.join(self.tmp.name, name)
+        if content is not None:
+            with open(path, "wb") as f:
+                f.write(content)
+        return path
+
+    def content(self, path):
+        with open(path, "rb") as f:
+            return f.read()
+
+    def check(self, condition, why):
+        if not condition:
+            raise AssertionError(why)
+
+    def start(self, *argv):
+        p = lab.Program(self.host, list(argv), f"{self.path}/{len(self.programs)}.log")
+        self.programs.append(p)
+        return p
+
+    def serve(self, *options):
+        p = self.start(self.weft, "serve", self.disk, self.other, "--nqn", NQN,
+                       "-l", "tcp://127.0.0.1", "-l", "rdma://127.0.0.1", *options)
+        self.check(lab.until(lambda: p.says("ready") or p.status() is not None, 20)
+                   and p.status() is None, f"weft serve does not come up: {p.output()}")
+        return p
+
+    def uri(self, transport="tcp", ns=1):
+        return f"nvme+{transport}://127.0.0.1/{NQN}" + (f"?ns={ns}" if ns else "")
+
+    def nbdkit(self, *parameters):
+        """Its status where it ends at once, or the program that runs."""
+        pid = self.file("pid")
+        for path in (pid, self.socket):
+            if os.path.exists(path):
+                os.unlink(path)
+        p = self.start("nbdkit", "-f", "-P", pid, "-U", self.socket, self.plugin, *parameters)
+        lab.until(lambda: os.path.exists(pid) or p.status() is not None, 20)
+        return p
+
+    def nbd(self, name=""):
+        return f"nbd+unix:///{name}?socket={self.socket}"
+
+    def up(self, *parameters):
+        p = self.nbdkit(*parameters)
+        self.check(p.status() is None, f"nbdkit does not come up: {p.output()}")
+        return p
+
+    def run(self, *argv, status=0):
+        r = self.host.run(*argv, timeout=LIMIT)
+        self.check(r.returncode == status, f"{' '.join(argv)}: {r.returncode}: {r.stderr.strip()}")
+        return r
+
+    def there_and_back(self, transport):
+        self.serve()
+        self.up(self.uri(transport), "queues=3")
+        new, back = self.file("new", os.urandom(SIZE)), self.file("back")
+        self.run("nbdcopy", "--flush", "--connections=4", "--requests=16", new, self.nbd())
+        self.check(self.content(self.disk) == self.content(new), "the disk has not what was written")
+        self.run("nbdcopy", self.nbd(), back)
+        self.check(self.content(back) == self.content(new), "not what was written comes back")
+
+    def zeroes(self):
+        self.serve()
+        self.up(self.uri())
+        self.file("disk", b"\xff" * SIZE)
+        self.shell("h.zero(4096, 4096)", "h.zero(8192, 65536, nbd.CMD_FLAG_NO_HOLE)",
+                   "h.trim(1048576, 1048576)", "h.trim(4096, 4194304, nbd.CMD_FLAG_FUA)",
+                   "h.pwrite(b'x' * 512, 512, nbd.CMD_FLAG_FUA)", "h.flush()")
+        disk = self.content(self.disk)
+        want = bytearray(b"\xff" * SIZE)
+        for at, n in ((4096, 4096), (65536, 8192), (1048576, 1048576), (4194304, 4096)):
+            want[at:at + n] = bytes(n)
+        want[512:1024] = b"x" * 512
+        self.check(disk == want, "zeroes are not where they belong")
+
+    def shell(self, *commands, status=0, name=""):
+        # That of Debian's: others do not see its modules.
+        first = f"import nbd; h = nbd.NBD(); h.connect_uri('{self.nbd(name)}')"
+        return self.run("/usr/bin/python3", "-c", "\n".join((first, *commands)), status=status)
+
+    def exports(self):
+        self.serve()
+        self.up(self.uri(ns=None))
+        said = self.run("nbdinfo", "--list", self.nbd()).stdout
+        self.check('export="1"' in said and 'export="2"' in said, said)
+        self.check(self.run("nbdinfo", "--size", self.nbd("2")).stdout.strip() == str(SIZE // 2), "size")
+        for name, word in (("", "several"), ("7", "no namespace 7"), ("disk", "namespace's ID")):
+            self.run("nbdinfo", "--size", self.nbd(name), status=1)
+            self.check(self.programs[-1].says(word),
+                       f"export '{name}': {self.programs[-1].output()[-400:]}")
+
+    def read_only(self):
+        self.serve("--read-only")
+        self.up(self.uri())
+        self.check("is_read_only: true" in self.run("nbdinfo", self.nbd()).stdout, "it can be written")
+
+    def odd(self):
+        """A client that does not heed the block size hears of it; nothing of it is written."""
+        self.serve()
+        nbdkit = self.up(self.uri())
+        before = self.content(self.disk)
+        self.shell("h.set_strict_mode(0)", "h.pwrite(b'x' * 100, 0)", status=1)
+        self.check(nbdkit.says("--filter=blocksize"), nbdkit.output())
+        self.check(self.content(self.disk) == before, "it was written")
+        self.shell("h.pread(512, 0)")
+
+    def dies(self, transport):
+        """The target dies in the middle and comes back: the copy waits, and is whole."""
+        serve = self.serve()
+        nbdkit = self.up(self.uri(transport))
+        new = self.file("new", os.urandom(SIZE))
+        copy = self.start("nbdcopy", "--flush", "--request-size=4096", new, self.nbd())
+        self.check(lab.until(lambda: self.content(self.disk)[:4096] == self.content(new)[:4096], 10),
+                   "nothing is written")
+        serve.kill()
+        middle = copy.status() is None
+        self.programs.remove(serve)
+        self.serve()
+        self.check(copy.wait(LIMIT) == 0, f"the copy fails: {copy.output()} {nbdkit.output()}")
+        self.check(self.content(self.disk) == self.content(new), "the copy is not whole")
+        return "" if middle else "the copy was over before"
+
+    def gone(self):
+        """Without its target a request fails after ctrl-loss-tmo, not with it; who comes later gets a
+        connection anew."""
+        serve = self.serve()
+        nbdkit = self.up(self.uri(), "ctrl-loss-tmo=1")
+        serve.kill()
+        self.programs.remove(serve)
+        self.shell("h.pread(512, 0)", status=1)
+        self.check(nbdkit.status() is None, nbdkit.output())
+        self.serve()
+        self.shell("h.pread(512, 0)")
+
+    def says_why(self):
+        self.serve()
+        said = []
+        for parameters, word in (((self.uri() + "0",), "no namespace 10"),
+                                 (("nvme+tcp://127.0.0.1:1/nqn.a:b",), "refused"),
+                                 (("nvme+tcp://127.0.0.1/nqn.2026-11.org.weft:not",), "no subsystem"),
+                                 (("nvme+carrier-pigeon://127.0.0.1/nqn.a:b",), "rdma tcp"),
+                                 ((self.uri(), "queues=65"), "1 to 64"),
+                                 ((self.uri(), "colour=red"), "colour"),
+                                 ((self.uri(), "dhchap-secret=none"), "dhchap-secret"),
+                                 ((), "uri=")):
+            if "10" in word:
+                self.up(*parameters)
+                self.run("nbdinfo", "--size", self.nbd(), status=1)
+                p = self.programs[-1]
+            else:
+                p = self.nbdkit(*parameters)
+                self.check(p.wait(10) == 1, f"{parameters}: ends with {p.status()}: {p.output()}")
+            self.check(p.says(word), f"{parameters}: {p.output()}")
+            said.append(p.output().strip().splitlines()[0])
+        return "; ".join(said)
+
+    def prove(self, name, function, *args):
+        self.report.prove_and_end(name, self, lambda: function(*args))
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("build")
+    args = p.parse_args()
+    lab.enter()
+    e = Exports(args.build)
+    missing = [n for n in ("nbdkit", "nbdcopy", "nbdsh") if not shutil.which(n)]  # the last: python3-libnbd
+    if missing or not os.path.exists(e.plugin):
+        lab.skip(f"{', '.join(missing)} not installed (scripts/setup installs it)" if missing else
+                 "weft was built without nbdkit-plugin-dev")
+    for transport in ("tcp", "rdma"):
+        e.prove(f"there and back by {transport}", e.there_and_back, transport)
+    e.prove("zeroes and trims", e.zeroes)
+    e.prove("namespaces are exports", e.exports)
+    e.prove("a read-only namespace", e.read_only)
+    e.prove("requests that are no blocks", e.odd)
+    for transport in ("tcp", "rdma"):
+        e.prove(f"the target dies under a copy by {transport}", e.dies, transport)
+    e.prove("the target goes for longer than it is waited for", e.gone)
+    e.prove("what cannot be is named", e.says_why)
+    e.report.everything_ends([e.host])
+    e.report.finish()
+
+
+if __name__ == "__main__":
+    main()

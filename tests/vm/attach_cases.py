@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""`weft attach` in the guest: a namespace of `weft serve` as a block device by ublk_drv, which Debian's Linux 6.1 is
+built without."""
+import cases
+from cases import PASSIVE
+from lab import Failed, last_line
+from nvme_cases import NQN, bracketed, serve
+
+
+def attached(t, script, options="", timeout=110):
+    """$disk is the device, $attach the program's process; it ends in order, and the device with it."""
+    p, image = serve(t)
+    uri = f"nvme+tcp://{bracketed(t.weft.address[t.family])}:4420/{NQN}?ns=1"
+    out = t.kernel.shell(f"""modprobe ublk_drv || exit 1
+/opt/weft/weft attach '{uri}' {options} >/tmp/attached 2>&1 & attach=$!
+for i in {{1..200}}; do grep -q ^/dev/ublkb /tmp/attached && break; sleep 0.05; done
+disk=$(sed -n 's/:.*//p' /tmp/attached); [ -b "$disk" ] || {{ cat /tmp/attached >&2; exit 1; }}
+""" + script + """
+kill $attach 2>/dev/null; wait $attach; status=$?
+[ $status = 0 ] || { echo "weft attach ends with $status: $(cat /tmp/attached)" >&2; exit 1; }
+[ ! -e $disk ] || { echo "$disk is still there" >&2; exit 1; }
+""", timeout)
+    if not p.running():
+        raise Failed(f"weft serve ended: {last_line(p.output)}")
+    return out, image
+
+
+def case(name, **kwargs):
+    return cases.case("weft attach: " + name, (PASSIVE,), tcp=True, newer=True, **kwargs)
+
+
+@case("mkfs.ext4, mount, files, sync, unmount, fsck, discards")
+def file_system(t):
+    attached(t, """set -e
+mke2fs -q -t ext4 $disk; mount $disk /mnt
+mkdir /mnt/bin; cp $(ls -d /usr/bin/* | head -150) /mnt/bin/
+sync; (cd /mnt/bin && find . -type f | sort | xargs sha256sum) >/tmp/1; umount /mnt
+echo 3 >/proc/sys/vm/drop_caches; mount $disk /mnt
+(cd /mnt/bin && find . -type f | sort | xargs sha256sum) >/tmp/2; umount /mnt
+cmp /tmp/1 /tmp/2; e2fsck -fn $disk >/dev/null
+blkdiscard $disk; cmp -n 1048576 $disk /dev/zero; blkdiscard -z -l 1048576 $disk; set +e
+""")
+
+
+@case("fio with 32 under way, verified; it lies in the image")
+def verified(t):
+    _, image = attached(t, """fio --name=v --filename=$disk --rw=randrw --bs=4k --size=16m --iodepth=32 --ioengine=libaio \
+--direct=1 --verify=crc32c --do_verify=1 --verify_state_save=0 >/tmp/fio 2>&1 || { tail -3 /tmp/fio >&2; exit 1; }
+dd if=/dev/urandom of=/tmp/r bs=1M count=4 2>/dev/null; dd if=/tmp/r of=$disk bs=1M oflag=direct 2>/dev/null
+sha256sum </tmp/r >/lab/attach.sum
+""")
+    with open(f"{t.lab.share}/attach.sum", encoding="ascii") as f:
+        want = f.read().split()[0]
+    got = t.weft.shell(f"head -c 4194304 {image} | sha256sum").split()[0]
+    if got != want:
+        raise Failed("the image does not hold what the guest wrote")
+
+
+@case("killed under load, detached, attached again with the same number", log_may_say=("I/O error",))
+def killed(t):
+    attached(t, f"""fio --name=w --filename=$disk --rw=randwrite --bs=4k --size=16m --iodepth=16 --ioengine=libaio \
+--direct=1 --time_based --runtime=30 --allow_file_create=0 >/dev/null 2>&1 & load=$!
+sleep 1; kill -9 $attach; wait $attach 2>/dev/null
+/opt/weft/weft detach $disk || exit 1; [ ! -e $disk ] || exit 1; wait $load
+/opt/weft/weft detach $disk 2>/tmp/again && exit 1; grep -q "there is no $disk" /tmp/again || {{ cat /tmp/again >&2; exit 1; }}
+/opt/weft/weft attach 'nvme+tcp://{bracketed(t.weft.address[t.family])}:4420/{NQN}?ns=1' --id ${{disk#/dev/ublkb}} >/tmp/attached 2>&1 &
+attach=$!
+for i in {{1..200}}; do grep -q ^/dev/ublkb /tmp/attached && break; sleep 0.05; done
+dd if=$disk of=/dev/null bs=1M count=16 iflag=direct 2>/dev/null || exit 1
+/opt/weft/weft detach $disk || exit 1
+""")
