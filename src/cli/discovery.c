@@ -284,6 +284,8 @@ int discovery_services(const struct nvme_opts *opts, const char *path,
 			continue;
 		service.target = NVME_OPTS_DISCOVERY;
 		service.may_be_none = false;
+		/* Their words have been read and masked: the keys are there. */
+		service.secret = service.ctrl_secret = NULL;
 		parse_line(path ? path : DISCOVERY_CONF, number, line, &service);
 		/* What nvme-cli takes for it there. */
 		if (!service.uri.port[0] && strcmp(service.uri.transport, "tcp") == 0)

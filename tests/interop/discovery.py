@@ -94,6 +94,9 @@ def file(l):
     same("connect-all", l.run("connect-all", "--config", conf).split(), [l.uri("a", 4420), l.uri("b", 4421)])
     out = l.run("discover", "--config", conf)
     same("discover asks each", out.count("Discovery Log Number of Records"), 3)
+    # What the command line says is the default of each line.
+    key = l.run("gen-dhchap-key").strip()
+    same("with a key", len(l.run("connect-all", "--config", conf, "-S", key).split()), 2)
     # One that does not answer is told, and the others are asked.
     conf = l.file("discovery.conf", f"-t {t} -a {a} -s 4999\n-t {t} -a {a} -s 4420\n")
     r = l.host.run(l.weft, "connect-all", "--config", conf, timeout=30)
