@@ -210,12 +210,20 @@ static const struct argp_option line_options[] = {
 	{0},
 };
 
+struct line {
+	struct nvme_opts *opts;
+	FILE *complaints;
+};
+
 static error_t parse_line_option(int key, char *arg, struct argp_state *state)
 {
+	struct line *line = state->input;
+
 	(void)arg;
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = state->input;
+		state->child_inputs[0] = line->opts;
+		state->err_stream = line->complaints;
 		return 0;
 	case 'f':
 	case 'i':
@@ -244,21 +252,46 @@ static int split(char *line, char *words[WORDS_MAX])
 	return n;
 }
 
-/* A line that is wrong ends the program, as wrong options do, and is told with its number. */
-static void parse_line(const char *path, unsigned int number, char *line, struct nvme_opts *opts)
+/* What argp says of a line: its first line, behind the name that it gives the program. What getopt
+ * says it has said already. */
+static void tell_line(const char *path, unsigned int number, const char *complaints)
+{
+	const char *text = strstr(complaints, ": ");
+	size_t len = strcspn(complaints, "\n");
+
+	if (text && text < complaints + len)
+		cli_fail("%s, line %u: %.*s", path, number, (int)(complaints + len - text - 2),
+			 text + 2);
+}
+
+/* False: it is wrong, and that is told. */
+static bool parse_line(const char *path, unsigned int number, char *text, struct nvme_opts *opts)
 {
 	static const struct argp argp = {
 		.options = line_options,
 		.parser = parse_line_option,
 		.children = nvme_opts_children,
 	};
-	char *words[WORDS_MAX], shown[512];
-	int n = split(line, words);
+	char *words[WORDS_MAX], shown[512], *complaints = NULL;
+	int n = split(text, words);
+	struct line line = {.opts = opts};
+	size_t len = 0;
+	bool ok;
 
+	line.complaints = open_memstream(&complaints, &len);
+	if (!line.complaints) {
+		cli_fail("out of memory");
+		return false;
+	}
 	snprintf(shown, sizeof(shown), "weft: %s, line %u", path, number);
 	words[0] = shown;
-	argp_err_exit_status = EXIT_FAILED;
-	argp_parse(&argp, n, words, ARGP_NO_HELP, NULL, opts);
+	ok = argp_parse(&argp, n, words, ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &line) == 0;
+	fclose(line.complaints);
+	ok = ok && len == 0;
+	if (!ok)
+		tell_line(path, number, complaints);
+	free(complaints);
+	return ok;
 }
 
 int discovery_services(const struct nvme_opts *opts, const char *path,
@@ -271,11 +304,12 @@ int discovery_services(const struct nvme_opts *opts, const char *path,
 
 	if (opts->uri.host[0])
 		return ask(arg, opts) ? EXIT_OK : EXIT_FAILED;
-	f = fopen(path ? path : DISCOVERY_CONF, "re");
+	path = path ? path : DISCOVERY_CONF;
+	f = fopen(path, "re");
 	if (!f)
 		return cli_fail("no service is named, and %s cannot be read: %s; say HOST, or "
 				"-t rdma|tcp -a ADDRESS",
-				path ? path : DISCOVERY_CONF, strerror(errno));
+				path, strerror(errno));
 	while (fgets(line, sizeof(line), f)) {
 		struct nvme_opts service = *opts;
 
@@ -286,7 +320,10 @@ int discovery_services(const struct nvme_opts *opts, const char *path,
 		service.may_be_none = false;
 		/* Their words have been read and masked: the keys are there. */
 		service.secret = service.ctrl_secret = NULL;
-		parse_line(path ? path : DISCOVERY_CONF, number, line, &service);
+		if (!parse_line(path, number, line, &service)) {
+			ok = false;
+			continue;
+		}
 		/* What nvme-cli takes for it there. */
 		if (!service.uri.port[0] && strcmp(service.uri.transport, "tcp") == 0)
 			strcpy(service.uri.port, DISCOVERY_PORT_TCP);

@@ -106,7 +106,12 @@ def file(l):
     for line, says in ((f"-t {t} -a {a} -s 99999", "line 1: --trsvcid takes a port"),
                        ("--transport=carrier", "not 'carrier'"), ("-a", "line 1: option requires an argument"),
                        ("--what", "line 1: unrecognized option '--what'"), ("-t tcp", "which target?")):
-        l.run("connect-all", "--config", l.file("discovery.conf", line + "\n"), status=1, says=says)
+        # The other lines are asked all the same.
+        r = l.host.run(l.weft, "connect-all", "--config", l.file("discovery.conf", f"{line}\n-t {t} -a {a} -s 4420\n"),
+                       timeout=30)
+        if r.returncode != 1 or says not in r.stderr or "Try" in r.stderr or len(r.stderr.splitlines()) != 1:
+            raise AssertionError(f"{line}: {r.returncode}, {r.stderr!r}")
+        same(f"behind {line}", r.stdout.split(), [l.uri("a", 4420)])
     l.run("connect-all", "--config", "/nonexistent.conf", status=1, says="/nonexistent.conf cannot be read")
 
 
