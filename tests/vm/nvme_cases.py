@@ -321,3 +321,18 @@ def weft_digests(t):
                           "--size", "2m", *options.split(), timeout=90)
         if "every block read was right" not in out:
             raise Failed("bench does not say verified")
+
+
+@by_tcp("nvme discover --persistent: its controller stays, and reads the log again", (PASSIVE,))
+def stays(t):
+    serve(t)
+    t.kernel.shell(f"""modprobe nvme-tcp; where="-t tcp -a {t.weft.address[t.family]} -s 4420"
+nvme discover --persistent $where -k 4 >/tmp/log || exit 1
+grep -q 'eflags: *explicit discovery connections' /tmp/log || {{ cat /tmp/log >&2; exit 1; }}
+c=$(grep -l discovery /sys/class/nvme/*/subsysnqn | head -1); c=${{c%/subsysnqn}}
+[ -n "$c" ] || {{ echo "no controller stays" >&2; exit 1; }}
+sleep 9
+[ "$(cat $c/state)" = live ] || {{ echo "it is $(cat $c/state)" >&2; exit 1; }}
+nvme discover -d ${{c##*/}} $where >/tmp/log && grep -q 'subnqn: *{NQN}$' /tmp/log || {{ cat /tmp/log >&2; exit 1; }}
+nvme disconnect -d ${{c##*/}} >/dev/null; nvme discover $where >/dev/null
+""", 60)
