@@ -58,7 +58,8 @@ static int begin(void **state)
 	close(fd); /* a port that nobody had a moment ago */
 	port = sa.sin_port;
 	snprintf(at, sizeof(at), "127.0.0.1:%u", ntohs(port));
-	taken = made = 0;
+	taken = 0;
+	made = 0;
 	no_memory = false;
 	assert_int_equal(metrics_create(at, take, make, NULL, &metrics, why, sizeof(why)), 0);
 	return 0;
