@@ -28,11 +28,11 @@ GROUPS = ("null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192
 
 
 class Auth:
-    def __init__(self, args):
+    def __init__(self, args, name=None):
         self.transport = args.transport
         self.weft = os.path.join(os.path.abspath(args.build), "weft")
         self.hosts = lab.lab(1 if args.where == "one" else 2)
-        self.report = lab.Report(args.build, f"auth-{args.transport}-{args.where}")
+        self.report = lab.Report(args.build, name or f"auth-{args.transport}-{args.where}")
         self.tmp = tempfile.TemporaryDirectory()
         self.programs, self.path = [], ""
         self.image = self.file("disk.img")

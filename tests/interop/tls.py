@@ -39,8 +39,7 @@ s.recv(1)
 class Tls(auth.Auth):
     def __init__(self, args):
         args.transport = "tcp"
-        super().__init__(args)
-        self.report = lab.Report(args.build, f"tls-{args.where}")
+        super().__init__(args, f"tls-{args.where}")
         self.tls = self.new_tls_key("tls", "-m", "2")
         self.wrong_tls = self.new_tls_key("wrong-tls")
 

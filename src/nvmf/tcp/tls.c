@@ -148,11 +148,11 @@ static bool choose(struct tcp_tls *t, const uint8_t *p, size_t len)
 {
 	struct cursor c = cursor_init(p, len), ids;
 
-	ids = cursor_init(NULL, 0);
 	len = cursor_be16(&c);
 	p = cursor_take(&c, len);
-	if (p)
-		ids = cursor_init(p, len);
+	if (!p)
+		return false;
+	ids = cursor_init(p, len);
 	for (int i = 0; i < OFFERS_MAX && cursor_left(&ids); i++) {
 		char identity[AUTH_IDENTITY_MAX];
 		size_t n = cursor_be16(&ids);
