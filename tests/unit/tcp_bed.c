@@ -58,14 +58,61 @@ int tcp_bed_set_up(void **state)
 	return 0;
 }
 
+int tcp_bed_set_up_2(void **state)
+{
+	char why[128];
+
+	if (tcp_bed_set_up(state) != 0)
+		return -1;
+	target_group_init(&bed.group2, &bed.target, NULL, NULL, NULL, bed.now_ns);
+	assert_int_equal(shares_init(&bed.shares2, 4 << 20), 0);
+	return tcp_transport.target_create(&bed.group2, &bed.shares2, bed.t, &bed.t2, why,
+					   sizeof(why));
+}
+
+/* What is between the groups, until nothing is. */
+static void run_groups(void)
+{
+	for (bool any = bed.t2; any;) {
+		any = target_group_process(&bed.target.group, bed.now_ns);
+		any |= target_group_process(&bed.group2, bed.now_ns);
+	}
+}
+
+/* One turn of everybody. */
+static void run_all(void)
+{
+	bed.t->ops->process(bed.t, bed.now_ns, true);
+	run_groups();
+	if (bed.t2)
+		bed.t2->ops->process(bed.t2, bed.now_ns, true);
+	run_groups();
+}
+
+static void end_second(void)
+{
+	bed.t2->ops->shutdown(bed.t2);
+	run_all();
+	run_all();
+	assert_true(bed.t2->ops->idle(bed.t2));
+	bed.t2->ops->destroy(bed.t2);
+	assert_int_equal(bed.shares2.pool.used, 0);
+	assert_int_equal(bed.shares2.queue_count, 0);
+	shares_fini(&bed.shares2);
+	target_group_fini(&bed.group2);
+}
+
 /* Nothing is left behind, whatever the test did. */
 int tcp_bed_tear_down(void **state)
 {
 	(void)state;
 	slow_release();
 	bed.t->ops->shutdown(bed.t);
-	bed.t->ops->process(bed.t, bed.now_ns, true);
+	run_all();
+	run_all();
 	assert_true(bed.t->ops->idle(bed.t));
+	if (bed.t2)
+		end_second();
 	bed.t->ops->destroy(bed.t);
 	assert_int_equal(bed.shares.pool.used, 0);
 	assert_int_equal(bed.shares.queue_count, 0);
@@ -95,7 +142,8 @@ void peer_close(struct peer *p)
 {
 	if (p->q)
 		tcp_queue_kill(p->q);
-	bed.t->ops->process(bed.t, bed.now_ns, true);
+	run_all();
+	run_all();
 	free(p);
 }
 
@@ -152,7 +200,7 @@ void peer_turn(struct peer *p)
 	}
 	if (bed.now_ns >= target_next_deadline(&bed.target))
 		target_tick(&bed.target, bed.now_ns);
-	bed.t->ops->process(bed.t, bed.now_ns, true);
+	run_all();
 	peer_take(p);
 }
 
@@ -161,7 +209,11 @@ void peer_bytes(struct peer *p, const void *bytes, size_t len)
 	if (!p->q)
 		return;
 	bed.tt->now_ns = bed.now_ns;
-	tcp_queue_input(p->q, bytes, len);
+	if (!tcp_queue_input(p->q, bytes, len)) {
+		assert_non_null(bed.t2);
+		tcp_hand(p->q);
+	}
+	run_groups();
 	peer_take(p);
 	if (p->q->state == TCP_QUEUE_DYING)
 		peer_turn(p);

@@ -36,11 +36,17 @@ extern struct tcp_bed {
 	struct shares shares;
 	struct transport_target *t;
 	struct tcp_target *tt;
+	/* A second group, in the same thread; t2 NULL: there is none. */
+	struct target_group group2;
+	struct shares shares2;
+	struct transport_target *t2;
 	struct target_port port;
 	uint8_t host; /* that hosts come from, from now on */
 } bed;
 
 int tcp_bed_set_up(void **state);
+/* With a second group, to which every other I/O queue goes, the first one to begin with. */
+int tcp_bed_set_up_2(void **state);
 int tcp_bed_tear_down(void **state);
 void slow_release(void);
 

@@ -519,7 +519,7 @@ static void who_does_not_take_responses_loses_the_connection(void **state)
 
 	(void)state;
 	nvme_sqe_put(&w, &s);
-	tcp_queue_input(p.io->q, bytes, sizeof(bytes));
+	assert_true(tcp_queue_input(p.io->q, bytes, sizeof(bytes)));
 	assert_true(p.io->q->tx.bytes > 1 << 20);
 	bed.now_ns += TCP_MOVE_NS;
 	p.io->q = NULL;
@@ -598,20 +598,104 @@ static void a_host_that_says_the_protocol_was_broken_goes(void **state)
 	pair_close(&p);
 }
 
-static void it_serves_one_group(void **state)
+/* --- two groups ------------------------------------------------------------------------------- */
+
+static struct target_group *group_of(const struct peer *p)
 {
-	struct transport_target *t;
-	struct target_group g;
-	char why[64];
+	return p->q->tq.group;
+}
+
+static void io_queues_are_dealt_out_to_groups(void **state)
+{
+	struct pair p = pair_open(NULL, 0);
+	struct peer *next = peer_open();
 
 	(void)state;
-	target_group_init(&g, &bed.target, NULL, NULL, NULL, bed.now_ns);
-	assert_int_equal(tcp_transport.target_create(&g, &bed.shares, bed.t, &t, why, sizeof(why)),
-			 -EOPNOTSUPP);
-	target_group_fini(&g);
+	peer_init(next, &(struct nvme_tcp_icreq){0});
+	peer_connect(next, 2, 1, 0);
+	assert_ptr_equal(group_of(p.admin), &bed.target.group);
+	assert_ptr_equal(group_of(p.io), &bed.group2);
+	assert_ptr_equal(group_of(next), &bed.target.group);
+	assert_int_equal(bed.shares.queue_count, 2);
+	assert_int_equal(bed.shares2.queue_count, 1);
+	peer_close(next);
+	pair_close(&p);
+}
+
+/* The first group sees no more of it than the headers; what came behind them goes along. */
+static void what_came_behind_the_headers_goes_along(void **state)
+{
+	struct pair p = pair_open(NULL, 0);
+	struct nvme_sqe s;
+
+	(void)state;
+	p.io->taken = p.io->came;
+	for (uint16_t cid = 1; cid <= 3; cid++) {
+		s = peer_rw(NVME_IO_READ, cid, cid, 512);
+		peer_command(p.io, &s, NULL, 0);
+	}
+	peer_close(p.io);
+	/* A second command behind Connect is one more than a young queue has room for. */
+	p.io = peer_open();
+	peer_init(p.io, &(struct nvme_tcp_icreq){0});
+	bed.target.turn = &bed.target.group;
+	peer_connect_send(p.io, 1, 1, 0);
+	assert_int_equal(peer_response(p.io).status, NVME_SC_SUCCESS);
+	assert_ptr_equal(group_of(p.io), &bed.group2);
+	pair_close(&p);
+}
+
+static void where_there_is_no_room_it_ends(void **state)
+{
+	struct pair p = pair_open(NULL, 0);
+	struct peer *next = peer_open();
+
+	(void)state;
+	peer_init(next, &(struct nvme_tcp_icreq){0});
+	bed.shares2.queue_count = SHARE_QUEUES_MAX;
+	bed.target.turn = &bed.target.group;
+	peer_connect_send(next, 2, 1, 0);
+	bed.shares2.queue_count = 1;
+	assert_int_equal(next->taken, next->came);
+	assert_int_equal(bed.target.counters->queues_failed, 1);
+	next->q = NULL; /* it is freed */
+	peer_close(next);
+	/* Others live. */
+	peer_turn(p.io);
+	assert_int_equal(p.io->q->state, TCP_QUEUE_UP);
+	pair_close(&p);
+}
+
+static void who_arrives_at_the_end_goes(void **state)
+{
+	struct peer *p = peer_open();
+
+	(void)state;
+	peer_init(p, &(struct nvme_tcp_icreq){0});
+	bed.t2->ops->shutdown(bed.t2);
+	peer_connect_send(p, 1, 1, 0);
+	assert_int_equal(p->taken, p->came);
+	p->q = NULL;
+	peer_close(p);
+	assert_true(bed.t2->ops->idle(bed.t2));
+}
+
+/* Its port may be listened on again when the last that came by it has gone, wherever that was. */
+static void a_port_knows_who_came_by_it(void **state)
+{
+	struct pair p = pair_open(NULL, 0);
+
+	(void)state;
+	assert_int_equal(bed.port.connections, 2);
+	pair_close(&p);
+	assert_int_equal(bed.port.connections, 0);
 }
 
 #define BED_TEST(f) cmocka_unit_test_setup_teardown(f, tcp_bed_set_up, tcp_bed_tear_down)
+#define BED_TEST_2(f)                                                           \
+	{                                                                       \
+#f ", two groups", f, tcp_bed_set_up_2, tcp_bed_tear_down, NULL \
+	}
 
 int main(void)
 {
@@ -638,7 +722,31 @@ int main(void)
 		BED_TEST(who_goes_in_the_middle_leaves_nothing_behind),
 		BED_TEST(a_crowd_without_connect_makes_room),
 		BED_TEST(a_host_that_says_the_protocol_was_broken_goes),
-		BED_TEST(it_serves_one_group),
+		BED_TEST_2(digests_are_had_where_the_host_asks_for_them),
+		BED_TEST_2(what_cannot_be_agreed_on_ends_it),
+		BED_TEST_2(first_of_all_comes_what_is_to_be_agreed_on),
+		BED_TEST_2(a_terminate_request_has_the_header_that_it_is_about),
+		BED_TEST_2(data_in_the_capsule_are_written),
+		BED_TEST_2(more_data_are_asked_for_at_once),
+		BED_TEST_2(damaged_data_are_not_written),
+		BED_TEST_2(data_that_were_not_asked_for_end_it),
+		BED_TEST_2(data_of_another_length_than_is_said_end_it),
+		BED_TEST_2(data_after_the_end_of_their_command_end_it),
+		BED_TEST_2(data_before_their_r2t_is_sent_end_it),
+		BED_TEST_2(a_capsule_with_more_data_than_is_taken_ends_it),
+		BED_TEST_2(the_data_of_connect_may_be_asked_for),
+		BED_TEST_2(a_young_queue_has_one_command),
+		BED_TEST_2(more_commands_than_entries_end_it),
+		BED_TEST_2(success_is_said_with_the_data),
+		BED_TEST_2(data_are_aligned_as_the_host_wants_them),
+		BED_TEST_2(who_does_not_take_responses_loses_the_connection),
+		BED_TEST_2(a_crowd_without_connect_makes_room),
+		BED_TEST_2(a_host_that_says_the_protocol_was_broken_goes),
+		BED_TEST_2(io_queues_are_dealt_out_to_groups),
+		BED_TEST_2(what_came_behind_the_headers_goes_along),
+		BED_TEST_2(where_there_is_no_room_it_ends),
+		BED_TEST_2(who_arrives_at_the_end_goes),
+		BED_TEST_2(a_port_knows_who_came_by_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ static bool is_heard(uint8_t first, enum target_tls tls)
 	target_port_secure(&bed.target, &bed.port, tls);
 	refused_for[0] = 0;
 	bed.tt->now_ns = bed.now_ns;
-	tcp_queue_wire(p->q, &first, 1);
+	assert_true(tcp_queue_wire(p->q, &first, 1));
 	heard = p->q->state != TCP_QUEUE_DYING;
 	peer_close(p);
 	return heard;
@@ -68,7 +68,7 @@ static void a_handshake_that_dawdles_ends(void **state)
 	(void)state;
 	target_port_secure(&bed.target, &bed.port, TARGET_TLS_REQUIRED);
 	for (size_t i = 0; i < sizeof(part); i++) {
-		tcp_queue_wire(p->q, &part[i], 1);
+		assert_true(tcp_queue_wire(p->q, &part[i], 1));
 		bed.now_ns += NSEC_PER_SEC;
 		peer_turn(p);
 		assert_non_null(p->q);
@@ -88,7 +88,7 @@ static void rubbish_in_place_of_a_handshake_is_refused_with_its_reason(void **st
 	(void)state;
 	target_port_secure(&bed.target, &bed.port, TARGET_TLS_REQUIRED);
 	bed.tt->now_ns = bed.now_ns;
-	tcp_queue_wire(p->q, rubbish, sizeof(rubbish));
+	assert_true(tcp_queue_wire(p->q, rubbish, sizeof(rubbish)));
 	if (p->q->state != TCP_QUEUE_DYING)
 		tcp_queue_cut(p->q);
 	assert_int_equal(p->q->state, TCP_QUEUE_DYING);

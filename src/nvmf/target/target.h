@@ -174,7 +174,8 @@ struct target_port {
 	uint32_t subsys_count;
 	uint16_t entries_max; /* of an I/O queue; 0: no limit of its own */
 	const struct target_transport_ops *ops;
-	enum target_tls tls; /* of connections from now on */
+	enum target_tls tls;	      /* of connections from now on */
+	_Atomic uint32_t connections; /* that came by it, in any group; the transport's */
 	uint8_t adrfam;
 	bool wildcard; /* traddr is "any": the log shows the address that the host came to */
 	char traddr[NVMF_TRADDR_LEN];

@@ -344,6 +344,13 @@ static void op_disconnect(struct target_queue *tq)
 	tcp_queue_kill(queue_of(tq)); /* what waits to be sent is sent first: it may say why */
 }
 
+static void op_arrive(struct target_queue *tq)
+{
+	struct tcp_queue *q = queue_of(tq);
+
+	q->tt->arrived(q);
+}
+
 /* Its pages are those that capsules have come to. */
 static int op_admit(struct target_queue *tq)
 {
@@ -384,6 +391,7 @@ const struct target_transport_ops tcp_target_ops = {
 	.respond = op_respond,
 	.admit = op_admit,
 	.disconnect = op_disconnect,
+	.arrive = op_arrive,
 };
 
 int tcp_queue_open(struct tcp_queue *q)

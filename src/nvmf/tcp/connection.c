@@ -93,7 +93,10 @@ static void receive(struct tcp_queue *q)
 					       errno_text((int)-n));
 			return;
 		}
-		tcp_queue_wire(q, tt->buffer, len);
+		if (!tcp_queue_wire(q, tt->buffer, len)) {
+			tcp_hand(q);
+			return;
+		}
 	}
 }
 
@@ -149,6 +152,46 @@ void tcp_connected(struct tcp_listener *l, int fd)
 	q->watch.ready = on_ready;
 	watch(q, EPOLL_CTL_ADD);
 	tcp_tear_down_dying(tt); /* what gave way to it */
+}
+
+/* --- from group to group -----------------------------------------------------------------------
+ */
+
+/* What its group had for it, a command, a page and a place among its host's, is given back here,
+ * and taken where it arrives; what waits to be sent goes along. */
+void tcp_hand(struct tcp_queue *q)
+{
+	struct tcp_target *from = q->tt;
+
+	if (q->fd >= 0)
+		(void)epoll_ctl(from->epoll_fd, EPOLL_CTL_DEL, q->fd, NULL);
+	timer_cancel(&from->timers, &q->timer);
+	tcp_queue_part(q);
+	q->tt = q->to;
+	atomic_fetch_add(&q->tt->arriving, 1);
+	target_queue_hand(&q->tq, q->tt->group);
+}
+
+void tcp_arrived(struct tcp_queue *q)
+{
+	struct tcp_target *tt = q->tt;
+	bool room = tcp_queue_join(q, q->tq.peer);
+
+	tt->now_ns = max_of(tt->now_ns, tt->group->now_ns);
+	list_push_tail(&tt->queues, &q->link);
+	target_queue_init(&q->tq, tt->group->target, tt->now_ns);
+	atomic_fetch_sub(&tt->arriving, 1);
+	if (q->fd >= 0)
+		watch(q, EPOLL_CTL_ADD);
+	if (!room) {
+		tcp_queue_fail(q, "no resources");
+	} else if (tt->shutting_down) {
+		tcp_queue_kill(q);
+	} else {
+		if (q->tx.bytes)
+			list_push_tail(&tt->sending, &q->sending);
+		tcp_queue_go_on(q);
+	}
 }
 
 /* --- ends ------------------------------------------------------------------------------------- */

@@ -124,24 +124,16 @@ static int open_listener(struct tcp_listener *l, const struct sockaddr *sa)
 }
 
 /* A closed one's place is another's when nothing that came by it is left. */
-static bool is_free(const struct tcp_target *tt, const struct tcp_listener *l)
+static bool is_free(const struct tcp_listener *l)
 {
-	if (l->fd >= 0)
-		return false;
-	list_for_each(q, &tt->queues, const struct tcp_queue, link)
-		if (q->tq.port == &l->port)
-			return false;
-	list_for_each(q, &tt->dying, const struct tcp_queue, link)
-		if (q->tq.port == &l->port)
-			return false;
-	return true;
+	return l->fd < 0 && !l->port.connections;
 }
 
 /* NULL: there are too many. */
 static struct tcp_listener *free_listener(struct tcp_target *tt)
 {
 	for (uint32_t i = 0; i < tt->listener_count; i++)
-		if (is_free(tt, &tt->listeners[i]))
+		if (is_free(&tt->listeners[i]))
 			return &tt->listeners[i];
 	return tt->listener_count < TCP_LISTENERS_MAX ? &tt->listeners[tt->listener_count] : NULL;
 }

@@ -50,6 +50,31 @@ static void on_term(struct tcp_queue *q)
 		       nvme_tcp_fes_name(t.fes), t.fei);
 }
 
+/*
+ * A connection goes to the group that its Connect is for, when the headers of that are there: no
+ * command is begun, and what came behind them goes along. One that has TLS stays.
+ */
+static bool is_anothers(struct tcp_queue *q, const uint8_t *rest, size_t len)
+{
+	const struct tcp_target *tt = q->tt;
+	const struct target_group *g;
+
+	if (q->cmds || q->tls || q->rx.ch.type != NVME_TCP_CMD || list_empty(&tt->others) ||
+	    tt->shutting_down)
+		return false;
+	g = target_group_for(&q->tq, q->rx.head + NVME_TCP_CH_LEN, NVME_SQE_LEN);
+	q->to = NULL;
+	list_for_each(o, &tt->others, struct tcp_target, link)
+		if (o->group == g)
+			q->to = o;
+	q->carried = q->to ? malloc(len + 1) : NULL;
+	if (!q->carried)
+		return false;
+	memcpy(q->carried, rest, len);
+	q->carried_len = len;
+	return true;
+}
+
 static void on_header(struct tcp_queue *q)
 {
 	switch (q->rx.ch.type) {
@@ -84,15 +109,17 @@ static void on_pdu(struct tcp_queue *q)
 	}
 }
 
-void tcp_queue_input(struct tcp_queue *q, const uint8_t *p, size_t len)
+bool tcp_queue_input(struct tcp_queue *q, const uint8_t *p, size_t len)
 {
 	const uint8_t *end = p + len;
 
 	while (q->state != TCP_QUEUE_DYING) {
 		switch (tcp_rx_eat(&q->rx, &p, end)) {
 		case TCP_RX_MORE:
-			return;
+			return true;
 		case TCP_RX_HEADER:
+			if (is_anothers(q, p, (size_t)(end - p)))
+				return false;
 			on_header(q);
 			break;
 		case TCP_RX_PDU:
@@ -103,6 +130,19 @@ void tcp_queue_input(struct tcp_queue *q, const uint8_t *p, size_t len)
 			break;
 		}
 	}
+	return true;
+}
+
+void tcp_queue_go_on(struct tcp_queue *q)
+{
+	uint8_t *carried = q->carried;
+	bool mine;
+
+	q->carried = NULL;
+	on_header(q);
+	mine = tcp_queue_input(q, carried, q->carried_len);
+	(void)mine; /* it goes once */
+	free(carried);
 }
 
 /* --- coming and going ------------------------------------------------------------------------- */
@@ -121,6 +161,27 @@ static void op_give_way(struct share_queue *s)
 
 static const struct share_ops share_ops = {.has_memory = op_has_memory, .give_way = op_give_way};
 
+bool tcp_queue_join(struct tcp_queue *q, const uint8_t key[16])
+{
+	if (!share_queue_init(&q->share, q->tt->shares, &share_ops, key))
+		return false;
+	q->share.established = true; /* it has answered from where it says that it is */
+	if (tcp_queue_open(q) == 0)
+		return true;
+	share_queue_fini(&q->share);
+	q->share.shares = NULL;
+	return false;
+}
+
+void tcp_queue_part(struct tcp_queue *q)
+{
+	tcp_queue_close(q);
+	if (q->share.shares)
+		share_queue_fini(&q->share);
+	list_remove(&q->sending);
+	list_remove(&q->link);
+}
+
 struct tcp_queue *tcp_queue_create(struct tcp_target *tt, struct target_port *port, int fd,
 				   const uint8_t key[16], const char *traddr, const char *raddr)
 {
@@ -130,13 +191,7 @@ struct tcp_queue *tcp_queue_create(struct tcp_target *tt, struct target_port *po
 		return NULL;
 	q->tt = tt;
 	q->fd = fd;
-	if (!share_queue_init(&q->share, tt->shares, &share_ops, key)) {
-		free(q);
-		return NULL;
-	}
-	q->share.established = true; /* it has answered from where it says that it is */
-	if (tcp_queue_open(q) != 0) {
-		share_queue_fini(&q->share);
+	if (!tcp_queue_join(q, key)) {
 		free(q);
 		return NULL;
 	}
@@ -156,6 +211,7 @@ struct tcp_queue *tcp_queue_create(struct tcp_target *tt, struct target_port *po
 	memcpy(q->tq.peer, key, sizeof(q->tq.peer));
 	strncpy(q->tq.traddr, traddr, sizeof(q->tq.traddr) - 1);
 	strncpy(q->tq.raddr, raddr, sizeof(q->tq.raddr) - 1);
+	atomic_fetch_add(&port->connections, 1);
 	list_push_tail(&tt->queues, &q->link);
 	target_queue_init(&q->tq, tt->group->target, tt->now_ns);
 	return q;
@@ -163,10 +219,11 @@ struct tcp_queue *tcp_queue_create(struct tcp_target *tt, struct target_port *po
 
 void tcp_queue_free(struct tcp_queue *q)
 {
+	struct target_port *port = q->tq.port;
+
 	tcp_tls_destroy(q->tls);
-	tcp_queue_close(q);
-	share_queue_fini(&q->share);
-	list_remove(&q->sending);
-	list_remove(&q->link);
+	tcp_queue_part(q);
+	free(q->carried);
 	free(q);
+	atomic_fetch_sub(&port->connections, 1); /* it may be gone from here on */
 }

@@ -60,6 +60,7 @@ static void take_records(struct tcp_queue *q, const uint8_t *p, size_t len)
 {
 	const void *out;
 	size_t got;
+	bool mine;
 
 	tcp_tls_feed(q->tls, p, len);
 	while (q->state != TCP_QUEUE_DYING) {
@@ -71,20 +72,21 @@ static void take_records(struct tcp_queue *q, const uint8_t *p, size_t len)
 			ended(q);
 		if (n <= 0)
 			break;
-		tcp_queue_input(q, q->tt->plain, got);
+		mine = tcp_queue_input(q, q->tt->plain, got);
+		(void)mine; /* it stays: there may be records behind these */
 	}
 	if (tcp_tls_out(q->tls, &out))
 		tcp_queue_wants_flush(q);
 }
 
-void tcp_queue_wire(struct tcp_queue *q, const uint8_t *p, size_t len)
+bool tcp_queue_wire(struct tcp_queue *q, const uint8_t *p, size_t len)
 {
 	if (!q->decided && len)
 		decide(q, *p);
-	if (q->tls)
-		take_records(q, p, len);
-	else
-		tcp_queue_input(q, p, len);
+	if (!q->tls)
+		return tcp_queue_input(q, p, len);
+	take_records(q, p, len);
+	return true;
 }
 
 void tcp_queue_cut(struct tcp_queue *q)

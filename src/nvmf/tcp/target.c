@@ -86,14 +86,15 @@ static bool op_idle(const struct transport_target *t)
 {
 	const struct tcp_target *tt = tcp_target_of(t);
 
-	return list_empty(&tt->queues) && list_empty(&tt->dying);
+	return list_empty(&tt->queues) && list_empty(&tt->dying) && !tt->arriving;
 }
 
 static void op_destroy(struct transport_target *t)
 {
 	struct tcp_target *tt = tcp_target_of(t);
 
-	assert(op_idle(t));
+	assert(op_idle(t) && list_empty(&tt->others));
+	list_remove(&tt->link);
 	for (uint32_t i = 0; i < tt->listener_count; i++)
 		if (tt->listeners[i].fd >= 0)
 			close(tt->listeners[i].fd);
@@ -117,14 +118,9 @@ static const struct transport_target_ops target_ops = {
 int tcp_target_create(struct target_group *g, struct shares *shares, struct transport_target *first,
 		      struct transport_target **ret, char *why, size_t room)
 {
-	struct tcp_target *tt;
+	struct tcp_target *tt = calloc(1, sizeof(*tt));
 	int error;
 
-	if (first) {
-		snprintf(why, room, "NVMe/TCP is served by one thread");
-		return -EOPNOTSUPP;
-	}
-	tt = calloc(1, sizeof(*tt));
 	if (!tt) {
 		snprintf(why, room, "out of memory");
 		return -ENOMEM;
@@ -133,10 +129,13 @@ int tcp_target_create(struct target_group *g, struct shares *shares, struct tran
 	tt->group = g;
 	tt->shares = shares;
 	tt->flush = tcp_flush;
+	tt->arrived = tcp_arrived;
 	tt->resume_ns = DEADLINE_NEVER;
 	list_init(&tt->queues);
 	list_init(&tt->dying);
 	list_init(&tt->sending);
+	list_init(&tt->others);
+	list_init(&tt->link);
 	tt->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (tt->epoll_fd < 0) {
 		error = -errno;
@@ -144,6 +143,8 @@ int tcp_target_create(struct target_group *g, struct shares *shares, struct tran
 		free(tt);
 		return error;
 	}
+	if (first)
+		list_push_tail(&tcp_target_of(first)->others, &tt->link);
 	*ret = &tt->transport;
 	return 0;
 }

@@ -15,9 +15,14 @@
  * breaks the protocol ends it with a terminate request that says why; then the socket stays until
  * the host has closed it, or a second has passed: a socket that is closed over what came and was
  * not read would take the request along.
+ *
+ * Of a target of several groups each has its tcp_target. Connections come to the first's, and are
+ * handed on when the headers of Connect are there.
  */
 #ifndef WEFT_NVMF_TCP_TARGET_H
 #define WEFT_NVMF_TCP_TARGET_H
+
+#include <stdatomic.h>
 
 #include "base/heap.h"
 #include "base/list.h"
@@ -62,6 +67,8 @@ struct tcp_target {
 	struct target_group *group;
 	struct shares *shares;
 	int epoll_fd;
+	struct list link, others;  /* of the first group's others; its others */
+	_Atomic uint32_t arriving; /* queues that are on their way here */
 	struct list queues, dying;
 	struct list sending;	  /* queues with something to send, at the end of the turn */
 	struct timer_heap timers; /* of queues */
@@ -75,6 +82,7 @@ struct tcp_target {
 	struct tcp_tls_context *tls;	  /* when the first connection needs it */
 	/* Much waits to be sent. NULL: who looks takes it anyway. */
 	void (*flush)(struct tcp_queue *q);
+	void (*arrived)(struct tcp_queue *q);
 };
 
 enum tcp_cmd_state {
@@ -141,6 +149,10 @@ struct tcp_queue {
 	bool torn_down, closed;
 	bool full; /* the socket takes no more at present */
 	uint64_t linger_ns;
+	/* Where it is handed to, and what had come behind Connect's headers. */
+	struct tcp_target *to;
+	uint8_t *carried;
+	size_t carried_len;
 };
 
 extern const struct target_transport_ops tcp_target_ops;
@@ -185,8 +197,8 @@ void tcp_queue_wants_flush(struct tcp_queue *q);
 
 /* --- secure.c --------------------------------------------------------------------------------- */
 
-/* What came by the connection, in order: plain, or records. */
-void tcp_queue_wire(struct tcp_queue *q, const uint8_t *p, size_t len);
+/* What came by the connection, in order: plain, or records. As tcp_queue_input(). */
+bool tcp_queue_wire(struct tcp_queue *q, const uint8_t *p, size_t len) must_use;
 /* Nothing more will: the other side has ended it, or somebody on the way. */
 void tcp_queue_cut(struct tcp_queue *q);
 /* Of one that has TLS: what is to be sent, until tcp_tls_sent() is told. */
@@ -194,8 +206,13 @@ size_t tcp_queue_output(struct tcp_queue *q, const void **ret);
 
 /* --- queue.c ---------------------------------------------------------------------------------- */
 
-/* PDUs, in order. */
-void tcp_queue_input(struct tcp_queue *q, const uint8_t *p, size_t len);
+/* PDUs, in order. False: it is another group's (q->to), and is to be handed on. */
+bool tcp_queue_input(struct tcp_queue *q, const uint8_t *p, size_t len) must_use;
+/* It was: what came before that. */
+void tcp_queue_go_on(struct tcp_queue *q);
+/* Of a new queue what is its group's; false: there are no resources for it. */
+bool tcp_queue_join(struct tcp_queue *q, const uint8_t key[16]) must_use;
+void tcp_queue_part(struct tcp_queue *q);
 /* A queue of a connection that has come to a port, before any bytes; fd may be -1. NULL: there are
  * no resources for it. */
 struct tcp_queue *tcp_queue_create(struct tcp_target *tt, struct target_port *port, int fd,
@@ -207,6 +224,10 @@ void tcp_queue_free(struct tcp_queue *q);
 
 /* A connection that has come to a listener. */
 void tcp_connected(struct tcp_listener *l, int fd);
+/* Hands it to the group that it is for: from here on it is another thread's. */
+void tcp_hand(struct tcp_queue *q);
+/* It has been: by that thread. */
+void tcp_arrived(struct tcp_queue *q);
 /* Sends what waits, as much as the socket takes. */
 void tcp_flush(struct tcp_queue *q);
 void tcp_flush_all(struct tcp_target *tt);

@@ -52,7 +52,7 @@ struct transport_target_ops {
 	/* Ends all listening and all connections; process goes on until idle. */
 	void (*shutdown)(struct transport_target *t);
 	bool (*idle)(const struct transport_target *t);
-	/* Must be idle. */
+	/* Must be idle; the first group's last. */
 	void (*destroy)(struct transport_target *t);
 };
 
@@ -117,8 +117,8 @@ struct nvmf_transport {
 	const char *no_answer;
 	/*
 	 * For a group, with what is shared in that alone: they outlive it. first: NULL, or, of a
-	 * further group, what the first has of this transport, which hands queues to it; while no
-	 * other thread uses that. -errno and why; -EOPNOTSUPP: it serves one group only.
+	 * further group, what the first has of this transport, which hands queues to it; in the
+	 * thread that uses that. -errno and why; -EOPNOTSUPP: it serves one group only.
 	 */
 	int (*target_create)(struct target_group *g, struct shares *shares,
 			     struct transport_target *first, struct transport_target **ret,
