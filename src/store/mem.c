@@ -171,19 +171,15 @@ static int mem_do(struct mem_store *m, const struct store_op *op)
 static void mem_submit(struct store *s, struct store_op *op)
 {
 	struct mem_store *m = mem_of(s);
+	uint64_t locked = 0;
 	int error = 0;
 
-	if (op->opcode == STORE_FLUSH) {
-		op->done(op, 0);
-		return;
-	}
-	if (m->stretches) {
-		uint64_t locked = stretches_lock(m->stretches, op);
-
+	if (op->opcode != STORE_FLUSH) {
+		if (m->stretches)
+			locked = stretches_lock(m->stretches, op);
 		error = mem_do(m, op);
-		stretches_unlock(m->stretches, locked);
-	} else {
-		error = mem_do(m, op);
+		if (locked)
+			stretches_unlock(m->stretches, locked);
 	}
 	op->done(op, error);
 }
