@@ -41,36 +41,41 @@ struct table {
 	bool in_use;
 };
 
-static struct {
-	pthread_mutex_t lock; /* nobody takes another one who has this */
-	struct list tables;
-	struct sight_head *head; /* SIGHT_BYTES of it; NULL: none yet */
+/* Most processes have one. */
+struct memory {
+	struct list node;
+	struct sight_head *head; /* SIGHT_BYTES of it */
 	int fd;
 	dev_t device; /* of fd, which a program may have closed */
 	ino_t inode;
-	bool refused; /* there is none to be had */
 	uint64_t used;
 	uint32_t count; /* of entries */
+};
+
+static struct {
+	pthread_mutex_t lock; /* nobody takes another one who has this */
+	struct list tables;
+	struct list memories; /* the latest last */
+	unsigned int memory_count;
+	bool refused; /* there is none to be had */
 } sight = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.tables = {&sight.tables, &sight.tables},
-	.fd = -1,
+	.memories = {&sight.memories, &sight.memories},
 };
 
 /* ---- the memory -------------------------------------------------------------------------------
  */
 
-static void hang_up(void)
+static void hang_up(const struct memory *m)
 {
 	struct stat st;
 
-	if (sight.fd >= 0 && fstat(sight.fd, &st) == 0 && st.st_dev == sight.device &&
-	    st.st_ino == sight.inode)
-		close(sight.fd);
-	sight.fd = -1;
+	if (m->fd >= 0 && fstat(m->fd, &st) == 0 && st.st_dev == m->device && st.st_ino == m->inode)
+		close(m->fd);
 }
 
-static int open_memory(void)
+static int open_memory(struct memory *m)
 {
 	const unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
 	struct rlimit limit;
@@ -92,33 +97,40 @@ static int open_memory(void)
 		close(fd);
 		return rc;
 	}
-	sight.device = st.st_dev;
-	sight.inode = st.st_ino;
+	m->device = st.st_dev;
+	m->inode = st.st_ino;
 	return fd;
 }
 
-static bool begin(void)
+/* One more; NULL: there is none to be had. */
+static struct memory *begin(void)
 {
+	struct memory *m;
 	void *p = MAP_FAILED;
 
-	if (sight.head || sight.refused)
-		return sight.head;
-	sight.fd = open_memory();
-	if (sight.fd >= 0)
-		p = mmap(NULL, SIGHT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, sight.fd, 0);
+	if (sight.refused || sight.memory_count == SIGHT_MEMORIES_MAX)
+		return NULL;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return NULL;
+	m->fd = open_memory(m);
+	if (m->fd >= 0)
+		p = mmap(NULL, SIGHT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
 	if (p == MAP_FAILED) {
 		log_info("sight", "the counters cannot be seen from outside: %s",
-			 strerror(sight.fd < 0 ? -sight.fd : errno));
-		hang_up();
+			 strerror(m->fd < 0 ? -m->fd : errno));
+		hang_up(m);
+		free(m);
 		sight.refused = true;
-		return false;
+		return NULL;
 	}
-	sight.head = p;
-	sight.used = sizeof(struct sight_head);
-	sight.count = 0;
-	sight.head->since_ns = time_now_ns();
-	__atomic_store_n(&sight.head->magic, SIGHT_MAGIC, __ATOMIC_RELEASE);
-	return true;
+	m->head = p;
+	m->used = sizeof(struct sight_head);
+	m->head->since_ns = time_now_ns();
+	__atomic_store_n(&m->head->magic, SIGHT_MAGIC, __ATOMIC_RELEASE);
+	list_push_tail(&sight.memories, &m->node);
+	sight.memory_count++;
+	return m;
 }
 
 /* ---- forks ----------------------------------------------------------------------------------- */
@@ -136,12 +148,16 @@ static void fork_parent(void)
 /* What the child still counts in its parent's tables it counts for itself. */
 static void fork_child(void)
 {
-	if (sight.head &&
-	    mmap(sight.head, SIGHT_BYTES, PROT_READ | PROT_WRITE,
-		 MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) == MAP_FAILED)
-		abort(); /* rather than count for the parent */
-	hang_up();
-	sight.head = NULL;
+	list_for_each(m, &sight.memories, struct memory, node) {
+		if (mmap(m->head, SIGHT_BYTES, PROT_READ | PROT_WRITE,
+			 MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+			 0) == MAP_FAILED)
+			abort(); /* rather than count for the parent */
+		hang_up(m);
+		list_remove(&m->node);
+		free(m);
+	}
+	sight.memory_count = 0;
 	sight.refused = false;
 	list_for_each(t, &sight.tables, struct table, node)
 		if (t->kind == SEEN)
@@ -164,30 +180,54 @@ static bool take_again(struct table *t)
 	return true;
 }
 
-/* Room for it in the memory that is seen. */
+static uint64_t place_in(const struct memory *m)
+{
+	return (m->used + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
+}
+
+static bool has_room(const struct memory *m, size_t bytes, unsigned int tables)
+{
+	return m->count + tables <= SIGHT_TABLES_MAX &&
+	       place_in(m) + bytes + (size_t)(tables - 1) * ROW_ALIGN <= SIGHT_BYTES;
+}
+
+/* The latest that is seen, if there is room for so much; NULL: there is none. */
+static struct memory *memory_for(size_t bytes, unsigned int tables)
+{
+	if (bytes + tables * ROW_ALIGN > SIGHT_BYTES - sizeof(struct sight_head))
+		return NULL;
+	if (!list_empty(&sight.memories)) {
+		struct memory *m = list_entry(sight.memories.prev, struct memory, node);
+
+		if (has_room(m, bytes, tables))
+			return m;
+	}
+	return begin();
+}
+
+/* Room for it in memory that is seen. */
 static bool place(struct table *t, const char *keys)
 {
 	const size_t bytes = t->count * t->columns * sizeof(*t->rows);
+	struct memory *m = memory_for(bytes, 1);
 	struct sight_entry *e;
 	uint64_t at;
 
-	if (!begin() || sight.count == SIGHT_TABLES_MAX)
+	if (!m)
 		return false;
-	at = (sight.used + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
-	if (at + bytes > SIGHT_BYTES)
-		return false;
-	e = &sight.head->entries[sight.count++];
+	at = place_in(m);
+	e = &m->head->entries[m->count++];
 	e->in_use = 1;
 	e->columns = (uint32_t)t->columns;
 	e->rows = (uint32_t)t->count;
 	e->offset = at;
 	memcpy(e->room, t->room, strlen(t->room) + 1);
 	memcpy(e->keys, keys, strlen(keys) + 1);
-	sight.used = at + bytes;
+	m->used = at + bytes;
 	t->kind = SEEN;
 	t->entry = e;
-	t->rows = (uint64_t *)((uint8_t *)sight.head + at);
-	__atomic_store_n(&sight.head->count, sight.count, __ATOMIC_RELEASE);
+	t->rows = (uint64_t *)((uint8_t *)m->head + at);
+	__atomic_store_n(&m->head->count, m->count, __ATOMIC_RELEASE);
 	return true;
 }
 
@@ -213,6 +253,13 @@ static uint64_t *take(const char *room, const char *keys, size_t columns, size_t
 	}
 	list_push_tail(&sight.tables, &t->node);
 	return t->rows;
+}
+
+void sight_together(size_t bytes, unsigned int tables)
+{
+	pthread_mutex_lock(&sight.lock);
+	(void)memory_for(bytes, tables);
+	pthread_mutex_unlock(&sight.lock);
 }
 
 void *sight_take(const char *room, const char *keys, size_t columns, size_t rows)

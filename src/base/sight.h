@@ -12,7 +12,8 @@
  *
  * In a child of fork() the tables of its parent are memory of its own that nobody sees; what it
  * takes itself is its own. A process that gets no such memory counts in memory that is private.
- * Each of the libraries has a memfd of its own: a process may have several.
+ * Each of the libraries has a memfd of its own, and another when that is full: a process may have
+ * several.
  *
  * Counters are of 64 bits, written by one thread at a time or atomically, read at any time. Their
  * names come from the room's .def: X(name, unit, one sentence), which also makes the keys of the
@@ -26,12 +27,13 @@
 
 #include "base/compiler.h"
 
-#define SIGHT_NAME	 "weft-sight" /* of the memfd */
-#define SIGHT_MAGIC	 0x3154534754464557ull
-#define SIGHT_BYTES	 (4u << 20) /* of which only what is used takes memory */
-#define SIGHT_TABLES_MAX 32
-#define SIGHT_ROOM_MAX	 24
-#define SIGHT_KEYS_MAX	 1024
+#define SIGHT_NAME	   "weft-sight" /* of the memfd */
+#define SIGHT_MAGIC	   0x3154534754464557ull
+#define SIGHT_BYTES	   (4u << 20) /* of which only what is used takes memory */
+#define SIGHT_TABLES_MAX   32
+#define SIGHT_MEMORIES_MAX 80 /* of one library or program */
+#define SIGHT_ROOM_MAX	   24
+#define SIGHT_KEYS_MAX	   1024
 
 /* A table: rows of figures, and their names, each followed by a blank. */
 struct sight_entry {
@@ -52,6 +54,9 @@ struct sight_head {
 /* Takes a table of zeros; room is a literal. Another user of the same room, a second shard
  * perhaps, has one of its own. NULL: there is no memory at all. */
 void *sight_take(const char *room, const char *keys, size_t columns, size_t rows);
+/* So many tables, of so many bytes, which the caller takes next: they belong together, and whoever
+ * sees the first finds the others behind it. */
+void sight_together(size_t bytes, unsigned int tables);
 /* Nobody uses it any more. */
 void sight_release(void *table); /* NULL: nothing */
 

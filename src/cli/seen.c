@@ -14,7 +14,7 @@
 
 #define LINK	  "/memfd:" SIGHT_NAME " (deleted)"
 #define ROWS_MAX  65536
-#define FILES_MAX 8 /* of one process */
+#define FILES_MAX (SIGHT_MEMORIES_MAX + 8) /* of one process */
 
 /* ---- finding it -------------------------------------------------------------------------------
  */

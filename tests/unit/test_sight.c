@@ -90,6 +90,38 @@ static void a_second_user_has_a_table_of_its_own_and_what_is_released_is_taken_a
 	sight_release(c);
 }
 
+static void where_there_is_no_room_there_is_another_memory(void **state)
+{
+	enum { ROWS = 65536, COLUMNS = 5 }; /* more than half of one */
+	const size_t before = memories();
+	uint64_t *small = sight_take("large", KEYS, 2, 1), *large[3];
+	const struct seen_table *r;
+	struct seen s;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		sight_together(ROWS * COLUMNS * sizeof(uint64_t) + 16, 2);
+		large[i] = sight_take("large", KEYS "a b c ", COLUMNS, ROWS);
+		large[i][COLUMNS * ROWS - 1] = i;
+		assert_non_null(sight_take("mate", KEYS, 2, 1));
+	}
+	small[0] = 7;
+	assert_true(memories() >= before + 2);
+	assert_non_null(look(&s, "large", 3));
+	assert_int_equal(seen_sum(&s, "large", "packets"), 7);
+	for (unsigned i = 0; i < s.count; i++) { /* they are together */
+		r = &s.v[i];
+		if (strcmp(r->room, "large") == 0 && r->rows == ROWS) {
+			assert_string_equal(r[1].room, "mate");
+			assert_int_equal(r[1].fd, r->fd);
+		}
+	}
+	seen_close(&s);
+	sight_release(small);
+	for (unsigned i = 0; i < 3; i++)
+		sight_release(large[i]);
+}
+
 static void what_finds_no_room_is_counted_unseen(void **state)
 {
 	uint64_t *t[SIGHT_TABLES_MAX + 8];
@@ -321,6 +353,7 @@ int main(void)
 		cmocka_unit_test(what_has_no_right_form_is_not_read),
 		cmocka_unit_test(no_more_is_read_than_there_can_be),
 		cmocka_unit_test(a_process_that_is_none_or_shows_nothing_is_told_apart),
+		cmocka_unit_test(where_there_is_no_room_there_is_another_memory),
 		cmocka_unit_test(what_finds_no_room_is_counted_unseen),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
