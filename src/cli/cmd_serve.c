@@ -26,9 +26,11 @@
 
 int cmd_serve(int argc, char **argv);
 
-#define POOL_DEFAULT (32u << 20)
-#define POOL_MIN     (2u << 20)
-#define POOL_MAX     (16ull << 30)
+/* Of all threads together, and of each at least. */
+#define POOL_DEFAULT	    (32u << 20)
+#define POOL_DEFAULT_THREAD (8u << 20)
+#define POOL_MIN	    (2u << 20)
+#define POOL_MAX	    (16ull << 30)
 
 /* --- options ---------------------------------------------------------------------------------- */
 
@@ -55,6 +57,7 @@ enum {
 	KEY_TLS_KEYS,
 	KEY_TLS_COMPAT,
 	KEY_CONTROL,
+	KEY_THREADS,
 };
 
 static const struct argp_option options[] = {
@@ -97,7 +100,11 @@ static const struct argp_option options[] = {
 	{"tls-compat", KEY_TLS_COMPAT, NULL, 0,
 	 "Keys derived as older nvme-cli does, that of Debian 13 among others", 0},
 	{"memory", KEY_MEMORY, "BYTES", 0,
-	 "Memory for data of reads and writes under way (default 32m, at least 2m)", 0},
+	 "Memory for data of reads and writes under way (default 32m, or 8m for each thread; at "
+	 "least 2m for each)",
+	 0},
+	{"threads", KEY_THREADS, "N", 0,
+	 "Serve with so many threads, the queues of hosts spread over them (default 1)", 0},
 	{"provider", KEY_PROVIDER, "weft|system", 0,
 	 "Verbs library: weft (default), or system for the machine's RNICs", 0},
 	{"pcap", KEY_PCAP, "FILE", 0, CAPTURE_HELP, 0},
@@ -274,6 +281,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_MEMORY:
 		o->pool_bytes = cli_parse_size(state, "--memory", arg, POOL_MIN, POOL_MAX);
 		return 0;
+	case KEY_THREADS:
+		o->threads =
+			(unsigned)cli_parse_number(state, "--threads", arg, 1, SERVE_THREADS_MAX);
+		return 0;
 	case KEY_PCAP:
 		o->capture = arg;
 		return 0;
@@ -304,6 +315,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (o->config)
 			check_config(o, state);
+		if (o->pool_bytes && o->pool_bytes / o->threads < POOL_MIN)
+			argp_error(state, "--memory is at least 2m for each of %u threads",
+				   o->threads);
 		if (o->capture && o->provider && strcmp(o->provider, "system") == 0)
 			argp_error(state, "--pcap has weft's own packets; those of the system's "
 					  "RNICs tcpdump may see");
@@ -372,6 +386,14 @@ static bool env_tls_key(void *ctx, const char *hostnqn, struct auth_key *ret)
 	return serve_tls_find(&s->opt.tls, hostnqn, ret);
 }
 
+/* What each thread has of --memory. */
+static size_t thread_pool(const struct serve_options *o)
+{
+	if (o->pool_bytes)
+		return o->pool_bytes / o->threads;
+	return max_of(POOL_DEFAULT / o->threads, POOL_DEFAULT_THREAD);
+}
+
 static int make_target(struct serve *s)
 {
 	struct target_env env = {.ctx = s,
@@ -383,22 +405,30 @@ static int make_target(struct serve *s)
 				 .random = secret_random,
 				 .counters = counted_target(),
 				 .figures = counted_figures()};
+	const size_t pool_bytes = thread_pool(&s->opt);
 	char why[512];
 
 	target_init(&s->target, &env, time_now_ns());
 	snprintf(s->target.discovery.firmware, sizeof(s->target.discovery.firmware), "%.8s",
 		 WEFT_VERSION);
-	if (shares_init(&s->shares, s->opt.pool_bytes) != 0)
-		return cli_fail("no memory for %zu MiB of data under way", s->opt.pool_bytes >> 20);
+	if (shares_init(&s->shares, pool_bytes) != 0)
+		return cli_fail("no memory for %zu MiB of data under way", pool_bytes >> 20);
 	if (serve_hosts_add(&s->opt.keys, &s->target, why, sizeof(why)) != 0)
 		return cli_fail("%s", why);
 	serve_transports_init(&s->transports, s->epoll_fd);
+	if (serve_threads_init(&s->threads, s->opt.threads - 1, &s->target, s->engine,
+			       &s->transports, pool_bytes, why, sizeof(why)) != 0 ||
+	    serve_loop_join(s, why, sizeof(why)) != 0)
+		return cli_fail("%s", why);
 	live_init(&s->live, &s->target, &s->transports, &s->shares, s->engine, &s->opt.file);
+	if (s->threads.count)
+		disks_share(&s->live.disks, s->threads.engines, s->opt.threads);
 	return 0;
 }
 
 static int serve(struct serve *s, const sigset_t *signals)
 {
+	char why[512];
 	bool whole;
 	int status;
 
@@ -418,22 +448,31 @@ static int serve(struct serve *s, const sigset_t *signals)
 	if (status)
 		return status;
 	serve_tell_unused();
-	if (!serve_tell(s))
-		return EXIT_FAILED;
+	if (serve_threads_start(&s->threads, why, sizeof(why)) != 0)
+		status = cli_fail("%s", why);
+	else if (!serve_tell(s))
+		status = EXIT_FAILED;
+	if (status) {
+		(void)!serve_threads_join(&s->threads);
+		return status;
+	}
 	manager_ready(&s->manager);
 	serve_status(s);
 	whole = serve_loop(s);
 	whole &= serve_flush(s);
+	whole &= serve_threads_join(&s->threads);
 	status = disks_last_words(&s->live.disks, SERVE_GIVE_UP_NS / NSEC_PER_SEC);
 	if (!whole) /* what waits for a disk goes with the process */
 		return status ? status : cli_fail("a disk does not finish its work; giving up");
 	serve_loop_fini(s);
+	serve_threads_fini(&s->threads);
 	serve_transports_destroy(&s->transports);
 	shares_fini(&s->shares);
 	target_fini(&s->target);
 	live_fini(&s->live);
 	serve_hosts_wipe(&s->opt.keys);
 	tls_keys_free(&s->opt.tls.keys);
+	serve_threads_free(&s->threads);
 	store_engine_destroy(s->engine);
 	if (serve_say_to_journal(&s->say))
 		serve_answer(&s->say, "ended");
@@ -454,7 +493,7 @@ static void share_descriptors(void)
 
 int cmd_serve(int argc, char **argv)
 {
-	static struct serve s = {.opt = {.pool_bytes = POOL_DEFAULT, .ready_fd = -1}};
+	static struct serve s = {.opt = {.threads = 1, .ready_fd = -1}};
 	struct sigaction hup;
 	char err[512];
 	int error;

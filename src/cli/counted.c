@@ -53,9 +53,28 @@ struct target_counters *counted_target(void)
 	return sight_take("target", target_keys, SIGHT_COLUMNS(struct target_counters), 1);
 }
 
+void counted_add(struct target_counters *sum, const struct target_counters *n)
+{
+#define X(name, unit, text) sum->name += n->name;
+#include "nvmf/target/counters.def"
+#undef X
+}
+
 struct host_counters *counted_host(void)
 {
 	return sight_take("host", host_keys, SIGHT_COLUMNS(struct host_counters), 1);
+}
+
+void counted_figures_free(struct target_figures *f)
+{
+	if (!f)
+		return;
+	sight_release(f->hosts);
+	sight_release(f->ops);
+	sight_release(f->errors);
+	sight_release(f->queues);
+	sight_release(f->reasons);
+	free(f);
 }
 
 struct target_figures *counted_figures(void)
@@ -64,6 +83,11 @@ struct target_figures *counted_figures(void)
 
 	if (!f)
 		return NULL;
+	sight_together(FIGURES_HOSTS * sizeof(*f->hosts) + FIGURES_OPS * sizeof(*f->ops) +
+			       FIGURES_ERRORS * sizeof(*f->errors) +
+			       FIGURES_QUEUES * sizeof(*f->queues) +
+			       FIGURES_REASONS * sizeof(*f->reasons),
+		       5);
 #define TAKE(room, table, keys, rows) \
 	(f->table = sight_take(room, keys, SIGHT_COLUMNS(*f->table), rows))
 	if (TAKE("target-hosts", hosts, figures_host_keys, FIGURES_HOSTS) &&
@@ -73,11 +97,6 @@ struct target_figures *counted_figures(void)
 	    TAKE("target-refusals", reasons, figures_reason_keys, FIGURES_REASONS))
 		return f;
 #undef TAKE
-	sight_release(f->hosts);
-	sight_release(f->ops);
-	sight_release(f->errors);
-	sight_release(f->queues);
-	sight_release(f->reasons);
-	free(f);
+	counted_figures_free(f);
 	return NULL;
 }

@@ -9,8 +9,10 @@
 /* Until the process ends. NULL: there is no memory, and whoever counts does so for himself. Each
  * group of a target takes its own; who looks adds up what a process has of a kind. */
 struct target_counters *counted_target(void);
-/* Of a target's first group; likewise. */
+void counted_add(struct target_counters *sum, const struct target_counters *n);
+/* Of a target's group; likewise. */
 struct target_figures *counted_figures(void);
+void counted_figures_free(struct target_figures *f); /* NULL: nothing */
 struct host_counters *counted_host(void);
 
 #endif

@@ -24,6 +24,12 @@ void disks_init(struct disks *d, struct store_engine *engine, const struct store
 	d->how = *how;
 }
 
+void disks_share(struct disks *d, struct store_engine *const *engines, unsigned count)
+{
+	d->engines = engines;
+	d->engine_count = count;
+}
+
 /* --- opening -------------------------------------------------------------------------------- */
 
 /*
@@ -102,6 +108,8 @@ int disk_open(struct disks *d, const char *text, struct disk **ret, char *why, s
 			what = "too small to be a namespace";
 			error = -EINVAL;
 		}
+		if (!error)
+			error = store_share(k->store, d->engines, d->engine_count);
 	} else if (error == -EINVAL) {
 		what = "it names no file";
 	}

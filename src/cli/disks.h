@@ -43,11 +43,16 @@ struct disk_size {
 struct disks {
 	struct list all;
 	struct store_engine *engine;
+	struct store_engine *const *engines; /* of all threads that use them, if several do */
+	unsigned engine_count;
 	/* For all that do not say otherwise; a block size of 0: as Linux's target would have it. */
 	struct store_file_options how;
 };
 
 void disks_init(struct disks *d, struct store_engine *engine, const struct store_file_options *how);
+/* Those that are opened from here on are used by so many threads, of which the first has the engine
+ * that was named at first. The array is the caller's. */
+void disks_share(struct disks *d, struct store_engine *const *engines, unsigned count);
 /* Opens or makes one, for one user. -errno, and why, which names it. */
 int disk_open(struct disks *d, const char *text, struct disk **ret, char *why,
 	      size_t room) must_use;

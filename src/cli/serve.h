@@ -16,6 +16,7 @@
 #include "cli/serve_file.h"
 #include "cli/serve_hosts.h"
 #include "cli/serve_say.h"
+#include "cli/serve_threads.h"
 #include "cli/serve_tls.h"
 #include "cli/serve_transports.h"
 #include "nvmf/target/target.h"
@@ -44,7 +45,8 @@ struct serve_options {
 	const char *nqn, *serial, *provider, *capture, *metrics;
 	const char *control; /* a path; "none"; NULL: where they usually are */
 	struct store_file_options file;
-	size_t pool_bytes;
+	size_t pool_bytes; /* 0: as many as usual */
+	unsigned threads;
 	enum output_format format;
 	int ready_fd;
 };
@@ -56,8 +58,9 @@ struct serve {
 	struct store_engine *engine;
 	struct shares shares;
 	struct serve_transports transports;
-	struct metrics *metrics; /* NULL: nobody asked for them */
-	struct control *control; /* NULL: there is none */
+	struct serve_threads threads; /* besides this one */
+	struct metrics *metrics;      /* NULL: nobody asked for them */
+	struct control *control;      /* NULL: there is none */
 	struct control_service requests;
 	pid_t control_pid; /* whose request is carried out */
 	int epoll_fd, signal_fd;
@@ -118,6 +121,8 @@ void serve_control_end(struct serve *s);
 int serve_loop_init(struct serve *s, const sigset_t *signals) must_use;
 int serve_metrics(struct serve *s) must_use;
 int serve_watch_control(struct serve *s) must_use;
+/* And by the other threads; -errno, and why. */
+int serve_loop_join(struct serve *s, char *why, size_t room) must_use;
 /* Serves until it is told to end; false: at its end work was left undone. */
 bool serve_loop(struct serve *s) must_use;
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * The loop of weft serve. One thread does everything: it polls while there is something to do and
- * for a little while after, then sleeps until a connection, a completion, the disk, a timer or a
- * signal wakes it.
+ * The loop of weft serve's first thread, of which there is no other unless it was told so: it polls
+ * while there is something to do and for a little while after, then sleeps until a connection, a
+ * completion, the disk, a timer, a signal or another thread wakes it.
  */
 #include <errno.h>
 #include <limits.h>
@@ -17,13 +17,12 @@
 #include "base/handed.h"
 #include "base/time.h"
 #include "cli/cli.h"
+#include "cli/counted.h"
 #include "cli/metrics.h"
 #include "cli/metrics_text.h"
 #include "cli/serve.h"
 #include "cli/served.h"
 
-/* After work, look for more this long before sleeping: waking up costs more than that. */
-#define POLL_NS (50 * NSEC_PER_USEC)
 /* At the end: what takes so long is told, and what takes so long is given up; together below what
  * service managers give. */
 #define TOLD_NS (5 * NSEC_PER_SEC)
@@ -39,18 +38,27 @@ struct taken {
 static void *take_figures(void *ctx)
 {
 	struct serve *s = ctx;
-	struct target_figures *f = s->target.group.figures;
+	const struct target_figures *f[SERVE_THREADS_MAX];
 	struct taken *t = calloc(1, sizeof(*t));
 	struct served here;
+	unsigned n = 0;
 
 	if (!t)
 		return NULL;
-	t->counters = *s->target.counters;
-	if (!f)
+	list_for_each(g, &s->target.groups, const struct target_group, link) {
+		counted_add(&t->counters, g->counters);
+		if (g->figures)
+			f[n++] = g->figures;
+	}
+	if (s->target.group.figures)
+		figures_settle(s->target.group.figures, time_now_ns());
+	if (!n)
 		return t;
-	figures_settle(f, time_now_ns());
-	here = served_here(f);
-	if (served_copy(&here, &t->v))
+	if (served_here(f, n, &here) && here.memory) { /* of several: it is a copy already */
+		t->v = here;
+		return t;
+	}
+	if (n == 1 && served_copy(&here, &t->v))
 		return t;
 	free(t);
 	return NULL;
@@ -124,6 +132,7 @@ static void on_signal(struct serve *s)
 		s->give_up_ns = time_now_ns() + SERVE_GIVE_UP_NS;
 		serve_transports_shutdown(&s->transports);
 		serve_control_end(s);
+		serve_threads_shutdown(&s->threads);
 	}
 }
 
@@ -175,6 +184,8 @@ static void sleep_until_something(struct serve *s, uint64_t now)
 			on_signal(s);
 		else if (ev[i].data.fd == store_engine_fd(s->engine))
 			store_engine_clear(s->engine);
+		else if (ev[i].data.fd == s->threads.wake_fd)
+			serve_threads_clear(&s->threads);
 		else if (s->metrics && ev[i].data.fd == metrics_fd(s->metrics))
 			metrics_process(s->metrics, time_now_ns());
 		else if (s->control && ev[i].data.fd == control_fd(s->control))
@@ -195,19 +206,27 @@ static void tell_waiting(struct serve *s, uint64_t now)
 		 "once");
 }
 
+static bool is_over(const struct serve *s)
+{
+	return s->stopping && serve_transports_idle(&s->transports) &&
+	       serve_threads_idle(&s->threads) && target_idle(&s->target);
+}
+
 bool serve_loop(struct serve *s)
 {
 	uint64_t awake_until = 0, signals_at = 0;
 
-	while (!s->stopping || !serve_transports_idle(&s->transports) || !target_idle(&s->target)) {
+	while (!is_over(s)) {
 		uint64_t now = time_now_ns();
-		bool sleepy = now >= awake_until, any;
+		bool sleepy = now >= awake_until, any = false;
 
+		if (s->threads.count)
+			any = target_group_process(&s->target.group, now);
 		if (now >= target_next_deadline(&s->target))
 			target_tick(&s->target, now);
 		if (now >= s->measure_ns || store_engine_measured(s->engine))
 			serve_look_at_stores(s, now);
-		any = serve_transports_process(&s->transports, now, sleepy);
+		any |= serve_transports_process(&s->transports, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;
 		live_process(&s->live);
 		serve_reload_go_on(s);
@@ -216,7 +235,7 @@ bool serve_loop(struct serve *s)
 
 			if (s->target.group.figures)
 				figures_settle(s->target.group.figures, end);
-			awake_until = end + POLL_NS;
+			awake_until = end + SERVE_POLL_NS;
 		} else if (sleepy)
 			sleep_until_something(s, now);
 		/* Under load nobody sleeps, but signals are still heard. */
@@ -260,6 +279,7 @@ bool serve_flush(struct serve *s)
 	}
 	return true;
 }
+
 int serve_loop_init(struct serve *s, const sigset_t *signals)
 {
 	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -268,6 +288,15 @@ int serve_loop_init(struct serve *s, const sigset_t *signals)
 	    serve_wake_by(s, store_engine_fd(s->engine)) < 0)
 		return cli_fail("cannot set up waiting: %s", errno_text(errno));
 	return 0;
+}
+
+int serve_loop_join(struct serve *s, char *why, size_t room)
+{
+	int error = s->threads.count && serve_wake_by(s, s->threads.wake_fd) < 0 ? -errno : 0;
+
+	if (error)
+		snprintf(why, room, "cannot set up waiting: %s", errno_text(-error));
+	return error;
 }
 
 void serve_loop_fini(struct serve *s)

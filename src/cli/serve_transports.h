@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The transports that weft serve listens on, all moved on by its one loop. */
+/* The transports that weft serve listens on, and each thread's side of them. The first thread makes
+ * all of it, be it while the others run. */
 #ifndef WEFT_CLI_SERVE_TRANSPORTS_H
 #define WEFT_CLI_SERVE_TRANSPORTS_H
 
@@ -7,12 +8,20 @@
 #include "cli/transports.h"
 
 struct serve_transports {
-	struct transport_target *of[TRANSPORTS]; /* NULL: not listened on */
+	_Atomic(struct transport_target *) of[TRANSPORTS]; /* NULL: not listened on */
 	int epoll_fd;
+	/* Further threads', and what they are of; NULL: there are none. */
+	struct serve_transports *next;
+	struct target_group *group;
+	struct shares *shares;
 };
 
 /* epoll_fd wakes whoever sleeps for them. */
 void serve_transports_init(struct serve_transports *s, int epoll_fd);
+
+/* One thread more: what the first listens on, that has its side of, too. */
+void serve_transports_join(struct serve_transports *first, struct serve_transports *s,
+			   struct target_group *group, struct shares *shares);
 
 const struct nvmf_transport *serve_transport_of(const struct nvme_uri *u);
 /* On the transport, address (empty: every one) and port of a URI. -errno and why. */

@@ -8,7 +8,7 @@
 
 #include "wire/nvme_status.h"
 
-struct served served_here(const struct target_figures *f)
+static struct served of_figures(const struct target_figures *f)
 {
 	return (struct served){
 		.hosts = f->hosts,
@@ -22,6 +22,22 @@ struct served served_here(const struct target_figures *f)
 		.queue_count = FIGURES_QUEUES,
 		.reason_count = FIGURES_REASONS,
 	};
+}
+
+bool served_here(const struct target_figures *const *f, unsigned count, struct served *ret)
+{
+	struct served *parts;
+	bool ok;
+
+	*ret = of_figures(f[0]);
+	if (count == 1)
+		return true;
+	parts = calloc(count, sizeof(*parts));
+	for (unsigned i = 0; parts && i < count; i++)
+		parts[i] = of_figures(f[i]);
+	ok = parts && served_merge(parts, count, ret);
+	free(parts);
+	return ok;
 }
 
 /* ---- another process's ------------------------------------------------------------------------
@@ -102,8 +118,21 @@ static const struct {
 		     SIGHT_COLUMNS(struct figures_reason_row)},
 };
 
-/* The first table of each kind: a process of several targets shows one. */
-bool served_seen(const struct seen *s, struct served *v)
+/* A group has taken its tables one after the other: behind one of hosts, in the same memory. */
+static const struct seen_table *find_mate(const struct seen *s, const struct seen_table *hosts,
+					  const char *room)
+{
+	for (const struct seen_table *t = hosts + 1; t < s->v + s->count; t++) {
+		if (t->fd != hosts->fd || strcmp(t->room, hosts->room) == 0)
+			break;
+		if (strcmp(t->room, room) == 0)
+			return t;
+	}
+	return NULL;
+}
+
+/* Of the n-th group. Without one of a kind there are no hosts. */
+static bool part_seen(const struct seen *s, unsigned n, struct served *v)
 {
 	const struct seen_table *t[KINDS];
 	size_t words = 0;
@@ -111,7 +140,8 @@ bool served_seen(const struct seen *s, struct served *v)
 
 	*v = (struct served){0};
 	for (size_t k = 0; k < KINDS; k++) {
-		t[k] = seen_room(s, kinds[k].room, 0);
+		t[k] = k == HOSTS ? seen_room(s, kinds[k].room, n)
+				  : find_mate(s, t[HOSTS], kinds[k].room);
 		if (!t[k])
 			return true;
 		words += t[k]->rows * kinds[k].words;
@@ -156,6 +186,26 @@ bool served_copy(const struct served *v, struct served *ret)
 	ret->queues = memcpy(to += errors, v->queues, queues);
 	ret->reasons = memcpy(to + queues, v->reasons, reasons);
 	return true;
+}
+
+bool served_seen(const struct seen *s, struct served *ret)
+{
+	struct served *parts;
+	unsigned n = 0, had = 0;
+	bool ok = true;
+
+	while (seen_room(s, kinds[HOSTS].room, n))
+		n++;
+	if (n < 2)
+		return part_seen(s, 0, ret);
+	parts = calloc(n, sizeof(*parts));
+	while (parts && ok && had < n)
+		ok = part_seen(s, had, &parts[had]) && ++had;
+	ok = parts && ok && served_merge(parts, n, ret);
+	while (had)
+		served_free(&parts[--had]);
+	free(parts);
+	return ok;
 }
 
 void served_free(struct served *v)

@@ -22,13 +22,17 @@ struct served {
 	void *memory; /* its own, if it has any */
 };
 
-/* The own tables. */
-struct served served_here(const struct target_figures *f);
-/* Those of a process, of all its groups: served_free(). False: no memory. */
+/* The own tables, of all groups together, count of them and one at least: served_free(). False: no
+ * memory. */
+bool served_here(const struct target_figures *const *f, unsigned count,
+		 struct served *ret) must_use;
+/* Those of a process likewise. */
 bool served_seen(const struct seen *s, struct served *ret) must_use;
 /* As they are now. False: no memory. */
 bool served_copy(const struct served *v, struct served *ret) must_use;
 void served_free(struct served *v);
+/* Several as one, of its own memory. False: no memory. */
+bool served_merge(const struct served *parts, unsigned count, struct served *ret) must_use;
 
 #define SERVED_NQN_MAX	  (FIGURES_NQN_WORDS * 8 + 1)
 #define SERVED_REASON_MAX (FIGURES_REASON_WORDS * 8 + 1)

@@ -3,7 +3,7 @@
 """A disk image served by `weft serve` and used by weft's host commands, over one host or two.
 
 usage: disk.py BUILD (one | veth) [--transport rdma|tcp] [--rounds N] [--deaths N]
-               [--seed N]
+               [--seed N] [--threads N [--only-io]]
 
 Copies both ways compare equal, two namespaces and two hosts at once do not mix, a verified bench
 finds nothing wrong; and kill -9 of either side ends the other side's work with an error in bounded
@@ -28,11 +28,13 @@ END_SECONDS = 30
 
 
 class Disk:
-    def __init__(self, build, where, transport):
+    def __init__(self, build, where, transport, threads):
         self.transport = transport
+        self.threads = threads
         self.weft = os.path.join(os.path.abspath(build), "weft")
         self.hosts = lab.lab(1 if where == "one" else 2)
-        self.report = lab.Report(build, f"disk-{transport}-{where}")
+        self.report = lab.Report(build, f"disk-{transport}-{where}" +
+                                 (f"-{threads}" if threads > 1 else ""))
         self.tmp = tempfile.TemporaryDirectory()
         self.images = [self.image(f"disk{n}.img", size) for n, size in ((1, 24 << 20), (2, 8 << 20))]
         self.programs = []
@@ -61,7 +63,8 @@ class Disk:
         address = self.hosts[0].address
         p = self.start(self.hosts[0], "serve", *(files or self.images), "--nqn", NQN, "--listen",
                        f"{self.transport}://{address}:4420", "--listen",
-                       f"{self.transport}://[{self.hosts[0].address6}]:4420", *options)
+                       f"{self.transport}://[{self.hosts[0].address6}]:4420", "--threads",
+                       str(self.threads), *options)
         if not lab.until(lambda: p.says("nvme connect") or p.status() is not None, 10) \
                 or p.status() is not None:
             raise AssertionError("weft serve does not come up")
@@ -515,32 +518,37 @@ def main():
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--deaths", type=int, default=4, help="of one server after the other")
     p.add_argument("--seed", type=int, default=int(time.time()))
+    p.add_argument("--threads", type=int, default=1, help="of the server")
+    p.add_argument("--only-io", action="store_true", help="not what concerns one thread alone")
     args = p.parse_args()
     lab.enter()
     print(f"seed {args.seed}", flush=True)
     rng = random.Random(args.seed)
-    d = Disk(args.build, args.where, args.transport)
+    d = Disk(args.build, args.where, args.transport, args.threads)
     d.run("copies", copies)
     d.run("two at once", two_at_once)
     d.run("verified bench", verified)
     if args.transport == "tcp":
         d.run("by RDMA and by TCP", by_both)
+    if args.transport == "tcp" and not args.only_io:
         d.run("digests", digests)
-    d.run("what was not flushed is lost", cache_lost)
-    d.run("a copy is interrupted", interrupted)
-    d.run("a bench is interrupted", bench_interrupted)
-    d.run("a bench is cut off", bench_cut_off)
-    d.run("one file read-only", read_only)
-    d.run("a file grows and shrinks", resized)
-    d.run("a disk that keeps nothing", nothing_kept)
-    d.run("disks in memory", in_memory)
-    d.run("memory runs out", memory_runs_out)
-    d.run("disks that cannot be made", made_wrongly)
+    if not args.only_io:
+        d.run("what was not flushed is lost", cache_lost)
+        d.run("a copy is interrupted", interrupted)
+        d.run("a bench is interrupted", bench_interrupted)
+        d.run("a bench is cut off", bench_cut_off)
+        d.run("one file read-only", read_only)
+        d.run("a file grows and shrinks", resized)
+        d.run("a disk that keeps nothing", nothing_kept)
+        d.run("disks in memory", in_memory)
+        d.run("memory runs out", memory_runs_out)
+        d.run("disks that cannot be made", made_wrongly)
     for _ in range(args.rounds):
         for what in (server_killed, server_restarted, host_killed):
             delay = rng.uniform(0, 1)
             d.run(f"{what.__name__.replace('_', ' ')} after {delay:.2f} s", what, delay)
-    d.run("the server is killed again and again", killed_again_and_again, rng, args.deaths)
+    if args.deaths:
+        d.run("the server is killed again and again", killed_again_and_again, rng, args.deaths)
     d.report.everything_ends(d.hosts)
     d.report.finish()
 

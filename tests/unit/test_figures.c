@@ -26,7 +26,7 @@ static int begin(void **state)
 	figures = counted_figures();
 	assert_non_null(figures);
 	figures_init(figures);
-	v = served_here(figures);
+	assert_true(served_here((const struct target_figures *const *)&figures, 1, &v));
 	bed = bed_create();
 	bed->target.group.figures = figures;
 	return 0;
@@ -36,12 +36,7 @@ static int end(void **state)
 {
 	(void)state;
 	bed_destroy(bed);
-	sight_release(figures->hosts);
-	sight_release(figures->ops);
-	sight_release(figures->errors);
-	sight_release(figures->queues);
-	sight_release(figures->reasons);
-	free(figures);
+	counted_figures_free(figures);
 	return 0;
 }
 
@@ -315,6 +310,64 @@ static void others_read_the_same(void **state)
 	disconnect();
 }
 
+/* Of a host that has queues in two groups, and one that has them in the second alone. */
+static void what_groups_count_is_shown_as_one(void **state)
+{
+	struct target_figures *other = counted_figures();
+	const struct target_figures *const both[] = {figures, other};
+	struct served here, seen_v;
+	struct target_group g;
+	struct seen s;
+
+	(void)state;
+	figures_init(other);
+	target_group_init(&g, &bed->target, NULL, NULL, NULL, bed->now);
+	g.figures = other;
+	connect_as("nqn.2026-11.org.example:one");
+	assert_int_equal(rw(NVME_IO_READ, 1, 0, 8), 0);
+	assert_int_not_equal(rw(NVME_IO_READ, 1, BED_BLOCKS, 8), 0);
+	/* As if the second had done the same, and another besides. */
+	for (unsigned i = 0; i < 2; i++) {
+		bed->io.tq.group = &g;
+		memset(&bed->io.tq.shown, 0, sizeof(bed->io.tq.shown));
+		if (i)
+			strcpy(bed->io.tq.ctrl->hostnqn, "nqn.2026-11.org.example:two");
+		figures_queue_begin(other, &bed->io.tq);
+		bed->io.tq.group = &bed->target.group;
+		bed->target.group.figures = other;
+		assert_int_equal(rw(NVME_IO_READ, 1, 0, 16), 0);
+		assert_int_not_equal(rw(NVME_IO_READ, 1, BED_BLOCKS, 8), 0);
+		bed->target.group.figures = figures;
+	}
+	figures_settle(figures, bed->now);
+	figures_settle(other, bed->now);
+	assert_true(served_here(both, 2, &here));
+	v = here;
+	assert_int_equal(sum(host_row("nqn.2026-11.org.example:one"), 1, NVME_IO_READ).commands, 4);
+	assert_int_equal(sum(host_row("nqn.2026-11.org.example:one"), 1, NVME_IO_READ).bytes,
+			 24 * 512);
+	assert_int_equal(sum(host_row("nqn.2026-11.org.example:two"), 1, NVME_IO_READ).commands, 2);
+	assert_int_equal(errors(host_row("nqn.2026-11.org.example:one"), NVME_SC_LBA_RANGE), 2);
+	assert_int_equal(errors(host_row("nqn.2026-11.org.example:two"), NVME_SC_LBA_RANGE), 1);
+	assert_int_equal(here.hosts[host_row("nqn.2026-11.org.example:one")].rdma, 3);
+	/* Who looks from outside sees the same. */
+	assert_int_equal(seen_open(&s, getpid(), false), 0);
+	assert_int_equal(seen_read(&s), 0);
+	assert_true(served_seen(&s, &seen_v));
+	assert_int_equal(seen_v.op_count, here.op_count);
+	assert_memory_equal(seen_v.hosts, here.hosts, sizeof(*here.hosts) * here.host_count);
+	assert_memory_equal(seen_v.ops, here.ops, sizeof(*here.ops) * here.op_count);
+	assert_memory_equal(seen_v.errors, here.errors, sizeof(*here.errors) * here.error_count);
+	assert_memory_equal(seen_v.queues, here.queues, sizeof(*here.queues) * here.queue_count);
+	served_free(&seen_v);
+	served_free(&here);
+	seen_close(&s);
+	bed->io.tq.shown.on = false;
+	disconnect();
+	target_group_fini(&g);
+	counted_figures_free(other);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, end)
 
 int main(void)
@@ -328,6 +381,7 @@ int main(void)
 		TEST(who_is_refused_is_counted_by_reason),
 		TEST(hosts_that_are_gone_make_room),
 		TEST(others_read_the_same),
+		TEST(what_groups_count_is_shown_as_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -159,10 +159,13 @@ static size_t samples_of(const char *page)
 /* The page, whose form is looked at. */
 static char *page(void)
 {
-	struct served v = served_here(&figures);
+	const struct target_figures *const all = &figures;
+	struct served v;
 	size_t len;
-	char *text = metrics_page(&v, &counters, &len);
+	char *text;
 
+	assert_true(served_here(&all, 1, &v));
+	text = metrics_page(&v, &counters, &len);
 	assert_non_null(text);
 	assert_int_equal(strlen(text), len);
 	assert_true(samples_of(text) > 0);
