@@ -534,25 +534,9 @@ static void a_silent_host_on_other_transports_is_left_alone(void **state)
 	never_asked(c);
 }
 
-static void it_serves_one_group(void **state)
-{
-	struct transport_target *t;
-	struct target_group g;
-	char why[64];
-
-	(void)state;
-	target_group_init(&g, &bed.target, NULL, NULL, NULL, time_now_ns());
-	assert_int_equal(
-		rdma_transport.target_create(&g, &bed.shares, bed.rt, &t, why, sizeof(why)),
-		-EOPNOTSUPP);
-	assert_string_equal(why, "NVMe/RDMA is served by one thread");
-	target_group_fini(&g);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_serves_one_group),
 		cmocka_unit_test(a_host_writes_and_reads),
 		cmocka_unit_test(the_discovery_log_tells_how_to_come_by_rdma),
 		cmocka_unit_test(private_data_that_is_wrong_is_rejected_with_the_reason),

@@ -21,6 +21,7 @@
 
 static void queue_free(struct rdma_queue *q)
 {
+	struct target_port *port = q->tq.port;
 	struct rdma_cm_id *id = q->id;
 
 	rdma_queue_close(q);
@@ -29,6 +30,7 @@ static void queue_free(struct rdma_queue *q)
 	list_remove(&q->link);
 	free(q);
 	rdma_destroy_id(id);
+	atomic_fetch_sub(&port->connections, 1);
 }
 
 static void bury(struct rdma_queue *q)
@@ -79,16 +81,49 @@ static const struct share_ops share_ops = {
 	.give_way = op_give_way,
 };
 
+struct refusal {
+	struct target_msg msg;
+	struct target *target;
+	char peer[NVMF_PEER_LEN];
+	const char *why;
+};
+
+static void refused(struct target_msg *m)
+{
+	struct refusal *r = container_of(m, struct refusal, msg);
+
+	target_rejected(r->target, r->peer, r->why);
+	free(r);
+}
+
+/* The first group's thread tells of it. */
+static void tell_refused(struct rdma_target *rt, const char peer[NVMF_PEER_LEN], const char *why)
+{
+	struct target *t = rt->group->target;
+	struct refusal *r;
+
+	if (rt->group == &t->group) {
+		target_rejected(t, peer, why);
+		return;
+	}
+	r = malloc(sizeof(*r));
+	if (!r)
+		return;
+	*r = (struct refusal){.target = t, .why = why};
+	memcpy(r->peer, peer, sizeof(r->peer));
+	group_tell(rt->group, &t->group, &r->msg, refused);
+}
+
 static void reject(struct rdma_target *rt, struct rdma_cm_id *id, enum nvme_rdma_reject status)
 {
-	char peer[NVMF_PEER_LEN];
+	char peer[NVMF_PEER_LEN] = "";
 	struct nvme_rdma_rej rej = {.status = (uint16_t)status};
 	uint8_t data[NVME_RDMA_REJ_LEN];
 	struct wcursor w = wcursor_init(data, sizeof(data));
 
 	nvme_rdma_rej_put(&w, &rej);
 	address_text(rdma_get_peer_addr(id), peer, sizeof(peer));
-	target_rejected(rt->group->target, peer, nvme_rdma_reject_name((uint16_t)status));
+	tell_refused(rt, peer, nvme_rdma_reject_name((uint16_t)status));
 	rdma_reject(id, data, sizeof(data));
 }
 
@@ -131,25 +166,27 @@ static int accept_queue(struct rdma_queue *q)
 	return rdma_accept(q->id, &param) != 0 ? -errno : 0;
 }
 
-static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
-{
-	struct rdma_listener *l = ev->listen_id->context;
-	const struct rdma_conn_param *p = &ev->param.conn;
-	struct rdma_cm_id *id = ev->id;
+/* Somebody who asks for a connection, and may have one. */
+struct request {
+	struct target_msg msg; /* on its way to its group */
+	struct rdma_target *rt;
+	struct rdma_cm_id *id;
+	struct rdma_listener *listener;
 	struct nvme_rdma_req req;
+	uint32_t initiator_depth;
+};
+
+static void take_request(const struct request *r)
+{
+	struct rdma_target *rt = r->rt;
+	struct rdma_cm_id *id = r->id;
 	struct rdma_queue *q = NULL;
 	uint8_t key[16];
-	uint16_t why = check_req(p, &req);
 	uint32_t reads, reads_max;
 	int error;
 
-	if (!why && rt->shutting_down)
-		why = NVME_RDMA_REJ_RESOURCES;
-	if (why) {
-		reject(rt, id, (enum nvme_rdma_reject)why);
-		rdma_destroy_id(id);
-		return;
-	}
+	if (rt->shutting_down)
+		goto no_resources;
 	q = calloc(1, sizeof(*q));
 	if (!q)
 		goto no_resources;
@@ -161,7 +198,7 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 	share_key_of(rdma_get_peer_addr(id), key);
 	if (!share_queue_init(&q->share, rt->shares, &share_ops, key))
 		goto no_resources;
-	q->depth = (uint16_t)(req.hsqsize + 1);
+	q->depth = (uint16_t)(r->req.hsqsize + 1);
 	q->dev = rdma_dev_get(rt, id->verbs);
 	if (!q->dev)
 		goto no_resources;
@@ -173,16 +210,16 @@ static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
 	q->cq = rdma_cq_get(q->dev, q->cq_share);
 	if (!q->cq)
 		goto no_resources;
-	reads = min_of((uint32_t)p->initiator_depth, (uint32_t)RDMA_READS_MAX);
+	reads = min_of(r->initiator_depth, (uint32_t)RDMA_READS_MAX);
 	reads_max = (uint32_t)max_of(q->dev->attr.max_qp_init_rd_atom, 1);
 	q->reads_free = min_of(reads, reads_max);
 	q->tq = (struct target_queue){
 		.group = rt->group,
 		.ops = &rdma_target_ops,
-		.port = &l->port,
-		.qid = req.qid,
+		.port = &r->listener->port,
+		.qid = r->req.qid,
 		.entries_max = q->depth,
-		.capsule_data_max = req.qid ? rdma_target_ops.capsule_data_max : 0,
+		.capsule_data_max = r->req.qid ? rdma_target_ops.capsule_data_max : 0,
 	};
 	memcpy(q->tq.peer, key, sizeof(q->tq.peer));
 	address_text(rdma_get_local_addr(id), q->tq.traddr, sizeof(q->tq.traddr));
@@ -212,6 +249,67 @@ no_resources:
 	}
 	reject(rt, id, NVME_RDMA_REJ_RESOURCES);
 	rdma_destroy_id(id);
+	atomic_fetch_sub(&r->listener->port.connections, 1);
+}
+
+/* The group's. */
+static void arrive(struct target_msg *m)
+{
+	struct request *r = container_of(m, struct request, msg);
+	struct rdma_target *rt = r->rt;
+
+	rt->now_ns = max_of(rt->now_ns, rt->group->now_ns);
+	take_request(r);
+	atomic_fetch_sub(&rt->arriving, 1);
+	free(r);
+}
+
+/* An I/O queue's to the group whose turn it is; false: it is ours, or stays. */
+static bool hand_on(const struct request *r)
+{
+	struct rdma_target *rt = r->rt, *to = NULL;
+	const struct target_group *g;
+	struct request *copy;
+
+	if (!r->req.qid || list_empty(&rt->others))
+		return false;
+	g = target_group_next(rt->group->target);
+	list_for_each(o, &rt->others, struct rdma_target, link)
+		if (o->group == g)
+			to = o;
+	copy = to ? malloc(sizeof(*copy)) : NULL;
+	if (!copy)
+		return false;
+	*copy = *r;
+	copy->rt = to;
+	r->id->context = NULL; /* its events mean nothing before it has arrived */
+	if (rdma_migrate_id(r->id, to->events) != 0) {
+		free(copy);
+		return false;
+	}
+	atomic_fetch_add(&to->arriving, 1);
+	group_tell(rt->group, to->group, &copy->msg, arrive);
+	return true;
+}
+
+static void on_connect_request(struct rdma_target *rt, struct rdma_cm_event *ev)
+{
+	struct request r = {.rt = rt,
+			    .id = ev->id,
+			    .listener = ev->listen_id->context,
+			    .initiator_depth = ev->param.conn.initiator_depth};
+	uint16_t why = check_req(&ev->param.conn, &r.req);
+
+	if (!why && rt->shutting_down)
+		why = NVME_RDMA_REJ_RESOURCES;
+	if (why) {
+		reject(rt, r.id, (enum nvme_rdma_reject)why);
+		rdma_destroy_id(r.id);
+		return;
+	}
+	atomic_fetch_add(&r.listener->port.connections, 1);
+	if (!hand_on(&r))
+		take_request(&r);
 }
 
 /* Its first capsule may have been seen before this event. */
@@ -249,6 +347,8 @@ static void on_event(struct rdma_target *rt, struct rdma_cm_event *ev)
 	}
 	rdma_ack_cm_event(ev);
 	q = copy.id->context; /* but for DEVICE_REMOVAL no listener gets these */
+	if (!q)
+		return;
 	switch (copy.event) {
 	case RDMA_CM_EVENT_ESTABLISHED:
 		on_established(q);

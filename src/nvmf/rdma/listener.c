@@ -65,24 +65,16 @@ static int listen_error(int error, const struct rdma_listener *l, char *why, siz
 }
 
 /* A closed one's place is another's when nothing that came by it is left. */
-static bool is_free(const struct rdma_target *rt, const struct rdma_listener *l)
+static bool is_free(const struct rdma_listener *l)
 {
-	if (l->id)
-		return false;
-	list_for_each(q, &rt->queues, const struct rdma_queue, link)
-		if (q->tq.port == &l->port)
-			return false;
-	list_for_each(q, &rt->dying, const struct rdma_queue, link)
-		if (q->tq.port == &l->port)
-			return false;
-	return true;
+	return !l->id && !l->port.connections;
 }
 
 /* NULL: there are too many. */
 static struct rdma_listener *free_listener(struct rdma_target *rt)
 {
 	for (uint32_t i = 0; i < rt->listener_count; i++)
-		if (is_free(rt, &rt->listeners[i]))
+		if (is_free(&rt->listeners[i]))
 			return &rt->listeners[i];
 	return rt->listener_count < RDMA_LISTENERS_MAX ? &rt->listeners[rt->listener_count] : NULL;
 }

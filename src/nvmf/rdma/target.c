@@ -100,14 +100,15 @@ static bool op_idle(const struct transport_target *t)
 {
 	const struct rdma_target *rt = rdma_target_of(t);
 
-	return list_empty(&rt->queues) && list_empty(&rt->dying);
+	return list_empty(&rt->queues) && list_empty(&rt->dying) && !rt->arriving;
 }
 
 static void op_destroy(struct transport_target *t)
 {
 	struct rdma_target *rt = rdma_target_of(t);
 
-	assert(op_idle(t));
+	assert(op_idle(t) && list_empty(&rt->others));
+	list_remove(&rt->link);
 	list_for_each(d, &rt->devs, struct rdma_dev, link)
 		rdma_dev_free(d);
 	if (rt->events)
@@ -136,10 +137,6 @@ int rdma_target_create(struct target_group *g, struct shares *shares,
 	struct rdma_target *rt;
 	int error;
 
-	if (first) {
-		snprintf(why, room, "NVMe/RDMA is served by one thread");
-		return -EOPNOTSUPP;
-	}
 	rt = calloc(1, sizeof(*rt));
 	if (rt)
 		rt->zeroes =
@@ -152,6 +149,8 @@ int rdma_target_create(struct target_group *g, struct shares *shares,
 	rt->transport.ops = &target_ops;
 	rt->group = g;
 	rt->shares = shares;
+	list_init(&rt->link);
+	list_init(&rt->others);
 	list_init(&rt->devs);
 	list_init(&rt->queues);
 	list_init(&rt->dying);
@@ -172,6 +171,8 @@ int rdma_target_create(struct target_group *g, struct shares *shares,
 		snprintf(why, room, "RDMA cannot be used: %s", errno_text(-error));
 		goto fail;
 	}
+	if (first)
+		list_push_tail(&rdma_target_of(first)->others, &rt->link);
 	*ret = &rt->transport;
 	return 0;
 fail:

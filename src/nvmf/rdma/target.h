@@ -11,12 +11,17 @@
  * host's share of the pool, the send queue or the READs that the host admits exhausted waits in
  * line; every line is bounded by the receives that were posted, and the host by time: what it has
  * to do, take a response or send data, it does soon or loses the connection.
+ *
+ * Of a target of several groups each has its rdma_target, with an event channel, protection domains
+ * and completion queues of its own. Who asks for a connection comes to the first, and says which
+ * queue it is: that of an I/O queue is migrated to its group's channel before it is answered.
  */
 #ifndef WEFT_NVMF_RDMA_TARGET_H
 #define WEFT_NVMF_RDMA_TARGET_H
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <stdatomic.h>
 
 #include "base/heap.h"
 #include "base/list.h"
@@ -81,6 +86,8 @@ struct rdma_target {
 	void *zeroes; /* TARGET_DATA_MAX bytes that nobody writes to */
 	struct rdma_event_channel *events;
 	int epoll_fd;
+	struct list link, others;  /* of the first group's others; its others */
+	_Atomic uint32_t arriving; /* requests that are on their way here */
 	struct list devs, queues, dying;
 	struct list pumping;	  /* queues with something to send, at the end of the turn */
 	struct timer_heap timers; /* of queues */

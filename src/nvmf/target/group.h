@@ -67,5 +67,8 @@ void target_group_fini(struct target_group *g);
 uint64_t target_group_next_deadline(const struct target_group *g);
 /* Delivers what came to the inbox, and does what is due; true if there was anything. */
 bool target_group_process(struct target_group *g, uint64_t now_ns);
+/* Delivers m in the thread of `to`: at once if that is `from`, whose thread this is. */
+void group_tell(struct target_group *from, struct target_group *to, struct target_msg *m,
+		void (*deliver)(struct target_msg *m));
 
 #endif

@@ -144,9 +144,6 @@ static inline struct nvme_copy_range req_copy_range(const struct target_req *r, 
 
 /* --- between groups and the admin plane ------------------------------------------------------ */
 
-/* Delivers m in the thread of `to`: at once if that is `from`, whose thread this is. */
-void group_tell(struct target_group *from, struct target_group *to, struct target_msg *m,
-		void (*deliver)(struct target_msg *m));
 static inline struct target_req *msg_req(struct target_msg *m)
 {
 	return container_of(m, struct target_req, msg);

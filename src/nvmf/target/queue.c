@@ -102,7 +102,7 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	timer_arm(&q->group->connect_timers, &q->connect_timer, now_ns + TARGET_CONNECT_NS);
 }
 
-static struct target_group *next_in_turn(struct target *t)
+struct target_group *target_group_next(struct target *t)
 {
 	struct list *next = t->turn->link.next;
 
@@ -123,7 +123,7 @@ struct target_group *target_group_for(const struct target_queue *q, const void *
 	if (c.overrun || s.opcode != NVME_FABRICS || nvmf_fctype(&s) != NVMF_CONNECT)
 		return q->group;
 	nvmf_connect_from_sqe(&co, &s);
-	return co.qid ? next_in_turn(t) : q->group;
+	return co.qid ? target_group_next(t) : q->group;
 }
 
 static void handed(struct target_msg *m)

@@ -562,6 +562,9 @@ void target_rejected(struct target *t, const char *peer, const char *why);
 /* ops, port, traddr, peer, raddr, why, qid, entries_max and capsule_data_max are the caller's; the
  * rest is set. */
 void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns);
+/* The group that the next I/O queue is for, each in turn, where it is known for one before it is a
+ * queue; by the first group's thread. */
+struct target_group *target_group_next(struct target *t);
 /*
  * Where only Connect says which queue it is, connections come to the first group, and this is the
  * group for one of which a capsule has come: the first for an admin queue, each in turn for I/O.
