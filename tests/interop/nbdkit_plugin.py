@@ -157,6 +157,7 @@ class Exports:
         connection anew."""
         serve = self.serve()
         nbdkit = self.up(self.uri(), "ctrl-loss-tmo=1")
+        self.shell("h.pread(512, 0)")  # its PID file is there before its connection
         serve.kill()
         self.programs.remove(serve)
         self.shell("h.pread(512, 0)", status=1)
