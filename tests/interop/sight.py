@@ -77,7 +77,7 @@ def start_disk(stat, path):
     lab.until(lambda: serve.says("nvme connect") or serve.status() is not None, 10)
     bench = stat.start(path, "bench", "env", UDP, stat.weft, "bench",
                        f"nvme+rdma://{stat.host.address}/{NQN}?ns=1", "--rw", "randrw", "--bs", "64k",
-                       "--iodepth", "8", "--runtime", "60", "--yes")
+                       "--iodepth", "8", "--runtime", "600", "--yes")  # until it is killed
     return serve, bench
 
 
@@ -207,7 +207,7 @@ def why_dropped(stat, pid):
     """Strangers' packets to a queue pair: in its line and in its process's."""
     qpn = max(stat.of(pid)["queue_pairs"], key=lambda q: q["tx_bytes"])["qpn"]
     forger = lab.Program(stat.host, ["python3", os.path.join(os.path.dirname(__file__), "forge.py"),
-                                     "strays", stat.host.address, "127.0.0.9", "200", "10", str(qpn)],
+                                     "strays", stat.host.address, "127.0.0.9", "200", "600", str(qpn)],
                          f"{os.devnull}")
     if not lab.until(lambda: core(stat.of(pid))["rx_drop_flow"] or forger.status() is not None, 10):
         return "nothing is dropped"
@@ -216,7 +216,7 @@ def why_dropped(stat, pid):
     for name in (f"{pid} weft", f"{pid} +{qpn:06x}"):
         row = re.search(rf"^\S+ +{name} .*$", shown, re.M)
         why = re.search(r"rx_drop_flow (\d+)", row.group() if row else "")
-        if not why or not 1 <= int(why.group(1)) <= 400:
+        if not why or not int(why.group(1)):
             return f"why packets were dropped: {shown}"
     return None
 
@@ -264,7 +264,7 @@ def broker_ends(stat, pid):
 def perftest(stat, path):
     if not shutil.which("ib_send_bw"):
         raise lab.Skip("perftest is not installed")
-    words = [stat.weft, "run", "--", "stdbuf", "-oL", "ib_send_bw", "-F", "-D", "30", "-s", "4096"]
+    words = [stat.weft, "run", "--", "stdbuf", "-oL", "ib_send_bw", "-F", "-D", "600", "-s", "4096"]
     server = stat.start(path, "server", *words)
     lab.until(lambda: server.says("Waiting for client"), 10)
     server.settle()
@@ -320,6 +320,11 @@ else:
 """
 
 
+def socket_counts(stat):
+    counts = [p["counters"]["rsocket"] for p in stat.json() if "rsocket" in p["counters"]]
+    return sorted((c["sent_bytes"], c["received_bytes"], c["connected"], c["accepted"]) for c in counts)
+
+
 def sockets(stat, path):
     """What sockets count, on both sides of a connection of plain TCP programs."""
     words = [stat.weft, "run", "--sockets=only", "--", "python3", "-c", ECHO]
@@ -329,11 +334,10 @@ def sockets(stat, path):
     try:
         if not lab.until(lambda: client.says("done"), 15):
             return f"no connection: {client.output()} {server.output()}"
-        counts = [p["counters"]["rsocket"] for p in stat.json() if "rsocket" in p["counters"]]
-        sums = sorted((c["sent_bytes"], c["received_bytes"], c["connected"], c["accepted"])
-                      for c in counts)
-        if sums != [(100000, 100000, 0, 1), (100000, 100000, 1, 0)]:
-            return f"sockets count {counts}"
+        # What has arrived may not be counted yet by who sent it.
+        if not lab.until(lambda: socket_counts(stat) == [(100000, 100000, 0, 1), (100000, 100000, 1, 0)], 5,
+                         0.2):
+            return f"sockets count {socket_counts(stat)}"
     finally:
         client.kill()
         server.kill()
