@@ -59,6 +59,7 @@ struct weft_discovery;
 #define WEFT_NSID_ALL	   0xffffffffu
 #define WEFT_IDENTIFY_LEN  4096u
 #define WEFT_RANGES_MAX	   256u /* of one Dataset Management or Copy */
+#define WEFT_IO_QUEUES_MAX 64u	/* of a controller */
 
 /* "0.1.0". Static. */
 const char *weft_nvmf_version(void);
@@ -132,12 +133,35 @@ int weft_options_set_dhchap_ctrl_key(struct weft_options *o, const char *key);
  */
 int weft_options_set_tls(struct weft_options *o, bool tls);
 int weft_options_set_tls_key(struct weft_options *o, const char *key);
+/*
+ * How the key that is used is made of it: by an identity of version 1 (default) or 0, which is all
+ * that older targets know (NVMe/TCP 3.6.1.3); compat: as older nvme-cli (libnvme 1.13) does it.
+ */
+int weft_options_set_tls_identity(struct weft_options *o, unsigned int version, bool compat);
+/*
+ * Of WEFT_DISCOVERY_NQN: with keep-alives, so that the controller stays, and tells of changes of
+ * its log by events (weft_options_set_event_fn(); Base 3.1.3.3). Default: no.
+ */
+int weft_options_set_persistent(struct weft_options *o, bool persistent);
 /* RDMA: of each controller, for data that have to be copied; taken when that first happens. At
  * least 1 MiB, default 16 MiB. Requests that find it used up wait. */
 int weft_options_set_bounce_bytes(struct weft_options *o, size_t bytes);
 /* RDMA: keys of their own for each command's memory, where the device has type 2 memory windows
  * (default), or the registration's own for all. */
 int weft_options_set_memory_windows(struct weft_options *o, bool windows);
+
+/*
+ * What to do about a failure, as far as that is said differently in each program: a text (of at
+ * most 127 characters, copied) for the place of one that suits all; NULL: that.
+ */
+enum weft_advice {
+	WEFT_ADVICE_HOSTNQN,	/* "have it allowed there, or <connect as another host>" */
+	WEFT_ADVICE_TIMEOUT,	/* "look there, or <give it longer>" */
+	WEFT_ADVICE_KEEP_ALIVE, /* "<a longer keep-alive timeout> gives it longer" */
+	WEFT_ADVICE_KEYS,	/* "<look at both sides' keys>" */
+	WEFT_ADVICE_NSID,	/* "say which: ?ns=1< or ...>", to which the number is appended */
+};
+int weft_options_set_advice(struct weft_options *o, enum weft_advice which, const char *text);
 
 /* --- groups ------------------------------------------------------------------------------------
  *
@@ -163,6 +187,14 @@ int weft_group_fd(struct weft_group *g);
 /* Handles what has happened; where nothing had, sleeps until something has and handles it, or
  * timeout_ns (nanoseconds) are over (-1: never). 1, 0, -EINTR (a signal came); -EBUSY. */
 int weft_group_wait(struct weft_group *g, int64_t timeout_ns);
+/*
+ * Ends what waits for a controller of the group, or the next that will, once: weft_group_wait(),
+ * weft_ctrl_open(), which gives up, and what waits for a command (weft_queue_exec(),
+ * weft_ctrl_identify() and its kin, weft_discovery_read()), where the controller is shut down
+ * first, so that the command is over. They say -EINTR. For handlers of signals, which end the
+ * sleep; weft_ctrl_close() goes on to the end.
+ */
+void weft_group_interrupt(struct weft_group *g);
 
 /* --- controllers -------------------------------------------------------------------------------
  */
@@ -304,6 +336,9 @@ typedef void weft_done_fn(void *arg, const struct weft_result *r);
  */
 #define WEFT_AGAIN (1u << 3)
 #define WEFT_ONCE  (1u << 4)
+/* Which way data go, where the opcode of weft_queue_submit() does not say. */
+#define WEFT_TO_CTRL (1u << 5)
+#define WEFT_TO_HOST (1u << 6)
 
 /*
  * All of these: -ENOTCONN: the controller is not live and will not be again, or not yet; -EINVAL:
@@ -356,7 +391,7 @@ int weft_queue_copy(struct weft_queue *q, uint32_t nsid, uint64_t lba,
  * host byte order. Command ID, PSDT and data pointer are the library's. */
 struct weft_command {
 	uint8_t opcode;
-	uint8_t fuse; /* 0; 1 the first, 2 the second of two that are carried out as one */
+	uint8_t fuse; /* 0; 1 the first, 2 the second of two that are carried out as one; to 3 */
 	uint16_t reserved;
 	uint32_t nsid; /* fabrics commands (opcode 7Fh): bits 7:0 are the command type */
 	uint32_t cdw2, cdw3;
@@ -364,15 +399,15 @@ struct weft_command {
 };
 /*
  * Any admin, I/O or fabrics command. Its opcode says which way data go (Base figure 138): bits 1:0
- * of the opcode, of a fabrics command those of its type; iovcnt 0: there are none. -EINVAL also for
- * both ways, for a fused one on its own side of the admin queue, and for Asynchronous Event Request
- * and Keep Alive, which are the library's.
+ * of the opcode, of a fabrics command those of its type, or the flags if these are 0; iovcnt 0:
+ * there are none. -EINVAL also for both ways, and for Asynchronous Event Request, of which the
+ * library has one under way.
  */
 int weft_queue_submit(struct weft_queue *q, const struct weft_command *command,
 		      const struct iovec *iov, int iovcnt, unsigned int flags, weft_done_fn *done,
 		      void *arg);
-/* The same, and waits for it: ret->error, or what submitting it said. Signals do not end that; who
- * wants them to submits and waits himself. */
+/* The same, and waits for it: ret->error, or what submitting it said. -EINTR: see
+ * weft_group_interrupt(); signals as such do not end it. */
 int weft_queue_exec(struct weft_queue *q, const struct weft_command *command,
 		    const struct iovec *iov, int iovcnt, unsigned int flags,
 		    struct weft_result *ret);
@@ -388,6 +423,10 @@ char *weft_status_text(uint16_t status, bool io, char *text, size_t room);
 
 /* Identify (Base 5.17): WEFT_IDENTIFY_LEN bytes, as they came. */
 int weft_ctrl_identify(struct weft_ctrl *c, uint8_t cns, uint32_t nsid, void *page);
+/* The same of a namespace (CNS 00h) that is there, be it of use or not. *nsid 0: that of the
+ * options' URI, else the only one there is; it comes to be its ID. Errors as of
+ * weft_ctrl_namespace(). */
+int weft_ctrl_identify_namespace(struct weft_ctrl *c, uint32_t *nsid, void *page);
 
 struct weft_namespace {
 	uint32_t nsid;
@@ -422,15 +461,20 @@ struct weft_discovery_entry {
 	uint8_t subtype; /* 1 referral, 2 NVM subsystem, 3 this discovery subsystem */
 	uint8_t treq;
 	uint16_t portid, cntlid, asqsz, eflags;
-	char trsvcid[33], traddr[257], subnqn[257]; /* without their padding */
+	/* Without their padding; of what cannot be printed, '?'. */
+	char trsvcid[33], traddr[257], subnqn[257];
 	uint8_t tsas[256];
 };
 /* size: of *ret, as the caller knows it. -ENOENT beyond the last. */
 int weft_discovery_entry(const struct weft_discovery *d, unsigned int index,
 			 struct weft_discovery_entry *ret, size_t size);
-/* As weft_options_set_uri() takes it; -EOPNOTSUPP: it is a transport or a service that this library
- * does not know; -ENAMETOOLONG: room does not hold it. */
+/* Where an entry leads, as weft_options_set_uri() takes it: a referral to another discovery
+ * service. By TLS, unless that is not required. -EOPNOTSUPP: by a transport that this library does
+ * not know; -ENAMETOOLONG: room does not hold it. */
 int weft_discovery_uri(const struct weft_discovery *d, unsigned int index, char *uri, size_t room);
+/* The log as it stands on the wire, header and entries (Base figures 264, 265): as much as room
+ * holds of it. How many bytes it has. */
+size_t weft_discovery_bytes(const struct weft_discovery *d, void *buf, size_t room);
 
 #ifdef __cplusplus
 }

@@ -9,8 +9,10 @@
 #include <setjmp.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <cmocka.h>
 #include <weft/nvmf.h>
 
@@ -158,13 +160,18 @@ static void options_say_what_is_wrong_with_them(void **state)
 	assert_int_equal(weft_options_set_reconnect(x, 0, 1000), -EINVAL);
 	assert_int_equal(weft_options_set_reconnect(x, 0, -2), -EINVAL);
 	assert_int_equal(weft_options_set_bounce_bytes(x, 4096), -EINVAL);
+	assert_int_equal(weft_options_set_tls_identity(x, 2, false), -EINVAL);
+	assert_int_equal(weft_options_set_advice(x, WEFT_ADVICE_NSID + 1, ""), -EINVAL);
+	memset(out, 'x', 128);
+	out[128] = 0;
+	assert_int_equal(weft_options_set_advice(x, WEFT_ADVICE_KEYS, (const char *)out), -EINVAL);
 	assert_int_equal(weft_options_set_dhchap_key(x, "secret"), -EINVAL);
 	assert_null(strstr(weft_options_error(x), "secret"));
 	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
 	assert_non_null(strstr(weft_options_error(x), "address"));
 	assert_int_equal(weft_options_set_address(x, "127.0.0.1"), 0);
 	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
-	assert_non_null(strstr(weft_options_error(x), "subsystem"));
+	assert_non_null(strstr(weft_options_error(x), "discover nvme+rdma://127.0.0.1:4420`"));
 	assert_int_equal(weft_options_set_nqn(x, FAR_NQN), 0);
 	assert_int_equal(weft_options_set_transport(x, "rdma"), 0);
 	assert_int_equal(weft_options_set_digests(x, true, false), 0);
@@ -197,7 +204,7 @@ static void a_controller_says_what_it_is(void **state)
 	} x;
 	struct weft_namespace ns;
 	uint8_t page[WEFT_IDENTIFY_LEN];
-	uint32_t ids[4];
+	uint32_t ids[4], nsid;
 
 	(void)state;
 	memset(&x, 0xee, sizeof(x));
@@ -230,10 +237,18 @@ static void a_controller_says_what_it_is(void **state)
 	assert_int_equal(weft_ctrl_namespace(c, 3, &ns, sizeof(ns)), -ENODEV);
 	assert_non_null(strstr(weft_ctrl_error(c), "there are 1, 2"));
 	assert_int_equal(weft_ctrl_namespace(c, 0, &ns, sizeof(ns)), -ENOTUNIQ);
+	assert_string_equal(strstr(weft_ctrl_error(c), "say which"), "say which: ?ns=1");
+	nsid = 0;
+	assert_int_equal(weft_ctrl_identify_namespace(c, &nsid, page), -ENOTUNIQ);
+	nsid = 3;
+	assert_int_equal(weft_ctrl_identify_namespace(c, &nsid, page), -ENODEV);
+	nsid = 2;
+	assert_int_equal(weft_ctrl_identify_namespace(c, &nsid, page), 0);
+	assert_int_equal(page[0] | page[1] << 8, ns.blocks); /* NSZE */
 	assert_int_equal(weft_ctrl_identify(c, 1, 0, page), 0);
 	assert_memory_equal(page + 768, FAR_NQN, strlen(FAR_NQN)); /* SUBNQN */
 	assert_int_not_equal(weft_ctrl_identify(c, 0xfe, 0, page), 0);
-	assert_non_null(strstr(weft_ctrl_error(c), "refuses"));
+	assert_non_null(strstr(weft_ctrl_error(c), "Identify at 127.0.0.1:" FAR_PORT ": "));
 
 	assert_int_equal(weft_ctrl_close(c), 0);
 	assert_int_equal(seen.changes, 3);
@@ -346,6 +361,8 @@ static void any_command_goes_as_it_is(void **state)
 	struct weft_command get_features = {.opcode = 0x0a, .cdw10 = 0x07};
 	struct weft_command get_property = {.opcode = 0x7f, .nsid = 0x04, .cdw11 = 0x08};
 	struct weft_command read = {.opcode = 0x02, .nsid = 1};
+	struct weft_command keep_alive = {.opcode = 0x18}, vendor = {.opcode = 0xc0},
+			    fused = {.opcode = 0x18, .fuse = 1};
 	struct weft_queue *admin = weft_ctrl_admin_queue(c), *q = weft_ctrl_io_queue(c, 1);
 	struct weft_ctrl_info info;
 	struct weft_result r;
@@ -362,6 +379,13 @@ static void any_command_goes_as_it_is(void **state)
 	assert_int_equal(weft_ctrl_info(c, &info, sizeof(info)), 0);
 	assert_int_equal(r.result, info.vs);
 	assert_int_equal(weft_queue_exec(q, &read, &(struct iovec){in, 512}, 1, 0, &r), 0);
+	assert_int_equal(weft_queue_exec(admin, &keep_alive, NULL, 0, 0, &r), 0);
+	/* What no opcode says, a flag does; what the controller thinks of it, its status. */
+	assert_int_equal(weft_queue_exec(admin, &vendor, &v, 1, 0, &r), -EINVAL);
+	assert_int_equal(weft_queue_exec(admin, &vendor, &v, 1, WEFT_TO_HOST, &r), -EOPNOTSUPP);
+	assert_int_equal(weft_queue_exec(admin, &vendor, &v, 1, WEFT_TO_CTRL, &r), -EOPNOTSUPP);
+	assert_int_equal(weft_queue_exec(admin, &fused, NULL, 0, 0, &r), -EINVAL);
+	assert_int_not_equal(r.status, 0);
 	assert_int_equal(weft_ctrl_close(c), 0);
 }
 
@@ -371,7 +395,7 @@ static void misuse_is_an_errno(void **state)
 	struct weft_queue *q = weft_ctrl_io_queue(c, 0), *admin = weft_ctrl_admin_queue(c);
 	struct iovec v = piece(out, 1024), null = piece(NULL, 512), huge = piece(out, SIZE_MAX);
 	struct weft_command event = {.opcode = 0x0c}, both = {.opcode = 0x03},
-			    fused = {.opcode = 0x06, .fuse = 1}, no_data = {.opcode = 0x00};
+			    fused = {.opcode = 0x06, .fuse = 4}, no_data = {.opcode = 0x00};
 	struct weft_range r = {.blocks = 1};
 	struct outcome x = {0};
 	struct weft_result result;
@@ -401,6 +425,9 @@ static void misuse_is_an_errno(void **state)
 	assert_int_equal(weft_queue_submit(q, &both, &v, 1, 0, done, &x), -EINVAL);
 	assert_int_equal(weft_queue_submit(admin, &fused, &v, 1, 0, done, &x), -EINVAL);
 	assert_int_equal(weft_queue_submit(q, &no_data, &v, 1, 0, done, &x), -EINVAL);
+	assert_int_equal(
+		weft_queue_submit(q, &no_data, &v, 1, WEFT_TO_HOST | WEFT_TO_CTRL, done, &x),
+		-EINVAL);
 	assert_int_equal(weft_group_destroy(g), -EBUSY);
 	assert_int_equal(weft_ctrl_register(c, NULL, 5), -EINVAL);
 	assert_int_equal(weft_ctrl_authenticate(c), -EINVAL);
@@ -748,6 +775,8 @@ static void discovery_names_the_subsystem(void **state)
 	struct weft_ctrl *c;
 	bool found = false;
 	char uri[512], narrow[10];
+	uint8_t bytes[8192];
+	size_t len;
 
 	(void)state;
 	assert_int_equal(weft_options_set_nqn(o, WEFT_DISCOVERY_NQN), 0);
@@ -765,11 +794,116 @@ static void discovery_names_the_subsystem(void **state)
 	}
 	assert_true(found);
 	assert_int_equal(weft_discovery_entry(d, weft_discovery_count(d), &e, sizeof(e)), -ENOENT);
+	memset(bytes, 0xee, sizeof(bytes));
+	len = weft_discovery_bytes(d, bytes, 1500);
+	assert_int_equal(len, 1024 * (1 + weft_discovery_count(d)));
+	assert_int_equal(bytes[8], weft_discovery_count(d)); /* NUMREC */
+	assert_int_equal(bytes[1500], 0xee);
+	assert_int_equal(weft_discovery_bytes(d, bytes, sizeof(bytes)), len);
+	assert_memory_equal(bytes + 1024 + 256, WEFT_DISCOVERY_NQN, strlen(WEFT_DISCOVERY_NQN));
 	weft_discovery_free(d);
 	weft_discovery_free(NULL);
 	assert_int_equal(weft_ctrl_close(c), 0);
 	assert_int_equal(weft_options_set_uri(o, uri), 0);
 	assert_int_equal(weft_ctrl_close(open_ctrl()), 0);
+}
+
+/* KATO, as the controller has it. */
+static uint64_t keep_alive_of(struct weft_ctrl *c)
+{
+	struct weft_command get = {.opcode = 0x0a, .cdw10 = 0x0f};
+	struct weft_result r = {0};
+
+	assert_int_equal(weft_queue_exec(weft_ctrl_admin_queue(c), &get, NULL, 0, 0, &r), 0);
+	return r.result;
+}
+
+static void a_discovery_controller_stays_if_it_is_to(void **state)
+{
+	struct weft_ctrl *c;
+
+	(void)state;
+	assert_int_equal(weft_options_set_nqn(o, WEFT_DISCOVERY_NQN), 0);
+	assert_int_equal(weft_options_set_keep_alive_ms(o, 7000), 0);
+	c = open_ctrl();
+	/* What the target gives to one that asks for none. */
+	assert_int_equal(keep_alive_of(c), 120000);
+	assert_int_equal(weft_ctrl_close(c), 0);
+	assert_int_equal(weft_options_set_persistent(o, true), 0);
+	c = open_ctrl();
+	assert_int_equal(keep_alive_of(c), 7000);
+	assert_int_equal(weft_ctrl_close(c), 0);
+}
+
+static void a_program_says_what_to_do_in_its_words(void **state)
+{
+	struct weft_command read = {.opcode = 0x02, .nsid = 1};
+	struct weft_namespace ns;
+	struct weft_ctrl *c;
+
+	(void)state;
+	assert_int_equal(weft_options_set_advice(o, WEFT_ADVICE_NSID, " or --disk="), 0);
+	assert_int_equal(weft_options_set_advice(o, WEFT_ADVICE_TIMEOUT, "say --patience"), 0);
+	assert_int_equal(weft_options_set_command_timeout_ms(o, 100), 0);
+	assert_int_equal(weft_options_set_reconnect(o, 0, 0), 0);
+	c = open_ctrl();
+	assert_int_equal(weft_ctrl_namespace(c, 0, &ns, sizeof(ns)), -ENOTUNIQ);
+	assert_string_equal(strstr(weft_ctrl_error(c), "say which"),
+			    "say which: ?ns=1 or --disk=1");
+	far_hold(true);
+	assert_int_equal(weft_queue_exec(weft_ctrl_io_queue(c, 0), &read, &(struct iovec){in, 512},
+					 1, 0, NULL),
+			 -ETIMEDOUT);
+	assert_non_null(strstr(weft_ctrl_error(c), "within 100 ms"));
+	assert_non_null(strstr(weft_ctrl_error(c), "look there, or say --patience"));
+	far_hold(false);
+	assert_int_equal(weft_ctrl_destroy(c), 0);
+}
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+	weft_group_interrupt(g);
+}
+
+/* Until it is switched off: one that came before the wait would end nothing. */
+static void alarm_every_ms(unsigned int ms)
+{
+	struct itimerval t = {{0, ms * 1000}, {0, ms * 1000}};
+
+	assert_int_equal(setitimer(ITIMER_REAL, &t, NULL), 0);
+}
+
+static void an_interruption_ends_what_waits(void **state)
+{
+	struct sigaction sa = {.sa_handler = on_alarm}, before;
+	struct weft_command read = {.opcode = 0x02, .nsid = 1};
+	struct weft_ctrl *c, *another = NULL;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGALRM, &sa, &before), 0);
+	weft_group_interrupt(g);
+	assert_int_equal(weft_group_wait(g, -1), -EINTR);
+	assert_int_equal(weft_group_wait(g, 0), 0);
+	weft_group_interrupt(g);
+	assert_int_equal(weft_ctrl_open(g, o, &another), -EINTR);
+	assert_non_null(strstr(weft_options_error(o), "interrupted"));
+	assert_null(another);
+
+	assert_int_equal(weft_options_set_shutdown_timeout_ms(o, 100), 0);
+	c = open_ctrl();
+	far_hold(true);
+	alarm_every_ms(50);
+	assert_int_equal(weft_queue_exec(weft_ctrl_io_queue(c, 0), &read, &(struct iovec){in, 512},
+					 1, 0, NULL),
+			 -EINTR);
+	alarm_every_ms(0);
+	far_hold(false);
+	/* What was waited for is over, and it is not brought up again. */
+	wait_until(weft_ctrl_state(c) == WEFT_CTRL_CLOSED ||
+		   weft_ctrl_state(c) == WEFT_CTRL_FAILED);
+	(void)weft_ctrl_close(c);
+	assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -797,6 +931,9 @@ int main(int argc, char **argv)
 		CASE(groups_have_nothing_in_common),
 		CASE(polling_is_enough),
 		CASE(discovery_names_the_subsystem),
+		CASE(a_discovery_controller_stays_if_it_is_to),
+		CASE(a_program_says_what_to_do_in_its_words),
+		CASE(an_interruption_ends_what_waits),
 	};
 	int failed;
 

@@ -14,8 +14,9 @@ enum { RECORDS_FIRST = 64 };
 struct weft_discovery {
 	struct host_discovery d;
 	bool done;
-	uint8_t buffer[DISCOVERY_BUFFER_LEN];
 };
+
+_Static_assert(DISCOVERY_BUFFER_LEN <= NVME_IDENTIFY_LEN, "it is read by the library's page");
 
 static void discovered(struct host_discovery *d, uint64_t now_ns)
 {
@@ -64,7 +65,7 @@ static int read_log(struct weft_ctrl *c, struct weft_discovery *w)
 	struct host_discovery *d = &w->d;
 	int err;
 
-	d->buffer = w->buffer;
+	d->buffer = ctrl_page(c);
 	d->done = discovered;
 	d->arg = w;
 	for (uint64_t room = RECORDS_FIRST;; room = d->header.numrec) {
@@ -81,7 +82,7 @@ static int read_log(struct weft_ctrl *c, struct weft_discovery *w)
 					 strerror(-err));
 		err = group_wait_for(c, &w->done);
 		if (err)
-			return ctrl_fail(c, err, "cannot wait for %s: %s", c->place,
+			return ctrl_fail(c, err, "reading the discovery log of %s: %s", c->place,
 					 strerror(-err));
 		if (d->error != -E2BIG)
 			return d->error ? tell(c, d) : 0;
@@ -124,6 +125,15 @@ unsigned int weft_discovery_count(const struct weft_discovery *d)
 	return d->d.count;
 }
 
+/* A field without its padding, fit to be shown. */
+static void plain(char *ret, const char *field, size_t room)
+{
+	nvmf_unpad(ret, field, room);
+	for (; *ret; ret++)
+		if ((unsigned char)*ret < 0x20 || *ret == 0x7f)
+			*ret = '?';
+}
+
 int weft_discovery_entry(const struct weft_discovery *d, unsigned int index,
 			 struct weft_discovery_entry *ret, size_t size)
 {
@@ -143,9 +153,9 @@ int weft_discovery_entry(const struct weft_discovery *d, unsigned int index,
 		.asqsz = e->asqsz,
 		.eflags = e->eflags,
 	};
-	nvmf_unpad(out.trsvcid, e->trsvcid, sizeof(e->trsvcid));
-	nvmf_unpad(out.traddr, e->traddr, sizeof(e->traddr));
-	nvmf_unpad(out.subnqn, e->subnqn, sizeof(e->subnqn));
+	plain(out.trsvcid, e->trsvcid, sizeof(e->trsvcid));
+	plain(out.traddr, e->traddr, sizeof(e->traddr));
+	plain(out.subnqn, e->subnqn, sizeof(e->subnqn));
 	memcpy(out.tsas, e->tsas, sizeof(out.tsas));
 	memset(ret, 0, size);
 	memcpy(ret, &out, min_of(size, sizeof(out)));
@@ -159,12 +169,32 @@ int weft_discovery_uri(const struct weft_discovery *d, unsigned int index, char 
 
 	if (weft_discovery_entry(d, index, &e, sizeof(e)))
 		return -ENOENT;
-	if (e.subtype == NVMF_SUBTYPE_REFERRAL || !e.traddr[0] ||
-	    (e.trtype != NVMF_TRTYPE_RDMA && e.trtype != NVMF_TRTYPE_TCP))
+	if (e.trtype != NVMF_TRTYPE_RDMA && e.trtype != NVMF_TRTYPE_TCP)
 		return -EOPNOTSUPP;
+	/* Where it is not required, who has no key does without. */
+	u.tls = e.trtype == NVMF_TRTYPE_TCP && e.tsas[0] == NVMF_SECTYPE_TLS13 &&
+		(e.treq & NVMF_TREQ_SECURE_MASK) != NVMF_TREQ_NOT_REQUIRED;
 	strcpy(u.transport, e.trtype == NVMF_TRTYPE_RDMA ? "rdma" : "tcp");
 	snprintf(u.host, sizeof(u.host), "%.255s", e.traddr);
 	snprintf(u.port, sizeof(u.port), "%.7s", e.trsvcid);
 	snprintf(u.nqn, sizeof(u.nqn), "%.223s", e.subnqn);
 	return nvme_uri_format(&u, uri, room);
+}
+
+size_t weft_discovery_bytes(const struct weft_discovery *d, void *buf, size_t room)
+{
+	size_t len = NVMF_DISC_HDR_LEN + (size_t)d->d.count * NVMF_DISC_ENTRY_LEN, at = 0;
+	uint8_t bytes[NVMF_DISC_HDR_LEN];
+
+	_Static_assert(NVMF_DISC_HDR_LEN == NVMF_DISC_ENTRY_LEN, "header and entries are as long");
+	for (uint32_t i = 0; at < room && at < len; i++, at += sizeof(bytes)) {
+		struct wcursor w = wcursor_init(bytes, sizeof(bytes));
+
+		if (i == 0)
+			nvmf_disc_hdr_put(&w, &d->d.header);
+		else
+			nvmf_disc_entry_put(&w, &d->d.entries[i - 1]);
+		memcpy((uint8_t *)buf + at, bytes, min_of(room - at, sizeof(bytes)));
+	}
+	return len;
 }

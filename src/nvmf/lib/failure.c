@@ -23,6 +23,18 @@ enum weft_failure failure_kind(const struct host_failure *f)
 	return kinds[f->kind];
 }
 
+const char *advice_of(const struct weft_ctrl *c, enum weft_advice which)
+{
+	static const char *const general[] = {
+		[WEFT_ADVICE_HOSTNQN] = "connect as another host",
+		[WEFT_ADVICE_TIMEOUT] = "give it longer",
+		[WEFT_ADVICE_KEEP_ALIVE] = "a longer keep-alive timeout",
+		[WEFT_ADVICE_KEYS] = "look at both sides' keys",
+	};
+
+	return c->advice[which][0] ? c->advice[which] : general[which];
+}
+
 static void connect_status(const struct weft_ctrl *c, char *text, size_t room)
 {
 	const struct host_failure *f = &c->host.failure;
@@ -44,8 +56,8 @@ static void connect_status(const struct weft_ctrl *c, char *text, size_t room)
 	case NVME_SC_CONNECT_INVALID_HOST:
 		snprintf(text, room,
 			 "subsystem '%s' at %s does not let host '%s' in; have it allowed there, "
-			 "or connect as another host",
-			 c->nqn, c->place, c->hostnqn);
+			 "or %s",
+			 c->nqn, c->place, c->hostnqn, advice_of(c, WEFT_ADVICE_HOSTNQN));
 		return;
 	case NVME_SC_CONNECT_CTRL_BUSY:
 		snprintf(text, room, "subsystem '%s' at %s has no controller free; try again later",
@@ -72,17 +84,20 @@ static const char *command_name(const struct host_failure *f)
 static void not_answered(const struct weft_ctrl *c, char *text, size_t room)
 {
 	const struct host_failure *f = &c->host.failure;
+	uint64_t ms = c->host.config.command_timeout_ns / NSEC_PER_MSEC;
+	bool seconds = ms % 1000 == 0;
 
 	if (f->detail)
 		snprintf(text, room, "controller at %s: %s", c->place, f->detail);
 	else
 		snprintf(text, room,
-			 "controller at %s does not answer %s within %llu ms, though %s may hang; "
-			 "look there, or give it longer",
-			 c->place, command_name(f),
-			 (unsigned long long)(c->host.config.command_timeout_ns / NSEC_PER_MSEC),
+			 "controller at %s does not answer %s within %llu %s, though %s may hang; "
+			 "look there, or %s",
+			 c->place, command_name(f), (unsigned long long)(seconds ? ms / 1000 : ms),
+			 seconds ? "s" : "ms",
 			 f->answers ? "it answers others: its disk"
-				    : "the connection stands: the target or its disk");
+				    : "the connection stands: the target or its disk",
+			 advice_of(c, WEFT_ADVICE_TIMEOUT));
 }
 
 void failure_text(const struct weft_ctrl *c, char *text, size_t room)
@@ -116,9 +131,8 @@ void failure_text(const struct weft_ctrl *c, char *text, size_t room)
 		break;
 	case HOST_FAIL_KEEP_ALIVE:
 		snprintf(text, room,
-			 "controller at %s does not answer keep-alives; a longer keep-alive "
-			 "timeout gives it longer",
-			 c->place);
+			 "controller at %s does not answer keep-alives; %s gives it longer",
+			 c->place, advice_of(c, WEFT_ADVICE_KEEP_ALIVE));
 		break;
 	case HOST_FAIL_NOT_READY:
 		snprintf(text, room,
@@ -138,9 +152,8 @@ void failure_text(const struct weft_ctrl *c, char *text, size_t room)
 		break;
 	case HOST_FAIL_AUTH:
 		snprintf(text, room,
-			 "authentication between host '%s' and subsystem '%s' at %s fails: %s; "
-			 "look at both sides' keys",
-			 c->hostnqn, c->nqn, c->place, f->detail);
+			 "authentication between host '%s' and subsystem '%s' at %s fails: %s; %s",
+			 c->hostnqn, c->nqn, c->place, f->detail, advice_of(c, WEFT_ADVICE_KEYS));
 		break;
 	case HOST_FAIL_NONE:
 		snprintf(text, room, "connection to %s ended", c->place);

@@ -274,7 +274,20 @@ static int sleep_until(struct weft_group *g, uint64_t until_ns)
 	return r < 0 ? -errno : 0;
 }
 
-int weft_group_wait(struct weft_group *g, int64_t timeout_ns)
+void weft_group_interrupt(struct weft_group *g)
+{
+	g->interrupted = 1;
+}
+
+bool group_interrupted(struct weft_group *g)
+{
+	bool was = g->interrupted;
+
+	g->interrupted = 0;
+	return was;
+}
+
+int group_wait(struct weft_group *g, int64_t timeout_ns)
 {
 	uint64_t until_ns = DEADLINE_NEVER;
 
@@ -288,7 +301,9 @@ int weft_group_wait(struct weft_group *g, int64_t timeout_ns)
 
 		if (turn(g, true))
 			return 1;
-		if (time_now_ns() >= until_ns)
+		if (g->interrupted)
+			return -EINTR;
+		if (until_ns != DEADLINE_NEVER && time_now_ns() >= until_ns)
 			return 0;
 		next_ns = deadline(g);
 		r = sleep_until(g, min_of(next_ns, until_ns));
@@ -297,16 +312,32 @@ int weft_group_wait(struct weft_group *g, int64_t timeout_ns)
 	}
 }
 
+int weft_group_wait(struct weft_group *g, int64_t timeout_ns)
+{
+	int r = group_wait(g, timeout_ns);
+
+	if (r == -EINTR)
+		(void)group_interrupted(g);
+	return r;
+}
+
 int group_wait_for(struct weft_ctrl *c, const bool *done)
 {
-	while (!*done) {
-		int r = weft_group_wait(c->group, -1);
+	bool interrupted = false;
 
-		if (r >= 0 || r == -EINTR)
-			continue;
-		if (r != -EBUSY)
-			ctrl_abandon(c);
-		return r;
+	while (!*done) {
+		int r = group_wait(c->group, -1);
+
+		if (r < 0 && r != -EINTR) {
+			if (r != -EBUSY)
+				ctrl_abandon(c);
+			return r;
+		}
+		/* The request is the host's until it is over: nobody wants its answer any more. */
+		if (group_interrupted(c->group)) {
+			interrupted = true;
+			weft_ctrl_shutdown(c);
+		}
 	}
-	return 0;
+	return interrupted ? -EINTR : 0;
 }

@@ -11,12 +11,14 @@
 #define WEFT_NVMF_LIB_INTERNAL_H
 
 #include <poll.h>
+#include <signal.h>
 #include <weft/nvmf.h>
 
 #include "base/compiler.h"
 #include "base/list.h"
 #include "base/units.h"
 #include "nvmf/auth/key.h"
+#include "nvmf/auth/psk.h"
 #include "nvmf/host/host.h"
 #include "nvmf/lib/identity.h"
 #include "nvmf/lib/transports.h"
@@ -28,6 +30,8 @@ enum {
 	REQUESTS_OF_A_SLAB = 32,
 	REQUESTS_MAX = 65536, /* of a queue, under way or waiting */
 	BLOCKS_MAX = 65536,   /* of a command */
+	ADVICE_LEN = 128,
+	ADVICES = WEFT_ADVICE_NSID + 1,
 };
 
 struct weft_options {
@@ -37,9 +41,11 @@ struct weft_options {
 	uint32_t keep_alive_ms, command_timeout_ms, connect_timeout_ms, shutdown_timeout_ms;
 	uint32_t reconnect_delay_ms;
 	int64_t give_up_ms;
-	bool header_digest, data_digest, plain_keys;
+	bool header_digest, data_digest, plain_keys, persistent;
 	size_t bounce_bytes;
 	struct auth_key key, ctrl_key, tls_key;
+	struct auth_psk_way tls_way;
+	char advice[ADVICES][ADVICE_LEN]; /* empty: what suits all */
 	weft_state_fn *state_fn;
 	weft_event_fn *event_fn;
 	void *state_arg, *event_arg;
@@ -52,6 +58,7 @@ struct weft_group {
 	int epoll_fd, timer_fd;
 	uint64_t timer_ns; /* that timer_fd is set to; DEADLINE_NEVER */
 	bool armed;	   /* somebody waits on epoll_fd */
+	volatile sig_atomic_t interrupted;
 };
 
 struct weft_queue {
@@ -89,7 +96,7 @@ struct weft_ctrl {
 	struct transport_host *transport;
 	struct host_queue *queues;
 	struct handle_place *places;
-	uint8_t *scratch;
+	uint8_t *scratch; /* the host's, and after it a page for what the library asks */
 	struct host_counters *counters; /* as others can look at them; NULL */
 	struct nvme_uri uri;
 	char place[300]; /* HOST:PORT, for messages */
@@ -104,6 +111,7 @@ struct weft_ctrl {
 	int watched[TRANSPORT_HOST_FDS];
 	unsigned int watched_count;
 	uint32_t fds_seen;
+	char advice[ADVICES][ADVICE_LEN];
 	char error[LIB_ERROR_LEN];
 	unsigned int queue_count;
 	struct weft_queue queue[]; /* [queue_count], the admin queue first */
@@ -118,9 +126,13 @@ int status_errno(uint16_t status, bool io);
 
 /* Says why, and returns error. */
 int options_fail(struct weft_options *o, int error, const char *fmt, ...) printf_like(3, 4);
+/* HOST:PORT, for messages. */
+void place_text(const struct nvme_uri *u, char *text, size_t room);
 
 /* --- failure.c -------------------------------------------------------------------------------- */
 
+/* What the program says to do, or what suits all. */
+const char *advice_of(const struct weft_ctrl *c, enum weft_advice which);
 /* One line on the host's present failure. */
 void failure_text(const struct weft_ctrl *c, char *text, size_t room);
 enum weft_failure failure_kind(const struct host_failure *f);
@@ -128,6 +140,12 @@ enum weft_failure failure_kind(const struct host_failure *f);
 /* --- ctrl.c ----------------------------------------------------------------------------------- */
 
 int ctrl_fail(struct weft_ctrl *c, int error, const char *fmt, ...) printf_like(3, 4);
+/* Memory for an answer that the library waits for, NVME_IDENTIFY_LEN bytes: of one at a time. */
+static inline uint8_t *ctrl_page(const struct weft_ctrl *c)
+{
+	return c->scratch + HOST_SCRATCH_LEN;
+}
+
 /* It is over: nothing happens any more. */
 static inline bool ctrl_ended(const struct weft_ctrl *c)
 {
@@ -147,8 +165,13 @@ bool ctrl_ended_in_disorder(const struct weft_ctrl *c);
 /* --- group.c ---------------------------------------------------------------------------------- */
 
 /* Turns until *done, which is set when a request of c is over, and be it that the kernel lets
- * nobody wait (-errno): c is ended then. -EBUSY, and nothing else, from within a turn. */
+ * nobody wait (-errno): c is ended then; or that somebody interrupts (-EINTR), when it is shut down
+ * before. -EBUSY, and nothing else, from within a turn. */
 int group_wait_for(struct weft_ctrl *c, const bool *done) must_use;
+/* As weft_group_wait(), which an interruption (-EINTR) is not over by. */
+int group_wait(struct weft_group *g, int64_t timeout_ns);
+/* Whether there was one; it is over then. */
+bool group_interrupted(struct weft_group *g);
 /* c is about to go. */
 void group_unwatch(struct weft_ctrl *c);
 

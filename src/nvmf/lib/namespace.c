@@ -2,7 +2,6 @@
 /* What a controller says of itself and of its namespaces. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "nvmf/host/commands.h"
@@ -23,7 +22,7 @@ static int tell(struct weft_ctrl *c, int err, const struct weft_result *r, const
 	char text[128];
 
 	if (r->status & NVME_STATUS_CODE)
-		return ctrl_fail(c, err, "controller at %s refuses %s: %s", c->place, what,
+		return ctrl_fail(c, err, "%s at %s: %s", what, c->place,
 				 weft_status_text(r->status, false, text, sizeof(text)));
 	/* Why a connection ended is said. */
 	if (!ctrl_ended(c) || !c->error[0])
@@ -44,20 +43,13 @@ int weft_ctrl_namespaces(struct weft_ctrl *c, uint32_t after, uint32_t *ids, uns
 	uint32_t all[NVME_NS_LIST_MAX], count;
 	struct weft_result r = {0};
 	struct cursor cur;
-	uint8_t *page = malloc(NVME_IDENTIFY_LEN);
-	int err;
+	int err = identify(c, NVME_CNS_ACTIVE_NS_LIST, after, ctrl_page(c), &r);
 
-	if (!page)
-		return ctrl_fail(c, -ENOMEM, "out of memory");
-	err = identify(c, NVME_CNS_ACTIVE_NS_LIST, after, page, &r);
-	if (err) {
-		free(page);
+	if (err)
 		return tell(c, err, &r, "Identify of the namespace list");
-	}
-	cur = cursor_init(page, NVME_IDENTIFY_LEN);
+	cur = cursor_init(ctrl_page(c), NVME_IDENTIFY_LEN);
 	count = min_of(nvme_ns_list_get(&cur, all, NVME_NS_LIST_MAX), room);
 	memcpy(ids, all, count * sizeof(*ids));
-	free(page);
 	return (int)count;
 }
 
@@ -103,7 +95,8 @@ static int find_only(struct weft_ctrl *c, uint32_t *ret)
 {
 	uint32_t all[NVME_NS_LIST_MAX];
 	int count = weft_ctrl_namespaces(c, 0, all, NVME_NS_LIST_MAX);
-	char ids[256];
+	const char *advice = c->advice[WEFT_ADVICE_NSID];
+	char ids[256], option[ADVICE_LEN + 10];
 
 	if (count < 0)
 		return count;
@@ -113,40 +106,54 @@ static int find_only(struct weft_ctrl *c, uint32_t *ret)
 	if (count == 1)
 		return 0;
 	ids_text(ids, sizeof(ids), all, (uint32_t)count);
-	return ctrl_fail(c, -ENOTUNIQ, "'%s' at %s has several namespaces (%s); say which: ?ns=%u",
-			 c->nqn, c->place, ids, all[0]);
+	snprintf(option, sizeof(option), "%s%u", advice, all[0]);
+	return ctrl_fail(c, -ENOTUNIQ,
+			 "'%s' at %s has several namespaces (%s); say which: ?ns=%u%s", c->nqn,
+			 c->place, ids, all[0], *advice ? option : "");
+}
+
+/* As weft_ctrl_identify_namespace(), to the library's own page. */
+static int identify_namespace(struct weft_ctrl *c, uint32_t *nsid, struct nvme_id_ns *ret)
+{
+	struct weft_result r = {0};
+	struct cursor cur;
+	int err = 0;
+
+	if (!*nsid)
+		*nsid = c->uri.nsid;
+	if (!*nsid)
+		err = find_only(c, nsid);
+	if (err)
+		return err;
+	err = identify(c, NVME_CNS_NS, *nsid, ctrl_page(c), &r);
+	if (err && err != -ENODEV)
+		return tell(c, err, &r, "Identify of the namespace");
+	cur = cursor_init(ctrl_page(c), NVME_IDENTIFY_LEN);
+	nvme_id_ns_get(&cur, ret);
+	/* An ID that is valid but in no use reads as zeroes; one without blocks has a format. */
+	return err || (!ret->nsze && !ret->lbaf[0].ds) ? no_such_namespace(c, *nsid) : 0;
+}
+
+int weft_ctrl_identify_namespace(struct weft_ctrl *c, uint32_t *nsid, void *page)
+{
+	struct nvme_id_ns id;
+	int err = identify_namespace(c, nsid, &id);
+
+	if (!err)
+		memcpy(page, ctrl_page(c), NVME_IDENTIFY_LEN);
+	return err;
 }
 
 int weft_ctrl_namespace(struct weft_ctrl *c, uint32_t nsid, struct weft_namespace *ret, size_t size)
 {
 	struct weft_namespace n = {0};
-	struct weft_result r = {0};
 	struct host_namespace ns;
 	struct nvme_id_ns id;
-	struct cursor cur;
 	const char *why;
-	uint8_t *page;
-	int err = 0;
+	int err = identify_namespace(c, &nsid, &id);
 
-	if (!nsid)
-		nsid = c->uri.nsid;
-	if (!nsid)
-		err = find_only(c, &nsid);
 	if (err)
 		return err;
-	page = malloc(NVME_IDENTIFY_LEN);
-	if (!page)
-		return ctrl_fail(c, -ENOMEM, "out of memory");
-	err = identify(c, NVME_CNS_NS, nsid, page, &r);
-	cur = cursor_init(page, NVME_IDENTIFY_LEN);
-	if (!err)
-		nvme_id_ns_get(&cur, &id);
-	free(page);
-	/* An ID that is valid but in no use reads as zeroes; one without blocks has a format. */
-	if (err == -ENODEV || (!err && !id.nsze && !id.lbaf[0].ds))
-		return no_such_namespace(c, nsid);
-	if (err)
-		return tell(c, err, &r, "Identify of the namespace");
 	if (host_namespace_read(&id, nsid, &ns, &why))
 		return ctrl_fail(c, -EOPNOTSUPP, "cannot use namespace %u of '%s' at %s: %s", nsid,
 				 c->nqn, c->place, why);

@@ -8,7 +8,6 @@
 
 #include "base/sight.h"
 #include "nvmf/auth/hash.h"
-#include "nvmf/auth/psk.h"
 #include "nvmf/lib/internal.h"
 
 #define RESOLVE_TIMEOUT_MS 5000
@@ -52,17 +51,34 @@ static void ctrl_free(struct weft_ctrl *c)
 	free(c);
 }
 
-static int check(struct weft_options *o)
+void place_text(const struct nvme_uri *u, char *text, size_t room)
 {
-	const struct nvme_uri *u = &o->uri;
+	snprintf(text, room, strchr(u->host, ':') ? "[%s]:%s" : "%s:%s", u->host, u->port);
+}
+
+/* What is to be connected to, whole. */
+static struct nvme_uri settle(const struct weft_options *o, const struct nvmf_transport *kind)
+{
+	struct nvme_uri u = o->uri;
+
+	strcpy(u.transport, kind->name);
+	if (!u.port[0])
+		snprintf(u.port, sizeof(u.port), "%s", kind->port);
+	return u;
+}
+
+static int check(struct weft_options *o, const struct nvme_uri *u)
+{
+	char place[300];
 
 	if (!u->host[0])
 		return options_fail(o, -EINVAL, "which target? Its address is not set");
+	place_text(u, place, sizeof(place));
 	if (!u->nqn[0])
 		return options_fail(o, -EINVAL,
 				    "no subsystem is named; `weft discover nvme+%s://%s` lists "
 				    "those there are",
-				    u->transport[0] ? u->transport : "rdma", u->host);
+				    u->transport, place);
 	if ((o->header_digest || o->data_digest) && strcmp(u->transport, "tcp") != 0)
 		return options_fail(o, -EINVAL, "digests are for TCP: nvme+tcp://");
 	if (u->tls && strcmp(u->transport, "tcp") != 0)
@@ -84,8 +100,8 @@ static int host_set_up(struct weft_ctrl *c, struct weft_options *o)
 	struct host_config hc = {
 		.io_queues = (uint16_t)(c->queue_count - 1),
 		.io_entries = (uint16_t)min_of(o->entries, (unsigned int)HOST_ENTRIES_MAX),
-		/* A discovery controller has nothing to be kept for. */
-		.keep_alive_ms = discovery ? 0 : o->keep_alive_ms,
+		/* A discovery controller has nothing to be kept for, unless its log is watched. */
+		.keep_alive_ms = discovery && !o->persistent ? 0 : o->keep_alive_ms,
 		.open_timeout_ns = o->connect_timeout_ms * NSEC_PER_MSEC,
 		.command_timeout_ns = o->command_timeout_ms * NSEC_PER_MSEC,
 		.shutdown_timeout_ns = o->shutdown_timeout_ms * NSEC_PER_MSEC,
@@ -131,13 +147,12 @@ static int transport_set_up(struct weft_ctrl *c, struct weft_options *o)
 	char why[512];
 
 	if (o->uri.tls) {
-		if (!auth_psk_derive(&o->tls_key, (struct auth_psk_way){.version = 1}, c->hostnqn,
-				     c->nqn, &psk))
+		if (!auth_psk_derive(&o->tls_key, o->tls_way, c->hostnqn, c->nqn, &psk))
 			return options_fail(
 				o, -EINVAL,
-				"of the names of host '%s' and subsystem '%s' no key of "
-				"TLS can be made",
-				c->hostnqn, c->nqn);
+				"the names of host '%s' and subsystem '%s' are too long "
+				"for an identity of version %u",
+				c->hostnqn, c->nqn, o->tls_way.version);
 		tc.tls = &psk;
 	}
 	c->transport = c->kind->host_create(&tc, why, sizeof(why));
@@ -146,7 +161,8 @@ static int transport_set_up(struct weft_ctrl *c, struct weft_options *o)
 	if (!c->transport)
 		return options_fail(o, -EIO, "%s", why);
 	c->transport->ops->attach(c->transport, &c->host);
-	if (c->transport->ops->add_memory(c->transport, c->scratch, HOST_SCRATCH_LEN))
+	if (c->transport->ops->add_memory(c->transport, c->scratch,
+					  HOST_SCRATCH_LEN + NVME_IDENTIFY_LEN))
 		return options_fail(o, -EIO, "%s", c->transport->ops->error(c->transport));
 	return 0;
 }
@@ -168,7 +184,7 @@ static int allocate(struct weft_ctrl *c, const struct weft_options *o)
 	c->queues = calloc(c->queue_count, sizeof(*c->queues));
 	c->places = calloc(HOST_ADMIN_ENTRIES + (size_t)(c->queue_count - 1) * entries,
 			   sizeof(*c->places));
-	c->scratch = aligned_alloc(HOST_SCRATCH_LEN, HOST_SCRATCH_LEN);
+	c->scratch = aligned_alloc(HOST_SCRATCH_LEN, HOST_SCRATCH_LEN + NVME_IDENTIFY_LEN);
 	return c->queues && c->places && c->scratch ? 0 : -ENOMEM;
 }
 
@@ -176,8 +192,10 @@ int weft_ctrl_create(struct weft_group *g, struct weft_options *o, struct weft_c
 {
 	bool discovery = strcmp(o->uri.nqn, NVMF_DISCOVERY_NQN) == 0;
 	unsigned int count = 1 + (discovery ? 0 : o->io_queues);
+	const struct nvmf_transport *kind = transport_at(transport_index(o->uri.transport));
+	struct nvme_uri uri = settle(o, kind);
 	struct weft_ctrl *c;
-	int err = check(o);
+	int err = check(o, &uri);
 
 	if (err)
 		return err;
@@ -190,13 +208,10 @@ int weft_ctrl_create(struct weft_group *g, struct weft_options *o, struct weft_c
 	c->queue_count = count;
 	for (unsigned int i = 0; i < count; i++)
 		c->queue[i] = (struct weft_queue){.ctrl = c, .qid = (uint16_t)i};
-	c->kind = transport_at(transport_index(o->uri.transport));
-	c->uri = o->uri;
-	strcpy(c->uri.transport, c->kind->name);
-	if (!c->uri.port[0])
-		snprintf(c->uri.port, sizeof(c->uri.port), "%s", c->kind->port);
-	snprintf(c->place, sizeof(c->place), strchr(c->uri.host, ':') ? "[%s]:%s" : "%s:%s",
-		 c->uri.host, c->uri.port);
+	c->kind = kind;
+	c->uri = uri;
+	place_text(&uri, c->place, sizeof(c->place));
+	memcpy(c->advice, o->advice, sizeof(c->advice));
 	c->state_fn = o->state_fn;
 	c->state_arg = o->state_arg;
 	c->event_fn = o->event_fn;
@@ -232,10 +247,14 @@ int weft_ctrl_open(struct weft_group *g, struct weft_options *o, struct weft_ctr
 	if (err)
 		return err;
 	while (!err && c->state == WEFT_CTRL_CONNECTING) {
-		err = weft_group_wait(g, -1);
+		err = group_wait(g, -1);
 		err = err < 0 && err != -EINTR ? err : 0;
+		if (group_interrupted(g))
+			err = -EINTR;
 	}
-	if (err)
+	if (err == -EINTR)
+		options_fail(o, err, "connecting to %s was interrupted", c->place);
+	else if (err)
 		options_fail(o, err, "cannot wait for %s: %s", c->place, strerror(-err));
 	else if (c->state == WEFT_CTRL_FAILED)
 		err = options_fail(o, -EIO, "%s", c->error);
@@ -271,8 +290,9 @@ int weft_ctrl_close(struct weft_ctrl *c)
 		return -EBUSY;
 	weft_ctrl_shutdown(c);
 	while (!ctrl_ended(c)) {
-		int r = weft_group_wait(c->group, -1);
+		int r = group_wait(c->group, -1);
 
+		(void)group_interrupted(c->group);
 		if (r < 0 && r != -EINTR)
 			break;
 	}

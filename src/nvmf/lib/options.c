@@ -28,6 +28,7 @@ int weft_options_create(struct weft_options **ret)
 	o->reconnect_delay_ms = 1000;
 	o->give_up_ms = 30000;
 	o->bounce_bytes = 16 << 20;
+	o->tls_way.version = 1;
 	*ret = o;
 	return 0;
 }
@@ -255,6 +256,28 @@ int weft_options_set_tls(struct weft_options *o, bool tls)
 int weft_options_set_tls_key(struct weft_options *o, const char *key)
 {
 	return set_key(o, &o->tls_key, key, auth_tls_key_parse, "TLS", "gen-tls-key");
+}
+
+int weft_options_set_tls_identity(struct weft_options *o, unsigned int version, bool compat)
+{
+	if (version > 1)
+		return options_fail(o, -EINVAL, "identities of TLS have version 0 or 1, not %u",
+				    version);
+	o->tls_way = (struct auth_psk_way){.version = (uint8_t)version, .compat = compat};
+	return 0;
+}
+
+int weft_options_set_persistent(struct weft_options *o, bool persistent)
+{
+	o->persistent = persistent;
+	return 0;
+}
+
+int weft_options_set_advice(struct weft_options *o, enum weft_advice which, const char *text)
+{
+	if ((unsigned int)which >= ADVICES)
+		return options_fail(o, -EINVAL, "there is no such advice: %u", (unsigned int)which);
+	return set_text(o, o->advice[which], sizeof(o->advice[which]), text, "advice");
 }
 
 int weft_options_set_bounce_bytes(struct weft_options *o, size_t bytes)

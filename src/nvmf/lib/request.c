@@ -324,10 +324,22 @@ int weft_queue_copy(struct weft_queue *q, uint32_t nsid, uint64_t lba,
 
 /* --- any command ------------------------------------------------------------------------------ */
 
-static bool is_own(const struct weft_queue *q, const struct weft_command *c)
+/* Which way data go; both: it cannot be told. */
+static enum nvmf_dir dir_of(const struct nvme_sqe *sqe, unsigned int flags)
 {
-	return !q->qid &&
-	       (c->opcode == NVME_ADMIN_ASYNC_EVENT || c->opcode == NVME_ADMIN_KEEP_ALIVE);
+	enum nvmf_dir dir = nvmf_dir_of(sqe);
+
+	if (dir != NVMF_DIR_NONE)
+		return dir;
+	switch (flags & (WEFT_TO_CTRL | WEFT_TO_HOST)) {
+	case WEFT_TO_CTRL:
+		return NVMF_DIR_TO_CTRL;
+	case WEFT_TO_HOST:
+		return NVMF_DIR_TO_HOST;
+	case WEFT_TO_CTRL | WEFT_TO_HOST:
+		return NVMF_DIR_BOTH;
+	}
+	return NVMF_DIR_NONE;
 }
 
 int weft_queue_submit(struct weft_queue *q, const struct weft_command *command,
@@ -347,13 +359,13 @@ int weft_queue_submit(struct weft_queue *q, const struct weft_command *command,
 		.cdw14 = command->cdw14,
 		.cdw15 = command->cdw15,
 	};
-	enum nvmf_dir dir = nvmf_dir_of(&sqe);
+	enum nvmf_dir dir = dir_of(&sqe, flags);
 	struct request *r;
 	uint32_t len;
 	int err;
 
-	if (command->fuse > NVME_SQE_FUSE_SECOND || (command->fuse && !q->qid) ||
-	    is_own(q, command))
+	if (command->fuse > NVME_SQE_FUSE_MASK ||
+	    (!q->qid && command->opcode == NVME_ADMIN_ASYNC_EVENT))
 		return -EINVAL;
 	err = begin(q, done, arg, &r);
 	if (err)
