@@ -212,12 +212,21 @@ bool serve_tls_wanted(const struct config *c)
 	return false;
 }
 
+/* Of such a key a host that may come in plain makes one of TLS. */
+static bool any_proves_itself(const struct config *c)
+{
+	for (uint32_t i = 0; i < c->host_count; i++)
+		if (c->hosts[i].key)
+			return true;
+	return false;
+}
+
 int serve_tls_check(const struct tls_keys *k, const struct config *c, char *why, size_t room)
 {
 	for (uint32_t i = 0; i < c->port_count && !k->count; i++) {
 		const struct config_port *p = &c->ports[i];
 
-		if (!p->tls)
+		if (!p->tls || (p->tls == CONFIG_TLS_OFFERED && any_proves_itself(c)))
 			continue;
 		snprintf(why, room,
 			 "port %u (%s port %s) is for TLS, and there is no key of any host: "

@@ -50,6 +50,12 @@ enum nvmf_auth_id { /* with the type, NEGOTIATE and the failures being common on
 		    NVMF_AUTH_FAILURE1 = 0xf1,
 };
 
+/* What is to come of a transaction besides: a key of TLS (secure channel concatenation). */
+enum nvmf_auth_sc_c {
+	NVMF_AUTH_NOSC,
+	NVMF_AUTH_NEWTLSPSK = 2,
+	NVMF_AUTH_REPLACETLSPSK = 3,
+};
 enum nvmf_auth_hash { NVMF_AUTH_SHA256 = 1, NVMF_AUTH_SHA384, NVMF_AUTH_SHA512 };
 enum nvmf_auth_dhgroup {
 	NVMF_AUTH_DH_NULL,
@@ -88,7 +94,7 @@ struct nvmf_auth_head {
 
 struct nvmf_auth_negotiate {
 	uint16_t t_id;
-	uint8_t sc_c; /* 0: no secure channel is to come of it */
+	uint8_t sc_c; /* enum nvmf_auth_sc_c */
 	uint8_t napd; /* protocols named; of them this is the first DH-HMAC-CHAP: */
 	bool dhchap;  /* there is one */
 	uint8_t halen, dhlen;

@@ -231,6 +231,7 @@ static uint32_t make_message(uint8_t what, uint16_t t_id)
 {
 	struct wcursor w = wcursor_init(memory, sizeof(memory));
 	const struct nvmf_auth_negotiate n = {.t_id = t_id,
+					      .sc_c = what & 64 ? NVMF_AUTH_NEWTLSPSK : 0,
 					      .halen = 3,
 					      .dhlen = 2,
 					      .hashes = {1, 2, 3},
@@ -281,7 +282,8 @@ static void host_without_a_key(const uint8_t *data, size_t size)
 	target_init(&target, &env, now);
 	subsys = (struct target_subsys){.nqn = SUBNQN};
 	must(!target_subsys_add(&target, &subsys));
-	port = (struct target_port){.ops = &ops, .adrfam = NVMF_ADRFAM_LOOP};
+	port = (struct target_port){
+		.ops = &ops, .adrfam = NVMF_ADRFAM_LOOP, .tls = TARGET_TLS_OFFERED};
 	target_port_add(&target, &port);
 	known = (struct target_host){.nqn = HOSTNQN, .key.len = 32, .dhgroup = take() & 1};
 	draw(NULL, known.key.key, 32);
@@ -305,7 +307,7 @@ static void host_without_a_key(const uint8_t *data, size_t size)
 		else
 			must(command(&get, 0) == NVME_SC_AUTH_REQUIRED);
 		target_tick(&target, now);
-		must(!queue.authenticated && !queue.proved);
+		must(!queue.authenticated && !queue.proved && !target.psks_unused);
 		must(blocks <= 2); /* the controller, and one transaction */
 	}
 	target_queue_disconnected(&queue);

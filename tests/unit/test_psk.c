@@ -166,17 +166,51 @@ static void identities_and_keys_are_those_that_others_derive(void **state)
 	}
 }
 
-static void a_generated_key_is_as_a_retained_one_and_called_otherwise(void **state)
+/* The first two are those that Linux tests its own by. */
+static void what_a_transaction_generates_is_what_others_derive(void **state)
 {
-	struct auth_key k = key_of(KEY_1); /* its bytes */
-	struct auth_psk psk;
+	static const struct {
+		uint8_t hash;
+		bool dh; /* of a DH secret's length: longer than what HMAC takes as it is */
+		const char *hostnqn, *subnqn, *identity, *psk;
+	} cases[] = {
+		{NVMF_AUTH_SHA256, false, "hostnqn", "subsysnqn",
+		 "NVMe1G01 hostnqn subsysnqn OldoKuTfKddMuyCznAZojkWD7P4D9/AtzDzLimtOxqI=",
+		 "3c17da628474a04d2247c4cab47968c915388193f7c071bd9489cc3666cd7cc8"},
+		{NVMF_AUTH_SHA384, false, "hostnqn", "subsysnqn",
+		 ("NVMe1G02 hostnqn subsysnqn "
+		  "cffMWk8TSS7HOQebjgYEIkrPrjWPV4JE5cdPB8WhEvY4JBW5YynKyv66XscN4A9n"),
+		 ("2774753233537b3fa50eb7d16a8e43457d85f4906c005b2236616c5d80939d08"
+		  "98fff15bb8b77119d2be0aac423e7590")},
+		{NVMF_AUTH_SHA256, true, HOST, SUB,
+		 ("NVMe1G01 " HOST " " SUB " PlOyr+OegHDI//cpHveoc63ou4uAe3BP91r6UK6G1ZU="),
+		 "3529864262c5995bd68ab484abb0d37f93f8a3c94185ab965f4259148c34aeaa"},
+		{NVMF_AUTH_SHA384, true, HOST, SUB,
+		 ("NVMe1G02 " HOST " " SUB
+		  " N71U8y786VDXvATYcKoZIqNaI4SK44ONBECVSCQYqOm303LPpvBRpGLUeXHfDrPa"),
+		 ("09a423cae1c078735f1f8ed3c8f5855e59cbcd2dad1a75e030d0d47b1ee144dc"
+		  "2f089bd993c032433180e8090b7cdc8f")},
+	};
 
 	(void)state;
-	assert_true(auth_psk_of_generated(&k, false, HOST, SUB, &psk));
-	assert_string_equal(psk.identity, "NVMe1G01 " HOST " " SUB
-					  " quJVUJjp/BImWR0UQay/MjSfEgyAr6TyBOWybS/B404=");
-	assert_string_equal(hex(psk.key, psk.len),
-			    "a45d08ee4639c7570729bb3e57e905e466a49a15ece5401af906830c4d3bdb0b");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		size_t len = cases[i].dh ? 256 : auth_hash_len(cases[i].hash);
+		uint8_t secret[256], c1[48], c2[48];
+		struct auth_psk psk;
+
+		for (unsigned int k = 0; k < sizeof(secret); k++)
+			secret[k] = (uint8_t)(cases[i].dh ? 7 * k + 1 : 'A' + k);
+		for (unsigned int k = 0; k < sizeof(c1); k++) {
+			c1[k] = (uint8_t)k;
+			c2[k] = (uint8_t)(255 - k);
+		}
+		assert_true(auth_psk_generate(cases[i].hash, secret, len, c1, c2, cases[i].hostnqn,
+					      cases[i].subnqn, &psk));
+		assert_int_equal(psk.hash, cases[i].hash);
+		assert_int_equal(psk.len, auth_hash_len(cases[i].hash));
+		assert_string_equal(psk.identity, cases[i].identity);
+		assert_string_equal(hex(psk.key, psk.len), cases[i].psk);
+	}
 }
 
 /* The longest names: version 1 has room for them, the label of version 0 has not. */
@@ -253,7 +287,7 @@ int main(void)
 		cmocka_unit_test(a_key_is_read_and_written_the_same),
 		cmocka_unit_test(what_is_no_key_is_refused_for_its_reason),
 		cmocka_unit_test(identities_and_keys_are_those_that_others_derive),
-		cmocka_unit_test(a_generated_key_is_as_a_retained_one_and_called_otherwise),
+		cmocka_unit_test(what_a_transaction_generates_is_what_others_derive),
 		cmocka_unit_test(what_an_identity_has_no_room_for_is_no_key),
 		cmocka_unit_test(an_identity_says_who_wants_to_speak_with_whom),
 		cmocka_unit_test(what_is_no_identity_is_none),

@@ -126,7 +126,7 @@ static void a_host_is_who_the_handshake_has_proved_it_to_be(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct peer *p = peer_open();
 
-		target_tls_proved(&p->q->tq, cases[i].identity);
+		assert_true(target_tls_proved(&p->q->tq, cases[i].identity));
 		assert_int_equal(connects(p, 0, NVMF_CNTLID_DYNAMIC), cases[i].status);
 		peer_close(p);
 	}
@@ -142,14 +142,14 @@ static void nobody_comes_beside_one_who_has_proved_who_he_is(void **state)
 
 		admin = peer_open();
 		if (secure)
-			target_tls_proved(&admin->q->tq, IDENTITY);
+			assert_true(target_tls_proved(&admin->q->tq, IDENTITY));
 		assert_int_equal(connects(admin, 0, NVMF_CNTLID_DYNAMIC), NVME_SC_SUCCESS);
 		cntlid = admin->q->tq.ctrl->cntlid;
 		admin->q->tq.ctrl->csts |= NVME_CSTS_RDY;
 		for (int i = 0; i < 2; i++) {
 			io[i] = peer_open();
 			if (i)
-				target_tls_proved(&io[i]->q->tq, IDENTITY);
+				assert_true(target_tls_proved(&io[i]->q->tq, IDENTITY));
 			assert_int_equal(connects(io[i], 1, cntlid),
 					 i == secure ? NVME_SC_SUCCESS
 						     : NVME_SC_CONNECT_INVALID_HOST);

@@ -171,14 +171,23 @@ bool auth_psk_derive(const struct auth_key *k, struct auth_psk_way way, const ch
 	return whole(ok, ret);
 }
 
-bool auth_psk_of_generated(const struct auth_key *k, bool compat, const char *hostnqn,
-			   const char *subnqn, struct auth_psk *ret)
+/* The session key is the secret's hash: HMAC takes that of a key longer than a block by itself. */
+bool auth_psk_generate(uint8_t hash, const uint8_t *secret, size_t secret_len, const uint8_t *c1,
+		       const uint8_t *c2, const char *hostnqn, const char *subnqn,
+		       struct auth_psk *ret)
 {
-	const struct auth_psk_way way = {.version = 1, .compat = compat};
+	const size_t len = auth_hash_len(hash);
+	const struct auth_piece challenges[] = {{c1, len}, {c2, len}};
+	uint8_t generated[AUTH_KEY_MAX];
+	bool ok;
 
-	assert(k->hash <= NVMF_AUTH_SHA384 && k->len == auth_hash_len(k->hash));
-	*ret = (struct auth_psk){.hash = k->hash};
-	return whole(of_retained(k->key, k->len, way, true, hostnqn, subnqn, ret), ret);
+	assert(hash == NVMF_AUTH_SHA256 || hash == NVMF_AUTH_SHA384);
+	*ret = (struct auth_psk){.hash = hash};
+	ok = auth_hmac(hash, secret, secret_len, challenges, ARRAY_SIZE(challenges), generated) &&
+	     of_retained(generated, len, (struct auth_psk_way){.version = 1}, true, hostnqn, subnqn,
+			 ret);
+	auth_wipe(generated, sizeof(generated));
+	return whole(ok, ret);
 }
 
 /* --- identities ------------------------------------------------------------------------------- */

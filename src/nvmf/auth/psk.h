@@ -9,8 +9,8 @@
  *	NVMe<version>R<hash> <host's NQN> <subsystem's NQN>[ <digest>]
  *
  * Version 1 has a digest that only the retained key makes, version 0 has none. G in the place of R
- * is a key that DH-HMAC-CHAP has generated (secure channel concatenation); it is as if it were
- * retained.
+ * is a key that DH-HMAC-CHAP has generated of what its two sides alone know (secure channel
+ * concatenation); it is as if it were retained.
  *
  * Both derivations are HKDF-Expand-Label of TLS 1.3. Older nvme-cli (libnvme 1.13, which Debian 13
  * has) leaves the lengths of label and context out and writes that of the key the other way round:
@@ -56,8 +56,12 @@ struct auth_psk_way {
  */
 bool auth_psk_derive(const struct auth_key *configured, struct auth_psk_way way,
 		     const char *hostnqn, const char *subnqn, struct auth_psk *ret) must_use;
-/* The same of one that is generated: as many bytes as its hash has. */
-bool auth_psk_of_generated(const struct auth_key *generated, bool compat, const char *hostnqn,
-			   const char *subnqn, struct auth_psk *ret) must_use;
+/*
+ * The same of one that a transaction generates: of the DH secret, there being no other key, and
+ * both challenges (of the hash's length: SHA-256 or SHA-384). Base 2.0 section 8.13.5.9.
+ */
+bool auth_psk_generate(uint8_t hash, const uint8_t *secret, size_t secret_len, const uint8_t *c1,
+		       const uint8_t *c2, const char *hostnqn, const char *subnqn,
+		       struct auth_psk *ret) must_use;
 
 #endif

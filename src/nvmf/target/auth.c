@@ -11,6 +11,11 @@
  * where that had proved itself before. There is no second guess at a challenge, and a queue that
  * begins again and again without an end is failed, too.
  *
+ * A host may ask for a key of TLS to come of it (secure channel concatenation, section 8.13.5.9):
+ * one for a new association, on an admin queue that is plain where its port has TLS as well, and
+ * that queue can do nothing more from then on; or one in the place of that by which the queue has
+ * come. tls.c keeps them.
+ *
  *	NEGOTIATE -> CHALLENGE -> REPLY -> SUCCESS1 [-> SUCCESS2] -> (over)
  *	any of them -> FAILURE1 -> OVER
  */
@@ -34,7 +39,8 @@ enum step {
 enum verdict {
 	VERDICT_NONE,
 	VERDICT_PROVED,
-	VERDICT_FAILED, /* the host has not been told */
+	VERDICT_SECURED, /* the host is to come again by TLS */
+	VERDICT_FAILED,	 /* the host has not been told */
 	VERDICT_TOLD,
 };
 
@@ -43,7 +49,7 @@ struct target_auth {
 	uint8_t failure;
 	uint16_t t_id;
 	uint64_t deadline_ns;
-	uint8_t hash, dhgroup;
+	uint8_t hash, dhgroup, sc_c;
 	uint32_t seqnum, host_seqnum;
 	bool mutual; /* the host has challenged us */
 	uint8_t challenge[NVMF_AUTH_HASH_MAX], host_challenge[NVMF_AUTH_HASH_MAX];
@@ -98,13 +104,33 @@ static enum verdict fail(struct target_queue *q, enum nvmf_auth_failure failure)
 	return VERDICT_FAILED;
 }
 
+/* The key of TLS that was asked for, if one was. False: no memory. */
+static bool make_psk(struct target_queue *q)
+{
+	const struct target_auth *a = q->auth;
+	struct auth_psk psk;
+	bool ok;
+
+	if (a->sc_c == NVMF_AUTH_NOSC)
+		return true;
+	ok = auth_psk_generate(a->hash, a->secret, auth_dh_len(a->dhgroup), a->challenge,
+			       a->host_challenge, q->owner->hostnqn, q->owner->subsys->nqn, &psk) &&
+	     (a->sc_c == NVMF_AUTH_NEWTLSPSK ? tls_keep(q->target, &psk) : tls_replace(q, &psk));
+	auth_wipe(&psk, sizeof(psk));
+	return ok;
+}
+
+/* Who is to come again has nothing proved here by which he could go on and on. */
 static enum verdict prove(struct target_queue *q)
 {
-	q->proved = true;
-	q->auth_tries = 0;
+	bool leaves = q->auth->sc_c == NVMF_AUTH_NEWTLSPSK;
+
+	q->proved = !leaves;
+	if (!leaves)
+		q->auth_tries = 0;
 	tell(q, TARGET_EVENT_AUTHENTICATED, NULL);
 	auth_forget(q);
-	return VERDICT_PROVED;
+	return leaves ? VERDICT_SECURED : VERDICT_PROVED;
 }
 
 /* --- what the host sends ---------------------------------------------------------------------- */
@@ -120,10 +146,34 @@ static int choose(const uint8_t *ids, uint8_t count, int least, int last)
 	return best;
 }
 
+/* Who has a key has no use for a new one, and who has none has nothing that could be replaced. */
+static bool may_concatenate(const struct target_queue *q, uint8_t sc_c)
+{
+	if (q->qid || !q->port)
+		return false;
+	if (sc_c == NVMF_AUTH_NEWTLSPSK)
+		return !q->secure && q->port->tls == TARGET_TLS_OFFERED;
+	return sc_c == NVMF_AUTH_REPLACETLSPSK && q->psk;
+}
+
+/* The group, or -1 and why: of the NULL group comes no secret that a key could be made of. */
+static int choose_dhgroup(const struct nvmf_auth_negotiate *n, const struct target_host *h,
+			  enum nvmf_auth_failure *ret_why)
+{
+	int group = choose(n->dhgroups, n->dhlen, h->dhgroup, NVMF_AUTH_DH_8192);
+
+	*ret_why = NVMF_AUTH_DHGROUP_UNUSABLE;
+	if (group != NVMF_AUTH_DH_NULL || n->sc_c == NVMF_AUTH_NOSC)
+		return group;
+	*ret_why = NVMF_AUTH_CONCAT_MISMATCH;
+	return choose(n->dhgroups, n->dhlen, NVMF_AUTH_DH_2048, NVMF_AUTH_DH_8192);
+}
+
 static enum verdict take_negotiate(struct target_queue *q, struct cursor *c)
 {
 	struct target_auth *a = q->auth;
 	const struct target_host *h = target_find_host(q->target, q->owner->hostnqn);
+	enum nvmf_auth_failure why;
 	struct nvmf_auth_negotiate n;
 	int hash, dhgroup;
 
@@ -137,16 +187,19 @@ static enum verdict take_negotiate(struct target_queue *q, struct cursor *c)
 		return fail(q, NVMF_AUTH_INCORRECT_PAYLOAD);
 	if (!n.dhchap || !h || !h->key.len)
 		return fail(q, NVMF_AUTH_NOT_USABLE);
-	if (n.sc_c)
+	if (n.sc_c != NVMF_AUTH_NOSC && !may_concatenate(q, n.sc_c))
 		return fail(q, NVMF_AUTH_CONCAT_MISMATCH);
-	hash = choose(n.hashes, n.halen, max_of((int)h->hash, NVMF_AUTH_SHA256), NVMF_AUTH_SHA512);
+	/* No cipher suite has SHA-512. */
+	hash = choose(n.hashes, n.halen, max_of((int)h->hash, NVMF_AUTH_SHA256),
+		      n.sc_c == NVMF_AUTH_NOSC ? NVMF_AUTH_SHA512 : NVMF_AUTH_SHA384);
 	if (hash < 0)
 		return fail(q, NVMF_AUTH_HASH_UNUSABLE);
-	dhgroup = choose(n.dhgroups, n.dhlen, h->dhgroup, NVMF_AUTH_DH_8192);
+	dhgroup = choose_dhgroup(&n, h, &why);
 	if (dhgroup < 0)
-		return fail(q, NVMF_AUTH_DHGROUP_UNUSABLE);
+		return fail(q, why);
 	a->hash = (uint8_t)hash;
 	a->dhgroup = (uint8_t)dhgroup;
+	a->sc_c = n.sc_c;
 	a->key = h->key;
 	a->ctrl_key = h->ctrl_key;
 	a->deadline_ns = q->target->group.now_ns + TARGET_AUTH_NS;
@@ -160,6 +213,7 @@ static struct auth_round round_of(const struct target_queue *q)
 
 	return (struct auth_round){.hash = a->hash,
 				   .t_id = a->t_id,
+				   .sc_c = a->sc_c,
 				   .hostnqn = q->owner->hostnqn,
 				   .subnqn = q->owner->subsys->nqn,
 				   .secret = a->secret,
@@ -184,13 +238,16 @@ static enum verdict take_reply(struct target_queue *q, struct cursor *c)
 	right = auth_host_response(&round, &a->key, a->challenge, a->seqnum, expected) &&
 		auth_equal(expected, r.rval, hl);
 	auth_wipe(expected, sizeof(expected));
-	/* A sequence number of 0 says that a challenge is not for us to answer. */
+	/* A sequence number of 0 says that a challenge is not for us to answer: a key is made of
+	 * it. */
 	a->mutual = r.cvalid && r.seqnum;
+	if (right && a->sc_c != NVMF_AUTH_NOSC)
+		right = r.cvalid;
 	/* Who has no key that we know challenges us in vain; who sends our own challenge back would
 	 * have us answer it. */
 	if (!right || (a->mutual && (!a->ctrl_key.len || auth_equal(r.cval, a->challenge, hl))))
 		return fail(q, NVMF_AUTH_FAILED);
-	if (a->mutual) {
+	if (r.cvalid) {
 		memcpy(a->host_challenge, r.cval, hl);
 		a->host_seqnum = r.seqnum;
 	}
@@ -224,7 +281,9 @@ static enum verdict take(struct target_queue *q, const void *data, size_t len)
 		return fail(q, NVMF_AUTH_INCORRECT_MESSAGE);
 	if (h.t_id != a->t_id)
 		return fail(q, NVMF_AUTH_INCORRECT_PAYLOAD);
-	return h.id == NVMF_AUTH_REPLY ? take_reply(q, &c) : prove(q);
+	if (h.id == NVMF_AUTH_REPLY)
+		return take_reply(q, &c);
+	return make_psk(q) ? prove(q) : fail(q, NVMF_AUTH_FAILED);
 }
 
 /* --- what the host fetches -------------------------------------------------------------------- */
@@ -281,8 +340,9 @@ static enum verdict give_success1(struct target_queue *q, struct wcursor *w)
 				       .rval = response};
 	const struct auth_round round = round_of(q);
 
-	if (a->mutual && !auth_ctrl_response(&round, &a->ctrl_key, a->host_challenge,
-					     a->host_seqnum, response)) {
+	if (a->mutual ? !auth_ctrl_response(&round, &a->ctrl_key, a->host_challenge, a->host_seqnum,
+					    response)
+		      : !make_psk(q)) {
 		(void)fail(q, NVMF_AUTH_FAILED);
 		return give_failure(q, w);
 	}
@@ -337,6 +397,10 @@ static void done(struct target_msg *m)
 	if (r->verdict == VERDICT_PROVED && q->ctrl) {
 		q->authenticated = true;
 		timer_cancel(timers, &q->connect_timer);
+	} else if (r->verdict == VERDICT_SECURED) {
+		q->authenticated = false;
+		if (!q->disconnected)
+			timer_arm(timers, &q->connect_timer, q->group->now_ns + TARGET_AUTH_NS);
 	} else if (r->verdict == VERDICT_FAILED || r->verdict == VERDICT_TOLD) {
 		q->authenticated = false;
 		if (!q->disconnected && (was || r->verdict == VERDICT_TOLD))

@@ -196,7 +196,8 @@ static void join(struct target_req *r, const struct connect *con, struct target_
 						      .ctrl = c,
 						      .queue = q,
 						      .peer = q->raddr});
-	r->cqe.result = c->cntlid | (c->must_prove ? NVMF_CONNECT_ATR_BIT : 0);
+	/* Who has come by a key that an authentication generated has proved himself by that. */
+	r->cqe.result = c->cntlid | (c->must_prove && !q->psk ? NVMF_CONNECT_ATR_BIT : 0);
 	group_tell(&q->target->group, q->group, &r->msg, connected);
 }
 

@@ -15,11 +15,15 @@
  * failed: the response is to get there before. */
 #define TARGET_AUTH_NS	       (15 * NSEC_PER_SEC)
 #define TARGET_AUTH_PARTING_NS (NSEC_PER_SEC)
-#define TARGET_PARTING_NS      (NSEC_PER_SEC)
-#define TARGET_VS	       NVME_VS(2, 0, 0)
-#define TARGET_READY	       15      /* within so many times 500 ms */
-#define TARGET_KAS	       10      /* keep-alive granularity, 100 ms */
-#define TARGET_TEMP_OVER       0xffffu /* no temperature is above it */
+/* What a key of TLS that an authentication has generated waits for its first connection, and how
+ * many may: then the oldest is forgotten. */
+#define TARGET_PSK_NS	  (60 * NSEC_PER_SEC)
+#define TARGET_PSKS_MAX	  1024
+#define TARGET_PARTING_NS (NSEC_PER_SEC)
+#define TARGET_VS	  NVME_VS(2, 0, 0)
+#define TARGET_READY	  15	  /* within so many times 500 ms */
+#define TARGET_KAS	  10	  /* keep-alive granularity, 100 ms */
+#define TARGET_TEMP_OVER  0xffffu /* no temperature is above it */
 
 #define TARGET_OAES(s) ((s)->discovery ? NVME_OAES_DISCOVERY : NVME_OAES_NS_ATTR)
 
@@ -184,6 +188,15 @@ void ns_leave(struct target_ns *ns, struct target_subsys *s, void (*gone)(struct
 const struct target_host *target_find_host(const struct target *t, const char *nqn);
 /* What a queue has of it is wiped. */
 void auth_forget(struct target_queue *q);
+/* A key of TLS that was generated is to be known from now on. False: no memory. */
+bool tls_keep(struct target *t, const struct auth_psk *psk) must_use;
+/* The same in the place of the one by which this queue has come: no other can come by that. */
+bool tls_replace(struct target_queue *q, const struct auth_psk *psk) must_use;
+/* A queue has ended. */
+void tls_leave(struct target_queue *q);
+/* Those that no connection uses, of a host of that name; "": of any. */
+void tls_forget_host(struct target *t, const char *nqn);
+void tls_tick(struct target *t, uint64_t now_ns);
 
 /* --- controllers --------------------------------------------------------------------------- */
 

@@ -12,6 +12,7 @@ static void leave(struct target_queue *q)
 
 	q->left = true;
 	auth_forget(q);
+	tls_leave(q);
 	if (q->parts)
 		ctrl_put(q->parts);
 	q->parts = NULL;
@@ -82,6 +83,7 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	q->entries = q->sqhd = 0;
 	q->connecting = q->no_sq_flow = q->authenticated = false;
 	q->auth = NULL;
+	q->psk = NULL;
 	q->proved = false;
 	q->auth_tries = 0;
 	q->late_qid = q->qid == TARGET_QID_UNKNOWN;

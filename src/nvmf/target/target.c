@@ -31,6 +31,7 @@ void target_init(struct target *t, const struct target_env *env, uint64_t now_ns
 	list_init(&t->subsystems);
 	list_init(&t->ports);
 	list_init(&t->hosts);
+	list_init(&t->psks);
 	list_init(&t->held);
 	list_init(&t->remains);
 	target_group_init(&t->group, t, env->counters, NULL, NULL, now_ns);
@@ -55,6 +56,8 @@ void target_fini(struct target *t)
 {
 	assert(target_idle(t));
 	target_group_fini(&t->group);
+	tls_forget_host(t, "");
+	assert(list_empty(&t->psks));
 	assert(list_empty(&t->groups));
 	list_for_each(s, &t->subsystems, struct target_subsys, link)
 		for (uint32_t i = 0; i < s->nn; i++)
@@ -138,8 +141,8 @@ int target_host_add(struct target *t, struct target_host *h)
 
 void target_host_remove(struct target *t, struct target_host *h)
 {
-	(void)t;
 	list_remove(&h->link);
+	tls_forget_host(t, h->nqn);
 }
 
 void target_ns_changed(struct target_ns *ns, struct target_subsys *s)
@@ -240,6 +243,7 @@ uint64_t target_next_deadline(const struct target *t)
 
 	if (t->log_changed && !list_empty(&t->discovery.ctrls))
 		return 0;
+	kato = min_of(kato, timer_heap_next(&t->psk_timers));
 	return min_of(kato, group);
 }
 
@@ -250,6 +254,7 @@ void target_tick(struct target *t, uint64_t now_ns)
 	t->group.now_ns = now_ns;
 	while ((tm = timer_pop_due(&t->kato_timers, now_ns)))
 		ctrl_kato_fired(container_of(tm, struct target_ctrl, kato_timer));
+	tls_tick(t, now_ns);
 	discovery_look(t);
 	(void)target_group_process(&t->group, now_ns);
 }

@@ -74,6 +74,7 @@
 struct target;
 struct target_auth;
 struct target_marks;
+struct target_psk;
 struct target_queue;
 struct target_req;
 
@@ -308,6 +309,7 @@ struct target_queue {
 	/* By TLS: whom the handshake has proved, and to what; set before anything comes. */
 	bool secure;
 	char tls_hostnqn[NVME_NQN_LEN], tls_subnqn[NVME_NQN_LEN];
+	struct target_psk *psk;	   /* by a key that an authentication has generated; or NULL */
 	uint16_t qid;		   /* where the transport knows it, Connect must agree */
 	uint16_t entries_max;	   /* commands the transport has room for */
 	uint32_t capsule_data_max; /* in-capsule bytes the transport takes on this queue */
@@ -453,7 +455,7 @@ struct target_event {
 struct target_env {
 	void *ctx;
 	void *(*alloc)(void *ctx,
-		       size_t bytes); /* zeroed or NULL: a controller, an authentication */
+		       size_t bytes); /* zeroed or NULL: a controller, what authentication takes */
 	void (*free)(void *ctx, void *p);
 	void (*event)(void *ctx, const struct target_event *e); /* may be NULL */
 	/* Bytes that nobody can guess; NULL: no host is asked to prove itself. */
@@ -471,6 +473,9 @@ struct target {
 	struct target_group group;	  /* the first */
 	struct list groups;
 	struct list subsystems, ports, hosts;
+	struct list psks; /* keys of TLS that were generated, the oldest first */
+	struct timer_heap psk_timers;
+	uint32_t psks_unused;	   /* of these */
 	struct list held;	   /* I/O that waits for what an ended association left */
 	struct list remains;	   /* queues of ended associations that are not done */
 	_Atomic bool left_work;	   /* there are such */
@@ -555,8 +560,8 @@ void target_group_watch(struct target_group *g, uint64_t now_ns);
  * the first group's thread.
  */
 bool target_tls_find(struct target *t, const char *identity, struct auth_psk *ret);
-/* The handshake of a queue is over: whom it has proved. */
-void target_tls_proved(struct target_queue *q, const char *identity);
+/* The handshake of a queue is over: whom it has proved. False: the key has been forgotten since. */
+bool target_tls_proved(struct target_queue *q, const char *identity) must_use;
 /* A connection was refused before it was one; by the first group's thread. */
 void target_rejected(struct target *t, const char *peer, const char *why);
 /* ops, port, traddr, peer, raddr, why, qid, entries_max and capsule_data_max are the caller's; the

@@ -66,8 +66,11 @@ static void take_records(struct tcp_queue *q, const uint8_t *p, size_t len)
 	while (q->state != TCP_QUEUE_DYING) {
 		ssize_t n = tcp_tls_take(q->tls, &q->rx, q->tt->plain, sizeof(q->tt->plain), &got);
 
-		if (tcp_tls_state(q->tls) == TCP_TLS_UP && !q->tq.secure)
-			target_tls_proved(&q->tq, tcp_tls_identity(q->tls));
+		if (tcp_tls_state(q->tls) == TCP_TLS_UP && !q->tq.secure &&
+		    !target_tls_proved(&q->tq, tcp_tls_identity(q->tls))) {
+			refuse(q, "TLS: its key is not known any more");
+			break;
+		}
 		if (n < 0)
 			ended(q);
 		if (n <= 0)
