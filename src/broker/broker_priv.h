@@ -71,5 +71,7 @@ void session_list_ids(const struct session *, uint64_t from, struct broker_list_
 
 /* Takes fd over, -1 if none came. A negative result ends the session. */
 int session_answer(struct session *, const void *req, size_t len, int fd) must_use;
+/* Of one whose descriptor has found no place: it is told so. A negative result ends the session. */
+int session_answer_starved(struct session *, const void *req) must_use;
 
 #endif

@@ -258,6 +258,15 @@ static int answer_unattached(struct session *c, const void *req, size_t len, uin
 	}
 }
 
+int session_answer_starved(struct session *c, const void *req)
+{
+	struct broker_msg r;
+
+	memcpy(&r, req, sizeof(r));
+	r.error = -ENFILE;
+	return reply(c, &r, sizeof(r), -1);
+}
+
 int session_answer(struct session *c, const void *req, size_t len, int fd)
 {
 	struct broker_msg msg = {0};

@@ -58,17 +58,20 @@ void session_ready(struct session *c)
 {
 	_Alignas(max_align_t) uint8_t req[4096];
 	int rc, fd;
-	ssize_t n = fd_msg_recv(c->fd, req, sizeof(req), MSG_DONTWAIT | MSG_TRUNC, &fd);
+	ssize_t n;
 
+	memset(req, 0, sizeof(struct broker_msg)); /* whatever little comes */
+	n = fd_msg_recv(c->fd, req, sizeof(req), MSG_DONTWAIT | MSG_TRUNC, &fd);
 	if (n == -EAGAIN || n == -EINTR)
 		return;
-	if (n <= 0) {
+	if (n == -EMFILE && c->greeted) { /* it keeps what it has */
+		rc = session_answer_starved(c, req);
+	} else if (n <= 0) {
 		if (fd >= 0) /* with no bytes at all */
 			stranger_close(fd);
 		session_end(c);
 		return;
-	}
-	if ((size_t)n > sizeof(req)) {
+	} else if ((size_t)n > sizeof(req)) {
 		rc = -EMSGSIZE;
 		if (fd >= 0)
 			stranger_close(fd);

@@ -241,14 +241,14 @@ def starved_broker(t):
     """A broker that may have few descriptors, by the limit of who starts it: who gets none from it is
     told whose limit it is, how much, and what to do."""
     limited = ("sh", "-c", 'ulimit -n 24 && exec "$@"', "sh")
-    time.sleep(1)  # the one before has gone
+    lab.until(lambda: not t.host.has_broker(), 30)  # the one before
     broker = lab.Program(t.host, [*limited, t.weft, "broker", "-f"],
                          os.path.join(t.dir.name, "starved.log"))
-    time.sleep(1)
+    lab.until(t.host.has_broker, 30)
     listen = lambda n: ["serve", t.file(f"s{n}.img", 4096), "-l", f"rdma://127.0.0.1:{4440 + n}"]
     others = [lab.Program(t.host, [t.weft, *listen(n)], os.path.join(t.dir.name, f"s{n}.log"))
               for n in range(4)]
-    time.sleep(2)
+    lab.until(lambda: all(p.says("nvme connect") or p.status() is not None for p in others), 30)
     t.case("serve by a broker without descriptors", listen(9), FAILED,
            r"no descriptors left \(limit 24\).*start `weft broker` with a higher", lines=4)
     t.end("targets of a broker without descriptors", *others)

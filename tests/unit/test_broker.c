@@ -636,17 +636,21 @@ static void who_finds_no_room_waits_at_the_door_in_silence(void **state)
 	waitpid(first, NULL, 0);
 }
 
-/* The broker says it of itself, whatever it was asked for, and at the door, too. */
+/* The broker says it of itself, whatever it was asked for, and at the door, too. Nobody loses what
+ * he has already. */
 static void a_broker_without_descriptors_says_so_with_its_limit(void **state)
 {
 	enum { LIMIT = 40 };
 	pid_t first = broker_with_descriptors(LIMIT);
 	struct broker_client *c = bed_client(), *late[LIMIT] = {0};
 	int rc, fd, fds[2 * LIMIT], held = 0, clients = 0;
+	struct pollfd events = {.events = POLLIN};
+	uint8_t own, slot;
 	uint32_t channel;
-	uint8_t slot;
 
 	(void)state;
+	fds[held++] = bed_lease(c, &own);
+	assert_int_equal(broker_client_cm_channel(c, &channel, &events.fd), 0);
 	while (!(rc = broker_client_lease_slot(c, &slot, &fd)))
 		fds[held++] = fd;
 	assert_true(rc == -EDQUOT || rc == -ENFILE); /* 16 for one process */
@@ -658,6 +662,10 @@ static void a_broker_without_descriptors_says_so_with_its_limit(void **state)
 	assert_int_equal(rc, -ENFILE);
 	assert_non_null(strstr(bed_err, "has no descriptors left (limit 40)"));
 	assert_non_null(strstr(bed_err, "start `weft broker` with a higher one"));
+	assert_int_equal(broker_client_offer_inbox(c, own, fds[0]),
+			 -ENFILE); /* which it cannot take */
+	assert_int_equal(poll(&events, 1, 0), 0);
+	close(events.fd);
 	while (held)
 		close(fds[--held]);
 	while (clients)
