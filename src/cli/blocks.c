@@ -35,8 +35,8 @@ error_t blocks_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'd':
 		if (!arg) { /* what -d is without a value the verb's table says */
-			b->flags |= NVME_WZ_DEAC;
-			b->attributes |= NVME_DSM_AD;
+			b->flags |= WEFT_DEALLOCATE;
+			b->attributes |= WEFT_DSM_DEALLOCATE;
 			return 0;
 		}
 		b->start_block = cli_parse_number(state, "--sdlba", arg, 0, UINT64_MAX);
@@ -52,16 +52,16 @@ error_t blocks_parse(int key, char *arg, struct argp_state *state)
 		b->count_count = parse_list(state, "--blocks", arg, UINT32_MAX, b->counts);
 		return 0;
 	case BLOCKS_KEY_IDW:
-		b->attributes |= NVME_DSM_IDW;
+		b->attributes |= WEFT_DSM_WRITE;
 		return 0;
 	case 'r':
-		b->attributes |= NVME_DSM_IDR;
+		b->attributes |= WEFT_DSM_READ;
 		return 0;
 	case 'f':
-		b->flags |= NVME_RW_FUA;
+		b->flags |= WEFT_FUA;
 		return 0;
 	case BLOCKS_KEY_RETRY:
-		b->flags |= NVME_RW_LR;
+		b->flags |= WEFT_LIMITED_RETRY;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -84,21 +84,18 @@ static bool check_ranges(const struct blocks *b, uint64_t count_max)
 	return false;
 }
 
-static bool carry_out(const struct blocks_verb *v, const struct blocks *b, struct session *s)
+static bool carry_out(const struct blocks_verb *v, const struct blocks *b, struct remote *r)
 {
-	struct host_request req = {0};
+	struct remote_answer a = {0};
 	uint32_t nsid = b->opts.uri.nsid;
 	struct nvme_id_ns id;
 	struct output o;
-	void *buf;
+	int rc;
 
-	if (!session_identify_ns(s, &nsid, &id))
+	if (!remote_identify_ns(r, &nsid, &id))
 		return false;
-	buf = session_alloc(s, BLOCKS_DATA_MAX);
-	if (!buf)
-		return false;
-	v->prepare(&req, b, nsid, buf);
-	if (!session_exec(s, 1, &req, v->what))
+	rc = v->submit(weft_ctrl_io_queue(r->ctrl, 0), b, nsid, &a);
+	if (!remote_expect(r, rc, &a, true, v->what))
 		return false;
 	output_init(&o, stdout, b->opts.format);
 	output_note(&o, "%s", v->success);
@@ -109,19 +106,19 @@ static bool carry_out(const struct blocks_verb *v, const struct blocks *b, struc
 
 int blocks_run(const struct blocks_verb *v, int argc, char **argv)
 {
-	struct session_config config = {.io_queues = 1};
+	struct remote_config config = {.io_queues = 1};
 	struct blocks b = {0};
-	struct session *s;
+	struct remote *r;
 	bool ok;
 
 	nvme_opts_init(&b.opts, NVME_OPTS_NAMESPACE);
 	cli_parse(v->argp, v->name, argc, argv, &b);
 	if (v->count_max && !check_ranges(&b, v->count_max))
 		return EXIT_FAILED;
-	s = session_open(&b.opts, &config);
-	if (!s)
+	r = remote_open(&b.opts, &config);
+	if (!r)
 		return EXIT_FAILED;
-	ok = carry_out(v, &b, s);
-	session_close(s);
+	ok = carry_out(v, &b, r);
+	remote_close(r);
 	return ok ? EXIT_OK : EXIT_FAILED;
 }

@@ -6,16 +6,16 @@
 #ifndef WEFT_CLI_BLOCKS_H
 #define WEFT_CLI_BLOCKS_H
 
-#include "cli/session.h"
+#include "cli/remote.h"
 
-enum { BLOCKS_RANGES_MAX = 256, BLOCKS_DATA_MAX = BLOCKS_RANGES_MAX * NVME_COPY_RANGE_LEN };
+enum { BLOCKS_RANGES_MAX = WEFT_RANGES_MAX };
 
 struct blocks {
 	struct nvme_opts opts;
 	uint64_t start_block; /* of a Copy: where to */
 	uint32_t block_count; /* zero-based, as nvme-cli counts */
-	uint32_t flags;	      /* of dword 12 */
-	uint32_t attributes;  /* dword 11 of Dataset Management */
+	unsigned int flags;   /* of <weft/nvmf.h> */
+	uint32_t attributes;  /* WEFT_DSM_* */
 	uint64_t starts[BLOCKS_RANGES_MAX], counts[BLOCKS_RANGES_MAX];
 	unsigned int start_count, count_count;
 };
@@ -26,8 +26,9 @@ struct blocks_verb {
 	const char *success; /* nvme-cli's words */
 	const struct argp *argp;
 	uint64_t count_max; /* it takes ranges: starts, and as many counts up to this; or 0 */
-	/* Sets the request; buf: BLOCKS_DATA_MAX bytes for its data. */
-	void (*prepare)(struct host_request *req, const struct blocks *b, uint32_t nsid, void *buf);
+	/* Submits it, with the function remote_answered(). */
+	int (*submit)(struct weft_queue *q, const struct blocks *b, uint32_t nsid,
+		      struct remote_answer *a);
 };
 
 enum blocks_key {

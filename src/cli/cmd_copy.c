@@ -23,14 +23,16 @@ static const struct argp argp = {
 	.children = nvme_opts_children,
 };
 
-static void prepare(struct host_request *req, const struct blocks *b, uint32_t nsid, void *buf)
+static int submit(struct weft_queue *q, const struct blocks *b, uint32_t nsid,
+		  struct remote_answer *a)
 {
-	struct nvme_copy_range ranges[BLOCKS_RANGES_MAX];
+	struct weft_range ranges[BLOCKS_RANGES_MAX];
 
 	for (unsigned int i = 0; i < b->start_count; i++)
-		ranges[i] = (struct nvme_copy_range){.slba = b->starts[i],
-						     .nlb = (uint16_t)b->counts[i]};
-	host_prepare_copy(req, nsid, b->start_block, ranges, b->start_count, b->flags, buf);
+		ranges[i] = (struct weft_range){.lba = b->starts[i],
+						.blocks = (uint32_t)b->counts[i] + 1};
+	return weft_queue_copy(q, nsid, b->start_block, ranges, b->start_count, b->flags,
+			       remote_answered, a);
 }
 
 int cmd_copy(int argc, char **argv)
@@ -41,7 +43,7 @@ int cmd_copy(int argc, char **argv)
 		.success = "NVMe Copy: success",
 		.argp = &argp,
 		.count_max = UINT16_MAX,
-		.prepare = prepare,
+		.submit = submit,
 	};
 
 	return blocks_run(&verb, argc, argv);

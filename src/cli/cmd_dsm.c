@@ -22,14 +22,16 @@ static const struct argp argp = {
 	.children = nvme_opts_children,
 };
 
-static void prepare(struct host_request *req, const struct blocks *b, uint32_t nsid, void *buf)
+static int submit(struct weft_queue *q, const struct blocks *b, uint32_t nsid,
+		  struct remote_answer *a)
 {
-	struct nvme_dsm_range ranges[BLOCKS_RANGES_MAX];
+	struct weft_range ranges[BLOCKS_RANGES_MAX];
 
 	for (unsigned int i = 0; i < b->start_count; i++)
-		ranges[i] = (struct nvme_dsm_range){.slba = b->starts[i],
-						    .nlb = (uint32_t)b->counts[i]};
-	host_prepare_dsm(req, nsid, b->attributes, ranges, b->start_count, buf);
+		ranges[i] =
+			(struct weft_range){.lba = b->starts[i], .blocks = (uint32_t)b->counts[i]};
+	return weft_queue_dsm(q, nsid, ranges, b->start_count, b->attributes, 0, remote_answered,
+			      a);
 }
 
 int cmd_dsm(int argc, char **argv)
@@ -40,7 +42,7 @@ int cmd_dsm(int argc, char **argv)
 		.success = "NVMe DSM: success",
 		.argp = &argp,
 		.count_max = UINT32_MAX,
-		.prepare = prepare,
+		.submit = submit,
 	};
 
 	return blocks_run(&verb, argc, argv);

@@ -7,7 +7,6 @@
 #include "cli/cli.h"
 #include "cli/hexdump.h"
 #include "cli/page.h"
-#include "wire/nvme_log.h"
 
 int cmd_get_feature(int argc, char **argv);
 int cmd_set_feature(int argc, char **argv);
@@ -16,7 +15,7 @@ enum { KEY_SEL = 0x200, KEY_LEN, KEY_CDW11, KEY_CDW12, KEY_SAVE, KEY_VALUE };
 enum { SEL_CHANGED = 8, DATA_MAX = 4096 };
 
 struct feature {
-	struct page page; /* its options and session */
+	struct page page; /* its options and remote */
 	bool set, has_fid, has_value, save;
 	uint8_t fid, sel, uuid;
 	uint32_t value, cdw11, cdw12, len; /* len: of its data, 0 as it is known to be */
@@ -211,24 +210,30 @@ static const struct argp set_argp = {
 
 /* --- getting ---------------------------------------------------------------------------------- */
 
-/* Over fabrics a host's ID has 128 bits, and the command says so. */
-static bool get(const struct feature *f, uint8_t fid, uint8_t sel, struct host_request *req,
-		uint8_t *data)
-{
-	uint32_t len = sel == NVME_SEL_SUPPORTED ? 0 : len_of(f, fid);
+struct gotten {
+	struct remote_answer answer;
+	uint8_t *data;
+	uint32_t len;
+};
 
-	*req = (struct host_request){
-		.sqe = {.opcode = NVME_ADMIN_GET_FEATURES,
-			.nsid = page_nsid(&f->page),
-			.cdw10 = fid | (uint32_t)sel << 8,
-			.cdw11 = fid == NVME_FID_HOST_ID ? f->cdw11 | 1 : f->cdw11,
-			.cdw14 = f->uuid},
-		.dir = len ? NVMF_DIR_TO_HOST : NVMF_DIR_NONE,
-		.data = data,
-		.data_len = len,
+/* Over fabrics a host's ID has 128 bits, and the command says so. */
+static bool get(const struct feature *f, uint8_t fid, uint8_t sel, uint8_t *data,
+		struct gotten *ret)
+{
+	const struct nvme_sqe sqe = {
+		.opcode = NVME_ADMIN_GET_FEATURES,
+		.nsid = page_nsid(&f->page),
+		.cdw10 = fid | (uint32_t)sel << 8,
+		.cdw11 = fid == NVME_FID_HOST_ID ? f->cdw11 | 1 : f->cdw11,
+		.cdw14 = f->uuid,
 	};
+	int rc;
+
+	ret->data = data;
+	ret->len = sel == NVME_SEL_SUPPORTED ? 0 : len_of(f, fid);
 	memset(data, 0, DATA_MAX);
-	return session_try(f->page.session, 0, req);
+	rc = remote_submit(f->page.remote, false, &sqe, data, ret->len, 0, &ret->answer);
+	return remote_await(f->page.remote, rc, &ret->answer);
 }
 
 static const char *sel_name(uint8_t sel)
@@ -256,10 +261,9 @@ static void show_capabilities(struct output *o, uint8_t fid, uint32_t result)
 	output_close(o);
 }
 
-static bool show(struct output *o, const struct feature *f, uint8_t fid,
-		 const struct host_request *req)
+static bool show(struct output *o, const struct feature *f, uint8_t fid, const struct gotten *g)
 {
-	uint32_t result = (uint32_t)req->cqe.result;
+	uint32_t result = (uint32_t)g->answer.result.result;
 	char value[16], key[32];
 	bool ok = true;
 
@@ -271,16 +275,16 @@ static bool show(struct output *o, const struct feature *f, uint8_t fid,
 	if (o->format == OUTPUT_JSON) {
 		output_string(o, "name", NULL, nvme_feature_name(fid));
 		output_string(o, sel_name(f->sel), NULL, value);
-		if (req->data_len)
-			ok = output_bytes(o, "data", NULL, req->data, req->data_len);
+		if (g->len)
+			ok = output_bytes(o, "data", NULL, g->data, g->len);
 	}
 	output_close(o);
 	if (f->sel == NVME_SEL_SUPPORTED)
 		show_capabilities(o, fid, result);
 	else if (f->page.human && meanings[fid])
 		show_bits(o, meanings[fid], result);
-	else if (req->data_len && o->format == OUTPUT_TEXT)
-		hexdump(o->file, req->data, req->data_len);
+	else if (g->len && o->format == OUTPUT_TEXT)
+		hexdump(o->file, g->data, g->len);
 	return ok;
 }
 
@@ -288,35 +292,34 @@ static bool show(struct output *o, const struct feature *f, uint8_t fid,
  * does not have is passed over. */
 static bool get_one(struct output *o, const struct feature *f, uint8_t fid, bool all, uint8_t *data)
 {
-	struct session *s = f->page.session;
 	uint8_t sel = f->sel == SEL_CHANGED ? NVME_SEL_CURRENT : f->sel;
-	struct host_request req, before;
+	struct gotten now, before;
 	uint16_t status;
 	char what[96];
 
-	if (f->sel == SEL_CHANGED && !get(f, fid, NVME_SEL_DEFAULT, &before, data))
+	if (f->sel == SEL_CHANGED && !get(f, fid, NVME_SEL_DEFAULT, data, &before))
 		return false;
-	if (!get(f, fid, sel, &req, data))
+	if (!get(f, fid, sel, data, &now))
 		return false;
-	status = req.cqe.status & NVME_STATUS_CODE;
+	status = now.answer.result.status & NVME_STATUS_CODE;
 	if (all && (status == NVME_SC_INVALID_FIELD || status == NVME_SC_INVALID_NS))
 		return true;
 	if (status) {
 		snprintf(what, sizeof(what), "Get Features %02xh (%s)", fid,
 			 nvme_feature_name(fid));
-		session_tell_request(s, &req, false, what);
+		remote_tell_result(f->page.remote, &now.answer.result, false, what);
 		return false;
 	}
-	if (f->sel == SEL_CHANGED && req.cqe.result == before.cqe.result)
+	if (f->sel == SEL_CHANGED && now.answer.result.result == before.answer.result.result)
 		return true;
-	if (f->page.raw && req.data_len)
-		return write_raw(stdout, "standard output", req.data, req.data_len);
-	return show(o, f, fid, &req);
+	if (f->page.raw && now.len)
+		return write_raw(stdout, "standard output", now.data, now.len);
+	return show(o, f, fid, &now);
 }
 
 static bool get_all(const struct feature *f)
 {
-	uint8_t *data = session_alloc(f->page.session, DATA_MAX);
+	uint8_t *data = remote_alloc(f->page.remote, DATA_MAX);
 	struct output o;
 	bool ok = data;
 
@@ -342,7 +345,7 @@ int cmd_get_feature(int argc, char **argv)
 	p->raw |= p->opts.format == OUTPUT_BINARY;
 	if (page_open(p) && get_all(&f))
 		status = EXIT_OK;
-	session_close(p->session);
+	remote_close(p->remote);
 	return status;
 }
 
@@ -350,28 +353,30 @@ int cmd_get_feature(int argc, char **argv)
 
 static bool set(const struct feature *f)
 {
-	struct session *s = f->page.session;
+	struct remote *r = f->page.remote;
 	uint32_t len = len_of(f, f->fid);
-	struct host_request req = {
-		.sqe = {.opcode = NVME_ADMIN_SET_FEATURES,
-			.nsid = page_nsid(&f->page),
-			.cdw10 = f->fid | (uint32_t)f->save << 31,
-			.cdw11 = f->value,
-			.cdw12 = f->cdw12,
-			.cdw14 = f->uuid},
+	const struct nvme_sqe sqe = {
+		.opcode = NVME_ADMIN_SET_FEATURES,
+		.nsid = page_nsid(&f->page),
+		.cdw10 = f->fid | (uint32_t)f->save << 31,
+		.cdw11 = f->value,
+		.cdw12 = f->cdw12,
+		.cdw14 = f->uuid,
 	};
+	uint8_t *data = NULL;
+	struct remote_answer a;
 	struct output o;
+	int rc;
 	char what[96], text[16];
 
 	if (len) {
-		req.dir = NVMF_DIR_TO_CTRL;
-		req.data_len = len;
-		req.data = session_alloc(s, len);
-		if (!req.data || !read_raw(f->path, req.data, len, "--data-len"))
+		data = remote_alloc(r, len);
+		if (!data || !read_raw(f->path, data, len, "--data-len"))
 			return false;
 	}
 	snprintf(what, sizeof(what), "Set Features %02xh (%s)", f->fid, nvme_feature_name(f->fid));
-	if (!session_exec(s, 0, &req, what))
+	rc = remote_submit(r, false, &sqe, data, len, 0, &a);
+	if (!remote_expect(r, rc, &a, false, what))
 		return false;
 	snprintf(text, sizeof(text), "%#0*x", f->value ? 10 : 8, f->value);
 	output_init(&o, stdout, f->page.opts.format);
@@ -381,9 +386,9 @@ static bool set(const struct feature *f)
 		output_number(&o, "feature", NULL, f->fid, NULL);
 		output_string(&o, "name", NULL, nvme_feature_name(f->fid));
 		output_string(&o, "value", NULL, text);
-		output_number(&o, "result", NULL, req.cqe.result, NULL);
+		output_number(&o, "result", NULL, a.result.result, NULL);
 	} else if (len) {
-		hexdump(stdout, req.data, len);
+		hexdump(stdout, data, len);
 	}
 	return output_finish(&o);
 }
@@ -399,6 +404,6 @@ int cmd_set_feature(int argc, char **argv)
 	cli_parse(&set_argp, "set-feature", argc, argv, &f);
 	if (page_open(p) && set(&f))
 		status = EXIT_OK;
-	session_close(p->session);
+	remote_close(p->remote);
 	return status;
 }

@@ -11,11 +11,11 @@ static const struct argp argp = {
 	.children = nvme_opts_children,
 };
 
-static void prepare(struct host_request *req, const struct blocks *b, uint32_t nsid, void *buf)
+static int submit(struct weft_queue *q, const struct blocks *b, uint32_t nsid,
+		  struct remote_answer *a)
 {
 	(void)b;
-	(void)buf;
-	host_prepare_flush(req, nsid);
+	return weft_queue_flush(q, nsid, 0, remote_answered, a);
 }
 
 int cmd_flush(int argc, char **argv)
@@ -25,7 +25,7 @@ int cmd_flush(int argc, char **argv)
 		.what = "Flush",
 		.success = "NVMe Flush: success",
 		.argp = &argp,
-		.prepare = prepare,
+		.submit = submit,
 	};
 
 	return blocks_run(&verb, argc, argv);

@@ -3,7 +3,6 @@
 #include "cli/cli.h"
 #include "cli/hexdump.h"
 #include "cli/page.h"
-#include "wire/nvme_log.h"
 
 int cmd_get_log(int argc, char **argv);
 
@@ -135,6 +134,6 @@ int cmd_get_log(int argc, char **argv)
 	cli_parse(&argp, "get-log", argc, argv, &g);
 	if (page_open(p) && page_log(p, &g.log, page_nsid(p)) && show(&g))
 		status = EXIT_OK;
-	session_close(p->session);
+	remote_close(p->remote);
 	return status;
 }

@@ -7,7 +7,7 @@
 #include "base/time.h"
 #include "cli/cli.h"
 #include "cli/hexdump.h"
-#include "cli/session.h"
+#include "cli/remote.h"
 
 int cmd_admin_passthru(int argc, char **argv);
 int cmd_io_passthru(int argc, char **argv);
@@ -211,28 +211,34 @@ static bool show(const struct passthru *p, uint64_t result, uint64_t took_ns)
 	return true;
 }
 
-static bool carry_out(struct passthru *p, struct session *s)
+static bool carry_out(struct passthru *p, struct remote *r)
 {
-	struct host_request req = {.sqe = p->sqe};
+	unsigned int flags = 0;
+	struct remote_answer a;
 	uint64_t begun_ns;
 	char what[64];
+	int rc;
 
+	if (p->admin && p->sqe.opcode == NVME_ADMIN_ASYNC_EVENT) {
+		cli_fail("the connection has an Asynchronous Event Request of its own under way; "
+			 "another cannot be sent");
+		return false;
+	}
 	if (p->len) {
-		p->data = session_alloc(s, p->len);
+		p->data = remote_alloc(r, p->len);
 		if (!p->data)
 			return false;
 		memset(p->data, p->prefill, p->len);
 		if (p->to_ctrl && !read_raw(p->path, p->data, p->len, "--data-len"))
 			return false;
-		req.data = p->data;
-		req.data_len = p->len;
-		req.dir = p->to_host ? NVMF_DIR_TO_HOST : NVMF_DIR_TO_CTRL;
+		flags = p->to_host ? WEFT_TO_HOST : WEFT_TO_CTRL;
 	}
 	snprintf(what, sizeof(what), "opcode %02xh (%s)", p->sqe.opcode,
 		 nvme_opcode_name(p->sqe.opcode, p->admin));
 	begun_ns = time_now_ns();
-	return session_exec(s, p->admin ? 0 : 1, &req, what) &&
-	       show(p, req.cqe.result, time_now_ns() - begun_ns);
+	rc = remote_submit(r, !p->admin, &p->sqe, p->data, p->len, flags, &a);
+	return remote_expect(r, rc, &a, !p->admin, what) &&
+	       show(p, a.result.result, time_now_ns() - begun_ns);
 }
 
 static int run(bool admin, int argc, char **argv)
@@ -246,8 +252,8 @@ static int run(bool admin, int argc, char **argv)
 		.children = nvme_opts_children,
 	};
 	struct passthru p = {.admin = admin};
-	struct session_config config = {.io_queues = admin ? 0 : 1};
-	struct session *s;
+	struct remote_config config = {.io_queues = admin ? 0 : 1};
+	struct remote *r;
 	bool ok;
 
 	nvme_opts_init(&p.opts, NVME_OPTS_CONTROLLER);
@@ -263,10 +269,10 @@ static int run(bool admin, int argc, char **argv)
 	if (p.raw && p.to_host && p.len && !p.path && isatty(STDOUT_FILENO))
 		return cli_fail("binary is not written to a terminal; redirect it");
 	config.discovery = strcmp(p.opts.uri.nqn, NVMF_DISCOVERY_NQN) == 0;
-	s = session_open(&p.opts, &config);
+	r = remote_open(&p.opts, &config);
 	nvme_opts_wipe(&p.opts);
-	ok = s && carry_out(&p, s);
-	session_close(s);
+	ok = r && carry_out(&p, r);
+	remote_close(r);
 	return ok ? EXIT_OK : EXIT_FAILED;
 }
 

@@ -11,7 +11,7 @@ enum { KEY_OFFSET = 0x200, KEY_VALUE };
 enum verb { GET, SET, SHOW };
 
 struct property {
-	struct page page; /* its options and session */
+	struct page page; /* its options and remote */
 	enum verb verb;
 	bool has_offset, has_value;
 	uint32_t offset;
@@ -186,27 +186,29 @@ static bool is_wide(uint32_t offset)
 	return row && row->bytes == 8;
 }
 
-static struct host_request request(uint32_t offset, uint64_t value, uint8_t fctype)
+static int submit(struct remote *r, uint32_t offset, uint64_t value, uint8_t fctype,
+		  struct remote_answer *a)
 {
 	struct nvmf_prop prop = {.wide = is_wide(offset), .offset = offset, .value = value};
-	struct host_request req = {0};
+	struct nvme_sqe sqe = {0};
 
-	nvmf_prop_to_sqe(&prop, fctype, &req.sqe);
-	return req;
+	nvmf_prop_to_sqe(&prop, fctype, &sqe);
+	return remote_submit(r, false, &sqe, NULL, 0, 0, a);
 }
 
 static bool get(const struct property *p)
 {
-	struct host_request req = request(p->offset, 0, NVMF_PROPERTY_GET);
+	struct remote_answer a;
+	int rc = submit(p->page.remote, p->offset, 0, NVMF_PROPERTY_GET, &a);
 	const struct bits *bits = meaning(p->offset);
 	char what[64], offset[16], value[24];
 	struct output o;
 
 	snprintf(what, sizeof(what), "Property Get of %02xh", p->offset);
-	if (!session_exec(p->page.session, 0, &req, what))
+	if (!remote_expect(p->page.remote, rc, &a, false, what))
 		return false;
 	snprintf(offset, sizeof(offset), "0x%02x", p->offset);
-	snprintf(value, sizeof(value), "%llx", (unsigned long long)req.cqe.result);
+	snprintf(value, sizeof(value), "%llx", (unsigned long long)a.result.result);
 	output_init(&o, stdout, p->page.opts.format);
 	output_note(&o, "property: %s (%s), value: %s", offset, name_of(p->offset), value);
 	if (o.format == OUTPUT_JSON) {
@@ -215,18 +217,19 @@ static bool get(const struct property *p)
 		output_string(&o, "value", NULL, value);
 	}
 	if (p->page.human && bits)
-		show_bits(&o, bits, req.cqe.result);
+		show_bits(&o, bits, a.result.result);
 	return output_finish(&o);
 }
 
 static bool set(const struct property *p)
 {
-	struct host_request req = request(p->offset, p->value, NVMF_PROPERTY_SET);
+	struct remote_answer a;
+	int rc = submit(p->page.remote, p->offset, p->value, NVMF_PROPERTY_SET, &a);
 	char what[64], offset[16], value[24];
 	struct output o;
 
 	snprintf(what, sizeof(what), "Property Set of %02xh", p->offset);
-	if (!session_exec(p->page.session, 0, &req, what))
+	if (!remote_expect(p->page.remote, rc, &a, false, what))
 		return false;
 	snprintf(offset, sizeof(offset), "%02x", p->offset);
 	snprintf(value, sizeof(value), "%#08llx", (unsigned long long)p->value);
@@ -244,17 +247,19 @@ static bool set(const struct property *p)
 static bool read_property(const struct property *p, const struct nvme_prop_row *row,
 			  bool *ret_there, uint64_t *ret)
 {
-	struct host_request req = request(row->offset, 0, NVMF_PROPERTY_GET);
+	struct remote_answer a;
+	int rc;
 
 	*ret_there = false;
 	*ret = row->bytes == 8 ? UINT64_MAX : UINT32_MAX;
 	if (!row->fabrics)
 		return true;
-	if (!session_try(p->page.session, 0, &req))
+	rc = submit(p->page.remote, row->offset, 0, NVMF_PROPERTY_GET, &a);
+	if (!remote_await(p->page.remote, rc, &a))
 		return false;
-	*ret_there = !(req.cqe.status & NVME_STATUS_CODE);
+	*ret_there = a.result.error == 0;
 	if (*ret_there)
-		*ret = req.cqe.result;
+		*ret = a.result.result;
 	return true;
 }
 
@@ -302,7 +307,7 @@ static int run(enum verb verb, int argc, char **argv)
 	cli_parse(&argp, verbs[verb].name, argc, argv, &p);
 	if (page_open(&p.page) && work[verb](&p))
 		status = EXIT_OK;
-	session_close(p.page.session);
+	remote_close(p.page.remote);
 	return status;
 }
 

@@ -19,10 +19,11 @@ static const struct argp argp = {
 	.children = nvme_opts_children,
 };
 
-static void prepare(struct host_request *req, const struct blocks *b, uint32_t nsid, void *buf)
+static int submit(struct weft_queue *q, const struct blocks *b, uint32_t nsid,
+		  struct remote_answer *a)
 {
-	(void)buf;
-	host_prepare_verify(req, nsid, b->start_block, b->block_count + 1, b->flags);
+	return weft_queue_verify(q, nsid, b->start_block, b->block_count + 1, b->flags,
+				 remote_answered, a);
 }
 
 int cmd_verify(int argc, char **argv)
@@ -32,7 +33,7 @@ int cmd_verify(int argc, char **argv)
 		.what = "Verify",
 		.success = "NVME Verify Success",
 		.argp = &argp,
-		.prepare = prepare,
+		.submit = submit,
 	};
 
 	return blocks_run(&verb, argc, argv);

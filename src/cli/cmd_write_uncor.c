@@ -18,11 +18,11 @@ static const struct argp argp = {
 	.children = nvme_opts_children,
 };
 
-static void prepare(struct host_request *req, const struct blocks *b, uint32_t nsid, void *buf)
+static int submit(struct weft_queue *q, const struct blocks *b, uint32_t nsid,
+		  struct remote_answer *a)
 {
-	(void)buf;
-	host_prepare_verify(req, nsid, b->start_block, b->block_count + 1, 0);
-	req->sqe.opcode = NVME_IO_WRITE_UNCORRECTABLE;
+	return weft_queue_write_uncorrectable(q, nsid, b->start_block, b->block_count + 1, 0,
+					      remote_answered, a);
 }
 
 int cmd_write_uncor(int argc, char **argv)
@@ -32,7 +32,7 @@ int cmd_write_uncor(int argc, char **argv)
 		.what = "Write Uncorrectable",
 		.success = "NVME Write Uncorrectable Success",
 		.argp = &argp,
-		.prepare = prepare,
+		.submit = submit,
 	};
 
 	return blocks_run(&verb, argc, argv);

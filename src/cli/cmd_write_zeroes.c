@@ -20,11 +20,11 @@ static const struct argp argp = {
 	.children = nvme_opts_children,
 };
 
-static void prepare(struct host_request *req, const struct blocks *b, uint32_t nsid, void *buf)
+static int submit(struct weft_queue *q, const struct blocks *b, uint32_t nsid,
+		  struct remote_answer *a)
 {
-	(void)buf;
-	host_prepare_write_zeroes(req, nsid, b->start_block, b->block_count + 1, false);
-	req->sqe.cdw12 |= b->flags;
+	return weft_queue_write_zeroes(q, nsid, b->start_block, b->block_count + 1, b->flags,
+				       remote_answered, a);
 }
 
 int cmd_write_zeroes(int argc, char **argv)
@@ -34,7 +34,7 @@ int cmd_write_zeroes(int argc, char **argv)
 		.what = "Write Zeroes",
 		.success = "NVME Write Zeroes Success",
 		.argp = &argp,
-		.prepare = prepare,
+		.submit = submit,
 	};
 
 	return blocks_run(&verb, argc, argv);

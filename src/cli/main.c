@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/remote.h"
 #include "cli/session.h"
 
 #define NAME_MAX_LEN 32
@@ -102,6 +103,8 @@ static int run(const char *name, int argc, char **argv, bool help)
 	if (!c)
 		return unknown(name);
 	status = help ? c->run(2, asked) : c->run(argc, argv);
+	if (status == EXIT_FAILED && remote_interrupted())
+		return EXIT_SIGNAL + remote_interrupted();
 	if (status == EXIT_FAILED && session_interrupted())
 		return EXIT_SIGNAL + session_interrupted();
 	return status;

@@ -88,40 +88,43 @@ static void parse_page(struct page *p, int argc, char **argv)
 
 bool page_open(struct page *p)
 {
-	struct session_config config = {
+	struct remote_config config = {
 		.discovery = strcmp(p->opts.uri.nqn, NVMF_DISCOVERY_NQN) == 0,
 	};
 
 	if ((p->raw || p->opts.format == OUTPUT_BINARY) && isatty(STDOUT_FILENO))
 		cli_fail("binary is not written to a terminal; redirect it");
 	else
-		p->session = session_open(&p->opts, &config);
+		p->remote = remote_open(&p->opts, &config);
 	nvme_opts_wipe(&p->opts);
 	p->nsid = p->opts.uri.nsid;
-	p->nqn = p->session ? p->session->nqn : NULL;
-	return p->session;
+	p->nqn = p->remote ? p->remote->info.nqn : NULL;
+	return p->remote;
 }
 
 bool page_identify(struct page *p, enum nvme_cns cns, uint32_t nsid, uint32_t cntid, uint8_t csi,
 		   const char *what)
 {
-	struct host_request req = {0};
+	const struct nvme_sqe sqe = {.opcode = NVME_ADMIN_IDENTIFY,
+				     .nsid = nsid,
+				     .cdw10 = cns | cntid << 16,
+				     .cdw11 = (uint32_t)csi << 24};
+	struct remote_answer a;
+	int rc;
 
-	p->data = p->session->page;
+	p->data = p->remote->page;
 	p->len = NVME_IDENTIFY_LEN;
-	host_prepare_identify(&req, cns, nsid, p->data);
-	req.sqe.cdw10 |= cntid << 16;
-	req.sqe.cdw11 = (uint32_t)csi << 24;
-	return session_exec(p->session, 0, &req, what);
+	rc = remote_submit(p->remote, false, &sqe, p->data, p->len, 0, &a);
+	return remote_expect(p->remote, rc, &a, false, what);
 }
 
 /*
  * What a controller is sure to transfer at a time; of the page of asymmetric access as much as may
  * be, for Linux's target knows no offset there.
  */
-static uint32_t piece_max(const struct session *s, uint8_t lid)
+static uint32_t piece_max(const struct remote *r, uint8_t lid)
 {
-	return lid == NVME_LID_ANA ? max_of(s->host.transfer_max & ~3u, (uint32_t)NVME_IDENTIFY_LEN)
+	return lid == NVME_LID_ANA ? max_of(r->info.transfer_max & ~3u, (uint32_t)NVME_IDENTIFY_LEN)
 				   : NVME_IDENTIFY_LEN;
 }
 
@@ -129,29 +132,27 @@ static uint32_t piece_max(const struct session *s, uint8_t lid)
  * belongs together. */
 bool page_log(struct page *p, const struct nvme_get_log *log, uint32_t nsid)
 {
-	struct session *s = p->session;
+	struct remote *r = p->remote;
 	char what[96];
 
 	snprintf(what, sizeof(what), "Get Log Page %02xh (%s)", log->lid, nvme_log_name(log->lid));
 	p->len = (uint32_t)log->len;
-	p->data = session_alloc(s, p->len);
+	p->data = remote_alloc(r, p->len);
 	if (!p->data)
 		return false;
 	for (uint32_t at = 0; at < p->len;) {
-		uint32_t len = min_of(p->len - at, piece_max(s, log->lid));
+		uint32_t len = min_of(p->len - at, piece_max(r, log->lid));
 		struct nvme_get_log piece = *log;
-		struct host_request req = {
-			.sqe.nsid = nsid,
-			.dir = NVMF_DIR_TO_HOST,
-			.data = p->data + at,
-			.data_len = len,
-		};
+		struct nvme_sqe sqe = {.nsid = nsid};
+		struct remote_answer a;
+		int rc;
 
 		piece.len = len;
 		piece.offset += at;
 		piece.rae |= at + len < p->len;
-		nvme_get_log_to_sqe(&piece, &req.sqe);
-		if (!session_exec(s, 0, &req, what))
+		nvme_get_log_to_sqe(&piece, &sqe);
+		rc = remote_submit(r, false, &sqe, p->data + at, len, 0, &a);
+		if (!remote_expect(r, rc, &a, false, what))
 			return false;
 		at += len;
 	}
@@ -220,6 +221,6 @@ int page_run(const struct page_verb *v, int argc, char **argv)
 	parse_page(&p, argc, argv);
 	if (page_open(&p) && v->fetch(&p) && print(&p))
 		status = EXIT_OK;
-	session_close(p.session);
+	remote_close(p.remote);
 	return status;
 }

@@ -8,7 +8,8 @@
 #ifndef WEFT_CLI_PAGE_H
 #define WEFT_CLI_PAGE_H
 
-#include "cli/session.h"
+#include "cli/remote.h"
+#include "wire/nvme_log.h"
 
 /* Options beside nvme-cli's of a connection. -o binary has each of them. */
 enum page_takes {
@@ -31,7 +32,7 @@ struct page {
 	int csi; /* -1: not said */
 	uint32_t entries, cntid;
 
-	struct session *session;
+	struct remote *remote;
 	const char *nqn;      /* the subsystem's: what nvme-cli has the device's name for */
 	struct nvme_id_ns ns; /* it, where that says how the structure is read */
 	uint32_t nsid;	      /* of the namespace it is about, if it is about one */
@@ -67,12 +68,12 @@ int page_run(const struct page_verb *v, int argc, char **argv);
 	void show_##id(struct output *o, const struct page *p);
 #include "cli/pages.def"
 
-/* Connects, as the options say; false: told. The session is to be closed either way. */
+/* Connects, as the options say; false: told. The remote is to be closed either way. */
 bool page_open(struct page *p) must_use;
-/* Identify; what: for messages. The session's page has it then. */
+/* Identify; what: for messages. The remote's page has it then. */
 bool page_identify(struct page *p, enum nvme_cns cns, uint32_t nsid, uint32_t cntid, uint8_t csi,
 		   const char *what) must_use;
-/* A log page, in pieces that every controller transfers: log->len bytes of the session's memory. */
+/* A log page, in pieces that every controller transfers: log->len bytes of the remote's memory. */
 bool page_log(struct page *p, const struct nvme_get_log *log, uint32_t nsid) must_use;
 
 /* --- what several show ------------------------------------------------------------------------ */

@@ -276,9 +276,9 @@ bool fetch_id_ns(struct page *p)
 {
 	struct nvme_id_ns id;
 
-	p->data = p->session->page;
+	p->data = p->remote->page;
 	p->len = NVME_IDENTIFY_LEN;
-	return session_identify_ns(p->session, &p->nsid, &id);
+	return remote_identify_ns(p->remote, &p->nsid, &id);
 }
 
 static void format_line(struct output *o, const struct page *p, unsigned int i,
@@ -355,7 +355,7 @@ static bool find_nsid(struct page *p)
 {
 	struct nvme_id_ns id;
 
-	return session_identify_ns(p->session, &p->nsid, &id);
+	return remote_identify_ns(p->remote, &p->nsid, &id);
 }
 
 bool fetch_cmdset_ind_id_ns(struct page *p)
@@ -402,7 +402,7 @@ void show_nvm_id_ctrl(struct output *o, const struct page *p)
 
 bool fetch_nvm_id_ns(struct page *p)
 {
-	return session_identify_ns(p->session, &p->nsid, &p->ns) &&
+	return remote_identify_ns(p->remote, &p->nsid, &p->ns) &&
 	       page_identify(p, NVME_CNS_CS_NS, p->nsid, 0, NVME_CSI_NVM,
 			     "Identify Namespace of the NVM command set");
 }

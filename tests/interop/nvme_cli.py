@@ -248,6 +248,7 @@ def refused(s):
     s.verb("get-log", "-i", "2", status=2, says="--log-len")
     s.verb("get-log", "-i", "2", "--log-len", "7", status=2, says="multiple of 4")
     s.verb("admin-passthru", status=2, says="--opcode")
+    s.verb("admin-passthru", "--opcode=0x0c", status=1, says="of its own under way")
     s.verb("admin-passthru", "--opcode=8", "--data-len=8", status=2, says="one way")
     s.verb("list-ns", "--namespace-id", "x", status=2, says="--namespace-id")
 

@@ -156,9 +156,10 @@ static uint32_t rw_flags(unsigned int flags)
 	return (flags & WEFT_FUA ? NVME_RW_FUA : 0) | (flags & WEFT_LIMITED_RETRY ? NVME_RW_LR : 0);
 }
 
-static int check_blocks(const struct weft_queue *q, uint64_t lba, uint32_t blocks)
+/* Where they lie the controller looks at. */
+static int check_blocks(const struct weft_queue *q, uint32_t blocks)
 {
-	if (!q->qid || !blocks || lba > UINT64_MAX - blocks)
+	if (!q->qid || !blocks)
 		return -EINVAL;
 	return blocks > BLOCKS_MAX ? -EMSGSIZE : 0;
 }
@@ -171,7 +172,7 @@ static int transfer(struct weft_queue *q, uint8_t opcode, uint32_t nsid, uint64_
 {
 	struct request *r;
 	uint32_t len;
-	int err = check_blocks(q, lba, blocks);
+	int err = check_blocks(q, blocks);
 
 	if (!err)
 		err = begin(q, done, arg, &r);
@@ -217,7 +218,7 @@ static int of_blocks(struct weft_queue *q, uint8_t opcode, uint32_t nsid, uint64
 		     void *arg)
 {
 	struct request *r;
-	int err = check_blocks(q, lba, blocks);
+	int err = check_blocks(q, blocks);
 
 	if (!err)
 		err = begin(q, done, arg, &r);
@@ -311,7 +312,7 @@ int weft_queue_copy(struct weft_queue *q, uint32_t nsid, uint64_t lba,
 	if (err)
 		return err;
 	for (unsigned int i = 0; i < count; i++) {
-		err = check_blocks(q, ranges[i].lba, ranges[i].blocks);
+		err = check_blocks(q, ranges[i].blocks);
 		if (err)
 			return drop(r, err);
 		v[i] = (struct nvme_copy_range){.slba = ranges[i].lba,
