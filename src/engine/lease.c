@@ -86,6 +86,15 @@ void lease_polls(struct lease *l, uint64_t now)
 	renew(l, now);
 }
 
+void lease_worked(struct lease *l, uint64_t now)
+{
+	if (!l->poll_last)
+		return;
+	l->poll_last = now;
+	if (l->since)
+		set_until(l, now + LEASE_NS);
+}
+
 void lease_polled(struct lease *l)
 {
 	polled(l);

@@ -3,11 +3,11 @@
  * Who receives: callers that poll, one that sleeps on the socket itself (who attends), or the
  * thread. Rules of a shard as functions of the time; shard.h says what they are for.
  *
- * A poller that calls without a pause for spin_ns gets the socket to itself, for a while from its
- * last call; the thread then looks after it. One that let its lease run out, and comes back to
- * send as soon as the thread has received for it, is no good poller: it was waiting for memory to
- * change. The next time it has to go on for twice as long, until it keeps a lease for a while.
- * (One that comes back late, or to poll, was not running: that is no fault.)
+ * A poller that calls without a pause for spin_ns gets the socket to itself, for a while from the
+ * end of its last call; the thread then looks after it. One that let its lease run out, and comes
+ * back to send as soon as the thread has received for it, is no good poller: it was waiting for
+ * memory to change. The next time it has to go on for twice as long, until it keeps a lease for a
+ * while. (One that comes back late, or to poll, was not running: that is no fault.)
  *
  * While a poller has its lease, what it posts may wait for its next call, so that what it posts
  * until then goes along, but for no longer than a tenth of a millisecond while it posts on. At the
@@ -64,6 +64,8 @@ void lease_init(struct lease *);
 void lease_polls(struct lease *, uint64_t now);
 /* One found something: as good a sign that it is there. */
 void lease_polled(struct lease *);
+/* Its call has sent something, and is at it no longer: what that took was no pause of its. */
+void lease_worked(struct lease *, uint64_t now);
 /* Somebody posted. */
 void lease_posts(struct lease *, uint64_t now);
 /* May what was posted wait for the next call? */

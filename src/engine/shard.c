@@ -18,8 +18,12 @@
 
 static bool transmit(struct shard *s, uint64_t now)
 {
+	bool more;
+
 	lease_sent(&s->lease, now);
-	return drive_send(&s->drive, SHARD_TX_MAX, now);
+	more = drive_send(&s->drive, SHARD_TX_MAX, now);
+	lease_worked(&s->lease, time_now_ns());
+	return more;
 }
 
 bool shard_progress(struct shard *s)

@@ -87,6 +87,36 @@ static void posts_between_two_polls_are_no_pause(void **state)
 	assert_false(lease_is_live(&l, now));
 }
 
+/* A window full of long packets takes longer than what counts as a pause. */
+static void what_its_own_sending_takes_is_no_pause_of_a_poller(void **state)
+{
+	struct lease l = new_lease();
+	uint64_t now = poll_for(&l, start, 30 * US);
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		lease_polls(&l, now);
+		assert_true(lease_is_live(&l, now));
+		lease_sent(&l, now);
+		lease_worked(&l, now += 300 * US);
+	}
+	/* However long it was: the caller has only now the chance to call again. */
+	lease_worked(&l, now += 2 * MS);
+	assert_true(lease_is_live(&l, now + 499 * US));
+	assert_false(lease_is_live(&l, now + 500 * US));
+	/* But it makes no poller of one that only posts, and gives back no lease that ended. */
+	l = new_lease();
+	for (int i = 0; i < 20; i++) {
+		lease_posts(&l, now);
+		lease_worked(&l, now += 300 * US);
+	}
+	assert_false(lease_is_live(&l, now));
+	now = poll_for(&l, now, 30 * US);
+	(void)lease_end(&l);
+	lease_worked(&l, now += 10 * US);
+	assert_false(lease_is_live(&l, now));
+}
+
 static void who_goes_to_sleep_ends_the_lease(void **state)
 {
 	struct lease l = new_lease();
@@ -484,6 +514,7 @@ int main(void)
 		cmocka_unit_test(who_polls_without_a_pause_gets_a_lease),
 		cmocka_unit_test(who_looks_now_and_then_gets_none),
 		cmocka_unit_test(posts_between_two_polls_are_no_pause),
+		cmocka_unit_test(what_its_own_sending_takes_is_no_pause_of_a_poller),
 		cmocka_unit_test(who_goes_to_sleep_ends_the_lease),
 		cmocka_unit_test(who_waited_for_memory_must_poll_twice_as_long_the_next_time),
 		cmocka_unit_test(who_comes_back_late_or_to_poll_is_not_punished),
