@@ -143,6 +143,13 @@ int weft_options_set_tls_identity(struct weft_options *o, unsigned int version, 
  * its log by events (weft_options_set_event_fn(); Base 3.1.3.3). Default: no.
  */
 int weft_options_set_persistent(struct weft_options *o, bool persistent);
+/*
+ * TCP: secure channel concatenation (Base 8.13.5.9): the controller connects in plain, host and
+ * controller prove themselves by DH-HMAC-CHAP, and of that comes a key of TLS by which all queues
+ * are connected then. It takes a key of DH-HMAC-CHAP and none of TLS. Not for discovery, which is
+ * plain. Default: it is not done.
+ */
+int weft_options_set_concat(struct weft_options *o, bool concat);
 /* RDMA: of each controller, for data that have to be copied; taken when that first happens. At
  * least 1 MiB, default 16 MiB. Requests that find it used up wait. */
 int weft_options_set_bounce_bytes(struct weft_options *o, size_t bytes);

@@ -66,7 +66,8 @@ static int set_all(struct weft_options *o, const struct nvme_opts *opts)
 	       set_key(o, &opts->ctrl_key, auth_key_format, weft_options_set_dhchap_ctrl_key) ||
 	       weft_options_set_tls(o, by_tls(opts)) ||
 	       weft_options_set_tls_identity(o, opts->tls_way.version, opts->tls_way.compat) ||
-	       set_key(o, &opts->tls_key, auth_tls_key_format, weft_options_set_tls_key);
+	       set_key(o, &opts->tls_key, auth_tls_key_format, weft_options_set_tls_key) ||
+	       weft_options_set_concat(o, tcp && opts->concat);
 }
 
 struct weft_options *host_options(const struct nvme_opts *opts)

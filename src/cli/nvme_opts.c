@@ -19,6 +19,7 @@ enum {
 	KEY_TLS_KEY,
 	KEY_TLS_IDENTITY,
 	KEY_TLS_COMPAT,
+	KEY_CONCAT,
 	KEY_KEYRING,
 	KEY_HDR_DIGEST = 'g',
 	KEY_DATA_DIGEST = 'G',
@@ -95,6 +96,8 @@ static const struct argp_option options[] = {
 	 "By an identity of this version (default 1; older targets know 0 alone)", 3},
 	{"tls-compat", KEY_TLS_COMPAT, NULL, 0,
 	 "With keys derived as older nvme-cli does, that of Debian 13 among others", 3},
+	{"concat", KEY_CONCAT, NULL, 0,
+	 "TCP: have a key of TLS made by authentication, and speak TLS by that", 3},
 	{"keyring", KEY_KEYRING, "NAME", OPTION_HIDDEN, "", 3},
 	{"provider", KEY_PROVIDER, "weft|system", 0,
 	 "Verbs library: weft (default), or system for the machine's own rdma-core", 3},
@@ -136,6 +139,13 @@ static void check_target(const struct nvme_opts *o, struct argp_state *state)
 			   "--hdr-digest and --data-digest are for TCP: nvme+tcp://, -t tcp");
 	if (o->target != NVME_OPTS_OWN && o->tls && strcmp(o->uri.transport, "tcp") != 0)
 		argp_error(state, "--tls is for TCP: nvme+tcp+tls://, -t tcp");
+	if (o->target != NVME_OPTS_OWN && o->concat && strcmp(o->uri.transport, "tcp") != 0)
+		argp_error(state, "--concat is for TCP: nvme+tcp://, -t tcp");
+	if (o->concat && (o->tls || o->uri.tls))
+		argp_error(state, "--concat makes the key of TLS itself: it goes with nvme+tcp://, "
+				  "without --tls and --tls-key");
+	if (o->concat && !o->secret)
+		argp_error(state, "--concat takes a key of DH-HMAC-CHAP: --dhchap-secret=@FILE");
 }
 
 static void take_key(struct argp_state *state, const char *option, enum secret_kind kind,
@@ -266,6 +276,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_TLS_COMPAT:
 		o->tls_way.compat = true;
+		return 0;
+	case KEY_CONCAT:
+		o->concat = true;
 		return 0;
 	case KEY_KEYRING:
 		argp_error(state, "weft looks into no keyring of the kernel's; --tls-key=@FILE "

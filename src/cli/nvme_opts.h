@@ -45,6 +45,7 @@ struct nvme_opts {
 	bool tls;		       /* whatever the URI says */
 	struct auth_key tls_key;       /* of no length: none */
 	struct auth_psk_way tls_way;
+	bool concat; /* a key of TLS is made by authentication */
 };
 
 #define NVME_NAMESPACE_ARGS                                \

@@ -76,7 +76,7 @@ static int read_all(struct serve *s, struct config **ret, struct tls_keys *keys,
 		return error;
 	error = read_config(s, ret, why, room);
 	if (!error) {
-		error = serve_tls_check(keys, *ret, text, sizeof(text));
+		error = serve_tls_check(keys, s->opt.keys.count, *ret, text, sizeof(text));
 		if (error) {
 			snprintf(why, room, "%s: %s", s->opt.config ? s->opt.config : "--listen",
 				 text);

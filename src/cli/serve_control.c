@@ -24,7 +24,7 @@ static const struct config *the_config(void *ctx)
 static int become(void *ctx, struct config *to, size_t *ret_steps, char *why, size_t room)
 {
 	struct serve *s = ctx;
-	int error = serve_tls_check(&s->opt.tls.keys, to, why, room);
+	int error = serve_tls_check(&s->opt.tls.keys, s->opt.keys.count, to, why, room);
 
 	if (!error)
 		error = serve_become(s, to, ret_steps, why, room);

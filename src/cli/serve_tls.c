@@ -221,12 +221,14 @@ static bool any_proves_itself(const struct config *c)
 	return false;
 }
 
-int serve_tls_check(const struct tls_keys *k, const struct config *c, char *why, size_t room)
+int serve_tls_check(const struct tls_keys *k, bool proving, const struct config *c, char *why,
+		    size_t room)
 {
+	proving |= any_proves_itself(c);
 	for (uint32_t i = 0; i < c->port_count && !k->count; i++) {
 		const struct config_port *p = &c->ports[i];
 
-		if (!p->tls || (p->tls == CONFIG_TLS_OFFERED && any_proves_itself(c)))
+		if (!p->tls || (p->tls == CONFIG_TLS_OFFERED && proving))
 			continue;
 		snprintf(why, room,
 			 "port %u (%s port %s) is for TLS, and there is no key of any host: "

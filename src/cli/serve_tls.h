@@ -40,8 +40,9 @@ bool serve_tls_become(struct serve_tls *s, struct tls_keys *next);
 void tls_keys_free(struct tls_keys *k);
 /* As struct target_env has it. */
 bool serve_tls_find(const struct serve_tls *s, const char *hostnqn, struct auth_key *ret);
-/* Whether a configuration can be served with these keys; -EINVAL, and why. */
-int serve_tls_check(const struct tls_keys *k, const struct config *c, char *why,
+/* Whether a configuration can be served with these keys; -EINVAL, and why. proving: there are hosts
+ * that prove themselves besides those that it names. */
+int serve_tls_check(const struct tls_keys *k, bool proving, const struct config *c, char *why,
 		    size_t room) must_use;
 /* Whether any port of it has TLS. */
 bool serve_tls_wanted(const struct config *c);

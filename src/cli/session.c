@@ -199,6 +199,7 @@ static bool fill_config(struct session *s, const struct nvme_opts *opts, struct 
 		.reconnect_delay_ns = opts->reconnect_delay_s * second,
 		.key = opts->key,
 		.ctrl_key = opts->ctrl_key,
+		.concat = opts->concat && strcmp(s->kind->name, "tcp") == 0,
 		.random = secret_random,
 		.changed = changed,
 		.event = event,

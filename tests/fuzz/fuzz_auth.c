@@ -351,8 +351,20 @@ static void h_release(void *t, uint16_t qid, struct host_request *r)
 	(void)t, (void)qid, (void)r;
 }
 
-static const struct host_transport transport = {
-	.open = h_open, .close = h_close, .submit = h_submit, .release = h_release};
+/* Whom it has not believed it makes no channel with, unless it asks for no proof. */
+static int h_secure(void *t, const struct auth_psk *psk)
+{
+	(void)t;
+	must(!host.config.ctrl_key.len);
+	must(!psk || (psk->len == auth_hash_len(psk->hash) && host.state == HOST_SECURE));
+	return 0;
+}
+
+static const struct host_transport transport = {.open = h_open,
+						.close = h_close,
+						.submit = h_submit,
+						.release = h_release,
+						.secure = h_secure};
 
 /* What a controller would say, some bytes changed. */
 static void controller_says(uint8_t *at, size_t room, uint8_t what, uint16_t t_id)
@@ -386,7 +398,7 @@ static void controller_says(uint8_t *at, size_t room, uint8_t what, uint16_t t_i
 	}
 }
 
-static void controller_without_a_key(const uint8_t *data, size_t size)
+static void before_a_controller(const uint8_t *data, size_t size, bool concat, bool proof)
 {
 	struct host_config config = {.subnqn = SUBNQN,
 				     .hostnqn = HOSTNQN,
@@ -395,7 +407,8 @@ static void controller_without_a_key(const uint8_t *data, size_t size)
 				     .shutdown_timeout_ns = NSEC_PER_SEC,
 				     .random = draw,
 				     .key.len = 32,
-				     .ctrl_key.len = 32};
+				     .ctrl_key.len = proof ? 32 : 0,
+				     .concat = concat};
 
 	in = data;
 	in_end = data + size;
@@ -422,12 +435,29 @@ static void controller_without_a_key(const uint8_t *data, size_t size)
 		nvme_cqe_put(&w, &cqe);
 		outstanding = NULL;
 		host_queue_response(&host, 0, capsule, sizeof(capsule), now);
-		must(!host.authenticated);
+		must(!proof || !host.authenticated);
 	}
-	must(host.state == HOST_FAILED);
+	/* Who asks for no proof has a channel with anybody, and has not said more yet. */
+	must(host.state == HOST_FAILED || (!proof && host.state == HOST_SECURE));
+	host_shutdown(&host, now);
 	host_forget(&host);
 	for (size_t i = 0; i < sizeof(host.config.key); i++)
 		must(!((const uint8_t *)&host.config.key)[i]);
+}
+
+static void controller_without_a_key(const uint8_t *data, size_t size)
+{
+	before_a_controller(data, size, false, true);
+}
+
+static void channel_without_a_key(const uint8_t *data, size_t size)
+{
+	before_a_controller(data, size, true, true);
+}
+
+static void channel_with_anybody(const uint8_t *data, size_t size)
+{
+	before_a_controller(data, size, true, false);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -441,6 +471,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		host_without_a_key,
 		controller_without_a_key,
 		identity_text,
+		channel_without_a_key,
+		channel_with_anybody,
 	};
 
 	drawn = 1;

@@ -181,6 +181,33 @@ def with_dhchap(a):
     a.fails("DH-HMAC-CHAP.*there is no key", a.uri(), "--tls-key", "@" + a.tls)
 
 
+def concatenated(a):
+    """Who proves himself by DH-HMAC-CHAP where TLS is not required has a key made of that: weft's host, and one that
+    has nothing of weft's."""
+    server = a.up(a.image, "--nqn", NQN, *a.listen(optional=True), *a.listen(tls=False, port=4421),
+                  "--dhchap-secret", f"{HOST}={a.key}", "--dhchap-ctrl-secret", f"{HOST}={a.ctrl}")
+    ours, both = ("-S", "@" + a.key, "--concat"), ("-S", "@" + a.key, "-C", "@" + a.ctrl, "--concat")
+    for options in (ours, both, (*both, "-g", "-G")):
+        a.copies(a.plain_uri(), *options)
+    if server.output().count("by TLS") != 3:
+        raise AssertionError(f"not by TLS: {server.output()[-500:]}")
+    a.copies(a.plain_uri(), "-S", "@" + a.key)
+    a.fails("no key of TLS", a.plain_uri(4421), *ours)
+    a.fails("does not take", a.plain_uri(), "-S", "@" + a.wrong, "--concat")
+    a.fails("controller's key", a.plain_uri(), "-S", "@" + a.key, "-C", "@" + a.wrong, "--concat")
+    a.fails("no key of this host", a.plain_uri(), *ours, name=OTHER)
+    other = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "concat_host.py"),
+             a.hosts[0].address, str(PORT), HOST, NQN, a.key]
+    r = a.hosts[-1].run(*other, timeout=30)
+    want = ["plain: status 0x0, proof demanded", "authenticated", "without TLS: authentication required",
+            "by TLS: status 0x0, nothing demanded", "another digest: not let in", "another key: not let in"]
+    if r.returncode or r.stdout.splitlines() != want:
+        raise AssertionError(f"the other host: {r.stdout}{r.stderr[-500:]}")
+    r = a.hosts[-1].run(*other, "null", timeout=30)
+    if "failure 3" not in r.stderr or not server.says("secure channel concatenation mismatch"):
+        raise AssertionError(f"of the NULL group: {r.stdout}{r.stderr[-500:]}")
+
+
 def configured(a):
     """A port's TLS and keys of a file change in place at SIGHUP; connections that stay are not touched."""
     def save(tls, treq=None):
@@ -286,6 +313,9 @@ def wrong_use(a):
     run(2, "--tls is for TCP", "id-ctrl", a.uri().replace("tcp+tls", "rdma"), "--tls-key", ours)
     run(2, "no target", "id-ctrl", a.uri().replace("tcp+tls", "rdma+tls"), "--tls-key", ours)
     run(2, "keyring", "id-ctrl", a.uri(), "--keyring", ".nvme")
+    run(2, "--concat takes a key of DH-HMAC-CHAP", "id-ctrl", a.plain_uri(), "--concat")
+    run(2, "--concat is for TCP", "id-ctrl", a.plain_uri().replace("tcp", "rdma"), "--concat", "-S", "@" + a.key)
+    run(2, "without --tls", "id-ctrl", a.plain_uri(), "--concat", "-S", "@" + a.key, "--tls-key", ours)
     run(2, "tls-key.*check sum", "id-ctrl", a.uri(), "--tls-key", ours.replace("VRL", "VRM"))
     tls = ("-l", "tcp+tls://127.0.0.1")
     run(1, "--listen: port 1 .*TLS.*no key of any host: --tls-key", "serve", a.image, *tls)
@@ -309,7 +339,7 @@ def main():
     args = p.parse_args()
     lab.enter()
     a = Tls(args)
-    for case in (required, offered, strangers, with_dhchap, configured, unreadable, wrong_use):
+    for case in (required, offered, strangers, with_dhchap, concatenated, configured, unreadable, wrong_use):
         if args.only in case.__name__:
             a.report.prove_and_end(case.__name__.replace("_", " "), a, lambda case=case: case(a))
     a.report.everything_ends(a.hosts)

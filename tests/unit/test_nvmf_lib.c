@@ -188,6 +188,21 @@ static void options_say_what_is_wrong_with_them(void **state)
 	assert_int_equal(weft_options_set_digests(x, false, false), 0);
 	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
 	assert_non_null(strstr(weft_options_error(x), "TLS is for TCP"));
+	assert_int_equal(weft_options_set_concat(x, true), 0);
+	assert_int_equal(weft_options_set_transport(x, "tcp"), 0);
+	assert_int_equal(
+		weft_options_set_tls_key(x, "NVMeTLSkey-1:01:"
+					    "VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:"),
+		0);
+	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
+	assert_non_null(strstr(weft_options_error(x), "no key that is set"));
+	assert_int_equal(weft_options_set_tls_key(x, NULL), 0);
+	assert_int_equal(weft_options_set_tls(x, false), 0);
+	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
+	assert_non_null(strstr(weft_options_error(x), "takes a DH-HMAC-CHAP key"));
+	assert_int_equal(weft_options_set_transport(x, "rdma"), 0);
+	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
+	assert_non_null(strstr(weft_options_error(x), "it is for TCP"));
 	weft_options_destroy(x);
 	weft_options_destroy(NULL);
 	assert_null(c);

@@ -2,7 +2,8 @@
 /*
  * What a command does whatever it travels by: our host and our target, both in this process, over
  * each transport by the same cases.
- * Argument: loop, rdma, tcp, tcp-digests, tcp-tls, or tcp-tls-digests.
+ * Argument: loop, rdma, tcp, tcp-digests, tcp-tls, tcp-tls-digests, or tcp-concat: this by TLS and
+ * a key that comes of authentication, in the cases that have to do with that.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,12 +26,13 @@
 #include "store/store.h"
 
 #define NQN	 "nqn.2026-11.io.example:disk"
+#define HOSTNQN	 "nqn.2026-11.io.example:host" /* plain_host()'s */
 #define PATIENCE (10 * NSEC_PER_SEC)
 
 enum { IO_QUEUES = 2, IO_ENTRIES = 16, BLOCKS = 8192, DATA_MAX = 1 << 20 };
 
 static const struct nvmf_transport *kind;
-static bool digests, tls;
+static bool digests, tls, concat;
 
 struct slow_store { /* keeps operations until told */
 	struct store store;
@@ -125,8 +127,6 @@ static void on_event(void *arg, uint32_t result)
 	bed.events++;
 }
 
-#define TLS_HOST "nqn.2026-11.io.example:host" /* plain_host()'s */
-
 /* Of one host, for one subsystem as for another. */
 static struct auth_key tls_key = {.hash = NVMF_AUTH_SHA384, .len = 48, .key = "secret"};
 
@@ -134,7 +134,7 @@ static bool find_tls_key(void *ctx, const char *hostnqn, struct auth_key *ret)
 {
 	(void)ctx;
 	*ret = tls_key;
-	return strcmp(hostnqn, TLS_HOST) == 0;
+	return strcmp(hostnqn, HOSTNQN) == 0;
 }
 
 static void create_host(const char *subnqn)
@@ -152,13 +152,52 @@ static void create_host(const char *subnqn)
 	char why[256] = "";
 
 	if (tls) {
-		assert_true(auth_psk_derive(&tls_key, way, TLS_HOST, subnqn, &psk));
+		assert_true(auth_psk_derive(&tls_key, way, HOSTNQN, subnqn, &psk));
 		where.tls = &psk;
 	}
 	bed.here = kind->host_create(&where, why, sizeof(why));
 	assert_non_null(bed.here);
 	bed.here->ops->attach(bed.here, &bed.host);
 	assert_int_equal(bed.here->ops->add_memory(bed.here, &mem, sizeof(mem)), 0);
+}
+
+#define KEY	  "DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
+#define OTHER_KEY "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
+
+static struct target_host known;
+
+static void random_bytes(void *ctx, void *p, size_t len)
+{
+	(void)ctx;
+	assert_int_equal(getrandom(p, len, 0), len);
+}
+
+static struct auth_key key_of(const char *text)
+{
+	struct auth_key k;
+	const char *why;
+
+	assert_int_equal(auth_key_parse(text, &k, &why), 0);
+	return k;
+}
+
+/* Both sides have both keys. */
+static void with_keys(void)
+{
+	if (bed.config.key.len)
+		return;
+	known = (struct target_host){
+		.nqn = HOSTNQN, .key = key_of(KEY), .ctrl_key = key_of(OTHER_KEY)};
+	bed.target.env.random = bed.config.random = random_bytes;
+	bed.config.key = known.key;
+	bed.config.ctrl_key = known.ctrl_key;
+	assert_int_equal(target_host_add(&bed.target, &known), 0);
+}
+
+static void secure(enum target_tls how)
+{
+	target_port_secure(&bed.target, list_entry(bed.target.ports.prev, struct target_port, link),
+			   how);
 }
 
 static int set_up(void **state)
@@ -187,13 +226,14 @@ static int set_up(void **state)
 		return -1;
 	}
 	bed.target.env.tls_key = find_tls_key;
-	if (tls)
-		target_port_secure(&bed.target,
-				   list_entry(bed.target.ports.prev, struct target_port, link),
-				   TARGET_TLS_REQUIRED);
+	secure(tls ? TARGET_TLS_REQUIRED : concat ? TARGET_TLS_OFFERED : TARGET_TLS_NONE);
 	create_host(NQN);
 	bed.config = plain_host(NQN, IO_QUEUES, IO_ENTRIES);
 	bed.config.event = on_event;
+	if (concat) {
+		with_keys();
+		bed.config.concat = true;
+	}
 	return 0;
 }
 
@@ -888,38 +928,6 @@ static void who_may_not_connect_is_told(void **state)
 /* --- who may in ---------------------------------------------------------------------------------
  */
 
-#define HOSTNQN	  "nqn.2026-11.io.example:host" /* plain_host()'s */
-#define KEY	  "DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
-#define OTHER_KEY "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:"
-
-static struct target_host known;
-
-static void random_bytes(void *ctx, void *p, size_t len)
-{
-	(void)ctx;
-	assert_int_equal(getrandom(p, len, 0), len);
-}
-
-static struct auth_key key_of(const char *text)
-{
-	struct auth_key k;
-	const char *why;
-
-	assert_int_equal(auth_key_parse(text, &k, &why), 0);
-	return k;
-}
-
-/* Both sides have both keys. */
-static void with_keys(void)
-{
-	known = (struct target_host){
-		.nqn = HOSTNQN, .key = key_of(KEY), .ctrl_key = key_of(OTHER_KEY)};
-	bed.target.env.random = bed.config.random = random_bytes;
-	bed.config.key = known.key;
-	bed.config.ctrl_key = known.ctrl_key;
-	assert_int_equal(target_host_add(&bed.target, &known), 0);
-}
-
 static const char *failed_for(void)
 {
 	begin();
@@ -1028,8 +1036,163 @@ static void a_host_that_shuts_down_meanwhile_does(void **state)
 	turn_until(bed.host.state == HOST_CLOSED);
 }
 
+/* --- by a channel that authentication secures ---------------------------------------------------
+ */
+
+/* All of its queues are by TLS, and as many authentications there were. */
+static void assert_secured(unsigned int authentications)
+{
+	const struct target_ctrl *c = list_entry(bed.subsys.ctrls.next, struct target_ctrl, link);
+
+	assert_true(bed.host.secured && bed.host.authenticated);
+	assert_true(list_is_single(&bed.subsys.ctrls));
+	for (int i = 0; i <= IO_QUEUES; i++)
+		assert_true(c->queues[i]->secure && c->queues[i]->psk);
+	assert_int_equal(bed.target.counters->authentications, authentications);
+	for (size_t i = 0; i < sizeof(bed.host.auth.psk); i++)
+		assert_int_equal(((const uint8_t *)&bed.host.auth.psk)[i], 0);
+}
+
+static void all_queues_go_by_the_key_that_one_has_made(void **state)
+{
+	(void)state;
+	bring_up();
+	assert_secured(1);
+	fill(mem.out, 65536, 3);
+	assert_int_equal(do_write(0, mem.out, 65536), NVME_SC_SUCCESS);
+	assert_int_equal(do_read(0, mem.in, 65536), NVME_SC_SUCCESS);
+	assert_memory_equal(mem.in, mem.out, 65536);
+	host_shutdown(&bed.host, time_now_ns());
+	turn_until(bed.host.state == HOST_CLOSED);
+	turn_until(list_empty(&bed.target.psks));
+}
+
+static void a_host_that_asks_for_no_proof_has_its_channel_too(void **state)
+{
+	(void)state;
+	bed.config.ctrl_key.len = 0;
+	bring_up();
+	assert_secured(1);
+}
+
+static void the_longest_hash_and_group_make_a_key(void **state)
+{
+	(void)state;
+	known.hash = NVMF_AUTH_SHA384;
+	known.dhgroup = NVMF_AUTH_DH_8192;
+	bring_up();
+	assert_secured(1);
+}
+
+static void after_a_loss_another_key_is_made(void **state)
+{
+	(void)state;
+	bed.config.reconnect_delay_ns = NSEC_PER_MSEC;
+	bed.config.loss_timeout_ns = PATIENCE;
+	bring_up();
+	for (unsigned int i = 2; i <= 3; i++) {
+		host_reset(&bed.host, time_now_ns());
+		assert_false(bed.host.secured);
+		turn_until(bed.host.state == HOST_LIVE && list_is_single(&bed.subsys.ctrls));
+		assert_secured(i);
+	}
+}
+
+static void a_live_host_has_its_key_replaced(void **state)
+{
+	(void)state;
+	bring_up();
+	for (unsigned int i = 2; i <= 3; i++) {
+		assert_int_equal(host_authenticate(&bed.host, time_now_ns()), 0);
+		turn_until(!bed.host.auth.again);
+		assert_secured(i);
+		assert_int_equal(do_read(0, mem.in, 4096), NVME_SC_SUCCESS);
+	}
+}
+
+static void where_no_tls_is_spoken_a_host_that_wants_it_does_not_stay(void **state)
+{
+	(void)state;
+	secure(TARGET_TLS_NONE);
+	assert_non_null(strstr(failed_for(), "no key of TLS"));
+	assert_int_equal(bed.host.failure.state, HOST_AUTHENTICATE);
+}
+
+static void what_makes_no_key_is_not_agreed_on(void **state)
+{
+	(void)state;
+	known.hash = NVMF_AUTH_SHA512;
+	assert_non_null(strstr(failed_for(), "hash"));
+}
+
+/* As if the target had begun anew. */
+static void forget_its_key(void *arg, enum host_state from, enum host_state to, uint64_t now_ns)
+{
+	(void)arg;
+	(void)from;
+	(void)now_ns;
+	if (to == HOST_SECURE)
+		target_host_remove(&bed.target, &known);
+}
+
+static void a_key_that_the_target_does_not_know_is_no_key(void **state)
+{
+	(void)state;
+	bed.config.changed = forget_its_key;
+	begin();
+	turn_until(bed.host.state == HOST_FAILED);
+	assert_int_equal(bed.host.failure.kind, HOST_FAIL_OPEN);
+	assert_non_null(strstr(bed.here->ops->error(bed.here), "TLS fails"));
+	assert_non_null(strstr(bed.here->ops->error(bed.here), "made by authentication"));
+}
+
+static void discovery_is_plain(void **state)
+{
+	(void)state;
+	bed.here->ops->destroy(bed.here);
+	create_host(NVMF_DISCOVERY_NQN);
+	strcpy(bed.config.subnqn, NVMF_DISCOVERY_NQN);
+	bring_up();
+	assert_false(bed.host.secured);
+	assert_int_equal(bed.target.counters->authentications, 0);
+}
+
+static void it_takes_a_key_and_a_transport_that_has_tls(void **state)
+{
+	struct host_transport none = *bed.here->ops->queues;
+
+	(void)state;
+	bed.config.key.len = bed.config.ctrl_key.len = 0;
+	assert_int_equal(host_init(&bed.host, &bed.config, bed.here->ops->queues, bed.here,
+				   bed.queues, bed.places, mem.scratch),
+			 -EINVAL);
+	bed.config.key = known.key;
+	none.secure = NULL;
+	assert_int_equal(host_init(&bed.host, &bed.config, &none, bed.here, bed.queues, bed.places,
+				   mem.scratch),
+			 -EINVAL);
+}
+
 int main(int argc, char **argv)
 {
+	const struct CMUnitTest of_concatenation[] = {
+		BED_TEST(all_queues_go_by_the_key_that_one_has_made),
+		BED_TEST(a_host_that_asks_for_no_proof_has_its_channel_too),
+		BED_TEST(the_longest_hash_and_group_make_a_key),
+		BED_TEST(after_a_loss_another_key_is_made),
+		BED_TEST(a_live_host_has_its_key_replaced),
+		BED_TEST(where_no_tls_is_spoken_a_host_that_wants_it_does_not_stay),
+		BED_TEST(what_makes_no_key_is_not_agreed_on),
+		BED_TEST(a_key_that_the_target_does_not_know_is_no_key),
+		BED_TEST(discovery_is_plain),
+		BED_TEST(it_takes_a_key_and_a_transport_that_has_tls),
+		BED_TEST(events_come_when_they_happen),
+		BED_TEST(after_a_reset_commands_go_on),
+		BED_TEST(a_controller_is_shut_down_in_order),
+		BED_TEST(when_the_target_ends_hosts_are_told),
+		BED_TEST(who_has_no_key_or_another_is_not_let_in),
+		BED_TEST(a_target_with_another_key_is_not_trusted),
+	};
 	const struct CMUnitTest tests[] = {
 		BED_TEST(hosts_are_told_what_there_is),
 		BED_TEST(what_is_written_is_read),
@@ -1068,6 +1231,7 @@ int main(int argc, char **argv)
 
 	tls = strncmp(name, "tcp-tls", 7) == 0;
 	digests = strstr(name, "-digests");
+	concat = strcmp(name, "tcp-concat") == 0;
 	if (strcmp(name, "loop") == 0)
 		kind = &loop_transport;
 	else if (strcmp(name, "rdma") == 0)
@@ -1075,9 +1239,10 @@ int main(int argc, char **argv)
 	else if (strncmp(name, "tcp", 3) == 0)
 		kind = &tcp_transport;
 	else {
-		print_error("usage: %s loop|rdma|tcp[-tls][-digests]\n", argv[0]);
+		print_error("usage: %s loop|rdma|tcp[-tls][-digests]|tcp-concat\n", argv[0]);
 		return 2;
 	}
 	netns_enter();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return concat ? cmocka_run_group_tests(of_concatenation, NULL, NULL)
+		      : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,9 @@
  *	Negotiate, (fetch) Challenge, Reply, (fetch) Success1 [, Success2]
  *
  * All that a challenge leaves to be remembered is the response that the controller has to give to
- * ours: keys, DH exponents and secrets are wiped before the reply is sent.
+ * ours, and the key of TLS that is to come of both challenges, where one is (secure channel
+ * concatenation, section 8.13.5.9): keys, DH exponents and secrets are wiped before the reply is
+ * sent.
  */
 #include <assert.h>
 #include <string.h>
@@ -52,24 +54,41 @@ static enum host_auth_next fail(struct host *h, enum nvmf_auth_failure failure, 
 		.t_id = h->auth.t_id, .reason = NVMF_AUTH_REASON_FAILED, .explanation = failure};
 	struct wcursor w = writer(h);
 
+	auth_wipe(&h->auth.psk, sizeof(h->auth.psk));
 	h->auth.why = why;
 	nvmf_auth_failure_put(&w, NVMF_AUTH_FAILURE2, &f);
 	return say(h, &w, HOST_AUTH_SENT_FAILURE2);
 }
 
-enum host_auth_next host_auth_begin(struct host *h)
+/* What is to come of a transaction; a live association that has a key may have it replaced. */
+static uint8_t concatenation(const struct host *h, uint16_t qid)
 {
+	if (!h->config.concat || h->discovery || qid)
+		return NVMF_AUTH_NOSC;
+	if (!h->secured)
+		return NVMF_AUTH_NEWTLSPSK;
+	return h->auth.again ? NVMF_AUTH_REPLACETLSPSK : NVMF_AUTH_NOSC;
+}
+
+enum host_auth_next host_auth_begin(struct host *h, uint16_t qid)
+{
+	static const uint8_t dhgroups[] = {NVMF_AUTH_DH_NULL, NVMF_AUTH_DH_2048, NVMF_AUTH_DH_3072,
+					   NVMF_AUTH_DH_4096, NVMF_AUTH_DH_6144, NVMF_AUTH_DH_8192};
+	const uint8_t sc_c = concatenation(h, qid);
 	struct nvmf_auth_negotiate n = {
 		.t_id = ++h->auth.last_t_id,
-		.halen = 3,
-		.dhlen = 6,
+		.sc_c = sc_c,
+		/* No cipher suite has SHA-512, and of the NULL group comes no secret. */
+		.halen = sc_c ? 2 : 3,
+		.dhlen = sc_c ? 5 : 6,
 		.hashes = {NVMF_AUTH_SHA256, NVMF_AUTH_SHA384, NVMF_AUTH_SHA512},
-		.dhgroups = {NVMF_AUTH_DH_NULL, NVMF_AUTH_DH_2048, NVMF_AUTH_DH_3072,
-			     NVMF_AUTH_DH_4096, NVMF_AUTH_DH_6144, NVMF_AUTH_DH_8192},
 	};
 	struct wcursor w = writer(h);
 
+	memcpy(n.dhgroups, dhgroups + sizeof(dhgroups) - n.dhlen, n.dhlen);
 	h->auth.t_id = n.t_id;
+	h->auth.sc_c = sc_c;
+	h->auth.psk.len = 0;
 	h->auth.why = NULL;
 	nvmf_auth_negotiate_put(&w, &n);
 	return say(h, &w, HOST_AUTH_SENT_NEGOTIATE);
@@ -92,6 +111,7 @@ static enum host_auth_next reply(struct host *h, const struct nvmf_auth_challeng
 {
 	struct auth_round round = {.hash = ch->hash,
 				   .t_id = ch->t_id,
+				   .sc_c = h->auth.sc_c,
 				   .hostnqn = h->config.hostnqn,
 				   .subnqn = h->config.subnqn,
 				   .secret = s->secret,
@@ -114,17 +134,22 @@ static enum host_auth_next reply(struct host *h, const struct nvmf_auth_challeng
 	}
 	if (!auth_host_response(&round, &h->config.key, ch->cval, ch->seqnum, s->response))
 		goto broken;
-	if (h->config.ctrl_key.len) {
+	if (h->config.ctrl_key.len || h->auth.sc_c) {
 		draw(h, ours, ch->hl);
+		re.cvalid = true;
+		re.cval = ours;
+	}
+	if (h->config.ctrl_key.len) {
 		do
 			draw(h, &re.seqnum, sizeof(re.seqnum));
 		while (!re.seqnum); /* 0 would say that we do not ask */
-		re.cvalid = true;
-		re.cval = ours;
 		if (!auth_ctrl_response(&round, &h->config.ctrl_key, ours, re.seqnum,
 					h->auth.expected))
 			goto broken;
 	}
+	if (h->auth.sc_c && !auth_psk_generate(ch->hash, s->secret, ch->dhvlen, ch->cval, ours,
+					       h->config.hostnqn, h->config.subnqn, &h->auth.psk))
+		goto broken;
 	/* The challenge lies where the reply is written; it is not needed any more. */
 	h->auth.hl = ch->hl;
 	nvmf_auth_reply_put(&w, &re);
@@ -142,9 +167,10 @@ static enum host_auth_next take_challenge(struct host *h, struct cursor *c)
 	nvmf_auth_challenge_get(c, &ch);
 	if (c->overrun)
 		return fail(h, NVMF_AUTH_INCORRECT_PAYLOAD, "its challenge is cut short");
-	if (!auth_hash_len(ch.hash) || ch.hl != auth_hash_len(ch.hash))
+	if (!auth_hash_len(ch.hash) || ch.hl != auth_hash_len(ch.hash) ||
+	    (h->auth.sc_c && ch.hash == NVMF_AUTH_SHA512))
 		return fail(h, NVMF_AUTH_HASH_UNUSABLE, "it wants a hash that was not offered");
-	if (!auth_dhgroup_known(ch.dhgroup))
+	if (!auth_dhgroup_known(ch.dhgroup) || (h->auth.sc_c && ch.dhgroup == NVMF_AUTH_DH_NULL))
 		return fail(h, NVMF_AUTH_DHGROUP_UNUSABLE,
 			    "it wants a DH group that was not offered");
 	if (ch.dhvlen != auth_dh_len(ch.dhgroup))
@@ -184,6 +210,9 @@ static const char *refusal(uint8_t explanation)
 		return "it does not take this host's key, or has none to prove itself by";
 	case NVMF_AUTH_NOT_USABLE:
 		return "it has no key of this host's";
+	case NVMF_AUTH_CONCAT_MISMATCH:
+		return "it makes no key of TLS (secure channel concatenation): none is spoken "
+		       "where this host has come to";
 	default:
 		return nvmf_auth_failure_name(explanation);
 	}

@@ -21,7 +21,8 @@ int host_init(struct host *h, const struct host_config *config,
 	     (config->io_entries < 2 || config->io_entries > HOST_ENTRIES_MAX)) ||
 	    strnlen(config->subnqn, NVME_NQN_LEN) > NVME_NQN_MAX ||
 	    strnlen(config->hostnqn, NVME_NQN_LEN) > NVME_NQN_MAX ||
-	    (config->ctrl_key.len && !config->key.len) || (config->key.len && !config->random))
+	    ((config->ctrl_key.len || config->concat) && !config->key.len) ||
+	    (config->key.len && !config->random) || (config->concat && !transport->secure))
 		return -EINVAL;
 	*h = (struct host){
 		.config = *config,
@@ -92,6 +93,11 @@ static void handle_loss(struct host *h, uint64_t now_ns)
 	h->auth.again = h->authenticated = false;
 	h->keep_alive_due_ns = UINT64_MAX;
 	host_close_queues(h, 0);
+	auth_wipe(&h->auth.psk, sizeof(h->auth.psk));
+	if (h->secured) {
+		h->secured = false;
+		(void)h->transport->secure(h->transport_arg, NULL);
+	}
 	if (h->state == HOST_SHUTDOWN || h->state == HOST_SHUTDOWN_WAIT) {
 		host_set_state(h, HOST_CLOSED, now_ns);
 		queues_drain(h, 0, false, -ECANCELED, now_ns);
@@ -183,6 +189,9 @@ static void state_tick(struct host *h, uint64_t now_ns)
 	switch (h->state) {
 	case HOST_WAIT_READY:
 		host_lose_for(h, HOST_FAIL_NOT_READY, 0, NULL);
+		break;
+	case HOST_SECURE:
+		steps_bring_up(h, now_ns);
 		break;
 	case HOST_WAITING:
 		if (now_ns < h->loss_deadline_ns)

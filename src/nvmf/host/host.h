@@ -16,6 +16,8 @@
  *	OPENING		the transport connects the admin queue
  *	CONNECT..SET_QUEUES	one bring-up command each is outstanding on the admin queue;
  *			AUTHENTICATE is a few, where the controller or the caller demands it
+ *	SECURE		where a key of TLS was to come of that: the connection is closed, and the
+ *			next begins at OPENING, by TLS and that key, as do all of the association
  *	IO_CONNECT	I/O queues are opened and connected, side by side
  *	LIVE		requests are sent; keep-alive runs, an event request is outstanding
  *	WAITING		after a lost connection, until the next attempt; requests wait
@@ -40,6 +42,7 @@
 #include "base/handles.h"
 #include "base/pieces.h"
 #include "nvmf/auth/key.h"
+#include "nvmf/auth/psk.h"
 #include "nvmf/common/command.h"
 #include "wire/nvme.h"
 #include "wire/nvme_fabrics.h"
@@ -60,6 +63,7 @@ enum host_state {
 	HOST_OPENING,
 	HOST_CONNECT,
 	HOST_AUTHENTICATE,
+	HOST_SECURE,
 	HOST_READ_CAP,
 	HOST_READ_VS,
 	HOST_ENABLE,
@@ -145,6 +149,9 @@ struct host_transport {
 	/* The request is over, with req->cqe: its memory is the caller's again. Called once for
 	 * each successful submit, unless the queue is closed before. */
 	void (*release)(void *t, uint16_t qid, struct host_request *req);
+	/* Connections that are opened from now on are by TLS and this key, which is copied; or,
+	 * NULL, plain again. -errno: there is no TLS. May be NULL: it has none. */
+	int (*secure)(void *t, const struct auth_psk *psk);
 	uint32_t transfer_max; /* bytes of one command's data; 0: no limit of its own */
 	bool keyed;	       /* the controller must take keyed SGLs */
 	bool no_sq_flow;       /* do without SQ head pointers: there may be no response */
@@ -179,6 +186,9 @@ struct host_config {
 	 * and be it that it demands nothing of us. random, for these: bytes that nobody can guess.
 	 */
 	struct auth_key key, ctrl_key;
+	/* Secure channel concatenation: a key of TLS is made by authentication, and all goes by
+	 * that; but discovery, for which nobody proves anything. */
+	bool concat;
 	void (*random)(void *arg, void *p, size_t len);
 };
 
@@ -216,7 +226,8 @@ struct host_auth {
 	enum host_auth_step step;
 	uint32_t len; /* bytes to be sent or fetched */
 	uint16_t t_id, last_t_id;
-	uint8_t hl;
+	uint8_t hl, sc_c;
+	struct auth_psk psk;		      /* that comes of it, if one does */
 	uint8_t expected[NVMF_AUTH_HASH_MAX]; /* the controller's response */
 	const char *why;		      /* it fails: static */
 	bool again;			      /* of a live admin queue */
@@ -235,6 +246,7 @@ struct host {
 	uint32_t capsule_max;  /* bytes of data in an I/O capsule: IOCCSZ */
 	uint32_t reconnects;   /* so far */
 	bool authenticated;    /* this association is, by DH-HMAC-CHAP */
+	bool secured;	       /* its connections are by TLS, and a key that came of that */
 
 	/* The host's own. */
 	struct host_counters *counters, own_counters;
@@ -262,7 +274,8 @@ struct host {
  * queues: 1 + config->io_queues entries. places: HOST_ADMIN_ENTRIES + io_queues * io_entries.
  * scratch: HOST_SCRATCH_LEN bytes in memory the transport knows. All stay the caller's and
  * outlive the host. -EINVAL for a configuration beyond the limits above, a key of the controller's
- * without one of the host's, or keys without randomness. The keys are copied: host_forget() wipes
+ * or concatenation without one of the host's, keys without randomness, or concatenation where the
+ * transport has no TLS. The keys are copied: host_forget() wipes
  * them, when the host is done with.
  */
 int host_init(struct host *h, const struct host_config *config,

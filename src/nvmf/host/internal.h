@@ -64,7 +64,7 @@ enum host_auth_next {
 };
 
 uint8_t *host_auth_message(struct host *h);
-enum host_auth_next host_auth_begin(struct host *h);
+enum host_auth_next host_auth_begin(struct host *h, uint16_t qid);
 /* What was to be sent is, what was to be fetched is there. */
 enum host_auth_next host_auth_go_on(struct host *h);
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "nvmf/auth/hash.h"
 #include "nvmf/host/internal.h"
 #include "wire/nvme_auth.h"
 #include "wire/nvme_log.h"
@@ -139,19 +140,21 @@ static void send_connect(struct host *h, uint16_t qid, uint64_t now_ns)
 	send(h, qid, &sqe, NVMF_DIR_TO_CTRL, NVMF_CONNECT_DATA_LEN, now_ns);
 }
 
-/* A controller that is to prove itself does so whether or not it asks us to. */
+/* A controller that is to prove itself does so whether or not it asks us to; by a key that came of
+ * that, it has. */
 static bool take_connect(struct host *h, uint16_t qid, const struct nvme_cqe *cqe, uint64_t now_ns)
 {
-	bool demanded = NVMF_CONNECT_ATR(cqe->result);
+	const bool demanded = NVMF_CONNECT_ATR(cqe->result);
+	const bool wanted = h->config.ctrl_key.len || h->config.concat;
 	const char *why = NULL;
 
 	(void)now_ns;
 	if (qid == 0)
 		h->cntlid = NVMF_CONNECT_CNTLID(cqe->result);
-	h->queues[qid].authenticate = demanded || (h->config.ctrl_key.len && !h->discovery);
-	if (NVMF_CONNECT_ASCR(cqe->result))
-		why = "it demands a secure channel (TLS) after authentication, which weft does not "
-		      "have";
+	h->queues[qid].authenticate = demanded || (wanted && !h->discovery && !h->secured);
+	if (NVMF_CONNECT_ASCR(cqe->result) && !h->config.concat)
+		why = "it demands a channel that authentication secures (secure channel "
+		      "concatenation), which was not asked for";
 	else if (demanded && !h->config.key.len)
 		why = "it demands in-band authentication (DH-HMAC-CHAP), and there is no key for "
 		      "it";
@@ -204,7 +207,7 @@ static bool must_authenticate(const struct host *h, uint16_t qid)
 
 static void begin_auth(struct host *h, uint16_t qid, uint64_t now_ns)
 {
-	(void)authenticate_next(h, qid, host_auth_begin(h), now_ns);
+	(void)authenticate_next(h, qid, host_auth_begin(h, qid), now_ns);
 }
 
 static bool go_on_with_auth(struct host *h, uint16_t qid, const struct nvme_cqe *cqe,
@@ -212,6 +215,34 @@ static bool go_on_with_auth(struct host *h, uint16_t qid, const struct nvme_cqe 
 {
 	(void)cqe;
 	return authenticate_next(h, qid, host_auth_go_on(h), now_ns);
+}
+
+/* The key that came of it is for connections to come. */
+static bool use_psk(struct host *h)
+{
+	int error = h->transport->secure(h->transport_arg, &h->auth.psk);
+
+	auth_wipe(&h->auth.psk, sizeof(h->auth.psk));
+	h->secured |= !error;
+	if (error)
+		host_lose_for(h, HOST_FAIL_UNFIT, 0,
+			      "TLS cannot be used here: out of memory, or OpenSSL lacks TLS 1.3");
+	return !error;
+}
+
+static bool has_psk(const struct host *h, uint16_t qid)
+{
+	(void)qid;
+	return h->auth.psk.len;
+}
+
+/* Not at once: this is called by what has come on the connection that ends. */
+static void begin_secure(struct host *h, uint16_t qid, uint64_t now_ns)
+{
+	(void)qid;
+	host_close_queues(h, 0);
+	if (use_psk(h))
+		h->state_deadline_ns = now_ns;
 }
 
 /* --- the controller --------------------------------------------------------------------------- */
@@ -467,6 +498,7 @@ static const struct host_step bring_up[] = {
 	{HOST_OPENING, .begin = begin_open},
 	{HOST_CONNECT, .begin = send_connect, .end = take_connect},
 	{HOST_AUTHENTICATE, must_authenticate, begin_auth, go_on_with_auth},
+	{HOST_SECURE, has_psk, begin_secure},
 	{HOST_READ_CAP, .begin = read_cap, .end = take_cap},
 	{HOST_READ_VS, .begin = read_vs, .end = take_vs},
 	{HOST_ENABLE, .begin = enable},
@@ -483,6 +515,8 @@ static void authenticated_again(struct host *h, uint16_t qid, uint64_t now_ns)
 	(void)qid;
 	(void)now_ns;
 	h->auth.again = false;
+	if (h->auth.psk.len)
+		(void)use_psk(h);
 }
 
 static const struct host_step authenticate_again[] = {

@@ -41,7 +41,7 @@ struct weft_options {
 	uint32_t keep_alive_ms, command_timeout_ms, connect_timeout_ms, shutdown_timeout_ms;
 	uint32_t reconnect_delay_ms;
 	int64_t give_up_ms;
-	bool header_digest, data_digest, plain_keys, persistent;
+	bool header_digest, data_digest, plain_keys, persistent, concat;
 	size_t bounce_bytes;
 	struct auth_key key, ctrl_key, tls_key;
 	struct auth_psk_way tls_way;

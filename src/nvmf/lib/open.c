@@ -87,6 +87,19 @@ static int check(struct weft_options *o, const struct nvme_uri *u)
 		return options_fail(
 			o, -EINVAL,
 			"TLS takes a key, and none is set; `weft gen-tls-key` makes one");
+	if (o->concat && strcmp(u->transport, "tcp") != 0)
+		return options_fail(
+			o, -EINVAL,
+			"concatenation makes a channel of TLS: it is for TCP: nvme+tcp://");
+	if (o->concat && (u->tls || o->tls_key.len))
+		return options_fail(o, -EINVAL,
+				    "concatenation makes the key of TLS itself: it goes with "
+				    "nvme+tcp://, and no key that is set");
+	if (o->concat && !o->key.len)
+		return options_fail(
+			o, -EINVAL,
+			"concatenation takes a DH-HMAC-CHAP key of the host's, and none "
+			"is set");
 	if (o->ctrl_key.len && !o->key.len)
 		return options_fail(o, -EINVAL,
 				    "the controller's DH-HMAC-CHAP key goes with the host's own: "
@@ -110,6 +123,7 @@ static int host_set_up(struct weft_ctrl *c, struct weft_options *o)
 			o->give_up_ms < 0 ? UINT64_MAX : (uint64_t)o->give_up_ms * NSEC_PER_MSEC,
 		.key = o->key,
 		.ctrl_key = o->ctrl_key,
+		.concat = o->concat,
 		.random = random_bytes,
 		.changed = ctrl_changed,
 		.event = ctrl_event,

@@ -280,6 +280,12 @@ int weft_options_set_advice(struct weft_options *o, enum weft_advice which, cons
 	return set_text(o, o->advice[which], sizeof(o->advice[which]), text, "advice");
 }
 
+int weft_options_set_concat(struct weft_options *o, bool concat)
+{
+	o->concat = concat;
+	return 0;
+}
+
 int weft_options_set_bounce_bytes(struct weft_options *o, size_t bytes)
 {
 	if (bytes < 1 << 20)

@@ -110,11 +110,27 @@ static int open_op(void *transport, uint16_t qid, uint16_t entries, uint16_t cnt
 	return begin_connect(q);
 }
 
+static int secure_op(void *transport, const struct auth_psk *psk)
+{
+	struct tcp_host *t = tcp_host_of(transport);
+
+	if (psk && !t->tls)
+		t->tls = tcp_tls_context_create(false);
+	if (psk && !t->tls)
+		return -EOPNOTSUPP;
+	auth_wipe(&t->psk, sizeof(t->psk));
+	if (psk)
+		t->psk = *psk;
+	t->generated = psk;
+	return 0;
+}
+
 static const struct host_transport queue_ops = {
 	.open = open_op,
 	.close = close_op,
 	.submit = tcp_host_queue_submit,
 	.release = tcp_host_queue_release,
+	.secure = secure_op,
 	.no_sq_flow = true,
 };
 

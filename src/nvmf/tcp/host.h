@@ -85,8 +85,9 @@ struct tcp_host {
 	bool batching;	    /* commands are sent when the present call ends */
 	uint8_t buffer[TCP_HOST_BUFFER];
 	uint8_t plain[TCP_TLS_RECORD]; /* what records say */
-	struct tcp_tls_context *tls;   /* NULL: connections are plain */
-	struct auth_psk psk;
+	struct tcp_tls_context *tls;   /* NULL: no connection was by TLS yet */
+	struct auth_psk psk;	       /* of no length: they are plain */
+	bool generated;		       /* it is the host core's; else the caller's */
 	struct tcp_host_queue *queues; /* [1 + config.io_queues] */
 };
 

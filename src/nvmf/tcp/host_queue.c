@@ -424,12 +424,20 @@ static void tls_ended(struct tcp_host_queue *q)
 		return;
 	}
 	(void)!send_waiting(q); /* an alert, as far as the socket takes it at once */
-	tcp_host_say(t,
-		     q->state == TCP_HOST_SHAKING
-			     ? "%s:%s: TLS fails: %s; both sides need the same key for host and "
-			       "subsystem (--tls-key), derived alike (--tls-identity, --tls-compat)"
-			     : "connection to %s:%s lost: TLS: %s",
-		     t->host, t->port, tcp_tls_why(q->tls));
+	if (q->state != TCP_HOST_SHAKING)
+		tcp_host_say(t, "connection to %s:%s lost: TLS: %s", t->host, t->port,
+			     tcp_tls_why(q->tls));
+	else if (t->generated)
+		tcp_host_say(
+			t,
+			"%s:%s: TLS fails: %s; the key was made by authentication just before, "
+			"with whoever answered there then",
+			t->host, t->port, tcp_tls_why(q->tls));
+	else
+		tcp_host_say(t,
+			     "%s:%s: TLS fails: %s; both sides need the same key for host and "
+			     "subsystem (--tls-key), derived alike (--tls-identity, --tls-compat)",
+			     t->host, t->port, tcp_tls_why(q->tls));
 	host_queue_lost(t->h, q->qid, NULL, t->now_ns);
 }
 
@@ -508,7 +516,7 @@ void tcp_host_queue_begin(struct tcp_host_queue *q)
 {
 	struct tcp_host *t = q->t;
 
-	if (!t->tls) {
+	if (!t->psk.len) {
 		begin_pdus(q);
 		return;
 	}
