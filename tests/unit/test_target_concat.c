@@ -351,19 +351,31 @@ static void who_has_one_is_not_given_a_second(void **state)
 	bed_queue_close(p.q);
 }
 
-static void a_host_that_is_not_known_any_more_has_none(void **state)
+static void it_is_known_only_while_its_host_has_the_key_that_it_proved(void **state)
 {
-	struct auth_psk first;
-
 	(void)state;
 	concatenate();
-	first = p.psk;
-	p.q = &p.bed->other;
-	connect_admin();
-	authenticate();
 	target_host_remove(&p.bed->target, &p.host);
 	assert_false(is_known(&p.psk));
-	assert_true(is_known(&first)); /* by which it is there */
+	assert_int_equal(target_host_add(&p.bed->target, &p.host), 0);
+	assert_true(is_known(&p.psk));
+	p.host.key.key[31] ^= 1;
+	assert_false(is_known(&p.psk));
+	assert_int_equal(bed_property_get(p.q, NVME_PROP_CSTS, false), NVME_CSTS_RDY);
+}
+
+static void it_goes_with_a_connection_that_comes_to_nothing(void **state)
+{
+	(void)state;
+	connect_admin();
+	authenticate();
+	bed_queue_close(p.q);
+	bed_queue_open(p.bed, p.q, 0);
+	assert_true(target_tls_proved(&p.q->tq, p.psk.identity));
+	pass(TARGET_PSK_NS);
+	assert_true(is_known(&p.psk));
+	bed_queue_close(p.q);
+	assert_false(is_known(&p.psk));
 }
 
 static void of_too_many_the_oldest_goes(void **state)
@@ -378,7 +390,7 @@ static void of_too_many_the_oldest_goes(void **state)
 	for (int i = 0; i <= TARGET_PSKS_MAX; i++) {
 		snprintf(psk.identity, sizeof(psk.identity),
 			 "NVMe1G01 " BED_HOSTNQN " " BED_NQN " %d=", i);
-		assert_true(tls_keep(t, &psk));
+		assert_true(tls_keep(t, &psk, &p.host.key));
 		assert_true(is_known(&psk));
 	}
 	assert_true(is_known(&first));
@@ -413,7 +425,8 @@ int main(void)
 		T(each_association_has_its_own),
 		T(a_new_one_takes_the_place_of_the_old_one),
 		T(who_has_one_is_not_given_a_second),
-		T(a_host_that_is_not_known_any_more_has_none),
+		T(it_is_known_only_while_its_host_has_the_key_that_it_proved),
+		T(it_goes_with_a_connection_that_comes_to_nothing),
 		T(of_too_many_the_oldest_goes),
 	};
 

@@ -57,18 +57,6 @@ struct target_auth {
 	struct auth_key key, ctrl_key;
 };
 
-const struct target_host *target_find_host(const struct target *t, const char *nqn)
-{
-	const struct target_host *any = NULL;
-
-	list_for_each(h, &t->hosts, const struct target_host, link)
-		if (nvmf_nqn_equal(h->nqn, nqn))
-			return h;
-		else if (!h->nqn[0])
-			any = h;
-	return any;
-}
-
 void auth_forget(struct target_queue *q)
 {
 	struct target *t = q->target;
@@ -115,7 +103,8 @@ static bool make_psk(struct target_queue *q)
 		return true;
 	ok = auth_psk_generate(a->hash, a->secret, auth_dh_len(a->dhgroup), a->challenge,
 			       a->host_challenge, q->owner->hostnqn, q->owner->subsys->nqn, &psk) &&
-	     (a->sc_c == NVMF_AUTH_NEWTLSPSK ? tls_keep(q->target, &psk) : tls_replace(q, &psk));
+	     (a->sc_c == NVMF_AUTH_NEWTLSPSK ? tls_keep(q->target, &psk, &a->key)
+					     : tls_replace(q, &psk, &a->key));
 	auth_wipe(&psk, sizeof(psk));
 	return ok;
 }

@@ -184,19 +184,19 @@ void ns_leave(struct target_ns *ns, struct target_subsys *s, void (*gone)(struct
 
 /* --- authentication: the admin plane's ------------------------------------------------------- */
 
-/* Who a host of this name is, or NULL. */
-const struct target_host *target_find_host(const struct target *t, const char *nqn);
 /* What a queue has of it is wiped. */
 void auth_forget(struct target_queue *q);
-/* A key of TLS that was generated is to be known from now on. False: no memory. */
-bool tls_keep(struct target *t, const struct auth_psk *psk) must_use;
+/* A key of TLS that was generated for a host which has proved that it has the other one is to be
+ * known from now on. False: no memory. */
+bool tls_keep(struct target *t, const struct auth_psk *psk, const struct auth_key *proved) must_use;
 /* The same in the place of the one by which this queue has come: no other can come by that. */
-bool tls_replace(struct target_queue *q, const struct auth_psk *psk) must_use;
+bool tls_replace(struct target_queue *q, const struct auth_psk *psk,
+		 const struct auth_key *proved) must_use;
 /* A queue has ended. */
 void tls_leave(struct target_queue *q);
-/* Those that no connection uses, of a host of that name; "": of any. */
-void tls_forget_host(struct target *t, const char *nqn);
 void tls_tick(struct target *t, uint64_t now_ns);
+/* All of them are forgotten. */
+void tls_fini(struct target *t);
 
 /* --- controllers --------------------------------------------------------------------------- */
 
@@ -294,6 +294,19 @@ static inline void target_emit(struct target *t, const struct target_event *e)
 		figures_refused(t->group.figures, refusal);
 	if (t->env.event)
 		t->env.event(t->env.ctx, e);
+}
+
+/* Who a host of this name is, or NULL. */
+static inline const struct target_host *target_find_host(const struct target *t, const char *nqn)
+{
+	const struct target_host *any = NULL;
+
+	list_for_each(h, &t->hosts, const struct target_host, link)
+		if (nvmf_nqn_equal(h->nqn, nqn))
+			return h;
+		else if (!h->nqn[0])
+			any = h;
+	return any;
 }
 
 static inline bool target_allows(const struct target_subsys *s, const char hostnqn[NVME_NQN_LEN])

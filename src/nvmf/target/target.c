@@ -56,8 +56,7 @@ void target_fini(struct target *t)
 {
 	assert(target_idle(t));
 	target_group_fini(&t->group);
-	tls_forget_host(t, "");
-	assert(list_empty(&t->psks));
+	tls_fini(t);
 	assert(list_empty(&t->groups));
 	list_for_each(s, &t->subsystems, struct target_subsys, link)
 		for (uint32_t i = 0; i < s->nn; i++)
@@ -141,8 +140,8 @@ int target_host_add(struct target *t, struct target_host *h)
 
 void target_host_remove(struct target *t, struct target_host *h)
 {
+	(void)t;
 	list_remove(&h->link);
-	tls_forget_host(t, h->nqn);
 }
 
 void target_ns_changed(struct target_ns *ns, struct target_subsys *s)

@@ -6,8 +6,8 @@
  *
  * A key is of a configured one, by which the host may come whenever it likes, or an authentication
  * has generated it (auth.c), for one association: then it is known until TARGET_PSK_NS have passed
- * without a connection by it, and from the first one on until the last has ended. What is forgotten
- * is wiped.
+ * without a connection by it, and from the first one on until the last has ended; and to nobody
+ * whose key is not any more what it was at that authentication. What is forgotten is wiped.
  */
 #include "nvmf/target/internal.h"
 
@@ -20,6 +20,7 @@ struct target_psk {
 	uint32_t users; /* queues; none yet: the timer runs */
 	bool replaced;	/* who has come by it stays, and nobody else comes */
 	struct auth_psk psk;
+	struct auth_key proved;
 };
 
 static void forget(struct target *t, struct target_psk *p)
@@ -40,13 +41,15 @@ static void forget_oldest_unused(struct target *t)
 		}
 }
 
-static struct target_psk *keep(struct target *t, const struct auth_psk *psk)
+static struct target_psk *keep(struct target *t, const struct auth_psk *psk,
+			       const struct auth_key *proved)
 {
 	struct target_psk *p = t->env.alloc(t->env.ctx, sizeof(*p));
 
 	if (!p)
 		return NULL;
 	p->psk = *psk;
+	p->proved = *proved;
 	list_push_tail(&t->psks, &p->link);
 	if (++t->psks_unused > TARGET_PSKS_MAX)
 		forget_oldest_unused(t);
@@ -61,17 +64,32 @@ static void use(struct target_queue *q, struct target_psk *p)
 	q->psk = p;
 }
 
+/* Of its host. */
+static bool holds(const struct target *t, const struct target_psk *p)
+{
+	const struct auth_key *then = &p->proved, *now;
+	const struct target_host *h;
+	struct auth_identity who;
+
+	if (auth_identity_parse(p->psk.identity, &who))
+		return false;
+	h = target_find_host(t, who.hostnqn);
+	now = h ? &h->key : NULL;
+	return now && now->hash == then->hash && now->len == then->len &&
+	       auth_equal(now->key, then->key, then->len);
+}
+
 static struct target_psk *find(struct target *t, const char *identity)
 {
 	list_for_each(p, &t->psks, struct target_psk, link)
-		if (!p->replaced && strcmp(p->psk.identity, identity) == 0)
-			return p;
+		if (strcmp(p->psk.identity, identity) == 0)
+			return p->replaced || !holds(t, p) ? NULL : p;
 	return NULL;
 }
 
-bool tls_keep(struct target *t, const struct auth_psk *psk)
+bool tls_keep(struct target *t, const struct auth_psk *psk, const struct auth_key *proved)
 {
-	return keep(t, psk) != NULL;
+	return keep(t, psk, proved) != NULL;
 }
 
 void tls_leave(struct target_queue *q)
@@ -86,9 +104,9 @@ void tls_leave(struct target_queue *q)
 	forget(t, p);
 }
 
-bool tls_replace(struct target_queue *q, const struct auth_psk *psk)
+bool tls_replace(struct target_queue *q, const struct auth_psk *psk, const struct auth_key *proved)
 {
-	struct target_psk *p = keep(q->target, psk);
+	struct target_psk *p = keep(q->target, psk, proved);
 
 	if (!p)
 		return false;
@@ -98,22 +116,20 @@ bool tls_replace(struct target_queue *q, const struct auth_psk *psk)
 	return true;
 }
 
-void tls_forget_host(struct target *t, const char *nqn)
-{
-	struct auth_identity who;
-
-	list_for_each(p, &t->psks, struct target_psk, link)
-		if (!p->users && (!nqn[0] || (!auth_identity_parse(p->psk.identity, &who) &&
-					      nvmf_nqn_equal(who.hostnqn, nqn))))
-			forget(t, p);
-}
-
 void tls_tick(struct target *t, uint64_t now_ns)
 {
 	struct timer *tm;
 
 	while ((tm = timer_pop_due(&t->psk_timers, now_ns)))
 		forget(t, container_of(tm, struct target_psk, timer));
+}
+
+void tls_fini(struct target *t)
+{
+	list_for_each(p, &t->psks, struct target_psk, link) {
+		assert(!p->users);
+		forget(t, p);
+	}
 }
 
 /* --- those and the configured ones -------------------------------------------------------------
