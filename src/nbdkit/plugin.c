@@ -44,7 +44,7 @@ static struct worker *worker;
 static unsigned int queues = QUEUES_DEFAULT;
 static uint32_t nsid; /* 0: the export's name says */
 static bool has_target;
-static bool header_digest, data_digest;
+static bool header_digest, data_digest, concat;
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
@@ -88,7 +88,9 @@ static int take_bool(const char *value, bool *ret)
 	if (is < 0)
 		return -1;
 	*ret = is;
-	return taken(weft_options_set_digests(options, header_digest, data_digest), "digests");
+	return taken(weft_options_set_digests(options, header_digest, data_digest) ||
+			     weft_options_set_concat(options, concat),
+		     "options");
 }
 
 static const struct {
@@ -142,6 +144,8 @@ static int weft_config(const char *key, const char *value)
 		return take_bool(value, &header_digest);
 	if (strcmp(key, "data-digest") == 0)
 		return take_bool(value, &data_digest);
+	if (strcmp(key, "concat") == 0)
+		return take_bool(value, &concat);
 	if (strcmp(key, "dhchap-secret") == 0)
 		return take_key(key, value, weft_options_set_dhchap_key);
 	if (strcmp(key, "dhchap-ctrl-secret") == 0)
@@ -165,7 +169,7 @@ static int weft_config_complete(void)
 	"queues=N             I/O queues (default 2).\n"                                   \
 	"queue-size=N         Entries of each.\n"                                          \
 	"hostnqn=NQN, hostid=UUID, transport=, traddr=, trsvcid=, host-traddr=, nqn=\n"    \
-	"hdr-digest=BOOL, data-digest=BOOL\n"                                              \
+	"hdr-digest=BOOL, data-digest=BOOL, concat=BOOL\n"                                 \
 	"keep-alive-tmo=SECONDS, ctrl-loss-tmo=SECONDS (default 600)\n"                    \
 	"dhchap-secret=, dhchap-ctrl-secret=  KEY, - (asked for), +FILE or -FD."
 

@@ -165,6 +165,15 @@ class Exports:
         self.serve()
         self.shell("h.pread(512, 0)")
 
+    def by_tls(self):
+        """By a key of TLS that comes of authentication."""
+        r = self.host.run(self.weft, "gen-dhchap-key")
+        key = self.file("host.key", r.stdout.encode())
+        server = self.serve("-l", "tcp+tls://127.0.0.1:4421?treq=not-required", "--dhchap-secret", key)
+        self.up(self.uri().replace("127.0.0.1", "127.0.0.1:4421"), f"dhchap-secret=+{key}", "concat=true")
+        self.run("nbdinfo", "--size", self.nbd())
+        self.check(server.says("by TLS"), server.output())
+
     def says_why(self):
         self.serve()
         said = []
@@ -175,6 +184,7 @@ class Exports:
                                  ((self.uri(), "queues=65"), "1 to 64"),
                                  ((self.uri(), "colour=red"), "colour"),
                                  ((self.uri(), "dhchap-secret=none"), "dhchap-secret"),
+                                 ((self.uri(), "concat=true"), "takes a DH-HMAC-CHAP key"),
                                  ((), "uri=")):
             if "10" in word:
                 self.up(*parameters)
@@ -210,6 +220,7 @@ def main():
     for transport in ("tcp", "rdma"):
         e.prove(f"the target dies under a copy by {transport}", e.dies, transport)
     e.prove("the target goes for longer than it is waited for", e.gone)
+    e.prove("by TLS", e.by_tls)
     e.prove("what cannot be is named", e.says_why)
     e.report.everything_ends([e.host])
     e.report.finish()
