@@ -10,7 +10,8 @@
 
 #include "cli/cli.h"
 #include "cli/discovery.h"
-#include "cli/transports.h"
+
+#define PORT_DEFAULT "4420" /* of <weft/nvmf.h> */
 
 int cmd_connect_all(int argc, char **argv);
 
@@ -76,17 +77,18 @@ static int note_service(struct cmd *cmd, const struct nvme_uri *u)
 	return 0;
 }
 
-static bool note_found(struct cmd *cmd, const struct discovery_entry *e)
+static bool note_found(struct cmd *cmd, const struct discovery_entry *entry)
 {
-	char uri[512];
+	const struct weft_discovery_entry *e = &entry->log;
+	const char *uri = entry->uri;
 	void *more;
 
-	if (!e->known) {
+	if (!entry->known) {
 		cli_warn("'%s' is offered by %s, which weft does not speak", e->subnqn,
-			 discovery_trtype(e->wire->trtype));
+			 discovery_trtype(e->trtype));
 		return true;
 	}
-	if (nvme_uri_format(&e->uri, uri, sizeof(uri))) {
+	if (!uri[0]) {
 		cli_warn("'%s' is offered at no address that can be written", e->subnqn);
 		return true;
 	}
@@ -105,8 +107,8 @@ static bool note_found(struct cmd *cmd, const struct discovery_entry *e)
 	output_note(&cmd->output, "%s", uri);
 	output_object(&cmd->output, NULL, NULL);
 	if (cmd->output.format == OUTPUT_JSON) {
-		output_string(&cmd->output, "trtype", NULL, discovery_trtype(e->wire->trtype));
-		output_string(&cmd->output, "adrfam", NULL, discovery_adrfam(e->wire->adrfam));
+		output_string(&cmd->output, "trtype", NULL, discovery_trtype(e->trtype));
+		output_string(&cmd->output, "adrfam", NULL, discovery_adrfam(e->adrfam));
 		output_string(&cmd->output, "traddr", NULL, e->traddr);
 		output_string(&cmd->output, "trsvcid", NULL, e->trsvcid);
 		output_string(&cmd->output, "subnqn", NULL, e->subnqn);
@@ -122,8 +124,7 @@ static struct nvme_uri key_of(const struct nvme_opts *service)
 	struct nvme_uri u = service->uri;
 
 	if (!u.port[0])
-		snprintf(u.port, sizeof(u.port), "%s",
-			 transport_at(transport_index(u.transport))->port);
+		strcpy(u.port, PORT_DEFAULT);
 	if (strcmp(u.nqn, NVMF_DISCOVERY_NQN) == 0)
 		u.nqn[0] = 0;
 	return u;
@@ -136,30 +137,35 @@ static bool follow(struct cmd *cmd, const struct nvme_opts *service,
 		   const struct discovery_entry *e)
 {
 	struct nvme_opts next = *service;
+	const char *why;
 
 	if (!e->known) {
-		cli_warn("there is a referral to %s by %s, which weft does not speak", e->traddr,
-			 discovery_trtype(e->wire->trtype));
+		cli_warn("there is a referral to %s by %s, which weft does not speak",
+			 e->log.traddr, discovery_trtype(e->log.trtype));
 		return true;
 	}
-	next.uri = e->uri;
+	if (nvme_uri_parse(e->uri, &next.uri, &why)) {
+		cli_fail("there is a referral to '%s', which is no address: %s", e->log.traddr,
+			 why);
+		return false;
+	}
 	strcpy(next.uri.hostnqn, service->uri.hostnqn);
 	strcpy(next.uri.hostid, service->uri.hostid);
 	next.host_traddr[0] = 0;
 	return ask(cmd, &next);
 }
 
-static bool take(struct cmd *cmd, const struct nvme_opts *service, const struct host_discovery *d)
+static bool take(struct cmd *cmd, const struct nvme_opts *service, const struct weft_discovery *d)
 {
 	bool ok = true;
 
-	for (uint32_t i = 0; i < d->count; i++) {
+	for (unsigned int i = 0; i < weft_discovery_count(d); i++) {
 		struct discovery_entry e;
 
-		discovery_entry_of(&d->entries[i], &e);
-		if (e.wire->subtype == NVMF_SUBTYPE_NVM)
+		discovery_entry_of(d, i, &e);
+		if (e.log.subtype == NVMF_SUBTYPE_NVM)
 			ok &= note_found(cmd, &e);
-		else if (e.wire->subtype == NVMF_SUBTYPE_REFERRAL)
+		else if (e.log.subtype == NVMF_SUBTYPE_REFERRAL)
 			ok &= follow(cmd, service, &e);
 	}
 	return ok;
@@ -167,27 +173,28 @@ static bool take(struct cmd *cmd, const struct nvme_opts *service, const struct 
 
 static bool ask(void *arg, const struct nvme_opts *service)
 {
-	struct session_config config = {.discovery = true};
+	struct remote_config config = {.discovery = true};
 	struct cmd *cmd = arg;
 	struct nvme_uri key = key_of(service);
-	struct discovery r = {0};
-	struct session *s;
+	struct weft_discovery *d = NULL;
+	struct remote *r;
 	bool ok;
 	int err = note_service(cmd, &key);
 
-	if (err == -EEXIST || session_interrupted())
+	if (err == -EEXIST || remote_interrupted())
 		return err == -EEXIST;
 	if (err) {
 		cli_fail("there are referrals without end: %u services have been asked",
 			 cmd->asked_count);
 		return false;
 	}
-	s = session_open(service, &config);
-	ok = s && discovery_read(&r, s);
+	r = remote_open(service, &config);
+	if (r)
+		d = discovery_read(r);
 	/* What it refers to may take its time: it is not kept waiting meanwhile. */
-	session_close(s);
-	ok = ok && take(cmd, service, &r.d);
-	free(r.d.entries);
+	remote_close(r);
+	ok = d && take(cmd, service, d);
+	weft_discovery_free(d);
 	return ok;
 }
 

@@ -71,32 +71,33 @@ static const struct argp argp = {
 	.children = nvme_opts_children,
 };
 
-static void show_entry(struct output *o, const struct nvmf_disc_entry *e, unsigned int index)
+static void show_entry(struct output *o, const struct weft_discovery *d, unsigned int index)
 {
 	struct discovery_entry entry;
-	char uri[512];
+	const struct weft_discovery_entry *e = &entry.log;
 
-	discovery_entry_of(e, &entry);
+	discovery_entry_of(d, index, &entry);
 	output_object(o, NULL, "=====Discovery Log Entry %u======", index);
 	output_string(o, "trtype", NULL, discovery_trtype(e->trtype));
 	output_string(o, "adrfam", NULL, e->traddr[0] ? discovery_adrfam(e->adrfam) : "");
 	output_string(o, "subtype", NULL, discovery_subtype(e->subtype));
 	output_string(o, "treq", NULL, discovery_treq(e->treq));
 	output_number(o, "portid", NULL, e->portid, NULL);
-	output_string(o, "trsvcid", NULL, entry.trsvcid);
-	output_string(o, "subnqn", NULL, entry.subnqn);
-	output_string(o, "traddr", NULL, entry.traddr);
+	output_string(o, "trsvcid", NULL, e->trsvcid);
+	output_string(o, "subnqn", NULL, e->subnqn);
+	output_string(o, "traddr", NULL, e->traddr);
 	output_string(o, "eflags", NULL, discovery_eflags(e->eflags));
 	discovery_show_tsas(o, e);
-	if (e->subtype == NVMF_SUBTYPE_NVM && entry.known &&
-	    !nvme_uri_format(&entry.uri, uri, sizeof(uri)))
-		output_string(o, "uri", NULL, uri);
+	if (e->subtype == NVMF_SUBTYPE_NVM && entry.uri[0])
+		output_string(o, "uri", NULL, entry.uri);
 	o->width = 7;
 	output_close(o);
 }
 
-static bool show(const struct nvme_opts *opts, const struct host_discovery *d)
+static bool show(const struct nvme_opts *opts, const struct weft_discovery *d)
 {
+	unsigned long long generation = weft_discovery_generation(d);
+	unsigned int count = weft_discovery_count(d);
 	struct output o;
 
 	output_init(&o, stdout, opts->format);
@@ -104,38 +105,35 @@ static bool show(const struct nvme_opts *opts, const struct host_discovery *d)
 	o.pad_after_colon = true;
 	o.width = 7;
 	output_note(&o, "%s", "");
-	output_note(&o, "Discovery Log Number of Records %u, Generation counter %llu", d->count,
-		    (unsigned long long)d->header.genctr);
+	output_note(&o, "Discovery Log Number of Records %u, Generation counter %llu", count,
+		    generation);
 	if (opts->format == OUTPUT_JSON)
-		output_number(&o, "genctr", NULL, d->header.genctr, NULL);
+		output_number(&o, "genctr", NULL, generation, NULL);
 	output_list(&o, "records", NULL);
-	for (uint32_t i = 0; i < d->count; i++)
-		show_entry(&o, &d->entries[i], i);
+	for (unsigned int i = 0; i < count; i++)
+		show_entry(&o, d, i);
 	output_close(&o);
 	return output_finish(&o);
 }
 
 /* Header and entries, as they stand on the wire. */
-static bool save(FILE *f, const char *name, const struct host_discovery *d)
+static bool save(FILE *f, const char *name, const struct weft_discovery *d)
 {
-	size_t len = NVMF_DISC_HDR_LEN + (size_t)d->count * NVMF_DISC_ENTRY_LEN;
-	uint8_t *bytes = calloc(1, len);
-	struct wcursor w = wcursor_init(bytes, len);
+	size_t len = weft_discovery_bytes(d, NULL, 0);
+	uint8_t *bytes = malloc(len);
 	bool ok;
 
 	if (!bytes) {
-		cli_fail("out of memory for %u records", d->count);
+		cli_fail("out of memory for %u records", weft_discovery_count(d));
 		return false;
 	}
-	nvmf_disc_hdr_put(&w, &d->header);
-	for (uint32_t i = 0; i < d->count; i++)
-		nvmf_disc_entry_put(&w, &d->entries[i]);
+	(void)weft_discovery_bytes(d, bytes, len);
 	ok = write_raw(f, name, bytes, len);
 	free(bytes);
 	return ok;
 }
 
-static bool save_to(const char *path, const struct host_discovery *d)
+static bool save_to(const char *path, const struct weft_discovery *d)
 {
 	FILE *f = fopen(path, "we");
 	bool ok;
@@ -152,56 +150,62 @@ static bool save_to(const char *path, const struct host_discovery *d)
 	return ok;
 }
 
-static bool tell(const struct cmd *cmd, const struct host_discovery *d)
+/* Reads the log and tells of it. */
+static bool tell(const struct cmd *cmd, struct remote *r)
 {
+	struct weft_discovery *d = discovery_read(r);
+	bool ok;
+
+	if (!d)
+		return false;
 	if (cmd->raw)
-		return save_to(cmd->raw, d);
-	if (cmd->opts.format == OUTPUT_BINARY)
-		return save(stdout, "standard output", d);
-	return show(&cmd->opts, d);
+		ok = save_to(cmd->raw, d);
+	else if (cmd->opts.format == OUTPUT_BINARY)
+		ok = save(stdout, "standard output", d);
+	else
+		ok = show(&cmd->opts, d);
+	weft_discovery_free(d);
+	return ok;
 }
 
 /* Events that came before the log was read are of what was read. */
-static bool await_change(struct session *s, unsigned int events, uint32_t reconnects)
+static bool await_change(struct remote *r, unsigned int events, unsigned int reconnects)
 {
-	while (s->events == events && s->host.reconnects == reconnects)
-		if (!session_turn(&s, 1, UINT64_MAX))
+	while (r->events == events && r->reconnects == reconnects)
+		if (!remote_turn(UINT64_MAX))
 			return false;
-	while (s->host.state != HOST_LIVE)
-		if (!session_turn(&s, 1, UINT64_MAX))
+	while (weft_ctrl_state(r->ctrl) != WEFT_CTRL_LIVE)
+		if (!remote_turn(UINT64_MAX))
 			return false;
 	return true;
 }
 
 /* What changed while nobody was connected is told by no event. Who stays ends by a failure. */
-static bool watch(const struct cmd *cmd, struct session *s, struct discovery *r)
+static bool watch(const struct cmd *cmd, struct remote *r)
 {
-	unsigned int events;
-	uint32_t reconnects;
+	unsigned int events, reconnects;
 
 	do {
-		events = s->events;
-		reconnects = s->host.reconnects;
-		if (!discovery_read(r, s) || !tell(cmd, &r->d))
+		events = r->events;
+		reconnects = r->reconnects;
+		if (!tell(cmd, r))
 			return false;
-	} while (cmd->persistent && await_change(s, events, reconnects));
+	} while (cmd->persistent && await_change(r, events, reconnects));
 	return !cmd->persistent;
 }
 
 static bool ask(void *arg, const struct nvme_opts *service)
 {
 	const struct cmd *cmd = arg;
-	struct session_config config = {
+	struct remote_config config = {
 		.discovery = true,
 		.stays = cmd->persistent,
 		.reconnect = cmd->persistent,
 	};
-	struct discovery r = {0};
-	struct session *s = session_open(service, &config);
-	bool ok = s && watch(cmd, s, &r);
+	struct remote *r = remote_open(service, &config);
+	bool ok = r && watch(cmd, r);
 
-	session_close(s);
-	free(r.d.entries);
+	remote_close(r);
 	return ok;
 }
 

@@ -5,12 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/time.h"
 #include "cli/cli.h"
 
 #define DISCOVERY_PORT_TCP "8009"
 
-enum { RECORDS_FIRST = 64, LINE_MAX_LEN = 4096, WORDS_MAX = 64 };
+enum { LINE_MAX_LEN = 4096, WORDS_MAX = 64 };
 
 /* --- what numbers are called -------------------------------------------------------------------
  */
@@ -75,7 +74,7 @@ const char *discovery_subtype(uint8_t subtype)
 	return NAME(subtypes, subtype);
 }
 
-void discovery_show_tsas(struct output *o, const struct nvmf_disc_entry *e)
+void discovery_show_tsas(struct output *o, const struct weft_discovery_entry *e)
 {
 	struct nvmf_tsas_rdma t;
 	char pkey[8];
@@ -96,98 +95,27 @@ void discovery_show_tsas(struct output *o, const struct nvmf_disc_entry *e)
 /* --- the log -----------------------------------------------------------------------------------
  */
 
-/* A field that is padded with spaces or zeroes; unprintable bytes become '?'. */
-static void plain(char *dst, const char *src, size_t len)
+void discovery_entry_of(const struct weft_discovery *d, unsigned int index,
+			struct discovery_entry *ret)
 {
-	size_t n = strnlen(src, len);
-
-	while (n && src[n - 1] == ' ')
-		n--;
-	for (size_t i = 0; i < n; i++)
-		dst[i] = (unsigned char)src[i] < 0x20 || src[i] == 0x7f ? '?' : src[i];
-	dst[n] = 0;
-}
-
-void discovery_entry_of(const struct nvmf_disc_entry *wire, struct discovery_entry *ret)
-{
-	struct nvme_uri *u = &ret->uri;
-
-	*ret = (struct discovery_entry){.wire = wire};
-	plain(ret->trsvcid, wire->trsvcid, sizeof(wire->trsvcid));
-	plain(ret->traddr, wire->traddr, sizeof(wire->traddr));
-	plain(ret->subnqn, wire->subnqn, sizeof(wire->subnqn));
-	ret->known = nvme_transport_valid(discovery_trtype(wire->trtype));
-	/* Where it is not required, who has no key does without. */
-	u->tls = wire->trtype == NVMF_TRTYPE_TCP && wire->tsas[0] == NVMF_SECTYPE_TLS13 &&
-		 (wire->treq & NVMF_TREQ_SECURE_MASK) != NVMF_TREQ_NOT_REQUIRED;
-	snprintf(u->transport, sizeof(u->transport), "%.7s", discovery_trtype(wire->trtype));
-	snprintf(u->host, sizeof(u->host), "%.255s", ret->traddr);
-	snprintf(u->port, sizeof(u->port), "%.7s", ret->trsvcid);
-	snprintf(u->nqn, sizeof(u->nqn), "%.223s", ret->subnqn);
-}
-
-static void discovered(struct host_discovery *d, uint64_t now_ns)
-{
-	struct discovery *r = d->arg;
-
-	(void)now_ns;
-	r->done = true;
-}
-
-static bool tell(struct session *s, const struct host_discovery *d)
-{
-	switch (d->error) {
-	case -EIO:
-		session_tell_request(s, &d->request, false, "reading the discovery log");
-		break;
-	case -EAGAIN:
-		cli_fail("the discovery log of %s changes faster than it can be read; try "
-			 "again",
-			 s->place);
-		break;
-	case -EMSGSIZE:
-		cli_fail("the discovery log of %s claims %llu records; that is beyond reason",
-			 s->place, (unsigned long long)d->header.numrec);
-		break;
-	case -EPROTO:
-		cli_fail("the discovery log of %s has record format %u; 0 is known", s->place,
-			 d->header.recfmt);
-		break;
-	default:
-		cli_fail("reading the discovery log of %s: %s", s->place, strerror(-d->error));
-		break;
-	}
-	return false;
-}
-
-bool discovery_read(struct discovery *r, struct session *s)
-{
-	struct host_discovery *d = &r->d;
 	int err;
 
-	d->buffer = s->page;
-	d->done = discovered;
-	d->arg = r;
-	for (uint64_t room = RECORDS_FIRST;; room = d->header.numrec) {
-		free(d->entries);
-		d->entries = calloc(room, sizeof(*d->entries));
-		if (!d->entries) {
-			cli_fail("out of memory for %llu records", (unsigned long long)room);
-			return false;
-		}
-		d->max = (uint32_t)room;
-		r->done = false;
-		err = host_discovery_start(d, &s->host, time_now_ns());
-		if (err) {
-			cli_fail("reading the discovery log of %s: %s", s->place, strerror(-err));
-			return false;
-		}
-		while (!r->done)
-			if (!session_turn(&s, 1, UINT64_MAX))
-				return false;
-		if (d->error != -E2BIG)
-			return d->error ? tell(s, d) : true;
-	}
+	(void)weft_discovery_entry(d, index, &ret->log, sizeof(ret->log));
+	err = weft_discovery_uri(d, index, ret->uri, sizeof(ret->uri));
+	ret->known = err != -EOPNOTSUPP;
+	if (err)
+		ret->uri[0] = 0;
+}
+
+struct weft_discovery *discovery_read(struct remote *r)
+{
+	struct weft_discovery *d;
+	int err = weft_discovery_read(r->ctrl, &d);
+
+	if (!err)
+		return d;
+	remote_tell(r, err);
+	return NULL;
 }
 
 /* --- the services ------------------------------------------------------------------------------

@@ -9,27 +9,20 @@
 #ifndef WEFT_CLI_DISCOVERY_H
 #define WEFT_CLI_DISCOVERY_H
 
-#include "cli/session.h"
-#include "nvmf/host/discovery.h"
+#include "cli/remote.h"
 
 #define DISCOVERY_CONF "/etc/nvme/discovery.conf"
 
-/* An entry as text: its fields are padded, and what cannot be printed is '?'. */
 struct discovery_entry {
-	const struct nvmf_disc_entry *wire;
-	char trsvcid[NVMF_TRSVCID_LEN + 1], traddr[NVMF_TRADDR_LEN + 1], subnqn[NVME_NQN_LEN + 1];
-	struct nvme_uri uri; /* what weft's commands take */
-	bool known;	     /* weft speaks that transport */
+	struct weft_discovery_entry log;
+	bool known;    /* weft speaks that transport */
+	char uri[512]; /* what weft's commands take; empty: that cannot be written */
 };
 
-struct discovery {
-	struct host_discovery d; /* header, entries and count are what was read */
-	bool done;
-};
-
-/* Reads the log of the service at the other end; false: told. Its entries are to be freed. */
-bool discovery_read(struct discovery *r, struct session *s) must_use;
-void discovery_entry_of(const struct nvmf_disc_entry *wire, struct discovery_entry *ret);
+/* The log of the service at the other end, to be freed; NULL: told. */
+struct weft_discovery *discovery_read(struct remote *r);
+void discovery_entry_of(const struct weft_discovery *d, unsigned int index,
+			struct discovery_entry *ret);
 
 /*
  * Calls ask() for the service that opts name, or else for each of the file's; stops where it
@@ -44,6 +37,6 @@ const char *discovery_subtype(uint8_t subtype);
 const char *discovery_treq(uint8_t treq);
 const char *discovery_eflags(uint16_t eflags);
 /* What follows from the transport: its own fields. */
-void discovery_show_tsas(struct output *o, const struct nvmf_disc_entry *e);
+void discovery_show_tsas(struct output *o, const struct weft_discovery_entry *e);
 
 #endif
