@@ -81,7 +81,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'i':
 		cp->queues = (uint16_t)cli_parse_number(state, "--nr-io-queues", arg, 1,
-							HOST_IO_QUEUES_MAX);
+							WEFT_IO_QUEUES_MAX);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (!cp->from)
@@ -118,7 +118,7 @@ static const struct argp argp = {
 
 static bool open_namespace(struct cp *cp, struct copy_end *e)
 {
-	struct session_config config = {.io_queues = cp->queues, .reconnect = true};
+	struct remote_config config = {.io_queues = cp->queues, .reconnect = true};
 	struct nvme_opts opts = cp->opts;
 	const char *why;
 
@@ -132,9 +132,9 @@ static bool open_namespace(struct cp *cp, struct copy_end *e)
 		if (cp->opts.uri.hostid[0])
 			strcpy(opts.uri.hostid, cp->opts.uri.hostid);
 	}
-	e->session = session_open(&opts, &config);
+	e->remote = remote_open(&opts, &config);
 	nvme_opts_wipe(&opts);
-	if (!e->session || !session_namespace(e->session, opts.uri.nsid, &e->ns))
+	if (!e->remote || !remote_namespace(e->remote, opts.uri.nsid, &e->ns))
 		return false;
 	e->bytes = e->ns.blocks * e->ns.block_bytes;
 	return true;
@@ -264,7 +264,7 @@ static bool report(const struct cp *cp, uint64_t took_ns)
 		if (c->holes)
 			snprintf(zeroes, sizeof(zeroes), ", %s of zeroes %s",
 				 text_bytes(holes, sizeof(holes), c->holes),
-				 c->to.session ? "not sent" : "left as holes");
+				 c->to.remote ? "not sent" : "left as holes");
 		output_note(&o, "copied %s in %s (%s/s)%s%s",
 			    text_bytes(bytes, sizeof(bytes), c->bytes),
 			    text_duration(took, sizeof(took), took_ns),
@@ -300,8 +300,8 @@ int cmd_cp(int argc, char **argv)
 		ok = ok && (!cp.verify || copy_verify(c)) && report(&cp, took_ns);
 	}
 	/* The buffers are the source's: while the destination is there, its target reaches them. */
-	session_close(c->to.session);
-	session_close(c->from.session);
+	remote_close(c->to.remote);
+	remote_close(c->from.remote);
 	copy_fini(c);
 	if (c->from.fd >= 0)
 		close(c->from.fd);

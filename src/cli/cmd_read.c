@@ -12,22 +12,23 @@ int cmd_read(int argc, char **argv);
 static int read_blocks(struct rw *rw, FILE *out)
 {
 	const char *name = rw->path ? rw->path : "standard output";
+	struct weft_queue *q = weft_ctrl_io_queue(rw->remote->ctrl, 0);
 	uint64_t done = 0;
 
 	while (done < rw->bytes) {
 		uint32_t len = (uint32_t)min_of((uint64_t)rw->chunk, rw->bytes - done);
 		uint32_t blocks = (len + rw->ns.block_bytes - 1) / rw->ns.block_bytes;
 		uint64_t slba = rw->start_block + done / rw->ns.block_bytes;
-		struct host_request req = {0};
+		struct iovec iov = {rw->buffer, (size_t)blocks * rw->ns.block_bytes};
+		struct remote_answer a = {0};
 		char what[64];
+		int rc;
 
 		snprintf(what, sizeof(what), "Read of %u blocks from block %llu", blocks,
 			 (unsigned long long)slba);
-		host_prepare_read(&req, rw->ns.nsid, slba, blocks, rw->buffer,
-				  blocks * rw->ns.block_bytes);
-		if (rw->fua)
-			req.sqe.cdw12 |= NVME_RW_FUA;
-		if (!session_exec(rw->session, 1, &req, what))
+		rc = weft_queue_read(q, rw->ns.nsid, slba, blocks, &iov, 1, rw->fua ? WEFT_FUA : 0,
+				     remote_answered, &a);
+		if (!remote_expect(rw->remote, rc, &a, true, what))
 			return EXIT_FAILED;
 		if (fwrite(rw->buffer, 1, len, out) != len)
 			return cli_fail("cannot write to %s: %s", name, strerror(errno));
@@ -47,7 +48,7 @@ int cmd_read(int argc, char **argv)
 	if (status)
 		return status;
 	if (!rw.path && isatty(STDOUT_FILENO)) {
-		session_close(rw.session);
+		remote_close(rw.remote);
 		return cli_fail("data does not go to a terminal; redirect it, or say --data=FILE");
 	}
 	out = rw.path ? fopen(rw.path, "we") : stdout;
@@ -57,6 +58,6 @@ int cmd_read(int argc, char **argv)
 		status = cli_fail("cannot create %s: %s", rw.path, strerror(errno));
 	if (out && out != stdout && fclose(out) && status == EXIT_OK)
 		status = cli_fail("cannot write %s: %s", rw.path, strerror(errno));
-	session_close(rw.session);
+	remote_close(rw.remote);
 	return status;
 }

@@ -42,28 +42,33 @@ static bool check_input(struct rw *rw, FILE *in, const char *name)
 }
 
 /* Sends one command and waits; false: told. */
-static bool exec(struct rw *rw, struct host_request *req, uint64_t slba, uint32_t blocks,
-		 const char *name)
+static bool exec(struct rw *rw, uint64_t slba, uint32_t len, const char *name)
 {
+	struct weft_queue *q = weft_ctrl_io_queue(rw->remote->ctrl, 0);
+	const uint32_t blocks = len / rw->ns.block_bytes;
+	const unsigned int flags = rw->fua ? WEFT_FUA : 0;
+	struct iovec iov = {rw->buffer, len};
+	struct remote_answer a = {0};
 	char what[64];
+	int rc;
 
 	snprintf(what, sizeof(what), "%s of %u blocks from block %llu",
 		 rw->kind == RW_WRITE ? "Write" : "Compare", blocks, (unsigned long long)slba);
+	rc = (rw->kind == RW_WRITE ? weft_queue_write : weft_queue_compare)(
+		q, rw->ns.nsid, slba, blocks, &iov, 1, flags, remote_answered, &a);
 	if (rw->kind == RW_WRITE)
-		return session_exec(rw->session, 1, req, what);
-	if (!session_try(rw->session, 1, req))
+		return remote_expect(rw->remote, rc, &a, true, what);
+	if (!remote_await(rw->remote, rc, &a))
 		return false;
-	if ((req->cqe.status & NVME_STATUS_CODE) == NVME_SC_COMPARE_FAILED) {
+	if (a.result.error == -EILSEQ) {
 		cli_fail("of the %u blocks from block %llu on, some of namespace %u are not what "
 			 "%s holds",
 			 blocks, (unsigned long long)slba, rw->ns.nsid, name);
 		return false;
 	}
-	if (req->cqe.status & NVME_STATUS_CODE) {
-		session_tell_request(rw->session, req, true, what);
-		return false;
-	}
-	return true;
+	if (a.result.error)
+		remote_tell_result(rw->remote, &a.result, true, what);
+	return a.result.error == 0;
 }
 
 static int write_blocks(struct rw *rw, FILE *in, const char *name)
@@ -74,8 +79,6 @@ static int write_blocks(struct rw *rw, FILE *in, const char *name)
 		size_t want = (size_t)min_of((uint64_t)rw->chunk, rw->bytes - done);
 		size_t len = fread(rw->buffer, 1, want, in);
 		uint64_t slba = rw->start_block + done / rw->ns.block_bytes;
-		struct host_request req = {0};
-		uint32_t blocks;
 
 		if (ferror(in))
 			return cli_fail("cannot read %s: %s", name, strerror(errno));
@@ -88,14 +91,7 @@ static int write_blocks(struct rw *rw, FILE *in, const char *name)
 			break;
 		if (!rw_check_range(rw, done + len))
 			return EXIT_FAILED;
-		blocks = (uint32_t)len / rw->ns.block_bytes;
-		if (rw->kind == RW_WRITE)
-			host_prepare_write(&req, rw->ns.nsid, slba, blocks, rw->buffer,
-					   (uint32_t)len, rw->fua);
-		else
-			host_prepare_compare(&req, rw->ns.nsid, slba, blocks, rw->buffer,
-					     (uint32_t)len, rw->fua);
-		if (!exec(rw, &req, slba, blocks, name))
+		if (!exec(rw, slba, (uint32_t)len, name))
 			return EXIT_FAILED;
 		done += len;
 	}
@@ -121,7 +117,7 @@ static int run(enum rw_kind kind, int argc, char **argv)
 		status = write_blocks(&rw, in, name);
 	if (in && in != stdin)
 		fclose(in);
-	session_close(rw.session);
+	remote_close(rw.remote);
 	return status;
 }
 

@@ -15,8 +15,8 @@ enum {
 	ZEROES_BLOCKS = 65536, /* of one Write Zeroes */
 };
 
-static void step_read(struct copy_slot *slot, uint64_t now_ns);
-static void step_write(struct copy_slot *slot, uint64_t now_ns);
+static void step_write(struct copy_slot *slot);
+static void answered(void *arg, const struct weft_result *result);
 
 static void fail_slot(struct copy_slot *slot)
 {
@@ -37,7 +37,7 @@ static void end_slot(struct copy_slot *slot)
 /* Whether the destination can be told of zeroes without sending them. */
 static bool zeroes_known(const struct copy_end *to)
 {
-	return to->session && (to->session->host.id.oncs & NVME_ONCS_WRITE_ZEROES);
+	return to->remote && (to->remote->info.oncs & NVME_ONCS_WRITE_ZEROES);
 }
 
 static uint32_t blocks_of(const struct copy_end *e, uint64_t bytes)
@@ -45,16 +45,55 @@ static uint32_t blocks_of(const struct copy_end *e, uint64_t bytes)
 	return (uint32_t)((bytes + e->ns.block_bytes - 1) / e->ns.block_bytes);
 }
 
-static bool submit(struct copy_slot *slot, struct copy_end *e, uint64_t now_ns)
+/* Neighbouring pieces go through different queues. */
+static struct weft_queue *queue_of(const struct copy_slot *slot, const struct copy_end *e)
 {
-	struct session *s = e->session;
-	/* Neighbouring pieces go through different queues. */
-	uint16_t qid = (uint16_t)(1 + slot->offset / slot->copy->chunk % s->host.io_queues);
-	int err = host_submit(&s->host, qid, &slot->req, now_ns);
+	uint64_t piece = slot->offset / slot->copy->chunk;
 
-	if (err)
-		cli_fail("cannot send a command to %s: %s", s->place, strerror(-err));
-	return err == 0;
+	return weft_ctrl_io_queue(e->remote->ctrl,
+				  (unsigned int)(piece % e->remote->info.io_queues));
+}
+
+/* What submitting came to; where it failed, that is told and the slot is over. */
+static void submitted(struct copy_slot *slot, const struct copy_end *e, int rc)
+{
+	if (!rc)
+		return;
+	cli_fail("cannot send a command to %s: %s", e->remote->place, strerror(-rc));
+	fail_slot(slot);
+}
+
+static void read_blocks(struct copy_slot *slot, const struct copy_end *e, uint64_t lba,
+			uint32_t blocks, uint8_t *buf)
+{
+	struct iovec iov = {buf, (size_t)blocks * e->ns.block_bytes};
+
+	slot->what = "Read";
+	submitted(slot, e,
+		  weft_queue_read(queue_of(slot, e), e->ns.nsid, lba, blocks, &iov, 1, 0, answered,
+				  slot));
+}
+
+static void write_blocks(struct copy_slot *slot, const struct copy_end *e, uint32_t blocks)
+{
+	struct iovec iov = {slot->data, (size_t)blocks * e->ns.block_bytes};
+
+	slot->step = COPY_WRITE;
+	slot->what = "Write";
+	submitted(slot, e,
+		  weft_queue_write(queue_of(slot, e), e->ns.nsid, slot->offset / e->ns.block_bytes,
+				   blocks, &iov, 1, 0, answered, slot));
+}
+
+static void write_zeroes(struct copy_slot *slot, const struct copy_end *e, uint32_t blocks)
+{
+	slot->step = COPY_WRITE;
+	slot->what = "Write Zeroes";
+	slot->copy->holes += slot->len;
+	submitted(slot, e,
+		  weft_queue_write_zeroes(
+			  queue_of(slot, e), e->ns.nsid, slot->offset / e->ns.block_bytes, blocks,
+			  e->ns.zeroes_deallocate ? WEFT_DEALLOCATE : 0, answered, slot));
 }
 
 /* Reads len bytes at offset of a file whole; what is beyond its end (it shrank) is an error. */
@@ -145,12 +184,12 @@ static bool needs_merge(const struct copy_slot *slot)
 {
 	const struct copy_end *to = &slot->copy->to;
 
-	return to->session && !slot->copy->comparing && slot->len % to->ns.block_bytes;
+	return to->remote && !slot->copy->comparing && slot->len % to->ns.block_bytes;
 }
 
-static void answered(struct host_request *req, uint64_t now_ns)
+static void answered(void *arg, const struct weft_result *result)
 {
-	struct copy_slot *slot = req->arg;
+	struct copy_slot *slot = arg;
 	struct copy *c = slot->copy;
 	struct copy_end *e = slot->step == COPY_READ ? &c->from : &c->to;
 	char what[64];
@@ -159,26 +198,26 @@ static void answered(struct host_request *req, uint64_t now_ns)
 		fail_slot(slot);
 		return;
 	}
-	if (req->error || (req->cqe.status & NVME_STATUS_CODE)) {
-		snprintf(what, sizeof(what), "%s of bytes %llu to %llu",
-			 nvme_opcode_name(req->sqe.opcode, false), (unsigned long long)slot->offset,
+	if (result->error) {
+		snprintf(what, sizeof(what), "%s of bytes %llu to %llu", slot->what,
+			 (unsigned long long)slot->offset,
 			 (unsigned long long)(slot->offset + slot->len - 1));
 		/* A lost association is told once, by the loop. */
-		if (!req->error || e->session->host.state != HOST_FAILED)
-			session_tell_request(e->session, req, true, what);
+		if (result->status || weft_ctrl_state(e->remote->ctrl) != WEFT_CTRL_FAILED)
+			remote_tell_result(e->remote, result, true, what);
 		fail_slot(slot);
 		return;
 	}
 	switch (slot->step) {
 	case COPY_READ:
-		step_write(slot, now_ns);
+		step_write(slot);
 		break;
 	case COPY_MERGE: {
 		uint32_t whole = blocks_of(e, slot->len) * e->ns.block_bytes;
 		uint32_t last = whole - e->ns.block_bytes;
 
 		memcpy(slot->data + slot->len, slot->other + (slot->len - last), whole - slot->len);
-		step_write(slot, now_ns);
+		step_write(slot);
 		break;
 	}
 	case COPY_WRITE:
@@ -193,33 +232,27 @@ static void answered(struct host_request *req, uint64_t now_ns)
 }
 
 /* Reads len bytes of one side at the slot's offset; true if they are there already. */
-static bool fetch(struct copy_slot *slot, struct copy_end *e, uint8_t *buf, uint64_t now_ns)
+static bool fetch(struct copy_slot *slot, struct copy_end *e, uint8_t *buf)
 {
-	uint32_t blocks;
-
-	if (!e->session) {
+	if (!e->remote) {
 		if (file_read(e, buf, slot->len, slot->offset))
 			return true;
 		fail_slot(slot);
 		return false;
 	}
-	blocks = blocks_of(e, slot->len);
-	host_prepare_read(&slot->req, e->ns.nsid, slot->offset / e->ns.block_bytes, blocks, buf,
-			  blocks * e->ns.block_bytes);
-	if (!submit(slot, e, now_ns))
-		fail_slot(slot);
+	read_blocks(slot, e, slot->offset / e->ns.block_bytes, blocks_of(e, slot->len), buf);
 	return false;
 }
 
-static void step_read(struct copy_slot *slot, uint64_t now_ns)
+static void step_read(struct copy_slot *slot)
 {
 	slot->step = COPY_READ;
-	if (fetch(slot, &slot->copy->from, slot->data, now_ns))
-		step_write(slot, now_ns);
+	if (fetch(slot, &slot->copy->from, slot->data))
+		step_write(slot);
 }
 
 /* The data is there: compare it, complete its last block, or write it. */
-static void step_write(struct copy_slot *slot, uint64_t now_ns)
+static void step_write(struct copy_slot *slot)
 {
 	struct copy *c = slot->copy;
 	struct copy_end *to = &c->to;
@@ -227,11 +260,11 @@ static void step_write(struct copy_slot *slot, uint64_t now_ns)
 
 	if (c->comparing) {
 		slot->step = COPY_COMPARE;
-		if (fetch(slot, to, slot->other, now_ns))
+		if (fetch(slot, to, slot->other))
 			compare(slot);
 		return;
 	}
-	if (!to->session) {
+	if (!to->remote) {
 		if (to->regular ? file_write_sparse(c, slot->data, slot->len, slot->offset)
 				: file_write(to, slot->data, slot->len, slot->offset))
 			end_slot(slot);
@@ -241,25 +274,15 @@ static void step_write(struct copy_slot *slot, uint64_t now_ns)
 	}
 	blocks = blocks_of(to, slot->len);
 	if (needs_merge(slot) && slot->step != COPY_MERGE) {
-		uint64_t last = slot->offset / to->ns.block_bytes + blocks - 1;
-
 		slot->step = COPY_MERGE;
-		host_prepare_read(&slot->req, to->ns.nsid, last, 1, slot->other,
-				  to->ns.block_bytes);
+		read_blocks(slot, to, slot->offset / to->ns.block_bytes + blocks - 1, 1,
+			    slot->other);
 	} else if (zeroes_known(to) && slot->len % to->ns.block_bytes == 0 &&
 		   all_zero(slot->data, slot->len)) {
-		slot->step = COPY_WRITE;
-		c->holes += slot->len;
-		host_prepare_write_zeroes(&slot->req, to->ns.nsid,
-					  slot->offset / to->ns.block_bytes, blocks,
-					  to->ns.zeroes_deallocate);
+		write_zeroes(slot, to, blocks);
 	} else {
-		slot->step = COPY_WRITE;
-		host_prepare_write(&slot->req, to->ns.nsid, slot->offset / to->ns.block_bytes,
-				   blocks, slot->data, blocks * to->ns.block_bytes, false);
+		write_blocks(slot, to, blocks);
 	}
-	if (!submit(slot, to, now_ns))
-		fail_slot(slot);
 }
 
 /* Where the source has a hole from offset on, and how far: 0 if there is data. */
@@ -267,7 +290,7 @@ static uint64_t hole_at(struct copy *c, uint64_t offset)
 {
 	off_t data;
 
-	if (c->from.session || !c->from.regular || c->comparing)
+	if (c->from.remote || !c->from.regular || c->comparing)
 		return 0;
 	data = lseek(c->from.fd, (off_t)offset, SEEK_DATA);
 	if (data < 0)
@@ -276,7 +299,7 @@ static uint64_t hole_at(struct copy *c, uint64_t offset)
 }
 
 /* A piece of a hole: zeroes on the namespace, without sending any where it can. */
-static void start_hole(struct copy_slot *slot, uint64_t now_ns)
+static void start_hole(struct copy_slot *slot)
 {
 	struct copy *c = slot->copy;
 	const struct copy_end *to = &c->to;
@@ -288,16 +311,11 @@ static void start_hole(struct copy_slot *slot, uint64_t now_ns)
 	len = min_of(len, max);
 	slot->offset = c->next;
 	slot->len = (uint32_t)len;
-	slot->step = COPY_WRITE;
 	c->next += len;
-	c->holes += len;
-	host_prepare_write_zeroes(&slot->req, to->ns.nsid, slot->offset / to->ns.block_bytes,
-				  blocks_of(to, len), to->ns.zeroes_deallocate);
-	if (!submit(slot, &c->to, now_ns))
-		fail_slot(slot);
+	write_zeroes(slot, to, blocks_of(to, len));
 }
 
-static void start_slot(struct copy_slot *slot, uint64_t now_ns)
+static void start_slot(struct copy_slot *slot)
 {
 	struct copy *c = slot->copy;
 	bool zeroes = zeroes_known(&c->to);
@@ -307,30 +325,29 @@ static void start_slot(struct copy_slot *slot, uint64_t now_ns)
 	if (c->next >= c->hole_end)
 		c->hole_end = zeroes ? hole_at(c, c->next) : 0;
 	if (zeroes && c->hole_end >= c->next + c->to.ns.block_bytes) {
-		start_hole(slot, now_ns);
+		start_hole(slot);
 		return;
 	}
 	slot->offset = c->next;
 	slot->len = (uint32_t)min_of((uint64_t)c->chunk, limit - c->next);
 	c->next += slot->len;
-	step_read(slot, now_ns);
+	step_read(slot);
 }
 
 bool copy_init(struct copy *c, uint32_t depth, uint32_t chunk_max)
 {
-	struct session *first = c->from.session ? c->from.session : c->to.session;
-	struct session *second =
-		c->from.session && c->to.session && c->to.session != first ? c->to.session : NULL;
+	struct remote *first = c->from.remote ? c->from.remote : c->to.remote;
+	struct remote *second = first != c->to.remote ? c->to.remote : NULL;
 	uint32_t align = 1;
 	uint8_t *data, *other;
 
-	c->chunk = min_of(chunk_max, first->host.transfer_max);
-	if (c->from.session)
+	c->chunk = min_of(chunk_max, first->info.transfer_max);
+	if (c->from.remote)
 		align = max_of(align, c->from.ns.block_bytes);
-	if (c->to.session)
+	if (c->to.remote)
 		align = max_of(align, c->to.ns.block_bytes);
 	if (second)
-		c->chunk = min_of(c->chunk, second->host.transfer_max);
+		c->chunk = min_of(c->chunk, second->info.transfer_max);
 	c->chunk = (uint32_t)min_of((uint64_t)c->chunk, (uint64_t)ZEROES_BLOCKS * 512);
 	c->chunk -= c->chunk % align;
 	c->depth = depth;
@@ -339,19 +356,18 @@ bool copy_init(struct copy *c, uint32_t depth, uint32_t chunk_max)
 		return false;
 	}
 	c->slots = calloc(depth, sizeof(*c->slots));
-	data = session_alloc(first, (size_t)depth * c->chunk);
-	other = session_alloc(first, (size_t)depth * c->chunk);
+	data = remote_alloc(first, (size_t)depth * c->chunk);
+	other = remote_alloc(first, (size_t)depth * c->chunk);
 	if (!c->slots || !data || !other)
 		return false;
-	if (second && (!session_share(second, data, (size_t)depth * c->chunk) ||
-		       !session_share(second, other, (size_t)depth * c->chunk)))
+	if (second && (!remote_share(second, data, (size_t)depth * c->chunk) ||
+		       !remote_share(second, other, (size_t)depth * c->chunk)))
 		return false;
 	for (uint32_t i = 0; i < depth; i++) {
 		c->slots[i] = (struct copy_slot){
 			.copy = c,
 			.data = data + (size_t)i * c->chunk,
 			.other = other + (size_t)i * c->chunk,
-			.req = {.done = answered, .arg = &c->slots[i], .again = true},
 		};
 	}
 	return true;
@@ -359,33 +375,28 @@ bool copy_init(struct copy *c, uint32_t depth, uint32_t chunk_max)
 
 static void note_reconnect(struct copy *c)
 {
-	const struct session *s = c->to.session;
+	const struct remote *r = c->to.remote;
+	struct weft_ctrl_info info;
 
-	if (!s || s->host.reconnects == c->reconnects)
+	if (!r || r->reconnects == c->reconnects)
 		return;
-	c->reconnects = s->host.reconnects;
-	if (s->host.id.vwc & NVME_VWC_PRESENT)
+	c->reconnects = r->reconnects;
+	(void)weft_ctrl_info(r->ctrl, &info, sizeof(info));
+	if (info.volatile_cache)
 		c->suspect = c->next;
 }
 
 static bool run(struct copy *c, const char *what)
 {
-	struct session *sessions[SESSIONS_MAX];
-	unsigned int n = 0;
-
-	if (c->from.session)
-		sessions[n++] = c->from.session;
-	if (c->to.session && c->to.session != c->from.session)
-		sessions[n++] = c->to.session;
 	c->next = c->done = c->hole_end = 0;
 	progress_start(&c->progress, what, c->bytes, time_now_ns());
 	while (!c->failed && c->done < c->bytes) {
 		for (uint32_t i = 0; i < c->depth && !c->failed && c->next < c->bytes; i++)
 			if (c->slots[i].step == COPY_IDLE)
-				start_slot(&c->slots[i], time_now_ns());
+				start_slot(&c->slots[i]);
 		if (c->failed || c->done >= c->bytes)
 			break;
-		if (!session_turn(sessions, n, UINT64_MAX))
+		if (!remote_turn(UINT64_MAX))
 			c->failed = true;
 		if (!c->comparing)
 			note_reconnect(c);
@@ -397,12 +408,14 @@ static bool run(struct copy *c, const char *what)
 
 static bool make_durable(struct copy *c)
 {
-	struct host_request req = {.again = true};
+	struct remote_answer a = {0};
+	struct remote *r = c->to.remote;
 
-	if (c->to.session) {
-		host_prepare_flush(&req, c->to.ns.nsid);
-		return session_exec(c->to.session, 1, &req, "Flush");
-	}
+	if (r)
+		return remote_expect(r,
+				     weft_queue_flush(weft_ctrl_io_queue(r->ctrl, 0), c->to.ns.nsid,
+						      0, remote_answered, &a),
+				     &a, true, "Flush");
 	/* A pipe or terminal has nothing to make durable. */
 	if (fsync(c->to.fd) == 0 || errno == EINVAL || errno == EROFS)
 		return true;

@@ -17,15 +17,15 @@
 #include <stdint.h>
 
 #include "cli/progress.h"
-#include "cli/session.h"
+#include "cli/remote.h"
 
 enum { COPY_DEPTH_MAX = 256 };
 
 struct copy_end {
 	const char *name; /* as the user wrote it */
 	/* A namespace: */
-	struct session *session; /* NULL: a file */
-	struct host_namespace ns;
+	struct remote *remote; /* NULL: a file */
+	struct weft_namespace ns;
 	/* A file: */
 	int fd;
 	bool regular; /* has holes; a block device has none */
@@ -36,8 +36,8 @@ enum copy_step { COPY_IDLE, COPY_READ, COPY_MERGE, COPY_WRITE, COPY_COMPARE };
 
 struct copy_slot {
 	struct copy *copy;
-	struct host_request req;
 	enum copy_step step;
+	const char *what; /* the command that is under way, for messages */
 	uint64_t offset;
 	uint32_t len;	       /* bytes to copy */
 	uint8_t *data, *other; /* chunk bytes each; other: what is there already */
@@ -49,7 +49,7 @@ struct copy {
 	uint32_t depth, chunk;
 	struct copy_slot *slots; /* [depth] */
 	uint64_t next, hole_end; /* offset of the next piece; up to hole_end it is a hole */
-	uint32_t reconnects;	 /* of the destination, that were noticed */
+	unsigned int reconnects; /* of the destination, that were noticed */
 	uint64_t suspect;	 /* so far from the start a volatile cache may have lost it */
 	uint64_t done, holes;	 /* bytes */
 	unsigned int busy;
@@ -66,7 +66,7 @@ bool copy_init(struct copy *c, uint32_t depth, uint32_t chunk_max) must_use;
 bool copy_run(struct copy *c) must_use;
 /* Reads both sides again and compares. False: told, with the first byte that differs. */
 bool copy_verify(struct copy *c) must_use;
-/* After the sessions are closed. */
+/* After the remotes are closed. */
 void copy_fini(struct copy *c);
 
 #endif

@@ -128,35 +128,35 @@ static bool settle_size(struct rw *rw)
 
 int rw_begin(struct rw *rw, enum rw_kind kind, int argc, char **argv)
 {
-	struct session_config config = {.io_queues = 1};
-	struct session *s;
+	struct remote_config config = {.io_queues = 1};
+	struct remote *r;
 
 	*rw = (struct rw){.kind = kind};
 	nvme_opts_init(&rw->opts, NVME_OPTS_NAMESPACE);
 	cli_parse(verbs[kind].argp, verbs[kind].name, argc, argv, rw);
-	s = rw->session = session_open(&rw->opts, &config);
+	r = rw->remote = remote_open(&rw->opts, &config);
 	nvme_opts_wipe(&rw->opts);
-	if (!s)
+	if (!r)
 		return EXIT_FAILED;
-	if (!session_namespace(s, rw->opts.uri.nsid, &rw->ns) || !settle_size(rw))
+	if (!remote_namespace(r, rw->opts.uri.nsid, &rw->ns) || !settle_size(rw))
 		goto fail;
 	if (kind == RW_WRITE && rw->ns.read_only) {
-		cli_fail("namespace %u of '%s' is write-protected", rw->ns.nsid, s->nqn);
+		cli_fail("namespace %u of '%s' is write-protected", rw->ns.nsid, r->info.nqn);
 		goto fail;
 	}
-	rw->chunk = min_of(s->host.transfer_max, (uint32_t)CHUNK_MAX);
+	rw->chunk = min_of(r->info.transfer_max, (uint32_t)CHUNK_MAX);
 	rw->chunk = (uint32_t)min_of((uint64_t)rw->chunk,
 				     (uint64_t)BLOCKS_PER_COMMAND * rw->ns.block_bytes);
 	rw->chunk -= rw->chunk % rw->ns.block_bytes;
 	if (rw->chunk == 0) {
 		cli_fail("a block of namespace %u has more bytes than a command may transfer (%u)",
-			 rw->ns.nsid, s->host.transfer_max);
+			 rw->ns.nsid, r->info.transfer_max);
 		goto fail;
 	}
-	rw->buffer = session_alloc(s, rw->chunk);
+	rw->buffer = remote_alloc(r, rw->chunk);
 	if (rw->buffer)
 		return EXIT_OK;
 fail:
-	session_close(s);
+	remote_close(r);
 	return EXIT_FAILED;
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cli/session.h"
+#include "cli/remote.h"
 
 enum rw_kind { RW_READ, RW_WRITE, RW_COMPARE };
 
@@ -20,8 +20,8 @@ struct rw {
 	const char *path;     /* NULL or "-": standard input or output */
 	bool fua;
 
-	struct session *session;
-	struct host_namespace ns;
+	struct remote *remote;
+	struct weft_namespace ns;
 	uint64_t bytes; /* to transfer; UINT64_MAX: what the input holds */
 	uint8_t *buffer;
 	uint32_t chunk; /* bytes of buffer and of one command */
