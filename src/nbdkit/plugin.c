@@ -562,4 +562,6 @@ static struct nbdkit_plugin plugin = {
 	.zero = weft_zero,
 };
 
+struct nbdkit_plugin *plugin_init(void); /* which the macro defines, and nobody declares */
+
 NBDKIT_REGISTER_PLUGIN(plugin)
