@@ -74,6 +74,12 @@ class Disk:
         r = self.hosts[0].run(self.weft, "stat", "-o", "json", server.pid, timeout=30)
         return json.loads(r.stdout)["processes"][0]["counters"]["target"]
 
+    def at_work(self, server, bench, when=""):
+        """Whose first connection is not tried again where nothing answers it."""
+        if not lab.until(lambda: self.counters(server)["reads"] or bench.status() is not None, 10) \
+                or bench.status() is not None:
+            raise AssertionError(f"{when}bench does not read: {bench.output()[-300:]}")
+
     def host(self, *argv, seconds=60):
         p = self.start(self.hosts[1], *argv)
         status = p.wait(seconds)
@@ -168,9 +174,8 @@ def server_killed(d, delay):
     server = d.serve()
     bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--yes",
                     "--runtime", "60", "--iodepth", "16", "--ctrl-loss-tmo", "5")
-    time.sleep(0.5 + delay)
-    if bench.status() is not None:
-        raise AssertionError(f"bench ended by itself: {bench.output()[-300:]}")
+    d.at_work(server, bench)
+    time.sleep(delay)
     server.kill()
     killed = time.monotonic()
     status = bench.wait(END_SECONDS)
@@ -188,7 +193,8 @@ def server_restarted(d, delay):
     server = d.serve()
     bench = d.start(d.hosts[1], "bench", d.uri(1), "--rw", "randrw", "--yes", "--verify",
                     "--runtime", "4", "--iodepth", "16", "-o", "json")
-    time.sleep(0.5 + delay)
+    d.at_work(server, bench)
+    time.sleep(delay)
     server.kill()
     time.sleep(1)
     d.serve()
@@ -208,9 +214,7 @@ def killed_again_and_again(d, rng, times):
     deaths = 0
     while deaths < times and time.monotonic() < deadline:
         # The host works again: a death while it is on its way back is no reconnection more.
-        if not lab.until(lambda: d.counters(server)["reads"] or bench.status() is not None, 10) \
-                or bench.status() is not None:
-            raise AssertionError(f"after {deaths} deaths: {bench.output()[-300:]}")
+        d.at_work(server, bench, f"after {deaths} deaths: ")
         time.sleep(rng.uniform(0.02, 0.4))
         server.kill()
         deaths += 1
