@@ -65,6 +65,12 @@ static inline bool drive_send_only_acks(const struct drive *d)
 	return rnic_tx_only_acks(d->rnic);
 }
 
+/* That have come, without what is none: a port's own datagrams. */
+static inline uint64_t drive_packets(const struct drive *d)
+{
+	return rnic_counters(d->rnic)->rx_packets;
+}
+
 static inline uint64_t drive_next_deadline(const struct drive *d)
 {
 	return rnic_next_deadline(d->rnic);

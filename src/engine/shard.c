@@ -16,7 +16,7 @@
 
 /* ---- progress; all with the lock held ------------------------------------------------------- */
 
-static bool transmit(struct shard *s, uint64_t now)
+bool shard_send(struct shard *s, uint64_t now)
 {
 	bool more;
 
@@ -40,7 +40,7 @@ bool shard_progress(struct shard *s)
 		/* It will call again: what follows from this batch, acknowledgements mostly, goes
 		 * out then, or along with what it posts until then. */
 		if (drive_send_pending(&s->drive) && !shard_keeps(s, now))
-			transmit(s, now);
+			shard_send(s, now);
 		got = shard_receive(s, now);
 		/* Should it not come. */
 		if (s->sleeps_until > lease_until(&s->lease) && shard_keeps(s, now))
@@ -48,7 +48,7 @@ bool shard_progress(struct shard *s)
 	} else {
 		got = shard_receive(s, now);
 		if (drive_send_pending(&s->drive))
-			transmit(s, now);
+			shard_send(s, now);
 	}
 	return got > 0;
 }
@@ -74,7 +74,7 @@ void shard_polled(struct shard *s)
 
 static void send_now(struct shard *s, uint64_t now)
 {
-	bool more = transmit(s, now);
+	bool more = shard_send(s, now);
 
 	/* A poller looks at the timers itself. */
 	if (s->sleeps_until && !lease_is_live(&s->lease, now) &&
@@ -171,12 +171,14 @@ int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_until, bool *ret_co
 		return -1;
 	now = time_now_ns();
 	if (drive_send_pending(&s->drive) && (sleeps || s->put_off))
-		transmit(s, now);
+		shard_send(s, now);
 	s->put_off = !sleeps;
 	*ret_ticket = lease_attend(&s->lease, s->drive.ports == 1 && s->drive.port[0]->fd >= 0,
 				   ret_until, now);
 	/* The caller has looked for what it waits for: it is not received here, behind its back. */
-	*ret_come = *ret_ticket && !drive_sleeps(&s->drive);
+	*ret_come = *ret_ticket && (sleeps ? !drive_sleeps(&s->drive) : drive_stirs(&s->drive));
+	if (*ret_ticket && sleeps && !*ret_come)
+		moment_sleeps(&s->moment, now);
 	/* A thread that listens as well stops that with the next packet. */
 	wake = sleeps && drive_send_pending(&s->drive);
 	if (*ret_ticket && ret_until)
@@ -195,14 +197,17 @@ int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_until, bool *ret_co
 void shard_attended(struct shard *s, uint64_t ticket, bool readable)
 {
 	enum lease_left left;
-	uint64_t now;
+	uint64_t now, before;
 
 	if (s->dead)
 		return;
 	now = time_now_ns();
+	before = drive_packets(&s->drive);
 	if (ticket &&
 	    (readable || drive_next_deadline(&s->drive) <= now || !drive_sleeps(&s->drive)))
 		(void)!drive_receive(&s->drive, now);
+	if (ticket)
+		moment_awake(&s->moment, drive_packets(&s->drive) - before, now);
 	left = lease_attended(&s->lease, ticket, now);
 	if (shard_is_slept_on(s))
 		(void)!shard_lulled(s, now);
@@ -251,6 +256,7 @@ int shard_create(struct shard **ret, struct port *const *ports, size_t n, uint8_
 		return -ENOMEM;
 	shard_lock_init(s);
 	lease_init(&s->lease);
+	moment_init(&s->moment);
 	s->up = *up;
 	s->watch.fd = -1;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -91,6 +91,9 @@ bool shard_thread_receives(const struct shard *);
 int shard_attend(struct shard *, bool sleeps, uint64_t *ret_until, bool *ret_come,
 		 uint64_t *ret_ticket) must_use;
 void shard_attended(struct shard *, uint64_t ticket, bool readable);
+/* Before shard_attend(), by who is going to sleep, without the lock: looks for a moment whether
+ * something comes, where that pays (moment.h); what is owed to peers is sent before. */
+void shard_look(struct shard *);
 /* The thread calls ready(fd), without the lock, whenever fd is readable, until that returns false.
  * One fd at a time; it stays the caller's. */
 void shard_watch(struct shard *, int fd, bool (*ready)(int fd));

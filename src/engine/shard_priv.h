@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "engine/drive.h"
 #include "engine/lease.h"
+#include "engine/moment.h"
 #include "engine/shard.h"
 #include "engine/sight.h"
 
@@ -26,6 +27,8 @@ struct shard {
 	/* Guarded by the lock. */
 	struct drive drive;
 	struct lease lease;
+	struct moment moment;
+	uint64_t looks_until;  /* somebody does, who is going to attend */
 	bool headers;	       /* the ports have been asked for them */
 	uint64_t clock;	       /* handed out by shard_now() since the lock was taken, 0: not */
 	uint64_t sleeps_until; /* the thread, 0 while it is awake */
@@ -48,6 +51,11 @@ struct shard {
 	pthread_t thread;
 	int wake_fd;
 };
+
+/* ---- shard.c --------------------------------------------------------------------------------- */
+
+/* With the lock held: what there is to send. True if more is left. */
+bool shard_send(struct shard *, uint64_t now);
 
 /* ---- receive.c ------------------------------------------------------------------------------- */
 

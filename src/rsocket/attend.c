@@ -7,6 +7,7 @@
 
 /* What weft's libibverbs has for us; src/verbs/attend.h tells of it. */
 static struct {
+	void (*look)(void);
 	int (*attend)(bool sleeps, bool *ret_come, uint64_t *ret_ticket);
 	void (*attended)(uint64_t ticket, bool readable);
 	void (*progress)(void);
@@ -21,13 +22,15 @@ static void find(void)
 #define FIND(name)                                                                     \
 	weft.name = (__typeof__(weft.name))dlvsym(RTLD_DEFAULT, "weft_private_" #name, \
 						  "WEFT_PRIVATE_1")
+	FIND(look);
 	FIND(attend);
 	FIND(attended);
 	FIND(progress);
 	FIND(cq_tell);
 	FIND(cq_arm);
 #undef FIND
-	usable = weft.attend && weft.attended && weft.progress && weft.cq_tell && weft.cq_arm;
+	usable = weft.look && weft.attend && weft.attended && weft.progress && weft.cq_tell &&
+		 weft.cq_arm;
 }
 
 bool attend_usable(void)
@@ -36,6 +39,12 @@ bool attend_usable(void)
 
 	pthread_once(&once, find);
 	return usable;
+}
+
+void attend_look(void)
+{
+	if (attend_usable())
+		weft.look();
 }
 
 int attend_begin(struct attendance *a, bool sleeps)

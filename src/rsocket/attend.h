@@ -16,6 +16,9 @@
 
 bool attend_usable(void);
 
+/* Before a sleep, without locks: looks for a moment whether something comes, where that pays. */
+void attend_look(void);
+
 /* Around a sleep, or a look that will not sleep: the descriptor to sleep on besides, or -1. Where
  * something has come already there is to be no sleep, but a look. */
 struct attendance {

@@ -262,6 +262,7 @@ static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *ker
 			timeout = (int)min_of((uint64_t)timeout,
 					      (end - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
 		}
+		attend_look();
 		kernel[RNIC] = (struct pollfd){.fd = attend_begin(&a, true), .events = POLLIN};
 		guard_begin(&guard, left_attending, &a);
 		rc = sock_sleep_on(kernel, ITEMS + 2 * n, a.come ? 0 : timeout, how->mask,

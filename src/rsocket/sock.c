@@ -286,6 +286,7 @@ static int sleep_on_descriptors(struct sock *s, const struct sock_waiting *w, in
 	eventfd_t count;
 	int rc;
 
+	attend_look();
 	atomic_store(&s->sleepers.attendant, attend_self());
 	fds[2].fd = attend_begin(&l.a, true);
 	guard_begin(&guard, left_leading, &l);

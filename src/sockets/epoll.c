@@ -482,6 +482,15 @@ static void left_sleep(void *arg)
 	pthread_mutex_unlock(&sets_lock);
 }
 
+/* Under the lock, which is let go meanwhile. False: the set is no more. */
+static bool look_around(struct set *set)
+{
+	pthread_mutex_unlock(&sets_lock);
+	attend_look();
+	pthread_mutex_lock(&sets_lock);
+	return set->numbers;
+}
+
 /* Under the lock, which is let go meanwhile. What the kernel has for the program, or -errno;
  * -EBADF: the set is no more. */
 static int sleep_in_kernel(int epfd, struct set *set, struct epoll_event *ev, int max, int timeout,
@@ -493,6 +502,8 @@ static int sleep_in_kernel(int epfd, struct set *set, struct epoll_event *ev, in
 	struct guard guard;
 	int n;
 
+	if (timeout && !look_around(set))
+		return -EBADF;
 	attend(set, timeout, &l.a);
 	atomic_fetch_add(&set->sleepers, 1);
 	if (l.a.come || any_fresh(set))

@@ -13,6 +13,8 @@
 
 #include "base/compiler.h"
 
+/* As shard_look(). */
+void weft_private_look(void);
 /* As shard_attend(), shard_attended(). -ENODEV: there is no shard, and nothing to come back with.
  */
 int weft_private_attend(bool sleeps, bool *ret_come, uint64_t *ret_ticket) must_use;

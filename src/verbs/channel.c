@@ -136,6 +136,7 @@ static struct event_source *attend(struct face_channel *ch, const sigset_t *sign
 	int n, err;
 	bool come;
 
+	shard_look(ch->shard);
 	shard_lock(ch->shard);
 	p[1].fd = shard_attend(ch->shard, true, &until, &come, &a.ticket);
 	shard_unlock(ch->shard);

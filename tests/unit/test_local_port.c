@@ -432,6 +432,24 @@ static void wakes_who_sleeps_once(void **state)
 	assert_int_equal(receives_all(&t->b), 4);
 }
 
+/* Who finds something instead of sleeping, and who slept and is awake: what comes next need not
+ * wake them. */
+static void who_is_awake_is_not_woken(void **state)
+{
+	struct two *t = *state;
+
+	sends(&t->a, SERVICE_RC, B, 0, 8);
+	assert_false(port_sleeps(t->b.port));
+	sends(&t->a, SERVICE_RC, B, 1, 8);
+	assert_int_equal(t->a.behind.bells, 0);
+	assert_int_equal(receives_all(&t->b), 2);
+	assert_true(port_sleeps(t->b.port));
+	receives(&t->b);
+	sends(&t->a, SERVICE_RC, B, 2, 8);
+	assert_int_equal(t->a.behind.bells, 0);
+	assert_int_equal(receives_all(&t->b), 1);
+}
+
 /* More than one batch takes is no reason to sleep, either. */
 static void does_not_sleep_on_half_a_ring(void **state)
 {
@@ -832,6 +850,7 @@ int main(void)
 		T(room_wakes_the_next_of_a_slot),
 		T(loses_what_waits_too_long),
 		T(wakes_who_sleeps_once),
+		T(who_is_awake_is_not_woken),
 		T(does_not_sleep_on_half_a_ring),
 		T(a_bell_that_was_not_rung_is_tried_again),
 		T(a_bell_that_was_lost_is_rung_again),

@@ -297,6 +297,8 @@ static int local_rx(struct port *port, uint64_t now, port_take *take, void *ctx)
 	if (p->fd < 0)
 		return -EBADF;
 	p->sleeps = false;
+	if (slept)
+		atomic_store(&p->own->asleep, 0);
 	p->now = now;
 	n = take_rings(p, take, ctx);
 	if (n) {
@@ -323,15 +325,18 @@ static bool local_stirs(const struct port *port)
 	return false;
 }
 
+/* Who finds something does not sleep, and is not to be woken by what comes next. */
 static bool local_sleeps(struct port *port)
 {
 	struct local_port *p = local_port_of(port);
 
 	if (p->fd < 0)
 		return true;
+	if (local_stirs(port) || next_of(&p->rung, 0) != INBOX_SLOTS)
+		return false;
 	p->sleeps = true;
 	atomic_store(&p->own->asleep, 1);
-	return !local_stirs(port) && next_of(&p->rung, 0) == INBOX_SLOTS;
+	return !local_stirs(port);
 }
 
 static bool local_rouse(struct port *port)
