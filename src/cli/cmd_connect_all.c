@@ -15,11 +15,11 @@
 
 int cmd_connect_all(int argc, char **argv);
 
-enum { KEY_CONFIG = 0x200, SERVICES_MAX = 256, FOUND_MAX = 65536 };
+enum { SERVICES_MAX = 256, FOUND_MAX = 65536 };
 
 struct cmd {
 	struct nvme_opts opts;
-	const char *config;
+	struct discovery_sources from;
 	struct nvme_uri asked[SERVICES_MAX];
 	unsigned int asked_count;
 	char (*found)[512]; /* URIs */
@@ -27,38 +27,26 @@ struct cmd {
 	struct output output;
 };
 
-static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Which services:", 0},
-	{"config", KEY_CONFIG, "FILE", 0,
-	 "Where they stand that are not named (default " DISCOVERY_CONF ")", 0},
-	{0},
-};
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct cmd *cmd = state->input;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &cmd->opts;
-		return 0;
-	case KEY_CONFIG:
-		cmd->config = arg;
-		return 0;
-	default:
+	(void)arg;
+	if (key != ARGP_KEY_INIT)
 		return ARGP_ERR_UNKNOWN;
-	}
+	state->child_inputs[0] = &cmd->from;
+	return 0;
 }
 
 static const struct argp argp = {
-	.options = options,
 	.parser = parse,
-	.args_doc = "[HOST[:PORT]]\nnvme+rdma|tcp://HOST[:PORT]\n-t rdma|tcp -a ADDRESS [-s PORT]",
+	.args_doc = "[HOST[:PORT]]\nnvme+rdma|tcp://HOST[:PORT]\n-t rdma|tcp -a ADDRESS [-s "
+		    "PORT]\n--mdns",
 	.doc = "List the subsystems that discovery services offer, and those that they refer to: "
 	       "one "
 	       "URI a line.\v"
 	       "Nothing is connected: weft's commands connect when they are used.",
-	.children = nvme_opts_children,
+	.children = discovery_children,
 };
 
 /* Notes one more; -EEXIST: it was there. */
@@ -205,11 +193,12 @@ int cmd_connect_all(int argc, char **argv)
 
 	nvme_opts_init(&cmd.opts, NVME_OPTS_DISCOVERY);
 	cmd.opts.may_be_none = true;
+	cmd.from.opts = &cmd.opts;
 	cli_parse(&argp, "connect-all", argc, argv, &cmd);
 	output_init(&cmd.output, stdout, cmd.opts.format);
 	cmd.output.flat = true;
 	output_list(&cmd.output, "subsystems", NULL);
-	status = discovery_services(&cmd.opts, cmd.config, ask, &cmd);
+	status = discovery_services(&cmd.from, ask, &cmd);
 	nvme_opts_wipe(&cmd.opts);
 	output_close(&cmd.output);
 	free(cmd.found);

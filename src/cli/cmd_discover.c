@@ -11,18 +11,17 @@
 
 int cmd_discover(int argc, char **argv);
 
-enum { KEY_RAW = 'r', KEY_CONFIG = 0x200 };
+enum { KEY_RAW = 'r', KEY_LIST = 0x200 };
 
 struct cmd {
 	struct nvme_opts opts;
-	const char *raw, *config;
+	struct discovery_sources from;
+	const char *raw;
 	bool persistent;
 };
 
 static const struct argp_option options[] = {
-	{NULL, 0, NULL, 0, "Which services:", 0},
-	{"config", KEY_CONFIG, "FILE", 0,
-	 "Where they stand that are not named (default " DISCOVERY_CONF ")", 0},
+	{"list", KEY_LIST, NULL, 0, "With --mdns: list the services themselves, and ask none", 1},
 	{"persistent", 'p', NULL, 0, "Stay, and list them again whenever the log has changed", 1},
 	{"raw", KEY_RAW, "FILE", 0, "Write the log as it came, header and entries, to this file",
 	 4},
@@ -35,13 +34,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &cmd->opts;
+		state->child_inputs[0] = &cmd->from;
 		return 0;
 	case KEY_RAW:
 		cmd->raw = arg;
 		return 0;
-	case KEY_CONFIG:
-		cmd->config = arg;
+	case KEY_LIST:
+		cmd->from.list = true;
 		return 0;
 	case 'p':
 		cmd->persistent = true;
@@ -64,11 +63,11 @@ static const struct argp argp = {
 	.parser = parse,
 	.args_doc =
 		"[HOST[:PORT]]\nnvme+rdma|tcp|tcp+tls://HOST[:PORT]\n-t rdma|tcp -a ADDRESS [-s "
-		"PORT]",
+		"PORT]\n--mdns",
 	.doc = "List the subsystems that a target's discovery log names.\v"
 	       "The URIs it prints are what the other commands take. Without a target, those "
-	       "of " DISCOVERY_CONF " are asked.",
-	.children = nvme_opts_children,
+	       "of " DISCOVERY_CONF " are asked, or those that mDNS tells of.",
+	.children = discovery_children,
 };
 
 static void show_entry(struct output *o, const struct weft_discovery *d, unsigned int index)
@@ -216,10 +215,12 @@ int cmd_discover(int argc, char **argv)
 
 	nvme_opts_init(&cmd.opts, NVME_OPTS_DISCOVERY);
 	cmd.opts.may_be_none = cmd.opts.takes_binary = true;
+	cmd.from.opts = &cmd.opts;
 	cli_parse(&argp, "discover", argc, argv, &cmd);
 	if (cmd.opts.format == OUTPUT_BINARY && !cmd.raw && isatty(STDOUT_FILENO))
 		return cli_fail("binary is not written to a terminal; redirect it");
-	status = discovery_services(&cmd.opts, cmd.config, ask, &cmd);
+	status = cmd.from.list ? discovery_mdns_list(&cmd.from)
+			       : discovery_services(&cmd.from, ask, &cmd);
 	nvme_opts_wipe(&cmd.opts);
 	return status;
 }

@@ -58,6 +58,7 @@ enum {
 	KEY_TLS_COMPAT,
 	KEY_CONTROL,
 	KEY_THREADS,
+	KEY_MDNS,
 };
 
 static const struct argp_option options[] = {
@@ -110,6 +111,8 @@ static const struct argp_option options[] = {
 	{"pcap", KEY_PCAP, "FILE", 0, CAPTURE_HELP, 0},
 	{"metrics", KEY_METRICS, "ADDRESS:PORT", 0,
 	 "Have figures there for Prometheus, at http://ADDRESS:PORT/metrics", 0},
+	{"mdns", KEY_MDNS, NULL, 0,
+	 "Publish where discovery is answered by mDNS, through avahi-daemon", 0},
 	{"control", KEY_CONTROL, "PATH", 0,
 	 "Have the socket there by which weft target changes what is served; none: have none. "
 	 "Default: one of this process in /run/weft, or $XDG_RUNTIME_DIR/weft of a user",
@@ -299,6 +302,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 #endif
 		o->metrics = arg;
 		return 0;
+	case KEY_MDNS:
+#ifndef WEFT_HAVE_MDNS
+		argp_error(state, "--mdns: this weft was built without libavahi-client");
+#endif
+		o->mdns = true;
+		return 0;
 	case KEY_CONTROL:
 		o->control = arg;
 		return 0;
@@ -445,6 +454,8 @@ static int serve(struct serve *s, const sigset_t *signals)
 		status = serve_control(s);
 	if (!status)
 		status = serve_watch_control(s);
+	if (!status)
+		status = serve_mdns(s);
 	if (status)
 		return status;
 	serve_tell_unused();
@@ -457,6 +468,7 @@ static int serve(struct serve *s, const sigset_t *signals)
 		return status;
 	}
 	manager_ready(&s->manager);
+	serve_mdns_publish(s);
 	serve_status(s);
 	whole = serve_loop(s);
 	whole &= serve_flush(s);

@@ -222,24 +222,21 @@ static bool parse_line(const char *path, unsigned int number, char *text, struct
 	return ok;
 }
 
-int discovery_services(const struct nvme_opts *opts, const char *path,
-		       bool (*ask)(void *arg, const struct nvme_opts *service), void *arg)
+static int services_of_file(const struct discovery_sources *from, discovery_ask_fn *ask, void *arg)
 {
+	const char *path = from->path ? from->path : DISCOVERY_CONF;
 	char line[LINE_MAX_LEN];
 	unsigned int number = 0;
 	bool ok = true;
 	FILE *f;
 
-	if (opts->uri.host[0])
-		return ask(arg, opts) ? EXIT_OK : EXIT_FAILED;
-	path = path ? path : DISCOVERY_CONF;
 	f = fopen(path, "re");
 	if (!f)
 		return cli_fail("no service is named, and %s cannot be read: %s; say HOST, or "
-				"-t rdma|tcp -a ADDRESS",
+				"-t rdma|tcp -a ADDRESS, or --mdns",
 				path, strerror(errno));
 	while (fgets(line, sizeof(line), f)) {
-		struct nvme_opts service = *opts;
+		struct nvme_opts service = *from->opts;
 
 		number++;
 		if (line[0] == '#' || line[strspn(line, " \t\n")] == 0)
@@ -261,3 +258,69 @@ int discovery_services(const struct nvme_opts *opts, const char *path,
 	fclose(f);
 	return ok ? EXIT_OK : EXIT_FAILED;
 }
+
+int discovery_services(const struct discovery_sources *from, discovery_ask_fn *ask, void *arg)
+{
+	if (from->opts->uri.host[0])
+		return ask(arg, from->opts) ? EXIT_OK : EXIT_FAILED;
+	return from->mdns ? discovery_mdns(from, ask, arg) : services_of_file(from, ask, arg);
+}
+
+/* --- the options -------------------------------------------------------------------------------
+ */
+
+enum { KEY_CONFIG = 0x310, KEY_MDNS, MDNS_SECONDS_MAX = 3600 };
+
+static const struct argp_option source_options[] = {
+	{NULL, 0, NULL, 0, "Which services:", 0},
+	{"config", KEY_CONFIG, "FILE", 0,
+	 "Where they stand that are not named (default " DISCOVERY_CONF ")", 0},
+	{"mdns", KEY_MDNS, "SECONDS", OPTION_ARG_OPTIONAL,
+	 "Those that mDNS tells of, through avahi-daemon; listen for so long (default: until that "
+	 "seems to be all, at most 5)",
+	 0},
+	{0},
+};
+
+static void check_sources(const struct discovery_sources *from, struct argp_state *state)
+{
+	if (from->mdns && (from->opts->uri.host[0] || from->path))
+		argp_error(state, "--mdns looks for services: name none with it, nor a file");
+	if (from->list && !from->mdns)
+		argp_error(state, "--list shows what --mdns finds");
+}
+
+static error_t parse_source(int key, char *arg, struct argp_state *state)
+{
+	struct discovery_sources *from = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = from->opts;
+		return 0;
+	case KEY_CONFIG:
+		from->path = arg;
+		return 0;
+	case KEY_MDNS:
+#ifndef WEFT_HAVE_MDNS
+		argp_error(state, "--mdns: this weft was built without libavahi-client");
+#endif
+		from->mdns = true;
+		if (arg)
+			from->mdns_s = (unsigned)cli_parse_number(state, "--mdns", arg, 1,
+								  MDNS_SECONDS_MAX);
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		check_sources(from, state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp sources_argp = {
+	.options = source_options,
+	.parser = parse_source,
+	.children = nvme_opts_children,
+};
+const struct argp_child discovery_children[] = {{&sources_argp, 0, NULL, 0}, {0}};

@@ -4,7 +4,7 @@
  * service's log, and what its numbers are called.
  *
  * Services that are not named on the command line stand in nvme-cli's file, one a line, as the
- * options that nvme-cli takes; what comes before is the default of each.
+ * options that nvme-cli takes; what comes before is the default of each. Or mDNS tells of them.
  */
 #ifndef WEFT_CLI_DISCOVERY_H
 #define WEFT_CLI_DISCOVERY_H
@@ -12,6 +12,21 @@
 #include "cli/remote.h"
 
 #define DISCOVERY_CONF "/etc/nvme/discovery.conf"
+
+/* Which services, as an argp child, whose input is this with opts prepared: the child of that is
+ * the one of nvme_opts.h. */
+struct discovery_sources {
+	struct nvme_opts *opts;
+	const char *path; /* of the file; NULL: DISCOVERY_CONF */
+	bool mdns;
+	unsigned mdns_s; /* how long it is listened; 0: until that seems to be all */
+	bool list;	 /* they are listed, not asked */
+};
+
+extern const struct argp_child discovery_children[];
+
+/* False: told. */
+typedef bool discovery_ask_fn(void *arg, const struct nvme_opts *service);
 
 struct discovery_entry {
 	struct weft_discovery_entry log;
@@ -25,11 +40,19 @@ void discovery_entry_of(const struct weft_discovery *d, unsigned int index,
 			struct discovery_entry *ret);
 
 /*
- * Calls ask() for the service that opts name, or else for each of the file's; stops where it
- * returns false. EXIT_OK, or EXIT_FAILED if ask() did so or the file is wrong, which is told.
+ * Calls ask() for the service that is named, or else for each that the file or mDNS has, all of
+ * them where it fails. EXIT_OK, or EXIT_FAILED if ask() did so, the file is wrong or there is none,
+ * which is told.
  */
-int discovery_services(const struct nvme_opts *opts, const char *path,
-		       bool (*ask)(void *arg, const struct nvme_opts *service), void *arg);
+int discovery_services(const struct discovery_sources *from, discovery_ask_fn *ask, void *arg);
+
+/* --- discovery_mdns.c: those of mDNS --------------------------------------------------------- */
+
+int discovery_mdns(const struct discovery_sources *from, discovery_ask_fn *ask, void *arg);
+/* Shows them. The exit status. */
+int discovery_mdns_list(const struct discovery_sources *from);
+
+/* --- what numbers are called ----------------------------------------------------------------- */
 
 const char *discovery_trtype(uint8_t trtype);
 const char *discovery_adrfam(uint8_t adrfam);

@@ -45,6 +45,7 @@ struct serve_options {
 	const char *nqn, *serial, *provider, *capture, *metrics;
 	const char *control; /* a path; "none"; NULL: where they usually are */
 	struct store_file_options file;
+	bool mdns;
 	size_t pool_bytes; /* 0: as many as usual */
 	unsigned threads;
 	enum output_format format;
@@ -60,6 +61,7 @@ struct serve {
 	struct serve_transports transports;
 	struct serve_threads threads; /* besides this one */
 	struct metrics *metrics;      /* NULL: nobody asked for them */
+	struct mdns_publisher *mdns;  /* NULL: nobody asked for it */
 	struct control *control;      /* NULL: there is none */
 	struct control_service requests;
 	pid_t control_pid; /* whose request is carried out */
@@ -114,6 +116,19 @@ void serve_look_at_stores(struct serve *s, uint64_t now);
 /* Has a control socket, if that is wanted. The exit status. */
 int serve_control(struct serve *s) must_use;
 void serve_control_end(struct serve *s);
+
+/* --- serve_mdns.c ----------------------------------------------------------------------------- */
+
+/* Speaks to avahi-daemon, if that is wanted. The exit status. */
+int serve_mdns(struct serve *s) must_use;
+/* Where discovery is answered, from now on. */
+void serve_mdns_publish(struct serve *s);
+/* Whether a descriptor is its, which is readable when there is something to say: that is said. */
+bool serve_mdns_is(const struct serve *s, int fd);
+void serve_mdns_process(struct serve *s);
+/* Nobody is to come any more. */
+void serve_mdns_withdraw(struct serve *s);
+void serve_mdns_end(struct serve *s);
 
 /* --- serve_loop.c ----------------------------------------------------------------------------- */
 

@@ -143,6 +143,8 @@ int serve_become(struct serve *s, struct config *to, size_t *ret_steps, char *wh
 			 text);
 	else
 		s->measure_ns = 0;
+	if (!error)
+		serve_mdns_publish(s);
 	return error;
 }
 

@@ -130,6 +130,7 @@ static void on_signal(struct serve *s)
 			serve_answer(&s->say, "ending at SIG%s", sigabbrev_np((int)info.ssi_signo));
 		s->told_ns = time_now_ns() + TOLD_NS;
 		s->give_up_ns = time_now_ns() + SERVE_GIVE_UP_NS;
+		serve_mdns_withdraw(s);
 		serve_transports_shutdown(&s->transports);
 		serve_control_end(s);
 		serve_threads_shutdown(&s->threads);
@@ -188,6 +189,8 @@ static void sleep_until_something(struct serve *s, uint64_t now)
 			serve_threads_clear(&s->threads);
 		else if (s->metrics && ev[i].data.fd == metrics_fd(s->metrics))
 			metrics_process(s->metrics, time_now_ns());
+		else if (serve_mdns_is(s, ev[i].data.fd))
+			serve_mdns_process(s);
 		else if (s->control && ev[i].data.fd == control_fd(s->control))
 			control_process(s->control, time_now_ns());
 	}
@@ -244,6 +247,8 @@ bool serve_loop(struct serve *s)
 			on_signal(s);
 			if (s->metrics)
 				metrics_process(s->metrics, now);
+			if (s->mdns)
+				serve_mdns_process(s);
 			if (s->control)
 				control_process(s->control, now);
 		}
@@ -306,6 +311,7 @@ void serve_loop_fini(struct serve *s)
 		tls_keys_free(&s->coming_keys);
 	config_free(s->coming);
 	metrics_destroy(s->metrics);
+	serve_mdns_end(s);
 	close(s->signal_fd);
 	close(s->epoll_fd);
 }

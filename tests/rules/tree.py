@@ -50,6 +50,7 @@ ROOMS = {
                  "nvmf/tcp"),
 }
 ROOMS["ublk"] = ("base",)
+ROOMS["mdns"] = ("base",)
 # On <weft/nvmf.h> alone.
 ROOMS["nbdkit"] = ("base",)
 ROOMS["fio"] = ()
