@@ -16,6 +16,8 @@ static const char *why_gone(const struct target_event *e)
 		return e->why;
 	if (e->ctrl->silent)
 		return "no command came within its keep-alive time";
+	if (e->ctrl->leaves)
+		return "it is to come again by TLS";
 	return e->ctrl->csts & NVME_CSTS_SHST_MASK ? "it shut down" : "it disconnected";
 }
 

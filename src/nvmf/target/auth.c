@@ -114,6 +114,7 @@ static enum verdict prove(struct target_queue *q)
 {
 	bool leaves = q->auth->sc_c == NVMF_AUTH_NEWTLSPSK;
 
+	q->owner->leaves |= leaves;
 	q->proved = !leaves;
 	if (!leaves)
 		q->auth_tries = 0;

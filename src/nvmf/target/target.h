@@ -233,6 +233,7 @@ struct target_ctrl {
 	bool flush_lost;	       /* of one that it wrote to */
 	bool shutdown_busy;
 	bool silent; /* its keep-alive time is over */
+	bool leaves; /* its host has a key of TLS to come by, and is to */
 };
 
 struct target_transport_ops {
