@@ -26,6 +26,26 @@ KEY = re.compile(r"DHHC-1:0[0-3]:[A-Za-z0-9+/=]{16,}:")
 HASHES = ("sha256", "sha384", "sha512")
 GROUPS = ("null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192")
 
+# A target that closes the connection where it should say that it does not take the key: Linux's may.
+CLOSES = r"""
+import socket, struct, sys
+def take(n):
+    return c.recv(n, socket.MSG_WAITALL)
+def command():
+    n, = struct.unpack("<4xI", take(8))
+    return struct.unpack_from("<H", take(n - 8), 2)[0]
+def answer(result):
+    c.sendall(struct.pack("<BBBBIIIHHHH", 5, 0, 24, 0, 24, result, 0, 0, 0, command(), 0))
+server = socket.create_server((sys.argv[1], 4420))
+print("ready", flush=True)
+c, _ = server.accept()
+take(128)
+c.sendall(struct.pack("<BBBBIHBBI", 1, 0, 128, 0, 128, 0, 0, 0, 8192) + bytes(112))
+answer(1 | 1 << 17)  # controller 1, which demands authentication
+answer(0)
+command()
+"""
+
 
 class Auth:
     def __init__(self, args, name=None):
@@ -217,6 +237,15 @@ def keys(a):
     os.chmod(a.wrong, 0o600)
 
 
+def closed(a):
+    """The connection ends where an answer is due: what is told is where to look."""
+    p = lab.Program(a.hosts[0], [sys.executable, "-c", CLOSES, a.hosts[0].address], f"{a.path}/target.log")
+    a.programs.append(p)
+    lab.until(lambda: p.says("ready"), 10)
+    a.stays_out("lost: the target closed it, before it had authenticated this host; .*--dhchap-secret",
+                "--dhchap-secret", f"@{a.key}")
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
@@ -226,7 +255,7 @@ def main():
     args = p.parse_args()
     lab.enter()
     a = Auth(args)
-    for case in (mutual, every_kind, strangers, allowed, masked, keys):
+    for case in (mutual, every_kind, strangers, allowed, masked, keys, *[closed] * (a.transport == "tcp")):
         if args.only in case.__name__:
             a.report.prove_and_end(case.__name__.replace("_", " "), a, lambda case=case: case(a))
     a.report.everything_ends(a.hosts)

@@ -115,6 +115,9 @@ void failure_text(const struct weft_ctrl *c, char *text, size_t room)
 		else if (f->detail || !said[0])
 			snprintf(text, room, "connection to %s lost: %s", c->place,
 				 f->detail ? f->detail : "the cause is not known");
+		else if (f->state == HOST_AUTHENTICATE) /* a target that is in a hurry not to */
+			snprintf(text, room, "%s, before it had authenticated this host; %s", said,
+				 advice_of(c, WEFT_ADVICE_KEYS));
 		else
 			snprintf(text, room, "%s", said);
 		break;
