@@ -25,7 +25,7 @@ void nvme_sgl_get(struct cursor *c, struct nvme_sgl *s)
 	}
 }
 
-void nvme_sgl_put(struct wcursor *c, const struct nvme_sgl *s)
+static inline void sgl_put(struct wcursor *c, const struct nvme_sgl *s)
 {
 	uint8_t tail[8] = {0};
 
@@ -35,6 +35,11 @@ void nvme_sgl_put(struct wcursor *c, const struct nvme_sgl *s)
 	tail[7] = (uint8_t)(s->type << 4 | s->subtype);
 	wcursor_le64(c, s->addr);
 	wcursor_bytes(c, tail, sizeof(tail));
+}
+
+void nvme_sgl_put(struct wcursor *c, const struct nvme_sgl *s)
+{
+	sgl_put(c, s);
 }
 
 /* An SQE is two runs of fields around its SGL descriptor. */
@@ -51,16 +56,28 @@ void nvme_sqe_get(struct cursor *c, struct nvme_sqe *s)
 	SQE_TAIL(NVME_GET)
 }
 
-void nvme_sqe_put(struct wcursor *c, const struct nvme_sqe *s)
+/*
+ * What goes with each command is laid out on the stack, whose bounds are known when it is compiled,
+ * so that they are looked at once instead of at each field.
+ */
+void nvme_sqe_put(struct wcursor *to, const struct nvme_sqe *s)
 {
+	uint8_t bytes[NVME_SQE_LEN];
+	struct wcursor fields = wcursor_init(bytes, sizeof(bytes)), *c = &fields;
+
 	SQE_HEAD(NVME_PUT)
-	nvme_sgl_put(c, &s->sgl);
+	sgl_put(c, &s->sgl);
 	SQE_TAIL(NVME_PUT)
+	wcursor_bytes(to, bytes, sizeof(bytes));
 }
 
 /* Bit 0 of the status is the phase tag of PCIe; fabrics leave it zero. */
-void nvme_cqe_get(struct cursor *c, struct nvme_cqe *s)
+void nvme_cqe_get(struct cursor *from, struct nvme_cqe *s)
 {
+	uint8_t bytes[NVME_CQE_LEN];
+	struct cursor fields = cursor_init(bytes, sizeof(bytes)), *c = &fields;
+
+	cursor_bytes(from, bytes, sizeof(bytes));
 	s->result = cursor_le64(c);
 	s->sqhd = cursor_le16(c);
 	s->sqid = cursor_le16(c);
@@ -68,13 +85,17 @@ void nvme_cqe_get(struct cursor *c, struct nvme_cqe *s)
 	s->status = cursor_le16(c) >> 1;
 }
 
-void nvme_cqe_put(struct wcursor *c, const struct nvme_cqe *s)
+void nvme_cqe_put(struct wcursor *to, const struct nvme_cqe *s)
 {
+	uint8_t bytes[NVME_CQE_LEN];
+	struct wcursor fields = wcursor_init(bytes, sizeof(bytes)), *c = &fields;
+
 	wcursor_le64(c, s->result);
 	wcursor_le16(c, s->sqhd);
 	wcursor_le16(c, s->sqid);
 	wcursor_le16(c, s->cid);
 	wcursor_le16(c, (uint16_t)(s->status << 1));
+	wcursor_bytes(to, bytes, sizeof(bytes));
 }
 
 #define DSM_RANGE(V) V(le32, attributes) V(le32, nlb) V(le64, slba)
