@@ -151,12 +151,15 @@ int weft_ctrl_authenticate(struct weft_ctrl *c)
 
 void ctrl_abandon(struct weft_ctrl *c)
 {
+	uint64_t now_ns = time_now_ns();
+
 	c->group->depth++;
+	c->group->now_ns = now_ns;
 	if (!ctrl_ended(c))
-		host_shutdown(&c->host, time_now_ns());
+		host_shutdown(&c->host, now_ns);
 	/* Nor is its answer waited for. */
 	if (!ctrl_ended(c))
-		host_queue_lost(&c->host, 0, NULL, time_now_ns());
+		host_queue_lost(&c->host, 0, NULL, now_ns);
 	c->group->depth--;
 }
 

@@ -88,6 +88,7 @@ static bool turn(struct weft_group *g, bool sleepy)
 	if (g->armed)
 		take_events(g);
 	g->depth++;
+	g->now_ns = now_ns;
 	list_for_each(c, &g->ctrls, struct weft_ctrl, link)
 		any |= ctrl_turn(c, now_ns, sleepy);
 	g->depth--;

@@ -55,6 +55,7 @@ struct weft_options {
 struct weft_group {
 	struct list ctrls;
 	unsigned int depth; /* turns that are under way: functions are being called */
+	uint64_t now_ns;    /* when the turn began that is under way */
 	int epoll_fd, timer_fd;
 	uint64_t timer_ns; /* that timer_fd is set to; DEADLINE_NEVER */
 	bool armed;	   /* somebody waits on epoll_fd */

@@ -59,7 +59,8 @@ static void over(struct host_request *req, uint64_t now_ns)
 	if (!req->error) {
 		result.status = req->cqe.status;
 		result.result = req->cqe.result;
-		result.error = status_errno(req->cqe.status, q->qid > 0);
+		if (result.status)
+			result.error = status_errno(result.status, q->qid > 0);
 	}
 	q->count--;
 	request_put(r); /* the next one may be it */
@@ -69,7 +70,7 @@ static void over(struct host_request *req, uint64_t now_ns)
 /* --- submitting ------------------------------------------------------------------------------- */
 
 /* A request of the queue, or why there is none. */
-static int begin(struct weft_queue *q, weft_done_fn *done, void *arg, struct request **ret)
+static inline int begin(struct weft_queue *q, weft_done_fn *done, void *arg, struct request **ret)
 {
 	struct request *r;
 
@@ -94,7 +95,7 @@ static int drop(struct request *r, int error)
 }
 
 /* The caller's pieces become the request's; *ret_len is what they hold. */
-static int take_pieces(struct request *r, const struct iovec *iov, int iovcnt, uint32_t *ret_len)
+static int take_many(struct request *r, const struct iovec *iov, int iovcnt, uint32_t *ret_len)
 {
 	struct iovec *to = r->pieces;
 	uint64_t len = 0;
@@ -127,9 +128,22 @@ static int take_pieces(struct request *r, const struct iovec *iov, int iovcnt, u
 	return 0;
 }
 
-static int submit(struct request *r, unsigned int flags, bool again)
+/* One is the rule, and is named by the request itself. */
+static inline int take_pieces(struct request *r, const struct iovec *iov, int iovcnt,
+			      uint32_t *ret_len)
+{
+	if (iovcnt != 1 || !iov || !iov->iov_base || iov->iov_len > UINT32_MAX)
+		return take_many(r, iov, iovcnt, ret_len);
+	r->req.data = iov->iov_base;
+	r->req.iov = NULL;
+	*ret_len = (uint32_t)iov->iov_len;
+	return 0;
+}
+
+static inline int submit(struct request *r, unsigned int flags, bool again)
 {
 	struct weft_queue *q = r->queue;
+	const struct weft_group *g = q->ctrl->group;
 	struct host *h = &q->ctrl->host;
 	uint16_t qid = q->qid;
 	int err;
@@ -137,13 +151,14 @@ static int submit(struct request *r, unsigned int flags, bool again)
 	if (r->req.data_len > h->transfer_max && h->transfer_max)
 		return drop(r, -EMSGSIZE);
 	/* The controller may grant fewer queues than were asked for. */
-	if (qid && h->io_queues)
+	if (qid > h->io_queues && h->io_queues)
 		qid = (uint16_t)(1 + (qid - 1) % h->io_queues);
 	r->req.again = flags & WEFT_AGAIN || (again && !(flags & WEFT_ONCE));
 	r->req.done = over;
 	r->req.arg = r;
 	q->count++; /* it may be over before host_submit() is */
-	err = host_submit(h, qid, &r->req, time_now_ns());
+	/* A turn is short as timeouts go, and looking at the clock is not for nothing. */
+	err = host_submit(h, qid, &r->req, g->depth ? g->now_ns : time_now_ns());
 	if (!err)
 		return 0;
 	q->count--;
