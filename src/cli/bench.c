@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/snapshot.h"
 
-static void done(struct host_request *req, uint64_t now_ns);
+static void done(void *arg, const struct weft_result *result);
 
 /* xorshift64* */
 static uint64_t random_next(struct bench_job *j)
@@ -108,13 +108,12 @@ static uint64_t place(const struct bench *b, uint64_t index)
 }
 
 /* A job's queues are its own, as far as the controller has granted so many. */
-static uint16_t queue_of(const struct bench_slot *slot)
+static struct weft_queue *queue_of(const struct bench *b, uint32_t slot)
 {
-	const struct bench *b = slot->bench;
-	uint32_t job = (uint32_t)(slot->job - b->jobs);
-	uint32_t within = (uint32_t)(slot - b->slots) % b->config.depth % b->config.queues;
+	uint32_t job = slot / b->config.depth;
+	uint32_t within = slot % b->config.depth % b->config.queues;
 
-	return (uint16_t)(1 + (job * b->config.queues + within) % b->session->host.io_queues);
+	return weft_ctrl_io_queue(b->remote->ctrl, job * b->config.queues + within);
 }
 
 static void stop_for_failure(struct bench *b)
@@ -126,9 +125,10 @@ static void stop_for_failure(struct bench *b)
 static void start(struct bench_slot *slot)
 {
 	struct bench *b = slot->bench;
-	struct session *s = b->session;
 	uint32_t bytes = b->config.block_bytes, blocks = bytes / b->ns.block_bytes;
+	struct iovec iov = {slot->buffer, bytes};
 	uint64_t slba;
+	int rc;
 
 	if (b->stopping || too_early(slot->job) || !pick(slot->job, &slot->index))
 		return;
@@ -143,15 +143,13 @@ static void start(struct bench_slot *slot)
 			pattern_fill(&b->config.pattern, slot->buffer, bytes, place(b, slot->index),
 				     b->generations[slot->index]);
 		}
-		host_prepare_write(&slot->req, b->ns.nsid, slba, blocks, slot->buffer, bytes,
-				   false);
-	} else {
-		host_prepare_read(&slot->req, b->ns.nsid, slba, blocks, slot->buffer, bytes);
 	}
 	slot->busy = true;
 	b->busy++;
 	slot->start_ns = time_now_ns();
-	if (host_submit(&s->host, queue_of(slot), &slot->req, slot->start_ns)) {
+	rc = (slot->writing ? weft_queue_write : weft_queue_read)(slot->queue, b->ns.nsid, slba,
+								  blocks, &iov, 1, 0, done, slot);
+	if (rc) {
 		slot->busy = false;
 		b->busy--;
 		stop_for_failure(b);
@@ -179,39 +177,36 @@ static void check_block(struct bench_slot *slot)
 	stop_for_failure(b);
 }
 
-static bool request_failed(struct bench_slot *slot)
+static bool request_failed(struct bench_slot *slot, const struct weft_result *result)
 {
 	struct bench *b = slot->bench;
-	struct session *s = b->session;
-	const struct host_request *req = &slot->req;
 	char what[64];
 
-	if (!req->error && !(req->cqe.status & NVME_STATUS_CODE))
+	if (!result->error)
 		return false;
 	snprintf(what, sizeof(what), "%s of %u bytes at byte %llu",
 		 slot->writing ? "Write" : "Read", b->config.block_bytes,
 		 (unsigned long long)place(b, slot->index));
 	/* A lost association is told by the loop. */
-	if (!b->failed && (!req->error || s->host.state == HOST_LIVE))
-		session_tell_request(s, req, true, what);
+	if (!b->failed && (result->status || weft_ctrl_state(b->remote->ctrl) == WEFT_CTRL_LIVE))
+		remote_tell_result(b->remote, result, true, what);
 	stop_for_failure(b);
 	return true;
 }
 
-static void done(struct host_request *req, uint64_t now_ns)
+static void done(void *arg, const struct weft_result *result)
 {
-	struct bench_slot *slot = req->arg;
+	struct bench_slot *slot = arg;
 	struct bench *b = slot->bench;
 	struct bench_job *j = slot->job;
 	struct bench_side *side = b->checking ? &b->check : slot->writing ? &j->write : &j->read;
 	uint64_t end_ns = time_now_ns();
 
-	(void)now_ns;
 	slot->busy = false;
 	b->busy--;
 	if (b->taken)
 		b->taken[slot->index] = 0;
-	if (request_failed(slot))
+	if (request_failed(slot, result))
 		return;
 	if (!slot->writing && b->generations)
 		check_block(slot);
@@ -298,7 +293,7 @@ static bool loop(struct bench *b)
 		due_ns = min_of(due_ns, b->end_ns);
 		if (b->ramp_end_ns)
 			due_ns = min_of(due_ns, b->ramp_end_ns);
-		if (!session_turn(&b->session, 1, due_ns))
+		if (!remote_turn(due_ns))
 			return false;
 		now_ns = time_now_ns();
 		if (b->ramp_end_ns && now_ns >= b->ramp_end_ns)
@@ -331,7 +326,7 @@ static void init_slots(struct bench *b, uint8_t *memory)
 			.bench = b,
 			.job = &b->jobs[i / c->depth],
 			.buffer = memory + (size_t)i * c->block_bytes,
-			.req = {.done = done, .arg = &b->slots[i], .again = true},
+			.queue = queue_of(b, i),
 		};
 		/* Nothing that a store could make a hole of. */
 		pattern_fill(&c->pattern, b->slots[i].buffer, c->block_bytes, i, 0);
@@ -348,7 +343,7 @@ bool bench_init(struct bench *b)
 	b->slot_count = c->jobs * c->depth;
 	b->slots = calloc(b->slot_count, sizeof(*b->slots));
 	b->jobs = calloc(c->jobs, sizeof(*b->jobs));
-	memory = session_alloc(b->session, (size_t)b->slot_count * c->block_bytes);
+	memory = remote_alloc(b->remote, (size_t)b->slot_count * c->block_bytes);
 	if (!b->slots || !b->jobs || !memory)
 		return false;
 	for (uint32_t i = 0; i < c->jobs; i++) {

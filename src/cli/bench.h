@@ -14,7 +14,7 @@
 #include "cli/bench_pattern.h"
 #include "cli/histogram.h"
 #include "cli/progress.h"
-#include "cli/session.h"
+#include "cli/remote.h"
 
 enum bench_mode {
 	BENCH_READ,
@@ -24,7 +24,7 @@ enum bench_mode {
 	BENCH_RANDWRITE,
 	BENCH_RANDRW,
 };
-enum { BENCH_DEPTH_MAX = 4096, BENCH_JOBS_MAX = HOST_IO_QUEUES_MAX };
+enum { BENCH_DEPTH_MAX = 4096, BENCH_JOBS_MAX = WEFT_IO_QUEUES_MAX };
 
 struct bench_config {
 	enum bench_mode mode;
@@ -65,7 +65,7 @@ struct bench_job {
 struct bench_slot {
 	struct bench *bench;
 	struct bench_job *job;
-	struct host_request req;
+	struct weft_queue *queue;
 	uint8_t *buffer;
 	uint64_t index;	   /* block of the area */
 	uint64_t start_ns; /* when it was submitted */
@@ -74,8 +74,8 @@ struct bench_slot {
 
 struct bench {
 	struct bench_config config;
-	struct session *session;
-	struct host_namespace ns;
+	struct remote *remote;
+	struct weft_namespace ns;
 	uint64_t blocks; /* of block_bytes in the area */
 	struct bench_job *jobs;
 	struct bench_slot *slots; /* jobs * depth */
@@ -98,14 +98,14 @@ struct bench {
 	struct bench_rnic before, rnic; /* until it began, and meanwhile */
 };
 
-/* False: told. The session and the namespace are set; config is sane. */
+/* False: told. The remote and the namespace are set; config is sane. */
 bool bench_init(struct bench *b) must_use;
 /*
  * Runs, and reads back what was written if that is wanted. False: told, and the figures are those
  * of the time until the last answer.
  */
 bool bench_run(struct bench *b) must_use;
-/* After the session is closed. */
+/* After the remote is closed. */
 void bench_fini(struct bench *b);
 
 #endif

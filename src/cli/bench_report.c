@@ -48,11 +48,10 @@ static void tell_side(struct output *o, const char *name, const struct bench_sid
 }
 
 static void tell_report(struct output *o, const struct bench_report *r, const char *ended,
-			const struct transport_host_info *info)
+			const struct weft_ctrl_info *info)
 {
 	const struct bench *b = r->bench;
 	const struct bench_config *c = &b->config;
-	const struct session *s = b->session;
 	double seconds = (double)b->took_ns / 1e9;
 	char bs[32], took[32], text[64];
 
@@ -63,10 +62,10 @@ static void tell_report(struct output *o, const struct bench_report *r, const ch
 	else
 		snprintf(text, sizeof(text), "%u", c->depth);
 	output_note(o, "%s of %s, %s under way on %u queue%s, %s, namespace %u of %s at %s",
-		    r->mode, text_bytes(bs, sizeof(bs), c->block_bytes), text, s->host.io_queues,
-		    s->host.io_queues == 1 ? "" : "s",
-		    text_duration(took, sizeof(took), b->took_ns), b->ns.nsid, s->nqn, s->place);
-	if (c->jobs * c->depth > s->host.io_queues * (r->queue_size - 1u))
+		    r->mode, text_bytes(bs, sizeof(bs), c->block_bytes), text, info->io_queues,
+		    info->io_queues == 1 ? "" : "s", text_duration(took, sizeof(took), b->took_ns),
+		    b->ns.nsid, info->nqn, b->remote->place);
+	if (c->jobs * c->depth > info->io_queues * (r->queue_size - 1u))
 		output_note(o, "(the queues hold fewer: --queue-size, --nr-io-queues)");
 	tell_side(o, "read", &b->read, b->took_ns);
 	tell_side(o, "write", &b->write, b->took_ns);
@@ -76,9 +75,9 @@ static void tell_report(struct output *o, const struct bench_report *r, const ch
 	output_string(o, "user", NULL, text);
 	snprintf(text, sizeof(text), "%.0f %%", seconds > 0 ? b->cpu_system_s / seconds * 100 : 0);
 	output_string(o, "system", NULL, text);
-	if (info->device)
+	if (info->device[0])
 		output_string(o, "device", NULL, info->device);
-	if (info->keys)
+	if (info->keys[0])
 		output_string(o, "keys", NULL, info->keys);
 	output_close(o);
 }
@@ -212,7 +211,7 @@ static void put_job(struct output *o, const struct bench_report *r, const struct
 	output_object(o, NULL, NULL);
 	output_string(o, "jobname", NULL, r->name);
 	output_number(o, "groupid", NULL, 0, NULL);
-	output_number(o, "error", NULL, r->ok || session_interrupted() ? 0 : EIO, NULL);
+	output_number(o, "error", NULL, r->ok || remote_interrupted() ? 0 : EIO, NULL);
 	output_number(o, "elapsed", NULL, (b->took_ns + NSEC_PER_SEC - 1) / NSEC_PER_SEC, NULL);
 	output_object(o, "job options", NULL);
 	output_string(o, "rw", NULL, r->mode);
@@ -254,7 +253,7 @@ static void put_jobs(struct output *o, const struct bench_report *r)
 }
 
 static void put_report(struct output *o, const struct bench_report *r, const char *ended,
-		       const struct transport_host_info *info)
+		       const struct weft_ctrl_info *info)
 {
 	const struct bench *b = r->bench;
 	struct timespec now;
@@ -270,15 +269,15 @@ static void put_report(struct output *o, const struct bench_report *r, const cha
 	output_string(o, "time", NULL, when);
 	put_jobs(o, r);
 	output_string(o, "ended", NULL, ended);
-	output_number(o, "queues", NULL, b->session->host.io_queues, NULL);
-	output_bool(o, "poll", NULL, b->session->config.poll);
+	output_number(o, "queues", NULL, info->io_queues, NULL);
+	output_bool(o, "poll", NULL, b->remote->poll);
 	output_number(o, "nsid", NULL, b->ns.nsid, NULL);
-	output_string(o, "subnqn", NULL, b->session->nqn);
-	output_number(o, "reconnects", NULL, b->session->host.reconnects, NULL);
+	output_string(o, "subnqn", NULL, info->nqn);
+	output_number(o, "reconnects", NULL, info->reconnects, NULL);
 	if (b->check.ios)
 		put_side(o, "verify", &b->check, b->check_ns);
-	output_string(o, "device", NULL, info->device ? info->device : "");
-	output_string(o, "keys", NULL, info->keys ? info->keys : "");
+	output_string(o, "device", NULL, info->device);
+	output_string(o, "keys", NULL, info->keys);
 }
 
 /* --- both --------------------------------------------------------------------------------------
@@ -318,12 +317,11 @@ static void show_rnic(struct output *o, const struct bench_rnic *n)
 bool bench_report(const struct bench_report *r)
 {
 	const struct bench *b = r->bench;
-	const struct transport_host *t = b->session->transport;
-	const char *ended = r->ok ? "done" : session_interrupted() ? "interrupted" : "failed";
-	struct transport_host_info info;
+	const char *ended = r->ok ? "done" : remote_interrupted() ? "interrupted" : "failed";
+	struct weft_ctrl_info info;
 	struct output o;
 
-	t->ops->info(t, &info);
+	(void)weft_ctrl_info(b->remote->ctrl, &info, sizeof(info));
 	output_init(&o, stdout, r->format);
 	o.width = 10;
 	if (r->format == OUTPUT_JSON)

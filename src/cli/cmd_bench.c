@@ -118,9 +118,9 @@ static void parse_end(struct cmd *cmd, struct argp_state *state)
 		argp_error(state,
 			   "--rw=%s overwrites what the namespace holds; say --yes if it may",
 			   mode_names[c->mode]);
-	if ((uint64_t)c->jobs * c->queues > HOST_IO_QUEUES_MAX)
-		argp_error(state, "--numjobs times --nr-io-queues is at most %d",
-			   HOST_IO_QUEUES_MAX);
+	if ((uint64_t)c->jobs * c->queues > WEFT_IO_QUEUES_MAX)
+		argp_error(state, "--numjobs times --nr-io-queues is at most %u",
+			   WEFT_IO_QUEUES_MAX);
 	if ((uint64_t)c->jobs * c->depth > BENCH_DEPTH_MAX)
 		argp_error(state, "--numjobs times --iodepth is at most %d", BENCH_DEPTH_MAX);
 	if (!c->runtime_ns && !c->area_bytes && !c->verify)
@@ -223,7 +223,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'i':
 		c->queues = (uint32_t)cli_parse_number(state, "--nr-io-queues", arg, 1,
-						       HOST_IO_QUEUES_MAX);
+						       WEFT_IO_QUEUES_MAX);
 		return 0;
 	case ARGP_KEY_END:
 		parse_end(cmd, state);
@@ -250,7 +250,8 @@ static bool settle(struct cmd *cmd)
 	uint64_t bytes = b->ns.blocks * b->ns.block_bytes;
 
 	if (writing_mode(c->mode) && b->ns.read_only) {
-		cli_fail("namespace %u of '%s' is write-protected", b->ns.nsid, b->session->nqn);
+		cli_fail("namespace %u of '%s' is write-protected", b->ns.nsid,
+			 b->remote->info.nqn);
 		return false;
 	}
 	if (c->block_bytes % b->ns.block_bytes) {
@@ -258,9 +259,9 @@ static bool settle(struct cmd *cmd)
 			 c->block_bytes, b->ns.block_bytes);
 		return false;
 	}
-	if (c->block_bytes > b->session->host.transfer_max) {
+	if (c->block_bytes > b->remote->info.transfer_max) {
 		cli_fail("--bs=%u is more than a command of this controller carries: %u bytes",
-			 c->block_bytes, b->session->host.transfer_max);
+			 c->block_bytes, b->remote->info.transfer_max);
 		return false;
 	}
 	if (c->offset % b->ns.block_bytes) {
@@ -298,7 +299,7 @@ int cmd_bench(int argc, char **argv)
 				 .read_percent = 50,
 				 .seed = 1},
 	};
-	struct session_config config = {.reconnect = true};
+	struct remote_config config = {.reconnect = true};
 	struct bench *b = &cmd.bench;
 	bool ok;
 
@@ -307,11 +308,11 @@ int cmd_bench(int argc, char **argv)
 	config.io_queues = (uint16_t)(b->config.jobs * b->config.queues);
 	config.poll = cmd.poll;
 	config.plain_keys = cmd.plain;
-	b->session = session_open(&cmd.opts, &config);
+	b->remote = remote_open(&cmd.opts, &config);
 	nvme_opts_wipe(&cmd.opts);
-	if (!b->session)
+	if (!b->remote)
 		return EXIT_FAILED;
-	ok = session_namespace(b->session, cmd.opts.uri.nsid, &b->ns) && settle(&cmd) &&
+	ok = remote_namespace(b->remote, cmd.opts.uri.nsid, &b->ns) && settle(&cmd) &&
 	     bench_init(b);
 	if (ok) {
 		ok = bench_run(b);
@@ -324,7 +325,7 @@ int cmd_bench(int argc, char **argv)
 							 .ok = ok}) &&
 		     ok;
 	}
-	session_close(b->session);
+	remote_close(b->remote);
 	bench_fini(b);
 	return ok ? EXIT_OK : EXIT_FAILED;
 }

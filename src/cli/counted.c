@@ -9,9 +9,6 @@
 static const char target_keys[] =
 #include "nvmf/target/counters.def"
 	;
-static const char host_keys[] =
-#include "nvmf/host/counters.def"
-	;
 #undef X
 
 /* A text takes a column for each eight bytes, NAME_00 and so on. */
@@ -58,11 +55,6 @@ void counted_add(struct target_counters *sum, const struct target_counters *n)
 #define X(name, unit, text) sum->name += n->name;
 #include "nvmf/target/counters.def"
 #undef X
-}
-
-struct host_counters *counted_host(void)
-{
-	return sight_take("host", host_keys, SIGHT_COLUMNS(struct host_counters), 1);
 }
 
 void counted_figures_free(struct target_figures *f)

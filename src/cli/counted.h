@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Where what weft's own commands do is counted, for others to see: base/sight.h. */
+/* Where what a target does is counted, for others to see: base/sight.h. */
 #ifndef WEFT_CLI_COUNTED_H
 #define WEFT_CLI_COUNTED_H
 
-#include "nvmf/host/host.h"
 #include "nvmf/target/target.h"
 
 /* Until the process ends. NULL: there is no memory, and whoever counts does so for himself. Each
@@ -13,6 +12,5 @@ void counted_add(struct target_counters *sum, const struct target_counters *n);
 /* Of a target's group; likewise. */
 struct target_figures *counted_figures(void);
 void counted_figures_free(struct target_figures *f); /* NULL: nothing */
-struct host_counters *counted_host(void);
 
 #endif

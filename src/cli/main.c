@@ -6,7 +6,6 @@
 
 #include "cli/cli.h"
 #include "cli/remote.h"
-#include "cli/session.h"
 
 #define NAME_MAX_LEN 32
 #define TYPOS_MAX    2
@@ -105,8 +104,6 @@ static int run(const char *name, int argc, char **argv, bool help)
 	status = help ? c->run(2, asked) : c->run(argc, argv);
 	if (status == EXIT_FAILED && remote_interrupted())
 		return EXIT_SIGNAL + remote_interrupted();
-	if (status == EXIT_FAILED && session_interrupted())
-		return EXIT_SIGNAL + session_interrupted();
 	return status;
 }
 

@@ -60,7 +60,7 @@ struct nvme_opts {
 extern const struct argp_child nvme_opts_children[];
 
 void nvme_opts_init(struct nvme_opts *opts, enum nvme_opts_target target);
-/* Its keys, when all sessions are open that want them. */
+/* Its keys, when all is connected to that wants them. */
 void nvme_opts_wipe(struct nvme_opts *opts);
 /* For NVME_OPTS_OWN: takes a positional argument as URI; calls argp_error() when it is none. */
 void nvme_opts_take_uri(struct nvme_opts *opts, struct argp_state *state, const char *text);

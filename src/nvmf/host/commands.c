@@ -56,20 +56,6 @@ void host_prepare_flush(struct host_request *req, uint32_t nsid)
 	prepare(req, NVME_IO_FLUSH, nsid, NVMF_DIR_NONE, NULL, 0);
 }
 
-void host_prepare_verify(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
-			 uint32_t flags)
-{
-	prepare(req, NVME_IO_VERIFY, nsid, NVMF_DIR_NONE, NULL, 0);
-	nvme_rw_set(&req->sqe, slba, blocks, flags);
-}
-
-void host_prepare_compare(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
-			  const void *buf, uint32_t len, bool fua)
-{
-	host_prepare_write(req, nsid, slba, blocks, buf, len, fua);
-	req->sqe.opcode = NVME_IO_COMPARE;
-}
-
 void host_prepare_dsm(struct host_request *req, uint32_t nsid, uint32_t attributes,
 		      const struct nvme_dsm_range *ranges, uint32_t count, void *buf)
 {

@@ -19,15 +19,10 @@ void host_prepare_write(struct host_request *req, uint32_t nsid, uint64_t slba, 
 /* At most 65536 blocks. deallocate: let the controller unmap them. */
 void host_prepare_write_zeroes(struct host_request *req, uint32_t nsid, uint64_t slba,
 			       uint32_t blocks, bool deallocate);
-/* flags: NVME_RW_*, of dword 12. At most 65536 blocks. */
-void host_prepare_verify(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
-			 uint32_t flags);
-void host_prepare_compare(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
-			  const void *buf, uint32_t len, bool fua);
 /* 1 to 256 ranges; buf: room for count * NVME_DSM_RANGE_LEN bytes, which they are written to. */
 void host_prepare_dsm(struct host_request *req, uint32_t nsid, uint32_t attributes,
 		      const struct nvme_dsm_range *ranges, uint32_t count, void *buf);
-/* The same with NVME_COPY_RANGE_LEN. */
+/* The same with NVME_COPY_RANGE_LEN. flags: NVME_RW_*, of dword 12. */
 void host_prepare_copy(struct host_request *req, uint32_t nsid, uint64_t to,
 		       const struct nvme_copy_range *ranges, uint32_t count, uint32_t flags,
 		       void *buf);
