@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """What the rules have in common: the list of files, and a way to say what is wrong."""
 import os
+import re
 import subprocess
 import sys
 
@@ -55,6 +56,34 @@ ROOMS["mdns"] = ("base",)
 ROOMS["nbdkit"] = ("base",)
 ROOMS["fio"] = ()
 ROOMS["cli"] = tuple(ROOMS)
+
+# The verbs of a host stand on <weft/nvmf.h>. What else of the storage half they may see does no I/O
+# and keeps no state, and the library has it not, for programs have no use for it:
+SHARED_WITH_VERBS = {
+    "nvmf/lib/uri.h": "a URI of the command line taken apart, with options that win over it",
+    "nvmf/lib/identity.h": "by which name this host goes: show-hostnqn",
+    "nvmf/auth/hash.h": "keys are made and wiped: gen-dhchap-key, gen-tls-key",
+    "nvmf/auth/key.h": "keys are read from files and checked: check-dhchap-key",
+    "nvmf/auth/psk.h": "identities of TLS are shown: check-tls-key",
+}
+# Of the target: weft serve, what shows its figures, and what is counted.
+TARGET_SIDE = re.compile(r"cli/(serve\w*|live\w*|metrics\w*|counted|disks|disk_words|top_served|transports"
+                         r"|seen_names|cmd_(serve|stat|top))\.[ch]")
+
+
+def verb_faults(includes):
+    """What the verbs of a host see that is not theirs, by whatever way; includes: by path from src/."""
+    faults = []
+    for path in sorted(p for p in includes if p.startswith("cli/") and not TARGET_SIDE.fullmatch(p)):
+        ways = {path: path}
+        for at in (todo := [path]):
+            for name in includes.get(at, ()):
+                if name not in ways:
+                    ways[name] = f"{ways[at]} -> {name}"
+                    todo += [name] if name.startswith("cli/") else []
+        faults += [f"src/{way}: a host's verb stands on <weft/nvmf.h>" for name, way in ways.items()
+                   if name.startswith("nvmf/") and name not in SHARED_WITH_VERBS]
+    return faults
 
 
 def room_of(path):
