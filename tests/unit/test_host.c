@@ -233,6 +233,37 @@ static void a_transport_that_cannot_connect_is_told(void **state)
 	peer_free(p);
 }
 
+static void all_fives(void *arg, void *p, size_t len)
+{
+	(void)arg;
+	memset(p, 5, len);
+}
+
+/* Whoever of the two then ends the connection. */
+static void why_a_controller_is_not_believed_is_told_though_it_hangs_up(void **state)
+{
+	struct peer *p = peer_new();
+
+	(void)state;
+	p->silent_open = true;
+	p->config.key = (struct auth_key){.len = 32, .key = {1}};
+	p->config.random = all_fives;
+	start(p);
+	p->open[0] = true;
+	host_queue_opened(&p->host, 0, 0xffff, p->now_ns);
+	peer_answer(p, &p->sent[0], 0, 7 | NVMF_CONNECT_ATR_BIT);
+	for (uint32_t i = 1; i < 3; i++) { /* it is sent zeroes where a challenge is due */
+		assert_int_equal(p->sent_count, i + 1);
+		peer_answer(p, &p->sent[i], 0, 0);
+	}
+	assert_int_equal(p->sent_count, 4);
+	assert_int_equal(nvmf_fctype(&p->sent[3].sqe), NVMF_AUTH_SEND);
+	host_queue_lost(&p->host, 0, NULL, p->now_ns);
+	failed_as(p, HOST_FAIL_AUTH, HOST_AUTHENTICATE);
+	assert_string_equal(p->host.failure.detail, "it sends another message than is due");
+	peer_free(p);
+}
+
 static void fewer_queues_than_asked_are_taken(void **state)
 {
 	struct peer *p = peer_new();
@@ -569,6 +600,7 @@ int main(void)
 		cmocka_unit_test(a_controller_without_event_feature_is_used_all_the_same),
 		cmocka_unit_test(each_unanswered_step_times_out),
 		cmocka_unit_test(a_transport_that_cannot_connect_is_told),
+		cmocka_unit_test(why_a_controller_is_not_believed_is_told_though_it_hangs_up),
 		cmocka_unit_test(fewer_queues_than_asked_are_taken),
 		cmocka_unit_test(many_io_queues_take_no_longer_to_connect_than_one),
 		cmocka_unit_test(io_queues_connect_side_by_side_up_to_a_limit),

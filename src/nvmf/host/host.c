@@ -278,10 +278,14 @@ void host_queue_lost(struct host *h, uint16_t qid, const char *violation, uint64
 
 	if (qid > h->config.io_queues || h->queues[qid].state == HOST_QUEUE_CLOSED)
 		return;
-	if (violation)
+	if (violation) {
 		kind = HOST_FAIL_PROTOCOL;
-	else if (h->queues[qid].state == HOST_QUEUE_OPENING)
+	} else if (h->auth.why) { /* which the controller was being told */
+		kind = HOST_FAIL_AUTH;
+		violation = h->auth.why;
+	} else if (h->queues[qid].state == HOST_QUEUE_OPENING) {
 		kind = HOST_FAIL_OPEN;
+	}
 	enter(h);
 	host_lose_for(h, kind, qid, violation);
 	leave(h, now_ns);

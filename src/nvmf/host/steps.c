@@ -116,6 +116,7 @@ static void open_queue(struct host *h, uint16_t qid, uint16_t entries, uint64_t 
 
 static void begin_open(struct host *h, uint16_t qid, uint64_t now_ns)
 {
+	h->auth.why = NULL;
 	open_queue(h, qid, HOST_ADMIN_ENTRIES, now_ns);
 }
 
