@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""The Debian package: built, installed in a new system beside rdma-core, used there by an ordinary
-user, upgraded, purged.
+"""The Debian packages: built, installed in a new system beside rdma-core and nbdkit, used there by an
+ordinary user, upgraded, purged.
 
 usage: package.py BUILD
 """
@@ -14,15 +14,17 @@ import tempfile
 
 import lab
 
+NAMES = ("weft", "libweft-nvmf0", "libweft-nvmf-dev")
+
 # What a user does, and what must be left when the package is gone. $1: the step.
 INSIDE = r"""
 set -e
 fail() { echo "$*"; exit 1; }
 case $1 in
 use)
-	dpkg -V libibverbs1 librdmacm1 weft || fail "a package's files were changed"
+	dpkg -V libibverbs1 librdmacm1 weft libweft-nvmf0 libweft-nvmf-dev || fail "a package's files were changed"
 	ldd /usr/bin/ibv_devinfo | grep -q "libibverbs.so.1 => /lib/" || fail "the system has another libibverbs"
-	ldconfig -p | grep -q weft && fail "the linker's cache knows weft's libraries"
+	ldconfig -p | grep -q /weft/ && fail "the linker's cache knows weft's own libibverbs"
 	cd /tmp
 	# dd, not truncate(1), so that nothing else need be there
 	dd if=/dev/urandom of=disk.img bs=64k count=16 2>/dev/null
@@ -35,15 +37,21 @@ use)
 			weft run -- ibv_rc_pingpong -d weft_lo -g 0 127.0.0.1 && break
 		done
 		wait $server
-		weft serve disk.img -l rdma://127.0.0.1 -n nqn.2026-11.org.weft:package >serve & serve=$!
+		weft serve disk.img -l rdma://127.0.0.1 -l tcp://127.0.0.1 -n nqn.2026-11.org.weft:package \
+			>serve & serve=$!
 		for i in 1 2 3 4 5 6 7 8 9 10; do grep -q ready serve && break; sleep 0.5; done
 		weft cp --verify "nvme+rdma://127.0.0.1/nqn.2026-11.org.weft:package?ns=1" back.img
+		for transport in rdma tcp; do
+			[ $(nbdkit -U - weft "nvme+$transport://127.0.0.1/nqn.2026-11.org.weft:package?ns=1" \
+				--run '"'nbdinfo --size \$uri'"') = 1048576 ]
+		done
 		kill $serve
 		wait $serve
 		cmp disk.img back.img' ;;
 left)
 	[ ! -e /usr/bin/weft ] || fail "/usr/bin/weft is left"
 	[ ! -e /usr/lib/*/weft ] || fail "the libraries' directory is left"
+	! find / -xdev \( -name '*weft-nvmf*' -o -name '*nbdkit-weft*' \) -not -name '*.deb' | grep . || fail "of the library"
 	dpkg -V libibverbs1 librdmacm1 || fail "rdma-core's files were changed"
 	ldd /usr/bin/ibv_devinfo | grep -q "libibverbs.so.1 => /lib/" || fail "rdma-core's are gone" ;;
 esac
@@ -55,7 +63,7 @@ def new_system(root):
     sources = [p for p in ("/etc/apt/sources.list.d/debian.sources", "/etc/apt/sources.list")
                if os.path.exists(p)]
     r = subprocess.run(["mmdebstrap", "--mode=root", "--variant=apt", "--quiet",
-                        "--include=ibverbs-utils,libibverbs1,librdmacm1", "bookworm", root,
+                        "--include=ibverbs-utils,libibverbs1,libnbd-bin,librdmacm1,nbdkit", "bookworm", root,
                         *sources[:1]], capture_output=True, text=True, check=False)
     return None if r.returncode == 0 else r.stderr.strip().splitlines()[-1]
 
@@ -100,20 +108,22 @@ def main():
                                   stdout=out, stderr=out, check=False).returncode
 
     step("make deb", build)
-    (package,) = glob.glob(f"{args.build}/deb/weft_*.deb")
+    built = {os.path.basename(path).split("_")[0]: path for path in glob.glob(f"{args.build}/deb/*.deb")}
+    packages = [f"/{name}.deb" for name in NAMES]
     with tempfile.TemporaryDirectory() as root:
         missing = new_system(root)
         if missing:
             lab.skip(f"no new system can be made: {missing}")
-        shutil.copy(package, f"{root}/weft.deb")
+        for name in NAMES:
+            shutil.copy(built[name], f"{root}/{name}.deb")
         with open(f"{root}/inside", "w", encoding="ascii") as f:
             f.write(INSIDE)
         step("update", lambda log: apt(root, log, "update"))
         step("install", lambda log: apt(root, log, "--no-install-recommends", "install",
-                                        "/weft.deb"))
+                                        *packages))
         step("use", lambda log: chroot(root, log, "sh", "/inside", "use"))
-        step("install again", lambda log: apt(root, log, "--reinstall", "install", "/weft.deb"))
-        step("purge", lambda log: apt(root, log, "purge", "weft"))
+        step("install again", lambda log: apt(root, log, "--reinstall", "install", *packages))
+        step("purge", lambda log: apt(root, log, "purge", *NAMES))
         step("nothing is left", lambda log: chroot(root, log, "sh", "/inside", "left"))
     report.finish()
 
