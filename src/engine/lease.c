@@ -86,13 +86,13 @@ void lease_polls(struct lease *l, uint64_t now)
 	renew(l, now);
 }
 
-void lease_worked(struct lease *l, uint64_t now)
+void lease_worked(struct lease *l, uint64_t from, uint64_t to)
 {
-	if (!l->poll_last)
+	if (from - l->poll_last > PAUSE_NS)
 		return;
-	l->poll_last = now;
+	l->poll_last = to;
 	if (l->since)
-		set_until(l, now + LEASE_NS);
+		set_until(l, to + LEASE_NS);
 }
 
 void lease_polled(struct lease *l)

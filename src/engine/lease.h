@@ -64,8 +64,8 @@ void lease_init(struct lease *);
 void lease_polls(struct lease *, uint64_t now);
 /* One found something: as good a sign that it is there. */
 void lease_polled(struct lease *);
-/* Its call has sent something, and is at it no longer: what that took was no pause of its. */
-void lease_worked(struct lease *, uint64_t now);
+/* Its call has been at sending from then to then, which was no pause of its. */
+void lease_worked(struct lease *, uint64_t from, uint64_t to);
 /* Somebody posted. */
 void lease_posts(struct lease *, uint64_t now);
 /* May what was posted wait for the next call? */

@@ -22,7 +22,7 @@ bool shard_send(struct shard *s, uint64_t now)
 
 	lease_sent(&s->lease, now);
 	more = drive_send(&s->drive, SHARD_TX_MAX, now);
-	lease_worked(&s->lease, time_now_ns());
+	lease_worked(&s->lease, now, time_now_ns());
 	return more;
 }
 

@@ -98,22 +98,34 @@ static void what_its_own_sending_takes_is_no_pause_of_a_poller(void **state)
 		lease_polls(&l, now);
 		assert_true(lease_is_live(&l, now));
 		lease_sent(&l, now);
-		lease_worked(&l, now += 300 * US);
+		lease_worked(&l, now, now + 300 * US);
+		now += 300 * US;
 	}
 	/* However long it was: the caller has only now the chance to call again. */
-	lease_worked(&l, now += 2 * MS);
+	lease_worked(&l, now, now + 2 * MS);
+	now += 2 * MS;
 	assert_true(lease_is_live(&l, now + 499 * US));
 	assert_false(lease_is_live(&l, now + 500 * US));
 	/* But it makes no poller of one that only posts, and gives back no lease that ended. */
 	l = new_lease();
 	for (int i = 0; i < 20; i++) {
 		lease_posts(&l, now);
-		lease_worked(&l, now += 300 * US);
+		lease_worked(&l, now, now + 300 * US);
+		now += 300 * US;
 	}
 	assert_false(lease_is_live(&l, now));
 	now = poll_for(&l, now, 30 * US);
 	(void)lease_end(&l);
-	lease_worked(&l, now += 10 * US);
+	lease_worked(&l, now, now + 10 * US);
+	assert_false(lease_is_live(&l, now + 10 * US));
+	/* One that polled long ago, and comes back to send and to poll once, does not yet either.
+	 */
+	l = new_lease();
+	lease_polls(&l, now);
+	now += 10 * MS;
+	lease_posts(&l, now);
+	lease_worked(&l, now, now + 5 * US);
+	lease_polls(&l, now += 10 * US);
 	assert_false(lease_is_live(&l, now));
 }
 
