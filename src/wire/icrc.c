@@ -26,6 +26,7 @@
 #define UDP_PAYLOAD_MAX (65535 - IPV4_LEN - UDP_LEN)
 #define HEAD_COPIED	64 /* the headers of a packet, and a little */
 #define ISAL_BLOCK	256
+#define WHOLE_COPIED	(ISAL_BLOCK - 1 - IPV6_LEN - UDP_LEN)
 #define BTH_ECN_AT	4
 
 /*
@@ -93,26 +94,28 @@ static uint8_t *put_headers(uint8_t *p, const struct flow *f, uint16_t ip_id, si
 
 /*
  * How much of the first piece is taken together with the IP and UDP headers: a call for a few
- * bytes costs as much as one for a hundred. The rest is best a multiple of ISA-L's block, as it
- * is in a packet that is full to the path MTU.
+ * bytes costs as much as one for a hundred. So all of a short one; else the rest is best a multiple
+ * of ISA-L's block, as it is in a packet that is full to the path MTU.
  */
 static size_t head_len(size_t len)
 {
 	size_t odd = len % ISAL_BLOCK;
 
+	if (len <= WHOLE_COPIED)
+		return len;
 	return odd >= BTH_LEN && odd <= HEAD_COPIED ? odd : min_of(len, (size_t)HEAD_COPIED);
 }
 
 struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len, const void *head,
 		       size_t len)
 {
-	uint8_t buf[IPV6_LEN + UDP_LEN + HEAD_COPIED];
+	uint8_t buf[IPV6_LEN + UDP_LEN + WHOLE_COPIED];
 	size_t copied = head_len(len);
 	uint8_t *p = put_headers(buf, f, ip_id, udp_len);
 	struct icrc c;
 
 	assert(len >= BTH_LEN);
-	if (len >= HEAD_COPIED)
+	if (len > WHOLE_COPIED)
 		memcpy(p, head, HEAD_COPIED); /* more than needed, but of constant size */
 	else
 		memcpy(p, head, len);
