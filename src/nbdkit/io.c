@@ -101,7 +101,8 @@ static void one_less(struct io_job *j)
 static int submit(struct io_job *j, struct weft_queue *q, uint64_t at, uint64_t bytes)
 {
 	const struct io *io = j->io;
-	const struct iovec iov = {(uint8_t *)io->buffer + at, bytes};
+	/* What moves no data has no buffer. */
+	const struct iovec iov = {io->buffer ? (uint8_t *)io->buffer + at : NULL, bytes};
 	const uint64_t lba = (io->offset + at) / io->block_bytes;
 	const uint32_t blocks = (uint32_t)(bytes / io->block_bytes);
 	const struct weft_range range = {.lba = lba, .blocks = blocks};
