@@ -645,6 +645,29 @@ static void what_came_behind_the_headers_goes_along(void **state)
 	pair_close(&p);
 }
 
+/* It is handed to nobody while its only command has a response that it has not taken. */
+static void connect_before_a_response_is_taken_ends_it(void **state)
+{
+	const struct nvmf_prop prop = {.offset = NVME_PROP_CC};
+	struct nvme_sqe s = peer_sqe(0, 1, 0);
+	struct peer *p = peer_open();
+	struct tcp_out o;
+	struct wcursor w;
+
+	(void)state;
+	peer_init(p, &(struct nvme_tcp_icreq){0});
+	nvmf_prop_to_sqe(&prop, NVMF_PROPERTY_SET, &s);
+	tcp_out_init(&o, NULL);
+	w = tcp_out_pdu(&o, &p->tx, NVME_TCP_CMD, 0, 0);
+	nvme_sqe_put(&w, &s);
+	tcp_out_pdu_end(&o);
+	tcp_tx_push(&p->tx, &o);
+	peer_connect_send(p, 1, 1, 0); /* in one piece with it */
+	assert_int_not_equal(peer_response(p).status, NVME_SC_SUCCESS);
+	peer_terminated(p, NVME_TCP_FES_SEQUENCE, 0);
+	peer_close(p);
+}
+
 static void where_there_is_no_room_it_ends(void **state)
 {
 	struct pair p = pair_open(NULL, 0);
@@ -714,6 +737,7 @@ int main(void)
 		BED_TEST(a_capsule_with_more_data_than_is_taken_ends_it),
 		BED_TEST(the_data_of_connect_may_be_asked_for),
 		BED_TEST(a_young_queue_has_one_command),
+		BED_TEST(connect_before_a_response_is_taken_ends_it),
 		BED_TEST(more_commands_than_entries_end_it),
 		BED_TEST(success_is_said_with_the_data),
 		BED_TEST(data_are_aligned_as_the_host_wants_them),
@@ -744,6 +768,7 @@ int main(void)
 		BED_TEST_2(a_host_that_says_the_protocol_was_broken_goes),
 		BED_TEST_2(io_queues_are_dealt_out_to_groups),
 		BED_TEST_2(what_came_behind_the_headers_goes_along),
+		BED_TEST_2(connect_before_a_response_is_taken_ends_it),
 		BED_TEST_2(where_there_is_no_room_it_ends),
 		BED_TEST_2(who_arrives_at_the_end_goes),
 		BED_TEST_2(a_port_knows_who_came_by_it),

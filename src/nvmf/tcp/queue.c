@@ -52,15 +52,16 @@ static void on_term(struct tcp_queue *q)
 
 /*
  * A connection goes to the group that its Connect is for, when the headers of that are there: no
- * command is begun, and what came behind them goes along. One that has TLS stays.
+ * command is begun, and what came behind them goes along. One that has TLS stays, and so does one
+ * that has not taken the response to a command before: there is no place for Connect.
  */
 static bool is_anothers(struct tcp_queue *q, const uint8_t *rest, size_t len)
 {
 	const struct tcp_target *tt = q->tt;
 	const struct target_group *g;
 
-	if (q->cmds || q->tls || q->rx.ch.type != NVME_TCP_CMD || list_empty(&tt->others) ||
-	    tt->shutting_down)
+	if (q->cmds || q->tls || q->rx.ch.type != NVME_TCP_CMD || list_empty(&q->free) ||
+	    list_empty(&tt->others) || tt->shutting_down)
 		return false;
 	g = target_group_for(&q->tq, q->rx.head + NVME_TCP_CH_LEN, NVME_SQE_LEN);
 	q->to = NULL;
