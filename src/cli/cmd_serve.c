@@ -194,12 +194,20 @@ static void take_file(struct serve_options *o, struct argp_state *state, const c
 static void check_config(const struct serve_options *o, struct argp_state *state)
 {
 	if (o->file_count || o->listen_count || o->nqn || o->serial || o->host_count ||
-	    o->keys.count)
+	    o->keys.count || o->keys.hash || o->keys.dhgroup)
 		argp_error(state,
 			   "what --config %s serves, where and to whom stands in the file: "
 			   "name no files with it, nor --listen, --nqn, --serial, --allow-host or "
-			   "--dhchap-secret",
+			   "--dhchap-secret and its kin",
 			   o->config);
+}
+
+/* Alone they would look like a demand, and let everybody in. */
+static void check_keys(const struct serve_hosts *keys, struct argp_state *state)
+{
+	if (!keys->count && (keys->hash || keys->dhgroup))
+		argp_error(state, "--dhchap-hash and --dhchap-dhgroup say how hosts prove that "
+				  "they have a key: --dhchap-secret=[HOSTNQN=]FILE says which");
 }
 
 static void take_key(struct serve_options *o, struct argp_state *state, const char *text, bool ctrl)
@@ -324,6 +332,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (o->config)
 			check_config(o, state);
+		check_keys(&o->keys, state);
 		if (o->pool_bytes && o->pool_bytes / o->threads < POOL_MIN)
 			argp_error(state, "--memory is at least 2m for each of %u threads",
 				   o->threads);

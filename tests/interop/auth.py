@@ -232,6 +232,9 @@ def keys(a):
     run(1, "prove nothing itself", "serve", a.image, "-l", "tcp://127.0.0.1", "--dhchap-ctrl-secret", a.key)
     run(2, "ffdhe", "serve", a.image, "--dhchap-dhgroup", "modp")
     run(2, "sha256", "serve", a.image, "--dhchap-hash", "md5")
+    for least in (("--dhchap-hash", "sha384"), ("--dhchap-dhgroup", "ffdhe2048")):
+        run(2, "--dhchap-secret=.*says which", "serve", a.image, *least)
+        run(2, "stands in the file", "serve", "--config", a.file("none.json"), *least)
     os.chmod(a.wrong, 0o644)
     run(0, "others can get at", "check-dhchap-key", "-k", "@" + a.wrong)
     os.chmod(a.wrong, 0o600)
