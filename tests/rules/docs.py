@@ -56,13 +56,19 @@ if lint:
 target = tree.read("docs/man/weft-target.1")
 verbs = re.findall(r'^X\(\w+, "([a-z]+)"', tree.read("src/config/verbs.def"), re.M)
 paths = re.findall(r'"(/[\w/]+)"\)$', tree.read("src/config/objects.def"), re.M)
-groups = {"DISCOVERY": "discovery", "DHCHAP": "dhchap", "ATTR": "attr", "DEVICE": "device", "ANA": "ana", "RESV": "resv",
-          "ADDR": "addr", "PARAM": "param", "REFERRAL_ADDR": "addr"}
+# Which attributes there are at a path, and which have no effect.
+groups = {"DISCOVERY": ("/", "discovery"), "DHCHAP": ("/hosts/NQN", "dhchap"), "ATTR": ("/subsystems/NQN", "attr"),
+          "DEVICE": ("/subsystems/NQN/namespaces/NSID", "device"), "ANA": ("/subsystems/NQN/namespaces/NSID", "ana"),
+          "RESV": ("/subsystems/NQN/namespaces/NSID", "resv"), "ADDR": ("/ports/PORTID", "addr"),
+          "PARAM": ("/ports/PORTID", "param"), "REFERRAL_ADDR": ("/ports/PORTID/referrals/NAME", "addr")}
+told = {path: [set(re.findall(r"\b\w+\.\w+\b", part)) for part in (text + "and without effect\n").split("and without effect\n")]
+        for path, text in re.findall(r"^\.It Li (/\S*)\n(.*?)(?=^\.(?:It|El))", target, re.M | re.S)}
 for section, body in re.findall(r"^\t\[SECTION_(\w+)\] = \{(.*?)\}\},?$", tree.read("src/config/keys.c"), re.M | re.S):
-    for key in re.findall(r'\{"(\w+)"(?!, KIND_(?:OBJECT|LIST))', body + "}") if section in groups else ():
+    for key, note in re.findall(r'\{"(\w+)"(?!, KIND_(?:OBJECT|LIST))(, KIND_VALUE, )?', body + "}") if section in groups else ():
         seen += 1
-        if not re.search(rf"\b{groups[section]}\.{key}\b", target):
-            faults.append(f"docs/man/weft-target.1: no attribute {groups[section]}.{key}")
+        path, name = groups[section][0], f"{groups[section][1]}.{key}"
+        if name not in told.get(path, [(), ()])[bool(note)]:
+            faults.append(f"docs/man/weft-target.1: no attribute {name} {'without' if note else 'with'} an effect at {path}")
 seen += len(verbs) + len(paths)
 faults += [f"docs/man/weft-target.1: no verb {v}" for v in verbs if not re.search(rf"\bCm {v}\b", target)]
 faults += [f"docs/man/weft-target.1: no path {p}" for p in paths if f".It Li {p}\n" not in target]
