@@ -20,7 +20,7 @@ struct weft_fio_options {
 	void *pad; /* fio wants none at offset 0 */
 	char *uri;
 	char *hostnqn;
-	char *dhchap_secret;
+	char *dhchap_secret, *dhchap_ctrl_secret, *tls_key;
 	unsigned int poll;
 	unsigned int header_digest, data_digest;
 };
@@ -66,6 +66,20 @@ static struct fio_option options[] = {
 	 .help = "file with this host's key",
 	 .category = FIO_OPT_C_ENGINE,
 	 .group = FIO_OPT_G_INVALID},
+	{.name = "weft_dhchap_ctrl_secret",
+	 .lname = "weft DH-HMAC-CHAP key of the controller",
+	 .type = FIO_OPT_STR_STORE,
+	 .off1 = offsetof(struct weft_fio_options, dhchap_ctrl_secret),
+	 .help = "file with the controller's key, which has to prove that it has it",
+	 .category = FIO_OPT_C_ENGINE,
+	 .group = FIO_OPT_G_INVALID},
+	{.name = "weft_tls_key",
+	 .lname = "weft TLS key",
+	 .type = FIO_OPT_STR_STORE,
+	 .off1 = offsetof(struct weft_fio_options, tls_key),
+	 .help = "NVMe/TCP: file with this host's key of TLS",
+	 .category = FIO_OPT_C_ENGINE,
+	 .group = FIO_OPT_G_INVALID},
 	{.name = "weft_poll",
 	 .lname = "weft polling",
 	 .type = FIO_OPT_BOOL,
@@ -96,12 +110,17 @@ static struct fio_option options[] = {
 /* --- the association ---------------------------------------------------------------------------
  */
 
-static int take_key(struct job *j, const char *path)
+/* Of a file, if there is one. */
+static int take_key(struct job *j, const char *path,
+		    int (*set)(struct weft_options *, const char *))
 {
 	char line[512] = "";
-	FILE *f = fopen(path, "re");
+	FILE *f;
 	int rc;
 
+	if (!path)
+		return 0;
+	f = fopen(path, "re");
 	if (!f || !fgets(line, sizeof(line), f)) {
 		log_err("weft: key in %s: %s\n", path, f ? "it is empty" : strerror(errno));
 		if (f)
@@ -110,7 +129,7 @@ static int take_key(struct job *j, const char *path)
 	}
 	fclose(f);
 	line[strcspn(line, "\r\n")] = '\0';
-	rc = weft_options_set_dhchap_key(j->options, line);
+	rc = set(j->options, line);
 	if (rc)
 		log_err("weft: key in %s: %s\n", path, weft_options_error(j->options));
 	explicit_bzero(line, sizeof(line));
@@ -133,7 +152,11 @@ static int configure(struct job *j, const struct weft_fio_options *o, unsigned i
 		log_err("weft: %s\n", weft_options_error(j->options));
 		return -1;
 	}
-	return o->dhchap_secret ? take_key(j, o->dhchap_secret) : 0;
+	if (o->tls_key) /* whatever the URI says */
+		(void)weft_options_set_tls(j->options, true);
+	return take_key(j, o->dhchap_secret, weft_options_set_dhchap_key) ||
+	       take_key(j, o->dhchap_ctrl_secret, weft_options_set_dhchap_ctrl_key) ||
+	       take_key(j, o->tls_key, weft_options_set_tls_key);
 }
 
 static void job_free(struct job *j)

@@ -43,7 +43,7 @@ static struct weft_options *options;
 static struct worker *worker;
 static unsigned int queues = QUEUES_DEFAULT;
 static uint32_t nsid; /* 0: the export's name says */
-static bool has_target;
+static bool has_target, has_tls_key;
 static bool header_digest, data_digest, concat;
 
 /* --- parameters ------------------------------------------------------------------------------- */
@@ -150,12 +150,18 @@ static int weft_config(const char *key, const char *value)
 		return take_key(key, value, weft_options_set_dhchap_key);
 	if (strcmp(key, "dhchap-ctrl-secret") == 0)
 		return take_key(key, value, weft_options_set_dhchap_ctrl_key);
+	if (strcmp(key, "tls-key") == 0) {
+		has_tls_key = true;
+		return take_key(key, value, weft_options_set_tls_key);
+	}
 	nbdkit_error("there is no parameter %s", key);
 	return -1;
 }
 
 static int weft_config_complete(void)
 {
+	if (has_tls_key) /* whatever a URI says: who has given a key is not to be heard in plain */
+		(void)weft_options_set_tls(options, true);
 	if (has_target)
 		return 0;
 	nbdkit_error("what to connect to is missing: uri=nvme+tcp://HOST/NQN?ns=1, or traddr= and "
@@ -163,15 +169,15 @@ static int weft_config_complete(void)
 	return -1;
 }
 
-#define CONFIG_HELP                                                                        \
-	"uri=nvme+rdma|tcp://HOST[:PORT]/NQN[?ns=NSID]  (required, or traddr= and nqn=)\n" \
-	"nsid=NSID            Namespace; without it the export's name is its ID.\n"        \
-	"queues=N             I/O queues (default 2).\n"                                   \
-	"queue-size=N         Entries of each.\n"                                          \
-	"hostnqn=NQN, hostid=UUID, transport=, traddr=, trsvcid=, host-traddr=, nqn=\n"    \
-	"hdr-digest=BOOL, data-digest=BOOL, concat=BOOL\n"                                 \
-	"keep-alive-tmo=SECONDS, ctrl-loss-tmo=SECONDS (default 600)\n"                    \
-	"dhchap-secret=, dhchap-ctrl-secret=  KEY, - (asked for), +FILE or -FD."
+#define CONFIG_HELP                                                                      \
+	"uri=nvme+rdma|tcp|tcp+tls://HOST[:PORT]/NQN[?ns=NSID]  (or traddr= and nqn=)\n" \
+	"nsid=NSID            Namespace; without it the export's name is its ID.\n"      \
+	"queues=N             I/O queues (default 2).\n"                                 \
+	"queue-size=N         Entries of each.\n"                                        \
+	"hostnqn=NQN, hostid=UUID, transport=, traddr=, trsvcid=, host-traddr=, nqn=\n"  \
+	"hdr-digest=BOOL, data-digest=BOOL, concat=BOOL\n"                               \
+	"keep-alive-tmo=SECONDS, ctrl-loss-tmo=SECONDS (default 600)\n"                  \
+	"dhchap-secret=, dhchap-ctrl-secret=, tls-key=  KEY, - (asked for), +FILE or -FD."
 
 /* --- life ------------------------------------------------------------------------------------- */
 

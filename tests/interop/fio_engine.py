@@ -44,9 +44,9 @@ class Fio:
         if not condition:
             raise AssertionError(why)
 
-    def serve(self):
+    def serve(self, *options):
         p = lab.Program(self.host, [self.weft, "serve", "mem:64m", "--nqn", NQN, "-l", "tcp://127.0.0.1",
-                                    "-l", "rdma://127.0.0.1"], f"{self.path}/{len(self.programs)}.log")
+                                    "-l", "rdma://127.0.0.1", *options], f"{self.path}/{len(self.programs)}.log")
         self.programs.append(p)
         self.check(lab.until(lambda: p.says("ready") or p.status() is not None, 20)
                    and p.status() is None, f"weft serve does not come up: {p.output()}")
@@ -76,6 +76,24 @@ class Fio:
         if transport == "tcp":
             self.fio("--rw=read", "--bs=4k", "--io_size=1m", "--weft_hdr_digest=1", "--weft_data_digest=1")
 
+    def key(self, kind):
+        path = os.path.join(self.tmp.name, kind)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as f:
+            f.write(self.host.run(self.weft, kind).stdout)
+        return path
+
+    def with_keys(self):
+        """Both sides prove who they are, and speak TLS."""
+        host, tls = self.key("gen-dhchap-key"), self.key("gen-tls-key")
+        self.serve("-l", "tcp+tls://127.0.0.1:4421", "--tls-key", tls, "--dhchap-secret", host,
+                   "--dhchap-ctrl-secret", host)
+        keys = (f"--weft_dhchap_secret={host}", f"--weft_dhchap_ctrl_secret={host}")
+        self.fio("--rw=read", "--io_size=1m", *keys)
+        self.fio("--rw=read", "--io_size=1m", *keys, f"--weft_tls_key={tls}",
+                 f"--weft_uri=nvme+tcp://127.0.0.1:4421/{NQN}?ns=1")
+        self.check(self.programs[-1].says("by TLS"), self.programs[-1].output())
+        self.fio("--rw=read", *keys, f"--weft_uri=nvme+tcp://127.0.0.1:4421/{NQN}?ns=1", status=1)
+
     def says_why(self):
         self.serve()
         for options, word in ((("--thread=0",), "thread=1"), (("--bs=1000",), "blocks of 512 bytes"),
@@ -101,6 +119,7 @@ def main():
     for transport in ("tcp", "rdma"):
         fio.prove(f"verified by {transport}", fio.verified, transport)
         fio.prove(f"all kinds by {transport}", fio.kinds, transport)
+    fio.prove("with keys, and by TLS", fio.with_keys)
     fio.prove("what cannot be is named", fio.says_why)
     fio.report.everything_ends([fio.host])
     fio.report.finish()

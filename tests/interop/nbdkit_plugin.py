@@ -174,6 +174,21 @@ class Exports:
         self.run("nbdinfo", "--size", self.nbd())
         self.check(server.says("by TLS"), server.output())
 
+    def by_tls_key(self):
+        """By a key of TLS of the host's own, also where the URI does not speak of it; without it, not in plain."""
+        r = self.host.run(self.weft, "gen-tls-key")
+        key = self.file("tls.key", r.stdout.encode())
+        server = self.serve("-l", "tcp+tls://127.0.0.1:4421", "--tls-key", key)
+        plain = self.uri().replace("127.0.0.1", "127.0.0.1:4421")
+        for n, uri in enumerate((plain, plain.replace("nvme+tcp:", "nvme+tcp+tls:"))):
+            seen = server.output().count("by TLS")
+            nbdkit = self.up(f"tls-key=+{key}", f"uri={uri}")
+            self.run("nbdinfo", "--size", self.nbd())
+            self.check(server.output().count("by TLS") > seen, server.output())
+            self.check(not lab.end_in_order([nbdkit]), f"nbdkit does not end: {nbdkit.output()}")
+        p = self.nbdkit(plain.replace("nvme+tcp:", "nvme+tcp+tls:"))
+        self.check(p.wait(10) == 1 and p.says("TLS takes a key"), f"without a key: {p.output()}")
+
     def says_why(self):
         self.serve()
         said = []
@@ -221,6 +236,7 @@ def main():
         e.prove(f"the target dies under a copy by {transport}", e.dies, transport)
     e.prove("the target goes for longer than it is waited for", e.gone)
     e.prove("by TLS", e.by_tls)
+    e.prove("by TLS with a key", e.by_tls_key)
     e.prove("what cannot be is named", e.says_why)
     e.report.everything_ends([e.host])
     e.report.finish()
