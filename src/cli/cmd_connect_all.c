@@ -2,7 +2,8 @@
 /*
  * weft connect-all: what there is to be connected to, of all discovery services and those that they
  * refer to. Each service is asked once, however many refer to it, and what several offer is listed
- * once.
+ * once. One is asked after the other, and of none the log is kept for the next: whoever refers to
+ * ever new ones, and has long logs, costs the memory of one log.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,8 +21,8 @@ enum { SERVICES_MAX = 256, FOUND_MAX = 65536 };
 struct cmd {
 	struct nvme_opts opts;
 	struct discovery_sources from;
-	struct nvme_uri asked[SERVICES_MAX];
-	unsigned int asked_count;
+	struct nvme_uri services[SERVICES_MAX]; /* that were asked, and then those that are to be */
+	unsigned int service_count;
 	char (*found)[512]; /* URIs */
 	unsigned int found_count;
 	struct output output;
@@ -49,20 +50,37 @@ static const struct argp argp = {
 	.children = discovery_children,
 };
 
-/* Notes one more; -EEXIST: it was there. */
-static int note_service(struct cmd *cmd, const struct nvme_uri *u)
+/* What a service is asked by: an NQN that says no more than that it is one is left out. */
+static struct nvme_uri key_of(const struct nvme_uri *service)
 {
-	for (unsigned int i = 0; i < cmd->asked_count; i++) {
-		const struct nvme_uri *a = &cmd->asked[i];
+	struct nvme_uri u = *service;
 
-		if (strcmp(a->transport, u->transport) == 0 && strcmp(a->host, u->host) == 0 &&
-		    strcmp(a->port, u->port) == 0 && strcmp(a->nqn, u->nqn) == 0)
-			return -EEXIST;
+	if (!u.port[0])
+		strcpy(u.port, PORT_DEFAULT);
+	if (strcmp(u.nqn, NVMF_DISCOVERY_NQN) == 0)
+		u.nqn[0] = 0;
+	return u;
+}
+
+/* One more that is to be asked, unless it was there. */
+static bool note_service(struct cmd *cmd, const struct nvme_uri *service)
+{
+	const struct nvme_uri u = key_of(service);
+
+	for (unsigned int i = 0; i < cmd->service_count; i++) {
+		const struct nvme_uri *a = &cmd->services[i];
+
+		if (strcmp(a->transport, u.transport) == 0 && strcmp(a->host, u.host) == 0 &&
+		    strcmp(a->port, u.port) == 0 && strcmp(a->nqn, u.nqn) == 0)
+			return true;
 	}
-	if (cmd->asked_count == SERVICES_MAX)
-		return -ENOSPC;
-	cmd->asked[cmd->asked_count++] = *u;
-	return 0;
+	if (cmd->service_count == SERVICES_MAX) {
+		cli_fail("there are referrals without end: %u services have been named",
+			 cmd->service_count);
+		return false;
+	}
+	cmd->services[cmd->service_count++] = u;
+	return true;
 }
 
 static bool note_found(struct cmd *cmd, const struct discovery_entry *entry)
@@ -106,25 +124,11 @@ static bool note_found(struct cmd *cmd, const struct discovery_entry *entry)
 	return true;
 }
 
-/* What a service is asked by: an NQN that says no more than that it is one is left out. */
-static struct nvme_uri key_of(const struct nvme_opts *service)
-{
-	struct nvme_uri u = service->uri;
-
-	if (!u.port[0])
-		strcpy(u.port, PORT_DEFAULT);
-	if (strcmp(u.nqn, NVMF_DISCOVERY_NQN) == 0)
-		u.nqn[0] = 0;
-	return u;
-}
-
-static bool ask(void *arg, const struct nvme_opts *service);
-
-/* Of what it refers to. The way there is its own. */
+/* What it refers to is asked when it is done with. */
 static bool follow(struct cmd *cmd, const struct nvme_opts *service,
 		   const struct discovery_entry *e)
 {
-	struct nvme_opts next = *service;
+	struct nvme_uri next;
 	const char *why;
 
 	if (!e->known) {
@@ -132,15 +136,14 @@ static bool follow(struct cmd *cmd, const struct nvme_opts *service,
 			 e->log.traddr, discovery_trtype(e->log.trtype));
 		return true;
 	}
-	if (nvme_uri_parse(e->uri, &next.uri, &why)) {
+	if (nvme_uri_parse(e->uri, &next, &why)) {
 		cli_fail("there is a referral to '%s', which is no address: %s", e->log.traddr,
 			 why);
 		return false;
 	}
-	strcpy(next.uri.hostnqn, service->uri.hostnqn);
-	strcpy(next.uri.hostid, service->uri.hostid);
-	next.host_traddr[0] = 0;
-	return ask(cmd, &next);
+	strcpy(next.hostnqn, service->uri.hostnqn);
+	strcpy(next.hostid, service->uri.hostid);
+	return note_service(cmd, &next);
 }
 
 static bool take(struct cmd *cmd, const struct nvme_opts *service, const struct weft_discovery *d)
@@ -159,31 +162,35 @@ static bool take(struct cmd *cmd, const struct nvme_opts *service, const struct 
 	return ok;
 }
 
-static bool ask(void *arg, const struct nvme_opts *service)
+static bool ask_one(struct cmd *cmd, const struct nvme_opts *service)
 {
 	struct remote_config config = {.discovery = true};
-	struct cmd *cmd = arg;
-	struct nvme_uri key = key_of(service);
-	struct weft_discovery *d = NULL;
-	struct remote *r;
+	struct remote *r = remote_open(service, &config);
+	struct weft_discovery *d = r ? discovery_read(r) : NULL;
 	bool ok;
-	int err = note_service(cmd, &key);
 
-	if (err == -EEXIST || remote_interrupted())
-		return err == -EEXIST;
-	if (err) {
-		cli_fail("there are referrals without end: %u services have been asked",
-			 cmd->asked_count);
-		return false;
-	}
-	r = remote_open(service, &config);
-	if (r)
-		d = discovery_read(r);
-	/* What it refers to may take its time: it is not kept waiting meanwhile. */
 	remote_close(r);
 	ok = d && take(cmd, service, d);
 	weft_discovery_free(d);
 	return ok;
+}
+
+static bool ask(void *arg, const struct nvme_opts *service)
+{
+	struct cmd *cmd = arg;
+	const unsigned int first = cmd->service_count;
+	bool ok = note_service(cmd, &service->uri);
+
+	for (unsigned int i = first; i < cmd->service_count && !remote_interrupted(); i++) {
+		struct nvme_opts next = *service;
+
+		next.uri = cmd->services[i];
+		if (i > first) /* the way there is its own */
+			next.host_traddr[0] = 0;
+		ok &= ask_one(cmd, &next);
+		nvme_opts_wipe(&next);
+	}
+	return ok && !remote_interrupted();
 }
 
 int cmd_connect_all(int argc, char **argv)

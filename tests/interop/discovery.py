@@ -137,6 +137,14 @@ def log(l):
     l.run("discover", "-p", status=2, says="--persistent takes one service")
 
 
+def long_logs(l):
+    """Services that refer to ever new ones cost the memory of one log, not of all."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "long_logs.py")
+    r = l.host.run(sys.executable, script, l.weft, l.host.address, timeout=60)
+    if r.returncode:
+        raise AssertionError(f"{r.stdout[-300:]}{r.stderr[-300:]}")
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("build")
@@ -146,6 +154,8 @@ def main():
     l = Lab(args)
     for name, function in (("referrals in a circle", circle), ("discovery.conf", file), ("the log itself", log)):
         l.prove(name, function)
+    if args.transport == "tcp":
+        l.prove("long logs", long_logs)
     l.report.everything_ends([l.host])
     l.report.finish()
 
