@@ -235,6 +235,7 @@ static int no_such(const struct object_path *path)
 static int show(const struct target_opts *o, struct json_object *answer)
 {
 	struct json_object *doc = get(answer, "document"), *unsaved = get(answer, "unsaved"), *obj;
+	char file[PATH_MAX];
 	bool there;
 
 	if (o->format == OUTPUT_JSON) {
@@ -246,11 +247,13 @@ static int show(const struct target_opts *o, struct json_object *answer)
 				       output_colour(stdout));
 	if (!there)
 		return no_such(&o->edit.path);
-	if (json_object_get_int64(unsaved) && get(answer, "config") && !o->paths)
-		cli_warn("%s: %s %s not saved yet; `weft target save` does it",
-			 json_object_get_string(get(answer, "config")),
-			 json_object_get_string(unsaved),
+	if (json_object_get_int64(unsaved) && get(answer, "config") && !o->paths) {
+		snprintf(file, sizeof(file), "%s", json_object_get_string(get(answer, "config")));
+		text_tame(file);
+		cli_warn("%s: %lld %s not saved yet; `weft target save` does it", file,
+			 (long long)json_object_get_int64(unsaved),
 			 json_object_get_int64(unsaved) == 1 ? "edit is" : "edits are");
+	}
 	return 0;
 }
 
@@ -288,12 +291,18 @@ static void tell_warnings(struct json_object *answer)
 	}
 	list = get(answer, "created");
 	n = list ? json_object_array_length(list) : 0;
-	for (size_t i = 0; i < n; i++)
-		puts(json_object_get_string(json_object_array_get_idx(list, i)));
+	for (size_t i = 0; i < n; i++) {
+		char text[OBJECT_PATH_MAX];
+
+		snprintf(text, sizeof(text), "%s",
+			 json_object_get_string(json_object_array_get_idx(list, i)));
+		text_tame(text);
+		puts(text);
+	}
 }
 
-/* lines: of each command where it stands in standard input, or NULL. */
-static int do_change(const char *path, struct json_object *request, const int *lines)
+/* lines[count]: of each command where it stands in standard input, or NULL. */
+static int do_change(const char *path, struct json_object *request, const int *lines, size_t count)
 {
 	struct json_object *answer, *at;
 	char why[WHY_MAX];
@@ -301,9 +310,10 @@ static int do_change(const char *path, struct json_object *request, const int *l
 
 	if (control_call(path, request, &answer, why, sizeof(why)) != 0) {
 		at = answer ? get(answer, "command") : NULL;
-		status = lines && at ? cli_fail("line %d: %s; nothing has changed",
-						lines[json_object_get_int(at)], why)
-				     : cli_fail("%s", why);
+		status = at && json_object_get_uint64(at) < count
+				 ? cli_fail("line %d: %s; nothing has changed",
+					    lines[json_object_get_uint64(at)], why)
+				 : cli_fail("%s", why);
 	} else {
 		tell_warnings(answer);
 	}
@@ -328,7 +338,7 @@ static int do_edit(struct target_opts *o, const char *path)
 		if (value && (has_key(o->words[i], "key") || has_key(o->words[i], "ctrl_key")))
 			secret_mask(value + 1);
 	}
-	return do_change(path, request, NULL);
+	return do_change(path, request, NULL, 0);
 }
 
 /* --- from standard input ---------------------------------------------------------------------- */
@@ -420,7 +430,7 @@ static int do_batch(const char *service)
 	if (!status && b.count && control_choose(service, path) != 0)
 		status = EXIT_FAILED;
 	if (!status && b.count)
-		status = do_change(path, request, b.lines);
+		status = do_change(path, request, b.lines, b.count);
 	else
 		config_drop(request);
 	free(b.lines);
@@ -475,6 +485,7 @@ static void tell_options(struct json_object *answer, const char *file)
 		else
 			snprintf(text + strlen(text), sizeof(text) - strlen(text), " %s", option);
 	}
+	text_tame(text);
 	printf("served by: weft serve --config %s%s\n", file, text);
 }
 
@@ -518,6 +529,11 @@ static int save(const struct target_opts *o, const char *path, struct json_objec
 	if (!file)
 		return cli_fail("the service was started without --config: name a file, `weft "
 				"target save FILE`");
+	/* Where he cannot write himself root would. */
+	if (!o->edit.count && json_object_get_boolean(get(answer, CONTROL_OTHERS)))
+		return cli_fail("%s: the service is another user's, and where it is saved is not "
+				"for him to say: name a file, `weft target save FILE`",
+				path);
 	if (!own)
 		make_paths_whole(doc, json_object_get_string(get(answer, "cwd")));
 	if (strcmp(file, "-") == 0)
@@ -561,7 +577,7 @@ static int do_restore(const struct target_opts *o, const char *path)
 	json_object_object_add(request, "document", c->doc);
 	c->doc = NULL;
 	config_free(c);
-	return do_change(path, request, NULL);
+	return do_change(path, request, NULL, 0);
 }
 
 int cmd_target(int argc, char **argv)

@@ -123,14 +123,16 @@ static int connect_to(const char *path, uint64_t end)
 	}
 }
 
+/* *ret_others: root asks what another user answers. */
 static int exchange(const char *path, uint64_t end, const char *line, char **ret, size_t *ret_len,
-		    size_t *ret_room)
+		    size_t *ret_room, bool *ret_others)
 {
 	int fd = connect_to(path, end), error;
 
 	if (fd < 0)
 		return fd;
-	error = geteuid() != 0 && !control_peer_is_ours(fd, NULL) ? -EPERM : 0;
+	*ret_others = !control_peer_is_ours(fd, NULL);
+	error = *ret_others && geteuid() != 0 ? -EPERM : 0;
 	if (!error)
 		error = send_all(fd, line, strlen(line), end);
 	if (!error)
@@ -154,11 +156,13 @@ static int call(const char *path, uint64_t ns, struct json_object *request,
 	char *line = config_line(request), *answer = NULL, text[200];
 	size_t len = 0, answer_room = 0;
 	struct json_object *v;
+	bool others = false;
 	int error;
 
 	*ret = NULL;
 	config_drop(request);
-	error = line ? exchange(path, time_now_ns() + ns, line, &answer, &len, &answer_room)
+	error = line ? exchange(path, time_now_ns() + ns, line, &answer, &len, &answer_room,
+				&others)
 		     : -ENOMEM;
 	wiped_free(line, line ? strlen(line) : 0);
 	if (error) {
@@ -173,6 +177,8 @@ static int call(const char *path, uint64_t ns, struct json_object *request,
 		text_tame(why);
 		error = -EINVAL;
 	}
+	if (*ret && others)
+		json_object_object_add(*ret, CONTROL_OTHERS, json_object_new_boolean(true));
 	wiped_free(answer, answer_room);
 	return error;
 }

@@ -10,6 +10,10 @@
 
 struct json_object;
 
+/* Of an answer, and no word of the service's: that another user has given it, whom root may ask,
+ * and who may say what he likes. */
+#define CONTROL_OTHERS "others"
+
 /* {"weft":1,"op":op}, to which more may be added. */
 struct json_object *control_ask(const char *op);
 /*

@@ -303,6 +303,47 @@ def which_service(c):
         os.chown(c.runtime, os.geteuid(), os.getegid())
 
 
+def of_another_user(c):
+    """Whoever can be asked by root alone says neither where root writes, nor what its terminal does."""
+    if not lab.ordinary_user():
+        raise lab.Skip("there is no other user")
+    c.write({"ports": []})
+    answers = {"show": {"config": c.file, "document": {"ports": [], "more": "theirs"}, "edits": 1, "options": ["\033[2J"]},
+               "saved": {}, "edit": {"error": "no\033[2J", "command": 1 << 30}}
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(c.socket)
+    os.seteuid(lab.NOBODY)  # whom the kernel has clients take the service for
+    listener.listen()
+    os.seteuid(0)
+
+    def answer():
+        while True:
+            try:
+                one = listener.accept()[0]
+            except OSError:
+                return
+            with one, one.makefile() as lines:
+                asked = json.loads(lines.readline())
+                one.sendall(json.dumps({"weft": 1, **answers[asked["op"]]}).encode() + b"\n")
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        c.target("save", fails="another user's")
+        with open(c.file) as f:
+            same("theirs" in f.read(), False, "root has written what another says to where another says")
+        other = os.path.join(c.tmp.name, "other.json")
+        same("\033" in c.target("save", other), False, "an option is what it is")
+        with open(other) as f:
+            same("theirs" in f.read(), True, "the file that root names")
+        c.target("-", stdin="create /hosts/" + NEW + "\n", fails="no?[2J")
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+        os.unlink(c.socket)
+
+
 def turned_off(c):
     c.server = c.start("serve", "mem:1m", "-l", f"tcp://{c.hosts[0].address}", "--control", "none")
     c.until("ready")
@@ -390,6 +431,7 @@ def main():
     c.run("clients that do not", clients_that_do_not)
     if args.transport == "tcp":  # have nothing to do with it
         c.run("which service", which_service)
+        c.run("of another user", of_another_user)
         c.run("turned off", turned_off)
     c.report.everything_ends(c.hosts)
     c.report.finish()
