@@ -138,6 +138,9 @@ static void set_attributes(struct target_subsys *t, const struct config_subsys *
 	t->cntlid_min = s->cntlid_min;
 	t->cntlid_max = s->cntlid_max;
 	t->qid_max = s->qid_max;
+	t->vid = s->vid;
+	t->ssvid = s->ssvid;
+	t->oui = s->oui;
 }
 
 static int prepare_subsys(struct plan *p, struct prepared *r)

@@ -52,7 +52,9 @@ struct config_subsys {
 	uint32_t host_count;
 	const char *serial, *model, *firmware; /* NULL: not told */
 	uint16_t cntlid_min, cntlid_max;
-	uint16_t qid_max; /* 0: not told */
+	uint16_t qid_max;    /* 0: not told, as the next ones */
+	uint16_t vid, ssvid; /* of PCI's vendors */
+	uint32_t oui;	     /* IEEE's */
 	struct config_ns *ns;
 	uint32_t ns_count;
 };

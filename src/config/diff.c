@@ -98,7 +98,8 @@ static bool same_subsys(const struct config_subsys *a, const struct config_subsy
 	       same_names(a->hosts, a->host_count, b->hosts, b->host_count) &&
 	       same_text(a->serial, b->serial) && same_text(a->model, b->model) &&
 	       same_text(a->firmware, b->firmware) && a->cntlid_min == b->cntlid_min &&
-	       a->cntlid_max == b->cntlid_max && a->qid_max == b->qid_max;
+	       a->cntlid_max == b->cntlid_max && a->qid_max == b->qid_max && a->vid == b->vid &&
+	       a->ssvid == b->ssvid && a->oui == b->oui;
 }
 
 static bool same_referrals(const struct config_port *a, const struct config_port *b)

@@ -263,6 +263,9 @@ static void read_attr(struct reader *r, struct json_object *attr, struct config_
 			member_number(r, attr, "cntlid_max", 1, 0xffff, CNTLID_MAX),
 			(uint64_t)CNTLID_MAX);
 		s->qid_max = (uint16_t)member_number(r, attr, "qid_max", 1, 0xffff, 0);
+		s->vid = (uint16_t)member_number(r, attr, "vendor_id", 0, 0xffff, 0);
+		s->ssvid = (uint16_t)member_number(r, attr, "subsys_vendor_id", 0, 0xffff, 0);
+		s->oui = (uint32_t)member_number(r, attr, "ieee_oui", 0, 0xffffff, 0);
 		if (s->cntlid_min > s->cntlid_max)
 			reader_fail(r, "cntlid_min", "it is above cntlid_max");
 	}

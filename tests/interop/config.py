@@ -294,7 +294,7 @@ def discovery_is_watched(c):
     doc["subsystems"][0]["allowed_hosts"] = [H1, H2]
     c.reload(doc, "read again, 1 change")
     same(nth(2), [doc["discovery"]["nqn"], S1, S2], "host 2 is allowed")
-    doc["subsystems"][1]["attr"]["model"] = "model-3"
+    doc["subsystems"][1]["attr"].update(model="model-3", vendor_id="0x1b36", ieee_oui="0x525400")
     c.reload(doc, "read again, 1 change")
     doc["ports"][0]["subsystems"] = [S1]
     doc["subsystems"].pop()

@@ -71,7 +71,8 @@ static void what_is_said_is_read(void **state)
 		"'ctrl_key':'','hash':'hmac(sha256)','dhgroup':'null'}}],"
 		"'subsystems':[{'nqn':'" S1 "','allowed_hosts':['nqn.2026-11.org.example:h'],"
 		"'attr':{'allow_any_host':'0','serial':'s','model':'m','firmware':'f',"
-		"'cntlid_min':'5','cntlid_max':65535},"
+		"'cntlid_min':'5','cntlid_max':65535,"
+		"'vendor_id':'0x1b36','subsys_vendor_id':'0x1af4','ieee_oui':'0x525400'},"
 		"'namespaces':[{'nsid':2,'enable':1,'device':{'path':'/x','uuid':"
 		"'00112233-4455-6677-8899-aabbccddeeff',"
 		"'nguid':'00000000-0000-0000-0000-000000000000'}},{'nsid':3}]}],"
@@ -93,6 +94,9 @@ static void what_is_said_is_read(void **state)
 	assert_string_equal(s->firmware, "f");
 	assert_int_equal(s->cntlid_min, 5);
 	assert_int_equal(s->cntlid_max, 0xffef);
+	assert_int_equal(s->vid, 0x1b36);
+	assert_int_equal(s->ssvid, 0x1af4);
+	assert_int_equal(s->oui, 0x525400);
 	assert_int_equal(s->ns_count, 2);
 	assert_true(s->ns[0].enable && s->ns[0].has_uuid && !s->ns[0].has_nguid);
 	assert_int_equal(s->ns[0].uuid[15], 0xff);
@@ -161,7 +165,8 @@ static void what_has_no_effect_is_named(void **state)
 	       "ports[0].referrals[0].addr.trtype: ");
 	/* What nvmetcli saves of a target where nothing of it was set. */
 	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'allow_any_host':'1','cntlid_max':'65519',"
-	       "'cntlid_min':'1','ieee_oui':'0x000000','pi_enable':'0','qid_max':'128'},"
+	       "'cntlid_min':'1','ieee_oui':'0x000000','pi_enable':'0','qid_max':'128',"
+	       "'vendor_id':'0x0','subsys_vendor_id':'0x0'},"
 	       "'namespaces':[{'ana_grpid':1,'ana':{'grpid':'1'},'nsid':1,'resv':{'enable':'0'}}]}]"
 	       ","
 	       "'ports':[{'portid':1,'addr':" ADDR ",'ana_groups':[{'grpid':1,'ana':"
@@ -214,6 +219,8 @@ static void what_is_wrong_is_named_by_its_place(void **state)
 		"subsystems[0].attr.allow_any_host: ");
 	refused("{'subsystems':[{'nqn':'" S1 "','attr':{'serial':'123456789012345678901'}}]}",
 		"subsystems[0].attr.serial: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','attr':{'vendor_id':'0x10000'}}]}",
+		"subsystems[0].attr.vendor_id: ");
 	refused("{'subsystems':[{'nqn':'" S1 "','attr':{'cntlid_min':9,'cntlid_max':8}}]}",
 		"subsystems[0].attr.cntlid_min: ");
 	refused("{'subsystems':[{'nqn':'" S1 "','namespaces':[{}]}]}",
@@ -532,7 +539,7 @@ static void what_stays_is_no_step(void **state)
 		DOC(SUBSYS(S2, NS(2)) "," SUBSYS(S1, NS(1)), PORT(1, ADDR, "'" S2 "','" S1 "'")),
 		"");
 	differs(doc,
-		DOC("{'nqn':'" S1 "','attr':{'ieee_oui':'0x010203'},'namespaces':[" NS(1) "]}",
+		DOC("{'nqn':'" S1 "','attr':{'pi_enable':'1'},'namespaces':[" NS(1) "]}",
 		    PORT(1, ADDR, "'" S1 "'")),
 		"");
 }
@@ -576,6 +583,11 @@ static void changes_are_the_least_that_do(void **state)
 		"ns-2");
 	differs(base,
 		DOC("{'nqn':'" S1 "','attr':{'serial':'x'},'namespaces':[" NS(1) "," NS(2) "]}",
+		    PORT(1, ADDR, "'" S1 "'")),
+		"subsys=");
+	differs(base,
+		DOC("{'nqn':'" S1
+		    "','attr':{'ieee_oui':'0x525400'},'namespaces':[" NS(1) "," NS(2) "]}",
 		    PORT(1, ADDR, "'" S1 "'")),
 		"subsys=");
 	differs(base,

@@ -37,8 +37,14 @@ static void identify_controller_tells_what_a_host_relies_on(void **state)
 	struct cursor c = page(b);
 
 	(void)state;
+	b->subsys.vid = 0x1b36;
+	b->subsys.ssvid = 0x1af4;
+	b->subsys.oui = 0x525410;
 	assert_int_equal(identify(b, NVME_CNS_CTRL, 0), 0);
 	nvme_id_ctrl_get(&c, &id);
+	assert_int_equal(id.vid, 0x1b36);
+	assert_int_equal(id.ssvid, 0x1af4);
+	assert_memory_equal(id.ieee, "\x10\x54\x52", 3);
 	assert_memory_equal(id.sn, "SERIAL              ", 20);
 	assert_memory_equal(id.fr, "1.0     ", 8);
 	assert_int_equal(id.cntlid, 1);

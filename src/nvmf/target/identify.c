@@ -16,6 +16,9 @@ static void execute_id_ctrl(struct target_req *r)
 	const struct target_transport_ops *ops = r->queue->ops;
 	struct wcursor w = reply(r);
 	struct nvme_id_ctrl id = {
+		.vid = s->vid,
+		.ssvid = s->ssvid,
+		.ieee = {(uint8_t)s->oui, (uint8_t)(s->oui >> 8), (uint8_t)(s->oui >> 16)},
 		.cmic = NVME_CMIC_MULTI_PORT | NVME_CMIC_MULTI_CTRL,
 		.mdts = ops->mdts,
 		.cntlid = c->cntlid,

@@ -137,6 +137,8 @@ struct target_subsys {
 	bool discovery;
 	char nqn[NVME_NQN_LEN];
 	char serial[21], model[41], firmware[9]; /* strings, padded when sent */
+	uint16_t vid, ssvid;			 /* of PCI's vendors; 0: none */
+	uint32_t oui;				 /* IEEE's, of 24 bits */
 	/* Hosts that may connect, or NULL for any; the caller's memory. */
 	const char *const *hosts;
 	uint32_t host_count;
