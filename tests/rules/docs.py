@@ -89,7 +89,17 @@ modules = {m for path in tree.files(".c", ".h", under="src/")
 seen += len(modules)
 faults += [f"docs/man/weft.7: DIAGNOSTICS has no module {m} of the log" for m in sorted(modules)
            if not re.search(rf"^\.Cm {m}\b", diagnostics[1], re.M)]
+# Tests that a page names are there.
+def spelled_out(text):
+    m = re.search(r"\{([^{}]*)\}", text)
+    return [s for word in m[1].split(",") for s in spelled_out(text[:m.start()] + word + text[m.end():])] if m else [text]
+
+
+tests = {os.path.basename(p) for p in tree.files(".c", ".py", under="tests/")}
 for path in tree.files(".md"):
+    for text in re.findall(r"`([^`\s*]*test_[^`\s*]*\.c|tests/[^`\s*]*\.(?:c|py))`", tree.read(path)):
+        seen += 1
+        faults += [f"{path}: there is no {name}" for name in spelled_out(text) if os.path.basename(name) not in tests]
     text = re.sub(r"```.*?```", "", tree.read(path), flags=re.S)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         seen += 1
