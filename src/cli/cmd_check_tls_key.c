@@ -40,8 +40,8 @@ static const struct argp_option options[] = {
 
 static void no_keyring(struct argp_state *state)
 {
-	argp_error(state, "weft takes keys from files, and looks into no keyring of the kernel's: "
-			  "leave --insert and --keyring out");
+	argp_error(state, "weft puts no key into a keyring of the kernel's: leave --insert and "
+			  "--keyring out");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)

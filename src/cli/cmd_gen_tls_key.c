@@ -44,8 +44,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_INSERT:
 	case KEY_KEYRING:
-		argp_error(state, "weft takes keys from files, and looks into no keyring of the "
-				  "kernel's: leave --insert and --keyring out, and keep what is "
+		argp_error(state, "weft puts no key into a keyring of the kernel's: leave --insert "
+				  "and --keyring out, and keep what is "
 				  "printed");
 		return 0;
 	default:

@@ -281,8 +281,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->concat = true;
 		return 0;
 	case KEY_KEYRING:
-		argp_error(state, "weft looks into no keyring of the kernel's; --tls-key=@FILE "
-				  "names a file with the key");
+		argp_error(state, "the kernel's keyrings of TLS have keys of its own: "
+				  "--tls-key=@keyring:NAME has one of the type \"user\", "
+				  "--tls-key=@FILE one in a file");
 		return 0;
 	case KEY_PROVIDER:
 		if (strcmp(arg, "weft") == 0)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/errno_text.h"
+#include "cli/keyring.h"
 #include "cli/output.h"
 #include "nvmf/auth/hash.h"
 
@@ -22,8 +23,13 @@ static const struct {
 	[SECRET_TLS] = {auth_tls_key_parse, "weft gen-tls-key"},
 };
 
+#define OF_KEYRING "keyring:" /* a file of such a name is ./keyring:... */
+
 static ssize_t read_some(const char *path, char *buf, size_t room, mode_t *ret_mode)
 {
+	if (strncmp(path, OF_KEYRING, strlen(OF_KEYRING)) == 0)
+		return keyring_read(path + strlen(OF_KEYRING), buf, room);
+
 	bool standard = strcmp(path, "-") == 0;
 	int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	struct stat st;

@@ -13,7 +13,8 @@
 
 enum secret_kind { SECRET_DHCHAP, SECRET_TLS };
 
-/* The first line of a file, or of standard input, which is "-". -errno: why says so, with the
+/* The first line of a file, of standard input, which is "-", or of a key of the kernel's,
+ * "keyring:DESCRIPTION". -errno: why says so, with the
  * file's name. */
 int secret_read_file(enum secret_kind kind, const char *path, struct auth_key *ret, char *why,
 		     size_t room) must_use;

@@ -9,6 +9,7 @@ none, another, or not the right name is told what is wrong, in a line, and gets 
 ever shown, by a message or in /proc/PID/cmdline.
 """
 import argparse
+import ctypes
 import json
 import os
 import re
@@ -24,6 +25,7 @@ HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555"
 OTHER = "nqn.2014-08.org.nvmexpress:uuid:99999999-2222-4333-8444-555555555555"
 KEY = re.compile(r"DHHC-1:0[0-3]:[A-Za-z0-9+/=]{16,}:")
 HASHES = ("sha256", "sha384", "sha512")
+ADD_KEY, KEYCTL, KEYCTL_UNLINK = 248, 250, 9  # system calls of x86-64; keyctl(2)
 GROUPS = ("null", "ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192")
 
 # A target that closes the connection where it should say that it does not take the key: Linux's may.
@@ -240,6 +242,26 @@ def keys(a):
     os.chmod(a.wrong, 0o600)
 
 
+def in_keyring(a):
+    """A key of the kernel's, by its description, on both sides; one that is not there is told by its name."""
+    libc, name, session = ctypes.CDLL(None, use_errno=True), f"weft-auth-{os.getpid()}", -3
+    text = a.text(a.key).encode()
+    libc.syscall.restype = ctypes.c_long
+    key = libc.syscall(ADD_KEY, b"user", name.encode(), text, len(text), session)
+    if key < 0:
+        raise lab.Skip(f"no keyring here: {os.strerror(ctypes.get_errno())}")
+    try:
+        server = a.serve("--dhchap-secret", f"{HOST}=keyring:{name}")
+        a.gets_in("-S", f"@keyring:{name}")
+        a.stays_out("does not take", "-S", "@" + a.wrong)
+        r = a.host("id-ctrl", a.uri(), "-S", f"@keyring:{name}-not")
+        if r.returncode != 2 or f"keyring:{name}-not: " not in r.stderr:
+            raise AssertionError(f"a key that is not there: {r.returncode}, {r.stderr.strip()}")
+        a.check_server(server)
+    finally:
+        libc.syscall(KEYCTL, KEYCTL_UNLINK, ctypes.c_long(key), session)
+
+
 def closed(a):
     """The connection ends where an answer is due: what is told is where to look."""
     p = lab.Program(a.hosts[0], [sys.executable, "-c", CLOSES, a.hosts[0].address], f"{a.path}/target.log")
@@ -258,7 +280,7 @@ def main():
     args = p.parse_args()
     lab.enter()
     a = Auth(args)
-    for case in (mutual, every_kind, strangers, allowed, masked, keys, *[closed] * (a.transport == "tcp")):
+    for case in (mutual, every_kind, strangers, allowed, masked, keys, in_keyring, *[closed] * (a.transport == "tcp")):
         if args.only in case.__name__:
             a.report.prove_and_end(case.__name__.replace("_", " "), a, lambda case=case: case(a))
     a.report.everything_ends(a.hosts)
