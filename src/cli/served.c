@@ -74,48 +74,53 @@ static const struct column reason_columns[] = {
 #include "nvmf/target/figures.def"
 };
 
-static void copy_column(const struct seen_table *t, const char *key, uint64_t *to, size_t stride)
+static void copy_column(const struct seen_table *t, const char *key, uint32_t rows, uint64_t *to,
+			size_t stride)
 {
 	uint32_t at = seen_column(t, key);
 
-	for (uint32_t row = 0; at != UINT32_MAX && row < t->rows; row++)
+	for (uint32_t row = 0; at != UINT32_MAX && row < rows; row++)
 		to[row * stride] = t->v[(size_t)row * t->columns + at];
 }
 
 static void copy_rows(const struct seen_table *t, const struct column *v, size_t count,
-		      uint64_t *to, size_t stride)
+		      uint32_t rows, uint64_t *to, size_t stride)
 {
 	char key[SIGHT_ROOM_MAX];
 
 	for (size_t i = 0; i < count; i++) {
 		if (!v[i].words) {
-			copy_column(t, v[i].key, to++, stride);
+			copy_column(t, v[i].key, rows, to++, stride);
 			continue;
 		}
 		for (uint32_t w = 0; w < v[i].words; w++) {
 			snprintf(key, sizeof(key), "%s_%02u", v[i].key, w);
-			copy_column(t, key, to++, stride);
+			copy_column(t, key, rows, to++, stride);
 		}
 	}
 }
 
 enum { HOSTS, OPS, ERRORS, QUEUES, REASONS, KINDS };
 
+/* Threads that serve. More would be made up, as would be more rows than ours have. */
+#define GROUPS_MAX 64
+
 static const struct {
 	const char *room;
 	const struct column *columns;
 	size_t count, words;
+	uint32_t rows_max;
 } kinds[KINDS] = {
 	[HOSTS] = {"target-hosts", host_columns, ARRAY_SIZE(host_columns),
-		   SIGHT_COLUMNS(struct figures_host_row)},
+		   SIGHT_COLUMNS(struct figures_host_row), FIGURES_HOSTS},
 	[OPS] = {"target-commands", op_columns, ARRAY_SIZE(op_columns),
-		 SIGHT_COLUMNS(struct figures_op_row)},
+		 SIGHT_COLUMNS(struct figures_op_row), FIGURES_OPS},
 	[ERRORS] = {"target-errors", error_columns, ARRAY_SIZE(error_columns),
-		    SIGHT_COLUMNS(struct figures_error_row)},
+		    SIGHT_COLUMNS(struct figures_error_row), FIGURES_ERRORS},
 	[QUEUES] = {"target-queues", queue_columns, ARRAY_SIZE(queue_columns),
-		    SIGHT_COLUMNS(struct figures_queue_row)},
+		    SIGHT_COLUMNS(struct figures_queue_row), FIGURES_QUEUES},
 	[REASONS] = {"target-refusals", reason_columns, ARRAY_SIZE(reason_columns),
-		     SIGHT_COLUMNS(struct figures_reason_row)},
+		     SIGHT_COLUMNS(struct figures_reason_row), FIGURES_REASONS},
 };
 
 /* A group has taken its tables one after the other: behind one of hosts, in the same memory. */
@@ -135,6 +140,7 @@ static const struct seen_table *find_mate(const struct seen *s, const struct see
 static bool part_seen(const struct seen *s, unsigned n, struct served *v)
 {
 	const struct seen_table *t[KINDS];
+	uint32_t rows[KINDS];
 	size_t words = 0;
 	uint64_t *at[KINDS], *all;
 
@@ -144,7 +150,8 @@ static bool part_seen(const struct seen *s, unsigned n, struct served *v)
 				  : find_mate(s, t[HOSTS], kinds[k].room);
 		if (!t[k])
 			return true;
-		words += t[k]->rows * kinds[k].words;
+		rows[k] = min_of(t[k]->rows, kinds[k].rows_max);
+		words += rows[k] * kinds[k].words;
 	}
 	all = calloc(words + 1, sizeof(*all));
 	if (!all)
@@ -152,19 +159,19 @@ static bool part_seen(const struct seen *s, unsigned n, struct served *v)
 	v->memory = all;
 	for (size_t k = 0; k < KINDS; k++) {
 		at[k] = all;
-		all += t[k]->rows * kinds[k].words;
-		copy_rows(t[k], kinds[k].columns, kinds[k].count, at[k], kinds[k].words);
+		all += rows[k] * kinds[k].words;
+		copy_rows(t[k], kinds[k].columns, kinds[k].count, rows[k], at[k], kinds[k].words);
 	}
 	v->hosts = (const struct figures_host_row *)at[HOSTS];
 	v->ops = (const struct figures_op_row *)at[OPS];
 	v->errors = (const struct figures_error_row *)at[ERRORS];
 	v->queues = (const struct figures_queue_row *)at[QUEUES];
 	v->reasons = (const struct figures_reason_row *)at[REASONS];
-	v->host_count = t[HOSTS]->rows;
-	v->op_count = t[OPS]->rows;
-	v->error_count = t[ERRORS]->rows;
-	v->queue_count = t[QUEUES]->rows;
-	v->reason_count = t[REASONS]->rows;
+	v->host_count = rows[HOSTS];
+	v->op_count = rows[OPS];
+	v->error_count = rows[ERRORS];
+	v->queue_count = rows[QUEUES];
+	v->reason_count = rows[REASONS];
 	return true;
 }
 
@@ -194,7 +201,7 @@ bool served_seen(const struct seen *s, struct served *ret)
 	unsigned n = 0, had = 0;
 	bool ok = true;
 
-	while (seen_room(s, kinds[HOSTS].room, n))
+	while (n < GROUPS_MAX && seen_room(s, kinds[HOSTS].room, n))
 		n++;
 	if (n < 2)
 		return part_seen(s, 0, ret);

@@ -3,11 +3,21 @@
  * The tables of several groups as one. A row of a later group is added to that of an earlier one
  * for the same thing, where there is one; else it has a place of its own, which is the same each
  * time: so that who looks twice finds what it was.
+ *
+ * The tables may be anybody's: what is looked for is found by a sum that nobody can foresee, so
+ * that no rows are slower than others.
  */
 #include "cli/served.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+
+/* Of rows by sums: the first, and of each the next, as number plus one. */
+struct by_sum {
+	uint32_t *first, *next;
+	uint32_t mask;
+};
 
 struct merging {
 	struct figures_host_row *hosts;
@@ -17,40 +27,68 @@ struct merging {
 	struct figures_reason_row *reasons;
 	/* Of each host row that there was: which it is now. */
 	uint32_t *host_of;
-	/* Lists of each host's rows: the first, and of each the next, as number plus one. */
-	uint32_t *ops_of, *next_op, *errors_of, *next_error;
+	struct by_sum hosts_by, ops_by, errors_by;
+	uint64_t key;				 /* of sums */
 	uint32_t host, op, error, queue, reason; /* where the rows of this part begin */
 };
+
+static uint64_t add(const struct merging *m, uint64_t sum, const uint64_t *words, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		sum = (sum ^ words[i]) * m->key;
+		sum ^= sum >> 32;
+	}
+	return sum;
+}
+
+static uint32_t *first_of(const struct by_sum *b, uint64_t sum)
+{
+	return &b->first[sum & b->mask];
+}
+
+static void put(struct by_sum *b, uint64_t sum, uint32_t row)
+{
+	uint32_t *first = first_of(b, sum);
+
+	b->next[row] = *first;
+	*first = row + 1;
+}
 
 static void merge_host(struct merging *m, uint32_t i, const struct figures_host_row *r)
 {
 	const uint32_t own = m->host + i;
+	uint64_t sum;
 
 	m->host_of[own] = own;
 	if (!r->in_use)
 		return;
-	for (uint32_t j = 0; j < m->host; j++) {
-		struct figures_host_row *h = &m->hosts[j];
+	sum = add(m, add(m, 1, r->subsystem, ARRAY_SIZE(r->subsystem)), r->host,
+		  ARRAY_SIZE(r->host));
+	for (uint32_t n = *first_of(&m->hosts_by, sum); n; n = m->hosts_by.next[n - 1]) {
+		struct figures_host_row *h = &m->hosts[n - 1];
 
-		if (!h->in_use || memcmp(h->subsystem, r->subsystem, sizeof(h->subsystem)) != 0 ||
+		if (memcmp(h->subsystem, r->subsystem, sizeof(h->subsystem)) != 0 ||
 		    memcmp(h->host, r->host, sizeof(h->host)) != 0)
 			continue;
 		h->rdma += r->rdma;
 		h->tcp += r->tcp;
 		h->other += r->other;
-		m->host_of[own] = j;
+		m->host_of[own] = n - 1;
 		return;
 	}
 	m->hosts[own] = *r;
+	put(&m->hosts_by, sum, own);
 }
 
 static void merge_op(struct merging *m, uint32_t host, uint32_t own, struct figures_op_row r)
 {
+	const uint64_t sum = add(m, 1, (uint64_t[]){host, r.nsid, r.opcode}, 3);
+
 	r.host = host;
-	for (uint32_t n = m->ops_of[host]; n; n = m->next_op[n - 1]) {
+	for (uint32_t n = *first_of(&m->ops_by, sum); n; n = m->ops_by.next[n - 1]) {
 		struct figures_op_row *o = &m->ops[n - 1];
 
-		if (o->nsid != r.nsid || o->opcode != r.opcode)
+		if (o->host != host || o->nsid != r.nsid || o->opcode != r.opcode)
 			continue;
 		o->commands += r.commands;
 		o->errors += r.errors;
@@ -61,24 +99,25 @@ static void merge_op(struct merging *m, uint32_t host, uint32_t own, struct figu
 		return;
 	}
 	m->ops[own] = r;
-	m->next_op[own] = m->ops_of[host];
-	m->ops_of[host] = own + 1;
+	put(&m->ops_by, sum, own);
 }
 
 static void merge_error(struct merging *m, uint32_t host, uint32_t own, struct figures_error_row r)
 {
+	const uint64_t sum = add(m, 1, (uint64_t[]){host, r.nsid, r.opcode, r.status}, 4);
+
 	r.host = host;
-	for (uint32_t n = m->errors_of[host]; n; n = m->next_error[n - 1]) {
+	for (uint32_t n = *first_of(&m->errors_by, sum); n; n = m->errors_by.next[n - 1]) {
 		struct figures_error_row *e = &m->errors[n - 1];
 
-		if (e->nsid == r.nsid && e->opcode == r.opcode && e->status == r.status) {
-			e->count += r.count;
-			return;
-		}
+		if (e->host != host || e->nsid != r.nsid || e->opcode != r.opcode ||
+		    e->status != r.status)
+			continue;
+		e->count += r.count;
+		return;
 	}
 	m->errors[own] = r;
-	m->next_error[own] = m->errors_of[host];
-	m->errors_of[host] = own + 1;
+	put(&m->errors_by, sum, own);
 }
 
 static void merge_reason(struct merging *m, uint32_t i, const struct figures_reason_row *r)
@@ -122,11 +161,29 @@ static void merge_part(struct merging *m, const struct served *p)
 	m->reason += p->reason_count;
 }
 
+static uint32_t power_of_two(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+static struct by_sum take(uint32_t **lists, uint32_t rows)
+{
+	const uint32_t sums = power_of_two(rows);
+	const struct by_sum b = {.first = *lists, .next = *lists + sums, .mask = sums - 1};
+
+	*lists += (size_t)sums + rows;
+	return b;
+}
+
 bool served_merge(const struct served *parts, unsigned count, struct served *ret)
 {
 	struct served all = {0};
 	struct merging m = {0};
-	uint32_t *lists;
+	uint32_t *lists, *at;
 	uint8_t *memory;
 	size_t n;
 
@@ -141,7 +198,9 @@ bool served_merge(const struct served *parts, unsigned count, struct served *ret
 	    all.error_count * sizeof(*m.errors) + all.queue_count * sizeof(*m.queues) +
 	    all.reason_count * sizeof(*m.reasons);
 	memory = calloc(1, n + 1);
-	lists = calloc(3 * (size_t)all.host_count + all.op_count + all.error_count + 1,
+	lists = calloc(2 * (size_t)all.host_count + power_of_two(all.host_count) + all.op_count +
+			       power_of_two(all.op_count) + all.error_count +
+			       power_of_two(all.error_count),
 		       sizeof(*lists));
 	if (!memory || !lists) {
 		free(memory);
@@ -154,10 +213,12 @@ bool served_merge(const struct served *parts, unsigned count, struct served *ret
 	m.queues = (struct figures_queue_row *)(m.errors + all.error_count);
 	m.reasons = (struct figures_reason_row *)(m.queues + all.queue_count);
 	m.host_of = lists;
-	m.ops_of = m.host_of + all.host_count;
-	m.errors_of = m.ops_of + all.host_count;
-	m.next_op = m.errors_of + all.host_count;
-	m.next_error = m.next_op + all.op_count;
+	at = lists + all.host_count;
+	m.hosts_by = take(&at, all.host_count);
+	m.ops_by = take(&at, all.op_count);
+	m.errors_by = take(&at, all.error_count);
+	(void)!getrandom(&m.key, sizeof(m.key), GRND_NONBLOCK);
+	m.key |= 1;
 	for (unsigned i = 0; i < count; i++)
 		merge_part(&m, &parts[i]);
 	free(lists);

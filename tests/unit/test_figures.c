@@ -5,12 +5,15 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/sight.h"
 #include "cli/counted.h"
 #include "cli/served.h"
 #include "target_bed.h"
@@ -310,6 +313,57 @@ static void others_read_the_same(void **state)
 	disconnect();
 }
 
+static void show_table(struct sight_head *h, const char *room, const char *keys, uint32_t columns,
+		       uint32_t rows, uint64_t *offset)
+{
+	struct sight_entry *e = &h->entries[h->count++];
+
+	*e = (struct sight_entry){.in_use = 1, .columns = columns, .rows = rows, .offset = *offset};
+	snprintf(e->room, sizeof(e->room), "%s", room);
+	snprintf(e->keys, sizeof(e->keys), "%s", keys);
+	*offset += (uint64_t)rows * columns * sizeof(uint64_t);
+}
+
+/* A process may show what it likes, in far less memory than it would take here. */
+static void rows_that_are_made_up_are_no_more_than_ours(void **state)
+{
+	const int fd = memfd_create(SIGHT_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct sight_head *h = calloc(1, sizeof(*h));
+	uint64_t offset = 1 << 20, row[2] = {1};
+	struct served seen_v;
+	struct seen s;
+
+	(void)state;
+	assert_non_null(h);
+	assert_int_equal(ftruncate(fd, SIGHT_BYTES), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+	h->magic = SIGHT_MAGIC;
+	for (int group = 0; group < 2; group++) {
+		for (uint64_t i = 0; i < 8 * FIGURES_HOSTS; i++) {
+			row[1] = offset + i; /* each is another host */
+			assert_int_equal(
+				pwrite(fd, row, sizeof(row), (off_t)(offset + i * sizeof(row))),
+				sizeof(row));
+		}
+		show_table(h, "target-hosts", "in_use host_00 ", 2, 8 * FIGURES_HOSTS, &offset);
+		show_table(h, "target-commands", "host ", 1, 8 * FIGURES_OPS, &offset);
+		show_table(h, "target-errors", "host ", 1, 8 * FIGURES_ERRORS, &offset);
+		show_table(h, "target-queues", "host ", 1, 8 * FIGURES_QUEUES, &offset);
+		show_table(h, "target-refusals", "count ", 1, 8 * FIGURES_REASONS, &offset);
+	}
+	assert_int_equal(pwrite(fd, h, sizeof(*h), 0), sizeof(*h));
+	assert_int_equal(seen_open(&s, getpid(), false), 0);
+	assert_int_equal(seen_read(&s), 0);
+	assert_true(served_seen(&s, &seen_v));
+	assert_int_equal(seen_v.host_count, 3 * FIGURES_HOSTS);
+	assert_int_equal(seen_v.op_count, 3 * FIGURES_OPS);
+	assert_int_equal(seen_v.hosts[3 * FIGURES_HOSTS - 1].in_use, 1);
+	served_free(&seen_v);
+	seen_close(&s);
+	close(fd);
+	free(h);
+}
+
 /* Of a host that has queues in two groups, and one that has them in the second alone. */
 static void what_groups_count_is_shown_as_one(void **state)
 {
@@ -381,6 +435,7 @@ int main(void)
 		TEST(who_is_refused_is_counted_by_reason),
 		TEST(hosts_that_are_gone_make_room),
 		TEST(others_read_the_same),
+		TEST(rows_that_are_made_up_are_no_more_than_ours),
 		TEST(what_groups_count_is_shown_as_one),
 	};
 
