@@ -71,9 +71,12 @@ static bool ask_one(const struct discovery_sources *from, const struct mdns_foun
 {
 	for (unsigned i = 0; i < f->address_count && !remote_interrupted(); i++) {
 		struct nvme_opts service = *from->opts;
+		bool answers;
 
 		service.uri = uri_of(from->opts, f, i);
-		if (ask(arg, &service))
+		answers = ask(arg, &service);
+		nvme_opts_wipe(&service);
+		if (answers)
 			return true;
 	}
 	return false;

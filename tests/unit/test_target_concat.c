@@ -229,6 +229,17 @@ static void one_that_was_let_in_before_is_not_any_more(void **state)
 	assert_true(p.q->disconnect_asked);
 }
 
+static void who_is_to_come_by_tls_is_not_let_in_by_another_proof(void **state)
+{
+	(void)state;
+	connect_admin();
+	authenticate();
+	p.offer.sc_c = NVMF_AUTH_NOSC;
+	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
+	assert_fails_with(NVMF_AUTH_CONCAT_MISMATCH);
+	assert_true(is_known(&p.psk));
+}
+
 static void keys_without_an_end_are_not_made_on_a_connection(void **state)
 {
 	(void)state;
@@ -416,6 +427,7 @@ int main(void)
 		T(an_io_queue_concatenates_nothing),
 		T(a_host_that_goes_on_without_tls_can_do_nothing),
 		T(one_that_was_let_in_before_is_not_any_more),
+		T(who_is_to_come_by_tls_is_not_let_in_by_another_proof),
 		T(keys_without_an_end_are_not_made_on_a_connection),
 		T(by_its_key_a_host_comes_in_without_another_proof),
 		T(nobody_comes_beside_it_without_tls),

@@ -177,7 +177,8 @@ static enum verdict take_negotiate(struct target_queue *q, struct cursor *c)
 		return fail(q, NVMF_AUTH_INCORRECT_PAYLOAD);
 	if (!n.dhchap || !h || !h->key.len)
 		return fail(q, NVMF_AUTH_NOT_USABLE);
-	if (n.sc_c != NVMF_AUTH_NOSC && !may_concatenate(q, n.sc_c))
+	/* Who is to come by TLS is not let in without it by another proof. */
+	if (n.sc_c == NVMF_AUTH_NOSC ? q->owner->leaves : !may_concatenate(q, n.sc_c))
 		return fail(q, NVMF_AUTH_CONCAT_MISMATCH);
 	/* No cipher suite has SHA-512. */
 	hash = choose(n.hashes, n.halen, max_of((int)h->hash, NVMF_AUTH_SHA256),
