@@ -200,17 +200,27 @@ uint16_t send_success2(void)
 	return send_bytes(buf, sizeof(buf));
 }
 
-void to_the_reply(void)
+void to_the_reply_by(const char *key)
 {
 	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
 	fetch_challenge();
-	make_reply(HOST_KEY, CTRL_KEY);
+	make_reply(key, CTRL_KEY);
+}
+
+void to_the_reply(void)
+{
+	to_the_reply_by(HOST_KEY);
+}
+
+void send_reply(void)
+{
+	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
 }
 
 void authenticate(void)
 {
 	to_the_reply();
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
 	fetch_success1();
 	if (p.mutual)
 		assert_int_equal(send_success2(), NVME_SC_SUCCESS);

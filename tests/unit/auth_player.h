@@ -53,7 +53,10 @@ void assert_failure(uint8_t explanation);
 void assert_fails_with(uint8_t explanation);
 void fetch_success1(void);
 uint16_t send_success2(void);
-void to_the_reply(void);
+/* Negotiates, and makes the reply of a host with that key; which is sent by send_reply(). */
+void to_the_reply_by(const char *key);
+void to_the_reply(void); /* by its own */
+void send_reply(void);
 void authenticate(void);
 void connected_and_authenticated(void);
 

@@ -55,7 +55,7 @@ static void a_host_that_asks_for_proof_is_let_in_when_it_has_seen_it(void **stat
 	p.mutual = true;
 	connect_admin();
 	to_the_reply();
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
 	fetch_success1();
 	assert_int_equal(bed_property_set(p.q, NVME_PROP_CC, EN), STATUS(NVME_SC_AUTH_REQUIRED));
 	assert_int_equal(send_success2(), NVME_SC_SUCCESS);
@@ -112,10 +112,8 @@ static void an_entry_without_a_name_is_every_hosts_that_has_none(void **state)
 	target_host_remove(&p.bed->target, &p.host);
 	bed_queue_close(p.q);
 	connect_admin();
-	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
-	fetch_challenge();
-	make_reply(CTRL_KEY, CTRL_KEY);
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	to_the_reply_by(CTRL_KEY);
+	send_reply();
 	fetch_success1();
 }
 
@@ -168,10 +166,8 @@ static void a_wrong_key_fails(void **state)
 {
 	(void)state;
 	connect_admin();
-	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
-	fetch_challenge();
-	make_reply(CTRL_KEY, CTRL_KEY); /* the same bytes, another transformation */
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	to_the_reply_by(CTRL_KEY); /* the same bytes, another transformation */
+	send_reply();
 	assert_fails_with(NVMF_AUTH_FAILED);
 	assert_int_equal(p.bed->target.counters->authentications_failed, 1);
 }
@@ -240,7 +236,7 @@ static void replies_that_do_not_fit_fail(void **state)
 		p.reply[wrong[i].at] = wrong[i].is ? wrong[i].is : (uint8_t)~p.reply[wrong[i].at];
 		if (wrong[i].at == 6 && !wrong[i].is)
 			p.reply[6] = 0;
-		assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+		send_reply();
 		assert_failure(wrong[i].failure);
 		bed_queue_close(p.q);
 	}
@@ -253,7 +249,7 @@ static void a_dh_value_that_gives_the_secret_away_fails(void **state)
 	p.dh_bad = true;
 	connect_admin();
 	to_the_reply();
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
 	assert_fails_with(NVMF_AUTH_INCORRECT_PAYLOAD);
 }
 
@@ -329,8 +325,8 @@ static void what_is_not_due_fails(void **state)
 	/* A proof that was right, and is sent again before its success is fetched. */
 	connect_admin();
 	to_the_reply();
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
+	send_reply();
 	assert_fails_with(NVMF_AUTH_INCORRECT_MESSAGE);
 }
 
@@ -343,7 +339,7 @@ static void whom_the_controller_cannot_convince_it_lets_go(void **state)
 	p.mutual = true;
 	connect_admin();
 	to_the_reply();
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
 	fetch_success1();
 	assert_int_equal(send_bytes(failure2, sizeof(failure2)), NVME_SC_SUCCESS);
 	assert_int_equal(bed_property_set(p.q, NVME_PROP_CC, EN), STATUS(NVME_SC_AUTH_REQUIRED));
@@ -359,7 +355,7 @@ static void who_asks_a_target_without_a_key_for_proof_fails(void **state)
 	p.mutual = true;
 	connect_admin();
 	to_the_reply();
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
 	assert_fails_with(NVMF_AUTH_FAILED);
 }
 
@@ -371,7 +367,7 @@ static void our_own_challenge_is_not_answered(void **state)
 	connect_admin();
 	to_the_reply();
 	memcpy(p.reply + 16 + p.ch.hl, p.cval, p.ch.hl);
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
 	assert_fails_with(NVMF_AUTH_FAILED);
 }
 
@@ -406,7 +402,7 @@ static void a_message_that_finds_no_room_can_be_fetched_once_more(void **state)
 	assert_int_equal(bed_exec(p.q, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
 	fetch_challenge();
 	make_reply(HOST_KEY, CTRL_KEY);
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
 	fetch_success1();
 }
 
@@ -477,7 +473,7 @@ static void a_live_queue_is_authenticated_again_and_goes_on_meanwhile(void **sta
 		assert_int_equal(bed_property_get(p.q, NVME_PROP_CSTS, false), NVME_CSTS_RDY);
 		fetch_challenge();
 		make_reply(HOST_KEY, CTRL_KEY);
-		assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+		send_reply();
 		assert_int_equal(bed_property_get(p.q, NVME_PROP_CSTS, false), NVME_CSTS_RDY);
 		fetch_success1();
 		if (p.mutual)
@@ -492,10 +488,8 @@ static void a_live_controller_ends_when_its_host_fails(void **state)
 {
 	(void)state;
 	connected_and_authenticated();
-	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
-	fetch_challenge();
-	make_reply(CTRL_KEY, CTRL_KEY);
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	to_the_reply_by(CTRL_KEY);
+	send_reply();
 	assert_fails_with(NVMF_AUTH_FAILED);
 	bed_queue_close(p.q);
 	assert_int_equal(p.bed->ctrls_gone, 1);
@@ -513,7 +507,7 @@ static void an_answer_on_a_live_queue_that_comes_late_fails(void **state)
 		target_tick(&p.bed->target, p.bed->now);
 		assert_int_equal(bed_exec(p.q, &s, NULL), NVME_SC_SUCCESS);
 	}
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
 	assert_fails_with(NVMF_AUTH_INCORRECT_MESSAGE);
 }
 

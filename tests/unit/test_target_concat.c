@@ -91,7 +91,7 @@ static void a_host_that_asks_for_proof_has_its_key_when_it_has_seen_it(void **st
 	p.mutual = true;
 	connect_admin();
 	to_the_reply();
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
 	fetch_success1();
 	assert_false(is_known(&p.psk));
 	assert_int_equal(send_success2(), NVME_SC_SUCCESS);
@@ -102,10 +102,8 @@ static void of_a_wrong_proof_comes_no_key(void **state)
 {
 	(void)state;
 	connect_admin();
-	assert_int_equal(send_negotiate(), NVME_SC_SUCCESS);
-	fetch_challenge();
-	make_reply(CTRL_KEY, CTRL_KEY);
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	to_the_reply_by(CTRL_KEY);
+	send_reply();
 	assert_fails_with(NVMF_AUTH_FAILED);
 	assert_false(is_known(&p.psk));
 }
@@ -119,7 +117,7 @@ static void a_proof_is_of_the_channel_that_was_asked_for(void **state)
 	fetch_challenge();
 	p.offer.sc_c = NVMF_AUTH_NOSC;
 	make_reply(HOST_KEY, CTRL_KEY);
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
 	assert_fails_with(NVMF_AUTH_FAILED);
 }
 
@@ -129,7 +127,7 @@ static void without_a_challenge_of_the_hosts_there_is_no_key(void **state)
 	p.keeps_c2 = true;
 	connect_admin();
 	to_the_reply();
-	assert_int_equal(send_bytes(p.reply, p.reply_len), NVME_SC_SUCCESS);
+	send_reply();
 	assert_fails_with(NVMF_AUTH_FAILED);
 	assert_false(is_known(&p.psk));
 }
