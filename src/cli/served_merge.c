@@ -161,21 +161,17 @@ static void merge_part(struct merging *m, const struct served *p)
 	m->reason += p->reason_count;
 }
 
-static uint32_t power_of_two(uint32_t n)
+static size_t lists_of(uint32_t rows)
 {
-	uint32_t p = 1;
-
-	while (p < n)
-		p *= 2;
-	return p;
+	return (size_t)round_up_pow2(rows) + rows;
 }
 
 static struct by_sum take(uint32_t **lists, uint32_t rows)
 {
-	const uint32_t sums = power_of_two(rows);
+	const uint32_t sums = round_up_pow2(rows);
 	const struct by_sum b = {.first = *lists, .next = *lists + sums, .mask = sums - 1};
 
-	*lists += (size_t)sums + rows;
+	*lists += lists_of(rows);
 	return b;
 }
 
@@ -198,9 +194,8 @@ bool served_merge(const struct served *parts, unsigned count, struct served *ret
 	    all.error_count * sizeof(*m.errors) + all.queue_count * sizeof(*m.queues) +
 	    all.reason_count * sizeof(*m.reasons);
 	memory = calloc(1, n + 1);
-	lists = calloc(2 * (size_t)all.host_count + power_of_two(all.host_count) + all.op_count +
-			       power_of_two(all.op_count) + all.error_count +
-			       power_of_two(all.error_count),
+	lists = calloc(all.host_count + lists_of(all.host_count) + lists_of(all.op_count) +
+			       lists_of(all.error_count),
 		       sizeof(*lists));
 	if (!memory || !lists) {
 		free(memory);

@@ -334,11 +334,6 @@ static inline uint32_t pkts_of(uint32_t len, uint32_t mtu)
 	return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1;
 }
 
-static inline uint32_t round_up_pow2(uint32_t n)
-{
-	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
-}
-
 /* A ring of max_wr (a power of two) receives. -ENOMEM. */
 int rq_create(struct rnic *, struct rq *, uint32_t max_wr, uint32_t max_sge) must_use;
 void rq_destroy(struct rnic *, struct rq *);
