@@ -40,6 +40,14 @@ struct seek {
 
 /* --- what is heard ---------------------------------------------------------------------------- */
 
+static bool has(const struct mdns_found *f, const char *address)
+{
+	for (unsigned i = 0; i < f->address_count; i++)
+		if (strcmp(f->addresses[i], address) == 0)
+			return true;
+	return false;
+}
+
 static void add_address(struct service *s, int ifindex, const AvahiAddress *a)
 {
 	union {
@@ -65,10 +73,8 @@ static void add_address(struct service *s, int ifindex, const AvahiAddress *a)
 	if (v6 && IN6_IS_ADDR_LINKLOCAL(&sa.v6.sin6_addr) &&
 	    if_indextoname((unsigned)ifindex, name))
 		sprintf(text + strlen(text), "%%%s", name);
-	for (unsigned i = 0; i < f->address_count; i++)
-		if (strcmp(f->addresses[i], text) == 0)
-			return;
-	f->address_count++;
+	if (!has(f, text))
+		f->address_count++;
 }
 
 static void on_resolved(AvahiServiceResolver *r, AvahiIfIndex interface, AvahiProtocol protocol,
@@ -220,14 +226,6 @@ static void conclude(struct service *s)
 static bool is_loopback(const char *address)
 {
 	return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
-}
-
-static bool has(const struct mdns_found *f, const char *address)
-{
-	for (unsigned i = 0; i < f->address_count; i++)
-		if (strcmp(f->addresses[i], address) == 0)
-			return true;
-	return false;
 }
 
 /* Loopback's come last: another's is what others see. */

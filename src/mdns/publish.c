@@ -244,6 +244,12 @@ static bool has_address(const struct ifaddrs *i, int family, const void *address
 	return memcmp(have, address, family == AF_INET ? 4 : 16) == 0;
 }
 
+/* Its address without a zone, which is not the network's business. */
+static void bare_address(const struct mdns_listener *l, char text[sizeof(l->address)])
+{
+	snprintf(text, sizeof(l->address), "%.*s", (int)strcspn(l->address, "%"), l->address);
+}
+
 /* The interface that has an address; -errno. */
 static int interface_of(const struct mdns_listener *l)
 {
@@ -252,7 +258,7 @@ static int interface_of(const struct mdns_listener *l)
 	struct ifaddrs *all;
 	int index = -ENODEV;
 
-	snprintf(text, sizeof(text), "%.*s", (int)strcspn(l->address, "%"), l->address);
+	bare_address(l, text);
 	if (inet_pton(l->family, text, address) != 1)
 		return -EINVAL;
 	if (getifaddrs(&all) != 0)
@@ -279,7 +285,7 @@ static int add_address(struct item *it, int interface, char *host, size_t room)
 	char label[MDNS_LABEL_MAX + 1], text[sizeof(it->what.address)];
 	AvahiAddress address;
 
-	snprintf(text, sizeof(text), "%.*s", (int)strcspn(it->what.address, "%"), it->what.address);
+	bare_address(&it->what, text);
 	if (!domain)
 		return a->client_errno(it->of->client);
 	if (!a->address_parse(text, protocol_of(it->what.family), &address))
