@@ -23,8 +23,9 @@
 
 int cmd_target(int argc, char **argv);
 
-#define BATCH_MAX (4u << 20)
-#define WHY_MAX	  4096
+#define BATCH_MAX   (4u << 20)
+#define WHY_MAX	    4096
+#define WARNING_MAX 1024
 
 struct target_opts {
 	const char *service;
@@ -215,6 +216,14 @@ static struct json_object *get(struct json_object *obj, const char *key)
 	return json_object_object_get_ex(obj, key, &v) ? v : NULL;
 }
 
+/* A text of the service's, which may be anybody's. Returns text. */
+static const char *tamed(struct json_object *v, char *text, size_t room)
+{
+	snprintf(text, room, "%s", json_object_get_string(v));
+	text_tame(text);
+	return text;
+}
+
 static int print_json(struct json_object *v)
 {
 	puts(json_object_to_json_string_ext(v, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
@@ -248,9 +257,8 @@ static int show(const struct target_opts *o, struct json_object *answer)
 	if (!there)
 		return no_such(&o->edit.path);
 	if (json_object_get_int64(unsaved) && get(answer, "config") && !o->paths) {
-		snprintf(file, sizeof(file), "%s", json_object_get_string(get(answer, "config")));
-		text_tame(file);
-		cli_warn("%s: %lld %s not saved yet; `weft target save` does it", file,
+		cli_warn("%s: %lld %s not saved yet; `weft target save` does it",
+			 tamed(get(answer, "config"), file, sizeof(file)),
 			 (long long)json_object_get_int64(unsaved),
 			 json_object_get_int64(unsaved) == 1 ? "edit is" : "edits are");
 	}
@@ -280,25 +288,14 @@ static void tell_warnings(struct json_object *answer)
 {
 	struct json_object *list = get(answer, "warnings");
 	size_t n = list ? json_object_array_length(list) : 0;
+	char text[OBJECT_PATH_MAX];
 
-	for (size_t i = 0; i < n; i++) {
-		char text[1024];
-
-		snprintf(text, sizeof(text), "%s",
-			 json_object_get_string(json_object_array_get_idx(list, i)));
-		text_tame(text);
-		cli_warn("%s", text);
-	}
+	for (size_t i = 0; i < n; i++)
+		cli_warn("%s", tamed(json_object_array_get_idx(list, i), text, WARNING_MAX));
 	list = get(answer, "created");
 	n = list ? json_object_array_length(list) : 0;
-	for (size_t i = 0; i < n; i++) {
-		char text[OBJECT_PATH_MAX];
-
-		snprintf(text, sizeof(text), "%s",
-			 json_object_get_string(json_object_array_get_idx(list, i)));
-		text_tame(text);
-		puts(text);
-	}
+	for (size_t i = 0; i < n; i++)
+		puts(tamed(json_object_array_get_idx(list, i), text, sizeof(text)));
 }
 
 /* lines[count]: of each command where it stands in standard input, or NULL. */
