@@ -23,13 +23,8 @@ static const struct {
 	[SECRET_TLS] = {auth_tls_key_parse, "weft gen-tls-key"},
 };
 
-#define OF_KEYRING "keyring:" /* a file of such a name is ./keyring:... */
-
-static ssize_t read_some(const char *path, char *buf, size_t room, mode_t *ret_mode)
+static ssize_t read_file(const char *path, char *buf, size_t room, mode_t *ret_mode)
 {
-	if (strncmp(path, OF_KEYRING, strlen(OF_KEYRING)) == 0)
-		return keyring_read(path + strlen(OF_KEYRING), buf, room);
-
 	bool standard = strcmp(path, "-") == 0;
 	int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	struct stat st;
@@ -45,6 +40,16 @@ static ssize_t read_some(const char *path, char *buf, size_t room, mode_t *ret_m
 	if (!standard)
 		close(fd);
 	return n;
+}
+
+#define OF_KEYRING "keyring:" /* a file of such a name is ./keyring:... */
+
+static ssize_t read_some(const char *path, char *buf, size_t room, mode_t *ret_mode)
+{
+	const size_t n = strlen(OF_KEYRING);
+
+	return strncmp(path, OF_KEYRING, n) == 0 ? keyring_read(path + n, buf, room)
+						 : read_file(path, buf, room, ret_mode);
 }
 
 void secret_check_mode(const char *path, unsigned int mode)

@@ -14,8 +14,7 @@
 enum secret_kind { SECRET_DHCHAP, SECRET_TLS };
 
 /* The first line of a file, of standard input, which is "-", or of a key of the kernel's,
- * "keyring:DESCRIPTION". -errno: why says so, with the
- * file's name. */
+ * "keyring:DESCRIPTION". -errno: why says so, with the file's name. */
 int secret_read_file(enum secret_kind kind, const char *path, struct auth_key *ret, char *why,
 		     size_t room) must_use;
 /* What an option has: DHHC-1:... or NVMeTLSkey-1:..., or @FILE. */
