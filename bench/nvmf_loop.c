@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "nvmf/host/commands.h"
+#include "nvmf/host/host.h"
 #include "nvmf/loop/loop.h"
 #include "store/store.h"
 
@@ -69,13 +69,12 @@ static void done(struct host_request *req, uint64_t now_ns)
 
 static void start(struct host_request *req, uint64_t now_ns)
 {
-	void *data = b.data[req - b.reqs];
-
 	req->done = done;
-	if (b.writing)
-		host_prepare_write(req, 1, 0, b.bytes / 512, data, b.bytes, false);
-	else
-		host_prepare_read(req, 1, 0, b.bytes / 512, data, b.bytes);
+	req->sqe = (struct nvme_sqe){.opcode = b.writing ? NVME_IO_WRITE : NVME_IO_READ, .nsid = 1};
+	nvme_rw_set(&req->sqe, 0, b.bytes / 512, 0);
+	req->dir = nvmf_dir_of(&req->sqe);
+	req->data = b.data[req - b.reqs];
+	req->data_len = b.bytes;
 	b.under_way++;
 	must(host_submit(&b.host, 1, req, now_ns) == 0, "a command is not taken");
 }

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "host_peer.h"
-#include "nvmf/host/commands.h"
+#include "host_requests.h"
 #include "nvmf/host/discovery.h"
 #include "wire/nvme_log.h"
 

@@ -17,7 +17,7 @@
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/time.h"
 #include "heap_env.h"
-#include "nvmf/host/commands.h"
+#include "host_requests.h"
 #include "nvmf/host/discovery.h"
 #include "nvmf/loop/loop.h"
 #include "plain_host.h"

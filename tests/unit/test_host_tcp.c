@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/time.h"
-#include "nvmf/host/commands.h"
+#include "host_requests.h"
 #include "nvmf/tcp/host.h"
 #include "nvmf/tcp/socket.h"
 #include "plain_host.h"

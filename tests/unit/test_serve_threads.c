@@ -20,8 +20,8 @@
 #include "base/time.h"
 #include "cli/serve_threads.h"
 #include "heap_env.h"
+#include "host_requests.h"
 #include "netns.h"
-#include "nvmf/host/commands.h"
 #include "plain_host.h"
 
 #define NQN "nqn.2026-11.io.example:disk"

@@ -16,8 +16,8 @@
 
 #include "base/time.h"
 #include "heap_env.h"
+#include "host_requests.h"
 #include "netns.h"
-#include "nvmf/host/commands.h"
 #include "nvmf/host/discovery.h"
 #include "nvmf/loop/loop.h"
 #include "nvmf/rdma/rdma.h"

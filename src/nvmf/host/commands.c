@@ -14,12 +14,6 @@ static void prepare(struct host_request *req, uint8_t opcode, uint32_t nsid, enu
 	req->data_len = len;
 }
 
-void host_prepare_identify(struct host_request *req, enum nvme_cns cns, uint32_t nsid, void *buf)
-{
-	prepare(req, NVME_ADMIN_IDENTIFY, nsid, NVMF_DIR_TO_HOST, buf, NVME_IDENTIFY_LEN);
-	req->sqe.cdw10 = cns;
-}
-
 void host_prepare_get_log(struct host_request *req, uint8_t lid, uint64_t offset, void *buf,
 			  uint32_t len)
 {
@@ -27,28 +21,6 @@ void host_prepare_get_log(struct host_request *req, uint8_t lid, uint64_t offset
 
 	prepare(req, NVME_ADMIN_GET_LOG_PAGE, 0, NVMF_DIR_TO_HOST, buf, len);
 	nvme_get_log_to_sqe(&log, &req->sqe);
-}
-
-void host_prepare_read(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
-		       void *buf, uint32_t len)
-{
-	prepare(req, NVME_IO_READ, nsid, NVMF_DIR_TO_HOST, buf, len);
-	nvme_rw_set(&req->sqe, slba, blocks, 0);
-}
-
-void host_prepare_write(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
-			const void *buf, uint32_t len, bool fua)
-{
-	/* The one field serves both directions; a write only reads from it. */
-	prepare(req, NVME_IO_WRITE, nsid, NVMF_DIR_TO_CTRL, (void *)(uintptr_t)buf, len);
-	nvme_rw_set(&req->sqe, slba, blocks, fua ? NVME_RW_FUA : 0);
-}
-
-void host_prepare_write_zeroes(struct host_request *req, uint32_t nsid, uint64_t slba,
-			       uint32_t blocks, bool deallocate)
-{
-	prepare(req, NVME_IO_WRITE_ZEROES, nsid, NVMF_DIR_NONE, NULL, 0);
-	nvme_rw_set(&req->sqe, slba, blocks, deallocate ? NVME_WZ_DEAC : 0);
 }
 
 void host_prepare_flush(struct host_request *req, uint32_t nsid)

@@ -8,17 +8,8 @@
 
 #include "nvmf/host/host.h"
 
-/* buf: NVME_IDENTIFY_LEN bytes. */
-void host_prepare_identify(struct host_request *req, enum nvme_cns cns, uint32_t nsid, void *buf);
 void host_prepare_get_log(struct host_request *req, uint8_t lid, uint64_t offset, void *buf,
 			  uint32_t len);
-void host_prepare_read(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
-		       void *buf, uint32_t len);
-void host_prepare_write(struct host_request *req, uint32_t nsid, uint64_t slba, uint32_t blocks,
-			const void *buf, uint32_t len, bool fua);
-/* At most 65536 blocks. deallocate: let the controller unmap them. */
-void host_prepare_write_zeroes(struct host_request *req, uint32_t nsid, uint64_t slba,
-			       uint32_t blocks, bool deallocate);
 /* 1 to 256 ranges; buf: room for count * NVME_DSM_RANGE_LEN bytes, which they are written to. */
 void host_prepare_dsm(struct host_request *req, uint32_t nsid, uint32_t attributes,
 		      const struct nvme_dsm_range *ranges, uint32_t count, void *buf);
