@@ -308,6 +308,10 @@ def announce(records):
 
 
 def lie(l, what):
+    """Left's daemon is no more, and right has forgotten what that has told of and not taken back."""
+    l.no_avahi(l.left)
+    l.no_avahi(l.right)
+    l.avahi(l.right)
     p = lab.Program(l.left, [sys.executable, os.path.abspath(__file__), "--lie", what], f"{l.path}/{what}.log")
     l.programs.append(p)
     l.says(p, "told")
@@ -343,9 +347,8 @@ def printable(what, text):
 
 
 def hostile(l):
-    l.no_avahi(l.left)
-    p = l.serve(l.left, "-n", NQN, "-l", "tcp://:8009")
     lie(l, "nasty")
+    p = l.serve(l.left, "-n", NQN, "-l", "tcp://:8009")
     found = {f["name"]: f for f in l.finds(l.right, len(NASTY) + 1)}
     same("those that can be asked", [n for n, f in found.items() if "fault" not in f], ["good"])
     for argv in (["--list"], []):
@@ -360,7 +363,6 @@ def hostile(l):
 
 def a_thousand(l):
     """A part is listed, the rest counted, in bounded time."""
-    l.no_avahi(l.left)
     lie(l, "many")
     l.finds(l.right, 256)
     begun = time.monotonic()
