@@ -5,8 +5,8 @@
 usage: run-tests.py [--meanwhile COMMAND] BUILD:SETUP...   (a key of SETUPS, or the name of a suite)
 
 --meanwhile: runs COMMAND, which makes what the later builds need, beside the first build's tests.
-Each failed test is named, each skipped one, and each skipped case of one that passed, with
-the reason it printed; a skip is never a pass.
+Each failed test is named with what it said of it, each skipped one, and each skipped case of one
+that passed, with the reason it printed; a skip is never a pass.
 """
 import argparse
 import contextlib
@@ -90,6 +90,18 @@ def left_out(test):
     return [m[1] for m in matches if m]
 
 
+# "FAIL  1.2s case: why" of a case (tests/interop/lab.py) or what cmocka says, and some lines of the
+# why; without either, the last words.
+WENT_WRONG = re.compile(r"(?:FAIL +[\d.]+s |\[ +(?:ERROR|LINE|FAILED) +\] ).*(?:\n(?!ok |skip |FAIL |\[ ).*){0,7}",
+                        re.M)
+
+
+def went_wrong(test):
+    said = (test.get("stdout") or "") + (test.get("stderr") or "")
+    lines = [line for match in WENT_WRONG.findall(said) for line in match.splitlines()]
+    return [line[:1000] for line in (lines or said.splitlines()[-8:])]
+
+
 def run(build, setup):
     """Returns meson's exit status, the list of its tests' records, and sanitizers' reports."""
     log = os.path.join(build, "meson-logs", "testlog.json")
@@ -121,7 +133,7 @@ def main():
     p.add_argument("--meanwhile", metavar="COMMAND")
     p.add_argument("what", nargs="+", metavar="BUILD:SETUP")
     args = p.parse_args()
-    passed, failed, skipped, broken = 0, [], [], []
+    passed, failed, skipped, broken, reasons = 0, [], [], [], {}
     meanwhile = args.meanwhile and subprocess.Popen(
         args.meanwhile, shell=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     for arg in args.what:
@@ -138,6 +150,7 @@ def main():
                 skipped.append(f"{name} - {', '.join(left_out(t)) or 'no reason given'}")
             else:
                 failed.append(f"{name} ({t['result'].lower()})")
+                reasons[failed[-1]] = went_wrong(t)
         for report in said:
             with open(report, encoding="utf-8", errors="replace") as f:
                 print(f"---- {report}", f.read()[:8000], sep="\n")
@@ -153,6 +166,8 @@ def main():
         print("skipped:", line)
     for line in failed + broken:
         print("failed:", line)
+        for reason in reasons.get(line, []):
+            print("   ", reason)
     print(f"{passed} passed, {len(failed) + len(broken)} failed, {len(skipped)} skipped")
     return 1 if failed or broken or not passed else 0
 
