@@ -128,7 +128,17 @@ struct traced {
 	uint32_t number;		      /* the column of the last event's number */
 	uint32_t column[TRACE_EVENTS];	      /* of each event's switch */
 	uint32_t events_of[SEEN_COLUMNS_MAX]; /* the event that this process gives a number */
+	uint64_t epoch_ns;		      /* what the clock is ahead of CLOCK_MONOTONIC */
 };
+
+/* Once for all events: taken anew for each, it would move between two of them. */
+static uint64_t clock_ahead_ns(void)
+{
+	struct timespec real;
+
+	clock_gettime(CLOCK_REALTIME, &real);
+	return (uint64_t)real.tv_sec * NSEC_PER_SEC + (uint64_t)real.tv_nsec - time_now_ns();
+}
 
 /* False: what it has is of another version. */
 static bool find_traced(struct traced *t, const struct seen *s)
@@ -138,6 +148,7 @@ static bool find_traced(struct traced *t, const struct seen *s)
 	if (!t->switches || !t->ring || t->ring->rows == 0 ||
 	    t->ring->columns != SIGHT_COLUMNS(struct trace_row))
 		return false;
+	t->epoch_ns = clock_ahead_ns();
 	t->number = seen_column(t->switches, "number");
 	for (uint32_t c = 0; c < SEEN_COLUMNS_MAX; c++)
 		t->events_of[c] = UINT32_MAX;
@@ -229,18 +240,13 @@ static const char *event_text(char *buf, size_t room, uint32_t event, const stru
 	return buf;
 }
 
-/* Of a monotonic time, the clock's. */
-static const char *when_text(char buf[40], uint64_t ns)
+/* Of a time since the epoch. */
+static const char *when_text(char buf[40], uint64_t at)
 {
-	struct timespec real;
-	uint64_t at;
+	time_t s = (time_t)(at / NSEC_PER_SEC);
 	struct tm tm;
-	time_t s;
 	size_t n;
 
-	clock_gettime(CLOCK_REALTIME, &real);
-	at = (uint64_t)real.tv_sec * NSEC_PER_SEC + (uint64_t)real.tv_nsec - (time_now_ns() - ns);
-	s = (time_t)(at / NSEC_PER_SEC);
 	if (!localtime_r(&s, &tm))
 		tm = (struct tm){0};
 	n = strftime(buf, 32, "%H:%M:%S", &tm);
@@ -256,8 +262,8 @@ static bool show_event(const struct cmd *c, const struct traced *t, const struct
 	if (event == UINT32_MAX || (c->any && !c->wanted[event]) ||
 	    (c->qpn != ANY_QPN && r->qpn != c->qpn))
 		return false;
-	printf("%s 0x%06x %-11s %s\n", when_text(when, r->time_ns), (unsigned int)r->qpn,
-	       events[event].name, event_text(text, sizeof(text), event, r));
+	printf("%s 0x%06x %-11s %s\n", when_text(when, t->epoch_ns + r->time_ns),
+	       (unsigned int)r->qpn, events[event].name, event_text(text, sizeof(text), event, r));
 	return true;
 }
 
