@@ -93,6 +93,11 @@ int weft_options_set_address(struct weft_options *o, const char *address);
 int weft_options_set_port(struct weft_options *o, const char *port);
 /* Own address to connect from; NULL (default): any. */
 int weft_options_set_source(struct weft_options *o, const char *address);
+/* TCP: connect by this network interface and no other (SO_BINDTODEVICE); NULL (default): as the
+ * kernel routes. */
+int weft_options_set_interface(struct weft_options *o, const char *name);
+/* Type of service (IPv4) or traffic class (IPv6) of what is sent, 0 to 255; default 0. */
+int weft_options_set_tos(struct weft_options *o, unsigned int tos);
 /* NVMe qualified name of the subsystem (Base 4.5); it has to be set, here or by URI. Of
  * WEFT_DISCOVERY_NQN there are no I/O queues and no keep-alives. */
 int weft_options_set_nqn(struct weft_options *o, const char *nqn);

@@ -84,7 +84,7 @@ static const struct argp argp = {
 	.doc = "Make a block device of a remote namespace, by Linux's ublk_drv.\v"
 	       "Prints the device's name, and answers its requests until it is interrupted or "
 	       "`weft detach` takes the device away.",
-	.children = nvme_opts_children,
+	.children = nvme_connect_children,
 };
 
 /* --- requests --------------------------------------------------------------------------------- */

@@ -239,7 +239,7 @@ static const struct argp argp = {
 	.args_doc = NVME_NAMESPACE_ARGS,
 	.doc = "Measure a namespace: operations per second, bandwidth and latencies.\v"
 	       "Latencies are from handing a command to the host until its response was seen.",
-	.children = nvme_opts_children,
+	.children = nvme_connect_children,
 };
 
 /* What the namespace says to the configuration. */

@@ -12,8 +12,6 @@
 #include "cli/cli.h"
 #include "cli/discovery.h"
 
-#define PORT_DEFAULT "4420" /* of <weft/nvmf.h> */
-
 int cmd_connect_all(int argc, char **argv);
 
 enum { SERVICES_MAX = 256, FOUND_MAX = 65536 };
@@ -55,8 +53,7 @@ static struct nvme_uri key_of(const struct nvme_uri *service)
 {
 	struct nvme_uri u = *service;
 
-	if (!u.port[0])
-		strcpy(u.port, PORT_DEFAULT);
+	strcpy(u.port, discovery_port(service));
 	if (strcmp(u.nqn, NVMF_DISCOVERY_NQN) == 0)
 		u.nqn[0] = 0;
 	return u;
@@ -162,13 +159,15 @@ static bool take(struct cmd *cmd, const struct nvme_opts *service, const struct 
 	return ok;
 }
 
-static bool ask_one(struct cmd *cmd, const struct nvme_opts *service)
+/* asked: what it was noted as, which is where it answered from then on. */
+static bool ask_one(struct cmd *cmd, const struct nvme_opts *service, struct nvme_uri *asked)
 {
-	struct remote_config config = {.discovery = true};
-	struct remote *r = remote_open(service, &config);
+	struct remote *r = discovery_open(service, false);
 	struct weft_discovery *d = r ? discovery_read(r) : NULL;
 	bool ok;
 
+	if (r)
+		snprintf(asked->port, sizeof(asked->port), "%s", r->info.port);
 	remote_close(r);
 	ok = d && take(cmd, service, d);
 	weft_discovery_free(d);
@@ -184,10 +183,11 @@ static bool ask(void *arg, const struct nvme_opts *service)
 	for (unsigned int i = first; i < cmd->service_count && !remote_interrupted(); i++) {
 		struct nvme_opts next = *service;
 
-		next.uri = cmd->services[i];
-		if (i > first) /* the way there is its own */
-			next.host_traddr[0] = 0;
-		ok &= ask_one(cmd, &next);
+		if (i > first) { /* the way there is its own */
+			next.uri = cmd->services[i];
+			next.host_traddr[0] = next.host_iface[0] = 0;
+		}
+		ok &= ask_one(cmd, &next, &cmd->services[i]);
 		nvme_opts_wipe(&next);
 	}
 	return ok && !remote_interrupted();

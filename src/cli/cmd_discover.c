@@ -196,12 +196,7 @@ static bool watch(const struct cmd *cmd, struct remote *r)
 static bool ask(void *arg, const struct nvme_opts *service)
 {
 	const struct cmd *cmd = arg;
-	struct remote_config config = {
-		.discovery = true,
-		.stays = cmd->persistent,
-		.reconnect = cmd->persistent,
-	};
-	struct remote *r = remote_open(service, &config);
+	struct remote *r = discovery_open(service, cmd->persistent);
 	bool ok = r && watch(cmd, r);
 
 	remote_close(r);

@@ -7,7 +7,9 @@
 
 #include "cli/cli.h"
 
+/* What nvme-cli asks over TCP where no port is named; and what others are, of <weft/nvmf.h>. */
 #define DISCOVERY_PORT_TCP "8009"
+#define PORT_OTHERWISE	   "4420"
 
 enum { LINE_MAX_LEN = 4096, WORDS_MAX = 64 };
 
@@ -107,6 +109,31 @@ void discovery_entry_of(const struct weft_discovery *d, unsigned int index,
 		ret->uri[0] = 0;
 }
 
+const char *discovery_port(const struct nvme_uri *service)
+{
+	if (service->port[0])
+		return service->port;
+	return strcmp(service->transport, "tcp") == 0 ? DISCOVERY_PORT_TCP : PORT_OTHERWISE;
+}
+
+/* Many targets are at one port with all that they have: where nothing is at that of discovery, it
+ * is there. */
+struct remote *discovery_open(const struct nvme_opts *service, bool stays)
+{
+	struct remote_config config = {.discovery = true, .stays = stays, .reconnect = stays};
+	struct nvme_opts at = *service;
+	struct remote *r;
+
+	if (!at.uri.port[0]) {
+		strcpy(at.uri.port, discovery_port(&at.uri));
+		if (strcmp(at.uri.port, PORT_OTHERWISE) != 0)
+			config.instead = PORT_OTHERWISE;
+	}
+	r = remote_open(&at, &config);
+	nvme_opts_wipe(&at);
+	return r;
+}
+
 struct weft_discovery *discovery_read(struct remote *r)
 {
 	struct weft_discovery *d;
@@ -124,17 +151,7 @@ struct weft_discovery *discovery_read(struct remote *r)
 /* What else nvme-cli takes on such a line, and what has no meaning without a kernel's device. */
 enum { KEY_IGNORED = 0x300 };
 static const struct argp_option line_options[] = {
-	{"host-iface", 'f', "INTERFACE", 0, NULL, 0},
-	{"nr-io-queues", 'i', "N", 0, NULL, 0},
-	{"nr-write-queues", 'W', "N", 0, NULL, 0},
-	{"nr-poll-queues", 'P', "N", 0, NULL, 0},
-	{"tos", 'T', "N", 0, NULL, 0},
 	{"keyring", KEY_IGNORED, "ID", 0, NULL, 0},
-	{"duplicate-connect", 'D', NULL, 0, NULL, 0},
-	{"disable-sqflow", 'd', NULL, 0, NULL, 0},
-	{"persistent", 'p', NULL, 0, NULL, 0},
-	{"quiet", KEY_IGNORED, NULL, 0, NULL, 0},
-	{"force", KEY_IGNORED, NULL, 0, NULL, 0},
 	{0},
 };
 
@@ -153,14 +170,6 @@ static error_t parse_line_option(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = line->opts;
 		state->err_stream = line->complaints;
 		return 0;
-	case 'f':
-	case 'i':
-	case 'W':
-	case 'P':
-	case 'T':
-	case 'D':
-	case 'd':
-	case 'p':
 	case KEY_IGNORED:
 		return 0;
 	default:
@@ -198,7 +207,7 @@ static bool parse_line(const char *path, unsigned int number, char *text, struct
 	static const struct argp argp = {
 		.options = line_options,
 		.parser = parse_line_option,
-		.children = nvme_opts_children,
+		.children = nvme_connect_children,
 	};
 	char *words[WORDS_MAX], shown[512], *complaints = NULL;
 	int n = split(text, words);
@@ -243,15 +252,13 @@ static int services_of_file(const struct discovery_sources *from, discovery_ask_
 			continue;
 		service.target = NVME_OPTS_DISCOVERY;
 		service.may_be_none = false;
+		service.of_file = true;
 		/* Their words have been read and masked: the keys are there. */
 		service.secret = service.ctrl_secret = NULL;
 		if (!parse_line(path, number, line, &service)) {
 			ok = false;
 			continue;
 		}
-		/* What nvme-cli takes for it there. */
-		if (!service.uri.port[0] && strcmp(service.uri.transport, "tcp") == 0)
-			strcpy(service.uri.port, DISCOVERY_PORT_TCP);
 		ok &= ask(arg, &service);
 		nvme_opts_wipe(&service);
 	}
@@ -273,6 +280,7 @@ enum { KEY_CONFIG = 0x310, KEY_MDNS, MDNS_SECONDS_MAX = 3600 };
 
 static const struct argp_option source_options[] = {
 	{NULL, 0, NULL, 0, "Which services:", 0},
+	{"device", 'd', "DEVICE", OPTION_HIDDEN, NULL, 0},
 	{"config", KEY_CONFIG, "FILE", 0,
 	 "Where they stand that are not named (default " DISCOVERY_CONF ")", 0},
 	{"mdns", KEY_MDNS, "SECONDS", OPTION_ARG_OPTIONAL,
@@ -298,6 +306,12 @@ static error_t parse_source(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = from->opts;
 		return 0;
+	case 'd':
+		argp_error(state,
+			   "there is no device of the kernel's here, such as '%s': -t and -a "
+			   "say where the service is",
+			   arg);
+		return 0;
 	case KEY_CONFIG:
 		from->path = arg;
 		return 0;
@@ -321,6 +335,6 @@ static error_t parse_source(int key, char *arg, struct argp_state *state)
 static const struct argp sources_argp = {
 	.options = source_options,
 	.parser = parse_source,
-	.children = nvme_opts_children,
+	.children = nvme_connect_children,
 };
 const struct argp_child discovery_children[] = {{&sources_argp, 0, NULL, 0}, {0}};

@@ -34,6 +34,11 @@ struct discovery_entry {
 	char uri[512]; /* what weft's commands take; empty: that cannot be written */
 };
 
+/* The port of a service: 8009 over TCP and 4420 otherwise, unless it is named. */
+const char *discovery_port(const struct nvme_uri *service);
+/* Connects to it; where nothing answers at a port that nobody named, at 4420. stays: it is told of
+ * changes. NULL: told. */
+struct remote *discovery_open(const struct nvme_opts *service, bool stays);
 /* The log of the service at the other end, to be freed; NULL: told. */
 struct weft_discovery *discovery_read(struct remote *r);
 void discovery_entry_of(const struct weft_discovery *d, unsigned int index,

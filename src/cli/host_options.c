@@ -55,6 +55,8 @@ static int set_all(struct weft_options *o, const struct nvme_opts *opts)
 	       weft_options_set_address(o, u->host) || weft_options_set_port(o, or_null(u->port)) ||
 	       weft_options_set_nqn(o, or_null(u->nqn)) ||
 	       weft_options_set_source(o, or_null(opts->host_traddr)) ||
+	       weft_options_set_interface(o, tcp ? or_null(opts->host_iface) : NULL) ||
+	       weft_options_set_tos(o, opts->tos) ||
 	       weft_options_set_hostnqn(o, or_null(u->hostnqn)) ||
 	       weft_options_set_hostid(o, or_null(u->hostid)) ||
 	       weft_options_set_queue_entries(o, opts->queue_size) ||

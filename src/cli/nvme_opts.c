@@ -21,6 +21,9 @@ enum {
 	KEY_TLS_COMPAT,
 	KEY_CONCAT,
 	KEY_KEYRING,
+	KEY_HOST_IFACE,
+	KEY_TOS,
+	KEY_QUIET,
 	KEY_HDR_DIGEST = 'g',
 	KEY_DATA_DIGEST = 'G',
 };
@@ -65,7 +68,7 @@ static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Where the subsystem is (instead of a URI):", 2},
 	{"transport", 't', "rdma|tcp", 0, "What it is reached by (default rdma)", 2},
 	{"traddr", 'a', "ADDRESS", 0, "Address or name of the target", 2},
-	{"trsvcid", 's', "PORT", 0, "Its port (default 4420)", 2},
+	{"trsvcid", 's', "PORT", 0, "Its port (default 4420; 8009 of discovery over TCP)", 2},
 	{"nqn", 'n', "NQN", 0, "NVMe qualified name of the subsystem", 2},
 	{"namespace-id", 'N', "NSID", 0, "Namespace", 2},
 	{NULL, 0, NULL, 0, "How it is reached:", 3},
@@ -137,6 +140,9 @@ static void check_target(const struct nvme_opts *o, struct argp_state *state)
 	    strcmp(o->uri.transport, "tcp") != 0)
 		argp_error(state,
 			   "--hdr-digest and --data-digest are for TCP: nvme+tcp://, -t tcp");
+	if (o->target != NVME_OPTS_OWN && o->host_iface[0] && strcmp(o->uri.transport, "tcp") != 0)
+		argp_error(state, "--host-iface is for TCP: nvme+tcp://, -t tcp; by RDMA "
+				  "--host-traddr says which address is connected from");
 	if (o->target != NVME_OPTS_OWN && o->tls && strcmp(o->uri.transport, "tcp") != 0)
 		argp_error(state, "--tls is for TCP: nvme+tcp+tls://, -t tcp");
 	if (o->target != NVME_OPTS_OWN && o->concat && strcmp(o->uri.transport, "tcp") != 0)
@@ -218,6 +224,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'w':
 		copy(state, "--host-traddr", o->host_traddr, sizeof(o->host_traddr), arg);
+		return 0;
+	case KEY_HOST_IFACE:
+		copy(state, "--host-iface", o->host_iface, sizeof(o->host_iface), arg);
+		return 0;
+	case KEY_TOS:
+		o->tos = strcmp(arg, "-1") == 0 /* nvme-cli's own default */
+				 ? 0
+				 : (unsigned int)cli_parse_number(state, "--tos", arg, 0, 255);
 		return 0;
 	case 'q':
 		if (!nvme_nqn_valid(arg))
@@ -315,8 +329,134 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static const struct argp nvme_opts_argp = {.options = options, .parser = parse_option};
-const struct argp_child nvme_opts_children[] = {{&nvme_opts_argp, 0, NULL, 0}, {0}};
+/* --- with and without the letters of nvme connect ---------------------------------------------
+ *
+ * Most verbs have letters of their own for what these are: of them the long words alone are taken.
+ */
+
+static const char host_iface_doc[] = "TCP: connect by this network interface";
+static const char tos_doc[] = "Type of service or traffic class of what is sent (default 0)";
+
+static const struct argp_option way_options[] = {
+	{"host-iface", KEY_HOST_IFACE, "INTERFACE", 0, host_iface_doc, 3},
+	{"tos", KEY_TOS, "N", 0, tos_doc, 3},
+	{0},
+};
+
+static const struct argp_option connect_options[] = {
+	{"host-iface", 'f', "INTERFACE", 0, host_iface_doc, 3},
+	{"tos", 'T', "N", 0, tos_doc, 3},
+	{"nr-io-queues", 'i', "N", OPTION_HIDDEN, NULL, 3},
+	{"nr-write-queues", 'W', "N", OPTION_HIDDEN, NULL, 3},
+	{"nr-poll-queues", 'P', "N", OPTION_HIDDEN, NULL, 3},
+	{"persistent", 'p', NULL, OPTION_HIDDEN, NULL, 3},
+	{"duplicate-connect", 'D', NULL, OPTION_HIDDEN, NULL, 3},
+	{"disable-sqflow", 'd', NULL, OPTION_HIDDEN, NULL, 3},
+	{"config", 'J', "FILE", OPTION_HIDDEN, NULL, 3},
+	{"dump-config", 'O', NULL, OPTION_HIDDEN, NULL, 3},
+	{"verbose", 'v', NULL, OPTION_HIDDEN, NULL, 3},
+	{"quiet", KEY_QUIET, NULL, OPTION_HIDDEN, NULL, 3},
+	{"force", KEY_QUIET, NULL, OPTION_HIDDEN, NULL, 3},
+	{0},
+};
+
+static const struct {
+	int key;
+	const char *name;
+} idle_options[] = {
+	{'i', "--nr-io-queues"},
+	{'W', "--nr-write-queues"},
+	{'P', "--nr-poll-queues"},
+	{'p', "--persistent"},
+};
+
+static bool take_idle(struct nvme_opts *o, struct argp_state *state, int key, const char *arg)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(idle_options); i++)
+		if (idle_options[i].key == key) {
+			if (arg)
+				(void)cli_parse_number(state, idle_options[i].name, arg, 0,
+						       UINT16_MAX);
+			o->idle |= 1u << i;
+			return true;
+		}
+	return false;
+}
+
+static void tell_idle(const struct nvme_opts *o)
+{
+	char names[80] = "";
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(idle_options); i++)
+		if (o->idle & 1u << i)
+			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+				 *names ? ", " : "", idle_options[i].name);
+	if (*names && !o->of_file && !provider_starts_anew(o->provider))
+		cli_warn("%s: without effect, as no device of the kernel's is made here", names);
+}
+
+static error_t parse_connect(int key, char *arg, struct argp_state *state)
+{
+	struct nvme_opts *o = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = o;
+		return 0;
+	case 'f':
+		return parse_option(KEY_HOST_IFACE, arg, state);
+	case 'T':
+		return parse_option(KEY_TOS, arg, state);
+	case 'J':
+		if (strcmp(arg, "none") != 0)
+			argp_error(state, "nvme-cli's file of connections is not read: say what it "
+					  "has of this one by options");
+		return 0;
+	case 'O':
+		argp_error(state, "there is no configuration to be shown: nothing is connected "
+				  "for longer than the command runs");
+		return 0;
+	case 'D': /* another connection is no duplicate here, and nothing was connected before */
+	case 'd': /* over TCP it is always so, over RDMA it makes no difference */
+	case 'v':
+	case KEY_QUIET:
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		tell_idle(o);
+		return 0;
+	default:
+		return take_idle(o, state, key, arg) ? 0 : ARGP_ERR_UNKNOWN;
+	}
+}
+
+static error_t parse_way(int key, char *arg, struct argp_state *state)
+{
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = state->input;
+		return 0;
+	case KEY_HOST_IFACE:
+	case KEY_TOS:
+		return parse_option(key, arg, state);
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp common_argp = {.options = options, .parser = parse_option};
+static const struct argp_child common[] = {{&common_argp, 0, NULL, 0}, {0}};
+static const struct argp way_argp = {
+	.options = way_options,
+	.parser = parse_way,
+	.children = common,
+};
+static const struct argp connect_argp = {
+	.options = connect_options,
+	.parser = parse_connect,
+	.children = common,
+};
+const struct argp_child nvme_opts_children[] = {{&way_argp, 0, NULL, 0}, {0}};
+const struct argp_child nvme_connect_children[] = {{&connect_argp, 0, NULL, 0}, {0}};
 
 void nvme_opts_init(struct nvme_opts *opts, enum nvme_opts_target target)
 {

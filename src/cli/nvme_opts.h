@@ -27,7 +27,8 @@ struct nvme_opts {
 	enum nvme_opts_target target;
 	struct nvme_uri uri; /* from the URI or from -t -a -s -n -N -q -I, the options winning */
 	bool has_uri;	     /* a URI was given */
-	char host_traddr[64];
+	char host_traddr[64], host_iface[16];
+	unsigned int tos;		/* or traffic class */
 	unsigned int keep_alive_s;	/* 0: no keep-alive */
 	unsigned int queue_size;	/* entries of an I/O queue */
 	unsigned int timeout_s;		/* of a command */
@@ -45,7 +46,9 @@ struct nvme_opts {
 	bool tls;		       /* whatever the URI says */
 	struct auth_key tls_key;       /* of no length: none */
 	struct auth_psk_way tls_way;
-	bool concat; /* a key of TLS is made by authentication */
+	bool concat;	   /* a key of TLS is made by authentication */
+	bool of_file;	   /* they stand in a file, and what is idle there is not told */
+	unsigned int idle; /* bits: options that were given and have no effect */
 };
 
 #define NVME_NAMESPACE_ARGS                                \
@@ -58,6 +61,11 @@ struct nvme_opts {
 
 /* The child parser; its input is a struct nvme_opts that nvme_opts_init() prepared. */
 extern const struct argp_child nvme_opts_children[];
+/*
+ * The same with all that `nvme connect` and its kin take besides, for verbs whose letters are
+ * theirs: what has no meaning without a kernel's device is taken, and told of once.
+ */
+extern const struct argp_child nvme_connect_children[];
 
 void nvme_opts_init(struct nvme_opts *opts, enum nvme_opts_target target);
 /* Its keys, when all is connected to that wants them. */

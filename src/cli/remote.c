@@ -64,8 +64,12 @@ static void on_state(void *arg, struct weft_ctrl *c, enum weft_ctrl_state from,
 		     enum weft_ctrl_state to)
 {
 	struct remote *r = arg;
+	struct weft_ctrl_info info;
 	char took[32];
 
+	if (from == WEFT_CTRL_CONNECTING && to == WEFT_CTRL_FAILED &&
+	    weft_ctrl_info(c, &info, sizeof(info)) == 0)
+		r->failure = info.failure;
 	if (from == WEFT_CTRL_LIVE && to == WEFT_CTRL_RECONNECTING) {
 		r->lost_ns = time_now_ns();
 		cli_fail("%s", weft_ctrl_error(c));
@@ -111,6 +115,19 @@ static int set_options(struct weft_options *o, struct remote *r, const struct nv
 	       weft_options_set_event_fn(o, on_event, r);
 }
 
+/* What the options say, or else at the port that is to be tried instead. */
+static int open_ctrl(struct weft_options *o, struct remote *r, const char *port,
+		     const struct remote_config *config)
+{
+	int err = weft_ctrl_open(group, o, &r->ctrl);
+
+	if (err != -EIO || r->failure != WEFT_FAILURE_CONNECT || !config->instead)
+		return err;
+	cli_warn("nothing answers at port %s, trying %s instead", port, config->instead);
+	err = weft_options_set_port(o, config->instead);
+	return err ? err : weft_ctrl_open(group, o, &r->ctrl);
+}
+
 /* False: told. */
 static bool connect_to(struct remote *r, const struct nvme_opts *opts,
 		       const struct remote_config *config)
@@ -122,7 +139,7 @@ static bool connect_to(struct remote *r, const struct nvme_opts *opts,
 		return false;
 	err = set_options(o, r, opts, config);
 	if (!err)
-		err = weft_ctrl_open(group, o, &r->ctrl);
+		err = open_ctrl(o, r, opts->uri.port, config);
 	if (err)
 		cli_fail("%s", err == -EINTR ? "interrupted" : weft_options_error(o));
 	weft_options_destroy(o);

@@ -32,6 +32,8 @@ struct remote_config {
 	bool reconnect;	    /* as the options say, rather than not at all */
 	bool poll;	    /* never sleep */
 	bool plain_keys;    /* no memory windows */
+	/* Where nothing answers at the options' port, this one is tried, which is told. */
+	const char *instead;
 };
 
 struct remote {
@@ -43,6 +45,7 @@ struct remote {
 	uint8_t *page;	     /* WEFT_IDENTIFY_LEN bytes */
 	unsigned int events; /* that the controller has told of */
 	unsigned int reconnects;
+	uint32_t failure; /* enum weft_failure: why it could not be connected to */
 	uint64_t lost_ns; /* when the connection was lost that is not there again; 0: none */
 	struct {
 		void *addr;

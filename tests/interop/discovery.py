@@ -88,7 +88,7 @@ def file(l):
     l.serve("b", 4421)
     t, a = l.transport, l.host.address
     conf = l.file("discovery.conf", "# the first is written as people do, the second as scripts\n\n"
-                  f"-t {t} -a {a} -s 4420 --host-iface lo -p\n"
+                  f"-t {t} -a {a} -s 4420 {'--host-iface lo ' if t == 'tcp' else ''}-p\n"
                   f"--transport={t} --traddr={a} --trsvcid=4421 --keep-alive-tmo=5\n"
                   f"-t {t} -a {a} -s 4421\n")
     same("connect-all", l.run("connect-all", "--config", conf).split(), [l.uri("a", 4420), l.uri("b", 4421)])
@@ -137,6 +137,107 @@ def log(l):
     l.run("discover", "-p", status=2, says="--persistent takes one service")
 
 
+def port(l):
+    """Of a service whose port nobody names: over TCP 8009, as with nvme-cli, and 4420 where nothing answers there."""
+    t, a = l.transport, l.host.address
+    conf = l.file("discovery.conf", f"-t {t} -a {a}\n")
+    ways = (["-t", t, "-a", a], [f"nvme+{t}://{a}"], ["--config", conf])
+    l.serve("a", 4420)
+    for way in ways:
+        r = l.host.run(l.weft, "connect-all", *way, timeout=30)
+        same(f"at 4420 by {way}", (r.returncode, r.stdout.split()), (0, [l.uri("a", 4420)]))
+        same("what is told", r.stderr, "weft: nothing answers at port 8009, trying 4420 instead\n" if t == "tcp" else "")
+    l.serve("b", 8009, [4420])
+    for way in ways:
+        r = l.host.run(l.weft, "connect-all", *way, timeout=30)
+        same(f"of both by {way}", (r.returncode, r.stdout.split(), r.stderr),
+             (0, [l.uri("b", 8009), l.uri("a", 4420)] if t == "tcp" else [l.uri("a", 4420)], ""))
+    # A port that is named is asked and no other, and I/O is at 4420.
+    l.run("discover", *ways[0], "-s", "8010", status=1, says=":8010")
+    l.run("id-ns", f"nvme+{t}://{a}/{NQN.format('a')}")
+    # Both of them are named where neither answers.
+    if t == "tcp":
+        far = "127.0.0.9"
+        r = l.host.run(l.weft, "discover", "-t", "tcp", "-a", far, timeout=30)
+        same("nothing there", (r.returncode, "port 8009" in r.stderr, f"{far}:4420: refused" in r.stderr), (1, True, True))
+
+
+# Prints the types of service of what goes to a port, when it is told to end.
+SNIFF = """
+import socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
+s.settimeout(20)
+print("listens", flush=True)
+seen, kind, port = set(), int(sys.argv[1]), int(sys.argv[2])
+while True:
+    p = s.recv(65535)
+    at = (p[0] & 15) * 4
+    to = int.from_bytes(p[at + 2:at + 4], "big")
+    if p[9] == 17 and to == 9:
+        break
+    if p[9] == kind and to == port:
+        seen.add(p[1] & 0xfc)
+print(*sorted(seen), flush=True)
+"""
+
+
+def services_of_packets(l, *argv):
+    """The types of service of what a command sends to the target: by UDP those of RoCE."""
+    kind, to = (6, 4420) if l.transport == "tcp" else (17, 4791)
+    sniffer = lab.Program(l.host, [sys.executable, "-c", SNIFF, str(kind), str(to)], f"{l.path}/sniff.log")
+    l.programs.append(sniffer)
+    if not lab.until(lambda: sniffer.says("listens"), 10):
+        raise AssertionError(f"nothing is heard: {sniffer.output()}")
+    l.run(*argv)
+    l.host.run(sys.executable, "-c", "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', "
+               f"('{l.host.address}', 9))")
+    sniffer.wait(10)
+    return {int(word) for word in sniffer.output().split()[1:]}
+
+
+def words_of_nvme_cli(l):
+    """What `nvme discover` and its kin take: what has a meaning here does it, and scripts with the rest run."""
+    l.serve("a", 4420)
+    t, a = l.transport, l.host.address
+    at = ["-t", t, "-a", a, "-s", "4420"]
+    plain = l.run("discover", *at, "-o", "json")
+    idle = ["-i", "4", "-W", "2", "--nr-poll-queues=1"]
+    others = ["-D", "--force", "--quiet", "-J", "none", "-v", "-Q", "16", "-k", "10", "-c", "3", "-l", "20"]
+    r = l.host.run(l.weft, "discover", *at, "-o", "json", *idle, *others, timeout=30)
+    same("with all of them", (r.returncode, r.stdout), (0, plain))
+    same("what is told", r.stderr, "weft: --nr-io-queues, --nr-write-queues, --nr-poll-queues: without effect, as no "
+                                   "device of the kernel's is made here\n")
+    r = l.host.run(l.weft, "connect-all", *at, "-p", "-d", "nvme0", timeout=30)
+    same("a device", (r.returncode, "'nvme0'" in r.stderr), (2, True))
+    r = l.host.run(l.weft, "connect-all", *at, "-p", timeout=30)
+    same("connect-all -p", (r.returncode, r.stdout.split(), r.stderr.count("\n")), (0, [l.uri("a", 4420)], 1))
+    for wrong, says in ((["-W", "x"], "--nr-write-queues takes a number"), (["-T", "256"], "--tos takes a number"),
+                        (["-O"], "no configuration to be shown"), (["-J", "/etc/x.json"], "say what it has")):
+        l.run("discover", *at, *wrong, status=2, says=says)
+    # The file's lines, too, where what is idle is not told.
+    conf = l.file("discovery.conf", f"{' '.join(at)} -W 2 -P 1 -i 4 -D -d -T 32\n")
+    r = l.host.run(l.weft, "connect-all", "--config", conf, timeout=30)
+    same("of a file", (r.returncode, r.stdout.split(), r.stderr), (0, [l.uri("a", 4420)], ""))
+    # By memory there are no packets.
+    os.environ["WEFT_PORT"] = "udp"
+    try:
+        same("as it is", services_of_packets(l, "discover", *at), {0})
+        seen = services_of_packets(l, "discover", *at, "-T", "32")
+        same("with -T 32", 32 in seen, True)
+        same("with -T -1", services_of_packets(l, "discover", *at, "--tos=-1"), {0})
+        seen = services_of_packets(l, "id-ns", l.uri("a", 4420), "--tos", "0x48")
+        same("of I/O with --tos", 0x48 in seen, True)
+    finally:
+        del os.environ["WEFT_PORT"]
+    if t == "rdma":
+        l.run("discover", *at, "-f", "lo", status=2, says="--host-iface is for TCP")
+        return
+    same("by lo", l.run("discover", *at, "-f", "lo", "-o", "json"), plain)
+    same("with its long word", l.run("id-ns", l.uri("a", 4420), "--host-iface=lo").count("nsze"), 1)
+    l.run("discover", *at, "-f", "none0", status=1, says="by interface 'none0': there is none of that name")
+    l.run("discover", *at, "-f", "a-name-of-many-letters", status=2, says="--host-iface takes at most 15")
+
+
 def long_logs(l):
     """Services that refer to ever new ones cost the memory of one log, not of all."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "long_logs.py")
@@ -152,7 +253,8 @@ def main():
     args = p.parse_args()
     lab.enter()
     l = Lab(args)
-    for name, function in (("referrals in a circle", circle), ("discovery.conf", file), ("the log itself", log)):
+    for name, function in (("referrals in a circle", circle), ("discovery.conf", file), ("the log itself", log),
+                           ("a port that nobody names", port), ("nvme-cli's words", words_of_nvme_cli)):
         l.prove(name, function)
     if args.transport == "tcp":
         l.prove("long logs", long_logs)

@@ -188,6 +188,15 @@ static void options_say_what_is_wrong_with_them(void **state)
 	assert_int_equal(weft_options_set_digests(x, false, false), 0);
 	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
 	assert_non_null(strstr(weft_options_error(x), "TLS is for TCP"));
+	assert_int_equal(weft_options_set_tls(x, false), 0);
+	assert_int_equal(weft_options_set_interface(x, "a-name-too-long!"), -EINVAL);
+	assert_int_equal(weft_options_set_interface(x, "lo"), 0);
+	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
+	assert_non_null(strstr(weft_options_error(x), "an interface is chosen for TCP alone"));
+	assert_int_equal(weft_options_set_interface(x, NULL), 0);
+	assert_int_equal(weft_options_set_tls(x, true), 0);
+	assert_int_equal(weft_options_set_tos(x, 256), -EINVAL);
+	assert_int_equal(weft_options_set_tos(x, 255), 0);
 	assert_int_equal(weft_options_set_concat(x, true), 0);
 	assert_int_equal(weft_options_set_transport(x, "tcp"), 0);
 	assert_int_equal(

@@ -36,7 +36,8 @@ enum {
 
 struct weft_options {
 	struct nvme_uri uri;
-	char source[64];
+	char source[64], interface[16];
+	unsigned int tos;
 	unsigned int io_queues, entries;
 	uint32_t keep_alive_ms, command_timeout_ms, connect_timeout_ms, shutdown_timeout_ms;
 	uint32_t reconnect_delay_ms;

@@ -81,6 +81,10 @@ static int check(struct weft_options *o, const struct nvme_uri *u)
 				    u->transport, place);
 	if ((o->header_digest || o->data_digest) && strcmp(u->transport, "tcp") != 0)
 		return options_fail(o, -EINVAL, "digests are for TCP: nvme+tcp://");
+	if (o->interface[0] && strcmp(u->transport, "tcp") != 0)
+		return options_fail(o, -EINVAL,
+				    "an interface is chosen for TCP alone: nvme+tcp://; by RDMA "
+				    "an own address says what is connected from");
 	if (u->tls && strcmp(u->transport, "tcp") != 0)
 		return options_fail(o, -EINVAL, "TLS is for TCP: nvme+tcp+tls://");
 	if (u->tls && !o->tls_key.len)
@@ -149,6 +153,8 @@ static int transport_set_up(struct weft_ctrl *c, struct weft_options *o)
 		.host = c->uri.host,
 		.port = c->uri.port,
 		.source = o->source,
+		.interface = o->interface,
+		.tos = (uint8_t)o->tos,
 		.io_queues = (uint16_t)(c->queue_count - 1),
 		.io_entries = (uint16_t)o->entries,
 		.resolve_timeout_ms = RESOLVE_TIMEOUT_MS,

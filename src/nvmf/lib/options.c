@@ -133,6 +133,11 @@ int weft_options_set_source(struct weft_options *o, const char *address)
 	return set_text(o, o->source, sizeof(o->source), address, "the own address");
 }
 
+int weft_options_set_interface(struct weft_options *o, const char *name)
+{
+	return set_text(o, o->interface, sizeof(o->interface), name, "the interface's name");
+}
+
 static int set_nqn(struct weft_options *o, char *dst, const char *nqn)
 {
 	if (nqn && !nvme_nqn_valid(nqn))
@@ -171,6 +176,11 @@ int weft_options_set_io_queues(struct weft_options *o, unsigned int queues)
 int weft_options_set_queue_entries(struct weft_options *o, unsigned int entries)
 {
 	return set_number(o, &o->entries, entries, 2, HOST_ENTRIES_MAX + 1, "entries of a queue:");
+}
+
+int weft_options_set_tos(struct weft_options *o, unsigned int tos)
+{
+	return set_number(o, &o->tos, tos, 0, 255, "the type of service:");
 }
 
 int weft_options_set_keep_alive_ms(struct weft_options *o, uint32_t ms)

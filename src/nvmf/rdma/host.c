@@ -155,6 +155,12 @@ static int begin_resolve(struct rdma_host_queue *q)
 		return -EIO;
 	}
 	q->state = RQ_ADDRESS;
+	if (r->config.tos && rdma_set_option(q->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS,
+					     &r->config.tos, sizeof(r->config.tos))) {
+		rdma_host_say(r, "cannot connect to %s:%s with the type of service %u: %s", r->host,
+			      r->port, r->config.tos, errno_text(errno));
+		return -EIO;
+	}
 	if (rdma_resolve_addr(q->id, source, r->address->ai_addr,
 			      (int)r->config.resolve_timeout_ms)) {
 		if (source && (errno == EADDRNOTAVAIL || errno == ENODEV))

@@ -46,6 +46,11 @@ static void say_why(struct tcp_host *t, int error)
 			     "cannot connect to %s:%s: refused; does a target listen there for "
 			     "NVMe/TCP?",
 			     t->host, t->port);
+	else if (t->interface[0] && (error == ENODEV || error == EPERM))
+		tcp_host_say(t, "cannot connect to %s:%s by interface '%s': %s", t->host, t->port,
+			     t->interface,
+			     error == ENODEV ? "there is none of that name; `ip link` shows them"
+					     : "the kernel wants CAP_NET_RAW for that");
 	else if (t->source[0] && error == EADDRNOTAVAIL)
 		tcp_host_say(t,
 			     "cannot connect to %s:%s from %s: no interface of this machine has "
@@ -66,6 +71,11 @@ static int try_address(struct tcp_host_queue *q)
 	if (q->fd < 0)
 		return -errno;
 	tcp_socket_tune(q->fd);
+	if (t->interface[0] && setsockopt(q->fd, SOL_SOCKET, SO_BINDTODEVICE, t->interface,
+					  (socklen_t)strlen(t->interface)) != 0)
+		return -errno;
+	if (t->config.tos)
+		tcp_socket_tos(q->fd, a->ai_family, t->config.tos);
 	if (t->source[0] && bind(q->fd, (struct sockaddr *)&t->source_address,
 				 a->ai_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 							  : sizeof(struct sockaddr_in)) != 0)
@@ -318,6 +328,8 @@ struct transport_host *tcp_host_create(const struct transport_host_config *confi
 	snprintf(t->host, sizeof(t->host), strchr(config->host, ':') ? "[%s]" : "%s", config->host);
 	snprintf(t->port, sizeof(t->port), "%s", config->port);
 	snprintf(t->source, sizeof(t->source), "%s", config->source ? config->source : "");
+	snprintf(t->interface, sizeof(t->interface), "%s",
+		 config->interface ? config->interface : "");
 	t->epoll_fd = -1;
 	if (address_of_target(config, &t->source_address, &t->addresses, "ip address", why, room))
 		goto fail;

@@ -73,7 +73,7 @@ struct tcp_host_queue {
 struct tcp_host {
 	struct transport_host transport;
 	struct transport_host_config config;
-	char host[256], port[8], source[64];
+	char host[256], port[8], source[64], interface[16];
 	struct sockaddr_storage source_address; /* valid if source is not empty */
 	struct addrinfo *addresses, *address;	/* all; the one in use */
 	struct host *h;

@@ -27,6 +27,14 @@ void tcp_socket_tune(int fd)
 	set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT);
 }
 
+void tcp_socket_tos(int fd, int family, uint8_t tos)
+{
+	if (family == AF_INET6)
+		set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
+	else
+		set(fd, IPPROTO_IP, IP_TOS, tos);
+}
+
 ssize_t tcp_socket_read(int fd, struct tcp_rx *rx, uint8_t *buffer, size_t room, size_t *ret_len,
 			bool *ret_drained)
 {

@@ -9,6 +9,8 @@
 
 /* No delay, and who is gone is noticed. */
 void tcp_socket_tune(int fd);
+/* Type of service, or traffic class. */
+void tcp_socket_tos(int fd, int family, uint8_t tos);
 /*
  * Reads what is there, to where it belongs (unless rx is NULL) and behind that into the buffer:
  * *ret_len bytes of it

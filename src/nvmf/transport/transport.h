@@ -69,6 +69,8 @@ struct transport_host {
 struct transport_host_config {
 	const char *host, *port; /* name or address; decimal */
 	const char *source;	 /* own address; NULL or empty: any */
+	const char *interface;	 /* TCP: by this one; NULL or empty: any */
+	uint8_t tos;		 /* or traffic class, of IPv6 */
 	uint16_t io_queues;	 /* at most */
 	uint16_t io_entries;	 /* of each, at most */
 	uint32_t resolve_timeout_ms;
