@@ -141,6 +141,7 @@ static void set_attributes(struct target_subsys *t, const struct config_subsys *
 	t->vid = s->vid;
 	t->ssvid = s->ssvid;
 	t->oui = s->oui;
+	t->vs = s->version;
 }
 
 static int prepare_subsys(struct plan *p, struct prepared *r)
@@ -486,6 +487,9 @@ static const enum target_tls tls_of[] = {
 	[CONFIG_TLS_OFFERED] = TARGET_TLS_OFFERED,
 };
 
+_Static_assert(CONFIG_INLINE_DATA_MAX == TARGET_CAPSULE_DATA_MAX && CONFIG_MDTS_MAX == TARGET_MDTS,
+	       "what a configuration may say is what there is");
+
 static void set_port(struct live *l, struct live_port *p, const struct prepared *r)
 {
 	const struct config_port *c = r->step->port;
@@ -495,6 +499,8 @@ static void set_port(struct live *l, struct live_port *p, const struct prepared 
 	p->offered = r->offered;
 	p->referrals = r->referrals;
 	p->port->entries_max = c->max_queue_size;
+	p->port->mdts = c->mdts;
+	target_port_capsules(p->port, c->inline_data_size);
 	target_port_tell(l->target, p->port, c->portid, p->referrals,
 			 fill_referrals(p->referrals, c));
 	target_port_offer(l->target, p->port, p->offered, c->subsys_count);

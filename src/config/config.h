@@ -21,14 +21,16 @@
 
 struct json_object;
 
-#define CONFIG_NSID_MAX	      256
-#define CONFIG_PORTS_MAX      64
-#define CONFIG_HOSTS_MAX      4096
-#define CONFIG_SUBSYSTEMS_MAX 1024
-#define CONFIG_REFERRALS_MAX  256 /* of a port */
-#define CONFIG_WARNINGS_MAX   64
-#define CONFIG_BYTES_MAX      (8u << 20) /* of a document */
-#define CONFIG_DEPTH_MAX      16
+#define CONFIG_NSID_MAX	       256
+#define CONFIG_PORTS_MAX       64
+#define CONFIG_HOSTS_MAX       4096
+#define CONFIG_SUBSYSTEMS_MAX  1024
+#define CONFIG_REFERRALS_MAX   256 /* of a port */
+#define CONFIG_WARNINGS_MAX    64
+#define CONFIG_BYTES_MAX       (8u << 20) /* of a document */
+#define CONFIG_DEPTH_MAX       16
+#define CONFIG_INLINE_DATA_MAX 16384 /* bytes, as Linux has it by RDMA */
+#define CONFIG_MDTS_MAX	       8
 
 /* All texts of a config belong to its document. */
 struct config_host {
@@ -55,6 +57,7 @@ struct config_subsys {
 	uint16_t qid_max;    /* 0: not told, as the next ones */
 	uint16_t vid, ssvid; /* of PCI's vendors */
 	uint32_t oui;	     /* IEEE's */
+	uint32_t version;    /* as property VS has it */
 	struct config_ns *ns;
 	uint32_t ns_count;
 };
@@ -75,7 +78,9 @@ enum config_tls { CONFIG_TLS_NONE, CONFIG_TLS_REQUIRED, CONFIG_TLS_OFFERED };
 
 struct config_port {
 	uint16_t portid;
-	uint16_t max_queue_size; /* 0: not told */
+	uint16_t max_queue_size;  /* 0: not told */
+	uint8_t mdts;		  /* the same */
+	int32_t inline_data_size; /* -1: not told */
 	struct config_addr addr;
 	enum config_tls tls;
 	const char **subsystems; /* their NQNs */

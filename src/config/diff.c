@@ -99,7 +99,7 @@ static bool same_subsys(const struct config_subsys *a, const struct config_subsy
 	       same_text(a->serial, b->serial) && same_text(a->model, b->model) &&
 	       same_text(a->firmware, b->firmware) && a->cntlid_min == b->cntlid_min &&
 	       a->cntlid_max == b->cntlid_max && a->qid_max == b->qid_max && a->vid == b->vid &&
-	       a->ssvid == b->ssvid && a->oui == b->oui;
+	       a->ssvid == b->ssvid && a->oui == b->oui && a->version == b->version;
 }
 
 static bool same_referrals(const struct config_port *a, const struct config_port *b)
@@ -119,7 +119,8 @@ static bool same_referrals(const struct config_port *a, const struct config_port
 static bool same_port(const struct config_port *a, const struct config_port *b)
 {
 	return a->portid == b->portid && a->tls == b->tls &&
-	       a->max_queue_size == b->max_queue_size &&
+	       a->max_queue_size == b->max_queue_size && a->mdts == b->mdts &&
+	       a->inline_data_size == b->inline_data_size &&
 	       same_names(a->subsystems, a->subsys_count, b->subsystems, b->subsys_count) &&
 	       same_referrals(a, b);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* A document, read and checked. */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,6 +246,28 @@ static const char *read_ascii(struct reader *r, struct json_object *obj, const c
 	return text;
 }
 
+/* "1.3": hosts are told of it and do without what came later. Fabrics came with 1.2.1. */
+static uint32_t read_version(struct reader *r, struct json_object *attr)
+{
+	const char *text = member_text(attr, "version");
+	unsigned int major, minor, tertiary = 0;
+	int len = 0;
+
+	if (!*text)
+		return 0;
+	if (!isdigit((unsigned char)*text) ||
+	    sscanf(text, "%3u.%3u%n.%3u%n", &major, &minor, &len, &tertiary, &len) < 2 ||
+	    text[len]) {
+		reader_fail(r, "version", "a version, as 1.3 or 1.2.1, not '%.20s'", text);
+		return 0;
+	}
+	if (NVME_VS(major, minor, tertiary) >= NVME_VS(1, 2, 1) &&
+	    NVME_VS(major, minor, tertiary) <= NVME_VS(2, 0, 0))
+		return NVME_VS(major, minor, tertiary);
+	reader_warn(r, "version", "hosts are told 2.0: it may be 1.2.1 to 2.0");
+	return 0;
+}
+
 static void read_attr(struct reader *r, struct json_object *attr, struct config_subsys *s)
 {
 	const size_t len = r->len;
@@ -266,6 +289,7 @@ static void read_attr(struct reader *r, struct json_object *attr, struct config_
 		s->vid = (uint16_t)member_number(r, attr, "vendor_id", 0, 0xffff, 0);
 		s->ssvid = (uint16_t)member_number(r, attr, "subsys_vendor_id", 0, 0xffff, 0);
 		s->oui = (uint32_t)member_number(r, attr, "ieee_oui", 0, 0xffffff, 0);
+		s->version = read_version(r, attr);
 		if (s->cntlid_min > s->cntlid_max)
 			reader_fail(r, "cntlid_min", "it is above cntlid_max");
 	}
@@ -480,18 +504,41 @@ static bool read_port_addr(struct reader *r, struct json_object *addr, struct co
 	return known;
 }
 
-/* What nvmetcli saves where nobody has said anything is -1. */
+/* What nvmetcli saves where nobody has said anything is -1; where nought has no sense, nought. */
+static bool is_told(struct json_object *param, const char *key, bool not_nought)
+{
+	const char *text = member_text(param, key);
+
+	return *text && strcmp(text, "-1") != 0 && !(not_nought && strcmp(text, "0") == 0);
+}
+
+/* Linux has less of it than it is told, too, where that is more than it can. */
+static uint64_t bounded(struct reader *r, struct json_object *param, const char *key, uint64_t max)
+{
+	uint64_t v = member_number(r, param, key, 0, UINT32_MAX, 0);
+
+	if (v <= max)
+		return v;
+	reader_warn(r, key, "%llu is the most there is, and is what there is",
+		    (unsigned long long)max);
+	return max;
+}
+
 static void read_param(struct reader *r, struct json_object *param, struct config_port *p)
 {
 	const size_t len = r->len;
-	const char *size;
 
 	reader_enter(r, "param");
+	p->inline_data_size = -1;
 	if (param && reader_check(r, SECTION_PARAM, param)) {
-		size = member_text(param, "max_queue_size");
-		if (strcmp(size, "-1") != 0 && strcmp(size, "0") != 0)
+		if (is_told(param, "max_queue_size", true))
 			p->max_queue_size =
 				(uint16_t)member_number(r, param, "max_queue_size", 16, 1024, 0);
+		if (is_told(param, "inline_data_size", false))
+			p->inline_data_size = (int32_t)bounded(r, param, "inline_data_size",
+							       CONFIG_INLINE_DATA_MAX);
+		if (is_told(param, "mdts", true))
+			p->mdts = (uint8_t)bounded(r, param, "mdts", CONFIG_MDTS_MAX);
 	}
 	reader_back(r, len);
 }

@@ -348,6 +348,35 @@ def made_disk_grows(c):
     same(blocks(), before, "blocks of what was not done")
 
 
+def what_controllers_are(c):
+    """Version, in-capsule data and transfers are as the file says, of controllers that come from then on."""
+    doc = c.document()
+    attr, param = doc["subsystems"][1]["attr"], doc["ports"][0]["param"]
+    c.serve(doc)
+
+    def told():
+        ctrl = json.loads(c.host("id-ctrl", c.uri(S2), "-o", "json"))
+        for size in ("16k", "512"):
+            c.host("bench", c.uri(S2, 4), "--rw=write", f"--bs={size}", "--size=256k", "--iodepth=8", "--verify", "--yes")
+        vs = int(json.loads(c.host("get-property", c.uri(S2), "--offset=8", "-o", "json"))["value"], 16)
+        same(vs, ctrl["ver"], "property VS")
+        return ctrl["ver"], ctrl["ioccsz"], ctrl["mdts"]
+
+    same(told(), (0x20000, 4 + 8192 // 16, 8), "what is not told")
+    bench = c.bench(c.uri(S2, 3), 10)
+    for version, data, mdts, want in (("1.3", "16384", "5", (0x10300, 4 + 1024, 5)), ("1.4", 0, "2", (0x10400, 4, 2)),
+                                      ("2.0", "1000", "20", (0x20000, 4 + 62, 8)),
+                                      ("2.1", "-1", "-1", (0x20000, 4 + 512, 8))):
+        attr["version"], param["inline_data_size"], param["mdts"] = version, data, mdts
+        c.reload(doc, "read again, 2 changes\n")
+        same(told(), want, f"with {version}, {data}, {mdts}")
+    for words in ("hosts are told 2.0", "mdts: 8 is the most there is"):
+        same(words in c.server.output(), True, words)
+    same(bench.wait(60), 0, "the status of a bench that was there before")
+    attr["version"] = "two"
+    c.reload(doc, "subsystems[1].attr.version: a version")
+
+
 def arguments(doc):
     p = argparse.ArgumentParser(description=doc.splitlines()[0])
     p.add_argument("build")
@@ -367,6 +396,7 @@ def main():
     c.run("who has the key", who_has_the_key)
     c.run("discovery is watched", discovery_is_watched)
     c.run("another size for a disk in memory", made_disk_grows)
+    c.run("what controllers are", what_controllers_are)
     c.run("another name for the same disk", same_disk_other_name)
     c.report.everything_ends(c.hosts)
     c.report.finish()

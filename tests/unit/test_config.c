@@ -154,8 +154,14 @@ static void what_has_no_effect_is_named(void **state)
 	       "subsystems[0].namespaces[0].ana_grpid: ");
 	warned("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,'resv':{'enable':1}}]}]}",
 	       "subsystems[0].namespaces[0].resv.enable: ");
-	warned("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'inline_data_size':'16384'}}]}",
-	       "ports[0].param.inline_data_size: ");
+	warned("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'inline_data_size':'16385'}}]}",
+	       "ports[0].param.inline_data_size: 16384 is the most");
+	warned("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'mdts':'9'}}]}",
+	       "ports[0].param.mdts: 8 is the most");
+	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'version':'2.1'}}]}",
+	       "subsystems[0].attr.version: ");
+	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'version':'1.2'}}]}",
+	       "subsystems[0].attr.version: ");
 	warned("{'ports':[{'portid':1,'addr':" ADDR ",'ana_groups':[{'grpid':1,'ana':"
 	       "{'state':'inaccessible'}}]}]}",
 	       "ports[0].ana_groups[0].ana.state: ");
@@ -173,6 +179,39 @@ static void what_has_no_effect_is_named(void **state)
 	       "{'state':'optimized'}}],'param':{'inline_data_size':'-1','max_queue_size':'-1','pi_"
 	       "enable':'0'}}]}",
 	       NULL);
+}
+
+static void what_ports_and_versions_say_is_heeded(void **state)
+{
+	static const struct {
+		const char *version, *param;
+		uint32_t vs;
+		int32_t data;
+		uint8_t mdts;
+	} of[] = {
+		{"1.3", "'inline_data_size':'16384','mdts':'5'", 0x10300, 16384, 5},
+		{"1.2.1", "'inline_data_size':0,'mdts':0", 0x10201, 0, 0},
+		{"2.0", "'inline_data_size':'-1','mdts':'-1'", 0x20000, -1, 0},
+		{"", "'inline_data_size':'4096'", 0, 4096, 0},
+		{"2.1", "'inline_data_size':'1048576','mdts':'200'", 0, 16384, 8},
+		{"1.4.0", "", 0x10400, -1, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(of); i++) {
+		char text[512];
+		struct config *c;
+
+		snprintf(text, sizeof(text),
+			 "{'subsystems':[{'nqn':'" S1 "','attr':{'version':'%s'}}],"
+			 "'ports':[{'portid':1,'addr':" ADDR ",'param':{%s}}]}",
+			 of[i].version, of[i].param);
+		c = config_of(text);
+		assert_int_equal(c->subsystems[0].version, of[i].vs);
+		assert_int_equal(c->ports[0].inline_data_size, of[i].data);
+		assert_int_equal(c->ports[0].mdts, of[i].mdts);
+		config_free(c);
+	}
 }
 
 static void warnings_are_bounded(void **state)
@@ -221,6 +260,18 @@ static void what_is_wrong_is_named_by_its_place(void **state)
 		"subsystems[0].attr.serial: ");
 	refused("{'subsystems':[{'nqn':'" S1 "','attr':{'vendor_id':'0x10000'}}]}",
 		"subsystems[0].attr.vendor_id: ");
+	for (size_t i = 0; i < 6; i++) {
+		static const char *const of[] = {"2", "1.x", "1.3.", "1.3.0.1", "-1.3", "1 .3"};
+		char text[128];
+
+		snprintf(text, sizeof(text),
+			 "{'subsystems':[{'nqn':'" S1 "','attr':{'version':'%s'}}]}", of[i]);
+		refused(text, "subsystems[0].attr.version: ");
+	}
+	refused("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'inline_data_size':'4k'}}]}",
+		"ports[0].param.inline_data_size: ");
+	refused("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'mdts':'-2'}}]}",
+		"ports[0].param.mdts: ");
 	refused("{'subsystems':[{'nqn':'" S1 "','attr':{'cntlid_min':9,'cntlid_max':8}}]}",
 		"subsystems[0].attr.cntlid_min: ");
 	refused("{'subsystems':[{'nqn':'" S1 "','namespaces':[{}]}]}",
@@ -630,6 +681,7 @@ int main(void)
 		cmocka_unit_test(nothing_is_a_configuration),
 		cmocka_unit_test(what_is_not_said_protects),
 		cmocka_unit_test(what_has_no_effect_is_named),
+		cmocka_unit_test(what_ports_and_versions_say_is_heeded),
 		cmocka_unit_test(warnings_are_bounded),
 		cmocka_unit_test(what_is_wrong_is_named_by_its_place),
 		cmocka_unit_test(a_secure_channel_is_not_left_out),

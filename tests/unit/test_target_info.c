@@ -145,6 +145,64 @@ static void namespace_descriptors_hold_the_identifiers(void **state)
 	bed_destroy(b);
 }
 
+/* Until the controller ends, whatever they come to say meanwhile. */
+static void a_controller_is_what_subsystem_and_port_said_when_it_came(void **state)
+{
+	struct bed *b = bed_create();
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	struct nvme_id_ctrl id;
+	struct cursor c = page(b);
+
+	(void)state;
+	b->subsys.vs = NVME_VS(1, 3, 0);
+	b->port.mdts = 5;
+	target_port_capsules(&b->port, 4100);
+	bed_queue_open(b, &b->admin, 0);
+	assert_int_equal(bed_connect(&b->admin, &a, NULL), 0);
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC,
+					  NVME_CC_EN | NVME_CC_IOSQES_64 | NVME_CC_IOCQES_16),
+			 0);
+	b->subsys.vs = 0;
+	b->port.mdts = 0;
+	target_port_capsules(&b->port, -1);
+	assert_int_equal(bed_property_get(&b->admin, NVME_PROP_VS, false), NVME_VS(1, 3, 0));
+	assert_int_equal(identify(b, NVME_CNS_CTRL, 0), 0);
+	nvme_id_ctrl_get(&c, &id);
+	assert_int_equal(id.ver, NVME_VS(1, 3, 0));
+	assert_int_equal(id.mdts, 5);
+	assert_int_equal(id.ioccsz, 4 + 4096 / 16); /* whole units of 16 bytes */
+	assert_int_equal(id.msdbd, TARGET_SGL_MAX);
+	/* Its I/O queues have room for what any was ever told. */
+	target_port_capsules(&b->port, TARGET_CAPSULE_DATA_MAX);
+	target_port_capsules(&b->port, 0);
+	assert_int_equal(target_port_capsule_room(&b->port, &bed_ops), TARGET_CAPSULE_DATA_MAX);
+	a = bed_connect_args(1, 1);
+	bed_queue_open(b, &b->io, 1);
+	assert_int_equal(bed_connect(&b->io, &a, NULL), 0);
+	for (uint32_t nlb = 1; nlb <= 16; nlb++) {
+		struct nvme_sqe s = bed_sqe(NVME_IO_WRITE, 1, 0);
+		struct bed_cmd *cmd;
+
+		nvme_rw_set(&s, 0, nlb, 0);
+		s.sgl = (struct nvme_sgl){
+			.len = nlb * 512, .type = NVME_SGL_DATA_BLOCK, .subtype = NVME_SGL_OFFSET};
+		cmd = bed_send_data(&b->io, &s, b->memory, nlb * 512);
+		assert_int_equal(PLAIN(cmd->cqe.status),
+				 nlb <= 8 ? 0 : STATUS(NVME_SC_SGL_INVALID_OFFSET));
+		bed_release(cmd);
+	}
+	{
+		struct nvme_sqe s = bed_sqe(NVME_IO_READ, 1, (4096 << 5) + 512);
+
+		nvme_rw_set(&s, 0, (4096 << 5) / 512 + 1, 0);
+		assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_INVALID_FIELD));
+		s = bed_sqe(NVME_IO_READ, 1, 4096 << 5);
+		nvme_rw_set(&s, 0, (4096 << 5) / 512, 0);
+		assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
+	}
+	bed_destroy(b);
+}
+
 /* As hosts of NVMe 2.0 ask: by command set, of which there is one. */
 static void identify_tells_of_the_one_command_set(void **state)
 {
@@ -923,6 +981,7 @@ int main(void)
 		cmocka_unit_test(identify_namespace_tells_size_format_and_protection),
 		cmocka_unit_test(the_namespace_list_begins_after_the_given_id),
 		cmocka_unit_test(namespace_descriptors_hold_the_identifiers),
+		cmocka_unit_test(a_controller_is_what_subsystem_and_port_said_when_it_came),
 		cmocka_unit_test(identify_tells_of_the_one_command_set),
 		cmocka_unit_test(identify_structures_not_offered_are_refused),
 		cmocka_unit_test(a_refused_command_is_in_the_error_log),

@@ -219,7 +219,9 @@ static void take_request(const struct request *r)
 		.port = &r->listener->port,
 		.qid = r->req.qid,
 		.entries_max = q->depth,
-		.capsule_data_max = r->req.qid ? rdma_target_ops.capsule_data_max : 0,
+		.capsule_data_max =
+			r->req.qid ? target_port_capsule_room(&r->listener->port, &rdma_target_ops)
+				   : 0,
 	};
 	memcpy(q->tq.peer, key, sizeof(q->tq.peer));
 	address_text(rdma_get_local_addr(id), q->tq.traddr, sizeof(q->tq.traddr));

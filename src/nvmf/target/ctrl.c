@@ -96,6 +96,10 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 	c->cap = (io_entries_max(q, q->ops->entries_max) - 1u) | NVME_CAP_CQR |
 		 (uint64_t)TARGET_READY << NVME_CAP_TO_SHIFT | NVME_CAP_CSS_NVM |
 		 NVME_CAP_CSS_IOCS | NVME_CAP_CRWMS;
+	c->vs = s->vs ? s->vs : TARGET_VS;
+	c->capsule_data =
+		q->port && q->port->capsule_told ? q->port->capsule_data : q->ops->capsule_data_max;
+	c->mdts = q->port && q->port->mdts ? min_of(q->port->mdts, q->ops->mdts) : q->ops->mdts;
 	c->secure = q->secure;
 	c->must_prove = !s->discovery && h && h->key.len;
 	c->started_ns = t->group.now_ns;

@@ -380,7 +380,7 @@ static void execute_property_get(struct target_req *r)
 	if (p.wide && p.offset == NVME_PROP_CAP)
 		r->cqe.result = c->cap;
 	else if (!p.wide && p.offset == NVME_PROP_VS)
-		r->cqe.result = TARGET_VS;
+		r->cqe.result = c->vs;
 	else if (!p.wide && p.offset == NVME_PROP_CC)
 		r->cqe.result = c->cc;
 	else if (!p.wide && p.offset == NVME_PROP_CSTS)

@@ -20,9 +20,9 @@ static void execute_id_ctrl(struct target_req *r)
 		.ssvid = s->ssvid,
 		.ieee = {(uint8_t)s->oui, (uint8_t)(s->oui >> 8), (uint8_t)(s->oui >> 16)},
 		.cmic = NVME_CMIC_MULTI_PORT | NVME_CMIC_MULTI_CTRL,
-		.mdts = ops->mdts,
+		.mdts = c->mdts,
 		.cntlid = c->cntlid,
-		.ver = TARGET_VS,
+		.ver = c->vs,
 		.oaes = TARGET_OAES(s),
 		.ctratt = NVME_CTRATT_HOSTID_128 | NVME_CTRATT_TBKAS,
 		.cntrltype = s->discovery ? NVME_CNTRLTYPE_DISCOVERY : NVME_CNTRLTYPE_IO,
@@ -61,8 +61,11 @@ static void execute_id_ctrl(struct target_req *r)
 			if (s->ns[i] && s->ns[i]->store->volatile_cache)
 				id.vwc |= NVME_VWC_PRESENT;
 		id.sgls |= NVME_SGLS_OFFSET;
-		id.ioccsz += ops->capsule_data_max / 16;
-		id.msdbd = (uint8_t)ops->sgl_max;
+		id.ioccsz += c->capsule_data / 16;
+		/* Descriptors of a list come within the capsule, too. */
+		id.msdbd = (uint8_t)min_of((uint32_t)ops->sgl_max, c->capsule_data / NVME_SGL_LEN);
+		if (!id.msdbd)
+			id.msdbd = 1;
 	}
 	nvme_id_ctrl_put(&w, &id);
 	req_complete(r, NVME_SC_SUCCESS);
@@ -142,6 +145,8 @@ static void execute_id_ns_nvm(struct target_req *r)
 	req_complete(r, NVME_SC_SUCCESS);
 }
 
+/* Of Write Zeroes the limit is advice, as ONCS says that there is the command: for
+ * hosts that would ask for no more than MDTS. All that NLB can say is carried out. */
 static void execute_id_ctrl_nvm(struct target_req *r)
 {
 	struct wcursor w = reply(r);

@@ -107,7 +107,7 @@ static inline uint16_t io_entries_max(const struct target_queue *q, uint16_t max
 /* The most data of one command. */
 static inline uint32_t data_max(const struct target_queue *q)
 {
-	return 4096u << q->ops->mdts;
+	return 4096u << (q->ctrl ? q->ctrl->mdts : q->ops->mdts);
 }
 
 static inline void ns_bit_set(uint32_t *bits, uint32_t nsid)

@@ -68,6 +68,16 @@ static uint16_t parse_sgl_list(struct target_req *r)
 	return NVME_SC_SUCCESS;
 }
 
+/* As much as the controller said of I/O commands (IOCCSZ), though its queue may have room for more.
+ * What a queue begins with is none of them. */
+static bool is_granted(const struct target_req *r, const struct nvme_sgl *g)
+{
+	const struct target_queue *q = r->queue;
+
+	return !q->qid || !q->ctrl || r->sqe.opcode == NVME_FABRICS ||
+	       g->addr + g->len <= q->ctrl->capsule_data;
+}
+
 uint16_t req_sgl(struct target_req *r)
 {
 	const struct nvme_sgl *g = &r->sqe.sgl;
@@ -86,7 +96,7 @@ uint16_t req_sgl(struct target_req *r)
 		return req_fail_at(r, SQE_SGL_TYPE, FAIL(NVME_SC_SGL_INVALID_TYPE));
 	if (r->dir != NVMF_DIR_TO_CTRL)
 		return req_fail_at(r, SQE_SGL_ADDR, FAIL(NVME_SC_INVALID_FIELD));
-	if (!is_in_capsule(r, g))
+	if (!is_in_capsule(r, g) || !is_granted(r, g))
 		return req_fail_at(r, SQE_SGL_ADDR, FAIL(NVME_SC_SGL_INVALID_OFFSET));
 	r->in_capsule = true;
 	r->data = r->capsule + g->addr;

@@ -165,6 +165,21 @@ void target_port_secure(struct target *t, struct target_port *p, enum target_tls
 	discovery_changed(t);
 }
 
+void target_port_capsules(struct target_port *p, int32_t bytes)
+{
+	assert(bytes <= TARGET_CAPSULE_DATA_MAX);
+	p->capsule_told = bytes >= 0;
+	p->capsule_data = bytes >= 0 ? (uint32_t)bytes : 0;
+	if (p->capsule_data > atomic_load(&p->capsule_room))
+		atomic_store(&p->capsule_room, p->capsule_data);
+}
+
+uint32_t target_port_capsule_room(const struct target_port *p,
+				  const struct target_transport_ops *ops)
+{
+	return max_of(atomic_load(&p->capsule_room), ops->capsule_data_max);
+}
+
 /* Controllers that came by a port to what it offers no more; gone: it offers nothing. */
 static void end_strays(struct target *t, const struct target_port *p, bool gone, const char *why)
 {

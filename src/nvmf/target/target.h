@@ -47,9 +47,10 @@
 #define TARGET_IO_QUEUES_MAX	 128
 #define TARGET_QUEUE_ENTRIES_MAX 1024 /* CAP.MQES + 1 */
 #define TARGET_MDTS		 8
-#define TARGET_WZSL		 13 /* 32 MiB, for hosts that ask: more is no error */
+#define TARGET_WZSL		 13			/* 32 MiB */
 #define TARGET_DATA_MAX		 (4096u << TARGET_MDTS) /* the most data of one command */
-#define TARGET_CAPSULE_DATA	 8192 /* in-capsule data of a queue, where it may have any */
+#define TARGET_CAPSULE_DATA	 8192  /* in-capsule data of a queue, where it may have any */
+#define TARGET_CAPSULE_DATA_MAX	 16384 /* and what a port may say instead */
 #define TARGET_SCRATCH_MAX	 65536u
 #define TARGET_COPY_RANGES	 128 /* of one Copy; together no more than TARGET_SCRATCH_MAX */
 #define TARGET_SGL_MAX		 16  /* MSDBD: descriptors of one command's data, on I/O queues */
@@ -139,6 +140,7 @@ struct target_subsys {
 	char serial[21], model[41], firmware[9]; /* strings, padded when sent */
 	uint16_t vid, ssvid;			 /* of PCI's vendors; 0: none */
 	uint32_t oui;				 /* IEEE's, of 24 bits */
+	uint32_t vs; /* property VS of its controllers; 0: the target's own */
 	/* Hosts that may connect, or NULL for any; the caller's memory. */
 	const char *const *hosts;
 	uint32_t host_count;
@@ -176,6 +178,11 @@ struct target_port {
 	struct target_subsys *const *subsystems;
 	uint32_t subsys_count;
 	uint16_t entries_max; /* of an I/O queue; 0: no limit of its own */
+	uint8_t mdts;	      /* as Identify has it; 0: no limit of its own */
+	/* In-capsule data of I/O queues, as its controllers say: target_port_capsules(). */
+	uint32_t capsule_data;
+	bool capsule_told;
+	_Atomic uint32_t capsule_room; /* the most that was ever said */
 	const struct target_transport_ops *ops;
 	enum target_tls tls;	      /* of connections from now on */
 	_Atomic uint32_t connections; /* that came by it, in any group; the transport's */
@@ -201,6 +208,9 @@ struct target_ctrl {
 	uint8_t peer[16]; /* the address it connected from */
 	char raddr[NVMF_PEER_LEN];
 	uint64_t cap;
+	uint32_t vs;	       /* these as subsystem and port had them when it came */
+	uint32_t capsule_data; /* bytes that go with an I/O command */
+	uint8_t mdts;
 	uint32_t cc, csts;
 	bool must_prove;	/* as its host stood at the Connect of the admin queue */
 	bool secure;		/* that came by TLS, and all others have to */
@@ -527,6 +537,13 @@ void target_host_remove(struct target *t, struct target_host *h);
 void target_port_add(struct target *t, struct target_port *p);
 /* Of a transport that has TLS: for connections that come from now on. */
 void target_port_secure(struct target *t, struct target_port *p, enum target_tls tls);
+/* What goes with I/O commands to controllers that come from now on; negative: the transport's own.
+ */
+void target_port_capsules(struct target_port *p, int32_t bytes);
+/* The room that a transport's I/O queue needs for that of one command: of any controller that came
+ * by the port. */
+uint32_t target_port_capsule_room(const struct target_port *p,
+				  const struct target_transport_ops *ops);
 /* What a port offers from now on, as in struct target_port. Controllers that hosts have through it
  * end if their subsystem is not offered there any more. */
 void target_port_offer(struct target *t, struct target_port *p,

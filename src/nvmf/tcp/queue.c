@@ -207,7 +207,8 @@ struct tcp_queue *tcp_queue_create(struct tcp_target *tt, struct target_port *po
 		.port = port,
 		.qid = TARGET_QID_UNKNOWN,
 		.entries_max = tcp_target_ops.entries_max,
-		.capsule_data_max = tcp_target_ops.capsule_data_max,
+		/* What it is for is not known yet: for the admin queue that is enough. */
+		.capsule_data_max = target_port_capsule_room(port, &tcp_target_ops),
 	};
 	memcpy(q->tq.peer, key, sizeof(q->tq.peer));
 	strncpy(q->tq.traddr, traddr, sizeof(q->tq.traddr) - 1);
