@@ -8,6 +8,7 @@ Each is tried on an image, which is then looked at itself; and what is wrong get
 it and status 1, or 2 for wrong usage.
 """
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -50,8 +51,10 @@ class Service:
 
     def serve(self, *options):
         self.fill()
-        p = lab.Program(self.host, [self.weft, "serve", self.image, "--nqn", NQN, "-l",
-                                    self.listen, "--block-size", str(BLOCK), *options],
+        self.listen_to(["--block-size", str(BLOCK), *options])
+
+    def listen_to(self, options):
+        p = lab.Program(self.host, [self.weft, "serve", self.image, "--nqn", NQN, "-l", self.listen, *options],
                         f"{self.path}/serve.log")
         self.programs.append(p)
         if not lab.until(lambda: p.says("ready") or p.status() is not None, 10):
@@ -83,6 +86,25 @@ def zeroes(s):
     expect("zeroes", [s.shows(i) for i in (10, 14, 100, 299)], [0] * 4)
     s.run("write-zeroes", "--start-block", str(BLOCKS), status=1, says="LBA Out of Range")
     s.run("write-zeroes", "--block-count", "65536", status=2, says="--block-count")
+
+
+def many_zeroes(s):
+    """What Identify says of the size of Write Zeroes is advice (ONCS has the command): more than that is zeroed, too."""
+    s.fill()
+    blocks, block = 70000, 4096
+    with open(s.image, "r+b") as f:
+        for i in (0, 30000, 65535, 65536):
+            f.seek(i * block)
+            f.write(b"x" * block)
+        f.truncate(blocks * block)
+    s.listen_to(["--block-size", str(block)])
+    expect("advice", json.loads(s.run("nvm-id-ctrl", "-o", "json"))["wzsl"], 13)  # 4096 << 13: 32 MiB
+    s.run("write-zeroes", "--block-count", "65535", says="NVME Write Zeroes Success")
+    with open(s.image, "rb") as f:
+        def at(i):
+            f.seek(i * block)
+            return f.read(block)
+        expect("zeroes", [any(at(i)) for i in (0, 30000, 65535, 65536)], [False, False, False, True])
 
 
 def ranges(s):
@@ -149,7 +171,7 @@ def main():
     args = p.parse_args()
     lab.enter()
     s = Service(args.build, args.transport)
-    for name, function in (("zeroes", zeroes), ("ranges", ranges), ("copies", copies),
+    for name, function in (("zeroes", zeroes), ("many zeroes", many_zeroes), ("ranges", ranges), ("copies", copies),
                            ("verifies", verifies), ("compares", compares),
                            ("read-only", read_only)):
         s.prove(name, function)
