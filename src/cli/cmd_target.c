@@ -216,6 +216,18 @@ static struct json_object *get(struct json_object *obj, const char *key)
 	return json_object_object_get_ex(obj, key, &v) ? v : NULL;
 }
 
+/* Of what is no list: none. The service may be anybody's, and says what it likes. */
+static size_t length_of(struct json_object *list)
+{
+	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+}
+
+/* NULL: it is no text. */
+static const char *text_of(struct json_object *v)
+{
+	return json_object_is_type(v, json_type_string) ? json_object_get_string(v) : NULL;
+}
+
 /* A text of the service's, which may be anybody's. Returns text. */
 static const char *tamed(struct json_object *v, char *text, size_t room)
 {
@@ -226,8 +238,10 @@ static const char *tamed(struct json_object *v, char *text, size_t room)
 
 static int print_json(struct json_object *v)
 {
-	puts(json_object_to_json_string_ext(v, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
-						       JSON_C_TO_STRING_NOSLASHESCAPE));
+	text_put_json(stdout, json_object_to_json_string_ext(
+				      v, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+						 JSON_C_TO_STRING_NOSLASHESCAPE));
+	putchar('\n');
 	return 0;
 }
 
@@ -265,6 +279,16 @@ static int show(const struct target_opts *o, struct json_object *answer)
 	return 0;
 }
 
+/* False: told. */
+static bool has_document(struct json_object *answer, const char *path)
+{
+	if (json_object_is_type(get(answer, "document"), json_type_object))
+		return true;
+	cli_fail("%s: the answer has no document; is it a service of weft's that listens there?",
+		 path);
+	return false;
+}
+
 static int do_ls(const struct target_opts *o, const char *path)
 {
 	struct json_object *request = control_ask("show"), *answer;
@@ -275,7 +299,7 @@ static int do_ls(const struct target_opts *o, const char *path)
 	if (control_call(path, request, &answer, why, sizeof(why)) != 0)
 		status = cli_fail("%s", why);
 	else
-		status = show(o, answer);
+		status = has_document(answer, path) ? show(o, answer) : EXIT_FAILED;
 	config_drop(answer);
 	if (!status && fflush(stdout) != 0)
 		status = cli_fail("cannot write the result: %s", strerror(errno));
@@ -287,13 +311,13 @@ static int do_ls(const struct target_opts *o, const char *path)
 static void tell_warnings(struct json_object *answer)
 {
 	struct json_object *list = get(answer, "warnings");
-	size_t n = list ? json_object_array_length(list) : 0;
+	size_t n = length_of(list);
 	char text[OBJECT_PATH_MAX];
 
 	for (size_t i = 0; i < n; i++)
 		cli_warn("%s", tamed(json_object_array_get_idx(list, i), text, WARNING_MAX));
 	list = get(answer, "created");
-	n = list ? json_object_array_length(list) : 0;
+	n = length_of(list);
 	for (size_t i = 0; i < n; i++)
 		puts(tamed(json_object_array_get_idx(list, i), text, sizeof(text)));
 }
@@ -441,24 +465,22 @@ static void make_paths_whole(struct json_object *doc, const char *cwd)
 {
 	struct object_path all = {.kind = OBJECT_SUBSYS, .list = true};
 	struct json_object *subsystems = object_find(doc, &all);
-	size_t n = subsystems ? json_object_array_length(subsystems) : 0;
+	size_t n = length_of(subsystems);
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *list =
 			get(json_object_array_get_idx(subsystems, i), "namespaces");
-		size_t m = json_object_is_type(list, json_type_array)
-				   ? json_object_array_length(list)
-				   : 0;
+		size_t m = length_of(list);
 
 		for (size_t k = 0; k < m; k++) {
 			struct json_object *device =
 				get(json_object_array_get_idx(list, k), "device");
-			struct json_object *v = device ? get(device, "path") : NULL;
+			const char *of = text_of(get(device, "path"));
 			char text[2 * PATH_MAX];
 
-			if (!v || !is_relative(json_object_get_string(v)))
+			if (!of || !is_relative(of))
 				continue;
-			snprintf(text, sizeof(text), "%s/%s", cwd, json_object_get_string(v));
+			snprintf(text, sizeof(text), "%s/%s", cwd, of);
 			json_object_object_add(device, "path", json_object_new_string(text));
 		}
 	}
@@ -468,12 +490,14 @@ static void make_paths_whole(struct json_object *doc, const char *cwd)
 static void tell_options(struct json_object *answer, const char *file)
 {
 	struct json_object *list = get(answer, "options");
-	size_t n = list ? json_object_array_length(list) : 0;
+	size_t n = length_of(list);
 	char text[512] = "";
 
 	for (size_t i = 0; i < n; i++) {
-		const char *option = json_object_get_string(json_object_array_get_idx(list, i));
+		const char *option = text_of(json_object_array_get_idx(list, i));
 
+		if (!option)
+			continue;
 		if (strcmp(option, "--dhchap-secret") == 0)
 			cli_warn("%s: the keys that the service was given by --dhchap-secret are "
 				 "not in it; `weft target set /hosts/NQN dhchap.key=@FILE` puts "
@@ -510,15 +534,20 @@ static int tell_saved(const char *path, struct json_object *answer)
 static int write_text(struct json_object *doc)
 {
 	char *text = config_text(doc);
-	bool done = text && fputs(text, stdout) >= 0 && fflush(stdout) == 0;
+	bool done = text;
 
+	if (text && isatty(STDOUT_FILENO))
+		text_put_json(stdout, text);
+	else if (text)
+		fputs(text, stdout);
+	done = done && fflush(stdout) == 0 && !ferror(stdout);
 	wiped_free(text, text ? strlen(text) : 0);
 	return done ? 0 : cli_fail("cannot write the document: %s", strerror(errno));
 }
 
 static int save(const struct target_opts *o, const char *path, struct json_object *answer)
 {
-	const char *own = json_object_get_string(get(answer, "config"));
+	const char *own = text_of(get(answer, "config")), *cwd = text_of(get(answer, "cwd"));
 	const char *file = o->edit.count ? o->edit.words[0] : own;
 	struct json_object *doc = get(answer, "document");
 	char why[WHY_MAX];
@@ -531,8 +560,8 @@ static int save(const struct target_opts *o, const char *path, struct json_objec
 		return cli_fail("%s: the service is another user's, and where it is saved is not "
 				"for him to say: name a file, `weft target save FILE`",
 				path);
-	if (!own)
-		make_paths_whole(doc, json_object_get_string(get(answer, "cwd")));
+	if (!own && cwd)
+		make_paths_whole(doc, cwd);
 	if (strcmp(file, "-") == 0)
 		return write_text(doc);
 	if (config_save(file, doc, why, sizeof(why)) != 0)
@@ -552,7 +581,7 @@ static int do_save(const struct target_opts *o, const char *path)
 	if (control_call(path, request, &answer, why, sizeof(why)) != 0)
 		status = cli_fail("%s", why);
 	else
-		status = save(o, path, answer);
+		status = has_document(answer, path) ? save(o, path, answer) : EXIT_FAILED;
 	config_drop(answer);
 	return status;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "base/utf8.h"
 
 /* What changes the order in which a line is read, and what ends it. */
@@ -36,6 +37,23 @@ void text_tame(char *text)
 		if (!len) {
 			*text = '?';
 			len = 1;
+		}
+		text += len;
+	}
+}
+
+void text_put_json(FILE *f, const char *text)
+{
+	while (*text) {
+		size_t len = character(text);
+		uint32_t c;
+
+		if (len || *text == '\n') {
+			len = len ? len : 1;
+			fwrite(text, 1, len, f);
+		} else {
+			len = max_of(utf8_char(text, &c), 1u);
+			fprintf(f, "\\u%04x", c);
 		}
 		text += len;
 	}

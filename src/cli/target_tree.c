@@ -74,7 +74,9 @@ static void add_attributes(const struct object_path *path, struct json_object *o
 
 static void add_live(const struct tree *t, const struct object_path *path, char *info)
 {
-	size_t n = t->namespaces ? json_object_array_length(t->namespaces) : 0;
+	size_t n = json_object_is_type(t->namespaces, json_type_array)
+			   ? json_object_array_length(t->namespaces)
+			   : 0;
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *o = json_object_array_get_idx(t->namespaces, i);
@@ -183,6 +185,7 @@ static void put(struct tree *t, const struct object_path *path, struct json_obje
 
 	if (t->paths) {
 		object_path_text(path, text);
+		text_tame(text);
 		puts(text);
 	} else {
 		put_line(t, path, obj);

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import unicodedata
 
 import config
 import lab
@@ -303,6 +304,39 @@ def which_service(c):
         os.chown(c.runtime, os.geteuid(), os.getegid())
 
 
+class answering:  # pylint: disable=invalid-name
+    """A service of another user's, which says what it is told to: by what it is asked."""
+
+    def __init__(self, c, answers):
+        self.socket, self.answers = c.socket, answers
+        self.thread = threading.Thread(target=self.serve)
+        self.listener = socket.socket(socket.AF_UNIX)
+
+    def serve(self):
+        while True:
+            try:
+                one = self.listener.accept()[0]
+            except OSError:
+                return
+            with one, one.makefile() as lines:
+                said = self.answers[json.loads(lines.readline())["op"]]
+                one.sendall(json.dumps({"weft": 1, **said} if isinstance(said, dict) else said,
+                                       ensure_ascii=False).encode() + b"\n")
+
+    def __enter__(self):
+        self.listener.bind(self.socket)
+        os.seteuid(lab.NOBODY)  # whom the kernel has clients take the service for
+        self.listener.listen()
+        os.seteuid(0)
+        self.thread.start()
+
+    def __exit__(self, *what):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join()
+        os.unlink(self.socket)
+
+
 def of_another_user(c):
     """Whoever can be asked by root alone says neither where root writes, nor what its terminal does."""
     if not lab.ordinary_user():
@@ -310,25 +344,7 @@ def of_another_user(c):
     c.write({"ports": []})
     answers = {"show": {"config": c.file, "document": {"ports": [], "more": "theirs"}, "edits": 1, "options": ["\033[2J"]},
                "saved": {}, "edit": {"error": "no\033[2J", "command": 1 << 30}}
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(c.socket)
-    os.seteuid(lab.NOBODY)  # whom the kernel has clients take the service for
-    listener.listen()
-    os.seteuid(0)
-
-    def answer():
-        while True:
-            try:
-                one = listener.accept()[0]
-            except OSError:
-                return
-            with one, one.makefile() as lines:
-                asked = json.loads(lines.readline())
-                one.sendall(json.dumps({"weft": 1, **answers[asked["op"]]}).encode() + b"\n")
-
-    thread = threading.Thread(target=answer)
-    thread.start()
-    try:
+    with answering(c, answers):
         c.target("save", fails="another user's")
         with open(c.file) as f:
             same("theirs" in f.read(), False, "root has written what another says to where another says")
@@ -337,11 +353,64 @@ def of_another_user(c):
         with open(other) as f:
             same("theirs" in f.read(), True, "the file that root names")
         c.target("-", stdin="create /hosts/" + NEW + "\n", fails="no?[2J")
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        thread.join()
-        os.unlink(c.socket)
+
+
+# What stands in the place of something: wrong types, and texts that a terminal would do something by.
+WRONG = [None, True, -1, 1.5, "", "\033]0;x\007\u009b2J\u007f\u202e", [], {}, [None], [[1, {"nsid": None}], "\033[2J"],
+         {"\033[2J\u009b": {"path": []}}, "x" * 5000, 1 << 63]
+
+
+def places(v, path=()):
+    """The paths of all that is in a document, and the document's own."""
+    yield path
+    for key, w in v.items() if isinstance(v, dict) else enumerate(v) if isinstance(v, list) else ():
+        yield from places(w, (*path, key))
+
+
+def with_other(v, path, other):
+    """A copy with something else at one place."""
+    if not path:
+        return other
+    copy = dict(v) if isinstance(v, dict) else list(v)
+    copy[path[0]] = with_other(v[path[0]], path[1:], other)
+    return copy
+
+
+def of_anybody(c):
+    """Whatever a service says, of wrong types in any place: nothing crashes, and nothing steers a terminal."""
+    if not lab.ordinary_user():
+        raise lab.Skip("there is no other user")
+    host = {"nqn": H1, "dhchap": {"key": KEY}}
+    ns = {"nsid": 1, "enable": 1, "device": {"path": "a.img", "uuid": config.UUID}, "ana": {"grpid": "1"}}
+    document = {"discovery": {"nqn": NEW}, "hosts": [host],
+                "subsystems": [{"nqn": S1, "allowed_hosts": [H1], "attr": {"serial": "s"}, "namespaces": [ns]}],
+                "ports": [{"portid": 5, "addr": {"trtype": "tcp", "traddr": "::1"}, "subsystems": [S1],
+                           "referrals": [{"name": "r", "enable": 1, "addr": {"traddr": "::2"}}]}]}
+    live = [{"nqn": S1, "nsid": 1, "bytes": 8 << 20, "block_size": 512, "read_only": True}]
+    show = {"weft": 1, "document": document, "namespaces": live, "edits": 1, "unsaved": 2, "cwd": "/tmp",
+            "options": ["--dhchap-secret", "--threads"]}
+    changed = {"weft": 1, "warnings": ["w"], "created": ["/x"], "command": 0}
+    saved = os.path.join(c.tmp.name, "saved.json")
+    ways = [(show, ["ls"]), (show, ["ls", "-o", "json"]), (show, ["ls", "-p"]), (show, ["save", saved]),
+            (show, ["ls", f"/subsystems/{S1}/namespaces/1"]), (show, ["ls", "/ports", "-o", "json"]),
+            ({**show, "config": saved}, ["ls"]), (changed, ["create", "/hosts/" + NEW]),
+            ({**changed, "error": "no"}, ["-"])]
+    answers, ends, count = {"saved": {}}, {}, 0
+    with answering(c, answers):
+        for i, (answer, words) in enumerate(ways):
+            for n, path in list(enumerate(places(answer)))[::3 if 3 < i < 7 else 1]:  # they have much in common
+                answers["show"] = answers["edit"] = with_other(answer, path, WRONG[(n + 5 * i) % len(WRONG)])
+                r = subprocess.run(c.hosts[0].inside([c.weft, "target", "-s", c.socket, *words]), timeout=60,
+                                   input=b"create /hosts/x\n", capture_output=True, check=False)
+                told = (r.stdout + r.stderr).decode()
+                bad = [x for x in told if x != "\n" and unicodedata.category(x) in ("Cc", "Cf")]
+                if r.returncode not in (0, 1) or bad or (r.returncode and len(r.stderr.splitlines()) != 1):
+                    raise AssertionError(f"weft target {' '.join(words)} of {answers['show']}: {r.returncode}, "
+                                         f"{told[-400:]!r}")
+                ends[r.returncode] = ends.get(r.returncode, 0) + 1
+                count += 1
+    if min(ends.get(0, 0), ends.get(1, 0)) < 20:
+        raise AssertionError(f"of {count} answers: {ends}")
 
 
 def turned_off(c):
@@ -432,6 +501,7 @@ def main():
     if args.transport == "tcp":  # have nothing to do with it
         c.run("which service", which_service)
         c.run("of another user", of_another_user)
+        c.run("of anybody", of_anybody)
         c.run("turned off", turned_off)
     c.report.everything_ends(c.hosts)
     c.report.finish()
