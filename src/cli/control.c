@@ -19,13 +19,13 @@
 /* A request has at most a fifth of the time. */
 #define REQUEST_REST 4
 
-enum client_state { CLIENT_NONE, CLIENT_READING, CLIENT_WAITING, CLIENT_WRITING };
+enum client_state { CLIENT_NONE, CLIENT_READING, CLIENT_WAITING, CLIENT_HELD, CLIENT_WRITING };
 
 struct client {
 	enum client_state state;
 	int fd;
 	pid_t pid;
-	uint64_t end_ns;
+	uint64_t came_ns, end_ns;
 	char *text; /* the request, then the answer */
 	size_t len, room, done;
 };
@@ -67,6 +67,7 @@ static void set_state(struct control *c, struct client *k, enum client_state sta
 	static const uint32_t events[] = {
 		[CLIENT_READING] = EPOLLIN,
 		[CLIENT_WAITING] = 0, /* but its end */
+		[CLIENT_HELD] = 0,
 		[CLIENT_WRITING] = EPOLLOUT,
 	};
 	struct epoll_event ev = {.events = events[state], .data.ptr = k};
@@ -110,8 +111,11 @@ static void accept_client(struct control *c, uint64_t now)
 		close(fd);
 		return;
 	}
-	*k = (struct client){
-		.state = CLIENT_READING, .fd = fd, .pid = pid, .end_ns = now + CLIENT_NS};
+	*k = (struct client){.state = CLIENT_READING,
+			     .fd = fd,
+			     .pid = pid,
+			     .came_ns = now,
+			     .end_ns = now + CLIENT_NS};
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -175,26 +179,33 @@ static void write_client(struct control *c, struct client *k)
 		close_client(c, k);
 }
 
-/* One of those whose request is whole: who has waited longest. */
-static void answer_one(struct control *c, uint64_t now)
+/* Who of those in a state came first. */
+static struct client *oldest(struct control *c, enum client_state state)
 {
 	struct client *k = NULL;
+
+	for (size_t i = 0; i < CLIENTS_MAX; i++)
+		if (c->clients[i].state == state && (!k || c->clients[i].came_ns < k->came_ns))
+			k = &c->clients[i];
+	return k;
+}
+
+static void answer_client(struct control *c, struct client *k, uint64_t now)
+{
+	bool later = false;
 	uint64_t begun, end;
 	size_t len = 0;
 	char *answer;
 
-	if (now < c->next_ns)
-		return;
-	for (size_t i = 0; i < CLIENTS_MAX; i++)
-		if (c->clients[i].state == CLIENT_WAITING &&
-		    (!k || c->clients[i].end_ns < k->end_ns))
-			k = &c->clients[i];
-	if (!k)
-		return;
 	begun = time_now_ns();
-	answer = c->answer(c->ctx, k->pid, k->text, k->len, &len);
+	answer = c->answer(c->ctx, k->pid, k->text, k->len, &len, &later);
 	end = time_now_ns();
 	c->next_ns = now + (end - begun) * (1 + REQUEST_REST);
+	if (later) {
+		k->end_ns = DEADLINE_NEVER; /* it is not the client that is slow */
+		set_state(c, k, CLIENT_HELD);
+		return;
+	}
 	wiped_free(k->text, k->room);
 	k->text = answer;
 	k->len = k->room = len;
@@ -206,6 +217,31 @@ static void answer_one(struct control *c, uint64_t now)
 	k->end_ns = now + (end - begun) + CLIENT_NS; /* to take it */
 	set_state(c, k, CLIENT_WRITING);
 	write_client(c, k);
+}
+
+/* One of those whose request is whole. */
+static void answer_one(struct control *c, uint64_t now)
+{
+	struct client *k = now < c->next_ns ? NULL : oldest(c, CLIENT_WAITING);
+
+	if (k)
+		answer_client(c, k, now);
+}
+
+void control_resume(struct control *c, uint64_t now_ns)
+{
+	struct client *first = oldest(c, CLIENT_HELD);
+
+	for (size_t i = 0; i < CLIENTS_MAX; i++) {
+		struct client *k = &c->clients[i];
+
+		if (k->state != CLIENT_HELD)
+			continue;
+		k->end_ns = now_ns + CLIENT_NS;
+		set_state(c, k, CLIENT_WAITING);
+	}
+	if (first)
+		answer_client(c, first, now_ns);
 }
 
 static void on_event(struct control *c, struct client *k, uint32_t events, uint64_t now)

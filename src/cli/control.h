@@ -7,15 +7,20 @@
  * connections, each for some seconds in all, and those that come meanwhile wait in line; a turn
  * reads a bounded piece, or carries out one request; and after one that took long the next has to
  * wait several times as long, so that hosts have most of the time. A client that goes before its
- * request is whole, or before it had its turn, has asked for nothing.
+ * request is whole, or before it had its turn, has asked for nothing. One whose request cannot be
+ * carried out yet is HELD, and others have their turns, until control_resume().
  *
  *	READING ── line feed ──► WAITING ── its turn ──► WRITING ── all taken ──► closed
+ *	                            ▲          │ later
+ *	                            └─ resume  ▼
+ *	                                ───── HELD
  *
  * Requests and answers may have keys in them: their memory is overwritten.
  */
 #ifndef WEFT_CLI_CONTROL_H
 #define WEFT_CLI_CONTROL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -29,9 +34,9 @@
 struct control;
 
 /* The answer to a line, with its line feed, to be freed; pid: whose request it is. NULL: none, the
- * connection is closed. */
-typedef char *control_answer_fn(void *ctx, pid_t pid, const char *line, size_t len,
-				size_t *ret_len);
+ * connection is closed, or, with *ret_later set, nothing was done, and the line is asked again. */
+typedef char *control_answer_fn(void *ctx, pid_t pid, const char *line, size_t len, size_t *ret_len,
+				bool *ret_later);
 
 /* Takes the socket over. -errno. */
 int control_create(const struct control_socket *socket, control_answer_fn *answer, void *ctx,
@@ -40,6 +45,8 @@ const char *control_path(const struct control *c);
 /* Readable when there is something to process. */
 int control_fd(const struct control *c);
 void control_process(struct control *c, uint64_t now_ns);
+/* Of the requests that are held the oldest is asked again now, the others when it is their turn. */
+void control_resume(struct control *c, uint64_t now_ns);
 uint64_t control_next_deadline(const struct control *c);
 void control_destroy(struct control *c); /* NULL: nothing */
 

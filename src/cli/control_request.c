@@ -14,6 +14,7 @@
 struct request {
 	struct control_service *service;
 	struct json_object *obj, *answer;
+	bool later; /* there is no answer yet */
 };
 
 static struct json_object *get(struct json_object *obj, const char *key, json_type type)
@@ -125,7 +126,8 @@ static int become(struct request *r, struct json_object *doc, uint64_t edits)
 		object_name_places(doc, why, named, sizeof(named));
 		json_object_put(warnings);
 		config_free(c);
-		return fail(r, "%s", named);
+		r->later = error == -EINPROGRESS;
+		return r->later ? error : fail(r, "%s", named);
 	}
 	s->edits += same ? 0 : edits;
 	add_number(r->answer, "changes", steps);
@@ -251,7 +253,8 @@ static void dispatch(struct request *r)
 	(void)fail(r, "the service does not know what is asked of it");
 }
 
-char *control_request(struct control_service *s, const char *line, size_t len, size_t *ret_len)
+char *control_request(struct control_service *s, const char *line, size_t len, size_t *ret_len,
+		      bool *ret_later)
 {
 	struct request r = {.service = s, .answer = json_object_new_object()};
 	char why[256], *text;
@@ -261,7 +264,8 @@ char *control_request(struct control_service *s, const char *line, size_t len, s
 		(void)fail(&r, "the request is no JSON: %s", why);
 	else
 		dispatch(&r);
-	text = config_line(r.answer);
+	text = r.later ? NULL : config_line(r.answer);
+	*ret_later = r.later;
 	*ret_len = text ? strlen(text) : 0;
 	config_drop(r.answer);
 	config_drop(r.obj);

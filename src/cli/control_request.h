@@ -20,8 +20,9 @@
 #ifndef WEFT_CLI_CONTROL_REQUEST_H
 #define WEFT_CLI_CONTROL_REQUEST_H
 
-#include <stdint.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/compiler.h"
 #include "config/config.h"
@@ -34,7 +35,7 @@
 struct control_service {
 	void *ctx;
 	const struct config *(*config)(void *ctx);
-	/* As live_become(). */
+	/* As live_become(); -EINPROGRESS: not yet, and nothing was done. */
 	int (*become)(void *ctx, struct config *to, size_t *ret_steps, char *why, size_t room);
 	/* Has the disks looked at, for another size. */
 	void (*measure)(void *ctx);
@@ -45,7 +46,10 @@ struct control_service {
 	uint64_t edits, saved;
 };
 
-/* NULL: no memory. Else a line, to be freed. */
-char *control_request(struct control_service *s, const char *line, size_t len, size_t *ret_len);
+/* NULL: no memory, or, with *ret_later set, it is to be asked again later. Else a line, to be
+ * freed.
+ */
+char *control_request(struct control_service *s, const char *line, size_t len, size_t *ret_len,
+		      bool *ret_later);
 
 #endif

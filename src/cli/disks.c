@@ -127,38 +127,46 @@ int disk_open(struct disks *d, const char *text, struct disk **ret, char *why, s
 
 /* --- NBD servers, ahead --------------------------------------------------------------------- */
 
-static bool is_open(const struct disks *d, const char *text)
+/* Whether one is to be opened for the last of these: of those that are called so too few are open.
+ */
+static bool is_new(const struct disks *d, const char *const *texts, unsigned count)
 {
+	const char *text = texts[count - 1];
+	unsigned wanted = 0, open = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		wanted += strcmp(texts[i], text) == 0;
 	list_for_each(k, &d->all, const struct disk, link)
-		if (strcmp(k->text, text) == 0)
-			return true;
-	return false;
+		open += strcmp(k->text, text) == 0;
+	return wanted > open;
 }
 
 int disks_connect(struct disks *d, const char *const *texts, unsigned count)
 {
 	char **uris = calloc(count + 1, sizeof(*uris));
 	unsigned n = 0;
+	bool has;
 	int error = 0;
 
 	for (unsigned i = 0; uris && i < count; i++) {
 		struct serve_file f = {0};
 
-		if (is_open(d, texts[i]) || serve_file_parse(texts[i], &f) != 0)
+		if (!store_nbd_names(texts[i]) || !is_new(d, texts, i + 1) ||
+		    serve_file_parse(texts[i], &f) != 0)
 			continue;
-		if (!f.made && store_nbd_names(f.path))
-			uris[n++] = f.path;
-		else
-			free(f.path);
+		uris[n++] = f.path;
 	}
-	if (n)
+	has = d->how.ahead && store_ahead_is_for(d->how.ahead, (const char *const *)uris, n);
+	if (!has)
+		disks_connect_end(d);
+	if (n && !has)
 		error = store_ahead_begin((const char *const *)uris, n,
 					  d->how.block_size ? d->how.block_size : 512,
 					  &d->how.ahead);
 	for (unsigned i = 0; i < n; i++)
 		free(uris[i]);
 	free(uris);
-	return n && !error; /* else they are connected to when they are opened */
+	return n && !has && !error; /* else they are connected to when they are opened */
 }
 
 void disks_connect_end(struct disks *d)

@@ -67,7 +67,7 @@ void disk_size_undo(struct disk_size *z);
 /*
  * Has connections made to those of these disks that are NBD servers' and not open. 1: they are
  * under way, by d->how.ahead, and meanwhile the disks are better not opened; 0: nothing is to be
- * waited for.
+ * waited for, as those that were made for the same disks before are there. Others go.
  */
 int disks_connect(struct disks *d, const char *const *texts, unsigned count);
 /* What came of it, and nobody took, goes. */

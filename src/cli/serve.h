@@ -72,7 +72,8 @@ struct serve {
 	uint64_t tell_ns;      /* not before then anew */
 	struct config *coming; /* waits for NBD servers; NULL: none */
 	struct tls_keys coming_keys;
-	bool reload_again;   /* after that */
+	bool resuming;	     /* what has waited for them is carried out */
+	bool reload_again;   /* after what waits for them */
 	uint32_t changes;    /* by the configuration that is being taken */
 	uint64_t measure_ns; /* next look at what is served: its sizes, what takes long */
 	bool stopping;
@@ -102,10 +103,16 @@ void serve_tell_unused(void);
 /* While it serves: as live_become(), with the place in the document in why. */
 int serve_become(struct serve *s, struct config *to, size_t *ret_steps, char *why,
 		 size_t room) must_use;
-/* The file says something else, perhaps. Where that names NBD servers it waits for these, and
- * others do not: serve_reload_go_on(). It is all done, or nothing is. */
+/*
+ * Has connections made to the NBD servers that it names and that are not there yet, beside the
+ * loop: true, it is to be asked again by serve_go_on(), and not to be carried out before. One at a
+ * time: true as well where another waits for its own.
+ */
+bool serve_connects(struct serve *s, const struct config *c) must_use;
+/* The file says something else, perhaps; it waits likewise. It is all done, or nothing is. */
 void serve_reload(struct serve *s);
-void serve_reload_go_on(struct serve *s);
+/* Carries out what has waited for servers, in the order in which it came. */
+void serve_go_on(struct serve *s);
 
 /* Hosts are told of a namespace that has another size, and so is who reads what we say; of disks
  * that take long or fail that one alone. */

@@ -181,6 +181,14 @@ static int connect_ahead(struct serve *s, const struct config *c)
 	return waits;
 }
 
+bool serve_connects(struct serve *s, const struct config *c)
+{
+	if (s->live.disks.how.ahead && !s->resuming)
+		return true;
+	return connect_ahead(s, c) &&
+	       serve_wake_by(s, store_ahead_fd(s->live.disks.how.ahead)) == 0;
+}
+
 static void become(struct serve *s, struct config *c, struct tls_keys *keys)
 {
 	char why[1024];
@@ -210,9 +218,9 @@ void serve_reload(struct serve *s)
 	struct config *c = NULL;
 	char why[1024];
 
-	s->reload_again = s->coming != NULL;
+	s->reload_again = s->live.disks.how.ahead != NULL;
 	if (s->reload_again)
-		return; /* it is read when that has come */
+		return; /* it is read when what waits for servers has come */
 	manager_reloading(&s->manager, time_now_ns());
 	if (read_all(s, &c, &keys, why, sizeof(why)) != 0) {
 		cli_warn("%s; nothing has changed", why);
@@ -220,7 +228,7 @@ void serve_reload(struct serve *s)
 		return;
 	}
 	tell_warnings(s, c);
-	if (connect_ahead(s, c) && serve_wake_by(s, store_ahead_fd(s->live.disks.how.ahead)) == 0) {
+	if (serve_connects(s, c)) {
 		s->coming = c;
 		s->coming_keys = keys;
 		return;
@@ -230,23 +238,42 @@ void serve_reload(struct serve *s)
 	reloaded(s);
 }
 
-void serve_reload_go_on(struct serve *s)
+/* A reload has the connections that it waited for. */
+static void reload_go_on(struct serve *s)
 {
 	struct config *c = s->coming;
 
-	if (!c || !store_ahead_done(s->live.disks.how.ahead))
-		return;
 	s->coming = NULL;
 	if (s->stopping) {
 		config_free(c);
 		tls_keys_free(&s->coming_keys);
-		disks_connect_end(&s->live.disks);
-		return;
+	} else {
+		become(s, c, &s->coming_keys);
 	}
-	become(s, c, &s->coming_keys);
 	disks_connect_end(&s->live.disks);
-	reloaded(s);
-	if (s->reload_again)
+	if (!s->stopping)
+		reloaded(s);
+}
+
+/* Of a client that has gone meanwhile they are nobody's; a request after it may wait for others. */
+static void end_connections(struct serve *s)
+{
+	if (s->live.disks.how.ahead && store_ahead_done(s->live.disks.how.ahead))
+		disks_connect_end(&s->live.disks);
+}
+
+void serve_go_on(struct serve *s)
+{
+	if (!s->live.disks.how.ahead || !store_ahead_done(s->live.disks.how.ahead))
+		return;
+	if (s->coming)
+		reload_go_on(s);
+	s->resuming = true;
+	if (s->control)
+		control_resume(s->control, time_now_ns());
+	s->resuming = false;
+	end_connections(s);
+	if (s->reload_again && !s->stopping)
 		serve_reload(s);
 }
 

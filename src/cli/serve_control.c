@@ -26,6 +26,8 @@ static int become(void *ctx, struct config *to, size_t *ret_steps, char *why, si
 	struct serve *s = ctx;
 	int error = serve_tls_check(&s->opt.tls.keys, s->opt.keys.count, to, why, room);
 
+	if (!error && serve_connects(s, to))
+		return -EINPROGRESS;
 	if (!error)
 		error = serve_become(s, to, ret_steps, why, room);
 	if (!error)
@@ -113,12 +115,13 @@ static void tell_namespaces(void *ctx, struct json_object *list)
 		}
 }
 
-static char *answer(void *ctx, pid_t pid, const char *line, size_t len, size_t *ret_len)
+static char *answer(void *ctx, pid_t pid, const char *line, size_t len, size_t *ret_len,
+		    bool *ret_later)
 {
 	struct serve *s = ctx;
 
 	s->control_pid = pid;
-	return control_request(&s->requests, line, len, ret_len);
+	return control_request(&s->requests, line, len, ret_len, ret_later);
 }
 
 int serve_control(struct serve *s)

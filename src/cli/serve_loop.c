@@ -232,7 +232,7 @@ bool serve_loop(struct serve *s)
 		any |= serve_transports_process(&s->transports, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;
 		live_process(&s->live);
-		serve_reload_go_on(s);
+		serve_go_on(s);
 		if (any) { /* from the end of a turn on: it may take longer than that */
 			uint64_t end = time_now_ns();
 

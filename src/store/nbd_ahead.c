@@ -98,6 +98,15 @@ bool store_ahead_done(const struct store_ahead *a)
 	return __atomic_load_n(&a->left, __ATOMIC_ACQUIRE) == 0;
 }
 
+bool store_ahead_is_for(const struct store_ahead *a, const char *const *uris, unsigned count)
+{
+	bool same = a->count == count;
+
+	for (unsigned i = 0; same && i < count; i++)
+		same = strcmp(a->v[i].uri, uris[i]) == 0;
+	return same;
+}
+
 int nbd_ahead_take(struct store_ahead *a, const char *uri, uint32_t block_size,
 		   struct nbd_link *ret, const char **ret_why)
 {

@@ -138,6 +138,8 @@ int store_ahead_begin(const char *const *uris, unsigned count, uint32_t block_si
 /* Readable when all are done. */
 int store_ahead_fd(const struct store_ahead *a);
 bool store_ahead_done(const struct store_ahead *a);
+/* Whether they were begun for these. */
+bool store_ahead_is_for(const struct store_ahead *a, const char *const *uris, unsigned count);
 /* Ends what is under way, and those that nobody took. NULL: nothing. May wait for as long as a name
  * takes to be resolved. */
 void store_ahead_end(struct store_ahead *a);

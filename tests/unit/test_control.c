@@ -148,9 +148,11 @@ struct echo {
 	uint64_t now_ns;
 	unsigned int requests;
 	size_t last_len;
+	bool busy; /* what begins with "edit" is not carried out yet */
 };
 
-static char *echo(void *ctx, pid_t pid, const char *line, size_t len, size_t *ret_len)
+static char *echo(void *ctx, pid_t pid, const char *line, size_t len, size_t *ret_len,
+		  bool *ret_later)
 {
 	struct echo *e = ctx;
 	char *text = malloc(len + 2);
@@ -158,6 +160,9 @@ static char *echo(void *ctx, pid_t pid, const char *line, size_t len, size_t *re
 	assert_int_equal(pid, getpid());
 	e->requests++;
 	e->last_len = len;
+	*ret_later = e->busy && memcmp(line, "edit", 4) == 0;
+	if (*ret_later)
+		return NULL;
 	memcpy(text, line, len);
 	text[len] = '\n';
 	*ret_len = len + 1;
@@ -275,6 +280,49 @@ static void who_stalls_makes_room_and_others_wait_for_it(void **state)
 	for (int i = 0; i < N; i++)
 		if (stalled[i] >= 0)
 			close(stalled[i]);
+	close(fd);
+	control_destroy(e.control);
+}
+
+static void what_is_not_carried_out_yet_is_held_and_others_are_not(void **state)
+{
+	struct echo e;
+	int first, second, gone, fd;
+
+	(void)state;
+	begin(&e);
+	e.busy = true;
+	first = client();
+	turns(&e, 1, NSEC_PER_MSEC); /* each comes in a turn of its own */
+	gone = client();
+	turns(&e, 1, NSEC_PER_MSEC);
+	second = client();
+	turns(&e, 1, NSEC_PER_MSEC);
+	say(second, "edit 2\n");
+	say(gone, "edit, and leave\n");
+	say(first, "edit 1\n");
+	turns(&e, 12, NSEC_PER_SEC / 4);
+	assert_int_equal(e.requests, 3);
+	turns(&e, 20, NSEC_PER_SEC); /* longer than a connection has otherwise */
+	fd = client();
+	say(fd, "show\n");
+	turns(&e, 4, NSEC_PER_SEC / 4);
+	hears(fd, "show\n");
+	assert_int_equal(control_next_deadline(e.control), DEADLINE_NEVER);
+	close(gone);
+	turns(&e, 1, NSEC_PER_MSEC);
+	assert_int_equal(e.requests, 4);
+	control_resume(e.control, e.now_ns); /* only to be held again */
+	turns(&e, 4, NSEC_PER_SEC / 4);
+	assert_int_equal(e.requests, 6);
+	e.busy = false;
+	control_resume(e.control, e.now_ns);
+	hears(first, "edit 1\n");
+	assert_int_equal(e.requests, 7);
+	turns(&e, 4, NSEC_PER_SEC / 4);
+	hears(second, "edit 2\n");
+	close(first);
+	close(second);
 	close(fd);
 	control_destroy(e.control);
 }
@@ -417,8 +465,9 @@ static void asks(struct fake *f, const char *request, const char *answer)
 {
 	char *line = quoted(request), *want = quoted(answer), *got;
 	size_t len;
+	bool later;
 
-	got = control_request(&f->service, line, strlen(line), &len);
+	got = control_request(&f->service, line, strlen(line), &len, &later);
 	assert_non_null(got);
 	assert_int_equal(strlen(got), len);
 	assert_int_equal(got[len - 1], '\n');
@@ -453,6 +502,28 @@ static void keys_are_shown_to_who_asks_for_them(void **state)
 	     "{'document': {'hosts': [{'dhchap': {'key': 'DHHC-1:secret'},'nqn': '" H "'}]");
 	assert_string_equal(f.config->hosts[0].key, "DHHC-1:secret");
 	config_free(f.config);
+}
+
+static void what_waits_has_no_answer_and_has_done_nothing(void **state)
+{
+	static const char create[] =
+		"{'weft':1,'op':'edit','commands':[['create','/hosts/nqn.a:b']]}";
+	char *line = quoted(create);
+	bool later = false;
+	struct fake f;
+	size_t len;
+
+	(void)state;
+	fake_begin(&f);
+	f.fails = -EINPROGRESS;
+	assert_null(control_request(&f.service, line, strlen(line), &len, &later));
+	assert_true(later);
+	assert_int_equal(f.service.edits, 0);
+	assert_int_equal(f.config->host_count, 1);
+	f.fails = 0;
+	asks(&f, create, "{'changes': 3,'created': [],");
+	config_free(f.config);
+	free(line);
 }
 
 static void edits_are_counted_until_they_are_saved(void **state)
@@ -559,8 +630,9 @@ static void what_is_no_request_is_answered(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
 		char *line = quoted(requests[i]), *got;
 		size_t len;
+		bool later;
 
-		got = control_request(&f.service, line, strlen(line), &len);
+		got = control_request(&f.service, line, strlen(line), &len, &later);
 		if (!got || !strstr(got, "\"error\": \""))
 			fail_msg("%s: %s", line, got);
 		free(got);
@@ -614,10 +686,13 @@ int main(void)
 			tear_down),
 		cmocka_unit_test_setup_teardown(who_stalls_makes_room_and_others_wait_for_it,
 						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			what_is_not_carried_out_yet_is_held_and_others_are_not, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(who_does_not_take_its_answer_is_let_go_of, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_request_has_an_end, set_up, tear_down),
 		cmocka_unit_test(who_is_asked_says_who_it_is),
+		cmocka_unit_test(what_waits_has_no_answer_and_has_done_nothing),
 		cmocka_unit_test(keys_are_shown_to_who_asks_for_them),
 		cmocka_unit_test(edits_are_counted_until_they_are_saved),
 		cmocka_unit_test(an_error_names_object_and_command_and_nothing_is_done),
