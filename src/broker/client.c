@@ -33,9 +33,6 @@
  * gives up: everything it has in that broker. */
 #define REPLY_TIMEOUT  60
 #define RETRY_PAUSE_NS (5 * NSEC_PER_MSEC)
-/* Of what a killed broker had, a pipe may end before our connection: kernels differ in the order in
- * which they close descriptors. */
-#define HANG_UP_MS 10
 
 struct broker_client {
 	struct list link;     /* of all */
@@ -357,24 +354,29 @@ static int reconnect(struct broker_client *c)
 	return 0;
 }
 
-static bool has_hung_up(int fd, int wait_ms)
+/* Of what a killed broker had, a pipe may end before our connection, for kernels differ in the
+ * order in which they close descriptors: only an answer says that it lives. */
+static int ping(struct broker_client *c)
 {
-	struct pollfd p = {.fd = fd};
+	struct broker_msg req = {.type = BROKER_INBOXES};
+	struct broker_inboxes resp;
 
-	return poll(&p, 1, wait_ms) > 0 && p.revents & (POLLHUP | POLLERR);
+	return exchange(c->fd, &req, sizeof(req), -1, &resp, sizeof(resp), NULL, NULL);
 }
 
-int broker_client_recover(struct broker_client *c)
+int broker_client_recover(struct broker_client *c, uint32_t *ret_generation)
 {
-	int rc = 0, before = uncancelled_begin();
+	int rc = 0, ended, before = uncancelled_begin();
 
 	pthread_mutex_lock(&c->lock);
 	if (c->forked)
 		rc = -ENOTCONN;
-	else if (c->fd >= 0 && has_hung_up(c->fd, HANG_UP_MS))
-		lose(c, -ECONNRESET);
+	else if (c->fd >= 0 && (ended = ping(c)) != 0)
+		lose(c, ended);
 	if (!rc && c->fd < 0)
 		rc = reconnect(c);
+	if (ret_generation)
+		*ret_generation = c->generation;
 	pthread_mutex_unlock(&c->lock);
 	uncancelled_end(before);
 	return rc;

@@ -25,11 +25,12 @@ void broker_client_close(struct broker_client *);
 /*
  * When the broker ends, the next call finds or starts another, which goes on with the slots, event
  * channels and identifiers of the last one; the log says so, and what was lost. Who makes no calls
- * but sees by an event channel's end that the broker is gone calls broker_client_recover(): 0, or
- * -errno when there is none yet. Events must be handed to broker_client_event() as they are read.
- * What a broker cannot know of the last one's: events that had no room in their pipe yet.
+ * but sees by an event channel's end that the broker is gone calls broker_client_recover(): 0, and
+ * which broker has answered, or -errno when there is none yet. Events must be handed to
+ * broker_client_event() as they are read. What a broker cannot know of the last one's: events that
+ * had no room in their pipe yet.
  */
-int broker_client_recover(struct broker_client *) must_use;
+int broker_client_recover(struct broker_client *, uint32_t *ret_generation) must_use;
 void broker_client_event(struct broker_client *, const struct broker_cm_event *);
 
 /* One request and its reply (of exactly resp_len bytes; shorter error replies are zero-filled).

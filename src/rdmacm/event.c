@@ -9,8 +9,7 @@
 #include "rdmacm/group.h"
 #include "verbs/private.h"
 
-/* Brokers that end one after the other while an event is waited for; and looks, of 10 ms each, for
- * a broker's end of which the pipe tells before the connection does. */
+/* Brokers that end one after the other while an event is waited for. */
 #define ENDS_MAX 1000
 
 static void copy_param(struct cma_event *e, const struct broker_cm_param *p)
@@ -174,10 +173,21 @@ static bool translate(struct cma_event *e, const struct broker_cm_event *b)
 	}
 }
 
+/* The pipe has ended. 0: a broker is there, which may be another that writes into it now, and it is
+ * to be read once more. That lived before and after an end was read: then the channel is lost. */
+static int recover(uint32_t *generation, int ends)
+{
+	const uint32_t before = *generation;
+	int rc = weft_private_recover(generation);
+
+	return rc ? rc : ends && *generation == before ? -ENODEV : 0;
+}
+
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	struct broker_cm_event b;
 	struct cma_event *e;
+	uint32_t generation = 0;
 	int ends = 0;
 
 	if (!event)
@@ -188,9 +198,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	for (;;) {
 		ssize_t n = read(channel->fd, &b, sizeof(b));
 
-		/* The broker had ended, and another writes into the pipe now, if it has taken it.
-		 */
-		if (n == 0 && ends++ < ENDS_MAX && weft_private_recover() == 0)
+		if (n == 0 && ends < ENDS_MAX && recover(&generation, ends++) == 0)
 			continue;
 		if (n != (ssize_t)sizeof(b)) {
 			int err = n < 0 ? errno : ENODEV;

@@ -16,7 +16,7 @@
 int weft_private_call(const void *req, size_t req_len, void *resp, size_t resp_len) must_use;
 int weft_private_cm_channel(uint32_t *ret_channel, int *ret_fd) must_use;
 /* As broker_client_recover(), broker_client_event(). */
-int weft_private_recover(void) must_use;
+int weft_private_recover(uint32_t *ret_generation) must_use;
 void weft_private_cm_event(const struct broker_cm_event *);
 /* As process_devices(), process_devices_lately(). */
 int weft_private_devices(bool lately_will_do, struct broker_devices **ret) must_use;

@@ -152,12 +152,12 @@ int weft_private_cm_channel(uint32_t *ret_channel, int *ret_fd)
 	return rc ? rc : broker_client_cm_channel(broker, ret_channel, ret_fd);
 }
 
-int weft_private_recover(void)
+int weft_private_recover(uint32_t *ret_generation)
 {
 	struct broker_client *broker;
 	int rc = process_broker(&broker);
 
-	return rc ? rc : broker_client_recover(broker);
+	return rc ? rc : broker_client_recover(broker, ret_generation);
 }
 
 int weft_private_devices(bool lately_will_do, struct broker_devices **ret)

@@ -72,7 +72,7 @@ static void *recover(void *arg)
 	struct broker_client *broker = arg;
 	struct timespec pause = {.tv_nsec = RECOVER_FIRST_NS};
 
-	while (broker_client_recover(broker)) {
+	while (broker_client_recover(broker, NULL)) {
 		nanosleep(&pause, NULL);
 		if (pause.tv_sec < RECOVER_MAX_S) {
 			uint64_t ns = 2 * (uint64_t)(pause.tv_sec * NSEC_PER_SEC + pause.tv_nsec);

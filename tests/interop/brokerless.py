@@ -188,11 +188,76 @@ def stillborn(weft, hosts, path):
     return None
 
 
+# A broker that is not to be, for which there is a file; or one with so few descriptors.
+POOR = """#!/bin/sh
+[ -e {dir}/none ] && exit 1
+[ -e {dir}/limit ] && ulimit -n $(cat {dir}/limit)
+exec {weft} "$@"
+"""
+
+
+def cpu_seconds(pid):
+    """Its own, and of those that it has started and that have ended."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+        ticks = f.read().rsplit(")", 1)[1].split()[11:15]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+def lost(weft, hosts, path):
+    """A target whose event channel is lost, because there is no other broker or that has no place for
+    it: who comes by TCP notices nothing, it is told once, and the end is soon. A broker that can be
+    had later has the target again."""
+    target, host = hosts
+    path = os.path.abspath(path)
+    script = f"{path}/broker"
+    with open(script, "w", encoding="ascii") as f:
+        f.write(POOR.format(dir=path, weft=weft))
+    os.chmod(script, 0o755)
+    for name, content in (("none", ""), ("limit", "12")):
+        if not lab.until(lambda: not target.has_broker(), 15):
+            return "the last broker does not end"
+        serve = lab.Program(target, [weft, "serve", "mem:1m", "-l", f"rdma://{target.address}",
+                                     "-l", f"tcp://{target.address}", "-n", NQN],
+                            f"{path}/{name}.log", env={"WEFT_BROKER": script, "WEFT_LOG": "info"})
+        try:
+            if not lab.until(lambda: serve.says("nvme connect"), 15):
+                return f"no target: {serve.output()}"
+            with open(f"{path}/{name}", "w", encoding="ascii") as f:
+                f.write(content)
+            for pid in target.brokers():
+                os.kill(pid, signal.SIGKILL)
+            if not lab.until(lambda: serve.says("no RDMA host is heard"), 15):
+                return f"{name}: it does not say so: {serve.output()}"
+            before, used = time.monotonic(), cpu_seconds(serve.pid)
+            while time.monotonic() < before + 3:
+                begun = time.monotonic()
+                r = host.run(weft, "id-ctrl", f"nvme+tcp://{target.address}/{NQN}", timeout=30)
+                took = time.monotonic() - begun
+                if r.returncode or took > 2:
+                    return f"{name}: by TCP it takes {took:.1f} s: {r.stderr}"
+            if cpu_seconds(serve.pid) - used > 1:
+                return f"{name}: it is busy doing nothing"
+            if serve.output().count("no RDMA host is heard") != 1:
+                return f"{name}: it is told more than once: {serve.output()}"
+            if name == "none":
+                os.unlink(f"{path}/{name}")
+                r = host.run(weft, "id-ctrl", f"nvme+rdma://{target.address}/{NQN}", timeout=30)
+                if r.returncode or "heard again" not in serve.output():
+                    return f"no broker comes back: {r.stderr}{serve.output()}"
+            serve.process.send_signal(signal.SIGTERM)
+            if serve.wait(4) != 0:
+                return f"{name}: it ends with {serve.status()}: {serve.output()}"
+        finally:
+            serve.kill()
+    return None
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
     p.add_argument("where", choices=["one", "veth"])
     p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--only-lost", action="store_true", help="of an event channel that is lost, and no more")
     args = p.parse_args()
     lab.enter()
     lab.need("rping", "ib_write_bw", "iperf3")
@@ -200,6 +265,11 @@ def main():
     hosts = lab.lab(1 if args.where == "one" else 2)
     dev = "weft_lo" if args.where == "one" else "weft_eth0"
     report = lab.Report(args.build, f"brokerless-{args.where}")
+    if args.only_lost:
+        report.attempt("an event channel is lost", lambda path: lost(weft, hosts, path))
+        report.everything_ends(hosts)
+        report.finish()
+        return
     seconds = 4 + 4 * args.rounds
     path = report.case("load")
     scratch = tempfile.TemporaryDirectory()
@@ -235,7 +305,8 @@ def main():
                 fault = f"{p.log} has lost something"
     load.stop()
     for name, case in (("the first user's PID namespace ends", namespace_ends),
-                       ("brokers die as they begin", stillborn)):
+                       ("brokers die as they begin", stillborn),
+                       ("an event channel is lost", lost)):
         report.attempt(name, lambda path, case=case: case(weft, hosts, path))
     left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
     if not fault and left:

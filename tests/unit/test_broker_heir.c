@@ -42,7 +42,7 @@ static void slots_stay_with_their_holders(void **state)
 		for (int i = 0; i < CLIENTS; i++)
 			assert_true(bed_reaches(fd[i], slot[i]));
 		for (int i = CLIENTS - 1; i >= 0; i--)
-			assert_int_equal(broker_client_recover(c[i]), 0);
+			assert_int_equal(broker_client_recover(c[i], NULL), 0);
 		for (int i = 0; i < CLIENTS; i++)
 			assert_true(bed_reaches(fd[i], slot[i]));
 		late = bed_client();
@@ -95,7 +95,7 @@ static void who_comes_new_waits_for_those_who_hold_the_sockets(void **state)
 		(void)!write(ready[1], "", 1);
 		(void)!read(go[0], &b, 1);
 		nanosleep(&(struct timespec){.tv_nsec = 700000000}, NULL);
-		_exit(broker_client_recover(c) == 0 && bed_reaches(fd, slot) ? 0 : 1);
+		_exit(broker_client_recover(c, NULL) == 0 && bed_reaches(fd, slot) ? 0 : 1);
 	}
 	assert_int_equal(read(ready[0], &b, 1), 1);
 	kill_broker();
@@ -164,10 +164,10 @@ static void brokers_that_die_as_they_begin_leave_all_to_the_next(void **state)
 	}
 	while (waitpid(pid, &status, WNOHANG) == 0)
 		for (int i = 0; i < CLIENTS; i++)
-			(void)!broker_client_recover(c[i]);
+			(void)!broker_client_recover(c[i], NULL);
 	assert_int_equal(status, 0); /* some were killed */
 	for (int i = 0; i < CLIENTS; i++)
-		assert_int_equal(broker_client_recover(c[i]), 0);
+		assert_int_equal(broker_client_recover(c[i], NULL), 0);
 	for (int i = 0; i < CLIENTS; i++) {
 		assert_true(bed_reaches(fd[i], slot[i]));
 		close(fd[i]);
@@ -222,10 +222,10 @@ static void whatever_happens_slots_are_whose_they_are(void **state)
 
 		if (step % 16 == 15) {
 			kill_broker();
-			assert_int_equal(broker_client_recover(keep), 0);
+			assert_int_equal(broker_client_recover(keep, NULL), 0);
 			for (int k = 0; k < AT_ONCE; k++)
 				if (p[k].c)
-					assert_int_equal(broker_client_recover(p[k].c), 0);
+					assert_int_equal(broker_client_recover(p[k].c, NULL), 0);
 			for (int k = 0; k < AT_ONCE; k++)
 				if (p[k].c)
 					assert_true(bed_reaches(p[k].fd, p[k].slot));
@@ -257,7 +257,7 @@ static void nobody_gets_the_slot_of_one_who_has_not_come_yet(void **state)
 
 	(void)state;
 	kill_broker();
-	assert_int_equal(broker_client_recover(c), 0);
+	assert_int_equal(broker_client_recover(c, NULL), 0);
 	/* Everything that can be had. */
 	for (size_t i = 0; i < ARRAY_SIZE(greedy); i++) {
 		greedy[i] = bed_client();
@@ -271,7 +271,7 @@ static void nobody_gets_the_slot_of_one_who_has_not_come_yet(void **state)
 		}
 	}
 	assert_in_range(n, 200, LEASE_SLOTS - 2);
-	assert_int_equal(broker_client_recover(slow), 0);
+	assert_int_equal(broker_client_recover(slow, NULL), 0);
 	assert_true(bed_reaches(fd, mine));
 	for (size_t i = 0; i < ARRAY_SIZE(greedy); i++)
 		broker_client_close(greedy[i]);
@@ -291,8 +291,8 @@ static void a_slot_is_not_kept_by_who_has_another_socket(void **state)
 	swap = dup(fd[0]);
 	kill_broker();
 	dup2(fd[1], fd[0]);
-	assert_int_equal(broker_client_recover(a), 0);
-	assert_int_equal(broker_client_recover(b), 0);
+	assert_int_equal(broker_client_recover(a, NULL), 0);
+	assert_int_equal(broker_client_recover(b, NULL), 0);
 	assert_true(bed_reaches(fd[1], slot[1]));
 	close(swap);
 	close(fd[0]);
@@ -347,7 +347,7 @@ static void channels_and_identifiers_go_on(void **state)
 	assert_int_equal(broker_client_call(c, &post, sizeof(post), &resp, sizeof(resp), NULL), 0);
 
 	kill_broker();
-	assert_int_equal(broker_client_recover(c), 0);
+	assert_int_equal(broker_client_recover(c, NULL), 0);
 	/* What lay in the pipe is there, and more comes by the same descriptor. It says how the id
 	 * was before it was bound, which is of no consequence. */
 	assert_int_equal(read(fd, &ev, sizeof(ev)), sizeof(ev));
@@ -402,10 +402,10 @@ static void identifiers_are_not_lost_for_coming_after_new_ones(void **state)
 		for (size_t i = 0; i < ARRAY_SIZE(later); i++)
 			later[i] = new_identifier(late);
 		kill_broker();
-		assert_int_equal(broker_client_recover(quick), 0);
+		assert_int_equal(broker_client_recover(quick, NULL), 0);
 		for (size_t i = 0; i < ARRAY_SIZE(later); i++)
 			assert_true(is_known(quick, new_identifier(quick)));
-		assert_int_equal(broker_client_recover(late), 0);
+		assert_int_equal(broker_client_recover(late, NULL), 0);
 		assert_true(is_known(quick, first));
 		for (size_t i = 0; i < ARRAY_SIZE(later); i++)
 			assert_true(is_known(late, later[i]));

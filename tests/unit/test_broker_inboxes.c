@@ -161,8 +161,8 @@ static void they_are_open_again_after_a_broker_that_was_told_to_end(void **state
 	assert_int_equal(kill(pid, SIGTERM), 0);
 	assert_true(eventually(2000, bed_ended(pid)));
 	assert_true(atomic_load(&b.inbox->closed));
-	assert_int_equal(broker_client_recover(a.client), 0);
-	assert_int_equal(broker_client_recover(b.client), 0);
+	assert_int_equal(broker_client_recover(a.client, NULL), 0);
+	assert_int_equal(broker_client_recover(b.client, NULL), 0);
 	assert_true(finds(&a, &b));
 	assert_false(atomic_load(&b.inbox->closed));
 	ends(&a);
@@ -180,8 +180,8 @@ static void they_stay_when_another_broker_comes(void **state)
 	(void)state;
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_true(eventually(2000, bed_ended(pid)));
-	assert_int_equal(broker_client_recover(a.client), 0);
-	assert_int_equal(broker_client_recover(b.client), 0);
+	assert_int_equal(broker_client_recover(a.client, NULL), 0);
+	assert_int_equal(broker_client_recover(b.client, NULL), 0);
 	assert_true(finds(&a, &b));
 	assert_true(finds(&b, &a));
 	news = atomic_load(&a.inbox->news);

@@ -134,7 +134,7 @@ static void be_user(uid_t uid, int from, int to)
 			answer = connect_many();
 			break;
 		case RECOVER:
-			answer = broker_client_recover(c);
+			answer = broker_client_recover(c, NULL);
 			break;
 		case QUIT:
 			_exit(0);
@@ -327,7 +327,7 @@ static void users_keep_their_slots_when_the_broker_is_killed(void **state)
 		/* Another of root's is waited for. */
 		assert_int_equal(tell(&mallory, RECOVER), -ECONNREFUSED);
 		assert_int_equal(bed_broker_pid(), 0);
-		assert_int_equal(broker_client_recover(root), 0);
+		assert_int_equal(broker_client_recover(root, NULL), 0);
 		assert_int_equal(tell(&mallory, RECOVER), 0);
 		assert_int_equal(tell(&alice, RECOVER), 0);
 		assert_true(tell(&alice, REACHES));
@@ -421,7 +421,7 @@ static void nobody_takes_a_slot_whose_holder_has_not_come_yet(void **state)
 	pid = bed_broker_pid();
 	kill(pid, SIGKILL);
 	assert_true(eventually(2000, bed_ended(pid)));
-	assert_int_equal(broker_client_recover(root), 0);
+	assert_int_equal(broker_client_recover(root, NULL), 0);
 	thief = fork();
 	if (thief == 0)
 		_exit(steal(alice.slot));

@@ -11,13 +11,19 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
+#include "base/errno_text.h"
 #include "base/log.h"
+#include "base/time.h"
 #include "nvmf/rdma/nudge.h"
 #include "nvmf/rdma/target.h"
 #include "nvmf/transport/address.h"
 
 #define EVENT_BATCH 32
+/* An event channel that has ended is looked at so seldom, and for so small a part of the time. */
+#define DEAF_NS	  NSEC_PER_SEC
+#define DEAF_REST 10
 
 static void queue_free(struct rdma_queue *q)
 {
@@ -378,15 +384,44 @@ static void on_event(struct rdma_target *rt, struct rdma_cm_event *ev)
 	}
 }
 
+/* A channel that has ended is readable for ever, and each look at it may take long, for then a
+ * broker is looked for: hosts are to have most of the time. */
+static void set_deaf(struct rdma_target *rt, bool deaf, int error, uint64_t took_ns)
+{
+	rt->hear_ns = rt->now_ns + took_ns + max_of(DEAF_NS, DEAF_REST * took_ns);
+	if (rt->deaf == deaf)
+		return;
+	rt->deaf = deaf;
+	if (deaf) {
+		(void)epoll_ctl(rt->epoll_fd, EPOLL_CTL_DEL, rt->events->fd, NULL);
+		log_err("nvmf",
+			"the connections' events come no more (%s): no RDMA host is heard until "
+			"there is a broker again; those that are connected are served. If what is "
+			"lost does not come back, start this anew",
+			errno_text(error));
+	} else if (rdma_watch(rt, rt->events->fd) == 0) {
+		log_warn("nvmf", "RDMA hosts are heard again");
+	}
+}
+
 bool rdma_take_events(struct rdma_target *rt)
 {
 	struct rdma_cm_event *ev;
-	bool any = false;
+	bool any = false, ended;
+	uint64_t begun;
+	int n = 0;
 
+	if (rt->deaf && (rt->shutting_down || rt->now_ns < rt->hear_ns))
+		return false;
+	begun = time_now_ns();
 	/* Not all at once: they may come as fast as they are handled. */
-	for (int i = 0; i < EVENT_BATCH && rdma_get_cm_event(rt->events, &ev) == 0; i++) {
+	while (n < EVENT_BATCH && rdma_get_cm_event(rt->events, &ev) == 0) {
 		on_event(rt, ev);
 		any = true;
+		n++;
 	}
+	ended = n < EVENT_BATCH && errno != EAGAIN && errno != EINTR;
+	if (ended || rt->deaf)
+		set_deaf(rt, ended, errno, time_now_ns() - begun);
 	return any;
 }

@@ -96,6 +96,8 @@ struct rdma_target {
 	uint32_t listener_count; /* with those that are closed */
 	uint64_t now_ns;	 /* of the present call of process */
 	uint32_t quiet_rounds;	 /* calls of process since the event channel was looked at */
+	bool deaf;		 /* no event comes any more, for all that is known */
+	uint64_t hear_ns;	 /* of that: when it is looked at again */
 	bool shutting_down;
 };
 
