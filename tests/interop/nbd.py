@@ -120,9 +120,9 @@ class Nbd:
 
     def slow(self, name, seconds):
         """A server that takes so long to open its export."""
-        at = self.file(name)
-        self.start("nbdkit", "-f", "-U", at, "--filter=delay", "memory", "8m", f"delay-open={seconds}")
-        self.check(lab.until(lambda: os.path.exists(at), 10), "nbdkit does not come up")
+        at, pid = self.file(name), self.file(name + ".pid")  # which it writes when it listens
+        self.start("nbdkit", "-f", "-P", pid, "-U", at, "--filter=delay", "memory", "8m", f"delay-open={seconds}")
+        self.check(lab.until(lambda: os.path.exists(pid), 10), "nbdkit does not come up")
         return f"nbd+unix:///?socket={at}"
 
     def config(self, *paths):
@@ -161,7 +161,7 @@ class Nbd:
         self.config(self.plain)
         serve.process.send_signal(signal.SIGHUP)
         self.check(lab.until(lambda: serve.says("No such file or directory; nothing has changed"), 10), serve.output())
-        self.check(lab.until(lambda: serve.says("read again, 2 changes\n"), 10) and
+        self.check(lab.until(lambda: serve.output().count("read again, 2 changes\n") == 2, 10) and
                    serve.output().count("read again") == 2, serve.output())
         # The end does not wait for one either.
         self.config(self.plain, self.slow("slow4", 8))
