@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """A disk image served by `weft serve` and used by weft's host commands, over one host or two.
 
-usage: disk.py BUILD (one | veth) [--transport rdma|tcp] [--rounds N] [--deaths N]
+usage: disk.py BUILD (one | veth) [--transport rdma|tcp|tcp+tls] [--rounds N] [--deaths N]
                [--seed N] [--threads N [--only-io]]
 
 Copies both ways compare equal, two namespaces and two hosts at once do not mix, a verified bench
@@ -39,6 +39,11 @@ class Disk:
         self.images = [self.image(f"disk{n}.img", size) for n, size in ((1, 24 << 20), (2, 8 << 20))]
         self.programs = []
         self.path = ""
+        self.key = ()  # of TLS, for host and target
+        if transport == "tcp+tls":
+            self.key = ("--tls-key", self.file("tls.key"))
+            with open(os.open(self.key[1], os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as f:
+                f.write(self.hosts[0].run(self.weft, "gen-tls-key").stdout)
 
     def image(self, name, size):
         path = os.path.join(self.tmp.name, name)
@@ -55,6 +60,8 @@ class Disk:
         return f"nvme+{self.transport}://{address}:4420/{NQN}?ns={ns}"
 
     def start(self, host, *argv):
+        if self.key:
+            argv = (*argv, self.key[0], self.key[1] if argv[0] == "serve" else "@" + self.key[1])
         p = lab.Program(host, [self.weft, *argv], f"{self.path}/{len(self.programs)}-{argv[0]}.log")
         self.programs.append(p)
         return p
@@ -518,7 +525,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
     p.add_argument("where", choices=("one", "veth"))
-    p.add_argument("--transport", choices=("rdma", "tcp"), default="rdma")
+    p.add_argument("--transport", choices=("rdma", "tcp", "tcp+tls"), default="rdma")
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--deaths", type=int, default=4, help="of one server after the other")
     p.add_argument("--seed", type=int, default=int(time.time()))

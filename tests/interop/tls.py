@@ -36,6 +36,37 @@ s.recv(1)
 """
 
 
+# Between a host and a target: so many bytes of the host's go on of its second connection, which is that of the first
+# I/O queue, and that ends then, in order or not.
+CUTTER = """
+import select, socket, struct, sys
+address, limits = sys.argv[1], [int(n) for n in sys.argv[2:]]
+server = socket.create_server((address, 4421))
+print("cuts", flush=True)
+for n, limit in enumerate(limits):
+    pairs, left = [], limit
+    while left > 0 or not pairs:
+        ready = select.select([server] * (len(pairs) < 2) + [s for p in pairs for s in p], [], [], 10)[0]
+        if not ready:
+            raise SystemExit("nobody comes")
+        for s in ready:
+            if s is server:
+                pairs.append((server.accept()[0], socket.create_connection((address, 4420), 5)))
+                continue
+            pair = next(p for p in pairs if s in p)
+            second = pairs.index(pair) == 1 and s is pair[0]
+            data = s.recv(min(65536, max(left, 1) if second else 65536))
+            left -= len(data) if second else 0
+            pair[1 - pair.index(s)].sendall(data)
+            left = left if data else 0
+    for s in [s for p in reversed(pairs) for s in p]:
+        if n % 2:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        s.close()
+print("has cut", flush=True)
+"""
+
+
 class Tls(auth.Auth):
     def __init__(self, args):
         args.transport = "tcp"
@@ -208,6 +239,59 @@ def concatenated(a):
         raise AssertionError(f"of the NULL group: {r.stdout}{r.stderr[-500:]}")
 
 
+def ticks(pid):
+    """Processor time of each of a process's threads, the first one's in front."""
+    def of(task):
+        with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii") as f:
+            return sum(map(int, f.read().rpartition(")")[2].split()[11:13]))
+    return [of(task) for task in sorted(map(int, os.listdir(f"/proc/{pid}/task")))]
+
+
+def by_threads(a):
+    """I/O queues are dealt out to the threads of the service whether the key is configured or of an authentication;
+    who breaks off at any byte of a handshake, of Connect or behind it leaves the others as they are."""
+    server = a.up("mem:32m", "--nqn", NQN, *a.listen(optional=True), "--tls-key", f"{HOST}={a.tls}",
+                  "--dhchap-secret", f"{OTHER}={a.wrong}", "--threads", "2")
+    key = ("-q", HOST, "--tls-key", "@" + a.tls)
+    load = ("--rw", "randrw", "--iodepth", "8", "--verify", "--yes")
+    for uri, who in ((a.uri(), key), (a.plain_uri(), ("-q", OTHER, "-S", "@" + a.wrong, "--concat"))):
+        for bs in ("4k", "68k"):
+            before = ticks(server.pid)
+            r = a.hosts[-1].run(a.weft, "bench", uri, *load, "--bs", bs, "--numjobs", "2", "--size", "8m", "--runtime", "2", *who)
+            if r.returncode:
+                raise AssertionError(f"{uri}: {r.stdout}{r.stderr}")
+            used = [now - then for now, then in zip(ticks(server.pid), before)]
+            if len(used) != 2 or min(used) * 8 < max(used):
+                raise AssertionError(f"the threads worked for {used} ticks")
+    before = server.output().count("connected: ")
+    bench = a.start(a.hosts[-1], "bench", a.uri(), *load, "--bs", "16k", "--numjobs", "2", "--size", "8m", "--runtime", "60", *key)
+    if not lab.until(lambda: server.output().count("connected: ") > before, 10):
+        raise AssertionError(f"weft bench does not begin: {bench.output()[-300:]}")
+    limits = [*range(1, 900, 60), *range(900, 2600, 100), 30000]
+    cutter = a.program(a.hosts[0], [sys.executable, "-c", CUTTER, a.hosts[0].address, *map(str, limits)], "cutter.log")
+    if not lab.until(lambda: cutter.says("cuts"), 10):
+        raise AssertionError(f"nobody cuts: {cutter.output()[-300:]}")
+    for limit in limits:
+        r = a.hosts[-1].run(a.weft, "bench", a.uri(port=4421), "--runtime", "5", "--ctrl-loss-tmo", "0", *key)
+        if r.returncode != 1 or "lost" not in r.stderr:
+            raise AssertionError(f"cut after {limit} bytes: {r.returncode}, {r.stdout}{r.stderr}")
+    if cutter.wait(20) != 0 or not cutter.says("has cut"):
+        raise AssertionError(f"the cutter: {cutter.output()[-300:]}")
+    os.kill(bench.pid, signal.SIGINT)
+    if bench.wait(20) != 128 + signal.SIGINT or bench.says("verif.*fail"):
+        raise AssertionError(f"the other host: {bench.status()}, {bench.output()[-300:]}")
+    if not lab.until(lambda: open_sockets(server.pid) == 0, 10):
+        raise AssertionError(f"{open_sockets(server.pid)} connections are left")
+    return f"{len(limits)} cut"
+
+
+def open_sockets(pid):
+    """Connections that a process has: what it listens on aside."""
+    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as f:
+        inodes = {line.split()[9] for line in f.readlines()[1:] if line.split()[3] != "0A"}
+    return sum(os.readlink(f"/proc/{pid}/fd/{fd}")[8:-1] in inodes for fd in os.listdir(f"/proc/{pid}/fd"))
+
+
 def configured(a):
     """A port's TLS and keys of a file change in place at SIGHUP; connections that stay are not touched."""
     def save(tls, treq=None):
@@ -339,7 +423,7 @@ def main():
     args = p.parse_args()
     lab.enter()
     a = Tls(args)
-    for case in (required, offered, strangers, with_dhchap, concatenated, configured, unreadable, wrong_use):
+    for case in (required, offered, strangers, with_dhchap, concatenated, by_threads, configured, unreadable, wrong_use):
         if args.only in case.__name__:
             a.report.prove_and_end(case.__name__.replace("_", " "), a, lambda case=case: case(a))
     a.report.everything_ends(a.hosts)

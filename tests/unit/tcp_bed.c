@@ -70,8 +70,29 @@ int tcp_bed_set_up_2(void **state)
 					   sizeof(why));
 }
 
-/* What is between the groups, until nothing is. */
-static void run_groups(void)
+static struct auth_key tls_key = {.hash = NVMF_AUTH_SHA256, .len = 32, .key = "k"};
+
+static bool find_tls_key(void *ctx, const char *hostnqn, struct auth_key *ret)
+{
+	(void)ctx;
+	*ret = tls_key;
+	return strcmp(hostnqn, HOSTNQN) == 0;
+}
+
+int tcp_bed_set_up_tls(void **state)
+{
+	const struct auth_psk_way way = {.version = 1};
+
+	if (tcp_bed_set_up_2(state) != 0)
+		return -1;
+	bed.target.env.tls_key = find_tls_key;
+	target_port_secure(&bed.target, &bed.port, TARGET_TLS_REQUIRED);
+	assert_true(auth_psk_derive(&tls_key, way, HOSTNQN, NQN, &bed.psk));
+	bed.hosts = tcp_tls_context_create(false);
+	return bed.hosts ? 0 : -1;
+}
+
+void run_groups(void)
 {
 	for (bool any = bed.t2; any;) {
 		any = target_group_process(&bed.target.group, bed.now_ns);
@@ -117,6 +138,7 @@ int tcp_bed_tear_down(void **state)
 	assert_int_equal(bed.shares.pool.used, 0);
 	assert_int_equal(bed.shares.queue_count, 0);
 	shares_fini(&bed.shares);
+	tcp_tls_context_destroy(bed.hosts);
 	target_fini(&bed.target);
 	store_destroy(bed.slow.below);
 	return 0;
@@ -135,6 +157,10 @@ struct peer *peer_open(void)
 	tcp_tx_init(&p->tx);
 	p->q = tcp_queue_create(bed.tt, &bed.port, -1, key, "10.0.0.1", "10.0.0.2");
 	assert_non_null(p->q);
+	if (bed.hosts) {
+		p->tls = tcp_tls_of_host(bed.hosts, &bed.psk);
+		assert_non_null(p->tls);
+	}
 	return p;
 }
 
@@ -144,6 +170,7 @@ void peer_close(struct peer *p)
 		tcp_queue_kill(p->q);
 	run_all();
 	run_all();
+	tcp_tls_destroy(p->tls);
 	free(p);
 }
 
@@ -177,17 +204,41 @@ static void on_event(struct peer *p, enum tcp_rx_event e)
 	}
 }
 
+static void eat(struct peer *p, const uint8_t *at, size_t len)
+{
+	const uint8_t *end = at + len;
+	enum tcp_rx_event e;
+
+	while ((e = tcp_rx_eat(&p->rx, &at, end)) != TCP_RX_MORE)
+		on_event(p, e);
+}
+
+static void take_records(struct peer *p)
+{
+	static uint8_t copy[128 << 10], said[TCP_TLS_RECORD];
+	const void *out;
+	size_t len, got;
+
+	while (p->q && p->q->tls && (len = tcp_queue_output(p->q, &out))) {
+		assert_true(len <= sizeof(copy));
+		memcpy(copy, out, len);
+		tcp_tls_sent(p->q->tls, len);
+		tcp_tls_feed(p->tls, copy, len);
+		while (tcp_tls_take(p->tls, &p->rx, said, sizeof(said), &got) > 0)
+			eat(p, said, got);
+	}
+}
+
 void peer_take(struct peer *p)
 {
 	struct iovec iov;
 
+	if (p->tls) {
+		take_records(p);
+		return;
+	}
 	while (p->q && tcp_tx_iov(&p->q->tx, &iov, 1)) {
-		const uint8_t *at = iov.iov_base;
-		enum tcp_rx_event e;
-
-		while ((e = tcp_rx_eat(&p->rx, &at, (uint8_t *)iov.iov_base + iov.iov_len)) !=
-		       TCP_RX_MORE)
-			on_event(p, e);
+		eat(p, iov.iov_base, iov.iov_len);
 		tcp_tx_sent(&p->q->tx, iov.iov_len);
 	}
 }
@@ -204,12 +255,75 @@ void peer_turn(struct peer *p)
 	peer_take(p);
 }
 
+bool peer_wire(struct peer *p, const void *bytes, size_t len)
+{
+	bed.tt->now_ns = bed.now_ns;
+	return p->tls ? tcp_queue_wire(p->q, bytes, len) : tcp_queue_input(p->q, bytes, len);
+}
+
+/* Until both sides know the other has the key. */
+static void shake_hands(struct peer *p)
+{
+	uint8_t copy[4096];
+	const void *out;
+	size_t len;
+
+	while ((len = tcp_tls_out(p->tls, &out))) {
+		assert_true(len <= sizeof(copy));
+		memcpy(copy, out, len);
+		tcp_tls_sent(p->tls, len);
+		assert_true(peer_wire(p, copy, len));
+		take_records(p);
+	}
+	assert_int_equal(tcp_tls_state(p->tls), TCP_TLS_UP);
+	assert_true(p->q->tq.secure);
+}
+
+size_t peer_seal(struct peer *p, const void *bytes, size_t len, uint8_t *ret, size_t room)
+{
+	const uint8_t *from = bytes, *end = from + len;
+	size_t made = 0, n;
+	const void *out;
+
+	if (tcp_tls_state(p->tls) == TCP_TLS_SHAKING)
+		shake_hands(p);
+	for (; from < end; from += n) {
+		struct tcp_out o;
+		struct tcp_tx tx;
+
+		n = min_of((size_t)(end - from), p->record ? p->record : (size_t)TCP_TLS_RECORD);
+		tcp_tx_init(&tx);
+		tcp_out_init(&o, NULL);
+		o.data = from;
+		o.data_len = (uint32_t)n;
+		tcp_tx_push(&tx, &o);
+		tcp_tls_put(p->tls, &tx);
+		assert_int_equal(tx.bytes, 0);
+		len = tcp_tls_out(p->tls, &out);
+		assert_true(made + len <= room);
+		memcpy(ret + made, out, len);
+		tcp_tls_sent(p->tls, len);
+		made += len;
+	}
+	return made;
+}
+
 void peer_bytes(struct peer *p, const void *bytes, size_t len)
 {
+	static uint8_t records[4 << 20];
+
 	if (!p->q)
 		return;
-	bed.tt->now_ns = bed.now_ns;
-	if (!tcp_queue_input(p->q, bytes, len)) {
+	if (p->keep) {
+		memcpy(p->keep + p->kept, bytes, len);
+		p->kept += len;
+		return;
+	}
+	if (p->tls) {
+		len = peer_seal(p, bytes, len, records, sizeof(records));
+		bytes = records;
+	}
+	if (!peer_wire(p, bytes, len)) {
 		assert_non_null(bed.t2);
 		tcp_hand(p->q);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The target on NVMe/TCP without sockets, and hosts that send what bytes they like: what one side
- * has to send is handed to the other by function call.
+ * has to send is handed to the other by function call. By TLS if that is wanted.
  */
 #ifndef WEFT_TESTS_TCP_BED_H
 #define WEFT_TESTS_TCP_BED_H
@@ -42,11 +42,16 @@ extern struct tcp_bed {
 	struct transport_target *t2;
 	struct target_port port;
 	uint8_t host; /* that hosts come from, from now on */
+	/* Of peers that come by TLS, all of them; NULL: they are plain. */
+	struct tcp_tls_context *hosts;
+	struct auth_psk psk; /* theirs */
 } bed;
 
 int tcp_bed_set_up(void **state);
 /* With a second group, to which every other I/O queue goes, the first one to begin with. */
 int tcp_bed_set_up_2(void **state);
+/* The same, and peers come by TLS. */
+int tcp_bed_set_up_tls(void **state);
 int tcp_bed_tear_down(void **state);
 void slow_release(void);
 
@@ -62,6 +67,10 @@ struct peer {
 	struct tcp_queue *q; /* the target's; NULL: it has ended */
 	struct tcp_rx rx;
 	struct tcp_tx tx;
+	struct tcp_tls *tls; /* or NULL */
+	size_t record;	     /* so much is said in one; 0: as much as goes */
+	uint8_t *keep;	     /* what it has to send is not sent, but put here; NULL: it is sent */
+	size_t kept;
 	struct pdu pdus[256]; /* that came; the first `taken` were looked at */
 	unsigned came, taken;
 	uint8_t memory[4 << 20];
@@ -71,6 +80,12 @@ struct peer {
 /* A connection on which nothing was said. */
 struct peer *peer_open(void);
 void peer_close(struct peer *p);
+/* What was said, in records of p->record bytes; how long they are. */
+size_t peer_seal(struct peer *p, const void *bytes, size_t len, uint8_t *ret, size_t room);
+/* Bytes as they come by the connection; false: it is to be handed on, by tcp_hand(). */
+bool peer_wire(struct peer *p, const void *bytes, size_t len);
+/* What goes between the groups, until nothing does. */
+void run_groups(void);
 /* Bytes to the target, and what it has to say to that. */
 void peer_bytes(struct peer *p, const void *bytes, size_t len);
 /* What is built with p->tx, and pushed there. */

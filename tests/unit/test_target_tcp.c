@@ -715,9 +715,10 @@ static void a_port_knows_who_came_by_it(void **state)
 }
 
 #define BED_TEST(f) cmocka_unit_test_setup_teardown(f, tcp_bed_set_up, tcp_bed_tear_down)
-#define BED_TEST_2(f)                                                           \
-	{                                                                       \
-#f ", two groups", f, tcp_bed_set_up_2, tcp_bed_tear_down, NULL \
+#define BED_TEST_2(f)                                                         \
+	{#f ", two groups", f, tcp_bed_set_up_2, tcp_bed_tear_down, NULL},    \
+	{                                                                     \
+#f ", by TLS", f, tcp_bed_set_up_tls, tcp_bed_tear_down, NULL \
 	}
 
 int main(void)

@@ -83,7 +83,6 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	q->entries = q->sqhd = 0;
 	q->connecting = q->no_sq_flow = q->authenticated = false;
 	q->auth = NULL;
-	q->psk = NULL;
 	q->proved = false;
 	q->auth_tries = 0;
 	q->late_qid = q->qid == TARGET_QID_UNKNOWN;

@@ -158,7 +158,8 @@ void tcp_connected(struct tcp_listener *l, int fd)
  */
 
 /* What its group had for it, a command, a page and a place among its host's, is given back here,
- * and taken where it arrives; what waits to be sent goes along. */
+ * and taken where it arrives; what waits to be sent goes along, and so does its TLS, once hands are
+ * shaken: of that nothing is anybody else's but the context, which stays until all are gone. */
 void tcp_hand(struct tcp_queue *q)
 {
 	struct tcp_target *from = q->tt;

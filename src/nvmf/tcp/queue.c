@@ -50,17 +50,38 @@ static void on_term(struct tcp_queue *q)
 		       nvme_tcp_fes_name(t.fes), t.fei);
 }
 
+/* What came behind those headers lies where other connections' bytes come next: said already, and,
+ * by TLS, in records of which nothing is. */
+static bool carry(struct tcp_queue *q, const uint8_t *rest, size_t len)
+{
+	const void *sealed = NULL;
+	size_t sealed_len = q->tls ? tcp_tls_unfeed(q->tls, &sealed) : 0;
+
+	q->carried = malloc(len + sealed_len + 1);
+	if (!q->carried) {
+		if (q->tls)
+			tcp_tls_feed(q->tls, sealed, sealed_len);
+		return false;
+	}
+	memcpy(q->carried, rest, len);
+	q->carried_len = len;
+	if (sealed_len)
+		memcpy(q->carried + len, sealed, sealed_len);
+	q->sealed_len = sealed_len;
+	return true;
+}
+
 /*
  * A connection goes to the group that its Connect is for, when the headers of that are there: no
- * command is begun, and what came behind them goes along. One that has TLS stays, and so does one
- * that has not taken the response to a command before: there is no place for Connect.
+ * command is begun, and what came behind them goes along. One that has not taken the response to a
+ * command before stays: there is no place for Connect.
  */
 static bool is_anothers(struct tcp_queue *q, const uint8_t *rest, size_t len)
 {
 	const struct tcp_target *tt = q->tt;
 	const struct target_group *g;
 
-	if (q->cmds || q->tls || q->rx.ch.type != NVME_TCP_CMD || list_empty(&q->free) ||
+	if (q->cmds || q->rx.ch.type != NVME_TCP_CMD || list_empty(&q->free) ||
 	    list_empty(&tt->others) || tt->shutting_down)
 		return false;
 	g = target_group_for(&q->tq, q->rx.head + NVME_TCP_CH_LEN, NVME_SQE_LEN);
@@ -68,12 +89,7 @@ static bool is_anothers(struct tcp_queue *q, const uint8_t *rest, size_t len)
 	list_for_each(o, &tt->others, struct tcp_target, link)
 		if (o->group == g)
 			q->to = o;
-	q->carried = q->to ? malloc(len + 1) : NULL;
-	if (!q->carried)
-		return false;
-	memcpy(q->carried, rest, len);
-	q->carried_len = len;
-	return true;
+	return q->to && carry(q, rest, len);
 }
 
 static void on_header(struct tcp_queue *q)
@@ -134,16 +150,13 @@ bool tcp_queue_input(struct tcp_queue *q, const uint8_t *p, size_t len)
 	return true;
 }
 
-void tcp_queue_go_on(struct tcp_queue *q)
+void tcp_queue_resume(struct tcp_queue *q, const uint8_t *p, size_t len)
 {
-	uint8_t *carried = q->carried;
 	bool mine;
 
-	q->carried = NULL;
 	on_header(q);
-	mine = tcp_queue_input(q, carried, q->carried_len);
+	mine = tcp_queue_input(q, p, len);
 	(void)mine; /* it goes once */
-	free(carried);
 }
 
 /* --- coming and going ------------------------------------------------------------------------- */

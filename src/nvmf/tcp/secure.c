@@ -5,6 +5,7 @@
  * and the place of one that is young (share.h), whatever it spends them on.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/log.h"
 #include "nvmf/tcp/target.h"
@@ -56,14 +57,14 @@ static void ended(struct tcp_queue *q)
 		refuse(q, why);
 }
 
-static void take_records(struct tcp_queue *q, const uint8_t *p, size_t len)
+static bool take_records(struct tcp_queue *q, const uint8_t *p, size_t len)
 {
 	const void *out;
 	size_t got;
-	bool mine;
+	bool mine = true;
 
 	tcp_tls_feed(q->tls, p, len);
-	while (q->state != TCP_QUEUE_DYING) {
+	while (mine && q->state != TCP_QUEUE_DYING) {
 		ssize_t n = tcp_tls_take(q->tls, &q->rx, q->tt->plain, sizeof(q->tt->plain), &got);
 
 		if (tcp_tls_state(q->tls) == TCP_TLS_UP && !q->tq.secure &&
@@ -76,10 +77,13 @@ static void take_records(struct tcp_queue *q, const uint8_t *p, size_t len)
 		if (n <= 0)
 			break;
 		mine = tcp_queue_input(q, q->tt->plain, got);
-		(void)mine; /* it stays: there may be records behind these */
 	}
+	/* Nobody looks at the rest, and it does not stay where it is. */
+	if (q->state == TCP_QUEUE_DYING)
+		(void)tcp_tls_unfeed(q->tls, &out);
 	if (tcp_tls_out(q->tls, &out))
 		tcp_queue_wants_flush(q);
+	return mine;
 }
 
 bool tcp_queue_wire(struct tcp_queue *q, const uint8_t *p, size_t len)
@@ -88,8 +92,22 @@ bool tcp_queue_wire(struct tcp_queue *q, const uint8_t *p, size_t len)
 		decide(q, *p);
 	if (!q->tls)
 		return tcp_queue_input(q, p, len);
-	take_records(q, p, len);
-	return true;
+	return take_records(q, p, len);
+}
+
+void tcp_queue_go_on(struct tcp_queue *q)
+{
+	uint8_t *carried = q->carried;
+	bool mine;
+
+	q->carried = NULL;
+	tcp_queue_resume(q, carried, q->carried_len);
+	/* OpenSSL may have bytes of its own, too: it is asked even where nothing came. */
+	if (q->tls) {
+		mine = take_records(q, carried + q->carried_len, q->sealed_len);
+		(void)mine; /* it goes once */
+	}
+	free(carried);
 }
 
 void tcp_queue_cut(struct tcp_queue *q)

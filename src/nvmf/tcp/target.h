@@ -149,10 +149,11 @@ struct tcp_queue {
 	bool torn_down, closed;
 	bool full; /* the socket takes no more at present */
 	uint64_t linger_ns;
-	/* Where it is handed to, and what had come behind Connect's headers. */
+	/* Where it is handed to, and what had come behind Connect's headers; then, by TLS,
+	 * records. */
 	struct tcp_target *to;
 	uint8_t *carried;
-	size_t carried_len;
+	size_t carried_len, sealed_len;
 };
 
 extern const struct target_transport_ops tcp_target_ops;
@@ -199,6 +200,8 @@ void tcp_queue_wants_flush(struct tcp_queue *q);
 
 /* What came by the connection, in order: plain, or records. As tcp_queue_input(). */
 bool tcp_queue_wire(struct tcp_queue *q, const uint8_t *p, size_t len) must_use;
+/* It was another group's, and has arrived: all that came before that. */
+void tcp_queue_go_on(struct tcp_queue *q);
 /* Nothing more will: the other side has ended it, or somebody on the way. */
 void tcp_queue_cut(struct tcp_queue *q);
 /* Of one that has TLS: what is to be sent, until tcp_tls_sent() is told. */
@@ -208,8 +211,8 @@ size_t tcp_queue_output(struct tcp_queue *q, const void **ret);
 
 /* PDUs, in order. False: it is another group's (q->to), and is to be handed on. */
 bool tcp_queue_input(struct tcp_queue *q, const uint8_t *p, size_t len) must_use;
-/* It was: what came before that. */
-void tcp_queue_go_on(struct tcp_queue *q);
+/* It was: the command whose headers are there, and what was said behind them. */
+void tcp_queue_resume(struct tcp_queue *q, const uint8_t *p, size_t len);
 /* Of a new queue what is its group's; false: there are no resources for it. */
 bool tcp_queue_join(struct tcp_queue *q, const uint8_t key[16]) must_use;
 void tcp_queue_part(struct tcp_queue *q);

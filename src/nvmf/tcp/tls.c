@@ -389,6 +389,15 @@ void tcp_tls_feed(struct tcp_tls *t, const void *p, size_t len)
 	t->in_len = len;
 }
 
+size_t tcp_tls_unfeed(struct tcp_tls *t, const void **ret)
+{
+	size_t len = t->in_len;
+
+	*ret = t->in;
+	t->in_len = 0;
+	return len;
+}
+
 ssize_t tcp_tls_take(struct tcp_tls *t, struct tcp_rx *rx, uint8_t *buffer, size_t room,
 		     size_t *ret_len)
 {

@@ -56,6 +56,8 @@ const char *tcp_tls_identity(const struct tcp_tls *t);
 
 /* What came: it stays there until tcp_tls_take() has returned 0 or less. */
 void tcp_tls_feed(struct tcp_tls *t, const void *p, size_t len);
+/* What of it is not taken yet is the caller's again, to be fed later. */
+size_t tcp_tls_unfeed(struct tcp_tls *t, const void **ret);
 /*
  * How many bytes were said, of which *ret_len are in the buffer for the owner to eat, and the rest
  * is placed. 0: nothing more at present. -1: it is closed, or broken.
