@@ -23,6 +23,7 @@ import time
 import verbs_cases  # noqa: F401 (they fill CASES, in this order)
 import wire_cases  # noqa: F401
 import nvme_cases  # noqa: F401
+import change_cases  # noqa: F401
 import auth_cases  # noqa: F401
 import tls_cases  # noqa: F401
 import attach_cases  # noqa: F401
