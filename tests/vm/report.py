@@ -5,13 +5,16 @@ import datetime
 HEAD = """# weft and the Linux kernel on one wire
 
 Written by `make interop` on {date} at commit {commit}; the cases took {minutes:.0f} minutes. The peer is Debian's kernel
-in QEMU without KVM: {kernels}, each with its rxe or siw, its CM, nvme-rdma and nvmet-rdma. *weft active* means that
-weft connects (for NVMe: is the host), *weft passive* that the kernel does. Every case's packets are captured on the
-bridge; a case passes only if each RoCE packet has a right ICRC and decodes and encodes to the same bytes, every
-exchange of the connection manager runs to its end, tshark finds none malformed, and the guest's kernel log has no
-complaint. A guest that dies fails its case with its kernel's last words; the rest goes on in new ones. Times are those
-of an emulated guest: good for nothing but an impression. [rxe.md](rxe.md) and [siw.md](siw.md) have the points in which
-the kernel does otherwise than weft.
+in QEMU without KVM: {kernels}, each with its rxe or siw, its CM, and its hosts and
+targets of NVMe: nvme-rdma and nvmet-rdma, nvme-tcp and nvmet-tcp, the newer one's with DH-HMAC-CHAP and, by tlshd, TLS.
+Cases whose name begins with *NVMe/TCP* or *weft attach* go by TCP, with no RNIC on either side; all others go by RDMA.
+*weft active* means that weft connects (for NVMe: is the host), *weft passive* that the kernel does; with `weft attach` it
+is the guest's block layer that works, on a host of weft's there. Every case's packets are captured on the bridge. A case
+passes only if tshark finds none malformed and the guest's kernel log has no complaint; by RDMA each RoCE packet has a
+right ICRC and decodes and encodes to the same bytes, and every exchange of the connection manager runs to its end; by
+TCP none is a terminate request. A guest that dies fails its case with its kernel's last words; the rest goes on in new
+ones. Times are those of an emulated guest: good for nothing but an impression. [rxe.md](rxe.md) and [siw.md](siw.md)
+have the points in which the kernel does otherwise than weft.
 
 {passed} passed, {failed} failed, {skipped} skipped, and {kernel} ended three times by a fault of the kernel's that the packets
 show: a sender that repeats a PSN has to repeat the packet, and rxe, after a NAK in the middle of a WRITE, now and then
