@@ -316,11 +316,13 @@ static int accept_wait(struct entry *e, struct sockaddr *addr, socklen_t *len, i
 
 int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	struct entry *e = entry_begin(fd);
+	struct entry *e;
 	struct stream *s;
 	struct guard guard;
 	int rc;
 
+	pthread_testcancel();
+	e = entry_begin(fd);
 	if (e)
 		entry_claim(e);
 	s = e ? entry_stream(e) : NULL;
@@ -447,6 +449,7 @@ int connect(int fd, const struct sockaddr *addr, socklen_t len)
 
 	if (!table_ours())
 		return real()->connect(fd, addr, len);
+	pthread_testcancel();
 	e = entry_begin(fd);
 	if (!e) {
 		inside_end();

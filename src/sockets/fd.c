@@ -20,6 +20,7 @@ int close(int fd)
 {
 	const bool ours = own_caller(__builtin_return_address(0));
 
+	pthread_testcancel();
 	if (!own_close(fd, ours)) {
 		errno = EBADF;
 		return ours ? 0 : -1;

@@ -73,7 +73,7 @@ static ssize_t receive(struct held h, const struct iovec *iov, size_t count, int
 
 ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 
 	if (!h.stream)
 		return real()->recv(fd, buf, len, flags);
@@ -83,7 +83,7 @@ ssize_t recv(int fd, void *buf, size_t len, int flags)
 ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, struct sockaddr *restrict src,
 		 socklen_t *restrict srclen)
 {
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 
 	if (!h.stream)
 		return real()->recvfrom(fd, buf, len, flags, src, srclen);
@@ -144,7 +144,7 @@ static bool told_of_zerocopy(struct stream *s, struct msghdr *msg)
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	const bool ours = own_caller(__builtin_return_address(0));
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 	int rc;
 
 	if (!h.stream) {
@@ -168,7 +168,7 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 /* A message after another until there are so many, as far as they can be had. */
 int recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags, struct timespec *timeout)
 {
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 	uint64_t end = UINT64_MAX;
 	unsigned int done = 0;
 	ssize_t rc = 0;
@@ -204,7 +204,7 @@ int recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags, struct tim
 
 ssize_t read(int fd, void *buf, size_t count)
 {
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 
 	if (!h.stream)
 		return real()->read(fd, buf, count);
@@ -224,7 +224,7 @@ static ssize_t read_vector(struct held h, const struct iovec *iov, int count, in
 
 ssize_t readv(int fd, const struct iovec *iov, int count)
 {
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 
 	if (!h.stream)
 		return real()->readv(fd, iov, count);
@@ -234,7 +234,7 @@ ssize_t readv(int fd, const struct iovec *iov, int count)
 /* At no offset, which a socket has not, it is readv() with flags. */
 ssize_t preadv64v2(int fd, const struct iovec *iov, int count, off64_t offset, int flags)
 {
-	struct held h = offset == -1 && !(flags & ~RWF_READ) ? hold(fd) : (struct held){0};
+	struct held h = offset == -1 && !(flags & ~RWF_READ) ? hold_or_end(fd) : (struct held){0};
 
 	if (!h.stream)
 		return real()->preadv64v2(fd, iov, count, offset, flags);
@@ -270,7 +270,7 @@ static ssize_t transmit(struct held h, const struct iovec *iov, size_t count, in
 
 ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 
 	if (!h.stream)
 		return real()->send(fd, buf, len, flags);
@@ -280,7 +280,7 @@ ssize_t send(int fd, const void *buf, size_t len, int flags)
 ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *dst,
 	       socklen_t dstlen)
 {
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 
 	if (!h.stream)
 		return real()->sendto(fd, buf, len, flags, dst, dstlen);
@@ -331,7 +331,7 @@ static int checked_control(const struct msghdr *msg)
 
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 
 	int rc;
 
@@ -350,7 +350,7 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 
 int sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags)
 {
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 	unsigned int done = 0;
 	ssize_t rc = 0;
 
@@ -375,7 +375,7 @@ int sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags)
 
 ssize_t write(int fd, const void *buf, size_t count)
 {
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 
 	if (!h.stream)
 		return real()->write(fd, buf, count);
@@ -393,7 +393,7 @@ static ssize_t write_vector(struct held h, const struct iovec *iov, int count, i
 
 ssize_t writev(int fd, const struct iovec *iov, int count)
 {
-	struct held h = hold(fd);
+	struct held h = hold_or_end(fd);
 
 	if (!h.stream)
 		return real()->writev(fd, iov, count);
@@ -402,7 +402,7 @@ ssize_t writev(int fd, const struct iovec *iov, int count)
 
 ssize_t pwritev64v2(int fd, const struct iovec *iov, int count, off64_t offset, int flags)
 {
-	struct held h = offset == -1 && !(flags & ~RWF_WRITE) ? hold(fd) : (struct held){0};
+	struct held h = offset == -1 && !(flags & ~RWF_WRITE) ? hold_or_end(fd) : (struct held){0};
 
 	if (!h.stream)
 		return real()->pwritev64v2(fd, iov, count, offset, flags);

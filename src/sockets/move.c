@@ -155,7 +155,7 @@ ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t 
 {
 	const bool sound = !in_offset && !out_offset && count &&
 			   !(flags & ~(SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE));
-	struct held from = sound ? hold(in) : (struct held){0};
+	struct held from = sound ? hold_or_end(in) : (struct held){0};
 	struct held to = sound && !from.stream ? hold(out) : (struct held){0};
 	struct entry *e = from.entry ? from.entry : to.entry;
 	struct guard guard;

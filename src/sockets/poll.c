@@ -130,7 +130,7 @@ static int poll_tracked(struct pollfd *fds, nfds_t n, const struct poll_how *how
 
 	if (!is_sound(fds, n))
 		return NOT_OURS;
-
+	pthread_testcancel();
 	do {
 		struct guard guard;
 		struct set set;

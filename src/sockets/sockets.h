@@ -26,6 +26,7 @@
 #ifndef WEFT_SOCKETS_SOCKETS_H
 #define WEFT_SOCKETS_SOCKETS_H
 
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/types.h>
 
@@ -140,6 +141,14 @@ static inline struct held hold(int fd)
 	entry_end(h.entry);
 	errno = h.err;
 	return (struct held){0};
+}
+
+/* For points of cancellation (pthreads(7)): who is to end does so before anything is done, and not
+ * only if the call sleeps. */
+static inline struct held hold_or_end(int fd)
+{
+	pthread_testcancel();
+	return hold(fd);
 }
 
 /* A guard's: the thread has left its call. */

@@ -256,6 +256,72 @@ static void cancel_in_wait(void)
 	meet();
 }
 
+/* It ends who enters one, too, and nothing is done: not even where the call would not sleep. */
+static int to_end; /* the call's number */
+
+static void *enters(void *arg)
+{
+	int fd = *(int *)arg, before;
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	char no[] = "no";
+	struct iovec v = {no, 2};
+	struct msghdr msg = {.msg_iov = &v, .msg_iovlen = 1};
+	fd_set wr;
+	char c;
+
+	FD_ZERO(&wr);
+	FD_SET(fd, &wr);
+	need(!pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before));
+	need(!pthread_cancel(pthread_self()));
+	need(!pthread_setcancelstate(before, NULL));
+	/* These are none. */
+	need(!getpeername(fd, (struct sockaddr *)&(struct sockaddr_storage){0},
+			  &(socklen_t){sizeof(struct sockaddr_storage)}));
+	need(!getsockopt(fd, SOL_SOCKET, SO_ERROR, &(int){0}, &(socklen_t){sizeof(int)}));
+	need(!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)));
+	switch (to_end) {
+	case 0:
+		return (void *)(intptr_t)write(fd, "no", 2);
+	case 1:
+		return (void *)(intptr_t)send(fd, "no", 2, MSG_DONTWAIT);
+	case 2:
+		return (void *)(intptr_t)sendmsg(fd, &msg, 0);
+	case 3:
+		return (void *)(intptr_t)writev(fd, &v, 1);
+	case 4:
+		return (void *)(intptr_t)read(fd, &c, 1);
+	case 5:
+		return (void *)(intptr_t)recv(fd, &c, 1, MSG_DONTWAIT);
+	case 6:
+		return (void *)(intptr_t)poll(&p, 1, 0);
+	case 7:
+		return (void *)(intptr_t)select(fd + 1, NULL, &wr, NULL, NULL);
+	case 8:
+		return (void *)(intptr_t)close(fd);
+	case 9:
+		return (void *)(intptr_t)accept(fd, NULL, NULL);
+	default:
+		return (void *)(intptr_t)connect(fd, NULL, 0);
+	}
+}
+
+static void cancel_at_once(void)
+{
+	int fd = joined();
+
+	if (server) {
+		for (to_end = 0; to_end <= 10; to_end++) {
+			pthread_t t = thread(enters, &fd);
+
+			say("%d: %d", to_end, ended(t) == PTHREAD_CANCELED);
+		}
+		T(send(fd, "end", 3, 0));
+	} else {
+		R(fd, 3, MSG_WAITALL);
+	}
+	meet();
+}
+
 /* Threads with as little stack as there may be. */
 static void *little_stack(void *arg)
 {
@@ -379,11 +445,9 @@ static void thread_set_changes(void)
 }
 
 const struct test_case threads_cases[] = {
-	CASE(thread_each_way),	     CASE(thread_two_wait),
-	CASE(thread_shut_in_send),   CASE(thread_shut_in_poll),
-	CASE(thread_closed_in_recv), CASE(cancel_in_recv),
-	CASE(cancel_in_send),	     CASE(cancel_in_accept),
-	CASE(cancel_in_wait),	     CASE(thread_little_stack),
-	CASE(thread_lives),	     CASE(thread_main_ends),
-	CASE(thread_set_changes),    {0},
+	CASE(thread_each_way),	   CASE(thread_two_wait),	CASE(thread_shut_in_send),
+	CASE(thread_shut_in_poll), CASE(thread_closed_in_recv), CASE(cancel_in_recv),
+	CASE(cancel_in_send),	   CASE(cancel_in_accept),	CASE(cancel_at_once),
+	CASE(cancel_in_wait),	   CASE(thread_little_stack),	CASE(thread_lives),
+	CASE(thread_main_ends),	   CASE(thread_set_changes),	{0},
 };
