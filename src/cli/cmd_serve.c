@@ -431,6 +431,7 @@ static int make_target(struct serve *s)
 		 WEFT_VERSION);
 	if (shares_init(&s->shares, pool_bytes) != 0)
 		return cli_fail("no memory for %zu MiB of data under way", pool_bytes >> 20);
+	store_engine_lend(s->engine, s->shares.pool.base, s->shares.pool.len);
 	if (serve_hosts_add(&s->opt.keys, &s->target, why, sizeof(why)) != 0)
 		return cli_fail("%s", why);
 	serve_transports_init(&s->transports, s->epoll_fd);

@@ -145,7 +145,10 @@ static int make(struct serve_thread *t, size_t pool_bytes)
 	if (t->epoll_fd < 0 || t->wake_fd < 0 || watch(t, t->wake_fd) < 0 ||
 	    watch(t, store_engine_fd(t->engine)) < 0)
 		return -errno;
-	return shares_init(&t->shares, pool_bytes);
+	error = shares_init(&t->shares, pool_bytes);
+	if (!error)
+		store_engine_lend(t->engine, t->shares.pool.base, t->shares.pool.len);
+	return error;
 }
 
 int serve_threads_init(struct serve_threads *t, unsigned count, struct target *target,

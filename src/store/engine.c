@@ -35,6 +35,8 @@ struct store_engine {
 	bool refuses;	     /* what comes by the ring no more: all is the threads' */
 	uint64_t refused_ns; /* since when; 0: it takes what it is given */
 	struct io_uring ring;
+	struct iovec lent;   /* to be registered, and then */
+	bool fixed;	     /* its first buffer */
 	struct list queued;  /* operations in the ring that the kernel has not taken yet */
 	struct list waiting; /* those the ring had no room for */
 	struct finished finished;
@@ -79,6 +81,11 @@ close_fds:
 		close(e->event_fd);
 	free(e);
 	return error;
+}
+
+void store_engine_lend(struct store_engine *e, void *memory, size_t len)
+{
+	e->lent = (struct iovec){memory, len};
 }
 
 void store_engine_destroy(struct store_engine *e)
@@ -131,6 +138,26 @@ static void pool_take(struct store_op *op)
 
 /* --- io_uring --------------------------------------------------------------------------------- */
 
+/* Is it a part of what was lent, and does the kernel have that? */
+static bool is_fixed(struct store_engine *e, const struct iovec *piece)
+{
+	size_t from = (size_t)((uintptr_t)piece->iov_base - (uintptr_t)e->lent.iov_base);
+	int error;
+
+	if (from >= e->lent.iov_len || piece->iov_len > e->lent.iov_len - from)
+		return false;
+	if (!e->fixed) {
+		error = io_uring_register_buffers(&e->ring, &e->lent, 1);
+		if (error) {
+			log_info("store", "io_uring cannot have %zu KiB for good (error %d)",
+				 e->lent.iov_len >> 10, -error);
+			e->lent.iov_len = 0;
+		}
+		e->fixed = !error;
+	}
+	return e->fixed;
+}
+
 /*
  * What is left of a transfer; of one in several pieces that came back short, what is left of the
  * piece where it did: the kernel reads the list of pieces when it takes the entry, and the whole
@@ -152,6 +179,13 @@ static void ring_put(struct store_engine *e, struct io_uring_sqe *sqe, struct st
 			io_uring_prep_readv(sqe, fd, op->iov, n, at);
 		else
 			io_uring_prep_writev(sqe, fd, op->iov, n, at);
+	} else if (fd == s->direct_fd && is_fixed(e, &piece)) {
+		if (read)
+			io_uring_prep_read_fixed(sqe, fd, piece.iov_base, (unsigned)piece.iov_len,
+						 at, 0);
+		else
+			io_uring_prep_write_fixed(sqe, fd, piece.iov_base, (unsigned)piece.iov_len,
+						  at, 0);
 	} else if (read) {
 		io_uring_prep_read(sqe, fd, piece.iov_base, (unsigned)piece.iov_len, at);
 	} else {

@@ -23,8 +23,7 @@
 struct file_store {
 	struct engine_store base;
 	int fd;		       /* through the page cache */
-	int direct_fd;	       /* past it, or -1 */
-	uint32_t direct_align; /* of offset, length and memory for direct_fd */
+	uint32_t direct_align; /* of offset, length and memory for base.direct_fd */
 	bool block_device;
 	uint32_t sector;	 /* of a block device: what it discards is in units of these */
 	struct store_op measure; /* asks one that waits for the size */
@@ -47,11 +46,11 @@ static int file_fd_for(const struct engine_store *s, const struct store_op *op)
 	const struct file_store *f = container_of(s, const struct file_store, base);
 	uint64_t bits = op->offset | op->len | op->progress;
 
-	if (f->direct_fd < 0)
+	if (f->base.direct_fd < 0)
 		return f->fd;
 	for (uint32_t i = 0; i < op->iov_count; i++)
 		bits |= (uintptr_t)op->iov[i].iov_base | op->iov[i].iov_len;
-	return bits % f->direct_align == 0 ? f->direct_fd : f->fd;
+	return bits % f->direct_align == 0 ? f->base.direct_fd : f->fd;
 }
 
 static int transfer(struct file_store *f, const struct store_op *op)
@@ -241,8 +240,8 @@ static void file_destroy(struct store *s)
 	stretches_destroy(f->stretches);
 	if (f->measuring) /* it has come by now, and nobody has looked */
 		list_remove(&f->measure.link);
-	if (f->direct_fd >= 0)
-		close(f->direct_fd);
+	if (f->base.direct_fd >= 0)
+		close(f->base.direct_fd);
 	close(f->fd);
 	free(f);
 }
@@ -428,8 +427,8 @@ static void open_direct(struct file_store *f, const char *path, int flags)
 {
 	struct statx sx;
 
-	f->direct_fd = open(path, (flags & ~O_EXCL) | O_DIRECT);
-	if (f->direct_fd < 0)
+	f->base.direct_fd = open(path, (flags & ~O_EXCL) | O_DIRECT);
+	if (f->base.direct_fd < 0)
 		return;
 	f->direct_align = 4096;
 	if (f->block_device) {
@@ -441,8 +440,8 @@ static void open_direct(struct file_store *f, const char *path, int flags)
 	    sx.stx_mask & STATX_DIOALIGN) {
 		f->direct_align = max_of(sx.stx_dio_mem_align, sx.stx_dio_offset_align);
 		if (f->direct_align == 0) {
-			close(f->direct_fd);
-			f->direct_fd = -1;
+			close(f->base.direct_fd);
+			f->base.direct_fd = -1;
 		}
 	}
 #else
@@ -500,7 +499,7 @@ int store_file_open(struct store_engine *e, const char *path, const struct store
 		return open_error(ENOMEM, ret_why);
 	f->base.engine = e;
 	order_init(&f->order);
-	f->direct_fd = -1;
+	f->base.direct_fd = -1;
 	f->base.store.block_size = o->block_size;
 	f->base.store.read_only = o->read_only;
 	/* A FIFO would make open wait; a mounted device must not be written behind its user. */

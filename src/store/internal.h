@@ -23,9 +23,10 @@ struct engine_store {
 	const struct engine_store_ops *ops;
 	struct store_engine *engine;
 	struct pool *pool;
-	int turns_fd; /* writes to this descriptor take turns; -1: to none */
-	bool waits;   /* nobody can say that a READ or WRITE would: io_uring is not asked */
-	bool at_once; /* a READ or WRITE waits for nothing: it is done where it is started */
+	int turns_fd;  /* writes to this descriptor take turns; -1: to none */
+	int direct_fd; /* the disk reads and writes an operation's own memory by it; -1: by none */
+	bool waits;    /* nobody can say that a READ or WRITE would: io_uring is not asked */
+	bool at_once;  /* a READ or WRITE waits for nothing: it is done where it is started */
 };
 
 /*

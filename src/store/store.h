@@ -30,6 +30,12 @@ struct store_engine;
 
 /* -ENOMEM, -EMFILE ... */
 int store_engine_create(enum store_engine_kind kind, struct store_engine **ret) must_use;
+/*
+ * Memory, whole pages, that most of the data will be in, and that stays as long as the engine. With
+ * the first transfer past a page cache io_uring has it once for all, where the limit of locked
+ * memory allows: the kernel looks for its pages no more, and all of it is there from then on.
+ */
+void store_engine_lend(struct store_engine *e, void *memory, size_t len);
 /* All stores must be destroyed. */
 void store_engine_destroy(struct store_engine *e);
 /* "io_uring" or "threads". */

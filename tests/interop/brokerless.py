@@ -234,7 +234,7 @@ def lost(weft, hosts, path):
                 r = host.run(weft, "id-ctrl", f"nvme+tcp://{target.address}/{NQN}", timeout=30)
                 took = time.monotonic() - begun
                 if r.returncode or took > 2:
-                    return f"{name}: by TCP it takes {took:.1f} s: {r.stderr}"
+                    return f"{name}: by TCP it takes {took:.1f} s: {r.stderr} (the service: {serve.status()})"
             if cpu_seconds(serve.pid) - used > 1:
                 return f"{name}: it is busy doing nothing"
             if serve.output().count("no RDMA host is heard") != 1:
