@@ -78,7 +78,9 @@ static void set_state(struct control *c, struct client *k, enum client_state sta
 
 static void close_client(struct control *c, struct client *k)
 {
-	close(k->fd); /* and out of the epoll set */
+	/* Not by close() alone: a child that is about to become a broker may have it, too. */
+	(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, k->fd, NULL);
+	close(k->fd);
 	wiped_free(k->text, k->room);
 	*k = (struct client){0};
 	watch_listener(c, false);

@@ -232,6 +232,9 @@ void tcp_bury_dying(struct tcp_target *tt)
 	tcp_tear_down_dying(tt);
 	list_for_each(q, &tt->dying, struct tcp_queue, link) {
 		if (q->fd >= 0 && (q->closed || tt->now_ns >= q->linger_ns)) {
+			/* A child that is about to become a broker may have it for a moment more,
+			 * and epoll would go on telling of it. */
+			(void)epoll_ctl(tt->epoll_fd, EPOLL_CTL_DEL, q->fd, NULL);
 			close(q->fd);
 			q->fd = -1;
 		}

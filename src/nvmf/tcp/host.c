@@ -29,8 +29,11 @@ static void queue_close(struct tcp_host_queue *q)
 	q->state = TCP_HOST_CLOSED;
 	q->generation++;
 	tcp_host_queue_teardown(q);
-	if (q->fd >= 0)
+	if (q->fd >= 0) { /* of which a child may have a copy for a moment */
+		if (q->events)
+			(void)epoll_ctl(q->t->epoll_fd, EPOLL_CTL_DEL, q->fd, NULL);
 		close(q->fd);
+	}
 	q->fd = -1;
 }
 
