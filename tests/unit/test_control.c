@@ -155,7 +155,7 @@ static char *echo(void *ctx, pid_t pid, const char *line, size_t len, size_t *re
 		  bool *ret_later)
 {
 	struct echo *e = ctx;
-	char *text = malloc(len + 2);
+	char *text;
 
 	assert_int_equal(pid, getpid());
 	e->requests++;
@@ -163,6 +163,8 @@ static char *echo(void *ctx, pid_t pid, const char *line, size_t len, size_t *re
 	*ret_later = e->busy && memcmp(line, "edit", 4) == 0;
 	if (*ret_later)
 		return NULL;
+	text = malloc(len + 1);
+	assert_non_null(text);
 	memcpy(text, line, len);
 	text[len] = '\n';
 	*ret_len = len + 1;
