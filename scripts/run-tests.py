@@ -29,7 +29,8 @@ SETUPS = {
     "tsan": ["--suite", "unit", "--suite", "threads"],
 }
 ENV = {
-    "asan": {"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1",
+    # What is freed is kept back to be recognized: of 256 MiB, as it would be, each page is a fault.
+    "asan": {"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:quarantine_size_mb=32",
              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"},
     "tsan": {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:die_after_fork=0"},
 }
