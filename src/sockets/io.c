@@ -71,13 +71,19 @@ static ssize_t receive(struct held h, const struct iovec *iov, size_t count, int
 	return let_go(h, rc);
 }
 
-ssize_t recv(int fd, void *buf, size_t len, int flags)
+__attribute__((visibility("hidden"))) ssize_t io_recv(int fd, void *buf, size_t len, int flags)
 {
-	struct held h = hold_or_end(fd);
+	struct held h = hold(fd);
 
 	if (!h.stream)
 		return real()->recv(fd, buf, len, flags);
 	return receive(h, &(struct iovec){buf, len}, 1, flags);
+}
+
+ssize_t recv(int fd, void *buf, size_t len, int flags)
+{
+	pthread_testcancel();
+	return io_recv(fd, buf, len, flags);
 }
 
 ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, struct sockaddr *restrict src,
@@ -268,13 +274,20 @@ static ssize_t transmit(struct held h, const struct iovec *iov, size_t count, in
 	return rc;
 }
 
-ssize_t send(int fd, const void *buf, size_t len, int flags)
+__attribute__((visibility("hidden"))) ssize_t io_send(int fd, const void *buf, size_t len,
+						      int flags)
 {
-	struct held h = hold_or_end(fd);
+	struct held h = hold(fd);
 
 	if (!h.stream)
 		return real()->send(fd, buf, len, flags);
 	return transmit(h, &(struct iovec){(void *)(uintptr_t)buf, len}, 1, flags);
+}
+
+ssize_t send(int fd, const void *buf, size_t len, int flags)
+{
+	pthread_testcancel();
+	return io_send(fd, buf, len, flags);
 }
 
 ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *dst,

@@ -42,7 +42,7 @@ static ssize_t send_file(int out, int in, int64_t *offset, size_t count)
 
 		n = offset ? pread64(in, buf, want, *offset) : read(in, buf, want);
 		if (n > 0)
-			sent = send(out, buf, (size_t)n, 0);
+			sent = io_send(out, buf, (size_t)n, 0);
 		if (n > 0 && !offset && sent < n) /* what was not sent is to be read again */
 			(void)!lseek64(in, max_of(sent, (ssize_t)0) - n, SEEK_CUR);
 		if (n <= 0 || sent < 0) {
@@ -81,7 +81,7 @@ static int room_in(int pipe, bool wait)
 static void take(int in, uint8_t *buf, size_t n)
 {
 	while (n) {
-		const ssize_t got = recv(in, buf, n, MSG_DONTWAIT);
+		const ssize_t got = io_recv(in, buf, n, MSG_DONTWAIT);
 
 		if (got <= 0)
 			return;
@@ -98,7 +98,7 @@ static ssize_t to_pipe(int in, int pipe, size_t count, unsigned int flags)
 
 	if (!buf)
 		return -1;
-	there = recv(in, buf, min_of(count, (size_t)PIECE), MSG_PEEK);
+	there = io_recv(in, buf, min_of(count, (size_t)PIECE), MSG_PEEK);
 	while (done < there) {
 		rc = room_in(pipe, !done && !nonblocking(pipe, flags));
 		if (rc)
@@ -131,7 +131,7 @@ static ssize_t from_pipe(int pipe, int out, struct stream *s, size_t count, unsi
 		n = poll(&room, 1, wait ? -1 : 0);
 	if (n <= 0)
 		return n < 0 ? n : answer(-EAGAIN);
-	if (send(out, "", 0, 0) < 0) /* nothing is lost where nothing can be sent */
+	if (io_send(out, "", 0, 0) < 0) /* nothing is lost where nothing can be sent */
 		return -1;
 	count = min_of(count, (size_t)PIECE);
 	count = min_of(count, stream_room(s));
@@ -142,7 +142,7 @@ static ssize_t from_pipe(int pipe, int out, struct stream *s, size_t count, unsi
 		return -1;
 	n = real()->read(pipe, buf, count);
 	if (n > 0)
-		n = send(out, buf, (size_t)n, 0);
+		n = io_send(out, buf, (size_t)n, 0);
 	free(buf);
 	return n;
 }

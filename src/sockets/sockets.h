@@ -151,6 +151,11 @@ static inline struct held hold_or_end(int fd)
 	return hold(fd);
 }
 
+/* send() and recv() for a call that has begun: points of cancellation only where they sleep, so
+ * that what is between two descriptors is not lost. */
+ssize_t io_send(int fd, const void *buf, size_t len, int flags);
+ssize_t io_recv(int fd, void *buf, size_t len, int flags);
+
 /* A guard's: the thread has left its call. */
 static inline void entry_left(void *entry)
 {
