@@ -11,6 +11,7 @@
 
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/time.h"
+#include "base/watched.h"
 #include "base/wiped.h"
 
 #define CLIENTS_MAX 8
@@ -78,9 +79,7 @@ static void set_state(struct control *c, struct client *k, enum client_state sta
 
 static void close_client(struct control *c, struct client *k)
 {
-	/* Not by close() alone: a child that is about to become a broker may have it, too. */
-	(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, k->fd, NULL);
-	close(k->fd);
+	watched_close(c->epoll_fd, k->fd);
 	wiped_free(k->text, k->room);
 	*k = (struct client){0};
 	watch_listener(c, false);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/errno_text.h"
+#include "base/watched.h"
 #include "nvmf/tcp/socket.h"
 #include "nvmf/tcp/target.h"
 #include "nvmf/transport/address.h"
@@ -232,10 +233,7 @@ void tcp_bury_dying(struct tcp_target *tt)
 	tcp_tear_down_dying(tt);
 	list_for_each(q, &tt->dying, struct tcp_queue, link) {
 		if (q->fd >= 0 && (q->closed || tt->now_ns >= q->linger_ns)) {
-			/* A child that is about to become a broker may have it for a moment more,
-			 * and epoll would go on telling of it. */
-			(void)epoll_ctl(tt->epoll_fd, EPOLL_CTL_DEL, q->fd, NULL);
-			close(q->fd);
+			watched_close(tt->epoll_fd, q->fd);
 			q->fd = -1;
 		}
 		if (q->fd < 0 && q->tq.live == 0)

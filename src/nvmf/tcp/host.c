@@ -13,6 +13,7 @@
 #include "base/errno_text.h"
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/time.h"
+#include "base/watched.h"
 #include "nvmf/tcp/socket.h"
 #include "nvmf/transport/address.h"
 
@@ -29,11 +30,8 @@ static void queue_close(struct tcp_host_queue *q)
 	q->state = TCP_HOST_CLOSED;
 	q->generation++;
 	tcp_host_queue_teardown(q);
-	if (q->fd >= 0) { /* of which a child may have a copy for a moment */
-		if (q->events)
-			(void)epoll_ctl(q->t->epoll_fd, EPOLL_CTL_DEL, q->fd, NULL);
-		close(q->fd);
-	}
+	if (q->fd >= 0)
+		watched_close(q->t->epoll_fd, q->fd);
 	q->fd = -1;
 }
 

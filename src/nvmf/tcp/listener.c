@@ -11,6 +11,7 @@
 #include "base/errno_text.h"
 #include "base/handed.h"
 #include "base/log.h"
+#include "base/watched.h"
 #include "nvmf/tcp/target.h"
 #include "nvmf/transport/address.h"
 
@@ -76,11 +77,9 @@ static int listen_error(int error, const struct tcp_listener *l, char *why, size
 	return -error;
 }
 
-/* One that was handed over stays open where it came from, and epoll would go on telling of it. */
 void tcp_listener_close(struct tcp_listener *l)
 {
-	(void)epoll_ctl(l->tt->epoll_fd, EPOLL_CTL_DEL, l->fd, NULL);
-	close(l->fd);
+	watched_close(l->tt->epoll_fd, l->fd);
 	l->fd = -1;
 }
 
