@@ -216,13 +216,7 @@ static struct json_object *get(struct json_object *obj, const char *key)
 	return json_object_object_get_ex(obj, key, &v) ? v : NULL;
 }
 
-/* Of what is no list: none. The service may be anybody's, and says what it likes. */
-static size_t length_of(struct json_object *list)
-{
-	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-}
-
-/* NULL: it is no text. */
+/* NULL: it is no text. The service may be anybody's, and says what it likes. */
 static const char *text_of(struct json_object *v)
 {
 	return json_object_is_type(v, json_type_string) ? json_object_get_string(v) : NULL;
@@ -311,13 +305,13 @@ static int do_ls(const struct target_opts *o, const char *path)
 static void tell_warnings(struct json_object *answer)
 {
 	struct json_object *list = get(answer, "warnings");
-	size_t n = length_of(list);
+	size_t n = config_length(list);
 	char text[OBJECT_PATH_MAX];
 
 	for (size_t i = 0; i < n; i++)
 		cli_warn("%s", tamed(json_object_array_get_idx(list, i), text, WARNING_MAX));
 	list = get(answer, "created");
-	n = length_of(list);
+	n = config_length(list);
 	for (size_t i = 0; i < n; i++)
 		puts(tamed(json_object_array_get_idx(list, i), text, sizeof(text)));
 }
@@ -465,12 +459,12 @@ static void make_paths_whole(struct json_object *doc, const char *cwd)
 {
 	struct object_path all = {.kind = OBJECT_SUBSYS, .list = true};
 	struct json_object *subsystems = object_find(doc, &all);
-	size_t n = length_of(subsystems);
+	size_t n = config_length(subsystems);
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *list =
 			get(json_object_array_get_idx(subsystems, i), "namespaces");
-		size_t m = length_of(list);
+		size_t m = config_length(list);
 
 		for (size_t k = 0; k < m; k++) {
 			struct json_object *device =
@@ -490,7 +484,7 @@ static void make_paths_whole(struct json_object *doc, const char *cwd)
 static void tell_options(struct json_object *answer, const char *file)
 {
 	struct json_object *list = get(answer, "options");
-	size_t n = length_of(list);
+	size_t n = config_length(list);
 	char text[512] = "";
 
 	for (size_t i = 0; i < n; i++) {

@@ -9,6 +9,7 @@
 
 #include <json-c/json.h>
 
+#include "config/config.h"
 #include "config/edit.h"
 
 struct request {
@@ -141,8 +142,7 @@ static int edit_one(struct request *r, struct json_object *doc, struct json_obje
 {
 	const char *words[EDIT_WORDS_MAX + 2];
 	char why[EDIT_WHY_MAX], made[OBJECT_PATH_MAX];
-	size_t n = json_object_is_type(command, json_type_array) ? json_object_array_length(command)
-								 : 0;
+	size_t n = config_length(command);
 	struct edit e;
 
 	if (!n || n > EDIT_WORDS_MAX + 1)

@@ -11,6 +11,7 @@
 
 #include "cli/output.h"
 #include "cli/process.h"
+#include "config/config.h"
 #include "config/edit.h"
 
 #define DEPTH_MAX 5
@@ -74,9 +75,7 @@ static void add_attributes(const struct object_path *path, struct json_object *o
 
 static void add_live(const struct tree *t, const struct object_path *path, char *info)
 {
-	size_t n = json_object_is_type(t->namespaces, json_type_array)
-			   ? json_object_array_length(t->namespaces)
-			   : 0;
+	size_t n = config_length(t->namespaces);
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *o = json_object_array_get_idx(t->namespaces, i);
@@ -148,7 +147,7 @@ static void put(struct tree *t, const struct object_path *path, struct json_obje
 
 static void put_elements(struct tree *t, const struct object_path *path, struct json_object *list)
 {
-	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+	size_t n = config_length(list);
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *obj = json_object_array_get_idx(list, i);

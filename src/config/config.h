@@ -112,6 +112,8 @@ void config_free(struct config *c);
 
 const struct config_subsys *config_find_subsys(const struct config *c, const char *nqn);
 const struct config_host *config_find_host(const struct config *c, const char *nqn);
+/* How long a list of a document is; of what is none, 0. */
+size_t config_length(const struct json_object *list);
 
 /* --- secrets ---------------------------------------------------------------------------------
  */

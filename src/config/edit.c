@@ -480,8 +480,7 @@ static void unname(struct json_object *doc, enum object_kind owner, const char *
 		   const char *name)
 {
 	struct json_object *owners = member(doc, object_types[owner].list);
-	size_t n =
-		json_object_is_type(owners, json_type_array) ? json_object_array_length(owners) : 0;
+	size_t n = config_length(owners);
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *obj = json_object_array_get_idx(owners, i);

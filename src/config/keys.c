@@ -187,6 +187,11 @@ struct json_object *member(struct json_object *obj, const char *key)
 	return json_object_object_get_ex(obj, key, &v) ? v : NULL;
 }
 
+size_t config_length(const struct json_object *list)
+{
+	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+}
+
 const char *member_text(struct json_object *obj, const char *key)
 {
 	struct json_object *v = member(obj, key);

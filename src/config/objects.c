@@ -257,7 +257,7 @@ struct json_object *object_list(struct json_object *doc, const struct object_pat
 		json_object_is_type(in, json_type_object) && object_types[path->kind].list
 			? member(in, object_types[path->kind].list)
 			: NULL;
-	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+	size_t n = config_length(list);
 
 	*ret_index = -1;
 	for (size_t i = 0; i < n && *ret_index < 0 && !path->list; i++)

@@ -12,7 +12,7 @@
 /* A text is json-c's, and stays where it is: all of it is overwritten. */
 void config_wipe(struct json_object *v)
 {
-	size_t n = json_object_is_type(v, json_type_array) ? json_object_array_length(v) : 0;
+	size_t n = config_length(v);
 
 	for (size_t i = 0; i < n; i++)
 		config_wipe(json_object_array_get_idx(v, i));
@@ -40,8 +40,7 @@ static void mask(struct json_object *v)
 void config_mask(struct json_object *doc)
 {
 	struct json_object *hosts = member(doc, "hosts");
-	size_t n =
-		json_object_is_type(hosts, json_type_array) ? json_object_array_length(hosts) : 0;
+	size_t n = config_length(hosts);
 
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *dhchap = member(json_object_array_get_idx(hosts, i), "dhchap");
