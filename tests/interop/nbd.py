@@ -166,10 +166,14 @@ class Nbd:
         # The end does not wait for one either.
         self.config(self.plain, self.slow("slow4", 8))
         serve.process.send_signal(signal.SIGHUP)
+        self.ends_soon(serve)
+        return f"{asked} times, at most {longest:.2f} s"
+
+    def ends_soon(self, serve):
+        """Though it waits for a server."""
         time.sleep(0.3)
         serve.process.terminate()
         self.check(serve.wait(5) == 0, f"it ends with {serve.status()}: {serve.output()}")
-        return f"{asked} times, at most {longest:.2f} s"
 
     def mute(self):
         """A server that accepts whoever comes and says nothing, ever."""
@@ -228,9 +232,7 @@ class Nbd:
         self.check(lab.until(lambda: serve.says("read again"), 10), serve.output())
         self.check("namespaces/6" not in self.shown(), "a request of nobody's is carried out")
         self.create(7, self.slow("slow7", 8))
-        time.sleep(0.3)
-        serve.process.terminate()
-        self.check(serve.wait(5) == 0, f"it ends with {serve.status()}: {serve.output()}")
+        self.ends_soon(serve)
         return f"the longest of a host's reads {longest:.3f} s"
 
     def shown(self):

@@ -23,6 +23,7 @@
 #include "host_requests.h"
 #include "netns.h"
 #include "plain_host.h"
+#include "turn_until.h"
 
 #define NQN	"nqn.2026-11.io.example:disk"
 #define HOSTNQN "nqn.2026-11.io.example:host" /* plain_host()'s */
@@ -69,14 +70,6 @@ static void turn_for(uint64_t ns)
 	for (uint64_t end = time_now_ns() + ns; time_now_ns() < end;)
 		turn();
 }
-
-#define turn_until(condition)                                \
-	do {                                                 \
-		uint64_t end_ = time_now_ns() + PATIENCE;    \
-		while (!(condition) && time_now_ns() < end_) \
-			turn();                              \
-		assert_true(condition);                      \
-	} while (0)
 
 static const struct auth_key tls_key = {.hash = NVMF_AUTH_SHA256, .len = 32, .key = "secret"};
 

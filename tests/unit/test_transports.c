@@ -29,6 +29,7 @@
 #include "nvmf/tcp/tcp.h"
 #include "plain_host.h"
 #include "store/store.h"
+#include "turn_until.h"
 
 #define NQN	 "nqn.2026-11.io.example:disk"
 #define HOSTNQN	 "nqn.2026-11.io.example:host" /* plain_host()'s */
@@ -116,14 +117,6 @@ static void turn(void)
 	if (bed.host.state != HOST_IDLE && now >= host_next_deadline(&bed.host))
 		host_tick(&bed.host, now);
 }
-
-#define turn_until(condition)                                \
-	do {                                                 \
-		uint64_t end_ = time_now_ns() + PATIENCE;    \
-		while (!(condition) && time_now_ns() < end_) \
-			turn();                              \
-		assert_true(condition);                      \
-	} while (0)
 
 static void on_event(void *arg, uint32_t result)
 {
