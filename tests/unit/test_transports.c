@@ -896,7 +896,7 @@ static void who_is_gone_is_not_looked_at(void **state)
 	host_shutdown(&bed.host, time_now_ns());
 	turn_until(bed.host.state == HOST_CLOSED && bed.there->ops->idle(bed.there));
 	there.fd = bed.there->ops->fd(bed.there);
-	assert_int_equal(poll(&there, 1, 0), 0);
+	turn_until(poll(&there, 1, 0) == 0); /* RDMA has a word of its own at the end */
 	bring_up(); /* where its places are others' */
 	assert_int_equal(do_read(0, mem.in, 4096), 0);
 	for (int i = 0; i < n; i++)
