@@ -837,6 +837,29 @@ static void after_a_reset_commands_go_on(void **state)
 	assert_in_range(bed.host.reconnects, 1, 5);
 }
 
+/* By a clock that stands still: nothing is looked at because it is time to. */
+static void who_polls_sends_on_when_there_is_room(void **state)
+{
+	static struct host_request reqs[IO_ENTRIES - 1];
+	unsigned int answered = 0;
+	uint64_t now;
+
+	(void)state;
+	bring_up();
+	for (unsigned int i = 0; i < ARRAY_SIZE(reqs); i++) {
+		reqs[i] = (struct host_request){0};
+		fill(mem.many[i], 65536, i);
+		host_prepare_write(&reqs[i], 1, i * 128, 128, mem.many[i], 65536, false);
+		submit(&reqs[i], 1, &answered);
+	}
+	now = time_now_ns();
+	for (uint64_t end = now + PATIENCE; answered < ARRAY_SIZE(reqs) && time_now_ns() < end;) {
+		bed.there->ops->process(bed.there, now, true);
+		bed.here->ops->process(bed.here, now, false);
+	}
+	assert_int_equal(answered, ARRAY_SIZE(reqs));
+}
+
 /* The host's memory is its own again, whatever the store still does. */
 static void who_has_closed_is_not_written_to(void **state)
 {
@@ -897,7 +920,7 @@ static void who_is_gone_is_not_looked_at(void **state)
 	turn_until(bed.host.state == HOST_CLOSED && bed.there->ops->idle(bed.there));
 	there.fd = bed.there->ops->fd(bed.there);
 	turn_until(poll(&there, 1, 0) == 0); /* RDMA has a word of its own at the end */
-	bring_up(); /* where its places are others' */
+	bring_up();			     /* where its places are others' */
 	assert_int_equal(do_read(0, mem.in, 4096), 0);
 	for (int i = 0; i < n; i++)
 		close(copies[i]);
@@ -1243,6 +1266,7 @@ int main(int argc, char **argv)
 		BED_TEST(events_come_when_they_happen),
 		BED_TEST(commands_wait_for_memory_and_go_on),
 		BED_TEST(after_a_reset_commands_go_on),
+		BED_TEST(who_polls_sends_on_when_there_is_room),
 		BED_TEST(who_has_closed_is_not_written_to),
 		BED_TEST(a_controller_is_shut_down_in_order),
 		BED_TEST(who_is_gone_is_not_looked_at),

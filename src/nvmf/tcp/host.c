@@ -155,6 +155,7 @@ static void connected(struct tcp_host_queue *q)
 	if (getsockopt(q->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (!error) {
+		tcp_socket_near(q->fd);
 		tcp_host_queue_begin(q);
 		return;
 	}
@@ -240,6 +241,8 @@ static bool look_at_busy(struct tcp_host *t)
 	for (uint16_t i = 1; i <= t->config.io_queues; i++) {
 		struct tcp_host_queue *q = &t->queues[i];
 
+		if (q->full) /* epoll says when it takes more */
+			return look_at_all(t);
 		if (q->state == TCP_HOST_UP && q->outstanding)
 			any |= tcp_host_queue_receive(q);
 	}

@@ -4,13 +4,18 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/socket.h>
+
+#include "nvmf/transport/address.h"
 
 #define PIECES		256 /* of a sendmsg() */
 #define PLACES		64  /* of a recvmsg() */
 #define KEEP_IDLE_S	30
 #define KEEP_INTERVAL_S 5
 #define KEEP_COUNT	3
+/* What the kernel doubles, and has for any other connection by some MiB. */
+#define NEAR_BYTES (160 << 10)
 
 /* What fails here costs speed, or that somebody who is gone is noticed later. */
 static void set(int fd, int level, int option, int value)
@@ -25,6 +30,21 @@ void tcp_socket_tune(int fd)
 	set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
 	set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTERVAL_S);
 	set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT);
+}
+
+void tcp_socket_near(int fd)
+{
+	struct sockaddr_storage own = {0}, peer = {0};
+	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
+	char here[NVMF_TRADDR_LEN] = "", there[NVMF_TRADDR_LEN] = "";
+
+	if (getsockname(fd, (struct sockaddr *)&own, &own_len) != 0 ||
+	    getpeername(fd, (struct sockaddr *)&peer, &peer_len) != 0)
+		return;
+	address_text((struct sockaddr *)&own, here, sizeof(here));
+	address_text((struct sockaddr *)&peer, there, sizeof(there));
+	if (strcmp(here, there) == 0)
+		set(fd, SOL_SOCKET, SO_SNDBUF, NEAR_BYTES);
 }
 
 void tcp_socket_tos(int fd, int family, uint8_t tos)

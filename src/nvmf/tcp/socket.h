@@ -9,6 +9,8 @@
 
 /* No delay, and who is gone is noticed. */
 void tcp_socket_tune(int fd);
+/* Of a connection that stays on this machine: so much is on its way at a time as caches hold. */
+void tcp_socket_near(int fd);
 /* Type of service, or traffic class. */
 void tcp_socket_tos(int fd, int family, uint8_t tos);
 /*
