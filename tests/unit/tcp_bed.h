@@ -17,7 +17,7 @@
 
 #define NQN	"nqn.2026-11.io.example:tcp"
 #define HOSTNQN "nqn.2026-11.io.example:host"
-#define DEPTH	16
+#define DEPTH	64
 
 struct slow_store { /* keeps operations until told */
 	struct store store;

@@ -435,6 +435,37 @@ static void more_commands_than_entries_end_it(void **state)
 	pair_close(&p);
 }
 
+static unsigned int waited; /* of answers, when they were to be sent first */
+
+static void note(struct tcp_queue *q)
+{
+	waited = waited ? waited : q->bare;
+}
+
+/* The host has other commands to send for them meanwhile; what has data takes longer. */
+static void many_answers_do_not_wait_for_all(void **state)
+{
+	static const uint8_t opcodes[] = {NVME_IO_READ, NVME_IO_WRITE_ZEROES};
+	struct pair p = pair_open(NULL, NVMF_CATTR_NO_SQ_FLOW);
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		bed.slow.hold = true;
+		for (uint16_t cid = 0; cid < DEPTH; cid++) {
+			struct nvme_sqe s = peer_rw(opcodes[i], cid, 0, 512);
+
+			peer_command(p.io, &s, NULL, 0);
+		}
+		waited = 0;
+		bed.tt->flush = note;
+		slow_release();
+		bed.tt->flush = NULL;
+		assert_int_equal(waited, i ? TCP_BATCH_BARE : 0);
+		peer_take(p.io);
+	}
+	pair_close(&p);
+}
+
 /* Who has done without SQ head pointers is told nothing that it does not know. */
 static void success_is_said_with_the_data(void **state)
 {
@@ -740,6 +771,7 @@ int main(void)
 		BED_TEST(a_young_queue_has_one_command),
 		BED_TEST(connect_before_a_response_is_taken_ends_it),
 		BED_TEST(more_commands_than_entries_end_it),
+		BED_TEST(many_answers_do_not_wait_for_all),
 		BED_TEST(success_is_said_with_the_data),
 		BED_TEST(data_are_aligned_as_the_host_wants_them),
 		BED_TEST(who_does_not_send_what_was_asked_for_loses_the_connection),
