@@ -38,10 +38,14 @@ enum rdma_host_queue_state { RQ_CLOSED, RQ_ADDRESS, RQ_ROUTE, RQ_CONNECTING, RQ_
 struct rdma_host_command {
 	struct host_request *req;
 	struct ibv_mw *mw;
-	uint32_t key; /* remote key that is bound; valid if bound */
-	bool bound;   /* the window has to be invalidated before it can be bound anew */
-	bool keyed;   /* the present command carries key with a wish for invalidation */
-	void *bounce; /* its data are here; NULL: where the request has them */
+	uint32_t key;  /* remote key that is bound; valid if bound */
+	bool bound;    /* the window has to be invalidated before it can be bound anew */
+	bool keyed;    /* the present command carries key with a wish for invalidation */
+	bool sending;  /* the send is not complete */
+	bool answered; /* meanwhile, by: */
+	uint8_t response[NVME_CQE_LEN];
+	uint32_t gives_back; /* entries of the send queue, when it is */
+	void *bounce;	     /* its data are here; NULL: where the request has them */
 	uint32_t bounce_len;
 };
 
@@ -68,6 +72,7 @@ struct rdma_host_queue {
 	uint32_t gather_max; /* pieces of data within a capsule */
 	uint32_t unsignaled; /* work requests since the last signaled one */
 	uint32_t signal_every;
+	bool inlines;	   /* capsules without data */
 	bool starved;	   /* submit said -EAGAIN */
 	bool flushed;	   /* a work request was, and nobody has asked why */
 	uint64_t nudge_ns; /* DEADLINE_NEVER: heard, or none is wanted */

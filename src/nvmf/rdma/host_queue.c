@@ -3,12 +3,16 @@
  * Work requests of the host's queues.
  *
  * Per command: [local invalidate] [bind window] send. Commands that completions lead to are posted
- * together when the completions are through. Only every signal_every-th work request is
- * signaled; its completion gives back the send queue entries of all before it. A response
- * proves that its command was received, so the capsule's memory may be used anew by then, even
- * if the acknowledgement is still on its way: a repetition would be dropped as a duplicate.
+ * together when the completions are through.
  *
- * wr_id: kind << 56 | qid << 40 | generation << 24 | index or number of entries given back.
+ * A capsule with data is over when the response is there and the send is complete: until then the
+ * device may read the data again, to repeat it, though the response proves that they were received.
+ * One without is inline, where the device can, and over with its response; of these only every
+ * signal_every-th work request is signaled. Each completion gives back the send queue entries of
+ * all before it.
+ *
+ * wr_id: kind << 56 | qid << 40 | generation << 24 | index of the receive, slot of the command
+ * (WR_CAPSULE), or number of entries given back.
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,7 +22,7 @@
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "nvmf/rdma/host.h"
 
-enum { WR_RECV = 1, WR_SEND = 2 };
+enum { WR_RECV = 1, WR_SEND = 2, WR_CAPSULE = 3 };
 enum { POLL_BATCH = 16, POLL_BATCHES_MAX = 16, PAGE = 4096 };
 
 static uint64_t wr_id(unsigned int kind, const struct rdma_host_queue *q, uint32_t value)
@@ -70,6 +74,7 @@ static int create_qp(struct rdma_host_queue *q)
 	struct rdma_host *r = q->r;
 	uint32_t limit = (uint32_t)r->attr.max_qp_wr;
 	uint32_t gather = (uint32_t)min_of(r->attr.max_sge - 1, (int)GATHER_MAX);
+	int failed;
 	struct ibv_qp_init_attr attr = {
 		.send_cq = r->cq,
 		.recv_cq = r->cq,
@@ -81,6 +86,7 @@ static int create_qp(struct rdma_host_queue *q)
 				.max_recv_wr = q->entries,
 				.max_send_sge = 1 + gather,
 				.max_recv_sge = 1,
+				.max_inline_data = NVME_SQE_LEN,
 			},
 	};
 
@@ -89,7 +95,12 @@ static int create_qp(struct rdma_host_queue *q)
 			      r->verbs->device->name, limit, q->entries);
 		return -EINVAL;
 	}
-	if (rdma_create_qp(q->id, r->pd, &attr)) {
+	failed = rdma_create_qp(q->id, r->pd, &attr);
+	if (failed && errno == EINVAL) { /* it may have nothing inline */
+		attr.cap.max_inline_data = 0;
+		failed = rdma_create_qp(q->id, r->pd, &attr);
+	}
+	if (failed) {
 		int err = -errno;
 
 		rdma_host_say(r, "cannot create a queue pair on %s: %s", r->verbs->device->name,
@@ -99,6 +110,7 @@ static int create_qp(struct rdma_host_queue *q)
 	/* The device may have given more; what was asked for is what is counted. */
 	q->send_room = min_of((uint32_t)q->entries * WRS_PER_COMMAND, limit);
 	q->signal_every = max_of(q->send_room / 4, 1u);
+	q->inlines = attr.cap.max_inline_data >= NVME_SQE_LEN;
 	q->gather_max = gather;
 	return 0;
 }
@@ -170,12 +182,15 @@ static struct ibv_send_wr *batch_add(struct rdma_host_queue *q, unsigned int opc
 	return wr;
 }
 
-/* Its completion gives back what it and all before it took. */
-static void signal_it(struct rdma_host_queue *q, struct ibv_send_wr *wr)
+/* Its completion gives back what it and all before it took; how much that is. */
+static uint32_t signal_it(struct rdma_host_queue *q, struct ibv_send_wr *wr)
 {
-	wr->send_flags = IBV_SEND_SIGNALED;
-	wr->wr_id = wr_id(WR_SEND, q, q->unsignaled);
+	const uint32_t gives_back = q->unsignaled;
+
+	wr->send_flags |= IBV_SEND_SIGNALED;
+	wr->wr_id = wr_id(WR_SEND, q, gives_back);
 	q->unsignaled = 0;
+	return gives_back;
 }
 
 static int post_batch(struct rdma_host_queue *q)
@@ -306,8 +321,9 @@ int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool
 		q->starved |= pieces == -EAGAIN;
 		return pieces;
 	}
+	assert(!cmd->sending);
 	cmd->req = req;
-	cmd->keyed = false;
+	cmd->keyed = cmd->answered = false;
 	if (in_capsule)
 		req->sqe.sgl = (struct nvme_sgl){.len = req->data_len,
 						 .type = NVME_SGL_DATA_BLOCK,
@@ -321,8 +337,15 @@ int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool
 	send = batch_add(q, IBV_WR_SEND);
 	send->sg_list = sge;
 	send->num_sge = in_capsule ? 1 + pieces : 1;
-	if (q->unsignaled >= q->signal_every)
+	if (q->inlines && send->num_sge == 1)
+		send->send_flags |= IBV_SEND_INLINE;
+	cmd->sending = !(send->send_flags & IBV_SEND_INLINE);
+	if (cmd->sending) {
+		cmd->gives_back = signal_it(q, send);
+		send->wr_id = wr_id(WR_CAPSULE, q, slot);
+	} else if (q->unsignaled >= q->signal_every) {
 		signal_it(q, send);
+	}
 	q->under_way++;
 	q->batch.commands++;
 	if (r->batching && q->batch.commands < BATCH_COMMANDS)
@@ -393,15 +416,20 @@ static bool invalidated(const struct rdma_host_command *cmd, const struct ibv_wc
 	return (wc->wc_flags & IBV_WC_IP_CSUM_OK) && cmd->keyed && wc->invalidated_rkey == cmd->key;
 }
 
-/* Whether what the response invalidated is what its command offered. */
-static const char *check_key(struct rdma_host_queue *q, const struct nvme_cqe *cqe,
-			     const struct ibv_wc *wc)
+/* The command that a response is to; NULL: none that is outstanding, which is the host's to judge.
+ */
+static struct rdma_host_command *command_of(struct rdma_host_queue *q, const struct nvme_cqe *cqe)
 {
 	uint16_t slot = host_slot_of(cqe->cid);
 	struct rdma_host_command *cmd = slot < q->entries ? &q->commands[slot] : NULL;
 
-	/* A response to a command that is not outstanding is the host's to judge. */
-	if (!cmd || !cmd->req || cmd->req->sqe.cid != cqe->cid || !invalidated(cmd, wc))
+	return cmd && cmd->req && cmd->req->sqe.cid == cqe->cid ? cmd : NULL;
+}
+
+/* Whether what the response invalidated is what its command offered. */
+static const char *check_key(struct rdma_host_command *cmd, const struct ibv_wc *wc)
+{
+	if (!invalidated(cmd, wc))
 		return NULL;
 	if (!cmd->keyed || cmd->key != wc->invalidated_rkey)
 		return "a response that invalidates a key which is not its command's";
@@ -416,6 +444,7 @@ static void received(struct rdma_host_queue *q, uint32_t index, const struct ibv
 	uint32_t len = wc->byte_len;
 	const char *violation = NULL;
 	struct cursor c = cursor_init(response, sizeof(response));
+	struct rdma_host_command *cmd = NULL;
 	struct nvme_cqe cqe;
 
 	q->nudge_ns = DEADLINE_NEVER;
@@ -429,11 +458,38 @@ static void received(struct rdma_host_queue *q, uint32_t index, const struct ibv
 	}
 	nvme_cqe_get(&c, &cqe);
 	if (len == NVME_CQE_LEN)
-		violation = check_key(q, &cqe, wc);
-	if (violation)
+		cmd = command_of(q, &cqe);
+	if (cmd && cmd->answered)
+		violation = "two responses to a command";
+	else if (cmd)
+		violation = check_key(cmd, wc);
+	if (violation) {
 		host_queue_lost(r->h, q->qid, violation, r->now_ns);
-	else
+	} else if (cmd && cmd->sending) {
+		cmd->answered = true;
+		memcpy(cmd->response, response, sizeof(response));
+	} else {
 		host_queue_response(r->h, q->qid, response, len, r->now_ns);
+	}
+}
+
+static void has_room(struct rdma_host_queue *q, uint32_t given_back)
+{
+	q->send_room += given_back;
+	if (q->starved && q->send_room >= WRS_PER_COMMAND) {
+		q->starved = false;
+		host_queue_writable(q->r->h, q->qid, q->r->now_ns);
+	}
+}
+
+/* The response may have come before. */
+static void sent(struct rdma_host_queue *q, struct rdma_host_command *cmd)
+{
+	cmd->sending = false;
+	has_room(q, cmd->gives_back);
+	if (q->state == RQ_UP && cmd->answered)
+		host_queue_response(q->r->h, q->qid, cmd->response, sizeof(cmd->response),
+				    q->r->now_ns);
 }
 
 static void completed(struct rdma_host *r, const struct ibv_wc *wc)
@@ -451,12 +507,10 @@ static void completed(struct rdma_host *r, const struct ibv_wc *wc)
 		failed(q, wc);
 	} else if (wc->wr_id >> 56 == WR_RECV) {
 		received(q, (uint32_t)(wc->wr_id & 0xffffff), wc);
+	} else if (wc->wr_id >> 56 == WR_CAPSULE) {
+		sent(q, &q->commands[wc->wr_id & 0xffffff]);
 	} else {
-		q->send_room += (uint32_t)(wc->wr_id & 0xffffff);
-		if (q->starved && q->send_room >= WRS_PER_COMMAND) {
-			q->starved = false;
-			host_queue_writable(r->h, qid, r->now_ns);
-		}
+		has_room(q, (uint32_t)(wc->wr_id & 0xffffff));
 	}
 }
 
