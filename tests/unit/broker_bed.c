@@ -27,7 +27,8 @@ struct broker_client *bed_client(void)
 	return c;
 }
 
-int bed_raw_connection(void)
+/* A socket, and connect() or bind() with the broker's name; -1: it failed. */
+static int named(int (*how)(int fd, const struct sockaddr *a, socklen_t len))
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
@@ -35,10 +36,24 @@ int bed_raw_connection(void)
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	memcpy(a.sun_path + 1, BROKER_SOCKET_NAME, strlen(BROKER_SOCKET_NAME));
-	if (connect(fd, (struct sockaddr *)&a, len) == 0)
+	if (how(fd, (struct sockaddr *)&a, len) == 0)
 		return fd;
 	close(fd);
 	return -1;
+}
+
+int bed_raw_connection(void)
+{
+	return named(connect);
+}
+
+static bool name_is_free(void)
+{
+	int fd = named(bind);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 pid_t bed_broker_pid(void)
@@ -71,7 +86,8 @@ bool bed_ended(pid_t pid)
 int bed_fresh(void **state)
 {
 	(void)state;
-	return eventually(5000, udp_port_is_free() == 0) ? 0 : -1;
+	/* Who ends closes one after the other. */
+	return eventually(5000, udp_port_is_free() == 0 && name_is_free()) ? 0 : -1;
 }
 
 int bed_lease(struct broker_client *c, uint8_t *slot)
