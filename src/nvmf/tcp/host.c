@@ -149,13 +149,15 @@ static const struct host_transport queue_ops = {
 static void connected(struct tcp_host_queue *q)
 {
 	struct tcp_host *t = q->t;
-	socklen_t len = sizeof(int);
+	struct sockaddr_storage own = {0};
+	socklen_t len = sizeof(int), own_len = sizeof(own);
 	int error = 0;
 
 	if (getsockopt(q->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (!error) {
-		tcp_socket_near(q->fd);
+		if (getsockname(q->fd, (struct sockaddr *)&own, &own_len) == 0)
+			tcp_socket_near(q->fd, (struct sockaddr *)&own, t->address->ai_addr);
 		tcp_host_queue_begin(q);
 		return;
 	}
@@ -242,7 +244,7 @@ static bool look_at_busy(struct tcp_host *t)
 		struct tcp_host_queue *q = &t->queues[i];
 
 		if (q->full) /* epoll says when it takes more */
-			return look_at_all(t);
+			return look_at_all(t) || any;
 		if (q->state == TCP_HOST_UP && q->outstanding)
 			any |= tcp_host_queue_receive(q);
 	}

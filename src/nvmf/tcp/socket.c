@@ -32,17 +32,12 @@ void tcp_socket_tune(int fd)
 	set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT);
 }
 
-void tcp_socket_near(int fd)
+void tcp_socket_near(int fd, const struct sockaddr *own, const struct sockaddr *peer)
 {
-	struct sockaddr_storage own = {0}, peer = {0};
-	socklen_t own_len = sizeof(own), peer_len = sizeof(peer);
 	char here[NVMF_TRADDR_LEN] = "", there[NVMF_TRADDR_LEN] = "";
 
-	if (getsockname(fd, (struct sockaddr *)&own, &own_len) != 0 ||
-	    getpeername(fd, (struct sockaddr *)&peer, &peer_len) != 0)
-		return;
-	address_text((struct sockaddr *)&own, here, sizeof(here));
-	address_text((struct sockaddr *)&peer, there, sizeof(there));
+	address_text(own, here, sizeof(here));
+	address_text(peer, there, sizeof(there));
 	if (strcmp(here, there) == 0)
 		set(fd, SOL_SOCKET, SO_SNDBUF, NEAR_BYTES);
 }

@@ -3,14 +3,17 @@
 #ifndef WEFT_NVMF_TCP_SOCKET_H
 #define WEFT_NVMF_TCP_SOCKET_H
 
+#include <sys/socket.h>
+
 #include "nvmf/tcp/rx.h"
 #include "nvmf/tcp/tls.h"
 #include "nvmf/tcp/tx.h"
 
 /* No delay, and who is gone is noticed. */
 void tcp_socket_tune(int fd);
-/* Of a connection that stays on this machine: so much is on its way at a time as caches hold. */
-void tcp_socket_near(int fd);
+/* A connection of these addresses: if it stays on this machine, so much is on its way at a time as
+ * caches hold. */
+void tcp_socket_near(int fd, const struct sockaddr *own, const struct sockaddr *peer);
 /* Type of service, or traffic class. */
 void tcp_socket_tos(int fd, int family, uint8_t tos);
 /*
