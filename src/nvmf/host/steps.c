@@ -114,29 +114,36 @@ static void open_queue(struct host *h, uint16_t qid, uint16_t entries, uint64_t 
 		host_lose_for(h, HOST_FAIL_OPEN, qid, NULL);
 }
 
+/* What all queues that connect at a time send: never written while the transport may be sending it.
+ */
+static void write_connect_data(struct host *h, uint16_t cntlid)
+{
+	struct wcursor w = wcursor_init(h->scratch, HOST_SCRATCH_LEN);
+	struct nvmf_connect_data d = {.cntlid = cntlid};
+
+	memcpy(d.hostid, h->config.hostid, sizeof(d.hostid));
+	memcpy(d.subnqn, h->config.subnqn, sizeof(d.subnqn));
+	memcpy(d.hostnqn, h->config.hostnqn, sizeof(d.hostnqn));
+	nvmf_connect_data_put(&w, &d);
+}
+
 static void begin_open(struct host *h, uint16_t qid, uint64_t now_ns)
 {
+	write_connect_data(h, NVMF_CNTLID_DYNAMIC);
 	h->auth.why = NULL;
 	open_queue(h, qid, HOST_ADMIN_ENTRIES, now_ns);
 }
 
-/* All I/O queues that connect at a time send the same from the one scratch memory. */
 static void send_connect(struct host *h, uint16_t qid, uint64_t now_ns)
 {
-	struct wcursor w = wcursor_init(h->scratch, HOST_SCRATCH_LEN);
 	struct nvmf_connect c = {
 		.qid = qid,
 		.sqsize = (uint16_t)(h->queues[qid].entries - 1),
 		.cattr = h->transport->no_sq_flow ? NVMF_CATTR_NO_SQ_FLOW : 0,
 		.kato_ms = qid == 0 ? h->config.keep_alive_ms : 0,
 	};
-	struct nvmf_connect_data d = {.cntlid = qid == 0 ? NVMF_CNTLID_DYNAMIC : h->cntlid};
 	struct nvme_sqe sqe = {0};
 
-	memcpy(d.hostid, h->config.hostid, sizeof(d.hostid));
-	memcpy(d.subnqn, h->config.subnqn, sizeof(d.subnqn));
-	memcpy(d.hostnqn, h->config.hostnqn, sizeof(d.hostnqn));
-	nvmf_connect_data_put(&w, &d);
 	nvmf_connect_to_sqe(&c, &sqe);
 	send(h, qid, &sqe, NVMF_DIR_TO_CTRL, NVMF_CONNECT_DATA_LEN, now_ns);
 }
@@ -437,6 +444,7 @@ static void begin_io_queues(struct host *h, uint16_t qid, uint64_t now_ns)
 {
 	(void)qid;
 	h->io_begun = h->io_up = 0;
+	write_connect_data(h, h->cntlid);
 	begin_more_io(h, now_ns);
 }
 
