@@ -103,6 +103,16 @@ def went_wrong(test):
     return [line[:1000] for line in (lines or said.splitlines()[-8:])]
 
 
+# Where it was, and what ran: the first frames of each stack are enough to find the place.
+TELLS = re.compile(r".*(?:WARNING|ERROR|SUMMARY): .*|  \S.* (?:by|of size) .*|    #[0-5] .*|.*: runtime error: .*")
+
+
+def gist(report):
+    """The first lines of a sanitizer's report that tell where it was."""
+    lines = [line[:160] for line in report.splitlines() if TELLS.match(line)]
+    return lines[:16]
+
+
 def run(build, setup):
     """Returns meson's exit status, the list of its tests' records, and sanitizers' reports."""
     log = os.path.join(build, "meson-logs", "testlog.json")
@@ -154,8 +164,10 @@ def main():
                 reasons[failed[-1]] = went_wrong(t)
         for report in said:
             with open(report, encoding="utf-8", errors="replace") as f:
-                print(f"---- {report}", f.read()[:8000], sep="\n")
+                text = f.read()
+            print(f"---- {report}", text[:8000], sep="\n")
             broken.append(f"{build}: a sanitizer's report: {report}")
+            reasons[broken[-1]] = gist(text)
         if not tests or (status and not any(f.startswith(build + ":") for f in failed)):
             broken.append(f"{build}: {len(tests)} tests ran, meson's status is {status}")
         if meanwhile:
