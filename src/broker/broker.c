@@ -33,7 +33,7 @@
 #define EVENTS	       32
 #define BACKLOG	       128
 #define FIRST_GRACE_MS 5000 /* for the first client, which must connect after it has started us */
-#define LINGER_NS      (5 * NSEC_PER_SEC) /* for disconnects that the wire still owes an answer */
+#define LINGER_NS      (10 * NSEC_PER_SEC) /* for what the wire is owed yet, or may ask for again */
 #define RX_BATCHES     16
 /* Of each other user than the broker's own; fewer where there are few descriptors. */
 #define USER_CLIENTS_MAX 1024

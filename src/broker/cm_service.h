@@ -84,8 +84,8 @@ void cm_service_refused(struct cm_service *, const struct gid *peer, const uint8
 /* DEADLINE_NEVER: nothing is to be done until a packet or a request comes. */
 uint64_t cm_service_next_deadline(const struct cm_service *);
 void cm_service_tick(struct cm_service *, uint64_t now);
-/* Connections that still owe the wire something after their client has gone: while this is not
- * zero the broker lingers (a few seconds are enough: every one is bounded). */
+/* Connections that still owe the wire something after their client has gone, or may be asked again:
+ * while this is not zero the broker lingers (ten seconds are enough: every one is bounded). */
 size_t cm_service_busy(const struct cm_service *);
 /* Something has happened to the interface: the watch channels are told; the ids on its addresses
  * get ADDR_CHANGE for another MAC address, and when it is gone DEVICE_REMOVAL, after which they

@@ -75,7 +75,7 @@ void cm_count_in(struct cm *cm, struct cm_counters *counters)
 
 size_t cm_busy(const struct cm *cm)
 {
-	size_t n = cm->tx_count;
+	size_t n = cm->tx_count + (cm->dreqs_until != 0);
 
 	list_for_each(id, &cm->ids, const struct cm_id, all)
 		n += id->orphan && id->state == CM_DREQ_SENT;
@@ -165,7 +165,9 @@ static void timer_fired(struct cm_id *id, uint64_t now)
 
 uint64_t cm_next_deadline(const struct cm *cm)
 {
-	return timer_heap_next(&cm->timers);
+	const uint64_t next = timer_heap_next(&cm->timers);
+
+	return cm->dreqs_until ? min_of(next, cm->dreqs_until) : next;
 }
 
 void cm_tick(struct cm *cm, uint64_t now)
@@ -173,6 +175,8 @@ void cm_tick(struct cm *cm, uint64_t now)
 	struct timer *t;
 
 	cm->now = now;
+	if (cm->dreqs_until <= now)
+		cm->dreqs_until = 0;
 	/* Ends: whatever is armed again is armed for later than now, or comes to rest. */
 	while ((t = timer_pop_due(&cm->timers, now)))
 		timer_fired(container_of(t, struct cm_id, timer), now);
@@ -257,7 +261,7 @@ void cm_id_destroy(struct cm_id *id, uint64_t now)
 			cm_start_dreq(id, true, now);
 		return;
 	case CM_DREQ_RCVD:
-		cm_send_drep(id);
+		cm_send_drep(id, now);
 		cm_set_state(id, CM_TIMEWAIT, now);
 		return;
 	case CM_TIMEWAIT:
@@ -411,7 +415,7 @@ int cm_drep(struct cm_id *id, uint64_t now)
 {
 	if (id->state != CM_DREQ_RCVD)
 		return -EINVAL;
-	cm_send_drep(id);
+	cm_send_drep(id, now);
 	cm_set_state(id, CM_TIMEWAIT, now);
 	return 0;
 }

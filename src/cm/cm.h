@@ -121,7 +121,8 @@ uint64_t cm_patience_ns(const uint8_t *mad);
 bool cm_tx(struct cm *, struct flow *ret_flow, uint8_t mad[MAD_LEN], uint64_t now);
 uint64_t cm_next_deadline(const struct cm *);
 void cm_tick(struct cm *, uint64_t now);
-/* Ids that still owe the wire something (DREQ or REJ on the way): the broker lingers for them. */
+/* What the wire is still owed, or may ask for: a DREQ or REJ on the way, an answer to a DREQ that
+ * is repeated because the first was lost. The broker lingers for it. */
 size_t cm_busy(const struct cm *);
 
 /* id_user goes with every event of the id; CM_EV_REQ carries the listener's. */

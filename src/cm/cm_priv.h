@@ -144,8 +144,9 @@ struct cm {
 	uint32_t tx_count;
 	struct timer_heap timers;
 	struct cm_counters *counters, own_counters;
-	uint64_t now;	     /* of the call that is being served */
-	uint64_t heir_until; /* connections may come yet of which others speak already */
+	uint64_t now;	      /* of the call that is being served */
+	uint64_t heir_until;  /* connections may come yet of which others speak already */
+	uint64_t dreqs_until; /* a peer may ask again whose DREP was lost; 0: none may */
 
 	/* cm_strangers.c */
 	struct list replied; /* and not heard of; oldest first */
@@ -201,7 +202,7 @@ void cm_send_rej(struct cm_id *, uint16_t reason, const void *ari, size_t ari_le
 void cm_put_private(uint8_t *to, size_t room, const void *data, size_t length);
 void cm_send_mra(struct cm_id *, uint8_t service_timeout);
 void cm_send_dreq(struct cm_id *);
-void cm_send_drep(struct cm_id *);
+void cm_send_drep(struct cm_id *, uint64_t now);
 void cm_arm_retries(struct cm_id *, uint64_t wait_ns, uint8_t retries, uint64_t now);
 /* Ends a connection that the passive side gives up after it sent a REP: REJ, and because nobody
  * answers a REJ, DREQ until somebody answers that. */

@@ -274,12 +274,12 @@ static void act(struct rx *rx, struct cm_id *id, enum kind kind)
 		return;
 	case DREQS_CROSSED:
 		id->dreq_tid = rx->msg.hdr.tid;
-		cm_send_drep(id);
+		cm_send_drep(id, rx->now);
 		dreq_done(rx, id);
 		return;
 	case REPEAT_DREP:
 		id->dreq_tid = rx->msg.hdr.tid;
-		cm_send_drep(id);
+		cm_send_drep(id, rx->now);
 		return;
 	case TAKE_DREP:
 		dreq_done(rx, id);

@@ -6,8 +6,9 @@
 #include "cm/cm_priv.h"
 
 #define CM_TIMEOUT_MAX	  (60 * NSEC_PER_SEC)
-#define TIMEWAIT_CODE_MIN 14 /* 67 ms */
-#define TIMEWAIT_CODE_MAX 21 /* 8.6 s */
+#define TIMEWAIT_CODE_MIN 14					       /* 67 ms */
+#define TIMEWAIT_CODE_MAX 21					       /* 8.6 s */
+#define DREQS_NS	  (9 * cm_timeout_ns(CM_RESPONSE_TIMEOUT) / 4) /* two, as Linux sends them */
 #define HURRIED_FIRST	  (100 * NSEC_PER_MSEC)
 #define HURRIED_TRIES	  8 /* 8 s in all */
 
@@ -130,7 +131,15 @@ void cm_send_dreq(struct cm_id *id)
 	cm_send(id->cm, &id->flow, &m);
 }
 
-void cm_send_drep(struct cm_id *id)
+/* One that hears all we say at once. */
+static bool peer_is_here(const struct cm_id *id)
+{
+	const struct cm_id *peer = cm_find_local(id->cm, id->remote_comm_id);
+
+	return peer && peer->remote_comm_id == id->local_comm_id;
+}
+
+void cm_send_drep(struct cm_id *id, uint64_t now)
 {
 	struct cm_msg m;
 
@@ -138,6 +147,8 @@ void cm_send_drep(struct cm_id *id)
 	m.drep.local_comm_id = id->local_comm_id;
 	m.drep.remote_comm_id = id->remote_comm_id;
 	cm_send(id->cm, &id->flow, &m);
+	if (!peer_is_here(id))
+		id->cm->dreqs_until = now + DREQS_NS;
 }
 
 void cm_put_private(uint8_t *to, size_t room, const void *data, size_t length)

@@ -6,6 +6,7 @@ own, so that nothing here meets a broker or a port 4791 outside. A Host is a nam
 lab(1) makes one host with loopback, lab(2) two hosts and a veth pair between them.
 """
 import argparse
+import contextlib
 import ctypes
 import glob
 import os
@@ -175,7 +176,12 @@ class Host:
             return [self.holder.pid]
 
     def close(self):
-        """Ends what is left; returns the command lines of what should have ended by itself."""
+        """Ends what is left; returns the command lines of what should have ended by itself. A broker,
+        which answers for ten seconds those who may ask again, is told to."""
+        until(lambda: set(self.pids()) <= set(self.brokers()), 5)
+        for pid in self.brokers():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
         until(lambda: not self.pids(), 5)
         left = []
         for pid in self.pids():

@@ -142,7 +142,26 @@ static void destroying_an_unanswered_dreq_answers_it(void **state)
 	give_dreq(f, OUR_QPN);
 	cm_id_destroy(f->id, f->now);
 	get_from(f, CM_ATTR_DREP);
+}
+
+/* As Linux repeats it, twice; then nobody waits for it any more. */
+static void a_peer_whose_drep_was_lost_may_ask_again(void **state)
+{
+	struct fixture *f = accepted(state);
+
+	give_dreq(f, OUR_QPN);
+	cm_id_destroy(f->id, f->now);
+	get_from(f, CM_ATTR_DREP);
+	for (int i = 0; i < 2; i++) {
+		pass(f, RESPONSE + RESPONSE / 64);
+		assert_true(cm_busy(f->cm) > 0);
+	}
+	assert_int_equal(f->cm->handles.live, 1); /* the listener */
+	give_dreq(f, OUR_QPN);
+	get_from(f, CM_ATTR_DREP);
+	pass(f, RESPONSE);
 	assert_int_equal(cm_busy(f->cm), 0);
+	assert_int_equal(cm_next_deadline(f->cm), DEADLINE_NEVER);
 }
 
 static void destroying_a_replied_id_rejects_and_disconnects(void **state)
@@ -263,6 +282,7 @@ int main(void)
 		T(what_rests_after_its_end_gives_way_when_ids_run_low),
 		T(destroying_a_disconnecting_id_hurries_its_dreq),
 		T(destroying_an_unanswered_dreq_answers_it),
+		T(a_peer_whose_drep_was_lost_may_ask_again),
 		T(destroying_a_replied_id_rejects_and_disconnects),
 		T(an_id_may_be_destroyed_in_its_upcall),
 		T(what_the_state_does_not_allow_is_einval_and_changes_nothing),
