@@ -24,7 +24,7 @@
 #define NQN	 "nqn.2026-11.io.example:tcp"
 #define PATIENCE (4 * NSEC_PER_SEC)
 
-enum { ENTRIES = 8, CAPSULE = 4096, DATA = 256 << 10 };
+enum { ENTRIES = 64, CAPSULE = 4096, DATA = 256 << 10 };
 
 /* A target by hand. */
 static struct far {
@@ -408,6 +408,26 @@ static void success_with_the_data_is_enough(void **state)
 	assert_memory_equal(near.data, far.place, 4096);
 }
 
+/* The target has them to carry out meanwhile. */
+static void many_commands_do_not_wait_for_the_end_of_a_turn(void **state)
+{
+	enum { COMMANDS = TCP_ENOUGH_BARE + 8 };
+	static struct host_request reqs[COMMANDS];
+	struct tcp_host *t;
+
+	(void)state;
+	bring_up();
+	t = tcp_host_of(near.t);
+	t->batching = true;
+	for (unsigned i = 0; i < COMMANDS; i++) {
+		reqs[i] = (struct host_request){.done = done};
+		host_prepare_read(&reqs[i], 1, 0, 1, near.data, 512);
+		assert_int_equal(host_submit(&near.host, 1, &reqs[i], time_now_ns()), 0);
+		assert_int_equal(t->queues[1].tx.bare, (i + 1) % TCP_ENOUGH_BARE);
+	}
+	t->batching = false;
+}
+
 /* Several R2Ts at a time, and no more in one PDU than the target takes. */
 static void data_are_sent_as_they_are_asked_for(void **state)
 {
@@ -728,6 +748,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BED_TEST(data_come_and_go_as_was_agreed),
 		BED_TEST(success_with_the_data_is_enough),
+		BED_TEST(many_commands_do_not_wait_for_the_end_of_a_turn),
 		BED_TEST(data_are_sent_as_they_are_asked_for),
 		BED_TEST(damaged_data_fail_the_command_alone),
 		BED_TEST(what_it_cannot_agree_to_ends_it),

@@ -74,13 +74,9 @@ void tcp_queue_wants_flush(struct tcp_queue *q)
 
 void tcp_queue_send(struct tcp_queue *q, struct tcp_out *o)
 {
-	if (!q->tx.bytes)
-		q->bare = 0;
 	tcp_tx_push(&q->tx, o);
-	q->bare += !o->data_len && !o->zero_len;
 	tcp_queue_wants_flush(q);
-	if ((q->tx.bytes >= TCP_BATCH_BYTES || q->bare >= TCP_BATCH_BARE) && q->tt->flush &&
-	    !q->full)
+	if (tcp_tx_has_enough(&q->tx) && q->tt->flush && !q->full)
 		q->tt->flush(q);
 }
 

@@ -150,7 +150,8 @@ void tcp_connected(struct tcp_listener *l, int fd)
 		return;
 	}
 	tcp_socket_tune(fd);
-	tcp_socket_near(fd, (struct sockaddr *)&own, (struct sockaddr *)&peer);
+	if (address_equal((struct sockaddr *)&own, (struct sockaddr *)&peer))
+		tcp_socket_near(fd);
 	q->watch.ready = on_ready;
 	watch(q, EPOLL_CTL_ADD);
 	tcp_tear_down_dying(tt); /* what gave way to it */

@@ -72,6 +72,8 @@ static int try_address(struct tcp_host_queue *q)
 	if (q->fd < 0)
 		return -errno;
 	tcp_socket_tune(q->fd);
+	if (address_is_here(a->ai_addr))
+		tcp_socket_near_host(q->fd);
 	if (t->interface[0] && setsockopt(q->fd, SOL_SOCKET, SO_BINDTODEVICE, t->interface,
 					  (socklen_t)strlen(t->interface)) != 0)
 		return -errno;
@@ -149,15 +151,12 @@ static const struct host_transport queue_ops = {
 static void connected(struct tcp_host_queue *q)
 {
 	struct tcp_host *t = q->t;
-	struct sockaddr_storage own = {0};
-	socklen_t len = sizeof(int), own_len = sizeof(own);
+	socklen_t len = sizeof(int);
 	int error = 0;
 
 	if (getsockopt(q->fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (!error) {
-		if (getsockname(q->fd, (struct sockaddr *)&own, &own_len) == 0)
-			tcp_socket_near(q->fd, (struct sockaddr *)&own, t->address->ai_addr);
 		tcp_host_queue_begin(q);
 		return;
 	}

@@ -4,10 +4,8 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <string.h>
+#include <stdio.h>
 #include <sys/socket.h>
-
-#include "nvmf/transport/address.h"
 
 #define PIECES		256 /* of a sendmsg() */
 #define PLACES		64  /* of a recvmsg() */
@@ -15,7 +13,8 @@
 #define KEEP_INTERVAL_S 5
 #define KEEP_COUNT	3
 /* What the kernel doubles, and has for any other connection by some MiB. */
-#define NEAR_BYTES (160 << 10)
+#define NEAR_SEND    (160 << 10)
+#define NEAR_RECEIVE (512 << 10)
 
 /* What fails here costs speed, or that somebody who is gone is noticed later. */
 static void set(int fd, int level, int option, int value)
@@ -32,14 +31,34 @@ void tcp_socket_tune(int fd)
 	set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT);
 }
 
-void tcp_socket_near(int fd, const struct sockaddr *own, const struct sockaddr *peer)
+void tcp_socket_near(int fd)
 {
-	char here[NVMF_TRADDR_LEN] = "", there[NVMF_TRADDR_LEN] = "";
+	set(fd, SOL_SOCKET, SO_SNDBUF, NEAR_SEND);
+}
 
-	address_text(own, here, sizeof(here));
-	address_text(peer, there, sizeof(there));
-	if (strcmp(here, there) == 0)
-		set(fd, SOL_SOCKET, SO_SNDBUF, NEAR_BYTES);
+/* What everybody may ask for; 0: that cannot be seen, as in a network namespace of one's own. */
+static int receive_max(void)
+{
+	FILE *f = fopen("/proc/sys/net/core/rmem_max", "re");
+	int most = 0;
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%d", &most) != 1)
+		most = 0;
+	fclose(f);
+	return most;
+}
+
+/* Less than that would be worse than what the kernel finds out by itself. */
+void tcp_socket_near_host(int fd)
+{
+	const int bytes = NEAR_RECEIVE;
+
+	tcp_socket_near(fd);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) != 0 &&
+	    receive_max() >= bytes)
+		set(fd, SOL_SOCKET, SO_RCVBUF, bytes);
 }
 
 void tcp_socket_tos(int fd, int family, uint8_t tos)

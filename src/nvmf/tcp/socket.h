@@ -11,9 +11,11 @@
 
 /* No delay, and who is gone is noticed. */
 void tcp_socket_tune(int fd);
-/* A connection of these addresses: if it stays on this machine, so much is on its way at a time as
- * caches hold. */
-void tcp_socket_near(int fd, const struct sockaddr *own, const struct sockaddr *peer);
+/* Of a connection that stays on this machine: so much is on its way at a time as caches hold. */
+void tcp_socket_near(int fd);
+/* The same of a host, before it connects: and it takes what a deep queue asks for in small pieces.
+ */
+void tcp_socket_near_host(int fd);
 /* Type of service, or traffic class. */
 void tcp_socket_tos(int fd, int family, uint8_t tos);
 /*

@@ -37,12 +37,6 @@
 /* R2Ts of one command, and how much data is worth a second one. */
 #define TCP_R2TS_MAX  4
 #define TCP_R2T_BYTES (128u << 10)
-/* So much that waits to be sent is sent at once: it is still in the cache, and the host has work.
- */
-#define TCP_BATCH_BYTES (1024u << 10)
-/* Or so many PDUs without data: each lets the host send another command, whose data it has to copy.
- */
-#define TCP_BATCH_BARE 32
 /* For how long a host may leave a response untaken, or data that it was asked for unsent. */
 #define TCP_MOVE_NS (20 * NSEC_PER_SEC)
 /* For how long a connection that we end waits for the host's end of it. */
@@ -133,7 +127,6 @@ struct tcp_queue {
 	struct list sending; /* in tcp_target.sending, or in none */
 	struct timer timer;
 	struct list moving; /* commands that wait for the host, the oldest first */
-	uint32_t bare;	    /* of what waits to be sent, PDUs without data */
 	struct tcp_out icresp, term;
 	uint8_t wrong[NVME_TCP_TERM_DATA_MAX]; /* what a terminate request is about */
 	uint32_t r2ts;			       /* of one command, at most */

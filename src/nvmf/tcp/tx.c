@@ -156,11 +156,17 @@ void tcp_out_tail_end(struct tcp_out *o)
 /* --- sending ------------------------------------------------------------------------------------
  */
 
+static bool is_bare(const struct tcp_out *o)
+{
+	return !o->data_len && !o->zero_len;
+}
+
 void tcp_tx_push(struct tcp_tx *tx, struct tcp_out *o)
 {
 	assert(!tcp_out_waits(o));
 	list_push_tail(&tx->outs, &o->link);
 	tx->bytes += out_len(o);
+	tx->bare += is_bare(o);
 }
 
 struct iovs {
@@ -234,6 +240,7 @@ void tcp_tx_sent(struct tcp_tx *tx, size_t n)
 			return;
 		tx->done -= len;
 		list_remove(&o->link);
+		tx->bare -= is_bare(o);
 		if (o->sent)
 			o->sent(o);
 	}
@@ -244,4 +251,5 @@ void tcp_tx_drop(struct tcp_tx *tx)
 	while (list_pop_head(&tx->outs))
 		;
 	tx->done = tx->bytes = 0;
+	tx->bare = 0;
 }

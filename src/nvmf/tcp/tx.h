@@ -32,9 +32,21 @@ struct tcp_tx {
 	bool hdgst, ddgst;
 	uint8_t pda; /* as the other side asks for */
 	struct list outs;
-	size_t done;  /* bytes of the first that are sent */
-	size_t bytes; /* that wait */
+	size_t done;	   /* bytes of the first that are sent */
+	size_t bytes;	   /* that wait */
+	unsigned int bare; /* outs without data that wait */
 };
+
+/* So much that waits is worth a system call before the turn is over: it is still in the cache, and
+ * the other side has work. */
+#define TCP_ENOUGH_BYTES (1024u << 10)
+/* Or so many PDUs without data: each has the other side copy data, of the next command or of this.
+ */
+#define TCP_ENOUGH_BARE 32
+static inline bool tcp_tx_has_enough(const struct tcp_tx *tx)
+{
+	return tx->bytes >= TCP_ENOUGH_BYTES || tx->bare >= TCP_ENOUGH_BARE;
+}
 
 void tcp_tx_init(struct tcp_tx *tx);
 void tcp_out_init(struct tcp_out *o, void (*sent)(struct tcp_out *o));

@@ -9,17 +9,46 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "nvmf/transport/transport.h"
 
+static socklen_t sockaddr_len(const struct sockaddr *sa)
+{
+	return sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
 void address_text(const struct sockaddr *sa, char *text, size_t room)
 {
-	socklen_t len = sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-						  : sizeof(struct sockaddr_in);
-
-	if (getnameinfo(sa, len, text, (socklen_t)room, NULL, 0, NI_NUMERICHOST) != 0)
+	if (getnameinfo(sa, sockaddr_len(sa), text, (socklen_t)room, NULL, 0, NI_NUMERICHOST) != 0)
 		text[0] = '\0';
+}
+
+bool address_equal(const struct sockaddr *a, const struct sockaddr *b)
+{
+	char first[NVMF_TRADDR_LEN] = "", second[NVMF_TRADDR_LEN] = "";
+
+	address_text(a, first, sizeof(first));
+	address_text(b, second, sizeof(second));
+	return strcmp(first, second) == 0;
+}
+
+/* Then whoever sends there does so from that address. No packet is sent. */
+bool address_is_here(const struct sockaddr *sa)
+{
+	int fd = socket(sa->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage own = {0};
+	socklen_t len = sizeof(own);
+	bool here;
+
+	if (fd < 0)
+		return false;
+	here = connect(fd, sa, sockaddr_len(sa)) == 0 &&
+	       getsockname(fd, (struct sockaddr *)&own, &len) == 0 &&
+	       address_equal((struct sockaddr *)&own, sa);
+	close(fd);
+	return here;
 }
 
 int address_wildcard(const char *address)
