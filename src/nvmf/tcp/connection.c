@@ -150,7 +150,7 @@ void tcp_connected(struct tcp_listener *l, int fd)
 		return;
 	}
 	tcp_socket_tune(fd);
-	if (address_equal((struct sockaddr *)&own, (struct sockaddr *)&peer))
+	if (strcmp(traddr, raddr) == 0)
 		tcp_socket_near(fd);
 	q->watch.ready = on_ready;
 	watch(q, EPOLL_CTL_ADD);

@@ -25,30 +25,22 @@ void address_text(const struct sockaddr *sa, char *text, size_t room)
 		text[0] = '\0';
 }
 
-bool address_equal(const struct sockaddr *a, const struct sockaddr *b)
-{
-	char first[NVMF_TRADDR_LEN] = "", second[NVMF_TRADDR_LEN] = "";
-
-	address_text(a, first, sizeof(first));
-	address_text(b, second, sizeof(second));
-	return strcmp(first, second) == 0;
-}
-
 /* Then whoever sends there does so from that address. No packet is sent. */
 bool address_is_here(const struct sockaddr *sa)
 {
 	int fd = socket(sa->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	char here[NVMF_TRADDR_LEN] = "", there[NVMF_TRADDR_LEN] = "";
 	struct sockaddr_storage own = {0};
 	socklen_t len = sizeof(own);
-	bool here;
 
 	if (fd < 0)
 		return false;
-	here = connect(fd, sa, sockaddr_len(sa)) == 0 &&
-	       getsockname(fd, (struct sockaddr *)&own, &len) == 0 &&
-	       address_equal((struct sockaddr *)&own, sa);
+	if (connect(fd, sa, sockaddr_len(sa)) == 0 &&
+	    getsockname(fd, (struct sockaddr *)&own, &len) == 0)
+		address_text((struct sockaddr *)&own, here, sizeof(here));
 	close(fd);
-	return here;
+	address_text(sa, there, sizeof(there));
+	return strcmp(here, there) == 0;
 }
 
 int address_wildcard(const char *address)

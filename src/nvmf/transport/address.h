@@ -15,8 +15,6 @@ struct transport_host_config;
 
 /* Without its port; empty if it is none. */
 void address_text(const struct sockaddr *sa, char *text, size_t room);
-/* Do both mean the same, whatever their ports? */
-bool address_equal(const struct sockaddr *a, const struct sockaddr *b);
 /* Is it one of this machine's, or rather of this network namespace? */
 bool address_is_here(const struct sockaddr *sa);
 /* The family of which an address (text) means every address; AF_UNSPEC: it means one. */
