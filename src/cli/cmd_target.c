@@ -20,6 +20,7 @@
 #include "cli/words.h"
 #include "config/config.h"
 #include "config/edit.h"
+#include "store/store.h"
 
 int cmd_target(int argc, char **argv);
 
@@ -128,7 +129,7 @@ static const struct argp argp = {
 static bool is_relative(const char *path)
 {
 	return *path && *path != '/' && strncmp(path, "mem:", 4) != 0 &&
-	       strncmp(path, "null:", 5) != 0 && strncmp(path, "nbd", 3) != 0;
+	       strncmp(path, "null:", 5) != 0 && !store_nbd_names(path);
 }
 
 static bool has_key(const char *word, const char *key)

@@ -206,6 +206,17 @@ static int check_object(const struct edit *e, char *why, size_t room)
 	return 0;
 }
 
+/* How much of a word an error repeats: of a key that stands where none belongs, its form alone. */
+static int shown(const char *word, size_t len)
+{
+	static const char *const forms[] = {"DHHC-1:", "NVMeTLSkey-1:"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
+		if (strncmp(word, forms[i], strlen(forms[i])) == 0)
+			return (int)strlen(forms[i]);
+	return (int)min_of(len, (size_t)60);
+}
+
 static int check_attributes(const struct edit *e, char *why, size_t room)
 {
 	const char *group = NULL;
@@ -221,12 +232,13 @@ static int check_attributes(const struct edit *e, char *why, size_t room)
 		}
 		tell_attributes(e->path.kind, known, sizeof(known));
 		if (!equals)
-			return fail(why, room, "'%.60s' is no KEY=VALUE; a %s has: %s", word,
+			return fail(why, room, "'%.*s' is no KEY=VALUE; a %s has: %s",
+				    shown(word, strlen(word)), word,
 				    object_types[e->path.kind].what, *known ? known : "none");
 		if (!find_attribute(e->path.kind, group, word, (size_t)(equals - word), full))
 			return fail(why, room, "'%.*s%s%.*s' is no attribute of a %s; there is: %s",
 				    group ? 30 : 0, group ? group : "", group ? "." : "",
-				    (int)min_of(equals - word, (ptrdiff_t)60), word,
+				    shown(word, (size_t)(equals - word)), word,
 				    object_types[e->path.kind].what, *known ? known : "none");
 		pairs++;
 	}

@@ -114,6 +114,8 @@ def what_is_refused(c):
     for argv, words in (
             (("create", f"/subsystems/{S1}/namespaces/3", "path=/nonexistent"),
              f"subsystems[{S1}].namespaces[3].device.path: /nonexistent: no such file"),
+            (("create", f"/subsystems/{S1}/namespaces/3", "path=nbd-none"),
+             f"subsystems[{S1}].namespaces[3].device.path: {os.getcwd()}/nbd-none: no such file"),
             (("set", f"/subsystems/{S1}", "serial=123456789012345678901"), f"subsystems[{S1}].attr.serial: at most 20"),
             (("create", "/ports/7", f"trtype={c.transport}", "traddr=192.0.2.99"), "ports[7].addr: "),
             (("create", "/ports/7", f"trtype={c.transport}", f"traddr={c.hosts[0].address}"), "ports[7].addr: port 5 has"),

@@ -179,6 +179,8 @@ static void wrong_usage_is_told_with_what_is_right(void **state)
 	usage("set /subsystems/" S " attr", "set PATH");
 	usage("set /subsystems/" S " colour=red", "attr.serial");
 	usage("set /subsystems/" S " device path=/x", "'device' is no KEY=VALUE");
+	usage("set /hosts/" H " DHHC-1:00:a2V5:", "'DHHC-1:' is no KEY=VALUE");
+	usage("set /hosts/" H " DHHC-1:00:a2U=:", "'DHHC-1:' is no attribute");
 	usage("set /subsystems/" S " attr path=/x", "'attr.path' is no attribute of a subsystem");
 	usage("set /subsystems/" S "/allowed_hosts/" H " a=b", "no attributes");
 	usage("set / a=b", "discovery.nqn");
