@@ -25,6 +25,7 @@ int cm_create(struct cm **ret, const struct cm_ops *ops, void *ctx)
 	handles_init(&cm->handles, cm->places, CM_MAX_IDS, CM_GEN_BITS);
 	for (size_t i = 0; i < ARRAY_SIZE(cm->scramble); i++)
 		cm->scramble[i] = ops->random(ctx);
+	cm->dreqs_until = DEADLINE_NEVER;
 	cm->hash_seed = (uint64_t)ops->random(ctx) << 32 | ops->random(ctx);
 	for (size_t i = 0; i < CM_HASH_BUCKETS; i++) {
 		list_init(&cm->by_peer[i]);
@@ -75,7 +76,7 @@ void cm_count_in(struct cm *cm, struct cm_counters *counters)
 
 size_t cm_busy(const struct cm *cm)
 {
-	size_t n = cm->tx_count + (cm->dreqs_until != 0);
+	size_t n = cm->tx_count + (cm->dreqs_until != DEADLINE_NEVER);
 
 	list_for_each(id, &cm->ids, const struct cm_id, all)
 		n += id->orphan && id->state == CM_DREQ_SENT;
@@ -165,9 +166,7 @@ static void timer_fired(struct cm_id *id, uint64_t now)
 
 uint64_t cm_next_deadline(const struct cm *cm)
 {
-	const uint64_t next = timer_heap_next(&cm->timers);
-
-	return cm->dreqs_until ? min_of(next, cm->dreqs_until) : next;
+	return min_of(timer_heap_next(&cm->timers), cm->dreqs_until);
 }
 
 void cm_tick(struct cm *cm, uint64_t now)
@@ -176,7 +175,7 @@ void cm_tick(struct cm *cm, uint64_t now)
 
 	cm->now = now;
 	if (cm->dreqs_until <= now)
-		cm->dreqs_until = 0;
+		cm->dreqs_until = DEADLINE_NEVER;
 	/* Ends: whatever is armed again is armed for later than now, or comes to rest. */
 	while ((t = timer_pop_due(&cm->timers, now)))
 		timer_fired(container_of(t, struct cm_id, timer), now);

@@ -146,7 +146,7 @@ struct cm {
 	struct cm_counters *counters, own_counters;
 	uint64_t now;	      /* of the call that is being served */
 	uint64_t heir_until;  /* connections may come yet of which others speak already */
-	uint64_t dreqs_until; /* a peer may ask again whose DREP was lost; 0: none may */
+	uint64_t dreqs_until; /* a peer may ask again whose DREP was lost, or DEADLINE_NEVER */
 
 	/* cm_strangers.c */
 	struct list replied; /* and not heard of; oldest first */
