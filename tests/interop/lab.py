@@ -175,13 +175,17 @@ class Host:
         except OSError:
             return [self.holder.pid]
 
-    def close(self):
-        """Ends what is left; returns the command lines of what should have ended by itself. A broker,
-        which answers for ten seconds those who may ask again, is told to."""
-        until(lambda: set(self.pids()) <= set(self.brokers()), 5)
+    def end_brokers(self):
+        """For ten seconds a broker answers those who may ask again: it is told not to."""
         for pid in self.brokers():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
+
+    def close(self):
+        """Ends what is left; returns the command lines of what should have ended by itself, as all
+        should but a broker."""
+        until(lambda: set(self.pids()) <= set(self.brokers()), 5)
+        self.end_brokers()
         until(lambda: not self.pids(), 5)
         left = []
         for pid in self.pids():
