@@ -5,6 +5,7 @@
 usage: moody.py BUILD [--full]
 """
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -16,6 +17,7 @@ import lab
 from moody_disk import DEAF, FAILS, FINE, HANGS, MoodyDisk
 
 NQN = "nqn.2026-11.org.weft:moody"
+SOUND = "nqn.2026-11.org.weft:sound"
 SIZE = 1 << 20
 LAST_FLUSH = 60  # seconds that the end waits for a disk
 LIMIT = 40  # seconds; that of a connection that nobody answers is 15
@@ -39,8 +41,8 @@ class Moody:
             f.write(content)
         return path
 
-    def uri(self, ns):
-        return f"nvme+rdma://127.0.0.1/{NQN}?ns={ns}"
+    def uri(self, ns, nqn=NQN):
+        return f"nvme+rdma://127.0.0.1/{nqn}?ns={ns}"
 
     def copy(self, source, to, timeout=LIMIT):
         return self.host.run(self.weft, "cp", source, to, timeout=timeout)
@@ -135,6 +137,24 @@ class Moody:
         self.well(1, "after")
         return r.stderr.strip()
 
+    def beside(self):
+        """Two subsystems, each with a namespace 1: the disk of one hangs, and has what memory it gets."""
+        self.disk.be(HANGS)
+        self.stuck = [lab.Program(self.host, [self.weft, "bench", self.uri(1), "--rw", "randwrite", "--yes",
+                                              "--bs", "16k", "--iodepth", "256", "--nr-io-queues", "16",
+                                              "--runtime", "1"], f"{self.path}/stuck.log")]
+        self.check(lab.until(lambda: self.serve.says("connected:"), 10), "it does not connect")
+        time.sleep(1)
+        longest = 0.0
+        for ns in (2, 1):
+            r, took = self.waits("write", self.uri(ns, SOUND), "-d", self.file("new", b"\3" * 65536),
+                                 "--timeout", "8")
+            self.check(r.returncode == 0, f"namespace {ns} of the other: {r.stderr.strip()!r}")
+            longest = max(longest, took)
+        self.disk.be(FINE)
+        self.check(self.stuck[0].wait(20) == 0, f"it does not come to an end: {self.stuck[0].output()}")
+        return f"64 KiB to the other's in {longest:.2f} s"
+
     def deaf(self):
         """Not even the size is told."""
         self.well(2, "before")
@@ -180,12 +200,22 @@ class Moody:
         self.disk.be(FINE)
         return self.serve.output().splitlines()[-1]
 
-    def run(self, name, function):
+    def two(self):
+        """What serves the disk in one subsystem, and in another what never fails."""
+        subsystems = {NQN: [self.disk.path], SOUND: ["mem:1m", "mem:1m"]}
+        doc = {"subsystems": [{"nqn": nqn, "attr": {"allow_any_host": "1"}, "namespaces": [
+            {"nsid": n, "enable": 1, "device": {"path": path}} for n, path in enumerate(paths, 1)]}
+            for nqn, paths in subsystems.items()],
+            "ports": [{"portid": 1, "subsystems": list(subsystems), "addr": {
+                "trtype": "rdma", "adrfam": "ipv4", "traddr": "127.0.0.1", "trsvcid": "4420"}}]}
+        return ["--config", self.file("two.json", json.dumps(doc).encode()), "--memory", "2m"]
+
+    def run(self, name, function, *what):
+        what = what or (self.disk.path, self.good, "--nqn", NQN, "--listen", "rdma://127.0.0.1")
+
         def work(path):
             self.path, self.stuck = path, []
-            self.serve = lab.Program(
-                self.host, [self.weft, "serve", self.disk.path, self.good, "--nqn", NQN, "--listen",
-                            "rdma://127.0.0.1"], f"{path}/serve.log")
+            self.serve = lab.Program(self.host, [self.weft, "serve", *what], f"{path}/serve.log")
             try:
                 self.check(lab.until(lambda: self.serve.says("ready"), 10), "weft serve stays away")
                 return function()
@@ -206,6 +236,7 @@ def main():
     m.run("a disk that fails", m.fails)
     m.run("a disk that hangs", m.hangs)
     m.run("many requests on a disk that hangs", m.many)
+    m.run("another subsystem than that of a disk that hangs", m.beside, *m.two())
     m.run("a disk that does not even tell its size", m.deaf)
     m.run("a target that is stopped", m.stopped)
     m.run("the end on a disk that hangs", m.ends)

@@ -136,7 +136,7 @@ static void an_address_is_a_host_and_so_is_a_network_of_ipv6(void **state)
 
 static void nobody_holds_more_memory_than_is_left(void **state)
 {
-	static struct target_ns other = {.nsid = 2};
+	static struct target_ns other = {.number = 2};
 	unsigned n = 0;
 
 	(void)state;
@@ -189,7 +189,7 @@ static void what_is_freed_is_kept_for_a_large_command_that_waits(void **state)
 /* Its store may hang: what goes to another one finds memory, past those that wait. */
 static void a_namespace_leaves_memory_of_its_queue_to_another(void **state)
 {
-	static struct target_ns ns[2] = {{.nsid = 1}, {.nsid = 2}};
+	static struct target_ns ns[2] = {{.number = 1}, {.number = 2}};
 	struct conn *q = &queues[0][0];
 	unsigned n = 0;
 
@@ -212,10 +212,12 @@ static void a_namespace_leaves_memory_of_its_queue_to_another(void **state)
 	cmds[n].share.queue = NULL;
 }
 
-/* By whatever number of its queues, and whatever the two are called. */
+/* By whatever number of its queues, and however many there are: both may have one NSID, in two
+ * subsystems, or one after the other. */
 static void a_namespace_leaves_memory_of_its_host_to_another(void **state)
 {
-	static struct target_ns ns[2] = {{.nsid = 1}, {.nsid = 33}};
+	static struct target_ns ns[2] = {{.nsid = 1, .number = 1},
+					 {.nsid = 1, .number = 1 + (1ull << 32)}};
 	struct conn more[8];
 	unsigned n = 0;
 
@@ -238,6 +240,31 @@ static void a_namespace_leaves_memory_of_its_host_to_another(void **state)
 		}
 	for (unsigned i = 0; i < ARRAY_SIZE(more); i++)
 		share_queue_fini(&more[i].share);
+}
+
+/* None overtakes one that waits for the same, though there is room for it. */
+static void commands_to_one_namespace_go_on_in_their_order(void **state)
+{
+	static struct target_ns ns[3] = {{.number = 1}, {.number = 2}, {.number = 3}};
+	const unsigned order[] = {2, 3, 5, 6, 1, 4};
+
+	(void)state;
+	shares.budget[SHARE_FOR_IO].len = 0;
+	for (unsigned i = 0; i < 7; i++) {
+		cmds[i].req.ns = &ns[i ? (i - 1) % 3 : 0];
+		assert_false(ask(&cmds[i], &queues[0][0], i < 2 ? MIB : MIB / 16));
+	}
+	share_memory_forget(&cmds[0].share); /* the next is the first then */
+	shares.budget[SHARE_FOR_IO].len = MIB - 4096;
+	shares.memory_freed = true;
+	assert_true(shares_pump(&shares));
+	assert_int_equal(served_count, 4);
+	shares.budget[SHARE_FOR_IO].len = 8 * MIB;
+	shares.memory_freed = true;
+	assert_true(shares_pump(&shares));
+	assert_int_equal(served_count, ARRAY_SIZE(order));
+	for (unsigned i = 0; i < served_count; i++)
+		assert_ptr_equal(served[i], &cmds[order[i]]);
 }
 
 static void admin_commands_do_not_wait_for_io(void **state)
@@ -395,6 +422,8 @@ int main(void)
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			what_is_freed_is_kept_for_a_large_command_that_waits, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(commands_to_one_namespace_go_on_in_their_order,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(admin_commands_do_not_wait_for_io, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(hosts_take_turns_and_so_do_their_queues, set_up,

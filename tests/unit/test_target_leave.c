@@ -312,6 +312,24 @@ static void a_namespace_that_leaves_is_told_and_has_no_more_commands(void **stat
 	bed_destroy(b);
 }
 
+/* Nor is it the one that it was: what is counted of each is never of two. */
+static void a_namespace_is_no_other_whatever_its_nsid(void **state)
+{
+	struct target_ns same;
+	struct two w;
+
+	(void)state;
+	two_init(&w);
+	same = (struct target_ns){.nsid = 1, .store = w.b->slow.below, .lba_shift = 9};
+	assert_int_equal(target_ns_add(&w.other, &same), 0);
+	assert_true(same.number > w.b->big.number && w.b->big.number > w.b->ns.number);
+	target_ns_remove(&w.other, &same, ns_gone);
+	same.number = 0;
+	assert_int_equal(target_ns_add(&w.other, &same), 0);
+	assert_true(same.number > w.b->big.number + 1);
+	bed_destroy(w.b);
+}
+
 static void commands_under_way_end_before_the_namespace_is_gone(void **state)
 {
 	struct bed *b = bed_with_io();
@@ -418,6 +436,7 @@ int main(void)
 		cmocka_unit_test_setup(a_port_that_is_removed_takes_its_connections_along, begin),
 		cmocka_unit_test_setup(a_namespace_that_leaves_is_told_and_has_no_more_commands,
 				       begin),
+		cmocka_unit_test_setup(a_namespace_is_no_other_whatever_its_nsid, begin),
 		cmocka_unit_test_setup(commands_under_way_end_before_the_namespace_is_gone, begin),
 		cmocka_unit_test_setup(a_namespace_is_not_gone_while_a_shutdown_flushes_it, begin),
 		cmocka_unit_test_setup(

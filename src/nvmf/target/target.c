@@ -111,6 +111,7 @@ int target_ns_add(struct target_subsys *s, struct target_ns *ns)
 		return -EINVAL;
 	if (s->ns[ns->nsid - 1])
 		return -EEXIST;
+	ns->number = ++s->target->last_ns_number;
 	ns->nlb = store->size >> ns->lba_shift;
 	ns->read_only |= store->read_only;
 	ns->gone = NULL;

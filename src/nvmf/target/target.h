@@ -95,7 +95,8 @@ struct target_host {
 };
 
 struct target_ns {
-	uint32_t nsid; /* 1 to TARGET_NS_MAX */
+	uint32_t nsid;	 /* 1 to TARGET_NS_MAX */
+	uint64_t number; /* among all that the target has ever had, from 1 on */
 	struct store *store;
 	uint8_t lba_shift;
 	_Atomic uint64_t nlb; /* blocks */
@@ -501,6 +502,7 @@ struct target {
 	bool log_changed;		      /* and nobody has looked yet who sees them */
 	uint32_t auth_seqnum;		      /* of the last challenge; 0: there was none */
 	uint32_t ctrl_count, discovery_count; /* the second of the first */
+	uint64_t last_ns_number;
 	uint16_t last_portid;
 };
 
@@ -521,7 +523,7 @@ int target_subsys_add(struct target *t, struct target_subsys *s) must_use;
  * that may not end.
  */
 void target_subsys_allow(struct target_subsys *s, const char *const *hosts, uint32_t count);
-/* ns->nsid, store, lba_shift, read_only and the identifiers are the caller's; nlb is set.
+/* ns->nsid, store, lba_shift, read_only and the identifiers are the caller's; number, nlb are set.
  * -EINVAL: the NSID or a block size that does not fit the store; -EEXIST: the NSID is taken. */
 int target_ns_add(struct target_subsys *s, struct target_ns *ns) must_use;
 /* To be called when a namespace's size changed: hosts that asked are told. */

@@ -26,19 +26,29 @@
 
 int shares_init(struct shares *s, size_t pool_bytes)
 {
+	int error;
+
 	*s = (struct shares){.budget = {[SHARE_FOR_IO] = {.len = pool_bytes},
 					[SHARE_FOR_ADMIN] = {.len = SHARE_ADMIN_BYTES}}};
 	list_init(&s->hosts);
 	list_init(&s->waiting);
 	list_init(&s->young);
 	/* Of a young queue's page nobody has to keep books: there are only so many. */
-	return data_pool_init(&s->pool, pool_bytes + SHARE_ADMIN_BYTES +
-						(size_t)SHARE_YOUNG_MAX * DATA_POOL_PAGE);
+	error = data_pool_init(&s->pool, pool_bytes + SHARE_ADMIN_BYTES +
+						 (size_t)SHARE_YOUNG_MAX * DATA_POOL_PAGE);
+	if (error)
+		return error;
+	/* Whoever has an account holds a page: one of a queue, which is one of a host. */
+	error = accounts_init(&s->accounts, 2 * s->pool.len / DATA_POOL_PAGE);
+	if (error)
+		data_pool_fini(&s->pool);
+	return error;
 }
 
 void shares_fini(struct shares *s)
 {
 	assert(!s->queue_count);
+	accounts_fini(&s->accounts);
 	data_pool_fini(&s->pool);
 }
 
@@ -189,14 +199,22 @@ void share_queue_fini(struct share_queue *q)
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
+/* What the accounts are of: a namespace, whatever its NSID is, in any of the subsystems. */
+static uint64_t account_of(const struct share_cmd *c)
+{
+	return c->ns * SHARE_PURPOSES + c->purpose;
+}
+
 /* What one holds alone, however large, is never too much: it could never be had. */
 static bool is_fair(const struct share_cmd *c, size_t bytes)
 {
 	const struct share_queue *q = c->queue;
 	enum share_purpose p = c->purpose;
 	const struct share_budget *b = &q->shares->budget[p];
-	uint32_t nsid = c->nsid;
-	const size_t held[] = {q->host->used[p], q->host->used_for[p][nsid], q->used_for[nsid]};
+	struct accounts *a = &q->shares->accounts;
+	const uint64_t of = account_of(c);
+	const size_t held[] = {q->host->used[p], accounts_held(a, q->host, of),
+			       accounts_held(a, q, of)};
 	size_t left = b->len - b->used;
 
 	if (b->promised && b->promised != c)
@@ -212,16 +230,30 @@ static bool is_fair(const struct share_cmd *c, size_t bytes)
 	return true;
 }
 
-static void count(const struct share_cmd *c, size_t more, size_t less)
+static void hold(struct share_cmd *c, size_t bytes)
 {
 	struct share_queue *q = c->queue;
-	const enum share_purpose p = c->purpose;
-	const uint32_t nsid = c->nsid;
-	size_t *const counts[] = {&q->shares->budget[p].used, &q->host->used[p],
-				  &q->host->used_for[p][nsid], &q->used_for[nsid]};
+	struct shares *s = q->shares;
 
-	for (unsigned i = 0; i < ARRAY_SIZE(counts); i++)
-		*counts[i] += more - less;
+	c->held = bytes;
+	if (!bytes)
+		return;
+	s->budget[c->purpose].used += bytes;
+	q->host->used[c->purpose] += bytes;
+	accounts_take(&s->accounts, q->host, account_of(c), bytes);
+	accounts_take(&s->accounts, q, account_of(c), bytes);
+}
+
+static void let_go(struct share_cmd *c)
+{
+	struct share_queue *q = c->queue;
+	struct shares *s = q->shares;
+
+	s->budget[c->purpose].used -= c->held;
+	q->host->used[c->purpose] -= c->held;
+	accounts_put(&s->accounts, q->host, account_of(c), c->held);
+	accounts_put(&s->accounts, q, account_of(c), c->held);
+	c->held = 0;
 }
 
 /*
@@ -275,20 +307,20 @@ static bool take(struct share_cmd *c)
 			return false;
 		}
 	}
-	c->held = data_len + scratch_len;
-	count(c, c->held, 0);
+	hold(c, data_len + scratch_len);
 	if (c->data)
 		r->data = c->data;
 	r->scratch = c->scratch;
 	return true;
 }
 
-static bool is_first(const struct share_cmd *c)
+/* Of those that wait for memory, for the same namespace: the first, or NULL. */
+static struct share_cmd *first_for(const struct share_queue *q, uint64_t ns)
 {
-	list_for_each(o, &c->queue->waiting, const struct share_cmd, link)
-		if (o->nsid == c->nsid)
-			return false;
-	return true;
+	list_for_each(c, &q->waiting, struct share_cmd, link)
+		if (c->ns == ns)
+			return c;
+	return NULL;
 }
 
 bool share_memory_take(struct share_cmd *c)
@@ -297,8 +329,9 @@ bool share_memory_take(struct share_cmd *c)
 	uint16_t qid = c->req->queue->qid;
 
 	c->purpose = qid && qid != TARGET_QID_UNKNOWN ? SHARE_FOR_IO : SHARE_FOR_ADMIN;
-	c->nsid = c->req->ns ? c->req->ns->nsid : 0;
-	if (is_first(c) && take(c))
+	c->ns = c->req->ns ? c->req->ns->number : 0;
+	c->behind = first_for(q, c->ns) != NULL;
+	if (!c->behind && take(c))
 		return true;
 	list_push_tail(&q->waiting, &c->link);
 	if (list_empty(&q->turn))
@@ -319,17 +352,20 @@ void share_memory_put(struct share_cmd *c)
 	if (c->scratch)
 		data_pool_put(&q->shares->pool, c->scratch);
 	c->data = c->scratch = NULL;
-	count(c, 0, c->held);
-	c->held = 0;
+	let_go(c);
 	q->shares->memory_freed = true;
 }
 
 void share_memory_forget(struct share_cmd *c)
 {
 	struct share_queue *q = c->queue;
+	struct share_cmd *next;
 
 	promise_is_over(c);
 	list_remove(&c->link);
+	next = first_for(q, c->ns);
+	if (next)
+		next->behind = false;
 	if (!list_empty(&q->waiting))
 		return;
 	list_remove(&q->turn);
@@ -340,15 +376,9 @@ void share_memory_forget(struct share_cmd *c)
 /* The first command that can go on, of those to one namespace the first; NULL if none can. */
 static struct share_cmd *take_first(struct share_queue *q)
 {
-	bool passed[SHARE_NAMESPACES] = {false};
-
-	list_for_each(c, &q->waiting, struct share_cmd, link) {
-		bool *mine = &passed[c->nsid];
-
-		if (!*mine && take(c))
+	list_for_each(c, &q->waiting, struct share_cmd, link)
+		if (!c->behind && take(c))
 			return c;
-		*mine = true;
-	}
 	return NULL;
 }
 

@@ -17,6 +17,7 @@
 #include "base/compiler.h"
 #include "base/list.h"
 #include "nvmf/target/target.h"
+#include "nvmf/transport/accounts.h"
 #include "nvmf/transport/data_pool.h"
 
 #define SHARE_QUEUES_MAX 16384
@@ -33,7 +34,6 @@ enum share_purpose {
 	SHARE_FOR_ADMIN,
 	SHARE_PURPOSES,
 };
-#define SHARE_NAMESPACES  (1 + TARGET_NS_MAX) /* by NSID; the first is for what concerns none */
 #define SHARE_ADMIN_BYTES (4u << 20)
 
 struct sockaddr;
@@ -61,11 +61,11 @@ struct share_host {
 	uint8_t key[16];     /* of target_queue.peer */
 	uint32_t queues, young, entries;
 	size_t used[SHARE_PURPOSES];
-	size_t used_for[SHARE_PURPOSES][SHARE_NAMESPACES]; /* of these, by namespace */
 };
 
 struct shares {
 	struct data_pool pool;
+	struct accounts accounts; /* what hosts, and their queues, hold for each namespace */
 	struct list hosts;
 	struct share_budget budget[SHARE_PURPOSES];
 	struct list waiting; /* hosts with commands that wait for memory, in turn */
@@ -79,11 +79,10 @@ struct share_queue {
 	struct shares *shares;
 	const struct share_ops *ops;
 	struct share_host *host;
-	struct list turn;		   /* of share_host.waiting, while commands wait */
-	struct list waiting;		   /* those commands */
-	size_t used_for[SHARE_NAMESPACES]; /* bytes of memory, by namespace */
-	struct list young;		   /* of shares.young */
-	bool established;		   /* the host is where it says that it is */
+	struct list turn;    /* of share_host.waiting, while commands wait */
+	struct list waiting; /* those commands */
+	struct list young;   /* of shares.young */
+	bool established;    /* the host is where it says that it is */
 	uint32_t entries;
 };
 
@@ -94,7 +93,8 @@ struct share_cmd {
 	void *data, *scratch;	    /* of the pool, or NULL */
 	size_t held;		    /* bytes of it, in whole blocks */
 	enum share_purpose purpose; /* of these */
-	uint32_t nsid;		    /* they are for; 0: for none */
+	uint64_t ns;		    /* target_ns.number of what they are for; 0: for none */
+	bool behind;		    /* another for the same waits before it */
 };
 
 /* pool_bytes: memory for the data of I/O under way; there is more for admin commands, and a page
