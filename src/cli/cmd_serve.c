@@ -381,6 +381,7 @@ static void env_free(void *ctx, void *p)
 static void env_event(void *ctx, const struct target_event *e)
 {
 	struct serve *s = ctx;
+	const uint64_t now_ns = time_now_ns();
 
 	if (e->type == TARGET_EVENT_CTRL_NEW)
 		s->measure_ns = 0;
@@ -391,10 +392,10 @@ static void env_event(void *ctx, const struct target_event *e)
 	if (e->ns) {
 		struct disk *k = container_of(e->ns, struct live_ns, ns)->disk;
 
-		disk_words_event(&k->words, k->path, e, s->target.group.now_ns);
+		disk_words_event(&k->words, k->path, e, now_ns);
 	}
 	if (!(e->ctrl && e->ctrl->subsys->discovery))
-		serve_say_event(&s->say, e, s->target.group.now_ns);
+		serve_say_event(&s->say, e, now_ns);
 }
 
 static bool env_tls_key(void *ctx, const char *hostnqn, struct auth_key *ret)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/handed.h"
+#include "base/time.h"
 #include "cli/cli.h"
 #include "cli/serve.h"
 #include "cli/serve_events.h"
@@ -320,7 +321,7 @@ static void size_changed(void *ctx, const struct live_ns *n)
 	struct serve *s = ctx;
 	char size[32];
 
-	serve_say(&s->say, LOG_LEVEL_INFO, s->target.group.now_ns, "%s: %s now (namespace %u)",
+	serve_say(&s->say, LOG_LEVEL_INFO, time_now_ns(), "%s: %s now (namespace %u)",
 		  n->disk->path, text_bytes(size, sizeof(size), n->ns.store->size), n->ns.nsid);
 }
 

@@ -221,10 +221,9 @@ bool serve_loop(struct serve *s)
 
 	while (!is_over(s)) {
 		uint64_t now = time_now_ns();
-		bool sleepy = now >= awake_until, any = false;
+		bool sleepy = now >= awake_until, any;
 
-		if (s->threads.count)
-			any = target_group_process(&s->target.group, now);
+		any = target_group_process(&s->target.group, now);
 		if (now >= target_next_deadline(&s->target))
 			target_tick(&s->target, now);
 		if (now >= s->measure_ns || store_engine_measured(s->engine))

@@ -90,7 +90,7 @@ class Moody:
                             f"{self.path}/later.log")
         time.sleep(1)
         self.check(later.status() is None, f"it does not wait: {later.output()}")
-        self.check(lab.until(lambda: self.serve.says("a write is not done after"), 10), "a stall is not told")
+        stalled = self.told("a write is not done after")
         self.disk.be(FINE)
         self.check(later.wait(20) == 0, f"it does not come to an end: {later.output()}")
         back = self.file("back")
@@ -98,8 +98,16 @@ class Moody:
         with open(back, "rb") as f:
             self.check(f.read() == b"\2" * SIZE, "old data came last")
         self.well(1, "after")
-        self.check(self.serve.says("goes on: "), "the end of the stall is not told")
+        longest = self.told("goes on:")
+        self.check(5 <= stalled <= longest < LIMIT, f"a stall of {stalled} s, at most {longest} s")
         return "old data came first"
+
+    def told(self, words):
+        """Seconds that the line with these words says."""
+        self.check(lab.until(lambda: self.serve.says(words), 10), f"it is not told: {words}")
+        said = re.search(rf"{words}(?:.* at most)? ([0-9.]+ \S+)", self.serve.output())
+        self.check(said and said[1].endswith(" s"), f"in no seconds: {said and said[0]}")
+        return float(said[1].split()[0])
 
     def waits(self, *command):
         """What it says, and how long it took."""

@@ -44,8 +44,7 @@ static void an_account_of_nothing_is_none(void **state)
 		for (unsigned of = 0; of < 2 * OF; of += 2)
 			accounts_put(&accounts, holders, of, 4096);
 		for (unsigned of = 0; of < 2 * OF; of++)
-			assert_int_equal(accounts_held(&accounts, holders, of),
-					 of % 2 ? 4096 : 0);
+			assert_int_equal(accounts_held(&accounts, holders, of), of % 2 ? 4096 : 0);
 		for (unsigned of = 1; of < 2 * OF; of += 2)
 			accounts_put(&accounts, holders, of, 4096);
 	}

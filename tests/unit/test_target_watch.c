@@ -84,6 +84,26 @@ static void a_command_that_a_store_keeps_is_told_once_and_when_it_comes_back(voi
 	bed_destroy(b);
 }
 
+/* A target with one command and a disk that keeps it has nothing to do that would move its time. */
+static void a_stall_is_told_as_long_as_it_is_though_nothing_else_happens(void **state)
+{
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	b->slow.hold = true;
+	send_rw(b, NVME_IO_READ);
+	b->now += TARGET_STALL_NS + NSEC_PER_SEC;
+	target_group_watch(&b->target.group, b->now);
+	assert_int_equal(b->stalled, 1);
+	assert_int_equal(b->of_store.waited_ns, TARGET_STALL_NS + NSEC_PER_SEC);
+	b->now += NSEC_PER_SEC;
+	target_group_watch(&b->target.group, b->now);
+	slow_release(b);
+	assert_int_equal(b->stalls_over, 1);
+	assert_int_equal(b->of_store.waited_ns, TARGET_STALL_NS + 2 * NSEC_PER_SEC);
+	bed_destroy(b);
+}
+
 static void the_end_of_a_stall_is_told_though_its_host_has_gone(void **state)
 {
 	struct bed *b = bed_with_io();
@@ -108,6 +128,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_store_fails_is_told_with_what_and_why),
 		cmocka_unit_test(a_command_that_a_store_keeps_is_told_once_and_when_it_comes_back),
+		cmocka_unit_test(a_stall_is_told_as_long_as_it_is_though_nothing_else_happens),
 		cmocka_unit_test(the_end_of_a_stall_is_told_though_its_host_has_gone),
 	};
 

@@ -491,6 +491,7 @@ static bool is_stalled(const struct target_req *r, uint64_t now_ns)
 
 void target_group_watch(struct target_group *g, uint64_t now_ns)
 {
+	g->now_ns = now_ns;
 	list_for_each(q, &g->queues, struct target_queue, link)
 		list_for_each(r, &q->reqs, struct target_req, link) {
 			if (r->since_ns + TARGET_STALL_NS > now_ns)
