@@ -396,7 +396,9 @@ static void log_error(struct target_msg *m)
 	if (r->stall_ns)
 		tell_of_store(r, TARGET_EVENT_STALL_OVER);
 	if (c && r->cqe.status) {
-		c->errlog[c->error_count++ % TARGET_ERRLOG_ENTRIES] = (struct nvme_error_entry){
+		const uint64_t before = c->error_count++;
+
+		c->errlog[before % TARGET_ERRLOG_ENTRIES] = (struct nvme_error_entry){
 			.error_count = c->error_count,
 			.sqid = q->qid,
 			.cid = r->sqe.cid,
