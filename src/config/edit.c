@@ -366,7 +366,7 @@ static struct json_object *find(struct json_object *doc, const struct object_pat
 static int find_number(struct object_path *path, struct json_object *list, char *why, size_t room)
 {
 	const unsigned long max = path->kind == OBJECT_NS ? CONFIG_NSID_MAX : 0xffff;
-	const size_t n = list ? json_object_array_length(list) : 0;
+	const size_t n = config_length(list);
 
 	path->list = false;
 	for (unsigned long v = 1; v <= max && v <= n + 1; v++) {

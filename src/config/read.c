@@ -23,7 +23,7 @@
 static void *list_room(struct reader *r, struct json_object *list, const char *key, size_t max,
 		       size_t size)
 {
-	size_t n = list ? json_object_array_length(list) : 0;
+	size_t n = config_length(list);
 	void *room;
 
 	if (n > max) {
@@ -36,11 +36,6 @@ static void *list_room(struct reader *r, struct json_object *list, const char *k
 		r->error = -ENOMEM;
 	}
 	return room;
-}
-
-static size_t list_length(struct json_object *list)
-{
-	return list ? json_object_array_length(list) : 0;
 }
 
 static bool read_bool(struct reader *r, struct json_object *obj, const char *key)
@@ -101,7 +96,7 @@ static void read_hosts(struct reader *r, struct json_object *list)
 	struct config *c = r->config;
 
 	c->hosts = list_room(r, list, "hosts", CONFIG_HOSTS_MAX, sizeof(*c->hosts));
-	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+	for (size_t i = 0; i < config_length(list) && !r->error; i++) {
 		const size_t len = r->len;
 		struct config_host *h = &c->hosts[i];
 
@@ -175,7 +170,7 @@ static void read_ns(struct reader *r, struct json_object *obj, struct config_ns 
 static void read_namespaces(struct reader *r, struct json_object *list, struct config_subsys *s)
 {
 	s->ns = list_room(r, list, "namespaces", CONFIG_NSID_MAX, sizeof(*s->ns));
-	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+	for (size_t i = 0; i < config_length(list) && !r->error; i++) {
 		const size_t len = r->len;
 		struct config_ns *ns = &s->ns[i];
 
@@ -198,7 +193,7 @@ static const char **read_names(struct reader *r, struct json_object *list, const
 	const char **names = list_room(r, list, key, CONFIG_HOSTS_MAX, sizeof(*names));
 
 	*ret_count = 0;
-	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+	for (size_t i = 0; i < config_length(list) && !r->error; i++) {
 		const size_t len = r->len;
 		struct json_object *v = json_object_array_get_idx(list, i);
 		const char *name =
@@ -298,7 +293,7 @@ static void read_attr(struct reader *r, struct json_object *attr, struct config_
 
 static void check_passthru(struct reader *r, struct json_object *list)
 {
-	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+	for (size_t i = 0; i < config_length(list) && !r->error; i++) {
 		const size_t len = r->len;
 		struct json_object *obj = json_object_array_get_idx(list, i);
 
@@ -328,7 +323,7 @@ static void read_subsystems(struct reader *r, struct json_object *list)
 
 	c->subsystems =
 		list_room(r, list, "subsystems", CONFIG_SUBSYSTEMS_MAX, sizeof(*c->subsystems));
-	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+	for (size_t i = 0; i < config_length(list) && !r->error; i++) {
 		const size_t len = r->len;
 		struct config_subsys *s = &c->subsystems[i];
 
@@ -451,7 +446,7 @@ static void read_referral(struct reader *r, struct json_object *obj, struct conf
 static void read_referrals(struct reader *r, struct json_object *list, struct config_port *p)
 {
 	p->referrals = list_room(r, list, "referrals", CONFIG_REFERRALS_MAX, sizeof(*p->referrals));
-	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+	for (size_t i = 0; i < config_length(list) && !r->error; i++) {
 		const size_t len = r->len;
 		struct config_referral *f = &p->referrals[i];
 
@@ -469,7 +464,7 @@ static void read_referrals(struct reader *r, struct json_object *list, struct co
 
 static void check_ana_groups(struct reader *r, struct json_object *list)
 {
-	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+	for (size_t i = 0; i < config_length(list) && !r->error; i++) {
 		const size_t len = r->len;
 		struct json_object *obj = json_object_array_get_idx(list, i);
 
@@ -579,7 +574,7 @@ static void read_ports(struct reader *r, struct json_object *list)
 	struct config *c = r->config;
 
 	c->ports = list_room(r, list, "ports", CONFIG_PORTS_MAX, sizeof(*c->ports));
-	for (size_t i = 0; i < list_length(list) && !r->error; i++) {
+	for (size_t i = 0; i < config_length(list) && !r->error; i++) {
 		const size_t len = r->len;
 		struct config_port *p = &c->ports[c->port_count];
 		bool served;
