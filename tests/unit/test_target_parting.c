@@ -79,11 +79,12 @@ static void the_queue_is_gone_and_its_id_is_free(void **state)
 static void its_other_commands_end_before(void **state)
 {
 	struct nvme_sqe s = parting();
-	struct bed_cmd *in_store, *in_fetch, *first, *c;
+	struct bed_cmd *in_store, *read, *in_fetch, *first, *c;
 
 	(void)state;
 	bed->slow.hold = true;
 	in_store = send_rw(&bed->io, NVME_IO_WRITE, 0);
+	read = send_rw(&bed->io, NVME_IO_READ, 0);
 	bed->io.hold_fetches = true;
 	in_fetch = send_rw(&bed->io, NVME_IO_WRITE, 0);
 	first = send_rw(&bed->io, NVME_IO_COMPARE, NVME_SQE_FUSE_FIRST);
@@ -91,11 +92,12 @@ static void its_other_commands_end_before(void **state)
 	assert_int_equal(status_of(in_fetch), NVME_SC_ABORT_QUEUE);
 	assert_true(first->answered);
 	bed_release(first);
-	assert_false(in_store->answered || c->answered);
+	assert_false(in_store->answered || read->answered || c->answered);
 	assert_int_equal(connect_again(&bed->other), STATUS(NVME_SC_CMD_SEQ_ERROR));
 	bed_queue_close(&bed->other);
 	slow_release(bed);
 	assert_int_equal(status_of(in_store), 0); /* it is written, and so it is said */
+	assert_int_equal(status_of(read), NVME_SC_ABORT_QUEUE);
 	assert_int_equal(status_of(c), 0);
 	assert_int_equal(connect_again(&bed->other), 0);
 }

@@ -71,7 +71,7 @@ bool req_abort(struct target_req *victim, uint16_t status)
 	if (victim->state == TARGET_REQ_HELD)
 		return abort_event(q->ctrl, victim);
 	if (victim->state == TARGET_REQ_FETCH ? !q->ops->cancel(victim) : !in_store(q, victim)) {
-		victim->aborting = true;
+		victim->aborting = status;
 		return false;
 	}
 	victim->state = TARGET_REQ_EXECUTE;

@@ -28,7 +28,7 @@ static void op_done(struct store_op *op, int error)
 	if (error && (op->opcode == STORE_FLUSH || op->flags & STORE_FUA))
 		ns_flush_failed(r->ns, r->queue->group);
 	if (!error && r->aborting && op->opcode == STORE_READ) {
-		req_complete(r, NVME_SC_ABORT_REQ);
+		req_complete(r, r->aborting);
 		return;
 	}
 	if (!error && (op->opcode == STORE_WRITE || op->opcode == STORE_ZERO))
@@ -124,7 +124,7 @@ static void committed(struct store_op *op, int error)
 	if (error)
 		op_done(op, error);
 	else if (r->aborting)
-		req_complete(r, NVME_SC_ABORT_REQ);
+		req_complete(r, r->aborting);
 	else
 		r->execute(r);
 }
@@ -253,7 +253,7 @@ static void run_steps(struct target_req *r, next_step_fn *next)
 		if (r->queue->disconnected)
 			status = NVME_SC_ABORT_QUEUE;
 		else if (!status && r->aborting && r->step < r->steps)
-			status = NVME_SC_ABORT_REQ;
+			status = r->aborting;
 		if (status) {
 			req_complete(r, status);
 			return;

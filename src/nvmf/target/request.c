@@ -139,7 +139,7 @@ void target_req_ready(struct target_req *r, uint16_t status)
 		status = NVME_SC_ABORT_QUEUE;
 	r->fetched = true;
 	if (status == NVME_SC_SUCCESS && r->aborting)
-		status = NVME_SC_ABORT_REQ;
+		status = r->aborting;
 	if (status != NVME_SC_SUCCESS)
 		req_complete(r, status);
 	else

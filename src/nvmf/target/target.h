@@ -417,8 +417,8 @@ struct target_req {
 	/* Commands that take several operations. */
 	uint32_t step, steps;
 	bool submitting, again;
-	bool fetched;  /* its data are there */
-	bool aborting; /* it is not to go on with what comes next */
+	bool fetched;	   /* its data are there */
+	uint16_t aborting; /* with what it ends, rather than go on with what comes next; or 0 */
 	/* One of a fused operation: the other, what is executed then, whether it can be, or with
 	 * what it ends instead. */
 	struct target_req *pair;

@@ -39,7 +39,7 @@ static void looked(struct target_msg *m)
 	if (r->cqe.status)
 		req_complete(r, r->cqe.status);
 	else if (r->aborting)
-		req_complete(r, NVME_SC_ABORT_REQ);
+		req_complete(r, r->aborting);
 	else
 		r->execute(r);
 }
