@@ -7,19 +7,6 @@
 
 #include "transport_bed.h"
 
-static void who_may_not_connect_is_told(void **state)
-{
-	static const char *const hosts[] = {"nqn.2026-11.io.example:another"};
-
-	(void)state;
-	bed.subsys.hosts = hosts;
-	bed.subsys.host_count = 1;
-	begin();
-	turn_until(bed.host.state == HOST_FAILED);
-	assert_int_equal(bed.host.failure.kind, HOST_FAIL_STATUS);
-	assert_int_equal(bed.host.failure.status & NVME_STATUS_CODE, NVME_SC_CONNECT_INVALID_HOST);
-}
-
 static const char *failed_for(void)
 {
 	begin();
@@ -282,7 +269,6 @@ int main(int argc, char **argv)
 		BED_TEST(a_target_with_another_key_is_not_trusted),
 	};
 	const struct CMUnitTest tests[] = {
-		BED_TEST(who_may_not_connect_is_told),
 		BED_TEST(who_has_the_keys_is_let_in_on_every_queue),
 		BED_TEST(each_hash_and_group_is_had),
 		BED_TEST(one_side_alone_proves_itself_where_that_is_enough),

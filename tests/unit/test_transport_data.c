@@ -302,41 +302,6 @@ static void blocks_are_zeroed_and_deallocated(void **state)
 	}
 }
 
-/* A status, and the connection goes on. */
-static void what_is_wrong_with_a_command_is_told(void **state)
-{
-	struct host_request req = {0};
-
-	(void)state;
-	bring_up();
-	assert_int_equal(do_read(BLOCKS - 1, mem.in, 1024), NVME_SC_LBA_RANGE);
-	assert_int_equal(do_write(BLOCKS, mem.out, 4096), NVME_SC_LBA_RANGE);
-	assert_int_equal(do_write(1ull << 62, mem.out, 65536), NVME_SC_LBA_RANGE);
-	host_prepare_write(&req, 2, 0, 1, mem.out, 512, false);
-	assert_int_equal(exec(&req, 1), NVME_SC_NS_WRITE_PROTECTED);
-	req = (struct host_request){0};
-	host_prepare_write(&req, 2, 0, 128, mem.out, 65536, false);
-	assert_int_equal(exec(&req, 1), NVME_SC_NS_WRITE_PROTECTED);
-	req = (struct host_request){0};
-	host_prepare_read(&req, 3, 0, 1, mem.in, 512);
-	assert_int_equal(exec(&req, 1), NVME_SC_INVALID_NS);
-	req = (struct host_request){.sqe = {.opcode = 0x40, .nsid = 1}};
-	assert_int_equal(exec(&req, 1), NVME_SC_INVALID_OPCODE);
-	req = (struct host_request){0};
-	host_prepare_get_log(&req, 0xfe, 0, mem.in, 512);
-	assert_int_equal(exec(&req, 0), NVME_SC_INVALID_LOG_PAGE);
-	/* The data are of another length than the command says. */
-	req = (struct host_request){0};
-	host_prepare_read(&req, 1, 0, 8, mem.in, 2048);
-	assert_int_equal(exec(&req, 1), NVME_SC_SGL_INVALID_DATA);
-	bed.slow.error = -EIO;
-	assert_int_equal(do_read(0, mem.in, 4096), NVME_SC_READ_ERROR);
-	bed.slow.error = -ENOSPC;
-	assert_int_equal(do_write(0, mem.out, 65536), NVME_SC_CAP_EXCEEDED);
-	assert_int_equal(do_read(0, mem.in, 4096), NVME_SC_SUCCESS);
-	assert_int_equal(bed.host.state, HOST_LIVE);
-}
-
 /* Of which only the first bytes are not zero: the rest comes all the same. */
 static void pages_come_whole(void **state)
 {
@@ -431,7 +396,6 @@ int main(int argc, char **argv)
 		BED_TEST(blocks_are_verified_where_they_are),
 		BED_TEST(blocks_are_copied_by_the_target),
 		BED_TEST(blocks_are_zeroed_and_deallocated),
-		BED_TEST(what_is_wrong_with_a_command_is_told),
 		BED_TEST(pages_come_whole),
 		BED_TEST(commands_wait_for_memory_and_go_on),
 		BED_TEST(who_polls_sends_on_when_there_is_room),

@@ -45,11 +45,11 @@ void turn(void)
 {
 	struct pollfd fds[TRANSPORT_HOST_FDS];
 	unsigned int n = bed.here->ops->pollfds(bed.here, fds);
-	uint64_t now = time_now_ns();
+	uint64_t now = time_now_ns(), now_there = bed.stopped_ns ? bed.stopped_ns : now;
 
-	if (now >= target_next_deadline(&bed.target))
-		target_tick(&bed.target, now);
-	bed.there->ops->process(bed.there, now, true);
+	if (now_there >= target_next_deadline(&bed.target))
+		target_tick(&bed.target, now_there);
+	bed.there->ops->process(bed.there, now_there, true);
 	for (unsigned int i = 0; i < n; i++)
 		fds[i].revents = POLLIN; /* it looks for itself */
 	bed.here->ops->polled(bed.here, fds, n);

@@ -54,6 +54,7 @@ extern struct transport_bed {
 	struct host_queue queues[1 + IO_QUEUES];
 	struct handle_place places[HOST_ADMIN_ENTRIES + IO_QUEUES * IO_ENTRIES];
 	unsigned int events;
+	uint64_t stopped_ns; /* the target's clock, where a test stops it */
 } bed;
 
 /* What the transport is to know: requests' data, and the host's own. */
