@@ -53,6 +53,12 @@ int tcp_bed_set_up_2(void **state);
 /* The same, and peers come by TLS. */
 int tcp_bed_set_up_tls(void **state);
 int tcp_bed_tear_down(void **state);
+#define TCP_BED_TEST(f) cmocka_unit_test_setup_teardown(f, tcp_bed_set_up, tcp_bed_tear_down)
+#define TCP_BED_TEST_2(f)                                                     \
+	{#f ", two groups", f, tcp_bed_set_up_2, tcp_bed_tear_down, NULL},    \
+	{                                                                     \
+#f ", by TLS", f, tcp_bed_set_up_tls, tcp_bed_tear_down, NULL \
+	}
 void slow_release(void);
 
 struct pdu {
