@@ -103,6 +103,19 @@ void expect(int queue, uint8_t type)
 	} while (!far_take() && !far.closed && time_now_ns() < end);
 	assert_int_equal(far.last, type);
 }
+void expect_end(int queue)
+{
+	uint64_t end = time_now_ns() + PATIENCE;
+
+	far.now = queue;
+	far.last = 0xff;
+	far.closed = false;
+	while (!far_take() && !far.closed && time_now_ns() < end)
+		near_turn();
+	assert_int_equal(far.last, 0xff);
+	assert_true(far.closed);
+}
+
 void respond_with(uint16_t status, uint64_t result)
 {
 	far_pdu_out(

@@ -63,6 +63,8 @@ struct transport_host_config config_of(void);
 void far_flush(void);
 /* Until a PDU of that type comes on the queue. */
 void expect(int queue, uint8_t type);
+/* Nothing more comes on it: the host has closed it. */
+void expect_end(int queue);
 
 /* A PDU that the struct `s` says, with data from far.place. */
 #define far_pdu_out(type, flags, len, put, ...)                                 \

@@ -17,6 +17,7 @@ static void violated_at(uint16_t fes, uint32_t fei, const char *detail)
 	assert_string_equal(near.host.failure.detail, detail);
 	assert_int_equal(near.done, 1);
 	assert_int_equal(near.req.error, -ENOTCONN);
+	expect_end(1);
 }
 
 static void violated(uint16_t fes, const char *detail)

@@ -152,7 +152,8 @@ static void out_sent(struct tcp_out *o)
 	struct tcp_host_command *c = container_of(o, struct tcp_host_command, out);
 
 	c->capsule_sent = true;
-	if (c->r2t_count)
+	/* A terminate request is the last that is said. */
+	if (c->r2t_count && !tcp_out_waits(&c->queue->term))
 		send_data(c);
 }
 
