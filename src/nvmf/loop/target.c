@@ -58,7 +58,7 @@ static void has_memory(struct loop_cmd *cmd)
 
 	cmd->state = LOOP_CMD_TARGET;
 	if (!c->host)
-		status = NVME_SC_DATA_XFER_ERROR;
+		status = NVME_SC_ABORT_QUEUE; /* which has not ended yet */
 	else if (r->dir == NVMF_DIR_TO_CTRL && !r->in_capsule)
 		pieces_read(cmd->memory, r->data, r->data_len);
 	target_req_ready(r, status);
