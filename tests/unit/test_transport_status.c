@@ -91,27 +91,27 @@ static void run(const struct row *rows, unsigned int count)
 	}
 }
 
-#define IO(op, ns, lba, blocks)                                                           \
-	1,                                                                                \
-	{                                                                                 \
-		.opcode = NVME_IO_##op, .nsid = (ns), .cdw10 = (lba), .cdw12 = (blocks)-1 \
+#define IO(op, ns, lba, blocks)                                                   \
+	1,                                                                        \
+	{                                                                         \
+		.opcode = (op), .nsid = (ns), .cdw10 = (lba), .cdw12 = (blocks)-1 \
 	}
 /* Dwords 10 and 11. */
-#define ADMIN(op, ns, dw10, dw11)                                                         \
-	0,                                                                                \
-	{                                                                                 \
-		.opcode = NVME_ADMIN_##op, .nsid = (ns), .cdw10 = (dw10), .cdw11 = (dw11) \
+#define ADMIN(op, ns, dw10, dw11)                                              \
+	0,                                                                     \
+	{                                                                      \
+		.opcode = (op), .nsid = (ns), .cdw10 = (dw10), .cdw11 = (dw11) \
 	}
-#define FABRICS(queue, type, dw10, dw11)                                                      \
-	(queue),                                                                              \
-	{                                                                                     \
-		.opcode = NVME_FABRICS, .nsid = NVMF_##type, .cdw10 = (dw10), .cdw11 = (dw11) \
+#define FABRICS(queue, type, dw10, dw11)                                                 \
+	(queue),                                                                         \
+	{                                                                                \
+		.opcode = NVME_FABRICS, .nsid = (type), .cdw10 = (dw10), .cdw11 = (dw11) \
 	}
-#define FUSED(op, which, lba, blocks)                                                              \
-	1,                                                                                         \
-	{                                                                                          \
-		.opcode = NVME_IO_##op, .flags = NVME_SQE_FUSE_##which, .nsid = 1, .cdw10 = (lba), \
-		.cdw12 = (blocks)-1                                                                \
+#define FUSED(op, which, lba, blocks)                                                      \
+	1,                                                                                 \
+	{                                                                                  \
+		.opcode = (op), .flags = NVME_SQE_FUSE_##which, .nsid = 1, .cdw10 = (lba), \
+		.cdw12 = (blocks)-1                                                        \
 	}
 #define NO_SUCH_OPCODE	0x7c
 #define LOG(lid, bytes) ((lid) | ((bytes) / 4 - 1) << 16)
@@ -119,52 +119,52 @@ static void run(const struct row *rows, unsigned int count)
 static void io_commands_have_their_status(void **state)
 {
 	static const struct row rows[] = {
-		{NVME_SC_SUCCESS, IO(WRITE, 1, 0, 8), 4096, 1},
-		{NVME_SC_SUCCESS, IO(READ, 1, 0, 8), 4096},
-		{NVME_SC_SUCCESS, IO(COMPARE, 1, 0, 8), 4096, 1},
-		{NVME_SC_COMPARE_FAILED, IO(COMPARE, 1, 0, 8), 4096, 2},
-		{NVME_SC_SUCCESS, IO(VERIFY, 1, 0, BLOCKS)},
-		{NVME_SC_SUCCESS, IO(WRITE_ZEROES, 1, 0, 8)},
-		{NVME_SC_SUCCESS, IO(FLUSH, 1, 0, 1)},
+		{NVME_SC_SUCCESS, IO(NVME_IO_WRITE, 1, 0, 8), 4096, 1},
+		{NVME_SC_SUCCESS, IO(NVME_IO_READ, 1, 0, 8), 4096},
+		{NVME_SC_SUCCESS, IO(NVME_IO_COMPARE, 1, 0, 8), 4096, 1},
+		{NVME_SC_COMPARE_FAILED, IO(NVME_IO_COMPARE, 1, 0, 8), 4096, 2},
+		{NVME_SC_SUCCESS, IO(NVME_IO_VERIFY, 1, 0, BLOCKS)},
+		{NVME_SC_SUCCESS, IO(NVME_IO_WRITE_ZEROES, 1, 0, 8)},
+		{NVME_SC_SUCCESS, IO(NVME_IO_FLUSH, 1, 0, 1)},
 		/* Of one block, and of one range of no blocks. */
-		{NVME_SC_SUCCESS, IO(COPY, 1, 100, 1), NVME_COPY_RANGE_LEN},
+		{NVME_SC_SUCCESS, IO(NVME_IO_COPY, 1, 100, 1), NVME_COPY_RANGE_LEN},
 		{NVME_SC_SUCCESS,
 		 1,
 		 {.opcode = NVME_IO_DSM, .nsid = 1, .cdw11 = NVME_DSM_AD},
 		 NVME_DSM_RANGE_LEN},
-		{NVME_SC_SUCCESS, IO(WRITE_UNCORRECTABLE, 1, 200, 1)},
-		{NVME_SC_READ_ERROR, IO(READ, 1, 200, 1), 512},
-		{NVME_SC_READ_ERROR, IO(VERIFY, 1, 0, BLOCKS)},
-		{NVME_SC_SUCCESS, IO(WRITE, 1, 200, 1), 512},
-		{NVME_SC_SUCCESS, IO(READ, 1, 200, 1), 512},
+		{NVME_SC_SUCCESS, IO(NVME_IO_WRITE_UNCORRECTABLE, 1, 200, 1)},
+		{NVME_SC_READ_ERROR, IO(NVME_IO_READ, 1, 200, 1), 512},
+		{NVME_SC_READ_ERROR, IO(NVME_IO_VERIFY, 1, 0, BLOCKS)},
+		{NVME_SC_SUCCESS, IO(NVME_IO_WRITE, 1, 200, 1), 512},
+		{NVME_SC_SUCCESS, IO(NVME_IO_READ, 1, 200, 1), 512},
 
 		{NVME_SC_INVALID_OPCODE, 1, {.opcode = NO_SUCH_OPCODE, .nsid = 1}},
-		{NVME_SC_INVALID_NS, IO(READ, 3, 0, 1), 512},
+		{NVME_SC_INVALID_NS, IO(NVME_IO_READ, 3, 0, 1), 512},
 		{NVME_SC_INVALID_NS, 1, {.opcode = NVME_IO_FLUSH, .nsid = NVME_NSID_ALL}},
-		{NVME_SC_LBA_RANGE, IO(READ, 1, BLOCKS - 1, 2), 1024},
-		{NVME_SC_LBA_RANGE, IO(WRITE, 1, BLOCKS, 8), 4096},
+		{NVME_SC_LBA_RANGE, IO(NVME_IO_READ, 1, BLOCKS - 1, 2), 1024},
+		{NVME_SC_LBA_RANGE, IO(NVME_IO_WRITE, 1, BLOCKS, 8), 4096},
 		{NVME_SC_LBA_RANGE,
 		 1,
 		 {.opcode = NVME_IO_WRITE, .nsid = 1, .cdw11 = 1u << 30, .cdw12 = 127},
 		 65536},
-		{NVME_SC_LBA_RANGE, IO(VERIFY, 1, 1, BLOCKS)},
-		{NVME_SC_LBA_RANGE, IO(COMPARE, 1, BLOCKS, 1), 512},
-		{NVME_SC_LBA_RANGE, IO(WRITE_ZEROES, 1, BLOCKS, 1)},
-		{NVME_SC_LBA_RANGE, IO(WRITE_UNCORRECTABLE, 1, BLOCKS, 1)},
-		{NVME_SC_LBA_RANGE, IO(COPY, 1, BLOCKS, 1), NVME_COPY_RANGE_LEN},
-		{NVME_SC_LBA_RANGE, IO(DSM, 1, 0, 1), NVME_DSM_RANGE_LEN, 0xff},
-		{NVME_SC_NS_WRITE_PROTECTED, IO(WRITE, 2, 0, 1), 512},
-		{NVME_SC_NS_WRITE_PROTECTED, IO(WRITE, 2, 0, 128), 65536},
-		{NVME_SC_NS_WRITE_PROTECTED, IO(WRITE_ZEROES, 2, 0, 1)},
-		{NVME_SC_NS_WRITE_PROTECTED, IO(WRITE_UNCORRECTABLE, 2, 0, 1)},
-		{NVME_SC_NS_WRITE_PROTECTED, IO(COPY, 2, 0, 1), NVME_COPY_RANGE_LEN},
+		{NVME_SC_LBA_RANGE, IO(NVME_IO_VERIFY, 1, 1, BLOCKS)},
+		{NVME_SC_LBA_RANGE, IO(NVME_IO_COMPARE, 1, BLOCKS, 1), 512},
+		{NVME_SC_LBA_RANGE, IO(NVME_IO_WRITE_ZEROES, 1, BLOCKS, 1)},
+		{NVME_SC_LBA_RANGE, IO(NVME_IO_WRITE_UNCORRECTABLE, 1, BLOCKS, 1)},
+		{NVME_SC_LBA_RANGE, IO(NVME_IO_COPY, 1, BLOCKS, 1), NVME_COPY_RANGE_LEN},
+		{NVME_SC_LBA_RANGE, IO(NVME_IO_DSM, 1, 0, 1), NVME_DSM_RANGE_LEN, 0xff},
+		{NVME_SC_NS_WRITE_PROTECTED, IO(NVME_IO_WRITE, 2, 0, 1), 512},
+		{NVME_SC_NS_WRITE_PROTECTED, IO(NVME_IO_WRITE, 2, 0, 128), 65536},
+		{NVME_SC_NS_WRITE_PROTECTED, IO(NVME_IO_WRITE_ZEROES, 2, 0, 1)},
+		{NVME_SC_NS_WRITE_PROTECTED, IO(NVME_IO_WRITE_UNCORRECTABLE, 2, 0, 1)},
+		{NVME_SC_NS_WRITE_PROTECTED, IO(NVME_IO_COPY, 2, 0, 1), NVME_COPY_RANGE_LEN},
 		{NVME_SC_NS_WRITE_PROTECTED,
 		 1,
 		 {.opcode = NVME_IO_DSM, .nsid = 2, .cdw11 = NVME_DSM_AD},
 		 NVME_DSM_RANGE_LEN},
-		{NVME_SC_IO_CMD_SIZE, IO(COPY, 1, 0, TARGET_COPY_RANGES + 1),
+		{NVME_SC_IO_CMD_SIZE, IO(NVME_IO_COPY, 1, 0, TARGET_COPY_RANGES + 1),
 		 (TARGET_COPY_RANGES + 1) * NVME_COPY_RANGE_LEN},
-		{NVME_SC_INVALID_FIELD, IO(COPY, 1, 0, (1 << 8) + 1), NVME_COPY_RANGE_LEN},
+		{NVME_SC_INVALID_FIELD, IO(NVME_IO_COPY, 1, 0, (1 << 8) + 1), NVME_COPY_RANGE_LEN},
 	};
 
 	(void)state;
@@ -175,22 +175,25 @@ static void io_commands_have_their_status(void **state)
 static void a_store_s_errors_have_their_status(void **state)
 {
 	static const struct row rows[] = {
-		{NVME_SC_READ_ERROR, IO(READ, 1, 0, 8), 4096, .store_error = -EIO},
-		{NVME_SC_READ_ERROR, IO(COMPARE, 1, 0, 8), 4096, .store_error = -EIO},
-		{NVME_SC_READ_ERROR, IO(VERIFY, 1, 0, 8), .store_error = -EIO},
-		{NVME_SC_READ_ERROR, IO(COPY, 1, 0, 1), NVME_COPY_RANGE_LEN, .store_error = -EIO},
-		{NVME_SC_WRITE_FAULT, IO(WRITE, 1, 0, 8), 4096, .store_error = -EIO},
-		{NVME_SC_WRITE_FAULT, IO(WRITE, 1, 0, 128), 65536, .store_error = -EIO},
-		{NVME_SC_WRITE_FAULT, IO(WRITE_ZEROES, 1, 0, 8), .store_error = -EIO},
-		{NVME_SC_CAP_EXCEEDED, IO(WRITE, 1, 0, 128), 65536, .store_error = -ENOSPC},
-		{NVME_SC_NS_WRITE_PROTECTED, IO(WRITE, 1, 0, 8), 4096, .store_error = -EROFS},
-		{NVME_SC_INVALID_OPCODE, IO(WRITE_ZEROES, 1, 0, 8), .store_error = -EOPNOTSUPP},
+		{NVME_SC_READ_ERROR, IO(NVME_IO_READ, 1, 0, 8), 4096, .store_error = -EIO},
+		{NVME_SC_READ_ERROR, IO(NVME_IO_COMPARE, 1, 0, 8), 4096, .store_error = -EIO},
+		{NVME_SC_READ_ERROR, IO(NVME_IO_VERIFY, 1, 0, 8), .store_error = -EIO},
+		{NVME_SC_READ_ERROR, IO(NVME_IO_COPY, 1, 0, 1), NVME_COPY_RANGE_LEN,
+		 .store_error = -EIO},
+		{NVME_SC_WRITE_FAULT, IO(NVME_IO_WRITE, 1, 0, 8), 4096, .store_error = -EIO},
+		{NVME_SC_WRITE_FAULT, IO(NVME_IO_WRITE, 1, 0, 128), 65536, .store_error = -EIO},
+		{NVME_SC_WRITE_FAULT, IO(NVME_IO_WRITE_ZEROES, 1, 0, 8), .store_error = -EIO},
+		{NVME_SC_CAP_EXCEEDED, IO(NVME_IO_WRITE, 1, 0, 128), 65536, .store_error = -ENOSPC},
+		{NVME_SC_NS_WRITE_PROTECTED, IO(NVME_IO_WRITE, 1, 0, 8), 4096,
+		 .store_error = -EROFS},
+		{NVME_SC_INVALID_OPCODE, IO(NVME_IO_WRITE_ZEROES, 1, 0, 8),
+		 .store_error = -EOPNOTSUPP},
 		/* For now; these may be sent again. */
-		{NVME_SC_NS_NOT_READY, IO(READ, 1, 0, 8), 4096, .store_error = -ENOTCONN},
-		{NVME_SC_NS_NOT_READY, IO(WRITE, 1, 0, 8), 4096, .store_error = -ENOTCONN},
-		{NVME_SC_INTERNAL, IO(READ, 1, 0, 8), 4096, .store_error = -ENOMEM},
-		{NVME_SC_INTERNAL, IO(WRITE, 1, 0, 8), 4096, .store_error = -EAGAIN},
-		{NVME_SC_SUCCESS, IO(READ, 1, 0, 8), 4096},
+		{NVME_SC_NS_NOT_READY, IO(NVME_IO_READ, 1, 0, 8), 4096, .store_error = -ENOTCONN},
+		{NVME_SC_NS_NOT_READY, IO(NVME_IO_WRITE, 1, 0, 8), 4096, .store_error = -ENOTCONN},
+		{NVME_SC_INTERNAL, IO(NVME_IO_READ, 1, 0, 8), 4096, .store_error = -ENOMEM},
+		{NVME_SC_INTERNAL, IO(NVME_IO_WRITE, 1, 0, 8), 4096, .store_error = -EAGAIN},
+		{NVME_SC_SUCCESS, IO(NVME_IO_READ, 1, 0, 8), 4096},
 	};
 
 	(void)state;
@@ -201,34 +204,42 @@ static void admin_commands_have_their_status(void **state)
 {
 	static const uint32_t save = 1u << 31;
 	static const struct row rows[] = {
-		{NVME_SC_SUCCESS, ADMIN(IDENTIFY, 0, NVME_CNS_CTRL, 0), NVME_IDENTIFY_LEN},
-		{NVME_SC_INVALID_NS, ADMIN(IDENTIFY, NVME_NSID_ALL - 1, NVME_CNS_NS_DESC_LIST, 0),
+		{NVME_SC_SUCCESS, ADMIN(NVME_ADMIN_IDENTIFY, 0, NVME_CNS_CTRL, 0),
 		 NVME_IDENTIFY_LEN},
-		{NVME_SC_INVALID_FIELD, ADMIN(IDENTIFY, 0, 0xee, 0), NVME_IDENTIFY_LEN},
-		{NVME_SC_SUCCESS, ADMIN(GET_LOG_PAGE, 0, LOG(NVME_LID_SMART, 512u), 0), 512},
-		{NVME_SC_INVALID_LOG_PAGE, ADMIN(GET_LOG_PAGE, 0, LOG(0xfe, 512u), 0), 512},
-		{NVME_SC_SUCCESS, ADMIN(KEEP_ALIVE, 0, 0, 0)},
+		{NVME_SC_INVALID_NS,
+		 ADMIN(NVME_ADMIN_IDENTIFY, NVME_NSID_ALL - 1, NVME_CNS_NS_DESC_LIST, 0),
+		 NVME_IDENTIFY_LEN},
+		{NVME_SC_INVALID_FIELD, ADMIN(NVME_ADMIN_IDENTIFY, 0, 0xee, 0), NVME_IDENTIFY_LEN},
+		{NVME_SC_SUCCESS, ADMIN(NVME_ADMIN_GET_LOG_PAGE, 0, LOG(NVME_LID_SMART, 512u), 0),
+		 512},
+		{NVME_SC_INVALID_LOG_PAGE, ADMIN(NVME_ADMIN_GET_LOG_PAGE, 0, LOG(0xfe, 512u), 0),
+		 512},
+		{NVME_SC_SUCCESS, ADMIN(NVME_ADMIN_KEEP_ALIVE, 0, 0, 0)},
 		/* There is no such command: that is not wrong. */
-		{NVME_SC_SUCCESS, ADMIN(ABORT, 0, 0xffff0001, 0)},
+		{NVME_SC_SUCCESS, ADMIN(NVME_ADMIN_ABORT, 0, 0xffff0001, 0)},
 
-		{NVME_SC_SUCCESS, ADMIN(GET_FEATURES, 0, NVME_FID_ARBITRATION, 0)},
-		{NVME_SC_SUCCESS, ADMIN(GET_FEATURES, 0, NVME_FID_HOST_ID, 1), 16},
-		{NVME_SC_INVALID_FIELD, ADMIN(GET_FEATURES, 0, 0xc0, 0)},
-		{NVME_SC_INVALID_NS, ADMIN(GET_FEATURES, 3, NVME_FID_WRITE_PROTECT, 0)},
-		{NVME_SC_SUCCESS, ADMIN(SET_FEATURES, 0, NVME_FID_ARBITRATION, 7)},
-		{NVME_SC_SUCCESS, ADMIN(SET_FEATURES, 0, NVME_FID_HOST_BEHAVIOR, 0),
+		{NVME_SC_SUCCESS, ADMIN(NVME_ADMIN_GET_FEATURES, 0, NVME_FID_ARBITRATION, 0)},
+		{NVME_SC_SUCCESS, ADMIN(NVME_ADMIN_GET_FEATURES, 0, NVME_FID_HOST_ID, 1), 16},
+		{NVME_SC_INVALID_FIELD, ADMIN(NVME_ADMIN_GET_FEATURES, 0, 0xc0, 0)},
+		{NVME_SC_INVALID_NS, ADMIN(NVME_ADMIN_GET_FEATURES, 3, NVME_FID_WRITE_PROTECT, 0)},
+		{NVME_SC_SUCCESS, ADMIN(NVME_ADMIN_SET_FEATURES, 0, NVME_FID_ARBITRATION, 7)},
+		{NVME_SC_SUCCESS, ADMIN(NVME_ADMIN_SET_FEATURES, 0, NVME_FID_HOST_BEHAVIOR, 0),
 		 NVME_HOST_BEHAVIOR_LEN},
-		{NVME_SC_INVALID_FIELD, ADMIN(SET_FEATURES, 0, NVME_FID_HOST_BEHAVIOR, 0),
+		{NVME_SC_INVALID_FIELD,
+		 ADMIN(NVME_ADMIN_SET_FEATURES, 0, NVME_FID_HOST_BEHAVIOR, 0),
 		 NVME_HOST_BEHAVIOR_LEN, 2},
-		{NVME_SC_INVALID_FIELD, ADMIN(SET_FEATURES, 0, NVME_FID_POWER_MGMT, 1)},
+		{NVME_SC_INVALID_FIELD, ADMIN(NVME_ADMIN_SET_FEATURES, 0, NVME_FID_POWER_MGMT, 1)},
 		{NVME_SC_FEATURE_NOT_SAVEABLE,
-		 ADMIN(SET_FEATURES, 0, save | NVME_FID_ARBITRATION, 0)},
-		{NVME_SC_FEATURE_NOT_PER_NS, ADMIN(SET_FEATURES, 1, NVME_FID_ARBITRATION, 0)},
-		{NVME_SC_FEATURE_NOT_CHANGEABLE, ADMIN(SET_FEATURES, 2, NVME_FID_WRITE_PROTECT, 0)},
+		 ADMIN(NVME_ADMIN_SET_FEATURES, 0, save | NVME_FID_ARBITRATION, 0)},
+		{NVME_SC_FEATURE_NOT_PER_NS,
+		 ADMIN(NVME_ADMIN_SET_FEATURES, 1, NVME_FID_ARBITRATION, 0)},
+		{NVME_SC_FEATURE_NOT_CHANGEABLE,
+		 ADMIN(NVME_ADMIN_SET_FEATURES, 2, NVME_FID_WRITE_PROTECT, 0)},
 		{NVME_SC_IOCS_COMBINATION_REJECTED,
-		 ADMIN(SET_FEATURES, 0, NVME_FID_IOCS_PROFILE, 1)},
-		{NVME_SC_KAT_INVALID, ADMIN(SET_FEATURES, 0, NVME_FID_KEEP_ALIVE, UINT32_MAX)},
-		{NVME_SC_CMD_SEQ_ERROR, ADMIN(SET_FEATURES, 0, NVME_FID_NUM_QUEUES, 0)},
+		 ADMIN(NVME_ADMIN_SET_FEATURES, 0, NVME_FID_IOCS_PROFILE, 1)},
+		{NVME_SC_KAT_INVALID,
+		 ADMIN(NVME_ADMIN_SET_FEATURES, 0, NVME_FID_KEEP_ALIVE, UINT32_MAX)},
+		{NVME_SC_CMD_SEQ_ERROR, ADMIN(NVME_ADMIN_SET_FEATURES, 0, NVME_FID_NUM_QUEUES, 0)},
 
 		{NVME_SC_INVALID_OPCODE, 0, {.opcode = NO_SUCH_OPCODE}},
 	};
@@ -240,19 +251,20 @@ static void admin_commands_have_their_status(void **state)
 static void fabrics_commands_have_their_status(void **state)
 {
 	static const struct row rows[] = {
-		{NVME_SC_SUCCESS, FABRICS(0, PROPERTY_GET, 0, NVME_PROP_CSTS)},
-		{NVME_SC_INVALID_FIELD, FABRICS(0, PROPERTY_GET, 0, 0x1000)},
-		{NVME_SC_INVALID_OPCODE, FABRICS(1, PROPERTY_GET, 0, NVME_PROP_CSTS)},
-		{NVME_SC_INVALID_FIELD, FABRICS(0, PROPERTY_SET, 0, NVME_PROP_VS)},
-		{NVME_SC_INVALID_OPCODE, FABRICS(1, PROPERTY_SET, 0, NVME_PROP_CC)},
+		{NVME_SC_SUCCESS, FABRICS(0, NVMF_PROPERTY_GET, 0, NVME_PROP_CSTS)},
+		{NVME_SC_INVALID_FIELD, FABRICS(0, NVMF_PROPERTY_GET, 0, 0x1000)},
+		{NVME_SC_INVALID_OPCODE, FABRICS(1, NVMF_PROPERTY_GET, 0, NVME_PROP_CSTS)},
+		{NVME_SC_INVALID_FIELD, FABRICS(0, NVMF_PROPERTY_SET, 0, NVME_PROP_VS)},
+		{NVME_SC_INVALID_OPCODE, FABRICS(1, NVMF_PROPERTY_SET, 0, NVME_PROP_CC)},
 		/* A second one, on either queue. */
-		{NVME_SC_CMD_SEQ_ERROR, FABRICS(0, CONNECT, 0, 0), NVMF_CONNECT_DATA_LEN},
-		{NVME_SC_CMD_SEQ_ERROR, FABRICS(1, CONNECT, 1 << 16, 0), NVMF_CONNECT_DATA_LEN},
+		{NVME_SC_CMD_SEQ_ERROR, FABRICS(0, NVMF_CONNECT, 0, 0), NVMF_CONNECT_DATA_LEN},
+		{NVME_SC_CMD_SEQ_ERROR, FABRICS(1, NVMF_CONNECT, 1 << 16, 0),
+		 NVMF_CONNECT_DATA_LEN},
 		/* Of no protocol that there is. */
-		{NVME_SC_INVALID_FIELD, FABRICS(0, AUTH_SEND, 0, 512), 512},
-		{NVME_SC_INVALID_FIELD, FABRICS(0, AUTH_RECV, 0, 512), 512},
-		{NVME_SC_DISCONNECT_INVALID_QTYPE, FABRICS(0, DISCONNECT, 0, 0)},
-		{NVME_SC_CONNECT_FORMAT, FABRICS(1, DISCONNECT, 1, 0)},
+		{NVME_SC_INVALID_FIELD, FABRICS(0, NVMF_AUTH_SEND, 0, 512), 512},
+		{NVME_SC_INVALID_FIELD, FABRICS(0, NVMF_AUTH_RECV, 0, 512), 512},
+		{NVME_SC_DISCONNECT_INVALID_QTYPE, FABRICS(0, NVMF_DISCONNECT, 0, 0)},
+		{NVME_SC_CONNECT_FORMAT, FABRICS(1, NVMF_DISCONNECT, 1, 0)},
 		{NVME_SC_INVALID_OPCODE, 0, {.opcode = NVME_FABRICS, .nsid = NO_SUCH_OPCODE}},
 	};
 
@@ -263,11 +275,11 @@ static void fabrics_commands_have_their_status(void **state)
 static void a_fused_half_has_its_status(void **state)
 {
 	static const struct row rows[] = {
-		{NVME_SC_AWU_EXCEEDED, FUSED(COMPARE, FIRST, 0, 2), 1024},
-		{NVME_SC_FUSED_FAIL, FUSED(WRITE, SECOND, 0, 2), 1024},
-		{NVME_SC_FUSED_MISSING, FUSED(WRITE, SECOND, 0, 1), 512},
-		{NVME_SC_INVALID_FIELD, FUSED(READ, FIRST, 0, 1), 512},
-		{NVME_SC_SUCCESS, IO(READ, 1, 0, 1), 512},
+		{NVME_SC_AWU_EXCEEDED, FUSED(NVME_IO_COMPARE, FIRST, 0, 2), 1024},
+		{NVME_SC_FUSED_FAIL, FUSED(NVME_IO_WRITE, SECOND, 0, 2), 1024},
+		{NVME_SC_FUSED_MISSING, FUSED(NVME_IO_WRITE, SECOND, 0, 1), 512},
+		{NVME_SC_INVALID_FIELD, FUSED(NVME_IO_READ, FIRST, 0, 1), 512},
+		{NVME_SC_SUCCESS, IO(NVME_IO_READ, 1, 0, 1), 512},
 	};
 
 	(void)state;
@@ -323,24 +335,24 @@ static void descriptors_of_no_use(struct nvme_sqe *s)
 static void sgls_that_make_no_sense_have_their_status(void **state)
 {
 	static const struct row rows[] = {
-		{NVME_SC_INVALID_FIELD, IO(READ, 1, 0, 1), 512, .sent_as = as_prps},
-		{NVME_SC_INVALID_FIELD, IO(READ, 1, 0, 1), 512, .sent_as = in_the_capsule},
+		{NVME_SC_INVALID_FIELD, IO(NVME_IO_READ, 1, 0, 1), 512, .sent_as = as_prps},
+		{NVME_SC_INVALID_FIELD, IO(NVME_IO_READ, 1, 0, 1), 512, .sent_as = in_the_capsule},
 		/* The data are of another length than the command says. */
-		{NVME_SC_SGL_INVALID_DATA, IO(READ, 1, 0, 8), 2048},
-		{NVME_SC_SGL_INVALID_DATA, IO(WRITE, 1, 0, 8), 2048},
-		{NVME_SC_SGL_INVALID_DATA, ADMIN(IDENTIFY, 0, NVME_CNS_CTRL, 0), 512},
-		{NVME_SC_SGL_INVALID_OFFSET, IO(WRITE, 1, 0, 1), 512,
+		{NVME_SC_SGL_INVALID_DATA, IO(NVME_IO_READ, 1, 0, 8), 2048},
+		{NVME_SC_SGL_INVALID_DATA, IO(NVME_IO_WRITE, 1, 0, 8), 2048},
+		{NVME_SC_SGL_INVALID_DATA, ADMIN(NVME_ADMIN_IDENTIFY, 0, NVME_CNS_CTRL, 0), 512},
+		{NVME_SC_SGL_INVALID_OFFSET, IO(NVME_IO_WRITE, 1, 0, 1), 512,
 		 .sent_as = behind_the_capsule},
-		{NVME_SC_SGL_INVALID_TYPE, IO(READ, 1, 0, 1), 512, .sent_as = of_no_type},
-		{NVME_SC_SGL_INVALID_TYPE, IO(WRITE, 1, 0, 1), 512, .sent_as = of_no_type},
-		{NVME_SC_SGL_INVALID_TYPE, IO(WRITE, 1, 0, 1), 512,
+		{NVME_SC_SGL_INVALID_TYPE, IO(NVME_IO_READ, 1, 0, 1), 512, .sent_as = of_no_type},
+		{NVME_SC_SGL_INVALID_TYPE, IO(NVME_IO_WRITE, 1, 0, 1), 512, .sent_as = of_no_type},
+		{NVME_SC_SGL_INVALID_TYPE, IO(NVME_IO_WRITE, 1, 0, 1), 512,
 		 .sent_as = descriptors_of_no_use},
-		{NVME_SC_SGL_INVALID_LAST, IO(WRITE, 1, 0, 1), 512, .sent_as = half_a_descriptor,
-		 .elsewhere = NVME_SC_SGL_INVALID_TYPE},
-		{NVME_SC_SGL_INVALID_COUNT, IO(WRITE, 1, 0, 1), 512,
+		{NVME_SC_SGL_INVALID_LAST, IO(NVME_IO_WRITE, 1, 0, 1), 512,
+		 .sent_as = half_a_descriptor, .elsewhere = NVME_SC_SGL_INVALID_TYPE},
+		{NVME_SC_SGL_INVALID_COUNT, IO(NVME_IO_WRITE, 1, 0, 1), 512,
 		 .sent_as = too_many_descriptors, .elsewhere = NVME_SC_SGL_INVALID_TYPE},
-		{NVME_SC_SUCCESS, IO(WRITE, 1, 0, 1), 512},
-		{NVME_SC_SUCCESS, IO(READ, 1, 0, 1), 512},
+		{NVME_SC_SUCCESS, IO(NVME_IO_WRITE, 1, 0, 1), 512},
+		{NVME_SC_SUCCESS, IO(NVME_IO_READ, 1, 0, 1), 512},
 	};
 
 	(void)state;
