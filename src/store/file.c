@@ -29,8 +29,8 @@ struct file_store {
 	struct store_op measure; /* asks one that waits for the size */
 	bool measuring;
 	struct order order;
-	bool is_view;		     /* descriptors and stretches are another's */
-	struct stretches *stretches; /* if several threads copy */
+	struct claims *claims; /* in the place of order, if several threads use it */
+	bool is_view;	       /* descriptors and claims are another's */
 };
 
 static struct file_store *file_of(struct store *s)
@@ -169,30 +169,47 @@ static int do_one(struct file_store *f, const struct store_op *op)
 static int file_do_blocking(struct engine_store *s, const struct store_op *op)
 {
 	struct file_store *f = container_of(s, struct file_store, base);
-	uint64_t size, locked;
-	int error;
+	uint64_t size;
 
-	if (op == &f->measure)
-		return get_size(f, 0, &size);
-	if (!f->stretches || op->opcode == STORE_FLUSH)
-		return do_one(f, op);
-	locked = stretches_lock(f->stretches, op);
-	error = do_one(f, op);
-	stretches_unlock(f->stretches, locked);
-	return error;
+	return op == &f->measure ? get_size(f, 0, &size) : do_one(f, op);
+}
+
+static void end_in_order(struct file_store *f, struct store_op *op)
+{
+	op->done = op->ordered_done;
+	if (f->claims)
+		claims_give(f->claims, op);
+	else
+		order_end(&f->order, op, engine_start);
 }
 
 static void file_done(struct store_op *op, int error)
 {
-	op->done = op->ordered_done;
-	order_end(&file_of(op->store)->order, op, engine_start);
+	end_in_order(file_of(op->store), op);
 	op->done(op, error);
+}
+
+/* Called again when it waits no more for what it has found claimed. */
+static void start_claimed(struct store_op *op, int error)
+{
+	(void)error;
+	op->done = start_claimed;
+	if (!claims_take(file_of(op->store)->claims, op))
+		return;
+	op->done = file_done;
+	engine_start(op);
 }
 
 /* The kernel lets a reader of a file see half of what is being written, within a block, too. */
 static void start_in_order(struct file_store *f, struct store_op *op)
 {
 	op->ordered_done = op->done;
+	if (f->claims) {
+		op->claimed = 0;
+		op->claim_waits = false;
+		start_claimed(op, 0);
+		return;
+	}
 	op->done = file_done;
 	if (order_begin(&f->order, op))
 		engine_start(op);
@@ -219,12 +236,16 @@ static bool file_cancel(struct store *s, struct store_op *op)
 {
 	struct file_store *f = file_of(s);
 
+	if (op->opcode != STORE_FLUSH && f->claims && op->claim_waits) {
+		if (!claims_cancel(f->claims, op))
+			return false;
+		op->done = op->ordered_done;
+		return true;
+	}
 	if (!order_waits(&f->order, op) && !engine_cancel(&f->base, op))
 		return false;
-	if (op->opcode != STORE_FLUSH) {
-		op->done = op->ordered_done;
-		order_end(&f->order, op, engine_start);
-	}
+	if (op->opcode != STORE_FLUSH)
+		end_in_order(f, op);
 	return true;
 }
 
@@ -237,7 +258,7 @@ static void file_destroy(struct store *s)
 		free(f);
 		return;
 	}
-	stretches_destroy(f->stretches);
+	claims_destroy(f->claims);
 	if (f->measuring) /* it has come by now, and nobody has looked */
 		list_remove(&f->measure.link);
 	if (f->base.direct_fd >= 0)
@@ -246,17 +267,14 @@ static void file_destroy(struct store *s)
 	free(f);
 }
 
-/*
- * What one thread has under way is in order. Towards another's, reads and writes of a file that is
- * a disk's are as the kernel makes them; in memory nothing but the lock of who writes is taken, and
- * a reader may see half.
- */
 static int file_view(struct store *s, struct store_engine *e, struct store **ret)
 {
 	struct file_store *f = file_of(s), *v;
 	int error;
 
-	if (f->base.at_once && !f->stretches && !(f->stretches = stretches_create()))
+	if (!f->claims)
+		f->claims = claims_create(s->block_size);
+	if (!f->claims)
 		return -ENOMEM;
 	v = malloc(sizeof(*v));
 	if (!v)

@@ -76,6 +76,8 @@ void finished_init(struct finished *f, int event_fd);
 void finished_fini(struct finished *f);
 /* op->done is called with op->result by who drives the engine. Under the lock. */
 void finished_push(struct finished *f, struct store_op *op);
+/* The same, without it. */
+void finished_add(struct finished *f, struct store_op *op);
 /* The next finished operation with its result in op->result, or NULL. */
 struct store_op *finished_pop(struct finished *f);
 
@@ -107,5 +109,22 @@ bool order_begin(struct order *o, struct store_op *op) must_use;
 /* It has ended, or is forgotten. */
 void order_end(struct order *o, struct store_op *op, void (*start)(struct store_op *op));
 bool order_waits(const struct order *o, const struct store_op *op);
+
+/*
+ * The same of several threads, block by block: what one writes no other touches meanwhile. Who only
+ * reads waits for none who does, too.
+ */
+struct claims;
+struct claims *claims_create(uint32_t block_size);
+void claims_destroy(struct claims *c); /* NULL: nothing */
+/*
+ * True if it may begin: op->claimed was 0 and op->claim_waits false when it was asked first. Else
+ * its engine calls op->done when there is more to take, and it is asked again.
+ */
+bool claims_take(struct claims *c, struct store_op *op) must_use;
+/* It has ended, or is forgotten. */
+void claims_give(struct claims *c, struct store_op *op);
+/* True if it waited, and is forgotten. */
+bool claims_cancel(struct claims *c, struct store_op *op) must_use;
 
 #endif

@@ -50,6 +50,13 @@ void finished_push(struct finished *f, struct store_op *op)
 		abort();
 }
 
+void finished_add(struct finished *f, struct store_op *op)
+{
+	pthread_mutex_lock(&f->lock);
+	finished_push(f, op);
+	pthread_mutex_unlock(&f->lock);
+}
+
 struct store_op *finished_pop(struct finished *f)
 {
 	struct list *n;

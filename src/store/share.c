@@ -24,15 +24,6 @@ static struct handed *handed_of(struct store *s)
 	return container_of(s, struct handed, store);
 }
 
-static void push(struct store_engine *e, struct store_op *op)
-{
-	struct finished *f = engine_finished(e);
-
-	pthread_mutex_lock(&f->lock);
-	finished_push(f, op);
-	pthread_mutex_unlock(&f->lock);
-}
-
 /* Its own thread's. */
 static void come_back(struct store_op *op, int error)
 {
@@ -44,7 +35,7 @@ static void done_there(struct store_op *op, int error)
 {
 	op->result = error;
 	op->done = come_back;
-	push(handed_of(op->handed_by)->engine, op);
+	finished_add(engine_finished(handed_of(op->handed_by)->engine), op);
 }
 
 /* The first thread's. */
@@ -61,7 +52,7 @@ static void handed_submit(struct store *s, struct store_op *op)
 	op->handed_done = op->done;
 	op->done = begin_there;
 	op->result = 0;
-	push(handed_of(s)->by, op);
+	finished_add(engine_finished(handed_of(s)->by), op);
 }
 
 static void handed_destroy(struct store *s)

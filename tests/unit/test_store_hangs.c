@@ -27,7 +27,7 @@
 static char dir[] = "/tmp/weft-hangs-XXXXXX";
 static char hung_path[64], good_path[64];
 static ino_t hung_inode;
-static atomic_bool hangs;
+static atomic_bool hangs, transfers_hang; /* all that it is asked for; only these, of any file */
 
 /* --- the calls -------------------------------------------------------------------------------- */
 
@@ -53,6 +53,14 @@ int __wrap_statx(int fd, const char *path, int flags, unsigned int mask, struct 
 int __real_io_uring_submit(struct io_uring *ring);
 int __wrap_io_uring_submit(struct io_uring *ring);
 
+static atomic_int readers, writers, most_writers;
+
+static void maybe_hold(void)
+{
+	while (transfers_hang)
+		usleep(1000);
+}
+
 /* As on FUSE and NFS, nobody can say whether the hung file's would wait. */
 ssize_t __wrap_preadv64v2(int fd, const struct iovec *iov, int count, off_t at, int flags)
 {
@@ -60,11 +68,12 @@ ssize_t __wrap_preadv64v2(int fd, const struct iovec *iov, int count, off_t at, 
 		errno = EOPNOTSUPP;
 		return -1;
 	}
+	readers++;
 	maybe_hang(fd);
+	maybe_hold();
+	readers--;
 	return __real_preadv64v2(fd, iov, count, at, flags);
 }
-
-static atomic_int writers, most_writers;
 
 ssize_t __wrap_pwritev64v2(int fd, const struct iovec *iov, int count, off_t at, int flags)
 {
@@ -75,6 +84,7 @@ ssize_t __wrap_pwritev64v2(int fd, const struct iovec *iov, int count, off_t at,
 		most_writers = n;
 	usleep(100);
 	maybe_hang(fd);
+	maybe_hold();
 	written = __real_pwritev64v2(fd, iov, count, at, flags);
 	writers--;
 	return written;
@@ -132,14 +142,20 @@ static void on_done(struct store_op *op, int error)
 	w->error = error;
 }
 
-static void start(struct store *s, struct waited *w, enum store_opcode opcode)
+static void start_at(struct store *s, struct waited *w, enum store_opcode opcode, uint64_t offset)
 {
 	*w = (struct waited){.op = {.opcode = opcode,
+				    .offset = offset,
 				    .len = block.iov_len,
 				    .iov = &block,
 				    .iov_count = 1,
 				    .done = on_done}};
 	store_submit(s, &w->op);
+}
+
+static void start(struct store *s, struct waited *w, enum store_opcode opcode)
+{
+	start_at(s, w, opcode, 0);
 }
 
 static void look(struct store_engine *e, int ms)
@@ -382,6 +398,117 @@ static void writes_through_the_page_cache_take_turns(void **state)
 	tear_down_bed(&b);
 }
 
+/* --- of a file that two threads share: who begins and who waits ------------------------------- */
+
+struct shared_bed {
+	struct bed b;
+	struct store_engine *other;
+	struct store *mine, *theirs;
+};
+
+static void set_up_shared(struct shared_bed *s)
+{
+	set_up_bed(&s->b, STORE_ENGINE_THREADS);
+	assert_int_equal(store_engine_create(STORE_ENGINE_THREADS, &s->other), 0);
+	assert_int_equal(store_share(s->b.good, (struct store_engine *[]){s->b.e, s->other}, 2), 0);
+	s->mine = store_for(s->b.good, 0);
+	s->theirs = store_for(s->b.good, 1);
+	transfers_hang = true;
+}
+
+static void tear_down_shared(struct shared_bed *s)
+{
+	tear_down_bed(&s->b);
+	store_engine_destroy(s->other);
+}
+
+static void expect(const atomic_int *count, int want)
+{
+	for (int i = 0; i < 5000 && *count != want; i++)
+		usleep(1000);
+	usleep(5000); /* nor more */
+	assert_int_equal(*count, want);
+}
+
+static void whoever_reads_what_another_thread_writes_waits(void **state)
+{
+	struct waited write, read, beside, forgotten;
+	struct shared_bed s;
+
+	(void)state;
+	set_up_shared(&s);
+	start(s.mine, &write, STORE_WRITE);
+	expect(&writers, 1);
+	start(s.theirs, &read, STORE_READ);
+	start(s.theirs, &forgotten, STORE_READ);
+	start_at(s.theirs, &beside, STORE_READ, block.iov_len);
+	expect(&readers, 1);
+	assert_true(store_cancel(s.theirs, &forgotten.op));
+	assert_false(store_cancel(s.theirs, &forgotten.op));
+	transfers_hang = false;
+	finish(s.other, &beside);
+	finish(s.b.e, &write);
+	finish(s.other, &read);
+	assert_false(forgotten.done);
+	tear_down_shared(&s);
+}
+
+static void whoever_writes_what_another_thread_reads_waits(void **state)
+{
+	struct waited read[2], write, later;
+	struct shared_bed s;
+
+	(void)state;
+	set_up_shared(&s);
+	start(s.mine, &read[0], STORE_READ);
+	start(s.theirs, &read[1], STORE_READ); /* who reads, too, does not */
+	expect(&readers, 2);
+	start(s.theirs, &write, STORE_WRITE);
+	start(s.mine, &later, STORE_READ); /* it does not push in */
+	expect(&writers, 0);
+	expect(&readers, 2);
+	transfers_hang = false;
+	finish(s.b.e, &read[0]);
+	finish(s.other, &read[1]);
+	finish(s.other, &write);
+	finish(s.b.e, &later);
+	tear_down_shared(&s);
+}
+
+/* What a writer that is forgotten held up goes on: of the same block, and of those it had. */
+static void whoever_waits_for_one_that_is_forgotten_goes_on(void **state)
+{
+	static const struct iovec both = {bytes, 8192};
+	struct waited read, write, first, second;
+	struct shared_bed s;
+
+	(void)state;
+	set_up_shared(&s);
+	start_at(s.mine, &read, STORE_READ, 4096);
+	expect(&readers, 1);
+	write = (struct waited){.op = {.opcode = STORE_WRITE,
+				       .len = both.iov_len,
+				       .iov = &both,
+				       .iov_count = 1,
+				       .done = on_done}};
+	store_submit(s.theirs, &write.op);
+	start_at(s.mine, &first, STORE_READ, 0);
+	start_at(s.mine, &second, STORE_READ, 4096);
+	look(s.b.e, 20);
+	expect(&readers, 1);
+	assert_true(store_cancel(s.theirs, &write.op));
+	look(s.b.e, 20);
+	expect(&readers, 3);
+	transfers_hang = false;
+	finish(s.b.e, &read);
+	finish(s.b.e, &first);
+	finish(s.b.e, &second);
+	assert_false(write.done);
+	tear_down_shared(&s);
+}
+
+/* --- sizes ------------------------------------------------------------------------------------ */
+
 static void who_looks_for_a_size_does_not_wait_for_a_server(void **state)
 {
 	struct bed b;
@@ -434,6 +561,9 @@ int main(void)
 		cmocka_unit_test(threads_do_what_io_uring_refuses_for_good),
 		cmocka_unit_test(threads_do_what_io_uring_never_has_room_for),
 		cmocka_unit_test(writes_through_the_page_cache_take_turns),
+		cmocka_unit_test(whoever_reads_what_another_thread_writes_waits),
+		cmocka_unit_test(whoever_writes_what_another_thread_reads_waits),
+		cmocka_unit_test(whoever_waits_for_one_that_is_forgotten_goes_on),
 		cmocka_unit_test(who_looks_for_a_size_does_not_wait_for_a_server),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

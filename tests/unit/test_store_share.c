@@ -20,6 +20,7 @@
 #define SIZE	(1024 * 1024)
 #define THREADS 3
 
+static const char *const dirs[] = {"/dev/shm", "/var/tmp"};
 static struct store_engine *engines[THREADS];
 static char path[64];
 static uint8_t out[SIZE] __attribute__((aligned(4096))), in[SIZE] __attribute__((aligned(4096)));
@@ -103,7 +104,6 @@ static void hold(struct store *s)
 
 static void what_one_thread_writes_the_others_read(void **state)
 {
-	static const char *const dirs[] = {"/dev/shm", "/var/tmp"};
 	struct store *s = make_memory();
 
 	(void)state;
@@ -129,6 +129,35 @@ static void a_file_that_has_grown_has_for_all(void **state)
 	assert_true(store_measure(s));
 	assert_int_equal(store_for(s, 2)->size, 2 * SIZE);
 	assert_int_equal(run(engines[2], store_for(s, 2), STORE_READ, SIZE, 512, in, 0), 0);
+	close_file(s);
+}
+
+/* More blocks than can be told apart, and some that lie where those end: nothing stays claimed. */
+static void operations_of_any_size_come_to_their_end(void **state)
+{
+	static const struct {
+		uint64_t at, len;
+	} cases[] = {
+		{0, 32 << 20}, {512, (8 << 20) + 512}, {(8 << 20) - 512, 1024}, {16 << 20, 512}};
+	struct store *s = open_file("/var/tmp", false);
+
+	(void)state;
+	assert_int_equal(truncate(path, 32 << 20), 0);
+	assert_true(store_measure(s));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		fill(out, 1024, (unsigned)i);
+		assert_int_equal(
+			run(engines[1], store_for(s, 1), STORE_WRITE, cases[i].at, 512, out, 0), 0);
+		assert_int_equal(run(engines[2], store_for(s, 2), STORE_ZERO, cases[i].at,
+				     cases[i].len, NULL, STORE_UNMAP),
+				 0);
+		assert_int_equal(run(engines[0], s, STORE_READ, cases[i].at, 512, in, 0), 0);
+		assert_int_equal(in[0] | in[511], 0);
+	}
+	for (uint64_t at = (8 << 20) - SIZE / 2; at < 32 << 20; at += SIZE)
+		assert_int_equal(run(engines[1], store_for(s, 1), STORE_WRITE, at,
+				     min_of((uint64_t)SIZE, (32ull << 20) - at), out, 0),
+				 0);
 	close_file(s);
 }
 
@@ -266,16 +295,18 @@ static void no_block_is_torn(struct store *s)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-static void a_block_in_memory_is_never_seen_half_written(void **state)
+static void a_block_is_never_seen_half_written(void **state)
 {
 	struct store *s = make_memory();
 
 	(void)state;
 	no_block_is_torn(s);
 	store_destroy(s);
-	s = open_file("/dev/shm", false);
-	no_block_is_torn(s);
-	close_file(s);
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		s = open_file(dirs[i], false);
+		no_block_is_torn(s);
+		close_file(s);
+	}
 }
 
 /* Chunks of memory, data's and metadata's, that several are the first to write to. */
@@ -331,11 +362,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_one_thread_writes_the_others_read, begin, end),
 		cmocka_unit_test_setup_teardown(a_file_that_has_grown_has_for_all, begin, end),
+		cmocka_unit_test_setup_teardown(operations_of_any_size_come_to_their_end, begin,
+						end),
 		cmocka_unit_test_setup_teardown(one_thread_alone_shares_with_nobody, begin, end),
 		cmocka_unit_test_setup_teardown(a_store_of_one_thread_is_handed_what_others_want,
 						begin, end),
-		cmocka_unit_test_setup_teardown(a_block_in_memory_is_never_seen_half_written, begin,
-						end),
+		cmocka_unit_test_setup_teardown(a_block_is_never_seen_half_written, begin, end),
 		cmocka_unit_test_setup_teardown(memory_that_several_write_first_is_the_same_for_all,
 						begin, end),
 	};

@@ -44,6 +44,8 @@ struct store_op {
 	struct list link;
 	struct list order; /* of those that may touch the same bytes */
 	void (*ordered_done)(struct store_op *op, int error);
+	uint32_t claimed;  /* of its blocks, towards other threads */
+	bool claim_waits;  /* for the next one */
 	uint64_t progress; /* bytes done */
 	int result;
 	/* The same, while another thread has it in hand. */
