@@ -53,10 +53,15 @@ void serve_say_event(struct serve_say *say, const struct target_event *e, uint64
 		serve_say(say, LOG_LEVEL_WARN, now, "refused: a host from %s: %s", e->peer, e->why);
 		break;
 	case TARGET_EVENT_AUTH_FAILED:
-		serve_say(say, LOG_LEVEL_WARN, now,
-			  "not authenticated: %s from %s (controller %u, queue %u): %s",
-			  serve_host_name(e->ctrl->hostnqn), e->peer, e->ctrl->cntlid,
-			  e->queue->qid, e->why);
+		if (e->ctrl)
+			serve_say(say, LOG_LEVEL_WARN, now,
+				  "not authenticated: %s from %s (controller %u, queue %u): %s",
+				  serve_host_name(e->ctrl->hostnqn), e->peer, e->ctrl->cntlid,
+				  e->queue->qid, e->why);
+		else
+			serve_say(say, LOG_LEVEL_WARN, now,
+				  "not authenticated: %s from %s (queue %u): %s",
+				  serve_host_name(NULL), e->peer, e->queue->qid, e->why);
 		break;
 	case TARGET_EVENT_AUTHENTICATED:
 	case TARGET_EVENT_QUEUE_NEW:

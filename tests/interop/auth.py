@@ -120,9 +120,12 @@ class Auth:
         if len(r.stderr.strip().splitlines()) != 1:
             raise AssertionError(f"more than a line: {r.stderr}")
 
-    def counters(self, server):
+    def seen(self, server):
         r = self.hosts[0].run(self.weft, "stat", "-o", "json", server.pid, timeout=30)
-        return json.loads(r.stdout)["processes"][0]["counters"]["target"]
+        return json.loads(r.stdout)["processes"][0]
+
+    def counters(self, server):
+        return self.seen(server)["counters"]["target"]
 
     def check_server(self, server):
         if KEY.search(server.output()):
@@ -167,6 +170,10 @@ def strangers(a):
     seen = a.counters(server)
     if seen["authentications_failed"] < 3 or not server.says("not authenticated: " + HOST):
         raise AssertionError(f"not told: {seen}, {server.output()[-300:]}")
+    failed = {f["reason"]: f["count"] for f in a.seen(server)["connects_failed"]}
+    if (sum(failed.values()) != seen["authentications_failed"] or "authentication failed" not in failed
+            or "its host has not proved who it is" not in failed):
+        raise AssertionError(f"as connects that failed: {failed}, beside {seen}")
     a.gets_in("-S", "@" + a.key, "-C", "@" + a.ctrl)
     a.check_server(server)
 

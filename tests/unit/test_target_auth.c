@@ -459,6 +459,112 @@ static void what_a_transaction_took_is_given_back_with_it(void **state)
 	assert_null(p.q->tq.auth);
 }
 
+/* --- what is counted ----------------------------------------------------------------------------
+ */
+
+static struct target_figures figures;
+static struct figures_host_row hosts[FIGURES_HOSTS];
+static struct figures_op_row ops[FIGURES_OPS];
+static struct figures_error_row errors[FIGURES_ERRORS];
+static struct figures_queue_row queues[FIGURES_QUEUES];
+static struct figures_reason_row reasons[FIGURES_REASONS];
+
+#define UNPROVED "its host has not proved who it is"
+
+static void count_from_here(void)
+{
+	memset(reasons, 0, sizeof(reasons));
+	figures.hosts = hosts;
+	figures.ops = ops;
+	figures.errors = errors;
+	figures.queues = queues;
+	figures.reasons = reasons;
+	figures_init(&figures);
+	p.bed->target.group.figures = &figures;
+}
+
+/* How many connects have failed, all and for one reason. */
+static void assert_failed(uint64_t all, const char *reason, uint64_t for_that)
+{
+	uint64_t sum = 0, of_it = 0;
+
+	for (size_t i = 0; i < FIGURES_REASONS; i++) {
+		sum += reasons[i].count;
+		if (reasons[i].count && strcmp((const char *)reasons[i].reason, reason) == 0)
+			of_it += reasons[i].count;
+	}
+	assert_int_equal(sum, all);
+	assert_int_equal(of_it, for_that);
+}
+
+static void time_is_up(void)
+{
+	p.bed->now += AUTH_TIME;
+	target_tick(&p.bed->target, p.bed->now);
+	assert_true(p.q->disconnect_asked);
+	bed_queue_close(p.q);
+}
+
+/* Whoever fails, whoever goes without a word and whoever stays without one: once each. */
+static void a_host_that_has_not_proved_itself_is_a_connect_that_failed(void **state)
+{
+	(void)state;
+	count_from_here();
+	connect_admin();
+	to_the_reply_by(CTRL_KEY);
+	send_reply();
+	assert_fails_with(NVMF_AUTH_FAILED);
+	bed_queue_close(p.q);
+	assert_failed(1, nvmf_auth_failure_name(NVMF_AUTH_FAILED), 1);
+	connect_admin();
+	bed_queue_close(p.q);
+	assert_failed(2, UNPROVED, 1);
+	connect_admin();
+	to_the_reply();
+	bed_queue_close(p.q);
+	assert_failed(3, UNPROVED, 2);
+	connect_admin();
+	time_is_up();
+	assert_failed(4, UNPROVED, 3);
+	assert_int_equal(p.bed->target.counters->authentications_failed, 4);
+	assert_int_equal(p.bed->target.counters->queues_failed, 0);
+}
+
+static void so_is_a_queue_of_one_that_has(void **state)
+{
+	struct bed_connect a = bed_connect_args(1, 1);
+
+	(void)state;
+	count_from_here();
+	connected_and_authenticated();
+	p.q = &p.bed->io;
+	for (int i = 0; i < 3; i++) {
+		bed_queue_open(p.bed, p.q, 1);
+		assert_int_equal(bed_connect(p.q, &a, NULL), NVME_SC_SUCCESS);
+		if (i == 0)
+			bed_queue_close(p.q);
+		else if (i == 1)
+			time_is_up();
+		assert_failed(min_of(i + 1, 2), UNPROVED, min_of(i + 1, 2));
+	}
+	bed_queue_close(&p.bed->admin); /* its controller goes before it */
+	time_is_up();
+	assert_failed(3, UNPROVED, 3);
+}
+
+static void one_that_fails_later_has_come(void **state)
+{
+	(void)state;
+	count_from_here();
+	connected_and_authenticated();
+	to_the_reply_by(CTRL_KEY);
+	send_reply();
+	assert_fails_with(NVMF_AUTH_FAILED);
+	bed_queue_close(p.q);
+	assert_failed(0, UNPROVED, 0);
+	assert_int_equal(p.bed->target.counters->authentications_failed, 1);
+}
+
 /* --- once more ----------------------------------------------------------------------------------
  */
 
@@ -540,6 +646,9 @@ int main(void)
 		T(who_does_not_finish_in_time_is_disconnected),
 		T(who_begins_again_and_again_is_failed),
 		T(what_a_transaction_took_is_given_back_with_it),
+		T(a_host_that_has_not_proved_itself_is_a_connect_that_failed),
+		T(so_is_a_queue_of_one_that_has),
+		T(one_that_fails_later_has_come),
 		T(a_live_queue_is_authenticated_again_and_goes_on_meanwhile),
 		T(a_live_controller_ends_when_its_host_fails),
 		T(an_answer_on_a_live_queue_that_comes_late_fails),

@@ -57,7 +57,7 @@ struct target_auth {
 	struct auth_key key, ctrl_key;
 };
 
-void auth_forget(struct target_queue *q)
+static void forget(struct target_queue *q)
 {
 	struct target *t = q->target;
 
@@ -81,6 +81,14 @@ static void tell(const struct target_queue *q, enum target_event_type type, cons
 			.type = type, .ctrl = q->owner, .queue = q, .peer = q->raddr, .why = why});
 }
 
+void auth_end(struct target_queue *q)
+{
+	if (q->unproved)
+		tell(q, TARGET_EVENT_AUTH_FAILED, q->why[0] ? q->why : TARGET_UNPROVED);
+	q->unproved = false;
+	forget(q);
+}
+
 static enum verdict fail(struct target_queue *q, enum nvmf_auth_failure failure)
 {
 	struct target_auth *a = q->auth;
@@ -89,6 +97,7 @@ static enum verdict fail(struct target_queue *q, enum nvmf_auth_failure failure)
 	auth_wipe(a, sizeof(*a));
 	*a = (struct target_auth){.step = STEP_FAILURE1, .failure = failure, .t_id = t_id};
 	tell(q, TARGET_EVENT_AUTH_FAILED, nvmf_auth_failure_name(failure));
+	q->unproved = false;
 	return VERDICT_FAILED;
 }
 
@@ -116,10 +125,11 @@ static enum verdict prove(struct target_queue *q)
 
 	q->owner->leaves |= leaves;
 	q->proved = !leaves;
+	q->unproved = false;
 	if (!leaves)
 		q->auth_tries = 0;
 	tell(q, TARGET_EVENT_AUTHENTICATED, NULL);
-	auth_forget(q);
+	forget(q);
 	return leaves ? VERDICT_SECURED : VERDICT_PROVED;
 }
 

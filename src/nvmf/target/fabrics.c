@@ -197,7 +197,8 @@ static void join(struct target_req *r, const struct connect *con, struct target_
 						      .queue = q,
 						      .peer = q->raddr});
 	/* Who has come by a key that an authentication generated has proved himself by that. */
-	r->cqe.result = c->cntlid | (c->must_prove && !q->psk ? NVMF_CONNECT_ATR_BIT : 0);
+	q->unproved = c->must_prove && !q->psk;
+	r->cqe.result = c->cntlid | (q->unproved ? NVMF_CONNECT_ATR_BIT : 0);
 	group_tell(&q->target->group, q->group, &r->msg, connected);
 }
 

@@ -15,6 +15,7 @@
  * failed: the response is to get there before. */
 #define TARGET_AUTH_NS	       (15 * NSEC_PER_SEC)
 #define TARGET_AUTH_PARTING_NS (NSEC_PER_SEC)
+#define TARGET_UNPROVED	       "its host has not proved who it is"
 /* What a key of TLS that an authentication has generated waits for its first connection, and how
  * many may: then the oldest is forgotten. */
 #define TARGET_PSK_NS	  (60 * NSEC_PER_SEC)
@@ -184,8 +185,9 @@ void ns_leave(struct target_ns *ns, struct target_subsys *s, void (*gone)(struct
 
 /* --- authentication: the admin plane's ------------------------------------------------------- */
 
-/* What a queue has of it is wiped. */
-void auth_forget(struct target_queue *q);
+/* A queue has ended: whoever was to prove himself on it, and has not, has failed; what it has of it
+ * is wiped. */
+void auth_end(struct target_queue *q);
 /* A key of TLS that was generated for a host which has proved that it has the other one is to be
  * known from now on. False: no memory. */
 bool tls_keep(struct target *t, const struct auth_psk *psk, const struct auth_key *proved) must_use;
@@ -275,14 +277,21 @@ static inline uint64_t *target_event_counter(struct target *t, enum target_event
 	return NULL;
 }
 
-/* Of a connection that came to nothing: why; else NULL. */
+/* Of a connection that came to nothing, once: why; else NULL. */
 static inline const char *target_event_refusal(const struct target_event *e)
 {
-	if (e->type == TARGET_EVENT_CONNECT_REFUSED)
+	switch (e->type) {
+	case TARGET_EVENT_CONNECT_REFUSED:
 		return nvme_status_name(e->status);
-	if (e->type == TARGET_EVENT_REJECTED || (e->type == TARGET_EVENT_QUEUE_FAILED && !e->ctrl))
+	case TARGET_EVENT_REJECTED:
 		return e->why;
-	return NULL;
+	case TARGET_EVENT_QUEUE_FAILED:
+		return e->ctrl || e->queue->unproved ? NULL : e->why;
+	case TARGET_EVENT_AUTH_FAILED:
+		return e->queue->proved ? NULL : e->why; /* it had come to something */
+	default:
+		return NULL;
+	}
 }
 
 static inline void target_emit(struct target *t, const struct target_event *e)

@@ -11,7 +11,6 @@ static void leave(struct target_queue *q)
 	struct target_ctrl *c = q->owner;
 
 	q->left = true;
-	auth_forget(q);
 	tls_leave(q);
 	if (q->parts)
 		ctrl_put(q->parts);
@@ -22,6 +21,7 @@ static void leave(struct target_queue *q)
 							      .queue = q,
 							      .peer = q->raddr,
 							      .why = q->why});
+	auth_end(q);
 	if (c) {
 		ctrl_forget_queue(c, q);
 		if (q->qid == 0) {
@@ -83,7 +83,7 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	q->entries = q->sqhd = 0;
 	q->connecting = q->no_sq_flow = q->authenticated = false;
 	q->auth = NULL;
-	q->proved = false;
+	q->proved = q->unproved = false;
 	q->auth_tries = 0;
 	q->late_qid = q->qid == TARGET_QID_UNKNOWN;
 	q->ending = q->disconnected = q->left = false;
@@ -244,7 +244,7 @@ bool target_group_process(struct target_group *g, uint64_t now_ns)
 
 		any = true;
 		queue_end(q, q->parted	  ? NULL
-			     : q->entries ? "its host has not proved who it is"
+			     : q->entries ? TARGET_UNPROVED
 					  : "no Connect command came");
 	}
 	return any;

@@ -362,6 +362,7 @@ struct target_queue {
 	uint8_t hostid[16];
 	struct target_auth *auth; /* a transaction that is under way, or has failed; or NULL */
 	bool proved;		  /* one has succeeded */
+	bool unproved;		  /* one is to, and that it has not is not told yet */
 	uint8_t auth_tries;	  /* that were begun before */
 	bool left;		  /* it was reported disconnected */
 	struct list remains;	  /* of target.remains */
@@ -443,7 +444,8 @@ enum target_event_type {
 	TARGET_EVENT_FLUSH_FAILED,	 /* at shutdown: what the host wrote to nsid: error */
 	TARGET_EVENT_REJECTED,		 /* the transport lets a connection not come: peer, why */
 	TARGET_EVENT_AUTHENTICATED,	 /* ctrl, queue */
-	TARGET_EVENT_AUTH_FAILED,	 /* the same: why; the queue is ended */
+	TARGET_EVENT_AUTH_FAILED,	 /* the same, but ctrl may be gone: why; the queue is
+					  * ended, or has without a proof */
 	/* Of a command: ns, nsid, opcode; ctrl is NULL if its host has gone. */
 	TARGET_EVENT_STORE_FAILED, /* error */
 	TARGET_EVENT_STALLED,	   /* it has been in the store for waited_ns, and is still there */
