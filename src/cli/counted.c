@@ -18,7 +18,8 @@ static const char target_keys[] =
 	KEYS_4(name, at) #name "_" #at "4 " #name "_" #at "5 " #name "_" #at "6 " #name "_" #at "7 "
 #define KEYS_10(name, at) KEYS_8(name, at) #name "_" #at "8 " #name "_" #at "9 "
 
-_Static_assert(FIGURES_NQN_WORDS == 28 && FIGURES_REASON_WORDS == 8 && FIGURES_BUCKETS == 21,
+_Static_assert(FIGURES_NQN_WORDS == 28 && FIGURES_REASON_WORDS == 8 && FIGURES_BUCKETS == 21 &&
+		       FIGURES_QUEUE_BUCKETS == 8,
 	       "as many names as columns");
 
 static const char figures_host_keys[] =
@@ -36,7 +37,12 @@ static const char figures_error_keys[] =
 #include "nvmf/target/figures.def"
 	;
 static const char figures_queue_keys[] =
-#define QUEUE KEY
+#define QUEUE			  KEY
+#define QUEUE_BUCKETS(name, text) KEYS_8(name, 0)
+#include "nvmf/target/figures.def"
+	;
+static const char figures_queue_error_keys[] =
+#define QUEUE_ERROR KEY
 #include "nvmf/target/figures.def"
 	;
 static const char figures_reason_keys[] =
@@ -65,6 +71,7 @@ void counted_figures_free(struct target_figures *f)
 	sight_release(f->ops);
 	sight_release(f->errors);
 	sight_release(f->queues);
+	sight_release(f->queue_errors);
 	sight_release(f->reasons);
 	free(f);
 }
@@ -78,14 +85,17 @@ struct target_figures *counted_figures(void)
 	sight_together(FIGURES_HOSTS * sizeof(*f->hosts) + FIGURES_OPS * sizeof(*f->ops) +
 			       FIGURES_ERRORS * sizeof(*f->errors) +
 			       FIGURES_QUEUES * sizeof(*f->queues) +
+			       FIGURES_QUEUE_ERRORS * sizeof(*f->queue_errors) +
 			       FIGURES_REASONS * sizeof(*f->reasons),
-		       5);
+		       6);
 #define TAKE(room, table, keys, rows) \
 	(f->table = sight_take(room, keys, SIGHT_COLUMNS(*f->table), rows))
 	if (TAKE("target-hosts", hosts, figures_host_keys, FIGURES_HOSTS) &&
 	    TAKE("target-commands", ops, figures_op_keys, FIGURES_OPS) &&
 	    TAKE("target-errors", errors, figures_error_keys, FIGURES_ERRORS) &&
 	    TAKE("target-queues", queues, figures_queue_keys, FIGURES_QUEUES) &&
+	    TAKE("target-queue-errors", queue_errors, figures_queue_error_keys,
+		 FIGURES_QUEUE_ERRORS) &&
 	    TAKE("target-refusals", reasons, figures_reason_keys, FIGURES_REASONS))
 		return f;
 #undef TAKE

@@ -126,33 +126,45 @@ static bool labels_of(char *buf, size_t room, const struct served *v,
 	return fclose(f) == 0;
 }
 
+/* Upper ends in seconds: of the first bucket 2^shift ns, of each other 2^step times the one before;
+ * the last has none. */
+static void name_buckets(char le[][16], unsigned count, unsigned shift, unsigned step)
+{
+	for (unsigned b = 0; b < count - 1; b++)
+		snprintf(le[b], sizeof(le[b]), "%.9f", (double)(1ull << (shift + step * b)) / 1e9);
+	strcpy(le[count - 1], "+Inf");
+}
+
+static void put_histogram(FILE *f, const char *name, const char *labels, char le[][16],
+			  const uint64_t *bucket, unsigned count, uint64_t sum_ns)
+{
+	uint64_t sum = 0;
+
+	for (unsigned b = 0; b < count; b++) {
+		sum += bucket[b];
+		fprintf(f, "%s_bucket{%s,le=\"%s\"} " U "\n", name, labels, le[b], sum);
+	}
+	fprintf(f, "%s_sum{%s} %.9f\n", name, labels, (double)sum_ns / 1e9);
+	fprintf(f, "%s_count{%s} " U "\n", name, labels, sum);
+}
+
 /* Only of I/O: it is much text. */
 static void put_latency(FILE *f, const struct served *v)
 {
 	static const char name[] = "weft_nvmf_command_duration_seconds";
 	char le[FIGURES_BUCKETS][16], labels[4096];
 
-	for (unsigned b = 0; b < FIGURES_BUCKETS - 1; b++)
-		snprintf(le[b], sizeof(le[b]), "%.9f",
-			 (double)(1ull << (FIGURES_BUCKET_SHIFT + b)) / 1e9);
-	strcpy(le[FIGURES_BUCKETS - 1], "+Inf");
+	name_buckets(le, FIGURES_BUCKETS, FIGURES_BUCKET_SHIFT, 1);
 	put_head(f, name, "histogram",
 		 "From the turn in which an I/O command was found to the end of that in which it "
 		 "was "
 		 "answered.");
 	EACH(op, r, v, ops, op_count)
 	{
-		uint64_t sum = 0;
-
-		if (!r->commands || !served_is_io(r->opcode) ||
-		    !labels_of(labels, sizeof(labels), v, r))
-			continue;
-		for (unsigned b = 0; b < FIGURES_BUCKETS; b++) {
-			sum += r->bucket[b];
-			fprintf(f, "%s_bucket{%s,le=\"%s\"} " U "\n", name, labels, le[b], sum);
-		}
-		fprintf(f, "%s_sum{%s} %.9f\n", name, labels, (double)r->latency_ns / 1e9);
-		fprintf(f, "%s_count{%s} " U "\n", name, labels, sum);
+		if (r->commands && served_is_io(r->opcode) &&
+		    labels_of(labels, sizeof(labels), v, r))
+			put_histogram(f, name, labels, le, r->bucket, FIGURES_BUCKETS,
+				      r->latency_ns);
 	}
 }
 
@@ -189,6 +201,13 @@ static void put_connections(FILE *f, const struct served *v)
 	}
 }
 
+static void put_queue(FILE *f, const struct served *v, const struct figures_queue_row *r)
+{
+	put_host(f, v, r->host);
+	fprintf(f, ",controller=\"" U "\",queue=\"" U "\",transport=\"%s\"", r->cntlid, r->qid,
+		served_transport(r->trtype));
+}
+
 static void put_queues(FILE *f, const struct served *v, const char *name, const char *help,
 		       size_t column)
 {
@@ -198,10 +217,64 @@ static void put_queues(FILE *f, const struct served *v, const char *name, const 
 		if (!r->entries)
 			continue;
 		fprintf(f, "%s{", name);
-		put_host(f, v, r->host);
-		fprintf(f, ",controller=\"" U "\",queue=\"" U "\",transport=\"%s\"} " U "\n",
-			r->cntlid, r->qid, served_transport(r->trtype),
-			*(const uint64_t *)((const char *)r + column));
+		put_queue(f, v, r);
+		fprintf(f, "} " U "\n", *(const uint64_t *)((const char *)r + column));
+	}
+}
+
+static void put_queue_errors(FILE *f, const struct served *v)
+{
+	static const char name[] = "weft_nvmf_queue_command_errors_total";
+
+	put_head(f, name, "counter", "Of these, answered with an error, by status.");
+	EACH(queue_error, r, v, queue_errors, queue_error_count)
+	{
+		const struct figures_queue_row *q = served_queue(v, r);
+
+		if (!q)
+			continue;
+		fprintf(f, "%s{", name);
+		put_queue(f, v, q);
+		fputc(',', f);
+		put_label(f, "status", served_queue_status(r));
+		fprintf(f, "} " U "\n", r->count);
+	}
+	EACH(queue, q, v, queues, queue_count)
+	{
+		if (!q->entries || !q->other_errors)
+			continue;
+		fprintf(f, "%s{", name);
+		put_queue(f, v, q);
+		fprintf(f, ",status=\"other\"} " U "\n", q->other_errors);
+	}
+}
+
+static bool queue_labels_of(char *buf, size_t room, const struct served *v,
+			    const struct figures_queue_row *r)
+{
+	FILE *f = fmemopen(buf, room, "w");
+
+	if (!f)
+		return false;
+	put_queue(f, v, r);
+	return fclose(f) == 0;
+}
+
+/* Of those that have worked. */
+static void put_queue_latency(FILE *f, const struct served *v)
+{
+	static const char name[] = "weft_nvmf_queue_command_duration_seconds";
+	char le[FIGURES_QUEUE_BUCKETS][16], labels[4096];
+
+	name_buckets(le, FIGURES_QUEUE_BUCKETS, FIGURES_QUEUE_BUCKET_SHIFT, 2);
+	put_head(f, name, "histogram",
+		 "From the turn in which a command was found to the end of that in which it was "
+		 "answered.");
+	EACH(queue, r, v, queues, queue_count)
+	{
+		if (r->entries && r->commands && queue_labels_of(labels, sizeof(labels), v, r))
+			put_histogram(f, name, labels, le, r->bucket, FIGURES_QUEUE_BUCKETS,
+				      r->latency_ns);
 	}
 }
 
@@ -229,6 +302,8 @@ void metrics_text(FILE *f, const struct served *v, const struct target_counters 
 		   offsetof(struct figures_queue_row, read_bytes));
 	put_queues(f, v, "weft_nvmf_queue_written_bytes_total", "What they brought from the host.",
 		   offsetof(struct figures_queue_row, written_bytes));
+	put_queue_errors(f, v);
+	put_queue_latency(f, v);
 }
 
 char *metrics_page(const struct served *v, const struct target_counters *n, size_t *ret_len)

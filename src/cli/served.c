@@ -15,11 +15,13 @@ static struct served of_figures(const struct target_figures *f)
 		.ops = f->ops,
 		.errors = f->errors,
 		.queues = f->queues,
+		.queue_errors = f->queue_errors,
 		.reasons = f->reasons,
 		.host_count = FIGURES_HOSTS,
 		.op_count = FIGURES_OPS,
 		.error_count = FIGURES_ERRORS,
 		.queue_count = FIGURES_QUEUES,
+		.queue_error_count = FIGURES_QUEUE_ERRORS,
 		.reason_count = FIGURES_REASONS,
 	};
 }
@@ -65,7 +67,12 @@ static const struct column error_columns[] = {
 #include "nvmf/target/figures.def"
 };
 static const struct column queue_columns[] = {
-#define QUEUE COLUMN
+#define QUEUE			  COLUMN
+#define QUEUE_BUCKETS(name, text) {#name, FIGURES_QUEUE_BUCKETS},
+#include "nvmf/target/figures.def"
+};
+static const struct column queue_error_columns[] = {
+#define QUEUE_ERROR COLUMN
 #include "nvmf/target/figures.def"
 };
 static const struct column reason_columns[] = {
@@ -100,7 +107,7 @@ static void copy_rows(const struct seen_table *t, const struct column *v, size_t
 	}
 }
 
-enum { HOSTS, OPS, ERRORS, QUEUES, REASONS, KINDS };
+enum { HOSTS, OPS, ERRORS, QUEUES, QUEUE_ERRORS, REASONS, KINDS };
 
 /* Threads that serve. More would be made up, as would be more rows than ours have. */
 #define GROUPS_MAX 64
@@ -119,6 +126,9 @@ static const struct {
 		    SIGHT_COLUMNS(struct figures_error_row), FIGURES_ERRORS},
 	[QUEUES] = {"target-queues", queue_columns, ARRAY_SIZE(queue_columns),
 		    SIGHT_COLUMNS(struct figures_queue_row), FIGURES_QUEUES},
+	[QUEUE_ERRORS] = {"target-queue-errors", queue_error_columns,
+			  ARRAY_SIZE(queue_error_columns),
+			  SIGHT_COLUMNS(struct figures_queue_error_row), FIGURES_QUEUE_ERRORS},
 	[REASONS] = {"target-refusals", reason_columns, ARRAY_SIZE(reason_columns),
 		     SIGHT_COLUMNS(struct figures_reason_row), FIGURES_REASONS},
 };
@@ -136,7 +146,8 @@ static const struct seen_table *find_mate(const struct seen *s, const struct see
 	return NULL;
 }
 
-/* Of the n-th group. Without one of a kind there are no hosts. */
+/* Of the n-th group. Without one of a kind there are no hosts, but that of errors of queues, which
+ * former versions have not. */
 static bool part_seen(const struct seen *s, unsigned n, struct served *v)
 {
 	const struct seen_table *t[KINDS];
@@ -148,9 +159,9 @@ static bool part_seen(const struct seen *s, unsigned n, struct served *v)
 	for (size_t k = 0; k < KINDS; k++) {
 		t[k] = k == HOSTS ? seen_room(s, kinds[k].room, n)
 				  : find_mate(s, t[HOSTS], kinds[k].room);
-		if (!t[k])
+		if (!t[k] && k != QUEUE_ERRORS)
 			return true;
-		rows[k] = min_of(t[k]->rows, kinds[k].rows_max);
+		rows[k] = t[k] ? min_of(t[k]->rows, kinds[k].rows_max) : 0;
 		words += rows[k] * kinds[k].words;
 	}
 	all = calloc(words + 1, sizeof(*all));
@@ -160,17 +171,21 @@ static bool part_seen(const struct seen *s, unsigned n, struct served *v)
 	for (size_t k = 0; k < KINDS; k++) {
 		at[k] = all;
 		all += rows[k] * kinds[k].words;
-		copy_rows(t[k], kinds[k].columns, kinds[k].count, rows[k], at[k], kinds[k].words);
+		if (rows[k])
+			copy_rows(t[k], kinds[k].columns, kinds[k].count, rows[k], at[k],
+				  kinds[k].words);
 	}
 	v->hosts = (const struct figures_host_row *)at[HOSTS];
 	v->ops = (const struct figures_op_row *)at[OPS];
 	v->errors = (const struct figures_error_row *)at[ERRORS];
 	v->queues = (const struct figures_queue_row *)at[QUEUES];
+	v->queue_errors = (const struct figures_queue_error_row *)at[QUEUE_ERRORS];
 	v->reasons = (const struct figures_reason_row *)at[REASONS];
 	v->host_count = rows[HOSTS];
 	v->op_count = rows[OPS];
 	v->error_count = rows[ERRORS];
 	v->queue_count = rows[QUEUES];
+	v->queue_error_count = rows[QUEUE_ERRORS];
 	v->reason_count = rows[REASONS];
 	return true;
 }
@@ -180,8 +195,9 @@ bool served_copy(const struct served *v, struct served *ret)
 	const size_t hosts = v->host_count * sizeof(*v->hosts), ops = v->op_count * sizeof(*v->ops),
 		     errors = v->error_count * sizeof(*v->errors),
 		     queues = v->queue_count * sizeof(*v->queues),
+		     queue_errors = v->queue_error_count * sizeof(*v->queue_errors),
 		     reasons = v->reason_count * sizeof(*v->reasons);
-	char *to = malloc(hosts + ops + errors + queues + reasons + 1);
+	char *to = malloc(hosts + ops + errors + queues + queue_errors + reasons + 1);
 
 	if (!to)
 		return false;
@@ -191,7 +207,8 @@ bool served_copy(const struct served *v, struct served *ret)
 	ret->ops = memcpy(to += hosts, v->ops, ops);
 	ret->errors = memcpy(to += ops, v->errors, errors);
 	ret->queues = memcpy(to += errors, v->queues, queues);
-	ret->reasons = memcpy(to + queues, v->reasons, reasons);
+	ret->queue_errors = memcpy(to += queues, v->queue_errors, queue_errors);
+	ret->reasons = memcpy(to + queue_errors, v->reasons, reasons);
 	return true;
 }
 
@@ -287,6 +304,19 @@ const char *served_status(uint64_t opcode, uint64_t status)
 {
 	return served_is_io(opcode) ? nvme_io_status_name((uint16_t)status)
 				    : nvme_status_name((uint16_t)status);
+}
+
+const struct figures_queue_row *served_queue(const struct served *v,
+					     const struct figures_queue_error_row *r)
+{
+	if (!r->count || r->queue >= v->queue_count || !v->queues[r->queue].entries)
+		return NULL;
+	return &v->queues[r->queue];
+}
+
+const char *served_queue_status(const struct figures_queue_error_row *r)
+{
+	return served_status(r->io ? FIGURES_IO : FIGURES_ADMIN, r->status);
 }
 
 const char *served_transport(uint64_t trtype)

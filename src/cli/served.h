@@ -17,8 +17,9 @@ struct served {
 	const struct figures_op_row *ops;
 	const struct figures_error_row *errors;
 	const struct figures_queue_row *queues;
+	const struct figures_queue_error_row *queue_errors;
 	const struct figures_reason_row *reasons;
-	uint32_t host_count, op_count, error_count, queue_count, reason_count;
+	uint32_t host_count, op_count, error_count, queue_count, queue_error_count, reason_count;
 	void *memory; /* its own, if it has any */
 };
 
@@ -50,6 +51,10 @@ static inline bool served_is_io(uint64_t opcode)
 	return opcode >> 8 == FIGURES_IO >> 8;
 }
 const char *served_status(uint64_t opcode, uint64_t status);
+/* The queue of a row, and the name of its status; NULL: there is no such queue. */
+const struct figures_queue_row *served_queue(const struct served *v,
+					     const struct figures_queue_error_row *r);
+const char *served_queue_status(const struct figures_queue_error_row *r);
 const char *served_transport(uint64_t trtype);
 
 #endif

@@ -24,12 +24,14 @@ struct merging {
 	struct figures_op_row *ops;
 	struct figures_error_row *errors;
 	struct figures_queue_row *queues;
+	struct figures_queue_error_row *queue_errors;
 	struct figures_reason_row *reasons;
 	/* Of each host row that there was: which it is now. */
 	uint32_t *host_of;
 	struct by_sum hosts_by, ops_by, errors_by;
-	uint64_t key;				 /* of sums */
-	uint32_t host, op, error, queue, reason; /* where the rows of this part begin */
+	uint64_t key; /* of sums */
+	/* Where the rows of this part begin. */
+	uint32_t host, op, error, queue, queue_error, reason;
 };
 
 static uint64_t add(const struct merging *m, uint64_t sum, const uint64_t *words, size_t count)
@@ -152,12 +154,21 @@ static void merge_part(struct merging *m, const struct served *p)
 		r.host = m->host_of[m->host + r.host];
 		m->queues[m->queue + i] = r;
 	}
+	for (uint32_t i = 0; i < p->queue_error_count; i++) {
+		struct figures_queue_error_row r = p->queue_errors[i];
+
+		if (!served_queue(p, &r))
+			continue;
+		r.queue += m->queue;
+		m->queue_errors[m->queue_error + i] = r;
+	}
 	for (uint32_t i = 0; i < p->reason_count; i++)
 		merge_reason(m, i, &p->reasons[i]);
 	m->host += p->host_count;
 	m->op += p->op_count;
 	m->error += p->error_count;
 	m->queue += p->queue_count;
+	m->queue_error += p->queue_error_count;
 	m->reason += p->reason_count;
 }
 
@@ -188,11 +199,12 @@ bool served_merge(const struct served *parts, unsigned count, struct served *ret
 		all.op_count += parts[i].op_count;
 		all.error_count += parts[i].error_count;
 		all.queue_count += parts[i].queue_count;
+		all.queue_error_count += parts[i].queue_error_count;
 		all.reason_count += parts[i].reason_count;
 	}
 	n = all.host_count * sizeof(*m.hosts) + all.op_count * sizeof(*m.ops) +
 	    all.error_count * sizeof(*m.errors) + all.queue_count * sizeof(*m.queues) +
-	    all.reason_count * sizeof(*m.reasons);
+	    all.queue_error_count * sizeof(*m.queue_errors) + all.reason_count * sizeof(*m.reasons);
 	memory = calloc(1, n + 1);
 	lists = calloc(all.host_count + lists_of(all.host_count) + lists_of(all.op_count) +
 			       lists_of(all.error_count),
@@ -206,7 +218,8 @@ bool served_merge(const struct served *parts, unsigned count, struct served *ret
 	m.ops = (struct figures_op_row *)(m.hosts + all.host_count);
 	m.errors = (struct figures_error_row *)(m.ops + all.op_count);
 	m.queues = (struct figures_queue_row *)(m.errors + all.error_count);
-	m.reasons = (struct figures_reason_row *)(m.queues + all.queue_count);
+	m.queue_errors = (struct figures_queue_error_row *)(m.queues + all.queue_count);
+	m.reasons = (struct figures_reason_row *)(m.queue_errors + all.queue_error_count);
 	m.host_of = lists;
 	at = lists + all.host_count;
 	m.hosts_by = take(&at, all.host_count);
@@ -221,6 +234,7 @@ bool served_merge(const struct served *parts, unsigned count, struct served *ret
 	all.ops = m.ops;
 	all.errors = m.errors;
 	all.queues = m.queues;
+	all.queue_errors = m.queue_errors;
 	all.reasons = m.reasons;
 	all.memory = memory;
 	*ret = all;

@@ -123,6 +123,8 @@ static void show_errors(struct output *o, const struct served *now, uint32_t hos
 
 static void queue_json(struct output *o, const struct figures_queue_row *r)
 {
+	char key[24];
+
 	output_object(o, NULL, NULL);
 	output_number(o, "cntlid", NULL, r->cntlid, NULL);
 	output_number(o, "qid", NULL, r->qid, NULL);
@@ -131,6 +133,41 @@ static void queue_json(struct output *o, const struct figures_queue_row *r)
 	output_number(o, "commands", NULL, r->commands, NULL);
 	output_number(o, "read_bytes", NULL, r->read_bytes, NULL);
 	output_number(o, "written_bytes", NULL, r->written_bytes, NULL);
+	output_number(o, "other_errors", NULL, r->other_errors, NULL);
+	output_number(o, "latency_ns", NULL, r->latency_ns, NULL);
+	for (unsigned b = 0; b < FIGURES_QUEUE_BUCKETS; b++) {
+		snprintf(key, sizeof(key), "bucket_%02u", b);
+		output_number(o, key, NULL, r->bucket[b], NULL);
+	}
+	output_close(o);
+}
+
+static void queue_error_json(struct output *o, const struct figures_queue_row *q,
+			     const struct figures_queue_error_row *r)
+{
+	output_object(o, NULL, NULL);
+	output_number(o, "cntlid", NULL, q->cntlid, NULL);
+	output_number(o, "qid", NULL, q->qid, NULL);
+	output_number(o, "status", NULL, r->status, NULL);
+	output_string(o, "status_name", NULL, served_queue_status(r));
+	output_number(o, "count", NULL, r->count, NULL);
+	output_close(o);
+}
+
+static void show_queues(struct output *o, const struct served *now, uint32_t host)
+{
+	output_list(o, "queues", NULL);
+	for (uint32_t i = 0; i < now->queue_count; i++)
+		if (now->queues[i].entries && now->queues[i].host == host)
+			queue_json(o, &now->queues[i]);
+	output_close(o);
+	output_list(o, "queue_errors", NULL);
+	for (uint32_t i = 0; i < now->queue_error_count; i++) {
+		const struct figures_queue_row *q = served_queue(now, &now->queue_errors[i]);
+
+		if (q && q->host == host)
+			queue_error_json(o, q, &now->queue_errors[i]);
+	}
 	output_close(o);
 }
 
@@ -165,11 +202,7 @@ static void show_host(struct output *o, const struct served *now, const struct s
 		output_number(o, "connections_rdma", NULL, h->rdma, NULL);
 		output_number(o, "connections_tcp", NULL, h->tcp, NULL);
 		output_number(o, "connections_other", NULL, h->other, NULL);
-		output_list(o, "queues", NULL);
-		for (uint32_t q = 0; q < now->queue_count; q++)
-			if (now->queues[q].entries && now->queues[q].host == i)
-				queue_json(o, &now->queues[q]);
-		output_close(o);
+		show_queues(o, now, i);
 	}
 	show_ops(o, now, before, i, seconds);
 	show_errors(o, now, i);

@@ -190,6 +190,32 @@ def top_shows(s, path):
     return None
 
 
+def of_queues(s, path):
+    """Each queue of a host that is there by itself: commands, times and errors."""
+    uri = f"nvme+{s.transport}://127.0.0.1:4420/{SUBSYSTEM}?ns=1"
+    bench = lab.Program(s.host, [s.weft, "bench", uri, "-q", HOST, "--rw", "randread", "--bs", "4k", "-i", "2", "--iodepth",
+                                 "2", "--runtime", "6"], f"{path}/bench.log")
+    name, at = "weft_nvmf_queue_command", {"host": HOST, "subsystem": SUBSYSTEM, "transport": s.transport}
+    page = page_that(lambda page: all(total(page, name + "_duration_seconds_count", queue=q, **at) > 1 for q in "12"))
+    seen = json.loads(s.host.run(s.weft, "stat", "-o", "json", str(s.program.pid)).stdout)["processes"][0]["served"]
+    if bench.wait(30) != 0:
+        return f"bench: {bench.output()[-300:]}"
+    for q in "012":
+        done = total(page, name + "s_total", queue=q, **at)
+        buckets = sorted((float(dict(has)["le"]), v) for (n, has), v in page.items()
+                         if n == name + "_duration_seconds_bucket" and {("queue", q), *at.items()} <= has)
+        values = [v for _, v in buckets]
+        if (len(values) != 8 or values != sorted(values) or not 0 < values[-1] <= done
+                or values[-1] != total(page, name + "_duration_seconds_count", queue=q, **at)):
+            return f"queue {q}: {done} commands, {buckets}"
+        if total(page, name + "_errors_total", queue=q, **at):
+            return f"queue {q} has errors"
+    mine = [q for h in seen if h["host"] == HOST and h["subsystem"] == SUBSYSTEM for q in h["queues"]]
+    if sorted(q["qid"] for q in mine if q["latency_ns"] and q["bucket_00"] <= q["commands"]) != [0, 1, 2]:
+        return f"weft stat: {mine}"
+    return None
+
+
 def wrong_requests(_, __):
     for request, want in ((b"GET / HTTP/1.0\r\n\r\n", " 200 "), (b"GET /no HTTP/1.0\r\n\r\n", " 404 "),
                           (b"POST /metrics HTTP/1.0\r\nContent-Length: 1\r\n\r\nx", " 405 "),
@@ -260,7 +286,8 @@ if "recognized" in host.run(weft, "serve", "--metrics", "x", "mem:1m").stderr or
         "without libmicrohttpd" in host.run(weft, "serve", "--metrics", "x", "mem:1m").stderr:
     lab.skip("this weft has no --metrics")
 for transport in ("tcp", "rdma"):
-    cases = [("counts", counts), ("errors", errors), ("weft stat", stat_agrees), ("weft top", top_shows)]
+    cases = [("counts", counts), ("errors", errors), ("weft stat", stat_agrees), ("weft top", top_shows),
+             ("queues", of_queues)]
     if transport == "tcp":
         cases += [("wrong requests", wrong_requests), ("slow clients", slow), ("the port", in_use)]
     service = None

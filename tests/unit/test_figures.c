@@ -213,6 +213,96 @@ static void latency_lasts_until_the_turn_is_over(void **state)
 	disconnect();
 }
 
+/* The queue's row that is in use and has this number. */
+static const struct figures_queue_row *queue_row(uint64_t qid)
+{
+	for (uint32_t i = 0; i < v.queue_count; i++)
+		if (v.queues[i].entries && v.queues[i].qid == qid)
+			return &v.queues[i];
+	return NULL;
+}
+
+static uint64_t queue_errors(uint64_t qid, uint64_t status)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < v.queue_error_count; i++) {
+		const struct figures_queue_row *q = served_queue(&v, &v.queue_errors[i]);
+
+		if (q && q->qid == qid && v.queue_errors[i].status == status)
+			n += v.queue_errors[i].count;
+	}
+	return n;
+}
+
+static void a_queue_has_its_own_latency_and_errors(void **state)
+{
+	struct nvme_sqe s = bed_sqe(NVME_ADMIN_KEEP_ALIVE, 0, 0);
+
+	(void)state;
+	connect_as(BED_HOSTNQN);
+	figures_settle(figures, bed->now);
+	assert_int_equal(bed_exec(&bed->admin, &s, NULL), 0);
+	assert_int_equal(rw(NVME_IO_READ, 1, 0, 1), 0);
+	assert_int_equal(bed_exec(&bed->admin, &s, NULL), 0); /* in turn, in one turn */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rw(NVME_IO_READ, 1, BED_BLOCKS, 1), STATUS(NVME_SC_LBA_RANGE));
+	assert_int_equal(rw(NVME_IO_WRITE, 2, 0, 1), STATUS(NVME_SC_NS_WRITE_PROTECTED));
+	s.opcode = 0xc0;
+	assert_int_not_equal(bed_exec(&bed->admin, &s, NULL), 0);
+	figures_settle(figures, bed->now + 100000);
+	assert_int_equal(queue_row(1)->latency_ns, 5 * 100000);
+	assert_int_equal(queue_row(1)->bucket[2], 5); /* 65 to 262 us */
+	assert_int_equal(queue_row(0)->bucket[2], 3);
+	assert_int_equal(queue_errors(1, NVME_SC_LBA_RANGE), 3);
+	assert_int_equal(queue_errors(1, NVME_SC_NS_WRITE_PROTECTED), 1);
+	assert_int_equal(queue_errors(0, NVME_SC_LBA_RANGE), 0);
+	assert_int_equal(queue_errors(0, NVME_SC_INVALID_OPCODE), 1);
+	assert_int_equal(queue_row(1)->other_errors, 0);
+	disconnect();
+}
+
+/* What it has done goes with it, be it in the turn that ends it. */
+static void the_next_queue_begins_with_nothing(void **state)
+{
+	struct bed_connect a = bed_connect_args(1, 1);
+
+	(void)state;
+	connect_as(BED_HOSTNQN);
+	assert_int_equal(rw(NVME_IO_READ, 1, BED_BLOCKS, 1), STATUS(NVME_SC_LBA_RANGE));
+	bed_queue_close(&bed->io);
+	assert_null(queue_row(1));
+	assert_int_equal(queue_errors(1, NVME_SC_LBA_RANGE), 0);
+	figures_settle(figures, bed->now);
+	bed_queue_open(bed, &bed->io, 1);
+	assert_int_equal(bed_connect(&bed->io, &a, NULL), 0);
+	assert_int_equal(rw(NVME_IO_READ, 1, 0, 1), 0);
+	bed_queue_close(&bed->io);
+	bed_queue_open(bed, &bed->io, 1);
+	assert_int_equal(bed_connect(&bed->io, &a, NULL), 0);
+	figures_settle(figures, bed->now + 1000);
+	assert_int_equal(queue_row(1)->commands, 1); /* its Connect */
+	assert_int_equal(queue_row(1)->bucket[0], 1);
+	assert_int_equal(queue_errors(1, NVME_SC_LBA_RANGE), 0);
+	disconnect();
+}
+
+static void errors_without_a_row_are_the_queues_others(void **state)
+{
+	const uint16_t free_rows = figures->queue_errors_free;
+
+	(void)state;
+	connect_as(BED_HOSTNQN);
+	assert_int_equal(rw(NVME_IO_READ, 1, BED_BLOCKS, 1), STATUS(NVME_SC_LBA_RANGE));
+	figures->queue_errors_free = 0; /* as if others had them all */
+	assert_int_equal(rw(NVME_IO_READ, 1, BED_BLOCKS, 1), STATUS(NVME_SC_LBA_RANGE));
+	assert_int_equal(rw(NVME_IO_WRITE, 2, 0, 1), STATUS(NVME_SC_NS_WRITE_PROTECTED));
+	assert_int_equal(queue_errors(1, NVME_SC_LBA_RANGE), 2);
+	assert_int_equal(queue_row(1)->other_errors, 1);
+	disconnect();
+	assert_int_equal(figures->queue_errors_free, free_rows); /* it is given back */
+}
+
 static void buckets_end_where_they_say(void **state)
 {
 	(void)state;
@@ -224,6 +314,14 @@ static void buckets_end_where_they_say(void **state)
 	assert_int_equal(figures_bucket(1ull << 31), 19);
 	assert_int_equal(figures_bucket((1ull << 31) + 1), 20);
 	assert_int_equal(figures_bucket(UINT64_MAX), 20);
+	assert_int_equal(figures_queue_bucket(0), 0);
+	assert_int_equal(figures_queue_bucket(16384), 0);
+	assert_int_equal(figures_queue_bucket(16385), 1);
+	assert_int_equal(figures_queue_bucket(65536), 1);
+	assert_int_equal(figures_queue_bucket(65537), 2);
+	assert_int_equal(figures_queue_bucket(1ull << 26), 6);
+	assert_int_equal(figures_queue_bucket((1ull << 26) + 1), 7);
+	assert_int_equal(figures_queue_bucket(UINT64_MAX), 7);
 }
 
 static void who_is_refused_is_counted_by_reason(void **state)
@@ -296,6 +394,7 @@ static void others_read_the_same(void **state)
 	host = host_row("nqn.2026-11.org.example:\"quoted\\host\"");
 	assert_int_not_equal(host, UINT32_MAX);
 	assert_int_equal(rw(NVME_IO_READ, 1, 0, 8), 0);
+	assert_int_not_equal(rw(NVME_IO_READ, 1, BED_BLOCKS, 1), 0);
 	figures_settle(figures, bed->now);
 	assert_int_equal(seen_open(&s, getpid(), false), 0);
 	assert_int_equal(seen_read(&s), 0);
@@ -305,6 +404,8 @@ static void others_read_the_same(void **state)
 	assert_memory_equal(seen_v.ops, v.ops, sizeof(*v.ops) * v.op_count);
 	assert_memory_equal(seen_v.errors, v.errors, sizeof(*v.errors) * v.error_count);
 	assert_memory_equal(seen_v.queues, v.queues, sizeof(*v.queues) * v.queue_count);
+	assert_memory_equal(seen_v.queue_errors, v.queue_errors,
+			    sizeof(*v.queue_errors) * v.queue_error_count);
 	assert_memory_equal(seen_v.reasons, v.reasons, sizeof(*v.reasons) * v.reason_count);
 	assert_string_equal(served_host(&seen_v, host, a), served_host(&v, host, b));
 	assert_string_equal(served_host(&seen_v, UINT64_MAX, a), "");
@@ -403,6 +504,7 @@ static void what_groups_count_is_shown_as_one(void **state)
 	assert_int_equal(sum(host_row("nqn.2026-11.org.example:two"), 1, NVME_IO_READ).commands, 2);
 	assert_int_equal(errors(host_row("nqn.2026-11.org.example:one"), NVME_SC_LBA_RANGE), 2);
 	assert_int_equal(errors(host_row("nqn.2026-11.org.example:two"), NVME_SC_LBA_RANGE), 1);
+	assert_int_equal(queue_errors(1, NVME_SC_LBA_RANGE), 3); /* one each, in three rows */
 	assert_int_equal(here.hosts[host_row("nqn.2026-11.org.example:one")].rdma, 3);
 	/* Who looks from outside sees the same. */
 	assert_int_equal(seen_open(&s, getpid(), false), 0);
@@ -413,6 +515,8 @@ static void what_groups_count_is_shown_as_one(void **state)
 	assert_memory_equal(seen_v.ops, here.ops, sizeof(*here.ops) * here.op_count);
 	assert_memory_equal(seen_v.errors, here.errors, sizeof(*here.errors) * here.error_count);
 	assert_memory_equal(seen_v.queues, here.queues, sizeof(*here.queues) * here.queue_count);
+	assert_memory_equal(seen_v.queue_errors, here.queue_errors,
+			    sizeof(*here.queue_errors) * here.queue_error_count);
 	served_free(&seen_v);
 	served_free(&here);
 	seen_close(&s);
@@ -431,6 +535,9 @@ int main(void)
 		TEST(errors_are_counted_by_status),
 		TEST(whoever_makes_up_opcodes_gets_one_row),
 		TEST(latency_lasts_until_the_turn_is_over),
+		TEST(a_queue_has_its_own_latency_and_errors),
+		TEST(the_next_queue_begins_with_nothing),
+		TEST(errors_without_a_row_are_the_queues_others),
 		TEST(buckets_end_where_they_say),
 		TEST(who_is_refused_is_counted_by_reason),
 		TEST(hosts_that_are_gone_make_room),

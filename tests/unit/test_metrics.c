@@ -16,6 +16,7 @@ static struct figures_host_row hosts[FIGURES_HOSTS];
 static struct figures_op_row ops[FIGURES_OPS];
 static struct figures_error_row errors[FIGURES_ERRORS];
 static struct figures_queue_row queues[FIGURES_QUEUES];
+static struct figures_queue_error_row queue_errors[FIGURES_QUEUE_ERRORS];
 static struct figures_reason_row reasons[FIGURES_REASONS];
 static struct target_counters counters;
 
@@ -26,12 +27,14 @@ static int begin(void **state)
 	memset(ops, 0, sizeof(ops));
 	memset(errors, 0, sizeof(errors));
 	memset(queues, 0, sizeof(queues));
+	memset(queue_errors, 0, sizeof(queue_errors));
 	memset(reasons, 0, sizeof(reasons));
 	counters = (struct target_counters){.commands = 7};
 	figures.hosts = hosts;
 	figures.ops = ops;
 	figures.errors = errors;
 	figures.queues = queues;
+	figures.queue_errors = queue_errors;
 	figures.reasons = reasons;
 	figures_init(&figures);
 	return 0;
@@ -214,7 +217,22 @@ static void what_is_counted_is_there(void **state)
 					       .qid = 4,
 					       .trtype = NVMF_TRTYPE_TCP,
 					       .entries = 32,
-					       .commands = 5};
+					       .commands = 5,
+					       .other_errors = 1,
+					       .latency_ns = 2500000000,
+					       .bucket = {[0] = 1, [2] = 2, [7] = 1}};
+	queues[2] = queues[1]; /* one that has not worked */
+	queues[2].qid = 5;
+	queues[2].commands = queues[2].other_errors = 0;
+	queue_errors[1] = (struct figures_queue_error_row){
+		.queue = 1, .status = NVME_SC_LBA_RANGE, .count = 2};
+	queue_errors[2] =
+		(struct figures_queue_error_row){.queue = 1, .io = 1, .status = 0x182, .count = 3};
+	queue_errors[3] =
+		(struct figures_queue_error_row){.queue = 1, .io = 0, .status = 0x182, .count = 4};
+	queue_errors[4] =
+		(struct figures_queue_error_row){.queue = 3, .count = 9}; /* it has gone */
+	queue_errors[5] = (struct figures_queue_error_row){.queue = UINT64_MAX, .count = 9};
 	figures_refused(&figures, "no resources");
 	text = page();
 #define LABELS "subsystem=\"nqn.s\",host=\"nqn.h\""
@@ -230,8 +248,24 @@ static void what_is_counted_is_there(void **state)
 	has(text, "weft_nvmf_command_duration_seconds_bucket{" READ ",le=\"+Inf\"} 4");
 	has(text, "weft_nvmf_command_duration_seconds_sum{" READ "} 1.500000000");
 	has(text, "weft_nvmf_command_duration_seconds_count{" READ "} 4");
-	has(text, "weft_nvmf_queue_commands_total{" LABELS
-		  ",controller=\"9\",queue=\"4\",transport=\"tcp\"} 5");
+#define QUEUE LABELS ",controller=\"9\",queue=\"4\",transport=\"tcp\""
+#define TIMES "weft_nvmf_queue_command_duration_seconds"
+	has(text, "weft_nvmf_queue_commands_total{" QUEUE "} 5");
+	has(text, "weft_nvmf_queue_command_errors_total{" QUEUE ",status=\"LBA Out of Range\"} 2");
+	has(text, "weft_nvmf_queue_command_errors_total{" QUEUE
+		  ",status=\"Attempted Write to Read Only Range\"} 3");
+	has(text, "weft_nvmf_queue_command_errors_total{" QUEUE
+		  ",status=\"Connect Invalid Parameters\"} 4");
+	has(text, "weft_nvmf_queue_command_errors_total{" QUEUE ",status=\"other\"} 1");
+	assert_null(strstr(text, "} 9\n"));
+	has(text, TIMES "_bucket{" QUEUE ",le=\"0.000016384\"} 1");
+	has(text, TIMES "_bucket{" QUEUE ",le=\"0.000065536\"} 1");
+	has(text, TIMES "_bucket{" QUEUE ",le=\"0.000262144\"} 3");
+	has(text, TIMES "_bucket{" QUEUE ",le=\"0.067108864\"} 3");
+	has(text, TIMES "_bucket{" QUEUE ",le=\"+Inf\"} 4");
+	has(text, TIMES "_sum{" QUEUE "} 2.500000000");
+	has(text, TIMES "_count{" QUEUE "} 4");
+	assert_null(strstr(text, "queue=\"5\",transport=\"tcp\",le="));
 	has(text, "weft_nvmf_connects_failed_total{reason=\"no resources\"} 1");
 	free(text);
 }
@@ -298,6 +332,16 @@ static void the_fullest_page_is_of_the_form(void **state)
 						 .nsid = i % 300u,
 						 .commands = UINT64_MAX,
 						 .bytes = 1};
+	for (uint16_t i = 1; i < FIGURES_QUEUES; i++)
+		queues[i] = (struct figures_queue_row){.host = 1 + i % 500u,
+						       .cntlid = i,
+						       .entries = 2,
+						       .commands = UINT64_MAX,
+						       .latency_ns = UINT64_MAX,
+						       .bucket = {1, 2, 3, 4, 5, 6, 7, 8}};
+	for (uint16_t i = 1; i < FIGURES_QUEUE_ERRORS; i++)
+		queue_errors[i] = (struct figures_queue_error_row){
+			.queue = 1 + i % 200u, .status = i / 200u, .count = 1};
 	text = page();
 	assert_true(strlen(text) > 1u << 20);
 	free(text);

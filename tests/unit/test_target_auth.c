@@ -467,6 +467,7 @@ static struct figures_host_row hosts[FIGURES_HOSTS];
 static struct figures_op_row ops[FIGURES_OPS];
 static struct figures_error_row errors[FIGURES_ERRORS];
 static struct figures_queue_row queues[FIGURES_QUEUES];
+static struct figures_queue_error_row queue_errors[FIGURES_QUEUE_ERRORS];
 static struct figures_reason_row reasons[FIGURES_REASONS];
 
 #define UNPROVED "its host has not proved who it is"
@@ -478,6 +479,7 @@ static void count_from_here(void)
 	figures.ops = ops;
 	figures.errors = errors;
 	figures.queues = queues;
+	figures.queue_errors = queue_errors;
 	figures.reasons = reasons;
 	figures_init(&figures);
 	p.bed->target.group.figures = &figures;

@@ -47,7 +47,9 @@ void figures_init(struct target_figures *f)
 		f->error[i].next = (uint16_t)((i + 1) % FIGURES_ERRORS);
 	for (uint16_t i = 1; i < FIGURES_QUEUES; i++)
 		f->queue_next[i] = (uint16_t)((i + 1) % FIGURES_QUEUES);
-	f->ops_free = f->errors_free = f->queues_free = 1;
+	for (uint16_t i = 1; i < FIGURES_QUEUE_ERRORS; i++)
+		f->queue_error_next[i] = (uint16_t)((i + 1) % FIGURES_QUEUE_ERRORS);
+	f->ops_free = f->errors_free = f->queues_free = f->queue_errors_free = 1;
 	f->host[NOBODY].others = true;
 	f->hosts[NOBODY].in_use = 1;
 	text_put(f->hosts[NOBODY].host, FIGURES_NQN_WORDS, FIGURES_OTHERS);
@@ -250,12 +252,26 @@ void figures_queue_begin(struct target_figures *f, struct target_queue *q)
 						       .entries = q->entries};
 }
 
+static void free_queue_errors(struct target_figures *f, struct figures_of_queue *s)
+{
+	while (s->errors) {
+		const uint16_t i = s->errors;
+
+		s->errors = f->queue_error_next[i];
+		f->queue_errors[i] = (struct figures_queue_error_row){0};
+		f->queue_error_next[i] = f->queue_errors_free;
+		f->queue_errors_free = i;
+	}
+}
+
 void figures_queue_end(struct target_figures *f, struct target_queue *q)
 {
 	struct figures_of_queue *s = &q->shown;
 
 	if (!s->on)
 		return;
+	figures_settle(f, q->group->now_ns); /* while the row is this queue's */
+	free_queue_errors(f, s);
 	s->on = false;
 	--*connections(f, q);
 	if (!--f->host[s->host].refs)
@@ -348,12 +364,38 @@ static void count_error(struct target_figures *f, uint16_t host, const struct fi
 	f->errors[i].count++;
 }
 
+/* Only a status of I/O commands alone has another name in their row. */
+static void count_queue_error(struct target_figures *f, struct figures_of_queue *s,
+			      const struct figures_op_row *op, uint16_t status)
+{
+	const bool io = op->opcode >> 8 == FIGURES_IO >> 8 &&
+			nvme_io_status_name(status) != nvme_status_name(status);
+	uint16_t i = s->errors;
+
+	while (i && (f->queue_errors[i].status != status || f->queue_errors[i].io != io))
+		i = f->queue_error_next[i];
+	if (!i && s->row && f->queue_errors_free) {
+		i = f->queue_errors_free;
+		f->queue_errors_free = f->queue_error_next[i];
+		f->queue_error_next[i] = s->errors;
+		s->errors = i;
+		f->queue_errors[i] = (struct figures_queue_error_row){
+			.queue = s->row, .io = io, .status = status};
+	}
+	if (i)
+		f->queue_errors[i].count++;
+	else
+		f->queues[s->row].other_errors++;
+}
+
 static void wait_for_the_end_of_turn(struct target_figures *f, uint16_t op,
 				     const struct target_req *r)
 {
 	struct figures_pending *p = &f->pending[f->pending_count];
+	const uint16_t queue = r->queue->shown.row;
 
-	if (f->pending_count && p[-1].op == op && p[-1].since_ns == r->since_ns) {
+	if (f->pending_count && p[-1].op == op && p[-1].queue == queue &&
+	    p[-1].since_ns == r->since_ns) {
 		p[-1].count++;
 		return;
 	}
@@ -361,7 +403,8 @@ static void wait_for_the_end_of_turn(struct target_figures *f, uint16_t op,
 		figures_settle(f, r->queue->group->now_ns);
 		p = f->pending;
 	}
-	*p = (struct figures_pending){.op = op, .count = 1, .since_ns = r->since_ns};
+	*p = (struct figures_pending){
+		.op = op, .queue = queue, .count = 1, .since_ns = r->since_ns};
 	f->pending_count++;
 }
 
@@ -389,6 +432,7 @@ void figures_count(struct target_figures *f, struct target_queue *q, const struc
 	if (status != NVME_SC_SUCCESS) {
 		op->errors++;
 		count_error(f, s->host, op, status);
+		count_queue_error(f, s, op, status);
 	} else if (r->data_len) {
 		op->bytes += r->data_len;
 		if (r->dir == NVMF_DIR_TO_HOST)
@@ -408,6 +452,8 @@ void figures_settle(struct target_figures *f, uint64_t now_ns)
 
 		f->ops[p->op].latency_ns += ns * p->count;
 		f->ops[p->op].bucket[figures_bucket(ns)] += p->count;
+		f->queues[p->queue].latency_ns += ns * p->count;
+		f->queues[p->queue].bucket[figures_queue_bucket(ns)] += p->count;
 	}
 	f->pending_count = 0;
 }

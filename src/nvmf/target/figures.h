@@ -12,6 +12,9 @@
  *
  * Latency is from the turn in which a command came to the end of the turn in which it was answered,
  * as told by figures_settle(): nobody reads the clock for it.
+ *
+ * What a queue has done goes with it. By status it has a row for each that came; where there is
+ * none, the queue's other_errors is one more.
  */
 #ifndef WEFT_NVMF_TARGET_FIGURES_H
 #define WEFT_NVMF_TARGET_FIGURES_H
@@ -22,17 +25,21 @@
 struct target_queue;
 struct target_req;
 
-#define FIGURES_HOSTS	512
-#define FIGURES_OPS	8192
-#define FIGURES_ERRORS	1024
-#define FIGURES_QUEUES	2048
-#define FIGURES_REASONS 64
+#define FIGURES_HOSTS	     512
+#define FIGURES_OPS	     8192
+#define FIGURES_ERRORS	     1024
+#define FIGURES_QUEUES	     2048
+#define FIGURES_QUEUE_ERRORS 2048
+#define FIGURES_REASONS	     64
 
 #define FIGURES_NQN_WORDS    28 /* of 8 bytes: for NVME_NQN_MAX and a NUL */
 #define FIGURES_REASON_WORDS 8
 #define FIGURES_BUCKETS	     21
 #define FIGURES_BUCKET_SHIFT 12	      /* the first bucket: up to 2^12 ns */
 #define FIGURES_OTHERS	     "others" /* no NQN */
+
+#define FIGURES_QUEUE_BUCKETS	   8  /* there may be many queues */
+#define FIGURES_QUEUE_BUCKET_SHIFT 14 /* each is four times the one before */
 
 /* An opcode is FIGURES_IO | opcode, FIGURES_ADMIN | opcode or FIGURES_FABRICS | type. */
 enum figures_class {
@@ -59,7 +66,12 @@ struct figures_error_row {
 #include "nvmf/target/figures.def"
 };
 struct figures_queue_row {
-#define QUEUE COLUMN
+#define QUEUE			 COLUMN
+#define QUEUE_BUCKETS(name, ...) uint64_t name[FIGURES_QUEUE_BUCKETS];
+#include "nvmf/target/figures.def"
+};
+struct figures_queue_error_row {
+#define QUEUE_ERROR COLUMN
 #include "nvmf/target/figures.def"
 };
 struct figures_reason_row {
@@ -79,6 +91,7 @@ struct target_figures {
 	struct figures_op_row *ops;
 	struct figures_error_row *errors;
 	struct figures_queue_row *queues;
+	struct figures_queue_error_row *queue_errors;
 	struct figures_reason_row *reasons;
 
 	struct figures_host {
@@ -91,11 +104,12 @@ struct target_figures {
 		uint32_t key;
 		uint16_t status, next;
 	} op[FIGURES_OPS], error[FIGURES_ERRORS];
-	uint16_t queue_next[FIGURES_QUEUES];
-	uint16_t ops_free, errors_free, queues_free; /* the first of a list; 0: none */
+	uint16_t queue_next[FIGURES_QUEUES], queue_error_next[FIGURES_QUEUE_ERRORS];
+	/* The first of a list; 0: none. */
+	uint16_t ops_free, errors_free, queues_free, queue_errors_free;
 	uint64_t gone, now_ns;
 	struct figures_pending {
-		uint16_t op;
+		uint16_t op, queue;
 		uint32_t count;
 		uint64_t since_ns;
 	} pending[FIGURES_PENDING]; /* answered, and the turn is not over */
@@ -106,6 +120,7 @@ struct target_figures {
 struct figures_of_queue {
 	bool on;
 	uint16_t host, row; /* row 0: of this queue alone nothing is shown */
+	uint16_t errors;    /* the first of a list; 0: none */
 	struct {
 		uint32_t key;
 		uint16_t op;
@@ -133,6 +148,17 @@ static inline unsigned figures_bucket(uint64_t ns)
 		return 0;
 	log -= FIGURES_BUCKET_SHIFT;
 	return log < FIGURES_BUCKETS ? log : FIGURES_BUCKETS - 1;
+}
+
+/* That of a queue. */
+static inline unsigned figures_queue_bucket(uint64_t ns)
+{
+	unsigned log = ns > 1 ? 64u - (unsigned)__builtin_clzll(ns - 1) : 0, n;
+
+	if (log <= FIGURES_QUEUE_BUCKET_SHIFT)
+		return 0;
+	n = (log - FIGURES_QUEUE_BUCKET_SHIFT + 1) / 2;
+	return n < FIGURES_QUEUE_BUCKETS ? n : FIGURES_QUEUE_BUCKETS - 1;
 }
 
 #endif
