@@ -22,49 +22,74 @@ static unsigned int parse_list(struct argp_state *state, const char *option, cha
 	return n;
 }
 
+static error_t parse_common(int key, struct blocks *b, struct argp_state *state)
+{
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &b->opts;
+		return 0;
+	case 'f':
+		b->flags |= WEFT_FUA;
+		return 0;
+	case 'l':
+		b->flags |= WEFT_LIMITED_RETRY;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
 error_t blocks_parse(int key, char *arg, struct argp_state *state)
 {
 	struct blocks *b = state->input;
 
 	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &b->opts;
+	case 's':
+		b->start_block = cli_parse_size(state, "--start-block", arg, 0, UINT64_MAX);
 		return 0;
-	case BLOCKS_KEY_START:
-		b->start_block = cli_parse_number(state, "--start-block", arg, 0, UINT64_MAX);
-		return 0;
-	case 'd':
-		if (!arg) { /* what -d is without a value the verb's table says */
-			b->flags |= WEFT_DEALLOCATE;
-			b->attributes |= WEFT_DSM_DEALLOCATE;
-			return 0;
-		}
-		b->start_block = cli_parse_number(state, "--sdlba", arg, 0, UINT64_MAX);
-		return 0;
-	case BLOCKS_KEY_COUNT:
+	case 'c':
 		b->block_count =
 			(uint32_t)cli_parse_number(state, "--block-count", arg, 0, UINT16_MAX);
 		return 0;
-	case BLOCKS_KEY_STARTS:
+	case 'd':
+		b->flags |= WEFT_DEALLOCATE;
+		return 0;
+	default:
+		return parse_common(key, b, state);
+	}
+}
+
+error_t blocks_parse_ranges(int key, char *arg, struct argp_state *state)
+{
+	struct blocks *b = state->input;
+
+	switch (key) {
+	case 's':
 		b->start_count = parse_list(state, "--slbs", arg, UINT64_MAX, b->starts);
 		return 0;
 	case 'b':
 		b->count_count = parse_list(state, "--blocks", arg, UINT32_MAX, b->counts);
 		return 0;
-	case BLOCKS_KEY_IDW:
+	case 'a':
+		b->context_count = parse_list(state, "--ctx-attrs", arg, UINT32_MAX, b->contexts);
+		return 0;
+	case 'd':
+		if (arg)
+			b->start_block = cli_parse_size(state, "--sdlba", arg, 0, UINT64_MAX);
+		else
+			b->attributes |= WEFT_DSM_DEALLOCATE;
+		return 0;
+	case 'w':
 		b->attributes |= WEFT_DSM_WRITE;
 		return 0;
 	case 'r':
 		b->attributes |= WEFT_DSM_READ;
 		return 0;
-	case 'f':
-		b->flags |= WEFT_FUA;
-		return 0;
-	case BLOCKS_KEY_RETRY:
-		b->flags |= WEFT_LIMITED_RETRY;
+	case 'c':
+		b->cdw11 = (uint32_t)cli_parse_number(state, "--cdw11", arg, 0, UINT32_MAX);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return parse_common(key, b, state);
 	}
 }
 
@@ -76,6 +101,12 @@ static bool check_ranges(const struct blocks *b, uint64_t count_max)
 				 (unsigned long long)count_max, (unsigned long long)b->counts[i]);
 			return false;
 		}
+	if (b->context_count > b->start_count) {
+		cli_fail("%u attributes of ranges and %u beginnings: --ctx-attrs takes no more "
+			 "numbers than there are ranges",
+			 b->context_count, b->start_count);
+		return false;
+	}
 	if (b->start_count && b->start_count == b->count_count)
 		return true;
 	cli_fail("%u beginnings of ranges and %u lengths: --slbs and --blocks take as many numbers "
@@ -112,7 +143,7 @@ int blocks_run(const struct blocks_verb *v, int argc, char **argv)
 	bool ok;
 
 	nvme_opts_init(&b.opts, NVME_OPTS_NAMESPACE);
-	cli_parse(v->argp, v->name, argc, argv, &b);
+	nvme_verb_parse(v->argp, v->name, argc, argv, &b);
 	if (v->count_max && !check_ranges(&b, v->count_max))
 		return EXIT_FAILED;
 	r = remote_open(&b.opts, &config);

@@ -6,6 +6,7 @@
 #ifndef WEFT_CLI_BLOCKS_H
 #define WEFT_CLI_BLOCKS_H
 
+#include "cli/nvme_verb.h"
 #include "cli/remote.h"
 
 enum { BLOCKS_RANGES_MAX = WEFT_RANGES_MAX };
@@ -16,8 +17,10 @@ struct blocks {
 	uint32_t block_count; /* zero-based, as nvme-cli counts */
 	unsigned int flags;   /* of <weft/nvmf.h> */
 	uint32_t attributes;  /* WEFT_DSM_* */
+	uint32_t cdw11;	      /* instead of them; 0: not said */
 	uint64_t starts[BLOCKS_RANGES_MAX], counts[BLOCKS_RANGES_MAX];
-	unsigned int start_count, count_count;
+	uint64_t contexts[BLOCKS_RANGES_MAX]; /* attributes of the ranges themselves */
+	unsigned int start_count, count_count, context_count;
 };
 
 struct blocks_verb {
@@ -31,29 +34,26 @@ struct blocks_verb {
 		      struct remote_answer *a);
 };
 
-enum blocks_key {
-	BLOCKS_KEY_START = 0x200,
-	BLOCKS_KEY_COUNT,
-	BLOCKS_KEY_STARTS,
-	BLOCKS_KEY_RETRY,
-	BLOCKS_KEY_IDW,
-};
-
 /* Options of which several have the same. */
 #define BLOCKS_WHICH                                                                             \
-	{NULL, 0, NULL, 0, "Which blocks:", 0},                                                  \
-		{"start-block", BLOCKS_KEY_START, "LBA", 0, "First block (default 0)", 0},       \
+	{NULL, 0, NULL, 0, "Which blocks:", 0}, NVME_VERB_NSID,                                  \
+		{"start-block", 's', "LBA", 0, "First block (default 0)", 0},                    \
 	{                                                                                        \
-		"block-count", BLOCKS_KEY_COUNT, "N", 0,                                         \
+		"block-count", 'c', "N", 0,                                                      \
 			"Blocks, zero-based as nvme-cli counts: 0, the default, is one block", 0 \
 	}
-#define BLOCKS_RETRY                                                                             \
-	{                                                                                        \
-		"limited-retry", BLOCKS_KEY_RETRY, NULL, 0, "The disk is not to try for long", 0 \
+#define BLOCKS_RETRY                                                                \
+	{                                                                           \
+		"limited-retry", 'l', NULL, 0, "The disk is not to try for long", 0 \
 	}
+#define BLOCKS_PROTECTION                                                            \
+	NVME_VERB_ZERO("prinfo", 'p'), NVME_VERB_ZERO("ref-tag", 'r'),               \
+		NVME_VERB_ZERO("app-tag", 'a'), NVME_VERB_ZERO("app-tag-mask", 'm'), \
+		NVME_VERB_ZERO("storage-tag", 'S'), NVME_VERB_NOT("storage-tag-check", 'C')
 
-/* The parser of their argps; its input is a struct blocks. */
+/* The parsers of their argps, of blocks and of ranges; their input is a struct blocks. */
 error_t blocks_parse(int key, char *arg, struct argp_state *state);
+error_t blocks_parse_ranges(int key, char *arg, struct argp_state *state);
 int blocks_run(const struct blocks_verb *v, int argc, char **argv);
 
 #endif

@@ -6,17 +6,17 @@
 
 #include "cli/cli.h"
 #include "cli/hexdump.h"
+#include "cli/nvme_verb.h"
 #include "cli/page.h"
 
 int cmd_get_feature(int argc, char **argv);
 int cmd_set_feature(int argc, char **argv);
 
-enum { KEY_SEL = 0x200, KEY_LEN, KEY_CDW11, KEY_CDW12, KEY_SAVE, KEY_VALUE };
 enum { SEL_CHANGED = 8, DATA_MAX = 4096 };
 
 struct feature {
 	struct page page; /* its options and remote */
-	bool set, has_fid, has_value, save;
+	bool has_fid, has_value, save;
 	uint8_t fid, sel, uuid;
 	uint32_t value, cdw11, cdw12, len; /* len: of its data, 0 as it is known to be */
 	const char *path;
@@ -117,32 +117,29 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		f->fid = (uint8_t)cli_parse_number(state, "--feature-id", arg, 0, UINT8_MAX);
 		f->has_fid = f->fid > 0;
 		return 0;
-	case KEY_SEL:
-		f->sel = (uint8_t)cli_parse_number(state, "--sel", arg, 0, SEL_CHANGED);
-		if (f->sel > NVME_SEL_SUPPORTED && f->sel != SEL_CHANGED)
-			argp_error(state, "--sel is 0 to 3, or 8, not '%s'", arg);
-		return 0;
-	case KEY_LEN:
-		f->len = (uint32_t)cli_parse_size(state, "--data-len", arg, 1, DATA_MAX);
-		return 0;
-	case KEY_CDW11:
-		f->cdw11 = (uint32_t)cli_parse_number(state, "--cdw11", arg, 0, UINT32_MAX);
-		return 0;
-	case KEY_CDW12:
-		f->cdw12 = (uint32_t)cli_parse_number(state, "--cdw12", arg, 0, UINT32_MAX);
-		return 0;
-	case KEY_VALUE:
-		f->value = (uint32_t)cli_parse_size(state, "--value", arg, 0, UINT32_MAX);
-		f->has_value = true;
+	case 'l':
+		f->len = (uint32_t)cli_parse_size(state, "--data-len", arg, 0, DATA_MAX);
 		return 0;
 	case 'U':
 		f->uuid = (uint8_t)cli_parse_number(state, "--uuid-index", arg, 0, 127);
 		return 0;
-	case 'd':
-		f->path = strcmp(arg, "-") == 0 ? NULL : arg;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static error_t parse_get(int key, char *arg, struct argp_state *state)
+{
+	struct feature *f = state->input;
+
+	switch (key) {
+	case 's':
+		f->sel = (uint8_t)cli_parse_number(state, "--sel", arg, 0, SEL_CHANGED);
+		if (f->sel > NVME_SEL_SUPPORTED && f->sel != SEL_CHANGED)
+			argp_error(state, "--sel is 0 to 3, or 8, not '%s'", arg);
 		return 0;
-	case KEY_SAVE:
-		f->save = true;
+	case 'c':
+		f->cdw11 = (uint32_t)cli_parse_number(state, "--cdw11", arg, 0, UINT32_MAX);
 		return 0;
 	case 'b':
 		f->page.raw = true;
@@ -151,29 +148,54 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'v':
 		f->page.human = true;
 		return 0;
+	default:
+		return parse(key, arg, state);
+	}
+}
+
+static error_t parse_set(int key, char *arg, struct argp_state *state)
+{
+	struct feature *f = state->input;
+
+	switch (key) {
+	case 'v':
+	case 'V':
+		f->value = (uint32_t)cli_parse_size(state, "--value", arg, 0, UINT32_MAX);
+		f->has_value = true;
+		return 0;
+	case 'c':
+		f->cdw12 = (uint32_t)cli_parse_number(state, "--cdw12", arg, 0, UINT32_MAX);
+		return 0;
+	case 'd':
+		f->path = strcmp(arg, "-") == 0 ? NULL : arg;
+		return 0;
+	case 's':
+		f->save = true;
+		return 0;
 	case ARGP_KEY_END:
-		if (f->set && !f->has_fid)
+		if (!f->has_fid)
 			argp_error(state,
 				   "which feature? --feature-id=ID; `weft get-feature` shows "
 				   "those there are");
-		else if (f->set && !f->has_value && !len_of(f, f->fid))
+		else if (!f->has_value && !len_of(f, f->fid))
 			argp_error(state, "what is it to be? --value=N");
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return parse(key, arg, state);
 	}
 }
 
 static const struct argp_option get_options[] = {
 	{NULL, 0, NULL, 0, "Which feature:", 0},
+	NVME_VERB_NSID,
 	{"feature-id", 'f', "ID", 0, "Its identifier (default: all that the controller has)", 0},
-	{"sel", KEY_SEL, "0|1|2|3|8", 0,
+	{"sel", 's', "0|1|2|3|8", 0,
 	 "Its current value (default), the default, the saved one, what can be done with it, or "
 	 "the "
 	 "current one where it is not the default",
 	 0},
-	{"data-len", KEY_LEN, "BYTES", 0, "How much data go with it", 0},
-	{"cdw11", KEY_CDW11, "N", 0, "Dword 11 of the command", 0},
+	{"data-len", 'l', "BYTES", 0, "How much data go with it", 0},
+	{"cdw11", 'c', "N", 0, "Dword 11 of the command", 0},
 	{"uuid-index", 'U', "N", 0, "Index of the UUID list", 0},
 	{"raw-binary", 'b', NULL, 0, "Write its data as they came: -o binary", 4},
 	{"human-readable", 'H', NULL, 0, "Tell what the bits mean", 4},
@@ -182,26 +204,28 @@ static const struct argp_option get_options[] = {
 };
 static const struct argp_option set_options[] = {
 	{NULL, 0, NULL, 0, "Which feature:", 0},
+	NVME_VERB_NSID,
 	{"feature-id", 'f', "ID", 0, "Its identifier", 0},
-	{"value", KEY_VALUE, "N", 0, "What it is to be: dword 11 of the command", 0},
-	{"cdw12", KEY_CDW12, "N", 0, "Dword 12 of the command", 0},
-	{"data-len", KEY_LEN, "BYTES", 0, "How much data go with it", 0},
+	{"value", 'v', "N", 0, "What it is to be: dword 11 of the command", 0},
+	{NULL, 'V', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
+	{"cdw12", 'c', "N", 0, "Dword 12 of the command", 0},
+	{"data-len", 'l', "BYTES", 0, "How much data go with it", 0},
 	{"data", 'd', "FILE", 0, "Where they are (default: standard input)", 0},
-	{"save", KEY_SAVE, NULL, 0, "Save it beyond a reset", 0},
+	{"save", 's', NULL, 0, "Save it beyond a reset", 0},
 	{"uuid-index", 'U', "N", 0, "Index of the UUID list", 0},
 	{0},
 };
 
 static const struct argp get_argp = {
 	.options = get_options,
-	.parser = parse,
+	.parser = parse_get,
 	.args_doc = NVME_CONTROLLER_ARGS,
 	.doc = "Show what a controller is set to (Get Features).",
 	.children = nvme_opts_children,
 };
 static const struct argp set_argp = {
 	.options = set_options,
-	.parser = parse,
+	.parser = parse_set,
 	.args_doc = NVME_CONTROLLER_ARGS,
 	.doc = "Set a feature of a controller (Set Features). It is the controller of this one "
 	       "connection, unless the subsystem keeps it.",
@@ -340,8 +364,8 @@ int cmd_get_feature(int argc, char **argv)
 	int status = EXIT_FAILED;
 
 	nvme_opts_init(&p->opts, NVME_OPTS_CONTROLLER);
-	p->opts.takes_binary = p->opts.any_nsid = true;
-	cli_parse(&get_argp, "get-feature", argc, argv, &f);
+	p->opts.takes_binary = true;
+	nvme_verb_parse(&get_argp, "get-feature", argc, argv, &f);
 	p->raw |= p->opts.format == OUTPUT_BINARY;
 	if (page_open(p) && get_all(&f))
 		status = EXIT_OK;
@@ -395,13 +419,12 @@ static bool set(const struct feature *f)
 
 int cmd_set_feature(int argc, char **argv)
 {
-	struct feature f = {.set = true};
+	struct feature f = {0};
 	struct page *p = &f.page;
 	int status = EXIT_FAILED;
 
 	nvme_opts_init(&p->opts, NVME_OPTS_CONTROLLER);
-	p->opts.any_nsid = true;
-	cli_parse(&set_argp, "set-feature", argc, argv, &f);
+	nvme_verb_parse(&set_argp, "set-feature", argc, argv, &f);
 	if (page_open(p) && set(&f))
 		status = EXIT_OK;
 	remote_close(p->remote);

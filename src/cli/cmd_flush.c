@@ -4,7 +4,13 @@
 
 int cmd_flush(int argc, char **argv);
 
+static const struct argp_option options[] = {
+	NVME_VERB_NSID,
+	{0},
+};
+
 static const struct argp argp = {
+	.options = options,
 	.parser = blocks_parse,
 	.args_doc = NVME_NAMESPACE_ARGS,
 	.doc = "Have a controller bring what it was sent of a namespace to stable storage.",

@@ -2,39 +2,45 @@
 /* weft get-log: any log page, as it is. */
 #include "cli/cli.h"
 #include "cli/hexdump.h"
+#include "cli/nvme_verb.h"
 #include "cli/page.h"
 
 int cmd_get_log(int argc, char **argv);
 
-enum { KEY_LEN = 0x200, KEY_AEN, KEY_LPO, KEY_LSP, KEY_LSI, KEY_UUID, KEY_CSI, KEY_OT };
 enum { LOG_LEN_MAX = 64 << 20 };
 
 struct get_log {
 	struct page page; /* its options, and the fetching */
 	struct nvme_get_log log;
 	bool has_lid;
+	uint32_t aen; /* 0: not said */
 };
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Which page:", 0},
+	NVME_VERB_NSID,
 	{"log-id", 'i', "ID", 0, "Its identifier", 0},
-	{"log-len", KEY_LEN, "BYTES", 0, "How much of it", 0},
-	{"aen", KEY_AEN, "RESULT", 0, "The page that this result of an event names, 4 KiB of it",
-	 0},
-	{"lpo", KEY_LPO, "BYTES", 0, "From there on (default 0)", 0},
-	{"lsp", KEY_LSP, "N", 0, "Log specific field", 0},
-	{"lsi", KEY_LSI, "ID", 0, "Log specific identifier", 0},
+	{"log-len", 'l', "BYTES", 0, "How much of it", 0},
+	{"aen", 'a', "RESULT", 0,
+	 "The page that this result of an event names, 4 KiB of it, whatever else is said", 0},
+	{"lpo", 'o', "BYTES", 0, "From there on (default 0)", 0},
+	{NULL, 'L', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
+	{"lsp", 's', "N", 0, "Log specific field", 0},
+	{"lsi", 'S', "ID", 0, "Log specific identifier", 0},
 	{"rae", 'r', NULL, 0, "Retain the event that is told of by the page", 0},
-	{"uuid-index", KEY_UUID, "N", 0, "Index of the UUID list", 0},
-	{"csi", KEY_CSI, "N", 0, "I/O command set", 0},
-	{"ot", KEY_OT, NULL, 0, "The offset is an index", 0},
+	{"uuid-index", 'U', "N", 0, "Index of the UUID list", 0},
+	{"csi", 'y', "N", 0, "I/O command set", 0},
+	{"ot", 'O', NULL, 0, "The offset is an index", 0},
 	{"raw-binary", 'b', NULL, 0, "Write the bytes as they came: -o binary", 4},
 	{0},
 };
 
-static void take_aen(struct get_log *g, uint64_t aen)
+/* nvme-cli, too, has it override what else is said. */
+static void take_aen(struct get_log *g)
 {
-	g->log.lid = NVME_AER_LID(aen);
+	if (!g->aen)
+		return;
+	g->log.lid = NVME_AER_LID(g->aen);
 	g->log.len = 4096;
 	g->has_lid = true;
 }
@@ -51,39 +57,44 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		g->log.lid = (uint8_t)cli_parse_number(state, "--log-id", arg, 0, UINT8_MAX);
 		g->has_lid = true;
 		return 0;
-	case KEY_LEN:
+	case 'l':
 		g->log.len = cli_parse_size(state, "--log-len", arg, 4, LOG_LEN_MAX);
 		if (g->log.len % 4)
 			argp_error(state, "--log-len takes a multiple of 4, not '%s'", arg);
 		return 0;
-	case KEY_AEN:
-		take_aen(g, cli_parse_number(state, "--aen", arg, 0, UINT32_MAX));
+	case 'a':
+		g->aen = (uint32_t)cli_parse_number(state, "--aen", arg, 0, UINT32_MAX);
 		return 0;
-	case KEY_LPO:
+	case 'o':
+		if (nvme_verb_took_format(&g->page.opts, state, arg))
+			return 0;
+		/* fallthrough */
+	case 'L':
 		g->log.offset = cli_parse_size(state, "--lpo", arg, 0, UINT64_MAX);
 		return 0;
-	case KEY_LSP:
+	case 's':
 		g->log.lsp = (uint8_t)cli_parse_number(state, "--lsp", arg, 0, 127);
 		return 0;
-	case KEY_LSI:
+	case 'S':
 		g->log.lsi = (uint16_t)cli_parse_number(state, "--lsi", arg, 0, UINT16_MAX);
 		return 0;
 	case 'r':
 		g->log.rae = true;
 		return 0;
-	case KEY_UUID:
+	case 'U':
 		g->log.uuid = (uint8_t)cli_parse_number(state, "--uuid-index", arg, 0, 127);
 		return 0;
-	case KEY_CSI:
+	case 'y':
 		g->log.csi = (uint8_t)cli_parse_number(state, "--csi", arg, 0, UINT8_MAX);
 		return 0;
-	case KEY_OT:
+	case 'O':
 		g->log.ot = true;
 		return 0;
 	case 'b':
 		g->page.raw = true;
 		return 0;
 	case ARGP_KEY_END:
+		take_aen(g);
 		if (!g->has_lid)
 			argp_error(state,
 				   "which page? --log-id=ID; `weft supported-log-pages` lists "
@@ -130,8 +141,7 @@ int cmd_get_log(int argc, char **argv)
 
 	nvme_opts_init(&p->opts, NVME_OPTS_CONTROLLER);
 	p->opts.takes_binary = true;
-	p->opts.any_nsid = true;
-	cli_parse(&argp, "get-log", argc, argv, &g);
+	nvme_verb_parse(&argp, "get-log", argc, argv, &g);
 	if (page_open(p) && page_log(p, &g.log, page_nsid(p)) && show(&g))
 		status = EXIT_OK;
 	remote_close(p->remote);

@@ -7,19 +7,20 @@
 #include "base/time.h"
 #include "cli/cli.h"
 #include "cli/hexdump.h"
+#include "cli/nvme_verb.h"
 #include "cli/remote.h"
 
 int cmd_admin_passthru(int argc, char **argv);
 int cmd_io_passthru(int argc, char **argv);
 
-enum { KEY_OPCODE = 0x200, KEY_LEN, KEY_WRITE, KEY_SHOW, KEY_CDW2, KEY_CDW3 };
-enum { DATA_MAX = 64 << 20 };
+enum { DATA_MAX = 64 << 20, TIMEOUT_MS_MAX = 86400 * 1000 };
 
 struct passthru {
 	struct nvme_opts opts;
 	bool admin, has_opcode, to_host, to_ctrl, raw, show, dry_run, latency;
 	struct nvme_sqe sqe;
 	uint32_t len;
+	unsigned int timeout_ms; /* as it was said; 0: the default */
 	uint8_t prefill;
 	const char *path;
 	uint8_t *data;
@@ -27,10 +28,12 @@ struct passthru {
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "The command:", 0},
-	{"opcode", KEY_OPCODE, "N", 0, "Its opcode", 0},
+	{"opcode", 'o', "N", 0, "Its opcode", 0},
+	{NULL, 'O', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
 	{"flags", 'f', "N", 0, "Its flags: those of fused commands", 0},
-	{"cdw2", KEY_CDW2, "N", 0, "Dwords of the command, 2", 0},
-	{"cdw3", KEY_CDW3, "N", 0, "... and 3", 0},
+	NVME_VERB_NSID,
+	{"cdw2", '2', "N", 0, "Dwords of the command, 2", 0},
+	{"cdw3", '3', "N", 0, "... and 3", 0},
 	{"cdw10", '4', "N", 0, "... 10", 0},
 	{"cdw11", '5', "N", 0, "... 11", 0},
 	{"cdw12", '6', "N", 0, "... 12", 0},
@@ -38,17 +41,22 @@ static const struct argp_option options[] = {
 	{"cdw14", '8', "N", 0, "... 14", 0},
 	{"cdw15", '9', "N", 0, "... and 15", 0},
 	{NULL, 0, NULL, 0, "Its data:", 1},
-	{"data-len", KEY_LEN, "BYTES", 0, "How long they are", 1},
+	{"data-len", 'l', "BYTES", 0, "How long they are", 1},
 	{"read", 'r', NULL, 0,
 	 "They come from the controller; so they do if bit 1 of the opcode is set", 1},
-	{"write", KEY_WRITE, NULL, 0, "They go to the controller; so they do if bit 0 is set", 1},
+	{"write", 'w', NULL, 0, "They go to the controller; so they do if bit 0 is set", 1},
 	{"input-file", 'i', "FILE", 0,
 	 "Where they are, or go to (default: standard input or output)", 1},
 	{"prefill", 'p', "BYTE", 0, "What the memory holds before (default 0)", 1},
 	{"raw-binary", 'b', NULL, 0, "Write them as they came: -o binary", 4},
-	{"show-command", KEY_SHOW, NULL, 0, "Show the command before it is sent", 4},
+	{"show-command", 's', NULL, 0, "Show the command before it is sent", 4},
 	{"dry-run", 'd', NULL, 0, "Show the command and do not send it", 4},
 	{"latency", 'T', NULL, 0, "Tell how long it took", 4},
+	{"timeout", 't', "MS", 0,
+	 "How long it may take, in milliseconds (default 30000, as 0 is, too)", 3},
+	NVME_VERB_ZERO("rsvd", 'R'),
+	NVME_VERB_ZERO("metadata-len", 'm'),
+	NVME_VERB_NO_FILE("metadata", 'M'),
 	{0},
 };
 
@@ -75,17 +83,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &p->opts;
 		return 0;
-	case KEY_OPCODE:
+	case 'o':
+		if (nvme_verb_took_format(&p->opts, state, arg))
+			return 0;
+		/* fallthrough */
+	case 'O':
 		p->sqe.opcode = (uint8_t)cli_parse_number(state, "--opcode", arg, 0, UINT8_MAX);
 		p->has_opcode = true;
 		return 0;
 	case 'f':
 		p->sqe.flags = (uint8_t)cli_parse_number(state, "--flags", arg, 0, UINT8_MAX);
 		return 0;
-	case KEY_CDW2:
+	case '2':
 		p->sqe.cdw2 = dword(state, "--cdw2", arg);
 		return 0;
-	case KEY_CDW3:
+	case '3':
 		p->sqe.cdw3 = dword(state, "--cdw3", arg);
 		return 0;
 	case '4':
@@ -106,13 +118,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case '9':
 		p->sqe.cdw15 = dword(state, "--cdw15", arg);
 		return 0;
-	case KEY_LEN:
-		p->len = (uint32_t)cli_parse_size(state, "--data-len", arg, 1, DATA_MAX);
+	case 'l':
+		p->len = (uint32_t)cli_parse_size(state, "--data-len", arg, 0, DATA_MAX);
+		return 0;
+	case 't':
+		p->timeout_ms =
+			(unsigned int)cli_parse_number(state, "--timeout", arg, 0, TIMEOUT_MS_MAX);
+		if (p->timeout_ms)
+			p->opts.timeout_ms = p->timeout_ms;
 		return 0;
 	case 'r':
 		p->to_host = true;
 		return 0;
-	case KEY_WRITE:
+	case 'w':
 		p->to_ctrl = true;
 		return 0;
 	case 'i':
@@ -124,7 +142,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'b':
 		p->raw = true;
 		return 0;
-	case KEY_SHOW:
+	case 's':
 		p->show = true;
 		return 0;
 	case 'd':
@@ -151,10 +169,11 @@ static void show_command(const struct passthru *p, FILE *f)
 		{"nsid", s->nsid},    {"cdw2", s->cdw2},   {"cdw3", s->cdw3},
 		{"data_len", p->len}, {"metadata_len", 0}, {"cdw10", s->cdw10},
 		{"cdw11", s->cdw11},  {"cdw12", s->cdw12}, {"cdw13", s->cdw13},
-		{"cdw14", s->cdw14},  {"cdw15", s->cdw15}, {"timeout_ms", p->opts.timeout_s * 1000},
+		{"cdw14", s->cdw14},  {"cdw15", s->cdw15}, {"timeout_ms", p->timeout_ms},
 	};
 
-	fprintf(f, "opcode       : %02x\nflags        : %02x\n", s->opcode, s->flags);
+	fprintf(f, "opcode       : %02x\nflags        : %02x\nrsvd1        : 0000\n", s->opcode,
+		s->flags);
 	for (unsigned int i = 0; i < ARRAY_SIZE(rows); i++)
 		fprintf(f, "%-13s: %08x\n", rows[i].name, rows[i].value);
 }
@@ -258,8 +277,7 @@ static int run(bool admin, int argc, char **argv)
 
 	nvme_opts_init(&p.opts, NVME_OPTS_CONTROLLER);
 	p.opts.takes_binary = true;
-	p.opts.any_nsid = true;
-	cli_parse(&argp, admin ? "admin-passthru" : "io-passthru", argc, argv, &p);
+	nvme_verb_parse(&argp, admin ? "admin-passthru" : "io-passthru", argc, argv, &p);
 	p.sqe.nsid = p.opts.uri.nsid;
 	p.raw |= p.opts.format == OUTPUT_BINARY;
 	if (p.show || p.dry_run)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* weft get-property, weft set-property, weft show-regs: a controller's properties. */
 #include "cli/cli.h"
+#include "cli/nvme_verb.h"
 #include "cli/page.h"
 
 int cmd_get_property(int argc, char **argv);
 int cmd_set_property(int argc, char **argv);
 int cmd_show_regs(int argc, char **argv);
 
-enum { KEY_OFFSET = 0x200, KEY_VALUE };
 enum verb { GET, SET, SHOW };
 
 struct property {
@@ -112,11 +112,16 @@ static const struct bits *meaning(uint32_t offset)
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-#define OFFSET                                                                                 \
-	{NULL, 0, NULL, 0, "Which property:", 0},                                              \
-	{                                                                                      \
-		"offset", KEY_OFFSET, "N", 0,                                                  \
-			"Its offset: CAP 0, VS 8, CC 0x14, CSTS 0x1c, NSSR 0x20, CRTO 0x68", 0 \
+#define OFFSET                                                                        \
+	{NULL, 0, NULL, 0, "Which property:", 0},                                     \
+		{"offset",                                                            \
+		 'o',                                                                 \
+		 "N",                                                                 \
+		 0,                                                                   \
+		 "Its offset: CAP 0, VS 8, CC 0x14, CSTS 0x1c, NSSR 0x20, CRTO 0x68", \
+		 0},                                                                  \
+	{                                                                             \
+		NULL, 'O', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0                \
 	}
 #define HUMAN                                                           \
 	{"human-readable", 'H', NULL, 0, "Tell what the bits mean", 4}, \
@@ -124,9 +129,12 @@ static const struct bits *meaning(uint32_t offset)
 		"verbose", 'v', NULL, 0, "The same", 4                  \
 	}
 
-static const struct argp_option options[][6] = {
+static const struct argp_option options[][8] = {
 	[GET] = {OFFSET, HUMAN, {0}},
-	[SET] = {OFFSET, {"value", KEY_VALUE, "N", 0, "What it is to be", 0}, {0}},
+	[SET] = {OFFSET,
+		 {"value", 'v', "N", 0, "What it is to be", 0},
+		 {NULL, 'V', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
+		 {0}},
 	[SHOW] = {HUMAN, {0}},
 };
 static const struct {
@@ -147,16 +155,23 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &p->page.opts;
 		return 0;
-	case KEY_OFFSET:
+	case 'o':
+		if (nvme_verb_took_format(&p->page.opts, state, arg))
+			return 0;
+		/* fallthrough */
+	case 'O':
 		p->offset = (uint32_t)cli_parse_number(state, "--offset", arg, 0, UINT32_MAX);
 		p->has_offset = true;
 		return 0;
-	case KEY_VALUE:
+	case 'V':
 		p->value = cli_parse_number(state, "--value", arg, 0, UINT64_MAX);
 		p->has_value = true;
 		return 0;
-	case 'H':
 	case 'v':
+		if (p->verb == SET)
+			return parse('V', arg, state);
+		/* fallthrough */
+	case 'H':
 		p->page.human = true;
 		return 0;
 	case ARGP_KEY_END:
@@ -304,7 +319,7 @@ static int run(enum verb verb, int argc, char **argv)
 	int status = EXIT_FAILED;
 
 	nvme_opts_init(&p.page.opts, NVME_OPTS_CONTROLLER);
-	cli_parse(&argp, verbs[verb].name, argc, argv, &p);
+	nvme_verb_parse(&argp, verbs[verb].name, argc, argv, &p);
 	if (page_open(&p.page) && work[verb](&p))
 		status = EXIT_OK;
 	remote_close(p.page.remote);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "cli/cli.h"
 #include "cli/rw.h"
 
@@ -21,18 +22,26 @@ static int read_blocks(struct rw *rw, FILE *out)
 		uint64_t slba = rw->start_block + done / rw->ns.block_bytes;
 		struct iovec iov = {rw->buffer, (size_t)blocks * rw->ns.block_bytes};
 		struct remote_answer a = {0};
+		uint64_t begun_ns = time_now_ns();
 		char what[64];
+		bool ok;
 		int rc;
 
+		if (rw->show || rw->dry_run)
+			rw_show(rw, slba, blocks);
+		done += len;
+		if (rw->dry_run)
+			continue;
 		snprintf(what, sizeof(what), "Read of %u blocks from block %llu", blocks,
 			 (unsigned long long)slba);
-		rc = weft_queue_read(q, rw->ns.nsid, slba, blocks, &iov, 1, rw->fua ? WEFT_FUA : 0,
+		rc = weft_queue_read(q, rw->ns.nsid, slba, blocks, &iov, 1, rw->flags,
 				     remote_answered, &a);
-		if (!remote_expect(rw->remote, rc, &a, true, what))
+		ok = remote_expect(rw->remote, rc, &a, true, what);
+		rw->took_ns += time_now_ns() - begun_ns;
+		if (!ok)
 			return EXIT_FAILED;
 		if (fwrite(rw->buffer, 1, len, out) != len)
 			return cli_fail("cannot write to %s: %s", name, strerror(errno));
-		done += len;
 	}
 	if (fflush(out))
 		return cli_fail("cannot write to %s: %s", name, strerror(errno));
@@ -47,7 +56,9 @@ int cmd_read(int argc, char **argv)
 
 	if (status)
 		return status;
-	if (!rw.path && isatty(STDOUT_FILENO)) {
+	if (rw.dry_run)
+		rw.path = NULL; /* which is left as it is */
+	if (!rw.path && !rw.dry_run && isatty(STDOUT_FILENO)) {
 		remote_close(rw.remote);
 		return cli_fail("data does not go to a terminal; redirect it, or say --data=FILE");
 	}
@@ -58,6 +69,6 @@ int cmd_read(int argc, char **argv)
 		status = cli_fail("cannot create %s: %s", rw.path, strerror(errno));
 	if (out && out != stdout && fclose(out) && status == EXIT_OK)
 		status = cli_fail("cannot write %s: %s", rw.path, strerror(errno));
-	remote_close(rw.remote);
+	rw_end(&rw);
 	return status;
 }

@@ -8,6 +8,7 @@ static const struct argp_option options[] = {
 	BLOCKS_WHICH,
 	{"force-unit-access", 'f', NULL, 0, "Of stable storage, past any volatile cache", 0},
 	BLOCKS_RETRY,
+	BLOCKS_PROTECTION,
 	{0},
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/time.h"
 #include "cli/cli.h"
 #include "cli/rw.h"
 
@@ -46,20 +47,26 @@ static bool exec(struct rw *rw, uint64_t slba, uint32_t len, const char *name)
 {
 	struct weft_queue *q = weft_ctrl_io_queue(rw->remote->ctrl, 0);
 	const uint32_t blocks = len / rw->ns.block_bytes;
-	const unsigned int flags = rw->fua ? WEFT_FUA : 0;
 	struct iovec iov = {rw->buffer, len};
 	struct remote_answer a = {0};
+	uint64_t begun_ns = time_now_ns();
+	bool answered;
 	char what[64];
 	int rc;
 
+	if (rw->show || rw->dry_run)
+		rw_show(rw, slba, blocks);
+	if (rw->dry_run)
+		return true;
 	snprintf(what, sizeof(what), "%s of %u blocks from block %llu",
 		 rw->kind == RW_WRITE ? "Write" : "Compare", blocks, (unsigned long long)slba);
 	rc = (rw->kind == RW_WRITE ? weft_queue_write : weft_queue_compare)(
-		q, rw->ns.nsid, slba, blocks, &iov, 1, flags, remote_answered, &a);
-	if (rw->kind == RW_WRITE)
-		return remote_expect(rw->remote, rc, &a, true, what);
-	if (!remote_await(rw->remote, rc, &a))
-		return false;
+		q, rw->ns.nsid, slba, blocks, &iov, 1, rw->flags, remote_answered, &a);
+	answered = rw->kind == RW_WRITE ? remote_expect(rw->remote, rc, &a, true, what)
+					: remote_await(rw->remote, rc, &a);
+	rw->took_ns += time_now_ns() - begun_ns;
+	if (!answered || rw->kind == RW_WRITE)
+		return answered;
 	if (a.result.error == -EILSEQ) {
 		cli_fail("of the %u blocks from block %llu on, some of namespace %u are not what "
 			 "%s holds",
@@ -117,7 +124,10 @@ static int run(enum rw_kind kind, int argc, char **argv)
 		status = write_blocks(&rw, in, name);
 	if (in && in != stdin)
 		fclose(in);
-	remote_close(rw.remote);
+	/* nvme-cli says that it worked, though nothing is shown. */
+	if (status == EXIT_OK && kind == RW_COMPARE && !rw.dry_run)
+		fprintf(stderr, "compare: Success\n");
+	rw_end(&rw);
 	return status;
 }
 
@@ -126,12 +136,7 @@ int cmd_write(int argc, char **argv)
 	return run(RW_WRITE, argc, argv);
 }
 
-/* nvme-cli says that it worked, though nothing is shown. */
 int cmd_compare(int argc, char **argv)
 {
-	int status = run(RW_COMPARE, argc, argv);
-
-	if (status == EXIT_OK)
-		fprintf(stderr, "compare: Success\n");
-	return status;
+	return run(RW_COMPARE, argc, argv);
 }

@@ -6,6 +6,8 @@ int cmd_write_uncor(int argc, char **argv);
 
 static const struct argp_option options[] = {
 	BLOCKS_WHICH,
+	NVME_VERB_ZERO("dir-type", 'T'),
+	NVME_VERB_ZERO("dir-spec", 'S'),
 	{0},
 };
 

@@ -9,6 +9,9 @@ static const struct argp_option options[] = {
 	{"deac", 'd', NULL, 0, "The space may be given back", 0},
 	{"force-unit-access", 'f', NULL, 0, "They are on stable storage then", 0},
 	BLOCKS_RETRY,
+	BLOCKS_PROTECTION,
+	NVME_VERB_ZERO("dir-type", 'T'),
+	NVME_VERB_ZERO("dir-spec", 'D'),
 	{0},
 };
 

@@ -61,7 +61,7 @@ static int set_all(struct weft_options *o, const struct nvme_opts *opts)
 	       weft_options_set_hostid(o, or_null(u->hostid)) ||
 	       weft_options_set_queue_entries(o, opts->queue_size) ||
 	       weft_options_set_keep_alive_ms(o, opts->keep_alive_s * MS_PER_S) ||
-	       weft_options_set_command_timeout_ms(o, opts->timeout_s * MS_PER_S) ||
+	       weft_options_set_command_timeout_ms(o, opts->timeout_ms) ||
 	       weft_options_set_reconnect(o, opts->reconnect_delay_s * MS_PER_S, give_up_ms) ||
 	       weft_options_set_digests(o, tcp && opts->header_digest, tcp && opts->data_digest) ||
 	       set_key(o, &opts->key, auth_key_format, weft_options_set_dhchap_key) ||

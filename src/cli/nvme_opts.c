@@ -59,7 +59,8 @@ uint64_t cli_parse_size(struct argp_state *state, const char *option, const char
 	uint64_t v = 0;
 
 	if (size_parse(text, min, max, &v) != 0)
-		argp_error(state, "%s takes a size (with k, m, g or t) from %llu to %llu, not '%s'",
+		argp_error(state,
+			   "%s takes a size (with k, m, g, t or p) from %llu to %llu, not '%s'",
 			   option, (unsigned long long)min, (unsigned long long)max, text);
 	return v;
 }
@@ -196,7 +197,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 't':
 		if (!nvme_transport_valid(arg))
-			argp_error(state, "%s, not '%s'", nvme_transport_names, arg);
+			argp_error(state, "%s, not '%s'%s", nvme_transport_names, arg, o->advice);
 		else
 			strcpy(o->uri.transport, arg);
 		return 0;
@@ -205,21 +206,20 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 's':
 		if (!nvme_port_valid(arg))
-			argp_error(state, "--trsvcid takes a port from 1 to 65535, not '%s'", arg);
+			argp_error(state, "--trsvcid takes a port from 1 to 65535, not '%s'%s", arg,
+				   o->advice);
 		else
 			strcpy(o->uri.port, arg);
 		return 0;
 	case 'n':
 		if (!nvme_nqn_valid(arg))
-			argp_error(state, "--nqn takes a name that begins nqn., not '%s'", arg);
+			argp_error(state, "--nqn takes a name that begins nqn., not '%s'%s", arg,
+				   o->advice);
 		else
 			strcpy(o->uri.nqn, arg);
 		return 0;
 	case 'N':
-		if (o->any_nsid)
-			o->uri.nsid = (uint32_t)cli_parse_number(state, "--namespace-id", arg, 0,
-								 UINT32_MAX);
-		else if (nvme_nsid_parse(arg, &o->uri.nsid))
+		if (nvme_nsid_parse(arg, &o->uri.nsid))
 			argp_error(state, "--namespace-id takes 1 to 0xfffffffe, not '%s'", arg);
 		return 0;
 	case 'w':
@@ -253,7 +253,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			(unsigned int)cli_parse_number(state, "--keep-alive-tmo", arg, 0, 86400);
 		return 0;
 	case KEY_TIMEOUT:
-		o->timeout_s = (unsigned int)cli_parse_number(state, "--timeout", arg, 1, 86400);
+		o->timeout_ms =
+			1000 * (unsigned int)cli_parse_number(state, "--timeout", arg, 1, 86400);
 		return 0;
 	case 'c':
 		o->reconnect_delay_s =
@@ -464,7 +465,7 @@ void nvme_opts_init(struct nvme_opts *opts, enum nvme_opts_target target)
 		.target = target,
 		.keep_alive_s = 30,
 		.queue_size = 128,
-		.timeout_s = 30,
+		.timeout_ms = 30 * 1000,
 		.reconnect_delay_s = 1,
 		.ctrl_loss_s = 30,
 		.tls_way.version = 1,

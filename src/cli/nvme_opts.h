@@ -31,14 +31,13 @@ struct nvme_opts {
 	unsigned int tos;		/* or traffic class */
 	unsigned int keep_alive_s;	/* 0: no keep-alive */
 	unsigned int queue_size;	/* entries of an I/O queue */
-	unsigned int timeout_s;		/* of a command */
+	unsigned int timeout_ms;	/* of a command */
 	unsigned int reconnect_delay_s; /* between attempts */
 	bool header_digest, data_digest;
 	int ctrl_loss_s; /* give up reconnecting after this; 0: at once; -1: never */
 	enum output_format format;
 	bool takes_binary;    /* the verb has a binary form, too */
 	bool may_be_none;     /* no target need be named */
-	bool any_nsid;	      /* of --namespace-id: 0 and ffffffff, too */
 	const char *provider; /* NULL: weft's own verbs library */
 	/* Words of the command line, masked once they are read. */
 	char *secret, *ctrl_secret, *tls_secret;
@@ -49,6 +48,7 @@ struct nvme_opts {
 	bool concat;	   /* a key of TLS is made by authentication */
 	bool of_file;	   /* they stand in a file, and what is idle there is not told */
 	unsigned int idle; /* bits: options that were given and have no effect */
+	char advice[128];  /* behind what is said of a value that is wrong; empty: none */
 };
 
 #define NVME_NAMESPACE_ARGS                                \

@@ -6,25 +6,38 @@
 
 #include "cli/cli.h"
 #include "cli/hexdump.h"
+#include "cli/nvme_verb.h"
 #include "wire/nvme_log.h"
 
-enum { KEY_CSI = 0x200, KEY_ALL, KEY_CNTID, KEY_GROUPS };
+enum { KEY_FORCE = 0x200, KEY_VERBOSE };
 
 /* --- the options ------------------------------------------------------------------------------ */
+
+#define CSI_DOC	  "Of this I/O command set: 0 is NVM"
+#define CNTID_DOC "From this controller ID on, or of it"
 
 static const struct {
 	unsigned int bit;
 	struct argp_option option;
 } all_options[] = {
+	{TAKES_NSID, {"namespace-id", 'n', "NSID", 0, "Namespace", 0}},
+	{TAKES_NSID, {NULL, 'N', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0}},
 	{TAKES_RAW, {"raw-binary", 'b', NULL, 0, "Write the bytes as they came: -o binary", 4}},
 	{TAKES_HUMAN, {"human-readable", 'H', NULL, 0, "Tell what the bits mean", 4}},
-	{TAKES_HUMAN, {"verbose", 'v', NULL, 0, "The same", 4}},
-	{TAKES_VENDOR, {"vendor-specific", 'V', NULL, 0, "Show the vendor's bytes, too", 4}},
-	{TAKES_ALL, {"all", KEY_ALL, NULL, 0, "Those that are not attached, too", 0}},
-	{TAKES_CSI, {"csi", KEY_CSI, "N", 0, "Of this I/O command set: 0 is NVM", 0}},
+	{TAKES_VENDOR, {"vendor-specific", 'v', NULL, 0, "Show the vendor's bytes, too", 4}},
+	{TAKES_VENDOR, {NULL, 'V', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 4}},
+	{TAKES_VENDOR, {"verbose", KEY_VERBOSE, NULL, 0, "As --human-readable", 4}},
+	{TAKES_VERBOSE, {"verbose", 'v', NULL, 0, "As --human-readable", 4}},
+	{TAKES_UNATTACHED, {"force", KEY_FORCE, NULL, 0, "One that is not attached, too", 0}},
+	{TAKES_ALL, {"all", 'a', NULL, 0, "Those that are not attached, too", 0}},
+	{TAKES_CSI, {"csi", 'y', "N", 0, CSI_DOC, 0}},
+	{TAKES_EFFECTS_CSI, {"csi", 'c', "N", 0, CSI_DOC, 0}},
 	{TAKES_ENTRIES, {"log-entries", 'e', "N", 0, "At most so many (default 64)", 0}},
-	{TAKES_CNTID, {"cntid", KEY_CNTID, "ID", 0, "From this controller ID on, or of it", 0}},
-	{TAKES_GROUPS, {"groups", KEY_GROUPS, NULL, 0, "Without the groups' namespaces", 0}},
+	{TAKES_CNTID, {"cntid", 'c', "ID", 0, CNTID_DOC, 0}},
+	{TAKES_CONTROLLER_ID, {"controller-id", 'c', "ID", 0, CNTID_DOC, 0}},
+	{TAKES_CONTROLLER_ID, {"cntid", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0}},
+	{TAKES_GROUPS, {"groups", 'g', NULL, 0, "Without the groups' namespaces", 0}},
+	{TAKES_UUID, {"uuid-index", 'U', "N", 0, "Index of the UUID list", 0}},
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -39,26 +52,43 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		p->raw = true;
 		return 0;
 	case 'H':
-	case 'v':
+	case KEY_VERBOSE:
 		p->human = true;
+		return 0;
+	case 'v':
+		if (p->verb->takes & TAKES_VENDOR)
+			p->vendor = true;
+		else
+			p->human = true;
 		return 0;
 	case 'V':
 		p->vendor = true;
 		return 0;
 	case 'e':
-		p->entries = (uint32_t)cli_parse_number(state, "--log-entries", arg, 1, 256);
+		p->entries = (uint32_t)cli_parse_number(state, "--log-entries", arg, 1, UINT32_MAX);
 		return 0;
-	case KEY_ALL:
+	case 'a':
 		p->all = true;
 		return 0;
-	case KEY_CSI:
+	case 'y':
 		p->csi = (int)cli_parse_number(state, "--csi", arg, 0, UINT8_MAX);
 		return 0;
-	case KEY_CNTID:
-		p->cntid = (uint32_t)cli_parse_number(state, "--cntid", arg, 0, UINT16_MAX);
+	case 'c':
+		if (p->verb->takes & TAKES_EFFECTS_CSI)
+			p->csi = (int)cli_parse_number(state, "--csi", arg, 0, UINT8_MAX);
+		else
+			p->cntid = (uint32_t)cli_parse_number(
+				state, p->verb->takes & TAKES_CNTID ? "--cntid" : "--controller-id",
+				arg, 0, UINT16_MAX);
 		return 0;
-	case KEY_GROUPS:
+	case 'g':
 		p->groups = true;
+		return 0;
+	case 'U':
+		p->uuid = (uint8_t)cli_parse_number(state, "--uuid-index", arg, 0, 127);
+		return 0;
+	case KEY_FORCE:
+		p->unattached = true;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -81,7 +111,7 @@ static void parse_page(struct page *p, int argc, char **argv)
 	for (unsigned int i = 0; i < ARRAY_SIZE(all_options); i++)
 		if (all_options[i].bit & p->verb->takes)
 			options[n++] = all_options[i].option;
-	cli_parse(&argp, p->verb->name, argc, argv, p);
+	nvme_verb_parse(&argp, p->verb->name, argc, argv, p);
 }
 
 /* --- fetching --------------------------------------------------------------------------------- */
@@ -108,7 +138,8 @@ bool page_identify(struct page *p, enum nvme_cns cns, uint32_t nsid, uint32_t cn
 	const struct nvme_sqe sqe = {.opcode = NVME_ADMIN_IDENTIFY,
 				     .nsid = nsid,
 				     .cdw10 = cns | cntid << 16,
-				     .cdw11 = (uint32_t)csi << 24};
+				     .cdw11 = (uint32_t)csi << 24,
+				     .cdw14 = p->uuid};
 	struct remote_answer a;
 	int rc;
 
@@ -217,7 +248,6 @@ int page_run(const struct page_verb *v, int argc, char **argv)
 
 	nvme_opts_init(&p.opts, v->target);
 	p.opts.takes_binary = true;
-	p.opts.any_nsid = v->target == NVME_OPTS_CONTROLLER;
 	parse_page(&p, argc, argv);
 	if (page_open(&p) && v->fetch(&p) && print(&p))
 		status = EXIT_OK;

@@ -21,6 +21,12 @@ enum page_takes {
 	TAKES_CNTID = 1 << 5,
 	TAKES_GROUPS = 1 << 6,
 	TAKES_VENDOR = 1 << 7,
+	TAKES_NSID = 1 << 8,
+	TAKES_CONTROLLER_ID = 1 << 9, /* TAKES_CNTID by another word */
+	TAKES_EFFECTS_CSI = 1 << 10,  /* TAKES_CSI by another letter */
+	TAKES_UUID = 1 << 11,
+	TAKES_UNATTACHED = 1 << 12,
+	TAKES_VERBOSE = 1 << 13,
 };
 
 struct page_verb;
@@ -28,8 +34,9 @@ struct page_verb;
 struct page {
 	const struct page_verb *verb;
 	struct nvme_opts opts;
-	bool raw, human, all, groups, vendor;
-	int csi; /* -1: not said */
+	bool raw, human, all, groups, vendor, unattached;
+	int csi;      /* -1: not said */
+	uint8_t uuid; /* index of the UUID list */
 	uint32_t entries, cntid;
 
 	struct remote *remote;

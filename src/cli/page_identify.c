@@ -276,6 +276,9 @@ bool fetch_id_ns(struct page *p)
 {
 	struct nvme_id_ns id;
 
+	if (p->unattached && p->nsid)
+		return page_identify(p, NVME_CNS_ALLOCATED_NS, p->nsid, 0, 0,
+				     "Identify of an allocated namespace");
 	p->data = p->remote->page;
 	p->len = NVME_IDENTIFY_LEN;
 	return remote_identify_ns(p->remote, &p->nsid, &id);

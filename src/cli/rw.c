@@ -3,19 +3,37 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/nvme_verb.h"
 #include "cli/rw.h"
 
-enum { KEY_START = 0x200, KEY_COUNT, CHUNK_MAX = 1 << 20, BLOCKS_PER_COMMAND = 65536 };
+enum { KEY_FORCE = 0x200, CHUNK_MAX = 1 << 20, BLOCKS_PER_COMMAND = 65536 };
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "Which blocks:", 0},
-	{"start-block", KEY_START, "LBA", 0, "First block (default 0)", 0},
-	{"block-count", KEY_COUNT, "N", 0, "Blocks, zero-based as nvme-cli counts: 0 is one block",
-	 0},
+	NVME_VERB_NSID,
+	{"start-block", 's', "LBA", 0, "First block (default 0)", 0},
+	{"block-count", 'c', "N", 0, "Blocks, zero-based as nvme-cli counts: 0 is one block", 0},
 	{"data-size", 'z', "BYTES", 0, "Bytes to transfer", 0},
 	{"data", 'd', "FILE", 0, "File (default: standard input or output)", 0},
 	{"force-unit-access", 'f', NULL, 0,
 	 "Past any volatile cache: what is transferred is on stable storage", 0},
+	{"limited-retry", 'l', NULL, 0, "The disk is not to try for long", 0},
+	{"show-command", 'v', NULL, 0, "Show the command before it is sent", 4},
+	{NULL, 'V', NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 4},
+	{"dry-run", 'w', NULL, 0, "Show the command and do not send it", 4},
+	{"latency", 't', NULL, 0, "Tell how long it took", 4},
+	NVME_VERB_IDLE("force", KEY_FORCE),
+	NVME_VERB_ZERO("metadata-size", 'y'),
+	NVME_VERB_NO_FILE("metadata", 'M'),
+	NVME_VERB_ZERO("prinfo", 'p'),
+	NVME_VERB_ZERO("ref-tag", 'r'),
+	NVME_VERB_ZERO("app-tag", 'a'),
+	NVME_VERB_ZERO("app-tag-mask", 'm'),
+	NVME_VERB_ZERO("storage-tag", 'g'),
+	NVME_VERB_NOT("storage-tag-check", 'C'),
+	NVME_VERB_ZERO("dir-type", 'T'),
+	NVME_VERB_ZERO("dir-spec", 'S'),
+	NVME_VERB_ZERO("dsm", 'D'),
 	{0},
 };
 
@@ -27,11 +45,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &rw->opts;
 		return 0;
-	case KEY_START:
-		rw->start_block =
-			cli_parse_number(state, "--start-block", arg, 0, UINT64_MAX >> 16);
+	case 's':
+		rw->start_block = cli_parse_size(state, "--start-block", arg, 0, UINT64_MAX >> 16);
 		return 0;
-	case KEY_COUNT:
+	case 'c':
 		rw->block_count =
 			(uint32_t)cli_parse_number(state, "--block-count", arg, 0, UINT32_MAX - 1);
 		rw->has_count = true;
@@ -44,7 +61,20 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		rw->path = strcmp(arg, "-") == 0 ? NULL : arg;
 		return 0;
 	case 'f':
-		rw->fua = true;
+		rw->flags |= WEFT_FUA;
+		return 0;
+	case 'l':
+		rw->flags |= WEFT_LIMITED_RETRY;
+		return 0;
+	case 'v':
+	case 'V':
+		rw->show = true;
+		return 0;
+	case 'w':
+		rw->dry_run = true;
+		return 0;
+	case 't':
+		rw->latency = true;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -126,6 +156,38 @@ static bool settle_size(struct rw *rw)
 	return rw_check_range(rw, rw->bytes == UINT64_MAX ? 1 : rw->bytes);
 }
 
+void rw_show(const struct rw *rw, uint64_t slba, uint32_t blocks)
+{
+	static const uint8_t opcodes[] = {[RW_READ] = NVME_IO_READ,
+					  [RW_WRITE] = NVME_IO_WRITE,
+					  [RW_COMPARE] = NVME_IO_COMPARE};
+	const uint32_t cdw12 = (rw->flags & WEFT_FUA ? NVME_RW_FUA : 0) |
+			       (rw->flags & WEFT_LIMITED_RETRY ? NVME_RW_LR : 0);
+
+	printf("opcode       : %02x\n", opcodes[rw->kind]);
+	printf("nsid         : %02x\n", rw->ns.nsid);
+	printf("flags        : 00\n");
+	printf("control      : %04x\n", cdw12 >> 16);
+	printf("nblocks      : %04x\n", blocks - 1);
+	printf("slba         : %llx\n", (unsigned long long)slba);
+	printf("dsmgmt       : 00000000\n");
+	printf("reftag       : 0\n");
+	printf("apptag       : 0000\n");
+	printf("appmask      : 0000\n");
+	printf("storagetagcheck : 0000\n");
+	printf("storagetag      : 0\n");
+	printf("pif             : 00\n");
+	printf("sts             : 00\n");
+}
+
+void rw_end(struct rw *rw)
+{
+	if (rw->latency)
+		printf(" latency: %s: %llu us\n", verbs[rw->kind].name,
+		       (unsigned long long)(rw->took_ns / 1000));
+	remote_close(rw->remote);
+}
+
 int rw_begin(struct rw *rw, enum rw_kind kind, int argc, char **argv)
 {
 	struct remote_config config = {.io_queues = 1};
@@ -133,7 +195,7 @@ int rw_begin(struct rw *rw, enum rw_kind kind, int argc, char **argv)
 
 	*rw = (struct rw){.kind = kind};
 	nvme_opts_init(&rw->opts, NVME_OPTS_NAMESPACE);
-	cli_parse(verbs[kind].argp, verbs[kind].name, argc, argv, rw);
+	nvme_verb_parse(verbs[kind].argp, verbs[kind].name, argc, argv, rw);
 	r = rw->remote = remote_open(&rw->opts, &config);
 	nvme_opts_wipe(&rw->opts);
 	if (!r)

@@ -18,7 +18,9 @@ struct rw {
 	uint32_t block_count; /* zero-based, as nvme-cli counts */
 	uint64_t data_size;   /* bytes */
 	const char *path;     /* NULL or "-": standard input or output */
-	bool fua;
+	unsigned int flags;   /* of <weft/nvmf.h> */
+	bool show, dry_run, latency;
+	uint64_t took_ns;
 
 	struct remote *remote;
 	struct weft_namespace ns;
@@ -32,5 +34,10 @@ struct rw {
 int rw_begin(struct rw *rw, enum rw_kind kind, int argc, char **argv);
 /* Checks that bytes from start_block on are within the namespace; false: told. */
 bool rw_check_range(const struct rw *rw, uint64_t bytes) must_use;
+
+/* The command that is about to be sent, as nvme-cli shows it. */
+void rw_show(const struct rw *rw, uint64_t slba, uint32_t blocks);
+/* Tells how long the commands took, if that is asked for, and closes. */
+void rw_end(struct rw *rw);
 
 #endif

@@ -8,7 +8,7 @@
 
 int size_parse(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
 {
-	static const char suffixes[] = "kmgt";
+	static const char suffixes[] = "kmgtp";
 	const char *suffix = NULL;
 	unsigned long long v;
 	unsigned int shift = 0;

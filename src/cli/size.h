@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Sizes as people write them: 4096, 4k, 1g. */
+/* Sizes as people write them: 4096, 4k, 1g; up to p for 2^50. */
 #ifndef WEFT_CLI_SIZE_H
 #define WEFT_CLI_SIZE_H
 

@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -105,28 +106,27 @@ def differs(ours, theirs, where=""):
     return None if ours == theirs else f"{where} is {ours!r}, not {theirs!r}"
 
 
-# Verb, nvme-cli's options, and weft's where its letters are others.
-JSON = [("id-ctrl",), ("id-ns", ["-n", "1"], ["-N", "1"]), ("list-ns",), ("ns-descs", ["-n", "1"], ["-N", "1"]),
-        ("smart-log",), ("smart-log", ["-H"]), ("error-log",), ("error-log", ["-e", "3"]), ("fw-log",),
-        ("changed-ns-list-log",), ("effects-log", ["--csi=0"]),
-        ("cmdset-ind-id-ns", ["-n", "1"], ["-N", "1"]), ("nvm-id-ctrl",), ("nvm-id-ns", ["-n", "1"], ["-N", "1"])]
-BINARY = [("id-ctrl",), ("id-ns", ["-n", "1"], ["-N", "1"]), ("ns-descs", ["-n", "1"], ["-N", "1"]),
-          ("smart-log",), ("error-log", ["-e", "5"]), ("fw-log",), ("changed-ns-list-log",),
-          ("effects-log", ["--csi=0"])]
-TEXT = ["id-ctrl", "cmdset-ind-id-ns -n 1", "nvm-id-ctrl", "nvm-id-ns -n 1", "id-ns -n 1", "ns-descs -n 1", "list-ns", "error-log -e 2", "fw-log", "effects-log --csi=0",
-        "effects-log -H --csi=0"]
+# Both are given the same words; a URI stands for the device.
+NS = ["-n", "1"]
+JSON = [("id-ctrl",), ("id-ns", *NS), ("id-ns", "--namespace-id=1"), ("list-ns",),
+        ("list-ns", "-n", "2"), ("list-ns", "-y", "0"), ("ns-descs", *NS), ("smart-log",), ("smart-log", "-n", "0xffffffff"),
+        ("smart-log", "-H"), ("error-log",), ("error-log", "-e", "3"), ("fw-log",), ("changed-ns-list-log",),
+        ("effects-log", "-c", "0"),
+        ("cmdset-ind-id-ns", *NS), ("nvm-id-ctrl",), ("nvm-id-ns", *NS), ("nvm-id-ns", *NS, "-U", "0")]
+BINARY = [("id-ctrl",), ("id-ns", *NS), ("ns-descs", *NS), ("smart-log",), ("error-log", "-e", "5"), ("fw-log",),
+          ("changed-ns-list-log",), ("effects-log", "-c", "0")]
+TEXT = ["id-ctrl", "cmdset-ind-id-ns -n 1", "nvm-id-ctrl", "nvm-id-ns -n 1", "id-ns -n 1", "ns-descs -n 1", "list-ns",
+        "error-log -e 2", "fw-log", "effects-log -c 0", "effects-log -H -c 0"]
 CNTLID = slice(78, 80)
 
 
 def shapes(s):
     s.serve()
     s.verb("admin-passthru", "--opcode=0x55", status=1, says="Invalid Command Opcode")
-    for verb, *args in JSON:
-        theirs = args[0] if args else []
-        ours = args[-1] if args else []
-        a = plain(json.loads(s.verb(verb, *ours, "-o", "json")))
-        b = plain(json.loads(s.nvme(verb, *theirs, "-o", "json")))
-        fault = differs(a, b, verb)
+    for words in JSON:
+        a = plain(json.loads(s.verb(*words, "-o", "json")))
+        b = plain(json.loads(s.nvme(*words, "-o", "json")))
+        fault = differs(a, b, " ".join(words))
         if fault:
             raise AssertionError(fault)
     # Over fabrics nvme-cli 2.3 shows what happens to lie in its memory, and fails: its keys are right.
@@ -141,16 +141,14 @@ def shapes(s):
 
 def bytes_of(s):
     s.serve()
-    for verb, *args in BINARY:
-        theirs = args[0] if args else []
-        ours = args[-1] if args else []
-        want = bytearray(s.nvme(verb, *theirs, "-b", text=False))
-        for words in (["-b"], ["-o", "binary"]):
-            got = bytearray(s.verb(verb, *ours, *words, text=False))
-            if verb == "id-ctrl":
+    for words in BINARY:
+        want = bytearray(s.nvme(*words, "-b", text=False))
+        for form in (["-b"], ["-o", "binary"]):
+            got = bytearray(s.verb(*words, *form, text=False))
+            if words[0] == "id-ctrl":
                 got[CNTLID] = want[CNTLID]
             if got != want:
-                raise AssertionError(f"{verb} {words}: {len(got)} bytes differ from nvme-cli's {len(want)}")
+                raise AssertionError(f"{words} {form}: {len(got)} bytes differ from nvme-cli's {len(want)}")
     return f"{len(BINARY)} alike"
 
 
@@ -167,7 +165,7 @@ def texts(s):
     s.serve()
     for line in TEXT:
         theirs = dict(fields(s.nvme(*line.split())))
-        ours = dict(fields(s.verb(*line.replace("-n ", "-N ").split())))
+        ours = dict(fields(s.verb(*line.split())))
         for label, value in theirs.items():
             # What is meant is told in words of one's own.
             if label == "trtype" or "Admin Commands" in label:
@@ -179,24 +177,130 @@ def texts(s):
     return f"{len(TEXT)} alike"
 
 
-# Whole lines that are alike. The host's identifier is at first read as one of 64 bits by nvme-cli.
-LINES = [("get-feature", f"-f {fid}", f"-f {fid}") for fid in (1, 2, 4, 5, 7, 0xa, 0xb, 0xf)] + [
-    ("get-feature", "-f 7 -s 1", "-f 7 --sel 1"), ("get-feature", "-f 7 -s 3", "-f 7 --sel 3"),
-    ("get-feature", "-f 0x81 -c 1", "-f 0x81"),
-    ("set-feature", "-f 0xb -v 0x100", "-f 0xb --value 0x100"), ("set-feature", "-f 1 -v 0", "-f 1 --value 0"),
-    ("get-property", "-o 0", "--offset 0"), ("get-property", "-o 8", "--offset 8"),
-    ("get-property", "-o 0x14", "--offset 0x14"), ("get-property", "-o 0x1c", "--offset 0x1c"),
-    ("set-property", "-o 0x14 -v 0x460001", "--offset 0x14 --value 0x460001"),
-    ("list-ns", "", ""), ("list-ns", "-n 2", "-N 2"), ("id-iocs", "", ""), ("ns-descs", "-n 1", "-N 1")]
+# Whole lines that are alike.
+LINES = [f"get-feature -f {fid}" for fid in (1, 2, 4, 5, 7, 0xa, 0xb, 0xf)] + [
+    "get-feature -f 7 -s 1", "get-feature -f 7 -s 3", "get-feature --feature-id=7 --sel=1", "get-feature -f 0x81 -c 1",
+    "get-feature -f 0x81 -c 1 -l 16", "get-feature -n 1 -f 5", "set-feature -f 0xb -v 0x100", "set-feature -f 1 -v 0 -c 0",
+    "set-feature --feature-id=0xb --value=1", "get-property -o 0", "get-property -o 8", "get-property --offset=8",
+    "get-property -o 0x14", "get-property -o 0x1c", "set-property -o 0x14 -v 0x460001",
+    "list-ns", "list-ns -n 2", "id-iocs", "id-iocs -c 1", "ns-descs -n 1", "supported-log-pages",
+    "get-log -i 2 -l 512", "get-log -i 3 -l 64 -n 1", "get-log --log-id=5 --log-len=64 --lpo=4", "get-log -i 5 -l 64 -o 4 -y 0",
+    "get-log -i 0 -l 64 -s 0 -S 0 -U 0 -r", "get-log -a 0x020000 -l 16", "get-log -i 2 -l 0x10 -n 0xffffffff",
+    "admin-passthru -o 6 -n 1 -4 0 -l 4096 -r -t 5000", "admin-passthru -o 0xa -4 7", "io-passthru -o 0 -n 1"]
+
+
+def told(text):
+    """What both say of the device is each its own."""
+    return re.sub(r"\b(null|" + re.escape(NQN) + r")\b", "DEVICE", text)
 
 
 def lines(s):
     s.serve()
-    for verb, theirs, ours in LINES:
-        a, b = s.verb(verb, *ours.split()), s.nvme(verb, *theirs.split())
-        if a != b:
-            raise AssertionError(f"{verb} {ours}: {a!r}, not {b!r}")
+    for line in LINES:
+        ours, theirs = told(s.verb(*line.split())), told(s.nvme(*line.split()))
+        if line.startswith("get-log -i 2 -l 512"): # what nvme-cli itself asked for is counted, too
+            ours, theirs = ours.splitlines()[:3], theirs.splitlines()[:3]
+        if ours != theirs:
+            raise AssertionError(f"{line}: {ours[:300]!r}, not {theirs[:300]!r}")
     return f"{len(LINES)} alike"
+
+
+# What changes the disk, or is read of it.
+IO = ["read -n 1 -s 7 -c 1 -z 1024", "read -n 1 -s 0x10 -c 0x7 -z 4k", "read -n 1 --start-block=9 --data-size=512 -l -f",
+      "read -n 1 -s 1 -z 512 -r 0 -p 0 -a 0 -m 0 -g 0 -D 0 -T 0 -S 0", "write -n 1 -s 100 -c 1 -z 1024 -d {data}",
+      "write -n 1 -s 1k -z 512 -d {data} -f -l --force", "compare -n 1 -s 0 -z 512 -d {image}", "flush -n 1",
+      "write-zeroes -n 1 -s 8 -c 3", "write-zeroes -n 1 -s 20 -c 0 -d -f -l -p 0 -r 0 -S 0",
+      "write-zeroes --namespace-id=1 --start-block=30 --block-count=1", "verify -n 1 -s 0 -c 255 -f -l -S 0",
+      "dsm -n 1 -s 40,50 -b 8,8 -d", "dsm -n 1 --slbs=60 --blocks=8 -a 0 -r", "dsm -n 1 -s 0 -b 8 -c 2",
+      "dsm -n 1 -s 0 -b 8 -w", "copy -n 1 -d 200 -s 7,9 -b 0,1 -f -l -F 0 -p 0 -P 0", "write-uncor -n 1 -s 300 -c 1",
+      "write -n 1 -s 300 -c 1 -z 1024 -d {data}"]
+
+
+def blocks(s):
+    s.serve()
+    data = os.path.join(s.tmp.name, "data.bin")
+    with open(data, "wb") as f:
+        f.write(os.urandom(1024))
+    with open(s.image, "rb") as f:
+        before = f.read()
+    for line in IO:
+        words, became = line.format(data=data, image=s.image).split(), []
+        for who in (s.nvme, s.verb):
+            said = who(*words, text=words[0] != "read")
+            with open(s.image, "r+b") as f:
+                became.append((said, f.read()))
+                f.seek(0)
+                f.write(before)
+        if became[0] != became[1]:
+            differing = [i for i in range(BLOCKS) if became[0][1][i * BLOCK:][:BLOCK] != became[1][1][i * BLOCK:][:BLOCK]]
+            raise AssertionError(f"{line}: {became[1][0][:80]!r}, not {became[0][0][:80]!r}; blocks that differ: {differing[:9]}")
+    # The addresses of memory are each program's own.
+    shown = [{f for f in fields(who("read", *NS, "-s", "5", "-c", "3", "-z", "2048", "-f", "-w", "-d", "/dev/null"))
+              if f[0] not in ("addr", "metadata")} for who in (s.nvme, s.verb)]
+    if shown[0] != shown[1]:
+        raise AssertionError(f"--dry-run shows {shown[1]}, not {shown[0]}")
+    s.verb("write", *NS, "-s", "5", "-z", "512", "-d", data, "--dry-run", "-t", says="latency: write")
+    with open(s.image, "rb") as f:
+        if f.read() != before:
+            raise AssertionError("--dry-run has written")
+    return f"{len(IO)} alike"
+
+
+# Verbs that name where they go by letters of their own, or go nowhere.
+ELSEWHERE = {"discover", "connect-all", "list", "gen-hostnqn", "show-hostnqn", "gen-dhchap-key", "check-dhchap-key",
+             "gen-tls-key", "check-tls-key"}
+FAILED, USAGE = 1, 2
+NOBODY = "nvme+tcp://127.0.0.1:1/" + NQN
+# Of options that do not take 0.
+VALUES = {"log-entries": "4", "log-len": "512", "data-size": "4k", "output-format": "json", "data": "/dev/null",
+          "input-file": "/dev/null", "opcode": "6", "feature-id": "1"}
+# What these ask for is not sent, and that is told.
+NOT_SENT = {"storage-tag-check", "metadata"}
+
+
+def answer(s, verb, *words):
+    """What is said where nobody listens: who takes all words fails to connect."""
+    r = subprocess.run([s.weft, verb, NOBODY, *words], timeout=60, text=True, capture_output=True,
+                       stdin=subprocess.DEVNULL, check=False)
+    return r.returncode, r.stderr.partition("\n")[0]
+
+
+def letters_of(s, verb, options):
+    """What is wrong with nvme-cli's options of a verb: each is taken by its word and by its letter, and nonsense
+    behind the letter is told by the word's name."""
+    for long, kind, letter in options:
+        if letter and kind in ("NUM", "IONUM", "LIST"):
+            code, text = answer(s, verb, f"-{letter}", "zz")
+            if code != USAGE or not re.search(rf"--{long}[ :]", text):
+                return f"-{letter} zz: {code}, {text}"
+        if long in NOT_SENT and "weft sends no" not in answer(s, verb, f"-{letter}", *(["x"] if kind else []))[1]:
+            return f"-{letter}: {answer(s, verb, f'-{letter}', *(['x'] if kind else []))}"
+    options = [o for o in options if o[0] not in NOT_SENT and (o[0] != "dry-run" or "passthru" not in verb)]
+    words = [f"--{long}" + (f"={VALUES.get(long, '0')}" if kind else "") for long, kind, _ in options]
+    short = [w for long, kind, letter in options for w in
+             ([f"-{letter}"] if letter else [f"--{long}"]) + ([VALUES.get(long, "0")] if kind else [])]
+    for all_words in (words, short):
+        code, text = answer(s, verb, *all_words)
+        if code != FAILED or "cannot connect" not in text:
+            return f"{' '.join(all_words)}: {code}, {text}"
+    return None
+
+
+def letters(s):
+    with open(os.path.join(lab.TOP, "src", "cli", "commands.def"), encoding="utf-8") as f:
+        ours = set(re.findall(r'^X\(\w+,\s*"([^"]+)"', f.read(), re.M))
+    r = s.host.run("nvme", "help", timeout=60)
+    count = 0
+    for verb in sorted(ours & set(re.findall(r"^  ([a-z][a-z-]+)  ", r.stdout + r.stderr, re.M)) - ELSEWHERE):
+        r = s.host.run("nvme", verb, "--help", timeout=60)
+        options = re.findall(r"^  \[  --([\w-]+)(?:=<(\w+)>)?(?:, -(\w))?", r.stdout + r.stderr, re.M)
+        fault = letters_of(s, verb, options)
+        if fault:
+            raise AssertionError(f"{verb} {fault}")
+        count += len(options)
+    if count < 150:
+        raise AssertionError(f"only {count} options of nvme-cli were found")
+    return f"{count} options"
 
 
 def features(s):
@@ -229,11 +333,11 @@ def features(s):
 
 def uncorrectable(s):
     s.serve()
-    s.verb("write-uncor", "-N", "1", "--start-block", "5", says="NVME Write Uncorrectable Success")
-    s.verb("read", "-N", "1", "--start-block", "5", "-d", "/dev/null", status=1, says="Unrecovered Read Error")
-    s.verb("read", "-N", "1", "--start-block", "6", "-d", "/dev/null")
-    s.verb("write", "-N", "1", "--start-block", "5", "-d", s.weft, "-z", "512")
-    s.verb("read", "-N", "1", "--start-block", "5", "-d", "/dev/null")
+    s.verb("write-uncor", "-n", "1", "-s", "5", says="NVME Write Uncorrectable Success")
+    s.verb("read", "-n", "1", "-s", "5", "-d", "/dev/null", status=1, says="Unrecovered Read Error")
+    s.verb("read", "-n", "1", "-s", "6", "-d", "/dev/null")
+    s.verb("write", "-n", "1", "-s", "5", "-d", s.weft, "-z", "512")
+    s.verb("read", "-n", "1", "-s", "5", "-d", "/dev/null")
 
 
 def refused(s):
@@ -291,7 +395,8 @@ def main():
     lab.enter()
     s = Service(args)
     for name, function in (("JSON, key by key", shapes), ("binary, byte by byte", bytes_of),
-                           ("text, field by field", texts), ("text, line by line", lines), ("features and properties", features),
+                           ("text, field by field", texts), ("text, line by line", lines), ("blocks", blocks),
+                           ("letters", letters), ("features and properties", features),
                            ("write-uncor", uncorrectable), ("raw commands", passthru),
                            ("what is refused", refused)):
         s.prove(name, function)
