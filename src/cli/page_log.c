@@ -68,6 +68,11 @@ bool fetch_supported_log_pages(struct page *p)
 	return fetch(p, NVME_LID_SUPPORTED, NVME_SUPPORTED_LEN, NVME_NSID_ALL);
 }
 
+bool fetch_fid_support_effects_log(struct page *p)
+{
+	return fetch(p, NVME_LID_FEATURE_EFFECTS, NVME_FEATURES_LEN, NVME_NSID_ALL);
+}
+
 /* As long as it can be: the controller says how many groups and namespaces there are at most. */
 bool fetch_ana_log(struct page *p)
 {

@@ -329,6 +329,48 @@ void show_supported_log_pages(struct output *o, const struct page *p)
 	output_close(o);
 }
 
+/* Whom it concerns to set a feature: from bit 20 on. */
+static void feature_text(struct output *o, const struct page *p, unsigned int fid, uint32_t effect)
+{
+	static const char *const scopes[] = {"NAMESPACE",	"CONTROLLER", "NVM SET",
+					     "ENDURANCE GROUP", "DOMAIN",     "NVM Subsystem"};
+
+	fprintf(o->file, "FID %02x -> Support Effects Log: %08x", fid, effect);
+	if (p->human) {
+		fprintf(o->file, "  FSUPP+  UDCC%c  NCC%c  NIC%c  CCC%c  USS%c",
+			effect & NVME_EFFECT_LBCC ? '+' : '-', effect & NVME_EFFECT_NCC ? '+' : '-',
+			effect & NVME_EFFECT_NIC ? '+' : '-', effect & NVME_EFFECT_CCC ? '+' : '-',
+			effect & NVME_EFFECT_USS ? '+' : '-');
+		for (unsigned int i = 0; i < ARRAY_SIZE(scopes); i++)
+			fprintf(o->file, "  %s SCOPE%c", scopes[i],
+				effect & NVME_FEATURE_SCOPE_NS << i ? '+' : '-');
+	}
+	fputc('\n', o->file);
+}
+
+void show_fid_support_effects_log(struct output *o, const struct page *p)
+{
+	struct cursor c = cursor_init(p->data, p->len);
+
+	output_note(o, "FID Supports Effects Log for device: %s", p->nqn);
+	output_note(o, "Admin Command Set");
+	output_list(o, "fid_support", NULL);
+	for (unsigned int fid = 0; fid <= UINT8_MAX; fid++) {
+		uint32_t effect = cursor_le32(&c);
+		char key[16];
+
+		if (!(effect & NVME_FEATURE_FSUPP))
+			continue;
+		output_object(o, NULL, NULL);
+		snprintf(key, sizeof(key), "fid_%u", fid);
+		number(o, key, effect);
+		output_close(o);
+		if (o->format == OUTPUT_TEXT)
+			feature_text(o, p, fid, effect);
+	}
+	output_close(o);
+}
+
 /* --- asymmetric access ------------------------------------------------------------------------ */
 
 static void show_group(struct output *o, const struct nvme_ana_group *g, struct cursor *c)

@@ -111,7 +111,7 @@ NS = ["-n", "1"]
 JSON = [("id-ctrl",), ("id-ns", *NS), ("id-ns", "--namespace-id=1"), ("list-ns",),
         ("list-ns", "-n", "2"), ("list-ns", "-y", "0"), ("ns-descs", *NS), ("smart-log",), ("smart-log", "-n", "0xffffffff"),
         ("smart-log", "-H"), ("error-log",), ("error-log", "-e", "3"), ("fw-log",), ("changed-ns-list-log",),
-        ("effects-log", "-c", "0"),
+        ("effects-log", "-c", "0"), ("fid-support-effects-log",),
         ("cmdset-ind-id-ns", *NS), ("nvm-id-ctrl",), ("nvm-id-ns", *NS), ("nvm-id-ns", *NS, "-U", "0")]
 BINARY = [("id-ctrl",), ("id-ns", *NS), ("ns-descs", *NS), ("smart-log",), ("error-log", "-e", "5"), ("fw-log",),
           ("changed-ns-list-log",), ("effects-log", "-c", "0")]
@@ -184,7 +184,7 @@ LINES = [f"get-feature -f {fid}" for fid in (1, 2, 4, 5, 7, 0xa, 0xb, 0xf)] + [
     "set-feature --feature-id=0xb --value=1", "get-property -o 0", "get-property -o 8", "get-property --offset=8",
     "get-property -o 0x14", "get-property -o 0x1c", "set-property -o 0x14 -v 0x460001",
     "list-ns", "list-ns -n 2", "id-iocs", "id-iocs -c 1", "ns-descs -n 1", "supported-log-pages",
-    "get-log -i 2 -l 512", "get-log -i 3 -l 64 -n 1", "get-log --log-id=5 --log-len=64 --lpo=4", "get-log -i 5 -l 64 -o 4 -y 0",
+    "fid-support-effects-log", "get-log -i 2 -l 512", "get-log -i 3 -l 64 -n 1", "get-log --log-id=5 --log-len=64 --lpo=4", "get-log -i 5 -l 64 -o 4 -y 0",
     "get-log -i 0 -l 64 -s 0 -S 0 -U 0 -r", "get-log -a 0x020000 -l 16", "get-log -i 2 -l 0x10 -n 0xffffffff",
     "admin-passthru -o 6 -n 1 -4 0 -l 4096 -r -t 5000", "admin-passthru -o 0xa -4 7", "io-passthru -o 0 -n 1"]
 

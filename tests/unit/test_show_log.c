@@ -176,6 +176,30 @@ static void what_a_command_changes_is_told(void **state)
 	free(text);
 }
 
+static void what_setting_a_feature_changes_is_told(void **state)
+{
+	char *text;
+
+	(void)state;
+	for (unsigned int fid = 0; fid < 256; fid++)
+		wcursor_le32(&w, fid == 0x0f ? NVME_FEATURE_FSUPP | NVME_EFFECT_CCC |
+						       NVME_FEATURE_SCOPE_CTRL
+					     : 0);
+	text = tight(shown(show_fid_support_effects_log, OUTPUT_JSON, NVME_FEATURES_LEN, false));
+	assert_string_equal(text, "{\"fid_support\":[{\"fid_15\":2097169}]}");
+	free(text);
+	text = shown(show_fid_support_effects_log, OUTPUT_TEXT, NVME_FEATURES_LEN, false);
+	assert_string_equal(text, "FID Supports Effects Log for device: nqn\n"
+				  "Admin Command Set\n"
+				  "FID 0f -> Support Effects Log: 00200011\n");
+	free(text);
+	text = shown(show_fid_support_effects_log, OUTPUT_TEXT, NVME_FEATURES_LEN, true);
+	has(text, ": 00200011  FSUPP+  UDCC-  NCC-  NIC-  CCC+  USS-  NAMESPACE SCOPE-  CONTROLLER "
+		  "SCOPE+  NVM SET SCOPE-  ENDURANCE GROUP SCOPE-  DOMAIN SCOPE-  NVM Subsystem "
+		  "SCOPE-\n");
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,6 +209,7 @@ int main(void)
 		cmocka_unit_test_setup(revisions_are_kept_by_slot, start),
 		cmocka_unit_test_setup(changes_beyond_the_list_are_told_as_such, start),
 		cmocka_unit_test_setup(what_a_command_changes_is_told, start),
+		cmocka_unit_test_setup(what_setting_a_feature_changes_is_told, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
