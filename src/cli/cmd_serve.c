@@ -5,6 +5,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -446,6 +447,40 @@ static int make_target(struct serve *s)
 	return 0;
 }
 
+/* As many descriptors as there may be. */
+static void raise_descriptors(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
+		return;
+	r.rlim_cur = r.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &r);
+}
+
+/*
+ * Each connection takes one. Beside those that are in use before the first, a quarter of the rest
+ * is left for what is served later, connections to NBD servers that are made again, control,
+ * figures and the file that is read again; the threads have the others, each as many as the next.
+ */
+static void share_out_descriptors(struct serve *s)
+{
+	int used = fcntl(s->epoll_fd, F_DUPFD_CLOEXEC, 0); /* the lowest that is free */
+	rlim_t left = 0;
+	struct rlimit r;
+	uint32_t each;
+
+	if (used < 0 || getrlimit(RLIMIT_NOFILE, &r) != 0)
+		return;
+	close(used);
+	if (r.rlim_cur > (rlim_t)used)
+		left = r.rlim_cur - (rlim_t)used;
+	each = (uint32_t)min_of((left - left / 4) / s->opt.threads, (rlim_t)SHARE_QUEUES_MAX);
+	s->shares.queues_max = each;
+	for (unsigned i = 0; i < s->threads.count; i++)
+		s->threads.v[i].shares.queues_max = each;
+}
+
 static int serve(struct serve *s, const sigset_t *signals)
 {
 	char why[512];
@@ -470,6 +505,7 @@ static int serve(struct serve *s, const sigset_t *signals)
 	if (status)
 		return status;
 	serve_tell_unused();
+	share_out_descriptors(s);
 	if (serve_threads_start(&s->threads, why, sizeof(why)) != 0)
 		status = cli_fail("%s", why);
 	else if (!serve_tell(s))
@@ -501,17 +537,6 @@ static int serve(struct serve *s, const sigset_t *signals)
 		serve_answer(&s->say, "ended");
 	manager_fini(&s->manager);
 	return status;
-}
-
-/* Each connection takes one: as many as there may be. */
-static void share_descriptors(void)
-{
-	struct rlimit r;
-
-	if (getrlimit(RLIMIT_NOFILE, &r) != 0)
-		return;
-	r.rlim_cur = r.rlim_max;
-	(void)setrlimit(RLIMIT_NOFILE, &r);
 }
 
 int cmd_serve(int argc, char **argv)
@@ -547,6 +572,6 @@ int cmd_serve(int argc, char **argv)
 		sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	share_descriptors();
+	raise_descriptors();
 	return serve(&s, &signals);
 }

@@ -40,10 +40,10 @@ def receive(s, length):
     return got
 
 
-def controller(address, number):
+def controller(address, number, nqn=NQN):
     """A connection with an enabled controller; None: it is refused, the target being busy."""
     s = socket.create_connection((address, 4420), 20)
-    data = struct.pack("<16sH", number.to_bytes(16, "little"), 0xffff).ljust(256, b"\0") + field(NQN) + \
+    data = struct.pack("<16sH", number.to_bytes(16, "little"), 0xffff).ljust(256, b"\0") + field(nqn) + \
         field(f"nqn.2026-11.org.weft:host{number}")
     s.sendall(ICREQ + capsule(1, struct.pack("<HHHBBI", 0, 0, 31, 0, 0, 600000), data.ljust(1024, b"\0")))
     answer = receive(s, 128 + 24)[128:]

@@ -7,6 +7,7 @@ usage: hostile_tcp.py BUILD [--only WORD]
 """
 import os
 import random
+import resource
 import socket
 import struct
 import sys
@@ -16,6 +17,7 @@ import time
 NQN = "nqn.2026-11.org.weft:hostile-tcp"
 GROWTH_MAX = 64 << 20
 SERVED_SECONDS = 15
+DESCRIPTORS = 256
 ICREQ = struct.pack("<BBBBIHBBI", 0, 0, 128, 0, 128, 0, 0, 0, 0) + bytes(112)
 ICRESP_LEN = 128
 
@@ -99,11 +101,23 @@ def deaf(address):
     return held
 
 
+def greedy(address):
+    """Controllers, as many as it gets."""
+    import controllers
+    held = []
+    try:
+        while s := controllers.controller(address, len(held), NQN):
+            held.append(s)
+    except OSError:
+        pass
+    return held
+
+
 ATTACKS = (silent, half, initialized, asked, garbage, deaf)
 
 
 def attack(name, address):
-    held = dict((a.__name__, a) for a in ATTACKS)[name](address)
+    held = dict((a.__name__, a) for a in (*ATTACKS, greedy))[name](address)
     print(f"holds {len(held)}", flush=True)
     time.sleep(120)
 
@@ -133,9 +147,9 @@ class Target:
             p.kill()
         self.programs = []
 
-    def serve(self):
-        p = self.start(self.target, self.weft, "serve", self.image, "--nqn", NQN, "--listen",
-                       f"tcp://{self.target.address}", "--listen", "tcp://127.0.0.1")
+    def serve(self, *more, before=()):
+        p = self.start(self.target, *before, self.weft, "serve", self.image, "--nqn", NQN, "--listen",
+                       f"tcp://{self.target.address}", "--listen", "tcp://127.0.0.1", *more)
         if not self.lab.until(lambda: p.says("ready") or p.status() is not None, 10) or p.status():
             raise AssertionError("weft serve does not come up")
         return p
@@ -152,15 +166,19 @@ class Target:
         if time.monotonic() > begun + SERVED_SECONDS:
             raise AssertionError(f"{when}: it took {time.monotonic() - begun:.0f} s")
 
-    def attacked(self, name):
-        serve = self.serve()
-        self.served("before")
-        small = self.resident(serve)
+    def attack(self, name):
         host = self.start(self.other, sys.executable, os.path.abspath(__file__), "--attack", name,
                           self.target.address)
         if not self.lab.until(lambda: host.says("holds") or host.status() is not None, 60) \
                 or host.status() is not None:
             raise AssertionError("the hostile host does not get so far")
+        return host
+
+    def attacked(self, name):
+        serve = self.serve()
+        self.served("before")
+        small = self.resident(serve)
+        host = self.attack(name)
         grown = self.resident(serve) - small
         self.served("meanwhile")
         if grown > GROWTH_MAX:
@@ -199,6 +217,38 @@ class Target:
         self.served("after")
 
 
+    def few_descriptors(self, threads):
+        """One host leaves as many for others, and all together some for the service itself."""
+        control = os.path.join(self.tmp.name, "control")
+        serve = self.serve("--control", control, "--threads", str(threads),
+                           before=("prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}"))
+        host = self.attack("greedy")
+        self.served("beside a host that takes what it gets")
+        r = self.target.run(self.weft, "target", "-s", control, "ls")
+        if r.returncode:
+            raise AssertionError(f"control beside that: {r.stderr.strip()}")
+        held = int(host.output().split("holds ")[1])
+        if held * 2 * threads > DESCRIPTORS:
+            raise AssertionError(f"one host has {held} connections of {DESCRIPTORS} descriptors")
+        return f"it holds {held}"
+
+    def no_descriptors(self):
+        """It is told once that connections cannot be taken, and they are when that is over."""
+        serve = self.serve()
+        used, limit = len(os.listdir(f"/proc/{serve.pid}/fd")), resource.prlimit(serve.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(serve.pid, resource.RLIMIT_NOFILE, (used, limit[1]))
+        host = self.start(self.other, sys.executable, os.path.abspath(__file__), "--attack", "silent",
+                          self.target.address)
+        self.lab.until(lambda: serve.says("is not taken"), 10)
+        time.sleep(1)
+        told = serve.output().count("is not taken")
+        if told != 1:
+            raise AssertionError(f"it is told {told} times in a second")
+        resource.prlimit(serve.pid, resource.RLIMIT_NOFILE, limit)
+        host.kill()
+        self.served("after")
+
+
 def main():
     import argparse
     import lab
@@ -210,7 +260,8 @@ def main():
     args = p.parse_args()
     lab.enter()
     t = Target(args)
-    cases = [("told why", t.told_why, {})]
+    cases = [("told why", t.told_why, {}), ("no descriptors", t.no_descriptors, {})]
+    cases += [(f"few descriptors, {n} thread{'s'[:n - 1]}", t.few_descriptors, {"threads": n}) for n in (1, 2)]
     cases += [(a.__name__ + ": " + a.__doc__[0].lower() + a.__doc__[1:].rstrip("."), t.attacked, {"name": a.__name__})
               for a in ATTACKS]
     for name, function, kwargs in cases:

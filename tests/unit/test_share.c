@@ -354,6 +354,26 @@ static void a_host_may_not_have_more_queues_than_are_left(void **state)
 	shares.queue_count = count;
 }
 
+/* Where there are not descriptors for as many as elsewhere. */
+static void fewer_queues_are_shared_by_the_same_rule(void **state)
+{
+	struct conn q[4] = {0};
+
+	(void)state;
+	assert_int_equal(shares.queues_max, SHARE_QUEUES_MAX);
+	shares.queues_max = shares.queue_count + 5;
+	for (int i = 0; i < 2; i++)
+		assert_true(open_from(&q[i], "10.0.0.9"));
+	assert_false(may_open("10.0.0.9"));
+	for (int i = 2; i < 4; i++)
+		assert_true(open_from(&q[i], i == 2 ? "10.0.0.10" : "10.0.0.11"));
+	assert_true(may_open("10.0.0.12"));
+	shares.queues_max = shares.queue_count;
+	assert_false(may_open("10.0.0.12"));
+	for (int i = 0; i < 4; i++)
+		share_queue_fini(&q[i].share);
+}
+
 /* Who gave way to one of the host at address. */
 static struct conn *gives_way_to(const char *address)
 {
@@ -432,6 +452,8 @@ int main(void)
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_host_may_not_have_more_queues_than_are_left,
 						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(fewer_queues_are_shared_by_the_same_rule, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(
 			the_oldest_connections_of_whoever_has_most_make_room, set_up, tear_down),
 	};

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* The target's side of NVMe/TCP, PDU by PDU, with hosts that do what hosts should not. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tcp_bed.h"
 
@@ -433,19 +436,25 @@ static void what_came_behind_the_headers_goes_along(void **state)
 	pair_close(&p);
 }
 
+/* And at once: a descriptor that is nobody's share is not kept for a while. */
 static void where_there_is_no_room_it_ends(void **state)
 {
 	struct pair p = pair_open(NULL, 0);
 	struct peer *next = peer_open();
+	int sockets[2];
 
 	(void)state;
 	peer_init(next, &(struct nvme_tcp_icreq){0});
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	next->q->fd = sockets[0];
 	bed.shares2.queue_count = SHARE_QUEUES_MAX;
 	bed.target.turn = &bed.target.group;
 	peer_connect_send(next, 2, 1, 0);
 	bed.shares2.queue_count = 1;
 	assert_int_equal(next->taken, next->came);
 	assert_int_equal(bed.target.counters->queues_failed, 1);
+	assert_int_equal(fcntl(sockets[0], F_GETFD), -1);
+	close(sockets[1]);
 	next->q = NULL; /* it is freed */
 	peer_close(next);
 	/* Others live. */

@@ -188,6 +188,7 @@ void tcp_arrived(struct tcp_queue *q)
 	if (q->fd >= 0)
 		watch(q, EPOLL_CTL_ADD);
 	if (!room) {
+		q->closed = true; /* it is nobody's share: its descriptor is not kept for it */
 		tcp_queue_fail(q, "no resources");
 	} else if (tt->shutting_down) {
 		tcp_queue_kill(q);

@@ -19,6 +19,8 @@
 #define ACCEPT_BATCH 16
 /* When there were no descriptors left, how long to wait for some. */
 #define RESUME_NS (100 * NSEC_PER_MSEC)
+/* That is told no more often than so: what is missing stays missing, and hosts ask again. */
+#define TELL_NS (60 * NSEC_PER_SEC)
 
 void tcp_listeners_enable(struct tcp_target *tt, bool on)
 {
@@ -30,6 +32,15 @@ void tcp_listeners_enable(struct tcp_target *tt, bool on)
 			(void)epoll_ctl(tt->epoll_fd, EPOLL_CTL_MOD, tt->listeners[i].fd, &ev);
 	}
 	tt->resume_ns = on ? DEADLINE_NEVER : tt->now_ns + RESUME_NS;
+}
+
+static void starve(struct tcp_target *tt, int error)
+{
+	tcp_listeners_enable(tt, false);
+	if (tt->now_ns < tt->tell_ns)
+		return;
+	tt->tell_ns = tt->now_ns + TELL_NS;
+	log_warn("nvmf", "a connection is not taken: %s", errno_text(error));
 }
 
 static void on_ready(struct tcp_watch *w, uint32_t events)
@@ -45,10 +56,8 @@ static void on_ready(struct tcp_watch *w, uint32_t events)
 			tcp_connected(l, fd);
 			continue;
 		}
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			log_warn("nvmf", "a connection is not taken: %s", errno_text(errno));
-			tcp_listeners_enable(l->tt, false);
-		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			starve(l->tt, errno);
 		return;
 	}
 }

@@ -73,6 +73,7 @@ struct tcp_target {
 	uint32_t listener_count; /* with those that are closed */
 	uint64_t now_ns;	 /* of the present call of process */
 	uint64_t resume_ns;	 /* connections are not taken before, there being no descriptors */
+	uint64_t tell_ns;	 /* nor is it told again */
 	bool shutting_down;
 	uint8_t buffer[TCP_BUFFER_BYTES]; /* what comes with headers passes through it */
 	uint8_t plain[TCP_TLS_RECORD];	  /* and where that was records, what they say */

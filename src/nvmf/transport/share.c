@@ -28,7 +28,8 @@ int shares_init(struct shares *s, size_t pool_bytes)
 {
 	int error;
 
-	*s = (struct shares){.budget = {[SHARE_FOR_IO] = {.len = pool_bytes},
+	*s = (struct shares){.queues_max = SHARE_QUEUES_MAX,
+			     .budget = {[SHARE_FOR_IO] = {.len = pool_bytes},
 					[SHARE_FOR_ADMIN] = {.len = SHARE_ADMIN_BYTES}}};
 	list_init(&s->hosts);
 	list_init(&s->waiting);
@@ -101,7 +102,7 @@ static void host_put(struct share_host *h)
 
 static bool host_has_room(const struct shares *s, const struct share_host *h)
 {
-	uint32_t left = SHARE_QUEUES_MAX - s->queue_count; /* the new one is not counted yet */
+	uint32_t left = s->queues_max - s->queue_count; /* the new one is not counted yet */
 
 	return left && (h->queues == 1 || h->queues <= left - 1);
 }

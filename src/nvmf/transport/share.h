@@ -20,7 +20,7 @@
 #include "nvmf/transport/accounts.h"
 #include "nvmf/transport/data_pool.h"
 
-#define SHARE_QUEUES_MAX 16384
+#define SHARE_QUEUES_MAX 16384 /* at most: see shares.queues_max */
 /* Entries of all queues: what commands take that are not under way, up to some 10 KiB each. A host
  * alone may have 128 queues of 1024. */
 #define SHARE_ENTRIES_MAX (288u << 10)
@@ -73,6 +73,8 @@ struct shares {
 	struct list young;   /* queues whose Connect has not succeeded, by age */
 	uint32_t young_count;
 	uint32_t queue_count, entry_count;
+	/* SHARE_QUEUES_MAX, unless who made it has fewer descriptors for them; before the first. */
+	uint32_t queues_max;
 };
 
 struct share_queue {
