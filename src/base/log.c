@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "base/uncancelled.h"
 
 static atomic_int threshold = -1;
@@ -80,9 +81,7 @@ void log_line(enum log_level level, const char *module, const char *fmt, ...)
 	vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
 	va_end(ap);
 	n = (int)strlen(line);
-	for (int i = 0; i < n; i++) /* some of it may come from a peer */
-		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
-			line[i] = '?';
+	text_tame(line); /* some of it may come from a peer */
 	if (!has_room(STDERR_FILENO))
 		return;
 	line[n++] = '\n';

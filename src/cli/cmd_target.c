@@ -9,12 +9,12 @@
 
 #include <json-c/json.h>
 
+#include "base/text.h"
 #include "base/wiped.h"
 #include "cli/cli.h"
 #include "cli/control_client.h"
 #include "cli/nvme_opts.h"
 #include "cli/output.h"
-#include "cli/process.h"
 #include "cli/secret.h"
 #include "cli/target_tree.h"
 #include "cli/words.h"

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "base/time.h"
 #include "cli/cli.h"
 #include "cli/nvme_opts.h"

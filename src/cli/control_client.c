@@ -13,12 +13,12 @@
 #include <json-c/json.h>
 
 #include "base/errno_text.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "base/wiped.h"
 #include "cli/cli.h"
 #include "cli/control_request.h"
 #include "cli/output.h"
-#include "cli/process.h"
 
 /* A service whose places are taken, or that connects to a disk far away, is waited for so long. */
 #define CALL_NS	   (60 * NSEC_PER_SEC)

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "base/time.h"
-#include "cli/process.h"
 #include "wire/cm_ip.h"
 
 /* ---- processes --------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ static void put_value(FILE *f, const char *text)
 		n = utf8_char((const char *)p, &c);
 		if (*p == '"') {
 			fputs("\\\"", f);
-		} else if (!n || *p < ' ' || *p == 0x7f || *p == '\\') {
+		} else if (!n || *p < ' ' || (c >= 0x7f && c < 0xa0) || *p == '\\') {
 			fprintf(f, "\\\\x%02x", *p);
 			n = 1;
 		} else {

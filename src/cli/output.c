@@ -9,6 +9,7 @@
 #include <json-c/json.h>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/output.h"
 
@@ -29,11 +30,12 @@ bool output_colour(FILE *f)
 static void complain(enum log_level level, const char *colour, const char *fmt, va_list ap)
 {
 	bool coloured = output_colour(stderr);
+	char text[8192];
 
-	fprintf(stderr, "%s%sweft:%s ", log_prefix(level), coloured ? colour : "",
-		coloured ? COLOUR_OFF : "");
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	text_tame(text); /* some of it may come from a peer */
+	fprintf(stderr, "%s%sweft:%s %s\n", log_prefix(level), coloured ? colour : "",
+		coloured ? COLOUR_OFF : "", text);
 }
 
 int cli_fail(const char *fmt, ...)

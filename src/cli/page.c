@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/hexdump.h"
 #include "cli/nvme_verb.h"
@@ -197,9 +198,9 @@ void show_padded(struct output *o, const char *key, const char *src, size_t len)
 	char text[NVME_NQN_LEN + 1];
 	size_t n = strnlen(src, min_of(len, (size_t)NVME_NQN_LEN));
 
-	for (size_t i = 0; i < n; i++)
-		text[i] = (unsigned char)src[i] < 0x20 || src[i] == 0x7f ? '?' : src[i];
+	memcpy(text, src, n);
 	text[n] = 0;
+	text_tame(text);
 	output_string(o, key, NULL, text);
 }
 

@@ -3,61 +3,11 @@
 
 #include <fcntl.h>
 #include <pwd.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
-#include "base/utf8.h"
-
-/* What changes the order in which a line is read, and what ends it. */
-static bool reorders(uint32_t c)
-{
-	return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
-	       (c >= 0x2066 && c <= 0x2069);
-}
-
-/* The length of the character at p in UTF-8; 0 for none, and for what moves a terminal's cursor or
- * shows a line as another. */
-static size_t character(const char *p)
-{
-	uint32_t c;
-	size_t len = utf8_char(p, &c);
-
-	return c < ' ' || (c >= 0x7f && c < 0xa0) || reorders(c) ? 0 : len;
-}
-
-void text_tame(char *text)
-{
-	while (*text) {
-		size_t len = character(text);
-
-		if (!len) {
-			*text = '?';
-			len = 1;
-		}
-		text += len;
-	}
-}
-
-void text_put_json(FILE *f, const char *text)
-{
-	while (*text) {
-		size_t len = character(text);
-		uint32_t c;
-
-		if (len || *text == '\n') {
-			len = len ? len : 1;
-			fwrite(text, 1, len, f);
-		} else {
-			len = max_of(utf8_char(text, &c), 1u);
-			fprintf(f, "\\u%04x", c);
-		}
-		text += len;
-	}
-}
+#include "base/text.h"
 
 /* What the file of the process holds, of arguments each behind a space. */
 static size_t content(char *buf, size_t room, pid_t pid, const char *file)
@@ -103,11 +53,4 @@ const char *user_name(char *buf, size_t room, uid_t uid)
 	else
 		snprintf(buf, room, "%u", uid);
 	return buf;
-}
-
-void text_cut(char *text, int width)
-{
-	for (; *text; text++)
-		if (((unsigned char)*text & 0xc0) != 0x80 && width-- == 0)
-			*text-- = 0;
 }

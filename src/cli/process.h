@@ -5,7 +5,6 @@
 #define WEFT_CLI_PROCESS_H
 
 #include <stddef.h>
-#include <stdio.h>
 #include <sys/types.h>
 
 /* Both "?" where /proc does not tell. Returns buf. */
@@ -14,12 +13,5 @@ const char *process_name(char *buf, size_t room, pid_t pid);
 const char *process_command(char *buf, size_t room, pid_t pid);
 /* The user's name, or number. */
 const char *user_name(char *buf, size_t room, uid_t uid);
-/* Puts '?' in the place of each byte that is a control character's, one's for the direction of text
- * or not of UTF-8. */
-void text_tame(char *text);
-/* A text of JSON, of which such bytes can stand in strings alone: as their escapes. */
-void text_put_json(FILE *f, const char *text);
-/* Cuts it to so many characters. */
-void text_cut(char *text, int width);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "base/text.h"
+
 /* The row of the same number, where it was the same thing's. */
 static uint64_t commands_before(const struct served *before, uint32_t i,
 				const struct figures_op_row *now)
@@ -193,6 +195,8 @@ static void show_host(struct output *o, const struct served *now, const struct s
 
 	served_host(now, i, host);
 	served_subsystem(now, i, subsystem);
+	text_tame(host);
+	text_tame(subsystem);
 	output_object(o, NULL, "%s at %s, %llu connections", *host ? host : "a host",
 		      *subsystem ? subsystem : "any subsystem",
 		      (unsigned long long)(h->rdma + h->tcp + h->other));

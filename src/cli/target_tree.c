@@ -9,8 +9,8 @@
 
 #include <json-c/json.h>
 
+#include "base/text.h"
 #include "cli/output.h"
-#include "cli/process.h"
 #include "config/config.h"
 #include "config/edit.h"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/output.h"
-#include "cli/process.h"
 
 /* The row of the same number, where it was the same thing's. */
 static const struct figures_op_row *row_before(const struct served *v, const struct served *now,

@@ -238,12 +238,21 @@ def words_of_nvme_cli(l):
     l.run("discover", *at, "-f", "a-name-of-many-letters", status=2, says="--host-iface takes at most 15")
 
 
-def long_logs(l):
-    """Services that refer to ever new ones cost the memory of one log, not of all."""
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "long_logs.py")
-    r = l.host.run(sys.executable, script, l.weft, l.host.address, timeout=60)
+def script(l, name, *argv):
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    r = l.host.run(sys.executable, path, l.weft, l.host.address, *argv, timeout=120)
     if r.returncode:
         raise AssertionError(f"{r.stdout[-300:]}{r.stderr[-300:]}")
+
+
+def long_logs(l):
+    """Services that refer to ever new ones cost the memory of one log, not of all."""
+    script(l, "long_logs.py")
+
+
+def hostile_text(l):
+    """What a service says steers no terminal, and JSON of it is some."""
+    script(l, "hostile_discovery.py", "text")
 
 
 def main():
@@ -257,7 +266,8 @@ def main():
                            ("a port that nobody names", port), ("nvme-cli's words", words_of_nvme_cli)):
         l.prove(name, function)
     if args.transport == "tcp":
-        l.prove("long logs", long_logs)
+        for name, function in (("long logs", long_logs), ("hostile text", hostile_text)):
+            l.prove(name, function)
     l.report.everything_ends([l.host])
     l.report.finish()
 

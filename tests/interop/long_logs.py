@@ -19,9 +19,13 @@ PROPERTIES = {0x00: 127 | 32 << 24 | 1 << 37, 0x08: 0x10400, 0x1C: 9}
 ICRESP = struct.pack("<BBBBIHBBI", 1, 0, 128, 0, 128, 0, 0, 0, 1 << 20).ljust(128, b"\0")
 
 
+def field(text):
+    return text if isinstance(text, bytes) else text.encode()
+
+
 def entry(address, subtype, nqn):
     return (struct.pack("<BBBBHHH", 3, 1, subtype, 0, 1, 0xFFFF, 32).ljust(32, b"\0") + str(PORT).encode().ljust(224)
-            + nqn.encode().ljust(256, b"\0") + address.encode().ljust(256) + bytes(256))
+            + field(nqn).ljust(256, b"\0") + field(address).ljust(256) + bytes(256))
 
 
 def log(address, number):
@@ -31,10 +35,11 @@ def log(address, number):
             + entry(address, *last))
 
 
-def answer(sqe, page):
+def answer(sqe, page, model=b""):
     """The result, and data for the host."""
     if sqe[0] == IDENTIFY:
         data = bytearray(4096)
+        data[24:64] = model.ljust(40)
         data[111] = 2  # a discovery controller
         return 0, bytes(data)
     if sqe[0] == GET_LOG:
@@ -45,7 +50,7 @@ def answer(sqe, page):
     return 1 if sqe[0] == 0x7F and sqe[4] == CONNECT else 0, b""
 
 
-def serve(connection, address):
+def serve(connection, log_of, model):
     stream, page = connection.makefile("rb"), b""
     while len(head := stream.read(8)) == 8:
         body = stream.read(struct.unpack("<I", head[4:])[0] - 8)
@@ -54,25 +59,30 @@ def serve(connection, address):
             continue
         sqe, nqn = body[:64], body[64 + 256:64 + 512].rstrip(b"\0").decode()
         if nqn:
-            page = log(address, int(nqn.rsplit("-", 1)[1]) if "long-" in nqn else 0)
-        result, data = answer(sqe, page)
+            page = log_of(int(nqn.rsplit("-", 1)[1]) if "long-" in nqn else 0)
+        result, data = answer(sqe, page, model)
         out = b""
         if data:
             out = struct.pack("<BBBBI2sHII4x", 7, 4, 24, 24, 24 + len(data), sqe[2:4], 0, 0, len(data)) + data
         connection.sendall(out + struct.pack("<BBBBIQHH2sH", 5, 0, 24, 0, 24, result, 0, 0, sqe[2:4], 0))
 
 
-def main():
-    weft, address = sys.argv[1:]
+def begin(address, log_of, model=b""):
+    """A service whose log log_of() has, by the number in the name that it is asked by."""
     listener = socket.create_server((address, PORT))
 
     def accept():
         while True:
             connection = listener.accept()[0]
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=serve, args=(connection, address), daemon=True).start()
+            threading.Thread(target=serve, args=(connection, log_of, model), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
+
+
+def main():
+    weft, address = sys.argv[1:]
+    begin(address, lambda number: log(address, number))
     peaks = []
     for first in (NAMES, 0):  # one service, then all that it leads to
         with subprocess.Popen([weft, "connect-all", "-t", "tcp", "-a", address, "-s", str(PORT), "-n",

@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <string.h>
 
 #include "base/cursor.h"
 #include "base/heap.h"
 #include "base/handles.h"
 #include "base/restarts.h"
+#include "base/text.h"
 
 static void cursor_reads_zero_after_an_overrun(void **state)
 {
@@ -199,6 +201,33 @@ static void asking_for_handlers_leaves_errno_as_it_was(void **state)
 	assert_int_equal(errno, EINTR);
 }
 
+static void text_of_others_is_tamed(void **state)
+{
+	static const struct {
+		const char *said, *shown;
+	} cases[] = {
+		{"weft serve disk.img", "weft serve disk.img"},
+		{"caf\303\251 \342\202\254 \360\237\220\264",
+		 "caf\303\251 \342\202\254 \360\237\220\264"},
+		{"\033[2J\a\177", "?[2J??"},
+		{"\302\2332J", "??2J"},		     /* the same in one character */
+		{"\300\233 \340\202\233", "?? ???"}, /* and in more bytes than it takes */
+		{"\377 \251 \342\202", "? ? ??"},
+		{"\355\240\200 \364\220\200\200", "??? ????"},
+		/* What turns the text round, and a line's end. */
+		{"a\342\200\256b \342\201\246 \330\234 \342\200\250", "a???b ??? ?? ???"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char text[64];
+
+		strcpy(text, cases[i].said);
+		text_tame(text);
+		assert_string_equal(text, cases[i].shown);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -209,6 +238,7 @@ int main(void)
 		cmocka_unit_test(who_hands_in_keys_makes_no_search_long),
 		cmocka_unit_test(whatever_comes_and_goes_keys_are_found),
 		cmocka_unit_test(asking_for_handlers_leaves_errno_as_it_was),
+		cmocka_unit_test(text_of_others_is_tamed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

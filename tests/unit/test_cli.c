@@ -375,33 +375,6 @@ static void a_flood_of_lines_is_left_out_and_counted(void **state)
 	close(ends[1]);
 }
 
-static void text_of_others_is_tamed(void **state)
-{
-	static const struct {
-		const char *said, *shown;
-	} cases[] = {
-		{"weft serve disk.img", "weft serve disk.img"},
-		{"caf\303\251 \342\202\254 \360\237\220\264",
-		 "caf\303\251 \342\202\254 \360\237\220\264"},
-		{"\033[2J\a\177", "?[2J??"},
-		{"\302\2332J", "??2J"},		     /* the same in one character */
-		{"\300\233 \340\202\233", "?? ???"}, /* and in more bytes than it takes */
-		{"\377 \251 \342\202", "? ? ??"},
-		{"\355\240\200 \364\220\200\200", "??? ????"},
-		/* What turns the text round, and a line's end. */
-		{"a\342\200\256b \342\201\246 \330\234 \342\200\250", "a???b ??? ?? ???"},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		char text[64];
-
-		strcpy(text, cases[i].said);
-		text_tame(text);
-		assert_string_equal(text, cases[i].shown);
-	}
-}
-
 static void a_process_is_called_by_its_command(void **state)
 {
 	char command[4096], cut[8];
@@ -436,7 +409,6 @@ int main(void)
 		cmocka_unit_test(a_pattern_without_a_checksum_has_place_and_writing),
 		cmocka_unit_test(plain_bytes_are_a_word_or_digits),
 		cmocka_unit_test(samples_below_a_limit_are_counted),
-		cmocka_unit_test(text_of_others_is_tamed),
 		cmocka_unit_test(a_process_is_called_by_its_command),
 	};
 

@@ -282,6 +282,10 @@ static void names_are_escaped(void **state)
 		{"nqn.\xc3\xa4\xe2\x82\xac\xf0\x9f\x90\x84",
 		 "nqn.\xc3\xa4\xe2\x82\xac\xf0\x9f\x90\x84"},
 		{"nqn.\xff\xc3", "nqn.\\\\xff\\\\xc3"},
+		{"nqn.\xc2\x9b"
+		 "31m",
+		 "nqn.\\\\xc2\\\\x9b"
+		 "31m"},					   /* a control character */
 		{"nqn.\xc0\xaf", "nqn.\\\\xc0\\\\xaf"},		   /* "/" in two bytes */
 		{"nqn.\xed\xa0\x80", "nqn.\\\\xed\\\\xa0\\\\x80"}, /* a surrogate */
 		{"nqn.\xf4\x90\x80\x80", "nqn.\\\\xf4\\\\x90\\\\x80\\\\x80"},

@@ -88,6 +88,23 @@ static void what_is_no_journal_gets_lines_as_they_are(void **state)
 	assert_false(log_is_journal(STDERR_FILENO));
 }
 
+static void say_of_a_host(void)
+{
+	log_warn("store", "a write for nqn.\302\23331m\377\033c\nnext");
+	(void)cli_fail("nqn.\302\235\300\233 caf\303\251");
+	cli_warn("nqn.\n\342\200\256");
+}
+
+/* A terminal is not steered by it, and a line is one. */
+static void what_hosts_call_themselves_is_tamed(void **state)
+{
+	(void)state;
+	assert_string_equal(said(say_of_a_host, false),
+			    "weft store: a write for nqn.??31m??c?next\n"
+			    "weft: nqn.???? caf\303\251\n"
+			    "weft: nqn.????\n");
+}
+
 /* --- disks --------------------------------------------------------------------------------------
  */
 
@@ -163,6 +180,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_journal_is_told_how_urgent_each_line_is),
 		cmocka_unit_test(what_is_no_journal_gets_lines_as_they_are),
+		cmocka_unit_test(what_hosts_call_themselves_is_tamed),
 		cmocka_unit_test(errors_of_a_disk_are_told_first_and_then_counted),
 		cmocka_unit_test(a_disk_that_keeps_commands_is_told_of_when_it_begins_and_ends),
 	};

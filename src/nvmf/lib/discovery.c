@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/time.h"
 #include "nvmf/lib/internal.h"
 
@@ -129,9 +130,7 @@ unsigned int weft_discovery_count(const struct weft_discovery *d)
 static void plain(char *ret, const char *field, size_t room)
 {
 	nvmf_unpad(ret, field, room);
-	for (; *ret; ret++)
-		if ((unsigned char)*ret < 0x20 || *ret == 0x7f)
-			*ret = '?';
+	text_tame(ret);
 }
 
 int weft_discovery_entry(const struct weft_discovery *d, unsigned int index,
