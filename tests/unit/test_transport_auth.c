@@ -86,6 +86,30 @@ static void a_target_that_is_to_prove_itself_has_to(void **state)
 	assert_non_null(strstr(failed_for(), "no key"));
 }
 
+static void say_discovery(void *arg, enum host_state from, enum host_state to, uint64_t now_ns)
+{
+	(void)arg;
+	(void)from;
+	(void)now_ns;
+	bed.subsys.discovery = to == HOST_IDENTIFY;
+}
+
+/* For discovery nobody proves anything, but it is who asks that says that it is. */
+static void who_says_that_it_is_for_discovery_proves_itself_all_the_same(void **state)
+{
+	(void)state;
+	with_keys();
+	bed.config.changed = say_discovery;
+	bed.config.loss_timeout_ns = PATIENCE;
+	bring_up();
+	assert_int_equal(bed.host.id.cntrltype, NVME_CNTRLTYPE_DISCOVERY);
+	target_host_remove(&bed.target, &known); /* it asks for nothing itself */
+	host_reset(&bed.host, time_now_ns());
+	turn_until(bed.host.state == HOST_FAILED || bed.host.reconnects);
+	assert_string_equal(host_state_name(bed.host.state), "failed");
+	assert_int_equal(bed.host.failure.kind, HOST_FAIL_AUTH);
+}
+
 static void a_live_host_authenticates_again(void **state)
 {
 	(void)state;
@@ -267,6 +291,7 @@ int main(int argc, char **argv)
 		BED_TEST(it_takes_a_key_and_a_transport_that_has_tls),
 		BED_TEST(who_has_no_key_or_another_is_not_let_in),
 		BED_TEST(a_target_with_another_key_is_not_trusted),
+		BED_TEST(who_says_that_it_is_for_discovery_proves_itself_all_the_same),
 	};
 	const struct CMUnitTest tests[] = {
 		BED_TEST(who_has_the_keys_is_let_in_on_every_queue),
@@ -276,6 +301,7 @@ int main(int argc, char **argv)
 		BED_TEST(a_host_without_a_key_says_what_is_missing),
 		BED_TEST(a_target_with_another_key_is_not_trusted),
 		BED_TEST(a_target_that_is_to_prove_itself_has_to),
+		BED_TEST(who_says_that_it_is_for_discovery_proves_itself_all_the_same),
 		BED_TEST(a_live_host_authenticates_again),
 		BED_TEST(a_host_that_shuts_down_meanwhile_does),
 	};

@@ -259,8 +259,9 @@ struct host {
 	uint16_t io_begun, io_up; /* IO_CONNECT: queues that were begun, and that are connected */
 	unsigned int depth;	  /* calls into the host that are under way */
 	bool lost;		  /* handled when the outermost call ends */
-	bool was_live, discovery;
-	uint64_t state_deadline_ns;	    /* WAIT_READY, SHUTDOWN_WAIT: give up; WAITING: go on */
+	bool was_live;
+	bool discovery;		    /* is what it was asked for, by the name that all know */
+	uint64_t state_deadline_ns; /* WAIT_READY, SHUTDOWN_WAIT: give up; WAITING: go on */
 	uint64_t poll_ns, poll_interval_ns; /* next look at CSTS */
 	uint64_t loss_deadline_ns;
 	struct host_failure attempt; /* of the last attempt to reconnect; kind NONE before one */

@@ -20,11 +20,18 @@ static inline void host_lose_for(struct host *h, enum host_failure_kind kind, ui
 /* Ends the connections of the queues from first on. */
 void host_close_queues(struct host *h, uint16_t first);
 
+/* It is for discovery, by whatever name: it says so itself. What it has to prove that does not
+ * change. */
+static inline bool host_is_for_discovery(const struct host *h)
+{
+	return h->discovery || h->id.cntrltype == NVME_CNTRLTYPE_DISCOVERY;
+}
+
 /* Events that the caller may want of this controller, as bits of OAES; of one for discovery, if it
  * is to stay. */
 static inline uint32_t host_events(const struct host *h)
 {
-	if (!h->discovery)
+	if (!host_is_for_discovery(h))
 		return h->id.oaes & NVME_OAES_NS_ATTR;
 	return h->config.keep_alive_ms ? h->id.oaes & NVME_OAES_DISCOVERY : 0;
 }

@@ -63,7 +63,7 @@ void live_enter(struct host *h, uint64_t now_ns)
 	h->was_live = true;
 	if (h->config.keep_alive_ms)
 		h->keep_alive_due_ns = now_ns + h->config.keep_alive_ms * NSEC_PER_MSEC / 2;
-	if (!h->discovery || host_events(h))
+	if (!host_is_for_discovery(h) || host_events(h))
 		arm_event(h, now_ns);
 	/* Requests that waited for a queue which the controller does not grant any more. */
 	for (uint16_t i = h->io_queues + 1; i <= h->config.io_queues; i++)

@@ -337,7 +337,6 @@ static bool take_identify(struct host *h, uint16_t qid, const struct nvme_cqe *c
 	(void)cqe;
 	(void)now_ns;
 	nvme_id_ctrl_get(&c, &h->id);
-	h->discovery |= h->id.cntrltype == NVME_CNTRLTYPE_DISCOVERY; /* by whatever name */
 	max = min_of(max, TRANSFER_MAX);
 	if (h->id.mdts && h->id.mdts + shift < 24)
 		max = min_of(max, 1u << (h->id.mdts + shift));
