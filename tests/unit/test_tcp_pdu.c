@@ -209,6 +209,9 @@ static void a_common_header_that_is_wrong_is_told_by_its_field(void **state)
 		{{.type = NVME_TCP_H2C_DATA, .hlen = 24, .plen = 24}, .fes = 1, .fei = 4},
 		{{.type = NVME_TCP_R2T, .hlen = 24, .pdo = 24, .plen = 28}, .fes = 1, .fei = 4},
 		{{.type = NVME_TCP_H2C_TERM, .hlen = 24, .plen = 23}, .fes = 1, .fei = 4},
+		/* It has the headers of one PDU at most. */
+		{{.type = NVME_TCP_H2C_TERM, .hlen = 24, .plen = 24 + 129}, .fes = 1, .fei = 4},
+		{{.type = NVME_TCP_C2H_TERM, .hlen = 24, .plen = 0xffffffff}, .fes = 1, .fei = 4},
 	};
 
 	(void)state;
@@ -223,6 +226,21 @@ static void a_common_header_that_is_wrong_is_told_by_its_field(void **state)
 		nvme_tcp_ch_put(&w, &cases[i].ch);
 		bad(&rx, bytes, 8, cases[i].fes, cases[i].fei);
 	}
+}
+
+static void the_headers_of_any_pdu_fit_a_terminate_request(void **state)
+{
+	const struct nvme_tcp_ch ch = {.type = NVME_TCP_C2H_TERM, .hlen = 24, .plen = 24 + 128};
+	uint8_t bytes[24 + 128] = {0};
+	const uint8_t *p = bytes;
+	struct wcursor w = wcursor_init(bytes, 8);
+	struct tcp_rx rx;
+
+	(void)state;
+	tcp_rx_init(&rx, ALL, UINT32_MAX);
+	nvme_tcp_ch_put(&w, &ch);
+	assert_int_equal(tcp_rx_eat(&rx, &p, bytes + sizeof(bytes)), TCP_RX_HEADER);
+	assert_int_equal(tcp_rx_eat(&rx, &p, bytes + sizeof(bytes)), TCP_RX_PDU);
 }
 
 static void data_begin_where_they_were_asked_to(void **state)
@@ -345,6 +363,7 @@ int main(void)
 		cmocka_unit_test(what_is_sent_comes_however_it_is_cut),
 		cmocka_unit_test(the_bytes_are_those_of_the_standard),
 		cmocka_unit_test(a_common_header_that_is_wrong_is_told_by_its_field),
+		cmocka_unit_test(the_headers_of_any_pdu_fit_a_terminate_request),
 		cmocka_unit_test(data_begin_where_they_were_asked_to),
 		cmocka_unit_test(any_flipped_bit_of_a_header_is_found),
 		cmocka_unit_test(damaged_data_are_told_of_and_the_stream_goes_on),

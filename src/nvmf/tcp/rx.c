@@ -40,7 +40,9 @@ static enum tcp_rx_event check_data(struct tcp_rx *rx)
 	struct nvme_tcp_ch *ch = &rx->ch;
 	uint32_t digest = data_digest_len(rx);
 
-	if (!nvme_tcp_has_data(ch->type))
+	if (!nvme_tcp_has_data(ch->type) ||
+	    (!nvme_tcp_has_digests(ch->type) &&
+	     ch->plen > ch->hlen + (uint32_t)NVME_TCP_TERM_DATA_MAX))
 		return bad_field(rx, NVME_TCP_CH_PLEN);
 	if (!nvme_tcp_has_digests(ch->type))
 		ch->pdo = ch->hlen; /* a terminate request has none */

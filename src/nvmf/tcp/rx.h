@@ -29,7 +29,7 @@ struct tcp_rx {
 	uint16_t takes; /* a bit for each type that may come */
 	bool hdgst, ddgst;
 	uint8_t pda;	   /* as was asked for in ICReq or ICResp */
-	uint32_t data_max; /* of one PDU */
+	uint32_t data_max; /* of one PDU; a terminate request has less */
 
 	/* Of the PDU that was announced last. */
 	struct nvme_tcp_ch ch;
