@@ -463,6 +463,32 @@ static void where_there_is_no_room_it_ends(void **state)
 	pair_close(&p);
 }
 
+/* They may be many: each that comes would be dearer. */
+static void who_waits_for_its_host_s_end_is_not_looked_at_for_others(void **state)
+{
+	struct peer *p = peer_open();
+	struct tcp_queue *q = p->q;
+	int sockets[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+	q->fd = sockets[0];
+	tcp_queue_kill(q);
+	bed.t->ops->process(bed.t, bed.now_ns, true);
+	assert_true(q->torn_down && q->fd >= 0);
+	assert_int_equal(bed.t->ops->next_deadline(bed.t), bed.now_ns + TCP_LINGER_NS);
+	q->torn_down = false;
+	tcp_tear_down_dying(bed.tt);
+	assert_false(q->torn_down);
+	q->torn_down = true;
+	p->q = NULL;
+	bed.now_ns += TCP_LINGER_NS;
+	bed.t->ops->process(bed.t, bed.now_ns, true);
+	assert_int_equal(fcntl(sockets[0], F_GETFD), -1);
+	close(sockets[1]);
+	peer_close(p);
+}
+
 static void who_arrives_at_the_end_goes(void **state)
 {
 	struct peer *p = peer_open();
@@ -502,6 +528,7 @@ int main(void)
 		TCP_BED_TEST(who_does_not_send_what_was_asked_for_loses_the_connection),
 		TCP_BED_TEST(who_does_not_take_responses_loses_the_connection),
 		TCP_BED_TEST(who_goes_in_the_middle_leaves_nothing_behind),
+		TCP_BED_TEST(who_waits_for_its_host_s_end_is_not_looked_at_for_others),
 		TCP_BED_TEST(a_crowd_without_connect_makes_room),
 		TCP_BED_TEST_2(digests_are_had_where_the_host_asks_for_them),
 		TCP_BED_TEST_2(data_in_the_capsule_are_written),

@@ -5,8 +5,9 @@
  * A connection ends for many reasons (the host's end of it, a broken protocol, a keep-alive that
  * ran out, our own end) and always the same way: tcp_queue_kill() puts it into the dying list, and
  * the end of the transport's process() buries it: what waits is sent as far as the socket takes
- * it, the target is told, our direction is closed. When the host has closed its own, or time is
- * up, and the last store operation is done, it is freed.
+ * it, the target is told, our direction is closed. Then it lingers until the host has closed its
+ * own, or time is up. When it is over with that, and the last store operation is done, it is freed.
+ * Those that linger may be many, and are looked at one by one only when something becomes of them.
  */
 #include <errno.h>
 #include <string.h>
@@ -101,13 +102,19 @@ static void receive(struct tcp_queue *q)
 	}
 }
 
+static void be_over(struct tcp_queue *q)
+{
+	list_remove(&q->link);
+	list_push_tail(&q->tt->over, &q->link);
+}
+
 /* The host's end is awaited: what it says before means nothing. */
 static void drain(struct tcp_queue *q)
 {
 	ssize_t n = recv(q->fd, NULL, TCP_TURN_BYTES, MSG_DONTWAIT | MSG_TRUNC);
 
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		q->closed = true;
+		be_over(q);
 }
 
 static void on_ready(struct tcp_watch *w, uint32_t events)
@@ -210,49 +217,50 @@ static void tear_down(struct tcp_queue *q)
 	}
 	q->torn_down = true;
 	tcp_queue_abandon(q);
-	if (q->fd < 0 || q->closed)
+	if (q->fd < 0 || q->closed) {
+		be_over(q);
 		return;
+	}
 	set_full(q, false);
-	q->closed |= shutdown(q->fd, SHUT_WR) != 0 || q->tt->shutting_down;
+	if (shutdown(q->fd, SHUT_WR) != 0 || q->tt->shutting_down) {
+		be_over(q);
+		return;
+	}
 	q->linger_ns = q->tt->now_ns + TCP_LINGER_NS;
+	list_remove(&q->link);
+	list_push_tail(&q->tt->lingering, &q->link);
 }
 
 /* Tearing one down may kill others: a controller's end is that of all its queues. */
 void tcp_tear_down_dying(struct tcp_target *tt)
 {
-	for (bool more = true; more;) {
-		more = false;
-		list_for_each(q, &tt->dying, struct tcp_queue, link)
-			if (!q->torn_down) {
-				tear_down(q);
-				more = true;
-				break;
-			}
-	}
+	while (!list_empty(&tt->dying))
+		tear_down(list_entry(tt->dying.next, struct tcp_queue, link));
 }
 
 void tcp_bury_dying(struct tcp_target *tt)
 {
 	tcp_tear_down_dying(tt);
-	list_for_each(q, &tt->dying, struct tcp_queue, link) {
-		if (q->fd >= 0 && (q->closed || tt->now_ns >= q->linger_ns)) {
+	list_for_each(q, &tt->lingering, struct tcp_queue, link) {
+		if (q->linger_ns > tt->now_ns)
+			break;
+		be_over(q);
+	}
+	list_for_each(q, &tt->over, struct tcp_queue, link) {
+		if (q->fd >= 0)
 			watched_close(tt->epoll_fd, q->fd);
-			q->fd = -1;
-		}
-		if (q->fd < 0 && q->tq.live == 0)
+		q->fd = -1;
+		if (q->tq.live == 0)
 			tcp_queue_free(q);
 	}
 }
 
 uint64_t tcp_linger_deadline(const struct tcp_target *tt)
 {
-	uint64_t deadline = DEADLINE_NEVER;
-
-	list_for_each(q, &tt->dying, const struct tcp_queue, link) {
-		if (q->fd >= 0)
-			deadline = min_of(deadline, q->linger_ns);
-		else if (q->tq.live == 0) /* a store was done, between two calls of process */
-			deadline = 0;
-	}
-	return deadline;
+	list_for_each(q, &tt->over, const struct tcp_queue, link)
+		if (q->tq.live == 0) /* a store was done, between two calls of process */
+			return 0;
+	if (list_empty(&tt->lingering))
+		return DEADLINE_NEVER;
+	return list_entry(tt->lingering.next, const struct tcp_queue, link)->linger_ns;
 }

@@ -77,7 +77,7 @@ static void op_shutdown(struct transport_target *t)
 	tcp_flush_all(tt);
 	list_for_each(q, &tt->queues, struct tcp_queue, link)
 		tcp_queue_kill(q);
-	list_for_each(q, &tt->dying, struct tcp_queue, link)
+	list_for_each(q, &tt->lingering, struct tcp_queue, link)
 		q->linger_ns = 0;
 	tcp_bury_dying(tt);
 }
@@ -86,7 +86,8 @@ static bool op_idle(const struct transport_target *t)
 {
 	const struct tcp_target *tt = tcp_target_of(t);
 
-	return list_empty(&tt->queues) && list_empty(&tt->dying) && !tt->arriving;
+	return list_empty(&tt->queues) && list_empty(&tt->dying) && list_empty(&tt->lingering) &&
+	       list_empty(&tt->over) && !tt->arriving;
 }
 
 static void op_destroy(struct transport_target *t)
@@ -133,6 +134,8 @@ int tcp_target_create(struct target_group *g, struct shares *shares, struct tran
 	tt->resume_ns = DEADLINE_NEVER;
 	list_init(&tt->queues);
 	list_init(&tt->dying);
+	list_init(&tt->lingering);
+	list_init(&tt->over);
 	list_init(&tt->sending);
 	list_init(&tt->others);
 	list_init(&tt->link);

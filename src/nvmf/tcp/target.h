@@ -66,7 +66,10 @@ struct tcp_target {
 	int epoll_fd;
 	struct list link, others;  /* of the first group's others; its others */
 	_Atomic uint32_t arriving; /* queues that are on their way here */
-	struct list queues, dying;
+	struct list queues;
+	/* Queues that have ended: to be torn down; waiting for the host's end, by time; done with
+	 * that. */
+	struct list dying, lingering, over;
 	struct list sending;	  /* queues with something to send, at the end of the turn */
 	struct timer_heap timers; /* of queues */
 	struct tcp_listener listeners[TCP_LISTENERS_MAX];
@@ -118,7 +121,7 @@ enum tcp_queue_state {
 struct tcp_queue {
 	struct target_queue tq;
 	struct share_queue share;
-	struct list link; /* of tcp_target.queues or .dying */
+	struct list link; /* of tcp_target.queues, or of one of those that have ended */
 	struct tcp_target *tt;
 	enum tcp_queue_state state;
 	struct tcp_tls *tls; /* NULL: it is plain, or has not begun */
@@ -144,8 +147,9 @@ struct tcp_queue {
 	/* connection.c's. */
 	struct tcp_watch watch;
 	int fd; /* -1: none */
-	bool torn_down, closed;
-	bool full; /* the socket takes no more at present */
+	bool torn_down;
+	bool closed; /* nothing more can be said, or is to be heard */
+	bool full;   /* the socket takes no more at present */
 	uint64_t linger_ns;
 	/* Where it is handed to, and what had come behind Connect's headers; then, by TLS,
 	 * records. */
