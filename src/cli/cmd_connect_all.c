@@ -4,8 +4,10 @@
  * refer to. Each service is asked once, however many refer to it, and what several offer is listed
  * once. One is asked after the other, and of none the log is kept for the next: whoever refers to
  * ever new ones, and has long logs, costs the memory of one log.
+ * Where there are more services or subsystems than anybody has, that is said, and they are not.
  */
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +23,10 @@ struct cmd {
 	struct discovery_sources from;
 	struct nvme_uri services[SERVICES_MAX]; /* that were asked, and then those that are to be */
 	unsigned int service_count;
-	char (*found)[512]; /* URIs */
+	bool endless; /* there were more, which was told */
+	void *found;  /* URIs: a tree of tsearch(3) */
 	unsigned int found_count;
+	bool full; /* likewise */
 	struct output output;
 };
 
@@ -71,7 +75,10 @@ static bool note_service(struct cmd *cmd, const struct nvme_uri *service)
 		    strcmp(a->port, u.port) == 0 && strcmp(a->nqn, u.nqn) == 0)
 			return true;
 	}
+	if (cmd->endless)
+		return false;
 	if (cmd->service_count == SERVICES_MAX) {
+		cmd->endless = true;
 		cli_fail("there are referrals without end: %u services have been named",
 			 cmd->service_count);
 		return false;
@@ -80,11 +87,36 @@ static bool note_service(struct cmd *cmd, const struct nvme_uri *service)
 	return true;
 }
 
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+/* One more that was found. False: told. */
+static bool keep(struct cmd *cmd, const char *uri)
+{
+	char *copy;
+
+	if (cmd->found_count == FOUND_MAX) {
+		cmd->full = true;
+		cli_fail("there are more than %u subsystems: the others are not listed", FOUND_MAX);
+		return false;
+	}
+	copy = strdup(uri);
+	if (!copy || !tsearch(copy, &cmd->found, by_text)) {
+		free(copy);
+		cmd->full = true;
+		cli_fail("out of memory for %u subsystems", cmd->found_count + 1);
+		return false;
+	}
+	cmd->found_count++;
+	return true;
+}
+
 static bool note_found(struct cmd *cmd, const struct discovery_entry *entry)
 {
 	const struct weft_discovery_entry *e = &entry->log;
 	const char *uri = entry->uri;
-	void *more;
 
 	if (!entry->known) {
 		cli_warn("'%s' is offered by %s, which weft does not speak", e->subnqn,
@@ -95,18 +127,10 @@ static bool note_found(struct cmd *cmd, const struct discovery_entry *entry)
 		cli_warn("'%s' is offered at no address that can be written", e->subnqn);
 		return true;
 	}
-	for (unsigned int i = 0; i < cmd->found_count; i++)
-		if (strcmp(cmd->found[i], uri) == 0)
-			return true;
-	more = cmd->found_count < FOUND_MAX
-		       ? realloc(cmd->found, (cmd->found_count + 1) * sizeof(*cmd->found))
-		       : NULL;
-	if (!more) {
-		cli_fail("there are too many subsystems: %u", cmd->found_count);
+	if (tfind(uri, &cmd->found, by_text))
+		return true;
+	if (!keep(cmd, uri))
 		return false;
-	}
-	cmd->found = more;
-	strcpy(cmd->found[cmd->found_count++], uri);
 	output_note(&cmd->output, "%s", uri);
 	output_object(&cmd->output, NULL, NULL);
 	if (cmd->output.format == OUTPUT_JSON) {
@@ -143,11 +167,17 @@ static bool follow(struct cmd *cmd, const struct nvme_opts *service,
 	return note_service(cmd, &next);
 }
 
+/* Nothing more is looked at. */
+static bool is_over(const struct cmd *cmd)
+{
+	return cmd->full || remote_interrupted();
+}
+
 static bool take(struct cmd *cmd, const struct nvme_opts *service, const struct weft_discovery *d)
 {
 	bool ok = true;
 
-	for (unsigned int i = 0; i < weft_discovery_count(d); i++) {
+	for (unsigned int i = 0; i < weft_discovery_count(d) && !is_over(cmd); i++) {
 		struct discovery_entry e;
 
 		discovery_entry_of(d, i, &e);
@@ -178,18 +208,24 @@ static bool ask(void *arg, const struct nvme_opts *service)
 {
 	struct cmd *cmd = arg;
 	const unsigned int first = cmd->service_count;
-	bool ok = note_service(cmd, &service->uri);
+	bool ok, one = true;
 
-	for (unsigned int i = first; i < cmd->service_count && !remote_interrupted(); i++) {
+	if (is_over(cmd))
+		return false;
+	ok = note_service(cmd, &service->uri);
+	for (unsigned int i = first; i < cmd->service_count && !is_over(cmd); i++) {
 		struct nvme_opts next = *service;
 
 		if (i > first) { /* the way there is its own */
 			next.uri = cmd->services[i];
 			next.host_traddr[0] = next.host_iface[0] = 0;
 		}
-		ok &= ask_one(cmd, &next, &cmd->services[i]);
+		one = ask_one(cmd, &next, &cmd->services[i]);
+		ok &= one;
 		nvme_opts_wipe(&next);
 	}
+	if (remote_interrupted() && one) /* else it is told */
+		cli_fail("interrupted");
 	return ok && !remote_interrupted();
 }
 
@@ -208,6 +244,6 @@ int cmd_connect_all(int argc, char **argv)
 	status = discovery_services(&cmd.from, ask, &cmd);
 	nvme_opts_wipe(&cmd.opts);
 	output_close(&cmd.output);
-	free(cmd.found);
+	tdestroy(cmd.found, free);
 	return output_finish(&cmd.output) ? status : EXIT_FAILED;
 }

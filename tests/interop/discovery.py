@@ -255,6 +255,11 @@ def hostile_text(l):
     script(l, "hostile_discovery.py", "text")
 
 
+def many_subsystems(l):
+    """More of them than can be listed are not looked at each, and who interrupts that is heard."""
+    script(l, "hostile_discovery.py", "many")
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("build")
@@ -266,7 +271,8 @@ def main():
                            ("a port that nobody names", port), ("nvme-cli's words", words_of_nvme_cli)):
         l.prove(name, function)
     if args.transport == "tcp":
-        for name, function in (("long logs", long_logs), ("hostile text", hostile_text)):
+        for name, function in (("long logs", long_logs), ("hostile text", hostile_text),
+                               ("many subsystems", many_subsystems)):
             l.prove(name, function)
     l.report.everything_ends([l.host])
     l.report.finish()

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """A discovery service over TCP that says what it should not, and what a host makes of it.
 
-usage: hostile_discovery.py WEFT ADDRESS text
+usage: hostile_discovery.py WEFT ADDRESS text|many
 """
 import json
+import signal
 import struct
 import subprocess
 import sys
+import time
 
 from long_logs import NQN, PAGE, PORT, begin, entry
 
@@ -46,7 +48,36 @@ def text(weft, address):
                 sys.exit(f"{verb} -o {fmt} shows no {FINE.decode()}: {shown}{r.stderr}")
 
 
-CASES = (text,)
+FOUND_MAX = 65536  # that connect-all lists; as many as a log may have records
+
+
+def connect_all(weft, address, number):
+    return subprocess.Popen([weft, "connect-all", "-t", "tcp", "-a", address, "-s", str(PORT), "-n", NQN.format(number)],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def many(weft, address):
+    """More subsystems than are listed: that is said once, and an interrupt is heard."""
+    subsystems = [entry(address, 2, NQN.format(i)) for i in range(FOUND_MAX + 3)]
+    logs = {1: log(*subsystems[:FOUND_MAX - 1], entry(address, 1, NQN.format(2))),  # and of the second the first is new
+            2: log(subsystems[0], *subsystems[FOUND_MAX - 1:])}
+    begin(address, logs.get)
+    with connect_all(weft, address, 1) as p:
+        out, err = p.communicate(timeout=100)
+    found = out.split()
+    if p.returncode != 1 or len(found) != FOUND_MAX or len(set(found)) != FOUND_MAX or err != (
+            f"weft: there are more than {FOUND_MAX} subsystems: the others are not listed\n"):
+        sys.exit(f"connect-all: {p.returncode}, {len(found)} found, {err[:200]} and {len(err)} bytes")
+    with connect_all(weft, address, 1) as p:
+        p.stdout.readline()  # it is at them
+        p.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        err = p.communicate(timeout=100)[1]
+    if p.returncode != 130 or err != "weft: interrupted\n" or time.monotonic() > begun + 2:
+        sys.exit(f"interrupted: {p.returncode}, {err[:200]}, after {time.monotonic() - begun:.1f} s")
+
+
+CASES = (text, many)
 
 
 def main():
