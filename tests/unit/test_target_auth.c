@@ -79,6 +79,65 @@ static void each_queue_of_a_controller_has_to_prove_itself(void **state)
 	assert_int_equal(bed_exec(p.q, &s, NULL), NVME_SC_SUCCESS);
 }
 
+/* Whoever knows by what names a host goes keeps it from none of its queues. */
+static void who_has_not_proved_himself_takes_no_queue_id(void **state)
+{
+	struct bed_connect a = bed_connect_args(1, 1);
+	struct bed_queue *io = &p.bed->io, *other = &p.bed->other;
+	struct nvme_sqe s = bed_sqe(NVME_IO_READ, 1, 512);
+	const struct target_ctrl *c;
+	uint64_t result;
+
+	(void)state;
+	connected_and_authenticated();
+	c = list_entry(p.bed->subsys.ctrls.next, struct target_ctrl, link);
+	bed_queue_open(p.bed, other, 1);
+	assert_int_equal(bed_connect(other, &a, &result), NVME_SC_SUCCESS);
+	bed_queue_open(p.bed, io, 1);
+	assert_int_equal(c->io_queues, 0);
+	assert_int_equal(bed_connect(io, &a, &result), NVME_SC_SUCCESS);
+	assert_int_equal(result, NVMF_CONNECT_ATR_BIT | 1);
+	p.q = io;
+	authenticate();
+	assert_int_equal(bed_exec(io, &s, NULL), NVME_SC_SUCCESS);
+	assert_int_equal(c->io_queues, 1);
+	/* It is too late for the other one, even if it is the same host's. */
+	p.q = other;
+	to_the_reply();
+	send_reply();
+	assert_fails_with(NVMF_AUTH_FAILED);
+	bed_queue_close(other);
+	bed_queue_open(p.bed, other, 1);
+	assert_int_equal(bed_connect(other, &a, &result), STATUS(NVME_SC_CMD_SEQ_ERROR));
+	assert_int_equal(bed_exec(io, &s, NULL), NVME_SC_SUCCESS);
+	assert_int_equal(c->io_queues, 1);
+}
+
+/* It goes with its controller, and keeps that no longer than others do. */
+static void who_has_not_proved_himself_goes_with_the_controller(void **state)
+{
+	struct bed_queue *other = &p.bed->other;
+	struct bed_connect a;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		connected_and_authenticated();
+		a = bed_connect_args(
+			1, list_entry(p.bed->subsys.ctrls.prev, struct target_ctrl, link)->cntlid);
+		bed_queue_open(p.bed, other, 1);
+		assert_int_equal(bed_connect(other, &a, NULL), NVME_SC_SUCCESS);
+		if (i) /* alone, where it ends first */
+			bed_queue_close(other);
+		assert_int_equal(p.bed->ctrls_gone, i);
+		bed_queue_close(p.q);
+		assert_int_equal(p.bed->ctrls_gone, i + 1);
+		if (!i) {
+			assert_true(other->disconnect_asked);
+			bed_queue_close(other);
+		}
+	}
+}
+
 static void hosts_without_a_key_and_discovery_are_asked_for_none(void **state)
 {
 	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
@@ -628,6 +687,8 @@ int main(void)
 		T(hosts_prove_themselves_by_each_hash_and_group),
 		T(a_host_that_asks_for_proof_is_let_in_when_it_has_seen_it),
 		T(each_queue_of_a_controller_has_to_prove_itself),
+		T(who_has_not_proved_himself_takes_no_queue_id),
+		T(who_has_not_proved_himself_goes_with_the_controller),
 		T(hosts_without_a_key_and_discovery_are_asked_for_none),
 		T(an_entry_without_a_name_is_every_hosts_that_has_none),
 		T(what_is_no_host_is_not_added),

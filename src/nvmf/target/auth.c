@@ -9,7 +9,8 @@
  * forgotten with its end. What is wrong with a message is a failure, which the host fetches; so is
  * a wrong proof. A failure is the end of the queue: of the admin queue, of its controller, even
  * where that had proved itself before. There is no second guess at a challenge, and a queue that
- * begins again and again without an end is failed, too.
+ * begins again and again without an end is failed, too. Of an I/O queue the ID is not taken before:
+ * whose host says no more than who he is keeps nobody from it.
  *
  * A host may ask for a key of TLS to come of it (secure channel concatenation, section 8.13.5.9):
  * one for a new association, on an admin queue that is plain where its port has TLS as well, and
@@ -116,6 +117,12 @@ static bool make_psk(struct target_queue *q)
 					     : tls_replace(q, &psk, &a->key));
 	auth_wipe(&psk, sizeof(psk));
 	return ok;
+}
+
+/* What comes of it. False: no memory, or another queue has come by its ID meanwhile. */
+static bool settle(struct target_queue *q)
+{
+	return make_psk(q) && ctrl_bind_queue(q->owner, q);
 }
 
 /* Who is to come again has nothing proved here by which he could go on and on. */
@@ -284,7 +291,7 @@ static enum verdict take(struct target_queue *q, const void *data, size_t len)
 		return fail(q, NVMF_AUTH_INCORRECT_PAYLOAD);
 	if (h.id == NVMF_AUTH_REPLY)
 		return take_reply(q, &c);
-	return make_psk(q) ? prove(q) : fail(q, NVMF_AUTH_FAILED);
+	return settle(q) ? prove(q) : fail(q, NVMF_AUTH_FAILED);
 }
 
 /* --- what the host fetches -------------------------------------------------------------------- */
@@ -343,7 +350,7 @@ static enum verdict give_success1(struct target_queue *q, struct wcursor *w)
 
 	if (a->mutual ? !auth_ctrl_response(&round, &a->ctrl_key, a->host_challenge, a->host_seqnum,
 					    response)
-		      : !make_psk(q)) {
+		      : !settle(q)) {
 		(void)fail(q, NVMF_AUTH_FAILED);
 		return give_failure(q, w);
 	}

@@ -89,6 +89,7 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 		return NULL;
 	c->subsys = s;
 	c->cntlid = cntlid;
+	list_init(&c->unbound);
 	memcpy(c->hostid, d->hostid, sizeof(c->hostid));
 	memcpy(c->peer, q->peer, sizeof(c->peer));
 	memcpy(c->hostnqn, d->hostnqn, sizeof(c->hostnqn));
@@ -120,10 +121,25 @@ static void note_busy(struct target_counts *all, const struct target_counts *one
 	count_add(&all->busy_ns, busy > most ? busy - most : 0);
 }
 
+bool ctrl_bind_queue(struct target_ctrl *c, struct target_queue *q)
+{
+	if (c->queues[q->qid])
+		return c->queues[q->qid] == q;
+	list_remove(&q->unbound);
+	c->queues[q->qid] = q;
+	c->io_queues += q->qid != 0;
+	return true;
+}
+
 void ctrl_forget_queue(struct target_ctrl *c, struct target_queue *q)
 {
 	struct target_counts *past = &c->past;
 
+	q->owner = NULL;
+	if (!list_empty(&q->unbound)) { /* it was anybody's: nothing of it counts */
+		list_remove(&q->unbound);
+		return;
+	}
 	count_add(&past->commands, count_get(&q->counts.commands));
 	count_add(&past->reads, count_get(&q->counts.reads));
 	count_add(&past->writes, count_get(&q->counts.writes));
@@ -133,7 +149,6 @@ void ctrl_forget_queue(struct target_ctrl *c, struct target_queue *q)
 		note_busy(past, &q->counts);
 	c->queues[q->qid] = NULL;
 	c->io_queues -= q->qid != 0;
-	q->owner = NULL;
 }
 
 void ctrl_counts(const struct target_ctrl *c, struct target_counts *ret)
@@ -183,6 +198,8 @@ void ctrl_destroy(struct target_ctrl *c, const char *why)
 	for (uint32_t i = 0; i <= TARGET_IO_QUEUES_MAX; i++)
 		if (c->queues[i])
 			drop_queue(c, c->queues[i]);
+	while (!list_empty(&c->unbound))
+		drop_queue(c, list_entry(c->unbound.next, struct target_queue, unbound));
 	ctrl_put(c);
 }
 
@@ -221,6 +238,8 @@ void ctrl_disconnect_queues(struct target_ctrl *c, uint32_t first_qid, const cha
 	for (uint32_t i = first_qid; i <= TARGET_IO_QUEUES_MAX; i++)
 		if (c->queues[i])
 			queue_order(c->queues[i], NULL, why);
+	list_for_each(q, &c->unbound, struct target_queue, unbound)
+		queue_order(q, NULL, why);
 }
 
 void ctrl_kato_fired(struct target_ctrl *c)

@@ -181,11 +181,14 @@ static void join(struct target_req *r, const struct connect *con, struct target_
 	q->subsys = c->subsys;
 	q->subsys->queues++;
 	memcpy(q->hostid, c->hostid, sizeof(q->hostid));
-	c->queues[con->co.qid] = q;
 	c->attached++;
-	if (con->co.qid) {
-		c->io_queues++;
-	} else {
+	/* Who has come by a key that an authentication generated has proved himself by that. */
+	q->unproved = c->must_prove && !q->psk;
+	if (con->co.qid && q->unproved)
+		list_push_tail(&c->unbound, &q->unbound);
+	else
+		(void)ctrl_bind_queue(c, q); /* that there is none was looked at */
+	if (!con->co.qid) {
 		memcpy(c->raddr, q->raddr, sizeof(c->raddr));
 		ctrl_arm_kato(c);
 		if (c->subsys->discovery)
@@ -196,8 +199,6 @@ static void join(struct target_req *r, const struct connect *con, struct target_
 						      .ctrl = c,
 						      .queue = q,
 						      .peer = q->raddr});
-	/* Who has come by a key that an authentication generated has proved himself by that. */
-	q->unproved = c->must_prove && !q->psk;
 	r->cqe.result = c->cntlid | (q->unproved ? NVMF_CONNECT_ATR_BIT : 0);
 	group_tell(&q->target->group, q->group, &r->msg, connected);
 }

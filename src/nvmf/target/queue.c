@@ -84,6 +84,7 @@ void target_queue_init(struct target_queue *q, struct target *t, uint64_t now_ns
 	q->connecting = q->no_sq_flow = q->authenticated = false;
 	q->auth = NULL;
 	q->proved = q->unproved = false;
+	list_init(&q->unbound);
 	q->auth_tries = 0;
 	q->late_qid = q->qid == TARGET_QID_UNKNOWN;
 	q->ending = q->disconnected = q->left = false;

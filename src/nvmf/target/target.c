@@ -181,6 +181,22 @@ uint32_t target_port_capsule_room(const struct target_port *p,
 	return max_of(atomic_load(&p->capsule_room), ops->capsule_data_max);
 }
 
+static bool came_by(const struct target_ctrl *c, const struct target_port *p)
+{
+	for (uint32_t i = 0; i <= TARGET_IO_QUEUES_MAX; i++)
+		if (c->queues[i] && c->queues[i]->port == p)
+			return true;
+	return false;
+}
+
+/* Whoever they are, they are no reason for a controller to go. */
+static void end_unbound(const struct target_ctrl *c, const struct target_port *p, const char *why)
+{
+	list_for_each(q, &c->unbound, struct target_queue, unbound)
+		if (q->port == p)
+			queue_order(q, NULL, why);
+}
+
 /* Controllers that came by a port to what it offers no more; gone: it offers nothing. */
 static void end_strays(struct target *t, const struct target_port *p, bool gone, const char *why)
 {
@@ -188,11 +204,10 @@ static void end_strays(struct target *t, const struct target_port *p, bool gone,
 		if (!gone && target_offers(p, s))
 			continue;
 		list_for_each(c, &s->ctrls, struct target_ctrl, link)
-			for (uint32_t i = 0; i <= TARGET_IO_QUEUES_MAX; i++)
-				if (c->queues[i] && c->queues[i]->port == p) {
-					ctrl_disconnect_queues(c, 0, why);
-					break;
-				}
+			if (came_by(c, p))
+				ctrl_disconnect_queues(c, 0, why);
+			else
+				end_unbound(c, p, why);
 	}
 }
 

@@ -219,6 +219,8 @@ struct target_ctrl {
 	uint64_t kato_commands; /* that had come when the keep-alive timer was armed */
 	struct timer kato_timer;
 	struct target_queue *queues[1 + TARGET_IO_QUEUES_MAX]; /* by queue ID */
+	/* For I/O, until their hosts have proved who they are: who does so first has the ID. */
+	struct list unbound;
 	uint32_t attached; /* queues whose groups know it, and who else has it in hand */
 	uint32_t io_queues;
 	uint32_t io_queues_granted; /* 0: Number of Queues was not asked for yet */
@@ -364,6 +366,7 @@ struct target_queue {
 	bool proved;		  /* one has succeeded */
 	bool unproved;		  /* one is to, and that it has not is not told yet */
 	uint8_t auth_tries;	  /* that were begun before */
+	struct list unbound;	  /* of target_ctrl.unbound; or in none */
 	bool left;		  /* it was reported disconnected */
 	struct list remains;	  /* of target.remains */
 	uint32_t busy_ns[TARGET_NS_MAX / 32]; /* while it is in that */
