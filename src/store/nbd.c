@@ -116,11 +116,29 @@ static int on_complete(void *user_data, int *error)
 	struct store_op *op = user_data;
 	struct nbd_store *n = nbd_of(op->store);
 
-	op->result = *error == ESHUTDOWN ? -ENOTCONN : -*error; /* it is about to end */
+	if (*error)
+		op->result = *error == ESHUTDOWN ? -ENOTCONN : -*error; /* it is about to end */
+	else if (op->result) /* the server says that this was all */
+		op->result = -EIO;
 	list_remove(&op->link);
 	list_push_tail(&n->finished, &op->link);
 	n->ticks = 0;
 	return 1;
+}
+
+/*
+ * A piece of a READ that is sent in several: what is left. A server can leave something out, or
+ * send one place twice instead; libnbd has cleared the memory before, for that has held other
+ * hosts' bytes.
+ */
+static int on_chunk(void *user_data, const void *buf, size_t count, uint64_t offset,
+		    unsigned int status, int *error)
+{
+	struct store_op *op = user_data;
+
+	(void)buf, (void)offset, (void)status, (void)error;
+	op->result = op->result > 0 && count <= (size_t)op->result ? op->result - (int)count : -1;
+	return 0;
 }
 
 static bool flushes_itself(const struct nbd_store *n, const struct store_op *op)
@@ -153,6 +171,7 @@ static uint64_t zeroes_len(const struct nbd_store *n, uint64_t len)
 static int64_t send_range(struct nbd_store *n, struct store_op *op, nbd_completion_callback done)
 {
 	uint64_t at = op->offset + op->progress, len = step_len(n, op);
+	nbd_chunk_callback chunk = {.callback = on_chunk, .user_data = op};
 	uint32_t flags = flushes_itself(n, op) ? LIBNBD_CMD_FLAG_FUA : 0;
 	struct iovec piece = {0};
 
@@ -163,7 +182,8 @@ static int64_t send_range(struct nbd_store *n, struct store_op *op, nbd_completi
 	op->progress += len;
 	switch (op->opcode) {
 	case STORE_READ:
-		return nbd_aio_pread(n->link.h, piece.iov_base, len, at, done, 0);
+		op->result = (int)len;
+		return nbd_aio_pread_structured(n->link.h, piece.iov_base, len, at, chunk, done, 0);
 	case STORE_WRITE:
 		return nbd_aio_pwrite(n->link.h, piece.iov_base, len, at, done, flags);
 	case STORE_ZERO:

@@ -101,8 +101,6 @@ int nbd_link_open(const char *uri, uint32_t block_size, const bool *stop, struct
 
 	if (!l.h)
 		return libnbd_error(ret_why);
-	/* What a READ that fails leaves in its memory nobody looks at. */
-	nbd_set_pread_initialize(l.h, false);
 	error = shake_hands(l.h, uri, stop, ret_why);
 	if (!error)
 		error = look_at_export(&l, block_size, ret_why);
