@@ -115,7 +115,7 @@ static uint32_t awaited(const struct claims *c, const struct store_op *op)
 
 static bool is_awaited(const struct claims *c, const struct claimed_stretch *s, uint32_t at)
 {
-	list_for_each(w, &s->waiting, const struct store_op, order)
+	list_for_each(w, &s->waiting, const struct store_op, order.link)
 		if (awaited(c, w) == at)
 			return true;
 	return false;
@@ -126,11 +126,11 @@ static void serve_line(const struct claims *c, struct claimed_stretch *s)
 {
 	uint32_t passed_by = 0;
 
-	list_for_each(w, &s->waiting, struct store_op, order) {
+	list_for_each(w, &s->waiting, struct store_op, order.link) {
 		const uint32_t at = awaited(c, w), bit = 1u << at % STRETCH_BLOCKS;
 
 		if (!(passed_by & bit) && hold(holders_of(s, at), w)) {
-			list_remove(&w->order);
+			list_remove(&w->order.link);
 			w->result = 0;
 			finished_add(engine_finished(engine_store_of(w->store)->engine), w);
 		} else {
@@ -157,7 +157,7 @@ bool claims_take(struct claims *c, struct store_op *op)
 
 			if (is_awaited(c, s, at) || !hold(holders_of(s, at), op)) {
 				op->claim_waits = true;
-				list_push_tail(&s->waiting, &op->order);
+				list_push_tail(&s->waiting, &op->order.link);
 				break;
 			}
 			op->claimed++;
@@ -195,9 +195,9 @@ bool claims_cancel(struct claims *c, struct store_op *op)
 	if (!op->claim_waits || !s)
 		return false;
 	pthread_mutex_lock(&s->lock);
-	list_for_each(w, &s->waiting, struct store_op, order)
+	list_for_each(w, &s->waiting, struct store_op, order.link)
 		if (w == op) {
-			list_remove(&w->order);
+			list_remove(&w->order.link);
 			waits = true;
 			break;
 		}

@@ -242,7 +242,7 @@ static bool file_cancel(struct store *s, struct store_op *op)
 		op->done = op->ordered_done;
 		return true;
 	}
-	if (!order_waits(&f->order, op) && !engine_cancel(&f->base, op))
+	if (!order_waits(op) && !engine_cancel(&f->base, op))
 		return false;
 	if (op->opcode != STORE_FLUSH)
 		end_in_order(f, op);

@@ -99,8 +99,11 @@ bool pool_cancel(struct pool *p, struct store_op *op) must_use;
  * writes, are one after the other, so that no block is of two.
  */
 struct order {
-	struct list begun, waiting;
-	unsigned writers; /* among both */
+	struct spans writers, readers; /* that have begun, or wait */
+	struct list alone;	       /* reads that have begun while nothing was written */
+	struct list ready;	       /* nothing is in their way, and they are about to begin */
+	uint64_t turns;		       /* so many have come */
+	bool starting;
 };
 
 void order_init(struct order *o);
@@ -108,7 +111,8 @@ void order_init(struct order *o);
 bool order_begin(struct order *o, struct store_op *op) must_use;
 /* It has ended, or is forgotten. */
 void order_end(struct order *o, struct store_op *op, void (*start)(struct store_op *op));
-bool order_waits(const struct order *o, const struct store_op *op);
+/* It has not begun. */
+bool order_waits(const struct store_op *op);
 
 /*
  * The same of several threads, block by block: what one writes no other touches meanwhile. Who only

@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 
 #include "base/list.h"
+#include "base/spans.h"
 
 struct store;
 struct store_engine;
@@ -21,6 +22,14 @@ enum store_opcode { STORE_READ, STORE_WRITE, STORE_FLUSH, STORE_ZERO, STORE_DISC
 
 #define STORE_FUA   (1u << 0) /* WRITE, ZERO: on stable storage before done */
 #define STORE_UNMAP (1u << 1) /* ZERO: the space may be given back */
+
+/* What an operation is among those that may touch the same bytes (store/order.c). */
+struct store_order {
+	struct span span;
+	struct list link;   /* behind another, or of those that are about to begin */
+	struct list behind; /* those that wait for it */
+	bool waits;
+};
 
 struct store_op {
 	enum store_opcode opcode;
@@ -42,7 +51,7 @@ struct store_op {
 	/* The store's own from submit to done. */
 	struct store *store;
 	struct list link;
-	struct list order; /* of those that may touch the same bytes */
+	struct store_order order;
 	void (*ordered_done)(struct store_op *op, int error);
 	uint32_t claimed;  /* of its blocks, towards other threads */
 	bool claim_waits;  /* for the next one */
