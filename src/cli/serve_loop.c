@@ -215,6 +215,15 @@ static bool is_over(const struct serve *s)
 	       serve_threads_idle(&s->threads) && target_idle(&s->target);
 }
 
+/* True if there was something to do, of which more may come for the transports. */
+static bool tick(struct serve *s, uint64_t now)
+{
+	if (now < target_next_deadline(&s->target))
+		return false;
+	target_tick(&s->target, now);
+	return true;
+}
+
 bool serve_loop(struct serve *s)
 {
 	uint64_t awake_until = 0, signals_at = 0;
@@ -223,12 +232,13 @@ bool serve_loop(struct serve *s)
 		uint64_t now = time_now_ns();
 		bool sleepy = now >= awake_until, any;
 
-		any = target_group_process(&s->target.group, now);
-		if (now >= target_next_deadline(&s->target))
-			target_tick(&s->target, now);
+		target_group_turn(&s->target.group, now);
+		/* What hosts have sent is read before it is said that their time is over. */
+		any = serve_transports_process(&s->transports, now, sleepy);
+		any |= target_group_process(&s->target.group, now);
+		any |= tick(s, now);
 		if (now >= s->measure_ns || store_engine_measured(s->engine))
 			serve_look_at_stores(s, now);
-		any |= serve_transports_process(&s->transports, now, sleepy);
 		any |= store_engine_reap(s->engine) != 0;
 		live_process(&s->live);
 		serve_go_on(s);

@@ -105,8 +105,10 @@ static void *run(void *arg)
 		uint64_t now = time_now_ns();
 		bool sleepy = now >= awake_until, any;
 
-		any = target_group_process(&t->group, now);
-		any |= serve_transports_process(&t->transports, now, sleepy);
+		target_group_turn(&t->group, now);
+		/* As in the first thread: what was sent is read before a timer fires. */
+		any = serve_transports_process(&t->transports, now, sleepy);
+		any |= target_group_process(&t->group, now);
 		any |= store_engine_reap(t->engine) != 0;
 		watch_stores(t, now);
 		if (atomic_load_explicit(&t->of->stop, memory_order_acquire))

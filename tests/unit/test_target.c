@@ -460,12 +460,44 @@ static void a_silent_host_loses_its_controller(void **state)
 	b->now += 5 * NSEC_PER_SEC; /* there was traffic since Connect: one more period */
 	target_tick(&b->target, b->now);
 	assert_false(b->admin.disconnect_asked);
-	b->now += 5 * NSEC_PER_SEC;
+	b->now += 5 * NSEC_PER_SEC; /* and a look for what may lie unread */
+	target_tick(&b->target, b->now);
+	assert_false(b->admin.disconnect_asked);
+	b->now += 5 * NSEC_PER_SEC / 16;
 	target_tick(&b->target, b->now);
 	assert_true(b->admin.disconnect_asked);
 	assert_true(b->io.disconnect_asked);
 	bed_queue_close(&b->admin);
 	assert_int_equal(b->ctrls_gone, 1);
+	bed_destroy(b);
+}
+
+/* The one who drives the target comes late: what was sent meanwhile may come later still. */
+static void who_was_not_listened_to_is_not_silent(void **state)
+{
+	struct nvme_sqe ka = bed_sqe(NVME_ADMIN_KEEP_ALIVE, 0, 0);
+	struct bed *b = bed_with_io();
+
+	(void)state;
+	assert_int_equal(bed_exec(&b->admin, &ka, NULL), NVME_SC_SUCCESS);
+	for (int i = 0; i < 3; i++) {
+		b->now += 8 * NSEC_PER_SEC; /* of 5 */
+		target_tick(&b->target, b->now);
+		assert_false(b->admin.disconnect_asked);
+		b->now += 3 * NSEC_PER_SEC - 1;
+		target_tick(&b->target, b->now);
+		assert_int_equal(bed_exec(&b->admin, &ka, NULL), NVME_SC_SUCCESS);
+		assert_false(b->admin.disconnect_asked);
+	}
+	/* However long it was, a host has no more than its time again, and once. */
+	b->now += 1000 * NSEC_PER_SEC;
+	target_tick(&b->target, b->now);
+	assert_true(target_next_deadline(&b->target) == b->now + 5 * NSEC_PER_SEC);
+	b->now += 100 * NSEC_PER_SEC;
+	target_tick(&b->target, b->now);
+	assert_true(b->admin.disconnect_asked);
+	bed_queue_close(&b->admin);
+	bed_queue_close(&b->io);
 	bed_destroy(b);
 }
 
@@ -816,6 +848,7 @@ int main(void)
 		cmocka_unit_test(an_abrupt_shutdown_waits_for_nothing),
 		cmocka_unit_test(a_connection_lost_during_shutdown_leaves_nothing_behind),
 		cmocka_unit_test(a_silent_host_loses_its_controller),
+		cmocka_unit_test(who_was_not_listened_to_is_not_silent),
 		cmocka_unit_test(keep_alive_and_traffic_keep_a_controller),
 		cmocka_unit_test(the_keep_alive_timeout_is_a_feature),
 		cmocka_unit_test(four_event_requests_are_held_and_a_fifth_refused),

@@ -65,8 +65,15 @@ bool target_group_idle(const struct target_group *g);
 /* Must be idle, as must be the target: while no other thread uses that. */
 void target_group_fini(struct target_group *g);
 uint64_t target_group_next_deadline(const struct target_group *g);
+
+/* A turn begins: what transports and stores bring without a time of their own is of this one. */
+static inline void target_group_turn(struct target_group *g, uint64_t now_ns)
+{
+	g->now_ns = now_ns;
+}
+
 /* Delivers what came to the inbox, and does what is due; true if there was anything. To be called
- * in every turn: what transports and stores bring without a time of their own is of that one. */
+ * in every turn. */
 bool target_group_process(struct target_group *g, uint64_t now_ns);
 /* Delivers m in the thread of `to`: at once if that is `from`, whose thread this is. */
 void group_tell(struct target_group *from, struct target_group *to, struct target_msg *m,

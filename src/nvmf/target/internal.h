@@ -10,6 +10,7 @@
 
 /* Discovery controllers without a keep-alive of their own still do not stay for ever. */
 #define TARGET_DISCOVERY_KATO_MS 120000
+#define TARGET_KATO_AGAIN	 16 /* such a part of its time a silent host has more, at least */
 #define TARGET_CONNECT_NS	 (15 * NSEC_PER_SEC)
 /* What a host has for each authentication, and until the end of a queue once it knows that it has
  * failed: the response is to get there before. */

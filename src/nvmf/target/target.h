@@ -218,6 +218,7 @@ struct target_ctrl {
 	uint32_t kato_ms;	/* 0: never expires */
 	uint64_t kato_commands; /* that had come when the keep-alive timer was armed */
 	struct timer kato_timer;
+	bool kato_again; /* it has fired, and is armed for a second look */
 	struct target_queue *queues[1 + TARGET_IO_QUEUES_MAX]; /* by queue ID */
 	/* For I/O, until their hosts have proved who they are: who does so first has the ID. */
 	struct list unbound;
