@@ -219,7 +219,7 @@ static bool is_over(const struct serve *s)
 static bool tick(struct serve *s, uint64_t now)
 {
 	if (now < target_next_deadline(&s->target))
-		return false;
+		return target_group_process(&s->target.group, now);
 	target_tick(&s->target, now);
 	return true;
 }
@@ -235,7 +235,6 @@ bool serve_loop(struct serve *s)
 		target_group_turn(&s->target.group, now);
 		/* What hosts have sent is read before it is said that their time is over. */
 		any = serve_transports_process(&s->transports, now, sleepy);
-		any |= target_group_process(&s->target.group, now);
 		any |= tick(s, now);
 		if (now >= s->measure_ns || store_engine_measured(s->engine))
 			serve_look_at_stores(s, now);

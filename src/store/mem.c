@@ -13,6 +13,9 @@
 #include "store/internal.h"
 
 #define CHUNK (64u * 1024)
+/* In a moment so many chunks are emptied, and so many looked for. */
+#define MOMENT_CHUNKS 64
+#define MOMENT_LOOKS  (64u * 1024)
 
 struct sparse {
 	_Atomic(uint8_t *) *chunks;
@@ -184,6 +187,25 @@ static void mem_submit(struct store *s, struct store_op *op)
 	op->done(op, error);
 }
 
+/* The stretch of the first byte keeps the table where it is. */
+static uint64_t mem_moment(struct store *s, uint64_t offset, uint64_t len)
+{
+	const struct store_op first = {.offset = offset, .len = 1};
+	struct mem_store *m = mem_of(s);
+	uint64_t i = offset / CHUNK, end = (offset + len + CHUNK - 1) / CHUNK, locked = 0;
+	unsigned there = 0;
+
+	if (m->stretches)
+		locked = stretches_lock(m->stretches, &first);
+	end = min_of(end, m->data.count); /* it may be shorter by now */
+	end = min_of(end, i + MOMENT_LOOKS);
+	while (i < end && there < MOMENT_CHUNKS)
+		there += m->data.chunks[i++] != NULL;
+	if (locked)
+		stretches_unlock(m->stretches, locked);
+	return i * CHUNK > offset ? min_of(len, i * CHUNK - offset) : len;
+}
+
 static int mem_view(struct store *s, struct store_engine *e, struct store **ret)
 {
 	struct mem_store *m = mem_of(s);
@@ -280,6 +302,7 @@ static void mem_destroy(struct store *s)
 static const struct store_ops mem_ops = {
 	.name = "memory",
 	.submit = mem_submit,
+	.moment = mem_moment,
 	.view = mem_view,
 	.resize = mem_resize,
 	.destroy = mem_destroy,

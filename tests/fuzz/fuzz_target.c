@@ -130,8 +130,14 @@ static bool disk_cancel(struct store *s, struct store_op *op)
 	return false;
 }
 
+static uint64_t disk_moment(struct store *s, uint64_t offset, uint64_t len)
+{
+	must(offset <= s->size && len <= s->size - offset && len);
+	return max_of(len / 1024 * 512, (uint64_t)512);
+}
+
 static const struct store_ops disk_ops = {
-	.name = "fuzz", .submit = disk_submit, .cancel = disk_cancel};
+	.name = "fuzz", .submit = disk_submit, .moment = disk_moment, .cancel = disk_cancel};
 
 static void op_answer(int at, int error)
 {
@@ -551,10 +557,18 @@ static void do_free(void *ctx, void *p)
 	fuzz_mem_free(&((struct world *)ctx)->mem, p);
 }
 
+/* One turn does what it may of commands in many steps; the last comes. */
+static void turns(void)
+{
+	do
+		target_tick(&w->target, w->now);
+	while (target_next_deadline(&w->target) == 0);
+}
+
 static void pass_time(uint64_t to)
 {
 	w->now = max_of(w->now, to);
-	target_tick(&w->target, w->now);
+	turns();
 	must(target_next_deadline(&w->target) > w->now);
 }
 
@@ -708,6 +722,7 @@ static void wind_up(void)
 		close_conn(&w->conn[i]);
 	while (w->ops)
 		op_answer(0, 0);
+	turns();
 	for (int i = 0; i < CONNS; i++) {
 		must(w->conn[i].q.live == 0);
 		for (int j = 0; j < SLOTS; j++)

@@ -263,7 +263,12 @@ static uint16_t answer(struct bed_cmd *c, uint64_t *ret_result)
 
 uint16_t bed_exec(struct bed_queue *q, struct nvme_sqe *s, uint64_t *ret_result)
 {
-	return answer(bed_send(q, s), ret_result);
+	struct bed_cmd *c = bed_send(q, s);
+
+	/* What takes more than a turn. */
+	while (!c->answered && !list_empty(&q->tq.group->later))
+		(void)target_group_process(q->tq.group, q->bed->now);
+	return answer(c, ret_result);
 }
 
 struct nvme_sqe bed_sqe(uint8_t opcode, uint32_t nsid, uint32_t len)

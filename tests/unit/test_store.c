@@ -21,6 +21,7 @@
 #include "store/store.h"
 #include "store_bed.h"
 
+#define MIB  (1024ull * 1024)
 #define SIZE (1024 * 1024)
 
 static char dir[] = "/tmp/weft-store-XXXXXX";
@@ -172,6 +173,30 @@ static void discarded_memory_goes_back_to_the_system(void **state)
 	}
 	for (int i = 0; i < 2; i++)
 		store_destroy(s[i]);
+}
+
+/* So many bytes of memory are emptied in one go, or some gigabytes looked at of which none are
+ * there: who serves hosts besides does not ask for more. */
+static void memory_says_what_it_does_in_a_moment(void **state)
+{
+	const uint64_t size = 1ull << 40, emptied = 4 * MIB, looked = 4096 * MIB;
+	struct store *s;
+
+	(void)state;
+	assert_int_equal(store_mem_create(size, 512, 0, &s), 0);
+	assert_true(store_moment(s, 0, 512) == 512);
+	assert_true(store_moment(s, 4096, size - 4096) == looked - 4096);
+	assert_true(store_moment(s, size - MIB, MIB) == MIB);
+	fill(out, SIZE, 5);
+	for (uint64_t at = 0; at < 2 * emptied; at += SIZE)
+		assert_int_equal(run(NULL, s, STORE_WRITE, at, SIZE, out, 0), 0);
+	assert_true(store_moment(s, 0, size) == emptied);
+	assert_true(store_moment(s, 512, size - 512) == emptied - 512);
+	assert_true(store_moment(s, emptied, emptied / 2) == emptied / 2);
+	/* Whoever asks may have the size of before. */
+	assert_int_equal(store_resize(s, MIB), 0);
+	assert_true(store_moment(s, 2 * size, MIB) == MIB);
+	store_destroy(s);
 }
 
 static void without_memory_a_write_finds_no_space_and_all_else_goes_on(void **state)
@@ -696,6 +721,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_holds_bytes),
 		cmocka_unit_test(discarded_memory_goes_back_to_the_system),
+		cmocka_unit_test(memory_says_what_it_does_in_a_moment),
 		cmocka_unit_test(without_memory_a_write_finds_no_space_and_all_else_goes_on),
 		cmocka_unit_test(memory_gets_another_size),
 		cmocka_unit_test(metadata_stays_with_its_block),

@@ -66,6 +66,11 @@ struct store_ops {
 	const char *name; /* for messages: "memory", "file through io_uring" */
 	void (*submit)(struct store *s, struct store_op *op);
 	/*
+	 * How much of a ZERO or DISCARD of so many bytes it does from within submit in a moment:
+	 * whole blocks, and some. NULL: all of it, or it has others do it.
+	 */
+	uint64_t (*moment)(struct store *s, uint64_t offset, uint64_t len);
+	/*
 	 * True if op, which was submitted and is not done, had not begun and is forgotten: done is
 	 * not called. NULL: none is. See store_cancel().
 	 */
@@ -113,6 +118,11 @@ static inline void store_submit(struct store *s, struct store_op *op)
 		len += op->iov[i].iov_len;
 	assert(!store_op_moves_data(op) || len == op->len);
 	s->ops->submit(s, op);
+}
+
+static inline uint64_t store_moment(struct store *s, uint64_t offset, uint64_t len)
+{
+	return s->ops->moment ? s->ops->moment(s, offset, len) : len;
 }
 
 /* op need not be under way. */

@@ -60,6 +60,7 @@ void target_group_init(struct target_group *g, struct target *t, struct target_c
 	list_for_each(o, &t->groups, const struct target_group, link)
 		g->index++;
 	list_init(&g->queues);
+	list_init(&g->later);
 	list_push_tail(&t->groups, &g->link);
 }
 

@@ -45,6 +45,8 @@ struct target_group {
 	struct target *target;
 	struct list queues;		    /* until they are over */
 	struct timer_heap connect_timers;   /* of queues */
+	struct list later;		    /* commands that go on in the next turn */
+	uint64_t spent;			    /* in this one; bytes */
 	uint64_t now_ns;		    /* of the call that is under way */
 	_Atomic(struct target_msg *) inbox; /* the latest first */
 	struct target_counters *counters, own_counters;

@@ -50,6 +50,9 @@ uint16_t req_fail_at(struct target_req *r, uint16_t offset, uint16_t status);
 uint16_t errno_to_status(int error, enum store_opcode opcode);
 /* The same of what a store said, which is kept for whoever is told of it. */
 uint16_t req_store_status(struct target_req *r, int error, enum store_opcode opcode);
+/* The group's: commands that have waited for a turn go on, as far as this one reaches. True if
+ * there were any. */
+bool steps_go_on(struct target_group *g);
 /* Begins r->op, in the store of the namespace. */
 void req_submit(struct target_req *r);
 

@@ -3,8 +3,9 @@
  * I/O commands of the NVM command set. NVM command set 1.0 section 3.
  *
  * A command that takes several store operations (Compare, Dataset Management) runs them one
- * after the other in steps(): a store may answer before submit returns, and a loop there
- * instead of recursion keeps the stack flat.
+ * after the other in run_steps(): a store may answer before submit returns, and a loop there
+ * instead of recursion keeps the stack flat. What stores do so is counted, and where it is much
+ * the command goes on in the group's next turn, when others have had theirs.
  */
 #include <errno.h>
 
@@ -31,7 +32,7 @@ static void op_done(struct store_op *op, int error)
 		req_complete(r, r->aborting);
 		return;
 	}
-	if (!error && (op->opcode == STORE_WRITE || op->opcode == STORE_ZERO))
+	if (!error && op->opcode == STORE_WRITE)
 		marks_written(r);
 	else
 		req_complete(r, req_store_status(r, error, op->opcode));
@@ -98,7 +99,7 @@ static uint16_t expect_blocks(struct target_req *r)
 	return req_expects(r, (uint32_t)len);
 }
 
-/* --- Read, Write, Flush, Write Zeroes ------------------------------------------------------ */
+/* --- Read, Write, Flush ----------------------------------------------------------------------- */
 
 static void wrote(struct target_req *r)
 {
@@ -200,24 +201,6 @@ uint16_t parse_flush(struct target_req *r)
 	return NVME_SC_SUCCESS;
 }
 
-static void execute_write_zeroes(struct target_req *r)
-{
-	uint32_t unmap = r->sqe.cdw12 & NVME_WZ_DEAC ? STORE_UNMAP : 0;
-
-	wrote(r);
-	submit_op(r, STORE_ZERO, fua_flag(r) | unmap);
-}
-
-uint16_t parse_write_zeroes(struct target_req *r)
-{
-	uint16_t status = check_rw(r);
-
-	if (!status)
-		status = check_writable(r);
-	r->execute = execute_write_zeroes;
-	return status;
-}
-
 uint16_t parse_write_uncorrectable(struct target_req *r)
 {
 	uint16_t status = check_rw(r);
@@ -239,26 +222,46 @@ uint16_t parse_write_uncorrectable(struct target_req *r)
  */
 typedef bool next_step_fn(struct target_req *r, uint16_t *status);
 
-static void run_steps(struct target_req *r, next_step_fn *next)
+/* The least that an operation counts for. */
+#define STEP_COST 4096u
+
+/* Of an operation that was done before submit returned. None counts for more than a turn: what a
+ * store does in a moment it says itself, be it much that was not there. */
+static void spend(struct target_group *g, const struct store_op *op)
 {
+	uint64_t cost = min_of(op->len, (uint64_t)TARGET_TURN_MAX);
+
+	g->spent += max_of(cost, (uint64_t)STEP_COST);
+}
+
+static void go_on_later(struct target_req *r)
+{
+	r->store_ns = 0; /* no store has it */
+	list_push_tail(&r->queue->group->later, &r->later);
+}
+
+static void run_steps(struct target_req *r)
+{
+	struct target_group *g = r->queue->group;
 	uint16_t status = NVME_SC_SUCCESS;
 
-	if (r->submitting) { /* the store answered from within submit: the loop below goes on */
-		r->again = true;
-		return;
-	}
 	while (r->step <= r->steps) {
-		bool operation = next(r, &status);
+		bool operation;
 
-		if (r->queue->disconnected)
+		if (r->step < r->steps && g->spent >= TARGET_TURN_MAX) {
+			go_on_later(r);
+			return;
+		}
+		operation = r->next(r, &status);
+		if (!status && r->step < r->steps && r->queue->disconnected)
 			status = NVME_SC_ABORT_QUEUE;
-		else if (!status && r->aborting && r->step < r->steps)
+		else if (!status && r->step < r->steps && r->aborting)
 			status = r->aborting;
 		if (status) {
 			req_complete(r, status);
 			return;
 		}
-		r->step++;
+		r->step += r->part == 0;
 		if (!operation)
 			continue;
 		r->again = false;
@@ -267,19 +270,92 @@ static void run_steps(struct target_req *r, next_step_fn *next)
 		r->submitting = false;
 		if (!r->again)
 			return; /* comes back later */
+		spend(g, &r->op);
 	}
-	if (r->op.opcode == STORE_WRITE)
+	if (r->op.opcode == STORE_WRITE || r->op.opcode == STORE_ZERO)
 		marks_written(r);
 	else
 		req_complete(r, status);
+}
+
+static void begin_steps(struct target_req *r, next_step_fn *next)
+{
+	r->next = next;
+	r->op = (struct store_op){0};
+	run_steps(r);
+}
+
+static void step_done(struct store_op *op, int error)
+{
+	struct target_req *r = op_req(op);
+
+	if (error && op->flags & STORE_FUA)
+		ns_flush_failed(r->ns, r->queue->group);
+	/* Deallocation is a hint: a store that cannot has taken note of it. */
+	op->result = error == -EOPNOTSUPP && op->opcode == STORE_DISCARD ? 0 : error;
+	if (r->submitting)
+		r->again = true; /* the loop goes on */
+	else
+		run_steps(r);
+}
+
+bool steps_go_on(struct target_group *g)
+{
+	bool any = !list_empty(&g->later);
+	struct list *l;
+
+	g->spent = 0;
+	while (g->spent < TARGET_TURN_MAX && (l = list_pop_head(&g->later)))
+		run_steps(list_entry(l, struct target_req, later));
+	return any;
+}
+
+/* What the step's range of blocks has left, as much as the store does in a moment. */
+static bool range_step(struct target_req *r, enum store_opcode opcode, uint32_t flags,
+		       uint64_t slba, uint64_t nlb)
+{
+	uint64_t at = (slba << r->ns->lba_shift) + r->part;
+	uint64_t left = (nlb << r->ns->lba_shift) - r->part;
+	uint64_t len = left ? store_moment(req_store(r), at, left) : 0;
+
+	r->op = (struct store_op){
+		.opcode = opcode, .flags = flags, .offset = at, .len = len, .done = step_done};
+	r->part = len < left ? r->part + len : 0;
+	return left != 0;
+}
+
+static bool zero_step(struct target_req *r, uint16_t *status)
+{
+	uint32_t unmap = r->sqe.cdw12 & NVME_WZ_DEAC ? STORE_UNMAP : 0;
+
+	*status = req_store_status(r, r->op.result, STORE_ZERO);
+	if (*status || r->step == r->steps)
+		return false;
+	return range_step(r, STORE_ZERO, fua_flag(r) | unmap, nvme_rw_slba(&r->sqe),
+			  nvme_rw_nlb(&r->sqe));
+}
+
+static void execute_write_zeroes(struct target_req *r)
+{
+	wrote(r);
+	r->steps = 1;
+	begin_steps(r, zero_step);
+}
+
+uint16_t parse_write_zeroes(struct target_req *r)
+{
+	uint16_t status = check_rw(r);
+
+	if (!status)
+		status = check_writable(r);
+	r->execute = execute_write_zeroes;
+	return status;
 }
 
 /*
  * Compare and Verify: the store's data comes into the scratch memory, a stretch at a time. The one
  * looks at it beside the host's, to the other it is enough that it comes.
  */
-static void compare_done(struct store_op *op, int error);
-
 static bool compare_step(struct target_req *r, uint16_t *status)
 {
 	uint64_t base = nvme_rw_slba(&r->sqe) << r->ns->lba_shift, len = rw_bytes(r);
@@ -303,21 +379,15 @@ static bool compare_step(struct target_req *r, uint16_t *status)
 		.len = r->op_iov.iov_len,
 		.iov = &r->op_iov,
 		.iov_count = 1,
-		.done = compare_done,
+		.done = step_done,
 	};
 	return true;
-}
-
-static void compare_done(struct store_op *op, int error)
-{
-	op->result = error;
-	run_steps(op_req(op), compare_step);
 }
 
 static void run_compare(struct target_req *r)
 {
 	r->steps = (uint32_t)((rw_bytes(r) + TARGET_SCRATCH_MAX - 1) / TARGET_SCRATCH_MAX);
-	run_steps(r, compare_step);
+	begin_steps(r, compare_step);
 }
 
 static void execute_compare(struct target_req *r)
@@ -354,8 +424,6 @@ uint16_t parse_verify(struct target_req *r)
 }
 
 /* Dataset Management: of its hints only "deallocate" does something. */
-static void dsm_done(struct store_op *op, int error);
-
 static struct nvme_dsm_range dsm_range(const struct target_req *r, uint32_t i)
 {
 	struct cursor c =
@@ -370,25 +438,11 @@ static bool dsm_step(struct target_req *r, uint16_t *status)
 {
 	struct nvme_dsm_range range;
 
-	if (r->step)
-		*status = req_store_status(r, r->op.result, STORE_DISCARD);
+	*status = req_store_status(r, r->op.result, STORE_DISCARD);
 	if (*status || r->step == r->steps)
 		return false;
 	range = dsm_range(r, r->step);
-	r->op = (struct store_op){
-		.opcode = STORE_DISCARD,
-		.offset = range.slba << r->ns->lba_shift,
-		.len = (uint64_t)range.nlb << r->ns->lba_shift,
-		.done = dsm_done,
-	};
-	return range.nlb != 0;
-}
-
-static void dsm_done(struct store_op *op, int error)
-{
-	/* Deallocation is a hint: a store that cannot has taken note of it. */
-	op->result = error == -EOPNOTSUPP ? 0 : error;
-	run_steps(op_req(op), dsm_step);
+	return range_step(r, STORE_DISCARD, 0, range.slba, range.nlb);
 }
 
 static void execute_dsm(struct target_req *r)
@@ -405,7 +459,7 @@ static void execute_dsm(struct target_req *r)
 	}
 	if (r->sqe.cdw11 & NVME_DSM_AD) {
 		wrote(r);
-		run_steps(r, dsm_step);
+		begin_steps(r, dsm_step);
 	} else {
 		req_complete(r, NVME_SC_SUCCESS);
 	}
@@ -432,8 +486,6 @@ uint16_t parse_dsm(struct target_req *r)
  * Copy: all that is copied is read into the scratch memory first, so that it does not matter
  * whether the ranges overlap, and what cannot be read changes nothing. It is then written at once.
  */
-static void copy_done(struct store_op *op, int error);
-
 /* Each range in turn, and then the write; op_iov is where the last one went. */
 static bool copy_step(struct target_req *r, uint16_t *status)
 {
@@ -450,7 +502,7 @@ static bool copy_step(struct target_req *r, uint16_t *status)
 				  .flags = write ? fua_flag(r) : 0,
 				  .iov = &r->op_iov,
 				  .iov_count = 1,
-				  .done = copy_done};
+				  .done = step_done};
 	if (write) {
 		wrote(r);
 		r->op_iov = (struct iovec){r->scratch, (size_t)(at - (uint8_t *)r->scratch)};
@@ -465,19 +517,9 @@ static bool copy_step(struct target_req *r, uint16_t *status)
 	return true;
 }
 
-static void copy_done(struct store_op *op, int error)
-{
-	struct target_req *r = op_req(op);
-
-	if (error && op->flags & STORE_FUA)
-		ns_flush_failed(r->ns, r->queue->group);
-	op->result = error;
-	run_steps(r, copy_step);
-}
-
 static void run_copy(struct target_req *r)
 {
-	run_steps(r, copy_step);
+	begin_steps(r, copy_step);
 }
 
 static uint16_t check_copy(struct target_req *r)

@@ -230,7 +230,7 @@ void target_req_damaged(struct target_queue *q, struct target_req *r, const void
 
 uint64_t target_group_next_deadline(const struct target_group *g)
 {
-	return timer_heap_next(&g->connect_timers);
+	return list_empty(&g->later) ? timer_heap_next(&g->connect_timers) : 0;
 }
 
 bool target_group_process(struct target_group *g, uint64_t now_ns)
@@ -240,6 +240,7 @@ bool target_group_process(struct target_group *g, uint64_t now_ns)
 
 	g->now_ns = now_ns;
 	any = group_deliver(g);
+	any |= steps_go_on(g);
 	while ((tm = timer_pop_due(&g->connect_timers, now_ns))) {
 		struct target_queue *q = container_of(tm, struct target_queue, connect_timer);
 

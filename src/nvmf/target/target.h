@@ -52,6 +52,7 @@
 #define TARGET_CAPSULE_DATA	 8192  /* in-capsule data of a queue, where it may have any */
 #define TARGET_CAPSULE_DATA_MAX	 16384 /* and what a port may say instead */
 #define TARGET_SCRATCH_MAX	 65536u
+#define TARGET_TURN_MAX		 (4u << 20) /* of what stores do at once for commands in steps */
 #define TARGET_COPY_RANGES	 128 /* of one Copy; together no more than TARGET_SCRATCH_MAX */
 #define TARGET_SGL_MAX		 16  /* MSDBD: descriptors of one command's data, on I/O queues */
 #define TARGET_AER_MAX		 4
@@ -419,8 +420,12 @@ struct target_req {
 	enum store_opcode stall_opcode;
 	struct target_msg stall_msg;
 	bool telling, over; /* that is being told; the command is complete meanwhile */
-	/* Commands that take several operations. */
+	/* Commands that take several operations: what prepares the next one, how much of its step
+	 * is done, its place among those that go on in the next turn. */
 	uint32_t step, steps;
+	bool (*next)(struct target_req *r, uint16_t *status);
+	uint64_t part;
+	struct list later;
 	bool submitting, again;
 	bool fetched;	   /* its data are there */
 	uint16_t aborting; /* with what it ends, rather than go on with what comes next; or 0 */
