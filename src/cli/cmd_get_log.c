@@ -68,7 +68,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'o':
 		if (nvme_verb_took_format(&g->page.opts, state, arg))
 			return 0;
-		/* fallthrough */
+		g->log.offset = cli_parse_size(state, "--lpo", arg, 0, UINT64_MAX);
+		return 0;
 	case 'L':
 		g->log.offset = cli_parse_size(state, "--lpo", arg, 0, UINT64_MAX);
 		return 0;

@@ -306,14 +306,6 @@ const char *served_status(uint64_t opcode, uint64_t status)
 				    : nvme_status_name((uint16_t)status);
 }
 
-const struct figures_queue_row *served_queue(const struct served *v,
-					     const struct figures_queue_error_row *r)
-{
-	if (!r->count || r->queue >= v->queue_count || !v->queues[r->queue].entries)
-		return NULL;
-	return &v->queues[r->queue];
-}
-
 const char *served_queue_status(const struct figures_queue_error_row *r)
 {
 	return served_status(r->io ? FIGURES_IO : FIGURES_ADMIN, r->status);

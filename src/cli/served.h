@@ -51,9 +51,14 @@ static inline bool served_is_io(uint64_t opcode)
 	return opcode >> 8 == FIGURES_IO >> 8;
 }
 const char *served_status(uint64_t opcode, uint64_t status);
-/* The queue of a row, and the name of its status; NULL: there is no such queue. */
-const struct figures_queue_row *served_queue(const struct served *v,
-					     const struct figures_queue_error_row *r);
+/* The queue of a row; NULL: there is none. */
+static inline const struct figures_queue_row *served_queue(const struct served *v,
+							   const struct figures_queue_error_row *r)
+{
+	if (!r->count || r->queue >= v->queue_count || !v->queues[r->queue].entries)
+		return NULL;
+	return &v->queues[r->queue];
+}
 const char *served_queue_status(const struct figures_queue_error_row *r);
 const char *served_transport(uint64_t trtype);
 

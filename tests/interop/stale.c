@@ -293,12 +293,16 @@ static void a_destroyed_peer_ends_the_retries(void **state)
 	int errors = 0;
 
 	(void)state;
-	for (int i = 0; i < DEPTH; i++)
+	for (int i = 0; i < DEPTH; i++) {
+		/* On a busy machine all that came before may be done by then. */
+		if (i == DEPTH - 1) {
+			assert_int_equal(ibv_destroy_qp(side[1].qp), 0);
+			side[1].qp = NULL;
+		}
 		assert_int_equal(post(&side[0], IBV_WR_RDMA_WRITE, side[0].buf, BUF,
 				      side[0].mr->lkey, side[1].buf, side[1].mr->rkey),
 				 0);
-	assert_int_equal(ibv_destroy_qp(side[1].qp), 0);
-	side[1].qp = NULL;
+	}
 	for (int i = 0; i < DEPTH; i++) {
 		wc = next_wc(&side[0]);
 		if (wc.status == IBV_WC_SUCCESS)
