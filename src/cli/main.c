@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/spelling.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 
-#define NAME_MAX_LEN 32
-#define TYPOS_MAX    2
+#define TYPOS_MAX 2
 
 /* X(identifier, name, summary): cmd_<identifier>() is in cmd_<identifier>.c. */
 #define X(id, name, summary) int cmd_##id(int argc, char **argv);
@@ -38,28 +38,6 @@ static const struct command *find(const char *name)
 	return NULL;
 }
 
-/* How many letters to change, add or leave out to make b of a; both are short. */
-static size_t distance(const char *a, const char *b)
-{
-	size_t row[NAME_MAX_LEN + 1], n = strlen(b);
-
-	for (size_t j = 0; j <= n; j++)
-		row[j] = j;
-	for (size_t i = 1; *a; i++, a++) {
-		size_t before = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= n; j++) {
-			size_t change = before + (*a != b[j - 1]);
-			size_t add = min_of(row[j], row[j - 1]) + 1;
-
-			before = row[j];
-			row[j] = min_of(change, add);
-		}
-	}
-	return row[n];
-}
-
 static int unknown(const char *name)
 {
 	const struct command *nearest = NULL;
@@ -72,7 +50,7 @@ static int unknown(const char *name)
 		return EXIT_USAGE;
 	}
 	for (const struct command *c = commands; c->name; c++) {
-		size_t d = strlen(name) <= NAME_MAX_LEN ? distance(name, c->name) : best;
+		size_t d = strlen(name) <= SPELLING_MAX ? spelling_distance(name, c->name) : best;
 
 		if (d < best) {
 			best = d;

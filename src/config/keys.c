@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "config/keys.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +9,8 @@
 #include <string.h>
 
 #include <json-c/json.h>
+
+#include "base/spelling.h"
 
 /* --- the table -------------------------------------------------------------------------------
  */
@@ -92,6 +95,29 @@ static const struct key sections[][KEYS_MAX] = {
 				   {"treq", KIND_VALUE, "the entry says \"not specified\"",
 				    "||not specified|"},
 				   {"tsas", KIND_VALUE, "the entry says none", "||none|"}},
+};
+
+/* In the order of the enumeration. */
+static const char *const section_names[] = {
+	[SECTION_TOP] = "",
+	[SECTION_DISCOVERY] = "discovery",
+	[SECTION_HOST] = "hosts[]",
+	[SECTION_DHCHAP] = "hosts[].dhchap",
+	[SECTION_SUBSYS] = "subsystems[]",
+	[SECTION_ATTR] = "subsystems[].attr",
+	[SECTION_NS] = "subsystems[].namespaces[]",
+	[SECTION_DEVICE] = "subsystems[].namespaces[].device",
+	[SECTION_ANA] = "subsystems[].namespaces[].ana",
+	[SECTION_RESV] = "subsystems[].namespaces[].resv",
+	[SECTION_PASSTHRU] = "subsystems[].passthru[]",
+	[SECTION_PASSTHRU_DEVICE] = "subsystems[].passthru[].device",
+	[SECTION_PORT] = "ports[]",
+	[SECTION_ADDR] = "ports[].addr",
+	[SECTION_PARAM] = "ports[].param",
+	[SECTION_ANA_GROUP] = "ports[].ana_groups[]",
+	[SECTION_ANA_STATE] = "ports[].ana_groups[].ana",
+	[SECTION_REFERRAL] = "ports[].referrals[]",
+	[SECTION_REFERRAL_ADDR] = "ports[].referrals[].addr",
 };
 
 /* --- where one is ----------------------------------------------------------------------------
@@ -272,6 +298,102 @@ const char *section_value(enum section section, unsigned int i)
 	return NULL;
 }
 
+/* --- keys that are not known -----------------------------------------------------------------
+ *
+ * Those that a newer nvmetcli or kernel has are passed over, so that its files load. One that was
+ * meant to be another is wrong: what it says would be left out in silence, and might have been who
+ * may connect.
+ */
+
+#define TYPOS_MAX 2
+
+/* Letters and digits alone, small: allow-any-host is allow_any_host. */
+static void plain_word(const char *text, char ret[SPELLING_MAX + 1])
+{
+	size_t n = 0;
+
+	for (; *text && n < SPELLING_MAX; text++)
+		if (isalnum((unsigned char)*text))
+			ret[n++] = (char)tolower((unsigned char)*text);
+	ret[n] = '\0';
+}
+
+/* Of a short word one letter may be another, of a long one two. */
+static bool is_near(const char *word, const char *known)
+{
+	size_t shorter = min_of(strlen(word), strlen(known));
+
+	return spelling_distance(word, known) <= min_of(shorter / 3, (size_t)TYPOS_MAX);
+}
+
+/* Also with the name of its section before: configfs calls dhchap.key dhchap_key. */
+static const char *find_near(enum section section, const char *word)
+{
+	const char *dot = strrchr(section_names[section], '.');
+	const char *group = dot ? dot + 1 : section_names[section];
+
+	for (int i = 0; i < KEYS_MAX && sections[section][i].name; i++) {
+		const char *name = sections[section][i].name;
+		char known[SPELLING_MAX + 1], both[80];
+
+		plain_word(name, known);
+		if (is_near(word, known))
+			return name;
+		snprintf(both, sizeof(both), "%s%s", group, name);
+		plain_word(both, known);
+		if (is_near(word, known))
+			return name;
+	}
+	return NULL;
+}
+
+/* What was meant, from here on and then from the beginning; ret_section: where that belongs. */
+static const char *find_meant(enum section section, const char *word, enum section *ret_section)
+{
+	const size_t count = ARRAY_SIZE(sections);
+
+	for (size_t i = 0; i < count; i++) {
+		*ret_section = (enum section)((section + i) % count);
+		const char *name = find_near(*ret_section, word);
+
+		if (name)
+			return name;
+	}
+	return NULL;
+}
+
+/* Whether it may say who connects or how they are kept from being read along. */
+static bool is_guarding(enum section section, const char *word)
+{
+	static const char *const words[] = {"allow", "auth", "dhchap", "psk", "secret", "tls"};
+
+	if (section == SECTION_HOST || section == SECTION_DHCHAP || section == SECTION_ADDR)
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strstr(word, words[i]))
+			return true;
+	return false;
+}
+
+static void check_unknown(struct reader *r, enum section section, const char *name)
+{
+	char word[SPELLING_MAX + 1];
+	enum section where;
+	const char *meant;
+
+	plain_word(name, word);
+	meant = find_meant(section, word, &where);
+	if (meant)
+		reader_fail(r, name, "no such key is known here; %s%s%s is", section_names[where],
+			    *section_names[where] ? "." : "", meant);
+	else if (is_guarding(section, word))
+		reader_fail(r, name,
+			    "no such key is known here, and none is passed over that may say who "
+			    "connects: correct it, or take it out");
+	else
+		reader_warn(r, name, "no such key is known here; it is kept, without effect");
+}
+
 bool reader_check(struct reader *r, enum section section, struct json_object *obj)
 {
 	if (!json_object_is_type(obj, json_type_object)) {
@@ -283,8 +405,7 @@ bool reader_check(struct reader *r, enum section section, struct json_object *ob
 		const struct key *k = find(section, name);
 
 		if (!k) {
-			reader_warn(r, name,
-				    "no such key is known here; it is kept, without effect");
+			check_unknown(r, section, name);
 			continue;
 		}
 		check_kind(r, k, v);

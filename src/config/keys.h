@@ -51,7 +51,8 @@ void reader_fail(struct reader *r, const char *key, const char *fmt, ...) printf
 void reader_warn(struct reader *r, const char *key, const char *fmt, ...) printf_like(3, 4);
 
 /* Whether all keys of an object are of the kind they should be, with a warning for each that has no
- * effect here. False: it is no object, or something in it is wrong. */
+ * effect here. False: it is no object, or something in it is wrong; so is a key that is not known
+ * and looks like one that is, or like one that says who may connect. */
 bool reader_check(struct reader *r, enum section section, struct json_object *obj);
 
 /* The i-th key of a section whose value is a text or a number; NULL: there are no more. */

@@ -43,14 +43,20 @@ static struct config *config_of(const char *text)
 	return c;
 }
 
-static void refused(const char *text, const char *where)
+static void refuse(const char *text, char why[512])
 {
 	struct json_object *doc = doc_of(text);
 	struct config *c = NULL;
+
+	assert_int_equal(config_read(doc, &c, why, 512), -EINVAL);
+	config_drop(doc);
+}
+
+static void refused(const char *text, const char *where)
+{
 	char why[512] = "";
 
-	assert_int_equal(config_read(doc, &c, why, sizeof(why)), -EINVAL);
-	config_drop(doc);
+	refuse(text, why);
 	if (strncmp(why, where, strlen(where)) != 0)
 		fail_msg("%s: '%s' does not begin with '%s'", text, why, where);
 	assert_true(strlen(why) > strlen(where) + 5);
@@ -231,6 +237,78 @@ static void warnings_are_bounded(void **state)
 }
 
 /* --- refusing ------------------------------------------------------------------------------- */
+
+static void mistyped(const char *text, const char *where, const char *meant)
+{
+	char expected[256], why[512] = "";
+
+	refuse(text, why);
+	snprintf(expected, sizeof(expected), "%s: no such key is known here; %s is", where, meant);
+	assert_string_equal(why, expected);
+}
+
+/* A key that was meant to be another is not passed over, and the right one is told. */
+static void a_key_that_is_mistyped_is_wrong(void **state)
+{
+#define NQN "'nqn':'nqn.2026-11.org.example:h'"
+	(void)state;
+	mistyped("{'hosts':[{" NQN ",'dhchap_key':'DHHC-1'}]}", "hosts[0].dhchap_key",
+		 "hosts[].dhchap.key");
+	mistyped("{'hosts':[{" NQN ",'dhchap':{'kye':'DHHC-1'}}]}", "hosts[0].dhchap.kye",
+		 "hosts[].dhchap.key");
+	mistyped("{'hosts':[{" NQN ",'key':'DHHC-1'}]}", "hosts[0].key", "hosts[].dhchap.key");
+	mistyped("{'hosts':[{" NQN ",'DHCHAP':{}}]}", "hosts[0].DHCHAP", "hosts[].dhchap");
+	mistyped("{'subsystems':[{'nqn':'" S1 "','attr':{'allow_any_hosts':'0'}}]}",
+		 "subsystems[0].attr.allow_any_hosts", "subsystems[].attr.allow_any_host");
+	mistyped("{'subsystems':[{'nqn':'" S1 "','attr_allow_any_host':'0'}]}",
+		 "subsystems[0].attr_allow_any_host", "subsystems[].attr.allow_any_host");
+	mistyped("{'subsystems':[{'nqn':'" S1 "','allow-any-host':'0'}]}",
+		 "subsystems[0].allow-any-host", "subsystems[].attr.allow_any_host");
+	mistyped("{'subsystems':[{'nqn':'" S1
+		 "','namespaces':[{'nsid':1,'device':{'paht':'/x'}}]}]}",
+		 "subsystems[0].namespaces[0].device.paht",
+		 "subsystems[].namespaces[].device.path");
+	mistyped("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,'path':'/x'}]}]}",
+		 "subsystems[0].namespaces[0].path", "subsystems[].namespaces[].device.path");
+	mistyped("{'ports':[{'portid':1,'addr':" ADDR ",'tsas':'tls1.3'}]}", "ports[0].tsas",
+		 "ports[].addr.tsas");
+	mistyped("{'ports':[{'portid':1,'addr':" ADDR ",'subsystem':['" S1 "']}]}",
+		 "ports[0].subsystem", "ports[].subsystems");
+	mistyped("{'subsystem':[]}", "subsystem", "subsystems");
+#undef NQN
+}
+
+/* Nor is one that may say who connects, like what newer ones have of that. */
+static void an_unknown_key_that_guards_is_wrong(void **state)
+{
+	(void)state;
+	refused("{'hosts':[{'nqn':'nqn.2026-11.org.example:h','proof':'x'}]}", "hosts[0].proof: ");
+	refused("{'hosts':[{'nqn':'nqn.2026-11.org.example:h','dhchap':{'rekey':60}}]}",
+		"hosts[0].dhchap.rekey: ");
+	refused("{'ports':[{'portid':1,'addr':{'trtype':'tcp','traddr':'192.0.2.1',"
+		"'trsvcid':'4420','sectype':'x'}}]}",
+		"ports[0].addr.sectype: ");
+	refused("{'subsystems':[{'nqn':'" S1 "','attr':{'tls_identities':'x'}}]}",
+		"subsystems[0].attr.tls_identities: ");
+	refused("{'authorities':[]}", "authorities: ");
+}
+
+/* What else a newer nvmetcli or kernel has does not keep its file from being served. */
+static void what_newer_ones_have_besides_is_passed_over(void **state)
+{
+	(void)state;
+	warned("{'domains':[]}", "domains: ");
+	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'rotational':'1'}}]}",
+	       "subsystems[0].attr.rotational: ");
+	warned("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,'buffered_io':1}]}]}",
+	       "subsystems[0].namespaces[0].buffered_io: ");
+	warned("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,'p2pmem':'1'}]}]}",
+	       "subsystems[0].namespaces[0].p2pmem: ");
+	warned("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,'revalidate_size':'1'}]}]}",
+	       "subsystems[0].namespaces[0].revalidate_size: ");
+	warned("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'poll_threads':'2'}}]}",
+	       "ports[0].param.poll_threads: ");
+}
 
 static void what_is_wrong_is_named_by_its_place(void **state)
 {
@@ -683,6 +761,9 @@ int main(void)
 		cmocka_unit_test(what_has_no_effect_is_named),
 		cmocka_unit_test(what_ports_and_versions_say_is_heeded),
 		cmocka_unit_test(warnings_are_bounded),
+		cmocka_unit_test(a_key_that_is_mistyped_is_wrong),
+		cmocka_unit_test(an_unknown_key_that_guards_is_wrong),
+		cmocka_unit_test(what_newer_ones_have_besides_is_passed_over),
 		cmocka_unit_test(what_is_wrong_is_named_by_its_place),
 		cmocka_unit_test(a_secure_channel_is_not_left_out),
 		cmocka_unit_test(what_is_no_document_is_told_with_its_line),
