@@ -408,6 +408,41 @@ static void smart_tells_how_busy_it_was_and_how_others_ended(void **state)
 	bed_destroy(b);
 }
 
+/* Who asks has got a controller for that, often, and wants to know of what others did. */
+static void smart_sums_over_all_controllers_of_the_subsystem(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	struct nvme_sqe s = bed_sqe(NVME_IO_READ, 1, 512 * 100);
+
+	(void)state;
+	nvme_rw_set(&s, 0, 100, 0);
+	for (int i = 0; i < 15; i++)
+		assert_int_equal(bed_exec(&b->io, &s, NULL), 0);
+	b->slow.fail = -EIO;
+	assert_int_equal(bed_exec(&b->io, &s, NULL), STATUS(NVME_SC_READ_ERROR));
+	for (int there = 1; there >= 0; there--) { /* the other one is, and is gone */
+		struct nvme_smart smart;
+
+		if (!there) {
+			bed_queue_close(&b->io);
+			bed_queue_close(&b->admin);
+			bed_queue_open(b, &b->admin, 0);
+			assert_int_equal(bed_connect(&b->admin, &a, NULL), 0);
+			assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC,
+							  NVME_CC_EN | NVME_CC_IOSQES_64 |
+								  NVME_CC_IOCQES_16),
+					 0);
+		}
+		smart = smart_of(b);
+		assert_int_equal(smart.host_reads.lo, 16);
+		assert_int_equal(smart.data_units_read.lo, 2);
+		assert_int_equal(smart.media_errors.lo, 1);
+		assert_int_equal(smart.num_err_log_entries.lo, there);
+	}
+	bed_destroy(b);
+}
+
 static void the_supported_pages_are_those_there_are(void **state)
 {
 	struct bed *b = bed_enabled();
@@ -988,6 +1023,7 @@ int main(void)
 		cmocka_unit_test(identify_structures_not_offered_are_refused),
 		cmocka_unit_test(a_refused_command_is_in_the_error_log),
 		cmocka_unit_test(smart_counts_commands_and_data),
+		cmocka_unit_test(smart_sums_over_all_controllers_of_the_subsystem),
 		cmocka_unit_test(smart_tells_how_busy_it_was_and_how_others_ended),
 		cmocka_unit_test(the_supported_pages_are_those_there_are),
 		cmocka_unit_test(any_stretch_of_a_page_can_be_had),

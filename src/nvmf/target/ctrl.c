@@ -121,6 +121,16 @@ static void note_busy(struct target_counts *all, const struct target_counts *one
 	count_add(&all->busy_ns, busy > most ? busy - most : 0);
 }
 
+/* All but how busy it was. */
+static void note_done(struct target_counts *all, const struct target_counts *one)
+{
+	count_add(&all->commands, count_get(&one->commands));
+	count_add(&all->reads, count_get(&one->reads));
+	count_add(&all->writes, count_get(&one->writes));
+	count_add(&all->sectors_read, count_get(&one->sectors_read));
+	count_add(&all->sectors_written, count_get(&one->sectors_written));
+}
+
 bool ctrl_bind_queue(struct target_ctrl *c, struct target_queue *q)
 {
 	if (c->queues[q->qid])
@@ -133,20 +143,14 @@ bool ctrl_bind_queue(struct target_ctrl *c, struct target_queue *q)
 
 void ctrl_forget_queue(struct target_ctrl *c, struct target_queue *q)
 {
-	struct target_counts *past = &c->past;
-
 	q->owner = NULL;
 	if (!list_empty(&q->unbound)) { /* it was anybody's: nothing of it counts */
 		list_remove(&q->unbound);
 		return;
 	}
-	count_add(&past->commands, count_get(&q->counts.commands));
-	count_add(&past->reads, count_get(&q->counts.reads));
-	count_add(&past->writes, count_get(&q->counts.writes));
-	count_add(&past->sectors_read, count_get(&q->counts.sectors_read));
-	count_add(&past->sectors_written, count_get(&q->counts.sectors_written));
+	note_done(&c->past, &q->counts);
 	if (q->qid)
-		note_busy(past, &q->counts);
+		note_busy(&c->past, &q->counts);
 	c->queues[q->qid] = NULL;
 	c->io_queues -= q->qid != 0;
 }
@@ -161,13 +165,21 @@ void ctrl_counts(const struct target_ctrl *c, struct target_counts *ret)
 
 		if (!n)
 			continue;
-		count_add(&ret->commands, count_get(&n->commands));
-		count_add(&ret->reads, count_get(&n->reads));
-		count_add(&ret->writes, count_get(&n->writes));
-		count_add(&ret->sectors_read, count_get(&n->sectors_read));
-		count_add(&ret->sectors_written, count_get(&n->sectors_written));
+		note_done(ret, n);
 		if (i)
 			note_busy(ret, n);
+	}
+}
+
+void subsys_counts(const struct target_subsys *s, struct target_counts *ret)
+{
+	*ret = (struct target_counts){0};
+	note_done(ret, &s->past);
+	list_for_each(c, &s->ctrls, const struct target_ctrl, link) {
+		struct target_counts n;
+
+		ctrl_counts(c, &n);
+		note_done(ret, &n);
 	}
 }
 
@@ -200,6 +212,7 @@ void ctrl_destroy(struct target_ctrl *c, const char *why)
 			drop_queue(c, c->queues[i]);
 	while (!list_empty(&c->unbound))
 		drop_queue(c, list_entry(c->unbound.next, struct target_queue, unbound));
+	note_done(&c->subsys->past, &c->past);
 	ctrl_put(c);
 }
 

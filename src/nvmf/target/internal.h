@@ -225,6 +225,8 @@ void ctrl_set_kato(struct target_ctrl *c, uint32_t ms);
 void ctrl_kato_fired(struct target_ctrl *c);
 /* What came on all its queues. */
 void ctrl_counts(const struct target_ctrl *c, struct target_counts *ret);
+/* What came on all queues that there ever were; nobody is busy in it. */
+void subsys_counts(const struct target_subsys *s, struct target_counts *ret);
 /* A queue has its ID from here on. False: another has. */
 bool ctrl_bind_queue(struct target_ctrl *c, struct target_queue *q);
 /* A queue is no longer among them. */

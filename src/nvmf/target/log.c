@@ -31,31 +31,33 @@ static struct nvme_u128 data_units(uint64_t sectors)
 }
 
 /*
- * Power on is the service's start. What a controller counts begins with it; that others ended
- * without a shutdown is the subsystem's.
+ * Power on is the service's start. What was done is the subsystem's, by all controllers that it
+ * had, as with Linux's target: who asks has often just got his own. How busy it was and the errors
+ * that its log has are this one's.
  */
 static void fill_smart(struct log_page *l, const struct target_ctrl *c)
 {
 	const struct target *t = c->subsys->target;
 	uint64_t up_ns = t->group.now_ns - t->start_ns;
-	struct target_counts n;
+	struct target_counts n, own;
 	struct nvme_smart smart = {
 		.avail_spare = 100,
 		.power_cycles.lo = 1,
 		.power_on_hours.lo = up_ns / (3600 * NSEC_PER_SEC),
 		.unsafe_shutdowns.lo = c->subsys->unsafe_shutdowns,
-		.media_errors.lo = c->media_errors,
+		.media_errors.lo = c->subsys->media_errors,
 		.num_err_log_entries.lo = c->error_count,
 	};
 	uint8_t piece[NVME_SMART_LEN];
 	struct wcursor out = wcursor_init(piece, sizeof(piece));
 
-	ctrl_counts(c, &n);
+	subsys_counts(c->subsys, &n);
+	ctrl_counts(c, &own);
 	smart.data_units_read = data_units(count_get(&n.sectors_read));
 	smart.data_units_written = data_units(count_get(&n.sectors_written));
 	smart.host_reads.lo = count_get(&n.reads);
 	smart.host_writes.lo = count_get(&n.writes);
-	smart.ctrl_busy_time.lo = count_get(&n.busy_ns) / (60 * NSEC_PER_SEC);
+	smart.ctrl_busy_time.lo = count_get(&own.busy_ns) / (60 * NSEC_PER_SEC);
 	nvme_smart_put(&out, &smart);
 	log_page_piece(l, piece, sizeof(piece));
 }

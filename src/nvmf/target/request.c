@@ -410,7 +410,7 @@ static void log_error(struct target_msg *m)
 						  : 0,
 			.trtype = q->ops->trtype,
 		};
-		c->media_errors += (r->cqe.status & NVME_STATUS_CODE) == NVME_SC_READ_ERROR;
+		c->subsys->media_errors += (r->cqe.status & NVME_STATUS_CODE) == NVME_SC_READ_ERROR;
 		r->cqe.status |= NVME_STATUS_MORE;
 	}
 	group_tell(&q->target->group, q->group, m, logged);

@@ -19,7 +19,8 @@ static void subsys_link(struct target *t, struct target_subsys *s)
 	list_init(&s->ctrls);
 	list_init(&s->flushing);
 	s->queues = 0;
-	s->unsafe_shutdowns = 0;
+	s->unsafe_shutdowns = s->media_errors = 0;
+	s->past = (struct target_counts){0};
 	s->gone = NULL;
 	list_push_tail(&t->subsystems, &s->link);
 }

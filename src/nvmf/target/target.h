@@ -132,6 +132,12 @@ struct target_ns {
 	struct target_msg fused_msg; /* it is over */
 };
 
+/* What came on a queue; counted by its group's thread. */
+struct target_counts {
+	_Atomic uint64_t commands, reads, writes, sectors_read, sectors_written; /* of 512 bytes */
+	_Atomic uint64_t busy_ns; /* with commands under way */
+};
+
 struct target_subsys {
 	struct list link; /* of target.subsystems */
 	struct list ctrls, flushing;
@@ -152,6 +158,8 @@ struct target_subsys {
 	uint16_t qid_max;		 /* I/O queues of one; 0: no limit of its own */
 	uint16_t last_cntlid;
 	uint64_t unsafe_shutdowns;	       /* controllers that ended without */
+	struct target_counts past;	       /* of controllers that have left */
+	uint64_t media_errors;		       /* of all that there were */
 	void (*gone)(struct target_subsys *s); /* while it leaves: who is told of its end */
 };
 
@@ -194,12 +202,6 @@ struct target_port {
 	char trsvcid[NVMF_TRSVCID_LEN];
 };
 
-/* What came on a queue; counted by its group's thread. */
-struct target_counts {
-	_Atomic uint64_t commands, reads, writes, sectors_read, sectors_written; /* of 512 bytes */
-	_Atomic uint64_t busy_ns; /* with commands under way */
-};
-
 struct target_ctrl {
 	struct list
 		link; /* of target_subsys.ctrls; of .flushing when it is gone and not forgotten */
@@ -240,7 +242,6 @@ struct target_ctrl {
 	_Atomic bool write_cache;
 	struct nvme_error_entry errlog[TARGET_ERRLOG_ENTRIES]; /* ring by error_count */
 	uint64_t error_count;
-	uint64_t media_errors;
 	struct target_counts past; /* of queues that have left */
 	uint64_t started_ns;
 	/* A normal shutdown flushes what it wrote to, one namespace after the other. */
