@@ -564,6 +564,28 @@ static void four_event_requests_are_held_and_a_fifth_refused(void **state)
 	bed_destroy(b);
 }
 
+/* Each host that leaves gives some back: these are no errors of its. */
+static void event_requests_that_waited_in_vain_are_no_errors(void **state)
+{
+	struct bed *b = bed_enabled();
+	struct nvme_sqe aer = bed_sqe(NVME_ADMIN_ASYNC_EVENT, 0, 0);
+	const struct target_counters *n = b->target.counters;
+	const uint32_t cc = NVME_CC_IOSQES_64 | NVME_CC_IOCQES_16;
+
+	(void)state;
+	(void)bed_send(&b->admin, &aer);
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, cc), 0); /* a reset */
+	assert_int_equal(bed_property_set(&b->admin, NVME_PROP_CC, cc | NVME_CC_EN), 0);
+	for (int i = 0; i < TARGET_AER_MAX; i++)
+		(void)bed_send(&b->admin, &aer);
+	assert_int_equal(n->errors, 0);
+	assert_int_equal(bed_exec(&b->admin, &aer, NULL), STATUS(NVME_SC_ASYNC_LIMIT));
+	assert_int_equal(n->errors, 1);
+	bed_queue_close(&b->admin);
+	assert_int_equal(n->errors, 1);
+	bed_destroy(b);
+}
+
 static void a_changed_namespace_is_told_once_until_the_log_is_read(void **state)
 {
 	struct bed *b = bed_enabled();
@@ -852,6 +874,7 @@ int main(void)
 		cmocka_unit_test(keep_alive_and_traffic_keep_a_controller),
 		cmocka_unit_test(the_keep_alive_timeout_is_a_feature),
 		cmocka_unit_test(four_event_requests_are_held_and_a_fifth_refused),
+		cmocka_unit_test(event_requests_that_waited_in_vain_are_no_errors),
 		cmocka_unit_test(a_changed_namespace_is_told_once_until_the_log_is_read),
 		cmocka_unit_test(abort_finds_what_can_still_be_aborted),
 		cmocka_unit_test(unknown_commands_get_the_standard_status),

@@ -417,8 +417,7 @@ void figures_count(struct target_figures *f, struct target_queue *q, const struc
 	struct figures_op_row *op;
 	uint16_t i;
 
-	/* An Asynchronous Event Request waits for as long as nothing happens, often to the end. */
-	if (waits && status == NVME_SC_ABORT_QUEUE)
+	if (req_waited_in_vain(r))
 		return;
 	if (s->cache[slot].key != key) {
 		f->now_ns = q->group->now_ns;

@@ -249,6 +249,16 @@ void ctrl_raise(struct target_ctrl *c, uint32_t oaes_bit);
 void ctrl_event_read(struct target_ctrl *c, uint32_t oaes_bit);
 void ctrl_send_events(struct target_ctrl *c);
 
+/* An Asynchronous Event Request waits for as long as nothing happens, often to the end; that it is
+ * given back then is no answer, and no error of anybody's. */
+static inline bool req_waited_in_vain(const struct target_req *r)
+{
+	uint16_t status = r->cqe.status & NVME_STATUS_CODE;
+
+	return !r->queue->qid && r->sqe.opcode == NVME_ADMIN_ASYNC_EVENT &&
+	       (status == NVME_SC_ABORT_QUEUE || status == NVME_SC_ABORT_REQ);
+}
+
 static inline uint64_t *target_event_counter(struct target *t, enum target_event_type type)
 {
 	struct target_counters *c = t->counters;

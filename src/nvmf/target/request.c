@@ -318,6 +318,8 @@ static void count(struct target_counters *n, const struct target_req *r, uint16_
 {
 	bool io = r->queue->qid && r->sqe.opcode != NVME_FABRICS;
 
+	if (req_waited_in_vain(r))
+		return;
 	n->commands++;
 	if (status != NVME_SC_SUCCESS) {
 		n->errors++;
