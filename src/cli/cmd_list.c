@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* weft list: which processes use weft here, and for what, as far as the broker knows it. */
+/* weft list: which processes use weft here, and for what, as far as the broker knows it; and those
+ * that it does not know. */
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/list_others.h"
 #include "cli/list_view.h"
 #include "cli/nvme_opts.h"
 #include "cli/output.h"
@@ -379,22 +381,37 @@ static int show_text(struct output *o, const struct view *view, bool verbose)
 	return rc;
 }
 
-static int show_none(struct output *o)
+static void show_none(struct output *o, bool others)
 {
 	if (o->format == OUTPUT_JSON) {
 		output_list(o, "processes", NULL);
 		output_close(o);
 	}
-	output_note(o, "nothing uses weft here: no broker runs (it is started on demand)");
-	return output_finish(o) ? EXIT_OK : EXIT_FAILED;
+	output_note(o, "%s: no broker runs (it is started on demand)",
+		    others ? "nothing uses RDMA here" : "nothing uses weft here");
+}
+
+/* What the broker has told. */
+static int show_view(struct output *o, struct view *view, bool verbose)
+{
+	int rc = view_arrange(view);
+
+	if (rc == 0 && o->format == OUTPUT_JSON)
+		show_json(o, view);
+	else if (rc == 0)
+		rc = show_text(o, view, verbose);
+	view_free(view);
+	return rc;
 }
 
 int cmd_list(int argc, char **argv)
 {
 	struct list_opts opts = {0};
 	struct view view = {0};
+	struct snapshot others;
 	struct output out;
 	char err[512];
+	bool broker;
 	int rc;
 
 	cli_parse(&argp, "list", argc, argv, &opts);
@@ -403,16 +420,17 @@ int cmd_list(int argc, char **argv)
 		text_tame(err); /* the broker may be anybody's */
 		return cli_fail("%s", err);
 	}
+	broker = rc != -ENOENT;
 	output_init(&out, stdout, opts.format);
 	out.flat = true;
-	if (rc == -ENOENT)
-		return show_none(&out);
-	rc = view_arrange(&view);
-	if (rc == 0 && opts.format == OUTPUT_JSON)
-		show_json(&out, &view);
+	rc = others_find(&others);
+	if (rc == 0 && broker)
+		rc = show_view(&out, &view, opts.verbose);
 	else if (rc == 0)
-		rc = show_text(&out, &view, opts.verbose);
-	view_free(&view);
+		show_none(&out, others.count);
+	if (rc == 0)
+		others_show(&out, &others, opts.verbose ? 0 : terminal_width());
+	snapshot_free(&others);
 	if (rc)
 		return cli_fail("cannot list: %s", strerror(-rc));
 	return output_finish(&out) ? EXIT_OK : EXIT_FAILED;

@@ -47,7 +47,7 @@ def no_broker(lister, _):
     r = lister.run()
     if r.returncode or not re.fullmatch("nothing uses weft here: no broker runs .*\n", r.stdout):
         return f"status {r.returncode}, said {r.stdout!r} {r.stderr!r}"
-    if lister.json() != {"processes": []}:
+    if lister.json() != {"processes": [], "without_broker": []}:
         return f"says {lister.json()}"
     if lister.run("-v").returncode or lister.host.has_broker():
         return "it starts a broker"
@@ -122,6 +122,26 @@ def disk(lister, path):
     finally:
         bench.kill()
         serve.kill()
+    return None
+
+
+def tcp_alone(lister, path):
+    """A service by NVMe/TCP has no broker."""
+    serve = lab.Program(lister.host, [lister.weft, "serve", "mem:16m", "-l", f"tcp://{lister.host.address}", "-n", NQN],
+                        f"{path}/serve.log")
+    lab.until(lambda: serve.says("ready") or serve.status() is not None, 10)
+    try:
+        listed = lister.json()
+        if listed["processes"] or [(p["pid"], p["comm"], p["serves"]) for p in listed["without_broker"]] != \
+                [(serve.pid, "weft", True)]:
+            return f"says {listed}"
+        text = lister.run().stdout
+        if "nothing uses RDMA here" not in text or not re.search(rf"^ *{serve.pid} +\S+ +\S*weft serve mem:16m ", text, re.M):
+            return f"says {text}"
+    finally:
+        serve.kill()
+    if lister.json()["without_broker"]:
+        return "the service was killed, and is still there"
     return None
 
 
@@ -305,6 +325,7 @@ CASES = [
     ("no broker", no_broker),
     ("bad usage", bad_usage),
     ("a disk and its host", disk),
+    ("a service by TCP alone", tcp_alone),
     ("perftest", perftest),
     ("users at root's broker", users),
     ("a user's broker", users_broker),
