@@ -40,8 +40,8 @@ static int advise(struct weft_options *o)
 	       weft_options_set_advice(o, WEFT_ADVICE_KEEP_ALIVE, "--keep-alive-tmo") ||
 	       weft_options_set_advice(o, WEFT_ADVICE_NSID, " or --namespace-id=") ||
 	       weft_options_set_advice(o, WEFT_ADVICE_KEYS,
-				       "the keys are named by --dhchap-secret and "
-				       "--dhchap-ctrl-secret");
+				       "the keys are named by --dhchap-secret=@FILE and "
+				       "--dhchap-ctrl-secret=@FILE");
 }
 
 static int set_all(struct weft_options *o, const struct nvme_opts *opts)

@@ -160,7 +160,5 @@ void serve_loop_fini(struct serve *s);
 bool serve_tell(struct serve *s) must_use;
 /* What the service is at: for whoever manages it. */
 void serve_status(struct serve *s);
-/* Namespaces and ports, as they are, into an object that is open. */
-void serve_tell_config(const struct live *l, struct output *o);
 
 #endif

@@ -161,7 +161,10 @@ def every_kind(a):
 def strangers(a):
     """No key, another one, another name, a target that cannot prove itself."""
     server = a.secured()
-    a.stays_out("DH-HMAC-CHAP.*there is no key")
+    if not re.search(r"^weft: nvme\S+ --hostnqn=\S+ --dhchap-secret=@FILE$.*^Linux: nvme connect .* -q \S+ --dhchap-secret=KEY$",
+                     server.output(), re.M | re.S):
+        raise AssertionError(f"the options are not told of: {server.output()}")
+    a.stays_out("DH-HMAC-CHAP.*there is no key.*--dhchap-secret=@FILE")
     a.stays_out("does not take this host's key", "-S", "@" + a.wrong)
     a.stays_out("controller's key", "-S", "@" + a.key, "-C", "@" + a.wrong)
     # A name without a key is not asked for one: who may connect is said otherwise.

@@ -132,6 +132,11 @@ def same(got, expected, what):
 def as_it_says(c):
     doc = c.document()
     c.serve(doc)
+    where = f"{c.transport} -a {c.hosts[0].address} -s 4420"
+    for line in (f"weft: nvme+{c.transport}://{c.hosts[0].address}/{S1}?ns=1 --hostnqn={H1}\n",
+                 f"Linux: nvme connect -t {where} -n {S1} -q {H1}\n", f"Linux: nvme connect -t {where} -n {S2}\n"):
+        same(line in c.server.output(), True, f"'{line.strip()}' in {c.server.output()}")
+    same("no host can use" in c.server.output(), False, "a warning")
     same(c.offered(H1), [S1, S2], "host 1 is offered")
     same(c.offered(H2), [S2], "host 2 is offered")
     records = c.records()
@@ -225,6 +230,22 @@ def nothing_or_all(c):
     new["ports"].pop()
     c.reload(new, "read again")
     same(c.offered(port=4421), [S2, S2], "offered at both ports")
+
+
+def nobody_can_use(c):
+    """What is missing before a host can use anything is told, and it serves."""
+    for change, says in ((lambda d: d.update(ports=[]), "it has no port"),
+                         (lambda d: d["ports"][0].update(subsystems=[]), "no port of it names a subsystem"),
+                         (lambda d: [s.update(allowed_hosts=[], attr={}) for s in d["subsystems"]], "no host may use"),
+                         (lambda d: [n.update(enable=0) for s in d["subsystems"] for n in s["namespaces"]],
+                          "namespace that is enabled")):
+        doc = c.document()
+        change(doc)
+        c.serve(doc)
+        same("no host can use a disk yet" in c.server.output() and says in c.server.output(), True,
+             f"'{says}' in {c.server.output()}")
+        same("nvme connect" in c.server.output(), False, "a line to connect by")
+        c.server.kill()
 
 
 def who_has_the_key(c):
@@ -393,6 +414,7 @@ def main():
     c.run("neighbours stay", neighbours_stay)
     c.run("all or nothing", nothing_or_all)
     c.run("who may no longer", who_may_no_longer)
+    c.run("nobody can use it", nobody_can_use)
     c.run("who has the key", who_has_the_key)
     c.run("discovery is watched", discovery_is_watched)
     c.run("another size for a disk in memory", made_disk_grows)

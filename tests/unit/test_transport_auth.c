@@ -65,6 +65,7 @@ static void a_host_without_a_key_says_what_is_missing(void **state)
 	with_keys();
 	bed.config.key.len = bed.config.ctrl_key.len = 0;
 	assert_non_null(strstr(failed_for(), "DH-HMAC-CHAP"));
+	assert_int_equal(bed.host.failure.kind, HOST_FAIL_AUTH);
 }
 
 /* It is not what it says, or somebody stands between. */

@@ -154,22 +154,25 @@ static bool take_connect(struct host *h, uint16_t qid, const struct nvme_cqe *cq
 {
 	const bool demanded = NVMF_CONNECT_ATR(cqe->result);
 	const bool wanted = h->config.ctrl_key.len || h->config.concat;
+	enum host_failure_kind kind = HOST_FAIL_UNFIT;
 	const char *why = NULL;
 
 	(void)now_ns;
 	if (qid == 0)
 		h->cntlid = NVMF_CONNECT_CNTLID(cqe->result);
 	h->queues[qid].authenticate = demanded || (wanted && !h->discovery && !h->secured);
-	if (NVMF_CONNECT_ASCR(cqe->result) && !h->config.concat)
+	if (NVMF_CONNECT_ASCR(cqe->result) && !h->config.concat) {
 		why = "it demands a channel that authentication secures (secure channel "
 		      "concatenation), which was not asked for";
-	else if (demanded && !h->config.key.len)
+	} else if (demanded && !h->config.key.len) {
+		kind = HOST_FAIL_AUTH;
 		why = "it demands in-band authentication (DH-HMAC-CHAP), and there is no key for "
 		      "it";
-	else if (qid && h->queues[qid].authenticate && !h->queues[0].authenticate)
+	} else if (qid && h->queues[qid].authenticate && !h->queues[0].authenticate) {
 		why = "it demands authentication of I/O queues alone";
+	}
 	if (why)
-		host_lose_for(h, HOST_FAIL_UNFIT, qid, why);
+		host_lose_for(h, kind, qid, why);
 	return !why;
 }
 
