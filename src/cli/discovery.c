@@ -235,7 +235,7 @@ static int services_of_file(const struct discovery_sources *from, discovery_ask_
 {
 	const char *path = from->path ? from->path : DISCOVERY_CONF;
 	char line[LINE_MAX_LEN];
-	unsigned int number = 0;
+	unsigned int number = 0, named = 0;
 	bool ok = true;
 	FILE *f;
 
@@ -250,6 +250,7 @@ static int services_of_file(const struct discovery_sources *from, discovery_ask_
 		number++;
 		if (line[0] == '#' || line[strspn(line, " \t\n")] == 0)
 			continue;
+		named++;
 		service.target = NVME_OPTS_DISCOVERY;
 		service.may_be_none = false;
 		service.of_file = true;
@@ -263,6 +264,10 @@ static int services_of_file(const struct discovery_sources *from, discovery_ask_
 		nvme_opts_wipe(&service);
 	}
 	fclose(f);
+	if (!named) /* as distributions install it: no failure of whoever asks at each boot */
+		cli_warn("no service is named, and none stands in %s; say HOST, or -t rdma|tcp -a "
+			 "ADDRESS, or --mdns",
+			 path);
 	return ok ? EXIT_OK : EXIT_FAILED;
 }
 

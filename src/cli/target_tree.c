@@ -40,7 +40,11 @@ static const char *text_of(struct json_object *v)
 	return v ? json_object_get_string(v) : "";
 }
 
-/* --- what stands beside a name ---------------------------------------------------------------- */
+/* --- what stands beside a name ----------------------------------------------------------------
+ *
+ * As nvmetcli shows it: attributes of the first group, as device.path and addr.traddr, by their
+ * keys alone. Those of others would be taken for them, or for the object's own.
+ */
 
 static void add(char *info, const char *fmt, ...) printf_like(2, 3);
 
@@ -56,6 +60,14 @@ static void add(char *info, const char *fmt, ...)
 	va_end(ap);
 }
 
+static bool is_first_group(enum object_kind kind, const char *group)
+{
+	const char *groups = object_types[kind].groups;
+	size_t n = strlen(group);
+
+	return strncmp(groups, group, n) == 0 && (!groups[n] || groups[n] == ' ');
+}
+
 static void add_attributes(const struct object_path *path, struct json_object *obj, char *info)
 {
 	char full[64];
@@ -68,8 +80,10 @@ static void add_attributes(const struct object_path *path, struct json_object *o
 			continue; /* its number; whether it is enabled comes last */
 		full[at - 1] = '\0';
 		v = get(get(obj, full), full + at);
-		if (*text_of(v))
+		if (*text_of(v) && is_first_group(path->kind, full))
 			add(info, "%s=%s", full + at, text_of(v));
+		else if (*text_of(v))
+			add(info, "%s.%s=%s", full, full + at, text_of(v));
 	}
 }
 

@@ -142,7 +142,7 @@ char *config_line(struct json_object *doc);
 /* The document of a file; why names the file. */
 int config_load(const char *path, struct json_object **ret, char *why, size_t room) must_use;
 /* Whole or not at all, on stable storage; a file that is there keeps its owner and mode, another is
- * for the owner's eyes: secrets may be in it. */
+ * for the owner's eyes: secrets may be in it. One that says the same already stays as it is. */
 int config_save(const char *path, struct json_object *doc, char *why, size_t room) must_use;
 
 #endif

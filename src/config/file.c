@@ -131,20 +131,37 @@ static int write_beside(const char *path, const struct stat *before, const char 
 	return error;
 }
 
+/* Then it stays as somebody has written it. */
+static bool says_the_same(const char *path, struct json_object *doc)
+{
+	struct json_object *there;
+	char why[512];
+	bool same;
+
+	if (config_load(path, &there, why, sizeof(why)) != 0)
+		return false;
+	same = json_object_equal(there, doc);
+	config_drop(there);
+	return same;
+}
+
 int config_save(const char *path, struct json_object *doc, char *why, size_t room)
 {
 	char temporary[PATH_MAX], real[PATH_MAX];
-	char *text = config_text(doc);
 	struct stat st;
+	char *text;
 	bool there;
 	int error;
 
-	if (!text)
-		return fail(path, ENOMEM, "", why, room);
 	/* A link stays one: what it leads to is replaced. */
 	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && realpath(path, real))
 		path = real;
 	there = stat(path, &st) == 0;
+	if (there && S_ISREG(st.st_mode) && says_the_same(path, doc))
+		return 0;
+	text = config_text(doc);
+	if (!text)
+		return fail(path, ENOMEM, "", why, room);
 	if (there && !S_ISREG(st.st_mode))
 		error = EINVAL;
 	else

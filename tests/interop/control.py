@@ -74,6 +74,9 @@ def beside_a_host(c):
     c.host("cp", c.uri(NEW, 1), os.path.join(c.tmp.name, "copy"))
     c.target("set", f"/subsystems/{NEW}", "attr", "serial=abc", "model=made up")
     same(json.loads(c.host("id-ctrl", c.uri(NEW), "-o", "json"))["mn"].strip(), "made up", "model")
+    c.target("set", f"/subsystems/{NEW}/namespaces/1", "resv.enable=0", "ana.grpid=1")
+    shown = c.target("ls", f"/subsystems/{NEW}/namespaces/1")
+    same(" ana.grpid=1, resv.enable=0, " in shown and "ENABLED]" in shown, True, f"attributes in {shown}")
     c.target("disable", f"/subsystems/{NEW}/namespaces/1")
     c.host("id-ns", c.uri(NEW, 1), fails="1")
     c.target("enable", f"/subsystems/{NEW}/namespaces/1")
@@ -183,6 +186,14 @@ def documents(c):
     same(c.served()["unsaved"], 0, "unsaved")
     with open(c.file) as f:
         same([h["nqn"] for h in json.load(f)["hosts"]], [H1, H2, NEW], "hosts in the file")
+    # Written by hand it stays so for as long as it says the same.
+    with open(c.file) as f:
+        by_hand = json.dumps(json.load(f))
+    with open(c.file, "w") as f:
+        f.write(by_hand)
+    c.target("save")
+    with open(c.file) as f:
+        same(f.read() == by_hand, True, "a file that says the same stays as it is")
     c.target("clear")
     same(c.target("ls", "-p"), "/\n/hosts\n/subsystems\n/ports\n", "what is left")
     with open(other) as f:

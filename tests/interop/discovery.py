@@ -113,6 +113,11 @@ def file(l):
             raise AssertionError(f"{line}: {r.returncode}, {r.stderr!r}")
         same(f"behind {line}", r.stdout.split(), [l.uri("a", 4420)])
     l.run("connect-all", "--config", "/nonexistent.conf", status=1, says="/nonexistent.conf cannot be read")
+    # As Debian installs it. At each boot that is no failure.
+    conf = l.file("discovery.conf", "# Used for extracting default parameters for discovery\n#\n# -t rdma -a 192.0.2.1\n\n")
+    for verb in ("connect-all", "discover"):
+        r = l.host.run(l.weft, verb, "--config", conf, timeout=30)
+        same(verb, (r.returncode, f"none stands in {conf}; say HOST" in r.stderr), (0, True))
 
 
 def log(l):

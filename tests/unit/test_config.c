@@ -516,6 +516,33 @@ static void files_are_replaced_whole(void **state)
 	json_object_put(doc);
 }
 
+/* By hand, in an order and with spaces of its own. */
+static void a_file_that_says_the_same_stays_as_it_is(void **state)
+{
+	static const char written[] = "{ \"b\": [1,2],\n\n  \"a\": {\"y\":\"\\u0041\", \"x\": 1} }";
+	char path[] = "/tmp/weft-config-XXXXXX", there[sizeof(written) + 1] = "", why[256];
+	struct json_object *doc = doc_of("{'a':{'x':1,'y':'A'},'b':[1,2]}");
+	struct stat before, after;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, written, sizeof(written) - 1), sizeof(written) - 1);
+	assert_int_equal(fstat(fd, &before), 0);
+	assert_int_equal(config_save(path, doc, why, sizeof(why)), 0);
+	assert_int_equal(stat(path, &after), 0);
+	assert_int_equal(before.st_ino, after.st_ino);
+	assert_int_equal(pread(fd, there, sizeof(there), 0), sizeof(written) - 1);
+	assert_string_equal(there, written);
+	json_object_object_add(doc, "c", NULL);
+	assert_int_equal(config_save(path, doc, why, sizeof(why)), 0);
+	assert_int_equal(stat(path, &after), 0);
+	assert_int_not_equal(before.st_ino, after.st_ino);
+	json_object_put(doc);
+	close(fd);
+	assert_int_equal(unlink(path), 0);
+}
+
 static void a_file_that_is_replaced_keeps_its_mode(void **state)
 {
 	char dir[] = "/tmp/weft-config-XXXXXX", path[64], why[256];
@@ -769,6 +796,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_document_is_told_with_its_line),
 		cmocka_unit_test(what_nvmetcli_saved_is_written_as_it_was),
 		cmocka_unit_test(files_are_replaced_whole),
+		cmocka_unit_test(a_file_that_says_the_same_stays_as_it_is),
 		cmocka_unit_test(a_file_that_is_replaced_keeps_its_mode),
 		cmocka_unit_test(keys_of_a_document_are_not_left_in_memory),
 		cmocka_unit_test(keys_are_masked),
