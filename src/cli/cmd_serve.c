@@ -19,6 +19,7 @@
 #include "cli/capture.h"
 #include "cli/cli.h"
 #include "cli/counted.h"
+#include "cli/metrics.h"
 #include "cli/nvme_opts.h"
 #include "cli/provider.h"
 #include "cli/secret.h"
@@ -220,6 +221,16 @@ static void take_key(struct serve_options *o, struct argp_state *state, const ch
 			     why);
 }
 
+#ifdef WEFT_HAVE_METRICS
+static void check_metrics(const struct argp_state *state, const char *text)
+{
+	char why[512];
+
+	if (!metrics_address_valid(text, why, sizeof(why)))
+		argp_error(state, "%s", why);
+}
+#endif
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct serve_options *o = state->input;
@@ -232,6 +243,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		take_listen(o, state, arg);
 		return 0;
 	case KEY_NQN:
+		cli_check_nqn_length(state, "--nqn", arg);
 		if (!nvme_nqn_valid(arg) || strcmp(arg, NVMF_DISCOVERY_NQN) == 0)
 			argp_error(state, "--nqn: '%s' cannot name a subsystem", arg);
 		o->nqn = arg;
@@ -253,6 +265,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->file.direct = true;
 		return 0;
 	case KEY_ALLOW_HOST:
+		cli_check_nqn_length(state, "--allow-host", arg);
 		if (!nvme_nqn_valid(arg))
 			argp_error(state, "--allow-host: '%s' is no NQN", arg);
 		if (o->host_count == HOSTS_MAX)
@@ -308,6 +321,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_METRICS:
 #ifndef WEFT_HAVE_METRICS
 		argp_error(state, "--metrics: this weft was built without libmicrohttpd");
+#else
+		check_metrics(state, arg);
 #endif
 		o->metrics = arg;
 		return 0;

@@ -9,6 +9,7 @@
 
 #include <json-c/json.h>
 
+#include "cli/size.h"
 #include "config/config.h"
 #include "config/edit.h"
 
@@ -136,6 +137,14 @@ static int become(struct request *r, struct json_object *doc, uint64_t edits)
 	return 0;
 }
 
+/* Of a disk that is made, with whole blocks: one that is disabled is not tried by opening it. */
+static bool is_size(const char *text)
+{
+	uint64_t bytes;
+
+	return size_parse(text, 512, UINT64_MAX >> 1, &bytes) == 0 && bytes % 512 == 0;
+}
+
 /* One command of a transaction, out of a list of words. */
 static int edit_one(struct request *r, struct json_object *doc, struct json_object *command,
 		    bool *ret_measure)
@@ -167,6 +176,11 @@ static int edit_one(struct request *r, struct json_object *doc, struct json_obje
 	}
 	if (edit_apply(doc, &e, made, why, sizeof(why)) != 0)
 		return fail(r, "%s", why);
+	if (e.verb == EDIT_RESIZE && !is_size(e.words[0])) {
+		object_place(&e.path, made);
+		return fail(r, "%s: '%.60s' is not a size of a disk; 512m and 1g are", made,
+			    e.words[0]);
+	}
 	if (*made)
 		json_object_array_add(get(r->answer, "created", json_type_array),
 				      json_object_new_string(made));

@@ -10,15 +10,15 @@
 #include "cli/serve_hosts.h"
 #include "nvmf/auth/hash.h"
 
-/* As Linux's target has it, hmac(sha256), or as its friends do, sha256. */
+/* As Linux's target has it, hmac(sha256): what is saved here it is to take, too. */
 static int find_hash(const char *text, uint8_t *ret)
 {
 	char name[16];
 	int end = 0;
 
-	if (sscanf(text, "hmac(%15[^)])%n", name, &end) == 1 && end && !text[end])
-		text = name;
-	return serve_hosts_find_hash(text, ret);
+	if (sscanf(text, "hmac(%15[^)])%n", name, &end) != 1 || !end || text[end])
+		return -EINVAL;
+	return serve_hosts_find_hash(name, ret);
 }
 
 /* What is wrong with it, and the key of the document where; NULL: nothing. */

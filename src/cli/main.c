@@ -38,6 +38,18 @@ static const struct command *find(const char *name)
 	return NULL;
 }
 
+/* What nvme-cli has and weft calls otherwise, because it is another thing. */
+static const struct {
+	const char *name, *instead;
+} elsewhere[] = {
+	{"connect", "every command connects by itself, `weft bench nvme+tcp://...` for one, and "
+		    "`weft attach` makes a block device of a namespace"},
+	{"disconnect", "every command disconnects when it ends, and `weft detach` takes a block "
+		       "device away"},
+	{"disconnect-all", "every command disconnects when it ends, and `weft detach` takes a "
+			   "block device away"},
+};
+
 static int unknown(const char *name)
 {
 	const struct command *nearest = NULL;
@@ -49,6 +61,11 @@ static int unknown(const char *name)
 			name);
 		return EXIT_USAGE;
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(elsewhere); i++)
+		if (strcmp(name, elsewhere[i].name) == 0) {
+			fprintf(stderr, "weft: no command '%s': %s\n", name, elsewhere[i].instead);
+			return EXIT_USAGE;
+		}
 	for (const struct command *c = commands; c->name; c++) {
 		size_t d = strlen(name) <= SPELLING_MAX ? spelling_distance(name, c->name) : best;
 

@@ -270,22 +270,40 @@ static int open_socket(const struct addrinfo *ai)
 	return error;
 }
 
-static int listen_at(const char *at, char *why, size_t room)
+/* NULL: it is none. */
+static struct addrinfo *find_address(const char *at, char *why, size_t room)
 {
 	struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV,
 				 .ai_socktype = SOCK_STREAM};
 	struct addrinfo *ai;
 	const char *port;
 	char host[256];
+
+	if (split(at, host, &port) && getaddrinfo(*host ? host : NULL, port, &hints, &ai) == 0)
+		return ai;
+	snprintf(why, room,
+		 "--metrics takes ADDRESS:PORT or [ADDRESS]:PORT with numbers, as 127.0.0.1:9420, "
+		 "not '%s'",
+		 at);
+	return NULL;
+}
+
+bool metrics_address_valid(const char *at, char *why, size_t room)
+{
+	struct addrinfo *ai = find_address(at, why, room);
+
+	if (ai)
+		freeaddrinfo(ai);
+	return ai;
+}
+
+static int listen_at(const char *at, char *why, size_t room)
+{
+	struct addrinfo *ai = find_address(at, why, room);
 	int fd;
 
-	if (!split(at, host, &port) || getaddrinfo(*host ? host : NULL, port, &hints, &ai) != 0) {
-		snprintf(why, room,
-			 "--metrics takes ADDRESS:PORT or [ADDRESS]:PORT with numbers, as "
-			 "127.0.0.1:9420, not '%s'",
-			 at);
+	if (!ai)
 		return -EINVAL;
-	}
 	fd = open_socket(ai);
 	freeaddrinfo(ai);
 	if (fd == -EADDRINUSE)

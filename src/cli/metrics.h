@@ -11,6 +11,7 @@
 #ifndef WEFT_CLI_METRICS_H
 #define WEFT_CLI_METRICS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,8 @@ typedef void *metrics_take_fn(void *ctx);
 typedef char *metrics_make_fn(void *taken, size_t *ret_len);
 
 #ifdef WEFT_HAVE_METRICS
+/* Whether it is an address at all, as metrics_create() takes it; else why. */
+bool metrics_address_valid(const char *at, char *why, size_t room) must_use;
 /* At ADDRESS:PORT or [ADDRESS]:PORT. -errno and why. */
 int metrics_create(const char *at, metrics_take_fn *take, metrics_make_fn *make, void *ctx,
 		   struct metrics **ret, char *why, size_t room) must_use;

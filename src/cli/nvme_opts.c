@@ -189,11 +189,20 @@ void nvme_opts_wipe(struct nvme_opts *opts)
 	auth_wipe(&opts->tls_key, sizeof(opts->tls_key));
 }
 
+void cli_check_nqn_length(const struct argp_state *state, const char *option, const char *nqn)
+{
+	if (strlen(nqn) > NVME_URI_NQN_MAX)
+		argp_error(state, "%s: a name of %zu characters; an NQN has at most %d", option,
+			   strlen(nqn), NVME_URI_NQN_MAX);
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct nvme_opts *o = state->input;
 	uint8_t uuid[16];
 
+	if (key == 'n' || key == 'q')
+		cli_check_nqn_length(state, key == 'n' ? "--nqn" : "--hostnqn", arg);
 	switch (key) {
 	case 't':
 		if (!nvme_transport_valid(arg))

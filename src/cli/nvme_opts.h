@@ -67,6 +67,9 @@ extern const struct argp_child nvme_opts_children[];
  */
 extern const struct argp_child nvme_connect_children[];
 
+/* Calls argp_error() where a name is longer than an NQN can be: what else is wrong with one, others
+ * tell. */
+void cli_check_nqn_length(const struct argp_state *state, const char *option, const char *nqn);
 void nvme_opts_init(struct nvme_opts *opts, enum nvme_opts_target target);
 /* Its keys, when all is connected to that wants them. */
 void nvme_opts_wipe(struct nvme_opts *opts);

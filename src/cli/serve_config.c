@@ -278,6 +278,16 @@ void serve_go_on(struct serve *s)
 		serve_reload(s);
 }
 
+/* A file has places; of the options what is wrong names itself. */
+static int fail_begin(const struct serve *s, const char *why)
+{
+	const char *at = s->live.failed_at;
+
+	if (!s->opt.config)
+		return cli_fail("%s", why);
+	return cli_fail("%s: %s%s%s", s->opt.config, at, *at ? ": " : "", why);
+}
+
 int serve_begin(struct serve *s)
 {
 	struct tls_keys keys;
@@ -307,7 +317,7 @@ int serve_begin(struct serve *s)
 	disks_connect_end(&s->live.disks);
 	if (error) {
 		config_free(c);
-		return cli_fail("%s", why);
+		return fail_begin(s, why);
 	}
 	if (s->changes > CHANGES_TOLD)
 		serve_answer(&s->say, "%zu more that are served", steps - CHANGES_TOLD);

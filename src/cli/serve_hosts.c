@@ -33,7 +33,9 @@ int serve_hosts_take_key(struct serve_hosts *s, const char *text, bool ctrl, cha
 		snprintf(nqn, sizeof(nqn), "%.*s", (int)(equals - text), text);
 		file = equals + 1;
 		if (!nvme_nqn_valid(nqn)) {
-			snprintf(why, room, "'%s' is no NQN", nqn);
+			snprintf(why, room, "'%.*s' is no NQN: nqn.... of at most %d characters",
+				 (int)min_of(equals - text, (ptrdiff_t)300), text,
+				 NVME_URI_NQN_MAX);
 			return -EINVAL;
 		}
 	}

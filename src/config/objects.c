@@ -10,6 +10,7 @@
 
 #include "base/utf8.h"
 #include "config/keys.h"
+#include "wire/nvme.h"
 
 const struct object_type object_types[OBJECT_KINDS] = {
 	[OBJECT_ROOT] = {.what = "target", .groups = "discovery", .path = "/"},
@@ -45,7 +46,7 @@ static bool is_hex(char c)
 	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Up to the next slash; false: it is too long. */
+/* Up to the next slash; false: it is too long, or has a zero in it. */
 static bool take_word(const char **at, char ret[OBJECT_NAME_MAX])
 {
 	size_t n = 0;
@@ -111,6 +112,12 @@ int object_path_name(struct object_path *path, const char *name, char *why, size
 {
 	if (strlen(name) < OBJECT_NAME_MAX)
 		strcpy(path->name, name);
+	if (!object_types[path->kind].number && path->kind != OBJECT_REFERRAL &&
+	    strlen(name) > NVME_NQN_MAX) {
+		snprintf(why, room, "'%.60s...': a name of %zu characters; it may have at most %d",
+			 name, strlen(name), NVME_NQN_MAX);
+		return -EINVAL;
+	}
 	if (strlen(name) >= OBJECT_NAME_MAX || !name_valid(path->kind, path->name)) {
 		snprintf(why, room, "'%.60s' is no %s of a %s", name,
 			 object_types[path->kind].number ? "number" : "name",
@@ -142,7 +149,10 @@ static int take_step(const char **at, const char *text, struct object_path *p, c
 	if (p->list)
 		return 0;
 	if (!take_word(at, word)) {
-		snprintf(why, room, "%.200s: a name in it is too long, or none", text);
+		snprintf(why, room,
+			 "%.200s: a name in it is too long, or none; an NQN has at most %d "
+			 "characters",
+			 text, NVME_NQN_MAX);
 		return -EINVAL;
 	}
 	return object_path_name(p, word, why, room);

@@ -61,6 +61,9 @@ static const char *read_nqn(struct reader *r, struct json_object *obj)
 {
 	const char *nqn = member_text(obj, "nqn");
 
+	if (strlen(nqn) > NVME_NQN_MAX)
+		reader_fail(r, "nqn", "a name of %zu characters; it may have at most %d",
+			    strlen(nqn), NVME_NQN_MAX);
 	if (!nvmf_nqn_valid(nqn, NVME_NQN_LEN) || strcmp(nqn, NVMF_DISCOVERY_NQN) == 0)
 		reader_fail(r, "nqn",
 			    "'%.40s' is no name that it could have; nqn.2026-11.org.example:disk "

@@ -179,6 +179,42 @@ static int weft_config_complete(void)
 	"keep-alive-tmo=SECONDS, ctrl-loss-tmo=SECONDS (default 600)\n"                  \
 	"dhchap-secret=, dhchap-ctrl-secret=, tls-key=  KEY, - (asked for), +FILE or -FD."
 
+/* --- a namespace ------------------------------------------------------------------------------ */
+
+struct export
+{
+	struct weft_namespace ns;
+	bool trims, zeroes;
+};
+
+struct open_job {
+	struct job job;
+	uint32_t nsid; /* 0: the only one */
+	struct export *export;
+	int error;
+	char why[512];
+};
+
+static void open_in_thread(struct job *job, struct worker *w)
+{
+	struct open_job *j = container_of(job, struct open_job, job);
+	struct weft_ctrl *c = worker_ctrl(w, j->why, sizeof(j->why));
+	struct weft_ctrl_info info = {0};
+
+	j->error = -EIO;
+	if (c) {
+		j->error = weft_ctrl_namespace(c, j->nsid, &j->export->ns, sizeof(j->export->ns));
+		if (j->error)
+			snprintf(j->why, sizeof(j->why), "%s", weft_ctrl_error(c));
+		if (j->error && !j->why[0])
+			snprintf(j->why, sizeof(j->why), "%s", strerror(-j->error));
+		(void)weft_ctrl_info(c, &info, sizeof(info));
+	}
+	j->export->trims = info.oncs & ONCS_DSM;
+	j->export->zeroes = info.oncs & ONCS_WRITE_ZEROES;
+	job_done(w, job);
+}
+
 /* --- life ------------------------------------------------------------------------------------- */
 
 static void weft_load(void)
@@ -191,23 +227,38 @@ static void weft_load(void)
 	(void)weft_options_set_reconnect(options, 1000, 600 * 1000);
 }
 
+/* Whether there is the one namespace that is served, if it is one. */
+static bool try_namespace(struct worker *w, char *why, size_t room)
+{
+	struct export e = {0};
+	struct open_job j = {.job.run = open_in_thread, .nsid = nsid, .export = &e};
+
+	if (!nsid)
+		return true;
+	worker_run(w, &j.job);
+	if (j.error)
+		snprintf(why, room, "%s", j.why);
+	return j.error == 0;
+}
+
 /* In a process of its own: the sentence that says why not, if it says any. */
 static void try_once(int fd)
 {
-	char why[512] = "";
+	char why[512] = "", unused[512];
 	struct worker *w = worker_create(options, queues, why, sizeof(why));
-	ssize_t n = 0;
+	bool there = w && try_namespace(w, why, sizeof(why));
 
 	if (w)
-		(void)worker_destroy(w, why, sizeof(why));
-	else
-		n = write(fd, why, strlen(why));
-	_exit(w && !n ? EXIT_SUCCESS : EXIT_FAILURE);
+		(void)worker_destroy(w, unused, sizeof(unused));
+	if (!there)
+		(void)!write(fd, why, strlen(why));
+	_exit(there ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 /*
  * nbdkit forks after this, when it also has its socket and perhaps a client that waits there, and
- * nobody to tell. So whether it can be connected at all is found out now, by a child.
+ * nobody to tell. So whether it can be connected at all, and has what is to be served, is found out
+ * now, by a child.
  */
 static int weft_get_ready(void)
 {
@@ -268,40 +319,6 @@ static void weft_unload(void)
 }
 
 /* --- exports ---------------------------------------------------------------------------------- */
-
-struct export
-{
-	struct weft_namespace ns;
-	bool trims, zeroes;
-};
-
-struct open_job {
-	struct job job;
-	uint32_t nsid; /* 0: the only one */
-	struct export *export;
-	int error;
-	char why[512];
-};
-
-static void open_in_thread(struct job *job, struct worker *w)
-{
-	struct open_job *j = container_of(job, struct open_job, job);
-	struct weft_ctrl *c = worker_ctrl(w, j->why, sizeof(j->why));
-	struct weft_ctrl_info info = {0};
-
-	j->error = -EIO;
-	if (c) {
-		j->error = weft_ctrl_namespace(c, j->nsid, &j->export->ns, sizeof(j->export->ns));
-		if (j->error)
-			snprintf(j->why, sizeof(j->why), "%s", weft_ctrl_error(c));
-		if (j->error && !j->why[0])
-			snprintf(j->why, sizeof(j->why), "%s", strerror(-j->error));
-		(void)weft_ctrl_info(c, &info, sizeof(info));
-	}
-	j->export->trims = info.oncs & ONCS_DSM;
-	j->export->zeroes = info.oncs & ONCS_WRITE_ZEROES;
-	job_done(w, job);
-}
 
 /* The namespace that a client asks for; false: none. */
 static bool named(const char *name, uint32_t *ret)

@@ -86,6 +86,8 @@ def usage(t, commands):
     t.case("no command", [], USAGE, "usage")
     t.case("unknown command", ["nosuch"], USAGE, "nosuch.*weft help")
     t.case("mistyped command", ["sevre"], USAGE, "did you mean 'serve'")
+    t.case("nvme-cli's connect", ["connect", "-t", "tcp"], USAGE, "connects by itself.*weft attach")
+    t.case("nvme-cli's disconnect", ["disconnect"], USAGE, "weft detach")
     t.case("an option that is no command", ["-x"], USAGE, "no option '-x'; a command comes first")
     t.case("help -h", ["-h"], 0, "serve")
     said = subprocess.run([os.path.join(lab.TOP, "scripts", "version"), "x"], check=True,
@@ -120,6 +122,21 @@ def running(t):
 def serving(t):
     t.case("serve of nothing", ["serve"], USAGE, "usage|file|image")
     t.case("serve of a missing file", ["serve", "/nonexistent.img"], FAILED, "/nonexistent.img.*no such")
+    long = "nqn." + "x" * 220
+    for words in (["serve", t.img, "--nqn", long], ["serve", t.img, "--allow-host", long], ["id-ctrl", "-n", long],
+                  ["id-ctrl", "-q", long]):
+        t.case(f"{words[0]} {words[-2]} of 224 characters", words, USAGE, "224 characters.*at most 223")
+    t.case("serve with keys of a host of 224 characters", ["serve", t.img, "--dhchap-secret", f"{long}=x"], FAILED, "at most 223")
+    config = t.file("missing.json", 0)
+    with open(config, "w", encoding="ascii") as f:
+        f.write('{"subsystems":[{"nqn":"nqn.a:b","namespaces":[{"nsid":2,"enable":1,"device":{"path":"/nonexistent.img"}}]}]}')
+    t.case("serve of a configuration with a missing file", ["serve", "-c", config], FAILED,
+           r"missing.json: subsystems\[nqn.a:b\].namespaces\[2\].device.path: /nonexistent.img")
+    with open(config, "w", encoding="ascii") as f:
+        f.write('{"hosts":[{"nqn":"nqn.a:b","dhchap":{"key":"DHHC-1:00:gdBptlUQZJhRJWcp+9eKrCaEVRTxg81Lwu7sMWz4iI4Za/dH:",'
+                '"hash":"sha256"}}]}')
+    t.case("serve of a configuration with a hash that Linux does not know", ["serve", "-c", config], FAILED,
+           r"missing.json: hosts\[0\].dhchap.hash: it is hmac\(sha256\)")
     t.case("serve of a directory", ["serve", t.dir.name], FAILED, t.dir.name)
     t.case("serve of an empty file", ["serve", t.file("empty.img", 0)], FAILED, "empty.img")
     t.case("serve of less than a block", ["serve", t.file("tiny.img", 100)], FAILED, "tiny.img")

@@ -127,7 +127,7 @@ def what_is_refused(c):
             (("set", f"/hosts/{H1}", "dhchap.key=DHHC-1:00:c2VjcmV0:"), f"hosts[{H1}].dhchap.key: "),
             (("enable", f"/subsystems/{S1}/namespaces/7"), f"subsystems[{S1}].namespaces[7].device.path: /nonexistent"),
             (("remove", "/subsystems/" + NEW), f"subsystems[{NEW}]: there is no such subsystem"),
-            (("resize", f"/subsystems/{S2}/namespaces/4", "much"), f"subsystems[{S2}].namespaces[4].device.path: mem:much"),
+            (("resize", f"/subsystems/{S2}/namespaces/4", "much"), f"subsystems[{S2}].namespaces[4]: 'much' is not a size"),
             (("ls", "/subsystems/" + NEW), f"/subsystems/{NEW}: there is no such subsystem")):
         c.target(*argv, fails=words)
     for argv, words in ((("crate", "/hosts/" + NEW), "'crate'"), (("create", "/host/" + NEW), "hosts, subsystems, ports"),

@@ -201,13 +201,8 @@ class Exports:
                                  ((self.uri(), "dhchap-secret=none"), "dhchap-secret"),
                                  ((self.uri(), "concat=true"), "takes a DH-HMAC-CHAP key"),
                                  ((), "uri=")):
-            if "10" in word:
-                self.up(*parameters)
-                self.run("nbdinfo", "--size", self.nbd(), status=1)
-                p = self.programs[-1]
-            else:
-                p = self.nbdkit(*parameters)
-                self.check(p.wait(10) == 1, f"{parameters}: ends with {p.status()}: {p.output()}")
+            p = self.nbdkit(*parameters)
+            self.check(p.wait(10) == 1, f"{parameters}: ends with {p.status()}: {p.output()}")
             self.check(p.says(word), f"{parameters}: {p.output()}")
             said.append(p.output().strip().splitlines()[0])
         return "; ".join(said)

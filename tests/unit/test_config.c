@@ -16,6 +16,7 @@
 
 #include "config/config.h"
 #include "config/diff.h"
+#include "config/objects.h"
 #include "../skip.h"
 
 /* Written by hand with ' for ". */
@@ -245,6 +246,27 @@ static void mistyped(const char *text, const char *where, const char *meant)
 	refuse(text, why);
 	snprintf(expected, sizeof(expected), "%s: no such key is known here; %s is", where, meant);
 	assert_string_equal(why, expected);
+}
+
+/* 223 characters, however it is written. */
+static void a_name_that_is_too_long_is_told_the_limit(void **state)
+{
+	char name[224 + 1], text[400], path[400], why[512] = "";
+	struct object_path p;
+
+	(void)state;
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	memcpy(name, "nqn.", 4);
+	snprintf(text, sizeof(text), "{'hosts':[{'nqn':'%s'}]}", name);
+	refuse(text, why);
+	assert_non_null(
+		strstr(why, "hosts[0].nqn: a name of 224 characters; it may have at most 223"));
+	snprintf(path, sizeof(path), "/hosts/%s", name);
+	assert_int_equal(object_path_parse(path, &p, why, sizeof(why)), -EINVAL);
+	assert_non_null(strstr(why, "a name of 224 characters; it may have at most 223"));
+	path[7 + 223] = '\0';
+	assert_int_equal(object_path_parse(path, &p, why, sizeof(why)), 0);
 }
 
 /* A key that was meant to be another is not passed over, and the right one is told. */
@@ -788,6 +810,7 @@ int main(void)
 		cmocka_unit_test(what_has_no_effect_is_named),
 		cmocka_unit_test(what_ports_and_versions_say_is_heeded),
 		cmocka_unit_test(warnings_are_bounded),
+		cmocka_unit_test(a_name_that_is_too_long_is_told_the_limit),
 		cmocka_unit_test(a_key_that_is_mistyped_is_wrong),
 		cmocka_unit_test(an_unknown_key_that_guards_is_wrong),
 		cmocka_unit_test(what_newer_ones_have_besides_is_passed_over),

@@ -583,6 +583,30 @@ static void an_error_names_object_and_command_and_nothing_is_done(void **state)
 	config_free(f.config);
 }
 
+/* One that is disabled is opened by nobody who would find out. */
+static void a_size_that_is_none_is_refused(void **state)
+{
+	static const char *const none[] = {"12", "much", "1000", "0"};
+	struct fake f;
+
+	(void)state;
+	fake_begin(&f);
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		char request[200];
+
+		snprintf(request, sizeof(request),
+			 "{'weft':1,'op':'edit','commands':[['disable','/subsystems/" S
+			 "/namespaces/3'],['resize','/subsystems/" S "/namespaces/3','%s']]}",
+			 none[i]);
+		asks(&f, request, "{'command': 1,'error': 'subsystems[" S "].namespaces[3]: ");
+	}
+	assert_int_equal(f.service.edits, 0);
+	asks(&f,
+	     "{'weft':1,'op':'edit','commands':[['resize','/subsystems/" S "/namespaces/3','2m']]}",
+	     "{'changes': 3,");
+	config_free(f.config);
+}
+
 static void a_disk_is_looked_at_without_an_edit(void **state)
 {
 	struct fake f;
@@ -698,6 +722,7 @@ int main(void)
 		cmocka_unit_test(keys_are_shown_to_who_asks_for_them),
 		cmocka_unit_test(edits_are_counted_until_they_are_saved),
 		cmocka_unit_test(an_error_names_object_and_command_and_nothing_is_done),
+		cmocka_unit_test(a_size_that_is_none_is_refused),
 		cmocka_unit_test(a_disk_is_looked_at_without_an_edit),
 		cmocka_unit_test(what_is_no_request_is_answered),
 		cmocka_unit_test(a_line_is_words_as_a_shell_has_them),

@@ -139,6 +139,11 @@ static void what_is_wrong_is_said(void **state)
 	bad("nvme+rdma://h/nqn.a?ns", "ns=");
 	bad("nvme+rdma://h/nqn.a?hostid=12", "UUID");
 	bad("nvme+rdma://h/nqn.a?hostnqn=me", "NQN");
+	bad("nvme+rdma://h/nqn.a?ns=1&ns=2", "twice");
+	bad("nvme+rdma://h/nqn.a?hostnqn=nqn.x&hostnqn=nqn.y", "twice");
+	bad("nvme+rdma://h/nqn.a?hostid=00112233445566778899aabbccddeeff"
+	    "&hostid=00112233445566778899aabbccddeeff",
+	    "twice");
 	bad("nvme+rdma://h/nqn.a?nsid=1", "parameters");
 	snprintf(text, sizeof(text), "nvme+rdma://h/nqn.%0220d", 7);
 	bad(text, "223");

@@ -206,15 +206,21 @@ static const char *parse_parameter(const char *p, size_t n, struct nvme_uri *u)
 	if (key_is(p, key_len, "ns")) {
 		char text[16];
 
+		if (u->nsid)
+			return "ns= stands there twice: which one?";
 		if (!decode(text, sizeof(text), value, len) || nvme_nsid_parse(text, &u->nsid))
 			return "ns= takes a namespace ID from 1 to 0xfffffffe";
 	} else if (key_is(p, key_len, "hostnqn")) {
+		if (u->hostnqn[0])
+			return "hostnqn= stands there twice: which one?";
 		if (!decode(u->hostnqn, sizeof(u->hostnqn), value, len) ||
 		    !nvme_nqn_valid(u->hostnqn))
 			return "hostnqn= takes an NQN: nqn.… of at most 223 characters";
 	} else if (key_is(p, key_len, "hostid")) {
 		uint8_t uuid[16];
 
+		if (u->hostid[0])
+			return "hostid= stands there twice: which one?";
 		if (!decode(u->hostid, sizeof(u->hostid), value, len) ||
 		    nvme_uuid_parse(u->hostid, uuid))
 			return "hostid= takes a UUID";

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -75,6 +76,11 @@ static int listen_error(int error, const struct tcp_listener *l, char *why, size
 	else if (error == EADDRNOTAVAIL)
 		snprintf(why, room, "no interface of this machine has the address %s",
 			 l->port.traddr);
+	else if (error == EACCES && atoi(port) < 1024)
+		snprintf(why, room,
+			 "cannot listen on %s port %s: ports below 1024 take CAP_NET_BIND_SERVICE, "
+			 "or a smaller net.ipv4.ip_unprivileged_port_start; 4420 does not",
+			 l->port.traddr, port);
 	else if (error == EPROTOTYPE)
 		snprintf(why, room,
 			 "the socket of port %s that was handed over takes IPv6 and IPv4; have one "
