@@ -10,7 +10,8 @@
  * apart count as one, which costs a wait and is never wrong.
  *
  * A stretch of the table has a lock, held while blocks are claimed or given back there. It is taken
- * before that of what is finished.
+ * before that of what is finished. Each block has a line of its own: a host may have a hundred
+ * thousand in it, and nobody looks further than at the first.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,12 +23,16 @@
 #define BLOCKS	       (STRETCH_BLOCKS * STRETCH_COUNT)
 #define WRITER	       (-1)
 
+struct claimed_block {
+	int32_t holders;  /* those who read, or WRITER */
+	struct list line; /* who waits for it, in the order they came; nobody ever has: zeroes */
+};
+
 struct claims {
 	unsigned shift; /* of a block */
 	struct claimed_stretch {
 		pthread_mutex_t lock;
-		struct list waiting;		 /* for a block here, in the order they came */
-		int32_t holders[STRETCH_BLOCKS]; /* those who read, or WRITER */
+		struct claimed_block blocks[STRETCH_BLOCKS];
 	} stretches[STRETCH_COUNT];
 };
 
@@ -38,10 +43,8 @@ struct claims *claims_create(uint32_t block_size)
 	if (!c)
 		return NULL;
 	c->shift = (unsigned)__builtin_ctz(block_size);
-	for (unsigned i = 0; i < STRETCH_COUNT; i++) {
+	for (unsigned i = 0; i < STRETCH_COUNT; i++)
 		pthread_mutex_init(&c->stretches[i].lock, NULL);
-		list_init(&c->stretches[i].waiting);
-	}
 	return c;
 }
 
@@ -82,60 +85,52 @@ static struct claimed_stretch *stretch_of(struct claims *c, const struct places 
 	return n < p->count ? &c->stretches[place(p, n) / STRETCH_BLOCKS] : NULL;
 }
 
-static int32_t *holders_of(struct claimed_stretch *s, uint32_t at)
+static struct claimed_block *block_of(struct claimed_stretch *s, const struct places *p, uint32_t n)
 {
-	return &s->holders[at % STRETCH_BLOCKS];
+	return &s->blocks[place(p, n) % STRETCH_BLOCKS];
 }
 
 /* --- claims: under the lock of the stretch -----------------------------------------------------
  */
 
-static bool hold(int32_t *holders, const struct store_op *op)
+static bool hold(struct claimed_block *b, const struct store_op *op)
 {
 	const bool read = op->opcode == STORE_READ;
 
-	if (read ? *holders == WRITER : *holders != 0)
+	if (read ? b->holders == WRITER : b->holders != 0)
 		return false;
-	*holders += read ? 1 : WRITER;
+	b->holders += read ? 1 : WRITER;
 	return true;
 }
 
-static void let_go(int32_t *holders, const struct store_op *op)
+static void let_go(struct claimed_block *b, const struct store_op *op)
 {
-	*holders -= op->opcode == STORE_READ ? 1 : WRITER;
+	b->holders -= op->opcode == STORE_READ ? 1 : WRITER;
 }
 
-/* The block that an operation which is in line waits for. */
-static uint32_t awaited(const struct claims *c, const struct store_op *op)
+static bool is_awaited(const struct claimed_block *b)
 {
-	const struct places p = places_of(c, op);
-
-	return place(&p, op->claimed);
+	return b->line.next && !list_empty(&b->line);
 }
 
-static bool is_awaited(const struct claims *c, const struct claimed_stretch *s, uint32_t at)
+static void line_up(struct claimed_block *b, struct store_op *op)
 {
-	list_for_each(w, &s->waiting, const struct store_op, order.link)
-		if (awaited(c, w) == at)
-			return true;
-	return false;
+	if (!b->line.next)
+		list_init(&b->line);
+	list_push_tail(&b->line, &op->order.link);
 }
 
-/* Who waits for a block that is free now has it; of one that is not, nobody who came later. */
-static void serve_line(const struct claims *c, struct claimed_stretch *s)
+/* Who waits for it has it as far as may be; where one may not, nobody who came later. */
+static void serve_line(struct claimed_block *b)
 {
-	uint32_t passed_by = 0;
+	while (is_awaited(b)) {
+		struct store_op *w = list_entry(b->line.next, struct store_op, order.link);
 
-	list_for_each(w, &s->waiting, struct store_op, order.link) {
-		const uint32_t at = awaited(c, w), bit = 1u << at % STRETCH_BLOCKS;
-
-		if (!(passed_by & bit) && hold(holders_of(s, at), w)) {
-			list_remove(&w->order.link);
-			w->result = 0;
-			finished_add(engine_finished(engine_store_of(w->store)->engine), w);
-		} else {
-			passed_by |= bit;
-		}
+		if (!hold(b, w))
+			return;
+		list_remove(&w->order.link);
+		w->result = 0;
+		finished_add(engine_finished(engine_store_of(w->store)->engine), w);
 	}
 }
 
@@ -153,11 +148,11 @@ bool claims_take(struct claims *c, struct store_op *op)
 	while ((s = stretch_of(c, &p, op->claimed))) {
 		pthread_mutex_lock(&s->lock);
 		do {
-			const uint32_t at = place(&p, op->claimed);
+			struct claimed_block *b = block_of(s, &p, op->claimed);
 
-			if (is_awaited(c, s, at) || !hold(holders_of(s, at), op)) {
+			if (is_awaited(b) || !hold(b, op)) {
 				op->claim_waits = true;
-				list_push_tail(&s->waiting, &op->order.link);
+				line_up(b, op);
 				break;
 			}
 			op->claimed++;
@@ -177,11 +172,12 @@ void claims_give(struct claims *c, struct store_op *op)
 	for (uint32_t n = 0; n < op->claimed;) {
 		s = stretch_of(c, &p, n);
 		pthread_mutex_lock(&s->lock);
-		do
-			let_go(holders_of(s, place(&p, n++)), op);
-		while (n < op->claimed && stretch_of(c, &p, n) == s);
-		if (!list_empty(&s->waiting))
-			serve_line(c, s);
+		do {
+			struct claimed_block *b = block_of(s, &p, n++);
+
+			let_go(b, op);
+			serve_line(b);
+		} while (n < op->claimed && stretch_of(c, &p, n) == s);
 		pthread_mutex_unlock(&s->lock);
 	}
 }
@@ -190,19 +186,15 @@ bool claims_cancel(struct claims *c, struct store_op *op)
 {
 	const struct places p = places_of(c, op);
 	struct claimed_stretch *s = stretch_of(c, &p, op->claimed);
-	bool waits = false;
+	bool waits;
 
 	if (!op->claim_waits || !s)
 		return false;
 	pthread_mutex_lock(&s->lock);
-	list_for_each(w, &s->waiting, struct store_op, order.link)
-		if (w == op) {
-			list_remove(&w->order.link);
-			waits = true;
-			break;
-		}
+	waits = !list_empty(&op->order.link);
+	list_remove(&op->order.link);
 	if (waits)
-		serve_line(c, s);
+		serve_line(block_of(s, &p, op->claimed));
 	pthread_mutex_unlock(&s->lock);
 	if (!waits) /* it has been told */
 		return false;
