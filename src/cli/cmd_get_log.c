@@ -68,8 +68,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'o':
 		if (nvme_verb_took_format(&g->page.opts, state, arg))
 			return 0;
-		g->log.offset = cli_parse_size(state, "--lpo", arg, 0, UINT64_MAX);
-		return 0;
+		return parse('L', arg, state);
 	case 'L':
 		g->log.offset = cli_parse_size(state, "--lpo", arg, 0, UINT64_MAX);
 		return 0;

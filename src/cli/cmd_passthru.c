@@ -86,7 +86,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'o':
 		if (nvme_verb_took_format(&p->opts, state, arg))
 			return 0;
-		/* fallthrough */
+		return parse('O', arg, state);
 	case 'O':
 		p->sqe.opcode = (uint8_t)cli_parse_number(state, "--opcode", arg, 0, UINT8_MAX);
 		p->has_opcode = true;

@@ -158,7 +158,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'o':
 		if (nvme_verb_took_format(&p->page.opts, state, arg))
 			return 0;
-		/* fallthrough */
+		return parse('O', arg, state);
 	case 'O':
 		p->offset = (uint32_t)cli_parse_number(state, "--offset", arg, 0, UINT32_MAX);
 		p->has_offset = true;
@@ -170,7 +170,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'v':
 		if (p->verb == SET)
 			return parse('V', arg, state);
-		/* fallthrough */
+		return parse('H', arg, state);
 	case 'H':
 		p->page.human = true;
 		return 0;
