@@ -55,9 +55,19 @@ static void op_text(struct output *o, const struct served *before, uint32_t i,
 	output_string(o, "line", label, line);
 }
 
+static void buckets_json(struct output *o, const uint64_t *bucket, unsigned count)
+{
+	char key[24];
+
+	for (unsigned b = 0; b < count; b++) {
+		snprintf(key, sizeof(key), "bucket_%02u", b);
+		output_number(o, key, NULL, bucket[b], NULL);
+	}
+}
+
 static void op_json(struct output *o, const struct figures_op_row *r)
 {
-	char opcode[SERVED_OPCODE_MAX], key[24];
+	char opcode[SERVED_OPCODE_MAX];
 
 	output_object(o, NULL, NULL);
 	output_number(o, "nsid", NULL, r->nsid, NULL);
@@ -67,10 +77,7 @@ static void op_json(struct output *o, const struct figures_op_row *r)
 	output_number(o, "errors", NULL, r->errors, NULL);
 	output_number(o, "bytes", NULL, r->bytes, NULL);
 	output_number(o, "latency_ns", NULL, r->latency_ns, NULL);
-	for (unsigned b = 0; b < FIGURES_BUCKETS; b++) {
-		snprintf(key, sizeof(key), "bucket_%02u", b);
-		output_number(o, key, NULL, r->bucket[b], NULL);
-	}
+	buckets_json(o, r->bucket, FIGURES_BUCKETS);
 	output_close(o);
 }
 
@@ -125,8 +132,6 @@ static void show_errors(struct output *o, const struct served *now, uint32_t hos
 
 static void queue_json(struct output *o, const struct figures_queue_row *r)
 {
-	char key[24];
-
 	output_object(o, NULL, NULL);
 	output_number(o, "cntlid", NULL, r->cntlid, NULL);
 	output_number(o, "qid", NULL, r->qid, NULL);
@@ -137,10 +142,7 @@ static void queue_json(struct output *o, const struct figures_queue_row *r)
 	output_number(o, "written_bytes", NULL, r->written_bytes, NULL);
 	output_number(o, "other_errors", NULL, r->other_errors, NULL);
 	output_number(o, "latency_ns", NULL, r->latency_ns, NULL);
-	for (unsigned b = 0; b < FIGURES_QUEUE_BUCKETS; b++) {
-		snprintf(key, sizeof(key), "bucket_%02u", b);
-		output_number(o, key, NULL, r->bucket[b], NULL);
-	}
+	buckets_json(o, r->bucket, FIGURES_QUEUE_BUCKETS);
 	output_close(o);
 }
 

@@ -89,6 +89,14 @@ static uint16_t check_writable(struct target_req *r)
 	return ns_write_protected(r->ns) ? FAIL(NVME_SC_NS_WRITE_PROTECTED) : NVME_SC_SUCCESS;
 }
 
+/* Of the blocks that a command changes. */
+static uint16_t check_changed(struct target_req *r)
+{
+	uint16_t status = check_rw(r);
+
+	return status ? status : check_writable(r);
+}
+
 /* The data of Read, Write and Compare; no more of it than MDTS allows. */
 static uint16_t expect_blocks(struct target_req *r)
 {
@@ -177,10 +185,8 @@ static void execute_write(struct target_req *r)
 
 uint16_t parse_write(struct target_req *r)
 {
-	uint16_t status = check_rw(r);
+	uint16_t status = check_changed(r);
 
-	if (!status)
-		status = check_writable(r);
 	r->execute = execute_write;
 	return status ? status : expect_blocks(r);
 }
@@ -203,10 +209,8 @@ uint16_t parse_flush(struct target_req *r)
 
 uint16_t parse_write_uncorrectable(struct target_req *r)
 {
-	uint16_t status = check_rw(r);
+	uint16_t status = check_changed(r);
 
-	if (!status)
-		status = check_writable(r);
 	r->execute = execute_write_uncorrectable;
 	return status;
 }
@@ -344,10 +348,8 @@ static void execute_write_zeroes(struct target_req *r)
 
 uint16_t parse_write_zeroes(struct target_req *r)
 {
-	uint16_t status = check_rw(r);
+	uint16_t status = check_changed(r);
 
-	if (!status)
-		status = check_writable(r);
 	r->execute = execute_write_zeroes;
 	return status;
 }
