@@ -140,7 +140,7 @@ int cmd_get_log(int argc, char **argv)
 	int status = EXIT_FAILED;
 
 	nvme_opts_init(&p->opts, NVME_OPTS_CONTROLLER);
-	p->opts.takes_binary = true;
+	p->opts.takes_binary = p->opts.of_all = true;
 	nvme_verb_parse(&argp, "get-log", argc, argv, &g);
 	if (page_open(p) && page_log(p, &g.log, page_nsid(p)) && show(&g))
 		status = EXIT_OK;

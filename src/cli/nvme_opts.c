@@ -519,7 +519,7 @@ void nvme_opts_take_uri(struct nvme_opts *opts, struct argp_state *state, const 
 		strcpy(opts->uri.port, u.port);
 	if (!opts->uri.nqn[0])
 		strcpy(opts->uri.nqn, u.nqn);
-	if (!opts->uri.nsid)
+	if (!opts->uri.nsid && !opts->of_all)
 		opts->uri.nsid = u.nsid;
 	if (!opts->uri.hostnqn[0])
 		strcpy(opts->uri.hostnqn, u.hostnqn);

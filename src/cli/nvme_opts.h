@@ -38,6 +38,7 @@ struct nvme_opts {
 	enum output_format format;
 	bool takes_binary;    /* the verb has a binary form, too */
 	bool may_be_none;     /* no target need be named */
+	bool of_all;	      /* a URI's namespace says nothing, only an option's does */
 	const char *provider; /* NULL: weft's own verbs library */
 	/* Words of the command line, masked once they are read. */
 	char *secret, *ctrl_secret, *tls_secret;

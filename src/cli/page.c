@@ -249,6 +249,8 @@ int page_run(const struct page_verb *v, int argc, char **argv)
 
 	nvme_opts_init(&p.opts, v->target);
 	p.opts.takes_binary = true;
+	/* As with nvme-cli, which asks a namespace's device for all of its controller. */
+	p.opts.of_all = v->target == NVME_OPTS_CONTROLLER;
 	parse_page(&p, argc, argv);
 	if (page_open(&p) && v->fetch(&p) && print(&p))
 		status = EXIT_OK;

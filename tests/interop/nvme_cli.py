@@ -379,6 +379,9 @@ def passthru(s):
     log = s.verb("get-log", "-i", "2", "--log-len", "512", "-b", text=False)
     if log != s.verb("smart-log", "-b", text=False) or len(log) != 512:
         raise AssertionError("get-log and smart-log differ")
+    # As a namespace's device is to nvme-cli: where the controller is, and no more.
+    if log != s.run(s.weft, "smart-log", s.uri + "?ns=1", "-b", text=False):
+        raise AssertionError("a namespace in the URI narrows the page")
     theirs = s.nvme("get-log", "-i", "3", "-l", "64").splitlines()[1:]
     if s.verb("get-log", "-i", "3", "--log-len", "64").splitlines()[1:] != theirs:
         raise AssertionError("get-log is not shown as nvme-cli does")
