@@ -32,41 +32,15 @@ void disks_share(struct disks *d, struct store_engine *const *engines, unsigned 
 
 /* --- opening -------------------------------------------------------------------------------- */
 
-/*
- * What hosts that had the disk from Linux's target know as its blocks: a file's are its file
- * system's, at most 4 KiB, a device's its logical sectors. 512 where the size is no multiple.
- */
-static uint32_t usual_block_size(const char *path)
-{
-	unsigned int sector = 512;
-	struct stat st;
-	int fd;
-
-	if (stat(path, &st) != 0)
-		return 512; /* opening it tells */
-	if (S_ISREG(st.st_mode))
-		return st.st_blksize >= 4096 && st.st_size % 4096 == 0 ? 4096 : 512;
-	if (!S_ISBLK(st.st_mode))
-		return 512;
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0) {
-		if (ioctl(fd, BLKSSZGET, &sector) != 0)
-			sector = 512;
-		close(fd);
-	}
-	return sector == 4096 ? 4096 : 512;
-}
-
 static int open_store(struct disks *d, struct disk *k, struct serve_file *f, const char **why)
 {
 	struct store_file_options how = d->how;
 
 	how.read_only = serve_file_read_only(f, d->how.read_only);
-	if (!how.block_size)
-		how.block_size = f->made ? 512 : usual_block_size(f->path);
-	k->shift = how.block_size == 4096 ? 12 : 9;
 	if (!f->made)
 		return store_open(d->engine, f->path, &how, &k->store, why);
+	if (!how.block_size)
+		how.block_size = 512;
 	k->made = true;
 	k->forgets = f->made->forgets;
 	if (size_parse(f->size, 512, UINT64_MAX >> 1, &f->made_bytes) != 0) {
@@ -79,8 +53,7 @@ static int open_store(struct disks *d, struct disk *k, struct serve_file *f, con
 /* A namespace has whole blocks, and one at least. */
 static bool has_blocks(const struct disk *k)
 {
-	return k->store->size >> k->shift && !(k->store->size & ((1u << k->shift) - 1)) &&
-	       k->store->block_size <= 1u << k->shift;
+	return k->store->size && !(k->store->size & ((1u << k->shift) - 1));
 }
 
 static void disk_free(struct disk *k)
@@ -104,6 +77,8 @@ int disk_open(struct disks *d, const char *text, struct disk **ret, char *why, s
 	if (k && (k->text = strdup(text)) && (error = serve_file_parse(text, &f)) == 0) {
 		k->path = f.path;
 		error = open_store(d, k, &f, &what);
+		if (!error)
+			k->shift = k->store->block_size == 4096 ? 12 : 9;
 		if (!error && !has_blocks(k)) {
 			what = "too small to be a namespace";
 			error = -EINVAL;
@@ -125,51 +100,95 @@ int disk_open(struct disks *d, const char *text, struct disk **ret, char *why, s
 	return 0;
 }
 
-/* --- NBD servers, ahead --------------------------------------------------------------------- */
+/* --- ahead ---------------------------------------------------------------------------------- */
 
-/* Whether one is to be opened for the last of these: of those that are called so too few are open.
- */
-static bool is_new(const struct disks *d, const char *const *texts, unsigned count)
+static int by_text(const void *a, const void *b)
 {
-	const char *text = texts[count - 1];
-	unsigned wanted = 0, open = 0;
-
-	for (unsigned i = 0; i < count; i++)
-		wanted += strcmp(texts[i], text) == 0;
-	list_for_each(k, &d->all, const struct disk, link)
-		open += strcmp(k->text, text) == 0;
-	return wanted > open;
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-int disks_connect(struct disks *d, const char *const *texts, unsigned count)
+/* Texts in their order, in memory that is the caller's; NULL: there is none. */
+static const char **sorted(const char *const *texts, unsigned count)
 {
-	char **uris = calloc(count + 1, sizeof(*uris));
+	const char **v = calloc(count + 1, sizeof(*v));
+
+	if (!v)
+		return NULL;
+	memcpy(v, texts, count * sizeof(*v));
+	qsort(v, count, sizeof(*v), by_text);
+	return v;
+}
+
+static const char **open_ones(const struct disks *d, unsigned *ret_count)
+{
 	unsigned n = 0;
-	bool has;
+	const char **v;
+
+	list_for_each(k, &d->all, const struct disk, link)
+		n++;
+	v = calloc(n + 1, sizeof(*v));
+	n = 0;
+	list_for_each(k, &d->all, const struct disk, link)
+		if (v)
+			v[n++] = k->text;
+	if (v)
+		qsort(v, n, sizeof(*v), by_text);
+	*ret_count = n;
+	return v;
+}
+
+static bool add_wanted(const struct disks *d, const char *text, struct store_wanted *ret)
+{
+	struct serve_file f = {0};
+
+	if (serve_file_parse(text, &f) != 0)
+		return false; /* opening it tells */
+	if (f.made) {
+		free(f.path);
+		return false;
+	}
+	*ret = (struct store_wanted){f.path, serve_file_read_only(&f, d->how.read_only)};
+	return true;
+}
+
+/* Those of the texts, in their order, of which too few are open. */
+static unsigned find_wanted(const struct disks *d, const char *const *texts, unsigned count,
+			    struct store_wanted *ret)
+{
+	unsigned n = 0, open_count = 0, at = 0;
+	const char **wanted = sorted(texts, count), **open = open_ones(d, &open_count);
+
+	for (unsigned i = 0; wanted && open && i < count; i++) {
+		while (at < open_count && strcmp(open[at], wanted[i]) < 0)
+			at++;
+		if (at < open_count && strcmp(open[at], wanted[i]) == 0)
+			at++;
+		else if (add_wanted(d, wanted[i], &ret[n]))
+			n++;
+	}
+	free(wanted);
+	free(open);
+	return n;
+}
+
+bool disks_look(struct disks *d, const char *const *texts, unsigned count)
+{
+	struct store_wanted *wanted = calloc(count + 1, sizeof(*wanted));
+	unsigned n = wanted ? find_wanted(d, texts, count, wanted) : 0;
+	bool has = d->how.ahead && store_ahead_is_for(d->how.ahead, wanted, n);
 	int error = 0;
 
-	for (unsigned i = 0; uris && i < count; i++) {
-		struct serve_file f = {0};
-
-		if (!store_nbd_names(texts[i]) || !is_new(d, texts, i + 1) ||
-		    serve_file_parse(texts[i], &f) != 0)
-			continue;
-		uris[n++] = f.path;
-	}
-	has = d->how.ahead && store_ahead_is_for(d->how.ahead, (const char *const *)uris, n);
 	if (!has)
-		disks_connect_end(d);
+		disks_look_end(d);
 	if (n && !has)
-		error = store_ahead_begin((const char *const *)uris, n,
-					  d->how.block_size ? d->how.block_size : 512,
-					  &d->how.ahead);
+		error = store_ahead_begin(wanted, n, &d->how, &d->how.ahead);
 	for (unsigned i = 0; i < n; i++)
-		free(uris[i]);
-	free(uris);
-	return n && !has && !error; /* else they are connected to when they are opened */
+		free((char *)wanted[i].path);
+	free(wanted);
+	return n && !has && !error; /* else they are looked at when they are opened */
 }
 
-void disks_connect_end(struct disks *d)
+void disks_look_end(struct disks *d)
 {
 	store_ahead_end(d->how.ahead);
 	d->how.ahead = NULL;

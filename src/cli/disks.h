@@ -65,13 +65,13 @@ int disk_size_prepare(struct disk *k, const char *text, struct disk_size *ret, c
 void disk_size_apply(struct disk_size *z);
 void disk_size_undo(struct disk_size *z);
 /*
- * Has connections made to those of these disks that are NBD servers' and not open. 1: they are
- * under way, by d->how.ahead, and meanwhile the disks are better not opened; 0: nothing is to be
- * waited for, as those that were made for the same disks before are there. Others go.
+ * Has threads look at those of these disks that are not open, and not made. True: that is under
+ * way, by d->how.ahead, and meanwhile the disks are better not opened; false: nothing is to be
+ * waited for, as what came of looking at the same disks before is there. All else of it goes.
  */
-int disks_connect(struct disks *d, const char *const *texts, unsigned count);
+bool disks_look(struct disks *d, const char *const *texts, unsigned count);
 /* What came of it, and nobody took, goes. */
-void disks_connect_end(struct disks *d);
+void disks_look_end(struct disks *d);
 /* One user less; unused: nothing was written, it may be closed as it is. */
 void disk_put(struct disk *k, bool unused);
 /* Closes those that have no user and are flushed. */

@@ -70,7 +70,7 @@ struct serve {
 	struct manager manager;
 	uint32_t told_hosts;   /* controllers of theirs, as the manager knows */
 	uint64_t tell_ns;      /* not before then anew */
-	struct config *coming; /* waits for NBD servers; NULL: none */
+	struct config *coming; /* waits for disks and servers; NULL: none */
 	struct tls_keys coming_keys;
 	bool resuming;	     /* what has waited for them is carried out */
 	bool reload_again;   /* after what waits for them */
@@ -104,14 +104,14 @@ void serve_tell_unused(void);
 int serve_become(struct serve *s, struct config *to, size_t *ret_steps, char *why,
 		 size_t room) must_use;
 /*
- * Has connections made to the NBD servers that it names and that are not there yet, beside the
- * loop: true, it is to be asked again by serve_go_on(), and not to be carried out before. One at a
- * time: true as well where another waits for its own.
+ * Has the disks opened that it names and that are not there yet, beside the loop, as a disk may
+ * hang and a server not answer: true, it is to be asked again by serve_go_on(), and not to be
+ * carried out before. One at a time: true as well where another waits for its own.
  */
-bool serve_connects(struct serve *s, const struct config *c) must_use;
+bool serve_looks(struct serve *s, const struct config *c) must_use;
 /* The file says something else, perhaps; it waits likewise. It is all done, or nothing is. */
 void serve_reload(struct serve *s);
-/* Carries out what has waited for servers, in the order in which it came. */
+/* Carries out what has waited for disks and servers, in the order in which it came. */
 void serve_go_on(struct serve *s);
 
 /* Hosts are told of a namespace that has another size, and so is who reads what we say; of disks

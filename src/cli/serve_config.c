@@ -161,13 +161,13 @@ static void forget_edits(struct serve *s)
 	s->requests.saved = s->requests.edits;
 }
 
-/* Connections to the NBD servers that it names and that are not there yet; 1: they are waited for.
+/* Disks that it names and that are not open yet are opened by threads; true: they are waited for.
  */
-static int connect_ahead(struct serve *s, const struct config *c)
+static bool look_ahead(struct serve *s, const struct config *c)
 {
 	const char **texts;
 	unsigned n = 0;
-	int waits;
+	bool waits;
 
 	for (uint32_t i = 0; i < c->subsys_count; i++)
 		n += c->subsystems[i].ns_count;
@@ -177,17 +177,16 @@ static int connect_ahead(struct serve *s, const struct config *c)
 		for (uint32_t k = 0; k < c->subsystems[i].ns_count; k++)
 			if (c->subsystems[i].ns[k].enable)
 				texts[n++] = c->subsystems[i].ns[k].path;
-	waits = disks_connect(&s->live.disks, texts, n);
+	waits = disks_look(&s->live.disks, texts, n);
 	free(texts);
 	return waits;
 }
 
-bool serve_connects(struct serve *s, const struct config *c)
+bool serve_looks(struct serve *s, const struct config *c)
 {
 	if (s->live.disks.how.ahead && !s->resuming)
 		return true;
-	return connect_ahead(s, c) &&
-	       serve_wake_by(s, store_ahead_fd(s->live.disks.how.ahead)) == 0;
+	return look_ahead(s, c) && serve_wake_by(s, store_ahead_fd(s->live.disks.how.ahead)) == 0;
 }
 
 static void become(struct serve *s, struct config *c, struct tls_keys *keys)
@@ -221,7 +220,7 @@ void serve_reload(struct serve *s)
 
 	s->reload_again = s->live.disks.how.ahead != NULL;
 	if (s->reload_again)
-		return; /* it is read when what waits for servers has come */
+		return; /* it is read when what is waited for has come */
 	manager_reloading(&s->manager, time_now_ns());
 	if (read_all(s, &c, &keys, why, sizeof(why)) != 0) {
 		cli_warn("%s; nothing has changed", why);
@@ -229,17 +228,17 @@ void serve_reload(struct serve *s)
 		return;
 	}
 	tell_warnings(s, c);
-	if (serve_connects(s, c)) {
+	if (serve_looks(s, c)) {
 		s->coming = c;
 		s->coming_keys = keys;
 		return;
 	}
 	become(s, c, &keys);
-	disks_connect_end(&s->live.disks);
+	disks_look_end(&s->live.disks);
 	reloaded(s);
 }
 
-/* A reload has the connections that it waited for. */
+/* A reload has what it waited for. */
 static void reload_go_on(struct serve *s)
 {
 	struct config *c = s->coming;
@@ -251,16 +250,16 @@ static void reload_go_on(struct serve *s)
 	} else {
 		become(s, c, &s->coming_keys);
 	}
-	disks_connect_end(&s->live.disks);
+	disks_look_end(&s->live.disks);
 	if (!s->stopping)
 		reloaded(s);
 }
 
 /* Of a client that has gone meanwhile they are nobody's; a request after it may wait for others. */
-static void end_connections(struct serve *s)
+static void end_looking(struct serve *s)
 {
 	if (s->live.disks.how.ahead && store_ahead_done(s->live.disks.how.ahead))
-		disks_connect_end(&s->live.disks);
+		disks_look_end(&s->live.disks);
 }
 
 void serve_go_on(struct serve *s)
@@ -273,7 +272,7 @@ void serve_go_on(struct serve *s)
 	if (s->control)
 		control_resume(s->control, time_now_ns());
 	s->resuming = false;
-	end_connections(s);
+	end_looking(s);
 	if (s->reload_again && !s->stopping)
 		serve_reload(s);
 }
@@ -307,14 +306,14 @@ int serve_begin(struct serve *s)
 		serve_answer(&s->say, "%s begins%s%s", cli_version, s->opt.config ? " with " : "",
 			     s->opt.config ? s->opt.config : "");
 	/* All at once, so that one that does not answer costs the others nothing. */
-	if (connect_ahead(s, c)) {
+	if (look_ahead(s, c)) {
 		struct pollfd p = {.fd = store_ahead_fd(s->live.disks.how.ahead), .events = POLLIN};
 
 		while (!store_ahead_done(s->live.disks.how.ahead))
 			(void)poll(&p, 1, -1);
 	}
 	error = live_become(&s->live, c, &steps, why, sizeof(why));
-	disks_connect_end(&s->live.disks);
+	disks_look_end(&s->live.disks);
 	if (error) {
 		config_free(c);
 		return fail_begin(s, why);

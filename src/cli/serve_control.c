@@ -26,7 +26,7 @@ static int become(void *ctx, struct config *to, size_t *ret_steps, char *why, si
 	struct serve *s = ctx;
 	int error = serve_tls_check(&s->opt.tls.keys, s->opt.keys.count, to, why, room);
 
-	if (!error && serve_connects(s, to))
+	if (!error && serve_looks(s, to))
 		return -EINPROGRESS;
 	if (!error)
 		error = serve_become(s, to, ret_steps, why, room);

@@ -314,7 +314,7 @@ int serve_loop_join(struct serve *s, char *why, size_t room)
 
 void serve_loop_fini(struct serve *s)
 {
-	disks_connect_end(&s->live.disks);
+	disks_look_end(&s->live.disks);
 	if (s->coming)
 		tls_keys_free(&s->coming_keys);
 	config_free(s->coming);

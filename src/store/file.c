@@ -18,6 +18,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "store/ahead.h"
 #include "store/internal.h"
 
 struct file_store {
@@ -505,47 +506,58 @@ static void set_limits(struct file_store *f, const struct stat *st)
 		!f->base.store.read_only && punch(f, f->base.store.size, 4096) == 0;
 }
 
-int store_file_open(struct store_engine *e, const char *path, const struct store_file_options *o,
-		    struct store **ret, const char **ret_why)
+/* A FIFO would make open wait; a mounted device must not be written behind its user. */
+static int open_file(const char *path, bool read_only, int *ret_flags, struct stat *st,
+		     const char **ret_why)
+{
+	int flags = (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC, fd, error;
+
+	if (stat(path, st) == 0 && S_ISBLK(st->st_mode) && !read_only)
+		flags |= O_EXCL;
+	fd = open(path, flags | O_NONBLOCK);
+	if (fd >= 0 && fstat(fd, st) == 0) {
+		*ret_flags = flags;
+		return fd;
+	}
+	error = errno;
+	if (fd >= 0)
+		close(fd);
+	if (error != EISDIR && !(stat(path, st) == 0 && S_ISDIR(st->st_mode)))
+		return open_error(error, ret_why);
+	*ret_why = "is a directory; name a disk image or a block device in it";
+	return -EISDIR;
+}
+
+/* See store.h: struct store_file_options. */
+static uint32_t usual_block_size(const struct file_store *f, const struct stat *st)
+{
+	if (f->block_device)
+		return f->sector == 4096 ? 4096 : 512;
+	return st->st_blksize >= 4096 && st->st_size % 4096 == 0 ? 4096 : 512;
+}
+
+int file_find(const char *path, const struct store_file_options *o, struct file_store **ret,
+	      const char **ret_why)
 {
 	struct file_store *f = calloc(1, sizeof(*f));
-	int flags = (o->read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
 	struct stat st;
-	int error;
+	int error, flags = 0;
 
 	if (!f)
 		return open_error(ENOMEM, ret_why);
-	f->base.engine = e;
 	order_init(&f->order);
 	f->base.direct_fd = -1;
-	f->base.store.block_size = o->block_size;
 	f->base.store.read_only = o->read_only;
-	/* A FIFO would make open wait; a mounted device must not be written behind its user. */
-	if (stat(path, &st) == 0 && S_ISBLK(st.st_mode) && !o->read_only)
-		flags |= O_EXCL;
-	f->fd = open(path, flags | O_NONBLOCK);
-	if (f->fd < 0 || fstat(f->fd, &st) != 0) {
-		if (errno == EISDIR || (stat(path, &st) == 0 && S_ISDIR(st.st_mode))) {
-			*ret_why = "is a directory; name a disk image or a block device in it";
-			error = -EISDIR;
-		} else {
-			error = open_error(errno, ret_why);
-		}
-		if (f->fd >= 0)
-			close(f->fd);
-		free(f);
-		return error;
-	}
-	error = check_kind(f, &st, ret_why);
-	if (!error)
+	f->fd = open_file(path, o->read_only, &flags, &st, ret_why);
+	error = f->fd < 0 ? f->fd : check_kind(f, &st, ret_why);
+	if (!error) {
+		f->base.store.block_size = o->block_size ? o->block_size : usual_block_size(f, &st);
 		error = check_size(f, ret_why);
+	}
 	if (!error)
 		error = lock_file(f, ret_why);
-	if (!error && pool_create(engine_finished(e), &f->base.pool) != 0)
-		error = open_error(ENOMEM, ret_why);
 	if (error) {
-		close(f->fd);
-		free(f);
+		file_forget(f);
 		return error;
 	}
 	/* It was for open alone. */
@@ -558,6 +570,35 @@ int store_file_open(struct store_engine *e, const char *path, const struct store
 	f->base.waits = file_waits(f);
 	f->base.at_once = file_at_once(f);
 	set_limits(f, &st);
+	*ret = f;
+	return 0;
+}
+
+void file_forget(struct file_store *f)
+{
+	if (f->base.direct_fd >= 0)
+		close(f->base.direct_fd);
+	if (f->fd >= 0)
+		close(f->fd);
+	free(f);
+}
+
+int store_file_open(struct store_engine *e, const char *path, const struct store_file_options *o,
+		    struct store **ret, const char **ret_why)
+{
+	struct ahead_found found = {0};
+	struct file_store *f;
+
+	if (!ahead_take(o->ahead, path, o, &found, ret_why))
+		found.error = file_find(path, o, &found.file, ret_why);
+	if (found.error)
+		return found.error;
+	f = found.file;
+	f->base.engine = e;
+	if (pool_create(engine_finished(e), &f->base.pool) != 0) {
+		file_forget(f);
+		return open_error(ENOMEM, ret_why);
+	}
 	*ret = &f->base.store;
 	return 0;
 }

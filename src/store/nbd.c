@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "store/nbd.h"
+#include "store/ahead.h"
 
 /* One ZERO or TRIM, whose lengths have 32 bits. */
 #define RANGE_MAX (1u << 30)
@@ -442,7 +442,8 @@ static int attend(struct nbd_store *n)
 	return timerfd_settime(n->tick.fd, 0, &every, NULL) == 0 ? 0 : -errno;
 }
 
-static int check(const struct nbd_link *l, const struct store_file_options *o, const char **ret_why)
+static int check(const struct nbd_link *l, const struct store_file_options *o, uint32_t block_size,
+		 const char **ret_why)
 {
 	if (l->read_only && !o->read_only) {
 		*ret_why = "its server lets nobody write to it; serve it with ,ro behind it or "
@@ -453,10 +454,10 @@ static int check(const struct nbd_link *l, const struct store_file_options *o, c
 		*ret_why = "is empty";
 		return -EINVAL;
 	}
-	if (l->size % o->block_size) {
-		*ret_why = o->block_size == 512 ? "its size is not a multiple of 512 bytes"
-						: "its size is not a multiple of 4096 bytes; use "
-						  "--block-size 512";
+	if (l->size % block_size) {
+		*ret_why = block_size == 512 ? "its size is not a multiple of 512 bytes"
+					     : "its size is not a multiple of 4096 bytes; use "
+					       "--block-size 512";
 		return -EINVAL;
 	}
 	return 0;
@@ -476,15 +477,18 @@ bool store_nbd_names(const char *path)
 int store_nbd_open(struct store_engine *e, const char *uri, const struct store_file_options *o,
 		   struct store **ret, const char **ret_why)
 {
+	const uint32_t block_size = nbd_block_size(o);
+	struct ahead_found found = {0};
 	struct nbd_link l;
 	struct nbd_store *n;
-	int error = nbd_ahead_take(o->ahead, uri, o->block_size, &l, ret_why);
+	int error;
 
-	if (error == -ENOENT)
-		error = nbd_link_open(uri, o->block_size, NULL, &l, ret_why);
-	if (error)
-		return error;
-	error = check(&l, o, ret_why);
+	if (!ahead_take(o->ahead, uri, o, &found, ret_why))
+		found.error = nbd_link_open(uri, block_size, NULL, &found.link, ret_why);
+	if (found.error)
+		return found.error;
+	l = found.link;
+	error = check(&l, o, block_size, ret_why);
 	n = error ? NULL : calloc(1, sizeof(*n));
 	if (!n) {
 		nbd_link_close(&l);
@@ -502,12 +506,12 @@ int store_nbd_open(struct store_engine *e, const char *uri, const struct store_f
 	n->store = (struct store){
 		.ops = &nbd_ops,
 		.size = l.size,
-		.block_size = o->block_size,
+		.block_size = block_size,
 		.optimal_io = l.optimal_io,
 		.read_only = o->read_only,
 		.volatile_cache = l.flush,
 	};
-	error = nbd_seeker_init(&n->seeker, uri, o->block_size);
+	error = nbd_seeker_init(&n->seeker, uri, block_size);
 	if (error) {
 		nbd_link_close(&l);
 		free(n);

@@ -30,9 +30,11 @@ int nbd_link_open(const char *uri, uint32_t block_size, const bool *stop, struct
 /* What is under way is forgotten: nobody is called back. */
 void nbd_link_close(struct nbd_link *l);
 
-/* What came of a connection that was made ahead, which is the caller's. -ENOENT: none was. */
-int nbd_ahead_take(struct store_ahead *a, const char *uri, uint32_t block_size,
-		   struct nbd_link *ret, const char **ret_why) must_use;
+/* Servers say nothing of what is usual. */
+static inline uint32_t nbd_block_size(const struct store_file_options *o)
+{
+	return o->block_size ? o->block_size : 512;
+}
 
 /* Connects again and again in a thread of its own, for names may take long to be resolved. */
 struct nbd_seeker {

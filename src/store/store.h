@@ -104,7 +104,12 @@ int store_mem_create(uint64_t size, uint32_t block_size, uint32_t meta_size,
 int store_null_create(uint64_t size, uint32_t block_size, struct store **ret) must_use;
 
 struct store_file_options {
-	uint32_t block_size; /* 512 or 4096: the size must be a multiple of it */
+	/*
+	 * 512 or 4096: the size must be a multiple of it. 0: as hosts know it that had the disk
+	 * from Linux's target: a file's are its file system's, at most 4 KiB, a device's its
+	 * logical sectors; 512 of an NBD server, and where the size is no multiple.
+	 */
+	uint32_t block_size;
 	bool read_only;
 	/*
 	 * A block device is always used past the page cache. A file goes through the cache, as
@@ -113,7 +118,7 @@ struct store_file_options {
 	 * aligned for O_DIRECT go through the cache by themselves.
 	 */
 	bool direct;
-	struct store_ahead *ahead; /* of NBD servers: connections that there may be; or NULL */
+	struct store_ahead *ahead; /* what there may be of it already; or NULL */
 };
 
 /*
@@ -134,20 +139,26 @@ int store_nbd_open(struct store_engine *e, const char *uri, const struct store_f
 		   struct store **ret, const char **ret_why) must_use;
 
 /*
- * Connections to servers, made by threads: for one whose thread must not wait. When they are there,
- * or why they are not, store_nbd_open() of one of the URIs takes what came of it.
+ * Files, devices and connections that threads open: for one whose thread must not wait for a disk
+ * or a server. When they are there, or why they are not, store_open() of one of them, with the
+ * same options, takes what came of it. What has not answered after half a minute does not.
  */
 struct store_ahead;
-/* -ENOMEM, -EMFILE, ... */
-int store_ahead_begin(const char *const *uris, unsigned count, uint32_t block_size,
-		      struct store_ahead **ret) must_use;
+struct store_wanted {
+	const char *path; /* or URI */
+	bool read_only;
+};
+/* how: but for read_only. -ENOMEM, -EMFILE, ... */
+int store_ahead_begin(const struct store_wanted *wanted, unsigned count,
+		      const struct store_file_options *how, struct store_ahead **ret) must_use;
 /* Readable when all are done. */
 int store_ahead_fd(const struct store_ahead *a);
-bool store_ahead_done(const struct store_ahead *a);
+bool store_ahead_done(struct store_ahead *a);
 /* Whether they were begun for these. */
-bool store_ahead_is_for(const struct store_ahead *a, const char *const *uris, unsigned count);
-/* Ends what is under way, and those that nobody took. NULL: nothing. May wait for as long as a name
- * takes to be resolved. */
+bool store_ahead_is_for(const struct store_ahead *a, const struct store_wanted *wanted,
+			unsigned count);
+/* Ends what is under way, for which it waits a second at most, and what nobody took. NULL:
+ * nothing. */
 void store_ahead_end(struct store_ahead *a);
 
 /* Either. */

@@ -33,6 +33,7 @@ class Moody:
         self.host, _ = lab.lab(1)
         self.report = lab.Report(build, "moody")
         self.good = self.file("good", os.urandom(SIZE))
+        self.control = os.path.join(self.tmp.name, "control")
         self.path, self.serve, self.stuck = "", None, []
 
     def file(self, name, content=b""):
@@ -208,6 +209,56 @@ class Moody:
         self.disk.be(FINE)
         return self.serve.output().splitlines()[-1]
 
+    def edit(self, *words):
+        """`weft target`, in the background."""
+        return lab.Program(self.host, [self.weft, "target", "-s", self.control, *words],
+                           f"{self.path}/edit.log")
+
+    def edited(self):
+        """A namespace on a disk that does not answer is added: the others know nothing of that."""
+        at = f"/subsystems/{NQN}/namespaces"
+        self.disk.be(DEAF)
+        edit = self.edit("create", at, "path=" + self.disk.path)
+        time.sleep(0.5)
+        for ns in (2, 3):
+            self.well(ns, "meanwhile")
+        self.check(edit.status() is None, f"it does not wait: {edit.output()}")
+        self.disk.be(FINE)
+        self.check(edit.wait(10) == 0 and edit.output() == f"{at}/1\n", f"the edit: {edit.output()}")
+        self.well(1, "when it answers")
+        # Who gave the order goes, and nothing of it stays.
+        self.check(self.edit("remove", at + "/1").wait(10) == 0, "it is not removed")
+        self.disk.be(DEAF)
+        edit = self.edit("create", at, "path=" + self.disk.path)
+        time.sleep(0.5)
+        edit.kill()
+        self.well(2, "without who gave the order")
+        self.disk.be(FINE)
+        edit = self.edit("create", at, "path=" + self.disk.path)
+        self.check(edit.wait(10) == 0, f"the next one: {edit.output()}")
+        self.well(1, "after")
+        return "it is there when the disk answers"
+
+    def never_edited(self):
+        """The same, and it never answers."""
+        self.disk.be(DEAF)
+        edit = self.edit("create", f"/subsystems/{NQN}/namespaces", "path=" + self.disk.path)
+        self.check(edit.wait(LIMIT) == 1, f"it does not give up: {edit.output()}")
+        self.check(f"{self.disk.path}: it does not answer" in edit.output(), edit.output())
+        self.well(2, "after")
+        self.serve.process.send_signal(signal.SIGTERM)
+        self.disk.be(FINE)
+        self.check(self.serve.wait(10) == 0, f"the end: {self.serve.output()}")
+        return edit.output().strip()
+
+    def without(self):
+        """Namespaces 2 and 3 that never fail, and the first to come."""
+        subsystem = {"nqn": NQN, "attr": {"allow_any_host": "1"}, "namespaces": [
+            {"nsid": n, "enable": 1, "device": {"path": path}} for n, path in ((2, self.good), (3, "mem:1m"))]}
+        doc = {"subsystems": [subsystem], "ports": [{"portid": 1, "subsystems": [NQN], "addr": {
+            "trtype": "rdma", "adrfam": "ipv4", "traddr": "127.0.0.1", "trsvcid": "4420"}}]}
+        return ["--config", self.file("without.json", json.dumps(doc).encode()), "--control", self.control]
+
     def two(self):
         """What serves the disk in one subsystem, and in another what never fails."""
         subsystems = {NQN: [self.disk.path], SOUND: ["mem:1m", "mem:1m"]}
@@ -246,10 +297,12 @@ def main():
     m.run("many requests on a disk that hangs", m.many)
     m.run("another subsystem than that of a disk that hangs", m.beside, *m.two())
     m.run("a disk that does not even tell its size", m.deaf)
+    m.run("a disk that hangs is to be served", m.edited, *m.without())
     m.run("a target that is stopped", m.stopped)
     m.run("the end on a disk that hangs", m.ends)
     if args.full:
         m.run("the end on a disk that never writes", m.gives_up)
+        m.run("a disk that never answers is to be served", m.never_edited, *m.without())
     m.report.everything_ends((m.host,))
     m.disk.close()
     m.report.finish()

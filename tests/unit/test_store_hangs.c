@@ -26,7 +26,7 @@
 
 static char dir[] = "/tmp/weft-hangs-XXXXXX";
 static char hung_path[64], good_path[64];
-static ino_t hung_inode;
+static _Atomic ino_t hung_inode;
 static atomic_bool hangs, transfers_hang; /* all that it is asked for; only these, of any file */
 
 /* --- the calls -------------------------------------------------------------------------------- */
@@ -551,6 +551,144 @@ static int tear_down(void **state)
 	return rmdir(dir);
 }
 
+/* --- ahead ------------------------------------------------------------------------------------ */
+
+static const struct store_file_options ahead_how = {.block_size = 4096};
+
+static struct store_ahead *look_ahead_at(const char *a, const char *b)
+{
+	const struct store_wanted wanted[] = {{a, false}, {b, false}};
+	struct store_ahead *ahead;
+
+	assert_int_equal(store_ahead_begin(wanted, 2, &ahead_how, &ahead), 0);
+	assert_true(store_ahead_is_for(ahead, wanted, 2));
+	assert_false(store_ahead_is_for(ahead, wanted, 1));
+	return ahead;
+}
+
+static bool is_readable(int fd, int ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, ms) > 0;
+}
+
+/* By another than who has it, it cannot be. */
+static bool can_be_opened(struct store_engine *e, const char *path)
+{
+	struct store *s;
+	const char *why;
+
+	if (store_file_open(e, path, &ahead_how, &s, &why) != 0)
+		return false;
+	store_destroy(s);
+	return true;
+}
+
+static bool can_be_opened_soon(struct store_engine *e, const char *path)
+{
+	for (int i = 0; i < 5000; i++) {
+		if (can_be_opened(e, path))
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static void set_up_files(struct store_engine **ret)
+{
+	struct stat st;
+
+	make_file(hung_path);
+	make_file(good_path);
+	assert_int_equal(stat(hung_path, &st), 0);
+	hung_inode = st.st_ino;
+	heard = SIZE;
+	assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, ret), 0);
+}
+
+static void threads_wait_for_what_is_to_be_opened(void **state)
+{
+	struct store_file_options o = ahead_how;
+	const char *paths[] = {hung_path, good_path}, *why;
+	struct store_engine *e;
+	struct store *s[2];
+	struct waited w;
+
+	(void)state;
+	set_up_files(&e);
+	hangs = true;
+	o.ahead = look_ahead_at(hung_path, good_path);
+	assert_false(is_readable(store_ahead_fd(o.ahead), 50));
+	assert_false(store_ahead_done(o.ahead));
+	hangs = false;
+	assert_true(is_readable(store_ahead_fd(o.ahead), 5000));
+	assert_true(store_ahead_done(o.ahead));
+	assert_false(can_be_opened(e, good_path)); /* as it is open */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(store_open(e, paths[i], &o, &s[i], &why), 0);
+		start(s[i], &w, STORE_READ);
+		finish(e, &w);
+	}
+	/* Each is there once. */
+	assert_int_equal(store_open(e, good_path, &o, &s[1], &why), -EBUSY);
+	store_ahead_end(o.ahead);
+	store_destroy(s[0]);
+	store_destroy(s[1]);
+	assert_true(can_be_opened(e, hung_path));
+	store_engine_destroy(e);
+}
+
+static void nobody_waits_for_a_thread_that_hangs(void **state)
+{
+	struct store_ahead *ahead;
+	struct store_engine *e;
+	time_t begun;
+
+	(void)state;
+	set_up_files(&e);
+	hangs = true;
+	ahead = look_ahead_at(hung_path, good_path);
+	usleep(20000);
+	begun = time(NULL);
+	store_ahead_end(ahead);
+	assert_true(time(NULL) - begun < 5);
+	hangs = false;
+	assert_true(can_be_opened_soon(e, good_path)); /* what nobody took is closed */
+	assert_true(can_be_opened_soon(e, hung_path));
+	store_engine_destroy(e);
+}
+
+static void what_is_not_there_is_told_as_it_would_be(void **state)
+{
+	struct store_file_options o = ahead_how;
+	struct store_engine *e;
+	char now[256], none[80];
+	const char *why;
+	struct store *s;
+
+	(void)state;
+	set_up_files(&e);
+	snprintf(none, sizeof(none), "%s/none", dir);
+	assert_int_equal(store_open(e, none, &o, &s, &why), -ENOENT);
+	snprintf(now, sizeof(now), "%s", why);
+	o.ahead = look_ahead_at(none, good_path);
+	assert_true(is_readable(store_ahead_fd(o.ahead), 5000));
+	make_file(none);
+	assert_int_equal(store_open(e, none, &o, &s, &why), -ENOENT); /* then it was not */
+	assert_string_equal(why, now);
+	unlink(none);
+	/* Of another kind it is looked at anew. */
+	store_ahead_end(o.ahead);
+	o.ahead = look_ahead_at(hung_path, hung_path);
+	assert_true(is_readable(store_ahead_fd(o.ahead), 5000));
+	o.block_size = 512;
+	assert_int_equal(store_open(e, good_path, &o, &s, &why), 0);
+	store_destroy(s);
+	store_ahead_end(o.ahead);
+	store_engine_destroy(e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -565,6 +703,9 @@ int main(void)
 		cmocka_unit_test(whoever_writes_what_another_thread_reads_waits),
 		cmocka_unit_test(whoever_waits_for_one_that_is_forgotten_goes_on),
 		cmocka_unit_test(who_looks_for_a_size_does_not_wait_for_a_server),
+		cmocka_unit_test(threads_wait_for_what_is_to_be_opened),
+		cmocka_unit_test(nobody_waits_for_a_thread_that_hangs),
+		cmocka_unit_test(what_is_not_there_is_told_as_it_would_be),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
