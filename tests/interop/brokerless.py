@@ -252,6 +252,58 @@ def lost(weft, hosts, path):
     return None
 
 
+def lost_by_host(weft, hosts, path):
+    """The same of a host: it works on, sleeps between its commands, and connects again when its target
+    comes anew."""
+    target, host = hosts
+    path = os.path.abspath(path)
+    script = f"{path}/broker"
+    with open(script, "w", encoding="ascii") as f:
+        f.write(POOR.format(dir=path, weft=weft))
+    os.chmod(script, 0o755)
+    if not lab.until(lambda: not target.has_broker() and not host.has_broker(), 15):
+        return "the last broker does not end"
+    serve = [weft, "serve", "mem:1m", "-l", f"rdma://{target.address}", "-n", NQN]
+    env = {"WEFT_BROKER": script, "WEFT_LOG": "info"}
+    served = lab.Program(target, serve, f"{path}/serve.log", env=env)
+
+    def load(name, seconds):
+        return lab.Program(host, [weft, "bench", f"nvme+rdma://{target.address}/{NQN}", "--rate-iops=20",
+                                  f"--runtime={seconds}", "-k", "3", "-o", "json"], f"{path}/{name}.log", env=env)
+
+    benches = []
+    try:
+        if not lab.until(lambda: served.says("ready"), 15):
+            return f"no target: {served.output()}"
+        benches = [load("short", 8), load("long", 20)]
+        if not lab.until(lambda: served.output().count("connected:") == 2, 15):
+            return f"no hosts: {served.output()}"
+        with open(f"{path}/none", "w", encoding="ascii"):
+            pass
+        for pid in {*target.brokers(), *host.brokers()}:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(1)
+        used = cpu_seconds(benches[1].pid)
+        time.sleep(3)
+        used = cpu_seconds(benches[1].pid) - used
+        if used > 0.75:
+            return f"it is busy doing nothing: {used:.1f} s of 3"
+        if benches[0].wait(30) != 0:
+            return f"it fails: {benches[0].output()}"
+        done = int(re.search(r'"total_ios": (\d+)', benches[0].output())[1])
+        if done < 120:
+            return f"it stands still: {done} commands of 160"
+        os.unlink(f"{path}/none")
+        served.kill()
+        served = lab.Program(target, serve, f"{path}/again.log", env=env)
+        if benches[1].wait(60) != 0 or not served.says("connected:"):
+            return f"it does not come back: {benches[1].output()}{served.output()}"
+    finally:
+        for p in (served, *benches):
+            p.kill()
+    return None
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
@@ -266,7 +318,9 @@ def main():
     dev = "weft_lo" if args.where == "one" else "weft_eth0"
     report = lab.Report(args.build, f"brokerless-{args.where}")
     if args.only_lost:
-        report.attempt("an event channel is lost", lambda path: lost(weft, hosts, path))
+        for case in lost, lost_by_host:
+            report.attempt(f"an event channel is {case.__name__.replace('_', ' ')}",
+                           lambda path, case=case: case(weft, hosts, path))
         report.everything_ends(hosts)
         report.finish()
         return
@@ -310,7 +364,8 @@ def main():
     load.stop()
     for name, case in (("the first user's PID namespace ends", namespace_ends),
                        ("brokers die as they begin", stillborn),
-                       ("an event channel is lost", lost)):
+                       ("an event channel is lost", lost),
+                       ("an event channel is lost by a host", lost_by_host)):
         report.attempt(name, lambda path, case=case: case(weft, hosts, path))
     left = [f"{h.name}: {line}" for h in dict.fromkeys(hosts) for line in h.close()]
     if not fault and left:

@@ -22,8 +22,6 @@
 
 #define EVENT_BATCH 32
 /* An event channel that has ended is looked at so seldom, and for so small a part of the time. */
-#define DEAF_NS	  NSEC_PER_SEC
-#define DEAF_REST 10
 
 static void queue_free(struct rdma_queue *q)
 {
@@ -384,15 +382,9 @@ static void on_event(struct rdma_target *rt, struct rdma_cm_event *ev)
 	}
 }
 
-/* A channel that has ended is readable for ever, and each look at it may take long, for then a
- * broker is looked for: hosts are to have most of the time. */
-static void set_deaf(struct rdma_target *rt, bool deaf, int error, uint64_t took_ns)
+static void deaf_changed(struct rdma_target *rt, int error)
 {
-	rt->hear_ns = rt->now_ns + took_ns + max_of(DEAF_NS, DEAF_REST * took_ns);
-	if (rt->deaf == deaf)
-		return;
-	rt->deaf = deaf;
-	if (deaf) {
+	if (rt->deaf.is) {
 		(void)epoll_ctl(rt->epoll_fd, EPOLL_CTL_DEL, rt->events->fd, NULL);
 		log_err("nvmf",
 			"the connections' events come no more (%s): no RDMA host is heard until "
@@ -407,21 +399,17 @@ static void set_deaf(struct rdma_target *rt, bool deaf, int error, uint64_t took
 bool rdma_take_events(struct rdma_target *rt)
 {
 	struct rdma_cm_event *ev;
-	bool any = false, ended;
-	uint64_t begun;
-	int n = 0;
+	int n = 0, error;
 
-	if (rt->deaf && (rt->shutting_down || rt->now_ns < rt->hear_ns))
+	if (!deaf_looks(&rt->deaf, rt->shutting_down ? 0 : rt->now_ns))
 		return false;
-	begun = time_now_ns();
 	/* Not all at once: they may come as fast as they are handled. */
 	while (n < EVENT_BATCH && rdma_get_cm_event(rt->events, &ev) == 0) {
 		on_event(rt, ev);
-		any = true;
 		n++;
 	}
-	ended = n < EVENT_BATCH && errno != EAGAIN && errno != EINTR;
-	if (ended || rt->deaf)
-		set_deaf(rt, ended, errno, time_now_ns() - begun);
-	return any;
+	error = n < EVENT_BATCH ? errno : 0;
+	if (deaf_changes(&rt->deaf, error, rt->now_ns))
+		deaf_changed(rt, error);
+	return n > 0;
 }

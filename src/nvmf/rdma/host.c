@@ -143,12 +143,34 @@ static void say_no_way(struct rdma_host *r, int error)
 		      own ? "" : "no RDMA device leads there: ", errno_text(error));
 }
 
+/* What no broker knows any more; a new association may have what another makes. */
+static void renew_events(struct rdma_host *r)
+{
+	struct rdma_event_channel *events;
+
+	for (uint16_t i = 0; i <= r->config.io_queues; i++)
+		if (r->queues[i].id)
+			return;
+	events = rdma_create_event_channel();
+	if (!events || set_nonblocking(events->fd)) {
+		if (events)
+			rdma_destroy_event_channel(events);
+		return;
+	}
+	rdma_destroy_event_channel(r->events);
+	r->events = events;
+	r->deaf = (struct deaf){0};
+	r->transport.fds_changed++;
+}
+
 /* Begins with the present address. */
 static int begin_resolve(struct rdma_host_queue *q)
 {
 	struct rdma_host *r = q->r;
 	struct sockaddr *source = r->source[0] ? (struct sockaddr *)&r->source_address : NULL;
 
+	if (r->deaf.is)
+		renew_events(r);
 	if (rdma_create_id(r->events, &q->id, q, RDMA_PS_TCP)) {
 		rdma_host_say(r, "cannot connect to %s:%s: no RDMA: %s", r->host, r->port,
 			      errno_text(errno));
@@ -444,6 +466,8 @@ static bool host_events(struct rdma_host *r)
 	struct rdma_cm_event *event;
 	bool any = false;
 
+	if (!deaf_looks(&r->deaf, r->now_ns))
+		return false;
 	while (rdma_get_cm_event(r->events, &event) == 0) {
 		struct rdma_cm_event copy = *event;
 		struct rdma_cm_id *id = event->id;
@@ -466,6 +490,8 @@ static bool host_events(struct rdma_host *r)
 			}
 		}
 	}
+	if (deaf_changes(&r->deaf, errno, r->now_ns))
+		r->transport.fds_changed++;
 	return any;
 }
 
@@ -490,22 +516,27 @@ static unsigned int op_pollfds(const struct transport_host *t,
 			       struct pollfd fds[TRANSPORT_HOST_FDS])
 {
 	const struct rdma_host *r = rdma_host_of(t);
+	unsigned int n = 0;
 
-	fds[0] = (struct pollfd){.fd = r->events->fd, .events = POLLIN};
-	if (!r->channel)
-		return 1;
-	fds[1] = (struct pollfd){.fd = r->channel->fd, .events = POLLIN};
-	return 2;
+	if (!r->deaf.is)
+		fds[n++] = (struct pollfd){.fd = r->events->fd, .events = POLLIN};
+	if (r->channel)
+		fds[n++] = (struct pollfd){.fd = r->channel->fd, .events = POLLIN};
+	return n;
 }
 
 static void op_polled(struct transport_host *t, const struct pollfd *fds, unsigned int n)
 {
 	struct rdma_host *r = rdma_host_of(t);
 
-	if (fds[0].revents)
-		r->events_ns = 0;
-	if (n > 1 && fds[1].revents)
-		r->notified = true;
+	for (unsigned int i = 0; i < n; i++) {
+		if (!fds[i].revents)
+			continue;
+		if (fds[i].fd == r->events->fd)
+			r->events_ns = 0;
+		else
+			r->notified = true;
+	}
 }
 
 /* The queue was armed once, so there is one event. */
@@ -548,7 +579,9 @@ static bool op_process(struct transport_host *t, uint64_t now_ns, bool sleepy)
 
 static uint64_t op_next_deadline(const struct transport_host *t)
 {
-	return rdma_host_of(t)->nudge_ns;
+	const struct rdma_host *r = rdma_host_of(t);
+
+	return r->deaf.is ? min_of(r->nudge_ns, r->deaf.look_ns) : r->nudge_ns;
 }
 
 static const char *op_error(const struct transport_host *t)

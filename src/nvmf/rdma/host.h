@@ -16,6 +16,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "nvmf/rdma/data_way.h"
+#include "nvmf/rdma/deaf.h"
 #include "nvmf/rdma/rdma.h"
 #include "nvmf/transport/data_pool.h"
 
@@ -91,6 +92,7 @@ struct rdma_host {
 	char error[ERROR_LEN];
 	uint64_t now_ns;    /* of the call that is under way */
 	uint64_t events_ns; /* when connection events were last looked for */
+	struct deaf deaf;   /* whether they come */
 	uint64_t nudge_ns;  /* no queue's is earlier */
 
 	struct addrinfo *addresses, *address; /* all; the one in use */

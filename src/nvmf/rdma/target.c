@@ -33,8 +33,8 @@ static uint64_t op_next_deadline(const struct transport_target *t)
 	const struct rdma_queue *q = first_silent(rt);
 	uint64_t timers = timer_heap_next(&rt->timers);
 
-	if (rt->deaf && !rt->shutting_down)
-		timers = min_of(timers, rt->hear_ns);
+	if (rt->deaf.is && !rt->shutting_down)
+		timers = min_of(timers, rt->deaf.look_ns);
 	if (shares_pump_due(rt->shares) || !list_empty(&rt->pumping))
 		return 0; /* by a store, between two calls of process */
 	return q ? min_of(q->nudge_ns, timers) : timers;

@@ -26,8 +26,9 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/time.h"
-#include "nvmf/transport/share.h"
+#include "nvmf/rdma/deaf.h"
 #include "nvmf/rdma/rdma.h"
+#include "nvmf/transport/share.h"
 #include "wire/nvme_rdma.h"
 
 #define RDMA_READS_MAX	   64 /* RDMA READs of one queue under way */
@@ -96,8 +97,7 @@ struct rdma_target {
 	uint32_t listener_count; /* with those that are closed */
 	uint64_t now_ns;	 /* of the present call of process */
 	uint32_t quiet_rounds;	 /* calls of process since the event channel was looked at */
-	bool deaf;		 /* no event comes any more, for all that is known */
-	uint64_t hear_ns;	 /* of that: when it is looked at again */
+	struct deaf deaf;	 /* whether connections' events come */
 	bool shutting_down;
 };
 
