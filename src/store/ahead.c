@@ -3,8 +3,6 @@
  * Threads that look at stores before they are opened. One that looks at a disk that hangs cannot be
  * ended: it is left behind, and what it shares with others is there until it comes back.
  */
-#include "store/ahead.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,17 +12,25 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "store/nbd.h"
 
 #define THREADS	    32 /* at most; each for one store after the other */
 #define THREADS_ALL 64 /* with those that were left behind */
 #define ANSWER_NS   (30 * NSEC_PER_SEC)
 #define ENDING_S    1
 
+/* One of them, or an error. */
+struct found {
+	struct nbd_link link;
+	struct file_store *file;
+	int error;
+};
+
 struct store_ahead {
 	struct ahead_one {
 		char *path;
 		bool read_only, looked, taken;
-		struct ahead_found found;
+		struct found found;
 		char why[256]; /* of an error */
 	} * v;
 	unsigned count;
@@ -223,40 +229,6 @@ bool store_ahead_is_for(const struct store_ahead *a, const struct store_wanted *
 	return same;
 }
 
-static bool is_called(const struct ahead_one *o, const char *path, bool read_only)
-{
-	return strcmp(o->path, path) == 0 && o->read_only == read_only;
-}
-
-bool ahead_take(struct store_ahead *a, const char *path, const struct store_file_options *o,
-		struct ahead_found *ret, const char **ret_why)
-{
-	struct ahead_one *one = NULL;
-	bool looked;
-
-	if (!a || !store_ahead_done(a) || a->how.block_size != o->block_size ||
-	    a->how.direct != o->direct)
-		return false;
-	for (unsigned i = 0; i < a->count && !one; i++)
-		if (!a->v[i].taken && is_called(&a->v[i], path, o->read_only))
-			one = &a->v[i];
-	if (!one)
-		return false;
-	pthread_mutex_lock(&a->lock);
-	looked = one->looked;
-	pthread_mutex_unlock(&a->lock);
-	if (!looked) {
-		*ret_why = "it does not answer; see what is with its disk or server, or leave it "
-			   "out";
-		*ret = (struct ahead_found){.error = -ETIMEDOUT};
-		return true;
-	}
-	one->taken = true;
-	*ret = one->found;
-	*ret_why = one->why;
-	return true;
-}
-
 /* Who looks at a server soon sees that it is to stop; who had its time hangs. */
 static void join_all(struct store_ahead *a)
 {
@@ -284,4 +256,59 @@ void store_ahead_end(struct store_ahead *a)
 	pthread_mutex_unlock(&a->lock);
 	join_all(a);
 	put(a);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static bool is_called(const struct ahead_one *o, const char *path, bool read_only)
+{
+	return strcmp(o->path, path) == 0 && o->read_only == read_only;
+}
+
+/*
+ * What came of looking at it, which is the caller's, and if it is an error, in *ret_why what is to
+ * be said of it, as long as there is a. False: nobody has looked.
+ */
+static bool take(struct store_ahead *a, const char *path, const struct store_file_options *o,
+		 struct found *ret, const char **ret_why)
+{
+	struct ahead_one *one = NULL;
+	bool looked;
+
+	if (!a || !store_ahead_done(a) || a->how.block_size != o->block_size ||
+	    a->how.direct != o->direct)
+		return false;
+	for (unsigned i = 0; i < a->count && !one; i++)
+		if (!a->v[i].taken && is_called(&a->v[i], path, o->read_only))
+			one = &a->v[i];
+	if (!one)
+		return false;
+	pthread_mutex_lock(&a->lock);
+	looked = one->looked;
+	pthread_mutex_unlock(&a->lock);
+	if (!looked) {
+		*ret_why = "it does not answer; see what is with its disk or server, or leave it "
+			   "out";
+		*ret = (struct found){.error = -ETIMEDOUT};
+		return true;
+	}
+	one->taken = true;
+	*ret = one->found;
+	*ret_why = one->why;
+	return true;
+}
+
+int store_open(struct store_engine *e, const char *path, const struct store_file_options *o,
+	       struct store **ret, const char **ret_why)
+{
+	const bool nbd = store_nbd_names(path);
+	struct found found = {0};
+
+	if (!take(o->ahead, path, o, &found, ret_why))
+		return nbd ? store_nbd_open(e, path, o, ret, ret_why)
+			   : store_file_open(e, path, o, ret, ret_why);
+	if (found.error)
+		return found.error;
+	return nbd ? nbd_attach(&found.link, e, path, o, ret, ret_why)
+		   : file_attach(found.file, e, ret, ret_why);
 }

@@ -18,7 +18,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "store/ahead.h"
 #include "store/internal.h"
 
 struct file_store {
@@ -583,17 +582,9 @@ void file_forget(struct file_store *f)
 	free(f);
 }
 
-int store_file_open(struct store_engine *e, const char *path, const struct store_file_options *o,
-		    struct store **ret, const char **ret_why)
+int file_attach(struct file_store *f, struct store_engine *e, struct store **ret,
+		const char **ret_why)
 {
-	struct ahead_found found = {0};
-	struct file_store *f;
-
-	if (!ahead_take(o->ahead, path, o, &found, ret_why))
-		found.error = file_find(path, o, &found.file, ret_why);
-	if (found.error)
-		return found.error;
-	f = found.file;
 	f->base.engine = e;
 	if (pool_create(engine_finished(e), &f->base.pool) != 0) {
 		file_forget(f);
@@ -601,4 +592,13 @@ int store_file_open(struct store_engine *e, const char *path, const struct store
 	}
 	*ret = &f->base.store;
 	return 0;
+}
+
+int store_file_open(struct store_engine *e, const char *path, const struct store_file_options *o,
+		    struct store **ret, const char **ret_why)
+{
+	struct file_store *f;
+	int error = file_find(path, o, &f, ret_why);
+
+	return error ? error : file_attach(f, e, ret, ret_why);
 }

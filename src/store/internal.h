@@ -45,6 +45,18 @@ void stretches_destroy(struct stretches *s); /* NULL: nothing */
 uint64_t stretches_lock(struct stretches *s, const struct store_op *op) must_use;
 void stretches_unlock(struct stretches *s, uint64_t locked);
 
+/*
+ * A file or device in two parts: all of opening that may wait for the disk, for any thread, and
+ * what makes it a store of an engine; if that fails, it is closed. On failure as store_file_open().
+ */
+struct file_store;
+int file_find(const char *path, const struct store_file_options *o, struct file_store **ret,
+	      const char **ret_why) must_use;
+int file_attach(struct file_store *f, struct store_engine *e, struct store **ret,
+		const char **ret_why) must_use;
+/* Of one that was not attached. */
+void file_forget(struct file_store *f);
+
 /* A view for the thread of another engine, which hands all to that of `to`, driven by `by`. */
 int handed_create(struct store *to, struct store_engine *by, struct store_engine *e,
 		  struct store **ret) must_use;

@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "store/ahead.h"
+#include "store/nbd.h"
 
 /* One ZERO or TRIM, whose lengths have 32 bits. */
 #define RANGE_MAX (1u << 30)
@@ -474,21 +474,14 @@ bool store_nbd_names(const char *path)
 	return false;
 }
 
-int store_nbd_open(struct store_engine *e, const char *uri, const struct store_file_options *o,
-		   struct store **ret, const char **ret_why)
+int nbd_attach(const struct nbd_link *link, struct store_engine *e, const char *uri,
+	       const struct store_file_options *o, struct store **ret, const char **ret_why)
 {
 	const uint32_t block_size = nbd_block_size(o);
-	struct ahead_found found = {0};
-	struct nbd_link l;
+	struct nbd_link l = *link;
 	struct nbd_store *n;
-	int error;
+	int error = check(&l, o, block_size, ret_why);
 
-	if (!ahead_take(o->ahead, uri, o, &found, ret_why))
-		found.error = nbd_link_open(uri, block_size, NULL, &found.link, ret_why);
-	if (found.error)
-		return found.error;
-	l = found.link;
-	error = check(&l, o, block_size, ret_why);
 	n = error ? NULL : calloc(1, sizeof(*n));
 	if (!n) {
 		nbd_link_close(&l);
@@ -527,4 +520,13 @@ int store_nbd_open(struct store_engine *e, const char *uri, const struct store_f
 	else
 		*ret = &n->store;
 	return error;
+}
+
+int store_nbd_open(struct store_engine *e, const char *uri, const struct store_file_options *o,
+		   struct store **ret, const char **ret_why)
+{
+	struct nbd_link l;
+	int error = nbd_link_open(uri, nbd_block_size(o), NULL, &l, ret_why);
+
+	return error ? error : nbd_attach(&l, e, uri, o, ret, ret_why);
 }

@@ -29,6 +29,10 @@ int nbd_link_open(const char *uri, uint32_t block_size, const bool *stop, struct
 		  const char **ret_why) must_use;
 /* What is under way is forgotten: nobody is called back. */
 void nbd_link_close(struct nbd_link *l);
+/* Makes a store of it; if that fails, it is closed. On failure as store_nbd_open(). */
+int nbd_attach(const struct nbd_link *l, struct store_engine *e, const char *uri,
+	       const struct store_file_options *o, struct store **ret,
+	       const char **ret_why) must_use;
 
 /* Servers say nothing of what is usual. */
 static inline uint32_t nbd_block_size(const struct store_file_options *o)

@@ -118,7 +118,7 @@ struct store_file_options {
 	 * aligned for O_DIRECT go through the cache by themselves.
 	 */
 	bool direct;
-	struct store_ahead *ahead; /* what there may be of it already; or NULL */
+	struct store_ahead *ahead; /* store_open(): what there may be of it already; or NULL */
 };
 
 /*
@@ -161,13 +161,8 @@ bool store_ahead_is_for(const struct store_ahead *a, const struct store_wanted *
  * nothing. */
 void store_ahead_end(struct store_ahead *a);
 
-/* Either. */
-static inline int store_open(struct store_engine *e, const char *path,
-			     const struct store_file_options *o, struct store **ret,
-			     const char **ret_why)
-{
-	return store_nbd_names(path) ? store_nbd_open(e, path, o, ret, ret_why)
-				     : store_file_open(e, path, o, ret, ret_why);
-}
+/* Either, or what there is of it already. *ret_why as of store_nbd_open(). */
+int store_open(struct store_engine *e, const char *path, const struct store_file_options *o,
+	       struct store **ret, const char **ret_why) must_use;
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * What to do about a channel of connections' events that has failed: its broker has ended, say, and
- * no other can be had. It is readable for ever, and each look at it may take long, for then a broker
- * is looked for: it is not waited on, and looked at once in a while, for a tenth of the time at
- * most.
+ * no other can be had. It is readable for ever, and each look at it may take long, for then a
+ * broker is looked for: it is not waited on, and looked at once in a while, for a tenth of the time
+ * at most.
  */
 #ifndef WEFT_NVMF_RDMA_DEAF_H
 #define WEFT_NVMF_RDMA_DEAF_H
@@ -18,7 +18,7 @@
 #define DEAF_REST 10 /* a look that took long is followed by so much more of other work */
 
 struct deaf {
-	bool is; /* no event comes any more, for all that is known */
+	bool is;	  /* no event comes any more, for all that is known */
 	uint64_t look_ns; /* of that: when it is looked at again */
 };
 
