@@ -123,7 +123,7 @@ class Job:
         argv = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", 'cd "$HOME"\n' + text]
         if not self.system.missing:
             argv = self.system.inside(argv)
-        if text.startswith("apt-get"):
+        if re.search("apt-get|scripts/setup", text):
             status = online(argv, f"{path}/step.log", env)
         else:
             p = lab.Program(self.host, argv, f"{path}/step.log", env=env)
