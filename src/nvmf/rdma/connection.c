@@ -21,7 +21,6 @@
 #include "nvmf/transport/address.h"
 
 #define EVENT_BATCH 32
-/* An event channel that has ended is looked at so seldom, and for so small a part of the time. */
 
 static void queue_free(struct rdma_queue *q)
 {
