@@ -196,6 +196,14 @@ exec {weft} "$@"
 """
 
 
+def poor_broker(weft, path):
+    script = f"{path}/broker"
+    with open(script, "w", encoding="ascii") as f:
+        f.write(POOR.format(dir=path, weft=weft))
+    os.chmod(script, 0o755)
+    return script
+
+
 def cpu_seconds(pid):
     """Its own, and of those that it has started and that have ended."""
     with open(f"/proc/{pid}/stat", encoding="ascii") as f:
@@ -209,10 +217,7 @@ def lost(weft, hosts, path):
     had later has the target again."""
     target, host = hosts
     path = os.path.abspath(path)
-    script = f"{path}/broker"
-    with open(script, "w", encoding="ascii") as f:
-        f.write(POOR.format(dir=path, weft=weft))
-    os.chmod(script, 0o755)
+    script = poor_broker(weft, path)
     for name, content in (("none", ""), ("limit", "12")):
         if not lab.until(lambda: not target.has_broker(), 15):
             return "the last broker does not end"
@@ -257,10 +262,7 @@ def lost_by_host(weft, hosts, path):
     comes anew."""
     target, host = hosts
     path = os.path.abspath(path)
-    script = f"{path}/broker"
-    with open(script, "w", encoding="ascii") as f:
-        f.write(POOR.format(dir=path, weft=weft))
-    os.chmod(script, 0o755)
+    script = poor_broker(weft, path)
     if not lab.until(lambda: not target.has_broker() and not host.has_broker(), 15):
         return "the last broker does not end"
     serve = [weft, "serve", "mem:1m", "-l", f"rdma://{target.address}", "-n", NQN]
