@@ -3,14 +3,9 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/output.h"
@@ -107,18 +102,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Texts in their order, in memory that is the caller's; NULL: there is none. */
-static const char **sorted(const char *const *texts, unsigned count)
-{
-	const char **v = calloc(count + 1, sizeof(*v));
-
-	if (!v)
-		return NULL;
-	memcpy(v, texts, count * sizeof(*v));
-	qsort(v, count, sizeof(*v), by_text);
-	return v;
-}
-
+/* Their texts in order, in memory that is the caller's; NULL: there is none. */
 static const char **open_ones(const struct disks *d, unsigned *ret_count)
 {
 	unsigned n = 0;
@@ -151,30 +135,30 @@ static bool add_wanted(const struct disks *d, const char *text, struct store_wan
 	return true;
 }
 
-/* Those of the texts, in their order, of which too few are open. */
-static unsigned find_wanted(const struct disks *d, const char *const *texts, unsigned count,
+/* Those of the texts, which it puts in order, of which too few are open. */
+static unsigned find_wanted(const struct disks *d, const char **texts, unsigned count,
 			    struct store_wanted *ret)
 {
 	unsigned n = 0, open_count = 0, at = 0;
-	const char **wanted = sorted(texts, count), **open = open_ones(d, &open_count);
+	const char **open = open_ones(d, &open_count);
 
-	for (unsigned i = 0; wanted && open && i < count; i++) {
-		while (at < open_count && strcmp(open[at], wanted[i]) < 0)
+	qsort(texts, count, sizeof(*texts), by_text);
+	for (unsigned i = 0; open && i < count; i++) {
+		while (at < open_count && strcmp(open[at], texts[i]) < 0)
 			at++;
-		if (at < open_count && strcmp(open[at], wanted[i]) == 0)
+		if (at < open_count && strcmp(open[at], texts[i]) == 0)
 			at++;
-		else if (add_wanted(d, wanted[i], &ret[n]))
+		else if (add_wanted(d, texts[i], &ret[n]))
 			n++;
 	}
-	free(wanted);
 	free(open);
 	return n;
 }
 
-bool disks_look(struct disks *d, const char *const *texts, unsigned count)
+bool disks_look(struct disks *d, const char **texts, unsigned count)
 {
 	struct store_wanted *wanted = calloc(count + 1, sizeof(*wanted));
-	unsigned n = wanted ? find_wanted(d, texts, count, wanted) : 0;
+	unsigned n = wanted && count ? find_wanted(d, texts, count, wanted) : 0;
 	bool has = d->how.ahead && store_ahead_is_for(d->how.ahead, wanted, n);
 	int error = 0;
 

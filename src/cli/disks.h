@@ -68,8 +68,9 @@ void disk_size_undo(struct disk_size *z);
  * Has threads look at those of these disks that are not open, and not made. True: that is under
  * way, by d->how.ahead, and meanwhile the disks are better not opened; false: nothing is to be
  * waited for, as what came of looking at the same disks before is there. All else of it goes.
+ * The texts are put in order.
  */
-bool disks_look(struct disks *d, const char *const *texts, unsigned count);
+bool disks_look(struct disks *d, const char **texts, unsigned count);
 /* What came of it, and nobody took, goes. */
 void disks_look_end(struct disks *d);
 /* One user less; unused: nothing was written, it may be closed as it is. */
