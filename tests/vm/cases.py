@@ -195,9 +195,11 @@ class Run:
                 raise Failed(f"weft sent {count} of {packets[1]} packets again")
 
     def judge_senders(self, seen):
-        """A sender that repeats a PSN as another packet has itself to blame for what follows."""
+        """A sender that repeats a PSN as another packet has itself to blame for what follows, and so
+        has one that never gives up a peer that has said goodbye."""
         culprits = set(re.findall(r"PSNs sent again as something else by ([^,; ]+)", seen))
+        endless = set(re.findall(r"times after the peer's DREQ by ([^,; ]+)", seen))
         if culprits & self.weft_address:
             self.verdict = "FAIL"
-        elif culprits and self.verdict == "FAIL":
+        elif (culprits | endless - self.weft_address) and self.verdict == "FAIL":
             self.verdict = "kernel"

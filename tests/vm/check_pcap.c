@@ -3,8 +3,8 @@
  * Looks at every RoCEv2 packet of a pcap file: is the ICRC right, does the header decode, does what
  * was decoded encode to the same bytes? Then at what the connection managers said: was every REQ
  * accepted and confirmed, or rejected, and every DREQ answered? Prints one line, in which it names
- * senders that did not repeat what they repeated; status 1 if there is anything wrong, or no packet
- * at all.
+ * senders that did not repeat what they repeated, or would not end it; status 1 if there is
+ * anything wrong, or no packet at all.
  *
  * --cut-short: the last word of an exchange may be missing (packets are lost, or a side dies).
  */
@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../golden/roce_pcap.h"
+#include "endless.h"
 #include "ids.h"
 #include "resent.h"
 #include "wire/bth.h"
@@ -71,19 +72,20 @@ static struct exchange *find(struct exchanges *all, const struct roce_packet *p,
 	return NULL;
 }
 
-static void look_at_mad(struct exchanges *all, const struct roce_packet *p, const uint8_t *mad)
+/* Which of the CM's messages it is; 0 if none. */
+static uint16_t look_at_mad(struct exchanges *all, const struct roce_packet *p, const uint8_t *mad)
 {
 	struct exchange *e = NULL;
 	struct cm_msg m;
 
 	if (cm_msg_decode(&m, mad) != 0) {
 		all->unread++;
-		return;
+		return 0;
 	}
 	switch (m.hdr.attr_id) {
 	case CM_ATTR_REQ:
 		begin(all, p, m.req.local_comm_id);
-		return;
+		return m.hdr.attr_id;
 	case CM_ATTR_REP:
 		e = find(all, p, m.rep.local_comm_id, m.rep.remote_comm_id);
 		if (e) {
@@ -113,12 +115,13 @@ static void look_at_mad(struct exchanges *all, const struct roce_packet *p, cons
 			e->drep = true;
 		break;
 	default: /* SIDR, MRA: no part of an exchange */
-		return;
+		return m.hdr.attr_id;
 	}
 	if (!e && (m.hdr.attr_id == CM_ATTR_DREQ || m.hdr.attr_id == CM_ATTR_DREP))
 		all->late++;
 	else if (!e)
 		all->astray++;
+	return m.hdr.attr_id;
 }
 
 /* False if an exchange is not complete. */
@@ -176,6 +179,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < all.count; i++) {
 		const struct roce_packet *p = &all.packet[i];
 		uint8_t again[PKT_HDR_MAX];
+		uint16_t attr_id = 0;
 		struct pkt_hdr h;
 		int len;
 
@@ -193,16 +197,16 @@ int main(int argc, char **argv)
 		}
 		resent_look(p, &h);
 		ids_look(p, &h);
-		if (h.bth.dqpn != GSI_QPN)
-			continue;
-		if (p->udp_len - ICRC_LEN - (size_t)len == MAD_LEN)
-			look_at_mad(&cm, p, p->udp + len);
-		else
+		if (h.bth.dqpn == GSI_QPN && p->udp_len - ICRC_LEN - (size_t)len == MAD_LEN)
+			attr_id = look_at_mad(&cm, p, p->udp + len);
+		else if (h.bth.dqpn == GSI_QPN)
 			cm.unread++;
+		endless_look(p, &h, attr_id);
 	}
 	printf("%zu packets", all.count);
 	complete = judge(&cm, cut_short);
 	resent_print();
+	endless_print();
 	refused = ids_print();
 	free(cm.e);
 	if (bad_icrc || bad_header)

@@ -18,8 +18,9 @@ have the points in which the kernel does otherwise than weft.
 
 {passed} passed, {failed} failed, {skipped} skipped, and {kernel} ended three times by a fault of the kernel's that the packets
 show: a sender that repeats a PSN has to repeat the packet, and rxe, after a NAK in the middle of a WRITE, now and then
-sends it as another (between two kernels too: `ib_write_bw -q 4` fails at 1 % of loss one time in four). Such a case runs
-again, and its row says so.
+sends it as another (between two kernels too: `ib_write_bw -q 4` fails at 1 % of loss one time in four); and it takes a
+`retry_cnt` of seven for no limit, so that a program of the guest's waits for ever when the last ACK of a peer that has
+ended was lost. Such a case runs again, and its row says so.
 """
 
 

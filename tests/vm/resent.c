@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "resent.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "address.h"
 #include "wire/opcode.h"
 
 enum { SENDERS = 8 };
@@ -90,11 +90,9 @@ void resent_look(const struct roce_packet *p, const struct pkt_hdr *h)
 void resent_print(void)
 {
 	for (unsigned int i = 0; i < SENDERS && sender[i].count; i++) {
-		char text[INET6_ADDRSTRLEN];
-		bool v4 = gid_is_ipv4(&sender[i].from);
+		char text[ADDRESS_TEXT];
 
-		inet_ntop(v4 ? AF_INET : AF_INET6, sender[i].from.raw + (v4 ? 12 : 0), text,
-			  sizeof(text));
+		address_text(text, &sender[i].from);
 		printf(", %u PSNs sent again by %s", sender[i].count, text);
 		if (sender[i].altered)
 			printf(", %u PSNs sent again as something else by %s", sender[i].altered,
