@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "wire/nvme_tcp.h"
 
-#include <isa-l/crc.h>
-
 #include "base/compiler.h"
 #include "wire/nvme_schema.h"
 
@@ -46,19 +44,6 @@ uint8_t nvme_tcp_pdo(uint8_t hlen, bool hdgst, uint8_t pda)
 	unsigned int unit = (pda + 1u) * 4, at = hlen + (hdgst ? NVME_TCP_DIGEST_LEN : 0u);
 
 	return (uint8_t)((at + unit - 1) / unit * unit);
-}
-
-uint32_t nvme_tcp_digest_more(uint32_t state, const void *p, size_t len)
-{
-	/* It only reads, and takes an int. */
-	for (unsigned char *at = (unsigned char *)p; len;) {
-		int n = (int)min_of(len, (size_t)1 << 30);
-
-		state = crc32_iscsi(at, n, state);
-		at += n;
-		len -= (size_t)n;
-	}
-	return state;
 }
 
 const char *nvme_tcp_fes_name(uint16_t fes)

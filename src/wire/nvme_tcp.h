@@ -136,18 +136,6 @@ static inline bool nvme_tcp_has_digests(uint8_t type)
 /* Where data begin behind headers of hlen bytes. pda: as in ICReq and ICResp. */
 uint8_t nvme_tcp_pdo(uint8_t hlen, bool hdgst, uint8_t pda);
 
-/* CRC32C, in pieces: begin, what is there, end. */
-#define NVME_TCP_DIGEST_BEGIN 0xffffffffu
-uint32_t nvme_tcp_digest_more(uint32_t state, const void *p, size_t len);
-static inline uint32_t nvme_tcp_digest_end(uint32_t state)
-{
-	return ~state;
-}
-static inline uint32_t nvme_tcp_digest(const void *p, size_t len)
-{
-	return nvme_tcp_digest_end(nvme_tcp_digest_more(NVME_TCP_DIGEST_BEGIN, p, len));
-}
-
 /* "PDU sequence error" and the like. */
 const char *nvme_tcp_fes_name(uint16_t fes);
 

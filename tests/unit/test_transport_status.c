@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "transport_bed.h"
+#include "wire/crc32c.h"
 #include "wire/nvme_auth.h"
 #include "wire/nvme_fabrics.h"
 #include "wire/nvme_log.h"
@@ -487,12 +488,12 @@ static void disconnect_ends_a_queue(void **state)
 
 static size_t damaged; /* the next digest of so many bytes is another; 0: none */
 
-uint32_t __real_nvme_tcp_digest_more(uint32_t state, const void *p, size_t len);
-uint32_t __wrap_nvme_tcp_digest_more(uint32_t state, const void *p, size_t len);
+uint32_t __real_crc32c_more(uint32_t state, const void *p, size_t len);
+uint32_t __wrap_crc32c_more(uint32_t state, const void *p, size_t len);
 
-uint32_t __wrap_nvme_tcp_digest_more(uint32_t state, const void *p, size_t len)
+uint32_t __wrap_crc32c_more(uint32_t state, const void *p, size_t len)
 {
-	uint32_t digest = __real_nvme_tcp_digest_more(state, p, len);
+	uint32_t digest = __real_crc32c_more(state, p, len);
 
 	if (len && len == damaged) {
 		damaged = 0;

@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "wire/crc32c.h"
+
 void tcp_rx_init(struct tcp_rx *rx, uint16_t takes, uint32_t data_max)
 {
 	*rx = (struct tcp_rx){
@@ -91,8 +93,7 @@ static enum tcp_rx_event check_head(struct tcp_rx *rx)
 {
 	uint32_t came = ld_le32(rx->head + rx->ch.hlen);
 
-	if (rx->hdgst && nvme_tcp_has_digests(rx->ch.type) &&
-	    nvme_tcp_digest(rx->head, rx->ch.hlen) != came)
+	if (rx->hdgst && nvme_tcp_has_digests(rx->ch.type) && crc32c(rx->head, rx->ch.hlen) != came)
 		return bad(rx, NVME_TCP_FES_HEADER_DIGEST, came);
 	return TCP_RX_HEADER;
 }
@@ -107,15 +108,15 @@ static void enter(struct tcp_rx *rx, int state, uint32_t want)
 static uint32_t digest_of_data(const struct tcp_rx *rx)
 {
 	struct pieces p = pieces_from(rx->place, rx->place_from);
-	uint32_t state = NVME_TCP_DIGEST_BEGIN;
+	uint32_t state = CRC32C_BEGIN;
 
 	for (uint32_t left = rx->data_len; left;) {
 		struct iovec v = pieces_take(&p, left);
 
-		state = nvme_tcp_digest_more(state, v.iov_base, v.iov_len);
+		state = crc32c_more(state, v.iov_base, v.iov_len);
 		left -= (uint32_t)v.iov_len;
 	}
-	return nvme_tcp_digest_end(state);
+	return crc32c_end(state);
 }
 
 /* A part is whole: the next one. */

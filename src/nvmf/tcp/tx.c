@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "wire/crc32c.h"
+
 static uint8_t zeroes[64 << 10]; /* nobody writes to them */
 
 void tcp_tx_init(struct tcp_tx *tx)
@@ -72,7 +74,7 @@ static uint8_t pdu_end(uint8_t *at, size_t room)
 	len = ch.hlen;
 	if (ch.flags & NVME_TCP_HDGST) {
 		assert(len + (size_t)NVME_TCP_DIGEST_LEN <= room);
-		st_le32(at + len, nvme_tcp_digest(at, len));
+		st_le32(at + len, crc32c(at, len));
 		len += NVME_TCP_DIGEST_LEN;
 	}
 	assert(len <= room && ch.pdo <= room);
@@ -100,19 +102,19 @@ static uint32_t digest_of(const struct tcp_out *o)
 {
 	struct iovec one = {(void *)(uintptr_t)o->data, o->data_len};
 	struct pieces p = pieces_from(o->iov ? o->iov : &one, o->iov ? o->iov_from : 0);
-	uint32_t state = NVME_TCP_DIGEST_BEGIN;
+	uint32_t state = CRC32C_BEGIN;
 
 	for (uint32_t left = o->data_len; left;) {
 		struct iovec v = pieces_take(&p, left);
 
-		state = nvme_tcp_digest_more(state, v.iov_base, v.iov_len);
+		state = crc32c_more(state, v.iov_base, v.iov_len);
 		left -= (uint32_t)v.iov_len;
 	}
 	for (uint32_t left = o->zero_len, n; left; left -= n) {
 		n = min_of(left, (uint32_t)sizeof(zeroes));
-		state = nvme_tcp_digest_more(state, zeroes, n);
+		state = crc32c_more(state, zeroes, n);
 	}
-	return nvme_tcp_digest_end(state);
+	return crc32c_end(state);
 }
 
 static void data_end(struct tcp_out *o, const struct tcp_tx *tx)
