@@ -16,7 +16,7 @@
  *
  *   service.c  which service a new queue pair is of
  *   rnic.c, mcast.c, post.c  packets, time and work requests to the queue pairs' services
- *   ib/        what the services of InfiniBand do
+ *   ib/, iwarp/  what the services of InfiniBand do, and that of iWARP
  *   qp.c       queue pairs, their state, and the way into error
  *   pacer.c, recv.c, srq.c, wq.c, sge.c, cq.c, mw.c, mr.c, xrcd.c
  */
@@ -93,6 +93,7 @@ struct rnic {
 	uint64_t polls;	 /* of completion queues, and one */
 	uint64_t now;	 /* of the entry that is running, or of the last that had it */
 	struct list active;	/* QPs that may have something to send, in turn */
+	struct list streams;	/* the same of those that have streams */
 	struct list overflowed; /* CQs whose QPs are still to be put into error */
 	struct permute qpn_permute, key_permute;
 	uint32_t qpn_next;
@@ -369,6 +370,9 @@ static inline int sge_total(const struct rnic_sge *sge, uint32_t n, uint32_t *re
 int sge_gather(struct rnic_pd *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
 	       uint32_t len, uint32_t need, struct iovec iov[RNIC_MAX_SGE],
 	       uint8_t *ret_niov) must_use;
+/* Memory that somebody may be watching: memcpy(), but for the last bytes, which are stored upwards
+ * and once. */
+void mem_place(uint8_t *to, const uint8_t *from, size_t len);
 int sge_scatter(struct rnic_pd *, const struct rnic_sge *, uint32_t num_sge, uint32_t off,
 		const uint8_t *data, uint32_t len) must_use;
 /* May all of it be reached with these rights? */
@@ -396,7 +400,7 @@ struct rnic_qp {
 	struct cc cc;
 	uint32_t mtu; /* bytes */
 	struct rnic_qp_attr attr;
-	struct list active_node;
+	struct list active_node, *turns; /* where it stands in a row */
 	struct sq sq;
 	struct rnic_cq *send_cq, *recv_cq; /* either may be missing in XRC */
 	struct timer timer;		   /* its service's */
@@ -430,6 +434,8 @@ int qp_create(const struct service *, struct rnic_pd *, struct rnic_qp_init *,
 /* rnic_qp_transition(). */
 bool qp_transition(const struct service *, enum rnic_qp_state from, enum rnic_qp_state to,
 		   uint32_t *ret_required, uint32_t *ret_optional);
+/* To RTS, by nobody's wish but its service's. */
+void qp_begin(struct rnic_qp *);
 /* To ERR: everything queued is flushed. */
 void qp_fail(struct rnic_qp *);
 /* The WQE at una completes with the status, the rest is flushed. */
@@ -454,7 +460,7 @@ static inline void qp_settle(struct rnic *r)
 static inline void qp_activate_for_ack(struct rnic_qp *qp)
 {
 	if (list_empty(&qp->active_node))
-		list_push_tail(&qp->rnic->active, &qp->active_node);
+		list_push_tail(qp->turns, &qp->active_node);
 }
 
 static inline void qp_activate(struct rnic_qp *qp)

@@ -22,6 +22,9 @@ static int check_send_wr(const struct rnic_qp *qp, const struct rnic_send_wr *wr
 		return -EINVAL;
 	if (qp->service->datagrams && !wr->ud.flow)
 		return -EINVAL;
+	if (wr->opcode == RNIC_WR_RDMA_READ && qp->service->read_sge &&
+	    wr->num_sge > qp->service->read_sge)
+		return -EINVAL;
 	/* The count before the list is read. */
 	if (wr->num_sge > (inlined ? RNIC_MAX_SGE : qp->cap.max_send_sge) ||
 	    sge_total(wr->sge, wr->num_sge, ret_length))

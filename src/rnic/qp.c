@@ -126,6 +126,7 @@ int qp_create(const struct service *s, struct rnic_pd *pd, struct rnic_qp_init *
 	qp->srq = init->srq;
 	qp->recv_pd = init->srq ? init->srq->pd : pd;
 	qp->xrcd = init->xrcd;
+	qp->turns = &r->active;
 	list_init(&qp->active_node);
 	list_init(&qp->bound_mws);
 	list_init(&qp->groups);
@@ -446,6 +447,11 @@ static void qp_enter(struct rnic_qp *qp, enum rnic_qp_state from, enum rnic_qp_s
 		qp_set_state(qp, to);
 		break;
 	}
+}
+
+void qp_begin(struct rnic_qp *qp)
+{
+	qp_enter(qp, qp->state, RNIC_QPS_RTS, 0);
 }
 
 int rnic_qp_modify(struct rnic_qp *qp, const struct rnic_qp_attr *attr, uint32_t mask, uint64_t now)

@@ -61,6 +61,7 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 	for (size_t i = 0; i < PEER_SOCKETS; i++)
 		list_init(&r->peer_sockets[i].waiting);
 	list_init(&r->active);
+	list_init(&r->streams);
 	list_init(&r->overflowed);
 	mcast_init(r);
 	handles_init(&r->keys, r->key_table, keys, KEY_GEN_BITS);

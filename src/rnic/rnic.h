@@ -65,7 +65,8 @@ enum rnic_qp_type {
 	RNIC_QPT_UC,
 	RNIC_QPT_UD,
 	RNIC_QPT_XRC_SEND = 9, /* initiator: has a send queue only */
-	RNIC_QPT_XRC_RECV      /* target: has no queue, its requests name shared receive queues */
+	RNIC_QPT_XRC_RECV,     /* target: has no queue, its requests name shared receive queues */
+	RNIC_QPT_IWARP = 64    /* to verbs it is RC on another transport: rnic/stream.h */
 };
 enum rnic_mtu { RNIC_MTU_256 = 1, RNIC_MTU_512, RNIC_MTU_1024, RNIC_MTU_2048, RNIC_MTU_4096 };
 

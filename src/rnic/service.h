@@ -46,6 +46,7 @@ struct service {
 	/* Each work request has an address of its own, and a receive is from anybody: path MTU and
 	 * groups are those of the port. */
 	bool datagrams;
+	uint32_t read_sge; /* how many pieces of memory a READ may go to; 0: as many as others */
 	const struct transition *transitions;
 	size_t ntransitions;
 	size_t qp_size; /* bytes: struct rnic_qp and what is its own */

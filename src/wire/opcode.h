@@ -17,6 +17,7 @@ enum opcode_service {
 	SERVICE_CNP = 0x80,
 	SERVICE_XRC = 0xa0,
 	SERVICE_MASK = 0xe0,
+	SERVICE_STREAM = 0xff, /* of no packet */
 };
 
 enum opcode_flags {

@@ -13,82 +13,14 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "pcap_file.h"
+#include "base/cursor.h"
+#include "tcp_streams.h"
 #include "wire/crc32c.h"
 #include "wire/nvme.h"
 #include "wire/nvme_tcp.h"
 
-#define STREAMS_MAX  32
-#define STREAM_BYTES (1u << 20)
-#define PORT	     4420
-
-/* One direction of a connection. */
-static struct stream {
-	uint32_t host; /* its port */
-	bool from_host;
-	uint32_t next_seq;
-	size_t len;
-	uint8_t bytes[STREAM_BYTES];
-} streams[STREAMS_MAX];
-static unsigned stream_count;
-
 /* So that the test cannot pass by having seen nothing. */
 static unsigned seen[NVME_TCP_R2T + 1], header_digests, data_digests, in_capsule;
-
-/* --- streams ------------------------------------------------------------------------------------
- */
-
-static struct stream *stream_of(uint32_t host, bool from_host)
-{
-	for (unsigned i = 0; i < stream_count; i++)
-		if (streams[i].host == host && streams[i].from_host == from_host)
-			return &streams[i];
-	if (stream_count == STREAMS_MAX)
-		fail_msg("more connections than expected");
-	streams[stream_count] = (struct stream){.host = host, .from_host = from_host};
-	return &streams[stream_count++];
-}
-
-/* IPv4; what was sent twice is taken once, and nothing is lost on the bridge. */
-static void take_frame(void *ctx, const struct pcap_frame *f)
-{
-	struct cursor c = cursor_init(f->bytes, f->len);
-	const uint8_t *ip, *tcp, *payload;
-	uint32_t seq, skip;
-	struct stream *s;
-	bool from_host;
-	size_t len;
-
-	(void)ctx;
-	cursor_skip(&c, 12);
-	if (cursor_be16(&c) != 0x0800)
-		return;
-	ip = cursor_take(&c, 20);
-	if (!ip || ip[9] != 6)
-		return;
-	tcp = cursor_take(&c, 20);
-	assert_non_null(tcp);
-	from_host = ld_be16(tcp + 2) == PORT;
-	if (!from_host && ld_be16(tcp) != PORT)
-		return;
-	len = ld_be16(ip + 2) - 20u - (tcp[12] >> 4) * 4u;
-	cursor_skip(&c, (tcp[12] >> 4) * 4u - 20u);
-	payload = cursor_take(&c, len);
-	assert_non_null(payload);
-	s = stream_of(ld_be16(tcp + (from_host ? 0 : 2)), from_host);
-	seq = ld_be32(tcp + 4);
-	if (tcp[13] & 2)
-		s->next_seq = seq + 1;
-	if (!len)
-		return;
-	skip = s->next_seq - seq;
-	if (skip >= len)
-		return;
-	assert_true(s->len + len <= STREAM_BYTES);
-	memcpy(s->bytes + s->len, payload + skip, len - skip);
-	s->len += len - skip;
-	s->next_seq += (uint32_t)len - skip;
-}
 
 /* --- PDUs --------------------------------------------------------------------------------------
  */
@@ -177,8 +109,8 @@ static void check_pdu(const uint8_t *p, const struct nvme_tcp_ch *ch)
 static void every_pdu_encodes_to_what_it_was_decoded_from(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < stream_count; i++) {
-		const struct stream *s = &streams[i];
+	for (unsigned i = 0; i < tcp_stream_count; i++) {
+		const struct tcp_stream *s = &tcp_streams[i];
 
 		for (size_t at = 0; at + NVME_TCP_CH_LEN <= s->len;) {
 			struct cursor c = cursor_init(s->bytes + at, NVME_TCP_CH_LEN);
@@ -213,9 +145,6 @@ int main(int argc, char **argv)
 	};
 
 	for (int i = 1; i < argc; i++)
-		if (pcap_file_read(argv[i], take_frame, NULL) != 0) {
-			print_error("%s: no such pcap file\n", argv[i]);
-			return 1;
-		}
+		tcp_streams_read(argv[i]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 # A room and the rooms it may include from; a room may always include from itself. The order is
 # the order of src/meson.build: nothing points upward.
-CORES = ("wire", "rnic/cc", "rnic", "rnic/ib", "cm", "nvmf/common", "nvmf/auth",
+CORES = ("wire", "rnic/cc", "rnic", "rnic/ib", "rnic/iwarp", "cm", "nvmf/common", "nvmf/auth",
          "nvmf/target", "nvmf/host")
 # In other rooms: files that know no clock and no lock either, so that the simulator can drive them.
 PURE = ("engine/drive.c", "engine/lease.c", "engine/moment.c", "nvmf/tcp/rx.c", "nvmf/tcp/tls.c", "nvmf/tcp/tx.c")
@@ -19,6 +19,7 @@ ROOMS = {
     "rnic/cc": ("base",),
     "rnic": ("base", "wire", "rnic/cc"),
     "rnic/ib": ("base", "wire", "rnic/cc", "rnic"),
+    "rnic/iwarp": ("base", "wire", "rnic/cc", "rnic"),
     "cm": ("base", "wire"),
     "nvmf/common": ("base", "wire"),
     "nvmf/auth": ("base", "wire"),
@@ -33,7 +34,8 @@ ROOMS = {
     "port/xdp": ("base", "wire", "port", "port/hop"),
     "port/pcap": ("base", "wire", "port"),
     "port/sim": ("base", "wire", "port"),
-    "engine": ("base", "wire", "rnic/cc", "rnic", "port"),
+    "port/tcp": ("base",),
+    "engine": ("base", "wire", "rnic/cc", "rnic", "port", "port/tcp"),
     "fabric": ("base", "wire", "rnic/cc", "rnic", "port", "port/local", "port/sim", "port/pcap", "engine"),
     "broker": ("base", "wire", "cm", "port", "port/hop", "port/local", "port/udp", "port/pcap"),
     "verbs": ("base", "wire", "rnic", "port", "port/local", "port/udp", "port/xdp", "port/pcap", "engine", "broker"),

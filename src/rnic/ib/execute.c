@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* SENDs and WRITEs that were checked are carried out: bytes to their place, receives completed. */
-#include <stdatomic.h>
-
 #include "rnic/ib/ib.h"
 
 void resp_established(struct rnic_qp *qp)
@@ -51,34 +49,6 @@ enum verdict execute_send(struct rnic_qp *qp, const struct pkt *p)
 	return VERDICT_ACCEPT;
 }
 
-/* Of any alignment, in any memory. */
-typedef uint64_t __attribute__((may_alias, aligned(1))) any_word;
-
-/* Whoever looks meanwhile does so rightly. */
-__attribute__((no_sanitize("thread"))) static void place_once(uint8_t *to, const uint8_t *from,
-							      uint32_t len)
-{
-	uint32_t done = 0;
-
-	for (; done + sizeof(any_word) <= len; done += sizeof(any_word))
-		*(volatile any_word *)(to + done) = *(const any_word *)(from + done);
-	for (; done < len; done++)
-		*(volatile uint8_t *)(to + done) = from[done];
-}
-
-/* Who waits for memory to change takes the last bytes for all of them, and may write there at once.
- * So these are stored last, upwards, and once: memcpy() may store a byte twice, and what was
- * written in between is lost. */
-static void place(uint8_t *to, const uint8_t *from, uint32_t len)
-{
-	enum { LAST = 64 };
-	const uint32_t first = len > LAST ? len - LAST : 0;
-
-	memcpy(to, from, first);
-	atomic_signal_fence(memory_order_seq_cst);
-	place_once(to + first, from + first, len - first);
-}
-
 enum verdict execute_write(struct rnic_qp *qp, const struct pkt *p)
 {
 	struct resp *s = resp_of(qp);
@@ -90,7 +60,7 @@ enum verdict execute_write(struct rnic_qp *qp, const struct pkt *p)
 		s->write.left = s->write.total = p->h.reth.dma_len;
 	}
 	if (p->len)
-		place(p->mem, p->payload, p->len);
+		mem_place(p->mem, p->payload, p->len);
 	s->write.va += p->len;
 	s->write.left -= p->len;
 	if (!(p->flags & (OPF_LAST | OPF_ONLY)))

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "engine/streams.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/units.h"
+#include "port/tcp/tcp_stream.h"
+
+#define IN_MAX	   (256u << 10) /* of one stream at a time */
+#define BATCH_MAX  (64u << 10)
+#define ROUND_MAX  (1u << 20) /* sent within one hold of the caller's lock */
+#define EVENTS_MAX 32
+#define ENDING_NS  (5 * NSEC_PER_SEC)
+#define LOOK_EVERY 64 /* batches: what a segment holds may change */
+
+struct stream {
+	struct streams *set;
+	struct list node;
+	struct list ending_node;
+	uint64_t ends_ns; /* once it is shut */
+	struct rnic_qp *qp;
+	struct tcp_stream tcp;
+	unsigned int batches;
+	bool shut, heard_end; /* ours, and the peer's */
+	bool asks;	      /* to be told when the socket takes more */
+	int error;
+};
+
+struct streams {
+	struct rnic *rnic;
+	streams_ended *ended;
+	void *ctx;
+	int epoll;
+	struct list all, ending; /* these in the order of their deadlines */
+	uint8_t *in;
+	struct iovec iov[FPDU_BATCH_IOVS];
+	uint8_t room[16 * FPDU_BATCH_ROOM];
+};
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+int streams_create(struct streams **ret, struct rnic *rnic, streams_ended *ended, void *ctx)
+{
+	struct streams *s = calloc(1, sizeof(*s));
+	int rc = -ENOMEM;
+
+	if (!s)
+		return rc;
+	s->rnic = rnic;
+	s->ended = ended;
+	s->ctx = ctx;
+	list_init(&s->all);
+	list_init(&s->ending);
+	s->in = malloc(IN_MAX);
+	s->epoll = s->in ? epoll_create1(EPOLL_CLOEXEC) : -1;
+	if (s->in && s->epoll < 0)
+		rc = -errno;
+	if (s->epoll < 0) {
+		free(s->in);
+		free(s);
+		return rc;
+	}
+	*ret = s;
+	return 0;
+}
+
+static void forget(struct stream *t)
+{
+	list_remove(&t->node);
+	list_remove(&t->ending_node);
+	tcp_stream_break(&t->tcp);
+	free(t);
+}
+
+void streams_destroy(struct streams *s)
+{
+	if (!s)
+		return;
+	while (!list_empty(&s->all))
+		forget(list_entry(s->all.next, struct stream, node));
+	close(s->epoll);
+	free(s->in);
+	free(s);
+}
+
+int streams_fd(const struct streams *s)
+{
+	return s->epoll;
+}
+
+static int watch(struct stream *t, int op)
+{
+	struct epoll_event e = {
+		.events = (t->heard_end ? 0u : EPOLLIN) | (t->asks ? EPOLLOUT : 0u),
+		.data.ptr = t,
+	};
+
+	return epoll_ctl(t->set->epoll, op, t->tcp.fd, &e) ? -errno : 0;
+}
+
+void streams_drop(struct streams *s, struct rnic_qp *qp)
+{
+	list_for_each(t, &s->all, struct stream, node)
+		if (t->qp == qp) {
+			forget(t);
+			return;
+		}
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static void close_socket(struct stream *t, bool at_once)
+{
+	if (at_once)
+		tcp_stream_break(&t->tcp);
+	else
+		tcp_stream_close(&t->tcp);
+	list_remove(&t->ending_node);
+	t->set->ended(t->set->ctx, t->qp, t->error);
+}
+
+/* After anything that may have changed what is to become of it. */
+static void settle(struct stream *t, uint64_t now)
+{
+	bool full = tcp_stream_is_full(&t->tcp);
+
+	if (t->tcp.fd < 0)
+		return;
+	if (t->error) {
+		close_socket(t, true);
+		return;
+	}
+	switch (rnic_stream_fate(t->qp)) {
+	case RNIC_STREAM_STAYS:
+		break;
+	case RNIC_STREAM_BREAKS:
+		close_socket(t, true);
+		return;
+	case RNIC_STREAM_ENDS:
+		if (!full && !t->shut) {
+			tcp_stream_shut(&t->tcp);
+			t->shut = true;
+			t->ends_ns = now + ENDING_NS;
+			list_push_tail(&t->set->ending, &t->ending_node);
+		}
+		if (t->shut && t->heard_end) {
+			close_socket(t, false);
+			return;
+		}
+	}
+	if (full != t->asks) {
+		t->asks = full;
+		(void)watch(t, EPOLL_CTL_MOD);
+	}
+}
+
+uint64_t streams_next_deadline(const struct streams *s)
+{
+	return list_empty(&s->ending)
+		       ? DEADLINE_NEVER
+		       : list_entry(s->ending.next, struct stream, ending_node)->ends_ns;
+}
+
+void streams_tick(struct streams *s, uint64_t now)
+{
+	while (streams_next_deadline(s) <= now)
+		close_socket(list_entry(s->ending.next, struct stream, ending_node), true);
+}
+
+static void lost(struct stream *t, int error, uint64_t now)
+{
+	t->error = error;
+	rnic_stream_closed(t->qp, true, now);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------ */
+
+static void receive(struct stream *t, uint64_t now)
+{
+	ssize_t got = tcp_stream_receive(&t->tcp, t->set->in, IN_MAX);
+
+	if (got > 0) {
+		/* In ERR it is thrown away: unread it would make an RST of our FIN. */
+		rnic_stream_rx(t->qp, t->set->in, (size_t)got, now);
+	} else if (got == -EPIPE) {
+		t->heard_end = true;
+		(void)watch(t, EPOLL_CTL_MOD);
+		rnic_stream_closed(t->qp, false, now);
+	} else if (got < 0) {
+		lost(t, (int)got, now);
+	}
+}
+
+int streams_receive(struct streams *s, uint64_t now)
+{
+	struct epoll_event e[EVENTS_MAX];
+	int n = epoll_wait(s->epoll, e, EVENTS_MAX, 0);
+
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (int i = 0; i < n; i++) {
+		struct stream *t = e[i].data.ptr;
+
+		if (e[i].events & EPOLLOUT) {
+			int rc = tcp_stream_flush(&t->tcp);
+
+			if (rc)
+				lost(t, rc, now);
+			else if (!tcp_stream_is_full(&t->tcp))
+				rnic_stream_wake(t->qp);
+		}
+		if (!t->error && (e[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+			receive(t, now);
+		settle(t, now);
+	}
+	return n;
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+/* One batch of a stream. */
+static size_t send_some(struct stream *t, uint64_t now)
+{
+	struct streams *s = t->set;
+	struct fpdu_batch b = {
+		.iov = s->iov,
+		.iovs_max = FPDU_BATCH_IOVS,
+		.room = s->room,
+		.room_max = sizeof(s->room),
+	};
+	int rc;
+
+	(void)rnic_stream_tx(t->qp, &b, BATCH_MAX, now);
+	rc = b.iovs ? tcp_stream_send(&t->tcp, b.iov, b.iovs) : 0;
+	if (rc)
+		lost(t, rc, now);
+	else if (++t->batches % LOOK_EVERY == 0)
+		rnic_stream_set_emss(t->qp, tcp_stream_emss(&t->tcp));
+	settle(t, now);
+	return b.bytes;
+}
+
+bool streams_send(struct streams *s, uint64_t now)
+{
+	struct rnic_qp *qp;
+
+	for (size_t sent = 0; sent < ROUND_MAX;) {
+		struct stream *t;
+
+		qp = rnic_stream_next(s->rnic);
+		if (!qp)
+			return false;
+		t = rnic_stream_owner(qp);
+		/* One whose socket is full has its turn when that takes more. */
+		if (t && t->tcp.fd >= 0 && !tcp_stream_is_full(&t->tcp))
+			sent += send_some(t, now);
+	}
+	return rnic_stream_pending(s->rnic);
+}
+
+/* ---- the beginning -------------------------------------------------------------------------- */
+
+int streams_add(struct streams *s, struct rnic_qp *qp, int fd, const struct rnic_stream_init *init,
+		const void *early, size_t early_len, uint64_t now)
+{
+	struct stream *t = calloc(1, sizeof(*t));
+	struct rnic_stream_init mine = *init;
+	int rc;
+
+	if (!t)
+		return -ENOMEM;
+	list_init(&t->ending_node);
+	t->set = s;
+	t->qp = qp;
+	tcp_stream_init(&t->tcp, fd);
+	mine.owner = t;
+	mine.emss = tcp_stream_emss(&t->tcp);
+	rc = watch(t, EPOLL_CTL_ADD);
+	if (!rc)
+		rc = rnic_stream_begin(qp, &mine, now);
+	if (rc) {
+		(void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, fd, NULL);
+		free(t);
+		return rc;
+	}
+	list_push_tail(&s->all, &t->node);
+	if (early_len)
+		rnic_stream_rx(qp, early, early_len, now);
+	return 0;
+}

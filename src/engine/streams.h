@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The streams of a core's queue pairs of iWARP, each a TCP connection: what has come to the queue
+ * pairs, what they have to send to the sockets, and how each ends. As the loop over ports
+ * (engine/drive.h) it knows no lock and no clock.
+ */
+#ifndef WEFT_ENGINE_STREAMS_H
+#define WEFT_ENGINE_STREAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "rnic/stream.h"
+
+struct streams;
+
+/* The stream of a queue pair has come to its end, by either side; its socket is closed. error: 0,
+ * or -errno of a connection that was lost. The queue pair is in ERR; it stays the caller's. */
+typedef void streams_ended(void *ctx, struct rnic_qp *, int error);
+
+int streams_create(struct streams **ret, struct rnic *, streams_ended *, void *ctx) must_use;
+/* Breaks what is left. */
+void streams_destroy(struct streams *);
+
+/* When streams_tick() must next be called, DEADLINE_NEVER for never: a peer has so long to close
+ * its side once we have closed ours. */
+uint64_t streams_next_deadline(const struct streams *);
+void streams_tick(struct streams *, uint64_t now);
+
+/* Readable when there is something to do for streams_receive(). */
+int streams_fd(const struct streams *);
+
+/*
+ * The socket, on which both sides have agreed, is a queue pair's stream from now on; early: what
+ * came behind the peer's last word on that. The socket is taken, unless this fails: as
+ * rnic_stream_begin(), or -ENOMEM, -errno of epoll. Of init the EMSS and the owner are not looked
+ * at.
+ */
+int streams_add(struct streams *, struct rnic_qp *, int fd, const struct rnic_stream_init *init,
+		const void *early, size_t early_len, uint64_t now) must_use;
+/* Before the queue pair is destroyed or reset: its stream is broken if there still is one. */
+void streams_drop(struct streams *, struct rnic_qp *);
+
+/* What has come, in part: how many streams had something. -errno: it is broken. */
+int streams_receive(struct streams *, uint64_t now) must_use;
+/* What the queue pairs have to send, in part. True if more is left that sockets would take. */
+bool streams_send(struct streams *, uint64_t now);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Queue pairs of iWARP whose streams are TCP connections, over loopback: with sockets that hold
+ * little, so that they fill up, and all the ways in which connections end.
+ */
+#include "stream_bed.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+#include "base/units.h"
+#include "engine/streams.h"
+
+#define BIG (1u << 20)
+
+static struct bed {
+	struct sb *sb;
+	struct streams *set[2];
+	int fd[2]; /* as given away */
+	unsigned ended[2];
+	int error[2];
+} bed;
+
+static void ended(void *ctx, struct rnic_qp *qp, int error)
+{
+	int side = ctx == bed.sb->side[1].rnic;
+
+	assert_ptr_equal(qp, bed.sb->side[side].qp);
+	bed.ended[side]++;
+	bed.error[side] = error;
+}
+
+static void connect_both(int fd[2])
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int listener = socket(AF_INET, SOCK_STREAM, 0), little = 4096;
+	socklen_t len = sizeof(a);
+
+	fd[0] = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
+	assert_int_equal(setsockopt(fd[0], SOL_SOCKET, SO_RCVBUF, &little, sizeof(little)), 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&a, &len), 0);
+	assert_int_equal(connect(fd[0], (struct sockaddr *)&a, sizeof(a)), 0);
+	fd[1] = accept(listener, NULL, NULL);
+	assert_true(fd[1] >= 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(setsockopt(fd[i], SOL_SOCKET, SO_SNDBUF, &little, sizeof(little)),
+				 0);
+	close(listener);
+}
+
+static int open_bed(void **state)
+{
+	struct sb_opts opts = sb_defaults();
+
+	(void)state;
+	opts.no_streams = true;
+	bed = (struct bed){.sb = sb_open(&opts, 1)};
+	connect_both(bed.fd);
+	for (int i = 0; i < 2; i++) {
+		struct rnic *r = bed.sb->side[i].rnic;
+
+		assert_int_equal(streams_create(&bed.set[i], r, ended, r), 0);
+		assert_int_equal(streams_add(bed.set[i], bed.sb->side[i].qp, bed.fd[i],
+					     &opts.init[i], NULL, 0, 0),
+				 0);
+	}
+	return 0;
+}
+
+static int close_bed(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		streams_drop(bed.set[i], bed.sb->side[i].qp);
+		streams_destroy(bed.set[i]);
+	}
+	sb_close(bed.sb);
+	return 0;
+}
+
+static bool step(int side)
+{
+	int got = streams_receive(bed.set[side], bed.sb->now);
+
+	assert_true(got >= 0);
+	return streams_send(bed.set[side], bed.sb->now) || got;
+}
+
+static bool waits(void)
+{
+	struct pollfd p[2] = {{.fd = streams_fd(bed.set[0]), .events = POLLIN},
+			      {.fd = streams_fd(bed.set[1]), .events = POLLIN}};
+
+	return poll(p, 2, 20) > 0;
+}
+
+/* Until nothing has moved for a while. */
+static void run(void)
+{
+	do
+		for (int i = 0; i < 2; i++)
+			while (step(i))
+				;
+	while (waits());
+}
+
+static void more_than_sockets_hold(void **state)
+{
+	struct sb *b = bed.sb;
+
+	(void)state;
+	for (uint32_t i = 0; i < BIG; i++)
+		b->side[0].mem[i] = b->side[1].mem[i] = (uint8_t)(i * 7 + i / 999);
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(sb_recv(b, side, 5, 3 * BIG, BIG), 0);
+		assert_int_equal(sb_post(b, side,
+					 (struct rnic_send_wr){.wr_id = 1, .opcode = RNIC_WR_SEND},
+					 0, BIG, 0),
+				 0);
+		assert_int_equal(
+			sb_post(b, side,
+				(struct rnic_send_wr){.wr_id = 2, .opcode = RNIC_WR_RDMA_WRITE}, 0,
+				BIG, BIG),
+			0);
+		assert_int_equal(
+			sb_post(b, side,
+				(struct rnic_send_wr){.wr_id = 3, .opcode = RNIC_WR_RDMA_READ},
+				2 * BIG, BIG, 0),
+			0);
+	}
+	run();
+	for (int side = 0; side < 2; side++) {
+		for (uint64_t i = 1; i <= 3; i++)
+			sb_expect(b, side, false, i, RNIC_WC_SUCCESS);
+		sb_expect(b, side, true, 5, RNIC_WC_SUCCESS);
+		for (uint32_t k = 1; k < 4; k++)
+			assert_memory_equal(b->side[side].mem + k * BIG, b->side[side].mem, BIG);
+		assert_int_equal(bed.ended[side], 0);
+	}
+}
+
+static int modify(int side, enum rnic_qp_state to)
+{
+	return rnic_qp_modify(bed.sb->side[side].qp, &(struct rnic_qp_attr){.state = to},
+			      RNIC_QP_STATE, bed.sb->now);
+}
+
+/* One side closes gracefully; what was sent before has come, and the other closes, too. */
+static void a_graceful_end_loses_nothing(void **state)
+{
+	struct sb *b = bed.sb;
+
+	(void)state;
+	b->side[0].mem[0] = 9;
+	assert_int_equal(sb_recv(b, 1, 5, 3 * BIG, BIG), 0);
+	assert_int_equal(sb_recv(b, 1, 6, 3 * BIG, BIG), 0);
+	assert_int_equal(sb_post(b, 0, (struct rnic_send_wr){.opcode = RNIC_WR_SEND}, 0, BIG, 0),
+			 0);
+	while (streams_send(bed.set[0], 0))
+		;
+	run();
+	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
+	run();
+	sb_expect(b, 0, false, 0, RNIC_WC_SUCCESS);
+	sb_expect(b, 1, true, 5, RNIC_WC_SUCCESS);
+	sb_expect(b, 1, true, 6, RNIC_WC_WR_FLUSH_ERR);
+	assert_int_equal(b->side[1].mem[3 * BIG], 9);
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(bed.ended[side], 1);
+		assert_int_equal(bed.error[side], 0);
+		assert_int_equal(sb_state(b, side), RNIC_QPS_ERR);
+	}
+}
+
+static void an_aborted_one_is_lost_to_the_peer(void **state)
+{
+	(void)state;
+	assert_int_equal(sb_recv(bed.sb, 1, 5, 0, 10), 0);
+	assert_int_equal(modify(0, RNIC_QPS_ERR), 0);
+	run();
+	assert_int_equal(bed.ended[0], 1);
+	assert_int_equal(bed.ended[1], 1);
+	assert_int_equal(bed.error[1], -ECONNRESET);
+	assert_int_equal(sb_wc(bed.sb, 1, true).vendor_err, RNIC_CAUSE_STREAM_LOST);
+}
+
+/* The Terminate gets there although the peer has still sent a lot. */
+static void a_terminate_gets_to_the_peer(void **state)
+{
+	struct sb *b = bed.sb;
+
+	(void)state;
+	assert_int_equal(
+		sb_post(b, 0,
+			(struct rnic_send_wr){.wr_id = 1, .opcode = RNIC_WR_RDMA_WRITE, .rkey = 1},
+			0, BIG, 0),
+		0);
+	assert_int_equal(sb_post(b, 0,
+				 (struct rnic_send_wr){.wr_id = 2, .opcode = RNIC_WR_RDMA_READ}, 0,
+				 10, 0),
+			 0);
+	run();
+	assert_int_equal(rnic_stream_terminated(b->side[0].qp),
+			 rnic_stream_terminated(b->side[1].qp));
+	assert_true(rnic_stream_terminated(b->side[0].qp) > 0);
+	assert_int_equal(bed.ended[0], 1);
+	assert_int_equal(bed.ended[1], 1);
+	assert_int_equal(bed.error[0], 0);
+	assert_int_equal(bed.error[1], 0);
+	assert_int_equal(streams_next_deadline(bed.set[1]), DEADLINE_NEVER);
+}
+
+/* A peer that does not close its side when we have closed ours has some seconds. */
+static void a_peer_that_does_not_close_is_left(void **state)
+{
+	(void)state;
+	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
+	assert_false(streams_send(bed.set[0], 0));
+	assert_int_equal(streams_next_deadline(bed.set[0]), 5 * NSEC_PER_SEC);
+	streams_tick(bed.set[0], 5 * NSEC_PER_SEC - 1);
+	assert_int_equal(bed.ended[0], 0);
+	streams_tick(bed.set[0], 5 * NSEC_PER_SEC);
+	assert_int_equal(bed.ended[0], 1);
+	assert_int_equal(streams_next_deadline(bed.set[0]), DEADLINE_NEVER);
+}
+
+/* What came along with the peer's last word on the connection is the queue pair's. */
+static void early_bytes_are_taken(void **state)
+{
+	struct sb *b = bed.sb;
+	uint8_t early[256];
+	size_t len;
+
+	(void)state;
+	/* By another connection, of which the bytes are taken before the queue pair has it. */
+	assert_int_equal(
+		sb_post(b, 0, (struct rnic_send_wr){.opcode = RNIC_WR_RDMA_WRITE}, 0, 8, 64), 0);
+	b->side[0].mem[0] = 42;
+	assert_false(streams_send(bed.set[0], 0));
+	while ((len = (size_t)recv(bed.fd[1], early, sizeof(early), MSG_PEEK | MSG_DONTWAIT)) >
+	       sizeof(early))
+		;
+	assert_int_equal(recv(bed.fd[1], early, sizeof(early), 0), len);
+	streams_drop(bed.set[1], b->side[1].qp);
+	assert_int_equal(modify(1, RNIC_QPS_RESET), 0);
+	assert_int_equal(modify(1, RNIC_QPS_INIT), 0);
+	assert_int_equal(
+		rnic_qp_modify(b->side[1].qp,
+			       &(struct rnic_qp_attr){.access_flags = RNIC_ACCESS_REMOTE_WRITE,
+						      .state = RNIC_QPS_INIT},
+			       RNIC_QP_STATE | RNIC_QP_ACCESS_FLAGS, 0),
+		0);
+	connect_both(bed.fd);
+	assert_int_equal(
+		streams_add(bed.set[1], b->side[1].qp, bed.fd[1], &b->opts.init[1], early, len, 0),
+		0);
+	assert_int_equal(b->side[1].mem[64], 42);
+	close(bed.fd[0]);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, open_bed, close_bed)
+	const struct CMUnitTest tests[] = {
+		T(more_than_sockets_hold),
+		T(a_graceful_end_loses_nothing),
+		T(an_aborted_one_is_lost_to_the_peer),
+		T(a_terminate_gets_to_the_peer),
+		T(a_peer_that_does_not_close_is_left),
+		T(early_bytes_are_taken),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
