@@ -2,7 +2,7 @@
 /*
  * Two connection managers over a link that loses, duplicates and reorders, in virtual time, with
  * consumers that do at random whatever a consumer may do. From a seed; `test_cm_pair SEED` replays
- * one.
+ * one, `test_cm_pair 1 LAST` goes so far.
  *
  * What must hold when the link has become good and all is quiet: both ends agree who is connected,
  * and an end that is not has said so to its consumer; and when the consumers have gone, nothing is
@@ -22,7 +22,6 @@
 #define SERVICE	 0x0000000001061234ull
 #define MSEC	 1000000ull
 #define SEC	 NSEC_PER_SEC
-#define SEEDS	 3000
 #define CONNECTS 12
 
 struct world;
@@ -405,18 +404,19 @@ static void one_seed(uint64_t seed)
 }
 
 static uint64_t seed_now;
+static uint64_t last_seed = 3000;
 
 static void whatever_the_link_does_both_ends_agree_and_every_id_ends(void **state)
 {
 	(void)state;
-	for (seed_now = 1; seed_now <= SEEDS; seed_now++)
+	for (seed_now = 1; seed_now <= last_seed; seed_now++)
 		one_seed(seed_now);
 }
 
 static int say_how_to_replay(void **state)
 {
 	(void)state;
-	if (seed_now <= SEEDS)
+	if (seed_now <= last_seed)
 		fprintf(stderr, "replay: tests/unit/test_cm_pair %llu\n",
 			(unsigned long long)seed_now);
 	return 0;
@@ -429,7 +429,9 @@ int main(int argc, char **argv)
 					  say_how_to_replay),
 	};
 
-	if (argc > 1) {
+	if (argc == 3) {
+		last_seed = strtoull(argv[2], NULL, 0);
+	} else if (argc == 2) {
 		one_seed(strtoull(argv[1], NULL, 0));
 		return 0;
 	}
