@@ -10,9 +10,14 @@ void drive_init(struct drive *d, struct rnic *rnic, struct port *const *ports, s
 	assert(n && n <= DRIVE_PORTS_MAX);
 	d->rnic = rnic;
 	d->ports = n;
+	d->pushing = NULL;
 	for (size_t i = 0; i < n; i++) {
 		d->port[i] = ports[i];
 		d->broken[i] = 0;
+		if (ports[i]->ops->push) {
+			assert(!d->pushing);
+			d->pushing = ports[i];
+		}
 	}
 }
 
@@ -55,7 +60,7 @@ bool drive_send(struct drive *d, size_t max, uint64_t now)
 			break;
 		max -= n;
 	}
-	return rnic_tx_pending(d->rnic);
+	return rnic_tx_pending(d->rnic) | (d->pushing && d->pushing->ops->push(d->pushing, now));
 }
 
 static bool received(void *ctx, const struct packet_rx *rx)

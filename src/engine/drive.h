@@ -23,7 +23,8 @@ struct drive {
 	struct port *port[DRIVE_PORTS_MAX]; /* a packet goes by the first that reaches its end */
 	int broken[DRIVE_PORTS_MAX];	    /* of several: -errno where it has no part any more */
 	size_t ports;
-	uint64_t now; /* of the receive batch under way */
+	struct port *pushing; /* the one that sends of its own; NULL: none */
+	uint64_t now;	      /* of the receive batch under way */
 	struct packet_tx tx[DRIVE_TX_BATCH];
 };
 
@@ -52,7 +53,7 @@ static inline bool drive_stirs(const struct drive *d)
 /* What follows is asked often. */
 static inline bool drive_send_pending(const struct drive *d)
 {
-	return rnic_tx_pending(d->rnic);
+	return rnic_tx_pending(d->rnic) || (d->pushing && d->pushing->ops->pushes(d->pushing));
 }
 
 static inline bool drive_send_can_wait(const struct drive *d, bool more)
@@ -73,7 +74,9 @@ static inline uint64_t drive_packets(const struct drive *d)
 
 static inline uint64_t drive_next_deadline(const struct drive *d)
 {
-	return rnic_next_deadline(d->rnic);
+	uint64_t due = rnic_next_deadline(d->rnic);
+
+	return d->pushing ? min_of(due, d->pushing->ops->next_deadline(d->pushing)) : due;
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/heap.h"
@@ -32,15 +33,18 @@ struct stream {
 };
 
 struct streams {
+	struct port port;
+	struct port_counters counters;
 	struct rnic *rnic;
 	streams_ended *ended;
 	void *ctx;
-	int epoll;
 	struct list all, ending; /* these in the order of their deadlines */
 	uint8_t *in;
 	struct iovec iov[FPDU_BATCH_IOVS];
 	uint8_t room[16 * FPDU_BATCH_ROOM];
 };
+
+static const struct port_ops ops;
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
@@ -57,10 +61,12 @@ int streams_create(struct streams **ret, struct rnic *rnic, streams_ended *ended
 	list_init(&s->all);
 	list_init(&s->ending);
 	s->in = malloc(IN_MAX);
-	s->epoll = s->in ? epoll_create1(EPOLL_CLOEXEC) : -1;
-	if (s->in && s->epoll < 0)
+	s->port = (struct port){.ops = &ops, .fd = -1, .counters = &s->counters};
+	if (s->in)
+		s->port.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (s->in && s->port.fd < 0)
 		rc = -errno;
-	if (s->epoll < 0) {
+	if (s->port.fd < 0) {
 		free(s->in);
 		free(s);
 		return rc;
@@ -83,14 +89,15 @@ void streams_destroy(struct streams *s)
 		return;
 	while (!list_empty(&s->all))
 		forget(list_entry(s->all.next, struct stream, node));
-	close(s->epoll);
+	if (s->port.fd >= 0)
+		close(s->port.fd);
 	free(s->in);
 	free(s);
 }
 
-int streams_fd(const struct streams *s)
+struct port *streams_port(struct streams *s)
 {
-	return s->epoll;
+	return &s->port;
 }
 
 static int watch(struct stream *t, int op)
@@ -100,7 +107,7 @@ static int watch(struct stream *t, int op)
 		.data.ptr = t,
 	};
 
-	return epoll_ctl(t->set->epoll, op, t->tcp.fd, &e) ? -errno : 0;
+	return epoll_ctl(t->set->port.fd, op, t->tcp.fd, &e) ? -errno : 0;
 }
 
 void streams_drop(struct streams *s, struct rnic_qp *qp)
@@ -159,16 +166,18 @@ static void settle(struct stream *t, uint64_t now)
 	}
 }
 
-uint64_t streams_next_deadline(const struct streams *s)
+static uint64_t next_deadline(const struct port *port)
 {
+	const struct streams *s = container_of(port, struct streams, port);
+
 	return list_empty(&s->ending)
 		       ? DEADLINE_NEVER
 		       : list_entry(s->ending.next, struct stream, ending_node)->ends_ns;
 }
 
-void streams_tick(struct streams *s, uint64_t now)
+static void tick(struct streams *s, uint64_t now)
 {
-	while (streams_next_deadline(s) <= now)
+	while (next_deadline(&s->port) <= now)
 		close_socket(list_entry(s->ending.next, struct stream, ending_node), true);
 }
 
@@ -196,11 +205,17 @@ static void receive(struct stream *t, uint64_t now)
 	}
 }
 
-int streams_receive(struct streams *s, uint64_t now)
+static int rx(struct port *port, uint64_t now, port_take *take, void *ctx)
 {
+	struct streams *s = container_of(port, struct streams, port);
 	struct epoll_event e[EVENTS_MAX];
-	int n = epoll_wait(s->epoll, e, EVENTS_MAX, 0);
+	int n;
 
+	(void)take, (void)ctx;
+	if (s->port.fd < 0)
+		return 0;
+	tick(s, now);
+	n = (int)syscall(SYS_epoll_pwait, s->port.fd, e, EVENTS_MAX, 0, NULL, 0);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (int i = 0; i < n; i++) {
@@ -245,8 +260,9 @@ static size_t send_some(struct stream *t, uint64_t now)
 	return b.bytes;
 }
 
-bool streams_send(struct streams *s, uint64_t now)
+static bool push(struct port *port, uint64_t now)
 {
+	struct streams *s = container_of(port, struct streams, port);
 	struct rnic_qp *qp;
 
 	for (size_t sent = 0; sent < ROUND_MAX;) {
@@ -261,6 +277,11 @@ bool streams_send(struct streams *s, uint64_t now)
 			sent += send_some(t, now);
 	}
 	return rnic_stream_pending(s->rnic);
+}
+
+static bool pushes(const struct port *port)
+{
+	return rnic_stream_pending(container_of(port, struct streams, port)->rnic);
 }
 
 /* ---- the beginning -------------------------------------------------------------------------- */
@@ -284,7 +305,7 @@ int streams_add(struct streams *s, struct rnic_qp *qp, int fd, const struct rnic
 	if (!rc)
 		rc = rnic_stream_begin(qp, &mine, now);
 	if (rc) {
-		(void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, fd, NULL);
+		(void)epoll_ctl(s->port.fd, EPOLL_CTL_DEL, fd, NULL);
 		free(t);
 		return rc;
 	}
@@ -293,3 +314,46 @@ int streams_add(struct streams *s, struct rnic_qp *qp, int fd, const struct rnic
 		rnic_stream_rx(qp, early, early_len, now);
 	return 0;
 }
+
+/* ---- the port ------------------------------------------------------------------------------- */
+
+static size_t tx(struct port *port, const struct packet_tx *pkts, size_t n,
+		 struct packet_sent *ret_sent)
+{
+	(void)port, (void)pkts, (void)n, (void)ret_sent;
+	return 0;
+}
+
+static bool reaches(const struct port *port, const struct flow *f)
+{
+	(void)port, (void)f;
+	return false;
+}
+
+/* The parent's connections stay the parent's: only the copies of their descriptors go. */
+static void forked(struct port *port)
+{
+	struct streams *s = container_of(port, struct streams, port);
+
+	list_for_each(t, &s->all, struct stream, node)
+		tcp_stream_close(&t->tcp);
+	if (s->port.fd >= 0)
+		close(s->port.fd);
+	s->port.fd = -1;
+}
+
+static void destroy(struct port *port)
+{
+	streams_destroy(container_of(port, struct streams, port));
+}
+
+static const struct port_ops ops = {
+	.rx = rx,
+	.tx = tx,
+	.reaches = reaches,
+	.push = push,
+	.pushes = pushes,
+	.next_deadline = next_deadline,
+	.forked = forked,
+	.destroy = destroy,
+};

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "port/port.h"
 #include "rnic/stream.h"
 
 struct streams;
@@ -24,13 +25,13 @@ int streams_create(struct streams **ret, struct rnic *, streams_ended *, void *c
 /* Breaks what is left. */
 void streams_destroy(struct streams *);
 
-/* When streams_tick() must next be called, DEADLINE_NEVER for never: a peer has so long to close
- * its side once we have closed ours. */
-uint64_t streams_next_deadline(const struct streams *);
-void streams_tick(struct streams *, uint64_t now);
-
-/* Readable when there is something to do for streams_receive(). */
-int streams_fd(const struct streams *);
+/*
+ * The port by which a drive has them: what has come by streams it takes in itself, what queue pairs
+ * have to send it sends of its own, and no packet goes by it. Destroying it is streams_destroy().
+ *
+ * A peer has five seconds to close its side once we have closed ours.
+ */
+struct port *streams_port(struct streams *);
 
 /*
  * The socket, on which both sides have agreed, is a queue pair's stream from now on; early: what
@@ -42,10 +43,5 @@ int streams_add(struct streams *, struct rnic_qp *, int fd, const struct rnic_st
 		const void *early, size_t early_len, uint64_t now) must_use;
 /* Before the queue pair is destroyed or reset: its stream is broken if there still is one. */
 void streams_drop(struct streams *, struct rnic_qp *);
-
-/* What has come, in part: how many streams had something. -errno: it is broken. */
-int streams_receive(struct streams *, uint64_t now) must_use;
-/* What the queue pairs have to send, in part. True if more is left that sockets would take. */
-bool streams_send(struct streams *, uint64_t now);
 
 #endif

@@ -39,6 +39,11 @@ struct port_ops {
 	bool (*rouse)(struct port *);  /* NULL: along with sleeps only, as is the next */
 	bool (*stirs)(const struct port *);
 	void (*want_headers)(struct port *); /* NULL: flows are whole anyway */
+	/* A port that sends of its own, streams for one. NULL: all three. */
+	bool (*push)(struct port *, uint64_t now); /* as much as there is, or true: more is left */
+	bool (*pushes)(const struct port *);	   /* is there anything? */
+	uint64_t (*next_deadline)(
+		const struct port *); /* when rx is next to be called in any case */
 	void (*forked)(struct port *);
 	void (*destroy)(struct port *);
 };

@@ -14,6 +14,7 @@
 
 #include "base/heap.h"
 #include "base/units.h"
+#include "engine/drive.h"
 #include "engine/streams.h"
 
 #define BIG (1u << 20)
@@ -21,6 +22,7 @@
 static struct bed {
 	struct sb *sb;
 	struct streams *set[2];
+	struct drive drive[2];
 	int fd[2]; /* as given away */
 	unsigned ended[2];
 	int error[2];
@@ -67,7 +69,11 @@ static int open_bed(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct rnic *r = bed.sb->side[i].rnic;
 
+		struct port *port;
+
 		assert_int_equal(streams_create(&bed.set[i], r, ended, r), 0);
+		port = streams_port(bed.set[i]);
+		drive_init(&bed.drive[i], r, &port, 1);
 		assert_int_equal(streams_add(bed.set[i], bed.sb->side[i].qp, bed.fd[i],
 					     &opts.init[i], NULL, 0, 0),
 				 0);
@@ -88,16 +94,16 @@ static int close_bed(void **state)
 
 static bool step(int side)
 {
-	int got = streams_receive(bed.set[side], bed.sb->now);
+	int got = drive_receive(&bed.drive[side], bed.sb->now);
 
 	assert_true(got >= 0);
-	return streams_send(bed.set[side], bed.sb->now) || got;
+	return drive_send(&bed.drive[side], 64, bed.sb->now) || got;
 }
 
 static bool waits(void)
 {
-	struct pollfd p[2] = {{.fd = streams_fd(bed.set[0]), .events = POLLIN},
-			      {.fd = streams_fd(bed.set[1]), .events = POLLIN}};
+	struct pollfd p[2] = {{.fd = streams_port(bed.set[0])->fd, .events = POLLIN},
+			      {.fd = streams_port(bed.set[1])->fd, .events = POLLIN}};
 
 	return poll(p, 2, 20) > 0;
 }
@@ -164,7 +170,7 @@ static void a_graceful_end_loses_nothing(void **state)
 	assert_int_equal(sb_recv(b, 1, 6, 3 * BIG, BIG), 0);
 	assert_int_equal(sb_post(b, 0, (struct rnic_send_wr){.opcode = RNIC_WR_SEND}, 0, BIG, 0),
 			 0);
-	while (streams_send(bed.set[0], 0))
+	while (drive_send(&bed.drive[0], 64, 0))
 		;
 	run();
 	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
@@ -215,7 +221,7 @@ static void a_terminate_gets_to_the_peer(void **state)
 	assert_int_equal(bed.ended[1], 1);
 	assert_int_equal(bed.error[0], 0);
 	assert_int_equal(bed.error[1], 0);
-	assert_int_equal(streams_next_deadline(bed.set[1]), DEADLINE_NEVER);
+	assert_int_equal(drive_next_deadline(&bed.drive[1]), DEADLINE_NEVER);
 }
 
 /* A peer that does not close its side when we have closed ours has some seconds. */
@@ -223,13 +229,13 @@ static void a_peer_that_does_not_close_is_left(void **state)
 {
 	(void)state;
 	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
-	assert_false(streams_send(bed.set[0], 0));
-	assert_int_equal(streams_next_deadline(bed.set[0]), 5 * NSEC_PER_SEC);
-	streams_tick(bed.set[0], 5 * NSEC_PER_SEC - 1);
+	assert_false(drive_send(&bed.drive[0], 64, 0));
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), 5 * NSEC_PER_SEC);
+	assert_int_equal(drive_receive(&bed.drive[0], 5 * NSEC_PER_SEC - 1), 0);
 	assert_int_equal(bed.ended[0], 0);
-	streams_tick(bed.set[0], 5 * NSEC_PER_SEC);
+	assert_int_equal(drive_receive(&bed.drive[0], 5 * NSEC_PER_SEC), 0);
 	assert_int_equal(bed.ended[0], 1);
-	assert_int_equal(streams_next_deadline(bed.set[0]), DEADLINE_NEVER);
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), DEADLINE_NEVER);
 }
 
 /* What came along with the peer's last word on the connection is the queue pair's. */
@@ -244,7 +250,7 @@ static void early_bytes_are_taken(void **state)
 	assert_int_equal(
 		sb_post(b, 0, (struct rnic_send_wr){.opcode = RNIC_WR_RDMA_WRITE}, 0, 8, 64), 0);
 	b->side[0].mem[0] = 42;
-	assert_false(streams_send(bed.set[0], 0));
+	assert_false(drive_send(&bed.drive[0], 64, 0));
 	while ((len = (size_t)recv(bed.fd[1], early, sizeof(early), MSG_PEEK | MSG_DONTWAIT)) >
 	       sizeof(early))
 		;
