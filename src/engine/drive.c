@@ -60,7 +60,9 @@ bool drive_send(struct drive *d, size_t max, uint64_t now)
 			break;
 		max -= n;
 	}
-	return rnic_tx_pending(d->rnic) | (d->pushing && d->pushing->ops->push(d->pushing, now));
+	if (d->pushing && d->pushing->ops->push(d->pushing, now))
+		return true;
+	return rnic_tx_pending(d->rnic);
 }
 
 static bool received(void *ctx, const struct packet_rx *rx)
