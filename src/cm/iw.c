@@ -104,14 +104,14 @@ static enum iw_event refuse(struct iw_conn *c, uint16_t why)
 	return IW_REFUSED;
 }
 
-static enum iw_rtr rtr_of(const struct mpa_enhanced *e)
+static enum mpa_rtr rtr_of(const struct mpa_enhanced *e)
 {
 	if (!e->p2p)
-		return IW_RTR_NONE;
-	return e->rtr_write  ? IW_RTR_WRITE
-	       : e->rtr_read ? IW_RTR_READ
-	       : e->rtr_send ? IW_RTR_SEND
-			     : IW_RTR_NONE;
+		return MPA_RTR_NONE;
+	return e->rtr_write  ? MPA_RTR_WRITE
+	       : e->rtr_read ? MPA_RTR_READ
+	       : e->rtr_send ? MPA_RTR_SEND
+			     : MPA_RTR_NONE;
 }
 
 /* Of the initiator: what the reply makes of the request. */
@@ -139,8 +139,8 @@ static enum iw_event replied(struct iw_conn *c)
 	if (c->peer_ord != MPA_DEPTH_ANY && c->peer_ord > own->ird)
 		return refuse(c, MPA_TERM_IRD);
 	if (c->enhanced.p2p &&
-	    (!own->p2p || c->agreed.rtr == IW_RTR_NONE || c->agreed.rtr == IW_RTR_SEND ||
-	     (c->agreed.rtr == IW_RTR_READ && !c->agreed.ord)))
+	    (!own->p2p || c->agreed.rtr == MPA_RTR_NONE || c->agreed.rtr == MPA_RTR_SEND ||
+	     (c->agreed.rtr == MPA_RTR_READ && !c->agreed.ord)))
 		return refuse(c, MPA_TERM_RTR);
 	return IW_ACCEPTED;
 }

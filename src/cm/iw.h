@@ -21,8 +21,6 @@
 #define IW_OUT_MAX     (MPA_START_LEN + MPA_PRIVATE_MAX)
 #define IW_PRIVATE_MAX (MPA_PRIVATE_MAX - MPA_ENHANCED_LEN) /* of the applications' */
 
-enum iw_rtr { IW_RTR_NONE, IW_RTR_WRITE, IW_RTR_READ, IW_RTR_SEND };
-
 /* What one side wants. */
 struct iw_params {
 	uint8_t rev;  /* of a request: 1 or 2; a reply has the request's */
@@ -38,12 +36,12 @@ struct iw_params {
 struct iw_agreed {
 	bool crc, markers_in, markers_out;
 	uint16_t ird, ord; /* ours */
-	enum iw_rtr rtr;   /* that the initiator sends */
+	enum mpa_rtr rtr;  /* that the initiator sends */
 };
 
 enum iw_event {
 	IW_MORE,     /* is needed */
-	IW_REQUEST,  /* the peer's; see asked */
+	IW_REQUEST,  /* the peer's; what it asks for is beside */
 	IW_ACCEPTED, /* see agreed */
 	IW_REJECTED, /* by the peer, with its private data */
 	IW_OLD,	     /* by a peer that knows no revision 2: to be tried again with 1, on another

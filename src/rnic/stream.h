@@ -12,22 +12,13 @@
 #include <sys/uio.h>
 
 #include "rnic/rnic.h"
-
-/* The first that an initiator sends, so that the responder may (RFC 6581 section 9): each of no
- * bytes. */
-enum rnic_stream_rtr {
-	RNIC_STREAM_RTR_NONE,
-	RNIC_STREAM_RTR_WRITE,
-	RNIC_STREAM_RTR_READ, /* has an answer, which is nobody's; one of ord while it is not there
-			       */
-	RNIC_STREAM_RTR_SEND, /* takes a receive of the peer's */
-};
+#include "wire/mpa.h"
 
 struct rnic_stream_init {
 	bool crc;		      /* of each FPDU, both ways */
 	bool markers_in, markers_out; /* as each side asked for them */
 	bool immediate, atomics;      /* the peer knows RFC 7306's */
-	enum rnic_stream_rtr rtr;
+	enum mpa_rtr rtr;
 	bool listens_first; /* a responder: nothing is sent before the peer has */
 	uint16_t ird, ord;  /* READs and atomics at a time: the peer's, ours; RNIC_MAX_RD_ATOM */
 	uint32_t emss;	    /* of TCP, bytes */

@@ -53,6 +53,15 @@ struct mpa_enhanced {
 	uint16_t ird, ord; /* up to MPA_DEPTH_ANY */
 };
 
+/* The first that an initiator sends, so that the responder may (RFC 6581 section 9): each of no
+ * bytes. */
+enum mpa_rtr {
+	MPA_RTR_NONE,
+	MPA_RTR_WRITE,
+	MPA_RTR_READ, /* has an answer, which is nobody's; one of ord while it is not there */
+	MPA_RTR_SEND, /* takes a receive of the peer's */
+};
+
 #define MPA_DEPTH_ANY 0x3fffu /* not negotiated */
 
 void mpa_enhanced_get(struct mpa_enhanced *ret, const uint8_t from[MPA_ENHANCED_LEN]);

@@ -167,11 +167,11 @@ static void who_may_send_first_says_how(void **state)
 
 	(void)state;
 	assert_int_equal(agree(&a, &p), IW_ACCEPTED);
-	assert_int_equal(active.agreed.rtr, IW_RTR_NONE);
+	assert_int_equal(active.agreed.rtr, MPA_RTR_NONE);
 	a.p2p = true;
 	assert_int_equal(agree(&a, &p), IW_ACCEPTED);
-	assert_int_equal(active.agreed.rtr, IW_RTR_WRITE);
-	assert_int_equal(passive.agreed.rtr, IW_RTR_WRITE);
+	assert_int_equal(active.agreed.rtr, MPA_RTR_WRITE);
+	assert_int_equal(passive.agreed.rtr, MPA_RTR_WRITE);
 }
 
 /* A request of others' that offers one kind alone, or none. */
@@ -179,11 +179,11 @@ static void of_those_offered_one_is_taken(void **state)
 {
 	static const struct {
 		bool write, read, send;
-		enum iw_rtr taken;
+		enum mpa_rtr taken;
 	} offered[] = {
-		{false, true, false, IW_RTR_READ},  {false, false, true, IW_RTR_SEND},
-		{false, false, false, IW_RTR_NONE}, {true, true, true, IW_RTR_WRITE},
-		{false, true, true, IW_RTR_READ},
+		{false, true, false, MPA_RTR_READ},  {false, false, true, MPA_RTR_SEND},
+		{false, false, false, MPA_RTR_NONE}, {true, true, true, MPA_RTR_WRITE},
+		{false, true, true, MPA_RTR_READ},
 	};
 
 	(void)state;
@@ -204,7 +204,7 @@ static void of_those_offered_one_is_taken(void **state)
 		assert_int_equal(passive.agreed.rtr, offered[i].taken);
 		mpa_enhanced_get(&e, out + MPA_START_LEN);
 		assert_int_equal(e.rtr_write + e.rtr_read + e.rtr_send,
-				 offered[i].taken != IW_RTR_NONE);
+				 offered[i].taken != MPA_RTR_NONE);
 	}
 }
 
@@ -246,7 +246,7 @@ static void answers_that_do_not_fit_are_refused(void **state)
 {
 	(void)state;
 	assert_int_equal(answered(0, 1, NULL), IW_ACCEPTED); /* an older one */
-	assert_int_equal(active.agreed.rtr, IW_RTR_NONE);
+	assert_int_equal(active.agreed.rtr, MPA_RTR_NONE);
 	assert_int_equal(answered(0, 3, NULL), IW_REFUSED);
 	assert_int_equal(active.term, MPA_TERM_START);
 	assert_int_equal(answered(MPA_ENHANCED, 2, &(struct mpa_enhanced){.ird = 9, .ord = 9}),
@@ -266,7 +266,7 @@ static void answers_that_do_not_fit_are_refused(void **state)
 	assert_int_equal(answered(MPA_ENHANCED, 2,
 				  &(struct mpa_enhanced){.p2p = true, .rtr_read = true, .ird = 1}),
 			 IW_ACCEPTED);
-	assert_int_equal(active.agreed.rtr, IW_RTR_READ);
+	assert_int_equal(active.agreed.rtr, MPA_RTR_READ);
 	assert_int_equal(active.agreed.ord, 1);
 }
 

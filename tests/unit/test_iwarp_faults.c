@@ -528,7 +528,7 @@ static void messages_are_counted_past_the_end(void **state)
 static void a_responder_waits_for_the_initiator(void **state)
 {
 	(void)state;
-	for (enum rnic_stream_rtr rtr = RNIC_STREAM_RTR_NONE; rtr <= RNIC_STREAM_RTR_SEND; rtr++) {
+	for (enum mpa_rtr rtr = MPA_RTR_NONE; rtr <= MPA_RTR_SEND; rtr++) {
 		struct sb_opts opts = sb_defaults();
 		struct sb *b;
 
@@ -558,8 +558,8 @@ static void a_responder_waits_for_the_initiator(void **state)
 		sb_expect(b, 1, false, 7, RNIC_WC_SUCCESS);
 		sb_expect(b, 0, false, 8, RNIC_WC_SUCCESS);
 		sb_expect(b, 0, false, 9, RNIC_WC_SUCCESS);
-		assert_int_equal(sb_wc(b, 1, true).byte_len, rtr == RNIC_STREAM_RTR_SEND ? 0 : 10);
-		if (rtr == RNIC_STREAM_RTR_SEND)
+		assert_int_equal(sb_wc(b, 1, true).byte_len, rtr == MPA_RTR_SEND ? 0 : 10);
+		if (rtr == MPA_RTR_SEND)
 			assert_int_equal(sb_wc(b, 1, true).byte_len, 10);
 		sb_expect_none(b, 0);
 		sb_expect_none(b, 1);

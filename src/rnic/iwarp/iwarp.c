@@ -22,11 +22,6 @@ static void iwarp_modified(struct rnic_qp *qp, uint32_t mask)
 		qp_activate(qp);
 }
 
-static void iwarp_start(struct rnic_qp *qp)
-{
-	(void)qp;
-}
-
 /* What has not come whole never will. */
 static void iwarp_stop(struct rnic_qp *qp)
 {
@@ -52,12 +47,6 @@ static void iwarp_query(const struct rnic_qp *qp, struct rnic_qp_attr *ret)
 {
 	(void)qp;
 	(void)ret;
-}
-
-static void iwarp_yield(struct rnic_qp *qp, bool more)
-{
-	(void)qp;
-	(void)more;
 }
 
 /*
@@ -155,7 +144,7 @@ static enum iwarp_put put_one(struct rnic_qp *qp, struct fpdu_batch *b)
 		return iwarp_terminate_tx(qp, b);
 	if (w->stream.listens_first && !w->heard)
 		return PUT_NOTHING;
-	if (w->rtr != RNIC_STREAM_RTR_NONE)
+	if (w->rtr != MPA_RTR_NONE)
 		return iwarp_rtr_tx(qp, b);
 	w->answers_turn = !w->answers_turn;
 	put = w->answers_turn ? iwarp_answer_tx(qp, b) : iwarp_request_tx(qp, b);
@@ -212,6 +201,7 @@ int rnic_stream_terminated(const struct rnic_qp *qp)
 	return w->terminated ? w->terminate.cause : -1;
 }
 
+/* Without packets, and with no way by RTR, nobody calls what has to do with these. */
 const struct service service_iwarp = {
 	.type = RNIC_QPT_IWARP,
 	.opcodes = SERVICE_STREAM,
@@ -228,11 +218,8 @@ const struct service service_iwarp = {
 	.init = iwarp_init,
 	.reset = iwarp_reset,
 	.modified = iwarp_modified,
-	.start_recv = iwarp_start,
-	.start_send = iwarp_start,
 	.stop = iwarp_stop,
 	.hush = iwarp_hush,
 	.whole = iwarp_whole,
 	.query = iwarp_query,
-	.yield = iwarp_yield,
 };

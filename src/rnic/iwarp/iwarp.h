@@ -51,7 +51,7 @@ struct iwarp_qp {
 	uint32_t off;		  /* what has gone of the work request at sq.cur */
 	bool written;		  /* of a WRITE with immediate data: all but these */
 	uint32_t waiting;	  /* READs and atomics without an answer */
-	enum rnic_stream_rtr rtr; /* that is to be sent */
+	enum mpa_rtr rtr;	  /* that is to be sent */
 	bool rtr_asks;		  /* it was a READ, and is not answered */
 	bool answers_turn;
 

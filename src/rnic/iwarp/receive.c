@@ -5,6 +5,18 @@
  */
 #include "rnic/iwarp/iwarp.h"
 
+/* By pieces that any region has. */
+static int scatter(struct rnic_pd *pd, const struct rnic_sge *sge, uint32_t num_sge, uint32_t off,
+		   const uint8_t *data, uint32_t len)
+{
+	for (uint32_t n; len; off += n, data += n, len -= n) {
+		n = min_of(len, (uint32_t)IWARP_PIECE);
+		if (sge_scatter(pd, sge, num_sge, off, data, n))
+			return -EFAULT;
+	}
+	return 0;
+}
+
 static int refuse(struct rnic_qp *qp, uint16_t cause, const struct segment *s)
 {
 	iwarp_refuse(qp, cause, s, NULL);
@@ -43,17 +55,6 @@ static int recv_broken(struct rnic_qp *qp, const struct segment *s, enum rnic_wc
 	return refuse(qp, cause, s);
 }
 
-static int scatter(struct rnic_qp *qp, const struct recv_wqe *w, uint32_t off, const uint8_t *data,
-		   uint32_t len)
-{
-	for (uint32_t n; len; off += n, data += n, len -= n) {
-		n = min_of(len, (uint32_t)IWARP_PIECE);
-		if (sge_scatter(qp->recv_pd, w->sge, w->num_sge, off, data, n))
-			return -EFAULT;
-	}
-	return 0;
-}
-
 static bool invalidates(uint8_t opcode)
 {
 	return opcode == RDMAP_SEND_INVALIDATE || opcode == RDMAP_SEND_SE_INVALIDATE;
@@ -73,7 +74,7 @@ static int send_rx(struct rnic_qp *qp, const struct segment *s)
 		qp->rnic->denial = (struct denial){.cause = RNIC_CAUSE_RECV_LENGTH};
 		return recv_broken(qp, s, RNIC_WC_LOC_LEN_ERR, DDP_TERM_TOO_LONG);
 	}
-	if (scatter(qp, w, s->h.mo, s->payload, s->len))
+	if (scatter(qp->recv_pd, w->sge, w->num_sge, s->h.mo, s->payload, s->len))
 		return recv_broken(qp, s, RNIC_WC_LOC_PROT_ERR, RDMAP_TERM_STREAM);
 	if (!s->h.last)
 		return 0;
@@ -184,22 +185,6 @@ static void answered(struct rnic_qp *qp)
 	iwarp_request_done(qp);
 }
 
-static int place(struct rnic_qp *qp, const struct send_wqe *w, uint32_t off, const uint8_t *data,
-		 uint32_t len)
-{
-	for (uint32_t n; len; off += n, data += n, len -= n) {
-		uint8_t *mem;
-
-		n = min_of(len, (uint32_t)IWARP_PIECE);
-		mem = mem_local(qp->pd, w->sge[0].lkey, w->sge[0].addr + off, n,
-				RNIC_ACCESS_LOCAL_WRITE);
-		if (!mem)
-			return -EFAULT;
-		memcpy(mem, data, n);
-	}
-	return 0;
-}
-
 static int read_response_rx(struct rnic_qp *qp, const struct segment *s)
 {
 	struct iwarp_qp *iw = iwarp_of(qp);
@@ -219,7 +204,7 @@ static int read_response_rx(struct rnic_qp *qp, const struct segment *s)
 		return refuse(qp, DDP_TERM_STAG, s);
 	if (s->len && s->h.to != w->sge[0].addr + iw->answered)
 		return refuse(qp, DDP_TERM_BOUNDS, s);
-	if (place(qp, w, iw->answered, s->payload, s->len)) {
+	if (scatter(qp->pd, w->sge, w->num_sge, iw->answered, s->payload, s->len)) {
 		iwarp_fail_request(qp, RDMAP_TERM_STREAM, RNIC_WC_LOC_PROT_ERR,
 				   qp->rnic->denial.cause);
 		return RDMAP_TERM_STREAM;

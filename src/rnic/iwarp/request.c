@@ -5,13 +5,6 @@
 /* Pieces of memory that one FPDU is of, at most. */
 #define PIECES (MPA_MULPDU_MAX / IWARP_PIECE + 1 + 2 * RNIC_MAX_SGE)
 
-/* RFC 7306 leaves open what immediate data of four bytes stand in: the first of its eight. */
-static void put_immediate(uint8_t to[RDMAP_IMMEDIATE_LEN], uint32_t imm)
-{
-	memset(to, 0, RDMAP_IMMEDIATE_LEN);
-	memcpy(to, &imm, sizeof(imm));
-}
-
 /* ---- what has gone, or was answered ---------------------------------------------------------- */
 
 void iwarp_request_done(struct rnic_qp *qp)
@@ -32,18 +25,15 @@ static void gone(struct rnic_qp *qp)
 {
 	struct iwarp_qp *w = iwarp_of(qp);
 	struct sq *sq = &qp->sq;
-	bool oldest = sq->una == sq->cur;
+	bool waits = wqe_wants_response(sq_at(sq, sq->cur));
 
 	w->off = 0;
 	w->written = false;
-	if (wqe_wants_response(sq_at(sq, sq->cur))) {
-		w->waiting++;
+	w->waiting += waits;
+	if (waits || sq->una != sq->cur)
 		sq->cur++;
-	} else if (oldest) {
+	else
 		iwarp_request_done(qp);
-	} else {
-		sq->cur++;
-	}
 }
 
 /* ---- beginning ------------------------------------------------------------------------------- */
@@ -182,13 +172,13 @@ enum iwarp_put iwarp_rtr_tx(struct rnic_qp *qp, struct fpdu_batch *b)
 	enum iwarp_put put = PUT_ONE;
 
 	switch (w->rtr) {
-	case RNIC_STREAM_RTR_READ:
+	case MPA_RTR_READ:
 		rdmap_read_request_put(body, &r);
 		put = iwarp_put_message(qp, b, RDMAP_READ_REQUEST, DDP_QN_READ_REQUEST, body,
 					sizeof(body));
 		w->rtr_asks = put == PUT_ONE;
 		break;
-	case RNIC_STREAM_RTR_SEND:
+	case MPA_RTR_SEND:
 		put = iwarp_put_message(qp, b, RDMAP_SEND, DDP_QN_SEND, body, 0);
 		break;
 	default:
@@ -196,15 +186,16 @@ enum iwarp_put iwarp_rtr_tx(struct rnic_qp *qp, struct fpdu_batch *b)
 			put = PUT_NO_ROOM;
 	}
 	if (put == PUT_ONE)
-		w->rtr = RNIC_STREAM_RTR_NONE;
+		w->rtr = MPA_RTR_NONE;
 	return put;
 }
 
 static enum iwarp_put put_imm(struct rnic_qp *qp, struct fpdu_batch *b, const struct send_wqe *w)
 {
-	uint8_t body[RDMAP_IMMEDIATE_LEN];
+	/* RFC 7306 leaves open what four bytes stand in: the first of its eight. */
+	uint8_t body[RDMAP_IMMEDIATE_LEN] = {0};
 
-	put_immediate(body, w->imm_or_rkey);
+	memcpy(body, &w->imm_or_rkey, sizeof(w->imm_or_rkey));
 	return iwarp_put_message(
 		qp, b, w->flags & RNIC_SEND_SOLICITED ? RDMAP_IMMEDIATE_SE : RDMAP_IMMEDIATE,
 		DDP_QN_SEND, body, sizeof(body));

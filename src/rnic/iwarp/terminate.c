@@ -52,12 +52,8 @@ static enum rnic_event event_of(uint16_t cause)
 
 static enum rnic_cause own_cause(const struct rnic_qp *qp, uint16_t cause)
 {
-	switch (event_of(cause)) {
-	case RNIC_EVENT_QP_ACCESS_ERR:
-		return qp->rnic->denial.cause;
-	default:
-		return RNIC_CAUSE_STREAM;
-	}
+	return event_of(cause) == RNIC_EVENT_QP_ACCESS_ERR ? qp->rnic->denial.cause
+							   : RNIC_CAUSE_STREAM;
 }
 
 static void owe(struct rnic_qp *qp, uint16_t cause, const struct segment *s,
