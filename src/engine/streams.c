@@ -23,8 +23,8 @@ struct stream {
 	struct streams *set;
 	struct list node;
 	struct list ending_node;
-	uint64_t ends_ns; /* once it is shut */
-	struct rnic_qp *qp;
+	uint64_t ends_ns;   /* once it is shut */
+	struct rnic_qp *qp; /* NULL: it is no more, and what it has sent still goes out */
 	struct tcp_stream tcp;
 	unsigned int batches;
 	bool shut, heard_end; /* ours, and the peer's */
@@ -35,7 +35,7 @@ struct stream {
 struct streams {
 	struct port port;
 	struct port_counters counters;
-	struct rnic *rnic;
+	struct rnic *rnic; /* NULL: not told yet */
 	streams_ended *ended;
 	void *ctx;
 	struct list all, ending; /* these in the order of their deadlines */
@@ -48,14 +48,13 @@ static const struct port_ops ops;
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-int streams_create(struct streams **ret, struct rnic *rnic, streams_ended *ended, void *ctx)
+int streams_create(struct streams **ret, streams_ended *ended, void *ctx)
 {
 	struct streams *s = calloc(1, sizeof(*s));
 	int rc = -ENOMEM;
 
 	if (!s)
 		return rc;
-	s->rnic = rnic;
 	s->ended = ended;
 	s->ctx = ctx;
 	list_init(&s->all);
@@ -100,6 +99,11 @@ struct port *streams_port(struct streams *s)
 	return &s->port;
 }
 
+void streams_serve(struct streams *s, struct rnic *rnic)
+{
+	s->rnic = rnic;
+}
+
 static int watch(struct stream *t, int op)
 {
 	struct epoll_event e = {
@@ -108,15 +112,6 @@ static int watch(struct stream *t, int op)
 	};
 
 	return epoll_ctl(t->set->port.fd, op, t->tcp.fd, &e) ? -errno : 0;
-}
-
-void streams_drop(struct streams *s, struct rnic_qp *qp)
-{
-	list_for_each(t, &s->all, struct stream, node)
-		if (t->qp == qp) {
-			forget(t);
-			return;
-		}
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */
@@ -128,7 +123,15 @@ static void close_socket(struct stream *t, bool at_once)
 	else
 		tcp_stream_close(&t->tcp);
 	list_remove(&t->ending_node);
-	t->set->ended(t->set->ctx, t->qp, t->error);
+	if (t->qp)
+		t->set->ended(t->set->ctx, t->qp, t->error);
+	else
+		forget(t);
+}
+
+static enum rnic_stream_fate fate(const struct stream *t)
+{
+	return t->qp ? rnic_stream_fate(t->qp) : RNIC_STREAM_ENDS;
 }
 
 /* After anything that may have changed what is to become of it. */
@@ -142,7 +145,7 @@ static void settle(struct stream *t, uint64_t now)
 		close_socket(t, true);
 		return;
 	}
-	switch (rnic_stream_fate(t->qp)) {
+	switch (fate(t)) {
 	case RNIC_STREAM_STAYS:
 		break;
 	case RNIC_STREAM_BREAKS:
@@ -184,7 +187,23 @@ static void tick(struct streams *s, uint64_t now)
 static void lost(struct stream *t, int error, uint64_t now)
 {
 	t->error = error;
-	rnic_stream_closed(t->qp, true, now);
+	if (t->qp)
+		rnic_stream_closed(t->qp, true, now);
+}
+
+void streams_drop(struct rnic_qp *qp, uint64_t now)
+{
+	struct stream *t = rnic_stream_owner(qp);
+
+	if (!t)
+		return;
+	rnic_stream_disown(qp);
+	if (t->tcp.fd < 0 || t->error || rnic_stream_fate(qp) != RNIC_STREAM_ENDS) {
+		forget(t);
+		return;
+	}
+	t->qp = NULL;
+	settle(t, now);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
@@ -195,11 +214,13 @@ static void receive(struct stream *t, uint64_t now)
 
 	if (got > 0) {
 		/* In ERR it is thrown away: unread it would make an RST of our FIN. */
-		rnic_stream_rx(t->qp, t->set->in, (size_t)got, now);
+		if (t->qp)
+			rnic_stream_rx(t->qp, t->set->in, (size_t)got, now);
 	} else if (got == -EPIPE) {
 		t->heard_end = true;
 		(void)watch(t, EPOLL_CTL_MOD);
-		rnic_stream_closed(t->qp, false, now);
+		if (t->qp)
+			rnic_stream_closed(t->qp, false, now);
 	} else if (got < 0) {
 		lost(t, (int)got, now);
 	}
@@ -226,7 +247,7 @@ static int rx(struct port *port, uint64_t now, port_take *take, void *ctx)
 
 			if (rc)
 				lost(t, rc, now);
-			else if (!tcp_stream_is_full(&t->tcp))
+			else if (t->qp && !tcp_stream_is_full(&t->tcp))
 				rnic_stream_wake(t->qp);
 		}
 		if (!t->error && (e[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
@@ -265,6 +286,8 @@ static bool push(struct port *port, uint64_t now)
 	struct streams *s = container_of(port, struct streams, port);
 	struct rnic_qp *qp;
 
+	if (!s->rnic)
+		return false;
 	for (size_t sent = 0; sent < ROUND_MAX;) {
 		struct stream *t;
 
@@ -281,7 +304,9 @@ static bool push(struct port *port, uint64_t now)
 
 static bool pushes(const struct port *port)
 {
-	return rnic_stream_pending(container_of(port, struct streams, port)->rnic);
+	const struct streams *s = container_of(port, struct streams, port);
+
+	return s->rnic && rnic_stream_pending(s->rnic);
 }
 
 /* ---- the beginning -------------------------------------------------------------------------- */

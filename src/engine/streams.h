@@ -21,7 +21,9 @@ struct streams;
  * or -errno of a connection that was lost. The queue pair is in ERR; it stays the caller's. */
 typedef void streams_ended(void *ctx, struct rnic_qp *, int error);
 
-int streams_create(struct streams **ret, struct rnic *, streams_ended *, void *ctx) must_use;
+int streams_create(struct streams **ret, streams_ended *, void *ctx) must_use;
+/* Whose queue pairs they are to be: before the first is added. */
+void streams_serve(struct streams *, struct rnic *);
 /* Breaks what is left. */
 void streams_destroy(struct streams *);
 
@@ -41,7 +43,8 @@ struct port *streams_port(struct streams *);
  */
 int streams_add(struct streams *, struct rnic_qp *, int fd, const struct rnic_stream_init *init,
 		const void *early, size_t early_len, uint64_t now) must_use;
-/* Before the queue pair is destroyed or reset: its stream is broken if there still is one. */
-void streams_drop(struct streams *, struct rnic_qp *);
+/* Before the queue pair is destroyed or reset: its stream, if there still is one, is broken, unless
+ * it was to end: then what was sent still goes out. Nobody is told of its end. */
+void streams_drop(struct rnic_qp *, uint64_t now);
 
 #endif

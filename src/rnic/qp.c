@@ -177,6 +177,11 @@ uint32_t rnic_qp_num(const struct rnic_qp *qp)
 	return qp->qpn;
 }
 
+void *rnic_qp_user(const struct rnic_qp *qp)
+{
+	return qp->user;
+}
+
 void rnic_qp_set_user(struct rnic_qp *qp, void *qp_user)
 {
 	qp->user = qp_user;

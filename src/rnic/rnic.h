@@ -418,6 +418,7 @@ uint32_t rnic_qp_num(const struct rnic_qp *);
 size_t rnic_qp_mem_size(const struct rnic_qp *); /* of both its queues */
 void rnic_qp_use_mem(struct rnic_qp *, void *mem);
 void rnic_qp_set_user(struct rnic_qp *, void *qp_user); /* whose events are from now on */
+void *rnic_qp_user(const struct rnic_qp *);
 /* By the standard's table of transitions: -EINVAL for an illegal transition, a missing or a
  * forbidden attribute; then nothing has changed. ERR flushes at once; RESET takes the QP's
  * completions out of its CQs. */

@@ -49,6 +49,8 @@ struct fpdu_batch {
  * end again if rnic_stream_tx() leaves something. */
 struct rnic_qp *rnic_stream_next(struct rnic *);
 void *rnic_stream_owner(const struct rnic_qp *);
+/* That is NULL from now on. */
+void rnic_stream_disown(struct rnic_qp *);
 /* It has its turn again, that it was not asked in. */
 void rnic_stream_wake(struct rnic_qp *);
 /* Has any of them something to send? */

@@ -13,8 +13,11 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	struct face_context *c = face_context(pd->context);
 	struct broker_device b;
 	struct face_ah *ah;
-	int rc = device_lookup(pd->context->device, &b);
+	int rc;
 
+	if (face_is_iwarp(pd->context))
+		return FAIL(EOPNOTSUPP, NULL);
+	rc = device_lookup(pd->context->device, &b);
 	if (rc)
 		return FAIL(-rc, NULL);
 	ah = calloc(1, sizeof(*ah));

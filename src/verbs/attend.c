@@ -8,7 +8,7 @@
 
 void weft_private_look(void)
 {
-	struct shard *s = process_shard_if_any();
+	struct shard *s = process_shard_if_any(TRANSPORT_ROCE);
 
 	if (s)
 		shard_look(s);
@@ -16,7 +16,7 @@ void weft_private_look(void)
 
 int weft_private_attend(bool sleeps, bool *ret_come, uint64_t *ret_ticket)
 {
-	struct shard *s = process_shard_if_any();
+	struct shard *s = process_shard_if_any(TRANSPORT_ROCE);
 	int fd;
 
 	*ret_ticket = 0;
@@ -31,7 +31,7 @@ int weft_private_attend(bool sleeps, bool *ret_come, uint64_t *ret_ticket)
 
 void weft_private_attended(uint64_t ticket, bool readable)
 {
-	struct shard *s = process_shard_if_any();
+	struct shard *s = process_shard_if_any(TRANSPORT_ROCE);
 
 	if (!s)
 		return;
@@ -42,7 +42,7 @@ void weft_private_attended(uint64_t ticket, bool readable)
 
 void weft_private_progress(void)
 {
-	struct shard *s = process_shard_if_any();
+	struct shard *s = process_shard_if_any(TRANSPORT_ROCE);
 
 	if (!s)
 		return;

@@ -8,13 +8,15 @@
 #include "base/time.h"
 #include "broker/device_port.h"
 #include "verbs/face.h"
+#include "verbs/private.h"
 #include "verbs/process.h"
 #include "wire/bth.h"
 
 #define VENDOR_ID   0x776566 /* "wef": neither 0 nor 0xffffff, which software takes for rxe */
 #define MAX_OBJECTS 65536    /* MRs, MWs, CQs, PDs: bounded by memory; a number programs can use */
 #define MAX_QP	    16384
-#define MAX_GROUPS  20 /* of IPv4, by the default of net.ipv4.igmp_max_memberships */
+#define IWARP_INDEX (1u << 30) /* beyond any interface's */
+#define MAX_GROUPS  20	       /* of IPv4, by the default of net.ipv4.igmp_max_memberships */
 /* As Linux numbers it; rdma-core 44 has the operation and no name for this. */
 #define DEVICE_ATOMIC_WRITE (1ull << 40)
 #define UD_ODP		    (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
@@ -29,12 +31,14 @@ static struct {
 	struct face_device *first;
 } devices = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static struct face_device *find_or_add(const struct broker_device *b)
+static struct face_device *find_or_add(const struct broker_device *b, enum face_transport t)
 {
 	struct face_device **p = &devices.first, *d;
+	char name[TRANSPORT_NAME_MAX];
 
+	transport_device_name(t, b, name);
 	for (; *p; p = &(*p)->next)
-		if ((*p)->ifindex == b->ifindex && !strcmp((*p)->ibv.name, b->name))
+		if ((*p)->ifindex == b->ifindex && !strcmp((*p)->ibv.name, name))
 			break;
 	d = *p;
 	if (!d) {
@@ -42,17 +46,19 @@ static struct face_device *find_or_add(const struct broker_device *b)
 		if (!d)
 			return NULL;
 		d->ifindex = b->ifindex;
-		d->ibv.node_type = IBV_NODE_CA;
-		d->ibv.transport_type = IBV_TRANSPORT_IB;
-		snprintf(d->ibv.name, sizeof(d->ibv.name), "%.63s", b->name);
-		snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "%.63s", b->name);
+		d->transport = t;
+		d->ibv.node_type = t == TRANSPORT_IWARP ? IBV_NODE_RNIC : IBV_NODE_CA;
+		d->ibv.transport_type =
+			t == TRANSPORT_IWARP ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+		snprintf(d->ibv.name, sizeof(d->ibv.name), "%.63s", name);
+		snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "%.63s", name);
 		/* Where a kernel's device would be found; programs cope with nothing there. */
 		snprintf(d->ibv.dev_path, sizeof(d->ibv.dev_path),
-			 "/sys/class/infiniband_verbs/%.63s", b->name);
+			 "/sys/class/infiniband_verbs/%.63s", name);
 		snprintf(d->ibv.ibdev_path, sizeof(d->ibv.ibdev_path),
-			 "/sys/class/infiniband/%.63s", b->name);
+			 "/sys/class/infiniband/%.63s", name);
 	}
-	d->guid_be = b->guid_be;
+	d->guid_be = transport_guid(t, b);
 	return d;
 }
 
@@ -62,8 +68,28 @@ static int preference(const struct broker_device *b)
 	return (b->up ? 2 : 0) + (b->loopback ? 0 : 1);
 }
 
+/* Those of one kind, behind the n that are in the list. */
+static size_t list_kind(const struct broker_devices *table, enum face_transport t,
+			struct ibv_device **list, size_t n)
+{
+	for (int want = 3; want >= 0; want--) {
+		for (uint32_t i = 0; i < table->count && i < BROKER_MAX_DEVICES; i++) {
+			struct face_device *d;
+
+			if (preference(&table->dev[i]) != want)
+				continue;
+			d = find_or_add(&table->dev[i], t);
+			if (d)
+				list[n++] = &d->ibv;
+		}
+	}
+	return n;
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
+	enum face_transport kinds[TRANSPORTS];
+	const size_t nkinds = transports_wanted(kinds);
 	struct broker_devices *table;
 	struct ibv_device **list;
 	size_t n = 0;
@@ -74,23 +100,14 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 	rc = process_devices(&table);
 	if (rc)
 		return FAIL(-rc, NULL);
-	list = calloc(table->count + 1, sizeof(*list));
+	list = calloc(nkinds * table->count + 1, sizeof(*list));
 	if (!list) {
 		free(table);
 		return FAIL(ENOMEM, NULL);
 	}
 	pthread_mutex_lock(&devices.lock);
-	for (int want = 3; want >= 0; want--) {
-		for (uint32_t i = 0; i < table->count && i < BROKER_MAX_DEVICES; i++) {
-			struct face_device *d;
-
-			if (preference(&table->dev[i]) != want)
-				continue;
-			d = find_or_add(&table->dev[i]);
-			if (d)
-				list[n++] = &d->ibv;
-		}
-	}
+	for (size_t i = 0; i < nkinds; i++)
+		n = list_kind(table, kinds[i], list, n);
 	pthread_mutex_unlock(&devices.lock);
 	free(table);
 	if (num_devices)
@@ -115,7 +132,17 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 
 int ibv_get_device_index(struct ibv_device *device)
 {
-	return (int)face_device(device)->ifindex;
+	const struct face_device *d = face_device(device);
+
+	return (int)(d->ifindex | (d->transport == TRANSPORT_IWARP ? IWARP_INDEX : 0));
+}
+
+bool weft_private_device_is(struct ibv_device *device, const struct broker_device *b,
+			    enum face_transport t)
+{
+	const struct face_device *d = face_device(device);
+
+	return d->ifindex == b->ifindex && d->transport == t;
 }
 
 static int find_in(struct broker_devices *table, struct ibv_device *device,
@@ -157,6 +184,16 @@ enum ibv_mtu device_mtu(const struct broker_device *b)
 
 /* ---- device attributes ---------------------------------------------------------------------- */
 
+/* What iWARP has not. */
+static void without_infiniband(struct ibv_device_attr *a)
+{
+	a->device_cap_flags &= ~(unsigned int)(IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC);
+	a->max_sge_rd = 1;
+	a->max_ah = 0;
+	a->max_mcast_grp = a->max_mcast_qp_attach = a->max_total_mcast_qp_attach = 0;
+	a->local_ca_ack_delay = 0;
+}
+
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
 	*a = (struct ibv_device_attr){
@@ -196,6 +233,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 		.local_ca_ack_delay = 15,
 		.phys_port_cnt = 1,
 	};
+	if (face_is_iwarp(context))
+		without_infiniband(a);
 	return 0;
 }
 
@@ -205,14 +244,9 @@ int face_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	const uint32_t rc_odp =
 		UD_ODP | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 	struct ibv_device_attr_ex full = {
-		.odp_caps = {.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
-			     .per_transport_caps = {.rc_odp_caps = rc_odp,
-						    .uc_odp_caps = UD_ODP | IBV_ODP_SUPPORT_WRITE,
-						    .ud_odp_caps = UD_ODP}},
 		.completion_timestamp_mask = UINT64_MAX,
 		.hca_core_clock = NSEC_PER_MSEC, /* in kHz: a tick is a nanosecond */
 		.cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX},
-		.xrc_odp_caps = rc_odp,
 		.max_dm_size = FACE_MAX_DM,
 		.phys_port_cnt_ex = 1,
 	};
@@ -221,7 +255,15 @@ int face_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 	if (attr_size < sizeof(full.orig_attr))
 		return REFUSED(EINVAL);
 	ibv_query_device(context, &full.orig_attr);
-	full.device_cap_flags_ex = full.orig_attr.device_cap_flags | DEVICE_ATOMIC_WRITE;
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	if (!face_is_iwarp(context)) {
+		full.device_cap_flags_ex |= DEVICE_ATOMIC_WRITE;
+		full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+		full.odp_caps.per_transport_caps.rc_odp_caps = rc_odp;
+		full.odp_caps.per_transport_caps.uc_odp_caps = UD_ODP | IBV_ODP_SUPPORT_WRITE;
+		full.odp_caps.per_transport_caps.ud_odp_caps = UD_ODP;
+		full.xrc_odp_caps = rc_odp;
+	}
 	memset(a, 0, attr_size);
 	memcpy(a, &full, min_of(attr_size, sizeof(full)));
 	return 0;
@@ -238,8 +280,14 @@ int face_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 	return 0;
 }
 
+static int gid_entries(struct ibv_context *context)
+{
+	return face_is_iwarp(context) ? 1 : BROKER_MAX_GIDS;
+}
+
 int face_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *a, size_t len)
 {
+	const bool iwarp = face_is_iwarp(context);
 	struct ibv_port_attr full = {0};
 	struct broker_device b;
 	int rc;
@@ -253,13 +301,13 @@ int face_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_a
 	full.phys_state = device_port_phys_state(&b);
 	full.max_mtu = IBV_MTU_4096;
 	full.active_mtu = device_mtu(&b);
-	full.gid_tbl_len = BROKER_MAX_GIDS;
-	full.port_cap_flags = DEVICE_PORT_CAPS;
+	full.gid_tbl_len = gid_entries(context);
+	full.port_cap_flags = iwarp ? IBV_PORT_CM_SUP : DEVICE_PORT_CAPS;
 	full.max_msg_sz = RNIC_MAX_MSG;
 	full.pkey_tbl_len = 1;
 	full.max_vl_num = 1;
 	full.link_layer = IBV_LINK_LAYER_ETHERNET;
-	full.flags = IBV_QPF_GRH_REQUIRED;
+	full.flags = iwarp ? 0 : IBV_QPF_GRH_REQUIRED;
 	device_port_rate(&b, &full.active_width, &full.active_speed);
 	memset(a, 0, len);
 	memcpy(a, &full, min_of(len, sizeof(full)));
@@ -277,31 +325,49 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
-	struct broker_device b;
+	struct ibv_gid_entry e;
 	int rc;
 
-	if (port != FACE_PORT || index < 0 || index >= BROKER_MAX_GIDS)
+	if (port != FACE_PORT || index < 0 || index >= gid_entries(context))
 		return FAIL(EINVAL, -1);
-	rc = device_lookup(context->device, &b);
-	if (rc)
-		return FAIL(-rc, -1);
+	rc = _ibv_query_gid_ex(context, port, (uint32_t)index, &e, 0, sizeof(e));
+	if (rc && rc != ENODATA)
+		return FAIL(rc, -1);
 	memset(gid, 0, sizeof(*gid)); /* of an empty entry */
-	if (b.gids[index].type)
-		memcpy(gid->raw, b.gids[index].gid.raw, sizeof(gid->raw));
+	if (!rc)
+		*gid = e.gid;
 	return 0;
 }
 
-static struct ibv_gid_entry gid_entry(const struct broker_device *b, uint32_t index)
+/* The one of iWARP is no address but names the port: by its MAC address, or, without one, as a
+ * number. */
+static void iwarp_gid(const struct broker_device *b, union ibv_gid *ret)
 {
-	struct ibv_gid_entry e = {
+	const uint64_t guid_be = transport_guid(TRANSPORT_IWARP, b);
+
+	if (b->loopback)
+		memcpy(ret->raw, &guid_be, sizeof(guid_be));
+	else
+		memcpy(ret->raw, b->mac, sizeof(b->mac));
+}
+
+/* False: the entry is empty. */
+static bool gid_entry(struct ibv_context *context, const struct broker_device *b, uint32_t index,
+		      struct ibv_gid_entry *ret)
+{
+	*ret = (struct ibv_gid_entry){
 		.gid_index = index,
 		.port_num = FACE_PORT,
 		.gid_type = IBV_GID_TYPE_ROCE_V2,
 		.ndev_ifindex = b->ifindex,
 	};
-
-	memcpy(e.gid.raw, b->gids[index].gid.raw, sizeof(e.gid.raw));
-	return e;
+	if (face_is_iwarp(context)) {
+		ret->gid_type = IBV_GID_TYPE_IB;
+		iwarp_gid(b, &ret->gid);
+		return true;
+	}
+	memcpy(ret->gid.raw, b->gids[index].gid.raw, sizeof(ret->gid.raw));
+	return b->gids[index].type;
 }
 
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,
@@ -313,14 +379,13 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
 
 	if (flags)
 		return REFUSED(EOPNOTSUPP);
-	if (port != FACE_PORT || index >= BROKER_MAX_GIDS)
+	if (port != FACE_PORT || index >= (uint32_t)gid_entries(context))
 		return REFUSED(EINVAL);
 	rc = device_lookup(context->device, &b);
 	if (rc)
 		return -rc;
-	if (!b.gids[index].type)
+	if (!gid_entry(context, &b, index, &full))
 		return ENODATA;
-	full = gid_entry(&b, index);
 	memset(entry, 0, entry_size);
 	memcpy(entry, &full, min_of(entry_size, sizeof(full)));
 	return 0;
@@ -340,14 +405,13 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	rc = device_lookup(context->device, &b);
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < BROKER_MAX_GIDS; i++) {
+	for (uint32_t i = 0; i < (uint32_t)gid_entries(context); i++) {
 		struct ibv_gid_entry e;
 
-		if (!b.gids[i].type)
+		if (!gid_entry(context, &b, i, &e))
 			continue;
 		if (n == max_entries) /* a part of the table is no answer: so says the kernel */
 			return -EINVAL;
-		e = gid_entry(&b, i);
 		memset((char *)entries + n * entry_size, 0, entry_size);
 		memcpy((char *)entries + n * entry_size, &e, sizeof(e));
 		n++;
@@ -364,7 +428,7 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int i
 
 	if (rc)
 		return FAIL(rc, -1);
-	*type = 1;
+	*type = e.gid_type == IBV_GID_TYPE_ROCE_V2;
 	return 0;
 }
 

@@ -21,6 +21,7 @@
 #include "rnic/rnic.h"
 #include "verbs/device_event.h"
 #include "verbs/event_pipe.h"
+#include "verbs/transport.h"
 
 /* The inline wrappers of verbs.h stand before the symbols we define. */
 #undef ibv_get_device_list
@@ -37,6 +38,7 @@ struct face_device {
 	struct face_device *next;
 	_Atomic(uint64_t) guid_be; /* anew with each list of devices */
 	uint32_t ifindex;
+	enum face_transport transport;
 };
 
 struct face_context {
@@ -78,6 +80,11 @@ static inline struct face_device *face_device(struct ibv_device *d)
 static inline struct face_context *face_context(struct ibv_context *c)
 {
 	return container_of(c, struct face_context, vctx.context);
+}
+
+static inline bool face_is_iwarp(struct ibv_context *c)
+{
+	return face_device(c->device)->transport == TRANSPORT_IWARP;
 }
 
 static inline struct face_pd *face_pd(struct ibv_pd *p)

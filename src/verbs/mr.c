@@ -25,6 +25,12 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | \
 	 IBV_ACCESS_MW_BIND)
 
+/* iWARP's adapters have no paging on demand. */
+static unsigned int known_access(struct ibv_context *c)
+{
+	return CORE_ACCESS & ~(face_is_iwarp(c) ? (unsigned int)IBV_ACCESS_ON_DEMAND : 0);
+}
+
 static int memory_check(const struct rnic_mr_attr *a)
 {
 	if (!a->length || (uintptr_t)a->addr + a->length < (uintptr_t)a->addr)
@@ -85,6 +91,8 @@ static struct ibv_mr *reg_mr(struct ibv_pd *ibpd, void *addr, size_t length, uin
 
 	if (a.access & ~(unsigned int)CORE_ACCESS)
 		return FAIL(EINVAL, NULL);
+	if (a.access & ~known_access(ibpd->context))
+		return FAIL(EOPNOTSUPP, NULL);
 	rc = memory_check(&a);
 	if (rc)
 		return FAIL(-rc, NULL);
@@ -261,7 +269,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, 
 	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length)) ||
 	    (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)))
 		return FAIL(EINVAL, IBV_REREG_MR_ERR_INPUT);
-	if (!flags || mr->object->dm || core & ~(uint32_t)CORE_ACCESS ||
+	if (!flags || mr->object->dm || core & ~known_access(ibmr->context) ||
 	    (flags & IBV_REREG_MR_CHANGE_PD &&
 	     (!pd || pd->context->device != ibmr->context->device)))
 		return FAIL(EINVAL, IBV_REREG_MR_ERR_CMD);

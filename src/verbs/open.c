@@ -22,7 +22,7 @@ static struct ibv_context *open_device(struct ibv_device *device, int cmd_fd, ui
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return FAIL(ENOMEM, NULL);
-	rc = process_shard(&c->shard);
+	rc = process_shard(face_device(device)->transport, &c->shard);
 	if (!rc)
 		rc = event_pipe_init(&c->async);
 	if (rc) {
@@ -49,7 +49,8 @@ static struct ibv_context *open_device(struct ibv_device *device, int cmd_fd, ui
 		.query_rt_values = face_query_rt_values,
 		.create_qp_ex = face_create_qp_ex,
 		.open_qp = face_open_qp,
-		.open_xrcd = face_open_xrcd,
+		.open_xrcd =
+			face_device(device)->transport == TRANSPORT_IWARP ? NULL : face_open_xrcd,
 		.close_xrcd = face_close_xrcd,
 		.create_srq_ex = face_create_srq_ex,
 		.get_srq_num = face_get_srq_num,

@@ -11,6 +11,10 @@
 
 #include "base/compiler.h"
 #include "broker/proto_cm.h"
+#include "verbs/transport.h"
+
+struct ibv_device;
+struct rnic_stream_init;
 
 /* As broker_client_call(), broker_client_cm_channel(). */
 int weft_private_call(const void *req, size_t req_len, void *resp, size_t resp_len) must_use;
@@ -20,5 +24,23 @@ int weft_private_recover(uint32_t *ret_generation) must_use;
 void weft_private_cm_event(const struct broker_cm_event *);
 /* As process_devices(), process_devices_lately(). */
 int weft_private_devices(bool lately_will_do, struct broker_devices **ret) must_use;
+
+/* As transports_wanted(). */
+size_t weft_private_transports(enum face_transport ret[TRANSPORTS]);
+/* Is it the interface's device of that kind? */
+bool weft_private_device_is(struct ibv_device *, const struct broker_device *, enum face_transport);
+
+/*
+ * A stream for a queue pair of iWARP that is in INIT, by its number, on which both sides have
+ * agreed: it goes to RTS. early: what came behind the peer's last word on that. The socket is
+ * taken, unless this fails: -ENOENT: there is no such queue pair; -EINVAL: it is in another state.
+ * ended() is called once, when the stream has come to its end, be it that the queue pair is
+ * destroyed: from any thread, with locks held: it waits for nobody and calls nothing of verbs.
+ * error: -errno of a connection that was lost, or 0. terminated: by a Terminate of either side.
+ */
+typedef void weft_stream_ended(void *arg, int error, bool terminated);
+int weft_private_stream_begin(uint32_t qpn, int fd, const struct rnic_stream_init *,
+			      const void *early, size_t early_len, weft_stream_ended *,
+			      void *arg) must_use;
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "verbs/cq.h"
+#include "verbs/stream.h"
 
 #define UD_CREATE_FLAGS ((uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
 
@@ -22,9 +23,14 @@
 	 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV |     \
 	 IBV_QP_EX_WITH_ATOMIC_WRITE)
 
+#define IWARP_SEND_OPS \
+	(RC_SEND_OPS & ~(uint64_t)(IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_WRITE))
+
 /* 0: there is no such type here, or it does not send. */
-static uint64_t send_ops(enum ibv_qp_type type)
+static uint64_t send_ops(struct ibv_context *context, enum ibv_qp_type type)
 {
+	if (face_is_iwarp(context))
+		return type == IBV_QPT_RC ? IWARP_SEND_OPS : 0;
 	switch (type) {
 	case IBV_QPT_RC:
 	case IBV_QPT_XRC_SEND:
@@ -41,24 +47,6 @@ static uint64_t send_ops(enum ibv_qp_type type)
 /* The masks that ibv_modify_qp knows here: no resizing, no alternate path, no rate limit. */
 #define SUPPORTED_ATTRS (((IBV_QP_DEST_QPN << 1) - 1) & ~(IBV_QP_CAP | IBV_QP_ALT_PATH))
 
-/* All QPs of the process. Lock order: before a shard's. */
-static struct list live = {&live, &live};
-static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void live_add(struct face_qp *qp)
-{
-	pthread_mutex_lock(&live_lock);
-	list_push_tail(&live, &qp->live);
-	pthread_mutex_unlock(&live_lock);
-}
-
-static void live_remove(struct face_qp *qp)
-{
-	pthread_mutex_lock(&live_lock);
-	list_remove(&qp->live);
-	pthread_mutex_unlock(&live_lock);
-}
-
 /* What the type is made of; what it has no use for is not looked at. */
 static int init_parts(struct rnic_qp_init *init, struct ibv_context *context,
 		      const struct ibv_qp_init_attr_ex *a)
@@ -66,14 +54,14 @@ static int init_parts(struct rnic_qp_init *init, struct ibv_context *context,
 	struct broker_device b;
 	int rc;
 
-	init->type = (enum rnic_qp_type)a->qp_type;
+	init->type = face_is_iwarp(context) ? RNIC_QPT_IWARP : (enum rnic_qp_type)a->qp_type;
 	if (a->qp_type == IBV_QPT_XRC_RECV) {
 		if (!a->xrcd)
 			return -EINVAL;
 		init->xrcd = face_xrcd(a->xrcd)->core;
 		return 0;
 	}
-	if (!send_ops(a->qp_type))
+	if (!send_ops(context, a->qp_type))
 		return -EOPNOTSUPP;
 	if (!a->send_cq)
 		return -EINVAL;
@@ -184,7 +172,7 @@ static struct face_qp *qp_create(struct ibv_context *context, struct ibv_pd *pd,
 		atomic_fetch_add(&qp->xrcd->users, 1);
 	}
 	context_get(c);
-	live_add(qp);
+	qp_live_add(qp);
 	return qp;
 
 destroy_core:
@@ -223,19 +211,10 @@ struct ibv_qp *face_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
 		return FAIL(EINVAL, NULL);
 	if (attr->comp_mask & ~known ||
 	    create_flags(attr) & ~(attr->qp_type == IBV_QPT_UD ? UD_CREATE_FLAGS : 0) ||
-	    (ops && attr->send_ops_flags & ~send_ops(attr->qp_type)))
+	    (ops && attr->send_ops_flags & ~send_ops(context, attr->qp_type)))
 		return FAIL(EOPNOTSUPP, NULL);
 	qp = qp_create(context, target ? NULL : attr->pd, attr, ops);
 	return qp ? &qp->ibv : NULL;
-}
-
-/* The target of this number in the domain, if it lives. */
-static struct face_qp *find_target(const struct xrc_domain *domain, uint32_t qpn)
-{
-	list_for_each(qp, &live, struct face_qp, live)
-		if (qp->xrcd && qp->xrcd->domain == domain && qp->ibv.qp_num == qpn)
-			return qp;
-	return NULL;
 }
 
 struct ibv_qp *face_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
@@ -253,10 +232,10 @@ struct ibv_qp *face_open_qp(struct ibv_context *context, struct ibv_qp_open_attr
 	if (!qp)
 		return FAIL(ENOMEM, NULL);
 	qp->xrcd = face_xrcd(attr->xrcd);
-	pthread_mutex_lock(&live_lock);
-	first = find_target(qp->xrcd->domain, attr->qp_num);
+	qp_live_lock();
+	first = qp_find_target(qp->xrcd->domain, attr->qp_num);
 	if (!first) {
-		pthread_mutex_unlock(&live_lock);
+		qp_live_unlock();
 		free(qp);
 		return FAIL(EINVAL, NULL);
 	}
@@ -267,8 +246,8 @@ struct ibv_qp *face_open_qp(struct ibv_context *context, struct ibv_qp_open_attr
 	shard_unlock(qp->shard);
 	qp->ibv.qp_num = qp->ibv.handle = attr->qp_num;
 	qp->ibv.state = IBV_QPS_UNKNOWN; /* its opener has to ask */
-	list_push_tail(&live, &qp->live);
-	pthread_mutex_unlock(&live_lock);
+	qp_live_add_locked(qp);
+	qp_live_unlock();
 	atomic_fetch_add(&qp->xrcd->users, 1);
 	context_get(face_context(context));
 	return &qp->ibv;
@@ -288,7 +267,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	uint32_t taken;
 	int rc;
 
-	live_remove(qp);
+	qp_live_remove(qp);
 	shard_lock(qp->shard);
 	if (list_empty(&qp->openers)) {
 		/* The peer waits for the acknowledgement of what was received, be it not yet taken
@@ -297,6 +276,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 		 * pinned it. */
 		if (ibqp->qp_type != IBV_QPT_UD)
 			shard_catch_up(qp->shard);
+		stream_drop(qp);
 		rc = rnic_qp_destroy(qp->core);
 	} else {
 		rnic_qp_set_user(qp->core, list_entry(qp->openers.next, struct face_qp, openers));
@@ -305,7 +285,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	}
 	shard_unlock(qp->shard);
 	if (rc) {
-		live_add(qp);
+		qp_live_add(qp);
 		return -rc;
 	}
 	taken = event_pipe_forget(&c->async, &qp->async);
@@ -364,8 +344,11 @@ static int check_attr(const struct ibv_qp_attr *a, int mask)
 
 /* Programs set what an RC queue pair needs on either half of XRC; as with the kernel, what is the
  * other half's is passed over. */
-static int mask_of_type(enum ibv_qp_type type, int mask)
+static int mask_of_type(struct ibv_context *context, enum ibv_qp_type type, int mask)
 {
+	if (face_is_iwarp(context)) /* its adapters look at these alone */
+		return mask & (IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
+			       IBV_QP_EN_SQD_ASYNC_NOTIFY);
 	switch (type) {
 	case IBV_QPT_XRC_SEND:
 		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
@@ -442,7 +425,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	};
 	int rc;
 
-	mask = mask_of_type(ibqp->qp_type, mask);
+	mask = mask_of_type(ibqp->context, ibqp->qp_type, mask);
 	rc = check_attr(a, mask);
 	if (rc)
 		return log_refused("verbs", "ibv_modify_qp: its attributes", -rc);
@@ -460,6 +443,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	 * before its word that the connection ends, which comes by another way. */
 	if (mask & IBV_QP_STATE && a->qp_state == IBV_QPS_ERR)
 		shard_catch_up(qp->shard);
+	if (mask & IBV_QP_STATE && a->qp_state == IBV_QPS_RESET)
+		stream_drop(qp);
 	rc = rnic_qp_modify(qp->core, &attr, (uint32_t)mask, shard_now(qp->shard));
 	if (!rc) {
 		if (mask & IBV_QP_STATE)
@@ -479,45 +464,6 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 	}
 	shard_unlock(qp->shard);
 	return -rc;
-}
-
-void qp_forked(void)
-{
-	pthread_mutex_init(&live_lock, NULL);
-}
-
-void qp_peer_died(struct shard *shard, uint32_t qpn)
-{
-	pthread_mutex_lock(&live_lock);
-	list_for_each(qp, &live, struct face_qp, live) {
-		if (qp->shard != shard || qp->ibv.qp_num != qpn)
-			continue;
-		shard_lock(shard);
-		/* What the peer sent before it died counts: the acknowledgement of its last message
-		 * may wait for a poller that was not on a processor since. */
-		shard_catch_up(shard);
-		rnic_qp_peer_died(qp->core, shard_now(shard));
-		shard_flush(shard);
-		shard_unlock(shard);
-		break;
-	}
-	pthread_mutex_unlock(&live_lock);
-}
-
-void qp_device_gone(struct ibv_context *context)
-{
-	const struct rnic_qp_attr attr = {.state = RNIC_QPS_ERR};
-
-	pthread_mutex_lock(&live_lock);
-	list_for_each(qp, &live, struct face_qp, live) {
-		if (qp->ibv.context != context)
-			continue;
-		shard_lock(qp->shard);
-		/* Refused in RESET, where nothing is posted. */
-		(void)!rnic_qp_modify(qp->core, &attr, RNIC_QP_STATE, shard_now(qp->shard));
-		shard_unlock(qp->shard);
-	}
-	pthread_mutex_unlock(&live_lock);
 }
 
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask,

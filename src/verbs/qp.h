@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "verbs/face.h"
+#include "verbs/private.h"
 
 struct wr_stage;
 struct xrc_domain;
@@ -29,9 +30,11 @@ struct face_qp {
 	struct ibv_ah_attr ah;	   /* as last given to ibv_modify_qp */
 	bool sq_sig_all;
 	struct queue_mem mem;
-	struct wr_stage *stage; /* the ibv_wr_* interface; NULL when not asked for */
-	struct face_xrcd *xrcd; /* XRC target */
-	struct list openers;	/* those that ibv_open_qp made of it: a ring of one core */
+	struct wr_stage *stage;		 /* the ibv_wr_* interface; NULL when not asked for */
+	struct face_xrcd *xrcd;		 /* XRC target */
+	weft_stream_ended *stream_ended; /* under the shard's lock; NULL: it has no stream */
+	void *stream_arg;
+	struct list openers; /* those that ibv_open_qp made of it: a ring of one core */
 };
 
 struct face_srq {
@@ -73,13 +76,6 @@ static inline struct face_qp *face_qp(struct ibv_qp *qp)
 	return container_of(qp, struct face_qp, ibv);
 }
 
-/* The peer of the QP with this number is gone: as ibv_modify_qp() to ERR. Harmless if there is
- * none. */
-void qp_peer_died(struct shard *, uint32_t qpn);
-
-/* The interface of the context's device is gone: all its QPs go to ERR. */
-void qp_device_gone(struct ibv_context *);
-
 /* "RTS" */
 const char *qp_state_name(enum ibv_qp_state);
 /* A work request that call refuses. The shard's lock is held; the line waits for nobody. */
@@ -88,9 +84,31 @@ void face_log_post(const struct face_qp *, const char *call, uint64_t wr_id, int
 void qp_posted(const struct face_qp *);
 
 /* In a forked child. */
-void qp_forked(void);
 void mcast_forked(void);
 void xrc_forked(void);
+
+/* ---- qp_live.c: all of the process ----------------------------------------------------------- */
+
+void qp_live_add(struct face_qp *);
+void qp_live_remove(struct face_qp *);
+/* What is found lives until it is unlocked. */
+void qp_live_lock(void);
+void qp_live_unlock(void);
+void qp_live_add_locked(struct face_qp *);
+/* With the lock held: the XRC target of this number in the domain; the queue pair of iWARP of this
+ * number. NULL: there is none. */
+struct face_qp *qp_find_target(const struct xrc_domain *, uint32_t qpn);
+struct face_qp *qp_find_iwarp(uint32_t qpn);
+/* The peer of the QP with this number is gone: as ibv_modify_qp() to ERR. Harmless if there is
+ * none. */
+void qp_peer_died(struct shard *, uint32_t qpn);
+
+/* The interface of the context's device is gone: all its QPs go to ERR. */
+void qp_device_gone(struct ibv_context *);
+
+void qp_forked(void);
+
+/* ---------------------------------------------------------------------------------------------- */
 
 /* srq.c; with a domain and a CQ it is one of XRC. As ibv_create_srq(). */
 struct ibv_srq *srq_create(struct ibv_pd *, struct ibv_srq_init_attr *, struct face_xrcd *,

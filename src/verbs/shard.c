@@ -24,6 +24,7 @@
 #include "verbs/process.h"
 #include "verbs/qp.h"
 #include "verbs/shared.h"
+#include "verbs/stream.h"
 
 /* Whoever else has the shard's lock is done with it in a fraction of this. */
 #define EXIT_PATIENCE_NS (100 * NSEC_PER_MSEC)
@@ -34,7 +35,8 @@
 /* Lock order: this one before the connection's. */
 static struct {
 	pthread_mutex_t lock;
-	struct shard *_Atomic shard; /* written under the lock */
+	struct shard *_Atomic shard[TRANSPORTS]; /* written under the lock */
+	struct shard *watcher;			 /* of watch_fd: the first */
 	int watch_fd;
 } own = {.lock = PTHREAD_MUTEX_INITIALIZER, .watch_fd = -1};
 
@@ -51,7 +53,8 @@ static void forked(void)
 	mcast_forked();
 	device_events_forked();
 	xrc_forked();
-	own.shard = NULL;
+	for (size_t i = 0; i < TRANSPORTS; i++)
+		own.shard[i] = NULL;
 	if (own.watch_fd >= 0)
 		close(own.watch_fd);
 	own.watch_fd = -1;
@@ -83,7 +86,7 @@ static void *recover(void *arg)
 	}
 	pthread_mutex_lock(&own.lock);
 	if (own.watch_fd >= 0)
-		shard_watch(own.shard, own.watch_fd, watch_ready);
+		shard_watch(own.watcher, own.watch_fd, watch_ready);
 	pthread_mutex_unlock(&own.lock);
 	return NULL;
 }
@@ -126,8 +129,8 @@ static bool watch_ready(int fd)
 		begin_recovery();
 		return false;
 	}
-	if (ev.type == BROKER_CM_EV_PEER_DIED)
-		qp_peer_died(own.shard, ev.param.qpn);
+	if (ev.type == BROKER_CM_EV_PEER_DIED && own.shard[TRANSPORT_ROCE])
+		qp_peer_died(own.shard[TRANSPORT_ROCE], ev.param.qpn);
 	else if (ev.type == BROKER_CM_EV_DEVICE) {
 		process_device_changed();
 		device_changed(ev.id, (enum broker_device_change)ev.status);
@@ -136,7 +139,7 @@ static bool watch_ready(int fd)
 }
 
 /* Not to have it is a comfort less, and no reason to fail. */
-static void watch_broker_locked(struct broker_client *broker)
+static void watch_broker_locked(struct broker_client *broker, struct shard *watcher)
 {
 	struct broker_cm_id req = {.msg.type = BROKER_CM_WATCH};
 	struct broker_msg resp;
@@ -151,16 +154,18 @@ static void watch_broker_locked(struct broker_client *broker)
 	/* The end of the pipe may be over when it is read: another broker writes there then. */
 	(void)!fcntl(fd, F_SETFL, O_NONBLOCK);
 	own.watch_fd = fd;
+	own.watcher = watcher;
 	process_device_told();
-	shard_watch(own.shard, fd, watch_ready);
+	shard_watch(watcher, fd, watch_ready);
 }
+
+static const struct shard_upcalls upcalls = {
+	.cq_notify = cq_notify,
+	.async_event = async_event,
+};
 
 static int open_shard(struct shard **ret, struct broker_client *broker)
 {
-	static const struct shard_upcalls upcalls = {
-		.cq_notify = cq_notify,
-		.async_event = async_event,
-	};
 	const char *capture = secure_getenv("WEFT_PCAP");
 	char err[256] = "";
 	struct pcap_file *file = NULL;
@@ -213,7 +218,7 @@ fail_file:
 	return rc;
 }
 
-int process_shard(struct shard **ret)
+int process_shard(enum face_transport kind, struct shard **ret)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct broker_client *broker;
@@ -223,21 +228,23 @@ int process_shard(struct shard **ret)
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&own.lock);
 	rc = process_broker(&broker);
-	if (!rc && !own.shard) {
-		rc = open_shard(&s, broker);
+	if (!rc && !own.shard[kind]) {
+		rc = kind == TRANSPORT_IWARP ? stream_shard_open(&s, &upcalls)
+					     : open_shard(&s, broker);
 		if (!rc) {
-			own.shard = s;
-			watch_broker_locked(broker);
+			own.shard[kind] = s;
+			if (own.watch_fd < 0)
+				watch_broker_locked(broker, s);
 		}
 	}
-	*ret = own.shard;
+	*ret = own.shard[kind];
 	pthread_mutex_unlock(&own.lock);
 	return rc;
 }
 
-struct shard *process_shard_if_any(void)
+struct shard *process_shard_if_any(enum face_transport kind)
 {
-	return own.shard;
+	return own.shard[kind];
 }
 
 /* An adapter has acknowledged what a program received before the program sees it; here that may
@@ -245,12 +252,14 @@ struct shard *process_shard_if_any(void)
  * then the lock may be the interrupted call's, which never goes on. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
-	struct shard *s = own.shard;
+	for (size_t i = 0; i < TRANSPORTS; i++) {
+		struct shard *s = own.shard[i];
 
-	if (!s || !shard_lock_within(s, EXIT_PATIENCE_NS))
-		return;
-	shard_flush(s);
-	shard_unlock(s);
+		if (!s || !shard_lock_within(s, EXIT_PATIENCE_NS))
+			continue;
+		shard_flush(s);
+		shard_unlock(s);
+	}
 }
 
 /* ---- for librdmacm --------------------------------------------------------------------------- */
@@ -262,6 +271,6 @@ void weft_private_cm_event(const struct broker_cm_event *ev)
 	if (process_broker(&broker) == 0)
 		broker_client_event(broker, ev);
 	/* The watch channel tells of it as well, sooner or later. */
-	if (ev->type == BROKER_CM_EV_DISCONNECTED && ev->param.qpn && own.shard)
-		qp_peer_died(own.shard, ev->param.qpn);
+	if (ev->type == BROKER_CM_EV_DISCONNECTED && ev->param.qpn && own.shard[TRANSPORT_ROCE])
+		qp_peer_died(own.shard[TRANSPORT_ROCE], ev->param.qpn);
 }

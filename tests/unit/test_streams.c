@@ -71,7 +71,8 @@ static int open_bed(void **state)
 
 		struct port *port;
 
-		assert_int_equal(streams_create(&bed.set[i], r, ended, r), 0);
+		assert_int_equal(streams_create(&bed.set[i], ended, r), 0);
+		streams_serve(bed.set[i], r);
 		port = streams_port(bed.set[i]);
 		drive_init(&bed.drive[i], r, &port, 1);
 		assert_int_equal(streams_add(bed.set[i], bed.sb->side[i].qp, bed.fd[i],
@@ -85,7 +86,7 @@ static int close_bed(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 2; i++) {
-		streams_drop(bed.set[i], bed.sb->side[i].qp);
+		streams_drop(bed.sb->side[i].qp, bed.sb->now);
 		streams_destroy(bed.set[i]);
 	}
 	sb_close(bed.sb);
@@ -255,7 +256,7 @@ static void early_bytes_are_taken(void **state)
 	       sizeof(early))
 		;
 	assert_int_equal(recv(bed.fd[1], early, sizeof(early), 0), len);
-	streams_drop(bed.set[1], b->side[1].qp);
+	streams_drop(b->side[1].qp, 0);
 	assert_int_equal(modify(1, RNIC_QPS_RESET), 0);
 	assert_int_equal(modify(1, RNIC_QPS_INIT), 0);
 	assert_int_equal(
@@ -272,6 +273,30 @@ static void early_bytes_are_taken(void **state)
 	close(bed.fd[0]);
 }
 
+/* Who disconnects and destroys the queue pair at once has sent what he has sent. */
+static void what_was_sent_outlives_the_queue_pair(void **state)
+{
+	const uint32_t len = 60000; /* more than the sockets hold, at one go */
+	struct sb *b = bed.sb;
+
+	(void)state;
+	b->side[0].mem[len - 1] = 42;
+	assert_int_equal(sb_recv(b, 1, 5, BIG, len), 0);
+	assert_int_equal(sb_post(b, 0, (struct rnic_send_wr){.opcode = RNIC_WR_SEND}, 0, len, 0),
+			 0);
+	assert_false(drive_send(&bed.drive[0], 64, 0));
+	sb_expect(b, 0, false, 0, RNIC_WC_SUCCESS);
+	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
+	streams_drop(b->side[0].qp, 0);
+	run();
+	sb_expect(b, 1, true, 5, RNIC_WC_SUCCESS);
+	assert_int_equal(b->side[1].mem[BIG + len - 1], 42);
+	assert_int_equal(bed.ended[1], 1);
+	assert_int_equal(bed.error[1], 0);
+	assert_int_equal(bed.ended[0], 0);
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), DEADLINE_NEVER);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_bed, close_bed)
@@ -282,6 +307,7 @@ int main(void)
 		T(a_terminate_gets_to_the_peer),
 		T(a_peer_that_does_not_close_is_left),
 		T(early_bytes_are_taken),
+		T(what_was_sent_outlives_the_queue_pair),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

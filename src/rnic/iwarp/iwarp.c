@@ -124,6 +124,11 @@ void *rnic_stream_owner(const struct rnic_qp *qp)
 	return iwarp_of(qp)->stream.owner;
 }
 
+void rnic_stream_disown(struct rnic_qp *qp)
+{
+	iwarp_of(qp)->stream.owner = NULL;
+}
+
 void rnic_stream_wake(struct rnic_qp *qp)
 {
 	qp_activate(qp);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "verbs/stream.h"
+
+#include <errno.h>
+
+#include "base/errno_text.h"
+#include "engine/streams.h"
+
+/* Numbers of queue pairs are not on the wire: any part of them will do. */
+#define SLOT 1
+
+static struct streams *streams; /* of the one shard; set before anybody has that */
+
+static void tell(struct face_qp *qp, int error)
+{
+	weft_stream_ended *ended = qp->stream_ended;
+
+	qp->stream_ended = NULL;
+	if (ended)
+		ended(qp->stream_arg, error, rnic_stream_terminated(qp->core) >= 0);
+}
+
+static void ended(void *ctx, struct rnic_qp *core, int error)
+{
+	(void)ctx;
+	tell(rnic_qp_user(core), error);
+}
+
+int stream_shard_open(struct shard **ret, const struct shard_upcalls *upcalls)
+{
+	struct port *port;
+	int rc = streams_create(&streams, ended, NULL);
+
+	if (rc)
+		goto fail;
+	port = streams_port(streams);
+	rc = shard_create(ret, &port, 1, SLOT, upcalls);
+	if (rc) {
+		streams_destroy(streams);
+		goto fail;
+	}
+	shard_lock(*ret);
+	streams_serve(streams, shard_rnic(*ret));
+	shard_unlock(*ret);
+	return 0;
+fail:
+	streams = NULL;
+	log_err("verbs", "no shard for iWARP: %s", errno_text(-rc));
+	return rc;
+}
+
+void stream_drop(struct face_qp *qp)
+{
+	if (!face_is_iwarp(qp->ibv.context))
+		return;
+	streams_drop(qp->core, shard_now(qp->shard));
+	if (!shard_is_dead(qp->shard))
+		tell(qp, 0);
+}
+
+int weft_private_stream_begin(uint32_t qpn, int fd, const struct rnic_stream_init *init,
+			      const void *early, size_t early_len, weft_stream_ended *told,
+			      void *arg)
+{
+	struct face_qp *qp;
+	int rc = -ENOENT;
+
+	qp_live_lock();
+	qp = qp_find_iwarp(qpn);
+	if (!qp)
+		goto out;
+	shard_lock(qp->shard);
+	rc = streams_add(streams, qp->core, fd, init, early, early_len, shard_now(qp->shard));
+	if (!rc) {
+		qp->stream_ended = told;
+		qp->stream_arg = arg;
+		qp->ibv.state = IBV_QPS_RTS;
+		shard_flush(qp->shard);
+	}
+	shard_unlock(qp->shard);
+out:
+	qp_live_unlock();
+	return rc;
+}
