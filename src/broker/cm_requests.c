@@ -182,7 +182,7 @@ static int post_event(struct cm_client *client, const void *req, void *reply)
 	if (!id)
 		return -ENOENT;
 	if (r->type != BROKER_CM_EV_ADDR_RESOLVED && r->type != BROKER_CM_EV_ROUTE_RESOLVED &&
-	    r->type != BROKER_CM_EV_MULTICAST_JOIN)
+	    r->type != BROKER_CM_EV_MULTICAST_JOIN && r->type != BROKER_CM_EV_OWN)
 		return -EINVAL;
 	if (r->type == BROKER_CM_EV_ADDR_RESOLVED) {
 		id->brief = r->brief;

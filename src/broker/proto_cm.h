@@ -116,7 +116,7 @@ struct broker_cm_listen {
 struct broker_cm_post {
 	struct broker_msg msg;
 	uint32_t id;
-	uint32_t type;	/* BROKER_CM_EV_ADDR_RESOLVED, _ROUTE_RESOLVED or _MULTICAST_JOIN */
+	uint32_t type;	/* BROKER_CM_EV_ADDR_RESOLVED, _ROUTE_RESOLVED, _MULTICAST_JOIN, _OWN */
 	int32_t status; /* of the event */
 	/* ADDR_RESOLVED: the application has another way to go. -EHOSTUNREACH: lately there was no
 	 * connection manager at dst. UNREACHABLE comes soon if it gives no sign of life. */
@@ -194,6 +194,8 @@ enum broker_cm_event_type {
 	/* Of the WATCH channel. id: ifindex, status: enum broker_device_change. The table of
 	 * devices is of after the change. */
 	BROKER_CM_EV_DEVICE,
+	/* By POST: something that the library knows of by the token, and the broker not. */
+	BROKER_CM_EV_OWN,
 };
 
 struct broker_cm_event {

@@ -17,14 +17,24 @@
 
 int cmd_run(int argc, char **argv);
 
-enum { KEY_PCAP = 256 };
+enum { KEY_PCAP = 256, KEY_DEVICES };
 enum { EXIT_CANNOT_EXECUTE = 126, EXIT_NOT_FOUND = 127 }; /* as the shell and env(1) have them */
 
 struct run {
 	char **command;
 	bool sockets, only;
-	const char *capture;
+	const char *capture, *devices;
 };
+
+static bool devices_known(const char *kinds)
+{
+	static const char *const known[] = {"roce", "iwarp", "roce,iwarp", "iwarp,roce"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (!strcmp(kinds, known[i]))
+			return true;
+	return false;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -39,6 +49,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_PCAP:
 		run->capture = arg;
+		return 0;
+	case KEY_DEVICES:
+		run->devices = arg;
+		if (!devices_known(arg))
+			argp_error(state, "--devices=%s: roce, iwarp, or both with a comma between",
+				   arg);
 		return 0;
 	case ARGP_KEY_ARG: /* the first word that is no option: all from here on is the program's */
 		run->command = state->argv + state->next - 1;
@@ -56,6 +72,11 @@ static const struct argp_option options[] = {
 	{"sockets", 's', "only", OPTION_ARG_OPTIONAL,
 	 "TCP of PROGRAM goes over RDMA where the other end does so too; with =only, nowhere else",
 	 0},
+	{"devices", KEY_DEVICES, "KINDS", 0,
+	 "PROGRAM sees devices of these kinds, in this order: roce, which is the default, iwarp, "
+	 "or "
+	 "both with a comma between",
+	 0},
 	{"pcap", KEY_PCAP, "FILE", 0, CAPTURE_HELP, 0},
 	{0},
 };
@@ -68,7 +89,7 @@ static const struct argp argp = {
 	       "\vThe library path of PROGRAM begins with weft's directory, and a library is "
 	       "preloaded that shows the devices below /sys/class/infiniband and "
 	       "/dev/infiniband, with --sockets another one; nothing else of its environment "
-	       "changes but by --pcap. The exit status is that of "
+	       "changes but by --devices and --pcap. The exit status is that of "
 	       "PROGRAM, 127 if it is not found, 126 if it cannot be executed.",
 };
 
@@ -123,6 +144,8 @@ static int set_environment(const struct run *run, const char *dir)
 		rc = put_first("LD_PRELOAD", dir, "/libweft-sockets.so", " ");
 	if (!rc && run->only)
 		rc = setenv("WEFT_SOCKETS", "only", 1) ? -errno : 0;
+	if (!rc && run->devices)
+		rc = setenv("WEFT_DEVICES", run->devices, 1) ? -errno : 0;
 	return rc;
 }
 

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "wire/crc32c.h"
 #include "wire/rdmap.h"
 
 /* ---- out ------------------------------------------------------------------------------------ */
@@ -195,6 +197,32 @@ int iw_accept(struct iw_conn *c, const struct iw_params *p, uint8_t out[IW_OUT_M
 	e.ord = depth(c->agreed.ord);
 	return put(out, &start, is_enhanced(&c->start) ? &e : NULL, p->private_data,
 		   p->private_len);
+}
+
+size_t iw_terminate(const struct iw_conn *c, uint8_t out[IW_OUT_MAX])
+{
+	const struct rdmap_terminate t = {.cause = c->term};
+	const struct ddp_hdr h = {.last = true,
+				  .dv = DDP_VERSION,
+				  .rv = RDMAP_VERSION,
+				  .opcode = RDMAP_TERMINATE,
+				  .qn = DDP_QN_TERMINATE,
+				  .msn = 1};
+	uint8_t *p = out;
+	size_t len;
+
+	if (c->start.flags & MPA_MARKERS) {
+		mpa_marker_put(p, 0);
+		p += MPA_MARKER_LEN;
+	}
+	len = ddp_hdr_put(p + MPA_LENGTH_LEN, &h);
+	len += rdmap_terminate_put(p + MPA_LENGTH_LEN + len, &t);
+	st_be16(p, (uint16_t)len);
+	p += MPA_LENGTH_LEN + len;
+	memset(p, 0, mpa_pad(len));
+	p += mpa_pad(len);
+	st_le32(p, c->own.crc || (c->start.flags & MPA_CRC) ? crc32c(out, (size_t)(p - out)) : 0);
+	return (size_t)(p - out) + MPA_CRC_LEN;
 }
 
 int iw_reject(struct iw_conn *c, const void *private_data, size_t len, uint8_t out[IW_OUT_MAX])

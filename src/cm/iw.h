@@ -78,6 +78,9 @@ enum iw_event iw_rx(struct iw_conn *, const uint8_t *bytes, size_t len, size_t *
  * as it wants to send.
  */
 int iw_accept(struct iw_conn *, const struct iw_params *, uint8_t out[IW_OUT_MAX]) must_use;
+/* After IW_REFUSED: the Terminate that is to be sent before the connection is closed; returns its
+ * length. */
+size_t iw_terminate(const struct iw_conn *, uint8_t out[IW_OUT_MAX]);
 int iw_reject(struct iw_conn *, const void *private_data, size_t len,
 	      uint8_t out[IW_OUT_MAX]) must_use;
 

@@ -4,10 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rdmacm/cma.h"
+#include "rdmacm/iw.h"
 #include "verbs/private.h"
 
 #define PRIVILEGED_PORTS 1024
+#define PORT_TRIES	 16 /* a port of TCP's choice may be taken among those of rdma_cm */
 
 int cma_bind_addr(struct cma_id *id, const struct sockaddr *addr, bool attach)
 {
@@ -40,10 +41,35 @@ int cma_bind_addr(struct cma_id *id, const struct sockaddr *addr, bool attach)
 		id->api.pd = NULL;
 		return rc;
 	}
+	id->wanted_port = req.port;
 	memcpy(&id->api.route.addr.src_storage, addr, cma_addr_len(addr));
 	cma_addr_set_port(&id->api.route.addr.src_addr, resp.port);
 	cma_move(id, CMA_IDLE, CMA_BOUND);
 	return 0;
+}
+
+/* Of who may listen there: where that will be by TCP, its port is held, and if there was none the
+ * broker is asked for the one that TCP has given. */
+static int bind_to_listen(struct cma_id *id, const struct sockaddr *addr, bool attach)
+{
+	struct sockaddr_storage with = {0};
+	uint16_t port = 0;
+	int rc = -EADDRINUSE;
+
+	if (id->state != CMA_IDLE)
+		return -EINVAL;
+	memcpy(&with, addr, cma_addr_len(addr));
+	for (int i = 0; rc == -EADDRINUSE && i < (cma_addr_port(addr) ? 1 : PORT_TRIES); i++) {
+		rc = attach || cma_addr_any(addr) ? cma_iw_hold(id, addr, &port) : 0;
+		if (rc)
+			return rc;
+		if (port)
+			cma_addr_set_port((struct sockaddr *)&with, port);
+		rc = cma_bind_addr(id, (struct sockaddr *)&with, attach);
+		if (rc || (id->dev && !cma_is_iw(id)))
+			cma_iw_let_go(id);
+	}
+	return rc;
 }
 
 int rdma_bind_addr(struct rdma_cm_id *api, struct sockaddr *addr)
@@ -55,9 +81,9 @@ int rdma_bind_addr(struct rdma_cm_id *api, struct sockaddr *addr)
 	 * devices there are, tells by the device that is missing then. It names no port. Who does
 	 * is a server, and takes the device of what he has bound: so do rdma-core's own tests.
 	 */
-	return cma_ret(cma_bind_addr(cma_id(api), addr,
-				     !cma_addr_loopback(addr) || cma_addr_port(addr) ||
-					     api->ps != RDMA_PS_TCP));
+	return cma_ret(bind_to_listen(cma_id(api), addr,
+				      !cma_addr_loopback(addr) || cma_addr_port(addr) ||
+					      api->ps != RDMA_PS_TCP));
 }
 
 int cma_attach(struct cma_id *id)
@@ -84,7 +110,7 @@ int rdma_listen(struct rdma_cm_id *api, int backlog)
 	if (id->state == CMA_IDLE) {
 		const struct sockaddr_in any = {.sin_family = AF_INET};
 
-		rc = cma_bind_addr(id, (const struct sockaddr *)&any, false);
+		rc = bind_to_listen(id, (const struct sockaddr *)&any, false);
 	}
 	if (!rc)
 		rc = cma_attach(id);
@@ -92,7 +118,10 @@ int rdma_listen(struct rdma_cm_id *api, int backlog)
 		rc = -EINVAL;
 	if (rc)
 		return cma_ret(rc);
-	rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
+	if (cma_listens_iw(id))
+		rc = cma_iw_listen(id, backlog);
+	if (!rc && cma_listens_roce(id))
+		rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
 	if (rc)
 		cma_move(id, CMA_LISTENING, CMA_BOUND);
 	return cma_ret(rc);

@@ -31,6 +31,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "broker/proto_cm.h"
+#include "verbs/transport.h"
 
 /* What the wire leaves to the application (IBA chapter 12, less the IP header in a REQ). */
 #define REQ_PRIVATE_MAX 56
@@ -39,6 +40,9 @@
 /* The same of datagrams. */
 #define SIDR_REQ_PRIVATE_MAX 180
 #define SIDR_REP_PRIVATE_MAX 136
+
+/* Of an event: as much as its length can say. */
+#define EVENT_PRIVATE_MAX 255
 
 struct cma_device { /* one per verbs device ever used; opened once, and never closed */
 	struct cma_device *next;
@@ -67,6 +71,9 @@ enum cma_state {
 	CMA_CLOSED, /* rejected, disconnected, unreachable */
 };
 
+struct iwcm_listener;
+struct iwcm_link;
+
 struct cma_id {
 	struct rdma_cm_id api;
 	struct list node;      /* cma_lock: in the table's bucket */
@@ -94,6 +101,15 @@ struct cma_id {
 	bool reuse, af_only;
 	bool brief; /* rdmacm/brief.h */
 
+	enum face_transport transport; /* of dev */
+	bool transport_fixed;	       /* whatever else there is at the address */
+	uint16_t wanted_port;	       /* that it was bound to; 0: to any */
+	/* Of iWARP (rdmacm/iw.h). */
+	int tcp_fd; /* holds its port; -1: none */
+	struct iwcm_listener *listener;
+	struct iwcm_link *link;
+	bool disconnects;
+
 	struct ibv_qp_init_attr *qp_init_attr; /* rdma_create_ep, passive: for the ids to come */
 	void *connect_data;		       /* rdma_create_ep, active: precedes private data */
 	size_t connect_len;
@@ -112,7 +128,7 @@ struct cma_event {
 	struct rdma_cm_event api;
 	struct cma_id *owner;	 /* whose count the event is on: the listener's for requests */
 	struct cma_group *group; /* and that of the group it is about; NULL: none */
-	uint8_t private_data[BROKER_CM_PRIVATE_MAX];
+	uint8_t private_data[EVENT_PRIVATE_MAX];
 };
 
 static inline struct cma_id *cma_id(struct rdma_cm_id *id)
@@ -129,6 +145,12 @@ static inline bool cma_peer_known(const struct cma_id *id)
 static inline bool cma_move(struct cma_id *id, enum cma_state from, enum cma_state to)
 {
 	return atomic_compare_exchange_strong(&id->state, &from, to);
+}
+
+/* Of which kinds iWARP has it: connections, by ports of TCP. */
+static inline bool cma_may_be_iw(const struct cma_id *id)
+{
+	return id->api.ps == RDMA_PS_TCP && id->api.qp_type == IBV_QPT_RC;
 }
 
 /* Datagrams: the CM finds the peer's queue pair, and there is no connection. */
@@ -203,8 +225,8 @@ int cma_source_for(const struct sockaddr *src, const struct sockaddr *dst,
 
 /* ---- device.c -------------------------------------------------------------------------------- */
 
-/* Binds the id to the device that has its src: dev, verbs, pd, port_num, sgid_index, path_mtu.
- * -ENODEV if none has. */
+/* Binds the id to the device that has its src, the first of the kinds that can be: dev, transport,
+ * verbs, pd, port_num, sgid_index, path_mtu. -ENODEV if none has. */
 int cma_bind_device(struct cma_id *) must_use;
 /* The XRC domain that all targets and SRQs of the device are in, unless they bring another. */
 int cma_default_xrcd(struct cma_id *, struct ibv_xrcd **ret) must_use;

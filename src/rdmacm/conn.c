@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/cma.h"
+#include "rdmacm/iw.h"
 #include "verbs/private.h"
 
 #define DEFAULT_RETRY_COUNT 7
@@ -78,8 +78,8 @@ int cma_begin_connect(struct cma_id *id, const struct broker_cm_connect *req)
 	return 0;
 }
 
-static int fill_request(struct cma_id *id, const struct ibv_qp *qp, const struct rdma_conn_param *p,
-			struct broker_cm_param *out)
+static int request_depths(struct cma_id *id, const struct ibv_qp *qp,
+			  const struct rdma_conn_param *p)
 {
 	int rc = check_depths(id, qp, p);
 
@@ -91,7 +91,16 @@ static int fill_request(struct cma_id *id, const struct ibv_qp *qp, const struct
 	id->responder_resources = p && p->responder_resources != RDMA_MAX_RESP_RES
 					  ? p->responder_resources
 					  : id->dev->max_responder_resources;
-	rc = fill_param(id, qp, p, REQ_PRIVATE_MAX, out);
+	return 0;
+}
+
+static int fill_request(struct cma_id *id, const struct ibv_qp *qp, const struct rdma_conn_param *p,
+			struct broker_cm_param *out)
+{
+	int rc = request_depths(id, qp, p);
+
+	if (!rc)
+		rc = fill_param(id, qp, p, REQ_PRIVATE_MAX, out);
 	if (rc)
 		return rc;
 	out->ece_vendor = qp ? 0 : id->local_ece.vendor_id;
@@ -105,6 +114,30 @@ static int fill_request(struct cma_id *id, const struct ibv_qp *qp, const struct
 	return 0;
 }
 
+/* What either side brings: its queue pair, the depths, private data. */
+static int iw_connect_or_accept(struct cma_id *id, const struct rdma_conn_param *p,
+				int (*depths)(struct cma_id *, const struct ibv_qp *,
+					      const struct rdma_conn_param *),
+				int (*then)(struct cma_id *, uint32_t qpn, const void *, size_t))
+{
+	uint8_t data[EVENT_PRIVATE_MAX];
+	size_t more = p && p->private_data ? p->private_data_len : 0;
+	struct ibv_qp *qp = cma_qp_get(id);
+	const uint32_t qpn = qp ? qp->qp_num : p ? p->qp_num : 0;
+	int rc = depths(id, qp, p);
+
+	cma_qp_put(id, qp);
+	if (!rc && id->connect_len + more > sizeof(data))
+		rc = -EINVAL;
+	if (rc)
+		return rc;
+	if (id->connect_len)
+		memcpy(data, id->connect_data, id->connect_len);
+	if (more)
+		memcpy(data + id->connect_len, p->private_data, more);
+	return then(id, qpn, data, id->connect_len + more);
+}
+
 int rdma_connect(struct rdma_cm_id *api, struct rdma_conn_param *p)
 {
 	struct cma_id *id = cma_id(api);
@@ -116,6 +149,10 @@ int rdma_connect(struct rdma_cm_id *api, struct rdma_conn_param *p)
 
 	if (id->state != CMA_ROUTE_RESOLVED)
 		return cma_ret(-EINVAL);
+	if (cma_is_iw(id)) {
+		rc = iw_connect_or_accept(id, p, request_depths, cma_iw_connect);
+		return rc ? cma_ret(rc) : cma_complete(id, sync);
+	}
 	qp = cma_qp_get(id);
 	rc = cma_is_ud(id) ? cma_ud_fill(id, qp, p, &req.param)
 			   : fill_request(id, qp, p, &req.param);
@@ -144,6 +181,14 @@ static int reject(struct cma_id *id, const void *data, uint8_t len, uint32_t rea
 
 	if (!data)
 		len = 0;
+	if (cma_is_iw(id)) {
+		if (from != CMA_REQUESTED && from != CMA_CONNECTING)
+			return -EINVAL;
+		rc = cma_iw_reject(id, data, len);
+		if (!rc)
+			cma_move(id, from, CMA_CLOSED);
+		return rc;
+	}
 	if (len > (cma_is_ud(id) ? SIDR_REP_PRIVATE_MAX : REJ_PRIVATE_MAX) ||
 	    (from != CMA_REQUESTED && from != CMA_CONNECTING))
 		return -EINVAL;
@@ -165,7 +210,8 @@ static int not_accepted(struct cma_id *id, int rc)
 	return cma_ret(rc);
 }
 
-static int ready_to_accept(struct cma_id *id, struct ibv_qp *qp, const struct rdma_conn_param *p)
+static int accept_depths(struct cma_id *id, const struct ibv_qp *qp,
+			 const struct rdma_conn_param *p)
 {
 	int rc = check_depths(id, qp, p);
 
@@ -180,7 +226,7 @@ static int ready_to_accept(struct cma_id *id, struct ibv_qp *qp, const struct rd
 	else
 		id->responder_resources =
 			min_of(id->responder_resources, id->dev->max_responder_resources);
-	return cma_connect_qp(id, qp);
+	return 0;
 }
 
 int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
@@ -199,8 +245,14 @@ int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 		rc = cma_ud_accept(id, p);
 		return rc ? not_accepted(id, rc) : 0;
 	}
+	if (cma_is_iw(id)) {
+		rc = iw_connect_or_accept(id, p, accept_depths, cma_iw_accept);
+		return rc ? not_accepted(id, rc) : cma_complete(id, sync);
+	}
 	qp = cma_qp_get(id);
-	rc = ready_to_accept(id, qp, p);
+	rc = accept_depths(id, qp, p);
+	if (!rc)
+		rc = cma_connect_qp(id, qp);
 	if (rc) {
 		cma_qp_put(id, qp);
 		return cma_ret(rc);
@@ -236,9 +288,13 @@ int rdma_disconnect(struct rdma_cm_id *api)
 
 	if (state != CMA_CONNECTING && state != CMA_CONNECTED && state != CMA_CLOSED)
 		return cma_ret(-EINVAL);
-	rc = cma_qp_to_error(id);
-	if (!rc)
-		rc = cma_simple_call(BROKER_CM_DISCONNECT, id->handle);
+	if (cma_is_iw(id)) {
+		rc = cma_iw_disconnect(id);
+	} else {
+		rc = cma_qp_to_error(id);
+		if (!rc)
+			rc = cma_simple_call(BROKER_CM_DISCONNECT, id->handle);
+	}
 	/* Whose end was told already, rdma_accept() for one, has no other event to wait for. */
 	return rc ? cma_ret(rc) : cma_complete(id, sync && state != CMA_CLOSED);
 }
@@ -247,5 +303,7 @@ int rdma_notify(struct rdma_cm_id *api, enum ibv_event_type event)
 {
 	if (event != IBV_EVENT_COMM_EST)
 		return cma_ret(-EINVAL);
+	if (cma_is_iw(cma_id(api))) /* whose adapters do not tell of it */
+		return 0;
 	return cma_ret(cma_simple_call(BROKER_CM_ESTABLISH, cma_id(api)->handle));
 }

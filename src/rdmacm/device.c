@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/cma.h"
+#include "rdmacm/iw.h"
 #include "verbs/private.h"
 #include "wire/bth.h"
 
@@ -96,24 +96,24 @@ void rdma_free_devices(struct ibv_context **list)
 }
 
 /* One that has been opened, with its protection domain. */
-static struct cma_device *opened_device(const struct broker_device *b)
+static struct cma_device *opened_device(const struct broker_device *b, enum face_transport t)
 {
 	struct cma_device *d;
 
 	pthread_mutex_lock(&devices.lock);
 	for (d = devices.first; d; d = d->next)
-		if (d->pd && (uint32_t)ibv_get_device_index(d->verbs->device) == b->ifindex &&
-		    !strcmp(ibv_get_device_name(d->verbs->device), b->name))
+		if (d->pd && weft_private_device_is(d->verbs->device, b, t))
 			break;
 	pthread_mutex_unlock(&devices.lock);
 	return d;
 }
 
 /* With a default protection domain. */
-static int open_device(const struct broker_device *b, struct cma_device **ret)
+static int open_device(const struct broker_device *b, enum face_transport t,
+		       struct cma_device **ret)
 {
 	struct ibv_device **list;
-	struct cma_device *d = opened_device(b);
+	struct cma_device *d = opened_device(b, t);
 	int rc = -ENODEV;
 
 	if (d) {
@@ -125,7 +125,7 @@ static int open_device(const struct broker_device *b, struct cma_device **ret)
 		return -errno;
 	pthread_mutex_lock(&devices.lock);
 	for (int i = 0; list[i]; i++) {
-		if (strcmp(ibv_get_device_name(list[i]), b->name))
+		if (!weft_private_device_is(list[i], b, t))
 			continue;
 		d = device_get(list[i]);
 		rc = d ? 0 : -errno;
@@ -161,6 +161,24 @@ static const struct broker_device *find_gid(const struct broker_devices *table,
 	return NULL;
 }
 
+/* The kind of its device: the first that this process wants of those that it can be on. */
+static int choose_transport(struct cma_id *id)
+{
+	enum face_transport t[TRANSPORTS];
+	size_t n;
+
+	if (id->transport_fixed)
+		return 0;
+	n = weft_private_transports(t);
+	for (size_t i = 0; i < n; i++) {
+		if (t[i] == TRANSPORT_IWARP && !cma_may_be_iw(id))
+			continue;
+		id->transport = t[i];
+		return 0;
+	}
+	return -ENODEV;
+}
+
 static int find_device(struct cma_id *id, bool lately_will_do)
 {
 	struct broker_devices *table;
@@ -170,7 +188,7 @@ static int find_device(struct cma_id *id, bool lately_will_do)
 	if (rc)
 		return rc;
 	b = find_gid(table, &id->src, id->scope, &id->sgid_index);
-	rc = b ? open_device(b, &id->dev) : -ENODEV;
+	rc = b ? open_device(b, id->transport, &id->dev) : -ENODEV;
 	if (!rc)
 		id->path_mtu = path_mtu_of(b->mtu);
 	free(table);
@@ -184,6 +202,9 @@ int cma_bind_device(struct cma_id *id)
 	/* IPoIB's interfaces are InfiniBand's, and here is none: so answers Linux with RoCE. */
 	if (id->api.ps == RDMA_PS_IPOIB)
 		return -EINVAL;
+	rc = choose_transport(id);
+	if (rc)
+		return rc;
 	rc = find_device(id, true);
 	if (rc)
 		rc = find_device(id, false);
@@ -217,12 +238,15 @@ int cma_default_xrcd(struct cma_id *id, struct ibv_xrcd **ret)
 	return rc;
 }
 
-/* The one path of RoCE: the GIDs, and what the interface can do. */
+/* The one path of RoCE: the GIDs, and what the interface can do. iWARP has none. */
 int cma_fill_path(struct cma_id *id)
 {
 	enum { EXACTLY = 2, RATE_UNKNOWN = 0, LIFETIME = 16 };
-	struct ibv_sa_path_rec *path = calloc(1, sizeof(*path));
+	struct ibv_sa_path_rec *path;
 
+	if (cma_is_iw(id))
+		return 0;
+	path = calloc(1, sizeof(*path));
 	if (!path)
 		return -ENOMEM;
 	memcpy(path->dgid.raw, id->dst.raw, sizeof(id->dst.raw));

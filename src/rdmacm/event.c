@@ -7,6 +7,7 @@
 #include "broker/gid_sockaddr.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/group.h"
+#include "rdmacm/iw.h"
 #include "verbs/private.h"
 
 /* Brokers that end one after the other while an event is waited for. */
@@ -16,7 +17,7 @@ static void copy_param(struct cma_event *e, const struct broker_cm_param *p)
 {
 	struct rdma_conn_param *c = &e->api.param.conn;
 
-	c->private_data_len = (uint8_t)min_of(p->private_len, (uint32_t)sizeof(e->private_data));
+	c->private_data_len = (uint8_t)min_of(p->private_len, (uint32_t)sizeof(p->private_data));
 	memcpy(e->private_data, p->private_data, c->private_data_len);
 	c->private_data = c->private_data_len ? e->private_data : NULL;
 	c->responder_resources = p->responder_resources;
@@ -48,6 +49,8 @@ static int connect_request(struct cma_event *e, const struct broker_cm_event *b)
 	id->responder_resources = b->param.responder_resources;
 	id->initiator_depth = b->param.initiator_depth;
 	id->retry_count = b->param.retry_count;
+	id->transport = TRANSPORT_ROCE;
+	id->transport_fixed = true;
 	rc = cma_bind_device(id);
 	if (!rc && listener->sync && rdma_migrate_id(&id->api, NULL))
 		rc = -errno;
@@ -116,7 +119,7 @@ static bool translate(struct cma_event *e, const struct broker_cm_event *b)
 	e->api.id = &id->api;
 	e->api.status = b->status;
 	if (cma_is_ud(id)) {
-		memcpy(e->private_data, b->param.private_data, sizeof(e->private_data));
+		memcpy(e->private_data, b->param.private_data, sizeof(b->param.private_data));
 		cma_ud_param(&e->api, &b->param, e->private_data);
 	} else {
 		copy_param(e, &b->param);
@@ -168,6 +171,8 @@ static bool translate(struct cma_event *e, const struct broker_cm_event *b)
 	case BROKER_CM_EV_ROUTE_RESOLVED:
 		resolved(e, b);
 		return true;
+	case BROKER_CM_EV_OWN:
+		return cma_iw_event(e, b);
 	default:
 		return false;
 	}

@@ -6,6 +6,7 @@
 
 #include "rdmacm/cma.h"
 #include "rdmacm/group.h"
+#include "rdmacm/iw.h"
 #include "verbs/private.h"
 
 /* ---- creation and end ------------------------------------------------------------------------ */
@@ -32,6 +33,7 @@ static struct cma_id *id_alloc(struct rdma_event_channel *channel, void *context
 	id->starting_psn = psn & 0xffffff;
 	list_init(&id->node);
 	list_init(&id->groups);
+	id->tcp_fd = -1;
 	pthread_mutex_init(&id->lock, NULL);
 	pthread_cond_init(&id->cond, NULL);
 	id->cookie = id->first_cookie = cma_cookie_new();
@@ -123,6 +125,7 @@ int rdma_destroy_id(struct rdma_cm_id *api)
 	if (rc == -EINVAL)
 		return cma_ret(rc);
 	cma_id_hide(id);
+	cma_iw_end(id);
 	cma_keep_event(api, NULL);
 	cma_id_wait_for_acks(id);
 	id_free(id);

@@ -2,7 +2,7 @@
 /* The attributes that a queue pair gets from its connection, and its moves by them. */
 #include <string.h>
 
-#include "rdmacm/cma.h"
+#include "rdmacm/iw.h"
 
 /* Local ACK timeout where the application asks for none: 537 ms, so that a peer that is gone is
  * noticed in some seconds. Peers may ask for more for the sake of their fabric's diameter (Linux
@@ -13,6 +13,24 @@
 static uint8_t traffic_class(const struct cma_id *id)
 {
 	return id->tos ? id->tos : id->peer.tos;
+}
+
+/* The connection manager moves it itself to RTS, and there is no RTR. As the kernel's. */
+static int iw_qp_attr(struct ibv_qp_attr *a, int *mask)
+{
+	switch (a->qp_state) {
+	case IBV_QPS_INIT:
+	case IBV_QPS_RTR:
+		*mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS;
+		a->qp_access_flags =
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+		return 0;
+	case IBV_QPS_RTS:
+		*mask = 0;
+		return 0;
+	default:
+		return -EINVAL;
+	}
 }
 
 static int init_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
@@ -28,6 +46,8 @@ static int init_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 		return 0;
 	}
 	*mask = IBV_QP_STATE;
+	if (cma_is_iw(id))
+		return iw_qp_attr(a, mask);
 	switch (state) {
 	case IBV_QPS_INIT:
 		a->port_num = id->api.port_num;

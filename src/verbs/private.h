@@ -42,5 +42,8 @@ typedef void weft_stream_ended(void *arg, int error, bool terminated);
 int weft_private_stream_begin(uint32_t qpn, int fd, const struct rnic_stream_init *,
 			      const void *early, size_t early_len, weft_stream_ended *,
 			      void *arg) must_use;
+/* Ends it: gracefully, as ibv_modify_qp() to SQD, or at once, as to ERR. -ENOENT, -EINVAL as above.
+ */
+int weft_private_stream_end(uint32_t qpn, bool at_once) must_use;
 
 #endif

@@ -58,6 +58,27 @@ void stream_drop(struct face_qp *qp)
 		tell(qp, 0);
 }
 
+int weft_private_stream_end(uint32_t qpn, bool at_once)
+{
+	const struct rnic_qp_attr attr = {.state = at_once ? RNIC_QPS_ERR : RNIC_QPS_SQD};
+	struct face_qp *qp;
+	int rc = -ENOENT;
+
+	qp_live_lock();
+	qp = qp_find_iwarp(qpn);
+	if (qp) {
+		shard_lock(qp->shard);
+		shard_flush(qp->shard); /* what it has to send before */
+		rc = qp->stream_ended
+			     ? rnic_qp_modify(qp->core, &attr, RNIC_QP_STATE, shard_now(qp->shard))
+			     : -EINVAL;
+		shard_flush(qp->shard);
+		shard_unlock(qp->shard);
+	}
+	qp_live_unlock();
+	return rc;
+}
+
 int weft_private_stream_begin(uint32_t qpn, int fd, const struct rnic_stream_init *init,
 			      const void *early, size_t early_len, weft_stream_ended *told,
 			      void *arg)

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What an identifier does with its connection. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "iwcm/iwcm_priv.h"
+
+int iwcm_connect(const struct iwcm_call *c, const struct iw_params *p, struct iwcm_link **ret)
+{
+	struct iwcm_link *l = link_new(c->fd);
+	int rc;
+
+	if (!l)
+		return -ENOMEM;
+	memcpy(&l->src, c->src, c->src_len);
+	memcpy(&l->dst, c->dst, c->dst_len);
+	l->src_len = c->src_len;
+	l->dst_len = c->dst_len;
+	l->tos = c->tos;
+	l->qpn = c->qpn;
+	l->id = c->id;
+	l->owned = true;
+	rc = iw_connect(&l->conn, p, l->out);
+	if (rc < 0) {
+		free(l);
+		return rc;
+	}
+	l->out_len = (size_t)rc;
+	iwcm_lock();
+	__atomic_store_n(ret, l, __ATOMIC_RELEASE);
+	rc = link_call(l);
+	if (rc) {
+		*ret = NULL;
+		/* A socket of the caller's stays so. */
+		if (l->s.fd == c->fd)
+			l->s.fd = -1;
+		l->owned = false;
+		link_over(l, true);
+	}
+	iwcm_unlock();
+	return rc;
+}
+
+struct iwcm_link *iwcm_take(uint32_t listener_id, uint64_t nr)
+{
+	struct socket_of *s;
+	struct iwcm_link *l = NULL;
+
+	iwcm_lock();
+	s = socket_find(nr);
+	if (s && !s->listens)
+		l = container_of(s, struct iwcm_link, s);
+	if (l && l->phase == ASKED && l->listener && l->listener->id == listener_id) {
+		link_leave_listener(l);
+		l->owned = true;
+	} else {
+		l = NULL;
+	}
+	iwcm_unlock();
+	return l;
+}
+
+const struct iw_conn *iwcm_conn(const struct iwcm_link *l)
+{
+	return &l->conn;
+}
+
+uint64_t iwcm_nr(const struct iwcm_link *l)
+{
+	return l->s.nr;
+}
+
+uint32_t iwcm_qpn(const struct iwcm_link *l)
+{
+	return l->qpn;
+}
+
+int iwcm_addresses(const struct iwcm_link *l, struct sockaddr_storage *own,
+		   struct sockaddr_storage *peer)
+{
+	socklen_t own_len = sizeof(*own), peer_len = sizeof(*peer);
+
+	memset(own, 0, sizeof(*own));
+	memset(peer, 0, sizeof(*peer));
+	return getsockname(l->s.fd, (struct sockaddr *)own, &own_len) ||
+			       getpeername(l->s.fd, (struct sockaddr *)peer, &peer_len)
+		       ? -errno
+		       : 0;
+}
+
+int iwcm_accept(struct iwcm_link *l, uint32_t id, uint32_t qpn, const struct iw_params *p)
+{
+	uint8_t out[IW_OUT_MAX];
+	ssize_t sent;
+	int rc;
+
+	rc = iw_accept(&l->conn, p, out);
+	if (rc < 0)
+		return rc;
+	sent = syscall(SYS_sendto, l->s.fd, out, (size_t)rc, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
+	if (sent != rc)
+		return sent < 0 ? -errno : -ECONNRESET;
+	iwcm_lock();
+	l->phase = BEGUN;
+	l->busy = true;
+	l->id = id;
+	l->qpn = qpn;
+	iwcm_unlock();
+	rc = iwcm.ops->begin(qpn, l->s.fd, &l->conn, l->early, l->early_len, l);
+	iwcm_lock();
+	l->busy = false;
+	if (!rc) {
+		l->s.fd = -1;
+		link_says(l, IWCM_ESTABLISHED, 0);
+	} else {
+		link_over(l, true);
+	}
+	iwcm_unlock();
+	return rc;
+}
+
+int iwcm_reject(struct iwcm_link *l, const void *private_data, size_t len)
+{
+	uint8_t out[IW_OUT_MAX];
+	int rc;
+
+	iwcm_lock();
+	rc = l->phase == ASKED ? iw_reject(&l->conn, private_data, len, out) : -EINVAL;
+	if (rc > 0)
+		link_close_with(l, out, (size_t)rc);
+	iwcm_unlock();
+	return rc > 0 ? 0 : rc;
+}
+
+void iwcm_ended(struct iwcm_link *l)
+{
+	iwcm_lock();
+	l->phase = OVER;
+	if (l->owned)
+		link_says(l, IWCM_ENDED, 0);
+	link_free_if_over(l);
+	iwcm_unlock();
+}
+
+void iwcm_put(struct iwcm_link *l)
+{
+	uint8_t no[IW_OUT_MAX];
+
+	iwcm_lock();
+	l->owned = false;
+	switch (l->phase) {
+	case CALLING:
+	case ASKING:
+		link_over(l, true);
+		break;
+	case ASKED:
+		link_close_with(l, no, (size_t)iw_reject(&l->conn, NULL, 0, no));
+		break;
+	case HEARING:
+	case BEGUN:
+	case CLOSING:
+		break;
+	case OVER:
+		link_free_if_over(l);
+		break;
+	}
+	iwcm_unlock();
+}

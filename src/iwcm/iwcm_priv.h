@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#ifndef WEFT_IWCM_IWCM_PRIV_H
+#define WEFT_IWCM_IWCM_PRIV_H
+
+#include <pthread.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "iwcm/iwcm.h"
+
+#define BEGIN 0 /* said to ourselves: the stream is to be begun, without the lock */
+
+enum phase {
+	CALLING, /* TCP */
+	ASKING,	 /* has sent its request */
+	HEARING, /* of a listener: the request is not whole yet */
+	ASKED,	 /* it is, and its answer is due */
+	BEGUN,	 /* its socket is a stream's */
+	CLOSING, /* has said its last, and waits for the peer to close */
+	OVER,
+};
+
+struct socket_of { /* a link or a listener: what the thread finds by a number */
+	struct list node;
+	uint64_t nr;
+	int fd; /* -1: no more */
+	bool listens;
+	struct timer timer; /* a link's to the end of its phase; a listener's, that accepts none
+			       till then */
+};
+
+struct iwcm_link {
+	struct socket_of s;
+	struct list mine; /* of the listener's; or alone */
+	struct iwcm_listener *listener;
+	enum phase phase;
+	bool owned;	  /* somebody will call iwcm_put() */
+	bool busy;	  /* somebody is at it without the lock */
+	uint32_t id, qpn; /* of whom it is told */
+	struct iw_conn conn;
+	uint8_t out[IW_OUT_MAX]; /* of one who calls: its request */
+	size_t out_len;
+	struct sockaddr_storage src, dst; /* of one who calls, for another try */
+	socklen_t src_len, dst_len;
+	uint8_t tos;
+	uint8_t *early; /* what came behind the peer's last word */
+	size_t early_len;
+	struct list told; /* in the row of those that have something to tell */
+	uint8_t says;	  /* a bit of each enum iwcm_said, and of BEGIN */
+	int status;
+};
+
+struct iwcm_listener {
+	struct socket_of s;
+	uint32_t id;
+	unsigned int backlog, silent, asked;
+	struct list hearing, requests; /* links; the oldest first */
+};
+
+#define BUCKETS 256
+
+extern struct iwcm {
+	pthread_mutex_t lock; /* under a shard's: nothing is called with it held */
+	const struct iwcm_ops *ops;
+	int epoll, wake; /* -1: there is no thread yet */
+	uint64_t next_nr;
+	struct list buckets[BUCKETS];
+	struct timer_heap timers;
+	struct list tells;
+} iwcm;
+
+/* ---- table.c: all with the lock held ----------------------------------------------------------
+ */
+
+void iwcm_lock(void);
+void iwcm_unlock(void);
+/* Gives it a number and has the thread wait for these events of its socket. */
+int socket_add(struct socket_of *, uint32_t events) must_use;
+void socket_wait(struct socket_of *, uint32_t events);
+/* The thread looks no more at it. */
+void socket_release(struct socket_of *);
+void socket_close(struct socket_of *);
+void socket_forget(struct socket_of *);
+struct socket_of *socket_find(uint64_t nr);
+void thread_wake(void);
+
+/* ---- link.c: all with the lock held -----------------------------------------------------------
+ */
+
+struct iwcm_link *link_new(int fd);
+/* It has something to tell. */
+void link_says(struct iwcm_link *, enum iwcm_said, int status);
+/* Its socket is closed, by RST if abrupt; nothing more comes of it but what is to be told yet. It
+ * is freed when nobody has it. */
+void link_over(struct iwcm_link *, bool abrupt);
+/* Sends these bytes as its last, and waits for the peer to close. */
+void link_close_with(struct iwcm_link *, const uint8_t *last, size_t len);
+/* Not any more the listener's. */
+void link_leave_listener(struct iwcm_link *);
+void link_free_if_over(struct iwcm_link *);
+/* Begins to call. */
+int link_call(struct iwcm_link *) must_use;
+/* Something has come of its socket, or its time is up. */
+void link_ready(struct iwcm_link *);
+void link_late(struct iwcm_link *);
+/* The first that has something to tell, and what; NULL: nobody. */
+struct iwcm_link *link_next_told(int *ret_what);
+void link_was_told(struct iwcm_link *, int what);
+
+/* ---- listen.c: with the lock held --------------------------------------------------------------
+ */
+
+void listener_ready(struct iwcm_listener *);
+void listener_late(struct iwcm_listener *);
+
+#endif

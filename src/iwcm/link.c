@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* One connection, until its socket is a stream's. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/kernel_socket.h"
+#include "base/time.h"
+#include "iwcm/iwcm_priv.h"
+
+#define CLOSING_NS (2 * NSEC_PER_SEC)
+#define READ_MAX   4096
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+struct iwcm_link *link_new(int fd)
+{
+	struct iwcm_link *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->s.fd = fd;
+	list_init(&l->s.node);
+	list_init(&l->mine);
+	list_init(&l->told);
+	return l;
+}
+
+void link_free_if_over(struct iwcm_link *l)
+{
+	if (l->phase != OVER || l->owned || l->busy)
+		return;
+	list_remove(&l->told);
+	socket_forget(&l->s);
+	free(l->early);
+	free(l);
+}
+
+void link_leave_listener(struct iwcm_link *l)
+{
+	if (!l->listener)
+		return;
+	if (l->phase == HEARING)
+		l->listener->silent--;
+	else
+		l->listener->asked--;
+	list_remove(&l->mine);
+	l->listener = NULL;
+}
+
+void link_over(struct iwcm_link *l, bool abrupt)
+{
+	const struct linger now = {.l_onoff = 1};
+
+	link_leave_listener(l);
+	timer_cancel(&iwcm.timers, &l->s.timer);
+	if (abrupt && l->s.fd >= 0)
+		(void)setsockopt(l->s.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	socket_close(&l->s);
+	l->phase = OVER;
+	link_free_if_over(l);
+}
+
+static void wait_until(struct iwcm_link *l, uint64_t ns)
+{
+	timer_arm(&iwcm.timers, &l->s.timer, time_now_ns() + ns);
+}
+
+/* All of it, or it counts as lost: there is room for so little in a socket that nothing was sent
+ * by. */
+static bool send_all(const struct iwcm_link *l, const uint8_t *bytes, size_t len)
+{
+	return syscall(SYS_sendto, l->s.fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0) ==
+	       (ssize_t)len;
+}
+
+void link_close_with(struct iwcm_link *l, const uint8_t *last, size_t len)
+{
+	link_leave_listener(l);
+	/* A request's socket was not looked at while its answer was due. */
+	if (!send_all(l, last, len) || shutdown(l->s.fd, SHUT_WR) ||
+	    (l->phase == ASKED && socket_add(&l->s, EPOLLIN))) {
+		link_over(l, true);
+		return;
+	}
+	l->phase = CLOSING;
+	wait_until(l, CLOSING_NS);
+}
+
+/* ---- what it says --------------------------------------------------------------------------- */
+
+static void says(struct iwcm_link *l, int what, int status)
+{
+	l->says |= (uint8_t)(1u << what);
+	l->status = status;
+	list_remove(&l->told);
+	list_push_tail(&iwcm.tells, &l->told);
+	thread_wake();
+}
+
+void link_says(struct iwcm_link *l, enum iwcm_said what, int status)
+{
+	says(l, what, status);
+}
+
+struct iwcm_link *link_next_told(int *ret_what)
+{
+	struct iwcm_link *l;
+
+	if (list_empty(&iwcm.tells))
+		return NULL;
+	l = list_entry(iwcm.tells.next, struct iwcm_link, told);
+	*ret_what = __builtin_ctz(l->says);
+	return l;
+}
+
+void link_was_told(struct iwcm_link *l, int what)
+{
+	l->says &= (uint8_t) ~(1u << what);
+	if (!l->says)
+		list_remove(&l->told);
+}
+
+static void failed(struct iwcm_link *l, int error)
+{
+	if (l->phase == CALLING || l->phase == ASKING)
+		link_says(l,
+			  error == -ECONNREFUSED || error == -ECONNRESET ? IWCM_REJECTED
+			  : error == -ETIMEDOUT				 ? IWCM_UNREACHABLE
+									 : IWCM_FAILED,
+			  error);
+	link_over(l, true);
+}
+
+void link_late(struct iwcm_link *l)
+{
+	failed(l, -ETIMEDOUT);
+}
+
+/* ---- who calls ------------------------------------------------------------------------------ */
+
+static int open_socket(struct iwcm_link *l)
+{
+	int one = 1;
+
+	if (l->s.fd >= 0)
+		return 0;
+	l->s.fd = kernel_socket(l->src.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (l->s.fd < 0)
+		return -errno;
+	/* The port is chosen with the way, when it connects. */
+	(void)setsockopt(l->s.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+	return bind(l->s.fd, (struct sockaddr *)&l->src, l->src_len) ? -errno : 0;
+}
+
+int link_call(struct iwcm_link *l)
+{
+	int one = 1, tos = l->tos, rc = open_socket(l);
+
+	if (rc)
+		return rc;
+	(void)setsockopt(l->s.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (tos && l->src.ss_family == AF_INET)
+		(void)setsockopt(l->s.fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
+	else if (tos)
+		(void)setsockopt(l->s.fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
+	l->phase = CALLING;
+	if (connect(l->s.fd, (struct sockaddr *)&l->dst, l->dst_len) && errno != EINPROGRESS) {
+		rc = -errno;
+		/* That is told as anything else that becomes of it. */
+		if (rc != -ECONNREFUSED && rc != -ENETUNREACH && rc != -EHOSTUNREACH)
+			return rc;
+		failed(l, rc);
+		return 0;
+	}
+	rc = socket_add(&l->s, EPOLLOUT);
+	if (!rc)
+		wait_until(l, IWCM_CALL_NS);
+	return rc;
+}
+
+/* A peer that knows no more than the first revision: once more, in its words. */
+static void call_again(struct iwcm_link *l)
+{
+	const size_t at = MPA_START_LEN + MPA_ENHANCED_LEN;
+	struct iw_params p = l->conn.own;
+	uint8_t data[IW_PRIVATE_MAX];
+	int rc;
+
+	p.private_len = l->out_len - at;
+	memcpy(data, l->out + at, p.private_len);
+	p.rev = 1;
+	p.p2p = false;
+	p.private_data = data;
+	socket_close(&l->s);
+	rc = iw_connect(&l->conn, &p, l->out);
+	if (rc > 0) {
+		l->out_len = (size_t)rc;
+		rc = link_call(l);
+	}
+	if (rc < 0)
+		failed(l, rc);
+}
+
+static void connected(struct iwcm_link *l)
+{
+	socklen_t len = sizeof(int);
+	int error = 0;
+
+	if (getsockopt(l->s.fd, SOL_SOCKET, SO_ERROR, &error, &len) || error) {
+		failed(l, error ? -error : -errno);
+		return;
+	}
+	if (!send_all(l, l->out, l->out_len)) {
+		failed(l, -ECONNRESET);
+		return;
+	}
+	l->phase = ASKING;
+	socket_wait(&l->s, EPOLLIN);
+	wait_until(l, IWCM_CALL_NS);
+}
+
+/* ---- what comes ----------------------------------------------------------------------------- */
+
+static bool keep(struct iwcm_link *l, const uint8_t *bytes, size_t len)
+{
+	if (!len)
+		return true;
+	l->early = malloc(len);
+	if (!l->early)
+		return false;
+	memcpy(l->early, bytes, len);
+	l->early_len = len;
+	return true;
+}
+
+static void asked(struct iwcm_link *l)
+{
+	struct iwcm_listener *of = l->listener;
+	uint8_t no[IW_OUT_MAX];
+
+	of->silent--;
+	list_remove(&l->mine);
+	of->asked++;
+	list_push_tail(&of->requests, &l->mine);
+	l->phase = ASKED;
+	timer_cancel(&iwcm.timers, &l->s.timer);
+	socket_release(&l->s);
+	if (of->asked > of->backlog) {
+		link_close_with(l, no, (size_t)iw_reject(&l->conn, NULL, 0, no));
+		return;
+	}
+	l->id = of->id;
+	link_says(l, IWCM_REQUEST, 0);
+}
+
+static void accepted(struct iwcm_link *l)
+{
+	l->phase = BEGUN;
+	timer_cancel(&iwcm.timers, &l->s.timer);
+	socket_release(&l->s);
+	says(l, BEGIN, 0);
+}
+
+static void refused(struct iwcm_link *l)
+{
+	uint8_t last[IW_OUT_MAX];
+
+	link_says(l, IWCM_FAILED, -EPROTO);
+	link_close_with(l, last, iw_terminate(&l->conn, last));
+}
+
+static void hear(struct iwcm_link *l)
+{
+	uint8_t in[READ_MAX];
+	size_t used;
+	ssize_t got = syscall(SYS_recvfrom, l->s.fd, in, sizeof(in), MSG_DONTWAIT, NULL, NULL);
+	enum iw_event e;
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got <= 0) {
+		failed(l, got < 0 ? -errno : -ECONNRESET);
+		return;
+	}
+	e = iw_rx(&l->conn, in, (size_t)got, &used);
+	if (!keep(l, in + used, (size_t)got - used)) {
+		failed(l, -ENOMEM);
+		return;
+	}
+	switch (e) {
+	case IW_MORE:
+		break;
+	case IW_REQUEST:
+		asked(l);
+		break;
+	case IW_ACCEPTED:
+		accepted(l);
+		break;
+	case IW_REJECTED:
+		link_says(l, IWCM_REJECTED, -ECONNREFUSED);
+		link_over(l, false);
+		break;
+	case IW_OLD:
+		call_again(l);
+		break;
+	case IW_REFUSED:
+		refused(l);
+		break;
+	case IW_BROKEN:
+		failed(l, -EPROTO);
+		break;
+	}
+}
+
+/* What the peer still says is thrown away: unread it would make an RST of our FIN. */
+static void drain(struct iwcm_link *l)
+{
+	uint8_t in[READ_MAX];
+	ssize_t got = syscall(SYS_recvfrom, l->s.fd, in, sizeof(in), MSG_DONTWAIT, NULL, NULL);
+
+	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+		link_over(l, false);
+}
+
+void link_ready(struct iwcm_link *l)
+{
+	switch (l->phase) {
+	case CALLING:
+		connected(l);
+		break;
+	case ASKING:
+	case HEARING:
+		hear(l);
+		break;
+	case CLOSING:
+		drain(l);
+		break;
+	case ASKED:
+	case BEGUN:
+	case OVER:
+		break;
+	}
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "rdmacm/iw.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "iwcm/iwcm.h"
+#include "rnic/stream.h"
+#include "verbs/private.h"
+
+/* ---- what becomes of connections ------------------------------------------------------------ */
+
+static void ended(void *arg, int error, bool terminated)
+{
+	(void)error, (void)terminated;
+	iwcm_ended(arg);
+}
+
+static int begin(uint32_t qpn, int fd, const struct iw_conn *c, const void *early, size_t early_len,
+		 struct iwcm_link *l)
+{
+	const struct iw_agreed *a = &c->agreed;
+	const struct rnic_stream_init init = {
+		.crc = a->crc,
+		.markers_in = a->markers_in,
+		.markers_out = a->markers_out,
+		/* As with adapters: a peer that does not know them ends the connection. */
+		.immediate = true,
+		.atomics = true,
+		.rtr = c->initiator ? a->rtr : MPA_RTR_NONE,
+		.listens_first = !c->initiator,
+		.ird = a->ird,
+		.ord = a->ord,
+	};
+
+	return weft_private_stream_begin(qpn, fd, &init, early, early_len, ended, l);
+}
+
+static int tell(uint32_t id, uint64_t nr, enum iwcm_said what, int status)
+{
+	struct broker_cm_post req = {
+		.msg.type = BROKER_CM_POST,
+		.id = id,
+		.type = BROKER_CM_EV_OWN,
+		.status = status,
+		.token = nr << CMA_IW_SAID_BITS | (uint64_t)what,
+	};
+	struct broker_msg resp;
+
+	return weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
+}
+
+static int open_iwcm(void)
+{
+	static const struct iwcm_ops ops = {.begin = begin, .tell = tell};
+
+	return iwcm_open(&ops);
+}
+
+/* ---- listening ------------------------------------------------------------------------------ */
+
+static bool wants(enum face_transport which)
+{
+	enum face_transport t[TRANSPORTS];
+	const size_t n = weft_private_transports(t);
+
+	for (size_t i = 0; i < n; i++)
+		if (t[i] == which)
+			return true;
+	return false;
+}
+
+bool cma_listens_iw(const struct cma_id *id)
+{
+	if (id->dev)
+		return id->transport == TRANSPORT_IWARP;
+	return cma_may_be_iw(id) && wants(TRANSPORT_IWARP);
+}
+
+bool cma_listens_roce(const struct cma_id *id)
+{
+	return id->dev ? id->transport == TRANSPORT_ROCE : wants(TRANSPORT_ROCE);
+}
+
+int cma_iw_hold(struct cma_id *id, const struct sockaddr *addr, uint16_t *port)
+{
+	if (!cma_listens_iw(id))
+		return 0;
+	return iwcm_bind(addr, cma_addr_len(addr), id->af_only, &id->tcp_fd, port);
+}
+
+void cma_iw_let_go(struct cma_id *id)
+{
+	if (id->tcp_fd >= 0)
+		(void)syscall(SYS_close, id->tcp_fd);
+	id->tcp_fd = -1;
+}
+
+int cma_iw_listen(struct cma_id *id, int backlog)
+{
+	uint16_t port;
+	int rc = open_iwcm();
+
+	if (!rc && id->tcp_fd < 0)
+		rc = cma_iw_hold(id, &id->api.route.addr.src_addr, &port);
+	if (!rc)
+		rc = iwcm_listen(id->tcp_fd, id->handle, backlog, &id->listener);
+	if (!rc)
+		id->tcp_fd = -1;
+	return rc;
+}
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
+static struct iw_params params(const struct cma_id *id, const void *data, size_t len)
+{
+	return (struct iw_params){
+		.rev = MPA_REVISION,
+		.crc = true,
+		.p2p = true,
+		.ird = id->responder_resources,
+		.ord = id->initiator_depth,
+		.private_data = data,
+		.private_len = len,
+	};
+}
+
+int cma_iw_connect(struct cma_id *id, uint32_t qpn, const void *data, size_t len)
+{
+	const struct iw_params p = params(id, data, len);
+	struct rdma_addr *a = &id->api.route.addr;
+	struct sockaddr_storage src = a->src_storage;
+	struct iwcm_call call = {
+		.fd = id->tcp_fd,
+		.src = (struct sockaddr *)&src,
+		.dst = &a->dst_addr,
+		.src_len = cma_addr_len(&a->src_addr),
+		.dst_len = cma_addr_len(&a->dst_addr),
+		.tos = id->tos,
+		.qpn = qpn,
+		.id = id->handle,
+	};
+	int rc = open_iwcm();
+
+	if (rc)
+		return rc;
+	/* A port that no program has asked for is of the broker's choice, of which TCP knows
+	 * nothing. */
+	cma_addr_set_port((struct sockaddr *)&src, id->wanted_port);
+	if (!cma_move(id, CMA_ROUTE_RESOLVED, CMA_CONNECTING))
+		return -EINVAL;
+	rc = iwcm_connect(&call, &p, &id->link);
+	if (rc) {
+		cma_move(id, CMA_CONNECTING, CMA_ROUTE_RESOLVED);
+		return rc;
+	}
+	id->tcp_fd = -1;
+	return 0;
+}
+
+int cma_iw_accept(struct cma_id *id, uint32_t qpn, const void *data, size_t len)
+{
+	const struct iw_params p = params(id, data, len);
+
+	if (!cma_move(id, CMA_REQUESTED, CMA_CONNECTING))
+		return -EINVAL;
+	return iwcm_accept(id->link, id->handle, qpn, &p);
+}
+
+int cma_iw_reject(struct cma_id *id, const void *data, size_t len)
+{
+	return iwcm_reject(id->link, data, len);
+}
+
+int cma_iw_disconnect(struct cma_id *id)
+{
+	int rc;
+
+	if (id->state != CMA_CONNECTED && id->state != CMA_CONNECTING)
+		return 0;
+	id->disconnects = true;
+	rc = weft_private_stream_end(iwcm_qpn(id->link), false);
+	/* Its end has come already, and will be told. */
+	return rc == -ENOENT || rc == -EINVAL ? 0 : rc;
+}
+
+void cma_iw_end(struct cma_id *id)
+{
+	if (id->listener)
+		iwcm_unlisten(id->listener);
+	cma_iw_let_go(id);
+	if (!id->link)
+		return;
+	if (id->state == CMA_CONNECTED && !id->disconnects)
+		(void)!weft_private_stream_end(iwcm_qpn(id->link), true);
+	iwcm_put(id->link);
+	id->link = NULL;
+}

@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * The connection manager of iWARP over real sockets: two of its own, and peers that say too little,
+ * too much, the wrong thing or nothing.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "iwcm/iwcm.h"
+#include "wire/ddp.h"
+#include "wire/rdmap.h"
+
+#define LISTENER 7
+#define CALLER	 8
+#define ACCEPTER 9
+#define TOLD_MAX 4096
+
+struct told {
+	uint32_t id;
+	uint64_t nr;
+	enum iwcm_said what;
+	int status;
+};
+
+static struct bed {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	struct told told[TOLD_MAX];
+	size_t n, taken;
+	int refuse_tells; /* so many times */
+	int begin_error;
+	struct begun {
+		int fd;
+		uint8_t early[4096];
+		size_t early_len;
+		struct iw_agreed agreed;
+		struct iwcm_link *link;
+	} begun[2]; /* by queue pair number */
+	struct iwcm_listener *listener;
+	struct sockaddr_in at;
+} bed = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+
+static int begin(uint32_t qpn, int fd, const struct iw_conn *c, const void *early, size_t early_len,
+		 struct iwcm_link *l)
+{
+	struct begun *b = &bed.begun[qpn];
+	int rc;
+
+	pthread_mutex_lock(&bed.lock);
+	rc = bed.begin_error;
+	if (!rc) {
+		*b = (struct begun){
+			.fd = fd, .early_len = early_len, .agreed = c->agreed, .link = l};
+		if (early_len)
+			memcpy(b->early, early, early_len);
+	}
+	pthread_mutex_unlock(&bed.lock);
+	return rc;
+}
+
+static int tell(uint32_t id, uint64_t nr, enum iwcm_said what, int status)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&bed.lock);
+	if (bed.refuse_tells) {
+		bed.refuse_tells--;
+		rc = -ENOBUFS;
+	} else if (bed.n < TOLD_MAX) {
+		bed.told[bed.n++] = (struct told){id, nr, what, status};
+		pthread_cond_broadcast(&bed.cond);
+	}
+	pthread_mutex_unlock(&bed.lock);
+	return rc;
+}
+
+static const struct iwcm_ops ops = {.begin = begin, .tell = tell};
+
+static int set(int *what, int to)
+{
+	int before;
+
+	pthread_mutex_lock(&bed.lock);
+	before = *what;
+	*what = to;
+	pthread_mutex_unlock(&bed.lock);
+	return before;
+}
+
+/* What is told next; nothing in that time: what 0. */
+static struct told next_within(unsigned int s)
+{
+	struct told t = {0};
+	struct timespec until;
+	int rc = 0;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += s;
+	pthread_mutex_lock(&bed.lock);
+	while (bed.taken == bed.n && !rc)
+		rc = pthread_cond_timedwait(&bed.cond, &bed.lock, &until);
+	if (bed.taken < bed.n)
+		t = bed.told[bed.taken++];
+	pthread_mutex_unlock(&bed.lock);
+	return t;
+}
+
+static struct told expect(uint32_t id, enum iwcm_said what, int status)
+{
+	struct told t = next_within(30);
+
+	assert_int_equal(t.what, what);
+	assert_int_equal(t.id, id);
+	assert_int_equal(t.status, status);
+	return t;
+}
+
+static void listen_with(int backlog)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	uint16_t port;
+	int fd;
+
+	assert_int_equal(iwcm_bind((struct sockaddr *)&any, sizeof(any), false, &fd, &port), 0);
+	assert_int_equal(iwcm_listen(fd, LISTENER, backlog, &bed.listener), 0);
+	bed.at = any;
+	bed.at.sin_port = htons(port);
+}
+
+static int open_bed(void **state)
+{
+	(void)state;
+	bed.n = bed.taken = 0;
+	bed.refuse_tells = bed.begin_error = 0;
+	memset(bed.begun, 0, sizeof(bed.begun));
+	assert_int_equal(iwcm_open(&ops), 0);
+	listen_with(0);
+	return 0;
+}
+
+static int close_bed(void **state)
+{
+	(void)state;
+	if (bed.listener)
+		iwcm_unlisten(bed.listener);
+	bed.listener = NULL;
+	return 0;
+}
+
+static struct iw_params params(const char *data)
+{
+	return (struct iw_params){.rev = 2,
+				  .crc = true,
+				  .p2p = true,
+				  .ird = 8,
+				  .ord = 4,
+				  .private_data = data,
+				  .private_len = strlen(data)};
+}
+
+static struct iwcm_link *call_at(const struct sockaddr_in *at, const char *data)
+{
+	const struct sockaddr_in src = {.sin_family = AF_INET, .sin_addr = at->sin_addr};
+	const struct iw_params p = params(data);
+	const struct iwcm_call c = {.fd = -1,
+				    .src = (const struct sockaddr *)&src,
+				    .dst = (const struct sockaddr *)at,
+				    .src_len = sizeof(src),
+				    .dst_len = sizeof(*at),
+				    .qpn = 0,
+				    .id = CALLER};
+	struct iwcm_link *l;
+
+	assert_int_equal(iwcm_connect(&c, &p, &l), 0);
+	return l;
+}
+
+static struct iwcm_link *take(void)
+{
+	struct told t = expect(LISTENER, IWCM_REQUEST, 0);
+	struct iwcm_link *l = iwcm_take(LISTENER, t.nr);
+
+	assert_non_null(l);
+	assert_true(iwcm_nr(l) == t.nr);
+	return l;
+}
+
+static void end(struct iwcm_link *l, unsigned int qpn)
+{
+	close(bed.begun[qpn].fd);
+	iwcm_ended(l);
+	iwcm_put(l);
+}
+
+/* ---- its own like --------------------------------------------------------------------------- */
+
+static void both_come_to_their_streams(void **state)
+{
+	struct iwcm_link *a = call_at(&bed.at, "who calls"), *p = take();
+	const struct iw_params answer = params("who answers");
+	struct sockaddr_storage own, peer;
+	struct told t;
+	char c = 0;
+
+	(void)state;
+	assert_int_equal(iwcm_conn(p)->private_len, 9);
+	assert_memory_equal(iwcm_conn(p)->private_data, "who calls", 9);
+	assert_int_equal(iwcm_addresses(p, &own, &peer), 0);
+	assert_memory_equal(&own, &bed.at, sizeof(bed.at));
+	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, &answer), 0);
+	for (int i = 0; i < 2; i++) {
+		t = next_within(30);
+		assert_int_equal(t.what, IWCM_ESTABLISHED);
+		assert_int_equal(t.id, t.nr == iwcm_nr(a) ? CALLER : ACCEPTER);
+	}
+	assert_int_equal(iwcm_conn(a)->private_len, 11);
+	assert_memory_equal(iwcm_conn(a)->private_data, "who answers", 11);
+	assert_int_equal(bed.begun[0].agreed.rtr, MPA_RTR_WRITE);
+	assert_ptr_equal(bed.begun[0].link, a);
+	assert_ptr_equal(bed.begun[1].link, p);
+	assert_int_equal(send(bed.begun[0].fd, "x", 1, 0), 1);
+	assert_int_equal(poll(&(struct pollfd){.fd = bed.begun[1].fd, .events = POLLIN}, 1, 10000),
+			 1);
+	assert_int_equal(recv(bed.begun[1].fd, &c, 1, 0), 1);
+	assert_int_equal(c, 'x');
+	iwcm_ended(a);
+	expect(CALLER, IWCM_ENDED, 0);
+	iwcm_put(a);
+	close(bed.begun[0].fd);
+	end(p, 1);
+}
+
+static void a_rejection_has_its_reasons_along(void **state)
+{
+	struct iwcm_link *a = call_at(&bed.at, ""), *p = take();
+
+	(void)state;
+	assert_int_equal(iwcm_reject(p, "no", 2), 0);
+	assert_int_equal(iwcm_reject(p, "no", 2), -EINVAL);
+	iwcm_put(p);
+	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	assert_int_equal(iwcm_conn(a)->private_len, 2);
+	assert_memory_equal(iwcm_conn(a)->private_data, "no", 2);
+	iwcm_put(a);
+}
+
+static void where_nobody_listens_one_is_rejected(void **state)
+{
+	struct iwcm_link *a;
+
+	(void)state;
+	iwcm_unlisten(bed.listener);
+	bed.listener = NULL;
+	a = call_at(&bed.at, "");
+	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(a);
+}
+
+/* Who listens no more rejects what nobody has taken. */
+static void requests_end_with_their_listener(void **state)
+{
+	struct iwcm_link *a = call_at(&bed.at, "");
+	struct told t = expect(LISTENER, IWCM_REQUEST, 0);
+
+	(void)state;
+	iwcm_unlisten(bed.listener);
+	bed.listener = NULL;
+	assert_null(iwcm_take(LISTENER, t.nr));
+	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(a);
+}
+
+static void what_goes_beyond_the_backlog_is_rejected(void **state)
+{
+	struct iwcm_link *a[4], *p;
+	unsigned int rejected = 0, requests = 0;
+
+	(void)state;
+	iwcm_unlisten(bed.listener);
+	listen_with(3);
+	for (int i = 0; i < 4; i++)
+		a[i] = call_at(&bed.at, "");
+	for (int i = 0; i < 4; i++) {
+		struct told t = next_within(30);
+
+		rejected += t.what == IWCM_REJECTED && t.status == -ECONNREFUSED;
+		requests += t.what == IWCM_REQUEST;
+	}
+	assert_int_equal(requests, 3);
+	assert_int_equal(rejected, 1);
+	for (int i = 0; i < 4; i++)
+		iwcm_put(a[i]);
+	/* Who was taken counts no more. */
+	bed.taken = 0;
+	while (bed.told[bed.taken].what != IWCM_REQUEST)
+		bed.taken++;
+	p = iwcm_take(LISTENER, bed.told[bed.taken].nr);
+	assert_non_null(p);
+	bed.taken = bed.n;
+	a[0] = call_at(&bed.at, "");
+	expect(LISTENER, IWCM_REQUEST, 0);
+	iwcm_put(a[0]);
+	iwcm_put(p);
+}
+
+/* A queue pair that is not as it should be. */
+static void a_stream_that_does_not_begin_is_told(void **state)
+{
+	struct iwcm_link *a = call_at(&bed.at, ""), *p = take();
+	const struct iw_params answer = params("");
+
+	(void)state;
+	set(&bed.begin_error, -EINVAL);
+	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, &answer), -EINVAL);
+	iwcm_put(p);
+	/* The answer was on its way before; and then there is its own queue pair. */
+	expect(CALLER, IWCM_FAILED, -EINVAL);
+	iwcm_put(a);
+}
+
+static void what_could_not_be_told_is_told_again(void **state)
+{
+	struct iwcm_link *a, *p;
+
+	(void)state;
+	set(&bed.refuse_tells, 5);
+	a = call_at(&bed.at, "");
+	p = take();
+	assert_int_equal(set(&bed.refuse_tells, 0), 0);
+	iwcm_put(p);
+	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(a);
+}
+
+/* ---- other peers ---------------------------------------------------------------------------- */
+
+static int tcp_call(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&bed.at, sizeof(bed.at)), 0);
+	return fd;
+}
+
+/* How long until the peer closes or breaks the connection; what it said before is thrown away. */
+static int64_t gone_after_ms(int fd)
+{
+	struct timespec a, b;
+	uint8_t buf[256];
+
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	while (recv(fd, buf, sizeof(buf), 0) > 0)
+		;
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	close(fd);
+	return (b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000;
+}
+
+static void nonsense_is_left_at_once(void **state)
+{
+	static const char *const said[] = {"GET / HTTP/1.0\r\n\r\n", "MPA ID Rep Frame\x40\x01\0\0",
+					   "MPA ID Req Frame\x40\x01\xff\xff"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(said); i++) {
+		int fd = tcp_call();
+
+		assert_int_equal(send(fd, said[i], i ? 20 : strlen(said[i]), MSG_NOSIGNAL),
+				 i ? 20 : strlen(said[i]));
+		assert_true(gone_after_ms(fd) < 3000);
+	}
+	assert_int_equal(next_within(0).what, 0);
+}
+
+/* Who says nothing, or byte by byte, has five seconds; others have their turn meanwhile. */
+static void who_is_silent_is_left(void **state)
+{
+	int silent = tcp_call(), slow = tcp_call();
+	struct iwcm_link *a, *p;
+	int64_t ms;
+
+	(void)state;
+	assert_int_equal(send(slow, "MPA ID R", 8, 0), 8);
+	a = call_at(&bed.at, "");
+	p = take();
+	iwcm_put(p);
+	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(a);
+	ms = gone_after_ms(silent);
+	assert_true(ms > 3000 && ms < 20000);
+	assert_true(gone_after_ms(slow) < 10000);
+}
+
+/* Of many that are silent the oldest goes when another comes. */
+static void many_who_are_silent_keep_nobody_out(void **state)
+{
+	static int fd[IWCM_SILENT_MAX + 20];
+	struct iwcm_link *a, *p;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
+		fd[i] = tcp_call();
+	a = call_at(&bed.at, "");
+	p = take();
+	iwcm_put(p);
+	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(a);
+	assert_true(gone_after_ms(fd[0]) < 3000);
+	for (size_t i = 1; i < ARRAY_SIZE(fd); i++)
+		close(fd[i]);
+}
+
+/* Of a request byte by byte, with something behind it that is the stream's. */
+static void what_comes_early_is_the_streams(void **state)
+{
+	const struct iw_params mine = params("abc");
+	const struct iw_params answer = params("");
+	uint8_t out[IW_OUT_MAX + 16], in[IW_OUT_MAX];
+	struct iw_conn c;
+	struct iwcm_link *p;
+	int fd = tcp_call(), len = iw_connect(&c, &mine, out);
+	size_t used;
+	ssize_t got;
+
+	(void)state;
+	assert_true(len > 0);
+	for (int i = 0; i < len - 1; i++) {
+		assert_int_equal(send(fd, out + i, 1, 0), 1);
+		if (i % 8 == 0)
+			usleep(1000);
+	}
+	memcpy(out + len, "early", 5);
+	assert_int_equal(send(fd, out + len - 1, 6, 0), 6);
+	p = take();
+	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, &answer), 0);
+	expect(ACCEPTER, IWCM_ESTABLISHED, 0);
+	assert_int_equal(bed.begun[1].early_len, 5);
+	assert_memory_equal(bed.begun[1].early, "early", 5);
+	got = recv(fd, in, sizeof(in), 0);
+	assert_true(got > 0);
+	assert_int_equal(iw_rx(&c, in, (size_t)got, &used), IW_ACCEPTED);
+	close(fd);
+	end(p, 1);
+}
+
+/* ---- other listeners ------------------------------------------------------------------------ */
+
+struct answerer {
+	int fd;
+	const uint8_t *says[2]; /* to the first, to the second */
+	size_t len[2];
+	uint8_t heard[2][IW_OUT_MAX];
+	ssize_t heard_len[2];
+	uint8_t last[64];
+	ssize_t last_len;
+};
+
+static void *answer_calls(void *arg)
+{
+	struct answerer *a = arg;
+
+	for (int i = 0; i < 2 && a->says[i]; i++) {
+		int fd = accept(a->fd, NULL, NULL);
+
+		a->heard_len[i] = recv(fd, a->heard[i], sizeof(a->heard[i]), 0);
+		(void)!send(fd, a->says[i], a->len[i], MSG_NOSIGNAL);
+		a->last_len = recv(fd, a->last, sizeof(a->last), 0);
+		close(fd);
+	}
+	return NULL;
+}
+
+static struct iwcm_link *call_one_who_says(struct answerer *a, pthread_t *thread)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t len = sizeof(at);
+
+	a->fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(a->fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(a->fd, 5), 0);
+	assert_int_equal(getsockname(a->fd, (struct sockaddr *)&at, &len), 0);
+	assert_int_equal(pthread_create(thread, NULL, answer_calls, a), 0);
+	return call_at(&at, "private");
+}
+
+#define REPLY "MPA ID Rep Frame"
+
+/* One of revision 1 rejects what it does not know; it is asked again in its own words. */
+static void old_ones_are_asked_in_their_words(void **state)
+{
+	struct answerer a = {.says = {(const uint8_t *)REPLY "\x60\x01\0\0",
+				      (const uint8_t *)REPLY "\x40\x01\0\x03xyz!"},
+			     .len = {20, 24}};
+	struct mpa_start start;
+	struct iwcm_link *l;
+	pthread_t thread;
+
+	(void)state;
+	l = call_one_who_says(&a, &thread);
+	expect(CALLER, IWCM_ESTABLISHED, 0);
+	assert_int_equal(iwcm_conn(l)->private_len, 3);
+	assert_memory_equal(iwcm_conn(l)->private_data, "xyz", 3);
+	/* It sends at once, before the queue pair has its stream. */
+	assert_int_equal(bed.begun[0].early_len, 1);
+	assert_int_equal(bed.begun[0].agreed.rtr, MPA_RTR_NONE);
+	end(l, 0);
+	pthread_join(thread, NULL);
+	close(a.fd);
+	assert_int_equal(mpa_start_get(&start, a.heard[0]), 0);
+	assert_int_equal(start.rev, 2);
+	assert_int_equal(mpa_start_get(&start, a.heard[1]), 0);
+	assert_int_equal(start.rev, 1);
+	assert_int_equal(a.heard_len[1], 20 + 7);
+	assert_memory_equal(a.heard[1] + 20, "private", 7);
+}
+
+/* One that would send more READs than we answer is told why not. */
+static void what_is_not_agreed_on_is_terminated(void **state)
+{
+	/* Enhanced, IRD 4, ORD 9. */
+	struct answerer a = {.says = {(const uint8_t *)REPLY "\x50\x02\0\x04\0\x04\0\x09"},
+			     .len = {24}};
+	struct rdmap_terminate t;
+	struct iwcm_link *l;
+	struct ddp_hdr h;
+	pthread_t thread;
+
+	(void)state;
+	l = call_one_who_says(&a, &thread);
+	expect(CALLER, IWCM_FAILED, -EPROTO);
+	pthread_join(thread, NULL);
+	close(a.fd);
+	assert_int_equal(a.last_len, 2 + 18 + 4 + 4);
+	assert_int_equal(ddp_hdr_get(&h, a.last + 2, 22), DDP_UNTAGGED_LEN);
+	assert_int_equal(h.opcode, RDMAP_TERMINATE);
+	assert_int_equal(rdmap_terminate_get(&t, a.last + 2 + 18, 4), 0);
+	assert_int_equal(t.cause, MPA_TERM_IRD);
+	iwcm_put(l);
+}
+
+static void nonsense_for_an_answer_is_an_error(void **state)
+{
+	struct answerer a = {.says = {(const uint8_t *)"HTTP/1.0 400 Bad Request"}, .len = {24}};
+	struct iwcm_link *l;
+	pthread_t thread;
+
+	(void)state;
+	l = call_one_who_says(&a, &thread);
+	expect(CALLER, IWCM_FAILED, -EPROTO);
+	pthread_join(thread, NULL);
+	close(a.fd);
+	iwcm_put(l);
+}
+
+/* Given up in the midst of it: nothing is told, and nothing is left. */
+static void who_is_given_up_is_heard_of_no_more(void **state)
+{
+	struct iwcm_link *a, *p;
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		a = call_at(&bed.at, "");
+		if (i % 2)
+			usleep((useconds_t)i * 10);
+		iwcm_put(a);
+	}
+	for (;;) {
+		struct told t = next_within(1);
+
+		if (!t.what)
+			break;
+		assert_int_equal(t.what, IWCM_REQUEST);
+		p = iwcm_take(LISTENER, t.nr);
+		if (p)
+			iwcm_put(p);
+	}
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, open_bed, close_bed)
+	const struct CMUnitTest tests[] = {
+		T(both_come_to_their_streams),
+		T(a_rejection_has_its_reasons_along),
+		T(where_nobody_listens_one_is_rejected),
+		T(requests_end_with_their_listener),
+		T(what_goes_beyond_the_backlog_is_rejected),
+		T(a_stream_that_does_not_begin_is_told),
+		T(what_could_not_be_told_is_told_again),
+		T(nonsense_is_left_at_once),
+		T(who_is_silent_is_left),
+		T(many_who_are_silent_keep_nobody_out),
+		T(what_comes_early_is_the_streams),
+		T(old_ones_are_asked_in_their_words),
+		T(what_is_not_agreed_on_is_terminated),
+		T(nonsense_for_an_answer_is_an_error),
+		T(who_is_given_up_is_heard_of_no_more),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
