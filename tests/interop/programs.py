@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The field's own verbs programs, unmodified from Debian's packages, as server and client on weft.
 
-usage: programs.py BUILD (one | veth)... [--full] [--only REGEX] [--list] [--write FILE]
+usage: programs.py BUILD (one | veth)... [--devices iwarp] [--full] [--only REGEX] [--list] [--write FILE]
 
 one: two processes on one address (loopback). veth: two network namespaces. Without --full the
 quick set, which keeps `make check` short. Logs of what failed stay in BUILD/interop-logs.
@@ -29,10 +29,23 @@ def all_cases():
     yield from perftest.all_cases()
 
 
+# What iWARP has: reliable connections, by rdma_cm. Of those rsockets' programs make datagrams, too.
+BY_MANAGER = ("rping", "ucmatose", "cmtime", "rdma_server")
+NOT_IWARP = re.compile(r"-c (UD|UC|XRC|DC|SRD)|-P ib|--connection=(UD|UC|XRC)")
+
+
+def has_iwarp(case):
+    program = case.server.split()[0]
+    if NOT_IWARP.search(case.server) or NOT_IWARP.search(case.client):
+        return False
+    return program in BY_MANAGER or program in perftest.PROGRAMS and "-R" in case.options.split()
+
+
 class Bench:
     """The two hosts, what their devices are called, and how to run a pair of programs."""
 
-    def __init__(self, build, hosts):
+    def __init__(self, build, hosts, devices):
+        self.devices = devices
         self.weft = os.path.join(os.path.abspath(build), "weft")
         self.server, self.client = lab.lab(hosts)
         self.fields = [self._fields(h, hosts) for h in (self.server, self.client)]
@@ -40,7 +53,11 @@ class Bench:
             f.update(server=self.server.address, server6=self.server.address6)
 
     def _fields(self, host, hosts):
-        dev = "weft_lo" if hosts == 1 else "weft_eth0"
+        dev = "lo" if hosts == 1 else "eth0"
+        if self.devices == "iwarp":
+            return {"dev": f"weft_iw_{dev}", "gid": "0", "gid6": "0", "own": host.address,
+                    "own6": host.address6}
+        dev = f"weft_{dev}"
         info = host.run(self.weft, "run", "--", "ibv_devinfo", "-v", "-d", dev)
         gids = {}
         for index, gid in re.findall(r"GID\[\s*(\d+)\]:\s*(\S+)", info.stdout):
@@ -55,7 +72,7 @@ class Bench:
 
     def argv(self, line, side, path):
         words = shlex.split(line.format(file=f"{path}/{side}", **self.fields[side]))
-        return [self.weft, "run", "--", "stdbuf", "-oL", *words]
+        return [self.weft, "run", "--devices", self.devices, "--", "stdbuf", "-oL", *words]
 
     def pair(self, case, path):
         """Runs one case; returns what is wrong, or None."""
@@ -117,13 +134,14 @@ def alone(bench, report, table, where):
     dev, host = bench.fields[0]["dev"], bench.server
     for program, options, wanted in (
             ("ibv_devices", "", dev), ("ibv_devinfo", "", "PORT_ACTIVE"),
-            ("ibv_devinfo", "-v", "GID["), ("ibv_devinfo", "-l", dev),
+            # Of iWARP's it shows none: half of a MAC address as a GID is zero.
+            ("ibv_devinfo", "-v", "GID[" if bench.devices == "roce" else "max_sge_rd:\t\t\t1\n"), ("ibv_devinfo", "-l", dev),
             ("ibv_devinfo", "-d {dev}", f"hca_id:\t{dev}"),
             ("ibv_devinfo", "-d {dev} -i 1 -v", "PORT_ACTIVE"),
             ("ibv_devinfo", "-d nosuch", None)):
         name = f"{program} {options}".strip()
         path = report.case(name)
-        r = host.run(bench.weft, "run", "--", program, *options.format(dev=dev).split())
+        r = host.run(bench.weft, "run", "--devices", bench.devices, "--", program, *options.format(dev=dev).split())
         good = r.returncode == 0 and wanted in r.stdout if wanted else r.returncode != 0
         fault = "" if good else f"ended with {r.returncode}: {r.stdout[-200:]}{r.stderr}"
         report.ok(name, path) if good else report.fail(name, path, fault)
@@ -133,7 +151,7 @@ def alone(bench, report, table, where):
 
 def asyncwatch(bench, report, table, where):
     """ibv_asyncwatch tells of a port that goes down and comes back. What is on it is lost: last."""
-    name, netdev = "ibv_asyncwatch", bench.fields[0]["dev"].removeprefix("weft_")
+    name, netdev = "ibv_asyncwatch", bench.fields[0]["dev"].removeprefix("weft_").removeprefix("iw_")
     path = report.case(name)
     watch = lab.Program(bench.server, bench.argv("ibv_asyncwatch -d {dev}", 0, path),
                         f"{path}/watch.log")
@@ -163,8 +181,9 @@ def refusal(case, path, ends):
 
 def run(args, where, chosen, table):
     """All cases in one place; the Report, and in table what became of each."""
-    bench = Bench(args.build, 1 if where == "one" else 2)
-    report = lab.Report(args.build, f"programs-{where}")
+    bench = Bench(args.build, 1 if where == "one" else 2, args.devices)
+    kind = "" if args.devices == "roce" else f"-{args.devices}"
+    report = lab.Report(args.build, f"programs{kind}-{where}")
     if re.search(args.only, "ibv_devinfo"):
         alone(bench, report, table, where)
     for c in chosen:
@@ -189,6 +208,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
     p.add_argument("where", nargs="+", choices=("one", "veth"))
+    p.add_argument("--devices", choices=("roce", "iwarp"), default="roce", help="on which")
     p.add_argument("--full", action="store_true", help="all cases instead of the quick ones")
     p.add_argument("--only", default="", help="cases whose name matches")
     p.add_argument("--timeout", type=int, help="give up earlier than the case says")
@@ -207,6 +227,7 @@ def main():
         mtu_max = 4096 if where == "one" else 1024
         chosen = [c for c in all_cases() if (args.full or args.write or c.quick in (True, where)) and
                   c.mtu <= mtu_max and not (c.veth and where == "one") and
+                  (args.devices == "roce" or has_iwarp(c)) and
                   re.search(args.only, c.name)]
         if args.list:
             print("\n".join(c.name for c in chosen))
