@@ -29,7 +29,7 @@ static int begin(uint32_t qpn, int fd, const struct iw_conn *c, const void *earl
 		/* As with adapters: a peer that does not know them ends the connection. */
 		.immediate = true,
 		.atomics = true,
-		.rtr = c->initiator ? a->rtr : MPA_RTR_NONE,
+		.rtr = a->rtr,
 		.listens_first = !c->initiator,
 		.ird = a->ird,
 		.ord = a->ord,

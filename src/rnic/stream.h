@@ -11,6 +11,7 @@
 
 #include <sys/uio.h>
 
+#include "base/units.h"
 #include "rnic/rnic.h"
 #include "wire/mpa.h"
 
@@ -18,12 +19,21 @@ struct rnic_stream_init {
 	bool crc;		      /* of each FPDU, both ways */
 	bool markers_in, markers_out; /* as each side asked for them */
 	bool immediate, atomics;      /* the peer knows RFC 7306's */
-	enum mpa_rtr rtr;
-	bool listens_first; /* a responder: nothing is sent before the peer has */
+	enum mpa_rtr rtr;	      /* that the initiator sends */
+	bool listens_first; /* a responder: nothing is sent before the peer has, or, where no RTR
+			       is to come, STREAM_PATIENCE_NS have passed */
 	uint16_t ird, ord;  /* READs and atomics at a time: the peer's, ours; RNIC_MAX_RD_ATOM */
 	uint32_t emss;	    /* of TCP, bytes */
 	void *owner;	    /* whoever reads and writes the stream: rnic_stream_owner() */
 };
+
+/*
+ * RFC 5044 section 7.1.2 has a responder wait for the first FPDU without end, and RFC 6581 has the
+ * RTR for those who wait for one another then. Linux's siw asks for none, as initiator, and
+ * programs in which the responder speaks first run on it because it does not wait either. What
+ * comes before siw has read the reply ends the connection: so much time it is given.
+ */
+#define STREAM_PATIENCE_NS (2 * NSEC_PER_SEC)
 
 /* INIT -> RTS. -EINVAL: another state, or more at a time than there can be. */
 int rnic_stream_begin(struct rnic_qp *, const struct rnic_stream_init *, uint64_t now) must_use;

@@ -239,6 +239,25 @@ static void a_peer_that_does_not_close_is_left(void **state)
 	assert_int_equal(drive_next_deadline(&bed.drive[0]), DEADLINE_NEVER);
 }
 
+/* Another stream for the queue pair. */
+static void begin_again(int side, const struct rnic_stream_init *init, const void *early,
+			size_t len)
+{
+	struct rnic_qp *qp = bed.sb->side[side].qp;
+
+	streams_drop(qp, 0);
+	assert_int_equal(modify(side, RNIC_QPS_RESET), 0);
+	assert_int_equal(modify(side, RNIC_QPS_INIT), 0);
+	assert_int_equal(
+		rnic_qp_modify(qp,
+			       &(struct rnic_qp_attr){.access_flags = RNIC_ACCESS_REMOTE_WRITE,
+						      .state = RNIC_QPS_INIT},
+			       RNIC_QP_STATE | RNIC_QP_ACCESS_FLAGS, 0),
+		0);
+	connect_both(bed.fd);
+	assert_int_equal(streams_add(bed.set[side], qp, bed.fd[side], init, early, len, 0), 0);
+}
+
 /* What came along with the peer's last word on the connection is the queue pair's. */
 static void early_bytes_are_taken(void **state)
 {
@@ -256,21 +275,71 @@ static void early_bytes_are_taken(void **state)
 	       sizeof(early))
 		;
 	assert_int_equal(recv(bed.fd[1], early, sizeof(early), 0), len);
-	streams_drop(b->side[1].qp, 0);
-	assert_int_equal(modify(1, RNIC_QPS_RESET), 0);
-	assert_int_equal(modify(1, RNIC_QPS_INIT), 0);
-	assert_int_equal(
-		rnic_qp_modify(b->side[1].qp,
-			       &(struct rnic_qp_attr){.access_flags = RNIC_ACCESS_REMOTE_WRITE,
-						      .state = RNIC_QPS_INIT},
-			       RNIC_QP_STATE | RNIC_QP_ACCESS_FLAGS, 0),
-		0);
-	connect_both(bed.fd);
-	assert_int_equal(
-		streams_add(bed.set[1], b->side[1].qp, bed.fd[1], &b->opts.init[1], early, len, 0),
-		0);
+	begin_again(1, &b->opts.init[1], early, len);
 	assert_int_equal(b->side[1].mem[64], 42);
 	close(bed.fd[0]);
+}
+
+/* Whose call is answered by nothing says something that means nothing, less and less often; once
+ * something comes no more. */
+static void who_hears_nothing_nudges(void **state)
+{
+	struct rnic *peer = bed.sb->side[1].rnic;
+	uint64_t now = 0;
+
+	(void)state;
+	assert_false(drive_send(&bed.drive[0], 64, 0));
+	for (uint64_t i = 0; i < 6; i++) {
+		assert_int_equal(drive_next_deadline(&bed.drive[0]),
+				 now + (NSEC_PER_SEC / 10 << i));
+		now = drive_next_deadline(&bed.drive[0]);
+		assert_int_equal(drive_receive(&bed.drive[0], now - 1), 0);
+		assert_false(drive_send_pending(&bed.drive[0]));
+		assert_int_equal(drive_receive(&bed.drive[0], now), 0);
+		assert_false(drive_send(&bed.drive[0], 64, now));
+		while (rnic_counters(peer)->rx_packets == i)
+			assert_true(drive_receive(&bed.drive[1], 0) >= 0);
+		assert_int_equal(rnic_counters(peer)->rx_packets, i + 1);
+		assert_int_equal(rnic_counters(peer)->rx_bytes, 0);
+	}
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), DEADLINE_NEVER);
+	/* The other side, which has heard something by now. */
+	assert_false(drive_send(&bed.drive[1], 64, 0));
+	assert_int_equal(drive_receive(&bed.drive[1], NSEC_PER_SEC), 0);
+	assert_false(drive_send_pending(&bed.drive[1]));
+	assert_int_equal(drive_next_deadline(&bed.drive[1]), DEADLINE_NEVER);
+	for (int side = 0; side < 2; side++)
+		assert_int_equal(sb_state(bed.sb, side), RNIC_QPS_RTS);
+}
+
+/* Who is called speaks first only where the caller has not for long, and no RTR is to come. */
+static void who_is_called_is_patient(void **state)
+{
+	static const uint64_t second = NSEC_PER_SEC;
+
+	(void)state;
+	for (int rtr = 0; rtr < 2; rtr++) {
+		struct rnic_stream_init init = bed.sb->opts.init[1];
+		uint8_t got[64];
+
+		init.listens_first = true;
+		init.rtr = rtr ? MPA_RTR_WRITE : MPA_RTR_NONE;
+		begin_again(1, &init, NULL, 0);
+		assert_int_equal(sb_post(bed.sb, 1,
+					 (struct rnic_send_wr){.wr_id = 1, .opcode = RNIC_WR_SEND},
+					 0, 8, 0),
+				 0);
+		assert_false(drive_send(&bed.drive[1], 64, 0));
+		assert_int_equal(drive_next_deadline(&bed.drive[1]),
+				 rtr ? DEADLINE_NEVER : 2 * second);
+		assert_int_equal(drive_receive(&bed.drive[1], 2 * second - 1), 0);
+		assert_false(drive_send(&bed.drive[1], 64, 2 * second - 1));
+		assert_int_equal(recv(bed.fd[0], got, sizeof(got), MSG_DONTWAIT), -1);
+		assert_int_equal(drive_receive(&bed.drive[1], 2 * second), 0);
+		assert_false(drive_send(&bed.drive[1], 64, 2 * second));
+		assert_int_equal(recv(bed.fd[0], got, sizeof(got), MSG_DONTWAIT), rtr ? -1 : 32);
+		close(bed.fd[0]);
+	}
 }
 
 /* Who disconnects and destroys the queue pair at once has sent what he has sent. */
@@ -308,6 +377,8 @@ int main(void)
 		T(a_peer_that_does_not_close_is_left),
 		T(early_bytes_are_taken),
 		T(what_was_sent_outlives_the_queue_pair),
+		T(who_hears_nothing_nudges),
+		T(who_is_called_is_patient),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,7 +26,7 @@ class Capture:
         self.lab, self.path = context.lab, context.file("wire.pcap")
         self.tcp = context.tcp
         self.roce = context.kernel.rdma == "rxe" and not self.tcp
-        what = "udp port 4791" if self.roce else "tcp port 4420"
+        what = "udp port 4791" if self.roce else "tcp port 4420" if self.tcp else "tcp"
         self.tcpdump = Process(
             self.lab.inside("tcpdump", "-i", "br0", "-s", "0", "--immediate-mode", "-U", "-Z",
                             "root", "-B", "65536", "-w", self.path, *what.split()), self.lab.env)
@@ -85,9 +85,11 @@ class Capture:
 
     def check_iwarp(self):
         """tshark would take the port for NVMe over TCP, and tells by a connection's first bytes what it
-        is: one on the ports of an earlier one it takes for that, so those it does not judge."""
+        is: one on the ports of an earlier one it takes for that, so those it does not judge. What SENDs
+        carry it would take for RPC."""
         t = subprocess.run(
-            ["tshark", "-r", self.path, "-c", "20000", "--disable-protocol", "nvme-tcp", "-T", "fields",
+            ["tshark", "-r", self.path, "-c", "20000", "--disable-protocol", "nvme-tcp",
+             "--disable-protocol", "rpcordma", "--disable-protocol", "iser", "-T", "fields",
              *(x for name in IWARP_FIELDS for x in ("-e", name)), "-Y",
              f"_ws.malformed || iwarp_mpa.req || tcp.analysis.reused_ports || {NO_BYTES}"],
             capture_output=True, text=True, check=False)

@@ -106,6 +106,12 @@ def connecting(c):
     return c.nvme and (c.short or c.provider and "10 times" in c.name)
 
 
+def iwarp(c):
+    """What siw has: connections by rdma_cm, without atomics."""
+    return c.name.startswith(("rping -C", "ucmatose", "cmtime")) or \
+        c.name.endswith("-R") and "atomic" not in c.name or storage(c)
+
+
 SIW_NOTE = ("siw does not see a message that comes while it accepts ([siw.md](siw.md)): between two kernels "
             "`nvme connect` then waits for 60 s and fails. READs and WRITEs of no bytes are weft's way "
             "out of that.")
@@ -152,5 +158,7 @@ PLAN = [
             [(PLAIN, storage)], guests=2, provider="system", rdma="siw", note=SIW_NOTE),
     Section("weft on the system's rdma-core and siw, against a newer kernel",
             [(PLAIN, connecting)], guests=2, provider="system", rdma="siw", kernel="6.12", note=SIW_NOTE),
+    Section("weft's iWARP and siw", [(PLAIN, iwarp)], rdma="siw"),
+    Section("weft's iWARP and siw of a newer kernel", [(PLAIN, iwarp)], rdma="siw", kernel="6.12"),
     Section("weft and a newer kernel", [(PLAIN, newer)], kernel="6.12"),
 ]

@@ -66,7 +66,7 @@ class Sections:
 
     def run_steps(self, lab, section, todo):
         """Those that are left: where one of the guests has died, or the time is up."""
-        weft = Weft(lab) if section.provider == "weft" else WeftInGuest(lab, "g1", section.rdma)
+        weft = Weft(lab, section.rdma) if section.provider == "weft" else WeftInGuest(lab, "g1", section.rdma)
         kernel = Kernel(lab, "g1" if section.provider == "weft" else "g2", section.rdma)
         kernel.prepare()
         if section.provider != "weft":

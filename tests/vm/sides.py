@@ -13,18 +13,22 @@ from lab import Failed, last_line, state, until
 
 
 class Weft:
-    """In the namespace beside the guests, on its own RNIC."""
+    """In the namespace beside the guests, on its own RNIC: of iWARP where the kernel's is siw."""
     name = "weft"
 
-    def __init__(self, lab):
+    def __init__(self, lab, rdma):
         self.lab = lab
         self.address = {4: "192.168.77.1", 6: "fd77::1"}
-        self.device = "weft_br0"
+        self.iwarp = rdma == "siw"
+        self.weft = ("env", "WEFT_DEVICES=" + ("iwarp" if self.iwarp else "roce"), lab.weft)
+        self.device = "weft_iw_br0" if self.iwarp else "weft_br0"
         self.wire = lab.wire
 
     def gid_index(self, family):
-        """Of the address, on our device."""
-        text = self.lab.run_ok(self.lab.weft, "devices", self.device)
+        """Of the address, on our device; of iWARP there is one, which is no address."""
+        if self.iwarp:
+            return 0
+        text = self.lab.run_ok(*self.weft, "devices", self.device)
         want = "::ffff:" + self.address[4] if family == 4 else self.address[6]
         match = re.search(rf"gid (\d+) *: {re.escape(want)},", text)
         if not match:
@@ -32,7 +36,7 @@ class Weft:
         return int(match[1])
 
     def start(self, command, timeout=120):
-        return self.lab.start("timeout", timeout, self.lab.weft, "run", "--", *command.split())
+        return self.lab.start("timeout", timeout, *self.weft, "run", "--", *command.split())
 
     def listen(self, command, timeout=120, tcp=None, cm=None, says=None):
         """start() of a server, once it listens at that port or says so."""
@@ -48,7 +52,7 @@ class Weft:
         return server
 
     def run(self, command, timeout=60, wrap=()):
-        return self.lab.run(*wrap, self.lab.weft, "run", "--", *command.split(), timeout=timeout)
+        return self.lab.run(*wrap, *self.weft, "run", "--", *command.split(), timeout=timeout)
 
     def await_tcp(self, port):
         until(lambda: f":{port} " in self.lab.run_ok("ss", "-Hltn"), 20, f"TCP port {port} open")
@@ -79,10 +83,10 @@ class Weft:
 
     def tool(self, *args, timeout=60):
         """What `weft ARGS` prints."""
-        return self.lab.run_ok(self.lab.weft, *args, timeout=timeout)
+        return self.lab.run_ok(*self.weft, *args, timeout=timeout)
 
     def start_tool(self, *args):
-        return self.lab.start(self.lab.weft, *args)
+        return self.lab.start(*self.weft, *args)
 
     def serve(self, *args):
         """`weft serve ARGS`, once hosts can connect."""
@@ -147,7 +151,7 @@ class Kernel(InGuest):
     wire = "/opt/weft/wire"
 
     def gid_index(self, family):
-        return 1 if family == 4 else 2
+        return 0 if self.rdma == "siw" else 1 if family == 4 else 2
 
     def start(self, command, timeout=120):
         return self.lab.guest_start(self.guest, command, timeout)

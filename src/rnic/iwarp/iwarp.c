@@ -1,6 +1,48 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* The service's row of operations; its stream, from begin to end. */
+#include "base/units.h"
 #include "rnic/iwarp/iwarp.h"
+
+/* ---- a peer that says nothing --------------------------------------------------------------- */
+
+/*
+ * Linux's siw loses sight of what arrives while it accepts: that lies in its socket until more
+ * comes (docs/siw.md). So who has called, and said all that it had to say, and hears nothing, says
+ * something that means nothing: a WRITE of no bytes.
+ */
+#define NUDGE_NS   (100 * NSEC_PER_MSEC) /* and twice as long each time */
+#define NUDGES_MAX 6
+
+static void nudge_arm(struct rnic_qp *qp)
+{
+	struct iwarp_qp *w = iwarp_of(qp);
+
+	timer_arm(&qp->rnic->timers, &qp->timer, qp->rnic->now + (NUDGE_NS << w->nudges));
+}
+
+static void iwarp_timer(struct rnic_qp *qp, uint64_t now)
+{
+	struct iwarp_qp *w = iwarp_of(qp);
+
+	qp->rnic->now = now;
+	if (qp->state != RNIC_QPS_RTS || w->heard)
+		return;
+	if (w->stream.listens_first) {
+		w->spoke_up = true;
+		qp_activate(qp);
+		return;
+	}
+	/* What still waits to be sent will do. */
+	if (qp->sq.cur == qp->sq.prod && w->rtr == MPA_RTR_NONE) {
+		w->rtr = MPA_RTR_WRITE;
+		w->nudges++;
+		qp_activate(qp);
+	}
+	if (w->nudges < NUDGES_MAX)
+		nudge_arm(qp);
+}
+
+/* ---- the row of operations ------------------------------------------------------------------ */
 
 static void iwarp_init(struct rnic_qp *qp)
 {
@@ -18,8 +60,10 @@ static void iwarp_reset(struct rnic_qp *qp)
 /* A new state may be the end of the stream: who owns that looks after it with the next turn. */
 static void iwarp_modified(struct rnic_qp *qp, uint32_t mask)
 {
-	if (mask & RNIC_QP_STATE)
-		qp_activate(qp);
+	if (!(mask & RNIC_QP_STATE))
+		return;
+	timer_cancel(&qp->rnic->timers, &qp->timer);
+	qp_activate(qp);
 }
 
 /* What has not come whole never will. */
@@ -27,6 +71,7 @@ static void iwarp_stop(struct rnic_qp *qp)
 {
 	struct iwarp_qp *w = iwarp_of(qp);
 
+	timer_cancel(&qp->rnic->timers, &qp->timer);
 	fpdu_in_end(&w->in);
 	w->waiting = w->answered = w->off = 0;
 	w->told = w->asked;
@@ -73,7 +118,7 @@ int rnic_stream_begin(struct rnic_qp *qp, const struct rnic_stream_init *init, u
 	    init->ird > RNIC_MAX_RD_ATOM || init->ord > RNIC_MAX_RD_ATOM)
 		return -EINVAL;
 	w->stream = *init;
-	w->rtr = init->rtr;
+	w->rtr = init->listens_first ? MPA_RTR_NONE : init->rtr;
 	w->begun = true;
 	fpdu_in_init(&w->in, init->crc, init->markers_in, &r->ops, r->ctx);
 	w->out = (struct fpdu_out){.crc = init->crc, .markers = init->markers_out};
@@ -81,6 +126,10 @@ int rnic_stream_begin(struct rnic_qp *qp, const struct rnic_stream_init *init, u
 		w->msn[i] = w->arriving[i].msn = 1;
 	rnic_stream_set_emss(qp, init->emss);
 	qp_begin(qp);
+	if (!init->listens_first)
+		nudge_arm(qp);
+	else if (init->rtr == MPA_RTR_NONE)
+		timer_arm(&r->timers, &qp->timer, now + STREAM_PATIENCE_NS);
 	return 0;
 }
 
@@ -147,7 +196,7 @@ static enum iwarp_put put_one(struct rnic_qp *qp, struct fpdu_batch *b)
 
 	if (w->terminated || qp->state == RNIC_QPS_ERR)
 		return iwarp_terminate_tx(qp, b);
-	if (w->stream.listens_first && !w->heard)
+	if (w->stream.listens_first && !w->heard && !w->spoke_up)
 		return PUT_NOTHING;
 	if (w->rtr != MPA_RTR_NONE)
 		return iwarp_rtr_tx(qp, b);
@@ -165,8 +214,11 @@ bool rnic_stream_tx(struct rnic_qp *qp, struct fpdu_batch *b, size_t max, uint64
 	enum iwarp_put put = w->begun ? PUT_ONE : PUT_NOTHING;
 
 	qp->rnic->now = now;
-	while (put == PUT_ONE && b->bytes < max)
+	while (put == PUT_ONE && b->bytes < max) {
 		put = put_one(qp, b);
+		if (put == PUT_ONE)
+			count(qp, tx_packets, 1);
+	}
 	qp_check_drained(qp);
 	if (put != PUT_NOTHING)
 		qp_activate(qp);
@@ -227,4 +279,5 @@ const struct service service_iwarp = {
 	.hush = iwarp_hush,
 	.whole = iwarp_whole,
 	.query = iwarp_query,
+	.timer = iwarp_timer,
 };

@@ -53,10 +53,12 @@ struct iwarp_qp {
 	uint32_t waiting;	  /* READs and atomics without an answer */
 	enum mpa_rtr rtr;	  /* that is to be sent */
 	bool rtr_asks;		  /* it was a READ, and is not answered */
+	unsigned int nudges;	  /* since nothing has been heard */
 	bool answers_turn;
 
 	/* From the peer. */
-	bool heard; /* anything */
+	bool heard;    /* anything */
+	bool spoke_up; /* a responder that has waited long enough for it */
 	struct fpdu_in in;
 	struct arriving arriving[DDP_QUEUES];
 	uint32_t answered; /* bytes, of the READ at sq.una */

@@ -294,6 +294,7 @@ int iwarp_receive(void *ctx, const uint8_t *ulpdu, size_t len)
 	struct arriving *a;
 	int n, cause;
 
+	count(qp, rx_packets, 1);
 	n = ddp_hdr_get(&s.h, ulpdu, len);
 	if (n < 0)
 		return refuse(qp, MPA_TERM_MARKER, NULL);
