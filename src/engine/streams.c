@@ -74,10 +74,19 @@ int streams_create(struct streams **ret, streams_ended *ended, void *ctx)
 	return 0;
 }
 
+/* Before it is closed: a child that was forked has a copy of the descriptor, be it for a moment,
+ * and until that is closed, too, the set would go on telling of it. */
+static void unwatch(const struct stream *t)
+{
+	if (t->tcp.fd >= 0)
+		(void)epoll_ctl(t->set->port.fd, EPOLL_CTL_DEL, t->tcp.fd, NULL);
+}
+
 static void forget(struct stream *t)
 {
 	list_remove(&t->node);
 	list_remove(&t->ending_node);
+	unwatch(t);
 	tcp_stream_break(&t->tcp);
 	free(t);
 }
@@ -118,6 +127,7 @@ static int watch(struct stream *t, int op)
 
 static void close_socket(struct stream *t, bool at_once)
 {
+	unwatch(t);
 	if (at_once)
 		tcp_stream_break(&t->tcp);
 	else

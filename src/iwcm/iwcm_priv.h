@@ -80,6 +80,8 @@ void socket_wait(struct socket_of *, uint32_t events);
 /* The thread looks no more at it. */
 void socket_release(struct socket_of *);
 void socket_close(struct socket_of *);
+/* The same in a forked child: the epoll set is the parent's. */
+void socket_close_copy(struct socket_of *);
 void socket_forget(struct socket_of *);
 struct socket_of *socket_find(uint64_t nr);
 void thread_wake(void);

@@ -51,6 +51,15 @@ void socket_release(struct socket_of *s)
 
 void socket_close(struct socket_of *s)
 {
+	/* Children that were forked may have copies for a moment, which would keep it in the set.
+	 */
+	if (s->fd >= 0)
+		socket_release(s);
+	socket_close_copy(s);
+}
+
+void socket_close_copy(struct socket_of *s)
+{
 	if (s->fd >= 0)
 		(void)syscall(SYS_close, s->fd);
 	s->fd = -1;

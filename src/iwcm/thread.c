@@ -159,7 +159,7 @@ static void in_child(void)
 	for (size_t i = 0; i < BUCKETS; i++) {
 		list_for_each(s, &iwcm.buckets[i], struct socket_of, node) {
 			timer_cancel(&iwcm.timers, &s->timer);
-			socket_close(s);
+			socket_close_copy(s);
 			list_remove(&s->node);
 			if (!s->listens)
 				list_remove(&container_of(s, struct iwcm_link, s)->told);
