@@ -39,6 +39,7 @@ struct streams {
 	streams_ended *ended;
 	void *ctx;
 	struct list all, ending; /* these in the order of their deadlines */
+	unsigned int lingering;	 /* streams without a queue pair */
 	uint8_t *in;
 	struct iovec iov[FPDU_BATCH_IOVS];
 	uint8_t room[16 * FPDU_BATCH_ROOM];
@@ -84,6 +85,7 @@ static void unwatch(const struct stream *t)
 
 static void forget(struct stream *t)
 {
+	t->set->lingering -= !t->qp;
 	list_remove(&t->node);
 	list_remove(&t->ending_node);
 	unwatch(t);
@@ -213,7 +215,13 @@ void streams_drop(struct rnic_qp *qp, uint64_t now)
 		return;
 	}
 	t->qp = NULL;
+	t->set->lingering++;
 	settle(t, now);
+}
+
+bool streams_linger(const struct streams *s)
+{
+	return s->lingering;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */

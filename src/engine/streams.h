@@ -46,5 +46,7 @@ int streams_add(struct streams *, struct rnic_qp *, int fd, const struct rnic_st
 /* Before the queue pair is destroyed or reset: its stream, if there still is one, is broken, unless
  * it was to end: then what was sent still goes out. Nobody is told of its end. */
 void streams_drop(struct rnic_qp *, uint64_t now);
+/* Are there any such? A process that exits takes from their peers what is not there yet. */
+bool streams_linger(const struct streams *);
 
 #endif

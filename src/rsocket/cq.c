@@ -83,9 +83,16 @@ static void received(struct stream *s, const struct ibv_wc *wc)
 			stream_fail(s, ECONNRESET);
 		return;
 	}
-	if (!(wc->wc_flags & IBV_WC_WITH_IMM))
-		return;
-	imm = be32toh(wc->imm_data);
+	if (s->sends) {
+		imm = s->said[(uint32_t)wc->wr_id];
+		if (wc->byte_len != sizeof(imm))
+			return;
+		imm = s->swap ? bswap_32(imm) : imm;
+	} else {
+		if (!(wc->wc_flags & IBV_WC_WITH_IMM))
+			return;
+		imm = be32toh(wc->imm_data);
+	}
 	switch (rs_imm_op(imm)) {
 	case RS_OP_DATA:
 		received_data(s, rs_imm_value(imm));
@@ -135,15 +142,26 @@ static void sent(struct stream *s, const struct ibv_wc *wc)
 		stream_fail(s, send_error(wc->status));
 }
 
-static void post_recvs(struct stream *s, int count)
+/* Those that these were. */
+static int post_recvs(struct stream *s, const uint32_t *which, int count)
 {
 	struct ibv_recv_wr wr[WC_BATCH], *bad;
+	struct ibv_sge sge[WC_BATCH];
 
-	for (int i = 0; i < count; i++)
-		wr[i] = (struct ibv_recv_wr){.wr_id = wr_id(WR_RECV, 0, 0),
+	for (int i = 0; i < count; i++) {
+		sge[i] = (struct ibv_sge){(uintptr_t)&s->said[which[i]], sizeof(*s->said),
+					  s->rmr->lkey};
+		wr[i] = (struct ibv_recv_wr){.wr_id = wr_id(WR_RECV, 0, which[i]),
+					     .sg_list = &sge[i],
+					     .num_sge = s->sends,
 					     .next = i + 1 < count ? &wr[i + 1] : NULL};
-	if (count && ibv_post_recv(s->id->qp, wr, &bad))
-		stream_fail(s, EIO);
+	}
+	return count ? ibv_post_recv(s->id->qp, wr, &bad) : 0;
+}
+
+int stream_post_recv(struct stream *s, uint32_t i)
+{
+	return post_recvs(s, &i, 1);
 }
 
 /* So many at a time as there can be at a time: a peer that never stops is not to keep us here. */
@@ -156,19 +174,21 @@ static int take_completions(struct stream *s)
 	int n, total = 0;
 
 	do {
+		uint32_t which[WC_BATCH];
 		int recvs = 0;
 
 		n = ibv_poll_cq(s->cq, WC_BATCH, wc);
 		for (int i = 0; i < n; i++) {
 			if (wr_kind(wc[i].wr_id) == WR_RECV) {
+				which[recvs] = (uint32_t)wc[i].wr_id;
 				recvs += wc[i].status == IBV_WC_SUCCESS;
 				received(s, &wc[i]);
 			} else {
 				sent(s, &wc[i]);
 			}
 		}
-		if (atomic_load(&s->state) != STREAM_FAILED)
-			post_recvs(s, recvs);
+		if (atomic_load(&s->state) != STREAM_FAILED && post_recvs(s, which, recvs))
+			stream_fail(s, EIO);
 		total += max_of(n, 0);
 	} while (n == WC_BATCH && total < most);
 	if (n == WC_BATCH) { /* who would sleep now is to look again first */
@@ -184,25 +204,47 @@ static int take_completions(struct stream *s)
 
 /* ---- what we give, under cq_lock ------------------------------------------------------------- */
 
+int stream_post_message(struct stream *s, struct ibv_send_wr *wr, uint32_t imm)
+{
+	struct ibv_sge word = {(uintptr_t)&imm, sizeof(imm), 0};
+	struct ibv_send_wr *bad,
+		send = {
+			.wr_id = wr->wr_id,
+			.sg_list = &word,
+			.num_sge = 1,
+			.opcode = IBV_WR_SEND,
+			.send_flags = (wr->send_flags & IBV_SEND_SIGNALED) | IBV_SEND_INLINE,
+		};
+
+	if (!s->sends) {
+		wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		wr->imm_data = htobe32(imm);
+		return ibv_post_send(s->id->qp, wr, &bad);
+	}
+	if (!wr->num_sge)
+		return ibv_post_send(s->id->qp, &send, &bad);
+	wr->opcode = IBV_WR_RDMA_WRITE;
+	wr->wr_id = wr_id(WR_DATA, 0, 0);
+	wr->send_flags &= ~(unsigned int)IBV_SEND_SIGNALED;
+	wr->next = &send;
+	return ibv_post_send(s->id->qp, wr, &bad);
+}
+
 static int post_write(struct stream *s, struct ibv_sge *sge, uint32_t imm, uint64_t addr,
 		      uint32_t rkey)
 {
-	struct ibv_send_wr *bad,
-		wr = {
-			.wr_id = wr_id(WR_CTRL, 1, imm),
-			.sg_list = sge,
-			.num_sge = sge ? 1 : 0,
-			.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-			.send_flags =
-				IBV_SEND_SIGNALED |
-				(sge && sge->length <= s->set.sq_inline ? IBV_SEND_INLINE : 0),
-			.imm_data = htobe32(imm),
-			.wr.rdma = {addr, rkey},
-		};
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id(WR_CTRL, 1, imm),
+		.sg_list = sge,
+		.num_sge = sge ? 1 : 0,
+		.send_flags = IBV_SEND_SIGNALED |
+			      (sge && sge->length <= s->set.sq_inline ? IBV_SEND_INLINE : 0),
+		.wr.rdma = {addr, rkey},
+	};
 	int rc;
 
 	atomic_fetch_sub(&s->ctrl_free, 1);
-	rc = ibv_post_send(s->id->qp, &wr, &bad);
+	rc = stream_post_message(s, &wr, imm);
 	if (rc) {
 		atomic_fetch_add(&s->ctrl_free, 1);
 		stream_fail(s, rc);

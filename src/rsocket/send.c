@@ -80,14 +80,12 @@ int stream_post_data(struct stream *s, struct iov_at *from, uint32_t length, uin
 	uint32_t in_sbuf = 0;
 	uint8_t copy[256];
 	struct ibv_sge sge[2];
-	struct ibv_send_wr *bad,
-		wr = {
-			.sg_list = sge,
-			.num_sge = 1,
-			.opcode = with_imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-			.imm_data = htobe32(imm),
-			.wr.rdma = {addr, rkey},
-		};
+	struct ibv_send_wr *bad, wr = {
+					 .sg_list = sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_RDMA_WRITE,
+					 .wr.rdma = {addr, rkey},
+				 };
 	int rc;
 
 	if (length <= s->set.sq_inline && from->offset + length <= from->iov->iov_len) {
@@ -110,7 +108,7 @@ int stream_post_data(struct stream *s, struct iov_at *from, uint32_t length, uin
 	if (signaled(s, in_sbuf, &wr.wr_id))
 		wr.send_flags |= IBV_SEND_SIGNALED;
 	atomic_fetch_sub(&s->sqe_free, 1);
-	rc = ibv_post_send(s->id->qp, &wr, &bad);
+	rc = with_imm ? stream_post_message(s, &wr, imm) : ibv_post_send(s->id->qp, &wr, &bad);
 	if (!rc)
 		return 0;
 	stream_fail(s, rc);

@@ -109,9 +109,15 @@ static uint32_t recv_wrs(const struct stream *s)
 	return s->set.rq_size + 2 * RS_CTRL_WRS;
 }
 
+/* A message may be two work requests. */
+static uint32_t send_wrs(const struct stream *s)
+{
+	return s->sends ? 2 * s->set.sq_size : s->set.sq_size;
+}
+
 static int create_cq(struct stream *s)
 {
-	const int cqe = (int)(s->set.sq_size + recv_wrs(s));
+	const int cqe = (int)(send_wrs(s) + recv_wrs(s));
 
 	if (attend_usable()) {
 		s->cq = ibv_create_cq(s->id->verbs, cqe, s, NULL, 0);
@@ -136,7 +142,7 @@ static int create_qp(struct stream *s)
 		.send_cq = s->cq,
 		.recv_cq = s->cq,
 		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = s->set.sq_size,
+		.cap = {.max_send_wr = send_wrs(s),
 			.max_recv_wr = recv_wrs(s),
 			.max_send_sge = 2,
 			.max_recv_sge = 1,
@@ -164,7 +170,8 @@ static int create_buffers(struct stream *s)
 	s->sbuf_bytes = s->set.sbuf_size + RS_CTRL_WRS * sizeof(struct rs_sge);
 	s->sbuf = pages_take(s->sbuf_bytes);
 	s->rbuf_bytes = sgl_at + RS_SGL_SIZE * sizeof(struct rs_sge) +
-			s->set.iomap_size * sizeof(struct rs_iomap);
+			s->set.iomap_size * sizeof(struct rs_iomap) +
+			(s->sends ? recv_wrs(s) * sizeof(*s->said) : 0);
 	s->rbuf = pages_take(s->rbuf_bytes);
 	if (!s->msg || !s->sbuf || !s->rbuf)
 		return -ENOMEM;
@@ -178,6 +185,7 @@ static int create_buffers(struct stream *s)
 		return -errno;
 	s->target_sgl = (struct rs_sge *)(s->rbuf + sgl_at);
 	s->target_iomap = (struct rs_iomap *)(s->target_sgl + RS_SGL_SIZE);
+	s->said = (uint32_t *)(s->target_iomap + s->set.iomap_size);
 	return 0;
 }
 
@@ -188,9 +196,10 @@ static int limit_sizes(struct stream *s)
 
 	if (ibv_query_device(s->id->verbs, &attr))
 		return -errno;
-	if (s->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP)
-		return -ENOTSUP; /* it has no RDMA WRITE with immediate data */
-	max = (uint32_t)min_of(attr.max_qp_wr, attr.max_cqe / 2);
+	s->sends = s->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+	if (s->sends)
+		s->set.sq_inline = max_of(s->set.sq_inline, (uint32_t)sizeof(*s->said));
+	max = (uint32_t)min_of(attr.max_qp_wr, attr.max_cqe / 2) / (s->sends ? 2 : 1);
 	max = min_of(max - 2 * RS_CTRL_WRS, (uint32_t)RS_QP_SIZE_MAX);
 	s->set.sq_size = clamp_u32(s->set.sq_size, RS_QP_SIZE_MIN, max);
 	s->set.rq_size = clamp_u32(s->set.rq_size, RS_QP_SIZE_MIN, max);
@@ -201,7 +210,6 @@ static int limit_sizes(struct stream *s)
 
 int stream_setup(struct stream *s)
 {
-	struct ibv_recv_wr wr = {.wr_id = wr_id(WR_RECV, 0, 0)}, *bad;
 	int rc = limit_sizes(s);
 
 	if (!rc)
@@ -211,7 +219,7 @@ int stream_setup(struct stream *s)
 	if (!rc)
 		rc = create_buffers(s);
 	for (uint32_t i = 0; !rc && i < recv_wrs(s); i++)
-		rc = -ibv_post_recv(s->id->qp, &wr, &bad);
+		rc = -stream_post_recv(s, i);
 	atomic_store(&s->sqe_free, (int)s->set.sq_size - RS_CTRL_WRS);
 	atomic_store(&s->ctrl_free, RS_CTRL_WRS);
 	atomic_store(&s->sbuf_free, s->set.sbuf_size);
@@ -287,6 +295,10 @@ void stream_destroy(struct stream *s)
 	list_remove(&s->waited_for);
 	list_remove(&s->lingering);
 	svc_keepalive(s, 0);
+	/* A queue pair of iWARP that is destroyed resets its connection, and takes from the peer
+	 * what is still on its way; but for who is to be told just that. */
+	if (s->sends && !s->unread && atomic_load(&s->state) >= STREAM_CONNECTED)
+		rdma_disconnect(s->id);
 	release_verbs(s);
 	rdma_destroy_id(s->id); /* which disconnects, too */
 	stream_free(s);

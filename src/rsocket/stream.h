@@ -2,11 +2,13 @@
 /*
  * A stream socket: an RC queue pair, a send buffer, and a receive buffer that the peer writes.
  *
- * Every message is an RDMA WRITE with immediate data (wire/rsocket.h). Data go straight into the
- * peer's receive buffer, which is exposed in halves: two entries of the target SGL, of which the
- * peer writes one anew (RS_OP_SGL) when its reader has emptied a half. Each message takes one of
- * the peer's receives: so many credits, granted by the same RS_OP_SGL. A few places of the send
- * queue are kept for control messages, which take no credit; the RNIC's RNR NAK covers those.
+ * Every message is an RDMA WRITE with immediate data (wire/rsocket.h); on iWARP, as with rdma-core,
+ * an RDMA WRITE, if there is anything to write, and a SEND of what the immediate data would be.
+ * Data go straight into the peer's receive buffer, which is exposed in halves: two entries of the
+ * target SGL, of which the peer writes one anew (RS_OP_SGL) when its reader has emptied a half.
+ * Each message takes one of the peer's receives: so many credits, granted by the same RS_OP_SGL. A
+ * few places of the send queue are kept for control messages, which take no credit; the RNIC's RNR
+ * NAK covers those.
  *
  * States: INIT -> BOUND -> LISTENING; INIT, BOUND -> CONNECTING -> CONNECTED or CONNECT_FAILED;
  * CONNECTED -> DISCONNECTED (in good order) or FAILED. The service thread does what follows from
@@ -111,6 +113,8 @@ struct stream {
 	_Atomic uint16_t rseq_comp; /* when rseq_no is here, credits are due */
 	uint32_t rbuf_free_offset;  /* the half to be given next */
 	uint32_t rbuf_granted;	    /* bytes that the peer may still write */
+	bool sends;		    /* instead of immediate data: iWARP */
+	uint32_t *said;		    /* in rbuf's region: what SENDs bring, for each receive */
 	bool swap;		    /* the peer is of the other byte order */
 	struct rs_sge remote_sgl;   /* where our entries go */
 	uint32_t remote_sge;
@@ -228,6 +232,11 @@ void stream_fail(struct stream *, int err);
 /* -errno of what ended it, told once; then `after`. */
 int stream_take_error(struct stream *, int after);
 int stream_post_ctrl(struct stream *, enum rs_ctrl);
+/* Posts a message, whose last part has wr's wr_id and flags: wr is an RDMA WRITE, and becomes one
+ * with immediate data, or has a SEND behind it. errno, 0. */
+int stream_post_message(struct stream *, struct ibv_send_wr *wr, uint32_t imm) must_use;
+/* The receive of that number. */
+int stream_post_recv(struct stream *, uint32_t i) must_use;
 /* Says nothing to the peer's socket; all before it is there when it completes. */
 void stream_post_empty(struct stream *);
 /* False: there was no place for it. */

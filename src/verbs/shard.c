@@ -258,6 +258,8 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		if (!s || !shard_lock_within(s, EXIT_PATIENCE_NS))
 			continue;
 		shard_flush(s);
+		if (i == TRANSPORT_IWARP)
+			stream_linger_at_exit(s);
 		shard_unlock(s);
 	}
 }

@@ -2,14 +2,29 @@
 #include "verbs/stream.h"
 
 #include <errno.h>
+#include <poll.h>
 
 #include "base/errno_text.h"
+#include "base/time.h"
 #include "engine/streams.h"
 
 /* Numbers of queue pairs are not on the wire: any part of them will do. */
-#define SLOT 1
+#define SLOT	  1
+#define LINGER_NS NSEC_PER_SEC
 
 static struct streams *streams; /* of the one shard; set before anybody has that */
+
+void stream_linger_at_exit(struct shard *s)
+{
+	const uint64_t until = time_now_ns() + LINGER_NS;
+
+	while (!shard_is_dead(s) && streams_linger(streams) && time_now_ns() < until) {
+		struct pollfd p = {.fd = streams_port(streams)->fd, .events = POLLIN};
+
+		shard_progress(s);
+		(void)poll(&p, 1, 10);
+	}
+}
 
 static void tell(struct face_qp *qp, int error)
 {

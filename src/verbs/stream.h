@@ -9,5 +9,8 @@
 int stream_shard_open(struct shard **ret, const struct shard_upcalls *) must_use;
 /* With the shard's lock held, before the queue pair is destroyed or reset: of any type. */
 void stream_drop(struct face_qp *);
+/* At the end of the process, with the lock held: for a moment, until what was sent is with its
+ * peers. Only of streams that were ended. */
+void stream_linger_at_exit(struct shard *);
 
 #endif

@@ -29,8 +29,8 @@ def all_cases():
     yield from perftest.all_cases()
 
 
-# What iWARP has: reliable connections, by rdma_cm. Of those rsockets' programs make datagrams, too.
-BY_MANAGER = ("rping", "ucmatose", "cmtime", "rdma_server")
+# What iWARP has: reliable connections, by rdma_cm. Of the programs of rsockets udpong makes datagrams.
+BY_MANAGER = ("rping", "ucmatose", "cmtime", "rdma_server", "rstream", "riostream", "rcopy")
 NOT_IWARP = re.compile(r"-c (UD|UC|XRC|DC|SRD)|-P ib|--connection=(UD|UC|XRC)")
 
 
