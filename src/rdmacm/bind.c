@@ -66,7 +66,7 @@ static int bind_to_listen(struct cma_id *id, const struct sockaddr *addr, bool a
 		if (port)
 			cma_addr_set_port((struct sockaddr *)&with, port);
 		rc = cma_bind_addr(id, (struct sockaddr *)&with, attach);
-		if (rc || (id->dev && !cma_is_iw(id)))
+		if (rc || !cma_listens_iw(id))
 			cma_iw_let_go(id);
 	}
 	return rc;

@@ -103,6 +103,7 @@ struct cma_id {
 
 	enum face_transport transport; /* of dev */
 	bool transport_fixed;	       /* whatever else there is at the address */
+	bool any_transport;	       /* rdmacm/any.h */
 	uint16_t wanted_port;	       /* that it was bound to; 0: to any */
 	/* Of iWARP (rdmacm/iw.h). */
 	int tcp_fd; /* holds its port; -1: none */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "iwcm/iwcm.h"
+#include "rdmacm/any.h"
 #include "rnic/stream.h"
 #include "verbs/private.h"
 
@@ -72,16 +73,23 @@ static bool wants(enum face_transport which)
 	return false;
 }
 
+void weft_private_any_transport(struct rdma_cm_id *api)
+{
+	cma_id(api)->any_transport = true;
+}
+
 bool cma_listens_iw(const struct cma_id *id)
 {
-	if (id->dev)
+	if (id->dev && !id->any_transport)
 		return id->transport == TRANSPORT_IWARP;
 	return cma_may_be_iw(id) && wants(TRANSPORT_IWARP);
 }
 
 bool cma_listens_roce(const struct cma_id *id)
 {
-	return id->dev ? id->transport == TRANSPORT_ROCE : wants(TRANSPORT_ROCE);
+	if (id->dev && !id->any_transport)
+		return id->transport == TRANSPORT_ROCE;
+	return wants(TRANSPORT_ROCE);
 }
 
 int cma_iw_hold(struct cma_id *id, const struct sockaddr *addr, uint16_t *port)
