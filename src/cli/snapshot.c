@@ -204,6 +204,8 @@ const char *qp_row_type(const struct rnic_qp_row *q)
 	switch (q->type) {
 	case RNIC_QPT_RC:
 		return "RC";
+	case RNIC_QPT_IWARP:
+		return "iWARP";
 	case RNIC_QPT_UC:
 		return "UC";
 	case RNIC_QPT_UD:
