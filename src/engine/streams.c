@@ -210,7 +210,7 @@ void streams_drop(struct rnic_qp *qp, uint64_t now)
 	if (!t)
 		return;
 	rnic_stream_disown(qp);
-	if (t->tcp.fd < 0 || t->error || rnic_stream_fate(qp) != RNIC_STREAM_ENDS) {
+	if (t->tcp.fd < 0 || t->error || rnic_stream_fate(qp) == RNIC_STREAM_BREAKS) {
 		forget(t);
 		return;
 	}

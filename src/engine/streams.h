@@ -43,8 +43,9 @@ struct port *streams_port(struct streams *);
  */
 int streams_add(struct streams *, struct rnic_qp *, int fd, const struct rnic_stream_init *init,
 		const void *early, size_t early_len, uint64_t now) must_use;
-/* Before the queue pair is destroyed or reset: its stream, if there still is one, is broken, unless
- * it was to end: then what was sent still goes out. Nobody is told of its end. */
+/* Before the queue pair is destroyed or reset: its stream, if there still is one, ends; what was
+ * sent still goes out, as programs that destroy it without a word count on. One that was to be
+ * broken is. Nobody is told of its end. */
 void streams_drop(struct rnic_qp *, uint64_t now);
 /* Are there any such? A process that exits takes from their peers what is not there yet. */
 bool streams_linger(const struct streams *);

@@ -295,10 +295,6 @@ void stream_destroy(struct stream *s)
 	list_remove(&s->waited_for);
 	list_remove(&s->lingering);
 	svc_keepalive(s, 0);
-	/* A queue pair of iWARP that is destroyed resets its connection, and takes from the peer
-	 * what is still on its way; but for who is to be told just that. */
-	if (s->sends && !s->unread && atomic_load(&s->state) >= STREAM_CONNECTED)
-		rdma_disconnect(s->id);
 	release_verbs(s);
 	rdma_destroy_id(s->id); /* which disconnects, too */
 	stream_free(s);
