@@ -229,6 +229,9 @@ int cma_source_for(const struct sockaddr *src, const struct sockaddr *dst,
 /* Binds the id to the device that has its src, the first of the kinds that can be: dev, transport,
  * verbs, pd, port_num, sgid_index, path_mtu. -ENODEV if none has. */
 int cma_bind_device(struct cma_id *) must_use;
+/* The same of a request's id, which came by a device of that kind; that of a listener in
+ * synchronous mode gets a channel of its own. Of one that fails the id is destroyed. */
+int cma_bind_request(struct cma_id *, const struct cma_id *listener, enum face_transport) must_use;
 /* The XRC domain that all targets and SRQs of the device are in, unless they bring another. */
 int cma_default_xrcd(struct cma_id *, struct ibv_xrcd **ret) must_use;
 /* The path record of a resolved route. */

@@ -218,6 +218,21 @@ int cma_bind_device(struct cma_id *id)
 	return 0;
 }
 
+int cma_bind_request(struct cma_id *id, const struct cma_id *listener,
+		     enum face_transport transport)
+{
+	int rc;
+
+	id->transport = transport;
+	id->transport_fixed = true;
+	rc = cma_bind_device(id);
+	if (!rc && listener->sync && rdma_migrate_id(&id->api, NULL))
+		rc = -errno;
+	if (rc)
+		rdma_destroy_id(&id->api);
+	return rc;
+}
+
 int cma_default_xrcd(struct cma_id *id, struct ibv_xrcd **ret)
 {
 	struct ibv_xrcd_init_attr attr = {

@@ -49,15 +49,9 @@ static int connect_request(struct cma_event *e, const struct broker_cm_event *b)
 	id->responder_resources = b->param.responder_resources;
 	id->initiator_depth = b->param.initiator_depth;
 	id->retry_count = b->param.retry_count;
-	id->transport = TRANSPORT_ROCE;
-	id->transport_fixed = true;
-	rc = cma_bind_device(id);
-	if (!rc && listener->sync && rdma_migrate_id(&id->api, NULL))
-		rc = -errno;
-	if (rc) {
-		rdma_destroy_id(&id->api);
+	rc = cma_bind_request(id, listener, TRANSPORT_ROCE);
+	if (rc)
 		return rc;
-	}
 	addr = &id->api.route.addr;
 	gid_to_sockaddr(&addr->src_storage, &id->src, id->scope, b->param.src_port);
 	gid_to_sockaddr(&addr->dst_storage, &id->dst, id->scope, b->param.dst_port);

@@ -49,22 +49,15 @@ static int request_id(struct cma_id *listener, struct iwcm_link *link, struct cm
 	if (rc)
 		return rc;
 	id->tos = listener->tos;
-	id->transport = TRANSPORT_IWARP;
-	id->transport_fixed = true;
 	addr = &id->api.route.addr;
 	take_address(&id->src, &addr->src_storage, &own);
 	take_address(&id->dst, &addr->dst_storage, &peer);
 	id->scope = cma_addr_scope(&addr->src_addr);
 	id->state = CMA_REQUESTED;
-	rc = cma_bind_device(id);
-	if (!rc && listener->sync && rdma_migrate_id(&id->api, NULL))
-		rc = -errno;
-	if (rc) {
-		rdma_destroy_id(&id->api);
-		return rc;
-	}
-	*ret = id;
-	return 0;
+	rc = cma_bind_request(id, listener, TRANSPORT_IWARP);
+	if (!rc)
+		*ret = id;
+	return rc;
 }
 
 static bool request(struct cma_event *e, uint64_t nr)

@@ -33,7 +33,7 @@
 #include "base/kernel_socket.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "rdmacm/cma.h"
+#include "rdmacm/iw.h"
 #include "wire/flow.h"
 #include "wire/path_probe.h"
 
@@ -397,13 +397,16 @@ static uint8_t probe(const struct cma_id *id)
 
 bool cma_path_mtu_settled(const struct cma_id *id)
 {
-	return setting() || id->path_mtu <= BASE || gid_equal(&id->src, &id->dst) || recall(id);
+	return cma_is_iw(id) || setting() || id->path_mtu <= BASE ||
+	       gid_equal(&id->src, &id->dst) || recall(id);
 }
 
 void cma_probe_path_mtu(struct cma_id *id)
 {
 	uint8_t mtu = setting();
 
+	if (cma_is_iw(id)) /* TCP sees to it */
+		return;
 	if (mtu) {
 		id->path_mtu = min_of(id->path_mtu, mtu);
 		return;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "rdmacm/brief.h"
-#include "rdmacm/iw.h"
+#include "rdmacm/cma.h"
 #include "verbs/private.h"
 
 /* An event that the library has made itself comes back through the id's channel. */
@@ -112,8 +112,7 @@ int rdma_resolve_route(struct rdma_cm_id *api, int timeout_ms)
 	(void)timeout_ms;
 	if (!cma_move(id, CMA_ADDR_RESOLVED, CMA_RESOLVING_ROUTE))
 		return cma_ret(-EINVAL);
-	if (!cma_is_iw(id))
-		cma_probe_path_mtu(id);
+	cma_probe_path_mtu(id);
 	rc = post_event(id, BROKER_CM_EV_ROUTE_RESOLVED, 0, 0, false);
 	if (rc) {
 		cma_move(id, CMA_RESOLVING_ROUTE, CMA_ADDR_RESOLVED);
@@ -129,13 +128,11 @@ int weft_private_resolve(struct rdma_cm_id *api, struct sockaddr *dst, int timeo
 
 	if (rc != -EALREADY)
 		return rc;
-	if (!cma_is_iw(id) &&
-	    !cma_path_mtu_settled(id)) { /* to be asked for by who takes the event */
+	if (!cma_path_mtu_settled(id)) { /* to be asked for by who takes the event */
 		cma_move(id, CMA_ADDR_RESOLVED, CMA_RESOLVING_ADDR);
 		return post_event(id, BROKER_CM_EV_ADDR_RESOLVED, 0, timeout_ms, false);
 	}
-	if (!cma_is_iw(id))
-		cma_probe_path_mtu(id);
+	cma_probe_path_mtu(id);
 	rc = cma_fill_path(id);
 	if (rc)
 		return rc;
