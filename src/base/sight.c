@@ -165,7 +165,9 @@ static void fork_child(void)
 	pthread_mutex_unlock(&sight.lock);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+/* Before all others of its file: whoever is registered first is asked last before a fork, and may
+ * not take a lock after this one. */
+__attribute__((constructor(101))) static void watch_forks(void)
 {
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 }

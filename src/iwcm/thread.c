@@ -153,10 +153,7 @@ static void close_epoll(void)
 /* In a child its parent's connections are not its own: copies of their sockets would keep them. */
 static void in_child(void)
 {
-	pthread_mutex_init(&iwcm.lock, NULL);
-	if (iwcm.epoll < 0)
-		return;
-	for (size_t i = 0; i < BUCKETS; i++) {
+	for (size_t i = 0; iwcm.epoll >= 0 && i < BUCKETS; i++) {
 		list_for_each(s, &iwcm.buckets[i], struct socket_of, node) {
 			timer_cancel(&iwcm.timers, &s->timer);
 			socket_close_copy(s);
@@ -166,6 +163,7 @@ static void in_child(void)
 		}
 	}
 	close_epoll();
+	iwcm_unlock();
 }
 
 /* The lock is held over the fork, so that the child's copy of the table is whole. */
