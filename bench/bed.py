@@ -47,6 +47,7 @@ class Bed:
         self.scratch = self.ends.enter_context(tempfile.TemporaryDirectory())
         self.device = "weft_lo"
         self.gid = self._gid()
+        self.iwarp = False
 
     def _gid(self):
         info = self.ask(*self.verbs("ibv_devinfo", "-v", "-d", self.device))
@@ -63,6 +64,15 @@ class Bed:
             return work()
         finally:
             os.environ["WEFT_PORT"] = "udp"
+
+    def by_iwarp(self, work):
+        """What a run gives where iWARP's devices are the only ones."""
+        os.environ["WEFT_DEVICES"], self.iwarp = "iwarp", True
+        try:
+            return work()
+        finally:
+            del os.environ["WEFT_DEVICES"]
+            self.iwarp = False
 
     @property
     def weft(self):

@@ -15,7 +15,7 @@ QUANTILES = ("0", "1", "5", "10", "25", "50", "75", "90", "95", "99", "99.5", "9
 # ---- perftest ------------------------------------------------------------------------------------
 
 def quantiles(samples):
-    """As bench/udp_pingpong.c has them."""
+    """As bench/pingpong.c has them."""
     samples, n = sorted(samples), len(samples)
     return {q: samples[min(int(n * float(q) / 100), n - 1)] for q in QUANTILES}
 
@@ -40,7 +40,8 @@ def parse_bandwidth(said):
 
 
 def perftest(bed, program, *options):
-    argv = bed.verbs(program, *map(str, options), "-d", bed.device, "-x", bed.gid, "-F", "-m", str(MTU))
+    where = ("-R",) if bed.iwarp else ("-d", bed.device, "-x", bed.gid, "-m", str(MTU))
+    argv = bed.verbs(program, *map(str, options), *where, "-F")
     with bed.serving(PERFTEST_PORT, *argv) as server:
         said = bed.ask(*argv, TO)
         server.wait(10)  # with what it has taken of the processors
@@ -67,12 +68,12 @@ def cpu_of_each(bed, program, size, many, few):
     return {"ns": ns, "ns/KiB": ns * 1024 / size}
 
 
-# ---- raw UDP -------------------------------------------------------------------------------------
+# ---- raw UDP and TCP -----------------------------------------------------------------------------
 
-def ping_pong(bed, how):
+def ping_pong(bed, by, how):
     """p50: half the round trip. ib_read_lat and ib_atomic_lat count all of it."""
     half = {q[1:]: us for q, us in beds.named_numbers(
-        bed.ask(bed.own("udp_pingpong"), how, 8, 10000)).items()}
+        bed.ask(bed.own("pingpong"), by, how, 8, 10000)).items()}
     return {"p50": half["50"], "round trip": 2 * half["50"], "p99.9": half["99.9"],
             "tail": half["99.9"] / half["50"], "quantiles": half}
 
@@ -84,6 +85,11 @@ def stream(bed, how, payload, around, at_once):
     ns = said["cpu_s"] * 1e9 / said["packets"]
     return {"MiB/s": said["packets_per_s"] * payload / (1 << 20), "M/s": said["packets_per_s"] / 1e6,
             "ns": ns, "ns/KiB": ns * 1024 / payload}
+
+
+def tcp_stream(bed, how, block):
+    said = beds.named_numbers(bed.ask(bed.own("tcp_stream"), how, 1, block))
+    return {"MiB/s": said["bytes_per_s"] / (1 << 20), "ns/KiB": said["cpu_s"] * 1e9 * 1024 / said["bytes"]}
 
 
 def neighbours(bed, *what):

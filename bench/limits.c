@@ -6,7 +6,7 @@
  */
 #include <isa-l/crc.h>
 
-#include "udp_bench.h"
+#include "raw_bench.h"
 
 enum { BUFFER = 64 << 20, PIECE = 64 << 10, ROUNDS = 8 };
 

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-#include "udp_bench.h"
+#include "raw_bench.h"
 
 enum { ROUNDS = 200000, WARM = 1000 };
 

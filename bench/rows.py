@@ -13,23 +13,26 @@ def groups(bed):
     raw, spdk = Raw(bed), disks.Spdk(bed)
     return [latency(bed, raw), bandwidth(bed, raw), messages(bed, raw), one_sided(bed), ud(bed), nvme(bed, spdk),
             nvme_tcp(bed, spdk), asleep(bed), sockets(bed), connections(bed), cpu(bed, raw),
-            one_host(bed, spdk)]
+            one_host(bed, spdk), iwarp(bed, raw)]
 
 
 class Raw:
-    """Raw UDP, polling and asleep: what no transport on UDP passes. 4 KiB packets go 15 at once, small
-    ones 60."""
+    """Raw UDP and TCP, polling and asleep: what no transport on them passes. 4 KiB packets go 15 at once,
+    small ones 60."""
 
     def __init__(self, bed):
         self.bed = bed
 
-    def ping_pong(self, how):
-        return Run(f"udp_pingpong {how} 8", lambda: field.ping_pong(self.bed, how))
+    def ping_pong(self, how, by="udp"):
+        return Run(f"pingpong {by} {how} 8", lambda: field.ping_pong(self.bed, by, how))
 
     def stream(self, how, payload=field.MTU, around=field.AROUND):
         at_once = max(1, min(60, 62000 // (payload + around)))
         return Run(f"udp_stream {how} 1 {payload + around} {at_once}",
                    lambda: field.stream(self.bed, how, payload, around, at_once))
+
+    def tcp_stream(self, how):
+        return Run(f"tcp_stream {how} 1 65536", lambda: field.tcp_stream(self.bed, how, 65536))
 
 
 def perftest(bed, program, *options):
@@ -236,6 +239,31 @@ def one_host(bed, spdk):
              for row in sockets(bed).rows if row.target]
     return Group("one host", "by memory; limits: a word in shared memory set to and fro, process_vm_writev() of as "
                  "much; peers: as above", rows)
+
+
+def by_iwarp(bed, side):
+    run = side.run
+    return Side(Run(f"{run.name}, by iWARP", lambda: bed.by_iwarp(run.work), run.needs), side.figure)
+
+
+def iwarp(bed, raw):
+    def row(what, unit, side, limit, target):
+        return Row(what, unit, by_iwarp(bed, side), side, limit, target)
+
+    lat = latencies(bed)
+    rows = [row(f"{what}, 8 B", "us", Side(lat[what], "p50"), Side(raw.ping_pong(how, "tcp"), figure), at_most(1.4))
+            for what, how, figure in (("send, polling", "poll", "p50"), ("send, events", "sleep", "p50"),
+                                      ("write", "sleep", "p50"), ("read", "sleep", "round trip"))]
+    limit = Side(raw.tcp_stream("poll"), "MiB/s")
+    for verb in ("write", "read", "send"):
+        for name, size, n in (("64 KiB", 65536, 20000), ("1 MiB", 1 << 20, 1600)):
+            run = perftest(bed, f"ib_{verb}_bw", "-s", size, "-n", n)
+            rows.append(row(f"{verb} {name}", "MiB/s", Side(run, "MiB/s"), limit, at_least(0.8)))
+    run = perftest(bed, "ib_write_bw", "-s", 64, "-n", 320000)
+    rows.append(row("write 64 B", "M/s", Side(run, "M/s"), None, None))
+    rows += [row(f"randread {name} QD {depth}", "IOPS", weft_nvme(bed, "randread", size, depth, "--poll"), None, None)
+             for name, size, depths in NVME_SIZES for depth in depths]
+    return Group("iWARP", "peer: RoCEv2 over UDP; limit: raw TCP", rows)
 
 
 # ---- the page ------------------------------------------------------------------------------------

@@ -8,9 +8,7 @@
  *
  * Prints packets per second, packets, and the processor time that both took for them, in seconds.
  */
-#include <sys/resource.h>
-
-#include "udp_bench.h"
+#include "raw_bench.h"
 
 enum { WINDOW_MAX = 1 << 20, SUPER_MAX = 65000, PACKETS_MAX = 64, PATIENCE_S = 10 };
 
@@ -74,16 +72,6 @@ static uint64_t send_for(const struct stream *s, double seconds, double *ret_sec
 	}
 	*ret_seconds = (double)(heard - begun) / 1e9;
 	return taken;
-}
-
-static double cpu_seconds(int whose)
-{
-	struct rusage u;
-
-	if (getrusage(whose, &u))
-		die("getrusage");
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
 int main(int argc, char **argv)

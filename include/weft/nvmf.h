@@ -79,8 +79,9 @@ void weft_options_destroy(struct weft_options *o);
 const char *weft_options_error(const struct weft_options *o);
 
 /*
- * nvme+rdma://HOST[:PORT][/NQN][?ns=N&hostnqn=NQN&hostid=UUID], nvme+tcp, nvme+tcp+tls: sets what
- * it names and leaves the rest. HOST is a name, an IPv4 address or an IPv6 address in brackets.
+ * nvme+rdma://HOST[:PORT][/NQN][?ns=N&hostnqn=NQN&hostid=UUID], nvme+tcp, nvme+tcp+tls; of RDMA
+ * transport=roce|iwarp besides: sets what it names and leaves the rest. HOST is a name, an IPv4
+ * address or an IPv6 address in brackets.
  */
 int weft_options_set_uri(struct weft_options *o, const char *uri);
 /* ns= of the URI; 0: it names none. */
@@ -96,6 +97,9 @@ int weft_options_set_source(struct weft_options *o, const char *address);
 /* TCP: connect by this network interface and no other (SO_BINDTODEVICE); NULL (default): as the
  * kernel routes. */
 int weft_options_set_interface(struct weft_options *o, const char *name);
+/* RDMA: by a device of RoCE ("roce"; of InfiniBand, too) or of iWARP ("iwarp") and no other; NULL
+ * (default): as the route leads. */
+int weft_options_set_rdma_transport(struct weft_options *o, const char *name);
 /* Type of service (IPv4) or traffic class (IPv6) of what is sent, 0 to 255; default 0. */
 int weft_options_set_tos(struct weft_options *o, unsigned int tos);
 /* NVMe qualified name of the subsystem (Base 4.5); it has to be set, here or by URI. Of

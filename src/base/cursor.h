@@ -21,7 +21,9 @@ struct cursor {
 
 static inline struct cursor cursor_init(const void *buf, size_t len)
 {
-	return (struct cursor){.p = buf, .end = (const uint8_t *)buf + len};
+	const uint8_t *p = buf;
+
+	return (struct cursor){.p = p, .end = len ? p + len : p}; /* NULL takes no sum */
 }
 
 static inline size_t cursor_left(const struct cursor *c)

@@ -164,6 +164,8 @@ static bool follow(struct cmd *cmd, const struct nvme_opts *service,
 	}
 	strcpy(next.hostnqn, service->uri.hostnqn);
 	strcpy(next.hostid, service->uri.hostid);
+	if (strcmp(next.transport, "rdma") == 0)
+		strcpy(next.rdma_transport, service->uri.rdma_transport);
 	return note_service(cmd, &next);
 }
 

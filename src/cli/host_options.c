@@ -56,6 +56,7 @@ static int set_all(struct weft_options *o, const struct nvme_opts *opts)
 	       weft_options_set_nqn(o, or_null(u->nqn)) ||
 	       weft_options_set_source(o, or_null(opts->host_traddr)) ||
 	       weft_options_set_interface(o, tcp ? or_null(opts->host_iface) : NULL) ||
+	       weft_options_set_rdma_transport(o, or_null(u->rdma_transport)) ||
 	       weft_options_set_tos(o, opts->tos) ||
 	       weft_options_set_hostnqn(o, or_null(u->hostnqn)) ||
 	       weft_options_set_hostid(o, or_null(u->hostid)) ||

@@ -525,6 +525,7 @@ void nvme_opts_take_uri(struct nvme_opts *opts, struct argp_state *state, const 
 		strcpy(opts->uri.hostnqn, u.hostnqn);
 	if (!opts->uri.hostid[0])
 		strcpy(opts->uri.hostid, u.hostid);
+	strcpy(opts->uri.rdma_transport, u.rdma_transport);
 }
 
 int nvme_host_identity(const struct nvme_opts *opts, char ret_nqn[NVME_URI_NQN_MAX + 1],

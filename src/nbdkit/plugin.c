@@ -98,6 +98,7 @@ static const struct {
 	int (*set)(struct weft_options *, const char *);
 } texts[] = {
 	{"transport", weft_options_set_transport},
+	{"rdma-transport", weft_options_set_rdma_transport},
 	{"traddr", weft_options_set_address},
 	{"trsvcid", weft_options_set_port},
 	{"host-traddr", weft_options_set_source},
@@ -175,6 +176,7 @@ static int weft_config_complete(void)
 	"queues=N             I/O queues (default 2).\n"                                 \
 	"queue-size=N         Entries of each.\n"                                        \
 	"hostnqn=NQN, hostid=UUID, transport=, traddr=, trsvcid=, host-traddr=, nqn=\n"  \
+	"rdma-transport=roce|iwarp\n"                                                    \
 	"hdr-digest=BOOL, data-digest=BOOL, concat=BOOL\n"                               \
 	"keep-alive-tmo=SECONDS, ctrl-loss-tmo=SECONDS (default 600)\n"                  \
 	"dhchap-secret=, dhchap-ctrl-secret=, tls-key=  KEY, - (asked for), +FILE or -FD."

@@ -78,6 +78,15 @@ void weft_private_any_transport(struct rdma_cm_id *api)
 	cma_id(api)->any_transport = true;
 }
 
+void weft_private_on_transport(struct rdma_cm_id *api, enum ibv_transport_type type)
+{
+	struct cma_id *id = cma_id(api);
+
+	id->transport = type == IBV_TRANSPORT_IWARP ? TRANSPORT_IWARP : TRANSPORT_ROCE;
+	id->transport_fixed = true;
+	weft_private_want_transport(id->transport);
+}
+
 bool cma_listens_iw(const struct cma_id *id)
 {
 	if (id->dev && !id->any_transport)

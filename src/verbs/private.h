@@ -27,6 +27,8 @@ int weft_private_devices(bool lately_will_do, struct broker_devices **ret) must_
 
 /* As transports_wanted(). */
 size_t weft_private_transports(enum face_transport ret[TRANSPORTS]);
+/* From now on of this kind, too, whatever WEFT_DEVICES says: behind those that it names. */
+void weft_private_want_transport(enum face_transport);
 /* Is it the interface's device of that kind? */
 bool weft_private_device_is(struct ibv_device *, const struct broker_device *, enum face_transport);
 

@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +15,23 @@ static const char *const names[TRANSPORTS] = {
 	[TRANSPORT_ROCE] = "roce", [TRANSPORT_IWARP] = "iwarp"};
 static enum face_transport wanted[TRANSPORTS];
 static size_t wanted_n;
+static atomic_bool wanted_later[TRANSPORTS];
+
+static size_t add(enum face_transport list[TRANSPORTS], size_t n, enum face_transport t)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i] == t)
+			return n;
+	list[n] = t;
+	return n + 1;
+}
 
 static void want(const char *name, size_t len)
 {
 	for (enum face_transport t = 0; t < TRANSPORTS; t++) {
 		if (strlen(names[t]) != len || memcmp(names[t], name, len) != 0)
 			continue;
-		for (size_t i = 0; i < wanted_n; i++)
-			if (wanted[i] == t)
-				return;
-		wanted[wanted_n++] = t;
+		wanted_n = add(wanted, wanted_n, t);
 		return;
 	}
 	log_warn("verbs",
@@ -49,9 +57,15 @@ size_t transports_wanted(enum face_transport ret[TRANSPORTS])
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+	size_t n;
+
 	pthread_once(&once, read_environment);
 	memcpy(ret, wanted, sizeof(wanted));
-	return wanted_n;
+	n = wanted_n;
+	for (enum face_transport t = 0; t < TRANSPORTS; t++)
+		if (atomic_load(&wanted_later[t]))
+			n = add(ret, n, t);
+	return n;
 }
 
 void transport_device_name(enum face_transport t, const struct broker_device *b,
@@ -66,6 +80,11 @@ void transport_device_name(enum face_transport t, const struct broker_device *b,
 uint64_t transport_guid(enum face_transport t, const struct broker_device *b)
 {
 	return t == TRANSPORT_IWARP ? b->guid_be ^ htobe64(1) : b->guid_be;
+}
+
+void weft_private_want_transport(enum face_transport t)
+{
+	atomic_store(&wanted_later[t], true);
 }
 
 size_t weft_private_transports(enum face_transport ret[TRANSPORTS])

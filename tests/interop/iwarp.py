@@ -61,10 +61,23 @@ class Bench:
                 with open(source, "rb") as a, open(back, "rb") as b:
                     assert a.read() == b.read(), f"what {out} wrote is not what {home} read"
                 os.unlink(back)
+            for kinds, wanted, seen in (("", "iwarp", "iWARP"), ("iwarp", "roce", "RC"),
+                                        ("roce,iwarp", "iwarp", "iWARP")):
+                self.chosen(path, serve, kinds, f"{uri}&transport={wanted}", [f"{seen} RTS"] * 2)
             serve.process.send_signal(signal.SIGTERM)
             assert serve.wait(10) == 0, serve.status()
         finally:
             serve.kill()
+
+    def chosen(self, path, serve, kinds, uri, wanted):
+        """The URI says more than WEFT_DEVICES."""
+        bench = lab.Program(self.client, ["env", f"WEFT_DEVICES={kinds}", self.weft, "bench", uri, "--runtime", "60"],
+                            f"{path}/chosen.log")
+        try:
+            assert lab.until(lambda: self.queue_pairs(serve) == wanted, 15), \
+                f"{kinds} {uri}: {self.queue_pairs(serve)}: {bench.output()[-300:]}"
+        finally:
+            bench.kill()
 
     def a_port_of_tcp(self, path):
         """What TCP has already iWARP cannot have, and says so; RoCE has ports of its own."""

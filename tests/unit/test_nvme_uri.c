@@ -37,7 +37,7 @@ static void a_full_uri_gives_every_part(void **state)
 	(void)state;
 	good("nvme+rdma://10.0.0.1:4421/nqn.2024-01.io.weft:disk?ns=3"
 	     "&hostnqn=nqn.2014-08.org.nvmexpress:uuid:1&hostid=00112233-4455-6677-8899-"
-	     "aabbccddeeff",
+	     "aabbccddeeff&transport=iwarp",
 	     &u);
 	assert_string_equal(u.transport, "rdma");
 	assert_string_equal(u.host, "10.0.0.1");
@@ -46,6 +46,7 @@ static void a_full_uri_gives_every_part(void **state)
 	assert_int_equal(u.nsid, 3);
 	assert_string_equal(u.hostnqn, "nqn.2014-08.org.nvmexpress:uuid:1");
 	assert_string_equal(u.hostid, "00112233-4455-6677-8899-aabbccddeeff");
+	assert_string_equal(u.rdma_transport, "iwarp");
 }
 
 static void a_host_alone_is_enough(void **state)
@@ -144,6 +145,9 @@ static void what_is_wrong_is_said(void **state)
 	bad("nvme+rdma://h/nqn.a?hostid=00112233445566778899aabbccddeeff"
 	    "&hostid=00112233445566778899aabbccddeeff",
 	    "twice");
+	bad("nvme+rdma://h/nqn.a?transport=tcp", "roce or iwarp");
+	bad("nvme+rdma://h/nqn.a?transport=", "roce or iwarp");
+	bad("nvme+rdma://h/nqn.a?transport=iwarp&transport=iwarp", "twice");
 	bad("nvme+rdma://h/nqn.a?nsid=1", "parameters");
 	snprintf(text, sizeof(text), "nvme+rdma://h/nqn.%0220d", 7);
 	bad(text, "223");
@@ -155,6 +159,8 @@ static void format_gives_back_what_parse_took(void **state)
 		"nvme+rdma://10.0.0.1:4420/nqn.2024-01.io.weft:disk?ns=1",
 		"nvme+rdma://[fd77::2]/nqn.a%3Fb",
 		"nvme+rdma://h:1?ns=2&hostnqn=nqn.h%26i&hostid=00112233445566778899aabbccddeeff",
+		"nvme+rdma://h/nqn.a?transport=iwarp",
+		"nvme+rdma://h/nqn.a?ns=2&transport=roce",
 		"nvme+rdma://h",
 	};
 

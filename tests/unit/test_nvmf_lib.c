@@ -194,6 +194,14 @@ static void options_say_what_is_wrong_with_them(void **state)
 	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
 	assert_non_null(strstr(weft_options_error(x), "an interface is chosen for TCP alone"));
 	assert_int_equal(weft_options_set_interface(x, NULL), 0);
+	assert_int_equal(weft_options_set_rdma_transport(x, "ib"), -EINVAL);
+	assert_non_null(strstr(weft_options_error(x), "roce or iwarp, not 'ib'"));
+	assert_int_equal(weft_options_set_rdma_transport(x, "iwarp"), 0);
+	assert_int_equal(weft_options_set_transport(x, "tcp"), 0);
+	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
+	assert_non_null(strstr(weft_options_error(x), "transport=iwarp is for RDMA"));
+	assert_int_equal(weft_options_set_transport(x, "rdma"), 0);
+	assert_int_equal(weft_options_set_rdma_transport(x, NULL), 0);
 	assert_int_equal(weft_options_set_tls(x, true), 0);
 	assert_int_equal(weft_options_set_tos(x, 256), -EINVAL);
 	assert_int_equal(weft_options_set_tos(x, 255), 0);

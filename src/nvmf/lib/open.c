@@ -85,6 +85,9 @@ static int check(struct weft_options *o, const struct nvme_uri *u)
 		return options_fail(o, -EINVAL,
 				    "an interface is chosen for TCP alone: nvme+tcp://; by RDMA "
 				    "an own address says what is connected from");
+	if (u->rdma_transport[0] && strcmp(u->transport, "rdma") != 0)
+		return options_fail(o, -EINVAL, "transport=%s is for RDMA: nvme+rdma://",
+				    u->rdma_transport);
 	if (u->tls && strcmp(u->transport, "tcp") != 0)
 		return options_fail(o, -EINVAL, "TLS is for TCP: nvme+tcp+tls://");
 	if (u->tls && !o->tls_key.len)
@@ -154,6 +157,7 @@ static int transport_set_up(struct weft_ctrl *c, struct weft_options *o)
 		.port = c->uri.port,
 		.source = o->source,
 		.interface = o->interface,
+		.rdma_transport = c->uri.rdma_transport,
 		.tos = (uint8_t)o->tos,
 		.io_queues = (uint16_t)(c->queue_count - 1),
 		.io_entries = (uint16_t)o->entries,

@@ -98,6 +98,8 @@ int weft_options_set_uri(struct weft_options *o, const char *uri)
 		strcpy(o->uri.hostid, u.hostid);
 	if (u.nsid)
 		o->uri.nsid = u.nsid;
+	if (u.rdma_transport[0])
+		strcpy(o->uri.rdma_transport, u.rdma_transport);
 	return 0;
 }
 
@@ -176,6 +178,15 @@ int weft_options_set_io_queues(struct weft_options *o, unsigned int queues)
 int weft_options_set_queue_entries(struct weft_options *o, unsigned int entries)
 {
 	return set_number(o, &o->entries, entries, 2, HOST_ENTRIES_MAX + 1, "entries of a queue:");
+}
+
+int weft_options_set_rdma_transport(struct weft_options *o, const char *name)
+{
+	if (name && !nvme_rdma_transport_valid(name))
+		return options_fail(o, -EINVAL, "RDMA's transport is roce or iwarp, not '%.32s'",
+				    name);
+	strcpy(o->uri.rdma_transport, name ? name : "");
+	return 0;
 }
 
 int weft_options_set_tos(struct weft_options *o, unsigned int tos)

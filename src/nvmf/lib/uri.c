@@ -191,6 +191,11 @@ static const char *parse_authority(const char *p, size_t n, struct nvme_uri *u)
 	return nvme_port_valid(u->port) ? NULL : "the port is not a number from 1 to 65535";
 }
 
+bool nvme_rdma_transport_valid(const char *name)
+{
+	return strcmp(name, "roce") == 0 || strcmp(name, "iwarp") == 0;
+}
+
 static bool key_is(const char *key, size_t n, const char *name)
 {
 	return n == strlen(name) && memcmp(key, name, n) == 0;
@@ -224,8 +229,14 @@ static const char *parse_parameter(const char *p, size_t n, struct nvme_uri *u)
 		if (!decode(u->hostid, sizeof(u->hostid), value, len) ||
 		    nvme_uuid_parse(u->hostid, uuid))
 			return "hostid= takes a UUID";
+	} else if (key_is(p, key_len, "transport")) {
+		if (u->rdma_transport[0])
+			return "transport= stands there twice: which one?";
+		if (!decode(u->rdma_transport, sizeof(u->rdma_transport), value, len) ||
+		    !nvme_rdma_transport_valid(u->rdma_transport))
+			return "transport= takes roce or iwarp";
 	} else {
-		return "the parameters are ns=, hostnqn= and hostid=";
+		return "the parameters are ns=, hostnqn=, hostid= and transport=";
 	}
 	return NULL;
 }
@@ -348,6 +359,12 @@ int nvme_uri_format(const struct nvme_uri *uri, char *buf, size_t room)
 		append(buf, room, &at, separator);
 		append(buf, room, &at, "hostid=");
 		append_encoded(buf, room, &at, uri->hostid);
+		separator[0] = '&';
+	}
+	if (uri->rdma_transport[0]) {
+		append(buf, room, &at, separator);
+		append(buf, room, &at, "transport=");
+		append(buf, room, &at, uri->rdma_transport);
 	}
 	return at < room ? 0 : -ENAMETOOLONG;
 }

@@ -2,7 +2,7 @@
 /*
  * How a subsystem or a namespace is named:
  *
- *	nvme+TRANSPORT[+tls]://HOST[:PORT][/NQN][?ns=N&hostnqn=NQN&hostid=UUID]
+ *	nvme+TRANSPORT[+tls]://HOST[:PORT][/NQN][?ns=N&hostnqn=NQN&hostid=UUID&transport=roce|iwarp]
  *
  * HOST is a name, an IPv4 address or an IPv6 address in brackets (a zone after % is kept). The
  * NQN and the query's values may be percent-encoded; '/' and ':' need not be.
@@ -28,8 +28,9 @@ struct nvme_uri {
 	char port[8];	   /* decimal; empty: the transport's default */
 	char nqn[NVME_URI_NQN_MAX + 1];
 	char hostnqn[NVME_URI_NQN_MAX + 1];
-	char hostid[37]; /* as written; empty: this machine's */
-	uint32_t nsid;	 /* 0: not said */
+	char hostid[37];	/* as written; empty: this machine's */
+	uint32_t nsid;		/* 0: not said */
+	char rdma_transport[8]; /* over RDMA: roce or iwarp; empty: either */
 };
 
 /* Whether text is meant as such a URI: a path of a file never begins "nvme+". */
@@ -43,6 +44,8 @@ int nvme_uri_format(const struct nvme_uri *uri, char *buf, size_t room) must_use
 extern const char nvme_transport_names[];
 /* The checks options share with the URI. A port is 1 to 65535; a namespace ID 1 to 0xfffffffe. */
 bool nvme_transport_valid(const char *name);
+/* roce or iwarp. */
+bool nvme_rdma_transport_valid(const char *name);
 /* Of the len characters of a URI's scheme behind "nvme+", or of --listen's; false: it is none. */
 bool nvme_uri_scheme(const char *text, size_t len, struct nvme_uri *ret);
 bool nvme_port_valid(const char *text);

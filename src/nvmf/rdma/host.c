@@ -20,6 +20,7 @@
 #include "base/time.h"
 #include "nvmf/rdma/nudge.h"
 #include "nvmf/rdma/host.h"
+#include "nvmf/rdma/weft_cm.h"
 #include "nvmf/transport/address.h"
 #include "wire/nvme_rdma.h"
 
@@ -177,6 +178,8 @@ static int begin_resolve(struct rdma_host_queue *q)
 		return -EIO;
 	}
 	q->state = RQ_ADDRESS;
+	if (r->only != IBV_TRANSPORT_UNKNOWN)
+		weft_cm_on_transport(q->id, r->only);
 	if (r->config.tos && rdma_set_option(q->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS,
 					     &r->config.tos, sizeof(r->config.tos))) {
 		rdma_host_say(r, "cannot connect to %s:%s with the type of service %u: %s", r->host,
@@ -253,6 +256,17 @@ static void address_resolved(struct rdma_host_queue *q)
 {
 	struct rdma_host *r = q->r;
 
+	const enum ibv_transport_type type = q->id->verbs->device->transport_type;
+
+	if (r->only != IBV_TRANSPORT_UNKNOWN && r->only != type) {
+		rdma_host_say(r,
+			      "cannot connect to %s:%s: the RDMA device that leads there, %s, is "
+			      "not of %s",
+			      r->host, r->port, ibv_get_device_name(q->id->verbs->device),
+			      r->only == IBV_TRANSPORT_IWARP ? "iWARP" : "RoCE");
+		attempt_failed(q);
+		return;
+	}
 	q->state = RQ_ROUTE;
 	if (rdma_resolve_route(q->id, (int)r->config.resolve_timeout_ms)) {
 		say_no_way(r, errno);
@@ -627,6 +641,13 @@ static const struct transport_host_ops host_ops = {
 	.destroy = op_destroy,
 };
 
+static enum ibv_transport_type transport_type_of(const char *name)
+{
+	if (!name || !*name)
+		return IBV_TRANSPORT_UNKNOWN;
+	return strcmp(name, "iwarp") == 0 ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+}
+
 struct transport_host *rdma_host_create(const struct transport_host_config *config, char *why,
 					size_t room)
 {
@@ -641,6 +662,7 @@ struct transport_host *rdma_host_create(const struct transport_host_config *conf
 	if (!r->config.bounce_bytes)
 		r->config.bounce_bytes = BOUNCE_BYTES;
 	r->nudge_ns = DEADLINE_NEVER;
+	r->only = transport_type_of(config->rdma_transport);
 	/* As it stands before a port, for messages. */
 	snprintf(r->host, sizeof(r->host), strchr(config->host, ':') ? "[%s]" : "%s", config->host);
 	snprintf(r->port, sizeof(r->port), "%s", config->port);

@@ -103,6 +103,7 @@ struct rdma_host {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
+	enum ibv_transport_type only; /* IBV_TRANSPORT_UNKNOWN: of any */
 	bool windows;
 	bool flushed;	      /* of some queue */
 	bool batching;	      /* commands are posted when the present call ends */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Where the target listens, and where it could. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/errno_text.h"
 #include "nvmf/rdma/target.h"
+#include "nvmf/rdma/weft_cm.h"
 #include "nvmf/transport/address.h"
 
 /* An address has RDMA if an identifier bound to it finds a device; at a loopback address, which is
@@ -22,16 +22,6 @@ static bool has_rdma(const struct sockaddr *sa)
 		(id->verbs || (rdma_listen(id, 1) == 0 && id->verbs));
 	rdma_destroy_id(id);
 	return found;
-}
-
-/* With weft's librdmacm (rdmacm/any.h) the devices of all kinds that there are at its address. */
-static void on_any_device(struct rdma_cm_id *id)
-{
-	void (*any)(struct rdma_cm_id *) = (__typeof__(any))dlvsym(
-		RTLD_DEFAULT, "weft_private_any_transport", "WEFT_PRIVATE_1");
-
-	if (any)
-		any(id);
 }
 
 /*
@@ -115,7 +105,7 @@ static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const 
 	if (sa->sa_family == AF_INET6) /* the two families have listeners of their own */
 		(void)rdma_set_option(l->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only_v6,
 				      sizeof(only_v6));
-	on_any_device(l->id);
+	weft_cm_on_any_transport(l->id);
 	if (rdma_bind_addr(l->id, (struct sockaddr *)sa) != 0 || rdma_listen(l->id, 128) != 0) {
 		error = errno;
 		drop(l);

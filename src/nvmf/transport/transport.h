@@ -67,12 +67,13 @@ struct transport_host {
 };
 
 struct transport_host_config {
-	const char *host, *port; /* name or address; decimal */
-	const char *source;	 /* own address; NULL or empty: any */
-	const char *interface;	 /* TCP: by this one; NULL or empty: any */
-	uint8_t tos;		 /* or traffic class, of IPv6 */
-	uint16_t io_queues;	 /* at most */
-	uint16_t io_entries;	 /* of each, at most */
+	const char *host, *port;    /* name or address; decimal */
+	const char *source;	    /* own address; NULL or empty: any */
+	const char *interface;	    /* TCP: by this one; NULL or empty: any */
+	const char *rdma_transport; /* RDMA: "roce" or "iwarp"; NULL or empty: either */
+	uint8_t tos;		    /* or traffic class, of IPv6 */
+	uint16_t io_queues;	    /* at most */
+	uint16_t io_entries;	    /* of each, at most */
 	uint32_t resolve_timeout_ms;
 	size_t bounce_bytes; /* RDMA: memory to copy data into, when that is needed; 0: 16 MiB */
 	bool plain_keys;     /* RDMA: do without memory windows */

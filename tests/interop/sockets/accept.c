@@ -383,7 +383,7 @@ static void accept_by_threads(void)
 /* What a listener is no more good for. */
 static void listener_calls(void)
 {
-	struct sockaddr_in a;
+	struct sockaddr_in a = at(true, port(1));
 	socklen_t len = sizeof(a);
 	int fd, v = -1;
 	char c;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What the raw UDP reference programs share: sockets with the options that port/udp has (dual
- * stack, non-blocking, as large a buffer as may be had), a clock, ending on error.
+ * What the raw reference programs share: sockets over loopback with the options that port/udp and
+ * port/tcp have (non-blocking; dual stack, as large a buffer as may be had; TCP_NODELAY), a clock,
+ * ending on error.
  */
-#ifndef WEFT_BENCH_UDP_BENCH_H
-#define WEFT_BENCH_UDP_BENCH_H
+#ifndef WEFT_BENCH_RAW_BENCH_H
+#define WEFT_BENCH_RAW_BENCH_H
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -57,6 +60,39 @@ static inline int udp_socket(struct sockaddr_in6 *ret_addr)
 	    getsockname(fd, (struct sockaddr *)ret_addr, &len))
 		die("binding to loopback");
 	return fd;
+}
+
+/* Two that are connected. */
+static inline void tcp_sockets(int *ret_near, int *ret_far)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int door = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+	socklen_t len = sizeof(a);
+
+	*ret_near = socket(AF_INET, SOCK_STREAM, 0);
+	if (door < 0 || *ret_near < 0 || bind(door, (struct sockaddr *)&a, len) ||
+	    getsockname(door, (struct sockaddr *)&a, &len) || listen(door, 1) ||
+	    connect(*ret_near, (struct sockaddr *)&a, len) ||
+	    (*ret_far = accept(door, NULL, NULL)) < 0)
+		die("TCP sockets");
+	close(door);
+	for (int i = 0; i < 2; i++) {
+		int fd = i ? *ret_far : *ret_near;
+
+		if (fcntl(fd, F_SETFL, O_NONBLOCK) ||
+		    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)))
+			die("TCP socket");
+	}
+}
+
+static inline double cpu_seconds(int whose)
+{
+	struct rusage u;
+
+	if (getrusage(whose, &u))
+		die("getrusage");
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
 /* By the word for how two sides wait: "poll" leaves the sockets as they are, "sleep" has them
