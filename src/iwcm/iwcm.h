@@ -8,7 +8,9 @@
  * A set-up ends by itself: a peer has IWCM_CALL_NS to accept the TCP connection, as long again to
  * answer, and IWCM_ASK_NS to say what it wants of a listener. Of peers that have not said it yet a
  * listener keeps IWCM_SILENT_MAX, and gives up the oldest for one more; of requests that nobody has
- * taken, as many as its backlog, and rejects what comes beyond.
+ * taken, as many as its backlog, and rejects what comes beyond. Of peers that have been told that
+ * they are rejected and do not close there are IWCM_CLOSING_MAX, and the oldest is reset for one
+ * more.
  *
  * Functions return 0 or -errno. In a forked child there are no connections but its own.
  */
@@ -27,6 +29,7 @@
 #define IWCM_ASK_NS	 (5 * NSEC_PER_SEC)
 #define IWCM_SILENT_MAX	 256
 #define IWCM_BACKLOG_MAX 1024 /* and where none is given */
+#define IWCM_CLOSING_MAX 128
 
 struct iwcm_link;
 struct iwcm_listener;

@@ -31,7 +31,7 @@ struct socket_of { /* a link or a listener: what the thread finds by a number */
 
 struct iwcm_link {
 	struct socket_of s;
-	struct list mine; /* of the listener's; or alone */
+	struct list mine; /* of the listener's, or of those that are closing; or alone */
 	struct iwcm_listener *listener;
 	enum phase phase;
 	bool owned;	  /* somebody will call iwcm_put() */
@@ -67,6 +67,8 @@ extern struct iwcm {
 	struct list buckets[BUCKETS];
 	struct timer_heap timers;
 	struct list tells;
+	struct list closing; /* links, the oldest first */
+	unsigned int closing_count;
 } iwcm;
 
 /* ---- table.c: all with the lock held ----------------------------------------------------------

@@ -42,6 +42,14 @@ void link_free_if_over(struct iwcm_link *l)
 	free(l);
 }
 
+static void leave_closing(struct iwcm_link *l)
+{
+	if (l->phase != CLOSING)
+		return;
+	list_remove(&l->mine);
+	iwcm.closing_count--;
+}
+
 void link_leave_listener(struct iwcm_link *l)
 {
 	if (!l->listener)
@@ -59,6 +67,7 @@ void link_over(struct iwcm_link *l, bool abrupt)
 	const struct linger now = {.l_onoff = 1};
 
 	link_leave_listener(l);
+	leave_closing(l);
 	timer_cancel(&iwcm.timers, &l->s.timer);
 	if (abrupt && l->s.fd >= 0)
 		(void)setsockopt(l->s.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
@@ -91,6 +100,9 @@ void link_close_with(struct iwcm_link *l, const uint8_t *last, size_t len)
 	}
 	l->phase = CLOSING;
 	wait_until(l, CLOSING_NS);
+	list_push_tail(&iwcm.closing, &l->mine);
+	if (++iwcm.closing_count > IWCM_CLOSING_MAX)
+		link_over(list_entry(iwcm.closing.next, struct iwcm_link, mine), true);
 }
 
 /* ---- what it says --------------------------------------------------------------------------- */

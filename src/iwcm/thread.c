@@ -138,6 +138,8 @@ static int open_epoll(void)
 	for (size_t i = 0; i < BUCKETS; i++)
 		list_init(&iwcm.buckets[i]);
 	list_init(&iwcm.tells);
+	list_init(&iwcm.closing);
+	iwcm.closing_count = 0;
 	return 0;
 }
 

@@ -116,8 +116,8 @@ def greedy(address):
 ATTACKS = (silent, half, initialized, asked, garbage, deaf)
 
 
-def attack(name, address):
-    held = dict((a.__name__, a) for a in (*ATTACKS, greedy))[name](address)
+def attack(attacks, name, address):
+    held = dict((a.__name__, a) for a in attacks)[name](address)
     print(f"holds {len(held)}", flush=True)
     time.sleep(120)
 
@@ -125,12 +125,14 @@ def attack(name, address):
 # ---- the target's side ----------------------------------------------------------------------------
 
 class Target:
+    kind, scheme, attacker = "hostile-tcp", "tcp", __file__
+
     def __init__(self, args):
         import lab
         self.lab = lab
         self.weft = os.path.join(os.path.abspath(args.build), "weft")
         self.target, self.other = lab.lab(2)
-        self.report = lab.Report(args.build, "hostile-tcp")
+        self.report = lab.Report(args.build, self.kind)
         self.tmp = tempfile.TemporaryDirectory()
         self.image = os.path.join(self.tmp.name, "disk.img")
         with open(self.image, "wb") as f:
@@ -149,7 +151,7 @@ class Target:
 
     def serve(self, *more, before=()):
         p = self.start(self.target, *before, self.weft, "serve", self.image, "--nqn", NQN, "--listen",
-                       f"tcp://{self.target.address}", "--listen", "tcp://127.0.0.1", *more)
+                       f"{self.scheme}://{self.target.address}", "--listen", f"{self.scheme}://127.0.0.1", *more)
         if not self.lab.until(lambda: p.says("ready") or p.status() is not None, 10) or p.status():
             raise AssertionError("weft serve does not come up")
         return p
@@ -157,7 +159,7 @@ class Target:
     def served(self, when):
         """A host of another address reads it all."""
         copy, begun = os.path.join(self.tmp.name, "copy"), time.monotonic()
-        r = self.target.run(self.weft, "cp", f"nvme+tcp://127.0.0.1/{NQN}", copy)
+        r = self.target.run(self.weft, "cp", f"nvme+{self.scheme}://127.0.0.1/{NQN}", copy)
         if r.returncode:
             raise AssertionError(f"{when}: {r.stderr.strip()}")
         with open(copy, "rb") as f, open(self.image, "rb") as g:
@@ -167,7 +169,7 @@ class Target:
             raise AssertionError(f"{when}: it took {time.monotonic() - begun:.0f} s")
 
     def attack(self, name):
-        host = self.start(self.other, sys.executable, os.path.abspath(__file__), "--attack", name,
+        host = self.start(self.other, sys.executable, os.path.abspath(self.attacker), "--attack", name,
                           self.target.address)
         if not self.lab.until(lambda: host.says("holds") or host.status() is not None, 60) \
                 or host.status() is not None:
@@ -177,7 +179,7 @@ class Target:
     def attacked(self, name):
         serve = self.serve()
         self.served("before")
-        small = self.resident(serve)
+        small, few = self.resident(serve), self.descriptors(serve)
         host = self.attack(name)
         grown = self.resident(serve) - small
         self.served("meanwhile")
@@ -185,6 +187,8 @@ class Target:
             raise AssertionError(f"weft serve grew by {grown >> 20} MiB")
         host.kill()
         self.served("after")
+        if not self.lab.until(lambda: self.descriptors(serve) <= few, 20):
+            raise AssertionError(f"weft serve has {self.descriptors(serve)} descriptors, and had {few}")
         serve.process.terminate()
         if serve.wait(10) != 0:
             raise AssertionError(f"weft serve ends with {serve.status()}")
@@ -193,6 +197,10 @@ class Target:
     def resident(self, program):
         with open(f"/proc/{program.pid}/statm", encoding="ascii") as f:
             return int(f.read().split()[1]) * 4096
+
+    @staticmethod
+    def descriptors(program):
+        return len(os.listdir(f"/proc/{program.pid}/fd"))
 
     def told_why(self):
         """Who breaks the protocol gets a terminate request with the status, and the connection's end."""
@@ -249,11 +257,16 @@ class Target:
         self.served("after")
 
 
+def attacked_by(target, attacks):
+    return [(a.__name__ + ": " + a.__doc__[0].lower() + a.__doc__[1:].rstrip("."), target.attacked,
+             {"name": a.__name__}) for a in attacks]
+
+
 def main():
     import argparse
     import lab
     if sys.argv[1:2] == ["--attack"]:
-        return attack(*sys.argv[2:])
+        return attack((*ATTACKS, greedy), *sys.argv[2:])
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build")
     p.add_argument("--only", default="")
@@ -262,8 +275,7 @@ def main():
     t = Target(args)
     cases = [("told why", t.told_why, {}), ("no descriptors", t.no_descriptors, {})]
     cases += [(f"few descriptors, {n} thread{'s'[:n - 1]}", t.few_descriptors, {"threads": n}) for n in (1, 2)]
-    cases += [(a.__name__ + ": " + a.__doc__[0].lower() + a.__doc__[1:].rstrip("."), t.attacked, {"name": a.__name__})
-              for a in ATTACKS]
+    cases += attacked_by(t, ATTACKS)
     for name, function, kwargs in cases:
         if args.only in name:
             t.report.prove_and_end(name, t, lambda f=function, k=kwargs: f(**k))

@@ -3,6 +3,7 @@
  * The connection manager of iWARP over real sockets: two of its own, and peers that say too little,
  * too much, the wrong thing or nothing.
  */
+#include <dirent.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -425,6 +426,40 @@ static void many_who_are_silent_keep_nobody_out(void **state)
 		close(fd[i]);
 }
 
+static unsigned int descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* Of those that are rejected and stay only so many are waited for. */
+static void who_is_rejected_and_stays_is_left(void **state)
+{
+	static int fd[IWCM_CLOSING_MAX + 60];
+	const unsigned int before = descriptors();
+	const struct iw_params mine = params("");
+	uint8_t out[IW_OUT_MAX], in[IW_OUT_MAX];
+	struct iw_conn c;
+	int len = iw_connect(&c, &mine, out);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
+		fd[i] = tcp_call();
+		assert_int_equal(send(fd[i], out, (size_t)len, 0), len);
+		iwcm_put(take());
+		assert_true(recv(fd[i], in, sizeof(in), 0) > 0);
+	}
+	assert_true(descriptors() <= before + ARRAY_SIZE(fd) + IWCM_CLOSING_MAX);
+	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
+		close(fd[i]);
+}
+
 /* Of a request byte by byte, with something behind it that is the stream's. */
 static void what_comes_early_is_the_streams(void **state)
 {
@@ -605,6 +640,7 @@ int main(void)
 		T(nonsense_is_left_at_once),
 		T(who_is_silent_is_left),
 		T(many_who_are_silent_keep_nobody_out),
+		T(who_is_rejected_and_stays_is_left),
 		T(what_comes_early_is_the_streams),
 		T(old_ones_are_asked_in_their_words),
 		T(what_is_not_agreed_on_is_terminated),
