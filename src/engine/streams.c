@@ -12,12 +12,14 @@
 #include "base/units.h"
 #include "port/tcp/tcp_stream.h"
 
-#define IN_MAX	   (256u << 10) /* of one stream at a time */
-#define BATCH_MAX  (64u << 10)
-#define ROUND_MAX  (1u << 20) /* sent within one hold of the caller's lock */
-#define EVENTS_MAX 32
-#define ENDING_NS  (5 * NSEC_PER_SEC)
-#define LOOK_EVERY 64 /* batches: what a segment holds may change */
+#define IN_MAX	      (256u << 10) /* of one stream at a time */
+#define BATCH_MAX     (64u << 10)
+#define ROUND_MAX     (1u << 20) /* sent within one hold of the caller's lock */
+#define EVENTS_MAX    32
+#define ENDING_NS     (5 * NSEC_PER_SEC)
+#define BRIEF_MAX     (16 << 10)
+#define ASK_ALL_EVERY 16 /* looks */
+#define LOOK_EVERY    64 /* batches: what a segment holds may change */
 
 struct stream {
 	struct streams *set;
@@ -40,6 +42,8 @@ struct streams {
 	void *ctx;
 	struct list all, ending; /* these in the order of their deadlines */
 	unsigned int lingering;	 /* streams without a queue pair */
+	struct stream *recent;	 /* of which something brief came last */
+	unsigned int looks;	 /* at it alone */
 	uint8_t *in;
 	struct iovec iov[FPDU_BATCH_IOVS];
 	uint8_t room[16 * FPDU_BATCH_ROOM];
@@ -88,6 +92,8 @@ static void forget(struct stream *t)
 	t->set->lingering -= !t->qp;
 	list_remove(&t->node);
 	list_remove(&t->ending_node);
+	if (t->set->recent == t)
+		t->set->recent = NULL;
 	unwatch(t);
 	tcp_stream_break(&t->tcp);
 	free(t);
@@ -226,10 +232,12 @@ bool streams_linger(const struct streams *s)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-static void receive(struct stream *t, uint64_t now)
+/* True: something came. */
+static bool receive(struct stream *t, uint64_t now)
 {
 	ssize_t got = tcp_stream_receive(&t->tcp, t->set->in, IN_MAX);
 
+	t->set->recent = got >= 0 && got < BRIEF_MAX ? t : NULL;
 	if (got > 0) {
 		/* In ERR it is thrown away: unread it would make an RST of our FIN. */
 		if (t->qp)
@@ -242,6 +250,20 @@ static void receive(struct stream *t, uint64_t now)
 	} else if (got < 0) {
 		lost(t, (int)got, now);
 	}
+	return got;
+}
+
+/* The one that something brief came of last is asked itself: that saves who polls a call. */
+static int look(struct streams *s, uint64_t now)
+{
+	struct stream *t = s->recent;
+
+	if (!t || ++s->looks % ASK_ALL_EVERY == 0 || t->tcp.fd < 0 || t->heard_end || t->asks)
+		return -EAGAIN;
+	if (!receive(t, now))
+		return t->node.next == t->node.prev ? 0 : -EAGAIN;
+	settle(t, now);
+	return 1;
 }
 
 static int rx(struct port *port, uint64_t now, port_take *take, void *ctx)
@@ -254,6 +276,9 @@ static int rx(struct port *port, uint64_t now, port_take *take, void *ctx)
 	if (s->port.fd < 0)
 		return 0;
 	tick(s, now);
+	n = look(s, now);
+	if (n >= 0)
+		return n;
 	n = (int)syscall(SYS_epoll_pwait, s->port.fd, e, EVENTS_MAX, 0, NULL, 0);
 	if (n < 0)
 		return errno == EINTR ? 0 : -errno;
@@ -269,7 +294,7 @@ static int rx(struct port *port, uint64_t now, port_take *take, void *ctx)
 				rnic_stream_wake(t->qp);
 		}
 		if (!t->error && (e[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-			receive(t, now);
+			(void)receive(t, now);
 		settle(t, now);
 	}
 	return n;

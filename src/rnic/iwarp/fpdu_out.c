@@ -82,8 +82,8 @@ bool fpdu_out_fits(const struct fpdu_out *out, const struct fpdu_batch *b, size_
 {
 	size_t markers =
 		out->markers ? mpa_fpdu_len(ulpdu) / (MPA_MARKER_SPACING - MPA_MARKER_LEN) + 1 : 0;
-	size_t room = MPA_LENGTH_LEN + FPDU_HEADERS_MAX + MPA_PAD_MAX + MPA_CRC_LEN +
-		      markers * MPA_MARKER_LEN;
+	size_t room = MPA_LENGTH_LEN + FPDU_HEADERS_MAX + FPDU_COPY_MAX + MPA_PAD_MAX +
+		      MPA_CRC_LEN + markers * MPA_MARKER_LEN;
 
 	return b->iovs + pieces + 3 + 2 * markers <= b->iovs_max && b->used + room <= b->room_max;
 }
@@ -92,7 +92,7 @@ bool fpdu_out_put(struct fpdu_out *out, struct fpdu_batch *b, const uint8_t *hdr
 		  const struct iovec *payload, size_t n)
 {
 	static const uint8_t zeros[MPA_PAD_MAX];
-	size_t ulpdu = hdr_len + total(payload, n);
+	size_t len = total(payload, n), ulpdu = hdr_len + len;
 	struct putting p = {.out = out, .b = b, .length_at = out->at, .crc = CRC32C_BEGIN};
 	uint8_t length[MPA_LENGTH_LEN], crc[MPA_CRC_LEN] = {0};
 
@@ -106,8 +106,12 @@ bool fpdu_out_put(struct fpdu_out *out, struct fpdu_batch *b, const uint8_t *hdr
 	st_be16(length, (uint16_t)ulpdu);
 	add_copy(&p, length, sizeof(length));
 	add_copy(&p, hdr, hdr_len);
-	for (size_t i = 0; i < n; i++)
-		add(&p, payload[i].iov_base, payload[i].iov_len);
+	for (size_t i = 0; i < n; i++) {
+		if (len <= FPDU_COPY_MAX)
+			add_copy(&p, payload[i].iov_base, payload[i].iov_len);
+		else
+			add(&p, payload[i].iov_base, payload[i].iov_len);
+	}
 	add_copy(&p, zeros, mpa_pad(ulpdu));
 	/* A marker that comes to stand before the CRC is in it. */
 	if (out->markers && mpa_to_marker(out->at) == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * FPDUs into pieces for sendmsg(): their headers, markers, pads and CRCs stand in room of the
- * batch's, what they carry stays where it is.
+ * batch's; what they carry stays where it is, unless it is short.
  */
 #ifndef WEFT_RNIC_IWARP_FPDU_OUT_H
 #define WEFT_RNIC_IWARP_FPDU_OUT_H
@@ -21,6 +21,9 @@ struct fpdu_out {
 	bool crc, markers; /* as agreed on */
 	uint64_t at;	   /* in the stream, counted from the first FPDU */
 };
+
+/* So much of a payload is copied: then FPDUs that follow one another are one piece. */
+#define FPDU_COPY_MAX 256
 
 /* Is there place for a ULPDU of so many bytes, its payload of so many pieces? */
 bool fpdu_out_fits(const struct fpdu_out *, const struct fpdu_batch *, size_t ulpdu, size_t pieces);

@@ -83,6 +83,11 @@ static void iwarp_hush(struct rnic_qp *qp)
 	iwarp_of(qp)->hushed = !iwarp_of(qp)->terminated;
 }
 
+static bool iwarp_awaits(const struct rnic_qp *qp)
+{
+	return iwarp_of(qp)->sent_poll == qp->rnic->polls;
+}
+
 static bool iwarp_whole(const struct rnic_qp *qp)
 {
 	return !fpdu_in_midst(&iwarp_of(qp)->in);
@@ -219,6 +224,8 @@ bool rnic_stream_tx(struct rnic_qp *qp, struct fpdu_batch *b, size_t max, uint64
 		if (put == PUT_ONE)
 			count(qp, tx_packets, 1);
 	}
+	if (b->bytes)
+		w->sent_poll = qp->rnic->polls;
 	qp_check_drained(qp);
 	if (put != PUT_NOTHING)
 		qp_activate(qp);
@@ -278,6 +285,7 @@ const struct service service_iwarp = {
 	.stop = iwarp_stop,
 	.hush = iwarp_hush,
 	.whole = iwarp_whole,
+	.awaits = iwarp_awaits,
 	.query = iwarp_query,
 	.timer = iwarp_timer,
 };

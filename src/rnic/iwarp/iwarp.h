@@ -55,6 +55,7 @@ struct iwarp_qp {
 	bool rtr_asks;		  /* it was a READ, and is not answered */
 	unsigned int nudges;	  /* since nothing has been heard */
 	bool answers_turn;
+	uint64_t sent_poll; /* rnic.polls, when something was sent last */
 
 	/* From the peer. */
 	bool heard;    /* anything */
