@@ -401,6 +401,19 @@ static int resolve_path(struct ibv_qp *ibqp, const struct ibv_qp_attr *a, int ma
 	return rc;
 }
 
+/* Who goes by rdma_init_qp_attr() moves his queue pair to INIT, RTR, RTS before he accepts, or once
+ * he is connected. iWARP has no RTR, and the connection manager makes it RTS: adapters leave it
+ * where it is. */
+static enum rnic_qp_state iwarp_state(const struct face_qp *qp, enum rnic_qp_state wanted)
+{
+	struct rnic_qp_attr now;
+
+	rnic_qp_query(qp->core, &now, NULL);
+	if (now.state == RNIC_QPS_RTS && (wanted == RNIC_QPS_INIT || wanted == RNIC_QPS_RTR))
+		return RNIC_QPS_RTS;
+	return now.state == RNIC_QPS_INIT && wanted == RNIC_QPS_RTR ? RNIC_QPS_INIT : wanted;
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 {
 	struct face_qp *qp = face_qp(ibqp);
@@ -445,10 +458,12 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		shard_catch_up(qp->shard);
 	if (mask & IBV_QP_STATE && a->qp_state == IBV_QPS_RESET)
 		stream_drop(qp);
+	if (face_is_iwarp(ibqp->context) && mask & IBV_QP_STATE)
+		attr.state = iwarp_state(qp, attr.state);
 	rc = rnic_qp_modify(qp->core, &attr, (uint32_t)mask, shard_now(qp->shard));
 	if (!rc) {
 		if (mask & IBV_QP_STATE)
-			ibqp->state = a->qp_state;
+			ibqp->state = (enum ibv_qp_state)attr.state;
 		if (mask & IBV_QP_STATE && a->qp_state == IBV_QPS_RESET)
 			take_ah(qp, &(struct ibv_ah_attr){0});
 		if (mask & IBV_QP_AV)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""The document that says of every program and option what became of it (docs/programs.md)."""
+"""The document that says of every program and option what became of it (docs/programs.md, programs-iwarp.md)."""
 import collections
 import json
 import os
@@ -7,14 +7,18 @@ import re
 
 import perftest
 
-HEAD = """# The field's programs on weft
+HEADS = {"roce": """# The field's programs on weft
 
 Every program of Debian 12's `ibverbs-utils`, `rdmacm-utils` and `perftest` but perftest's `raw_ethernet_*`, unmodified, each
 option tried. Server and client ran on loopback and as two hosts (network namespaces with a veth pair between them).
 `tests/interop/programs.py BUILD one veth --write docs/programs.md` makes this page; `make check-long` runs the same cases, and
 `make check` the quick ones among them. Beside the exit status of both ends it is looked at what they print: counts, figures,
-what was compared.
-"""
+what was compared. [The same on devices of iWARP](programs-iwarp.md).
+""", "iwarp": """# The field's programs on weft's devices of iWARP
+
+As on those of [RoCE](programs.md), with the cases that iWARP has: connections by rdma_cm; no datagrams, no UC and XRC, no multicast.
+`tests/interop/programs.py BUILD one veth --devices iwarp --write docs/programs-iwarp.md` makes this page.
+"""}
 
 
 ALONE = ("ibv_devices", "ibv_devinfo", "ibv_asyncwatch")  # of no pair, and no Case
@@ -70,7 +74,7 @@ class Table:
             return "; ".join(f"{PLACES[w]} {notes(why)}" for w, why in whys.items())
         return notes(next(iter(whys.values())))
 
-    def write(self, path):
+    def write(self, path, devices):
         seen = []
 
         def notes(why):
@@ -78,7 +82,7 @@ class Table:
                 seen.append(why)
             return f"no ({seen.index(why) + 1})"
 
-        text = HEAD + "\n## ibverbs-utils and rdmacm-utils\n\n"
+        text = HEADS[devices] + "\n## ibverbs-utils and rdmacm-utils\n\n"
         text += "| program | runs with | does not |\n|---|---|---|\n"
         programs = list(dict.fromkeys(p for p, _ in self.cells if p not in perftest.PROGRAMS))
         for program in sorted(programs):

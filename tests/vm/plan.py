@@ -108,8 +108,9 @@ def connecting(c):
 
 def iwarp(c):
     """What siw has: connections by rdma_cm, without atomics."""
-    return c.name.startswith(("rping -C", "ucmatose", "cmtime")) or \
-        c.name.endswith("-R") and "atomic" not in c.name or storage(c)
+    return c.name.startswith(("rping", "ucmatose", "cmtime", "rstream", "riostream", "rcopy", "mkfs", "nvme reset",
+                              "nvme target reset", "target killed")) and not c.refused or \
+        "-R" in c.name.split() and "atomic" not in c.name or storage(c)
 
 
 SIW_NOTE = ("siw does not see a message that comes while it accepts ([siw.md](siw.md)): between two kernels "
@@ -119,7 +120,8 @@ SIW_NOTE = ("siw does not see a message that comes while it accepts ([siw.md](si
 LARGER_GUEST = Condition("MTU 1500 at weft, 9000 in the guest", 1500, 9000)
 
 
-SHORT = [Section("short", [(PLAIN, lambda c: c.short)])]
+SHORT = [Section("short", [(PLAIN, lambda c: c.short)]),
+         Section("short, iWARP", [(PLAIN, lambda c: c.short and iwarp(c))], rdma="siw")]
 LONG = [Section("long", [(Condition("IPv4, MTU 9000", 9000, 9000), lambda c: c.long and not c.newer)]),
         Section("long, a newer kernel", [(PLAIN, lambda c: c.long and c.newer)], kernel="6.12")]
 

@@ -263,6 +263,16 @@ def many_qps(t):
     return f"{perftest(t, 'ib_write_bw', f'-q 4 -b -s 8192 -n {some(t)}'):.0f} MB/s"
 
 
+@case("ib_write_bw -R, 4 queue pairs")
+def many_qps_by_cm(t):
+    return f"{perftest(t, 'ib_write_bw', f'-R -q 4 -s 8192 -n {some(t)}'):.0f} MB/s"
+
+
+@case("ib_send_bw -R with events")
+def sends_with_events(t):
+    return f"{perftest(t, 'ib_send_bw', f'-R -e -s 4096 -n {some(t)}'):.0f} MB/s"
+
+
 @case("ib_read_bw, 16 READs outstanding", lossy=True)
 def deep_reads(t):
     return f"{perftest(t, 'ib_read_bw', f'-o 16 -s 20000 -n {some(t)}'):.0f} MB/s"
