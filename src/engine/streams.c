@@ -12,11 +12,15 @@
 #include "base/units.h"
 #include "port/tcp/tcp_stream.h"
 
-#define IN_MAX	      (256u << 10) /* of one stream at a time */
-#define BATCH_MAX     (64u << 10)
-#define ROUND_MAX     (1u << 20) /* sent within one hold of the caller's lock */
-#define EVENTS_MAX    32
-#define ENDING_NS     (5 * NSEC_PER_SEC)
+#define IN_MAX	   (256u << 10) /* of one stream at a time */
+#define BATCH_MAX  (64u << 10)
+#define ROUND_MAX  (1u << 20) /* sent within one hold of the caller's lock */
+#define EVENTS_MAX 32
+#define ENDING_NS  (5 * NSEC_PER_SEC)
+/* Linux's siw tells its connection manager that the peer has closed before that the connection
+ * stands, if both come at once, and the kernel stops at that (docs/siw.md). So who has heard
+ * nothing of its peer does not close earlier. */
+#define GENTLE_NS     (50 * NSEC_PER_MSEC)
 #define BRIEF_MAX     (16 << 10)
 #define ASK_ALL_EVERY 16 /* looks */
 #define LOOK_EVERY    64 /* batches: what a segment holds may change */
@@ -25,7 +29,8 @@ struct stream {
 	struct streams *set;
 	struct list node;
 	struct list ending_node;
-	uint64_t ends_ns;   /* once it is shut */
+	uint64_t gentle_ns; /* it is not shut before; 0: something has come of the peer */
+	uint64_t ends_ns;   /* of one in the set's row of those that end: it is shut, or closed */
 	struct rnic_qp *qp; /* NULL: it is no more, and what it has sent still goes out */
 	struct tcp_stream tcp;
 	unsigned int batches;
@@ -152,6 +157,18 @@ static enum rnic_stream_fate fate(const struct stream *t)
 	return t->qp ? rnic_stream_fate(t->qp) : RNIC_STREAM_ENDS;
 }
 
+static void ends_at(struct stream *t, uint64_t ns)
+{
+	struct list *at = &t->set->ending;
+
+	list_remove(&t->ending_node);
+	t->ends_ns = ns;
+	while (at->prev != &t->set->ending &&
+	       list_entry(at->prev, struct stream, ending_node)->ends_ns > ns)
+		at = at->prev;
+	list_insert_before(at, &t->ending_node);
+}
+
 /* After anything that may have changed what is to become of it. */
 static void settle(struct stream *t, uint64_t now)
 {
@@ -170,11 +187,12 @@ static void settle(struct stream *t, uint64_t now)
 		close_socket(t, true);
 		return;
 	case RNIC_STREAM_ENDS:
-		if (!full && !t->shut) {
+		if (!full && !t->shut && now < t->gentle_ns) {
+			ends_at(t, t->gentle_ns);
+		} else if (!full && !t->shut) {
 			tcp_stream_shut(&t->tcp);
 			t->shut = true;
-			t->ends_ns = now + ENDING_NS;
-			list_push_tail(&t->set->ending, &t->ending_node);
+			ends_at(t, now + ENDING_NS);
 		}
 		if (t->shut && t->heard_end) {
 			close_socket(t, false);
@@ -198,8 +216,16 @@ static uint64_t next_deadline(const struct port *port)
 
 static void tick(struct streams *s, uint64_t now)
 {
-	while (next_deadline(&s->port) <= now)
-		close_socket(list_entry(s->ending.next, struct stream, ending_node), true);
+	while (next_deadline(&s->port) <= now) {
+		struct stream *t = list_entry(s->ending.next, struct stream, ending_node);
+
+		if (t->shut) {
+			close_socket(t, true);
+			continue;
+		}
+		list_remove(&t->ending_node);
+		settle(t, now);
+	}
 }
 
 static void lost(struct stream *t, int error, uint64_t now)
@@ -239,6 +265,7 @@ static bool receive(struct stream *t, uint64_t now)
 
 	t->set->recent = got >= 0 && got < BRIEF_MAX ? t : NULL;
 	if (got > 0) {
+		t->gentle_ns = 0;
 		/* In ERR it is thrown away: unread it would make an RST of our FIN. */
 		if (t->qp)
 			rnic_stream_rx(t->qp, t->set->in, (size_t)got, now);
@@ -366,6 +393,7 @@ int streams_add(struct streams *s, struct rnic_qp *qp, int fd, const struct rnic
 	list_init(&t->ending_node);
 	t->set = s;
 	t->qp = qp;
+	t->gentle_ns = now + GENTLE_NS;
 	tcp_stream_init(&t->tcp, fd);
 	mine.owner = t;
 	mine.emss = tcp_stream_emss(&t->tcp);

@@ -79,6 +79,7 @@ static int open_bed(void **state)
 					     &opts.init[i], NULL, 0, 0),
 				 0);
 	}
+	bed.sb->now = NSEC_PER_SEC; /* they are no longer new */
 	return 0;
 }
 
@@ -228,15 +229,42 @@ static void a_terminate_gets_to_the_peer(void **state)
 /* A peer that does not close its side when we have closed ours has some seconds. */
 static void a_peer_that_does_not_close_is_left(void **state)
 {
+	const uint64_t left = bed.sb->now + 5 * NSEC_PER_SEC;
+
 	(void)state;
 	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
-	assert_false(drive_send(&bed.drive[0], 64, 0));
-	assert_int_equal(drive_next_deadline(&bed.drive[0]), 5 * NSEC_PER_SEC);
-	assert_int_equal(drive_receive(&bed.drive[0], 5 * NSEC_PER_SEC - 1), 0);
+	assert_false(drive_send(&bed.drive[0], 64, bed.sb->now));
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), left);
+	assert_int_equal(drive_receive(&bed.drive[0], left - 1), 0);
 	assert_int_equal(bed.ended[0], 0);
-	assert_int_equal(drive_receive(&bed.drive[0], 5 * NSEC_PER_SEC), 0);
+	assert_int_equal(drive_receive(&bed.drive[0], left), 0);
 	assert_int_equal(bed.ended[0], 1);
 	assert_int_equal(drive_next_deadline(&bed.drive[0]), DEADLINE_NEVER);
+}
+
+/* Of the peer's side, whether it has been ended. */
+static bool is_shut(int side)
+{
+	struct pollfd p = {.fd = bed.fd[!side], .events = POLLRDHUP};
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLRDHUP;
+}
+
+/* Who has just begun, and heard nothing, does not close yet. */
+static void nobody_closes_at_once(void **state)
+{
+	static const uint64_t soon = 50 * NSEC_PER_MSEC;
+
+	(void)state;
+	bed.sb->now = 1;
+	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
+	assert_false(drive_send(&bed.drive[0], 64, 1));
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), soon);
+	assert_int_equal(drive_receive(&bed.drive[0], soon - 1), 0);
+	assert_false(is_shut(0));
+	assert_int_equal(drive_receive(&bed.drive[0], soon), 0);
+	assert_true(is_shut(0));
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), soon + 5 * NSEC_PER_SEC);
 }
 
 /* Another stream for the queue pair. */
@@ -389,6 +417,7 @@ int main(void)
 		T(an_aborted_one_is_lost_to_the_peer),
 		T(a_terminate_gets_to_the_peer),
 		T(a_peer_that_does_not_close_is_left),
+		T(nobody_closes_at_once),
 		T(early_bytes_are_taken),
 		T(what_was_sent_outlives_the_queue_pair),
 		T(so_it_does_where_nobody_disconnects),
