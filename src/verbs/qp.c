@@ -411,7 +411,7 @@ static enum rnic_qp_state iwarp_state(const struct face_qp *qp, enum rnic_qp_sta
 	rnic_qp_query(qp->core, &now, NULL);
 	if (now.state == RNIC_QPS_RTS && (wanted == RNIC_QPS_INIT || wanted == RNIC_QPS_RTR))
 		return RNIC_QPS_RTS;
-	return now.state == RNIC_QPS_INIT && wanted == RNIC_QPS_RTR ? RNIC_QPS_INIT : wanted;
+	return wanted == RNIC_QPS_RTR ? RNIC_QPS_INIT : wanted;
 }
 
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
@@ -487,17 +487,22 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask,
 	struct face_qp *qp = face_qp(ibqp);
 	struct rnic_qp_attr attr;
 	struct rnic_qp_cap cap;
+	enum ibv_qp_state state;
 	struct ibv_ah_attr ah;
 
 	(void)mask; /* a limit on what the caller needs; all of it is at hand */
 	shard_lock(qp->shard);
 	rnic_qp_query(qp->core, &attr, &cap);
-	ibqp->state = (enum ibv_qp_state)attr.state;
+	/* Adapters of iWARP have no RESET either. */
+	state = face_is_iwarp(ibqp->context) && attr.state == RNIC_QPS_RESET
+			? IBV_QPS_INIT
+			: (enum ibv_qp_state)attr.state;
+	ibqp->state = state;
 	ah = qp->ah;
 	shard_unlock(qp->shard);
 	*a = (struct ibv_qp_attr){
-		.qp_state = (enum ibv_qp_state)attr.state,
-		.cur_qp_state = (enum ibv_qp_state)attr.state,
+		.qp_state = state,
+		.cur_qp_state = state,
 		.path_mtu = (enum ibv_mtu)attr.path_mtu,
 		.path_mig_state = IBV_MIG_MIGRATED,
 		.qkey = attr.qkey,

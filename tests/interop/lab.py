@@ -334,8 +334,8 @@ def refused_late(log):
     if not os.path.exists(log):
         return False
     with open(log, encoding="utf-8", errors="replace") as f:
-        # Of iWARP it is TCP that refuses.
-        return re.search(r"RDMA_CM_EVENT_REJECTED; error: (8|-111)\b", f.read()) is not None
+        # Of iWARP it is TCP that refuses, or breaks what waited for the listener that went.
+        return re.search(r"RDMA_CM_EVENT_REJECTED; error: (8|-111|-104)\b", f.read()) is not None
 
 
 def end_in_order(programs):

@@ -109,7 +109,7 @@ def connecting(c):
 def iwarp(c):
     """What siw has: connections by rdma_cm, without atomics."""
     return c.name.startswith(("rping", "ucmatose", "cmtime", "rstream", "riostream", "rcopy", "mkfs", "nvme reset",
-                              "nvme target reset", "target killed")) and not c.refused or \
+                              "target killed")) and not c.refused or \
         "-R" in c.name.split() and "atomic" not in c.name or storage(c)
 
 
