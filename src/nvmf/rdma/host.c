@@ -32,6 +32,7 @@ enum {
 	RNR_RETRY_FOR_EVER = 7,
 	READS_MAX = 128, /* outstanding RDMA READs the target may have */
 	CM_POLL_NS = NSEC_PER_MSEC,
+	WHY_NS = 100 * NSEC_PER_MSEC,
 	BOUNCE_BYTES = 16 << 20, /* unless the configuration says how many */
 };
 
@@ -387,18 +388,26 @@ static void unreachable(struct rdma_host_queue *q, const char *what, int status)
 
 static bool host_events(struct rdma_host *r);
 
-/* A flush is a consequence: the connection's event may know the cause. */
+/* A flush is a consequence: the connection's event may know the cause, and comes by another way. */
 static void look_why(struct rdma_host *r)
 {
+	if (!r->why_ns)
+		r->why_ns = r->now_ns + WHY_NS;
 	r->flushed = false;
 	host_events(r);
 	for (uint16_t i = 0; i <= r->config.io_queues; i++) {
 		struct rdma_host_queue *q = &r->queues[i];
 
+		if (q->flushed && q->state == RQ_UP && r->now_ns < r->why_ns) {
+			r->flushed = true;
+			continue;
+		}
 		if (q->flushed && q->state == RQ_UP)
 			lost(q, "it was closed");
 		q->flushed = false;
 	}
+	if (!r->flushed)
+		r->why_ns = 0;
 }
 
 /* What completions lead to is posted at once, in batches. */
@@ -594,8 +603,9 @@ static bool op_process(struct transport_host *t, uint64_t now_ns, bool sleepy)
 static uint64_t op_next_deadline(const struct transport_host *t)
 {
 	const struct rdma_host *r = rdma_host_of(t);
+	const uint64_t due = r->why_ns ? min_of(r->nudge_ns, r->why_ns) : r->nudge_ns;
 
-	return r->deaf.is ? min_of(r->nudge_ns, r->deaf.look_ns) : r->nudge_ns;
+	return r->deaf.is ? min_of(due, r->deaf.look_ns) : due;
 }
 
 static const char *op_error(const struct transport_host *t)

@@ -105,8 +105,9 @@ struct rdma_host {
 	struct ibv_cq *cq;
 	enum ibv_transport_type only; /* IBV_TRANSPORT_UNKNOWN: of any */
 	bool windows;
-	bool flushed;	      /* of some queue */
-	bool batching;	      /* commands are posted when the present call ends */
+	bool flushed;	 /* of some queue */
+	uint64_t why_ns; /* so long the connection's event may say why; 0: none is waited for */
+	bool batching;	 /* commands are posted when the present call ends */
 	bool armed, notified; /* an event of cq is asked for; has come */
 	unsigned int unacked; /* events of cq */
 
