@@ -42,8 +42,9 @@ bool shard_progress(struct shard *s)
 		if (drive_send_pending(&s->drive) && !shard_keeps(s, now))
 			shard_send(s, now);
 		got = shard_receive(s, now);
-		/* Should it not come. */
-		if (s->sleeps_until > lease_until(&s->lease) && shard_keeps(s, now))
+		/* Should it not come. A thread that sleeps on the ports need not have been woken
+		 * by what has been received here. */
+		if (s->sleeps_until > lease_until(&s->lease) && drive_send_pending(&s->drive))
 			shard_thread_wake(s);
 	} else {
 		got = shard_receive(s, now);
