@@ -52,7 +52,7 @@ def main():
     os.environ["PATH"] = f"{prefix}/bin:{os.environ['PATH']}"
     said = subprocess.run(["ib_write_bw", "--version"], capture_output=True, text=True, check=False)
     print(f"perftest {re.search(r'[0-9.]+', said.stdout)[0]}")
-    bench = programs.Bench(args.build, 1 if args.where == "one" else 2)
+    bench = programs.Bench(args.build, 1 if args.where == "one" else 2, "roce")
     report = lab.Report(args.build, f"perftest-newer-{args.where}")
     for case in all_cases():
         if args.only in case.name:
