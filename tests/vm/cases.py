@@ -28,6 +28,7 @@ class Case:
     short: bool = False
     lossy: bool = False  # worth running on a bad wire too
     wire: bool = False  # of the program `wire`: quick on a very bad one
+    iwarp: bool = False  # of a device of iWARP alone
     sweep: bool = False  # long and dull: last
     cm: bool = False  # of rdma_cm's programs
     four: bool = False  # cannot go by IPv6

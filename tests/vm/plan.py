@@ -106,10 +106,14 @@ def connecting(c):
     return c.nvme and (c.short or c.provider and "10 times" in c.name)
 
 
+IWARP = ("rping", "ucmatose", "cmtime", "rstream", "riostream", "rcopy", "mkfs", "nvme reset", "target killed",
+         "100 messages", "READs at once", "messages of 8 MiB", "messages of no bytes", "inline data",
+         "a shared receive")
+
+
 def iwarp(c):
-    """What siw has: connections by rdma_cm, without atomics."""
-    return c.name.startswith(("rping", "ucmatose", "cmtime", "rstream", "riostream", "rcopy", "mkfs", "nvme reset",
-                              "target killed")) and not c.refused or \
+    """What siw has: connections by rdma_cm, without atomics and immediate data."""
+    return c.iwarp or c.name.startswith(IWARP) and not c.refused or \
         "-R" in c.name.split() and "atomic" not in c.name or storage(c)
 
 
@@ -130,7 +134,7 @@ PANIC = [Section("a guest that dies",
 
 PLAN = [
     Section("weft and the kernel", [
-        (PLAIN, lambda c: not (c.sweep or c.crash or c.refused or c.newer or c.panic or c.long)),
+        (PLAIN, lambda c: not (c.sweep or c.crash or c.refused or c.newer or c.panic or c.long or c.iwarp)),
         (Condition("IPv6, MTU 1500", family=6), six),
         (Condition("IPv4, MTU 9000", 9000, 9000), jumbo),
         (Condition("MTU 9000 at weft, 1500 in the guest", 9000, 1500), mtu),

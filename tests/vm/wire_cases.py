@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Hard cases on the wire: the program `wire` (tests/vm/wire) on both ends, the active one asking."""
 import re
+import time
 
 from cases import PASSIVE, case
-from lab import Failed
+from lab import Failed, last_line, until
 from sides import finish
 
 PORT = 18601
@@ -47,4 +48,71 @@ def wire_cases():
     case("messages of 2 GiB", wire=True, long=True, repeats=0.1)(lambda t: wire(t, "longest", 500))
 
 
+def iwarp_cases():
+    for scenario, name, more in (
+            ("sizes", "WRITEs, READs and SENDs of all sizes round a segment's", {}),
+            ("order", "a fenced SEND of what a READ brings, completions in order", {}),
+            ("few-reads", "more READs than the peer takes at once", {}),
+            ("private-data", "private data of each length, accepted and rejected", {}),
+            ("denials", "access and length faults, and what is told of them", {}),
+            ("endings", "connections that end in each way", {})):
+        case(name, iwarp=True, **more)(lambda t, scenario=scenario: wire(t, scenario))
+
+
+def steady(t, meanwhile):
+    """Both ways for eight seconds, while something happens to the wire."""
+    server = t.passive.listen(f"{t.passive.wire} steady {t.passive.device} 0", 60, tcp=PORT)
+    client = t.active.start(f"{t.active.wire} steady {t.active.device} 0 {t.passive.address[4]}", 60)
+    time.sleep(2)
+    meanwhile()
+    client.wait(60)
+    server.wait(20)
+    said = re.search(r"^(.+), all as it should be", client.output, re.M)
+    if not said:
+        raise Failed(f"client: {last_line(client.output)}; server: {last_line(server.output)}")
+    return said[1]
+
+
+@case("the cable is out for three seconds", iwarp=True)
+def cable(t):
+    port = "tap" + t.kernel.guest[1:]
+
+    def out_and_in():
+        t.lab.run_ok("ip", "link", "set", port, "nomaster")
+        time.sleep(3)
+        t.lab.run_ok("ip", "link", "set", port, "master", "br0")
+
+    return steady(t, out_and_in)
+
+
+@case("the program at the other end is killed", iwarp=True)
+def killed(t):
+    server = t.passive.listen(f"{t.passive.wire} killed {t.passive.device} 0", 60, tcp=PORT)
+    client = t.active.start(f"{t.active.wire} killed {t.active.device} 0 {t.passive.address[4]}", 60)
+    until(lambda: "until it is killed" in client.output, 30, "connected")
+    t.active.kill("wire")
+    if server.wait(20):
+        raise Failed(f"server: {last_line(server.output)}")
+
+
+@case("MPA with a CRC that the kernel asks for, of revision 1, and peer to peer", iwarp=True)
+def start_up(t):
+    """siw's settings are constants, which the guests' module can be told."""
+    seen = []
+    try:
+        for settings in ("mpa_crc_required=1 mpa_crc_strict=1", "mpa_version=1", "peer_to_peer=1",
+                         "peer_to_peer=1 mpa_crc_required=1"):
+            t.kernel.shell("rdma link delete siw0; rmmod siw; "
+                           f"insmod /opt/siw.ko {settings} && lab-rdma siw")
+            try:
+                wire(t, "order")
+            except Failed as e:
+                raise Failed(f"{settings}: {e}") from None
+            seen.append(settings.replace("=1", ""))
+    finally:
+        t.kernel.shell("rdma link delete siw0; rmmod siw; lab-rdma siw")
+    return ", ".join(seen)
+
+
 wire_cases()
+iwarp_cases()

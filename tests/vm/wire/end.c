@@ -37,7 +37,7 @@ uint64_t now_ms(void)
 
 /* ---- the other end --------------------------------------------------------------------------- */
 
-static void tell(struct end *e, const void *mine, void *theirs, size_t len)
+void tell(struct end *e, const void *mine, void *theirs, size_t len)
 {
 	NEED(send(e->sock, mine, len, MSG_NOSIGNAL) == (ssize_t)len &&
 		     recv(e->sock, theirs, len, MSG_WAITALL) == (ssize_t)len,
@@ -95,6 +95,9 @@ static void open_device(struct end *e, const char *name)
 		if (!strcmp(ibv_get_device_name(list[i]), name))
 			e->ctx = ibv_open_device(list[i]);
 	NEED(e->ctx, "no device %s", name);
+	e->iwarp = e->ctx->device->transport_type == IBV_TRANSPORT_IWARP;
+	if (e->iwarp)
+		open_by_cm(e, name);
 	e->weft = !strncmp(name, "weft", 4);
 	NEED(!ibv_query_device(e->ctx, &e->dev) && !ibv_query_port(e->ctx, 1, &e->port), "query");
 	e->pd = ibv_alloc_pd(e->ctx);
@@ -110,84 +113,16 @@ static void open_device(struct end *e, const char *name)
 	NEED(e->mr, "ibv_reg_mr: %s", strerror(errno));
 }
 
-static uint8_t code(uint8_t given, uint8_t usual, uint8_t none)
-{
-	return given == none ? 0 : given ? given : usual;
-}
-
-void join(struct end *e, const struct terms *t)
-{
-	struct ibv_qp_init_attr_ex init = {
-		.qp_type = IBV_QPT_RC,
-		.send_cq = e->cq,
-		.recv_cq = e->cq,
-		.srq = t->srq,
-		.cap = {DEPTH, t->srq ? 0 : DEPTH, 2, 2, 64},
-		.comp_mask = IBV_QP_INIT_ATTR_PD | (t->ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
-		.pd = e->pd,
-		.send_ops_flags = t->ops,
-	};
-	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-	int most = e->dev.max_qp_rd_atom < e->dev.max_qp_init_rd_atom ? e->dev.max_qp_rd_atom
-								      : e->dev.max_qp_init_rd_atom;
-	struct hello own = {.psn = t->psn ? t->psn : 0x123456,
-			    .rkey = e->mr->rkey,
-			    .mtu = e->port.active_mtu,
-			    .rd_atomic = t->rd_atomic ? t->rd_atomic : (uint32_t)most,
-			    .max_msg = e->port.max_msg_sz,
-			    .weft = e->weft,
-			    .addr = (uintptr_t)e->buf};
-
-	e->qp = ibv_create_qp_ex(e->ctx, &init);
-	NEED(e->qp, "ibv_create_qp_ex: %s", strerror(errno));
-	if (!t->no_remote)
-		a.qp_access_flags =
-			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-	errno = ibv_modify_qp(e->qp, &a,
-			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	NEED(!errno, "INIT: %s", strerror(errno));
-	own.qpn = e->qp->qp_num;
-	NEED(!ibv_query_gid(e->ctx, 1, e->gid_index, &own.gid), "GID");
-	tell(e, &own, &e->peer, sizeof(own));
-	a = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = own.mtu < e->peer.mtu ? own.mtu : e->peer.mtu,
-		.dest_qp_num = e->peer.qpn,
-		.rq_psn = e->peer.psn,
-		.max_dest_rd_atomic =
-			own.rd_atomic < e->peer.rd_atomic ? own.rd_atomic : e->peer.rd_atomic,
-		.min_rnr_timer = code(t->rnr_timer, 12, 32),
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = e->peer.gid,
-				    .sgid_index = (uint8_t)e->gid_index,
-				    .hop_limit = 1}},
-	};
-	e->peer.rd_atomic = a.max_dest_rd_atomic;
-	errno = ibv_modify_qp(e->qp, &a,
-			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				      IBV_QP_MIN_RNR_TIMER);
-	NEED(!errno, "RTR: %s", strerror(errno));
-	a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
-				 .timeout = 16, /* 268 ms */
-				 .retry_cnt = 7,
-				 .rnr_retry = code(t->rnr_retry, 7, 8),
-				 .sq_psn = own.psn,
-				 .max_rd_atomic = (uint8_t)e->peer.rd_atomic};
-	errno = ibv_modify_qp(e->qp, &a,
-			      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				      IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-	NEED(!errno, "RTS: %s", strerror(errno));
-	meet(e);
-}
-
 void part(struct end *e)
 {
 	struct ibv_wc wc;
 
 	meet(e);
-	NEED(!ibv_destroy_qp(e->qp), "ibv_destroy_qp");
+	if (e->iwarp)
+		part_by_cm(e);
+	else
+		NEED(!ibv_destroy_qp(e->qp), "ibv_destroy_qp");
+	e->qp = NULL;
 	while (ibv_poll_cq(e->cq, 1, &wc) > 0)
 		;
 	while (event(e, 0) >= 0)
@@ -344,12 +279,21 @@ int main(int argc, char **argv)
 		{"too-long", too_long},
 		{"longest", longest},
 		{"atomic-write", atomic_write},
+		{"sizes", sizes},
+		{"order", order},
+		{"few-reads", few_reads},
+		{"private-data", private_data},
+		{"denials", denials},
+		{"endings", endings},
+		{"killed", killed},
+		{"steady", steady},
 	};
 	struct end e = {.requester = argc > 4};
 
 	NEED(argc > 3, "usage: wire SCENARIO DEVICE GID-INDEX [ADDRESS]");
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	e.gid_index = atoi(argv[3]);
+	e.address = argv[4];
 	connect_ends(&e, argv[4]);
 	open_device(&e, argv[2]);
 	for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {

@@ -17,6 +17,8 @@ enum { DEPTH = 128, BUF_LEN = 8 << 20, PATIENCE_MS = 40000 };
 struct end {
 	bool requester;
 	bool weft; /* this end's provider */
+	bool iwarp;
+	const char *address; /* the requester's: where the other end is */
 	int sock;
 	int gid_index;
 	struct ibv_context *ctx;
@@ -28,6 +30,7 @@ struct end {
 	struct ibv_mr *mr;
 	uint8_t *buf;
 	struct ibv_qp *qp;
+	struct rdma_cm_id *id; /* where rdma_cm connects */
 	int patience_ms;
 	struct hello { /* what is told at each join() */
 		union ibv_gid gid;
@@ -56,6 +59,7 @@ void fail(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 void join(struct end *, const struct terms *); /* both: a new queue pair, up to RTS */
 void part(struct end *);
+void tell(struct end *, const void *mine, void *theirs, size_t len); /* both, in turn */
 void meet(struct end *);		    /* both: not before the other is here */
 uint64_t swap(struct end *, uint64_t mine); /* both: the other's number */
 
@@ -78,6 +82,11 @@ int event(struct end *, int ms);
 void fill(struct end *, size_t off, size_t len, unsigned key);
 void check(struct end *, size_t off, size_t len, unsigned key, const char *what);
 
+/* iWARP's way, in which no program can do it by itself (by_cm.h). */
+void open_by_cm(struct end *, const char *name);
+void join_by_cm(struct end *, struct ibv_qp_init_attr_ex *);
+void part_by_cm(struct end *);
+
 /* The scenarios. */
 void rnr(struct end *), psn_wrap(struct end *), unsignaled(struct end *), deep_reads(struct end *),
 	atomics(struct end *), large(struct end *);
@@ -85,5 +94,7 @@ void zero(struct end *), immediate(struct end *), solicited(struct end *), srq(s
 	invalidate(struct end *), invalidate_again(struct end *);
 void errors(struct end *), atomic_write(struct end *);
 void too_long(struct end *), longest(struct end *);
+void sizes(struct end *), order(struct end *), few_reads(struct end *), steady(struct end *);
+void private_data(struct end *), denials(struct end *), endings(struct end *), killed(struct end *);
 
 #endif
