@@ -11,12 +11,16 @@ PORT = 18601
 ASKED_FOR = {"log_may_say": ("non-flush error status",)}  # the errors of a case, which 6.12 tells of
 
 
-def wire(t, scenario, seconds=50):
-    def command(side):
-        return f"{side.wire} {scenario} {side.device} {side.gid_index(t.family)}"
+def commands(t, scenario):
+    """Of the responder and the requester."""
+    there, here = (f"{side.wire} {scenario} {side.device} {side.gid_index(t.family)}" for side in (t.passive, t.active))
+    return there, f"{here} {t.passive.address[4]}"
 
-    server = t.passive.listen(command(t.passive), seconds + 10, tcp=PORT)
-    client = t.active.run(f"{command(t.active)} {t.passive.address[4]}", seconds)
+
+def wire(t, scenario, seconds=50):
+    responder, requester = commands(t, scenario)
+    server = t.passive.listen(responder, seconds + 10, tcp=PORT)
+    client = t.active.run(requester, seconds)
     if client.returncode:  # the responder may know better why
         server.wait(seconds)
     finish(server, client, 20)
@@ -49,22 +53,30 @@ def wire_cases():
 
 
 def iwarp_cases():
-    for scenario, name, more in (
-            ("sizes", "WRITEs, READs and SENDs of all sizes round a segment's", {}),
-            ("order", "a fenced SEND of what a READ brings, completions in order", {}),
-            ("few-reads", "more READs than the peer takes at once", {}),
-            ("private-data", "private data of each length, accepted and rejected", {}),
-            ("denials", "access and length faults, and what is told of them", {}),
-            ("endings", "connections that end in each way", {})):
-        case(name, iwarp=True, **more)(lambda t, scenario=scenario: wire(t, scenario))
+    for scenario, name in (
+            ("sizes", "WRITEs, READs and SENDs of all sizes round a segment's"),
+            ("order", "a fenced SEND of what a READ brings, completions in order"),
+            ("few-reads", "more READs than the peer takes at once"),
+            ("private-data", "private data of each length, accepted and rejected"),
+            ("denials", "access and length faults, and what is told of them"),
+            ("endings", "connections that end in each way")):
+        case(name, iwarp=True)(lambda t, scenario=scenario: wire(t, scenario))
 
 
-def steady(t, meanwhile):
-    """Both ways for eight seconds, while something happens to the wire."""
-    server = t.passive.listen(f"{t.passive.wire} steady {t.passive.device} 0", 60, tcp=PORT)
-    client = t.active.start(f"{t.active.wire} steady {t.active.device} 0 {t.passive.address[4]}", 60)
+def both_running(t, scenario):
+    responder, requester = commands(t, scenario)
+    server = t.passive.listen(responder, 60, tcp=PORT)
+    return server, t.active.start(requester, 60)
+
+
+@case("the cable is out for three seconds", iwarp=True)
+def cable(t):
+    port = "tap" + t.kernel.guest[1:]
+    server, client = both_running(t, "steady")
     time.sleep(2)
-    meanwhile()
+    t.lab.run_ok("ip", "link", "set", port, "nomaster")
+    time.sleep(3)
+    t.lab.run_ok("ip", "link", "set", port, "master", "br0")
     client.wait(60)
     server.wait(20)
     said = re.search(r"^(.+), all as it should be", client.output, re.M)
@@ -73,22 +85,9 @@ def steady(t, meanwhile):
     return said[1]
 
 
-@case("the cable is out for three seconds", iwarp=True)
-def cable(t):
-    port = "tap" + t.kernel.guest[1:]
-
-    def out_and_in():
-        t.lab.run_ok("ip", "link", "set", port, "nomaster")
-        time.sleep(3)
-        t.lab.run_ok("ip", "link", "set", port, "master", "br0")
-
-    return steady(t, out_and_in)
-
-
 @case("the program at the other end is killed", iwarp=True)
 def killed(t):
-    server = t.passive.listen(f"{t.passive.wire} killed {t.passive.device} 0", 60, tcp=PORT)
-    client = t.active.start(f"{t.active.wire} killed {t.active.device} 0 {t.passive.address[4]}", 60)
+    server, client = both_running(t, "killed")
     until(lambda: "until it is killed" in client.output, 30, "connected")
     t.active.kill("wire")
     if server.wait(20):

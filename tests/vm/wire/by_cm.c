@@ -95,23 +95,24 @@ static struct rdma_conn_param param(const struct end *e, uint8_t data_len)
 					.rnr_retry_count = 7};
 }
 
-int cm_connect(struct end *e, uint8_t data_len)
+void cm_connect(struct end *e, uint8_t data_len)
 {
 	struct rdma_conn_param p = param(e, data_len);
 
-	return rdma_connect(e->id, &p) ? errno : 0;
+	NEED(!rdma_connect(e->id, &p), "connect with %u bytes: %s", data_len, strerror(errno));
 }
 
-int cm_accept(struct end *e, uint8_t data_len)
+void cm_accept(struct end *e, uint8_t data_len)
 {
 	struct rdma_conn_param p = param(e, data_len);
 
-	return rdma_accept(e->id, &p) ? errno : 0;
+	NEED(!rdma_accept(e->id, &p), "accept with %u bytes: %s", data_len, strerror(errno));
 }
 
 void cm_reject(struct end *e, uint8_t data_len)
 {
-	NEED(!rdma_reject(e->id, data, data_len), "reject: %s", strerror(errno));
+	NEED(!rdma_reject(e->id, data, data_len), "reject with %u bytes: %s", data_len,
+	     strerror(errno));
 }
 
 void cm_leave(struct end *e)
@@ -130,14 +131,13 @@ void join_by_cm(struct end *e, struct ibv_qp_init_attr_ex *init)
 	if (e->requester) {
 		cm_resolve(e);
 		cm_make_qp(e, init);
-		errno = cm_connect(e, 0);
+		cm_connect(e, 0);
 	} else {
 		cm_listen(e);
 		e->id = cm_happens(e, RDMA_CM_EVENT_CONNECT_REQUEST, NO_DATA);
 		cm_make_qp(e, init);
-		errno = cm_accept(e, 0);
+		cm_accept(e, 0);
 	}
-	NEED(!errno, "%s: %s", e->requester ? "connect" : "accept", strerror(errno));
 	cm_happens(e, RDMA_CM_EVENT_ESTABLISHED, NO_DATA);
 }
 

@@ -10,11 +10,16 @@ static uint8_t code(uint8_t given, uint8_t usual, uint8_t none)
 	return given == none ? 0 : given ? given : usual;
 }
 
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
 static void connect_by_hand(struct end *e, const struct terms *t, const struct hello *own)
 {
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = own->mtu < e->peer.mtu ? own->mtu : e->peer.mtu,
+		.path_mtu = (enum ibv_mtu)smaller(own->mtu, e->peer.mtu),
 		.dest_qp_num = e->peer.qpn,
 		.rq_psn = e->peer.psn,
 		.max_dest_rd_atomic = (uint8_t)e->peer.rd_atomic,
@@ -54,11 +59,6 @@ static void make_by_hand(struct end *e, const struct terms *t, struct ibv_qp_ini
 	errno = ibv_modify_qp(e->qp, &a,
 			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	NEED(!errno, "INIT: %s", strerror(errno));
-}
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
 }
 
 void join(struct end *e, const struct terms *t)
