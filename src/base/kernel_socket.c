@@ -1,15 +1,33 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #include "base/kernel_socket.h"
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* libweft-sockets.so's, where that is preloaded: our numbers are to be out of a program's way. */
 int weft_private_keep_number(int fd) __attribute__((weak));
+/* False: it is closed already. */
+bool weft_private_end_number(int fd) __attribute__((weak));
+
+static int keep(int fd)
+{
+	return weft_private_keep_number ? weft_private_keep_number(fd) : fd;
+}
 
 int kernel_socket(int domain, int type, int protocol)
 {
-	int fd = (int)syscall(SYS_socket, domain, type, protocol);
+	return keep((int)syscall(SYS_socket, domain, type, protocol));
+}
 
-	return weft_private_keep_number ? weft_private_keep_number(fd) : fd;
+int kernel_accept(int fd, int flags)
+{
+	return keep((int)syscall(SYS_accept4, fd, NULL, NULL, flags));
+}
+
+void kernel_close(int fd)
+{
+	if (!weft_private_end_number || weft_private_end_number(fd))
+		(void)syscall(SYS_close, fd);
 }

@@ -6,7 +6,9 @@
 #ifndef WEFT_BASE_KERNEL_SOCKET_H
 #define WEFT_BASE_KERNEL_SOCKET_H
 
-/* As socket(2). */
+/* As socket(2), accept4(2), and close(2) of one of these; none is a point of cancellation. */
 int kernel_socket(int domain, int type, int protocol);
+int kernel_accept(int fd, int flags);
+void kernel_close(int fd);
 
 #endif

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "broker/broker_priv.h"
+#include "broker/mapper.h"
 #include "broker/name.h"
 #include "broker/neigh.h"
 #include "broker/reflector.h"
@@ -29,6 +30,7 @@
 #include "port/pcap/pcap_port.h"
 #include "port/udp/udp_port.h"
 #include "wire/bth.h"
+#include "wire/iwpm.h"
 
 #define EVENTS	       32
 #define BACKLOG	       128
@@ -77,7 +79,43 @@ static int cm_neighbour(void *ctx, const struct flow *flow, bool probe)
 	return neigh_check(flow, probe);
 }
 
-static const struct cm_service_ops cm_ops = {cm_random, cm_send, cm_local_addr, cm_neighbour};
+static int watch(struct broker *b, int fd, void *tag)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = tag};
+
+	return epoll_ctl(b->epfd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
+}
+
+static void close_mapper(struct broker *b)
+{
+	if (b->mapper_fd >= 0)
+		close(b->mapper_fd);
+	b->mapper_fd = -1;
+}
+
+static void cm_listen_by_tcp(void *ctx, uint32_t count)
+{
+	struct broker *b = ctx;
+	int rc;
+
+	if (!count) {
+		close_mapper(b);
+		return;
+	}
+	if (b->mapper_fd >= 0)
+		return;
+	b->mapper_fd = rc = mapper_open();
+	if (rc >= 0)
+		rc = watch(b, b->mapper_fd, &b->mapper_fd);
+	if (rc < 0) {
+		log_info("broker", "no port mapper at UDP port %d: %s%s", IWPM_PORT,
+			 errno_text(-rc), rc == -EADDRINUSE ? " (iwpmd?)" : "");
+		close_mapper(b);
+	}
+}
+
+static const struct cm_service_ops cm_ops = {cm_random, cm_send, cm_local_addr, cm_neighbour,
+					     cm_listen_by_tcp};
 
 static bool cm_received(void *ctx, const struct packet_rx *rx)
 {
@@ -126,13 +164,6 @@ static int dup_cloexec(int fd)
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 
 	return copy < 0 ? -errno : copy;
-}
-
-static int watch(struct broker *b, int fd, void *tag)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = tag};
-
-	return epoll_ctl(b->epfd, EPOLL_CTL_ADD, fd, &ev) < 0 ? -errno : 0;
 }
 
 /* As many as there may be; and so many of them for clients that sockets and channels have room. */
@@ -233,6 +264,8 @@ static void serve(struct broker *b, const struct epoll_event *ev)
 		hear_refusals(b);
 	else if (tag == &b->leases)
 		reflector_serve(leases_reflector(&b->leases));
+	else if (tag == &b->mapper_fd)
+		mapper_serve(b->mapper_fd, b->cm);
 	else
 		session_ready(tag);
 }
@@ -305,6 +338,7 @@ static void teardown(struct broker *b)
 		close(b->listen_fd);
 	if (b->signal_fd >= 0)
 		close(b->signal_fd);
+	close_mapper(b);
 	if (b->epfd >= 0)
 		close(b->epfd);
 	if (b->spare_fd >= 0)
@@ -332,7 +366,7 @@ int broker_run(const struct broker_options *o, char *err, size_t err_len)
 	leave_nodes();
 	b->since = time_now_ns();
 	b->tick_at = DEADLINE_NEVER;
-	b->epfd = b->listen_fd = b->signal_fd = b->spare_fd = -1;
+	b->epfd = b->listen_fd = b->signal_fd = b->mapper_fd = b->spare_fd = -1;
 	members_init(&b->leases.members);
 	sysfs_init(&b->sysfs);
 	list_init(&b->clients);

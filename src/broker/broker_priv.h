@@ -32,6 +32,7 @@ struct session {
 
 struct broker {
 	int epfd, listen_fd, signal_fd;
+	int mapper_fd; /* -1: nobody listens by TCP, or there is another mapper */
 	struct devices *devices;
 	struct leases leases;
 	struct sysfs sysfs;

@@ -94,6 +94,16 @@ void svc_requests_settle(struct svc_id *listener)
 	}
 }
 
+void svc_listens_by_tcp(struct svc_id *id, uint16_t port)
+{
+	struct cm_service *svc = id->client->svc;
+
+	svc->by_tcp += (port != 0) - (id->tcp_port != 0);
+	id->tcp_port = port;
+	if (svc->ops.listen_by_tcp)
+		svc->ops.listen_by_tcp(svc->ctx, svc->by_tcp);
+}
+
 void svc_id_destroy(struct svc_id *id, bool end_cm)
 {
 	struct cm_client *client = id->client;
@@ -110,8 +120,10 @@ void svc_id_destroy(struct svc_id *id, bool end_cm)
 		port_space_release(&id->bind);
 		cm_quota_give_back(client->user, CM_QUOTA_PORTS);
 	}
-	if (id->bind.listening)
+	if (id->bind.listening) {
 		cm_quota_give_back(client->user, CM_QUOTA_LISTENERS);
+		svc_listens_by_tcp(id, 0);
+	}
 	if (end_cm)
 		cm_id_destroy(id->cm, svc->now);
 	handles_release(&svc->handles, id->handle);

@@ -56,14 +56,19 @@ int svc_bind(struct svc_id *id)
 	return 0;
 }
 
-int svc_listen(struct svc_id *id, uint32_t backlog)
+int svc_listen(struct svc_id *id, uint32_t backlog, uint16_t tcp_port, bool tcp_only)
 {
 	struct cm_client *client = id->client;
+	struct cm_service *svc = client->svc;
 	int err;
 
+	if ((tcp_port && id->ps != CM_PS_TCP) || (tcp_only && !tcp_port))
+		return -EINVAL;
 	id->backlog = backlog && backlog < BACKLOG_MAX ? backlog : BACKLOG_MAX;
-	if (id->bind.listening) /* once more: only the backlog changes */
+	if (id->bind.listening) { /* once more */
+		svc_listens_by_tcp(id, tcp_port);
 		return 0;
+	}
 	err = cm_quota_take(client->user, CM_QUOTA_LISTENERS, 0);
 	if (err < 0)
 		return err;
@@ -73,8 +78,21 @@ int svc_listen(struct svc_id *id, uint32_t backlog)
 		return err;
 	}
 	id->used = true;
+	id->tcp_only = tcp_only;
+	svc_listens_by_tcp(id, tcp_port);
+	if (tcp_only)
+		return 0;
 	err = cm_listen(id->cm, CM_SERVICE_ID(id->ps, id->bind.port), UINT64_MAX, svc_match);
 	if (err == 0)
-		svc_serve_parked(client->svc);
+		svc_serve_parked(svc);
 	return err;
+}
+
+int cm_service_tcp_port(struct cm_service *svc, const struct gid *addr, uint16_t port, uint64_t now)
+{
+	struct port_bind *b = port_space_listener(&svc->port_space[SVC_PS_TCP], addr, port);
+
+	if (!b && now < svc->heir_until)
+		return -EAGAIN;
+	return b ? container_of(b, struct svc_id, bind)->tcp_port : 0;
 }

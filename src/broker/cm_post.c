@@ -44,6 +44,8 @@ void svc_save(struct svc_id *id, struct broker_cm_saved *ret)
 		.reuse = id->bind.reuse,
 		.af_only = id->bind.af_only,
 		.brief = id->brief,
+		.tcp_only = id->tcp_only,
+		.tcp_port = id->tcp_port,
 		.families = id->bind.families,
 		.scope = id->bind.scope,
 		.backlog = id->backlog,

@@ -122,7 +122,7 @@ static int listen_id(struct cm_client *client, const void *req, void *reply)
 		return -ENOENT;
 	if (!id->bound || (id->used && !id->bind.listening))
 		return -EINVAL;
-	return svc_listen(id, r->backlog);
+	return svc_listen(id, r->backlog, r->tcp_port, r->tcp_only);
 }
 
 static int migrate_id(struct cm_client *client, const void *req, void *reply)

@@ -29,7 +29,7 @@ static int restore_bind(struct svc_id *id, const struct svc_saved *s)
 	err = svc_bind(id);
 	if (err || !s->listening)
 		return err;
-	return svc_listen(id, s->backlog);
+	return svc_listen(id, s->backlog, s->tcp_port, s->tcp_only);
 }
 
 static int restore(struct cm_client *client, const struct svc_saved *s, uint64_t serial)

@@ -12,8 +12,9 @@ struct svc_saved {
 	uint16_t ps, port;
 	/* No bools: a client may have put anything there. */
 	uint8_t datagrams, xrc, used, up, bound, listening;
-	uint8_t reuse, af_only, brief;
+	uint8_t reuse, af_only, brief, tcp_only;
 	uint8_t families;
+	uint16_t tcp_port;
 	uint32_t scope, backlog, ifindex;
 	struct gid addr;
 	/* of the path, what is not 0 in it */

@@ -43,6 +43,8 @@ struct cm_service_ops {
 	/* 0: the next host on this way is there, as far as can be known; -EAGAIN: not known yet.
 	 * probe: it is to be asked for. May be NULL: everybody is there. */
 	int (*neighbour)(void *ctx, const struct flow *, bool probe);
+	/* So many listen by TCP now. May be NULL. */
+	void (*listen_by_tcp)(void *ctx, uint32_t count);
 };
 
 int cm_service_create(struct cm_service **ret, const struct cm_service_ops *, void *ctx) must_use;
@@ -92,6 +94,10 @@ size_t cm_service_busy(const struct cm_service *);
  * answer all requests but DESTROY_ID with -EIO, and have no more events. */
 void cm_service_device_changed(struct cm_service *, uint32_t ifindex, enum broker_device_change,
 			       uint64_t now);
+/* At which port of TCP one listens whom the programs know by this port of rdma_cm; 0: none does.
+ * -EAGAIN: one that listened before this broker may not have said so yet. */
+int cm_service_tcp_port(struct cm_service *, const struct gid *addr, uint16_t port,
+			uint64_t now) must_use;
 /* Some of the ids of that user's clients, or if it is root, of all; returns how many. *from: as in
  * proto_list.h, where to begin, and then where to go on. */
 uint32_t cm_service_list(const struct cm_service *, uint32_t uid, uint64_t *from,

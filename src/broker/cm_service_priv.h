@@ -71,6 +71,7 @@ struct cm_service {
 	uint32_t psn;	       /* of QP1 */
 	uint32_t generation;   /* of the broker */
 	uint64_t clients_ever;
+	uint32_t by_tcp;     /* ids that listen so */
 	uint64_t heir_until; /* listeners of before may come yet */
 	uint32_t parked_count;
 	struct svc_parked parked[SVC_PARK_MAX]; /* oldest first */
@@ -116,6 +117,8 @@ struct svc_id {
 	bool request_placed;
 	uint64_t request_place; /* in the pipe */
 	uint32_t backlog, request_count;
+	uint16_t tcp_port;
+	bool tcp_only;
 
 	struct list resolving;
 	struct flow resolve_flow;
@@ -157,6 +160,8 @@ int svc_id_new_as(struct cm_client *, struct cm_channel *, struct cm_id *cm, uin
 		  struct svc_id **ret) must_use;
 /* Ends what it is in (unless the CM's id has been ended already), and its unread requests. */
 void svc_id_destroy(struct svc_id *, bool end_cm);
+/* At that port from now on; 0: at none. */
+void svc_listens_by_tcp(struct svc_id *, uint16_t port);
 struct cm_channel *client_channel(struct cm_client *, uint32_t nr);
 void client_channel_close(struct cm_client *, struct cm_channel *);
 /* Forgets which of the requests of this listener have been read. */
@@ -168,7 +173,8 @@ bool svc_ps_valid(uint32_t ps, bool datagrams, bool xrc);
 int svc_may_bind(const struct cm_client *, uint16_t port) must_use;
 /* As id->bind says. */
 int svc_bind(struct svc_id *) must_use;
-int svc_listen(struct svc_id *, uint32_t backlog) must_use;
+/* tcp_port, tcp_only: as of struct broker_cm_listen. */
+int svc_listen(struct svc_id *, uint32_t backlog, uint16_t tcp_port, bool tcp_only) must_use;
 
 /* ---- cm_resume.c -------------------------------------------------------------------------- */
 

@@ -98,6 +98,14 @@ int port_space_listen(struct port_space *ps, struct port_bind *b)
 	return 0;
 }
 
+struct port_bind *port_space_listener(struct port_space *ps, const struct gid *addr, uint16_t port)
+{
+	list_for_each(b, bucket_of(ps, port), struct port_bind, list)
+		if (b->listening && b->port == port && port_bind_covers(b, addr, 0))
+			return b;
+	return NULL;
+}
+
 void port_space_release(struct port_bind *b)
 {
 	list_remove(&b->list);

@@ -43,6 +43,8 @@ void port_space_init(struct port_space *);
 int port_space_bind(struct port_space *, struct port_bind *b, uint32_t random) must_use;
 /* When another holds some of what b covers: errors as above. */
 int port_space_listen(struct port_space *, struct port_bind *b) must_use;
+/* One who listens there, and receives what comes for this address; NULL: nobody. */
+struct port_bind *port_space_listener(struct port_space *, const struct gid *addr, uint16_t port);
 void port_space_release(struct port_bind *b);
 /* Does b, bound, receive what comes for this address (on this interface, if link-local)? */
 bool port_bind_covers(const struct port_bind *b, const struct gid *addr, uint32_t scope);

@@ -24,7 +24,7 @@
 #include "wire/flow.h"
 
 #define BROKER_SOCKET_NAME   "weft-broker" /* abstract: sun_path[0] = 0 */
-#define BROKER_PROTO_VERSION 8
+#define BROKER_PROTO_VERSION 9
 
 #define BROKER_MAX_DEVICES 32
 #define BROKER_MAX_GIDS	   32

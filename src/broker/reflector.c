@@ -8,6 +8,7 @@
 
 #include "base/pace.h"
 #include "base/time.h"
+#include "broker/answer_from.h"
 #include "wire/flow.h"
 #include "wire/path_probe.h"
 
@@ -21,33 +22,6 @@ union address {
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
 };
-
-/* Which of our addresses it was sent to, left alone as the answer's source. Elsewhere than on a
- * link the routes say by which interface the answer goes. */
-static void keep_source(struct msghdr *m)
-{
-	struct cmsghdr *kept = m->msg_control;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
-			struct in_pktinfo *p = (void *)CMSG_DATA(c);
-
-			p->ipi_ifindex = 0;
-			p->ipi_spec_dst = p->ipi_addr;
-		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
-			struct in6_pktinfo *p = (void *)CMSG_DATA(c);
-
-			if (!IN6_IS_ADDR_LINKLOCAL(&p->ipi6_addr))
-				p->ipi6_ifindex = 0;
-		} else {
-			continue;
-		}
-		m->msg_controllen = CMSG_ALIGN(c->cmsg_len);
-		memmove(kept, c, m->msg_controllen);
-		return;
-	}
-	m->msg_controllen = 0;
-}
 
 static in_port_t port_of(const union address *a)
 {
@@ -81,7 +55,7 @@ static bool serve_one(int fd)
 		return true;
 	p.kind = PATH_PROBE_ANSWER;
 	path_probe_encode(&p, buf);
-	keep_source(&m);
+	answer_from(&m);
 	m.msg_flags = 0;
 	iov.iov_len = (size_t)n;
 	if (sendmsg(fd, &m, MSG_DONTWAIT) < 0 && errno == EMSGSIZE) {

@@ -21,6 +21,8 @@ int iwcm_connect(const struct iwcm_call *c, const struct iw_params *p, struct iw
 	l->src_len = c->src_len;
 	l->dst_len = c->dst_len;
 	l->tos = c->tos;
+	l->brief = c->brief;
+	l->patient = c->ask_first && !c->brief;
 	l->qpn = c->qpn;
 	l->id = c->id;
 	l->owned = true;
@@ -30,9 +32,14 @@ int iwcm_connect(const struct iwcm_call *c, const struct iw_params *p, struct iw
 		return rc;
 	}
 	l->out_len = (size_t)rc;
+	rc = 0;
 	iwcm_lock();
+	socket_number(&l->s);
 	__atomic_store_n(ret, l, __ATOMIC_RELEASE);
-	rc = link_call(l);
+	if (c->ask_first)
+		link_ask(l, -ECONNREFUSED);
+	else
+		rc = link_call(l);
 	if (rc) {
 		*ret = NULL;
 		/* A socket of the caller's stays so. */
@@ -77,6 +84,11 @@ uint64_t iwcm_nr(const struct iwcm_link *l)
 uint32_t iwcm_qpn(const struct iwcm_link *l)
 {
 	return l->qpn;
+}
+
+uint16_t iwcm_own_port(const struct iwcm_link *l)
+{
+	return l->own_port;
 }
 
 int iwcm_addresses(const struct iwcm_link *l, struct sockaddr_storage *own,
@@ -138,12 +150,13 @@ int iwcm_reject(struct iwcm_link *l, const void *private_data, size_t len)
 
 void iwcm_ended(struct iwcm_link *l)
 {
-	iwcm_lock();
-	l->phase = OVER;
-	if (l->owned)
-		link_says(l, IWCM_ENDED, 0);
-	link_free_if_over(l);
-	iwcm_unlock();
+	struct iwcm_link *before = __atomic_load_n(&iwcm.ended, __ATOMIC_RELAXED);
+
+	do
+		l->ended_before = before;
+	while (!__atomic_compare_exchange_n(&iwcm.ended, &before, l, false, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED));
+	thread_wake();
 }
 
 void iwcm_put(struct iwcm_link *l)
@@ -154,6 +167,7 @@ void iwcm_put(struct iwcm_link *l)
 	l->owned = false;
 	switch (l->phase) {
 	case CALLING:
+	case MAPPING:
 	case ASKING:
 		link_over(l, true);
 		break;

@@ -6,11 +6,12 @@
  * last word.
  *
  * A set-up ends by itself: a peer has IWCM_CALL_NS to accept the TCP connection, as long again to
- * answer, and IWCM_ASK_NS to say what it wants of a listener. Of peers that have not said it yet a
- * listener keeps IWCM_SILENT_MAX, and gives up the oldest for one more; of requests that nobody has
- * taken, as many as its backlog, and rejects what comes beyond. Of peers that have been told that
- * they are rejected and do not close there are IWCM_CLOSING_MAX, and the oldest is reset for one
- * more.
+ * answer, and IWCM_ASK_NS to say what it wants of a listener; where TCP refuses, its port mapper is
+ * asked IWCM_MAP_ASKS times, each IWCM_MAP_NS, before that is told. Of peers that have not said it
+ * yet a listener keeps IWCM_SILENT_MAX, and gives up the oldest for one more; of requests that
+ * nobody has taken, as many as its backlog, and rejects what comes beyond. Of peers that have been
+ * told that they are rejected and do not close there are IWCM_CLOSING_MAX, and the oldest is reset
+ * for one more.
  *
  * Functions return 0 or -errno. In a forked child there are no connections but its own.
  */
@@ -27,6 +28,9 @@
 
 #define IWCM_CALL_NS	 (10 * NSEC_PER_SEC)
 #define IWCM_ASK_NS	 (5 * NSEC_PER_SEC)
+#define IWCM_BRIEF_NS	 NSEC_PER_SEC
+#define IWCM_MAP_NS	 (500 * NSEC_PER_MSEC)
+#define IWCM_MAP_ASKS	 3
 #define IWCM_SILENT_MAX	 256
 #define IWCM_BACKLOG_MAX 1024 /* and where none is given */
 #define IWCM_CLOSING_MAX 128
@@ -68,6 +72,8 @@ struct iwcm_call {
 	const struct sockaddr *src, *dst;
 	socklen_t src_len, dst_len;
 	uint8_t tos;
+	bool ask_first; /* the port mapper: what TCP has at dst is something else */
+	bool brief;	/* it is asked but once, and TCP has IWCM_BRIEF_NS */
 	uint32_t qpn, id;
 };
 
@@ -81,6 +87,8 @@ struct iwcm_link *iwcm_take(uint32_t listener_id, uint64_t nr);
 const struct iw_conn *iwcm_conn(const struct iwcm_link *);
 uint64_t iwcm_nr(const struct iwcm_link *);
 uint32_t iwcm_qpn(const struct iwcm_link *);
+/* Of one who calls: where TCP has it come from; 0 before that is known. */
+uint16_t iwcm_own_port(const struct iwcm_link *);
 int iwcm_addresses(const struct iwcm_link *, struct sockaddr_storage *own,
 		   struct sockaddr_storage *peer) must_use;
 /* Of a request that was taken. The one says ESTABLISHED to that identifier; after an error of

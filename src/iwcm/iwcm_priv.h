@@ -7,11 +7,13 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "iwcm/iwcm.h"
+#include "wire/iwpm.h"
 
 #define BEGIN 0 /* said to ourselves: the stream is to be begun, without the lock */
 
 enum phase {
 	CALLING, /* TCP */
+	MAPPING, /* the peer's port mapper is asked */
 	ASKING,	 /* has sent its request */
 	HEARING, /* of a listener: the request is not whole yet */
 	ASKED,	 /* it is, and its answer is due */
@@ -43,8 +45,16 @@ struct iwcm_link {
 	struct sockaddr_storage src, dst; /* of one who calls, for another try */
 	socklen_t src_len, dst_len;
 	uint8_t tos;
+	uint16_t own_port;
+	int refusal; /* what is told if the mapper knows no other port; 0: it has not been asked */
+	int held;    /* while it is: the socket that will call then; -1: none */
+	struct iwpm map; /* what it is asked */
+	bool brief;
+	bool patient; /* it may not be there yet */
+	unsigned int asks_left;
 	uint8_t *early; /* what came behind the peer's last word */
 	size_t early_len;
+	struct iwcm_link *ended_before;
 	struct list told; /* in the row of those that have something to tell */
 	uint8_t says;	  /* a bit of each enum iwcm_said, and of BEGIN */
 	int status;
@@ -60,13 +70,16 @@ struct iwcm_listener {
 #define BUCKETS 256
 
 extern struct iwcm {
-	pthread_mutex_t lock; /* under a shard's: nothing is called with it held */
+	pthread_mutex_t lock; /* nothing is called with it held */
 	const struct iwcm_ops *ops;
 	int epoll, wake; /* -1: there is no thread yet */
 	uint64_t next_nr;
 	struct list buckets[BUCKETS];
 	struct timer_heap timers;
 	struct list tells;
+	/* Links whose streams have ended, and nothing is done about it yet; not under the lock: who
+	 * says so has others, which who forks takes after this one. */
+	struct iwcm_link *ended;
 	struct list closing; /* links, the oldest first */
 	unsigned int closing_count;
 } iwcm;
@@ -79,6 +92,8 @@ void iwcm_unlock(void);
 /* Gives it a number and has the thread wait for these events of its socket. */
 int socket_add(struct socket_of *, uint32_t events) must_use;
 void socket_wait(struct socket_of *, uint32_t events);
+/* Gives it a number without, of which something may be told. */
+void socket_number(struct socket_of *);
 /* The thread looks no more at it. */
 void socket_release(struct socket_of *);
 void socket_close(struct socket_of *);
@@ -99,17 +114,35 @@ void link_says(struct iwcm_link *, enum iwcm_said, int status);
 void link_over(struct iwcm_link *, bool abrupt);
 /* Sends these bytes as its last, and waits for the peer to close. */
 void link_close_with(struct iwcm_link *, const uint8_t *last, size_t len);
+/* The socket it holds is closed. */
+void link_let_go(struct iwcm_link *);
 /* Not any more the listener's. */
 void link_leave_listener(struct iwcm_link *);
 void link_free_if_over(struct iwcm_link *);
-/* Begins to call. */
+/* Begins to call; or to ask where. */
 int link_call(struct iwcm_link *) must_use;
+void link_ask(struct iwcm_link *, int refusal);
 /* Something has come of its socket, or its time is up. */
 void link_ready(struct iwcm_link *);
 void link_late(struct iwcm_link *);
 /* The first that has something to tell, and what; NULL: nobody. */
 struct iwcm_link *link_next_told(int *ret_what);
 void link_was_told(struct iwcm_link *, int what);
+
+/* ---- portmap.c: with the lock held -------------------------------------------------------------
+ */
+
+enum portmap_heard {
+	PORTMAP_NOTHING, /* yet */
+	PORTMAP_NONE,	 /* there is no mapper, or it knows no other port */
+	PORTMAP_FOUND,	 /* dst has it, and the socket is that which was held */
+};
+
+/* The link's socket, which is bound to its port, is held, and another of UDP in its place. */
+int portmap_ask(struct iwcm_link *) must_use;
+/* False: it has been asked often enough. */
+bool portmap_ask_again(struct iwcm_link *);
+enum portmap_heard portmap_hear(struct iwcm_link *);
 
 /* ---- listen.c: with the lock held --------------------------------------------------------------
  */

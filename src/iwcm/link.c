@@ -26,6 +26,7 @@ struct iwcm_link *link_new(int fd)
 	if (!l)
 		return NULL;
 	l->s.fd = fd;
+	l->held = -1;
 	list_init(&l->s.node);
 	list_init(&l->mine);
 	list_init(&l->told);
@@ -62,6 +63,13 @@ void link_leave_listener(struct iwcm_link *l)
 	l->listener = NULL;
 }
 
+void link_let_go(struct iwcm_link *l)
+{
+	if (l->held >= 0)
+		kernel_close(l->held);
+	l->held = -1;
+}
+
 void link_over(struct iwcm_link *l, bool abrupt)
 {
 	const struct linger now = {.l_onoff = 1};
@@ -72,13 +80,19 @@ void link_over(struct iwcm_link *l, bool abrupt)
 	if (abrupt && l->s.fd >= 0)
 		(void)setsockopt(l->s.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	socket_close(&l->s);
+	link_let_go(l);
 	l->phase = OVER;
 	link_free_if_over(l);
 }
 
 static void wait_until(struct iwcm_link *l, uint64_t ns)
 {
-	timer_arm(&iwcm.timers, &l->s.timer, time_now_ns() + ns);
+	const uint64_t at = time_now_ns() + ns;
+	const bool sooner = at < timer_heap_next(&iwcm.timers);
+
+	timer_arm(&iwcm.timers, &l->s.timer, at);
+	if (sooner) /* than the thread waits for, which this need not be */
+		thread_wake();
 }
 
 /* All of it, or it counts as lost: there is room for so little in a socket that nothing was sent
@@ -141,7 +155,7 @@ void link_was_told(struct iwcm_link *l, int what)
 
 static void failed(struct iwcm_link *l, int error)
 {
-	if (l->phase == CALLING || l->phase == ASKING)
+	if (l->phase == CALLING || l->phase == MAPPING || l->phase == ASKING)
 		link_says(l,
 			  error == -ECONNREFUSED || error == -ECONNRESET ? IWCM_REJECTED
 			  : error == -ETIMEDOUT				 ? IWCM_UNREACHABLE
@@ -152,28 +166,55 @@ static void failed(struct iwcm_link *l, int error)
 
 void link_late(struct iwcm_link *l)
 {
-	failed(l, -ETIMEDOUT);
+	if (l->phase != MAPPING)
+		failed(l, -ETIMEDOUT);
+	else if (portmap_ask_again(l))
+		wait_until(l, IWCM_MAP_NS);
+	else
+		failed(l, l->refusal);
 }
 
 /* ---- who calls ------------------------------------------------------------------------------ */
 
-static int open_socket(struct iwcm_link *l)
+static int open_socket(struct iwcm_link *l, bool port_later)
 {
-	int one = 1;
+	const int later = port_later;
 
 	if (l->s.fd >= 0)
 		return 0;
 	l->s.fd = kernel_socket(l->src.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->s.fd < 0)
 		return -errno;
-	/* The port is chosen with the way, when it connects. */
-	(void)setsockopt(l->s.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof(one));
+	(void)setsockopt(l->s.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &later, sizeof(later));
 	return bind(l->s.fd, (struct sockaddr *)&l->src, l->src_len) ? -errno : 0;
+}
+
+void link_ask(struct iwcm_link *l, int refusal)
+{
+	l->refusal = refusal;
+	l->phase = MAPPING;
+	if (open_socket(l, false) || portmap_ask(l))
+		failed(l, refusal);
+	else
+		wait_until(l, IWCM_MAP_NS);
+}
+
+/* TCP has said that. */
+static void not_connected(struct iwcm_link *l, int error)
+{
+	if (l->refusal || error != -ECONNREFUSED) {
+		failed(l, error);
+		return;
+	}
+	socket_close(&l->s);
+	link_ask(l, error);
 }
 
 int link_call(struct iwcm_link *l)
 {
-	int one = 1, tos = l->tos, rc = open_socket(l);
+	const int one = 1, tos = l->tos;
+	/* The port is chosen with the way, when it connects. */
+	int rc = open_socket(l, true);
 
 	if (rc)
 		return rc;
@@ -188,12 +229,12 @@ int link_call(struct iwcm_link *l)
 		/* That is told as anything else that becomes of it. */
 		if (rc != -ECONNREFUSED && rc != -ENETUNREACH && rc != -EHOSTUNREACH)
 			return rc;
-		failed(l, rc);
+		not_connected(l, rc);
 		return 0;
 	}
 	rc = socket_add(&l->s, EPOLLOUT);
 	if (!rc)
-		wait_until(l, IWCM_CALL_NS);
+		wait_until(l, l->brief ? IWCM_BRIEF_NS : IWCM_CALL_NS);
 	return rc;
 }
 
@@ -220,22 +261,50 @@ static void call_again(struct iwcm_link *l)
 		failed(l, rc);
 }
 
+/* At the same place in both families. */
+static uint16_t port_of_socket(int fd)
+{
+	struct sockaddr_storage own = {0};
+	socklen_t len = sizeof(own);
+
+	(void)getsockname(fd, (struct sockaddr *)&own, &len);
+	return ntohs(((struct sockaddr_in *)(void *)&own)->sin_port);
+}
+
 static void connected(struct iwcm_link *l)
 {
 	socklen_t len = sizeof(int);
 	int error = 0;
 
 	if (getsockopt(l->s.fd, SOL_SOCKET, SO_ERROR, &error, &len) || error) {
-		failed(l, error ? -error : -errno);
+		not_connected(l, error ? -error : -errno);
 		return;
 	}
 	if (!send_all(l, l->out, l->out_len)) {
 		failed(l, -ECONNRESET);
 		return;
 	}
+	l->own_port = port_of_socket(l->s.fd);
 	l->phase = ASKING;
 	socket_wait(&l->s, EPOLLIN);
 	wait_until(l, IWCM_CALL_NS);
+}
+
+static void hear_mapper(struct iwcm_link *l)
+{
+	int rc = l->refusal;
+
+	switch (portmap_hear(l)) {
+	case PORTMAP_NOTHING:
+		return;
+	case PORTMAP_NONE:
+		break;
+	case PORTMAP_FOUND:
+		rc = link_call(l);
+		break;
+	}
+	if (rc)
+		failed(l, rc);
 }
 
 /* ---- what comes ----------------------------------------------------------------------------- */
@@ -346,6 +415,9 @@ void link_ready(struct iwcm_link *l)
 	switch (l->phase) {
 	case CALLING:
 		connected(l);
+		break;
+	case MAPPING:
+		hear_mapper(l);
 		break;
 	case ASKING:
 	case HEARING:

@@ -32,7 +32,7 @@ int iwcm_bind(const struct sockaddr *addr, socklen_t len, bool ipv6_only, int *r
 	if (bind(fd, addr, len) || getsockname(fd, (struct sockaddr *)&got, &got_len))
 		rc = -errno;
 	if (rc) {
-		(void)syscall(SYS_close, fd);
+		kernel_close(fd);
 		return rc;
 	}
 	*ret_fd = fd;
@@ -58,6 +58,8 @@ int iwcm_listen(int fd, uint32_t id, int backlog, struct iwcm_listener **ret)
 							       : IWCM_BACKLOG_MAX;
 	iwcm_lock();
 	rc = listen(fd, (int)n->backlog) ? -errno : socket_add(&n->s, EPOLLIN);
+	if (rc)
+		socket_forget(&n->s);
 	iwcm_unlock();
 	if (rc)
 		free(n);
@@ -91,7 +93,7 @@ static void heard_of(struct iwcm_listener *n, int fd)
 	int one = 1;
 
 	if (!l) {
-		(void)syscall(SYS_close, fd);
+		kernel_close(fd);
 		return;
 	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -111,8 +113,7 @@ static void heard_of(struct iwcm_listener *n, int fd)
 void listener_ready(struct iwcm_listener *n)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
-		int fd = (int)syscall(SYS_accept4, n->s.fd, NULL, NULL,
-				      SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int fd = kernel_accept(n->s.fd, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
 			heard_of(n, fd);

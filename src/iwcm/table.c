@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/kernel_socket.h"
 #include "iwcm/iwcm_priv.h"
 
 struct iwcm iwcm = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1, .wake = -1, .next_nr = 1};
@@ -24,17 +25,21 @@ static struct list *bucket(uint64_t nr)
 	return &iwcm.buckets[nr % BUCKETS];
 }
 
+void socket_number(struct socket_of *s)
+{
+	if (s->nr)
+		return;
+	s->nr = iwcm.next_nr++;
+	list_push_tail(bucket(s->nr), &s->node);
+}
+
 int socket_add(struct socket_of *s, uint32_t events)
 {
-	struct epoll_event e = {.events = events, .data.u64 = s->nr ? s->nr : iwcm.next_nr};
+	struct epoll_event e = {.events = events};
 
-	if (epoll_ctl(iwcm.epoll, EPOLL_CTL_ADD, s->fd, &e))
-		return -errno;
-	if (!s->nr) {
-		s->nr = iwcm.next_nr++;
-		list_push_tail(bucket(s->nr), &s->node);
-	}
-	return 0;
+	socket_number(s);
+	e.data.u64 = s->nr;
+	return epoll_ctl(iwcm.epoll, EPOLL_CTL_ADD, s->fd, &e) ? -errno : 0;
 }
 
 void socket_wait(struct socket_of *s, uint32_t events)
@@ -61,7 +66,7 @@ void socket_close(struct socket_of *s)
 void socket_close_copy(struct socket_of *s)
 {
 	if (s->fd >= 0)
-		(void)syscall(SYS_close, s->fd);
+		kernel_close(s->fd);
 	s->fd = -1;
 }
 

@@ -105,6 +105,19 @@ static void late(struct socket_of *s)
 		link_late(container_of(s, struct iwcm_link, s));
 }
 
+static void take_ended(void)
+{
+	struct iwcm_link *l = __atomic_exchange_n(&iwcm.ended, NULL, __ATOMIC_ACQUIRE), *before;
+
+	for (; l; l = before) {
+		before = l->ended_before;
+		l->phase = OVER;
+		if (l->owned)
+			link_says(l, IWCM_ENDED, 0);
+		link_free_if_over(l);
+	}
+}
+
 static void *run(void *arg)
 {
 	struct epoll_event e[EVENTS_MAX];
@@ -113,8 +126,10 @@ static void *run(void *arg)
 	(void)arg;
 	iwcm_lock();
 	for (;;) {
-		int ms = wait_ms(!tell_all()), n;
+		int ms, n;
 
+		take_ended();
+		ms = wait_ms(!tell_all());
 		iwcm_unlock();
 		n = (int)syscall(SYS_epoll_pwait, iwcm.epoll, e, EVENTS_MAX, ms, NULL, 0);
 		iwcm_lock();
@@ -160,10 +175,13 @@ static void in_child(void)
 			timer_cancel(&iwcm.timers, &s->timer);
 			socket_close_copy(s);
 			list_remove(&s->node);
-			if (!s->listens)
-				list_remove(&container_of(s, struct iwcm_link, s)->told);
+			if (s->listens)
+				continue;
+			link_let_go(container_of(s, struct iwcm_link, s));
+			list_remove(&container_of(s, struct iwcm_link, s)->told);
 		}
 	}
+	iwcm.ended = NULL;
 	close_epoll();
 	iwcm_unlock();
 }

@@ -118,12 +118,17 @@ int rdma_listen(struct rdma_cm_id *api, int backlog)
 		rc = -EINVAL;
 	if (rc)
 		return cma_ret(rc);
-	if (cma_listens_iw(id))
+	if (cma_listens_iw(id)) {
 		rc = cma_iw_listen(id, backlog);
-	if (!rc && cma_listens_roce(id))
+		req.tcp_port = id->tcp_port;
+		req.tcp_only = !cma_listens_roce(id);
+	}
+	if (!rc && (req.tcp_port || cma_listens_roce(id)))
 		rc = weft_private_call(&req, sizeof(req), &resp, sizeof(resp));
-	if (rc)
+	if (rc) {
+		cma_iw_unlisten(id);
 		cma_move(id, CMA_LISTENING, CMA_BOUND);
+	}
 	return cma_ret(rc);
 }
 

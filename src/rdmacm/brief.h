@@ -17,4 +17,9 @@ void weft_private_brief(struct rdma_cm_id *);
  * there was nothing to wait for. 0: ADDR_RESOLVED comes, and all goes on as ever. Or -errno. */
 int weft_private_resolve(struct rdma_cm_id *, struct sockaddr *dst, int timeout_ms);
 
+/* Before it is bound: the program has TCP's port of its number for itself. Where this one would
+ * listen there, as on iWARP, it does at another, of which port mappers tell (broker/mapper.h); and
+ * who is called is asked for it. */
+void weft_private_tcp_elsewhere(struct rdma_cm_id *);
+
 #endif

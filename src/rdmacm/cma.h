@@ -106,7 +106,9 @@ struct cma_id {
 	bool any_transport;	       /* rdmacm/any.h */
 	uint16_t wanted_port;	       /* that it was bound to; 0: to any */
 	/* Of iWARP (rdmacm/iw.h). */
-	int tcp_fd; /* holds its port; -1: none */
+	int tcp_fd;	    /* holds its port; -1: none */
+	uint16_t tcp_port;  /* that of tcp_fd, or of what listens */
+	bool tcp_elsewhere; /* rdmacm/brief.h */
 	struct iwcm_listener *listener;
 	struct iwcm_link *link;
 	bool disconnects;

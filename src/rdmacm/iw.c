@@ -3,9 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "base/kernel_socket.h"
 #include "iwcm/iwcm.h"
 #include "rdmacm/any.h"
 #include "rnic/stream.h"
@@ -103,21 +102,31 @@ bool cma_listens_roce(const struct cma_id *id)
 
 int cma_iw_hold(struct cma_id *id, const struct sockaddr *addr, uint16_t *port)
 {
+	struct sockaddr_storage at = {0};
+	int rc;
+
 	if (!cma_listens_iw(id))
 		return 0;
-	return iwcm_bind(addr, cma_addr_len(addr), id->af_only, &id->tcp_fd, port);
+	memcpy(&at, addr, cma_addr_len(addr));
+	if (id->tcp_elsewhere)
+		cma_addr_set_port((struct sockaddr *)&at, 0);
+	rc = iwcm_bind((struct sockaddr *)&at, cma_addr_len(addr), id->af_only, &id->tcp_fd,
+		       &id->tcp_port);
+	if (!rc && !id->tcp_elsewhere)
+		*port = id->tcp_port;
+	return rc;
 }
 
 void cma_iw_let_go(struct cma_id *id)
 {
 	if (id->tcp_fd >= 0)
-		(void)syscall(SYS_close, id->tcp_fd);
+		kernel_close(id->tcp_fd);
 	id->tcp_fd = -1;
 }
 
 int cma_iw_listen(struct cma_id *id, int backlog)
 {
-	uint16_t port;
+	uint16_t port = 0;
 	int rc = open_iwcm();
 
 	if (!rc && id->tcp_fd < 0)
@@ -127,6 +136,13 @@ int cma_iw_listen(struct cma_id *id, int backlog)
 	if (!rc)
 		id->tcp_fd = -1;
 	return rc;
+}
+
+void cma_iw_unlisten(struct cma_id *id)
+{
+	if (id->listener)
+		iwcm_unlisten(id->listener);
+	id->listener = NULL;
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -156,6 +172,8 @@ int cma_iw_connect(struct cma_id *id, uint32_t qpn, const void *data, size_t len
 		.src_len = cma_addr_len(&a->src_addr),
 		.dst_len = cma_addr_len(&a->dst_addr),
 		.tos = id->tos,
+		.ask_first = id->tcp_elsewhere,
+		.brief = id->brief,
 		.qpn = qpn,
 		.id = id->handle,
 	};
@@ -165,16 +183,17 @@ int cma_iw_connect(struct cma_id *id, uint32_t qpn, const void *data, size_t len
 		return rc;
 	/* A port that no program has asked for is of the broker's choice, of which TCP knows
 	 * nothing. */
-	cma_addr_set_port((struct sockaddr *)&src, id->wanted_port);
+	cma_addr_set_port((struct sockaddr *)&src, id->tcp_elsewhere ? 0 : id->wanted_port);
 	if (!cma_move(id, CMA_ROUTE_RESOLVED, CMA_CONNECTING))
 		return -EINVAL;
+	/* What comes of it may be told, and the identifier be gone, before this is back. */
+	id->tcp_fd = -1;
 	rc = iwcm_connect(&call, &p, &id->link);
 	if (rc) {
+		id->tcp_fd = call.fd;
 		cma_move(id, CMA_CONNECTING, CMA_ROUTE_RESOLVED);
-		return rc;
 	}
-	id->tcp_fd = -1;
-	return 0;
+	return rc;
 }
 
 int cma_iw_accept(struct cma_id *id, uint32_t qpn, const void *data, size_t len)
@@ -205,8 +224,7 @@ int cma_iw_disconnect(struct cma_id *id)
 
 void cma_iw_end(struct cma_id *id)
 {
-	if (id->listener)
-		iwcm_unlisten(id->listener);
+	cma_iw_unlisten(id);
 	cma_iw_let_go(id);
 	if (!id->link)
 		return;

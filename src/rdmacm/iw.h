@@ -21,10 +21,12 @@ static inline bool cma_is_iw(const struct cma_id *id)
 bool cma_listens_iw(const struct cma_id *);
 bool cma_listens_roce(const struct cma_id *);
 /* Before it is bound to this address, by a program that may listen there: a TCP port is held for
- * it, that of the address or any; *port is which. 0, too, where none is needed. */
+ * it, that of the address or any; *port is which, unless it is none of the program's concern. 0,
+ * too, where none is needed. */
 int cma_iw_hold(struct cma_id *, const struct sockaddr *, uint16_t *port) must_use;
 void cma_iw_let_go(struct cma_id *);
 int cma_iw_listen(struct cma_id *, int backlog) must_use;
+void cma_iw_unlisten(struct cma_id *);
 /* From ROUTE_RESOLVED, with the depths settled. data: private. */
 int cma_iw_connect(struct cma_id *, uint32_t qpn, const void *data, size_t len) must_use;
 /* From REQUESTED, likewise. */

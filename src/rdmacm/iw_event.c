@@ -51,6 +51,7 @@ static int request_id(struct cma_id *listener, struct iwcm_link *link, struct cm
 	id->tos = listener->tos;
 	addr = &id->api.route.addr;
 	take_address(&id->src, &addr->src_storage, &own);
+	cma_addr_set_port(&addr->src_addr, cma_addr_port(&listener->api.route.addr.src_addr));
 	take_address(&id->dst, &addr->dst_storage, &peer);
 	id->scope = cma_addr_scope(&addr->src_addr);
 	id->state = CMA_REQUESTED;
@@ -117,7 +118,10 @@ bool cma_iw_event(struct cma_event *e, const struct broker_cm_event *b)
 	if (!cma_move(id, CMA_CONNECTING, CMA_CONNECTED))
 		return false;
 	e->api.event = RDMA_CM_EVENT_ESTABLISHED;
-	if (iwcm_conn(link)->initiator)
+	if (iwcm_conn(link)->initiator) {
 		peer_said(e, id);
+		if (!id->wanted_port) /* the peer knows no other */
+			cma_addr_set_port(&id->api.route.addr.src_addr, iwcm_own_port(link));
+	}
 	return true;
 }

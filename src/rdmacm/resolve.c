@@ -140,6 +140,11 @@ int weft_private_resolve(struct rdma_cm_id *api, struct sockaddr *dst, int timeo
 	return 1;
 }
 
+void weft_private_tcp_elsewhere(struct rdma_cm_id *api)
+{
+	cma_id(api)->tcp_elsewhere = true;
+}
+
 void weft_private_brief(struct rdma_cm_id *api)
 {
 	cma_id(api)->brief = true;

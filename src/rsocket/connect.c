@@ -212,6 +212,7 @@ static int wait_connected(struct stream *s, int timeout_ms)
 static struct {
 	void (*brief)(struct rdma_cm_id *);
 	int (*resolve)(struct rdma_cm_id *, struct sockaddr *dst, int timeout_ms);
+	void (*tcp_elsewhere)(struct rdma_cm_id *);
 } weft;
 
 static void find(void)
@@ -221,6 +222,7 @@ static void find(void)
 						  "WEFT_PRIVATE_1")
 	FIND(brief);
 	FIND(resolve);
+	FIND(tcp_elsewhere);
 #undef FIND
 }
 
@@ -229,6 +231,14 @@ static void find_weft(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, find);
+}
+
+void stream_beside_tcp(struct stream *s)
+{
+	find_weft();
+	s->tcp = true;
+	if (weft.tcp_elsewhere)
+		weft.tcp_elsewhere(s->id);
 }
 
 void stream_be_brief(struct stream *s)

@@ -199,6 +199,8 @@ int stream_answer_late(struct stream *, bool insists) must_use;
 bool stream_claim(struct stream *);
 /* Under svc_lock(), from time to time while somebody waits: false if nobody does any more. */
 bool stream_look_after_asking(struct stream *);
+/* Of --sockets: as TCP's where rdma-core's are otherwise, and TCP has its port for itself. */
+void stream_beside_tcp(struct stream *);
 /* Of one that is to connect: where the peer's host shows no sign of RDMA it fails soon, as far as
  * the library below can do that. */
 void stream_be_brief(struct stream *);

@@ -117,7 +117,7 @@ static int stream_for(struct entry *e, int fd, bool listening, struct stream **r
 	copy_long_option(s, fd, SO_LINGER);
 	copy_long_option(s, fd, SO_RCVTIMEO);
 	copy_long_option(s, fd, SO_SNDTIMEO);
-	s->tcp = true;
+	stream_beside_tcp(s);
 	copy_kept_options(s, fd);
 	rc = bind_alike(s, fd, listening);
 	if (rc)

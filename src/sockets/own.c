@@ -165,6 +165,13 @@ int weft_private_keep_number(int fd)
 	return own_keep(fd);
 }
 
+bool weft_private_end_number(int fd);
+
+bool weft_private_end_number(int fd)
+{
+	return own_close(fd, true);
+}
+
 /* ---- where ours come from -------------------------------------------------------------------- */
 
 int eventfd(unsigned int count, int flags)

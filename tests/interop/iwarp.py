@@ -7,6 +7,8 @@ usage: iwarp.py BUILD
 import json
 import os
 import signal
+import socket
+import struct
 import sys
 
 import lab
@@ -124,6 +126,67 @@ class Bench:
                     p.kill()
 
 
+    def port_mapper(self, path):
+        """Who listens by iWARP is found by those who ask iwpmd's way (iwarp_pm.h), and by them alone
+        where the program has the port of TCP itself."""
+        def ask(address, port):
+            """Type and port of what is answered; None: there is no mapper."""
+            request = struct.pack(">BBHHHQ16s16s16s", 4, 0, 0, port, 1, 0x1122334455667788,
+                                  socket.inet_aton(self.client.address), socket.inet_aton(address), b"")
+            code = ("import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+                    "s.settimeout(5); s.connect((sys.argv[1], 3935)); s.send(bytes.fromhex(sys.argv[2])); "
+                    "print(s.recv(100).hex())")
+            r = self.client.run("python3", "-c", code, address, request.hex(), timeout=20)
+            if r.returncode:
+                assert "ConnectionRefusedError" in r.stderr, r.stderr
+                return None
+            answer = bytes.fromhex(r.stdout.strip())
+            assert len(answer) == 48 and answer[6:48] == request[6:48], r.stdout
+            return answer[0] >> 4, struct.unpack(">H", answer[4:6])[0]
+
+        accept, reject = 1, 3
+        assert ask(self.server.address, PORT) is None, "there is a mapper where nobody listens by iWARP"
+        target = lab.Program(self.server, ["env", "WEFT_DEVICES=roce,iwarp", self.weft, "serve", "mem:1M", "--nqn",
+                                           NQN, "--listen", f"rdma://{self.server.address}:{PORT}"],
+                             f"{path}/target.log")
+        plain = beside = None
+        try:
+            assert lab.until(lambda: target.says("ready"), 10), "the target is not ready"
+            assert ask(self.server.address, PORT) == (accept, PORT)
+            assert ask(self.server.address, PORT + 1) == (reject, PORT + 1)
+
+            web = ["python3", "-u", "-m", "http.server", "-d", path, "--bind", self.server.address]
+            beside = lab.Program(self.server, ["env", "WEFT_DEVICES=iwarp", self.weft, "run", "--sockets", "--",
+                                               *web, "8000"], f"{path}/beside.log")
+            assert lab.until(lambda: beside.says("Serving"), 10), beside.output()
+            answer = ask(self.server.address, 8000)
+            assert answer and answer[0] == accept and answer[1] not in (0, 8000), answer
+            listed = self.server.run(self.weft, "list").stdout
+            assert f"{self.server.address}:8000 " in listed, listed
+            get = ["python3", "-c", "import urllib.request as u, sys; print(u.urlopen(sys.argv[1]).status)"]
+            r = self.on(self.client, "iwarp", "run", "--sockets=only", "--", *get, f"http://{self.server.address}:8000/")
+            assert r.stdout.strip() == "200", r.stderr
+            r = self.client.run(*get, f"http://{self.server.address}:8000/")
+            assert r.stdout.strip() == "200", r.stderr
+
+            # Another broker in the place of one that is killed goes on with it.
+            for pid in self.server.brokers():
+                os.kill(pid, signal.SIGKILL)
+            assert lab.until(lambda: ask(self.server.address, PORT) == (accept, PORT), 10)
+            assert lab.until(lambda: ask(self.server.address, 8000) == answer, 10)
+
+            # A server that knows nothing of RDMA hears nothing of it.
+            plain = lab.Program(self.server, [*web, "8001"], f"{path}/plain.log")
+            assert lab.until(lambda: plain.says("Serving"), 10), plain.output()
+            r = self.on(self.client, "iwarp", "run", "--sockets", "--", *get, f"http://{self.server.address}:8001/")
+            assert r.stdout.strip() == "200", r.stderr
+            assert plain.output().count('"') == 2, f"it heard more than one request: {plain.output()}"
+        finally:
+            for p in (target, beside, plain):
+                if p:
+                    p.kill()
+
+
 def main():
     build = sys.argv[1]
     lab.enter()
@@ -132,6 +195,7 @@ def main():
     b.report.prove("one service, hosts of both kinds", b.one_service)
     b.report.prove("a port that TCP has", b.a_port_of_tcp)
     b.report.prove("a target that is killed", b.killed)
+    b.report.prove("a port mapper", b.port_mapper)
     b.report.everything_ends((b.server, b.client))
     b.report.finish()
 

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """TCP programs of the field over RDMA, by `weft run --sockets` and by Debian's librspreload.
 
-usage: sockets.py BUILD HELPERS (one | veth) [--only REGEX]
+usage: sockets.py BUILD HELPERS (one | veth) [--devices iwarp] [--only REGEX]
 
 With --sockets=only nothing may have gone by TCP: the kernel's own counters of the namespaces say
-so after every case, whatever the programs believe.
+so after every case, whatever the programs believe. On devices of iWARP, where all goes by TCP,
+--sockets=only has to suffice for that.
 """
 import argparse
 import glob
@@ -413,9 +414,13 @@ def cases():
     yield "one end alone", fallback, True
 
 
-def one(bench, run, by_tcp, path):
+def one(bench, run, by_tcp, path, iwarp):
     if not run:
         raise lab.Skip("librspreload.so is not installed")
+    if iwarp and by_tcp:
+        raise lab.Skip("about TCP, which cannot be told from iWARP here")
+    if iwarp:
+        by_tcp = None
     before = bench.tcp()
     run(bench, path)
     expect(by_tcp is None or (bench.tcp() > before) == by_tcp,
@@ -427,17 +432,20 @@ def main():
     p.add_argument("build")
     p.add_argument("helpers")
     p.add_argument("where", choices=("one", "veth"))
+    p.add_argument("--devices", choices=("roce", "iwarp"), default="roce", help="on which")
     p.add_argument("--only", default="")
     args = p.parse_args()
     lab.enter()
     lab.need("nc", "iperf3", "redis-cli", "redis-benchmark", "python3", "bash")
-    report = lab.Report(args.build, f"sockets-{args.where}")
+    iwarp = args.devices == "iwarp"
+    os.environ["WEFT_DEVICES"] = args.devices
+    report = lab.Report(args.build, f"sockets-{'iwarp-' * iwarp}{args.where}")
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(args.build, args.helpers, 1 if args.where == "one" else 2, scratch)
         for name, run, by_tcp in cases():
             if re.search(args.only, name):
                 report.prove(name, lambda path, run=run, by_tcp=by_tcp:
-                             one(bench, run, by_tcp, path))
+                             one(bench, run, by_tcp, path, iwarp))
         report.everything_ends((bench.server, bench.client))
     report.finish()
 

@@ -75,7 +75,13 @@ static int on_neighbour(void *ctx, const struct flow *flow, bool probe)
 	return h->neighbour;
 }
 
-static const struct cm_service_ops ops = {on_random, on_send, on_local_addr, on_neighbour};
+static void on_listen_by_tcp(void *ctx, uint32_t count)
+{
+	((struct host *)ctx)->by_tcp = count;
+}
+
+static const struct cm_service_ops ops = {on_random, on_send, on_local_addr, on_neighbour,
+					  on_listen_by_tcp};
 
 void carry(struct world *w)
 {

@@ -26,6 +26,7 @@ struct host {
 	uint8_t path_mtu; /* of its interface */
 	int neighbour;	  /* what it says of the next host, whoever that is */
 	unsigned probes;
+	uint32_t by_tcp; /* that listen so */
 };
 
 struct world {

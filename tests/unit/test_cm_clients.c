@@ -204,6 +204,40 @@ static void binding_follows_the_port_space_and_the_devices(void **state)
 	close_client(&b);
 }
 
+/* And is known by it, also where it listens nowhere else. */
+static void one_listens_at_a_port_of_tcp(void **state)
+{
+	struct world *w = *state;
+	struct host *h = &w->host[0];
+	struct client a;
+	uint32_t both, tcp;
+
+	open_client(&a, h);
+	both = create(&a, TCP);
+	tcp = create(&a, TCP);
+	assert_int_equal(bind_to(&a, both, &h->v4, PORT), PORT);
+	assert_int_equal(bind_to(&a, tcp, &h->v4, PORT + 1), PORT + 1);
+	assert_int_equal(ASK(&a, BROKER_CM_LISTEN, listen, .id = tcp, .tcp_only = 1), -EINVAL);
+	assert_int_equal(ASK(&a, BROKER_CM_LISTEN, listen, .id = both, .tcp_port = PORT), 0);
+	assert_int_equal(
+		ASK(&a, BROKER_CM_LISTEN, listen, .id = tcp, .tcp_port = 99, .tcp_only = 1), 0);
+	assert_int_equal(h->by_tcp, 2);
+	assert_int_equal(cm_service_tcp_port(h->svc, &h->v4, PORT, w->now), PORT);
+	assert_int_equal(cm_service_tcp_port(h->svc, &h->v4, PORT + 1, w->now), 99);
+	assert_int_equal(cm_service_tcp_port(h->svc, &h->v6, PORT, w->now), 0);
+	assert_int_equal(cm_service_tcp_port(h->svc, &h->v4, PORT + 2, w->now), 0);
+	/* Once more, at another. */
+	assert_int_equal(
+		ASK(&a, BROKER_CM_LISTEN, listen, .id = tcp, .tcp_port = 98, .tcp_only = 1), 0);
+	assert_int_equal(cm_service_tcp_port(h->svc, &h->v4, PORT + 1, w->now), 98);
+	assert_int_equal(h->by_tcp, 2);
+	assert_int_equal(on_id(&a, BROKER_CM_DESTROY_ID, both), 0);
+	assert_int_equal(h->by_tcp, 1);
+	assert_int_equal(cm_service_tcp_port(h->svc, &h->v4, PORT, w->now), 0);
+	close_client(&a);
+	assert_int_equal(h->by_tcp, 0);
+}
+
 static void ports_below_1024_are_for_the_privileged(void **state)
 {
 	struct world *w = *state;
@@ -609,6 +643,7 @@ int main(void)
 		T(a_backlog_bounds_unread_requests_and_later_ones_are_not_lost),
 		T(requests_that_move_to_another_channel_all_come_there),
 		T(binding_follows_the_port_space_and_the_devices),
+		T(one_listens_at_a_port_of_tcp),
 		T(ports_below_1024_are_for_the_privileged),
 		T(a_listener_takes_only_what_is_for_its_address),
 		T(addresses_within_a_req_must_be_the_packets),

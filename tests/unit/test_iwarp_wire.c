@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/compiler.h"
 #include "wire/crc32c.h"
+#include "wire/iwpm.h"
 #include "wire/mpa.h"
 #include "wire/rdmap.h"
 
@@ -287,6 +288,58 @@ static void causes_have_names(void **state)
 	assert_string_equal(rdmap_term_name(0xffff), "unknown error");
 }
 
+/* --- port mappers ----------------------------------------------------------------------------- */
+
+/* As iwpmd lays them out: who calls from 192.0.2.1:4660 asks for 192.0.2.2:4420, and is sent to
+ * port 40000. */
+static void what_port_mappers_say_is_as_iwpmd_has_it(void **state)
+{
+	static const uint8_t request[IWPM_REQUEST_LEN] = {
+		0x04, 0, 0x12, 0x34, 0x11, 0x44, 0x12, 0x34, 1, 2, 3, 4, 5, 6, 7, 8,
+		192,  0, 2,    1,    0,	   0,	 0,    0,    0, 0, 0, 0, 0, 0, 0, 0,
+		192,  0, 2,    2,    0,	   0,	 0,    0,    0, 0, 0, 0, 0, 0, 0, 0,
+		192,  0, 2,    1,    0,	   0,	 0,    0,    0, 0, 0, 0, 0, 0, 0, 0};
+	const struct iwpm_end caller = {{192, 0, 2, 1}, 0x1234};
+	struct iwpm m = {.type = IWPM_REQUEST,
+			 .handle = 0x0102030405060708,
+			 .caller = caller,
+			 .mapped_caller = caller,
+			 .called = {{192, 0, 2, 2}, 4420}},
+		    got;
+	uint8_t b[IWPM_REQUEST_LEN + 1] = {0}, want[IWPM_LEN];
+
+	(void)state;
+	assert_int_equal(iwpm_put(b, &m), sizeof(request));
+	assert_memory_equal(b, request, sizeof(request));
+	assert_int_equal(iwpm_get(&got, b, sizeof(request)), 0);
+	assert_memory_equal(&got, &m, sizeof(m));
+
+	memcpy(want, request, sizeof(want));
+	want[0] = 0x16;
+	want[2] = want[3] = 0;
+	st_be16(want + 4, 40000);
+	m = (struct iwpm){.type = IWPM_ACCEPT,
+			  .v6 = true,
+			  .handle = m.handle,
+			  .caller = caller,
+			  .called = {{192, 0, 2, 2}, 40000}};
+	assert_int_equal(iwpm_put(b, &m), sizeof(want));
+	assert_memory_equal(b, want, sizeof(want));
+	assert_int_equal(iwpm_get(&got, b, sizeof(want)), 0);
+	assert_memory_equal(&got, &m, sizeof(m));
+
+	/* Of another length, version or family; and a request as long as an answer. */
+	for (size_t len = 0; len <= sizeof(b); len++)
+		if (len != IWPM_LEN && len != IWPM_REQUEST_LEN)
+			assert_int_equal(iwpm_get(&got, b, len), -EBADMSG);
+	b[0] = 0x56;
+	assert_int_equal(iwpm_get(&got, b, IWPM_LEN), -EBADMSG);
+	b[0] = 0x15;
+	assert_int_equal(iwpm_get(&got, b, IWPM_LEN), -EBADMSG);
+	b[0] = 0x04;
+	assert_int_equal(iwpm_get(&got, b, IWPM_LEN), -EBADMSG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +355,7 @@ int main(void)
 		cmocka_unit_test(requests_stand_as_in_the_rfcs),
 		cmocka_unit_test(terminates_stand_as_in_the_rfc),
 		cmocka_unit_test(causes_have_names),
+		cmocka_unit_test(what_port_mappers_say_is_as_iwpmd_has_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

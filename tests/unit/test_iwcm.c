@@ -3,216 +3,26 @@
  * The connection manager of iWARP over real sockets: two of its own, and peers that say too little,
  * too much, the wrong thing or nothing.
  */
-#include <dirent.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <string.h>
-#include <cmocka.h>
+#include "iwcm_bed.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "iwcm/iwcm.h"
 #include "wire/ddp.h"
 #include "wire/rdmap.h"
-
-#define LISTENER 7
-#define CALLER	 8
-#define ACCEPTER 9
-#define TOLD_MAX 4096
-
-struct told {
-	uint32_t id;
-	uint64_t nr;
-	enum iwcm_said what;
-	int status;
-};
-
-static struct bed {
-	pthread_mutex_t lock;
-	pthread_cond_t cond;
-	struct told told[TOLD_MAX];
-	size_t n, taken;
-	int refuse_tells; /* so many times */
-	int begin_error;
-	struct begun {
-		int fd;
-		uint8_t early[4096];
-		size_t early_len;
-		struct iw_agreed agreed;
-		struct iwcm_link *link;
-	} begun[2]; /* by queue pair number */
-	struct iwcm_listener *listener;
-	struct sockaddr_in at;
-} bed = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
-
-static int begin(uint32_t qpn, int fd, const struct iw_conn *c, const void *early, size_t early_len,
-		 struct iwcm_link *l)
-{
-	struct begun *b = &bed.begun[qpn];
-	int rc;
-
-	pthread_mutex_lock(&bed.lock);
-	rc = bed.begin_error;
-	if (!rc) {
-		*b = (struct begun){
-			.fd = fd, .early_len = early_len, .agreed = c->agreed, .link = l};
-		if (early_len)
-			memcpy(b->early, early, early_len);
-	}
-	pthread_mutex_unlock(&bed.lock);
-	return rc;
-}
-
-static int tell(uint32_t id, uint64_t nr, enum iwcm_said what, int status)
-{
-	int rc = 0;
-
-	pthread_mutex_lock(&bed.lock);
-	if (bed.refuse_tells) {
-		bed.refuse_tells--;
-		rc = -ENOBUFS;
-	} else if (bed.n < TOLD_MAX) {
-		bed.told[bed.n++] = (struct told){id, nr, what, status};
-		pthread_cond_broadcast(&bed.cond);
-	}
-	pthread_mutex_unlock(&bed.lock);
-	return rc;
-}
-
-static const struct iwcm_ops ops = {.begin = begin, .tell = tell};
-
-static int set(int *what, int to)
-{
-	int before;
-
-	pthread_mutex_lock(&bed.lock);
-	before = *what;
-	*what = to;
-	pthread_mutex_unlock(&bed.lock);
-	return before;
-}
-
-/* What is told next; nothing in that time: what 0. */
-static struct told next_within(unsigned int s)
-{
-	struct told t = {0};
-	struct timespec until;
-	int rc = 0;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += s;
-	pthread_mutex_lock(&bed.lock);
-	while (bed.taken == bed.n && !rc)
-		rc = pthread_cond_timedwait(&bed.cond, &bed.lock, &until);
-	if (bed.taken < bed.n)
-		t = bed.told[bed.taken++];
-	pthread_mutex_unlock(&bed.lock);
-	return t;
-}
-
-static struct told expect(uint32_t id, enum iwcm_said what, int status)
-{
-	struct told t = next_within(30);
-
-	assert_int_equal(t.what, what);
-	assert_int_equal(t.id, id);
-	assert_int_equal(t.status, status);
-	return t;
-}
-
-static void listen_with(int backlog)
-{
-	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-	uint16_t port;
-	int fd;
-
-	assert_int_equal(iwcm_bind((struct sockaddr *)&any, sizeof(any), false, &fd, &port), 0);
-	assert_int_equal(iwcm_listen(fd, LISTENER, backlog, &bed.listener), 0);
-	bed.at = any;
-	bed.at.sin_port = htons(port);
-}
-
-static int open_bed(void **state)
-{
-	(void)state;
-	bed.n = bed.taken = 0;
-	bed.refuse_tells = bed.begin_error = 0;
-	memset(bed.begun, 0, sizeof(bed.begun));
-	assert_int_equal(iwcm_open(&ops), 0);
-	listen_with(0);
-	return 0;
-}
-
-static int close_bed(void **state)
-{
-	(void)state;
-	if (bed.listener)
-		iwcm_unlisten(bed.listener);
-	bed.listener = NULL;
-	return 0;
-}
-
-static struct iw_params params(const char *data)
-{
-	return (struct iw_params){.rev = 2,
-				  .crc = true,
-				  .p2p = true,
-				  .ird = 8,
-				  .ord = 4,
-				  .private_data = data,
-				  .private_len = strlen(data)};
-}
-
-static struct iwcm_link *call_at(const struct sockaddr_in *at, const char *data)
-{
-	const struct sockaddr_in src = {.sin_family = AF_INET, .sin_addr = at->sin_addr};
-	const struct iw_params p = params(data);
-	const struct iwcm_call c = {.fd = -1,
-				    .src = (const struct sockaddr *)&src,
-				    .dst = (const struct sockaddr *)at,
-				    .src_len = sizeof(src),
-				    .dst_len = sizeof(*at),
-				    .qpn = 0,
-				    .id = CALLER};
-	struct iwcm_link *l;
-
-	assert_int_equal(iwcm_connect(&c, &p, &l), 0);
-	return l;
-}
-
-static struct iwcm_link *take(void)
-{
-	struct told t = expect(LISTENER, IWCM_REQUEST, 0);
-	struct iwcm_link *l = iwcm_take(LISTENER, t.nr);
-
-	assert_non_null(l);
-	assert_true(iwcm_nr(l) == t.nr);
-	return l;
-}
-
-static void end(struct iwcm_link *l, unsigned int qpn)
-{
-	close(bed.begun[qpn].fd);
-	iwcm_ended(l);
-	iwcm_put(l);
-}
 
 /* ---- its own like --------------------------------------------------------------------------- */
 
 static void both_come_to_their_streams(void **state)
 {
-	struct iwcm_link *a = call_at(&bed.at, "who calls"), *p = take();
-	const struct iw_params answer = params("who answers");
+	struct iwcm_link *a = iwb_call(&iwb.at, "who calls"), *p = iwb_take();
+	const struct iw_params answer = iwb_params("who answers");
 	struct sockaddr_storage own, peer;
 	struct told t;
 	char c = 0;
@@ -221,39 +31,39 @@ static void both_come_to_their_streams(void **state)
 	assert_int_equal(iwcm_conn(p)->private_len, 9);
 	assert_memory_equal(iwcm_conn(p)->private_data, "who calls", 9);
 	assert_int_equal(iwcm_addresses(p, &own, &peer), 0);
-	assert_memory_equal(&own, &bed.at, sizeof(bed.at));
+	assert_memory_equal(&own, &iwb.at, sizeof(iwb.at));
 	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, &answer), 0);
 	for (int i = 0; i < 2; i++) {
-		t = next_within(30);
+		t = iwb_next_within(30);
 		assert_int_equal(t.what, IWCM_ESTABLISHED);
 		assert_int_equal(t.id, t.nr == iwcm_nr(a) ? CALLER : ACCEPTER);
 	}
 	assert_int_equal(iwcm_conn(a)->private_len, 11);
 	assert_memory_equal(iwcm_conn(a)->private_data, "who answers", 11);
-	assert_int_equal(bed.begun[0].agreed.rtr, MPA_RTR_WRITE);
-	assert_ptr_equal(bed.begun[0].link, a);
-	assert_ptr_equal(bed.begun[1].link, p);
-	assert_int_equal(send(bed.begun[0].fd, "x", 1, 0), 1);
-	assert_int_equal(poll(&(struct pollfd){.fd = bed.begun[1].fd, .events = POLLIN}, 1, 10000),
+	assert_int_equal(iwb.begun[0].agreed.rtr, MPA_RTR_WRITE);
+	assert_ptr_equal(iwb.begun[0].link, a);
+	assert_ptr_equal(iwb.begun[1].link, p);
+	assert_int_equal(send(iwb.begun[0].fd, "x", 1, 0), 1);
+	assert_int_equal(poll(&(struct pollfd){.fd = iwb.begun[1].fd, .events = POLLIN}, 1, 10000),
 			 1);
-	assert_int_equal(recv(bed.begun[1].fd, &c, 1, 0), 1);
+	assert_int_equal(recv(iwb.begun[1].fd, &c, 1, 0), 1);
 	assert_int_equal(c, 'x');
 	iwcm_ended(a);
-	expect(CALLER, IWCM_ENDED, 0);
+	iwb_expect(CALLER, IWCM_ENDED, 0);
 	iwcm_put(a);
-	close(bed.begun[0].fd);
-	end(p, 1);
+	close(iwb.begun[0].fd);
+	iwb_end(p, 1);
 }
 
 static void a_rejection_has_its_reasons_along(void **state)
 {
-	struct iwcm_link *a = call_at(&bed.at, ""), *p = take();
+	struct iwcm_link *a = iwb_call(&iwb.at, ""), *p = iwb_take();
 
 	(void)state;
 	assert_int_equal(iwcm_reject(p, "no", 2), 0);
 	assert_int_equal(iwcm_reject(p, "no", 2), -EINVAL);
 	iwcm_put(p);
-	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
 	assert_int_equal(iwcm_conn(a)->private_len, 2);
 	assert_memory_equal(iwcm_conn(a)->private_data, "no", 2);
 	iwcm_put(a);
@@ -264,24 +74,37 @@ static void where_nobody_listens_one_is_rejected(void **state)
 	struct iwcm_link *a;
 
 	(void)state;
-	iwcm_unlisten(bed.listener);
-	bed.listener = NULL;
-	a = call_at(&bed.at, "");
-	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_unlisten(iwb.listener);
+	iwb.listener = NULL;
+	a = iwb_call(&iwb.at, "");
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(a);
+}
+
+/* Told once, though it was known before there was anything to wait for. */
+static void where_no_way_leads_one_is_told_so(void **state)
+{
+	const struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_port = htons(1), .sin_addr = {INADDR_BROADCAST}};
+	struct iwcm_link *a = iwb_call_from(INADDR_ANY, &at, "", false, false);
+
+	(void)state;
+	iwb_expect(CALLER, IWCM_FAILED, -ENETUNREACH);
+	assert_int_equal(iwb_next_within(1).what, 0);
 	iwcm_put(a);
 }
 
 /* Who listens no more rejects what nobody has taken. */
 static void requests_end_with_their_listener(void **state)
 {
-	struct iwcm_link *a = call_at(&bed.at, "");
-	struct told t = expect(LISTENER, IWCM_REQUEST, 0);
+	struct iwcm_link *a = iwb_call(&iwb.at, "");
+	struct told t = iwb_expect(LISTENER, IWCM_REQUEST, 0);
 
 	(void)state;
-	iwcm_unlisten(bed.listener);
-	bed.listener = NULL;
+	iwcm_unlisten(iwb.listener);
+	iwb.listener = NULL;
 	assert_null(iwcm_take(LISTENER, t.nr));
-	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
 	iwcm_put(a);
 }
 
@@ -291,12 +114,12 @@ static void what_goes_beyond_the_backlog_is_rejected(void **state)
 	unsigned int rejected = 0, requests = 0;
 
 	(void)state;
-	iwcm_unlisten(bed.listener);
-	listen_with(3);
+	iwcm_unlisten(iwb.listener);
+	iwb_listen(3);
 	for (int i = 0; i < 4; i++)
-		a[i] = call_at(&bed.at, "");
+		a[i] = iwb_call(&iwb.at, "");
 	for (int i = 0; i < 4; i++) {
-		struct told t = next_within(30);
+		struct told t = iwb_next_within(30);
 
 		rejected += t.what == IWCM_REJECTED && t.status == -ECONNREFUSED;
 		requests += t.what == IWCM_REQUEST;
@@ -306,14 +129,14 @@ static void what_goes_beyond_the_backlog_is_rejected(void **state)
 	for (int i = 0; i < 4; i++)
 		iwcm_put(a[i]);
 	/* Who was taken counts no more. */
-	bed.taken = 0;
-	while (bed.told[bed.taken].what != IWCM_REQUEST)
-		bed.taken++;
-	p = iwcm_take(LISTENER, bed.told[bed.taken].nr);
+	iwb.taken = 0;
+	while (iwb.told[iwb.taken].what != IWCM_REQUEST)
+		iwb.taken++;
+	p = iwcm_take(LISTENER, iwb.told[iwb.taken].nr);
 	assert_non_null(p);
-	bed.taken = bed.n;
-	a[0] = call_at(&bed.at, "");
-	expect(LISTENER, IWCM_REQUEST, 0);
+	iwb.taken = iwb.n;
+	a[0] = iwb_call(&iwb.at, "");
+	iwb_expect(LISTENER, IWCM_REQUEST, 0);
 	iwcm_put(a[0]);
 	iwcm_put(p);
 }
@@ -321,15 +144,15 @@ static void what_goes_beyond_the_backlog_is_rejected(void **state)
 /* A queue pair that is not as it should be. */
 static void a_stream_that_does_not_begin_is_told(void **state)
 {
-	struct iwcm_link *a = call_at(&bed.at, ""), *p = take();
-	const struct iw_params answer = params("");
+	struct iwcm_link *a = iwb_call(&iwb.at, ""), *p = iwb_take();
+	const struct iw_params answer = iwb_params("");
 
 	(void)state;
-	set(&bed.begin_error, -EINVAL);
+	iwb_set(&iwb.begin_error, -EINVAL);
 	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, &answer), -EINVAL);
 	iwcm_put(p);
 	/* The answer was on its way before; and then there is its own queue pair. */
-	expect(CALLER, IWCM_FAILED, -EINVAL);
+	iwb_expect(CALLER, IWCM_FAILED, -EINVAL);
 	iwcm_put(a);
 }
 
@@ -338,12 +161,12 @@ static void what_could_not_be_told_is_told_again(void **state)
 	struct iwcm_link *a, *p;
 
 	(void)state;
-	set(&bed.refuse_tells, 5);
-	a = call_at(&bed.at, "");
-	p = take();
-	assert_int_equal(set(&bed.refuse_tells, 0), 0);
+	iwb_set(&iwb.refuse_tells, 5);
+	a = iwb_call(&iwb.at, "");
+	p = iwb_take();
+	assert_int_equal(iwb_set(&iwb.refuse_tells, 0), 0);
 	iwcm_put(p);
-	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
 	iwcm_put(a);
 }
 
@@ -354,7 +177,7 @@ static int tcp_call(void)
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	assert_true(fd >= 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&bed.at, sizeof(bed.at)), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&iwb.at, sizeof(iwb.at)), 0);
 	return fd;
 }
 
@@ -385,7 +208,7 @@ static void nonsense_is_left_at_once(void **state)
 				 i ? 20 : strlen(said[i]));
 		assert_true(gone_after_ms(fd) < 3000);
 	}
-	assert_int_equal(next_within(0).what, 0);
+	assert_int_equal(iwb_next_within(0).what, 0);
 }
 
 /* Who says nothing, or byte by byte, has five seconds; others have their turn meanwhile. */
@@ -397,10 +220,10 @@ static void who_is_silent_is_left(void **state)
 
 	(void)state;
 	assert_int_equal(send(slow, "MPA ID R", 8, 0), 8);
-	a = call_at(&bed.at, "");
-	p = take();
+	a = iwb_call(&iwb.at, "");
+	p = iwb_take();
 	iwcm_put(p);
-	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
 	iwcm_put(a);
 	ms = gone_after_ms(silent);
 	assert_true(ms > 3000 && ms < 20000);
@@ -416,34 +239,22 @@ static void many_who_are_silent_keep_nobody_out(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
 		fd[i] = tcp_call();
-	a = call_at(&bed.at, "");
-	p = take();
+	a = iwb_call(&iwb.at, "");
+	p = iwb_take();
 	iwcm_put(p);
-	expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
 	iwcm_put(a);
 	assert_true(gone_after_ms(fd[0]) < 3000);
 	for (size_t i = 1; i < ARRAY_SIZE(fd); i++)
 		close(fd[i]);
 }
 
-static unsigned int descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 /* Of those that are rejected and stay only so many are waited for. */
 static void who_is_rejected_and_stays_is_left(void **state)
 {
 	static int fd[IWCM_CLOSING_MAX + 60];
-	const unsigned int before = descriptors();
-	const struct iw_params mine = params("");
+	const unsigned int before = iwb_descriptors();
+	const struct iw_params mine = iwb_params("");
 	uint8_t out[IW_OUT_MAX], in[IW_OUT_MAX];
 	struct iw_conn c;
 	int len = iw_connect(&c, &mine, out);
@@ -452,10 +263,10 @@ static void who_is_rejected_and_stays_is_left(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
 		fd[i] = tcp_call();
 		assert_int_equal(send(fd[i], out, (size_t)len, 0), len);
-		iwcm_put(take());
+		iwcm_put(iwb_take());
 		assert_true(recv(fd[i], in, sizeof(in), 0) > 0);
 	}
-	assert_true(descriptors() <= before + ARRAY_SIZE(fd) + IWCM_CLOSING_MAX);
+	assert_true(iwb_descriptors() <= before + ARRAY_SIZE(fd) + IWCM_CLOSING_MAX);
 	for (size_t i = 0; i < ARRAY_SIZE(fd); i++)
 		close(fd[i]);
 }
@@ -463,8 +274,8 @@ static void who_is_rejected_and_stays_is_left(void **state)
 /* Of a request byte by byte, with something behind it that is the stream's. */
 static void what_comes_early_is_the_streams(void **state)
 {
-	const struct iw_params mine = params("abc");
-	const struct iw_params answer = params("");
+	const struct iw_params mine = iwb_params("abc");
+	const struct iw_params answer = iwb_params("");
 	uint8_t out[IW_OUT_MAX + 16], in[IW_OUT_MAX];
 	struct iw_conn c;
 	struct iwcm_link *p;
@@ -481,16 +292,16 @@ static void what_comes_early_is_the_streams(void **state)
 	}
 	memcpy(out + len, "early", 5);
 	assert_int_equal(send(fd, out + len - 1, 6, 0), 6);
-	p = take();
+	p = iwb_take();
 	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, &answer), 0);
-	expect(ACCEPTER, IWCM_ESTABLISHED, 0);
-	assert_int_equal(bed.begun[1].early_len, 5);
-	assert_memory_equal(bed.begun[1].early, "early", 5);
+	iwb_expect(ACCEPTER, IWCM_ESTABLISHED, 0);
+	assert_int_equal(iwb.begun[1].early_len, 5);
+	assert_memory_equal(iwb.begun[1].early, "early", 5);
 	got = recv(fd, in, sizeof(in), 0);
 	assert_true(got > 0);
 	assert_int_equal(iw_rx(&c, in, (size_t)got, &used), IW_ACCEPTED);
 	close(fd);
-	end(p, 1);
+	iwb_end(p, 1);
 }
 
 /* ---- other listeners ------------------------------------------------------------------------ */
@@ -530,7 +341,7 @@ static struct iwcm_link *call_one_who_says(struct answerer *a, pthread_t *thread
 	assert_int_equal(listen(a->fd, 5), 0);
 	assert_int_equal(getsockname(a->fd, (struct sockaddr *)&at, &len), 0);
 	assert_int_equal(pthread_create(thread, NULL, answer_calls, a), 0);
-	return call_at(&at, "private");
+	return iwb_call(&at, "private");
 }
 
 #define REPLY "MPA ID Rep Frame"
@@ -547,13 +358,13 @@ static void old_ones_are_asked_in_their_words(void **state)
 
 	(void)state;
 	l = call_one_who_says(&a, &thread);
-	expect(CALLER, IWCM_ESTABLISHED, 0);
+	iwb_expect(CALLER, IWCM_ESTABLISHED, 0);
 	assert_int_equal(iwcm_conn(l)->private_len, 3);
 	assert_memory_equal(iwcm_conn(l)->private_data, "xyz", 3);
 	/* It sends at once, before the queue pair has its stream. */
-	assert_int_equal(bed.begun[0].early_len, 1);
-	assert_int_equal(bed.begun[0].agreed.rtr, MPA_RTR_NONE);
-	end(l, 0);
+	assert_int_equal(iwb.begun[0].early_len, 1);
+	assert_int_equal(iwb.begun[0].agreed.rtr, MPA_RTR_NONE);
+	iwb_end(l, 0);
 	pthread_join(thread, NULL);
 	close(a.fd);
 	assert_int_equal(mpa_start_get(&start, a.heard[0]), 0);
@@ -577,7 +388,7 @@ static void what_is_not_agreed_on_is_terminated(void **state)
 
 	(void)state;
 	l = call_one_who_says(&a, &thread);
-	expect(CALLER, IWCM_FAILED, -EPROTO);
+	iwb_expect(CALLER, IWCM_FAILED, -EPROTO);
 	pthread_join(thread, NULL);
 	close(a.fd);
 	assert_int_equal(a.last_len, 2 + 18 + 4 + 4);
@@ -596,10 +407,35 @@ static void nonsense_for_an_answer_is_an_error(void **state)
 
 	(void)state;
 	l = call_one_who_says(&a, &thread);
-	expect(CALLER, IWCM_FAILED, -EPROTO);
+	iwb_expect(CALLER, IWCM_FAILED, -EPROTO);
 	pthread_join(thread, NULL);
 	close(a.fd);
 	iwcm_put(l);
+}
+
+/* One whose host is there and does not answer: its backlog is full. */
+static void who_gets_no_answer_gives_up(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int fd = socket(AF_INET, SOCK_STREAM, 0), filler[4];
+	socklen_t len = sizeof(at);
+	struct iwcm_link *l;
+
+	(void)state;
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 0), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(filler); i++) {
+		filler[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		(void)!connect(filler[i], (struct sockaddr *)&at, sizeof(at));
+	}
+	l = iwb_call(&at, "");
+	assert_int_equal(iwb_next_within(5).what, 0);
+	iwb_expect(CALLER, IWCM_UNREACHABLE, -ETIMEDOUT);
+	iwcm_put(l);
+	for (size_t i = 0; i < ARRAY_SIZE(filler); i++)
+		close(filler[i]);
+	close(fd);
 }
 
 /* Given up in the midst of it: nothing is told, and nothing is left. */
@@ -609,13 +445,13 @@ static void who_is_given_up_is_heard_of_no_more(void **state)
 
 	(void)state;
 	for (int i = 0; i < 50; i++) {
-		a = call_at(&bed.at, "");
+		a = iwb_call(&iwb.at, "");
 		if (i % 2)
 			usleep((useconds_t)i * 10);
 		iwcm_put(a);
 	}
 	for (;;) {
-		struct told t = next_within(1);
+		struct told t = iwb_next_within(1);
 
 		if (!t.what)
 			break;
@@ -628,11 +464,12 @@ static void who_is_given_up_is_heard_of_no_more(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, open_bed, close_bed)
+#define T(name) cmocka_unit_test_setup_teardown(name, iwb_open, iwb_close)
 	const struct CMUnitTest tests[] = {
 		T(both_come_to_their_streams),
 		T(a_rejection_has_its_reasons_along),
 		T(where_nobody_listens_one_is_rejected),
+		T(where_no_way_leads_one_is_told_so),
 		T(requests_end_with_their_listener),
 		T(what_goes_beyond_the_backlog_is_rejected),
 		T(a_stream_that_does_not_begin_is_told),
@@ -645,6 +482,7 @@ int main(void)
 		T(old_ones_are_asked_in_their_words),
 		T(what_is_not_agreed_on_is_terminated),
 		T(nonsense_for_an_answer_is_an_error),
+		T(who_gets_no_answer_gives_up),
 		T(who_is_given_up_is_heard_of_no_more),
 	};
 

@@ -115,6 +115,24 @@ static void a_bind_covers_its_address_or_its_family(void **state)
 	assert_true(!port_bind_covers(&only6, &a4, 0) && port_bind_covers(&only6, &a6, 0));
 }
 
+static void who_listens_is_found_by_its_port(void **state)
+{
+	struct port_bind x = want(&a4, PORT_IPV4, 7, false), y = want(&any, PORT_IPV6, 7, false);
+	(void)state;
+	y.af_only = x.af_only = true;
+	assert_int_equal(port_space_bind(&ps, &x, 0), 0);
+	assert_int_equal(port_space_bind(&ps, &y, 0), 0);
+	assert_null(port_space_listener(&ps, &a4, 7)); /* it is bound, and no more */
+	assert_int_equal(port_space_listen(&ps, &x), 0);
+	assert_int_equal(port_space_listen(&ps, &y), 0);
+	assert_ptr_equal(port_space_listener(&ps, &a4, 7), &x);
+	assert_null(port_space_listener(&ps, &b4, 7));
+	assert_null(port_space_listener(&ps, &a4, 7 + PORT_SPACE_BUCKETS));
+	assert_ptr_equal(port_space_listener(&ps, &(struct gid){{0xfd, [15] = 1}}, 7), &y);
+	port_space_release(&x);
+	assert_null(port_space_listener(&ps, &a4, 7));
+}
+
 static void a_link_local_address_is_one_per_interface(void **state)
 {
 	static const struct gid local = {{0xfe, 0x80, [15] = 1}};
@@ -141,6 +159,7 @@ int main(void)
 		cmocka_unit_test_setup(with_reuse_many_may_bind_but_who_listens_is_alone, begin),
 		cmocka_unit_test_setup(port_0_takes_a_free_ephemeral_port, begin),
 		cmocka_unit_test_setup(a_bind_covers_its_address_or_its_family, begin),
+		cmocka_unit_test_setup(who_listens_is_found_by_its_port, begin),
 		cmocka_unit_test_setup(a_link_local_address_is_one_per_interface, begin),
 	};
 

@@ -95,12 +95,12 @@ def made(series, where, script, stands_for):
 class Guests:
     """Some of them, up from the constructor to down()."""
 
-    def __init__(self, image, count, added, life, mtu):
+    def __init__(self, image, count, added, life, mtu, cpus=1):
         """added: this machine's files -> where they are in the guests."""
         missing = [p for p in NEEDED if not shutil.which(p)]
         if missing:
             raise Broken(f"{', '.join(missing)} not installed (scripts/setup installs it)")
-        self.image, self.mtu, self.life = image, mtu, life
+        self.image, self.mtu, self.life, self.cpus = image, mtu, life, cpus
         self.names = [f"g{n + 1}" for n in range(count)]
         self.dir = tempfile.mkdtemp(prefix="weft-vm-")
         self.share = os.path.join(self.dir, "share")
@@ -173,7 +173,7 @@ class Guests:
             "timeout", "-k", "5", str(self.life), "qemu-system-x86_64", "-name", f"weft-vm-{name}",
             "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none",
             "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "max,la57=off",
-            "-smp", "1", "-m", "768",
+            "-smp", str(self.cpus), "-m", "768",
             "-kernel", self.image.file("vmlinux"), "-initrd", self.image.file("initrd"),
             # An emulated processor takes a minute for Linux's tests of its own Diffie-Hellman groups, at their first use.
             "-append", "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on no_timer_check cryptomgr.notests=1 "

@@ -13,6 +13,8 @@ from guests import GONE, STOPPED, Broken, Guests, die_with_parent, images
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+IWPMD = "/usr/sbin/iwpmd"
+
 
 class Missing(Exception):
     """Why the lab cannot run here."""
@@ -38,6 +40,12 @@ def libraries(program):
     paths = re.findall(r"=> (/\S+)", r.stdout)
     own = re.compile(r"/(libc\.so|ld-linux|libibverbs|librdmacm)")
     return [p for p in paths if not own.search(p)]
+
+
+def add_program(added, program, where):
+    added[program] = where
+    for lib in libraries(program):
+        added[lib] = f"/usr/local/lib/x86_64-linux-gnu/{os.path.basename(lib)}"
 
 
 class Process:
@@ -128,10 +136,10 @@ def last_line(text):
 class Lab:
     """Use as a context manager: the guests are up inside and gone after."""
 
-    def __init__(self, build, guests=1, series="6.1", siw=False, life=3000):
+    def __init__(self, build, guests=1, series="6.1", siw=False, life=3000, cpus=1):
         check_machine()
         self.build, self.life = os.path.realpath(build), life
-        self.series, self.siw = series, siw
+        self.series, self.siw, self.cpus = series, siw, cpus
         self.names = [f"g{i + 1}" for i in range(guests)]
         self.weft = os.path.join(self.build, "weft")
         self.wire = os.path.join(self.build, "tests", "vm", "wire")
@@ -152,19 +160,20 @@ class Lab:
         added = {os.path.join(self.build, "lib", f"lib{name}.so.1"): f"/opt/weft/lib/lib{name}.so.1"
                  for name in ("ibverbs", "rdmacm")}
         for program in (self.weft, self.wire):
-            added[program] = f"/opt/weft/{os.path.basename(program)}"
-            for lib in libraries(program):
-                added[lib] = f"/usr/local/lib/x86_64-linux-gnu/{os.path.basename(lib)}"
+            add_program(added, program, f"/opt/weft/{os.path.basename(program)}")
         self.guests = None
         atexit.register(self.down)
         try:
             image = images(self.series, self.siw)
             if self.siw:
                 added[image.file("siw.ko")] = "/opt/siw.ko"
+                if not os.path.exists(IWPMD):
+                    raise Missing(f"no {IWPMD}: Debian's rdma-core is not installed (scripts/setup installs it)")
+                add_program(added, IWPMD, "/opt/iwpmd")
             try:
-                self.guests = Guests(image, len(self.names), added, self.life, 9000)
+                self.guests = Guests(image, len(self.names), added, self.life, 9000, self.cpus)
             except Broken:  # a busy machine may not have managed in time
-                self.guests = Guests(image, len(self.names), added, self.life, 9000)
+                self.guests = Guests(image, len(self.names), added, self.life, 9000, self.cpus)
         except Broken as e:
             raise Missing(str(e)) from None
         self.kernel = image.kernel

@@ -165,6 +165,8 @@ PLAN = [
     Section("weft on the system's rdma-core and siw, against a newer kernel",
             [(PLAIN, connecting)], guests=2, provider="system", rdma="siw", kernel="6.12", note=SIW_NOTE),
     Section("weft's iWARP and siw", [(PLAIN, iwarp)], rdma="siw"),
+    Section("weft's iWARP and siw, one of them killed or rebooted",
+            [(PLAIN, lambda c: c.crash and not c.name.startswith("forged"))], guests=3, rdma="siw"),
     Section("weft's iWARP and siw of a newer kernel", [(PLAIN, iwarp)], rdma="siw", kernel="6.12"),
     Section("weft and a newer kernel", [(PLAIN, newer)], kernel="6.12"),
 ]

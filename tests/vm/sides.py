@@ -181,7 +181,7 @@ class Kernel(InGuest):
         old, self.guest = self.guest, names[names.index(self.guest) + 1]
         mac = self.lab.guest_ok(old, "cat /sys/class/net/eth0/address").strip()
         self.lab.power_off(old)
-        self.shell("rdma link delete rxe0 2>/dev/null; ip link set eth0 down\n"
+        self.shell(f"rdma link delete {self.device} 2>/dev/null; ip link set eth0 down\n"
                    f"ip addr flush dev eth0; ip link set eth0 address {mac} && ip link set eth0 up\n"
                    f"ip addr add {self.address[4]}/24 dev eth0\n"
                    f"ip addr add {self.address[6]}/64 dev eth0 nodad\n")

@@ -94,23 +94,49 @@ def killed(t):
         raise Failed(f"server: {last_line(server.output)}")
 
 
+def with_settings(t, settings):
+    """siw's settings are constants, which the guests' module can be told; without, as it is."""
+    t.kernel.shell(f"rdma link delete siw0; rmmod siw; insmod /opt/siw.ko {settings} && lab-rdma siw")
+
+
 @case("MPA with a CRC that the kernel asks for, of revision 1, and peer to peer", iwarp=True)
 def start_up(t):
-    """siw's settings are constants, which the guests' module can be told."""
     seen = []
     try:
         for settings in ("mpa_crc_required=1 mpa_crc_strict=1", "mpa_version=1", "peer_to_peer=1",
                          "peer_to_peer=1 mpa_crc_required=1"):
-            t.kernel.shell("rdma link delete siw0; rmmod siw; "
-                           f"insmod /opt/siw.ko {settings} && lab-rdma siw")
+            with_settings(t, settings)
             try:
                 wire(t, "order")
             except Failed as e:
                 raise Failed(f"{settings}: {e}") from None
             seen.append(settings.replace("=1", ""))
     finally:
-        t.kernel.shell("rdma link delete siw0; rmmod siw; lab-rdma siw")
+        with_settings(t, "")
     return ", ".join(seen)
+
+
+@case("a port mapper (iwpmd) where the kernel's TCP ports are its own", iwarp=True)
+def port_mapper(t):
+    """weft asks the kernel's, and the kernel weft's broker, where the port is."""
+    def datagrams():
+        said = t.kernel.shell("grep ^Udp: /proc/net/snmp | tail -1").split()
+        return int(said[1]), int(said[4])  # in, out
+
+    try:
+        with_settings(t, "port_map=1")
+        t.kernel.shell("/opt/iwpmd; for i in {1..100}; do grep -q :0F5F /proc/net/udp && exit; sleep 0.1; done; exit 1")
+        before = datagrams()
+        said = wire(t, "order")
+        came, went = (now - then for now, then in zip(datagrams(), before))
+        # A request, its acceptance, an acknowledgement.
+        want = (2, 1) if t.active is t.weft else (1, 2)
+        if came < want[0] or went < want[1]:
+            raise Failed(f"the kernel's port mapper heard {came} datagrams and said {went}, not {want}")
+    finally:
+        t.kernel.shell("pkill -x iwpmd; true")
+        with_settings(t, "")
+    return said
 
 
 wire_cases()

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/kernel_socket.h"
 
 #define EMSS_DEFAULT 536 /* RFC 1122 section 4.2.2.6 */
 
@@ -29,7 +30,7 @@ void tcp_stream_init(struct tcp_stream *s, int fd)
 void tcp_stream_close(struct tcp_stream *s)
 {
 	if (s->fd >= 0)
-		(void)syscall(SYS_close, s->fd);
+		kernel_close(s->fd);
 	free(s->rest);
 	*s = (struct tcp_stream){.fd = -1};
 }
