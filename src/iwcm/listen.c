@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/kernel_socket.h"
 #include "base/time.h"
