@@ -20,7 +20,10 @@
 /* Linux's siw tells its connection manager that the peer has closed before that the connection
  * stands, if both come at once, and the kernel stops at that (docs/siw.md). So who has heard
  * nothing of its peer does not close earlier. */
-#define GENTLE_NS     (50 * NSEC_PER_MSEC)
+#define GENTLE_NS (50 * NSEC_PER_MSEC)
+/* And it calls a SEND failed that was sent and has been answered, if the peer closes before the
+ * call that sends has come back to it (same place). */
+#define CALM_NS	      (10 * NSEC_PER_MSEC) /* after the peer's last bytes */
 #define BRIEF_MAX     (16 << 10)
 #define ASK_ALL_EVERY 16 /* looks */
 #define LOOK_EVERY    64 /* batches: what a segment holds may change */
@@ -29,7 +32,7 @@ struct stream {
 	struct streams *set;
 	struct list node;
 	struct list ending_node;
-	uint64_t gentle_ns; /* it is not shut before; 0: something has come of the peer */
+	uint64_t gentle_ns; /* it is not shut before, unless the peer has shut its side */
 	uint64_t ends_ns;   /* of one in the set's row of those that end: it is shut, or closed */
 	struct rnic_qp *qp; /* NULL: it is no more, and what it has sent still goes out */
 	struct tcp_stream tcp;
@@ -265,12 +268,14 @@ static bool receive(struct stream *t, uint64_t now)
 
 	t->set->recent = got >= 0 && got < BRIEF_MAX ? t : NULL;
 	if (got > 0) {
-		t->gentle_ns = 0;
+		if (list_empty(&t->ending_node))
+			t->gentle_ns = now + CALM_NS;
 		/* In ERR it is thrown away: unread it would make an RST of our FIN. */
 		if (t->qp)
 			rnic_stream_rx(t->qp, t->set->in, (size_t)got, now);
 	} else if (got == -EPIPE) {
 		t->heard_end = true;
+		t->gentle_ns = 0;
 		(void)watch(t, EPOLL_CTL_MOD);
 		if (t->qp)
 			rnic_stream_closed(t->qp, false, now);

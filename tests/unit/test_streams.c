@@ -17,7 +17,8 @@
 #include "engine/drive.h"
 #include "engine/streams.h"
 
-#define BIG (1u << 20)
+#define BIG    (1u << 20)
+#define MOMENT (10 * NSEC_PER_MSEC)
 
 static struct bed {
 	struct sb *sb;
@@ -110,6 +111,19 @@ static bool waits(void)
 	return poll(p, 2, 20) > 0;
 }
 
+/* Before it closes a side waits until the peer has been silent for a moment: that goes by. */
+static bool moment_passes(void)
+{
+	uint64_t next = drive_next_deadline(&bed.drive[0]);
+
+	if (drive_next_deadline(&bed.drive[1]) < next)
+		next = drive_next_deadline(&bed.drive[1]);
+	if (next <= bed.sb->now || next > bed.sb->now + MOMENT)
+		return false;
+	bed.sb->now = next;
+	return true;
+}
+
 /* Until nothing has moved for a while. */
 static void run(void)
 {
@@ -117,7 +131,7 @@ static void run(void)
 		for (int i = 0; i < 2; i++)
 			while (step(i))
 				;
-	while (waits());
+	while (waits() || moment_passes());
 }
 
 static void more_than_sockets_hold(void **state)
@@ -265,6 +279,49 @@ static void nobody_closes_at_once(void **state)
 	assert_int_equal(drive_receive(&bed.drive[0], soon), 0);
 	assert_true(is_shut(0));
 	assert_int_equal(drive_next_deadline(&bed.drive[0]), soon + 5 * NSEC_PER_SEC);
+}
+
+/* Who has just heard the peer does not close yet, and what else comes does not change that. */
+static void nobody_closes_upon_the_last_word(void **state)
+{
+	const uint64_t now = bed.sb->now;
+
+	(void)state;
+	for (uint64_t i = 0; i < 2; i++)
+		assert_int_equal(sb_recv(bed.sb, 0, i, 0, 10), 0);
+	for (uint64_t i = 0; i < 2; i++) {
+		assert_int_equal(sb_post(bed.sb, 1,
+					 (struct rnic_send_wr){.wr_id = i, .opcode = RNIC_WR_SEND},
+					 0, 10, 0),
+				 0);
+		assert_false(drive_send(&bed.drive[1], 64, now));
+		assert_int_equal(drive_receive(&bed.drive[0], now + i), 1);
+		if (i == 0)
+			assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
+		assert_false(drive_send(&bed.drive[0], 64, now + i));
+		assert_int_equal(drive_next_deadline(&bed.drive[0]), now + MOMENT);
+	}
+	assert_int_equal(drive_receive(&bed.drive[0], now + MOMENT - 1), 0);
+	assert_false(is_shut(0));
+	assert_int_equal(drive_receive(&bed.drive[0], now + MOMENT), 0);
+	assert_true(is_shut(0));
+}
+
+/* Nor is there anything to wait for where the peer has closed. */
+static void who_is_closed_upon_closes(void **state)
+{
+	(void)state;
+	assert_int_equal(sb_recv(bed.sb, 0, 1, 0, 10), 0);
+	assert_int_equal(
+		sb_post(bed.sb, 1, (struct rnic_send_wr){.opcode = RNIC_WR_SEND}, 0, 10, 0), 0);
+	assert_false(drive_send(&bed.drive[1], 64, bed.sb->now));
+	assert_int_equal(modify(1, RNIC_QPS_SQD), 0);
+	assert_false(drive_send(&bed.drive[1], 64, bed.sb->now));
+	assert_true(is_shut(1));
+	while (drive_receive(&bed.drive[0], bed.sb->now))
+		;
+	sb_expect(bed.sb, 0, true, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(bed.ended[0], 1);
 }
 
 /* Another stream for the queue pair. */
@@ -418,6 +475,8 @@ int main(void)
 		T(a_terminate_gets_to_the_peer),
 		T(a_peer_that_does_not_close_is_left),
 		T(nobody_closes_at_once),
+		T(nobody_closes_upon_the_last_word),
+		T(who_is_closed_upon_closes),
 		T(early_bytes_are_taken),
 		T(what_was_sent_outlives_the_queue_pair),
 		T(so_it_does_where_nobody_disconnects),
