@@ -19,6 +19,10 @@ A_WINDOW = 32  # packets that one timeout may repeat, however few there are
 BAD_LOG = ("BUG:", "WARNING:", "Oops", "Call Trace", "I/O error", "Buffer I/O", "EXT4-fs error",
            "timeout", "controller is down", "rxe0: ")
 
+# What rxe says of a registration that it carries out again where it repeats what was lost before it
+# (docs/rxe.md): the queue pair has ended.
+REGISTERED_TWICE = re.compile(r"rxe_reg_fast_mr: .*not free")
+
 
 @dataclass
 class Case:
@@ -164,6 +168,10 @@ class Run:
                  for line in bad_log_lines(log, self.case.log_may_say + lost)]
         if wrong and not self.dead:
             self.fail(f"guest's kernel log: {wrong[0]}")
+        if (self.verdict == "FAIL" and self.context.condition.netem
+                and any(REGISTERED_TWICE.search(log) for log in self.logs.values())):
+            self.verdict = "kernel"
+            self.notes.append("rxe registered memory twice")
 
     def finish(self):
         cut_short = self.case.crash or bool(self.context.condition.netem)
