@@ -93,6 +93,7 @@ def service_cases():
             (True, "ib_send_bw", "--use-srq -s 65536 -n 500 -q 4"),
             (False, "ib_send_bw", "--use-srq -s 64 -n 1000"),
             (False, "ib_send_bw", "--use-srq -s 65536 -n 500 -q 2 -R"),
+            (False, "ib_send_bw", "--use-srq -s 65536 -n 500 -R"),
             (True, "ib_send_bw", "-c XRC -s 65536 -n 500 -q 4"),
             (True, "ib_send_lat", "-c XRC -s 8 -n 500"),
             (True, "ib_write_bw", "-c XRC -s 65536 -n 500"),
