@@ -229,7 +229,8 @@ static struct cm_req req_of(const struct svc_id *id, const struct broker_cm_para
 			    .local_gid = p->src,
 			    .remote_gid = p->dst,
 			    .flow_label = p->flow_label,
-			    .traffic_class = p->tos,
+			    /* Not ECN: Linux's rxe would take it for its own. */
+			    .traffic_class = p->tos & (uint8_t)~FLOW_ECN_MASK,
 			    .hop_limit = CM_HOP_LIMIT,
 			    .local_ack_timeout = p->local_ack_timeout},
 	};

@@ -237,6 +237,7 @@ static void qp_json(struct output *o, const struct rnic_qp_row *q)
 	output_string(o, "own", NULL, qp_row_peer(buf, &self));
 	output_number(o, "path_mtu", NULL, q->path_mtu, NULL);
 	output_number(o, "window", NULL, q->window, NULL);
+	output_number(o, "rate", NULL, q->rate, NULL);
 	output_number(o, "inflight", NULL, q->inflight, NULL);
 	output_number(o, "srtt_ns", NULL, q->srtt_ns, NULL);
 #define X(name, unit, text)
@@ -256,6 +257,9 @@ static void qp_text(const struct cmd *c, struct output *o, const struct rnic_qp_
 		      qp_row_peer(peer, q));
 	if (q->cause)
 		output_number(o, "cause", NULL, q->cause, NULL);
+	if (q->rate)
+		output_note(o, "held to %.1f Mb/s by its congestion control",
+			    (double)q->rate / 1000);
 	if (q->type == RNIC_QPT_RC || q->type == RNIC_QPT_XRC_SEND)
 		output_note(o, "window %s, on the way %s, round trip %s",
 			    text_bytes(window, sizeof(window), q->window),

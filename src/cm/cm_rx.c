@@ -467,7 +467,7 @@ bool cm_rx(struct cm *cm, const struct flow *flow, const uint8_t *mad, uint64_t 
 	cm_present(cm, &flow->sgid);
 	rx.back.sgid = flow->dgid;
 	rx.back.dgid = flow->sgid;
-	rx.back.tos = flow->tos & ~3; /* without the ECN bits */
+	rx.back.tos = flow->tos & (uint8_t)~FLOW_ECN_MASK;
 	rx.back.scope = flow->scope;
 	switch (rx.msg.hdr.attr_id) {
 	case CM_ATTR_REQ:

@@ -245,10 +245,12 @@ int shard_create(struct shard **ret, struct port *const *ports, size_t n, uint8_
 		 const struct shard_upcalls *up)
 {
 	uint32_t window = window_for(ports, n);
+	struct cc_params cc_params;
 	struct rnic_config config = {.slot = slot,
 				     .window_bytes = window,
 				     .socket_bytes = window,
-				     .cc = congestion_wanted()};
+				     .cc = congestion_wanted(&cc_params),
+				     .cc_params = &cc_params};
 	struct shard *s = calloc(1, sizeof(*s));
 	struct rnic *rnic;
 	int rc;

@@ -18,6 +18,8 @@ struct link_end {
 	void *arrive_ctx;
 	uint64_t free_ns;	  /* when the last packet has left */
 	uint64_t last_arrival_ns; /* of an ordered packet, at its receiver */
+	uint64_t queue_free_ns;	  /* when all that is in the queue before it has come */
+	uint64_t queue_peak;	  /* bytes */
 };
 
 struct link {
@@ -66,6 +68,40 @@ static void corrupt(struct prng *r, struct sim_packet *k)
 		k->len = (uint32_t)prng_below(r, k->len);
 }
 
+static void mark(struct link *l, struct sim_packet *k, uint32_t ppm)
+{
+	uint8_t ecn = k->flow.tos & FLOW_ECN_MASK;
+
+	if (!ecn || !prng_chance(fabric_prng(l->fabric), ppm))
+		return;
+	k->flow.tos |= FLOW_ECN_CE;
+	l->counters.marked++;
+}
+
+/* Packets are taken into a queue when they are sent, so that they should all be as long on their
+ * way to it. One that comes then: when it has come through, or 0 if there is no room for it. */
+static uint64_t queued_until(struct link_end *to, struct sim_packet *k, uint64_t at)
+{
+	const struct link_queue *q = &to->link->nature.queue;
+	uint64_t waiting = 0;
+
+	if (!q->ns_per_byte_x1000)
+		return at;
+	if (to->queue_free_ns > at)
+		waiting = (to->queue_free_ns - at) * 1000 / q->ns_per_byte_x1000;
+	if (waiting + k->len > q->bytes_max)
+		return 0;
+	if (waiting > q->mark_all)
+		mark(to->link, k, 1000000);
+	else if (waiting > q->mark_from)
+		mark(to->link, k,
+		     (uint32_t)((waiting - q->mark_from) * q->mark_ppm /
+				(q->mark_all - q->mark_from)));
+	to->queue_peak = max_of(to->queue_peak, waiting + k->len);
+	to->queue_free_ns = max_of(to->queue_free_ns, at) + k->len * q->ns_per_byte_x1000 / 1000;
+	return to->queue_free_ns;
+}
+
 static void carry_one(struct link_end *from, struct sim_packet *k)
 {
 	struct link *l = from->link;
@@ -88,12 +124,19 @@ static void carry_one(struct link_end *from, struct sim_packet *k)
 		l->counters.corrupted++;
 		corrupt(r, k);
 	}
+	mark(l, k, n->mark_ppm);
 	if (prng_chance(r, n->reorder_ppm)) {
 		l->counters.reordered++;
 		at += prng_below(r, n->reorder_ns + 1);
 	} else {
 		at = max_of(at, from->last_arrival_ns);
 		from->last_arrival_ns = at;
+	}
+	at = queued_until(to, k, at);
+	if (!at) {
+		l->counters.overflowed++;
+		free(k);
+		return;
 	}
 	fabric_at(l->fabric, at, arrives, to, k, free);
 }
@@ -120,6 +163,14 @@ void link_carry(struct link_end *from, struct sim_packet *k)
 void link_share(struct link_end *e, uint8_t slot)
 {
 	e->slot = slot;
+}
+
+uint64_t link_queue_peak(struct link_end *e)
+{
+	uint64_t peak = e->queue_peak;
+
+	e->queue_peak = 0;
+	return peak;
 }
 
 uint64_t link_free_ns(const struct link_end *e)

@@ -226,6 +226,11 @@ void node_destroy(struct node *n)
 	free(n);
 }
 
+uint64_t node_queue_peak(struct node *n)
+{
+	return link_queue_peak(n->end);
+}
+
 const struct port_counters *node_port_counters(const struct node *n)
 {
 	return n->port->counters;

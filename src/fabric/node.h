@@ -33,6 +33,8 @@ int node_capture(struct node *, const char *file, char *err, size_t err_len) mus
 void node_vanish(struct node *);
 /* Something was posted to its core, or its QPs changed. */
 void node_kick(struct node *);
+/* The most that has been in the link's queue before it since this was asked, bytes. */
+uint64_t node_queue_peak(struct node *);
 const struct port_counters *node_port_counters(const struct node *);
 
 #endif

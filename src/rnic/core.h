@@ -18,7 +18,7 @@
  *   rnic.c, mcast.c, post.c  packets, time and work requests to the queue pairs' services
  *   ib/, iwarp/  what the services of InfiniBand do, and that of iWARP
  *   qp.c       queue pairs, their state, and the way into error
- *   pacer.c, recv.c, srq.c, wq.c, sge.c, cq.c, mw.c, mr.c, xrcd.c
+ *   ecn.c, pacer.c, recv.c, srq.c, wq.c, sge.c, cq.c, mw.c, mr.c, xrcd.c
  */
 #ifndef WEFT_RNIC_CORE_H
 #define WEFT_RNIC_CORE_H
@@ -86,6 +86,7 @@ struct rnic {
 	struct timer_heap cq_timers;   /* rnic_cq.timer */
 	struct timer_heap pace_timers; /* rnic_qp.pace_timer */
 	const struct cc_ops *cc;       /* of every QP */
+	struct cc_params cc_params;
 	uint32_t unsent; /* bytes posted since the last turn to send, HELD_MIN at least for each */
 	bool hurried;	 /* one of them can not wait */
 	bool idle;	 /* one of them found nothing on the way before it */
@@ -398,6 +399,10 @@ struct rnic_qp {
 	/* The pacer: when what was sent is gone, and how long before that more may be sent. */
 	uint64_t paid_ns, ahead_ns;
 	struct cc cc;
+	/* It owes its peer a notification of congestion, and may not owe another before that. */
+	bool cnp_owed;
+	uint64_t cnp_next_ns;
+	struct flow cnp_flow;
 	uint32_t mtu; /* bytes */
 	struct rnic_qp_attr attr;
 	struct list active_node, *turns; /* where it stands in a row */
@@ -526,7 +531,7 @@ static inline bool pacer_allows(struct rnic_qp *qp, uint64_t now)
 /* A packet leaves. */
 static inline void pacer_charge(struct rnic_qp *qp, const struct packet_tx *tx, uint64_t now)
 {
-	if (unlikely(tx->flow->rate_mbps || qp->cc.rate_mbps || qp->cc.ops->sent))
+	if (unlikely(tx->flow->rate_mbps || qp->cc.rate_kbps || qp->cc.ops->sent))
 		pacer_pay(qp, tx, now);
 }
 
@@ -548,6 +553,17 @@ static inline void cc_rtt(struct rnic_qp *qp, uint64_t rtt_ns)
 	if (unlikely(qp->cc.ops->rtt != NULL))
 		cc_tell_rtt(qp, rtt_ns);
 }
+
+/* ---- congestion that the network tells of: ecn.c --------------------------------------------- */
+
+/* Its address was set: its packets say whether it answers to marks. */
+void ecn_declare(struct rnic_qp *);
+/* A packet came with the lower bit of ECN. */
+void ecn_rx(struct rnic_qp *, const struct flow *);
+/* One came that is of none of its service's operations. */
+void cnp_rx(struct rnic_qp *, const struct pkt *);
+/* The notification that it owes. */
+void cnp_tx(struct rnic_qp *, struct packet_tx *);
 
 /* ---- multicast: mcast.c --------------------------------------------------------------------- */
 

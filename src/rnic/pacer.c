@@ -6,6 +6,8 @@
  */
 #include "rnic/core.h"
 
+#define BURST_NS (250 * NSEC_PER_USEC)
+
 void pacer_wake_at(struct rnic_qp *qp, uint64_t due)
 {
 	if (!qp->pace_timer.armed || due < qp->pace_timer.deadline_ns)
@@ -17,9 +19,19 @@ void pacer_hold(struct rnic_qp *qp)
 	pacer_wake_at(qp, qp->paid_ns - qp->ahead_ns / 2);
 }
 
-static uint64_t time_of(uint32_t mbps, uint32_t bytes)
+static uint64_t time_of(uint32_t kbps, uint32_t bytes)
 {
-	return bytes * 8000ull / mbps;
+	return bytes * 8000000ull / kbps;
+}
+
+/* What goes at once at the rate of congestion control: a queue on the way should not see much of
+ * it, and who sends should not be called for each packet. */
+static uint32_t burst_of(const struct rnic_qp *qp, uint32_t kbps)
+{
+	uint64_t bytes = (uint64_t)kbps * BURST_NS / 8000000;
+
+	bytes = max_of(bytes, 2ull * qp->mtu);
+	return (uint32_t)min_of(bytes, (uint64_t)TX_BURST_BYTES);
 }
 
 /* ---- congestion control --------------------------------------------------------------------- */
@@ -35,7 +47,7 @@ void cc_begin(struct rnic_qp *qp)
 {
 	const struct rnic *r = qp->rnic;
 
-	cc_start(&qp->cc, r->cc, r->window_bytes, r->now);
+	cc_start(&qp->cc, r->cc, &r->cc_params, r->window_bytes, r->now);
 	settle(qp);
 }
 
@@ -61,19 +73,21 @@ void cc_tell(struct rnic_qp *qp, void (*op)(struct cc *, uint64_t now))
 
 void pacer_pay(struct rnic_qp *qp, const struct packet_tx *tx, uint64_t now)
 {
-	uint32_t mbps = tx->flow->rate_mbps;
+	uint32_t kbps = tx->flow->rate_mbps * 1000, burst = TX_BURST_BYTES;
 
 	if (qp->cc.ops->sent) {
 		qp->cc.ops->sent(&qp->cc, max_of(tx->payload_len, PKT_COST_MIN), now);
 		settle(qp);
 	}
-	if (qp->cc.rate_mbps && (!mbps || qp->cc.rate_mbps < mbps))
-		mbps = qp->cc.rate_mbps;
-	if (!mbps)
+	if (qp->cc.rate_kbps && (!kbps || qp->cc.rate_kbps < kbps)) {
+		kbps = qp->cc.rate_kbps;
+		burst = burst_of(qp, kbps);
+	}
+	if (!kbps)
 		return;
-	qp->ahead_ns = time_of(mbps, TX_BURST_BYTES);
+	qp->ahead_ns = time_of(kbps, burst);
 	qp->paid_ns = max_of(qp->paid_ns, now) +
-		      time_of(mbps, tx->hdr_len + tx->payload_len + WIRE_OVERHEAD);
+		      time_of(kbps, tx->hdr_len + tx->payload_len + WIRE_OVERHEAD);
 }
 
 void pacer_timer_fired(struct rnic_qp *qp, uint64_t now)

@@ -31,6 +31,8 @@ static void qp_reset(struct rnic_qp *qp)
 	list_remove(&qp->active_node);
 	qp->cause = RNIC_CAUSE_NONE;
 	qp->paid_ns = qp->ahead_ns = 0;
+	qp->cnp_owed = false;
+	qp->cnp_next_ns = 0;
 	qp->drain = DRAINED;
 	wq_reset(qp);
 	qp->service->reset(qp);
@@ -211,6 +213,7 @@ void qp_fail(struct rnic_qp *qp)
 		return;
 	qp_set_state(qp, RNIC_QPS_ERR);
 	timer_cancel(&qp->rnic->timers, &qp->timer);
+	qp->cnp_owed = false;
 	qp->service->stop(qp);
 	sq_flush(qp);
 	rq_flush(qp);
@@ -384,8 +387,10 @@ static void attr_take(struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t
 		d->port_num = a->port_num;
 	if (mask & RNIC_QP_QKEY)
 		d->qkey = a->qkey;
-	if (mask & RNIC_QP_AV)
+	if (mask & RNIC_QP_AV) {
 		d->flow = a->flow;
+		ecn_declare(qp);
+	}
 	if (mask & RNIC_QP_PATH_MTU) {
 		d->path_mtu = a->path_mtu;
 		qp->mtu = 128u << a->path_mtu;

@@ -2,11 +2,6 @@
 /* The instance: packets in to their QP, the transmit turn, timers. */
 #include "rnic/core.h"
 
-/* In a TOS or traffic class (RFC 3168): who sent it would know of congestion; it was experienced.
- */
-#define ECN_ECT0 2
-#define ECN_CE	 3
-
 /* A permutation has an even number of bits. */
 static uint32_t even_bits(uint32_t n)
 {
@@ -55,6 +50,7 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 	r->slot = config->slot;
 	r->polls = 1;
 	r->cc = config->cc ? config->cc : &cc_halving;
+	r->cc_params = config->cc_params ? *config->cc_params : cc_defaults;
 	r->window_bytes = config->window_bytes ? config->window_bytes : WINDOW_BYTES_DEFAULT;
 	r->socket_bytes = config->socket_bytes ? config->socket_bytes : SOCKET_BYTES_DEFAULT;
 	list_init(&r->own_socket.waiting);
@@ -116,26 +112,6 @@ static bool pkey_fits(uint16_t pkey)
 	return (pkey & 0x7fff) == (PKEY_DEFAULT & 0x7fff);
 }
 
-/* Of none of the services, and for every connection: the peer met congestion where our packets come
- * from (annex A17.9.3). */
-static void cnp_rx(struct rnic_qp *qp, const struct pkt *p)
-{
-	if (p->h.bth.opcode != OPCODE_CNP || qp->service->datagrams) {
-		count(qp, rx_drop_service, 1);
-		return;
-	}
-	count(qp, rx_cnp, 1);
-	cc_tell(qp, qp->cc.ops->cnp);
-}
-
-static void ecn_rx(struct rnic_qp *qp, const struct flow *f)
-{
-	if ((f->tos & ECN_CE) != ECN_CE || qp->service->datagrams)
-		return;
-	count(qp, rx_ecn_marked, 1);
-	cc_tell(qp, qp->cc.ops->ecn);
-}
-
 bool rnic_rx(struct rnic *r, const struct packet_rx *rx, uint64_t now)
 {
 	struct rnic_qp *qp;
@@ -175,7 +151,7 @@ bool rnic_rx(struct rnic *r, const struct packet_rx *rx, uint64_t now)
 		cnp_rx(qp, &p);
 		return false;
 	}
-	if (unlikely(rx->flow.tos & ECN_CE & ~ECN_ECT0))
+	if (unlikely(rx->flow.tos & FLOW_ECN_CE & ~FLOW_ECN_ECT0))
 		ecn_rx(qp, &rx->flow);
 	trace(r, TRACE_rx, qp->qpn, (uint64_t)p.h.bth.opcode << 24 | p.h.bth.psn, p.len);
 	expected = qp->service->rx(qp, &p, rx, now);
@@ -187,7 +163,13 @@ bool rnic_rx(struct rnic *r, const struct packet_rx *rx, uint64_t now)
 
 static bool qp_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 {
-	if (!pacer_allows(qp, now) || !qp->service->tx(qp, tx, now))
+	if (unlikely(qp->cnp_owed)) {
+		cnp_tx(qp, tx);
+		return true;
+	}
+	if (!pacer_allows(qp, now))
+		return qp->service->tx_word && qp->service->tx_word(qp, tx);
+	if (!qp->service->tx(qp, tx, now))
 		return false;
 	pacer_charge(qp, tx, now);
 	return true;

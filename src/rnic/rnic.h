@@ -237,7 +237,8 @@ struct rnic_config {
 	/* By its number: is an event traced at present? Another thread may change it at any time.
 	 * NULL: all are, if there is an upcall for it. */
 	const uint64_t *traced;
-	const struct cc_ops *cc; /* of each QP: rnic/cc/cc.h; NULL: the default */
+	const struct cc_ops *cc;	   /* of each QP: rnic/cc/cc.h; NULL: the default */
+	const struct cc_params *cc_params; /* borrowed for the call; NULL: the defaults */
 };
 
 struct rnic_counters { /* one line each in rnic/counters.def, which also documents them */

@@ -398,6 +398,8 @@ static int resolve_path(struct ibv_qp *ibqp, const struct ibv_qp_attr *a, int ma
 		rc = -EINVAL;
 	if (!rc && mask & IBV_QP_AV)
 		rc = resolve_flow(&a->ah_attr, &b, ibqp->qp_num, a->dest_qp_num, &attr->flow);
+	/* Whether a connection answers to marks its RNIC says, as on adapters. */
+	attr->flow.tos &= (uint8_t)~FLOW_ECN_MASK;
 	return rc;
 }
 

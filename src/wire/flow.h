@@ -12,6 +12,13 @@
 
 #define ROCEV2_UDP_PORT 4791
 
+/* In a TOS or traffic class (RFC 2474, RFC 3168): who sent it would answer to a mark; it was
+ * marked. */
+#define FLOW_DSCP_SHIFT 2
+#define FLOW_ECN_MASK	3
+#define FLOW_ECN_ECT0	2
+#define FLOW_ECN_CE	3
+
 struct gid {
 	uint8_t raw[16];
 };

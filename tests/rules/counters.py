@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""The manual has every counter and event as its .def list has it, and `weft stat` knows every list.
+"""The manual has every counter, event and parameter as its .def list has it, and `weft stat` knows every list.
 
-usage: counters.py [--write]   --write makes the tables of weft-counters(7) and weft-trace(1) anew
+usage: counters.py [--write]   --write makes the tables of weft-counters(7), weft-trace(1) and weft-congestion(7) anew
 """
 import os
 import re
@@ -56,8 +56,18 @@ def table():
     return "\n".join(lines + [END])
 
 
+def parameters():
+    text = re.sub(r"/\*.*?\*/", "", tree.read("src/rnic/cc/params.def"), flags=re.S)
+    lines = [BEGIN, ".Bl -tag -width Ds"]
+    for name, normally, least, most, unit, says in re.findall(
+            r'^X\((\w+), (\d+), (\d+), (\d+), "([^"]*)",\s*"([^"]*)"\)', text, re.M):
+        lines += [f".It Cm {name} Pq {normally}; {least} to {most}, {unit}", says.replace("'", "\\(aq")]
+    return "\n".join(lines + [".El", END])
+
+
 faults = []
-for path, made in (("docs/man/weft-counters.7", table()), ("docs/man/weft-trace.1", events())):
+for path, made in (("docs/man/weft-counters.7", table()), ("docs/man/weft-trace.1", events()),
+                   ("docs/man/weft-congestion.7", parameters())):
     page = tree.read(path)
     begin, end = page.find(BEGIN), page.find(END)
     if begin < 0 or end < 0:

@@ -186,6 +186,8 @@ static void choose(struct rc_world *w)
 		wire->reorder_ppm = pick(w, 1000, 10000, 50000, 200000);
 	if (mood == 4 || mood >= 6)
 		wire->corrupt_ppm = pick(w, 500, 5000, 20000, 50000);
+	if (w->seed % 4 == 1)
+		wire->mark_ppm = pick(w, 0, 1000, 50000, 500000);
 	w->lossy = wire->loss_ppm || wire->corrupt_ppm;
 	w->big = prng_below(p, 8) == 0;
 	w->path_mtu = (uint32_t)prng_range(p, RNIC_MTU_256, RNIC_MTU_4096);
@@ -194,6 +196,8 @@ static void choose(struct rc_world *w)
 	w->rd_atomic = (uint8_t)pick(w, 1, 2, 4, 16);
 	w->rnr_retry = prng_below(p, 6) ? 7 : (uint8_t)prng_below(p, 7);
 	w->timeout = (uint8_t)prng_range(p, 10, 16);
+	if (wire->mark_ppm) /* at the least rate a packet has to come before anybody gives up */
+		w->timeout = max_of(w->timeout, (uint8_t)13);
 	w->nnodes = prng_below(p, 6) ? 2 : 3;
 	w->nsides = 2 * (int)prng_range(p, 1, w->big ? 2 : PAIRS_MAX);
 }
@@ -233,7 +237,9 @@ static void rc_node_open(struct rc_world *w, int i)
 		.slot = (uint8_t)prng_range(w->prng, 1, 255),
 		.window_bytes = pick(w, 0, 0, 4096, 65536),
 		.socket_bytes = pick(w, 0, 4096, 16384, 65536),
-		.cc = w->seed % 4 == 0 ? &cc_none : NULL,
+		.cc = w->seed % 4 == 0	 ? &cc_none
+		      : w->seed % 4 == 1 ? &cc_dcqcn
+					 : NULL,
 	};
 	struct rnic_ops o = ops;
 	struct rnic_srq_attr srq = {0};

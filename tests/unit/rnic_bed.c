@@ -111,7 +111,8 @@ static void side_open(struct bed *b, int i)
 				     .socket_bytes = b->opts.socket_bytes,
 				     .max_qps = b->opts.max_qps,
 				     .max_keys = b->opts.max_keys,
-				     .cc = b->opts.cc};
+				     .cc = b->opts.cc,
+				     .cc_params = b->opts.cc_params};
 	struct rnic_qp_init init = {.type = b->opts.type,
 				    .path_mtu = b->opts.mtu,
 				    .cap = b->opts.cap,

@@ -66,6 +66,7 @@ struct bed_opts {
 	uint32_t socket_bytes;
 	uint32_t max_qps, max_keys;
 	const struct cc_ops *cc;
+	const struct cc_params *cc_params;
 	uint32_t psn[2];	/* first PSN each side sends */
 	uint32_t access;	/* of both QPs; all */
 	uint8_t rd_atomic;	/* 4 */

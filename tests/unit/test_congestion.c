@@ -12,7 +12,8 @@
 
 #include "engine/congestion.h"
 
-static char said[512];
+static char said[1024];
+static struct cc_params params;
 
 /* And what standard error had of it meanwhile. */
 static const struct cc_ops *wanted(const char *name)
@@ -28,7 +29,7 @@ static const struct cc_ops *wanted(const char *name)
 	assert_int_equal(pipe(fds), 0);
 	dup2(fds[1], STDERR_FILENO);
 	close(fds[1]);
-	cc = congestion_wanted();
+	cc = congestion_wanted(&params);
 	dup2(before, STDERR_FILENO);
 	close(before);
 	n = read(fds[0], said, sizeof(said) - 1);
@@ -44,7 +45,9 @@ static void it_is_the_one_that_was_named(void **state)
 	assert_ptr_equal(wanted(NULL), &cc_halving);
 	assert_ptr_equal(wanted("halving"), &cc_halving);
 	assert_ptr_equal(wanted("none"), &cc_none);
+	assert_ptr_equal(wanted("dcqcn"), &cc_dcqcn);
 	assert_string_equal(said, "");
+	assert_memory_equal(&params, &cc_defaults, sizeof(params));
 }
 
 static void of_one_that_there_is_not_the_log_tells_which_there_are(void **state)
@@ -53,9 +56,36 @@ static void of_one_that_there_is_not_the_log_tells_which_there_are(void **state)
 	assert_ptr_equal(wanted("cubic"), &cc_halving);
 	assert_non_null(strstr(said, "WEFT_CC=cubic"));
 	assert_non_null(strstr(said, "halving"));
-	assert_non_null(strstr(said, "and none"));
+	assert_non_null(strstr(said, "dcqcn and none"));
 	assert_ptr_equal(wanted(""), &cc_halving);
 	assert_non_null(strstr(said, "WEFT_CC="));
+}
+
+static void parameters_are_set_by_their_names(void **state)
+{
+	struct cc_params want = cc_defaults;
+
+	(void)state;
+	want.rp_ai_rate = 5;
+	want.np_cnp_dscp = 0;
+	assert_ptr_equal(wanted("dcqcn,rp_ai_rate=5,np_cnp_dscp=0"), &cc_dcqcn);
+	assert_string_equal(said, "");
+	assert_memory_equal(&params, &want, sizeof(want));
+	assert_ptr_equal(wanted("rp_ai_rate=5,np_cnp_dscp=0"), &cc_halving);
+	assert_memory_equal(&params, &want, sizeof(want));
+}
+
+static void of_those_that_are_wrong_the_log_tells(void **state)
+{
+	(void)state;
+	assert_ptr_equal(wanted("dcqcn,rp_quick=1,np_cnp_dscp=64,rp_ai_rate=-1,rp_gd=,rp_gd=1x"),
+			 &cc_dcqcn);
+	assert_memory_equal(&params, &cc_defaults, sizeof(params));
+	assert_non_null(strstr(said, "there is no parameter rp_quick"));
+	assert_non_null(strstr(said, "in np_cnp_dscp=64 there is no number from 0 to 63"));
+	assert_non_null(strstr(said, "in rp_ai_rate=-1 there is no number from 1 to 100000"));
+	assert_non_null(strstr(said, "in rp_gd= there is"));
+	assert_non_null(strstr(said, "in rp_gd=1x there is"));
 }
 
 int main(void)
@@ -63,6 +93,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_is_the_one_that_was_named),
 		cmocka_unit_test(of_one_that_there_is_not_the_log_tells_which_there_are),
+		cmocka_unit_test(parameters_are_set_by_their_names),
+		cmocka_unit_test(of_those_that_are_wrong_the_log_tells),
 	};
 
 	unsetenv("WEFT_LOG");

@@ -16,10 +16,12 @@
 static void they_are_found_by_their_names(void **state)
 {
 	(void)state;
-	assert_ptr_equal(cc_find("halving"), &cc_halving);
-	assert_ptr_equal(cc_find("none"), &cc_none);
-	assert_null(cc_find("cubic"));
-	assert_null(cc_find(""));
+	assert_ptr_equal(cc_find("halving", 7), &cc_halving);
+	assert_ptr_equal(cc_find("dcqcn,rp_gd=1", 5), &cc_dcqcn);
+	assert_ptr_equal(cc_find("none", 4), &cc_none);
+	assert_null(cc_find("none", 3));
+	assert_null(cc_find("cubic", 5));
+	assert_null(cc_find("", 0));
 }
 
 static uint32_t sent_at_once(struct bed *b)
@@ -79,7 +81,7 @@ static uint64_t tick_every;
 static void start(struct cc *cc, uint64_t now)
 {
 	told.started++;
-	cc->rate_mbps = rate_mbps;
+	cc->rate_kbps = rate_mbps * 1000;
 	if (window)
 		cc->window = window;
 	if (tick_every)
@@ -123,7 +125,7 @@ static void cnp(struct cc *cc, uint64_t now)
 	told.cnp++;
 	if (!rate_mbps)
 		return;
-	cc->rate_mbps /= 2;
+	cc->rate_kbps /= 2;
 	cc->tick_ns = now + 10 * MS;
 }
 
@@ -139,7 +141,7 @@ static void tick(struct cc *cc, uint64_t now)
 {
 	told.ticks++;
 	told.tick_at = now;
-	cc->rate_mbps = rate_mbps;
+	cc->rate_kbps = rate_mbps * 1000;
 	if (tick_every)
 		cc->tick_ns = now + tick_every;
 	assert_true(cc->own[0] >= 1000);

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Unmodified verbs programs, one side on weft, the other on the kernel's rxe."""
 import re
+import subprocess
 
 from cases import PASSIVE, case
-from lab import Failed, last_line
+from lab import Failed, last_line, until
 from sides import finish
 
 
@@ -74,6 +75,36 @@ def ud_pingpong(t):
 @case("ibv_srq_pingpong -q 4")
 def srq_pingpong(t):
     pingpong(t, "ibv_srq_pingpong", "-q 4 -n 200", "200 iters in")
+
+
+MARK = """
+table ip marks {
+	chain before { type filter hook input priority mangle; udp dport 4791 ip ecn set ce; }
+}
+"""
+
+
+def notifications(t):
+    """The CNPs of the case so far."""
+    seen = subprocess.run(["tshark", "-r", t.file("wire.pcap"), "-Y", "infiniband.bth.opcode == 129"],
+                          capture_output=True, text=True, check=False)
+    return len(seen.stdout.splitlines())
+
+
+@case("what the kernel sends comes marked (ECN), and it is told so", both=True)
+def marked(t):
+    with open(t.file("marks"), "w", encoding="ascii") as f:
+        f.write(MARK)
+    t.lab.run_ok("nft", "-f", t.file("marks"))
+    try:
+        pingpong(t, "ibv_rc_pingpong", "-s 20000 -n 200 -c", "200 iters in")
+        pingpong(t, "ibv_uc_pingpong", "-n 200", "200 iters in")
+    finally:
+        t.lab.run_ok("nft", "delete", "table", "ip", "marks")
+    if not t.lab.tshark:
+        return ""
+    until(lambda: notifications(t), 10, "a notification in the capture")
+    return f"{notifications(t)} notifications"
 
 
 # ---- rdmacm-utils --------------------------------------------------------------------------------

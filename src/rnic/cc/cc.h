@@ -13,18 +13,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
 #include "base/heap.h"
 
 #define CC_OWN_WORDS 8
 
 struct cc_ops;
 
+/* Of all queue pairs of an instance. */
+struct cc_params {
+#define X(name, normally, least, most, unit, text) uint32_t name;
+#include "rnic/cc/params.def"
+#undef X
+};
+
+extern const struct cc_params cc_defaults;
+
 struct cc {
 	const struct cc_ops *ops;
+	const struct cc_params *params;
 	uint32_t window_max; /* no algorithm may have more on the way */
 	/* What it says: */
 	uint32_t window;    /* bytes, at most window_max */
-	uint32_t rate_mbps; /* 0: no limit */
+	uint32_t rate_kbps; /* 0: no limit */
 	uint64_t tick_ns;   /* when it wants to be called again; DEADLINE_NEVER */
 	/* And what it keeps. */
 	uint64_t own[CC_OWN_WORDS];
@@ -38,24 +49,37 @@ struct cc_ops {
 	/* Once for each place at which something was. */
 	void (*lost)(struct cc *, uint64_t now);
 	void (*ecn)(struct cc *, uint64_t now); /* a packet came that met congestion */
-	void (*cnp)(struct cc *, uint64_t now); /* the peer says that ours do */
+	/* The peer says that ours do. Who has this, answers to it: packets say so (ECN). */
+	void (*cnp)(struct cc *, uint64_t now);
 	void (*rtt)(struct cc *, uint64_t rtt_ns, uint64_t now);
 	void (*tick)(struct cc *, uint64_t now);
 };
 
 /* A window that each loss halves, and what is acknowledged brings back: the default. */
 extern const struct cc_ops cc_halving;
+/* What it does, for others that have nothing better to do about a loss. */
+void cc_halve(struct cc *);
+void cc_regrow(struct cc *, uint32_t acked);
+/* A rate that notifications cut, and time and bytes bring back; the window as with halving. */
+extern const struct cc_ops cc_dcqcn;
 /* As much on the way as may be, whatever happens. */
 extern const struct cc_ops cc_none;
 
-/* By its name; NULL: there is no such. */
-const struct cc_ops *cc_find(const char *name);
+/* By its name, which ends with the string or before len; NULL: there is no such. */
+const struct cc_ops *cc_find(const char *name, size_t len);
+/* The next behind one, or the first behind NULL; NULL: there are no more. */
+const struct cc_ops *cc_next(const struct cc_ops *);
 
-static inline void cc_start(struct cc *cc, const struct cc_ops *ops, uint32_t window_max,
-			    uint64_t now)
+/* One of them: 0, -ENOENT, or -ERANGE with what it may be. */
+int cc_set_param(struct cc_params *, const char *name, size_t len, uint64_t value,
+		 uint32_t *ret_least, uint32_t *ret_most) must_use;
+
+static inline void cc_start(struct cc *cc, const struct cc_ops *ops, const struct cc_params *params,
+			    uint32_t window_max, uint64_t now)
 {
 	*cc = (struct cc){
 		.ops = ops,
+		.params = params,
 		.window_max = window_max,
 		.window = window_max,
 		.tick_ns = DEADLINE_NEVER,

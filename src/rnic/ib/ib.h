@@ -138,6 +138,7 @@ static inline void req_show(struct rnic_qp *qp)
 	const struct req *q = req_of(qp);
 
 	qp->row->window = qp->cc.window;
+	qp->row->rate = qp->cc.rate_kbps;
 	qp->row->inflight = q->inflight;
 	qp->row->srtt_ns = recovery_of(qp)->srtt_ns;
 }
