@@ -37,7 +37,8 @@ static void set_param(struct cc_params *p, const char *at, size_t name_len, size
 	rc = cc_set_param(p, at, name_len, value, &least, &most);
 	if (rc == -ENOENT)
 		log_warn("engine",
-			 "WEFT_CC: there is no parameter %.*s; weft(7) has those there are",
+			 "WEFT_CC: there is no parameter %.*s; weft-congestion(7) has those there "
+			 "are",
 			 (int)name_len, at);
 	else if (rc)
 		log_warn("engine",

@@ -58,8 +58,8 @@ struct cc_ops {
 /* A window that each loss halves, and what is acknowledged brings back: the default. */
 extern const struct cc_ops cc_halving;
 /* What it does, for others that have nothing better to do about a loss. */
-void cc_halve(struct cc *);
-void cc_regrow(struct cc *, uint32_t acked);
+void cc_halve(struct cc *, uint64_t now);
+void cc_regrow(struct cc *, uint32_t acked, uint64_t now);
 /* A rate that notifications cut, and time and bytes bring back; the window as with halving. */
 extern const struct cc_ops cc_dcqcn;
 /* As much on the way as may be, whatever happens. */

@@ -211,19 +211,6 @@ static void notified(struct cc *cc, uint64_t now)
 	d->cut_ns = now;
 }
 
-/* Where nobody marks packets they are lost. */
-static void lost(struct cc *cc, uint64_t now)
-{
-	(void)now;
-	cc_halve(cc);
-}
-
-static void acked(struct cc *cc, uint32_t bytes, uint64_t now)
-{
-	(void)now;
-	cc_regrow(cc, bytes);
-}
-
 static void start(struct cc *cc, uint64_t now)
 {
 	*own(cc) = (struct dcqcn){.measure_ns = now};
@@ -233,7 +220,7 @@ const struct cc_ops cc_dcqcn = {
 	.name = "dcqcn",
 	.start = start,
 	.sent = sent,
-	.acked = acked,
-	.lost = lost,
+	.acked = cc_regrow,
+	.lost = cc_halve,
 	.cnp = notified,
 };

@@ -13,30 +13,30 @@
 /* While the window is whole, nobody need tell of what is acknowledged. */
 static const struct cc_ops cut;
 
-void cc_regrow(struct cc *cc, uint32_t bytes)
+void cc_regrow(struct cc *cc, uint32_t bytes, uint64_t now)
 {
+	(void)now;
 	cc->window = min_of(cc->window + bytes / 8, cc->window_max);
 }
 
-void cc_halve(struct cc *cc)
+void cc_halve(struct cc *cc, uint64_t now)
 {
 	uint32_t least = min_of(WINDOW_MIN, cc->window_max);
 
+	(void)now;
 	cc->window = max_of(cc->window / 2, least);
 }
 
 static void grow(struct cc *cc, uint32_t bytes, uint64_t now)
 {
-	(void)now;
-	cc_regrow(cc, bytes);
+	cc_regrow(cc, bytes, now);
 	if (cc->window == cc->window_max)
 		cc->ops = &cc_halving;
 }
 
 static void halve(struct cc *cc, uint64_t now)
 {
-	(void)now;
-	cc_halve(cc);
+	cc_halve(cc, now);
 	cc->ops = &cut;
 }
 

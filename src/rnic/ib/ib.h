@@ -184,6 +184,8 @@ void resp_start(struct rnic_qp *); /* INIT -> RTR */
 bool resp_tx(struct rnic_qp *, struct packet_tx *);
 /* Is all that it owes one acknowledgement, or NAK? */
 bool resp_owes_word(const struct rnic_qp *);
+/* That, if so. */
+bool resp_tx_word(struct rnic_qp *, struct packet_tx *);
 
 /* ---- building: build.c ---------------------------------------------------------------------- */
 

@@ -20,11 +20,6 @@ static bool rc_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 	return req_tx(qp, tx, now) || resp_tx(qp, tx);
 }
 
-static bool rc_tx_word(struct rnic_qp *qp, struct packet_tx *tx)
-{
-	return resp_owes_word(qp) && resp_tx(qp, tx);
-}
-
 const struct service service_rc = {
 	IB_OPERATIONS,
 	.type = RNIC_QPT_RC,
@@ -35,7 +30,7 @@ const struct service service_rc = {
 	.transitions = rc_transitions,
 	.ntransitions = IB_TRANSITIONS,
 	.tx = rc_tx,
-	.tx_word = rc_tx_word,
+	.tx_word = resp_tx_word,
 	.awaits = req_awaits,
 	.rx = rc_rx,
 	.timer = recovery_timer,

@@ -445,3 +445,8 @@ bool resp_tx(struct rnic_qp *qp, struct packet_tx *tx)
 	tx_owed(qp, tx);
 	return true;
 }
+
+bool resp_tx_word(struct rnic_qp *qp, struct packet_tx *tx)
+{
+	return resp_owes_word(qp) && resp_tx(qp, tx);
+}

@@ -69,6 +69,7 @@ const struct service service_xrc_target = {
 	.transitions = xrc_target_transitions,
 	.ntransitions = IB_TRANSITIONS,
 	.tx = target_tx,
+	.tx_word = resp_tx_word,
 	.rx = target_rx,
 	.timer = recovery_timer,
 };
