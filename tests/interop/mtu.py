@@ -52,7 +52,7 @@ while True:
     others += 1
     if sys.argv[1] == "forges":
         s.sendto(bytes.fromhex("ffff7721") + b[4:12] + bytes(len(b) - 12), sender)
-print("asked for", 128 << (b[94] >> 4), "after", others, flush=True)
+print(f"asked for {128 << (b[94] >> 4)} after {others} others", flush=True)
 """
 
 
@@ -68,7 +68,7 @@ def silent_peer(server, client, address, weft, path, env, forges=False):
     begun = time.monotonic()
     c = lab.Program(client, [weft, "run", "--", "rping", "-c", "-a", address, "-C", "1"],
                     os.path.join(path, "client"), {"WEFT_BROKER": weft, "WEFT_LOG": "info", **env})
-    lab.until(lambda: s.says("asked for"), 10, 0.005)
+    lab.until(lambda: s.says(" others"), 10, 0.005)
     seconds = time.monotonic() - begun
     told = c.output().count("WEFT_PATH_MTU=4096 says so")
     for p in (c, warm, s):
