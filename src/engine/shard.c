@@ -26,6 +26,15 @@ bool shard_send(struct shard *s, uint64_t now)
 	return more;
 }
 
+/* Who has the lease may never call again. A thread that sleeps on the ports since before need not
+ * have been woken by what was received here, and knows nothing of deadlines that came with it. */
+static void thread_stands_in(struct shard *s)
+{
+	if (s->sleeps_until > lease_until(&s->lease) &&
+	    (drive_send_pending(&s->drive) || drive_next_deadline(&s->drive) < s->sleeps_until))
+		shard_thread_wake(s);
+}
+
 bool shard_progress(struct shard *s)
 {
 	uint64_t now;
@@ -42,10 +51,7 @@ bool shard_progress(struct shard *s)
 		if (drive_send_pending(&s->drive) && !shard_keeps(s, now))
 			shard_send(s, now);
 		got = shard_receive(s, now);
-		/* Should it not come. A thread that sleeps on the ports need not have been woken
-		 * by what has been received here. */
-		if (s->sleeps_until > lease_until(&s->lease) && drive_send_pending(&s->drive))
-			shard_thread_wake(s);
+		thread_stands_in(s);
 	} else {
 		got = shard_receive(s, now);
 		if (drive_send_pending(&s->drive))
@@ -77,9 +83,10 @@ static void send_now(struct shard *s, uint64_t now)
 {
 	bool more = shard_send(s, now);
 
-	/* A poller looks at the timers itself. */
-	if (s->sleeps_until && !lease_is_live(&s->lease, now) &&
-	    (more || drive_next_deadline(&s->drive) < s->sleeps_until))
+	/* A poller looks at the timers itself, for as long as it polls. */
+	if (lease_is_live(&s->lease, now))
+		thread_stands_in(s);
+	else if (s->sleeps_until && (more || drive_next_deadline(&s->drive) < s->sleeps_until))
 		shard_thread_wake(s);
 }
 

@@ -255,6 +255,31 @@ static void the_thread_takes_over_when_the_poller_stops(void **state)
 	await(a, true);
 }
 
+static void deadlines_of_what_a_poller_posts_are_kept_without_it(void **state)
+{
+	const struct rnic_qp_attr nobody = {.state = RNIC_QPS_RESET};
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	uint64_t until = time_now_ns() + 5 * NSEC_PER_MSEC;
+	struct rnic_wc wc;
+	int n = 0;
+
+	shard_lock(b->shard);
+	assert_int_equal(rnic_qp_modify(b->qp[0], &nobody, RNIC_QP_STATE, time_now_ns()), 0);
+	shard_unlock(b->shard);
+	/* The thread sleeps on the ports, and has not been told of the lease. */
+	while (time_now_ns() < until)
+		assert_int_equal(poll_cq(a, &wc, 1, true), 0);
+	post(a, 0, RNIC_WR_RDMA_WRITE, 0, 100, b);
+	until = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
+	while (!n && time_now_ns() < until) {
+		nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+		n = poll_cq(a, &wc, 1, false);
+	}
+	assert_int_equal(n, 1);
+	assert_int_equal(wc.status, RNIC_WC_RETRY_EXC_ERR);
+}
+
 static void a_sleeper_is_notified(void **state)
 {
 	struct fixture *f = *state;
@@ -391,6 +416,7 @@ int main(void)
 		SHARD_TEST(who_gives_the_processor_away_leaves_nothing_behind),
 		SHARD_TEST(a_receiver_not_ready_is_tried_again_by_the_thread),
 		SHARD_TEST(the_thread_takes_over_when_the_poller_stops),
+		SHARD_TEST(deadlines_of_what_a_poller_posts_are_kept_without_it),
 		SHARD_TEST(a_sleeper_is_notified),
 		SHARD_TEST(threads_share_a_shard),
 		SHARD_TEST(a_forked_child_has_no_part_in_the_shard),
