@@ -289,9 +289,13 @@ def some(t):
     return 20 if t.condition.netem else 100
 
 
+# A slow guest may be at the packets of the others for longer than perftest's half a second.
+PATIENT = 16  # 2.1 s in eight tries
+
+
 @case("ib_write_bw, 4 queue pairs both ways", lossy=True, repeats=0.25)
 def many_qps(t):
-    return f"{perftest(t, 'ib_write_bw', f'-q 4 -b -s 8192 -n {some(t)}'):.0f} MB/s"
+    return f"{perftest(t, 'ib_write_bw', f'-q 4 -b -s 8192 -n {some(t)} -u {PATIENT}'):.0f} MB/s"
 
 
 @case("ib_write_bw -R with 4 queue pairs")
