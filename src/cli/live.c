@@ -164,17 +164,18 @@ static int prepare_subsys(struct plan *p, struct prepared *r)
 
 static void set_ids(struct target_ns *ns, const struct config_step *step, const struct disk *k)
 {
-	char real[PATH_MAX], name[PATH_MAX + NVME_NQN_LEN + 64];
+	const char *real = k->store->real_path;
+	char name[PATH_MAX + NVME_NQN_LEN + 64];
 
 	if (step->ns->has_uuid) {
 		memcpy(ns->uuid, step->ns->uuid, sizeof(ns->uuid));
 	} else {
-		serve_real_path(k->path, real, sizeof(real));
 		if (k->made) /* of one size there can be several */
 			snprintf(name, sizeof(name), "%s/%s/%u/%" PRIx64, step->subsys->nqn,
 				 k->path, ns->nsid, k->forgets ? time_now_ns() : 0);
 		else
-			snprintf(name, sizeof(name), "%s/%s", step->subsys->nqn, real);
+			snprintf(name, sizeof(name), "%s/%s", step->subsys->nqn,
+				 real ? real : k->path);
 		serve_uuid(name, ns->uuid);
 	}
 	memcpy(ns->nguid, step->ns->has_nguid ? step->ns->nguid : ns->uuid, sizeof(ns->nguid));

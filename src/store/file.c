@@ -30,7 +30,7 @@ struct file_store {
 	bool measuring;
 	struct order order;
 	struct claims *claims; /* in the place of order, if several threads use it */
-	bool is_view;	       /* descriptors and claims are another's */
+	bool is_view;	       /* descriptors, claims and path are another's */
 };
 
 static struct file_store *file_of(struct store *s)
@@ -264,6 +264,7 @@ static void file_destroy(struct store *s)
 	if (f->base.direct_fd >= 0)
 		close(f->base.direct_fd);
 	close(f->fd);
+	free(f->base.store.real_path);
 	free(f);
 }
 
@@ -569,6 +570,7 @@ int file_find(const char *path, const struct store_file_options *o, struct file_
 	f->base.waits = file_waits(f);
 	f->base.at_once = file_at_once(f);
 	set_limits(f, &st);
+	f->base.store.real_path = realpath(path, NULL);
 	*ret = f;
 	return 0;
 }
@@ -579,6 +581,7 @@ void file_forget(struct file_store *f)
 		close(f->base.direct_fd);
 	if (f->fd >= 0)
 		close(f->fd);
+	free(f->base.store.real_path);
 	free(f);
 }
 

@@ -214,6 +214,11 @@ class Moody:
         return lab.Program(self.host, [self.weft, "target", "-s", self.control, *words],
                            f"{self.path}/edit.log")
 
+    def holds(self, path):
+        """Whether the target has the file open."""
+        fds = pathlib.Path(f"/proc/{self.serve.process.pid}/fd")
+        return any(os.readlink(fd) == path for fd in fds.iterdir())
+
     def edited(self):
         """A namespace on a disk that does not answer is added: the others know nothing of that."""
         at = f"/subsystems/{NQN}/namespaces"
@@ -226,8 +231,16 @@ class Moody:
         self.disk.be(FINE)
         self.check(edit.wait(10) == 0 and edit.output() == f"{at}/1\n", f"the edit: {edit.output()}")
         self.well(1, "when it answers")
+        # One that is flushed yet is open, and what it is called is not asked again.
+        self.disk.be(DEAF)
+        for words in (["remove", at + "/1"], ["create", at, "path=" + self.disk.path]):
+            self.check(self.edit(*words).wait(10) == 0, f"{words[0]}: {self.serve.output()}")
+        self.well(2, "while it is flushed")
+        self.disk.be(FINE)
+        self.well(1, "when it is flushed")
         # Who gave the order goes, and nothing of it stays.
         self.check(self.edit("remove", at + "/1").wait(10) == 0, "it is not removed")
+        self.check(lab.until(lambda: not self.holds(self.disk.path), 10), "it stays open")
         self.disk.be(DEAF)
         edit = self.edit("create", at, "path=" + self.disk.path)
         time.sleep(0.5)

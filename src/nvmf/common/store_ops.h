@@ -93,6 +93,7 @@ struct store {
 	_Atomic uint64_t size; /* bytes, a multiple of block_size */
 	uint32_t block_size;   /* smallest unit of an operation: 512 or 4096 */
 	uint32_t optimal_io;   /* preferred unit of writes and discards in bytes; 0 unknown */
+	char *real_path;       /* of a file, without symbolic links and dots; NULL: none is known */
 	uint32_t meta_size;    /* bytes kept beside each block; 0 none */
 	bool read_only;
 	bool volatile_cache; /* a WRITE without FUA needs a FLUSH to be on stable storage */
