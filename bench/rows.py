@@ -2,6 +2,7 @@
 """What is measured: the rows of the table, beside whom, and what is asked of them."""
 import disks
 import field
+import place as places
 import tcp
 from table import Group, Row, Run, Side, at_least, at_most
 
@@ -13,7 +14,7 @@ def groups(bed):
     raw, spdk = Raw(bed), disks.Spdk(bed)
     return [latency(bed, raw), bandwidth(bed, raw), messages(bed, raw), one_sided(bed), ud(bed), nvme(bed, spdk),
             nvme_tcp(bed, spdk), asleep(bed), sockets(bed), connections(bed), cpu(bed, raw),
-            one_host(bed, spdk), iwarp(bed, raw)]
+            one_host(bed, spdk), iwarp(bed, raw), congestion(bed)]
 
 
 class Raw:
@@ -264,6 +265,43 @@ def iwarp(bed, raw):
     rows += [row(f"randread {name} QD {depth}", "IOPS", weft_nvme(bed, "randread", size, depth, "--poll"), None, None)
              for name, size, depths in NVME_SIZES for depth in depths]
     return Group("iWARP", "peer: RoCEv2 over UDP; limit: raw TCP", rows)
+
+
+SECONDS = 4  # of a flow through the narrow place
+
+
+def congestion(bed):
+    """What TCP makes of the same way: its best in goodput where packets are lost, and in delay."""
+    there = []
+
+    def place():
+        if not there:
+            there.append(places.Place(bed.build))
+            bed.ends.callback(there[0].close)
+        return there[0]
+
+    def weft(way, flows, figure, recovery="selective"):
+        return Side(Run(f"ib_write_bw, {flows} through {way}, {recovery}",
+                        lambda: place().by_weft(way, flows, SECONDS, recovery=recovery), ("ib_write_bw", "ip")), figure)
+
+    def tcp_(way, flows, figure, cc):
+        return Side(Run(f"iperf3 -C {cc}, {flows} through {way}", lambda: place().by_tcp(way, flows, SECONDS, cc), ("iperf3", "ip")),
+                    figure)
+
+    lossy = [places.Way(rate, rtt, 1) for rate, rtt in ((10, 20), (100, 1), (100, 20), (1000, 1))]
+    rows = [Row(f"{w.rate} Mbit/s, {w.rtt} ms, 1 % lost", "share", weft(w, 1, "share"), tcp_(w, 1, "share", "cubic"), None,
+                at_least(1.0, "peer")) for w in lossy]
+    fast = lossy[-1]
+    rows.append(Row("the same, beside going back", "share", weft(fast, 1, "share"), weft(fast, 1, "share", "go-back-n"), None,
+                    at_least(5.0, "peer")))
+    for way in (places.Way(100, 1), places.Way(100, 20)):
+        name = f"{way.rate} Mbit/s, {way.rtt} ms"
+        rows += [Row(f"{name}, {flows} flows", "fairness", weft(way, flows, "fairness"), None, None, at_least(0.95, None))
+                 for flows in (2, 8)]
+        rows.append(Row(f"{name}, 8 flows, queue", "delay, ms", weft(way, 8, "delay, ms"), tcp_(way, 8, "delay, ms", "bbr"), None,
+                        at_most(1.0, "peer")))
+    return Group("congestion", "one writes through a narrow place, or several; peer: TCP by CUBIC, of the queue by BBR; going back: "
+                 "weft that repeats all", rows)
 
 
 # ---- the page ------------------------------------------------------------------------------------

@@ -284,6 +284,13 @@ void cma_ud_established(struct cma_id *, struct rdma_cm_event *);
 
 /* ---- ece.c ----------------------------------------------------------------------------------- */
 
+/* What to tell the peer: of the identifier's queue pair, or of the application's own. */
+struct ibv_ece cma_ece_offer(const struct cma_id *, struct ibv_qp *);
+/* Before RTR: the queue pair does what the peer said that it can. False: it does nothing of that.
+ */
+bool cma_ece_agree(const struct cma_id *, struct ibv_qp *);
+/* The same, of an answer: one that repeats the offer says nothing of the peer. */
+void cma_ece_answered(const struct cma_id *, struct ibv_qp *);
 /* Keeps what the peer said for rdma_get_remote_ece(). */
 void cma_ece_received(struct cma_id *, const struct broker_cm_param *);
 

@@ -94,17 +94,19 @@ static int request_depths(struct cma_id *id, const struct ibv_qp *qp,
 	return 0;
 }
 
-static int fill_request(struct cma_id *id, const struct ibv_qp *qp, const struct rdma_conn_param *p,
+static int fill_request(struct cma_id *id, struct ibv_qp *qp, const struct rdma_conn_param *p,
 			struct broker_cm_param *out)
 {
 	int rc = request_depths(id, qp, p);
+	struct ibv_ece ece;
 
 	if (!rc)
 		rc = fill_param(id, qp, p, REQ_PRIVATE_MAX, out);
 	if (rc)
 		return rc;
-	out->ece_vendor = qp ? 0 : id->local_ece.vendor_id;
-	out->ece_options = qp ? 0 : id->local_ece.options;
+	ece = cma_ece_offer(id, qp);
+	out->ece_vendor = ece.vendor_id;
+	out->ece_options = ece.options;
 	id->retry_count = out->retry_count;
 	out->src = id->src;
 	out->dst = id->dst;
@@ -237,6 +239,7 @@ int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 		.msg.type = BROKER_CM_ACCEPT, .id = id->handle, .user = id->cookie};
 	struct broker_msg resp;
 	struct ibv_qp *qp;
+	bool agreed;
 	int rc;
 
 	if (id->state != CMA_REQUESTED)
@@ -251,6 +254,7 @@ int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 	}
 	qp = cma_qp_get(id);
 	rc = accept_depths(id, qp, p);
+	agreed = !rc && cma_ece_agree(id, qp);
 	if (!rc)
 		rc = cma_connect_qp(id, qp);
 	if (rc) {
@@ -258,9 +262,9 @@ int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 		return cma_ret(rc);
 	}
 	rc = fill_param(id, qp, p, REP_PRIVATE_MAX, &req.param);
-	cma_qp_put(id, qp);
 	req.param.ece_vendor = id->remote_ece.vendor_id;
-	req.param.ece_options = qp ? 0 : id->local_ece.options;
+	req.param.ece_options = !qp || agreed ? cma_ece_offer(id, qp).options : 0;
+	cma_qp_put(id, qp);
 	if (!rc && !cma_move(id, CMA_REQUESTED, CMA_CONNECTING))
 		rc = -EINVAL;
 	if (!rc)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /*
  * Enhanced connection establishment: what adapters of one vendor tell each other in REQ and REP.
- * Our queue pairs have nothing to negotiate by it; an application that brings queue pairs of its
- * own may, and the connection manager carries what it says.
+ * Of an identifier's queue pair it is the RNIC that says what (verbs/ece.c); an application that
+ * brings queue pairs of its own says it itself.
  */
 #include <string.h>
 
@@ -22,6 +22,28 @@ int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 		return cma_ret(-EINVAL);
 	*ece = cma_id(id)->remote_ece;
 	return 0;
+}
+
+struct ibv_ece cma_ece_offer(const struct cma_id *id, struct ibv_qp *qp)
+{
+	struct ibv_ece ece = id->local_ece;
+
+	if (qp && ibv_query_ece(qp, &ece))
+		return (struct ibv_ece){0};
+	return ece;
+}
+
+bool cma_ece_agree(const struct cma_id *id, struct ibv_qp *qp)
+{
+	struct ibv_ece ece = id->remote_ece;
+
+	return qp && ece.vendor_id && ece.options && ibv_set_ece(qp, &ece) == 0;
+}
+
+void cma_ece_answered(const struct cma_id *id, struct ibv_qp *qp)
+{
+	if (cma_ece_offer(id, qp).options != id->remote_ece.options)
+		(void)cma_ece_agree(id, qp);
 }
 
 void cma_ece_received(struct cma_id *id, const struct broker_cm_param *p)

@@ -99,6 +99,7 @@ struct rnic {
 	struct permute qpn_permute, key_permute;
 	uint32_t qpn_next;
 	uint32_t pds, cqs, nqps;
+	size_t kept_bytes; /* ib/kept.c */
 	struct handles keys;
 	uint64_t region_serial;
 	struct handle_place *key_table;
@@ -395,6 +396,7 @@ struct rnic_qp {
 	enum drain drain;
 	bool sq_sig_all;
 	bool deaf_to_itself;
+	bool selective; /* it repeats what is lost, and no more */
 	uint32_t burst; /* sent in its present turn */
 	/* The pacer: when what was sent is gone, and how long before that more may be sent. */
 	uint64_t paid_ns, ahead_ns;
@@ -539,6 +541,7 @@ static inline void pacer_charge(struct rnic_qp *qp, const struct packet_tx *tx, 
 void cc_tell_acked(struct rnic_qp *, uint32_t bytes);
 void cc_tell_rtt(struct rnic_qp *, uint64_t rtt_ns);
 void cc_begin(struct rnic_qp *); /* INIT -> RTR: nothing moved before */
+void cc_lost(struct rnic_qp *, uint32_t bytes, bool again);
 /* op: of cc.ops, one that takes nothing but the time, or NULL. */
 void cc_tell(struct rnic_qp *, void (*op)(struct cc *, uint64_t now));
 

@@ -63,6 +63,14 @@ void cc_tell_rtt(struct rnic_qp *qp, uint64_t rtt_ns)
 	settle(qp);
 }
 
+void cc_lost(struct rnic_qp *qp, uint32_t bytes, bool again)
+{
+	if (!qp->cc.ops->lost)
+		return;
+	qp->cc.ops->lost(&qp->cc, bytes, again, qp->rnic->now);
+	settle(qp);
+}
+
 void cc_tell(struct rnic_qp *qp, void (*op)(struct cc *, uint64_t now))
 {
 	if (!op)

@@ -33,6 +33,7 @@ static void qp_reset(struct rnic_qp *qp)
 	qp->paid_ns = qp->ahead_ns = 0;
 	qp->cnp_owed = false;
 	qp->cnp_next_ns = 0;
+	qp->selective = false;
 	qp->drain = DRAINED;
 	wq_reset(qp);
 	qp->service->reset(qp);
@@ -491,6 +492,24 @@ void rnic_qp_peer_died(struct rnic_qp *qp, uint64_t now)
 		qp->cause = RNIC_CAUSE_PEER_DIED;
 	qp_enter(qp, qp->state, RNIC_QPS_ERR, 0);
 	qp_settle(qp->rnic);
+}
+
+int rnic_qp_repeat_selectively(struct rnic_qp *qp)
+{
+	int rc;
+
+	if (!qp->service->selective)
+		return -EOPNOTSUPP;
+	if (qp->state != RNIC_QPS_RESET && qp->state != RNIC_QPS_INIT)
+		return -EINVAL;
+	rc = qp->service->selective(qp);
+	qp->selective = !rc;
+	return rc;
+}
+
+bool rnic_qp_repeats_selectively(const struct rnic_qp *qp)
+{
+	return qp->selective;
 }
 
 void rnic_qp_query(const struct rnic_qp *qp, struct rnic_qp_attr *ret, struct rnic_qp_cap *ret_cap)

@@ -79,7 +79,7 @@ err:
 void rnic_destroy(struct rnic *r)
 {
 	assert(r->nqps == 0 && r->cqs == 0 && r->pds == 0 && r->xrcds == 0);
-	assert(r->own_socket.used == 0);
+	assert(r->own_socket.used == 0 && r->kept_bytes == 0);
 	for (size_t i = 0; i < PEER_SOCKETS; i++)
 		assert(r->peer_sockets[i].used == 0);
 	if (r->xrc_srqs)
@@ -148,7 +148,11 @@ bool rnic_rx(struct rnic *r, const struct packet_rx *rx, uint64_t now)
 		return false;
 	}
 	if (unlikely((p.h.bth.opcode & SERVICE_MASK) != qp->service->opcodes)) {
-		cnp_rx(qp, &p);
+		if ((p.h.bth.opcode & SERVICE_MASK) == SERVICE_WEFT && qp->service->rx_own)
+			qp->service->rx_own(qp, &p, now);
+		else
+			cnp_rx(qp, &p);
+		qp_settle(r);
 		return false;
 	}
 	if (unlikely(rx->flow.tos & FLOW_ECN_CE & ~FLOW_ECN_ECT0))

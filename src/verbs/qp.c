@@ -549,16 +549,3 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 	return 0;
 }
 
-/* Enhanced connection establishment is a vendor's own; like rxe, we have none. */
-int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	(void)qp;
-	memset(ece, 0, sizeof(*ece));
-	return FAIL(EOPNOTSUPP, EOPNOTSUPP);
-}
-
-int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-	(void)qp, (void)ece;
-	return FAIL(EOPNOTSUPP, EOPNOTSUPP);
-}

@@ -18,6 +18,9 @@
 enum bth_byte1 { BTH1_SE = 0x80, BTH1_MIGREQ = 0x40, BTH1_PAD_SHIFT = 4, BTH1_TVER_MASK = 0x0f };
 enum bth_byte4 { BTH4_FECN = 0x80, BTH4_BECN = 0x40 };
 enum bth_byte8 { BTH8_ACKREQ = 0x80 };
+/* Reserved, of bytes 4 and 8. */
+#define BTH4_TAG 0x3f
+#define BTH8_TAG 0x7f
 
 static void bth_decode(struct bth *b, const uint8_t *p)
 {
@@ -32,6 +35,7 @@ static void bth_decode(struct bth *b, const uint8_t *p)
 	b->dqpn = ld_be24(p + 5);
 	b->ackreq = p[8] & BTH8_ACKREQ;
 	b->psn = ld_be24(p + 9);
+	b->tag = (uint16_t)((p[4] & BTH4_TAG) << 7 | (p[8] & BTH8_TAG));
 }
 
 static void bth_encode(const struct bth *b, uint8_t *p)
@@ -40,9 +44,10 @@ static void bth_encode(const struct bth *b, uint8_t *p)
 	p[1] = (uint8_t)((b->se ? BTH1_SE : 0) | (b->migreq ? BTH1_MIGREQ : 0) |
 			 (b->pad & 3) << BTH1_PAD_SHIFT | (b->tver & BTH1_TVER_MASK));
 	st_be16(p + 2, b->pkey);
-	p[4] = (b->fecn ? BTH4_FECN : 0) | (b->becn ? BTH4_BECN : 0);
+	p[4] = (uint8_t)((b->fecn ? BTH4_FECN : 0) | (b->becn ? BTH4_BECN : 0) |
+			 (b->tag >> 7 & BTH4_TAG));
 	st_be24(p + 5, b->dqpn);
-	p[8] = b->ackreq ? BTH8_ACKREQ : 0;
+	p[8] = (uint8_t)((b->ackreq ? BTH8_ACKREQ : 0) | (b->tag & BTH8_TAG));
 	st_be24(p + 9, b->psn);
 }
 

@@ -42,7 +42,10 @@ struct bth {
 	uint32_t dqpn;
 	bool ackreq;
 	uint32_t psn;
+	uint16_t tag; /* the 13 reserved bits: zeros, but between wefts that agreed on more */
 };
+
+#define BTH_TAG_BITS 13
 
 enum aeth_kind { /* bits 6:5 of the syndrome */
 		 AETH_ACK = 0x00,

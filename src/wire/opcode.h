@@ -16,6 +16,7 @@ enum opcode_service {
 	SERVICE_UD = 0x60,
 	SERVICE_CNP = 0x80,
 	SERVICE_XRC = 0xa0,
+	SERVICE_WEFT = 0xc0, /* manufacturers' */
 	SERVICE_MASK = 0xe0,
 	SERVICE_STREAM = 0xff, /* of no packet */
 };

@@ -223,7 +223,8 @@ static void side_open(struct world *w, int number, uint8_t config)
 {
 	struct side *s = &w->side[number];
 	const struct rnic_config rc = {.slot = (uint8_t)(1 + number),
-				       .window_bytes = config & 1 ? 4096 : 0};
+				       .window_bytes = config & 1 ? 4096 : 0,
+				       .cc = config & 0x20 ? &cc_dcqcn : NULL};
 	uint8_t *read_only = memory[number].read_only;
 
 	*s = (struct side){.world = w, .number = number};
@@ -250,6 +251,8 @@ static void side_open(struct world *w, int number, uint8_t config)
 		};
 
 		must(!rnic_qp_create(s->pd, &init, &s->end[i].qp));
+		if (config & 0x40)
+			must(!rnic_qp_repeat_selectively(s->end[i].qp));
 	}
 }
 

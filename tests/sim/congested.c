@@ -124,8 +124,10 @@ static void watched_cnp(struct cc *cc, uint64_t now)
 	compare(cc, now);
 }
 
-static void watched_lost(struct cc *cc, uint64_t now)
+static void watched_lost(struct cc *cc, uint32_t bytes, bool again, uint64_t now)
 {
+	(void)bytes;
+	(void)again;
 	(void)cc;
 	fail("at %llu ns something is lost", (unsigned long long)now);
 }

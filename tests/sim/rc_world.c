@@ -163,6 +163,14 @@ static uint32_t pick(struct rc_world *w, uint32_t a, uint32_t b, uint32_t c, uin
 	return v[prng_below(w->prng, 4)];
 }
 
+/* Every algorithm with every other, and both recoveries with each of these. */
+static const struct cc_ops *cc_of_node(const struct rc_world *w, int i)
+{
+	static const struct cc_ops *const all[] = {&cc_none, &cc_dcqcn, &cc_delay, &cc_halving};
+
+	return all[w->seed >> (2 * (i & 1)) & 3];
+}
+
 static void choose(struct rc_world *w)
 {
 	struct prng *p = w->prng;
@@ -186,7 +194,7 @@ static void choose(struct rc_world *w)
 		wire->reorder_ppm = pick(w, 1000, 10000, 50000, 200000);
 	if (mood == 4 || mood >= 6)
 		wire->corrupt_ppm = pick(w, 500, 5000, 20000, 50000);
-	if (w->seed % 4 == 1)
+	if (cc_of_node(w, 0) == &cc_dcqcn || cc_of_node(w, 1) == &cc_dcqcn)
 		wire->mark_ppm = pick(w, 0, 1000, 50000, 500000);
 	w->lossy = wire->loss_ppm || wire->corrupt_ppm;
 	w->big = prng_below(p, 8) == 0;
@@ -237,9 +245,7 @@ static void rc_node_open(struct rc_world *w, int i)
 		.slot = (uint8_t)prng_range(w->prng, 1, 255),
 		.window_bytes = pick(w, 0, 0, 4096, 65536),
 		.socket_bytes = pick(w, 0, 4096, 16384, 65536),
-		.cc = w->seed % 4 == 0	 ? &cc_none
-		      : w->seed % 4 == 1 ? &cc_dcqcn
-					 : NULL,
+		.cc = cc_of_node(w, i),
 	};
 	struct rnic_ops o = ops;
 	struct rnic_srq_attr srq = {0};
@@ -437,6 +443,8 @@ static void side_connect(struct side *s, const uint32_t psn[2])
 			 .sport = 50000},
 	};
 
+	if (!s->xrc && w->seed / 16 % 2)
+		must(w, rnic_qp_repeat_selectively(s->qp), "selective repeat");
 	bring_up(w, s->qp, a, true, !s->xrc);
 	if (s->xrc) {
 		a.dest_qpn = s->peer->qpn;

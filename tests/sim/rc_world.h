@@ -206,6 +206,7 @@ struct totals {
 	uint64_t seeds, sends, recvs, errors, gave_up, packets, lost, corrupted, duplicated,
 		reordered, local;
 	uint64_t virtual_ns, retransmitted, timeouts, rnr_naks, naks, probes, implied;
+	uint64_t kept, sacks, marked, cnps;
 };
 
 _Noreturn void rc_world_fail(const struct rc_world *, const char *fmt, ...) printf_like(2, 3);

@@ -136,6 +136,10 @@ static void add_up(struct totals *t, const struct rc_world *w)
 		t->naks += r->tx_nak_sequence;
 		t->probes += r->probes;
 		t->implied += r->implied_naks;
+		t->kept += r->rx_kept;
+		t->sacks += r->rx_sack;
+		t->marked += r->rx_ecn_marked;
+		t->cnps += r->rx_cnp;
 	}
 }
 
@@ -145,7 +149,7 @@ static bool enough_happened(const struct totals *t, bool one_host)
 {
 	const bool enough = !one_host == !t->local && t->lost && t->corrupted && t->duplicated &&
 			    t->reordered && t->retransmitted && t->timeouts && t->probes &&
-			    t->rnr_naks && t->naks;
+			    t->rnr_naks && t->naks && t->kept && t->sacks && t->marked && t->cnps;
 
 	if (t->seeds < MANY_SEEDS)
 		return true;
@@ -219,7 +223,7 @@ int main(int argc, char **argv)
 	       "%llu for nothing but the wire\n"
 	       "%llu packets: %llu lost, %llu corrupted, %llu repeated, %llu reordered; "
 	       "%llu sent again, %llu timeouts, %llu probes, %llu RNR NAKs, %llu sequence NAKs, "
-	       "%llu implied\n",
+	       "%llu implied, %llu kept, %llu told so; %llu marked, %llu notifications\n",
 	       (unsigned long long)t.seeds, (unsigned long long)t.sends,
 	       (unsigned long long)t.recvs, (unsigned long long)t.errors,
 	       (unsigned long long)t.gave_up, (unsigned long long)t.packets,
@@ -227,6 +231,8 @@ int main(int argc, char **argv)
 	       (unsigned long long)t.duplicated, (unsigned long long)t.reordered,
 	       (unsigned long long)t.retransmitted, (unsigned long long)t.timeouts,
 	       (unsigned long long)t.probes, (unsigned long long)t.rnr_naks,
-	       (unsigned long long)t.naks, (unsigned long long)t.implied);
+	       (unsigned long long)t.naks, (unsigned long long)t.implied,
+	       (unsigned long long)t.kept, (unsigned long long)t.sacks,
+	       (unsigned long long)t.marked, (unsigned long long)t.cnps);
 	return enough_happened(&t, options.one_host) ? 0 : 1;
 }

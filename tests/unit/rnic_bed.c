@@ -187,6 +187,8 @@ int bed_modify(struct bed *b, int side, enum rnic_qp_state to)
 void bed_connect(struct bed *b)
 {
 	for (int i = 0; i < 2; i++) {
+		if (b->opts.selective)
+			assert_int_equal(rnic_qp_repeat_selectively(b->side[i].qp), 0);
 		assert_int_equal(bed_modify(b, i, RNIC_QPS_INIT), 0);
 		assert_int_equal(bed_modify(b, i, RNIC_QPS_RTR), 0);
 		assert_int_equal(bed_modify(b, i, RNIC_QPS_RTS), 0);

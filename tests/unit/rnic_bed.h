@@ -77,6 +77,7 @@ struct bed_opts {
 	uint32_t cqe;		/* 256 */
 	struct rnic_qp_cap cap; /* 64 WRs, 4 SGEs, 64 inline */
 	bool not_all_signaled;
+	bool selective;		/* both QPs repeat what is lost, and no more */
 	enum rnic_qp_type type; /* RC; all ends in RTS, with Q_Key BED_QKEY */
 	uint32_t rows;		/* of the QPs that are seen from outside, at most 4 */
 	bool srq;		/* both QPs receive from an SRQ of cap.max_recv_wr */

@@ -46,6 +46,7 @@ static void it_is_the_one_that_was_named(void **state)
 	assert_ptr_equal(wanted("halving"), &cc_halving);
 	assert_ptr_equal(wanted("none"), &cc_none);
 	assert_ptr_equal(wanted("dcqcn"), &cc_dcqcn);
+	assert_ptr_equal(wanted("delay"), &cc_delay);
 	assert_string_equal(said, "");
 	assert_memory_equal(&params, &cc_defaults, sizeof(params));
 }
@@ -56,7 +57,7 @@ static void of_one_that_there_is_not_the_log_tells_which_there_are(void **state)
 	assert_ptr_equal(wanted("cubic"), &cc_halving);
 	assert_non_null(strstr(said, "WEFT_CC=cubic"));
 	assert_non_null(strstr(said, "halving"));
-	assert_non_null(strstr(said, "dcqcn and none"));
+	assert_non_null(strstr(said, "dcqcn, delay and none"));
 	assert_ptr_equal(wanted(""), &cc_halving);
 	assert_non_null(strstr(said, "WEFT_CC="));
 }

@@ -139,7 +139,7 @@ static void a_loss_is_the_windows_business(void **state)
 	(void)state;
 	cc_start(&cc, &cc_dcqcn, &p, 1 << 20, 1);
 	cc.ops->cnp(&cc, 1000 * US);
-	cc.ops->lost(&cc, 1010 * US);
+	cc.ops->lost(&cc, 4096, false, 1010 * US);
 	assert_in_range(cc.rate_kbps, LINE * 1000 / 2 - 1, LINE * 1000 / 2 + 1);
 	assert_int_equal(cc.window, 1 << 19);
 	for (int i = 0; i < 8; i++)

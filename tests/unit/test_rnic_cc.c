@@ -105,8 +105,10 @@ static void acked(struct cc *cc, uint32_t bytes, uint64_t now)
 	told.acked_bytes += bytes;
 }
 
-static void lost(struct cc *cc, uint64_t now)
+static void lost(struct cc *cc, uint32_t bytes, bool again, uint64_t now)
 {
+	assert_int_equal(bytes, 1024);
+	assert_false(again);
 	(void)cc;
 	(void)now;
 	told.lost++;

@@ -23,7 +23,7 @@ static const struct {
 #undef X
 };
 
-static const struct cc_ops *const all[] = {&cc_halving, &cc_dcqcn, &cc_none};
+static const struct cc_ops *const all[] = {&cc_halving, &cc_dcqcn, &cc_delay, &cc_none};
 
 static bool is(const char *known, const char *name, size_t len)
 {

@@ -10,6 +10,7 @@
 #ifndef WEFT_RNIC_CC_CC_H
 #define WEFT_RNIC_CC_CC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,8 +47,8 @@ struct cc_ops {
 	void (*start)(struct cc *, uint64_t now);
 	void (*sent)(struct cc *, uint32_t bytes, uint64_t now);
 	void (*acked)(struct cc *, uint32_t bytes, uint64_t now);
-	/* Once for each place at which something was. */
-	void (*lost)(struct cc *, uint64_t now);
+	/* So much was; again: in the same round trip as what was lost before it. */
+	void (*lost)(struct cc *, uint32_t bytes, bool again, uint64_t now);
 	void (*ecn)(struct cc *, uint64_t now); /* a packet came that met congestion */
 	/* The peer says that ours do. Who has this, answers to it: packets say so (ECN). */
 	void (*cnp)(struct cc *, uint64_t now);
@@ -58,10 +59,12 @@ struct cc_ops {
 /* A window that each loss halves, and what is acknowledged brings back: the default. */
 extern const struct cc_ops cc_halving;
 /* What it does, for others that have nothing better to do about a loss. */
-void cc_halve(struct cc *, uint64_t now);
+void cc_halve(struct cc *, uint32_t bytes, bool again, uint64_t now);
 void cc_regrow(struct cc *, uint32_t acked, uint64_t now);
 /* A rate that notifications cut, and time and bytes bring back; the window as with halving. */
 extern const struct cc_ops cc_dcqcn;
+/* A window that round trips cut that take too long. */
+extern const struct cc_ops cc_delay;
 /* As much on the way as may be, whatever happens. */
 extern const struct cc_ops cc_none;
 

@@ -19,12 +19,14 @@ void cc_regrow(struct cc *cc, uint32_t bytes, uint64_t now)
 	cc->window = min_of(cc->window + bytes / 8, cc->window_max);
 }
 
-void cc_halve(struct cc *cc, uint64_t now)
+void cc_halve(struct cc *cc, uint32_t bytes, bool again, uint64_t now)
 {
 	uint32_t least = min_of(WINDOW_MIN, cc->window_max);
 
+	(void)bytes;
 	(void)now;
-	cc->window = max_of(cc->window / 2, least);
+	if (!again)
+		cc->window = max_of(cc->window / 2, least);
 }
 
 static void grow(struct cc *cc, uint32_t bytes, uint64_t now)
@@ -34,9 +36,9 @@ static void grow(struct cc *cc, uint32_t bytes, uint64_t now)
 		cc->ops = &cc_halving;
 }
 
-static void halve(struct cc *cc, uint64_t now)
+static void halve(struct cc *cc, uint32_t bytes, bool again, uint64_t now)
 {
-	cc_halve(cc, now);
+	cc_halve(cc, bytes, again, now);
 	cc->ops = &cut;
 }
 

@@ -4,15 +4,21 @@
 
 void packet_finish(struct rnic_qp *qp, struct packet_tx *tx, struct pkt_hdr *h)
 {
+	h->bth.opcode |= qp->service->opcodes;
+	packet_finish_own(qp, tx, h);
+}
+
+void packet_finish_own(struct rnic_qp *qp, struct packet_tx *tx, struct pkt_hdr *h)
+{
 	struct rnic *r = qp->rnic;
 
 	tx->pad = (uint8_t)(-tx->payload_len & 3);
-	h->bth.opcode |= qp->service->opcodes;
 	h->bth.pad = tx->pad;
 	h->bth.tver = 0;
 	h->bth.migreq = false;
 	h->bth.pkey = PKEY_DEFAULT;
 	h->bth.fecn = h->bth.becn = false;
+	h->bth.tag = unlikely(selective_of(qp) != NULL) ? selective_tag(qp->attr.sq_psn) : 0;
 	tx->hdr_len = (uint8_t)pkt_hdr_encode(h, tx->hdr);
 	count(qp, tx_packets, 1);
 	count(qp, tx_bytes, tx->payload_len);
@@ -62,9 +68,9 @@ static int request_payload(const struct rnic_qp *qp, struct packet_tx *tx, const
 }
 
 int request_build(struct rnic_qp *qp, struct packet_tx *tx, const struct send_wqe *w, uint32_t idx,
-		  bool ackreq)
+		  uint32_t span, bool ackreq)
 {
-	uint32_t off = idx * qp->mtu, span = request_span(w, idx);
+	uint32_t off = idx * qp->mtu;
 	struct pkt_hdr h;
 	uint32_t flags;
 

@@ -17,6 +17,8 @@ static void una_advance(struct rnic_qp *qp, struct send_wqe *w, uint32_t n)
 	uint32_t from = (q->una_psn - w->first_psn) & PSN_MASK, to = from + n;
 	uint32_t ahead = (q->psn - q->una_psn) & PSN_MASK;
 
+	if (unlikely(selective_of(qp) != NULL))
+		selective_passed(qp, w, from, n);
 	if (sq->cur == sq->una && n > ahead) {
 		/* Acknowledged after a rewind and before it was sent again. */
 		q->psn = psn_add(q->una_psn, n);
@@ -58,15 +60,41 @@ static bool ack_until(struct rnic_qp *qp, uint32_t end)
 	return true;
 }
 
+/* The same; who repeats selectively stops nowhere: what is behind an answer that is missing is
+ * noted. */
+static bool arrived_until(struct rnic_qp *qp, uint32_t end)
+{
+	bool whole = ack_until(qp, end);
+
+	if (likely(selective_of(qp) == NULL))
+		return whole;
+	if (!whole)
+		selective_arrived(qp, end);
+	return true;
+}
+
+/* una moves over what has been here or there for some time. */
+static void take_known(struct rnic_qp *qp)
+{
+	const struct req *q = req_of(qp);
+
+	while (q->una_psn != q->max_psn && selective_has(qp, q->una_psn))
+		una_advance(qp, sq_at(&qp->sq, qp->sq.una), 1);
+}
+
 /* After una may have moved from old_una: clocks, counters, and what waited for room. */
 static void progress(struct rnic_qp *qp, uint32_t old_una, uint64_t now)
 {
 	struct req *q = req_of(qp);
 	struct sq *sq = &qp->sq;
 
+	if (unlikely(selective_of(qp) != NULL))
+		take_known(qp);
 	if (q->una_psn == old_una)
 		return;
 	recovery_progress(qp, now);
+	if (unlikely(selective_of(qp) != NULL) && selective_misses(qp))
+		recovery_look_soon(qp, now);
 	req_show(qp);
 	if (unlikely(q->failed) && sq->cur == sq->una) {
 		const struct send_wqe *w = sq_at(sq, sq->una);
@@ -104,7 +132,7 @@ static void comp_nak(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	}
 	if (code == NAK_PSN_SEQ)
 		count(qp, rx_nak_sequence, 1);
-	whole = ack_until(qp, p->h.bth.psn);
+	whole = arrived_until(qp, p->h.bth.psn);
 	progress(qp, old_una, now);
 	if (!qp_requester_runs(qp))
 		return;
@@ -125,19 +153,19 @@ static void comp_ack(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 
 	switch (p->h.aeth.syndrome & 0x60) {
 	case AETH_ACK:
-		whole = ack_until(qp, psn_add(p->h.bth.psn, 1));
+		whole = arrived_until(qp, psn_add(p->h.bth.psn, 1));
 		progress(qp, old_una, now);
 		if (!whole && qp_requester_runs(qp))
 			recovery_gap_implied(qp);
 		break;
 	case AETH_RNR_NAK:
-		whole = ack_until(qp, p->h.bth.psn);
+		(void)arrived_until(qp, p->h.bth.psn);
 		progress(qp, old_una, now);
 		if (!qp_requester_runs(qp))
 			break;
-		if (whole)
+		if (req_of(qp)->una_psn == p->h.bth.psn)
 			recovery_rnr(qp, p->h.aeth.syndrome & 0x1f, now);
-		else
+		else if (!selective_of(qp))
 			recovery_gap_implied(qp);
 		break;
 	case AETH_NAK:
@@ -174,6 +202,13 @@ static enum rnic_wc_status place_atomic(struct rnic_qp *qp, const struct send_wq
 	return RNIC_WC_SUCCESS;
 }
 
+/* Out of its turn an answer is taken from the peer alone, and once. */
+static bool may_be_early(const struct rnic_qp *qp, const struct pkt *p)
+{
+	return p->h.bth.psn == req_of(qp)->una_psn ||
+	       (p->h.bth.tag == selective_tag(qp->attr.rq_psn) && !selective_has(qp, p->h.bth.psn));
+}
+
 static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 {
 	struct req *q = req_of(qp);
@@ -181,15 +216,18 @@ static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	enum rnic_wc_status status = RNIC_WC_SUCCESS;
 	bool atomic = p->flags & OPF_ATOMICACKETH;
 	struct send_wqe *w;
+	uint32_t idx;
 
-	if (!ack_until(qp, p->h.bth.psn)) {
+	if (!arrived_until(qp, p->h.bth.psn)) {
 		progress(qp, old_una, now);
 		if (qp_requester_runs(qp))
 			recovery_gap_implied(qp);
 		return;
 	}
-	w = sq_at(&qp->sq, qp->sq.una);
-	if (!wqe_wants_response(w) || wqe_is_atomic(w) != atomic) {
+	w = unlikely(selective_of(qp) != NULL) ? selective_wqe(qp, p->h.bth.psn, &idx)
+					       : sq_at(&qp->sq, qp->sq.una);
+	if (!w || !wqe_wants_response(w) || wqe_is_atomic(w) != atomic ||
+	    (selective_of(qp) && !may_be_early(qp, p))) {
 		progress(qp, old_una, now);
 		count(qp, rx_drop_response, 1);
 		return;
@@ -198,7 +236,9 @@ static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 		status = p->len ? RNIC_WC_BAD_RESP_ERR : RNIC_WC_SUCCESS;
 	else
 		status = atomic ? place_atomic(qp, w, p) : place_read(qp, w, p);
-	if (status == RNIC_WC_SUCCESS)
+	if (status == RNIC_WC_SUCCESS && unlikely(selective_of(qp) != NULL))
+		selective_answered(qp, p->h.bth.psn);
+	else if (status == RNIC_WC_SUCCESS)
 		una_advance(qp, w, 1);
 	progress(qp, old_una, now);
 	if (status != RNIC_WC_SUCCESS && qp_requester_runs(qp))
@@ -228,5 +268,26 @@ bool comp_rx(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	} else {
 		comp_data(qp, p, now);
 	}
+	if (unlikely(selective_of(qp) != NULL) && qp_requester_runs(qp))
+		selective_look(qp);
 	return true;
+}
+
+void comp_rx_sack(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
+{
+	struct req *q = req_of(qp);
+	uint32_t old_una = q->una_psn, end = p->h.bth.psn;
+
+	if (!selective_of(qp) || !qp_requester_runs(qp) ||
+	    p->h.bth.tag != selective_tag(qp->attr.rq_psn) ||
+	    ((end - old_una) & PSN_MASK) > ((q->max_psn - old_una) & PSN_MASK)) {
+		count(qp, rx_drop_response, 1);
+		return;
+	}
+	count(qp, rx_sack, 1);
+	(void)arrived_until(qp, end);
+	selective_keeps(qp, end, p->payload, p->len);
+	progress(qp, old_una, now);
+	if (qp_requester_runs(qp))
+		selective_look(qp);
 }

@@ -23,20 +23,39 @@ uint32_t flight_chunk_pkts(const struct rnic_qp *qp)
 	uint32_t at_once = qp->attr.max_rd_atomic >= 4 ? 4 : qp->attr.max_rd_atomic == 3 ? 3 : 2;
 	uint32_t pkts = qp->rnic->window_bytes / at_once / max_of(qp->mtu, PKT_COST_MIN);
 
+	if (selective_of(qp))
+		pkts = min_of(pkts, SELECTIVE_PSNS / 2);
 	return max_of(pkts, 1u);
+}
+
+/* What waits in the peer's memory for what was lost before it does not wait on the way. */
+static uint32_t on_the_way(const struct rnic_qp *qp)
+{
+	const struct selective *s = selective_of(qp);
+
+	return req_of(qp)->inflight - (unlikely(s != NULL) ? s->off_wire : 0);
 }
 
 bool flight_allows(struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
 {
-	const struct req *q = req_of(qp);
+	uint32_t there = on_the_way(qp);
 
-	if (q->inflight && q->inflight + cost > qp->cc.window) {
+	if (there && there + cost > qp->cc.window) {
 		count(qp, window_stalls, 1);
 		return false;
 	}
-	if (recovery_silent(recovery_of(qp)) || q->inflight + cost <= FLIGHT_SHARE)
-		return !q->inflight || q->inflight + cost <= FLIGHT_SHARE;
+	if (recovery_silent(recovery_of(qp)) || there + cost <= FLIGHT_SHARE)
+		return !there || there + cost <= FLIGHT_SHARE;
 	return budget_allows(qp, w, cost);
+}
+
+uint32_t flight_room(const struct rnic_qp *qp)
+{
+	uint32_t there = on_the_way(qp), most = qp->cc.window;
+
+	if (recovery_silent(recovery_of(qp)))
+		most = min_of(most, FLIGHT_SHARE);
+	return most > there ? most - there : 0;
 }
 
 bool flight_needs_answer(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
@@ -45,7 +64,7 @@ bool flight_needs_answer(const struct rnic_qp *qp, const struct send_wqe *w, uin
 	uint32_t next = cost + max_of(qp->mtu, PKT_COST_MIN);
 
 	return q->unasked + cost >= min_of(qp->cc.window, qp->rnic->socket_bytes) / 4 ||
-	       q->inflight + next > qp->cc.window ||
+	       on_the_way(qp) + next > qp->cc.window ||
 	       (q->unasked + next > FLIGHT_SHARE && budget_scarce(qp, w, next));
 }
 

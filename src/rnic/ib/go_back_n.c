@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Recovery by going back: what follows a packet that was lost is sent again, too. */
+/* Recovery by going back: what follows a packet that was lost is sent again, too, unless both sides
+ * know what of it has arrived (selective.c). */
+#include "rnic/ib/clocks.h"
 #include "rnic/ib/ib.h"
 
-#define RTO_MIN_NS (5 * NSEC_PER_MSEC)
-#define DOUBT_NS   NSEC_PER_MSEC
-#define RTO_MAX_NS NSEC_PER_SEC /* where the QP has no transport timeout */
 /* After so many without an answer the peer counts as gone, and no longer as slow. */
 #define SILENT_PROBES 3
 
@@ -30,96 +29,6 @@ void recovery_start(struct rnic_qp *qp)
 	};
 }
 
-/* ---- clocks --------------------------------------------------------------------------------- */
-
-static uint64_t ack_timeout_ns(const struct rnic_qp *qp)
-{
-	return qp->attr.timeout ? 4096ull << qp->attr.timeout : 0;
-}
-
-static uint64_t rto_ns(const struct rnic_qp *qp)
-{
-	const struct recovery *v = recovery_of(qp);
-	uint64_t cap = qp->attr.timeout ? ack_timeout_ns(qp) : RTO_MAX_NS;
-	uint64_t rto = max_of(v->srtt_ns * 4, RTO_MIN_NS);
-
-	/* Progress alone does not bring it back to what was too short (RFC 6298, 5.7). */
-	return rto < cap >> v->rto_shift ? rto << v->rto_shift : cap;
-}
-
-static void clock_arm(struct rnic_qp *qp)
-{
-	const struct recovery *v = recovery_of(qp);
-	uint64_t limit = ack_timeout_ns(qp), due;
-
-	if (v->state == RECOVERY_RNR_WAIT)
-		due = v->rnr_until_ns;
-	else if (!v->base_ns)
-		return;
-	else
-		due = limit ? min_of(v->probe_ns, v->base_ns + limit) : v->probe_ns;
-	if (!qp->timer.armed || due < qp->timer.deadline_ns)
-		timer_arm(&qp->rnic->timers, &qp->timer, due);
-}
-
-/* (Re)starts the probe clock, and the transport timer if nothing was outstanding. */
-static void clock_sent(struct rnic_qp *qp, uint64_t now)
-{
-	struct recovery *v = recovery_of(qp);
-
-	if (!v->base_ns)
-		v->base_ns = max_of(now, 1ull);
-	v->probe_ns = now + rto_ns(qp);
-	clock_arm(qp);
-}
-
-static void clock_restart(struct rnic_qp *qp, uint64_t now)
-{
-	struct recovery *v = recovery_of(qp);
-
-	v->base_ns = max_of(now, 1ull);
-	v->probe_ns = now + rto_ns(qp);
-	clock_arm(qp);
-}
-
-/* ---- round trips ---------------------------------------------------------------------------- */
-
-static void rtt_sample(struct rnic_qp *qp, uint64_t rtt)
-{
-	struct recovery *v = recovery_of(qp);
-
-	v->rto_shift = 0;
-	v->srtt_ns = v->srtt_ns ? v->srtt_ns - v->srtt_ns / 8 + rtt / 8 : rtt;
-	cc_rtt(qp, rtt);
-}
-
-/* A packet that was probed for gives no sample, since nobody knows which of the two was answered.
- * If both were, the second answer is the probe's: without it a round trip longer than the first
- * guess would be probed for ever. */
-void recovery_stray(struct rnic_qp *qp, uint32_t psn, uint64_t now)
-{
-	struct recovery *v = recovery_of(qp);
-
-	if (!v->echo.running || psn_diff(psn, v->echo.psn) < 0 ||
-	    psn_diff(psn, req_of(qp)->una_psn) >= 0)
-		return;
-	v->echo.running = false;
-	rtt_sample(qp, now - v->echo.sent_ns);
-}
-
-void recovery_sent(struct rnic_qp *qp, bool asked, uint64_t now)
-{
-	const struct req *q = req_of(qp);
-	struct recovery *v = recovery_of(qp);
-
-	if (q->psn != q->max_psn)
-		count(qp, tx_retransmit, 1);
-	else if (!v->timed.running)
-		v->timed = (struct timed_pkt){asked, q->psn, now};
-	if (q->psn == q->una_psn)
-		clock_sent(qp, now);
-}
-
 /* ---- going back ----------------------------------------------------------------------------- */
 
 static void rewind_cursor(struct rnic_qp *qp)
@@ -141,15 +50,23 @@ static void rewind_cursor(struct rnic_qp *qp)
 	qp_activate(qp);
 }
 
-/* The packet at una_psn was lost, and what follows goes again with it. */
+/* The packet at una_psn was lost, and what follows goes again with it, or as much of it as is not
+ * known to have arrived. */
 static void go_back(struct rnic_qp *qp)
 {
 	struct recovery *v = recovery_of(qp);
 
-	if (v->lost_psn != req_of(qp)->una_psn)
-		cc_tell(qp, qp->cc.ops->lost);
-	v->lost_psn = req_of(qp)->una_psn;
-	rewind_cursor(qp);
+	if (!selective_of(qp)) {
+		if (v->lost_psn != req_of(qp)->una_psn)
+			cc_lost(qp, max_of(qp->mtu, PKT_COST_MIN), false);
+		v->lost_psn = req_of(qp)->una_psn;
+		rewind_cursor(qp);
+		return;
+	}
+	if (v->state != RECOVERY_NONE)
+		enter(v, RECOVERY_NONE);
+	v->probe_due = false;
+	selective_doubt(qp);
 }
 
 void recovery_gap(struct rnic_qp *qp)
@@ -184,6 +101,8 @@ void recovery_rnr(struct rnic_qp *qp, uint8_t timer, uint64_t now)
 		v->rnr_left--;
 	}
 	v->retry_left = qp->attr.retry_cnt; /* the peer lives */
+	if (selective_of(qp))
+		selective_forget(qp); /* so does the peer */
 	rewind_cursor(qp);
 	enter(v, RECOVERY_RNR_WAIT);
 	v->rnr_until_ns = now + rnr_timer_ns(timer);
@@ -209,7 +128,7 @@ bool recovery_tx(struct rnic_qp *qp, struct packet_tx *tx)
 	v->probe_tells =
 		!wqe_wants_response(w) && (v->state == RECOVERY_DOUBT || idx + 1 != w->npkts);
 	enter(v, RECOVERY_PROBED);
-	if (request_build(qp, tx, w, idx, true)) {
+	if (request_build(qp, tx, w, idx, request_span(w, idx), true)) {
 		qp_fail_send(qp, RNIC_WC_LOC_PROT_ERR, qp->rnic->denial.cause);
 		return false;
 	}
@@ -232,7 +151,7 @@ static void send_oldest_again(struct rnic_qp *qp, uint64_t now)
 		v->timed.running = false;
 		qp_activate(qp);
 	}
-	v->probe_ns = now + rto_ns(qp);
+	v->probe_ns = now + clock_rto_ns(qp);
 }
 
 /* What was sent before the probe and is not acknowledged by its answer was lost, if it is the
@@ -255,7 +174,7 @@ static void probe_answered(struct rnic_qp *qp, uint64_t now)
 		return;
 	}
 	enter(v, RECOVERY_DOUBT);
-	v->probe_ns = now + max_of(answer, DOUBT_NS);
+	v->probe_ns = now + max_of(answer, CLOCK_DOUBT_NS);
 	clock_arm(qp);
 }
 
@@ -266,7 +185,7 @@ void recovery_progress(struct rnic_qp *qp, uint64_t now)
 
 	if (v->timed.running && psn_diff(q->una_psn, v->timed.psn) > 0) {
 		v->timed.running = false;
-		rtt_sample(qp, now - v->timed.sent_ns);
+		clock_rtt_sample(qp, now - v->timed.sent_ns);
 	}
 	if (unlikely(v->state == RECOVERY_DOUBT || v->state == RECOVERY_RNR_WAIT))
 		enter(v, RECOVERY_NONE);
@@ -320,6 +239,13 @@ static void probe(struct rnic_qp *qp, uint64_t now)
 {
 	struct recovery *v = recovery_of(qp);
 
+	if (selective_of(qp) && v->state == RECOVERY_NONE && !v->backoff && selective_misses(qp)) {
+		v->backoff++;
+		v->rto_shift++;
+		selective_again(qp);
+		v->probe_ns = now + clock_rto_ns(qp);
+		return;
+	}
 	if (v->state != RECOVERY_DOUBT) {
 		if (v->backoff < 30)
 			v->backoff++;
@@ -336,7 +262,7 @@ static void probe(struct rnic_qp *qp, uint64_t now)
 void recovery_timer(struct rnic_qp *qp, uint64_t now)
 {
 	struct recovery *v = recovery_of(qp);
-	uint64_t limit = ack_timeout_ns(qp);
+	uint64_t limit = clock_ack_timeout_ns(qp);
 
 	if (!qp_requester_runs(qp))
 		return;

@@ -10,6 +10,8 @@ void ib_init(struct rnic_qp *qp)
 void ib_stop(struct rnic_qp *qp)
 {
 	budget_leave(qp);
+	if (selective_of(qp))
+		kept_drop(qp);
 	req_of(qp)->inflight = 0;
 	req_show(qp);
 }
@@ -17,6 +19,7 @@ void ib_stop(struct rnic_qp *qp)
 void ib_reset(struct rnic_qp *qp)
 {
 	ib_stop(qp);
+	selective_end(qp);
 	*req_of(qp) = (struct req){0};
 	*recovery_of(qp) = (struct recovery){0};
 	resp_reset(qp);
@@ -27,6 +30,8 @@ void ib_start_send(struct rnic_qp *qp)
 {
 	req_start(qp);
 	recovery_start(qp);
+	if (selective_of(qp))
+		selective_forget(qp);
 	req_show(qp);
 }
 
@@ -51,7 +56,7 @@ bool ib_whole(const struct rnic_qp *qp)
 {
 	const struct resp *s = resp_of(qp);
 
-	return s->msg == MSG_NONE && !s->nak_open;
+	return s->msg == MSG_NONE && !s->nak_open && !(selective_of(qp) && selective_of(qp)->nkept);
 }
 
 void ib_query(const struct rnic_qp *qp, struct rnic_qp_attr *ret)

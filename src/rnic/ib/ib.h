@@ -21,8 +21,8 @@
  * Timers: one per QP, armed lazily: it may fire early and is then armed again for what is due.
  *
  * Files call downward only: rc.c, xrc.c, uc.c and ud.c are the rows of the table; ib.c;
- * unreliable.c, comp.c, req.c, resp.c; go_back_n.c (recovery.h); check.c, execute.c; xrc_select.c,
- * flight.c, budget.c, build.c, attributes.c.
+ * unreliable.c, comp.c, req.c, resp.c; go_back_n.c (recovery.h); selective.c; clocks.c; check.c,
+ * execute.c; xrc_select.c, kept.c, flight.c, budget.c, build.c, attributes.c.
  */
 #ifndef WEFT_RNIC_IB_IB_H
 #define WEFT_RNIC_IB_IB_H
@@ -63,6 +63,8 @@ struct claim {
 enum resp_owed { OWED_NOTHING, OWED_ACK, OWED_NAK_SEQ, OWED_RNR, OWED_NAK };
 enum resp_msg { MSG_NONE, MSG_SEND, MSG_WRITE };
 
+#define RES_MORE 4
+
 enum res_kind { RES_READ, RES_ATOMIC, RES_ATOMIC_WRITE };
 
 /* A READ or an atomic as the responder keeps it, to answer now and again for a duplicate. */
@@ -75,7 +77,12 @@ struct resp_res {
 	uint32_t xrc_srqn; /* XRC: whose protection domain the rkey is of */
 	uint32_t next;	   /* READ: packet to send next; atomic: 1 once sent */
 	uint32_t start;	   /* READ: where this answer began */
-	uint64_t orig;	   /* atomic: the value found */
+	uint32_t end; /* and where it ends: npkts, or before, where the peer asks for some again */
+	struct {
+		uint32_t from, end;
+	} more[RES_MORE]; /* asked for behind that */
+	uint32_t nmore;
+	uint64_t orig; /* atomic: the value found */
 };
 
 struct resp {
@@ -103,8 +110,40 @@ struct resp {
 	struct resp_res res[RNIC_MAX_RD_ATOM];
 };
 
+/* So far beyond the oldest PSN nothing is sent by, or kept from, a peer that repeats selectively: a
+ * window of the shortest packets. */
+#define SELECTIVE_PSNS	1024u
+#define SELECTIVE_WORDS (SELECTIVE_PSNS / 64)
+
+struct kept_pkt;
+
+struct selective {
+	/* Of what is sent, by the low bits of PSNs from una_psn on: the peer has carried it out,
+	 * and of a READ or an atomic the answer is here; or the peer keeps it, and may still refuse
+	 * it. */
+	uint64_t have[SELECTIVE_WORDS], held[SELECTIVE_WORDS];
+	/* What was lost, and has not gone again yet. */
+	uint64_t lost[SELECTIVE_WORDS];
+	/* What went again was lost once more if something is there that is so far behind it: that
+	 * was first sent afterwards. 0: it went once. */
+	uint16_t after[SELECTIVE_PSNS];
+	uint32_t nlost, next_lost;  /* packets; none is before that PSN */
+	uint32_t off_wire;	    /* bytes, by flight_cost(), of what has arrived or was lost */
+	uint32_t req_end, resp_end; /* requests and answers before that came, or were lost */
+	uint32_t looked;	    /* before that PSN what was lost for the first time is known */
+	uint32_t marks_end;	    /* no bit is set behind that PSN */
+	uint32_t again;		    /* what is there behind that PSN may tell more; RNIC_PSN_NONE */
+	uint32_t cut_psn; /* until that is acknowledged, losses are of one round trip; RNIC_PSN_NONE
+			   */
+	/* Of what comes, packets behind one that is missing: kept.c. */
+	struct kept_pkt **kept; /* by the low bits of their PSNs; NULL: there was none yet */
+	uint32_t nkept;
+	uint8_t bitmap[SELECTIVE_PSNS / 8]; /* as it was told last */
+};
+
 struct ib_qp {
 	struct rnic_qp qp;
+	struct selective *selective; /* NULL: it goes back, and its peer does */
 	bool responder_turn;
 	struct claim claim;
 	struct req req;
@@ -115,6 +154,11 @@ struct ib_qp {
 static inline struct ib_qp *ib_of(const struct rnic_qp *qp)
 {
 	return container_of(qp, struct ib_qp, qp);
+}
+
+static inline struct selective *selective_of(const struct rnic_qp *qp)
+{
+	return ib_of(qp)->selective;
 }
 
 static inline struct req *req_of(const struct rnic_qp *qp)
@@ -177,6 +221,8 @@ bool req_is_long(const struct rnic_qp *);
 
 /* Was the packet the, or an, expected one: see rnic_rx(). */
 bool comp_rx(struct rnic_qp *, const struct pkt *, uint64_t now);
+/* What a peer that repeats selectively has, and has not. */
+void comp_rx_sack(struct rnic_qp *, const struct pkt *, uint64_t now);
 bool resp_rx(struct rnic_qp *, struct pkt *);
 
 void resp_reset(struct rnic_qp *);
@@ -186,6 +232,51 @@ bool resp_tx(struct rnic_qp *, struct packet_tx *);
 bool resp_owes_word(const struct rnic_qp *);
 /* That, if so. */
 bool resp_tx_word(struct rnic_qp *, struct packet_tx *);
+
+/* ---- selective repeat: selective.c, kept.c --------------------------------------------------- */
+
+/* What stands in all packets of a side, by the PSN that it began with: out of sequence nothing is
+ * taken from who does not know that, and it is as hard to guess as the PSN that is expected. */
+static inline uint16_t selective_tag(uint32_t first_psn)
+{
+	return (uint16_t)(first_psn * 0x9e3779b1u >> (32 - BTH_TAG_BITS));
+}
+
+/* RESET or INIT -> RTR with a peer that does the same. -ENOMEM. */
+int selective_begin(struct rnic_qp *) must_use;
+void selective_end(struct rnic_qp *);
+/* Forgets what the peer has, as it does. */
+void selective_forget(struct rnic_qp *);
+/* What was lost goes again, one packet at a time. */
+bool selective_tx(struct rnic_qp *, struct packet_tx *, uint64_t now);
+/* The peer has carried out all before `end`, though some of the answers are missing. */
+void selective_arrived(struct rnic_qp *, uint32_t end);
+/* The answer with that PSN is here. */
+void selective_answered(struct rnic_qp *, uint32_t psn);
+bool selective_has(const struct rnic_qp *, uint32_t psn);
+/* una_psn moves over so many of the WQE, from its packet idx on. */
+void selective_passed(struct rnic_qp *, const struct send_wqe *, uint32_t idx, uint32_t n);
+/* After any of these: looks for what is missing. */
+void selective_look(struct rnic_qp *);
+/* Is there anything that is missing, as far as is known? */
+bool selective_misses(const struct rnic_qp *);
+/* That was lost, whether it went again or not. */
+void selective_again(struct rnic_qp *);
+/* So was all that is not known to have arrived. */
+void selective_doubt(struct rnic_qp *);
+/* What the peer keeps behind the PSN `end` that it expects. */
+void selective_keeps(struct rnic_qp *, uint32_t end, const uint8_t *bitmap, uint32_t len);
+/* The begun WQE with that PSN, and which of its packets that is; NULL: there is none. */
+struct send_wqe *selective_wqe(struct rnic_qp *, uint32_t psn, uint32_t *ret_idx);
+
+/* A request ahead of the expected one. False: it cannot be kept. */
+bool kept_add(struct rnic_qp *, const struct pkt *);
+/* The expected one, if it was kept: its memory is the caller's, until kept_free(). */
+struct kept_pkt *kept_take(struct rnic_qp *, struct pkt *ret);
+void kept_free(struct rnic_qp *, struct kept_pkt *);
+void kept_drop(struct rnic_qp *);
+/* How many bytes of the bitmap tell of all. */
+uint32_t kept_tell(struct rnic_qp *);
 
 /* ---- building: build.c ---------------------------------------------------------------------- */
 
@@ -203,11 +294,13 @@ static inline bool pkt_is_full(const struct rnic_qp *qp, const struct send_wqe *
 	return (idx + 1) * qp->mtu <= w->length;
 }
 
-/* Packet idx of a WQE. -EFAULT: protection error. */
+/* Packet idx of a WQE, or the request for so many of a READ. -EFAULT: protection error. */
 int request_build(struct rnic_qp *, struct packet_tx *, const struct send_wqe *, uint32_t idx,
-		  bool ackreq) must_use;
+		  uint32_t span, bool ackreq) must_use;
 /* Fills in header bytes and pad of a packet whose flow, dqpn, h, niov and payload_len are set. */
 void packet_finish(struct rnic_qp *, struct packet_tx *, struct pkt_hdr *);
+/* The same of one whose opcode is of no service. */
+void packet_finish_own(struct rnic_qp *, struct packet_tx *, struct pkt_hdr *);
 
 /* ---- what is on the way: flight.c ----------------------------------------------------------- */
 
@@ -217,6 +310,8 @@ uint32_t flight_cost(const struct rnic_qp *, const struct send_wqe *, uint32_t f
 uint32_t flight_chunk_pkts(const struct rnic_qp *);
 /* May so much more of the WQE go? If only a budget says no, the QP is woken later. */
 bool flight_allows(struct rnic_qp *, const struct send_wqe *, uint32_t cost);
+/* How much more would the window let go? */
+uint32_t flight_room(const struct rnic_qp *);
 /* Must an acknowledgement be asked for, so that the window moves on before it is used up? */
 bool flight_needs_answer(const struct rnic_qp *, const struct send_wqe *, uint32_t cost);
 void flight_sent(struct rnic_qp *, const struct send_wqe *, uint32_t cost);

@@ -20,6 +20,14 @@ static bool rc_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 	return req_tx(qp, tx, now) || resp_tx(qp, tx);
 }
 
+static void rc_rx_own(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
+{
+	if (p->h.bth.opcode == OPCODE_WEFT_SACK)
+		comp_rx_sack(qp, p, now);
+	else
+		count(qp, rx_drop_service, 1);
+}
+
 const struct service service_rc = {
 	IB_OPERATIONS,
 	.type = RNIC_QPT_RC,
@@ -33,5 +41,7 @@ const struct service service_rc = {
 	.tx_word = resp_tx_word,
 	.awaits = req_awaits,
 	.rx = rc_rx,
+	.rx_own = rc_rx_own,
+	.selective = selective_begin,
 	.timer = recovery_timer,
 };

@@ -60,6 +60,12 @@ bool recovery_tx(struct rnic_qp *, struct packet_tx *);
 /* The packet at the cursor went out, for the first time or again; asked: for an answer of its own.
  * The cursor has not moved yet. */
 void recovery_sent(struct rnic_qp *, bool asked, uint64_t now);
+/* Others went again, so many from psn on. */
+void recovery_resent(struct rnic_qp *, uint32_t psn, uint32_t n, uint64_t now);
+/* What went again should be answered in a round trip. */
+void recovery_look_soon(struct rnic_qp *, uint64_t now);
+/* One is there, though others before it may be missing. */
+void recovery_arrived(struct rnic_qp *, uint32_t psn);
 void recovery_timer(struct rnic_qp *, uint64_t now);
 
 /* una_psn moved: the clocks begin anew. */

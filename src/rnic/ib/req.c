@@ -142,6 +142,8 @@ bool req_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 		return false;
 	if (unlikely(recovery_of(qp)->probe_due) && recovery_tx(qp, tx))
 		return true;
+	if (unlikely(selective_of(qp) != NULL) && selective_of(qp)->nlost)
+		return selective_tx(qp, tx, now);
 	if (q->failed)
 		return false;
 	w = req_next(qp);
@@ -152,10 +154,12 @@ bool req_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 	cost = flight_cost(qp, w, idx, idx + span);
 	if (wqe_wants_response(w) && q->rd_out >= qp->attr.max_rd_atomic)
 		return false;
+	if (selective_of(qp) && ((q->psn + span - q->una_psn) & PSN_MASK) > SELECTIVE_PSNS)
+		return false;
 	if (!flight_allows(qp, w, cost))
 		return false;
 	ask = idx + span == w->npkts || flight_needs_answer(qp, w, cost);
-	if (request_build(qp, tx, w, idx, ask)) {
+	if (request_build(qp, tx, w, idx, span, ask)) {
 		req_fail(qp, w, RNIC_WC_LOC_PROT_ERR, qp->rnic->denial.cause);
 		return false;
 	}

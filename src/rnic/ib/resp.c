@@ -96,11 +96,12 @@ static void refuse(struct rnic_qp *qp, enum verdict v, uint32_t psn, uint8_t opc
 
 /* ---- execution ------------------------------------------------------------------------------ */
 
-static void res_answered(struct resp *s)
+/* What is next has been answered; more: some of it goes again. */
+static void res_answered(struct resp *s, bool more)
 {
-	s->res_send++;
-	if ((int32_t)(s->res_send - s->res_done) > 0)
-		s->res_done = s->res_send;
+	if ((int32_t)(s->res_send - s->res_done) >= 0)
+		s->res_done = s->res_send + 1;
+	s->res_send += !more;
 }
 
 static struct resp_res *res_push(struct rnic_qp *qp, const struct pkt *p)
@@ -113,7 +114,7 @@ static struct resp_res *res_push(struct rnic_qp *qp, const struct pkt *p)
 	if (s->res_prod - s->res_send > qp->attr.max_dest_rd_atomic)
 		s->res_send = s->res_prod - qp->attr.max_dest_rd_atomic;
 	message_done(qp);
-	*res = (struct resp_res){.first_psn = p->h.bth.psn, .npkts = 1, .msn = s->msn};
+	*res = (struct resp_res){.first_psn = p->h.bth.psn, .npkts = 1, .end = 1, .msn = s->msn};
 	if (unlikely(qp->xrcd != NULL))
 		res->xrc_srqn = p->h.xrc_srqn;
 	/* Its response acknowledges what came before it. */
@@ -130,7 +131,7 @@ static void execute_read(struct rnic_qp *qp, const struct pkt *p)
 	res->va = p->h.reth.va;
 	res->rkey = p->h.reth.rkey;
 	res->length = p->h.reth.dma_len;
-	res->npkts = pkts_of(res->length, qp->mtu);
+	res->npkts = res->end = pkts_of(res->length, qp->mtu);
 }
 
 static void execute_atomic(struct rnic_qp *qp, const struct pkt *p)
@@ -200,16 +201,30 @@ static void execute(struct rnic_qp *qp, const struct pkt *p)
 
 /* ---- duplicates ----------------------------------------------------------------------------- */
 
-/* Answers res[k] again from packet idx on, if it would not be anyway. Those behind it that were
- * answered stay so: who wants them again asks. */
-static void res_replay(struct rnic_qp *qp, uint32_t k, uint32_t idx)
+/* Answers packets [idx, end) of res[k] again, if they would not be anyway. Those behind it that
+ * were answered stay so: who wants them again asks. */
+static void res_replay(struct rnic_qp *qp, uint32_t k, uint32_t idx, uint32_t end)
 {
 	struct resp *s = resp_of(qp);
 	struct resp_res *res = res_at(s, k);
 
-	if (res->next <= idx)
+	for (uint32_t i = 0; i < res->nmore; i++)
+		if (res->more[i].from <= idx && res->more[i].end >= end)
+			return;
+	if (res->next == res->end) {
+		res->next = res->start = idx;
+		res->end = end;
+	} else if (res->next <= idx && res->end >= end) {
 		return;
-	res->next = res->start = idx;
+	} else if (end < res->npkts && res->nmore < RES_MORE) {
+		res->more[res->nmore].from = idx;
+		res->more[res->nmore++].end = end;
+		return;
+	} else { /* what is between the two goes, too */
+		res->end = max_of(res->end, end);
+		if (idx < res->next)
+			res->next = res->start = idx;
+	}
 	if ((int32_t)(k - s->res_send) < 0)
 		s->res_send = k;
 	qp_activate(qp);
@@ -227,8 +242,12 @@ static bool res_same(const struct rnic_qp *qp, const struct resp_res *res, const
 	if (p->flags & OPF_ATOMIC_WRITE)
 		return res->kind == RES_ATOMIC_WRITE && res->rkey == p->h.reth.rkey &&
 		       res->va == p->h.reth.va;
-	return res->kind == RES_READ && res->rkey == p->h.reth.rkey &&
-	       res->va + off == p->h.reth.va && res->length - off == p->h.reth.dma_len;
+	if (res->kind != RES_READ || res->rkey != p->h.reth.rkey || res->va + off != p->h.reth.va)
+		return false;
+	/* Of one that repeats selectively it may be a part. */
+	return res->length - off == p->h.reth.dma_len ||
+	       (selective_of(qp) && res->length - off > p->h.reth.dma_len && p->h.reth.dma_len &&
+		p->h.reth.dma_len % qp->mtu == 0);
 }
 
 static void duplicate(struct rnic_qp *qp, const struct pkt *p)
@@ -247,7 +266,10 @@ static void duplicate(struct rnic_qp *qp, const struct pkt *p)
 		if (idx >= res->npkts)
 			continue;
 		if (res_same(qp, res, p, idx)) {
-			res_replay(qp, s->res_prod - n, idx);
+			uint32_t n_again =
+				p->flags & OPF_READ_REQ ? pkts_of(p->h.reth.dma_len, qp->mtu) : 1;
+
+			res_replay(qp, s->res_prod - n, idx, idx + n_again);
 			return;
 		}
 		break;
@@ -255,7 +277,37 @@ static void duplicate(struct rnic_qp *qp, const struct pkt *p)
 	count(qp, rx_drop_request, 1);
 }
 
-bool resp_rx(struct rnic_qp *qp, struct pkt *p)
+/* Does the peer wait, to send all from the expected PSN on again? */
+static bool waits_for_rnr(const struct rnic_qp *qp)
+{
+	const struct resp *s = resp_of(qp);
+
+	return s->nak_open && s->nak_until_ns != UINT64_MAX && qp->rnic->now < s->nak_until_ns;
+}
+
+/* It came too early. */
+static void out_of_sequence(struct rnic_qp *qp, const struct pkt *p)
+{
+	struct resp *s = resp_of(qp);
+
+	count(qp, rx_out_of_sequence, 1);
+	if (selective_of(qp) && !waits_for_rnr(qp) && kept_add(qp, p)) {
+		s->oos_psn = p->h.bth.psn;
+		owe(qp, OWED_NAK_SEQ);
+		return;
+	}
+	if (s->nak_open && qp->rnic->now >= s->nak_until_ns)
+		s->nak_open = false;
+	if (!s->nak_open || psn_diff(p->h.bth.psn, s->oos_psn) > 0)
+		s->oos_psn = p->h.bth.psn;
+	if (!s->nak_open) {
+		owe(qp, OWED_NAK_SEQ);
+		s->nak_until_ns = UINT64_MAX;
+	}
+	s->nak_open = true;
+}
+
+static bool take(struct rnic_qp *qp, struct pkt *p)
 {
 	struct resp *s = resp_of(qp);
 	enum verdict v;
@@ -275,16 +327,7 @@ bool resp_rx(struct rnic_qp *qp, struct pkt *p)
 		duplicate(qp, p);
 		break;
 	case VERDICT_NAK_SEQ:
-		count(qp, rx_out_of_sequence, 1);
-		if (s->nak_open && qp->rnic->now >= s->nak_until_ns)
-			s->nak_open = false;
-		if (!s->nak_open || psn_diff(p->h.bth.psn, s->oos_psn) > 0)
-			s->oos_psn = p->h.bth.psn;
-		if (!s->nak_open) {
-			owe(qp, OWED_NAK_SEQ);
-			s->nak_until_ns = UINT64_MAX;
-		}
-		s->nak_open = true;
+		out_of_sequence(qp, p);
 		break;
 	case VERDICT_DROP:
 		count(qp, rx_out_of_sequence, 1);
@@ -301,6 +344,29 @@ bool resp_rx(struct rnic_qp *qp, struct pkt *p)
 		break;
 	}
 	return false;
+}
+/* What was kept behind the request that has just been carried out. */
+static void take_kept(struct rnic_qp *qp)
+{
+	struct kept_pkt *k;
+	struct pkt p;
+	bool good = true;
+
+	while (good && (k = kept_take(qp, &p))) {
+		good = take(qp, &p);
+		kept_free(qp, k);
+	}
+	if (good)
+		owe(qp, selective_of(qp)->nkept ? OWED_NAK_SEQ : OWED_ACK);
+}
+
+bool resp_rx(struct rnic_qp *qp, struct pkt *p)
+{
+	bool good = take(qp, p);
+
+	if (unlikely(selective_of(qp) != NULL) && selective_of(qp)->nkept && good)
+		take_kept(qp);
+	return good;
 }
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -324,11 +390,23 @@ static void tx_answer(struct rnic_qp *qp, struct packet_tx *tx, uint8_t opcode, 
 /* A READ resumed in the middle is a request of its own: its answer begins with first or only. */
 static uint8_t read_response_opcode(const struct resp_res *res, uint32_t idx)
 {
-	bool last = idx == res->npkts - 1;
+	bool last = idx == res->end - 1;
 
 	if (idx == res->start)
 		return last ? OPCODE_RC_READ_RESPONSE_ONLY : OPCODE_RC_READ_RESPONSE_FIRST;
 	return last ? OPCODE_RC_READ_RESPONSE_LAST : OPCODE_RC_READ_RESPONSE_MIDDLE;
+}
+
+/* What else of it is asked for. */
+static bool res_more(struct resp_res *res)
+{
+	if (!res->nmore)
+		return false;
+	res->next = res->start = res->more[0].from;
+	res->end = res->more[0].end;
+	res->nmore--;
+	memmove(&res->more[0], &res->more[1], res->nmore * sizeof(res->more[0]));
+	return true;
 }
 
 static bool tx_read_response(struct rnic_qp *qp, struct packet_tx *tx, struct resp_res *res)
@@ -336,6 +414,7 @@ static bool tx_read_response(struct rnic_qp *qp, struct packet_tx *tx, struct re
 	struct resp *s = resp_of(qp);
 	uint32_t idx = res->next, off = idx * qp->mtu;
 	uint32_t psn = psn_add(res->first_psn, idx);
+	uint8_t opcode = read_response_opcode(res, idx);
 
 	tx->payload_len = min_of(res->length - off, qp->mtu);
 	if (tx->payload_len) {
@@ -366,11 +445,28 @@ static bool tx_read_response(struct rnic_qp *qp, struct packet_tx *tx, struct re
 		tx->iov[0] = (struct iovec){mem, tx->payload_len};
 		tx->niov = 1;
 	}
-	if (++res->next == res->npkts)
-		res_answered(s);
-	tx_answer(qp, tx, read_response_opcode(res, idx), AETH_ACK | AETH_CREDITS_INVALID, psn,
-		  res->msn, 0);
+	if (++res->next == res->end)
+		res_answered(s, res_more(res));
+	tx_answer(qp, tx, opcode, AETH_ACK | AETH_CREDITS_INVALID, psn, res->msn, 0);
 	return true;
+}
+
+/* What is expected, and what is kept behind it: weft's own, to its like. */
+static void tx_selective(struct rnic_qp *qp, struct packet_tx *tx)
+{
+	struct resp *s = resp_of(qp);
+	struct pkt_hdr h = {.bth = {.opcode = OPCODE_WEFT_SACK,
+				    .psn = s->epsn,
+				    .pkey = PKEY_DEFAULT,
+				    .dqpn = qp->attr.dest_qpn},
+			    .aeth = {.syndrome = AETH_NAK | NAK_PSN_SEQ, .msn = s->msn}};
+
+	tx->flow = &qp->attr.flow;
+	tx->payload_len = kept_tell(qp);
+	tx->iov[0] = (struct iovec){selective_of(qp)->bitmap, tx->payload_len};
+	tx->niov = 1;
+	packet_finish_own(qp, tx, &h);
+	count(qp, tx_sack, 1);
 }
 
 static void tx_owed(struct rnic_qp *qp, struct packet_tx *tx)
@@ -379,6 +475,12 @@ static void tx_owed(struct rnic_qp *qp, struct packet_tx *tx)
 	uint8_t syndrome = AETH_ACK | AETH_CREDITS_INVALID;
 	uint32_t psn = s->ack_psn;
 
+	if (unlikely(selective_of(qp) != NULL) && s->owed == OWED_NAK_SEQ &&
+	    selective_of(qp)->nkept) {
+		s->owed = OWED_NOTHING;
+		tx_selective(qp, tx);
+		return;
+	}
 	/* A gap that closed before its NAK went out is none. */
 	if (s->owed == OWED_NAK_SEQ && psn_diff(s->oos_psn, s->epsn) >= 0) {
 		syndrome = AETH_NAK | NAK_PSN_SEQ;
@@ -403,7 +505,7 @@ static struct resp_res *res_next(struct resp *s)
 	for (; s->res_send != s->res_prod; s->res_send++) {
 		struct resp_res *res = res_at(s, s->res_send);
 
-		if (res->next != res->npkts)
+		if (res->next != res->end)
 			return res;
 	}
 	return NULL;
@@ -433,7 +535,7 @@ bool resp_tx(struct rnic_qp *qp, struct packet_tx *tx)
 			tx->payload_len = 0; /* refused: its NAK is owed now */
 		} else {
 			res->next = 1;
-			res_answered(s);
+			res_answered(s, false);
 			tx_answer(qp, tx, OPCODE_RC_ATOMIC_ACKNOWLEDGE,
 				  AETH_ACK | AETH_CREDITS_INVALID, res->first_psn, res->msn,
 				  res->orig);

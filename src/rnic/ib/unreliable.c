@@ -72,7 +72,7 @@ bool unreliable_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 		w->begun = true;
 	}
 	idx = (q->psn - w->first_psn) & PSN_MASK;
-	if (request_build(qp, tx, w, idx, false)) {
+	if (request_build(qp, tx, w, idx, 1, false)) {
 		qp_fail_sq(qp, RNIC_WC_LOC_PROT_ERR, r->denial.cause);
 		return false;
 	}

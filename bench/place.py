@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+"""A narrow place between two hosts: three network namespaces, and between the outer two `narrow` (narrow.c), which has a rate, a
+queue, a delay and losses in each direction. Packets go singly."""
+import contextlib
+import json
+import os
+import re
+import tempfile
+from collections import namedtuple
+
+from bed import Failed, lab
+
+LEFT, RIGHT = "10.78.0.1", "10.78.0.2"
+PORT = 21000
+LEAST_QUEUE = 20  # KB
+
+# rate: Mbit/s; rtt: ms without the queue; loss: of a hundred packets; queue, mark: KB, 0: of a round trip, none
+Way = namedtuple("Way", "rate rtt loss queue mark", defaults=[0, 0, 0])
+
+
+def fairness(rates):
+    """Jain's index: 1 where all have the same."""
+    squares = sum(r * r for r in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else 0
+
+
+class Place:
+    def __init__(self, build):
+        self.weft = os.path.abspath(os.path.join(build, "weft"))
+        self.narrow = os.path.abspath(os.path.join(build, "bench", "narrow"))
+        self.ends = contextlib.ExitStack()
+        self.scratch = self.ends.enter_context(tempfile.TemporaryDirectory())
+        self.left, self.right, self.wire = hosts = lab.Host("left", LEFT, ""), lab.Host("right", RIGHT, ""), lab.Host("wire", "", "")
+        for host in hosts:
+            self.ends.callback(host.close)
+        self.wire.ip("link", "set", "lo", "up")
+        for host, end in ((self.left, "to-left"), (self.right, "to-right")):
+            self.wire.ip("link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", str(host.holder.pid))
+            self.wire.ip("link", "set", end, "up")
+            host.ip("addr", "add", f"{host.address}/24", "dev", "eth0")
+            host.ip("link", "set", "eth0", "up", "gso_max_segs", "1")
+
+    def close(self):
+        self.ends.close()
+
+    def log(self, name):
+        return os.path.join(self.scratch, name)
+
+    def through(self, way, work):
+        """What work() gives, in Mbit/s of each flow, and what the place says of the way from left to right."""
+        queue = way.queue or max(way.rate * way.rtt / 8, LEAST_QUEUE)
+        n = lab.Program(self.wire, [self.narrow, "to-left", "to-right", "rate", int(way.rate), "delay", int(way.rtt * 500), "queue",
+                                    int(queue), "mark", int(way.mark), "loss", int(way.loss * 10000)], self.log("narrow"))
+        try:
+            if not lab.until(lambda: n.says("ready") or n.status() is not None, 5) or n.status() is not None:
+                raise Failed(f"narrow: {n.output()}")
+            rates = work()
+        finally:
+            n.process.terminate()
+            n.wait(5)
+        words = next(l for l in n.output().splitlines() if l.startswith("to-left to-right")).split()
+        seen = dict(zip(words[2::2], map(int, words[3::2])))
+        return {"share": sum(rates) / way.rate, "fairness": fairness(rates), "delay, ms": seen["mean_delay_us"] / 1000,
+                "most, ms": seen["max_delay_us"] / 1000, "overflowed": seen["overflowed"], "rates": rates}
+
+    def flows(self, count, seconds, server, client, figure, env=None):
+        """What figure() makes of each of so many pairs that run side by side."""
+        programs = []
+        try:
+            for i in range(count):
+                programs.append(lab.Program(self.right, server(i), self.log(f"server{i}"), env))
+            for s in list(programs):
+                s.settle(0.3)
+            clients = [lab.Program(self.left, client(i), self.log(f"client{i}"), env) for i in range(count)]
+            programs += clients
+            for c in clients:
+                c.wait(seconds + 20)
+            return [figure(c.output()) for c in clients]
+        finally:
+            for p in programs:
+                p.kill()
+
+    def by_weft(self, way, count, seconds, cc="", recovery="selective"):
+        env = {"WEFT_BROKER": self.weft, "WEFT_CC": cc, "WEFT_RECOVERY": recovery, "WEFT_PORT": "udp"}
+        command = [self.weft, "run", "--", "ib_write_bw", "-R", "-F", "-D", seconds, "-s", 65536]
+
+        def figure(text):
+            found = re.findall(r"^ *65536 +\d+ +[\d.]+ +([\d.]+)", text, re.M)
+            if not found:
+                raise Failed(f"ib_write_bw by weft: {text[-300:]}")
+            return float(found[-1]) * 1.048576 * 8
+
+        return self.through(way, lambda: self.flows(count, seconds, lambda i: [*command, "-p", PORT + i],
+                                                    lambda i: [*command, "-p", PORT + i, RIGHT], figure, env))
+
+    def by_tcp(self, way, count, seconds, cc):
+        def figure(text):
+            try:
+                return json.loads(text)["end"]["sum_received"]["bits_per_second"] / 1e6
+            except (KeyError, ValueError):
+                raise Failed(f"iperf3 by {cc}: {text[-300:]}") from None
+
+        return self.through(way, lambda: self.flows(count, seconds, lambda i: ["iperf3", "-s", "-1", "-p", PORT + i],
+                                                    lambda i: ["iperf3", "-c", RIGHT, "-p", PORT + i, "-t", seconds, "-C", cc, "-J"],
+                                                    figure))

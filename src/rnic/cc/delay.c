@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * By delay, as Swift (Kumar and others, SIGCOMM 2020) and TIMELY do it, without their timestamps of
+ * the hardware: while a round trip takes no longer than the shortest of late and some more, the
+ * window grows: by as much as is acknowledged until one first took longer, and then by a little
+ * with each round trip, and by more once many followed one another. When one takes longer, the
+ * window becomes what the way carries without a queue, which is its part of the window that the
+ * shortest is of that round trip; so the queue empties, and the shortest is seen again.
+ *
+ * Needs nothing from the peer or the network. That a packet is lost here and there says nothing of
+ * congestion; that many are says that a queue is too short for the delay to be seen.
+ */
+#include "rnic/cc/cc.h"
+
+#include "base/compiler.h"
+#include "base/units.h"
+
+#define WINDOW_FIRST   (16u << 10)
+#define WINDOW_LEAST   1024u /* one packet goes in any case */
+#define ROUND_LEAST_NS (100 * NSEC_PER_USEC)
+#define SHORTEST_NS                                                                   \
+	(10 * NSEC_PER_SEC) /* so long it counts, and again as long as the one before \
+			     */
+#define PACED_NS  (500 * NSEC_PER_USEC)
+#define CALM	  5    /* round trips without a cut, before the window grows by more */
+#define LOST_ONE  1024 /* all of it */
+#define LOST_MUCH (LOST_ONE / 32)
+
+struct delay {
+	uint64_t shortest, shortest_before; /* round trips, ns; 0: none was measured */
+	uint64_t since_ns, round_ns, cut_ns, last;
+	uint32_t acked, lost; /* bytes, since round_ns */
+	uint16_t lost_part;   /* of LOST_ONE, in the rounds of late */
+	uint8_t calm;	      /* round trips since the last cut */
+	bool late : 1;	      /* the last took too long */
+	bool found : 1;	      /* one did: what there is to be had is known */
+};
+
+_Static_assert(sizeof(struct delay) <= sizeof(((struct cc *)0)->own),
+	       "more than there is room for");
+
+static struct delay *own(struct cc *cc)
+{
+	return (struct delay *)(void *)cc->own;
+}
+
+static uint64_t shortest(struct cc *cc)
+{
+	const struct delay *d = own(cc);
+
+	return d->shortest_before ? min_of(d->shortest, d->shortest_before) : d->shortest;
+}
+
+static uint64_t longest(struct cc *cc)
+{
+	uint64_t least = shortest(cc);
+
+	return least + max_of(least / 4, cc->params->delay_range * NSEC_PER_USEC);
+}
+
+/* What goes within a round trip is spread over it, where that is long enough for it to matter. */
+static void pace(struct cc *cc)
+{
+	const struct delay *d = own(cc);
+	uint64_t kbps;
+
+	if (d->last < PACED_NS) {
+		cc->rate_kbps = 0;
+		return;
+	}
+	kbps = cc->window * 8000000ull / d->last;
+	kbps = (d->found ? kbps * 5 / 4 : kbps * 2) + 1;
+	cc->rate_kbps = (uint32_t)min_of(kbps, (uint64_t)UINT32_MAX);
+}
+
+static void cut(struct cc *cc, uint64_t window, uint64_t now)
+{
+	struct delay *d = own(cc);
+
+	d->found = true;
+	d->cut_ns = now;
+	d->calm = 0;
+	d->lost_part = 0;
+	window = max_of(window, (uint64_t)WINDOW_LEAST);
+	cc->window = (uint32_t)min_of(window, (uint64_t)cc->window);
+}
+
+static void acked(struct cc *cc, uint32_t bytes, uint64_t now)
+{
+	struct delay *d = own(cc);
+	uint64_t more = bytes;
+
+	(void)now;
+	d->acked += bytes;
+	if (d->late)
+		return;
+	if (d->found) {
+		uint64_t step = d->calm < CALM ? 1 : d->calm - CALM + 1;
+
+		more = max_of(more * step * cc->params->delay_ai / cc->window, 1ull);
+	}
+	cc->window = (uint32_t)min_of(cc->window + more, (uint64_t)cc->window_max);
+}
+
+/* What was lost of what was sent within a round trip. */
+static void round_over(struct cc *cc, uint64_t now)
+{
+	struct delay *d = own(cc);
+	uint64_t all = (uint64_t)d->acked + d->lost;
+	uint32_t part = all ? (uint32_t)(d->lost * (uint64_t)LOST_ONE / all) : 0;
+
+	d->lost_part = (uint16_t)((d->lost_part * 7u + part) / 8);
+	d->round_ns = now;
+	d->acked = d->lost = 0;
+	if (d->lost_part > LOST_MUCH) {
+		/* What arrived is what there was room for. */
+		part = max_of(part, LOST_ONE * 3u / 10);
+		part = min_of(part, LOST_ONE / 2u);
+		cut(cc, cc->window * (uint64_t)(LOST_ONE - part) / LOST_ONE, now);
+	} else if (d->calm < UINT8_MAX)
+		d->calm++;
+}
+
+static void rtt(struct cc *cc, uint64_t rtt_ns, uint64_t now)
+{
+	struct delay *d = own(cc);
+	bool before = d->late || !d->found;
+
+	rtt_ns = max_of(rtt_ns, 1ull);
+	if (now - d->since_ns >= SHORTEST_NS) {
+		d->shortest_before = d->shortest;
+		d->shortest = 0;
+		d->since_ns = now;
+	}
+	d->shortest = d->shortest ? min_of(d->shortest, rtt_ns) : rtt_ns;
+	d->last = rtt_ns;
+	d->late = rtt_ns > longest(cc);
+	if (now - d->round_ns >= rtt_ns)
+		round_over(cc, now);
+	/* One alone is late where a host was at something else. And one that was sent before the
+	 * last cut tells what that one answered to. */
+	if (d->late && before && now - rtt_ns >= d->cut_ns)
+		cut(cc, max_of(cc->window * shortest(cc) / rtt_ns, cc->window / 2ull), now);
+	pace(cc);
+}
+
+static void lost(struct cc *cc, uint32_t bytes, bool again, uint64_t now)
+{
+	struct delay *d = own(cc);
+
+	(void)again;
+	d->lost += bytes;
+	/* Where all goes again, nothing tells how long a round trip takes. */
+	if (now - d->round_ns >= max_of(d->last, ROUND_LEAST_NS)) {
+		round_over(cc, now);
+		pace(cc);
+	}
+}
+
+static void start(struct cc *cc, uint64_t now)
+{
+	*own(cc) = (struct delay){.since_ns = now, .round_ns = now};
+	cc->window = min_of(WINDOW_FIRST, cc->window_max);
+}
+
+const struct cc_ops cc_delay = {
+	.name = "delay",
+	.start = start,
+	.acked = acked,
+	.lost = lost,
+	.rtt = rtt,
+};

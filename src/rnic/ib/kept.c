@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * What the responder of a queue pair that repeats selectively keeps: whole packets that came behind
+ * one that is missing, until it comes. Then they are carried out in their order, as if they had
+ * just come: nothing that a program can see is out of order, and no rule has an exception.
+ *
+ * It is bounded by the PSNs that a peer may use, and for an instance by KEPT_BYTES. What does not
+ * fit is as good as lost.
+ */
+#include "rnic/ib/ib.h"
+
+#define KEPT_BYTES (16u << 20)
+
+struct kept_pkt {
+	struct pkt_hdr h;
+	uint32_t len;
+	uint8_t payload[];
+};
+
+static struct kept_pkt **slot(struct selective *s, uint32_t psn)
+{
+	return &s->kept[psn % SELECTIVE_PSNS];
+}
+
+static size_t size_of(uint32_t len)
+{
+	return sizeof(struct kept_pkt) + len;
+}
+
+bool kept_add(struct rnic_qp *qp, const struct pkt *p)
+{
+	struct selective *s = selective_of(qp);
+	struct rnic *r = qp->rnic;
+	uint32_t ahead = (p->h.bth.psn - resp_of(qp)->epsn) & PSN_MASK;
+	size_t size = size_of(p->len);
+	struct kept_pkt *k;
+
+	if (ahead >= SELECTIVE_PSNS || p->len > qp->mtu ||
+	    p->h.bth.tag != selective_tag(qp->attr.rq_psn))
+		return false;
+	if (!s->kept)
+		s->kept = r->ops.alloc(r->ctx, SELECTIVE_PSNS * sizeof(struct kept_pkt *));
+	if (!s->kept)
+		return false;
+	if (*slot(s, p->h.bth.psn))
+		return true;
+	if (r->kept_bytes + size > KEPT_BYTES)
+		return false;
+	k = r->ops.alloc(r->ctx, size);
+	if (!k)
+		return false;
+	k->h = p->h;
+	k->len = p->len;
+	memcpy(k->payload, p->payload, p->len);
+	*slot(s, p->h.bth.psn) = k;
+	s->nkept++;
+	r->kept_bytes += size;
+	count(qp, rx_kept, 1);
+	return true;
+}
+
+struct kept_pkt *kept_take(struct rnic_qp *qp, struct pkt *ret)
+{
+	struct selective *s = selective_of(qp);
+	struct kept_pkt *k;
+
+	if (!s->nkept)
+		return NULL;
+	k = *slot(s, resp_of(qp)->epsn);
+	if (!k)
+		return NULL;
+	assert(k->h.bth.psn == resp_of(qp)->epsn);
+	*slot(s, resp_of(qp)->epsn) = NULL;
+	s->nkept--;
+	*ret = (struct pkt){.h = k->h,
+			    .flags = opcode_table[k->h.bth.opcode].flags,
+			    .payload = k->payload,
+			    .len = k->len};
+	return k;
+}
+
+void kept_free(struct rnic_qp *qp, struct kept_pkt *k)
+{
+	struct rnic *r = qp->rnic;
+
+	r->kept_bytes -= size_of(k->len);
+	r->ops.free(r->ctx, k);
+}
+
+void kept_drop(struct rnic_qp *qp)
+{
+	struct selective *s = selective_of(qp);
+
+	for (uint32_t i = 0; s->nkept && i < SELECTIVE_PSNS; i++) {
+		if (!s->kept[i])
+			continue;
+		kept_free(qp, s->kept[i]);
+		s->kept[i] = NULL;
+		s->nkept--;
+	}
+}
+
+uint32_t kept_tell(struct rnic_qp *qp)
+{
+	struct selective *s = selective_of(qp);
+	uint32_t left = s->nkept, bytes = 0;
+
+	/* Not the expected one itself, which is missing: bit 0 is the one behind it. */
+	for (uint32_t i = 0; left && i + 1 < SELECTIVE_PSNS; i++) {
+		if (i % 8 == 0)
+			s->bitmap[i / 8] = 0;
+		if (!*slot(s, resp_of(qp)->epsn + 1 + i))
+			continue;
+		s->bitmap[i / 8] |= (uint8_t)(1u << i % 8);
+		bytes = i / 8 + 1;
+		left--;
+	}
+	return bytes;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Congestion control by delay: what round trips make of the window. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/units.h"
+#include "rnic/cc/cc.h"
+
+#define MS     NSEC_PER_MSEC
+#define WINDOW (512u << 10)
+#define FIRST  (16u << 10)
+
+static struct cc cc;
+static uint64_t now;
+
+static int begin(void **state)
+{
+	(void)state;
+	now = NSEC_PER_SEC;
+	cc_start(&cc, &cc_delay, &cc_defaults, WINDOW, now);
+	return 0;
+}
+
+/* A round trip that took so long, in which a window was acknowledged. */
+static void round_trip(uint64_t ns)
+{
+	now += ns;
+	cc.ops->acked(&cc, cc.window, now);
+	cc.ops->rtt(&cc, ns, now);
+}
+
+static void it_doubles_until_a_round_trip_takes_long(void **state)
+{
+	(void)state;
+	assert_int_equal(cc.window, FIRST);
+	round_trip(2 * MS);
+	round_trip(2 * MS);
+	assert_int_equal(cc.window, 4 * FIRST);
+	for (int i = 0; i < 4; i++)
+		round_trip(2 * MS);
+	assert_int_equal(cc.window, WINDOW);
+	round_trip(3200000); /* what the way carries without a queue */
+	assert_int_equal(cc.window, WINDOW * 20 / 32);
+}
+
+static void then_it_grows_by_a_little_and_later_by_more(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	round_trip(2 * MS);
+	round_trip(4 * MS);
+	before = cc.window;
+	round_trip(2 * MS); /* of the one before, that was late, nothing is added */
+	assert_int_equal(cc.window, before);
+	for (int i = 0; i < 4; i++)
+		round_trip(2 * MS);
+	assert_in_range(cc.window, before + 4 * 4000, before + 4 * 4096);
+	before = cc.window;
+	for (int i = 0; i < 4; i++)
+		round_trip(2 * MS);
+	assert_in_range(cc.window, before + 6 * 4096, before + 14 * 4096);
+}
+
+static void it_is_cut_once_for_a_queue(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	round_trip(2 * MS);
+	round_trip(20 * MS); /* by half at the most */
+	assert_int_equal(cc.window, 2 * FIRST);
+	before = cc.window;
+	now += 19 * MS; /* this one was sent before the cut */
+	cc.ops->rtt(&cc, 20 * MS, now);
+	assert_int_equal(cc.window, before);
+	now += MS;
+	cc.ops->rtt(&cc, 20 * MS, now);
+	assert_int_equal(cc.window, before / 2);
+	for (int i = 0; i < 30; i++)
+		round_trip(20 * MS);
+	assert_int_equal(cc.window, 1024);
+}
+
+static void lose(uint32_t bytes)
+{
+	cc.ops->lost(&cc, bytes, false, now);
+}
+
+static void that_one_in_a_hundred_is_lost_is_no_congestion(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		lose(cc.window / 100);
+		round_trip(2 * MS);
+	}
+	assert_int_equal(cc.window, WINDOW);
+}
+
+/* A queue too short for a round trip to take long. */
+static void that_one_in_ten_is_lost_is_congestion(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		lose(cc.window / 10);
+		round_trip(2 * MS);
+	}
+	assert_true(cc.window < WINDOW);
+	for (int i = 0; i < 200; i++) {
+		lose(cc.window / 10);
+		round_trip(2 * MS);
+	}
+	assert_in_range(cc.window, 1024, 4 * FIRST);
+}
+
+/* A host was at something else for once. */
+static void one_that_is_late_alone_is_not_congestion(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	round_trip(2 * MS);
+	round_trip(4 * MS);
+	before = cc.window;
+	for (int i = 0; i < 10; i++) {
+		round_trip(2 * MS);
+		round_trip(20 * MS);
+	}
+	assert_true(cc.window > before);
+	before = cc.window;
+	round_trip(20 * MS);
+	assert_int_equal(cc.window, before / 2);
+}
+
+/* A way that has become longer. */
+static void the_shortest_is_forgotten(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	round_trip(2 * MS);
+	for (int i = 0; i < 2010; i++)
+		round_trip(10 * MS);
+	before = cc.window;
+	round_trip(10 * MS);
+	assert_true(cc.window > before);
+}
+
+static void it_spreads_what_it_sends(void **state)
+{
+	(void)state;
+	round_trip(MS / 10);
+	assert_int_equal(cc.rate_kbps, 0);
+	round_trip(MS * 4 / 10);
+	round_trip(MS / 10 * 20);
+	assert_true(cc.rate_kbps >= cc.window * 8000000ull / (2 * MS));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(it_doubles_until_a_round_trip_takes_long, begin),
+		cmocka_unit_test_setup(then_it_grows_by_a_little_and_later_by_more, begin),
+		cmocka_unit_test_setup(it_is_cut_once_for_a_queue, begin),
+		cmocka_unit_test_setup(that_one_in_a_hundred_is_lost_is_no_congestion, begin),
+		cmocka_unit_test_setup(that_one_in_ten_is_lost_is_congestion, begin),
+		cmocka_unit_test_setup(one_that_is_late_alone_is_not_congestion, begin),
+		cmocka_unit_test_setup(the_shortest_is_forgotten, begin),
+		cmocka_unit_test_setup(it_spreads_what_it_sends, begin),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Two that have agreed to repeat what is lost, and no more. */
+#include <string.h>
+
+#include "rnic/ib/ib.h"
+#include "rnic_bed.h"
+
+#define LEN  20480u /* 20 packets */
+#define SACK OPCODE_WEFT_SACK
+
+/* Drops what a side sends with one of these PSNs, each so many times. */
+struct lose {
+	int side;
+	uint32_t psn[4], times[4];
+};
+
+static bool loses(struct bed *b, struct bed_pkt *p)
+{
+	struct lose *l = b->filter_arg;
+
+	for (int i = 0; i < 4; i++)
+		if (p->from == l->side && p->h.bth.psn == l->psn[i] && l->times[i]) {
+			l->times[i]--;
+			return false;
+		}
+	return true;
+}
+
+static struct bed *selective_bed(struct lose *l)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.selective = true});
+
+	b->filter = loses;
+	b->filter_arg = l;
+	bed_fill(b, 0, 0, LEN, 1);
+	bed_fill(b, 1, 100000, LEN, 2);
+	return b;
+}
+
+static void only_what_was_lost_goes_again(void **state)
+{
+	struct lose l = {.psn = {4, 9, 10, 17}, .times = {1, 1, 1, 1}};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem, LEN);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 4);
+	assert_int_equal(bed_counters(b, 0)->tx_packets, 24);
+	assert_true(bed_counters(b, 1)->rx_kept >= 12);
+	assert_true(bed_counters(b, 0)->rx_sack > 0);
+	assert_int_equal(bed_counters(b, 0)->rx_nak_sequence, 0);
+	bed_close(b);
+}
+
+/* First and only ones, too: what cannot be placed without them waits for them. */
+static void whatever_it_is(void **state)
+{
+	struct lose l = {.psn = {0, 2, 3}, .times = {1, 1, 1}};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	for (uint64_t i = 0; i < 2; i++) {
+		assert_int_equal(bed_recv(b, 1, 10 + i, 200000 + 4096 * (uint32_t)i, 4096), 0);
+		assert_int_equal(bed_send(b, 0, 2 * i, 0, 2048), 0);
+		assert_int_equal(bed_rdma(b, 0, 2 * i + 1, RNIC_WR_RDMA_WRITE, 4096, 4096, 100), 0);
+	}
+	bed_run(b);
+	for (uint64_t i = 0; i < 4; i++)
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	for (uint64_t i = 0; i < 2; i++)
+		bed_expect(b, 1, true, 10 + i, RNIC_WC_SUCCESS);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem + 204096, 2048);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 3);
+	bed_close(b);
+}
+
+static void what_is_lost_again_is_missed_when_more_has_come(void **state)
+{
+	struct lose l = {.psn = {4}, .times = {3}};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	for (uint64_t i = 0; i < 60; i++) /* some windows */
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	bed_run(b);
+	for (uint64_t i = 0; i < 60; i++)
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 3);
+	assert_int_equal(bed_counters(b, 0)->probes, 0);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem, LEN);
+	bed_close(b);
+}
+
+static void a_tail_that_is_lost_is_probed_for(void **state)
+{
+	struct lose l = {.psn = {18, 19}, .times = {1, 1}};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	bed_run(b);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 0);
+	bed_sleep(b, 30 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem, LEN);
+	assert_in_range(bed_counters(b, 0)->tx_retransmit, 2, 4);
+	bed_close(b);
+}
+
+static void of_a_read_only_the_missing_part_is_asked_for(void **state)
+{
+	struct lose l = {.side = 1, .psn = {3, 4, 11}, .times = {1, 1, 1}};
+	struct bed *b = selective_bed(&l);
+	const struct bed_pkt *p;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 100000, LEN), 0);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem + 100000, LEN);
+	assert_int_equal(bed_sent(b, 0, OPCODE_RC_READ_REQUEST), 3);
+	p = bed_nth(b, 0, OPCODE_RC_READ_REQUEST, 1);
+	assert_int_equal(p->h.bth.psn, 3);
+	assert_int_equal(p->h.reth.dma_len, 2048);
+	assert_int_equal(p->h.reth.va, bed_remote_addr(b, 1, 100000) + 3 * 1024);
+	p = bed_nth(b, 0, OPCODE_RC_READ_REQUEST, 2);
+	assert_int_equal(p->h.bth.psn, 11);
+	assert_int_equal(p->h.reth.dma_len, 1024);
+	assert_int_equal(bed_counters(b, 1)->tx_packets, 23);
+	bed_close(b);
+}
+
+/* Requests that are lost themselves; what is behind them is carried out behind them. */
+static void reads_and_atomics_keep_their_place(void **state)
+{
+	struct lose l = {.psn = {0, 20}, .times = {1, 1}};
+	struct bed *b = selective_bed(&l);
+	uint64_t value = 5;
+
+	(void)state;
+	memcpy(b->side[1].mem + 8192, &value, 8);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 100000, LEN), 0);
+	assert_int_equal(bed_atomic(b, 0, 2, RNIC_WR_ATOMIC_FETCH_AND_ADD, 40000, 8192, 3, 0), 0);
+	assert_int_equal(bed_rdma(b, 0, 3, RNIC_WR_RDMA_WRITE, 50000, 8192, 8), 0);
+	assert_int_equal(bed_rdma(b, 0, 4, RNIC_WR_RDMA_READ, 60000, 8192, 8), 0);
+	bed_run(b);
+	for (uint64_t i = 1; i <= 4; i++)
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem + 100000, LEN);
+	assert_memory_equal(b->side[0].mem + 40000, &value, 8);
+	assert_memory_equal(b->side[0].mem + 60000, b->side[0].mem + 50000, 8);
+	assert_int_equal(bed_counters(b, 0)->tx_retransmit, 2);
+	assert_int_equal(bed_sent(b, 1, OPCODE_RC_READ_RESPONSE_MIDDLE), 18);
+	bed_close(b);
+}
+
+static void a_lost_answer_holds_up_no_other(void **state)
+{
+	struct lose l = {.side = 1, .psn = {2, 3}, .times = {1, 2}};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	for (uint64_t i = 0; i < 8; i++)
+		assert_int_equal(bed_atomic(b, 0, i, RNIC_WR_ATOMIC_FETCH_AND_ADD, 8 * (uint32_t)i,
+					    8192, 1, 0),
+				 0);
+	bed_sleep(b, 100 * MS);
+	for (uint64_t i = 0; i < 8; i++) {
+		uint64_t value;
+
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+		memcpy(&value, b->side[0].mem + 8 * i, 8);
+		assert_int_equal(value, i);
+	}
+	bed_close(b);
+}
+
+static void who_has_no_receive_is_waited_for(void **state)
+{
+	struct lose l = {.psn = {1}, .times = {1}};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	assert_int_equal(bed_recv(b, 1, 10, 200000, 4096), 0);
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(bed_send(b, 0, i, 0, 100), 0);
+	bed_run(b);
+	bed_expect(b, 0, false, 0, RNIC_WC_SUCCESS);
+	bed_expect(b, 1, true, 10, RNIC_WC_SUCCESS);
+	for (uint64_t i = 1; i < 4; i++)
+		assert_int_equal(bed_recv(b, 1, 10 + i, 200000, 4096), 0);
+	bed_sleep(b, 50 * MS);
+	for (uint64_t i = 1; i < 4; i++) {
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+		bed_expect(b, 1, true, 10 + i, RNIC_WC_SUCCESS);
+	}
+	bed_close(b);
+}
+
+static void what_is_missing_is_told_in_bits(void **state)
+{
+	struct lose l = {.psn = {2, 5}, .times = {1, 1}};
+	struct bed *b = selective_bed(&l);
+	const uint32_t peer = rnic_qp_num(b->side[0].qp);
+	const uint8_t want[] = {0xc0,
+				0x30,
+				0xff,
+				0xff,
+				0,
+				(uint8_t)(peer >> 16),
+				(uint8_t)(peer >> 8),
+				(uint8_t)peer,
+				0,
+				0,
+				0,
+				2,
+				0x60,
+				0,
+				0,
+				0,
+				0x0b,
+				0,
+				0,
+				0};
+	const struct bed_pkt *p;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 7 * 1024), 0);
+	for (const struct bed_pkt *out; (out = bed_tx1(b, 0));)
+		if (b->filter(b, (struct bed_pkt *)out))
+			bed_deliver(b, out);
+	p = bed_tx1(b, 1);
+	assert_int_equal(p->len, sizeof(want));
+	assert_memory_equal(p->data, want, sizeof(want));
+	bed_deliver(b, p);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	bed_close(b);
+}
+
+/* ---- what a peer cannot do ------------------------------------------------------------------ */
+
+static void forged(struct bed *b, uint32_t psn, uint8_t byte, uint32_t len)
+{
+	struct pkt_hdr h = {.bth = {.opcode = SACK, .psn = psn},
+			    .aeth = {.syndrome = AETH_NAK | NAK_PSN_SEQ}};
+	uint8_t bits[256];
+
+	memset(bits, byte, sizeof(bits));
+	assert_false(bed_forge(b, 1, h, bits, len));
+}
+
+static void it_says_nothing_of_what_was_not_sent(void **state)
+{
+	struct lose l = {0};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	forged(b, 0, 0xff, 128);
+	forged(b, 1, 0xff, 128);
+	assert_null(bed_tx1(b, 0));
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	for (int i = 0; i < 5; i++)
+		bed_deliver(b, bed_tx1(b, 0));
+	forged(b, 0xffffff, 0xff, 256);
+	forged(b, 5, 0xff, 256);
+	forged(b, 6, 0xff, 256);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	bed_close(b);
+}
+
+static void who_did_not_agree_does_not_listen(void **state)
+{
+	struct bed *b = bed_open(NULL);
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	while (bed_tx1(b, 0))
+		;
+	forged(b, 0, 0xff, 2);
+	assert_int_equal(bed_counters(b, 0)->rx_sack, 0);
+	assert_int_equal(bed_counters(b, 0)->rx_drop_response, 1);
+	assert_null(bed_tx1(b, 0));
+	bed_sleep(b, 1000 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	bed_close(b);
+}
+
+static void it_keeps_no_more_than_it_may(void **state)
+{
+	struct lose l = {0};
+	struct bed *b = selective_bed(&l);
+	struct pkt_hdr h = {.bth = {.opcode = OPCODE_RC_SEND_ONLY}};
+	static const uint8_t payload[1024];
+
+	(void)state;
+	for (uint32_t psn = 1; psn < 3000; psn++) {
+		h.bth.psn = psn;
+		bed_forge(b, 0, h, payload, sizeof(payload));
+	}
+	assert_int_equal(bed_counters(b, 1)->rx_kept, SELECTIVE_PSNS - 1);
+	bed_close(b); /* and is free of them */
+}
+
+/* Who guesses a PSN that may come early knows nothing yet. */
+static void nothing_is_early_from_who_does_not_know_the_first_psn(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.selective = true, .psn = {77777, 4242}});
+	struct pkt_hdr h = {.bth = {.opcode = OPCODE_RC_SEND_ONLY, .psn = 77780}};
+	static const uint8_t payload[16];
+	uint64_t told;
+
+	(void)state;
+	for (h.bth.tag = 0; h.bth.tag < 1 << BTH_TAG_BITS; h.bth.tag++)
+		bed_forge(b, 0, h, payload, sizeof(payload));
+	assert_int_equal(bed_counters(b, 1)->rx_kept, 1);
+	bed_run(b);
+	told = bed_counters(b, 0)->rx_sack;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 100000, LEN), 0);
+	while (bed_tx1(b, 0))
+		;
+	h.bth = (struct bth){.opcode = OPCODE_RC_READ_RESPONSE_MIDDLE, .psn = 77777 + 5};
+	bed_forge(b, 1, h, b->side[0].mem + 300000, 1024);
+	assert_int_equal(bed_counters(b, 0)->rx_drop_response, 1);
+	h.bth = (struct bth){.opcode = SACK, .psn = 77777 + 5};
+	bed_forge(b, 1, h, payload, 8);
+	assert_int_equal(bed_counters(b, 0)->rx_drop_response, 2);
+	assert_int_equal(bed_counters(b, 0)->rx_sack, told);
+	bed_close(b);
+}
+
+static void it_is_agreed_on_before_it_begins(void **state)
+{
+	struct bed *b = bed_open(NULL);
+
+	(void)state;
+	assert_false(rnic_qp_repeats_selectively(b->side[0].qp));
+	assert_int_equal(rnic_qp_repeat_selectively(b->side[0].qp), -EINVAL);
+	assert_int_equal(bed_modify(b, 0, RNIC_QPS_RESET), 0);
+	assert_int_equal(rnic_qp_repeat_selectively(b->side[0].qp), 0);
+	assert_true(rnic_qp_repeats_selectively(b->side[0].qp));
+	assert_int_equal(bed_modify(b, 0, RNIC_QPS_RESET), 0);
+	assert_false(rnic_qp_repeats_selectively(b->side[0].qp));
+	bed_close(b);
+	b = bed_open(&(struct bed_opts){.type = RNIC_QPT_UC});
+	assert_int_equal(bed_modify(b, 0, RNIC_QPS_RESET), 0);
+	assert_int_equal(rnic_qp_repeat_selectively(b->side[0].qp), -EOPNOTSUPP);
+	bed_close(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_what_was_lost_goes_again),
+		cmocka_unit_test(whatever_it_is),
+		cmocka_unit_test(what_is_lost_again_is_missed_when_more_has_come),
+		cmocka_unit_test(a_tail_that_is_lost_is_probed_for),
+		cmocka_unit_test(of_a_read_only_the_missing_part_is_asked_for),
+		cmocka_unit_test(reads_and_atomics_keep_their_place),
+		cmocka_unit_test(a_lost_answer_holds_up_no_other),
+		cmocka_unit_test(who_has_no_receive_is_waited_for),
+		cmocka_unit_test(what_is_missing_is_told_in_bits),
+		cmocka_unit_test(it_says_nothing_of_what_was_not_sent),
+		cmocka_unit_test(who_did_not_agree_does_not_listen),
+		cmocka_unit_test(it_keeps_no_more_than_it_may),
+		cmocka_unit_test(nothing_is_early_from_who_does_not_know_the_first_psn),
+		cmocka_unit_test(it_is_agreed_on_before_it_begins),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
