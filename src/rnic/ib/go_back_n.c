@@ -146,7 +146,9 @@ static void send_oldest_again(struct rnic_qp *qp, uint64_t now)
 	if (v->state == RECOVERY_DOUBT && wqe_wants_response(sq_at(&qp->sq, qp->sq.una))) {
 		go_back(qp);
 	} else if (q->psn != q->una_psn) { /* else rewound, and not yet sent again */
-		v->echo = (struct timed_pkt){true, q->una_psn, now};
+		/* Of several the first is answered first. */
+		if (!v->echo.running || v->echo.psn != q->una_psn)
+			v->echo = (struct timed_pkt){true, q->una_psn, now};
 		v->probe_due = true;
 		v->timed.running = false;
 		qp_activate(qp);
