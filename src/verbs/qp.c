@@ -321,6 +321,7 @@ int resolve_flow(const struct ibv_ah_attr *ah, const struct broker_device *b, ui
 			     ? b->ifindex
 			     : 0;
 	ret->flow_label = grh->flow_label & 0xfffff;
+	ret->sl = ah->sl & 0xf;
 	ret->sport = flow_sport(ret->flow_label, lqpn, rqpn);
 	ret->tos = grh->traffic_class;
 	ret->ttl = grh->hop_limit;

@@ -24,14 +24,15 @@ struct gid {
 };
 
 struct flow {
-	struct gid sgid;     /* source address */
-	struct gid dgid;     /* destination address */
-	uint16_t sport;	     /* UDP source port, host order; the destination port is always 4791 */
-	uint8_t tos;	     /* IPv4 TOS or IPv6 traffic class, ECN bits included */
-	uint8_t ttl;	     /* TTL or hop limit; 0 means the system's default */
-	uint32_t flow_label; /* 20 bits */
-	uint32_t scope;	     /* the interface of link-local addresses and of groups; else 0 */
-	uint32_t rate_mbps;  /* in no header: the most that may be sent to there; 0: no limit */
+	struct gid sgid; /* source address */
+	struct gid dgid; /* destination address */
+	uint16_t sport;	 /* UDP source port, host order; the destination port is always 4791 */
+	uint8_t tos;	 /* IPv4 TOS or IPv6 traffic class, ECN bits included */
+	uint8_t ttl;	 /* TTL or hop limit; 0 means the system's default */
+	uint32_t flow_label : 20;
+	uint32_t sl : 4;    /* in no header: the service level of the address; 0: none was said */
+	uint32_t scope;	    /* the interface of link-local addresses and of groups; else 0 */
+	uint32_t rate_mbps; /* in no header: the most that may be sent to there; 0: no limit */
 };
 
 static inline bool gid_is_ipv4(const struct gid *g)
@@ -55,6 +56,13 @@ static inline bool gid_is_multicast(const struct gid *g)
 static inline bool gid_equal(const struct gid *a, const struct gid *b)
 {
 	return memcmp(a->raw, b->raw, sizeof(a->raw)) == 0;
+}
+
+/* Of eight, by which hosts and switches that have such sort packets: the service level or, without
+ * one, the class that RoCE has it from, DSCP / 8. */
+static inline uint8_t flow_priority(const struct flow *f)
+{
+	return f->sl ? f->sl & 7 : f->tos >> 5;
 }
 
 /* UDP source port of a flow label (rdma_calc_flow_label / ib_verbs.h of Linux): 0xc000 with

@@ -22,7 +22,18 @@
 
 /* What the kernel is made to refuse: set by the tests, looked at by the wrapped calls. */
 static int refuse_segments, refuse_all;
+static bool refuse_labels;
 static unsigned long sends;
+/* Of what was sent last. */
+static int sent_priority;
+static uint32_t sent_label;
+
+static uint32_t label_of(const struct msghdr *m)
+{
+	const struct sockaddr_in6 *to = m->msg_name;
+
+	return to->sin6_family == AF_INET6 ? ntohl(to->sin6_flowinfo) : 0;
+}
 
 int __real_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
 int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
@@ -30,8 +41,13 @@ int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
 int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
 {
 	struct msghdr *m = &v[0].msg_hdr;
+	socklen_t len = sizeof(sent_priority);
 
 	sends++;
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PRIORITY, &sent_priority, &len), 0);
+	sent_label = label_of(m);
+	if (refuse_labels && sent_label)
+		return -EINVAL;
 	if (refuse_all)
 		return -refuse_all;
 	for (unsigned i = 0; i < n && refuse_segments; i++) {
@@ -75,6 +91,7 @@ struct fixture {
 	size_t bad; /* packets that differ from what was sent */
 	uint16_t sport;
 	uint8_t tos;
+	uint32_t label;
 	struct packet_sent sent[N_MAX]; /* what the sender says of them */
 	size_t differ;			/* packets of which the receiver saw something else */
 };
@@ -108,6 +125,7 @@ static int teardown(void **state)
 	port_destroy(f->port);
 	free(f);
 	refuse_segments = refuse_all = 0;
+	refuse_labels = false;
 	refuse_ipv6 = false;
 	return 0;
 }
@@ -147,6 +165,7 @@ static bool take(void *ctx, const struct packet_rx *r)
 	f->got++;
 	f->sport = r->flow.sport;
 	f->tos = r->flow.tos;
+	f->label = r->flow.flow_label;
 	f->differ += i < N_MAX && (r->flow.sport != f->sent[i].sport ||
 				   (gid_is_ipv4(&r->flow.sgid) && r->ip_id != f->sent[i].ip_id) ||
 				   r->icrc != f->sent[i].icrc);
@@ -325,6 +344,80 @@ static void packets_to_different_slots_never_share_a_super_packet(void **state)
 	assert_int_not_equal(sport[0], sport[1]);
 }
 
+static void go_and_come(struct fixture *f)
+{
+	f->got = 0;
+	make_packet(f, 0, 100);
+	assert_int_equal(port_tx(f->port, f->tx, 1, NULL), 1);
+	drain(f);
+	assert_int_equal(f->got, 1);
+	assert_int_equal(f->bad, 0);
+}
+
+/* More classes than there are sockets for, in turn and together, over both versions of IP. */
+static void each_class_has_its_priority(void **state)
+{
+	static const struct {
+		uint8_t tos, sl;
+		int priority;
+	} classes[] = {{0, 0, 0},	{26 << 2 | 2, 0, 3}, {26 << 2 | 2, 5, 5}, {48 << 2, 0, 6},
+		       {10 << 2, 0, 1}, {0x1c, 0, 0},	     {26 << 2 | 2, 8, 0}};
+	struct fixture *f = *state;
+	struct flow flows[ARRAY_SIZE(classes)];
+	uint16_t sport[ARRAY_SIZE(classes)];
+
+	for (size_t round = 0; round < 4; round++) {
+		if (round == 2)
+			f->flow.sgid = f->flow.dgid = v6_loopback;
+		for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
+			f->flow.tos = classes[i].tos;
+			f->flow.sl = classes[i].sl;
+			flows[i] = f->flow;
+			go_and_come(f);
+			assert_int_equal(f->tos, classes[i].tos);
+			assert_int_equal(sent_priority, classes[i].priority);
+			sport[i] = f->sport;
+		}
+		assert_int_not_equal(sport[0], sport[1]);
+		assert_int_not_equal(sport[1], sport[2]);
+		assert_int_not_equal(sport[2], sport[3]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
+		make_packet(f, i, 100);
+		f->tx[i].flow = &flows[i];
+	}
+	f->got = 0;
+	sends = 0;
+	assert_int_equal(port_tx(f->port, f->tx, ARRAY_SIZE(classes), NULL), ARRAY_SIZE(classes));
+	assert_int_equal(sends, ARRAY_SIZE(classes));
+	drain(f);
+	assert_int_equal(f->got, ARRAY_SIZE(classes));
+	assert_int_equal(f->bad, 0);
+}
+
+static void an_address_can_say_the_flow_label(void **state)
+{
+	struct fixture *f = *state;
+
+	port_want_headers(f->port);
+	f->flow.sgid = f->flow.dgid = v6_loopback;
+	f->flow.flow_label = 0x12345;
+	go_and_come(f);
+	assert_int_equal(sent_label, 0x12345);
+	assert_int_equal(f->label, 0x12345);
+	/* Where somebody has leased one for himself, it goes without. */
+	refuse_labels = true;
+	go_and_come(f);
+	assert_int_equal(sent_label, 0);
+	assert_int_not_equal(f->label, 0x12345);
+	assert_int_equal(f->port->counters->tx_refused, 0);
+	sends = 0;
+	go_and_come(f);
+	assert_int_equal(sends, 1);
+	f->flow.sgid = f->flow.dgid = v4(INADDR_LOOPBACK);
+	go_and_come(f);
+}
+
 static void a_full_socket_counts_as_loss(void **state)
 {
 	struct fixture *f = *state;
@@ -479,6 +572,8 @@ int main(void)
 		PORT_TEST(a_mixture_of_lengths_arrives_in_order),
 		PORT_TEST(a_kernel_without_segmentation_gets_single_packets),
 		PORT_TEST(packets_to_different_slots_never_share_a_super_packet),
+		PORT_TEST(each_class_has_its_priority),
+		PORT_TEST(an_address_can_say_the_flow_label),
 		PORT_TEST(a_full_socket_counts_as_loss),
 		PORT_TEST(a_packet_too_long_for_the_way_is_refused_alone),
 		PORT_TEST(corrupt_and_short_packets_are_dropped),

@@ -16,11 +16,16 @@
 #define IPV6_FLOWINFO 11
 #endif
 
+#ifndef IPV6_FLOWINFO_SEND
+#define IPV6_FLOWINFO_SEND 33
+#endif
+
 #define UDP_RX_BATCH	16    /* datagrams, each possibly of many packets, per recvmmsg */
 #define UDP_RX_BUF	65536 /* a super-packet is an IP packet: it is never longer */
 #define UDP_RX_STRIDE	(UDP_RX_BUF + 576) /* so that the buffers' heads share no cache set */
 #define UDP_TX_BATCH	64		   /* packets per sendmmsg */
 #define UDP_TX_SEGMENTS 64		   /* UDP_MAX_SEGMENTS of the older kernels */
+#define UDP_TX_CLASSES	4		   /* sockets for one slot */
 #define UDP_TX_COPY	512   /* payloads up to this length are copied beside their headers */
 #define UDP_TX_BYTES	65507 /* the longest IPv4 UDP payload */
 #define UDP_TX_IOVS	1024  /* UIO_MAXIOV: the most that one message may have */
@@ -48,6 +53,13 @@ struct udp_tx_msg {
 	_Alignas(struct cmsghdr) uint8_t control[160];
 };
 
+/* A socket to send by, and the class that it is set to. */
+struct udp_tx_socket {
+	int fd; /* -1: not yet */
+	uint16_t sport;
+	uint8_t tos, priority;
+};
+
 struct udp_port {
 	struct port port; /* first. Its descriptor receives; -1 after a fork */
 	int family;
@@ -65,10 +77,9 @@ struct udp_port {
 
 	struct {
 		/* By the destination's slot, opened when first needed: see udp_tx.c. */
-		struct {
-			int fd; /* -1: not yet */
-			uint16_t sport;
-		} sock[256];
+		struct udp_tx_socket sock[256][UDP_TX_CLASSES];
+		struct udp_tx_socket own; /* the receiving one, where no other is to be had */
+		bool labels;		  /* flow labels may be said */
 		struct mmsghdr msg[UDP_TX_BATCH];
 		struct udp_tx_msg run[UDP_TX_BATCH];
 		size_t msgs, iovs, room_used;
@@ -94,6 +105,8 @@ int udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n) must_use;
 void udp_socket_want_headers(int fd, int family);
 /* A socket that only sends, on a port that the kernel chooses. Returns it or -errno. */
 int udp_tx_socket_open(int family, uint16_t *ret_sport) must_use;
+/* What it sends from now on. */
+void udp_socket_class(int fd, int family, uint8_t tos, uint8_t priority);
 /* The address in the form that flows have, and the port in host order. */
 void udp_gid_of(struct gid *, const union udp_addr *, uint16_t *ret_port);
 void udp_tx_init(struct udp_port *);

@@ -13,13 +13,14 @@
 int udp_port_hear_refusals(struct port *port)
 {
 	struct udp_port *p = udp_port_of(port);
-	int fd = p->tx.sock[0].fd, one = 1;
+	struct udp_tx_socket *s = &p->tx.sock[0][0]; /* the only one of the slot from now on */
+	int fd = s->fd, one = 1;
 
 	if (fd < 0)
-		fd = udp_tx_socket_open(p->family, &p->tx.sock[0].sport);
+		fd = udp_tx_socket_open(p->family, &s->sport);
 	if (fd < 0)
 		return fd;
-	p->tx.sock[0].fd = fd;
+	s->fd = fd;
 	if (setsockopt(fd, IPPROTO_IP, IP_RECVERR, &one, sizeof(one)) < 0 ||
 	    (p->family == AF_INET6 &&
 	     setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &one, sizeof(one)) < 0))
@@ -55,7 +56,7 @@ bool udp_port_refusal(struct port *port, struct udp_refusal *ret)
 		m.msg_namelen = sizeof(to);
 		m.msg_control = control;
 		m.msg_controllen = sizeof(control);
-		n = recvmsg(p->tx.sock[0].fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
+		n = recvmsg(p->tx.sock[0][0].fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
 		if (n < 0)
 			return false;
 	} while (!is_refusal(&m));

@@ -11,6 +11,7 @@
 
 #define BUFFER_BYTES (8 << 20)
 #define PORT_TRIES   16
+#define PRIORITY_MAX 6 /* that anybody may have */
 
 int udp_recvmmsg(int fd, struct mmsghdr *v, unsigned n)
 {
@@ -228,6 +229,16 @@ int udp_socket_open_private(uint32_t mark, uid_t uid)
 	return rc ? rc : -EADDRINUSE;
 }
 
+void udp_socket_class(int fd, int family, uint8_t tos, uint8_t priority)
+{
+	(void)set_int(fd, IPPROTO_IP, IP_TOS, tos);
+	if (family == AF_INET6)
+		(void)set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
+	/* Behind IP_TOS, by which the kernel chooses one that is not RoCE's. */
+	if (set_int(fd, SOL_SOCKET, SO_PRIORITY, priority))
+		(void)set_int(fd, SOL_SOCKET, SO_PRIORITY, PRIORITY_MAX);
+}
+
 uint16_t udp_socket_port(int fd)
 {
 	union udp_addr self;
@@ -292,6 +303,8 @@ int udp_tx_socket_open(int family, uint16_t *ret_sport)
 	if (fd < 0)
 		return fd;
 	rc = configure_tx(fd, family);
+	if (family == AF_INET6)
+		(void)set_int(fd, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
 	/* Nothing that is sent to this port is for us. */
 	if (rc == 0)
 		rc = drop_everything(fd);

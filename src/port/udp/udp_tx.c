@@ -10,6 +10,10 @@
  * destination slot, opened when first used, each on a port of its own. (That also spreads the
  * slots over the receiver's queues.) The ICRC covers the port, hence flow->sport is not looked at.
  *
+ * Classes. Traffic class and priority are the socket's: of a packet alone Linux takes the latter
+ * since 6.14, and over IPv4 derives it from the TOS otherwise, not as RoCE does. So each class that
+ * is sent to a slot has a socket, up to a few; what more there are share the last.
+ *
  * Identification. The k-th piece of a cut super-packet gets identification k; a single packet 0.
  */
 #include <errno.h>
@@ -28,7 +32,10 @@ void udp_tx_init(struct udp_port *p)
 	int v;
 
 	for (size_t i = 0; i < ARRAY_SIZE(p->tx.sock); i++)
-		p->tx.sock[i].fd = -1;
+		for (size_t k = 0; k < UDP_TX_CLASSES; k++)
+			p->tx.sock[i][k].fd = -1;
+	p->tx.own = (struct udp_tx_socket){p->port.fd, udp_socket_port(p->port.fd), 0, 0};
+	p->tx.labels = true;
 	/* An older kernel ignores the ancillary data and would send one long datagram: ask. */
 	p->gso = getsockopt(p->port.fd, SOL_UDP, UDP_SEGMENT, &v, &len) == 0;
 }
@@ -36,9 +43,13 @@ void udp_tx_init(struct udp_port *p)
 void udp_tx_close(struct udp_port *p)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(p->tx.sock); i++) {
-		if (p->tx.sock[i].fd >= 0 && p->tx.sock[i].fd != p->port.fd)
-			close(p->tx.sock[i].fd);
-		p->tx.sock[i].fd = -1;
+		for (size_t k = 0; k < UDP_TX_CLASSES; k++) {
+			struct udp_tx_socket *s = &p->tx.sock[i][k];
+
+			if (s->fd >= 0 && s->fd != p->port.fd)
+				close(s->fd);
+			s->fd = -1;
+		}
 	}
 }
 
@@ -52,18 +63,37 @@ static size_t packet_len(const struct packet_tx *t)
 	return t->hdr_len + t->payload_len + t->pad + ICRC_LEN;
 }
 
-/* The socket for a slot, and its source port. Without one the receiving socket serves. */
-static int socket_for(struct udp_port *p, uint8_t slot, uint16_t *ret_sport)
+/* Among those of the packet's slot the one of its class, another that is opened, or the last. */
+static struct udp_tx_socket *find_socket(struct udp_port *p, const struct packet_tx *t)
 {
-	if (p->tx.sock[slot].fd < 0) {
-		p->tx.sock[slot].fd = udp_tx_socket_open(p->family, &p->tx.sock[slot].sport);
-		if (p->tx.sock[slot].fd < 0) {
-			p->tx.sock[slot].fd = p->port.fd;
-			p->tx.sock[slot].sport = udp_socket_port(p->port.fd);
-		}
+	struct udp_tx_socket *s = p->tx.sock[dst_slot(t)];
+	/* What was refused is told by one socket. */
+	struct udp_tx_socket *last = s + (p->hears_refusals ? 0 : UDP_TX_CLASSES - 1);
+
+	while (s < last && s->fd >= 0 && s->fd != p->port.fd &&
+	       (s->tos != t->flow->tos || s->priority != flow_priority(t->flow)))
+		s++;
+	if (s->fd < 0) {
+		s->fd = udp_tx_socket_open(p->family, &s->sport);
+		s->tos = s->priority = 0;
+		if (s->fd < 0)
+			s->fd = p->port.fd;
 	}
-	*ret_sport = p->tx.sock[slot].sport;
-	return p->tx.sock[slot].fd;
+	return s->fd == p->port.fd ? &p->tx.own : s;
+}
+
+/* One for its slot, set to its class. */
+static struct udp_tx_socket *socket_for(struct udp_port *p, const struct packet_tx *t)
+{
+	const uint8_t tos = t->flow->tos, priority = flow_priority(t->flow);
+	struct udp_tx_socket *s = find_socket(p, t);
+
+	if (s->tos != tos || s->priority != priority) {
+		udp_socket_class(s->fd, p->family, tos, priority);
+		s->tos = tos;
+		s->priority = priority;
+	}
+	return s;
 }
 
 static void put_control(struct msghdr *m, int level, int type, const void *data, size_t len)
@@ -97,46 +127,51 @@ static void address_v4(struct udp_port *p, struct udp_tx_msg *run, struct msghdr
 	memcpy(&src.ipi_spec_dst, f->sgid.raw + 12, 4);
 	src.ipi_ifindex = (int)f->scope;
 	put_control(m, IPPROTO_IP, IP_PKTINFO, &src, sizeof(src));
-	if (f->tos) {
-		v = f->tos;
-		put_control(m, IPPROTO_IP, IP_TOS, &v, sizeof(v));
-	}
 	if (f->ttl) {
 		v = f->ttl;
 		put_control(m, IPPROTO_IP, IP_TTL, &v, sizeof(v));
 	}
 }
 
-static void address_v6(struct udp_tx_msg *run, struct msghdr *m, const struct flow *f)
+static void address_v6(struct udp_port *p, struct udp_tx_msg *run, struct msghdr *m,
+		       const struct flow *f)
 {
 	struct in6_pktinfo src = {0};
 	int v;
 
 	run->to.in6 =
 		(struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(ROCEV2_UDP_PORT)};
+	/* Where the address has none the kernel makes one of addresses and ports. */
+	run->to.in6.sin6_flowinfo = p->tx.labels ? htonl(f->flow_label) : 0;
 	memcpy(&run->to.in6.sin6_addr, f->dgid.raw, 16);
 	m->msg_namelen = sizeof(run->to.in6);
 	memcpy(&src.ipi6_addr, f->sgid.raw, 16);
 	src.ipi6_ifindex = f->scope;
 	run->to.in6.sin6_scope_id = f->scope;
 	put_control(m, IPPROTO_IPV6, IPV6_PKTINFO, &src, sizeof(src));
-	if (f->tos) {
-		v = f->tos;
-		put_control(m, IPPROTO_IPV6, IPV6_TCLASS, &v, sizeof(v));
-	}
 	if (f->ttl) {
 		v = f->ttl;
 		put_control(m, IPPROTO_IPV6, IPV6_HOPLIMIT, &v, sizeof(v));
 	}
 }
 
-static bool same_way(const struct packet_tx *a, const struct packet_tx *b)
+/* By one socket? */
+static bool same_socket(const struct packet_tx *a, const struct packet_tx *b)
 {
 	const struct flow *f = a->flow, *g = b->flow;
 
 	return dst_slot(a) == dst_slot(b) &&
-	       (f == g || (gid_equal(&f->dgid, &g->dgid) && gid_equal(&f->sgid, &g->sgid) &&
-			   f->tos == g->tos && f->ttl == g->ttl && f->scope == g->scope));
+	       (f == g || (f->tos == g->tos && flow_priority(f) == flow_priority(g)));
+}
+
+/* In one message of it? */
+static bool same_way(const struct packet_tx *a, const struct packet_tx *b)
+{
+	const struct flow *f = a->flow, *g = b->flow;
+
+	return f == g || (gid_equal(&f->dgid, &g->dgid) && gid_equal(&f->sgid, &g->sgid) &&
+			  f->ttl == g->ttl && f->scope == g->scope &&
+			  (f->flow_label == g->flow_label || gid_is_ipv4(&f->dgid)));
 }
 
 /* How many packets from pkts on go into one message. */
@@ -251,7 +286,7 @@ static void put_message(struct udp_port *p, const struct packet_tx *pkts, size_t
 	if (gid_is_ipv4(&f->dgid))
 		address_v4(p, run, m, f);
 	else
-		address_v6(run, m, f);
+		address_v6(p, run, m, f);
 	if (count > 1) {
 		uint16_t segment = (uint16_t)packet_len(&pkts[first]);
 
@@ -267,15 +302,15 @@ static void reset(struct udp_port *p)
 
 /* Sends the packets of a refused super-packet one by one. If they go, the kernel or a device on
  * the way cannot segment, and is not asked again. */
-static size_t send_singly(struct udp_port *p, int fd, const struct packet_tx *pkts,
-			  const struct udp_tx_msg *run, uint16_t sport)
+static size_t send_singly(struct udp_port *p, const struct udp_tx_socket *s,
+			  const struct packet_tx *pkts, const struct udp_tx_msg *run)
 {
 	size_t first = run->first, count = run->count, sent = 0;
 
 	for (size_t k = 0; k < count; k++) {
 		reset(p);
-		put_message(p, pkts, first + k, 1, sport);
-		if (udp_sendmmsg(fd, p->tx.msg, 1) < 0) {
+		put_message(p, pkts, first + k, 1, s->sport);
+		if (udp_sendmmsg(s->fd, p->tx.msg, 1) < 0) {
 			p->port.counters->tx_refused++;
 			note_unsent(p, pkts + first + k, 1);
 		} else {
@@ -287,24 +322,34 @@ static size_t send_singly(struct udp_port *p, int fd, const struct packet_tx *pk
 	return sent;
 }
 
-/* Sends up to UDP_TX_BATCH packets to one slot; returns how many the kernel took. */
+/* A kernel before 5.3 wants flow labels to be leased, and so do all where somebody has leased one
+ * for himself alone. */
+static bool without_label(struct udp_port *p, struct udp_tx_msg *run)
+{
+	if (run->to.sa.sa_family != AF_INET6 || !run->to.in6.sin6_flowinfo)
+		return false;
+	p->tx.labels = false;
+	run->to.in6.sin6_flowinfo = 0;
+	return true;
+}
+
+/* Sends up to UDP_TX_BATCH packets by one socket; returns how many the kernel took. */
 static size_t send_batch(struct udp_port *p, const struct packet_tx *pkts, size_t n)
 {
+	const struct udp_tx_socket *s = socket_for(p, pkts);
 	size_t done = 0, sent = 0;
 	int tries = REFUSED_TRIES;
-	uint16_t sport;
-	int fd = socket_for(p, dst_slot(pkts), &sport);
 
 	reset(p);
 	for (size_t i = 0; i < n;) {
 		size_t count = run_length(p, &pkts[i], n - i);
 
-		put_message(p, pkts, i, count, sport);
+		put_message(p, pkts, i, count, s->sport);
 		i += count;
 	}
 	while (done < p->tx.msgs) {
 		struct udp_tx_msg *run = &p->tx.run[done];
-		int got = udp_sendmmsg(fd, &p->tx.msg[done], (unsigned)(p->tx.msgs - done));
+		int got = udp_sendmmsg(s->fd, &p->tx.msg[done], (unsigned)(p->tx.msgs - done));
 
 		p->port.counters->tx_batches++;
 		for (; got > 0; got--)
@@ -323,10 +368,12 @@ static size_t send_batch(struct udp_port *p, const struct packet_tx *pkts, size_
 		case -EINVAL:
 		case -EMSGSIZE:
 		case -EIO:
+			if (got == -EINVAL && without_label(p, run))
+				continue;
 			if (run->count > 1) {
 				size_t next = run->first + run->count;
 
-				sent += send_singly(p, fd, pkts, run, sport);
+				sent += send_singly(p, s, pkts, run);
 				/* The layout was overwritten: what is left begins anew. */
 				return next < n ? sent + send_batch(p, pkts + next, n - next)
 						: sent;
@@ -358,7 +405,7 @@ size_t udp_port_tx(struct port *port, const struct packet_tx *pkts, size_t n,
 	while (n) {
 		size_t count = 1, max = min_of(n, (size_t)UDP_TX_BATCH);
 
-		while (count < max && dst_slot(&pkts[count]) == dst_slot(pkts))
+		while (count < max && same_socket(&pkts[count], pkts))
 			count++;
 		sent += send_batch(p, pkts, count);
 		pkts += count;
