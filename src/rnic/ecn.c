@@ -17,7 +17,7 @@ void ecn_declare(struct rnic_qp *qp)
 {
 	struct flow *f = &qp->attr.flow;
 
-	if (qp->rnic->cc->cnp && !qp->service->datagrams && !(f->tos & FLOW_ECN_MASK))
+	if (cc_of(qp)->cnp && !qp->service->datagrams && !(f->tos & FLOW_ECN_MASK))
 		f->tos |= FLOW_ECN_ECT0;
 }
 
@@ -27,7 +27,7 @@ static void owe(struct rnic_qp *qp)
 
 	if (r->now < qp->cnp_next_ns)
 		return;
-	qp->cnp_next_ns = r->now + r->cc_params.np_min_time_between_cnps * NSEC_PER_USEC;
+	qp->cnp_next_ns = r->now + qp->cc.params->np_min_time_between_cnps * NSEC_PER_USEC;
 	qp->cnp_owed = true;
 	qp_activate(qp);
 }
@@ -63,7 +63,8 @@ void cnp_tx(struct rnic_qp *qp, struct packet_tx *tx)
 
 	qp->cnp_owed = false;
 	qp->cnp_flow = qp->attr.flow;
-	qp->cnp_flow.tos = (uint8_t)(r->cc_params.np_cnp_dscp << FLOW_DSCP_SHIFT);
+	qp->cnp_flow.tos = (uint8_t)(qp->cc.params->np_cnp_dscp << FLOW_DSCP_SHIFT);
+	qp->cnp_flow.sl = 0;
 	tx->flow = &qp->cnp_flow;
 	tx->hdr_len = (uint8_t)pkt_hdr_encode(&h, tx->hdr);
 	tx->pad = 0;

@@ -46,8 +46,9 @@ static void settle(struct rnic_qp *qp)
 void cc_begin(struct rnic_qp *qp)
 {
 	const struct rnic *r = qp->rnic;
+	const struct cc_params *params = qp->attr.cc_params ? qp->attr.cc_params : &r->cc_params;
 
-	cc_start(&qp->cc, r->cc, &r->cc_params, r->window_bytes, r->now);
+	cc_start(&qp->cc, cc_of(qp), params, r->window_bytes, r->now);
 	settle(qp);
 }
 

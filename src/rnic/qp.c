@@ -390,6 +390,10 @@ static void attr_take(struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t
 		d->qkey = a->qkey;
 	if (mask & RNIC_QP_AV) {
 		d->flow = a->flow;
+		if (qp->state == RNIC_QPS_INIT) {
+			d->cc = a->cc;
+			d->cc_params = a->cc_params;
+		}
 		ecn_declare(qp);
 	}
 	if (mask & RNIC_QP_PATH_MTU) {

@@ -30,6 +30,7 @@
 #include "wire/packet.h"
 
 struct cc_ops;
+struct cc_params;
 struct rnic;
 struct rnic_pd;
 struct rnic_mr;
@@ -237,8 +238,9 @@ struct rnic_config {
 	/* By its number: is an event traced at present? Another thread may change it at any time.
 	 * NULL: all are, if there is an upcall for it. */
 	const uint64_t *traced;
-	const struct cc_ops *cc;	   /* of each QP: rnic/cc/cc.h; NULL: the default */
-	const struct cc_params *cc_params; /* borrowed for the call; NULL: the defaults */
+	/* Of each QP whose address brings none: rnic/cc/cc.h. NULL: the default, the defaults. */
+	const struct cc_ops *cc;
+	const struct cc_params *cc_params; /* borrowed for the call */
 };
 
 struct rnic_counters { /* one line each in rnic/counters.def, which also documents them */
@@ -402,6 +404,10 @@ struct rnic_qp_attr {
 	uint32_t access_flags;
 	uint32_t qkey;
 	struct flow flow; /* the address vector, resolved: both GIDs, sport, tos, ttl, label */
+	/* Of the address as well, and what counts is what INIT -> RTR said: its congestion control.
+	 * Parameters stay where they are for as long as the QP has them. NULL: the instance's. */
+	const struct cc_ops *cc;
+	const struct cc_params *cc_params;
 	uint16_t pkey_index;
 	uint8_t port_num;
 	uint8_t max_rd_atomic, max_dest_rd_atomic;

@@ -163,6 +163,8 @@ int bed_modify(struct bed *b, int side, enum rnic_qp_state to)
 		.retry_cnt = b->opts.retry_cnt,
 		.rnr_retry = b->opts.rnr_retry,
 		.qkey = BED_QKEY,
+		.cc = b->opts.qp_cc,
+		.cc_params = b->opts.qp_cc_params,
 	};
 	uint32_t mask = RNIC_QP_STATE;
 	enum rnic_qp_state from = bed_state(b, side);

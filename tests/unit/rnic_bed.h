@@ -67,6 +67,8 @@ struct bed_opts {
 	uint32_t max_qps, max_keys;
 	const struct cc_ops *cc;
 	const struct cc_params *cc_params;
+	const struct cc_ops *qp_cc; /* of the queue pairs, not of the instances; and the next */
+	const struct cc_params *qp_cc_params;
 	uint32_t psn[2];	/* first PSN each side sends */
 	uint32_t access;	/* of both QPs; all */
 	uint8_t rd_atomic;	/* 4 */

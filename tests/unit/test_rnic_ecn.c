@@ -122,6 +122,59 @@ static void the_class_and_the_gap_can_be_set(void **state)
 	bed_close(b);
 }
 
+static void has_its_instances(struct bed *b, uint64_t id)
+{
+	struct bed_pkt *p;
+
+	assert_int_equal(bed_rdma(b, 0, id, RNIC_WR_RDMA_WRITE, 0, 0, 16), 0);
+	p = bed_tx1(b, 0);
+	assert_int_equal(p->flow.tos, 0);
+	p->flow.tos = CE;
+	bed_deliver(b, p);
+	p = bed_tx1(b, 1);
+	assert_int_equal(p->h.bth.opcode, OPCODE_CNP);
+	assert_int_equal(p->flow.tos, 48 << 2);
+	bed_run(b);
+	bed_expect(b, 0, false, id, RNIC_WC_SUCCESS);
+}
+
+static void a_queue_pair_may_have_its_own(void **state)
+{
+	struct cc_params params = cc_defaults;
+	struct rnic_qp *old[2];
+	uint32_t least, most;
+	struct bed_pkt *p;
+	struct bed *b;
+
+	(void)state;
+	assert_int_equal(cc_set_param(&params, "np_cnp_dscp", 11, 46, &least, &most), 0);
+	b = bed_open(&(struct bed_opts){.qp_cc = &cc_dcqcn, .qp_cc_params = &params});
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 16), 0);
+	p = bed_tx1(b, 0);
+	assert_int_equal(p->flow.tos, FLOW_ECN_ECT0);
+	p->flow.tos = CE;
+	bed_deliver(b, p);
+	p = bed_tx1(b, 1);
+	assert_int_equal(p->h.bth.opcode, OPCODE_CNP);
+	assert_int_equal(p->flow.tos, 46 << 2);
+	bed_deliver(b, p);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	/* Others beside it have not, nor has itself in another life. */
+	b->opts.qp_cc = NULL;
+	b->opts.qp_cc_params = NULL;
+	bed_second_pair(b, old);
+	has_its_instances(b, 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rnic_qp_destroy(b->side[i].qp), 0);
+		b->side[i].qp = old[i];
+		assert_int_equal(bed_modify(b, i, RNIC_QPS_RESET), 0);
+	}
+	bed_connect(b);
+	has_its_instances(b, 3);
+	bed_close(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -130,6 +183,7 @@ int main(void)
 		cmocka_unit_test(a_notification_waits_for_no_pacer),
 		cmocka_unit_test(who_failed_tells_no_more),
 		cmocka_unit_test(the_class_and_the_gap_can_be_set),
+		cmocka_unit_test(a_queue_pair_may_have_its_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
