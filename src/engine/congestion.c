@@ -21,7 +21,8 @@ static const char *names(char *buf, size_t size)
 	return buf;
 }
 
-static void set_param(struct cc_params *p, const char *at, size_t name_len, size_t len)
+static void set_param(struct congestion_place place, struct cc_params *p, const char *at,
+		      size_t name_len, size_t len)
 {
 	const char *number = at + name_len + 1;
 	uint64_t value = UINT64_MAX; /* none */
@@ -37,37 +38,35 @@ static void set_param(struct cc_params *p, const char *at, size_t name_len, size
 	rc = cc_set_param(p, at, name_len, value, &least, &most);
 	if (rc == -ENOENT)
 		log_warn("engine",
-			 "WEFT_CC: there is no parameter %.*s; weft-congestion(7) has those there "
-			 "are",
-			 (int)name_len, at);
+			 "%s: there is no parameter %.*s; weft-congestion(7) has those there are",
+			 place.name, (int)name_len, at);
 	else if (rc)
 		log_warn("engine",
-			 "WEFT_CC: in %.*s there is no number from %u to %u; it stays as it is",
-			 (int)len, at, least, most);
+			 "%s: in %.*s there is no number from %u to %u; it stays as it is",
+			 place.name, (int)len, at, least, most);
 }
 
-const struct cc_ops *congestion_wanted(struct cc_params *ret)
+bool congestion_say(const char *words, struct congestion_place place, const struct cc_ops **cc,
+		    struct cc_params *params)
 {
-	const char *at = secure_getenv("WEFT_CC");
-	const struct cc_ops *cc = &cc_halving;
+	bool known = true;
 	char buf[128];
 
-	*ret = cc_defaults;
-	while (at) {
+	for (const char *at = words; at;) {
 		size_t len = strcspn(at, ","), name_len = strcspn(at, ",=");
-		const struct cc_ops *named;
+		const struct cc_ops *named = cc_find(at, len);
 
 		if (name_len < len) {
-			set_param(ret, at, name_len, len);
+			set_param(place, params, at, name_len, len);
+		} else if (named) {
+			*cc = named;
 		} else {
-			named = cc_find(at, len);
-			if (!named)
-				log_warn("engine", "WEFT_CC=%.*s is none of %s; it is %s now",
-					 (int)len, at, names(buf, sizeof(buf)), cc->name);
-			else
-				cc = named;
+			known = false;
+			log_warn("engine", "%s%s%.*s is none of %s; %s is passed over", place.name,
+				 place.line ? ": " : "=", (int)len, at, names(buf, sizeof(buf)),
+				 place.line ? "the line" : "it");
 		}
 		at = at[len] ? at + len + 1 : NULL;
 	}
-	return cc;
+	return known;
 }

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
-#include "engine/congestion.h"
+#include "engine/congestion_rules.h"
 #include "engine/shard_priv.h"
 
 #define WINDOW_LARGE	 (512 << 10)
@@ -252,18 +252,22 @@ int shard_create(struct shard **ret, struct port *const *ports, size_t n, uint8_
 		 const struct shard_upcalls *up)
 {
 	uint32_t window = window_for(ports, n);
-	struct cc_params cc_params;
-	struct rnic_config config = {.slot = slot,
-				     .window_bytes = window,
-				     .socket_bytes = window,
-				     .cc = congestion_wanted(&cc_params),
-				     .cc_params = &cc_params};
+	struct rnic_config config = {.slot = slot, .window_bytes = window, .socket_bytes = window};
+	const struct congestion *congestion;
 	struct shard *s = calloc(1, sizeof(*s));
 	struct rnic *rnic;
 	int rc;
 
 	if (!s)
 		return -ENOMEM;
+	s->congestion = congestion_read();
+	if (!s->congestion) {
+		free(s);
+		return -ENOMEM;
+	}
+	congestion = congestion_choose(s->congestion, NULL, NULL);
+	config.cc = congestion->cc;
+	config.cc_params = &congestion->params;
 	shard_lock_init(s);
 	lease_init(&s->lease);
 	moment_init(&s->moment);
@@ -294,6 +298,7 @@ fail_wake:
 	close(s->wake_fd);
 fail:
 	pthread_mutex_destroy(&s->lock);
+	congestion_free(s->congestion);
 	free(s);
 	return rc;
 }
@@ -312,12 +317,18 @@ void shard_destroy(struct shard *s)
 	rnic_destroy(s->drive.rnic);
 	shard_sight_release(&s->sight);
 	pthread_mutex_destroy(&s->lock);
+	congestion_free(s->congestion);
 	free(s);
 }
 
 struct rnic *shard_rnic(struct shard *s)
 {
 	return s->drive.rnic;
+}
+
+const struct congestion_rules *shard_congestion(const struct shard *s)
+{
+	return s->congestion;
 }
 
 bool shard_is_dead(const struct shard *s)

@@ -30,6 +30,7 @@
 #include "port/port.h"
 #include "rnic/rnic.h"
 
+struct congestion_rules;
 struct shard;
 
 /* What the core tells the faces; ctx and alloc/free/random are the shard's own business. */
@@ -46,6 +47,8 @@ int shard_create(struct shard **ret, struct port *const *ports, size_t n, uint8_
 void shard_destroy(struct shard *);
 
 struct rnic *shard_rnic(struct shard *); /* to be used under the lock only */
+/* As they were read when it was created: congestion_rules.h. */
+const struct congestion_rules *shard_congestion(const struct shard *);
 void shard_lock(struct shard *);
 void shard_unlock(struct shard *);
 /* False: it was not to be had in that time. */

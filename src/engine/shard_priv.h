@@ -48,6 +48,7 @@ struct shard {
 	} watch;
 
 	struct shard_upcalls up;
+	struct congestion_rules *congestion;
 	pthread_t thread;
 	int wake_fd;
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/congestion_rules.h"
 #include "verbs/cq.h"
 #include "verbs/stream.h"
 
@@ -401,6 +402,14 @@ static int resolve_path(struct ibv_qp *ibqp, const struct ibv_qp_attr *a, int ma
 		rc = resolve_flow(&a->ah_attr, &b, ibqp->qp_num, a->dest_qp_num, &attr->flow);
 	/* Whether a connection answers to marks its RNIC says, as on adapters. */
 	attr->flow.tos &= (uint8_t)~FLOW_ECN_MASK;
+	if (!rc && mask & IBV_QP_AV) {
+		const struct congestion *c =
+			congestion_choose(shard_congestion(face_qp(ibqp)->shard),
+					  ibv_get_device_name(ibqp->context->device), &attr->flow);
+
+		attr->cc = c->cc;
+		attr->cc_params = &c->params;
+	}
 	return rc;
 }
 
