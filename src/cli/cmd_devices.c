@@ -15,6 +15,7 @@
 
 #include "base/errno_text.h"
 #include "cli/cli.h"
+#include "cli/device_classes.h"
 #include "cli/nvme_opts.h"
 #include "cli/output.h"
 
@@ -50,7 +51,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{"output-format", 'o', "normal|json", 0, "How it is shown", 0},
-	{"verbose", 'v', NULL, 0, "Show the limits of each device too", 0},
+	{"verbose", 'v', NULL, 0, "Show the limits of each device and what packets carry too", 0},
 	{0},
 };
 
@@ -252,8 +253,10 @@ static int show_device(struct output *out, struct ibv_device *device, bool verbo
 	output_string(out, "sys_image_guid", NULL, guid_text(buf, a.sys_image_guid));
 	output_number(out, "vendor_id", NULL, a.vendor_id, hex_text(buf, a.vendor_id));
 	output_number(out, "vendor_part_id", NULL, a.vendor_part_id, NULL);
-	if (verbose)
+	if (verbose) {
 		show_limits(out, &a);
+		device_classes_show(out, context);
+	}
 	list_open(out, "ports");
 	for (uint8_t port = 1; port <= a.phys_port_cnt && !rc; port++)
 		rc = show_port(out, context, port);
