@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "broker/device_guid.h"
+#include "port/hop/addresses.h"
 
 /* Of <linux/if.h>, which cannot stand beside <net/if.h>. The carrier, as Linux's rxe looks at it:
  * IFF_RUNNING follows it up to a second later. */
@@ -108,43 +109,12 @@ static void read_link(struct reading *r, const struct nlmsghdr *h)
 	r->dev[r->devs++] = d;
 }
 
-/* False: it is of no use. */
-static bool address_of(const struct nlmsghdr *h, struct gid *ret)
-{
-	const struct ifaddrmsg *info = NLMSG_DATA(h);
-	int left = (int)IFA_PAYLOAD(h);
-	size_t want = info->ifa_family == AF_INET ? 4 : 16;
-	uint32_t flags = info->ifa_flags;
-	const void *local = NULL, *address = NULL;
-
-	if (info->ifa_family != AF_INET && info->ifa_family != AF_INET6)
-		return false;
-	for (const struct rtattr *a = IFA_RTA(info); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
-		if (a->rta_type == IFA_LOCAL && RTA_PAYLOAD(a) == want)
-			local = RTA_DATA(a);
-		else if (a->rta_type == IFA_ADDRESS && RTA_PAYLOAD(a) == want)
-			address = RTA_DATA(a);
-		else if (a->rta_type == IFA_FLAGS && RTA_PAYLOAD(a) == sizeof(flags))
-			memcpy(&flags, RTA_DATA(a), sizeof(flags));
-	}
-	/* On a point-to-point link the address is the peer's and the local one ours. */
-	if (!local)
-		local = address;
-	if (!local || (flags & IFA_F_DADFAILED))
-		return false;
-	*ret = (struct gid){0};
-	if (want == 4)
-		ret->raw[10] = ret->raw[11] = 0xff;
-	memcpy(ret->raw + 16 - want, local, want);
-	return true;
-}
-
 static void read_address(struct reading *r, const struct nlmsghdr *h)
 {
 	const struct ifaddrmsg *info = NLMSG_DATA(h);
 	struct gid gid;
 
-	if (r->addrs < ARRAY_SIZE(r->addr) && address_of(h, &gid))
+	if (r->addrs < ARRAY_SIZE(r->addr) && address_of_message(h, &gid))
 		r->addr[r->addrs++] = (struct address){info->ifa_index, gid};
 }
 
@@ -268,7 +238,7 @@ static void take_notice(struct devices *d, const struct nlmsghdr *h)
 		const struct ifaddrmsg *info = NLMSG_DATA(h);
 		struct gid gid;
 
-		n = address_of(h, &gid) ? device_notice_add(&d->notices) : NULL;
+		n = address_of_message(h, &gid) ? device_notice_add(&d->notices) : NULL;
 		if (n)
 			*n = (struct device_notice){info->ifa_index, NOTICE_NO_ADDRESS, gid};
 	}

@@ -3,18 +3,12 @@
 
 #include <errno.h>
 #include <net/if.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "broker/gid_sockaddr.h"
 #include "port/hop/hop.h"
-
-/* Whoever gets it has no use for it; it makes the kernel ask for the neighbour. */
-#define PROBE_PORT 9
 
 static bool link_has_neighbours(int fd, uint32_t ifindex)
 {
@@ -38,21 +32,6 @@ static int is_known(int fd, const struct hop *hop)
 	return n.valid ? 0 : -EAGAIN;
 }
 
-static void send_probe(const struct flow *f)
-{
-	struct sockaddr_storage at, to;
-	socklen_t at_len = gid_to_sockaddr(&at, &f->sgid, f->scope, 0);
-	socklen_t to_len = gid_to_sockaddr(&to, &f->dgid, f->scope, PROBE_PORT);
-	int fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0)
-		return;
-	/* If it cannot be sent, the neighbour stays unknown. */
-	if (bind(fd, (struct sockaddr *)&at, at_len) == 0)
-		(void)!sendto(fd, "", 0, MSG_NOSIGNAL, (struct sockaddr *)&to, to_len);
-	close(fd);
-}
-
 int neigh_check(const struct flow *f, bool probe)
 {
 	int fd = hop_open(), rc;
@@ -67,6 +46,6 @@ int neigh_check(const struct flow *f, bool probe)
 	if (rc != -EAGAIN)
 		return 0;
 	if (probe)
-		send_probe(f);
+		hop_probe(f);
 	return -EAGAIN;
 }

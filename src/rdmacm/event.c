@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "broker/gid_sockaddr.h"
+#include "port/hop/gid_sockaddr.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/group.h"
 #include "rdmacm/iw.h"

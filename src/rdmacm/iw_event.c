@@ -2,8 +2,8 @@
 /* What has become of connections of iWARP, as events of rdma_cm. */
 #include <string.h>
 
-#include "broker/gid_sockaddr.h"
 #include "iwcm/iwcm.h"
+#include "port/hop/gid_sockaddr.h"
 #include "rdmacm/iw.h"
 static uint8_t depth(uint16_t peer, uint8_t own_max)
 {

@@ -40,7 +40,7 @@ ROOMS = {
     "broker": ("base", "wire", "cm", "port", "port/hop", "port/local", "port/udp", "port/pcap"),
     "verbs": ("base", "wire", "rnic", "port", "port/local", "port/udp", "port/xdp", "port/pcap", "engine", "broker"),
     "iwcm": ("base", "wire", "cm"),
-    "rdmacm": ("base", "wire", "rnic", "cm", "iwcm", "broker", "verbs"),
+    "rdmacm": ("base", "wire", "rnic", "cm", "port/hop", "iwcm", "broker", "verbs"),
     "rsocket": ("base", "wire"),
     "sockets": ("base", "wire", "rsocket"),
     "nodes": ("base", "wire", "broker"),

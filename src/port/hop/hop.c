@@ -6,10 +6,13 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/kernel_socket.h"
+#include "port/hop/gid_sockaddr.h"
 
-#define NUD_VALID (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
+#define PROBE_PORT 9 /* whoever gets what is sent there has no use for it */
+#define NUD_VALID  (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
 struct request {
 	struct nlmsghdr h;
@@ -144,4 +147,19 @@ int hop_use(int fd, const struct hop *hop)
 	int rc = ask(fd, &r, buf, sizeof(buf));
 
 	return rc == -EALREADY ? 0 : rc;
+}
+
+void hop_probe(const struct flow *f)
+{
+	struct sockaddr_storage at, to;
+	socklen_t at_len = gid_to_sockaddr(&at, &f->sgid, f->scope, 0);
+	socklen_t to_len = gid_to_sockaddr(&to, &f->dgid, f->scope, PROBE_PORT);
+	int fd = kernel_socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return;
+	/* If it cannot be sent, the neighbour stays unknown. */
+	if (bind(fd, (struct sockaddr *)&at, at_len) == 0)
+		(void)!sendto(fd, "", 0, MSG_NOSIGNAL, (struct sockaddr *)&to, to_len);
+	close(fd);
 }

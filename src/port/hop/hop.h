@@ -34,5 +34,8 @@ int hop_neighbour(int fd, const struct hop *, struct hop_neighbour *ret) must_us
 /* Has the kernel look whether the neighbour is still there, as it does when it sends there itself.
  * Takes CAP_NET_ADMIN. */
 int hop_use(int fd, const struct hop *) must_use;
+/* Has it find out who the neighbour is, for which it takes something to send there: an empty
+ * datagram, from the flow's source. Anybody may. */
+void hop_probe(const struct flow *);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* A GID of RoCEv2 as the address of a socket. */
-#ifndef WEFT_BROKER_GID_SOCKADDR_H
-#define WEFT_BROKER_GID_SOCKADDR_H
+/* A GID of RoCE as the address of a socket. */
+#ifndef WEFT_PORT_HOP_GID_SOCKADDR_H
+#define WEFT_PORT_HOP_GID_SOCKADDR_H
 
 #include <netinet/in.h>
 #include <sys/socket.h>
