@@ -17,7 +17,8 @@ void ecn_declare(struct rnic_qp *qp)
 {
 	struct flow *f = &qp->attr.flow;
 
-	if (cc_of(qp)->cnp && !qp->service->datagrams && !(f->tos & FLOW_ECN_MASK))
+	/* What a GRH has there is InfiniBand's traffic class, of which no bits are ECN's. */
+	if (cc_of(qp)->cnp && !qp->service->datagrams && !f->rocev1 && !(f->tos & FLOW_ECN_MASK))
 		f->tos |= FLOW_ECN_ECT0;
 }
 
@@ -34,7 +35,7 @@ static void owe(struct rnic_qp *qp)
 
 void ecn_rx(struct rnic_qp *qp, const struct flow *f)
 {
-	if ((f->tos & FLOW_ECN_MASK) != FLOW_ECN_CE || qp->service->datagrams)
+	if ((f->tos & FLOW_ECN_MASK) != FLOW_ECN_CE || qp->service->datagrams || f->rocev1)
 		return;
 	count(qp, rx_ecn_marked, 1);
 	cc_tell(qp, qp->cc.ops->ecn);

@@ -103,7 +103,7 @@ static bool flow_fits(const struct rnic_qp *qp, const struct flow *f)
 	const struct flow *own = &qp->attr.flow;
 
 	return gid_equal(&f->sgid, &own->dgid) && gid_equal(&f->dgid, &own->sgid) &&
-	       f->scope == own->scope;
+	       f->scope == own->scope && f->rocev1 == own->rocev1;
 }
 
 /* One partition exists, and both ends are full members or one is. */

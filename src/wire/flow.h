@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The addressing of a RoCEv2 packet: what stands in its IP and UDP headers. Addresses are IPv6;
- * IPv4 is held in its mapped form ::ffff:a.b.c.d, exactly as in a RoCEv2 GID.
+ * IPv4 is held in its mapped form ::ffff:a.b.c.d, exactly as in a RoCEv2 GID. RoCEv1 has the same
+ * addresses as GIDs of a GRH (wire/grh.h), which stands where IP and UDP would.
  */
 #ifndef WEFT_WIRE_FLOW_H
 #define WEFT_WIRE_FLOW_H
@@ -30,9 +31,10 @@ struct flow {
 	uint8_t tos;	 /* IPv4 TOS or IPv6 traffic class, ECN bits included */
 	uint8_t ttl;	 /* TTL or hop limit; 0 means the system's default */
 	uint32_t flow_label : 20;
-	uint32_t sl : 4;    /* in no header: the service level of the address; 0: none was said */
-	uint32_t scope;	    /* the interface of link-local addresses and of groups; else 0 */
-	uint32_t rate_mbps; /* in no header: the most that may be sent to there; 0: no limit */
+	uint32_t sl : 4;     /* in no header: the service level of the address; 0: none was said */
+	uint32_t rocev1 : 1; /* a GRH instead of IP and UDP, and so no source port */
+	uint32_t scope;	     /* the interface of link-local addresses and of groups; else 0 */
+	uint32_t rate_mbps;  /* in no header: the most that may be sent to there; 0: no limit */
 };
 
 static inline bool gid_is_ipv4(const struct gid *g)

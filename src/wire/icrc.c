@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "wire/bth.h"
+#include "wire/grh.h"
 #include "wire/icrc_tables.h"
 
 #define ICRC_SEED	0x2144df1cu /* CRC-32 of the eight 0xff bytes in the LRH's place */
@@ -86,8 +87,20 @@ static uint8_t *put_ipv6(uint8_t *p, const struct flow *f, size_t udp_len)
 	return p + IPV6_LEN;
 }
 
+static uint8_t *put_grh(uint8_t *p, const struct flow *f, size_t payload_len)
+{
+	struct flow ones = *f;
+
+	ones.tos = ones.ttl = 0xff;
+	ones.flow_label = 0xfffff;
+	grh_put(p, &ones, payload_len);
+	return p + GRH_LEN;
+}
+
 static uint8_t *put_headers(uint8_t *p, const struct flow *f, uint16_t ip_id, size_t udp_len)
 {
+	if (f->rocev1)
+		return put_grh(p, f, udp_len);
 	p = gid_is_ipv4(&f->dgid) ? put_ipv4(p, f, ip_id, udp_len) : put_ipv6(p, f, udp_len);
 	return put_udp(p, f, udp_len);
 }

@@ -6,6 +6,10 @@
  *
  * The IPv4 identification is covered, and a UDP socket neither sets nor shows it: every function
  * takes it as ip_id. IPv6 has no such field and ignores ip_id.
+ *
+ * RoCEv1's is that of a packet with a GRH (volume 1, 7.8.1): the GRH in the place of IP and UDP,
+ * with its traffic class, flow label and hop limit taken as ones. No LRH is there, and all of one
+ * would be ones: the same eight bytes.
  */
 #ifndef WEFT_WIRE_ICRC_H
 #define WEFT_WIRE_ICRC_H
@@ -21,8 +25,9 @@ struct icrc {
 	uint32_t state;
 };
 
-/* Begins a packet whose UDP payload is udp_len bytes (BTH to ICRC, ICRC included) with the first
- * len bytes of that, at least the 12 of the BTH. The addresses and the source port are f's. */
+/* Begins a packet whose UDP payload is udp_len bytes (BTH to ICRC, ICRC included; of RoCEv1 the
+ * GRH's) with the first len bytes of that, at least the 12 of the BTH. The addresses and the source
+ * port are f's. */
 struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len, const void *head,
 		       size_t len);
 struct icrc icrc_update(struct icrc c, const void *data, size_t len);

@@ -5,10 +5,11 @@
  */
 #include "base/bytes.h"
 #include "rnic/ib/ib.h"
+#include "wire/grh.h"
 
-#define GRH_LEN 40
 /* In a receive's SL, as mlx5 gives it with RoCE: which network header stands before the payload.
  * UCX believes it rather than the header. */
+#define SL_GRH	     0
 #define SL_IPV6	     1
 #define SL_IPV4	     2
 #define IPV4_LEN     20
@@ -38,12 +39,17 @@ static uint16_t ip_checksum(const uint8_t *p, size_t len)
 /*
  * What stands before the payload in a receive: the network header. An IPv4 header takes the last 20
  * bytes; those before it mean nothing. The kernel keeps the real header from us, so that its
- * identification is 0 here; a checksum goes with what is written.
+ * identification is 0 here; a checksum goes with what is written. RoCEv1's GRH is as it came.
  */
-static void grh_build(uint8_t grh[GRH_LEN], const struct flow *f, size_t udp_len)
+static void grh_build(uint8_t grh[GRH_LEN], const struct flow *f, size_t payload_len)
 {
+	const size_t udp_len = UDP_LEN + payload_len;
 	uint8_t *ip = grh + GRH_LEN - IPV4_LEN;
 
+	if (f->rocev1) {
+		grh_put(grh, f, payload_len);
+		return;
+	}
 	memset(grh, 0, GRH_LEN);
 	if (!gid_is_ipv4(&f->dgid)) {
 		st_be32(grh, 6u << 28 | (uint32_t)f->tos << 20 | (f->flow_label & 0xfffff));
@@ -73,7 +79,9 @@ static bool ud_rx(struct rnic_qp *qp, struct pkt *p, const struct packet_rx *rx,
 		.byte_len = GRH_LEN + p->len,
 		.src_qp = p->h.deth.sqpn,
 		.wc_flags = RNIC_WC_GRH,
-		.sl = gid_is_ipv4(&rx->flow.dgid) ? SL_IPV4 : SL_IPV6,
+		.sl = rx->flow.rocev1		    ? SL_GRH
+		      : gid_is_ipv4(&rx->flow.dgid) ? SL_IPV4
+						    : SL_IPV6,
 	};
 	uint8_t grh[GRH_LEN];
 
@@ -88,7 +96,7 @@ static bool ud_rx(struct rnic_qp *qp, struct pkt *p, const struct packet_rx *rx,
 	}
 	recv_take(qp);
 	w = rq_at(&qp->rq, qp->rq.cons);
-	grh_build(grh, &rx->flow, UDP_LEN + rx->len + ICRC_LEN);
+	grh_build(grh, &rx->flow, rx->len + ICRC_LEN);
 	if (sge_scatter(qp->recv_pd, w->sge, w->num_sge, 0, grh, GRH_LEN) ||
 	    sge_scatter(qp->recv_pd, w->sge, w->num_sge, GRH_LEN, p->payload, p->len)) {
 		unreliable_recv_broken(qp);
