@@ -44,6 +44,7 @@ static const struct {
 	{"core", core, ARRAY_SIZE(core)},
 	{"port", port, ARRAY_SIZE(port)},
 	{"xdp", port, ARRAY_SIZE(port)},
+	{"rocev1", port, ARRAY_SIZE(port)},
 	{"target", target, ARRAY_SIZE(target)},
 	{"host", host, ARRAY_SIZE(host)},
 	{"rsocket", rsocket, ARRAY_SIZE(rsocket)},

@@ -127,12 +127,19 @@ uint64_t seen_core_drops(const struct seen *s)
 	return sum;
 }
 
+/* Of all its ports. */
+static void port_drops(const struct seen *s, const char *key, struct drops *d)
+{
+	add_drop(d, key,
+		 seen_sum(s, "port", key) + seen_sum(s, "xdp", key) + seen_sum(s, "rocev1", key));
+}
+
 void seen_drops(const struct seen *s, struct drops *d)
 {
 	core_drops(s, d);
-	add_drop(d, "rx_icrc_bad",
-		 seen_sum(s, "port", "rx_icrc_bad") + seen_sum(s, "xdp", "rx_icrc_bad"));
-	add_drop(d, "rx_short", seen_sum(s, "port", "rx_short") + seen_sum(s, "xdp", "rx_short"));
+	port_drops(s, "rx_icrc_bad", d);
+	port_drops(s, "rx_short", d);
+	port_drops(s, "rx_not_ours", d);
 	add_drop(d, "rx_dropped", s->drops);
 }
 

@@ -15,8 +15,8 @@ ROOMS = {
     "core": ("src/rnic/counters.def", "The RNIC, of each process."),
     "queue-pairs": ("src/rnic/qp_shown.def", "What is so of each queue pair; of its counters the core "
                     "tells above."),
-    "port": ("src/port/counters.def", "The port of a process, or of the broker: its UDP socket; and, as xdp, what goes "
-             "past the kernel's stack where WEFT_PORT asks for that."),
+    "port": ("src/port/counters.def", "The port of a process, or of the broker: its UDP socket; as xdp, what goes past the "
+             "kernel's stack where WEFT_PORT asks for that; and as rocev1, the frames of RoCEv1 where WEFT_ROCEV1 does."),
     "target": ("src/nvmf/target/counters.def", "The target of weft-serve(1)."),
     "host": ("src/nvmf/host/counters.def", "The host of weft-bench(1), weft-cp(1) and the like."),
     "rsocket": ("src/rsocket/counters.def", "Sockets of rsocket(7), and so of weft run --sockets."),

@@ -160,6 +160,13 @@ static int udp_port_rx(struct port *port, uint64_t now, port_take *take, void *c
 	return packets;
 }
 
+/* RoCEv1 has no UDP. */
+static bool udp_port_reaches(const struct port *port, const struct flow *f)
+{
+	(void)port;
+	return !f->rocev1;
+}
+
 static void udp_port_forked(struct port *port)
 {
 	udp_tx_close(udp_port_of(port));
@@ -187,6 +194,7 @@ static void udp_port_want_headers(struct port *port)
 static const struct port_ops udp_ops = {
 	.rx = udp_port_rx,
 	.tx = udp_port_tx,
+	.reaches = udp_port_reaches,
 	.want_headers = udp_port_want_headers,
 	.forked = udp_port_forked,
 	.destroy = udp_port_destroy,

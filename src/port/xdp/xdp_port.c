@@ -43,7 +43,7 @@ static bool xdp_reaches(const struct port *port, const struct flow *f)
 {
 	struct xdp_port *p = (struct xdp_port *)(uintptr_t)port;
 
-	return port->fd >= 0 && ways_find(&p->ways, f, time_now_ns());
+	return port->fd >= 0 && !f->rocev1 && ways_find(&p->ways, f, time_now_ns());
 }
 
 /* A frame to send from, be it after what is under way has gone. */
