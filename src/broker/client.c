@@ -523,9 +523,9 @@ int broker_client_cm_channel(struct broker_client *c, uint32_t *ret_channel, int
 	return rc;
 }
 
-int broker_client_sysfs(struct broker_client *c, struct broker_sysfs *ret)
+int broker_client_sysfs(struct broker_client *c, bool rocev1, struct broker_sysfs *ret)
 {
-	struct broker_msg req = {.type = BROKER_SYSFS};
+	struct broker_sysfs_ask req = {.msg.type = BROKER_SYSFS, .rocev1 = rocev1};
 	int rc = broker_client_call(c, &req, sizeof(req), ret, sizeof(*ret), NULL);
 
 	ret->path[sizeof(ret->path) - 1] = 0;

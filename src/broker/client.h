@@ -5,6 +5,8 @@
 #ifndef WEFT_BROKER_CLIENT_H
 #define WEFT_BROKER_CLIENT_H
 
+#include <stdbool.h>
+
 #include "base/compiler.h"
 #include "broker/proto_cm.h"
 
@@ -48,7 +50,7 @@ int broker_client_find_inbox(struct broker_client *, uint8_t slot, int *ret_fd) 
 /* Of which slots there is one for us. */
 int broker_client_inboxes(struct broker_client *, struct broker_inboxes *ret) must_use;
 int broker_client_cm_channel(struct broker_client *, uint32_t *ret_channel, int *ret_fd) must_use;
-int broker_client_sysfs(struct broker_client *, struct broker_sysfs *ret) must_use;
+int broker_client_sysfs(struct broker_client *, bool rocev1, struct broker_sysfs *ret) must_use;
 
 /* Closes it but for its connection, a descriptor that the caller never uses and may lose: the
  * broker stays as long as anybody has it open. */

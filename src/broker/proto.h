@@ -38,7 +38,7 @@ enum broker_msg_type {
 	BROKER_KEEP_SLOT,    /* -> struct broker_slot + its socket, <- broker_msg */
 	BROKER_CM_CHANNEL,   /* -> broker_msg, <- struct broker_cm_channel + event descriptor */
 	BROKER_GROUP,	     /* -> struct broker_group, <- broker_msg: joins or leaves */
-	BROKER_SYSFS,	     /* -> broker_msg, <- struct broker_sysfs */
+	BROKER_SYSFS,	     /* -> struct broker_sysfs_ask, <- struct broker_sysfs */
 	BROKER_LIST_CLIENTS, /* broker/proto_list.h */
 	BROKER_LIST_IDS,
 	BROKER_OFFER_INBOX, /* -> struct broker_slot + port/local/inbox.h, <- broker_msg */
@@ -120,6 +120,12 @@ struct broker_group {
 	uint32_t ifindex;
 	struct gid group;
 	uint32_t join; /* 0: leave */
+};
+
+/* May be short of rocev1, which is 0 then: from who knows nothing of that. */
+struct broker_sysfs_ask {
+	struct broker_msg msg;
+	uint32_t rocev1; /* who asks has GIDs of RoCEv1: they are to be there, too */
 };
 
 /* Where what sysfs would have of the devices is laid out as below /sys (broker/sysfs.h): for as

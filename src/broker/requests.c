@@ -168,12 +168,13 @@ static int answer_inboxes(struct session *c)
 	return reply(c, &r, sizeof(r), -1);
 }
 
-static int answer_sysfs(struct session *c)
+static int answer_sysfs(struct session *c, const struct broker_sysfs_ask *req, size_t len)
 {
+	const bool rocev1 = len == sizeof(*req) && req->rocev1;
 	struct broker_sysfs r = {.msg.type = BROKER_SYSFS};
 	struct sysfs *t = &c->broker->sysfs;
 
-	r.msg.error = sysfs_show(t, devices_table(c->broker->devices));
+	r.msg.error = sysfs_show(t, devices_table(c->broker->devices), rocev1);
 	if (!r.msg.error)
 		snprintf(r.path, sizeof(r.path), "%s", t->path);
 	return reply(c, &r, sizeof(r), -1);
@@ -245,7 +246,7 @@ static int answer_unattached(struct session *c, const void *req, size_t len, uin
 	case BROKER_INBOXES:
 		return answer_inboxes(c);
 	case BROKER_SYSFS:
-		return answer_sysfs(c);
+		return answer_sysfs(c, req, len);
 	case BROKER_CM_CHANNEL:
 		return answer_cm_channel(c);
 	case BROKER_LIST_CLIENTS:

@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "broker/device_gids.h"
 #include "broker/device_port.h"
 
 #define REAL	"/sys/"
@@ -249,17 +250,18 @@ static void lay_gids(struct sysfs *t, const char *port, const struct broker_devi
 {
 	char dir[PATH_MAX], name[12], text[40];
 
-	for (unsigned i = 0; i < BROKER_MAX_GIDS; i++) {
-		bool used = d->gids[i].type != 0;
+	for (unsigned i = 0; i < DEVICE_GIDS(t->rocev1); i++) {
+		struct gid gid;
+		bool rocev1, used = device_gid(d, i, &gid, &rocev1);
 
 		snprintf(name, sizeof(name), "%u", i);
-		gid_text(used ? &d->gids[i].gid : &(struct gid){0}, text);
+		gid_text(used ? &gid : &(struct gid){0}, text);
 		name_it(t, dir, "%s/gids", port);
 		put(t, dir, name, "%s\n", text);
 		/* Of an empty entry these cannot be read; here they are not there. */
 		name_it(t, dir, "%s/gid_attrs/types", port);
 		if (used)
-			put(t, dir, name, "RoCE v2\n");
+			put(t, dir, name, rocev1 ? "IB/RoCE v1\n" : "RoCE v2\n");
 		else
 			take_away(t, dir, name);
 		name_it(t, dir, "%s/gid_attrs/ndevs", port);
@@ -364,7 +366,8 @@ static void show(struct sysfs *t, const struct broker_devices *now)
 	for (uint32_t i = 0; i < now->count; i++) {
 		const struct broker_device *was = find(&t->table, now->dev[i].name);
 
-		if (!was || memcmp(was, &now->dev[i], sizeof(*was)) != 0)
+		if (!was || t->rocev1 != t->shows_rocev1 ||
+		    memcmp(was, &now->dev[i], sizeof(*was)) != 0)
 			lay_device(t, &now->dev[i]);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
@@ -419,14 +422,17 @@ static void drop(struct sysfs *t)
 	t->fd = -1;
 	t->path[0] = 0;
 	t->table = (struct broker_devices){0};
+	t->shows_rocev1 = false;
 }
 
 static int lay_out(struct sysfs *t, const struct broker_devices *now)
 {
 	t->error = 0;
 	show(t, now);
-	if (!t->error)
+	if (!t->error) {
 		t->table = *now;
+		t->shows_rocev1 = t->rocev1;
+	}
 	return t->error;
 }
 
@@ -479,10 +485,11 @@ void sysfs_fini(struct sysfs *t)
 	sysfs_init(t);
 }
 
-int sysfs_show(struct sysfs *t, const struct broker_devices *now)
+int sysfs_show(struct sysfs *t, const struct broker_devices *now, bool rocev1)
 {
 	mode_t before = umask(022);
 
+	t->rocev1 |= rocev1;
 	if (t->path[0] && lay_out(t, now) != 0)
 		drop(t);
 	if (!t->path[0] && time_now_ns() >= t->again_at) {

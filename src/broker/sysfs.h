@@ -24,6 +24,7 @@ struct sysfs {
 	int fd;	       /* locked as long as it is ours */
 	int error;
 	struct broker_devices table; /* which it shows */
+	bool rocev1, shows_rocev1;   /* somebody has GIDs of RoCEv1; and they are there */
 	bool swept;		     /* what killed brokers have left */
 	int failed;		     /* why there is none */
 	uint64_t again_at;	     /* and until when there will be none */
@@ -31,7 +32,8 @@ struct sysfs {
 
 void sysfs_init(struct sysfs *);
 void sysfs_fini(struct sysfs *);
-/* It shows these devices now, and stands at path. 0 or -errno. */
-int sysfs_show(struct sysfs *, const struct broker_devices *) must_use;
+/* It shows these devices now, and stands at path; once somebody has wanted to see GIDs of RoCEv1,
+ * those, too. 0 or -errno. */
+int sysfs_show(struct sysfs *, const struct broker_devices *, bool rocev1) must_use;
 
 #endif

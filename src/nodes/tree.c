@@ -12,9 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/kernel_socket.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "broker/client.h"
@@ -119,6 +121,19 @@ static void hold(struct broker_client *c)
 		close(fd);
 }
 
+/* Has this process GIDs of RoCEv1? As verbs/port_choice.c has it. */
+static bool has_rocev1(void)
+{
+	const char *wanted = secure_getenv("WEFT_ROCEV1");
+	int fd = -1;
+
+	if (wanted && !strcmp(wanted, "1"))
+		fd = kernel_socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 static bool ask(struct broker_sysfs *ret)
 {
 	/* What keeps a broker from starting is not asked again and again how it is, but it may have
@@ -136,7 +151,7 @@ static bool ask(struct broker_sysfs *ret)
 		log_info("nodes", "no sysfs of the devices: %s", err);
 		return false;
 	}
-	rc = broker_client_sysfs(c, ret);
+	rc = broker_client_sysfs(c, has_rocev1(), ret);
 	if (rc)
 		broker_client_close(c);
 	else

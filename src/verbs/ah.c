@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "verbs/local.h"
 #include "verbs/qp.h"
+#include "wire/grh.h"
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -79,8 +80,9 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc
 {
 	const uint8_t *p = (const uint8_t *)grh, *v4 = p + 20;
 	struct broker_device b;
-	uint8_t here[16];
-	int rc;
+	bool rocev1 = false;
+	struct gid here;
+	int rc, index;
 
 	memset(attr, 0, sizeof(*attr));
 	attr->port_num = port;
@@ -94,20 +96,20 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc
 	attr->grh.hop_limit = 0xff;
 	if (is_ipv4(v4)) {
 		map_ipv4(attr->grh.dgid.raw, v4 + 12);
-		map_ipv4(here, v4 + 16);
+		map_ipv4(here.raw, v4 + 16);
 		attr->grh.traffic_class = v4[1];
 	} else {
 		memcpy(attr->grh.dgid.raw, p + 8, 16);
-		memcpy(here, p + 24, 16);
+		memcpy(here.raw, p + 24, 16);
+		rocev1 = p[GRH_NEXT_AT] == GRH_NEXT_HEADER;
 		attr->grh.traffic_class = (uint8_t)(ld_be32(p) >> 20);
 		attr->grh.flow_label = ld_be32(p) & 0xfffff;
 	}
-	for (uint32_t i = 0; i < BROKER_MAX_GIDS; i++)
-		if (b.gids[i].type && !memcmp(b.gids[i].gid.raw, here, 16)) {
-			attr->grh.sgid_index = (uint8_t)i;
-			return 0;
-		}
-	return FAIL(ENOENT, -1); /* the address is ours no more */
+	index = device_gid_index(&b, &here, rocev1);
+	if (index < 0)
+		return FAIL(ENOENT, -1); /* the address is ours no more */
+	attr->grh.sgid_index = (uint8_t)index;
+	return 0;
 }
 
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,

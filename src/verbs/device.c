@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "broker/device_gids.h"
 #include "broker/device_port.h"
 #include "verbs/face.h"
+#include "verbs/port_choice.h"
 #include "verbs/private.h"
 #include "verbs/process.h"
 #include "wire/bth.h"
@@ -282,7 +284,7 @@ int face_query_rt_values(struct ibv_context *context, struct ibv_values_ex *valu
 
 static int gid_entries(struct ibv_context *context)
 {
-	return face_is_iwarp(context) ? 1 : BROKER_MAX_GIDS;
+	return face_is_iwarp(context) ? 1 : (int)DEVICE_GIDS(port_choice_has_rocev1());
 }
 
 int face_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *a, size_t len)
@@ -339,6 +341,24 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ib
 	return 0;
 }
 
+bool device_gid_at(const struct broker_device *b, uint32_t index, struct gid *ret, bool *ret_rocev1)
+{
+	return index < DEVICE_GIDS(port_choice_has_rocev1()) &&
+	       device_gid(b, index, ret, ret_rocev1);
+}
+
+int device_gid_index(const struct broker_device *b, const struct gid *g, bool rocev1)
+{
+	for (uint32_t i = 0; i < DEVICE_GIDS(port_choice_has_rocev1()); i++) {
+		struct gid at;
+		bool v1;
+
+		if (device_gid_at(b, i, &at, &v1) && v1 == rocev1 && gid_equal(&at, g))
+			return (int)i;
+	}
+	return -1;
+}
+
 /* The one of iWARP is no address but names the port: by its MAC address, or, without one, as a
  * number. */
 static void iwarp_gid(const struct broker_device *b, union ibv_gid *ret)
@@ -355,10 +375,12 @@ static void iwarp_gid(const struct broker_device *b, union ibv_gid *ret)
 static bool gid_entry(struct ibv_context *context, const struct broker_device *b, uint32_t index,
 		      struct ibv_gid_entry *ret)
 {
+	struct gid gid;
+	bool rocev1;
+
 	*ret = (struct ibv_gid_entry){
 		.gid_index = index,
 		.port_num = FACE_PORT,
-		.gid_type = IBV_GID_TYPE_ROCE_V2,
 		.ndev_ifindex = b->ifindex,
 	};
 	if (face_is_iwarp(context)) {
@@ -366,8 +388,11 @@ static bool gid_entry(struct ibv_context *context, const struct broker_device *b
 		iwarp_gid(b, &ret->gid);
 		return true;
 	}
-	memcpy(ret->gid.raw, b->gids[index].gid.raw, sizeof(ret->gid.raw));
-	return b->gids[index].type;
+	if (!device_gid_at(b, index, &gid, &rocev1))
+		return false;
+	ret->gid_type = rocev1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
+	memcpy(ret->gid.raw, gid.raw, sizeof(ret->gid.raw));
+	return true;
 }
 
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index,

@@ -135,6 +135,12 @@ static inline void context_put(struct face_context *c)
 int device_lookup(struct ibv_device *, struct broker_device *ret) must_use;
 /* As process_devices_lately(). */
 int device_lookup_lately(struct ibv_device *, struct broker_device *ret) must_use;
+/* The entry of the GID table of an interface's device of RoCE. False: it is empty, or there is none
+ * of that index. */
+bool device_gid_at(const struct broker_device *, uint32_t index, struct gid *ret,
+		   bool *ret_rocev1) must_use;
+/* Which index has it; -1: none. */
+int device_gid_index(const struct broker_device *, const struct gid *, bool rocev1);
 /* The largest path MTU that fits the interface. */
 enum ibv_mtu device_mtu(const struct broker_device *);
 

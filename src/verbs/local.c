@@ -73,7 +73,7 @@ static void meet(struct shard *s, struct broker_client *broker, uint8_t slot)
 
 static bool is_within(const struct flow *f)
 {
-	return port && gid_equal(&f->sgid, &f->dgid);
+	return port && !f->rocev1 && gid_equal(&f->sgid, &f->dgid);
 }
 
 void local_meet(struct shard *s, const struct flow *f, uint32_t qpn)

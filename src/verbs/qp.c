@@ -309,14 +309,17 @@ int resolve_flow(const struct ibv_ah_attr *ah, const struct broker_device *b, ui
 		 uint32_t rqpn, struct flow *ret)
 {
 	const struct ibv_global_route *grh = &ah->grh;
+	bool rocev1;
 
-	if (!ah->is_global || ah->port_num != FACE_PORT || grh->sgid_index >= BROKER_MAX_GIDS ||
-	    !b->gids[grh->sgid_index].type)
+	if (!ah->is_global || ah->port_num != FACE_PORT ||
+	    !device_gid_at(b, grh->sgid_index, &ret->sgid, &rocev1))
 		return -EINVAL;
-	ret->sgid = b->gids[grh->sgid_index].gid;
+	ret->rocev1 = rocev1;
 	memcpy(ret->dgid.raw, grh->dgid.raw, sizeof(ret->dgid.raw));
 	if (gid_is_ipv4(&ret->sgid) != gid_is_ipv4(&ret->dgid))
 		return -EINVAL;
+	if (ret->rocev1 && gid_is_multicast(&ret->dgid))
+		return -EOPNOTSUPP;
 	ret->scope = gid_is_link_local(&ret->sgid) || gid_is_link_local(&ret->dgid) ||
 				     gid_is_multicast(&ret->dgid)
 			     ? b->ifindex
@@ -400,8 +403,10 @@ static int resolve_path(struct ibv_qp *ibqp, const struct ibv_qp_attr *a, int ma
 		rc = -EINVAL;
 	if (!rc && mask & IBV_QP_AV)
 		rc = resolve_flow(&a->ah_attr, &b, ibqp->qp_num, a->dest_qp_num, &attr->flow);
-	/* Whether a connection answers to marks its RNIC says, as on adapters. */
-	attr->flow.tos &= (uint8_t)~FLOW_ECN_MASK;
+	/* Whether a connection answers to marks its RNIC says, as on adapters. A GRH has no such
+	 * bits. */
+	if (!attr->flow.rocev1)
+		attr->flow.tos &= (uint8_t)~FLOW_ECN_MASK;
 	if (!rc && mask & IBV_QP_AV) {
 		const struct congestion *c =
 			congestion_choose(shard_congestion(face_qp(ibqp)->shard),
@@ -558,4 +563,3 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 	(void)qp, (void)op, (void)flags;
 	return 0;
 }
-
