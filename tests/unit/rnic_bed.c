@@ -100,7 +100,8 @@ void bed_flows(struct bed *b, int side, struct rnic_qp_attr *a)
 	a->flow = (struct flow){.sgid = gid_of(side),
 				.dgid = gid_of(!side),
 				.sport = 50000,
-				.rate_mbps = b->opts.rate_mbps};
+				.rate_mbps = b->opts.rate_mbps,
+				.rocev1 = b->opts.rocev1};
 }
 
 static void side_open(struct bed *b, int i)

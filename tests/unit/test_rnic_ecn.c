@@ -28,6 +28,25 @@ static void who_answers_to_marks_says_so(void **state)
 	assert_int_equal(tos_of_first(&cc_none, RNIC_QPT_RC), 0);
 }
 
+/* Its traffic class is no IP's: nobody marks it, nor is it taken for marked. */
+static void rocev1_knows_no_marks(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.cc = &cc_dcqcn, .rocev1 = true});
+	struct bed_pkt *p;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 16), 0);
+	p = bed_tx1(b, 0);
+	assert_int_equal(p->flow.tos, 0);
+	p->flow.tos = CE;
+	bed_deliver(b, p);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(bed_counters(b, 1)->rx_ecn_marked, 0);
+	assert_int_equal(bed_counters(b, 1)->tx_cnp, 0);
+	bed_close(b);
+}
+
 /* A WRITE of side 0 whose packet the network marks. */
 static void marked(struct bed *b, uint64_t id)
 {
@@ -179,6 +198,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(who_answers_to_marks_says_so),
+		cmocka_unit_test(rocev1_knows_no_marks),
 		cmocka_unit_test(a_mark_is_told_of_and_not_too_often),
 		cmocka_unit_test(a_notification_waits_for_no_pacer),
 		cmocka_unit_test(who_failed_tells_no_more),

@@ -59,6 +59,25 @@ static bool quick(struct bed *b, const struct flow *from_peer, uint32_t qpn, uin
 	return rnic_rx(b->side[1].rnic, &rx, b->now);
 }
 
+/* The same addresses, number and PSN do not make one of the other. */
+static void rocev1_and_rocev2_are_two_networks(void **state)
+{
+	(void)state;
+	for (int rocev1 = 0; rocev1 < 2; rocev1++) {
+		struct bed *b = bed_open(&(struct bed_opts){.psn = {5, 9}, .rocev1 = rocev1});
+		uint32_t qpn = rnic_qp_num(b->side[1].qp);
+		struct rnic_qp_attr a;
+
+		bed_flows(b, 0, &a);
+		a.flow.rocev1 = !rocev1;
+		assert_false(quick(b, &a.flow, qpn, 5));
+		assert_int_equal(bed_counters(b, 1)->rx_drop_flow, 1);
+		a.flow.rocev1 = (uint8_t)rocev1;
+		assert_true(quick(b, &a.flow, qpn, 5));
+		bed_close(b);
+	}
+}
+
 static void one_psn_of_16777216_is_a_request_in_sequence(void **state)
 {
 	struct bed *b = bed_open(&(struct bed_opts){.psn = {0x123456, 9}});
@@ -308,6 +327,7 @@ static void what_was_recorded_does_not_touch_the_next_connection(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rocev1_and_rocev2_are_two_networks),
 		cmocka_unit_test(one_psn_of_16777216_is_a_request_in_sequence),
 		cmocka_unit_test(as_many_psns_as_are_on_the_way_are_an_answer),
 		cmocka_unit_test(a_queue_pair_number_has_16_bits_to_guess),

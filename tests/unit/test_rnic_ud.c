@@ -112,6 +112,36 @@ static void over_ipv6_the_header_takes_all_forty_bytes(void **state)
 	bed_close(b);
 }
 
+static void the_header_of_rocev1_is_its_grh(void **state)
+{
+	static const uint8_t want[GRH] = {
+		0x6a, 0xb1, 0x23, 0x45,	       [6] = 0x1b, 63,	[18] = 0xff, 0xff, 192,
+		0,    2,    1,	  [34] = 0xff, 0xff,	   192, 0,	     2,	   2};
+	struct bed *b = open_ud();
+	struct flow f = {
+		.sgid = {.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1}},
+		.dgid = {.raw = {[10] = 0xff, 0xff, 192, 0, 2, 2}},
+		.tos = 0xab,
+		.ttl = 63,
+		.flow_label = 0x12345,
+		.rocev1 = 1,
+	};
+	uint8_t *grh = b->side[1].mem;
+	struct rnic_wc wc;
+
+	(void)state;
+	assert_int_equal(bed_recv(b, 1, 7, 0, GRH), 0);
+	assert_int_equal(send_to(b, 0, 1, 0, &f, BED_QKEY), 0);
+	bed_run(b);
+	wc = bed_wc(b, 1, true);
+	assert_int_equal(wc.status, RNIC_WC_SUCCESS);
+	assert_int_equal(wc.sl, 0);
+	assert_int_equal(grh[4] << 8 | grh[5], BTH_LEN + DETH_LEN + IMMDT_LEN + ICRC_LEN);
+	grh[4] = grh[5] = 0;
+	assert_memory_equal(grh, want, GRH);
+	bed_close(b);
+}
+
 static void each_request_goes_where_it_says_and_anybody_may_send(void **state)
 {
 	struct bed *b = open_ud();
@@ -233,6 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_datagram_arrives_behind_its_network_header),
 		cmocka_unit_test(over_ipv6_the_header_takes_all_forty_bytes),
+		cmocka_unit_test(the_header_of_rocev1_is_its_grh),
 		cmocka_unit_test(each_request_goes_where_it_says_and_anybody_may_send),
 		cmocka_unit_test(a_wrong_qkey_is_dropped_and_its_high_bit_means_our_own),
 		cmocka_unit_test(what_finds_no_receive_or_no_room_is_dropped),
