@@ -80,9 +80,9 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc
 {
 	const uint8_t *p = (const uint8_t *)grh, *v4 = p + 20;
 	struct broker_device b;
-	bool rocev1 = false;
 	struct gid here;
 	int rc, index;
+	bool rocev1;
 
 	memset(attr, 0, sizeof(*attr));
 	attr->port_num = port;
@@ -94,14 +94,15 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc
 		return FAIL(-rc, -1);
 	attr->is_global = 1;
 	attr->grh.hop_limit = 0xff;
-	if (is_ipv4(v4)) {
+	/* Before there is a look for IPv4's, in whose place a GID of a GRH stands. */
+	rocev1 = p[0] >> 4 == 6 && p[GRH_NEXT_AT] == GRH_NEXT_HEADER;
+	if (!rocev1 && is_ipv4(v4)) {
 		map_ipv4(attr->grh.dgid.raw, v4 + 12);
 		map_ipv4(here.raw, v4 + 16);
 		attr->grh.traffic_class = v4[1];
 	} else {
 		memcpy(attr->grh.dgid.raw, p + 8, 16);
 		memcpy(here.raw, p + 24, 16);
-		rocev1 = p[GRH_NEXT_AT] == GRH_NEXT_HEADER;
 		attr->grh.traffic_class = (uint8_t)(ld_be32(p) >> 20);
 		attr->grh.flow_label = ld_be32(p) & 0xfffff;
 	}

@@ -34,6 +34,12 @@ def line_of(command, index):
     return f"{name} {where} {options}"
 
 
+def sent(host):
+    """Datagrams that the stack of a host has sent so far, whatever the address family."""
+    v6 = dict(line.split() for line in host.read("snmp6").splitlines())
+    return host.datagrams() + int(v6["Udp6OutDatagrams"])
+
+
 class Pair:
     """A program at each of two hosts, or at both ends of one."""
 
@@ -47,7 +53,7 @@ class Pair:
     def run(self, path, server, client, **kwargs):
         """Both to their ends. Returns (server's, client's) output, and how many datagrams their hosts have sent."""
         hosts = self.server, self.client
-        before = [h.datagrams() for h in hosts]
+        before = [sent(h) for h in hosts]
         s = self.start(hosts[0], server, os.path.join(path, "server"), **kwargs)
         c = None
         try:
@@ -60,7 +66,7 @@ class Pair:
                 if p:
                     p.kill()
         assert ended == (0, 0), f"client and server end with {ended}"
-        return (s.output(), c.output()), [h.datagrams() - n for h, n in zip(hosts, before)]
+        return (s.output(), c.output()), [sent(h) - n for h, n in zip(hosts, before)]
 
     def program(self, path, command, index, **kwargs):
         line = line_of(command, index)
