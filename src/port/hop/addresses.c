@@ -64,6 +64,9 @@ int addresses_each(int fd, void (*each)(void *ctx, const struct gid *, uint32_t 
 		ssize_t got = recv(fd, buf, sizeof(buf), 0);
 		unsigned left = (unsigned)got;
 
+		/* What is left of a dump would be taken for the next answer. */
+		if (got < 0 && errno == EINTR)
+			continue;
 		if (got < 0)
 			return -errno;
 		for (const struct nlmsghdr *h = (void *)buf; NLMSG_OK(h, left);
