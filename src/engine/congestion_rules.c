@@ -25,7 +25,7 @@ struct congestion_rules {
 
 static struct congestion normally(void)
 {
-	return (struct congestion){.cc = &cc_halving, .params = cc_defaults, .dscp = -1};
+	return (struct congestion){.params = cc_defaults, .dscp = -1};
 }
 
 /* ---- a line ---------------------------------------------------------------------------------- */
@@ -199,9 +199,9 @@ static bool open_file(struct congestion_rules *r)
 	f = fopen(path, "re");
 	if (!f) {
 		if (named || errno != ENOENT)
-			log_warn("engine", "%s%s cannot be read: %s; congestion control is %s",
-				 named ? "WEFT_CC_FILE=" : "", path, errno_text(errno),
-				 cc_halving.name);
+			log_warn("engine",
+				 "%s%s cannot be read: %s; congestion control is the default",
+				 named ? "WEFT_CC_FILE=" : "", path, errno_text(errno));
 		return true;
 	}
 	r->file = strdup(path);

@@ -17,7 +17,7 @@
 struct congestion_rules;
 
 struct congestion {
-	const struct cc_ops *cc;
+	const struct cc_ops *cc; /* NULL: the default, which depends on what the peer can do */
 	struct cc_params params;
 	/* Whom it is for. */
 	char device[CONGESTION_DEVICE_MAX]; /* as of fnmatch(3); empty: any */

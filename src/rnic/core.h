@@ -85,7 +85,7 @@ struct rnic {
 	struct timer_heap timers;      /* rnic_qp.timer */
 	struct timer_heap cq_timers;   /* rnic_cq.timer */
 	struct timer_heap pace_timers; /* rnic_qp.pace_timer */
-	const struct cc_ops *cc;       /* of QPs whose address brings none */
+	const struct cc_ops *cc;       /* of QPs whose address brings none; NULL: cc_of() */
 	struct cc_params cc_params;
 	uint32_t unsent; /* bytes posted since the last turn to send, HELD_MIN at least for each */
 	bool hurried;	 /* one of them can not wait */
@@ -548,7 +548,9 @@ void cc_tell(struct rnic_qp *, void (*op)(struct cc *, uint64_t now));
 /* Which is to be its own. */
 static inline const struct cc_ops *cc_of(const struct rnic_qp *qp)
 {
-	return qp->attr.cc ? qp->attr.cc : qp->rnic->cc;
+	if (qp->attr.cc || qp->rnic->cc)
+		return qp->attr.cc ? qp->attr.cc : qp->rnic->cc;
+	return qp->selective ? &cc_delay : &cc_halving;
 }
 
 static inline void cc_acked(struct rnic_qp *qp, uint32_t bytes)

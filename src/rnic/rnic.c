@@ -49,7 +49,7 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 		goto err;
 	r->slot = config->slot;
 	r->polls = 1;
-	r->cc = config->cc ? config->cc : &cc_halving;
+	r->cc = config->cc;
 	r->cc_params = config->cc_params ? *config->cc_params : cc_defaults;
 	r->window_bytes = config->window_bytes ? config->window_bytes : WINDOW_BYTES_DEFAULT;
 	r->socket_bytes = config->socket_bytes ? config->socket_bytes : SOCKET_BYTES_DEFAULT;

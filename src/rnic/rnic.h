@@ -238,7 +238,8 @@ struct rnic_config {
 	/* By its number: is an event traced at present? Another thread may change it at any time.
 	 * NULL: all are, if there is an upcall for it. */
 	const uint64_t *traced;
-	/* Of each QP whose address brings none: rnic/cc/cc.h. NULL: the default, the defaults. */
+	/* Of each QP whose address brings none: rnic/cc/cc.h. NULL: by delay where it repeats
+	 * selectively, else halving; the defaults. */
 	const struct cc_ops *cc;
 	const struct cc_params *cc_params; /* borrowed for the call */
 };

@@ -2,6 +2,7 @@
 /* Two that have agreed to repeat what is lost, and no more. */
 #include <string.h>
 
+#include "rnic/cc/cc.h"
 #include "rnic/ib/ib.h"
 #include "rnic_bed.h"
 
@@ -28,7 +29,7 @@ static bool loses(struct bed *b, struct bed_pkt *p)
 
 static struct bed *selective_bed(struct lose *l)
 {
-	struct bed *b = bed_open(&(struct bed_opts){.selective = true});
+	struct bed *b = bed_open(&(struct bed_opts){.selective = true, .cc = &cc_halving});
 
 	b->filter = loses;
 	b->filter_arg = l;
@@ -309,7 +310,8 @@ static void it_keeps_no_more_than_it_may(void **state)
 /* Who guesses a PSN that may come early knows nothing yet. */
 static void nothing_is_early_from_who_does_not_know_the_first_psn(void **state)
 {
-	struct bed *b = bed_open(&(struct bed_opts){.selective = true, .psn = {77777, 4242}});
+	struct bed *b = bed_open(
+		&(struct bed_opts){.selective = true, .cc = &cc_halving, .psn = {77777, 4242}});
 	struct pkt_hdr h = {.bth = {.opcode = OPCODE_RC_SEND_ONLY, .psn = 77780}};
 	static const uint8_t payload[16];
 	uint64_t told;

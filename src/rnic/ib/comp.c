@@ -236,7 +236,7 @@ static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 		status = p->len ? RNIC_WC_BAD_RESP_ERR : RNIC_WC_SUCCESS;
 	else
 		status = atomic ? place_atomic(qp, w, p) : place_read(qp, w, p);
-	if (status == RNIC_WC_SUCCESS && unlikely(selective_of(qp) != NULL))
+	if (status == RNIC_WC_SUCCESS && unlikely(p->h.bth.psn != q->una_psn))
 		selective_answered(qp, p->h.bth.psn);
 	else if (status == RNIC_WC_SUCCESS)
 		una_advance(qp, w, 1);
