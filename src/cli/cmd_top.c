@@ -71,7 +71,7 @@ static const struct argp argp = {
 /* Of a process or of a queue pair, each second. */
 struct rates {
 	uint64_t tx_bytes, rx_bytes, tx_packets, rx_packets;
-	uint64_t retransmits, duplicates, naks, rnrs, marks, cnps_in, cnps_out, stalls;
+	uint64_t retransmits, duplicates, naks, sacks, rnrs, marks, cnps_in, cnps_out, stalls;
 	struct drops drops;
 };
 
@@ -117,6 +117,7 @@ static struct rates totals_of_process(const struct seen *s)
 		.retransmits = seen_sum(s, "core", "tx_retransmit"),
 		.duplicates = seen_sum(s, "core", "rx_duplicate"),
 		.naks = sum_of(s, naks),
+		.sacks = seen_sum(s, "core", "rx_sack") + seen_sum(s, "core", "tx_sack"),
 		.rnrs = sum_of(s, rnrs),
 		.marks = seen_sum(s, "core", "rx_ecn_marked"),
 		.cnps_in = seen_sum(s, "core", "rx_cnp"),
@@ -138,6 +139,7 @@ static struct rates totals_of_qp(const struct rnic_qp_row *q)
 		.retransmits = q->tx_retransmit,
 		.duplicates = q->rx_duplicate,
 		.naks = q->rx_nak_sequence + q->tx_nak_sequence + q->tx_nak_access,
+		.sacks = q->rx_sack + q->tx_sack,
 		.rnrs = q->rx_rnr_nak + q->tx_rnr_nak,
 		.marks = q->rx_ecn_marked,
 		.cnps_in = q->rx_cnp,
@@ -179,6 +181,7 @@ static struct rates rates_of(struct rates now, struct rates before, double s)
 		.retransmits = rate_of(now.retransmits, before.retransmits, s),
 		.duplicates = rate_of(now.duplicates, before.duplicates, s),
 		.naks = rate_of(now.naks, before.naks, s),
+		.sacks = rate_of(now.sacks, before.sacks, s),
 		.rnrs = rate_of(now.rnrs, before.rnrs, s),
 		.marks = rate_of(now.marks, before.marks, s),
 		.cnps_in = rate_of(now.cnps_in, before.cnps_in, s),
@@ -315,14 +318,14 @@ static uint64_t drops_text(char text[DROPS_MAX_BYTES], const struct drops *d)
 }
 
 static const char titles[] =
-	"    PID NAME/QUEUE PAIR              TX/s       RX/s  PKT/s RETR/s  DUP/s  NAK/s"
+	"    PID NAME/QUEUE PAIR              TX/s       RX/s  PKT/s RETR/s  DUP/s  NAK/s SACK/s"
 	"  RNR/s DROP/s MARK/s CNPI/s CNPO/s STALL/s    WINDOW    FLIGHT       RTT     RATE/s"
 	"  WHY DROPPED";
 
 static void line_text(char text[LINE_MAX_BYTES], const struct line *l)
 {
 	char name[64], who[128], tx[32], rx[32], window[32] = "", flight[32] = "", rtt[32] = "";
-	char peer[SNAPSHOT_PEER_MAX], n[10][24], held[32] = "", why[DROPS_MAX_BYTES];
+	char peer[SNAPSHOT_PEER_MAX], n[11][24], held[32] = "", why[DROPS_MAX_BYTES];
 	const struct rates *r = &l->rates;
 	uint64_t dropped = drops_text(why, &r->drops);
 
@@ -345,14 +348,15 @@ static void line_text(char text[LINE_MAX_BYTES], const struct line *l)
 		if (l->qp.rate)
 			text_bytes(held, sizeof(held), l->qp.rate * 125);
 	}
-	snprintf(
-		text, LINE_MAX_BYTES,
-		"%7d %-26.26s %10s %10s %6s %6s %6s %6s %6s %6s %6s %6s %6s %7s %9s %9s %9s %10s%s",
-		l->process->pid, who, bytes(tx, r->tx_bytes), bytes(rx, r->rx_bytes),
-		number(n[0], r->tx_packets + r->rx_packets), number(n[1], r->retransmits),
-		number(n[2], r->duplicates), number(n[3], r->naks), number(n[4], r->rnrs),
-		number(n[5], dropped), number(n[6], r->marks), number(n[7], r->cnps_in),
-		number(n[8], r->cnps_out), number(n[9], r->stalls), window, flight, rtt, held, why);
+	snprintf(text, LINE_MAX_BYTES,
+		 "%7d %-26.26s %10s %10s %6s %6s %6s %6s %6s %6s %6s %6s %6s %6s %7s %9s %9s %9s "
+		 "%10s%s",
+		 l->process->pid, who, bytes(tx, r->tx_bytes), bytes(rx, r->rx_bytes),
+		 number(n[0], r->tx_packets + r->rx_packets), number(n[1], r->retransmits),
+		 number(n[2], r->duplicates), number(n[3], r->naks), number(n[4], r->sacks),
+		 number(n[5], r->rnrs), number(n[6], dropped), number(n[7], r->marks),
+		 number(n[8], r->cnps_in), number(n[9], r->cnps_out), number(n[10], r->stalls),
+		 window, flight, rtt, held, why);
 }
 
 static void size_of_terminal(int *ret_rows, int *ret_columns)
