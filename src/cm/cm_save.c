@@ -162,6 +162,7 @@ int cm_id_restore(struct cm *cm, const struct cm_saved *s, void *id_user, struct
 	id->timewait_ns = s->timewait_ns;
 	id->memory_ns = s->memory_ns;
 	id->flow = s->flow;
+	id->flow.sl = id->flow.rocev1 = 0; /* of a state that was forged */
 	id->state = (enum cm_state)s->state;
 	id->path_mtu = s->path_mtu;
 	id->tries_left = s->tries_left;

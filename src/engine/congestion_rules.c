@@ -3,16 +3,19 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/errno_text.h"
 #include "base/log.h"
 
 #define RULES_MAX      256
-#define LINE_MAX_BYTES 1024
+#define LINE_MAX_BYTES 1022
 #define BLANKS	       " \t\r"
 #define MAPPED_BITS    96 /* of an IPv4 address among those of IPv6 */
 
@@ -142,34 +145,23 @@ static bool read_line(struct congestion *c, char *line, const char *place)
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-/* Ends it. False: there was more of the line than there is room for; that is gone. */
-static bool whole_line(char *line, FILE *f)
-{
-	size_t len = strcspn(line, "\n");
-	int c;
-
-	if (line[len] == '\n' || feof(f)) {
-		line[len] = '\0';
-		return true;
-	}
-	do
-		c = getc(f);
-	while (c != '\n' && c != EOF);
-	return false;
-}
-
 static void read_file(struct congestion_rules *r, FILE *f)
 {
-	char line[LINE_MAX_BYTES], place[CONGESTION_TEXT_MAX + 16];
+	char *line = NULL, place[CONGESTION_TEXT_MAX + 16];
+	size_t room = 0;
+	ssize_t len;
 
-	for (unsigned int nr = 1; fgets(line, sizeof(line), f); nr++) {
+	for (unsigned int nr = 1; (len = getline(&line, &room, f)) >= 0; nr++) {
 		struct congestion c = normally();
 
 		c.line = nr;
 		snprintf(place, sizeof(place), "%s:%u", r->file, nr);
-		if (!whole_line(line, f)) {
-			log_warn("engine", "%s: a line has at most %d bytes; it is passed over",
-				 place, LINE_MAX_BYTES - 2);
+		if (len && line[len - 1] == '\n')
+			line[--len] = '\0';
+		if (len > LINE_MAX_BYTES || strlen(line) != (size_t)len) {
+			log_warn("engine",
+				 "%s: a line is text of at most %d bytes; it is passed over", place,
+				 LINE_MAX_BYTES);
 			continue;
 		}
 		line[strcspn(line, "#")] = '\0';
@@ -180,12 +172,31 @@ static void read_file(struct congestion_rules *r, FILE *f)
 				 "%s: it is the %dth that says something, and the last that there "
 				 "is room for is before it; this one and the rest are passed over",
 				 place, RULES_MAX + 1);
-			return;
+			break;
 		}
 		r->v[r->count++] = c;
 	}
 	if (ferror(f))
 		log_warn("engine", "%s cannot be read to its end: %s", r->file, errno_text(errno));
+	free(line);
+}
+
+/* What is no file must not hold up who opens a device. */
+static FILE *open_regular(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	FILE *f = NULL;
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode))
+		errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+	else
+		f = fdopen(fd, "r");
+	if (!f)
+		close(fd);
+	return f;
 }
 
 static bool open_file(struct congestion_rules *r)
@@ -196,9 +207,10 @@ static bool open_file(struct congestion_rules *r)
 
 	if (!*path)
 		return true;
-	f = fopen(path, "re");
+	f = open_regular(path);
 	if (!f) {
-		if (named || errno != ENOENT)
+		/* Without descriptors what follows will tell. */
+		if (errno != EMFILE && errno != ENFILE && (named || errno != ENOENT))
 			log_warn("engine",
 				 "%s%s cannot be read: %s; congestion control is the default",
 				 named ? "WEFT_CC_FILE=" : "", path, errno_text(errno));

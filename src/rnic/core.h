@@ -548,9 +548,15 @@ void cc_tell(struct rnic_qp *, void (*op)(struct cc *, uint64_t now));
 /* Which is to be its own. */
 static inline const struct cc_ops *cc_of(const struct rnic_qp *qp)
 {
-	if (qp->attr.cc || qp->rnic->cc)
-		return qp->attr.cc ? qp->attr.cc : qp->rnic->cc;
-	return qp->selective ? &cc_delay : &cc_halving;
+	/* An address that brings parameters alone has the default, and not what others have. */
+	const struct cc_ops *cc = qp->attr.cc || qp->attr.cc_params ? qp->attr.cc : qp->rnic->cc;
+
+	if (cc)
+		return cc;
+	/* Within a host no way is narrow, and what ended programs have posted should be out soon.
+	 */
+	return qp->selective && !gid_equal(&qp->attr.flow.sgid, &qp->attr.flow.dgid) ? &cc_delay
+										     : &cc_halving;
 }
 
 static inline void cc_acked(struct rnic_qp *qp, uint32_t bytes)

@@ -239,7 +239,7 @@ struct rnic_config {
 	 * NULL: all are, if there is an upcall for it. */
 	const uint64_t *traced;
 	/* Of each QP whose address brings none: rnic/cc/cc.h. NULL: by delay where it repeats
-	 * selectively, else halving; the defaults. */
+	 * selectively with another host, else halving; the defaults. */
 	const struct cc_ops *cc;
 	const struct cc_params *cc_params; /* borrowed for the call */
 };

@@ -67,9 +67,10 @@ static void ask_the_kernel(const struct l2_ways *w, const struct flow *f, struct
 	y->there = true;
 	y->ifindex = hop.ifindex;
 	memcpy(y->mac, n.mac, sizeof(y->mac));
-	/* It is as good without: peers tell of changes. */
-	if (n.state & NUD_STALE)
-		(void)!hop_use(w->fd, &hop);
+	/* That it is used says a packet socket to nobody; without the right to say so a datagram
+	 * does. */
+	if (n.state & NUD_STALE && hop_use(w->fd, &hop))
+		hop_probe(f);
 }
 
 static void look_up(const struct l2_ways *w, const struct flow *f, struct l2_way *y, uint64_t now)

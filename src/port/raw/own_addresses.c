@@ -44,6 +44,13 @@ static bool find(const struct own_addresses *o, const struct gid *g, uint32_t *i
 	return false;
 }
 
+bool own_has(const struct own_addresses *o, const struct gid *g)
+{
+	uint32_t scope = 0;
+
+	return find(o, g, &scope);
+}
+
 static bool is_older_than(const struct own_addresses *o, uint64_t ns, uint64_t now)
 {
 	return !o->read_at || now >= o->read_at + ns;

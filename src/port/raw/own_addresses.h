@@ -35,4 +35,7 @@ void own_init(struct own_addresses *, int fd);
 bool own_find(struct own_addresses *, const struct gid *, uint32_t *io_scope,
 	      uint64_t now) must_use;
 
+/* Was it one when they were read last, of whichever interface? */
+bool own_has(const struct own_addresses *, const struct gid *) must_use;
+
 #endif

@@ -153,6 +153,14 @@ static size_t raw_tx(struct port *port, const struct packet_tx *pkts, size_t n,
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
+/* Has it an address that means this host and is on no wire? */
+static bool is_within(const struct gid *g)
+{
+	static const struct gid loopback6 = {.raw = {[15] = 1}};
+
+	return gid_is_ipv4(g) ? g->raw[12] == 127 : gid_equal(g, &loopback6);
+}
+
 /* Is it to an address of ours, there where it came? What comes by loopback is of this host, and was
  * for the interface that has the address. */
 static bool is_ours(struct raw_port *p, struct flow *f, uint32_t ifindex, uint64_t now)
@@ -161,6 +169,9 @@ static bool is_ours(struct raw_port *p, struct flow *f, uint32_t ifindex, uint64
 
 	f->scope = gid_is_link_local(&f->sgid) || gid_is_link_local(&f->dgid) ? on : 0;
 	if (!own_find(&p->own, &f->dgid, &f->scope, now))
+		return false;
+	/* As of IP, no other host says that it is this one. */
+	if (on && (is_within(&f->sgid) || is_within(&f->dgid) || own_has(&p->own, &f->sgid)))
 		return false;
 	return !gid_is_link_local(&f->sgid) || f->scope ||
 	       own_find(&p->own, &f->sgid, &f->scope, now);

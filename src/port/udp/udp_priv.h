@@ -26,6 +26,7 @@
 #define UDP_TX_BATCH	64		   /* packets per sendmmsg */
 #define UDP_TX_SEGMENTS 64		   /* UDP_MAX_SEGMENTS of the older kernels */
 #define UDP_TX_CLASSES	4		   /* sockets for one slot */
+#define UDP_TX_FURTHER	64    /* of all slots, beyond one for each: peers choose classes */
 #define UDP_TX_COPY	512   /* payloads up to this length are copied beside their headers */
 #define UDP_TX_BYTES	65507 /* the longest IPv4 UDP payload */
 #define UDP_TX_IOVS	1024  /* UIO_MAXIOV: the most that one message may have */
@@ -51,6 +52,7 @@ struct udp_tx_msg {
 	size_t first, count;
 	union udp_addr to;
 	_Alignas(struct cmsghdr) uint8_t control[160];
+	bool unlabelled; /* its flow label was taken away: it was refused */
 };
 
 /* A socket to send by, and the class that it is set to. */
@@ -79,6 +81,7 @@ struct udp_port {
 		/* By the destination's slot, opened when first needed: see udp_tx.c. */
 		struct udp_tx_socket sock[256][UDP_TX_CLASSES];
 		struct udp_tx_socket own; /* the receiving one, where no other is to be had */
+		unsigned int further;	  /* sockets beyond the first of a slot */
 		bool labels;		  /* flow labels may be said */
 		struct mmsghdr msg[UDP_TX_BATCH];
 		struct udp_tx_msg run[UDP_TX_BATCH];

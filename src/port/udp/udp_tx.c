@@ -66,18 +66,23 @@ static size_t packet_len(const struct packet_tx *t)
 /* Among those of the packet's slot the one of its class, another that is opened, or the last. */
 static struct udp_tx_socket *find_socket(struct udp_port *p, const struct packet_tx *t)
 {
-	struct udp_tx_socket *s = p->tx.sock[dst_slot(t)];
+	struct udp_tx_socket *first = p->tx.sock[dst_slot(t)], *s = first;
 	/* What was refused is told by one socket. */
 	struct udp_tx_socket *last = s + (p->hears_refusals ? 0 : UDP_TX_CLASSES - 1);
 
 	while (s < last && s->fd >= 0 && s->fd != p->port.fd &&
 	       (s->tos != t->flow->tos || s->priority != flow_priority(t->flow)))
 		s++;
+	if (s->fd < 0 && s > first && p->tx.further == UDP_TX_FURTHER)
+		return s - 1;
 	if (s->fd < 0) {
 		s->fd = udp_tx_socket_open(p->family, &s->sport);
 		s->tos = s->priority = 0;
+		if (s->fd < 0 && s > first)
+			return s - 1;
 		if (s->fd < 0)
 			s->fd = p->port.fd;
+		p->tx.further += s > first;
 	}
 	return s->fd == p->port.fd ? &p->tx.own : s;
 }
@@ -276,6 +281,7 @@ static void put_message(struct udp_port *p, const struct packet_tx *pkts, size_t
 	wire.sport = sport;
 	run->first = first;
 	run->count = count;
+	run->unlabelled = false;
 	*m = (struct msghdr){
 		.msg_name = &run->to,
 		.msg_iov = &p->tx.iov[p->tx.iovs],
@@ -324,12 +330,12 @@ static size_t send_singly(struct udp_port *p, const struct udp_tx_socket *s,
 
 /* A kernel before 5.3 wants flow labels to be leased, and so do all where somebody has leased one
  * for himself alone. */
-static bool without_label(struct udp_port *p, struct udp_tx_msg *run)
+static bool without_label(struct udp_tx_msg *run)
 {
 	if (run->to.sa.sa_family != AF_INET6 || !run->to.in6.sin6_flowinfo)
 		return false;
-	p->tx.labels = false;
 	run->to.in6.sin6_flowinfo = 0;
+	run->unlabelled = true;
 	return true;
 }
 
@@ -352,8 +358,11 @@ static size_t send_batch(struct udp_port *p, const struct packet_tx *pkts, size_
 		int got = udp_sendmmsg(s->fd, &p->tx.msg[done], (unsigned)(p->tx.msgs - done));
 
 		p->port.counters->tx_batches++;
-		for (; got > 0; got--)
+		for (; got > 0; got--) {
+			if (p->tx.run[done].unlabelled)
+				p->tx.labels = false; /* that was it */
 			sent += p->tx.run[done++].count;
+		}
 		if (got == 0)
 			continue;
 		switch (got) {
@@ -368,7 +377,7 @@ static size_t send_batch(struct udp_port *p, const struct packet_tx *pkts, size_
 		case -EINVAL:
 		case -EMSGSIZE:
 		case -EIO:
-			if (got == -EINVAL && without_label(p, run))
+			if (got == -EINVAL && without_label(run))
 				continue;
 			if (run->count > 1) {
 				size_t next = run->first + run->count;

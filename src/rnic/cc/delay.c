@@ -16,7 +16,7 @@
 #include "base/units.h"
 
 #define WINDOW_FIRST   (16u << 10)
-#define WINDOW_LEAST   1024u /* one packet goes in any case */
+#define WINDOW_LEAST   4096u
 #define ROUND_LEAST_NS (100 * NSEC_PER_USEC)
 #define SHORTEST_NS                                                                   \
 	(10 * NSEC_PER_SEC) /* so long it counts, and again as long as the one before \
@@ -24,7 +24,7 @@
 #define PACED_NS  (500 * NSEC_PER_USEC)
 #define CALM	  5    /* round trips without a cut, before the window grows by more */
 #define LOST_ONE  1024 /* all of it */
-#define LOST_MUCH (LOST_ONE / 32)
+#define LOST_MUCH (LOST_ONE / 16)
 
 struct delay {
 	uint64_t shortest, shortest_before; /* round trips, ns; 0: none was measured */
