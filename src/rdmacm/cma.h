@@ -96,8 +96,9 @@ struct cma_id {
 	uint8_t retry_count;			      /* of the QP to come */
 	_Atomic(uint32_t) qkey;			      /* of datagrams; 0: not settled yet */
 	uint8_t tos;
-	uint8_t ack_timeout;		      /* by option; 0: not set */
-	struct ibv_ece local_ece, remote_ece; /* for QPs of the application's own: ours have none */
+	uint8_t ack_timeout;	  /* by option; 0: not set */
+	struct ibv_ece local_ece; /* for QPs of the application's own: ours say theirs */
+	struct ibv_ece remote_ece;
 	bool reuse, af_only;
 	bool brief; /* rdmacm/brief.h */
 
@@ -289,8 +290,9 @@ struct ibv_ece cma_ece_offer(const struct cma_id *, struct ibv_qp *);
 /* Before RTR: the queue pair does what the peer said that it can. False: it does nothing of that.
  */
 bool cma_ece_agree(const struct cma_id *, struct ibv_qp *);
-/* The same, of an answer: one that repeats the offer says nothing of the peer. */
-void cma_ece_answered(const struct cma_id *, struct ibv_qp *);
+/* The same, of an answer: one that repeats the offer says nothing of the peer. -errno: the peer
+ * does by now what the queue pair cannot. */
+int cma_ece_answered(const struct cma_id *, struct ibv_qp *) must_use;
 /* Keeps what the peer said for rdma_get_remote_ece(). */
 void cma_ece_received(struct cma_id *, const struct broker_cm_param *);
 

@@ -4,6 +4,7 @@
  * Of an identifier's queue pair it is the RNIC that says what (verbs/ece.c); an application that
  * brings queue pairs of its own says it itself.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "rdmacm/cma.h"
@@ -40,10 +41,14 @@ bool cma_ece_agree(const struct cma_id *id, struct ibv_qp *qp)
 	return qp && ece.vendor_id && ece.options && ibv_set_ece(qp, &ece) == 0;
 }
 
-void cma_ece_answered(const struct cma_id *id, struct ibv_qp *qp)
+int cma_ece_answered(const struct cma_id *id, struct ibv_qp *qp)
 {
-	if (cma_ece_offer(id, qp).options != id->remote_ece.options)
-		(void)cma_ece_agree(id, qp);
+	struct ibv_ece offer = cma_ece_offer(id, qp);
+
+	if (!qp || !id->remote_ece.options || id->remote_ece.vendor_id != offer.vendor_id ||
+	    id->remote_ece.options == offer.options || cma_ece_agree(id, qp))
+		return 0;
+	return -errno;
 }
 
 void cma_ece_received(struct cma_id *id, const struct broker_cm_param *p)

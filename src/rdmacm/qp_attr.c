@@ -138,10 +138,10 @@ int cma_qp_to_error(struct cma_id *id)
 /* The state before the call: the connection may end, and its identifier, before it is back. */
 int cma_finish_connect(struct cma_id *id, struct ibv_qp *qp)
 {
-	int rc;
+	int rc = cma_ece_answered(id, qp);
 
-	cma_ece_answered(id, qp);
-	rc = cma_connect_qp(id, qp);
+	if (!rc)
+		rc = cma_connect_qp(id, qp);
 	if (!rc) {
 		cma_move(id, CMA_CONNECTING, CMA_CONNECTED);
 		rc = cma_simple_call(BROKER_CM_ESTABLISH, id->handle);

@@ -396,8 +396,10 @@ struct rnic_qp {
 	enum drain drain;
 	bool sq_sig_all;
 	bool deaf_to_itself;
-	bool selective; /* it repeats what is lost, and no more */
-	uint32_t burst; /* sent in its present turn */
+	bool selective;		  /* it repeats what is lost, and no more */
+	bool has_tag;		  /* tag_in was chosen */
+	uint16_t tag_in, tag_out; /* in the packets of one that does */
+	uint32_t burst;		  /* sent in its present turn */
 	/* The pacer: when what was sent is gone, and how long before that more may be sent. */
 	uint64_t paid_ns, ahead_ns;
 	struct cc cc;

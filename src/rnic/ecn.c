@@ -58,6 +58,7 @@ void cnp_tx(struct rnic_qp *qp, struct packet_tx *tx)
 	const struct pkt_hdr h = {
 		.bth = {.opcode = OPCODE_CNP,
 			.becn = true,
+			.tag = qp->tag_out,
 			.pkey = PKEY_DEFAULT,
 			.dqpn = qp->attr.dest_qpn},
 	};

@@ -33,7 +33,8 @@ static void qp_reset(struct rnic_qp *qp)
 	qp->paid_ns = qp->ahead_ns = 0;
 	qp->cnp_owed = false;
 	qp->cnp_next_ns = 0;
-	qp->selective = false;
+	qp->selective = qp->has_tag = false;
+	qp->tag_out = 0;
 	qp->drain = DRAINED;
 	wq_reset(qp);
 	qp->service->reset(qp);
@@ -498,7 +499,17 @@ void rnic_qp_peer_died(struct rnic_qp *qp, uint64_t now)
 	qp_settle(qp->rnic);
 }
 
-int rnic_qp_repeat_selectively(struct rnic_qp *qp)
+uint16_t rnic_qp_tag(struct rnic_qp *qp)
+{
+	const struct rnic *r = qp->rnic;
+
+	if (!qp->has_tag)
+		qp->tag_in = r->ops.random(r->ctx) & ((1 << BTH_TAG_BITS) - 1);
+	qp->has_tag = true;
+	return qp->tag_in;
+}
+
+int rnic_qp_repeat_selectively(struct rnic_qp *qp, uint16_t peer_tag)
 {
 	int rc;
 
@@ -507,8 +518,12 @@ int rnic_qp_repeat_selectively(struct rnic_qp *qp)
 	if (qp->state != RNIC_QPS_RESET && qp->state != RNIC_QPS_INIT)
 		return -EINVAL;
 	rc = qp->service->selective(qp);
-	qp->selective = !rc;
-	return rc;
+	if (rc)
+		return rc;
+	(void)rnic_qp_tag(qp);
+	qp->tag_out = peer_tag & ((1 << BTH_TAG_BITS) - 1);
+	qp->selective = true;
+	return 0;
 }
 
 bool rnic_qp_repeats_selectively(const struct rnic_qp *qp)

@@ -143,15 +143,14 @@ bool rnic_rx(struct rnic *r, const struct packet_rx *rx, uint64_t now)
 		return false;
 	}
 	qp->row->rx_packets++;
-	if ((!flow_fits(qp, &rx->flow) && !qp->service->datagrams) || !pkey_fits(p.h.bth.pkey)) {
+	if ((!flow_fits(qp, &rx->flow) && !qp->service->datagrams) || !pkey_fits(p.h.bth.pkey) ||
+	    unlikely(qp->selective && p.h.bth.tag != qp->tag_in)) {
 		count(qp, rx_drop_flow, 1);
 		return false;
 	}
-	if (unlikely((p.h.bth.opcode & SERVICE_MASK) != qp->service->opcodes)) {
-		if ((p.h.bth.opcode & SERVICE_MASK) == SERVICE_WEFT && qp->service->rx_own)
-			qp->service->rx_own(qp, &p, now);
-		else
-			cnp_rx(qp, &p);
+	if (unlikely((p.h.bth.opcode & SERVICE_MASK) != qp->service->opcodes) &&
+	    !((p.h.bth.opcode & SERVICE_MASK) == SERVICE_WEFT && qp->selective)) {
+		cnp_rx(qp, &p);
 		qp_settle(r);
 		return false;
 	}

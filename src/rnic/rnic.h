@@ -438,11 +438,14 @@ void rnic_qp_peer_died(struct rnic_qp *, uint64_t now);
 /* The attributes that a change of state calls for, and allows besides; false: there is no such. */
 bool rnic_qp_transition(enum rnic_qp_type type, enum rnic_qp_state from, enum rnic_qp_state to,
 			uint32_t *ret_required, uint32_t *ret_optional);
-/* The PSNs are those expected and sent next, once the QP has set out from the ones it was given. */
 /* Both ends have agreed to repeat what is lost, and no more. In RESET or INIT, and until the next
- * RESET. -EINVAL: in another state; -EOPNOTSUPP: not this service; -ENOMEM. */
-int rnic_qp_repeat_selectively(struct rnic_qp *) must_use;
+ * RESET. What stands in each packet from then on is what the receiver of it chose: its tag, which
+ * nobody else knows. -EINVAL: in another state; -EOPNOTSUPP: not this service; -ENOMEM. */
+int rnic_qp_repeat_selectively(struct rnic_qp *, uint16_t peer_tag) must_use;
 bool rnic_qp_repeats_selectively(const struct rnic_qp *);
+/* Ours, until the next RESET. */
+uint16_t rnic_qp_tag(struct rnic_qp *);
+/* The PSNs are those expected and sent next, once the QP has set out from the ones it was given. */
 void rnic_qp_query(const struct rnic_qp *, struct rnic_qp_attr *ret, struct rnic_qp_cap *ret_cap);
 
 /* UD: from now on takes what is sent to the group on this interface (the scope of such flows). What

@@ -81,10 +81,9 @@ struct service {
 	void (*yield)(struct rnic_qp *, bool more);
 	/* Was it the, or an, expected one: see rnic_rx(). */
 	bool (*rx)(struct rnic_qp *, struct pkt *, const struct packet_rx *, uint64_t now);
-	/* From now on it repeats selectively, as its peer will: -ENOMEM. NULL: it cannot. */
+	/* From now on it repeats selectively, as its peer will, and takes weft's own opcodes:
+	 * -ENOMEM. NULL: it cannot. */
 	int (*selective)(struct rnic_qp *);
-	/* One of weft's own opcodes; NULL: it knows none. */
-	void (*rx_own)(struct rnic_qp *, const struct pkt *, uint64_t now);
 	void (*timer)(struct rnic_qp *, uint64_t now); /* rnic_qp.timer; NULL: it arms none */
 };
 

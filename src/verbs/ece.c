@@ -5,6 +5,7 @@
  * on selective repeat, where both can. Others see the vendor, and answer with no options.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,14 +20,17 @@
  * got. */
 #define ECE_SELECTIVE	     1u
 #define ECE_SELECTIVE_AGREED 2u
+/* Either has with it what is to stand in each packet to who says so. */
+#define ECE_TAG_SHIFT 2
 
 static bool is_wanted(void)
 {
+	static atomic_bool told;
 	const char *says = secure_getenv("WEFT_RECOVERY");
 
 	if (!says || strcmp(says, "selective") == 0)
 		return true;
-	if (strcmp(says, "go-back-n") != 0)
+	if (strcmp(says, "go-back-n") != 0 && !atomic_exchange(&told, true))
 		log_warn("verbs",
 			 "WEFT_RECOVERY=%s is neither selective nor go-back-n; it is go-back-n now",
 			 says);
@@ -37,6 +41,7 @@ int ibv_query_ece(struct ibv_qp *ibqp, struct ibv_ece *ece)
 {
 	struct face_qp *qp = face_qp(ibqp);
 	struct rnic_qp_attr attr;
+	uint32_t tag;
 	bool agreed;
 
 	memset(ece, 0, sizeof(*ece));
@@ -45,12 +50,13 @@ int ibv_query_ece(struct ibv_qp *ibqp, struct ibv_ece *ece)
 	shard_lock(qp->shard);
 	rnic_qp_query(qp->core, &attr, NULL);
 	agreed = rnic_qp_repeats_selectively(qp->core);
+	tag = (uint32_t)rnic_qp_tag(qp->core) << ECE_TAG_SHIFT;
 	shard_unlock(qp->shard);
 	ece->vendor_id = ECE_VENDOR;
 	if (agreed)
-		ece->options = ECE_OURS | ECE_SELECTIVE_AGREED;
+		ece->options = ECE_OURS | tag | ECE_SELECTIVE_AGREED;
 	else if (attr.state == RNIC_QPS_RESET || attr.state == RNIC_QPS_INIT)
-		ece->options = ECE_OURS | ECE_SELECTIVE;
+		ece->options = ECE_OURS | tag | ECE_SELECTIVE;
 	return 0;
 }
 
@@ -68,7 +74,7 @@ int ibv_set_ece(struct ibv_qp *ibqp, struct ibv_ece *ece)
 	if (!(ece->options & (ECE_SELECTIVE | ECE_SELECTIVE_AGREED)))
 		return 0;
 	shard_lock(qp->shard);
-	rc = rnic_qp_repeat_selectively(qp->core);
+	rc = rnic_qp_repeat_selectively(qp->core, (uint16_t)(ece->options >> ECE_TAG_SHIFT));
 	shard_unlock(qp->shard);
 	return rc ? log_refused("verbs", "ibv_set_ece", -rc) : 0;
 }

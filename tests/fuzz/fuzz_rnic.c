@@ -251,8 +251,6 @@ static void side_open(struct world *w, int number, uint8_t config)
 		};
 
 		must(!rnic_qp_create(s->pd, &init, &s->end[i].qp));
-		if (config & 0x40)
-			must(!rnic_qp_repeat_selectively(s->end[i].qp));
 	}
 }
 
@@ -774,6 +772,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w.timeout = timeouts[more >> 6];
 	for (int i = 0; i < SIDES; i++)
 		side_open(&w, i, config);
+	for (int i = 0; i < 2 * PAIRS && config & 0x40; i++)
+		must(!rnic_qp_repeat_selectively(w.side[i % 2].end[i / 2].qp,
+						 rnic_qp_tag(w.side[!(i % 2)].end[i / 2].qp)));
 	for (int i = 0; i < PAIRS; i++)
 		connect_pair(&w, i);
 	for (int i = 0; i < STEPS_MAX && w.in < w.in_end; i++)

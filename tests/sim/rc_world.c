@@ -444,7 +444,8 @@ static void side_connect(struct side *s, const uint32_t psn[2])
 	};
 
 	if (!s->xrc && w->seed / 16 % 2)
-		must(w, rnic_qp_repeat_selectively(s->qp), "selective repeat");
+		must(w, rnic_qp_repeat_selectively(s->qp, rnic_qp_tag(s->peer->qp)),
+		     "selective repeat");
 	bring_up(w, s->qp, a, true, !s->xrc);
 	if (s->xrc) {
 		a.dest_qpn = s->peer->qpn;

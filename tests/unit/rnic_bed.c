@@ -191,7 +191,9 @@ void bed_connect(struct bed *b)
 {
 	for (int i = 0; i < 2; i++) {
 		if (b->opts.selective)
-			assert_int_equal(rnic_qp_repeat_selectively(b->side[i].qp), 0);
+			assert_int_equal(rnic_qp_repeat_selectively(b->side[i].qp,
+								    rnic_qp_tag(b->side[!i].qp)),
+					 0);
 		assert_int_equal(bed_modify(b, i, RNIC_QPS_INIT), 0);
 		assert_int_equal(bed_modify(b, i, RNIC_QPS_RTR), 0);
 		assert_int_equal(bed_modify(b, i, RNIC_QPS_RTS), 0);
@@ -322,6 +324,8 @@ bool bed_forge(struct bed *b, int from, struct pkt_hdr h, const void *payload, u
 	h.bth.dqpn = rnic_qp_num(b->side[!from].qp);
 	h.bth.pkey = PKEY_DEFAULT;
 	h.bth.pad = (uint8_t)(-len & 3);
+	if (b->opts.selective && !h.bth.tag)
+		h.bth.tag = rnic_qp_tag(b->side[!from].qp);
 	hdr_len = pkt_hdr_encode(&h, p->data);
 	if (len)
 		memcpy(p->data + hdr_len, payload, len);

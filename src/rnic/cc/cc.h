@@ -56,7 +56,7 @@ struct cc_ops {
 	void (*tick)(struct cc *, uint64_t now);
 };
 
-/* A window that each loss halves, and what is acknowledged brings back: the default. */
+/* A window that each loss halves, and what is acknowledged brings back. */
 extern const struct cc_ops cc_halving;
 /* What it does, for others that have nothing better to do about a loss. */
 void cc_halve(struct cc *, uint32_t bytes, bool again, uint64_t now);

@@ -18,6 +18,8 @@
 #define WINDOW_FIRST   (16u << 10)
 #define WINDOW_LEAST   4096u
 #define ROUND_LEAST_NS (100 * NSEC_PER_USEC)
+#define ROUND_BYTES    (16u << 10)
+#define PACED_FOR      8 /* round trips */
 #define SHORTEST_NS                                                                   \
 	(10 * NSEC_PER_SEC) /* so long it counts, and again as long as the one before \
 			     */
@@ -28,12 +30,13 @@
 
 struct delay {
 	uint64_t shortest, shortest_before; /* round trips, ns; 0: none was measured */
-	uint64_t since_ns, round_ns, cut_ns, last;
-	uint32_t acked, lost; /* bytes, since round_ns */
-	uint16_t lost_part;   /* of LOST_ONE, in the rounds of late */
-	uint8_t calm;	      /* round trips since the last cut */
-	bool late : 1;	      /* the last took too long */
-	bool found : 1;	      /* one did: what there is to be had is known */
+	uint64_t since_ns, round_ns, cut_ns;
+	uint32_t last_us, before_us; /* the two round trips of late */
+	uint32_t acked, lost;	     /* bytes, since round_ns */
+	uint16_t lost_part;	     /* of LOST_ONE, in the rounds of late */
+	uint8_t calm;		     /* round trips since the last cut */
+	bool late : 1;		     /* the last took too long */
+	bool found : 1;		     /* one did: what there is to be had is known */
 };
 
 _Static_assert(sizeof(struct delay) <= sizeof(((struct cc *)0)->own),
@@ -58,19 +61,27 @@ static uint64_t longest(struct cc *cc)
 	return least + max_of(least / 4, cc->params->delay_range * NSEC_PER_USEC);
 }
 
-/* What goes within a round trip is spread over it, where that is long enough for it to matter. */
-static void pace(struct cc *cc)
+/* What goes within a round trip is spread over it, where that is long enough for it to matter. It
+ * says nothing of what goes when nobody measures any more: answers to READs. */
+static void pace(struct cc *cc, uint64_t now)
 {
 	const struct delay *d = own(cc);
-	uint64_t kbps;
+	uint64_t last = min_of(d->last_us, d->before_us) * NSEC_PER_USEC, kbps;
 
-	if (d->last < PACED_NS) {
+	if (last < PACED_NS) {
 		cc->rate_kbps = 0;
 		return;
 	}
-	kbps = cc->window * 8000000ull / d->last;
+	kbps = cc->window * 8000000ull / last;
 	kbps = (d->found ? kbps * 5 / 4 : kbps * 2) + 1;
 	cc->rate_kbps = (uint32_t)min_of(kbps, (uint64_t)UINT32_MAX);
+	cc->tick_ns = now + PACED_FOR * last;
+}
+
+static void tick(struct cc *cc, uint64_t now)
+{
+	(void)now;
+	cc->rate_kbps = 0;
 }
 
 static void cut(struct cc *cc, uint64_t window, uint64_t now)
@@ -80,7 +91,6 @@ static void cut(struct cc *cc, uint64_t window, uint64_t now)
 	d->found = true;
 	d->cut_ns = now;
 	d->calm = 0;
-	d->lost_part = 0;
 	window = max_of(window, (uint64_t)WINDOW_LEAST);
 	cc->window = (uint32_t)min_of(window, (uint64_t)cc->window);
 }
@@ -107,18 +117,23 @@ static void round_over(struct cc *cc, uint64_t now)
 {
 	struct delay *d = own(cc);
 	uint64_t all = (uint64_t)d->acked + d->lost;
-	uint32_t part = all ? (uint32_t)(d->lost * (uint64_t)LOST_ONE / all) : 0;
+	uint32_t part;
 
+	if (all < ROUND_BYTES)
+		return; /* too little to tell by */
+	part = (uint32_t)(d->lost * (uint64_t)LOST_ONE / all);
 	d->lost_part = (uint16_t)((d->lost_part * 7u + part) / 8);
 	d->round_ns = now;
 	d->acked = d->lost = 0;
 	if (d->lost_part > LOST_MUCH) {
+		d->lost_part /= 2;
 		/* What arrived is what there was room for. */
 		part = max_of(part, LOST_ONE * 3u / 10);
 		part = min_of(part, LOST_ONE / 2u);
 		cut(cc, cc->window * (uint64_t)(LOST_ONE - part) / LOST_ONE, now);
-	} else if (d->calm < UINT8_MAX)
+	} else if (d->calm < UINT8_MAX) {
 		d->calm++;
+	}
 }
 
 static void rtt(struct cc *cc, uint64_t rtt_ns, uint64_t now)
@@ -133,7 +148,10 @@ static void rtt(struct cc *cc, uint64_t rtt_ns, uint64_t now)
 		d->since_ns = now;
 	}
 	d->shortest = d->shortest ? min_of(d->shortest, rtt_ns) : rtt_ns;
-	d->last = rtt_ns;
+	d->before_us = d->last_us;
+	d->last_us = (uint32_t)max_of(rtt_ns / NSEC_PER_USEC, 1ull);
+	if (!d->before_us)
+		d->before_us = d->last_us;
 	d->late = rtt_ns > longest(cc);
 	if (now - d->round_ns >= rtt_ns)
 		round_over(cc, now);
@@ -141,7 +159,7 @@ static void rtt(struct cc *cc, uint64_t rtt_ns, uint64_t now)
 	 * last cut tells what that one answered to. */
 	if (d->late && before && now - rtt_ns >= d->cut_ns)
 		cut(cc, max_of(cc->window * shortest(cc) / rtt_ns, cc->window / 2ull), now);
-	pace(cc);
+	pace(cc, now);
 }
 
 static void lost(struct cc *cc, uint32_t bytes, bool again, uint64_t now)
@@ -151,9 +169,9 @@ static void lost(struct cc *cc, uint32_t bytes, bool again, uint64_t now)
 	(void)again;
 	d->lost += bytes;
 	/* Where all goes again, nothing tells how long a round trip takes. */
-	if (now - d->round_ns >= max_of(d->last, ROUND_LEAST_NS)) {
+	if (now - d->round_ns >= max_of(d->last_us * NSEC_PER_USEC, ROUND_LEAST_NS)) {
 		round_over(cc, now);
-		pace(cc);
+		pace(cc, now);
 	}
 }
 
@@ -169,4 +187,5 @@ const struct cc_ops cc_delay = {
 	.acked = acked,
 	.lost = lost,
 	.rtt = rtt,
+	.tick = tick,
 };

@@ -18,7 +18,7 @@ void packet_finish_own(struct rnic_qp *qp, struct packet_tx *tx, struct pkt_hdr 
 	h->bth.migreq = false;
 	h->bth.pkey = PKEY_DEFAULT;
 	h->bth.fecn = h->bth.becn = false;
-	h->bth.tag = unlikely(selective_of(qp) != NULL) ? selective_tag(qp->attr.sq_psn) : 0;
+	h->bth.tag = qp->tag_out;
 	tx->hdr_len = (uint8_t)pkt_hdr_encode(h, tx->hdr);
 	count(qp, tx_packets, 1);
 	count(qp, tx_bytes, tx->payload_len);

@@ -205,8 +205,7 @@ static enum rnic_wc_status place_atomic(struct rnic_qp *qp, const struct send_wq
 /* Out of its turn an answer is taken from the peer alone, and once. */
 static bool may_be_early(const struct rnic_qp *qp, const struct pkt *p)
 {
-	return p->h.bth.psn == req_of(qp)->una_psn ||
-	       (p->h.bth.tag == selective_tag(qp->attr.rq_psn) && !selective_has(qp, p->h.bth.psn));
+	return p->h.bth.psn == req_of(qp)->una_psn || !selective_has(qp, p->h.bth.psn);
 }
 
 static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
@@ -273,16 +272,15 @@ bool comp_rx(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	return true;
 }
 
-void comp_rx_sack(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
+bool comp_rx_sack(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 {
 	struct req *q = req_of(qp);
 	uint32_t old_una = q->una_psn, end = p->h.bth.psn;
 
 	if (!selective_of(qp) || !qp_requester_runs(qp) ||
-	    p->h.bth.tag != selective_tag(qp->attr.rq_psn) ||
 	    ((end - old_una) & PSN_MASK) > ((q->max_psn - old_una) & PSN_MASK)) {
 		count(qp, rx_drop_response, 1);
-		return;
+		return false;
 	}
 	count(qp, rx_sack, 1);
 	(void)arrived_until(qp, end);
@@ -290,4 +288,5 @@ void comp_rx_sack(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	progress(qp, old_una, now);
 	if (qp_requester_runs(qp))
 		selective_look(qp);
+	return true;
 }

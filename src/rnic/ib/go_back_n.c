@@ -102,7 +102,7 @@ void recovery_rnr(struct rnic_qp *qp, uint8_t timer, uint64_t now)
 	}
 	v->retry_left = qp->attr.retry_cnt; /* the peer lives */
 	if (selective_of(qp))
-		selective_forget(qp); /* so does the peer */
+		selective_forget(qp); /* all goes again, what the peer keeps in vain among it */
 	rewind_cursor(qp);
 	enter(v, RECOVERY_RNR_WAIT);
 	v->rnr_until_ns = now + rnr_timer_ns(timer);
@@ -241,10 +241,10 @@ static void probe(struct rnic_qp *qp, uint64_t now)
 {
 	struct recovery *v = recovery_of(qp);
 
-	if (selective_of(qp) && v->state == RECOVERY_NONE && !v->backoff && selective_misses(qp)) {
+	if (selective_of(qp) && v->state == RECOVERY_NONE && !v->backoff && selective_again(qp)) {
 		v->backoff++;
-		v->rto_shift++;
-		selective_again(qp);
+		if (v->rto_shift < 30)
+			v->rto_shift++;
 		v->probe_ns = now + clock_rto_ns(qp);
 		return;
 	}

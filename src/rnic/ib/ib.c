@@ -13,6 +13,8 @@ void ib_stop(struct rnic_qp *qp)
 	if (selective_of(qp))
 		kept_drop(qp);
 	req_of(qp)->inflight = 0;
+	if (selective_of(qp))
+		selective_of(qp)->off_wire = 0;
 	req_show(qp);
 }
 

@@ -135,9 +135,11 @@ struct selective {
 	uint32_t again;		    /* what is there behind that PSN may tell more; RNIC_PSN_NONE */
 	uint32_t cut_psn; /* until that is acknowledged, losses are of one round trip; RNIC_PSN_NONE
 			   */
+	uint32_t looked_resp; /* the same of answers */
 	/* Of what comes, packets behind one that is missing: kept.c. */
 	struct kept_pkt **kept; /* by the low bits of their PSNs; NULL: there was none yet */
 	uint32_t nkept;
+	size_t kept_bytes;
 	uint8_t bitmap[SELECTIVE_PSNS / 8]; /* as it was told last */
 };
 
@@ -222,7 +224,7 @@ bool req_is_long(const struct rnic_qp *);
 /* Was the packet the, or an, expected one: see rnic_rx(). */
 bool comp_rx(struct rnic_qp *, const struct pkt *, uint64_t now);
 /* What a peer that repeats selectively has, and has not. */
-void comp_rx_sack(struct rnic_qp *, const struct pkt *, uint64_t now);
+bool comp_rx_sack(struct rnic_qp *, const struct pkt *, uint64_t now);
 bool resp_rx(struct rnic_qp *, struct pkt *);
 
 void resp_reset(struct rnic_qp *);
@@ -234,13 +236,6 @@ bool resp_owes_word(const struct rnic_qp *);
 bool resp_tx_word(struct rnic_qp *, struct packet_tx *);
 
 /* ---- selective repeat: selective.c, kept.c --------------------------------------------------- */
-
-/* What stands in all packets of a side, by the PSN that it began with: out of sequence nothing is
- * taken from who does not know that, and it is as hard to guess as the PSN that is expected. */
-static inline uint16_t selective_tag(uint32_t first_psn)
-{
-	return (uint16_t)(first_psn * 0x9e3779b1u >> (32 - BTH_TAG_BITS));
-}
 
 /* RESET or INIT -> RTR with a peer that does the same. -ENOMEM. */
 int selective_begin(struct rnic_qp *) must_use;
@@ -260,8 +255,8 @@ void selective_passed(struct rnic_qp *, const struct send_wqe *, uint32_t idx, u
 void selective_look(struct rnic_qp *);
 /* Is there anything that is missing, as far as is known? */
 bool selective_misses(const struct rnic_qp *);
-/* That was lost, whether it went again or not. */
-void selective_again(struct rnic_qp *);
+/* That was lost, whether it went again or not. False: there is nothing. */
+bool selective_again(struct rnic_qp *);
 /* So was all that is not known to have arrived. */
 void selective_doubt(struct rnic_qp *);
 /* What the peer keeps behind the PSN `end` that it expects. */
@@ -275,6 +270,8 @@ bool kept_add(struct rnic_qp *, const struct pkt *);
 struct kept_pkt *kept_take(struct rnic_qp *, struct pkt *ret);
 void kept_free(struct rnic_qp *, struct kept_pkt *);
 void kept_drop(struct rnic_qp *);
+/* So many PSNs from there on are not expected any more. */
+void kept_skip(struct rnic_qp *, uint32_t psn, uint32_t n);
 /* How many bytes of the bitmap tell of all. */
 uint32_t kept_tell(struct rnic_qp *);
 

@@ -9,7 +9,8 @@
  */
 #include "rnic/ib/ib.h"
 
-#define KEPT_BYTES (16u << 20)
+#define KEPT_BYTES	  (16u << 20)
+#define KEPT_BYTES_OF_ONE (2u << 20)
 
 struct kept_pkt {
 	struct pkt_hdr h;
@@ -35,8 +36,7 @@ bool kept_add(struct rnic_qp *qp, const struct pkt *p)
 	size_t size = size_of(p->len);
 	struct kept_pkt *k;
 
-	if (ahead >= SELECTIVE_PSNS || p->len > qp->mtu ||
-	    p->h.bth.tag != selective_tag(qp->attr.rq_psn))
+	if (ahead >= SELECTIVE_PSNS || p->len > qp->mtu)
 		return false;
 	if (!s->kept)
 		s->kept = r->ops.alloc(r->ctx, SELECTIVE_PSNS * sizeof(struct kept_pkt *));
@@ -44,7 +44,7 @@ bool kept_add(struct rnic_qp *qp, const struct pkt *p)
 		return false;
 	if (*slot(s, p->h.bth.psn))
 		return true;
-	if (r->kept_bytes + size > KEPT_BYTES)
+	if (r->kept_bytes + size > KEPT_BYTES || s->kept_bytes + size > KEPT_BYTES_OF_ONE)
 		return false;
 	k = r->ops.alloc(r->ctx, size);
 	if (!k)
@@ -55,6 +55,7 @@ bool kept_add(struct rnic_qp *qp, const struct pkt *p)
 	*slot(s, p->h.bth.psn) = k;
 	s->nkept++;
 	r->kept_bytes += size;
+	s->kept_bytes += size;
 	count(qp, rx_kept, 1);
 	return true;
 }
@@ -84,20 +85,28 @@ void kept_free(struct rnic_qp *qp, struct kept_pkt *k)
 	struct rnic *r = qp->rnic;
 
 	r->kept_bytes -= size_of(k->len);
+	selective_of(qp)->kept_bytes -= size_of(k->len);
 	r->ops.free(r->ctx, k);
+}
+
+void kept_skip(struct rnic_qp *qp, uint32_t psn, uint32_t n)
+{
+	struct selective *s = selective_of(qp);
+
+	for (uint32_t i = 0; s->nkept && i < n && i < SELECTIVE_PSNS; i++) {
+		struct kept_pkt **at = slot(s, psn + i);
+
+		if (!*at)
+			continue;
+		kept_free(qp, *at);
+		*at = NULL;
+		s->nkept--;
+	}
 }
 
 void kept_drop(struct rnic_qp *qp)
 {
-	struct selective *s = selective_of(qp);
-
-	for (uint32_t i = 0; s->nkept && i < SELECTIVE_PSNS; i++) {
-		if (!s->kept[i])
-			continue;
-		kept_free(qp, s->kept[i]);
-		s->kept[i] = NULL;
-		s->nkept--;
-	}
+	kept_skip(qp, 0, SELECTIVE_PSNS);
 }
 
 uint32_t kept_tell(struct rnic_qp *qp)

@@ -5,6 +5,8 @@
 static bool rc_rx(struct rnic_qp *qp, struct pkt *p, const struct packet_rx *rx, uint64_t now)
 {
 	(void)rx;
+	if (unlikely(p->h.bth.opcode == OPCODE_WEFT_SACK))
+		return comp_rx_sack(qp, p, now);
 	return p->flags & OPF_RESPONSE ? comp_rx(qp, p, now) : resp_rx(qp, p);
 }
 
@@ -20,14 +22,6 @@ static bool rc_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 	return req_tx(qp, tx, now) || resp_tx(qp, tx);
 }
 
-static void rc_rx_own(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
-{
-	if (p->h.bth.opcode == OPCODE_WEFT_SACK)
-		comp_rx_sack(qp, p, now);
-	else
-		count(qp, rx_drop_service, 1);
-}
-
 const struct service service_rc = {
 	IB_OPERATIONS,
 	.type = RNIC_QPT_RC,
@@ -41,7 +35,6 @@ const struct service service_rc = {
 	.tx_word = resp_tx_word,
 	.awaits = req_awaits,
 	.rx = rc_rx,
-	.rx_own = rc_rx_own,
 	.selective = selective_begin,
 	.timer = recovery_timer,
 };

@@ -104,6 +104,13 @@ static void res_answered(struct resp *s, bool more)
 	s->res_send += !more;
 }
 
+/* None of it goes any more. */
+static void res_leave(struct resp_res *res)
+{
+	res->next = res->end;
+	res->nmore = 0;
+}
+
 static struct resp_res *res_push(struct rnic_qp *qp, const struct pkt *p)
 {
 	struct resp *s = resp_of(qp);
@@ -111,8 +118,8 @@ static struct resp_res *res_push(struct rnic_qp *qp, const struct pkt *p)
 
 	/* One that asks anew within its limit has what it asked for so long ago, and does not wait
 	 * for the replay. check_resources() saw to it that only replays are left out here. */
-	if (s->res_prod - s->res_send > qp->attr.max_dest_rd_atomic)
-		s->res_send = s->res_prod - qp->attr.max_dest_rd_atomic;
+	while (s->res_prod - s->res_send > qp->attr.max_dest_rd_atomic)
+		res_leave(res_at(s, s->res_send++));
 	message_done(qp);
 	*res = (struct resp_res){.first_psn = p->h.bth.psn, .npkts = 1, .end = 1, .msn = s->msn};
 	if (unlikely(qp->xrcd != NULL))
@@ -191,6 +198,9 @@ static void execute(struct rnic_qp *qp, const struct pkt *p)
 		return;
 	}
 	count(qp, rx_bytes, p->len);
+	/* A READ takes as many PSNs as its answer has: what was kept there is nobody's. */
+	if (unlikely(selective_of(qp) != NULL) && npkts > 1)
+		kept_skip(qp, psn_add(s->epsn, 1), npkts - 1);
 	s->epsn = psn_add(s->epsn, npkts);
 	if (p->flags & (OPF_SEND | OPF_WRITE)) {
 		s->ack_psn = p->h.bth.psn;
@@ -429,6 +439,7 @@ static bool tx_read_response(struct rnic_qp *qp, struct packet_tx *tx, struct re
 			/* The region went after it was read. Who still waits for the answer will
 			 * fail by this; for who does not, it is an old packet and no harm. */
 			tx->payload_len = 0;
+			res_leave(res);
 			s->res_send++;
 			count(qp, tx_nak_access, 1);
 			tx_answer(qp, tx, OPCODE_RC_ACKNOWLEDGE, AETH_NAK | NAK_REMOTE_ACCESS, psn,

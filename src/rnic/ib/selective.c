@@ -83,7 +83,7 @@ void selective_forget(struct rnic_qp *qp)
 	memset(s->lost, 0, sizeof(s->lost));
 	memset(s->after, 0, sizeof(s->after));
 	s->nlost = s->off_wire = 0;
-	s->req_end = s->resp_end = s->looked = s->marks_end = s->next_lost = una;
+	s->req_end = s->resp_end = s->looked = s->looked_resp = s->marks_end = s->next_lost = una;
 	s->again = s->cut_psn = RNIC_PSN_NONE;
 }
 
@@ -136,6 +136,7 @@ void selective_passed(struct rnic_qp *qp, const struct send_wqe *w, uint32_t idx
 	s->req_end = later(s->req_end, end);
 	s->resp_end = later(s->resp_end, end);
 	s->looked = later(s->looked, end);
+	s->looked_resp = later(s->looked_resp, end);
 	if (s->again != RNIC_PSN_NONE)
 		s->again = later(s->again, end);
 	if (s->cut_psn != RNIC_PSN_NONE && psn_diff(end, s->cut_psn) >= 0)
@@ -223,13 +224,14 @@ void selective_keeps(struct rnic_qp *qp, uint32_t end, const uint8_t *bitmap, ui
 	uint32_t i = qp->sq.una;
 	struct send_wqe *w = next_wqe(qp, &i);
 
+	len = min_of(len, SELECTIVE_PSNS / 8);
 	for (uint32_t k = 0; k < len * 8 && w; k++) {
 		uint32_t psn = psn_add(end, k + 1);
 
 		if (!(bitmap[k / 8] >> k % 8 & 1))
 			continue;
-		if (psn_diff(psn, req_of(qp)->max_psn) >= 0)
-			break; /* it says more than can be */
+		if (psn_diff(psn, req_of(qp)->psn) >= 0)
+			break; /* it says more than can be, or of what goes again anyway */
 		while (w && psn_diff(psn, psn_add(w->first_psn, w->npkts)) >= 0) {
 			i++;
 			w = next_wqe(qp, &i);
@@ -250,6 +252,21 @@ enum how {
 	WHATEVER_IS_NOT_KNOWN, /* to be there */
 };
 
+/* The PSN of the request that its answer is to. */
+static uint32_t request_of(const struct send_wqe *w, uint32_t idx)
+{
+	return psn_add(w->first_psn, idx - idx % w->chunk_pkts);
+}
+
+/* Was that carried out? Then its answer may be asked for in parts, and not before. */
+static bool was_carried_out(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t idx)
+{
+	uint32_t request = request_of(w, idx);
+
+	return psn_diff(selective_of(qp)->resp_end, request) > 0 ||
+	       psn_diff(req_of(qp)->una_psn, request) > 0;
+}
+
 /* Is it lost, of those that are not known to be? The request of a READ is where its chunk begins.
  */
 static bool is_lost(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t psn, enum how how)
@@ -265,12 +282,13 @@ static bool is_lost(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t
 		return psn_diff(s->req_end, once ? psn : again) > 0;
 	if (psn_diff(s->resp_end, once ? psn : again) > 0)
 		return true;
-	request = psn_add(w->first_psn, idx - idx % w->chunk_pkts);
-	if (psn_diff(s->resp_end, request) > 0 || psn_diff(req_of(qp)->una_psn, request) > 0)
-		return false; /* it was carried out: the answer is still to come */
+	if (was_carried_out(qp, w, idx))
+		return false; /* the answer is still to come */
+	request = request_of(w, idx);
 	return !bit(s->held, request) && psn_diff(s->req_end, once ? request : again) > 0;
 }
 
+/* What of it was on the way: of a request that was lost itself no answer was. */
 static uint32_t count_lost(struct rnic_qp *qp, const struct send_wqe *w, uint32_t psn)
 {
 	struct selective *s = selective_of(qp);
@@ -281,6 +299,8 @@ static uint32_t count_lost(struct rnic_qp *qp, const struct send_wqe *w, uint32_
 	s->marks_end = later(s->marks_end, psn_add(psn, 1));
 	if (!s->nlost++ || psn_diff(psn, s->next_lost) < 0)
 		s->next_lost = psn;
+	if (wqe_wants_response(w) && !was_carried_out(qp, w, idx))
+		return psn == request_of(w, idx) ? PKT_COST_MIN : 0;
 	return flight_cost(qp, w, idx, idx + 1);
 }
 
@@ -293,8 +313,8 @@ static void look_again(struct selective *s, uint32_t psn)
 		s->again = at;
 }
 
-/* Counts as lost what is of [from, end). */
-static void count_all(struct rnic_qp *qp, uint32_t from, uint32_t end, enum how how)
+/* Counts as lost what is of [from, end). False: nothing is. */
+static bool count_all(struct rnic_qp *qp, uint32_t from, uint32_t end, enum how how)
 {
 	struct selective *s = selective_of(qp);
 	struct send_wqe *w;
@@ -317,35 +337,39 @@ static void count_all(struct rnic_qp *qp, uint32_t from, uint32_t end, enum how 
 		}
 	}
 	if (!bytes)
-		return;
+		return false;
 	cc_lost(qp, bytes, s->cut_psn != RNIC_PSN_NONE);
 	if (s->cut_psn == RNIC_PSN_NONE)
 		s->cut_psn = req_of(qp)->max_psn;
 	qp_activate(qp);
+	return true;
 }
 
 void selective_doubt(struct rnic_qp *qp)
 {
 	struct selective *s = selective_of(qp);
 
-	count_all(qp, req_of(qp)->una_psn, req_of(qp)->max_psn, WHATEVER_IS_NOT_KNOWN);
-	s->looked = later(s->looked, req_of(qp)->max_psn);
+	(void)count_all(qp, req_of(qp)->una_psn, req_of(qp)->max_psn, WHATEVER_IS_NOT_KNOWN);
+	s->looked = s->looked_resp = req_of(qp)->max_psn;
 }
 
 void selective_look(struct rnic_qp *qp)
 {
 	struct selective *s = selective_of(qp);
 	uint32_t una = req_of(qp)->una_psn, until = later(s->req_end, s->resp_end);
-	uint32_t from = later(s->looked, una);
 
 	if (psn_diff(until, una) <= 0)
 		return;
 	if (s->again != RNIC_PSN_NONE && psn_diff(until, s->again) > 0) {
 		s->again = RNIC_PSN_NONE; /* found anew, of what is left */
-		from = una;
+		s->looked = una;
 	}
-	count_all(qp, from, until, WITH_EVIDENCE);
+	(void)count_all(qp, later(s->looked, una), until, WITH_EVIDENCE);
+	/* Requests that were kept, and are carried out now, may be known of already, and not which
+	 * of their answers come. */
+	(void)count_all(qp, later(s->looked_resp, una), s->resp_end, WITH_EVIDENCE);
 	s->looked = later(s->looked, until);
+	s->looked_resp = later(s->looked_resp, s->resp_end);
 	/* What is there makes room, whether una moved or not. */
 	if (qp->sq.cur != qp->sq.prod)
 		qp_activate(qp);
@@ -365,11 +389,13 @@ static struct send_wqe *first_lost(struct rnic_qp *qp, uint32_t *ret_idx)
 }
 
 /* How many packets go again by one request: what was lost of a READ from there on, as much as there
- * is room for. */
+ * is room for; or all of one that was lost itself. */
 static uint32_t lost_span(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t idx)
 {
 	uint32_t most = request_span(w, idx), room = flight_room(qp), n = 1;
 
+	if (wqe_wants_response(w) && !was_carried_out(qp, w, idx))
+		return most;
 	while (n < most && bit(selective_of(qp)->lost, psn_add(w->first_psn, idx + n)) &&
 	       flight_cost(qp, w, idx, idx + n + 1) <= room)
 		n++;
@@ -385,9 +411,10 @@ bool selective_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 	while ((w = first_lost(qp, &idx))) {
 		span = lost_span(qp, w, idx);
 		cost = flight_cost(qp, w, idx, idx + span);
-		if (!flight_allows(qp, w, cost))
-			return false;
 		psn = psn_add(w->first_psn, idx);
+		/* What else is on the way may wait for the oldest. */
+		if (psn != req_of(qp)->una_psn && !flight_allows(qp, w, cost))
+			return false;
 		for (uint32_t i = 0; i < span; i++) {
 			uint32_t at = psn_add(psn, i);
 
@@ -418,9 +445,10 @@ bool selective_misses(const struct rnic_qp *qp)
 	return psn_diff(later(s->req_end, s->resp_end), req_of(qp)->una_psn) > 0;
 }
 
-void selective_again(struct rnic_qp *qp)
+bool selective_again(struct rnic_qp *qp)
 {
 	const struct selective *s = selective_of(qp);
 
-	count_all(qp, req_of(qp)->una_psn, later(s->req_end, s->resp_end), WHATEVER_IS_MISSING);
+	return count_all(qp, req_of(qp)->una_psn, later(s->req_end, s->resp_end),
+			 WHATEVER_IS_MISSING);
 }
