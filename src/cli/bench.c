@@ -379,6 +379,8 @@ static bool look(struct bench_rnic *ret)
 		.retransmits = seen_sum(&s, "core", "tx_retransmit"),
 		.naks_received = seen_sum(&s, "core", "rx_nak_sequence"),
 		.naks_sent = seen_sum(&s, "core", "tx_nak_sequence"),
+		.sacks_received = seen_sum(&s, "core", "rx_sack"),
+		.sacks_sent = seen_sum(&s, "core", "tx_sack"),
 		.rnr_naks_received = seen_sum(&s, "core", "rx_rnr_nak"),
 		.rnr_naks_sent = seen_sum(&s, "core", "tx_rnr_nak"),
 		.probes = seen_sum(&s, "core", "probes"),
@@ -399,6 +401,8 @@ static void subtract(struct bench_rnic *n, const struct bench_rnic *before)
 	n->retransmits -= before->retransmits;
 	n->naks_received -= before->naks_received;
 	n->naks_sent -= before->naks_sent;
+	n->sacks_received -= before->sacks_received;
+	n->sacks_sent -= before->sacks_sent;
 	n->rnr_naks_received -= before->rnr_naks_received;
 	n->rnr_naks_sent -= before->rnr_naks_sent;
 	n->probes -= before->probes;

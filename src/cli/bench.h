@@ -49,8 +49,9 @@ struct bench_side {
 
 /* What our RNIC has done, and why it was not faster. */
 struct bench_rnic {
-	uint64_t tx_packets, rx_packets, retransmits, naks_received, naks_sent, rnr_naks_received,
-		rnr_naks_sent, probes, timeouts, window_stalls, budget_stalls, drops, socket_drops;
+	uint64_t tx_packets, rx_packets, retransmits, naks_received, naks_sent, sacks_received,
+		sacks_sent, rnr_naks_received, rnr_naks_sent, probes, timeouts, window_stalls,
+		budget_stalls, drops, socket_drops;
 };
 
 /* One of several that do the same. */

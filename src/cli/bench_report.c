@@ -296,6 +296,8 @@ static void show_rnic(struct output *o, const struct bench_rnic *n)
 		{"retransmits", "sent again", n->retransmits, true},
 		{"naks_received", "NAKs in", n->naks_received, false},
 		{"naks_sent", "NAKs out", n->naks_sent, false},
+		{"sacks_received", "SACKs in", n->sacks_received, false},
+		{"sacks_sent", "SACKs out", n->sacks_sent, false},
 		{"rnr_naks_received", "RNR NAKs in", n->rnr_naks_received, false},
 		{"rnr_naks_sent", "RNR NAKs out", n->rnr_naks_sent, false},
 		{"probes", "probes", n->probes, false},

@@ -151,7 +151,8 @@ def bench_tells(stat, address):
             break
     heal(stat.host)
     text = stat.host.run(*words).stdout
-    if not rnic.get("retransmits") or not rnic.get("naks_received", 0) + rnic.get("probes", 0) or \
+    told = sum(rnic.get(name, 0) for name in ("naks_received", "sacks_received", "probes"))
+    if not rnic.get("retransmits") or not told or \
             not rnic["tx_packets"] > rnic["retransmits"]:
         return f"bench under losses: {lossy.stdout} {lossy.stderr}"
     if not re.search(r"^packets\n +sent +: \d+\n +received +: \d+\n +sent again *: \d+$", text, re.M):
