@@ -212,7 +212,7 @@ static void not_connected(struct iwcm_link *l, int error)
 
 int link_call(struct iwcm_link *l)
 {
-	const int one = 1, tos = l->tos, priority = l->tos >> 5; /* as RoCE has it */
+	const int one = 1, tos = l->tos, priority = l->tos >> 5, most = 6; /* as RoCE has it */
 	/* The port is chosen with the way, when it connects. */
 	int rc = open_socket(l, true);
 
@@ -223,8 +223,9 @@ int link_call(struct iwcm_link *l)
 		(void)setsockopt(l->s.fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
 	else if (tos)
 		(void)setsockopt(l->s.fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
-	if (tos) /* behind IP_TOS, by which the kernel chooses another */
-		(void)setsockopt(l->s.fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+	/* Behind IP_TOS, by which the kernel chooses another. */
+	if (tos && setsockopt(l->s.fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)))
+		(void)setsockopt(l->s.fd, SOL_SOCKET, SO_PRIORITY, &most, sizeof(most));
 	l->phase = CALLING;
 	if (connect(l->s.fd, (struct sockaddr *)&l->dst, l->dst_len) && errno != EINPROGRESS) {
 		rc = -errno;
