@@ -46,7 +46,7 @@ static void grow_buffers(int fd)
 
 int raw_socket_filter(int fd, uint8_t slot)
 {
-	/* What is too short for it is not taken, nor what an interface sees that takes everything. */
+	/* What is too short for it is not taken, nor what an interface sees that takes all. */
 	struct sock_filter code[] = {
 		{.code = BPF_LD | BPF_B | BPF_ABS, .k = (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)},
 		{.code = BPF_JMP | BPF_JEQ | BPF_K, .jf = 8, .k = PACKET_HOST},
