@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+import time
 from collections import namedtuple
 
 from bed import Failed, lab
@@ -13,9 +14,15 @@ from bed import Failed, lab
 LEFT, RIGHT = "10.78.0.1", "10.78.0.2"
 PORT = 21000
 LEAST_QUEUE = 20  # KB
+TCP_HEADERS = 52  # bytes, with timestamps
 
 # rate: Mbit/s; rtt: ms without the queue; loss: of a hundred packets; queue, mark: KB, 0: of a round trip, none
 Way = namedtuple("Way", "rate rtt loss queue mark", defaults=[0, 0, 0])
+
+
+def mtu(way):
+    """Bytes. Fast ones have large frames, which a program in the middle can pass on."""
+    return 9000 if way.rate >= 1000 else 1500
 
 
 def fairness(rates):
@@ -47,24 +54,27 @@ class Place:
         return os.path.join(self.scratch, name)
 
     def through(self, way, work):
-        """What work() gives, in Mbit/s of each flow, and what the place says of the way from left to right."""
+        """What work() gives, in Mbit/s of each flow and in packets of a hundred that were sent again, and what the place says of
+        the way from left to right."""
+        for host, end in ((self.wire, "to-left"), (self.wire, "to-right"), (self.left, "eth0"), (self.right, "eth0")):
+            host.ip("link", "set", end, "mtu", str(mtu(way)))
         queue = way.queue or max(way.rate * way.rtt / 8, LEAST_QUEUE)
         n = lab.Program(self.wire, [self.narrow, "to-left", "to-right", "rate", int(way.rate), "delay", int(way.rtt * 500), "queue",
                                     int(queue), "mark", int(way.mark), "loss", int(way.loss * 10000)], self.log("narrow"))
         try:
             if not lab.until(lambda: n.says("ready") or n.status() is not None, 5) or n.status() is not None:
                 raise Failed(f"narrow: {n.output()}")
-            rates = work()
+            rates, again = work()
         finally:
             n.process.terminate()
             n.wait(5)
         words = next(l for l in n.output().splitlines() if l.startswith("to-left to-right")).split()
         seen = dict(zip(words[2::2], map(int, words[3::2])))
         return {"share": sum(rates) / way.rate, "fairness": fairness(rates), "delay, ms": seen["mean_delay_us"] / 1000,
-                "most, ms": seen["max_delay_us"] / 1000, "overflowed": seen["overflowed"], "rates": rates}
+                "most, ms": seen["max_delay_us"] / 1000, "overflowed": seen["overflowed"], "again, %": again, "rates": rates}
 
-    def flows(self, count, seconds, server, client, figure, env=None):
-        """What figure() makes of each of so many pairs that run side by side."""
+    def flows(self, count, seconds, server, client, env=None, late=lambda: None):
+        """What the clients of so many pairs say that run side by side, and what late() gives shortly before their end."""
         programs = []
         try:
             for i in range(count):
@@ -73,33 +83,53 @@ class Place:
                 s.settle(0.3)
             clients = [lab.Program(self.left, client(i), self.log(f"client{i}"), env) for i in range(count)]
             programs += clients
+            time.sleep(max(seconds - 0.5, 0))
+            seen = late()
             for c in clients:
                 c.wait(seconds + 20)
-            return [figure(c.output()) for c in clients]
+            return [c.output() for c in clients], seen
         finally:
             for p in programs:
                 p.kill()
+
+    def sent_again(self):
+        """Of weft's packets on the left."""
+        r = self.left.run(self.weft, "stat", "-o", "json", timeout=30)
+        try:
+            qps = [q for p in json.loads(r.stdout)["processes"] for q in p["queue_pairs"]]
+            return 100 * sum(q["tx_retransmit"] for q in qps) / max(sum(q["tx_packets"] for q in qps), 1)
+        except (KeyError, ValueError):
+            raise Failed(f"weft stat: {r.stderr or r.stdout[:300]}") from None
 
     def by_weft(self, way, count, seconds, cc="", recovery="selective"):
         env = {"WEFT_BROKER": self.weft, "WEFT_CC": cc, "WEFT_RECOVERY": recovery, "WEFT_PORT": "udp"}
         command = [self.weft, "run", "--", "ib_write_bw", "-R", "-F", "-D", seconds, "-s", 65536]
 
-        def figure(text):
+        def rate(text):
             found = re.findall(r"^ *65536 +\d+ +[\d.]+ +([\d.]+)", text, re.M)
             if not found:
                 raise Failed(f"ib_write_bw by weft: {text[-300:]}")
             return float(found[-1]) * 1.048576 * 8
 
-        return self.through(way, lambda: self.flows(count, seconds, lambda i: [*command, "-p", PORT + i],
-                                                    lambda i: [*command, "-p", PORT + i, RIGHT], figure, env))
+        def work():
+            said, again = self.flows(count, seconds, lambda i: [*command, "-p", PORT + i],
+                                     lambda i: [*command, "-p", PORT + i, RIGHT], env, self.sent_again)
+            return [rate(text) for text in said], again
+
+        return self.through(way, work)
 
     def by_tcp(self, way, count, seconds, cc):
-        def figure(text):
+        def ends(text):
             try:
-                return json.loads(text)["end"]["sum_received"]["bits_per_second"] / 1e6
+                end = json.loads(text)["end"]
+                return end["sum_received"]["bits_per_second"] / 1e6, end["sum_sent"]["retransmits"], end["sum_sent"]["bytes"]
             except (KeyError, ValueError):
                 raise Failed(f"iperf3 by {cc}: {text[-300:]}") from None
 
-        return self.through(way, lambda: self.flows(count, seconds, lambda i: ["iperf3", "-s", "-1", "-p", PORT + i],
-                                                    lambda i: ["iperf3", "-c", RIGHT, "-p", PORT + i, "-t", seconds, "-C", cc, "-J"],
-                                                    figure))
+        def work():
+            said, _ = self.flows(count, seconds, lambda i: ["iperf3", "-s", "-1", "-p", PORT + i],
+                                 lambda i: ["iperf3", "-c", RIGHT, "-p", PORT + i, "-t", seconds, "-C", cc, "-J"])
+            rates, again, sent = zip(*map(ends, said))
+            return rates, 100 * sum(again) * (mtu(way) - TCP_HEADERS) / max(sum(sent), 1)
+
+        return self.through(way, work)
