@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #include "base/kernel_socket.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
@@ -30,4 +31,31 @@ void kernel_close(int fd)
 {
 	if (!weft_private_end_number || weft_private_end_number(fd))
 		(void)syscall(SYS_close, fd);
+}
+
+int kernel_recvmmsg(int fd, struct mmsghdr *v, unsigned int n)
+{
+	long rc = syscall(SYS_recvmmsg, fd, v, n, MSG_DONTWAIT, NULL);
+
+	return rc < 0 ? -errno : (int)rc;
+}
+
+int kernel_sendmmsg(int fd, struct mmsghdr *v, unsigned int n)
+{
+	long rc = syscall(SYS_sendmmsg, fd, v, n, MSG_DONTWAIT);
+
+	return rc < 0 ? -errno : (int)rc;
+}
+
+int kernel_socket_set(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
+}
+
+void kernel_socket_grow(int fd, int bytes)
+{
+	if (kernel_socket_set(fd, SOL_SOCKET, SO_RCVBUFFORCE, bytes))
+		(void)kernel_socket_set(fd, SOL_SOCKET, SO_RCVBUF, bytes);
+	if (kernel_socket_set(fd, SOL_SOCKET, SO_SNDBUFFORCE, bytes))
+		(void)kernel_socket_set(fd, SOL_SOCKET, SO_SNDBUF, bytes);
 }

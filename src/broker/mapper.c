@@ -13,11 +13,6 @@
 
 #define AT_ONCE 64 /* then others have their turn */
 
-static int set_int(int fd, int level, int name, int value)
-{
-	return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
-}
-
 /* Of both families, or of IPv4 where there is no other. */
 int mapper_open(void)
 {
@@ -33,10 +28,10 @@ int mapper_open(void)
 	}
 	if (fd < 0)
 		return -errno;
-	rc = v6 ? set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0)
-		: set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
+	rc = v6 ? kernel_socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0)
+		: kernel_socket_set(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (!rc && v6) /* of IPv4 packets too, as a mapped address */
-		rc = set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+		rc = kernel_socket_set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 	if (!rc && bind(fd, v6 ? (const struct sockaddr *)&any6 : (const struct sockaddr *)&any4,
 			v6 ? sizeof(any6) : sizeof(any4)))
 		rc = -errno;

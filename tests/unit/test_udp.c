@@ -35,10 +35,10 @@ static uint32_t label_of(const struct msghdr *m)
 	return to->sin6_family == AF_INET6 ? ntohl(to->sin6_flowinfo) : 0;
 }
 
-int __real_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
-int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
+int __real_kernel_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
+int __wrap_kernel_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
 
-int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
+int __wrap_kernel_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
 {
 	struct msghdr *m = &v[0].msg_hdr;
 	socklen_t len = sizeof(sent_priority);
@@ -54,9 +54,9 @@ int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
 		m = &v[i].msg_hdr;
 		for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
 			if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_SEGMENT)
-				return i ? __real_udp_sendmmsg(fd, v, i) : -refuse_segments;
+				return i ? __real_kernel_sendmmsg(fd, v, i) : -refuse_segments;
 	}
-	return __real_udp_sendmmsg(fd, v, n);
+	return __real_kernel_sendmmsg(fd, v, n);
 }
 
 static bool refuse_ipv6;

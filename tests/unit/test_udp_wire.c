@@ -32,19 +32,19 @@ enum { N = 130, DATA = 4096, BATCH = 64, LONGEST_UDP = 65507 };
 static int refuse_segments;
 static bool have_bridge, have_vlan;
 
-int __real_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
-int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
+int __real_kernel_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
+int __wrap_kernel_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
 
-int __wrap_udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
+int __wrap_kernel_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
 {
 	for (unsigned i = 0; i < n && refuse_segments; i++) {
 		struct msghdr *m = &v[i].msg_hdr;
 
 		for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
 			if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_SEGMENT)
-				return i ? __real_udp_sendmmsg(fd, v, i) : -refuse_segments;
+				return i ? __real_kernel_sendmmsg(fd, v, i) : -refuse_segments;
 	}
-	return __real_udp_sendmmsg(fd, v, n);
+	return __real_kernel_sendmmsg(fd, v, n);
 }
 
 /* ---- catching -------------------------------------------------------------------------------- */

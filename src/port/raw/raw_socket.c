@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <netpacket/packet.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/kernel_socket.h"
@@ -15,34 +14,6 @@
 #define VERSION_MASK 0xf0
 #define VERSION	     0x60
 #define SLOT_AT	     (GRH_LEN + 5) /* bits 23:16 of the BTH's destination QPN */
-
-int raw_recvmmsg(int fd, struct mmsghdr *v, unsigned n)
-{
-	long rc = syscall(SYS_recvmmsg, fd, v, n, MSG_DONTWAIT, NULL);
-
-	return rc < 0 ? -errno : (int)rc;
-}
-
-int raw_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
-{
-	long rc = syscall(SYS_sendmmsg, fd, v, n, MSG_DONTWAIT);
-
-	return rc < 0 ? -errno : (int)rc;
-}
-
-static int set_int(int fd, int name, int value)
-{
-	return setsockopt(fd, SOL_SOCKET, name, &value, sizeof(value)) < 0 ? -errno : 0;
-}
-
-/* Beyond net.core.[rw]mem_max with CAP_NET_ADMIN in the namespace, else as much as that allows. */
-static void grow_buffers(int fd)
-{
-	if (set_int(fd, SO_RCVBUFFORCE, BUFFER_BYTES))
-		(void)set_int(fd, SO_RCVBUF, BUFFER_BYTES);
-	if (set_int(fd, SO_SNDBUFFORCE, BUFFER_BYTES))
-		(void)set_int(fd, SO_SNDBUF, BUFFER_BYTES);
-}
 
 int raw_socket_filter(int fd, uint8_t slot)
 {
@@ -81,6 +52,6 @@ int raw_socket_open(uint8_t slot)
 		close(fd);
 		return rc;
 	}
-	grow_buffers(fd);
+	kernel_socket_grow(fd, BUFFER_BYTES);
 	return fd;
 }

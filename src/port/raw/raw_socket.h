@@ -20,7 +20,5 @@ int raw_socket_filter(int fd, uint8_t slot) must_use;
 
 /* recvmmsg(2) and sendmmsg(2), without waiting, and without the C library's points of
  * cancellation. -errno on failure. */
-int raw_recvmmsg(int fd, struct mmsghdr *v, unsigned n) must_use;
-int raw_sendmmsg(int fd, struct mmsghdr *v, unsigned n) must_use;
 
 #endif

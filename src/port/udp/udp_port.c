@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/kernel_socket.h"
 #include "port/counters.h"
 #include "port/udp/udp_priv.h"
 
@@ -138,7 +139,7 @@ static int udp_port_rx(struct port *port, uint64_t now, port_take *take, void *c
 		m->msg_controllen = sizeof(p->rx.slot[i].control);
 	}
 	p->rx.used = 0;
-	got = udp_recvmmsg(port->fd, p->rx.msg, (unsigned)p->rx.want);
+	got = kernel_recvmmsg(port->fd, p->rx.msg, (unsigned)p->rx.want);
 	if (got < 0) {
 		p->rx.want = 1;
 		switch (got) {

@@ -103,8 +103,6 @@ size_t udp_port_tx(struct port *, const struct packet_tx *pkts, size_t n,
 		   struct packet_sent *ret_sent);
 /* recvmmsg(2) and sendmmsg(2) without the C library's wrappers: those are cancellation points,
  * which costs time in a threaded process and must not be under a lock. -errno on failure. */
-int udp_recvmmsg(int fd, struct mmsghdr *v, unsigned n) must_use;
-int udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n) must_use;
 void udp_socket_want_headers(int fd, int family);
 /* A socket that only sends, on a port that the kernel chooses. Returns it or -errno. */
 int udp_tx_socket_open(int family, uint16_t *ret_sport) must_use;

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/kernel_socket.h"
@@ -13,34 +12,6 @@
 #define PORT_TRIES   16
 #define PRIORITY_MAX 6 /* that anybody may have */
 
-int udp_recvmmsg(int fd, struct mmsghdr *v, unsigned n)
-{
-	long rc = syscall(SYS_recvmmsg, fd, v, n, MSG_DONTWAIT, NULL);
-
-	return rc < 0 ? -errno : (int)rc;
-}
-
-int udp_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
-{
-	long rc = syscall(SYS_sendmmsg, fd, v, n, MSG_DONTWAIT);
-
-	return rc < 0 ? -errno : (int)rc;
-}
-
-static int set_int(int fd, int level, int name, int value)
-{
-	return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
-}
-
-/* Beyond net.core.[rw]mem_max with CAP_NET_ADMIN in the namespace, else as much as that allows. */
-static void grow_buffers(int fd)
-{
-	if (set_int(fd, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES))
-		(void)set_int(fd, SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES);
-	if (set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES))
-		(void)set_int(fd, SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES);
-}
-
 /* An IPv4 packet that must not be fragmented and comes from an unconnected socket has
  * identification 0, which is what its ICRC is computed with. How long a packet may be the queue
  * pairs know, who have agreed on it: what ICMP says of it, which anybody can send, must not count,
@@ -48,30 +19,30 @@ static void grow_buffers(int fd)
  * addresses. */
 static int configure_tx(int fd, int family)
 {
-	int rc = set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+	int rc = kernel_socket_set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 
 	if (rc == 0 && family == AF_INET6)
-		rc = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+		rc = kernel_socket_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
 	if (rc == 0 && family == AF_INET6)
-		rc = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+		rc = kernel_socket_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 	return rc;
 }
 
 static int configure_rx(int fd, int family)
 {
-	int rc = set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
+	int rc = kernel_socket_set(fd, IPPROTO_IP, IP_RECVTOS, 1);
 
 	if (rc == 0 && family == AF_INET)
-		rc = set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
+		rc = kernel_socket_set(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	/* Says the destination of IPv4 packets too, as a mapped address. */
 	if (rc == 0 && family == AF_INET6)
-		rc = set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+		rc = kernel_socket_set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 	if (rc == 0 && family == AF_INET6)
-		rc = set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+		rc = kernel_socket_set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 	/* Linux rxe and some adapters send no UDP checksum: the ICRC is there. */
 	if (rc == 0 && family == AF_INET6)
-		rc = set_int(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
-	if (rc == 0 && set_int(fd, SOL_UDP, UDP_GRO, 1))
+		rc = kernel_socket_set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
+	if (rc == 0 && kernel_socket_set(fd, SOL_UDP, UDP_GRO, 1))
 		log_info("udp", "no UDP_GRO here: packets are received one by one");
 	return rc;
 }
@@ -81,9 +52,9 @@ static int configure_rx(int fd, int family)
  * 4.20) the others get it too, and have no queue pair for it. */
 static void configure_groups(int fd, int family)
 {
-	(void)set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+	(void)kernel_socket_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	if (family == AF_INET6)
-		(void)set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+		(void)kernel_socket_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 }
 
 int udp_socket_group(int fd, const struct gid *group, uint32_t ifindex, bool join)
@@ -106,10 +77,10 @@ int udp_socket_group(int fd, const struct gid *group, uint32_t ifindex, bool joi
 
 void udp_socket_want_headers(int fd, int family)
 {
-	(void)set_int(fd, IPPROTO_IP, IP_RECVTTL, 1);
+	(void)kernel_socket_set(fd, IPPROTO_IP, IP_RECVTTL, 1);
 	if (family == AF_INET6) {
-		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
-		(void)set_int(fd, IPPROTO_IPV6, IPV6_FLOWINFO, 1);
+		(void)kernel_socket_set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+		(void)kernel_socket_set(fd, IPPROTO_IPV6, IPV6_FLOWINFO, 1);
 	}
 }
 
@@ -183,14 +154,14 @@ int udp_socket_open(void)
 
 	if (fd < 0)
 		return fd;
-	rc = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	rc = kernel_socket_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (rc == 0)
 		rc = bind_any(fd, family, ROCEV2_UDP_PORT);
 	if (rc) {
 		close(fd);
 		return rc;
 	}
-	grow_buffers(fd);
+	kernel_socket_grow(fd, BUFFER_BYTES);
 	return fd;
 }
 
@@ -216,12 +187,13 @@ int udp_socket_open_private(uint32_t mark, uid_t uid)
 		return fd;
 	/* Or it could be bound to port 4791 after all, as a socket of ours that shares it: the
 	 * kernel asks whose the socket is, and lets go of a port that it chose by itself. */
-	rc = fchown(fd, uid, (gid_t)-1) < 0 ? -errno : set_int(fd, SOL_SOCKET, SO_MARK, (int)mark);
+	rc = fchown(fd, uid, (gid_t)-1) < 0 ? -errno
+					    : kernel_socket_set(fd, SOL_SOCKET, SO_MARK, (int)mark);
 	for (int tries = 0; rc == 0 && tries < PORT_TRIES; tries++) {
 		uint16_t port = free_port(family);
 
 		if (port && bind_any(fd, family, port) == 0) {
-			grow_buffers(fd);
+			kernel_socket_grow(fd, BUFFER_BYTES);
 			return fd;
 		}
 	}
@@ -231,12 +203,12 @@ int udp_socket_open_private(uint32_t mark, uid_t uid)
 
 void udp_socket_class(int fd, int family, uint8_t tos, uint8_t priority)
 {
-	(void)set_int(fd, IPPROTO_IP, IP_TOS, tos);
+	(void)kernel_socket_set(fd, IPPROTO_IP, IP_TOS, tos);
 	if (family == AF_INET6)
-		(void)set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
+		(void)kernel_socket_set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
 	/* Behind IP_TOS, by which the kernel chooses one that is not RoCE's. */
-	if (set_int(fd, SOL_SOCKET, SO_PRIORITY, priority))
-		(void)set_int(fd, SOL_SOCKET, SO_PRIORITY, PRIORITY_MAX);
+	if (kernel_socket_set(fd, SOL_SOCKET, SO_PRIORITY, priority))
+		(void)kernel_socket_set(fd, SOL_SOCKET, SO_PRIORITY, PRIORITY_MAX);
 }
 
 uint16_t udp_socket_port(int fd)
@@ -283,10 +255,10 @@ int udp_decoy_open(const struct gid *group)
 		return fd;
 	memcpy(&at.in.sin_addr, group->raw + 12, 4);
 	/* Or each super-packet would be cut for it. */
-	(void)set_int(fd, SOL_UDP, UDP_GRO, 1);
+	(void)kernel_socket_set(fd, SOL_UDP, UDP_GRO, 1);
 	rc = drop_everything(fd);
 	if (rc == 0)
-		rc = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+		rc = kernel_socket_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (rc == 0 && bind(fd, &at.sa, sizeof(at.in)) < 0)
 		rc = -errno;
 	if (rc) {
@@ -304,7 +276,7 @@ int udp_tx_socket_open(int family, uint16_t *ret_sport)
 		return fd;
 	rc = configure_tx(fd, family);
 	if (family == AF_INET6)
-		(void)set_int(fd, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
+		(void)kernel_socket_set(fd, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
 	/* Nothing that is sent to this port is for us. */
 	if (rc == 0)
 		rc = drop_everything(fd);
@@ -314,7 +286,7 @@ int udp_tx_socket_open(int family, uint16_t *ret_sport)
 		close(fd);
 		return rc;
 	}
-	grow_buffers(fd);
+	kernel_socket_grow(fd, BUFFER_BYTES);
 	*ret_sport = udp_socket_port(fd);
 	return fd;
 }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/kernel_socket.h"
 #include "port/udp/udp_priv.h"
 #include "wire/icrc.h"
 
@@ -316,7 +317,7 @@ static size_t send_singly(struct udp_port *p, const struct udp_tx_socket *s,
 	for (size_t k = 0; k < count; k++) {
 		reset(p);
 		put_message(p, pkts, first + k, 1, s->sport);
-		if (udp_sendmmsg(s->fd, p->tx.msg, 1) < 0) {
+		if (kernel_sendmmsg(s->fd, p->tx.msg, 1) < 0) {
 			p->port.counters->tx_refused++;
 			note_unsent(p, pkts + first + k, 1);
 		} else {
@@ -355,7 +356,7 @@ static size_t send_batch(struct udp_port *p, const struct packet_tx *pkts, size_
 	}
 	while (done < p->tx.msgs) {
 		struct udp_tx_msg *run = &p->tx.run[done];
-		int got = udp_sendmmsg(s->fd, &p->tx.msg[done], (unsigned)(p->tx.msgs - done));
+		int got = kernel_sendmmsg(s->fd, &p->tx.msg[done], (unsigned)(p->tx.msgs - done));
 
 		p->port.counters->tx_batches++;
 		for (; got > 0; got--) {
