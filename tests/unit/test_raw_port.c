@@ -201,6 +201,9 @@ static void what_is_to_no_address_of_ours_is_counted_and_dropped(void **state)
 	r = frame_to("fe80::ff:fe00:2", "fe80::ff:fe00:9", SLOT);
 	is_not_taken(f, &r);
 	assert_int_equal(f->port->counters->rx_not_ours, 2);
+	r = frame_to("::ffff:10.9.0.2", "::ffff:10.8.0.1", SLOT); /* the other interface's */
+	is_not_taken(f, &r);
+	assert_int_equal(f->port->counters->rx_not_ours, 3);
 }
 
 static void what_is_damaged_is_counted_and_dropped(void **state)
@@ -432,7 +435,7 @@ static int make_wire(void)
 		"ip link add v0 address 02:00:00:00:00:01 type veth "
 		"peer name v1 address 02:00:00:00:00:02\n"
 		"for v in v0 v1; do ip link set $v addrgenmode none; ip link set $v up; done\n"
-		"ip addr add 10.9.0.1/24 dev v0\n"
+		"ip addr add 10.9.0.1/24 dev v0; ip addr add 10.8.0.1/24 dev v1\n"
 		"ip addr add fd09::1/64 dev v0 nodad\n"
 		"ip addr add fe80::ff:fe00:1/64 dev v0 nodad\n"
 		"for a in 10.9.0.2 fd09::2; do\n"

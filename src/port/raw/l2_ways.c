@@ -4,7 +4,6 @@
 #include <linux/neighbour.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/uncancelled.h"
 #include "port/hop/hop.h"
 
@@ -26,20 +25,6 @@ bool l2_mac_of_gid(const struct gid *g, uint8_t ret[L2_MAC_LEN])
 	memcpy(ret + 3, id + 5, 3);
 	ret[0] ^= LOCAL_BIT;
 	return true;
-}
-
-static struct l2_way *set_of(struct l2_ways *w, const struct flow *f)
-{
-	uint64_t h = ld_le64(f->dgid.raw) ^ ld_le64(f->dgid.raw + 8) ^
-		     (ld_le64(f->sgid.raw) + ld_le64(f->sgid.raw + 8)) * 31;
-
-	return w->v[h * 0x9e3779b97f4a7c15u >> 56];
-}
-
-static bool is_about(const struct l2_way *y, const struct flow *f)
-{
-	return y->until && y->scope == f->scope && gid_equal(&y->dgid, &f->dgid) &&
-	       gid_equal(&y->sgid, &f->sgid);
 }
 
 /* The next host is where it goes, and no router. */
@@ -64,7 +49,7 @@ static void ask_the_kernel(const struct l2_ways *w, const struct flow *f, struct
 	}
 	if (memcmp(n.mac, none, sizeof(none)) == 0)
 		return; /* a link without Ethernet's frames */
-	y->there = true;
+	y->k.there = true;
 	y->ifindex = hop.ifindex;
 	memcpy(y->mac, n.mac, sizeof(y->mac));
 	/* That it is used says a packet socket to nobody; without the right to say so a datagram
@@ -80,46 +65,31 @@ static void look_up(const struct l2_ways *w, const struct flow *f, struct l2_way
 	if (gid_is_multicast(&f->dgid))
 		return;
 	if (own_find(w->own, &f->dgid, &scope, now)) {
-		y->there = true;
+		y->k.there = true;
 		y->ifindex = L2_LOOPBACK;
 	} else if (l2_mac_of_gid(&f->dgid, y->mac)) {
-		y->there = true;
+		y->k.there = true;
 		y->ifindex = f->scope;
 	} else {
 		ask_the_kernel(w, f, y);
 	}
 }
 
-static struct l2_way *look_up_anew(struct l2_ways *w, struct l2_way *set, const struct flow *f,
-				   uint64_t now)
+static struct l2_way *look_up_anew(struct l2_ways *w, const struct flow *f, uint64_t now)
 {
-	struct l2_way *y = set;
-	int state;
+	struct l2_way *y = container_of(known_begin(w->v, sizeof(*y), f), struct l2_way, k);
+	int state = uncancelled_begin();
 
-	for (size_t i = 0; i < L2_WAYS; i++) {
-		if (is_about(&set[i], f)) {
-			y = &set[i];
-			break;
-		}
-		if (set[i].until < y->until)
-			y = &set[i];
-	}
-	*y = (struct l2_way){.sgid = f->sgid, .dgid = f->dgid, .scope = f->scope};
-	state = uncancelled_begin();
 	look_up(w, f, y, now);
 	uncancelled_end(state);
-	y->until = now + (y->there ? L2_KEEP_NS : L2_RETRY_NS);
+	known_end(&y->k, now);
 	return y;
 }
 
 const struct l2_way *l2_ways_find(struct l2_ways *w, const struct flow *f, uint64_t now)
 {
-	struct l2_way *set = set_of(w, f), *y = NULL;
+	struct known *k = known_find(w->v, sizeof(*w->v), f, now);
+	struct l2_way *y = k ? container_of(k, struct l2_way, k) : look_up_anew(w, f, now);
 
-	for (size_t i = 0; i < L2_WAYS && !y; i++)
-		if (is_about(&set[i], f) && now < set[i].until)
-			y = &set[i];
-	if (!y)
-		y = look_up_anew(w, set, f, now);
-	return y->there ? y : NULL;
+	return y->k.there ? y : NULL;
 }

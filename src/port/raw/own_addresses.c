@@ -16,7 +16,7 @@ static void add(void *ctx, const struct gid *g, uint32_t ifindex)
 	struct own_addresses *o = ctx;
 
 	if (o->n < OWN_MAX)
-		o->v[o->n++] = (struct own_address){*g, gid_is_link_local(g) ? ifindex : 0};
+		o->v[o->n++] = (struct own_address){*g, ifindex};
 }
 
 static void read_all(struct own_addresses *o, uint64_t now)
@@ -30,25 +30,28 @@ static void read_all(struct own_addresses *o, uint64_t now)
 	uncancelled_end(state);
 }
 
-static bool find(const struct own_addresses *o, const struct gid *g, uint32_t *io_scope)
+static const struct own_address *find_on(const struct own_addresses *o, const struct gid *g,
+					 uint32_t ifindex)
 {
-	for (size_t i = 0; i < o->n; i++) {
-		const struct own_address *a = &o->v[i];
-
-		if (!gid_equal(&a->gid, g) || (a->scope && *io_scope && a->scope != *io_scope))
-			continue;
-		if (a->scope)
-			*io_scope = a->scope;
-		return true;
-	}
-	return false;
+	for (size_t i = 0; i < o->n; i++)
+		if (gid_equal(&o->v[i].gid, g) && (!ifindex || o->v[i].ifindex == ifindex))
+			return &o->v[i];
+	return NULL;
 }
 
-bool own_has(const struct own_addresses *o, const struct gid *g)
+static bool find(const struct own_addresses *o, const struct gid *g, uint32_t *io_scope)
 {
-	uint32_t scope = 0;
+	const bool scoped = gid_is_link_local(g);
+	const struct own_address *a = find_on(o, g, scoped ? *io_scope : 0);
 
-	return find(o, g, &scope);
+	if (a && scoped)
+		*io_scope = a->ifindex;
+	return a;
+}
+
+bool own_has(const struct own_addresses *o, const struct gid *g, uint32_t ifindex)
+{
+	return find_on(o, g, ifindex);
 }
 
 static bool is_older_than(const struct own_addresses *o, uint64_t ns, uint64_t now)

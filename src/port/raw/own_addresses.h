@@ -25,7 +25,7 @@ struct own_addresses {
 	uint64_t read_at; /* 0: never */
 	struct own_address {
 		struct gid gid;
-		uint32_t scope; /* the interface of a link-local one; else 0 */
+		uint32_t ifindex; /* that has it */
 	} v[OWN_MAX];
 };
 
@@ -35,7 +35,7 @@ void own_init(struct own_addresses *, int fd);
 bool own_find(struct own_addresses *, const struct gid *, uint32_t *io_scope,
 	      uint64_t now) must_use;
 
-/* Was it one when they were read last, of whichever interface? */
-bool own_has(const struct own_addresses *, const struct gid *) must_use;
+/* Was it one when they were read last, of this interface, or of whichever, 0? */
+bool own_has(const struct own_addresses *, const struct gid *, uint32_t ifindex) must_use;
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/errno_text.h"
+#include "base/kernel_socket.h"
 #include "base/time.h"
 #include "port/counters.h"
 #include "port/hop/hop.h"
@@ -105,7 +106,7 @@ static size_t send_batch(struct raw_port *p, const struct packet_tx *pkts, size_
 	size_t done = 0, sent = 0;
 
 	while (done < frames) {
-		int got = raw_sendmmsg(p->port.fd, &p->tx_msg[done], (unsigned)(frames - done));
+		int got = kernel_sendmmsg(p->port.fd, &p->tx_msg[done], (unsigned)(frames - done));
 
 		c->tx_batches++;
 		switch (got) {
@@ -170,8 +171,10 @@ static bool is_ours(struct raw_port *p, struct flow *f, uint32_t ifindex, uint64
 	f->scope = gid_is_link_local(&f->sgid) || gid_is_link_local(&f->dgid) ? on : 0;
 	if (!own_find(&p->own, &f->dgid, &f->scope, now))
 		return false;
-	/* As of IP, no other host says that it is this one. */
-	if (on && (is_within(&f->sgid) || is_within(&f->dgid) || own_has(&p->own, &f->sgid)))
+	/* As of IP, no other host says that it is this one. And what is not routed is for the
+	 * interface that has the address: others' networks have nothing to say to it. */
+	if (on && (is_within(&f->sgid) || is_within(&f->dgid) || own_has(&p->own, &f->sgid, 0) ||
+		   !own_has(&p->own, &f->dgid, on)))
 		return false;
 	return !gid_is_link_local(&f->sgid) || f->scope ||
 	       own_find(&p->own, &f->sgid, &f->scope, now);
@@ -208,7 +211,7 @@ static int raw_rx(struct port *port, uint64_t now, port_take *take, void *ctx)
 
 	if (port->fd < 0)
 		return -EBADF;
-	got = raw_recvmmsg(port->fd, p->rx_msg, RX_BATCH);
+	got = kernel_recvmmsg(port->fd, p->rx_msg, RX_BATCH);
 	switch (got) {
 	case -EBADF:
 	case -ENOTSOCK:
@@ -293,7 +296,8 @@ static void explain(int rc, char *err, size_t err_len)
 	if (rc == -EPERM || rc == -EACCES)
 		snprintf(err, err_len,
 			 "no right to a packet socket: that takes CAP_NET_RAW in the network "
-			 "namespace");
+			 "namespace, as of root or by setpriv --inh-caps +net_raw --ambient-caps "
+			 "+net_raw");
 	else if (rc == -EAFNOSUPPORT)
 		snprintf(err, err_len, "this kernel has no packet sockets");
 	else

@@ -8,7 +8,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/uncancelled.h"
 #include "port/hop/hop.h"
 
@@ -25,20 +24,6 @@ void ways_close(struct ways *w)
 	if (w->fd >= 0)
 		close(w->fd);
 	w->fd = -1;
-}
-
-static struct way *set_of(struct ways *w, const struct flow *f)
-{
-	uint64_t h = ld_le64(f->dgid.raw) ^ ld_le64(f->dgid.raw + 8) ^
-		     (ld_le64(f->sgid.raw) + ld_le64(f->sgid.raw + 8)) * 31;
-
-	return w->v[h * 0x9e3779b97f4a7c15u >> 56];
-}
-
-static bool is_about(const struct way *y, const struct flow *f)
-{
-	return y->until && y->scope == f->scope && gid_equal(&y->dgid, &f->dgid) &&
-	       gid_equal(&y->sgid, &f->sgid);
 }
 
 /* The interface's MAC address; false: its MTU is another one than the frames were made for. */
@@ -69,7 +54,7 @@ static void look_up(const struct ways *w, const struct flow *f, struct way *y)
 	    !n.valid || memcmp(n.mac, none, sizeof(none)) == 0 ||
 	    !interface_is_as_it_was(w, y->macs.from))
 		return;
-	y->here = true;
+	y->k.there = true;
 	memcpy(y->macs.to, n.mac, FRAME_MAC_LEN);
 	/* It is as good without: the kernel's own packets do that, too, and peers tell of changes.
 	 */
@@ -77,23 +62,13 @@ static void look_up(const struct ways *w, const struct flow *f, struct way *y)
 		(void)!hop_use(w->fd, &hop);
 }
 
-static struct way *look_up_anew(struct ways *w, struct way *set, const struct flow *f, uint64_t now)
+static struct way *look_up_anew(struct ways *w, const struct flow *f, uint64_t now)
 {
-	struct way *y = set;
-	int state;
+	struct way *y = container_of(known_begin(w->v, sizeof(*y), f), struct way, k);
+	int state = uncancelled_begin();
 
-	for (size_t i = 0; i < WAYS_WAYS; i++) {
-		if (is_about(&set[i], f)) {
-			y = &set[i];
-			break;
-		}
-		if (set[i].until < y->until)
-			y = &set[i];
-	}
-	*y = (struct way){.sgid = f->sgid, .dgid = f->dgid, .scope = f->scope};
-	state = uncancelled_begin();
 	look_up(w, f, y);
-	y->until = now + (y->here ? WAYS_KEEP_NS : WAYS_RETRY_NS);
+	known_end(&y->k, now);
 	w->told(w->ctx, y);
 	uncancelled_end(state);
 	return y;
@@ -101,12 +76,8 @@ static struct way *look_up_anew(struct ways *w, struct way *set, const struct fl
 
 const struct frame_macs *ways_find(struct ways *w, const struct flow *f, uint64_t now)
 {
-	struct way *set = set_of(w, f), *y = NULL;
+	struct known *k = known_find(w->v, sizeof(*w->v), f, now);
+	struct way *y = k ? container_of(k, struct way, k) : look_up_anew(w, f, now);
 
-	for (size_t i = 0; i < WAYS_WAYS && !y; i++)
-		if (is_about(&set[i], f) && now < set[i].until)
-			y = &set[i];
-	if (!y)
-		y = look_up_anew(w, set, f, now);
-	return y->here ? &y->macs : NULL;
+	return y->k.there ? &y->macs : NULL;
 }

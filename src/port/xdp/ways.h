@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The ways that lead over one interface: whether a flow goes there, and to which neighbour's MAC
- * address. The kernel's routes and neighbours say so; what they said counts for a while, so that a
- * change of theirs is followed within WAYS_KEEP_NS. While a way is in use the kernel is asked to
+ * address. The kernel's routes and neighbours say so. While a way is in use the kernel is asked to
  * look whether the neighbour is still there, as it would if it sent there itself. Once the
  * interface has another MTU than at first, no way leads over it.
  */
@@ -13,22 +12,14 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
-#include "base/units.h"
+#include "port/hop/known.h"
 #include "port/xdp/frame.h"
 #include "wire/flow.h"
 
-#define WAYS_KEEP_NS  NSEC_PER_SEC
-#define WAYS_RETRY_NS (50 * NSEC_PER_MSEC) /* where there is none: it may come any time */
-#define WAYS_SETS     256
-#define WAYS_WAYS     4
-
 struct way {
-	struct gid sgid, dgid;
-	uint32_t scope;
-	bool here; /* over our interface, to a neighbour that is known */
-	bool ours; /* sgid is an address of this host's, as far as is known */
+	struct known k; /* there: over our interface, to a neighbour that is known */
+	bool ours;	/* sgid is an address of this host's, as far as is known */
 	struct frame_macs macs;
-	uint64_t until; /* 0: nothing is kept here */
 };
 
 struct ways {
@@ -38,7 +29,7 @@ struct ways {
 	/* Of each way that was looked up anew. */
 	void (*told)(void *ctx, const struct way *);
 	void *ctx;
-	struct way v[WAYS_SETS][WAYS_WAYS];
+	struct way v[KNOWN_MAX];
 };
 
 int ways_open(struct ways *, uint32_t ifindex, uint32_t mtu,

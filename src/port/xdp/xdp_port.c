@@ -217,10 +217,10 @@ static void told_of_way(void *ctx, const struct way *y)
 {
 	struct xdp_port *p = ctx;
 
-	if (y->here)
-		address(p, &y->sgid);
+	if (y->k.there)
+		address(p, &y->k.sgid);
 	else if (!y->ours)
-		steer_drop_address(&p->steer, &y->sgid);
+		steer_drop_address(&p->steer, &y->k.sgid);
 }
 
 static int open_queues(struct xdp_port *p, uint32_t n, const char **ret_what)
