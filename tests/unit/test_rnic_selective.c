@@ -263,6 +263,30 @@ static void what_is_missing_is_told_in_bits(void **state)
 	bed_close(b);
 }
 
+/* The second's answer is here first, and has nowhere to go. */
+static void the_one_fails_that_has_to(void **state)
+{
+	struct lose l = {.side = 1, .psn = {0}, .times = {1}};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 100000, 8), 0);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_READ, 64, 100000, 16), 0);
+	for (const struct bed_pkt *out; (out = bed_tx1(b, 0));)
+		bed_deliver(b, out);
+	for (struct bed_pkt *p; (p = (struct bed_pkt *)bed_tx1(b, 1));) {
+		if (p->h.bth.psn == 1)
+			p->len -= 8; /* another length than was asked for */
+		if (b->filter(b, p))
+			bed_deliver(b, p);
+	}
+	assert_int_equal(bed_counters(b, 0)->rx_drop_response, 1);
+	bed_sleep(b, 100 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
+	bed_close(b);
+}
+
 /* ---- what a peer cannot do ------------------------------------------------------------------ */
 
 static void forged(struct bed *b, uint32_t psn, uint8_t byte, uint32_t len)
@@ -292,6 +316,35 @@ static void it_says_nothing_of_what_was_not_sent(void **state)
 	forged(b, 6, 0xff, 256);
 	bed_run(b);
 	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	bed_close(b);
+}
+
+/* That it keeps a part of what a READ asks for makes no sense, and no room. */
+static void it_says_nothing_of_parts_of_reads(void **state)
+{
+	struct lose l = {0};
+	struct bed *b = selective_bed(&l);
+	const struct ib_qp *q = ib_of(b->side[0].qp);
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 100000, LEN), 0);
+	assert_non_null(bed_tx1(b, 0));
+	for (uint32_t psn = 0; psn < 4; psn++) {
+		forged(b, psn, 0x01, 1);
+		forged(b, psn, 0xfe, 2);
+		(void)bed_tx1(b, 0);
+		assert_true(q->selective->off_wire <= q->req.inflight);
+	}
+	bed_sleep(b, 100 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(q->req.inflight, 0);
+	assert_int_equal(q->selective->off_wire, 0);
+	/* And nothing is taken that nobody gives back: several times what there is goes on. */
+	for (uint64_t i = 0; i < 64; i++) {
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_READ, 0, 100000, LEN), 0);
+		bed_run(b);
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	}
 	bed_close(b);
 }
 
@@ -463,12 +516,14 @@ int main(void)
 		cmocka_unit_test(who_has_no_receive_is_waited_for),
 		cmocka_unit_test(what_is_missing_is_told_in_bits),
 		cmocka_unit_test(it_says_nothing_of_what_was_not_sent),
+		cmocka_unit_test(it_says_nothing_of_parts_of_reads),
 		cmocka_unit_test(who_did_not_agree_does_not_listen),
 		cmocka_unit_test(it_keeps_no_more_than_it_may),
 		cmocka_unit_test(nothing_is_taken_from_who_does_not_know_the_tag),
 		cmocka_unit_test(what_was_kept_where_a_read_is_answered_is_nobodys),
 		cmocka_unit_test(a_read_that_was_lost_is_no_part_of_one),
 		cmocka_unit_test(answers_to_what_was_kept_are_missed),
+		cmocka_unit_test(the_one_fails_that_has_to),
 		cmocka_unit_test(it_is_agreed_on_before_it_begins),
 	};
 

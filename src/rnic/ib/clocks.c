@@ -5,7 +5,7 @@
 #include "rnic/ib/ib.h"
 
 #define RTO_MIN_NS (5 * NSEC_PER_MSEC)
-#define RTO_MAX_NS NSEC_PER_SEC /* where the QP has no transport timeout */
+#define RTO_MAX_NS NSEC_PER_SEC /* where the QP has no transport timeout; and of a sample */
 
 uint64_t clock_ack_timeout_ns(const struct rnic_qp *qp)
 {
@@ -79,7 +79,9 @@ void recovery_stray(struct rnic_qp *qp, uint32_t psn, uint64_t now)
 	    psn_diff(psn, req_of(qp)->una_psn) >= 0)
 		return;
 	v->echo.running = false;
-	clock_rtt_sample(qp, now - v->echo.sent_ns);
+	/* So late it answers something else: one of the two may have been lost. */
+	if (now - v->echo.sent_ns <= RTO_MAX_NS)
+		clock_rtt_sample(qp, now - v->echo.sent_ns);
 }
 
 void recovery_resent(struct rnic_qp *qp, uint32_t psn, uint32_t n, uint64_t now)

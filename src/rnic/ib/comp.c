@@ -213,7 +213,7 @@ static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	struct req *q = req_of(qp);
 	uint32_t old_una = q->una_psn;
 	enum rnic_wc_status status = RNIC_WC_SUCCESS;
-	bool atomic = p->flags & OPF_ATOMICACKETH;
+	bool atomic = p->flags & OPF_ATOMICACKETH, fails;
 	struct send_wqe *w;
 	uint32_t idx;
 
@@ -239,8 +239,11 @@ static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 		selective_answered(qp, p->h.bth.psn);
 	else if (status == RNIC_WC_SUCCESS)
 		una_advance(qp, w, 1);
+	else if (p->h.bth.psn != q->una_psn)
+		count(qp, rx_drop_response, 1); /* it fails in its turn, when it comes again */
+	fails = status != RNIC_WC_SUCCESS && p->h.bth.psn == q->una_psn;
 	progress(qp, old_una, now);
-	if (status != RNIC_WC_SUCCESS && qp_requester_runs(qp))
+	if (fails && qp_requester_runs(qp))
 		qp_fail_send(qp, status,
 			     status == RNIC_WC_BAD_RESP_ERR ? RNIC_CAUSE_RESPONSE
 							    : qp->rnic->denial.cause);

@@ -4,8 +4,9 @@
  * one that is missing, until it comes. Then they are carried out in their order, as if they had
  * just come: nothing that a program can see is out of order, and no rule has an exception.
  *
- * It is bounded by the PSNs that a peer may use, and for an instance by KEPT_BYTES. What does not
- * fit is as good as lost.
+ * It is bounded by the PSNs that a peer may use, and for an instance by KEPT_BYTES, of which each
+ * has half of what the others leave at most, so that nobody has all. What does not fit is as good
+ * as lost.
  */
 #include "rnic/ib/ib.h"
 
@@ -33,7 +34,7 @@ bool kept_add(struct rnic_qp *qp, const struct pkt *p)
 	struct selective *s = selective_of(qp);
 	struct rnic *r = qp->rnic;
 	uint32_t ahead = (p->h.bth.psn - resp_of(qp)->epsn) & PSN_MASK;
-	size_t size = size_of(p->len);
+	size_t size = size_of(p->len), others;
 	struct kept_pkt *k;
 
 	if (ahead >= SELECTIVE_PSNS || p->len > qp->mtu)
@@ -42,9 +43,12 @@ bool kept_add(struct rnic_qp *qp, const struct pkt *p)
 		s->kept = r->ops.alloc(r->ctx, SELECTIVE_PSNS * sizeof(struct kept_pkt *));
 	if (!s->kept)
 		return false;
-	if (*slot(s, p->h.bth.psn))
+	if (*slot(s, p->h.bth.psn)) {
+		count(qp, rx_duplicate, 1);
 		return true;
-	if (r->kept_bytes + size > KEPT_BYTES || s->kept_bytes + size > KEPT_BYTES_OF_ONE)
+	}
+	others = r->kept_bytes - s->kept_bytes;
+	if (s->kept_bytes + size > min_of((size_t)KEPT_BYTES_OF_ONE, (KEPT_BYTES - others) / 2))
 		return false;
 	k = r->ops.alloc(r->ctx, size);
 	if (!k)

@@ -143,6 +143,12 @@ void selective_passed(struct rnic_qp *qp, const struct send_wqe *w, uint32_t idx
 		s->cut_psn = RNIC_PSN_NONE;
 }
 
+/* The PSN of the request that its answer is to. */
+static uint32_t request_of(const struct send_wqe *w, uint32_t idx)
+{
+	return psn_add(w->first_psn, idx - idx % w->chunk_pkts);
+}
+
 /* One that is carried out, or kept, in which case it may be an answer that is still to come. What
  * goes again anyway, after a rewind, is not looked at. */
 static void note(struct rnic_qp *qp, const struct send_wqe *w, uint64_t *map, uint32_t psn)
@@ -238,6 +244,9 @@ void selective_keeps(struct rnic_qp *qp, uint32_t end, const uint8_t *bitmap, ui
 		}
 		if (!w || psn_diff(psn, req_of(qp)->una_psn) < 0)
 			continue;
+		/* The rest of what a READ asks for is no packet that could be kept. */
+		if (wqe_wants_response(w) && psn != request_of(w, (psn - w->first_psn) & PSN_MASK))
+			continue;
 		note(qp, w, s->held, psn);
 		s->req_end = later(s->req_end, psn_add(psn, 1));
 	}
@@ -251,12 +260,6 @@ enum how {
 	WHATEVER_IS_MISSING,   /* what has a higher PSN is there, even if that was sent before */
 	WHATEVER_IS_NOT_KNOWN, /* to be there */
 };
-
-/* The PSN of the request that its answer is to. */
-static uint32_t request_of(const struct send_wqe *w, uint32_t idx)
-{
-	return psn_add(w->first_psn, idx - idx % w->chunk_pkts);
-}
 
 /* Was that carried out? Then its answer may be asked for in parts, and not before. */
 static bool was_carried_out(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t idx)
@@ -338,6 +341,7 @@ static bool count_all(struct rnic_qp *qp, uint32_t from, uint32_t end, enum how 
 	}
 	if (!bytes)
 		return false;
+	trace(qp->rnic, TRACE_lost, qp->qpn, s->next_lost, bytes);
 	cc_lost(qp, bytes, s->cut_psn != RNIC_PSN_NONE);
 	if (s->cut_psn == RNIC_PSN_NONE)
 		s->cut_psn = req_of(qp)->max_psn;
@@ -402,6 +406,22 @@ static uint32_t lost_span(const struct rnic_qp *qp, const struct send_wqe *w, ui
 	return n;
 }
 
+/* It goes again, and is lost once more if what is sent from now on comes first. */
+static void return_to_wire(struct rnic_qp *qp, const struct send_wqe *w, uint32_t idx)
+{
+	struct selective *s = selective_of(qp);
+	uint32_t psn = psn_add(w->first_psn, idx), cost = flight_cost(qp, w, idx, idx + 1);
+
+	/* What a request asks for need not all have been looked at. */
+	if (!bit(s->lost, psn))
+		return;
+	no_longer_lost(s, psn);
+	s->off_wire -= cost;
+	if (!recovery_silent(recovery_of(qp)))
+		budget_take(qp, w, cost);
+	s->after[psn % SELECTIVE_PSNS] = (uint16_t)((req_of(qp)->max_psn - psn) & PSN_MASK);
+}
+
 bool selective_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 {
 	struct selective *s = selective_of(qp);
@@ -415,18 +435,10 @@ bool selective_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 		/* What else is on the way may wait for the oldest. */
 		if (psn != req_of(qp)->una_psn && !flight_allows(qp, w, cost))
 			return false;
-		for (uint32_t i = 0; i < span; i++) {
-			uint32_t at = psn_add(psn, i);
-
-			no_longer_lost(s, at);
-			s->after[at % SELECTIVE_PSNS] =
-				(uint16_t)((req_of(qp)->max_psn - at) & PSN_MASK);
-		}
+		for (uint32_t i = 0; i < span; i++)
+			return_to_wire(qp, w, idx + i);
 		if (s->again == RNIC_PSN_NONE)
 			s->again = req_of(qp)->max_psn;
-		s->off_wire -= cost;
-		if (!recovery_silent(recovery_of(qp)))
-			budget_take(qp, w, cost);
 		/* Where its memory has gone it fails once it is the oldest. */
 		if (request_build(qp, tx, w, idx, span, true))
 			continue;
