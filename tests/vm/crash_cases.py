@@ -139,7 +139,12 @@ def rping_killed(t):
         raise Failed(f"they do not talk: {last_line(client.output + server.output)}")
     t.passive.kill("rping")
     begun = time.monotonic()
-    client.wait(30)
+    try:
+        client.wait(30)
+    except Failed:
+        # A receive that is posted behind the end is never flushed: docs/siw.md.
+        if not t.weft.iwarp or t.active is t.weft or client.output.count("DISCONNECT EVENT") != 1:
+            raise
     ended = time.monotonic() - begun
     server = t.passive.listen(f"rping -s -a {where} -C 5 -V -v -S 1000", 60, cm=7174)
     again = t.active.run(f"rping -c -a {where} -C 5 -V -v -S 1000", 60)
