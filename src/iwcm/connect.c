@@ -104,8 +104,10 @@ int iwcm_addresses(const struct iwcm_link *l, struct sockaddr_storage *own,
 		       : 0;
 }
 
-int iwcm_accept(struct iwcm_link *l, uint32_t id, uint32_t qpn, const struct iw_params *p)
+int iwcm_accept(struct iwcm_link *l, uint32_t id, uint32_t qpn, uint8_t tos,
+		const struct iw_params *p)
 {
+	struct sockaddr_storage own, peer;
 	uint8_t out[IW_OUT_MAX];
 	ssize_t sent;
 	int rc;
@@ -113,6 +115,8 @@ int iwcm_accept(struct iwcm_link *l, uint32_t id, uint32_t qpn, const struct iw_
 	rc = iw_accept(&l->conn, p, out);
 	if (rc < 0)
 		return rc;
+	if (tos && !iwcm_addresses(l, &own, &peer))
+		link_set_class(l, own.ss_family, tos);
 	sent = syscall(SYS_sendto, l->s.fd, out, (size_t)rc, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
 	if (sent != rc)
 		return sent < 0 ? -errno : -ECONNRESET;

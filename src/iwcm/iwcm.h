@@ -93,7 +93,8 @@ int iwcm_addresses(const struct iwcm_link *, struct sockaddr_storage *own,
 		   struct sockaddr_storage *peer) must_use;
 /* Of a request that was taken. The one says ESTABLISHED to that identifier; after an error of
  * either nothing more is said, and the peer sees that the connection is lost. */
-int iwcm_accept(struct iwcm_link *, uint32_t id, uint32_t qpn, const struct iw_params *) must_use;
+int iwcm_accept(struct iwcm_link *, uint32_t id, uint32_t qpn, uint8_t tos,
+		const struct iw_params *) must_use;
 int iwcm_reject(struct iwcm_link *, const void *private_data, size_t len) must_use;
 /* The stream of a link has come to its end: from any thread, with locks of its own held. */
 void iwcm_ended(struct iwcm_link *);

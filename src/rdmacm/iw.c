@@ -202,7 +202,7 @@ int cma_iw_accept(struct cma_id *id, uint32_t qpn, const void *data, size_t len)
 
 	if (!cma_move(id, CMA_REQUESTED, CMA_CONNECTING))
 		return -EINVAL;
-	return iwcm_accept(id->link, id->handle, qpn, &p);
+	return iwcm_accept(id->link, id->handle, qpn, id->tos, &p);
 }
 
 int cma_iw_reject(struct cma_id *id, const void *data, size_t len)

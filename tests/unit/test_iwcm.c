@@ -32,7 +32,7 @@ static void both_come_to_their_streams(void **state)
 	assert_memory_equal(iwcm_conn(p)->private_data, "who calls", 9);
 	assert_int_equal(iwcm_addresses(p, &own, &peer), 0);
 	assert_memory_equal(&own, &iwb.at, sizeof(iwb.at));
-	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, &answer), 0);
+	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, 0, &answer), 0);
 	for (int i = 0; i < 2; i++) {
 		t = iwb_next_within(30);
 		assert_int_equal(t.what, IWCM_ESTABLISHED);
@@ -149,7 +149,7 @@ static void a_stream_that_does_not_begin_is_told(void **state)
 
 	(void)state;
 	iwb_set(&iwb.begin_error, -EINVAL);
-	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, &answer), -EINVAL);
+	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, 0, &answer), -EINVAL);
 	iwcm_put(p);
 	/* The answer was on its way before; and then there is its own queue pair. */
 	iwb_expect(CALLER, IWCM_FAILED, -EINVAL);
@@ -293,7 +293,7 @@ static void what_comes_early_is_the_streams(void **state)
 	memcpy(out + len, "early", 5);
 	assert_int_equal(send(fd, out + len - 1, 6, 0), 6);
 	p = iwb_take();
-	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, &answer), 0);
+	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, 0, &answer), 0);
 	iwb_expect(ACCEPTER, IWCM_ESTABLISHED, 0);
 	assert_int_equal(iwb.begun[1].early_len, 5);
 	assert_memory_equal(iwb.begun[1].early, "early", 5);
