@@ -236,6 +236,10 @@ static void qp_json(struct output *o, const struct rnic_qp_row *q)
 	output_string(o, "peer", NULL, qp_row_peer(buf, q));
 	output_string(o, "own", NULL, qp_row_peer(buf, &self));
 	output_number(o, "path_mtu", NULL, q->path_mtu, NULL);
+	output_number(o, "traffic_class", NULL, q->traffic_class, NULL);
+	output_number(o, "priority", NULL, q->priority, NULL);
+	output_string(o, "congestion_control", NULL, qp_row_congestion(q));
+	output_bool(o, "selective", NULL, q->selective);
 	output_number(o, "window", NULL, q->window, NULL);
 	output_number(o, "rate", NULL, q->rate, NULL);
 	output_number(o, "inflight", NULL, q->inflight, NULL);
@@ -257,6 +261,12 @@ static void qp_text(const struct cmd *c, struct output *o, const struct rnic_qp_
 		      qp_row_peer(peer, q));
 	if (q->cause)
 		output_number(o, "cause", NULL, q->cause, NULL);
+	if (q->type != RNIC_QPT_UD && q->type != RNIC_QPT_IWARP && q->congestion_control)
+		output_note(
+			o,
+			"congestion control: %s; what is lost goes again %s; DSCP %d, priority %d",
+			qp_row_congestion(q), q->selective ? "by itself" : "with all behind it",
+			(int)q->traffic_class >> 2, (int)q->priority);
 	if (q->rate)
 		output_note(o, "held to %.1f Mb/s by its congestion control",
 			    (double)q->rate / 1000);

@@ -318,8 +318,8 @@ static uint64_t drops_text(char text[DROPS_MAX_BYTES], const struct drops *d)
 }
 
 static const char titles[] =
-	"    PID NAME/QUEUE PAIR              TX/s       RX/s  PKT/s RETR/s  DUP/s  NAK/s SACK/s"
-	"  RNR/s DROP/s MARK/s CNPI/s CNPO/s STALL/s    WINDOW    FLIGHT       RTT     RATE/s"
+	"    PID NAME/QUEUE PAIR              TX/s       RX/s  PKT/s RETR/s  NAK/s  RNR/s DROP/s"
+	" STALL/s    WINDOW    FLIGHT       RTT     RATE/s  DUP/s SACK/s MARK/s CNPI/s CNPO/s"
 	"  WHY DROPPED";
 
 static void line_text(char text[LINE_MAX_BYTES], const struct line *l)
@@ -349,14 +349,14 @@ static void line_text(char text[LINE_MAX_BYTES], const struct line *l)
 			text_bytes(held, sizeof(held), l->qp.rate * 125);
 	}
 	snprintf(text, LINE_MAX_BYTES,
-		 "%7d %-26.26s %10s %10s %6s %6s %6s %6s %6s %6s %6s %6s %6s %6s %7s %9s %9s %9s "
-		 "%10s%s",
+		 "%7d %-26.26s %10s %10s %6s %6s %6s %6s %6s %7s %9s %9s %9s %10s %6s %6s %6s %6s "
+		 "%6s%s",
 		 l->process->pid, who, bytes(tx, r->tx_bytes), bytes(rx, r->rx_bytes),
 		 number(n[0], r->tx_packets + r->rx_packets), number(n[1], r->retransmits),
-		 number(n[2], r->duplicates), number(n[3], r->naks), number(n[4], r->sacks),
-		 number(n[5], r->rnrs), number(n[6], dropped), number(n[7], r->marks),
-		 number(n[8], r->cnps_in), number(n[9], r->cnps_out), number(n[10], r->stalls),
-		 window, flight, rtt, held, why);
+		 number(n[2], r->naks), number(n[3], r->rnrs), number(n[4], dropped),
+		 number(n[5], r->stalls), window, flight, rtt, held, number(n[6], r->duplicates),
+		 number(n[7], r->sacks), number(n[8], r->marks), number(n[9], r->cnps_in),
+		 number(n[10], r->cnps_out), why);
 }
 
 static void size_of_terminal(int *ret_rows, int *ret_columns)

@@ -226,6 +226,18 @@ const char *qp_row_type(const struct rnic_qp_row *q)
 	}
 }
 
+const char *qp_row_congestion(const struct rnic_qp_row *q)
+{
+	static const char *const names[] = {
+		"",
+#define X(name) #name,
+#include "rnic/cc/algorithms.def"
+#undef X
+	};
+
+	return q->congestion_control < ARRAY_SIZE(names) ? names[q->congestion_control] : "?";
+}
+
 const char *qp_row_state(const struct rnic_qp_row *q)
 {
 	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};

@@ -45,6 +45,8 @@ uint64_t seen_queue_pairs_unseen(const struct seen *);
 /* "RC", "RTS": "?" for what is none. */
 const char *qp_row_type(const struct rnic_qp_row *);
 const char *qp_row_state(const struct rnic_qp_row *);
+/* "" where it has none yet. */
+const char *qp_row_congestion(const struct rnic_qp_row *);
 struct gid qp_row_gid(uint64_t high, uint64_t low);
 /* The peer's address, "-" where it has none. Returns buf. */
 const char *qp_row_peer(char buf[SNAPSHOT_PEER_MAX], const struct rnic_qp_row *);

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 
-/* "halving, dcqcn and none" */
+/* "halving, dcqcn, delay and none" */
 static const char *names(char *buf, size_t size)
 {
 	size_t n = 0;
@@ -38,7 +38,9 @@ static void set_param(struct congestion_place place, struct cc_params *p, const 
 	rc = cc_set_param(p, at, name_len, value, &least, &most);
 	if (rc == -ENOENT)
 		log_warn("engine",
-			 "%s: there is no parameter %.*s; weft-congestion(7) has those there are",
+			 "%s: there is no parameter %.*s; weft-congestion(7) has those there are; "
+			 "this "
+			 "one is passed over",
 			 place.name, (int)name_len, at);
 	else if (rc)
 		log_warn("engine",

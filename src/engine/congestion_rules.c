@@ -135,7 +135,8 @@ static bool read_line(struct congestion *c, char *line, const char *place)
 	}
 	if (strtok_r(NULL, BLANKS, &save)) {
 		log_warn("engine",
-			 "%s: %s is none of device, dscp and peer, and not at the end; the line is "
+			 "%s: %s is none of device, dscp and peer, and not at the end, where what "
+			 "is to be stands in one word, with commas and no blanks; the line is "
 			 "passed over",
 			 place, word);
 		return false;
@@ -227,7 +228,7 @@ static bool open_file(struct congestion_rules *r)
 
 struct congestion_rules *congestion_read(void)
 {
-	const char *words = secure_getenv("WEFT_CC");
+	const char *says = secure_getenv("WEFT_CC"), *words = says && *says ? says : NULL;
 	struct congestion_rules *r = calloc(1, sizeof(*r));
 	struct congestion *last;
 

@@ -38,7 +38,6 @@ void ecn_rx(struct rnic_qp *qp, const struct flow *f)
 	if ((f->tos & FLOW_ECN_MASK) != FLOW_ECN_CE || qp->service->datagrams || f->rocev1)
 		return;
 	count(qp, rx_ecn_marked, 1);
-	cc_tell(qp, qp->cc.ops->ecn);
 	owe(qp);
 }
 

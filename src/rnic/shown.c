@@ -64,5 +64,9 @@ void shown_attr(struct rnic_qp *qp)
 	row->own_gid_high = ld_be64(a->flow.sgid.raw);
 	row->own_gid_low = ld_be64(a->flow.sgid.raw + 8);
 	row->path_mtu = qp->mtu;
+	row->traffic_class = a->flow.tos;
+	row->priority = flow_priority(&a->flow);
+	row->congestion_control = cc_number(qp->cc.ops);
+	row->selective = qp->selective;
 	row->qpn = qp->qpn;
 }

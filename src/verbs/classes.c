@@ -3,7 +3,7 @@
 
 #include "verbs/face.h"
 
-#define BY_PEER "delay, or halving where the peer does not repeat selectively"
+#define BY_PEER "delay; halving within the host, or where the peer does not repeat selectively"
 
 static uint8_t priority_of(uint8_t tos)
 {

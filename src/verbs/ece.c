@@ -28,13 +28,15 @@ static bool is_wanted(void)
 	static atomic_bool told;
 	const char *says = secure_getenv("WEFT_RECOVERY");
 
-	if (!says || strcmp(says, "selective") == 0)
+	if (!says || !*says || strcmp(says, "selective") == 0)
 		return true;
-	if (strcmp(says, "go-back-n") != 0 && !atomic_exchange(&told, true))
+	if (strcmp(says, "go-back-n") == 0)
+		return false;
+	if (!atomic_exchange(&told, true))
 		log_warn("verbs",
-			 "WEFT_RECOVERY=%s is neither selective nor go-back-n; it is go-back-n now",
+			 "WEFT_RECOVERY=%s is neither selective nor go-back-n; it is selective now",
 			 says);
-	return false;
+	return true;
 }
 
 int ibv_query_ece(struct ibv_qp *ibqp, struct ibv_ece *ece)

@@ -23,7 +23,11 @@ static const struct {
 #undef X
 };
 
-static const struct cc_ops *const all[] = {&cc_halving, &cc_dcqcn, &cc_delay, &cc_none};
+static const struct cc_ops *const all[] = {
+#define X(name) &cc_##name,
+#include "rnic/cc/algorithms.def"
+#undef X
+};
 
 static bool is(const char *known, const char *name, size_t len)
 {
@@ -36,6 +40,14 @@ const struct cc_ops *cc_find(const char *name, size_t len)
 		if (is(all[i]->name, name, len))
 			return all[i];
 	return NULL;
+}
+
+uint32_t cc_number(const struct cc_ops *ops)
+{
+	for (uint32_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (all[i] == ops)
+			return i + 1;
+	return 0;
 }
 
 const struct cc_ops *cc_next(const struct cc_ops *ops)

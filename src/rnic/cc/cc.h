@@ -21,7 +21,7 @@
 
 struct cc_ops;
 
-/* Of all queue pairs of an instance. */
+/* Of a queue pair; several have the same. */
 struct cc_params {
 #define X(name, normally, least, most, unit, text) uint32_t name;
 #include "rnic/cc/params.def"
@@ -49,7 +49,6 @@ struct cc_ops {
 	void (*acked)(struct cc *, uint32_t bytes, uint64_t now);
 	/* So much was; again: in the same round trip as what was lost before it. */
 	void (*lost)(struct cc *, uint32_t bytes, bool again, uint64_t now);
-	void (*ecn)(struct cc *, uint64_t now); /* a packet came that met congestion */
 	/* The peer says that ours do. Who has this, answers to it: packets say so (ECN). */
 	void (*cnp)(struct cc *, uint64_t now);
 	void (*rtt)(struct cc *, uint64_t rtt_ns, uint64_t now);
@@ -70,6 +69,8 @@ extern const struct cc_ops cc_none;
 
 /* By its name, which ends with the string or before len; NULL: there is no such. */
 const struct cc_ops *cc_find(const char *name, size_t len);
+/* By which it is told of outside; 0: it is none of these. */
+uint32_t cc_number(const struct cc_ops *);
 /* The next behind one, or the first behind NULL; NULL: there are no more. */
 const struct cc_ops *cc_next(const struct cc_ops *);
 

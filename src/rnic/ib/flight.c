@@ -28,14 +28,6 @@ uint32_t flight_chunk_pkts(const struct rnic_qp *qp)
 	return max_of(pkts, 1u);
 }
 
-/* What waits in the peer's memory for what was lost before it does not wait on the way. */
-static uint32_t on_the_way(const struct rnic_qp *qp)
-{
-	const struct selective *s = selective_of(qp);
-
-	return req_of(qp)->inflight - (unlikely(s != NULL) ? s->off_wire : 0);
-}
-
 bool flight_allows(struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
 {
 	uint32_t there = on_the_way(qp);

@@ -178,14 +178,20 @@ static inline struct resp *resp_of(const struct rnic_qp *qp)
 	return &ib_of(qp)->resp;
 }
 
+/* What waits in the peer's memory for what was lost before it does not wait on the way. */
+static inline uint32_t on_the_way(const struct rnic_qp *qp)
+{
+	const struct selective *s = selective_of(qp);
+
+	return req_of(qp)->inflight - (unlikely(s != NULL) ? s->off_wire : 0);
+}
+
 /* Lets it be seen from outside, after some packets. */
 static inline void req_show(struct rnic_qp *qp)
 {
-	const struct req *q = req_of(qp);
-
 	qp->row->window = qp->cc.window;
 	qp->row->rate = qp->cc.rate_kbps;
-	qp->row->inflight = q->inflight;
+	qp->row->inflight = on_the_way(qp);
 	qp->row->srtt_ns = recovery_of(qp)->srtt_ns;
 }
 

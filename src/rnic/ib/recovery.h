@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * Recovery from loss: what the requester and the completer tell it, and what it does about it,
- * which is to move the cursor back, to send the oldest packet once more, to wait, or to give up.
+ * which is to move the cursor back (or not, where both repeat selectively: selective.c), to send
+ * the oldest packet once more, to wait, or to give up.
  *
  * Two clocks run while anything is outstanding:
  *   the transport timer of the standard: each expiry uses up a retry;

@@ -154,8 +154,10 @@ bool req_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 	cost = flight_cost(qp, w, idx, idx + span);
 	if (wqe_wants_response(w) && q->rd_out >= qp->attr.max_rd_atomic)
 		return false;
-	if (selective_of(qp) && ((q->psn + span - q->una_psn) & PSN_MASK) > SELECTIVE_PSNS)
+	if (selective_of(qp) && ((q->psn + span - q->una_psn) & PSN_MASK) > SELECTIVE_PSNS) {
+		count(qp, window_stalls, 1);
 		return false;
+	}
 	if (!flight_allows(qp, w, cost))
 		return false;
 	ask = idx + span == w->npkts || flight_needs_answer(qp, w, cost);
