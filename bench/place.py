@@ -67,8 +67,10 @@ class Place:
             rates, again = work()
         finally:
             n.process.terminate()
-            n.wait(5)
-        words = next(l for l in n.output().splitlines() if l.startswith("to-left to-right")).split()
+            n.wait(20)
+        words = next((l for l in n.output().splitlines() if l.startswith("to-left to-right")), "").split()
+        if not words:
+            raise Failed(f"narrow says nothing at its end: {n.output()[-300:]}")
         seen = dict(zip(words[2::2], map(int, words[3::2])))
         return {"share": sum(rates) / way.rate, "fairness": fairness(rates), "delay, ms": seen["mean_delay_us"] / 1000,
                 "most, ms": seen["max_delay_us"] / 1000, "overflowed": seen["overflowed"], "again, %": again, "rates": rates}

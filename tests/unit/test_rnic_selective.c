@@ -115,6 +115,27 @@ static void what_is_lost_again_is_missed_when_more_has_come(void **state)
 	bed_close(b);
 }
 
+/* It went again after the window was cut, so that the cut was not enough. */
+static void what_is_lost_again_is_congestion_again(void **state)
+{
+	struct lose l = {.psn = {0}, .times = {2}};
+	struct bed *b = selective_bed(&l);
+	const struct cc *cc = &b->side[0].qp->cc;
+	uint32_t whole = cc->window, once;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	bed_run(b);
+	once = cc->window;
+	assert_int_equal(once, whole / 2);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
+	assert_in_range(cc->window, once / 2, once * 3 / 4);
+	bed_close(b);
+}
+
 static void a_tail_that_is_lost_is_probed_for(void **state)
 {
 	struct lose l = {.psn = {18, 19}, .times = {1, 1}};
@@ -509,6 +530,7 @@ int main(void)
 		cmocka_unit_test(psns_wrap_around),
 		cmocka_unit_test(whatever_it_is),
 		cmocka_unit_test(what_is_lost_again_is_missed_when_more_has_come),
+		cmocka_unit_test(what_is_lost_again_is_congestion_again),
 		cmocka_unit_test(a_tail_that_is_lost_is_probed_for),
 		cmocka_unit_test(of_a_read_only_the_missing_part_is_asked_for),
 		cmocka_unit_test(reads_and_atomics_keep_their_place),

@@ -316,10 +316,20 @@ static void look_again(struct selective *s, uint32_t psn)
 		s->again = at;
 }
 
+/* Did it go again since the window was cut last, and for that? Then that was not enough. */
+static bool went_since_cut(const struct selective *s, uint32_t psn)
+{
+	uint32_t after = s->after[psn % SELECTIVE_PSNS];
+
+	return after && s->cut_psn != RNIC_PSN_NONE &&
+	       psn_diff(psn_add(psn, after), s->cut_psn) >= 0;
+}
+
 /* Counts as lost what is of [from, end). False: nothing is. */
 static bool count_all(struct rnic_qp *qp, uint32_t from, uint32_t end, enum how how)
 {
 	struct selective *s = selective_of(qp);
+	bool anew = s->cut_psn == RNIC_PSN_NONE;
 	struct send_wqe *w;
 	uint32_t bytes = 0;
 
@@ -333,17 +343,19 @@ static bool count_all(struct rnic_qp *qp, uint32_t from, uint32_t end, enum how 
 		for (; psn_diff(psn, stop) < 0 && psn_diff(psn, end) < 0; psn = psn_add(psn, 1)) {
 			if (is_off(s, w, psn))
 				continue;
-			if (is_lost(qp, w, psn, how))
-				bytes += count_lost(qp, w, psn);
-			else
+			if (!is_lost(qp, w, psn, how)) {
 				look_again(s, psn);
+				continue;
+			}
+			anew |= went_since_cut(s, psn);
+			bytes += count_lost(qp, w, psn);
 		}
 	}
 	if (!bytes)
 		return false;
 	trace(qp->rnic, TRACE_lost, qp->qpn, s->next_lost, bytes);
-	cc_lost(qp, bytes, s->cut_psn != RNIC_PSN_NONE);
-	if (s->cut_psn == RNIC_PSN_NONE)
+	cc_lost(qp, bytes, !anew);
+	if (anew)
 		s->cut_psn = req_of(qp)->max_psn;
 	qp_activate(qp);
 	return true;
