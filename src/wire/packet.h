@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "wire/bth.h"
@@ -37,6 +38,25 @@ struct packet_tx {
 	uint32_t payload_len;
 	struct iovec iov[PACKET_IOV_MAX];
 };
+
+/* Bytes, without the ICRC. */
+static inline size_t packet_tx_len(const struct packet_tx *t)
+{
+	return (size_t)t->hdr_len + t->payload_len + t->pad;
+}
+
+/* All of these in one piece. Returns where it ends. */
+static inline uint8_t *packet_tx_copy(uint8_t *at, const struct packet_tx *t)
+{
+	memcpy(at, t->hdr, t->hdr_len);
+	at += t->hdr_len;
+	for (size_t i = 0; i < t->niov; i++) {
+		memcpy(at, t->iov[i].iov_base, t->iov[i].iov_len);
+		at += t->iov[i].iov_len;
+	}
+	memset(at, 0, t->pad);
+	return at + t->pad;
+}
 
 /* What a port made of a packet to send, for who wants to know. */
 struct packet_sent {

@@ -37,16 +37,11 @@ struct peer {
 	uint64_t looked_at, looked_tail; /* whether it takes anything */
 };
 
-static size_t packet_len(const struct packet_tx *t)
-{
-	return (size_t)t->hdr_len + t->payload_len + t->pad;
-}
-
 static void write_entry(uint8_t *at, const struct packet_tx *t)
 {
 	const struct flow *f = t->flow;
 	struct entry e = {
-		.len = (uint32_t)packet_len(t),
+		.len = (uint32_t)packet_tx_len(t),
 		.scope = f->scope,
 		.gid = f->sgid,
 		.sport = f->sport,
@@ -56,14 +51,7 @@ static void write_entry(uint8_t *at, const struct packet_tx *t)
 	};
 
 	memcpy(at, &e, sizeof(e));
-	at += sizeof(e);
-	memcpy(at, t->hdr, t->hdr_len);
-	at += t->hdr_len;
-	for (size_t i = 0; i < t->niov; i++) {
-		memcpy(at, t->iov[i].iov_base, t->iov[i].iov_len);
-		at += t->iov[i].iov_len;
-	}
-	memset(at, 0, t->pad);
+	(void)packet_tx_copy(at + sizeof(e), t);
 }
 
 /* Where the next entry goes; NULL: there is no room. A head that cannot be is none, either. */
@@ -118,7 +106,7 @@ static bool wait_for_room(struct peer *o, const struct packet_tx *t, size_t size
 
 bool peer_send(struct peer *o, const struct packet_tx *t)
 {
-	const size_t size = entry_size(packet_len(t));
+	const size_t size = entry_size(packet_tx_len(t));
 	uint8_t *at;
 
 	if (!list_empty(&o->waits))

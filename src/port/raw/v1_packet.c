@@ -10,7 +10,7 @@
 
 static size_t payload_len(const struct packet_tx *t)
 {
-	return (size_t)t->hdr_len + t->payload_len + t->pad + ICRC_LEN;
+	return packet_tx_len(t) + ICRC_LEN;
 }
 
 size_t v1_packet_len(const struct packet_tx *t)
@@ -21,24 +21,17 @@ size_t v1_packet_len(const struct packet_tx *t)
 uint32_t v1_packet_put(uint8_t *at, const struct packet_tx *t)
 {
 	const size_t len = payload_len(t);
-	uint8_t *bth = at + GRH_LEN, *p = bth;
+	uint8_t *bth = at + GRH_LEN, *end;
 	struct flow wire = *t->flow;
 	uint32_t icrc;
 
 	if (!wire.ttl)
 		wire.ttl = HOPS_DEFAULT;
 	grh_put(at, &wire, len);
-	memcpy(p, t->hdr, t->hdr_len);
-	p += t->hdr_len;
-	for (size_t i = 0; i < t->niov; i++) {
-		memcpy(p, t->iov[i].iov_base, t->iov[i].iov_len);
-		p += t->iov[i].iov_len;
-	}
-	memset(p, 0, t->pad);
-	p += t->pad;
+	end = packet_tx_copy(bth, t);
 	/* Of what was copied: the application may write to its memory meanwhile. */
 	icrc = icrc_end(icrc_begin(&wire, 0, len, bth, len - ICRC_LEN));
-	st_le32(p, icrc);
+	st_le32(end, icrc);
 	return icrc;
 }
 

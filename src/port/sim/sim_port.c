@@ -23,7 +23,7 @@ static struct sim_port *sim_port_of(struct port *p)
 
 static struct sim_packet *frame(const struct packet_tx *t, uint32_t *ret_icrc)
 {
-	size_t len = (size_t)t->hdr_len + t->payload_len + t->pad + ICRC_LEN;
+	size_t len = packet_tx_len(t) + ICRC_LEN;
 	struct sim_packet *p = malloc(sizeof(*p) + len);
 	uint8_t *at;
 
@@ -31,14 +31,7 @@ static struct sim_packet *frame(const struct packet_tx *t, uint32_t *ret_icrc)
 		abort(); /* a simulation without memory has no result */
 	p->flow = *t->flow;
 	p->len = (uint32_t)len;
-	memcpy(p->data, t->hdr, t->hdr_len);
-	at = p->data + t->hdr_len;
-	for (int i = 0; i < t->niov; i++) {
-		memcpy(at, t->iov[i].iov_base, t->iov[i].iov_len);
-		at += t->iov[i].iov_len;
-	}
-	memset(at, 0, t->pad);
-	at += t->pad;
+	at = packet_tx_copy(p->data, t);
 	*ret_icrc = icrc_end(icrc_begin(&p->flow, 0, len, p->data, len - ICRC_LEN));
 	st_le32(at, *ret_icrc);
 	return p;

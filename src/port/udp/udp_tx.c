@@ -61,7 +61,7 @@ static uint8_t dst_slot(const struct packet_tx *t)
 
 static size_t packet_len(const struct packet_tx *t)
 {
-	return t->hdr_len + t->payload_len + t->pad + ICRC_LEN;
+	return packet_tx_len(t) + ICRC_LEN;
 }
 
 /* Among those of the packet's slot the one of its class, another that is opened, or the last. */

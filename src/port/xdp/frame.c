@@ -59,7 +59,7 @@ uint16_t frame_sport(const struct packet_tx *t)
 
 static size_t udp_payload_len(const struct packet_tx *t)
 {
-	return (size_t)t->hdr_len + t->payload_len + t->pad + ICRC_LEN;
+	return packet_tx_len(t) + ICRC_LEN;
 }
 
 size_t frame_len(const struct packet_tx *t)
@@ -96,18 +96,6 @@ static uint64_t put_ipv6(uint8_t *p, const struct flow *f, size_t udp_len)
 	return add(0, p + 8, 32);
 }
 
-static uint8_t *put_payload(uint8_t *p, const struct packet_tx *t)
-{
-	memcpy(p, t->hdr, t->hdr_len);
-	p += t->hdr_len;
-	for (size_t i = 0; i < t->niov; i++) {
-		memcpy(p, t->iov[i].iov_base, t->iov[i].iov_len);
-		p += t->iov[i].iov_len;
-	}
-	memset(p, 0, t->pad);
-	return p + t->pad;
-}
-
 struct packet_sent frame_put(uint8_t *at, const struct frame_macs *macs, const struct packet_tx *t,
 			     uint16_t sport)
 {
@@ -130,7 +118,7 @@ struct packet_sent frame_put(uint8_t *at, const struct frame_macs *macs, const s
 	st_be16(udp + 2, ROCEV2_UDP_PORT);
 	st_be16(udp + 4, (uint16_t)udp_len);
 	st_be16(udp + 6, 0);
-	end = put_payload(udp + UDP_LEN, t);
+	end = packet_tx_copy(udp + UDP_LEN, t);
 	/* Of what was copied: the application may write to its memory meanwhile. */
 	sent.icrc = icrc_end(
 		icrc_begin(&wire, sent.ip_id, payload_len, udp + UDP_LEN, payload_len - ICRC_LEN));
