@@ -2,10 +2,13 @@
 #include "base/kernel_socket.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define PRIORITY_MAX 6 /* that anybody may have */
 
 /* libweft-sockets.so's, where that is preloaded: our numbers are to be out of a program's way. */
 int weft_private_keep_number(int fd) __attribute__((weak));
@@ -58,4 +61,13 @@ void kernel_socket_grow(int fd, int bytes)
 		(void)kernel_socket_set(fd, SOL_SOCKET, SO_RCVBUF, bytes);
 	if (kernel_socket_set(fd, SOL_SOCKET, SO_SNDBUFFORCE, bytes))
 		(void)kernel_socket_set(fd, SOL_SOCKET, SO_SNDBUF, bytes);
+}
+
+void kernel_socket_class(int fd, int tos, int priority)
+{
+	(void)kernel_socket_set(fd, IPPROTO_IP, IP_TOS, tos);
+	(void)kernel_socket_set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
+	/* Behind IP_TOS, by which the kernel chooses another. */
+	if (kernel_socket_set(fd, SOL_SOCKET, SO_PRIORITY, priority))
+		(void)kernel_socket_set(fd, SOL_SOCKET, SO_PRIORITY, PRIORITY_MAX);
 }

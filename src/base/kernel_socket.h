@@ -21,5 +21,8 @@ int kernel_socket_set(int fd, int level, int name, int value);
 /* Both buffers: beyond net.core.[rw]mem_max with CAP_NET_ADMIN in the namespace, else as much as
  * that allows. */
 void kernel_socket_grow(int fd, int bytes);
+/* What its packets carry from now on: the traffic class, of both families as far as it has them,
+ * and the kernel's priority, or what is next to it without CAP_NET_ADMIN. */
+void kernel_socket_class(int fd, int tos, int priority);
 
 #endif

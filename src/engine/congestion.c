@@ -39,8 +39,7 @@ static void set_param(struct congestion_place place, struct cc_params *p, const 
 	if (rc == -ENOENT)
 		log_warn("engine",
 			 "%s: there is no parameter %.*s; weft-congestion(7) has those there are; "
-			 "this "
-			 "one is passed over",
+			 "this one is passed over",
 			 place.name, (int)name_len, at);
 	else if (rc)
 		log_warn("engine",

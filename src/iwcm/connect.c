@@ -107,7 +107,6 @@ int iwcm_addresses(const struct iwcm_link *l, struct sockaddr_storage *own,
 int iwcm_accept(struct iwcm_link *l, uint32_t id, uint32_t qpn, uint8_t tos,
 		const struct iw_params *p)
 {
-	struct sockaddr_storage own, peer;
 	uint8_t out[IW_OUT_MAX];
 	ssize_t sent;
 	int rc;
@@ -115,8 +114,7 @@ int iwcm_accept(struct iwcm_link *l, uint32_t id, uint32_t qpn, uint8_t tos,
 	rc = iw_accept(&l->conn, p, out);
 	if (rc < 0)
 		return rc;
-	if (tos && !iwcm_addresses(l, &own, &peer))
-		link_set_class(l, own.ss_family, tos);
+	link_set_class(l, tos);
 	sent = syscall(SYS_sendto, l->s.fd, out, (size_t)rc, MSG_NOSIGNAL | MSG_DONTWAIT, NULL, 0);
 	if (sent != rc)
 		return sent < 0 ? -errno : -ECONNRESET;

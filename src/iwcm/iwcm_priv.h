@@ -122,7 +122,7 @@ void link_free_if_over(struct iwcm_link *);
 /* Begins to call; or to ask where. */
 int link_call(struct iwcm_link *) must_use;
 /* Has its packets carry this traffic class, and the priority of it; 0: as they are. */
-void link_set_class(struct iwcm_link *, sa_family_t family, uint8_t of);
+void link_set_class(struct iwcm_link *, uint8_t tos);
 void link_ask(struct iwcm_link *, int refusal);
 /* Something has come of its socket, or its time is up. */
 void link_ready(struct iwcm_link *);

@@ -210,19 +210,10 @@ static void not_connected(struct iwcm_link *l, int error)
 	link_ask(l, error);
 }
 
-void link_set_class(struct iwcm_link *l, sa_family_t family, uint8_t of)
+void link_set_class(struct iwcm_link *l, uint8_t tos)
 {
-	const int tos = of, priority = of >> 5, most = 6; /* as RoCE has it */
-
-	if (!tos)
-		return;
-	if (family == AF_INET)
-		(void)setsockopt(l->s.fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
-	else
-		(void)setsockopt(l->s.fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
-	/* Behind IP_TOS, by which the kernel chooses another. */
-	if (setsockopt(l->s.fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)))
-		(void)setsockopt(l->s.fd, SOL_SOCKET, SO_PRIORITY, &most, sizeof(most));
+	if (tos)
+		kernel_socket_class(l->s.fd, tos, tos >> 5); /* as RoCE has it */
 }
 
 int link_call(struct iwcm_link *l)
@@ -234,7 +225,7 @@ int link_call(struct iwcm_link *l)
 	if (rc)
 		return rc;
 	(void)setsockopt(l->s.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	link_set_class(l, l->src.ss_family, l->tos);
+	link_set_class(l, l->tos);
 	l->phase = CALLING;
 	if (connect(l->s.fd, (struct sockaddr *)&l->dst, l->dst_len) && errno != EINPROGRESS) {
 		rc = -errno;

@@ -106,8 +106,6 @@ size_t udp_port_tx(struct port *, const struct packet_tx *pkts, size_t n,
 void udp_socket_want_headers(int fd, int family);
 /* A socket that only sends, on a port that the kernel chooses. Returns it or -errno. */
 int udp_tx_socket_open(int family, uint16_t *ret_sport) must_use;
-/* What it sends from now on. */
-void udp_socket_class(int fd, int family, uint8_t tos, uint8_t priority);
 /* The address in the form that flows have, and the port in host order. */
 void udp_gid_of(struct gid *, const union udp_addr *, uint16_t *ret_port);
 void udp_tx_init(struct udp_port *);

@@ -10,7 +10,6 @@
 
 #define BUFFER_BYTES (8 << 20)
 #define PORT_TRIES   16
-#define PRIORITY_MAX 6 /* that anybody may have */
 
 /* An IPv4 packet that must not be fragmented and comes from an unconnected socket has
  * identification 0, which is what its ICRC is computed with. How long a packet may be the queue
@@ -199,16 +198,6 @@ int udp_socket_open_private(uint32_t mark, uid_t uid)
 	}
 	close(fd);
 	return rc ? rc : -EADDRINUSE;
-}
-
-void udp_socket_class(int fd, int family, uint8_t tos, uint8_t priority)
-{
-	(void)kernel_socket_set(fd, IPPROTO_IP, IP_TOS, tos);
-	if (family == AF_INET6)
-		(void)kernel_socket_set(fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
-	/* Behind IP_TOS, by which the kernel chooses one that is not RoCE's. */
-	if (kernel_socket_set(fd, SOL_SOCKET, SO_PRIORITY, priority))
-		(void)kernel_socket_set(fd, SOL_SOCKET, SO_PRIORITY, PRIORITY_MAX);
 }
 
 uint16_t udp_socket_port(int fd)

@@ -95,7 +95,7 @@ static struct udp_tx_socket *socket_for(struct udp_port *p, const struct packet_
 	struct udp_tx_socket *s = find_socket(p, t);
 
 	if (s->tos != tos || s->priority != priority) {
-		udp_socket_class(s->fd, p->family, tos, priority);
+		kernel_socket_class(s->fd, tos, priority);
 		s->tos = tos;
 		s->priority = priority;
 	}

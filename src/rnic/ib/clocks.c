@@ -50,11 +50,8 @@ static void clock_sent(struct rnic_qp *qp, uint64_t now)
 
 void clock_restart(struct rnic_qp *qp, uint64_t now)
 {
-	struct recovery *v = recovery_of(qp);
-
-	v->base_ns = max_of(now, 1ull);
-	v->probe_ns = now + clock_rto_ns(qp);
-	clock_arm(qp);
+	recovery_of(qp)->base_ns = 0;
+	clock_sent(qp, now);
 }
 
 /* ---- round trips ---------------------------------------------------------------------------- */

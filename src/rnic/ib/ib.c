@@ -10,11 +10,11 @@ void ib_init(struct rnic_qp *qp)
 void ib_stop(struct rnic_qp *qp)
 {
 	budget_leave(qp);
-	if (selective_of(qp))
-		kept_drop(qp);
 	req_of(qp)->inflight = 0;
-	if (selective_of(qp))
+	if (selective_of(qp)) {
 		selective_of(qp)->off_wire = 0;
+		kept_drop(qp);
+	}
 	req_show(qp);
 }
 
