@@ -24,11 +24,11 @@ UUID = "11111111-2222-4333-8444-555555555555"
 
 
 class Config:
-    def __init__(self, build, transport):
+    def __init__(self, build, transport, name="config"):
         self.transport = transport
         self.weft = os.path.join(os.path.abspath(build), "weft")
         self.hosts = lab.lab(1)
-        self.report = lab.Report(build, f"config-{transport}")
+        self.report = lab.Report(build, f"{name}-{transport}")
         self.tmp = tempfile.TemporaryDirectory()
         self.programs = []
         self.path = ""

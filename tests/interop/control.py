@@ -27,8 +27,7 @@ class Control(config.Config):
     """A target, and commands that change it."""
 
     def __init__(self, build, transport):
-        super().__init__(build, transport)
-        self.report = lab.Report(build, f"control-{transport}")
+        super().__init__(build, transport, "control")
         # Other services of this machine are none of ours.
         self.runtime = os.path.join(self.tmp.name, "run")
         os.mkdir(self.runtime, 0o700)
