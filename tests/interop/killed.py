@@ -17,7 +17,6 @@ import time
 import lab
 
 PORT = 7471
-LATE_MAX = 3
 TRAFFIC = 100           # datagrams of one side that show that data flow; to connect takes some 30
 SURVIVOR_SECONDS = 20   # rdma_cm: 8 tries of 4.096 us x 2^17, 4.3 s; perftest then ends in order
 CONNECT_SECONDS = 15    # far below a minute's timewait; some 0.1 s where nothing else is busy
@@ -96,7 +95,7 @@ class Pair:
 
 def one_round(kind, hosts, weft, dev, port, path, victim_name, delay):
     """Returns (what is wrong or None, a note)."""
-    for _ in range(LATE_MAX):
+    for _ in range(lab.LATE_MAX):
         first = Pair(kind, hosts, weft, dev, port, path, "first")
         if not first.fault or not lab.refused_late(f"{path}/first-client.log"):
             break
@@ -115,7 +114,7 @@ def one_round(kind, hosts, weft, dev, port, path, victim_name, delay):
     try:
         # At once, while the survivor may still be retrying; a dead server's rdma_cm port is free.
         reuse = kind.listening and victim_name == "server"
-        for _ in range(LATE_MAX):
+        for _ in range(lab.LATE_MAX):
             second = Pair(kind, hosts, weft, dev, port if reuse else port + 1, path, "second")
             second.kill()
             if not second.fault or not lab.refused_late(f"{path}/second-client.log"):

@@ -324,6 +324,10 @@ class Program:
         self.process.wait()
 
 
+# So often at most: a busy machine has been seen to be late three times in succession.
+LATE_MAX = 10
+
+
 def refused_late(log):
     """Whether perftest's client met a listener that was late, which it does not survive.
 

@@ -21,7 +21,6 @@ import programs_table
 
 PORT = 18515
 FILE_BYTES = 4 << 20
-LATE_MAX = 3
 
 
 def all_cases():
@@ -81,7 +80,7 @@ class Bench:
 
     def pair(self, case, path):
         """Runs one case; returns what is wrong, or None."""
-        for _ in range(LATE_MAX):
+        for _ in range(lab.LATE_MAX):
             fault = self.pair_once(case, path)
             if not fault or not lab.refused_late(f"{path}/client.log"):
                 break
