@@ -523,10 +523,15 @@ void pacer_hold(struct rnic_qp *);
 void pacer_pay(struct rnic_qp *, const struct packet_tx *, uint64_t now);
 void pacer_timer_fired(struct rnic_qp *, uint64_t now);
 
+static inline bool pacer_holds(const struct rnic_qp *qp, uint64_t now)
+{
+	return unlikely(qp->paid_ns > now + qp->ahead_ns);
+}
+
 /* May it send, by the rate of what it sent before? If not, it is woken. */
 static inline bool pacer_allows(struct rnic_qp *qp, uint64_t now)
 {
-	if (likely(qp->paid_ns <= now + qp->ahead_ns))
+	if (!pacer_holds(qp, now))
 		return true;
 	pacer_hold(qp);
 	return false;

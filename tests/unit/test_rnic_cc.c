@@ -326,6 +326,24 @@ static void its_rate_is_kept_to_by_requests_and_responses(void **state)
 	bed_close(b);
 }
 
+static void who_has_much_to_send_at_it_answers_all_the_same(void **state)
+{
+	struct bed *b;
+
+	(void)state;
+	rate_mbps = 10;
+	b = telling_bed(RNIC_QPT_RC);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8 * LEN), 0);
+	bed_sleep(b, MS);
+	assert_int_equal(bed_atomic(b, 1, 2, RNIC_WR_ATOMIC_FETCH_AND_ADD, 0, 8, 1, 0), 0);
+	assert_int_equal(bed_rdma(b, 1, 3, RNIC_WR_RDMA_READ, 1024, 1024, 2048), 0);
+	bed_sleep(b, 30 * MS);
+	bed_expect(b, 1, false, 2, RNIC_WC_SUCCESS);
+	bed_expect(b, 1, false, 3, RNIC_WC_SUCCESS);
+	bed_expect_none(b, 0);
+	bed_close(b);
+}
+
 static void the_lower_of_its_rate_and_the_addresss_counts(void **state)
 {
 	struct bed *b;
@@ -369,6 +387,7 @@ int main(void)
 		cmocka_unit_test_setup(it_is_called_at_the_time_it_asked_for, reset),
 		cmocka_unit_test_setup(its_window_is_kept_to, reset),
 		cmocka_unit_test_setup(its_rate_is_kept_to_by_requests_and_responses, reset),
+		cmocka_unit_test_setup(who_has_much_to_send_at_it_answers_all_the_same, reset),
 		cmocka_unit_test_setup(the_lower_of_its_rate_and_the_addresss_counts, reset),
 		cmocka_unit_test_setup(what_a_notification_slows_down_a_tick_speeds_up, reset),
 	};

@@ -75,7 +75,7 @@ void ib_yield(struct rnic_qp *qp, bool more)
 
 	/* A QP that has sent all begins anew with its requests: a lone ACK behind them is shorter,
 	 * so that both travel in one datagram. */
-	ib->responder_turn = more && !ib->responder_turn;
+	ib->responder_turn = (more || pacer_holds(qp, qp->rnic->now)) && !ib->responder_turn;
 	ib->claim.woken = false;
 	req_show(qp);
 	if (!more)
