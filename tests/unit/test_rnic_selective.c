@@ -136,6 +136,42 @@ static void what_is_lost_again_is_congestion_again(void **state)
 	bed_close(b);
 }
 
+static int round_trips;
+
+static void round_trip(struct cc *cc, uint64_t ns, uint64_t now)
+{
+	(void)cc;
+	(void)ns;
+	(void)now;
+	round_trips++;
+}
+
+/* A queue that is full may have no room for just these. */
+static bool drops_what_is_timed(struct bed *b, struct bed_pkt *p)
+{
+	const struct timed_pkt *timed = &recovery_of(b->side[0].qp)->timed;
+
+	return p->from != 0 || !timed->running || p->h.bth.psn != timed->psn;
+}
+
+static void round_trips_are_measured_whatever_is_lost(void **state)
+{
+	static const struct cc_ops counting = {.name = "counting", .rtt = round_trip};
+	struct bed *b = bed_open(&(struct bed_opts){.selective = true, .cc = &counting});
+
+	(void)state;
+	b->filter = drops_what_is_timed;
+	round_trips = 0;
+	for (uint64_t i = 0; i < 60; i++)
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	bed_run(b);
+	for (uint64_t i = 0; i < 60; i++)
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	assert_true(bed_counters(b, 0)->tx_retransmit > 0);
+	assert_true(round_trips > 1);
+	bed_close(b);
+}
+
 static void a_tail_that_is_lost_is_probed_for(void **state)
 {
 	struct lose l = {.psn = {18, 19}, .times = {1, 1}};
@@ -531,6 +567,7 @@ int main(void)
 		cmocka_unit_test(whatever_it_is),
 		cmocka_unit_test(what_is_lost_again_is_missed_when_more_has_come),
 		cmocka_unit_test(what_is_lost_again_is_congestion_again),
+		cmocka_unit_test(round_trips_are_measured_whatever_is_lost),
 		cmocka_unit_test(a_tail_that_is_lost_is_probed_for),
 		cmocka_unit_test(of_a_read_only_the_missing_part_is_asked_for),
 		cmocka_unit_test(reads_and_atomics_keep_their_place),

@@ -81,13 +81,29 @@ void recovery_stray(struct rnic_qp *qp, uint32_t psn, uint64_t now)
 		clock_rtt_sample(qp, now - v->echo.sent_ns);
 }
 
+void clock_time_nothing(struct rnic_qp *qp)
+{
+	struct recovery *v = recovery_of(qp);
+
+	v->timed.running = v->timed_else.running = false;
+}
+
+static bool among(uint32_t psn, uint32_t first, uint32_t n)
+{
+	return ((psn - first) & PSN_MASK) < n;
+}
+
 void recovery_resent(struct rnic_qp *qp, uint32_t psn, uint32_t n, uint64_t now)
 {
 	struct recovery *v = recovery_of(qp);
 
 	count(qp, tx_retransmit, 1);
-	if (((v->timed.psn - psn) & PSN_MASK) < n)
-		v->timed.running = false;
+	if (among(v->timed_else.psn, psn, n))
+		v->timed_else.running = false;
+	if (among(v->timed.psn, psn, n)) {
+		v->timed = v->timed_else;
+		v->timed_else.running = false;
+	}
 	if (psn == req_of(qp)->una_psn)
 		clock_sent(qp, now);
 }
@@ -99,7 +115,7 @@ void recovery_arrived(struct rnic_qp *qp, uint32_t psn)
 	v->backoff = 0;
 	if (!v->timed.running || psn != v->timed.psn)
 		return;
-	v->timed.running = false;
+	clock_time_nothing(qp);
 	clock_rtt_sample(qp, qp->rnic->now - v->timed.sent_ns);
 }
 
@@ -123,6 +139,8 @@ void recovery_sent(struct rnic_qp *qp, bool asked, uint64_t now)
 		count(qp, tx_retransmit, 1);
 	else if (!v->timed.running)
 		v->timed = (struct timed_pkt){asked, q->psn, now};
+	else if (!v->timed_else.running)
+		v->timed_else = (struct timed_pkt){asked, q->psn, now};
 	if (q->psn == q->una_psn)
 		clock_sent(qp, now);
 }

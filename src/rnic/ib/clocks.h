@@ -16,5 +16,7 @@ void clock_arm(struct rnic_qp *);
 /* Something was acknowledged, and more is not. */
 void clock_restart(struct rnic_qp *, uint64_t now);
 void clock_rtt_sample(struct rnic_qp *, uint64_t rtt_ns);
+/* What is on the way tells nothing of round trips any more. */
+void clock_time_nothing(struct rnic_qp *);
 
 #endif

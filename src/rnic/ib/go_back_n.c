@@ -46,7 +46,7 @@ static void rewind_cursor(struct rnic_qp *qp)
 	if (v->state != RECOVERY_RNR_WAIT && v->state != RECOVERY_NONE)
 		enter(v, RECOVERY_NONE);
 	v->probe_due = false;
-	v->timed.running = false;
+	clock_time_nothing(qp);
 	qp_activate(qp);
 }
 
@@ -150,7 +150,7 @@ static void send_oldest_again(struct rnic_qp *qp, uint64_t now)
 		if (!v->echo.running || v->echo.psn != q->una_psn)
 			v->echo = (struct timed_pkt){true, q->una_psn, now};
 		v->probe_due = true;
-		v->timed.running = false;
+		clock_time_nothing(qp);
 		qp_activate(qp);
 	}
 	v->probe_ns = now + clock_rto_ns(qp);
@@ -186,7 +186,7 @@ void recovery_progress(struct rnic_qp *qp, uint64_t now)
 	const struct req *q = req_of(qp);
 
 	if (v->timed.running && psn_diff(q->una_psn, v->timed.psn) > 0) {
-		v->timed.running = false;
+		clock_time_nothing(qp);
 		clock_rtt_sample(qp, now - v->timed.sent_ns);
 	}
 	if (unlikely(v->state == RECOVERY_DOUBT || v->state == RECOVERY_RNR_WAIT))

@@ -46,6 +46,9 @@ struct recovery {
 	uint32_t probe_end, probe_max;
 	uint32_t lost_psn; /* where the last loss was; RNIC_PSN_NONE */
 	struct timed_pkt timed;
+	/* Sent behind it, and timed in its place if it was lost: in a queue that is full it may be
+	 * the same of a window's packets that finds no room, time and again. */
+	struct timed_pkt timed_else;
 	/* A probe: a second answer to it would show that the first was to the packet probed for,
 	 * which only took its time. */
 	struct timed_pkt echo;
