@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/compiler.h"
 #include "base/units.h"
 #include "rnic/cc/cc.h"
 
@@ -58,11 +59,31 @@ static void then_it_grows_by_a_little_and_later_by_more(void **state)
 	assert_int_equal(cc.window, before);
 	for (int i = 0; i < 4; i++)
 		round_trip(2 * MS);
-	assert_in_range(cc.window, before + 4 * 4000, before + 4 * 4096);
+	assert_in_range(cc.window, before + 4 * 2000, before + 4 * 2048);
 	before = cc.window;
 	for (int i = 0; i < 4; i++)
 		round_trip(2 * MS);
-	assert_in_range(cc.window, before + 6 * 4096, before + 14 * 4096);
+	assert_in_range(cc.window, before + 6 * 2048, before + 14 * 2048);
+}
+
+static void it_grows_by_less_where_the_way_is_short(void **state)
+{
+	static const struct {
+		uint64_t ns;
+		uint32_t more;
+	} ways[] = {{MS / 10, 1024}, {MS, 1024}, {2 * MS, 2048}, {4 * MS, 4096}, {40 * MS, 4096}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		uint32_t before;
+
+		begin(state);
+		round_trip(ways[i].ns);
+		round_trip(ways[i].ns * 2 + 2 * MS);
+		round_trip(ways[i].ns);
+		before = cc.window;
+		round_trip(ways[i].ns);
+		assert_in_range(cc.window, before + ways[i].more - 2, before + ways[i].more);
+	}
 }
 
 static void it_is_cut_once_for_a_queue(void **state)
@@ -82,7 +103,7 @@ static void it_is_cut_once_for_a_queue(void **state)
 	assert_int_equal(cc.window, before / 2);
 	for (int i = 0; i < 30; i++)
 		round_trip(20 * MS);
-	assert_int_equal(cc.window, 4096);
+	assert_int_equal(cc.window, 1024);
 }
 
 static void lose(uint32_t bytes)
@@ -113,7 +134,58 @@ static void that_one_in_ten_is_lost_is_congestion(void **state)
 		lose(cc.window / 10);
 		round_trip(2 * MS);
 	}
-	assert_in_range(cc.window, 4096, WINDOW / 4);
+	assert_in_range(cc.window, 1024, WINDOW / 4);
+}
+
+/* A queue that is full before a round trip takes too long. */
+static void nor_is_one_in_fifty_where_round_trips_take_longer(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		lose(cc.window / 50);
+		round_trip(2 * MS);
+	}
+	assert_int_equal(cc.window, WINDOW);
+	for (int i = 0; i < 20; i++) {
+		lose(cc.window / 50);
+		round_trip(2400000);
+	}
+	assert_int_equal(cc.window, WINDOW);
+	for (int i = 0; i < 20; i++) {
+		lose(cc.window / 50);
+		round_trip(2600000);
+	}
+	assert_true(cc.window < WINDOW / 2);
+}
+
+/* Who came when there was a queue already sees how long the way is without it. */
+static void now_and_then_it_makes_room(void **state)
+{
+	uint32_t window = WINDOW * 2 / 3, lower;
+
+	(void)state;
+	for (int i = 0; i < 200; i++) /* there has been no queue */
+		round_trip(3 * MS);
+	assert_int_equal(cc.window, WINDOW);
+	round_trip(4500000);
+	assert_int_equal(cc.window, window);
+	round_trip(3 * MS);
+	assert_int_equal(cc.window, window / 8);
+	now += MS; /* this was sent before there was room */
+	cc.ops->rtt(&cc, 3 * MS, now);
+	round_trip(4 * MS); /* it does not grow meanwhile */
+	assert_int_equal(cc.window, window / 8);
+	round_trip(2 * MS); /* and that is how long the way is */
+	assert_int_equal(cc.window, window);
+	for (int i = 0; i < 100; i++)
+		round_trip(2 * MS);
+	round_trip(3200000);
+	round_trip(3200000);
+	lower = cc.window;
+	assert_true(lower < WINDOW);
+	for (int i = 0; i < 20; i++) /* it is too soon for another */
+		round_trip(2 * MS);
+	assert_true(cc.window >= lower);
 }
 
 /* A host was at something else for once. */
@@ -169,9 +241,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(it_doubles_until_a_round_trip_takes_long, begin),
 		cmocka_unit_test_setup(then_it_grows_by_a_little_and_later_by_more, begin),
+		cmocka_unit_test_setup(it_grows_by_less_where_the_way_is_short, begin),
 		cmocka_unit_test_setup(it_is_cut_once_for_a_queue, begin),
 		cmocka_unit_test_setup(that_one_in_a_hundred_is_lost_is_no_congestion, begin),
 		cmocka_unit_test_setup(that_one_in_ten_is_lost_is_congestion, begin),
+		cmocka_unit_test_setup(nor_is_one_in_fifty_where_round_trips_take_longer, begin),
+		cmocka_unit_test_setup(now_and_then_it_makes_room, begin),
 		cmocka_unit_test_setup(one_that_is_late_alone_is_not_congestion, begin),
 		cmocka_unit_test_setup(the_shortest_is_forgotten, begin),
 		cmocka_unit_test_setup(it_spreads_what_it_sends, begin),

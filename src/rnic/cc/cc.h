@@ -17,7 +17,7 @@
 #include "base/compiler.h"
 #include "base/heap.h"
 
-#define CC_OWN_WORDS 8
+#define CC_OWN_WORDS 9
 
 struct cc_ops;
 

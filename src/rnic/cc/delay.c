@@ -7,8 +7,12 @@
  * window becomes what the way carries without a queue, which is its part of the window that the
  * shortest is of that round trip; so the queue empties, and the shortest is seen again.
  *
+ * Who comes to a queue that stands takes it for a part of the way, and would keep it standing. So
+ * now and then, where there is a queue at times, next to nothing is sent for a round trip.
+ *
  * Needs nothing from the peer or the network. That a packet is lost here and there says nothing of
- * congestion; that many are says that a queue is too short for the delay to be seen.
+ * congestion; that many are says that a queue is too short for the delay to be seen, and that some
+ * are does while round trips take longer than the shortest.
  */
 #include "rnic/cc/cc.h"
 
@@ -16,27 +20,35 @@
 #include "base/units.h"
 
 #define WINDOW_FIRST   (16u << 10)
-#define WINDOW_LEAST   4096u
+#define WINDOW_LEAST   1024u
 #define ROUND_LEAST_NS (100 * NSEC_PER_USEC)
 #define ROUND_BYTES    (16u << 10)
 #define PACED_FOR      8 /* round trips */
 #define SHORTEST_NS                                                                   \
 	(10 * NSEC_PER_SEC) /* so long it counts, and again as long as the one before \
 			     */
-#define PACED_NS  (500 * NSEC_PER_USEC)
-#define CALM	  5    /* round trips without a cut, before the window grows by more */
-#define LOST_ONE  1024 /* all of it */
-#define LOST_MUCH (LOST_ONE / 16)
+#define PACED_NS   (500 * NSEC_PER_USEC)
+#define CALM	   5	/* round trips without a cut, before the window grows by more */
+#define LOST_ONE   1024 /* all of it */
+#define LOST_MUCH  (LOST_ONE / 16)
+#define LOST_SOME  (LOST_ONE / 100)
+#define GROWS_NS   (4 * NSEC_PER_MSEC)	 /* in a shorter round trip the window grows by less */
+#define GROWS_PART 4			 /* but by such a part of it at least */
+#define DRAIN_PART 8			 /* of the window is sent meanwhile */
+#define DRAIN_EACH 128			 /* round trips */
+#define DRAIN_NS   (200 * NSEC_PER_MSEC) /* or so long, if that is longer */
 
 struct delay {
 	uint64_t shortest, shortest_before; /* round trips, ns; 0: none was measured */
-	uint64_t since_ns, round_ns, cut_ns;
+	uint64_t since_ns, round_ns, cut_ns, drain_ns;
 	uint32_t last_us, before_us; /* the two round trips of late */
 	uint32_t acked, lost;	     /* bytes, since round_ns */
-	uint16_t lost_part;	     /* of LOST_ONE, in the rounds of late */
-	uint8_t calm;		     /* round trips since the last cut */
-	bool late : 1;		     /* the last took too long */
-	bool found : 1;		     /* one did: what there is to be had is known */
+	uint32_t kept;	    /* the window that comes back after the drain; 0: there is none */
+	uint16_t lost_part; /* of LOST_ONE, in the rounds of late */
+	uint8_t calm;	    /* round trips since the last cut */
+	bool late : 1;	    /* the last took too long */
+	bool found : 1;	    /* one did: what there is to be had is known */
+	bool queued : 1;    /* one did since the last drain */
 };
 
 _Static_assert(sizeof(struct delay) <= sizeof(((struct cc *)0)->own),
@@ -84,15 +96,25 @@ static void tick(struct cc *cc, uint64_t now)
 	cc->rate_kbps = 0;
 }
 
-static void cut(struct cc *cc, uint64_t window, uint64_t now)
+/* To such a part of it. */
+static void cut(struct cc *cc, uint64_t part, uint64_t whole, uint64_t now)
 {
 	struct delay *d = own(cc);
+	uint32_t *window = d->kept ? &d->kept : &cc->window;
+	uint32_t less = (uint32_t)max_of(*window * part / whole, (uint64_t)WINDOW_LEAST);
 
-	d->found = true;
+	*window = min_of(*window, less);
+	d->found = d->queued = true;
 	d->cut_ns = now;
 	d->calm = 0;
-	window = max_of(window, (uint64_t)WINDOW_LEAST);
-	cc->window = (uint32_t)min_of(window, (uint64_t)cc->window);
+}
+
+/* In a round trip. What is too much then is seen after two more of them. */
+static uint64_t growth(struct cc *cc)
+{
+	uint64_t most = cc->params->delay_ai, way = min_of(shortest(cc), GROWS_NS);
+
+	return max_of(most * way / GROWS_NS, most / GROWS_PART);
 }
 
 static void acked(struct cc *cc, uint32_t bytes, uint64_t now)
@@ -102,14 +124,22 @@ static void acked(struct cc *cc, uint32_t bytes, uint64_t now)
 
 	(void)now;
 	d->acked += bytes;
-	if (d->late)
+	if (d->late || d->kept)
 		return;
 	if (d->found) {
 		uint64_t step = d->calm < CALM ? 1 : d->calm - CALM + 1;
 
-		more = max_of(more * step * cc->params->delay_ai / cc->window, 1ull);
+		more = max_of(more * step * growth(cc) / cc->window, 1ull);
 	}
 	cc->window = (uint32_t)min_of(cc->window + more, (uint64_t)cc->window_max);
+}
+
+/* Both round trips of late took longer than a queue of half of what may be makes them. */
+static bool queue_stands(struct cc *cc)
+{
+	const struct delay *d = own(cc);
+
+	return min_of(d->last_us, d->before_us) * NSEC_PER_USEC > (shortest(cc) + longest(cc)) / 2;
 }
 
 /* What was lost of what was sent within a round trip. */
@@ -125,15 +155,40 @@ static void round_over(struct cc *cc, uint64_t now)
 	d->lost_part = (uint16_t)((d->lost_part * 7u + part) / 8);
 	d->round_ns = now;
 	d->acked = d->lost = 0;
-	if (d->lost_part > LOST_MUCH) {
+	if (d->lost_part > (queue_stands(cc) ? LOST_SOME : LOST_MUCH)) {
 		d->lost_part /= 2;
 		/* What arrived is what there was room for. */
 		part = max_of(part, LOST_ONE * 3u / 10);
 		part = min_of(part, LOST_ONE / 2u);
-		cut(cc, cc->window * (uint64_t)(LOST_ONE - part) / LOST_ONE, now);
+		cut(cc, LOST_ONE - part, LOST_ONE, now);
 	} else if (d->calm < UINT8_MAX) {
 		d->calm++;
 	}
+}
+
+/* The first round trip that began when no more than that was on the way ends it. */
+static void drain(struct cc *cc, uint64_t rtt_ns, uint64_t now)
+{
+	struct delay *d = own(cc);
+
+	if (!d->kept) {
+		d->kept = cc->window;
+		cc->window = max_of(d->kept / DRAIN_PART, WINDOW_LEAST);
+		d->queued = false;
+		d->drain_ns = now;
+	} else if (now - rtt_ns >= d->drain_ns + shortest(cc)) {
+		cc->window = d->kept;
+		d->kept = 0;
+		d->drain_ns = d->cut_ns = now;
+	}
+}
+
+static bool drain_due(struct cc *cc, uint64_t now)
+{
+	const struct delay *d = own(cc);
+
+	return d->kept ||
+	       (d->queued && now - d->drain_ns >= max_of(DRAIN_EACH * shortest(cc), DRAIN_NS));
 }
 
 static void rtt(struct cc *cc, uint64_t rtt_ns, uint64_t now)
@@ -155,10 +210,12 @@ static void rtt(struct cc *cc, uint64_t rtt_ns, uint64_t now)
 	d->late = rtt_ns > longest(cc);
 	if (now - d->round_ns >= rtt_ns)
 		round_over(cc, now);
+	if (drain_due(cc, now))
+		drain(cc, rtt_ns, now);
 	/* One alone is late where a host was at something else. And one that was sent before the
 	 * last cut tells what that one answered to. */
-	if (d->late && before && now - rtt_ns >= d->cut_ns)
-		cut(cc, max_of(cc->window * shortest(cc) / rtt_ns, cc->window / 2ull), now);
+	else if (d->late && before && now - rtt_ns >= d->cut_ns)
+		cut(cc, max_of(shortest(cc), rtt_ns / 2), rtt_ns, now);
 	pace(cc, now);
 }
 
@@ -177,7 +234,7 @@ static void lost(struct cc *cc, uint32_t bytes, bool again, uint64_t now)
 
 static void start(struct cc *cc, uint64_t now)
 {
-	*own(cc) = (struct delay){.since_ns = now, .round_ns = now};
+	*own(cc) = (struct delay){.since_ns = now, .round_ns = now, .drain_ns = now};
 	cc->window = min_of(WINDOW_FIRST, cc->window_max);
 }
 

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * Cores that repeat selectively, and have congestion control by delay, write to one other through a
+ * narrow place with a queue of a round trip: what each gets, and how long the queue is. And what
+ * going back would make of a way that loses one packet in a hundred.
+ */
+#include <stdio.h>
+
+#include "base/bytes.h"
+#include "base/units.h"
+#include "crowd.h"
+#include "fabric/world.h"
+
+#define LEAST_QUEUE 20000u /* bytes */
+#define DEPTH	    128
+#define LOOK_NS	    (50 * NSEC_PER_USEC)
+
+struct way {
+	uint32_t mbps, rtt_us, loss_ppm;
+	int flows;
+	uint32_t late_ms; /* so much each begins after the one before it */
+	uint32_t ms;	  /* of the second half of which all is told */
+	/* What it must come to: of the line, Jain's index, mean of the queue, sent again. */
+	double share, fairness, queue_ms, again;
+};
+
+static const struct way ways[] = {
+	{10, 20000, 0, 1, 0, 4000, .85, 1, 8, .03},
+	{10, 20000, 10000, 1, 0, 4000, .85, 1, 8, .04},
+	{100, 1000, 0, 1, 0, 4000, .85, 1, 1.2, .03},
+	{100, 1000, 10000, 1, 0, 4000, .85, 1, 1.2, .04},
+	{100, 20000, 0, 1, 0, 4000, .80, 1, 5, .01},
+	{100, 20000, 10000, 1, 0, 4000, .85, 1, 5, .03},
+	{100, 1000, 0, 2, 300, 4000, .85, .95, 1.2, .03},
+	{100, 1000, 10000, 2, 30, 4000, .85, .95, 1.2, .04},
+	{100, 20000, 0, 2, 300, 4000, .85, .95, 6, .02},
+	{100, 20000, 0, 8, 50, 6000, .85, .95, 7, .02},
+	{100, 20000, 10000, 8, 50, 6000, .85, .95, 7, .04},
+	{1000, 1000, 0, 1, 0, 1000, .85, 1, 1, .03},
+	{1000, 1000, 10000, 1, 0, 1000, .85, 1, 1, .04},
+	{1000, 1000, 0, 2, 100, 2000, .85, .95, 1, .03},
+	{1000, 1000, 10000, 8, 30, 2000, .85, .95, 1, .06},
+};
+
+struct outcome {
+	double share, fairness, queue_ms, again;
+};
+
+static uint32_t queue_of(const struct way *w)
+{
+	return max_of(w->mbps * w->rtt_us / 8, LEAST_QUEUE);
+}
+
+static struct crowd_nature nature_of(const struct way *w, bool selective, const struct cc_ops *cc)
+{
+	uint64_t per_byte = 8000000 / w->mbps;
+
+	return (struct crowd_nature){
+		.wire = {.loss_ppm = w->loss_ppm,
+			 .delay_ns = w->rtt_us * NSEC_PER_USEC / 2,
+			 .jitter_ns = 20 * NSEC_PER_USEC,
+			 .ns_per_byte_x1000 = per_byte / 20,
+			 .queue = {.ns_per_byte_x1000 = per_byte, .bytes_max = queue_of(w)}},
+		.senders = w->flows,
+		.cc = cc,
+		.params = &cc_defaults,
+		.window_bytes = 4 << 20,
+		.path_mtu = w->mbps == 1000 ? RNIC_MTU_4096 : RNIC_MTU_1024,
+		.selective = selective,
+		.depth = DEPTH,
+		.seed = 1,
+	};
+}
+
+static struct outcome run(const struct way *w, bool selective, const struct cc_ops *cc)
+{
+	const struct crowd_nature nature = nature_of(w, selective, cc);
+	uint64_t half_ns = w->ms * NSEC_PER_MSEC / 2, samples = 0, sent = 0, again = 0;
+	uint64_t before[1 + CROWD_MAX] = {0};
+	double sum = 0, squares = 0, queue = 0;
+	struct crowd *c = crowd_open(&nature);
+	struct outcome o;
+	int begun = 0;
+
+	for (uint64_t at = 0; at < 2 * half_ns; at += LOOK_NS) {
+		uint64_t peak;
+
+		if (begun < w->flows && at >= (uint64_t)begun * w->late_ms * NSEC_PER_MSEC)
+			crowd_begin(c, ++begun);
+		for (int i = 1; at == half_ns && i <= w->flows; i++)
+			before[i] = crowd_done(c, i);
+		crowd_run_until(c, FABRIC_BEGIN_NS + at + LOOK_NS);
+		peak = crowd_queue_peak(c);
+		if (at >= half_ns && peak) { /* something came */
+			queue += (double)peak;
+			samples++;
+		}
+	}
+	for (int i = 1; i <= w->flows; i++) {
+		double n = (double)(crowd_done(c, i) - before[i]);
+
+		sum += n;
+		squares += n * n;
+		sent += crowd_counters(c, i)->tx_packets;
+		again += crowd_counters(c, i)->tx_retransmit;
+	}
+	o = (struct outcome){
+		.share = sum * 8000 / (double)half_ns / w->mbps,
+		.fairness = sum * sum / (w->flows * squares),
+		.queue_ms = queue * 8 / (double)samples / w->mbps / 1000,
+		.again = (double)again / (double)sent,
+	};
+	crowd_close(c);
+	printf("%5u Mbit/s %2u ms %2u %% lost %d flows %-10s %-7s: share %.2f, fairness %.2f, "
+	       "queue %.2f ms, again %.1f %%\n",
+	       w->mbps, w->rtt_us / 1000, w->loss_ppm / 10000, w->flows,
+	       selective ? "selective" : "goes back", cc->name, o.share, o.fairness, o.queue_ms,
+	       100 * o.again);
+	return o;
+}
+
+int main(void)
+{
+	static const struct way lossy = {5000, 1000, 10000, 1, 0, 400};
+	struct outcome selective, back;
+	int bad = 0;
+
+	for (const struct way *w = ways; w < ways + ARRAY_SIZE(ways); w++) {
+		const struct outcome o = run(w, true, &cc_delay);
+
+		if (o.share < w->share || o.fairness < w->fairness || o.queue_ms > w->queue_ms ||
+		    o.again > w->again) {
+			printf("  it should be at least %.2f, %.2f, and no more than %.2f ms, %.1f "
+			       "%%\n",
+			       w->share, w->fairness, w->queue_ms, 100 * w->again);
+			bad++;
+		}
+	}
+	selective = run(&lossy, true, &cc_delay);
+	back = run(&lossy, false, &cc_halving);
+	if (selective.share < 5 * back.share) {
+		printf("  selective repeat should carry at least 5 times as much\n");
+		bad++;
+	}
+	return bad != 0;
+}
