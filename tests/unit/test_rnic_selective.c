@@ -172,6 +172,28 @@ static void round_trips_are_measured_whatever_is_lost(void **state)
 	bed_close(b);
 }
 
+/* A second answer may then be to what went again before the probe, and would tell of a round trip
+ * that is shorter than there is. */
+static void a_probe_is_timed_only_where_nothing_else_went_again(void **state)
+{
+	struct lose l = {.psn = {4, 39}, .times = {3, 1}};
+	struct bed *b = selective_bed(&l);
+	const struct recovery *v = recovery_of(b->side[0].qp);
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	bed_sleep(b, 100 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(bed_counters(b, 0)->probes, 1);
+	assert_false(v->echo.running);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	bed_sleep(b, 100 * MS);
+	bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
+	assert_int_equal(bed_counters(b, 0)->probes, 2);
+	assert_true(v->echo.running);
+	bed_close(b);
+}
+
 static void a_tail_that_is_lost_is_probed_for(void **state)
 {
 	struct lose l = {.psn = {18, 19}, .times = {1, 1}};
@@ -568,6 +590,7 @@ int main(void)
 		cmocka_unit_test(what_is_lost_again_is_missed_when_more_has_come),
 		cmocka_unit_test(what_is_lost_again_is_congestion_again),
 		cmocka_unit_test(round_trips_are_measured_whatever_is_lost),
+		cmocka_unit_test(a_probe_is_timed_only_where_nothing_else_went_again),
 		cmocka_unit_test(a_tail_that_is_lost_is_probed_for),
 		cmocka_unit_test(of_a_read_only_the_missing_part_is_asked_for),
 		cmocka_unit_test(reads_and_atomics_keep_their_place),
