@@ -70,7 +70,7 @@ static uint64_t longest(struct cc *cc)
 {
 	uint64_t least = shortest(cc);
 
-	return least + max_of(least / 4, cc->params->delay_range * NSEC_PER_USEC);
+	return least + max_of(least / 8, cc->params->delay_range * NSEC_PER_USEC);
 }
 
 /* What goes within a round trip is spread over it, where that is long enough for it to matter. It
