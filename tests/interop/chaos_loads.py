@@ -288,10 +288,10 @@ def crowd(storm, *limits):
     return make
 
 
-def pair(storm, *words):
-    """The same words on both hosts, and the server's address for the client."""
+def pair(storm, ports, *words):
+    """The same words on both hosts, a port of its own, and the server's address for the client."""
     def make(load):
-        argv = [storm.weft, "run", "--", *words, str(PAIR_PORT + load.rng.randrange(100))]
+        argv = [storm.weft, "run", "--", *words, str(ports[load.count % len(ports)])]
         load.beside(storm.hosts[0], *argv)
         return [*argv, storm.hosts[0].address]
     return make
@@ -331,8 +331,10 @@ def loads(storm):
     yield Load(storm, "rping", "rping", 60, rping(storm), ends_always=False)
     # By itself it gives up after half a second, in which a busy machine may not run its peer.
     yield Load(storm, "ib_write_bw", "ib_write_bw", 60,
-               pair(storm, "ib_write_bw", "-F", "-d", "weft_eth0", "-u", "18", "-D", "2", "-p"),
+               pair(storm, range(PAIR_PORT, PAIR_PORT + 50),
+                    "ib_write_bw", "-F", "-d", "weft_eth0", "-u", "18", "-D", "2", "-p"),
                ends_always=False)
     # So does this, and has no option for it.
-    yield Load(storm, "pingpong", "pingpong", 60, pair(storm, "sh", "-c", PINGPONG, "sh"),
+    yield Load(storm, "pingpong", "pingpong", 60,
+               pair(storm, range(PAIR_PORT + 50, PAIR_PORT + 100), "sh", "-c", PINGPONG, "sh"),
                ends_always=False, may_say="transport retry counter exceeded")
