@@ -26,8 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* The same bytes, but for what is reserved in the headers behind the BTH. */
 	for (int i = 0; i < len; i++) {
 		uint8_t mask = (op->flags & OPF_DETH) && i == BTH_LEN + 4 ? 0
-			       : (op->flags & OPF_XRCETH) && i == BTH_LEN   ? 0
-									    : 0xff;
+			       : (op->flags & OPF_XRCETH) && i == BTH_LEN ? 0
+									  : 0xff;
 		must(once[i] == (data[i] & mask));
 	}
 	must(pkt_hdr_decode(&again, once, (size_t)len) == (h.bth.pad ? -EBADMSG : len));

@@ -22,6 +22,7 @@ struct way {
 	uint32_t ms;	  /* of the second half of which all is told */
 	/* What it must come to: of the line, Jain's index, mean of the queue, sent again. */
 	double share, fairness, queue_ms, again;
+	uint32_t jitter_us; /* either way; 0: 20 */
 };
 
 static const struct way ways[] = {
@@ -31,8 +32,10 @@ static const struct way ways[] = {
 	{100, 1000, 10000, 1, 0, 4000, .85, 1, 1.2, .04},
 	{100, 20000, 0, 1, 0, 4000, .80, 1, 3, .02},
 	{100, 20000, 10000, 1, 0, 4000, .85, 1, 3, .03},
-	{100, 1000, 0, 2, 300, 4000, .85, .95, 1.2, .03},
-	{100, 1000, 10000, 2, 30, 4000, .85, .95, 1.2, .04},
+	{100, 1000, 0, 2, 300, 4000, .85, .95, 1.2, .05},
+	{100, 1000, 10000, 2, 30, 4000, .85, .95, 1.2, .05},
+	{100, 1000, 0, 1, 0, 4000, .75, 1, 1.2, .05, 500}, /* hosts that are slow at times */
+	{100, 1000, 0, 2, 30, 4000, .65, .85, 1.2, .05, 1000},
 	{100, 5000, 10000, 2, 10, 4000, .85, .95, 2, .03},
 	{100, 20000, 0, 2, 300, 4000, .85, .95, 4, .02},
 	{100, 20000, 0, 8, 50, 6000, .85, .95, 5, .02},
@@ -59,7 +62,7 @@ static struct crowd_nature nature_of(const struct way *w, bool selective, const 
 	return (struct crowd_nature){
 		.wire = {.loss_ppm = w->loss_ppm,
 			 .delay_ns = w->rtt_us * NSEC_PER_USEC / 2,
-			 .jitter_ns = 20 * NSEC_PER_USEC,
+			 .jitter_ns = (w->jitter_us ? w->jitter_us : 20) * NSEC_PER_USEC,
 			 .ns_per_byte_x1000 = per_byte / 20,
 			 .queue = {.ns_per_byte_x1000 = per_byte, .bytes_max = queue_of(w)}},
 		.senders = w->flows,

@@ -106,6 +106,23 @@ static void it_is_cut_once_for_a_queue(void **state)
 	assert_int_equal(cc.window, 1024);
 }
 
+static void who_has_little_waits_for_longer(void **state)
+{
+	(void)state;
+	round_trip(2 * MS);
+	while (cc.window > 2048)
+		round_trip(20 * MS);
+	for (int i = 0; i < 4; i++)
+		round_trip(3500000);
+	assert_true(cc.window > 2048);
+	for (int i = 0; i < 400 && cc.window < 128u << 10; i++)
+		round_trip(2 * MS);
+	assert_true(cc.window >= 128u << 10);
+	round_trip(3500000);
+	round_trip(3500000);
+	assert_true(cc.window < 128u << 10);
+}
+
 static void lose(uint32_t bytes)
 {
 	cc.ops->lost(&cc, bytes, false, now);
@@ -243,6 +260,7 @@ int main(void)
 		cmocka_unit_test_setup(then_it_grows_by_a_little_and_later_by_more, begin),
 		cmocka_unit_test_setup(it_grows_by_less_where_the_way_is_short, begin),
 		cmocka_unit_test_setup(it_is_cut_once_for_a_queue, begin),
+		cmocka_unit_test_setup(who_has_little_waits_for_longer, begin),
 		cmocka_unit_test_setup(that_one_in_a_hundred_is_lost_is_no_congestion, begin),
 		cmocka_unit_test_setup(that_one_in_ten_is_lost_is_congestion, begin),
 		cmocka_unit_test_setup(nor_is_one_in_fifty_where_round_trips_take_longer, begin),

@@ -21,8 +21,9 @@
 
 #define WINDOW_FIRST   (16u << 10)
 #define WINDOW_LEAST   1024u
+#define WINDOW_SMALL   4096u
 #define ROUND_LEAST_NS (100 * NSEC_PER_USEC)
-#define ROUND_BYTES    (16u << 10)
+#define ROUND_BYTES    (8u << 10)
 #define PACED_FOR      8 /* round trips */
 #define SHORTEST_NS                                                                   \
 	(10 * NSEC_PER_SEC) /* so long it counts, and again as long as the one before \
@@ -66,11 +67,19 @@ static uint64_t shortest(struct cc *cc)
 	return d->shortest_before ? min_of(d->shortest, d->shortest_before) : d->shortest;
 }
 
+/* A round trip that is longer by so much tells of a queue. */
+static uint64_t queue(struct cc *cc)
+{
+	return max_of(shortest(cc) / 8, cc->params->delay_range * NSEC_PER_USEC);
+}
+
+/* Who has little on the way waits for more of it: the queue is others', or there is none, and it is
+ * hosts that are slow. */
 static uint64_t longest(struct cc *cc)
 {
-	uint64_t least = shortest(cc);
+	uint64_t window = own(cc)->kept ? own(cc)->kept : cc->window;
 
-	return least + max_of(least / 8, cc->params->delay_range * NSEC_PER_USEC);
+	return shortest(cc) + queue(cc) + 2 * queue(cc) * WINDOW_SMALL / (WINDOW_SMALL + window);
 }
 
 /* What goes within a round trip is spread over it, where that is long enough for it to matter. It
@@ -139,7 +148,7 @@ static bool queue_stands(struct cc *cc)
 {
 	const struct delay *d = own(cc);
 
-	return min_of(d->last_us, d->before_us) * NSEC_PER_USEC > (shortest(cc) + longest(cc)) / 2;
+	return min_of(d->last_us, d->before_us) * NSEC_PER_USEC > shortest(cc) + queue(cc) / 2;
 }
 
 /* What was lost of what was sent within a round trip. */
