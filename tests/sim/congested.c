@@ -97,32 +97,25 @@ static const struct cc_ops watched = {
 	.cnp = watched_cnp,
 };
 
-static struct outcome judge(struct crowd *c, int senders, const uint64_t *before)
+static struct outcome judge(struct crowd *c)
 {
-	struct outcome o = {0};
-	double sum = 0, squares = 0;
+	const struct crowd_got got = crowd_got(c);
 
-	for (int i = 1; i <= senders; i++) {
-		double n = (double)(crowd_done(c, i) - before[i]);
-
-		sum += n;
-		squares += n * n;
-	}
-	o.goodput = sum * 8000 / MEASURE_NS / LINE_MBPS;
-	o.fairness = sum * sum / (senders * squares);
-	o.peak = crowd_queue_peak(c);
-	o.lost = crowd_link(c)->overflowed;
-	o.marked = crowd_link(c)->marked;
-	o.cnps = crowd_counters(c, 0)->tx_cnp;
-	o.steps = watch.steps;
-	return o;
+	return (struct outcome){
+		.goodput = got.bytes * 8000 / MEASURE_NS / LINE_MBPS,
+		.fairness = got.fairness,
+		.peak = crowd_queue_peak(c),
+		.lost = crowd_link(c)->overflowed,
+		.marked = crowd_link(c)->marked,
+		.cnps = crowd_counters(c, 0)->tx_cnp,
+		.steps = watch.steps,
+	};
 }
 
 /* The first sender's queue pair is watched where a notification means something. */
 static struct outcome run(const struct cc_ops *cc, int senders)
 {
 	struct cc_params params = cc_defaults;
-	uint64_t before[1 + CROWD_MAX];
 	struct outcome o;
 	struct crowd *c;
 
@@ -142,10 +135,9 @@ static struct outcome run(const struct cc_ops *cc, int senders)
 		crowd_begin(c, i);
 	crowd_run_until(c, FABRIC_BEGIN_NS + SETTLE_NS);
 	crowd_queue_peak(c);
-	for (int i = 1; i <= senders; i++)
-		before[i] = crowd_done(c, i);
+	crowd_count(c);
 	crowd_run_until(c, FABRIC_BEGIN_NS + SETTLE_NS + MEASURE_NS);
-	o = judge(c, senders, before);
+	o = judge(c);
 	crowd_close(c);
 	printf("%-8s %d: %5.1f %% of the line, fairness %.3f, queue up to %4llu KB, %llu lost, "
 	       "%llu marked, %llu notifications, %llu steps as in the model\n",

@@ -21,7 +21,7 @@ struct host {
 	struct rnic_qp *qp; /* of senders */
 	uint8_t memory[CROWD_MESSAGE];
 	struct prng random;
-	uint64_t done; /* messages */
+	uint64_t done; /* messages, since crowd_count() */
 };
 
 struct crowd {
@@ -238,9 +238,24 @@ void crowd_run_until(struct crowd *c, uint64_t ns)
 	}
 }
 
-uint64_t crowd_done(const struct crowd *c, int sender)
+void crowd_count(struct crowd *c)
 {
-	return c->host[sender].done * CROWD_MESSAGE;
+	for (int i = 1; i <= c->nature.senders; i++)
+		c->host[i].done = 0;
+}
+
+struct crowd_got crowd_got(const struct crowd *c)
+{
+	double sum = 0, squares = 0;
+
+	for (int i = 1; i <= c->nature.senders; i++) {
+		double n = (double)c->host[i].done;
+
+		sum += n;
+		squares += n * n;
+	}
+	return (struct crowd_got){.bytes = sum * CROWD_MESSAGE,
+				  .fairness = sum * sum / (c->nature.senders * squares)};
 }
 
 const struct link_counters *crowd_link(const struct crowd *c)

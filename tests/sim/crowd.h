@@ -38,8 +38,13 @@ void crowd_close(struct crowd *);
 /* From 1 on. */
 void crowd_begin(struct crowd *, int sender);
 void crowd_run_until(struct crowd *, uint64_t ns);
-/* Bytes that have arrived. */
-uint64_t crowd_done(const struct crowd *, int sender);
+/* What arrives is counted from now on; crowd_got() says how much came and how it was shared. */
+void crowd_count(struct crowd *);
+
+struct crowd_got {
+	double bytes, fairness; /* of all; Jain's index */
+};
+struct crowd_got crowd_got(const struct crowd *);
 
 const struct link_counters *crowd_link(const struct crowd *);
 const struct rnic_counters *crowd_counters(const struct crowd *, int host);

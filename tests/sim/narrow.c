@@ -80,9 +80,9 @@ static struct outcome run(const struct way *w, bool selective, const struct cc_o
 {
 	const struct crowd_nature nature = nature_of(w, selective, cc);
 	uint64_t half_ns = w->ms * NSEC_PER_MSEC / 2, samples = 0, sent = 0, again = 0;
-	uint64_t before[1 + CROWD_MAX] = {0};
-	double sum = 0, squares = 0, queue = 0;
+	double queue = 0;
 	struct crowd *c = crowd_open(&nature);
+	struct crowd_got got;
 	struct outcome o;
 	int begun = 0;
 
@@ -91,8 +91,8 @@ static struct outcome run(const struct way *w, bool selective, const struct cc_o
 
 		if (begun < w->flows && at >= (uint64_t)begun * w->late_ms * NSEC_PER_MSEC)
 			crowd_begin(c, ++begun);
-		for (int i = 1; at == half_ns && i <= w->flows; i++)
-			before[i] = crowd_done(c, i);
+		if (at == half_ns)
+			crowd_count(c);
 		crowd_run_until(c, FABRIC_BEGIN_NS + at + LOOK_NS);
 		peak = crowd_queue_peak(c);
 		if (at >= half_ns && peak) { /* something came */
@@ -101,16 +101,13 @@ static struct outcome run(const struct way *w, bool selective, const struct cc_o
 		}
 	}
 	for (int i = 1; i <= w->flows; i++) {
-		double n = (double)(crowd_done(c, i) - before[i]);
-
-		sum += n;
-		squares += n * n;
 		sent += crowd_counters(c, i)->tx_packets;
 		again += crowd_counters(c, i)->tx_retransmit;
 	}
+	got = crowd_got(c);
 	o = (struct outcome){
-		.share = sum * 8000 / (double)half_ns / w->mbps,
-		.fairness = sum * sum / (w->flows * squares),
+		.share = got.bytes * 8000 / (double)half_ns / w->mbps,
+		.fairness = got.fairness,
 		.queue_ms = queue * 8 / (double)samples / w->mbps / 1000,
 		.again = (double)again / (double)sent,
 	};

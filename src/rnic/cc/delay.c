@@ -60,6 +60,14 @@ static struct delay *own(struct cc *cc)
 	return (struct delay *)(void *)cc->own;
 }
 
+/* The window, be it drained or not. */
+static uint32_t *whole(struct cc *cc)
+{
+	struct delay *d = own(cc);
+
+	return d->kept ? &d->kept : &cc->window;
+}
+
 static uint64_t shortest(struct cc *cc)
 {
 	const struct delay *d = own(cc);
@@ -77,9 +85,9 @@ static uint64_t queue(struct cc *cc)
  * hosts that are slow. */
 static uint64_t longest(struct cc *cc)
 {
-	uint64_t window = own(cc)->kept ? own(cc)->kept : cc->window;
+	uint64_t more = queue(cc);
 
-	return shortest(cc) + queue(cc) + 2 * queue(cc) * WINDOW_SMALL / (WINDOW_SMALL + window);
+	return shortest(cc) + more + 2 * more * WINDOW_SMALL / (WINDOW_SMALL + *whole(cc));
 }
 
 /* What goes within a round trip is spread over it, where that is long enough for it to matter. It
@@ -105,12 +113,12 @@ static void tick(struct cc *cc, uint64_t now)
 	cc->rate_kbps = 0;
 }
 
-/* To such a part of it. */
-static void cut(struct cc *cc, uint64_t part, uint64_t whole, uint64_t now)
+/* To so many parts of all. */
+static void cut(struct cc *cc, uint64_t part, uint64_t all, uint64_t now)
 {
 	struct delay *d = own(cc);
-	uint32_t *window = d->kept ? &d->kept : &cc->window;
-	uint32_t less = (uint32_t)max_of(*window * part / whole, (uint64_t)WINDOW_LEAST);
+	uint32_t *window = whole(cc);
+	uint32_t less = (uint32_t)max_of(*window * part / all, (uint64_t)WINDOW_LEAST);
 
 	*window = min_of(*window, less);
 	d->found = d->queued = true;
