@@ -104,7 +104,6 @@ void recovery_resent(struct rnic_qp *qp, uint32_t psn, uint32_t n, uint64_t now)
 		v->timed = v->timed_else;
 		v->timed_else.running = false;
 	}
-	v->again = true;
 	v->again_psn = req_of(qp)->max_psn;
 	v->echo.running = false;
 	if (psn == req_of(qp)->una_psn)

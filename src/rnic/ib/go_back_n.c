@@ -26,6 +26,7 @@ void recovery_start(struct rnic_qp *qp)
 		.retry_left = qp->attr.retry_cnt,
 		.rnr_left = qp->attr.rnr_retry,
 		.lost_psn = RNIC_PSN_NONE,
+		.again_psn = RNIC_PSN_NONE,
 	};
 }
 
@@ -148,7 +149,8 @@ static void send_oldest_again(struct rnic_qp *qp, uint64_t now)
 	} else if (q->psn != q->una_psn) { /* else rewound, and not yet sent again */
 		/* Of several the first is answered first. */
 		if (!v->echo.running || v->echo.psn != q->una_psn)
-			v->echo = (struct timed_pkt){!v->again, q->una_psn, now};
+			v->echo =
+				(struct timed_pkt){v->again_psn == RNIC_PSN_NONE, q->una_psn, now};
 		v->probe_due = true;
 		clock_time_nothing(qp);
 		qp_activate(qp);
@@ -191,8 +193,8 @@ void recovery_progress(struct rnic_qp *qp, uint64_t now)
 	}
 	if (unlikely(v->state == RECOVERY_DOUBT || v->state == RECOVERY_RNR_WAIT))
 		enter(v, RECOVERY_NONE);
-	if (unlikely(v->again) && psn_diff(q->una_psn, v->again_psn) >= 0)
-		v->again = false;
+	if (unlikely(v->again_psn != RNIC_PSN_NONE) && psn_diff(q->una_psn, v->again_psn) >= 0)
+		v->again_psn = RNIC_PSN_NONE;
 	v->implied_nak = false;
 	v->backoff = 0;
 	v->retry_left = qp->attr.retry_cnt;

@@ -52,8 +52,9 @@ struct recovery {
 	/* A probe: a second answer to it would show that the first was to the packet probed for,
 	 * which only took its time. */
 	struct timed_pkt echo;
-	bool again;	    /* of what is on the way some went again on its own, and may be */
-	uint32_t again_psn; /* answered twice: all that was sent before this */
+	/* Some of what was sent before this went again on its own, and may be answered twice;
+	 * RNIC_PSN_NONE: nothing on the way did. */
+	uint32_t again_psn;
 	uint64_t srtt_ns;
 	uint64_t rnr_until_ns;
 	uint64_t base_ns;  /* the transport timer runs from here; 0: nothing outstanding */
