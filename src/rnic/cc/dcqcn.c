@@ -23,17 +23,17 @@
 #define MEASURE_NS (100 * NSEC_PER_USEC)
 #define STEPS_MAX  4096 /* at once: more have led to the line's rate */
 #define DECAYS_MAX (1u << 20)
-#define FORGOTTEN  (ONE / 1024)
+#define FORGOTTEN  (ONE / 1024) /* of one that has no rate any more */
 
 struct dcqcn {
 	uint32_t rate, target;	    /* kb/s; 0: there is no limit */
-	uint32_t alpha;		    /* of ONE; below FORGOTTEN: none is known */
+	uint32_t alpha;		    /* of ONE */
 	uint32_t bytes;		    /* since the last step by bytes */
 	uint16_t by_time, by_bytes; /* steps since the last cut */
 	uint32_t measured, sent;    /* kb/s of the last measure, bytes since */
 	uint64_t measure_ns;	    /* it began */
 	uint64_t step_ns;	    /* the next by time */
-	uint64_t cut_ns;	    /* the last, from which on alpha decays */
+	uint64_t cut_ns;	    /* the last, from which on alpha decays; 0: there was none */
 };
 
 _Static_assert(sizeof(struct dcqcn) <= sizeof(((struct cc *)0)->own),
@@ -198,11 +198,12 @@ static void notified(struct cc *cc, uint64_t now)
 	uint64_t decays;
 
 	catch_up(cc, now);
-	if (d->alpha && now - d->cut_ns < p->rp_rate_reduce_monitor_period * NSEC_PER_USEC)
+	if (d->cut_ns && now - d->cut_ns < p->rp_rate_reduce_monitor_period * NSEC_PER_USEC)
 		return;
 	decays = (now - d->cut_ns) / (p->rp_dce_tcp_rtt * NSEC_PER_USEC);
 	d->alpha = times(d->alpha, power(kept(cc), (uint32_t)min_of(decays, (uint64_t)DECAYS_MAX)));
-	if (d->alpha < FORGOTTEN)
+	/* Who is limited remembers how little there was. */
+	if (!d->cut_ns || (!d->rate && d->alpha < FORGOTTEN))
 		meet_first(cc, now);
 	if (!d->rate)
 		begin(cc, now);
