@@ -5,9 +5,12 @@
 
 #include "base/bytes.h"
 
-void drive_init(struct drive *d, struct rnic *rnic, struct port *const *ports, size_t n)
+void drive_init(struct drive *d, struct rnic *rnic, struct port *const *ports, size_t n,
+		struct packet_tx *tx, size_t tx_room)
 {
-	assert(n && n <= DRIVE_PORTS_MAX);
+	assert(n && n <= DRIVE_PORTS_MAX && tx_room);
+	d->tx = tx;
+	d->tx_room = tx_room;
 	d->rnic = rnic;
 	d->ports = n;
 	d->pushing = NULL;
@@ -49,7 +52,7 @@ static void send_by_flow(struct drive *d, size_t n)
 bool drive_send(struct drive *d, size_t max, uint64_t now)
 {
 	while (max) {
-		size_t batch = min_of(max, (size_t)DRIVE_TX_BATCH);
+		size_t batch = min_of(max, d->tx_room);
 		size_t n = rnic_tx(d->rnic, d->tx, batch, now);
 
 		if (n && d->ports == 1)

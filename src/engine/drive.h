@@ -16,7 +16,7 @@
 #include "rnic/rnic.h"
 
 #define DRIVE_PORTS_MAX 4
-#define DRIVE_TX_BATCH	64
+#define DRIVE_TX_BATCH	64 /* of most: a simulation has many, with less */
 
 struct drive {
 	struct rnic *rnic;
@@ -25,11 +25,13 @@ struct drive {
 	size_t ports;
 	struct port *pushing; /* the one that sends of its own; NULL: none */
 	uint64_t now;	      /* of the receive batch under way */
-	struct packet_tx tx[DRIVE_TX_BATCH];
+	struct packet_tx *tx; /* room for a batch, the caller's */
+	size_t tx_room;
 };
 
-/* One to DRIVE_PORTS_MAX ports; they and the core stay the caller's. */
-void drive_init(struct drive *, struct rnic *, struct port *const *ports, size_t n);
+/* One to DRIVE_PORTS_MAX ports; they, the core and the room stay the caller's. */
+void drive_init(struct drive *, struct rnic *, struct port *const *ports, size_t n,
+		struct packet_tx *tx, size_t tx_room);
 
 /* Sends what the core has to send, at most so many packets. True if more is left. */
 bool drive_send(struct drive *, size_t max, uint64_t now);

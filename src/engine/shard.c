@@ -284,7 +284,7 @@ int shard_create(struct shard **ret, struct port *const *ports, size_t n, uint8_
 	rc = rnic_create(&rnic, &config, &shard_core_ops, s);
 	if (rc)
 		goto fail_sight;
-	drive_init(&s->drive, rnic, ports, n);
+	drive_init(&s->drive, rnic, ports, n, s->tx, DRIVE_TX_BATCH);
 	rc = shard_enlist(s);
 	if (rc)
 		goto fail_rnic;

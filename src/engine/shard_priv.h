@@ -26,6 +26,7 @@ struct shard {
 
 	/* Guarded by the lock. */
 	struct drive drive;
+	struct packet_tx tx[DRIVE_TX_BATCH]; /* its room */
 	struct lease lease;
 	struct moment moment;
 	uint64_t looks_until;  /* somebody does, who is going to attend */

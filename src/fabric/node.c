@@ -23,6 +23,7 @@ struct node {
 	struct port *local; /* NULL: it is its host's only one */
 	uint8_t slot;
 	struct drive drive;
+	struct packet_tx tx[DRIVE_TX_BATCH];
 	struct node_nature nature;
 	bool gone;
 	/* At most one turn to send, and one for timers, is to come. */
@@ -198,7 +199,7 @@ int node_create(struct node **ret, struct fabric *f, struct link *l, const struc
 	rc = link_attach(l, gid, arrives, n, &n->end);
 	if (rc)
 		goto fail_port;
-	drive_init(&n->drive, rnic, &n->port, 1);
+	drive_init(&n->drive, rnic, &n->port, 1, n->tx, DRIVE_TX_BATCH);
 	*ret = n;
 	return 0;
 fail_port:

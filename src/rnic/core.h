@@ -44,7 +44,7 @@
 #define WINDOW_BYTES_DEFAULT (256u << 10)
 #define SOCKET_BYTES_DEFAULT (256u << 10)
 #define PEER_SOCKETS	     256
-#define TX_BURST_BYTES	     (64u << 10)
+#define TURN_BYTES_DEFAULT   (64u << 10)
 /* What the smallest packet costs: it takes about that much of a socket buffer. */
 #define PKT_COST_MIN 512u
 /* More than a super-packet is not kept back for company: 15 packets of 4096, or 64 short ones. */
@@ -74,7 +74,7 @@ struct rnic {
 	struct rnic_ops ops;
 	void *ctx;
 	uint8_t slot;
-	uint32_t window_bytes, socket_bytes;
+	uint32_t window_bytes, socket_bytes, turn_bytes, ask_bytes;
 	uint64_t pace_ns; /* when what the unreliable QPs have sent would be gone */
 	struct budget own_socket, peer_sockets[PEER_SOCKETS];
 	struct rnic_counters *counters, own_counters;
@@ -93,7 +93,9 @@ struct rnic {
 	bool pressing;	 /* of the active, some have more to send than qp_activate_for_ack() says */
 	uint64_t polls;	 /* of completion queues, and one */
 	uint64_t now;	 /* of the entry that is running, or of the last that had it */
-	struct list active;	/* QPs that may have something to send, in turn */
+	struct list active; /* QPs that may have something to send, in turn */
+	struct list held;   /* those of them that rnic_hold() keeps from it */
+	uint8_t held_priorities;
 	struct list streams;	/* the same of those that have streams */
 	struct list overflowed; /* CQs whose QPs are still to be put into error */
 	struct permute qpn_permute, key_permute;
@@ -586,6 +588,7 @@ void ecn_declare(struct rnic_qp *);
 void ecn_rx(struct rnic_qp *, const struct flow *);
 /* One came that is of none of its service's operations. */
 void cnp_rx(struct rnic_qp *, const struct pkt *);
+uint8_t cnp_priority(const struct rnic_qp *);
 /* The notification that it owes. */
 void cnp_tx(struct rnic_qp *, struct packet_tx *);
 

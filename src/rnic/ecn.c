@@ -30,6 +30,8 @@ static void owe(struct rnic_qp *qp)
 		return;
 	qp->cnp_next_ns = r->now + qp->cc.params->np_min_time_between_cnps * NSEC_PER_USEC;
 	qp->cnp_owed = true;
+	if (unlikely(r->held_priorities))
+		list_remove(&qp->active_node); /* this goes even so */
 	qp_activate(qp);
 }
 
@@ -49,6 +51,11 @@ void cnp_rx(struct rnic_qp *qp, const struct pkt *p)
 	}
 	count(qp, rx_cnp, 1);
 	cc_tell(qp, qp->cc.ops->cnp);
+}
+
+uint8_t cnp_priority(const struct rnic_qp *qp)
+{
+	return (uint8_t)(qp->cc.params->np_cnp_dscp << FLOW_DSCP_SHIFT >> 5);
 }
 
 void cnp_tx(struct rnic_qp *qp, struct packet_tx *tx)

@@ -89,7 +89,7 @@ static uint8_t *denied(struct rnic *r, const struct region *g, const struct rnic
 {
 	enum rnic_cause cause;
 
-	if (!g || (qp ? g->kind == REGION_NULL : g->kind != REGION_MR && g->kind != REGION_NULL))
+	if (!g || (!qp && g->kind != REGION_MR && g->kind != REGION_NULL))
 		cause = RNIC_CAUSE_LKEY_UNKNOWN;
 	else if (g->pd != pd)
 		cause = RNIC_CAUSE_LKEY_PD;
@@ -119,6 +119,14 @@ static uint8_t *region_touch(const struct rnic *r, const struct region *g, uint6
 	return p;
 }
 
+/* What is written may be read by nobody: it is another place than the zeros. */
+static uint8_t *null_touch(struct rnic *r, size_t touch, uint32_t need)
+{
+	assert(touch <= NULL_BYTES);
+	return need & (RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE) ? r->null_written
+									   : r->null_read;
+}
+
 static struct region *local_find(const struct rnic_pd *pd, uint32_t lkey)
 {
 	struct region *g = region_find(pd->rnic, lkey);
@@ -144,10 +152,8 @@ uint8_t *mem_local(struct rnic_pd *pd, uint32_t lkey, uint64_t va, size_t len, u
 
 	if (!g || !region_allows(g, va, len, need))
 		goto no;
-	if (unlikely(g->kind == REGION_NULL)) {
-		assert(len <= NULL_BYTES);
-		return need ? pd->rnic->null_written : pd->rnic->null_read;
-	}
+	if (unlikely(g->kind == REGION_NULL))
+		return null_touch(pd->rnic, len, need);
 	p = region_touch(pd->rnic, g, va, len, need);
 	if (likely(p != NULL))
 		return p;
@@ -162,9 +168,11 @@ uint8_t *mem_remote(const struct rnic_qp *qp, uint32_t rkey, uint64_t va, size_t
 	struct region *g = region_find(qp->rnic, rkey);
 	uint8_t *p;
 
-	if (!g || g->pd != qp->pd || g->kind == REGION_NULL ||
-	    (g->kind == REGION_MW2 && g->qp != qp) || !region_allows(g, va, len, need))
+	if (!g || g->pd != qp->pd || (g->kind == REGION_MW2 && g->qp != qp) ||
+	    !region_allows(g, va, len, need))
 		goto no;
+	if (unlikely(g->kind == REGION_NULL))
+		return null_touch(qp->rnic, touch, need);
 	p = region_touch(qp->rnic, g, va, touch, need);
 	if (likely(p != NULL))
 		return p;
@@ -235,6 +243,8 @@ static int mr_create(enum region_kind kind, const struct rnic_mr_attr *a, struct
 
 	if (err)
 		return err;
+	if (kind == REGION_NULL && a->access & RNIC_ACCESS_REMOTE_ATOMIC)
+		return -EINVAL;
 	mr = r->ops.alloc(r->ctx, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
@@ -258,9 +268,9 @@ int rnic_mr_create(struct rnic_pd *pd, void *addr, size_t length, uint64_t iova,
 	return mr_create(REGION_MR, &a, ret);
 }
 
-int rnic_mr_create_null(struct rnic_pd *pd, struct rnic_mr **ret)
+int rnic_mr_create_null(struct rnic_pd *pd, uint32_t access, struct rnic_mr **ret)
 {
-	const struct rnic_mr_attr a = {pd, NULL, SIZE_MAX, 0, RNIC_ACCESS_LOCAL_WRITE};
+	const struct rnic_mr_attr a = {pd, NULL, SIZE_MAX, 0, access};
 
 	return mr_create(REGION_NULL, &a, ret);
 }

@@ -31,7 +31,7 @@ static uint32_t burst_of(const struct rnic_qp *qp, uint32_t kbps)
 	uint64_t bytes = (uint64_t)kbps * BURST_NS / 8000000;
 
 	bytes = max_of(bytes, 2ull * qp->mtu);
-	return (uint32_t)min_of(bytes, (uint64_t)TX_BURST_BYTES);
+	return (uint32_t)min_of(bytes, (uint64_t)qp->rnic->turn_bytes);
 }
 
 /* ---- congestion control --------------------------------------------------------------------- */
@@ -82,7 +82,7 @@ void cc_tell(struct rnic_qp *qp, void (*op)(struct cc *, uint64_t now))
 
 void pacer_pay(struct rnic_qp *qp, const struct packet_tx *tx, uint64_t now)
 {
-	uint32_t kbps = tx->flow->rate_mbps * 1000, burst = TX_BURST_BYTES;
+	uint32_t kbps = tx->flow->rate_mbps * 1000, burst = qp->rnic->turn_bytes;
 
 	if (qp->cc.ops->sent) {
 		qp->cc.ops->sent(&qp->cc, max_of(tx->payload_len, PKT_COST_MIN), now);

@@ -14,7 +14,7 @@
 
 struct permute {
 	uint32_t half_bits; /* of 2 * half_bits bits */
-	uint16_t round[PERMUTE_ROUNDS << PERMUTE_HALF_BITS];
+	uint16_t *round;    /* permute_words() */
 };
 
 static inline uint32_t permute_words(const struct permute *p)

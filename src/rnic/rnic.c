@@ -12,18 +12,40 @@ static uint32_t even_bits(uint32_t n)
 	return bits;
 }
 
-static void permute_init(struct rnic *r, struct permute *p, uint32_t bits)
+static bool permute_create(struct rnic *r, struct permute *p, uint32_t bits)
 {
 	uint32_t mask = (1u << bits / 2) - 1;
 
 	assert(bits / 2 <= PERMUTE_HALF_BITS);
 	p->half_bits = bits / 2;
+	p->round = r->ops.alloc(r->ctx, permute_words(p) * sizeof(*p->round));
+	if (!p->round)
+		return false;
 	for (uint32_t i = 0; i < permute_words(p); i += 2) {
 		uint32_t v = r->ops.random(r->ctx);
 
 		p->round[i] = (uint16_t)(v & mask);
 		p->round[i + 1] = (uint16_t)(v >> 16 & mask);
 	}
+	return true;
+}
+
+static void free_if_any(struct rnic *r, void *p)
+{
+	if (p)
+		r->ops.free(r->ctx, p);
+}
+
+static void release(struct rnic *r)
+{
+	free_if_any(r, r->key_permute.round);
+	free_if_any(r, r->srqn_permute.round);
+	free_if_any(r, r->qpn_permute.round);
+	free_if_any(r, r->xrc_srqs);
+	free_if_any(r, r->free_rows);
+	free_if_any(r, r->key_table);
+	free_if_any(r, r->qps);
+	r->ops.free(r->ctx, r);
 }
 
 int rnic_create(struct rnic **ret, const struct rnic_config *config, const struct rnic_ops *ops,
@@ -38,42 +60,37 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 	r = ops->alloc(ctx, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
-	r->qps = ops->alloc(ctx, sizeof(struct rnic_qp *) << bits);
-	r->key_table = ops->alloc(ctx, sizeof(*r->key_table) * keys);
-	if (!r->qps || !r->key_table)
-		goto err;
-	r->number_mask = (1u << bits) - 1;
 	r->ops = *ops;
 	r->ctx = ctx;
-	if (shown_init(r, config))
-		goto err;
+	r->qps = ops->alloc(ctx, sizeof(struct rnic_qp *) << bits);
+	r->key_table = ops->alloc(ctx, sizeof(*r->key_table) * keys);
+	r->number_mask = (1u << bits) - 1;
+	if (!r->qps || !r->key_table || shown_init(r, config) ||
+	    !permute_create(r, &r->qpn_permute, bits) ||
+	    !permute_create(r, &r->srqn_permute, bits) ||
+	    !permute_create(r, &r->key_permute, KEY_INDEX_BITS)) {
+		release(r);
+		return -ENOMEM;
+	}
 	r->slot = config->slot;
 	r->polls = 1;
 	r->cc = config->cc;
 	r->cc_params = config->cc_params ? *config->cc_params : cc_defaults;
 	r->window_bytes = config->window_bytes ? config->window_bytes : WINDOW_BYTES_DEFAULT;
 	r->socket_bytes = config->socket_bytes ? config->socket_bytes : SOCKET_BYTES_DEFAULT;
+	r->turn_bytes = config->turn_bytes ? config->turn_bytes : TURN_BYTES_DEFAULT;
+	r->ask_bytes = config->ask_bytes ? config->ask_bytes : UINT32_MAX;
 	list_init(&r->own_socket.waiting);
 	for (size_t i = 0; i < PEER_SOCKETS; i++)
 		list_init(&r->peer_sockets[i].waiting);
 	list_init(&r->active);
+	list_init(&r->held);
 	list_init(&r->streams);
 	list_init(&r->overflowed);
 	mcast_init(r);
 	handles_init(&r->keys, r->key_table, keys, KEY_GEN_BITS);
-	permute_init(r, &r->qpn_permute, bits);
-	permute_init(r, &r->srqn_permute, bits);
-	permute_init(r, &r->key_permute, KEY_INDEX_BITS);
 	*ret = r;
 	return 0;
-
-err:
-	if (r->qps)
-		ops->free(ctx, r->qps);
-	if (r->key_table)
-		ops->free(ctx, r->key_table);
-	ops->free(ctx, r);
-	return -ENOMEM;
 }
 
 void rnic_destroy(struct rnic *r)
@@ -82,13 +99,7 @@ void rnic_destroy(struct rnic *r)
 	assert(r->own_socket.used == 0 && r->kept_bytes == 0);
 	for (size_t i = 0; i < PEER_SOCKETS; i++)
 		assert(r->peer_sockets[i].used == 0);
-	if (r->xrc_srqs)
-		r->ops.free(r->ctx, r->xrc_srqs);
-	if (r->free_rows)
-		r->ops.free(r->ctx, r->free_rows);
-	r->ops.free(r->ctx, r->key_table);
-	r->ops.free(r->ctx, r->qps);
-	r->ops.free(r->ctx, r);
+	release(r);
 }
 
 const struct rnic_counters *rnic_counters(const struct rnic *r)
@@ -178,6 +189,42 @@ static bool qp_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 	return true;
 }
 
+static bool is_held(const struct rnic_qp *qp)
+{
+	return !qp->service->datagrams &&
+	       qp->rnic->held_priorities >> flow_priority(&qp->attr.flow) & 1;
+}
+
+/* It waits until it is not held any more, but for what goes in another class. True: that is in tx.
+ */
+static bool held_tx(struct rnic_qp *qp, struct packet_tx *tx)
+{
+	struct rnic *r = qp->rnic;
+
+	list_remove(&qp->active_node);
+	list_push_tail(&r->held, &qp->active_node);
+	if (!qp->cnp_owed || r->held_priorities >> cnp_priority(qp) & 1)
+		return false;
+	cnp_tx(qp, tx);
+	return true;
+}
+
+void rnic_hold(struct rnic *r, uint8_t priorities)
+{
+	struct list *next;
+
+	r->held_priorities = priorities;
+	for (struct list *n = r->held.next; n != &r->held; n = next) {
+		struct rnic_qp *qp = list_entry(n, struct rnic_qp, active_node);
+
+		next = n->next;
+		if (is_held(qp)) /* still, or again */
+			continue;
+		list_remove(&qp->active_node);
+		qp_activate(qp);
+	}
+}
+
 size_t rnic_tx(struct rnic *r, struct packet_tx *pkts, size_t max, uint64_t now)
 {
 	size_t n = 0;
@@ -187,9 +234,13 @@ size_t rnic_tx(struct rnic *r, struct packet_tx *pkts, size_t max, uint64_t now)
 		struct rnic_qp *qp = list_entry(r->active.next, struct rnic_qp, active_node);
 		bool more = true;
 
-		while (n < max && qp->burst < TX_BURST_BYTES && (more = qp_tx(qp, &pkts[n], now)))
+		if (unlikely(r->held_priorities) && is_held(qp)) {
+			n += held_tx(qp, &pkts[n]);
+			continue;
+		}
+		while (n < max && qp->burst < r->turn_bytes && (more = qp_tx(qp, &pkts[n], now)))
 			qp->burst += max_of(pkts[n++].payload_len, PKT_COST_MIN);
-		if (!more || qp->burst >= TX_BURST_BYTES) {
+		if (!more || qp->burst >= r->turn_bytes) {
 			list_remove(&qp->active_node);
 			qp->burst = 0;
 			qp->service->yield(qp, more);

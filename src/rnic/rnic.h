@@ -226,6 +226,9 @@ struct rnic_config {
 	 * come to ours: what a socket's buffer holds. A QP with little on the way may exceed it. 0:
 	 * default. */
 	uint32_t socket_bytes;
+	/* What a QP sends in its turn, and at once at a rate: on a line without buffers little. And
+	 * what of a READ it asks for at once, at most. 0: default; by the window. */
+	uint32_t turn_bytes, ask_bytes;
 	/* So many queue pairs, and so many regions and windows, there is room for, at least; where
 	 * a process has many cores. 0: RNIC_MAX_QPS, RNIC_MAX_KEYS. */
 	uint32_t max_qps, max_keys;
@@ -273,8 +276,8 @@ const struct rnic_counters *rnic_counters(const struct rnic *);
 bool rnic_rx(struct rnic *, const struct packet_rx *, uint64_t now);
 
 /* Fills up to max packets in the order they must leave, borrowed until the next call on this rnic;
- * fewer than max means nothing more is to be sent now. Fair among QPs in bursts of one window or 64
- * KiB. */
+ * fewer than max means nothing more is to be sent now. Fair among QPs in bursts of one window or
+ * turn_bytes. */
 size_t rnic_tx(struct rnic *, struct packet_tx *pkts, size_t max, uint64_t now);
 /* Is there anything for rnic_tx to send? */
 bool rnic_tx_pending(const struct rnic *);
@@ -284,6 +287,9 @@ bool rnic_tx_can_wait(const struct rnic *, bool more);
 /* Is there something to send, and nothing but acknowledgements of WRITEs that were one packet each
  * and completed nothing here? */
 bool rnic_tx_only_acks(const struct rnic *);
+/* The connections of these priorities (flow_priority(), a bit each) send nothing until another call
+ * says that they may: what pauses of the link are for (IEEE 802.1Q, clause 36). */
+void rnic_hold(struct rnic *, uint8_t priorities);
 /* When rnic_tick must next be called, DEADLINE_NEVER for never. */
 uint64_t rnic_next_deadline(const struct rnic *);
 void rnic_tick(struct rnic *, uint64_t now);
@@ -300,8 +306,9 @@ void rnic_pd_put(struct rnic_pd *);
  * -EINVAL for remote write or atomic without local write, or a range that wraps. */
 int rnic_mr_create(struct rnic_pd *, void *addr, size_t length, uint64_t iova, uint32_t access,
 		   struct rnic_mr **ret) must_use;
-/* A region of all addresses for local use: it reads as zeros, and what is written to it is gone. */
-int rnic_mr_create_null(struct rnic_pd *, struct rnic_mr **ret) must_use;
+/* A region of all addresses: it reads as zeros, and what is written to it is gone. Verbs have it
+ * for local use; a simulation has no other memory. access: as above, no atomics. */
+int rnic_mr_create_null(struct rnic_pd *, uint32_t access, struct rnic_mr **ret) must_use;
 int rnic_mr_destroy(struct rnic_mr *) must_use; /* -EBUSY while windows are bound to it */
 
 struct rnic_mr_attr {

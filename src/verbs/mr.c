@@ -52,7 +52,7 @@ static struct face_mr *mr_create(struct ibv_pd *ibpd, const struct rnic_mr_attr 
 		goto fail;
 	shard_lock(c->shard);
 	rc = a ? rnic_mr_create(a->pd, a->addr, a->length, a->iova, a->access, &o->core)
-	       : rnic_mr_create_null(face_pd(ibpd)->core, &o->core);
+	       : rnic_mr_create_null(face_pd(ibpd)->core, RNIC_ACCESS_LOCAL_WRITE, &o->core);
 	shard_unlock(c->shard);
 	if (rc)
 		goto fail;

@@ -237,7 +237,7 @@ static void side_open(struct world *w, int number, uint8_t config)
 			     &s->mr_read_only));
 	must(!rnic_mr_create(s->pd, &memory[number].counter, sizeof(uint64_t), 0,
 			     RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_ATOMIC, &s->mr_counter));
-	must(!rnic_mr_create_null(s->pd, &s->mr_null));
+	must(!rnic_mr_create_null(s->pd, RNIC_ACCESS_LOCAL_WRITE, &s->mr_null));
 	for (int i = 0; i < MWS; i++)
 		mw_create(s, i);
 	for (int i = 0; i < PAIRS; i++) {

@@ -100,6 +100,7 @@ void bed_flows(struct bed *b, int side, struct rnic_qp_attr *a)
 	a->flow = (struct flow){.sgid = gid_of(side),
 				.dgid = gid_of(!side),
 				.sport = 50000,
+				.tos = b->opts.tos,
 				.rate_mbps = b->opts.rate_mbps,
 				.rocev1 = b->opts.rocev1};
 }

@@ -62,6 +62,7 @@ struct bed_side {
 struct bed_opts {
 	enum rnic_mtu mtu;     /* 1024 */
 	uint32_t rate_mbps;    /* of both addresses; no limit */
+	uint8_t tos;	       /* likewise */
 	uint32_t window_bytes; /* the core's default */
 	uint32_t socket_bytes;
 	uint32_t max_qps, max_keys;

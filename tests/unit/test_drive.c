@@ -77,6 +77,7 @@ struct fixture {
 	struct bed *bed;
 	struct end end[2][2]; /* of a side, on a wire */
 	struct drive drive[2];
+	struct packet_tx tx[2][DRIVE_TX_BATCH];
 	struct flow flow[3]; /* over the one wire, the other, and to where no wire leads */
 };
 
@@ -98,7 +99,8 @@ static int setup(void **state)
 			};
 			ports[wire] = &e->port;
 		}
-		drive_init(&f->drive[side], f->bed->side[side].rnic, ports, 2);
+		drive_init(&f->drive[side], f->bed->side[side].rnic, ports, 2, f->tx[side],
+			   DRIVE_TX_BATCH);
 	}
 	for (uint8_t i = 0; i < 3; i++)
 		f->flow[i] = (struct flow){.sgid = {.raw = {0xfd, i, [15] = 1}},

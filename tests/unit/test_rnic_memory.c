@@ -131,7 +131,7 @@ static void a_refused_change_changes_nothing(void **state)
 	assert_true(after.pd == before.pd && after.addr == before.addr &&
 		    after.length == before.length && after.iova == before.iova &&
 		    after.access == before.access);
-	assert_int_equal(rnic_mr_create_null(b->side[1].pd, &null), 0);
+	assert_int_equal(rnic_mr_create_null(b->side[1].pd, RNIC_ACCESS_LOCAL_WRITE, &null), 0);
 	assert_int_equal(rnic_mr_rereg(null, &before), -EINVAL);
 	assert_int_equal(rnic_mr_destroy(null), 0);
 	assert_int_equal(rnic_mr_destroy(mr), 0);
@@ -287,7 +287,7 @@ static void a_bad_binding_leaves_a_window_of_type_1_as_it_was(void **state)
 	uint32_t rkey;
 
 	(void)state;
-	assert_int_equal(rnic_mr_create_null(b->side[1].pd, &null), 0);
+	assert_int_equal(rnic_mr_create_null(b->side[1].pd, RNIC_ACCESS_LOCAL_WRITE, &null), 0);
 	gone = mr_of(b, 1, 0, LEN, LOCAL | RNIC_ACCESS_MW_BIND);
 	bound(b, mw, 0, 100, WRITE);
 	rkey = rnic_mw_rkey(mw);
@@ -427,7 +427,8 @@ static void a_null_region_reads_as_zeros_and_keeps_nothing(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(rnic_mr_create_null(b->side[i].pd, &null[i]), 0);
+		assert_int_equal(
+			rnic_mr_create_null(b->side[i].pd, RNIC_ACCESS_LOCAL_WRITE, &null[i]), 0);
 	sge[1].lkey = rnic_mr_lkey(null[0]);
 	bed_fill(b, 0, 0, LEN, 1);
 	bed_fill(b, 1, 5000, LEN, 9);

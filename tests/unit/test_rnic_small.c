@@ -8,7 +8,7 @@
 #define CORES	 300
 #define QPS	 16
 #define KEYS	 64
-#define EACH_MAX (160u << 10)
+#define EACH_MAX (56u << 10)
 
 static struct bed *small_bed(void)
 {

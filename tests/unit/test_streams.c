@@ -24,6 +24,7 @@ static struct bed {
 	struct sb *sb;
 	struct streams *set[2];
 	struct drive drive[2];
+	struct packet_tx tx[2][DRIVE_TX_BATCH];
 	int fd[2]; /* as given away */
 	unsigned ended[2];
 	int error[2];
@@ -75,7 +76,7 @@ static int open_bed(void **state)
 		assert_int_equal(streams_create(&bed.set[i], ended, r), 0);
 		streams_serve(bed.set[i], r);
 		port = streams_port(bed.set[i]);
-		drive_init(&bed.drive[i], r, &port, 1);
+		drive_init(&bed.drive[i], r, &port, 1, bed.tx[i], DRIVE_TX_BATCH);
 		assert_int_equal(streams_add(bed.set[i], bed.sb->side[i].qp, bed.fd[i],
 					     &opts.init[i], NULL, 0, 0),
 				 0);

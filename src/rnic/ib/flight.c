@@ -21,7 +21,8 @@ uint32_t flight_cost(const struct rnic_qp *qp, const struct send_wqe *w, uint32_
 uint32_t flight_chunk_pkts(const struct rnic_qp *qp)
 {
 	uint32_t at_once = qp->attr.max_rd_atomic >= 4 ? 4 : qp->attr.max_rd_atomic == 3 ? 3 : 2;
-	uint32_t pkts = qp->rnic->window_bytes / at_once / max_of(qp->mtu, PKT_COST_MIN);
+	uint32_t bytes = min_of(qp->rnic->window_bytes / at_once, qp->rnic->ask_bytes);
+	uint32_t pkts = bytes / max_of(qp->mtu, PKT_COST_MIN);
 
 	if (selective_of(qp))
 		pkts = min_of(pkts, SELECTIVE_PSNS / 2);
