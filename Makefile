@@ -3,7 +3,7 @@ BUILD ?= build
 MESON_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: all setup setup-long deb check check-long interop pyverbs demo bench install uninstall clean help format
+.PHONY: all setup setup-long deb check check-long interop pyverbs demo bench scenarios install uninstall clean help format
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -34,6 +34,9 @@ demo: setup all ## serve a disk image over NVMe/RDMA and use it
 
 bench: setup all ## one table beside raw UDP, TCP and others, with targets (10 minutes; BENCH_ARGS=)
 	@bench/run --build $(BUILD) $(BENCH_ARGS)
+
+scenarios: setup all ## networks in virtual time beside what was published of them
+	@scripts/scenarios $(BUILD)
 
 deb: setup-long ## the Debian package, in build/deb
 	@scripts/deb

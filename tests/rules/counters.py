@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""The manual has every counter, event and parameter as its .def list has it, and `weft stat` knows every list.
+"""The manual has every counter, event, parameter and key as its .def list has it, and `weft stat` knows every list.
 
-usage: counters.py [--write]   --write makes the tables of weft-counters(7), weft-trace(1) and weft-congestion(7) anew
+usage: counters.py [--write]   --write makes the tables of weft-counters(7), weft-trace(1), weft-congestion(7) and weft-scenario(5)
+                               anew
 """
 import os
 import re
@@ -65,9 +66,43 @@ def parameters():
     return "\n".join(lines + [".El", END])
 
 
+SECTIONS = {
+    "TOP": "The run",
+    "TOPOLOGY": "topology",
+    "LINE": "links, uplinks, other_links",
+    "HOSTS": "hosts",
+    "SWITCHES": "switches",
+    "TRAFFIC": "traffic",
+    "EXPECT": "expect",
+}
+
+
+def scenario():
+    """What traffic there is, the keys of each section, and the figures."""
+    text = re.sub(r"/\*.*?\*/", "", tree.read("src/fabric/traffic/kinds.def"), flags=re.S)
+    lines = [BEGIN, ".Ss Kinds of traffic", ".Bl -tag -width Ds"]
+    for name, says in re.findall(r'^X\(\w+, "([^"]*)", "([^"]*)"\)', text, re.M):
+        lines += [f".It Cm {name}", says.replace("'", "\\(aq").replace("`", "")]
+    lines.append(".El")
+    text = re.sub(r"/\*.*?\*/", "", tree.read("src/fabric/scenario/keys.def"), flags=re.S)
+    for section, title in SECTIONS.items():
+        lines += [f".Ss {title}", ".Bl -tag -width Ds"]
+        for name, normally, says in re.findall(
+                rf'^X\({section}, "(\w+)", .*, "([^"]*)", "([^"]*)"\)', text, re.M):
+            lines += [f".It Cm {name}" + (f" Pq {normally}" if normally else ""),
+                      says.replace("'", "\\(aq").replace("`", "")]
+        lines.append(".El")
+    text = re.sub(r"/\*.*?\*/", "", tree.read("src/fabric/scenario/figures.def"), flags=re.S)
+    lines += [".Ss Figures", ".Bl -tag -width Ds"]
+    for name, unit, says in re.findall(r'^X\(\w+, "([^"]*)", "([^"]*)", "([^"]*)"\)', text, re.M):
+        lines += [f".It Cm {name} Pq {unit}", says.replace("'", "\\(aq").replace("`", "")]
+    return "\n".join(lines + [".El", END])
+
+
 faults = []
 for path, made in (("docs/man/weft-counters.7", table()), ("docs/man/weft-trace.1", events()),
-                   ("docs/man/weft-congestion.7", parameters())):
+                   ("docs/man/weft-congestion.7", parameters()),
+                   ("docs/man/weft-scenario.5", scenario())):
     page = tree.read(path)
     begin, end = page.find(BEGIN), page.find(END)
     if begin < 0 or end < 0:

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "fabric/net/host.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "engine/drive.h"
+#include "fabric/net/routes.h"
+
+#define TX_ROOM	   2 /* packets that are taken from the core at once */
+#define READY_MOST 2 /* that wait before the line */
+/* Completions of one packet are at most those of one queue pair's work requests. */
+#define CQ_ENTRIES 64
+
+struct host {
+	struct netport port;
+	struct fabric *fabric;
+	struct frame_pool *pool;
+	unsigned number;
+	struct host_nature nature;
+	struct rnic *rnic;
+	struct rnic_pd *pd;
+	struct rnic_cq *cq;
+	struct rnic_mr *mr;
+	struct prng random;
+	struct drive drive;
+	struct packet_tx tx[TX_ROOM];
+	/* What the core sees of the adapter. */
+	struct port adapter;
+	struct port_counters counters;
+	struct frame *arrived;
+	uint8_t *room; /* for a packet that has come: its network's */
+	uint64_t data_packets;
+	struct happening ticks;
+	bool completed, busy;
+	host_done *done;
+	void *done_ctx;
+};
+
+/* ---- the core's surroundings ----------------------------------------------------------------- */
+
+static void *host_alloc(void *ctx, size_t bytes)
+{
+	(void)ctx;
+	return calloc(1, bytes);
+}
+
+static void host_free(void *ctx, void *p)
+{
+	(void)ctx;
+	free(p);
+}
+
+static uint32_t host_random(void *ctx)
+{
+	struct host *h = ctx;
+
+	return (uint32_t)prng_u64(&h->random);
+}
+
+static void host_notify(void *ctx, void *cq_user)
+{
+	struct host *h = ctx;
+
+	(void)cq_user;
+	h->completed = true;
+}
+
+static void host_event(void *ctx, enum rnic_event event, void *user)
+{
+	(void)ctx;
+	(void)event; /* who has failed says so by completions */
+	(void)user;
+}
+
+static const struct rnic_ops rnic_ops = {
+	.alloc = host_alloc,
+	.free = host_free,
+	.random = host_random,
+	.cq_notify = host_notify,
+	.async_event = host_event,
+};
+
+/* ---- the adapter ----------------------------------------------------------------------------- */
+
+static struct host *host_of(struct port *p)
+{
+	return container_of(p, struct host, adapter);
+}
+
+static int adapter_rx(struct port *p, uint64_t now, port_take *take, void *ctx)
+{
+	struct host *h = host_of(p);
+	struct packet_rx rx;
+
+	(void)now;
+	if (!h->arrived)
+		return 0;
+	frame_to_packet(h->arrived, h->room, &rx);
+	take(ctx, &rx);
+	return 1;
+}
+
+static size_t adapter_tx(struct port *p, const struct packet_tx *pkts, size_t n,
+			 struct packet_sent *ret_sent)
+{
+	struct host *h = host_of(p);
+
+	(void)ret_sent;
+	for (size_t i = 0; i < n; i++) {
+		struct frame *f = frame_alloc(h->pool);
+
+		frame_of_packet(f, &pkts[i]);
+		if (h->nature.ttl)
+			f->ttl = h->nature.ttl;
+		netport_send(&h->port, f);
+	}
+	return n;
+}
+
+static void adapter_forked(struct port *p)
+{
+	(void)p;
+}
+
+static void adapter_destroy(struct port *p)
+{
+	(void)p; /* a part of the host */
+}
+
+static const struct port_ops adapter_ops = {
+	.rx = adapter_rx,
+	.tx = adapter_tx,
+	.forked = adapter_forked,
+	.destroy = adapter_destroy,
+};
+
+/* ---- its turns ------------------------------------------------------------------------------- */
+
+static void tell(struct host *h)
+{
+	struct rnic_wc wc;
+
+	while (h->completed) {
+		h->completed = false;
+		while (rnic_cq_poll(h->cq, &wc, 1) == 1)
+			if (h->done)
+				h->done(h->done_ctx, h, &wc);
+		rnic_cq_arm_or_notify(h->cq, false);
+	}
+}
+
+/* What is to be done after anything has happened to it. What it is told of completions may be to
+ * post more, so that this comes here again: once is enough. */
+static void settle(struct host *h)
+{
+	uint64_t due;
+
+	if (h->busy)
+		return;
+	h->busy = true;
+	do {
+		tell(h);
+		while (drive_send_pending(&h->drive) && netport_ready(&h->port) < READY_MOST)
+			if (!drive_send(&h->drive, TX_ROOM, fabric_now(h->fabric)))
+				break;
+	} while (h->completed);
+	h->busy = false;
+	due = drive_next_deadline(&h->drive);
+	if (due == DEADLINE_NEVER)
+		happening_cancel(&h->ticks);
+	else if (!happening_is_due(&h->ticks) || h->ticks.at_ns != due)
+		fabric_put(h->fabric, &h->ticks, due);
+}
+
+static void ticks(struct happening *happening)
+{
+	struct host *h = container_of(happening, struct host, ticks);
+
+	(void)!drive_receive(&h->drive, fabric_now(h->fabric));
+	settle(h);
+}
+
+static void arrived(struct netport *p, struct frame *f)
+{
+	struct host *h = p->owner;
+
+	if (f->is_pause) {
+		netport_heed(p, f);
+	} else {
+		h->arrived = f;
+		h->data_packets += f->is_data;
+		(void)!drive_receive(&h->drive, fabric_now(h->fabric));
+		h->arrived = NULL;
+	}
+	frame_free(h->pool, f);
+	settle(h);
+}
+
+/* The line takes the next: it is the core's turn. */
+static void left(struct netport *p, struct frame *f)
+{
+	(void)f;
+	settle(p->owner);
+}
+
+static void dropped(struct netport *p, struct frame *f)
+{
+	struct host *h = p->owner;
+
+	frame_free(h->pool, f);
+}
+
+static void pause_changed(struct netport *p)
+{
+	struct host *h = p->owner;
+
+	rnic_hold(h->rnic, p->stopped);
+	settle(h);
+}
+
+static const struct netport_ops port_ops = {
+	.arrived = arrived,
+	.left = left,
+	.dropped = dropped,
+	.pause_changed = pause_changed,
+};
+
+void host_kick(struct host *h)
+{
+	settle(h);
+}
+
+/* ---- its life -------------------------------------------------------------------------------- */
+
+static int core_create(struct host *h)
+{
+	const struct host_nature *n = &h->nature;
+	const struct rnic_config config = {
+		.slot = 1,
+		.max_qps = n->max_qps,
+		.max_keys = 4,
+		.window_bytes = n->window_bytes,
+		.socket_bytes = UINT32_MAX / 2, /* an adapter has no sockets */
+		.turn_bytes = n->turn_bytes,
+		.ask_bytes = n->ask_bytes,
+		.cc = n->cc,
+		.cc_params = &n->params,
+	};
+	const uint32_t all =
+		RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE | RNIC_ACCESS_REMOTE_READ;
+
+	if (rnic_create(&h->rnic, &config, &rnic_ops, h))
+		return -ENOMEM;
+	if (rnic_pd_create(h->rnic, &h->pd) || rnic_cq_create(h->rnic, CQ_ENTRIES, NULL, &h->cq) ||
+	    rnic_mr_create_null(h->pd, all, &h->mr))
+		return -ENOMEM;
+	rnic_cq_arm(h->cq, false);
+	return 0;
+}
+
+int host_create(struct host **ret, struct fabric *f, struct frame_pool *pool, uint8_t *room,
+		unsigned number, const struct host_nature *nature)
+{
+	struct host *h = calloc(1, sizeof(*h));
+	struct port *adapter;
+
+	if (!h)
+		return -ENOMEM;
+	h->fabric = f;
+	h->pool = pool;
+	h->room = room;
+	h->number = number;
+	h->nature = *nature;
+	h->random.state = prng_u64(fabric_prng(f));
+	netport_init(&h->port, f, pool, &port_ops, h, 0);
+	h->port.scheduler = nature->scheduler;
+	happening_init(&h->ticks, ticks);
+	if (core_create(h)) {
+		host_destroy(h);
+		return -ENOMEM;
+	}
+	h->adapter = (struct port){.ops = &adapter_ops, .fd = -1, .counters = &h->counters};
+	adapter = &h->adapter;
+	drive_init(&h->drive, h->rnic, &adapter, 1, h->tx, TX_ROOM);
+	*ret = h;
+	return 0;
+}
+
+void host_destroy(struct host *h)
+{
+	happening_cancel(&h->ticks);
+	netport_fini(&h->port);
+	if (h->mr)
+		(void)!rnic_mr_destroy(h->mr);
+	if (h->cq)
+		(void)!rnic_cq_destroy(h->cq);
+	if (h->pd)
+		(void)!rnic_pd_destroy(h->pd);
+	if (h->rnic)
+		rnic_destroy(h->rnic);
+	free(h);
+}
+
+void host_on_done(struct host *h, host_done *done, void *ctx)
+{
+	h->done = done;
+	h->done_ctx = ctx;
+}
+
+unsigned host_number(const struct host *h)
+{
+	return h->number;
+}
+
+struct netport *host_port(struct host *h)
+{
+	return &h->port;
+}
+
+struct rnic *host_rnic(struct host *h)
+{
+	return h->rnic;
+}
+
+struct rnic_pd *host_pd(struct host *h)
+{
+	return h->pd;
+}
+
+struct rnic_cq *host_cq(struct host *h)
+{
+	return h->cq;
+}
+
+uint32_t host_key(const struct host *h)
+{
+	return rnic_mr_rkey(h->mr);
+}
+
+const struct host_nature *host_nature(const struct host *h)
+{
+	return &h->nature;
+}
+
+uint64_t host_data_packets(const struct host *h)
+{
+	return h->data_packets;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "fabric/net/network.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/errno_text.h"
+
+/* Of a frame: what is not payload. BTH, RETH of the first, ICRC. */
+#define HEADERS (FRAME_ETHERNET + FRAME_IP_UDP + BTH_LEN + ICRC_LEN)
+#define ACK	(HEADERS + AETH_LEN)
+
+struct network {
+	struct fabric *fabric;
+	struct frame_pool pool;
+	struct network_nature nature;
+	struct topology *topology;
+	struct routes *routes;
+	struct host **hosts;
+	struct netswitch **switches;
+	struct netport **ports;
+	unsigned nports;
+	char (*names)[56]; /* of ports */
+	uint8_t room[FRAME_ROOM];
+};
+
+static struct netport *port_at(struct network *n, unsigned node, unsigned port)
+{
+	return node < n->topology->hosts
+		       ? host_port(n->hosts[node])
+		       : netswitch_port(n->switches[node - n->topology->hosts], port);
+}
+
+static bool joins(const struct topology *t, const struct routes_link *l,
+		  const struct link_override *o)
+{
+	const char *a = t->names[l->node[0]], *b = t->names[l->node[1]];
+
+	return (!strcmp(a, o->end[0]) && !strcmp(b, o->end[1])) ||
+	       (!strcmp(a, o->end[1]) && !strcmp(b, o->end[0]));
+}
+
+static const struct line_nature *line_of(const struct network *n, const struct routes_link *l)
+{
+	const struct topology *t = n->topology;
+
+	for (size_t i = 0; i < n->nature.noverrides; i++)
+		if (joins(t, l, &n->nature.overrides[i]))
+			return &n->nature.overrides[i].line;
+	return l->node[0] < t->hosts ? &n->nature.link : &n->nature.uplink;
+}
+
+static void join_all(struct network *n)
+{
+	const struct topology *t = n->topology;
+
+	for (size_t i = 0; i < t->nlinks; i++) {
+		const struct routes_link *l = &t->links[i];
+
+		netport_join(port_at(n, l->node[0], l->port[0]), port_at(n, l->node[1], l->port[1]),
+			     line_of(n, l));
+	}
+}
+
+static unsigned node_of(const struct network *n, const struct netport *p, bool *ret_switch)
+{
+	for (unsigned i = 0; i < n->topology->hosts; i++)
+		if (host_port(n->hosts[i]) == p) {
+			*ret_switch = false;
+			return i;
+		}
+	*ret_switch = true;
+	for (unsigned i = 0; i < n->topology->switches; i++)
+		if (p->owner == n->switches[i])
+			return n->topology->hosts + i;
+	return 0;
+}
+
+static int list_ports(struct network *n)
+{
+	const struct topology *t = n->topology;
+	unsigned at = 0;
+
+	n->nports = (unsigned)(2 * t->nlinks);
+	n->ports = calloc(n->nports, sizeof(*n->ports));
+	n->names = calloc(n->nports, sizeof(*n->names));
+	if (!n->ports || !n->names)
+		return -ENOMEM;
+	for (unsigned node = 0; node < t->hosts + t->switches; node++) {
+		unsigned ports = node < t->hosts ? 1 : t->ports[node - t->hosts];
+
+		for (unsigned i = 0; i < ports; i++)
+			n->ports[at++] = port_at(n, node, i);
+	}
+	n->nports = at;
+	for (size_t i = 0; i < t->nlinks; i++)
+		for (int side = 0; side < 2; side++) {
+			const struct routes_link *l = &t->links[i];
+			struct netport *p = port_at(n, l->node[side], l->port[side]);
+			unsigned k = (unsigned)(2 * i) + (unsigned)side;
+
+			snprintf(n->names[k], sizeof(n->names[k]), "%s -> %s",
+				 t->names[l->node[side]], t->names[l->node[!side]]);
+			p->name = n->names[k];
+		}
+	return 0;
+}
+
+static uint64_t headroom_of(const struct network *n)
+{
+	uint64_t most = 0;
+
+	if (n->nature.headroom != UINT64_MAX)
+		return n->nature.headroom;
+	for (unsigned i = 0; i < n->nports; i++) {
+		uint32_t frame = (128u << n->nature.host.mtu) + HEADERS + RETH_LEN;
+
+		most = max_of(most, netswitch_headroom(&n->ports[i]->line, frame,
+						       n->nature.netswitch.latency_ns));
+	}
+	return most;
+}
+
+static int start_switches(struct network *n, char *err, size_t err_len)
+{
+	struct switch_nature nature = n->nature.netswitch;
+
+	nature.buffer.headroom = headroom_of(n);
+	for (unsigned i = 0; i < n->topology->switches; i++) {
+		int rc =
+			netswitch_start(n->switches[i], &nature, n->routes, n->topology->hosts + i);
+
+		if (rc == -ENOSPC)
+			snprintf(err, err_len,
+				 "%s has %u ports, of which each has %llu bytes of headroom in "
+				 "each of "
+				 "%d lossless priorities and %llu bytes of reserve in each of 8: "
+				 "that is "
+				 "more than its buffer of %llu; give it a larger `buffer`, or set "
+				 "`headroom`",
+				 netswitch_name(n->switches[i]), n->topology->ports[i],
+				 (unsigned long long)nature.buffer.headroom,
+				 __builtin_popcount(nature.buffer.lossless),
+				 (unsigned long long)nature.buffer.reserve,
+				 (unsigned long long)nature.buffer.bytes);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* A ring's packets go clockwise, which shortest ways would not; and one host's for ever. */
+static int set_ring(struct network *n)
+{
+	const struct topology_nature *t = &n->nature.topology;
+	int rc = 0;
+
+	for (unsigned s = 0; s < t->switches && !rc; s++) {
+		unsigned node = n->topology->hosts + s, clockwise = t->hosts + (s ? 1 : 0);
+
+		for (unsigned h = 0; h < n->topology->hosts && !rc; h++)
+			if (h / t->hosts != s || (int)h == t->looped)
+				rc = routes_set(n->routes, node, h, clockwise);
+	}
+	return rc;
+}
+
+static int create_nodes(struct network *n)
+{
+	const struct topology *t = n->topology;
+
+	n->hosts = calloc(t->hosts, sizeof(struct host *));
+	n->switches = calloc(t->switches + 1, sizeof(struct netswitch *));
+	if (!n->hosts || !n->switches)
+		return -ENOMEM;
+	for (unsigned i = 0; i < t->hosts; i++)
+		if (host_create(&n->hosts[i], n->fabric, &n->pool, n->room, i, &n->nature.host))
+			return -ENOMEM;
+	for (unsigned i = 0; i < t->switches; i++)
+		if (netswitch_create(&n->switches[i], n->fabric, &n->pool, t->ports[i],
+				     t->names[t->hosts + i]))
+			return -ENOMEM;
+	return 0;
+}
+
+static int check_overrides(const struct network *n, char *err, size_t err_len)
+{
+	const struct topology *t = n->topology;
+
+	for (size_t i = 0; i < n->nature.noverrides; i++) {
+		const struct link_override *o = &n->nature.overrides[i];
+		bool found = false;
+
+		for (size_t k = 0; k < t->nlinks; k++)
+			found = found || joins(t, &t->links[k], o);
+		if (found)
+			continue;
+		snprintf(err, err_len,
+			 "line %d: there is no link between '%s' and '%s'; this topology has %s to "
+			 "%s, joined for one to %s",
+			 o->file_line, o->end[0], o->end[1], t->names[0],
+			 t->names[t->hosts + t->switches - 1], t->names[t->links[0].node[1]]);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int network_create(struct network **ret, const struct network_nature *nature, uint64_t seed,
+		   char *err, size_t err_len)
+{
+	struct network *n = calloc(1, sizeof(*n));
+	int rc = -ENOMEM;
+
+	if (!n)
+		goto none;
+	n->nature = *nature;
+	*err = '\0';
+	rc = fabric_create(&n->fabric, seed);
+	if (!rc)
+		rc = topology_create(&n->topology, &nature->topology);
+	if (!rc)
+		rc = check_overrides(n, err, err_len);
+	if (!rc)
+		rc = routes_create(&n->routes, n->topology->hosts, n->topology->switches,
+				   n->topology->links, n->topology->nlinks);
+	if (rc == -E2BIG)
+		snprintf(err, err_len, "a switch has more than %d ways to one place",
+			 ROUTE_PORTS_MAX);
+	if (!rc)
+		rc = create_nodes(n);
+	if (!rc) {
+		join_all(n);
+		rc = list_ports(n);
+	}
+	if (!rc && nature->topology.kind == TOPOLOGY_RING)
+		rc = set_ring(n);
+	if (!rc)
+		rc = start_switches(n, err, err_len);
+	if (!rc) {
+		*ret = n;
+		return 0;
+	}
+	network_destroy(n);
+none:
+	if (!*err)
+		snprintf(err, err_len, "the network cannot be made: %s", errno_text(-rc));
+	return rc;
+}
+
+void network_destroy(struct network *n)
+{
+	for (unsigned i = 0; n->switches && i < n->topology->switches; i++)
+		if (n->switches[i])
+			netswitch_destroy(n->switches[i]);
+	for (unsigned i = 0; n->hosts && i < n->topology->hosts; i++)
+		if (n->hosts[i])
+			host_destroy(n->hosts[i]);
+	free(n->ports);
+	free(n->names);
+	free(n->switches);
+	free(n->hosts);
+	if (n->routes)
+		routes_destroy(n->routes);
+	if (n->topology)
+		topology_destroy(n->topology);
+	if (n->fabric)
+		fabric_destroy(n->fabric);
+	frame_pool_fini(&n->pool);
+	free(n);
+}
+
+struct fabric *network_fabric(struct network *n)
+{
+	return n->fabric;
+}
+
+unsigned network_hosts(const struct network *n)
+{
+	return n->topology->hosts;
+}
+
+struct host *network_host(struct network *n, unsigned i)
+{
+	return n->hosts[i];
+}
+
+unsigned network_switches(const struct network *n)
+{
+	return n->topology->switches;
+}
+
+struct netswitch *network_switch(struct network *n, unsigned i)
+{
+	return n->switches[i];
+}
+
+unsigned network_ports(const struct network *n)
+{
+	return n->nports;
+}
+
+struct netport *network_port(struct network *n, unsigned i)
+{
+	return n->ports[i];
+}
+
+bool network_port_is_of_switch(const struct network *n, unsigned i)
+{
+	return i >= n->topology->hosts;
+}
+
+/* ---- what an empty network would do ---------------------------------------------------------- */
+
+static uint64_t time_on(const struct netport *p, uint64_t bytes)
+{
+	return bytes * p->fs_per_byte / 1000000;
+}
+
+/* The way from one to another, by the first of the ports that lead there. */
+static struct netport *next_on_way(const struct network *n, struct netport *p, unsigned to)
+{
+	bool is_switch;
+	unsigned node = node_of(n, p->peer, &is_switch);
+	struct gid gid = routes_gid(to);
+	const struct route *r;
+
+	if (!is_switch)
+		return NULL;
+	r = routes_find(n->routes, node, &gid);
+	return r && r->n ? netswitch_port(n->switches[node - n->topology->hosts], r->port[0])
+			 : NULL;
+}
+
+/* Each switch has to have a frame whole before it sends it on; the slowest line says how fast the
+ * frames follow one another. */
+static uint64_t one_way(const struct network *n, unsigned from, unsigned to, uint64_t bytes,
+			uint32_t headers)
+{
+	const uint64_t mtu = 128u << n->nature.host.mtu;
+	const uint64_t frames = bytes ? (bytes + mtu - 1) / mtu : 1;
+	const uint64_t last =
+		max_of(bytes - (bytes ? (frames - 1) * mtu : 0) + headers, (uint64_t)FRAME_MIN) +
+		FRAME_GAP;
+	const uint64_t full = mtu + headers + FRAME_GAP;
+	uint64_t ns = 0, slowest = 0;
+	struct netport *p = host_port(n->hosts[from]);
+	unsigned left = 64;
+
+	for (; p && left--; p = next_on_way(n, p, to)) {
+		ns += p->line.delay_ns + time_on(p, last);
+		slowest = max_of(slowest, time_on(p, (frames - 1) * full));
+		if (p->peer == host_port(n->hosts[to]))
+			break;
+		ns += n->nature.netswitch.latency_ns;
+	}
+	return ns + slowest;
+}
+
+uint64_t network_ideal_ns(const struct network *n, unsigned from, unsigned to, uint64_t bytes)
+{
+	return one_way(n, from, to, bytes, HEADERS) + one_way(n, to, from, 0, ACK);
+}
+
+bool network_is_idle(const struct network *n)
+{
+	for (unsigned i = 0; i < n->topology->switches; i++)
+		if (!netswitch_is_idle(n->switches[i]))
+			return false;
+	for (unsigned i = 0; i < n->topology->hosts; i++)
+		if (!netport_is_idle(host_port(n->hosts[i])))
+			return false;
+	return true;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* The figures that a scenario may expect something of. */
+#ifndef WEFT_FABRIC_SCENARIO_FIGURES_H
+#define WEFT_FABRIC_SCENARIO_FIGURES_H
+
+#include "fabric/scenario/run.h"
+#include "fabric/traffic/play.h"
+
+/* 0, or -errno and a sentence in err. */
+int figures_judge(struct run_result *, const struct play *, char *err, size_t err_len) must_use;
+/* Of sorted values, the one that such a part of them does not exceed; 0 of none. */
+double figures_percentile(const double *sorted, size_t n, double part);
+int figures_compare(const void *a, const void *b);
+/* Jain's index over those that are sources. */
+double figures_fairness(const double *v, const unsigned *of, unsigned n);
+
+#endif

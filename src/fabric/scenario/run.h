@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/*
+ * A scenario is run, and this is what came of it. All times are virtual, and begin at 0; all is the
+ * same for the same scenario and seed.
+ */
+#ifndef WEFT_FABRIC_SCENARIO_RUN_H
+#define WEFT_FABRIC_SCENARIO_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "fabric/scenario/scenario.h"
+
+/* One figure over time: v[i] is of the step that begins at i * step_ns of the run. */
+struct run_series {
+	const double *v;
+	size_t n;
+};
+
+/* What one entry under `traffic:` did. */
+struct run_group {
+	const char *name, *kind;
+	size_t flows, done, failed; /* a flow is a message, or an unbounded stream */
+	uint64_t bytes;		    /* that have arrived, after the warm-up */
+	double goodput_gbps;	    /* the mean after the warm-up: of payload */
+	/* Jain's index over the goodputs of its sources after the warm-up: 1 for equal ones. */
+	double fairness;
+	struct run_series goodput; /* Gb/s */
+};
+
+struct run_flow {
+	size_t group;	   /* its index */
+	uint32_t from, to; /* hosts */
+	uint64_t bytes, start_ns;
+	uint64_t took_ns;  /* 0: it was not done when the run ended */
+	uint64_t ideal_ns; /* what it would take in an empty network */
+	bool failed;
+};
+
+/* Flows that are done, by size: each as long as `most` bytes or less, and longer than those of the
+ * class before. */
+struct run_sizes {
+	uint64_t most;
+	size_t flows;
+	double p50, p95, p99; /* slowdown: took / ideal */
+};
+
+/* One end of a link, as who sends there. */
+struct run_port {
+	const char *name; /* "leaf1 -> host3": at whose end, and towards whom */
+	bool of_switch;
+	uint64_t frames, bytes;			/* sent */
+	uint64_t dropped, lost;			/* no room; by the link's errors */
+	uint64_t marked;			/* by ECN */
+	uint64_t pauses_sent, pauses_got;	/* PFC frames that stop something */
+	uint64_t paused_ns;			/* it was stopped, any priority */
+	uint64_t watchdog;			/* times that it no longer believed a pause */
+	double utilization;			/* of its line, a part of all the time */
+	uint64_t queue_most;			/* bytes before it, after the warm-up */
+	double queue_p50, queue_p90, queue_p99; /* of samples of it, bytes */
+	struct run_series queue;		/* the most in each step, bytes; n 0: nothing was */
+};
+
+struct run_totals {
+	uint64_t packets;    /* data packets that arrived at hosts */
+	uint64_t frames;     /* that went over any link */
+	uint64_t happenings; /* of the world */
+	uint64_t dropped, lost, marked, pauses, watchdog, cnps, resent, timeouts;
+	uint64_t ended_ns; /* when the run was over */
+	double wall_s;	   /* of the real world, and so not the same every time */
+};
+
+/* A line of `expect:`, judged. */
+struct run_verdict {
+	const struct expectation *expected;
+	double got;
+	bool met;
+};
+
+struct run_result {
+	const struct scenario *scenario;
+	uint64_t seed, step_ns;
+	struct run_totals totals;
+	struct run_group *groups;
+	size_t ngroups;
+	struct run_flow *flows; /* the bounded ones, by when they began */
+	size_t nflows;
+	struct run_sizes *sizes; /* classes that have flows */
+	size_t nsizes;
+	struct run_port *ports; /* all of them, in the topology's order */
+	size_t nports;
+	struct run_verdict *verdicts;
+	size_t nverdicts;
+	struct run_series pauses, marks; /* per step, of the whole network */
+};
+
+struct run_options {
+	uint64_t seed;	     /* 0: the scenario's */
+	const char *capture; /* a file; NULL: none */
+	const char
+		*link; /* whose frames: "leaf1 -> host3" and its other direction; NULL: the first */
+	/* Called now and then; NULL. False: stop, which run() says by -ECANCELED. */
+	bool (*progress)(void *ctx, uint64_t now_ns, uint64_t end_ns, uint64_t packets);
+	void *ctx;
+};
+
+/* 0, or -errno and a sentence in err. The scenario must stay as long as the result. */
+int run(struct run_result **ret, const struct scenario *, const struct run_options *, char *err,
+	size_t err_len) must_use;
+void run_free(struct run_result *);
+
+/* What `figure:` may name, with what it may be `of:`, by its number; NULL: there are no more. */
+const char *run_figure(size_t i, const char **ret_unit, const char **ret_text);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include "fabric/traffic/conn.h"
+
+#include <errno.h>
+
+#include "base/bytes.h"
+#include "fabric/net/routes.h"
+
+#define READS_MAX 16
+
+static int qp_open(struct host *h, unsigned depth, struct rnic_qp **ret)
+{
+	struct rnic_qp_init init = {
+		.type = RNIC_QPT_RC,
+		.send_cq = host_cq(h),
+		.recv_cq = host_cq(h),
+		.cap = {depth, 1, 1, 1, 0},
+		.sq_sig_all = true,
+	};
+
+	return rnic_qp_create(host_pd(h), &init, ret);
+}
+
+static int join(struct conn *c, int side, int dscp, uint16_t sport, const uint32_t psn[2],
+		uint64_t now)
+{
+	static const uint32_t mask[] = {
+		[RNIC_QPS_INIT] = RNIC_QP_PKEY_INDEX | RNIC_QP_PORT | RNIC_QP_ACCESS_FLAGS,
+		[RNIC_QPS_RTR] = RNIC_QP_AV | RNIC_QP_PATH_MTU | RNIC_QP_DEST_QPN | RNIC_QP_RQ_PSN |
+				 RNIC_QP_MAX_DEST_RD_ATOMIC | RNIC_QP_MIN_RNR_TIMER,
+		[RNIC_QPS_RTS] = RNIC_QP_TIMEOUT | RNIC_QP_RETRY_CNT | RNIC_QP_RNR_RETRY |
+				 RNIC_QP_SQ_PSN | RNIC_QP_MAX_QP_RD_ATOMIC,
+	};
+	struct host *own = side ? c->to : c->from, *peer = side ? c->from : c->to;
+	const struct host_nature *n = host_nature(own);
+	struct rnic_qp_attr a = {
+		.access_flags = RNIC_ACCESS_REMOTE_WRITE | RNIC_ACCESS_REMOTE_READ,
+		.path_mtu = n->mtu,
+		.dest_qpn = rnic_qp_num(c->qp[!side]),
+		.sq_psn = psn[side],
+		.rq_psn = psn[!side],
+		.max_rd_atomic = READS_MAX,
+		.max_dest_rd_atomic = READS_MAX,
+		.min_rnr_timer = 1,
+		.timeout = n->timeout,
+		.retry_cnt = n->retries,
+		.rnr_retry = 7,
+		.flow = {.sgid = routes_gid(host_number(own)),
+			 .dgid = routes_gid(host_number(peer)),
+			 .sport = sport,
+			 .tos = (uint8_t)((dscp < 0 ? n->dscp : (unsigned)dscp)
+					  << FLOW_DSCP_SHIFT)},
+	};
+	int rc = 0;
+
+	if (n->selective)
+		rc = rnic_qp_repeat_selectively(c->qp[side], rnic_qp_tag(c->qp[!side]));
+	for (a.state = RNIC_QPS_INIT; !rc && a.state <= RNIC_QPS_RTS; a.state++)
+		rc = rnic_qp_modify(c->qp[side], &a, mask[a.state] | RNIC_QP_STATE, now);
+	return rc;
+}
+
+int conn_open(struct conn *c, struct host *from, struct host *to, unsigned depth, int dscp,
+	      struct prng *r, uint64_t now)
+{
+	const uint64_t chance = prng_u64(r);
+	const uint16_t sport = (uint16_t)(0xc000 | (chance & 0x3fff));
+	const uint32_t psn[2] = {(uint32_t)(chance >> 16 & 0xffffff), (uint32_t)(chance >> 40)};
+	int rc;
+
+	*c = (struct conn){.from = from, .to = to};
+	rc = qp_open(from, depth, &c->qp[0]);
+	if (!rc)
+		rc = qp_open(to, 1, &c->qp[1]);
+	for (int side = 0; side < 2 && !rc; side++)
+		rc = join(c, side, dscp, sport, psn, now);
+	if (rc)
+		conn_close(c);
+	return rc;
+}
+
+void conn_close(struct conn *c)
+{
+	for (int side = 0; side < 2; side++) {
+		if (c->qp[side])
+			(void)!rnic_qp_destroy(c->qp[side]);
+		c->qp[side] = NULL;
+	}
+}
+
+int conn_post(struct conn *c, uint64_t bytes, bool reads, uint64_t wr_id, uint64_t now)
+{
+	struct rnic_sge sge = {0, (uint32_t)bytes, host_key(c->from)};
+	struct rnic_send_wr wr = {
+		.wr_id = wr_id,
+		.sge = &sge,
+		.num_sge = 1,
+		.opcode = reads ? RNIC_WR_RDMA_READ : RNIC_WR_RDMA_WRITE,
+		.rkey = host_key(c->to),
+	};
+	int rc = rnic_post_send(c->qp[0], &wr, now);
+
+	if (!rc)
+		host_kick(c->from);
+	return rc;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Scenarios: what is wrong in a file is named with its line, and what is left out has its default;
+ * a run is the same for the same seed; figures are what arithmetic says. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/compiler.h"
+#include "fabric/scenario/quantity.h"
+#include "fabric/scenario/run.h"
+
+#define STREAM "traffic: [{kind: stream, from: 1, to: 0}]\n"
+
+static char err[512];
+
+static struct scenario *good(const char *text)
+{
+	struct scenario *s = NULL;
+
+	if (scenario_parse(&s, "t.yaml", text, strlen(text), err, sizeof(err)))
+		fail_msg("%s", err);
+	return s;
+}
+
+static void bad(const char *text, const char *says)
+{
+	struct scenario *s;
+
+	assert_int_equal(scenario_parse(&s, "t.yaml", text, strlen(text), err, sizeof(err)),
+			 -EINVAL);
+	if (!strstr(err, says))
+		fail_msg("it says: %s\nand not: %s", err, says);
+}
+
+static void quantities_have_units(void **state)
+{
+	static const struct {
+		enum quantity quantity;
+		const char *text;
+		double value;
+	} all[] = {
+		{QUANTITY_RATE, "100G", 100000}, {QUANTITY_RATE, "2.5Gb/s", 2500},
+		{QUANTITY_TIME, "1.5us", 1500},	 {QUANTITY_TIME, "10 ms", 1e7},
+		{QUANTITY_BYTES, "64KB", 64000}, {QUANTITY_BYTES, "1MiB", 1048576},
+		{QUANTITY_PART, "30%", .3},	 {QUANTITY_PART, "1/8", .125},
+		{QUANTITY_PART, "1e-5", 1e-5},	 {QUANTITY_TIME, "0", 0},
+	};
+	double v;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		assert_true(quantity_parse(all[i].quantity, all[i].text, &v));
+		assert_true(fabs(v - all[i].value) <= 1e-9 * all[i].value);
+	}
+	assert_false(quantity_parse(QUANTITY_TIME, "10", &v));
+	assert_false(quantity_parse(QUANTITY_TIME, "10G", &v));
+	assert_false(quantity_parse(QUANTITY_RATE, "fast", &v));
+	assert_false(quantity_parse(QUANTITY_PART, "1/0", &v));
+	assert_false(quantity_parse(QUANTITY_NUMBER, "nan", &v));
+	assert_false(quantity_parse(QUANTITY_NUMBER, "", &v));
+}
+
+static void what_is_left_out_has_its_default(void **state)
+{
+	struct scenario *s = good(STREAM);
+
+	(void)state;
+	assert_int_equal(s->seed, 1);
+	assert_int_equal(s->duration_ns, 10000000);
+	assert_int_equal(s->step_ns, 50000);
+	assert_int_equal(s->network.topology.kind, TOPOLOGY_STAR);
+	assert_int_equal(s->network.topology.hosts, 8);
+	assert_int_equal(s->network.topology.looped, -1);
+	assert_int_equal(s->network.link.rate_mbps, 100000);
+	assert_int_equal(s->network.uplink.delay_ns, 1000);
+	assert_string_equal(s->network.host.cc->name, "dcqcn");
+	assert_int_equal(s->network.host.params.rp_max_rate, 100000);
+	assert_int_equal(s->network.host.mtu, RNIC_MTU_4096);
+	assert_true(s->network.headroom == UINT64_MAX);
+	assert_int_equal(s->network.netswitch.buffer.lossless, 1u << 3);
+	assert_int_equal(s->traffic[0].from.n, 1);
+	assert_int_equal(s->traffic[0].bytes, 1000000);
+	assert_int_equal(s->traffic[0].dscp, -1);
+	assert_string_equal(s->traffic[0].name, "stream");
+	assert_string_equal(s->name, "t");
+	scenario_free(s);
+}
+
+static void what_is_said_counts(void **state)
+{
+	struct scenario *s =
+		good("seed: 9\n"
+		     "topology: {kind: leaf-spine, leaves: 2, spines: 1, hosts: 2}\n"
+		     "links: {rate: 25G, delay: 2us}\n"
+		     "uplinks: {rate: 100G}\n"
+		     "other_links: [{between: [leaf1, spine0], delay: 1ms}]\n"
+		     "hosts: {control: none, mtu: 1024, recovery: selective, parameters: "
+		     "{rp_ai_rate: 7}}\n"
+		     "switches: {headroom: 5KB, lossless: [], weights: {2: 5}, ecn_chance: 1%}\n"
+		     "traffic:\n"
+		     "- {kind: random, sizes: [[1KB, 50%], [2KB, 1]], load: 30%}\n"
+		     "- {kind: stream, from: [0-1, 3], to: 2, verb: read}\n"
+		     "- {kind: stream}\n"
+		     "expect: [{figure: goodput, of: random, is: 5, within: 20%, published: x}]\n");
+
+	(void)state;
+	assert_int_equal(s->network.link.delay_ns, 2000);
+	assert_int_equal(s->network.uplink.rate_mbps, 100000);
+	assert_int_equal(s->network.uplink.delay_ns, 2000);
+	assert_int_equal(s->network.overrides[0].line.delay_ns, 1000000);
+	assert_int_equal(s->network.overrides[0].line.rate_mbps, 100000);
+	assert_int_equal(s->network.host.params.rp_ai_rate, 7);
+	assert_int_equal(s->network.host.params.rp_max_rate, 25000);
+	assert_true(s->network.host.selective);
+	assert_int_equal(s->network.headroom, 5000);
+	assert_int_equal(s->network.netswitch.buffer.lossless, 0);
+	assert_int_equal(s->network.netswitch.scheduler.weight[2], 5);
+	assert_int_equal(s->network.netswitch.mark.ppm, 10000);
+	assert_int_equal((int)sizes_mean(&s->traffic[0].sizes), 500 + 750);
+	assert_int_equal(s->traffic[1].from.n, 3);
+	assert_int_equal(s->traffic[1].from.v[2], 3);
+	assert_true(s->traffic[1].reads);
+	assert_string_equal(s->traffic[2].name, "stream2");
+	assert_true(s->expect[0].least == 4 && s->expect[0].most == 6);
+	scenario_free(s);
+}
+
+static void what_is_wrong_is_named_with_its_line(void **state)
+{
+	(void)state;
+	bad("", "a scenario is keys with values");
+	bad("a: [", "t.yaml:");
+	bad("seed: 1\n", "nobody sends anything");
+	bad("sed: 1\n" STREAM, "t.yaml:1: there is no key 'sed' here; is 'seed' meant?");
+	bad(STREAM "seed: 1\nseed: 2\n", "'seed' stands here twice");
+	bad(STREAM "duration: 10\n", "t.yaml:2: duration takes a time, as 10ms");
+	bad(STREAM "warmup: 10ms\n", "the warm-up is as long as all of it");
+	bad(STREAM "topology: {kind: torus}\n", "kind is one of pair, star");
+	bad(STREAM "topology: {hosts: 0}\n", "hosts: '0' is too little");
+	bad(STREAM "topology: 5\n", "keys with values");
+	bad(STREAM "topology: {kind: fat-tree, cores: 3}\n", "3 cores cannot be shared by 2");
+	bad(STREAM "hosts: {control: magic}\n", "control is one of halving, dcqcn");
+	bad(STREAM "hosts: {parameters: {rp_x: 1}}\n", "there is no parameter 'rp_x'");
+	bad(STREAM "hosts: {parameters: {rp_gd: 99}}\n", "rp_gd is between 0 and 15");
+	bad(STREAM "switches: {lossless: 3}\n", "lossless takes a list");
+	bad(STREAM "switches: {lossless: [8]}\n", "a priority is a number from 0 to 7");
+	bad(STREAM "other_links: [{between: [host0]}]\n", "takes the two ends");
+	bad("traffic: [{from: 1}]\n", "what is done here?");
+	bad("traffic: [{kind: stream, from: 8, to: 0}]\n", "there is no host 8: they are 0 to 7");
+	bad("traffic: [{kind: stream, from: 0, to: 0}]\n", "nobody in `from`");
+	bad("traffic: [{kind: storm}]\n", "a storm needs `every`");
+	bad("traffic: [{kind: trace}]\n", "a trace needs a `file`");
+	bad("traffic: [{kind: trace, file: none.csv}]\n", "none.csv: ");
+	bad("traffic: [{kind: random, sizes: [[1KB, 50%]]}]\n", "the last point of sizes is 100%");
+	bad("traffic: [{kind: random, sizes: novel}]\n", "sizes is one of web-search, hadoop");
+	bad("traffic: [{kind: stream, name: a}, {kind: stream, name: a}]\n",
+	    "there is a 'a' already");
+	bad(STREAM "expect: [{figure: speed, is: 1}]\n", "there is no figure 'speed'");
+	bad(STREAM "expect: [{figure: goodput}]\n", "what is expected?");
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static struct run_result *run_it(const struct scenario *s, uint64_t seed)
+{
+	struct run_options o = {.seed = seed};
+	struct run_result *r = NULL;
+
+	if (run(&r, s, &o, err, sizeof(err)))
+		fail_msg("%s", err);
+	return r;
+}
+
+static void what_cannot_be_is_told_when_it_runs(void **state)
+{
+	static const struct {
+		const char *text, *says;
+	} all[] = {
+		{STREAM "other_links: [{between: [host0, host1]}]\n", "there is no link between"},
+		{STREAM "switches: {buffer: 100KB, headroom: 50KB}\n", "more than its buffer"},
+		{STREAM "expect: [{figure: goodput, of: nobody, is: 1}]\n", "'nobody' is neither"},
+		{STREAM "hosts: {queue_pairs: 4}\ntopology: {hosts: 64}\n"
+			"switches: {buffer: 1GB}\nduration: 1ms\n",
+		 NULL},
+		{"hosts: {queue_pairs: 4}\ntraffic: [{kind: random, load: 100%, bytes: 1MB}]\n",
+		 "no room for more queue pairs"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		struct scenario *s = good(all[i].text);
+		struct run_options o = {0};
+		struct run_result *r;
+		int rc = run(&r, s, &o, err, sizeof(err));
+
+		if (all[i].says) {
+			assert_true(rc < 0);
+			if (!strstr(err, all[i].says))
+				fail_msg("it says: %s\nand not: %s", err, all[i].says);
+		} else {
+			assert_int_equal(rc, 0);
+			run_free(r);
+		}
+		scenario_free(s);
+	}
+}
+
+static void the_same_seed_is_the_same_run(void **state)
+{
+	struct scenario *s =
+		good("duration: 2ms\ntraffic: [{kind: random, sizes: hadoop, load: 40%}]\n");
+	struct run_result *a = run_it(s, 0), *b = run_it(s, 0), *c = run_it(s, 2);
+
+	(void)state;
+	assert_true(a->nflows > 10);
+	assert_int_equal(a->nflows, b->nflows);
+	assert_memory_equal(a->flows, b->flows, a->nflows * sizeof(*a->flows));
+	assert_int_equal(a->totals.happenings, b->totals.happenings);
+	assert_true(a->totals.happenings != c->totals.happenings);
+	run_free(a);
+	run_free(b);
+	run_free(c);
+	scenario_free(s);
+}
+
+static double figure(const struct run_result *r, size_t i)
+{
+	return r->verdicts[i].got;
+}
+
+/* A message of 1 MB at 10 Gb/s over a switch: 245 packets of 4096 with 90 bytes of headers and gap
+ * each, 82 for those behind the first. */
+static void figures_are_what_arithmetic_says(void **state)
+{
+	struct scenario *s = good(
+		"duration: 20ms\n"
+		"topology: {hosts: 3}\n"
+		"links: {rate: 10G, delay: 10us}\n"
+		"hosts: {control: none}\n"
+		"traffic:\n"
+		"- {kind: flows, name: one, from: 1, to: 0, bytes: 1MB, count: 5, every: 2ms}\n"
+		"expect:\n"
+		"- {figure: fct_p50, is: 863us, within: 1%}\n"
+		"- {figure: slowdown_p99, is: 1, within: 1%}\n"
+		"- {figure: goodput, is: 2, within: 1%}\n"
+		"- {figure: goodput, from: 1ms, until: 2ms, at_most: 0}\n"
+		"- {figure: done, is: 1, within: 0}\n"
+		"- {figure: dropped, at_most: 0}\n"
+		"- {figure: goodput, of: one, at_least: 3}\n"
+		"- {figure: slowdown_p50, bytes_to: 10, at_least: 0}\n");
+	struct run_result *r = run_it(s, 0);
+
+	(void)state;
+	for (size_t i = 0; i < 6; i++)
+		if (!r->verdicts[i].met)
+			fail_msg("%s is %g", r->verdicts[i].expected->figure, figure(r, i));
+	assert_false(r->verdicts[6].met);
+	assert_false(r->verdicts[7].met); /* of nothing */
+	assert_int_equal(r->nflows, 5);
+	assert_int_equal(r->totals.packets, 5 * 245);
+	assert_int_equal(r->nsizes, 1);
+	assert_int_equal(r->sizes[0].flows, 5);
+	run_free(r);
+	scenario_free(s);
+}
+
+static void a_trace_is_played(void **state)
+{
+	char dir[] = "/tmp/weft-trace-XXXXXX", path[64], text[256];
+	struct run_result *r;
+	struct scenario *s;
+	FILE *f;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/t.csv", dir);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs("start,from,to,bytes\n0.002,1,2,5000\n# later ones may come first\n0.001,3,0,100\n",
+	      f);
+	fclose(f);
+	snprintf(text, sizeof(text), "until_done: yes\ntraffic: [{kind: trace, file: %s}]\n", path);
+	s = good(text);
+	r = run_it(s, 0);
+	assert_int_equal(r->nflows, 2);
+	assert_int_equal(r->flows[0].start_ns, 1000000);
+	assert_int_equal(r->flows[0].from, 3);
+	assert_int_equal(r->flows[1].bytes, 5000);
+	assert_true(r->flows[0].took_ns && r->flows[1].took_ns);
+	assert_in_range(r->totals.ended_ns, 2000000, 2200000);
+	run_free(r);
+	scenario_free(s);
+	unlink(path);
+	rmdir(dir);
+}
+
+static void storage_reads_and_allreduce_end(void **state)
+{
+	struct scenario *s =
+		good("until_done: yes\nduration: 100ms\n"
+		     "traffic:\n"
+		     "- {kind: allreduce, bytes: 1MB, count: 2}\n"
+		     "- {kind: allreduce, algorithm: tree, bytes: 100KB, from: 0-6}\n"
+		     "- {kind: all-to-all, bytes: 1KB, verb: read}\n"
+		     "- {kind: storage, from: 0-3, to: 4-7, bytes: 64KB, stop: 1ms}\n");
+	struct run_result *r = run_it(s, 0);
+
+	(void)state;
+	assert_int_equal(r->groups[0].done, 2 * 8 * 2 * 7);
+	assert_int_equal(r->groups[1].done, 6 + 6);
+	assert_int_equal(r->groups[2].done, 8 * 7);
+	assert_true(r->groups[3].done > 16);
+	for (size_t i = 0; i < r->ngroups; i++)
+		assert_int_equal(r->groups[i].done, r->groups[i].flows);
+	assert_true(r->totals.ended_ns < 10000000);
+	run_free(r);
+	scenario_free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(quantities_have_units),
+		cmocka_unit_test(what_is_left_out_has_its_default),
+		cmocka_unit_test(what_is_said_counts),
+		cmocka_unit_test(what_is_wrong_is_named_with_its_line),
+		cmocka_unit_test(what_cannot_be_is_told_when_it_runs),
+		cmocka_unit_test(the_same_seed_is_the_same_run),
+		cmocka_unit_test(figures_are_what_arithmetic_says),
+		cmocka_unit_test(a_trace_is_played),
+		cmocka_unit_test(storage_reads_and_allreduce_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
