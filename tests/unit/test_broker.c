@@ -72,6 +72,59 @@ static void who_asks_for_a_path_mtu_gets_an_answer_as_long(void **state)
 	broker_client_close(c);
 }
 
+/* The class in which a datagram came. */
+static uint8_t class_of(struct msghdr *m)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c))
+		if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) ||
+		    (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS))
+			return *CMSG_DATA(c);
+	return 0;
+}
+
+static void who_asks_for_more_is_told_it_and_answered_in_his_class(void **state)
+{
+	static const char *const addresses[] = {"::1", "::ffff:127.0.0.1"};
+	struct broker_client *client = bed_client();
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
+		struct sockaddr_in6 to = {.sin6_family = AF_INET6,
+					  .sin6_port = htons(ROCEV2_UDP_PORT)};
+		struct path_probe probe = {PATH_PROBE_ASK, 7, 1, 99, true, 192};
+		int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), one = 1, tos = 107;
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		uint8_t b[PATH_PROBE_TOLD] = {0}, control[256];
+		struct iovec iov = {b, sizeof(b)};
+		struct msghdr m = {.msg_iov = &iov,
+				   .msg_iovlen = 1,
+				   .msg_control = control,
+				   .msg_controllen = sizeof(control)};
+		struct path_probe_told told;
+
+		inet_pton(AF_INET6, addresses[i], &to.sin6_addr);
+		setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
+		setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
+		setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &one, sizeof(one));
+		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &one, sizeof(one));
+		path_probe_encode(&probe, b);
+		assert_int_equal(connect(fd, (void *)&to, sizeof(to)), 0);
+		assert_int_equal(send(fd, b, sizeof(b), 0), sizeof(b));
+		assert_int_equal(poll(&p, 1, 1000), 1);
+		assert_int_equal(recvmsg(fd, &m, 0), sizeof(b));
+		assert_true(path_probe_decode(&probe, b, sizeof(b)));
+		assert_int_equal(probe.kind, PATH_PROBE_ANSWER);
+		assert_true(probe.more);
+		assert_int_equal(probe.tos, 107); /* what the question had */
+		assert_int_equal(class_of(&m), 192);
+		told = path_probe_hear(b);
+		assert_int_equal(told.mtu, 65536); /* loopback's */
+		assert_true(told.room > 0);
+		close(fd);
+	}
+	broker_client_close(client);
+}
+
 static void who_asks_by_the_thousand_is_not_always_answered(void **state)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(ROCEV2_UDP_PORT)};
@@ -720,6 +773,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(many_starters_at_once_find_one_broker),
 		cmocka_unit_test(packets_reach_the_slot_they_name),
 		cmocka_unit_test(who_asks_for_a_path_mtu_gets_an_answer_as_long),
+		cmocka_unit_test(who_asks_for_more_is_told_it_and_answered_in_his_class),
 		cmocka_unit_test(who_asks_by_the_thousand_is_not_always_answered),
 		FRESH(a_killed_clients_slot_is_freed_rested_and_drained),
 		cmocka_unit_test(a_forked_child_has_no_part_in_its_parents_connection),
