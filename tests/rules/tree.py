@@ -60,6 +60,7 @@ ROOMS = {
 }
 ROOMS["ublk"] = ("base",)
 ROOMS["mdns"] = ("base",)
+ROOMS["doctor"] = ("base", "wire")
 # On <weft/nvmf.h> alone.
 ROOMS["nbdkit"] = ("base",)
 ROOMS["fio"] = ()

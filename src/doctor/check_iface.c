@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* Interfaces: link, MTU, offloads, rings, what they lost. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/errno_text.h"
+#include "doctor/checks.h"
+#include "wire/bth.h"
+
+#define JUMBO	      9000 /* what hosts have whose switches have 9216 */
+#define MTU_BEST      (4096 + FULL_PACKET_HEADERS)
+#define MTU_BASE      1500
+#define PATH_MTU_BASE 1024 /* what every Ethernet carries, tunnels and all */
+#define RING_SMALL    512
+
+void check_link(struct doctor *d, const struct iface *i)
+{
+	struct report *r = &d->report;
+
+	if (!i->enabled) {
+		report_found(r, DOCTOR_ERROR, "the interface is down");
+		report_mend(r, "ip link set dev %s up", i->name);
+	} else if (!i->carrier) {
+		report_found(r, DOCTOR_ERROR, "no carrier: the cable or the other end is off");
+		report_mend(r, "ethtool %s", i->name);
+	} else if (i->half_duplex) {
+		report_found(r, DOCTOR_WARNING, "half duplex at %u Mb/s", i->speed_mbps);
+		report_mend(r, "ethtool -s %s autoneg on    # here and at the switch's port",
+			    i->name);
+	} else if (i->speed_mbps) {
+		report_found(r, DOCTOR_OK, "up, %u Mb/s", i->speed_mbps);
+	} else {
+		report_found(r, DOCTOR_OK, "up, of no particular rate");
+	}
+}
+
+void check_mtu(struct doctor *d, const struct iface *i)
+{
+	struct report *r = &d->report;
+	unsigned path_mtu;
+
+	if (!i->mtu || i->loopback || !i->ethernet)
+		return;
+	path_mtu = 128u << path_mtu_of(i->mtu);
+	if (i->mtu < 256 + FULL_PACKET_HEADERS) {
+		report_found(r, DOCTOR_ERROR,
+			     "MTU %u does not carry the smallest packet of RoCE with all headers",
+			     i->mtu);
+	} else if (i->mtu >= MTU_BEST) {
+		report_found(r, DOCTOR_OK, "MTU %u carries the path MTU 4096", i->mtu);
+		return;
+	} else if (path_mtu < PATH_MTU_BASE) {
+		report_found(r, DOCTOR_WARNING, "MTU %u allows the path MTU %u alone", i->mtu,
+			     path_mtu);
+	} else if (i->mtu > MTU_BASE && i->mtu >= 2 * path_mtu) {
+		/* As 4096, which looks as if it were for a path MTU of as much. */
+		report_found(r, DOCTOR_WARNING,
+			     "MTU %u has no room for the headers of the path MTU %u, so that it is "
+			     "%u",
+			     i->mtu, 2 * path_mtu, path_mtu);
+		report_mend(r, "ip link set dev %s mtu %u    # on all hosts of this network",
+			    i->name, 2 * path_mtu + 104);
+		return;
+	} else {
+		report_found(r, DOCTOR_NOTE, "MTU %u allows the path MTU %u of at most 4096",
+			     i->mtu, path_mtu);
+		/* Less than Ethernet's is a tunnel's, which takes no more. */
+		if (i->mtu < MTU_BASE || (i->mtu_max && i->mtu_max < MTU_BEST))
+			return;
+		report_mend(r,
+			    "ip link set dev %s mtu %u    # on all hosts of this network, and 9216 "
+			    "at switches",
+			    i->name, JUMBO);
+		return;
+	}
+	report_mend(r, "ip link set dev %s mtu %u", i->name, MTU_BASE);
+}
+
+/* ---- offloads -------------------------------------------------------------------------------- */
+
+void check_offloads(struct doctor *d, const struct iface *i)
+{
+	static const struct {
+		const char *feature, *option, *says;
+		bool hardware; /* it is on by itself only there */
+	} wanted[] = {
+		{"tx-generic-segmentation", "gso", "what is sent is cut into packets at once",
+		 false},
+		{"tx-udp-segmentation", "tx-udp-segmentation",
+		 "datagrams are cut before they reach the interface", false},
+		{"rx-gro", "gro", "packets that come are handed up one by one", true},
+	};
+	struct report *r = &d->report;
+	bool any = false;
+
+	if (i->loopback || !i->ethernet)
+		return;
+	if (i->features_rc) {
+		report_found(r, DOCTOR_UNKNOWN, "the kernel does not say: %s",
+			     errno_text(-i->features_rc));
+		return;
+	}
+	for (size_t k = 0; k < ARRAY_SIZE(wanted); k++) {
+		const struct iface_feature *f = iface_feature(i, wanted[k].feature);
+
+		/* A veth pair hands over what was not cut, and has nothing to join. */
+		if (!f || f->on || !f->can || (wanted[k].hardware && !i->hardware))
+			continue;
+		any = true;
+		report_found(r, DOCTOR_WARNING, "%s is off: %s", wanted[k].feature, wanted[k].says);
+		report_mend(r, "ethtool -K %s %s on", i->name, wanted[k].option);
+	}
+	if (!any)
+		report_found(r, DOCTOR_OK, "nothing is switched off that could be on");
+}
+
+/* ---- losses ---------------------------------------------------------------------------------- */
+
+/* All that the interface lost for want of room. */
+static uint64_t no_room(const struct iface *i)
+{
+	static const char *const names[] = {"rx_out_of_buffer", "rx_discards_phy",
+					    "rx_missed_errors", "rx_no_dma_resources"};
+	uint64_t n = i->link.rx_missed_errors, v;
+
+	for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+		if (iface_stat(i, names[k], &v))
+			n = max_of(n, v);
+	return n;
+}
+
+void check_rings(struct doctor *d, const struct iface *i)
+{
+	struct report *r = &d->report;
+	bool grows = i->rings.rx < i->rings.rx_max;
+
+	if (!i->hardware || i->rings.rc || !i->rings.rx_max)
+		return;
+	if (grows && lost_too_many(no_room(i), i->link.rx_packets))
+		report_found(r, DOCTOR_WARNING,
+			     "%u places to receive of %u, and %llu packets found none", i->rings.rx,
+			     i->rings.rx_max, (unsigned long long)no_room(i));
+	else if (grows && i->rings.rx < RING_SMALL)
+		report_found(r, DOCTOR_NOTE, "%u places to receive of %u", i->rings.rx,
+			     i->rings.rx_max);
+	else
+		report_found(r, DOCTOR_OK, "%u places to receive of %u", i->rings.rx,
+			     i->rings.rx_max);
+	if (grows)
+		report_mend(r, "ethtool -G %s rx %u", i->name, i->rings.rx_max);
+}
+
+static const struct discard {
+	const char *name; /* of the driver's; a '*' stands for a digit: a priority */
+	const char *says;
+	const char *command, *rest; /* the line to type, before and behind the interface's name */
+	bool few;		    /* some are always there: judged by how many */
+} discards[] = {
+	{"rx_discards_phy",
+	 "the port had no room: the host takes packets too slowly, or PFC is not on",
+	 "dcb pfc show dev", "", true},
+	{"rx_prio*_discards",
+	 "a priority had no buffer: PFC is not on for it, or its buffer is too small",
+	 "dcb buffer show dev", "", true},
+	{"rx_out_of_buffer", "no receive buffers were posted when packets came", "ethtool -G",
+	 " rx 8192", true},
+	{"rx_crc_errors_phy", "frames came damaged: a cable, a transceiver or its optics",
+	 "ethtool -m", "", false},
+	{"rx_symbol_err_phy", "the line had errors: a cable, a transceiver or its optics",
+	 "ethtool -m", "", true},
+	{"tx_pause_storm_error_events",
+	 "the host held the port in pause so long that pausing was switched off", "ethtool -S",
+	 " | grep pause    # then its firmware, and what keeps the host from receiving", false},
+	{"tx_pause_storm_warning_events",
+	 "the host held the port in pause for long: it takes packets too slowly", "ethtool -S",
+	 " | grep pause    # then its firmware, and what keeps the host from receiving", false},
+	{"outbound_pci_stalled_wr", "PCIe took what the adapter writes too slowly", "ethtool -i",
+	 "    # its bus-info, for `lspci -vvs`: LnkSta, MaxPayload, MaxReadReq", true},
+};
+
+/* Whether a driver's name is the row's; the '*' is one digit. */
+static bool fits(const char *row, const char *name)
+{
+	for (; *row && *name; row++, name++)
+		if (*row != *name && !(*row == '*' && *name >= '0' && *name <= '9'))
+			return false;
+	return !*row && !*name;
+}
+
+static bool tell_discard(struct doctor *d, const struct iface *i, const struct discard *row,
+			 const struct iface_stat *s)
+{
+	bool bad = !row->few || lost_too_many(s->value, i->link.rx_packets);
+
+	if (!s->value || !fits(row->name, s->name))
+		return false;
+	report_found(&d->report, bad ? DOCTOR_WARNING : DOCTOR_NOTE,
+		     "%s is %llu since the driver began: %s", s->name, (unsigned long long)s->value,
+		     row->says);
+	report_mend(&d->report, "%s %s%s", row->command, i->name, row->rest);
+	return true;
+}
+
+void check_discards(struct doctor *d, const struct iface *i)
+{
+	struct report *r = &d->report;
+	const struct {
+		const char *name;
+		uint64_t value;
+		bool few;
+	} of_all[] = {
+		{"rx_missed_errors", i->link.rx_missed_errors, true},
+		{"rx_crc_errors", i->link.rx_crc_errors, false},
+		{"rx_over_errors", i->link.rx_over_errors, true},
+		{"tx_carrier_errors", i->link.tx_carrier_errors, true},
+	};
+	bool any = false;
+
+	if (!i->hardware)
+		return;
+	for (size_t n = 0; n < i->stat_count; n++)
+		for (size_t k = 0; k < ARRAY_SIZE(discards); k++)
+			any |= tell_discard(d, i, &discards[k], &i->stats[n]);
+	for (size_t k = 0; k < ARRAY_SIZE(of_all) && !any; k++) {
+		if (!of_all[k].value)
+			continue;
+		any = true;
+		report_found(r,
+			     !of_all[k].few || lost_too_many(of_all[k].value, i->link.rx_packets)
+				     ? DOCTOR_WARNING
+				     : DOCTOR_NOTE,
+			     "%s is %llu of %llu packets", of_all[k].name,
+			     (unsigned long long)of_all[k].value,
+			     (unsigned long long)i->link.rx_packets);
+		report_mend(r, "ip -s -s link show dev %s; ethtool -S %s", i->name, i->name);
+	}
+	if (any)
+		return;
+	if (i->stats_rc && i->stats_rc != -EOPNOTSUPP)
+		report_found(r, DOCTOR_UNKNOWN, "the driver does not show its counters: %s",
+			     errno_text(-i->stats_rc));
+	else
+		report_found(r, DOCTOR_OK, "nothing was lost of %llu packets",
+			     (unsigned long long)i->link.rx_packets);
+}
