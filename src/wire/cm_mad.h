@@ -12,10 +12,8 @@
 
 #include "base/compiler.h"
 #include "wire/flow.h"
+#include "wire/mad.h"
 
-#define MAD_LEN		 256
-#define MAD_HDR_LEN	 24
-#define MAD_BASE_VERSION 1
 #define GSI_QPN		 1
 #define GSI_QKEY	 0x80010000u
 #define CM_CLASS	 0x07
@@ -47,14 +45,6 @@ enum cm_attr_id {
 #define CM_SIDR_REQ_PRIVATE 216
 #define CM_SIDR_REP_PRIVATE 136
 #define CM_SIDR_REP_INFO    72
-
-struct mad_hdr {
-	uint8_t base_version, mgmt_class, class_version, method;
-	uint16_t status, class_specific;
-	uint64_t tid;
-	uint16_t attr_id;
-	uint32_t attr_mod;
-};
 
 struct cm_path { /* primary or alternate path of a REQ */
 	uint16_t local_lid, remote_lid;
