@@ -9,7 +9,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 # A room and the rooms it may include from; a room may always include from itself. The order is
 # the order of src/meson.build: nothing points upward.
-CORES = ("wire", "rnic/cc", "rnic", "rnic/ib", "rnic/iwarp", "cm", "nvmf/common", "nvmf/auth",
+CORES = ("wire", "rnic/cc", "rnic", "rnic/ib", "rnic/iwarp", "cm", "subnet", "nvmf/common", "nvmf/auth",
          "nvmf/target", "nvmf/host")
 # In other rooms: files that know no clock and no lock either, so that the simulator can drive them.
 PURE = ("engine/drive.c", "engine/lease.c", "engine/moment.c", "nvmf/tcp/rx.c", "nvmf/tcp/tls.c", "nvmf/tcp/tx.c")
@@ -21,6 +21,7 @@ ROOMS = {
     "rnic/ib": ("base", "wire", "rnic/cc", "rnic"),
     "rnic/iwarp": ("base", "wire", "rnic/cc", "rnic"),
     "cm": ("base", "wire"),
+    "subnet": ("base", "wire"),
     "nvmf/common": ("base", "wire"),
     "nvmf/auth": ("base", "wire"),
     "nvmf/target": ("base", "wire", "nvmf/common", "nvmf/auth"),
@@ -38,9 +39,9 @@ ROOMS = {
     "port/tcp": ("base",),
     "engine": ("base", "wire", "rnic/cc", "rnic", "port", "port/tcp"),
     "fabric": ("base", "wire", "rnic/cc", "rnic", "port", "port/local", "port/sim", "port/pcap", "engine"),
-    "fabric/net": ("base", "wire", "rnic/cc", "rnic", "port", "engine", "fabric"),
+    "fabric/net": ("base", "wire", "rnic/cc", "rnic", "subnet", "port", "engine", "fabric"),
     "fabric/traffic": ("base", "wire", "rnic/cc", "rnic", "fabric", "fabric/net"),
-    "fabric/scenario": ("base", "wire", "rnic/cc", "rnic", "fabric", "fabric/net", "fabric/traffic"),
+    "fabric/scenario": ("base", "wire", "rnic/cc", "rnic", "subnet", "fabric", "fabric/net", "fabric/traffic"),
     "broker": ("base", "wire", "cm", "port", "port/hop", "port/local", "port/udp", "port/pcap"),
     "verbs": ("base", "wire", "rnic", "port", "port/local", "port/raw", "port/udp", "port/xdp", "port/pcap",
               "engine", "broker"),
