@@ -18,6 +18,7 @@
 #include "base/bytes.h"
 #include "base/errno_text.h"
 #include "base/log.h"
+#include "base/pcapng.h"
 #include "base/uncancelled.h"
 #include "base/units.h"
 #include "wire/bth.h"
@@ -33,15 +34,8 @@
 #define IPV4_DF	  0x4000
 #define TTL_UNSET 64 /* what a kernel fills in where nobody has said */
 
-enum { BLOCK_SECTION = 0x0a0d0d0a, BLOCK_INTERFACE = 1, BLOCK_PACKET = 6 };
-enum { SECTION_APPLICATION = 4, INTERFACE_NAME = 2, INTERFACE_TSRESOL = 9 };
-enum { PACKET_FLAGS = 2, FLAGS_INBOUND = 1, FLAGS_OUTBOUND = 2 };
-
-#define BYTE_ORDER_MAGIC 0x1a2b3c4du
-#define LINKTYPE_RAW	 101 /* begins with an IP header, of either version */
-#define TSRESOL_NS	 9
-/* Of a packet's block, besides the packet: head, pad, flags, end of options, length. */
-#define PACKET_BLOCK_MAX (28 + 3 + 8 + 4 + 4)
+/* Of a packet's block, besides the packet. */
+#define PACKET_BLOCK_MAX (PCAPNG_PACKET_BEFORE + PCAPNG_PACKET_AFTER)
 #define PACKET_MAX	 (IPV6_LEN + 65535)
 
 _Static_assert(BUFFER_BYTES >= PACKET_MAX + PACKET_BLOCK_MAX, "any packet fits");
@@ -52,84 +46,6 @@ struct pcap_file {
 	size_t len;
 	uint8_t buffer[BUFFER_BYTES];
 };
-
-/* ---- blocks; in the byte order of the machine, which is what readers expect ------------------ */
-
-static void put(struct pcap_file *f, const void *data, size_t len)
-{
-	memcpy(f->buffer + f->len, data, len);
-	f->len += len;
-}
-
-static void put16(struct pcap_file *f, uint16_t v)
-{
-	put(f, &v, sizeof(v));
-}
-
-static void put32(struct pcap_file *f, uint32_t v)
-{
-	put(f, &v, sizeof(v));
-}
-
-static void put_pad(struct pcap_file *f, size_t len)
-{
-	put(f, (uint8_t[4]){0}, -len & 3);
-}
-
-static void put_option(struct pcap_file *f, uint16_t code, const void *value, size_t len)
-{
-	put16(f, code);
-	put16(f, (uint16_t)len);
-	put(f, value, len);
-	put_pad(f, len);
-}
-
-static void put_options_end(struct pcap_file *f)
-{
-	put32(f, 0);
-}
-
-/* Returns where it begins; its length is filled in at its end. */
-static size_t block_begin(struct pcap_file *f, uint32_t type)
-{
-	size_t at = f->len;
-
-	put32(f, type);
-	put32(f, 0);
-	return at;
-}
-
-static void block_end(struct pcap_file *f, size_t at)
-{
-	uint32_t len = (uint32_t)(f->len - at + 4);
-
-	put32(f, len);
-	memcpy(f->buffer + at + 4, &len, sizeof(len));
-}
-
-static void put_head(struct pcap_file *f)
-{
-	static const char application[] = "weft " WEFT_VERSION, name[] = "weft";
-	size_t at = block_begin(f, BLOCK_SECTION);
-
-	put32(f, BYTE_ORDER_MAGIC);
-	put16(f, 1); /* version 1.0 */
-	put16(f, 0);
-	put32(f, UINT32_MAX); /* of unknown length */
-	put32(f, UINT32_MAX);
-	put_option(f, SECTION_APPLICATION, application, sizeof(application) - 1);
-	put_options_end(f);
-	block_end(f, at);
-
-	at = block_begin(f, BLOCK_INTERFACE);
-	put16(f, LINKTYPE_RAW);
-	put16(f, 0);
-	put32(f, 0); /* packets are whole */
-	put_option(f, INTERFACE_NAME, name, sizeof(name) - 1);
-	put_option(f, INTERFACE_TSRESOL, (uint8_t[]){TSRESOL_NS}, 1);
-	put_options_end(f);
-	block_end(f, at);
-}
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
@@ -190,9 +106,8 @@ static void put_udp_checksum(uint8_t *ip, size_t ip_len, size_t udp_len)
 
 void pcap_file_put(struct pcap_file *f, const struct pcap_packet *k)
 {
-	size_t udp_len = UDP_LEN, ip_len = gid_is_ipv4(&k->flow->dgid) ? IPV4_LEN : IPV6_LEN, at;
-	uint32_t flags = k->sent ? FLAGS_OUTBOUND : FLAGS_INBOUND;
-	uint8_t *ip, *udp;
+	size_t udp_len = UDP_LEN, ip_len = gid_is_ipv4(&k->flow->dgid) ? IPV4_LEN : IPV6_LEN;
+	uint8_t *block, *ip, *udp, *end;
 
 	for (int i = 0; i < k->nudp; i++)
 		udp_len += k->udp[i].iov_len;
@@ -200,26 +115,19 @@ void pcap_file_put(struct pcap_file *f, const struct pcap_packet *k)
 		return;
 	if (f->len + PACKET_BLOCK_MAX + ip_len + udp_len > sizeof(f->buffer))
 		pcap_file_flush(f);
-	at = block_begin(f, BLOCK_PACKET);
-	put32(f, 0); /* the interface */
-	put32(f, (uint32_t)(k->ns >> 32));
-	put32(f, (uint32_t)k->ns);
-	put32(f, (uint32_t)(ip_len + udp_len));
-	put32(f, (uint32_t)(ip_len + udp_len));
-	ip = f->buffer + f->len;
+	block = f->buffer + f->len;
+	ip = block + PCAPNG_PACKET_BEFORE;
 	udp = ip + put_ip(ip, k, udp_len);
 	st_be16(udp, k->sport);
 	st_be16(udp + 2, ROCEV2_UDP_PORT);
 	st_be16(udp + 4, (uint16_t)udp_len);
 	st_be16(udp + 6, 0);
-	f->len += ip_len + UDP_LEN;
+	end = udp + UDP_LEN;
 	for (int i = 0; i < k->nudp; i++)
-		put(f, k->udp[i].iov_base, k->udp[i].iov_len);
+		end = mempcpy(end, k->udp[i].iov_base, k->udp[i].iov_len);
 	put_udp_checksum(ip, ip_len, udp_len);
-	put_pad(f, ip_len + udp_len);
-	put_option(f, PACKET_FLAGS, &flags, sizeof(flags));
-	put_options_end(f);
-	block_end(f, at);
+	f->len += pcapng_packet(block, k->ns, ip_len + udp_len,
+				k->sent ? PCAPNG_OUTBOUND : PCAPNG_INBOUND);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -342,7 +250,7 @@ static int take_part(struct pcap_file *f)
 	if (flock(f->fd, LOCK_EX | LOCK_NB) == 0) {
 		if (ftruncate(f->fd, 0) < 0)
 			return -errno;
-		put_head(f);
+		f->len += pcapng_head(f->buffer + f->len, PCAPNG_RAW, "weft");
 		pcap_file_flush(f);
 		if (f->fd < 0)
 			return -EIO; /* the log has said why */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * A capture of packets in a file, pcap-ng (draft-ietf-opsawg-pcapng), with IP headers first. The
- * blocks are few and written here: libpcap writes the older format only.
+ * A capture of packets in a file, pcap-ng, with IP headers first.
  *
  * Processes that name one file write one capture: the first, who finds it not locked, empties it
  * and writes the head; each appends blocks as a whole, which are good by themselves as all have the
