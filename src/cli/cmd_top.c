@@ -71,7 +71,8 @@ static const struct argp argp = {
 /* Of a process or of a queue pair, each second. */
 struct rates {
 	uint64_t tx_bytes, rx_bytes, tx_packets, rx_packets;
-	uint64_t retransmits, duplicates, naks, sacks, rnrs, marks, cnps_in, cnps_out, stalls;
+	uint64_t retransmits, spurious, duplicates, naks, sacks, rnrs, marks, cnps_in, cnps_out,
+		stalls;
 	struct drops drops;
 };
 
@@ -115,6 +116,7 @@ static struct rates totals_of_process(const struct seen *s)
 		.tx_packets = seen_sum(s, "core", "tx_packets"),
 		.rx_packets = seen_sum(s, "core", "rx_packets"),
 		.retransmits = seen_sum(s, "core", "tx_retransmit"),
+		.spurious = seen_sum(s, "core", "tx_spurious"),
 		.duplicates = seen_sum(s, "core", "rx_duplicate"),
 		.naks = sum_of(s, naks),
 		.sacks = seen_sum(s, "core", "rx_sack") + seen_sum(s, "core", "tx_sack"),
@@ -137,6 +139,7 @@ static struct rates totals_of_qp(const struct rnic_qp_row *q)
 		.tx_packets = q->tx_packets,
 		.rx_packets = q->rx_packets,
 		.retransmits = q->tx_retransmit,
+		.spurious = q->tx_spurious,
 		.duplicates = q->rx_duplicate,
 		.naks = q->rx_nak_sequence + q->tx_nak_sequence + q->tx_nak_access,
 		.sacks = q->rx_sack + q->tx_sack,
@@ -179,6 +182,7 @@ static struct rates rates_of(struct rates now, struct rates before, double s)
 		.tx_packets = rate_of(now.tx_packets, before.tx_packets, s),
 		.rx_packets = rate_of(now.rx_packets, before.rx_packets, s),
 		.retransmits = rate_of(now.retransmits, before.retransmits, s),
+		.spurious = rate_of(now.spurious, before.spurious, s),
 		.duplicates = rate_of(now.duplicates, before.duplicates, s),
 		.naks = rate_of(now.naks, before.naks, s),
 		.sacks = rate_of(now.sacks, before.sacks, s),
@@ -319,13 +323,14 @@ static uint64_t drops_text(char text[DROPS_MAX_BYTES], const struct drops *d)
 
 static const char titles[] =
 	"    PID NAME/QUEUE PAIR              TX/s       RX/s  PKT/s RETR/s  NAK/s  RNR/s DROP/s"
-	" STALL/s    WINDOW    FLIGHT       RTT     RATE/s  DUP/s SACK/s MARK/s CNPI/s CNPO/s"
+	" STALL/s    WINDOW    FLIGHT       RTT     RATE/s VAIN/s  DUP/s SACK/s MARK/s CNPI/s "
+	"CNPO/s"
 	"  WHY DROPPED";
 
 static void line_text(char text[LINE_MAX_BYTES], const struct line *l)
 {
 	char name[64], who[128], tx[32], rx[32], window[32] = "", flight[32] = "", rtt[32] = "";
-	char peer[SNAPSHOT_PEER_MAX], n[11][24], held[32] = "", why[DROPS_MAX_BYTES];
+	char peer[SNAPSHOT_PEER_MAX], n[12][24], held[32] = "", why[DROPS_MAX_BYTES];
 	const struct rates *r = &l->rates;
 	uint64_t dropped = drops_text(why, &r->drops);
 
@@ -350,13 +355,13 @@ static void line_text(char text[LINE_MAX_BYTES], const struct line *l)
 	}
 	snprintf(text, LINE_MAX_BYTES,
 		 "%7d %-26.26s %10s %10s %6s %6s %6s %6s %6s %7s %9s %9s %9s %10s %6s %6s %6s %6s "
-		 "%6s%s",
+		 "%6s %6s%s",
 		 l->process->pid, who, bytes(tx, r->tx_bytes), bytes(rx, r->rx_bytes),
 		 number(n[0], r->tx_packets + r->rx_packets), number(n[1], r->retransmits),
 		 number(n[2], r->naks), number(n[3], r->rnrs), number(n[4], dropped),
-		 number(n[5], r->stalls), window, flight, rtt, held, number(n[6], r->duplicates),
-		 number(n[7], r->sacks), number(n[8], r->marks), number(n[9], r->cnps_in),
-		 number(n[10], r->cnps_out), why);
+		 number(n[5], r->stalls), window, flight, rtt, held, number(n[11], r->spurious),
+		 number(n[6], r->duplicates), number(n[7], r->sacks), number(n[8], r->marks),
+		 number(n[9], r->cnps_in), number(n[10], r->cnps_out), why);
 }
 
 static void size_of_terminal(int *ret_rows, int *ret_columns)

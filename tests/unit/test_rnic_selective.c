@@ -56,6 +56,36 @@ static void only_what_was_lost_goes_again(void **state)
 	bed_close(b);
 }
 
+static void what_came_twice_is_told(void **state)
+{
+	struct lose l = {.side = 1, .psn = {19}, .times = {1}};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	bed_run(b); /* the acknowledgement is lost, and what is probed for had arrived */
+	bed_sleep(b, 100 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_true(bed_counters(b, 0)->tx_retransmit > 0);
+	assert_int_equal(bed_counters(b, 0)->tx_spurious, bed_counters(b, 0)->tx_retransmit);
+	assert_int_equal(bed_counters(b, 1)->rx_duplicate, bed_counters(b, 0)->tx_spurious);
+	bed_close(b);
+}
+
+static void what_was_lost_was_not_sent_in_vain(void **state)
+{
+	struct lose l = {.psn = {4, 9, 10, 19}, .times = {1, 2, 1, 1}};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, LEN), 0);
+	bed_sleep(b, 100 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_true(bed_counters(b, 0)->tx_retransmit >= 5);
+	assert_int_equal(bed_counters(b, 0)->tx_spurious, bed_counters(b, 1)->rx_duplicate);
+	bed_close(b);
+}
+
 static void psns_wrap_around(void **state)
 {
 	struct lose l = {.psn = {0xfffffc, 0xffffff, 0, 5}, .times = {1, 2, 1, 1}};
@@ -585,6 +615,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_what_was_lost_goes_again),
+		cmocka_unit_test(what_came_twice_is_told),
+		cmocka_unit_test(what_was_lost_was_not_sent_in_vain),
 		cmocka_unit_test(psns_wrap_around),
 		cmocka_unit_test(whatever_it_is),
 		cmocka_unit_test(what_is_lost_again_is_missed_when_more_has_come),

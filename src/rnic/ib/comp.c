@@ -228,6 +228,8 @@ static void comp_data(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	if (!w || !wqe_wants_response(w) || wqe_is_atomic(w) != atomic ||
 	    (selective_of(qp) && !may_be_early(qp, p))) {
 		progress(qp, old_una, now);
+		if (selective_of(qp) && w)
+			count(qp, tx_spurious, 1); /* it was asked for again in vain */
 		count(qp, rx_drop_response, 1);
 		return;
 	}
@@ -286,6 +288,7 @@ bool comp_rx_sack(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 		return false;
 	}
 	count(qp, rx_sack, 1);
+	count(qp, tx_spurious, p->h.aeth.syndrome & SELECTIVE_TWICE_MAX);
 	(void)arrived_until(qp, end);
 	selective_keeps(qp, end, p->payload, p->len);
 	progress(qp, old_una, now);

@@ -60,7 +60,8 @@ struct claim {
 	uint32_t need;	  /* what it waits for */
 };
 
-enum resp_owed { OWED_NOTHING, OWED_ACK, OWED_NAK_SEQ, OWED_RNR, OWED_NAK };
+/* By their weight. OWED_TWICE: what came twice is to be told (selective repeat). */
+enum resp_owed { OWED_NOTHING, OWED_TWICE, OWED_ACK, OWED_NAK_SEQ, OWED_RNR, OWED_NAK };
 enum resp_msg { MSG_NONE, MSG_SEND, MSG_WRITE };
 
 #define RES_MORE 4
@@ -141,6 +142,7 @@ struct selective {
 	uint32_t nkept;
 	size_t kept_bytes;
 	uint8_t bitmap[SELECTIVE_PSNS / 8]; /* as it was told last */
+	uint8_t twice;			    /* packets that came twice, and that is not told yet */
 };
 
 struct ib_qp {
@@ -157,6 +159,8 @@ static inline struct ib_qp *ib_of(const struct rnic_qp *qp)
 {
 	return container_of(qp, struct ib_qp, qp);
 }
+
+#define SELECTIVE_TWICE_MAX 31 /* that can be told at once: the low bits of an AETH's syndrome */
 
 static inline struct selective *selective_of(const struct rnic_qp *qp)
 {
@@ -280,6 +284,8 @@ void kept_drop(struct rnic_qp *);
 void kept_skip(struct rnic_qp *, uint32_t psn, uint32_t n);
 /* How many bytes of the bitmap tell of all. */
 uint32_t kept_tell(struct rnic_qp *);
+/* A request came that had come before: the peer is to know what it has sent in vain. */
+void kept_came_twice(struct rnic_qp *);
 
 /* ---- building: build.c ---------------------------------------------------------------------- */
 

@@ -29,6 +29,14 @@ static size_t size_of(uint32_t len)
 	return sizeof(struct kept_pkt) + len;
 }
 
+void kept_came_twice(struct rnic_qp *qp)
+{
+	struct selective *s = selective_of(qp);
+
+	if (s->twice < SELECTIVE_TWICE_MAX)
+		s->twice++;
+}
+
 bool kept_add(struct rnic_qp *qp, const struct pkt *p)
 {
 	struct selective *s = selective_of(qp);
@@ -45,6 +53,7 @@ bool kept_add(struct rnic_qp *qp, const struct pkt *p)
 		return false;
 	if (*slot(s, p->h.bth.psn)) {
 		count(qp, rx_duplicate, 1);
+		kept_came_twice(qp);
 		return true;
 	}
 	others = r->kept_bytes - s->kept_bytes;

@@ -265,6 +265,8 @@ static void duplicate(struct rnic_qp *qp, const struct pkt *p)
 	struct resp *s = resp_of(qp);
 	count(qp, rx_duplicate, 1);
 	if (p->flags & (OPF_SEND | OPF_WRITE)) {
+		if (selective_of(qp))
+			kept_came_twice(qp);
 		owe(qp, OWED_ACK);
 		return;
 	}
@@ -462,20 +464,22 @@ static bool tx_read_response(struct rnic_qp *qp, struct packet_tx *tx, struct re
 	return true;
 }
 
-/* What is expected, and what is kept behind it: weft's own, to its like. */
+/* What is expected, what is kept behind it, and how much came twice: weft's own, to its like. */
 static void tx_selective(struct rnic_qp *qp, struct packet_tx *tx)
 {
 	struct resp *s = resp_of(qp);
-	struct pkt_hdr h = {.bth = {.opcode = OPCODE_WEFT_SACK,
-				    .psn = s->epsn,
-				    .pkey = PKEY_DEFAULT,
-				    .dqpn = qp->attr.dest_qpn},
-			    .aeth = {.syndrome = AETH_NAK | NAK_PSN_SEQ, .msn = s->msn}};
+	struct pkt_hdr h = {
+		.bth = {.opcode = OPCODE_WEFT_SACK,
+			.psn = s->epsn,
+			.pkey = PKEY_DEFAULT,
+			.dqpn = qp->attr.dest_qpn},
+		.aeth = {.syndrome = AETH_NAK | selective_of(qp)->twice, .msn = s->msn}};
 
 	tx->flow = &qp->attr.flow;
 	tx->payload_len = kept_tell(qp);
 	tx->iov[0] = (struct iovec){selective_of(qp)->bitmap, tx->payload_len};
 	tx->niov = 1;
+	selective_of(qp)->twice = 0;
 	packet_finish_own(qp, tx, &h);
 	count(qp, tx_sack, 1);
 }
@@ -486,8 +490,8 @@ static void tx_owed(struct rnic_qp *qp, struct packet_tx *tx)
 	uint8_t syndrome = AETH_ACK | AETH_CREDITS_INVALID;
 	uint32_t psn = s->ack_psn;
 
-	if (unlikely(selective_of(qp) != NULL) && s->owed == OWED_NAK_SEQ &&
-	    selective_of(qp)->nkept) {
+	if (unlikely(selective_of(qp) != NULL) &&
+	    (s->owed == OWED_TWICE || (s->owed == OWED_NAK_SEQ && selective_of(qp)->nkept))) {
 		s->owed = OWED_NOTHING;
 		tx_selective(qp, tx);
 		return;
@@ -507,6 +511,8 @@ static void tx_owed(struct rnic_qp *qp, struct packet_tx *tx)
 		s->closing = false;
 	}
 	s->owed = OWED_NOTHING;
+	if (unlikely(selective_of(qp) != NULL) && selective_of(qp)->twice && qp_responder_runs(qp))
+		s->owed = OWED_TWICE;
 	tx_answer(qp, tx, OPCODE_RC_ACKNOWLEDGE, syndrome, psn, s->msn, 0);
 }
 
