@@ -48,7 +48,7 @@ static void find_adapters(struct graph *g, unsigned at)
 		uint16_t peer = sw->ports[port].peer;
 
 		if (net_peer(g->net, g->nodes[at], port) && !g->net->nodes[peer]->shown.is_switch)
-			g->has_adapters[at] = true;
+			g->adapters[at]++;
 	}
 }
 
@@ -65,8 +65,9 @@ int graph_init(struct graph *g, const struct net *net)
 		short_of_memory |= !*of_all[i];
 	}
 	g->way = net->ops.alloc(net->ops.ctx, all);
-	g->has_adapters = net->ops.alloc(net->ops.ctx, all * sizeof(*g->has_adapters));
-	if (short_of_memory || !g->way || !g->has_adapters) {
+	g->adapters = net->ops.alloc(net->ops.ctx, all * sizeof(*g->adapters));
+	g->carried = net->ops.alloc(net->ops.ctx, all * sizeof(*g->carried));
+	if (short_of_memory || !g->way || !g->adapters || !g->carried) {
 		graph_fini(g);
 		return -ENOMEM;
 	}
@@ -85,8 +86,8 @@ int graph_init(struct graph *g, const struct net *net)
 
 void graph_fini(struct graph *g)
 {
-	void *all[] = {g->nodes, g->place_of, g->rank, g->by_rank, g->height,
-		       g->far,	 g->queue,    g->cost, g->way,	   g->has_adapters};
+	void *all[] = {g->nodes, g->place_of, g->rank, g->by_rank,  g->height, g->far,
+		       g->queue, g->cost,     g->way,  g->adapters, g->carried};
 
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		if (all[i])
@@ -244,7 +245,7 @@ static unsigned take_farthest(struct graph *g)
 
 	forget(g, g->far);
 	for (unsigned at = 0; at < g->n; at++)
-		if (g->has_adapters[at]) {
+		if (g->adapters[at]) {
 			g->far[at] = 0;
 			g->queue[n++] = (uint16_t)at;
 		}
@@ -286,11 +287,11 @@ static void rank_from(struct graph *g, unsigned n)
 static bool adapters_meet(struct graph *g)
 {
 	for (unsigned to = 0; to < g->n; to++) {
-		if (!g->has_adapters[to])
+		if (!g->adapters[to])
 			continue;
 		graph_aim(g, to);
 		for (unsigned from = 0; from < g->n; from++)
-			if (g->has_adapters[from] && g->cost[from] != GRAPH_FAR &&
+			if (g->adapters[from] && g->cost[from] != GRAPH_FAR &&
 			    g->way[from] == GRAPH_ANY)
 				return false;
 	}

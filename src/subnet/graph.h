@@ -30,8 +30,9 @@ struct graph {
 	uint16_t *far, *queue; /* while distances are found */
 	uint16_t *cost;	       /* links from each to the one asked for; GRAPH_FAR: no way */
 	uint8_t *way;	       /* enum graph_way */
-	bool *has_adapters;
-	bool directed; /* up and down counts */
+	uint32_t *adapters;    /* at each */
+	uint32_t *carried;     /* while ways are found: the adapters that send by it */
+	bool directed;	       /* up and down counts */
 };
 
 int graph_init(struct graph *, const struct net *) must_use; /* -ENOMEM */

@@ -25,7 +25,7 @@ struct net_port {
 	bool is_known; /* info was told */
 	uint16_t peer; /* NET_NO_NODE: none is known */
 	uint8_t peer_port;
-	uint16_t load; /* LIDs whose way leads out here */
+	uint32_t load; /* adapters that send by it, once for each LID */
 };
 
 struct net_node {
