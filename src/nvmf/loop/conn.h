@@ -15,6 +15,7 @@ enum loop_cmd_state {
 	LOOP_CMD_TARGET,   /* the target's, or a store's */
 	LOOP_CMD_FETCHING, /* in conn.fetching: its data may come */
 	LOOP_CMD_MEMORY,   /* waits for memory */
+	LOOP_CMD_CARRIED,  /* by the wire, as what `message` says */
 	LOOP_CMD_ANSWERED, /* in conn.answered */
 };
 
@@ -27,6 +28,7 @@ struct loop_cmd {
 	struct iovec one;     /* what memory names, where that is in one piece */
 	struct pieces memory; /* the host's, for what does not come in the capsule */
 	uint32_t capsule;     /* bytes in it */
+	enum loop_message message;
 };
 
 enum loop_conn_state {
@@ -51,6 +53,8 @@ struct loop_conn {
 	struct list sent, fetching, answered;
 	struct loop_cmd *cmds; /* [entries], by the slot of their ID */
 	uint8_t *capsules;     /* [entries] of TARGET_CAPSULE_DATA */
+	struct loop_wire wire; /* the host's, which need not be there any more; carry NULL: none */
+	uint32_t carried;      /* commands in that state */
 };
 
 /* As the transport's operations of these names. */
@@ -64,8 +68,13 @@ struct loop_conn *loop_conn_open(struct loop_host *host, const char *name, const
 				 const char *source, uint16_t qid, uint16_t entries);
 /* The host lets go of it. */
 void loop_conn_close(struct loop_conn *c);
-/* When both ends have. */
+/* When both ends have, and nothing is carried. */
 void loop_conn_free(struct loop_conn *c);
+/* False: there is no wire. */
+bool loop_carry(struct loop_conn *c, struct loop_cmd *cmd, enum loop_message, uint32_t capsule,
+		uint32_t data);
+/* In target.c: the data that it asked for are there. */
+void loop_fetched(struct loop_cmd *cmd);
 
 static inline uint8_t *loop_capsule(struct loop_cmd *cmd, struct loop_conn *c)
 {

@@ -15,6 +15,7 @@ struct loop_host {
 	char name[128], port[32], source[64];
 	char error[320];
 	struct loop_order order;
+	struct loop_wire wire;
 	uint16_t io_queues;
 	struct loop_conn *conns[]; /* [1 + io_queues], by queue ID */
 };
@@ -33,8 +34,10 @@ static int queue_open(void *t, uint16_t qid, uint16_t entries, uint16_t cntlid)
 	(void)cntlid; /* Connect has it */
 	assert(!l->conns[qid]);
 	l->conns[qid] = loop_conn_open(l, l->name, l->port, l->source, qid, entries);
-	if (l->conns[qid])
+	if (l->conns[qid]) {
+		l->conns[qid]->wire = l->wire;
 		return 0;
+	}
 	snprintf(l->error, sizeof(l->error), "cannot connect to %s:%s: %s", l->name, l->port,
 		 errno == ECONNREFUSED ? "no target of this process listens there"
 				       : errno_text(errno));
@@ -72,6 +75,8 @@ static int queue_submit(void *t, uint16_t qid, struct host_request *req, bool in
 		req->sqe.sgl.subtype = NVME_SGL_TRANSPORT;
 	}
 	nvme_sqe_put(&w, &req->sqe);
+	if (loop_carry(c, cmd, LOOP_COMMAND, NVME_SQE_LEN + cmd->capsule, 0))
+		return 0;
 	cmd->state = LOOP_CMD_SENT;
 	list_push_tail(&c->sent, &cmd->link);
 	return 0;
@@ -264,4 +269,9 @@ struct transport_host *loop_host_create(const struct transport_host_config *conf
 void loop_host_order(struct transport_host *t, const struct loop_order *order)
 {
 	host_of(t)->order = *order;
+}
+
+void loop_host_wire(struct transport_host *t, const struct loop_wire *wire)
+{
+	host_of(t)->wire = *wire;
 }

@@ -28,6 +28,27 @@ struct loop_order {
 	void *ctx;
 };
 
+/*
+ * What carries the messages of a host's connections, where that is to take its time: each is told
+ * of with its length, in the order of each kind, and is there when loop_carried() says so. By RDMA
+ * they are a SEND to the target, a READ by it, and a WRITE, where there are data, with a SEND
+ * behind.
+ */
+enum loop_message { LOOP_COMMAND, LOOP_FETCH, LOOP_ANSWER };
+
+struct loop_cmd;
+
+struct loop_wire {
+	/* data: what goes besides the capsule. */
+	void (*carry)(void *ctx, uint16_t qid, enum loop_message, uint32_t capsule, uint32_t data,
+		      struct loop_cmd *);
+	void *ctx;
+};
+
+void loop_host_wire(struct transport_host *t, const struct loop_wire *wire);
+/* Or never will be, where the connection has ended: then it is forgotten by that. */
+void loop_carried(struct loop_cmd *);
+
 void loop_target_order(struct transport_target *t, const struct loop_order *order);
 void loop_host_order(struct transport_host *t, const struct loop_order *order);
 

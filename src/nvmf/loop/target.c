@@ -71,11 +71,20 @@ static void fetch(struct loop_cmd *cmd)
 		has_memory(cmd);
 }
 
+void loop_fetched(struct loop_cmd *cmd)
+{
+	fetch(cmd);
+}
+
 static void op_fetch(struct target_req *r)
 {
 	struct loop_conn *c = conn_of(r->queue);
 	struct loop_cmd *cmd = cmd_of(r);
 
+	/* What is read needs memory, too, but nothing from the host. */
+	if (r->dir == NVMF_DIR_TO_CTRL && !r->in_capsule &&
+	    loop_carry(c, cmd, LOOP_FETCH, 0, r->data_len))
+		return;
 	if (!c->target->order.pick) {
 		fetch(cmd);
 		return;
@@ -123,8 +132,11 @@ static void op_respond(struct target_req *r)
 			write_zeroes(cmd->memory, r->data_len, r->zero_len);
 		}
 		nvme_cqe_put(&w, &r->cqe);
-		cmd->state = LOOP_CMD_ANSWERED;
-		list_push_tail(&c->answered, &cmd->link);
+		if (!loop_carry(c, cmd, LOOP_ANSWER, NVME_CQE_LEN,
+				target_req_has_reply_data(r) ? r->data_len + r->zero_len : 0)) {
+			cmd->state = LOOP_CMD_ANSWERED;
+			list_push_tail(&c->answered, &cmd->link);
+		}
 	} else {
 		cmd->state = LOOP_CMD_FREE;
 	}
@@ -282,6 +294,7 @@ static void end(struct loop_conn *c)
 			cmd->state = LOOP_CMD_TARGET;
 			break;
 		case LOOP_CMD_FREE:
+		case LOOP_CMD_CARRIED: /* until it is there */
 		case LOOP_CMD_TARGET:
 		case LOOP_CMD_ANSWERED:
 			break;
