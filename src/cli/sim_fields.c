@@ -61,6 +61,8 @@ static const struct sim_field total_fields[] = {
 	{"cnps", "CNPs", SIM_COUNT, true, AT(run_totals, cnps)},
 	{"resent", "sent again", SIM_COUNT, true, AT(run_totals, resent)},
 	{"timeouts", "timeouts", SIM_COUNT, true, AT(run_totals, timeouts)},
+	{"smps", "SMPs", SIM_COUNT, true, AT(run_totals, smps)},
+	{"subnet_ns", "subnet up after", SIM_NS, true, AT(run_totals, subnet_ns)},
 };
 
 #define SHAPE(fields, type)                                     \

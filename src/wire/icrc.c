@@ -137,6 +137,19 @@ struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len, con
 	return icrc_update(c, (const uint8_t *)head + copied, len - copied);
 }
 
+struct icrc icrc_begin_local(const uint8_t lrh[LRH_LEN], const void *head, size_t len)
+{
+	uint8_t buf[LRH_LEN + BTH_LEN];
+
+	assert(len >= BTH_LEN);
+	memcpy(buf, lrh, LRH_LEN);
+	memcpy(buf + LRH_LEN, head, BTH_LEN);
+	buf[0] |= 0xf0; /* the lane */
+	buf[LRH_LEN + BTH_ECN_AT] = 0xff;
+	return icrc_update((struct icrc){crc(0, buf, sizeof(buf))}, (const uint8_t *)head + BTH_LEN,
+			   len - BTH_LEN);
+}
+
 struct icrc icrc_update(struct icrc c, const void *data, size_t len)
 {
 	return (struct icrc){len ? crc(c.state, data, len) : c.state};

@@ -105,6 +105,36 @@ def captures(sim):
     need("a link that is none is named, with one that is", "host1 -> host2" in wrong.stderr and "host0 ->" in wrong.stderr)
 
 
+SUBNET = """duration: 200us
+topology: {kind: dumbbell, hosts: 2}
+infiniband: {lanes: 2}
+hosts: {mtu: 1024}
+traffic:
+  - {kind: flows, from: 0, to: 3, bytes: 10KB, dscp: 8}
+"""
+
+
+def infiniband_captures(sim):
+    if not shutil.which("tshark"):
+        lab.skip("no tshark")
+    capture = os.path.join(sim.scratch, "ib.pcapng")
+    sim.run(sim.file("subnet.yaml", SUBNET), "--pcap", capture, "--link", "host3 -> switch1")
+    need("nothing is malformed", not tshark(capture, "-Y", "_ws.malformed"))
+    asked = tshark(capture, "-Y", "infiniband.mad.mgmtclass == 0x81", "-T", "fields", "-e", "infiniband.lrh.vl",
+                   "-e", "infiniband.mad.attributeid", "-e", "infiniband.mad.method")
+    need("SMPs in lane 15", asked and all(line.split("\t")[0] in ("15", "0xf", "0x0f") for line in asked))
+    attributes = {int(line.split("\t")[1], 0) for line in asked}
+    need("that ask for nodes and set ports, mappings and turns", {0x11, 0x15, 0x17, 0x18} <= attributes)
+    data = tshark(capture, "-Y", "infiniband.reth", "-T", "fields", "-e", "infiniband.lrh.vl", "-e", "infiniband.lrh.sl",
+                  "-e", "infiniband.lrh.dlid", "-e", "infiniband.lrh.slid")
+    need("the first packet of a WRITE in its service level's lane", len(data) == 1 and [
+        int(v, 0) for v in data[0].split("\t")[:2]] == [1, 1])
+    back = tshark(capture, "-Y", "infiniband.bth.opcode == 17", "-T", "fields", "-e", "infiniband.lrh.slid",
+                  "-e", "infiniband.lrh.dlid")
+    there = data[0].split("\t")[2:]
+    need("acknowledgements go the other way", back and all(line.split("\t") == there for line in back))
+
+
 def ends(sim):
     missed = sim.file("missed.yaml", INCAST + "  - {figure: goodput, at_least: 500}\n")
     need("what is not met is told", "NOT MET" in sim.run(missed, status=1).stdout)
@@ -134,7 +164,7 @@ def scenarios(sim):
 def main():
     with tempfile.TemporaryDirectory() as scratch:
         sim = Sim(os.path.abspath(sys.argv[1]), scratch)
-        for case in (prints, writes, ends, scenarios, captures):
+        for case in (prints, writes, ends, scenarios, captures, infiniband_captures):
             case(sim)
             print(f"{case.__name__}: as it should be", flush=True)
 

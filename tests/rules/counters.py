@@ -72,6 +72,7 @@ SECTIONS = {
     "LINE": "links, uplinks, other_links",
     "HOSTS": "hosts",
     "SWITCHES": "switches",
+    "INFINIBAND": "infiniband",
     "TRAFFIC": "traffic",
     "EXPECT": "expect",
 }

@@ -2,7 +2,8 @@
 /*
  * Random networks, each from a seed: a shape, switches, controls and traffic. Whatever they are,
  * all messages end well, switches whose priorities are lossless lose nothing of them, and in the
- * end no buffer holds a byte and nobody is kept from sending. The same seed gives the same run.
+ * end no buffer holds a byte, every credit is back and nobody is kept from sending. The same seed
+ * gives the same run.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 
 #include "base/bytes.h"
 #include "base/units.h"
+#include "fabric/net/ibswitch.h"
+#include "fabric/net/management.h"
 #include "fabric/net/network.h"
 #include "fabric/traffic/play.h"
 
@@ -18,7 +21,7 @@
 #define DRAIN_NS (2 * NSEC_PER_SEC)
 
 struct outcome {
-	uint64_t ended_ns, frames, happened, dropped, lossless, pauses, marked, resent;
+	uint64_t ended_ns, frames, happened, dropped, lossless, pauses, marked, resent, smps;
 };
 
 static uint64_t seed;
@@ -112,6 +115,39 @@ static struct switch_nature some_switch(struct prng *r, bool lossless)
 	};
 }
 
+/* The least buffer holds one frame of 4 KiB. */
+static struct subnet_nature some_subnet(struct prng *r)
+{
+	struct subnet_nature s = {
+		.is_there = !prng_below(r, 3),
+		.node = {.link = {.lanes = 1u << prng_below(r, 4),
+				  .bytes = (uint32_t)prng_range(r, 4224, 131072)}},
+		.latency_ns = prng_below(r, 2) * prng_below(r, 2000),
+		.config = {.routing = (enum subnet_routing)prng_below(r, 2),
+			   .high_limit = (uint8_t)prng_below(r, 256),
+			   .hoq_life = 20,
+			   .timeout_ns = 10 * NSEC_PER_MSEC,
+			   .retries = 7,
+			   .window = (unsigned)prng_range(r, 1, 64),
+			   .sweep_ns = prng_below(r, 2) * prng_range(r, 50, 500) * NSEC_PER_MSEC},
+	};
+	struct subnet_config *c = &s.config;
+
+	c->lanes = s.node.link.lanes;
+	for (unsigned i = 0; i < 16; i++)
+		c->lane_of_sl[i] = (uint8_t)prng_below(r, c->lanes);
+	for (c->low.n = 0; c->low.n < c->lanes; c->low.n++) {
+		c->low.lane[c->low.n] = (uint8_t)c->low.n;
+		c->low.weight[c->low.n] = (uint8_t)prng_range(r, 1, 255);
+	}
+	if (prng_below(r, 2)) {
+		c->high.n = 1;
+		c->high.lane[0] = (uint8_t)prng_below(r, c->lanes);
+		c->high.weight[0] = (uint8_t)prng_range(r, 1, 255);
+	}
+	return s;
+}
+
 static struct host_set all_hosts(unsigned n)
 {
 	struct host_set s = {calloc(n, sizeof(unsigned)), n};
@@ -157,7 +193,13 @@ static struct outcome sum_up(struct network *n)
 		o.frames += network_port(n, i)->counters.frames;
 		o.pauses += network_port(n, i)->counters.pauses_sent;
 	}
-	for (unsigned i = 0; i < network_switches(n); i++) {
+	if (network_management(n)) {
+		o.smps = management_counters(network_management(n))->sent;
+		if (network_dropped(n))
+			fail("InfiniBand loses %llu frames",
+			     (unsigned long long)network_dropped(n));
+	}
+	for (unsigned i = 0; network_ibswitch(n, 0) == NULL && i < network_switches(n); i++) {
 		o.dropped += netswitch_counters(network_switch(n, i))->dropped;
 		o.lossless += netswitch_counters(network_switch(n, i))->dropped_lossless;
 		o.marked += netswitch_counters(network_switch(n, i))->marked;
@@ -206,7 +248,12 @@ static struct outcome run_one(void)
 	uint64_t end;
 
 	nature.host = some_host(&r, nature.link.rate_mbps);
-	if (network_create(&n, &nature, seed, err, sizeof(err)))
+	nature.subnet = some_subnet(&r);
+	nature.subnet.node.mtu_code = (unsigned)nature.host.mtu;
+	nature.subnet.node.link.frame_max =
+		FRAME_IB + PKT_HDR_MAX + ICRC_LEN + (128u << nature.host.mtu);
+	if (network_create(&n, &nature, seed, err, sizeof(err)) ||
+	    network_settle(n, err, sizeof(err)))
 		fail("%s", err);
 	for (size_t i = 0; i < 2; i++) {
 		traffic[i] = some_traffic(&r, network_hosts(n), &one);
@@ -260,13 +307,15 @@ int main(int argc, char **argv)
 		all.pauses += o.pauses;
 		all.marked += o.marked;
 		all.resent += o.resent;
+		all.smps += o.smps;
 	}
 	printf("%llu networks: %llu frames, %llu pauses, %llu marked, %llu dropped, %llu sent "
-	       "again\n",
+	       "again, %llu SMPs\n",
 	       last - first + 1, (unsigned long long)all.frames, (unsigned long long)all.pauses,
 	       (unsigned long long)all.marked, (unsigned long long)all.dropped,
-	       (unsigned long long)all.resent);
+	       (unsigned long long)all.resent, (unsigned long long)all.smps);
 	/* Some of each, or it was no test. */
-	return last - first < 100 || (all.pauses && all.marked && all.dropped && all.resent) ? 0
-											     : 1;
+	if (last - first < 100)
+		return 0;
+	return all.pauses && all.marked && all.dropped && all.resent && all.smps ? 0 : 1;
 }

@@ -164,6 +164,16 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 	bad("traffic: [{kind: random, sizes: novel}]\n", "sizes is one of web-search, hadoop");
 	bad("traffic: [{kind: stream, name: a}, {kind: stream, name: a}]\n",
 	    "there is a 'a' already");
+	bad("traffic: [{kind: datagrams, bytes: 8192}]\n", "no more than the hosts' mtu, 4096");
+	bad("traffic: [{kind: nvme, depth: 32}]\n", "a queue has 31 entries at most");
+	bad("traffic: [{kind: nvme, bytes: 1MB}]\n", "a command moves 262144 bytes at most");
+	bad(STREAM "infiniband: {}\nswitches: {}\n", "switches are Ethernet's");
+	bad(STREAM "infiniband: {lanes: 3}\n", "lanes are 1, 2, 4 or 8, not 3");
+	bad(STREAM "infiniband: {routing: magic}\n", "routing is one of min-hop, up-down");
+	bad(STREAM "infiniband: {buffer: 4096}\n", "a buffer of 4096 bytes holds no frame");
+	bad(STREAM "infiniband: {lane_of: {3: 1}}\n", "a lane is a number from 0 to 0, not '1'");
+	bad(STREAM "infiniband: {lanes: 2, weights: {0: 1}}\n",
+	    "weights or high are to name each lane");
 	bad(STREAM "expect: [{figure: speed, is: 1}]\n", "there is no figure 'speed'");
 	bad(STREAM "expect: [{figure: goodput}]\n", "what is expected?");
 }
@@ -186,6 +196,8 @@ static void what_cannot_be_is_told_when_it_runs(void **state)
 		const char *text, *says;
 	} all[] = {
 		{STREAM "other_links: [{between: [host0, host1]}]\n", "there is no link between"},
+		{STREAM "topology: {hosts: 255}\ninfiniband: {}\n",
+		 "switch0 has 255 ports, and a switch of InfiniBand has 254 at most"},
 		{STREAM "switches: {buffer: 100KB, headroom: 50KB}\n", "more than its buffer"},
 		{STREAM "expect: [{figure: goodput, of: nobody, is: 1}]\n", "'nobody' is neither"},
 		{STREAM "hosts: {queue_pairs: 4}\ntopology: {hosts: 64}\n"
@@ -326,6 +338,73 @@ static void storage_reads_and_allreduce_end(void **state)
 	scenario_free(s);
 }
 
+/* By host and target of the product, though frames are lost; over either kind of link. */
+static void nvme_commands_end(void **state)
+{
+	static const char *const links[] = {"switches: {lossless: []}\n",
+					    "infiniband: {lanes: 4}\n"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
+		char text[1024];
+		struct scenario *s;
+		struct run_result *r;
+
+		snprintf(text, sizeof(text),
+			 "until_done: yes\nduration: 1s\n"
+			 "topology: {kind: star, hosts: 5}\n"
+			 "links: {loss: 0.05%%}\n"
+			 "hosts: {recovery: %s}\n%s"
+			 "traffic:\n"
+			 "- {kind: nvme, from: 0-2, to: 3-4, bytes: 4096, depth: 31, stop: 2ms}\n"
+			 "- {kind: nvme, verb: write, from: 0, to: 1, bytes: 256KiB, depth: 4, "
+			 "media: 5us, stop: 2ms}\n"
+			 "- {kind: nvme, verb: write, from: 4, to: 1, bytes: 512, media: 20us, "
+			 "stop: 2ms}\n",
+			 i ? "selective" : "go-back-n", links[i]);
+		s = good(text);
+		r = run_it(s, 0);
+		for (size_t k = 0; k < r->ngroups; k++) {
+			assert_true(r->groups[k].flows > 4);
+			assert_int_equal(r->groups[k].done, r->groups[k].flows);
+		}
+		assert_true(r->totals.lost > 0);
+		assert_true(r->totals.resent > 0);
+		/* No command of the last is faster than its disk. */
+		for (size_t k = 0; k < r->nflows; k++)
+			assert_true(r->flows[k].group != 2 || r->flows[k].took_ns > 20000);
+		run_free(r);
+		scenario_free(s);
+	}
+}
+
+/* What is lost of these nobody sends again, and goodput is what arrives. */
+static void unreliable_messages_may_be_lost(void **state)
+{
+	struct scenario *s =
+		good("duration: 2ms\n"
+		     "topology: {kind: star, hosts: 6}\n"
+		     "links: {loss: 1%}\n"
+		     "hosts: {dscp: 0}\n"
+		     "switches: {buffer: 1MB}\n"
+		     "traffic:\n"
+		     "- {kind: datagrams, from: 1, to: 0, bytes: 4096, stop: 1ms}\n"
+		     "- {kind: unreliable, from: 2-3, to: 4, bytes: 16KiB, stop: 1ms}\n");
+	struct run_result *r = run_it(s, 0);
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		assert_true(r->groups[i].bytes > 0);
+		assert_true(r->groups[i].bytes < r->groups[i].flows * (i ? 16384 : 4096));
+		assert_int_equal(r->groups[i].failed, 0);
+	}
+	/* Alone on a link, 2 of 100 datagrams are lost by the two links' errors. */
+	assert_true((double)r->groups[0].bytes / (double)r->groups[0].flows / 4096 > .95);
+	assert_int_equal(r->totals.resent, 0);
+	run_free(r);
+	scenario_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +417,8 @@ int main(void)
 		cmocka_unit_test(figures_are_what_arithmetic_says),
 		cmocka_unit_test(a_trace_is_played),
 		cmocka_unit_test(storage_reads_and_allreduce_end),
+		cmocka_unit_test(nvme_commands_end),
+		cmocka_unit_test(unreliable_messages_may_be_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,10 +87,11 @@ static int begin(void **state)
 	sizes[0] = (struct run_sizes){10240, 1, 3, 3, 3};
 	sizes[1] = (struct run_sizes){UINT64_MAX, 1, 9, 9, INFINITY};
 	for (size_t i = 0; i < 12; i++)
-		ports[i] = (struct run_port){.name = "leaf -> host", .frames = 1, .queue_p50 = NAN};
+		ports[i] = (struct run_port){
+			.name = (char *)"leaf -> host", .frames = 1, .queue_p50 = NAN};
 	for (size_t i = 0; i < 10; i++)
 		ports[i].queue_most = 4096 + i;
-	ports[3] = (struct run_port){.name = "leaf1 -> host3",
+	ports[3] = (struct run_port){.name = (char *)"leaf1 -> host3",
 				     .of_switch = true,
 				     .queue_most = 99 * 1024,
 				     .pauses_sent = 7,

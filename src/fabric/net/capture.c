@@ -9,12 +9,14 @@
 
 #include "base/bytes.h"
 #include "base/errno_text.h"
+#include "base/pcapng.h"
+#include "base/units.h"
 #include "fabric/net/routes.h"
 #include "wire/icrc.h"
 
-#define MAGIC	     0x1a2b3c4du
-#define ETHERNET     1 /* link type */
-#define TSRESOL	     9 /* option; the value 9 is nanoseconds */
+#define ERF_LEN	     16
+#define ERF_IB	     21
+#define ERF_VARIES   4 /* flag: records are as long as their packets */
 #define TYPE_IPV4    0x0800
 #define TYPE_CONTROL 0x8808
 #define OPCODE_PFC   0x0101
@@ -23,14 +25,15 @@
 #define UDP_LEN	     8
 #define PAUSE_LEN    60 /* without the FCS */
 
-enum { BLOCK_SECTION = 0x0a0d0d0a, BLOCK_INTERFACE = 1, BLOCK_PACKET = 6 };
-
 struct capture {
 	FILE *file;
 	struct netport *port;
 	bool failed;
 	int error;
-	uint8_t frame[ETH_LEN + IP_LEN + UDP_LEN + FRAME_ROOM + ICRC_LEN];
+	bool is_ib;
+	uint8_t block[PCAPNG_PACKET_BEFORE + ETH_LEN + IP_LEN + UDP_LEN + FRAME_ROOM + ICRC_LEN +
+		      PCAPNG_PACKET_AFTER];
+	uint8_t *frame; /* in there */
 	uint8_t room[FRAME_ROOM];
 };
 
@@ -40,34 +43,6 @@ static void put(struct capture *c, const void *p, size_t n)
 		c->failed = true;
 		c->error = errno;
 	}
-}
-
-static void put32(struct capture *c, uint32_t v)
-{
-	put(c, &v, sizeof(v));
-}
-
-static void put_head(struct capture *c)
-{
-	const uint16_t version[2] = {1, 0}, ethernet[2] = {ETHERNET, 0};
-	const uint64_t unknown = UINT64_MAX;
-	const uint16_t resolution[2] = {TSRESOL, 1};
-	const uint8_t nanoseconds[4] = {9};
-
-	put32(c, BLOCK_SECTION);
-	put32(c, 28);
-	put32(c, MAGIC);
-	put(c, version, sizeof(version));
-	put(c, &unknown, sizeof(unknown));
-	put32(c, 28);
-	put32(c, BLOCK_INTERFACE);
-	put32(c, 32);
-	put(c, ethernet, sizeof(ethernet));
-	put32(c, 0);
-	put(c, resolution, sizeof(resolution));
-	put(c, nanoseconds, sizeof(nanoseconds));
-	put32(c, 0); /* end of options */
-	put32(c, 32);
 }
 
 /* Addresses of the kind that anybody may choose, with the host's number; where there is none, the
@@ -141,24 +116,68 @@ static size_t lay_pause(struct capture *c, const struct frame *f, const struct n
 	return PAUSE_LEN;
 }
 
+/* A datagram between the two queue pairs 0, without a GRH. */
+static size_t lay_management(uint8_t *at, const struct frame *f)
+{
+	const struct pkt_hdr h = {
+		.bth = {.opcode = OPCODE_UD_SEND_ONLY, .pkey = PKEY_DEFAULT, .migreq = true}};
+	size_t len = pkt_hdr_encode(&h, at);
+
+	memcpy(at + len, f->mad, MAD_LEN);
+	return len + MAD_LEN;
+}
+
+static size_t lay_ib(struct capture *c, const struct frame *f, uint64_t ns)
+{
+	const bool manages = f->kind == FRAME_MANAGEMENT;
+	uint8_t *erf = c->frame, *lrh = erf + ERF_LEN, *at = lrh + LRH_LEN;
+	struct packet_rx rx;
+	size_t len;
+
+	if (manages) {
+		len = lay_management(at, f);
+	} else {
+		frame_to_packet(f, c->room, &rx);
+		memcpy(at, rx.data, rx.len);
+		len = rx.len;
+	}
+	lrh_put(lrh, &(struct lrh){
+			     .lane = manages ? LANE_MANAGEMENT : f->priority,
+			     .sl = manages ? 0 : f->sl,
+			     .next = LRH_NEXT_BTH,
+			     .dlid = f->dlid,
+			     .slid = f->slid,
+			     .words = (uint16_t)((LRH_LEN + len + ICRC_LEN) / 4),
+		     });
+	st_le32(at + len, icrc_end(icrc_begin_local(lrh, at, len)));
+	len += LRH_LEN + ICRC_LEN;
+	st_le16(lrh + len, lrh_vcrc(lrh, len));
+	len += VCRC_LEN;
+	st_le32(erf, (uint32_t)(ns % NSEC_PER_SEC * (1ull << 32) / NSEC_PER_SEC));
+	st_le32(erf + 4, (uint32_t)(ns / NSEC_PER_SEC));
+	erf[8] = ERF_IB;
+	erf[9] = ERF_VARIES;
+	st_be16(erf + 10, (uint16_t)(ERF_LEN + len));
+	st_be16(erf + 12, 0); /* none was lost */
+	st_be16(erf + 14, (uint16_t)len);
+	return ERF_LEN + len;
+}
+
+static size_t lay(struct capture *c, const struct netport *p, const struct frame *f, uint64_t ns)
+{
+	if (c->is_ib)
+		return lay_ib(c, f, ns);
+	return f->kind == FRAME_PAUSE ? lay_pause(c, f, p) : lay_packet(c, f);
+}
+
 static void saw(void *ctx, const struct netport *p, const struct frame *f, uint64_t at_ns)
 {
 	struct capture *c = ctx;
 	const uint64_t ns = at_ns - FABRIC_BEGIN_NS;
-	size_t len = f->is_pause ? lay_pause(c, f, p) : lay_packet(c, f);
-	size_t padded = (len + 3) & ~(size_t)3;
-	uint32_t block = (uint32_t)(32 + padded);
 
-	put32(c, BLOCK_PACKET);
-	put32(c, block);
-	put32(c, 0);
-	put32(c, (uint32_t)(ns >> 32));
-	put32(c, (uint32_t)ns);
-	put32(c, (uint32_t)len);
-	put32(c, (uint32_t)len);
-	memset(c->frame + len, 0, padded - len);
-	put(c, c->frame, padded);
-	put32(c, block);
+	if (f->kind == FRAME_CREDIT) /* a link packet, for which readers have no word */
+		return;
+	put(c, c->block, pcapng_packet(c->block, ns, lay(c, p, f, ns), 0));
 }
 
 int capture_open(struct capture **ret, const char *file, struct netport *p, char *err,
@@ -177,7 +196,9 @@ int capture_open(struct capture **ret, const char *file, struct netport *p, char
 		return rc;
 	}
 	c->port = p;
-	put_head(c);
+	c->frame = c->block + PCAPNG_PACKET_BEFORE;
+	c->is_ib = p->arbiter != NULL;
+	put(c, c->block, pcapng_head(c->block, c->is_ib ? PCAPNG_ERF : PCAPNG_ETHERNET, p->name));
 	p->watch = p->peer->watch = saw;
 	p->watch_ctx = p->peer->watch_ctx = c;
 	*ret = c;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "wire/opcode.h"
 
 #define TTL_USUAL 64
@@ -21,6 +22,7 @@ struct frame *frame_alloc(struct frame_pool *p)
 		abort(); /* a simulation without memory has no result */
 	p->out++;
 	f->next = NULL;
+	f->mad = NULL;
 	return f;
 }
 
@@ -28,6 +30,7 @@ void frame_free(struct frame_pool *p, struct frame *f)
 {
 	assert(p->out);
 	p->out--;
+	free(f->mad);
 	f->next = p->free;
 	p->free = f;
 }
@@ -43,17 +46,13 @@ void frame_pool_fini(struct frame_pool *p)
 	}
 }
 
-void frame_of_packet(struct frame *f, const struct packet_tx *t)
+static void take(struct frame *f, const struct packet_tx *t, uint32_t bytes)
 {
-	uint32_t bytes = FRAME_ETHERNET + FRAME_IP_UDP + (uint32_t)packet_tx_len(t) + ICRC_LEN;
-
-	if (!gid_is_ipv4(&t->flow->dgid))
-		bytes += 20; /* the longer IP header */
 	f->flow = *t->flow;
-	f->bytes = bytes < FRAME_MIN ? FRAME_MIN : bytes;
-	f->priority = flow_priority(t->flow);
+	f->bytes = bytes;
+	f->priority = f->sl = flow_priority(t->flow);
 	f->ttl = t->flow->ttl ? t->flow->ttl : TTL_USUAL;
-	f->is_pause = false;
+	f->kind = FRAME_PACKET;
 	f->hdr_len = t->hdr_len;
 	f->pad = t->pad;
 	f->payload_len = t->payload_len;
@@ -67,6 +66,20 @@ void frame_of_packet(struct frame *f, const struct packet_tx *t)
 			at += t->iov[i].iov_len;
 		}
 	}
+}
+
+void frame_of_packet(struct frame *f, const struct packet_tx *t)
+{
+	uint32_t bytes = FRAME_ETHERNET + FRAME_IP_UDP + (uint32_t)packet_tx_len(t) + ICRC_LEN;
+
+	if (!gid_is_ipv4(&t->flow->dgid))
+		bytes += 20; /* the longer IP header */
+	take(f, t, max_of(bytes, FRAME_MIN));
+}
+
+void frame_of_ib_packet(struct frame *f, const struct packet_tx *t)
+{
+	take(f, t, FRAME_IB + (uint32_t)packet_tx_len(t) + ICRC_LEN);
 }
 
 void frame_to_packet(const struct frame *f, uint8_t *room, struct packet_rx *ret)
@@ -83,16 +96,37 @@ void frame_to_packet(const struct frame *f, uint8_t *room, struct packet_rx *ret
 	*ret = (struct packet_rx){.flow = f->flow, .data = payload - f->hdr_len, .len = len};
 }
 
-void frame_of_pause(struct frame *f, uint8_t mask, uint16_t quanta)
+static void make(struct frame *f, enum frame_kind kind, uint32_t bytes)
 {
 	memset(&f->flow, 0, sizeof(f->flow));
-	f->bytes = FRAME_MIN;
+	f->bytes = bytes;
 	f->priority = PRIORITIES - 1;
-	f->is_pause = true;
+	f->kind = (uint8_t)kind;
 	f->is_data = false;
-	f->mask = mask;
 	f->hdr_len = 0;
 	f->payload_len = f->pad = 0;
+}
+
+void frame_of_pause(struct frame *f, uint8_t mask, uint16_t quanta)
+{
+	make(f, FRAME_PAUSE, FRAME_MIN);
+	f->mask = mask;
 	for (unsigned i = 0; i < PRIORITIES; i++)
 		f->quanta[i] = mask >> i & 1 ? quanta : 0;
+}
+
+void frame_of_credit(struct frame *f, const struct credit *c)
+{
+	make(f, FRAME_CREDIT, CREDIT_LEN);
+	f->credit = *c;
+}
+
+void frame_of_management(struct frame *f, const uint8_t mad[MAD_LEN])
+{
+	make(f, FRAME_MANAGEMENT, FRAME_IB + BTH_LEN + DETH_LEN + MAD_LEN + ICRC_LEN);
+	f->mad = malloc(MAD_LEN);
+	if (!f->mad)
+		abort();
+	memcpy(f->mad, mad, MAD_LEN);
+	f->slid = f->dlid = LID_PERMISSIVE;
 }

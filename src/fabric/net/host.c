@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
@@ -11,8 +12,11 @@
 
 #define TX_ROOM	   2 /* packets that are taken from the core at once */
 #define READY_MOST 2 /* that wait before the line */
+/* And all that wait, where their priority is stopped: datagrams are not held as connections are. */
+#define WAIT_BYTES_MOST 65536
 /* Completions of one packet are at most those of one queue pair's work requests. */
 #define CQ_ENTRIES 64
+#define HOST_GUID  0x0002c90000000000ull
 
 struct host {
 	struct netport port;
@@ -32,6 +36,10 @@ struct host {
 	struct port_counters counters;
 	struct frame *arrived;
 	uint8_t *room; /* for a packet that has come: its network's */
+	/* InfiniBand: its node, everybody's LIDs, and which lane a service level takes. */
+	struct ibnode *node;
+	const uint16_t *lids;
+	uint8_t lane_of_sl[PRIORITIES];
 	uint64_t data_packets;
 	struct happening ticks;
 	bool completed, busy;
@@ -103,20 +111,44 @@ static int adapter_rx(struct port *p, uint64_t now, port_take *take, void *ctx)
 	return 1;
 }
 
+/* By the LID of whom it is for; one that has none, or a lane that is not there, is dropped. */
+static bool address(const struct host *h, struct frame *f)
+{
+	uint32_t to = routes_host(&f->flow.dgid);
+
+	f->slid = h->lids[h->number];
+	f->dlid = h->lids[to];
+	f->priority = h->lane_of_sl[f->sl];
+	return f->dlid && f->priority < agent_lanes(h->node->agent, 1);
+}
+
+static void adapter_send(struct host *h, const struct packet_tx *t)
+{
+	struct frame *f = frame_alloc(h->pool);
+
+	if (h->node) {
+		frame_of_ib_packet(f, t);
+		if (!address(h, f)) {
+			h->port.counters.dropped++;
+			frame_free(h->pool, f);
+			return;
+		}
+	} else {
+		frame_of_packet(f, t);
+	}
+	if (h->nature.ttl)
+		f->ttl = h->nature.ttl;
+	netport_send(&h->port, f);
+}
+
 static size_t adapter_tx(struct port *p, const struct packet_tx *pkts, size_t n,
 			 struct packet_sent *ret_sent)
 {
 	struct host *h = host_of(p);
 
 	(void)ret_sent;
-	for (size_t i = 0; i < n; i++) {
-		struct frame *f = frame_alloc(h->pool);
-
-		frame_of_packet(f, &pkts[i]);
-		if (h->nature.ttl)
-			f->ttl = h->nature.ttl;
-		netport_send(&h->port, f);
-	}
+	for (size_t i = 0; i < n; i++)
+		adapter_send(h, &pkts[i]);
 	return n;
 }
 
@@ -163,7 +195,8 @@ static void settle(struct host *h)
 	h->busy = true;
 	do {
 		tell(h);
-		while (drive_send_pending(&h->drive) && netport_ready(&h->port) < READY_MOST)
+		while (drive_send_pending(&h->drive) && netport_ready(&h->port) < READY_MOST &&
+		       h->port.queued < WAIT_BYTES_MOST)
 			if (!drive_send(&h->drive, TX_ROOM, fabric_now(h->fabric)))
 				break;
 	} while (h->completed);
@@ -187,7 +220,9 @@ static void arrived(struct netport *p, struct frame *f)
 {
 	struct host *h = p->owner;
 
-	if (f->is_pause) {
+	if (h->node && !ibnode_arrived(h->node, p, f))
+		return;
+	if (f->kind == FRAME_PAUSE) {
 		netport_heed(p, f);
 	} else {
 		h->arrived = f;
@@ -195,8 +230,19 @@ static void arrived(struct netport *p, struct frame *f)
 		(void)!drive_receive(&h->drive, fabric_now(h->fabric));
 		h->arrived = NULL;
 	}
+	if (h->node) /* it is in memory, and its place in the lane's buffer is free */
+		iblink_release(&h->node->links[0], f->priority, f->bytes);
 	frame_free(h->pool, f);
 	settle(h);
+}
+
+static void leaves(struct netport *p, struct frame *f, uint64_t queued)
+{
+	struct host *h = p->owner;
+
+	(void)queued;
+	if (h->node)
+		iblink_leaves(&h->node->links[0], f);
 }
 
 /* The line takes the next: it is the core's turn. */
@@ -216,13 +262,31 @@ static void dropped(struct netport *p, struct frame *f)
 static void pause_changed(struct netport *p)
 {
 	struct host *h = p->owner;
+	uint8_t held = p->stopped;
 
-	rnic_hold(h->rnic, p->stopped);
+	if (h->node) { /* what stops is lanes: those of which service levels? */
+		held = 0;
+		for (unsigned i = 0; i < PRIORITIES; i++)
+			if (p->stopped >> h->lane_of_sl[i] & 1)
+				held |= (uint8_t)(1u << i);
+	}
+	rnic_hold(h->rnic, held);
 	settle(h);
+}
+
+/* The manager has set something. */
+static void changed(void *owner)
+{
+	struct host *h = owner;
+
+	for (unsigned i = 0; i < PRIORITIES; i++)
+		h->lane_of_sl[i] = (uint8_t)agent_lane(h->node->agent, 0, 1, i);
+	pause_changed(&h->port);
 }
 
 static const struct netport_ops port_ops = {
 	.arrived = arrived,
+	.leaves = leaves,
 	.left = left,
 	.dropped = dropped,
 	.pause_changed = pause_changed,
@@ -261,8 +325,33 @@ static int core_create(struct host *h)
 	return 0;
 }
 
+static struct netport *port_of(void *owner, unsigned i)
+{
+	struct host *h = owner;
+
+	(void)i;
+	return &h->port;
+}
+
+/* GUIDs of hosts are even, for that of the port is behind that of the node; see network.c for those
+ * of switches. */
+static int node_create(struct host *h)
+{
+	char name[24];
+	int rc;
+
+	snprintf(name, sizeof(name), "host%u", h->number);
+	rc = ibnode_create(&h->node, h->nature.ib, false, 1, HOST_GUID + 2ull * h->number, name,
+			   port_of, h);
+	if (rc)
+		return rc;
+	h->node->changed = changed;
+	rnic_hold(h->rnic, 0xff);
+	return 0;
+}
+
 int host_create(struct host **ret, struct fabric *f, struct frame_pool *pool, uint8_t *room,
-		unsigned number, const struct host_nature *nature)
+		unsigned number, const struct host_nature *nature, const uint16_t *lids)
 {
 	struct host *h = calloc(1, sizeof(*h));
 	struct port *adapter;
@@ -274,11 +363,12 @@ int host_create(struct host **ret, struct fabric *f, struct frame_pool *pool, ui
 	h->room = room;
 	h->number = number;
 	h->nature = *nature;
+	h->lids = lids;
 	h->random.state = prng_u64(fabric_prng(f));
 	netport_init(&h->port, f, pool, &port_ops, h, 0);
 	h->port.scheduler = nature->scheduler;
 	happening_init(&h->ticks, ticks);
-	if (core_create(h)) {
+	if (core_create(h) || (nature->ib && node_create(h))) {
 		host_destroy(h);
 		return -ENOMEM;
 	}
@@ -293,6 +383,8 @@ void host_destroy(struct host *h)
 {
 	happening_cancel(&h->ticks);
 	netport_fini(&h->port);
+	if (h->node)
+		ibnode_destroy(h->node);
 	if (h->mr)
 		(void)!rnic_mr_destroy(h->mr);
 	if (h->cq)
@@ -318,6 +410,11 @@ unsigned host_number(const struct host *h)
 struct netport *host_port(struct host *h)
 {
 	return &h->port;
+}
+
+struct ibnode *host_node(struct host *h)
+{
+	return h->node;
 }
 
 struct rnic *host_rnic(struct host *h)

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "fabric/net/ibnode.h"
 #include "fabric/net/netport.h"
 #include "rnic/cc/cc.h"
 #include "rnic/rnic.h"
@@ -26,6 +27,7 @@ struct host_nature {
 	uint8_t timeout, retries; /* as ibv_qp_attr has them; retries 7 */
 	uint32_t max_qps;
 	struct scheduler_nature scheduler;
+	const struct ibnode_nature *ib; /* NULL: its link is Ethernet */
 };
 
 struct host;
@@ -33,14 +35,16 @@ struct host;
 /* Its completions have come: whose they are is taken from its queue. */
 typedef void host_done(void *ctx, struct host *, const struct rnic_wc *);
 
+/* lids: of all hosts by their numbers, which somebody fills in; InfiniBand alone has them. */
 int host_create(struct host **ret, struct fabric *, struct frame_pool *, uint8_t *room,
-		unsigned number, const struct host_nature *) must_use;
+		unsigned number, const struct host_nature *, const uint16_t *lids) must_use;
 /* Its queue pairs are gone. */
 void host_destroy(struct host *);
 void host_on_done(struct host *, host_done *, void *ctx);
 
 unsigned host_number(const struct host *);
 struct netport *host_port(struct host *);
+struct ibnode *host_node(struct host *); /* InfiniBand; else NULL */
 struct rnic *host_rnic(struct host *);
 struct rnic_pd *host_pd(struct host *);
 struct rnic_cq *host_cq(struct host *);

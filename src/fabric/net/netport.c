@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/heap.h" /* DEADLINE_NEVER */
+#include "fabric/net/arbiter.h"
 
 #define QUANTUM_BITS 512
 #define FS_PER_NS    1000000ull
@@ -64,6 +65,26 @@ static unsigned weighted_next(struct netport *p)
 	}
 }
 
+static unsigned scheduled_next(struct netport *p)
+{
+	unsigned i = strict_next(p);
+
+	return i == PRIORITIES ? weighted_next(p) : i;
+}
+
+static unsigned arbitrated_next(struct netport *p)
+{
+	uint32_t bytes[PRIORITIES];
+	uint8_t ready = 0;
+
+	for (unsigned i = 0; i < PRIORITIES; i++)
+		if (may_leave(p, i)) {
+			ready |= (uint8_t)(1u << i);
+			bytes[i] = p->queue[i].first->bytes;
+		}
+	return ready ? arbiter_next(p->arbiter, ready, bytes) : ARBITER_NONE;
+}
+
 static struct frame *take_next(struct netport *p)
 {
 	struct frame *f = frame_queue_pop(&p->control);
@@ -71,10 +92,8 @@ static struct frame *take_next(struct netport *p)
 
 	if (f)
 		return f;
-	i = strict_next(p);
-	if (i == PRIORITIES)
-		i = weighted_next(p);
-	if (i == PRIORITIES)
+	i = p->arbiter ? arbitrated_next(p) : scheduled_next(p);
+	if (i >= PRIORITIES)
 		return NULL;
 	if (p->ops->leaves)
 		p->ops->leaves(p, p->queue[i].first, p->queue[i].bytes);
@@ -94,14 +113,16 @@ static void begin(struct netport *p)
 {
 	uint64_t now = fabric_now(p->fabric), fs;
 
-	if (p->sending)
+	if (p->sending || p->choosing)
 		return;
+	p->choosing = true; /* whoever hears that a frame leaves may send more */
 	p->sending = take_next(p);
+	p->choosing = false;
 	if (!p->sending) {
 		p->rest_fs = 0;
 		return;
 	}
-	fs = (p->sending->bytes + FRAME_GAP) * p->fs_per_byte + p->rest_fs;
+	fs = (p->sending->bytes + p->gap) * p->fs_per_byte + p->rest_fs;
 	p->rest_fs = fs % FS_PER_NS;
 	fabric_put(p->fabric, &p->sent, now + fs / FS_PER_NS);
 }
@@ -132,7 +153,7 @@ static void sent(struct happening *h)
 	p->counters.bytes += f->bytes;
 	if (p->watch)
 		p->watch(p->watch_ctx, p, f, fabric_now(p->fabric));
-	if (!f->is_pause && p->ops->left)
+	if (!frame_is_links(f) && p->ops->left)
 		p->ops->left(p, f);
 	if (is_lost(p, f)) {
 		p->counters.lost++;
@@ -166,8 +187,13 @@ void netport_send_pause(struct netport *p, uint8_t mask, uint16_t quanta)
 	struct frame *f = frame_alloc(p->pool);
 
 	frame_of_pause(f, mask, quanta);
-	frame_queue_push(&p->control, f);
 	p->counters.pauses_sent += quanta != 0;
+	netport_send_link(p, f);
+}
+
+void netport_send_link(struct netport *p, struct frame *f)
+{
+	frame_queue_push(&p->control, f);
 	begin(p);
 }
 
@@ -198,6 +224,11 @@ static void set_stopped(struct netport *p, uint8_t stopped)
 	begin(p);
 }
 
+void netport_stop(struct netport *p, uint8_t stopped)
+{
+	set_stopped(p, stopped);
+}
+
 /* When something is to happen by itself: a pause ends. */
 static void await_end(struct netport *p)
 {
@@ -224,15 +255,19 @@ static void resumes(struct happening *h)
 	await_end(p);
 }
 
+void netport_drop(struct netport *p, unsigned priority)
+{
+	struct frame *f = frame_queue_pop(&p->queue[priority]);
+
+	p->queued -= f->bytes;
+	p->counters.dropped++;
+	p->ops->dropped(p, f);
+}
+
 static void drop_queue(struct netport *p, unsigned priority)
 {
-	struct frame *f;
-
-	while ((f = frame_queue_pop(&p->queue[priority]))) {
-		p->queued -= f->bytes;
-		p->counters.dropped++;
-		p->ops->dropped(p, f);
-	}
+	while (p->queue[priority].first)
+		netport_drop(p, priority);
 }
 
 /* A pause that has not ended for so long stops the whole network behind it: it is not believed, and
@@ -309,9 +344,24 @@ uint32_t netport_ready(const struct netport *p)
 	return n;
 }
 
+/* Credits and the subnet's management are said for ever. */
+static bool is_work(const struct frame *f)
+{
+	return f->kind == FRAME_PACKET || f->kind == FRAME_PAUSE;
+}
+
+static bool has_work(const struct frame_queue *q)
+{
+	for (const struct frame *f = q->first; f; f = f->next)
+		if (is_work(f))
+			return true;
+	return false;
+}
+
 bool netport_is_idle(const struct netport *p)
 {
-	return !p->sending && !p->queued && !p->flight.first && !p->control.first;
+	return !(p->sending && is_work(p->sending)) && !p->queued && !has_work(&p->flight) &&
+	       !has_work(&p->control);
 }
 
 /* ---- its life -------------------------------------------------------------------------------- */
@@ -320,7 +370,13 @@ void netport_init(struct netport *p, struct fabric *f, struct frame_pool *pool,
 		  const struct netport_ops *ops, void *owner, unsigned index)
 {
 	*p = (struct netport){
-		.fabric = f, .pool = pool, .ops = ops, .owner = owner, .index = index};
+		.fabric = f,
+		.pool = pool,
+		.ops = ops,
+		.owner = owner,
+		.index = index,
+		.gap = FRAME_GAP,
+	};
 	happening_init(&p->sent, sent);
 	happening_init(&p->arrives, arrives);
 	happening_init(&p->resumes, resumes);

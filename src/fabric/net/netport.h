@@ -3,8 +3,10 @@
  * A port of a switch or an adapter: queues by priority, a scheduler, the line that what they hold
  * leaves by, and the port at its other end. It heeds the pauses that come from there.
  *
- * What is in the queues goes one after the other: PFC frames first, then the strict priorities,
- * the highest first, then the others by their weights (deficit round robin, as ETS has it).
+ * What is in the queues goes one after the other: the link's own frames first, then the strict
+ * priorities, the highest first, then the others by their weights (deficit round robin, as ETS has
+ * it). Where the line is InfiniBand's, priorities are its lanes, an arbiter says what is next, and
+ * credits say what may leave (iblink.h).
  */
 #ifndef WEFT_FABRIC_NET_NETPORT_H
 #define WEFT_FABRIC_NET_NETPORT_H
@@ -17,6 +19,7 @@
 #include "fabric/world.h"
 
 struct netport;
+struct arbiter;
 
 struct line_nature {
 	uint64_t rate_mbps, delay_ns;
@@ -53,10 +56,12 @@ struct netport {
 	const struct netport_ops *ops;
 	void *owner;
 	unsigned index; /* among its owner's */
+	unsigned node;	/* its owner's number in the topology */
 	struct netport *peer;
 	const char *name;
 	struct line_nature line;
 	struct scheduler_nature scheduler;
+	uint32_t gap;		       /* bytes of the line's between frames */
 	uint64_t fs_per_byte, rest_fs; /* femtoseconds; what the last frame's end is late by */
 	/* Who wants to see what it sends, and when that has gone. */
 	void (*watch)(void *ctx, const struct netport *, const struct frame *, uint64_t at_ns);
@@ -65,7 +70,9 @@ struct netport {
 	struct frame_queue control, queue[PRIORITIES];
 	uint64_t queued; /* bytes, of all priorities */
 	int64_t deficit[PRIORITIES];
-	unsigned turn; /* whose turn among those with weights */
+	unsigned turn;		 /* whose turn among those with weights */
+	struct arbiter *arbiter; /* says what is next instead (InfiniBand); NULL: none */
+	bool choosing;
 	struct frame *sending;
 	struct happening sent;
 
@@ -89,6 +96,12 @@ void netport_join(struct netport *, struct netport *, const struct line_nature *
 
 void netport_send(struct netport *, struct frame *);
 void netport_send_pause(struct netport *, uint8_t mask, uint16_t quanta);
+/* Of the link itself: before all else. */
+void netport_send_link(struct netport *, struct frame *);
+/* These priorities, and no others, may send nothing. */
+void netport_stop(struct netport *, uint8_t stopped);
+/* The first of a queue is lost. */
+void netport_drop(struct netport *, unsigned priority);
 /* A PFC frame has come. */
 void netport_heed(struct netport *, const struct frame *);
 /* Frames that wait and may leave. */

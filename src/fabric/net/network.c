@@ -8,10 +8,14 @@
 
 #include "base/bytes.h"
 #include "base/errno_text.h"
+#include "fabric/net/ibswitch.h"
+#include "fabric/net/management.h"
 
-/* Of a frame: what is not payload. BTH, RETH of the first, ICRC. */
-#define HEADERS (FRAME_ETHERNET + FRAME_IP_UDP + BTH_LEN + ICRC_LEN)
-#define ACK	(HEADERS + AETH_LEN)
+/* Of a frame: what is not payload. */
+#define HEADERS	   (FRAME_ETHERNET + FRAME_IP_UDP + BTH_LEN + ICRC_LEN)
+#define HEADERS_IB (FRAME_IB + BTH_LEN + ICRC_LEN)
+
+#define SWITCH_GUID 0x0002c90000800000ull /* behind the hosts' */
 
 struct network {
 	struct fabric *fabric;
@@ -21,17 +25,26 @@ struct network {
 	struct routes *routes;
 	struct host **hosts;
 	struct netswitch **switches;
+	struct ibswitch **ibswitches; /* instead of them */
+	struct management *management;
+	uint16_t *lids; /* of hosts */
 	struct netport **ports;
 	unsigned nports;
 	char (*names)[56]; /* of ports */
 	uint8_t room[FRAME_ROOM];
 };
 
-static struct netport *port_at(struct network *n, unsigned node, unsigned port)
+static struct netport *switch_port(const struct network *n, unsigned i, unsigned port)
 {
-	return node < n->topology->hosts
-		       ? host_port(n->hosts[node])
-		       : netswitch_port(n->switches[node - n->topology->hosts], port);
+	return n->ibswitches ? ibswitch_port(n->ibswitches[i], port)
+			     : netswitch_port(n->switches[i], port);
+}
+
+static struct netport *port_at(const struct network *n, unsigned node, unsigned port)
+{
+	const unsigned hosts = n->topology->hosts;
+
+	return node < hosts ? host_port(n->hosts[node]) : switch_port(n, node - hosts, port);
 }
 
 static bool joins(const struct topology *t, const struct routes_link *l,
@@ -65,20 +78,6 @@ static void join_all(struct network *n)
 	}
 }
 
-static unsigned node_of(const struct network *n, const struct netport *p, bool *ret_switch)
-{
-	for (unsigned i = 0; i < n->topology->hosts; i++)
-		if (host_port(n->hosts[i]) == p) {
-			*ret_switch = false;
-			return i;
-		}
-	*ret_switch = true;
-	for (unsigned i = 0; i < n->topology->switches; i++)
-		if (p->owner == n->switches[i])
-			return n->topology->hosts + i;
-	return 0;
-}
-
 static int list_ports(struct network *n)
 {
 	const struct topology *t = n->topology;
@@ -92,8 +91,10 @@ static int list_ports(struct network *n)
 	for (unsigned node = 0; node < t->hosts + t->switches; node++) {
 		unsigned ports = node < t->hosts ? 1 : t->ports[node - t->hosts];
 
-		for (unsigned i = 0; i < ports; i++)
-			n->ports[at++] = port_at(n, node, i);
+		for (unsigned i = 0; i < ports; i++) {
+			n->ports[at] = port_at(n, node, i);
+			n->ports[at++]->node = node;
+		}
 	}
 	n->nports = at;
 	for (size_t i = 0; i < t->nlinks; i++)
@@ -168,22 +169,48 @@ static int set_ring(struct network *n)
 	return rc;
 }
 
-static int create_nodes(struct network *n)
+static int create_switches(struct network *n)
 {
 	const struct topology *t = n->topology;
 
-	n->hosts = calloc(t->hosts, sizeof(struct host *));
 	n->switches = calloc(t->switches + 1, sizeof(struct netswitch *));
-	if (!n->hosts || !n->switches)
+	if (!n->switches)
 		return -ENOMEM;
-	for (unsigned i = 0; i < t->hosts; i++)
-		if (host_create(&n->hosts[i], n->fabric, &n->pool, n->room, i, &n->nature.host))
-			return -ENOMEM;
 	for (unsigned i = 0; i < t->switches; i++)
 		if (netswitch_create(&n->switches[i], n->fabric, &n->pool, t->ports[i],
 				     t->names[t->hosts + i]))
 			return -ENOMEM;
 	return 0;
+}
+
+static int create_ibswitches(struct network *n)
+{
+	const struct topology *t = n->topology;
+	const struct subnet_nature *s = &n->nature.subnet;
+
+	n->ibswitches = calloc(t->switches + 1, sizeof(struct ibswitch *));
+	if (!n->ibswitches)
+		return -ENOMEM;
+	for (unsigned i = 0; i < t->switches; i++)
+		if (ibswitch_create(&n->ibswitches[i], n->fabric, &n->pool, t->ports[i], &s->node,
+				    s->latency_ns, SWITCH_GUID + i, t->names[t->hosts + i]))
+			return -ENOMEM;
+	return 0;
+}
+
+static int create_nodes(struct network *n)
+{
+	const struct topology *t = n->topology;
+
+	n->hosts = calloc(t->hosts, sizeof(struct host *));
+	n->lids = calloc(t->hosts, sizeof(*n->lids));
+	if (!n->hosts || !n->lids)
+		return -ENOMEM;
+	for (unsigned i = 0; i < t->hosts; i++)
+		if (host_create(&n->hosts[i], n->fabric, &n->pool, n->room, i, &n->nature.host,
+				n->lids))
+			return -ENOMEM;
+	return n->nature.subnet.is_there ? create_ibswitches(n) : create_switches(n);
 }
 
 static int check_overrides(const struct network *n, char *err, size_t err_len)
@@ -208,6 +235,43 @@ static int check_overrides(const struct network *n, char *err, size_t err_len)
 	return 0;
 }
 
+static void take_lids(void *ctx)
+{
+	struct network *n = ctx;
+
+	for (unsigned i = 0; i < n->topology->hosts; i++)
+		n->lids[i] = agent_lid(host_node(n->hosts[i])->agent, 1);
+}
+
+static int start_subnet(struct network *n)
+{
+	for (unsigned i = 0; i < n->topology->hosts; i++)
+		ibnode_up(host_node(n->hosts[i]));
+	for (unsigned i = 0; i < n->topology->switches; i++)
+		ibnode_up(ibswitch_node(n->ibswitches[i]));
+	return management_create(&n->management, host_node(n->hosts[0]), &n->nature.subnet.config,
+				 take_lids, n);
+}
+
+int network_settle(struct network *n, char *err, size_t err_len)
+{
+	return n->management ? management_sweep(n->management, err, err_len) : 0;
+}
+
+static int check_ports(const struct network *n, char *err, size_t err_len)
+{
+	const struct topology *t = n->topology;
+
+	for (unsigned i = 0; n->nature.subnet.is_there && i < t->switches; i++)
+		if (t->ports[i] > AGENT_PORTS_MAX) {
+			snprintf(err, err_len,
+				 "%s has %u ports, and a switch of InfiniBand has %d at most",
+				 t->names[t->hosts + i], t->ports[i], AGENT_PORTS_MAX);
+			return -EINVAL;
+		}
+	return 0;
+}
+
 int network_create(struct network **ret, const struct network_nature *nature, uint64_t seed,
 		   char *err, size_t err_len)
 {
@@ -217,12 +281,16 @@ int network_create(struct network **ret, const struct network_nature *nature, ui
 	if (!n)
 		goto none;
 	n->nature = *nature;
+	if (nature->subnet.is_there)
+		n->nature.host.ib = &n->nature.subnet.node;
 	*err = '\0';
 	rc = fabric_create(&n->fabric, seed);
 	if (!rc)
 		rc = topology_create(&n->topology, &nature->topology);
 	if (!rc)
 		rc = check_overrides(n, err, err_len);
+	if (!rc)
+		rc = check_ports(n, err, err_len);
 	if (!rc)
 		rc = routes_create(&n->routes, n->topology->hosts, n->topology->switches,
 				   n->topology->links, n->topology->nlinks);
@@ -235,9 +303,11 @@ int network_create(struct network **ret, const struct network_nature *nature, ui
 		join_all(n);
 		rc = list_ports(n);
 	}
-	if (!rc && nature->topology.kind == TOPOLOGY_RING)
+	if (!rc && n->ibswitches)
+		rc = start_subnet(n);
+	if (!rc && n->switches && nature->topology.kind == TOPOLOGY_RING)
 		rc = set_ring(n);
-	if (!rc)
+	if (!rc && n->switches)
 		rc = start_switches(n, err, err_len);
 	if (!rc) {
 		*ret = n;
@@ -252,15 +322,22 @@ none:
 
 void network_destroy(struct network *n)
 {
+	if (n->management)
+		management_destroy(n->management);
 	for (unsigned i = 0; n->switches && i < n->topology->switches; i++)
 		if (n->switches[i])
 			netswitch_destroy(n->switches[i]);
+	for (unsigned i = 0; n->ibswitches && i < n->topology->switches; i++)
+		if (n->ibswitches[i])
+			ibswitch_destroy(n->ibswitches[i]);
 	for (unsigned i = 0; n->hosts && i < n->topology->hosts; i++)
 		if (n->hosts[i])
 			host_destroy(n->hosts[i]);
 	free(n->ports);
 	free(n->names);
 	free(n->switches);
+	free(n->ibswitches);
+	free(n->lids);
 	free(n->hosts);
 	if (n->routes)
 		routes_destroy(n->routes);
@@ -294,7 +371,34 @@ unsigned network_switches(const struct network *n)
 
 struct netswitch *network_switch(struct network *n, unsigned i)
 {
-	return n->switches[i];
+	return n->switches ? n->switches[i] : NULL;
+}
+
+struct ibswitch *network_ibswitch(struct network *n, unsigned i)
+{
+	return n->ibswitches ? n->ibswitches[i] : NULL;
+}
+
+const struct management *network_management(const struct network *n)
+{
+	return n->management;
+}
+
+uint64_t network_dropped(const struct network *n)
+{
+	uint64_t dropped = 0;
+
+	for (unsigned i = 0; n->switches && i < n->topology->switches; i++) {
+		const struct switch_counters *c = netswitch_counters(n->switches[i]);
+
+		dropped += c->dropped + c->expired + c->unroutable;
+	}
+	for (unsigned i = 0; n->ibswitches && i < n->topology->switches; i++) {
+		const struct ibswitch_counters *c = ibswitch_counters(n->ibswitches[i]);
+
+		dropped += c->expired + c->unroutable;
+	}
+	return dropped;
 }
 
 unsigned network_ports(const struct network *n)
@@ -322,16 +426,23 @@ static uint64_t time_on(const struct netport *p, uint64_t bytes)
 /* The way from one to another, by the first of the ports that lead there. */
 static struct netport *next_on_way(const struct network *n, struct netport *p, unsigned to)
 {
-	bool is_switch;
-	unsigned node = node_of(n, p->peer, &is_switch);
+	unsigned node = p->peer->node, i = node - n->topology->hosts, port;
 	struct gid gid = routes_gid(to);
 	const struct route *r;
 
-	if (!is_switch)
+	if (node < n->topology->hosts)
 		return NULL;
+	if (n->ibswitches) {
+		port = agent_forward(ibswitch_node(n->ibswitches[i])->agent, n->lids[to]);
+		return port && port <= n->topology->ports[i] ? switch_port(n, i, port - 1) : NULL;
+	}
 	r = routes_find(n->routes, node, &gid);
-	return r && r->n ? netswitch_port(n->switches[node - n->topology->hosts], r->port[0])
-			 : NULL;
+	return r && r->n ? switch_port(n, i, r->port[0]) : NULL;
+}
+
+static uint64_t latency_of(const struct network *n)
+{
+	return n->ibswitches ? n->nature.subnet.latency_ns : n->nature.netswitch.latency_ns;
 }
 
 /* Each switch has to have a frame whole before it sends it on; the slowest line says how fast the
@@ -341,12 +452,12 @@ static uint64_t one_way(const struct network *n, unsigned from, unsigned to, uin
 {
 	const uint64_t mtu = 128u << n->nature.host.mtu;
 	const uint64_t frames = bytes ? (bytes + mtu - 1) / mtu : 1;
-	const uint64_t last =
-		max_of(bytes - (bytes ? (frames - 1) * mtu : 0) + headers, (uint64_t)FRAME_MIN) +
-		FRAME_GAP;
-	const uint64_t full = mtu + headers + FRAME_GAP;
+	const uint64_t least = n->ibswitches ? 0 : FRAME_MIN;
 	uint64_t ns = 0, slowest = 0;
 	struct netport *p = host_port(n->hosts[from]);
+	const uint64_t last =
+		max_of(bytes - (bytes ? (frames - 1) * mtu : 0) + headers, least) + p->gap;
+	const uint64_t full = mtu + headers + p->gap;
 	unsigned left = 64;
 
 	for (; p && left--; p = next_on_way(n, p, to)) {
@@ -354,19 +465,55 @@ static uint64_t one_way(const struct network *n, unsigned from, unsigned to, uin
 		slowest = max_of(slowest, time_on(p, (frames - 1) * full));
 		if (p->peer == host_port(n->hosts[to]))
 			break;
-		ns += n->nature.netswitch.latency_ns;
+		ns += latency_of(n);
 	}
 	return ns + slowest;
 }
 
 uint64_t network_ideal_ns(const struct network *n, unsigned from, unsigned to, uint64_t bytes)
 {
-	return one_way(n, from, to, bytes, HEADERS) + one_way(n, to, from, 0, ACK);
+	const uint32_t headers = n->ibswitches ? HEADERS_IB : HEADERS;
+
+	return one_way(n, from, to, bytes, headers) + one_way(n, to, from, 0, headers + AETH_LEN);
+}
+
+static const struct ibnode *ibnode_at(const struct network *n, unsigned node)
+{
+	const unsigned hosts = n->topology->hosts;
+
+	return node < hosts ? host_node(n->hosts[node])
+			    : ibswitch_node(n->ibswitches[node - hosts]);
+}
+
+/* Every credit is where it was. */
+static bool node_is_idle(const struct network *n, const struct ibnode *node)
+{
+	for (unsigned i = 0; i < node->ports; i++) {
+		const struct netport *p = node->links[i].port->peer;
+
+		if (!iblink_is_idle(&node->links[i], &ibnode_at(n, p->node)->links[p->index]))
+			return false;
+	}
+	return true;
+}
+
+static bool subnet_is_idle(const struct network *n)
+{
+	for (unsigned i = 0; i < n->topology->switches; i++)
+		if (!ibswitch_is_idle(n->ibswitches[i]) ||
+		    !node_is_idle(n, ibswitch_node(n->ibswitches[i])))
+			return false;
+	for (unsigned i = 0; i < n->topology->hosts; i++)
+		if (!node_is_idle(n, host_node(n->hosts[i])))
+			return false;
+	return true;
 }
 
 bool network_is_idle(const struct network *n)
 {
-	for (unsigned i = 0; i < n->topology->switches; i++)
+	if (n->ibswitches && !subnet_is_idle(n))
+		return false;
+	for (unsigned i = 0; n->switches && i < n->topology->switches; i++)
 		if (!netswitch_is_idle(n->switches[i]))
 			return false;
 	for (unsigned i = 0; i < n->topology->hosts; i++)

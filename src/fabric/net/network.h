@@ -16,11 +16,19 @@ int network_create(struct network **ret, const struct network_nature *, uint64_t
 /* The hosts' queue pairs are gone. */
 void network_destroy(struct network *);
 
+/* Before anything is sent: InfiniBand's manager sets up the subnet, for which time passes. 0, or
+ * -errno and a sentence. */
+int network_settle(struct network *, char *err, size_t err_len) must_use;
+
 struct fabric *network_fabric(struct network *);
 unsigned network_hosts(const struct network *);
 struct host *network_host(struct network *, unsigned i);
 unsigned network_switches(const struct network *);
-struct netswitch *network_switch(struct network *, unsigned i);
+struct netswitch *network_switch(struct network *, unsigned i);	     /* NULL: it is InfiniBand's */
+struct ibswitch *network_ibswitch(struct network *, unsigned i);     /* NULL: it is Ethernet's */
+const struct management *network_management(const struct network *); /* the same */
+/* Dropped by switches. */
+uint64_t network_dropped(const struct network *);
 /* All ports: of hosts, then of switches. */
 unsigned network_ports(const struct network *);
 struct netport *network_port(struct network *, unsigned i);

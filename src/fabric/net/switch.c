@@ -149,7 +149,7 @@ static void arrived(struct netport *p, struct frame *f)
 {
 	struct netswitch *s = p->owner;
 
-	if (f->is_pause) {
+	if (f->kind == FRAME_PAUSE) {
 		netport_heed(p, f);
 		frame_free(s->pool, f);
 		return;

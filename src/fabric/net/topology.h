@@ -9,6 +9,7 @@
 #include "base/compiler.h"
 #include "fabric/net/host.h"
 #include "fabric/net/switch.h"
+#include "subnet/manager.h"
 
 enum topology_kind {
 	TOPOLOGY_PAIR,	      /* two hosts and a link */
@@ -36,6 +37,15 @@ struct link_override {
 	int file_line;
 };
 
+/* Links and switches are InfiniBand's, and a manager at the first host sets them up. */
+struct subnet_nature {
+	bool is_there;
+	struct ibnode_nature node;
+	uint64_t latency_ns;   /* of a switch */
+	uint64_t head_life_ns; /* 0: for ever; config has it as PortInfo says it */
+	struct subnet_config config;
+};
+
 struct network_nature {
 	struct topology_nature topology;
 	struct line_nature link;   /* of hosts */
@@ -43,7 +53,8 @@ struct network_nature {
 	struct link_override *overrides;
 	size_t noverrides;
 	struct host_nature host;
-	struct switch_nature netswitch;
+	struct subnet_nature subnet;
+	struct switch_nature netswitch; /* of Ethernet */
 	uint64_t headroom; /* of each port and lossless priority; UINT64_MAX: by its link */
 };
 

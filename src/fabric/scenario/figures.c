@@ -244,6 +244,10 @@ static double compute(const struct subject *s, enum figure f)
 		return (double)s->run->totals.cnps;
 	case FIGURE_RESENT:
 		return (double)s->run->totals.resent;
+	case FIGURE_SMPS:
+		return (double)s->run->totals.smps;
+	case FIGURE_SUBNET:
+		return (double)s->run->totals.subnet_ns / 1e3;
 	default:
 		return of_ports(s, f);
 	}

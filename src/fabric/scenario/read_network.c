@@ -154,13 +154,14 @@ static bool read_params(struct reader *r, const yaml_node_t *m, struct cc_params
 	return true;
 }
 
-static bool read_control(struct reader *r, const yaml_node_t *n, struct host_nature *h)
+static bool read_control(struct reader *r, const yaml_node_t *n, const char *normally,
+			 struct host_nature *h)
 {
 	const char *words[16], *text;
 	const struct cc_ops *cc = NULL;
 	size_t k = 0;
 
-	h->cc = cc_find("dcqcn", 5);
+	h->cc = cc_find(normally, strlen(normally));
 	text = n ? (const char *)n->data.scalar.value : NULL;
 	if (!n)
 		return true;
@@ -204,7 +205,9 @@ bool read_hosts(struct reader *r, const yaml_node_t *n, struct network_nature *n
 	h->params = cc_defaults;
 	h->params.rp_max_rate = (uint32_t)net->link.rate_mbps;
 	return keys_read(r, SECTION_HOSTS, n, h, own) &&
-	       read_control(r, keys_find(r, n, "control"), h) &&
+	       /* Credits are InfiniBand's control, and nobody marks there. */
+	       read_control(r, keys_find(r, n, "control"), net->subnet.is_there ? "none" : "dcqcn",
+			    h) &&
 	       read_mtu(r, keys_find(r, n, "mtu"), h) &&
 	       read_recovery(r, keys_find(r, n, "recovery"), h) &&
 	       (!params || read_params(r, params, &h->params));

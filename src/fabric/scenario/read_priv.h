@@ -10,6 +10,9 @@ bool read_topology(struct reader *, const yaml_node_t *, struct network_nature *
 bool read_links(struct reader *, const yaml_node_t *top, struct network_nature *);
 bool read_hosts(struct reader *, const yaml_node_t *, struct network_nature *);
 bool read_switches(struct reader *, const yaml_node_t *, struct network_nature *);
+/* Before the hosts, and what depends on them. */
+bool read_infiniband(struct reader *, const yaml_node_t *top, struct network_nature *);
+bool fit_infiniband(struct reader *, const yaml_node_t *top, struct network_nature *);
 bool read_traffic(struct reader *, const yaml_node_t *list, struct scenario *, unsigned hosts);
 void traffic_fini(struct traffic *);
 bool read_expect(struct reader *, const yaml_node_t *list, struct scenario *);

@@ -236,7 +236,7 @@ static bool has_pair(const struct traffic *t)
 	return false;
 }
 
-static bool check(struct reader *r, const yaml_node_t *n, struct traffic *t)
+static bool check(struct reader *r, const yaml_node_t *n, struct traffic *t, unsigned mtu)
 {
 	if (t->kind == TRAFFIC_ALLREDUCE && t->from.n < 2)
 		return keys_fail(r, n, "an allreduce is of two hosts at least");
@@ -249,12 +249,24 @@ static bool check(struct reader *r, const yaml_node_t *n, struct traffic *t)
 		return keys_fail(r, n, "count is 1 at least");
 	if (t->paired && t->from.n != t->to.n)
 		return keys_fail(r, n, "pairs are of as many hosts in `from` as in `to`");
+	if (t->kind == TRAFFIC_DATAGRAMS && t->bytes > mtu)
+		return keys_fail(
+			r, n, "a datagram has no more than the hosts' mtu, %u bytes: say `bytes`",
+			mtu);
+	if (t->kind == TRAFFIC_NVME && t->depth > NVME_DEPTH_MAX)
+		return keys_fail(r, n, "a queue has %d entries at most here: lower `depth`",
+				 NVME_DEPTH_MAX);
+	if (t->kind == TRAFFIC_NVME && sizes_most(&t->sizes) > NVME_BYTES_MAX)
+		return keys_fail(r, n,
+				 "a command moves %u bytes at most: lower `bytes`, or `sizes`",
+				 NVME_BYTES_MAX);
 	if (t->stop_ns && t->stop_ns <= t->start_ns)
 		return keys_fail(r, n, "it stops before it starts");
 	return true;
 }
 
-static bool read_one(struct reader *r, const yaml_node_t *n, struct traffic *t, unsigned hosts)
+static bool read_one(struct reader *r, const yaml_node_t *n, struct traffic *t, unsigned hosts,
+		     unsigned mtu)
 {
 	static const char *const own[] = {"kind", "name",      "from",	"to",	"sizes",
 					  "verb", "algorithm", "pairs", "file", NULL};
@@ -279,7 +291,7 @@ static bool read_one(struct reader *r, const yaml_node_t *n, struct traffic *t, 
 	if (k == SIZE_MAX)
 		return false;
 	t->kind = (enum traffic_kind)k;
-	t->reads = t->kind == TRAFFIC_STORAGE;
+	t->reads = t->kind == TRAFFIC_STORAGE || t->kind == TRAFFIC_NVME;
 	verb = keys_find(r, n, "verb");
 	if (verb && (k = keys_word(r, verb, verbs, "verb")) == SIZE_MAX)
 		return false;
@@ -294,7 +306,7 @@ static bool read_one(struct reader *r, const yaml_node_t *n, struct traffic *t, 
 		return false;
 	t->paired = pairs && k == 1;
 	return read_ends(r, n, t, hosts) && read_sizes(r, keys_find(r, n, "sizes"), t) &&
-	       check(r, n, t) && (t->kind != TRAFFIC_TRACE || read_trace(r, n, t, hosts));
+	       check(r, n, t, mtu) && (t->kind != TRAFFIC_TRACE || read_trace(r, n, t, hosts));
 }
 
 /* What it calls itself, or its kind, with a number behind that if it is not the first of it. */
@@ -330,7 +342,8 @@ bool read_traffic(struct reader *r, const yaml_node_t *list, struct scenario *s,
 	for (size_t i = 0; (one = keys_element(r, list, i)); i++) {
 		struct traffic *t = &s->traffic[s->ntraffic++];
 
-		if (!read_one(r, one, t, hosts) || !name_it(r, one, s, t))
+		if (!read_one(r, one, t, hosts, 128u << s->network.host.mtu) ||
+		    !name_it(r, one, s, t))
 			return false;
 	}
 	return s->ntraffic || keys_fail(r, list, "nobody sends anything");

@@ -10,6 +10,7 @@
 #include "base/errno_text.h"
 #include "base/time.h"
 #include "fabric/net/capture.h"
+#include "fabric/net/management.h"
 #include "fabric/net/network.h"
 #include "fabric/scenario/figures.h"
 #include "fabric/traffic/play.h"
@@ -183,7 +184,7 @@ static void take_ports(struct running *r)
 				(p->stopped ? fabric_now(r->fabric) - p->any_stopped_since : 0),
 			.watchdog = c->watchdog,
 			.utilization =
-				could > 0 ? (double)(c->bytes + c->frames * FRAME_GAP) / could : 0,
+				could > 0 ? (double)(c->bytes + c->frames * p->gap) / could : 0,
 			.queue_most = w->queue_most,
 			.queue_p50 = percentile_of(w, r->samples, .5),
 			.queue_p90 = percentile_of(w, r->samples, .9),
@@ -199,11 +200,18 @@ static void take_ports(struct running *r)
 		if (!o->of_switch)
 			res->totals.dropped += c->dropped;
 	}
-	for (unsigned i = 0; i < network_switches(r->network); i++) {
-		const struct switch_counters *c = netswitch_counters(network_switch(r->network, i));
+	res->totals.dropped += network_dropped(r->network);
+}
 
-		res->totals.dropped += c->dropped + c->expired + c->unroutable;
-	}
+static void take_subnet(struct running *r)
+{
+	const struct management *m = network_management(r->network);
+	struct run_totals *t = &r->result->totals;
+
+	if (!m)
+		return;
+	t->smps = management_counters(m)->sent;
+	t->subnet_ns = management_took_ns(m);
 }
 
 static void take_hosts(struct running *r)
@@ -301,6 +309,7 @@ static void take_all(struct running *r)
 {
 	take_ports(r);
 	take_hosts(r);
+	take_subnet(r);
 	take_groups(r);
 	take_flows(r);
 	take_sizes(r);
@@ -359,6 +368,8 @@ static int begin(struct running *r, const struct scenario *s, char *err, size_t 
 	r->pauses = must(calloc(r->steps + 1, sizeof(*r->pauses)));
 	r->marks = must(calloc(r->steps + 1, sizeof(*r->marks)));
 	rc = open_capture(r, err, err_len);
+	if (!rc)
+		rc = network_settle(r->network, err, err_len);
 	if (rc)
 		return rc;
 	rc = play_create(&r->play, r->network, play_kinds, s->traffic, s->ntraffic, s->duration_ns,
@@ -412,13 +423,13 @@ int run(struct run_result **ret, const struct scenario *s, const struct run_opti
 void run_free(struct run_result *r)
 {
 	for (size_t i = 0; i < r->nports; i++) {
-		free((char *)(uintptr_t)r->ports[i].name);
-		free((double *)(uintptr_t)r->ports[i].queue.v);
+		free(r->ports[i].name);
+		free(r->ports[i].queue.v);
 	}
 	for (size_t i = 0; i < r->ngroups; i++)
-		free((double *)(uintptr_t)r->groups[i].goodput.v);
-	free((double *)(uintptr_t)r->pauses.v);
-	free((double *)(uintptr_t)r->marks.v);
+		free(r->groups[i].goodput.v);
+	free(r->pauses.v);
+	free(r->marks.v);
 	free(r->ports);
 	free(r->groups);
 	free(r->flows);

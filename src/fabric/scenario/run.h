@@ -15,7 +15,7 @@
 
 /* One figure over time: v[i] is of the step that begins at i * step_ns of the run. */
 struct run_series {
-	const double *v;
+	double *v; /* the result's */
 	size_t n;
 };
 
@@ -49,7 +49,7 @@ struct run_sizes {
 
 /* One end of a link, as who sends there. */
 struct run_port {
-	const char *name; /* "leaf1 -> host3": at whose end, and towards whom */
+	char *name; /* "leaf1 -> host3": at whose end, and towards whom */
 	bool of_switch;
 	uint64_t frames, bytes;			/* sent */
 	uint64_t dropped, lost;			/* no room; by the link's errors */
@@ -68,6 +68,8 @@ struct run_totals {
 	uint64_t frames;     /* that went over any link */
 	uint64_t happenings; /* of the world */
 	uint64_t dropped, lost, marked, pauses, watchdog, cnps, resent, timeouts;
+	/* InfiniBand: what the manager has sent, and what its first sweep took, before the run. */
+	uint64_t smps, subnet_ns;
 	uint64_t ended_ns; /* when the run was over */
 	double wall_s;	   /* of the real world, and so not the same every time */
 };

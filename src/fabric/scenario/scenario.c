@@ -14,9 +14,9 @@
 #define STEPS	       200
 #define FILE_MAX_BYTES (16u << 20)
 
-static const char *const top_own[] = {"about",	     "topology",   "links",    "uplinks",
-				      "other_links", "hosts",	   "switches", "traffic",
-				      "expect",	     "until_done", NULL};
+static const char *const top_own[] = {"about",	     "topology", "links",      "uplinks",
+				      "other_links", "hosts",	 "switches",   "infiniband",
+				      "traffic",     "expect",	 "until_done", NULL};
 
 static bool read_bool(struct reader *r, const yaml_node_t *n, const char *what, bool *ret)
 {
@@ -61,8 +61,9 @@ static bool read_all(struct reader *r, struct scenario *s)
 	if (!traffic)
 		return keys_fail(r, top, "nobody sends anything: say who under `traffic:`");
 	return read_topology(r, keys_find(r, top, "topology"), &s->network) &&
-	       read_links(r, top, &s->network) &&
+	       read_links(r, top, &s->network) && read_infiniband(r, top, &s->network) &&
 	       read_hosts(r, keys_find(r, top, "hosts"), &s->network) &&
+	       fit_infiniband(r, top, &s->network) &&
 	       read_switches(r, keys_find(r, top, "switches"), &s->network) &&
 	       read_traffic(r, traffic, s, topology_hosts(&s->network.topology)) &&
 	       (!expect || read_expect(r, expect, s));

@@ -6,6 +6,6 @@
 #include "fabric/traffic/play.h"
 
 extern const struct kind kind_flows, kind_stream, kind_incast, kind_all_to_all, kind_random,
-	kind_storage, kind_allreduce, kind_trace, kind_storm;
+	kind_storage, kind_allreduce, kind_trace, kind_storm, kind_unreliable, kind_nvme;
 
 #endif

@@ -11,9 +11,10 @@ const char *const traffic_names[TRAFFIC_KINDS] = {
 };
 
 const struct kind *const play_kinds[TRAFFIC_KINDS] = {
-	[TRAFFIC_FLOWS] = &kind_flows,	       [TRAFFIC_STREAM] = &kind_stream,
-	[TRAFFIC_INCAST] = &kind_incast,       [TRAFFIC_ALL_TO_ALL] = &kind_all_to_all,
-	[TRAFFIC_RANDOM] = &kind_random,       [TRAFFIC_STORAGE] = &kind_storage,
-	[TRAFFIC_ALLREDUCE] = &kind_allreduce, [TRAFFIC_TRACE] = &kind_trace,
-	[TRAFFIC_STORM] = &kind_storm,
+	[TRAFFIC_FLOWS] = &kind_flows,		 [TRAFFIC_STREAM] = &kind_stream,
+	[TRAFFIC_INCAST] = &kind_incast,	 [TRAFFIC_ALL_TO_ALL] = &kind_all_to_all,
+	[TRAFFIC_RANDOM] = &kind_random,	 [TRAFFIC_STORAGE] = &kind_storage,
+	[TRAFFIC_ALLREDUCE] = &kind_allreduce,	 [TRAFFIC_TRACE] = &kind_trace,
+	[TRAFFIC_STORM] = &kind_storm,		 [TRAFFIC_DATAGRAMS] = &kind_unreliable,
+	[TRAFFIC_UNRELIABLE] = &kind_unreliable, [TRAFFIC_NVME] = &kind_nvme,
 };

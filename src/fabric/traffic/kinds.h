@@ -17,6 +17,9 @@ enum traffic_kind {
 
 extern const char *const traffic_names[TRAFFIC_KINDS];
 
+#define NVME_DEPTH_MAX 31
+#define NVME_BYTES_MAX (256u << 10)
+
 struct host_set {
 	unsigned *v;
 	unsigned n;
@@ -40,6 +43,7 @@ struct traffic {
 	unsigned count, depth, fan_in;
 	double load; /* of the hosts' links */
 	uint64_t start_ns, stop_ns, every_ns;
+	uint64_t media_ns;	  /* nvme: of an operation of a disk */
 	int dscp;		  /* -1: the hosts' */
 	struct trace_line *trace; /* by start */
 	size_t ntrace;

@@ -55,6 +55,17 @@ static void account(struct item *i)
 	g->by_source[i->from] += bytes * part;
 }
 
+void play_arrived(struct group *g, unsigned from, uint64_t bytes)
+{
+	uint64_t now = play_now(g->play);
+
+	spread(g, (double)bytes, now, now);
+	if (now <= g->play->warmup_ns)
+		return;
+	g->bytes += bytes;
+	g->by_source[from] += (double)bytes;
+}
+
 /* ---- items ----------------------------------------------------------------------------------- */
 
 static size_t record(struct group *g, unsigned from, unsigned to, uint64_t bytes)
@@ -98,14 +109,23 @@ static void unlink_item(struct play *p, struct item *i)
 
 static void host_is_done(void *ctx, struct host *h, const struct rnic_wc *wc)
 {
-	struct item *i = (struct item *)(uintptr_t)wc->wr_id;
-	struct group *g = i->group;
-	struct play *p = ctx;
-	bool good = wc->status == RNIC_WC_SUCCESS;
+	struct taker *taker = (struct taker *)(uintptr_t)(wc->wr_id & ~1ull);
 
 	(void)h;
+	(void)ctx;
+	if (wc->wr_id & 1)
+		taker->took(taker, wc);
+	else
+		play_end((struct item *)(uintptr_t)wc->wr_id, wc->status == RNIC_WC_SUCCESS);
+}
+
+void play_end(struct item *i, bool good)
+{
+	struct group *g = i->group;
+	struct play *p = g->play;
+
 	unlink_item(p, i);
-	if (good)
+	if (good && i->conn->type == RNIC_QPT_RC) /* else who has sent it knows nothing */
 		account(i);
 	g->done += good;
 	g->failed += !good;
@@ -119,8 +139,8 @@ static void host_is_done(void *ctx, struct host *h, const struct rnic_wc *wc)
 	free(i);
 }
 
-static struct item *item_new(struct group *g, struct conn *c, uint64_t bytes, bool bounded,
-			     void (*done)(struct item *, bool good), void *ctx)
+struct item *play_begin(struct group *g, struct conn *c, uint64_t bytes, bool bounded,
+			void (*done)(struct item *, bool good), void *ctx)
 {
 	struct play *p = g->play;
 	struct item *i = malloc(sizeof(*i));
@@ -148,7 +168,7 @@ static struct item *item_new(struct group *g, struct conn *c, uint64_t bytes, bo
 void play_post(struct group *g, struct conn *c, uint64_t bytes, bool bounded,
 	       void (*done)(struct item *, bool good), void *ctx)
 {
-	struct item *i = item_new(g, c, bytes, bounded, done, ctx);
+	struct item *i = play_begin(g, c, bytes, bounded, done, ctx);
 	int rc = conn_post(c, bytes, g->traffic->reads, (uintptr_t)i, i->begun_ns);
 
 	if (rc)

@@ -97,6 +97,12 @@ void play_message(struct group *, unsigned from, unsigned to, uint64_t bytes,
 /* One on a connection that stays. bounded: it has a record. */
 void play_post(struct group *, struct conn *, uint64_t bytes, bool bounded,
 	       void (*done)(struct item *, bool good), void *ctx);
+/* One that its kind has sent and ends itself; its connection says between whom it is. */
+struct item *play_begin(struct group *, struct conn *, uint64_t bytes, bool bounded,
+			void (*done)(struct item *, bool good), void *ctx);
+void play_end(struct item *, bool good);
+/* Something has come that nobody waited for. */
+void play_arrived(struct group *, unsigned from, uint64_t bytes);
 /* The play can not go on. */
 void play_fail(struct play *, const char *fmt, ...) printf_like(2, 3);
 /* next happens then, if that is before the end and the entry's stop; else the group is over. */

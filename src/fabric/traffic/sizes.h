@@ -23,6 +23,11 @@ const struct sizes *sizes_find(const char *name);
 /* The next name behind one, or the first behind NULL; NULL: there are no more. */
 const char *sizes_next(const char *name);
 
+static inline uint64_t sizes_most(const struct sizes *s)
+{
+	return s->n ? (uint64_t)s->points[s->n - 1].bytes : 0;
+}
+
 double sizes_mean(const struct sizes *);
 uint64_t sizes_draw(const struct sizes *, struct prng *);
 

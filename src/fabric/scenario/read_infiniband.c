@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* infiniband: links and switches are InfiniBand's. */
+#include "base/bytes.h"
+#include "base/units.h"
+#include "fabric/scenario/quantity.h"
+#include "fabric/scenario/read_priv.h"
+
+#define TIMEOUT_NS	  (10 * NSEC_PER_MSEC) /* of the manager's requests */
+#define RETRIES		  5
+#define WINDOW		  32
+#define WEIGHT_OF_TURN	  64 /* in blocks: a frame of 4 KiB */
+#define LIFE_UNIT_NS	  4096
+#define LIFE_CODE_FOREVER 20
+
+static bool read_number(struct reader *r, const yaml_node_t *n, const char *what, double least,
+			double most, double *ret)
+{
+	const char *text = n->type == YAML_SCALAR_NODE ? (const char *)n->data.scalar.value : "";
+
+	if (quantity_parse(QUANTITY_NUMBER, text, ret) && *ret >= least && *ret <= most &&
+	    *ret == (double)(int)*ret)
+		return true;
+	return keys_fail(r, n, "%s is a number from %g to %g, not '%s'", what, least, most, text);
+}
+
+/* What is done with each pair of a mapping of numbers. */
+typedef void pair_taken(struct subnet_config *, unsigned key, unsigned value);
+
+static bool read_pairs(struct reader *r, const yaml_node_t *m, const char *name, const char *key,
+		       double key_most, const char *value, double value_least, double value_most,
+		       struct subnet_config *c, pair_taken *take)
+{
+	if (!m)
+		return true;
+	if (!keys_is(r, m, YAML_MAPPING_NODE, name))
+		return false;
+	for (const yaml_node_pair_t *i = m->data.mapping.pairs.start; i < m->data.mapping.pairs.top;
+	     i++) {
+		double k, v;
+
+		if (!read_number(r, yaml_document_get_node(&r->document, i->key), key, 0, key_most,
+				 &k) ||
+		    !read_number(r, yaml_document_get_node(&r->document, i->value), value,
+				 value_least, value_most, &v))
+			return false;
+		take(c, (unsigned)k, (unsigned)v);
+	}
+	return true;
+}
+
+static void take_lane(struct subnet_config *c, unsigned sl, unsigned lane)
+{
+	c->lane_of_sl[sl] = (uint8_t)lane;
+}
+
+static void take_entry(struct smp_vl_arbitration *t, unsigned lane, unsigned weight)
+{
+	if (t->n == ARRAY_SIZE(t->lane))
+		return;
+	t->lane[t->n] = (uint8_t)lane;
+	t->weight[t->n++] = (uint8_t)weight;
+}
+
+static void take_weight(struct subnet_config *c, unsigned lane, unsigned weight)
+{
+	take_entry(&c->low, lane, weight);
+}
+
+static void take_high(struct subnet_config *c, unsigned lane, unsigned weight)
+{
+	take_entry(&c->high, lane, weight);
+}
+
+static uint8_t life_code(uint64_t ns)
+{
+	uint8_t code = 0;
+
+	if (!ns)
+		return LIFE_CODE_FOREVER;
+	while (code < LIFE_CODE_FOREVER - 1 && (uint64_t)LIFE_UNIT_NS << code < ns)
+		code++;
+	return code;
+}
+
+static unsigned lanes_in(const struct smp_vl_arbitration *t)
+{
+	unsigned lanes = 0;
+
+	for (unsigned i = 0; i < t->n; i++)
+		lanes |= 1u << t->lane[i];
+	return lanes;
+}
+
+static bool read_tables(struct reader *r, const yaml_node_t *n, struct subnet_nature *s)
+{
+	struct subnet_config *c = &s->config;
+	const double last = s->node.link.lanes - 1.0;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(c->lane_of_sl); i++)
+		c->lane_of_sl[i] = (uint8_t)(i % s->node.link.lanes);
+	if (!read_pairs(r, keys_find(r, n, "lane_of"), "lane_of", "a service level", 7, "a lane", 0,
+			last, c, take_lane) ||
+	    !read_pairs(r, keys_find(r, n, "weights"), "weights", "a lane", last, "a weight", 1,
+			255, c, take_weight) ||
+	    !read_pairs(r, keys_find(r, n, "high"), "high", "a lane", last, "a weight", 1, 255, c,
+			take_high))
+		return false;
+	if (!keys_find(r, n, "weights"))
+		for (unsigned i = 0; i < s->node.link.lanes; i++)
+			take_weight(c, i, WEIGHT_OF_TURN);
+	if ((lanes_in(&c->low) | lanes_in(&c->high)) != (1u << s->node.link.lanes) - 1)
+		return keys_fail(
+			r, keys_find(r, n, "weights"),
+			"weights or high are to name each lane: one that neither names sends "
+			"nothing");
+	return true;
+}
+
+bool read_infiniband(struct reader *r, const yaml_node_t *top, struct network_nature *net)
+{
+	static const char *const own[] = {"routing", "lane_of", "weights", "high", NULL};
+	static const char *const routings[] = {
+		[SUBNET_MIN_HOP] = "min-hop", [SUBNET_UP_DOWN] = "up-down", NULL};
+	const yaml_node_t *n = keys_find(r, top, "infiniband"), *routing;
+	struct subnet_nature *s = &net->subnet;
+	size_t k = SUBNET_MIN_HOP;
+
+	if (!n)
+		return true;
+	if (keys_find(r, top, "switches"))
+		return keys_fail(r, keys_find(r, top, "switches"),
+				 "switches are Ethernet's: with `infiniband` there are none");
+	if (net->topology.looped >= 0)
+		return keys_fail(r, n, "looped_host is of Ethernet: a manager makes no loops");
+	s->is_there = true;
+	keys_defaults(SECTION_INFINIBAND, s);
+	routing = keys_find(r, n, "routing");
+	if (!keys_read(r, SECTION_INFINIBAND, n, s, own))
+		return false;
+	if (routing)
+		k = keys_word(r, routing, routings, "routing");
+	if (k == SIZE_MAX)
+		return false;
+	if (s->node.link.lanes & (s->node.link.lanes - 1))
+		return keys_fail(r, n, "lanes are 1, 2, 4 or 8, not %u", s->node.link.lanes);
+	s->config.routing = (enum subnet_routing)k;
+	s->config.lanes = s->node.link.lanes;
+	s->config.hoq_life = life_code(s->head_life_ns);
+	s->config.timeout_ns = TIMEOUT_NS;
+	s->config.retries = RETRIES;
+	s->config.window = WINDOW;
+	return read_tables(r, n, s);
+}
+
+bool fit_infiniband(struct reader *r, const yaml_node_t *top, struct network_nature *net)
+{
+	struct subnet_nature *s = &net->subnet;
+
+	if (!s->is_there)
+		return true;
+	s->node.mtu_code = (unsigned)net->host.mtu;
+	s->node.link.frame_max =
+		FRAME_IB + BTH_LEN + RETH_LEN + IMMDT_LEN + ICRC_LEN + (128u << net->host.mtu);
+	if (s->node.link.bytes / CREDIT_BLOCK < credit_blocks(s->node.link.frame_max))
+		return keys_fail(r, keys_find(r, top, "infiniband"),
+				 "a buffer of %u bytes holds no frame, of which the longest have "
+				 "%u: make it larger, or the mtu smaller",
+				 s->node.link.bytes, s->node.link.frame_max);
+	return true;
+}
