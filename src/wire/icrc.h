@@ -7,7 +7,8 @@
  * The IPv4 identification is covered, and a UDP socket neither sets nor shows it: every function
  * takes it as ip_id. IPv6 has no such field and ignores ip_id.
  *
- * InfiniBand's own, without a GRH, is over the LRH, with the lane taken as ones, and on from the BTH.
+ * InfiniBand's own, without a GRH, is over the LRH, with the lane taken as ones, and on from the
+ * BTH.
  *
  * RoCEv1's is that of a packet with a GRH (volume 1, 7.8.1): the GRH in the place of IP and UDP,
  * with its traffic class, flow label and hop limit taken as ones. No LRH is there, and all of one
@@ -33,8 +34,8 @@ struct icrc {
  * port are f's. */
 struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len, const void *head,
 		       size_t len);
-/* A packet of InfiniBand within a subnet: its LRH, and the first len bytes behind that, at least the 12
- * of the BTH. */
+/* A packet of InfiniBand within a subnet: its LRH, and the first len bytes behind that, at least
+ * the 12 of the BTH. */
 struct icrc icrc_begin_local(const uint8_t lrh[LRH_LEN], const void *head, size_t len);
 struct icrc icrc_update(struct icrc c, const void *data, size_t len);
 /* The four bytes as they go on the wire, to be stored with st_le32. */

@@ -79,8 +79,8 @@ static uint8_t all_lanes(const struct iblink *l)
 	return (uint8_t)((1u << l->nature.lanes) - 1);
 }
 
-/* Which lanes may not send: of a port that is not active, none may. Those beyond what the manager has
- * set have nothing to send. */
+/* Which lanes may not send: of a port that is not active, none may. Those beyond what the manager
+ * has set have nothing to send. */
 static void look(struct iblink *l)
 {
 	const uint32_t blocks = frame_blocks(l);
