@@ -21,6 +21,8 @@ LISTED = (
      "whoever waits makes progress for all: what comes in may connect, send or end a stream"),
     ("sockets", "end epoll epoll_sets fd io relay stdio table",
      "a call of the C library has another's effects"),
+    ("subnet", "discover manager program requests",
+     "an answer says what is asked next, and what is asked waits for its answer"),
 )
 
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "nvmf/loop/conn.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 void loop_conn_free(struct loop_conn *c)
@@ -23,28 +22,6 @@ bool loop_carry(struct loop_conn *c, struct loop_cmd *cmd, enum loop_message m, 
 	c->carried++;
 	c->wire.carry(c->wire.ctx, c->qid, m, capsule, data, cmd);
 	return true;
-}
-
-static void arrive(struct loop_cmd *cmd, enum loop_cmd_state state, struct list *at)
-{
-	cmd->state = state;
-	list_push_tail(at, &cmd->link);
-}
-
-void loop_carried(struct loop_cmd *cmd)
-{
-	struct loop_conn *c = container_of(cmd->share.queue, struct loop_conn, share);
-
-	assert(cmd->state == LOOP_CMD_CARRIED);
-	c->carried--;
-	cmd->state = LOOP_CMD_FREE;
-	if (cmd->message == LOOP_FETCH)
-		loop_fetched(cmd); /* the target waits for it, whatever has become of the host */
-	else if (cmd->message == LOOP_ANSWER && c->host)
-		arrive(cmd, LOOP_CMD_ANSWERED, &c->answered);
-	else if (cmd->message == LOOP_COMMAND && c->host && c->target && c->state != LOOP_ENDED)
-		arrive(cmd, LOOP_CMD_SENT, &c->sent);
-	loop_conn_free(c);
 }
 
 static void forget(struct list *cmds)

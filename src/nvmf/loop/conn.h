@@ -73,8 +73,6 @@ void loop_conn_free(struct loop_conn *c);
 /* False: there is no wire. */
 bool loop_carry(struct loop_conn *c, struct loop_cmd *cmd, enum loop_message, uint32_t capsule,
 		uint32_t data);
-/* In target.c: the data that it asked for are there. */
-void loop_fetched(struct loop_cmd *cmd);
 
 static inline uint8_t *loop_capsule(struct loop_cmd *cmd, struct loop_conn *c)
 {

@@ -71,9 +71,26 @@ static void fetch(struct loop_cmd *cmd)
 		has_memory(cmd);
 }
 
-void loop_fetched(struct loop_cmd *cmd)
+static void arrive(struct loop_cmd *cmd, enum loop_cmd_state state, struct list *at)
 {
-	fetch(cmd);
+	cmd->state = state;
+	list_push_tail(at, &cmd->link);
+}
+
+void loop_carried(struct loop_cmd *cmd)
+{
+	struct loop_conn *c = container_of(cmd->share.queue, struct loop_conn, share);
+
+	assert(cmd->state == LOOP_CMD_CARRIED);
+	c->carried--;
+	cmd->state = LOOP_CMD_FREE;
+	if (cmd->message == LOOP_FETCH)
+		fetch(cmd); /* the target waits for it, whatever has become of the host */
+	else if (cmd->message == LOOP_ANSWER && c->host)
+		arrive(cmd, LOOP_CMD_ANSWERED, &c->answered);
+	else if (cmd->message == LOOP_COMMAND && c->host && c->target && c->state != LOOP_ENDED)
+		arrive(cmd, LOOP_CMD_SENT, &c->sent);
+	loop_conn_free(c);
 }
 
 static void op_fetch(struct target_req *r)
