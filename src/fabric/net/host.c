@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "engine/drive.h"
+#include "fabric/memory.h"
 #include "fabric/net/routes.h"
 
 #define TX_ROOM	   2 /* packets that are taken from the core at once */
@@ -49,18 +50,6 @@ struct host {
 
 /* ---- the core's surroundings ----------------------------------------------------------------- */
 
-static void *host_alloc(void *ctx, size_t bytes)
-{
-	(void)ctx;
-	return calloc(1, bytes);
-}
-
-static void host_free(void *ctx, void *p)
-{
-	(void)ctx;
-	free(p);
-}
-
 static uint32_t host_random(void *ctx)
 {
 	struct host *h = ctx;
@@ -84,8 +73,8 @@ static void host_event(void *ctx, enum rnic_event event, void *user)
 }
 
 static const struct rnic_ops rnic_ops = {
-	.alloc = host_alloc,
-	.free = host_free,
+	.alloc = fabric_alloc,
+	.free = fabric_free,
 	.random = host_random,
 	.cq_notify = host_notify,
 	.async_event = host_event,

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 #include "fabric/net/iblink.h"
 
-#include <string.h>
-
 #include "base/bytes.h"
 
 #define FS_PER_NS	1000000ull
@@ -37,7 +35,6 @@ static void tell(struct iblink *l, unsigned lane, bool init)
 
 	r->said = credit_rx_limit(r);
 	frame_of_credit(f, &(struct credit){init, (uint8_t)lane, l->tx[lane].sent, r->said});
-	l->credits_sent++;
 	netport_send_link(l->port, f);
 }
 

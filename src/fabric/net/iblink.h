@@ -36,8 +36,8 @@ struct iblink {
 	struct credit_rx rx[PRIORITIES];
 	struct arbiter arbiter;
 	struct happening again;
-	unsigned repeats; /* that are still to come */
-	uint64_t credits_sent, overruns;
+	unsigned repeats;  /* that are still to come */
+	uint64_t overruns; /* frames that came without credits */
 };
 
 void iblink_init(struct iblink *, struct netport *, struct agent *, unsigned number,

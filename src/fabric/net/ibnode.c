@@ -6,24 +6,13 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "fabric/memory.h"
 
 /* Four times 25 Gb/s, whatever a line's rate is: PortInfo has few words for it, and nobody here
  * goes by them. */
 #define WIDTH_4X     2
 #define SPEED_10     4
 #define SPEED_EXT_25 2
-
-static void *node_alloc(void *ctx, size_t bytes)
-{
-	(void)ctx;
-	return calloc(1, bytes);
-}
-
-static void node_free(void *ctx, void *p)
-{
-	(void)ctx;
-	free(p);
-}
 
 static void changed(void *ctx, unsigned port)
 {
@@ -37,8 +26,8 @@ static void changed(void *ctx, unsigned port)
 }
 
 static const struct agent_ops agent_ops = {
-	.alloc = node_alloc,
-	.free = node_free,
+	.alloc = fabric_alloc,
+	.free = fabric_free,
 	.changed = changed,
 };
 

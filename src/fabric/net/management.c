@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/errno_text.h"
 #include "base/heap.h" /* DEADLINE_NEVER */
+#include "fabric/memory.h"
 
 /* A subnet that is not up after that never will be. */
 #define SWEEP_MOST_NS (60 * NSEC_PER_SEC)
@@ -71,18 +72,6 @@ static void hears(struct happening *h)
 	await_tick(m);
 }
 
-static void *manager_alloc(void *ctx, size_t bytes)
-{
-	(void)ctx;
-	return calloc(1, bytes);
-}
-
-static void manager_free(void *ctx, void *p)
-{
-	(void)ctx;
-	free(p);
-}
-
 static void manager_send(void *ctx, const uint8_t mad[MAD_LEN])
 {
 	struct management *m = ctx;
@@ -101,8 +90,8 @@ static void manager_swept(void *ctx, int rc, const char *why)
 }
 
 static const struct subnet_ops subnet_ops = {
-	.alloc = manager_alloc,
-	.free = manager_free,
+	.alloc = fabric_alloc,
+	.free = fabric_free,
 	.send = manager_send,
 	.swept = manager_swept,
 };

@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/units.h"
+#include "fabric/memory.h"
 #include "fabric/traffic/each.h"
 #include "fabric/traffic/nvme_disk.h"
 #include "nvmf/host/host.h"
@@ -358,21 +359,9 @@ static int queue_open(struct nvme_assoc *a, unsigned qid)
 
 /* ---- both sides ------------------------------------------------------------------------------ */
 
-static void *env_alloc(void *ctx, size_t bytes)
-{
-	(void)ctx;
-	return calloc(1, bytes);
-}
-
-static void env_free(void *ctx, void *p)
-{
-	(void)ctx;
-	free(p);
-}
-
 static int target_open(struct nvme *v, struct nvme_target *t, unsigned number)
 {
-	const struct target_env env = {.alloc = env_alloc, .free = env_free};
+	const struct target_env env = {.alloc = fabric_alloc, .free = fabric_free};
 	char name[32], why[128];
 
 	t->of = v;
