@@ -41,11 +41,12 @@ static unsigned opened(const struct leases *l)
 static void explain(char *err, size_t err_len, int rc)
 {
 	if (rc == -EADDRINUSE && access("/sys/module/rdma_rxe", F_OK) == 0)
-		snprintf(err, err_len,
-			 "UDP port %d is in use: a kernel rxe device holds it (`rdma link` lists "
-			 "them, `rdma link delete NAME` frees the port), or another program (`ss "
-			 "-ulpn sport = :%d` names it)",
-			 ROCEV2_UDP_PORT, ROCEV2_UDP_PORT);
+		snprintf(
+			err, err_len,
+			"UDP port %d is in use: the kernel's rxe holds it (`rdma link` lists its "
+			"devices, `rdma link delete NAME` and then `modprobe -r rdma_rxe` free the "
+			"port), or another program (`ss -ulpn sport = :%d` names it)",
+			ROCEV2_UDP_PORT, ROCEV2_UDP_PORT);
 	else if (rc == -EADDRINUSE)
 		snprintf(err, err_len,
 			 "UDP port %d is in use by another program (`ss -ulpn sport = :%d` names "

@@ -9,6 +9,8 @@
 #include "wire/flow.h"
 
 #define BROKER "@weft-broker" /* what it listens on begins so */
+#define RXE    "rdma_rxe"
+#define WHO    "sudo ss -ulnp 'sport = :%u'"
 
 struct sockets {
 	unsigned count; /* of the port */
@@ -36,6 +38,7 @@ void check_port(struct doctor *d)
 	struct report *r = &d->report;
 	const struct rnic *rxe = NULL;
 	struct sockets s = {0};
+	uint64_t users;
 	int rc = file_lines(d->proc, "net/udp", see_udp, &s);
 	int rc6 = file_lines(d->proc, "net/udp6", see_udp, &s);
 
@@ -58,16 +61,26 @@ void check_port(struct doctor *d)
 			     "the kernel's software RNIC %s has UDP port %u, and weft's broker "
 			     "cannot start",
 			     rxe->name, ROCEV2_UDP_PORT);
-		report_mend(r, "sudo rdma link delete %s    # or work on it: --provider system",
+		report_mend(r,
+			    "sudo rdma link delete %s; sudo modprobe -r " RXE
+			    "    # or work on it: --provider system",
 			    rxe->name);
+	} else if (file_number(d->sys, &users, "module/" RXE "/refcnt") == 0) {
+		report_found(
+			r, DOCTOR_ERROR,
+			"the kernel's software RNIC, by all appearances, has UDP port %u still, "
+			"without a device: as long as its module is loaded",
+			ROCEV2_UDP_PORT);
+		report_mend(r, "sudo modprobe -r " RXE "    # or see who it is: " WHO,
+			    ROCEV2_UDP_PORT);
 	} else {
 		/* A socket of the kernel's looks as any other: vxlan may be there, too. */
 		report_found(r, DOCTOR_ERROR,
 			     "another program than weft's broker, or the kernel, has UDP port %u",
 			     ROCEV2_UDP_PORT);
 		report_mend(r,
-			    "sudo ss -ulnp 'sport = :%u'    # names it, if it is a program; "
-			    "one that outlived its broker may be it",
+			    WHO "    # names it, if it is a program; one that outlived its broker "
+				"may be it",
 			    ROCEV2_UDP_PORT);
 	}
 }

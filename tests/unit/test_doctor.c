@@ -157,7 +157,18 @@ static void an_rxe_that_has_the_port_is_named(void **state)
 	assert_int_equal(rnics_read(bed_root, &bed.rnics, &bed.rnic_count), 0);
 	assert_int_equal(bed.rnic_count, 1);
 	assert_int_equal(look_host(check_port), DOCTOR_ERROR);
-	says("rdma link delete rxe0");
+	says("rdma link delete rxe0; sudo modprobe -r rdma_rxe");
+}
+
+static void an_rxe_that_keeps_the_port_is_named(void **state)
+{
+	(void)state;
+	put(UDP_HEAD UDP_ROW("12B7", "0"), "net/udp");
+	put("0\n", "module/rdma_rxe/refcnt");
+	assert_int_equal(look_host(check_port), DOCTOR_ERROR);
+	says("sudo modprobe -r rdma_rxe");
+	put(UDP_HEAD UDP_ROW("0035", "0"), "net/udp");
+	assert_int_equal(look_host(check_port), DOCTOR_OK);
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -275,6 +286,7 @@ int main(void)
 		CASE(deep_sleep_is_noted_and_accused_of_nothing),
 		CASE(who_else_has_the_port_is_found),
 		CASE(an_rxe_that_has_the_port_is_named),
+		CASE(an_rxe_that_keeps_the_port_is_named),
 		CASE(rules_that_drop_roce_are_found),
 		CASE(a_policy_that_drops_roce_is_found),
 		CASE(rules_that_take_marks_away_are_found),

@@ -27,6 +27,7 @@ import change_cases  # noqa: F401
 import auth_cases  # noqa: F401
 import tls_cases  # noqa: F401
 import attach_cases  # noqa: F401
+import fabric_cases  # noqa: F401
 import crash_cases  # noqa: F401
 from cases import CASES
 from plan import LONG, PANIC, PLAN, SHORT
