@@ -5,8 +5,9 @@
  * caller's identifier; a socket that is agreed on is handed over with what came behind the peer's
  * last word.
  *
- * A set-up ends by itself: a peer has IWCM_CALL_NS to accept the TCP connection, as long again to
- * answer, and IWCM_ASK_NS to say what it wants of a listener; where TCP refuses, its port mapper is
+ * A set-up ends by itself: a peer has IWCM_CALL_NS to accept the TCP connection, IWCM_ANSWER_NS to
+ * answer, which its program may take its time for, as RoCE's CM lets it, and IWCM_ASK_NS to say
+ * what it wants of a listener; where TCP refuses, its port mapper is
  * asked IWCM_MAP_ASKS times, each IWCM_MAP_NS, before that is told. Of peers that have not said it
  * yet a listener keeps IWCM_SILENT_MAX, and gives up the oldest for one more; of requests that
  * nobody has taken, as many as its backlog, and rejects what comes beyond. Of peers that have been
@@ -27,6 +28,7 @@
 #include "cm/iw.h"
 
 #define IWCM_CALL_NS	 (10 * NSEC_PER_SEC)
+#define IWCM_ANSWER_NS	 (60 * NSEC_PER_SEC)
 #define IWCM_ASK_NS	 (5 * NSEC_PER_SEC)
 #define IWCM_BRIEF_NS	 NSEC_PER_SEC
 #define IWCM_MAP_NS	 (500 * NSEC_PER_MSEC)

@@ -290,7 +290,7 @@ static void connected(struct iwcm_link *l)
 	l->own_port = port_of_socket(l->s.fd);
 	l->phase = ASKING;
 	socket_wait(&l->s, EPOLLIN);
-	wait_until(l, IWCM_CALL_NS);
+	wait_until(l, l->brief ? IWCM_CALL_NS : IWCM_ANSWER_NS);
 }
 
 static void hear_mapper(struct iwcm_link *l)
