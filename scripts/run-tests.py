@@ -36,11 +36,9 @@ ENV = {
 }
 
 
-# Most of the time most tests wait for something: a timeout, a peer, a time that they measure. Of the
-# long ones some do nothing but reckon, at the lowest priority, and as many more can run.
+# Most of the time most tests wait for something: a timeout, a peer, a time that they measure.
 CPUS = len(os.sched_getaffinity(0))
 AT_ONCE = 2 * CPUS
-LONG_AT_ONCE = 3 * CPUS
 
 
 AUTOGROUP = "/proc/sys/kernel/sched_autogroup_enabled"
@@ -126,7 +124,7 @@ def run(build, setup):
     print(f"== {build}: {setup}", flush=True)
     status = subprocess.call(
         ["meson", "test", "-C", build, "--print-errorlogs", "--no-rebuild",
-         "--num-processes", str(LONG_AT_ONCE if setup == "long" else AT_ONCE),
+         "--num-processes", str(AT_ONCE),
          *SETUPS.get(setup, ["--suite", setup])],
         env={**os.environ, **env})
     if not os.path.exists(log):
