@@ -189,10 +189,18 @@ static bool qp_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 	return true;
 }
 
+/* A datagram says itself whom it is for, and in which class. */
+static const struct flow *next_flow(const struct rnic_qp *qp)
+{
+	const struct sq *sq = &qp->sq;
+
+	return qp->service->datagrams && sq->cur != sq->prod ? &sq_at(sq, sq->cur)->ud.flow
+							     : &qp->attr.flow;
+}
+
 static bool is_held(const struct rnic_qp *qp)
 {
-	return !qp->service->datagrams &&
-	       qp->rnic->held_priorities >> flow_priority(&qp->attr.flow) & 1;
+	return qp->rnic->held_priorities >> flow_priority(next_flow(qp)) & 1;
 }
 
 /* It waits until it is not held any more, but for what goes in another class. True: that is in tx.
@@ -238,8 +246,11 @@ size_t rnic_tx(struct rnic *r, struct packet_tx *pkts, size_t max, uint64_t now)
 			n += held_tx(qp, &pkts[n]);
 			continue;
 		}
-		while (n < max && qp->burst < r->turn_bytes && (more = qp_tx(qp, &pkts[n], now)))
+		while (n < max && qp->burst < r->turn_bytes && (more = qp_tx(qp, &pkts[n], now))) {
 			qp->burst += max_of(pkts[n++].payload_len, PKT_COST_MIN);
+			if (unlikely(r->held_priorities) && is_held(qp))
+				break; /* what is next is in another class */
+		}
 		if (!more || qp->burst >= r->turn_bytes) {
 			list_remove(&qp->active_node);
 			qp->burst = 0;
