@@ -117,6 +117,15 @@ static bool has_size(const struct subject *s, uint64_t bytes)
 	return bytes >= s->e->bytes_from && (!s->e->bytes_to || bytes <= s->e->bytes_to);
 }
 
+static double mean(const double *v, size_t n)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += v[i];
+	return n ? sum / (double)n : NAN;
+}
+
 static double of_flows(const struct subject *s, enum figure f)
 {
 	const struct play *p = s->play;
@@ -131,9 +140,14 @@ static double of_flows(const struct subject *s, enum figure f)
 		if (!r->took_ns || !is_of(s, r->group) || !has_size(s, r->bytes) ||
 		    r->start_ns < p->warmup_ns)
 			continue;
-		v[n++] = f >= FIGURE_SLOWDOWN_P50
+		v[n++] = f >= FIGURE_SLOWDOWN_MEAN
 				 ? (double)r->took_ns / (double)max_of(r->ideal_ns, (uint64_t)1)
 				 : (double)r->took_ns / 1e3;
+	}
+	if (f == FIGURE_FCT_MEAN || f == FIGURE_SLOWDOWN_MEAN) {
+		part = mean(v, n);
+		free(v);
+		return part;
 	}
 	qsort(v, n, sizeof(*v), figures_compare);
 	if (f == FIGURE_FCT_P50 || f == FIGURE_SLOWDOWN_P50)
@@ -233,9 +247,11 @@ static double compute(const struct subject *s, enum figure f)
 	case FIGURE_DONE:
 	case FIGURE_FAILED:
 		return counted(s, f);
+	case FIGURE_FCT_MEAN:
 	case FIGURE_FCT_P50:
 	case FIGURE_FCT_P99:
 	case FIGURE_FCT_MOST:
+	case FIGURE_SLOWDOWN_MEAN:
 	case FIGURE_SLOWDOWN_P50:
 	case FIGURE_SLOWDOWN_P95:
 	case FIGURE_SLOWDOWN_P99:
@@ -246,6 +262,8 @@ static double compute(const struct subject *s, enum figure f)
 		return (double)s->run->totals.resent;
 	case FIGURE_SMPS:
 		return (double)s->run->totals.smps;
+	case FIGURE_SWEEPS_FAILED:
+		return (double)s->run->totals.sweeps_failed;
 	case FIGURE_SUBNET:
 		return (double)s->run->totals.subnet_ns / 1e3;
 	default:
