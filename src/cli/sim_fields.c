@@ -62,6 +62,7 @@ static const struct sim_field total_fields[] = {
 	{"resent", "sent again", SIM_COUNT, true, AT(run_totals, resent)},
 	{"timeouts", "timeouts", SIM_COUNT, true, AT(run_totals, timeouts)},
 	{"smps", "SMPs", SIM_COUNT, true, AT(run_totals, smps)},
+	{"sweeps_failed", "sweeps that failed", SIM_COUNT, true, AT(run_totals, sweeps_failed)},
 	{"subnet_ns", "subnet up after", SIM_NS, true, AT(run_totals, subnet_ns)},
 };
 

@@ -50,6 +50,7 @@ static void port_begin(const struct agent *a, unsigned port)
 		.vl_arbitration_high_cap = SMP_VL_ARBITRATION_MAX,
 		.vl_arbitration_low_cap = SMP_VL_ARBITRATION_MAX,
 		.hoq_life = 31,
+		.vl_stall_count = 7,
 		.guid_cap = 1,
 		.response_time = 8,
 	};
@@ -245,4 +246,9 @@ uint8_t agent_high_limit(const struct agent *a, unsigned port)
 uint8_t agent_hoq_life(const struct agent *a, unsigned port)
 {
 	return port_of(a, port)->info.hoq_life;
+}
+
+uint8_t agent_stall_count(const struct agent *a, unsigned port)
+{
+	return port_of(a, port)->info.vl_stall_count;
 }

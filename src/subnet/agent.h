@@ -81,5 +81,8 @@ const struct smp_vl_arbitration *agent_arbitration(const struct agent *, unsigne
 uint8_t agent_high_limit(const struct agent *, unsigned port);
 /* By PortInfo: 4.096 us * 2^n; 20 and more: for ever. */
 uint8_t agent_hoq_life(const struct agent *, unsigned port);
+/* After so many frames in a row that a lane has dropped for their age it drops all for a while; 0:
+ * never. */
+uint8_t agent_stall_count(const struct agent *, unsigned port);
 
 #endif

@@ -290,10 +290,13 @@ void subnet_rx(struct subnet_manager *m, const uint8_t mad[MAD_LEN], uint64_t no
 
 void subnet_tick(struct subnet_manager *m, uint64_t now)
 {
+	const bool was = m->is_pumping;
 	const struct request *r;
 
+	m->is_pumping = true; /* what is answered at once waits until all have been looked at */
 	while ((r = request_overdue(m, now)))
 		silent(m, &r->work);
+	m->is_pumping = was;
 	pump(m, now);
 	if (m->stage == STAGE_IDLE && m->next_sweep_ns <= now)
 		subnet_sweep(m, now);

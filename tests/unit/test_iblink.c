@@ -109,7 +109,7 @@ static void lanes_share_by_their_weights(void **state)
 	const struct smp_vl_arbitration low = table_of(3, entries), high = {.n = 0};
 	const uint32_t length[8] = {4160, 1088, 64, 64};
 	uint64_t bytes[8];
-	struct arbiter a;
+	struct arbiter a = {0};
 
 	(void)state;
 	arbiter_set(&a, &high, &low, 255);
@@ -133,7 +133,7 @@ static void the_high_table_yields_at_its_limit(void **state)
 		unsigned high, low; /* packets of 100 */
 	} all[] = {{0, 50, 50}, {1, 80, 20}, {2, 88, 12}, {255, 100, 0}};
 	uint64_t bytes[8];
-	struct arbiter a;
+	struct arbiter a = {0};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {

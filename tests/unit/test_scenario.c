@@ -174,6 +174,16 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 	bad(STREAM "infiniband: {lane_of: {3: 1}}\n", "a lane is a number from 0 to 0, not '1'");
 	bad(STREAM "infiniband: {lanes: 2, weights: {0: 1}}\n",
 	    "weights or high are to name each lane");
+	bad(STREAM "infiniband: {lanes: 2, lane_of: {0: 0, 0: 1}}\n", "stands here twice: 0");
+	bad(STREAM "infiniband: {lanes: 1.5}\n", "lanes takes a whole number");
+	bad(STREAM "infiniband: {}\nhosts: {watchdog: 1ms}\n", "t.yaml:3: watchdog is Ethernet's");
+	bad("infiniband: {}\ntraffic: [{kind: storm, every: 1ms}]\n", "pauses are Ethernet's");
+	bad("traffic: [{kind: datagrams, bytes: 64, verb: read}]\n", "nothing is read without");
+	bad("traffic: [{kind: unreliable, sizes: hadoop}]\n", "all alike: say `bytes`");
+	bad(STREAM "switches: {headroom: 9223372036854775808}\n",
+	    "headroom takes so many bytes, as 4096, 64KB or 1MiB, at most 1GB");
+	bad(STREAM "topology: {kind: fat-tree, pods: 256, edges: 256, hosts: 65536}\n",
+	    "these are 4294967296 hosts, more than 65536");
 	bad(STREAM "expect: [{figure: speed, is: 1}]\n", "there is no figure 'speed'");
 	bad(STREAM "expect: [{figure: goodput}]\n", "what is expected?");
 }
@@ -226,13 +236,11 @@ static void what_cannot_be_is_told_when_it_runs(void **state)
 	}
 }
 
-static void the_same_seed_is_the_same_run(void **state)
+static void the_same_seed_is_the_same_run_of(const char *text)
 {
-	struct scenario *s =
-		good("duration: 2ms\ntraffic: [{kind: random, sizes: hadoop, load: 40%}]\n");
+	struct scenario *s = good(text);
 	struct run_result *a = run_it(s, 0), *b = run_it(s, 0), *c = run_it(s, 2);
 
-	(void)state;
 	assert_true(a->nflows > 10);
 	assert_int_equal(a->nflows, b->nflows);
 	assert_memory_equal(a->flows, b->flows, a->nflows * sizeof(*a->flows));
@@ -242,6 +250,20 @@ static void the_same_seed_is_the_same_run(void **state)
 	run_free(b);
 	run_free(c);
 	scenario_free(s);
+}
+
+static void the_same_seed_is_the_same_run(void **state)
+{
+	(void)state;
+	the_same_seed_is_the_same_run_of(
+		"duration: 2ms\ntraffic: [{kind: random, sizes: hadoop, load: 40%}]\n");
+	the_same_seed_is_the_same_run_of("duration: 2ms\n"
+					 "links: {loss: 1e-4}\n"
+					 "infiniband: {lanes: 2, sweep: 500us}\n"
+					 "traffic: [{kind: random, sizes: hadoop, load: 40%}]\n");
+	the_same_seed_is_the_same_run_of(
+		"duration: 1ms\nlinks: {loss: 1e-3}\n"
+		"traffic: [{kind: nvme, from: 1-3, to: 0, sizes: [[4KB, 50%], [64KB, 100%]]}]\n");
 }
 
 static double figure(const struct run_result *r, size_t i)
@@ -405,9 +427,110 @@ static void unreliable_messages_may_be_lost(void **state)
 	scenario_free(s);
 }
 
+/* Many at once: completions do not outgrow their queue where a lane has to wait. */
+static void datagrams_go_on_where_a_lane_stops(void **state)
+{
+	static const char *const networks[] = {"infiniband: {}\n", ""};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(networks); i++) {
+		char text[512];
+		struct scenario *s;
+		struct run_result *r;
+
+		snprintf(text, sizeof(text),
+			 "duration: 500us\n"
+			 "topology: {hosts: 11}\n"
+			 "%s"
+			 "traffic: [{kind: datagrams, from: 3-10, to: 0-2, bytes: 64, depth: 32}]\n"
+			 "expect:\n"
+			 "- {figure: goodput, from: 400us, at_least: 80}\n"
+			 "- {figure: dropped, at_most: 0}\n",
+			 networks[i]);
+		s = good(text);
+		r = run_it(s, 0);
+		assert_true(figure(r, 0) > 80);
+		assert_true(figure(r, 1) == 0);
+		run_free(r);
+		scenario_free(s);
+	}
+}
+
+/* Eight send datagrams in one lane to a host that has room for one of them; the other lane of the
+ * first has the rest of its line. */
+static void a_lane_that_waits_holds_up_no_other(void **state)
+{
+	struct scenario *s = good("duration: 2ms\n"
+				  "warmup: 200us\n"
+				  "topology: {hosts: 10}\n"
+				  "infiniband: {lanes: 2}\n"
+				  "traffic:\n"
+				  "- {kind: datagrams, from: 1-8, to: 0, bytes: 4096, dscp: 0}\n"
+				  "- {kind: stream, from: 1, to: 9, bytes: 64KB, dscp: 8}\n"
+				  "expect:\n"
+				  "- {figure: goodput, of: datagrams, at_least: 90}\n"
+				  "- {figure: goodput, of: stream, at_least: 80}\n"
+				  "- {figure: dropped, at_most: 0}\n");
+	struct run_result *r = run_it(s, 0);
+
+	(void)state;
+	assert_true(figure(r, 0) > 90);
+	assert_true(figure(r, 1) > 80);
+	assert_true(figure(r, 2) == 0);
+	run_free(r);
+	scenario_free(s);
+}
+
+static void the_time_before_a_run_is_in_no_figure(void **state)
+{
+	struct scenario *s = good("duration: 100us\n"
+				  "topology: {hosts: 64}\n"
+				  "infiniband: {}\n"
+				  "traffic: [{kind: flows, from: 1, to: 2, bytes: 4096}]\n"
+				  "expect:\n"
+				  "- {figure: subnet, at_least: 20}\n"
+				  "- {figure: utilization, of: 'host0 -> switch0', at_most: 0}\n"
+				  "- {figure: paused, at_most: 0}\n"
+				  "- {figure: sweeps_failed, at_most: 0}\n");
+	struct run_result *r = run_it(s, 0);
+
+	(void)state;
+	assert_true(figure(r, 0) > 20);
+	for (size_t i = 1; i < 4; i++)
+		assert_true(figure(r, i) == 0);
+	run_free(r);
+	scenario_free(s);
+}
+
+/* Two switches and four lines of 20 ms: a request is not asked again before its answer can be
+ * there.
+ */
+static void a_manager_waits_as_long_as_its_lines_are(void **state)
+{
+	struct scenario *s = good("duration: 200ms\n"
+				  "topology: {kind: dumbbell, hosts: 2}\n"
+				  "links: {rate: 10G, delay: 20ms}\n"
+				  "infiniband: {}\n"
+				  "traffic: [{kind: datagrams, from: 1, to: 2, bytes: 64}]\n"
+				  "expect:\n"
+				  "- {figure: smps, at_most: 100}\n"
+				  "- {figure: goodput, at_least: 0.001}\n");
+	struct run_result *r = run_it(s, 0);
+
+	(void)state;
+	assert_true(figure(r, 0) < 100);
+	assert_true(figure(r, 1) > 0);
+	run_free(r);
+	scenario_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(datagrams_go_on_where_a_lane_stops),
+		cmocka_unit_test(a_lane_that_waits_holds_up_no_other),
+		cmocka_unit_test(the_time_before_a_run_is_in_no_figure),
+		cmocka_unit_test(a_manager_waits_as_long_as_its_lines_are),
 		cmocka_unit_test(quantities_have_units),
 		cmocka_unit_test(what_is_left_out_has_its_default),
 		cmocka_unit_test(what_is_said_counts),

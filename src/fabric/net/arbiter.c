@@ -13,7 +13,7 @@ static bool is_ready(const struct smp_vl_arbitration *e, unsigned i, uint8_t rea
 static void begin_turn(struct arbiter_table *t, unsigned at)
 {
 	t->at = at;
-	t->left = at < t->entries->n ? (int64_t)t->entries->weight[at] * WEIGHT_BYTES : 0;
+	t->left = (int64_t)t->entries->weight[at] * WEIGHT_BYTES;
 }
 
 /* The entry whose turn it is goes on while it has something left; what it has sent beyond that is
@@ -24,6 +24,10 @@ static unsigned table_next(struct arbiter_table *t, uint8_t ready)
 
 	if (!e || !e->n)
 		return ARBITER_NONE;
+	if (t->n != e->n) { /* the manager has set another table */
+		t->n = e->n;
+		begin_turn(t, 0);
+	}
 	if (t->left > 0 && is_ready(e, t->at, ready))
 		return e->lane[t->at];
 	for (unsigned i = 1; i <= e->n; i++) {
@@ -61,10 +65,13 @@ static bool low_waits(const struct arbiter *a, uint8_t ready)
 void arbiter_set(struct arbiter *a, const struct smp_vl_arbitration *high,
 		 const struct smp_vl_arbitration *low, uint8_t high_limit)
 {
-	*a = (struct arbiter){.high.entries = high, .low.entries = low, .high_limit = high_limit};
-	begin_turn(&a->high, 0);
-	begin_turn(&a->low, 0);
-	reset_limit(a);
+	const bool is_new = !a->low.entries || a->high_limit != high_limit;
+
+	a->high.entries = high;
+	a->low.entries = low;
+	a->high_limit = high_limit;
+	if (is_new)
+		reset_limit(a);
 }
 
 unsigned arbiter_next(struct arbiter *a, uint8_t ready, const uint32_t bytes[8])

@@ -16,6 +16,7 @@
 
 struct arbiter_table {
 	const struct smp_vl_arbitration *entries; /* borrowed */
+	unsigned n;				  /* of them, when its turns began */
 	unsigned at;				  /* whose turn it is */
 	int64_t left;				  /* bytes of its turn */
 };
@@ -28,6 +29,8 @@ struct arbiter {
 
 #define ARBITER_NONE 255
 
+/* Begins, from an arbiter of zeros, or goes on with what has been set anew: turns stay what they
+ * are as long as the tables have as many entries. */
 void arbiter_set(struct arbiter *, const struct smp_vl_arbitration *high,
 		 const struct smp_vl_arbitration *low, uint8_t high_limit);
 /* Of the lanes that are ready, a bit each, with the lengths of their next packets; that of the one

@@ -38,12 +38,6 @@ static void tell(struct iblink *l, unsigned lane, bool init)
 	netport_send_link(l->port, f);
 }
 
-static void tell_all(struct iblink *l, bool init)
-{
-	for (unsigned i = 0; i < l->nature.lanes; i++)
-		tell(l, i, init);
-}
-
 static void again_later(struct iblink *l)
 {
 	struct fabric *f = l->port->fabric;
@@ -56,17 +50,17 @@ static void tells_again(struct happening *h)
 {
 	struct iblink *l = container_of(h, struct iblink, again);
 
-	tell_all(l, false);
+	for (unsigned i = 0; i < l->nature.lanes; i++)
+		if (loses(l) || credit_rx_untold(&l->rx[i]))
+			tell(l, i, false);
 	if (--l->repeats)
 		again_later(l);
 }
 
-/* Something has gone over it, or should have. */
+/* Something has gone over it, or should have, or there is more room than has been told. */
 static void repeat(struct iblink *l)
 {
-	if (!loses(l))
-		return;
-	l->repeats = REPEATS;
+	l->repeats = loses(l) ? REPEATS : 1;
 	if (!happening_is_due(&l->again))
 		again_later(l);
 }
@@ -116,8 +110,10 @@ void iblink_fini(struct iblink *l)
 void iblink_up(struct iblink *l)
 {
 	agent_link(l->agent, l->number, true);
-	tell_all(l, true);
-	repeat(l);
+	for (unsigned i = 0; i < l->nature.lanes; i++)
+		tell(l, i, true);
+	if (loses(l))
+		repeat(l);
 }
 
 void iblink_set(struct iblink *l)
@@ -165,14 +161,16 @@ void iblink_release(struct iblink *l, unsigned lane, uint32_t bytes)
 {
 	credit_rx_release(&l->rx[lane], credit_blocks(bytes));
 	tell_if_worth(l, lane);
-	repeat(l);
+	if (loses(l) || credit_rx_untold(&l->rx[lane]))
+		repeat(l);
 }
 
 void iblink_leaves(struct iblink *l, const struct frame *f)
 {
 	credit_tx_sent(&l->tx[f->priority], credit_blocks(f->bytes));
 	look(l);
-	repeat(l);
+	if (loses(l))
+		repeat(l);
 }
 
 bool iblink_is_idle(const struct iblink *l, const struct iblink *peer)
@@ -185,7 +183,7 @@ bool iblink_is_idle(const struct iblink *l, const struct iblink *peer)
 		if (loses(l) || loses(peer))
 			continue;
 		if (peer->tx[i].sent != r->got || peer->tx[i].limit != r->said ||
-		    credit_rx_untold(r) >= worth_telling(l, r))
+		    credit_rx_untold(r))
 			return false;
 	}
 	return true;

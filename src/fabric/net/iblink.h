@@ -5,9 +5,8 @@
  *
  * A lane stops when its credits are less than the longest frame, though a shorter one could go: so
  * its first does not wait for another reason than the others. What a receiver has room for again is
- * told when it is worth a frame. A real link tells it anyway, at least every 65,536 symbols: here
- * only one that loses frames does, and only for a while after the last, for elsewhere it says
- * nothing new.
+ * told when it is worth a frame, and the rest 65,536 symbols later. A real link tells it as often
+ * even if it is nothing new: here only one that loses frames does, and for a while after the last.
  */
 #ifndef WEFT_FABRIC_NET_IBLINK_H
 #define WEFT_FABRIC_NET_IBLINK_H

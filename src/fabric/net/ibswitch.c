@@ -9,7 +9,6 @@
 
 #define LIFE_UNIT_NS 4096 /* 4.096 us, times two to the power of what PortInfo says */
 #define LIFE_FOREVER 20
-#define STALL_COUNT  7 /* VLStallCount, as it is by itself */
 #define STALL_LIVES  8
 
 /* When what is first in each queue of a port has come to be that. */
@@ -79,12 +78,13 @@ static void expires(struct happening *happening)
 	struct ibswitch *s = h->of;
 	struct netport *p = &s->port[h->port];
 	uint64_t now = fabric_now(s->fabric), life = life_ns(s, h->port);
+	const uint8_t most = agent_stall_count(s->node->agent, h->port + 1);
 
 	for (unsigned i = 0; life && i < PRIORITIES; i++)
 		if (p->queue[i].first && now >= h->since_ns[i] + life) {
 			h->since_ns[i] = now;
 			expire(h, i);
-			if (++h->in_a_row[i] >= STALL_COUNT)
+			if (++h->in_a_row[i] == most)
 				stall(h, i, now + STALL_LIVES * life);
 		}
 	await_expiry(h);

@@ -11,7 +11,7 @@
 #include "fabric/memory.h"
 
 /* A subnet that is not up after that never will be. */
-#define SWEEP_MOST_NS (60 * NSEC_PER_SEC)
+#define SWEEP_MOST_NS (3600 * NSEC_PER_SEC)
 
 struct management {
 	struct ibnode *node;
@@ -21,6 +21,7 @@ struct management {
 	uint64_t took_ns;
 	int rc;
 	char why[160];
+	uint64_t failed; /* sweeps */
 	/* What its own node answers at once: it hears that when it has said all that it had to. */
 	struct frame_queue own;
 	struct happening hears, ticks;
@@ -84,6 +85,7 @@ static void manager_swept(void *ctx, int rc, const char *why)
 	struct management *m = ctx;
 
 	m->rc = rc;
+	m->failed += rc != 0;
 	snprintf(m->why, sizeof(m->why), "%s", why ? why : "");
 	if (m->swept)
 		m->swept(m->ctx);
@@ -152,6 +154,11 @@ int management_sweep(struct management *m, char *err, size_t err_len)
 const struct subnet_counters *management_counters(const struct management *m)
 {
 	return subnet_counters(m->manager);
+}
+
+uint64_t management_failed(const struct management *m)
+{
+	return m->failed;
 }
 
 uint64_t management_took_ns(const struct management *m)

@@ -19,6 +19,7 @@ void management_destroy(struct management *);
 /* Sweeps, and has time pass until that is done. 0, or -errno and a sentence. */
 int management_sweep(struct management *, char *err, size_t err_len) must_use;
 const struct subnet_counters *management_counters(const struct management *);
+uint64_t management_failed(const struct management *);	/* sweeps */
 uint64_t management_took_ns(const struct management *); /* that sweep */
 
 #endif

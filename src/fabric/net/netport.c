@@ -334,6 +334,12 @@ void netport_heed(struct netport *p, const struct frame *f)
 		fabric_put(p->fabric, &p->watchdog, now + p->scheduler.watchdog_ns);
 }
 
+void netport_count_anew(struct netport *p)
+{
+	p->counters = (struct netport_counters){.queue_most = p->queued};
+	p->any_stopped_since = fabric_now(p->fabric);
+}
+
 uint32_t netport_ready(const struct netport *p)
 {
 	uint32_t n = 0;

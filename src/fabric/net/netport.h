@@ -104,6 +104,8 @@ void netport_stop(struct netport *, uint8_t stopped);
 void netport_drop(struct netport *, unsigned priority);
 /* A PFC frame has come. */
 void netport_heed(struct netport *, const struct frame *);
+/* What is counted begins again at 0. */
+void netport_count_anew(struct netport *);
 /* Frames that wait and may leave. */
 uint32_t netport_ready(const struct netport *);
 /* How long a full pause lasts on its line. */

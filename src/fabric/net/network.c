@@ -255,7 +255,11 @@ static int start_subnet(struct network *n)
 
 int network_settle(struct network *n, char *err, size_t err_len)
 {
-	return n->management ? management_sweep(n->management, err, err_len) : 0;
+	int rc = n->management ? management_sweep(n->management, err, err_len) : 0;
+
+	for (unsigned i = 0; i < n->nports; i++)
+		netport_count_anew(n->ports[i]);
+	return rc;
 }
 
 static int check_ports(const struct network *n, char *err, size_t err_len)
@@ -291,7 +295,7 @@ int network_create(struct network **ret, const struct network_nature *nature, ui
 		rc = check_overrides(n, err, err_len);
 	if (!rc)
 		rc = check_ports(n, err, err_len);
-	if (!rc)
+	if (!rc && !nature->subnet.is_there)
 		rc = routes_create(&n->routes, n->topology->hosts, n->topology->switches,
 				   n->topology->links, n->topology->nlinks);
 	if (rc == -E2BIG)
@@ -384,10 +388,22 @@ const struct management *network_management(const struct network *n)
 	return n->management;
 }
 
+/* Frames that came without credits: none, where these are right. */
+static uint64_t overruns_of(const struct ibnode *node)
+{
+	uint64_t overruns = 0;
+
+	for (unsigned i = 0; i < node->ports; i++)
+		overruns += node->links[i].overruns;
+	return overruns;
+}
+
 uint64_t network_dropped(const struct network *n)
 {
 	uint64_t dropped = 0;
 
+	for (unsigned i = 0; n->ibswitches && i < n->topology->hosts; i++)
+		dropped += overruns_of(host_node(n->hosts[i]));
 	for (unsigned i = 0; n->switches && i < n->topology->switches; i++) {
 		const struct switch_counters *c = netswitch_counters(n->switches[i]);
 
@@ -396,7 +412,8 @@ uint64_t network_dropped(const struct network *n)
 	for (unsigned i = 0; n->ibswitches && i < n->topology->switches; i++) {
 		const struct ibswitch_counters *c = ibswitch_counters(n->ibswitches[i]);
 
-		dropped += c->expired + c->unroutable;
+		dropped +=
+			c->expired + c->unroutable + overruns_of(ibswitch_node(n->ibswitches[i]));
 	}
 	return dropped;
 }

@@ -241,6 +241,8 @@ static bool read_one(struct reader *r, const struct key *k, const yaml_node_t *n
 					 ? "a number in the figure's unit"
 					 : quantity_like((enum quantity)k->quantity),
 				 text);
+	if (k->quantity == QUANTITY_NUMBER && v != floor(v))
+		return keys_fail(r, n, "%s takes a whole number, not '%s'", k->name, text);
 	if (v < k->least || v > k->most)
 		return keys_fail(r, n, "%s: '%s' is too %s", k->name, text,
 				 v < k->least ? "little" : "much");

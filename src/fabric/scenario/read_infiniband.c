@@ -5,7 +5,7 @@
 #include "fabric/scenario/quantity.h"
 #include "fabric/scenario/read_priv.h"
 
-#define TIMEOUT_NS	  (10 * NSEC_PER_MSEC) /* of the manager's requests */
+#define TIMEOUT_NS	  (10 * NSEC_PER_MSEC) /* of the manager's requests, beyond their way */
 #define RETRIES		  5
 #define WINDOW		  32
 #define WEIGHT_OF_TURN	  64 /* in blocks: a frame of 4 KiB */
@@ -30,19 +30,24 @@ static bool read_pairs(struct reader *r, const yaml_node_t *m, const char *name,
 		       double key_most, const char *value, double value_least, double value_most,
 		       struct subnet_config *c, pair_taken *take)
 {
+	unsigned seen = 0;
+
 	if (!m)
 		return true;
 	if (!keys_is(r, m, YAML_MAPPING_NODE, name))
 		return false;
 	for (const yaml_node_pair_t *i = m->data.mapping.pairs.start; i < m->data.mapping.pairs.top;
 	     i++) {
+		const yaml_node_t *at = yaml_document_get_node(&r->document, i->key);
 		double k, v;
 
-		if (!read_number(r, yaml_document_get_node(&r->document, i->key), key, 0, key_most,
-				 &k) ||
+		if (!read_number(r, at, key, 0, key_most, &k) ||
 		    !read_number(r, yaml_document_get_node(&r->document, i->value), value,
 				 value_least, value_most, &v))
 			return false;
+		if (seen >> (unsigned)k & 1)
+			return keys_fail(r, at, "%s stands here twice: %g", key, k);
+		seen |= 1u << (unsigned)k;
 		take(c, (unsigned)k, (unsigned)v);
 	}
 	return true;
@@ -107,12 +112,26 @@ static bool read_tables(struct reader *r, const yaml_node_t *n, struct subnet_na
 		return false;
 	if (!keys_find(r, n, "weights"))
 		for (unsigned i = 0; i < s->node.link.lanes; i++)
-			take_weight(c, i, WEIGHT_OF_TURN);
+			if (!(lanes_in(&c->high) >> i & 1))
+				take_weight(c, i, WEIGHT_OF_TURN);
 	if ((lanes_in(&c->low) | lanes_in(&c->high)) != (1u << s->node.link.lanes) - 1)
 		return keys_fail(
 			r, keys_find(r, n, "weights"),
 			"weights or high are to name each lane: one that neither names sends "
 			"nothing");
+	return true;
+}
+
+/* What hosts have on Ethernet alone. */
+static bool check_hosts(struct reader *r, const yaml_node_t *hosts)
+{
+	static const char *const none[] = {"watchdog", "restore", "hop_limit"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++)
+		if (keys_find(r, hosts, none[i]))
+			return keys_fail(r, keys_find(r, hosts, none[i]),
+					 "%s is Ethernet's: with `infiniband` there is none",
+					 none[i]);
 	return true;
 }
 
@@ -130,6 +149,8 @@ bool read_infiniband(struct reader *r, const yaml_node_t *top, struct network_na
 	if (keys_find(r, top, "switches"))
 		return keys_fail(r, keys_find(r, top, "switches"),
 				 "switches are Ethernet's: with `infiniband` there are none");
+	if (!check_hosts(r, keys_find(r, top, "hosts")))
+		return false;
 	if (net->topology.looped >= 0)
 		return keys_fail(r, n, "looped_host is of Ethernet: a manager makes no loops");
 	s->is_there = true;
@@ -146,10 +167,44 @@ bool read_infiniband(struct reader *r, const yaml_node_t *top, struct network_na
 	s->config.routing = (enum subnet_routing)k;
 	s->config.lanes = s->node.link.lanes;
 	s->config.hoq_life = life_code(s->head_life_ns);
-	s->config.timeout_ns = TIMEOUT_NS;
 	s->config.retries = RETRIES;
 	s->config.window = WINDOW;
 	return read_tables(r, n, s);
+}
+
+static unsigned links_on_a_way(const struct topology_nature *t)
+{
+	switch (t->kind) {
+	case TOPOLOGY_PAIR:
+		return 1;
+	case TOPOLOGY_STAR:
+		return 2;
+	case TOPOLOGY_DUMBBELL:
+		return 3;
+	case TOPOLOGY_PARKING_LOT:
+	case TOPOLOGY_RING:
+		return t->switches + 1;
+	case TOPOLOGY_LEAF_SPINE:
+		return 4;
+	case TOPOLOGY_FAT_TREE:
+		return 6;
+	}
+	return 0;
+}
+
+/* A line, with all that the manager may have under way before it. */
+static uint64_t way_ns(const struct line_nature *l)
+{
+	return l->delay_ns + (uint64_t)WINDOW * (FRAME_IB + MAD_LEN) * 8 * 1000 / l->rate_mbps;
+}
+
+static uint64_t timeout_ns(const struct network_nature *net)
+{
+	uint64_t longest = max_of(way_ns(&net->link), way_ns(&net->uplink));
+
+	for (size_t i = 0; i < net->noverrides; i++)
+		longest = max_of(longest, way_ns(&net->overrides[i].line));
+	return TIMEOUT_NS + 2 * links_on_a_way(&net->topology) * longest;
 }
 
 bool fit_infiniband(struct reader *r, const yaml_node_t *top, struct network_nature *net)
@@ -159,6 +214,7 @@ bool fit_infiniband(struct reader *r, const yaml_node_t *top, struct network_nat
 	if (!s->is_there)
 		return true;
 	s->node.mtu_code = (unsigned)net->host.mtu;
+	s->config.timeout_ns = timeout_ns(net);
 	s->node.link.frame_max =
 		FRAME_IB + BTH_LEN + RETH_LEN + IMMDT_LEN + ICRC_LEN + (128u << net->host.mtu);
 	if (s->node.link.bytes / CREDIT_BLOCK < credit_blocks(s->node.link.frame_max))

@@ -9,24 +9,27 @@
 #include "fabric/scenario/quantity.h"
 #include "fabric/scenario/read_priv.h"
 
-#define HOSTS_MAX 65536
+#define HOSTS_MAX     65536
+#define HEADROOM_MOST 1e9
 
-unsigned topology_hosts(const struct topology_nature *t)
+uint64_t topology_hosts(const struct topology_nature *t)
 {
+	const uint64_t each = t->hosts;
+
 	switch (t->kind) {
 	case TOPOLOGY_PAIR:
 		return 2;
 	case TOPOLOGY_STAR:
-		return t->hosts;
+		return each;
 	case TOPOLOGY_DUMBBELL:
-		return 2 * t->hosts;
+		return 2 * each;
 	case TOPOLOGY_PARKING_LOT:
 	case TOPOLOGY_RING:
-		return t->switches * t->hosts;
+		return t->switches * each;
 	case TOPOLOGY_LEAF_SPINE:
-		return t->leaves * t->hosts;
+		return t->leaves * each;
 	case TOPOLOGY_FAT_TREE:
-		return t->pods * t->edges * t->hosts;
+		return each * t->pods * t->edges;
 	}
 	return 0;
 }
@@ -56,8 +59,8 @@ bool read_topology(struct reader *r, const yaml_node_t *n, struct network_nature
 				 "make them a multiple",
 				 t->cores, t->aggregations);
 	if (topology_hosts(t) > HOSTS_MAX)
-		return keys_fail(r, n, "these are %u hosts, more than %d", topology_hosts(t),
-				 HOSTS_MAX);
+		return keys_fail(r, n, "these are %llu hosts, more than %d",
+				 (unsigned long long)topology_hosts(t), HOSTS_MAX);
 	if (t->looped >= 0 &&
 	    (t->kind != TOPOLOGY_RING || (unsigned)t->looped >= topology_hosts(t)))
 		return keys_fail(r, n, "looped_host is a host of a ring");
@@ -142,7 +145,8 @@ static bool read_params(struct reader *r, const yaml_node_t *m, struct cc_params
 		    value < 0)
 			return keys_fail(r, v, "%s takes a number, not '%s'", name,
 					 (const char *)v->data.scalar.value);
-		rc = cc_set_param(p, name, strlen(name), (uint64_t)value, &least, &most);
+		rc = cc_set_param(p, name, strlen(name),
+				  (uint64_t)min_of(value, (double)UINT32_MAX), &least, &most);
 		if (rc == -ENOENT)
 			return keys_fail(r, k,
 					 "there is no parameter '%s': weft-congestion(7) lists "
@@ -275,9 +279,9 @@ static bool read_headroom(struct reader *r, const yaml_node_t *n, uint64_t *ret)
 	*ret = UINT64_MAX;
 	if (!n)
 		return true;
-	if (!quantity_parse(QUANTITY_BYTES, text, &v) || v < 0)
-		return keys_fail(r, n, "headroom takes %s, not '%s'", quantity_like(QUANTITY_BYTES),
-				 text);
+	if (!quantity_parse(QUANTITY_BYTES, text, &v) || !(v >= 0 && v <= HEADROOM_MOST))
+		return keys_fail(r, n, "headroom takes %s, at most 1GB, not '%s'",
+				 quantity_like(QUANTITY_BYTES), text);
 	*ret = (uint64_t)v;
 	return true;
 }

@@ -18,7 +18,7 @@ void traffic_fini(struct traffic *);
 bool read_expect(struct reader *, const yaml_node_t *list, struct scenario *);
 
 /* A number of hosts in the topology. */
-unsigned topology_hosts(const struct topology_nature *);
+uint64_t topology_hosts(const struct topology_nature *);
 /* "3", "0-7", "all" or a list of these. */
 bool read_hosts_set(struct reader *, const yaml_node_t *, unsigned hosts, struct host_set *);
 

@@ -236,7 +236,23 @@ static bool has_pair(const struct traffic *t)
 	return false;
 }
 
-static bool check(struct reader *r, const yaml_node_t *n, struct traffic *t, unsigned mtu)
+/* Of packets that nobody acknowledges. */
+static bool check_unreliable(struct reader *r, const yaml_node_t *n, const struct traffic *t,
+			     unsigned mtu)
+{
+	if (t->reads)
+		return keys_fail(r, n, "nothing is read without a reliable connection");
+	if (keys_find(r, n, "sizes"))
+		return keys_fail(r, n, "these messages are all alike: say `bytes`");
+	if (t->kind == TRAFFIC_DATAGRAMS && t->bytes > mtu)
+		return keys_fail(
+			r, n, "a datagram has no more than the hosts' mtu, %u bytes: say `bytes`",
+			mtu);
+	return true;
+}
+
+static bool check(struct reader *r, const yaml_node_t *n, struct traffic *t,
+		  const struct network_nature *net)
 {
 	if (t->kind == TRAFFIC_ALLREDUCE && t->from.n < 2)
 		return keys_fail(r, n, "an allreduce is of two hosts at least");
@@ -249,10 +265,11 @@ static bool check(struct reader *r, const yaml_node_t *n, struct traffic *t, uns
 		return keys_fail(r, n, "count is 1 at least");
 	if (t->paired && t->from.n != t->to.n)
 		return keys_fail(r, n, "pairs are of as many hosts in `from` as in `to`");
-	if (t->kind == TRAFFIC_DATAGRAMS && t->bytes > mtu)
-		return keys_fail(
-			r, n, "a datagram has no more than the hosts' mtu, %u bytes: say `bytes`",
-			mtu);
+	if (t->kind == TRAFFIC_STORM && net->subnet.is_there)
+		return keys_fail(r, n, "pauses are Ethernet's: with `infiniband` there are none");
+	if ((t->kind == TRAFFIC_DATAGRAMS || t->kind == TRAFFIC_UNRELIABLE) &&
+	    !check_unreliable(r, n, t, 128u << net->host.mtu))
+		return false;
 	if (t->kind == TRAFFIC_NVME && t->depth > NVME_DEPTH_MAX)
 		return keys_fail(r, n, "a queue has %d entries at most here: lower `depth`",
 				 NVME_DEPTH_MAX);
@@ -266,7 +283,7 @@ static bool check(struct reader *r, const yaml_node_t *n, struct traffic *t, uns
 }
 
 static bool read_one(struct reader *r, const yaml_node_t *n, struct traffic *t, unsigned hosts,
-		     unsigned mtu)
+		     const struct network_nature *net)
 {
 	static const char *const own[] = {"kind", "name",      "from",	"to",	"sizes",
 					  "verb", "algorithm", "pairs", "file", NULL};
@@ -306,7 +323,7 @@ static bool read_one(struct reader *r, const yaml_node_t *n, struct traffic *t, 
 		return false;
 	t->paired = pairs && k == 1;
 	return read_ends(r, n, t, hosts) && read_sizes(r, keys_find(r, n, "sizes"), t) &&
-	       check(r, n, t, mtu) && (t->kind != TRAFFIC_TRACE || read_trace(r, n, t, hosts));
+	       check(r, n, t, net) && (t->kind != TRAFFIC_TRACE || read_trace(r, n, t, hosts));
 }
 
 /* What it calls itself, or its kind, with a number behind that if it is not the first of it. */
@@ -342,8 +359,7 @@ bool read_traffic(struct reader *r, const yaml_node_t *list, struct scenario *s,
 	for (size_t i = 0; (one = keys_element(r, list, i)); i++) {
 		struct traffic *t = &s->traffic[s->ntraffic++];
 
-		if (!read_one(r, one, t, hosts, 128u << s->network.host.mtu) ||
-		    !name_it(r, one, s, t))
+		if (!read_one(r, one, t, hosts, &s->network) || !name_it(r, one, s, t))
 			return false;
 	}
 	return s->ntraffic || keys_fail(r, list, "nobody sends anything");

@@ -212,6 +212,7 @@ static void take_subnet(struct running *r)
 		return;
 	t->smps = management_counters(m)->sent;
 	t->subnet_ns = management_took_ns(m);
+	t->sweeps_failed = management_failed(m);
 }
 
 static void take_hosts(struct running *r)

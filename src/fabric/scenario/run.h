@@ -68,8 +68,9 @@ struct run_totals {
 	uint64_t frames;     /* that went over any link */
 	uint64_t happenings; /* of the world */
 	uint64_t dropped, lost, marked, pauses, watchdog, cnps, resent, timeouts;
-	/* InfiniBand: what the manager has sent, and what its first sweep took, before the run. */
-	uint64_t smps, subnet_ns;
+	/* InfiniBand: what the manager has sent, what its first sweep took, before the run, and
+	 * those later that did not find all. */
+	uint64_t smps, subnet_ns, sweeps_failed;
 	uint64_t ended_ns; /* when the run was over */
 	double wall_s;	   /* of the real world, and so not the same every time */
 };

@@ -65,7 +65,7 @@ static bool read_all(struct reader *r, struct scenario *s)
 	       read_hosts(r, keys_find(r, top, "hosts"), &s->network) &&
 	       fit_infiniband(r, top, &s->network) &&
 	       read_switches(r, keys_find(r, top, "switches"), &s->network) &&
-	       read_traffic(r, traffic, s, topology_hosts(&s->network.topology)) &&
+	       read_traffic(r, traffic, s, (unsigned)topology_hosts(&s->network.topology)) &&
 	       (!expect || read_expect(r, expect, s));
 }
 

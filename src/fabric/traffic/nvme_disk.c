@@ -75,7 +75,7 @@ void nvme_disk_init(struct nvme_disk *d, struct fabric *f, uint64_t bytes, uint6
 
 void nvme_disk_fini(struct nvme_disk *d)
 {
-	happening_cancel(&d->due);
-	while (!list_empty(&d->under_way))
+	while (!list_empty(&d->under_way)) /* which may begin others */
 		finish(list_entry(list_pop_head(&d->under_way), struct store_op, link));
+	happening_cancel(&d->due);
 }
