@@ -292,8 +292,10 @@ def congestion(bed):
     rows = [Row(f"{w.rate} Mbit/s, {w.rtt} ms, 1 % lost", "share", weft(w, 1, "share"), tcp_(w, 1, "share", "cubic"), None,
                 at_least(1.0, "peer")) for w in lossy]
     fast = lossy[-1]
+    # Who goes back n has (1-p) / (1-p + pW) of the line: 30 packets of 4096 are on this way, one in 100 is lost, and nobody can have
+    # five times as much. Where 600 are, tests/sim/narrow.c holds it to five.
     rows.append(Row("the same, beside going back", "share", weft(fast, 1, "share"), weft(fast, 1, "share", "go-back-n"), None,
-                    at_least(5.0, "peer")))
+                    at_least(1.0, "peer")))
     for way in (places.Way(100, 1), places.Way(100, 20)):
         name = f"{way.rate} Mbit/s, {way.rtt} ms"
         rows += [Row(f"{name}, {flows} flows", "fairness", weft(way, flows, "fairness"), None, None, at_least(0.95, None))

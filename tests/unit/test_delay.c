@@ -155,21 +155,21 @@ static void that_one_in_ten_is_lost_is_congestion(void **state)
 }
 
 /* A queue that is full before a round trip takes too long. */
-static void nor_is_one_in_fifty_where_round_trips_take_longer(void **state)
+static void nor_is_one_in_forty_where_round_trips_take_longer(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 20; i++) {
-		lose(cc.window / 50);
+		lose(cc.window / 40);
 		round_trip(2 * MS);
 	}
 	assert_int_equal(cc.window, WINDOW);
 	for (int i = 0; i < 20; i++) {
-		lose(cc.window / 50);
+		lose(cc.window / 40);
 		round_trip(2400000);
 	}
 	assert_int_equal(cc.window, WINDOW);
 	for (int i = 0; i < 20; i++) {
-		lose(cc.window / 50);
+		lose(cc.window / 40);
 		round_trip(2600000);
 	}
 	assert_true(cc.window < WINDOW / 2);
@@ -263,7 +263,7 @@ int main(void)
 		cmocka_unit_test_setup(who_has_little_waits_for_longer, begin),
 		cmocka_unit_test_setup(that_one_in_a_hundred_is_lost_is_no_congestion, begin),
 		cmocka_unit_test_setup(that_one_in_ten_is_lost_is_congestion, begin),
-		cmocka_unit_test_setup(nor_is_one_in_fifty_where_round_trips_take_longer, begin),
+		cmocka_unit_test_setup(nor_is_one_in_forty_where_round_trips_take_longer, begin),
 		cmocka_unit_test_setup(now_and_then_it_makes_room, begin),
 		cmocka_unit_test_setup(one_that_is_late_alone_is_not_congestion, begin),
 		cmocka_unit_test_setup(the_shortest_is_forgotten, begin),

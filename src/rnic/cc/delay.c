@@ -32,11 +32,12 @@
 #define CALM	   5	/* round trips without a cut, before the window grows by more */
 #define LOST_ONE   1024 /* all of it */
 #define LOST_MUCH  (LOST_ONE / 16)
-#define LOST_SOME  (LOST_ONE / 100)
-#define GROWS_NS   (4 * NSEC_PER_MSEC)	 /* in a shorter round trip the window grows by less */
-#define GROWS_PART 4			 /* but by such a part of it at least */
-#define DRAIN_PART 8			 /* of the window is sent meanwhile */
-#define DRAIN_EACH 128			 /* round trips */
+#define LOST_SOME  (LOST_ONE / 64) /* in the mean that is kept, which is rounded down: 1 of 45 */
+#define GROWS_NS   (4 * NSEC_PER_MSEC) /* in a shorter round trip the window grows by less */
+#define GROWS_PART 4		       /* but by such a part of it at least */
+#define DRAIN_PART 8		       /* of the window is sent meanwhile */
+#define DRAIN_EACH 128		       /* round trips */
+#define DRAIN_SOON 32		       /* the first: who has come to a queue has more than others */
 #define DRAIN_NS   (200 * NSEC_PER_MSEC) /* or so long, if that is longer */
 
 struct delay {
@@ -50,6 +51,7 @@ struct delay {
 	bool late : 1;	    /* the last took too long */
 	bool found : 1;	    /* one did: what there is to be had is known */
 	bool queued : 1;    /* one did since the last drain */
+	bool drained : 1;   /* there was one */
 };
 
 _Static_assert(sizeof(struct delay) <= sizeof(((struct cc *)0)->own),
@@ -197,6 +199,7 @@ static void drain(struct cc *cc, uint64_t rtt_ns, uint64_t now)
 		cc->window = d->kept;
 		d->kept = 0;
 		d->drain_ns = d->cut_ns = now;
+		d->drained = true;
 	}
 }
 
@@ -204,8 +207,9 @@ static bool drain_due(struct cc *cc, uint64_t now)
 {
 	const struct delay *d = own(cc);
 
-	return d->kept ||
-	       (d->queued && now - d->drain_ns >= max_of(DRAIN_EACH * shortest(cc), DRAIN_NS));
+	uint64_t each = d->drained ? DRAIN_EACH : DRAIN_SOON;
+
+	return d->kept || (d->queued && now - d->drain_ns >= max_of(each * shortest(cc), DRAIN_NS));
 }
 
 static void rtt(struct cc *cc, uint64_t rtt_ns, uint64_t now)
