@@ -268,6 +268,7 @@ def iwarp(bed, raw):
 
 
 SECONDS = 4  # of a flow through the narrow place
+SECONDS_SHARED = 8  # of several, which do not begin at once
 
 
 def congestion(bed):
@@ -280,12 +281,15 @@ def congestion(bed):
             bed.ends.callback(there[0].close)
         return there[0]
 
+    def seconds(flows):
+        return SECONDS if flows == 1 else SECONDS_SHARED
+
     def weft(way, flows, figure, recovery="selective"):
         return Side(Run(f"ib_write_bw, {flows} through {way}, {recovery}",
-                        lambda: place().by_weft(way, flows, SECONDS, recovery=recovery), ("ib_write_bw", "ip")), figure)
+                        lambda: place().by_weft(way, flows, seconds(flows), recovery=recovery), ("ib_write_bw", "ip")), figure)
 
     def tcp_(way, flows, figure, cc):
-        return Side(Run(f"iperf3 -C {cc}, {flows} through {way}", lambda: place().by_tcp(way, flows, SECONDS, cc), ("iperf3", "ip")),
+        return Side(Run(f"iperf3 -C {cc}, {flows} through {way}", lambda: place().by_tcp(way, flows, seconds(flows), cc), ("iperf3", "ip")),
                     figure)
 
     lossy = [places.Way(rate, rtt, 1) for rate, rtt in ((10, 20), (100, 1), (100, 20), (1000, 1))]
