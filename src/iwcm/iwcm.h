@@ -6,13 +6,13 @@
  * last word.
  *
  * A set-up ends by itself: a peer has IWCM_CALL_NS to accept the TCP connection, IWCM_ANSWER_NS to
- * answer, which its program may take its time for, as RoCE's CM lets it, and IWCM_ASK_NS to say
- * what it wants of a listener; where TCP refuses, its port mapper is
- * asked IWCM_MAP_ASKS times, each IWCM_MAP_NS, before that is told. Of peers that have not said it
- * yet a listener keeps IWCM_SILENT_MAX, and gives up the oldest for one more; of requests that
- * nobody has taken, as many as its backlog, and rejects what comes beyond. Of peers that have been
- * told that they are rejected and do not close there are IWCM_CLOSING_MAX, and the oldest is reset
- * for one more.
+ * answer, which its program may take its time for, as RoCE's CM lets it (or IWCM_CALL_NS, where the
+ * caller is brief), and IWCM_ASK_NS to say what it wants of a listener; where TCP refuses, its port
+ * mapper is asked IWCM_MAP_ASKS times, each IWCM_MAP_NS, before that is told. Of peers that have
+ * not said it yet a listener keeps IWCM_SILENT_MAX, and gives up the oldest for one more; of
+ * requests that nobody has taken, as many as its backlog, and rejects what comes beyond. Of peers
+ * that have been told that they are rejected and do not close there are IWCM_CLOSING_MAX, and the
+ * oldest is reset for one more.
  *
  * Functions return 0 or -errno. In a forked child there are no connections but its own.
  */

@@ -189,18 +189,18 @@ static bool qp_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 	return true;
 }
 
-/* A datagram says itself whom it is for, and in which class. */
-static const struct flow *next_flow(const struct rnic_qp *qp)
-{
-	const struct sq *sq = &qp->sq;
-
-	return qp->service->datagrams && sq->cur != sq->prod ? &sq_at(sq, sq->cur)->ud.flow
-							     : &qp->attr.flow;
-}
-
+/* A datagram says itself whom it is for, and in which class; who has none has nothing to wait with.
+ */
 static bool is_held(const struct rnic_qp *qp)
 {
-	return qp->rnic->held_priorities >> flow_priority(next_flow(qp)) & 1;
+	const struct sq *sq = &qp->sq;
+	const struct flow *next = &qp->attr.flow;
+
+	if (qp->service->datagrams && sq->cur == sq->prod)
+		return false;
+	if (qp->service->datagrams)
+		next = &sq_at(sq, sq->cur)->ud.flow;
+	return qp->rnic->held_priorities >> flow_priority(next) & 1;
 }
 
 /* It waits until it is not held any more, but for what goes in another class. True: that is in tx.

@@ -205,6 +205,31 @@ static void now_and_then_it_makes_room(void **state)
 	assert_true(cc.window >= lower);
 }
 
+/* So many round trips of 10 ms until it has, after two that told of a queue. */
+static int until_it_makes_room(void)
+{
+	int n = 0;
+
+	round_trip(20 * MS);
+	round_trip(20 * MS);
+	for (uint32_t before = cc.window; cc.window > before / 2; n++) {
+		before = cc.window;
+		round_trip(10 * MS);
+	}
+	round_trip(10 * MS); /* it is over */
+	round_trip(10 * MS);
+	return n;
+}
+
+static void the_first_time_it_makes_room_sooner(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		round_trip(10 * MS);
+	assert_in_range(until_it_makes_room(), 20, 32);
+	assert_in_range(until_it_makes_room(), 110, 128);
+}
+
 /* A host was at something else for once. */
 static void one_that_is_late_alone_is_not_congestion(void **state)
 {
@@ -265,6 +290,7 @@ int main(void)
 		cmocka_unit_test_setup(that_one_in_ten_is_lost_is_congestion, begin),
 		cmocka_unit_test_setup(nor_is_one_in_forty_where_round_trips_take_longer, begin),
 		cmocka_unit_test_setup(now_and_then_it_makes_room, begin),
+		cmocka_unit_test_setup(the_first_time_it_makes_room_sooner, begin),
 		cmocka_unit_test_setup(one_that_is_late_alone_is_not_congestion, begin),
 		cmocka_unit_test_setup(the_shortest_is_forgotten, begin),
 		cmocka_unit_test_setup(it_spreads_what_it_sends, begin),

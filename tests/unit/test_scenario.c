@@ -481,6 +481,46 @@ static void a_lane_that_waits_holds_up_no_other(void **state)
 	scenario_free(s);
 }
 
+/* And the other way round: the datagrams are of the lane that does not stop, one at a time. */
+static void a_datagram_waits_for_its_own_lane(void **state)
+{
+	struct scenario *s =
+		good("duration: 2ms\n"
+		     "warmup: 200us\n"
+		     "topology: {hosts: 10}\n"
+		     "infiniband: {lanes: 2}\n"
+		     "traffic:\n"
+		     "- {kind: stream, from: 1-8, to: 0, bytes: 64KB, dscp: 0}\n"
+		     "- {kind: datagrams, from: 1, to: 9, bytes: 4096, depth: 1, dscp: 8}\n"
+		     "expect:\n"
+		     "- {figure: goodput, of: stream, at_least: 90}\n"
+		     "- {figure: goodput, of: datagrams, at_least: 80}\n"
+		     "- {figure: dropped, at_most: 0}\n");
+	struct run_result *r = run_it(s, 0);
+
+	(void)state;
+	assert_true(figure(r, 0) > 90);
+	assert_true(figure(r, 1) > 40);
+	assert_true(figure(r, 2) == 0);
+	run_free(r);
+	scenario_free(s);
+}
+
+static void what_is_lost_with_its_connection_is_told(void **state)
+{
+	struct scenario *s =
+		good("duration: 20ms\n"
+		     "links: {loss: 100%}\n"
+		     "hosts: {retries: 0, timeout: 8}\n"
+		     "traffic: [{kind: stream, from: 0, to: 1-7, bytes: 64, depth: 32}]\n");
+	struct run_result *r = run_it(s, 0);
+
+	(void)state;
+	assert_int_equal(r->groups[0].failed, 7 * 32);
+	run_free(r);
+	scenario_free(s);
+}
+
 static void the_time_before_a_run_is_in_no_figure(void **state)
 {
 	struct scenario *s = good("duration: 100us\n"
@@ -529,6 +569,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(datagrams_go_on_where_a_lane_stops),
 		cmocka_unit_test(a_lane_that_waits_holds_up_no_other),
+		cmocka_unit_test(a_datagram_waits_for_its_own_lane),
+		cmocka_unit_test(what_is_lost_with_its_connection_is_told),
 		cmocka_unit_test(the_time_before_a_run_is_in_no_figure),
 		cmocka_unit_test(a_manager_waits_as_long_as_its_lines_are),
 		cmocka_unit_test(quantities_have_units),

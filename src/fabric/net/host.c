@@ -11,11 +11,9 @@
 #include "fabric/memory.h"
 #include "fabric/net/routes.h"
 
-#define TX_ROOM	   2 /* packets that are taken from the core at once */
-#define READY_MOST 2 /* that wait before the line */
-/* Completions of a turn are at most those of one queue pair's work requests, and of the packets
- * that were taken. */
-#define CQ_ENTRIES 64
+#define TX_ROOM	   2  /* packets that are taken from the core at once */
+#define READY_MOST 2  /* that wait before the line */
+#define CQ_ENTRIES 64 /* to begin with: see host_expect() */
 #define HOST_GUID  0x0002c90000000000ull
 
 struct host {
@@ -43,6 +41,7 @@ struct host {
 	uint64_t data_packets;
 	struct happening ticks;
 	bool completed, busy;
+	uint32_t expected; /* completions, at most */
 	host_done *done;
 	void *done_ctx;
 };
@@ -68,7 +67,7 @@ static void host_event(void *ctx, enum rnic_event event, void *user)
 {
 	(void)ctx;
 	(void)user;
-	/* Who has failed says so by completions: the room for these is a matter of this file. */
+	/* Who has failed says so by completions, for which there is room: host_expect(). */
 	assert(event != RNIC_EVENT_CQ_ERR);
 	(void)event;
 }
@@ -420,6 +419,14 @@ struct rnic_pd *host_pd(struct host *h)
 struct rnic_cq *host_cq(struct host *h)
 {
 	return h->cq;
+}
+
+int host_expect(struct host *h, int more)
+{
+	h->expected += (uint32_t)more;
+	if (h->expected <= rnic_cq_capacity(h->cq))
+		return 0;
+	return rnic_cq_resize(h->cq, 2 * h->expected);
 }
 
 uint32_t host_key(const struct host *h)

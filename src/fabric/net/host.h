@@ -48,6 +48,8 @@ struct ibnode *host_node(struct host *); /* InfiniBand; else NULL */
 struct rnic *host_rnic(struct host *);
 struct rnic_pd *host_pd(struct host *);
 struct rnic_cq *host_cq(struct host *);
+/* Of a queue pair on it: so many more work requests may complete, or less again. -ENOMEM. */
+int host_expect(struct host *, int more) must_use;
 /* Of all its memory, for itself and for peers. */
 uint32_t host_key(const struct host *);
 const struct host_nature *host_nature(const struct host *);

@@ -13,8 +13,7 @@ static uint32_t frame_blocks(const struct iblink *l)
 	return credit_blocks(l->nature.frame_max);
 }
 
-/* More room is told by so much; less than that stays untold, and the rest has to be enough for a
- * frame. */
+/* More room is told by so much; less than that waits, and the rest has to be enough for a frame. */
 static uint32_t worth_telling(const struct iblink *l, const struct credit_rx *r)
 {
 	uint32_t frame = frame_blocks(l), most = min_of(r->blocks, (uint32_t)CREDIT_BLOCKS_MAX);

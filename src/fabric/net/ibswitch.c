@@ -84,7 +84,7 @@ static void expires(struct happening *happening)
 		if (p->queue[i].first && now >= h->since_ns[i] + life) {
 			h->since_ns[i] = now;
 			expire(h, i);
-			if (++h->in_a_row[i] == most)
+			if (most && ++h->in_a_row[i] >= most)
 				stall(h, i, now + STALL_LIVES * life);
 		}
 	await_expiry(h);

@@ -22,7 +22,14 @@ static int qp_open(struct host *h, enum rnic_qp_type type, unsigned sends, unsig
 		.path_mtu = host_nature(h)->mtu, /* of datagrams */
 	};
 
-	return rnic_qp_create(host_pd(h), &init, ret);
+	int rc = host_expect(h, (int)(sends + recvs));
+
+	if (rc)
+		return rc;
+	rc = rnic_qp_create(host_pd(h), &init, ret);
+	if (rc)
+		(void)!host_expect(h, -(int)(sends + recvs));
+	return rc;
 }
 
 /* What each kind of queue pair is to be told in each state. */
@@ -98,7 +105,11 @@ static int open_all(struct conn *c, enum rnic_qp_type type, struct host *from, s
 	const uint32_t psn[2] = {(uint32_t)(chance >> 16 & 0xffffff), (uint32_t)(chance >> 40)};
 	int rc;
 
-	*c = (struct conn){.from = from, .to = to, .type = type};
+	*c = (struct conn){
+		.from = from,
+		.to = to,
+		.type = type,
+		.room = {room->sends[0] + room->recvs[0], room->sends[1] + room->recvs[1]}};
 	rc = qp_open(from, type, room->sends[0], room->recvs[0], &c->qp[0]);
 	if (!rc)
 		rc = qp_open(to, type, room->sends[1], room->recvs[1], &c->qp[1]);
@@ -134,8 +145,10 @@ int conn_open(struct conn *c, struct host *from, struct host *to, unsigned depth
 void conn_close(struct conn *c)
 {
 	for (int side = 0; side < 2; side++) {
-		if (c->qp[side])
-			(void)!rnic_qp_destroy(c->qp[side]);
+		if (!c->qp[side])
+			continue;
+		(void)!rnic_qp_destroy(c->qp[side]);
+		(void)!host_expect(side ? c->to : c->from, -(int)c->room[side]);
 		c->qp[side] = NULL;
 	}
 }

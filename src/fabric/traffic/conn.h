@@ -18,6 +18,7 @@ struct conn {
 	enum rnic_qp_type type;
 	struct flow flow;      /* there; for datagrams */
 	struct rnic_qp *qp[2]; /* at either */
+	unsigned room[2];      /* work requests and receives of these */
 };
 
 /* Who hears of what nobody waits for as for an item: what has come, to begin with. */
