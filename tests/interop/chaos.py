@@ -186,11 +186,7 @@ def descriptors_of(pid):
     for table in ("udp", "udp6"):
         with open(f"/proc/{pid}/net/{table}", encoding="ascii") as f:
             udp |= {f"socket:[{line.split()[9]}]" for line in f.readlines()[1:]}
-    for fd in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            target = os.readlink(f"/proc/{pid}/fd/{fd}")
-        except OSError:
-            continue
+    for target in lab.open_files(pid):
         if target not in udp:
             kind = re.sub(r":\[\d+\]", "", target)
             kinds[kind] = kinds.get(kind, 0) + 1

@@ -224,6 +224,15 @@ def lab(hosts, within=()):
     return a, b
 
 
+def open_files(pid):
+    """What its descriptors are, but for those that are closed meanwhile."""
+    seen = []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            seen.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return seen
+
+
 def asleep(pid):
     """Whether every thread of a process waits for something, and none to be scheduled."""
     for stat in glob.glob(f"/proc/{pid}/task/*/stat"):

@@ -216,8 +216,7 @@ class Moody:
 
     def holds(self, path):
         """Whether the target has the file open."""
-        fds = pathlib.Path(f"/proc/{self.serve.process.pid}/fd")
-        return any(os.readlink(fd) == path for fd in fds.iterdir())
+        return path in lab.open_files(self.serve.process.pid)
 
     def edited(self):
         """A namespace on a disk that does not answer is added: the others know nothing of that."""

@@ -287,7 +287,7 @@ class Cases:
             if any(name in env for name in ("NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID")):
                 raise AssertionError(f"the broker has {env!r}")
             inode = f"socket:[{os.fstat(tcp.fileno()).st_ino}]"
-            if inode in [os.readlink(f"/proc/{brokers[0]}/fd/{fd}") for fd in os.listdir(f"/proc/{brokers[0]}/fd")]:
+            if inode in lab.open_files(brokers[0]):
                 raise AssertionError("the broker has the socket")
             s.end()
 

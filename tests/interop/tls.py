@@ -289,7 +289,7 @@ def open_sockets(pid):
     """Connections that a process has: what it listens on aside."""
     with open(f"/proc/{pid}/net/tcp", encoding="ascii") as f:
         inodes = {line.split()[9] for line in f.readlines()[1:] if line.split()[3] != "0A"}
-    return sum(os.readlink(f"/proc/{pid}/fd/{fd}")[8:-1] in inodes for fd in os.listdir(f"/proc/{pid}/fd"))
+    return sum(name[8:-1] in inodes for name in lab.open_files(pid))
 
 
 def configured(a):
