@@ -9,7 +9,6 @@
 #include "wire/flow.h"
 
 #define BROKER "@weft-broker" /* what it listens on begins so */
-#define RXE    "rdma_rxe"
 #define WHO    "sudo ss -ulnp 'sport = :%u'"
 
 struct sockets {
@@ -61,17 +60,14 @@ void check_port(struct doctor *d)
 			     "the kernel's software RNIC %s has UDP port %u, and weft's broker "
 			     "cannot start",
 			     rxe->name, ROCEV2_UDP_PORT);
-		report_mend(r,
-			    "sudo rdma link delete %s; sudo modprobe -r " RXE
-			    "    # or work on it: --provider system",
-			    rxe->name);
-	} else if (file_number(d->sys, &users, "module/" RXE "/refcnt") == 0) {
+		report_mend(r, RXE_END "    # or work on it: --provider system", rxe->name);
+	} else if (file_number(d->sys, &users, "module/" RXE_MODULE "/refcnt") == 0) {
 		report_found(
 			r, DOCTOR_ERROR,
 			"the kernel's software RNIC, by all appearances, has UDP port %u still, "
 			"without a device: as long as its module is loaded",
 			ROCEV2_UDP_PORT);
-		report_mend(r, "sudo modprobe -r " RXE "    # or see who it is: " WHO,
+		report_mend(r, "sudo modprobe -r " RXE_MODULE "    # or see who it is: " WHO,
 			    ROCEV2_UDP_PORT);
 	} else {
 		/* A socket of the kernel's looks as any other: vxlan may be there, too. */

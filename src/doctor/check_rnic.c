@@ -21,7 +21,7 @@ void check_rxe(struct doctor *d, const struct rnic *n)
 		     "the kernel's software RNIC is on %s: it has UDP port 4791, so that weft's "
 		     "broker does not start in its network namespace",
 		     n->iface[0] ? n->iface : "an interface");
-	report_mend(&d->report, "sudo rdma link delete %s; sudo modprobe -r rdma_rxe", n->name);
+	report_mend(&d->report, RXE_END, n->name);
 }
 
 void check_port_state(struct doctor *d, const struct rnic *n)

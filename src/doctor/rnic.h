@@ -11,6 +11,11 @@
 
 #define RNIC_CLASS "class/infiniband"
 
+/* The kernel's software RNIC: its module, which keeps UDP port 4791 after its last device, and what
+ * ends both, by the device's name. */
+#define RXE_MODULE "rdma_rxe"
+#define RXE_END	   "sudo rdma link delete %s; sudo modprobe -r " RXE_MODULE
+
 struct rnic {
 	char name[64];
 	char iface[IFACE_NAME]; /* of its first port; empty: not known */

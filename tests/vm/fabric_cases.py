@@ -121,15 +121,13 @@ def same_bytes(t):
         # An emulated processor takes a minute for what takes another a second or two.
         text = re.sub(r"^duration: .*", "duration: 1ms", text, flags=re.M)
         text = re.sub(r"^warmup: .*", "warmup: 200us", text, flags=re.M).split("expect:")[0]
-        for host, path in ((t.weft, t.file(f"{name}.yaml")), (t.kernel, f"/lab/{name}.yaml")):
-            where = path if host is t.weft else f"{t.lab.share}/{name}.yaml"
-            with open(where, "w", encoding="utf-8") as f:
-                f.write(text)
-        script = ("set -e; cd $(mktemp -d); cp {1} scenario.yaml\n"
+        with open(f"{t.lab.share}/scenario.yaml", "w", encoding="utf-8") as f:
+            f.write(text)
+        script = ("set -e; d=$(mktemp -d); trap 'rm -r $d' EXIT; cd $d; cp {1}/scenario.yaml .\n"
                   "{0} sim -o json --html page.html --csv tables --seed 7 scenario.yaml >figures.json 2>told\n"
                   "sha256sum figures.json page.html tables/*; stat -c %s figures.json")
-        here = t.weft.shell(script.format(t.lab.weft, t.file(f"{name}.yaml")))
-        there = t.kernel.shell(script.format(WEFT, f"/lab/{name}.yaml"), 120)
+        here = t.weft.shell(script.format(t.lab.weft, t.lab.share))
+        there = t.kernel.shell(script.format(WEFT, "/lab"), 120)
         if here != there:
             raise Failed(f"{name}: {here} is not {there}")
         same.append(f"{name} {here.split()[-1]} bytes")

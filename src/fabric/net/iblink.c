@@ -56,12 +56,18 @@ static void tells_again(struct happening *h)
 		again_later(l);
 }
 
-/* Something has gone over it, or should have, or there is more room than has been told. */
-static void repeat(struct iblink *l)
+static void tell_later(struct iblink *l, unsigned times)
 {
-	l->repeats = loses(l) ? REPEATS : 1;
+	l->repeats = times;
 	if (!happening_is_due(&l->again))
 		again_later(l);
+}
+
+/* Something has gone over it, or should have. */
+static void repeat(struct iblink *l)
+{
+	if (loses(l))
+		tell_later(l, REPEATS);
 }
 
 static uint8_t all_lanes(const struct iblink *l)
@@ -111,8 +117,7 @@ void iblink_up(struct iblink *l)
 	agent_link(l->agent, l->number, true);
 	for (unsigned i = 0; i < l->nature.lanes; i++)
 		tell(l, i, true);
-	if (loses(l))
-		repeat(l);
+	repeat(l);
 }
 
 void iblink_set(struct iblink *l)
@@ -160,16 +165,16 @@ void iblink_release(struct iblink *l, unsigned lane, uint32_t bytes)
 {
 	credit_rx_release(&l->rx[lane], credit_blocks(bytes));
 	tell_if_worth(l, lane);
-	if (loses(l) || credit_rx_untold(&l->rx[lane]))
-		repeat(l);
+	repeat(l);
+	if (!l->repeats && credit_rx_untold(&l->rx[lane]))
+		tell_later(l, 1);
 }
 
 void iblink_leaves(struct iblink *l, const struct frame *f)
 {
 	credit_tx_sent(&l->tx[f->priority], credit_blocks(f->bytes));
 	look(l);
-	if (loses(l))
-		repeat(l);
+	repeat(l);
 }
 
 bool iblink_is_idle(const struct iblink *l, const struct iblink *peer)

@@ -21,7 +21,6 @@ static int qp_open(struct host *h, enum rnic_qp_type type, unsigned sends, unsig
 		.sq_sig_all = true,
 		.path_mtu = host_nature(h)->mtu, /* of datagrams */
 	};
-
 	int rc = host_expect(h, (int)(sends + recvs));
 
 	if (rc)

@@ -32,7 +32,7 @@
 #define CALM	   5	/* round trips without a cut, before the window grows by more */
 #define LOST_ONE   1024 /* all of it */
 #define LOST_MUCH  (LOST_ONE / 16)
-#define LOST_SOME  (LOST_ONE / 64) /* in the mean that is kept, which is rounded down: 1 of 45 */
+#define LOST_SOME  (LOST_ONE / 64) /* in the mean that is kept, which is rounded down: 1 of 43 */
 #define GROWS_NS   (4 * NSEC_PER_MSEC) /* in a shorter round trip the window grows by less */
 #define GROWS_PART 4		       /* but by such a part of it at least */
 #define DRAIN_PART 8		       /* of the window is sent meanwhile */
@@ -206,7 +206,6 @@ static void drain(struct cc *cc, uint64_t rtt_ns, uint64_t now)
 static bool drain_due(struct cc *cc, uint64_t now)
 {
 	const struct delay *d = own(cc);
-
 	uint64_t each = d->drained ? DRAIN_EACH : DRAIN_SOON;
 
 	return d->kept || (d->queued && now - d->drain_ns >= max_of(each * shortest(cc), DRAIN_NS));
