@@ -83,6 +83,21 @@ static void refuse(struct cm_service *svc, const struct cm_event *cm_ev, uint16_
 	cm_id_destroy(cm_ev->id, svc->now);
 }
 
+/* An application has as many unread requests as it said, of one peer; those of others come beyond:
+ * who asks faster than it reads keeps nobody else out. A peer has at most what is left of twice the
+ * backlog. */
+static bool has_room(struct svc_id *listener, const struct gid *source)
+{
+	uint32_t own = 0;
+
+	if (listener->request_count < listener->backlog)
+		return true;
+	svc_requests_settle(listener);
+	list_for_each(id, &listener->requests, struct svc_id, request)
+		own += gid_equal(&id->path.dst, source);
+	return own + listener->request_count < 2 * listener->backlog;
+}
+
 static void on_request(struct svc_id *listener, const struct cm_event *cm_ev)
 {
 	struct cm_service *svc = listener->client->svc;
@@ -111,9 +126,7 @@ static void on_request(struct svc_id *listener, const struct cm_event *cm_ev)
 		refuse(svc, cm_ev, CM_REJ_INVALID_MTU);
 		return;
 	}
-	if (listener->request_count >= listener->backlog)
-		svc_requests_settle(listener);
-	if (listener->request_count >= listener->backlog ||
+	if (!has_room(listener, &ip.src) ||
 	    svc_id_new(listener->client, listener->channel, cm_ev->id, &id) < 0) {
 		/* The peer asks again. */
 		log_debug("cm", "port %u: a connection request finds no room", listener->bind.port);

@@ -110,7 +110,9 @@ struct broker_cm_migrate {
 struct broker_cm_listen {
 	struct broker_msg msg;
 	uint32_t id;
-	uint32_t backlog; /* CONNECT_REQUESTs unread at once; 0: the default, as with the kernel */
+	/* CONNECT_REQUESTs unread at once of one peer, and twice as many of all; 0: the default, as
+	 * with the kernel. */
+	uint32_t backlog;
 	/* Of CM_PS_TCP: at which port of TCP the process listens itself, as the port mapper is to
 	 * say (broker/mapper.h); 0: at none. */
 	uint16_t tcp_port;

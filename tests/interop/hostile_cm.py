@@ -7,9 +7,12 @@ usage: hostile_cm.py BUILD HELPERS [--full]
 A connection goes on, others are made, and the broker stays small, whatever is sent to it.
 """
 import argparse
+import contextlib
 import os
 import re
+import signal
 import socket
+import threading
 import time
 
 import lab
@@ -130,9 +133,36 @@ def a_live_connection_goes_on(bench, path, sniffer):
     return f"{n} queue pairs tried"
 
 
-def flooded(mode, src, port):
+@contextlib.contextmanager
+def rarely_running(program, running=0.005, stopped=0.045):
+    """A program of a machine that has little time for it: what comes meanwhile waits."""
+    over, held = threading.Event(), []
+
+    def hold():
+        while not over.wait(running):
+            os.kill(program.pid, signal.SIGSTOP)
+            time.sleep(stopped)
+            os.kill(program.pid, signal.SIGCONT)
+            held.append(program.pid)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        yield
+    finally:
+        over.set()
+        holder.join()
+    if not held:
+        raise RuntimeError(f"{program.pid} was never stopped")
+
+
+def flooded(mode, src, port, slow=False):
     def run(bench, path, _):
         server = bench.serve(path)
+        with rarely_running(server) if slow else contextlib.nullcontext():
+            return flood(bench, path, server)
+
+    def flood(bench, path, server):
         bench.connects(path, 1)
         broker = bench.broker()
         server_before, before = rss(server.pid), rss(broker)
@@ -164,6 +194,7 @@ CASES = (
     ("a live connection goes on", a_live_connection_goes_on),
     ("requests from nowhere", flooded("req", "any", PORT)),
     ("requests in another host's name", flooded("req", ANOTHER, PORT)),
+    ("so, and the target is slow", flooded("req", ANOTHER, PORT, slow=True)),
     ("requests that nobody listens for", flooded("req", "any", DEAF_PORT)),
     ("requests for services", flooded("sidr", "any", PORT)),
     ("any messages", flooded("junk", "any", PORT)),

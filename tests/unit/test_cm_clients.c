@@ -140,6 +140,44 @@ static void a_backlog_bounds_unread_requests_and_later_ones_are_not_lost(void **
 	end(&p);
 }
 
+static void requests_of_one_peer_do_not_keep_out_another_s(void **state)
+{
+	struct world *w = *state;
+	const struct gid *from[] = {&w->host[1].v4, &w->host[1].v6};
+	const struct gid *to[] = {&w->host[0].v4, &w->host[0].v6};
+	static const struct {
+		int of, come, taken;
+	} rounds[] = {{0, 6, 4}, {1, 6, 2}, {0, 1, 0}};
+	uint32_t got[6];
+	struct pair p;
+	int n = 0;
+
+	begin(&p, w, TCP, PORT); /* backlog 4 */
+	for (int r = 0; r < (int)ARRAY_SIZE(rounds); r++) {
+		int of = rounds[r].of;
+
+		for (int i = 0; i < rounds[r].come; i++)
+			assert_int_equal(
+				connect_to(&p.user, create(&p.user, TCP), from[of], to[of], PORT),
+				0);
+		carry(w);
+	}
+	for (int r = 0; r < (int)ARRAY_SIZE(rounds); r++)
+		for (int i = 0; i < rounds[r].taken; i++) {
+			struct broker_cm_event ev = event(&p.server, BROKER_CM_EV_CONNECT_REQUEST);
+
+			assert_memory_equal(&ev.param.dst, from[rounds[r].of], sizeof(struct gid));
+			got[n++] = ev.id;
+		}
+	no_event(&p.server);
+	assert_int_equal(n, ARRAY_SIZE(got));
+	for (int i = 0; i < n; i++)
+		assert_int_equal(accept_it(&p.server, got[i]), 0);
+	for (int i = 0; i < n; i++)
+		event(&p.user, BROKER_CM_EV_CONNECT_RESPONSE);
+	end(&p);
+}
+
 /* The pipe that they were in had grown. */
 static void requests_that_move_to_another_channel_all_come_there(void **state)
 {
@@ -641,6 +679,7 @@ int main(void)
 		T(no_event_is_lost_when_nobody_reads_for_a_while),
 		T(waiting_events_of_an_id_go_with_it_or_move_with_it),
 		T(a_backlog_bounds_unread_requests_and_later_ones_are_not_lost),
+		T(requests_of_one_peer_do_not_keep_out_another_s),
 		T(requests_that_move_to_another_channel_all_come_there),
 		T(binding_follows_the_port_space_and_the_devices),
 		T(one_listens_at_a_port_of_tcp),
