@@ -153,6 +153,11 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 	bad(STREAM "hosts: {parameters: {rp_gd: 99}}\n", "rp_gd is between 0 and 15");
 	bad(STREAM "switches: {lossless: 3}\n", "lossless takes a list");
 	bad(STREAM "switches: {lossless: [8]}\n", "a priority is a number from 0 to 7");
+	bad(STREAM "hosts: {parameters: {rp_gd: 9, rp_gd: 8}}\n", "'rp_gd' stands here twice");
+	bad(STREAM "switches: {weights: {3: 20, 3: 30}}\n", "a priority stands here twice: 3");
+	bad(STREAM "switches: {weights: {8: 20}}\n", "a priority is a number from 0 to 7, not '8'");
+	bad(STREAM "switches: {weights: {3: 1.5}}\n",
+	    "a weight is a number from 1 to 255, not '1.5'");
 	bad(STREAM "other_links: [{between: [host0]}]\n", "takes the two ends");
 	bad("traffic: [{from: 1}]\n", "what is done here?");
 	bad("traffic: [{kind: stream, from: 8, to: 0}]\n", "there is no host 8: they are 0 to 7");

@@ -93,6 +93,14 @@ bool keys_is(struct reader *r, const yaml_node_t *n, yaml_node_type_t type, cons
 	return keys_fail(r, n, "%s takes %s", what, words[type]);
 }
 
+bool keys_once(struct reader *r, const yaml_node_t *m, const yaml_node_pair_t *p)
+{
+	const yaml_node_t *at = yaml_document_get_node(&r->document, p->key);
+
+	return keys_find(r, m, text_of(at)) == yaml_document_get_node(&r->document, p->value) ||
+	       keys_fail(r, at, "'%s' stands here twice", text_of(at));
+}
+
 const char *keys_text(struct reader *r, const yaml_node_t *m, const char *name)
 {
 	const yaml_node_t *n = keys_find(r, m, name);
@@ -265,14 +273,55 @@ bool keys_read(struct reader *r, enum section s, const yaml_node_t *m, void *bas
 
 		if (!name)
 			return keys_fail(r, at, "a key is a word");
-		if (keys_find(r, m, name) != yaml_document_get_node(&r->document, p->value))
-			return keys_fail(r, at, "'%s' stands here twice", name);
+		if (!keys_once(r, m, p))
+			return false;
 		k = key_find(s, name);
 		if (!k && !is_among(own, name))
 			return unknown(r, s, at, own, name);
 		if (k && k->type != TYPE_HEADROOM && !is_among(own, name) &&
 		    !read_one(r, k, yaml_document_get_node(&r->document, p->value), base))
 			return false;
+	}
+	return true;
+}
+
+bool keys_whole(struct reader *r, const yaml_node_t *n, const char *what, unsigned least,
+		unsigned most, unsigned *ret)
+{
+	const char *text = text_of(n);
+	double v;
+
+	if (!text || !quantity_parse(QUANTITY_NUMBER, text, &v) || !(v >= least && v <= most) ||
+	    v != floor(v))
+		return keys_fail(r, n, "%s is a number from %u to %u, not '%s'", what, least, most,
+				 text ? text : "…");
+	*ret = (unsigned)v;
+	return true;
+}
+
+bool keys_pairs(struct reader *r, const yaml_node_t *m, const char *name, const char *key,
+		unsigned key_most, const char *value, unsigned value_least, unsigned value_most,
+		void *ctx, keys_pair_taken *take)
+{
+	uint32_t seen = 0;
+
+	if (!m)
+		return true;
+	if (!keys_is(r, m, YAML_MAPPING_NODE, name))
+		return false;
+	for (const yaml_node_pair_t *p = m->data.mapping.pairs.start; p < m->data.mapping.pairs.top;
+	     p++) {
+		const yaml_node_t *at = yaml_document_get_node(&r->document, p->key);
+		unsigned k, v;
+
+		if (!keys_whole(r, at, key, 0, key_most, &k) ||
+		    !keys_whole(r, yaml_document_get_node(&r->document, p->value), value,
+				value_least, value_most, &v))
+			return false;
+		if (seen >> k & 1)
+			return keys_fail(r, at, "%s stands here twice: %u", key, k);
+		seen |= 1u << k;
+		take(ctx, k, v);
 	}
 	return true;
 }

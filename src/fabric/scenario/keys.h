@@ -46,6 +46,17 @@ bool keys_read(struct reader *, enum section, const yaml_node_t *mapping, void *
 	       const char *const *own);
 /* "anything" of a list of words; the words end with NULL. SIZE_MAX: failed. */
 size_t keys_word(struct reader *, const yaml_node_t *, const char *const *words, const char *what);
+/* Whether no pair before this one of the mapping has its key, a word. */
+bool keys_once(struct reader *, const yaml_node_t *mapping, const yaml_node_pair_t *);
+/* A whole number; what: "a lane". */
+bool keys_whole(struct reader *, const yaml_node_t *, const char *what, unsigned least,
+		unsigned most, unsigned *ret);
+typedef void keys_pair_taken(void *ctx, unsigned key, unsigned value);
+/* A mapping of whole numbers, each key once, from 0 to key_most, which is below 32; NULL is an
+ * empty one. */
+bool keys_pairs(struct reader *, const yaml_node_t *mapping, const char *name, const char *key,
+		unsigned key_most, const char *value, unsigned value_least, unsigned value_most,
+		void *ctx, keys_pair_taken *);
 /* A mapping, a list, a single value; NULL is none of these. */
 bool keys_is(struct reader *, const yaml_node_t *, yaml_node_type_t, const char *what);
 yaml_node_t *keys_element(struct reader *, const yaml_node_t *list, size_t i); /* NULL: no more */

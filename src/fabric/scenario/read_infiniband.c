@@ -12,68 +12,19 @@
 #define LIFE_UNIT_NS	  4096
 #define LIFE_CODE_FOREVER 20
 
-static bool read_number(struct reader *r, const yaml_node_t *n, const char *what, double least,
-			double most, double *ret)
+static void take_lane(void *lane_of_sl, unsigned sl, unsigned lane)
 {
-	const char *text = n->type == YAML_SCALAR_NODE ? (const char *)n->data.scalar.value : "";
-
-	if (quantity_parse(QUANTITY_NUMBER, text, ret) && *ret >= least && *ret <= most &&
-	    *ret == (double)(int)*ret)
-		return true;
-	return keys_fail(r, n, "%s is a number from %g to %g, not '%s'", what, least, most, text);
+	((uint8_t *)lane_of_sl)[sl] = (uint8_t)lane;
 }
 
-/* What is done with each pair of a mapping of numbers. */
-typedef void pair_taken(struct subnet_config *, unsigned key, unsigned value);
-
-static bool read_pairs(struct reader *r, const yaml_node_t *m, const char *name, const char *key,
-		       double key_most, const char *value, double value_least, double value_most,
-		       struct subnet_config *c, pair_taken *take)
+static void take_entry(void *ctx, unsigned lane, unsigned weight)
 {
-	unsigned seen = 0;
+	struct smp_vl_arbitration *t = ctx;
 
-	if (!m)
-		return true;
-	if (!keys_is(r, m, YAML_MAPPING_NODE, name))
-		return false;
-	for (const yaml_node_pair_t *i = m->data.mapping.pairs.start; i < m->data.mapping.pairs.top;
-	     i++) {
-		const yaml_node_t *at = yaml_document_get_node(&r->document, i->key);
-		double k, v;
-
-		if (!read_number(r, at, key, 0, key_most, &k) ||
-		    !read_number(r, yaml_document_get_node(&r->document, i->value), value,
-				 value_least, value_most, &v))
-			return false;
-		if (seen >> (unsigned)k & 1)
-			return keys_fail(r, at, "%s stands here twice: %g", key, k);
-		seen |= 1u << (unsigned)k;
-		take(c, (unsigned)k, (unsigned)v);
-	}
-	return true;
-}
-
-static void take_lane(struct subnet_config *c, unsigned sl, unsigned lane)
-{
-	c->lane_of_sl[sl] = (uint8_t)lane;
-}
-
-static void take_entry(struct smp_vl_arbitration *t, unsigned lane, unsigned weight)
-{
 	if (t->n == ARRAY_SIZE(t->lane))
 		return;
 	t->lane[t->n] = (uint8_t)lane;
 	t->weight[t->n++] = (uint8_t)weight;
-}
-
-static void take_weight(struct subnet_config *c, unsigned lane, unsigned weight)
-{
-	take_entry(&c->low, lane, weight);
-}
-
-static void take_high(struct subnet_config *c, unsigned lane, unsigned weight)
-{
-	take_entry(&c->high, lane, weight);
 }
 
 static uint8_t life_code(uint64_t ns)
@@ -99,21 +50,21 @@ static unsigned lanes_in(const struct smp_vl_arbitration *t)
 static bool read_tables(struct reader *r, const yaml_node_t *n, struct subnet_nature *s)
 {
 	struct subnet_config *c = &s->config;
-	const double last = s->node.link.lanes - 1.0;
+	const unsigned last = s->node.link.lanes - 1u;
 
 	for (unsigned i = 0; i < ARRAY_SIZE(c->lane_of_sl); i++)
 		c->lane_of_sl[i] = (uint8_t)(i % s->node.link.lanes);
-	if (!read_pairs(r, keys_find(r, n, "lane_of"), "lane_of", "a service level", 7, "a lane", 0,
-			last, c, take_lane) ||
-	    !read_pairs(r, keys_find(r, n, "weights"), "weights", "a lane", last, "a weight", 1,
-			255, c, take_weight) ||
-	    !read_pairs(r, keys_find(r, n, "high"), "high", "a lane", last, "a weight", 1, 255, c,
-			take_high))
+	if (!keys_pairs(r, keys_find(r, n, "lane_of"), "lane_of", "a service level", 7, "a lane", 0,
+			last, c->lane_of_sl, take_lane) ||
+	    !keys_pairs(r, keys_find(r, n, "weights"), "weights", "a lane", last, "a weight", 1,
+			255, &c->low, take_entry) ||
+	    !keys_pairs(r, keys_find(r, n, "high"), "high", "a lane", last, "a weight", 1, 255,
+			&c->high, take_entry))
 		return false;
 	if (!keys_find(r, n, "weights"))
 		for (unsigned i = 0; i < s->node.link.lanes; i++)
 			if (!(lanes_in(&c->high) >> i & 1))
-				take_weight(c, i, WEIGHT_OF_TURN);
+				take_entry(&c->low, i, WEIGHT_OF_TURN);
 	if ((lanes_in(&c->low) | lanes_in(&c->high)) != (1u << s->node.link.lanes) - 1)
 		return keys_fail(
 			r, keys_find(r, n, "weights"),

@@ -138,7 +138,7 @@ static bool read_params(struct reader *r, const yaml_node_t *m, struct cc_params
 		int rc;
 
 		if (!keys_is(r, k, YAML_SCALAR_NODE, "a parameter's name") ||
-		    !keys_is(r, v, YAML_SCALAR_NODE, "a parameter"))
+		    !keys_is(r, v, YAML_SCALAR_NODE, "a parameter") || !keys_once(r, m, i))
 			return false;
 		name = (const char *)k->data.scalar.value;
 		if (!quantity_parse(QUANTITY_NUMBER, (const char *)v->data.scalar.value, &value) ||
@@ -219,21 +219,11 @@ bool read_hosts(struct reader *r, const yaml_node_t *n, struct network_nature *n
 
 /* ---- switches -------------------------------------------------------------------------------- */
 
-static bool read_priority(struct reader *r, const yaml_node_t *n, double *ret)
-{
-	const char *text = n->type == YAML_SCALAR_NODE ? (const char *)n->data.scalar.value : "";
-
-	if (quantity_parse(QUANTITY_NUMBER, text, ret) && *ret >= 0 && *ret < PRIORITIES &&
-	    *ret == (double)(int)*ret)
-		return true;
-	return keys_fail(r, n, "a priority is a number from 0 to 7, not '%s'", text);
-}
-
 /* A list of priorities, perhaps an empty one. */
 static bool read_priorities(struct reader *r, const yaml_node_t *n, const char *what, uint8_t *ret)
 {
 	const yaml_node_t *one;
-	double v;
+	unsigned v;
 
 	if (!n)
 		return true;
@@ -241,33 +231,16 @@ static bool read_priorities(struct reader *r, const yaml_node_t *n, const char *
 	if (!keys_is(r, n, YAML_SEQUENCE_NODE, what))
 		return false;
 	for (size_t i = 0; (one = keys_element(r, n, i)); i++) {
-		if (!read_priority(r, one, &v))
+		if (!keys_whole(r, one, "a priority", 0, PRIORITIES - 1, &v))
 			return false;
-		*ret |= (uint8_t)(1u << (unsigned)v);
+		*ret |= (uint8_t)(1u << v);
 	}
 	return true;
 }
 
-static bool read_weights(struct reader *r, const yaml_node_t *n, uint8_t *weight)
+static void take_weight(void *weights, unsigned priority, unsigned weight)
 {
-	if (!n)
-		return true;
-	if (!keys_is(r, n, YAML_MAPPING_NODE, "weights"))
-		return false;
-	for (const yaml_node_pair_t *i = n->data.mapping.pairs.start; i < n->data.mapping.pairs.top;
-	     i++) {
-		const yaml_node_t *v = yaml_document_get_node(&r->document, i->value);
-		double priority, share;
-
-		if (!read_priority(r, yaml_document_get_node(&r->document, i->key), &priority) ||
-		    !keys_is(r, v, YAML_SCALAR_NODE, "a weight"))
-			return false;
-		if (!quantity_parse(QUANTITY_NUMBER, (const char *)v->data.scalar.value, &share) ||
-		    share < 1 || share > 255)
-			return keys_fail(r, v, "a weight is a number from 1 to 255");
-		weight[(unsigned)priority] = (uint8_t)share;
-	}
-	return true;
+	((uint8_t *)weights)[priority] = (uint8_t)weight;
 }
 
 static bool read_headroom(struct reader *r, const yaml_node_t *n, uint64_t *ret)
@@ -299,6 +272,7 @@ bool read_switches(struct reader *r, const yaml_node_t *n, struct network_nature
 	       read_priorities(r, keys_find(r, n, "lossless"), "lossless", &s->buffer.lossless) &&
 	       read_priorities(r, keys_find(r, n, "marked"), "marked", &s->marked) &&
 	       read_priorities(r, keys_find(r, n, "strict"), "strict", &s->scheduler.strict) &&
-	       read_weights(r, keys_find(r, n, "weights"), s->scheduler.weight) &&
+	       keys_pairs(r, keys_find(r, n, "weights"), "weights", "a priority", PRIORITIES - 1,
+			  "a weight", 1, 255, s->scheduler.weight, take_weight) &&
 	       read_headroom(r, keys_find(r, n, "headroom"), &net->headroom);
 }
