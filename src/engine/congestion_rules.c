@@ -17,6 +17,7 @@
 #define RULES_MAX      256
 #define LINE_MAX_BYTES 1022
 #define BLANKS	       " \t\r"
+#define DEVICE_PREFIX  "weft_"
 #define MAPPED_BITS    96 /* of an IPv4 address among those of IPv6 */
 
 struct congestion_rules {
@@ -44,9 +45,13 @@ static bool read_number(const char *text, unsigned long most, unsigned long *ret
 	return !*end && *ret <= most;
 }
 
+/* An interface's name alone, such as eth0, is no device's. */
 static bool read_device(struct congestion *c, const char *value)
 {
-	return (size_t)snprintf(c->device, sizeof(c->device), "%s", value) < sizeof(c->device);
+	size_t plain = strcspn(value, "*?[\\"), all = strlen(DEVICE_PREFIX);
+
+	return strncmp(value, DEVICE_PREFIX, value[plain] ? min_of(plain, all) : all) == 0 &&
+	       (size_t)snprintf(c->device, sizeof(c->device), "%s", value) < sizeof(c->device);
 }
 
 static bool read_dscp(struct congestion *c, const char *value)

@@ -123,7 +123,7 @@ static void each_that_a_device_may_have_is_told(void **state)
 	struct congestion_rules *r = rules_of("device weft_eth1 none\n"
 					      "device weft_lo dscp 26 peer 10.0.0.0/8 dcqcn\n"
 					      "peer fd00::/8 none\n"
-					      "device weft_l? dcqcn\n"
+					      "device w*_l? dcqcn\n"
 					      "dscp 1 none\n");
 	char buf[CONGESTION_TEXT_MAX], want[CONGESTION_TEXT_MAX];
 	const struct congestion *c = congestion_next(r, "weft_lo", NULL);
@@ -135,7 +135,7 @@ static void each_that_a_device_may_have_is_told(void **state)
 	c = congestion_next(r, "weft_lo", c);
 	assert_string_equal(congestion_whom(c, buf), "peer fd00::/8");
 	c = congestion_next(r, "weft_lo", c);
-	assert_string_equal(congestion_whom(c, buf), "device weft_l?");
+	assert_string_equal(congestion_whom(c, buf), "device w*_l?");
 	assert_null(congestion_next(r, "weft_lo", c));
 	c = congestion_next(r, "weft_eth1", NULL);
 	assert_int_equal(c->line, 1);
@@ -163,6 +163,10 @@ static void of_a_line_that_is_wrong_the_log_tells_and_the_others_count(void **st
 		{"peer 10.0.0.0/33 none", "not '10.0.0.0/33'"},
 		{"peer fd00::/129 none", "not 'fd00::/129'"},
 		{"peer 10.0.0.0/ none", "not '10.0.0.0/'"},
+		{"device eth0 none",
+		 ": device wants a device's name, such as weft_eth0, not 'eth0'"},
+		{"device eth* none", "not 'eth*'"},
+		{"device weft none", "not 'weft'"},
 		{"device weft_lo", ": it is not said what is to be"},
 		{"device weft_lo dscp 1 dscp 2 none", ": there is dscp twice"},
 		{"class 26 dcqcn", ": class is none of device, dscp and peer"},
