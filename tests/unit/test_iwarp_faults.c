@@ -247,21 +247,34 @@ static void reads_come_from_where_they_may(void **state)
 	}
 }
 
-static void more_reads_than_agreed_on_end_it(void **state)
+static void reads_end_it_that_are_more_than(uint16_t agreed_on)
 {
-	struct sb *b = open_bed();
+	struct sb_opts opts = sb_defaults();
+	struct sb *b;
 	uint8_t body[RDMAP_READ_REQUEST_LEN];
-	const struct rdmap_read_request r = {
-		.size = 4, .source_stag = key(b, 0), .source_to = address(b, 0, 0)};
+	struct rdmap_read_request r = {.size = 4};
+	struct rdmap_terminate t;
 
-	(void)state;
+	opts.init[0].ird = opts.init[1].ird = agreed_on;
+	b = sb_open(&opts, 1);
+	r.source_stag = key(b, 0);
+	r.source_to = address(b, 0, 0);
 	rdmap_read_request_put(body, &r);
 	for (uint32_t i = 1; i <= 4; i++)
 		sb_forge(b, 1, &HDR(.opcode = RDMAP_READ_REQUEST, .qn = 1, .msn = i), body,
 			 sizeof(body));
-	refused(b, &HDR(.opcode = RDMAP_READ_REQUEST, .qn = 1, .msn = 5), body, sizeof(body),
-		DDP_TERM_NO_BUFFER, RNIC_EVENT_QP_REQ_ERR);
+	t = refused(b, &HDR(.opcode = RDMAP_READ_REQUEST, .qn = 1, .msn = 5), body, sizeof(body),
+		    DDP_TERM_NO_BUFFER, RNIC_EVENT_QP_REQ_ERR);
+	assert_int_equal(t.ddp.msn, 5);
 	sb_close(b);
+}
+
+/* siw takes three for four. */
+static void more_reads_than_agreed_on_end_it(void **state)
+{
+	(void)state;
+	reads_end_it_that_are_more_than(4);
+	reads_end_it_that_are_more_than(3);
 }
 
 /* A region that goes while it is read: what has been sent of it is all. */

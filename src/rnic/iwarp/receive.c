@@ -109,12 +109,14 @@ static int immediate_rx(struct rnic_qp *qp, const struct segment *s)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
+/* siw makes of the number that was agreed on the next power of two (siw_qp_readq_init()), and asks
+ * for as many at a time. */
 static struct question *ask(struct rnic_qp *qp)
 {
 	struct iwarp_qp *w = iwarp_of(qp);
+	uint32_t most = w->stream.ird ? round_up_pow2(w->stream.ird) : 0;
 
-	return w->asked - w->told < w->stream.ird ? &w->question[w->asked % RNIC_MAX_RD_ATOM]
-						  : NULL;
+	return w->asked - w->told < most ? &w->question[w->asked % RNIC_MAX_RD_ATOM] : NULL;
 }
 
 static int read_request_rx(struct rnic_qp *qp, const struct segment *s)
