@@ -50,6 +50,8 @@ def with_rxe(t):
 def doctor_rxe(t):
     try:
         found = look(t)
+        # What it counted while others were proved is true, and theirs.
+        found.pop("rnic-counters", None)
         need(found, {"rxe", "port-4791"})
         t.kernel.shell("rdma link delete rxe0")
         left = look(t)
