@@ -225,6 +225,27 @@ static void others_share_by_their_weights(void **state)
 	bench_close(b);
 }
 
+static void they_do_beside_one_that_goes_first(void **state)
+{
+	struct bench *b = bench_open(
+		&(struct scheduler_nature){.strict = 1u << 6, .weight = {[1] = 1, [2] = 3}});
+	double part;
+
+	(void)state;
+	for (int i = 0; i < 4000; i++) {
+		put(b, 1, 1500);
+		put(b, 2, 1500);
+	}
+	for (uint64_t i = 1; i <= 1000; i++) { /* of every two frames that leave one is its */
+		put(b, 6, 1500);
+		run_to(b, i * 2432);
+	}
+	assert_true(b->bytes[6] >= 990 * 1500ull && b->bytes[1] + b->bytes[2] >= 900 * 1500ull);
+	part = (double)b->bytes[2] / (double)(b->bytes[1] + b->bytes[2]);
+	assert_true(part > .74 && part < .76);
+	bench_close(b);
+}
+
 static void a_pause_stops_its_priority_until_it_ends(void **state)
 {
 	struct bench *b = bench_open(&(struct scheduler_nature){0});
@@ -385,6 +406,7 @@ int main(void)
 		cmocka_unit_test(a_frame_takes_its_time),
 		cmocka_unit_test(strict_priorities_go_first_and_the_highest_of_them),
 		cmocka_unit_test(others_share_by_their_weights),
+		cmocka_unit_test(they_do_beside_one_that_goes_first),
 		cmocka_unit_test(a_pause_stops_its_priority_until_it_ends),
 		cmocka_unit_test(a_pause_of_none_lets_go_on),
 		cmocka_unit_test(a_watchdog_believes_no_pause_without_an_end),

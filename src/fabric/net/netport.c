@@ -65,6 +65,17 @@ static unsigned weighted_next(struct netport *p)
 	}
 }
 
+/* What it has left it keeps as long as it has something to send and its turn is not over. */
+static void spend(struct netport *p, unsigned priority, uint32_t bytes)
+{
+	const struct frame *next = p->queue[priority].first;
+	int64_t left = p->deficit[priority] - bytes;
+
+	p->deficit[priority] = next ? max_of(left, (int64_t)0) : 0;
+	if (p->turn == priority && (!next || p->deficit[priority] < next->bytes))
+		p->turn = (p->turn + 1) % PRIORITIES;
+}
+
 static unsigned scheduled_next(struct netport *p)
 {
 	unsigned i = strict_next(p);
@@ -99,11 +110,8 @@ static struct frame *take_next(struct netport *p)
 		p->ops->leaves(p, p->queue[i].first, p->queue[i].bytes);
 	f = frame_queue_pop(&p->queue[i]);
 	p->queued -= f->bytes;
-	p->deficit[i] -= f->bytes;
-	if (p->deficit[i] < 0 || !p->queue[i].first)
-		p->deficit[i] = 0;
-	if (p->deficit[i] == 0 || (p->queue[i].first && p->deficit[i] < p->queue[i].first->bytes))
-		p->turn = (p->turn + 1) % PRIORITIES;
+	if (!p->arbiter && !(p->scheduler.strict >> i & 1))
+		spend(p, i, f->bytes);
 	return f;
 }
 
