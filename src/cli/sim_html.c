@@ -238,7 +238,7 @@ static void put_page(FILE *f, const struct run_result *r)
 	put_table(f, "Traffic", &groups);
 	fputs("<h2>Over time, and by flow</h2>\n", f);
 	if (r->scenario->warmup_ns)
-		fputs("<p class=\"small\">Shaded: the warm-up, which the figures leave out.</p>\n",
+		fputs("<p class=\"small\">Shaded: the warm-up, which most figures leave out.</p>\n",
 		      f);
 	fputs("<div class=\"cards\">\n", f);
 	if (!sim_plots_put(f, r))

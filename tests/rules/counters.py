@@ -82,8 +82,9 @@ def scenario():
     """What traffic there is, the keys of each section, and the figures."""
     text = re.sub(r"/\*.*?\*/", "", tree.read("src/fabric/traffic/kinds.def"), flags=re.S)
     lines = [BEGIN, ".Ss Kinds of traffic", ".Bl -tag -width Ds"]
-    for name, says in re.findall(r'^X\(\w+, "([^"]*)", "([^"]*)"\)', text, re.M):
-        lines += [f".It Cm {name}", says.replace("'", "\\(aq").replace("`", "")]
+    for name, keys, says in re.findall(r'^X\(\w+, "([^"]*)", "([^"]*)", "([^"]*)"\)', text, re.M):
+        lines += [f".It Cm {name}", says.replace("'", "\\(aq").replace("`", ""),
+                  f"Keys: {', '.join(keys.split())}."]
     lines.append(".El")
     text = re.sub(r"/\*.*?\*/", "", tree.read("src/fabric/scenario/keys.def"), flags=re.S)
     for section, title in SECTIONS.items():
@@ -95,7 +96,7 @@ def scenario():
         lines.append(".El")
     text = re.sub(r"/\*.*?\*/", "", tree.read("src/fabric/scenario/figures.def"), flags=re.S)
     lines += [".Ss Figures", ".Bl -tag -width Ds"]
-    for name, unit, says in re.findall(r'^X\(\w+, "([^"]*)", "([^"]*)", "([^"]*)"\)', text, re.M):
+    for name, unit, says in re.findall(r'^X\(\w+, "([^"]*)", [\w |]+, "([^"]*)", "([^"]*)"\)', text, re.M):
         lines += [f".It Cm {name} Pq {unit}", says.replace("'", "\\(aq").replace("`", "")]
     return "\n".join(lines + [".El", END])
 

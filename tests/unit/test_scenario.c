@@ -180,11 +180,28 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 	bad(STREAM "infiniband: {lanes: 2, weights: {0: 1}}\n",
 	    "weights or high are to name each lane");
 	bad(STREAM "infiniband: {lanes: 2, lane_of: {0: 0, 0: 1}}\n", "stands here twice: 0");
+	bad(STREAM "expect: [{figure: goodput, of: nobody, is: 1}]\n",
+	    "there is no entry 'nobody' of the traffic for goodput");
+	bad(STREAM "expect: [{figure: queue_most, of: stream, is: 1}]\n",
+	    "queue_most is of a port");
+	bad(STREAM "expect: [{figure: cnps, of: stream, is: 1}]\n", "cnps is of the whole run");
+	bad(STREAM "expect: [{figure: dropped, from: 1ms, is: 1}]\n", "none of a part of the time");
+	bad(STREAM "expect: [{figure: goodput, bytes_to: 1KB, is: 1}]\n", "none by the size");
+	bad("traffic: [{kind: stream}, {kind: flows}]\nexpect: [{figure: fairness, is: 1}]\n",
+	    "say by `of` which");
 	bad(STREAM "infiniband: {lanes: 1.5}\n", "lanes takes a whole number");
 	bad(STREAM "infiniband: {}\nhosts: {watchdog: 1ms}\n", "t.yaml:3: watchdog is Ethernet's");
 	bad("infiniband: {}\ntraffic: [{kind: storm, every: 1ms}]\n", "pauses are Ethernet's");
-	bad("traffic: [{kind: datagrams, bytes: 64, verb: read}]\n", "nothing is read without");
-	bad("traffic: [{kind: unreliable, sizes: hadoop}]\n", "all alike: say `bytes`");
+	bad("traffic: [{kind: datagrams, bytes: 64, verb: read}]\n",
+	    "'verb' is nothing to 'datagrams', which has from to pairs bytes depth stop");
+	bad("traffic: [{kind: flows, sizes: hadoop}]\n", "'sizes' is nothing to 'flows'");
+	bad("traffic: [{kind: flows, pair: yes}]\n", "there is no key 'pair' here");
+	bad("traffic: [{kind: all-to-all, stop: 1ms}]\n", "'stop' is nothing to 'all-to-all'");
+	bad("traffic: [{kind: random, pairs: yes}]\n", "'pairs' is nothing to 'random'");
+	bad("traffic: [{kind: incast, every: 1ms}]\n", "say how many by `count`");
+	bad("traffic: [{kind: storage, from: all, to: 0}]\n",
+	    "nobody but itself in `to` for host 0");
+	bad("traffic: [{kind: unreliable, sizes: hadoop}]\n", "'sizes' is nothing to 'unreliable'");
 	bad(STREAM "switches: {headroom: 9223372036854775808}\n",
 	    "headroom takes so many bytes, as 4096, 64KB or 1MiB, at most 1GB");
 	bad(STREAM "topology: {kind: fat-tree, pods: 256, edges: 256, hosts: 65536}\n",
@@ -214,7 +231,8 @@ static void what_cannot_be_is_told_when_it_runs(void **state)
 		{STREAM "topology: {hosts: 255}\ninfiniband: {}\n",
 		 "switch0 has 255 ports, and a switch of InfiniBand has 254 at most"},
 		{STREAM "switches: {buffer: 100KB, headroom: 50KB}\n", "more than its buffer"},
-		{STREAM "expect: [{figure: goodput, of: nobody, is: 1}]\n", "'nobody' is neither"},
+		{STREAM "expect: [{figure: dropped, of: nobody, is: 1}]\n",
+		 "t:2: there is no port 'nobody' for dropped: one is 'host0 -> switch0'"},
 		{STREAM "hosts: {queue_pairs: 4}\ntopology: {hosts: 64}\n"
 			"switches: {buffer: 1GB}\nduration: 1ms\n",
 		 NULL},
@@ -310,6 +328,90 @@ static void figures_are_what_arithmetic_says(void **state)
 	assert_int_equal(r->sizes[0].flows, 5);
 	run_free(r);
 	scenario_free(s);
+}
+
+/* What is lost, marked and paused before the warm-up is over is not among them. */
+static void figures_begin_with_the_end_of_the_warm_up(void **state)
+{
+	struct scenario *s =
+		good("duration: 20ms\n"
+		     "warmup: 10ms\n"
+		     "links: {rate: 10G}\n"
+		     "hosts: {timeout: 9}\n"
+		     "switches: {buffer: 500KB, lossless: []}\n"
+		     "traffic:\n"
+		     "- {kind: flows, name: early, from: 1-7, to: 0, bytes: 500KB}\n"
+		     "- {kind: flows, name: late, from: 1, to: 0, bytes: 1MB, count: 8, every: "
+		     "1ms, start: 11ms}\n"
+		     "expect:\n"
+		     "- {figure: dropped, at_most: 0}\n"
+		     "- {figure: dropped, of: switch0 -> host0, at_most: 0}\n"
+		     "- {figure: marked, at_most: 0}\n"
+		     "- {figure: resent, at_most: 0}\n"
+		     "- {figure: cnps, at_most: 0}\n"
+		     "- {figure: utilization, of: switch0 -> host0, is: 0.66, within: 5%}\n"
+		     "- {figure: done, of: early, at_least: 0.9}\n");
+	struct run_result *r = run_it(s, 0);
+
+	(void)state;
+	for (size_t i = 0; i < r->nverdicts; i++)
+		if (!r->verdicts[i].met)
+			fail_msg("%s is %g", r->verdicts[i].expected->figure, figure(r, i));
+	assert_true(r->marks.n == 200);
+	run_free(r);
+	s->warmup_ns = 0;
+	r = run_it(s, 0);
+	assert_true(figure(r, 0) > 0 && figure(r, 3) > 0);
+	run_free(r);
+	scenario_free(s);
+}
+
+static size_t flows_of(const char *text, uint64_t *ret_bytes)
+{
+	struct scenario *s = good(text);
+	struct run_result *r = run_it(s, 0);
+	size_t n = r->groups[0].flows;
+
+	for (size_t i = 0; ret_bytes && i < r->nflows; i++)
+		*ret_bytes += r->flows[i].bytes;
+	run_free(r);
+	scenario_free(s);
+	return n;
+}
+
+/* However few there are to send, and though who is sent to does not. */
+static void incasts_come_as_often_as_is_said(void **state)
+{
+	(void)state;
+	assert_int_equal(flows_of("traffic: [{kind: incast, bytes: 1KB}]\n", NULL), 7);
+	assert_int_equal(flows_of("traffic: [{kind: incast, from: 1-2, bytes: 1KB}]\n", NULL), 2);
+	assert_int_equal(flows_of("traffic: [{kind: incast, fan_in: 3, count: 5, every: 100us, "
+				  "bytes: 1KB}]\n",
+				  NULL),
+			 15);
+}
+
+/* Though messages come faster than nanoseconds: 0.2 of 64 lines of 100 Gb/s for 100 us are 1.6 MB.
+ */
+static void the_load_is_what_is_said(void **state)
+{
+	uint64_t bytes = 0;
+
+	(void)state;
+	flows_of("duration: 100us\ntopology: {hosts: 64}\nhosts: {queue_pairs: 4096}\n"
+		 "traffic: [{kind: random, bytes: 64, load: 20%}]\n",
+		 &bytes);
+	assert_true(bytes > 16000000 * .98 && bytes < 16000000 * 1.02);
+}
+
+/* A message is due each 10 us, and takes 80. */
+static void messages_that_are_due_wait_for_room(void **state)
+{
+	(void)state;
+	assert_int_equal(flows_of("traffic: [{kind: flows, from: 1, to: 0, bytes: 1MB, "
+				  "every: 10us, count: 100}]\n",
+				  NULL),
+			 100);
 }
 
 static void a_trace_is_played(void **state)
@@ -549,6 +651,10 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_is_told_when_it_runs),
 		cmocka_unit_test(the_same_seed_is_the_same_run),
 		cmocka_unit_test(figures_are_what_arithmetic_says),
+		cmocka_unit_test(figures_begin_with_the_end_of_the_warm_up),
+		cmocka_unit_test(incasts_come_as_often_as_is_said),
+		cmocka_unit_test(the_load_is_what_is_said),
+		cmocka_unit_test(messages_that_are_due_wait_for_room),
 		cmocka_unit_test(a_trace_is_played),
 		cmocka_unit_test(storage_reads_and_allreduce_end),
 		cmocka_unit_test(nvme_commands_end),

@@ -27,7 +27,8 @@ struct network {
 	struct netswitch **switches;
 	struct ibswitch **ibswitches; /* instead of them */
 	struct management *management;
-	uint16_t *lids; /* of hosts */
+	uint16_t *lids;		 /* of hosts */
+	uint64_t dropped_before; /* what is counted was counted anew */
 	struct netport **ports;
 	unsigned nports;
 	char (*names)[56]; /* of ports */
@@ -257,8 +258,7 @@ int network_settle(struct network *n, char *err, size_t err_len)
 {
 	int rc = n->management ? management_sweep(n->management, err, err_len) : 0;
 
-	for (unsigned i = 0; i < n->nports; i++)
-		netport_count_anew(n->ports[i]);
+	network_count_anew(n);
 	return rc;
 }
 
@@ -398,7 +398,7 @@ static uint64_t overruns_of(const struct ibnode *node)
 	return overruns;
 }
 
-uint64_t network_dropped(const struct network *n)
+static uint64_t dropped_ever(const struct network *n)
 {
 	uint64_t dropped = 0;
 
@@ -416,6 +416,18 @@ uint64_t network_dropped(const struct network *n)
 			c->expired + c->unroutable + overruns_of(ibswitch_node(n->ibswitches[i]));
 	}
 	return dropped;
+}
+
+uint64_t network_dropped(const struct network *n)
+{
+	return dropped_ever(n) - n->dropped_before;
+}
+
+void network_count_anew(struct network *n)
+{
+	for (unsigned i = 0; i < n->nports; i++)
+		netport_count_anew(n->ports[i]);
+	n->dropped_before = dropped_ever(n);
 }
 
 unsigned network_ports(const struct network *n)

@@ -29,6 +29,8 @@ struct ibswitch *network_ibswitch(struct network *, unsigned i);     /* NULL: it
 const struct management *network_management(const struct network *); /* the same */
 /* Dropped by switches. */
 uint64_t network_dropped(const struct network *);
+/* What is counted, of that and of ports, begins again at 0. */
+void network_count_anew(struct network *);
 /* All ports: of hosts, then of switches. */
 unsigned network_ports(const struct network *);
 struct netport *network_port(struct network *, unsigned i);

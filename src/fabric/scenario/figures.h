@@ -6,8 +6,7 @@
 #include "fabric/scenario/run.h"
 #include "fabric/traffic/play.h"
 
-/* 0, or -errno and a sentence in err. */
-int figures_judge(struct run_result *, const struct play *, char *err, size_t err_len) must_use;
+int figures_judge(struct run_result *, const struct play *) must_use; /* -ENOMEM */
 /* Of sorted values, the one that such a part of them does not exceed; 0 of none. */
 double figures_percentile(const double *sorted, size_t n, double part);
 int figures_compare(const void *a, const void *b);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* traffic, expect. */
+/* traffic. */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 #include "base/errno_text.h"
 #include "fabric/scenario/quantity.h"
 #include "fabric/scenario/read_priv.h"
-#include "fabric/scenario/run.h"
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
@@ -227,6 +225,17 @@ static bool read_trace(struct reader *r, const yaml_node_t *n, struct traffic *t
 
 /* ---- an entry -------------------------------------------------------------------------------- */
 
+/* Among words with blanks between. */
+static bool has_word(const char *words, const char *word)
+{
+	const size_t len = strlen(word);
+
+	for (const char *w = words; (w = strstr(w, word)); w++)
+		if ((w == words || w[-1] == ' ') && (w[len] == ' ' || !w[len]))
+			return true;
+	return false;
+}
+
 static bool has_pair(const struct traffic *t)
 {
 	for (unsigned a = 0; a < t->from.n; a++)
@@ -236,14 +245,41 @@ static bool has_pair(const struct traffic *t)
 	return false;
 }
 
+/* What a kind does not heed is not left standing as if it did. */
+static bool check_keys(struct reader *r, const yaml_node_t *n, const struct traffic *t)
+{
+	for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top;
+	     p++) {
+		const yaml_node_t *at = yaml_document_get_node(&r->document, p->key);
+		const char *name = (const char *)at->data.scalar.value;
+
+		if (!has_word("kind name start dscp", name) &&
+		    !has_word(traffic_keys[t->kind], name))
+			return keys_fail(r, at, "'%s' is nothing to '%s', which has %s", name,
+					 traffic_names[t->kind], traffic_keys[t->kind]);
+	}
+	return true;
+}
+
+/* Each of `from` has somebody else in `to`. */
+static bool has_others(struct reader *r, const yaml_node_t *n, const struct traffic *t)
+{
+	for (unsigned a = 0; a < t->from.n; a++) {
+		unsigned b = 0;
+
+		while (b < t->to.n && t->to.v[b] == t->from.v[a])
+			b++;
+		if (b == t->to.n)
+			return keys_fail(r, n, "there is nobody but itself in `to` for host %u",
+					 t->from.v[a]);
+	}
+	return true;
+}
+
 /* Of packets that nobody acknowledges. */
 static bool check_unreliable(struct reader *r, const yaml_node_t *n, const struct traffic *t,
 			     unsigned mtu)
 {
-	if (t->reads)
-		return keys_fail(r, n, "nothing is read without a reliable connection");
-	if (keys_find(r, n, "sizes"))
-		return keys_fail(r, n, "these messages are all alike: say `bytes`");
 	if (t->kind == TRAFFIC_DATAGRAMS && t->bytes > mtu)
 		return keys_fail(
 			r, n, "a datagram has no more than the hosts' mtu, %u bytes: say `bytes`",
@@ -254,6 +290,8 @@ static bool check_unreliable(struct reader *r, const yaml_node_t *n, const struc
 static bool check(struct reader *r, const yaml_node_t *n, struct traffic *t,
 		  const struct network_nature *net)
 {
+	if (!check_keys(r, n, t))
+		return false;
 	if (t->kind == TRAFFIC_ALLREDUCE && t->from.n < 2)
 		return keys_fail(r, n, "an allreduce is of two hosts at least");
 	if (t->kind != TRAFFIC_ALLREDUCE && t->kind != TRAFFIC_TRACE && t->kind != TRAFFIC_STORM &&
@@ -263,6 +301,13 @@ static bool check(struct reader *r, const yaml_node_t *n, struct traffic *t,
 		return keys_fail(r, n, "a storm needs `every`, as 100us");
 	if (t->kind != TRAFFIC_INCAST && !t->count)
 		return keys_fail(r, n, "count is 1 at least");
+	if (t->kind == TRAFFIC_INCAST && t->count == 1 &&
+	    (keys_find(r, n, "every") || keys_find(r, n, "load")))
+		return keys_fail(r, n,
+				 "one incast comes at once, whatever `every` or `load`: say how "
+				 "many by `count`, 0 for no end");
+	if (t->kind == TRAFFIC_STORAGE && !has_others(r, n, t))
+		return false;
 	if (t->paired && t->from.n != t->to.n)
 		return keys_fail(r, n, "pairs are of as many hosts in `from` as in `to`");
 	if (t->kind == TRAFFIC_STORM && net->subnet.is_there)
@@ -372,73 +417,4 @@ void traffic_fini(struct traffic *t)
 	free(t->from.v);
 	free(t->to.v);
 	free(t->name);
-}
-
-/* ---- expect ---------------------------------------------------------------------------------- */
-
-static bool is_figure(const char *name)
-{
-	const char *known;
-
-	for (size_t i = 0; (known = run_figure(i, NULL, NULL)); i++)
-		if (!strcmp(known, name))
-			return true;
-	return false;
-}
-
-static char *copy_of(struct reader *r, const yaml_node_t *n, const char *key)
-{
-	const char *text = keys_text(r, n, key);
-
-	return text ? strdup(text) : NULL;
-}
-
-static bool read_expected(struct reader *r, const yaml_node_t *n, struct expectation *e)
-{
-	static const char *const own[] = {"figure", "of", "published", "text", NULL};
-
-	if (!keys_is(r, n, YAML_MAPPING_NODE, "each of expect"))
-		return false;
-	*e = (struct expectation){.least = -INFINITY,
-				  .most = INFINITY,
-				  .value = NAN,
-				  .line = (int)n->start_mark.line + 1};
-	keys_defaults(SECTION_EXPECT, e);
-	if (!keys_read(r, SECTION_EXPECT, n, e, own))
-		return false;
-	e->figure = copy_of(r, n, "figure");
-	e->of = copy_of(r, n, "of");
-	e->published = copy_of(r, n, "published");
-	e->text = copy_of(r, n, "text");
-	if (!e->figure)
-		return keys_fail(r, n, "which `figure:`?");
-	if (!is_figure(e->figure))
-		return keys_fail(r, keys_find(r, n, "figure"),
-				 "there is no figure '%s': weft-scenario(5) lists them", e->figure);
-	if (isnan(e->value) && isinf(e->least) && isinf(e->most))
-		return keys_fail(r, n, "what is expected? Say it by `is`, `at_least` or `at_most`");
-	if (!isnan(e->value)) {
-		double off = fabs(e->value) * e->within;
-
-		e->least = max_of(e->least, e->value - off);
-		e->most = min_of(e->most, e->value + off);
-	}
-	return true;
-}
-
-bool read_expect(struct reader *r, const yaml_node_t *list, struct scenario *s)
-{
-	const yaml_node_t *one;
-	size_t n;
-
-	if (!keys_is(r, list, YAML_SEQUENCE_NODE, "expect"))
-		return false;
-	n = (size_t)(list->data.sequence.items.top - list->data.sequence.items.start);
-	s->expect = calloc(n + 1, sizeof(*s->expect));
-	if (!s->expect)
-		return keys_fail(r, list, "no memory");
-	for (size_t i = 0; (one = keys_element(r, list, i)); i++)
-		if (!read_expected(r, one, &s->expect[s->nexpect++]))
-			return false;
-	return true;
 }

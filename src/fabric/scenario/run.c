@@ -36,6 +36,8 @@ struct running {
 	size_t samples;	     /* of each, after the warm-up */
 	double *pauses, *marks;
 	uint64_t pauses_before, marks_before;
+	uint64_t counted_from_ns;
+	struct run_totals before; /* what hosts had counted then */
 	size_t steps;
 	const struct run_options *options;
 	uint64_t told;
@@ -96,6 +98,33 @@ static void end_step(struct running *r, size_t step, bool warm)
 	r->marks_before = marks;
 }
 
+static void count_hosts(const struct running *r, struct run_totals *t)
+{
+	for (unsigned i = 0; i < network_hosts(r->network); i++) {
+		const struct rnic_counters *c =
+			rnic_counters(host_rnic(network_host(r->network, i)));
+
+		t->cnps += c->tx_cnp;
+		t->resent += c->tx_retransmit;
+		t->timeouts += c->timeouts;
+	}
+}
+
+/* The warm-up is over: what was counted in it is not among the figures. Of the step that it ends in
+ * all is. */
+static void count_anew(struct running *r)
+{
+	for (unsigned i = 0; i < network_ports(r->network); i++) {
+		const struct netport_counters *c = &network_port(r->network, i)->counters;
+
+		r->pauses_before -= c->pauses_sent;
+		r->marks_before -= c->marked;
+	}
+	network_count_anew(r->network);
+	count_hosts(r, &r->before);
+	r->counted_from_ns = play_now(r->play);
+}
+
 static uint64_t packets_of(const struct running *r)
 {
 	uint64_t n = 0;
@@ -120,12 +149,14 @@ static int go(struct running *r, const struct scenario *s)
 {
 	const struct play *p = r->play;
 	const uint64_t every = max_of(s->step_ns / SAMPLES_PER_STEP, (uint64_t)1);
+	const uint64_t warm = p->begin_ns + s->warmup_ns;
 	uint64_t at = p->begin_ns, step_end = p->begin_ns + s->step_ns;
 	size_t step = 0;
 
 	while (at < p->end_ns && !p->failed) {
-		at = min_of(at + every, step_end);
-		at = min_of(at, p->end_ns);
+		uint64_t next = min_of(at + every, step_end);
+
+		at = min_of(next, at < warm ? warm : p->end_ns);
 		while (fabric_step(r->fabric, at))
 			if (!goes_on(r))
 				return -ECANCELED;
@@ -137,8 +168,11 @@ static int go(struct running *r, const struct scenario *s)
 			if (s->until_done && play_is_done(p))
 				break;
 		}
+		if (at == warm)
+			count_anew(r);
 	}
 	r->result->totals.ended_ns = at - p->begin_ns;
+	r->result->totals.counted_ns = r->result->totals.ended_ns - r->counted_from_ns;
 	r->steps = step;
 	return p->failed ? -EAGAIN : 0;
 }
@@ -165,7 +199,7 @@ static void take_ports(struct running *r)
 		const struct netport_counters *c = &p->counters;
 		struct watch *w = &r->watch[i];
 		struct run_port *o = &res->ports[i];
-		double could = (double)res->totals.ended_ns * 1e6 / (double)p->fs_per_byte;
+		double could = (double)res->totals.counted_ns * 1e6 / (double)p->fs_per_byte;
 
 		if (w->n)
 			qsort(w->samples, w->n, sizeof(*w->samples), figures_compare);
@@ -219,14 +253,10 @@ static void take_hosts(struct running *r)
 {
 	struct run_totals *t = &r->result->totals;
 
-	for (unsigned i = 0; i < network_hosts(r->network); i++) {
-		const struct rnic_counters *c =
-			rnic_counters(host_rnic(network_host(r->network, i)));
-
-		t->cnps += c->tx_cnp;
-		t->resent += c->tx_retransmit;
-		t->timeouts += c->timeouts;
-	}
+	count_hosts(r, t);
+	t->cnps -= r->before.cnps;
+	t->resent -= r->before.resent;
+	t->timeouts -= r->before.timeouts;
 	t->packets = packets_of(r);
 	t->happenings = fabric_happened(r->fabric);
 }
@@ -357,6 +387,27 @@ static int open_capture(struct running *r, char *err, size_t err_len)
 	return capture_open(&r->capture, o->capture, p, err, err_len);
 }
 
+/* That every port that something is expected of is there: not when all has been run. */
+static int check_ports(const struct running *r, const struct scenario *s, char *err, size_t err_len)
+{
+	for (size_t i = 0; i < s->nexpect; i++) {
+		const struct expectation *e = &s->expect[i];
+		unsigned k = 0;
+
+		if (!e->of || !(e->subject & RUN_OF_PORT))
+			continue;
+		while (k < network_ports(r->network) &&
+		       strcmp(network_port(r->network, k)->name, e->of))
+			k++;
+		if (k < network_ports(r->network))
+			continue;
+		snprintf(err, err_len, "%s:%d: there is no port '%s' for %s: one is '%s'", s->name,
+			 e->line, e->of, e->figure, network_port(r->network, 0)->name);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int begin(struct running *r, const struct scenario *s, char *err, size_t err_len)
 {
 	int rc = network_create(&r->network, &s->network, r->result->seed, err, err_len);
@@ -368,7 +419,9 @@ static int begin(struct running *r, const struct scenario *s, char *err, size_t 
 	r->watch = must(calloc(network_ports(r->network), sizeof(*r->watch)));
 	r->pauses = must(calloc(r->steps + 1, sizeof(*r->pauses)));
 	r->marks = must(calloc(r->steps + 1, sizeof(*r->marks)));
-	rc = open_capture(r, err, err_len);
+	rc = check_ports(r, s, err, err_len);
+	if (!rc)
+		rc = open_capture(r, err, err_len);
 	if (!rc)
 		rc = network_settle(r->network, err, err_len);
 	if (rc)
@@ -409,7 +462,7 @@ int run(struct run_result **ret, const struct scenario *s, const struct run_opti
 	if (!rc) {
 		take_all(&r);
 		r.result->totals.wall_s = (double)(time_now_ns() - started) / 1e9;
-		rc = figures_judge(r.result, r.play, err, err_len);
+		rc = figures_judge(r.result, r.play);
 	}
 	running_fini(&r);
 	if (rc)

@@ -22,9 +22,10 @@ struct run_series {
 /* What one entry under `traffic:` did. */
 struct run_group {
 	const char *name, *kind;
-	size_t flows, done, failed; /* a flow is a message, or an unbounded stream */
-	uint64_t bytes;		    /* that have arrived, after the warm-up */
-	double goodput_gbps;	    /* the mean after the warm-up: of payload */
+	/* In all the run; a flow is a message, or an unbounded stream. */
+	size_t flows, done, failed;
+	uint64_t bytes;	     /* that have arrived, after the warm-up */
+	double goodput_gbps; /* the mean after the warm-up: of payload */
 	/* Jain's index over the goodputs of its sources after the warm-up: 1 for equal ones. */
 	double fairness;
 	struct run_series goodput; /* Gb/s */
@@ -64,15 +65,18 @@ struct run_port {
 };
 
 struct run_totals {
+	/* Of all the run: */
 	uint64_t packets;    /* data packets that arrived at hosts */
-	uint64_t frames;     /* that went over any link */
 	uint64_t happenings; /* of the world */
+	/* After the warm-up, as what is counted of ports: */
+	uint64_t frames; /* that went over any link */
 	uint64_t dropped, lost, marked, pauses, watchdog, cnps, resent, timeouts;
 	/* InfiniBand: what the manager has sent, what its first sweep took, before the run, and
 	 * those later that did not find all. */
 	uint64_t smps, subnet_ns, sweeps_failed;
-	uint64_t ended_ns; /* when the run was over */
-	double wall_s;	   /* of the real world, and so not the same every time */
+	uint64_t ended_ns;   /* when the run was over */
+	uint64_t counted_ns; /* of that, after the warm-up */
+	double wall_s;	     /* of the real world, and so not the same every time */
 };
 
 /* A line of `expect:`, judged. */
@@ -114,7 +118,19 @@ int run(struct run_result **ret, const struct scenario *, const struct run_optio
 	size_t err_len) must_use;
 void run_free(struct run_result *);
 
-/* What `figure:` may name, with what it may be `of:`, by its number; NULL: there are no more. */
+/* What a figure may be `of:`, and what else says of what it is. */
+enum run_subject {
+	RUN_OF_RUN = 0,
+	RUN_OF_TRAFFIC = 1 << 0, /* an entry, or all */
+	RUN_OF_PORT = 1 << 1,	 /* one, or all */
+	RUN_OF_ONE = 1 << 2,	 /* and not of all */
+	RUN_OF_TIME = 1 << 3,	 /* `from`, `until` */
+	RUN_OF_SIZES = 1 << 4,	 /* `bytes_from`, `bytes_to` */
+};
+
+/* What `figure:` may name, by its number; NULL: there are no more. */
 const char *run_figure(size_t i, const char **ret_unit, const char **ret_text);
+/* By its name. -ENOENT; else 0 and the subject's bits. */
+int run_figure_subject(const char *name, unsigned *ret) must_use;
 
 #endif

@@ -18,6 +18,7 @@
 struct expectation {
 	char *figure;
 	char *of;		       /* a group, or a port; NULL: of all */
+	unsigned subject;	       /* enum run_subject: which of them, and more */
 	char *published;	       /* where it stands, and as what; NULL */
 	char *text;		       /* in words; NULL */
 	double least, most;	       /* -INFINITY, INFINITY: no limit */

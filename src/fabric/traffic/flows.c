@@ -9,8 +9,9 @@
 struct pair {
 	struct group *group;
 	struct conn conn;
-	unsigned left;	  /* messages to begin */
-	uint64_t next_ns; /* when the next is due; 0: when the last is done */
+	unsigned left;	    /* messages to begin */
+	unsigned under_way; /* of CONN_DEPTH_MAX */
+	bool late;	    /* one is due that has no room yet */
 	struct happening begins;
 };
 
@@ -26,6 +27,8 @@ static void begin(struct pair *p)
 	struct group *g = p->group;
 
 	p->left--;
+	p->under_way++;
+	p->late = false;
 	play_post(g, &p->conn, g->traffic->bytes, true, is_done, p);
 	if (p->left && g->traffic->every_ns)
 		fabric_put(g->play->fabric, &p->begins,
@@ -36,19 +39,25 @@ static void begin(struct pair *p)
 
 static void begins(struct happening *h)
 {
-	begin(container_of(h, struct pair, begins));
+	struct pair *p = container_of(h, struct pair, begins);
+
+	if (p->under_way < CONN_DEPTH_MAX)
+		begin(p);
+	else
+		p->late = true;
 }
 
 static void is_done(struct item *i, bool good)
 {
 	struct pair *p = i->ctx;
 
+	p->under_way--;
 	if (!good && p->left) { /* its queue pair has failed: there is no more to come */
 		p->left = 0;
 		happening_cancel(&p->begins);
 		if (--((struct flows *)p->group->own)->open == 0)
 			p->group->over = true;
-	} else if (p->left && !p->group->traffic->every_ns) {
+	} else if (p->left && (p->late || !p->group->traffic->every_ns)) {
 		begin(p);
 	}
 }

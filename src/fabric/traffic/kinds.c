@@ -5,7 +5,13 @@
 #include "fabric/traffic/play.h"
 
 const char *const traffic_names[TRAFFIC_KINDS] = {
-#define X(id, name, text) [TRAFFIC_##id] = name,
+#define X(id, name, keys, text) [TRAFFIC_##id] = name,
+#include "fabric/traffic/kinds.def"
+#undef X
+};
+
+const char *const traffic_keys[TRAFFIC_KINDS] = {
+#define X(id, name, keys, text) [TRAFFIC_##id] = keys,
 #include "fabric/traffic/kinds.def"
 #undef X
 };

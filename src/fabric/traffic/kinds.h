@@ -9,13 +9,14 @@
 #include "fabric/traffic/sizes.h"
 
 enum traffic_kind {
-#define X(id, name, text) TRAFFIC_##id,
+#define X(id, name, keys, text) TRAFFIC_##id,
 #include "fabric/traffic/kinds.def"
 #undef X
 	TRAFFIC_KINDS
 };
 
 extern const char *const traffic_names[TRAFFIC_KINDS];
+extern const char *const traffic_keys[TRAFFIC_KINDS]; /* words, with blanks between */
 
 #define NVME_DEPTH_MAX 31
 #define NVME_BYTES_MAX (256u << 10)

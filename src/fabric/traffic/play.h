@@ -57,6 +57,7 @@ struct group {
 	void *own;	   /* of its kind */
 	bool over;	   /* nothing new will begin */
 	struct happening next;
+	double rest_ns; /* of the last gap, less than one */
 };
 
 struct play {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* random, incast: messages that begin by chance, as a Poisson process has it. */
+#include <errno.h>
+#include <stdlib.h>
+
 #include "base/bytes.h"
 #include "fabric/traffic/each.h"
 
@@ -15,9 +18,14 @@ static double mean_gap(struct group *g, double bytes, unsigned hosts)
 	return bytes / (bytes_per_ns * t->load * hosts);
 }
 
+/* Times are whole nanoseconds: what a gap has of one besides counts for the next. */
 static uint64_t later(struct group *g, double mean)
 {
-	return fabric_now(g->play->fabric) + (uint64_t)play_exponential(g->play, mean);
+	double gap = play_exponential(g->play, mean) + g->rest_ns;
+	uint64_t whole = (uint64_t)gap;
+
+	g->rest_ns = gap - (double)whole;
+	return fabric_now(g->play->fabric) + whole;
 }
 
 static void random_begins(struct happening *h)
@@ -42,10 +50,31 @@ const struct kind kind_random = {random_start, NULL};
 
 /* ---- incast ---------------------------------------------------------------------------------- */
 
+struct incasts {
+	unsigned begun;
+	double gap_ns;
+};
+
+/* How many send, in the mean: who is sent to does not. */
+static double senders(const struct traffic *t)
+{
+	double all = 0;
+
+	for (unsigned b = 0; b < t->to.n; b++) {
+		unsigned others = 0;
+
+		for (unsigned a = 0; a < t->from.n; a++)
+			others += t->from.v[a] != t->to.v[b];
+		all += min_of(others, t->fan_in);
+	}
+	return all / t->to.n;
+}
+
 /* The first so many of a shuffled row are those that send. */
 static void incast_begins(struct happening *h)
 {
 	struct group *g = container_of(h, struct group, next);
+	struct incasts *own = g->own;
 	const struct traffic *t = g->traffic;
 	struct play *p = g->play;
 	unsigned to = host_set_draw(p, &t->to), sent = 0;
@@ -61,20 +90,24 @@ static void incast_begins(struct happening *h)
 		play_message(g, from, to, t->bytes, NULL, NULL);
 		sent++;
 	}
-	if (t->count && g->flows >= (size_t)t->count * t->fan_in)
+	if (++own->begun == t->count)
 		g->over = true;
 	else
-		group_next(g, later(g, mean_gap(g, (double)t->bytes * t->fan_in, t->from.n)));
+		group_next(g, later(g, own->gap_ns));
 }
 
 static int incast_start(struct group *g)
 {
+	const struct traffic *t = g->traffic;
+	struct incasts *own = calloc(1, sizeof(*own));
+
+	if (!own)
+		return -ENOMEM;
+	g->own = own;
+	own->gap_ns = mean_gap(g, (double)t->bytes * senders(t), t->from.n);
 	g->next.happen = incast_begins;
-	if (g->traffic->count) /* a given number: the first at once */
-		group_next(g, fabric_now(g->play->fabric));
-	else
-		group_next(g, later(g, mean_gap(g, (double)g->traffic->bytes * g->traffic->fan_in,
-						g->traffic->from.n)));
+	/* Of a given number the first comes at once. */
+	group_next(g, t->count ? fabric_now(g->play->fabric) : later(g, own->gap_ns));
 	return 0;
 }
 
