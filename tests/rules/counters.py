@@ -81,7 +81,8 @@ SECTIONS = {
 def scenario():
     """What traffic there is, the keys of each section, and the figures."""
     text = re.sub(r"/\*.*?\*/", "", tree.read("src/fabric/traffic/kinds.def"), flags=re.S)
-    lines = [BEGIN, ".Ss Kinds of traffic", ".Bl -tag -width Ds"]
+    lines = [BEGIN, ".Ss Kinds of traffic", "Besides the keys that are named, each has kind, name, start and dscp.",
+             ".Bl -tag -width Ds"]
     for name, keys, says in re.findall(r'^X\(\w+, "([^"]*)", "([^"]*)", "([^"]*)"\)', text, re.M):
         lines += [f".It Cm {name}", says.replace("'", "\\(aq").replace("`", ""),
                   f"Keys: {', '.join(keys.split())}."]
