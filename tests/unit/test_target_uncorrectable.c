@@ -137,6 +137,35 @@ static void a_write_heals_just_its_blocks(void **state)
 	assert_int_equal(bed->allocated, 1);
 }
 
+static void ns_gone(struct target_ns *ns)
+{
+	assert_null(ns->marks);
+}
+
+/* What there is to be emptied is emptied in pieces: the first is healed like the last. */
+static void zeroing_in_pieces_heals_them_all(void **state)
+{
+	const uint32_t nlb = 16384, max = BED_MEMORY / 4 / 512;
+	struct target_ns full = {.nsid = 7, .lba_shift = 9};
+
+	(void)state;
+	assert_int_equal(store_mem_create((uint64_t)nlb * 512, 512, 0, &full.store), 0);
+	assert_int_equal(target_ns_add(&bed->subsys, &full), 0);
+	memset(bed->memory, 0x5a, sizeof(bed->memory));
+	for (uint32_t at = 0; at < nlb; at += max)
+		assert_int_equal(rw_in(7, NVME_IO_WRITE, at, max), 0);
+	assert_in_range(store_moment(full.store, 0, (uint64_t)nlb * 512), 1, nlb / 2 * 512);
+	assert_int_equal(rw_in(7, NVME_IO_WRITE_UNCORRECTABLE, 0, 1), 0);
+	assert_int_equal(rw_in(7, NVME_IO_WRITE_UNCORRECTABLE, nlb / 2, 1), 0);
+	assert_int_equal(rw_in(7, NVME_IO_WRITE_UNCORRECTABLE, nlb - 1, 1), 0);
+	assert_int_equal(rw_in(7, NVME_IO_WRITE_ZEROES, 0, nlb - 1), 0);
+	for (uint32_t at = 0; at < nlb; at += max)
+		assert_int_equal(rw_in(7, NVME_IO_READ, at, max), at + max < nlb ? 0 : BROKEN);
+	assert_int_equal(bed->memory[0], 0);
+	target_ns_remove(&bed->subsys, &full, ns_gone);
+	store_destroy(full.store);
+}
+
 static void deallocating_heals_nothing(void **state)
 {
 	struct nvme_sqe s = bed_sqe(NVME_IO_DSM, 1, NVME_DSM_RANGE_LEN);
@@ -233,11 +262,6 @@ static void what_may_not_be_written_may_not_be_marked(void **state)
 	assert_true(id.oncs & NVME_ONCS_WRITE_UNCORR);
 }
 
-static void ns_gone(struct target_ns *ns)
-{
-	assert_null(ns->marks);
-}
-
 /* More than there is room for is refused as a whole; room comes of writing. */
 static void marks_have_a_limit(void **state)
 {
@@ -323,6 +347,7 @@ int main(void)
 		TEST(marked_blocks_read_as_errors_and_their_neighbours_do_not),
 		TEST(whatever_reads_marked_blocks_fails),
 		TEST(a_write_heals_just_its_blocks),
+		TEST(zeroing_in_pieces_heals_them_all),
 		TEST(deallocating_heals_nothing),
 		TEST(a_block_is_healed_when_its_write_has_ended),
 		TEST(a_compare_of_a_marked_block_takes_the_write_that_is_fused_to_it_along),

@@ -68,12 +68,18 @@ static void told(struct target_msg *m)
 	req_complete(msg_req(m), msg_req(m)->cqe.status);
 }
 
+/* All of a command's, be it the last of several operations: but Copy's is the whole write, and how
+ * much that is its SQE does not say. */
+static uint64_t written_nlb(const struct target_req *r)
+{
+	return r->sqe.opcode == NVME_IO_COPY ? r->op.len >> r->ns->lba_shift : nvme_rw_nlb(&r->sqe);
+}
+
 static void heal(struct target_msg *m)
 {
 	struct target_req *r = msg_req(m);
-	uint64_t slba = r->op.offset >> r->ns->lba_shift, nlb = r->op.len >> r->ns->lba_shift;
 
-	marks_clear(r->ns, r->queue->target, slba, nlb);
+	marks_clear(r->ns, r->queue->target, nvme_rw_slba(&r->sqe), written_nlb(r));
 	r->cqe.status = NVME_SC_SUCCESS;
 	group_tell(&r->queue->target->group, r->queue->group, m, told);
 }
