@@ -229,18 +229,24 @@ static void take_records(struct peer *p)
 	}
 }
 
-void peer_take(struct peer *p)
+void peer_take_some(struct peer *p, size_t len)
 {
 	struct iovec iov;
+	size_t n;
 
-	if (p->tls) {
+	for (; len && p->q && tcp_tx_iov(&p->q->tx, &iov, 1); len -= n) {
+		n = min_of(len, iov.iov_len);
+		eat(p, iov.iov_base, n);
+		tcp_tx_sent(&p->q->tx, n);
+	}
+}
+
+void peer_take(struct peer *p)
+{
+	if (p->tls)
 		take_records(p);
-		return;
-	}
-	while (p->q && tcp_tx_iov(&p->q->tx, &iov, 1)) {
-		eat(p, iov.iov_base, iov.iov_len);
-		tcp_tx_sent(&p->q->tx, iov.iov_len);
-	}
+	else if (!p->full || (p->q && p->q->state == TCP_QUEUE_DYING))
+		peer_take_some(p, SIZE_MAX);
 }
 
 void peer_turn(struct peer *p)

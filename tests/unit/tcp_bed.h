@@ -75,6 +75,7 @@ struct peer {
 	struct tcp_tx tx;
 	struct tcp_tls *tls; /* or NULL */
 	size_t record;	     /* so much is said in one; 0: as much as goes */
+	bool full;	     /* it takes nothing but by peer_take_some(), while it lasts */
 	uint8_t *keep;	     /* what it has to send is not sent, but put here; NULL: it is sent */
 	size_t kept;
 	struct pdu pdus[256]; /* that came; the first `taken` were looked at */
@@ -98,6 +99,8 @@ void peer_bytes(struct peer *p, const void *bytes, size_t len);
 void peer_send(struct peer *p);
 /* What the target has to say. */
 void peer_take(struct peer *p);
+/* No more than so many bytes of that; of a plain peer. */
+void peer_take_some(struct peer *p, size_t len);
 /* One turn of the target, with what it has to say. */
 void peer_turn(struct peer *p);
 /* The next that came, which must be of that type. */

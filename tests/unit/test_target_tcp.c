@@ -130,6 +130,42 @@ static void more_data_are_asked_for_at_once(void **state)
 	}
 }
 
+/* The first R2T is answered while the socket has not taken the others, which is the host's right.
+ */
+static void an_r2t_is_answered_before_the_next_are_sent(void **state)
+{
+	const uint32_t piece = 256 << 10;
+
+	(void)state;
+	fill();
+	for (unsigned dgst = 0; dgst < 4; dgst++) {
+		const struct nvme_tcp_icreq req = {.maxr2t = 3, .dgst = (uint8_t)dgst};
+		const uint32_t hdgst = dgst & NVME_TCP_IC_HDGST ? NVME_TCP_DIGEST_LEN : 0;
+		const struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, 0, 4 * piece);
+		struct pair p = pair_open(&req, 0);
+
+		p.io->full = true;
+		peer_command(p.io, &s, NULL, 0);
+		for (unsigned k = 0; k < 4; k++) {
+			struct nvme_tcp_data d = {.cccid = 5, .datal = piece};
+			struct nvme_tcp_r2t r;
+
+			/* Up to the last byte of the next, which is not its R2T yet. */
+			peer_take_some(p.io, 24 + hdgst + (k ? 0 : 23));
+			r = peer_r2t(p.io);
+			d.ttag = r.ttag;
+			d.datao = r.r2to;
+			peer_data(p.io, &d, NVME_TCP_DATA_LAST, some + d.datao);
+			assert_int_equal(p.io->taken, p.io->came);
+		}
+		p.io->full = false;
+		peer_take(p.io);
+		assert_int_equal(peer_response(p.io).status, NVME_SC_SUCCESS);
+		read_back(p.io, 0, some, 4 * piece);
+		pair_close(&p);
+	}
+}
+
 static void damaged_data_are_not_written(void **state)
 {
 	const struct nvme_tcp_icreq req = {.dgst = 3};
@@ -520,6 +556,7 @@ int main(void)
 		TCP_BED_TEST(digests_are_had_where_the_host_asks_for_them),
 		TCP_BED_TEST(data_in_the_capsule_are_written),
 		TCP_BED_TEST(more_data_are_asked_for_at_once),
+		TCP_BED_TEST(an_r2t_is_answered_before_the_next_are_sent),
 		TCP_BED_TEST(damaged_data_are_not_written),
 		TCP_BED_TEST(the_data_of_connect_may_be_asked_for),
 		TCP_BED_TEST(many_answers_do_not_wait_for_all),

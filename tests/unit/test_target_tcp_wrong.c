@@ -182,6 +182,26 @@ static void data_before_their_r2t_is_sent_end_it(void **state)
 	pair_close(&p);
 }
 
+/* One that is sent but for its last byte is not, whatever went before it. */
+static void data_before_their_r2t_is_whole_end_it(void **state)
+{
+	const struct nvme_tcp_icreq req = {.maxr2t = 3};
+	const struct nvme_sqe s = peer_rw(NVME_IO_WRITE, 5, 0, 1 << 20);
+	struct nvme_tcp_data d = {.cccid = 5, .datao = 256 << 10, .datal = 512};
+	struct pair p = pair_open(&req, 0);
+
+	(void)state;
+	p.io->full = true;
+	peer_command(p.io, &s, NULL, 0);
+	peer_take_some(p.io, 24 + 23);
+	d.ttag = (uint16_t)(peer_r2t(p.io).ttag + 1);
+	peer_data(p.io, &d, 0, some);
+	for (unsigned k = 1; k < 4; k++)
+		(void)peer_r2t(p.io);
+	peer_terminated(p.io, NVME_TCP_FES_HEADER_FIELD, NVME_TCP_DATA_TTAG);
+	pair_close(&p);
+}
+
 static void a_capsule_with_more_data_than_is_taken_ends_it(void **state)
 {
 	const struct nvme_tcp_icreq req = {0};
@@ -336,6 +356,7 @@ int main(void)
 		TCP_BED_TEST(data_of_another_length_than_is_said_end_it),
 		TCP_BED_TEST(data_after_the_end_of_their_command_end_it),
 		TCP_BED_TEST(data_before_their_r2t_is_sent_end_it),
+		TCP_BED_TEST(data_before_their_r2t_is_whole_end_it),
 		TCP_BED_TEST(a_capsule_with_more_data_than_is_taken_ends_it),
 		TCP_BED_TEST(a_young_queue_has_one_command),
 		TCP_BED_TEST(connect_before_a_response_is_taken_ends_it),

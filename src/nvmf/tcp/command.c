@@ -266,14 +266,23 @@ void tcp_cmd_whole(struct tcp_queue *q)
 				   q->tt->now_ns);
 }
 
+/* Nobody can have seen an R2T that is not sent: they go one behind the other, and the last ones may
+ * wait in a full socket while the host answers the first. */
+static bool r2t_is_sent(const struct tcp_cmd *c, uint32_t i)
+{
+	const struct tcp_tx *tx = &c->queue->tx;
+	size_t len = nvme_tcp_hlen(NVME_TCP_R2T) + (tx->hdgst ? NVME_TCP_DIGEST_LEN : 0);
+
+	return !tcp_out_waits(&c->out) || tcp_tx_went(tx, &c->out) >= (i + 1) * len;
+}
+
 /* The command and the R2T that a PDU names; NULL: it names none, and why is said. */
 static struct tcp_cmd *find_r2t(struct tcp_queue *q, const struct nvme_tcp_data *d)
 {
 	uint32_t i = d->ttag / TCP_R2TS_MAX;
 	struct tcp_cmd *c = i <= q->cmd_count ? cmd_at(q, i) : NULL;
 
-	/* Nobody can have seen an R2T that is not sent. */
-	if (!c || c->state != TCP_CMD_DATA || tcp_out_waits(&c->out)) {
+	if (!c || c->state != TCP_CMD_DATA || !r2t_is_sent(c, d->ttag % TCP_R2TS_MAX)) {
 		tcp_queue_terminate(q, NVME_TCP_FES_HEADER_FIELD, NVME_TCP_DATA_TTAG);
 		return NULL;
 	}

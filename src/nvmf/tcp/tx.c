@@ -248,6 +248,11 @@ void tcp_tx_sent(struct tcp_tx *tx, size_t n)
 	}
 }
 
+size_t tcp_tx_went(const struct tcp_tx *tx, const struct tcp_out *o)
+{
+	return tx->outs.next == &o->link ? tx->done : 0;
+}
+
 void tcp_tx_drop(struct tcp_tx *tx)
 {
 	while (list_pop_head(&tx->outs))

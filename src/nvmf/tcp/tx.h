@@ -85,6 +85,8 @@ void tcp_tx_push(struct tcp_tx *tx, struct tcp_out *o);
 unsigned int tcp_tx_iov(const struct tcp_tx *tx, struct iovec *iov, unsigned int room);
 /* So many bytes of that went. */
 void tcp_tx_sent(struct tcp_tx *tx, size_t n);
+/* So many bytes of one that waits went already. */
+size_t tcp_tx_went(const struct tcp_tx *tx, const struct tcp_out *o);
 /* Nothing is sent any more: the line is empty, nobody is told. */
 void tcp_tx_drop(struct tcp_tx *tx);
 
