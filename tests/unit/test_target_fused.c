@@ -475,6 +475,34 @@ static void it_can_be_aborted_while_it_waits(void **state)
 	assert_int_equal(block_is(3), OLD);
 }
 
+static unsigned gone;
+
+static void ns_gone(struct target_ns *ns)
+{
+	(void)ns;
+	gone++;
+}
+
+/* It may wait for the other one for ever, and its namespace is to go. */
+static void a_half_does_not_keep_a_namespace_that_is_removed(void **state)
+{
+	struct bed_cmd *first = send_block(&b->io, NVME_IO_COMPARE, NVME_SQE_FUSE_FIRST, 3, OLD);
+
+	(void)state;
+	gone = 0;
+	run_both();
+	target_ns_remove(&b->subsys, &b->ro, ns_gone); /* not its own */
+	run_both();
+	assert_int_equal(gone, 1);
+	assert_false(first->answered);
+	target_ns_remove(&b->subsys, &b->ns, ns_gone);
+	run_both();
+	assert_int_equal(gone, 2);
+	assert_int_equal(status_of(first), STATUS(NVME_SC_INVALID_NS));
+	assert_int_equal(status_of(send_block(&b->io, NVME_IO_WRITE, NVME_SQE_FUSE_SECOND, 3, NEW)),
+			 NVME_SC_FUSED_FAIL);
+}
+
 #define BOTH(f)                                              \
 	cmocka_unit_test_setup_teardown(f, one_group, end),  \
 	{                                                    \
@@ -498,6 +526,7 @@ int main(void)
 		BOTH(a_host_that_sends_no_data_holds_up_nobody),
 		BOTH(it_ends_with_its_connection_wherever_it_is),
 		BOTH(it_can_be_aborted_while_it_waits),
+		BOTH(a_half_does_not_keep_a_namespace_that_is_removed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

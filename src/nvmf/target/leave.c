@@ -183,6 +183,10 @@ static void count(struct target_msg *m)
 	struct target_ns *ns = msg_ns(m);
 	struct target_group *g = ns->at;
 
+	/* One that waits for its other half could wait for ever. */
+	list_for_each(q, &g->queues, struct target_queue, link)
+		if (q->first && q->first->ns == ns)
+			fused_abort_first(q, NULL, FAIL(NVME_SC_INVALID_NS));
 	ns->busy = 1;
 	list_for_each(q, &g->queues, const struct target_queue, link)
 		list_for_each(r, &q->reqs, const struct target_req, link)
