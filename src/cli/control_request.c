@@ -41,6 +41,7 @@ static int fail(struct request *r, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
+	config_mask_text(why);
 	json_object_object_add(r->answer, "error", json_object_new_string(why));
 	return -EINVAL;
 }

@@ -124,6 +124,11 @@ void config_wipe(struct json_object *v);
 void config_drop(struct json_object *doc);
 /* Keys are overwritten, and stars stand in their place. */
 void config_mask(struct json_object *doc);
+/* Of keys in a message, which may repeat a word that is or has one, no more is left than their
+ * form. */
+void config_mask_text(char *text);
+/* It is a key, or has one in it. */
+bool config_is_key(const char *text);
 
 /* --- as text ---------------------------------------------------------------------------------
  */

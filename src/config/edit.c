@@ -206,17 +206,6 @@ static int check_object(const struct edit *e, char *why, size_t room)
 	return 0;
 }
 
-/* How much of a word an error repeats: of a key that stands where none belongs, its form alone. */
-static int shown(const char *word, size_t len)
-{
-	static const char *const forms[] = {"DHHC-1:", "NVMeTLSkey-1:"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
-		if (strncmp(word, forms[i], strlen(forms[i])) == 0)
-			return (int)strlen(forms[i]);
-	return (int)min_of(len, (size_t)60);
-}
-
 static int check_attributes(const struct edit *e, char *why, size_t room)
 {
 	const char *group = NULL;
@@ -232,13 +221,12 @@ static int check_attributes(const struct edit *e, char *why, size_t room)
 		}
 		tell_attributes(e->path.kind, known, sizeof(known));
 		if (!equals)
-			return fail(why, room, "'%.*s' is no KEY=VALUE; a %s has: %s",
-				    shown(word, strlen(word)), word,
+			return fail(why, room, "'%.60s' is no KEY=VALUE; a %s has: %s", word,
 				    object_types[e->path.kind].what, *known ? known : "none");
 		if (!find_attribute(e->path.kind, group, word, (size_t)(equals - word), full))
 			return fail(why, room, "'%.*s%s%.*s' is no attribute of a %s; there is: %s",
 				    group ? 30 : 0, group ? group : "", group ? "." : "",
-				    shown(word, (size_t)(equals - word)), word,
+				    (int)min_of((size_t)(equals - word), (size_t)60), word,
 				    object_types[e->path.kind].what, *known ? known : "none");
 		pairs++;
 	}
@@ -278,7 +266,7 @@ static int take_name(struct edit *e, char *why, size_t room)
 	return object_path_name(&e->path, *e->words++, why, room);
 }
 
-int edit_parse(const char *const *words, size_t count, struct edit *ret, char *why, size_t room)
+static int parse(const char *const *words, size_t count, struct edit *ret, char *why, size_t room)
 {
 	const char *path = NULL, *verb;
 	int error;
@@ -317,6 +305,16 @@ int edit_parse(const char *const *words, size_t count, struct edit *ret, char *w
 	if (!error)
 		error = check_object(ret, why, room);
 	return error ? error : check_words(ret, why, room);
+}
+
+/* A word that stands where another belongs may be a key. */
+int edit_parse(const char *const *words, size_t count, struct edit *ret, char *why, size_t room)
+{
+	int error = parse(words, count, ret, why, room);
+
+	if (error)
+		config_mask_text(why);
+	return error;
 }
 
 bool edit_changes(const struct edit *e)
@@ -622,8 +620,8 @@ static void clear(struct json_object *doc)
 	}
 }
 
-int edit_apply(struct json_object *doc, const struct edit *e, char ret_made[OBJECT_PATH_MAX],
-	       char *why, size_t room)
+static int apply(struct json_object *doc, const struct edit *e, char ret_made[OBJECT_PATH_MAX],
+		 char *why, size_t room)
 {
 	struct json_object *obj;
 
@@ -650,4 +648,14 @@ int edit_apply(struct json_object *doc, const struct edit *e, char ret_made[OBJE
 		return resize(obj, e, why, room);
 	json_object_object_add(obj, "enable", json_object_new_int(e->verb == EDIT_ENABLE));
 	return 0;
+}
+
+int edit_apply(struct json_object *doc, const struct edit *e, char ret_made[OBJECT_PATH_MAX],
+	       char *why, size_t room)
+{
+	int error = apply(doc, e, ret_made, why, room);
+
+	if (error)
+		config_mask_text(why);
+	return error;
 }

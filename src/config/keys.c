@@ -170,6 +170,7 @@ static void say(struct reader *r, const char *key, const char *fmt, va_list ap, 
 	if (n < room)
 		vsnprintf(ret + n, room - n, fmt, ap);
 	make_plain(ret);
+	config_mask_text(ret);
 	reader_back(r, len);
 }
 

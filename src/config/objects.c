@@ -110,6 +110,12 @@ static bool name_valid(enum object_kind kind, char name[OBJECT_NAME_MAX])
 
 int object_path_name(struct object_path *path, const char *name, char *why, size_t room)
 {
+	if (config_is_key(name)) {
+		snprintf(why, room, "'%.60s' is a key, and no %s of a %s", name,
+			 object_types[path->kind].number ? "number" : "name",
+			 object_types[path->kind].what);
+		return -EINVAL;
+	}
 	if (strlen(name) < OBJECT_NAME_MAX)
 		strcpy(path->name, name);
 	if (!object_types[path->kind].number && path->kind != OBJECT_REFERRAL &&

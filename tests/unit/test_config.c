@@ -590,6 +590,23 @@ static void a_file_that_is_replaced_keeps_its_mode(void **state)
 
 /* --- secrets -------------------------------------------------------------------------------- */
 
+/* Where a name or an address is to be; how one reads may be told. */
+static void no_error_repeats_a_key(void **state)
+{
+	char why[512] = "", told[] = "it reads DHHC-1:HH:BASE64:, not 'NVMeTLSkey-1:01:c2Vj:'";
+
+	(void)state;
+	refuse("{'hosts':[{'nqn':'DHHC-1:00:c2Vj:'}]}", why);
+	assert_non_null(strstr(why, "'DHHC-1:'"));
+	assert_null(strstr(why, "c2Vj"));
+	refuse("{'ports':[{'portid':1,'addr':{'traddr':'DHHC-1:00:c2Vj:','trtype':'tcp','adrfam':'"
+	       "ipv4'}}]}",
+	       why);
+	assert_null(strstr(why, "c2Vj"));
+	config_mask_text(told);
+	assert_string_equal(told, "it reads DHHC-1:HH:BASE64:, not 'NVMeTLSkey-1:'");
+}
+
 /* Made when it is needed: it is in no constant. */
 static void make_key(char key[96])
 {
@@ -821,6 +838,7 @@ int main(void)
 		cmocka_unit_test(files_are_replaced_whole),
 		cmocka_unit_test(a_file_that_says_the_same_stays_as_it_is),
 		cmocka_unit_test(a_file_that_is_replaced_keeps_its_mode),
+		cmocka_unit_test(no_error_repeats_a_key),
 		cmocka_unit_test(keys_of_a_document_are_not_left_in_memory),
 		cmocka_unit_test(keys_are_masked),
 		cmocka_unit_test(a_start_is_the_difference_from_nothing),

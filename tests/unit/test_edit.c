@@ -197,6 +197,62 @@ static void wrong_usage_is_told_with_what_is_right(void **state)
 	usage("restore", "restore FILE");
 }
 
+#define SECRET "c2VjcmV0"
+#define KEY    "DHHC-1:00:" SECRET SECRET ":"
+
+static void tells_no_key(const char *line)
+{
+	struct json_object *doc = doc_of(NS(1, ",'device':{'path':'mem:1m'}"));
+	struct line l;
+
+	if (parse(&l, line) == 0)
+		assert_int_equal(edit_apply(doc, &l.edit, l.made, l.why, sizeof(l.why)), -EINVAL);
+	if (!*l.why || strstr(l.why, SECRET))
+		fail_msg("%s: %s", line, l.why);
+	json_object_put(doc);
+}
+
+/* A word is forgotten, or stands where another belongs. */
+static void no_error_repeats_a_key(void **state)
+{
+	static const char *const lines[] = {
+		"set dhchap.key=" KEY,
+		"set dhchap key=" KEY " /hosts/" H,
+		"set dhchap.key=" SECRET,
+		"set " KEY,
+		"set NVMeTLSkey-1:01:" SECRET ":",
+		KEY,
+		"dhchap.key=" KEY,
+		"dhchap.ctrl_key=" SECRET,
+		"set /" KEY,
+		"set /dhchap.key=" KEY,
+		"set /hosts" KEY " dhchap.key=x",
+		"set /hosts/" H "/dhchap.key=" KEY,
+		"set /hosts/" H "/key=" SECRET,
+		"set /hosts/" KEY " dhchap.hash=x",
+		"set /hosts/dhchap.key=" SECRET " dhchap.hash=x",
+		"set /hosts/DHHC-1%3A00%3A" SECRET " dhchap.hash=x",
+		"create /hosts " KEY,
+		"create /hosts x" KEY,
+		"create /subsystems/" S "/namespaces " KEY,
+		"create /subsystems/" KEY "/namespaces/1",
+		"create /subsystems/" S
+		"/namespaces " KEY KEY KEY KEY KEY KEY KEY KEY KEY KEY KEY KEY,
+		"set /hosts/" H " " KEY,
+		"set /hosts/" H " x" KEY "=y",
+		"set /hosts/" H " dhchap " KEY "=y",
+		"set /subsystems/" S "/namespaces/1 enable=" KEY,
+		"set /hosts/" H " dhchap.key=" KEY, /* there is no such host */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		tells_no_key(lines[i]);
+	usage("set dhchap.key=" KEY, "'dhchap.key=' is no path");
+	usage("create /hosts " KEY, "'DHHC-1:' is a key, and no name of a host");
+	usage("/host/" KEY " set", "/host/DHHC-1: there is no 'host'");
+}
+
 /* --- each verb ------------------------------------------------------------------------------ */
 
 static void what_is_created_has_what_nvmetcli_gives_it(void **state)
@@ -399,6 +455,7 @@ int main(void)
 		cmocka_unit_test(a_command_is_said_as_nvmetcli_says_it),
 		cmocka_unit_test(paths_are_written_as_they_are_read),
 		cmocka_unit_test(wrong_usage_is_told_with_what_is_right),
+		cmocka_unit_test(no_error_repeats_a_key),
 		cmocka_unit_test(what_is_created_has_what_nvmetcli_gives_it),
 		cmocka_unit_test(a_number_is_found_for_what_is_not_told_one),
 		cmocka_unit_test(what_is_removed_is_named_no_more),
