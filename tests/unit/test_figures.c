@@ -337,13 +337,20 @@ static void who_is_refused_is_counted_by_reason(void **state)
 	target_rejected(&bed->target, "192.0.2.1", "no resources");
 	assert_int_equal(refused(nvme_status_name(NVME_SC_CONNECT_INVALID_PARAM)), 1);
 	assert_int_equal(refused("no resources"), 2);
+	for (unsigned i = 0; i < 2 * FIGURES_REASONS; i++) { /* what a peer says has no row */
+		char why[32];
+
+		snprintf(why, sizeof(why), "it says so (%u)", i);
+		target_rejected(&bed->target, "192.0.2.1", why);
+	}
+	assert_int_equal(refused("it says so"), 2 * FIGURES_REASONS);
 	for (unsigned i = 0; i < 2 * FIGURES_REASONS; i++) {
 		char why[32];
 
 		snprintf(why, sizeof(why), "reason %u", i);
 		target_rejected(&bed->target, "192.0.2.1", why);
 	}
-	assert_int_equal(refused("other"), FIGURES_REASONS + 3);
+	assert_int_equal(refused("other"), FIGURES_REASONS + 4);
 }
 
 /* So many hosts come that there is no row for each: one who is there keeps his, and no sum is

@@ -292,6 +292,37 @@ static void a_host_that_says_the_protocol_was_broken_goes(void **state)
 	pair_close(&p);
 }
 
+/* Who has not said who it is chooses the number, and takes no row of the reasons' for each. */
+static void a_host_without_connect_is_counted_without_what_it_says(void **state)
+{
+	static struct figures_host_row hosts[FIGURES_HOSTS];
+	static struct figures_op_row ops[FIGURES_OPS];
+	static struct figures_error_row errors[FIGURES_ERRORS];
+	static struct figures_queue_row queues[FIGURES_QUEUES];
+	static struct figures_queue_error_row queue_errors[FIGURES_QUEUE_ERRORS];
+	static struct figures_reason_row reasons[FIGURES_REASONS];
+	static struct target_figures f = {hosts, ops, errors, queues, queue_errors, reasons};
+	static const struct nvme_tcp_icreq req;
+
+	(void)state;
+	figures_init(&f);
+	bed.target.group.figures = &f;
+	for (uint8_t i = 0; i < 100; i++) {
+		const uint8_t bytes[24] = {NVME_TCP_H2C_TERM,		0, 24, 0, 24, 0, 0, 0,
+					   NVME_TCP_FES_LIMIT_EXCEEDED, 0, i,  i};
+		struct peer *p = peer_open();
+
+		peer_init(p, &req);
+		peer_bytes(p, bytes, sizeof(bytes));
+		assert_null(p->q);
+		peer_close(p);
+	}
+	assert_int_equal(reasons[1].count, 100);
+	assert_int_equal(reasons[2].count, 0);
+	assert_string_equal((const char *)reasons[1].reason,
+			    "the host says that the protocol was broken: limit exceeded");
+}
+
 /* One byte of the header is another: what came as its digest is said, too. */
 static void a_damaged_header_ends_it(void **state)
 {
@@ -362,6 +393,7 @@ int main(void)
 		TCP_BED_TEST(connect_before_a_response_is_taken_ends_it),
 		TCP_BED_TEST(more_commands_than_entries_end_it),
 		TCP_BED_TEST(a_host_that_says_the_protocol_was_broken_goes),
+		TCP_BED_TEST(a_host_without_connect_is_counted_without_what_it_says),
 		TCP_BED_TEST(a_damaged_header_ends_it),
 		TCP_BED_TEST(headers_that_make_no_sense_end_it),
 		TCP_BED_TEST_2(what_cannot_be_agreed_on_ends_it),

@@ -459,10 +459,13 @@ void figures_settle(struct target_figures *f, uint64_t now_ns)
 
 /* --- who does not come in -------------------------------------------------------------------- */
 
-void figures_refused(struct target_figures *f, const char *reason)
+void figures_refused(struct target_figures *f, const char *why)
 {
-	const size_t room = FIGURES_REASON_WORDS * sizeof(uint64_t) - 1;
+	char reason[FIGURES_REASON_WORDS * sizeof(uint64_t)] = "";
+	const char *detail = strstr(why, " (");
+	const size_t room = sizeof(reason) - 1, len = detail ? (size_t)(detail - why) : strlen(why);
 
+	memcpy(reason, why, min_of(len, room));
 	for (uint16_t i = 1; i < FIGURES_REASONS; i++) {
 		struct figures_reason_row *row = &f->reasons[i];
 

@@ -134,8 +134,9 @@ void figures_queue_begin(struct target_figures *f, struct target_queue *q);
 void figures_queue_end(struct target_figures *f, struct target_queue *q);
 /* A request is answered. */
 void figures_count(struct target_figures *f, struct target_queue *q, const struct target_req *r);
-/* A connection came to nothing. */
-void figures_refused(struct target_figures *f, const char *reason);
+/* A connection came to nothing. What stands in brackets a peer may have chosen, and a row stays: it
+ * is counted without. */
+void figures_refused(struct target_figures *f, const char *why);
 /* What was answered is on its way by now. */
 void figures_settle(struct target_figures *f, uint64_t now_ns);
 

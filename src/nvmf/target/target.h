@@ -474,7 +474,8 @@ struct target_event {
 	int error;		      /* -errno */
 	const char *hostnqn, *subnqn; /* CONNECT_REFUSED; as sent, terminated; may be NULL */
 	const char *peer;	      /* where the host is; may be NULL */
-	const char *why;	      /* may be NULL: the host ended it */
+	/* May be NULL: the host ended it. What a peer can choose at will is in brackets. */
+	const char *why;
 };
 
 /* What a core cannot have of its own. Called by the first group's thread. */

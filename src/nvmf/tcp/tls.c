@@ -6,6 +6,7 @@
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cursor.h"
@@ -45,18 +46,14 @@ static const struct suite {
 	[NVMF_AUTH_SHA384] = {"TLS_AES_256_GCM_SHA384", {0x13, 0x02}},
 };
 
+/* more: what the other side has the choice of, or "". */
 static void break_off(struct tcp_tls *t, const char *why, const char *more)
 {
-	size_t n = 0;
-
 	t->state = TCP_TLS_BROKEN;
 	if (t->why[0])
 		return; /* it was known before */
-	for (const char *p = why; *p && n < sizeof(t->why) - 1; p++)
-		t->why[n++] = *p;
-	for (const char *p = more; *p && n < sizeof(t->why) - 1; p++)
-		t->why[n++] = *p;
-	t->why[n] = 0;
+	snprintf(t->why, sizeof(t->why), "%s%s%s%s", why, *more ? " (" : "", more,
+		 *more ? ")" : "");
 }
 
 /* --- bytes ------------------------------------------------------------------------------------ */
@@ -281,16 +278,15 @@ static void fail(struct tcp_tls *t)
 {
 	unsigned long error = ERR_peek_error();
 	int reason = ERR_GET_REASON(error);
-	const char *text;
+	const char *text = NULL, *more = ERR_reason_error_string(error);
 
 	if (ERR_GET_LIB(error) == ERR_LIB_SSL && reason > SSL_AD_REASON_OFFSET &&
 	    reason < SSL_AD_REASON_OFFSET + 256) {
-		break_off(t, "the other side breaks off: ",
+		break_off(t, "the other side breaks off",
 			  SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET));
 		ERR_clear_error();
 		return;
 	}
-	text = ERR_reason_error_string(error);
 	switch (ERR_GET_LIB(error) == ERR_LIB_SSL ? reason : 0) {
 	case SSL_R_BINDER_DOES_NOT_VERIFY:
 		text = "its key is not the one that goes with its name";
@@ -312,7 +308,7 @@ static void fail(struct tcp_tls *t)
 	default:
 		break;
 	}
-	break_off(t, text ? text : "it fails", "");
+	break_off(t, text ? text : "it fails", text || !more ? "" : more);
 	ERR_clear_error();
 }
 
