@@ -94,12 +94,15 @@ bool doctor_want_all(struct doctor *d)
 	return true;
 }
 
-/* Loopback has no link that could be wrong. */
+/* Loopback has no link that could be wrong, and a bridge without carrier nobody who is there: that
+ * of containers that do not run. */
 static bool is_wanted(const struct doctor *d, size_t i)
 {
 	const struct iface *f = &d->ifaces[i];
 
-	return d->wanted ? d->wanted[i] : f->enabled && f->addressed && !f->loopback;
+	if (d->wanted)
+		return d->wanted[i];
+	return f->enabled && f->addressed && !f->loopback && (f->carrier || !f->bridge);
 }
 
 /* A device whose interface is in another network namespace is nobody's here to look at, unless it

@@ -162,6 +162,16 @@ struct reading {
 	int rc;
 };
 
+static bool is_bridge(const struct rtattr *info)
+{
+	int left = (int)RTA_PAYLOAD(info);
+
+	for (const struct rtattr *a = RTA_DATA(info); RTA_OK(a, left); a = RTA_NEXT(a, left))
+		if (a->rta_type == IFLA_INFO_KIND)
+			return !strncmp(RTA_DATA(a), "bridge", RTA_PAYLOAD(a));
+	return false;
+}
+
 static void see_link(struct reading *r, const struct nlmsghdr *h)
 {
 	const struct ifinfomsg *info = NLMSG_DATA(h);
@@ -193,6 +203,8 @@ static void see_link(struct reading *r, const struct nlmsghdr *h)
 			memcpy(&i->mtu, RTA_DATA(a), len);
 		else if (a->rta_type == IFLA_MAX_MTU && len == sizeof(i->mtu_max))
 			memcpy(&i->mtu_max, RTA_DATA(a), len);
+		else if (a->rta_type == IFLA_LINKINFO)
+			i->bridge = is_bridge(a);
 		else if (a->rta_type == IFLA_STATS64)
 			memcpy(&i->link, RTA_DATA(a), min_of(len, sizeof(i->link)));
 	}

@@ -31,6 +31,7 @@ struct iface {
 	uint32_t index, mtu, mtu_max; /* 0: not said */
 	bool enabled, carrier, loopback, ethernet;
 	bool hardware; /* it stands on a bus; a virtual machine's, too */
+	bool bridge;
 	bool addressed;
 	bool rnic;	     /* an adapter's RDMA device stands on it */
 	uint32_t speed_mbps; /* 0: not known */

@@ -14,7 +14,7 @@
 
 struct ruleset {
 	char drops[RULESET_TEXT];  /* a rule that drops or rejects RoCE; empty: none */
-	char closed[RULESET_TEXT]; /* a chain whose policy drops what no rule of it accepts */
+	char closed[RULESET_TEXT]; /* a chain that drops what no rule of it accepts */
 	char strips[RULESET_TEXT]; /* a rule that sets DSCP or ECN */
 	bool may_accept; /* in a closed chain a rule may accept RoCE that does not name it */
 };

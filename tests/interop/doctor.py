@@ -77,6 +77,16 @@ def cases(b):
     def healthy(_):
         for host in (left, right):
             b.well(host)
+        # That of containers that do not run.
+        left.ip("link", "add", "docker0", "type", "bridge")
+        left.ip("addr", "add", "172.17.0.1/16", "dev", "docker0")
+        left.ip("link", "add", "veth0", "type", "veth", "peer", "name", "container0")
+        left.ip("link", "set", "veth0", "master", "docker0", "up")
+        left.ip("link", "set", "docker0", "up")
+        b.well(left)
+        b.ill(left, "link", "docker0", says="no carrier")
+        left.ip("link", "del", "veth0")
+        left.ip("link", "del", "docker0")
         for address in (right.address, right.address6):
             for n in (1500, 9000):
                 mtu(left, n)

@@ -198,6 +198,13 @@ static void rules_that_drop_roce_are_found(void **state)
 	r = judged(
 		"table inet t {\n\tchain c {\n\t\tudp dport { 53, 4791 } counter reject\n\t}\n}\n");
 	assert_string_equal(r.drops, "udp dport { 53, 4791 } counter reject");
+	r = judged("table inet t {\n\tchain c {\n\t\tudp dport 4000-5000 drop\n\t}\n}\n");
+	assert_string_equal(r.drops, "udp dport 4000-5000 drop");
+	r = judged("table inet t {\n\tchain c {\n\t\ttcp dport 4791 drop\n"
+		   "\t\tudp dport { 53, 67-4790 } drop\n"
+		   "\t\tudp dport 4791 log prefix \"drop \" accept comment \"reject none\"\n"
+		   "\t\tudp dport 4791 drop\n\t}\n}\n");
+	assert_string_equal(r.drops, "");
 }
 
 #define CLOSED                                                                            \
@@ -215,6 +222,20 @@ static void a_policy_that_drops_roce_is_found(void **state)
 	assert_false(r.may_accept);
 	r = judged(CLOSED "\t\tudp dport 4791 accept\n\t}\n}\n");
 	assert_string_equal(r.closed, "");
+	r = judged(CLOSED "\t\tudp dport 4000-5000 accept comment \"drop none\"\n\t}\n}\n");
+	assert_string_equal(r.closed, "");
+	r = judged(CLOSED "\t\ttcp dport 4791 accept\n\t}\n}\n");
+	assert_string_equal(r.closed, "input");
+	assert_false(r.may_accept);
+	r = judged(CLOSED "\t\tudp dport @roce accept\n\t}\n}\n");
+	assert_string_equal(r.closed, "input");
+	assert_true(r.may_accept);
+	/* As firewalld has it: by the last rule. */
+	r = judged("table inet f {\n\tchain i {\n"
+		   "\t\ttype filter hook input priority filter; policy accept;\n"
+		   "\t\tct state established accept\n\t\treject with icmpx admin-prohibited\n"
+		   "\t}\n}\n");
+	assert_string_equal(r.closed, "i");
 	/* Whether our packets are meant the text does not say. */
 	r = judged(CLOSED "\t\tip saddr 10.0.0.0/8 accept\n\t}\n}\n");
 	assert_string_equal(r.closed, "input");
