@@ -86,6 +86,28 @@ static void a_loss_is_told_on_both_sides(void **state)
 	bed_close(b);
 }
 
+/* Such that changes its table with a loss, too. */
+static void its_congestion_control_is_shown_whatever_becomes_of_it(void **state)
+{
+	static const struct cc_ops *const all[] = {&cc_halving, &cc_dcqcn, &cc_delay, &cc_none};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		struct bed *b = bed_open(&(struct bed_opts){.rows = 1, .cc = all[i]});
+		struct bed_drop d = {.side = 0, .opcode = OPCODE_RC_WRITE_MIDDLE, .count = 1};
+		const uint64_t *shown = &b->side[0].rows[0].congestion_control;
+
+		assert_int_equal(*shown, cc_number(all[i]));
+		bed_drop(b, &d);
+		assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 20480), 0);
+		bed_run(b);
+		bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+		assert_int_equal(bed_modify(b, 0, RNIC_QPS_ERR), 0);
+		assert_int_equal(*shown, cc_number(all[i]));
+		bed_close(b);
+	}
+}
+
 static void a_window_that_is_used_up_is_counted(void **state)
 {
 	struct bed *b = bed_open(&(struct bed_opts){.rows = 1, .window_bytes = 4096});
@@ -204,6 +226,7 @@ int main(void)
 		cmocka_unit_test(a_queue_pair_has_a_row_while_it_lives),
 		cmocka_unit_test(those_that_find_no_row_work_without),
 		cmocka_unit_test(a_loss_is_told_on_both_sides),
+		cmocka_unit_test(its_congestion_control_is_shown_whatever_becomes_of_it),
 		cmocka_unit_test(a_window_that_is_used_up_is_counted),
 		cmocka_unit_test(a_queue_pair_that_failed_says_why),
 		cmocka_unit_test(an_event_is_traced_while_it_is_switched_on),
