@@ -2,6 +2,7 @@
 /*
  * DCQCN's reaction point as it was published (SIGCOMM 2015, figures 6 and 7, with the parameters of
  * section 5), reckoned apart from weft's: in floating point, event by event, each timer by itself.
+ * What adapters have besides is switched off until a test says otherwise.
  */
 #ifndef WEFT_TESTS_DCQCN_MODEL_H
 #define WEFT_TESTS_DCQCN_MODEL_H
@@ -19,11 +20,19 @@ struct model {
 	int t, b;
 	double bytes;
 	uint64_t t_at, alpha_at; /* ns; 0: there was no notification yet */
+	/* Parameters of adapters. */
+	double first;	 /* Mb/s that the first notification takes from; the line's */
+	double part;	 /* of alpha that is taken; 1/2 */
+	uint64_t quiet;	 /* ns after a notification that takes, in which none does; 0 */
+	uint64_t cut_at; /* that notification; 0: there was none */
+	/* When the rate that was becomes the one to come back to; always. */
+	enum { MODEL_CLAMPS, MODEL_CLAMPS_AFTER_TIME, MODEL_NEVER_CLAMPS } clamps;
 };
 
 static inline struct model model_of(double line)
 {
-	return (struct model){.line = line, .rc = line, .rt = line, .alpha = 1};
+	return (struct model){
+		.line = line, .rc = line, .rt = line, .alpha = 1, .first = line, .part = 0.5};
 }
 
 static inline void model_raise(struct model *m)
@@ -56,8 +65,14 @@ static inline void model_run(struct model *m, uint64_t now)
 
 static inline void model_cnp(struct model *m, uint64_t now)
 {
-	m->rt = m->rc;
-	m->rc *= 1 - m->alpha / 2;
+	if (m->cut_at && now - m->cut_at < m->quiet)
+		return;
+	if (!m->cut_at)
+		m->rc = m->rt = m->first;
+	m->cut_at = now;
+	if (m->clamps == MODEL_CLAMPS || (m->clamps == MODEL_CLAMPS_AFTER_TIME && m->t))
+		m->rt = m->rc;
+	m->rc *= 1 - m->alpha * m->part;
 	if (m->rc < MODEL_LEAST)
 		m->rc = MODEL_LEAST;
 	m->alpha = m->alpha * (1 - MODEL_G) + MODEL_G;

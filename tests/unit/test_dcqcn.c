@@ -33,14 +33,13 @@ static void expect_rate(const struct cc *cc, const struct model *m)
 		fail_msg("%u kb/s, not %f Mb/s", cc->rate_kbps, m->rc);
 }
 
-static void expect_trace(const uint64_t *cnps_us, size_t n, uint64_t end_us)
+static void expect_model(const struct cc_params *p, struct model m, const uint64_t *cnps_us,
+			 size_t n, uint64_t end_us)
 {
-	const struct cc_params p = published();
-	struct model m = model_of(LINE);
 	size_t next = 0;
 	struct cc cc;
 
-	cc_start(&cc, &cc_dcqcn, &p, 1 << 20, 0);
+	cc_start(&cc, &cc_dcqcn, p, 1 << 20, 0);
 	assert_int_equal(cc.rate_kbps, 0);
 	for (uint64_t at = 1; at < end_us; at++) {
 		uint64_t now = at * US;
@@ -58,6 +57,13 @@ static void expect_trace(const uint64_t *cnps_us, size_t n, uint64_t end_us)
 		expect_rate(&cc, &m);
 	}
 	assert_int_equal(next, n);
+}
+
+static void expect_trace(const uint64_t *cnps_us, size_t n, uint64_t end_us)
+{
+	const struct cc_params p = published();
+
+	expect_model(&p, model_of(LINE), cnps_us, n, end_us);
 }
 
 static void one_notification_is_recovered_from(void **state)
@@ -89,6 +95,78 @@ static void those_that_come_seldom_take_little(void **state)
 	expect_trace(cnps, ARRAY_SIZE(cnps), 100000);
 }
 
+/* ---- what adapters have besides, at other values than there are ---------------------------------
+ */
+
+/* Some closer to one another than the timer, most not. */
+static void expect_train(const struct cc_params *p, struct model m)
+{
+	uint64_t cnps[16];
+
+	srand(11);
+	for (size_t i = 0; i < ARRAY_SIZE(cnps); i++)
+		cnps[i] = (i ? cnps[i - 1] : 100) + 20 + (uint64_t)rand() % 200;
+	expect_model(p, m, cnps, ARRAY_SIZE(cnps), 10000);
+}
+
+static void a_part_of_alpha_is_taken(void **state)
+{
+	struct cc_params p = published();
+	struct model m = model_of(LINE);
+
+	(void)state;
+	p.rp_gd = 3;
+	m.part = 1.0 / 8;
+	expect_train(&p, m);
+}
+
+static void alpha_begins_as_it_is_said(void **state)
+{
+	struct cc_params p = published();
+	struct model m = model_of(LINE);
+
+	(void)state;
+	p.rp_initial_alpha_value = 255;
+	m.alpha = 0.25;
+	expect_train(&p, m);
+}
+
+static void who_has_just_been_slowed_down_is_left_alone(void **state)
+{
+	struct cc_params p = published();
+	struct model m = model_of(LINE);
+
+	(void)state;
+	p.rp_rate_reduce_monitor_period = 200;
+	m.quiet = 200 * US;
+	expect_train(&p, m);
+}
+
+static void the_rate_to_come_back_to_can_stay(void **state)
+{
+	struct cc_params p = published();
+	struct model m = model_of(LINE);
+
+	(void)state;
+	p.rp_clamp_tgt_rate = 0;
+	m.clamps = MODEL_CLAMPS_AFTER_TIME;
+	expect_train(&p, m);
+	p.rp_clamp_tgt_rate_ati = 0;
+	m.clamps = MODEL_NEVER_CLAMPS;
+	expect_train(&p, m);
+}
+
+static void a_first_notification_takes_from_what_is_said(void **state)
+{
+	struct cc_params p = published();
+	struct model m = model_of(LINE);
+
+	(void)state;
+	p.rp_rate_to_set_on_first_cnp = 12000;
+	m.first = 12000;
+	expect_train(&p, m);
+}
+
 /* ---- what is weft's own --------------------------------------------------------------------- */
 
 /* Sends at so many Mb/s until then. */
@@ -114,6 +192,31 @@ static void where_the_line_is_unknown_what_was_sent_at_counts(void **state)
 	assert_true(cc.rate_kbps > 1000000);
 	cc.ops->cnp(&cc, now);
 	assert_true(cc.rate_kbps < 91000);
+}
+
+/* Be that more or less than what was sent at. Of a second one nothing is said. */
+static void so_it_does_where_the_line_is_unknown(void **state)
+{
+	static const uint32_t firsts[] = {20000, 200};
+	struct cc_params p = cc_defaults;
+	struct cc cc;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(firsts); i++) {
+		uint32_t kbps = firsts[i] * 1000;
+		uint64_t now = 1;
+
+		p.rp_rate_to_set_on_first_cnp = firsts[i];
+		cc_start(&cc, &cc_dcqcn, &p, 1 << 20, now);
+		send_at(&cc, 800, &now, 1000 * US);
+		cc.ops->cnp(&cc, now);
+		assert_int_equal(cc.rate_kbps, kbps / 2);
+		/* It comes back to that: four steps, each half of what is missing. */
+		send_at(&cc, 80, &now, now + 4 * p.rp_time_reset * US + 10 * US);
+		assert_in_range(cc.rate_kbps, kbps / 32 * 30, kbps);
+		cc.ops->cnp(&cc, now);
+		assert_in_range(cc.rate_kbps, 39000, 90000);
+	}
 }
 
 static void it_has_no_rate_in_the_end(void **state)
@@ -171,7 +274,13 @@ int main(void)
 		cmocka_unit_test(one_notification_is_recovered_from),
 		cmocka_unit_test(many_take_less_and_less_each),
 		cmocka_unit_test(those_that_come_seldom_take_little),
+		cmocka_unit_test(a_part_of_alpha_is_taken),
+		cmocka_unit_test(alpha_begins_as_it_is_said),
+		cmocka_unit_test(who_has_just_been_slowed_down_is_left_alone),
+		cmocka_unit_test(the_rate_to_come_back_to_can_stay),
+		cmocka_unit_test(a_first_notification_takes_from_what_is_said),
 		cmocka_unit_test(where_the_line_is_unknown_what_was_sent_at_counts),
+		cmocka_unit_test(so_it_does_where_the_line_is_unknown),
 		cmocka_unit_test(it_has_no_rate_in_the_end),
 		cmocka_unit_test(a_loss_is_the_windows_business),
 		cmocka_unit_test(there_is_a_least_rate_and_a_least_part),

@@ -6,9 +6,10 @@
  * then more and more. Steps are counted by time and by bytes, each by itself.
  *
  * An adapter knows the rate of its line, and every queue pair begins with that. Here a queue pair
- * has no rate until the first notification, and that takes from what it was sending at. Nor is a
- * rate worth coming back to that nobody sent at. The steps by time are made up for when the next
- * packet goes, or the next word comes: between two of them nobody sees how many there were.
+ * has no rate until the first notification, and that takes from what it was sending at, unless
+ * somebody says from what. Nor is a rate worth coming back to that nobody sent at. The steps by
+ * time are made up for when the next packet goes, or the next word comes: between two of them
+ * nobody sees how many there were.
  *
  * Losses are the window's business, as with halving.
  */
@@ -162,6 +163,16 @@ static void begin(struct cc *cc, uint64_t now)
 	d->target = d->rate;
 }
 
+/* What is beyond that which was sent at, and an eighth, as that is measured roughly. */
+static void forget_unused(struct cc *cc, uint64_t now)
+{
+	struct dcqcn *d = own(cc);
+	uint64_t worth = sending(cc, now) * 9ull / 8;
+
+	if (d->rate > worth)
+		d->rate = d->target = (uint32_t)worth;
+}
+
 static void meet_first(struct cc *cc, uint64_t now)
 {
 	own(cc)->alpha = (cc->params->rp_initial_alpha_value + 1) * (ONE / 1024);
@@ -172,17 +183,9 @@ static void cut(struct cc *cc, uint64_t now)
 {
 	const struct cc_params *p = cc->params;
 	struct dcqcn *d = own(cc);
-	bool back = p->rp_clamp_tgt_rate || (p->rp_clamp_tgt_rate_ati && d->by_time);
 	uint32_t least, floor;
 
-	if (!p->rp_max_rate) {
-		/* An eighth more, as it is measured roughly. */
-		uint64_t worth = sending(cc, now) * 9ull / 8;
-
-		back = back || d->rate > worth;
-		d->rate = (uint32_t)min_of((uint64_t)d->rate, worth);
-	}
-	if (back)
+	if (p->rp_clamp_tgt_rate || (p->rp_clamp_tgt_rate_ati && d->by_time))
 		d->target = d->rate;
 	floor = min_of(p->rp_min_rate * MBPS, d->rate);
 	least = max_of((uint32_t)((uint64_t)d->rate * p->rp_min_dec_fac / 100), floor);
@@ -206,7 +209,9 @@ static void notified(struct cc *cc, uint64_t now)
 	if (!d->cut_ns || (!d->rate && d->alpha < FORGOTTEN))
 		meet_first(cc, now);
 	if (!d->rate)
-		begin(cc, now);
+		begin(cc, now); /* what is said of a first one counts, whatever was sent at */
+	else if (!p->rp_max_rate)
+		forget_unused(cc, now);
 	cut(cc, now);
 	d->alpha = min_of(times(d->alpha, kept(cc)) + (ONE - kept(cc)), ONE);
 	d->cut_ns = now;
