@@ -490,6 +490,74 @@ static void it_keeps_no_more_than_it_may(void **state)
 	bed_close(b); /* and is free of them */
 }
 
+#define MIB	    (1u << 20)
+#define CROWD	    10
+#define PKT_AT_MOST 5000 /* what a packet of 4096 takes, with what is kept of it besides */
+
+/* All that one with a path MTU of 4096 can send behind a gap, to the queue pair of side 1. */
+static size_t flooded(struct bed *b)
+{
+	struct pkt_hdr h = {.bth = {.opcode = OPCODE_RC_SEND_ONLY}};
+	static const uint8_t payload[4096];
+
+	for (h.bth.psn = 1; h.bth.psn < SELECTIVE_PSNS; h.bth.psn++)
+		bed_forge(b, 0, h, payload, sizeof(payload));
+	return selective_of(b->side[1].qp)->kept_bytes;
+}
+
+static struct bed *bed_of_large_packets(void)
+{
+	return bed_open(
+		&(struct bed_opts){.selective = true, .cc = &cc_halving, .mtu = RNIC_MTU_4096});
+}
+
+static void it_keeps_no_more_bytes_than_it_may(void **state)
+{
+	struct bed *b = bed_of_large_packets();
+	uint64_t kept;
+
+	(void)state;
+	assert_in_range(flooded(b), 2 * MIB - PKT_AT_MOST, 2 * MIB);
+	kept = bed_counters(b, 1)->rx_kept;
+	assert_true(kept < SELECTIVE_PSNS - 1 && kept * 4096 <= 2 * MIB);
+	/* What found no room is as good as lost, and as good again when it has some. */
+	kept_drop(b->side[1].qp);
+	assert_int_equal(selective_of(b->side[1].qp)->kept_bytes, 0);
+	assert_int_equal(b->side[1].rnic->kept_bytes, 0);
+	assert_in_range(flooded(b), 2 * MIB - PKT_AT_MOST, 2 * MIB);
+	assert_int_equal(bed_counters(b, 1)->rx_kept, 2 * kept);
+	bed_close(b);
+}
+
+/* Each has half of what the others leave at most, so that there is always some for the next. */
+static void all_together_keep_no_more_than_they_may(void **state)
+{
+	struct bed *b = bed_of_large_packets();
+	struct rnic_qp *old[CROWD][2];
+	size_t sum = 0;
+
+	(void)state;
+	for (int i = 0; i < CROWD; i++) {
+		size_t most = min_of(2 * MIB, (16 * MIB - sum) / 2), kept = flooded(b);
+
+		assert_in_range(kept, most - PKT_AT_MOST, most);
+		sum += kept;
+		assert_int_equal(b->side[1].rnic->kept_bytes, sum);
+		bed_second_pair(b, old[i]);
+	}
+	assert_in_range(sum, 15 * MIB, 16 * MIB);
+	/* What one leaves is there for others. */
+	sum -= selective_of(old[0][1])->kept_bytes;
+	for (int side = 0; side < 2; side++)
+		assert_int_equal(rnic_qp_destroy(old[0][side]), 0);
+	assert_int_equal(b->side[1].rnic->kept_bytes, sum);
+	assert_in_range(flooded(b), MIB, (16 * MIB - sum) / 2);
+	for (int i = 1; i < CROWD; i++)
+		for (int side = 0; side < 2; side++)
+			assert_int_equal(rnic_qp_destroy(old[i][side]), 0);
+	bed_close(b);
+}
+
 /* Who guesses a PSN that may come early, or one that is expected, knows nothing yet. */
 static void nothing_is_taken_from_who_does_not_know_the_tag(void **state)
 {
@@ -633,6 +701,8 @@ int main(void)
 		cmocka_unit_test(it_says_nothing_of_parts_of_reads),
 		cmocka_unit_test(who_did_not_agree_does_not_listen),
 		cmocka_unit_test(it_keeps_no_more_than_it_may),
+		cmocka_unit_test(it_keeps_no_more_bytes_than_it_may),
+		cmocka_unit_test(all_together_keep_no_more_than_they_may),
 		cmocka_unit_test(nothing_is_taken_from_who_does_not_know_the_tag),
 		cmocka_unit_test(what_was_kept_where_a_read_is_answered_is_nobodys),
 		cmocka_unit_test(a_read_that_was_lost_is_no_part_of_one),
