@@ -97,8 +97,8 @@ static struct gid gid_of(int side)
 
 void bed_flows(struct bed *b, int side, struct rnic_qp_attr *a)
 {
-	a->flow = (struct flow){.sgid = gid_of(side),
-				.dgid = gid_of(!side),
+	a->flow = (struct flow){.sgid = gid_of(b->opts.one_host ? 0 : side),
+				.dgid = gid_of(b->opts.one_host ? 0 : !side),
 				.sport = 50000,
 				.tos = b->opts.tos,
 				.rate_mbps = b->opts.rate_mbps,

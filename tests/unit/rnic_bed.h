@@ -84,6 +84,7 @@ struct bed_opts {
 	enum rnic_qp_type type; /* RC; all ends in RTS, with Q_Key BED_QKEY */
 	uint32_t rows;		/* of the QPs that are seen from outside, at most 4 */
 	bool rocev1;		/* both addresses are RoCEv1's */
+	bool one_host;		/* and both are the same */
 	bool srq;		/* both QPs receive from an SRQ of cap.max_recv_wr */
 	bool zero_rd_atomic, zero_timeout, zero_retry, zero_rnr_retry; /* really 0, not default */
 };

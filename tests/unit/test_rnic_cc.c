@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "rnic/cc/cc.h"
+#include "rnic/core.h"
 #include "rnic_bed.h"
 
 #define LEN   (128u << 10) /* half the default window */
@@ -11,7 +12,7 @@
 #define CNP   OPCODE_CNP
 #define CE    3
 
-/* ---- the two there are ---------------------------------------------------------------------- */
+/* ---- those there are ------------------------------------------------------------------------- */
 
 static void they_are_found_by_their_names(void **state)
 {
@@ -66,6 +67,58 @@ static void a_loss_halves_the_window_or_does_nothing(void **state)
 	assert_in_range(window_after(&cc_halving, 9), 16 << 10, (16 << 10) + 4096);
 	assert_in_range(window_after(NULL, 1), LEN / 2, LEN / 2 + 4096);
 	assert_int_equal(window_after(&cc_none, 9), LEN);
+}
+
+/* ---- which one it is ------------------------------------------------------------------------ */
+
+static void nobody_says_which_it_is(void **state)
+{
+	static const struct {
+		struct bed_opts opts;
+		const struct cc_ops *cc;
+	} cases[] = {
+		{{.selective = true}, &cc_delay},
+		{{.selective = false}, &cc_halving},
+		{{.selective = true, .one_host = true}, &cc_halving},
+		{{.selective = false, .one_host = true}, &cc_halving},
+		{{.type = RNIC_QPT_UC}, &cc_halving},
+		{{.type = RNIC_QPT_UD}, &cc_halving},
+		{{.type = RNIC_QPT_UC, .one_host = true}, &cc_halving},
+		/* An address that brings parameters alone has the default, whatever others have. */
+		{{.selective = true, .cc = &cc_dcqcn, .qp_cc_params = &cc_defaults}, &cc_delay},
+		{{.cc = &cc_dcqcn, .qp_cc_params = &cc_defaults}, &cc_halving},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct bed *b = bed_open(&cases[i].opts);
+
+		for (int side = 0; side < 2; side++)
+			assert_string_equal(b->side[side].qp->cc.ops->name, cases[i].cc->name);
+		bed_close(b);
+	}
+}
+
+static void somebody_says_which_it_is(void **state)
+{
+	static const struct cc_ops *const all[] = {&cc_halving, &cc_dcqcn, &cc_delay, &cc_none};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		const struct cc_ops *other = all[(i + 1) % ARRAY_SIZE(all)];
+		struct bed_opts opts = {.cc = all[i]};
+
+		for (int k = 0; k < 8; k++) {
+			struct bed *b;
+
+			opts.selective = k & 1;
+			opts.one_host = k & 2;
+			opts.qp_cc = k & 4 ? other : NULL;
+			b = bed_open(&opts);
+			assert_ptr_equal(b->side[0].qp->cc.ops, k & 4 ? other : all[i]);
+			bed_close(b);
+		}
+	}
 }
 
 /* ---- one that says what it was told --------------------------------------------------------- */
@@ -380,6 +433,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(they_are_found_by_their_names),
 		cmocka_unit_test(a_loss_halves_the_window_or_does_nothing),
+		cmocka_unit_test(nobody_says_which_it_is),
+		cmocka_unit_test(somebody_says_which_it_is),
 		cmocka_unit_test_setup(it_is_told_of_what_is_sent_and_acknowledged, reset),
 		cmocka_unit_test_setup(it_is_told_once_of_a_place_where_something_was_lost, reset),
 		cmocka_unit_test_setup(marks_and_notifications_reach_it, reset),
