@@ -94,6 +94,7 @@ struct fixture {
 	uint32_t label;
 	struct packet_sent sent[N_MAX]; /* what the sender says of them */
 	size_t differ;			/* packets of which the receiver saw something else */
+	size_t mistaken; /* packets that came in another class, or with other marks */
 };
 
 static int setup(void **state)
@@ -166,6 +167,7 @@ static bool take(void *ctx, const struct packet_rx *r)
 	f->sport = r->flow.sport;
 	f->tos = r->flow.tos;
 	f->label = r->flow.flow_label;
+	f->mistaken += i < N_MAX && r->flow.tos != t->flow->tos;
 	f->differ += i < N_MAX && (r->flow.sport != f->sent[i].sport ||
 				   (gid_is_ipv4(&r->flow.sgid) && r->ip_id != f->sent[i].ip_id) ||
 				   r->icrc != f->sent[i].icrc);
@@ -395,6 +397,36 @@ static void each_class_has_its_priority(void **state)
 	assert_int_equal(f->bad, 0);
 }
 
+/* Of a train that a switch has marked some of, as super-packets and one by one. */
+static void each_packet_says_whether_it_is_marked(void **state)
+{
+	struct fixture *f = *state;
+	struct flow marked;
+
+	for (int round = 0; round < 4; round++) {
+		int joined = !(round & 1);
+
+		assert_int_equal(setsockopt(f->port->fd, SOL_UDP, UDP_GRO, &joined, sizeof(joined)),
+				 0);
+		if (round == 2)
+			f->flow.sgid = f->flow.dgid = v6_loopback;
+		f->flow.tos = 26 << 2 | 2;
+		marked = f->flow;
+		marked.tos |= 3;
+		for (size_t i = 0; i < 100; i++) {
+			make_packet(f, i, 700);
+			if (i % 7 == 2 || i % 7 > 4) /* by themselves, and two together */
+				f->tx[i].flow = &marked;
+		}
+		f->got = 0;
+		assert_int_equal(port_tx(f->port, f->tx, 100, NULL), 100);
+		drain(f);
+		assert_int_equal(f->got, 100);
+		assert_int_equal(f->bad, 0);
+		assert_int_equal(f->mistaken, 0);
+	}
+}
+
 static void an_address_can_say_the_flow_label(void **state)
 {
 	struct fixture *f = *state;
@@ -573,6 +605,7 @@ int main(void)
 		PORT_TEST(a_kernel_without_segmentation_gets_single_packets),
 		PORT_TEST(packets_to_different_slots_never_share_a_super_packet),
 		PORT_TEST(each_class_has_its_priority),
+		PORT_TEST(each_packet_says_whether_it_is_marked),
 		PORT_TEST(an_address_can_say_the_flow_label),
 		PORT_TEST(a_full_socket_counts_as_loss),
 		PORT_TEST(a_packet_too_long_for_the_way_is_refused_alone),
