@@ -322,10 +322,9 @@ static uint64_t drops_text(char text[DROPS_MAX_BYTES], const struct drops *d)
 }
 
 static const char titles[] =
-	"    PID NAME/QUEUE PAIR              TX/s       RX/s  PKT/s RETR/s  NAK/s  RNR/s DROP/s"
-	" STALL/s    WINDOW    FLIGHT       RTT     RATE/s VAIN/s  DUP/s SACK/s MARK/s CNPI/s "
-	"CNPO/s"
-	"  WHY DROPPED";
+	"    PID NAME/QUEUE PAIR                  TX/s       RX/s  PKT/s RETR/s  NAK/s  RNR/s"
+	" DROP/s STALL/s    WINDOW    FLIGHT       RTT     RATE/s VAIN/s  DUP/s SACK/s MARK/s"
+	" CNPI/s CNPO/s  WHY DROPPED";
 
 static void line_text(char text[LINE_MAX_BYTES], const struct line *l)
 {

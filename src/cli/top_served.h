@@ -23,7 +23,7 @@ bool top_served(const struct snapshot *now, const struct snapshot *before, struc
 
 #define TOP_SERVED_TITLES                 \
 	"    PID NS   HOST AND SUBSYSTEM" \
-	"                                IOPS     READ/s    WRITE/s   LATENCY  ERR/s"
+	"                               IOPS     READ/s    WRITE/s   LATENCY  ERR/s"
 /* A line of what it did in so many seconds. */
 void top_served_text(char *text, size_t room, const struct top_served *t, double seconds);
 
