@@ -28,6 +28,9 @@ static const struct sim_field size_fields[] = {
 	{"p50", "p50", SIM_TIMES, false, AT(run_sizes, p50)},
 	{"p95", "p95", SIM_TIMES, false, AT(run_sizes, p95)},
 	{"p99", "p99", SIM_TIMES, false, AT(run_sizes, p99)},
+	{"fct_p50_ns", "took, p50", SIM_NS, false, AT(run_sizes, fct_p50_ns)},
+	{"fct_p95_ns", "p95", SIM_NS, false, AT(run_sizes, fct_p95_ns)},
+	{"fct_p99_ns", "p99", SIM_NS, false, AT(run_sizes, fct_p99_ns)},
 };
 
 static const struct sim_field port_fields[] = {

@@ -159,7 +159,18 @@ static void put_step(FILE *f, const struct run_series *s, size_t i)
 		fputc(',', f);
 }
 
-static void put_groups(FILE *f, const struct run_result *r)
+static const struct run_series *goodput_of(const struct run_group *g)
+{
+	return &g->goodput;
+}
+
+static const struct run_series *fairness_of(const struct run_group *g)
+{
+	return &g->fairness_over_time;
+}
+
+static void put_groups_by(FILE *f, const struct run_result *r,
+			  const struct run_series *(*of)(const struct run_group *))
 {
 	size_t steps = 0;
 
@@ -167,15 +178,25 @@ static void put_groups(FILE *f, const struct run_result *r)
 	for (size_t g = 0; g < r->ngroups; g++) {
 		fputc(',', f);
 		put_word(f, r->groups[g].name);
-		steps = max_of(steps, r->groups[g].goodput.n);
+		steps = max_of(steps, of(&r->groups[g])->n);
 	}
 	fputc('\n', f);
 	for (size_t i = 0; i < steps; i++) {
 		fprintf(f, "%" PRIu64, i * r->step_ns);
 		for (size_t g = 0; g < r->ngroups; g++)
-			put_step(f, &r->groups[g].goodput, i);
+			put_step(f, of(&r->groups[g]), i);
 		fputc('\n', f);
 	}
+}
+
+static void put_groups(FILE *f, const struct run_result *r)
+{
+	put_groups_by(f, r, goodput_of);
+}
+
+static void put_fairness(FILE *f, const struct run_result *r)
+{
+	put_groups_by(f, r, fairness_of);
 }
 
 /* Only ports that had a queue have a column. */
@@ -216,11 +237,9 @@ int sim_files_csv(const char *directory, const struct run_result *r, char *err, 
 	static const struct {
 		const char *name;
 		void (*put)(FILE *f, const struct run_result *r);
-	} files[] = {{"flows.csv", put_flows},
-		     {"groups.csv", put_groups},
-		     {"queues.csv", put_queues},
-		     {"ports.csv", put_ports},
-		     {"slowdown.csv", put_slowdown}};
+	} files[] = {{"flows.csv", put_flows},	     {"groups.csv", put_groups},
+		     {"fairness.csv", put_fairness}, {"queues.csv", put_queues},
+		     {"ports.csv", put_ports},	     {"slowdown.csv", put_slowdown}};
 	char path[PATH_MAX];
 
 	if (mkdir(directory, 0777) != 0 && errno != EEXIST) {

@@ -59,6 +59,27 @@ static bool put_goodput(FILE *f, const struct run_result *r)
 	return put_over_time(f, r, "Goodput over time", text, "goodput", PLOT_GBPS, series, n);
 }
 
+static bool put_fairness(FILE *f, const struct run_result *r)
+{
+	struct plot_series series[GROUPS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->ngroups && n < GROUPS_MAX; i++) {
+		const struct run_group *g = &r->groups[i];
+
+		if (g->fairness_over_time.n)
+			series[n++] = (struct plot_series){.name = name_of(g->name),
+							   .y = g->fairness_over_time.v,
+							   .n = g->fairness_over_time.n,
+							   .x_step = (double)r->step_ns};
+	}
+	return n &&
+	       put_over_time(f, r, "Fairness over time",
+			     "Jain's index over what the sources of a group had in each step: 1 "
+			     "where all had as much.",
+			     "fairness", PLOT_PLAIN, series, n);
+}
+
 static bool put_queues(FILE *f, const struct run_result *r)
 {
 	struct plot_series series[QUEUES_MAX];
@@ -225,6 +246,8 @@ static bool put_cdf(FILE *f, const struct run_result *r)
 bool sim_plots_put(FILE *f, const struct run_result *r)
 {
 	bool any = put_goodput(f, r);
+
+	any |= put_fairness(f, r);
 
 	any |= put_queues(f, r);
 	any |= put_slowdown(f, r);

@@ -115,6 +115,8 @@ static void put_group_series(struct output *o, const void *record)
 	const struct run_group *g = record;
 
 	put_series(o, "goodput_gbps_by_step", &g->goodput, false);
+	if (g->fairness_over_time.n)
+		put_series(o, "fairness_by_step", &g->fairness_over_time, false);
 }
 
 static void put_port_series(struct output *o, const void *record)
@@ -245,7 +247,8 @@ bool sim_report(struct output *o, const struct run_result *r, bool all)
 	o->width = 10;
 	put_name(o, r);
 	put_table(o, "groups", "traffic", &groups, put_group_series);
-	put_table(o, "slowdown", "slowdown, by the size of flows", &sizes, NULL);
+	put_table(o, "slowdown", "slowdown, and what they took, by the size of flows", &sizes,
+		  NULL);
 	if (!put_ports(o, r, all))
 		return false;
 	if (o->format == OUTPUT_JSON) {

@@ -326,6 +326,9 @@ static void figures_are_what_arithmetic_says(void **state)
 	assert_int_equal(r->totals.packets, 5 * 245);
 	assert_int_equal(r->nsizes, 1);
 	assert_int_equal(r->sizes[0].flows, 5);
+	assert_true(r->sizes[0].fct_p50_ns > 855000 && r->sizes[0].fct_p50_ns < 871000);
+	assert_int_equal(r->sizes[0].fct_p99_ns, r->sizes[0].fct_p50_ns);
+	assert_int_equal(r->groups[0].fairness_over_time.n, 0); /* of one */
 	run_free(r);
 	scenario_free(s);
 }
@@ -362,6 +365,25 @@ static void figures_begin_with_the_end_of_the_warm_up(void **state)
 	s->warmup_ns = 0;
 	r = run_it(s, 0);
 	assert_true(figure(r, 0) > 0 && figure(r, 3) > 0);
+	run_free(r);
+	scenario_free(s);
+}
+
+/* Of two who send 1 MB each one is ten times as fast: 1 and 0.12 MB in the first millisecond, then
+ * what the other still has, then nothing. */
+static void fairness_changes_with_time(void **state)
+{
+	struct scenario *s = good("duration: 12ms\nstep: 1ms\nlinks: {rate: 10G}\n"
+				  "other_links: [{between: [host2, switch0], rate: 1G}]\n"
+				  "traffic: [{kind: flows, from: 1-2, to: 0}]\n");
+	struct run_result *r = run_it(s, 0);
+	const struct run_series *f = &r->groups[0].fairness_over_time;
+
+	(void)state;
+	assert_int_equal(f->n, 12);
+	assert_true(f->v[0] > .58 && f->v[0] < .65);
+	assert_true(f->v[4] > .499 && f->v[4] < .501);
+	assert_true(f->v[11] == 1);
 	run_free(r);
 	scenario_free(s);
 }
@@ -652,6 +674,7 @@ int main(void)
 		cmocka_unit_test(the_same_seed_is_the_same_run),
 		cmocka_unit_test(figures_are_what_arithmetic_says),
 		cmocka_unit_test(figures_begin_with_the_end_of_the_warm_up),
+		cmocka_unit_test(fairness_changes_with_time),
 		cmocka_unit_test(incasts_come_as_often_as_is_said),
 		cmocka_unit_test(the_load_is_what_is_said),
 		cmocka_unit_test(messages_that_are_due_wait_for_room),

@@ -24,7 +24,7 @@
 
 enum { STEPS = 1500 };
 
-static double ramp[STEPS], sawtooth[STEPS], nothing[STEPS];
+static double half[] = {.5}, ramp[STEPS], sawtooth[STEPS], nothing[STEPS];
 static struct scenario scenario;
 static struct run_result result;
 static struct expectation expect[2];
@@ -78,13 +78,14 @@ static int begin(void **state)
 				       .bytes = 1 << 20,
 				       .goodput_gbps = 95,
 				       .fairness = NAN,
-				       .goodput = {ramp, STEPS}};
+				       .goodput = {ramp, STEPS},
+				       .fairness_over_time = {half, 1}};
 	groups[1] = (struct run_group){.name = "quiet", .kind = "stream", .goodput = {nothing, 0}};
 	flows[0] = (struct run_flow){0, 1, 2, 1000, 10, 3000, 1000, false};
 	flows[1] = (struct run_flow){0, 2, 3, 100000, 20, 90000, 10000, false};
 	flows[2] = (struct run_flow){0, 3, 1, 100000, 30, 0, 10000, false};
 	flows[3] = (struct run_flow){1, 3, 1, 5, 40, 0, 0, true};
-	sizes[0] = (struct run_sizes){10240, 1, 3, 3, 3};
+	sizes[0] = (struct run_sizes){10240, 1, 3, 3, 3, 3000, 3500, 4000};
 	sizes[1] = (struct run_sizes){UINT64_MAX, 1, 9, 9, INFINITY};
 	for (size_t i = 0; i < 12; i++)
 		ports[i] = (struct run_port){
@@ -251,6 +252,7 @@ static void json_has_the_whole_result(void **state)
 	assert_string_equal(json_object_get_string(at(g, "name")), groups[0].name);
 	assert_int_equal(json_object_get_int64(at(g, "bytes")), 1 << 20);
 	assert_int_equal(json_object_array_length(at(g, "goodput_gbps_by_step")), STEPS);
+	assert_int_equal(json_object_array_length(at(g, "fairness_by_step")), 1);
 	assert_false(json_object_object_get_ex(g, "fairness", NULL)); /* it is none */
 	assert_int_equal(json_object_array_length(at(o, "slowdown")), 2);
 	assert_int_equal(json_object_array_length(at(o, "ports")), 12); /* not those eight alone */
@@ -420,8 +422,12 @@ static void csv_quotes(void **state)
 	only_numbers(text);
 	free(text);
 	text = slurp(path_of("new/slowdown.csv"));
-	assert_string_equal(text, "most_bytes,flows,p50,p95,p99\n10240,1,3,3,3\n"
-				  "18446744073709551615,1,9,9,\n");
+	assert_string_equal(text, "most_bytes,flows,p50,p95,p99,fct_p50_ns,fct_p95_ns,fct_p99_ns\n"
+				  "10240,1,3,3,3,3000,3500,4000\n"
+				  "18446744073709551615,1,9,9,,0,0,0\n");
+	free(text);
+	text = slurp(path_of("new/fairness.csv"));
+	assert_non_null(strstr(text, "\n0,0.5,\n"));
 	free(text);
 }
 

@@ -261,6 +261,27 @@ static void take_hosts(struct running *r)
 	t->happenings = fabric_happened(r->fabric);
 }
 
+static struct run_series fairness_over_time(const struct group *g, size_t steps)
+{
+	const unsigned n = g->traffic->from.n;
+	struct run_series s = {0};
+
+	if (!g->source_bins)
+		return s;
+	s = (struct run_series){must(calloc(steps + 1, sizeof(*s.v))), steps};
+	for (size_t k = 0; k < steps; k++) {
+		const float *of = g->source_bins + k * n;
+		double sum = 0, squares = 0;
+
+		for (unsigned i = 0; i < n; i++) {
+			sum += (double)of[i];
+			squares += (double)of[i] * (double)of[i];
+		}
+		s.v[k] = squares > 0 ? sum * sum / (n * squares) : 1;
+	}
+	return s;
+}
+
 static void take_groups(struct running *r)
 {
 	struct run_result *res = r->result;
@@ -286,6 +307,7 @@ static void take_groups(struct running *r)
 			.fairness = figures_fairness(g->by_source, g->traffic->from.v,
 						     g->traffic->from.n),
 			.goodput = {series, r->steps},
+			.fairness_over_time = fairness_over_time(g, r->steps),
 		};
 	}
 }
@@ -313,6 +335,7 @@ static void take_sizes(struct running *r)
 					100000000, 300000000, UINT64_MAX};
 	struct run_result *res = r->result;
 	double *v = must(calloc(res->nflows + 1, sizeof(*v)));
+	double *took = must(calloc(res->nflows + 1, sizeof(*took)));
 
 	res->sizes = must(calloc(ARRAY_SIZE(most), sizeof(*res->sizes)));
 	for (size_t c = 0; c < ARRAY_SIZE(most); c++) {
@@ -322,18 +345,29 @@ static void take_sizes(struct running *r)
 			const struct run_flow *f = &res->flows[i];
 
 			if (f->took_ns && f->start_ns >= r->play->warmup_ns &&
-			    f->bytes <= most[c] && (!c || f->bytes > most[c - 1]))
+			    f->bytes <= most[c] && (!c || f->bytes > most[c - 1])) {
+				took[n] = (double)f->took_ns;
 				v[n++] = (double)f->took_ns /
 					 (double)max_of(f->ideal_ns, (uint64_t)1);
+			}
 		}
 		if (!n)
 			continue;
 		qsort(v, n, sizeof(*v), figures_compare);
+		qsort(took, n, sizeof(*took), figures_compare);
 		res->sizes[res->nsizes++] = (struct run_sizes){
-			most[c], n, figures_percentile(v, n, .5), figures_percentile(v, n, .95),
-			figures_percentile(v, n, .99)};
+			.most = most[c],
+			.flows = n,
+			.p50 = figures_percentile(v, n, .5),
+			.p95 = figures_percentile(v, n, .95),
+			.p99 = figures_percentile(v, n, .99),
+			.fct_p50_ns = (uint64_t)figures_percentile(took, n, .5),
+			.fct_p95_ns = (uint64_t)figures_percentile(took, n, .95),
+			.fct_p99_ns = (uint64_t)figures_percentile(took, n, .99),
+		};
 	}
 	free(v);
+	free(took);
 }
 
 static void take_all(struct running *r)
@@ -480,8 +514,10 @@ void run_free(struct run_result *r)
 		free(r->ports[i].name);
 		free(r->ports[i].queue.v);
 	}
-	for (size_t i = 0; i < r->ngroups; i++)
+	for (size_t i = 0; i < r->ngroups; i++) {
 		free(r->groups[i].goodput.v);
+		free(r->groups[i].fairness_over_time.v);
+	}
 	free(r->pauses.v);
 	free(r->marks.v);
 	free(r->ports);

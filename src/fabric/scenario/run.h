@@ -29,6 +29,8 @@ struct run_group {
 	/* Jain's index over the goodputs of its sources after the warm-up: 1 for equal ones. */
 	double fairness;
 	struct run_series goodput; /* Gb/s */
+	/* Of each step; 1 where nothing came. n 0: there is one source, or too many. */
+	struct run_series fairness_over_time;
 };
 
 struct run_flow {
@@ -46,6 +48,7 @@ struct run_sizes {
 	uint64_t most;
 	size_t flows;
 	double p50, p95, p99; /* slowdown: took / ideal */
+	uint64_t fct_p50_ns, fct_p95_ns, fct_p99_ns;
 };
 
 /* One end of a link, as who sends there. */

@@ -10,6 +10,8 @@
 
 #include "base/bytes.h"
 
+#define SOURCE_BINS_MAX (4u << 20) /* of 4 bytes */
+
 void play_fail(struct play *p, const char *fmt, ...)
 {
 	va_list ap;
@@ -25,7 +27,7 @@ void play_fail(struct play *p, const char *fmt, ...)
 /* ---- accounts -------------------------------------------------------------------------------- */
 
 /* What has come between two times counts as if it had come evenly. */
-static void spread(struct group *g, double bytes, uint64_t from, uint64_t until)
+static void spread(struct group *g, unsigned source, double bytes, uint64_t from, uint64_t until)
 {
 	const struct play *p = g->play;
 	uint64_t step = p->step_ns, span = max_of(until - from, (uint64_t)1);
@@ -34,7 +36,11 @@ static void spread(struct group *g, double bytes, uint64_t from, uint64_t until)
 	for (size_t i = first; i <= last && i < p->nbins; i++) {
 		uint64_t a = max_of(from, i * step), b = min_of(until, (i + 1) * step);
 
-		g->bins[i] += first == last ? bytes : bytes * (double)(b - a) / (double)span;
+		double part = first == last ? bytes : bytes * (double)(b - a) / (double)span;
+
+		g->bins[i] += part;
+		if (g->source_bins)
+			g->source_bins[i * g->traffic->from.n + g->place[source]] += (float)part;
 	}
 }
 
@@ -46,7 +52,7 @@ static void account(struct item *i)
 	double bytes = (double)i->bytes;
 	double part = 1;
 
-	spread(g, bytes, from, now);
+	spread(g, i->from, bytes, from, now);
 	if (now <= p->warmup_ns)
 		return;
 	if (from < p->warmup_ns)
@@ -59,7 +65,7 @@ void play_arrived(struct group *g, unsigned from, uint64_t bytes)
 {
 	uint64_t now = play_now(g->play);
 
-	spread(g, (double)bytes, now, now);
+	spread(g, from, (double)bytes, now, now);
 	if (now <= g->play->warmup_ns)
 		return;
 	g->bytes += bytes;
@@ -278,13 +284,31 @@ static void begins(struct happening *h)
 		play_fail(g->play, "traffic '%s' cannot begin (%d)", g->traffic->name, rc);
 }
 
+/* What each source has in each step, where that is not too much to keep. */
+static int keep_sources(struct group *g)
+{
+	const struct host_set *from = &g->traffic->from;
+	const struct play *p = g->play;
+
+	if (g->traffic->kind == TRAFFIC_TRACE || g->traffic->kind == TRAFFIC_STORM || from->n < 2 ||
+	    from->n * p->nbins > SOURCE_BINS_MAX)
+		return 0;
+	g->place = calloc(network_hosts(p->network), sizeof(*g->place));
+	g->source_bins = calloc(from->n * p->nbins, sizeof(*g->source_bins));
+	if (!g->place || !g->source_bins)
+		return -ENOMEM;
+	for (unsigned i = 0; i < from->n; i++)
+		g->place[from->v[i]] = i;
+	return 0;
+}
+
 static int group_init(struct group *g, struct play *p, const struct traffic *t, uint32_t index)
 {
 	*g = (struct group){.play = p, .traffic = t, .kind = p->kinds[t->kind], .index = index};
 	happening_init(&g->next, begins);
 	g->bins = calloc(p->nbins, sizeof(*g->bins));
 	g->by_source = calloc(network_hosts(p->network), sizeof(*g->by_source));
-	if (!g->bins || !g->by_source)
+	if (!g->bins || !g->by_source || keep_sources(g))
 		return -ENOMEM;
 	group_next(g, p->begin_ns + t->start_ns);
 	return 0;
@@ -351,6 +375,8 @@ void play_destroy(struct play *p)
 		free(g->own);
 		free(g->bins);
 		free(g->by_source);
+		free(g->source_bins);
+		free(g->place);
 	}
 	free(p->groups);
 	free(p->flows);

@@ -51,11 +51,13 @@ struct group {
 	const struct kind *kind;
 	uint32_t index;
 	size_t flows, done, failed;
-	uint64_t bytes;	   /* after the warm-up */
-	double *by_source; /* bytes after the warm-up, of each host */
-	double *bins;	   /* bytes of each step */
-	void *own;	   /* of its kind */
-	bool over;	   /* nothing new will begin */
+	uint64_t bytes;	    /* after the warm-up */
+	double *by_source;  /* bytes after the warm-up, of each host */
+	double *bins;	    /* bytes of each step */
+	float *source_bins; /* of each source, step by step; NULL: that is too much, or one */
+	unsigned *place;    /* of each host among the sources */
+	void *own;	    /* of its kind */
+	bool over;	    /* nothing new will begin */
 	struct happening next;
 	double rest_ns; /* of the last gap, less than one */
 };
