@@ -117,6 +117,7 @@ struct target_ns {
 	 * from group to group, and stays with each (counting) until nothing is left there (busy).
 	 */
 	void (*gone)(struct target_ns *ns);
+	void (*counted)(struct target_msg *m); /* nothing is left in a group */
 	struct target_subsys *leaves;
 	struct target_msg msg;
 	struct target_group *at; /* as the admin plane knows */
