@@ -3,9 +3,10 @@
  * Protection domains and memory regions, and the one way from a key to memory.
  *
  * A key is index << 8 | generation. The slot table's index is passed through a permutation of 24
- * bits, so that keys seen say nothing of the others; a released key goes stale by its
- * generation. Nothing is pinned and no pointer into a region is kept: every packet looks up its
- * key anew, so a region may go, or become another by rnic_mr_rereg(), at any time.
+ * bits, or of as many as a small RNIC has keys for, so that keys seen say nothing of the others; a
+ * released key goes stale by its generation. Nothing is pinned and no pointer into a region is
+ * kept: every packet looks up its key anew, so a region may go, or become another by
+ * rnic_mr_rereg(), at any time.
  */
 #include "rnic/core.h"
 
@@ -13,16 +14,20 @@
 
 static uint32_t key_to_wire(const struct rnic *r, uint32_t key)
 {
-	return permute_by(&r->key_permute, KEY_INDEX_BITS / 2, key >> KEY_GEN_BITS)
-		       << KEY_GEN_BITS |
-	       (key & KEY_GEN_MASK);
+	return permute(&r->key_permute, key >> KEY_GEN_BITS) << KEY_GEN_BITS | (key & KEY_GEN_MASK);
 }
 
+/* An index beyond a small RNIC's stays one. */
 static uint32_t key_from_wire(const struct rnic *r, uint32_t key)
 {
-	return permute_inverse_by(&r->key_permute, KEY_INDEX_BITS / 2, key >> KEY_GEN_BITS)
-		       << KEY_GEN_BITS |
-	       (key & KEY_GEN_MASK);
+	const struct permute *p = &r->key_permute;
+	uint32_t index = key >> KEY_GEN_BITS;
+
+	if (p->half_bits == KEY_INDEX_BITS / 2)
+		index = permute_inverse_by(p, KEY_INDEX_BITS / 2, index);
+	else if (!(index >> 2 * p->half_bits))
+		index = permute_inverse_by(p, p->half_bits, index);
+	return index << KEY_GEN_BITS | (key & KEY_GEN_MASK);
 }
 
 int region_add(struct rnic_pd *pd, struct region *g)

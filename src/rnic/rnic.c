@@ -68,7 +68,8 @@ int rnic_create(struct rnic **ret, const struct rnic_config *config, const struc
 	if (!r->qps || !r->key_table || shown_init(r, config) ||
 	    !permute_create(r, &r->qpn_permute, bits) ||
 	    !permute_create(r, &r->srqn_permute, bits) ||
-	    !permute_create(r, &r->key_permute, KEY_INDEX_BITS)) {
+	    !permute_create(r, &r->key_permute,
+			    keys > 1u << NUMBER_BITS ? KEY_INDEX_BITS : even_bits(keys))) {
 		release(r);
 		return -ENOMEM;
 	}

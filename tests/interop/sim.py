@@ -152,6 +152,22 @@ def ends(sim):
     need("Ctrl-C ends it, and it says so", p.returncode == 130 and "stopped" in said)
 
 
+def hosts_are_small(sim):
+    """What a host that does nothing adds to the memory of a network of many."""
+    def peak(hosts):
+        path = sim.file("idle.yaml", "duration: 1us\n"
+                        f"topology: {{kind: leaf-spine, leaves: 32, spines: 8, hosts: {hosts}}}\n"
+                        "traffic: [{kind: stream, from: 1, to: 0}]\n")
+        p = subprocess.Popen([sim.weft, "sim", path], stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+        need(f"{32 * hosts} hosts run", p.returncode == 0)
+        return used.ru_maxrss
+
+    each = (peak(32) - peak(2)) / (32 * 30)
+    need(f"a host that does nothing takes 64 KiB at most: {each:.1f}", 8 < each <= 64)
+
+
 def scenarios(sim):
     """Those of the repository can all be read; what they expect is for `make scenarios`."""
     directory = os.path.join(lab.TOP, "scenarios")
@@ -164,7 +180,7 @@ def scenarios(sim):
 def main():
     with tempfile.TemporaryDirectory() as scratch:
         sim = Sim(os.path.abspath(sys.argv[1]), scratch)
-        for case in (prints, writes, ends, scenarios, captures, infiniband_captures):
+        for case in (prints, writes, ends, hosts_are_small, scenarios, captures, infiniband_captures):
             case(sim)
             print(f"{case.__name__}: as it should be", flush=True)
 

@@ -8,7 +8,7 @@
 #define CORES	 300
 #define QPS	 16
 #define KEYS	 64
-#define EACH_MAX (56u << 10)
+#define EACH_MAX (24u << 10)
 
 static struct bed *small_bed(void)
 {
@@ -86,6 +86,21 @@ static void a_number_beyond_its_table_is_nobodys(void **state)
 	bed_close(b);
 }
 
+static void a_key_beyond_its_table_is_nobodys(void **state)
+{
+	struct bed *b = small_bed();
+	struct bed_pkt *p;
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 16), 0);
+	p = bed_tx1(b, 0);
+	p->data[20] ^= 1; /* the key's first byte */
+	bed_deliver(b, p);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_REM_ACCESS_ERR);
+	bed_close(b);
+}
+
 static void queue_pairs_and_keys_run_out_where_it_was_said(void **state)
 {
 	struct bed *b = small_bed();
@@ -135,6 +150,7 @@ int main(void)
 		cmocka_unit_test(many_cost_little_memory),
 		cmocka_unit_test(a_small_one_does_what_a_large_one_does),
 		cmocka_unit_test(a_number_beyond_its_table_is_nobodys),
+		cmocka_unit_test(a_key_beyond_its_table_is_nobodys),
 		cmocka_unit_test(queue_pairs_and_keys_run_out_where_it_was_said),
 		cmocka_unit_test(more_than_numbers_have_bits_for_is_refused),
 	};
