@@ -9,19 +9,16 @@
 
 #define FAR UINT16_MAX
 
-struct way { /* set by hand */
-	unsigned node, host;
-	struct route route;
-};
-
 struct routes {
 	unsigned hosts, switches;
 	unsigned *edge;	     /* of each host: its switch, or UINT_MAX: it is joined to a host */
 	struct route *local; /* of each host: the port of its switch that it is at */
 	uint16_t *hops;	     /* [switch][edge switch] */
 	struct route *route; /* [switch][edge switch] */
-	struct way *ways;
-	size_t nways;
+	/* Set by hand: [switch][host], the port and one, or 0; and a route of each such port. */
+	uint16_t *only;
+	struct route *by_port;
+	unsigned nports;
 };
 
 /* 10.0.0.0/8 has sixteen million; the lower 24 bits are the host. */
@@ -172,7 +169,8 @@ int routes_create(struct routes **ret, unsigned hosts, unsigned switches,
 
 void routes_destroy(struct routes *r)
 {
-	free(r->ways);
+	free(r->only);
+	free(r->by_port);
 	free(r->edge);
 	free(r->local);
 	free(r->hops);
@@ -182,25 +180,35 @@ void routes_destroy(struct routes *r)
 
 int routes_set(struct routes *r, unsigned node, unsigned host, unsigned port)
 {
-	struct way *more = realloc(r->ways, (r->nways + 1) * sizeof(*more));
+	struct route *more;
 
-	if (!more)
+	if (!r->only)
+		r->only = calloc((size_t)r->switches * r->hosts, sizeof(*r->only));
+	if (!r->only)
 		return -ENOMEM;
-	r->ways = more;
-	r->ways[r->nways++] = (struct way){node, host, {.n = 1, .port = {(uint16_t)port}}};
+	if (port >= r->nports) {
+		more = realloc(r->by_port, (port + 1) * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		r->by_port = more;
+		for (; r->nports <= port; r->nports++)
+			r->by_port[r->nports] =
+				(struct route){.n = 1, .port = {(uint16_t)r->nports}};
+	}
+	r->only[(size_t)(node - r->hosts) * r->hosts + host] = (uint16_t)(port + 1);
 	return 0;
 }
 
 const struct route *routes_find(const struct routes *r, unsigned node, const struct gid *to)
 {
 	uint32_t host = routes_host(to);
-	unsigned self = node - r->hosts, edge;
+	unsigned self = node - r->hosts, edge, only;
 
 	if (host >= r->hosts)
 		return NULL;
-	for (size_t i = 0; i < r->nways; i++)
-		if (r->ways[i].node == node && r->ways[i].host == host)
-			return &r->ways[i].route;
+	only = r->only ? r->only[(size_t)self * r->hosts + host] : 0;
+	if (only)
+		return &r->by_port[only - 1];
 	edge = r->edge[host];
 	if (edge == UINT32_MAX)
 		return NULL;
