@@ -80,6 +80,11 @@ void cc_tell(struct rnic_qp *qp, void (*op)(struct cc *, uint64_t now))
 	settle(qp);
 }
 
+static bool is_answer(const struct packet_tx *tx)
+{
+	return opcode_table[tx->hdr[0]].flags & OPF_RESPONSE;
+}
+
 void pacer_pay(struct rnic_qp *qp, const struct packet_tx *tx, uint64_t now)
 {
 	uint32_t kbps = tx->flow->rate_mbps * 1000, burst = qp->rnic->turn_bytes;
@@ -88,7 +93,8 @@ void pacer_pay(struct rnic_qp *qp, const struct packet_tx *tx, uint64_t now)
 		qp->cc.ops->sent(&qp->cc, max_of(tx->payload_len, PKT_COST_MIN), now);
 		settle(qp);
 	}
-	if (qp->cc.rate_kbps && (!kbps || qp->cc.rate_kbps < kbps)) {
+	if (qp->cc.rate_kbps && (!kbps || qp->cc.rate_kbps < kbps) &&
+	    !(qp->cc.ops->rate_of_window && is_answer(tx))) {
 		kbps = qp->cc.rate_kbps;
 		burst = burst_of(qp, kbps);
 	}

@@ -530,6 +530,37 @@ static void nvme_commands_end(void **state)
 }
 
 /* What is lost of these nobody sends again, and goodput is what arrives. */
+/* A target reads what a host writes; the host, whose commands are small, answers as fast as it is
+ * asked, however far away. */
+static void far_hosts_write_as_fast_by_delay_as_without(void **state)
+{
+	static const char *const control[] = {"none", "delay"};
+	double goodput[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		char text[512];
+		struct run_result *r;
+		struct scenario *s;
+
+		snprintf(text, sizeof(text),
+			 "duration: 100ms\nwarmup: 50ms\ntopology: {kind: pair}\n"
+			 "links: {rate: 10G, delay: 500us}\n"
+			 "hosts: {control: %s, recovery: selective}\n"
+			 "traffic: [{kind: nvme, verb: write, from: 1, to: 0, bytes: 131072, "
+			 "depth: 31}]\n"
+			 "expect: [{figure: goodput, at_least: 1}]\n",
+			 control[i]);
+		s = good(text);
+		r = run_it(s, 0);
+		goodput[i] = figure(r, 0);
+		run_free(r);
+		scenario_free(s);
+	}
+	if (goodput[1] < goodput[0] * .9)
+		fail_msg("%g Gb/s by delay, %g without", goodput[1], goodput[0]);
+}
+
 static void unreliable_messages_may_be_lost(void **state)
 {
 	struct scenario *s =
@@ -681,6 +712,7 @@ int main(void)
 		cmocka_unit_test(a_trace_is_played),
 		cmocka_unit_test(storage_reads_and_allreduce_end),
 		cmocka_unit_test(nvme_commands_end),
+		cmocka_unit_test(far_hosts_write_as_fast_by_delay_as_without),
 		cmocka_unit_test(unreliable_messages_may_be_lost),
 	};
 

@@ -44,6 +44,9 @@ struct cc {
 
 struct cc_ops {
 	const char *name;
+	/* Its rate spreads its window, which is of what this side has asked for: answers to READs
+	 * are in the window of who reads. */
+	bool rate_of_window;
 	void (*start)(struct cc *, uint64_t now);
 	void (*sent)(struct cc *, uint32_t bytes, uint64_t now);
 	void (*acked)(struct cc *, uint32_t bytes, uint64_t now);

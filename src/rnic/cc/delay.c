@@ -92,8 +92,8 @@ static uint64_t longest(struct cc *cc)
 	return shortest(cc) + more + 2 * more * WINDOW_SMALL / (WINDOW_SMALL + *whole(cc));
 }
 
-/* What goes within a round trip is spread over it, where that is long enough for it to matter. It
- * says nothing of what goes when nobody measures any more: answers to READs. */
+/* What goes within a round trip is spread over it, where that is long enough for it to matter, as
+ * long as somebody measures it. */
 static void pace(struct cc *cc, uint64_t now)
 {
 	const struct delay *d = own(cc);
@@ -260,6 +260,7 @@ static void start(struct cc *cc, uint64_t now)
 
 const struct cc_ops cc_delay = {
 	.name = "delay",
+	.rate_of_window = true,
 	.start = start,
 	.acked = acked,
 	.lost = lost,
