@@ -99,7 +99,7 @@ def storage(c):
 def newer(c):
     """rxe of 6.12 cannot register more than 2 GiB in so small a guest."""
     return "2 GiB" not in c.name and not (c.long or c.crash or c.panic or c.refused or c.sweep) and (
-        c.nvme or c.short or c.lossy or c.wire or c.cm or c.newer or c.both or "_pingpong" in c.name)
+        c.nvme or c.tcp or c.short or c.lossy or c.wire or c.cm or c.newer or c.both or "_pingpong" in c.name)
 
 
 def connecting(c):
