@@ -35,6 +35,13 @@ static bool put_over_time(FILE *f, const struct run_result *r, const char *title
 			   });
 }
 
+static struct plot_series over_time(const struct run_result *r, const char *name,
+				    const struct run_series *s)
+{
+	return (struct plot_series){
+		.name = name_of(name), .y = s->v, .n = s->n, .x_step = (double)r->step_ns};
+}
+
 static bool put_goodput(FILE *f, const struct run_result *r)
 {
 	struct plot_series series[GROUPS_MAX];
@@ -44,10 +51,7 @@ static bool put_goodput(FILE *f, const struct run_result *r)
 	for (size_t i = 0; i < n; i++) {
 		const struct run_group *g = &r->groups[i];
 
-		series[i] = (struct plot_series){.name = name_of(g->name),
-						 .y = g->goodput.v,
-						 .n = g->goodput.n,
-						 .x_step = (double)r->step_ns};
+		series[i] = over_time(r, g->name, &g->goodput);
 	}
 	if (n == 1)
 		snprintf(text, sizeof(text), "Payload that arrived.");
@@ -68,10 +72,7 @@ static bool put_fairness(FILE *f, const struct run_result *r)
 		const struct run_group *g = &r->groups[i];
 
 		if (g->fairness_over_time.n)
-			series[n++] = (struct plot_series){.name = name_of(g->name),
-							   .y = g->fairness_over_time.v,
-							   .n = g->fairness_over_time.n,
-							   .x_step = (double)r->step_ns};
+			series[n++] = over_time(r, g->name, &g->fairness_over_time);
 	}
 	return n &&
 	       put_over_time(f, r, "Fairness over time",
@@ -90,10 +91,7 @@ static bool put_queues(FILE *f, const struct run_result *r)
 		const struct run_port *p = &r->ports[pick[i]];
 
 		if (p->queue.n)
-			series[n++] = (struct plot_series){.name = name_of(p->name),
-							   .y = p->queue.v,
-							   .n = p->queue.n,
-							   .x_step = (double)r->step_ns};
+			series[n++] = over_time(r, p->name, &p->queue);
 	}
 	if (n == 1)
 		snprintf(text, sizeof(text), "The most in each step, of %s.", series[0].name);
@@ -248,7 +246,6 @@ bool sim_plots_put(FILE *f, const struct run_result *r)
 	bool any = put_goodput(f, r);
 
 	any |= put_fairness(f, r);
-
 	any |= put_queues(f, r);
 	any |= put_slowdown(f, r);
 	any |= put_cdf(f, r);

@@ -58,13 +58,12 @@ static enum meant ports_meant(const char *ports)
 {
 	const bool list = *ports == '{';
 	unsigned first, last;
-	int n;
 
 	if (*ports == '@' || *ports == '$' || *ports == '!' || *ports == '<' || *ports == '>')
 		return MAYBE;
 	for (ports += list; *ports && *ports != '}'; ports += strcspn(ports, ",}")) {
 		ports += strspn(ports, ", ");
-		if (sscanf(ports, "%u-%u%n", &first, &last, &n) != 2) {
+		if (sscanf(ports, "%u-%u", &first, &last) != 2) {
 			if (sscanf(ports, "%u", &first) != 1)
 				return MAYBE;
 			last = first;

@@ -67,6 +67,11 @@ double figures_percentile(const double *sorted, size_t n, double part)
 	return n ? sorted[min_of((size_t)(part * (double)n), n - 1)] : 0;
 }
 
+double figures_jain(double sum, double squares, unsigned n)
+{
+	return squares > 0 ? sum * sum / (n * squares) : 1;
+}
+
 double figures_fairness(const double *v, const unsigned *of, unsigned n)
 {
 	double sum = 0, squares = 0;
@@ -75,7 +80,7 @@ double figures_fairness(const double *v, const unsigned *of, unsigned n)
 		sum += v[of[i]];
 		squares += v[of[i]] * v[of[i]];
 	}
-	return squares > 0 ? sum * sum / (n * squares) : 1;
+	return figures_jain(sum, squares, n);
 }
 
 /* What a figure is of. */

@@ -7,6 +7,8 @@
 #include "fabric/traffic/play.h"
 
 int figures_judge(struct run_result *, const struct play *) must_use; /* -ENOMEM */
+/* Jain's index of n values, by their sum and that of their squares; 1 where all are 0. */
+double figures_jain(double sum, double squares, unsigned n);
 /* Of sorted values, the one that such a part of them does not exceed; 0 of none. */
 double figures_percentile(const double *sorted, size_t n, double part);
 int figures_compare(const void *a, const void *b);

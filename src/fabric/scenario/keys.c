@@ -108,6 +108,11 @@ const char *keys_text(struct reader *r, const yaml_node_t *m, const char *name)
 	return n && keys_is(r, n, YAML_SCALAR_NODE, name) ? text_of(n) : NULL;
 }
 
+size_t keys_count(const yaml_node_t *list)
+{
+	return (size_t)(list->data.sequence.items.top - list->data.sequence.items.start);
+}
+
 yaml_node_t *keys_element(struct reader *r, const yaml_node_t *list, size_t i)
 {
 	const yaml_node_item_t *item = list->data.sequence.items.start + i;

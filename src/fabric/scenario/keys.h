@@ -59,6 +59,7 @@ bool keys_pairs(struct reader *, const yaml_node_t *mapping, const char *name, c
 		void *ctx, keys_pair_taken *);
 /* A mapping, a list, a single value; NULL is none of these. */
 bool keys_is(struct reader *, const yaml_node_t *, yaml_node_type_t, const char *what);
+size_t keys_count(const yaml_node_t *list);
 yaml_node_t *keys_element(struct reader *, const yaml_node_t *list, size_t i); /* NULL: no more */
 
 #endif

@@ -87,12 +87,10 @@ static bool read_expected(struct reader *r, const yaml_node_t *n, const struct s
 bool read_expect(struct reader *r, const yaml_node_t *list, struct scenario *s)
 {
 	const yaml_node_t *one;
-	size_t n;
 
 	if (!keys_is(r, list, YAML_SEQUENCE_NODE, "expect"))
 		return false;
-	n = (size_t)(list->data.sequence.items.top - list->data.sequence.items.start);
-	s->expect = calloc(n + 1, sizeof(*s->expect));
+	s->expect = calloc(keys_count(list) + 1, sizeof(*s->expect));
 	if (!s->expect)
 		return keys_fail(r, list, "no memory");
 	for (size_t i = 0; (one = keys_element(r, list, i)); i++)

@@ -80,7 +80,7 @@ static bool read_ends(struct reader *r, const yaml_node_t *n, struct traffic *t,
 /* A list of [bytes, part of all that are no longer], or a name. */
 static bool read_points(struct reader *r, const yaml_node_t *n, struct traffic *t)
 {
-	size_t count = (size_t)(n->data.sequence.items.top - n->data.sequence.items.start);
+	size_t count = keys_count(n);
 	struct size_point *points = calloc(count, sizeof(*points));
 
 	t->own_points = points;
@@ -393,12 +393,10 @@ static bool name_it(struct reader *r, const yaml_node_t *n, struct scenario *s, 
 bool read_traffic(struct reader *r, const yaml_node_t *list, struct scenario *s, unsigned hosts)
 {
 	const yaml_node_t *one;
-	size_t n;
 
 	if (!keys_is(r, list, YAML_SEQUENCE_NODE, "traffic"))
 		return false;
-	n = (size_t)(list->data.sequence.items.top - list->data.sequence.items.start);
-	s->traffic = calloc(n + 1, sizeof(*s->traffic));
+	s->traffic = calloc(keys_count(list) + 1, sizeof(*s->traffic));
 	if (!s->traffic)
 		return keys_fail(r, list, "no memory");
 	for (size_t i = 0; (one = keys_element(r, list, i)); i++) {

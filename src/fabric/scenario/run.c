@@ -277,7 +277,7 @@ static struct run_series fairness_over_time(const struct group *g, size_t steps)
 			sum += (double)of[i];
 			squares += (double)of[i] * (double)of[i];
 		}
-		s.v[k] = squares > 0 ? sum * sum / (n * squares) : 1;
+		s.v[k] = figures_jain(sum, squares, n);
 	}
 	return s;
 }
