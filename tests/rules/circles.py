@@ -8,7 +8,6 @@ usage: circles.py BUILD
 """
 import json
 import os
-import subprocess
 import sys
 
 import tree
@@ -24,19 +23,6 @@ LISTED = (
     ("subnet", "discover manager program requests",
      "an answer says what is asked next, and what is asked waits for its answer"),
 )
-
-
-def symbols(obj):
-    """Of an object file: (defined for others, undefined)."""
-    out = subprocess.run(["nm", "-P", obj], check=True, capture_output=True, text=True).stdout
-    defined, undefined = set(), set()
-    for line in out.splitlines():
-        name, kind = line.split()[:2]
-        if kind in "Uw":
-            undefined.add(name)
-        elif kind.isupper():
-            defined.add(name)
-    return defined, undefined
 
 
 def circles(calls):
@@ -66,14 +52,18 @@ def circles(calls):
 build = os.path.abspath(sys.argv[1])
 with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
     commands = json.load(f)
-rooms, src = {}, os.path.join(tree.TOP, "src")
+objects, src = {}, os.path.join(tree.TOP, "src")
 for c in commands:
     source = os.path.relpath(os.path.join(c["directory"], c["file"]), src)
     obj = os.path.join(c["directory"], c["output"])
     if source.startswith("..") or not source.endswith(".c") or not os.path.exists(obj):
         continue
     # Tests may compile a source once more; one of its objects is enough.
-    rooms.setdefault(tree.room_of(source), {}).setdefault(source, symbols(obj))
+    objects.setdefault(source, obj)
+symbols, rooms = tree.symbols(objects.values()), {}
+for source, obj in objects.items():
+    others, _, undefined = symbols[obj]
+    rooms.setdefault(tree.room_of(source), {})[source] = others, undefined
 
 faults = []
 listed = {(room, frozenset(f + ".c" for f in names.split())): why for room, names, why in LISTED}

@@ -9,7 +9,6 @@ usage: symbols.py BUILD
 import json
 import os
 import re
-import subprocess
 import sys
 
 import tree
@@ -26,20 +25,10 @@ ALLOWED = re.compile(
 BY_SANITIZER = re.compile(r"_*(asan|ubsan|tsan|msan|lsan|sanitizer|sancov|llvm|gcov)_|__start___|__stop___")
 
 
-def symbols(obj):
-    """Of an object file: (defined, undefined)."""
-    out = subprocess.run(["nm", "-P", obj], check=True, capture_output=True, text=True).stdout
-    defined, undefined = set(), set()
-    for line in out.splitlines():
-        name, kind = line.split()[:2]
-        (undefined if kind in "Uw" else defined).add(name)
-    return defined, undefined
-
-
 build = os.path.abspath(sys.argv[1])
 with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
     commands = json.load(f)
-objects = {}  # source, relative to src/ -> (object, defined, undefined)
+paths = {}  # source, relative to src/ -> object
 src = os.path.join(tree.TOP, "src")
 for c in commands:
     source = os.path.relpath(os.path.join(c["directory"], c["file"]), src)
@@ -47,7 +36,11 @@ for c in commands:
     # The library's own object; tests may compile a source once more.
     if source.startswith("..") or "/libweft-" not in obj or not os.path.exists(obj):
         continue
-    objects[source] = (obj, *symbols(obj))
+    paths[source] = obj
+symbols, objects = tree.symbols(paths.values()), {}  # source -> (object, defined, undefined)
+for source, obj in paths.items():
+    others, itself, undefined = symbols[obj]
+    objects[source] = obj, others | itself, undefined
 
 faults = []
 cores = {s: o for s, o in objects.items() if tree.room_of(s) in tree.CORES or s in tree.PURE}

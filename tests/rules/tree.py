@@ -128,6 +128,19 @@ def read(path):
         return f.read()
 
 
+def symbols(objects):
+    """Object -> (defined for others, defined for itself, undefined), of object files. All in one call,
+    which loads nm's plugins of the compilers once: that is most of what it costs."""
+    found = {o: (set(), set(), set()) for o in objects}
+    # With a file's name before each line, also where there is one file.
+    out = subprocess.run(["nm", "-A", "-P", *objects], check=True, capture_output=True, text=True).stdout
+    for line in out.splitlines():
+        obj, name, kind = line.rsplit(": ", 1)[0], *line.rsplit(": ", 1)[1].split()[:2]
+        others, itself, undefined = found[obj]
+        (undefined if kind in "Uw" else others if kind.isupper() else itself).add(name)
+    return found
+
+
 def finish(rule, faults, looked_at):
     """Prints the faults and leaves. A rule that found nothing to look at has failed too."""
     for fault in faults:
