@@ -177,6 +177,7 @@ static int post_event(struct cm_client *client, const void *req, void *reply)
 	struct svc_id *id = own_id(client, r->id);
 	struct broker_cm_event ev = {.type = r->type, .status = r->status, .token = r->token};
 	struct flow way = {.sgid = r->src, .dgid = r->dst, .scope = r->scope};
+	int rc;
 
 	(void)reply;
 	if (!id)
@@ -195,8 +196,11 @@ static int post_event(struct cm_client *client, const void *req, void *reply)
 	ev.id = id->handle;
 	ev.user = id->user;
 	ev.param = id->path;
-	if (r->type != BROKER_CM_EV_ADDR_RESOLVED || is_any(&r->dst))
-		return svc_post(id, &ev);
+	if (r->type != BROKER_CM_EV_ADDR_RESOLVED || is_any(&r->dst)) {
+		rc = svc_post(id, &ev);
+		/* Nobody reads what this one is told: that is not the end of the broker. */
+		return rc == -EPIPE && r->type == BROKER_CM_EV_OWN ? -EIO : rc;
+	}
 	if (r->at_once && !r->status && svc_reachable(client->svc, &way))
 		return -EALREADY;
 	svc_resolve(id, &ev, &way, min_of(r->timeout_ms, RESOLVE_MAX_MS));

@@ -150,7 +150,7 @@ int iwcm_reject(struct iwcm_link *l, const void *private_data, size_t len)
 	return rc > 0 ? 0 : rc;
 }
 
-void iwcm_ended(struct iwcm_link *l)
+void link_ended(struct iwcm_link *l)
 {
 	struct iwcm_link *before = __atomic_load_n(&iwcm.ended, __ATOMIC_RELAXED);
 
@@ -158,6 +158,11 @@ void iwcm_ended(struct iwcm_link *l)
 		l->ended_before = before;
 	while (!__atomic_compare_exchange_n(&iwcm.ended, &before, l, false, __ATOMIC_RELEASE,
 					    __ATOMIC_RELAXED));
+}
+
+void iwcm_ended(struct iwcm_link *l)
+{
+	link_ended(l);
 	thread_wake();
 }
 

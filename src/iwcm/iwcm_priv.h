@@ -130,6 +130,9 @@ void link_late(struct iwcm_link *);
 /* The first that has something to tell, and what; NULL: nobody. */
 struct iwcm_link *link_next_told(int *ret_what);
 void link_was_told(struct iwcm_link *, int what);
+/* Its stream has ended: the thread does something about that when it next looks. Without the lock,
+ * too. */
+void link_ended(struct iwcm_link *);
 
 /* ---- portmap.c: with the lock held -------------------------------------------------------------
  */

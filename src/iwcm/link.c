@@ -70,16 +70,25 @@ void link_let_go(struct iwcm_link *l)
 	l->held = -1;
 }
 
-void link_over(struct iwcm_link *l, bool abrupt)
+/* By RST. */
+static void break_off(struct iwcm_link *l)
 {
 	const struct linger now = {.l_onoff = 1};
 
+	if (l->s.fd >= 0)
+		(void)setsockopt(l->s.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	socket_close(&l->s);
+}
+
+void link_over(struct iwcm_link *l, bool abrupt)
+{
 	link_leave_listener(l);
 	leave_closing(l);
 	timer_cancel(&iwcm.timers, &l->s.timer);
-	if (abrupt && l->s.fd >= 0)
-		(void)setsockopt(l->s.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	socket_close(&l->s);
+	if (abrupt)
+		break_off(l);
+	else
+		socket_close(&l->s);
 	link_let_go(l);
 	l->phase = OVER;
 	link_free_if_over(l);
@@ -254,7 +263,8 @@ static void call_again(struct iwcm_link *l)
 	p.rev = 1;
 	p.p2p = false;
 	p.private_data = data;
-	socket_close(&l->s);
+	/* A port of the caller's is to be free again. */
+	break_off(l);
 	rc = iw_connect(&l->conn, &p, l->out);
 	if (rc > 0) {
 		l->out_len = (size_t)rc;

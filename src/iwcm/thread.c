@@ -35,7 +35,14 @@ static void begin(struct iwcm_link *l)
 	link_over(l, true);
 }
 
-static int tell(struct iwcm_link *l, int what)
+/* It cannot be told, now or ever: there is nobody to be told. */
+static bool in_vain(int rc)
+{
+	return rc == -ENOENT || rc == -EINVAL || rc == -EIO;
+}
+
+/* What is to be tried again stands in later then. */
+static void tell(struct iwcm_link *l, int what, struct list *later)
 {
 	const uint64_t nr = l->s.nr;
 	const uint32_t id = l->id;
@@ -46,19 +53,26 @@ static int tell(struct iwcm_link *l, int what)
 	iwcm_unlock();
 	rc = iwcm.ops->tell(id, nr, (enum iwcm_said)what, status);
 	iwcm_lock();
-	if (rc && rc != -ENOENT && rc != -EINVAL) /* not for want of who it is for */
-		return rc;
-	s = socket_find(nr);
-	if (s)
-		link_was_told(container_of(s, struct iwcm_link, s), what);
-	return 0;
+	s = socket_find(nr); /* it may have gone meanwhile */
+	if (!s)
+		return;
+	l = container_of(s, struct iwcm_link, s);
+	if (!rc || in_vain(rc)) {
+		link_was_told(l, what);
+		return;
+	}
+	list_remove(&l->told);
+	list_push_tail(later, &l->told);
 }
 
-/* False: something is left. */
+/* False: something is left. One that is not to be told now keeps no other waiting. */
 static bool tell_all(void)
 {
+	struct list later, *n;
 	struct iwcm_link *l;
 	int what;
+
+	list_init(&later);
 
 	while ((l = link_next_told(&what))) {
 		if (what == BEGIN) {
@@ -66,11 +80,15 @@ static bool tell_all(void)
 		} else if (!l->owned && what != IWCM_REQUEST) {
 			link_was_told(l, what);
 			link_free_if_over(l);
-		} else if (tell(l, what)) {
-			return false;
+		} else {
+			tell(l, what, &later);
 		}
 	}
-	return true;
+	if (list_empty(&later))
+		return true;
+	while ((n = list_pop_head(&later)))
+		list_push_tail(&iwcm.tells, n);
+	return false;
 }
 
 static int wait_ms(bool again)
@@ -111,6 +129,11 @@ static void take_ended(void)
 
 	for (; l; l = before) {
 		before = l->ended_before;
+		/* It is yet to be said that it stands; who is at that wakes us. */
+		if (l->busy) {
+			link_ended(l);
+			continue;
+		}
 		l->phase = OVER;
 		if (l->owned)
 			link_says(l, IWCM_ENDED, 0);

@@ -14,7 +14,7 @@ static int begin(uint32_t qpn, int fd, const struct iw_conn *c, const void *earl
 		 struct iwcm_link *l)
 {
 	struct begun *b = &iwb.begun[qpn];
-	int rc;
+	int rc, slow;
 
 	pthread_mutex_lock(&iwb.lock);
 	rc = iwb.begin_error;
@@ -24,7 +24,12 @@ static int begin(uint32_t qpn, int fd, const struct iw_conn *c, const void *earl
 		if (early_len)
 			memcpy(b->early, early, early_len);
 	}
+	slow = qpn == 1 ? iwb.slow_begin_ms : 0;
 	pthread_mutex_unlock(&iwb.lock);
+	if (slow) {
+		iwcm_ended(l);
+		usleep((useconds_t)slow * 1000);
+	}
 	return rc;
 }
 
@@ -33,7 +38,9 @@ static int tell(uint32_t id, uint64_t nr, enum iwcm_said what, int status)
 	int rc = 0;
 
 	pthread_mutex_lock(&iwb.lock);
-	if (iwb.refuse_tells) {
+	if (iwb.refuse_to && id == (uint32_t)iwb.refuse_to) {
+		rc = -ENOBUFS;
+	} else if (iwb.refuse_tells) {
 		iwb.refuse_tells--;
 		rc = -ENOBUFS;
 	} else if (iwb.n < TOLD_MAX) {
@@ -132,15 +139,14 @@ struct iw_params iwb_params(const char *data)
 				  .private_len = strlen(data)};
 }
 
-struct iwcm_link *iwb_call_from(in_addr_t from, const struct sockaddr_in *at, const char *data,
-				bool ask_first, bool brief)
+static struct iwcm_link *call_from(const struct sockaddr_in *src, const struct sockaddr_in *at,
+				   const char *data, bool ask_first, bool brief)
 {
-	const struct sockaddr_in src = {.sin_family = AF_INET, .sin_addr = {from}};
 	const struct iw_params p = iwb_params(data);
 	const struct iwcm_call c = {.fd = -1,
-				    .src = (const struct sockaddr *)&src,
+				    .src = (const struct sockaddr *)src,
 				    .dst = (const struct sockaddr *)at,
-				    .src_len = sizeof(src),
+				    .src_len = sizeof(*src),
 				    .dst_len = sizeof(*at),
 				    .ask_first = ask_first,
 				    .brief = brief,
@@ -150,6 +156,22 @@ struct iwcm_link *iwb_call_from(in_addr_t from, const struct sockaddr_in *at, co
 
 	assert_int_equal(iwcm_connect(&c, &p, &l), 0);
 	return l;
+}
+
+struct iwcm_link *iwb_call_from(in_addr_t from, const struct sockaddr_in *at, const char *data,
+				bool ask_first, bool brief)
+{
+	const struct sockaddr_in src = {.sin_family = AF_INET, .sin_addr = {from}};
+
+	return call_from(&src, at, data, ask_first, brief);
+}
+
+struct iwcm_link *iwb_call_from_port(uint16_t port, const struct sockaddr_in *at, const char *data)
+{
+	struct sockaddr_in src = *at;
+
+	src.sin_port = htons(port);
+	return call_from(&src, at, data, false, false);
 }
 
 struct iwcm_link *iwb_call(const struct sockaddr_in *at, const char *data)

@@ -34,7 +34,9 @@ extern struct iwcm_bed {
 	pthread_cond_t cond;
 	struct told told[TOLD_MAX];
 	size_t n, taken;
-	int refuse_tells; /* so many times */
+	int refuse_tells;  /* so many times */
+	int refuse_to;	   /* this identifier is told nothing; 0: none */
+	int slow_begin_ms; /* of queue pair 1; and the stream has ended before it is over */
 	int begin_error;
 	struct begun {
 		int fd;
@@ -63,6 +65,8 @@ struct iw_params iwb_params(const char *private_data);
 struct iwcm_link *iwb_call_from(in_addr_t from, const struct sockaddr_in *at, const char *data,
 				bool ask_first, bool brief);
 struct iwcm_link *iwb_call(const struct sockaddr_in *at, const char *data);
+/* From that port of the same address. */
+struct iwcm_link *iwb_call_from_port(uint16_t port, const struct sockaddr_in *at, const char *data);
 /* The listener's next request. */
 struct iwcm_link *iwb_take(void);
 /* Of one that has its stream. */

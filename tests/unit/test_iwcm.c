@@ -170,6 +170,73 @@ static void what_could_not_be_told_is_told_again(void **state)
 	iwcm_put(a);
 }
 
+/* CALLER's stream has begun, of which it is not told. */
+static void has_begun(const struct iwcm_link *l)
+{
+	for (int i = 0; i < 3000; i++) {
+		bool has;
+
+		pthread_mutex_lock(&iwb.lock);
+		has = iwb.begun[0].link == l;
+		pthread_mutex_unlock(&iwb.lock);
+		if (has)
+			return;
+		usleep(10000);
+	}
+	fail_msg("the stream does not begin");
+}
+
+/* Of which nobody wants to be told. */
+static void end_unheard(struct iwcm_link *l, unsigned int qpn)
+{
+	iwcm_put(l);
+	close(iwb.begun[qpn].fd);
+	iwcm_ended(l);
+}
+
+/* It keeps no other waiting; not the stream of one that is to begin, either. */
+static void who_can_be_told_nothing_keeps_nobody_waiting(void **state)
+{
+	const struct iw_params answer = iwb_params("");
+	struct iwcm_link *rejected, *a, *p;
+
+	(void)state;
+	iwb_set(&iwb.refuse_to, CALLER);
+	rejected = iwb_call(&iwb.at, "");
+	iwcm_put(iwb_take());
+	for (int i = 0; i < 2; i++) {
+		a = iwb_call(&iwb.at, "");
+		p = iwb_take();
+		assert_int_equal(iwcm_accept(p, ACCEPTER, 1, 0, &answer), 0);
+		iwb_expect(ACCEPTER, IWCM_ESTABLISHED, 0);
+		has_begun(a);
+		end_unheard(p, 1);
+		end_unheard(a, 0);
+	}
+	iwb_set(&iwb.refuse_to, 0);
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(rejected);
+}
+
+static void the_end_is_told_after_the_beginning(void **state)
+{
+	const struct iw_params answer = iwb_params("");
+	struct iwcm_link *a = iwb_call(&iwb.at, ""), *p = iwb_take();
+
+	(void)state;
+	iwb_set(&iwb.refuse_to, CALLER);
+	iwb_set(&iwb.slow_begin_ms, 100);
+	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, 0, &answer), 0);
+	iwb_set(&iwb.slow_begin_ms, 0);
+	iwb_expect(ACCEPTER, IWCM_ESTABLISHED, 0);
+	iwb_expect(ACCEPTER, IWCM_ENDED, 0);
+	close(iwb.begun[1].fd);
+	iwcm_put(p);
+	has_begun(a);
+	end_unheard(a, 0);
+	iwb_set(&iwb.refuse_to, 0);
+}
+
 /* ---- other peers ---------------------------------------------------------------------------- */
 
 static int tcp_call(void)
@@ -314,6 +381,7 @@ struct answerer {
 	ssize_t heard_len[2];
 	uint8_t last[64];
 	ssize_t last_len;
+	uint16_t from; /* the caller's port; 0: any */
 };
 
 static void *answer_calls(void *arg)
@@ -341,22 +409,35 @@ static struct iwcm_link *call_one_who_says(struct answerer *a, pthread_t *thread
 	assert_int_equal(listen(a->fd, 5), 0);
 	assert_int_equal(getsockname(a->fd, (struct sockaddr *)&at, &len), 0);
 	assert_int_equal(pthread_create(thread, NULL, answer_calls, a), 0);
-	return iwb_call(&at, "private");
+	return a->from ? iwb_call_from_port(a->from, &at, "private") : iwb_call(&at, "private");
 }
 
 #define REPLY "MPA ID Rep Frame"
 
-/* One of revision 1 rejects what it does not know; it is asked again in its own words. */
-static void old_ones_are_asked_in_their_words(void **state)
+static uint16_t any_port(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	close(fd);
+	return ntohs(at.sin_port);
+}
+
+/* One of revision 1 rejects what it does not know; it is asked again in its own words. From: the
+ * caller's port, or any. */
+static void is_asked_in_its_words(uint16_t from)
 {
 	struct answerer a = {.says = {(const uint8_t *)REPLY "\x60\x01\0\0",
 				      (const uint8_t *)REPLY "\x40\x01\0\x03xyz!"},
-			     .len = {20, 24}};
+			     .len = {20, 24},
+			     .from = from};
 	struct mpa_start start;
 	struct iwcm_link *l;
 	pthread_t thread;
 
-	(void)state;
 	l = call_one_who_says(&a, &thread);
 	iwb_expect(CALLER, IWCM_ESTABLISHED, 0);
 	assert_int_equal(iwcm_conn(l)->private_len, 3);
@@ -373,6 +454,18 @@ static void old_ones_are_asked_in_their_words(void **state)
 	assert_int_equal(start.rev, 1);
 	assert_int_equal(a.heard_len[1], 20 + 7);
 	assert_memory_equal(a.heard[1] + 20, "private", 7);
+}
+
+static void old_ones_are_asked_in_their_words(void **state)
+{
+	(void)state;
+	is_asked_in_its_words(0);
+}
+
+static void so_they_are_from_a_port_of_the_callers(void **state)
+{
+	(void)state;
+	is_asked_in_its_words(any_port());
 }
 
 /* One that would send more READs than we answer is told why not. */
@@ -474,12 +567,15 @@ int main(void)
 		T(what_goes_beyond_the_backlog_is_rejected),
 		T(a_stream_that_does_not_begin_is_told),
 		T(what_could_not_be_told_is_told_again),
+		T(who_can_be_told_nothing_keeps_nobody_waiting),
+		T(the_end_is_told_after_the_beginning),
 		T(nonsense_is_left_at_once),
 		T(who_is_silent_is_left),
 		T(many_who_are_silent_keep_nobody_out),
 		T(who_is_rejected_and_stays_is_left),
 		T(what_comes_early_is_the_streams),
 		T(old_ones_are_asked_in_their_words),
+		T(so_they_are_from_a_port_of_the_callers),
 		T(what_is_not_agreed_on_is_terminated),
 		T(nonsense_for_an_answer_is_an_error),
 		T(who_gets_no_answer_gives_up),
