@@ -179,7 +179,7 @@ int iw_accept(struct iw_conn *c, const struct iw_params *p, uint8_t out[IW_OUT_M
 
 	/* The one that costs the least of those that the peer can. */
 	e.rtr_write = e.p2p && asked->rtr_write;
-	e.rtr_read = e.p2p && !asked->rtr_write && asked->rtr_read && p->ird;
+	e.rtr_read = e.p2p && !asked->rtr_write && asked->rtr_read && (p->ird || !asked->rtr_send);
 	e.rtr_send = e.p2p && !e.rtr_write && !e.rtr_read && asked->rtr_send;
 	c->agreed = (struct iw_agreed){
 		.crc = p->crc || (c->start.flags & MPA_CRC),
@@ -189,6 +189,9 @@ int iw_accept(struct iw_conn *c, const struct iw_params *p, uint8_t out[IW_OUT_M
 		.ord = p->ord,
 		.rtr = rtr_of(&e),
 	};
+	/* That is all some adapters know, and the program need not know of it. */
+	if (e.rtr_read && !p->ird)
+		c->agreed.ird = 1;
 	if (asked->ird != MPA_DEPTH_ANY)
 		c->agreed.ord = min_of(p->ord, asked->ird);
 	if (c->agreed.crc)

@@ -17,6 +17,7 @@
 #define ROUND_MAX  (1u << 20) /* sent within one hold of the caller's lock */
 #define EVENTS_MAX 32
 #define ENDING_NS  (5 * NSEC_PER_SEC)
+#define LINGER_NS  (30 * NSEC_PER_SEC)
 /* Linux's siw tells its connection manager that the peer has closed before that the connection
  * stands, if both come at once, and the kernel stops at that (docs/siw.md). So who has heard
  * nothing of its peer does not close earlier. */
@@ -34,11 +35,13 @@ struct stream {
 	struct list ending_node;
 	uint64_t gentle_ns; /* it is not shut before, unless the peer has shut its side */
 	uint64_t ends_ns;   /* of one in the set's row of those that end: it is shut, or closed */
+	uint64_t latest_ns; /* of one without a queue pair: it is closed then in any case */
 	struct rnic_qp *qp; /* NULL: it is no more, and what it has sent still goes out */
 	struct tcp_stream tcp;
 	unsigned int batches;
 	bool shut, heard_end; /* ours, and the peer's */
 	bool asks;	      /* to be told when the socket takes more */
+	bool hopeless;	      /* by its deadline, if nothing moves until then */
 	int error;
 };
 
@@ -172,6 +175,22 @@ static void ends_at(struct stream *t, uint64_t ns)
 	list_insert_before(at, &t->ending_node);
 }
 
+/* It is to end, and cannot yet: a peer that takes nothing, or answers nothing, has so long. */
+static void hopes(struct stream *t, uint64_t now)
+{
+	if (!list_empty(&t->ending_node))
+		return;
+	t->hopeless = true;
+	ends_at(t, t->qp ? now + ENDING_NS : min_of(now + ENDING_NS, t->latest_ns));
+}
+
+static void moves(struct stream *t)
+{
+	if (t->hopeless)
+		list_remove(&t->ending_node);
+	t->hopeless = false;
+}
+
 /* After anything that may have changed what is to become of it. */
 static void settle(struct stream *t, uint64_t now)
 {
@@ -186,13 +205,20 @@ static void settle(struct stream *t, uint64_t now)
 	switch (fate(t)) {
 	case RNIC_STREAM_STAYS:
 		break;
+	case RNIC_STREAM_DRAINS:
+		hopes(t, now);
+		break;
 	case RNIC_STREAM_BREAKS:
 		close_socket(t, true);
 		return;
 	case RNIC_STREAM_ENDS:
-		if (!full && !t->shut && now < t->gentle_ns) {
+		if (full) {
+			hopes(t, now);
+		} else if (!t->shut && now < t->gentle_ns) {
+			moves(t);
 			ends_at(t, t->gentle_ns);
-		} else if (!full && !t->shut) {
+		} else if (!t->shut) {
+			moves(t);
 			tcp_stream_shut(&t->tcp);
 			t->shut = true;
 			ends_at(t, now + ENDING_NS);
@@ -222,12 +248,16 @@ static void tick(struct streams *s, uint64_t now)
 	while (next_deadline(&s->port) <= now) {
 		struct stream *t = list_entry(s->ending.next, struct stream, ending_node);
 
-		if (t->shut) {
-			close_socket(t, true);
+		if (!t->shut && !t->hopeless) {
+			list_remove(&t->ending_node);
+			settle(t, now);
 			continue;
 		}
-		list_remove(&t->ending_node);
-		settle(t, now);
+		if (t->hopeless)
+			t->error = -ETIMEDOUT;
+		if (t->qp)
+			rnic_stream_closed(t->qp, t->hopeless, now);
+		close_socket(t, true);
 	}
 }
 
@@ -250,6 +280,7 @@ void streams_drop(struct rnic_qp *qp, uint64_t now)
 		return;
 	}
 	t->qp = NULL;
+	t->latest_ns = now + LINGER_NS;
 	t->set->lingering++;
 	settle(t, now);
 }
@@ -270,6 +301,9 @@ static bool receive(struct stream *t, uint64_t now)
 	if (got > 0) {
 		if (list_empty(&t->ending_node))
 			t->gentle_ns = now + CALM_NS;
+		/* It is an answer that is waited for, perhaps. */
+		if (fate(t) == RNIC_STREAM_DRAINS && !tcp_stream_is_full(&t->tcp))
+			moves(t);
 		/* In ERR it is thrown away: unread it would make an RST of our FIN. */
 		if (t->qp)
 			rnic_stream_rx(t->qp, t->set->in, (size_t)got, now);
@@ -320,6 +354,7 @@ static int rx(struct port *port, uint64_t now, port_take *take, void *ctx)
 		if (e[i].events & EPOLLOUT) {
 			int rc = tcp_stream_flush(&t->tcp);
 
+			moves(t);
 			if (rc)
 				lost(t, rc, now);
 			else if (t->qp && !tcp_stream_is_full(&t->tcp))
@@ -343,10 +378,14 @@ static size_t send_some(struct stream *t, uint64_t now)
 		.iovs_max = FPDU_BATCH_IOVS,
 		.room = s->room,
 		.room_max = sizeof(s->room),
+		.copies = s->in, /* of which nothing is being taken now */
+		.copies_max = IN_MAX,
 	};
 	int rc;
 
 	(void)rnic_stream_tx(t->qp, &b, BATCH_MAX, now);
+	if (b.bytes)
+		moves(t);
 	rc = b.iovs ? tcp_stream_send(&t->tcp, b.iov, b.iovs) : 0;
 	if (rc)
 		lost(t, rc, now);
@@ -371,7 +410,9 @@ static bool push(struct port *port, uint64_t now)
 			return false;
 		t = rnic_stream_owner(qp);
 		/* One whose socket is full has its turn when that takes more. */
-		if (t && t->tcp.fd >= 0 && !tcp_stream_is_full(&t->tcp))
+		if (t && tcp_stream_is_full(&t->tcp))
+			settle(t, now);
+		else if (t && t->tcp.fd >= 0)
 			sent += send_some(t, now);
 	}
 	return rnic_stream_pending(s->rnic);

@@ -31,7 +31,9 @@ void streams_destroy(struct streams *);
  * The port by which a drive has them: what has come by streams it takes in itself, what queue pairs
  * have to send it sends of its own, and no packet goes by it. Destroying it is streams_destroy().
  *
- * A peer has five seconds to close its side once we have closed ours.
+ * A peer has five seconds to close its side once we have closed ours; and before that five seconds
+ * to take something of what is still to be sent, or to answer something, again and again; where
+ * there is no queue pair any more, half a minute in all.
  */
 struct port *streams_port(struct streams *);
 

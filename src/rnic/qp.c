@@ -419,7 +419,7 @@ static void attr_take(struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t
 		d->min_rnr_timer = a->min_rnr_timer;
 	if (mask & RNIC_QP_DEST_QPN)
 		d->dest_qpn = a->dest_qpn & QPN_MASK;
-	qp->service->modified(qp, mask);
+	qp->service->modified(qp, a, mask);
 }
 
 static void qp_enter(struct rnic_qp *qp, enum rnic_qp_state from, enum rnic_qp_state to,

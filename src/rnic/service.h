@@ -56,7 +56,7 @@ struct service {
 	void (*init)(struct rnic_qp *);
 	void (*reset)(struct rnic_qp *);
 	/* These attributes were set. */
-	void (*modified)(struct rnic_qp *, uint32_t mask);
+	void (*modified)(struct rnic_qp *, const struct rnic_qp_attr *, uint32_t mask);
 	void (*start_recv)(struct rnic_qp *); /* INIT -> RTR */
 	void (*start_send)(struct rnic_qp *); /* RTR -> RTS */
 	/* To ERR, before the queues are flushed: nothing is on the way any more. */

@@ -53,6 +53,10 @@ struct fpdu_batch {
 	uint8_t *room;
 	size_t used, room_max;
 	size_t bytes; /* of all pieces */
+	/* Where what a peer reads is copied to before its CRC is reckoned: a program may write to it
+	 * meanwhile, as it may with any RNIC. Room for two times what is asked for; NULL: none may. */
+	uint8_t *copies;
+	size_t copied, copies_max;
 };
 
 /* The next whose turn it is to send; NULL: none has anything. It leaves the row, and stands at its
@@ -73,6 +77,7 @@ bool rnic_stream_tx(struct rnic_qp *, struct fpdu_batch *, size_t max, uint64_t 
 /* What is to become of the stream. */
 enum rnic_stream_fate {
 	RNIC_STREAM_STAYS,
+	RNIC_STREAM_DRAINS, /* until something is sent, or answered, and then it ends */
 	RNIC_STREAM_ENDS, /* once all is sent, by FIN; what comes until the peer's is thrown away */
 	RNIC_STREAM_BREAKS, /* at once, by RST */
 };

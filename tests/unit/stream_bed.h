@@ -64,11 +64,15 @@ void sb_close(struct sb *);
 uint32_t sb_any(struct sb *, uint32_t below);
 /* Lets a side send, at most so many bytes and an FPDU; true: there is more. */
 bool sb_tx(struct sb *, int side, size_t max);
+/* The same, of what it is asked for, while the memory that is read changes. */
+void sb_tx_of_changing_memory(struct sb *, int side);
 /* Gives the other side so many of the bytes that are on the way, as far as there are; how many. */
 size_t sb_deliver(struct sb *, int from, size_t max);
 /* All there is, both ways, until nobody has anything to send. */
 void sb_run(struct sb *);
-/* The same by bits and pieces of any size. */
+/* One step by a piece of any size; true: something moved. */
+bool sb_step_randomly(struct sb *);
+/* Until nothing does. */
 void sb_run_randomly(struct sb *);
 
 /* Puts a made-up segment on the way from a side that says nothing of its own. */

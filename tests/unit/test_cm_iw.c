@@ -180,10 +180,12 @@ static void of_those_offered_one_is_taken(void **state)
 	static const struct {
 		bool write, read, send;
 		enum mpa_rtr taken;
+		uint16_t ird, agreed; /* READs that the program answers, and that it is to */
 	} offered[] = {
-		{false, true, false, MPA_RTR_READ},  {false, false, true, MPA_RTR_SEND},
-		{false, false, false, MPA_RTR_NONE}, {true, true, true, MPA_RTR_WRITE},
-		{false, true, true, MPA_RTR_READ},
+		{false, true, false, MPA_RTR_READ, 4, 4},  {false, false, true, MPA_RTR_SEND, 4, 4},
+		{false, false, false, MPA_RTR_NONE, 4, 4}, {true, true, true, MPA_RTR_WRITE, 4, 4},
+		{false, true, true, MPA_RTR_READ, 4, 4},   {false, true, true, MPA_RTR_SEND, 0, 0},
+		{false, true, false, MPA_RTR_READ, 0, 1}, /* it knows no other */
 	};
 
 	(void)state;
@@ -200,9 +202,12 @@ static void of_those_offered_one_is_taken(void **state)
 		mpa_enhanced_put(out + MPA_START_LEN, &e);
 		iw_listen(&passive);
 		assert_int_equal(hand(&passive, len, 99), IW_REQUEST);
+		p.ird = offered[i].ird;
 		(void)!iw_accept(&passive, &p, out);
 		assert_int_equal(passive.agreed.rtr, offered[i].taken);
+		assert_int_equal(passive.agreed.ird, offered[i].agreed);
 		mpa_enhanced_get(&e, out + MPA_START_LEN);
+		assert_int_equal(e.ird, offered[i].agreed);
 		assert_int_equal(e.rtr_write + e.rtr_read + e.rtr_send,
 				 offered[i].taken != MPA_RTR_NONE);
 	}

@@ -200,6 +200,7 @@ static void rights_of_the_queue_pair_count(void **state)
 	b = sb_open(&opts, 1);
 	refused(b, &HDR(.tagged = true, .stag = key(b, 0), .to = address(b, 0, 0)), "abcd", 4,
 		RDMAP_TERM_ACCESS, RNIC_EVENT_QP_ACCESS_ERR);
+	assert_int_equal(b->side[0].failure.cause, RNIC_CAUSE_OPERATION);
 	sb_close(b);
 
 	b = sb_open(&opts, 1);
@@ -210,6 +211,112 @@ static void rights_of_the_queue_pair_count(void **state)
 		    RDMAP_TERM_ACCESS, RNIC_EVENT_QP_ACCESS_ERR);
 	assert_true(t.has_request);
 	assert_int_equal(t.request.source_to, r.source_to);
+	assert_int_equal(b->side[0].failure.cause, RNIC_CAUSE_OPERATION);
+	sb_close(b);
+}
+
+/* By a READ of nothing the peer says that it is ready: that is no right. */
+static void an_rtr_needs_no_right(void **state)
+{
+	struct sb_opts opts = sb_defaults();
+	uint8_t body[RDMAP_READ_REQUEST_LEN];
+	const struct rdmap_read_request r = {0};
+	struct sb *b;
+
+	(void)state;
+	opts.access = RNIC_ACCESS_LOCAL_WRITE;
+	opts.init[0].listens_first = true;
+	opts.init[0].rtr = MPA_RTR_READ;
+	b = sb_open(&opts, 1);
+	rdmap_read_request_put(body, &r);
+	sb_forge(b, 1, &HDR(.opcode = RDMAP_READ_REQUEST, .qn = 1, .msn = 1), body, sizeof(body));
+	sb_deliver(b, 1, SIZE_MAX);
+	assert_int_equal(sb_state(b, 0), RNIC_QPS_RTS);
+	refused(b, &HDR(.opcode = RDMAP_READ_REQUEST, .qn = 1, .msn = 2), body, sizeof(body),
+		RDMAP_TERM_ACCESS, RNIC_EVENT_QP_ACCESS_ERR);
+	sb_close(b);
+}
+
+static void atomics_are_as_they_should_be(void **state)
+{
+	static const struct {
+		struct rdmap_atomic_request r; /* beside what is right in it */
+		uint32_t access;	       /* 0: all */
+		uint16_t cause;
+		enum rnic_cause why;
+	} wrong[] = {
+		{{.op = RDMAP_FETCH_ADD, .to = 4}, 0, RDMAP_TERM_OPERATION, RNIC_CAUSE_STREAM},
+		{{.op = RDMAP_FETCH_ADD, .data_mask = 1},
+		 0,
+		 RDMAP_TERM_OPERATION,
+		 RNIC_CAUSE_STREAM},
+		{{.op = RDMAP_COMPARE_SWAP,
+		  .data_mask = UINT64_MAX - 1,
+		  .compare_mask = UINT64_MAX},
+		 0,
+		 RDMAP_TERM_OPERATION,
+		 RNIC_CAUSE_STREAM},
+		{{.op = RDMAP_COMPARE_SWAP,
+		  .data_mask = UINT64_MAX,
+		  .compare_mask = UINT64_MAX - 1},
+		 0,
+		 RDMAP_TERM_OPERATION,
+		 RNIC_CAUSE_STREAM},
+		{{.op = 3}, 0, RDMAP_TERM_OPERATION, RNIC_CAUSE_STREAM},
+		{{.op = RDMAP_FETCH_ADD},
+		 RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE | RNIC_ACCESS_REMOTE_READ,
+		 RDMAP_TERM_ACCESS,
+		 RNIC_CAUSE_OPERATION},
+		{{.op = RDMAP_FETCH_ADD, .stag = 0x100},
+		 0,
+		 RDMAP_TERM_STAG,
+		 RNIC_CAUSE_RKEY_UNKNOWN},
+		{{.op = RDMAP_FETCH_ADD, .to = SB_MEM},
+		 0,
+		 RDMAP_TERM_BOUNDS,
+		 RNIC_CAUSE_RKEY_BOUNDS},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
+		struct rdmap_atomic_request r = wrong[i].r;
+		struct sb_opts opts = sb_defaults();
+		uint8_t body[RDMAP_ATOMIC_REQUEST_LEN];
+		struct sb *b;
+
+		opts.access = wrong[i].access;
+		b = sb_open(&opts, 1);
+		r.stag ^= key(b, 0);
+		r.to += address(b, 0, 0);
+		r.data = 1;
+		rdmap_atomic_request_put(body, &r);
+		refused(b, &HDR(.opcode = RDMAP_ATOMIC_REQUEST, .qn = 1, .msn = 1), body,
+			sizeof(body), wrong[i].cause,
+			wrong[i].cause == RDMAP_TERM_OPERATION ? RNIC_EVENT_QP_REQ_ERR
+							       : RNIC_EVENT_QP_ACCESS_ERR);
+		assert_int_equal(b->side[0].failure.cause, wrong[i].why);
+		for (unsigned k = 0; k < 16; k++)
+			assert_int_equal(b->side[0].mem[k], 0);
+		sb_close(b);
+	}
+}
+
+static void more_atomics_than_agreed_on_end_it(void **state)
+{
+	struct sb *b = open_bed();
+	uint8_t body[RDMAP_ATOMIC_REQUEST_LEN];
+	const struct rdmap_atomic_request r = {
+		.op = RDMAP_FETCH_ADD, .stag = key(b, 0), .to = address(b, 0, 0), .data = 1};
+
+	(void)state;
+	rdmap_atomic_request_put(body, &r);
+	for (uint32_t i = 1; i <= b->opts.init[0].ird; i++) {
+		sb_forge(b, 1, &HDR(.opcode = RDMAP_ATOMIC_REQUEST, .qn = 1, .msn = i), body,
+			 sizeof(body));
+		sb_deliver(b, 1, SIZE_MAX);
+	}
+	refused(b, &HDR(.opcode = RDMAP_ATOMIC_REQUEST, .qn = 1, .msn = b->opts.init[0].ird + 1u),
+		body, sizeof(body), DDP_TERM_NO_BUFFER, RNIC_EVENT_QP_REQ_ERR);
 	sb_close(b);
 }
 
@@ -308,6 +415,53 @@ static void a_region_may_go_under_a_read(void **state)
 	sb_close(b);
 }
 
+/* As with any RNIC the peer has what was there at some time; a wrong CRC would be the end. */
+static void memory_may_change_under_a_read(void **state)
+{
+	static const uint32_t lens[] = {100, 1000, 5000};
+	struct sb *b = open_bed();
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++) {
+		b->side[1].mem[0] = 0;
+		assert_int_equal(
+			sb_post(b, 1,
+				(struct rnic_send_wr){.wr_id = i, .opcode = RNIC_WR_RDMA_READ}, 0,
+				lens[i], 0),
+			0);
+		sb_tx(b, 1, SIZE_MAX);
+		sb_deliver(b, 1, SIZE_MAX);
+		b->side[0].mem[0] = 7;
+		sb_tx_of_changing_memory(b, 0);
+		sb_deliver(b, 0, SIZE_MAX);
+		sb_expect(b, 1, false, i, RNIC_WC_SUCCESS);
+		assert_int_equal(b->side[1].mem[0], 7);
+	}
+	sb_close(b);
+}
+
+/* What is counted is what programs send and are sent. */
+static void payload_is_counted(void **state)
+{
+	struct sb *b = open_bed();
+
+	(void)state;
+	assert_int_equal(sb_post(b, 1,
+				 (struct rnic_send_wr){.wr_id = 1, .opcode = RNIC_WR_RDMA_READ}, 0,
+				 3000, 0),
+			 0);
+	assert_int_equal(
+		sb_post(b, 1,
+			(struct rnic_send_wr){.wr_id = 2, .opcode = RNIC_WR_ATOMIC_FETCH_AND_ADD},
+			0, 8, 0),
+		0);
+	sb_run(b);
+	assert_int_equal(rnic_counters(b->side[0].rnic)->tx_bytes, 3000);
+	assert_int_equal(rnic_counters(b->side[0].rnic)->rx_bytes, 0);
+	assert_int_equal(rnic_counters(b->side[1].rnic)->rx_bytes, 3000);
+	sb_close(b);
+}
+
 /* ---- answers -------------------------------------------------------------------------------- */
 
 static struct sb *asking(void)
@@ -331,14 +485,14 @@ static void answers_are_to_what_was_asked(void **state)
 		size_t len;
 		bool last;
 		uint16_t cause;
-		enum rnic_event event;
+		enum rnic_cause why;
 	} wrong[] = {
-		{0x100, 100, 50, true, DDP_TERM_STAG, RNIC_EVENT_QP_ACCESS_ERR},
-		{0, 101, 50, true, DDP_TERM_BOUNDS, RNIC_EVENT_QP_ACCESS_ERR},
-		{0, 100, 51, true, DDP_TERM_BOUNDS, RNIC_EVENT_QP_ACCESS_ERR},
-		{0, 100, 51, false, DDP_TERM_BOUNDS, RNIC_EVENT_QP_ACCESS_ERR},
-		{0, 100, 49, true, DDP_TERM_BOUNDS, RNIC_EVENT_QP_ACCESS_ERR},
-		{0, 100, 0, true, DDP_TERM_BOUNDS, RNIC_EVENT_QP_ACCESS_ERR},
+		{0x100, 100, 50, true, DDP_TERM_STAG, RNIC_CAUSE_STREAM},
+		{0, 101, 50, true, DDP_TERM_BOUNDS, RNIC_CAUSE_STREAM},
+		{0, 100, 51, true, DDP_TERM_BOUNDS, RNIC_CAUSE_RESPONSE},
+		{0, 100, 51, false, DDP_TERM_BOUNDS, RNIC_CAUSE_RESPONSE},
+		{0, 100, 49, true, DDP_TERM_BOUNDS, RNIC_CAUSE_RESPONSE},
+		{0, 100, 0, true, DDP_TERM_BOUNDS, RNIC_CAUSE_RESPONSE},
 	};
 
 	(void)state;
@@ -349,7 +503,8 @@ static void answers_are_to_what_was_asked(void **state)
 			&PART(.opcode = RDMAP_READ_RESPONSE, .tagged = true, .last = wrong[i].last,
 			      .stag = key(b, 0) ^ wrong[i].wrong_key,
 			      .to = address(b, 0, wrong[i].off)),
-			data, wrong[i].len, wrong[i].cause, wrong[i].event);
+			data, wrong[i].len, wrong[i].cause, RNIC_EVENT_QP_ACCESS_ERR);
+		assert_int_equal(b->side[0].failure.cause, wrong[i].why);
 		sb_expect(b, 0, false, 3, RNIC_WC_WR_FLUSH_ERR);
 		sb_close(b);
 	}
@@ -449,6 +604,51 @@ static void the_peers_terminate_ends_it(void **state)
 	sb_close(b);
 }
 
+/* Queue pairs that it takes along have their streams looked after, though nothing came by those. */
+static void an_overflow_ends_all_streams(void **state)
+{
+	struct sb *b = open_bed();
+	struct sb_side *s = &b->side[0];
+	struct rnic_qp_init init = {
+		.type = RNIC_QPT_IWARP, .cap = {4, 4, 1, 1, 0}, .sq_sig_all = true};
+	const struct rnic_qp_attr attr = {.state = RNIC_QPS_INIT};
+	struct rnic_qp *qp[2];
+	struct rnic_cq *cq;
+	struct iovec iov[64];
+	uint8_t room[16 * FPDU_BATCH_ROOM];
+	struct fpdu_batch batch = {
+		.iov = iov, .iovs_max = ARRAY_SIZE(iov), .room = room, .room_max = sizeof(room)};
+
+	(void)state;
+	assert_int_equal(rnic_cq_create(s->rnic, 1, s, &cq), 0);
+	init.send_cq = init.recv_cq = cq;
+	init.qp_user = s;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rnic_qp_create(s->pd, &init, &qp[i]), 0);
+		assert_int_equal(rnic_qp_modify(qp[i], &attr, RNIC_QP_STATE, 0), 0);
+		assert_int_equal(rnic_stream_begin(qp[i], &b->opts.init[0], 0), 0);
+	}
+	while (rnic_stream_next(s->rnic))
+		;
+	for (uint32_t i = 0; i <= rnic_cq_capacity(cq); i++) {
+		struct rnic_send_wr wr = {.opcode = RNIC_WR_SEND};
+
+		assert_int_equal(rnic_post_send(qp[0], &wr, 0), 0);
+		assert_ptr_equal(rnic_stream_next(s->rnic), qp[0]);
+		batch.iovs = batch.used = batch.bytes = 0;
+		(void)rnic_stream_tx(qp[0], &batch, SIZE_MAX, 0);
+	}
+	assert_true(sb_saw_event(b, 0, RNIC_EVENT_CQ_ERR));
+	for (int i = 0; i < 2; i++) {
+		assert_non_null(rnic_stream_next(s->rnic));
+		assert_int_equal(rnic_stream_fate(qp[i]), RNIC_STREAM_ENDS);
+	}
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(rnic_qp_destroy(qp[i]), 0);
+	assert_int_equal(rnic_cq_destroy(cq), 0);
+	sb_close(b);
+}
+
 static void a_stream_that_closes_flushes(void **state)
 {
 	(void)state;
@@ -478,7 +678,7 @@ static void its_own_states_end_it_as_they_should(void **state)
 	/* Gracefully: not before what was asked is answered. */
 	assert_int_equal(modify(b, RNIC_QPS_RTR), -EINVAL);
 	assert_int_equal(modify(b, RNIC_QPS_SQD), 0);
-	assert_int_equal(rnic_stream_fate(b->side[0].qp), RNIC_STREAM_STAYS);
+	assert_int_equal(rnic_stream_fate(b->side[0].qp), RNIC_STREAM_DRAINS);
 	sb_forge(b, 1,
 		 &HDR(.opcode = RDMAP_READ_RESPONSE, .tagged = true, .stag = key(b, 0),
 		      .to = address(b, 0, 100)),
@@ -743,15 +943,21 @@ int main(void)
 		cmocka_unit_test(segments_of_a_message_belong_together),
 		cmocka_unit_test(writes_go_where_they_may),
 		cmocka_unit_test(rights_of_the_queue_pair_count),
+		cmocka_unit_test(an_rtr_needs_no_right),
+		cmocka_unit_test(atomics_are_as_they_should_be),
+		cmocka_unit_test(more_atomics_than_agreed_on_end_it),
 		cmocka_unit_test(reads_come_from_where_they_may),
 		cmocka_unit_test(more_reads_than_agreed_on_end_it),
 		cmocka_unit_test(a_region_may_go_under_a_read),
+		cmocka_unit_test(memory_may_change_under_a_read),
+		cmocka_unit_test(payload_is_counted),
 		cmocka_unit_test(answers_are_to_what_was_asked),
 		cmocka_unit_test(an_atomic_is_not_answered_as_a_read),
 		cmocka_unit_test(what_is_not_agreed_on_is_not_known),
 		cmocka_unit_test(a_wrong_crc_ends_it),
 		cmocka_unit_test(less_than_a_header_ends_it),
 		cmocka_unit_test(the_peers_terminate_ends_it),
+		cmocka_unit_test(an_overflow_ends_all_streams),
 		cmocka_unit_test(a_stream_that_closes_flushes),
 		cmocka_unit_test(its_own_states_end_it_as_they_should),
 		cmocka_unit_test(a_reset_queue_pair_may_have_another_stream),

@@ -247,6 +247,7 @@ static void a_peer_that_does_not_close_is_left(void **state)
 	const uint64_t left = bed.sb->now + 5 * NSEC_PER_SEC;
 
 	(void)state;
+	assert_int_equal(sb_recv(bed.sb, 0, 2, 0, 10), 0);
 	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
 	assert_false(drive_send(&bed.drive[0], 64, bed.sb->now));
 	assert_int_equal(drive_next_deadline(&bed.drive[0]), left);
@@ -254,7 +255,125 @@ static void a_peer_that_does_not_close_is_left(void **state)
 	assert_int_equal(bed.ended[0], 0);
 	assert_int_equal(drive_receive(&bed.drive[0], left), 0);
 	assert_int_equal(bed.ended[0], 1);
+	assert_int_equal(sb_state(bed.sb, 0), RNIC_QPS_ERR);
+	sb_expect(bed.sb, 0, true, 2, RNIC_WC_WR_FLUSH_ERR);
 	assert_int_equal(drive_next_deadline(&bed.drive[0]), DEADLINE_NEVER);
+}
+
+/* More than the sockets hold; the peer takes nothing of it. */
+static void send_to_the_deaf(void)
+{
+	assert_int_equal(sb_post(bed.sb, 0,
+				 (struct rnic_send_wr){.wr_id = 1, .opcode = RNIC_WR_SEND}, 0, BIG,
+				 0),
+			 0);
+	assert_int_equal(sb_recv(bed.sb, 0, 2, 0, 10), 0);
+	do
+		while (step(0))
+			;
+	while (poll(&(struct pollfd){bed.fd[0], POLLOUT, 0}, 1, 50));
+}
+
+static void an_abort_waits_for_nobody(void **state)
+{
+	(void)state;
+	send_to_the_deaf();
+	assert_int_equal(modify(0, RNIC_QPS_ERR), 0);
+	assert_false(drive_send(&bed.drive[0], 64, bed.sb->now));
+	assert_int_equal(bed.ended[0], 1);
+}
+
+/* A graceful end, or one by a fault of ours or of the peer's, waits for one that takes what is
+ * sent, a while after the last of it. */
+static void who_takes_nothing_is_left(bool fault)
+{
+	const uint64_t wait = 5 * NSEC_PER_SEC;
+	struct sb *b = bed.sb;
+	uint8_t some[8192] = {0};
+
+	send_to_the_deaf();
+	if (fault)
+		rnic_stream_rx(b->side[0].qp, some, sizeof(some), b->now);
+	else
+		assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
+	assert_false(drive_send(&bed.drive[0], 64, b->now));
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), b->now + wait);
+	b->now += wait - 1;
+	assert_int_equal(drive_receive(&bed.drive[0], b->now), 0);
+	assert_int_equal(bed.ended[0], 0);
+	/* It takes some. */
+	assert_true(recv(bed.fd[1], some, sizeof(some), 0) > 0);
+	assert_int_equal(poll(&(struct pollfd){bed.fd[0], POLLOUT, 0}, 1, 5000), 1);
+	while (step(0))
+		;
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), b->now + wait);
+	b->now += wait;
+	assert_int_equal(drive_receive(&bed.drive[0], b->now), 0);
+	assert_int_equal(bed.ended[0], 1);
+	assert_int_equal(bed.error[0], -ETIMEDOUT);
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), DEADLINE_NEVER);
+	assert_int_equal(sb_state(b, 0), RNIC_QPS_ERR);
+	sb_expect(b, 0, false, 1, RNIC_WC_WR_FLUSH_ERR);
+	sb_expect(b, 0, true, 2, RNIC_WC_WR_FLUSH_ERR);
+}
+
+static void a_graceful_end_does_not_wait_for_ever(void **state)
+{
+	(void)state;
+	who_takes_nothing_is_left(false);
+}
+
+static void nor_does_one_by_a_fault(void **state)
+{
+	(void)state;
+	who_takes_nothing_is_left(true);
+}
+
+/* Of a queue pair that is no more: not for ever either, if it takes some now and then. */
+static void what_is_left_over_goes(void **state)
+{
+	const uint64_t most = bed.sb->now + 30 * NSEC_PER_SEC;
+	uint8_t some[1024];
+
+	(void)state;
+	send_to_the_deaf();
+	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
+	streams_drop(bed.sb->side[0].qp, bed.sb->now);
+	assert_true(streams_linger(bed.set[0]));
+	while (bed.sb->now < most) {
+		assert_true(streams_linger(bed.set[0]));
+		assert_true(recv(bed.fd[1], some, sizeof(some), 0) > 0);
+		(void)poll(&(struct pollfd){bed.fd[0], POLLOUT, 0}, 1, 20);
+		while (step(0))
+			;
+		assert_true(drive_next_deadline(&bed.drive[0]) <= most);
+		bed.sb->now = drive_next_deadline(&bed.drive[0]) - 1;
+		if (bed.sb->now == most - 1)
+			break;
+	}
+	assert_true(drive_receive(&bed.drive[0], bed.sb->now + 1) >= 0);
+	assert_false(streams_linger(bed.set[0]));
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), DEADLINE_NEVER);
+}
+
+/* A peer that answers nothing. */
+static void an_answer_is_not_waited_for_for_ever(void **state)
+{
+	const uint64_t left = bed.sb->now + 5 * NSEC_PER_SEC;
+	struct sb *b = bed.sb;
+
+	(void)state;
+	assert_int_equal(sb_post(b, 0,
+				 (struct rnic_send_wr){.wr_id = 1, .opcode = RNIC_WR_RDMA_READ}, 0,
+				 8, 0),
+			 0);
+	assert_false(drive_send(&bed.drive[0], 64, b->now));
+	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
+	assert_false(drive_send(&bed.drive[0], 64, b->now));
+	assert_int_equal(drive_next_deadline(&bed.drive[0]), left);
+	assert_int_equal(drive_receive(&bed.drive[0], left), 0);
+	assert_int_equal(bed.ended[0], 1);
+	sb_expect(b, 0, false, 1, RNIC_WC_WR_FLUSH_ERR);
 }
 
 /* Of the peer's side, whether it has been ended. */
@@ -375,6 +494,7 @@ static void who_hears_nothing_nudges(void **state)
 	uint64_t now = 0;
 
 	(void)state;
+	assert_int_equal(modify(0, RNIC_QPS_RTS), 0); /* as programs say once it is */
 	assert_false(drive_send(&bed.drive[0], 64, 0));
 	for (uint64_t i = 0; i < 6; i++) {
 		assert_int_equal(drive_next_deadline(&bed.drive[0]),
@@ -475,6 +595,11 @@ int main(void)
 		T(an_aborted_one_is_lost_to_the_peer),
 		T(a_terminate_gets_to_the_peer),
 		T(a_peer_that_does_not_close_is_left),
+		T(an_abort_waits_for_nobody),
+		T(a_graceful_end_does_not_wait_for_ever),
+		T(nor_does_one_by_a_fault),
+		T(what_is_left_over_goes),
+		T(an_answer_is_not_waited_for_for_ever),
 		T(nobody_closes_at_once),
 		T(nobody_closes_upon_the_last_word),
 		T(who_is_closed_upon_closes),

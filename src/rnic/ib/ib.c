@@ -37,10 +37,11 @@ void ib_start_send(struct rnic_qp *qp)
 	req_show(qp);
 }
 
-void ib_modified(struct rnic_qp *qp, uint32_t mask)
+void ib_modified(struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t mask)
 {
 	struct recovery *v = recovery_of(qp);
 
+	(void)a;
 	if (mask & RNIC_QP_RETRY_CNT)
 		v->retry_left = qp->attr.retry_cnt;
 	if (mask & RNIC_QP_RNR_RETRY)

@@ -203,7 +203,7 @@ static inline void req_show(struct rnic_qp *qp)
 
 void ib_init(struct rnic_qp *);
 void ib_reset(struct rnic_qp *);
-void ib_modified(struct rnic_qp *, uint32_t mask);
+void ib_modified(struct rnic_qp *, const struct rnic_qp_attr *, uint32_t mask);
 void ib_start_send(struct rnic_qp *);
 void ib_stop(struct rnic_qp *);
 void ib_hush(struct rnic_qp *);

@@ -4,13 +4,33 @@
 
 int iwarp_read_allowed(struct rnic_qp *qp, const struct rdmap_read_request *r)
 {
-	if (!(qp->attr.access_flags & RNIC_ACCESS_REMOTE_READ))
+	/* That the peer is ready, said by a READ of nothing, is no access (RFC 6581 section 4.2). */
+	if (!r->size && !iwarp_of(qp)->asked && iwarp_of(qp)->stream.rtr == MPA_RTR_READ)
+		return 0;
+	if (!(qp->attr.access_flags & RNIC_ACCESS_REMOTE_READ)) {
+		qp->rnic->denial = (struct denial){.cause = RNIC_CAUSE_OPERATION};
 		return RDMAP_TERM_ACCESS;
+	}
 	/* Of no bytes: the key is not looked at (RFC 5040 section 5.2.1). */
 	if (!r->size ||
 	    mem_remote(qp, r->source_stag, r->source_to, r->size, 0, RNIC_ACCESS_REMOTE_READ))
 		return 0;
 	return iwarp_cause_of_denial(qp, false);
+}
+
+/* What is sent is what its CRC says, whatever becomes of the memory: for the peer a wrong CRC is
+ * the end of the connection. Short ones are copied anyway. */
+static const void *held(const struct fpdu_out *out, struct fpdu_batch *b, const void *mem,
+			uint32_t len)
+{
+	uint8_t *to = b->copies + b->copied;
+
+	if (!out->crc || !b->copies || len <= FPDU_COPY_MAX)
+		return mem;
+	assert(len <= b->copies_max - b->copied);
+	memcpy(to, mem, len);
+	b->copied += len;
+	return to;
 }
 
 static enum iwarp_put put_response(struct rnic_qp *qp, struct fpdu_batch *b, struct question *q)
@@ -39,8 +59,11 @@ static enum iwarp_put put_response(struct rnic_qp *qp, struct fpdu_batch *b, str
 			return PUT_NOTHING;
 		}
 	}
-	if (!fpdu_out_put(&w->out, b, hdr, ddp_hdr_put(hdr, &h), &iov, len != 0))
+	if (!fpdu_out_fits(&w->out, b, DDP_TAGGED_LEN + len, len != 0))
 		return PUT_NO_ROOM;
+	iov.iov_base = (void *)held(&w->out, b, iov.iov_base, len);
+	(void)!fpdu_out_put(&w->out, b, hdr, ddp_hdr_put(hdr, &h), &iov, len != 0);
+	count(qp, tx_bytes, len);
 	q->done += len;
 	if (h.last)
 		w->told++;
@@ -60,9 +83,13 @@ static enum iwarp_put put_value(struct rnic_qp *qp, struct fpdu_batch *b, const 
 		return PUT_NO_ROOM;
 	mem = (uint64_t *)(void *)mem_remote(qp, q->request.stag, q->request.to, sizeof(*mem),
 					     sizeof(*mem), RNIC_ACCESS_REMOTE_ATOMIC);
-	if (!mem || ((uintptr_t)mem & 7)) {
-		iwarp_refuse(qp, mem ? RDMAP_TERM_PROTECTION : iwarp_cause_of_denial(qp, false),
-			     NULL, NULL);
+	if (mem && ((uintptr_t)mem & 7)) {
+		qp->rnic->denial = (struct denial){.cause = RNIC_CAUSE_ALIGNMENT};
+		iwarp_refuse(qp, RDMAP_TERM_PROTECTION, NULL, NULL);
+		return PUT_NOTHING;
+	}
+	if (!mem) {
+		iwarp_refuse(qp, iwarp_cause_of_denial(qp, false), NULL, NULL);
 		return PUT_NOTHING;
 	}
 	if (q->request.op == RDMAP_FETCH_ADD) {

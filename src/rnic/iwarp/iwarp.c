@@ -58,20 +58,23 @@ static void iwarp_reset(struct rnic_qp *qp)
 }
 
 /* A new state may be the end of the stream: who owns that looks after it with the next turn. */
-static void iwarp_modified(struct rnic_qp *qp, uint32_t mask)
+static void iwarp_modified(struct rnic_qp *qp, const struct rnic_qp_attr *a, uint32_t mask)
 {
 	if (!(mask & RNIC_QP_STATE))
 		return;
-	timer_cancel(&qp->rnic->timers, &qp->timer);
+	/* Programs say once more that it is RTS. */
+	if (a->state != RNIC_QPS_RTS)
+		timer_cancel(&qp->rnic->timers, &qp->timer);
 	qp_activate(qp);
 }
 
-/* What has not come whole never will. */
+/* What has not come whole never will. Whoever owns the stream looks after it, though nothing of it
+ * was the cause: a completion queue that overflows has others fail, too. */
 static void iwarp_stop(struct rnic_qp *qp)
 {
 	struct iwarp_qp *w = iwarp_of(qp);
 
-	timer_cancel(&qp->rnic->timers, &qp->timer);
+	qp_activate(qp);
 	fpdu_in_end(&w->in);
 	w->waiting = w->answered = w->off = 0;
 	w->told = w->asked;
@@ -237,11 +240,13 @@ enum rnic_stream_fate rnic_stream_fate(const struct rnic_qp *qp)
 {
 	const struct iwarp_qp *w = iwarp_of(qp);
 
-	if (!w->begun || w->owes_terminate)
+	if (!w->begun)
 		return RNIC_STREAM_STAYS;
+	if (w->owes_terminate)
+		return RNIC_STREAM_DRAINS;
 	if (qp->state == RNIC_QPS_SQD)
 		return qp->drain == DRAINED && !iwarp_answers(w) ? RNIC_STREAM_ENDS
-								 : RNIC_STREAM_STAYS;
+								 : RNIC_STREAM_DRAINS;
 	if (qp->state != RNIC_QPS_ERR)
 		return RNIC_STREAM_STAYS;
 	return w->hushed ? RNIC_STREAM_BREAKS : RNIC_STREAM_ENDS;

@@ -23,6 +23,14 @@ static int refuse(struct rnic_qp *qp, uint16_t cause, const struct segment *s)
 	return cause;
 }
 
+/* No key was looked at, of which the last look would tell. */
+static int refuse_for(struct rnic_qp *qp, enum rnic_cause why, uint16_t cause,
+		      const struct segment *s)
+{
+	qp->rnic->denial = (struct denial){.cause = why};
+	return refuse(qp, cause, s);
+}
+
 static int refuse_for_memory(struct rnic_qp *qp, const struct segment *s)
 {
 	return refuse(qp, iwarp_cause_of_denial(qp, true), s);
@@ -37,7 +45,7 @@ static int write_rx(struct rnic_qp *qp, const struct segment *s)
 	if (!s->len)
 		return 0; /* the key is not looked at (RFC 5041 section 5.2) */
 	if (!(qp->attr.access_flags & RNIC_ACCESS_REMOTE_WRITE))
-		return refuse(qp, RDMAP_TERM_ACCESS, s);
+		return refuse_for(qp, RNIC_CAUSE_OPERATION, RDMAP_TERM_ACCESS, s);
 	mem = mem_remote(qp, s->h.stag, s->h.to, s->len, s->len, RNIC_ACCESS_REMOTE_WRITE);
 	if (!mem)
 		return refuse_for_memory(qp, s);
@@ -160,7 +168,7 @@ static int atomic_request_rx(struct rnic_qp *qp, const struct segment *s)
 	    (r->op == RDMAP_COMPARE_SWAP && (~r->data_mask || ~r->compare_mask)))
 		return refuse(qp, RDMAP_TERM_OPERATION, s);
 	if (!(qp->attr.access_flags & RNIC_ACCESS_REMOTE_ATOMIC))
-		return refuse(qp, RDMAP_TERM_ACCESS, s);
+		return refuse_for(qp, RNIC_CAUSE_OPERATION, RDMAP_TERM_ACCESS, s);
 	if (!mem_remote(qp, r->stag, r->to, sizeof(uint64_t), 0, RNIC_ACCESS_REMOTE_ATOMIC))
 		return refuse(qp, iwarp_cause_of_denial(qp, false), s);
 	iwarp_of(qp)->asked++;
@@ -201,11 +209,11 @@ static int read_response_rx(struct rnic_qp *qp, const struct segment *s)
 	if (!w)
 		return refuse(qp, RDMAP_TERM_OPCODE, s);
 	if (s->len > w->length - iw->answered || (s->h.last && s->len != w->length - iw->answered))
-		return refuse(qp, DDP_TERM_BOUNDS, s);
+		return refuse_for(qp, RNIC_CAUSE_RESPONSE, DDP_TERM_BOUNDS, s);
 	if (s->len && s->h.stag != w->sge[0].lkey)
-		return refuse(qp, DDP_TERM_STAG, s);
+		return refuse_for(qp, RNIC_CAUSE_STREAM, DDP_TERM_STAG, s);
 	if (s->len && s->h.to != w->sge[0].addr + iw->answered)
-		return refuse(qp, DDP_TERM_BOUNDS, s);
+		return refuse_for(qp, RNIC_CAUSE_STREAM, DDP_TERM_BOUNDS, s);
 	if (scatter(qp->pd, w->sge, w->num_sge, iw->answered, s->payload, s->len)) {
 		iwarp_fail_request(qp, RDMAP_TERM_STREAM, RNIC_WC_LOC_PROT_ERR,
 				   qp->rnic->denial.cause);
@@ -289,6 +297,22 @@ static int check(struct rnic_qp *qp, const struct ddp_hdr *h)
 	return a->mo && h->opcode != a->opcode ? RDMAP_TERM_OPCODE : 0;
 }
 
+/* Not in messages of RDMAP's own. */
+static bool has_payload(uint8_t opcode)
+{
+	switch (opcode) {
+	case RDMAP_WRITE:
+	case RDMAP_READ_RESPONSE:
+	case RDMAP_SEND:
+	case RDMAP_SEND_INVALIDATE:
+	case RDMAP_SEND_SE:
+	case RDMAP_SEND_SE_INVALIDATE:
+		return true;
+	default:
+		return false;
+	}
+}
+
 int iwarp_receive(void *ctx, const uint8_t *ulpdu, size_t len)
 {
 	struct rnic_qp *qp = ctx;
@@ -312,7 +336,8 @@ int iwarp_receive(void *ctx, const uint8_t *ulpdu, size_t len)
 	cause = rx[s.h.opcode](qp, &s);
 	if (cause)
 		return cause;
-	count(qp, rx_bytes, s.len);
+	if (has_payload(s.h.opcode))
+		count(qp, rx_bytes, s.len);
 	if (s.h.tagged)
 		return 0;
 	a = &iwarp_of(qp)->arriving[s.h.qn];
