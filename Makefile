@@ -3,7 +3,7 @@ BUILD ?= build
 MESON_ARGS ?=
 BENCH_ARGS ?=
 
-.PHONY: all setup setup-long deb check check-long interop pyverbs demo bench scenarios install uninstall clean help format
+.PHONY: all setup setup-long deb check check-wide check-long interop pyverbs demo bench scenarios install uninstall clean help format
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -17,8 +17,11 @@ setup: ## install the Debian packages that are missing
 setup-long: ## and those that only check-long and deb need
 	@scripts/setup --long
 
-check: setup ## build, then run every test (under 15 minutes)
+check: setup ## build, then run the tests (under 15 minutes)
 	@scripts/check
+
+check-wide: setup ## and what CI runs beside them: sanitizers, more places and transports (25 minutes)
+	@scripts/check --wide
 
 check-long: setup-long ## fuzzing, long simulations, all cases of all programs (within 3 hours)
 	@scripts/check --long

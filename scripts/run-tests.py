@@ -22,7 +22,8 @@ import time
 # What each kind of build runs. Under a sanitizer the programs that are not ours run no better,
 # so those builds run the tests that are; TSan those that have threads.
 SETUPS = {
-    "all": ["--no-suite", "long"],
+    "check": ["--no-suite", "long", "--no-suite", "wide"],
+    "wide": ["--suite", "wide"],
     "long": ["--suite", "long"],
     "asan": ["--suite", "unit", "--suite", "golden", "--suite", "sim", "--suite", "strangers",
              "--suite", "threads"],
