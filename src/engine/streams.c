@@ -332,17 +332,11 @@ static int look(struct streams *s, uint64_t now)
 	return 1;
 }
 
-static int rx(struct port *port, uint64_t now, port_take *take, void *ctx)
+static int look_at_all(struct streams *s, uint64_t now)
 {
-	struct streams *s = container_of(port, struct streams, port);
 	struct epoll_event e[EVENTS_MAX];
-	int n;
+	int n = look(s, now);
 
-	(void)take, (void)ctx;
-	if (s->port.fd < 0)
-		return 0;
-	tick(s, now);
-	n = look(s, now);
 	if (n >= 0)
 		return n;
 	n = (int)syscall(SYS_epoll_pwait, s->port.fd, e, EVENTS_MAX, 0, NULL, 0);
@@ -364,6 +358,20 @@ static int rx(struct port *port, uint64_t now, port_take *take, void *ctx)
 			(void)receive(t, now);
 		settle(t, now);
 	}
+	return n;
+}
+
+/* Who was stopped for a while looks at what has come meanwhile before it says that nothing has. */
+static int rx(struct port *port, uint64_t now, port_take *take, void *ctx)
+{
+	struct streams *s = container_of(port, struct streams, port);
+	int n;
+
+	(void)take, (void)ctx;
+	if (s->port.fd < 0)
+		return 0;
+	n = look_at_all(s, now);
+	tick(s, now);
 	return n;
 }
 

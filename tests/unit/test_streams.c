@@ -376,6 +376,28 @@ static void an_answer_is_not_waited_for_for_ever(void **state)
 	sb_expect(b, 0, false, 1, RNIC_WC_WR_FLUSH_ERR);
 }
 
+/* One that was stopped itself does not blame the peer. */
+static void an_answer_that_has_come_is_taken_late(void **state)
+{
+	struct sb *b = bed.sb;
+
+	(void)state;
+	assert_int_equal(sb_post(b, 0,
+				 (struct rnic_send_wr){.wr_id = 1, .opcode = RNIC_WR_RDMA_READ}, 0,
+				 8, 0),
+			 0);
+	assert_false(drive_send(&bed.drive[0], 64, b->now));
+	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
+	assert_false(drive_send(&bed.drive[0], 64, b->now));
+	while (!waits() || step(1))
+		;
+	b->now += 100 * NSEC_PER_SEC;
+	while (drive_receive(&bed.drive[0], b->now) > 0)
+		;
+	sb_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(bed.ended[0], 0);
+}
+
 /* Of the peer's side, whether it has been ended. */
 static bool is_shut(int side)
 {
@@ -600,6 +622,7 @@ int main(void)
 		T(nor_does_one_by_a_fault),
 		T(what_is_left_over_goes),
 		T(an_answer_is_not_waited_for_for_ever),
+		T(an_answer_that_has_come_is_taken_late),
 		T(nobody_closes_at_once),
 		T(nobody_closes_upon_the_last_word),
 		T(who_is_closed_upon_closes),
