@@ -4,7 +4,8 @@
 
 int iwarp_read_allowed(struct rnic_qp *qp, const struct rdmap_read_request *r)
 {
-	/* That the peer is ready, said by a READ of nothing, is no access (RFC 6581 section 4.2). */
+	/* That the peer is ready, said by a READ of nothing, is no access (RFC 6581 section 4.2).
+	 */
 	if (!r->size && !iwarp_of(qp)->asked && iwarp_of(qp)->stream.rtr == MPA_RTR_READ)
 		return 0;
 	if (!(qp->attr.access_flags & RNIC_ACCESS_REMOTE_READ)) {
