@@ -24,11 +24,12 @@ int iwarp_read_allowed(struct rnic_qp *qp, const struct rdmap_read_request *r)
 static const void *held(const struct fpdu_out *out, struct fpdu_batch *b, const void *mem,
 			uint32_t len)
 {
-	uint8_t *to = b->copies + b->copied;
+	uint8_t *to;
 
 	if (!out->crc || !b->copies || len <= FPDU_COPY_MAX)
 		return mem;
 	assert(len <= b->copies_max - b->copied);
+	to = b->copies + b->copied;
 	memcpy(to, mem, len);
 	b->copied += len;
 	return to;
