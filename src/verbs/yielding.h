@@ -5,7 +5,8 @@
  * A program that polls believes to have a processor to itself. Where the one that it waits for has
  * to run on the same, that runs only when the waiting one's time slice is used up, milliseconds
  * later. So who has polled in vain lets others go first now and then; when nobody else waits to
- * run, that costs little more than the poll itself.
+ * run, that costs little more than the poll itself, and the next time is put off for a few
+ * microseconds: what is waited for may come meanwhile, and is not to find us in the kernel.
  *
  * Where others do, who have nothing to do with it, each time costs it their slices, and it is left
  * with a fraction of its share. That it was them, a yield shows by how long it takes: a peer that
@@ -28,6 +29,7 @@ struct yielding {
 	uint64_t looks_since;	/* the next one is put off; 0: it is not */
 	unsigned long switches; /* so many by then */
 	uint64_t keeps_until;	/* the processor */
+	uint64_t alone_until;	/* nobody else wanted it just now */
 };
 
 enum { YIELDING_EVERY = 16 /* polls in vain */ };

@@ -68,6 +68,25 @@ static void one_who_polls_in_vain_lets_others_go_first(void **state)
 		assert_true(poll_until_yield(&p) <= 20 * US);
 }
 
+/* Where nobody wants the processor it looks for longer. */
+static void one_who_is_alone_does_so_less_often(void **state)
+{
+	struct poller p = new_poller(US / 3);
+
+	(void)state;
+	poll_until_yield(&p);
+	for (int i = 0; i < 100; i++) {
+		uint64_t looked = poll_until_yield(&p);
+
+		assert_true(looked >= 10 * US && looked <= 40 * US);
+	}
+	/* And as often as before when somebody does. */
+	p.yield_ns = 3 * US;
+	poll_until_yield(&p);
+	for (int i = 0; i < 100; i++)
+		assert_true(poll_until_yield(&p) <= 20 * US);
+}
+
 static void a_peer_on_the_same_processor_has_it_as_soon_as_before(void **state)
 {
 	struct poller p = new_poller(300 * US);
@@ -142,6 +161,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_who_polls_in_vain_lets_others_go_first),
+		cmocka_unit_test(one_who_is_alone_does_so_less_often),
 		cmocka_unit_test(a_peer_on_the_same_processor_has_it_as_soon_as_before),
 		cmocka_unit_test(nor_does_it_wait_long_where_others_want_it_too),
 		cmocka_unit_test(who_is_answered_from_elsewhere_keeps_its_share),
