@@ -74,6 +74,16 @@ static inline uint64_t drive_packets(const struct drive *d)
 	return rnic_counters(d->rnic)->rx_packets;
 }
 
+/* By which something was sent, so far. */
+static inline uint64_t drive_calls(const struct drive *d)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < d->ports; i++)
+		n += d->port[i]->counters->tx_batches;
+	return n;
+}
+
 static inline uint64_t drive_next_deadline(const struct drive *d)
 {
 	uint64_t due = rnic_next_deadline(d->rnic);

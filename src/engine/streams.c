@@ -394,6 +394,7 @@ static size_t send_some(struct stream *t, uint64_t now)
 	(void)rnic_stream_tx(t->qp, &b, BATCH_MAX, now);
 	if (b.bytes)
 		moves(t);
+	s->counters.tx_batches += b.iovs != 0;
 	rc = b.iovs ? tcp_stream_send(&t->tcp, b.iov, b.iovs) : 0;
 	if (rc)
 		lost(t, rc, now);

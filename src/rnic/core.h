@@ -70,6 +70,8 @@ struct denial {
 	uint64_t va, len;
 };
 
+enum { RECENT_REGIONS = 16 };
+
 struct rnic {
 	struct rnic_ops ops;
 	void *ctx;
@@ -103,6 +105,7 @@ struct rnic {
 	uint32_t pds, cqs, nqps;
 	size_t kept_bytes; /* ib/kept.c */
 	struct handles keys;
+	struct region *recent_regions[RECENT_REGIONS]; /* each at its key's place, or NULL */
 	uint64_t region_serial;
 	struct handle_place *key_table;
 	struct permute srqn_permute;
@@ -171,7 +174,7 @@ struct region_ref {
 
 int region_add(struct rnic_pd *, struct region *) must_use;
 void region_del(struct region *);
-struct region *region_find(const struct rnic *, uint32_t key);
+struct region *region_find(struct rnic *, uint32_t key);
 /* A window's next key: same index, another low byte. */
 void region_rekey(struct rnic *, struct region *, uint32_t key);
 struct region *region_deref(const struct rnic *, struct region_ref);
@@ -336,7 +339,7 @@ static inline bool wqe_wants_response(const struct send_wqe *w)
 /* ceil(len / mtu), a message of no bytes being one packet. */
 static inline uint32_t pkts_of(uint32_t len, uint32_t mtu)
 {
-	return len ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1;
+	return len > mtu ? (uint32_t)(((uint64_t)len + mtu - 1) / mtu) : 1;
 }
 
 /* A ring of max_wr (a power of two) receives. -ENOMEM. */
@@ -355,6 +358,14 @@ void wq_reset(struct rnic_qp *);
 void sq_complete(struct rnic_qp *, enum rnic_wc_status);
 void sq_flush(struct rnic_qp *);
 void rq_flush(struct rnic_qp *);
+
+static inline void sge_copy(struct rnic_sge *to, const struct rnic_sge *from, uint32_t n)
+{
+	if (likely(n == 1))
+		*to = *from;
+	else if (n)
+		memcpy(to, from, n * sizeof(*from));
+}
 
 /* -EINVAL: longer than any message. */
 static inline int sge_total(const struct rnic_sge *sge, uint32_t n, uint32_t *ret_total)

@@ -45,18 +45,31 @@ int region_add(struct rnic_pd *pd, struct region *g)
 	return 0;
 }
 
+static struct region **recent(struct rnic *r, uint32_t key)
+{
+	return &r->recent_regions[key >> KEY_GEN_BITS & (RECENT_REGIONS - 1)];
+}
+
 void region_del(struct region *g)
 {
 	struct rnic *r = g->pd->rnic;
 
+	if (*recent(r, g->key) == g)
+		*recent(r, g->key) = NULL;
 	handles_release(&r->keys, key_from_wire(r, g->key));
 	g->pd->users--;
 }
 
-struct region *region_find(const struct rnic *r, uint32_t key)
+/* A key that is found again and again is not taken apart each time. */
+struct region *region_find(struct rnic *r, uint32_t key)
 {
-	struct region *g = handles_find(&r->keys, key_from_wire(r, key));
+	struct region *g = *recent(r, key);
 
+	if (unlikely(!g || g->key != key)) {
+		g = handles_find(&r->keys, key_from_wire(r, key));
+		if (g)
+			*recent(r, key) = g;
+	}
 	return g && g->valid ? g : NULL;
 }
 

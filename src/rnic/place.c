@@ -27,7 +27,8 @@ void mem_place(uint8_t *to, const uint8_t *from, size_t len)
 	enum { LAST = 64 };
 	const size_t first = len > LAST ? len - LAST : 0;
 
-	memcpy(to, from, first);
+	if (first)
+		memcpy(to, from, first);
 	atomic_signal_fence(memory_order_seq_cst);
 	place_once(to + first, from + first, len - first);
 }

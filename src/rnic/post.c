@@ -78,8 +78,8 @@ static void wqe_fill(struct send_wqe *w, const struct rnic_send_wr *wr, uint32_t
 		w->num_sge = 0;
 	else if (wr->flags & RNIC_SEND_INLINE)
 		wqe_fill_inline(w, wr);
-	else if (wr->num_sge)
-		memcpy(w->sge, wr->sge, wr->num_sge * sizeof(*wr->sge));
+	else
+		sge_copy(w->sge, wr->sge, wr->num_sge);
 }
 
 /* Would it be taken, behind so many more than there are? */

@@ -53,8 +53,9 @@ struct fpdu_batch {
 	uint8_t *room;
 	size_t used, room_max;
 	size_t bytes; /* of all pieces */
-	/* Where what a peer reads is copied to before its CRC is reckoned: a program may write to it
-	 * meanwhile, as it may with any RNIC. Room for two times what is asked for; NULL: none may. */
+	/* Where what a peer reads is copied to before its CRC is reckoned: a program may write to
+	 * it meanwhile, as it may with any RNIC. Room for two times what is asked for; NULL: none
+	 * may. */
 	uint8_t *copies;
 	size_t copied, copies_max;
 };

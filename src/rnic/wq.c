@@ -140,8 +140,7 @@ int rq_post(struct rq *rq, const struct rnic_recv_wr *wr)
 	w->wr_id = wr->wr_id;
 	w->num_sge = wr->num_sge;
 	w->length = length;
-	if (wr->num_sge)
-		memcpy(w->sge, wr->sge, wr->num_sge * sizeof(*wr->sge));
+	sge_copy(w->sge, wr->sge, wr->num_sge);
 	rq->prod++;
 	return 0;
 }

@@ -15,40 +15,51 @@
 
 #define BTH_TVER 0
 
-enum bth_byte1 { BTH1_SE = 0x80, BTH1_MIGREQ = 0x40, BTH1_PAD_SHIFT = 4, BTH1_TVER_MASK = 0x0f };
-enum bth_byte4 { BTH4_FECN = 0x80, BTH4_BECN = 0x40 };
-enum bth_byte8 { BTH8_ACKREQ = 0x80 };
-/* Reserved, of bytes 4 and 8. */
-#define BTH4_TAG 0x3f
-#define BTH8_TAG 0x7f
+/* By words of four bytes, as they stand in the header. */
+enum bth_word0 {
+	BTH0_OPCODE_SHIFT = 24,
+	BTH0_SE = 0x800000,
+	BTH0_MIGREQ = 0x400000,
+	BTH0_PAD_SHIFT = 20,
+	BTH0_TVER_SHIFT = 16,
+	BTH0_TVER_MASK = 0x0f,
+};
+#define BTH1_FECN   0x80000000u
+#define BTH1_BECN   0x40000000u
+#define BTH2_ACKREQ 0x80000000u
+#define BTH_NUMBER  0xffffffu /* of words 1 and 2: the queue pair's, the packet's */
+/* Reserved, of words 1 and 2. */
+#define BTH1_TAG 0x3f
+#define BTH2_TAG 0x7f
 
+/* Each byte is read once: memory that others write to may say something else by now. */
 static void bth_decode(struct bth *b, const uint8_t *p)
 {
-	b->opcode = p[0];
-	b->se = p[1] & BTH1_SE;
-	b->migreq = p[1] & BTH1_MIGREQ;
-	b->pad = p[1] >> BTH1_PAD_SHIFT & 3;
-	b->tver = p[1] & BTH1_TVER_MASK;
-	b->pkey = ld_be16(p + 2);
-	b->fecn = p[4] & BTH4_FECN;
-	b->becn = p[4] & BTH4_BECN;
-	b->dqpn = ld_be24(p + 5);
-	b->ackreq = p[8] & BTH8_ACKREQ;
-	b->psn = ld_be24(p + 9);
-	b->tag = (uint16_t)((p[4] & BTH4_TAG) << 7 | (p[8] & BTH8_TAG));
+	const uint32_t w0 = ld_be32(p), w1 = ld_be32(p + 4), w2 = ld_be32(p + 8);
+
+	b->opcode = (uint8_t)(w0 >> BTH0_OPCODE_SHIFT);
+	b->se = w0 & BTH0_SE;
+	b->migreq = w0 & BTH0_MIGREQ;
+	b->pad = w0 >> BTH0_PAD_SHIFT & 3;
+	b->tver = w0 >> BTH0_TVER_SHIFT & BTH0_TVER_MASK;
+	b->pkey = (uint16_t)w0;
+	b->fecn = w1 & BTH1_FECN;
+	b->becn = w1 & BTH1_BECN;
+	b->dqpn = w1 & BTH_NUMBER;
+	b->ackreq = w2 & BTH2_ACKREQ;
+	b->psn = w2 & BTH_NUMBER;
+	b->tag = (uint16_t)((w1 >> 24 & BTH1_TAG) << 7 | (w2 >> 24 & BTH2_TAG));
 }
 
 static void bth_encode(const struct bth *b, uint8_t *p)
 {
-	p[0] = b->opcode;
-	p[1] = (uint8_t)((b->se ? BTH1_SE : 0) | (b->migreq ? BTH1_MIGREQ : 0) |
-			 (b->pad & 3) << BTH1_PAD_SHIFT | (b->tver & BTH1_TVER_MASK));
-	st_be16(p + 2, b->pkey);
-	p[4] = (uint8_t)((b->fecn ? BTH4_FECN : 0) | (b->becn ? BTH4_BECN : 0) |
-			 (b->tag >> 7 & BTH4_TAG));
-	st_be24(p + 5, b->dqpn);
-	p[8] = (uint8_t)((b->ackreq ? BTH8_ACKREQ : 0) | (b->tag & BTH8_TAG));
-	st_be24(p + 9, b->psn);
+	st_be32(p, (uint32_t)b->opcode << BTH0_OPCODE_SHIFT | (b->se ? BTH0_SE : 0u) |
+			   (b->migreq ? BTH0_MIGREQ : 0u) | (b->pad & 3u) << BTH0_PAD_SHIFT |
+			   (uint32_t)(b->tver & BTH0_TVER_MASK) << BTH0_TVER_SHIFT | b->pkey);
+	st_be32(p + 4, (b->fecn ? BTH1_FECN : 0u) | (b->becn ? BTH1_BECN : 0u) |
+			       (b->tag >> 7 & BTH1_TAG) << 24 | (b->dqpn & BTH_NUMBER));
+	st_be32(p + 8, (b->ackreq ? BTH2_ACKREQ : 0u) | (uint32_t)(b->tag & BTH2_TAG) << 24 |
+			       (b->psn & BTH_NUMBER));
 }
 
 int pkt_hdr_decode(struct pkt_hdr *h, const void *buf, size_t len)
@@ -60,12 +71,14 @@ int pkt_hdr_decode(struct pkt_hdr *h, const void *buf, size_t len)
 	if (len < BTH_LEN)
 		return -EBADMSG;
 	bth_decode(&h->bth, p);
-	/* Of what was read: memory that others write to may say something else by now. */
+	/* Of what was read, too. */
 	op = &opcode_table[h->bth.opcode];
 	hdr_len = BTH_LEN + op->ext_len;
 	if (!op->name || h->bth.tver != BTH_TVER || len < (size_t)hdr_len + h->bth.pad)
 		return -EBADMSG;
 	p += BTH_LEN;
+	if (!op->ext_len)
+		return hdr_len;
 
 	if (op->flags & OPF_XRCETH) {
 		h->xrc_srqn = ld_be24(p + 1);
@@ -114,6 +127,8 @@ size_t pkt_hdr_encode(const struct pkt_hdr *h, void *buf)
 
 	bth_encode(&h->bth, p);
 	p += BTH_LEN;
+	if (!op->ext_len)
+		return BTH_LEN;
 
 	if (op->flags & OPF_XRCETH) {
 		p[0] = 0;

@@ -45,17 +45,33 @@ static inline size_t packet_tx_len(const struct packet_tx *t)
 	return (size_t)t->hdr_len + t->payload_len + t->pad;
 }
 
-/* All of these in one piece. Returns where it ends. */
-static inline uint8_t *packet_tx_copy(uint8_t *at, const struct packet_tx *t)
+/* The headers, into room for their length rounded up to sixteen. Returns where they end. Copies of
+ * sixteen bytes are an instruction each, where one of any length is a call. */
+static inline uint8_t *packet_tx_copy_hdr(uint8_t *to, const struct packet_tx *t)
 {
-	memcpy(at, t->hdr, t->hdr_len);
-	at += t->hdr_len;
+	_Static_assert(PKT_HDR_MAX % 16 == 0, "what is read is within");
+	for (size_t i = 0; i < t->hdr_len; i += 16)
+		memcpy(to + i, t->hdr + i, 16);
+	return to + t->hdr_len;
+}
+
+/* What follows them. */
+static inline uint8_t *packet_tx_copy_rest(uint8_t *at, const struct packet_tx *t)
+{
 	for (size_t i = 0; i < t->niov; i++) {
 		memcpy(at, t->iov[i].iov_base, t->iov[i].iov_len);
 		at += t->iov[i].iov_len;
 	}
-	memset(at, 0, t->pad);
-	return at + t->pad;
+	for (uint8_t i = 0; i < t->pad; i++)
+		*at++ = 0;
+	return at;
+}
+
+/* All of it in one piece. */
+static inline uint8_t *packet_tx_copy(uint8_t *at, const struct packet_tx *t)
+{
+	memcpy(at, t->hdr, t->hdr_len);
+	return packet_tx_copy_rest(at + t->hdr_len, t);
 }
 
 /* What a port made of a packet to send, for who wants to know. */

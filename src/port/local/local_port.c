@@ -61,6 +61,15 @@ static bool has(const struct slots *s, unsigned i)
 	return s->bits[i / 64] >> i % 64 & 1;
 }
 
+static bool any(const struct slots *s)
+{
+	uint64_t all = 0;
+
+	for (unsigned w = 0; w < INBOX_WORDS; w++)
+		all |= s->bits[w];
+	return all;
+}
+
 /* The next of them from i on, or INBOX_SLOTS. */
 static unsigned next_of(const struct slots *s, unsigned i)
 {
@@ -280,6 +289,8 @@ static int take_rings(struct local_port *p, port_take *take, void *ctx)
 	for (unsigned w = 0; w < INBOX_WORDS; w++)
 		if (atomic_load_explicit(&p->own->bell[w], memory_order_relaxed))
 			p->rung.bits[w] |= atomic_exchange(&p->own->bell[w], 0);
+	if (!any(&p->rung))
+		return 0;
 	for_slots(i, &p->rung)
 	{
 		if (take_ring(p, i, take, ctx, &n))
@@ -305,7 +316,8 @@ static int local_rx(struct port *port, uint64_t now, port_take *take, void *ctx)
 		p->got_at = now;
 		p->port.counters->rx_local += (uint64_t)n;
 	}
-	publish_waiting(p);
+	if (any(&p->waits))
+		publish_waiting(p);
 	if (!slept && now - p->got_at < BUSY_NS && now - p->looked_at < LOOK_BEHIND_NS)
 		return n;
 	p->looked_at = now;
@@ -332,7 +344,7 @@ static bool local_sleeps(struct port *port)
 
 	if (p->fd < 0)
 		return true;
-	if (local_stirs(port) || next_of(&p->rung, 0) != INBOX_SLOTS)
+	if (local_stirs(port) || any(&p->rung))
 		return false;
 	p->sleeps = true;
 	atomic_store(&p->own->asleep, 1);

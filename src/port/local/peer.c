@@ -40,18 +40,16 @@ struct peer {
 static void write_entry(uint8_t *at, const struct packet_tx *t)
 {
 	const struct flow *f = t->flow;
-	struct entry e = {
-		.len = (uint32_t)packet_tx_len(t),
-		.scope = f->scope,
-		.gid = f->sgid,
-		.sport = f->sport,
-		.tos = f->tos,
-		.ttl = f->ttl ?: IPDEFTTL,
-		.flow_label = f->flow_label,
-	};
+	struct entry *e = (struct entry *)(void *)at; /* aligned, and nobody looks yet */
 
-	memcpy(at, &e, sizeof(e));
-	(void)packet_tx_copy(at + sizeof(e), t);
+	e->len = (uint32_t)packet_tx_len(t);
+	e->scope = f->scope;
+	e->gid = f->sgid;
+	e->sport = f->sport;
+	e->tos = f->tos;
+	e->ttl = f->ttl ?: IPDEFTTL;
+	e->flow_label = f->flow_label;
+	(void)packet_tx_copy_rest(packet_tx_copy_hdr(at + sizeof(*e), t), t);
 }
 
 /* Where the next entry goes; NULL: there is no room. A head that cannot be is none, either. */

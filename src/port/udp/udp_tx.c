@@ -243,8 +243,7 @@ static void put_packet(struct udp_port *p, struct msghdr *m, const struct packet
 	struct icrc c;
 	uint32_t icrc;
 
-	memcpy(at, t->hdr, t->hdr_len);
-	at += t->hdr_len;
+	at = packet_tx_copy_hdr(at, t); /* each has more room than that */
 	if (t->payload_len <= UDP_TX_COPY) {
 		for (size_t i = 0; i < t->niov; i++) {
 			memcpy(at, t->iov[i].iov_base, t->iov[i].iov_len);
@@ -260,9 +259,11 @@ static void put_packet(struct udp_port *p, struct msghdr *m, const struct packet
 		}
 		room = at;
 	}
-	memset(at, 0, t->pad);
-	c = icrc_update(c, at, t->pad);
-	at += t->pad;
+	if (t->pad) {
+		memset(at, 0, t->pad);
+		c = icrc_update(c, at, t->pad);
+		at += t->pad;
+	}
 	icrc = icrc_end(c);
 	st_le32(at, icrc);
 	at += ICRC_LEN;

@@ -143,15 +143,14 @@ static enum verdict check_memory(struct rnic_qp *qp, struct pkt *p)
 
 enum verdict check_execution(struct rnic_qp *qp, struct pkt *p)
 {
-	static enum verdict (*const steps[])(struct rnic_qp *, struct pkt *) = {
-		check_order, check_operation, check_resources, check_length, check_memory,
-	};
 	enum verdict v =
 		unlikely(qp->xrcd != NULL) ? xrc_select(qp, p->h.xrc_srqn) : VERDICT_ACCEPT;
 
-	for (size_t i = 0; i < ARRAY_SIZE(steps) && v == VERDICT_ACCEPT; i++)
-		v = steps[i](qp, p);
-	return v;
+	v = v == VERDICT_ACCEPT ? check_order(qp, p) : v;
+	v = v == VERDICT_ACCEPT ? check_operation(qp, p) : v;
+	v = v == VERDICT_ACCEPT ? check_resources(qp, p) : v;
+	v = v == VERDICT_ACCEPT ? check_length(qp, p) : v;
+	return v == VERDICT_ACCEPT ? check_memory(qp, p) : v;
 }
 
 enum verdict check_request(struct rnic_qp *qp, struct pkt *p)
