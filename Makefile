@@ -17,10 +17,10 @@ setup: ## install the Debian packages that are missing
 setup-long: ## and those that only check-long and deb need
 	@scripts/setup --long
 
-check: setup ## build, then run the tests (under 15 minutes)
+check: setup ## build, then run the tests
 	@scripts/check
 
-check-wide: setup ## and what CI runs beside them: sanitizers, more places and transports (25 minutes)
+check-wide: setup ## and what CI runs beside them: sanitizers, more places and transports
 	@scripts/check --wide
 
 check-long: setup-long ## fuzzing, long simulations, all cases of all programs (within 3 hours)
