@@ -168,6 +168,7 @@ static void ends_at(struct stream *t, uint64_t ns)
 	struct list *at = &t->set->ending;
 
 	list_remove(&t->ending_node);
+	t->hopeless = false;
 	t->ends_ns = ns;
 	while (at->prev != &t->set->ending &&
 	       list_entry(at->prev, struct stream, ending_node)->ends_ns > ns)
@@ -180,8 +181,8 @@ static void hopes(struct stream *t, uint64_t now)
 {
 	if (!list_empty(&t->ending_node))
 		return;
-	t->hopeless = true;
 	ends_at(t, t->qp ? now + ENDING_NS : min_of(now + ENDING_NS, t->latest_ns));
+	t->hopeless = true;
 }
 
 static void moves(struct stream *t)
@@ -215,10 +216,8 @@ static void settle(struct stream *t, uint64_t now)
 		if (full) {
 			hopes(t, now);
 		} else if (!t->shut && now < t->gentle_ns) {
-			moves(t);
 			ends_at(t, t->gentle_ns);
 		} else if (!t->shut) {
-			moves(t);
 			tcp_stream_shut(&t->tcp);
 			t->shut = true;
 			ends_at(t, now + ENDING_NS);

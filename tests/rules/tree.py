@@ -135,7 +135,8 @@ def symbols(objects):
     # With a file's name before each line, also where there is one file.
     out = subprocess.run(["nm", "-A", "-P", *objects], check=True, capture_output=True, text=True).stdout
     for line in out.splitlines():
-        obj, name, kind = line.rsplit(": ", 1)[0], *line.rsplit(": ", 1)[1].split()[:2]
+        obj, _, rest = line.rpartition(": ")
+        name, kind = rest.split()[:2]
         others, itself, undefined = found[obj]
         (undefined if kind in "Uw" else others if kind.isupper() else itself).add(name)
     return found

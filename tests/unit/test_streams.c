@@ -356,6 +356,17 @@ static void what_is_left_over_goes(void **state)
 	assert_int_equal(drive_next_deadline(&bed.drive[0]), DEADLINE_NEVER);
 }
 
+static void ask_and_disconnect(void)
+{
+	assert_int_equal(sb_post(bed.sb, 0,
+				 (struct rnic_send_wr){.wr_id = 1, .opcode = RNIC_WR_RDMA_READ}, 0,
+				 8, 0),
+			 0);
+	assert_false(drive_send(&bed.drive[0], 64, bed.sb->now));
+	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
+	assert_false(drive_send(&bed.drive[0], 64, bed.sb->now));
+}
+
 /* A peer that answers nothing. */
 static void an_answer_is_not_waited_for_for_ever(void **state)
 {
@@ -363,13 +374,7 @@ static void an_answer_is_not_waited_for_for_ever(void **state)
 	struct sb *b = bed.sb;
 
 	(void)state;
-	assert_int_equal(sb_post(b, 0,
-				 (struct rnic_send_wr){.wr_id = 1, .opcode = RNIC_WR_RDMA_READ}, 0,
-				 8, 0),
-			 0);
-	assert_false(drive_send(&bed.drive[0], 64, b->now));
-	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
-	assert_false(drive_send(&bed.drive[0], 64, b->now));
+	ask_and_disconnect();
 	assert_int_equal(drive_next_deadline(&bed.drive[0]), left);
 	assert_int_equal(drive_receive(&bed.drive[0], left), 0);
 	assert_int_equal(bed.ended[0], 1);
@@ -382,13 +387,7 @@ static void an_answer_that_has_come_is_taken_late(void **state)
 	struct sb *b = bed.sb;
 
 	(void)state;
-	assert_int_equal(sb_post(b, 0,
-				 (struct rnic_send_wr){.wr_id = 1, .opcode = RNIC_WR_RDMA_READ}, 0,
-				 8, 0),
-			 0);
-	assert_false(drive_send(&bed.drive[0], 64, b->now));
-	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
-	assert_false(drive_send(&bed.drive[0], 64, b->now));
+	ask_and_disconnect();
 	while (!waits() || step(1))
 		;
 	b->now += 100 * NSEC_PER_SEC;
