@@ -312,6 +312,8 @@ static int connect_id(struct cm_client *client, const void *req, void *reply)
 	cm_ip_hdr_encode(&ip, private_data);
 	memcpy(private_data + CM_IP_HDR_LEN, p.private_data, p.private_len);
 	flow = (struct flow){.sgid = p.src, .dgid = p.dst, .tos = p.tos, .scope = p.scope};
+	if (!id->datagrams)
+		flow.tos &= (uint8_t)~FLOW_ECN_MASK; /* who answers to marks is the queue pair */
 	err = id->datagrams ? svc_sidr_ask(id, &p, &flow, private_data)
 			    : ask_to_connect(id, &p, &flow, local.ca_guid, private_data);
 	if (err < 0)

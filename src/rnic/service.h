@@ -71,8 +71,8 @@ struct service {
 	void (*post)(struct rnic_qp *, struct send_wqe *, const struct rnic_send_wr *);
 	/* One packet, if there is one that may go. */
 	bool (*tx)(struct rnic_qp *, struct packet_tx *, uint64_t now);
-	/* The same of what waits for no rate: a lone acknowledgement or NAK. NULL: there is none.
-	 */
+	/* The same of what waits for no rate: a lone acknowledgement or NAK, and the answers that
+	 * are in the peer's window. NULL: there is none. */
 	bool (*tx_word)(struct rnic_qp *, struct packet_tx *);
 	/* May what is posted wait for company: is there something on the way that will be answered,
 	 * or, where nothing is, has it sent more since the last poll? NULL: never. */

@@ -10,7 +10,8 @@
 
 #define POLL_NS (5 * NSEC_PER_USEC)
 
-static const uint32_t rights = RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE;
+static const uint32_t rights =
+	RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE | RNIC_ACCESS_REMOTE_READ;
 
 struct host {
 	struct rnic *rnic;
@@ -112,8 +113,8 @@ static void qp_connect(struct crowd *c, int from, int to, struct rnic_qp *qp, st
 		.access_flags = rights,
 		.path_mtu = (enum rnic_mtu)c->nature.path_mtu,
 		.dest_qpn = rnic_qp_num(peer),
-		.max_rd_atomic = 1,
-		.max_dest_rd_atomic = 1,
+		.max_rd_atomic = RNIC_MAX_RD_ATOM,
+		.max_dest_rd_atomic = RNIC_MAX_RD_ATOM,
 		.min_rnr_timer = 1,
 		.timeout = 17,
 		.retry_cnt = 7,
@@ -158,12 +159,13 @@ static void host_open(struct crowd *c, int i)
 	must(node_create(&h->node, c->fabric, c->link, &gid, h->rnic, &nature), "node_create");
 }
 
-static void write_one(struct crowd *c, struct host *h)
+static void ask_one(struct crowd *c, struct host *h)
 {
 	struct rnic_sge sge = {(uintptr_t)h->memory, CROWD_MESSAGE, rnic_mr_lkey(h->mr)};
 	struct rnic_send_wr wr = {.sge = &sge,
 				  .num_sge = 1,
-				  .opcode = RNIC_WR_RDMA_WRITE,
+				  .opcode =
+					  c->nature.reads ? RNIC_WR_RDMA_READ : RNIC_WR_RDMA_WRITE,
 				  .remote_addr = (uintptr_t)c->host[0].memory,
 				  .rkey = rnic_mr_rkey(c->host[0].mr)};
 
@@ -213,7 +215,7 @@ void crowd_close(struct crowd *c)
 void crowd_begin(struct crowd *c, int sender)
 {
 	for (unsigned k = 0; k < c->nature.depth; k++)
-		write_one(c, &c->host[sender]);
+		ask_one(c, &c->host[sender]);
 }
 
 void crowd_run_until(struct crowd *c, uint64_t ns)
@@ -230,9 +232,9 @@ void crowd_run_until(struct crowd *c, uint64_t ns)
 
 			while (rnic_cq_poll(h->cq, &wc, 1) == 1) {
 				if (wc.status != RNIC_WC_SUCCESS)
-					crowd_fail("a WRITE ends with %d", (int)wc.status);
+					crowd_fail("a request ends with %d", (int)wc.status);
 				h->done++;
-				write_one(c, h);
+				ask_one(c, h);
 			}
 		}
 	}
@@ -270,5 +272,5 @@ const struct rnic_counters *crowd_counters(const struct crowd *c, int host)
 
 uint64_t crowd_queue_peak(struct crowd *c)
 {
-	return node_queue_peak(c->host[0].node);
+	return node_queue_peak(c->host[c->nature.reads].node);
 }

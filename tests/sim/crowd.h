@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Cores that write to one other, which is behind a queue: each has always something to send from
- * when it begins.
+ * Cores that write to one other, which is behind a queue, or read from it, and are behind queues
+ * themselves: each has always something to ask for from when it begins.
  */
 #ifndef WEFT_TESTS_SIM_CROWD_H
 #define WEFT_TESTS_SIM_CROWD_H
@@ -26,6 +26,7 @@ struct crowd_nature {
 	uint32_t window_bytes; /* 0: what a core has without being told */
 	uint8_t path_mtu;
 	bool selective;
+	bool reads;
 	unsigned depth; /* messages that a sender has posted */
 	uint64_t seed;
 };
@@ -48,7 +49,8 @@ struct crowd_got crowd_got(const struct crowd *);
 
 const struct link_counters *crowd_link(const struct crowd *);
 const struct rnic_counters *crowd_counters(const struct crowd *, int host);
-/* The most that has been in the queue since this was asked, bytes. */
+/* The most that has been in the queue since this was asked, bytes; of those who read the first's.
+ */
 uint64_t crowd_queue_peak(struct crowd *);
 
 _Noreturn void crowd_fail(const char *fmt, ...) printf_like(1, 2);

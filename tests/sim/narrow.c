@@ -23,6 +23,7 @@ struct way {
 	/* What it must come to: of the line, Jain's index, mean of the queue, sent again. */
 	double share, fairness, queue_ms, again;
 	uint32_t jitter_us; /* either way; 0: 20 */
+	bool reads;	    /* `again` is what came beside what was of use */
 };
 
 static const struct way ways[] = {
@@ -44,6 +45,12 @@ static const struct way ways[] = {
 	{1000, 1000, 10000, 1, 0, 1000, .85, 1, 1, .04},
 	{1000, 1000, 0, 2, 100, 2000, .85, .95, 1, .03},
 	{1000, 1000, 10000, 8, 30, 2000, .85, .95, 1, .06},
+	/* What one READ asks for comes at once. */
+	{10, 20000, 0, 1, 0, 4000, .85, 1, 12, .05, .reads = true},
+	{100, 1000, 0, 1, 0, 4000, .85, 1, 1.3, .05, .reads = true},
+	{100, 20000, 0, 1, 0, 4000, .85, 1, 7, .05, .reads = true},
+	{100, 20000, 10000, 1, 0, 4000, .80, 1, 7, .05, .reads = true},
+	{1000, 1000, 0, 1, 0, 1000, .85, 1, 1, .05, .reads = true},
 };
 
 struct outcome {
@@ -71,6 +78,7 @@ static struct crowd_nature nature_of(const struct way *w, bool selective, const 
 		.window_bytes = 4 << 20,
 		.path_mtu = w->mbps == 1000 ? RNIC_MTU_4096 : RNIC_MTU_1024,
 		.selective = selective,
+		.reads = w->reads,
 		.depth = DEPTH,
 		.seed = 1,
 	};
@@ -80,7 +88,7 @@ static struct outcome run(const struct way *w, bool selective, const struct cc_o
 {
 	const struct crowd_nature nature = nature_of(w, selective, cc);
 	uint64_t half_ns = w->ms * NSEC_PER_MSEC / 2, samples = 0, sent = 0, again = 0;
-	double queue = 0;
+	double queue = 0, answers = 0, mtu;
 	struct crowd *c = crowd_open(&nature);
 	struct crowd_got got;
 	struct outcome o;
@@ -91,8 +99,10 @@ static struct outcome run(const struct way *w, bool selective, const struct cc_o
 
 		if (begun < w->flows && at >= (uint64_t)begun * w->late_ms * NSEC_PER_MSEC)
 			crowd_begin(c, ++begun);
-		if (at == half_ns)
+		if (at == half_ns) {
 			crowd_count(c);
+			answers = (double)crowd_counters(c, 0)->tx_packets;
+		}
 		crowd_run_until(c, FABRIC_BEGIN_NS + at + LOOK_NS);
 		peak = crowd_queue_peak(c);
 		if (at >= half_ns && peak) { /* something came */
@@ -111,10 +121,14 @@ static struct outcome run(const struct way *w, bool selective, const struct cc_o
 		.queue_ms = queue * 8 / (double)samples / w->mbps / 1000,
 		.again = (double)again / (double)sent,
 	};
+	mtu = nature.path_mtu == RNIC_MTU_4096 ? 4096 : 1024;
+	answers = (double)crowd_counters(c, 0)->tx_packets - answers;
+	if (w->reads)
+		o.again = max_of(1 - got.bytes / mtu / answers, 0.0);
 	crowd_close(c);
-	printf("%5u Mbit/s %2u ms %2u %% lost %d flows %-10s %-7s: share %.2f, fairness %.2f, "
+	printf("%5u Mbit/s %2u ms %2u %% lost %d flows%s %-10s %-7s: share %.2f, fairness %.2f, "
 	       "queue %.2f ms, again %.1f %%\n",
-	       w->mbps, w->rtt_us / 1000, w->loss_ppm / 10000, w->flows,
+	       w->mbps, w->rtt_us / 1000, w->loss_ppm / 10000, w->flows, w->reads ? ", READs," : "",
 	       selective ? "selective" : "goes back", cc->name, o.share, o.fairness, o.queue_ms,
 	       100 * o.again);
 	return o;

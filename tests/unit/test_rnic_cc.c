@@ -124,7 +124,7 @@ static void somebody_says_which_it_is(void **state)
 /* ---- one that says what it was told --------------------------------------------------------- */
 
 static struct told {
-	uint32_t started, sent, acked, lost, cnp, rtt, ticks;
+	uint32_t started, sent, acked, acked_used, lost, cnp, rtt, ticks;
 	uint64_t sent_bytes, acked_bytes, rtt_ns, tick_at;
 } told;
 
@@ -152,9 +152,9 @@ static void sent(struct cc *cc, uint32_t bytes, uint64_t now)
 
 static void acked(struct cc *cc, uint32_t bytes, uint64_t now)
 {
-	(void)cc;
 	(void)now;
 	told.acked++;
+	told.acked_used += cc->used ? bytes : 0;
 	told.acked_bytes += bytes;
 }
 
@@ -397,6 +397,44 @@ static void who_has_much_to_send_at_it_answers_all_the_same(void **state)
 	bed_close(b);
 }
 
+/* What it is asked for is in the window of who asks, where the rate is one of windows. */
+static void answers_do_not_wait_for_the_rate_of_requests(void **state)
+{
+	static struct cc_ops of_window;
+	struct bed *b;
+
+	(void)state;
+	rate_mbps = 10;
+	of_window = telling;
+	of_window.rate_of_window = true;
+	b = bed_open(&(struct bed_opts){.cc = &of_window});
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8 * LEN), 0);
+	bed_sleep(b, MS);
+	assert_int_equal(bed_rdma(b, 1, 2, RNIC_WR_RDMA_READ, 0, 0, LEN), 0);
+	bed_run(b);
+	bed_expect(b, 1, false, 2, RNIC_WC_SUCCESS);
+	bed_expect_none(b, 0);
+	bed_close(b);
+}
+
+/* So that a window does not grow by what leaves it empty. */
+static void it_is_told_whether_its_window_is_used(void **state)
+{
+	struct bed *b = telling_bed(RNIC_QPT_RC);
+
+	(void)state;
+	for (uint64_t i = 0; i < 100; i++) {
+		assert_int_equal(bed_rdma(b, 0, i, RNIC_WR_RDMA_WRITE, 0, 0, 1024), 0);
+		bed_run(b);
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+	}
+	assert_int_equal(told.acked_used, 0);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, BED_MEM), 0);
+	bed_run(b);
+	assert_true(told.acked_used >= BED_MEM / 2);
+	bed_close(b);
+}
+
 static void the_lower_of_its_rate_and_the_addresss_counts(void **state)
 {
 	struct bed *b;
@@ -443,6 +481,8 @@ int main(void)
 		cmocka_unit_test_setup(its_window_is_kept_to, reset),
 		cmocka_unit_test_setup(its_rate_is_kept_to_by_requests_and_responses, reset),
 		cmocka_unit_test_setup(who_has_much_to_send_at_it_answers_all_the_same, reset),
+		cmocka_unit_test_setup(answers_do_not_wait_for_the_rate_of_requests, reset),
+		cmocka_unit_test_setup(it_is_told_whether_its_window_is_used, reset),
 		cmocka_unit_test_setup(the_lower_of_its_rate_and_the_addresss_counts, reset),
 		cmocka_unit_test_setup(what_a_notification_slows_down_a_tick_speeds_up, reset),
 	};

@@ -17,7 +17,7 @@
 #include "base/compiler.h"
 #include "base/heap.h"
 
-#define CC_OWN_WORDS 9
+#define CC_OWN_WORDS 10
 
 struct cc_ops;
 
@@ -34,6 +34,7 @@ struct cc {
 	const struct cc_ops *ops;
 	const struct cc_params *params;
 	uint32_t window_max; /* no algorithm may have more on the way */
+	bool used;	     /* half of the window or more was, in the last round trip */
 	/* What it says: */
 	uint32_t window;    /* bytes, at most window_max */
 	uint32_t rate_kbps; /* 0: no limit */

@@ -29,6 +29,7 @@
 	(10 * NSEC_PER_SEC) /* so long it counts, and again as long as the one before \
 			     */
 #define PACED_NS   (500 * NSEC_PER_USEC)
+#define LATE_MANY  64	/* in succession, at the least window: the way has become longer */
 #define CALM	   5	/* round trips without a cut, before the window grows by more */
 #define LOST_ONE   1024 /* all of it */
 #define LOST_MUCH  (LOST_ONE / 16)
@@ -45,9 +46,11 @@ struct delay {
 	uint64_t since_ns, round_ns, cut_ns, drain_ns;
 	uint32_t last_us, before_us; /* the two round trips of late */
 	uint32_t acked, lost;	     /* bytes, since round_ns */
+	uint32_t late_us;	     /* the shortest of the `lates` */
 	uint32_t kept;	    /* the window that comes back after the drain; 0: there is none */
 	uint16_t lost_part; /* of LOST_ONE, in the rounds of late */
 	uint8_t calm;	    /* round trips since the last cut */
+	uint8_t lates;	    /* round trips in succession that took too long at the least window */
 	bool late : 1;	    /* the last took too long */
 	bool found : 1;	    /* one did: what there is to be had is known */
 	bool queued : 1;    /* one did since the last drain */
@@ -143,7 +146,8 @@ static void acked(struct cc *cc, uint32_t bytes, uint64_t now)
 
 	(void)now;
 	d->acked += bytes;
-	if (d->late || d->kept)
+	/* What is not used says nothing of the way (RFC 7661). */
+	if (d->late || d->kept || !cc->used)
 		return;
 	if (d->found) {
 		uint64_t step = d->calm < CALM ? 1 : d->calm - CALM + 1;
@@ -211,6 +215,25 @@ static bool drain_due(struct cc *cc, uint64_t now)
 	return d->kept || (d->queued && now - d->drain_ns >= max_of(each * shortest(cc), DRAIN_NS));
 }
 
+/* Next to nothing is sent, and yet they all take long: it is not our queue. What is the shortest
+ * now is the way. */
+static void longer_way(struct cc *cc, uint64_t now)
+{
+	struct delay *d = own(cc);
+
+	if (!d->late || *whole(cc) > WINDOW_LEAST) {
+		d->lates = 0;
+		return;
+	}
+	d->late_us = d->lates ? min_of(d->late_us, d->last_us) : d->last_us;
+	if (++d->lates < LATE_MANY)
+		return;
+	d->shortest = d->late_us * NSEC_PER_USEC;
+	d->shortest_before = 0;
+	d->since_ns = now;
+	d->lates = 0;
+}
+
 static void rtt(struct cc *cc, uint64_t rtt_ns, uint64_t now)
 {
 	struct delay *d = own(cc);
@@ -228,6 +251,7 @@ static void rtt(struct cc *cc, uint64_t rtt_ns, uint64_t now)
 	if (!d->before_us)
 		d->before_us = d->last_us;
 	d->late = rtt_ns > longest(cc);
+	longer_way(cc, now);
 	if (now - d->round_ns >= rtt_ns)
 		round_over(cc, now);
 	if (drain_due(cc, now))

@@ -5,6 +5,7 @@
 #include "rnic/ib/ib.h"
 
 #define RTO_MIN_NS (5 * NSEC_PER_MSEC)
+#define SHIFT_MOST 8
 #define RTO_MAX_NS NSEC_PER_SEC /* where the QP has no transport timeout; and of a sample */
 
 uint64_t clock_ack_timeout_ns(const struct rnic_qp *qp)
@@ -59,10 +60,12 @@ void clock_restart(struct rnic_qp *qp, uint64_t now)
 void clock_rtt_sample(struct rnic_qp *qp, uint64_t rtt)
 {
 	struct recovery *v = recovery_of(qp);
+	struct req *q = req_of(qp);
 
 	v->rto_shift = 0;
 	v->srtt_ns = v->srtt_ns ? v->srtt_ns - v->srtt_ns / 8 + rtt / 8 : rtt;
 	cc_rtt(qp, rtt);
+	q->inflight_most = max_of(q->inflight, q->inflight_most / 2);
 }
 
 /* A packet that was probed for gives no sample, since nobody knows which of the two was answered.
@@ -124,7 +127,9 @@ void recovery_arrived(struct rnic_qp *qp, uint32_t psn)
 void recovery_look_soon(struct rnic_qp *qp, uint64_t now)
 {
 	struct recovery *v = recovery_of(qp);
-	uint64_t soon = now + max_of(v->srtt_ns * 2, CLOCK_DOUBT_NS);
+	/* A peer that was late for the last of these is given more time. */
+	uint64_t wait = max_of(v->srtt_ns * 2, CLOCK_DOUBT_NS) << min_of(v->rto_shift, SHIFT_MOST);
+	uint64_t soon = now + wait;
 
 	if (!v->base_ns || soon >= v->probe_ns)
 		return;

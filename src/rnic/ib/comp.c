@@ -102,7 +102,7 @@ static void progress(struct rnic_qp *qp, uint32_t old_una, uint64_t now)
 		qp_fail_send(qp, w->status, w->cause);
 		return;
 	}
-	if (sq->cur != sq->prod)
+	if (req_waits(qp))
 		qp_activate(qp);
 	if (unlikely(qp->state == RNIC_QPS_SQD))
 		qp_check_drained(qp);

@@ -17,13 +17,21 @@ uint32_t flight_cost(const struct rnic_qp *qp, const struct send_wqe *w, uint32_
 	return (to - from - 1) * full + max_of(last, PKT_COST_MIN);
 }
 
-/* With few READs allowed at once each asks for more. */
+#define CHUNK_LEAST (8u << 10)
+
+/* With few READs allowed at once each asks for more; but answers come as fast as the peer's line
+ * is, so that one should not ask for more than a way is found to hold. */
 uint32_t flight_chunk_pkts(const struct rnic_qp *qp)
 {
 	uint32_t at_once = qp->attr.max_rd_atomic >= 4 ? 4 : qp->attr.max_rd_atomic == 3 ? 3 : 2;
-	uint32_t bytes = min_of(qp->rnic->window_bytes / at_once, qp->rnic->ask_bytes);
-	uint32_t pkts = bytes / max_of(qp->mtu, PKT_COST_MIN);
+	uint32_t bytes = min_of(qp->rnic->window_bytes / at_once, qp->rnic->ask_bytes), pkts;
 
+	if (selective_of(qp)) {
+		uint32_t fits = max_of(qp->cc.window / at_once, CHUNK_LEAST);
+
+		bytes = min_of(bytes, fits);
+	}
+	pkts = bytes / max_of(qp->mtu, PKT_COST_MIN);
 	if (selective_of(qp))
 		pkts = min_of(pkts, SELECTIVE_PSNS / 2);
 	return max_of(pkts, 1u);
@@ -63,7 +71,10 @@ bool flight_needs_answer(const struct rnic_qp *qp, const struct send_wqe *w, uin
 
 void flight_sent(struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
 {
-	req_of(qp)->inflight += cost;
+	struct req *q = req_of(qp);
+
+	q->inflight += cost;
+	q->inflight_most = max_of(q->inflight_most, q->inflight);
 	if (!recovery_silent(recovery_of(qp)))
 		budget_take(qp, w, cost);
 }
@@ -75,6 +86,7 @@ void flight_acked(struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
 	assert(q->inflight >= cost);
 	q->inflight -= cost;
 	budget_give_back(qp, w, cost);
+	qp->cc.used = q->inflight_most >= qp->cc.window / 2;
 	cc_acked(qp, cost);
 }
 

@@ -119,17 +119,20 @@ bool recovery_tx(struct rnic_qp *qp, struct packet_tx *tx)
 	struct recovery *v = recovery_of(qp);
 	const struct req *q = req_of(qp);
 	const struct send_wqe *w = sq_at(&qp->sq, qp->sq.una);
-	uint32_t idx = (q->una_psn - w->first_psn) & PSN_MASK;
+	uint32_t idx = (q->una_psn - w->first_psn) & PSN_MASK, span = request_span(w, idx);
 
 	v->probe_due = false;
 	if (q->una_psn == q->max_psn)
 		return false; /* answered meanwhile */
-	v->probe_end = psn_add(q->una_psn, request_span(w, idx));
+	if (unlikely(selective_of(qp) != NULL))
+		selective_goes_again(qp, w, idx, span);
+	v->probe_end = psn_add(q->una_psn, span);
 	v->probe_max = q->max_psn;
-	v->probe_tells =
-		!wqe_wants_response(w) && (v->state == RECOVERY_DOUBT || idx + 1 != w->npkts);
+	/* What was lost and goes again behind the probe is not acknowledged with it. */
+	v->probe_tells = !wqe_wants_response(w) && !lost_waits(qp) &&
+			 (v->state == RECOVERY_DOUBT || idx + 1 != w->npkts);
 	enter(v, RECOVERY_PROBED);
-	if (request_build(qp, tx, w, idx, request_span(w, idx), true)) {
+	if (request_build(qp, tx, w, idx, span, true)) {
 		qp_fail_send(qp, RNIC_WC_LOC_PROT_ERR, qp->rnic->denial.cause);
 		return false;
 	}
@@ -228,6 +231,10 @@ static void timeout(struct rnic_qp *qp, uint64_t now)
 {
 	struct recovery *v = recovery_of(qp);
 
+	if (v->probe_due && pacer_holds(qp, now)) { /* the last one has not left yet */
+		v->base_ns = now;
+		return;
+	}
 	count(qp, timeouts, 1);
 	trace(qp->rnic, TRACE_timeout, qp->qpn, req_of(qp)->una_psn, v->retry_left);
 	if (v->retry_left == 0) {

@@ -40,14 +40,15 @@
 enum acked { ACKED_NONE, ACKED_SHORT, ACKED_FULL };
 
 struct req {
-	uint32_t psn;	    /* of the cursor */
-	uint32_t una_psn;   /* oldest unacknowledged */
-	uint32_t max_psn;   /* never sent as yet */
-	uint32_t inflight;  /* bytes, by flight_cost() */
-	uint32_t rd_out;    /* READ requests and atomics on the way */
-	uint32_t unasked;   /* bytes sent since an acknowledgement was asked for */
-	uint64_t sent_poll; /* UC, UD: rnic.polls when the last packet left */
-	bool failed;	    /* WQE `cur` failed here; nothing goes out after it */
+	uint32_t psn;		/* of the cursor */
+	uint32_t una_psn;	/* oldest unacknowledged */
+	uint32_t max_psn;	/* never sent as yet */
+	uint32_t inflight;	/* bytes, by flight_cost() */
+	uint32_t inflight_most; /* in the round trips of late */
+	uint32_t rd_out;	/* READ requests and atomics on the way */
+	uint32_t unasked;	/* bytes sent since an acknowledgement was asked for */
+	uint64_t sent_poll;	/* UC, UD: rnic.polls when the last packet left */
+	bool failed;		/* WQE `cur` failed here; nothing goes out after it */
 	enum acked acked;
 };
 
@@ -190,6 +191,20 @@ static inline uint32_t on_the_way(const struct rnic_qp *qp)
 	return req_of(qp)->inflight - (unlikely(s != NULL) ? s->off_wire : 0);
 }
 
+/* Does anything that was lost wait for room to go again? */
+static inline bool lost_waits(const struct rnic_qp *qp)
+{
+	const struct selective *s = selective_of(qp);
+
+	return unlikely(s != NULL) && s->nlost;
+}
+
+/* Has the requester anything to send, be it that there is no room for it as yet? */
+static inline bool req_waits(const struct rnic_qp *qp)
+{
+	return qp->sq.cur != qp->sq.prod || lost_waits(qp);
+}
+
 /* Lets it be seen from outside, after some packets. */
 static inline void req_show(struct rnic_qp *qp)
 {
@@ -254,6 +269,8 @@ void selective_end(struct rnic_qp *);
 void selective_forget(struct rnic_qp *);
 /* What was lost goes again, one packet at a time. */
 bool selective_tx(struct rnic_qp *, struct packet_tx *, uint64_t now);
+/* Of the WQE, from its packet idx on, so many go again for another reason. */
+void selective_goes_again(struct rnic_qp *, const struct send_wqe *, uint32_t idx, uint32_t n);
 /* The peer has carried out all before `end`, though some of the answers are missing. */
 void selective_arrived(struct rnic_qp *, uint32_t end);
 /* The answer with that PSN is here. */

@@ -565,7 +565,13 @@ bool resp_tx(struct rnic_qp *qp, struct packet_tx *tx)
 	return true;
 }
 
+/* What the peer has asked for is in its window, and not in the rate of ours. */
+static bool answers_go(const struct rnic_qp *qp)
+{
+	return qp->cc.ops->rate_of_window && !qp->attr.flow.rate_mbps;
+}
+
 bool resp_tx_word(struct rnic_qp *qp, struct packet_tx *tx)
 {
-	return resp_owes_word(qp) && resp_tx(qp, tx);
+	return (resp_owes_word(qp) || answers_go(qp)) && resp_tx(qp, tx);
 }

@@ -347,7 +347,8 @@ static bool count_all(struct rnic_qp *qp, uint32_t from, uint32_t end, enum how 
 				look_again(s, psn);
 				continue;
 			}
-			anew |= went_since_cut(s, psn);
+			/* Of one that a host only was late with, time says the same. */
+			anew |= how != WHATEVER_IS_MISSING && went_since_cut(s, psn);
 			bytes += count_lost(qp, w, psn);
 		}
 	}
@@ -387,7 +388,7 @@ void selective_look(struct rnic_qp *qp)
 	s->looked = later(s->looked, until);
 	s->looked_resp = later(s->looked_resp, s->resp_end);
 	/* What is there makes room, whether una moved or not. */
-	if (qp->sq.cur != qp->sq.prod)
+	if (req_waits(qp))
 		qp_activate(qp);
 }
 
@@ -434,6 +435,12 @@ static void return_to_wire(struct rnic_qp *qp, const struct send_wqe *w, uint32_
 	s->after[psn % SELECTIVE_PSNS] = (uint16_t)((req_of(qp)->max_psn - psn) & PSN_MASK);
 }
 
+void selective_goes_again(struct rnic_qp *qp, const struct send_wqe *w, uint32_t idx, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		return_to_wire(qp, w, idx + i);
+}
+
 bool selective_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 {
 	struct selective *s = selective_of(qp);
@@ -447,8 +454,7 @@ bool selective_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 		/* What else is on the way may wait for the oldest. */
 		if (psn != req_of(qp)->una_psn && !flight_allows(qp, w, cost))
 			return false;
-		for (uint32_t i = 0; i < span; i++)
-			return_to_wire(qp, w, idx + i);
+		selective_goes_again(qp, w, idx, span);
 		if (s->again == RNIC_PSN_NONE)
 			s->again = req_of(qp)->max_psn;
 		/* Where its memory has gone it fails once it is the oldest. */
