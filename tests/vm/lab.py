@@ -136,10 +136,10 @@ def last_line(text):
 class Lab:
     """Use as a context manager: the guests are up inside and gone after."""
 
-    def __init__(self, build, guests=1, series="6.1", siw=False, life=3000, cpus=1):
+    def __init__(self, build, guests=1, series="6.1", siw=False, life=3000, cpus=1, more=()):
         check_machine()
         self.build, self.life = os.path.realpath(build), life
-        self.series, self.siw, self.cpus = series, siw, cpus
+        self.series, self.siw, self.cpus, self.more = series, siw, cpus, more
         self.names = [f"g{i + 1}" for i in range(guests)]
         self.weft = os.path.join(self.build, "weft")
         self.wire = os.path.join(self.build, "tests", "vm", "wire")
@@ -159,7 +159,7 @@ class Lab:
         # weft with its own libraries, as it is installed, so that which ones it runs on is its choice.
         added = {os.path.join(self.build, "lib", f"lib{name}.so.1"): f"/opt/weft/lib/lib{name}.so.1"
                  for name in ("ibverbs", "rdmacm")}
-        for program in (self.weft, self.wire):
+        for program in (self.weft, self.wire, *self.more):
             add_program(added, program, f"/opt/weft/{os.path.basename(program)}")
         self.guests = None
         atexit.register(self.down)

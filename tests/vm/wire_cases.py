@@ -49,7 +49,7 @@ def wire_cases():
         case(name, wire=True, **more)(lambda t, scenario=scenario: wire(t, scenario))
 
     # Half a million packets each way: minutes.
-    case("messages of 2 GiB", wire=True, long=True, repeats=0.1)(lambda t: wire(t, "longest", 500))
+    case("messages of 2 GiB, by iWARP of one", wire=True, long=True, repeats=0.1)(lambda t: wire(t, "longest", 500))
 
 
 def iwarp_cases():
@@ -103,8 +103,8 @@ def with_settings(t, settings):
 def start_up(t):
     seen = []
     try:
-        for settings in ("mpa_crc_required=1 mpa_crc_strict=1", "mpa_version=1", "peer_to_peer=1",
-                         "peer_to_peer=1 mpa_crc_required=1"):
+        for settings in ("mpa_crc_required=1 mpa_crc_strict=1", "mpa_version=1", "mpa_version=1 mpa_crc_required=1",
+                         "peer_to_peer=1", "peer_to_peer=1 mpa_crc_required=1"):
             with_settings(t, settings)
             try:
                 wire(t, "order")
@@ -114,6 +114,19 @@ def start_up(t):
     finally:
         with_settings(t, "")
     return ", ".join(seen)
+
+
+@case("segments of 76 bytes from the kernel", iwarp=True)
+def small_segments(t):
+    """Shorter than the shortest that RFC 5044 allows for (section 3). siw takes none of ours in which a CRC is in two (docs/siw.md)."""
+    def shortest(*setting):
+        t.lab.run_ok("ip", "route", "change", "192.168.77.0/24", "dev", "br0", *setting)
+
+    try:
+        shortest("advmss", "88")  # of which TCP's timestamps take 12
+        return ", ".join(filter(None, (wire(t, scenario) for scenario in ("sizes", "few-reads"))))
+    finally:
+        shortest()
 
 
 @case("a port mapper (iwpmd) where the kernel's TCP ports are its own", iwarp=True)
