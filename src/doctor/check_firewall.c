@@ -21,6 +21,14 @@
 #include "doctor/ruleset.h"
 #include "wire/flow.h"
 
+#define ASK_PEER "weft doctor --peer ADDRESS    # the way to it says whether packets arrive"
+#define FIND_RULE \
+	"sudo nft -a list chain %s    # its handle; then: sudo nft delete rule %s handle N"
+
+/* Scopes of an address, as /proc/net/if_inet6 has them. */
+#define IPV6_GLOBAL 0x00
+#define IPV6_SITE   0x40
+
 struct nft {
 	void *library;
 	struct nft_ctx *ctx;
@@ -100,7 +108,7 @@ static int may_ask(void)
 
 /* Both checks' reading: 0; -ENOPKG: no libnftables; -EPERM: it is not for this user; -EOPNOTSUPP.
  */
-static int read_rules(struct ruleset *ret)
+static int read_rules(struct rulesets *ret)
 {
 	struct nft n;
 	int rc = may_ask();
@@ -153,10 +161,96 @@ static bool has_legacy(const struct doctor *d)
 	       (file_line(d->proc, line, sizeof(line), "net/ip6_tables_names") == 0 && line[0]);
 }
 
+/* Of an address that is not the link's own. */
+static void see_address(void *ctx, char *line)
+{
+	bool *any = ctx;
+	unsigned scope;
+
+	if (sscanf(line, "%*s %*x %*x %x", &scope) == 1)
+		*any |= scope == IPV6_GLOBAL || scope == IPV6_SITE;
+}
+
+/* What rules do to IPv6 alone harms nobody where none is used. */
+static bool uses_ipv6(const struct doctor *d)
+{
+	bool any = false;
+
+	return file_lines(d->proc, "net/if_inet6", see_address, &any) == 0 && any;
+}
+
+static enum severity at_most(enum severity s, enum severity most)
+{
+	return s < most ? s : most;
+}
+
+static void mend_closed(struct report *r, const struct ruleset *rules)
+{
+	/* Nobody else may change what firewalld owns. */
+	if (strstr(rules->closed.chain, " firewalld "))
+		report_mend(r,
+			    "sudo firewall-cmd --add-port=%u/udp    # once more with --permanent, "
+			    "to keep it",
+			    ROCEV2_UDP_PORT);
+	else
+		report_mend(r, "sudo nft insert rule %s udp dport %u accept", rules->closed.chain,
+			    ROCEV2_UDP_PORT);
+}
+
+static void tell_closed(struct report *r, const struct ruleset *rules, const char *over,
+			enum severity most)
+{
+	const char *chain = rules->closed.text;
+
+	if (!rules->may_accept) {
+		report_found(r, at_most(DOCTOR_WARNING, most),
+			     "the chain %s drops what no rule accepts, and none accepts UDP port "
+			     "%u%s",
+			     chain, ROCEV2_UDP_PORT, over);
+		mend_closed(r, rules);
+	} else if (!rules->accepts.text[0]) {
+		report_found(r, at_most(DOCTOR_UNKNOWN, most),
+			     "the chain %s drops what no rule accepts, and whether one accepts "
+			     "RoCE%s cannot be told: none names UDP port %u",
+			     chain, over, ROCEV2_UDP_PORT);
+		mend_closed(r, rules);
+	} else {
+		report_found(r, at_most(DOCTOR_UNKNOWN, most),
+			     "the chain %s drops what no rule accepts; whether RoCE%s comes to the "
+			     "one that accepts it, in %s, cannot be told",
+			     chain, over, rules->accepts.chain);
+		report_mend(r, ASK_PEER);
+	}
+}
+
+/* over: which packets, where not all; most: no finding is graver. false: there was nothing. */
+static bool tell_drops(struct report *r, const struct ruleset *rules, const char *over,
+		       enum severity most)
+{
+	const struct ruleset_place *some = &rules->drops_some;
+
+	if (rules->drops.text[0]) {
+		report_found(r, at_most(DOCTOR_ERROR, most), "a rule drops packets of RoCE%s: %s",
+			     over, rules->drops.text);
+		report_mend(r, FIND_RULE, rules->drops.chain, rules->drops.chain);
+		return true;
+	}
+	if (rules->closed.text[0])
+		tell_closed(r, rules, over, most);
+	if (some->text[0]) {
+		report_found(r, at_most(DOCTOR_UNKNOWN, most),
+			     "a rule in %s drops some packets of RoCE%s, and whether this host has "
+			     "such cannot be told: %s",
+			     some->chain, over, some->text);
+		report_mend(r, ASK_PEER);
+	}
+	return rules->closed.text[0] || some->text[0];
+}
+
 void check_firewall(struct doctor *d)
 {
 	struct report *r = &d->report;
-	struct ruleset rules;
+	struct rulesets rules;
 
 	if (unreadable(r, read_rules(&rules)))
 		return;
@@ -166,42 +260,56 @@ void check_firewall(struct doctor *d)
 			     "read here");
 		report_mend(r, "sudo iptables-legacy-save | grep -e %u -e DROP", ROCEV2_UDP_PORT);
 	}
-	if (rules.drops[0]) {
-		report_found(r, DOCTOR_ERROR, "a rule drops packets of RoCE: %s", rules.drops);
-		report_mend(r,
-			    "sudo nft -a list ruleset | grep -w %u    # then: nft delete rule ... "
-			    "handle N",
-			    ROCEV2_UDP_PORT);
-	} else if (rules.closed[0]) {
-		report_found(
-			r, rules.may_accept ? DOCTOR_UNKNOWN : DOCTOR_WARNING,
-			"the chain %s drops what no rule accepts, and %s UDP port %u", rules.closed,
-			rules.may_accept ? "whether one accepts RoCE cannot be told: none names"
-					 : "none accepts",
-			ROCEV2_UDP_PORT);
-		report_mend(r,
-			    "sudo nft add rule inet filter %s udp dport %u accept    # by the "
-			    "table's name",
-			    rules.closed, ROCEV2_UDP_PORT);
-	} else if (!has_legacy(d)) {
+	firewall_judged(d, &rules);
+}
+
+void firewall_judged(struct doctor *d, const struct rulesets *rules)
+{
+	struct report *r = &d->report;
+	bool any = tell_drops(r, &rules->any, "", DOCTOR_ERROR);
+
+	any |= tell_drops(r, &rules->ipv6, " over IPv6", uses_ipv6(d) ? DOCTOR_ERROR : DOCTOR_NOTE);
+	if (!any && !has_legacy(d))
 		report_found(r, DOCTOR_OK, "no rule names UDP port %u, and no policy drops it",
 			     ROCEV2_UDP_PORT);
-	}
+}
+
+static bool tell_strips(struct report *r, const struct ruleset *rules, const char *over,
+			enum severity most)
+{
+	bool all = rules->strips.text[0];
+	const struct ruleset_place *p = all ? &rules->strips : &rules->strips_some;
+
+	if (!p->text[0])
+		return false;
+	report_found(r, at_most(all ? DOCTOR_WARNING : DOCTOR_UNKNOWN, most),
+		     "a rule sets DSCP or ECN%s%s: %s", over,
+		     all ? ""
+			 : " of some packets, and whether RoCE's are among them cannot be told",
+		     p->text);
+	if (all)
+		report_mend(r, FIND_RULE, p->chain, p->chain);
+	else
+		report_mend(r, ASK_PEER);
+	return true;
 }
 
 void check_mark_rules(struct doctor *d)
 {
-	struct report *r = &d->report;
-	struct ruleset rules;
+	struct rulesets rules;
 
 	/* Why not, the check before this has said. */
-	if (read_rules(&rules))
-		return;
-	if (rules.strips[0]) {
-		report_found(r, DOCTOR_WARNING, "a rule sets DSCP or ECN: %s", rules.strips);
-		report_mend(r, "sudo nft -a list ruleset | grep -e dscp -e ecn    # then: nft "
-			       "delete rule ... handle N");
-	} else {
+	if (read_rules(&rules) == 0)
+		mark_rules_judged(d, &rules);
+}
+
+void mark_rules_judged(struct doctor *d, const struct rulesets *rules)
+{
+	struct report *r = &d->report;
+	bool any = tell_strips(r, &rules->any, "", DOCTOR_ERROR);
+
+	any |= tell_strips(r, &rules->ipv6, " over IPv6",
+			   uses_ipv6(d) ? DOCTOR_ERROR : DOCTOR_NOTE);
+	if (!any)
 		report_found(r, DOCTOR_OK, "no rule sets DSCP or ECN");
-	}
 }

@@ -5,6 +5,7 @@
 #define WEFT_DOCTOR_CHECKS_H
 
 #include "doctor/doctor.h"
+#include "doctor/ruleset.h"
 
 #define HOST(id, ...)  void check_##id(struct doctor *);
 #define IFACE(id, ...) void check_##id(struct doctor *, const struct iface *);
@@ -15,6 +16,10 @@
 #undef IFACE
 #undef RNIC
 #undef PEER
+
+/* What check_firewall() and check_mark_rules() say of rules that were read. */
+void firewall_judged(struct doctor *, const struct rulesets *);
+void mark_rules_judged(struct doctor *, const struct rulesets *);
 
 /* More than one in 100,000 is lost. */
 static inline bool lost_too_many(uint64_t lost, uint64_t of)

@@ -8,13 +8,30 @@
 #include "base/compiler.h"
 #include "wire/flow.h"
 
+enum family {
+	FAMILY_ANY,    /* ip, inet */
+	FAMILY_IPV6,   /* IPv6 alone */
+	FAMILY_DEVICE, /* netdev: one interface's, or some */
+	FAMILY_BRIDGE, /* what a bridge forwards, and receives, if there is one */
+	FAMILY_NONE,   /* it sees no IP, or sleeps */
+};
+
 struct chain {
-	char name[RULESET_TEXT];
 	bool inside;
-	bool passes;  /* it sees what comes in or goes out */
+	bool hooked;  /* packets come to it of themselves, not by a jump */
+	bool passes;  /* and they are what comes in or goes out */
 	bool closed;  /* and its policy, or its last rule, drops */
 	bool accepts; /* RoCE, by its port */
 	bool may;
+	bool ended; /* by a rule that leaves nothing to those behind it */
+	struct ruleset_place place;
+};
+
+struct reading {
+	struct rulesets *ret;
+	char table[RULESET_TEXT]; /* with its family: "inet filter" */
+	enum family family;
+	struct chain c;
 };
 
 /* The word stands there by itself. */
@@ -29,10 +46,17 @@ static bool has(const char *line, const char *word)
 	return false;
 }
 
-static void keep(char ret[RULESET_TEXT], const char *text)
+static bool begins(const char *line, const char *with)
 {
-	if (!ret[0])
-		snprintf(ret, RULESET_TEXT, "%s", text);
+	return !strncmp(line, with, strlen(with));
+}
+
+static void keep(struct ruleset_place *ret, const struct chain *c, const char *line)
+{
+	if (ret->text[0])
+		return;
+	*ret = c->place;
+	snprintf(ret->text, sizeof(ret->text), "%s", line);
 }
 
 /* A comment, or what goes to the log, is no rule. */
@@ -91,74 +115,197 @@ static enum meant rule_meant(const char *line)
 	return at || has(line, "sport") ? OTHERS : MAYBE;
 }
 
+/* Behind words of a rule that ask nothing of a packet: it is counted, or told of in the log. */
+static const char *behind_counts(const char *at)
+{
+	static const char *const words[] = {"counter", "packets", "bytes", "log", "prefix"};
+
+	for (;;) {
+		size_t len = strcspn(at, " "), i = 0;
+
+		while (i < ARRAY_SIZE(words) &&
+		       (strlen(words[i]) != len || strncmp(at, words[i], len) != 0))
+			i++;
+		if (!len || (i == ARRAY_SIZE(words) && *at != '"' && !isdigit((unsigned char)*at)))
+			return at;
+		at += len;
+		at += strspn(at, " ");
+	}
+}
+
+static bool is_drop(const char *at)
+{
+	return begins(at, "drop") || begins(at, "reject");
+}
+
+/* Behind the port, where a rule asks for UDP's before all else; NULL: it does not. */
+static const char *behind_port(const char *line, const char *which)
+{
+	static const char *const protocol[] = {"meta l4proto udp ", "meta l4proto { tcp, udp } ",
+					       "ip protocol udp ", "ip6 nexthdr udp "};
+	const char *at = behind_counts(line);
+
+	for (size_t i = 0; i < ARRAY_SIZE(protocol); i++)
+		if (begins(at, protocol[i]))
+			at += strlen(protocol[i]);
+	if (!begins(at, "udp ") && !begins(at, "th "))
+		return NULL;
+	at += strcspn(at, " ") + 1;
+	if (!begins(at, which))
+		return NULL;
+	at += strlen(which);
+	at += *at == '{' ? strcspn(at, "}") : strcspn(at, " ");
+	at += *at == '}';
+	return at + strspn(at, " ");
+}
+
+static bool drops_all_of_port(const char *line)
+{
+	const char *at = behind_port(line, "dport ");
+
+	return at && is_drop(behind_counts(at));
+}
+
 /* A mark of congestion, as a switch would set it, takes nothing away. */
 static bool strips(const char *line)
 {
 	return strstr(line, "dscp set") || (strstr(line, "ecn set") && !strstr(line, "ecn set ce"));
 }
 
-/* Nothing is asked of a packet that it ends. */
-static bool ends_all(const char *line)
+/* Whether a rule that sets marks does it to RoCE's: to all of them, or some; or to others. */
+static enum meant strips_whom(const struct reading *r, const char *line)
 {
-	if (!strncmp(line, "counter ", 8))
-		line += 8;
-	return !strncmp(line, "drop", 4) || !strncmp(line, "reject", 6);
+	static const char *const others[] = {"tcp", "icmp", "icmpv6", "ipv6-icmp", "sctp"};
+	static const char *const ports[] = {"dport ", "sport "};
+	static const char *const sets[] = {"ip dscp set", "ip6 dscp set", "ip ecn set",
+					   "ip6 ecn set"};
+	bool named = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (has(line, others[i]) && !has(line, "udp"))
+			return OTHERS;
+	for (size_t i = 0; i < ARRAY_SIZE(ports); i++) {
+		const char *at = strstr(line, ports[i]);
+		enum meant meant = at ? ports_meant(at + strlen(ports[i])) : MAYBE;
+
+		if (meant == OTHERS)
+			return OTHERS;
+		if (meant == ROCE && behind_port(line, ports[i]))
+			return r->c.passes ? ROCE : MAYBE;
+		named |= at != NULL;
+	}
+	line = behind_counts(line);
+	if (named || !r->c.passes || r->family == FAMILY_DEVICE)
+		return MAYBE;
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
+		if (begins(line, sets[i]))
+			return ROCE;
+	return MAYBE;
 }
 
-static void see_rule(struct ruleset *r, struct chain *c, char *line)
+static void see_rule(struct reading *r, char *line)
 {
-	enum meant meant;
+	struct ruleset *ret = r->family == FAMILY_IPV6 ? &r->ret->ipv6 : &r->ret->any;
+	struct chain *c = &r->c;
+	enum meant meant, whom;
+	const char *rest;
 
-	if (strips(line))
-		keep(r->strips, line);
 	unquote(line);
+	whom = strips(line) ? strips_whom(r, line) : OTHERS;
+	if (whom != OTHERS)
+		keep(whom == ROCE ? &ret->strips : &ret->strips_some, c, line);
 	meant = rule_meant(line);
-	if (meant == ROCE && !c->accepts && (has(line, "drop") || has(line, "reject")))
-		keep(r->drops, line);
+	if (meant == ROCE && !c->accepts && (has(line, "drop") || has(line, "reject"))) {
+		/* What was accepted before it does not come here. */
+		bool all =
+			c->passes && !c->may && r->family <= FAMILY_IPV6 && drops_all_of_port(line);
+
+		keep(all ? &ret->drops : &ret->drops_some, c, line);
+	}
 	if (has(line, "accept")) {
 		c->accepts |= meant == ROCE;
 		c->may |= meant == MAYBE;
+		if (meant == ROCE && !c->hooked)
+			keep(&ret->accepts, c, line);
 	}
 	c->may |= has(line, "jump") || has(line, "goto");
-	c->closed |= c->passes && ends_all(line);
+	rest = behind_counts(line);
+	c->accepts |= begins(rest, "accept");
+	c->closed |= c->passes && is_drop(rest);
+	c->ended |= begins(rest, "accept") || is_drop(rest);
 }
 
-static void end_chain(struct ruleset *r, const struct chain *c)
+/* One that surely drops is told of before one that may accept. */
+static void end_chain(struct reading *r)
 {
-	if (!c->closed || c->accepts)
-		return;
-	keep(r->closed, c->name);
-	r->may_accept |= c->may;
-}
+	struct ruleset *ret = r->family == FAMILY_IPV6 ? &r->ret->ipv6 : &r->ret->any;
+	const struct chain *c = &r->c;
+	bool may = c->may || r->family == FAMILY_DEVICE;
 
-static void see_line(struct ruleset *r, struct chain *c, char *line)
-{
-	if (!strncmp(line, "chain ", 6)) {
-		*c = (struct chain){.inside = true};
-		snprintf(c->name, sizeof(c->name), "%.*s", (int)strcspn(line + 6, " {"), line + 6);
-	} else if (!c->inside) {
+	if (!c->closed || c->accepts || r->family == FAMILY_BRIDGE)
 		return;
-	} else if (!strcmp(line, "}")) {
-		end_chain(r, c);
-		c->inside = false;
-	} else if (!strncmp(line, "type ", 5)) {
-		c->passes = has(line, "input") || has(line, "output") || has(line, "prerouting") ||
-			    has(line, "postrouting") || has(line, "ingress");
-		c->closed = c->passes && strstr(line, "policy drop");
-	} else {
-		see_rule(r, c, line);
+	if (!ret->closed.text[0] || (ret->may_accept && !may)) {
+		ret->closed = c->place;
+		ret->may_accept = may;
 	}
 }
 
-void ruleset_judge(struct ruleset *ret, char *text)
+static void see_table(struct reading *r, const char *line)
 {
-	struct chain c = {0};
+	static const struct {
+		const char *name;
+		enum family family;
+	} rows[] = {{"ip6 ", FAMILY_IPV6},
+		    {"netdev ", FAMILY_DEVICE},
+		    {"bridge ", FAMILY_BRIDGE},
+		    {"arp ", FAMILY_NONE}};
+
+	snprintf(r->table, sizeof(r->table), "%.*s", (int)strcspn(line, "{") - 1, line);
+	r->family = FAMILY_ANY;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (begins(line, rows[i].name))
+			r->family = rows[i].family;
+}
+
+static void see_line(struct reading *r, char *line)
+{
+	struct chain *c = &r->c;
+
+	if (begins(line, "table ")) {
+		see_table(r, line + strlen("table "));
+	} else if (begins(line, "chain ")) {
+		int len;
+
+		line += strlen("chain ");
+		len = (int)strcspn(line, " {");
+		*c = (struct chain){.inside = r->family != FAMILY_NONE};
+		snprintf(c->place.text, sizeof(c->place.text), "%.*s", len, line);
+		snprintf(c->place.chain, sizeof(c->place.chain), "%.90s %.*s", r->table, len, line);
+	} else if (!c->inside) {
+		if (begins(line, "flags ") && has(line, "dormant"))
+			r->family = FAMILY_NONE;
+	} else if (!strcmp(line, "}")) {
+		end_chain(r);
+		c->inside = false;
+	} else if (begins(line, "type ")) {
+		c->hooked = true;
+		c->passes = has(line, "input") || has(line, "output") || has(line, "prerouting") ||
+			    has(line, "postrouting") || has(line, "ingress") || has(line, "egress");
+		c->closed = c->passes && strstr(line, "policy drop");
+	} else if (!c->ended) {
+		see_rule(r, line);
+	}
+}
+
+void ruleset_judge(struct rulesets *ret, char *text)
+{
+	struct reading r = {.ret = ret};
 	char *line;
 
-	*ret = (struct ruleset){0};
+	*ret = (struct rulesets){0};
 	while ((line = strsep(&text, "\n"))) {
 		while (isspace((unsigned char)*line))
 			line++;
-		see_line(ret, &c, line);
+		see_line(&r, line);
 	}
 }

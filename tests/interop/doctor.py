@@ -53,6 +53,13 @@ class Bench:
         assert says in text, f"not '{says}' in: {text}"
         return text.split(" | ", maxsplit=1)[0]
 
+    def typed(self, host, check):
+        """What a check says is to be typed is."""
+        _, _, findings = self.look(host)
+        line, = (f["mend"] for f in findings if f["check"] == check)
+        r = host.run("sh", "-c", line.removeprefix("sudo "))
+        assert r.returncode == 0, f"{line}: {r.stderr}"
+
     def rules(self, host, text):
         host.run("nft", "flush", "ruleset")
         if text:
@@ -124,6 +131,29 @@ def cases(b):
         b.rules(right, TABLE.format("inet", INPUT, "icmp type echo-request accept", " policy drop;"))
         b.ill(left, "peer", *peer)
         return b.ill(right, "firewall", says="udp dport 4791 accept")
+
+    def closed_by_a_rule(_):
+        b.rules(right, TABLE.format("inet", INPUT, "icmp type echo-request accept\n\t\tdrop", ""))
+        b.ill(left, "peer", *peer)
+        seen = b.ill(right, "firewall", says="nft insert rule inet ill c")
+        b.typed(right, "firewall")
+        b.well(right)
+        b.well(left, *peer)
+        return seen
+
+    def closed_to_ipv6(_):
+        b.rules(right, TABLE.format("ip6", INPUT, "udp dport 53 accept", " policy drop;"))
+        b.well(left, *peer)
+        return b.ill(right, "firewall", says="over IPv6")
+
+    def dropped_elsewhere(_):
+        for family, hook, rule in (("inet", INPUT, 'iifname "wan0" udp dport 4791 drop'),
+                                   ("inet", INPUT, "ip saddr 192.0.2.0/24 udp dport 4791 drop"),
+                                   ("inet", INPUT, "tcp dport 22 ip dscp set cs2"),
+                                   ("bridge", INPUT, "udp dport 4790 accept\n\t\tdrop")):
+            b.rules(right, TABLE.format(family, hook, rule, ""))
+            b.well(right)
+            b.well(left, *peer)
 
     def open_all_the_same(_):
         b.rules(right, TABLE.format("inet", INPUT, "udp dport 4791 accept", " policy drop;"))
@@ -197,6 +227,9 @@ def cases(b):
     yield "a rule drops port 4791", dropped
     yield "a rule rejects port 4791", rejected
     yield "a policy drops port 4791", closed
+    yield "a last rule drops port 4791, and the line to type mends it", closed_by_a_rule
+    yield "a policy drops IPv6 alone", closed_to_ipv6
+    yield "rules for others", dropped_elsewhere
     yield "a policy drops all but port 4791", open_all_the_same
     yield "ECN is taken away there", stripped(right, "udp dport 4791 ip ecn set not-ect", "ecn-path", "arrives there as Not-ECT")
     yield "ECN is taken away here", stripped(left, "udp sport 4791 ip ecn set not-ect", "ecn-path", "arrives here as Not-ECT")

@@ -173,38 +173,95 @@ static void an_rxe_that_keeps_the_port_is_named(void **state)
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-static struct ruleset judged(const char *text)
+static int look_rules(void (*judge)(struct doctor *, const struct rulesets *),
+		      const struct rulesets *rules)
+{
+	begin_look();
+	judge(&bed, rules);
+	return gravest();
+}
+
+static struct rulesets judged(const char *text)
 {
 	char copy[2048];
-	struct ruleset r;
+	struct rulesets r;
 
 	snprintf(copy, sizeof(copy), "%s", text);
 	ruleset_judge(&r, copy);
 	return r;
 }
 
+#define TABLE(table, type, rules) \
+	"table " table " {\n\tchain c {\n\t\ttype filter hook " type ";\n" rules "\t}\n}\n"
+#define OPEN "input priority filter; policy accept"
+
 static void rules_that_drop_roce_are_found(void **state)
 {
-	struct ruleset r = judged("table inet t {\n\tchain c {\n"
-				  "\t\ttype filter hook input priority filter; policy accept;\n"
-				  "\t\tudp dport 4791 drop\n\t}\n}\n");
+	static const char *const drop[] = {
+		"udp dport 4791 drop",
+		"udp dport { 53, 4791 } counter reject",
+		"udp dport 4000-5000 drop",
+		"counter udp dport 4791 log prefix \"    \" drop",
+		"meta l4proto udp udp dport 4791 counter packets 7 bytes 9 drop",
+		"meta l4proto { tcp, udp } th dport 4791 reject",
+	};
+	static const char *const others[] = {
+		"udp dport 47910 drop",
+		"udp dport 4790 reject",
+		"tcp dport 22 drop",
+		"tcp dport 4791 drop",
+		"udp dport { 53, 67-4790 } drop",
+		"udp dport 4791 log prefix \"drop \" accept comment \"reject none\"",
+	};
+	struct rulesets r;
+	char text[512];
 
 	(void)state;
-	assert_string_equal(r.drops, "udp dport 4791 drop");
-	assert_string_equal(r.closed, "");
-	r = judged("table inet t {\n\tchain c {\n\t\tudp dport 47910 drop\n"
-		   "\t\tudp dport 4790 reject\n\t\ttcp dport 22 drop\n\t}\n}\n");
-	assert_string_equal(r.drops, "");
-	r = judged(
-		"table inet t {\n\tchain c {\n\t\tudp dport { 53, 4791 } counter reject\n\t}\n}\n");
-	assert_string_equal(r.drops, "udp dport { 53, 4791 } counter reject");
-	r = judged("table inet t {\n\tchain c {\n\t\tudp dport 4000-5000 drop\n\t}\n}\n");
-	assert_string_equal(r.drops, "udp dport 4000-5000 drop");
-	r = judged("table inet t {\n\tchain c {\n\t\ttcp dport 4791 drop\n"
-		   "\t\tudp dport { 53, 67-4790 } drop\n"
-		   "\t\tudp dport 4791 log prefix \"drop \" accept comment \"reject none\"\n"
-		   "\t\tudp dport 4791 drop\n\t}\n}\n");
-	assert_string_equal(r.drops, "");
+	for (size_t i = 0; i < ARRAY_SIZE(drop); i++) {
+		snprintf(text, sizeof(text), TABLE("inet t", OPEN, "\t\t%s\n"), drop[i]);
+		r = judged(text);
+		assert_string_equal(r.any.drops.text, drop[i]);
+		assert_string_equal(r.any.drops.chain, "inet t c");
+		assert_string_equal(r.any.closed.text, "");
+		assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_ERROR);
+		says("nft delete rule inet t c handle");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		snprintf(text, sizeof(text), TABLE("inet t", OPEN, "\t\t%s\n"), others[i]);
+		r = judged(text);
+		assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_OK);
+	}
+	r = judged(TABLE("inet t", OPEN, "\t\tudp dport 4791 accept\n\t\tudp dport 4791 drop\n"));
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_OK);
+	r = judged(TABLE("inet t", OPEN, "\t\taccept\n\t\tudp dport 4791 drop\n"));
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_OK);
+}
+
+/* Whether a host that is well has such packets the text does not say. */
+static void rules_that_drop_some_packets_accuse_nobody(void **state)
+{
+	static const char *const some[] = {
+		TABLE("inet t", OPEN, "\t\tiifname \"wan0\" udp dport 4791 drop\n"),
+		TABLE("inet t", OPEN, "\t\tip saddr != 10.0.0.0/8 udp dport 4791 drop\n"),
+		TABLE("inet t", OPEN, "\t\tudp dport 4791 ip saddr != 10.0.0.0/8 drop\n"),
+		TABLE("inet t", OPEN, "\t\tudp dport 4791 limit rate over 9/second drop\n"),
+		TABLE("inet t", OPEN, "\t\tip saddr 10.0.0.0/8 accept\n\t\tudp dport 4791 drop\n"),
+		TABLE("netdev t", "ingress device \"wan0\" priority 0; policy accept",
+		      "\t\tudp dport 4791 drop\n"),
+		TABLE("ip t", "forward priority filter; policy accept",
+		      "\t\tudp dport 4791 drop\n"),
+		TABLE("bridge t", OPEN, "\t\tudp dport 4791 drop\n"),
+		"table ip t {\n\tchain wan {\n\t\tudp dport 4791 drop\n\t}\n}\n",
+	};
+	struct rulesets r;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(some); i++) {
+		r = judged(some[i]);
+		if (look_rules(firewall_judged, &r) != DOCTOR_UNKNOWN)
+			fail_msg("%s", some[i]);
+		assert_string_equal(r.any.drops.text, "");
+	}
 }
 
 #define CLOSED                                                                            \
@@ -212,55 +269,144 @@ static void rules_that_drop_roce_are_found(void **state)
 	"\t\ttype filter hook input priority filter; policy drop;\n"                      \
 	"\t\tct state established,related accept\n\t\tiifname \"lo\" accept\n"            \
 	"\t\ttcp dport 22 accept\n\t\tmeta l4proto ipv6-icmp accept\n"
+#define INSERT "sudo nft insert rule inet filter input udp dport 4791 accept"
 
 static void a_policy_that_drops_roce_is_found(void **state)
 {
-	struct ruleset r = judged(CLOSED "\t}\n}\n");
+	static const char *const closed[] = {
+		CLOSED "\t}\n}\n",
+		CLOSED "\t\ttcp dport 4791 accept\n\t}\n}\n",
+	};
+	static const char *const open[] = {
+		CLOSED "\t\tudp dport 4791 accept\n\t}\n}\n",
+		CLOSED "\t\tudp dport 4000-5000 accept comment \"drop none\"\n\t}\n}\n",
+		CLOSED "\t\tcounter packets 0 bytes 0 accept\n\t}\n}\n",
+		/* Who forwards nothing receives all the same. */
+		TABLE("inet f", "forward priority filter; policy drop", ""),
+	};
+	static const char *const may[] = {
+		CLOSED "\t\tudp dport @roce accept\n\t}\n}\n",
+		CLOSED "\t\tjump ours\n\t}\n}\n",
+		CLOSED "\t\tip saddr 10.0.0.0/8 accept\n\t}\n}\n",
+	};
+	struct rulesets r;
 
 	(void)state;
-	assert_string_equal(r.closed, "input");
-	assert_false(r.may_accept);
-	r = judged(CLOSED "\t\tudp dport 4791 accept\n\t}\n}\n");
-	assert_string_equal(r.closed, "");
-	r = judged(CLOSED "\t\tudp dport 4000-5000 accept comment \"drop none\"\n\t}\n}\n");
-	assert_string_equal(r.closed, "");
-	r = judged(CLOSED "\t\ttcp dport 4791 accept\n\t}\n}\n");
-	assert_string_equal(r.closed, "input");
-	assert_false(r.may_accept);
-	r = judged(CLOSED "\t\tudp dport @roce accept\n\t}\n}\n");
-	assert_string_equal(r.closed, "input");
-	assert_true(r.may_accept);
-	/* As firewalld has it: by the last rule. */
-	r = judged("table inet f {\n\tchain i {\n"
-		   "\t\ttype filter hook input priority filter; policy accept;\n"
-		   "\t\tct state established accept\n\t\treject with icmpx admin-prohibited\n"
-		   "\t}\n}\n");
-	assert_string_equal(r.closed, "i");
-	/* Whether our packets are meant the text does not say. */
-	r = judged(CLOSED "\t\tip saddr 10.0.0.0/8 accept\n\t}\n}\n");
-	assert_string_equal(r.closed, "input");
-	assert_true(r.may_accept);
-	/* Who forwards nothing receives all the same. */
-	r = judged("table inet f {\n\tchain forward {\n"
-		   "\t\ttype filter hook forward priority filter; policy drop;\n\t}\n}\n");
-	assert_string_equal(r.closed, "");
+	for (size_t i = 0; i < ARRAY_SIZE(closed); i++) {
+		r = judged(closed[i]);
+		assert_string_equal(r.any.closed.text, "input");
+		assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_WARNING);
+		says(INSERT);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(open); i++) {
+		r = judged(open[i]);
+		assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_OK);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(may); i++) {
+		r = judged(may[i]);
+		assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_UNKNOWN);
+		says(INSERT);
+	}
+	r = judged(CLOSED "\t\tjump ours\n\t}\n\tchain ours {\n\t\tudp dport 4791 accept\n"
+			  "\t}\n}\n");
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_UNKNOWN);
+	says("inet filter ours");
+}
+
+/* As firewalld has it: by the last rule; and what stands behind that is never reached. */
+static void a_last_rule_that_drops_is_found_and_what_is_behind_it_counts_for_nothing(void **state)
+{
+	struct rulesets r = judged(TABLE("ip f", OPEN,
+					 "\t\tct state established accept\n\t\tdrop\n"
+					 "\t\tudp dport 4791 accept\n"));
+
+	(void)state;
+	assert_string_equal(r.any.closed.text, "c");
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_WARNING);
+	says("sudo nft insert rule ip f c udp dport 4791 accept");
+	r = judged(TABLE("ip f", OPEN, "\t\tudp dport 4791 accept\n\t\tdrop\n"));
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_OK);
+	r = judged(TABLE("inet firewalld", OPEN, "\t\treject with icmpx admin-prohibited\n"));
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_WARNING);
+	says("sudo firewall-cmd --add-port=4791/udp");
+	r = judged(TABLE("ip f", OPEN, "\t\tlog prefix \"gone \" drop\n"));
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_WARNING);
+	r = judged(TABLE("ip f", OPEN, "\t\tlimit rate 5/minute drop\n"));
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_OK);
+}
+
+static void other_families_than_ipv4_are_told_apart(void **state)
+{
+	struct rulesets r =
+		judged(TABLE("arp filter", "input priority filter; policy drop", "")
+			       TABLE("bridge b", "input priority filter; policy drop", ""));
+
+	(void)state;
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_OK);
+	r = judged("table ip t {\n\tflags dormant\n\tchain input {\n\t\ttype filter hook input "
+		   "priority filter; policy drop;\n\t}\n}\n");
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_OK);
+	r = judged(TABLE("ip6 filter", "input priority filter; policy drop", ""));
+	put("fe80000000000000021122fffe334455 02 40 20 80     eth0\n"
+	    "00000000000000000000000000000001 01 80 10 80       lo\n",
+	    "net/if_inet6");
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_NOTE);
+	says("over IPv6");
+	put("fd780000000000000000000000000001 02 40 00 80     eth0\n", "net/if_inet6");
+	assert_int_equal(look_rules(firewall_judged, &r), DOCTOR_WARNING);
+	says("sudo nft insert rule ip6 filter c udp dport 4791 accept");
+	/* Whichever comes first. */
+	r = judged(TABLE("ip6 filter", OPEN, "\t\tudp dport 4791 drop\n")
+			   TABLE("ip filter", "input priority filter; policy drop", ""));
+	assert_string_equal(r.any.closed.chain, "ip filter c");
+	assert_string_equal(r.ipv6.drops.chain, "ip6 filter c");
 }
 
 static void rules_that_take_marks_away_are_found(void **state)
 {
-	struct ruleset r =
-		judged("table netdev m {\n\tchain c {\n\t\ttype filter hook ingress device "
-		       "\"eth0\" priority 0; policy accept;\n"
-		       "\t\tudp dport 4791 ip ecn set not-ect\n\t}\n}\n");
+	static const char *const all[] = {
+		TABLE("netdev m", "ingress device \"eth0\" priority 0; policy accept",
+		      "\t\tudp dport 4791 ip ecn set not-ect\n"),
+		TABLE("netdev m", "ingress device \"eth0\" priority 0; policy accept",
+		      "\t\tudp sport 4791 ip ecn set not-ect\n"),
+		TABLE("inet m", OPEN, "\t\tip6 dscp set cs0\n"),
+		TABLE("inet m", OPEN, "\t\tudp dport 4791 ip ecn ce ip ecn set ect0\n"),
+	};
+	static const char *const some[] = {
+		TABLE("inet m", OPEN, "\t\tiifname \"wan0\" ip dscp set cs0\n"),
+		TABLE("netdev m", "ingress device \"wan0\" priority 0; policy accept",
+		      "\t\tip dscp set cs0\n"),
+		TABLE("inet m", "forward priority 0; policy accept", "\t\tip dscp set cs0\n"),
+		TABLE("inet m", OPEN, "\t\tudp dport @ours ip dscp set cs0\n"),
+		"table inet m {\n\tchain c {\n\t\tip dscp set cs0\n\t}\n}\n",
+	};
+	static const char *const none[] = {
+		/* As a switch does, and a match changes nothing. */
+		TABLE("inet m", OPEN, "\t\tip ecn ect0 ip ecn set ce\n\t\tip dscp 26 counter\n"),
+		TABLE("inet m", OPEN, "\t\ttcp dport 22 ip dscp set cs2\n"),
+		TABLE("inet m", OPEN, "\t\tudp dport 5060 ip dscp set ef\n"),
+		TABLE("inet m", OPEN, "\t\ticmp type echo-request ip dscp set cs2\n"),
+	};
+	struct rulesets r;
 
 	(void)state;
-	assert_string_equal(r.strips, "udp dport 4791 ip ecn set not-ect");
-	r = judged("table netdev m {\n\tchain c {\n\t\tip6 dscp set cs0\n\t}\n}\n");
-	assert_string_equal(r.strips, "ip6 dscp set cs0");
-	/* As a switch does, and a match changes nothing. */
-	r = judged("table netdev m {\n\tchain c {\n\t\tip ecn ect0 ip ecn set ce\n"
-		   "\t\tip dscp 26 counter\n\t}\n}\n");
-	assert_string_equal(r.strips, "");
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		r = judged(all[i]);
+		if (look_rules(mark_rules_judged, &r) != DOCTOR_WARNING)
+			fail_msg("%s", all[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(some); i++) {
+		r = judged(some[i]);
+		if (look_rules(mark_rules_judged, &r) != DOCTOR_UNKNOWN)
+			fail_msg("%s", some[i]);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(none); i++) {
+		r = judged(none[i]);
+		if (look_rules(mark_rules_judged, &r) != DOCTOR_OK)
+			fail_msg("%s", none[i]);
+	}
+	r = judged(TABLE("ip6 m", OPEN, "\t\tip6 dscp set cs0\n"));
+	assert_int_equal(look_rules(mark_rules_judged, &r), DOCTOR_NOTE);
 }
 
 /* ---- NVMe ------------------------------------------------------------------------------------ */
@@ -309,7 +455,10 @@ int main(void)
 		CASE(an_rxe_that_has_the_port_is_named),
 		CASE(an_rxe_that_keeps_the_port_is_named),
 		CASE(rules_that_drop_roce_are_found),
+		CASE(rules_that_drop_some_packets_accuse_nobody),
 		CASE(a_policy_that_drops_roce_is_found),
+		CASE(a_last_rule_that_drops_is_found_and_what_is_behind_it_counts_for_nothing),
+		CASE(other_families_than_ipv4_are_told_apart),
 		CASE(rules_that_take_marks_away_are_found),
 		CASE(controllers_that_are_not_well_are_found),
 	};
