@@ -12,6 +12,7 @@
 #define PORT	 RNIC_CLASS "/%s/ports/1"
 #define CONFIGFS "kernel/config/rdma_cm/%s/ports/1"
 #define GIDS_MAX 256
+#define TOS_ECT0 2 /* beside the DSCP: packets can be marked */
 
 void check_rxe(struct doctor *d, const struct rnic *n)
 {
@@ -133,10 +134,32 @@ static const struct iface *iface_of(const struct doctor *d, const struct rnic *n
 	return NULL;
 }
 
+/* Whether packets of that DSCP are in a class that has PFC; without a map custom says which. */
+static bool dscp_has_pfc(const struct dcb *b, unsigned dscp)
+{
+	uint8_t p = b->has_dscp ? b->dscp_priority[dscp] : DCB_NO_PRIORITY;
+
+	if (!b->has_dscp)
+		return dscp == ROCE_DSCP;
+	return p != DCB_NO_PRIORITY && b->pfc.pfc_en >> p & 1;
+}
+
+/* The customary DSCP, or the first that is lossless here instead. */
+static unsigned lossless_dscp(const struct dcb *b)
+{
+	if (dscp_has_pfc(b, ROCE_DSCP))
+		return ROCE_DSCP;
+	for (unsigned dscp = 0; dscp < DCB_DSCPS; dscp++)
+		if (dscp_has_pfc(b, dscp))
+			return dscp;
+	return ROCE_DSCP;
+}
+
 void check_cm_class(struct doctor *d, const struct rnic *n)
 {
 	const struct iface *i = iface_of(d, n);
 	struct report *r = &d->report;
+	unsigned dscp, want;
 	uint64_t tos;
 
 	/* Which class it should be is known only where one has PFC. */
@@ -150,15 +173,22 @@ void check_cm_class(struct doctor *d, const struct rnic *n)
 			    n->name);
 		return;
 	}
-	if (tos >> 2 == ROCE_DSCP) {
-		report_found(r, DOCTOR_OK, "rdma_cm's connections have DSCP %u", ROCE_DSCP);
+	dscp = tos >> 2 & (DCB_DSCPS - 1);
+	want = lossless_dscp(&i->dcb);
+	if (dscp_has_pfc(&i->dcb, dscp)) {
+		report_found(r, DOCTOR_OK, "rdma_cm's connections have DSCP %u", dscp);
 		return;
 	}
 	report_found(r, DOCTOR_WARNING,
-		     "PFC is on, and rdma_cm's connections have DSCP %llu unless programs say "
-		     "otherwise",
-		     (unsigned long long)tos >> 2);
-	report_mend(r, "echo 106 | sudo tee /sys/" CONFIGFS "/default_roce_tos", n->name);
+		     "PFC is on, and rdma_cm's connections have DSCP %u, whose class has none, "
+		     "unless programs say otherwise",
+		     dscp);
+	if (dscp == want)
+		report_mend(r, "dcb app replace dev %s dscp-prio %u:%u", i->name, dscp,
+			    (unsigned)__builtin_ctz(i->dcb.pfc.pfc_en));
+	else
+		report_mend(r, "echo %u | sudo tee /sys/" CONFIGFS "/default_roce_tos",
+			    want << 2 | TOS_ECT0, n->name);
 }
 
 /* ---- ECN ------------------------------------------------------------------------------------- */

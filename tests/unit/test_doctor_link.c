@@ -361,6 +361,33 @@ static void what_is_wrong_with_an_adapter_is_found(void **state)
 	assert_int_equal(look_rnic(check_counters, bed.rnics), DOCTOR_WARNING);
 }
 
+static void the_class_of_rdma_cm_is_held_against_the_map_and_pfc(void **state)
+{
+	struct iface i = lossless();
+
+	(void)state;
+	put_adapter();
+	bed.ifaces = &i;
+	bed.iface_count = 1;
+	put("96\n", "kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos"); /* DSCP 24 */
+	assert_int_equal(look_rnic(check_cm_class, bed.rnics), DOCTOR_OK);
+	i.dcb.has_dscp = false; /* by custom, then */
+	assert_int_equal(look_rnic(check_cm_class, bed.rnics), DOCTOR_WARNING);
+	says("echo 106");
+	i = lossless();
+	i.dcb.pfc.pfc_en = 1 << 5;
+	assert_int_equal(look_rnic(check_cm_class, bed.rnics), DOCTOR_WARNING);
+	says("echo 162"); /* DSCP 40, the first of priority 5 */
+	put("162\n", "kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos");
+	assert_int_equal(look_rnic(check_cm_class, bed.rnics), DOCTOR_OK);
+	/* What would be typed is there already: the map is to blame. */
+	i = lossless();
+	memset(i.dcb.dscp_priority, DCB_NO_PRIORITY, sizeof(i.dcb.dscp_priority));
+	put("106\n", "kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos");
+	assert_int_equal(look_rnic(check_cm_class, bed.rnics), DOCTOR_WARNING);
+	says("dcb app replace dev eth0 dscp-prio 26:3");
+}
+
 static void an_rxe_on_an_interface_is_found(void **state)
 {
 	(void)state;
@@ -511,6 +538,7 @@ int main(void)
 		CASE(dcb_is_read_from_the_kernels_answer),
 		CASE(an_adapter_that_is_well_is_accused_of_nothing),
 		CASE(what_is_wrong_with_an_adapter_is_found),
+		CASE(the_class_of_rdma_cm_is_held_against_the_map_and_pfc),
 		CASE(an_rxe_on_an_interface_is_found),
 		CASE(a_way_that_is_well_is_accused_of_nothing),
 		CASE(a_peer_that_does_not_answer_is_told_of_and_nothing_is_known),
