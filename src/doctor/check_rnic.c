@@ -45,9 +45,16 @@ void check_port_state(struct doctor *d, const struct rnic *n)
 
 /* ---- PCIe ------------------------------------------------------------------------------------ */
 
+#define GT_8B10B 5.0 /* up to here 8 bits go as 10, and 128 as 130 above */
+
+static double pcie_gbps(uint64_t lanes, double gt)
+{
+	return (double)lanes * gt * (gt > GT_8B10B ? 128.0 / 130 : 8.0 / 10);
+}
+
 void check_pcie(struct doctor *d, const struct rnic *n)
 {
-	char speed[64], speed_max[64];
+	char speed[64], speed_max[64], rate[64];
 	uint64_t width, width_max;
 	struct report *r = &d->report;
 	double now, most;
@@ -66,11 +73,20 @@ void check_pcie(struct doctor *d, const struct rnic *n)
 	if (!width || width >= 255) /* a virtual function does not say */
 		return;
 	if (width < width_max || now < most) {
-		report_found(r, DOCTOR_WARNING, "x%llu at %s, where the adapter has x%llu at %s",
-			     (unsigned long long)width, speed, (unsigned long long)width_max,
-			     speed_max);
-		report_mend(r, "sudo lspci -vv | grep -e LnkCap: -e LnkSta:    # another slot, or "
-			       "the firmware's setting of it");
+		bool narrow = !file_line(d->sys, rate, sizeof(rate), PORT "/rate", n->name) &&
+			      pcie_gbps(width, now) < strtod(rate, NULL);
+
+		/* Many an adapter has more lanes than its port needs. */
+		report_found(r, narrow ? DOCTOR_WARNING : DOCTOR_NOTE,
+			     "x%llu at %s is %.0f Gb/s, where the adapter has x%llu at %s%s%s",
+			     (unsigned long long)width, speed, pcie_gbps(width, now),
+			     (unsigned long long)width_max, speed_max,
+			     narrow ? ", and its port " : "", narrow ? rate : "");
+		report_mend(r,
+			    "sudo lspci -vvs $(basename $(readlink /sys/" RNIC_CLASS
+			    "/%s/device)) | grep -e LnkCap: -e LnkSta:    # another slot, or the "
+			    "firmware's setting of it",
+			    n->name);
 	} else {
 		report_found(r, DOCTOR_OK, "x%llu at %s", (unsigned long long)width, speed);
 	}

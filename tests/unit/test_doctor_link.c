@@ -331,11 +331,6 @@ static void what_is_wrong_with_an_adapter_is_found(void **state)
 	bed.iface_count = 1;
 	put("1: DOWN\n", RNIC "/ports/1/state");
 	assert_int_equal(look_rnic(check_port_state, bed.rnics), DOCTOR_WARNING);
-	put("8\n", RNIC "/device/current_link_width");
-	assert_int_equal(look_rnic(check_pcie, bed.rnics), DOCTOR_WARNING);
-	put("16\n", RNIC "/device/current_link_width");
-	put("8.0 GT/s PCIe\n", RNIC "/device/current_link_speed");
-	assert_int_equal(look_rnic(check_pcie, bed.rnics), DOCTOR_WARNING);
 	put("IB/RoCE v1\n", "kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_mode");
 	assert_int_equal(look_rnic(check_gid_type, bed.rnics), DOCTOR_WARNING);
 	put("IB/RoCE v1\n", RNIC "/ports/1/gid_attrs/types/1");
@@ -359,6 +354,31 @@ static void what_is_wrong_with_an_adapter_is_found(void **state)
 	put("9\n", RNIC "/ports/1/hw_counters/np_ecn_marked_roce_packets");
 	put("0\n", RNIC "/ports/1/hw_counters/np_cnp_sent");
 	assert_int_equal(look_rnic(check_counters, bed.rnics), DOCTOR_WARNING);
+}
+
+static void a_slot_is_slow_only_where_its_port_is_faster(void **state)
+{
+	static const struct {
+		const char *rate, *width, *speed;
+		int severity;
+	} rows[] = {{"100 Gb/sec (4X EDR)", "16", "16.0 GT/s PCIe", DOCTOR_OK},
+		    {"100 Gb/sec (4X EDR)", "8", "16.0 GT/s PCIe", DOCTOR_NOTE}, /* 126 Gb/s */
+		    {"100 Gb/sec (4X EDR)", "16", "8.0 GT/s PCIe", DOCTOR_NOTE},
+		    {"100 Gb/sec (4X EDR)", "4", "16.0 GT/s PCIe", DOCTOR_WARNING}, /* 63 */
+		    {"200 Gb/sec (4X HDR)", "8", "16.0 GT/s PCIe", DOCTOR_WARNING},
+		    {"25 Gb/sec (1X EDR)", "8", "5.0 GT/s PCIe", DOCTOR_NOTE},	  /* 32 */
+		    {"25 Gb/sec (1X EDR)", "8", "2.5 GT/s PCIe", DOCTOR_WARNING}, /* 16 */
+		    {"", "1", "2.5 GT/s PCIe", DOCTOR_NOTE}};
+
+	(void)state;
+	put_adapter();
+	for (size_t k = 0; k < ARRAY_SIZE(rows); k++) {
+		put(rows[k].rate, RNIC "/ports/1/rate");
+		put(rows[k].width, RNIC "/device/current_link_width");
+		put(rows[k].speed, RNIC "/device/current_link_speed");
+		if (look_rnic(check_pcie, bed.rnics) != rows[k].severity)
+			fail_msg("x%s at %s for %s", rows[k].width, rows[k].speed, rows[k].rate);
+	}
 }
 
 static void the_class_of_rdma_cm_is_held_against_the_map_and_pfc(void **state)
@@ -538,6 +558,7 @@ int main(void)
 		CASE(dcb_is_read_from_the_kernels_answer),
 		CASE(an_adapter_that_is_well_is_accused_of_nothing),
 		CASE(what_is_wrong_with_an_adapter_is_found),
+		CASE(a_slot_is_slow_only_where_its_port_is_faster),
 		CASE(the_class_of_rdma_cm_is_held_against_the_map_and_pfc),
 		CASE(an_rxe_on_an_interface_is_found),
 		CASE(a_way_that_is_well_is_accused_of_nothing),
