@@ -70,13 +70,77 @@ void check_pfc(struct doctor *d, const struct iface *i)
 		    i->name, roce);
 }
 
+#define ROCE_SHARE   50 /* of the link, beside all others */
+#define STRICT_SHARE 10 /* what a class counts for that had no share */
+
+/* Classes with packets that wait for RoCE's one where that has strict priority. */
+static uint8_t behind_strict(const struct ieee_ets *e, unsigned roce)
+{
+	uint8_t ret = 0;
+
+	for (unsigned p = 0; p < DCB_PRIORITIES; p++) {
+		unsigned tc = e->prio_tc[p] & 7;
+
+		if (tc != roce && (e->tc_tsa[tc] == IEEE_8021QAZ_TSA_ETS ||
+				   (e->tc_tsa[tc] == IEEE_8021QAZ_TSA_STRICT && tc < roce)))
+			ret |= (uint8_t)(1u << tc);
+	}
+	return ret;
+}
+
+/* " 0:50 3:50", of RoCE's class, of those that are strict and are to have a share, and of those
+ * that have one: drivers refuse what is not 100 in all. */
+static const char *shares(char buf[64], const struct ieee_ets *e, unsigned roce, uint8_t strict)
+{
+	unsigned v[DCB_PRIORITIES] = {0}, sum = 0, left = 100;
+	size_t n = 0;
+
+	for (unsigned tc = 0; tc < DCB_PRIORITIES; tc++) {
+		if (tc == roce)
+			continue;
+		if (strict >> tc & 1)
+			v[tc] = STRICT_SHARE;
+		else if (e->tc_tsa[tc] == IEEE_8021QAZ_TSA_ETS)
+			v[tc] = e->tc_tx_bw[tc];
+		sum += v[tc];
+	}
+	for (unsigned tc = 0; tc < DCB_PRIORITIES; tc++) {
+		if (v[tc])
+			v[tc] = max_of(v[tc] * (100 - ROCE_SHARE) / sum, 1u);
+		left -= v[tc];
+	}
+	v[roce] = left;
+	buf[0] = 0;
+	for (unsigned tc = 0; tc < DCB_PRIORITIES; tc++)
+		if (v[tc])
+			n += (size_t)snprintf(buf + n, 64 - n, " %u:%u", tc, v[tc]);
+	return buf;
+}
+
+static void mend_strict(struct report *r, const struct iface *i, unsigned roce, uint8_t behind)
+{
+	const struct ieee_ets *e = &i->dcb.ets;
+	char by_share[64], now[64];
+	uint8_t strict = 0;
+	size_t n = 0;
+
+	for (unsigned tc = 0; tc < DCB_PRIORITIES; tc++) {
+		if (tc != roce && !(behind >> tc & 1 && e->tc_tsa[tc] == IEEE_8021QAZ_TSA_STRICT))
+			continue;
+		strict |= (uint8_t)(1u << tc);
+		n += (size_t)snprintf(now + n, sizeof(now) - n, " %u:ets", tc);
+	}
+	report_mend(r, "dcb ets set dev %s tc-tsa%s tc-bw%s", i->name, now,
+		    shares(by_share, e, roce, strict));
+}
+
 void check_ets(struct doctor *d, const struct iface *i)
 {
 	uint8_t roce = dcb_roce_priority(&i->dcb);
 	const struct ieee_ets *e = &i->dcb.ets;
 	struct report *r = &d->report;
-	uint8_t tc = e->prio_tc[roce] & 7, shared = 0;
-	char text[32];
+	uint8_t tc = e->prio_tc[roce] & 7, shared = 0, behind = behind_strict(e, tc);
+	char text[64];
 
 	if (!matters(i) || unreadable(d, i, i->dcb.has_ets))
 		return;
@@ -87,18 +151,21 @@ void check_ets(struct doctor *d, const struct iface *i)
 		report_found(r, lossless(i) ? DOCTOR_WARNING : DOCTOR_NOTE,
 			     "priority %u, which RoCE has, is in traffic class %u with %s", roce,
 			     tc, list(text, shared));
-		report_mend(r, "dcb ets set dev %s prio-tc 0:0 1:1 2:2 3:3 4:4 5:5 6:6 7:7",
-			    i->name);
+		if (e->ets_cap && e->ets_cap < DCB_PRIORITIES)
+			report_mend(r, "dcb ets set dev %s prio-tc all:0 %u:1", i->name, roce);
+		else
+			report_mend(r, "dcb ets set dev %s prio-tc 0:0 1:1 2:2 3:3 4:4 5:5 6:6 7:7",
+				    i->name);
 	} else if (e->tc_tsa[tc] == IEEE_8021QAZ_TSA_ETS && !e->tc_tx_bw[tc]) {
 		report_found(r, DOCTOR_WARNING,
 			     "traffic class %u, which RoCE has, has 0 %% of the link", tc);
-		report_mend(r, "dcb ets set dev %s tc-bw 0:50 %u:50", i->name, tc);
-	} else if (e->tc_tsa[tc] == IEEE_8021QAZ_TSA_STRICT && lossless(i)) {
+		report_mend(r, "dcb ets set dev %s tc-bw%s", i->name, shares(text, e, tc, 0));
+	} else if (e->tc_tsa[tc] == IEEE_8021QAZ_TSA_STRICT && behind && lossless(i)) {
 		report_found(r, DOCTOR_NOTE,
 			     "traffic class %u, which RoCE has, goes before all below it: these "
 			     "can starve",
 			     tc);
-		report_mend(r, "dcb ets set dev %s tc-tsa %u:ets tc-bw %u:50", i->name, tc, tc);
+		mend_strict(r, i, tc, behind);
 	} else {
 		report_found(r, DOCTOR_OK, "RoCE has traffic class %u for itself", tc);
 	}
@@ -122,15 +189,15 @@ void check_dscp(struct doctor *d, const struct iface *i)
 			     "notifications of congestion (DSCP %u) have the priority %u of the "
 			     "data that they are to slow down",
 			     ROCE_CNP_DSCP, b->dscp_priority[ROCE_DSCP]);
-		report_mend(r, "dcb app add dev %s dscp-prio %u:6", i->name, ROCE_CNP_DSCP);
+		report_mend(r, "dcb app replace dev %s dscp-prio %u:6", i->name, ROCE_CNP_DSCP);
 		return;
 	} else {
 		report_found(r, DOCTOR_OK, "DSCP %u has priority %u", ROCE_DSCP,
 			     b->dscp_priority[ROCE_DSCP]);
 		return;
 	}
-	report_mend(r, "dcb app add dev %s dscp-prio %u:%u %u:6", i->name, ROCE_DSCP, ROCE_PRIORITY,
-		    ROCE_CNP_DSCP);
+	report_mend(r, "dcb app replace dev %s dscp-prio %u:%u %u:6", i->name, ROCE_DSCP,
+		    ROCE_PRIORITY, ROCE_CNP_DSCP);
 }
 
 void check_global_pause(struct doctor *d, const struct iface *i)

@@ -217,6 +217,39 @@ static void wrong_settings_of_a_lossless_fabric_are_found(void **state)
 	assert_int_equal(look_iface(check_dscp, &i), DOCTOR_UNKNOWN);
 }
 
+static void shares_of_the_link_to_type_are_100_in_all(void **state)
+{
+	struct iface i = lossless();
+	struct ieee_ets *e = &i.dcb.ets;
+
+	(void)state;
+	e->tc_tx_bw[3] = 0;
+	assert_int_equal(look_iface(check_ets, &i), DOCTOR_WARNING);
+	says("tc-bw 0:7 1:7 2:7 3:51 4:7 5:7 6:7 7:7");
+	memset(e->tc_tx_bw, 0, sizeof(e->tc_tx_bw));
+	e->tc_tx_bw[0] = 99;
+	e->tc_tx_bw[1] = 1;
+	assert_int_equal(look_iface(check_ets, &i), DOCTOR_WARNING);
+	says("tc-bw 0:49 1:1 3:50");
+	e->tc_tsa[3] = IEEE_8021QAZ_TSA_STRICT;
+	assert_int_equal(look_iface(check_ets, &i), DOCTOR_NOTE);
+	says("tc-tsa 3:ets tc-bw 0:49 1:1 3:50");
+	/* Strict ones below it would go before it then. */
+	memset(e->tc_tsa, IEEE_8021QAZ_TSA_STRICT, sizeof(e->tc_tsa));
+	assert_int_equal(look_iface(check_ets, &i), DOCTOR_NOTE);
+	says("tc-tsa 0:ets 1:ets 2:ets 3:ets tc-bw 0:16 1:16 2:16 3:52");
+	/* Nobody waits for the lowest one. */
+	for (unsigned p = 0; p < 8; p++)
+		e->prio_tc[p] = p == 3 ? 0 : 1;
+	assert_int_equal(look_iface(check_ets, &i), DOCTOR_OK);
+	/* Not all adapters have eight. */
+	i = lossless();
+	e->ets_cap = 3;
+	e->prio_tc[3] = 0;
+	assert_int_equal(look_iface(check_ets, &i), DOCTOR_WARNING);
+	says("prio-tc all:0 3:1");
+}
+
 /* ---- the kernel's answer about DCB ----------------------------------------------------------- */
 
 static size_t attr(uint8_t *at, unsigned type, const void *data, size_t len)
@@ -555,6 +588,7 @@ int main(void)
 		CASE(offloads_that_are_off_are_found),
 		CASE(losses_are_found_and_the_ring_that_is_too_small),
 		CASE(wrong_settings_of_a_lossless_fabric_are_found),
+		CASE(shares_of_the_link_to_type_are_100_in_all),
 		CASE(dcb_is_read_from_the_kernels_answer),
 		CASE(an_adapter_that_is_well_is_accused_of_nothing),
 		CASE(what_is_wrong_with_an_adapter_is_found),
