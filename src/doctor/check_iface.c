@@ -78,18 +78,47 @@ void check_mtu(struct doctor *d, const struct iface *i)
 
 /* ---- offloads -------------------------------------------------------------------------------- */
 
+static const struct offload {
+	const char *feature, *option, *says;
+	bool hardware; /* it is on by itself only there */
+	/* One of these has to be on, or the kernel leaves it off, though it is asked for. */
+	const char *needs[4], *needs_option;
+} offloads[] = {
+	{.feature = "tx-generic-segmentation",
+	 .option = "gso",
+	 .says = "what is sent is cut into packets at once",
+	 .needs = {"tx-scatter-gather"},
+	 .needs_option = "sg"},
+	{.feature = "tx-udp-segmentation",
+	 .option = "tx-udp-segmentation",
+	 .says = "datagrams are cut before they reach the interface",
+	 .needs = {"tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"},
+	 .needs_option = "tx"},
+	{.feature = "rx-gro",
+	 .option = "gro",
+	 .says = "packets that come are handed up one by one",
+	 .hardware = true},
+};
+
+enum need { MET, SWITCHED_OFF, NONE_HERE };
+
+static enum need need_of(const struct iface *i, const struct offload *o)
+{
+	bool any = false, can = false;
+
+	for (size_t k = 0; k < ARRAY_SIZE(o->needs) && o->needs[k]; k++) {
+		const struct iface_feature *f = iface_feature(i, o->needs[k]);
+
+		if (f && f->on)
+			return MET;
+		any |= f != NULL;
+		can |= f && f->can && !f->asked;
+	}
+	return !any ? MET : can ? SWITCHED_OFF : NONE_HERE;
+}
+
 void check_offloads(struct doctor *d, const struct iface *i)
 {
-	static const struct {
-		const char *feature, *option, *says;
-		bool hardware; /* it is on by itself only there */
-	} wanted[] = {
-		{"tx-generic-segmentation", "gso", "what is sent is cut into packets at once",
-		 false},
-		{"tx-udp-segmentation", "tx-udp-segmentation",
-		 "datagrams are cut before they reach the interface", false},
-		{"rx-gro", "gro", "packets that come are handed up one by one", true},
-	};
 	struct report *r = &d->report;
 	bool any = false;
 
@@ -100,15 +129,27 @@ void check_offloads(struct doctor *d, const struct iface *i)
 			     errno_text(-i->features_rc));
 		return;
 	}
-	for (size_t k = 0; k < ARRAY_SIZE(wanted); k++) {
-		const struct iface_feature *f = iface_feature(i, wanted[k].feature);
+	for (size_t k = 0; k < ARRAY_SIZE(offloads); k++) {
+		const struct offload *o = &offloads[k];
+		const struct iface_feature *f = iface_feature(i, o->feature);
+		enum need need = need_of(i, o);
 
 		/* A veth pair hands over what was not cut, and has nothing to join. */
-		if (!f || f->on || !f->can || (wanted[k].hardware && !i->hardware))
+		if (!f || f->on || !f->can || (o->hardware && !i->hardware))
+			continue;
+		/* The device has it not, or has a reason that it does not tell. */
+		if (need == NONE_HERE || (need == MET && f->asked))
 			continue;
 		any = true;
-		report_found(r, DOCTOR_WARNING, "%s is off: %s", wanted[k].feature, wanted[k].says);
-		report_mend(r, "ethtool -K %s %s on", i->name, wanted[k].option);
+		if (need == MET) {
+			report_found(r, DOCTOR_WARNING, "%s is off: %s", o->feature, o->says);
+			report_mend(r, "ethtool -K %s %s on", i->name, o->option);
+			continue;
+		}
+		report_found(r, DOCTOR_WARNING, "%s is off, as %s is, which it needs: %s",
+			     o->feature, o->needs[0], o->says);
+		report_mend(r, "ethtool -K %s %s on%s%s%s", i->name, o->needs_option,
+			    f->asked ? "" : " ", f->asked ? "" : o->option, f->asked ? "" : " on");
 	}
 	if (!any)
 		report_found(r, DOCTOR_OK, "nothing is switched off that could be on");

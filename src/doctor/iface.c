@@ -118,6 +118,7 @@ static int read_features(int fd, struct iface *i)
 
 		name_from(i->features[k].name, names, k);
 		i->features[k].on = b->active & bit;
+		i->features[k].asked = b->requested & bit;
 		i->features[k].can = (b->available & bit) && !(b->never_changed & bit);
 		i->feature_count++;
 	}

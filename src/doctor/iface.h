@@ -24,6 +24,7 @@ struct iface_stat {
 struct iface_feature {
 	char name[33];
 	bool can, on; /* can: it may be switched on */
+	bool asked;   /* it has been, and is on as soon as what it needs is */
 };
 
 struct iface {

@@ -237,6 +237,7 @@ def cases(b):
     yield "DSCP is taken away", stripped(right, "udp dport 4791 ip dscp set 0", "dscp-path", "DSCP 26 arrives there as 0")
     yield "segmentation is off", offload("gso")
     yield "segmentation of UDP is off", offload("tx-udp-segmentation")
+    yield "segmentation lacks what it needs", offload("sg")
     yield "an interface is down", down
     yield "small buffers", small_buffers
     yield "rxe on the interface", rxe

@@ -118,26 +118,52 @@ static void a_wrong_mtu_is_found(void **state)
 
 static void offloads_that_are_off_are_found(void **state)
 {
-	struct iface_feature f[] = {{"tx-generic-segmentation", true, true},
-				    {"tx-udp-segmentation", true, true},
-				    {"rx-gro", true, true}};
+	struct iface_feature f[] = {{"tx-generic-segmentation", true, true, true},
+				    {"tx-udp-segmentation", true, true, true},
+				    {"rx-gro", true, true, true}};
 	struct iface i = plain();
 
 	(void)state;
 	i.features = f;
 	i.feature_count = ARRAY_SIZE(f);
 	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_OK);
-	f[1].on = false;
+	f[1].on = f[1].asked = false;
 	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_WARNING);
 	says("ethtool -K eth0 tx-udp-segmentation on");
 	f[1].can = false; /* the hardware has it not: no fault */
 	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_OK);
-	f[2].on = false;
+	f[2].on = f[2].asked = false;
 	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_WARNING);
 	i.hardware = false; /* as of a veth pair */
 	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_OK);
 	i.features_rc = -EPERM;
 	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_UNKNOWN);
+}
+
+/* Segmentation that is asked for is off for as long as what it needs is. */
+static void an_offload_that_another_needs_is_named(void **state)
+{
+	struct iface_feature f[] = {{"tx-generic-segmentation", true, false, true},
+				    {"tx-udp-segmentation", true, true, true},
+				    {"tx-scatter-gather", true, false, false},
+				    {"tx-checksum-ip-generic", true, true, true}};
+	struct iface i = plain();
+
+	(void)state;
+	i.features = f;
+	i.feature_count = ARRAY_SIZE(f);
+	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_WARNING);
+	says("ethtool -K eth0 sg on");
+	f[2].can = false; /* the device has none */
+	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_OK);
+	f[1].on = f[3].on = f[3].asked = false;
+	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_WARNING);
+	says("ethtool -K eth0 tx on");
+	f[1].asked = false;
+	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_WARNING);
+	says("ethtool -K eth0 tx on tx-udp-segmentation on");
+	f[3].on = f[1].asked = true; /* for a reason of the device's own */
+	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_OK);
 }
 
 static void losses_are_found_and_the_ring_that_is_too_small(void **state)
@@ -586,6 +612,7 @@ int main(void)
 		CASE(an_interface_that_carries_nothing_is_found),
 		CASE(a_wrong_mtu_is_found),
 		CASE(offloads_that_are_off_are_found),
+		CASE(an_offload_that_another_needs_is_named),
 		CASE(losses_are_found_and_the_ring_that_is_too_small),
 		CASE(wrong_settings_of_a_lossless_fabric_are_found),
 		CASE(shares_of_the_link_to_type_are_100_in_all),
