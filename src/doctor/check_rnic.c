@@ -25,6 +25,24 @@ void check_rxe(struct doctor *d, const struct rnic *n)
 	report_mend(&d->report, RXE_END, n->name);
 }
 
+/* Of a port that is not active. */
+static void mend_port(struct report *r, const struct rnic *n, const char *state)
+{
+	if (n->ethernet && n->iface[0])
+		report_mend(r, "ip link set dev %s up; ethtool %s", n->iface, n->iface);
+	else if (n->ethernet)
+		report_mend(r, "rdma link show %s/1    # names its interface, which is to be up",
+			    n->name);
+	else if (strstr(state, "DOWN"))
+		report_mend(r, "ibstat %s    # its physical state: the cable, or the other end",
+			    n->name);
+	else
+		report_mend(r,
+			    "sudo sminfo -C %s    # whether a subnet manager is there, which makes "
+			    "ports active: opensm, or a switch's",
+			    n->name);
+}
+
 void check_port_state(struct doctor *d, const struct rnic *n)
 {
 	struct report *r = &d->report;
@@ -39,7 +57,7 @@ void check_port_state(struct doctor *d, const struct rnic *n)
 		report_found(r, DOCTOR_OK, "the port is active, %s", rate);
 	} else {
 		report_found(r, DOCTOR_WARNING, "the port is in state %s", state);
-		report_mend(r, "ip link set dev %s up; ethtool %s", n->iface, n->iface);
+		mend_port(r, n, state);
 	}
 }
 
@@ -102,6 +120,7 @@ static bool is_roce(const struct rnic *n)
 
 void check_gid_type(struct doctor *d, const struct rnic *n)
 {
+	const char *iface = n->iface[0] ? n->iface : "INTERFACE";
 	unsigned first = 0, second = 0;
 	struct report *r = &d->report;
 	char text[64];
@@ -121,7 +140,8 @@ void check_gid_type(struct doctor *d, const struct rnic *n)
 	if (!first && !second) {
 		report_found(r, DOCTOR_ERROR,
 			     "the device has no GID: its interface has no address");
-		report_mend(r, "ip address add ADDRESS/PREFIX dev %s", n->iface);
+		report_mend(r, "ip address add ADDRESS/PREFIX dev %s%s", iface,
+			    n->iface[0] ? "" : "    # as rdma link show names it");
 		return;
 	}
 	if (!second) {
@@ -129,7 +149,7 @@ void check_gid_type(struct doctor *d, const struct rnic *n)
 		report_mend(r,
 			    "ip address add ADDRESS/PREFIX dev %s    # and an adapter that has "
 			    "RoCE v2",
-			    n->iface);
+			    iface);
 		return;
 	}
 	if (file_line(d->sys, text, sizeof(text), CONFIGFS "/default_roce_mode", n->name) == 0 &&

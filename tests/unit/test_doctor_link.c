@@ -415,6 +415,25 @@ static void what_is_wrong_with_an_adapter_is_found(void **state)
 	assert_int_equal(look_rnic(check_counters, bed.rnics), DOCTOR_WARNING);
 }
 
+/* An InfiniBand port has no interface to be set up, and is active when a subnet manager says so. */
+static void a_port_that_is_not_active_has_a_line_of_its_kind(void **state)
+{
+	(void)state;
+	put_adapter();
+	put("1: DOWN\n", RNIC "/ports/1/state");
+	assert_int_equal(look_rnic(check_port_state, bed.rnics), DOCTOR_WARNING);
+	says("ip link set dev eth0 up; ethtool eth0");
+	bed.rnics[0].iface[0] = 0;
+	assert_int_equal(look_rnic(check_port_state, bed.rnics), DOCTOR_WARNING);
+	says("rdma link show mlx5_0/1");
+	bed.rnics[0].ethernet = false;
+	assert_int_equal(look_rnic(check_port_state, bed.rnics), DOCTOR_WARNING);
+	says("ibstat mlx5_0");
+	put("2: INIT\n", RNIC "/ports/1/state");
+	assert_int_equal(look_rnic(check_port_state, bed.rnics), DOCTOR_WARNING);
+	says("sminfo -C mlx5_0");
+}
+
 static void a_slot_is_slow_only_where_its_port_is_faster(void **state)
 {
 	static const struct {
@@ -619,6 +638,7 @@ int main(void)
 		CASE(dcb_is_read_from_the_kernels_answer),
 		CASE(an_adapter_that_is_well_is_accused_of_nothing),
 		CASE(what_is_wrong_with_an_adapter_is_found),
+		CASE(a_port_that_is_not_active_has_a_line_of_its_kind),
 		CASE(a_slot_is_slow_only_where_its_port_is_faster),
 		CASE(the_class_of_rdma_cm_is_held_against_the_map_and_pfc),
 		CASE(an_rxe_on_an_interface_is_found),
