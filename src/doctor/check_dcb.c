@@ -225,13 +225,13 @@ void check_pause(struct doctor *d, const struct iface *i)
 {
 	uint8_t roce = dcb_roce_priority(&i->dcb);
 	struct report *r = &d->report;
-	uint64_t sent = 0, received = 0, elsewhere = 0;
+	uint64_t sent = 0, received = 0, elsewhere = 0, held_us;
+	char name[32], held[64] = "";
 
 	if (!matters(i) || i->dcb.rc || !i->dcb.has_pfc)
 		return;
 	for (unsigned p = 0; p < DCB_PRIORITIES; p++) {
 		uint64_t rx = i->dcb.pfc.indications[p], tx = i->dcb.pfc.requests[p], v;
-		char name[32];
 
 		/* Where the driver has these the kernel has the same, or nothing. */
 		snprintf(name, sizeof(name), "rx_prio%u_pause", p);
@@ -255,11 +255,16 @@ void check_pause(struct doctor *d, const struct iface *i)
 		report_mend(r, "dcb pfc show dev %s    # and at the switch: priority %u alone",
 			    i->name, roce);
 	}
+	snprintf(name, sizeof(name), "rx_prio%u_pause_duration", roce);
+	if (iface_stat(i, name, &held_us))
+		snprintf(held, sizeof(held), ", and held the port for %llu us",
+			 (unsigned long long)held_us);
 	if (sent || received) {
-		report_found(r, DOCTOR_NOTE,
-			     "of priority %u %llu pause frames came and %llu were sent since the "
-			     "driver began; ECN should have answered before",
-			     roce, (unsigned long long)received, (unsigned long long)sent);
+		report_found(
+			r, DOCTOR_NOTE,
+			"of priority %u %llu pause frames came%s, and %llu were sent since the "
+			"driver began; ECN should have answered before",
+			roce, (unsigned long long)received, held, (unsigned long long)sent);
 		report_mend(r, "ethtool -S %s | grep pause    # twice, some seconds apart",
 			    i->name);
 	} else if (!elsewhere) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Interfaces: link, MTU, offloads, rings, what they lost. */
+/* Interfaces: link, MTU, offloads, NUMA node, rings, what they lost. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/errno_text.h"
 #include "doctor/checks.h"
+#include "doctor/files.h"
 #include "wire/bth.h"
 
 #define JUMBO	      9000 /* what hosts have whose switches have 9216 */
@@ -12,6 +14,7 @@
 #define MTU_BASE      1500
 #define PATH_MTU_BASE 1024 /* what every Ethernet carries, tunnels and all */
 #define RING_SMALL    512
+#define NODES	      "devices/system/node"
 
 void check_link(struct doctor *d, const struct iface *i)
 {
@@ -153,6 +156,65 @@ void check_offloads(struct doctor *d, const struct iface *i)
 	}
 	if (!any)
 		report_found(r, DOCTOR_OK, "nothing is switched off that could be on");
+}
+
+/* ---- NUMA ------------------------------------------------------------------------------------ */
+
+/* Whether two lists of processors, as "0-7,16", have one in common. */
+static bool share(const char *a, const char *b)
+{
+	for (; *a; a += strcspn(a, ","), a += *a == ',') {
+		unsigned first, last;
+		int n = sscanf(a, "%u-%u", &first, &last);
+
+		if (n < 1)
+			continue;
+		last = n == 2 ? last : first;
+		for (const char *at = b; *at; at += strcspn(at, ","), at += *at == ',') {
+			unsigned from, to;
+
+			n = sscanf(at, "%u-%u", &from, &to);
+			to = n == 2 ? to : from;
+			if (n >= 1 && from <= last && to >= first)
+				return true;
+		}
+	}
+	return false;
+}
+
+#define CPU_LIST 4096
+
+static void see_status(void *ctx, char *line)
+{
+	(void)!sscanf(line, "Cpus_allowed_list: %4095s", (char *)ctx);
+}
+
+void check_numa(struct doctor *d, const struct iface *i)
+{
+	char nodes[64], local[CPU_LIST], allowed[CPU_LIST] = "";
+	uint64_t node;
+
+	/* It is -1 where the firmware does not say, and a host of one node has nothing to choose.
+	 */
+	if (file_number(d->sys, &node, "class/net/%s/device/numa_node", i->name) ||
+	    file_line(d->sys, nodes, sizeof(nodes), NODES "/online") || !strpbrk(nodes, ",-") ||
+	    file_line(d->sys, local, sizeof(local), NODES "/node%llu/cpulist",
+		      (unsigned long long)node) ||
+	    !local[0] || file_lines(d->proc, "self/status", see_status, allowed) || !allowed[0])
+		return;
+	if (share(local, allowed)) {
+		report_found(&d->report, DOCTOR_OK, "at NUMA node %llu", (unsigned long long)node);
+		return;
+	}
+	report_found(
+		&d->report, DOCTOR_NOTE,
+		"at NUMA node %llu, whose processors are not among those that programs may use "
+		"which are started from here",
+		(unsigned long long)node);
+	report_mend(&d->report,
+		    "taskset -c $(cat /sys/" NODES "/node%llu/cpulist) PROGRAM    # where its "
+		    "container has them",
+		    (unsigned long long)node);
 }
 
 /* ---- losses ---------------------------------------------------------------------------------- */

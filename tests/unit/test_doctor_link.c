@@ -166,6 +166,30 @@ static void an_offload_that_another_needs_is_named(void **state)
 	assert_int_equal(look_iface(check_offloads, &i), DOCTOR_OK);
 }
 
+static void an_adapter_whose_node_has_none_of_our_processors_is_noted(void **state)
+{
+	struct iface i = lossless();
+
+	(void)state;
+	assert_int_equal(look_iface(check_numa, &i), NOTHING);
+	put("1\n", "class/net/eth0/device/numa_node");
+	put("0\n", "devices/system/node/online"); /* one node has nothing to choose */
+	put("8-15,24\n", "devices/system/node/node1/cpulist");
+	put("Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t0-7,16\n", "self/status");
+	assert_int_equal(look_iface(check_numa, &i), NOTHING);
+	put("0-1\n", "devices/system/node/online");
+	assert_int_equal(look_iface(check_numa, &i), DOCTOR_NOTE);
+	says("node1/cpulist) PROGRAM");
+	put("Cpus_allowed_list:\t0-8\n", "self/status");
+	assert_int_equal(look_iface(check_numa, &i), DOCTOR_OK);
+	put("Cpus_allowed_list:\t0,24-31\n", "self/status");
+	assert_int_equal(look_iface(check_numa, &i), DOCTOR_OK);
+	put("\n", "devices/system/node/node1/cpulist"); /* memory alone */
+	assert_int_equal(look_iface(check_numa, &i), NOTHING);
+	put("-1\n", "class/net/eth0/device/numa_node");
+	assert_int_equal(look_iface(check_numa, &i), NOTHING);
+}
+
 static void losses_are_found_and_the_ring_that_is_too_small(void **state)
 {
 	struct iface_stat s[] = {{"rx_out_of_buffer", 0},
@@ -206,6 +230,7 @@ static void losses_are_found_and_the_ring_that_is_too_small(void **state)
 
 static void wrong_settings_of_a_lossless_fabric_are_found(void **state)
 {
+	struct iface_stat held = {"rx_prio3_pause_duration", 1234};
 	struct iface i = lossless();
 
 	(void)state;
@@ -235,6 +260,10 @@ static void wrong_settings_of_a_lossless_fabric_are_found(void **state)
 	i = lossless();
 	i.dcb.pfc.indications[3] = 7;
 	assert_int_equal(look_iface(check_pause, &i), DOCTOR_NOTE);
+	i.stats = &held;
+	i.stat_count = 1;
+	assert_int_equal(look_iface(check_pause, &i), DOCTOR_NOTE);
+	says("held the port for 1234 us");
 	i.dcb.pfc.indications[0] = 7;
 	assert_int_equal(look_iface(check_pause, &i), DOCTOR_WARNING);
 	i = plain();
@@ -632,6 +661,7 @@ int main(void)
 		CASE(a_wrong_mtu_is_found),
 		CASE(offloads_that_are_off_are_found),
 		CASE(an_offload_that_another_needs_is_named),
+		CASE(an_adapter_whose_node_has_none_of_our_processors_is_noted),
 		CASE(losses_are_found_and_the_ring_that_is_too_small),
 		CASE(wrong_settings_of_a_lossless_fabric_are_found),
 		CASE(shares_of_the_link_to_type_are_100_in_all),
