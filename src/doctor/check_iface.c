@@ -9,9 +9,10 @@
 #include "doctor/files.h"
 #include "wire/bth.h"
 
-#define JUMBO	      9000 /* what hosts have whose switches have 9216 */
+#define JUMBO	      9000u /* what hosts have whose switches have 9216 */
 #define MTU_BEST      (4096 + FULL_PACKET_HEADERS)
 #define MTU_BASE      1500
+#define HEADERS_ROOM  104  /* FULL_PACKET_HEADERS, and what makes a round number */
 #define PATH_MTU_BASE 1024 /* what every Ethernet carries, tunnels and all */
 #define RING_SMALL    512
 #define NODES	      "devices/system/node"
@@ -55,14 +56,15 @@ void check_mtu(struct doctor *d, const struct iface *i)
 	} else if (path_mtu < PATH_MTU_BASE) {
 		report_found(r, DOCTOR_WARNING, "MTU %u allows the path MTU %u alone", i->mtu,
 			     path_mtu);
-	} else if (i->mtu > MTU_BASE && i->mtu >= 2 * path_mtu) {
+	} else if (i->mtu > MTU_BASE && i->mtu >= 2 * path_mtu &&
+		   (!i->mtu_max || i->mtu_max >= 2 * path_mtu + HEADERS_ROOM)) {
 		/* As 4096, which looks as if it were for a path MTU of as much. */
 		report_found(r, DOCTOR_WARNING,
 			     "MTU %u has no room for the headers of the path MTU %u, so that it is "
 			     "%u",
 			     i->mtu, 2 * path_mtu, path_mtu);
 		report_mend(r, "ip link set dev %s mtu %u    # on all hosts of this network",
-			    i->name, 2 * path_mtu + 104);
+			    i->name, 2 * path_mtu + HEADERS_ROOM);
 		return;
 	} else {
 		report_found(r, DOCTOR_NOTE, "MTU %u allows the path MTU %u of at most 4096",
@@ -73,7 +75,7 @@ void check_mtu(struct doctor *d, const struct iface *i)
 		report_mend(r,
 			    "ip link set dev %s mtu %u    # on all hosts of this network, and 9216 "
 			    "at switches",
-			    i->name, JUMBO);
+			    i->name, i->mtu_max ? min_of(i->mtu_max, JUMBO) : JUMBO);
 		return;
 	}
 	report_mend(r, "ip link set dev %s mtu %u", i->name, MTU_BASE);
@@ -258,27 +260,30 @@ static const struct discard {
 	const char *says;
 	const char *command, *rest; /* the line to type, before and behind the interface's name */
 	bool few;		    /* some are always there: judged by how many */
+	bool ring;		    /* a larger ring helps, if there is one */
 } discards[] = {
 	{"rx_discards_phy",
 	 "the port had no room: the host takes packets too slowly, or PFC is not on",
-	 "dcb pfc show dev", "", true},
+	 "dcb pfc show dev", "", true, false},
 	{"rx_prio*_discards",
 	 "a priority had no buffer: PFC is not on for it, or its buffer is too small",
-	 "dcb buffer show dev", "", true},
-	{"rx_out_of_buffer", "no receive buffers were posted when packets came", "ethtool -G",
-	 " rx 8192", true},
+	 "dcb buffer show dev", "", true, false},
+	{"rx_out_of_buffer", "no receive buffers were posted when packets came", "ethtool -l",
+	 "    # the ring is as large as it may be: more queues (ethtool -L) have more", true, true},
 	{"rx_crc_errors_phy", "frames came damaged: a cable, a transceiver or its optics",
-	 "ethtool -m", "", false},
+	 "ethtool -m", "", false, false},
 	{"rx_symbol_err_phy", "the line had errors: a cable, a transceiver or its optics",
-	 "ethtool -m", "", true},
+	 "ethtool -m", "", true, false},
 	{"tx_pause_storm_error_events",
 	 "the host held the port in pause so long that pausing was switched off", "ethtool -S",
-	 " | grep pause    # then its firmware, and what keeps the host from receiving", false},
+	 " | grep pause    # then its firmware, and what keeps the host from receiving", false,
+	 false},
 	{"tx_pause_storm_warning_events",
 	 "the host held the port in pause for long: it takes packets too slowly", "ethtool -S",
-	 " | grep pause    # then its firmware, and what keeps the host from receiving", false},
+	 " | grep pause    # then its firmware, and what keeps the host from receiving", false,
+	 false},
 	{"outbound_pci_stalled_wr", "PCIe took what the adapter writes too slowly", "ethtool -i",
-	 "    # its bus-info, for `lspci -vvs`: LnkSta, MaxPayload, MaxReadReq", true},
+	 "    # its bus-info, for `lspci -vvs`: LnkSta, MaxPayload, MaxReadReq", true, false},
 };
 
 /* Whether a driver's name is the row's; the '*' is one digit. */
@@ -300,7 +305,10 @@ static bool tell_discard(struct doctor *d, const struct iface *i, const struct d
 	report_found(&d->report, bad ? DOCTOR_WARNING : DOCTOR_NOTE,
 		     "%s is %llu since the driver began: %s", s->name, (unsigned long long)s->value,
 		     row->says);
-	report_mend(&d->report, "%s %s%s", row->command, i->name, row->rest);
+	if (row->ring && i->rings.rc == 0 && i->rings.rx < i->rings.rx_max)
+		report_mend(&d->report, "ethtool -G %s rx %u", i->name, i->rings.rx_max);
+	else
+		report_mend(&d->report, "%s %s%s", row->command, i->name, row->rest);
 	return true;
 }
 

@@ -303,6 +303,8 @@ static bool read_counter(const struct doctor *d, const struct rnic *n, const cha
 
 void check_counters(struct doctor *d, const struct rnic *n)
 {
+	const struct iface *i = iface_of(d, n);
+	unsigned priority = i ? dcb_roce_priority(&i->dcb) : ROCE_PRIORITY;
 	uint64_t packets = 0, v, marked, notified;
 	struct report *r = &d->report;
 	bool any = false, bad = false;
@@ -330,8 +332,14 @@ void check_counters(struct doctor *d, const struct rnic *n)
 			     "%llu packets came marked and no notification was sent: the sender "
 			     "goes on as before",
 			     (unsigned long long)marked);
-		report_mend(r, "echo 1 | sudo tee /sys/class/net/%s/ecn/roce_np/enable/%u",
-			    n->iface, ROCE_PRIORITY);
+		/* The vendor's driver alone has that file. */
+		if (file_number(d->sys, &v, "class/net/%s/ecn/roce_np/enable/%u", n->iface,
+				priority))
+			report_mend(r, "switch DCQCN on for priority %u: roce_np of the adapter",
+				    priority);
+		else
+			report_mend(r, "echo 1 | sudo tee /sys/class/net/%s/ecn/roce_np/enable/%u",
+				    n->iface, priority);
 	}
 	if (any && !bad)
 		report_found(r, DOCTOR_OK, "no errors, of %llu packets received",

@@ -114,6 +114,12 @@ static void a_wrong_mtu_is_found(void **state)
 	i.mtu = 4096;
 	look_iface(check_mtu, &i);
 	says("mtu 4200");
+	i.mtu_max = 4150; /* the device takes no more, which is nobody's fault */
+	assert_int_equal(look_iface(check_mtu, &i), DOCTOR_NOTE);
+	i.mtu = 1500;
+	i.mtu_max = 4300;
+	look_iface(check_mtu, &i);
+	says("mtu 4300");
 }
 
 static void offloads_that_are_off_are_found(void **state)
@@ -209,6 +215,12 @@ static void losses_are_found_and_the_ring_that_is_too_small(void **state)
 	assert_int_equal(look_iface(check_discards, &i), DOCTOR_WARNING);
 	assert_int_equal(look_iface(check_rings, &i), DOCTOR_WARNING);
 	says("ethtool -G eth0 rx 8192");
+	i.rings.rx_max = 2048;
+	look_iface(check_discards, &i);
+	says("ethtool -G eth0 rx 2048");
+	i.rings.rx = 2048; /* and has as much as it may */
+	look_iface(check_discards, &i);
+	says("ethtool -l eth0");
 	s[0].value = 0;
 	s[1].value = 300;
 	assert_int_equal(look_iface(check_discards, &i), DOCTOR_WARNING);
@@ -442,6 +454,10 @@ static void what_is_wrong_with_an_adapter_is_found(void **state)
 	put("9\n", RNIC "/ports/1/hw_counters/np_ecn_marked_roce_packets");
 	put("0\n", RNIC "/ports/1/hw_counters/np_cnp_sent");
 	assert_int_equal(look_rnic(check_counters, bed.rnics), DOCTOR_WARNING);
+	says("tee /sys/class/net/eth0/ecn/roce_np/enable/3");
+	bed.rnics[0].iface[0] = 0;
+	assert_int_equal(look_rnic(check_counters, bed.rnics), DOCTOR_WARNING);
+	says("roce_np of the adapter");
 }
 
 /* An InfiniBand port has no interface to be set up, and is active when a subnet manager says so. */
