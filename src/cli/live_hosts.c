@@ -46,8 +46,12 @@ static const char *read_keys(const struct config_host *c, struct target_host *h,
 
 int live_hosts_prepare(const struct config *c, struct live_hosts *ret, char *why, size_t room)
 {
-	*ret = (struct live_hosts){.host = calloc(c->host_count + 1, sizeof(*ret->host))};
-	if (!ret->host) {
+	*ret = (struct live_hosts){
+		.host = calloc(c->host_count + 1, sizeof(*ret->host)),
+		.hidden = calloc(c->host_count + 1, sizeof(struct target_host *)),
+	};
+	if (!ret->host || !ret->hidden) {
+		live_hosts_free(ret);
 		snprintf(why, room, "out of memory");
 		return -ENOMEM;
 	}
@@ -89,19 +93,38 @@ static bool equal(const struct live_hosts *a, const struct live_hosts *b)
 	return true;
 }
 
+static void add(struct target *t, struct target_host *h)
+{
+	int error = target_host_add(t, h);
+
+	assert(!error); /* it has a key, and a name that is nobody's */
+}
+
+static struct target_host *take_out(struct target *t, const char *nqn)
+{
+	list_for_each(h, &t->hosts, struct target_host, link)
+		if (strcmp(h->nqn, nqn) == 0) {
+			target_host_remove(t, h);
+			return h;
+		}
+	return NULL;
+}
+
 bool live_hosts_become(struct live_hosts *l, struct live_hosts *next, struct target *t)
 {
 	bool differ = !equal(l, next);
 
-	for (uint32_t i = 0; i < l->count; i++)
+	for (uint32_t i = 0; i < l->count; i++) {
 		target_host_remove(t, &l->host[i]);
+		if (l->hidden[i])
+			add(t, l->hidden[i]);
+	}
 	live_hosts_free(l);
 	*l = *next;
 	*next = (struct live_hosts){0};
 	for (uint32_t i = 0; i < l->count; i++) {
-		int error = target_host_add(t, &l->host[i]);
-
-		assert(!error); /* each has a key, and a name that is nobody's */
+		l->hidden[i] = take_out(t, l->host[i].nqn);
+		add(t, &l->host[i]);
 	}
 	return differ;
 }
@@ -111,5 +134,6 @@ void live_hosts_free(struct live_hosts *l)
 	if (l->host)
 		auth_wipe(l->host, l->count * sizeof(*l->host));
 	free(l->host);
+	free(l->hidden);
 	*l = (struct live_hosts){0};
 }

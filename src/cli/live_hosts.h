@@ -8,6 +8,8 @@
 
 struct live_hosts {
 	struct target_host *host;
+	/* Of each, who the command line says has this name: not the target's meanwhile. Or NULL. */
+	struct target_host **hidden;
 	uint32_t count;
 };
 

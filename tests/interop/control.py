@@ -18,7 +18,7 @@ import unicodedata
 
 import config
 import lab
-from config import H1, H2, KEY, S1, S2, same
+from config import H1, H2, KEY, OTHER, S1, S2, same
 
 NEW = "nqn.2026-11.org.weft:new"
 
@@ -250,6 +250,30 @@ def from_the_command_line(c):
     c.serve_with("--config", c.file, "--block-size=512", "--read-only")
     same([json.loads(c.host("id-ns", c.uri(S1, n), "-o", "json")) for n in (2, 7)], before, "namespaces")
     c.host("cp", image, c.uri(S1, 2), fails="write-protected")
+
+
+def keys_of_the_command_line(c):
+    """A host has the key that it is given later in the place of the command line's, and that again without."""
+    keys = [os.path.join(c.tmp.name, name) for name in ("key1", "key2")]
+    for path, key in zip(keys, (KEY, OTHER)):
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
+            f.write(key + "\n")
+    c.serve_with("mem:1m", "-l", f"{c.transport}://{c.hosts[0].address}", "-n", S1, "--allow-host", H1,
+                 "--dhchap-secret", f"{H1}={keys[0]}")
+
+    def lets_in(key, other):
+        c.host("id-ctrl", c.uri(S1), "-S", key)
+        c.host("id-ctrl", c.uri(S1), "-S", other, fails="does not take this host's key")
+
+    lets_in(KEY, OTHER)
+    c.target("set", f"/hosts/{H1}", f"dhchap.key=@{keys[1]}")
+    lets_in(OTHER, KEY)
+    c.target("set", f"/hosts/{H1}", "dhchap.hash=hmac(sha384)")
+    lets_in(OTHER, KEY)
+    c.target("set", f"/hosts/{H1}", "dhchap.key=", "dhchap.hash=")
+    lets_in(KEY, OTHER)
+    c.server.process.terminate()
+    same(c.server.wait(20), 0, "the service's status")
 
 
 def which_service(c):
@@ -508,6 +532,7 @@ def main():
     c.run("documents", documents)
     c.run("secrets", secrets)
     c.run("from the command line", from_the_command_line)
+    c.run("keys of the command line", keys_of_the_command_line)
     c.run("hosts hear of it", hosts_hear_of_it)
     c.run("clients that do not", clients_that_do_not)
     if args.transport == "tcp":  # have nothing to do with it
