@@ -620,6 +620,78 @@ static void go(struct bed_queue *admin, struct bed_queue *io)
 	bed_queue_close(io);
 }
 
+/* A store tells of data that it has lost once; each controller hears of it. */
+static void what_is_lost_each_controller_is_told_once(void **state)
+{
+	static const struct {
+		uint8_t opcode;
+		uint32_t flags;
+	} eats[] = {{NVME_IO_FLUSH, 0},
+		    {NVME_IO_READ, NVME_RW_FUA},
+		    {NVME_IO_WRITE, NVME_RW_FUA},
+		    {NVME_IO_WRITE_ZEROES, NVME_RW_FUA}};
+	const uint16_t lost = STATUS(NVME_SC_WRITE_FAULT);
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(eats); i++) {
+		struct bed *b = bed_with_io();
+		struct bed_queue *second = calloc(2, sizeof(*second)),
+				 *late = calloc(2, sizeof(*late));
+		struct nvme_sqe w = rw(NVME_IO_WRITE, 1, 0, 1, 9),
+				flush = bed_sqe(NVME_IO_FLUSH, 1, 0);
+		struct nvme_sqe eat = rw(eats[i].opcode, 1, 1, 1, 9);
+
+		assert_true(second && late);
+		come(b, &second[0], &second[1], 1);
+		assert_int_equal(bed_exec(&b->io, &w, NULL), 0);
+		assert_int_equal(bed_exec(&second[1], &w, NULL), 0);
+		b->slow.fail = -ENOTCONN; /* nothing is said of what was written */
+		assert_int_equal(bed_exec(&b->io, &flush, NULL), NVME_SC_NS_NOT_READY);
+		assert_int_equal(bed_exec(&second[1], &flush, NULL), 0);
+		b->slow.fail = -EIO;
+		nvme_rw_set(&eat, 1, 1, eats[i].flags);
+		assert_int_equal(bed_exec(&b->io, &eat, NULL), lost);
+		come(b, &late[0], &late[1], 2);
+		assert_int_equal(bed_exec(&second[1], &flush, NULL), lost);
+		assert_int_equal(bed_exec(&second[1], &flush, NULL), 0);
+		assert_int_equal(bed_exec(&late[1], &flush, NULL), 0);
+		/* Of what it wrote before the other command says nothing. */
+		if (eats[i].opcode != NVME_IO_FLUSH)
+			assert_int_equal(bed_exec(&b->io, &flush, NULL), lost);
+		assert_int_equal(bed_exec(&b->io, &flush, NULL), 0);
+		go(&second[0], &second[1]);
+		go(&late[0], &late[1]);
+		bed_destroy(b);
+		free(second);
+		free(late);
+	}
+}
+
+/* Of two flushes that are under way at once the store fails one, for what was written before both.
+ */
+static void a_flush_beside_one_that_fails_fails(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe w = rw(NVME_IO_WRITE, 1, 0, 1, 9), flush = bed_sqe(NVME_IO_FLUSH, 1, 0);
+	struct bed_cmd *c[2];
+
+	(void)state;
+	assert_int_equal(bed_exec(&b->io, &w, NULL), 0);
+	b->slow.hold = true;
+	for (unsigned i = 0; i < 2; i++)
+		c[i] = bed_send(&b->io, &flush);
+	b->slow.held[1]->done(b->slow.held[1], -EIO);
+	b->slow.count = 1;
+	slow_release(b);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(c[i]->answered);
+		assert_int_equal(PLAIN(c[i]->cqe.status), STATUS(NVME_SC_WRITE_FAULT));
+		bed_release(c[i]);
+	}
+	assert_int_equal(bed_exec(&b->io, &flush, NULL), 0);
+	bed_destroy(b);
+}
+
 /*
  * A host sends what was not answered again through its next association, and new data after it.
  * What the store still works on would come later and win. All else does not wait for that store.
@@ -806,6 +878,8 @@ int main(void)
 		cmocka_unit_test(a_copy_that_cannot_be_whole_changes_nothing),
 		cmocka_unit_test(a_host_that_vanishes_leaves_its_io_to_finish),
 		cmocka_unit_test(a_command_of_several_steps_ends_with_its_connection),
+		cmocka_unit_test(what_is_lost_each_controller_is_told_once),
+		cmocka_unit_test(a_flush_beside_one_that_fails_fails),
 		cmocka_unit_test(what_a_host_does_next_waits_for_its_last_io_on_the_namespace),
 		cmocka_unit_test(
 			a_command_that_waits_so_can_be_aborted_and_ends_with_its_connection),

@@ -104,6 +104,7 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 	c->secure = q->secure;
 	c->must_prove = !s->discovery && h && h->key.len;
 	c->started_ns = t->group.now_ns;
+	c->failures_before = atomic_load(&t->flush_failures);
 	ctrl_set_kato(c, kato_ms);
 	ctrl_features_reset(c);
 	c->attached = 1; /* its own, until it is destroyed */
@@ -308,7 +309,7 @@ static void shutdown_flushed(struct store_op *op, int error)
 	c->shutdown_ns = NULL;
 	if (error) {
 		c->flush_lost = true;
-		ns_flush_failed(ns, &c->subsys->target->group);
+		ns_flush_failed(ns, &c->subsys->target->group, error);
 		target_emit(c->subsys->target,
 			    &(struct target_event){.type = TARGET_EVENT_FLUSH_FAILED,
 						   .ctrl = c,

@@ -357,11 +357,16 @@ static inline bool ns_write_protected(const struct target_ns *ns)
 	return ns->read_only || atomic_load_explicit(&ns->protect, memory_order_relaxed);
 }
 
-static inline void ns_flush_failed(struct target_ns *ns, const struct target_group *g)
+/* To be called before anybody is told. An error by which a host may try again is none of what was
+ * written before. */
+static inline void ns_flush_failed(struct target_ns *ns, const struct target_group *g, int error)
 {
 	uint64_t at = max_of(g->now_ns, (uint64_t)1);
 
 	atomic_store_explicit(&ns->flush_failed_ns, at, memory_order_relaxed);
+	if (errno_to_status(error, STORE_FLUSH) & NVME_STATUS_DNR)
+		atomic_store(&ns->flush_failure,
+			     atomic_fetch_add(&g->target->flush_failures, 1) + 1);
 }
 
 #endif

@@ -27,7 +27,7 @@ static void op_done(struct store_op *op, int error)
 
 	r->store_ns = 0;
 	if (error && (op->opcode == STORE_FLUSH || op->flags & STORE_FUA))
-		ns_flush_failed(r->ns, r->queue->group);
+		ns_flush_failed(r->ns, r->queue->group, error);
 	if (!error && r->aborting && op->opcode == STORE_READ) {
 		req_complete(r, r->aborting);
 		return;
@@ -191,13 +191,45 @@ uint16_t parse_write(struct target_req *r)
 	return status ? status : expect_blocks(r);
 }
 
+/*
+ * A store says once that what was written has not got to the disk, to whoever asks first: be it a
+ * flush beside this one, another controller's since, or a command with Force Unit Access.
+ */
+static bool missed_failure(const struct target_req *r, uint32_t last)
+{
+	const struct target_ctrl *c = r->queue->ctrl;
+
+	return c &&
+	       (last != r->failure_before ||
+		last > max_of(c->failures_before, atomic_load(&c->failure_told[r->ns->nsid - 1])));
+}
+
+static void flushed(struct store_op *op, int error)
+{
+	struct target_req *r = op_req(op);
+	struct target_ctrl *c = r->queue->ctrl;
+	uint16_t status;
+	uint32_t last;
+
+	r->store_ns = 0;
+	if (error)
+		ns_flush_failed(r->ns, r->queue->group, error);
+	last = atomic_load(&r->ns->flush_failure);
+	status = !error && missed_failure(r, last) ? FAIL(NVME_SC_WRITE_FAULT)
+						   : req_store_status(r, error, STORE_FLUSH);
+	if (c && status & NVME_STATUS_DNR)
+		atomic_store(&c->failure_told[r->ns->nsid - 1], last);
+	req_complete(r, status);
+}
+
 static void execute_flush(struct target_req *r)
 {
 	if (r->ns->read_only || !r->ns->store->volatile_cache) {
 		req_complete(r, NVME_SC_SUCCESS);
 		return;
 	}
-	r->op = (struct store_op){.opcode = STORE_FLUSH, .done = op_done};
+	r->failure_before = atomic_load(&r->ns->flush_failure);
+	r->op = (struct store_op){.opcode = STORE_FLUSH, .done = flushed};
 	req_submit(r);
 }
 
@@ -294,7 +326,7 @@ static void step_done(struct store_op *op, int error)
 	struct target_req *r = op_req(op);
 
 	if (error && op->flags & STORE_FUA)
-		ns_flush_failed(r->ns, r->queue->group);
+		ns_flush_failed(r->ns, r->queue->group, error);
 	/* Deallocation is a hint: a store that cannot has taken note of it. */
 	op->result = error == -EOPNOTSUPP && op->opcode == STORE_DISCARD ? 0 : error;
 	if (r->submitting)

@@ -117,6 +117,7 @@ int target_ns_add(struct target_subsys *s, struct target_ns *ns)
 	ns->read_only |= store->read_only;
 	ns->gone = NULL;
 	ns->counting = NULL;
+	ns->flush_failure = 0;
 	ns->marks = NULL;
 	ns->marked = false;
 	ns->protect = false;

@@ -108,6 +108,7 @@ struct target_ns {
 	/* When a flush failed last (0: never): a store says so once, and then knows nothing of what
 	 * has not got to the disk. */
 	_Atomic uint64_t flush_failed_ns;
+	_Atomic uint32_t flush_failure; /* the last, by the target's count of them; 0: none */
 	/* Blocks that are uncorrectable (uncorrectable.c): the admin plane's, NULL: none; whether
 	 * there are any. */
 	struct target_marks *marks;
@@ -237,6 +238,9 @@ struct target_ctrl {
 	uint64_t genctr, log_sum;
 	uint32_t changed_ns[TARGET_NS_MAX / 32];
 	_Atomic uint32_t written_ns[TARGET_NS_MAX / 32]; /* since it began */
+	/* Failed flushes that are no news to its host: by namespace; those before it began. */
+	_Atomic uint32_t failure_told[TARGET_NS_MAX];
+	uint32_t failures_before;
 	/* Features that are kept but steer nothing here. */
 	uint32_t arbitration, power, temp_over, temp_under, error_recovery, write_atomic;
 	uint8_t host_behavior[3]; /* ACRE, ETDAS, LBAFEE */
@@ -414,9 +418,10 @@ struct target_req {
 	struct target_queue *abort_on; /* Abort: where the command is */
 	uint8_t verdict;	       /* Authentication: what becomes of the queue */
 	struct store_op op;
-	struct iovec op_iov; /* its memory */
-	uint64_t store_ns;   /* when that was submitted; 0: none was */
-	int store_error;     /* with which it has failed */
+	struct iovec op_iov;	 /* its memory */
+	uint64_t store_ns;	 /* when that was submitted; 0: none was */
+	int store_error;	 /* with which it has failed */
+	uint32_t failure_before; /* Flush: the namespace's last when it began */
 	/* It was there for long, as was told: since when, with what. */
 	uint64_t stall_ns;
 	enum store_opcode stall_opcode;
@@ -517,6 +522,7 @@ struct target {
 	uint32_t auth_seqnum;		      /* of the last challenge; 0: there was none */
 	uint32_t ctrl_count, discovery_count; /* the second of the first */
 	uint64_t last_ns_number;
+	_Atomic uint32_t flush_failures; /* of all namespaces */
 	uint16_t last_portid;
 };
 
