@@ -16,7 +16,6 @@
 #include <liburing.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -29,7 +28,7 @@
 
 struct store_engine {
 	int epoll_fd; /* event_fd and those of sources */
-	int event_fd;
+	int event_fd; /* finished's */
 	unsigned sources;
 	bool uring;
 	bool refuses;	     /* what comes by the ring no more: all is the threads' */
@@ -39,7 +38,7 @@ struct store_engine {
 	bool fixed;	     /* its first buffer */
 	struct list queued;  /* operations in the ring that the kernel has not taken yet */
 	struct list waiting; /* those the ring had no room for */
-	struct finished finished;
+	struct finished *finished;
 	_Atomic bool measured;
 };
 
@@ -52,15 +51,22 @@ int store_engine_create(enum store_engine_kind kind, struct store_engine **ret)
 		return -ENOMEM;
 	list_init(&e->queued);
 	list_init(&e->waiting);
-	e->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	e->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (e->epoll_fd < 0 || e->event_fd < 0 ||
-	    epoll_ctl(e->epoll_fd, EPOLL_CTL_ADD, e->event_fd,
-		      &(struct epoll_event){.events = EPOLLIN}) != 0) {
-		error = -errno;
-		goto close_fds;
+	error = finished_create(&e->finished);
+	if (error) {
+		free(e);
+		return error;
 	}
-	finished_init(&e->finished, e->event_fd);
+	e->event_fd = e->finished->event_fd;
+	e->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (e->epoll_fd < 0 || epoll_ctl(e->epoll_fd, EPOLL_CTL_ADD, e->event_fd,
+					 &(struct epoll_event){.events = EPOLLIN}) != 0) {
+		error = -errno;
+		if (e->epoll_fd >= 0)
+			close(e->epoll_fd);
+		finished_put(e->finished);
+		free(e);
+		return error;
+	}
 	if (kind == STORE_ENGINE_AUTO) {
 		error = io_uring_queue_init(RING_ENTRIES, &e->ring, 0);
 		if (error == 0) {
@@ -74,13 +80,6 @@ int store_engine_create(enum store_engine_kind kind, struct store_engine **ret)
 	}
 	*ret = e;
 	return 0;
-close_fds:
-	if (e->epoll_fd >= 0)
-		close(e->epoll_fd);
-	if (e->event_fd >= 0)
-		close(e->event_fd);
-	free(e);
-	return error;
 }
 
 void store_engine_lend(struct store_engine *e, void *memory, size_t len)
@@ -90,11 +89,10 @@ void store_engine_lend(struct store_engine *e, void *memory, size_t len)
 
 void store_engine_destroy(struct store_engine *e)
 {
-	finished_fini(&e->finished);
 	if (e->uring)
 		io_uring_queue_exit(&e->ring);
 	close(e->epoll_fd);
-	close(e->event_fd);
+	finished_put(e->finished);
 	free(e);
 }
 
@@ -110,7 +108,7 @@ int store_engine_fd(const struct store_engine *e)
 
 struct finished *engine_finished(struct store_engine *e)
 {
-	return &e->finished;
+	return e->finished;
 }
 
 void engine_measured(struct store_engine *e)
@@ -413,7 +411,7 @@ unsigned store_engine_reap(struct store_engine *e)
 
 	if (e->uring)
 		n = ring_reap(e);
-	while ((op = finished_pop(&e->finished))) {
+	while ((op = finished_pop(e->finished))) {
 		op->done(op, op->result);
 		n++;
 	}

@@ -249,23 +249,45 @@ static bool file_cancel(struct store *s, struct store_op *op)
 	return true;
 }
 
+static void *close_all(void *arg)
+{
+	struct file_store *f = arg;
+
+	pool_destroy(f->base.pool);
+	claims_destroy(f->claims);
+	file_forget(f);
+	return NULL;
+}
+
+/*
+ * Where a server has to be asked it may be the size that a thread still asks for, and closing asks,
+ * too: one that does not answer is left behind, with whoever asks.
+ */
+static void close_patiently(struct file_store *f)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, close_all, f) == 0)
+		leave_thread(thread);
+	else
+		close_all(f);
+}
+
 static void file_destroy(struct store *s)
 {
 	struct file_store *f = file_of(s);
 
-	pool_destroy(f->base.pool);
 	if (f->is_view) {
+		pool_destroy(f->base.pool);
 		free(f);
 		return;
 	}
-	claims_destroy(f->claims);
-	if (f->measuring) /* it has come by now, and nobody has looked */
-		list_remove(&f->measure.link);
-	if (f->base.direct_fd >= 0)
-		close(f->base.direct_fd);
-	close(f->fd);
-	free(f->base.store.real_path);
-	free(f);
+	if (f->measuring)
+		pool_forget(f->base.pool, &f->measure);
+	if (f->base.waits)
+		close_patiently(f);
+	else
+		close_all(f);
 }
 
 static int file_view(struct store *s, struct store_engine *e, struct store **ret)

@@ -77,15 +77,16 @@ struct finished *engine_finished(struct store_engine *e);
 /* A size has come that was asked for. */
 void engine_measured(struct store_engine *e);
 
-/* What the pools of one engine have finished. */
+/* What the pools of one engine have finished: the engine's and theirs, of whom some stay longer. */
 struct finished {
 	pthread_mutex_t lock; /* guards all below, and the pools */
 	struct list ops;
+	unsigned users;
 	int event_fd;
 };
 
-void finished_init(struct finished *f, int event_fd);
-void finished_fini(struct finished *f);
+int finished_create(struct finished **ret) must_use;
+void finished_put(struct finished *f);
 /* op->done is called with op->result by who drives the engine. Under the lock. */
 void finished_push(struct finished *f, struct store_op *op);
 /* The same, without it. */
@@ -96,15 +97,20 @@ struct store_op *finished_pop(struct finished *f);
 /* True if op waits for a thread or for room in the ring, and does so no more. */
 bool engine_cancel(struct engine_store *s, struct store_op *op) must_use;
 
+/* Waits a moment for a thread to end; one that does not is left behind. */
+void leave_thread(pthread_t thread);
+
 /* The threads of one store: started when they are needed. */
 struct pool;
 int pool_create(struct finished *finished, struct pool **ret) must_use;
-/* Nothing may be under way. */
+/* Nothing may be under way but what is forgotten, for which it waits. By any thread. */
 void pool_destroy(struct pool *p);
 /* -EAGAIN if no thread could be started: the caller may do the work itself. */
 int pool_start(struct pool *p, struct store_op *op, bool takes_turns) must_use;
 /* True if no thread has taken it, and none will. */
 bool pool_cancel(struct pool *p, struct store_op *op) must_use;
+/* One that was started, and not heard of: nobody does any more. It is the pool's to its end. */
+void pool_forget(struct pool *p, struct store_op *op);
 
 /*
  * Operations on ranges of a store, of one thread: those that touch the same bytes, of which one

@@ -11,33 +11,60 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "store/internal.h"
 
-#define THREADS 8
+#define THREADS	 8
+#define LEAVE_NS ((long)NSEC_PER_SEC / 4) /* who does not hang has ended by then */
 
 struct pool {
 	struct finished *finished;
 	pthread_cond_t wake;
 	struct list todo, turns; /* one of turns at a time */
 	bool turn_taken, stop;
+	const struct store_op *forgotten;
 	unsigned todo_count, idle, running;
 	pthread_t threads[THREADS];
 };
 
 /* --- what is finished ------------------------------------------------------------------------- */
 
-void finished_init(struct finished *f, int event_fd)
+int finished_create(struct finished **ret)
 {
+	struct finished *f = calloc(1, sizeof(*f));
+	int error;
+
+	if (!f)
+		return -ENOMEM;
+	f->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (f->event_fd < 0) {
+		error = -errno;
+		free(f);
+		return error;
+	}
 	pthread_mutex_init(&f->lock, NULL);
 	list_init(&f->ops);
-	f->event_fd = event_fd;
+	f->users = 1;
+	*ret = f;
+	return 0;
 }
 
-void finished_fini(struct finished *f)
+void finished_put(struct finished *f)
 {
+	unsigned users;
+
+	pthread_mutex_lock(&f->lock);
+	users = --f->users;
+	pthread_mutex_unlock(&f->lock);
+	if (users)
+		return;
 	pthread_mutex_destroy(&f->lock);
+	close(f->event_fd);
+	free(f);
 }
 
 void finished_push(struct finished *f, struct store_op *op)
@@ -65,6 +92,18 @@ struct store_op *finished_pop(struct finished *f)
 	n = list_pop_head(&f->ops);
 	pthread_mutex_unlock(&f->lock);
 	return n ? list_entry(n, struct store_op, link) : NULL;
+}
+
+void leave_thread(pthread_t thread)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += LEAVE_NS;
+	until.tv_sec += until.tv_nsec / (long)NSEC_PER_SEC;
+	until.tv_nsec %= (long)NSEC_PER_SEC;
+	if (pthread_timedjoin_np(thread, NULL, &until) != 0)
+		pthread_detach(thread);
 }
 
 /* --- threads ---------------------------------------------------------------------------------- */
@@ -99,7 +138,8 @@ static void *worker(void *arg)
 		pthread_mutex_lock(&p->finished->lock);
 		if (turn)
 			p->turn_taken = false; /* this thread looks for the next one */
-		finished_push(p->finished, op);
+		if (op != p->forgotten)
+			finished_push(p->finished, op);
 	}
 	pthread_mutex_unlock(&p->finished->lock);
 	return NULL;
@@ -115,6 +155,9 @@ int pool_create(struct finished *finished, struct pool **ret)
 	list_init(&p->todo);
 	list_init(&p->turns);
 	p->finished = finished;
+	pthread_mutex_lock(&finished->lock);
+	finished->users++;
+	pthread_mutex_unlock(&finished->lock);
 	*ret = p;
 	return 0;
 }
@@ -128,6 +171,7 @@ void pool_destroy(struct pool *p)
 	for (unsigned i = 0; i < p->running; i++)
 		pthread_join(p->threads[i], NULL);
 	pthread_cond_destroy(&p->wake);
+	finished_put(p->finished);
 	free(p);
 }
 
@@ -163,6 +207,14 @@ bool pool_cancel(struct pool *p, struct store_op *op)
 	p->todo_count -= todo;
 	pthread_mutex_unlock(&p->finished->lock);
 	return todo || turns;
+}
+
+void pool_forget(struct pool *p, struct store_op *op)
+{
+	pthread_mutex_lock(&p->finished->lock);
+	p->forgotten = op;
+	list_remove(&op->link); /* it may be finished already */
+	pthread_mutex_unlock(&p->finished->lock);
 }
 
 int pool_start(struct pool *p, struct store_op *op, bool takes_turns)

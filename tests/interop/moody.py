@@ -176,6 +176,37 @@ class Moody:
         self.well(1, "after")
         return f"id-ns of the other in {took:.2f} s"
 
+    def deaf_leaves(self):
+        """Its size is asked for while it is removed, and at the end: nobody waits for the answer."""
+        host = self.beside_a_size()
+        begun = time.monotonic()
+        self.check(self.edit("remove", f"/subsystems/{NQN}/namespaces/1").wait(10) == 0, "it is not removed")
+        self.well(2, "when it is removed")
+        took = time.monotonic() - begun
+        self.check(took < 10, f"that took {took:.1f} s")
+        host.kill()
+        self.disk.be(FINE)
+        self.check(lab.until(lambda: not self.holds(self.disk.path), 10), "it stays open")
+        return f"there and back in {took:.1f} s"
+
+    def deaf_ends(self):
+        self.beside_a_size()
+        begun = time.monotonic()
+        self.serve.process.send_signal(signal.SIGTERM)
+        self.check(self.serve.wait(10) == 0, f"it ends with {self.serve.status()}: {self.serve.output()}")
+        self.disk.be(FINE)
+        return f"in {time.monotonic() - begun:.1f} s"
+
+    def beside_a_size(self):
+        """A host that has sizes asked for, of the disk, too, which does not tell it."""
+        host = lab.Program(self.host, [self.weft, "bench", self.uri(2), "--rw", "randread", "--bs", "4k",
+                                       "--iodepth", "1", "--runtime", "30"], f"{self.path}/host.log")
+        self.stuck = [host]
+        self.check(lab.until(lambda: self.serve.says("connected:"), 10), "it does not connect")
+        self.disk.be(DEAF)
+        time.sleep(2)
+        return host
+
     def stopped(self):
         """The machine is there, and the target does not come to its connections."""
         self.serve.process.send_signal(signal.SIGSTOP)
@@ -271,6 +302,11 @@ class Moody:
             "trtype": "rdma", "adrfam": "ipv4", "traddr": "127.0.0.1", "trsvcid": "4420"}}]}
         return ["--config", self.file("without.json", json.dumps(doc).encode()), "--control", self.control]
 
+    def to_read(self):
+        """The disk, which has nothing to be flushed, beside one that never fails."""
+        return [self.disk.path + ",ro", self.good, "--nqn", NQN, "--listen", "rdma://127.0.0.1",
+                "--control", self.control]
+
     def two(self):
         """What serves the disk in one subsystem, and in another what never fails."""
         subsystems = {NQN: [self.disk.path], SOUND: ["mem:1m", "mem:1m"]}
@@ -309,6 +345,8 @@ def main():
     m.run("many requests on a disk that hangs", m.many)
     m.run("another subsystem than that of a disk that hangs", m.beside, *m.two())
     m.run("a disk that does not even tell its size", m.deaf)
+    m.run("a disk that does not tell its size is removed", m.deaf_leaves, *m.to_read())
+    m.run("the end on a disk that does not tell its size", m.deaf_ends, *m.to_read())
     m.run("a disk that hangs is to be served", m.edited, *m.without())
     m.run("a target that is stopped", m.stopped)
     m.run("the end on a disk that hangs", m.ends)

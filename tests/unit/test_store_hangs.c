@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "../skip.h"
+#include "base/time.h"
 #include "store/store.h"
 
 #define SIZE (1024 * 1024)
@@ -113,6 +114,16 @@ int __wrap_statx(int fd, const char *path, int flags, unsigned int mask, struct 
 	else
 		heard = sx->stx_size;
 	return 0;
+}
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+
+/* As FUSE's does, where the server wants to know. */
+int __wrap_close(int fd)
+{
+	maybe_hang(fd);
+	return __real_close(fd);
 }
 
 static int refusals, refusal = -EAGAIN;
@@ -533,6 +544,63 @@ static void who_looks_for_a_size_does_not_wait_for_a_server(void **state)
 	tear_down_bed(&b);
 }
 
+static const struct store_file_options how = {.block_size = 4096};
+
+/* By another than who has it, it cannot be. */
+static bool can_be_opened(struct store_engine *e, const char *path)
+{
+	struct store *s;
+	const char *why;
+
+	if (store_file_open(e, path, &how, &s, &why) != 0)
+		return false;
+	store_destroy(s);
+	return true;
+}
+
+static bool can_be_opened_soon(struct store_engine *e, const char *path)
+{
+	for (int i = 0; i < 5000; i++) {
+		if (can_be_opened(e, path))
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static uint64_t seconds_to_destroy(struct store *s)
+{
+	uint64_t begun = time_now_ns();
+
+	store_destroy(s);
+	return (time_now_ns() - begun) / NSEC_PER_SEC;
+}
+
+static void who_does_not_tell_its_size_is_left_behind(void **state)
+{
+	struct waited w;
+	struct bed b;
+
+	(void)state;
+	for (int asked = 0; asked < 2; asked++) {
+		set_up_bed(&b, STORE_ENGINE_AUTO);
+		hangs = true;
+		if (asked)
+			assert_false(store_measure(b.hung));
+		look(b.e, 20);
+		assert_int_equal(seconds_to_destroy(b.hung), 0);
+		start(b.good, &w, STORE_READ);
+		finish(b.e, &w);
+		store_destroy(b.good);
+		store_engine_destroy(b.e);
+		hangs = false;
+		/* It lets go of what it has, the lock of the file above all. */
+		assert_int_equal(store_engine_create(STORE_ENGINE_AUTO, &b.e), 0);
+		assert_true(can_be_opened_soon(b.e, hung_path));
+		store_engine_destroy(b.e);
+	}
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -553,14 +621,12 @@ static int tear_down(void **state)
 
 /* --- ahead ------------------------------------------------------------------------------------ */
 
-static const struct store_file_options ahead_how = {.block_size = 4096};
-
 static struct store_ahead *look_ahead_at(const char *a, const char *b)
 {
 	const struct store_wanted wanted[] = {{a, false}, {b, false}};
 	struct store_ahead *ahead;
 
-	assert_int_equal(store_ahead_begin(wanted, 2, &ahead_how, &ahead), 0);
+	assert_int_equal(store_ahead_begin(wanted, 2, &how, &ahead), 0);
 	assert_true(store_ahead_is_for(ahead, wanted, 2));
 	assert_false(store_ahead_is_for(ahead, wanted, 1));
 	return ahead;
@@ -571,28 +637,6 @@ static bool is_readable(int fd, int ms)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	return poll(&p, 1, ms) > 0;
-}
-
-/* By another than who has it, it cannot be. */
-static bool can_be_opened(struct store_engine *e, const char *path)
-{
-	struct store *s;
-	const char *why;
-
-	if (store_file_open(e, path, &ahead_how, &s, &why) != 0)
-		return false;
-	store_destroy(s);
-	return true;
-}
-
-static bool can_be_opened_soon(struct store_engine *e, const char *path)
-{
-	for (int i = 0; i < 5000; i++) {
-		if (can_be_opened(e, path))
-			return true;
-		usleep(1000);
-	}
-	return false;
 }
 
 static void set_up_files(struct store_engine **ret)
@@ -609,7 +653,7 @@ static void set_up_files(struct store_engine **ret)
 
 static void threads_wait_for_what_is_to_be_opened(void **state)
 {
-	struct store_file_options o = ahead_how;
+	struct store_file_options o = how;
 	const char *paths[] = {hung_path, good_path}, *why;
 	struct store_engine *e;
 	struct store *s[2];
@@ -661,7 +705,7 @@ static void nobody_waits_for_a_thread_that_hangs(void **state)
 
 static void what_is_not_there_is_told_as_it_would_be(void **state)
 {
-	struct store_file_options o = ahead_how;
+	struct store_file_options o = how;
 	struct store_engine *e;
 	char now[256], none[80];
 	const char *why;
@@ -703,6 +747,7 @@ int main(void)
 		cmocka_unit_test(whoever_writes_what_another_thread_reads_waits),
 		cmocka_unit_test(whoever_waits_for_one_that_is_forgotten_goes_on),
 		cmocka_unit_test(who_looks_for_a_size_does_not_wait_for_a_server),
+		cmocka_unit_test(who_does_not_tell_its_size_is_left_behind),
 		cmocka_unit_test(threads_wait_for_what_is_to_be_opened),
 		cmocka_unit_test(nobody_waits_for_a_thread_that_hangs),
 		cmocka_unit_test(what_is_not_there_is_told_as_it_would_be),
