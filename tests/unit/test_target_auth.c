@@ -113,6 +113,31 @@ static void who_has_not_proved_himself_takes_no_queue_id(void **state)
 	assert_int_equal(c->io_queues, 1);
 }
 
+/* What it has goes on; of what comes in its name nobody knows whose it is. */
+static void who_has_got_a_key_proves_itself_on_the_next_queue(void **state)
+{
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	struct nvme_sqe s = bed_sqe(NVME_IO_READ, 1, 512);
+	uint64_t result;
+
+	(void)state;
+	target_host_remove(&p.bed->target, &p.host);
+	bed_queue_open(p.bed, p.q, 0);
+	assert_int_equal(bed_connect(p.q, &a, &result), NVME_SC_SUCCESS);
+	assert_int_equal(result, 1);
+	assert_int_equal(bed_property_set(p.q, NVME_PROP_CC, EN), NVME_SC_SUCCESS);
+	assert_int_equal(target_host_add(&p.bed->target, &p.host), 0);
+	assert_int_equal(bed_property_get(p.q, NVME_PROP_CSTS, false), NVME_CSTS_RDY);
+	a = bed_connect_args(1, 1);
+	bed_queue_open(p.bed, &p.bed->io, 1);
+	assert_int_equal(bed_connect(&p.bed->io, &a, &result), NVME_SC_SUCCESS);
+	assert_int_equal(result, NVMF_CONNECT_ATR_BIT | 1);
+	p.q = &p.bed->io;
+	assert_int_equal(bed_exec(p.q, &s, NULL), STATUS(NVME_SC_AUTH_REQUIRED));
+	authenticate();
+	assert_int_equal(bed_exec(p.q, &s, NULL), NVME_SC_SUCCESS);
+}
+
 /* It goes with its controller, and keeps that no longer than others do. */
 static void who_has_not_proved_himself_goes_with_the_controller(void **state)
 {
@@ -688,6 +713,7 @@ int main(void)
 		T(a_host_that_asks_for_proof_is_let_in_when_it_has_seen_it),
 		T(each_queue_of_a_controller_has_to_prove_itself),
 		T(who_has_not_proved_himself_takes_no_queue_id),
+		T(who_has_got_a_key_proves_itself_on_the_next_queue),
 		T(who_has_not_proved_himself_goes_with_the_controller),
 		T(hosts_without_a_key_and_discovery_are_asked_for_none),
 		T(an_entry_without_a_name_is_every_hosts_that_has_none),

@@ -79,7 +79,6 @@ bool ctrl_has_room(const struct target_subsys *s, const uint8_t peer[16])
 struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_connect_data *d,
 				const struct target_queue *q, uint32_t kato_ms)
 {
-	const struct target_host *h = target_find_host(s->target, d->hostnqn);
 	struct target *t = s->target;
 	uint16_t cntlid = free_cntlid(s);
 	struct target_ctrl *c;
@@ -102,7 +101,7 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 		q->port && q->port->capsule_told ? q->port->capsule_data : q->ops->capsule_data_max;
 	c->mdts = q->port && q->port->mdts ? min_of(q->port->mdts, q->ops->mdts) : q->ops->mdts;
 	c->secure = q->secure;
-	c->must_prove = !s->discovery && h && h->key.len;
+	c->must_prove = host_must_prove(s, d->hostnqn);
 	c->started_ns = t->group.now_ns;
 	c->failures_before = atomic_load(&t->flush_failures);
 	ctrl_set_kato(c, kato_ms);

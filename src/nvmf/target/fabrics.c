@@ -182,8 +182,10 @@ static void join(struct target_req *r, const struct connect *con, struct target_
 	q->subsys->queues++;
 	memcpy(q->hostid, c->hostid, sizeof(q->hostid));
 	c->attached++;
-	/* Who has come by a key that an authentication generated has proved himself by that. */
-	q->unproved = c->must_prove && !q->psk;
+	/* Who has come by a key that an authentication generated has proved himself by that. A host
+	 * that has a key only since its admin queue came proves itself on what comes from then on:
+	 * anybody can know its names. */
+	q->unproved = !q->psk && (c->must_prove || host_must_prove(c->subsys, c->hostnqn));
 	if (con->co.qid && q->unproved)
 		list_push_tail(&c->unbound, &q->unbound);
 	else

@@ -336,6 +336,14 @@ static inline const struct target_host *target_find_host(const struct target *t,
 	return any;
 }
 
+/* As things are: discovery asks nobody for a proof. */
+static inline bool host_must_prove(const struct target_subsys *s, const char *nqn)
+{
+	const struct target_host *h = target_find_host(s->target, nqn);
+
+	return !s->discovery && h && h->key.len;
+}
+
 static inline bool target_allows(const struct target_subsys *s, const char hostnqn[NVME_NQN_LEN])
 {
 	for (uint32_t i = 0; s->hosts && i < s->host_count; i++)
