@@ -443,6 +443,52 @@ static void the_data_of_several_writes_are_asked_for_together(void **state)
 	iwarp_like_end();
 }
 
+/* The target's RNIC has it, and the target has not looked. */
+static void send_unseen(struct client *c, const struct nvme_sqe *s)
+{
+	uint64_t end = time_now_ns() + PATIENCE;
+	struct ibv_wc wc;
+	int n;
+
+	send_sqe(c, s);
+	while ((n = ibv_poll_cq(c->cq, 1, &wc)) == 0 && time_now_ns() < end)
+		;
+	assert_int_equal(n, 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	c->sent++;
+}
+
+static void a_write_that_is_aborted_before_its_data_come_waits_for_the_host_no_more(void **state)
+{
+	struct pair p = pair_open();
+	struct nvme_sqe w = sqe(p.io, NVME_IO_WRITE, 1, 4096), abort = sqe(p.admin, 0, 0, 0);
+	unsigned before = p.admin->received, answered = p.io->received;
+	struct nvme_cqe q;
+
+	(void)state;
+	bed.stopped_ns = time_now_ns();
+	w.cid = 7;
+	nvme_rw_set(&w, 0, 8, 0);
+	abort.opcode = NVME_ADMIN_ABORT;
+	abort.cdw10 = 1 | 7u << 16;
+	send_unseen(p.io, &w);
+	send_unseen(p.admin, &abort);
+	pump_until(p.admin, p.admin->received == before + 1);
+	q = response(p.admin);
+	assert_int_equal(q.status, NVME_SC_SUCCESS);
+	assert_int_equal(q.result & 1, 0); /* it was */
+	pump_until(p.io, p.io->received == answered + 1);
+	q = response(p.io);
+	assert_int_equal(q.cid, 7);
+	assert_int_equal(q.status & ~NVME_STATUS_MORE, NVME_SC_ABORT_REQ);
+	bed.stopped_ns += 25 * NSEC_PER_SEC;
+	for (int i = 0; i < 10; i++)
+		pump(p.io);
+	assert_int_equal(exec(p.io, &w).status, NVME_SC_SUCCESS);
+	pair_close(&p);
+	bed.stopped_ns = 0;
+}
+
 /* --- a host that is silent ----------------------------------------------------------------------
  */
 
@@ -552,6 +598,8 @@ int main(void)
 		cmocka_unit_test(a_host_that_vanishes_in_the_middle_leaves_nothing_behind),
 		cmocka_unit_test(a_full_queue_of_commands_is_answered),
 		cmocka_unit_test(the_data_of_several_writes_are_asked_for_together),
+		cmocka_unit_test(
+			a_write_that_is_aborted_before_its_data_come_waits_for_the_host_no_more),
 		cmocka_unit_test(a_silent_host_on_iwarp_is_made_to_answer_once),
 		cmocka_unit_test(a_host_that_was_heard_is_left_alone),
 		cmocka_unit_test(a_silent_host_that_vanishes_is_not_asked),

@@ -411,12 +411,14 @@ static bool op_cancel(struct target_req *r)
 {
 	struct rdma_cmd *c = cmd_of(r);
 
-	if (c->state == RDMA_CMD_POOL_WAIT)
+	if (c->state == RDMA_CMD_POOL_WAIT) {
 		share_memory_forget(&c->share);
-	else if (c->state == RDMA_CMD_READ_WAIT && !c->asked)
+	} else if (c->state == RDMA_CMD_READ_WAIT && !c->asked) {
 		list_remove(&c->link);
-	else
+		list_remove(&c->moving);
+	} else {
 		return false;
+	}
 	c->state = RDMA_CMD_TARGET;
 	return true;
 }
