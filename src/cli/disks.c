@@ -27,6 +27,24 @@ void disks_share(struct disks *d, struct store_engine *const *engines, unsigned 
 
 /* --- opening -------------------------------------------------------------------------------- */
 
+/* A namespace has whole blocks, and one at least. */
+static bool has_blocks(const struct disk *k)
+{
+	return k->store->size && !(k->store->size & ((1u << k->shift) - 1));
+}
+
+static const char too_small[] = "too small to be a namespace";
+
+int disk_again(struct disk *k, char *why, size_t room)
+{
+	if (!has_blocks(k)) {
+		snprintf(why, room, "%s: %s", k->path, too_small);
+		return -EINVAL;
+	}
+	k->users++;
+	return 0;
+}
+
 static int open_store(struct disks *d, struct disk *k, struct serve_file *f, const char **why)
 {
 	struct store_file_options how = d->how;
@@ -43,12 +61,6 @@ static int open_store(struct disks *d, struct disk *k, struct serve_file *f, con
 		return -EINVAL;
 	}
 	return serve_file_make(f, how.block_size, how.read_only, &k->store, why);
-}
-
-/* A namespace has whole blocks, and one at least. */
-static bool has_blocks(const struct disk *k)
-{
-	return k->store->size && !(k->store->size & ((1u << k->shift) - 1));
 }
 
 static void disk_free(struct disk *k)
@@ -75,7 +87,7 @@ int disk_open(struct disks *d, const char *text, struct disk **ret, char *why, s
 		if (!error)
 			k->shift = k->store->block_size == 4096 ? 12 : 9;
 		if (!error && !has_blocks(k)) {
-			what = "too small to be a namespace";
+			what = too_small;
 			error = -EINVAL;
 		}
 		if (!error)

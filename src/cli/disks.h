@@ -56,6 +56,8 @@ void disks_share(struct disks *d, struct store_engine *const *engines, unsigned 
 /* Opens or makes one, for one user. -errno, and why, which names it. */
 int disk_open(struct disks *d, const char *text, struct disk **ret, char *why,
 	      size_t room) must_use;
+/* One that is open, for one user more: it may have become too small since. -errno, and why. */
+int disk_again(struct disk *k, char *why, size_t room) must_use;
 /*
  * Of a disk that is made: the size that text, by which it is called then, says. What can fail is
  * done, of which its namespace shows nothing, and can be undone. -errno, and why.

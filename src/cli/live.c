@@ -212,19 +212,17 @@ static int prepare_ns(struct plan *p, struct prepared *r)
 {
 	const struct config_step *step = r->step;
 	struct live_ns *n = calloc(1, sizeof(*n));
+	struct disk *k = reused(p, step);
 	int error;
 
 	if (!n)
 		return no_memory(p);
 	r->ns = n;
-	n->disk = reused(p, step);
-	if (n->disk) {
-		n->disk->users++;
-	} else {
-		error = disk_open(&p->live->disks, step->ns->path, &n->disk, p->why, p->room);
-		if (error)
-			return error;
-	}
+	error = k ? disk_again(k, p->why, p->room)
+		  : disk_open(&p->live->disks, step->ns->path, &k, p->why, p->room);
+	if (error)
+		return error;
+	n->disk = k;
 	n->disk->claimed = true;
 	n->ns.nsid = step->ns->nsid;
 	n->ns.store = n->disk->store;

@@ -348,6 +348,24 @@ def same_disk_other_name(c):
         raise AssertionError(f"the file is not free: {taken.output()}")
 
 
+def same_disk_without_blocks(c):
+    """A file that was cut to nothing under its namespace is none for another."""
+    doc = c.document()
+    c.serve(doc)
+    bench = c.bench(c.uri(S2, 4), 6)
+    lab.until(lambda: c.server.says("connected"), 10)
+    path = os.path.join(c.tmp.name, "a.img")
+    blocks = lambda: json.loads(c.host("id-ns", c.uri(S1, 1), "-o", "json"))["nsze"]
+    before = blocks()
+    for size in (0, 8 << 20):
+        os.truncate(path, size)
+        if not lab.until(lambda: blocks() == (before if size else 0), 10):
+            raise AssertionError(f"the file's {size} bytes are not seen")
+        doc["subsystems"][0]["namespaces"][0]["device"]["uuid"] = UUID.replace("1", "9")
+        c.reload(doc, "read again, 2 changes" if size else "too small to be a namespace; nothing has changed")
+    same(bench.wait(30), 0, "the bench's status")
+
+
 def made_disk_grows(c):
     """Another size for a disk in memory is no other disk: who works on it goes on, and what it holds stays."""
     doc = c.document()
@@ -420,6 +438,7 @@ def main():
     c.run("another size for a disk in memory", made_disk_grows)
     c.run("what controllers are", what_controllers_are)
     c.run("another name for the same disk", same_disk_other_name)
+    c.run("another name for a disk without blocks", same_disk_without_blocks)
     c.report.everything_ends(c.hosts)
     c.report.finish()
 
