@@ -32,7 +32,7 @@ struct nbd_store {
 	struct store store;
 	struct store_engine *engine;
 	struct nbd_link link;
-	struct nbd_seeker seeker;
+	struct nbd_seeker *seeker;
 	struct store_source socket, found, tick;
 	uint32_t events; /* the socket is watched for these */
 	struct list under_way, finished;
@@ -74,14 +74,14 @@ static void lose(struct nbd_store *n, const char *why)
 {
 	struct list *l;
 
-	log_warn("store", "%s: the connection is lost: %s; trying again", n->seeker.uri, why);
+	log_warn("store", "%s: the connection is lost: %s; trying again", n->seeker->uri, why);
 	unlink_server(n);
 	n->lost |= n->writes != n->flushed;
 	while ((l = list_pop_head(&n->under_way))) {
 		list_entry(l, struct store_op, link)->result = -ENOTCONN;
 		list_push_tail(&n->finished, l);
 	}
-	nbd_seeker_start(&n->seeker);
+	nbd_seeker_start(n->seeker);
 }
 
 static bool dead(const struct nbd_store *n)
@@ -352,13 +352,13 @@ static unsigned link_found(struct store_source *src, uint32_t events)
 	struct nbd_link l;
 
 	(void)events;
-	if (!nbd_seeker_take(&n->seeker, &l))
+	if (!nbd_seeker_take(n->seeker, &l))
 		return 0;
 	if (gain(n, &l) != 0) {
-		nbd_seeker_start(&n->seeker);
+		nbd_seeker_start(n->seeker);
 		return 0;
 	}
-	log_warn("store", "%s: connected again", n->seeker.uri);
+	log_warn("store", "%s: connected again", n->seeker->uri);
 	if (l.size - l.size % n->store.block_size != n->store.size)
 		engine_measured(n->engine);
 	return 0;
@@ -373,7 +373,7 @@ static unsigned tick(struct store_source *src, uint32_t events)
 	if (read(src->fd, &count, sizeof(count)) < 0)
 		return 0;
 	if (!n->link.h) {
-		nbd_seeker_start(&n->seeker);
+		nbd_seeker_start(n->seeker);
 		return 0;
 	}
 	n->ticks = list_empty(&n->under_way) ? 0 : n->ticks + 1;
@@ -409,7 +409,7 @@ static void nbd_destroy(struct store *s)
 	}
 	if (n->found.process)
 		store_engine_remove_source(n->engine, &n->found);
-	nbd_seeker_fini(&n->seeker);
+	nbd_seeker_leave(n->seeker);
 	free(n);
 }
 
@@ -425,7 +425,7 @@ static int attend(struct nbd_store *n)
 	struct itimerspec every = {{TICK_S, 0}, {TICK_S, 0}};
 	int error;
 
-	n->found.fd = n->seeker.event_fd;
+	n->found.fd = n->seeker->event_fd;
 	error = store_engine_add_source(n->engine, &n->found, EPOLLIN);
 	if (error)
 		return error;
@@ -504,7 +504,7 @@ int nbd_attach(const struct nbd_link *link, struct store_engine *e, const char *
 		.read_only = o->read_only,
 		.volatile_cache = l.flush,
 	};
-	error = nbd_seeker_init(&n->seeker, uri, block_size);
+	error = nbd_seeker_create(uri, block_size, &n->seeker);
 	if (error) {
 		nbd_link_close(&l);
 		free(n);

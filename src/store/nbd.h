@@ -40,7 +40,8 @@ static inline uint32_t nbd_block_size(const struct store_file_options *o)
 	return o->block_size ? o->block_size : 512;
 }
 
-/* Connects again and again in a thread of its own, for names may take long to be resolved. */
+/* Connects again and again in a thread of its own, for names may take long to be resolved: it is
+ * the store's and that thread's, who may stay longer. */
 struct nbd_seeker {
 	char *uri;
 	uint32_t block_size;
@@ -50,13 +51,14 @@ struct nbd_seeker {
 	pthread_t thread;
 	bool runs; /* the thread is to be joined */
 	bool stop;
+	unsigned users;
 	struct nbd_link found;
 };
 
 /* -ENOMEM, -EMFILE ... */
-int nbd_seeker_init(struct nbd_seeker *s, const char *uri, uint32_t block_size) must_use;
-/* May wait for as long as a name takes to be resolved. */
-void nbd_seeker_fini(struct nbd_seeker *s);
+int nbd_seeker_create(const char *uri, uint32_t block_size, struct nbd_seeker **ret) must_use;
+/* The store needs it no more. */
+void nbd_seeker_leave(struct nbd_seeker *s);
 /* A thread that cannot be started is a line in the log; who asks again later may have luck. */
 void nbd_seeker_start(struct nbd_seeker *s);
 /* True: *ret is a connection, and the caller's. */

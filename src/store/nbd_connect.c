@@ -142,6 +142,24 @@ static void rest(struct nbd_seeker *s, uint64_t ns)
 	pthread_mutex_unlock(&s->lock);
 }
 
+static void put(struct nbd_seeker *s)
+{
+	unsigned users;
+
+	pthread_mutex_lock(&s->lock);
+	users = --s->users;
+	pthread_mutex_unlock(&s->lock);
+	if (users)
+		return;
+	if (s->found.h)
+		nbd_link_close(&s->found);
+	pthread_cond_destroy(&s->changed);
+	pthread_mutex_destroy(&s->lock);
+	close(s->event_fd);
+	free(s->uri);
+	free(s);
+}
+
 static void *seek(void *arg)
 {
 	struct nbd_seeker *s = arg;
@@ -161,6 +179,7 @@ static void *seek(void *arg)
 		log_info("store", "%s: %s", s->uri, why);
 		rest(s, wait);
 	}
+	put(s);
 	return NULL;
 }
 
@@ -171,39 +190,40 @@ static void join(struct nbd_seeker *s)
 	s->runs = false;
 }
 
-int nbd_seeker_init(struct nbd_seeker *s, const char *uri, uint32_t block_size)
+int nbd_seeker_create(const char *uri, uint32_t block_size, struct nbd_seeker **ret)
 {
+	struct nbd_seeker *s = calloc(1, sizeof(*s));
 	pthread_condattr_t attr;
+	int error = -ENOMEM;
 
-	*s = (struct nbd_seeker){.uri = strdup(uri), .block_size = block_size};
-	if (!s->uri)
-		return -ENOMEM;
-	s->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (!s)
+		return error;
+	*s = (struct nbd_seeker){.uri = strdup(uri), .block_size = block_size, .users = 1};
+	s->event_fd = s->uri ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
 	if (s->event_fd < 0) {
+		error = s->uri ? -errno : error;
 		free(s->uri);
-		return -errno;
+		free(s);
+		return error;
 	}
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&s->changed, &attr);
 	pthread_condattr_destroy(&attr);
+	*ret = s;
 	return 0;
 }
 
-void nbd_seeker_fini(struct nbd_seeker *s)
+void nbd_seeker_leave(struct nbd_seeker *s)
 {
 	pthread_mutex_lock(&s->lock);
 	__atomic_store_n(&s->stop, true, __ATOMIC_RELEASE);
 	pthread_cond_signal(&s->changed);
 	pthread_mutex_unlock(&s->lock);
-	join(s);
-	if (s->found.h)
-		nbd_link_close(&s->found);
-	pthread_cond_destroy(&s->changed);
-	pthread_mutex_destroy(&s->lock);
-	close(s->event_fd);
-	free(s->uri);
+	if (s->runs)
+		leave_thread(s->thread);
+	put(s);
 }
 
 void nbd_seeker_start(struct nbd_seeker *s)
@@ -212,10 +232,13 @@ void nbd_seeker_start(struct nbd_seeker *s)
 
 	if (s->runs)
 		return;
+	s->users++; /* no thread has it beside this one */
 	error = pthread_create(&s->thread, NULL, seek, s);
 	s->runs = error == 0;
-	if (error)
+	if (error) {
+		s->users--;
 		log_err("store", "%s: no thread to connect in (error %d)", s->uri, error);
+	}
 }
 
 bool nbd_seeker_take(struct nbd_seeker *s, struct nbd_link *ret)

@@ -4,9 +4,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +31,7 @@
 
 static char dir[] = "/tmp/weft-nbd-XXXXXX";
 static char image[64], path[64], ready[64], uri[128]; /* ready: there when it listens */
+static char port[8];				      /* "": by the socket at path */
 static uint8_t out[40 * MIB], in[40 * MIB];
 static pid_t server;
 static struct store_engine *engine;
@@ -36,11 +41,17 @@ static const struct store_file_options writable = {.block_size = 512};
 
 static void server_start(const char *const *args)
 {
-	const char *argv[ARGS_MAX + 8] = {"nbdkit", "-f", "-U", path, "-P", ready};
-	int n = 6;
+	const char *argv[ARGS_MAX + 10] = {"nbdkit", "-f", "-P", ready};
+	int n = 4;
 
 	unlink(path);
 	unlink(ready);
+	argv[n++] = *port ? "-p" : "-U";
+	argv[n++] = *port ? port : path;
+	if (*port) {
+		argv[n++] = "-i";
+		argv[n++] = "127.0.0.1";
+	}
 	while (*args)
 		argv[n++] = *args++;
 	server = fork();
@@ -320,6 +331,73 @@ static void closes_while_it_seeks(void **state)
 	store_destroy(s);
 }
 
+/* --- a name that is not resolved ---------------------------------------------------------------
+ */
+
+static atomic_bool resolver_hangs;
+static atomic_uint resolving;
+
+/* libnbd's calls come here. */
+__attribute__((visibility("default"))) int getaddrinfo(const char *node, const char *service,
+						       const struct addrinfo *hints,
+						       struct addrinfo **ret)
+{
+	int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+	int error;
+
+	*(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+	resolving++;
+	while (resolver_hangs)
+		usleep(1000);
+	error = real(node, service, hints, ret);
+	resolving--;
+	return error;
+}
+
+static void choose_port(void)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(a);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	close(fd);
+	snprintf(port, sizeof(port), "%u", ntohs(a.sin_port));
+}
+
+static void until_resolving(unsigned count)
+{
+	for (int i = 0; i < 5000 && resolving != count; i++)
+		usleep(1000);
+	assert_int_equal(resolving, count);
+}
+
+static void waits_for_no_name_when_it_is_closed(void **state)
+{
+	char by_path[sizeof(uri)];
+	struct store *s;
+	uint64_t before;
+
+	(void)state;
+	memcpy(by_path, uri, sizeof(uri));
+	choose_port();
+	snprintf(uri, sizeof(uri), "nbd://127.0.0.1:%s", port);
+	server_start(PLAIN);
+	s = opened();
+	resolver_hangs = true;
+	server_kill(SIGKILL);
+	assert_int_equal(run(engine, s, STORE_READ, 0, 4096, in, 0), -ENOTCONN);
+	until_resolving(1);
+	before = time_now_ns();
+	store_destroy(s);
+	assert_true(time_now_ns() - before < NSEC_PER_SEC);
+	resolver_hangs = false;
+	until_resolving(0);
+	port[0] = '\0';
+	memcpy(uri, by_path, sizeof(uri));
+}
+
 /* Many at once. */
 static void takes_many(void **state)
 {
@@ -415,6 +493,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(comes_back, before_each, after_each),
 		cmocka_unit_test_setup_teardown(owns_up, before_each, after_each),
 		cmocka_unit_test_setup_teardown(closes_while_it_seeks, before_each, after_each),
+		cmocka_unit_test_setup_teardown(waits_for_no_name_when_it_is_closed, before_each,
+						after_each),
 		cmocka_unit_test_setup_teardown(takes_many, before_each, after_each),
 		cmocka_unit_test_setup_teardown(serves_who_shares_it, before_each, after_each),
 	};
