@@ -502,7 +502,8 @@ int nbd_attach(const struct nbd_link *link, struct store_engine *e, const char *
 		.block_size = block_size,
 		.optimal_io = l.optimal_io,
 		.read_only = o->read_only,
-		.volatile_cache = l.flush,
+		/* A server that comes later may have one. */
+		.volatile_cache = true,
 	};
 	error = nbd_seeker_create(uri, block_size, &n->seeker);
 	if (error) {

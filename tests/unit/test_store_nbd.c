@@ -308,6 +308,48 @@ static void owns_up(void **state)
 	store_destroy(s);
 }
 
+static bool says(const char *file, const char *word)
+{
+	static char text[65536];
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[max_of(n, (ssize_t)0)] = '\0';
+	return strstr(text, word) != NULL;
+}
+
+/* A server that cannot flush is followed by one that is to be told to. */
+static void flushes_what_comes_to_be_flushed(void **state)
+{
+	static const char *const cannot[] = {
+		"eval",
+		"get_size=echo 67108864",
+		"pread=dd if=/dev/zero iflag=count_bytes count=$3",
+		"pwrite=cat >/dev/null",
+		NULL,
+	};
+	char log[80], logfile[96];
+	struct store *s;
+
+	(void)state;
+	snprintf(log, sizeof(log), "%s/log", dir);
+	snprintf(logfile, sizeof(logfile), "logfile=%s", log);
+	server_start(cannot);
+	s = opened();
+	assert_true(s->volatile_cache); /* hosts ask once */
+	assert_int_equal(run(engine, s, STORE_WRITE, 0, 4096, out, 0), 0);
+	assert_int_equal(run(engine, s, STORE_FLUSH, 0, 0, NULL, 0), 0);
+	server_kill(SIGKILL);
+	server_start((const char *const[]){"--filter=log", "file", image, logfile, NULL});
+	assert_int_equal(run_patiently(s, STORE_WRITE, 4096, out), 0);
+	assert_int_equal(run(engine, s, STORE_FLUSH, 0, 0, NULL, 0), 0);
+	assert_true(says(log, " Flush "));
+	store_destroy(s);
+	unlink(log);
+}
+
 /* A store is closed while it looks for its server, and with a connection that nobody took. */
 static void closes_while_it_seeks(void **state)
 {
@@ -492,6 +534,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gives_up_who_is_silent, before_each, after_each),
 		cmocka_unit_test_setup_teardown(comes_back, before_each, after_each),
 		cmocka_unit_test_setup_teardown(owns_up, before_each, after_each),
+		cmocka_unit_test_setup_teardown(flushes_what_comes_to_be_flushed, before_each,
+						after_each),
 		cmocka_unit_test_setup_teardown(closes_while_it_seeks, before_each, after_each),
 		cmocka_unit_test_setup_teardown(waits_for_no_name_when_it_is_closed, before_each,
 						after_each),
