@@ -810,6 +810,36 @@ static void an_address_has_no_more_controllers_than_are_left(void **state)
 	free(disc);
 }
 
+/* Whoever asks in vain costs the others next to nothing. */
+static void a_subsystem_has_no_more_controllers_than_ids(void **state)
+{
+	enum { IDS = 1000 };
+	struct bed_queue *q = calloc(IDS + 1, sizeof(*q));
+	struct bed *b = bed_create();
+	struct bed_connect a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	uint64_t begun, cntlid;
+	uint16_t refusal, free_one;
+
+	(void)state;
+	assert_non_null(q);
+	b->subsys.cntlid_min = 500;
+	b->subsys.cntlid_max = 500 + IDS - 1;
+	assert_int_equal(connect_all(b, q, IDS + 1, 1, BED_NQN, &refusal), IDS);
+	assert_int_equal(refusal, NVME_SC_CONNECT_CTRL_BUSY);
+	bed_queue_open(b, &q[IDS], 0);
+	begun = time_now_ns();
+	for (int i = 0; i < IDS; i++)
+		assert_int_equal(bed_connect(&q[IDS], &a, NULL), NVME_SC_CONNECT_CTRL_BUSY);
+	assert_true(time_now_ns() - begun < 3 * NSEC_PER_SEC);
+	free_one = q[700].tq.ctrl->cntlid;
+	bed_queue_close(&q[700]);
+	assert_int_equal(bed_connect(&q[IDS], &a, &cntlid), NVME_SC_SUCCESS);
+	assert_int_equal(cntlid, free_one);
+	close_all(q, IDS + 1);
+	bed_destroy(b);
+	free(q);
+}
+
 /* The flush of a normal shutdown goes on when the host has gone; a store may take for ever. */
 static void controllers_that_still_flush_are_their_hosts(void **state)
 {
@@ -882,6 +912,7 @@ int main(void)
 		cmocka_unit_test(a_capsule_too_short_for_a_command_ends_the_connection),
 		cmocka_unit_test(the_head_pointer_goes_round_unless_the_host_wants_none),
 		cmocka_unit_test(an_address_has_no_more_controllers_than_are_left),
+		cmocka_unit_test(a_subsystem_has_no_more_controllers_than_ids),
 		cmocka_unit_test(controllers_that_still_flush_are_their_hosts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

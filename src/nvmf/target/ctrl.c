@@ -13,22 +13,20 @@
 
 #include "nvmf/target/internal.h"
 
-/* 0: all that the subsystem may give are taken. */
-static uint16_t free_cntlid(struct target_subsys *s)
+/* The next after the last one; 0: all that the subsystem may give are taken. */
+static uint16_t free_cntlid(const struct target_subsys *s)
 {
 	const uint16_t min = max_of(s->cntlid_min, (uint16_t)1);
 	const uint16_t max = s->cntlid_max ? s->cntlid_max : NVMF_CNTLID_MAX;
+	uint64_t taken[(UINT16_MAX + 1) / 64] = {0};
+	uint16_t id = s->last_cntlid;
 
-	/* There are fewer controllers than so many. */
-	for (uint32_t tries = 0; tries <= TARGET_CTRLS_MAX + TARGET_DISCOVERY_CTRLS_MAX; tries++) {
-		bool taken = false;
-
-		if (++s->last_cntlid > max || s->last_cntlid < min)
-			s->last_cntlid = min;
-		list_for_each(c, &s->ctrls, struct target_ctrl, link)
-			taken |= c->cntlid == s->last_cntlid;
-		if (!taken)
-			return s->last_cntlid;
+	list_for_each(c, &s->ctrls, const struct target_ctrl, link)
+		taken[c->cntlid / 64] |= 1ull << c->cntlid % 64;
+	for (uint32_t i = min; i <= max; i++) {
+		id = id < min || id >= max ? min : (uint16_t)(id + 1);
+		if (!(taken[id / 64] >> id % 64 & 1))
+			return id;
 	}
 	return 0;
 }
@@ -73,7 +71,7 @@ bool ctrl_has_room(const struct target_subsys *s, const uint8_t peer[16])
 		list_for_each(o, &t->subsystems, const struct target_subsys, link)
 			mine += o->discovery ? 0 : count_of(o, peer);
 	}
-	return left && (!mine || mine + 1 <= left - 1);
+	return left && (!mine || mine + 1 <= left - 1) && free_cntlid(s);
 }
 
 struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_connect_data *d,
@@ -88,6 +86,7 @@ struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_conne
 		return NULL;
 	c->subsys = s;
 	c->cntlid = cntlid;
+	s->last_cntlid = cntlid;
 	list_init(&c->unbound);
 	memcpy(c->hostid, d->hostid, sizeof(c->hostid));
 	memcpy(c->peer, q->peer, sizeof(c->peer));

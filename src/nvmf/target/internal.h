@@ -206,7 +206,7 @@ void tls_fini(struct target *t);
 
 /* --- controllers --------------------------------------------------------------------------- */
 
-/* Whether a host may have one more. */
+/* Whether a host may have one more, and there is an ID for it. */
 bool ctrl_has_room(const struct target_subsys *s, const uint8_t peer[16]);
 /* NULL: no memory, or no ID left. */
 struct target_ctrl *ctrl_create(struct target_subsys *s, const struct nvmf_connect_data *d,
