@@ -133,6 +133,25 @@ static void connect_goes_to_the_admin_plane_and_back(void **state)
 	end(NULL);
 }
 
+/* What the admin plane has of it meanwhile is no store's. */
+static void a_command_that_has_failed_does_not_stall_before_it_is_answered(void **state)
+{
+	struct bed_cmd *c;
+
+	(void)state;
+	bed->slow.hold = true;
+	memset(bed->memory, 0x5a, 512);
+	c = send_rw(&bed->io, NVME_IO_COMPARE);
+	bed->now += TARGET_STALL_NS + NSEC_PER_SEC;
+	slow_release(bed);
+	assert_false(c->answered);
+	target_group_watch(&second, bed->now);
+	run_both();
+	assert_int_equal(status_of(c), STATUS(NVME_SC_COMPARE_FAILED));
+	assert_int_equal(bed->stalled, 0);
+	assert_int_equal(bed->stalls_over, 0);
+}
+
 /* It comes back before the admin plane has heard that it did not. */
 static void a_stall_in_another_group_is_told_by_the_first_ones_thread(void **state)
 {
@@ -701,6 +720,8 @@ int main(void)
 			a_queue_that_its_host_closed_was_not_ended_by_an_order, begin, end),
 		cmocka_unit_test_setup_teardown(
 			a_controller_stays_until_every_thread_has_forgotten_it, begin, end),
+		cmocka_unit_test_setup_teardown(
+			a_command_that_has_failed_does_not_stall_before_it_is_answered, begin, end),
 		cmocka_unit_test_setup_teardown(
 			a_stall_in_another_group_is_told_by_the_first_ones_thread, begin, end),
 		cmocka_unit_test_setup_teardown(an_abort_finds_a_command_of_another_thread, begin,

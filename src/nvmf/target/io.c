@@ -130,6 +130,7 @@ static void committed(struct store_op *op, int error)
 {
 	struct target_req *r = op_req(op);
 
+	r->store_ns = 0;
 	if (error)
 		op_done(op, error);
 	else if (r->aborting)
@@ -272,7 +273,6 @@ static void spend(struct target_group *g, const struct store_op *op)
 
 static void go_on_later(struct target_req *r)
 {
-	r->store_ns = 0; /* no store has it */
 	list_push_tail(&r->queue->group->later, &r->later);
 }
 
@@ -325,6 +325,7 @@ static void step_done(struct store_op *op, int error)
 {
 	struct target_req *r = op_req(op);
 
+	r->store_ns = 0; /* the admin plane may have it next, for as long as that takes */
 	if (error && op->flags & STORE_FUA)
 		ns_flush_failed(r->ns, r->queue->group, error);
 	/* Deallocation is a hint: a store that cannot has taken note of it. */
