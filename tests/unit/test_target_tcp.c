@@ -525,6 +525,20 @@ static void who_waits_for_its_host_s_end_is_not_looked_at_for_others(void **stat
 	peer_close(p);
 }
 
+/* Of whatever length they may be: disks past the page cache take no other memory. */
+static void data_in_capsules_begin_with_a_page(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	target_port_capsules(&bed.port, 10000);
+	p = pair_open(NULL, 0);
+	assert_true(p.io->q->cmd_count > 1);
+	for (uint32_t i = 0; i < p.io->q->cmd_count; i++)
+		assert_int_equal((uintptr_t)p.io->q->cmds[i].capsule % 4096, 0);
+	pair_close(&p);
+}
+
 static void who_arrives_at_the_end_goes(void **state)
 {
 	struct peer *p = peer_open();
@@ -555,6 +569,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TCP_BED_TEST(digests_are_had_where_the_host_asks_for_them),
 		TCP_BED_TEST(data_in_the_capsule_are_written),
+		TCP_BED_TEST(data_in_capsules_begin_with_a_page),
 		TCP_BED_TEST(more_data_are_asked_for_at_once),
 		TCP_BED_TEST(an_r2t_is_answered_before_the_next_are_sent),
 		TCP_BED_TEST(damaged_data_are_not_written),

@@ -180,7 +180,9 @@ void target_port_capsules(struct target_port *p, int32_t bytes)
 uint32_t target_port_capsule_room(const struct target_port *p,
 				  const struct target_transport_ops *ops)
 {
-	return max_of(atomic_load(&p->capsule_room), ops->capsule_data_max);
+	const uint32_t page = TARGET_CAPSULE_PAGE - 1;
+
+	return (max_of(atomic_load(&p->capsule_room), ops->capsule_data_max) + page) & ~page;
 }
 
 static bool came_by(const struct target_ctrl *c, const struct target_port *p)

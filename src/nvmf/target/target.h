@@ -51,6 +51,7 @@
 #define TARGET_DATA_MAX		 (4096u << TARGET_MDTS) /* the most data of one command */
 #define TARGET_CAPSULE_DATA	 8192  /* in-capsule data of a queue, where it may have any */
 #define TARGET_CAPSULE_DATA_MAX	 16384 /* and what a port may say instead */
+#define TARGET_CAPSULE_PAGE	 4096  /* what has room for them is a multiple of this */
 #define TARGET_SCRATCH_MAX	 65536u
 #define TARGET_TURN_MAX		 (4u << 20) /* of what stores do at once for commands in steps */
 #define TARGET_COPY_RANGES	 128 /* of one Copy; together no more than TARGET_SCRATCH_MAX */
@@ -563,7 +564,8 @@ void target_port_secure(struct target *t, struct target_port *p, enum target_tls
  */
 void target_port_capsules(struct target_port *p, int32_t bytes);
 /* The room that a transport's I/O queue needs for that of one command: of any controller that came
- * by the port. */
+ * by the port. Whole pages, for one command's lies behind another's, and a disk that is used past
+ * the page cache writes no other memory. */
 uint32_t target_port_capsule_room(const struct target_port *p,
 				  const struct target_transport_ops *ops);
 /* What a port offers from now on, as in struct target_port. Controllers that hosts have through it
