@@ -208,6 +208,38 @@ static struct disk *reused(const struct plan *p, const struct config_step *step)
 	return NULL;
 }
 
+/* Of which the plan leaves nothing that uses them; NULL: there is none, or no memory. */
+static struct store **leaving(const struct plan *p, unsigned *ret_count)
+{
+	struct store **v;
+	unsigned n = 0;
+
+	list_for_each(k, &p->live->disks.all, const struct disk, link)
+		n++;
+	v = calloc(n + 1, sizeof(*v));
+	n = 0;
+	list_for_each(k, &p->live->disks.all, const struct disk, link)
+		if (v && !k->claimed && !stays(p->live, k))
+			v[n++] = k->store;
+	*ret_count = n;
+	return v;
+}
+
+/* A file may be another disk than it was, for another namespace or for reading alone. */
+static int open_disk(struct plan *p, const char *text, struct disk **ret)
+{
+	struct disks *d = &p->live->disks;
+	struct store **v = leaving(p, &d->how.leaving_count);
+	int error;
+
+	d->how.leaving = v;
+	error = disk_open(d, text, ret, p->why, p->room);
+	d->how.leaving = NULL;
+	d->how.leaving_count = 0;
+	free(v);
+	return error;
+}
+
 static int prepare_ns(struct plan *p, struct prepared *r)
 {
 	const struct config_step *step = r->step;
@@ -218,8 +250,7 @@ static int prepare_ns(struct plan *p, struct prepared *r)
 	if (!n)
 		return no_memory(p);
 	r->ns = n;
-	error = k ? disk_again(k, p->why, p->room)
-		  : disk_open(&p->live->disks, step->ns->path, &k, p->why, p->room);
+	error = k ? disk_again(k, p->why, p->room) : open_disk(p, step->ns->path, &k);
 	if (error)
 		return error;
 	n->disk = k;

@@ -310,5 +310,5 @@ int store_open(struct store_engine *e, const char *path, const struct store_file
 	if (found.error)
 		return found.error;
 	return nbd ? nbd_attach(&found.link, e, path, o, ret, ret_why)
-		   : file_attach(found.file, e, ret, ret_why);
+		   : file_attach(found.file, e, o, ret, ret_why);
 }

@@ -20,9 +20,19 @@
 
 #include "store/internal.h"
 
+/* That of several stores of a file, of which one takes the place of another. */
+struct shared_lock {
+	int fd;
+	unsigned users, writers;
+};
+
 struct file_store {
 	struct engine_store base;
-	int fd;		       /* through the page cache */
+	int fd;			  /* through the page cache */
+	struct shared_lock *lock; /* NULL: fd has one of its own */
+	bool contended;		  /* or had none, as another has it */
+	dev_t dev;
+	ino_t ino;
 	uint32_t direct_align; /* of offset, length and memory for base.direct_fd */
 	bool block_device;
 	uint32_t sector;	 /* of a block device: what it discards is in units of these */
@@ -380,6 +390,12 @@ static const struct engine_store_ops engine_ops = {
 	.do_blocking = file_do_blocking,
 };
 
+/* NULL: it is none. */
+static struct file_store *file_if(struct store *s)
+{
+	return s->ops == &file_ops ? file_of(s) : NULL;
+}
+
 /* --- opening ---------------------------------------------------------------------------------- */
 
 static int open_error(int error, const char **ret_why)
@@ -451,17 +467,107 @@ static int check_size(const struct file_store *f, const char **ret_why)
 	return 0;
 }
 
-/* Two writers of one image destroy it. */
-static int lock_file(const struct file_store *f, const char **ret_why)
+/* --- locks ------------------------------------------------------------------------------------
+ *
+ * Two writers of one image destroy it. A store that takes the place of one that leaves has the lock
+ * of that, which stays locked for it: at no time anybody else could have it.
+ */
+
+/* True also on a file system without locks. */
+static bool lock_by(int fd, bool write)
 {
-	if (f->block_device ||
-	    flock(f->fd, (f->base.store.read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
-		return 0;
-	if (errno != EWOULDBLOCK)
-		return 0; /* a file system without locks */
+	return flock(fd, (write ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+static bool writes(const struct file_store *f)
+{
+	return !f->base.store.read_only;
+}
+
+static struct shared_lock *shared_lock_of(struct file_store *f)
+{
+	struct shared_lock *l = f->lock ? NULL : malloc(sizeof(*l));
+
+	if (!l)
+		return f->lock;
+	*l = (struct shared_lock){
+		.fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 0), .users = 1, .writers = writes(f)};
+	if (l->fd < 0)
+		free(l);
+	else
+		f->lock = l;
+	return f->lock;
+}
+
+/* Those that leave are no others'. */
+static bool is_free_for(const struct shared_lock *l, const struct file_store *f,
+			const struct store_file_options *o)
+{
+	unsigned users = l->users, writers = l->writers;
+
+	for (unsigned i = 0; i < o->leaving_count; i++) {
+		const struct file_store *g = file_if(o->leaving[i]);
+
+		if (g && g->lock == l) {
+			users--;
+			writers -= writes(g);
+		}
+	}
+	return writes(f) ? !users : !writers;
+}
+
+/* The lock of g, which leaves. */
+static bool take_over(struct file_store *f, struct file_store *g,
+		      const struct store_file_options *o)
+{
+	struct shared_lock *l = shared_lock_of(g);
+
+	if (!l || !is_free_for(l, f, o))
+		return false;
+	if (writes(f) && !l->writers && !lock_by(l->fd, true)) {
+		(void)lock_by(l->fd, false); /* what it had is lost by trying */
+		return false;
+	}
+	l->users++;
+	l->writers += writes(f);
+	f->lock = l;
+	return true;
+}
+
+static int take_over_one(struct file_store *f, const struct store_file_options *o,
+			 const char **ret_why)
+{
 	*ret_why = "is in use: named twice, or served already by another process";
+	for (unsigned i = 0; i < o->leaving_count; i++) {
+		struct file_store *g = file_if(o->leaving[i]);
+
+		if (!g || g->dev != f->dev || g->ino != f->ino)
+			continue;
+		if (f->base.waits) /* be it for a lock, in the thread of all */
+			*ret_why = "is served already, and its file system has to ask a server: "
+				   "remove its namespace first, and create it anew then";
+		else if (take_over(f, g, o))
+			return 0;
+	}
 	return -EBUSY;
 }
+
+static void give_lock_back(const struct file_store *f)
+{
+	struct shared_lock *l = f->lock;
+
+	if (!l)
+		return;
+	l->writers -= writes(f);
+	if (--l->users == 0) {
+		close(l->fd);
+		free(l);
+	} else if (writes(f) && !l->writers) {
+		(void)lock_by(l->fd, false);
+	}
+}
+
+/* --- opening: the rest ------------------------------------------------------------------------ */
 
 /* O_DIRECT where the file system takes it; without, the page cache serves. */
 static void open_direct(struct file_store *f, const char *path, int flags)
@@ -576,12 +682,13 @@ int file_find(const char *path, const struct store_file_options *o, struct file_
 		f->base.store.block_size = o->block_size ? o->block_size : usual_block_size(f, &st);
 		error = check_size(f, ret_why);
 	}
-	if (!error)
-		error = lock_file(f, ret_why);
 	if (error) {
 		file_forget(f);
 		return error;
 	}
+	f->dev = st.st_dev;
+	f->ino = st.st_ino;
+	f->contended = !f->block_device && !lock_by(f->fd, !o->read_only);
 	/* It was for open alone. */
 	(void)fcntl(f->fd, F_SETFL, 0);
 	f->base.store.ops = f->block_device ? &device_ops : &file_ops;
@@ -599,6 +706,7 @@ int file_find(const char *path, const struct store_file_options *o, struct file_
 
 void file_forget(struct file_store *f)
 {
+	give_lock_back(f);
 	if (f->base.direct_fd >= 0)
 		close(f->base.direct_fd);
 	if (f->fd >= 0)
@@ -607,9 +715,15 @@ void file_forget(struct file_store *f)
 	free(f);
 }
 
-int file_attach(struct file_store *f, struct store_engine *e, struct store **ret,
-		const char **ret_why)
+int file_attach(struct file_store *f, struct store_engine *e, const struct store_file_options *o,
+		struct store **ret, const char **ret_why)
 {
+	int error = f->contended ? take_over_one(f, o, ret_why) : 0;
+
+	if (error) {
+		file_forget(f);
+		return error;
+	}
 	f->base.engine = e;
 	if (pool_create(engine_finished(e), &f->base.pool) != 0) {
 		file_forget(f);
@@ -625,5 +739,5 @@ int store_file_open(struct store_engine *e, const char *path, const struct store
 	struct file_store *f;
 	int error = file_find(path, o, &f, ret_why);
 
-	return error ? error : file_attach(f, e, ret, ret_why);
+	return error ? error : file_attach(f, e, o, ret, ret_why);
 }

@@ -52,8 +52,8 @@ void stretches_unlock(struct stretches *s, uint64_t locked);
 struct file_store;
 int file_find(const char *path, const struct store_file_options *o, struct file_store **ret,
 	      const char **ret_why) must_use;
-int file_attach(struct file_store *f, struct store_engine *e, struct store **ret,
-		const char **ret_why) must_use;
+int file_attach(struct file_store *f, struct store_engine *e, const struct store_file_options *o,
+		struct store **ret, const char **ret_why) must_use;
 /* Of one that was not attached. */
 void file_forget(struct file_store *f);
 

@@ -119,6 +119,10 @@ struct store_file_options {
 	 */
 	bool direct;
 	struct store_ahead *ahead; /* store_open(): what there may be of it already; or NULL */
+	/* Stores that are about to be destroyed: this one may have the file of one of them, which
+	 * two that stay have only to read it. */
+	struct store *const *leaving;
+	unsigned leaving_count;
 };
 
 /*

@@ -348,6 +348,42 @@ def same_disk_other_name(c):
         raise AssertionError(f"the file is not free: {taken.output()}")
 
 
+def same_disk_to_be_read(c):
+    """A file is served for reading alone, and to be written again: nobody else can have it meanwhile."""
+    doc = c.document()
+    c.serve(doc)
+    bench = c.bench(c.uri(S2, 4), 8)
+    lab.until(lambda: c.server.says("connected"), 10)
+    image, device = os.path.join(c.tmp.name, "a.img"), doc["subsystems"][0]["namespaces"][0]["device"]
+    with open(image, "rb") as f:
+        content = f.read()
+    new = c.image("new")
+
+    def holds(what):
+        c.host("cp", c.uri(S1, 1), os.path.join(c.tmp.name, "copy"))
+        with open(os.path.join(c.tmp.name, "copy"), "rb") as f:
+            same(f.read() == what, True, "it holds what it held")
+
+    for _ in range(2):
+        device["path"] = image + ",ro"
+        c.reload(doc, "read again, 2 changes")
+        c.host("cp", new, c.uri(S1, 1), fails="write-protected")
+        holds(content)
+        c.host("serve", image, "-l", f"tcp://{c.hosts[0].address}:4430", fails="is in use")
+        device["path"] = image
+        c.reload(doc, "read again, 2 changes")
+        with open(new, "rb") as f:
+            content = f.read()
+        c.host("cp", new, c.uri(S1, 1))
+        holds(content)
+        c.host("serve", image + ",ro", "-l", f"tcp://{c.hosts[0].address}:4430", fails="is in use")
+        new = c.image("new")
+    # Twice it is none.
+    doc["subsystems"][0]["namespaces"].append({"nsid": 2, "enable": 1, "device": {"path": image + ",ro"}})
+    c.reload(doc, "is in use: named twice, or served already by another process; nothing has changed")
+    same(bench.wait(30), 0, "the bench's status")
+
+
 def same_disk_without_blocks(c):
     """A file that was cut to nothing under its namespace is none for another."""
     doc = c.document()
@@ -438,6 +474,7 @@ def main():
     c.run("another size for a disk in memory", made_disk_grows)
     c.run("what controllers are", what_controllers_are)
     c.run("another name for the same disk", same_disk_other_name)
+    c.run("the same disk to be read alone", same_disk_to_be_read)
     c.run("another name for a disk without blocks", same_disk_without_blocks)
     c.report.everything_ends(c.hosts)
     c.report.finish()
