@@ -2,6 +2,7 @@
 #include "engine/lease.h"
 
 #include "base/bytes.h"
+#include "base/heap.h" /* DEADLINE_NEVER */
 #include "base/time.h"
 
 #define PAUSE_NS    (200 * NSEC_PER_USEC)
@@ -157,7 +158,8 @@ bool lease_holds(struct lease *l, uint64_t now)
 {
 	if (!lease_is_live(l, now) || now < l->hasty_until || answers(l))
 		return false;
-	if (!l->since && l->posts < ATTEND_POSTS)
+	/* Of who attends: what is posted while it sleeps is another's, who may not be back. */
+	if (!l->since && (l->attended || l->posts < ATTEND_POSTS))
 		return false;
 	if (!l->held)
 		l->held = now;
@@ -188,11 +190,11 @@ bool lease_end(struct lease *l)
 	return had;
 }
 
-uint64_t lease_attend(struct lease *l, bool can, bool keeps_time, uint64_t now)
+uint64_t lease_attend(struct lease *l, bool can, uint64_t back_at, uint64_t now)
 {
 	/* Beside a poller that has the socket each packet would wake one more. Its own lease one
 	 * has ended that waits for an event; a socket's may be its own. */
-	const bool beside_poller = keeps_time && l->since && lease_is_live(l, now);
+	const bool beside_poller = back_at && l->since && lease_is_live(l, now);
 
 	l->called = true;
 	if (!can || l->attended || l->told || now < l->shared || beside_poller) {
@@ -200,7 +202,7 @@ uint64_t lease_attend(struct lease *l, bool can, bool keeps_time, uint64_t now)
 		return 0;
 	}
 	l->guard = now + ATTEND_GUARD_NS;
-	l->keeps_time = keeps_time;
+	l->back_at = back_at ? back_at : DEADLINE_NEVER;
 	return l->attended = ++l->tickets;
 }
 
@@ -236,14 +238,17 @@ enum lease_left lease_attended(struct lease *l, uint64_t ticket, uint64_t now)
 	return LEASE_HELD;
 }
 
-uint64_t lease_others(const struct lease *l, uint64_t deadline, uint64_t now)
+uint64_t lease_others(const struct lease *l, bool pending, uint64_t deadline, uint64_t now)
 {
 	uint64_t until;
 
 	if (lease_is_live(l, now))
 		return lease_until(l);
-	until = l->keeps_time ? l->guard : min_of(l->guard, deadline);
-	if (!l->attended || until <= now)
+	/* Who attends has sent all before it slept. */
+	if (!l->attended || pending)
+		return 0;
+	until = deadline >= l->back_at ? l->guard : min_of(l->guard, deadline);
+	if (until <= now)
 		return 0;
 	/* So that one who comes and goes all the time need not wake the thread each time. */
 	return lease_until(l) + ATTEND_LEASE_NS > now ? min_of(until, now + ATTEND_LEASE_NS)

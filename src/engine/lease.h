@@ -20,6 +20,10 @@
  * has done so a few times in succession, one for one and soon, it is expected: then the
  * acknowledgement of a WRITE goes along. Such a program has a lease as soon as it polls, and what
  * it posts does not wait.
+ *
+ * Who sleeps on the socket may see to the timers as well, but only to those that it knew of: what
+ * others post or poll meanwhile may have an earlier one, and something to send. These are the
+ * thread's.
  */
 #ifndef WEFT_ENGINE_LEASE_H
 #define WEFT_ENGINE_LEASE_H
@@ -41,7 +45,7 @@ struct lease {
 	uint64_t tickets;	 /* given out */
 	uint64_t guard;		 /* while attended: when the thread looks for itself */
 	bool called;		 /* by the application, since the thread asked */
-	bool keeps_time;	 /* who attends sees to the timers as well */
+	uint64_t back_at;	 /* when who attends comes by itself, for a timer */
 	uint64_t shared;	 /* so long nobody attends */
 	uint64_t held;		 /* since when something posted waits; 0: nothing does */
 	uint64_t held_last;	 /* and when the last of that was posted */
@@ -99,8 +103,9 @@ static inline bool lease_is_live(const struct lease *l, uint64_t now)
 /* ---- who attends */
 
 /* Returns a ticket; 0: another does, or the thread has to. can: there is one socket to sleep on.
- * keeps_time: it comes when a timer is due, and attends beside no poller. */
-uint64_t lease_attend(struct lease *, bool can, bool keeps_time, uint64_t now) must_use;
+ * back_at: it comes then, the deadline of the timers, at the latest, and attends beside no poller;
+ * 0: it does not look at them. */
+uint64_t lease_attend(struct lease *, bool can, uint64_t back_at, uint64_t now) must_use;
 /* One that attends each time is about to. True if a lease ends with that, because others wait. */
 bool lease_comes(struct lease *, uint64_t now);
 /* One more that waits to be told, and attends nothing; or one less. */
@@ -115,8 +120,9 @@ enum lease_left lease_attended(struct lease *, uint64_t ticket, uint64_t now) mu
 
 /* ---- the thread */
 
-/* Others receive: when is the thread to look again? 0: nobody does. deadline: of the timers. */
-uint64_t lease_others(const struct lease *, uint64_t deadline, uint64_t now) must_use;
+/* Others receive: when is the thread to look again? 0: nobody does, or who does sleeps, and there
+ * is something to send (pending). deadline: of the timers. */
+uint64_t lease_others(const struct lease *, bool pending, uint64_t deadline, uint64_t now) must_use;
 /* Nobody did: the thread is about to receive, and has received so much. */
 void lease_thread_begins(struct lease *, uint64_t now);
 void lease_thread_received(struct lease *, int packets, uint64_t now);

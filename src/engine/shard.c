@@ -173,7 +173,7 @@ int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_until, bool *ret_co
 		 uint64_t *ret_ticket)
 {
 	bool wake;
-	uint64_t now;
+	uint64_t now, deadline;
 
 	*ret_ticket = 0;
 	*ret_come = false;
@@ -183,8 +183,9 @@ int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_until, bool *ret_co
 	if (drive_send_pending(&s->drive) && (sleeps || s->put_off))
 		shard_send(s, now);
 	s->put_off = !sleeps;
+	deadline = drive_next_deadline(&s->drive);
 	*ret_ticket = lease_attend(&s->lease, s->drive.ports == 1 && s->drive.port[0]->fd >= 0,
-				   ret_until, now);
+				   ret_until ? deadline : 0, now);
 	/* The caller has looked for what it waits for: it is not received here, behind its back. */
 	*ret_come = *ret_ticket && (sleeps ? !drive_sleeps(&s->drive) : drive_stirs(&s->drive));
 	if (*ret_ticket && sleeps && !*ret_come)
@@ -192,9 +193,9 @@ int shard_attend(struct shard *s, bool sleeps, uint64_t *ret_until, bool *ret_co
 	/* A thread that listens as well stops that with the next packet. */
 	wake = sleeps && drive_send_pending(&s->drive);
 	if (*ret_ticket && ret_until)
-		*ret_until = drive_next_deadline(&s->drive);
+		*ret_until = deadline;
 	else
-		wake |= drive_next_deadline(&s->drive) < s->sleeps_until;
+		wake |= deadline < s->sleeps_until;
 	if (wake && s->sleeps_until)
 		shard_thread_wake(s);
 	return *ret_ticket ? s->drive.port[0]->fd : -1;

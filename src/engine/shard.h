@@ -88,8 +88,9 @@ bool shard_thread_receives(const struct shard *);
  * anyway, may well send more at once: then it waits until the next time.) -1: it must rely on
  * being told by others. Either way it comes back with the ticket: shard_attended(), readable if the
  * descriptor was. With ret_until (or NULL) it comes back at that time at the latest, where the
- * descriptor is not -1; the thread then need not look at the timers. *ret_come: something has come
- * already of which the descriptor will not tell: then it does not sleep, but comes back.
+ * descriptor is not -1; the thread then need not look at timers that are due then or later.
+ * *ret_come: something has come already of which the descriptor will not tell: then it does not
+ * sleep, but comes back.
  */
 int shard_attend(struct shard *, bool sleeps, uint64_t *ret_until, bool *ret_come,
 		 uint64_t *ret_ticket) must_use;

@@ -137,7 +137,8 @@ static void *thread_main(void *arg)
 		struct watch watch;
 		bool go_on, listen, busy, leased;
 
-		until = lease_others(&s->lease, drive_next_deadline(&s->drive), now);
+		until = lease_others(&s->lease, drive_send_pending(&s->drive),
+				     drive_next_deadline(&s->drive), now);
 		listen = !until;
 		if (listen) {
 			bool more, kept;

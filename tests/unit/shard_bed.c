@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "broker/leases.h"
 #include "port/local/local_port.h"
 #include "port/udp/udp_port.h"
 
@@ -40,7 +41,7 @@ static struct port *idle_port(struct fixture *f)
 	struct port *p;
 	int fd;
 
-	assert_true(leases_take(&f->leases, geteuid(), time_now_ns(), &fd) > 0);
+	assert_true(leases_take(f->leases, geteuid(), time_now_ns(), &fd) > 0);
 	assert_int_equal(udp_port_create(&p, dup(fd)), 0);
 	if (!ops.reaches) {
 		ops = *p->ops;
@@ -90,7 +91,7 @@ enum ports { ONE, TWO, ONE_OF_TWO_BROKEN, LOCAL };
 
 static void open_end(struct fixture *f, struct end *e, enum ports kind)
 {
-	int fd, slot = leases_take(&f->leases, geteuid(), time_now_ns(), &fd);
+	int fd, slot = leases_take(f->leases, geteuid(), time_now_ns(), &fd);
 	struct port *ports[2];
 	size_t n = 0;
 	struct rnic *r;
@@ -188,7 +189,8 @@ static int setup_ports(void **state, enum ports kind)
 	char err[512];
 	bool heir;
 
-	assert_int_equal(leases_init(&f->leases, -1, -1, &heir, err, sizeof(err)), 0);
+	f->leases = calloc(1, sizeof(*f->leases));
+	assert_int_equal(leases_init(f->leases, -1, -1, &heir, err, sizeof(err)), 0);
 	open_end(f, &f->end[0], kind);
 	open_end(f, &f->end[1], kind);
 	connect_end(&f->end[0], &f->end[1]);
@@ -241,7 +243,8 @@ int teardown(void **state)
 		shard_destroy(f->end[i].shard);
 		free(f->end[i].mem);
 	}
-	leases_fini(&f->leases);
+	leases_fini(f->leases);
+	free(f->leases);
 	free(f);
 	return 0;
 }

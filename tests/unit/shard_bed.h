@@ -13,7 +13,6 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
-#include "broker/leases.h"
 #include "engine/shard.h"
 
 #define MEM (4u << 20)
@@ -35,8 +34,10 @@ struct end {
 	atomic_int notified;
 };
 
+struct leases;
+
 struct fixture {
-	struct leases leases;
+	struct leases *leases;
 	struct end end[2];
 };
 

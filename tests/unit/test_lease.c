@@ -28,7 +28,7 @@ static uint64_t poll_for(struct lease *l, uint64_t now, uint64_t ns)
 /* As the thread does when nobody else receives. */
 static void thread_takes_over(struct lease *l, uint64_t now)
 {
-	assert_int_equal(lease_others(l, DEADLINE_NEVER, now), 0);
+	assert_int_equal(lease_others(l, false, DEADLINE_NEVER, now), 0);
 	lease_thread_begins(l, now);
 	lease_thread_received(l, 1, now);
 }
@@ -51,8 +51,8 @@ static void who_polls_without_a_pause_gets_a_lease(void **state)
 	now = poll_for(&l, now, 5 * US);
 	assert_true(lease_is_live(&l, now));
 	/* The thread looks when it ends, which is soon after the last call. */
-	assert_int_equal(lease_others(&l, now, now), now - POLL_NS + 500 * US);
-	assert_int_equal(lease_others(&l, now, now + 600 * US), 0);
+	assert_int_equal(lease_others(&l, false, now, now), now - POLL_NS + 500 * US);
+	assert_int_equal(lease_others(&l, false, now, now + 600 * US), 0);
 }
 
 static void who_looks_now_and_then_gets_none(void **state)
@@ -227,7 +227,7 @@ static void who_posted_many_between_two_polls_is_expected_to_do_so_again(void **
 static struct lease one_that_attended(uint64_t now)
 {
 	struct lease l = new_lease();
-	uint64_t ticket = lease_attend(&l, true, true, now);
+	uint64_t ticket = lease_attend(&l, true, DEADLINE_NEVER, now);
 
 	assert_int_equal(lease_attended(&l, ticket, now), LEASE_HELD);
 	assert_true(lease_is_live(&l, now));
@@ -255,7 +255,8 @@ static void of_what_who_attends_posts_between_two_sleeps_all_but_the_first_waits
 			assert_false(lease_comes(&l, start));
 		else
 			assert_int_equal(
-				lease_attended(&l, lease_attend(&l, true, true, start), start),
+				lease_attended(&l, lease_attend(&l, true, DEADLINE_NEVER, start),
+					       start),
 				LEASE_HELD);
 	}
 }
@@ -268,7 +269,7 @@ static void who_attends_and_posts_on_is_not_taken_for_a_poller(void **state)
 	(void)state;
 	for (; now < start + 50 * US; now += US)
 		(void)post_waits(&l, now);
-	assert_int_not_equal(lease_attend(&l, true, true, now), 0);
+	assert_int_not_equal(lease_attend(&l, true, DEADLINE_NEVER, now), 0);
 }
 
 static void what_is_posted_waits_for_no_more_than_a_tenth_of_a_millisecond(void **state)
@@ -325,14 +326,14 @@ static void for_who_comes_late_time_and_again_nothing_waits_a_while(void **state
 static void who_attends_is_looked_after_by_the_guard(void **state)
 {
 	struct lease l = new_lease();
-	uint64_t ticket = lease_attend(&l, true, false, start);
+	uint64_t ticket = lease_attend(&l, true, 0, start);
 
 	(void)state;
 	assert_true(ticket);
-	assert_int_equal(lease_others(&l, DEADLINE_NEVER, start), start + 200 * MS);
+	assert_int_equal(lease_others(&l, false, DEADLINE_NEVER, start), start + 200 * MS);
 	/* A timer that is due earlier is the thread's. */
-	assert_int_equal(lease_others(&l, start + 5 * MS, start), start + 5 * MS);
-	assert_int_equal(lease_others(&l, start + 5 * MS, start + 5 * MS), 0);
+	assert_int_equal(lease_others(&l, false, start + 5 * MS, start), start + 5 * MS);
+	assert_int_equal(lease_others(&l, false, start + 5 * MS, start + 5 * MS), 0);
 	/* It took what had come: nobody attends any more, and the ticket says nothing. */
 	thread_takes_over(&l, start + 200 * MS);
 	assert_int_equal(lease_attended(&l, ticket, start + 201 * MS), LEASE_AS_BEFORE);
@@ -341,31 +342,31 @@ static void who_attends_is_looked_after_by_the_guard(void **state)
 static void between_two_sleeps_who_attends_has_a_lease(void **state)
 {
 	struct lease l = new_lease();
-	uint64_t ticket = lease_attend(&l, true, false, start);
+	uint64_t ticket = lease_attend(&l, true, 0, start);
 
 	(void)state;
 	assert_int_equal(lease_attended(&l, ticket, start), LEASE_HELD);
 	assert_true(lease_is_live(&l, start + 1 * MS));
 	assert_false(lease_is_live(&l, start + 3 * MS));
 	/* One who comes and goes has the thread sleep in short pieces and be woken for none. */
-	assert_true(lease_attend(&l, true, false, start + 1 * MS));
-	assert_int_equal(lease_others(&l, DEADLINE_NEVER, start + 3 * MS), start + 5 * MS);
+	assert_true(lease_attend(&l, true, 0, start + 1 * MS));
+	assert_int_equal(lease_others(&l, false, DEADLINE_NEVER, start + 3 * MS), start + 5 * MS);
 }
 
 static void a_second_one_that_sleeps_is_served_by_the_thread(void **state)
 {
 	struct lease l = new_lease();
-	uint64_t ticket = lease_attend(&l, true, false, start);
+	uint64_t ticket = lease_attend(&l, true, 0, start);
 
 	(void)state;
-	assert_int_equal(lease_attend(&l, true, false, start), 0);
+	assert_int_equal(lease_attend(&l, true, 0, start), 0);
 	assert_int_equal(lease_attended(&l, ticket, start), LEASE_TO_THREAD);
-	assert_int_equal(lease_others(&l, DEADLINE_NEVER, start), 0);
+	assert_int_equal(lease_others(&l, false, DEADLINE_NEVER, start), 0);
 	/* For a while for all who come. */
 	assert_int_equal(lease_attended(&l, 0, start), LEASE_AS_BEFORE);
-	assert_int_equal(lease_attend(&l, true, false, start + 9 * MS), 0);
+	assert_int_equal(lease_attend(&l, true, 0, start + 9 * MS), 0);
 	assert_int_equal(lease_attended(&l, 0, start + 9 * MS), LEASE_AS_BEFORE);
-	assert_true(lease_attend(&l, true, false, start + 10 * MS));
+	assert_true(lease_attend(&l, true, 0, start + 10 * MS));
 }
 
 static void nobody_attends_where_events_are_waited_for_or_sockets_are_several(void **state)
@@ -373,13 +374,13 @@ static void nobody_attends_where_events_are_waited_for_or_sockets_are_several(vo
 	struct lease l = new_lease();
 
 	(void)state;
-	assert_int_equal(lease_attend(&l, false, false, start), 0);
+	assert_int_equal(lease_attend(&l, false, 0, start), 0);
 	assert_int_equal(lease_attended(&l, 0, start), LEASE_AS_BEFORE);
 	lease_told(&l, true);
-	assert_int_equal(lease_attend(&l, true, false, start), 0);
+	assert_int_equal(lease_attend(&l, true, 0, start), 0);
 	assert_int_equal(lease_attended(&l, 0, start), LEASE_AS_BEFORE);
 	lease_told(&l, false);
-	assert_int_not_equal(lease_attend(&l, true, false, start), 0);
+	assert_int_not_equal(lease_attend(&l, true, 0, start), 0);
 }
 
 static void who_is_about_to_attend_has_a_lease_unless_others_wait(void **state)
@@ -390,7 +391,7 @@ static void who_is_about_to_attend_has_a_lease_unless_others_wait(void **state)
 	assert_false(lease_comes(&l, start));
 	assert_true(lease_is_live(&l, start + 1 * MS));
 	assert_false(lease_holds(&l, start)); /* it may well not come */
-	assert_int_equal(lease_others(&l, DEADLINE_NEVER, start + 2 * MS), 0);
+	assert_int_equal(lease_others(&l, false, DEADLINE_NEVER, start + 2 * MS), 0);
 	lease_told(&l, true);
 	assert_true(lease_comes(&l, start));
 	assert_false(lease_is_live(&l, start));
@@ -403,11 +404,11 @@ static void nobody_who_waits_for_an_event_attends_beside_a_poller(void **state)
 
 	(void)state;
 	assert_true(lease_is_live(&l, now));
-	assert_int_equal(lease_attend(&l, true, true, now), 0);
+	assert_int_equal(lease_attend(&l, true, DEADLINE_NEVER, now), 0);
 	assert_int_equal(lease_attended(&l, 0, now), LEASE_AS_BEFORE);
 	/* Its own lease one has ended that is about to wait. */
 	assert_false(lease_comes(&l, now));
-	assert_int_not_equal(lease_attend(&l, true, true, now), 0);
+	assert_int_not_equal(lease_attend(&l, true, DEADLINE_NEVER, now), 0);
 }
 
 static void what_the_application_calls_is_known_until_asked(void **state)
@@ -423,7 +424,7 @@ static void what_the_application_calls_is_known_until_asked(void **state)
 	assert_true(lease_called(&l));
 	lease_polled(&l);
 	assert_true(lease_called(&l));
-	assert_int_not_equal(lease_attend(&l, true, false, start), 0);
+	assert_int_not_equal(lease_attend(&l, true, 0, start), 0);
 	assert_true(lease_called(&l));
 	lease_thread_received(&l, 1, start);
 	assert_false(lease_called(&l));
@@ -434,11 +435,50 @@ static void who_keeps_time_need_not_be_looked_after_at_each_deadline(void **stat
 	struct lease l = new_lease();
 
 	(void)state;
-	assert_int_not_equal(lease_attend(&l, true, true, start), 0);
-	assert_int_equal(lease_others(&l, start + 1 * MS, start), start + 200 * MS);
+	assert_int_not_equal(lease_attend(&l, true, start + 1 * MS, start), 0);
+	assert_int_equal(lease_others(&l, false, start + 1 * MS, start), start + 200 * MS);
+	assert_int_equal(lease_others(&l, false, start + 2 * MS, start), start + 200 * MS);
 	l = new_lease();
-	assert_int_not_equal(lease_attend(&l, true, false, start), 0);
-	assert_int_equal(lease_others(&l, start + 1 * MS, start), start + 1 * MS);
+	assert_int_not_equal(lease_attend(&l, true, 0, start), 0);
+	assert_int_equal(lease_others(&l, false, start + 1 * MS, start), start + 1 * MS);
+}
+
+/* It knows nothing of what others of the process do while it sleeps. */
+static void what_comes_about_while_one_that_keeps_time_sleeps_is_the_threads(void **state)
+{
+	struct lease l = new_lease();
+
+	(void)state;
+	assert_int_not_equal(lease_attend(&l, true, start + 50 * MS, start), 0);
+	assert_int_equal(lease_others(&l, false, start + 5 * MS, start), start + 5 * MS);
+	assert_int_equal(lease_others(&l, false, start + 5 * MS, start + 5 * MS), 0);
+	lease_thread_begins(&l, start + 5 * MS);
+	lease_thread_received(&l, 0, start + 5 * MS);
+	assert_int_equal(lease_others(&l, false, start + 15 * MS, start + 5 * MS), start + 15 * MS);
+	assert_int_equal(lease_others(&l, false, start + 50 * MS, start + 15 * MS),
+			 start + 205 * MS);
+	/* What another left behind, whose lease has ended, goes. */
+	assert_int_equal(lease_others(&l, true, start + 50 * MS, start + 15 * MS), 0);
+	(void)poll_for(&l, start + 20 * MS, 100 * US);
+	assert_true(lease_others(&l, true, start + 50 * MS, start + 20 * MS + 100 * US));
+	assert_int_equal(lease_others(&l, true, start + 50 * MS, start + 21 * MS), 0);
+}
+
+static void what_others_post_while_one_sleeps_does_not_wait_for_it(void **state)
+{
+	struct lease l = one_that_attended(start);
+
+	(void)state;
+	(void)post_waits(&l, start);
+	assert_true(post_waits(&l, start));
+	lease_sent(&l, start);
+	assert_int_not_equal(lease_attend(&l, true, DEADLINE_NEVER, start), 0);
+	assert_true(lease_is_live(&l, start));
+	for (int i = 0; i < 3; i++)
+		assert_false(post_waits(&l, start));
+	/* A poller is back for it. */
+	poll_for(&l, start, 100 * US);
+	assert_true(post_waits(&l, start + 100 * US));
 }
 
 /* A WRITE comes every 100 us, and the program posts so long after each. */
@@ -549,6 +589,8 @@ int main(void)
 		cmocka_unit_test(nobody_who_waits_for_an_event_attends_beside_a_poller),
 		cmocka_unit_test(what_the_application_calls_is_known_until_asked),
 		cmocka_unit_test(who_keeps_time_need_not_be_looked_after_at_each_deadline),
+		cmocka_unit_test(what_comes_about_while_one_that_keeps_time_sleeps_is_the_threads),
+		cmocka_unit_test(what_others_post_while_one_sleeps_does_not_wait_for_it),
 		cmocka_unit_test(nobody_attends_where_events_are_waited_for_or_sockets_are_several),
 	};
 

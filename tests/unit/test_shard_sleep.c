@@ -8,17 +8,30 @@
 #include <time.h>
 
 #include "base/time.h"
+#include "engine/shard_priv.h"
 #include "netns.h"
 
-static int attend(struct end *e, uint64_t *ret_ticket)
+#define SOON_NS (150 * NSEC_PER_MSEC) /* sooner than the guard comes who looks after one asleep */
+
+static void pause_ms(long ms)
+{
+	nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+static int attend_until(struct end *e, uint64_t *ret_until, uint64_t *ret_ticket)
 {
 	bool come;
 	int fd;
 
 	shard_lock(e->shard);
-	fd = shard_attend(e->shard, true, NULL, &come, ret_ticket);
+	fd = shard_attend(e->shard, true, ret_until, &come, ret_ticket);
 	shard_unlock(e->shard);
 	return fd;
+}
+
+static int attend(struct end *e, uint64_t *ret_ticket)
+{
+	return attend_until(e, NULL, ret_ticket);
 }
 
 static void attended(struct end *e, uint64_t ticket, bool readable)
@@ -149,6 +162,95 @@ static void who_waits_for_events_is_served_by_the_thread(void **state)
 	attended(b, ticket, false);
 }
 
+static uint64_t probes(struct end *e)
+{
+	uint64_t n;
+
+	shard_lock(e->shard);
+	n = rnic_counters(shard_rnic(e->shard))->probes;
+	shard_unlock(e->shard);
+	return n;
+}
+
+/* While one sleeps that sees to the timers that it knows of, and that for longer than we wait. */
+static bool is_probed_for(struct end *a, int qp, const struct end *b, unsigned int times)
+{
+	uint64_t before = probes(a), ticket, until, end = time_now_ns() + SOON_NS;
+	struct rnic_wc wc;
+	bool enough = false;
+
+	assert_true(attend_until(a, &until, &ticket) >= 0);
+	post(a, qp, RNIC_WR_RDMA_WRITE, 0, 8, b);
+	while (!enough && time_now_ns() < end) {
+		pause_ms(1);
+		enough = probes(a) - before >= times;
+	}
+	enough &= time_now_ns() < end;
+	attended(a, ticket, false);
+	/* The next one knows of no timer of this one's. */
+	for (end += LIMIT_S * NSEC_PER_SEC; !enough && time_now_ns() < end; pause_ms(1))
+		if (poll_cq(a, &wc, 1, false))
+			break;
+	return enough;
+}
+
+/* Nobody answers. On a machine that is too busy for that once more. */
+static void what_another_posts_while_one_sleeps_is_sent_again_in_time(void **state)
+{
+	const struct rnic_qp_attr nobody = {.state = RNIC_QPS_RESET};
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	bool in_time = false;
+
+	shard_lock(b->shard);
+	for (int i = 0; i < QPS; i++)
+		assert_int_equal(rnic_qp_modify(b->qp[i], &nobody, RNIC_QP_STATE, time_now_ns()),
+				 0);
+	shard_unlock(b->shard);
+	for (int i = 0; i < QPS && !in_time; i++)
+		in_time = is_probed_for(a, i, b, 3);
+	assert_true(in_time);
+}
+
+/* It stops with a message that is to be acknowledged: true, unless it had no processor for so long
+ * that its lease was over. */
+static bool polls_until_it_has_come(struct end *a, struct end *b)
+{
+	const uint64_t until = time_now_ns() + NSEC_PER_MSEC;
+	struct rnic_wc wc;
+	bool left;
+
+	while (time_now_ns() < until)
+		assert_int_equal(poll_cq(b, &wc, 1, true), 0);
+	post_recv(b, 0, 0, 8);
+	post(a, 0, RNIC_WR_SEND, 8, 8, b);
+	assert_int_equal(await(b, true).opcode, RNIC_WC_RECV);
+	shard_lock(b->shard);
+	left = drive_send_pending(&b->shard->drive);
+	shard_unlock(b->shard);
+	return left;
+}
+
+static void what_a_poller_leaves_behind_while_another_sleeps_is_sent_soon(void **state)
+{
+	const uint64_t limit = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	bool soon = false;
+
+	while (!soon && time_now_ns() < limit) {
+		uint64_t ticket, until, end = time_now_ns() + SOON_NS;
+
+		pause_ms(5); /* the last one's lease is over */
+		assert_true(attend_until(b, &until, &ticket) >= 0);
+		soon = polls_until_it_has_come(a, b);
+		await(a, false);
+		soon &= time_now_ns() < end;
+		attended(b, ticket, false);
+	}
+	assert_true(soon);
+}
+
 /* Of what comes in marked; here its sender has marked it himself. */
 static void marks_are_read_from_the_socket(void **state)
 {
@@ -233,6 +335,8 @@ int main(void)
 		SHARD_TEST(who_attended_and_went_away_leaves_the_socket_to_the_thread),
 		SHARD_TEST(while_a_second_one_sleeps_the_thread_serves),
 		SHARD_TEST(who_waits_for_events_is_served_by_the_thread),
+		SHARD_TEST(what_another_posts_while_one_sleeps_is_sent_again_in_time),
+		SHARD_TEST(what_a_poller_leaves_behind_while_another_sleeps_is_sent_soon),
 		LOCAL_TEST(a_packet_waits_for_who_attends),
 		LOCAL_TEST(a_packet_for_one_who_never_comes_is_taken_by_the_thread),
 		LOCAL_TEST(who_attended_and_went_away_leaves_the_socket_to_the_thread),
