@@ -51,6 +51,8 @@ static void send_by_flow(struct drive *d, size_t n)
 
 bool drive_send(struct drive *d, size_t max, uint64_t now)
 {
+	for (size_t i = 0; i < d->ports; i++)
+		port_at(d->port[i], now);
 	while (max) {
 		size_t batch = min_of(max, d->tx_room);
 		size_t n = rnic_tx(d->rnic, d->tx, batch, now);

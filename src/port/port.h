@@ -34,6 +34,7 @@ struct port_ops {
 	int (*rx)(struct port *, uint64_t now, port_take *, void *ctx);
 	size_t (*tx)(struct port *, const struct packet_tx *pkts, size_t n,
 		     struct packet_sent *ret_sent);
+	void (*at)(struct port *, uint64_t now);		   /* NULL: it need not know */
 	bool (*reaches)(const struct port *, const struct flow *); /* NULL: whatever it is */
 	bool (*sleeps)(struct port *); /* NULL: its descriptor tells of all that comes */
 	bool (*rouse)(struct port *);  /* NULL: along with sleeps only, as is the next */
@@ -61,6 +62,13 @@ struct port {
 static inline int port_rx(struct port *p, uint64_t now, port_take *take, void *ctx)
 {
 	return p->ops->rx(p, now, take, ctx);
+}
+
+/* Before port_tx(), by who knows it: what time it is. */
+static inline void port_at(struct port *p, uint64_t now)
+{
+	if (p->ops->at)
+		p->ops->at(p, now);
 }
 
 /* Sends n packets; flow->sport is a wish. What finds no room counts as lost on the wire: the

@@ -18,6 +18,7 @@ struct end {
 	uint8_t n;
 	int broken;
 	size_t calls, asked;
+	uint64_t at;
 	struct {
 		struct flow flow;
 		size_t len;
@@ -66,12 +67,18 @@ static size_t end_tx(struct port *p, const struct packet_tx *t, size_t n, struct
 	return n;
 }
 
+static void end_at(struct port *p, uint64_t now)
+{
+	((struct end *)p)->at = now;
+}
+
 static bool end_reaches(const struct port *p, const struct flow *f)
 {
 	return f->dgid.raw[1] == ((const struct end *)p)->n;
 }
 
-static const struct port_ops end_ops = {.rx = end_rx, .tx = end_tx, .reaches = end_reaches};
+static const struct port_ops end_ops = {
+	.rx = end_rx, .tx = end_tx, .at = end_at, .reaches = end_reaches};
 
 struct fixture {
 	struct bed *bed;
@@ -181,6 +188,15 @@ static void no_more_is_sent_than_is_asked_for(void **state)
 	assert_int_equal(f->end[1][0].queued, 5);
 }
 
+static void ports_are_told_the_time_before_they_send(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_false(drive_send(&f->drive[0], SIZE_MAX, 17));
+	assert_int_equal(f->end[0][0].at, 17);
+	assert_int_equal(f->end[0][1].at, 17);
+}
+
 static void a_broken_port_ends_nothing_while_another_works(void **state)
 {
 	struct fixture *f = *state;
@@ -221,6 +237,7 @@ int main(void)
 		DRIVE_TEST(a_packet_goes_by_the_port_that_reaches_its_end),
 		DRIVE_TEST(what_no_port_reaches_is_lost_alone),
 		DRIVE_TEST(no_more_is_sent_than_is_asked_for),
+		DRIVE_TEST(ports_are_told_the_time_before_they_send),
 		DRIVE_TEST(a_broken_port_ends_nothing_while_another_works),
 		DRIVE_TEST(what_a_broken_port_reached_goes_by_another_or_is_counted),
 	};

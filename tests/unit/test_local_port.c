@@ -37,8 +37,13 @@ struct behind {
 	unsigned sent, bells, looks;
 	uint8_t bell_to;
 	bool refuses, forked;
-	int closes; /* an inbox, when it sends; 0: none */
+	int closes;	       /* an inbox, when it sends; 0: none */
+	struct end *meanwhile; /* it sends to B before the call is back */
+	struct end *sleeper;   /* receives, and sleeps again, before that */
 };
+
+static size_t sends(struct end *e, uint8_t service, uint8_t slot, uint32_t psn, uint32_t len);
+static void receives_and_sleeps(struct end *e);
 
 static size_t behind_tx(struct port *port, const struct packet_tx *pkts, size_t n,
 			struct packet_sent *ret_sent)
@@ -48,6 +53,10 @@ static size_t behind_tx(struct port *port, const struct packet_tx *pkts, size_t 
 	(void)ret_sent;
 	if (b->closes)
 		inbox_close(b->closes);
+	if (b->meanwhile)
+		assert_int_equal(sends(b->meanwhile, SERVICE_RC, B, 0, 8), 1);
+	if (b->sleeper)
+		receives_and_sleeps(b->sleeper);
 	if (b->refuses)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
@@ -198,6 +207,12 @@ static unsigned receives_all(struct end *e)
 	while (receives(e) > 0)
 		;
 	return e->taken - before;
+}
+
+static void receives_and_sleeps(struct end *e)
+{
+	assert_true(receives_all(e) > 0);
+	assert_true(port_sleeps(e->port));
 }
 
 /* The inbox of an end, as a peer has it. */
@@ -497,6 +512,59 @@ static void a_bell_that_was_lost_is_rung_again(void **state)
 	receives(&t->a);
 	sends(&t->a, SERVICE_RC, B, 9, 8);
 	assert_int_equal(t->a.behind.bells, 4);
+}
+
+/* It need not receive for that: one that only sends datagrams finds it out, too. */
+static void who_only_sends_rings_again_as_well(void **state)
+{
+	struct two *t = *state;
+
+	port_at(t->a.port, t->a.now);
+	assert_true(port_sleeps(t->b.port));
+	sends(&t->a, SERVICE_UD, B, 0, 8);
+	assert_int_equal(t->a.behind.bells, 1);
+	port_at(t->a.port, t->a.now += 2 * NSEC_PER_MSEC);
+	sends(&t->a, SERVICE_UD, B, 1, 8);
+	sends(&t->a, SERVICE_UD, B, 1, 8);
+	assert_int_equal(t->a.behind.bells, 2);
+}
+
+/* Who is stopped before it has rung keeps nobody else from it. */
+static void one_that_rings_late_keeps_nobody_waiting(void **state)
+{
+	struct two *t = *state;
+	struct end c = {0};
+
+	end_open(&c, 64);
+	meets(&c, &t->b, B);
+	assert_true(port_sleeps(t->b.port));
+	t->a.behind.meanwhile = &c;
+	sends(&t->a, SERVICE_RC, B, 0, 8);
+	assert_int_equal(c.behind.bells, 1);
+	/* One bell is enough otherwise. */
+	t->a.behind.meanwhile = NULL;
+	sends(&c, SERVICE_RC, B, 0, 8);
+	sends(&t->a, SERVICE_RC, B, 0, 8);
+	assert_int_equal(c.behind.bells, 1);
+	assert_int_equal(t->a.behind.bells, 1);
+	port_destroy(c.port);
+}
+
+/* It has been awake meanwhile, and sleeps: that bell was for the sleep before. */
+static void a_late_bell_is_not_taken_for_one_of_the_next_sleep(void **state)
+{
+	struct two *t = *state;
+	struct end c = {0};
+
+	end_open(&c, 64);
+	meets(&c, &t->b, B);
+	assert_true(port_sleeps(t->b.port));
+	t->a.behind.sleeper = &t->b;
+	sends(&t->a, SERVICE_RC, B, 0, 8);
+	t->a.behind.sleeper = NULL;
+	sends(&c, SERVICE_RC, B, 0, 8);
+	assert_int_equal(c.behind.bells, 1);
+	port_destroy(c.port);
 }
 
 static void rouses_its_own(void **state)
@@ -854,6 +922,9 @@ int main(void)
 		T(does_not_sleep_on_half_a_ring),
 		T(a_bell_that_was_not_rung_is_tried_again),
 		T(a_bell_that_was_lost_is_rung_again),
+		T(who_only_sends_rings_again_as_well),
+		T(one_that_rings_late_keeps_nobody_waiting),
+		T(a_late_bell_is_not_taken_for_one_of_the_next_sleep),
 		T(rouses_its_own),
 		T(looks_behind),
 		cmocka_unit_test(tails_that_cannot_be),

@@ -11,6 +11,10 @@
  * owner takes the bells, and what is in the rings that they name. Owners that are going to sleep
  * say so first and look at the bells then; senders look at that after they have rung: one of the
  * two sees the other.
+ *
+ * Each sleep has a number, which is odd. Who has woken the owner takes one from it, so that others
+ * need not: afterwards, as one that is stopped or dies in between would keep all others from it,
+ * and of that sleep only.
  */
 #ifndef WEFT_PORT_LOCAL_INBOX_H
 #define WEFT_PORT_LOCAL_INBOX_H
@@ -35,7 +39,7 @@ struct inbox_ring {			    /* each side's in a cache line of its own */
 struct inbox {
 	_Alignas(64) _Atomic uint64_t bell[INBOX_WORDS]; /* a bit of each sender */
 	/* What senders look at often, and seldom changes. */
-	_Alignas(64) _Atomic uint32_t asleep;		    /* the owner wants to be woken */
+	_Alignas(64) _Atomic uint32_t asleep;		    /* odd: the owner is to be woken */
 	_Atomic uint32_t closed;			    /* it has gone */
 	_Atomic uint32_t news;				    /* so often there was a new inbox */
 	_Alignas(64) _Atomic uint64_t refuses[INBOX_WORDS]; /* it takes no more of these */

@@ -34,6 +34,7 @@ struct local_port {
 	struct slots rung;    /* there may be more in these */
 	struct slots refused; /* whatever the inbox says by now */
 	bool sleeps;
+	uint32_t sleep_nr; /* of the last sleep, less one: even */
 	uint64_t now, got_at, looked_at;
 	struct peer *peer[INBOX_SLOTS];
 	struct slots waits; /* peers that have found no room */
@@ -105,8 +106,8 @@ static bool wake(struct local_port *p, unsigned slot)
 
 static void wake_peer(struct local_port *p, unsigned slot)
 {
-	if (!wake(p, slot))
-		peer_sleeps_on(p->peer[slot]);
+	if (wake(p, slot))
+		peer_woken(p->peer[slot]);
 }
 
 /* The slot of a peer in this host, or -1. */
@@ -309,7 +310,7 @@ static int local_rx(struct port *port, uint64_t now, port_take *take, void *ctx)
 		return -EBADF;
 	p->sleeps = false;
 	if (slept)
-		atomic_store(&p->own->asleep, 0);
+		atomic_store(&p->own->asleep, p->sleep_nr);
 	p->now = now;
 	n = take_rings(p, take, ctx);
 	if (n) {
@@ -347,7 +348,9 @@ static bool local_sleeps(struct port *port)
 	if (local_stirs(port) || any(&p->rung))
 		return false;
 	p->sleeps = true;
-	atomic_store(&p->own->asleep, 1);
+	/* Another one, though it said so before: who has rung for that may have done so in vain. */
+	p->sleep_nr += 2;
+	atomic_store(&p->own->asleep, p->sleep_nr + 1);
 	return !local_stirs(port);
 }
 
@@ -356,6 +359,11 @@ static bool local_rouse(struct port *port)
 	struct local_port *p = local_port_of(port);
 
 	return p->fd >= 0 && wake(p, p->slot);
+}
+
+static void local_at(struct port *port, uint64_t now)
+{
+	local_port_of(port)->now = now;
 }
 
 static void local_want_headers(struct port *port)
@@ -406,6 +414,7 @@ static void local_destroy(struct port *port)
 static const struct port_ops local_ops = {
 	.rx = local_rx,
 	.tx = local_tx,
+	.at = local_at,
 	.reaches = local_reaches,
 	.sleeps = local_sleeps,
 	.rouse = local_rouse,

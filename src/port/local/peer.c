@@ -35,6 +35,7 @@ struct peer {
 	struct list waits;
 	size_t waits_bytes;
 	uint64_t looked_at, looked_tail; /* whether it takes anything */
+	uint32_t asleep;		 /* as it was last seen */
 };
 
 static void write_entry(uint8_t *at, const struct packet_tx *t)
@@ -126,7 +127,8 @@ bool peer_waits(const struct peer *o)
 bool peer_ring(struct peer *o)
 {
 	atomic_fetch_or(&o->inbox->bell[o->own / 64], UINT64_C(1) << o->own % 64);
-	return atomic_load(&o->inbox->asleep) && atomic_exchange(&o->inbox->asleep, 0);
+	o->asleep = atomic_load(&o->inbox->asleep);
+	return o->asleep & 1;
 }
 
 /* Has nothing been taken since the last look of what was there then? */
@@ -156,9 +158,13 @@ bool peer_publish(struct peer *o, uint64_t now)
 	return peer_ring(o) || stuck;
 }
 
-void peer_sleeps_on(struct peer *o)
+void peer_woken(struct peer *o)
 {
-	atomic_store(&o->inbox->asleep, 1);
+	uint32_t asleep = o->asleep;
+
+	/* It may be awake by now, or in its next sleep. */
+	if (asleep & 1)
+		atomic_compare_exchange_strong(&o->inbox->asleep, &asleep, asleep - 1);
 }
 
 bool peer_is_gone(const struct peer *o)

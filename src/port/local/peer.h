@@ -41,7 +41,7 @@ bool peer_waits(const struct peer *);
 bool peer_publish(struct peer *, uint64_t now) must_use;
 /* There is something to look at, be it only room. The same. */
 bool peer_ring(struct peer *) must_use;
-/* It could not be woken: the next one is to try. */
-void peer_sleeps_on(struct peer *);
+/* After either: it has been woken, and others need not. */
+void peer_woken(struct peer *);
 
 #endif
