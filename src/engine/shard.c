@@ -28,8 +28,9 @@ bool shard_send(struct shard *s, uint64_t now)
 	return more;
 }
 
-/* Who has the lease may never call again. A thread that sleeps on the ports since before need not
- * have been woken by what was received here, and knows nothing of deadlines that came with it. */
+/* Who received may never call again. A thread that sleeps since before need not have been woken by
+ * that, though it sleeps on the ports, where no more was left; and it knows nothing of deadlines
+ * that came with it. While a lease is live it looks when that ends. */
 static void thread_stands_in(struct shard *s)
 {
 	if (s->sleeps_until > lease_until(&s->lease) &&
@@ -53,12 +54,12 @@ bool shard_progress(struct shard *s)
 		if (drive_send_pending(&s->drive) && !shard_keeps(s, now))
 			shard_send(s, now);
 		got = shard_receive(s, now);
-		thread_stands_in(s);
 	} else {
 		got = shard_receive(s, now);
 		if (drive_send_pending(&s->drive))
 			shard_send(s, now);
 	}
+	thread_stands_in(s);
 	return got > 0;
 }
 
@@ -224,10 +225,13 @@ void shard_attended(struct shard *s, uint64_t ticket, bool readable)
 		(void)!shard_lulled(s, now);
 	switch (left) {
 	case LEASE_AS_BEFORE:
+		thread_stands_in(s);
 		break;
 	case LEASE_TO_THREAD:
 		if (s->sleeps_until && !s->listens)
 			shard_thread_wake(s);
+		else
+			thread_stands_in(s);
 		break;
 	case LEASE_HELD:
 		if (s->sleeps_until > lease_until(&s->lease))

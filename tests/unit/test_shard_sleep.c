@@ -144,6 +144,125 @@ static void while_a_second_one_sleeps_the_thread_serves(void **state)
 	attended(b, second, false);
 }
 
+/* Until the thread sleeps, on the ports or not. */
+static void thread_sleeps(struct shard *s, bool listens)
+{
+	const uint64_t until = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
+	bool does = false;
+
+	while (!does && time_now_ns() < until) {
+		pause_ms(1);
+		shard_lock(s);
+		does = s->sleeps_until && s->listens == listens;
+		shard_unlock(s);
+	}
+	assert_true(does);
+}
+
+/* As if another always were the first to come when it says that there is something. */
+static int thread_listens_in_vain(struct end *e)
+{
+	int silent = eventfd(0, EFD_CLOEXEC), fd = e->port->fd;
+
+	assert_true(silent >= 0);
+	shard_lock(e->shard);
+	e->port->fd = silent;
+	shard_thread_wake(e->shard);
+	shard_unlock(e->shard);
+	thread_sleeps(e->shard, true);
+	return fd;
+}
+
+static void thread_listens_again(struct end *e, int fd)
+{
+	shard_lock(e->shard);
+	close(e->port->fd);
+	e->port->fd = fd;
+	shard_thread_wake(e->shard);
+	shard_unlock(e->shard);
+}
+
+/* It is the first to come, and takes all; the thread, which listens as well, sleeps on. */
+static void what_one_of_two_sleepers_took_in_is_acknowledged_without_it(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	int fd = thread_listens_in_vain(b);
+	uint64_t first, second;
+
+	assert_true(attend(b, &first) >= 0);
+	assert_int_equal(attend(b, &second), -1);
+	post_recv(b, 0, 0, 8);
+	post(a, 0, RNIC_WR_SEND, 8, 8, b);
+	attended(b, first, true);
+	await(b, false);
+	await(a, false);
+	attended(b, second, false);
+	thread_listens_again(b, fd);
+}
+
+/* The same of one whose ticket the thread has taken meanwhile. */
+static void what_one_took_in_whose_ticket_is_over_is_acknowledged_without_it(void **state)
+{
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	uint64_t ticket;
+	int fd;
+
+	assert_true(attend(b, &ticket) >= 0);
+	shard_lock(b->shard);
+	b->shard->lease.attended = 0;
+	shard_unlock(b->shard);
+	fd = thread_listens_in_vain(b);
+	post_recv(b, 0, 0, 8);
+	post(a, 0, RNIC_WR_SEND, 8, 8, b);
+	attended(b, ticket, true);
+	await(b, false);
+	await(a, false);
+	thread_listens_again(b, fd);
+}
+
+/* Polls once, and never again. True if it was this that took in that the receiver is not ready, and
+ * the thread slept past the time until which that is to be waited for; *ret_woken: it does no
+ * more. */
+static bool learns_of_a_deadline(struct end *a, bool *ret_woken)
+{
+	struct shard *s = a->shard;
+	const uint64_t *naks = &rnic_counters(shard_rnic(s))->rx_rnr_nak;
+	uint64_t before, slept;
+	bool learned;
+
+	shard_lock(s);
+	before = *naks;
+	slept = s->sleeps_until;
+	(void)shard_progress(s);
+	learned = *naks > before && slept > drive_next_deadline(&s->drive);
+	*ret_woken = !s->sleeps_until;
+	shard_unlock(s);
+	return learned;
+}
+
+/* Who has no processor for some milliseconds finds that the thread was there: then once more. */
+static void a_deadline_that_one_learns_of_who_polls_once_is_kept(void **state)
+{
+	const uint64_t until = time_now_ns() + LIMIT_S * NSEC_PER_SEC;
+	struct fixture *f = *state;
+	struct end *a = &f->end[0], *b = &f->end[1];
+	int fd = thread_listens_in_vain(a);
+	bool learned = false, woken = false;
+
+	while (!learned && time_now_ns() < until) {
+		post(a, 0, RNIC_WR_SEND, 8, 8, b);
+		pause_ms(1);
+		learned = learns_of_a_deadline(a, &woken);
+		post_recv(b, 0, 0, 8);
+		await(b, false);
+		await(a, false);
+	}
+	assert_true(learned && woken);
+	thread_listens_again(a, fd);
+}
+
 static void who_waits_for_events_is_served_by_the_thread(void **state)
 {
 	struct fixture *f = *state;
@@ -342,6 +461,9 @@ int main(void)
 		LOCAL_TEST(who_attended_and_went_away_leaves_the_socket_to_the_thread),
 		LOCAL_TEST(while_a_second_one_sleeps_the_thread_serves),
 		LOCAL_TEST(what_comes_before_one_sleeps_keeps_it_awake),
+		LOCAL_TEST(what_one_of_two_sleepers_took_in_is_acknowledged_without_it),
+		LOCAL_TEST(what_one_took_in_whose_ticket_is_over_is_acknowledged_without_it),
+		LOCAL_TEST(a_deadline_that_one_learns_of_who_polls_once_is_kept),
 		TWO_PORTS_TEST(nobody_attends_two_ports),
 		cmocka_unit_test(nobody_attends_what_has_no_descriptor),
 		cmocka_unit_test(who_catches_up_leaves_nothing_for_later),
