@@ -323,6 +323,9 @@ static void loop(struct broker *b)
 
 static void teardown(struct broker *b)
 {
+	/* Neighbours would go by UDP for the rest of their connections, and when the next broker
+	 * comes nobody asks anew. */
+	leases_leave_inboxes(&b->leases);
 	list_for_each(c, &b->clients, struct session, link)
 		session_end(c);
 	if (b->cm)

@@ -285,7 +285,7 @@ int leases_offer(struct leases *l, unsigned slot, int fd)
 	if (s->inbox)
 		close(s->inbox);
 	s->inbox = fd;
-	inbox_open(fd); /* a broker that was told to end has closed all */
+	inbox_open(fd); /* a broker that was done with its owner has closed it */
 	tell_inboxes(l, s->uid);
 	return 0;
 }
@@ -303,6 +303,15 @@ int leases_inbox(const struct leases *l, unsigned slot, uid_t uid)
 	const struct lease *s = slot < LEASE_SLOTS ? &l->slot[slot] : &l->slot[0];
 
 	return s->taken && s->inbox && s->uid == uid ? s->inbox : -ENOENT;
+}
+
+void leases_leave_inboxes(struct leases *l)
+{
+	for (unsigned i = 0; i < LEASE_SLOTS; i++) {
+		if (l->slot[i].inbox)
+			close(l->slot[i].inbox);
+		l->slot[i].inbox = 0;
+	}
 }
 
 static void withdraw_inbox(struct lease *s)

@@ -63,6 +63,8 @@ int leases_take(struct leases *, uid_t, uint64_t now, int *ret_fd) must_use;
 int leases_keep(struct leases *, unsigned slot, uid_t, int fd) must_use;
 /* The slot's holder offers an inbox: takes fd over, unless it fails. -EINVAL: it is none. */
 int leases_offer(struct leases *, unsigned slot, int fd) must_use;
+/* The broker is told to end, and their holders go on: what they have offered stays open. */
+void leases_leave_inboxes(struct leases *);
 /* A bit of each slot of which there is one for this user. */
 void leases_inboxes(const struct leases *, uid_t, uint64_t ret[LEASE_SLOTS / 64]);
 /* Returns the inbox that the slot's holder offers to this user, the table's; or -ENOENT. */
