@@ -23,7 +23,7 @@
 /* What the kernel is made to refuse: set by the tests, looked at by the wrapped calls. */
 static int refuse_segments, refuse_all;
 static bool refuse_labels;
-static unsigned long sends;
+static unsigned long sends, messages;
 /* Of what was sent last. */
 static int sent_priority;
 static uint32_t sent_label;
@@ -44,6 +44,7 @@ int __wrap_kernel_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
 	socklen_t len = sizeof(sent_priority);
 
 	sends++;
+	messages += n;
 	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PRIORITY, &sent_priority, &len), 0);
 	sent_label = label_of(m);
 	if (refuse_labels && sent_label)
@@ -320,6 +321,33 @@ static void a_kernel_without_segmentation_gets_single_packets(void **state)
 	drain(f);
 	assert_int_equal(f->got, 2);
 	assert_int_equal(f->bad, 0);
+}
+
+static void sends_ten_to(struct fixture *f, uint8_t slot)
+{
+	f->got = 0;
+	for (size_t i = 0; i < 10; i++) {
+		make_packet(f, i, 1024);
+		f->tx[i].hdr[5] = slot;
+	}
+	messages = 0;
+	assert_int_equal(port_tx(f->port, f->tx, 10, NULL), 10);
+	drain(f);
+	assert_int_equal(f->got, 10);
+	assert_int_equal(f->bad, 0);
+}
+
+static void a_way_that_cannot_segment_is_one_peers_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	refuse_segments = EIO;
+	sends_ten_to(f, 3);
+	refuse_segments = 0;
+	sends_ten_to(f, 4);
+	assert_int_equal(messages, 1);
+	sends_ten_to(f, 3); /* it has been remembered */
+	assert_int_equal(messages, 10);
 }
 
 static void packets_to_different_slots_never_share_a_super_packet(void **state)
@@ -603,6 +631,7 @@ int main(void)
 		PORT_TEST(a_sender_can_know_what_its_packets_look_like),
 		PORT_TEST(a_mixture_of_lengths_arrives_in_order),
 		PORT_TEST(a_kernel_without_segmentation_gets_single_packets),
+		PORT_TEST(a_way_that_cannot_segment_is_one_peers_alone),
 		PORT_TEST(packets_to_different_slots_never_share_a_super_packet),
 		PORT_TEST(each_class_has_its_priority),
 		PORT_TEST(each_packet_says_whether_it_is_marked),

@@ -60,12 +60,13 @@ struct udp_tx_socket {
 	int fd; /* -1: not yet */
 	uint16_t sport;
 	uint8_t tos, priority;
+	bool singly; /* the way of its packets cannot segment */
 };
 
 struct udp_port {
 	struct port port; /* first. Its descriptor receives; -1 after a fork */
 	int family;
-	bool gso;
+	bool gso; /* the kernel can segment */
 	bool hears_refusals;
 
 	struct {

@@ -14,6 +14,9 @@
  * since 6.14, and over IPv4 derives it from the TOS otherwise, not as RoCE does. So each class that
  * is sent to a slot has a socket, up to a few; what more there are share the last.
  *
+ * Segmentation. Some ways cannot segment (IPsec, for one): the first super-packet is refused, and
+ * its packets go one by one, as do all that follow by that socket, and nobody else's.
+ *
  * Identification. The k-th piece of a cut super-packet gets identification k; a single packet 0.
  */
 #include <errno.h>
@@ -35,7 +38,7 @@ void udp_tx_init(struct udp_port *p)
 	for (size_t i = 0; i < ARRAY_SIZE(p->tx.sock); i++)
 		for (size_t k = 0; k < UDP_TX_CLASSES; k++)
 			p->tx.sock[i][k].fd = -1;
-	p->tx.own = (struct udp_tx_socket){p->port.fd, udp_socket_port(p->port.fd), 0, 0};
+	p->tx.own = (struct udp_tx_socket){.fd = p->port.fd, .sport = udp_socket_port(p->port.fd)};
 	p->tx.labels = true;
 	/* An older kernel ignores the ancillary data and would send one long datagram: ask. */
 	p->gso = getsockopt(p->port.fd, SOL_UDP, UDP_SEGMENT, &v, &len) == 0;
@@ -181,11 +184,12 @@ static bool same_way(const struct packet_tx *a, const struct packet_tx *b)
 }
 
 /* How many packets from pkts on go into one message. */
-static size_t run_length(const struct udp_port *p, const struct packet_tx *pkts, size_t n)
+static size_t run_length(const struct udp_port *p, const struct udp_tx_socket *s,
+			 const struct packet_tx *pkts, size_t n)
 {
 	size_t segment = packet_len(pkts), bytes = segment, iovs = pkts->niov + 2u, count = 1;
 
-	if (!p->gso)
+	if (!p->gso || s->singly)
 		return 1;
 	n = min_of(n, (size_t)UDP_TX_SEGMENTS);
 	while (count < n && same_way(pkts, &pkts[count])) {
@@ -308,10 +312,10 @@ static void reset(struct udp_port *p)
 	p->tx.msgs = p->tx.iovs = p->tx.room_used = 0;
 }
 
-/* Sends the packets of a refused super-packet one by one. If they go, the kernel or a device on
- * the way cannot segment, and is not asked again. */
-static size_t send_singly(struct udp_port *p, const struct udp_tx_socket *s,
-			  const struct packet_tx *pkts, const struct udp_tx_msg *run)
+/* Sends the packets of a refused super-packet one by one. If they go, the way cannot segment, and
+ * is not asked again. */
+static size_t send_singly(struct udp_port *p, struct udp_tx_socket *s, const struct packet_tx *pkts,
+			  const struct udp_tx_msg *run)
 {
 	size_t first = run->first, count = run->count, sent = 0;
 
@@ -326,7 +330,7 @@ static size_t send_singly(struct udp_port *p, const struct udp_tx_socket *s,
 		}
 	}
 	if (sent == count)
-		p->gso = false;
+		s->singly = true;
 	return sent;
 }
 
@@ -344,13 +348,13 @@ static bool without_label(struct udp_tx_msg *run)
 /* Sends up to UDP_TX_BATCH packets by one socket; returns how many the kernel took. */
 static size_t send_batch(struct udp_port *p, const struct packet_tx *pkts, size_t n)
 {
-	const struct udp_tx_socket *s = socket_for(p, pkts);
+	struct udp_tx_socket *s = socket_for(p, pkts);
 	size_t done = 0, sent = 0;
 	int tries = REFUSED_TRIES;
 
 	reset(p);
 	for (size_t i = 0; i < n;) {
-		size_t count = run_length(p, &pkts[i], n - i);
+		size_t count = run_length(p, s, &pkts[i], n - i);
 
 		put_message(p, pkts, i, count, s->sport);
 		i += count;
