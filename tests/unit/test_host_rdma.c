@@ -14,6 +14,7 @@
 #include "iwarp_like.h"
 #include "netns.h"
 #include "nvmf/host/host.h"
+#include "nvmf/rdma/host.h"
 #include "nvmf/rdma/nudge.h"
 #include "nvmf/rdma/rdma.h"
 #include "plain_host.h"
@@ -166,6 +167,35 @@ static void other_transports_need_no_more(void **state)
 	pump_until(HOST_LIVE);
 }
 
+static int (*req_notify)(struct ibv_cq *, int);
+static unsigned arms;
+
+static int count_arms(struct ibv_cq *cq, int solicited_only)
+{
+	arms++;
+	return req_notify(cq, solicited_only);
+}
+
+/* As the target does. */
+static void its_queue_is_armed_before_each_sleep(void **state)
+{
+	struct ibv_context *verbs;
+
+	(void)state;
+	host_start(&bed.host, bed.now_ns);
+	pump_until(HOST_LIVE);
+	verbs = rdma_host_of(bed.rdma)->verbs;
+	req_notify = verbs->ops.req_notify_cq;
+	verbs->ops.req_notify_cq = count_arms;
+	for (int i = 0; i < 3; i++) {
+		do
+			arms = 0;
+		while (bed.rdma->ops->process(bed.rdma, bed.now_ns, true));
+		assert_int_equal(arms, 1);
+	}
+	verbs->ops.req_notify_cq = req_notify;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,6 +204,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_answered_connect_needs_no_more, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(other_transports_need_no_more, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(its_queue_is_armed_before_each_sleep, set_up,
+						tear_down),
 	};
 
 	netns_enter();

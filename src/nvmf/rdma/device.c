@@ -160,7 +160,6 @@ static void take_cq_events(struct rdma_dev *d)
 	while (ibv_get_cq_event(d->channel, &ibcq, &context) == 0) {
 		struct rdma_cq *cq = context;
 
-		cq->armed = false;
 		if (++cq->unacked == 1024) { /* acknowledging takes a lock: not one by one */
 			ibv_ack_cq_events(cq->cq, cq->unacked);
 			cq->unacked = 0;
@@ -207,9 +206,7 @@ void rdma_arm_all(struct rdma_target *rt)
 {
 	list_for_each(d, &rt->devs, struct rdma_dev, link) {
 		take_cq_events(d);
-		list_for_each(cq, &d->cqs, struct rdma_cq, link) {
-			if (!cq->armed && ibv_req_notify_cq(cq->cq, 0) == 0)
-				cq->armed = true;
-		}
+		list_for_each(cq, &d->cqs, struct rdma_cq, link)
+			(void)!ibv_req_notify_cq(cq->cq, 0);
 	}
 }

@@ -60,7 +60,7 @@ static void device_fini(struct rdma_host *r)
 	r->verbs = NULL;
 	r->transport.fds_changed++;
 	r->unacked = 0;
-	r->armed = r->notified = false;
+	r->notified = false;
 }
 
 static int set_nonblocking(int fd)
@@ -562,7 +562,7 @@ static void op_polled(struct transport_host *t, const struct pollfd *fds, unsign
 	}
 }
 
-/* The queue was armed once, so there is one event. */
+/* One event; where there is another the descriptor says so again. */
 static void take_notification(struct rdma_host *r)
 {
 	struct ibv_cq *cq;
@@ -571,7 +571,6 @@ static void take_notification(struct rdma_host *r)
 	r->notified = false;
 	if (!r->channel || ibv_get_cq_event(r->channel, &cq, &context))
 		return;
-	r->armed = false;
 	r->unacked++;
 }
 
@@ -592,10 +591,11 @@ static bool op_process(struct transport_host *t, uint64_t now_ns, bool sleepy)
 	any |= poll_queues(r);
 	if (now_ns >= r->nudge_ns)
 		rdma_host_queues_nudge(r);
-	if (any || !sleepy || !r->cq || r->armed)
+	if (any || !sleepy || !r->cq)
 		return any;
-	if (ibv_req_notify_cq(r->cq, 0) == 0)
-		r->armed = true;
+	/* Armed as it may be: an RNIC that leaves its work to who polls is told that nobody will.
+	 */
+	(void)!ibv_req_notify_cq(r->cq, 0);
 	/* What came between the last look and the arming made no event. */
 	return poll_queues(r);
 }

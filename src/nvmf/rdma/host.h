@@ -108,7 +108,7 @@ struct rdma_host {
 	bool flushed;	 /* of some queue */
 	uint64_t why_ns; /* so long the connection's event may say why; 0: none is waited for */
 	bool batching;	 /* commands are posted when the present call ends */
-	bool armed, notified; /* an event of cq is asked for; has come */
+	bool notified;	 /* an event of cq has come */
 	unsigned int unacked; /* events of cq */
 
 	struct region *regions;

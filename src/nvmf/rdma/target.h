@@ -59,7 +59,6 @@ struct rdma_cq {
 	struct ibv_cq *cq;
 	uint32_t entries, reserved; /* reserved: by queues, the most they can produce */
 	uint32_t unacked;	    /* events */
-	bool armed;
 };
 
 struct rdma_dev {
