@@ -94,7 +94,8 @@ struct cma_id {
 	uint32_t starting_psn;
 	uint8_t initiator_depth, responder_resources; /* of the QP to come */
 	uint8_t retry_count;			      /* of the QP to come */
-	_Atomic(uint32_t) qkey;			      /* of datagrams; 0: not settled yet */
+	bool rnr_for_ever;	/* the peer is told to try again whenever we are not ready */
+	_Atomic(uint32_t) qkey; /* of datagrams; 0: not settled yet */
 	uint8_t tos;
 	uint8_t ack_timeout;	  /* by option; 0: not set */
 	struct ibv_ece local_ece; /* for QPs of the application's own: ours say theirs */

@@ -7,6 +7,7 @@
 #include "verbs/private.h"
 
 #define DEFAULT_RETRY_COUNT 7
+#define RNR_RETRY_FOR_EVER  7
 
 /* Reasons of a rejection that an application gives (IBA 12.6.7.2). */
 enum { CONSUMER_DEFINED = 28, VENDOR_OPTION_NOT_SUPPORTED = 35 };
@@ -24,6 +25,11 @@ static int check_depths(const struct cma_id *id, const struct ibv_qp *qp,
 	    p->initiator_depth > id->dev->max_initiator_depth)
 		return -EINVAL;
 	return 0;
+}
+
+static uint8_t rnr_retry_count(const struct rdma_conn_param *p)
+{
+	return min_of(p ? p->rnr_retry_count : DEFAULT_RETRY_COUNT, RNR_RETRY_FOR_EVER);
 }
 
 /* What CONNECT and ACCEPT have in common; prefix data (of rdma_create_ep) come first. */
@@ -49,7 +55,7 @@ static int fill_param(const struct cma_id *id, const struct ibv_qp *qp,
 	out->initiator_depth = id->initiator_depth;
 	out->flow_control = p ? p->flow_control : 0;
 	out->retry_count = min_of(p ? p->retry_count : DEFAULT_RETRY_COUNT, 7);
-	out->rnr_retry_count = min_of(p ? p->rnr_retry_count : DEFAULT_RETRY_COUNT, 7);
+	out->rnr_retry_count = rnr_retry_count(p);
 	out->path_mtu = id->path_mtu;
 	out->tos = id->tos;
 	out->local_ack_timeout = id->ack_timeout;
@@ -108,6 +114,7 @@ static int fill_request(struct cma_id *id, struct ibv_qp *qp, const struct rdma_
 	out->ece_vendor = ece.vendor_id;
 	out->ece_options = ece.options;
 	id->retry_count = out->retry_count;
+	id->rnr_for_ever = out->rnr_retry_count == RNR_RETRY_FOR_EVER;
 	out->src = id->src;
 	out->dst = id->dst;
 	out->scope = id->scope;
@@ -253,6 +260,7 @@ int rdma_accept(struct rdma_cm_id *api, struct rdma_conn_param *p)
 		return rc ? not_accepted(id, rc) : cma_complete(id, sync);
 	}
 	qp = cma_qp_get(id);
+	id->rnr_for_ever = rnr_retry_count(p) == RNR_RETRY_FOR_EVER;
 	rc = accept_depths(id, qp, p);
 	agreed = !rc && cma_ece_agree(id, qp);
 	if (!rc)

@@ -9,6 +9,11 @@
  * 6.1 for 2 s), which a host next door does not need. */
 #define DEFAULT_ACK_TIMEOUT 17
 #define DEFAULT_HOP_LIMIT   64
+/* How long a peer waits that has found us not ready: 0.64 ms, about as long as a program without a
+ * processor is. One that gives up after some tries has 655 ms for each, as the kernel's connection
+ * manager asks of all: its patience is what the program has counted on. */
+#define RNR_TIMER_SHORT	  12
+#define RNR_TIMER_LONGEST 0
 
 static uint8_t traffic_class(const struct cma_id *id)
 {
@@ -79,6 +84,7 @@ static int init_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 		*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 		if (id->api.qp_type != IBV_QPT_XRC_SEND) /* which has no responder */
 			*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		a->min_rnr_timer = id->rnr_for_ever ? RNR_TIMER_SHORT : RNR_TIMER_LONGEST;
 		return 0;
 	case IBV_QPS_RTS:
 		if (!cma_peer_known(id))

@@ -349,6 +349,53 @@ static void messages_pass_by_the_calls_of_rdma_verbs_h(void **state)
 	assert_int_equal(rdma_dereg_mr(out), 0);
 }
 
+static unsigned rnr_timer(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr a;
+
+	assert_int_equal(ibv_query_qp(qp, &a, IBV_QP_MIN_RNR_TIMER, &init), 0);
+	return a.min_rnr_timer;
+}
+
+/* How long a message takes whose receive is posted 5 ms late. */
+static long late_ms(struct ibv_mr *in, struct ibv_mr *out)
+{
+	struct timespec from, to;
+	struct ibv_wc wc;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	assert_int_equal(rdma_post_send(bed.active, NULL, out->addr, 64, out, IBV_SEND_SIGNALED),
+			 0);
+	nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+	assert_int_equal(rdma_post_recv(bed.passive, NULL, in->addr, 64, in), 0);
+	assert_int_equal(rdma_get_send_comp(bed.active, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(rdma_get_recv_comp(bed.passive, &wc), 1);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	return (to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000;
+}
+
+/* On a busy machine not each time. */
+static void who_is_not_ready_is_tried_again_soon_where_that_has_no_end(void **state)
+{
+	struct ibv_mr *in, *out;
+	char buf[2][64] = {{0}};
+	bool soon = false;
+
+	(void)state;
+	connected(); /* the active side is to try for ever, and the passive one six times */
+	assert_int_equal(rnr_timer(bed.passive->qp), 12);
+	assert_int_equal(rnr_timer(bed.active->qp), 0);
+	out = rdma_reg_msgs(bed.active, buf[0], 64);
+	in = rdma_reg_msgs(bed.passive, buf[1], 64);
+	for (int i = 0; i < 5 && !soon; i++)
+		soon = late_ms(in, out) < 300;
+	assert_true(soon);
+	assert_int_equal(rdma_dereg_mr(in), 0);
+	assert_int_equal(rdma_dereg_mr(out), 0);
+}
+
 static void a_rejection_carries_private_data(void **state)
 {
 	struct rdma_cm_event *ev;
@@ -559,6 +606,7 @@ int main(void)
 		T(options_are_checked),
 		T(a_connection_carries_private_data_and_ends_at_both_sides),
 		T(messages_pass_by_the_calls_of_rdma_verbs_h),
+		T(who_is_not_ready_is_tried_again_soon_where_that_has_no_end),
 		T(a_rejection_carries_private_data),
 		T(too_much_private_data_is_invalid),
 		T(a_port_without_listener_rejects),
