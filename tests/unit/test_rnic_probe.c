@@ -314,8 +314,9 @@ static void a_loss_halves_what_is_on_the_way_and_answers_bring_it_back(void **st
 	bed_close(b);
 }
 
-/* Runs a link of 5 ms each way for so many milliseconds. */
+/* Runs a link, of so much each way, for so many milliseconds. */
 struct line {
+	uint64_t way;
 	struct {
 		uint32_t log;
 		uint64_t due;
@@ -334,7 +335,7 @@ static void run_line(struct bed *b, struct line *l, uint32_t ms)
 			while (bed_tx1(b, i)) {
 				assert_true(l->in < ARRAY_SIZE(l->q));
 				l->q[l->in].log = b->nlog - 1;
-				l->q[l->in++].due = b->now + 5 * MS;
+				l->q[l->in++].due = b->now + l->way;
 			}
 		b->now += 1 * MS;
 	}
@@ -349,7 +350,7 @@ static void a_round_trip_longer_than_the_first_guess_is_learnt(void **state)
 		struct bed *b = bed_open(&(struct bed_opts){.timeout = 20});
 		static struct line l;
 
-		memset(&l, 0, sizeof(l));
+		l = (struct line){.way = 5 * MS};
 		for (int i = 0; i < 50; i++) {
 			assert_int_equal(bed_rdma(b, 0, 1, opcodes[k], 0, 0, 8), 0);
 			run_line(b, &l, 11);
@@ -368,6 +369,50 @@ static void a_round_trip_longer_than_the_first_guess_is_learnt(void **state)
 		bed_run(b);
 		bed_close(b);
 	}
+}
+
+/* This host does not run for a while, and finds the answer when it does. */
+static void a_first_round_trip_that_was_long_says_little(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.timeout = 17}); /* 537 ms */
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	assert_non_null(bed_tx1(b, 0));
+	b->now += 150 * MS;
+	bed_deliver(b, &b->log[0]);
+	bed_run(b);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	b->filter = bed_drop_all;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+	bed_run(b);
+	rnic_tick(b->side[0].rnic, b->now + 190 * MS);
+	assert_false(rnic_tx_pending(b->side[0].rnic));
+	rnic_tick(b->side[0].rnic, b->now + 200 * MS);
+	assert_true(rnic_tx_pending(b->side[0].rnic));
+	bed_run(b);
+	bed_close(b);
+}
+
+/* Several times as long as that is what a first sample may be. */
+static void a_very_long_way_is_learnt_all_the_same(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.timeout = 20});
+	static struct line l;
+	uint64_t probes = 0;
+
+	(void)state;
+	l = (struct line){.way = 150 * MS};
+	for (int i = 0; i < 30; i++) {
+		assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 8), 0);
+		run_line(b, &l, 301);
+		bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+		if (i == 9)
+			probes = bed_counters(b, 0)->probes;
+	}
+	assert_in_range(probes, 1, 11); /* six before the first answer */
+	assert_int_equal(bed_counters(b, 0)->probes, probes);
+	bed_close(b);
 }
 
 static void probes_are_doubled(void **state)
@@ -408,6 +453,8 @@ int main(void)
 		cmocka_unit_test(a_timeout_sends_no_more_than_the_oldest_again),
 		cmocka_unit_test(a_loss_halves_what_is_on_the_way_and_answers_bring_it_back),
 		cmocka_unit_test(a_round_trip_longer_than_the_first_guess_is_learnt),
+		cmocka_unit_test(a_first_round_trip_that_was_long_says_little),
+		cmocka_unit_test(a_very_long_way_is_learnt_all_the_same),
 		cmocka_unit_test(probes_are_doubled),
 	};
 

@@ -7,6 +7,9 @@
 #define RTO_MIN_NS (5 * NSEC_PER_MSEC)
 #define SHIFT_MOST 8
 #define RTO_MAX_NS NSEC_PER_SEC /* where the QP has no transport timeout; and of a sample */
+/* Of the first sample, which counts whole, and in which this host may not have run for a while.
+ * Ways that are longer are learnt by those that follow. */
+#define RTT_FIRST_MAX_NS (50 * NSEC_PER_MSEC)
 
 uint64_t clock_ack_timeout_ns(const struct rnic_qp *qp)
 {
@@ -63,7 +66,8 @@ void clock_rtt_sample(struct rnic_qp *qp, uint64_t rtt)
 	struct req *q = req_of(qp);
 
 	v->rto_shift = 0;
-	v->srtt_ns = v->srtt_ns ? v->srtt_ns - v->srtt_ns / 8 + rtt / 8 : rtt;
+	v->srtt_ns =
+		v->srtt_ns ? v->srtt_ns - v->srtt_ns / 8 + rtt / 8 : min_of(rtt, RTT_FIRST_MAX_NS);
 	cc_rtt(qp, rtt);
 	q->inflight_most = max_of(q->inflight, q->inflight_most / 2);
 }
