@@ -242,7 +242,11 @@ enum weft_failure {
 /* Told of every change of state, after it happened. */
 typedef void weft_state_fn(void *arg, struct weft_ctrl *c, enum weft_ctrl_state from,
 			   enum weft_ctrl_state to);
-/* Told of every asynchronous event: dword 0 of its completion (Base 5.2). */
+/*
+ * Told of every asynchronous event: dword 0 of its completion (Base 5.2). Of changes of namespaces
+ * the next comes when the Changed Namespace List was read (Base 5.16.1.5), which is up to who has
+ * such a function; without one the library reads it, of controllers of which it knows a namespace.
+ */
 typedef void weft_event_fn(void *arg, struct weft_ctrl *c, uint32_t event);
 
 /* Of the controllers that are made from now on. NULL (default): nobody wants to know. */
@@ -329,10 +333,11 @@ int weft_ctrl_unregister(struct weft_ctrl *c, void *addr);
 struct weft_result {
 	/*
 	 * 0: as it should. Else a negative errno: -ENOTCONN (the connection was lost), -ETIMEDOUT,
-	 * -ECANCELED (shut down, or destroyed), or what the controller's status means: -EOPNOTSUPP,
-	 * -EINVAL, -ERANGE (beyond the namespace's end), -ENODEV (no such namespace), -ENOSPC,
-	 * -EACCES, -EROFS, -EILSEQ (Compare: it is different), -EBUSY, -ENODATA (unrecovered read
-	 * error), -EIO.
+	 * -ECANCELED (shut down, or destroyed), -ENODEV and no status (the namespace is another
+	 * disk than weft_ctrl_namespace() found, or none), or what the controller's status means:
+	 * -EOPNOTSUPP, -EINVAL, -ERANGE (beyond the namespace's end), -ENODEV (no such namespace),
+	 * -ENOSPC, -EACCES, -EROFS, -EILSEQ (Compare: it is different), -EBUSY, -ENODATA
+	 * (unrecovered read error), -EIO.
 	 */
 	int error;
 	uint16_t status;   /* of the completion: bits 10:0 type and code, bit 14 DNR; 0: success */
@@ -359,8 +364,9 @@ typedef void weft_done_fn(void *arg, const struct weft_result *r);
 /*
  * All of these: -ENOTCONN: the controller is not live and will not be again, or not yet; -EINVAL:
  * lengths that are no whole blocks, no function, no pieces; -EMSGSIZE: more than transfer_max or
- * than a command counts; -EAGAIN: 65536 requests of the queue are waiting; -ENOMEM. Otherwise
- * done() is called later. What finds a queue full waits in it. On the admin queue all but
+ * than a command counts; -EAGAIN: 65536 requests of the queue are waiting; -ENODEV: I/O to a
+ * namespace that is another disk than weft_ctrl_namespace() found; -ENOMEM. Otherwise done() is
+ * called later. What finds a queue full waits in it. On the admin queue all but
  * weft_queue_submit() are -EINVAL.
  *
  * iov: iovcnt pieces, which together are `blocks` blocks of the namespace (NVM 3.2).
@@ -456,7 +462,14 @@ struct weft_namespace {
 };
 /* nsid 0: that of the options' URI, else the only one there is. size: of *ret, as the caller knows
  * it. -ENODEV: there is none, or not that one; -ENOTUNIQ: there are several; -EOPNOTSUPP: it is of
- * no use (blocks with metadata, of odd lengths). weft_ctrl_error() has the text. */
+ * no use (blocks with metadata, of odd lengths). weft_ctrl_error() has the text.
+ *
+ * From then on its ID has to lead to that disk, which its block size, NGUID, EUI-64 and UUID say
+ * (its size may change): that is looked at when a lost connection is there again, before requests
+ * that waited are sent, and when the controller tells of changes. While another disk is there, or
+ * none, I/O requests for it end with -ENODEV, or are not taken, and weft_ctrl_error() says so;
+ * weft_ctrl_namespace() is -ENODEV for another: a new controller takes it for what it is. Of a
+ * namespace that was not looked at by this nothing is known. */
 int weft_ctrl_namespace(struct weft_ctrl *c, uint32_t nsid, struct weft_namespace *ret,
 			size_t size);
 /* IDs of active namespaces above `after` (0: all), ascending: how many, at most room and 1024. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -152,6 +153,8 @@ static void start(struct bench_slot *slot)
 	if (rc) {
 		slot->busy = false;
 		b->busy--;
+		if (rc == -ENODEV && !b->failed)
+			remote_tell_unsent(b->remote, rc);
 		stop_for_failure(b);
 	}
 }
@@ -188,7 +191,8 @@ static bool request_failed(struct bench_slot *slot, const struct weft_result *re
 		 slot->writing ? "Write" : "Read", b->config.block_bytes,
 		 (unsigned long long)place(b, slot->index));
 	/* A lost association is told by the loop. */
-	if (!b->failed && (result->status || weft_ctrl_state(b->remote->ctrl) == WEFT_CTRL_LIVE))
+	if (!b->failed && (result->status || result->error == -ENODEV ||
+			   weft_ctrl_state(b->remote->ctrl) == WEFT_CTRL_LIVE))
 		remote_tell_result(b->remote, result, true, what);
 	stop_for_failure(b);
 	return true;

@@ -49,6 +49,7 @@ struct attach {
 	} tags[DEPTH_MAX];
 	int signal_fd;
 	bool told; /* that it is there */
+	bool told_of_another; /* disk that is there now */
 };
 
 static const struct argp_option options[] = {
@@ -89,10 +90,20 @@ static const struct argp argp = {
 
 /* --- requests --------------------------------------------------------------------------------- */
 
+/* Whoever looks at the device sees I/O errors. */
+static void tell_of_another_disk(struct attach *a)
+{
+	if (!a->told_of_another)
+		cli_fail("%s", weft_ctrl_error(a->ctrl));
+	a->told_of_another = true;
+}
+
 static void answered(void *arg, const struct weft_result *r)
 {
 	struct tag *t = arg;
 
+	if (r->error == -ENODEV && !r->status)
+		tell_of_another_disk(t->attach);
 	ublk_answer(t->attach->ublk, t->tag, r->error);
 }
 
@@ -129,6 +140,8 @@ static void request(void *arg, const struct ublk_request *r)
 	struct attach *a = arg;
 	int error = submit(a, r);
 
+	if (error == -ENODEV)
+		tell_of_another_disk(a);
 	if (error)
 		ublk_answer(a->ublk, r->tag, error == -EAGAIN ? -EBUSY : -EIO);
 }

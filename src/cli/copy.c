@@ -59,7 +59,7 @@ static void submitted(struct copy_slot *slot, const struct copy_end *e, int rc)
 {
 	if (!rc)
 		return;
-	cli_fail("cannot send a command to %s: %s", e->remote->place, strerror(-rc));
+	remote_tell_unsent(e->remote, rc);
 	fail_slot(slot);
 }
 

@@ -54,10 +54,18 @@ int remote_tell_result(struct remote *r, const struct weft_result *result, bool 
 	if (result->status & NVME_STATUS_CODE)
 		return cli_fail("%s at %s: %s", what, r->place,
 				weft_status_text(result->status, io, text, sizeof(text)));
+	if (result->error == -ENODEV) /* another disk is there now */
+		return cli_fail("%s: %s", what, weft_ctrl_error(r->ctrl));
 	return cli_fail("%s at %s: %s", what, r->place,
 			result->error == -ETIMEDOUT   ? "not answered in time"
 			: result->error == -ECANCELED ? "canceled"
 						      : "the connection was lost");
+}
+
+void remote_tell_unsent(struct remote *r, int error)
+{
+	cli_fail("cannot send a command to %s: %s", r->place,
+		 error == -ENODEV ? weft_ctrl_error(r->ctrl) : strerror(-error));
 }
 
 static void on_state(void *arg, struct weft_ctrl *c, enum weft_ctrl_state from,
@@ -112,7 +120,7 @@ static int set_options(struct weft_options *o, struct remote *r, const struct nv
 	       (!config->reconnect && weft_options_set_reconnect(o, 0, 0)) ||
 	       weft_options_set_memory_windows(o, !config->plain_keys) ||
 	       weft_options_set_state_fn(o, on_state, r) ||
-	       weft_options_set_event_fn(o, on_event, r);
+	       weft_options_set_event_fn(o, config->stays ? on_event : NULL, r);
 }
 
 /* What the options say, or else at the port that is to be tried instead. */
@@ -280,7 +288,7 @@ void remote_answered(void *answer, const struct weft_result *result)
 bool remote_await(struct remote *r, int submitted, struct remote_answer *a)
 {
 	if (submitted) {
-		cli_fail("cannot send a command to %s: %s", r->place, strerror(-submitted));
+		remote_tell_unsent(r, submitted);
 		return false;
 	}
 	while (!a->done) {
@@ -294,7 +302,9 @@ bool remote_await(struct remote *r, int submitted, struct remote_answer *a)
 	}
 	if (a->result.error && !(a->result.status & NVME_STATUS_CODE)) {
 		/* A failed association has told why. */
-		if (!ended(r))
+		if (a->result.error == -ENODEV)
+			remote_tell(r, -ENODEV);
+		else if (!ended(r))
 			cli_fail("connection to %s was lost", r->place);
 		return false;
 	}

@@ -101,6 +101,8 @@ bool remote_namespace(struct remote *r, uint32_t nsid, struct weft_namespace *re
 
 /* What the library said: tells it, and returns EXIT_FAILED. */
 int remote_tell(struct remote *r, int error);
+/* Tells that a request could not be handed over. */
+void remote_tell_unsent(struct remote *r, int error);
 /* Tells that a request failed, by its error or status; returns EXIT_FAILED. */
 int remote_tell_result(struct remote *r, const struct weft_result *result, bool io,
 		       const char *what);

@@ -54,7 +54,8 @@ static void tell(struct io_job *j)
 	if (j->status)
 		snprintf(j->why, j->room, "%s",
 			 weft_status_text(j->status, true, text, sizeof(text)));
-	else if ((j->error == -ENOTCONN || j->error == -ECANCELED) && lost[0])
+	else if ((j->error == -ENOTCONN || j->error == -ECANCELED || j->error == -ENODEV) &&
+		 lost[0])
 		snprintf(j->why, j->room, "%s", lost);
 	else
 		snprintf(j->why, j->room, "%s", strerror(-j->error));

@@ -85,7 +85,7 @@ class Disk:
         """Whose first connection is not tried again where nothing answers it."""
         if not lab.until(lambda: self.counters(server)["reads"] or bench.status() is not None, 10) \
                 or bench.status() is not None:
-            raise AssertionError(f"{when}bench does not read: {bench.output()[-300:]}")
+            raise AssertionError(f"{when}{bench.argv[1]} does not read: {bench.output()[-300:]}")
 
     def host(self, *argv, seconds=60):
         p = self.start(self.hosts[1], *argv)
@@ -209,6 +209,17 @@ def server_restarted(d, delay):
         raise AssertionError(f"bench: status {bench.status()}: {bench.output()[-300:]}")
     if '"reconnects": 1' not in bench.output():
         raise AssertionError(f"bench did not connect again: {bench.output()[-300:]}")
+
+
+def another_disk(d):
+    """A service that starts anew has another disk in memory: no copy of the first goes on with it."""
+    server = d.serve(files=("mem:256m",))
+    cp = d.start(d.hosts[1], "cp", d.uri(1), d.file("copy"), "--bs", "512", "--iodepth", "1")
+    d.at_work(server, cp)
+    server.kill()
+    d.serve(files=("mem:256m",))
+    if cp.wait(END_SECONDS) != 1 or "another disk has its number" not in cp.output():
+        raise AssertionError(f"cp: status {cp.status()}: {cp.output()[-300:]}")
 
 
 def killed_under_a_bench(d, rng, times, before):
@@ -568,6 +579,7 @@ def main():
         d.run("a disk that keeps nothing", nothing_kept)
         d.run("disks in memory", in_memory)
         d.run("memory runs out", memory_runs_out)
+        d.run("another disk is there after a restart", another_disk)
         d.run("disks that cannot be made", made_wrongly)
     for _ in range(args.rounds):
         for what in (server_killed, server_restarted, host_killed):

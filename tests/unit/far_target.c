@@ -24,6 +24,7 @@ static struct far {
 	struct store store; /* keeps operations until told */
 	struct store *below, *ro;
 	struct store_op *held[HELD_MAX];
+	uint8_t nguid;
 	char why[256];
 } far;
 
@@ -68,6 +69,7 @@ static void *run(void *arg)
 	struct pollfd p = {.events = POLLIN};
 
 	(void)arg;
+	memset(ns.nguid, far.nguid, sizeof(ns.nguid));
 	target_init(&target, &heap_env, time_now_ns());
 	if (target_subsys_add(&target, &subsys) || target_ns_add(&subsys, &ns) ||
 	    target_ns_add(&subsys, &ro) || shares_init(&shares, 8 << 20))
@@ -122,6 +124,11 @@ void far_stop(void)
 void far_hold(bool hold)
 {
 	atomic_store(&far.hold, hold);
+}
+
+void far_nguid(uint8_t nguid)
+{
+	far.nguid = nguid;
 }
 
 unsigned int far_held(void)

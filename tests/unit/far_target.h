@@ -4,6 +4,7 @@
 #define WEFT_TESTS_UNIT_FAR_TARGET_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "nvmf/transport/transport.h"
 
@@ -17,6 +18,8 @@ void far_start(const struct nvmf_transport *kind);
 void far_stop(void);
 /* Operations of namespace 1 wait until they are let go; those of the time before are not over. */
 void far_hold(bool hold);
+/* Its NGUID from the next start on; 0 (at first): none. */
+void far_nguid(uint8_t nguid);
 /* Operations that are held. */
 unsigned int far_held(void);
 /* Frees what stays. */

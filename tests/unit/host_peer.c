@@ -91,6 +91,14 @@ static void peer_changed(void *arg, enum host_state from, enum host_state to, ui
 		p->trail[p->trail_len++] = to;
 }
 
+static void peer_lost(void *arg, uint32_t nsid)
+{
+	struct peer *p = arg;
+
+	p->lost++;
+	p->last_lost = nsid;
+}
+
 struct peer *peer_new(void)
 {
 	struct peer *p = calloc(1, sizeof(*p));
@@ -102,6 +110,7 @@ struct peer *peer_new(void)
 	p->config.loss_timeout_ns = 30 * NSEC_PER_SEC;
 	p->config.changed = peer_changed;
 	p->config.event = peer_event;
+	p->config.namespace_lost = peer_lost;
 	p->config.arg = p;
 	p->transport = (struct host_transport){
 		.open = peer_open,
@@ -113,6 +122,9 @@ struct peer *peer_new(void)
 	p->cap = 127 | 3ull << NVME_CAP_TO_SHIFT | NVME_CAP_CSS_NVM;
 	p->csts = NVME_CSTS_RDY;
 	p->csts_after_shn = NVME_CSTS_RDY | NVME_CSTS_SHST_DONE;
+	p->vs = NVME_VS(1, 3, 0);
+	for (int i = 0; i < PEER_NAMESPACES; i++)
+		p->ns[i] = (struct peer_ns){.block_shift = 9, .blocks = 1000};
 	p->queues_granted = 128;
 	p->id = (struct nvme_id_ctrl){
 		.mdts = 5,
@@ -150,6 +162,33 @@ void peer_answer(struct peer *p, struct sent *s, uint16_t status, uint64_t resul
 	host_queue_response(&p->host, s->qid, capsule, sizeof(capsule), p->now_ns);
 }
 
+static uint16_t answer_identify(struct peer *p, const struct sent *s)
+{
+	const struct peer_ns *ns = &p->ns[s->sqe.nsid ? s->sqe.nsid - 1 : 0];
+	struct wcursor w = wcursor_init(s->req->data, s->req->data_len);
+	struct nvme_id_ns id = {.nsze = ns->blocks, .lbaf[0].ds = ns->block_shift};
+	uint8_t bytes[16];
+
+	memset(s->req->data, 0, s->req->data_len);
+	switch (s->sqe.cdw10) {
+	case NVME_CNS_NS:
+		p->looks++;
+		assert_in_range(s->sqe.nsid, 1, PEER_NAMESPACES);
+		memset(id.nguid, ns->nguid, sizeof(id.nguid));
+		nvme_id_ns_put(&w, &id);
+		return ns->status;
+	case NVME_CNS_NS_DESC_LIST:
+		p->looks++;
+		memset(bytes, ns->uuid, sizeof(bytes));
+		if (ns->uuid)
+			nvme_ns_desc_put(&w, NVME_NIDT_UUID, bytes, sizeof(bytes));
+		return ns->status_of_descs;
+	default:
+		nvme_id_ctrl_put(&w, &p->id);
+		return 0;
+	}
+}
+
 /* Answers the host's own commands; true if it did. */
 static bool answer_own(struct peer *p, struct sent *s)
 {
@@ -175,7 +214,7 @@ static bool answer_own(struct peer *p, struct sent *s)
 	} else if (sqe->opcode == NVME_FABRICS && nvmf_fctype(sqe) == NVMF_PROPERTY_GET) {
 		nvmf_prop_from_sqe(&prop, sqe);
 		result = prop.offset == NVME_PROP_CAP  ? p->cap
-			 : prop.offset == NVME_PROP_VS ? NVME_VS(1, 3, 0)
+			 : prop.offset == NVME_PROP_VS ? p->vs
 			 : NVME_CC_SHN(p->cc)	       ? p->csts_after_shn
 						       : p->csts;
 	} else if (sqe->opcode == NVME_FABRICS && nvmf_fctype(sqe) == NVMF_PROPERTY_SET) {
@@ -183,9 +222,11 @@ static bool answer_own(struct peer *p, struct sent *s)
 		assert_int_equal(prop.offset, NVME_PROP_CC);
 		p->cc = (uint32_t)prop.value;
 	} else if (sqe->opcode == NVME_ADMIN_IDENTIFY) {
-		struct wcursor w = wcursor_init(s->req->data, s->req->data_len);
-
-		nvme_id_ctrl_put(&w, &p->id);
+		status = status ? status : answer_identify(p, s);
+	} else if (sqe->opcode == NVME_ADMIN_GET_LOG_PAGE) {
+		assert_int_equal(sqe->cdw10 & 0xff, NVME_LID_CHANGED_NS);
+		assert_false(sqe->cdw10 & NVME_GET_LOG_RAE);
+		p->logs++;
 	} else if (sqe->opcode == NVME_ADMIN_SET_FEATURES &&
 		   NVME_FEATURE_FID(sqe->cdw10) == NVME_FID_NUM_QUEUES) {
 		result = NVME_NUM_QUEUES(p->queues_granted, p->queues_granted);
@@ -199,7 +240,7 @@ static bool own(const struct peer *p, const struct host_request *req)
 	for (int i = 0; i <= PEER_QUEUES; i++)
 		if (req == &p->queues[i].own)
 			return true;
-	return req == &p->host.keep_alive || req == &p->host.event;
+	return req == &p->host.keep_alive || req == &p->host.event || req == &p->host.look.request;
 }
 
 bool peer_round(struct peer *p)

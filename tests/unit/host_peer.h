@@ -9,7 +9,12 @@
 #include "base/time.h"
 #include "nvmf/host/host.h"
 
-enum { PEER_QUEUES = HOST_CONNECTING_MAX + 2, PEER_ENTRIES = 16, PEER_SENT_MAX = 4096 };
+enum {
+	PEER_QUEUES = HOST_CONNECTING_MAX + 2,
+	PEER_ENTRIES = 16,
+	PEER_SENT_MAX = 4096,
+	PEER_NAMESPACES = 3,
+};
 
 struct sent {
 	uint16_t qid;
@@ -37,6 +42,13 @@ struct peer {
 	uint32_t csts; /* what CSTS reads as */
 	uint32_t csts_after_shn;
 	struct nvme_id_ctrl id;
+	uint32_t vs;
+	struct peer_ns {
+		uint16_t status; /* refuses Identify Namespace, of its descriptors */
+		uint16_t status_of_descs;
+		uint8_t block_shift, nguid, uuid; /* 0: there is none */
+		uint64_t blocks;
+	} ns[PEER_NAMESPACES]; /* by ID, from 1 on */
 	uint16_t queues_granted;
 	uint32_t mute_from; /* answers no bring-up command from this one on; 0: all */
 	uint16_t status_of_step[HOST_STATES]; /* refuses the command of a state with this */
@@ -55,7 +67,8 @@ struct peer {
 	struct nvmf_connect connect[1 + PEER_QUEUES];
 	struct nvmf_connect_data connect_data[1 + PEER_QUEUES];
 	uint32_t cc;
-	unsigned int keep_alives;
+	unsigned int keep_alives, logs, looks; /* of changed namespaces; Identify of any kind */
+	uint32_t lost, last_lost;	       /* namespaces that were */
 	enum host_state trail[64];
 	unsigned int trail_len;
 };

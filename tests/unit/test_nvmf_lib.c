@@ -73,6 +73,7 @@ static int tear_down(void **state)
 	(void)state;
 	far_hold(false);
 	far_stop();
+	far_nguid(0);
 	assert_int_equal(weft_group_destroy(g), 0);
 	weft_options_destroy(o);
 	return 0;
@@ -593,6 +594,45 @@ static void requests_outlive_their_connection(void **state)
 	assert_int_equal(weft_ctrl_close(c), 0);
 }
 
+static void another_disk_is_not_taken_for_the_one_before(void **state)
+{
+	struct weft_ctrl *c = open_ctrl();
+	struct weft_queue *q = weft_ctrl_io_queue(c, 0);
+	struct iovec v = piece(in, 512), known = piece(in + 512, 512);
+	struct outcome sent = {0}, waits = {0}, other = {0};
+	struct weft_namespace ns;
+
+	(void)state;
+	/* Of the second one nobody has asked what it is. */
+	assert_int_equal(weft_ctrl_namespace(c, 1, &ns, sizeof(ns)), 0);
+	assert_int_equal(weft_ctrl_namespace(c, 1, &ns, sizeof(ns)), 0);
+	far_hold(true);
+	assert_int_equal(weft_queue_read(q, 1, 0, 1, &v, 1, 0, done, &sent), 0);
+	wait_until(far_held() == 1);
+	far_stop();
+	wait_until(weft_ctrl_state(c) == WEFT_CTRL_RECONNECTING);
+	assert_int_equal(weft_queue_read(q, 1, 1, 1, &known, 1, 0, done, &waits), 0);
+	assert_int_equal(weft_queue_flush(q, 2, 0, done, &other), 0);
+	far_nguid(7);
+	far_start(kind);
+	wait_until(other.times);
+	assert_int_equal(other.r.error, 0);
+	assert_int_equal(sent.times, 1);
+	assert_int_equal(sent.r.error, -ENODEV);
+	assert_int_equal(waits.times, 1);
+	assert_int_equal(waits.r.error, -ENODEV);
+	assert_int_equal(waits.r.attempts, 0);
+	assert_int_equal(weft_ctrl_state(c), WEFT_CTRL_LIVE);
+	assert_non_null(strstr(weft_ctrl_error(c), "another disk"));
+	assert_int_equal(weft_queue_read(q, 1, 0, 1, &v, 1, 0, done, &last), -ENODEV);
+	assert_int_equal(weft_ctrl_namespace(c, 1, &ns, sizeof(ns)), -ENODEV);
+	assert_non_null(strstr(weft_ctrl_error(c), "connect anew"));
+	assert_int_equal(weft_ctrl_close(c), 0);
+	c = open_ctrl();
+	assert_int_equal(weft_ctrl_namespace(c, 1, &ns, sizeof(ns)), 0);
+	assert_int_equal(weft_ctrl_close(c), 0);
+}
+
 static void who_does_not_reconnect_fails(void **state)
 {
 	struct weft_ctrl *c;
@@ -953,6 +993,7 @@ int main(int argc, char **argv)
 		CASE(a_function_submits_and_does_not_wait),
 		CASE(a_function_may_ask_for_the_end),
 		CASE(requests_outlive_their_connection),
+		CASE(another_disk_is_not_taken_for_the_one_before),
 		CASE(who_does_not_reconnect_fails),
 		CASE(a_reset_begins_anew),
 		CASE(what_is_destroyed_ends_its_requests),

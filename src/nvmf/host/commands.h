@@ -27,6 +27,13 @@ struct host_namespace {
 	bool read_only;
 	bool zeroes_deallocate;
 };
+/* What identifies it: of Identify Namespace; and of the page of descriptors (CNS 03h), where the
+ * controller has them, besides. */
+void host_ns_ids_read(struct host_ns_ids *ret, const struct nvme_id_ns *id);
+void host_ns_ids_describe(struct host_ns_ids *ids, const void *page);
+bool host_ns_ids_equal(const struct host_ns_ids *a, const struct host_ns_ids *b);
+bool host_ns_has_descs(const struct host *h);
+
 int host_namespace_read(const struct nvme_id_ns *id, uint32_t nsid, struct host_namespace *ret,
 			const char **ret_why) must_use;
 

@@ -38,6 +38,7 @@ int host_init(struct host *h, const struct host_config *config,
 	h->counters = config->counters ? config->counters : &h->own_counters;
 	if (h->discovery)
 		h->config.io_queues = 0;
+	list_init(&h->known);
 	h->event.done = live_event_done;
 	h->event.arg = h;
 	h->keep_alive.done = live_keep_alive_done;
@@ -89,7 +90,7 @@ static void handle_loss(struct host *h, uint64_t now_ns)
 	h->lost = false;
 	h->counters->losses++;
 	h->counters->timeouts += h->failure.kind == HOST_FAIL_TIMEOUT;
-	h->keep_alive_out = h->event_out = false;
+	h->keep_alive_out = h->event_out = h->look.out = false;
 	h->auth.again = h->authenticated = false;
 	h->keep_alive_due_ns = UINT64_MAX;
 	host_close_queues(h, 0);
@@ -355,10 +356,20 @@ void host_queue_writable(struct host *h, uint16_t qid, uint64_t now_ns)
 	leave(h, now_ns);
 }
 
-int host_submit(struct host *h, uint16_t qid, struct host_request *req, uint64_t now_ns)
+/* Where not any may go. */
+static int may_submit(const struct host *h, uint16_t qid, const struct host_request *req)
 {
 	if (h->state != HOST_LIVE && !(h->was_live && h->state < HOST_SHUTDOWN))
 		return -ENOTCONN;
+	return qid && namespaces_lost(h, &req->sqe) ? -ENODEV : 0;
+}
+
+int host_submit(struct host *h, uint16_t qid, struct host_request *req, uint64_t now_ns)
+{
+	int err = h->ready ? 0 : may_submit(h, qid, req);
+
+	if (err)
+		return err;
 	if (qid > h->io_queues || req->data_len > h->transfer_max || !req->done ||
 	    (req->dir == NVMF_DIR_NONE) != (req->data_len == 0))
 		return -EINVAL;

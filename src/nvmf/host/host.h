@@ -19,6 +19,7 @@
  *	SECURE		where a key of TLS was to come of that: the connection is closed, and the
  *			next begins at OPENING, by TLS and that key, as do all of the association
  *	IO_CONNECT	I/O queues are opened and connected, side by side
+ *	NAMESPACES	whether those that are known are what they were, before anything goes there
  *	LIVE		requests are sent; keep-alive runs, an event request is outstanding
  *	WAITING		after a lost connection, until the next attempt; requests wait
  *	SHUTDOWN, SHUTDOWN_WAIT	I/O queues are closed, CC.SHN is written, CSTS.SHST polled
@@ -53,7 +54,7 @@ enum {
 	HOST_ENTRIES_MAX = 1023, /* so that slot and generation fit a cid, and none is ffff */
 	HOST_CID_GENERATION_BITS = 6,
 	HOST_IO_QUEUES_MAX = 64,
-	HOST_SCRATCH_LEN = 4096,
+	HOST_SCRATCH_LEN = 8192,
 	HOST_ATTEMPTS_MAX = 5,
 	HOST_CONNECTING_MAX = 16, /* I/O queues at a time: a target need not take more at once */
 };
@@ -72,6 +73,7 @@ enum host_state {
 	HOST_SET_EVENTS,
 	HOST_SET_QUEUES,
 	HOST_IO_CONNECT,
+	HOST_NAMESPACES,
 	HOST_LIVE,
 	HOST_WAITING,
 	HOST_SHUTDOWN,
@@ -118,7 +120,7 @@ struct host_request {
 	void (*done)(struct host_request *req, uint64_t now_ns);
 	void *arg;
 
-	/* The answer. error: 0 (look at cqe.status), -ENOTCONN, -ETIMEDOUT, -ECANCELED. */
+	/* The answer. error: 0 (look at cqe.status), -ENOTCONN, -ETIMEDOUT, -ECANCELED, -ENODEV. */
 	int error;
 	struct nvme_cqe cqe;
 	uint16_t attempts; /* times it was sent; at most HOST_ATTEMPTS_MAX */
@@ -178,6 +180,11 @@ struct host_config {
 	void (*changed)(void *arg, enum host_state from, enum host_state to, uint64_t now_ns);
 	/* Asynchronous events: the response's dword 0. May be NULL. */
 	void (*event)(void *arg, uint32_t result);
+	/* Of one that is told of with the Changed Namespace List: event() has that read, without
+	 * which no other comes. Else the host does. */
+	bool reads_changes;
+	/* A namespace that is known is another disk now, or none. May be NULL. */
+	void (*namespace_lost)(void *arg, uint32_t nsid);
 	void *arg;
 	struct host_counters *counters; /* where others can look; NULL: the host's own */
 	/*
@@ -233,6 +240,22 @@ struct host_auth {
 	bool again;			      /* of a live admin queue */
 };
 
+/* What says that a namespace is the same disk as before; all zeroes where it is not told. */
+struct host_ns_ids {
+	uint8_t block_shift;
+	uint16_t metadata; /* bytes of a block's */
+	uint8_t nguid[16], eui64[8], uuid[16];
+};
+
+/* A namespace that the caller uses as what it has found there. */
+struct host_known_ns {
+	uint32_t nsid;
+	struct host_ns_ids ids;
+	/* The host's own. */
+	struct list node;
+	bool lost; /* what is there now is another, or nothing */
+};
+
 struct host {
 	/* Readable by the caller; valid in LIVE. */
 	enum host_state state;
@@ -260,6 +283,16 @@ struct host {
 	unsigned int depth;	  /* calls into the host that are under way */
 	bool lost;		  /* handled when the outermost call ends */
 	bool was_live;
+	bool ready;	   /* live, and no namespace is lost: any request may go */
+	struct list known; /* namespaces */
+	unsigned int lost_namespaces;
+	struct { /* at one of them after the other */
+		struct host_request request;
+		struct host_known_ns *at;
+		struct host_ns_ids ids; /* that it has now */
+		void (*ended)(struct host *h, uint64_t now_ns);
+		bool out, again; /* it is under way; they have changed meanwhile */
+	} look;
 	bool discovery;		    /* is what it was asked for, by the name that all know */
 	uint64_t state_deadline_ns; /* WAIT_READY, SHUTDOWN_WAIT: give up; WAITING: go on */
 	uint64_t poll_ns, poll_interval_ns; /* next look at CSTS */
@@ -285,8 +318,16 @@ int host_init(struct host *h, const struct host_config *config,
 void host_forget(struct host *h);
 void host_start(struct host *h, uint64_t now_ns);
 /* qid 0 is the admin queue. 0: done() will be called, and not from here. -ENOTCONN in a state that
- * has no future or before LIVE; -EINVAL for a queue that is not or more data than transfer_max. */
+ * has no future or before LIVE; -ENODEV for I/O to a known namespace that is another disk now;
+ * -EINVAL for a queue that is not or more data than transfer_max. */
 int host_submit(struct host *h, uint16_t qid, struct host_request *req, uint64_t now_ns) must_use;
+/*
+ * From now on the namespace has to be what n says, whenever the association comes about again or
+ * an event tells of changes: while it is not, I/O requests for it end with -ENODEV, those that
+ * wait included. Each ID once; n stays the caller's, and outlives the host.
+ */
+void host_ns_know(struct host *h, struct host_known_ns *n);
+struct host_known_ns *host_ns_known(const struct host *h, uint32_t nsid);
 /* Authenticates the live admin queue anew; where that fails the association is lost. -ENOTCONN: it
  * is not live; -EALREADY: that is under way; -EINVAL: there is no key. */
 int host_authenticate(struct host *h, uint64_t now_ns) must_use;

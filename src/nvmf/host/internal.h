@@ -17,6 +17,10 @@ static inline void host_lose_for(struct host *h, enum host_failure_kind kind, ui
 {
 	host_lose(h, &(struct host_failure){.kind = kind, .qid = qid, .detail = detail});
 }
+/* The same, as a command of the host's own was refused. */
+void host_refused(struct host *h, uint16_t qid, const struct host_request *req);
+/* Whether any request may go; after each change of what that depends on. */
+void host_set_ready(struct host *h);
 /* Ends the connections of the queues from first on. */
 void host_close_queues(struct host *h, uint16_t first);
 
@@ -52,6 +56,16 @@ void queue_respond(struct host *h, uint16_t qid, const void *capsule, uint32_t l
 void queues_drain(struct host *h, uint16_t first, bool again, int error, uint64_t now_ns);
 /* Of the connection that is made, or of the oldest command; UINT64_MAX if there is none. */
 uint64_t queue_deadline(const struct host_queue *q);
+
+/* --- namespaces.c ----------------------------------------------------------------------------- */
+
+/* Looks at those that are known, one after the other; ended: then. */
+void namespaces_look(struct host *h, void (*ended)(struct host *h, uint64_t now_ns),
+		     uint64_t now_ns);
+/* The controller says that some have changed. */
+void namespaces_changed(struct host *h, uint64_t now_ns);
+/* It is I/O for one that is lost. */
+bool namespaces_lost(const struct host *h, const struct nvme_sqe *sqe);
 
 /* --- live.c ----------------------------------------------------------------------------------- */
 

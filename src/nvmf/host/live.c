@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What runs while an association lives: the keep-alive and the event request. */
 #include "nvmf/host/internal.h"
+#include "wire/nvme_log.h"
 
 static void arm_event(struct host *h, uint64_t now_ns)
 {
@@ -15,15 +16,20 @@ static void arm_event(struct host *h, uint64_t now_ns)
 void live_event_done(struct host_request *req, uint64_t now_ns)
 {
 	struct host *h = req->arg;
+	uint32_t result = (uint32_t)req->cqe.result;
 
 	h->event_out = false;
 	/* A controller that refuses the request (limit exceeded) would refuse the next as well. */
 	if (req->cqe.status & NVME_STATUS_CODE)
 		return;
 	if (h->config.event)
-		h->config.event(h->config.arg, (uint32_t)req->cqe.result);
-	if (h->state == HOST_LIVE)
-		arm_event(h, now_ns);
+		h->config.event(h->config.arg, result);
+	if (h->state != HOST_LIVE)
+		return;
+	arm_event(h, now_ns);
+	if (NVME_AER_TYPE(result) == NVME_AER_NOTICE &&
+	    NVME_AER_INFO(result) == NVME_NOTICE_NS_CHANGED)
+		namespaces_changed(h, now_ns);
 }
 
 void live_keep_alive_done(struct host_request *req, uint64_t now_ns)

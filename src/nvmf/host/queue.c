@@ -39,7 +39,8 @@ uint64_t queue_deadline(const struct host_queue *q)
 
 static bool own_request(const struct host *h, uint16_t qid, const struct host_request *req)
 {
-	return req == &h->queues[qid].own || req == &h->keep_alive || req == &h->event;
+	return req == &h->queues[qid].own || req == &h->keep_alive || req == &h->event ||
+	       req == &h->look.request;
 }
 
 /* In which states a request goes out; the others wait. */

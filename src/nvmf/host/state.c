@@ -21,11 +21,13 @@ static const struct {
 	[HOST_READ_VS] = {"read VS", BIT(HOST_ENABLE) | DOWN},
 	[HOST_ENABLE] = {"enable", BIT(HOST_WAIT_READY) | DOWN},
 	[HOST_WAIT_READY] = {"wait for ready", BIT(HOST_IDENTIFY) | DOWN},
-	[HOST_IDENTIFY] = {"identify",
-			   BIT(HOST_SET_EVENTS) | BIT(HOST_SET_QUEUES) | BIT(HOST_LIVE) | DOWN},
-	[HOST_SET_EVENTS] = {"set events", BIT(HOST_SET_QUEUES) | BIT(HOST_LIVE) | DOWN},
+	[HOST_IDENTIFY] = {"identify", BIT(HOST_SET_EVENTS) | BIT(HOST_SET_QUEUES) |
+					       BIT(HOST_NAMESPACES) | BIT(HOST_LIVE) | DOWN},
+	[HOST_SET_EVENTS] = {"set events",
+			     BIT(HOST_SET_QUEUES) | BIT(HOST_NAMESPACES) | BIT(HOST_LIVE) | DOWN},
 	[HOST_SET_QUEUES] = {"set queues", BIT(HOST_IO_CONNECT) | DOWN},
-	[HOST_IO_CONNECT] = {"connect I/O queues", BIT(HOST_LIVE) | DOWN},
+	[HOST_IO_CONNECT] = {"connect I/O queues", BIT(HOST_NAMESPACES) | BIT(HOST_LIVE) | DOWN},
+	[HOST_NAMESPACES] = {"look at namespaces", BIT(HOST_LIVE) | DOWN},
 	[HOST_LIVE] = {"live", BIT(HOST_SHUTDOWN) | DOWN},
 	[HOST_WAITING] = {"waiting", BIT(HOST_OPENING) | BIT(HOST_CLOSED) | BIT(HOST_FAILED)},
 	[HOST_SHUTDOWN] = {"shutdown", BIT(HOST_SHUTDOWN_WAIT) | BIT(HOST_CLOSED)},
@@ -40,6 +42,11 @@ const char *host_state_name(enum host_state state)
 	return state < HOST_STATES ? states[state].name : "unknown";
 }
 
+void host_set_ready(struct host *h)
+{
+	h->ready = h->state == HOST_LIVE && !h->lost_namespaces;
+}
+
 /* The one place where the state changes. */
 void host_set_state(struct host *h, enum host_state to, uint64_t now_ns)
 {
@@ -47,6 +54,7 @@ void host_set_state(struct host *h, enum host_state to, uint64_t now_ns)
 
 	assert(states[from].next & BIT(to));
 	h->state = to;
+	host_set_ready(h);
 	h->state_deadline_ns = UINT64_MAX;
 	h->poll_ns = UINT64_MAX;
 	if (h->config.changed)
@@ -60,6 +68,18 @@ void host_lose(struct host *h, const struct host_failure *why)
 	h->lost = true;
 	h->failure = *why;
 	h->failure.state = h->state;
+}
+
+void host_refused(struct host *h, uint16_t qid, const struct host_request *req)
+{
+	host_lose(h, &(struct host_failure){
+			     .kind = HOST_FAIL_STATUS,
+			     .qid = qid,
+			     .status = req->cqe.status,
+			     .result = req->cqe.result,
+			     .opcode = req->sqe.opcode,
+			     .fctype = req->sqe.opcode == NVME_FABRICS ? nvmf_fctype(&req->sqe) : 0,
+		     });
 }
 
 void host_close_queues(struct host *h, uint16_t first)

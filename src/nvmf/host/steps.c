@@ -33,18 +33,6 @@ static void go_on(struct host *h, uint16_t qid, uint64_t now_ns);
 
 /* --- commands --------------------------------------------------------------------------------- */
 
-static void refused(struct host *h, uint16_t qid, const struct host_request *req)
-{
-	host_lose(h, &(struct host_failure){
-			     .kind = HOST_FAIL_STATUS,
-			     .qid = qid,
-			     .status = req->cqe.status,
-			     .result = req->cqe.result,
-			     .opcode = req->sqe.opcode,
-			     .fctype = req->sqe.opcode == NVME_FABRICS ? nvmf_fctype(&req->sqe) : 0,
-		     });
-}
-
 static void answered(struct host_request *req, uint64_t now_ns)
 {
 	struct host_queue *q = container_of(req, struct host_queue, own);
@@ -53,7 +41,7 @@ static void answered(struct host_request *req, uint64_t now_ns)
 	uint16_t qid = (uint16_t)(q - h->queues);
 
 	if ((req->cqe.status & NVME_STATUS_CODE) && !s->optional)
-		refused(h, qid, req);
+		host_refused(h, qid, req);
 	else if (!s->end || s->end(h, qid, &req->cqe, now_ns))
 		go_on(h, qid, now_ns);
 }
@@ -459,6 +447,25 @@ static void io_queue_up(struct host *h, uint16_t qid, uint64_t now_ns)
 		begin_more_io(h, now_ns);
 }
 
+/* --- the namespaces --------------------------------------------------------------------------- */
+
+static bool knows_namespaces(const struct host *h, uint16_t qid)
+{
+	(void)qid;
+	return !list_empty(&h->known);
+}
+
+static void namespaces_seen(struct host *h, uint64_t now_ns)
+{
+	go_on(h, 0, now_ns);
+}
+
+static void look_at_namespaces(struct host *h, uint16_t qid, uint64_t now_ns)
+{
+	(void)qid;
+	namespaces_look(h, namespaces_seen, now_ns);
+}
+
 /* --- the end ---------------------------------------------------------------------------------- */
 
 static void begin_shutdown(struct host *h, uint16_t qid, uint64_t now_ns)
@@ -518,6 +525,7 @@ static const struct host_step bring_up[] = {
 	{HOST_SET_EVENTS, wants_events, set_events, .optional = true},
 	{HOST_SET_QUEUES, wants_io, set_queues, take_queues},
 	{HOST_IO_CONNECT, wants_io, begin_io_queues},
+	{HOST_NAMESPACES, knows_namespaces, look_at_namespaces},
 	{HOST_LIVE, .begin = alive},
 };
 

@@ -177,6 +177,13 @@ bool group_interrupted(struct weft_group *g);
 /* c is about to go. */
 void group_unwatch(struct weft_ctrl *c);
 
+/* --- namespace.c ------------------------------------------------------------------------------ */
+
+/* As struct host_config has it. */
+void ctrl_namespace_lost(void *arg, uint32_t nsid);
+/* What is known of them. */
+void namespaces_free(struct weft_ctrl *c);
+
 /* --- request.c -------------------------------------------------------------------------------- */
 
 void requests_free(struct weft_ctrl *c);

@@ -2,6 +2,7 @@
 /* What a controller says of itself and of its namespaces. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "nvmf/host/commands.h"
@@ -144,19 +145,99 @@ int weft_ctrl_identify_namespace(struct weft_ctrl *c, uint32_t *nsid, void *page
 	return err;
 }
 
+/* --- the same as before ----------------------------------------------------------------------- */
+
+void ctrl_namespace_lost(void *arg, uint32_t nsid)
+{
+	struct weft_ctrl *c = arg;
+
+	ctrl_fail(c, 0,
+		  "namespace %u of '%s' at %s is not what it was: another disk has its number now, "
+		  "or none; its requests are not sent",
+		  nsid, c->nqn, c->place);
+}
+
+/* What identifies it besides. */
+static int describe(struct weft_ctrl *c, uint32_t nsid, struct host_ns_ids *ids)
+{
+	struct weft_result r = {0};
+	int err;
+
+	if (!host_ns_has_descs(&c->host))
+		return 0;
+	err = identify(c, NVME_CNS_NS_DESC_LIST, nsid, ctrl_page(c), &r);
+	if (!err)
+		host_ns_ids_describe(ids, ctrl_page(c));
+	/* A controller need not have them. */
+	else if (r.status & NVME_STATUS_DNR)
+		err = 0;
+	return err ? tell(c, err, &r, "Identify of the namespace's descriptors") : 0;
+}
+
+/* Both by one connection. */
+static int identify_whole(struct weft_ctrl *c, uint32_t *nsid, struct nvme_id_ns *id,
+			  struct host_ns_ids *ids)
+{
+	uint32_t reconnects;
+	int err;
+
+	do {
+		reconnects = c->host.reconnects;
+		err = identify_namespace(c, nsid, id);
+		if (err)
+			return err;
+		host_ns_ids_read(ids, id);
+		err = describe(c, *nsid, ids);
+	} while (!err && reconnects != c->host.reconnects);
+	return err;
+}
+
+/* From now on it has to be that. One that was looked at before has to be what it was then: what
+ * goes there was meant for that. */
+static int know(struct weft_ctrl *c, uint32_t nsid, const struct host_ns_ids *ids)
+{
+	const struct host_known_ns *before = host_ns_known(&c->host, nsid);
+	struct host_known_ns *n;
+
+	if (before && !host_ns_ids_equal(&before->ids, ids))
+		return ctrl_fail(c, -ENODEV,
+				 "namespace %u of '%s' at %s is not what it was: another disk has "
+				 "its number now; connect anew to use that",
+				 nsid, c->nqn, c->place);
+	if (before)
+		return 0;
+	n = calloc(1, sizeof(*n));
+	if (!n)
+		return ctrl_fail(c, -ENOMEM, "out of memory");
+	n->nsid = nsid;
+	n->ids = *ids;
+	host_ns_know(&c->host, n);
+	return 0;
+}
+
+void namespaces_free(struct weft_ctrl *c)
+{
+	for (struct list *at; c->host.known.next && (at = list_pop_head(&c->host.known));)
+		free(list_entry(at, struct host_known_ns, node));
+}
+
 int weft_ctrl_namespace(struct weft_ctrl *c, uint32_t nsid, struct weft_namespace *ret, size_t size)
 {
 	struct weft_namespace n = {0};
 	struct host_namespace ns;
+	struct host_ns_ids ids;
 	struct nvme_id_ns id;
 	const char *why;
-	int err = identify_namespace(c, &nsid, &id);
+	int err = identify_whole(c, &nsid, &id, &ids);
 
 	if (err)
 		return err;
 	if (host_namespace_read(&id, nsid, &ns, &why))
 		return ctrl_fail(c, -EOPNOTSUPP, "cannot use namespace %u of '%s' at %s: %s", nsid,
 				 c->nqn, c->place, why);
+	err = know(c, nsid, &ids);
+	if (err)
+		return err;
 	n.nsid = nsid;
 	n.block_bytes = ns.block_bytes;
 	n.blocks = ns.blocks;

@@ -43,6 +43,7 @@ static void ctrl_free(struct weft_ctrl *c)
 	}
 	list_remove(&c->link);
 	host_forget(&c->host);
+	namespaces_free(c);
 	requests_free(c);
 	sight_release(c->counters);
 	free(c->queues);
@@ -134,6 +135,8 @@ static int host_set_up(struct weft_ctrl *c, struct weft_options *o)
 		.random = random_bytes,
 		.changed = ctrl_changed,
 		.event = ctrl_event,
+		.reads_changes = c->event_fn,
+		.namespace_lost = ctrl_namespace_lost,
 		.arg = c,
 		.counters = c->counters,
 	};
@@ -208,7 +211,7 @@ static int allocate(struct weft_ctrl *c, const struct weft_options *o)
 	c->queues = calloc(c->queue_count, sizeof(*c->queues));
 	c->places = calloc(HOST_ADMIN_ENTRIES + (size_t)(c->queue_count - 1) * entries,
 			   sizeof(*c->places));
-	c->scratch = aligned_alloc(HOST_SCRATCH_LEN, HOST_SCRATCH_LEN + NVME_IDENTIFY_LEN);
+	c->scratch = aligned_alloc(NVME_IDENTIFY_LEN, HOST_SCRATCH_LEN + NVME_IDENTIFY_LEN);
 	return c->queues && c->places && c->scratch ? 0 : -ENOMEM;
 }
 
