@@ -783,6 +783,33 @@ static void one_descriptor_tells_of_all(void **state)
 	assert_int_equal(weft_ctrl_close(c[2]), 0);
 }
 
+/* More than are asked for at a time; the library waits in the same set where they are so many. */
+static void any_number_at_once_is_told(void **state)
+{
+	static struct weft_ctrl *c[64];
+	unsigned int count = kind == &rdma_transport ? 33 : ARRAY_SIZE(c);
+
+	(void)state;
+	assert_int_equal(weft_options_set_io_queues(o, 0), 0);
+	assert_int_equal(weft_options_set_reconnect(o, 20, -1), 0);
+	for (unsigned int i = 0; i < count; i++)
+		assert_int_equal(weft_ctrl_create(g, o, &c[i]), 0);
+	loop_until(g, &seen.changes, count);
+	far_stop();
+	loop_until(g, &seen.changes, 2 * count);
+	far_start(kind);
+	while (seen.changes < 3 * count)
+		assert_true(weft_group_wait(g, (int64_t)PATIENCE) > 0);
+	far_stop();
+	while (seen.changes < 4 * count)
+		assert_true(weft_group_wait(g, (int64_t)PATIENCE) > 0);
+	for (unsigned int i = 0; i < count; i++) {
+		assert_int_equal(weft_ctrl_state(c[i]), WEFT_CTRL_RECONNECTING);
+		assert_int_equal(weft_ctrl_destroy(c[i]), 0);
+	}
+	far_start(kind);
+}
+
 static void timeouts_wake_the_descriptor(void **state)
 {
 	struct weft_ctrl *c;
@@ -1000,6 +1027,7 @@ int main(int argc, char **argv)
 		CASE(a_command_that_is_not_answered_costs_the_connection),
 		CASE(who_cannot_connect_says_why),
 		CASE(one_descriptor_tells_of_all),
+		CASE(any_number_at_once_is_told),
 		CASE(timeouts_wake_the_descriptor),
 		CASE(groups_have_nothing_in_common),
 		CASE(polling_is_enough),

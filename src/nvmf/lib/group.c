@@ -59,7 +59,11 @@ static void tell_polled(struct weft_ctrl *c)
 	c->transport->ops->polled(c->transport, fds, n);
 }
 
-/* What made the descriptor readable. */
+/*
+ * What made the descriptor readable. Once: transports take in the turn what they are told of here,
+ * and until then it would be told over and over. Of more than fit the others are told in turns to
+ * come, as the descriptor stays readable.
+ */
 static void take_events(struct weft_group *g)
 {
 	struct epoll_event ev[EVENTS];
@@ -67,17 +71,15 @@ static void take_events(struct weft_group *g)
 	int n;
 
 	g->armed = false;
-	do {
-		n = epoll_wait(g->epoll_fd, ev, EVENTS, 0);
-		for (int i = 0; i < n; i++) {
-			if (ev[i].data.ptr) {
-				tell_polled(ev[i].data.ptr);
-				continue;
-			}
-			if (read(g->timer_fd, &expirations, sizeof(expirations)) > 0)
-				g->timer_ns = DEADLINE_NEVER;
+	n = epoll_wait(g->epoll_fd, ev, EVENTS, 0);
+	for (int i = 0; i < n; i++) {
+		if (ev[i].data.ptr) {
+			tell_polled(ev[i].data.ptr);
+			continue;
 		}
-	} while (n == EVENTS);
+		if (read(g->timer_fd, &expirations, sizeof(expirations)) > 0)
+			g->timer_ns = DEADLINE_NEVER;
+	}
 }
 
 static bool turn(struct weft_group *g, bool sleepy)
