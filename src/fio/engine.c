@@ -42,6 +42,7 @@ struct job {
 	struct request *requests; /* by io_u.index */
 	struct io_u **done;	  /* a ring of as many as there are requests */
 	unsigned int entries, first, count;
+	bool ending;
 };
 
 static struct fio_option options[] = {
@@ -163,6 +164,7 @@ static void job_free(struct job *j)
 {
 	if (!j)
 		return;
+	j->ending = true;
 	if (j->ctrl && weft_ctrl_close(j->ctrl))
 		log_err("weft: it was not shut down in order\n");
 	if (j->group)
@@ -293,7 +295,11 @@ static void weft_iomem_free(struct thread_data *td)
 
 	if (!j || !j->memory)
 		return;
-	(void)weft_ctrl_unregister(j->ctrl, j->memory);
+	/* With requests under way, they go when the controller is closed. */
+	if (weft_ctrl_unregister(j->ctrl, j->memory) == -EBUSY) {
+		td->orig_buffer = NULL;
+		return;
+	}
 	free(j->memory);
 	j->memory = NULL;
 	td->orig_buffer = NULL;
@@ -308,6 +314,8 @@ static void request_done(void *arg, const struct weft_result *result)
 	struct job *j = r->job;
 	char text[160];
 
+	if (j->ending) /* fio has let go of it already */
+		return;
 	r->io_u->error = (unsigned int)-result->error;
 	if (result->status)
 		log_err("weft: %s\n", weft_status_text(result->status, true, text, sizeof(text)));

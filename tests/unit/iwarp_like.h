@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * A device of ours that says it were iWARP, so that the storage half does for it what it does for
- * iWARP, and that counts what is posted to it: READs and WRITEs of no bytes, READs of some, and
- * posts with such.
+ * iWARP, and that counts what is posted to it: READs and WRITEs of no bytes, READs of some, posts
+ * with such, and invalidations. It can keep a target from invalidating keys by its responses.
  */
 #ifndef WEFT_TESTS_IWARP_LIKE_H
 #define WEFT_TESTS_IWARP_LIKE_H
@@ -17,7 +17,8 @@ static struct iwarp_like {
 	struct ibv_context *ctx;
 	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 	unsigned int empty_reads, empty_writes;
-	unsigned int reads, posts_with_reads;
+	unsigned int reads, posts_with_reads, invalidations;
+	bool plain_responses;
 } iwarp_like;
 
 static int iwarp_like_post_send(struct ibv_qp *qp, struct ibv_send_wr *first,
@@ -25,13 +26,16 @@ static int iwarp_like_post_send(struct ibv_qp *qp, struct ibv_send_wr *first,
 {
 	const unsigned int reads = iwarp_like.reads;
 
-	for (const struct ibv_send_wr *wr = first; wr; wr = wr->next) {
+	for (struct ibv_send_wr *wr = first; wr; wr = wr->next) {
 		uint32_t len = 0;
 
 		for (int i = 0; i < wr->num_sge; i++)
 			len += wr->sg_list[i].length;
 		iwarp_like.reads += wr->opcode == IBV_WR_RDMA_READ && len;
 		iwarp_like.empty_reads += wr->opcode == IBV_WR_RDMA_READ && !len;
+		iwarp_like.invalidations += wr->opcode == IBV_WR_LOCAL_INV;
+		if (iwarp_like.plain_responses && wr->opcode == IBV_WR_SEND_WITH_INV)
+			wr->opcode = IBV_WR_SEND;
 		iwarp_like.empty_writes += wr->opcode == IBV_WR_RDMA_WRITE && !len;
 	}
 	iwarp_like.posts_with_reads += iwarp_like.reads != reads;

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
@@ -13,6 +14,7 @@
 #include "heap_env.h"
 #include "iwarp_like.h"
 #include "netns.h"
+#include "host_requests.h"
 #include "nvmf/host/host.h"
 #include "nvmf/rdma/host.h"
 #include "nvmf/rdma/nudge.h"
@@ -196,6 +198,112 @@ static void its_queue_is_armed_before_each_sleep(void **state)
 	verbs->ops.req_notify_cq = req_notify;
 }
 
+/* --- keys ---------------------------------------------------------------------------------------
+ */
+
+static struct io {
+	struct host_request req;
+	bool done;
+	int removed; /* what its memory's removal said, from within done() */
+} io;
+
+static uint8_t data[2 << 20];
+
+static void io_done(struct host_request *req, uint64_t now_ns)
+{
+	struct io *i = req->arg;
+
+	(void)now_ns;
+	i->done = true;
+	if (i->removed)
+		i->removed = bed.rdma->ops->remove_memory(bed.rdma, data);
+}
+
+static void read_some(uint32_t bytes, bool known)
+{
+	uint64_t end = time_now_ns() + PATIENCE;
+
+	io = (struct io){.req = {.done = io_done, .arg = &io}, .removed = known ? -1 : 0};
+	host_prepare_read(&io.req, 1, 0, bytes / 512, data, bytes);
+	if (known)
+		assert_int_equal(bed.rdma->ops->add_memory(bed.rdma, data, sizeof(data)), 0);
+	assert_int_equal(host_submit(&bed.host, 1, &io.req, bed.now_ns), 0);
+	while (!io.done && time_now_ns() < end) {
+		bed.rt->ops->process(bed.rt, bed.now_ns, true);
+		pump_host();
+	}
+	assert_true(io.done);
+	assert_int_equal(io.req.error, 0);
+}
+
+static void a_key_that_the_response_leaves_valid_is_invalidated(void **state)
+{
+	(void)state;
+	host_start(&bed.host, bed.now_ns);
+	pump_until(HOST_LIVE);
+	if (!rdma_host_of(bed.rdma)->windows)
+		skip();
+	/* The target does it: nothing more is posted. */
+	iwarp_like.invalidations = 0;
+	read_some(4096, true);
+	assert_int_equal(io.removed, 0);
+	assert_int_equal(iwarp_like.invalidations, 0);
+	iwarp_like.plain_responses = true;
+	for (unsigned int i = 1; i <= 3 * IO_ENTRIES; i++) {
+		read_some(4096, true);
+		assert_int_equal(io.req.cqe.status, 0);
+		/* Nobody reaches the memory when it is the caller's again. */
+		assert_int_equal(io.removed, 0);
+		assert_int_equal(iwarp_like.invalidations, i);
+	}
+	assert_int_equal(bed.host.state, HOST_LIVE);
+}
+
+static void memory_for_large_commands_goes_whatever_became_of_them(void **state)
+{
+	const struct rdma_host *r = rdma_host_of(bed.rdma);
+	unsigned int regions = r->region_count;
+
+	(void)state;
+	host_start(&bed.host, bed.now_ns);
+	pump_until(HOST_LIVE);
+	bed.host.transfer_max = sizeof(data); /* the target refuses what is beyond its MDTS */
+	for (unsigned int i = 0; i < 100; i++) {
+		read_some(sizeof(data), false);
+		assert_int_not_equal(io.req.cqe.status, 0);
+		assert_int_equal(r->region_count, regions);
+	}
+	assert_int_equal(bed.host.state, HOST_LIVE);
+}
+
+static void a_connection_ends_while_a_key_is_invalidated(void **state)
+{
+	struct rdma_host_queue *q = &rdma_host_of(bed.rdma)->queues[1];
+	uint64_t end = time_now_ns() + PATIENCE;
+
+	(void)state;
+	host_start(&bed.host, bed.now_ns);
+	pump_until(HOST_LIVE);
+	if (!rdma_host_of(bed.rdma)->windows)
+		skip();
+	iwarp_like.plain_responses = true;
+	/* There is no room to ask for it. */
+	io = (struct io){.req = {.done = io_done, .arg = &io}};
+	host_prepare_read(&io.req, 1, 0, 8, data, 4096);
+	assert_int_equal(host_submit(&bed.host, 1, &io.req, bed.now_ns), 0);
+	q->send_room = 0;
+	while (!q->uninvalidated && time_now_ns() < end) {
+		bed.rt->ops->process(bed.rt, bed.now_ns, true);
+		pump_host();
+	}
+	assert_int_equal(q->uninvalidated, 1);
+	assert_false(io.done);
+	host_queue_lost(&bed.host, 1, NULL, bed.now_ns);
+	assert_true(io.done);
+	assert_int_equal(io.req.error, -ENOTCONN);
+	assert_int_equal(bed.host.state, HOST_FAILED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,7 +313,12 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(other_transports_need_no_more, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(its_queue_is_armed_before_each_sleep, set_up,
-						tear_down),
+		cmocka_unit_test_setup_teardown(a_key_that_the_response_leaves_valid_is_invalidated,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			memory_for_large_commands_goes_whatever_became_of_them, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_connection_ends_while_a_key_is_invalidated,
+						set_up, tear_down),
 	};
 
 	netns_enter();

@@ -6,7 +6,8 @@
  * All queue pairs share one completion queue. Data in memory that was made known by add_memory(),
  * in one piece, is reached by the controller under a key that lives as long as the command: a type
  * 2 memory window, bound before the command is sent and invalidated by the controller's response
- * (SGL 4Fh). Devices without such windows use the region's own key (SGL 40h).
+ * (SGL 4Fh), or after it, before the command is over. Devices without such windows use the region's
+ * own key (SGL 40h).
  */
 #ifndef WEFT_NVMF_RDMA_HOST_H
 #define WEFT_NVMF_RDMA_HOST_H
@@ -39,14 +40,16 @@ enum rdma_host_queue_state { RQ_CLOSED, RQ_ADDRESS, RQ_ROUTE, RQ_CONNECTING, RQ_
 struct rdma_host_command {
 	struct host_request *req;
 	struct ibv_mw *mw;
-	uint32_t key;  /* remote key that is bound; valid if bound */
-	bool bound;    /* the window has to be invalidated before it can be bound anew */
-	bool keyed;    /* the present command carries key with a wish for invalidation */
-	bool sending;  /* the send is not complete */
-	bool answered; /* meanwhile, by: */
+	uint32_t key;	   /* remote key that is bound; valid if bound */
+	bool bound;	   /* the target may use it */
+	bool keyed;	   /* the present command carries key with a wish for invalidation */
+	bool sending;	   /* the send is not complete */
+	bool invalidating; /* we have asked for it, as the response did not invalidate */
+	bool answered;	   /* meanwhile, by: */
 	uint8_t response[NVME_CQE_LEN];
-	uint32_t gives_back; /* entries of the send queue, when it is */
-	void *bounce;	     /* its data are here; NULL: where the request has them */
+	/* Entries of the send queue, when the send is complete, and the invalidation. */
+	uint32_t gives_back, invalidate_gives_back;
+	void *bounce; /* its data are here; NULL: where the request has them */
 	uint32_t bounce_len;
 };
 
@@ -68,6 +71,7 @@ struct rdma_host_queue {
 	struct ibv_mr *mr;		    /* of buffer */
 	struct rdma_host_command *commands; /* [entries], by slot */
 	unsigned int under_way;		    /* commands */
+	unsigned int uninvalidated; /* that are answered, and wait for room in the send queue */
 	struct data_way data_way;
 	uint32_t send_room;  /* free entries of the send queue */
 	uint32_t gather_max; /* pieces of data within a capsule */

@@ -191,7 +191,7 @@ static void bounce_put(struct rdma_host *r, struct rdma_host_command *cmd)
 		r->bounce_freed = true;
 		return;
 	}
-	/* A window that is bound to it still may keep it known: then it stays for good. */
+	/* What the device does not let go of stays for good. */
 	if (rdma_host_remove_memory(r, p) == 0)
 		munmap(p, cmd->bounce_len);
 }

@@ -2,8 +2,13 @@
 /*
  * Work requests of the host's queues.
  *
- * Per command: [local invalidate] [bind window] send. Commands that completions lead to are posted
+ * Per command: [bind window] send [local invalidate]. Commands that completions lead to are posted
  * together when the completions are through.
+ *
+ * A command that offers a key is over when the key is not: until then the target may write by it to
+ * what is about to be the caller's again. Mostly the response invalidates it. Where it does not, as
+ * it was asked for in vain, or the command failed before the target had read the key, we do, and
+ * answer when that is complete.
  *
  * A capsule with data is over when the response is there and the send is complete: until then the
  * device may read the data again, to repeat it, though the response proves that they were received.
@@ -12,7 +17,7 @@
  * all before it.
  *
  * wr_id: kind << 56 | qid << 40 | generation << 24 | index of the receive, slot of the command
- * (WR_CAPSULE), or number of entries given back.
+ * (WR_CAPSULE, WR_INVALIDATE), or number of entries given back.
  */
 #include <assert.h>
 #include <errno.h>
@@ -22,7 +27,7 @@
 #include "base/heap.h" /* DEADLINE_NEVER */
 #include "nvmf/rdma/host.h"
 
-enum { WR_RECV = 1, WR_SEND = 2, WR_CAPSULE = 3 };
+enum { WR_RECV = 1, WR_SEND = 2, WR_CAPSULE = 3, WR_INVALIDATE = 4 };
 enum { POLL_BATCH = 16, POLL_BATCHES_MAX = 16, PAGE = 4096 };
 
 static uint64_t wr_id(unsigned int kind, const struct rdma_host_queue *q, uint32_t value)
@@ -134,7 +139,7 @@ int rdma_host_queue_setup(struct rdma_host_queue *q)
 			      r->verbs->device->name, strerror(-err));
 		return err;
 	}
-	q->under_way = 0;
+	q->under_way = q->uninvalidated = 0;
 	q->data_way = (struct data_way){0};
 	q->unsignaled = 0;
 	q->starved = q->flushed = false;
@@ -276,10 +281,7 @@ static void name_data(struct rdma_host_queue *q, struct rdma_host_command *cmd,
 	};
 	if (!q->r->windows)
 		return;
-	if (cmd->bound) {
-		wr = batch_add(q, IBV_WR_LOCAL_INV);
-		wr->invalidate_rkey = cmd->key;
-	}
+	assert(!cmd->bound);
 	cmd->key = ibv_inc_rkey(cmd->mw->rkey);
 	wr = batch_add(q, IBV_WR_BIND_MW);
 	wr->bind_mw.mw = cmd->mw;
@@ -323,7 +325,7 @@ int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool
 	}
 	assert(!cmd->sending);
 	cmd->req = req;
-	cmd->keyed = cmd->answered = false;
+	cmd->keyed = cmd->answered = cmd->invalidating = false;
 	if (in_capsule)
 		req->sqe.sgl = (struct nvme_sgl){.len = req->data_len,
 						 .type = NVME_SGL_DATA_BLOCK,
@@ -426,6 +428,55 @@ static struct rdma_host_command *command_of(struct rdma_host_queue *q, const str
 	return cmd && cmd->req && cmd->req->sqe.cid == cqe->cid ? cmd : NULL;
 }
 
+/* What has to be answered may be: nobody else reaches its data. */
+static void answer(struct rdma_host_queue *q, struct rdma_host_command *cmd)
+{
+	if (q->state == RQ_UP && cmd->answered && !cmd->sending && !cmd->bound)
+		host_queue_response(q->r->h, q->qid, cmd->response, sizeof(cmd->response),
+				    q->r->now_ns);
+}
+
+/* False: the connection is lost. */
+static bool post_invalidate(struct rdma_host_queue *q, struct rdma_host_command *cmd)
+{
+	struct ibv_send_wr *wr = batch_add(q, IBV_WR_LOCAL_INV);
+
+	cmd->invalidating = true;
+	wr->invalidate_rkey = cmd->key;
+	cmd->invalidate_gives_back = signal_it(q, wr);
+	wr->wr_id = wr_id(WR_INVALIDATE, q, (uint32_t)(cmd - q->commands));
+	q->batch.commands++;
+	if (q->r->batching && q->batch.commands < BATCH_COMMANDS)
+		return true;
+	if (post_batch(q) == 0)
+		return true;
+	host_queue_lost(q->r->h, q->qid, NULL, q->r->now_ns);
+	return false;
+}
+
+/* The response has left its key valid. Where the send queue is full, work requests that give back
+ * room are on their way. */
+static void invalidate(struct rdma_host_queue *q, struct rdma_host_command *cmd)
+{
+	if (q->send_room)
+		(void)post_invalidate(q, cmd);
+	else
+		q->uninvalidated++;
+}
+
+static void invalidate_more(struct rdma_host_queue *q)
+{
+	for (uint32_t i = 0; i < q->entries && q->uninvalidated && q->send_room; i++) {
+		struct rdma_host_command *cmd = &q->commands[i];
+
+		if (!cmd->req || !cmd->answered || !cmd->bound || cmd->invalidating)
+			continue;
+		q->uninvalidated--;
+		if (!post_invalidate(q, cmd))
+			return;
+	}
+}
+
 /* Whether what the response invalidated is what its command offered. */
 static const char *check_key(struct rdma_host_command *cmd, const struct ibv_wc *wc)
 {
@@ -465,9 +516,11 @@ static void received(struct rdma_host_queue *q, uint32_t index, const struct ibv
 		violation = check_key(cmd, wc);
 	if (violation) {
 		host_queue_lost(r->h, q->qid, violation, r->now_ns);
-	} else if (cmd && cmd->sending) {
+	} else if (cmd && (cmd->sending || cmd->bound)) {
 		cmd->answered = true;
 		memcpy(cmd->response, response, sizeof(response));
+		if (cmd->bound)
+			invalidate(q, cmd);
 	} else {
 		host_queue_response(r->h, q->qid, response, len, r->now_ns);
 	}
@@ -476,7 +529,9 @@ static void received(struct rdma_host_queue *q, uint32_t index, const struct ibv
 static void has_room(struct rdma_host_queue *q, uint32_t given_back)
 {
 	q->send_room += given_back;
-	if (q->starved && q->send_room >= WRS_PER_COMMAND) {
+	if (q->uninvalidated)
+		invalidate_more(q);
+	if (q->state == RQ_UP && q->starved && q->send_room >= WRS_PER_COMMAND) {
 		q->starved = false;
 		host_queue_writable(q->r->h, q->qid, q->r->now_ns);
 	}
@@ -485,11 +540,22 @@ static void has_room(struct rdma_host_queue *q, uint32_t given_back)
 /* The response may have come before. */
 static void sent(struct rdma_host_queue *q, struct rdma_host_command *cmd)
 {
+	const uint16_t generation = q->generation;
+
 	cmd->sending = false;
 	has_room(q, cmd->gives_back);
-	if (q->state == RQ_UP && cmd->answered)
-		host_queue_response(q->r->h, q->qid, cmd->response, sizeof(cmd->response),
-				    q->r->now_ns);
+	if (q->generation == generation)
+		answer(q, cmd);
+}
+
+static void invalidation_complete(struct rdma_host_queue *q, struct rdma_host_command *cmd)
+{
+	const uint16_t generation = q->generation;
+
+	cmd->bound = false;
+	has_room(q, cmd->invalidate_gives_back);
+	if (q->generation == generation)
+		answer(q, cmd);
 }
 
 static void completed(struct rdma_host *r, const struct ibv_wc *wc)
@@ -509,6 +575,8 @@ static void completed(struct rdma_host *r, const struct ibv_wc *wc)
 		received(q, (uint32_t)(wc->wr_id & 0xffffff), wc);
 	} else if (wc->wr_id >> 56 == WR_CAPSULE) {
 		sent(q, &q->commands[wc->wr_id & 0xffffff]);
+	} else if (wc->wr_id >> 56 == WR_INVALIDATE) {
+		invalidation_complete(q, &q->commands[wc->wr_id & 0xffffff]);
 	} else {
 		has_room(q, (uint32_t)(wc->wr_id & 0xffffff));
 	}
