@@ -297,11 +297,9 @@ int cmd_attach(int argc, char **argv)
 	rc = run(a);
 	if (a->ublk)
 		ublk_destroy(a->ublk);
-	if (a->ctrl && weft_ctrl_state(a->ctrl) == WEFT_CTRL_LIVE && weft_ctrl_close(a->ctrl) != 0)
+	if (weft_ctrl_close(a->ctrl) != 0)
 		rc = cli_fail("the controller was not shut down in order: what was written and not "
 			      "flushed may be lost");
-	else
-		(void)weft_ctrl_destroy(a->ctrl);
 	nvme_opts_wipe(&a->opts);
 	if (a->signal_fd >= 0)
 		close(a->signal_fd);

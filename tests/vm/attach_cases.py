@@ -8,11 +8,12 @@ from nvme_cases import NQN, bracketed, serve
 
 
 def attached(t, script, options="", timeout=110):
-    """$disk is the device, $attach the program's process; it ends in order, and the device with it."""
+    """$disk is the device, $attach the program's process; it ends in order, and the device with it. Memory that it has
+    given back holds nothing that would pass for what was there."""
     p, image = serve(t)
     uri = f"nvme+tcp://{bracketed(t.weft.address[t.family])}:4420/{NQN}?ns=1"
     out = t.kernel.shell(f"""modprobe ublk_drv || exit 1
-/opt/weft/weft attach '{uri}' {options} >/tmp/attached 2>&1 & attach=$!
+MALLOC_PERTURB_=165 /opt/weft/weft attach '{uri}' {options} >/tmp/attached 2>&1 & attach=$!
 for i in {{1..200}}; do grep -q ^/dev/ublkb /tmp/attached && break; sleep 0.05; done
 disk=$(sed -n 's/:.*//p' /tmp/attached); [ -b "$disk" ] || {{ cat /tmp/attached >&2; exit 1; }}
 """ + script + """
