@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "host_tcp_bed.h"
+#include "wire/nvme_auth.h"
 
 static void data_come_and_go_as_was_agreed(void **state)
 {
@@ -139,6 +140,64 @@ static void damaged_data_fail_the_command_alone(void **state)
 	wait_done();
 	assert_int_equal(near.req.cqe.status, 0);
 }
+
+static void no_random(void *arg, void *p, size_t len)
+{
+	(void)arg;
+	memset(p, 7, len);
+}
+
+/* A message of that length, to whoever has room for more; with the success, or one behind it. */
+static void send_message(size_t len, bool apart)
+{
+	assert_int_equal(nvmf_fctype(&far.sqe), NVMF_AUTH_RECV);
+	assert_in_range(len, 1, far.sqe.sgl.len - 1);
+	send_data(0, (uint32_t)len, NVME_TCP_DATA_LAST | (apart ? 0 : NVME_TCP_DATA_SUCCESS));
+	if (apart)
+		respond_with(0, 0);
+}
+
+/* Of what is fetched for authentication the host says how much it has room for. */
+static void a_message_ends_where_it_ends(void **state)
+{
+	static const char text[] = "DHHC-1:01:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:";
+	const uint8_t cval[32] = {1};
+	const char *why;
+
+	(void)state;
+	for (int apart = 0; apart < 2; apart++) {
+		struct nvmf_auth_challenge ch = {
+			.hl = sizeof(cval), .hash = NVMF_AUTH_SHA256, .seqnum = 1, .cval = cval};
+		struct nvmf_auth_success1 su = {.hl = sizeof(cval)};
+		struct wcursor w;
+
+		again(0, 0, 1 << 20);
+		assert_int_equal(auth_key_parse(text, &near.config.key, &why), 0);
+		near.config.random = no_random;
+		near_start();
+		answer_icreq(0);
+		expect(0, NVME_TCP_CMD);
+		respond_with(0, 1 | NVMF_CONNECT_ATR_BIT);
+		expect(0, NVME_TCP_CMD); /* Negotiate */
+		ch.t_id = su.t_id = near.host.auth.t_id;
+		respond_with(0, 0);
+		expect(0, NVME_TCP_CMD);
+		w = wcursor_init(far.place, sizeof(far.place));
+		nvmf_auth_challenge_put(&w, &ch);
+		send_message((size_t)(w.p - far.place), apart);
+		expect(0, NVME_TCP_CMD); /* Reply */
+		assert_int_equal(nvmf_fctype(&far.sqe), NVMF_AUTH_SEND);
+		respond_with(0, 0);
+		expect(0, NVME_TCP_CMD);
+		w = wcursor_init(far.place, sizeof(far.place));
+		nvmf_auth_success1_put(&w, &su);
+		send_message((size_t)(w.p - far.place), apart);
+		expect(0, NVME_TCP_CMD);
+		assert_true(near.host.authenticated);
+		assert_int_equal(near.host.state, HOST_READ_CAP);
+	}
+}
+
 static void why_there_is_no_connection_is_said(void **state)
 {
 	struct transport_host_config config = config_of();
@@ -198,6 +257,7 @@ int main(void)
 		BED_TEST(many_commands_do_not_wait_for_the_end_of_a_turn),
 		BED_TEST(data_are_sent_as_they_are_asked_for),
 		BED_TEST(damaged_data_fail_the_command_alone),
+		BED_TEST(a_message_ends_where_it_ends),
 		BED_TEST(why_there_is_no_connection_is_said),
 		BED_TEST(the_target_s_end_is_told_with_its_reason),
 	};

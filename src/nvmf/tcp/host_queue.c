@@ -295,6 +295,18 @@ static void on_r2t(struct tcp_host_queue *q)
 		send_data(c);
 }
 
+/*
+ * Whether so much of the command's data is all of it. What Authentication Receive says is the room
+ * that there is for a message (AL): a shorter one ends where it ends.
+ */
+static bool is_whole(const struct tcp_host_command *c, uint32_t got)
+{
+	const struct nvme_sqe *sqe = &c->req->sqe;
+
+	return got == c->req->data_len ||
+	       (sqe->opcode == NVME_FABRICS && nvmf_fctype(sqe) == NVMF_AUTH_RECV);
+}
+
 static void on_data_header(struct tcp_host_queue *q)
 {
 	struct cursor cur = tcp_rx_header(&q->rx);
@@ -313,7 +325,7 @@ static void on_data_header(struct tcp_host_queue *q)
 	else if (d.datao != c->got || d.datal > c->req->data_len - c->got)
 		terminate(q, NVME_TCP_FES_OUT_OF_RANGE, 0, "data out of range, or out of order");
 	else if ((q->rx.ch.flags & NVME_TCP_DATA_SUCCESS) &&
-		 (!(q->rx.ch.flags & NVME_TCP_DATA_LAST) || d.datal < c->req->data_len - c->got))
+		 (!(q->rx.ch.flags & NVME_TCP_DATA_LAST) || !is_whole(c, c->got + d.datal)))
 		terminate(q, NVME_TCP_FES_SEQUENCE, 0, "success before the last data");
 	else {
 		q->incoming = c;
@@ -364,7 +376,7 @@ static void on_response(struct tcp_host_queue *q)
 		terminate(q, NVME_TCP_FES_SEQUENCE, 0,
 			  "a response to a command that is still being sent");
 	else if (c->req->dir == NVMF_DIR_TO_HOST && !(cqe.status & NVME_STATUS_CODE) &&
-		 c->got < c->req->data_len)
+		 !is_whole(c, c->got))
 		terminate(q, NVME_TCP_FES_SEQUENCE, 0, "success before the last data");
 	else
 		answer(c, &cqe);
