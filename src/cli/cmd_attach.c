@@ -48,8 +48,9 @@ struct attach {
 		uint16_t tag;
 	} tags[DEPTH_MAX];
 	int signal_fd;
-	bool told; /* that it is there */
+	bool told;	      /* that it is there */
 	bool told_of_another; /* disk that is there now */
+	bool began;	      /* a request */
 };
 
 static const struct argp_option options[] = {
@@ -140,6 +141,7 @@ static void request(void *arg, const struct ublk_request *r)
 	struct attach *a = arg;
 	int error = submit(a, r);
 
+	a->began = true;
 	if (error == -ENODEV)
 		tell_of_another_disk(a);
 	if (error)
@@ -246,8 +248,11 @@ static void serve(struct attach *a)
 			ublk_stop(a->ublk);
 		/* What this brings about is answered before it sleeps. */
 		if (any <= 0 && weft_group_arm(a->group) == 0) {
+			a->began = false;
 			ublk_process(a->ublk);
-			if (ublk_state(a->ublk) != UBLK_GONE)
+			/* The group's descriptor does not know of what begins here, nor when that
+			 * is to be given up. */
+			if (!a->began && ublk_state(a->ublk) != UBLK_GONE)
 				(void)poll(p, ARRAY_SIZE(p), -1);
 		}
 		look_at_signals(a);
