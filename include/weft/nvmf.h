@@ -239,7 +239,7 @@ enum weft_failure {
 	WEFT_FAILURE_AUTH,	 /* one side has not proved who it is */
 };
 
-/* Told of every change of state, after it happened. */
+/* Told of every change of state, after it happened; of the last, when every request was called. */
 typedef void weft_state_fn(void *arg, struct weft_ctrl *c, enum weft_ctrl_state from,
 			   enum weft_ctrl_state to);
 /*

@@ -633,6 +633,12 @@ static void another_disk_is_not_taken_for_the_one_before(void **state)
 	assert_int_equal(weft_ctrl_close(c), 0);
 }
 
+static int over_by_now(struct weft_ctrl *c)
+{
+	(void)c;
+	return (int)last.times;
+}
+
 static void who_does_not_reconnect_fails(void **state)
 {
 	struct weft_ctrl *c;
@@ -642,13 +648,16 @@ static void who_does_not_reconnect_fails(void **state)
 	assert_int_equal(weft_options_set_reconnect(o, 0, 0), 0);
 	c = open_ctrl();
 	far_hold(true);
+	last = (struct outcome){{0}, 0};
+	seen.in_state = over_by_now;
 	assert_int_equal(weft_queue_read(weft_ctrl_io_queue(c, 1), 1, 0, 1,
-					 &(struct iovec){in, 512}, 1, 0, done, &x),
+					 &(struct iovec){in, 512}, 1, 0, done, &last),
 			 0);
 	wait_until(far_held());
 	far_stop();
 	wait_until(weft_ctrl_state(c) == WEFT_CTRL_FAILED);
-	wait_until(x.times);
+	assert_int_equal(seen.said, 1); /* before its state was told */
+	x = last;
 	assert_int_equal(x.r.error, -ENOTCONN);
 	assert_non_null(strstr(weft_ctrl_error(c), "127.0.0.1"));
 	/* It hides nothing: it ended before it was to be shut down. */
@@ -684,8 +693,15 @@ static void what_is_destroyed_ends_its_requests(void **state)
 						 &(struct iovec){in + i * 512, 512}, 1, 0, done,
 						 &x[i]),
 				 0);
-	wait_until(far_held() == ARRAY_SIZE(x));
+	last = (struct outcome){{0}, 0};
+	assert_int_equal(weft_queue_read(weft_ctrl_io_queue(c, 1), 1, 8, 1,
+					 &(struct iovec){in + 4096, 512}, 1, 0, done, &last),
+			 0);
+	seen.in_state = over_by_now;
+	wait_until(far_held() == ARRAY_SIZE(x) + 1);
 	assert_int_equal(weft_ctrl_destroy(c), 0);
+	assert_int_equal(seen.said, 1);
+	assert_int_equal(seen.to[seen.changes - 1], WEFT_CTRL_CLOSED);
 	for (unsigned int i = 0; i < ARRAY_SIZE(x); i++) {
 		assert_int_equal(x[i].times, 1);
 		assert_int_equal(x[i].r.error, -ECANCELED);

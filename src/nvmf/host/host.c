@@ -101,7 +101,7 @@ static void handle_loss(struct host *h, uint64_t now_ns)
 	}
 	if (h->state == HOST_SHUTDOWN || h->state == HOST_SHUTDOWN_WAIT) {
 		host_set_state(h, HOST_CLOSED, now_ns);
-		queues_drain(h, 0, false, -ECANCELED, now_ns);
+		queues_end(h, -ECANCELED, now_ns);
 		return;
 	}
 	if (h->state == HOST_LIVE) {
@@ -118,10 +118,11 @@ static void handle_loss(struct host *h, uint64_t now_ns)
 		h->loss_deadline_ns = give_up_ns;
 		host_set_state(h, HOST_WAITING, now_ns);
 		h->state_deadline_ns = now_ns + h->config.reconnect_delay_ns;
+		queues_drain(h, 0, true, error, now_ns);
 	} else {
 		host_set_state(h, HOST_FAILED, now_ns);
+		queues_end(h, error, now_ns);
 	}
-	queues_drain(h, 0, again, error, now_ns);
 }
 
 static void enter(struct host *h)
@@ -331,7 +332,7 @@ void host_shutdown(struct host *h, uint64_t now_ns)
 		h->lost = false;
 		host_close_queues(h, 0);
 		host_set_state(h, HOST_CLOSED, now_ns);
-		queues_drain(h, 0, false, -ECANCELED, now_ns);
+		queues_end(h, -ECANCELED, now_ns);
 	}
 	leave(h, now_ns);
 }

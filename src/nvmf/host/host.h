@@ -178,6 +178,8 @@ struct host_config {
 	uint64_t loss_timeout_ns; /* reconnect for this long; 0: never, UINT64_MAX: for ever */
 	/* Told of every change of state, after it happened. May be NULL. */
 	void (*changed)(void *arg, enum host_state from, enum host_state to, uint64_t now_ns);
+	/* It is CLOSED or FAILED, and every request has been answered. May be NULL. */
+	void (*over)(void *arg, uint64_t now_ns);
 	/* Asynchronous events: the response's dword 0. May be NULL. */
 	void (*event)(void *arg, uint32_t result);
 	/* Of one that is told of with the Changed Namespace List: event() has that read, without

@@ -54,6 +54,8 @@ void queue_respond(struct host *h, uint16_t qid, const void *capsule, uint32_t l
 /* After close, of the queues from first on: sent requests that may go again wait once more, in
  * their order, if `again`; all others of the caller's end with error. */
 void queues_drain(struct host *h, uint16_t first, bool again, int error, uint64_t now_ns);
+/* After close of all: a final state that was entered is one when no request is left. */
+void queues_end(struct host *h, int error, uint64_t now_ns);
 /* Of the connection that is made, or of the oldest command; UINT64_MAX if there is none. */
 uint64_t queue_deadline(const struct host_queue *q);
 

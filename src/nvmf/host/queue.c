@@ -144,6 +144,13 @@ void queues_drain(struct host *h, uint16_t first, bool again, int error, uint64_
 		drain(h, i, again, error, now_ns);
 }
 
+void queues_end(struct host *h, int error, uint64_t now_ns)
+{
+	queues_drain(h, 0, false, error, now_ns);
+	if (h->config.over)
+		h->config.over(h->config.arg, now_ns);
+}
+
 static void count(struct host_counters *n, uint16_t qid, const struct host_request *req)
 {
 	bool io = qid && req->sqe.opcode != NVME_FABRICS;

@@ -501,7 +501,7 @@ static bool is_shut_down(struct host *h, uint16_t qid, const struct nvme_cqe *cq
 static void closed(struct host *h, uint16_t qid, uint64_t now_ns)
 {
 	(void)qid;
-	queues_drain(h, 0, false, -ECANCELED, now_ns);
+	queues_end(h, -ECANCELED, now_ns);
 }
 
 /* --- the tables ------------------------------------------------------------------------------- */

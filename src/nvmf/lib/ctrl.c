@@ -59,8 +59,19 @@ void ctrl_changed(void *arg, enum host_state host_from, enum host_state host_to,
 	if (from == to)
 		return;
 	c->state = to;
-	if (c->state_fn)
+	if (ctrl_ended(c))
+		c->ended_from = from; /* told when its requests are over, too */
+	else if (c->state_fn)
 		c->state_fn(c->state_arg, c, from, to);
+}
+
+void ctrl_over(void *arg, uint64_t now_ns)
+{
+	struct weft_ctrl *c = arg;
+
+	(void)now_ns;
+	if (c->state_fn)
+		c->state_fn(c->state_arg, c, c->ended_from, c->state);
 }
 
 void ctrl_event(void *arg, uint32_t result)

@@ -91,7 +91,7 @@ enum ctrl_todo { TODO_START = 1, TODO_RESET = 2, TODO_AUTHENTICATE = 4, TODO_SHU
 struct weft_ctrl {
 	struct weft_group *group;
 	struct list link; /* of weft_group.ctrls */
-	enum weft_ctrl_state state;
+	enum weft_ctrl_state state, ended_from;
 	unsigned int todo; /* enum ctrl_todo */
 	struct host host;
 	const struct nvmf_transport *kind;
@@ -158,6 +158,7 @@ bool ctrl_turn(struct weft_ctrl *c, uint64_t now_ns, bool sleepy);
 uint64_t ctrl_deadline(const struct weft_ctrl *c);
 /* As struct host_config has them. */
 void ctrl_changed(void *arg, enum host_state from, enum host_state to, uint64_t now_ns);
+void ctrl_over(void *arg, uint64_t now_ns);
 void ctrl_event(void *arg, uint32_t result);
 /* Ends it at once: its requests are over when this returns. Not from within a turn. */
 void ctrl_abandon(struct weft_ctrl *c);

@@ -134,6 +134,7 @@ static int host_set_up(struct weft_ctrl *c, struct weft_options *o)
 		.concat = o->concat,
 		.random = random_bytes,
 		.changed = ctrl_changed,
+		.over = ctrl_over,
 		.event = ctrl_event,
 		.reads_changes = c->event_fn,
 		.namespace_lost = ctrl_namespace_lost,
