@@ -80,8 +80,9 @@ const char *weft_options_error(const struct weft_options *o);
 
 /*
  * nvme+rdma://HOST[:PORT][/NQN][?ns=N&hostnqn=NQN&hostid=UUID], nvme+tcp, nvme+tcp+tls; of RDMA
- * transport=roce|iwarp besides: sets what it names and leaves the rest. HOST is a name, an IPv4
- * address or an IPv6 address in brackets.
+ * transport=roce|iwarp besides: sets what it names and leaves the rest; TLS that
+ * weft_options_set_tls() has asked for stays asked for. HOST is a name, an IPv4 address or an IPv6
+ * address in brackets.
  */
 int weft_options_set_uri(struct weft_options *o, const char *uri);
 /* ns= of the URI; 0: it names none. */
@@ -138,7 +139,8 @@ int weft_options_set_dhchap_ctrl_key(struct weft_options *o, const char *key);
 /*
  * TCP: TLS 1.3 with a pre-shared key (NVMe/TCP 3.6), also where the URI is nvme+tcp+tls://. The key
  * is a configured PSK, "NVMeTLSkey-1:HH:BASE64:", of which the one that is used is made by the
- * names of host and subsystem; NULL (default): none. The text is copied.
+ * names of host and subsystem; NULL (default): none. The text is copied. A key and no TLS over TCP
+ * is -EINVAL of weft_ctrl_create().
  */
 int weft_options_set_tls(struct weft_options *o, bool tls);
 int weft_options_set_tls_key(struct weft_options *o, const char *key);

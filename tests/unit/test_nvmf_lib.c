@@ -214,7 +214,21 @@ static void options_say_what_is_wrong_with_them(void **state)
 		0);
 	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
 	assert_non_null(strstr(weft_options_error(x), "no key that is set"));
+	/* A key is not there for nothing, and no order of what is said makes a connection plain. */
+	assert_int_equal(weft_options_set_concat(x, false), 0);
+	assert_int_equal(weft_options_set_tls(x, false), 0);
+	assert_int_equal(weft_options_set_uri(x, "nvme+tcp://127.0.0.1/" FAR_NQN), 0);
+	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
+	assert_non_null(strstr(weft_options_error(x), "TLS is not asked for"));
 	assert_int_equal(weft_options_set_tls_key(x, NULL), 0);
+	assert_int_equal(weft_options_set_tls(x, true), 0);
+	assert_int_equal(weft_options_set_uri(x, "nvme+tcp://127.0.0.1/" FAR_NQN), 0);
+	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
+	assert_non_null(strstr(weft_options_error(x), "TLS takes a key"));
+	assert_int_equal(weft_options_set_uri(x, "nvme+tcp+tls://127.0.0.1/" FAR_NQN), 0);
+	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
+	assert_non_null(strstr(weft_options_error(x), "TLS takes a key"));
+	assert_int_equal(weft_options_set_concat(x, true), 0);
 	assert_int_equal(weft_options_set_tls(x, false), 0);
 	assert_int_equal(weft_ctrl_create(g, x, &c), -EINVAL);
 	assert_non_null(strstr(weft_options_error(x), "takes a DH-HMAC-CHAP key"));

@@ -43,6 +43,7 @@ struct weft_options {
 	uint32_t reconnect_delay_ms;
 	int64_t give_up_ms;
 	bool header_digest, data_digest, plain_keys, persistent, concat;
+	bool tls; /* asked for by itself, whatever URI comes */
 	size_t bounce_bytes;
 	struct auth_key key, ctrl_key, tls_key;
 	struct auth_psk_way tls_way;

@@ -108,6 +108,10 @@ static int check(struct weft_options *o, const struct nvme_uri *u)
 			o, -EINVAL,
 			"concatenation takes a DH-HMAC-CHAP key of the host's, and none "
 			"is set");
+	if (o->tls_key.len && !u->tls && strcmp(u->transport, "tcp") == 0)
+		return options_fail(o, -EINVAL,
+				    "there is a key of TLS, and TLS is not asked for: it goes with "
+				    "nvme+tcp+tls://");
 	if (o->ctrl_key.len && !o->key.len)
 		return options_fail(o, -EINVAL,
 				    "the controller's DH-HMAC-CHAP key goes with the host's own: "

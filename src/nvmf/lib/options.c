@@ -86,7 +86,7 @@ int weft_options_set_uri(struct weft_options *o, const char *uri)
 	if (nvme_uri_parse(uri, &u, &why))
 		return options_fail(o, -EINVAL, "'%.200s' is no URI of a target: %s", uri, why);
 	strcpy(o->uri.transport, u.transport);
-	o->uri.tls = u.tls;
+	o->uri.tls = u.tls || o->tls; /* who has asked for it is not to be heard in plain */
 	strcpy(o->uri.host, u.host);
 	if (u.port[0])
 		strcpy(o->uri.port, u.port);
@@ -270,7 +270,7 @@ int weft_options_set_dhchap_ctrl_key(struct weft_options *o, const char *key)
 
 int weft_options_set_tls(struct weft_options *o, bool tls)
 {
-	o->uri.tls = tls;
+	o->uri.tls = o->tls = tls;
 	return 0;
 }
 
