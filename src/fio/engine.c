@@ -147,7 +147,7 @@ static int configure(struct job *j, const struct weft_fio_options *o, unsigned i
 		return -1;
 	}
 	if (weft_options_set_uri(j->options, o->uri) ||
-	    weft_options_set_hostnqn(j->options, o->hostnqn) ||
+	    (o->hostnqn && weft_options_set_hostnqn(j->options, o->hostnqn)) ||
 	    weft_options_set_digests(j->options, o->header_digest, o->data_digest) ||
 	    weft_options_set_queue_entries(j->options, entries > 1024 ? 1024 : entries)) {
 		log_err("weft: %s\n", weft_options_error(j->options));
@@ -331,6 +331,9 @@ static int submit(struct job *j, struct io_u *io_u)
 	const struct weft_range range = {.lba = lba, .blocks = blocks};
 	void *r = io_u->engine_data;
 
+	/* What would go to a part of a block would go elsewhere. */
+	if (io_u->offset % j->ns.block_bytes || io_u->xfer_buflen % j->ns.block_bytes)
+		return -EINVAL;
 	switch (io_u->ddir) {
 	case DDIR_READ:
 		return weft_queue_read(j->queue, nsid, lba, blocks, &iov, 1, 0, request_done, r);

@@ -94,6 +94,23 @@ class Fio:
         self.check(self.programs[-1].says("by TLS"), self.programs[-1].output())
         self.fio("--rw=read", *keys, f"--weft_uri=nvme+tcp://127.0.0.1:4421/{NQN}?ns=1", status=1)
 
+    def named(self):
+        """By the URI alone, and by an option, which goes before."""
+        name = "nqn.2026-11.org.weft:fio-host"
+        self.serve("--allow-host", name)
+        uri = f"--weft_uri=nvme+tcp://127.0.0.1/{NQN}?ns=1"
+        self.fio("--rw=read", "--io_size=1m", f"{uri}&hostnqn={name}")
+        self.fio("--rw=read", "--io_size=1m", f"{uri}&hostnqn={name}x", f"--weft_hostnqn={name}")
+        self.fio("--rw=read", "--io_size=1m", uri, status=1)
+
+    def parts_of_blocks(self):
+        """Are nowhere, whatever the smallest size is."""
+        self.serve()
+        for options in (("--rw=read", "--bs=4k", "--offset=100"), ("--rw=trim", "--bs=4k,4k,256"),
+                        ("--rw=trim", "--bs=4k,4k,1000")):
+            said = self.fio(*options, "--io_size=16k", status=1)
+            self.check("Invalid argument" in said, f"{options}: {said}")
+
     def says_why(self):
         self.serve()
         for options, word in ((("--thread=0",), "thread=1"), (("--bs=1000",), "blocks of 512 bytes"),
@@ -120,6 +137,8 @@ def main():
         fio.prove(f"verified by {transport}", fio.verified, transport)
         fio.prove(f"all kinds by {transport}", fio.kinds, transport)
     fio.prove("with keys, and by TLS", fio.with_keys)
+    fio.prove("hosts are named", fio.named)
+    fio.prove("parts of blocks", fio.parts_of_blocks)
     fio.prove("what cannot be is named", fio.says_why)
     fio.report.everything_ends([fio.host])
     fio.report.finish()
