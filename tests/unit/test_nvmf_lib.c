@@ -855,6 +855,18 @@ static void timeouts_wake_the_descriptor(void **state)
 			 0);
 	loop_until(g, &x.times, 1);
 	assert_int_equal(x.r.error, -ETIMEDOUT);
+	assert_int_equal(weft_ctrl_state(c), WEFT_CTRL_FAILED);
+	/* Then there is nothing to be woken for, whatever the other side says. */
+	far_hold(false);
+	far_stop();
+	for (unsigned int i = 0; i < 5; i++) {
+		struct pollfd p = {.fd = weft_group_fd(g), .events = POLLIN};
+
+		while (weft_group_arm(g) > 0)
+			;
+		assert_int_equal(poll(&p, 1, 50), 0);
+	}
+	far_start(kind);
 	assert_int_equal(weft_ctrl_destroy(c), 0);
 }
 

@@ -151,18 +151,19 @@ void group_unwatch(struct weft_ctrl *c)
 		unwatch(c->group, c);
 }
 
-/* First those go that are no longer: a new one may have the number of one that was closed. */
+/* First those go that are no longer: a new one may have the number of one that was closed. Nor is
+ * there anybody to take what comes for a controller that has ended. */
 static int watch(struct weft_group *g)
 {
 	list_for_each(c, &g->ctrls, struct weft_ctrl, link)
-		if (c->watched_count && c->fds_seen != c->transport->fds_changed)
+		if (c->watched_count && (ctrl_ended(c) || c->fds_seen != c->transport->fds_changed))
 			unwatch(g, c);
 	list_for_each(c, &g->ctrls, struct weft_ctrl, link) {
 		struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
 		struct pollfd fds[TRANSPORT_HOST_FDS];
 		unsigned int n;
 
-		if (c->watched_count)
+		if (c->watched_count || ctrl_ended(c))
 			continue;
 		n = c->transport->ops->pollfds(c->transport, fds);
 		for (unsigned int i = 0; i < n; i++) {
