@@ -271,8 +271,10 @@ int weft_ctrl_shutdown(struct weft_ctrl *c);
 /* At once, whatever it is doing; requests end with -ECANCELED before this returns. -EBUSY from
  * within a function that is called; NULL is fine. */
 int weft_ctrl_destroy(struct weft_ctrl *c);
-/* weft_ctrl_shutdown(), waits for its end, weft_ctrl_destroy(). -EBUSY as there; -EIO: it did not
- * shut down in order, what was written and not flushed may be lost; it is gone all the same. */
+/* weft_ctrl_shutdown(), waits for its end, weft_ctrl_destroy(). -EBUSY as there; -EIO: it had been
+ * live and did not shut down in order, its connection being lost, say: what was written and not
+ * flushed may be lost; it is gone all the same. 0 of one that has failed, of which its state has
+ * told. */
 int weft_ctrl_close(struct weft_ctrl *c);
 /* Drops the connection as if it had been lost: what follows is what the reconnect policy says.
  * -ENOTCONN: it is not live. */

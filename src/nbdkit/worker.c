@@ -241,18 +241,20 @@ struct worker *worker_create(struct weft_options *o, unsigned int queues, char *
 
 bool worker_destroy(struct worker *w, char *why, size_t room)
 {
-	bool in_order;
+	bool in_order, failed;
 
 	pthread_mutex_lock(&w->lock);
 	w->stop = true;
 	wake(w);
 	pthread_mutex_unlock(&w->lock);
 	pthread_join(w->thread, NULL);
-	if (w->ctrl && weft_ctrl_state(w->ctrl) == WEFT_CTRL_FAILED)
+	failed = w->ctrl && weft_ctrl_state(w->ctrl) == WEFT_CTRL_FAILED;
+	if (w->ctrl && weft_ctrl_state(w->ctrl) != WEFT_CTRL_LIVE)
 		snprintf(why, room, "%s", weft_ctrl_error(w->ctrl));
 	else
 		snprintf(why, room, "it did not shut down in time");
-	in_order = !w->ctrl || weft_ctrl_close(w->ctrl) == 0;
+	/* That one has failed is no news to the library. */
+	in_order = weft_ctrl_close(w->ctrl) == 0 && !failed;
 	worker_free(w);
 	return in_order;
 }

@@ -10,6 +10,7 @@ import argparse
 import os
 import shutil
 import tempfile
+import time
 
 import lab
 
@@ -165,6 +166,21 @@ class Exports:
         self.serve()
         self.shell("h.pread(512, 0)")
 
+    def gone_at_the_end(self):
+        """What may be lost with a target that is away, or has been given up, is told."""
+        for seconds, away in ((60, None), (1, "h.pread(512, 0)")):
+            serve = self.serve()
+            nbdkit = self.up(self.uri(), f"ctrl-loss-tmo={seconds}")
+            self.shell("h.pwrite(b'x' * 512, 0)")
+            serve.kill()
+            self.programs.remove(serve)
+            time.sleep(1)
+            if away:
+                self.shell(away, status=1)
+            self.check(not lab.end_in_order([nbdkit]), f"nbdkit does not end: {nbdkit.output()}")
+            self.check(nbdkit.says("not flushed may be lost: "), nbdkit.output())
+            self.programs.remove(nbdkit)
+
     def by_tls(self):
         """By a key of TLS that comes of authentication."""
         r = self.host.run(self.weft, "gen-dhchap-key")
@@ -230,6 +246,7 @@ def main():
     for transport in ("tcp", "rdma"):
         e.prove(f"the target dies under a copy by {transport}", e.dies, transport)
     e.prove("the target goes for longer than it is waited for", e.gone)
+    e.prove("the target is gone at the end", e.gone_at_the_end)
     e.prove("by TLS", e.by_tls)
     e.prove("by TLS with a key", e.by_tls_key)
     e.prove("what cannot be is named", e.says_why)

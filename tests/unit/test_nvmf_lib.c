@@ -679,6 +679,21 @@ static void who_does_not_reconnect_fails(void **state)
 	far_start(kind);
 }
 
+static void who_is_away_does_not_end_in_order(void **state)
+{
+	struct weft_ctrl *c = open_ctrl();
+
+	(void)state;
+	far_stop();
+	wait_until(weft_ctrl_state(c) == WEFT_CTRL_RECONNECTING);
+	assert_int_equal(weft_ctrl_close(c), -EIO);
+	assert_int_equal(seen.to[seen.changes - 1], WEFT_CTRL_CLOSED);
+	/* One that never was there has nothing to lose. */
+	assert_int_equal(weft_ctrl_create(g, o, &c), 0);
+	assert_int_equal(weft_ctrl_close(c), 0);
+	far_start(kind);
+}
+
 static void a_reset_begins_anew(void **state)
 {
 	struct weft_ctrl *c = open_ctrl();
@@ -1064,6 +1079,7 @@ int main(int argc, char **argv)
 		CASE(requests_outlive_their_connection),
 		CASE(another_disk_is_not_taken_for_the_one_before),
 		CASE(who_does_not_reconnect_fails),
+		CASE(who_is_away_does_not_end_in_order),
 		CASE(a_reset_begins_anew),
 		CASE(what_is_destroyed_ends_its_requests),
 		CASE(a_command_that_is_not_answered_costs_the_connection),

@@ -329,6 +329,7 @@ void host_shutdown(struct host *h, uint64_t now_ns)
 		steps_shut_down(h, now_ns);
 		queues_drain(h, 1, false, -ECANCELED, now_ns);
 	} else {
+		h->broken_off = h->was_live && h->state != HOST_FAILED;
 		h->lost = false;
 		host_close_queues(h, 0);
 		host_set_state(h, HOST_CLOSED, now_ns);

@@ -272,6 +272,7 @@ struct host {
 	uint32_t reconnects;   /* so far */
 	bool authenticated;    /* this association is, by DH-HMAC-CHAP */
 	bool secured;	       /* its connections are by TLS, and a key that came of that */
+	bool broken_off;       /* a shutdown found a controller that it could not be told to */
 
 	/* The host's own. */
 	struct host_counters *counters, own_counters;

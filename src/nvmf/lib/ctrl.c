@@ -42,8 +42,9 @@ bool ctrl_ended_in_disorder(const struct weft_ctrl *c)
 {
 	const struct host_failure *f = &c->host.failure;
 
-	return f->kind != HOST_FAIL_NONE &&
-	       (f->state == HOST_SHUTDOWN || f->state == HOST_SHUTDOWN_WAIT);
+	return c->host.broken_off ||
+	       (f->kind != HOST_FAIL_NONE &&
+		(f->state == HOST_SHUTDOWN || f->state == HOST_SHUTDOWN_WAIT));
 }
 
 void ctrl_changed(void *arg, enum host_state host_from, enum host_state host_to, uint64_t now_ns)
