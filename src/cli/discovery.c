@@ -255,7 +255,7 @@ static int services_of_file(const struct discovery_sources *from, discovery_ask_
 		service.may_be_none = false;
 		service.of_file = true;
 		/* Their words have been read and masked: the keys are there. */
-		service.secret = service.ctrl_secret = NULL;
+		service.secret = service.ctrl_secret = service.tls_secret = NULL;
 		if (!parse_line(path, number, line, &service)) {
 			ok = false;
 			continue;

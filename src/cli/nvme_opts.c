@@ -119,6 +119,12 @@ static void copy(struct argp_state *state, const char *option, char *dst, size_t
 		strcpy(dst, src);
 }
 
+/* Here, or on the command line of which this is a line of a file. */
+static bool has_key(const struct nvme_opts *o)
+{
+	return o->secret || o->key.len;
+}
+
 static void check_target(const struct nvme_opts *o, struct argp_state *state)
 {
 	static const char *const questions[] = {
@@ -151,7 +157,7 @@ static void check_target(const struct nvme_opts *o, struct argp_state *state)
 	if (o->concat && (o->tls || o->uri.tls))
 		argp_error(state, "--concat makes the key of TLS itself: it goes with nvme+tcp://, "
 				  "without --tls and --tls-key");
-	if (o->concat && !o->secret)
+	if (o->concat && !has_key(o))
 		argp_error(state, "--concat takes a key of DH-HMAC-CHAP: --dhchap-secret=@FILE");
 }
 
@@ -172,7 +178,7 @@ static void take_keys(struct nvme_opts *o, struct argp_state *state)
 {
 	if (provider_starts_anew(o->provider))
 		return;
-	if (o->ctrl_secret && !o->secret)
+	if (o->ctrl_secret && !has_key(o))
 		argp_error(state, "--dhchap-ctrl-secret goes with --dhchap-secret: who asks for "
 				  "proof gives his own");
 	take_key(state, "--dhchap-secret", SECRET_DHCHAP, o->secret, &o->key);

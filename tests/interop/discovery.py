@@ -37,8 +37,10 @@ class Lab:
                "ports": [{"portid": 1, "addr": self.address(port), "subsystems": [NQN.format(name)],
                           "referrals": [{"name": f"r{p}", "enable": 1, "addr": {**self.address(p), "portid": str(p)}}
                                         for p in refers_to]}]}
-        p = lab.Program(self.host, [self.weft, "serve", "--config", self.file(f"{name}.json", json.dumps(doc))],
-                        f"{self.path}/serve-{name}.log")
+        self.start(name, "--config", self.file(f"{name}.json", json.dumps(doc)))
+
+    def start(self, name, *options):
+        p = lab.Program(self.host, [self.weft, "serve", *options], f"{self.path}/serve-{name}.log")
         self.programs.append(p)
         if not lab.until(lambda: p.says("ready") or p.status() is not None, 10) or p.status() is not None:
             raise AssertionError(f"weft serve does not come up: {p.output()[-300:]}")
@@ -97,6 +99,16 @@ def file(l):
     # What the command line says is the default of each line.
     key = l.run("gen-dhchap-key").strip()
     same("with a key", len(l.run("connect-all", "--config", conf, "-S", key).split()), 2)
+    if t == "tcp":
+        same("with a key for concatenation", len(l.run("connect-all", "--config", conf, "-S", key, "--concat").split()), 2)
+        line = l.file("discovery.conf", f"-t {t} -a {a} -s 4420 -C {key}\n")
+        same("with the controller's in a line", len(l.run("connect-all", "--config", line, "-S", key).split()), 1)
+        tls_key = l.file("tls.key", l.run("gen-tls-key"))
+        os.chmod(tls_key, 0o600)
+        l.start("tls", "mem:8m", "--nqn", NQN.format("tls"), "-l", f"tcp+tls://{a}:4423", "--tls-key", tls_key)
+        line = l.file("discovery.conf", f"-t {t} -a {a} -s 4423\n" * 2)
+        same("with a key of TLS", l.run("connect-all", "--config", line, "--tls-key", "@" + tls_key).split(),
+             [f"nvme+tcp+tls://{a}:4423/{NQN.format('tls')}"])
     # One that does not answer is told, and the others are asked.
     conf = l.file("discovery.conf", f"-t {t} -a {a} -s 4999\n-t {t} -a {a} -s 4420\n")
     r = l.host.run(l.weft, "connect-all", "--config", conf, timeout=30)
