@@ -306,6 +306,8 @@ static void start_hole(struct copy_slot *slot)
 	uint64_t max = (uint64_t)ZEROES_BLOCKS * to->ns.block_bytes;
 	uint64_t len = c->hole_end - c->next;
 
+	max = min_of(max, (uint64_t)UINT32_MAX); /* of blocks of 64 KiB there are too many bytes */
+	max -= max % to->ns.block_bytes;
 	/* Only whole blocks; what is left over is read as zeroes like any data. */
 	len -= len % to->ns.block_bytes;
 	len = min_of(len, max);

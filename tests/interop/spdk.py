@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""SPDK's NVMe/RDMA target and host, unmodified, under `weft run`, with each other and with weft's own.
+"""SPDK's NVMe/RDMA target and host, unmodified, under `weft run`, with each other and with weft's own; its
+target over TCP with keys, and with blocks of 64 KiB, and weft's host.
 
 usage: WEFT_SPDK=DIR spdk.py BUILD (one | veth)
 
@@ -19,7 +20,9 @@ import lab
 
 NQN = "nqn.2026-11.org.weft:spdk"
 DISCOVERY = "nqn.2014-08.org.nvmexpress.discovery"
+HOSTNQN = "nqn.2026-11.org.weft:spdk-host"
 MIB = 32  # of the namespace
+DISK = ("bdev_malloc_create", "-b", "disk", str(MIB), "512")
 MEMORY = ["--no-huge", "-s", "512"]
 # name, options of the target, of its transport
 MODES = (
@@ -51,7 +54,10 @@ class Spdk:
         self.path, self.programs = "", []
         self.address = hosts[0].address
         self.trid = f"trtype:RDMA adrfam:IPv4 traddr:{self.address} trsvcid:4420"
-        self.uri = f"nvme+rdma://{self.address}:4420/{NQN}?ns=1"
+        self.uri = self.uri_by("rdma")
+
+    def uri_by(self, transport):
+        return f"nvme+{transport}://{self.address}:4420/{NQN}?ns=1"
 
     def binary(self, name):
         return os.path.join(self.directory, "build/bin", name)
@@ -76,7 +82,8 @@ class Spdk:
 
     # ---- targets ---------------------------------------------------------------------------------
 
-    def target(self, options, transport):
+    def target(self, options, transport, trtype="RDMA", disk=DISK, hosts=()):
+        """hosts: what it is told of them; or any may come."""
         name = "spdk_tgt" if os.path.exists(self.binary("spdk_tgt")) else "nvmf_tgt"
         sock = f"{self.scratch}/rpc.sock"
         p = self.start(self.hosts[0], self.weft, "run", "--", self.binary(name), *MEMORY, "-m",
@@ -89,11 +96,10 @@ class Spdk:
 
         check(lab.until(lambda: p.status() is not None or rpc("framework_wait_init")[0] == 0, 60, 1)
               and p.status() is None, f"{name} does not start")
-        for argv in (("nvmf_create_transport", "-t", "RDMA", *transport),
-                     ("bdev_malloc_create", "-b", "disk", str(MIB), "512"),
-                     ("nvmf_create_subsystem", NQN, "-a", "-s", "WEFT", "-m", "8"),
-                     ("nvmf_subsystem_add_ns", NQN, "disk"),
-                     ("nvmf_subsystem_add_listener", NQN, "-t", "RDMA", "-a", self.address, "-s",
+        for argv in (("nvmf_create_transport", "-t", trtype, *transport), disk,
+                     ("nvmf_create_subsystem", NQN, *(() if hosts else ("-a",)), "-s", "WEFT", "-m", "8"),
+                     *hosts, ("nvmf_subsystem_add_ns", NQN, "disk"),
+                     ("nvmf_subsystem_add_listener", NQN, "-t", trtype, "-a", self.address, "-s",
                       "4420")):
             status, said = rpc(*argv)
             check(status == 0, f"rpc.py {argv[0]}: {said}")
@@ -110,6 +116,36 @@ class Spdk:
         return p
 
     # ---- hosts -----------------------------------------------------------------------------------
+
+    def with_keys(self):
+        """Both sides prove who they are, over TCP; who has no key is not let in."""
+        path = {name: f"{self.scratch}/{name}.key" for name in ("host", "ctrl")}
+        for at in path.values():
+            with open(os.open(at, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as f:
+                f.write(self.run(self.weft, "gen-dhchap-key").strip())
+        target = self.target([], [], "TCP", hosts=(
+            *(("keyring_file_add_key", name, at) for name, at in path.items()),
+            ("nvmf_subsystem_add_host", NQN, HOSTNQN, "--dhchap-key", "host", "--dhchap-ctrlr-key", "ctrl")))
+        new, back, named = f"{self.scratch}/new", f"{self.scratch}/back", ("--hostnqn", HOSTNQN)
+        keys = ("--dhchap-secret", "@" + path["host"], "--dhchap-ctrl-secret", "@" + path["ctrl"])
+        with open(new, "wb") as f:
+            f.write(os.urandom(MIB << 20))
+        for there in ((new, self.uri_by("tcp")), (self.uri_by("tcp"), back)):
+            self.run(self.weft, "cp", *there, *named, *keys)
+        with open(new, "rb") as a, open(back, "rb") as b:
+            check(a.read() == b.read(), "what was read is not what was written")
+        refused = self.start(self.hosts[1], self.weft, "id-ns", self.uri_by("tcp"), *named)
+        check(refused.wait(20) == 1 and refused.says("DH-HMAC-CHAP"), "who has no key is let in")
+        return target, None
+
+    def large_blocks(self):
+        """Of a hole of more than 4 GiB more is told at a time than 32 bits of bytes say."""
+        target = self.target([], [], "TCP", disk=("bdev_null_create", "disk", "8192", "65536"))
+        hole = f"{self.scratch}/hole"
+        with open(hole, "wb") as f:
+            f.truncate(5 << 30)
+        self.run(self.weft, "cp", hole, self.uri_by("tcp"))
+        return target, None
 
     def by_weft(self):
         """All that is written comes back, and a verified bench finds nothing wrong."""
@@ -152,6 +188,8 @@ def cases():
         yield f"SPDK's target{name} and host", lambda s, o=options, t=transport: (
             s.target(o, t), s.by_spdk())
     yield "weft's target, SPDK's host", lambda s: (s.serve(), s.by_spdk())
+    yield "SPDK's target over TCP with keys, weft's host", Spdk.with_keys
+    yield "SPDK's target with blocks of 64 KiB, weft's host", Spdk.large_blocks
 
 
 def one(spdk, work, path):
