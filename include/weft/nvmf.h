@@ -302,7 +302,7 @@ struct weft_ctrl_info {
 	uint16_t failure_status;
 	uint16_t cntlid;
 	uint16_t io_queues;	/* granted */
-	uint16_t queue_entries; /* of each */
+	uint16_t queue_entries; /* of each, granted: one less are commands under way */
 	uint64_t cap;		/* property CAP */
 	uint32_t vs;		/* property VS */
 	uint32_t transfer_max;	/* bytes of one command's data */

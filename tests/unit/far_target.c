@@ -25,6 +25,7 @@ static struct far {
 	struct store *below, *ro;
 	struct store_op *held[HELD_MAX];
 	uint8_t nguid;
+	uint16_t entries;
 	char why[256];
 } far;
 
@@ -77,6 +78,8 @@ static void *run(void *arg)
 	if (far.kind->target_create(&target.group, &shares, NULL, &t, far.why, sizeof(far.why)) ||
 	    t->ops->listen(t, "127.0.0.1", FAR_PORT, far.why, sizeof(far.why)))
 		return far.why;
+	list_for_each(port, &target.ports, struct target_port, link)
+		port->entries_max = far.entries;
 	p.fd = t->ops->fd(t);
 	atomic_store(&far.up, true);
 	while (!atomic_load(&far.stop))
@@ -129,6 +132,11 @@ void far_hold(bool hold)
 void far_nguid(uint8_t nguid)
 {
 	far.nguid = nguid;
+}
+
+void far_entries(uint16_t entries)
+{
+	far.entries = entries;
 }
 
 unsigned int far_held(void)

@@ -20,6 +20,8 @@ void far_stop(void);
 void far_hold(bool hold);
 /* Its NGUID from the next start on; 0 (at first): none. */
 void far_nguid(uint8_t nguid);
+/* Entries of an I/O queue that it grants from the next start on; 0 (at first): no limit. */
+void far_entries(uint16_t entries);
 /* Operations that are held. */
 unsigned int far_held(void);
 /* Frees what stays. */

@@ -74,6 +74,7 @@ static int tear_down(void **state)
 	far_hold(false);
 	far_stop();
 	far_nguid(0);
+	far_entries(0);
 	assert_int_equal(weft_group_destroy(g), 0);
 	weft_options_destroy(o);
 	return 0;
@@ -262,6 +263,7 @@ static void a_controller_says_what_it_is(void **state)
 	assert_string_equal(x.i.port, FAR_PORT);
 	assert_string_equal(x.i.nqn, FAR_NQN);
 	assert_int_equal(x.i.io_queues, QUEUES);
+	assert_int_equal(x.i.queue_entries, 128);
 	assert_int_equal(x.i.transfer_max, LEN);
 	assert_int_equal(!!x.i.device[0], kind == &rdma_transport);
 	assert_int_equal(x.i.failure, WEFT_FAILURE_NONE);
@@ -300,6 +302,15 @@ static void a_controller_says_what_it_is(void **state)
 	assert_int_equal(weft_ctrl_close(c), 0);
 	assert_int_equal(seen.changes, 3);
 	assert_memory_equal(seen.to, states, sizeof(states));
+
+	/* What is granted counts. */
+	far_stop();
+	far_entries(32);
+	far_start(kind);
+	c = open_ctrl();
+	assert_int_equal(weft_ctrl_info(c, &x.i, sizeof(x.i)), 0);
+	assert_int_equal(x.i.queue_entries, 32);
+	assert_int_equal(weft_ctrl_close(c), 0);
 }
 
 static void blocks_are_read_as_they_were_written(void **state)

@@ -211,7 +211,8 @@ int weft_ctrl_info(const struct weft_ctrl *c, struct weft_ctrl_info *ret, size_t
 		.failure_status = h->failure.status,
 		.cntlid = h->cntlid,
 		.io_queues = h->io_queues,
-		.queue_entries = h->config.io_queues ? h->config.io_entries : 0,
+		/* Of all that are granted alike; the last time, where it is not live. */
+		.queue_entries = h->io_queues && h->was_live ? h->queues[1].limit + 1u : 0,
 		.cap = h->cap,
 		.vs = h->vs,
 		.transfer_max = h->transfer_max,
