@@ -15,9 +15,10 @@
  * where the last one ends, nothing has to be sized, and whoever wants a ring has one in three
  *lines.
  *
- * Threads: of a group, its controllers and their queues one thread at a time may use any. Groups
- * have nothing in common; a program has as many as it has threads. Options belong to whoever has
- * them. There are no threads of the library's own and no signal handlers.
+ * Threads: of a group, its controllers and their queues one thread at a time may use any, but for
+ * weft_group_interrupt(). Groups have nothing in common; a program has as many as it has threads.
+ * Options belong to whoever has them. There are no threads of the library's own and no signal
+ * handlers.
  *
  * From within a function that is called, requests may be submitted, and controllers made, reset and
  * shut down; whatever waits, polls or destroys says -EBUSY there.
@@ -190,7 +191,7 @@ int weft_options_set_advice(struct weft_options *o, enum weft_advice which, cons
  *	called until it says 0; when the descriptor is readable, again.
  */
 
-/* -ENOMEM. */
+/* -ENOMEM; -EMFILE, -ENFILE: it has a descriptor. */
 int weft_group_create(struct weft_group **ret);
 /* -EBUSY while it has controllers. */
 int weft_group_destroy(struct weft_group *g);
@@ -209,8 +210,8 @@ int weft_group_wait(struct weft_group *g, int64_t timeout_ns);
  * Ends what waits for a controller of the group, or the next that will, once: weft_group_wait(),
  * weft_ctrl_open(), which gives up, and what waits for a command (weft_queue_exec(),
  * weft_ctrl_identify() and its kin, weft_discovery_read()), where the controller is shut down
- * first, so that the command is over. They say -EINTR. For handlers of signals, which end the
- * sleep; weft_ctrl_close() goes on to the end.
+ * first, so that the command is over. They say -EINTR. From handlers of signals, or from any
+ * thread; weft_ctrl_close() goes on to the end.
  */
 void weft_group_interrupt(struct weft_group *g);
 

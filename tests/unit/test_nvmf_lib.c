@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -1041,6 +1042,40 @@ static void alarm_every_ms(unsigned int ms)
 	assert_int_equal(setitimer(ITIMER_REAL, &t, NULL), 0);
 }
 
+static void *interrupt_soon(void *arg)
+{
+	(void)arg;
+	poll(NULL, 0, 50);
+	weft_group_interrupt(g);
+	return NULL;
+}
+
+/* As one by a signal that comes when nobody sleeps yet, though somebody is about to. */
+static void an_interruption_is_not_slept_over(void **state)
+{
+	static struct weft_ctrl *c[64];
+	unsigned int count = kind == &rdma_transport ? 33 : ARRAY_SIZE(c);
+	pthread_t thread;
+	int r;
+
+	(void)state;
+	assert_int_equal(weft_options_set_io_queues(o, 0), 0);
+	for (unsigned int i = 0; i < 2; i++) { /* of few, and of so many that they wait elsewhere */
+		assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, NULL), 0);
+		do
+			r = weft_group_wait(g, (int64_t)PATIENCE);
+		while (r == 1);
+		assert_int_equal(r, -EINTR);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_int_equal(weft_group_wait(g, 1000000), 0);
+		for (unsigned int k = 0; i == 0 && k < count; k++)
+			assert_int_equal(weft_ctrl_create(g, o, &c[k]), 0);
+		wait_until(i || seen.changes >= count);
+	}
+	for (unsigned int k = 0; k < count; k++)
+		assert_int_equal(weft_ctrl_destroy(c[k]), 0);
+}
+
 static void an_interruption_ends_what_waits(void **state)
 {
 	struct sigaction sa = {.sa_handler = on_alarm}, before;
@@ -1104,6 +1139,7 @@ int main(int argc, char **argv)
 		CASE(a_discovery_controller_stays_if_it_is_to),
 		CASE(a_program_says_what_to_do_in_its_words),
 		CASE(an_interruption_ends_what_waits),
+		CASE(an_interruption_is_not_slept_over),
 	};
 	int failed;
 

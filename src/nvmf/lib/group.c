@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -22,9 +23,16 @@ enum { EVENTS = 16, POLLED_MAX = 64 };
 int weft_group_create(struct weft_group **ret)
 {
 	struct weft_group *g = calloc(1, sizeof(*g));
+	int error;
 
 	if (!g)
 		return -ENOMEM;
+	g->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (g->wake_fd < 0) {
+		error = -errno;
+		free(g);
+		return error;
+	}
 	list_init(&g->ctrls);
 	g->epoll_fd = g->timer_fd = -1;
 	g->timer_ns = DEADLINE_NEVER;
@@ -42,6 +50,7 @@ int weft_group_destroy(struct weft_group *g)
 		close(g->epoll_fd);
 	if (g->timer_fd >= 0)
 		close(g->timer_fd);
+	close(g->wake_fd);
 	free(g);
 	return 0;
 }
@@ -248,10 +257,10 @@ static void tell(struct weft_group *g, struct pollfd *fds)
 	}
 }
 
-/* Until something may have come, or the time is over; -EINTR. */
+/* Until something may have come, somebody interrupts, or the time is over; -EINTR: of a signal. */
 static int sleep_until(struct weft_group *g, uint64_t until_ns)
 {
-	struct pollfd fds[POLLED_MAX];
+	struct pollfd fds[1 + POLLED_MAX];
 	uint64_t now_ns = time_now_ns(), timeout_ns;
 	struct timespec ts;
 	unsigned int n;
@@ -262,25 +271,36 @@ static int sleep_until(struct weft_group *g, uint64_t until_ns)
 	timeout_ns = min_of(timeout_ns, 3600 * NSEC_PER_SEC);
 	ts = (struct timespec){.tv_sec = (time_t)(timeout_ns / NSEC_PER_SEC),
 			       .tv_nsec = (long)(timeout_ns % NSEC_PER_SEC)};
-	n = gather(g, fds, POLLED_MAX, &all);
+	/* Whoever interrupts after the last look at that is not slept over. */
+	fds[0] = (struct pollfd){.fd = g->wake_fd, .events = POLLIN};
+	n = gather(g, fds + 1, POLLED_MAX, &all);
 	if (!all) {
 		/* So many that the set is cheaper, too. */
 		r = weft_group_arm(g);
 		if (r)
 			return r < 0 ? r : 0;
-		fds[0] = (struct pollfd){.fd = g->epoll_fd, .events = POLLIN};
-		r = ppoll(fds, 1, &ts, NULL);
-		return r < 0 ? -errno : 0;
+		fds[1] = (struct pollfd){.fd = g->epoll_fd, .events = POLLIN};
+		n = 1;
 	}
-	r = ppoll(fds, n, &ts, NULL);
-	if (r > 0)
-		tell(g, fds);
-	return r < 0 ? -errno : 0;
+	r = ppoll(fds, 1 + n, &ts, NULL);
+	if (r < 0)
+		return -errno;
+	if (r > 0 && fds[0].revents)
+		(void)!read(g->wake_fd, &now_ns, sizeof(now_ns));
+	if (r > 0 && all)
+		tell(g, fds + 1);
+	return 0;
 }
 
+/* The flag is what counts; the descriptor ends the sleep. */
 void weft_group_interrupt(struct weft_group *g)
 {
+	const uint64_t one = 1;
+	const int before = errno; /* which the handler of a signal is to leave as it was */
+
 	g->interrupted = 1;
+	(void)!write(g->wake_fd, &one, sizeof(one));
+	errno = before;
 }
 
 bool group_interrupted(struct weft_group *g)
@@ -303,10 +323,10 @@ int group_wait(struct weft_group *g, int64_t timeout_ns)
 		uint64_t next_ns;
 		int r;
 
-		if (turn(g, true))
-			return 1;
 		if (g->interrupted)
 			return -EINTR;
+		if (turn(g, true))
+			return 1;
 		if (until_ns != DEADLINE_NEVER && time_now_ns() >= until_ns)
 			return 0;
 		next_ns = deadline(g);

@@ -58,7 +58,7 @@ struct weft_group {
 	struct list ctrls;
 	unsigned int depth; /* turns that are under way: functions are being called */
 	uint64_t now_ns;    /* when the turn began that is under way */
-	int epoll_fd, timer_fd;
+	int epoll_fd, timer_fd, wake_fd;
 	uint64_t timer_ns; /* that timer_fd is set to; DEADLINE_NEVER */
 	bool armed;	   /* somebody waits on epoll_fd */
 	volatile sig_atomic_t interrupted;
