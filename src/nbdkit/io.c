@@ -54,6 +54,8 @@ static void tell(struct io_job *j)
 	if (j->status)
 		snprintf(j->why, j->room, "%s",
 			 weft_status_text(j->status, true, text, sizeof(text)));
+	else if (j->error == -ENOTCONN && worker_ctrl_number(j->w) != j->io->ctrl_number)
+		snprintf(j->why, j->room, "its connection has been given up; open it again");
 	else if ((j->error == -ENOTCONN || j->error == -ECANCELED || j->error == -ENODEV) &&
 		 lost[0])
 		snprintf(j->why, j->room, "%s", lost);
@@ -151,7 +153,8 @@ static void run(struct job *job, struct worker *w)
 	int error = 0;
 
 	j->pending = 1;
-	if (!worker_queue(w)) {
+	/* Another controller does not know what is to be behind the namespace's ID. */
+	if (!worker_queue(w) || worker_ctrl_number(w) != io->ctrl_number) {
 		failed(j, -ENOTCONN, 0);
 		one_less(j);
 		return;

@@ -14,6 +14,7 @@ enum io_kind { IO_READ, IO_WRITE, IO_FLUSH, IO_TRIM, IO_ZERO };
 struct io {
 	enum io_kind kind;
 	uint32_t nsid, block_bytes;
+	unsigned int ctrl_number; /* that found what the namespace is */
 	void *buffer;
 	uint64_t offset, count; /* bytes, whole blocks */
 	bool fua, deallocate;

@@ -186,6 +186,7 @@ static int weft_config_complete(void)
 struct export
 {
 	struct weft_namespace ns;
+	unsigned int ctrl_number; /* that has found it */
 	bool trims, zeroes;
 };
 
@@ -212,6 +213,7 @@ static void open_in_thread(struct job *job, struct worker *w)
 			snprintf(j->why, sizeof(j->why), "%s", strerror(-j->error));
 		(void)weft_ctrl_info(c, &info, sizeof(info));
 	}
+	j->export->ctrl_number = worker_ctrl_number(w);
 	j->export->trims = info.oncs & ONCS_DSM;
 	j->export->zeroes = info.oncs & ONCS_WRITE_ZEROES;
 	job_done(w, job);
@@ -487,11 +489,13 @@ static int weft_can_multi_conn(void *handle)
 
 static int work(void *handle, const char *what, struct io io)
 {
-	const struct weft_namespace *ns = &((struct export *)handle)->ns;
+	const struct export *e = handle;
+	const struct weft_namespace *ns = &e->ns;
 	char why[512] = "";
 	int error;
 
 	io.nsid = ns->nsid;
+	io.ctrl_number = e->ctrl_number;
 	io.block_bytes = ns->block_bytes;
 	if (io.offset % ns->block_bytes || io.count % ns->block_bytes) {
 		nbdkit_error(

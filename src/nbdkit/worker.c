@@ -22,6 +22,7 @@ struct worker {
 	unsigned int queues, next_queue;
 	struct weft_group *group;
 	struct weft_ctrl *ctrl;
+	unsigned int number; /* of ctrl, of all that there were */
 	int wake_fd;
 	pthread_t thread;
 
@@ -147,8 +148,10 @@ static void *worker_main(void *arg)
 
 static bool connect_anew(struct worker *w, char *why, size_t room)
 {
-	if (weft_ctrl_open(w->group, w->options, &w->ctrl) == 0)
+	if (weft_ctrl_open(w->group, w->options, &w->ctrl) == 0) {
+		w->number++;
 		return true;
+	}
 	w->ctrl = NULL;
 	snprintf(why, room, "%s", weft_options_error(w->options));
 	return false;
@@ -168,6 +171,11 @@ struct weft_ctrl *worker_ctrl(struct worker *w, char *why, size_t room)
 struct weft_ctrl *worker_ctrl_now(struct worker *w)
 {
 	return w->ctrl;
+}
+
+unsigned int worker_ctrl_number(const struct worker *w)
+{
+	return w->number;
 }
 
 struct weft_queue *worker_queue(struct worker *w)

@@ -45,6 +45,8 @@ void job_done(struct worker *w, struct job *j);
 struct weft_ctrl *worker_ctrl(struct worker *w, char *why, size_t room);
 /* From the thread: the one there is; NULL: none. */
 struct weft_ctrl *worker_ctrl_now(struct worker *w);
+/* From the thread: which one that is, of those that there were. */
+unsigned int worker_ctrl_number(const struct worker *w);
 /* From the thread: the next of the I/O queues, by turns; NULL: there is no controller. */
 struct weft_queue *worker_queue(struct worker *w);
 /* From the thread: why the connection is as it is; "" if it is well. */

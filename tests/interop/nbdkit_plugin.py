@@ -158,13 +158,38 @@ class Exports:
         connection anew."""
         serve = self.serve()
         nbdkit = self.up(self.uri(), "ctrl-loss-tmo=1")
-        self.shell("h.pread(512, 0)")  # its PID file is there before its connection
+        up, again = self.file("up"), self.file("again")
+        # Its PID file is there before its connection. A client that stays does not go on by another: what is there may be
+        # another disk then.
+        old = self.start("/usr/bin/python3", "-c", "\n".join((
+            "import nbd, os, time; h = nbd.NBD()", f"h.connect_uri('{self.nbd()}')", "h.pread(512, 0)",
+            f"open('{up}', 'w').close()", f"while not os.path.exists('{again}'): time.sleep(0.05)", "h.pread(512, 0)")))
+        self.check(lab.until(lambda: os.path.exists(up), 20), old.output())
         serve.kill()
         self.programs.remove(serve)
         self.shell("h.pread(512, 0)", status=1)
         self.check(nbdkit.status() is None, nbdkit.output())
         self.serve()
         self.shell("h.pread(512, 0)")
+        self.file("again", b"")
+        self.check(old.wait(20) == 1 and nbdkit.says("open it again"), nbdkit.output())
+
+    def another_disk(self):
+        """Behind the namespace's ID, when the target comes back: nothing is read from it, or written to it."""
+        serve = self.serve()
+        nbdkit = self.up(self.uri())
+        new, reads = self.file("new", bytes(SIZE)), self.file("reads")
+        old = self.start("/usr/bin/python3", "-c", "\n".join((
+            "import nbd, os, time; h = nbd.NBD()", f"h.connect_uri('{self.nbd()}')", "h.pread(512, 0)",
+            f"open('{reads}', 'w').close()", "while True: h.pwrite(b'x' * 512, 0)")))
+        self.check(lab.until(lambda: os.path.exists(reads), 20), old.output())
+        serve.kill()
+        self.programs.remove(serve)
+        disk, self.disk = self.disk, new
+        self.serve()
+        self.disk = disk
+        self.check(old.wait(20) == 1 and nbdkit.says("another disk has its number"), nbdkit.output())
+        self.check(self.content(new) == bytes(SIZE), "it was written")
 
     def gone_at_the_end(self):
         """What may be lost with a target that is away, or has been given up, is told."""
@@ -246,6 +271,7 @@ def main():
     for transport in ("tcp", "rdma"):
         e.prove(f"the target dies under a copy by {transport}", e.dies, transport)
     e.prove("the target goes for longer than it is waited for", e.gone)
+    e.prove("another disk is there when the target is back", e.another_disk)
     e.prove("the target is gone at the end", e.gone_at_the_end)
     e.prove("by TLS", e.by_tls)
     e.prove("by TLS with a key", e.by_tls_key)
