@@ -44,6 +44,7 @@ static struct world {
 	int outs;
 	struct request request[REQUESTS];
 	uint8_t buffer[4096];
+	struct host_known_ns known[2]; /* 0, which requests are for, and another */
 	struct host_discovery discovery;
 	struct nvmf_disc_entry entries[ENTRIES_MAX];
 	uint8_t log[DISCOVERY_BUFFER_LEN];
@@ -160,7 +161,8 @@ static void done(struct host_request *req, uint64_t now_ns)
 
 	must(r->busy && now_ns == w.now);
 	must(req->error == 0 || req->error == -ENOTCONN || req->error == -ETIMEDOUT ||
-	     req->error == -ECANCELED);
+	     req->error == -ECANCELED ||
+	     (req->error == -ENODEV && host_ns_known(&w.host, req->sqe.nsid)->lost));
 	must(req->attempts <= HOST_ATTEMPTS_MAX);
 	for (int i = 0; i < w.outs; i++) /* its memory is not the controller's any more */
 		must(w.out[i].req != req);
@@ -199,6 +201,19 @@ static void changed(void *arg, enum host_state from, enum host_state to, uint64_
 {
 	must(arg == &w && from < HOST_STATES && to < HOST_STATES && now_ns == w.now);
 	must(host_state_name(to));
+}
+
+static void namespace_lost(void *arg, uint32_t nsid)
+{
+	must(arg == &w && host_ns_known(&w.host, nsid)->lost);
+}
+
+static void over(void *arg, uint64_t now_ns)
+{
+	must(arg == &w && now_ns == w.now);
+	must(w.host.state == HOST_CLOSED || w.host.state == HOST_FAILED);
+	for (int i = 0; i < REQUESTS; i++)
+		must(!w.request[i].busy);
 }
 
 /* ---- the controller ----------------------------------------------------------------------------
@@ -391,7 +406,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.shutdown_timeout_ns = NSEC_PER_SEC,
 		.reconnect_delay_ns = NSEC_PER_SEC / 10,
 		.changed = changed,
+		.over = over,
 		.event = on_event,
+		.namespace_lost = namespace_lost,
 		.arg = &w,
 	};
 	uint8_t how;
@@ -407,6 +424,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (how >= 250)
 		memcpy(config.subnqn, NVMF_DISCOVERY_NQN, sizeof(NVMF_DISCOVERY_NQN));
 	must(!host_init(&w.host, &config, &transport, &w, w.queue, w.places, w.scratch));
+	for (uint32_t i = 0; how & 32 && i < ARRAY_SIZE(w.known); i++) {
+		w.known[i].nsid = i;
+		host_ns_know(&w.host, &w.known[i]);
+	}
 	host_start(&w.host, w.now);
 	for (int i = 0; i < STEPS_MAX && w.in < w.in_end; i++)
 		step();
