@@ -16,30 +16,9 @@
 #include "base/bytes.h"
 #include "base/compiler.h"
 #include "fabric/scenario/quantity.h"
-#include "fabric/scenario/run.h"
-
-#define STREAM "traffic: [{kind: stream, from: 1, to: 0}]\n"
+#include "scenario_bed.h"
 
 static char err[512];
-
-static struct scenario *good(const char *text)
-{
-	struct scenario *s = NULL;
-
-	if (scenario_parse(&s, "t.yaml", text, strlen(text), err, sizeof(err)))
-		fail_msg("%s", err);
-	return s;
-}
-
-static void bad(const char *text, const char *says)
-{
-	struct scenario *s;
-
-	assert_int_equal(scenario_parse(&s, "t.yaml", text, strlen(text), err, sizeof(err)),
-			 -EINVAL);
-	if (!strstr(err, says))
-		fail_msg("it says: %s\nand not: %s", err, says);
-}
 
 static void quantities_have_units(void **state)
 {
@@ -212,16 +191,6 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-static struct run_result *run_it(const struct scenario *s, uint64_t seed)
-{
-	struct run_options o = {.seed = seed};
-	struct run_result *r = NULL;
-
-	if (run(&r, s, &o, err, sizeof(err)))
-		fail_msg("%s", err);
-	return r;
-}
-
 static void what_cannot_be_is_told_when_it_runs(void **state)
 {
 	static const struct {
@@ -287,11 +256,6 @@ static void the_same_seed_is_the_same_run(void **state)
 	the_same_seed_is_the_same_run_of(
 		"duration: 1ms\nlinks: {loss: 1e-3}\n"
 		"traffic: [{kind: nvme, from: 1-3, to: 0, sizes: [[4KB, 50%], [64KB, 100%]]}]\n");
-}
-
-static double figure(const struct run_result *r, size_t i)
-{
-	return r->verdicts[i].got;
 }
 
 /* A message of 1 MB at 10 Gb/s over a switch: 245 packets of 4096 with 90 bytes of headers and gap
@@ -583,18 +547,6 @@ static void unreliable_messages_may_be_lost(void **state)
 	/* Alone on a link, 2 of 100 datagrams are lost by the two links' errors. */
 	assert_true((double)r->groups[0].bytes / (double)r->groups[0].flows / 4096 > .95);
 	assert_int_equal(r->totals.resent, 0);
-	run_free(r);
-	scenario_free(s);
-}
-
-static void meets_its_expectations(const char *text)
-{
-	struct scenario *s = good(text);
-	struct run_result *r = run_it(s, 0);
-
-	for (size_t i = 0; i < r->nverdicts; i++)
-		if (!r->verdicts[i].met)
-			fail_msg("%s is %g", s->expect[i].figure, figure(r, i));
 	run_free(r);
 	scenario_free(s);
 }
