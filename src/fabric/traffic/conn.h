@@ -19,6 +19,7 @@ struct conn {
 	struct flow flow;      /* there; for datagrams */
 	struct rnic_qp *qp[2]; /* at either */
 	unsigned room[2];      /* work requests and receives of these */
+	uint64_t last_done_ns; /* when the last of its messages was done; 0: none is */
 };
 
 /* Who hears of what nobody waits for as for an item: what has come, to begin with. */

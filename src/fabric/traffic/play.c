@@ -44,11 +44,14 @@ static void spread(struct group *g, unsigned source, double bytes, uint64_t from
 	}
 }
 
+/* Since it began; of those that were posted behind others on their connection, since the one before
+ * was done: until then it was that one's bytes that came. */
 static void account(struct item *i)
 {
 	struct group *g = i->group;
 	const struct play *p = g->play;
-	uint64_t now = play_now(p), from = i->begun_ns - p->begin_ns;
+	uint64_t now = play_now(p);
+	uint64_t from = max_of(i->begun_ns, i->conn->last_done_ns) - p->begin_ns;
 	double bytes = (double)i->bytes;
 	double part = 1;
 
@@ -133,6 +136,7 @@ void play_end(struct item *i, bool good)
 	unlink_item(p, i);
 	if (good && i->conn->type == RNIC_QPT_RC) /* else who has sent it knows nothing */
 		account(i);
+	i->conn->last_done_ns = fabric_now(p->fabric);
 	g->done += good;
 	g->failed += !good;
 	if (i->flow != SIZE_MAX) {

@@ -30,7 +30,7 @@ struct item {
 	struct group *group;
 	struct conn *conn;
 	uint64_t bytes;
-	uint64_t begun_ns; /* posted; or when the one before it on its connection was done */
+	uint64_t begun_ns; /* posted */
 	size_t flow;	   /* its record; SIZE_MAX: it is a stream's */
 	void (*done)(struct item *, bool good);
 	void *ctx; /* of who has it sent */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What figures are made of: whose time a message's bytes count in, what an empty network would
+ * take, who is a source, and which of many is a percentile. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "scenario_bed.h"
+
+/* What is posted behind others on its connection comes behind them: all that a line carries after
+ * the warm-up is in the goodput, as in its use. */
+static void a_message_counts_behind_those_before_it(void **state)
+{
+	struct scenario *s =
+		good("duration: 60ms\n"
+		     "warmup: 20ms\n"
+		     "topology: {hosts: 21}\n"
+		     "links: {rate: 40G}\n"
+		     "hosts: {control: none}\n"
+		     "traffic: [{kind: stream, from: 1-20, to: 0, bytes: 512KB, depth: 8}]\n"
+		     "expect:\n"
+		     "- {figure: goodput, at_least: 0}\n"
+		     "- {figure: utilization, of: switch0 -> host0, at_least: 0.95}\n"
+		     "- {figure: fairness, at_least: 0.99}\n");
+	struct run_result *r = run_it(s, 0);
+	double could = figure(r, 1) * 40 * .98; /* 4096 of 4096 + 82 */
+
+	(void)state;
+	assert_true(r->verdicts[1].met && r->verdicts[2].met);
+	if (figure(r, 0) < could * .96 || figure(r, 0) > could * 1.01)
+		fail_msg("%g Gb/s of %g", figure(r, 0), could);
+	run_free(r);
+	scenario_free(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_message_counts_behind_those_before_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
