@@ -6,7 +6,10 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
 
+#include "base/compiler.h"
 #include "scenario_bed.h"
 
 /* What is posted behind others on its connection comes behind them: all that a line carries after
@@ -35,10 +38,41 @@ static void a_message_counts_behind_those_before_it(void **state)
 	scenario_free(s);
 }
 
+/* The last step is as long as is left of the run. */
+static void the_last_step_may_be_shorter(void **state)
+{
+	static const char *const steps[] = {"duration: 10ms\nstep: 3ms\n",
+					    "duration: 1ms\nstep: 10ms\n"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		char text[256];
+		struct scenario *s;
+		struct run_result *r;
+		const struct run_group *g;
+
+		snprintf(text, sizeof(text),
+			 "%shosts: {control: none}\n"
+			 "traffic: [{kind: stream, from: 1, to: 0, bytes: 4KB}]\n"
+			 "expect: [{figure: goodput, at_least: 1}]\n",
+			 steps[i]);
+		s = good(text);
+		r = run_it(s, 0);
+		g = &r->groups[0];
+		assert_true(fabs(figure(r, 0) / g->goodput_gbps - 1) < .01);
+		/* It begins with its first round trip, and is the same in the others. */
+		assert_int_equal(g->goodput.n, i ? 1 : 4);
+		assert_true(fabs(g->goodput.v[g->goodput.n - 1] / g->goodput_gbps - 1) < .01);
+		run_free(r);
+		scenario_free(s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_message_counts_behind_those_before_it),
+		cmocka_unit_test(the_last_step_may_be_shorter),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

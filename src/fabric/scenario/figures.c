@@ -83,6 +83,11 @@ double figures_fairness(const double *v, const unsigned *of, unsigned n)
 	return figures_jain(sum, squares, n);
 }
 
+double figures_step_ns(uint64_t step_ns, size_t i, uint64_t ended_ns)
+{
+	return (double)(min_of((i + 1) * step_ns, ended_ns) - i * step_ns);
+}
+
 /* What a figure is of. */
 struct subject {
 	const struct run_result *run;
@@ -101,20 +106,21 @@ static bool is_of(const struct subject *s, size_t group)
 static double goodput(const struct subject *s)
 {
 	const struct play *p = s->play;
+	const uint64_t ended = s->run->totals.ended_ns;
 	uint64_t from = s->e->from_ns, until = s->e->until_ns;
 	double bytes = 0;
 
 	if (!from && !until)
 		from = p->warmup_ns;
-	if (!until)
-		until = s->run->totals.ended_ns;
+	until = until ? min_of(until, ended) : ended;
 	for (size_t g = 0; g < p->ngroups; g++)
 		for (size_t i = 0; is_of(s, g) && i < p->nbins; i++) {
 			double a = (double)max_of(i * p->step_ns, from);
 			double b = (double)min_of((i + 1) * p->step_ns, until);
 
 			if (b > a)
-				bytes += p->groups[g].bins[i] * (b - a) / (double)p->step_ns;
+				bytes += p->groups[g].bins[i] * (b - a) /
+					 figures_step_ns(p->step_ns, i, ended);
 		}
 	return until > from ? bytes * 8 / (double)(until - from) : 0;
 }

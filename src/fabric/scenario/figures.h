@@ -11,6 +11,8 @@ int figures_judge(struct run_result *, const struct play *) must_use; /* -ENOMEM
 double figures_jain(double sum, double squares, unsigned n);
 /* Of sorted values, the one that such a part of them does not exceed; 0 of none. */
 double figures_percentile(const double *sorted, size_t n, double part);
+/* How long a step of a run is: the last one ends with it. */
+double figures_step_ns(uint64_t step_ns, size_t i, uint64_t ended_ns);
 int figures_compare(const void *a, const void *b);
 /* Jain's index over those that are sources. */
 double figures_fairness(const double *v, const unsigned *of, unsigned n);

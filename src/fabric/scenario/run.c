@@ -295,7 +295,8 @@ static void take_groups(struct running *r)
 		double *series = must(calloc(r->steps + 1, sizeof(*series)));
 
 		for (size_t k = 0; k < r->steps; k++)
-			series[k] = g->bins[k] * 8 / (double)p->step_ns;
+			series[k] = g->bins[k] * 8 /
+				    figures_step_ns(p->step_ns, k, res->totals.ended_ns);
 		res->groups[i] = (struct run_group){
 			.name = g->traffic->name,
 			.kind = traffic_names[g->traffic->kind],
