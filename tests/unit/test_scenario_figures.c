@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/compiler.h"
+#include "fabric/scenario/figures.h"
 #include "scenario_bed.h"
 
 /* What is posted behind others on its connection comes behind them: all that a line carries after
@@ -68,11 +69,29 @@ static void the_last_step_may_be_shorter(void **state)
 	}
 }
 
+static void of_a_hundred_the_99th_is_the_99th_percentile(void **state)
+{
+	double v[100];
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		v[i] = i + 1;
+	assert_true(figures_percentile(v, 100, .5) == 50);
+	assert_true(figures_percentile(v, 100, .99) == 99);
+	assert_true(figures_percentile(v, 20, .95) == 19);
+	assert_true(figures_percentile(v, 3, .5) == 2);
+	assert_true(figures_percentile(v, 100, 1) == 100);
+	assert_true(figures_percentile(v, 100, 0) == 1);
+	assert_true(figures_percentile(v, 1, .99) == 1);
+	assert_true(figures_percentile(v, 0, .5) == 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_message_counts_behind_those_before_it),
 		cmocka_unit_test(the_last_step_may_be_shorter),
+		cmocka_unit_test(of_a_hundred_the_99th_is_the_99th_percentile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,9 +62,17 @@ int figures_compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+size_t figures_rank(size_t n, double part)
+{
+	/* 0.95 of 20 is not 19 to the last bit. */
+	const double rank = ceil(part * (double)n - 1e-9);
+
+	return rank < 1 ? 0 : min_of((size_t)rank, n) - 1;
+}
+
 double figures_percentile(const double *sorted, size_t n, double part)
 {
-	return n ? sorted[min_of((size_t)(part * (double)n), n - 1)] : 0;
+	return n ? sorted[figures_rank(n, part)] : 0;
 }
 
 double figures_jain(double sum, double squares, unsigned n)

@@ -9,7 +9,10 @@
 int figures_judge(struct run_result *, const struct play *) must_use; /* -ENOMEM */
 /* Jain's index of n values, by their sum and that of their squares; 1 where all are 0. */
 double figures_jain(double sum, double squares, unsigned n);
-/* Of sorted values, the one that such a part of them does not exceed; 0 of none. */
+/* Of n sorted values, at least one, the place of the least that such a part of them does not
+ * exceed: of a hundred, 0.99 is that of the 99th. */
+size_t figures_rank(size_t n, double part);
+/* That value; 0 of none. */
 double figures_percentile(const double *sorted, size_t n, double part);
 /* How long a step of a run is: the last one ends with it. */
 double figures_step_ns(uint64_t step_ns, size_t i, uint64_t ended_ns);

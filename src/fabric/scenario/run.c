@@ -181,11 +181,9 @@ static int go(struct running *r, const struct scenario *s)
 
 static double percentile_of(const struct watch *w, size_t samples, double part)
 {
-	size_t zeros = samples - w->n, at = (size_t)(part * (double)samples);
+	const size_t zeros = samples - w->n, at = samples ? figures_rank(samples, part) : 0;
 
-	if (!samples || at < zeros)
-		return 0;
-	return w->samples[min_of(at - zeros, w->n - 1)];
+	return at < zeros || !samples ? 0 : w->samples[at - zeros];
 }
 
 static void take_ports(struct running *r)
