@@ -86,12 +86,39 @@ static void of_a_hundred_the_99th_is_the_99th_percentile(void **state)
 	assert_true(figures_percentile(v, 0, .5) == 0);
 }
 
+/* Of two frames the second, of one byte, waits at each switch for the first, which is full. */
+static void an_ideal_message_is_as_fast_as_a_real_one(void **state)
+{
+	static const char *const shapes[] = {
+		"topology: {kind: leaf-spine, leaves: 2, spines: 1, hosts: 1}\n",
+		"topology: {kind: pair}\n",
+		/* A fast line between slow ones, and a slow one between fast ones. */
+		"topology: {kind: dumbbell, hosts: 1}\nuplinks: {rate: 100G}\n",
+		"topology: {kind: dumbbell, hosts: 1}\nuplinks: {rate: 1G}\n",
+		"topology: {kind: dumbbell, hosts: 1}\ninfiniband: {}\nuplinks: {rate: 1G}\n",
+	};
+	static const char *const bytes[] = {"4097", "8192", "100000"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(shapes) * ARRAY_SIZE(bytes); i++) {
+		char text[512];
+
+		snprintf(text, sizeof(text),
+			 "%slinks: {rate: 10G, delay: 1us}\nhosts: {control: none}\n"
+			 "traffic: [{kind: flows, from: 0, to: 1, bytes: %s}]\n"
+			 "expect: [{figure: slowdown_p50, is: 1, within: 1%%}]\n",
+			 shapes[i / ARRAY_SIZE(bytes)], bytes[i % ARRAY_SIZE(bytes)]);
+		meets_its_expectations(text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_message_counts_behind_those_before_it),
 		cmocka_unit_test(the_last_step_may_be_shorter),
 		cmocka_unit_test(of_a_hundred_the_99th_is_the_99th_percentile),
+		cmocka_unit_test(an_ideal_message_is_as_fast_as_a_real_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

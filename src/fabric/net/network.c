@@ -474,15 +474,17 @@ static uint64_t latency_of(const struct network *n)
 	return n->ibswitches ? n->nature.subnet.latency_ns : n->nature.netswitch.latency_ns;
 }
 
-/* Each switch has to have a frame whole before it sends it on; the slowest line says how fast the
- * frames follow one another. */
+/* Each switch has to have a frame whole before it sends it on. All but the last are full. Up to
+ * some line that one has to wait for those before it, which are there when the first has gone over
+ * all lines so far and the others have followed at the pace of the slowest of them; from that line
+ * on it waits for nobody. Which line that is, says who comes latest. */
 static uint64_t one_way(const struct network *n, unsigned from, unsigned to, uint64_t bytes,
 			uint32_t headers)
 {
 	const uint64_t mtu = 128u << n->nature.host.mtu;
 	const uint64_t frames = bytes ? (bytes + mtu - 1) / mtu : 1;
 	const uint64_t least = n->ibswitches ? 0 : FRAME_MIN;
-	uint64_t ns = 0, slowest = 0;
+	uint64_t ns = 0, alone = 0, firsts = 0, slowest = 0, most = 0;
 	struct netport *p = host_port(n->hosts[from]);
 	const uint64_t last =
 		max_of(bytes - (bytes ? (frames - 1) * mtu : 0) + headers, least) + p->gap;
@@ -491,12 +493,17 @@ static uint64_t one_way(const struct network *n, unsigned from, unsigned to, uin
 
 	for (; p && left--; p = next_on_way(n, p, to)) {
 		ns += p->line.delay_ns + time_on(p, last);
-		slowest = max_of(slowest, time_on(p, (frames - 1) * full));
+		if (frames > 1) {
+			firsts += time_on(p, full);
+			slowest = max_of(slowest, time_on(p, (frames - 2) * full));
+			most = max_of(most, firsts + slowest - alone);
+			alone += time_on(p, last);
+		}
 		if (p->peer == host_port(n->hosts[to]))
 			break;
 		ns += latency_of(n);
 	}
-	return ns + slowest;
+	return ns + most;
 }
 
 uint64_t network_ideal_ns(const struct network *n, unsigned from, unsigned to, uint64_t bytes)
