@@ -112,6 +112,27 @@ static void an_ideal_message_is_as_fast_as_a_real_one(void **state)
 	}
 }
 
+/* A disk's time, and the fetching of what is written, are no congestion. */
+static void a_command_alone_is_as_fast_as_in_an_empty_network(void **state)
+{
+	static const char *const what[] = {"verb: read, bytes: 4096", "verb: read, bytes: 65536",
+					   "verb: write, bytes: 4096", "verb: write, bytes: 32768"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(what); i++) {
+		char text[512];
+
+		snprintf(text, sizeof(text),
+			 "duration: 2ms\nwarmup: 500us\n"
+			 "topology: {kind: dumbbell, hosts: 1}\n"
+			 "hosts: {control: none}\n"
+			 "traffic: [{kind: nvme, from: 0, to: 1, depth: 1, media: 10us, %s}]\n"
+			 "expect: [{figure: slowdown_p50, is: 1, within: 2%%}]\n",
+			 what[i]);
+		meets_its_expectations(text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -119,6 +140,7 @@ int main(void)
 		cmocka_unit_test(the_last_step_may_be_shorter),
 		cmocka_unit_test(of_a_hundred_the_99th_is_the_99th_percentile),
 		cmocka_unit_test(an_ideal_message_is_as_fast_as_a_real_one),
+		cmocka_unit_test(a_command_alone_is_as_fast_as_in_an_empty_network),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

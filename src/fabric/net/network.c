@@ -479,11 +479,12 @@ static uint64_t latency_of(const struct network *n)
  * all lines so far and the others have followed at the pace of the slowest of them; from that line
  * on it waits for nobody. Which line that is, says who comes latest. */
 static uint64_t one_way(const struct network *n, unsigned from, unsigned to, uint64_t bytes,
-			uint32_t headers)
+			uint32_t more_headers)
 {
 	const uint64_t mtu = 128u << n->nature.host.mtu;
 	const uint64_t frames = bytes ? (bytes + mtu - 1) / mtu : 1;
 	const uint64_t least = n->ibswitches ? 0 : FRAME_MIN;
+	const uint32_t headers = (n->ibswitches ? HEADERS_IB : HEADERS) + more_headers;
 	uint64_t ns = 0, alone = 0, firsts = 0, slowest = 0, most = 0;
 	struct netport *p = host_port(n->hosts[from]);
 	const uint64_t last =
@@ -508,9 +509,12 @@ static uint64_t one_way(const struct network *n, unsigned from, unsigned to, uin
 
 uint64_t network_ideal_ns(const struct network *n, unsigned from, unsigned to, uint64_t bytes)
 {
-	const uint32_t headers = n->ibswitches ? HEADERS_IB : HEADERS;
+	return one_way(n, from, to, bytes, 0) + one_way(n, to, from, 0, AETH_LEN);
+}
 
-	return one_way(n, from, to, bytes, headers) + one_way(n, to, from, 0, headers + AETH_LEN);
+uint64_t network_way_ns(const struct network *n, unsigned from, unsigned to, uint64_t bytes)
+{
+	return one_way(n, from, to, bytes, 0);
 }
 
 static const struct ibnode *ibnode_at(const struct network *n, unsigned node)

@@ -38,6 +38,8 @@ bool network_port_is_of_switch(const struct network *, unsigned i);
 /* The least time that so many bytes take from one host to another, and until who sent them knows.
  */
 uint64_t network_ideal_ns(const struct network *, unsigned from, unsigned to, uint64_t bytes);
+/* And until they are there. */
+uint64_t network_way_ns(const struct network *, unsigned from, unsigned to, uint64_t bytes);
 /* Nothing is under way, no buffer holds anything, and nobody is kept from sending. */
 bool network_is_idle(const struct network *);
 

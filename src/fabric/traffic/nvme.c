@@ -141,6 +141,27 @@ static void request_is_done(struct host_request *req, uint64_t now_ns)
 		begin_one(a, i);
 }
 
+/* What a command would take in an empty network: its messages, one after the other, and the disk's
+ * time. The answer is right behind what is read. */
+static uint64_t ideal_ns(const struct nvme_assoc *a, uint64_t bytes)
+{
+	const struct group *g = a->of->group;
+	const struct network *n = g->play->network;
+	const unsigned host = a->from, target = a->target->number;
+	uint64_t capsule = NVME_SQE_LEN, answer = NVME_CQE_LEN, ns = g->traffic->media_ns;
+
+	if (g->traffic->reads) {
+		answer += bytes;
+	} else if (bytes <= a->host.capsule_max) {
+		capsule += bytes;
+	} else { /* it is fetched */
+		ns += network_way_ns(n, target, host, 0);
+		ns += network_way_ns(n, host, target, bytes);
+	}
+	return ns + network_way_ns(n, host, target, capsule) +
+	       network_way_ns(n, target, host, answer);
+}
+
 static void begin_one(struct nvme_assoc *a, unsigned i)
 {
 	struct host_request *req = &a->requests[i];
@@ -164,7 +185,8 @@ static void begin_one(struct nvme_assoc *a, unsigned i)
 	nvme_rw_set(&req->sqe, a->offset, blocks, 0);
 	req->dir = nvmf_dir_of(&req->sqe);
 	a->offset += blocks;
-	a->items[i] = play_begin(g, &a->queue[1].conn, req->data_len, true, item_is_done, NULL);
+	a->items[i] = play_begin(g, &a->queue[1].conn, req->data_len, ideal_ns(a, req->data_len),
+				 item_is_done, NULL);
 	rc = host_submit(&a->host, 1, req, now_of(a->of));
 	if (rc)
 		play_fail(g->play, "traffic '%s': host%u: a command is not taken (%d)",

@@ -77,7 +77,7 @@ void play_arrived(struct group *g, unsigned from, uint64_t bytes)
 
 /* ---- items ----------------------------------------------------------------------------------- */
 
-static size_t record(struct group *g, unsigned from, unsigned to, uint64_t bytes)
+static size_t record(struct group *g, unsigned from, unsigned to, uint64_t bytes, uint64_t ideal_ns)
 {
 	struct play *p = g->play;
 
@@ -93,7 +93,7 @@ static size_t record(struct group *g, unsigned from, unsigned to, uint64_t bytes
 		.to = to,
 		.bytes = bytes,
 		.start_ns = play_now(p),
-		.ideal_ns = network_ideal_ns(p->network, from, to, bytes),
+		.ideal_ns = ideal_ns,
 	};
 	return p->nflows++;
 }
@@ -149,7 +149,7 @@ void play_end(struct item *i, bool good)
 	free(i);
 }
 
-struct item *play_begin(struct group *g, struct conn *c, uint64_t bytes, bool bounded,
+struct item *play_begin(struct group *g, struct conn *c, uint64_t bytes, uint64_t ideal_ns,
 			void (*done)(struct item *, bool good), void *ctx)
 {
 	struct play *p = g->play;
@@ -168,8 +168,8 @@ struct item *play_begin(struct group *g, struct conn *c, uint64_t bytes, bool bo
 		.from = host_number(c->from),
 		.to = host_number(c->to),
 	};
-	if (bounded)
-		i->flow = record(g, i->from, i->to, bytes);
+	if (ideal_ns)
+		i->flow = record(g, i->from, i->to, bytes, ideal_ns);
 	g->flows++;
 	link_item(p, i);
 	return i;
@@ -178,9 +178,16 @@ struct item *play_begin(struct group *g, struct conn *c, uint64_t bytes, bool bo
 void play_post(struct group *g, struct conn *c, uint64_t bytes, bool bounded,
 	       void (*done)(struct item *, bool good), void *ctx)
 {
-	struct item *i = play_begin(g, c, bytes, bounded, done, ctx);
-	int rc = conn_post(c, bytes, g->traffic->reads, (uintptr_t)i, i->begun_ns);
+	uint64_t ideal_ns = 0;
+	struct item *i;
+	int rc;
 
+	if (bounded)
+		ideal_ns = max_of(network_ideal_ns(g->play->network, host_number(c->from),
+						   host_number(c->to), bytes),
+				  (uint64_t)1);
+	i = play_begin(g, c, bytes, ideal_ns, done, ctx);
+	rc = conn_post(c, bytes, g->traffic->reads, (uintptr_t)i, i->begun_ns);
 	if (rc)
 		play_fail(g->play, "traffic '%s': host%u cannot post to its queue pair (%d)",
 			  g->traffic->name, i->from, rc);

@@ -100,8 +100,9 @@ void play_message(struct group *, unsigned from, unsigned to, uint64_t bytes,
 /* One on a connection that stays. bounded: it has a record. */
 void play_post(struct group *, struct conn *, uint64_t bytes, bool bounded,
 	       void (*done)(struct item *, bool good), void *ctx);
-/* One that its kind has sent and ends itself; its connection says between whom it is. */
-struct item *play_begin(struct group *, struct conn *, uint64_t bytes, bool bounded,
+/* One that its kind has sent and ends itself; its connection says between whom it is. ideal_ns:
+ * what it would take in an empty network; 0: it has no record. */
+struct item *play_begin(struct group *, struct conn *, uint64_t bytes, uint64_t ideal_ns,
 			void (*done)(struct item *, bool good), void *ctx);
 void play_end(struct item *, bool good);
 /* Something has come that nobody waited for. */
