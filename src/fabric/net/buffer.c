@@ -133,6 +133,11 @@ bool buffer_is_low(const struct buffer *b, unsigned from, unsigned priority)
 		(double)(over_reserve(b, s->used) + b->nature.resume_below) <= threshold(b));
 }
 
+bool buffer_is_over(const struct buffer *b, unsigned from, unsigned priority)
+{
+	return b->share[from][priority].used > b->nature.reserve;
+}
+
 bool buffer_is_empty(const struct buffer *b)
 {
 	for (unsigned i = 0; i < b->ports; i++)

@@ -53,6 +53,8 @@ void buffer_leave(struct buffer *, struct frame *, unsigned from, unsigned to);
 /* Is who sends there to pause, or to go on? Neither, in between. */
 bool buffer_is_high(const struct buffer *, unsigned from, unsigned priority);
 bool buffer_is_low(const struct buffer *, unsigned from, unsigned priority);
+/* Does it have more than its reserve, so that something of it is still to leave? */
+bool buffer_is_over(const struct buffer *, unsigned from, unsigned priority);
 bool buffer_is_empty(const struct buffer *);
 
 #endif

@@ -127,6 +127,11 @@ static void forward(struct netswitch *s, struct frame *f)
 		s->counters.dropped++;
 		s->counters.dropped_lossless += s->nature.buffer.lossless >> f->priority & 1;
 		to->counters.dropped++;
+		/* A headroom of less than a frame is never used, and so does not say stop. When
+		 * something leaves, go on may be said again. */
+		if (s->nature.buffer.lossless >> f->priority & 1 &&
+		    buffer_is_over(&s->buffer, from, f->priority))
+			stop(s, from, f->priority);
 		drop(s, f);
 		return;
 	}
