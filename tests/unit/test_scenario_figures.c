@@ -133,6 +133,29 @@ static void a_command_alone_is_as_fast_as_in_an_empty_network(void **state)
 	}
 }
 
+/* Host 1 stands twice in `from`, and host 2 once: each fills its line. */
+static void a_host_is_one_source_however_often_it_is_named(void **state)
+{
+	struct scenario *s =
+		good("duration: 2ms\nstep: 500us\n"
+		     "hosts: {control: none}\n"
+		     "traffic: [{kind: stream, from: [1, 1, 2], to: [3, 4, 5], pairs: yes, "
+		     "bytes: 64KB}]\n"
+		     "expect:\n"
+		     "- {figure: fairness, at_least: 0.999}\n"
+		     "- {figure: source_least, at_least: 90}\n");
+	struct run_result *r = run_it(s, 0);
+	const struct run_series *f = &r->groups[0].fairness_over_time;
+
+	(void)state;
+	assert_true(r->verdicts[0].met && r->verdicts[1].met);
+	assert_int_equal(f->n, 4);
+	for (size_t i = 0; i < f->n; i++)
+		assert_true(f->v[i] > .999);
+	run_free(r);
+	scenario_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +164,7 @@ int main(void)
 		cmocka_unit_test(of_a_hundred_the_99th_is_the_99th_percentile),
 		cmocka_unit_test(an_ideal_message_is_as_fast_as_a_real_one),
 		cmocka_unit_test(a_command_alone_is_as_fast_as_in_an_empty_network),
+		cmocka_unit_test(a_host_is_one_source_however_often_it_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,13 +137,13 @@ static double of_sources(const struct subject *s, enum figure f)
 {
 	const struct play *p = s->play;
 	const struct group *g = &p->groups[s->group < 0 ? 0 : s->group];
-	const struct traffic *t = g->traffic;
+	const struct host_set *sources = &g->sources;
 	double span = (double)(s->run->totals.ended_ns - p->warmup_ns), v = 0;
 
 	if (f == FIGURE_FAIRNESS)
 		return s->run->groups[g->index].fairness;
-	for (unsigned i = 0; i < t->from.n; i++) {
-		double one = g->by_source[t->from.v[i]];
+	for (unsigned i = 0; i < sources->n; i++) {
+		double one = g->by_source[sources->v[i]];
 
 		if (!i || (f == FIGURE_SOURCE_LEAST ? one < v : one > v))
 			v = one;

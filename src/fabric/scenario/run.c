@@ -261,7 +261,7 @@ static void take_hosts(struct running *r)
 
 static struct run_series fairness_over_time(const struct group *g, size_t steps)
 {
-	const unsigned n = g->traffic->from.n;
+	const unsigned n = g->sources.n;
 	struct run_series s = {0};
 
 	if (!g->source_bins)
@@ -303,8 +303,7 @@ static void take_groups(struct running *r)
 			.failed = g->failed,
 			.bytes = g->bytes,
 			.goodput_gbps = span > 0 ? (double)g->bytes * 8 / span : 0,
-			.fairness = figures_fairness(g->by_source, g->traffic->from.v,
-						     g->traffic->from.n),
+			.fairness = figures_fairness(g->by_source, g->sources.v, g->sources.n),
 			.goodput = {series, r->steps},
 			.fairness_over_time = fairness_over_time(g, r->steps),
 		};

@@ -40,7 +40,7 @@ static void spread(struct group *g, unsigned source, double bytes, uint64_t from
 
 		g->bins[i] += part;
 		if (g->source_bins)
-			g->source_bins[i * g->traffic->from.n + g->place[source]] += (float)part;
+			g->source_bins[i * g->sources.n + g->place[source] - 1] += (float)part;
 	}
 }
 
@@ -295,22 +295,35 @@ static void begins(struct happening *h)
 		play_fail(g->play, "traffic '%s' cannot begin (%d)", g->traffic->name, rc);
 }
 
+/* A host may be named more than once. */
+static int list_sources(struct group *g)
+{
+	const struct host_set *from = &g->traffic->from;
+	struct host_set *s = &g->sources;
+
+	g->place = calloc(network_hosts(g->play->network), sizeof(*g->place));
+	s->v = calloc(from->n + 1, sizeof(*s->v));
+	if (!g->place || !s->v)
+		return -ENOMEM;
+	for (unsigned i = 0; i < from->n; i++)
+		if (!g->place[from->v[i]]) {
+			s->v[s->n++] = from->v[i];
+			g->place[from->v[i]] = s->n;
+		}
+	return 0;
+}
+
 /* What each source has in each step, where that is not too much to keep. */
 static int keep_sources(struct group *g)
 {
-	const struct host_set *from = &g->traffic->from;
+	const unsigned n = g->sources.n;
 	const struct play *p = g->play;
 
-	if (g->traffic->kind == TRAFFIC_TRACE || g->traffic->kind == TRAFFIC_STORM || from->n < 2 ||
-	    from->n * p->nbins > SOURCE_BINS_MAX)
+	if (g->traffic->kind == TRAFFIC_TRACE || g->traffic->kind == TRAFFIC_STORM || n < 2 ||
+	    n * p->nbins > SOURCE_BINS_MAX)
 		return 0;
-	g->place = calloc(network_hosts(p->network), sizeof(*g->place));
-	g->source_bins = calloc(from->n * p->nbins, sizeof(*g->source_bins));
-	if (!g->place || !g->source_bins)
-		return -ENOMEM;
-	for (unsigned i = 0; i < from->n; i++)
-		g->place[from->v[i]] = i;
-	return 0;
+	g->source_bins = calloc(n * p->nbins, sizeof(*g->source_bins));
+	return g->source_bins ? 0 : -ENOMEM;
 }
 
 static int group_init(struct group *g, struct play *p, const struct traffic *t, uint32_t index)
@@ -319,7 +332,7 @@ static int group_init(struct group *g, struct play *p, const struct traffic *t, 
 	happening_init(&g->next, begins);
 	g->bins = calloc(p->nbins, sizeof(*g->bins));
 	g->by_source = calloc(network_hosts(p->network), sizeof(*g->by_source));
-	if (!g->bins || !g->by_source || keep_sources(g))
+	if (!g->bins || !g->by_source || list_sources(g) || keep_sources(g))
 		return -ENOMEM;
 	group_next(g, p->begin_ns + t->start_ns);
 	return 0;
@@ -388,6 +401,7 @@ void play_destroy(struct play *p)
 		free(g->by_source);
 		free(g->source_bins);
 		free(g->place);
+		free(g->sources.v);
 	}
 	free(p->groups);
 	free(p->flows);

@@ -51,13 +51,14 @@ struct group {
 	const struct kind *kind;
 	uint32_t index;
 	size_t flows, done, failed;
-	uint64_t bytes;	    /* after the warm-up */
-	double *by_source;  /* bytes after the warm-up, of each host */
-	double *bins;	    /* bytes of each step */
-	float *source_bins; /* of each source, step by step; NULL: that is too much, or one */
-	unsigned *place;    /* of each host among the sources */
-	void *own;	    /* of its kind */
-	bool over;	    /* nothing new will begin */
+	uint64_t bytes;		 /* after the warm-up */
+	double *by_source;	 /* bytes after the warm-up, of each host */
+	double *bins;		 /* bytes of each step */
+	struct host_set sources; /* who is in `from`, each host once */
+	unsigned *place;	 /* of each host among them, from 1 on; 0: it is none */
+	float *source_bins;	 /* of each source, step by step; NULL: that is too much, or one */
+	void *own;		 /* of its kind */
+	bool over;		 /* nothing new will begin */
 	struct happening next;
 	double rest_ns; /* of the last gap, less than one */
 };
