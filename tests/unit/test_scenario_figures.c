@@ -156,6 +156,38 @@ static void a_host_is_one_source_however_often_it_is_named(void **state)
 	scenario_free(s);
 }
 
+static uint64_t offered_by(const char *text)
+{
+	struct scenario *s = good(text);
+	struct run_result *r = run_it(s, 0);
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < r->nflows; i++)
+		bytes += r->flows[i].bytes;
+	run_free(r);
+	scenario_free(s);
+	return bytes;
+}
+
+/* Of seven lines of 100 Gb/s and one of 10, half is 44 MB in 1 ms, whoever has the slow one. */
+static void the_load_is_of_all_links(void **state)
+{
+#define LOAD_OF_A_SLOW_ONE(kind)                                  \
+	"duration: 1ms\nhosts: {queue_pairs: 65536}\n"            \
+	"other_links: [{between: [host0, switch0], rate: 10G}]\n" \
+	"traffic: [{kind: " kind ", bytes: 1KB, load: 50%}]\n"
+	static const char *const all[] = {LOAD_OF_A_SLOW_ONE("random"),
+					  LOAD_OF_A_SLOW_ONE("incast, count: 0")};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		double part = (double)offered_by(all[i]) / (710e9 / 8 * .5 * 1e-3);
+
+		if (part < .95 || part > 1.05)
+			fail_msg("%g of what is said", part);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -165,6 +197,7 @@ int main(void)
 		cmocka_unit_test(an_ideal_message_is_as_fast_as_a_real_one),
 		cmocka_unit_test(a_command_alone_is_as_fast_as_in_an_empty_network),
 		cmocka_unit_test(a_host_is_one_source_however_often_it_is_named),
+		cmocka_unit_test(the_load_is_of_all_links),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,16 +6,18 @@
 #include "base/bytes.h"
 #include "fabric/traffic/each.h"
 
-/* Nanoseconds between two, so that so many bytes each are the load of so many hosts' links. */
-static double mean_gap(struct group *g, double bytes, unsigned hosts)
+/* Nanoseconds between two, so that so many bytes each are the load of the sources' links. */
+static double mean_gap(struct group *g, double bytes)
 {
 	const struct traffic *t = g->traffic;
-	const struct netport *p = host_port(network_host(g->play->network, t->from.v[0]));
-	double bytes_per_ns = (double)p->line.rate_mbps / 8000;
+	const struct host_set *s = &g->sources;
+	double mbps = 0;
 
 	if (t->every_ns)
 		return (double)t->every_ns;
-	return bytes / (bytes_per_ns * t->load * hosts);
+	for (unsigned i = 0; i < s->n; i++)
+		mbps += (double)host_port(network_host(g->play->network, s->v[i]))->line.rate_mbps;
+	return bytes / (mbps / 8000 * t->load);
 }
 
 /* Times are whole nanoseconds: what a gap has of one besides counts for the next. */
@@ -28,21 +30,34 @@ static uint64_t later(struct group *g, double mean)
 	return fabric_now(g->play->fabric) + whole;
 }
 
+/* ---- random ---------------------------------------------------------------------------------- */
+
+struct arrivals {
+	double gap_ns;
+};
+
 static void random_begins(struct happening *h)
 {
 	struct group *g = container_of(h, struct group, next);
 	const struct traffic *t = g->traffic;
+	const struct arrivals *own = g->own;
 	unsigned from, to;
 
 	if (play_draw_pair(g->play, t, &from, &to))
 		play_message(g, from, to, sizes_draw(&t->sizes, &g->play->random), NULL, NULL);
-	group_next(g, later(g, mean_gap(g, sizes_mean(&t->sizes), t->from.n)));
+	group_next(g, later(g, own->gap_ns));
 }
 
 static int random_start(struct group *g)
 {
+	struct arrivals *own = calloc(1, sizeof(*own));
+
+	if (!own)
+		return -ENOMEM;
+	g->own = own;
+	own->gap_ns = mean_gap(g, sizes_mean(&g->traffic->sizes));
 	g->next.happen = random_begins;
-	group_next(g, later(g, mean_gap(g, sizes_mean(&g->traffic->sizes), g->traffic->from.n)));
+	group_next(g, later(g, own->gap_ns));
 	return 0;
 }
 
@@ -104,7 +119,7 @@ static int incast_start(struct group *g)
 	if (!own)
 		return -ENOMEM;
 	g->own = own;
-	own->gap_ns = mean_gap(g, (double)t->bytes * senders(t), t->from.n);
+	own->gap_ns = mean_gap(g, (double)t->bytes * senders(t));
 	g->next.happen = incast_begins;
 	/* Of a given number the first comes at once. */
 	group_next(g, t->count ? fabric_now(g->play->fabric) : later(g, own->gap_ns));
