@@ -138,6 +138,19 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 	bad(STREAM "switches: {weights: {3: 1.5}}\n",
 	    "a weight is a number from 1 to 255, not '1.5'");
 	bad(STREAM "other_links: [{between: [host0]}]\n", "takes the two ends");
+	bad(STREAM "other_links:\n"
+		   "- {between: [host0, switch0], rate: 10G}\n"
+		   "- {between: [switch0, host0], delay: 1ms}\n",
+	    "t.yaml:4: the link between 'switch0' and 'host0' is in line 3 already");
+	bad(STREAM "topology: {kind: fat-tree, leaves: 8, spines: 4}\n",
+	    "'leaves' is nothing to 'fat-tree', which has pods edges aggregations cores hosts");
+	bad(STREAM "topology: {leaves: 8}\n", "'leaves' is nothing to 'star', which has hosts");
+	bad(STREAM "topology: {kind: pair, hosts: 64}\n", "'hosts' is nothing to 'pair'");
+	bad(STREAM "topology: {kind: leaf-spine, looped_host: 3}\n",
+	    "'looped_host' is nothing to 'leaf-spine'");
+	bad(STREAM "topology: {kind: ring, looped_host: 24}\n",
+	    "looped_host is a host of the ring, 0 to 23, or -1");
+	bad("traffic: [{kind: stream, start: 10ms}]\n", "it does not start before the run is over");
 	bad("traffic: [{from: 1}]\n", "what is done here?");
 	bad("traffic: [{kind: stream, from: 8, to: 0}]\n", "there is no host 8: they are 0 to 7");
 	bad("traffic: [{kind: stream, from: 0, to: 0}]\n", "nobody in `from`");
@@ -164,6 +177,10 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 	bad(STREAM "expect: [{figure: queue_most, of: stream, is: 1}]\n",
 	    "queue_most is of a port");
 	bad(STREAM "expect: [{figure: cnps, of: stream, is: 1}]\n", "cnps is of the whole run");
+	bad(STREAM "expect: [{figure: goodput, from: 2ms, until: 2ms, at_most: 0}]\n",
+	    "there is no time between them");
+	bad(STREAM "expect: [{figure: goodput, until: 11ms, is: 1}]\n", "lower `until`");
+	bad(STREAM "expect: [{figure: goodput, from: 10ms, is: 1}]\n", "lower `from`");
 	bad(STREAM "expect: [{figure: dropped, from: 1ms, is: 1}]\n", "none of a part of the time");
 	bad(STREAM "expect: [{figure: goodput, bytes_to: 1KB, is: 1}]\n", "none by the size");
 	bad("traffic: [{kind: stream}, {kind: flows}]\nexpect: [{figure: fairness, is: 1}]\n",
@@ -206,7 +223,9 @@ static void what_cannot_be_is_told_when_it_runs(void **state)
 			"switches: {buffer: 1GB}\nduration: 1ms\n",
 		 NULL},
 		{"hosts: {queue_pairs: 4}\ntraffic: [{kind: random, load: 100%, bytes: 1MB}]\n",
-		 "no room for more queue pairs"},
+		 "no room for more queue pairs at once; raise `hosts: queue_pairs`"},
+		{"hosts: {queue_pairs: 4}\ntraffic: [{kind: all-to-all}]\n",
+		 "traffic 'all-to-all' cannot begin: a host has no room for so many queue pairs"},
 	};
 
 	(void)state;

@@ -188,6 +188,35 @@ static void the_load_is_of_all_links(void **state)
 	}
 }
 
+/* A run that is over early, and an entry of which no message has begun. */
+static void of_nothing_there_is_no_figure(void **state)
+{
+	struct scenario *s = good("duration: 1ms\nuntil_done: yes\n"
+				  "traffic:\n"
+				  "- {kind: flows, from: 1, to: 0, bytes: 64}\n"
+				  "- {kind: random, bytes: 1GB, load: 0.01%}\n"
+				  "expect:\n"
+				  "- {figure: done, of: random, at_least: 0}\n"
+				  "- {figure: failed, of: random, at_most: 0}\n"
+				  "- {figure: done, of: flows, at_least: 1}\n"
+				  "- {figure: failed, at_most: 0}\n");
+	struct run_result *r = run_it(s, 0);
+
+	(void)state;
+	assert_int_equal(r->groups[1].flows, 0);
+	assert_false(r->verdicts[0].met || r->verdicts[1].met);
+	assert_true(r->verdicts[2].met && r->verdicts[3].met);
+	run_free(r);
+	scenario_free(s);
+	s = good("duration: 1ms\nuntil_done: yes\n"
+		 "traffic: [{kind: flows, from: 1, to: 0, bytes: 64}]\n"
+		 "expect: [{figure: goodput, from: 900us, at_most: 0}]\n");
+	r = run_it(s, 0);
+	assert_false(r->verdicts[0].met);
+	run_free(r);
+	scenario_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +227,7 @@ int main(void)
 		cmocka_unit_test(a_command_alone_is_as_fast_as_in_an_empty_network),
 		cmocka_unit_test(a_host_is_one_source_however_often_it_is_named),
 		cmocka_unit_test(the_load_is_of_all_links),
+		cmocka_unit_test(of_nothing_there_is_no_figure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

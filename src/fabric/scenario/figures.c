@@ -130,7 +130,7 @@ static double goodput(const struct subject *s)
 				bytes += p->groups[g].bins[i] * (b - a) /
 					 figures_step_ns(p->step_ns, i, ended);
 		}
-	return until > from ? bytes * 8 / (double)(until - from) : 0;
+	return until > from ? bytes * 8 / (double)(until - from) : NAN; /* it was over before */
 }
 
 static double of_sources(const struct subject *s, enum figure f)
@@ -211,9 +211,9 @@ static double counted(const struct subject *s, enum figure f)
 		done += (double)s->run->groups[i].done;
 		failed += (double)s->run->groups[i].failed;
 	}
-	if (f == FIGURE_FAILED)
-		return failed;
-	return flows > 0 ? done / flows : 1;
+	if (flows < 1)
+		return NAN;
+	return f == FIGURE_FAILED ? failed : done / flows;
 }
 
 /* ---- of ports -------------------------------------------------------------------------------- */

@@ -210,6 +210,35 @@ static bool is_among(const char *const *words, const char *word)
 	return false;
 }
 
+/* Among words with blanks between. */
+static bool has_word(const char *words, const char *word)
+{
+	const size_t len = strlen(word);
+
+	for (const char *w = words; (w = strstr(w, word)); w++)
+		if ((w == words || w[-1] == ' ') && (w[len] == ' ' || !w[len]))
+			return true;
+	return false;
+}
+
+/* What a kind does not heed is not left standing as if it did. */
+bool keys_only(struct reader *r, const yaml_node_t *m, const char *all, const char *own,
+	       const char *kind)
+{
+	if (!m)
+		return true;
+	for (const yaml_node_pair_t *p = m->data.mapping.pairs.start; p < m->data.mapping.pairs.top;
+	     p++) {
+		const yaml_node_t *at = yaml_document_get_node(&r->document, p->key);
+		const char *name = (const char *)at->data.scalar.value;
+
+		if (!has_word(all, name) && !has_word(own, name))
+			return keys_fail(r, at, "'%s' is nothing to '%s', which has %s", name, kind,
+					 *own ? own : "no such keys");
+	}
+	return true;
+}
+
 /* The nearest name that the section has, for who has misspelt one. */
 static const char *nearest(enum section s, const char *const *own, const char *to)
 {

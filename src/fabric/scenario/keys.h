@@ -44,6 +44,10 @@ void keys_defaults(enum section, void *base);
 /* Reads the quantities of the section; own: the other keys that it may have, ended by NULL. */
 bool keys_read(struct reader *, enum section, const yaml_node_t *mapping, void *base,
 	       const char *const *own);
+/* That it has no keys but these, words with blanks between: `all` are everybody's, `own` those of
+ * the kind of thing that it is. */
+bool keys_only(struct reader *, const yaml_node_t *mapping, const char *all, const char *own,
+	       const char *kind);
 /* "anything" of a list of words; the words end with NULL. SIZE_MAX: failed. */
 size_t keys_word(struct reader *, const yaml_node_t *, const char *const *words, const char *what);
 /* Whether no pair before this one of the mapping has its key, a word. */

@@ -41,6 +41,21 @@ static bool check_subject(struct reader *r, const yaml_node_t *n, const struct s
 	return true;
 }
 
+/* That there is some time of the run between from and until. */
+static bool check_span(struct reader *r, const yaml_node_t *n, const struct scenario *s,
+		       const struct expectation *e)
+{
+	if (e->until_ns > s->duration_ns)
+		return keys_fail(r, keys_find(r, n, "until"),
+				 "the run is over before that: lower `until`, or raise `duration`");
+	if (e->from_ns >= s->duration_ns)
+		return keys_fail(r, keys_find(r, n, "from"),
+				 "the run is over by then: lower `from`, or raise `duration`");
+	if (e->until_ns && e->from_ns >= e->until_ns)
+		return keys_fail(r, n, "from is not before until: there is no time between them");
+	return true;
+}
+
 static char *copy_of(struct reader *r, const yaml_node_t *n, const char *key)
 {
 	const char *text = keys_text(r, n, key);
@@ -71,7 +86,7 @@ static bool read_expected(struct reader *r, const yaml_node_t *n, const struct s
 	if (run_figure_subject(e->figure, &e->subject))
 		return keys_fail(r, keys_find(r, n, "figure"),
 				 "there is no figure '%s': weft-scenario(5) lists them", e->figure);
-	if (!check_subject(r, n, s, e))
+	if (!check_subject(r, n, s, e) || !check_span(r, n, s, e))
 		return false;
 	if (isnan(e->value) && isinf(e->least) && isinf(e->most))
 		return keys_fail(r, n, "what is expected? Say it by `is`, `at_least` or `at_most`");

@@ -38,6 +38,15 @@ bool read_topology(struct reader *r, const yaml_node_t *n, struct network_nature
 {
 	static const char *const kinds[] = {"pair", "star",	  "dumbbell", "parking-lot",
 					    "ring", "leaf-spine", "fat-tree", NULL};
+	static const char *const keys[] = {
+		[TOPOLOGY_PAIR] = "",
+		[TOPOLOGY_STAR] = "hosts",
+		[TOPOLOGY_DUMBBELL] = "hosts",
+		[TOPOLOGY_PARKING_LOT] = "switches hosts",
+		[TOPOLOGY_RING] = "switches hosts looped_host",
+		[TOPOLOGY_LEAF_SPINE] = "leaves spines hosts",
+		[TOPOLOGY_FAT_TREE] = "pods edges aggregations cores hosts",
+	};
 	static const char *const own[] = {"kind", NULL};
 	struct topology_nature *t = &net->topology;
 	const yaml_node_t *kind = keys_find(r, n, "kind");
@@ -53,6 +62,8 @@ bool read_topology(struct reader *r, const yaml_node_t *n, struct network_nature
 			return false;
 		t->kind = (enum topology_kind)k;
 	}
+	if (!keys_only(r, n, "kind", keys[t->kind], kinds[t->kind]))
+		return false;
 	if (t->kind == TOPOLOGY_FAT_TREE && t->cores % t->aggregations)
 		return keys_fail(r, n,
 				 "%u cores cannot be shared by %u aggregation switches of a pod: "
@@ -61,13 +72,21 @@ bool read_topology(struct reader *r, const yaml_node_t *n, struct network_nature
 	if (topology_hosts(t) > HOSTS_MAX)
 		return keys_fail(r, n, "these are %llu hosts, more than %d",
 				 (unsigned long long)topology_hosts(t), HOSTS_MAX);
-	if (t->looped >= 0 &&
-	    (t->kind != TOPOLOGY_RING || (unsigned)t->looped >= topology_hosts(t)))
-		return keys_fail(r, n, "looped_host is a host of a ring");
+	if (t->looped >= 0 && (unsigned)t->looped >= topology_hosts(t))
+		return keys_fail(r, keys_find(r, n, "looped_host"),
+				 "looped_host is a host of the ring, 0 to %llu, or -1",
+				 (unsigned long long)topology_hosts(t) - 1);
 	return true;
 }
 
 /* ---- links ----------------------------------------------------------------------------------- */
+
+/* Between the same two, in whichever order. */
+static bool is_same_link(const struct link_override *a, const struct link_override *b)
+{
+	return (!strcmp(a->end[0], b->end[0]) && !strcmp(a->end[1], b->end[1])) ||
+	       (!strcmp(a->end[0], b->end[1]) && !strcmp(a->end[1], b->end[0]));
+}
 
 static bool read_other(struct reader *r, const yaml_node_t *n, struct network_nature *net)
 {
@@ -96,6 +115,13 @@ static bool read_other(struct reader *r, const yaml_node_t *n, struct network_na
 		if (!o->end[i])
 			return keys_fail(r, n, "no memory");
 	}
+	for (size_t i = 0; i + 1 < net->noverrides; i++)
+		if (is_same_link(&net->overrides[i], o))
+			return keys_fail(
+				r, n,
+				"the link between '%s' and '%s' is in line %d already: say "
+				"all of it there",
+				o->end[0], o->end[1], net->overrides[i].file_line);
 	if (strncmp(o->end[0], "host", 4) && strncmp(o->end[1], "host", 4))
 		o->line = net->uplink;
 	return keys_read(r, SECTION_LINE, n, &o->line, own);

@@ -225,17 +225,6 @@ static bool read_trace(struct reader *r, const yaml_node_t *n, struct traffic *t
 
 /* ---- an entry -------------------------------------------------------------------------------- */
 
-/* Among words with blanks between. */
-static bool has_word(const char *words, const char *word)
-{
-	const size_t len = strlen(word);
-
-	for (const char *w = words; (w = strstr(w, word)); w++)
-		if ((w == words || w[-1] == ' ') && (w[len] == ' ' || !w[len]))
-			return true;
-	return false;
-}
-
 static bool has_pair(const struct traffic *t)
 {
 	for (unsigned a = 0; a < t->from.n; a++)
@@ -243,22 +232,6 @@ static bool has_pair(const struct traffic *t)
 			if (traffic_meets(t, a, b))
 				return true;
 	return false;
-}
-
-/* What a kind does not heed is not left standing as if it did. */
-static bool check_keys(struct reader *r, const yaml_node_t *n, const struct traffic *t)
-{
-	for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top;
-	     p++) {
-		const yaml_node_t *at = yaml_document_get_node(&r->document, p->key);
-		const char *name = (const char *)at->data.scalar.value;
-
-		if (!has_word("kind name start dscp", name) &&
-		    !has_word(traffic_keys[t->kind], name))
-			return keys_fail(r, at, "'%s' is nothing to '%s', which has %s", name,
-					 traffic_names[t->kind], traffic_keys[t->kind]);
-	}
-	return true;
 }
 
 /* Each of `from` has somebody else in `to`. */
@@ -288,9 +261,11 @@ static bool check_unreliable(struct reader *r, const yaml_node_t *n, const struc
 }
 
 static bool check(struct reader *r, const yaml_node_t *n, struct traffic *t,
-		  const struct network_nature *net)
+		  const struct scenario *s)
 {
-	if (!check_keys(r, n, t))
+	const struct network_nature *net = &s->network;
+
+	if (!keys_only(r, n, "kind name start dscp", traffic_keys[t->kind], traffic_names[t->kind]))
 		return false;
 	if (t->kind == TRAFFIC_ALLREDUCE && t->from.n < 2)
 		return keys_fail(r, n, "an allreduce is of two hosts at least");
@@ -324,11 +299,16 @@ static bool check(struct reader *r, const yaml_node_t *n, struct traffic *t,
 				 NVME_BYTES_MAX);
 	if (t->stop_ns && t->stop_ns <= t->start_ns)
 		return keys_fail(r, n, "it stops before it starts");
+	if (t->start_ns >= s->duration_ns)
+		return keys_fail(
+			r, keys_find(r, n, "start"),
+			"it does not start before the run is over: lower `start`, or raise "
+			"`duration`");
 	return true;
 }
 
 static bool read_one(struct reader *r, const yaml_node_t *n, struct traffic *t, unsigned hosts,
-		     const struct network_nature *net)
+		     const struct scenario *s)
 {
 	static const char *const own[] = {"kind", "name",      "from",	"to",	"sizes",
 					  "verb", "algorithm", "pairs", "file", NULL};
@@ -368,7 +348,7 @@ static bool read_one(struct reader *r, const yaml_node_t *n, struct traffic *t, 
 		return false;
 	t->paired = pairs && k == 1;
 	return read_ends(r, n, t, hosts) && read_sizes(r, keys_find(r, n, "sizes"), t) &&
-	       check(r, n, t, net) && (t->kind != TRAFFIC_TRACE || read_trace(r, n, t, hosts));
+	       check(r, n, t, s) && (t->kind != TRAFFIC_TRACE || read_trace(r, n, t, hosts));
 }
 
 /* What it calls itself, or its kind, with a number behind that if it is not the first of it. */
@@ -402,7 +382,7 @@ bool read_traffic(struct reader *r, const yaml_node_t *list, struct scenario *s,
 	for (size_t i = 0; (one = keys_element(r, list, i)); i++) {
 		struct traffic *t = &s->traffic[s->ntraffic++];
 
-		if (!read_one(r, one, t, hosts, &s->network) || !name_it(r, one, s, t))
+		if (!read_one(r, one, t, hosts, s) || !name_it(r, one, s, t))
 			return false;
 	}
 	return s->ntraffic || keys_fail(r, list, "nobody sends anything");

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "base/errno_text.h"
 
 #define SOURCE_BINS_MAX (4u << 20) /* of 4 bytes */
 
@@ -229,7 +230,7 @@ void play_message(struct group *g, unsigned from, unsigned to, uint64_t bytes,
 		play_fail(
 			p,
 			"traffic '%s': host%u or host%u has no room for more queue pairs at once; "
-			"raise `host: queue_pairs`",
+			"raise `hosts: queue_pairs`",
 			g->traffic->name, from, to);
 		free(s);
 		return;
@@ -291,8 +292,14 @@ static void begins(struct happening *h)
 	struct group *g = container_of(h, struct group, next);
 	int rc = g->kind->start(g);
 
-	if (rc)
-		play_fail(g->play, "traffic '%s' cannot begin (%d)", g->traffic->name, rc);
+	if (rc == -ENOMEM)
+		play_fail(g->play,
+			  "traffic '%s' cannot begin: a host has no room for so many queue pairs "
+			  "at once, if there is memory at all; raise `hosts: queue_pairs`",
+			  g->traffic->name);
+	else if (rc)
+		play_fail(g->play, "traffic '%s' cannot begin: %s", g->traffic->name,
+			  errno_text(-rc));
 }
 
 /* A host may be named more than once. */
