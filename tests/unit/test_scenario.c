@@ -449,6 +449,32 @@ static void a_trace_is_played(void **state)
 	rmdir(dir);
 }
 
+/* Messages that begin at once are those of the file one after the other, whatever the C library's
+ * qsort() does. */
+static void a_trace_of_equal_starts_keeps_its_order(void **state)
+{
+	char path[] = "/tmp/weft-trace-XXXXXX", text[128];
+	struct scenario *s;
+	int fd = mkstemp(path);
+	FILE *f = fdopen(fd, "w");
+
+	(void)state;
+	assert_non_null(f);
+	for (unsigned i = 0; i < 1000; i++)
+		fprintf(f, "0.00%u,%u,%u,%u\n", i % 3, i % 7, 7, i + 1);
+	fclose(f);
+	snprintf(text, sizeof(text), "traffic: [{kind: trace, file: %s}]\n", path);
+	s = good(text);
+	assert_int_equal(s->traffic[0].ntrace, 1000);
+	for (size_t i = 1; i < 1000; i++) {
+		const struct trace_line *l = &s->traffic[0].trace[i];
+
+		assert_true(l->start_ns > l[-1].start_ns || l->bytes > l[-1].bytes);
+	}
+	scenario_free(s);
+	unlink(path);
+}
+
 static void storage_reads_and_allreduce_end(void **state)
 {
 	struct scenario *s =
@@ -681,6 +707,7 @@ int main(void)
 		cmocka_unit_test(the_load_is_what_is_said),
 		cmocka_unit_test(messages_that_are_due_wait_for_room),
 		cmocka_unit_test(a_trace_is_played),
+		cmocka_unit_test(a_trace_of_equal_starts_keeps_its_order),
 		cmocka_unit_test(storage_reads_and_allreduce_end),
 		cmocka_unit_test(nvme_commands_end),
 		cmocka_unit_test(far_hosts_write_as_fast_by_delay_as_without),

@@ -93,13 +93,12 @@ static void drop(struct netswitch *s, struct frame *f)
 	frame_free(s->pool, f);
 }
 
-/* The lower bits of the hash choose; each switch has another, so that all do not choose alike. */
+/* Each switch has another, so that all do not choose alike; on any machine it is the same. */
 static uint32_t hash_of(const struct netswitch *s, const struct flow *f)
 {
-	uint64_t h = 0x9e3779b97f4a7c15ull * (s->node + 1), a, b;
+	const uint64_t a = ld_le64(f->sgid.raw + 8), b = ld_le64(f->dgid.raw + 8);
+	uint64_t h = 0x9e3779b97f4a7c15ull * (s->node + 1);
 
-	memcpy(&a, f->sgid.raw + 8, 8);
-	memcpy(&b, f->dgid.raw + 8, 8);
 	h = (h ^ a) * 0xbf58476d1ce4e5b9ull;
 	h = (h ^ h >> 29 ^ b) * 0x94d049bb133111ebull;
 	h = (h ^ h >> 32 ^ f->sport) * 0xbf58476d1ce4e5b9ull;

@@ -145,13 +145,16 @@ static int earlier(const void *a, const void *b)
 {
 	const struct trace_line *x = a, *y = b;
 
-	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	/* Not every qsort() is stable. */
+	return x->number < y->number ? -1 : x->number > y->number;
 }
 
 static bool read_line(struct reader *r, const yaml_node_t *n, const char *file, size_t number,
 		      const char *line, unsigned hosts, struct traffic *t, size_t *room)
 {
-	struct trace_line l;
+	struct trace_line l = {.number = number};
 	double start, bytes;
 	char rest;
 

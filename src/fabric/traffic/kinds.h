@@ -4,6 +4,7 @@
 #define WEFT_FABRIC_TRAFFIC_KINDS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "fabric/traffic/sizes.h"
@@ -29,6 +30,7 @@ struct host_set {
 struct trace_line {
 	uint64_t start_ns, bytes;
 	unsigned from, to;
+	size_t number; /* in the file */
 };
 
 struct traffic {
