@@ -187,6 +187,9 @@ static void what_is_wrong_is_named_with_its_line(void **state)
 	    "say by `of` which");
 	bad(STREAM "infiniband: {lanes: 1.5}\n", "lanes takes a whole number");
 	bad(STREAM "infiniband: {}\nhosts: {watchdog: 1ms}\n", "t.yaml:3: watchdog is Ethernet's");
+	bad(STREAM "infiniband: {}\nlinks: {mtu: 1500}\n", "t.yaml:3: the mtu of links is");
+	bad(STREAM "infiniband: {}\nother_links: [{between: [host0, switch0], mtu: 1500}]\n",
+	    "say `hosts: mtu`");
 	bad("infiniband: {}\ntraffic: [{kind: storm, every: 1ms}]\n", "pauses are Ethernet's");
 	bad("traffic: [{kind: datagrams, bytes: 64, verb: read}]\n",
 	    "'verb' is nothing to 'datagrams', which has from to pairs bytes depth stop");

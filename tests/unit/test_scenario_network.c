@@ -5,7 +5,9 @@
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <stdio.h>
 
+#include "base/compiler.h"
 #include "base/units.h"
 #include "fabric/net/network.h"
 #include "fabric/traffic/play.h"
@@ -48,10 +50,43 @@ static void a_port_without_headroom_pauses_who_sends(void **state)
 			      "traffic: [{kind: stream, from: 1-2, to: 0, stop: 1ms}]\n") >= 10);
 }
 
+/* A packet of 4096 bytes is one of 4156 with its headers: 20 + 8 + 12 + 16 and the CRC's 4. At a
+ * link that takes less, of a host or of switches, full ones are dropped, and short ones arrive. */
+static void what_is_longer_than_a_links_mtu_is_dropped(void **state)
+{
+	static const char *const links[] = {
+		"links: {mtu: 4155}\n",
+		"uplinks: {mtu: 4155}\n",
+		"other_links: [{between: [host3, switch1], mtu: 4155}]\n",
+		"links: {mtu: 4156}\n",
+		"uplinks: {mtu: 1500}\nhosts: {mtu: 1024}\n",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
+		char text[512];
+
+		snprintf(text, sizeof(text),
+			 "duration: 2s\nuntil_done: yes\n"
+			 "topology: {kind: dumbbell, hosts: 2}\n"
+			 "%s"
+			 "traffic:\n"
+			 "- {kind: flows, name: long, from: 0, to: 3, bytes: 4096}\n"
+			 "- {kind: flows, name: short, from: 1, to: 3, bytes: 1000}\n"
+			 "expect:\n"
+			 "- {figure: done, of: short, at_least: 1}\n"
+			 "- {figure: failed, of: long, is: %d, within: 0}\n"
+			 "- {figure: dropped, at_least: %d, at_most: %d}\n",
+			 links[i], i < 3, i < 3 ? 8 : 0, i < 3 ? 16 : 0); /* with retries */
+		meets_its_expectations(text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_port_without_headroom_pauses_who_sends),
+		cmocka_unit_test(what_is_longer_than_a_links_mtu_is_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,6 +124,11 @@ static void adapter_send(struct host *h, const struct packet_tx *t)
 		}
 	} else {
 		frame_of_packet(f, t);
+		if (netport_is_too_long(&h->port, f)) {
+			h->port.counters.dropped++;
+			frame_free(h->pool, f);
+			return;
+		}
 	}
 	if (h->nature.ttl)
 		f->ttl = h->nature.ttl;

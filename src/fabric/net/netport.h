@@ -25,6 +25,7 @@ struct line_nature {
 	uint64_t rate_mbps, delay_ns;
 	uint32_t loss_ppb;   /* of its frames, a part in 10^9 */
 	uint64_t drop_every; /* of its data packets the last of each so many is lost; 0: none */
+	uint32_t mtu;	     /* longer IP packets do not go over it; 0: all do (Ethernet) */
 };
 
 struct scheduler_nature {
@@ -95,6 +96,11 @@ void netport_fini(struct netport *);
 void netport_join(struct netport *, struct netport *, const struct line_nature *);
 
 void netport_send(struct netport *, struct frame *);
+/* Is it longer than the line's MTU? Then whoever would have sent it drops it. */
+static inline bool netport_is_too_long(const struct netport *p, const struct frame *f)
+{
+	return p->line.mtu && f->bytes > p->line.mtu + FRAME_ETHERNET;
+}
 void netport_send_pause(struct netport *, uint8_t mask, uint16_t quanta);
 /* Of the link itself: before all else. */
 void netport_send_link(struct netport *, struct frame *);

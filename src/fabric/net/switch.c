@@ -122,6 +122,12 @@ static void forward(struct netswitch *s, struct frame *f)
 		return;
 	}
 	to = &s->port[r->port[r->n == 1 ? 0 : hash_of(s, &f->flow) % r->n]];
+	if (netport_is_too_long(to, f)) {
+		s->counters.dropped++;
+		to->counters.dropped++;
+		drop(s, f);
+		return;
+	}
 	if (!buffer_take(&s->buffer, f, from, to->index)) {
 		s->counters.dropped++;
 		s->counters.dropped_lossless += s->nature.buffer.lossless >> f->priority & 1;

@@ -73,6 +73,22 @@ static bool read_tables(struct reader *r, const yaml_node_t *n, struct subnet_na
 	return true;
 }
 
+/* A line's MTU is set by the manager there. */
+static bool check_lines(struct reader *r, const yaml_node_t *top)
+{
+	const yaml_node_t *others = keys_find(r, top, "other_links"), *at = NULL;
+
+	for (size_t i = 0; others && i < keys_count(others) && !at; i++)
+		at = keys_find(r, keys_element(r, others, i), "mtu");
+	if (!at)
+		at = keys_find(r, keys_find(r, top, "uplinks"), "mtu");
+	if (!at)
+		at = keys_find(r, keys_find(r, top, "links"), "mtu");
+	return !at ||
+	       keys_fail(r, at,
+			 "the mtu of links is Ethernet's: with `infiniband` say `hosts: mtu`");
+}
+
 /* What hosts have on Ethernet alone. */
 static bool check_hosts(struct reader *r, const yaml_node_t *hosts)
 {
@@ -100,7 +116,7 @@ bool read_infiniband(struct reader *r, const yaml_node_t *top, struct network_na
 	if (keys_find(r, top, "switches"))
 		return keys_fail(r, keys_find(r, top, "switches"),
 				 "switches are Ethernet's: with `infiniband` there are none");
-	if (!check_hosts(r, keys_find(r, top, "hosts")))
+	if (!check_hosts(r, keys_find(r, top, "hosts")) || !check_lines(r, top))
 		return false;
 	if (net->topology.looped >= 0)
 		return keys_fail(r, n, "looped_host is of Ethernet: a manager makes no loops");
