@@ -313,6 +313,7 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(other_transports_need_no_more, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(its_queue_is_armed_before_each_sleep, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(a_key_that_the_response_leaves_valid_is_invalidated,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
