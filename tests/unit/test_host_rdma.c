@@ -21,6 +21,7 @@
 #include "nvmf/rdma/rdma.h"
 #include "plain_host.h"
 #include "store/store.h"
+#include "../skip.h"
 
 #define NQN	 "nqn.2026-11.io.example:rdma"
 #define PATIENCE (20 * NSEC_PER_SEC)
@@ -242,7 +243,7 @@ static void a_key_that_the_response_leaves_valid_is_invalidated(void **state)
 	host_start(&bed.host, bed.now_ns);
 	pump_until(HOST_LIVE);
 	if (!rdma_host_of(bed.rdma)->windows)
-		skip();
+		SKIP_CASE("the device has no memory windows");
 	/* The target does it: nothing more is posted. */
 	iwarp_like.invalidations = 0;
 	read_some(4096, true);
@@ -285,7 +286,7 @@ static void a_connection_ends_while_a_key_is_invalidated(void **state)
 	host_start(&bed.host, bed.now_ns);
 	pump_until(HOST_LIVE);
 	if (!rdma_host_of(bed.rdma)->windows)
-		skip();
+		SKIP_CASE("the device has no memory windows");
 	iwarp_like.plain_responses = true;
 	/* There is no room to ask for it. */
 	io = (struct io){.req = {.done = io_done, .arg = &io}};
