@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <string.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +31,9 @@ enum { N = 130, DATA = 4096, BATCH = 64, LONGEST_UDP = 65507 };
 
 /* Which errno the kernel gives for a super-packet; 0: it takes them. */
 static int refuse_segments;
+/* What the packets have, and whether a program writes to it when it is about to be sent. */
+static uint8_t data[N][DATA];
+static bool written_to;
 static bool have_bridge, have_vlan;
 
 int __real_kernel_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
@@ -37,6 +41,8 @@ int __wrap_kernel_sendmmsg(int fd, struct mmsghdr *v, unsigned n);
 
 int __wrap_kernel_sendmmsg(int fd, struct mmsghdr *v, unsigned n)
 {
+	for (size_t i = 0; i < N && written_to; i++)
+		memset(data[i], (int)i, DATA);
 	for (unsigned i = 0; i < n && refuse_segments; i++) {
 		struct msghdr *m = &v[i].msg_hdr;
 
@@ -144,8 +150,6 @@ static struct flow flow;
 /* Packet i, of these lengths. */
 static void make(size_t i, size_t hdr_len, size_t payload_len)
 {
-	static uint8_t data[N][DATA];
-
 	for (size_t k = 0; k < payload_len; k++)
 		data[i][k] = (uint8_t)(i * 31 + k + (k >> 8));
 	tx[i] = (struct packet_tx){.flow = &flow,
@@ -269,6 +273,18 @@ static void every_kind_of_packet_goes_out_right(void **state)
 	}
 }
 
+static void what_a_peer_reads_may_be_written_to_meanwhile(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < BATCH; i++) {
+		make(i, BTH_LEN, i < BATCH - 1 ? DATA : 600);
+		tx[i].hdr[0] = OPCODE_RC_READ_RESPONSE_MIDDLE;
+	}
+	written_to = true;
+	send_and_catch(&ipv4, BATCH);
+	written_to = false;
+}
+
 static void groups_get_right_packets(void **state)
 {
 	struct catch s =
@@ -352,6 +368,7 @@ int main(void)
 		cmocka_unit_test(a_link_local_address_means_that_of_the_scope),
 		cmocka_unit_test(each_path_mtu_goes_out_right),
 		cmocka_unit_test(every_kind_of_packet_goes_out_right),
+		cmocka_unit_test(what_a_peer_reads_may_be_written_to_meanwhile),
 		cmocka_unit_test(groups_get_right_packets),
 		cmocka_unit_test(where_super_packets_are_refused_single_ones_are_right),
 		cmocka_unit_test(what_the_route_is_said_to_carry_changes_nothing),

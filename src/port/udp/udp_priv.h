@@ -28,6 +28,7 @@
 #define UDP_TX_CLASSES	4		   /* sockets for one slot */
 #define UDP_TX_FURTHER	64    /* of all slots, beyond one for each: peers choose classes */
 #define UDP_TX_COPY	512   /* payloads up to this length are copied beside their headers */
+#define UDP_TX_PAYLOAD	4096  /* the greatest path MTU */
 #define UDP_TX_BYTES	65507 /* the longest IPv4 UDP payload */
 #define UDP_TX_IOVS	1024  /* UIO_MAXIOV: the most that one message may have */
 
@@ -91,7 +92,7 @@ struct udp_port {
 		const struct packet_tx *pkts;
 		struct packet_sent *ret_sent; /* of each of them; NULL: nobody asks */
 		struct iovec iov[UDP_TX_BATCH * (PACKET_IOV_MAX + 2)];
-		uint8_t room[UDP_TX_BATCH * (PKT_HDR_MAX + UDP_TX_COPY + 3 + ICRC_LEN)];
+		uint8_t room[UDP_TX_BATCH * (PKT_HDR_MAX + UDP_TX_PAYLOAD + 3 + ICRC_LEN)];
 	} tx;
 };
 

@@ -237,8 +237,9 @@ static void put_bytes(struct udp_port *p, struct msghdr *m, const void *data, si
 /*
  * Lays out one packet. Headers, pad and ICRC stand in the room beside, one packet's after the
  * other's, so that the end of one and the head of the next are one piece. A short payload is
- * copied there too: that is cheaper than a piece of its own, and the ICRC then fits what is sent
- * even if the application writes to this memory meanwhile, as counters and flags invite to.
+ * copied there too: that is cheaper than a piece of its own. And so is what a peer READs: programs
+ * write to such memory meanwhile, and rightly so, and the ICRC has to fit what is sent. Of what
+ * this side has posted the memory is the RNIC's until it completes.
  */
 static void put_packet(struct udp_port *p, struct msghdr *m, const struct packet_tx *t,
 		       const struct flow *f, uint16_t ip_id)
@@ -248,7 +249,7 @@ static void put_packet(struct udp_port *p, struct msghdr *m, const struct packet
 	uint32_t icrc;
 
 	at = packet_tx_copy_hdr(at, t); /* each has more room than that */
-	if (t->payload_len <= UDP_TX_COPY) {
+	if (t->payload_len <= UDP_TX_COPY || opcode_table[t->hdr[0]].flags & OPF_READ_RESP) {
 		for (size_t i = 0; i < t->niov; i++) {
 			memcpy(at, t->iov[i].iov_base, t->iov[i].iov_len);
 			at += t->iov[i].iov_len;
