@@ -323,11 +323,11 @@ static void loop(struct broker *b)
 
 static void teardown(struct broker *b)
 {
-	/* Neighbours would go by UDP for the rest of their connections, and when the next broker
-	 * comes nobody asks anew. */
+	/* Who is left here has not ended: we are told to, and the next broker gets what they have.
+	 */
 	leases_leave_inboxes(&b->leases);
 	list_for_each(c, &b->clients, struct session, link)
-		session_end(c);
+		session_leave(c);
 	if (b->cm)
 		cm_service_destroy(b->cm);
 	devices_close(b->devices);

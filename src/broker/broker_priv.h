@@ -59,6 +59,9 @@ bool session_begin(struct broker *);
 /* There is something to read. May end it. */
 void session_ready(struct session *);
 void session_end(struct session *);
+/* The broker ends, and the client goes on with the next one, as after a broker that is killed:
+ * nobody hears of it, and the client keeps what it has. */
+void session_leave(struct session *);
 /* When b->tick_at or b->deaf_until has come. */
 void sessions_tick(struct broker *, uint64_t now);
 

@@ -179,6 +179,32 @@ int cm_client_create(struct cm_service *svc, uint32_t uid, struct cm_client **re
 	return 0;
 }
 
+static void free_client(struct cm_client *client)
+{
+	list_for_each(c, &client->channels, struct cm_channel, list)
+		free_channel(client, c);
+	list_for_each(c, &client->closed, struct cm_channel, list)
+		free_channel(client, c);
+	list_remove(&client->list);
+	cm_user_put(client->user);
+	free(client);
+}
+
+void cm_client_leave(struct cm_client *client)
+{
+	client->dying = true;
+	/* Or they would be refused with their listeners. */
+	list_for_each(id, &client->ids, struct svc_id, list)
+		request_settled(id);
+	while (!list_empty(&client->ids)) {
+		struct svc_id *id = list_entry(client->ids.next, struct svc_id, list);
+
+		cm_id_drop(id->cm);
+		svc_id_destroy(id, false);
+	}
+	free_client(client);
+}
+
 void cm_client_destroy(struct cm_client *client, uint64_t now)
 {
 	struct cm_service *svc;
@@ -193,14 +219,8 @@ void cm_client_destroy(struct cm_client *client, uint64_t now)
 	/* Destroying a listener takes its unread requests along: always look at the first. */
 	while (!list_empty(&client->ids))
 		svc_id_destroy(list_entry(client->ids.next, struct svc_id, list), true);
-	list_for_each(c, &client->channels, struct cm_channel, list)
-		free_channel(client, c);
-	list_for_each(c, &client->closed, struct cm_channel, list)
-		free_channel(client, c);
 	svc_send_all(svc);
-	list_remove(&client->list);
-	cm_user_put(client->user);
-	free(client);
+	free_client(client);
 }
 
 /* A CONNECT_REQUEST gets its place in the pipe: from now on the pipe says whether it was read. What

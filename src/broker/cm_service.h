@@ -54,7 +54,7 @@ void cm_service_begin(struct cm_service *, const uint64_t secret[2], bool heir, 
 void cm_service_count_in(struct cm_service *, struct cm_counters *);
 /* What stands in its events. */
 uint32_t cm_service_generation(const struct cm_service *);
-/* All clients must be destroyed before. What is still owed to the wire stays unsent. */
+/* All clients must be destroyed, or left, before. What is still owed to the wire stays unsent. */
 void cm_service_destroy(struct cm_service *);
 
 /* Of that user, who may hold so much over all his clients (broker/cm_users.h); root's may bind
@@ -64,6 +64,8 @@ int cm_client_create(struct cm_service *, uint32_t uid, struct cm_client **ret) 
 uint64_t cm_client_nr(const struct cm_client *);
 /* The client is gone: pending connections are rejected, live ones disconnected. */
 void cm_client_destroy(struct cm_client *, uint64_t now);
+/* It lives, and its ids are another broker's from now on: nobody hears of it. */
+void cm_client_leave(struct cm_client *);
 
 /* Serves BROKER_CM_CHANNEL. *ret_fd is the end for the client: the caller passes it on and closes
  * it. */

@@ -258,6 +258,9 @@ int leases_keep(struct leases *l, unsigned slot, uid_t uid, int fd)
 		     : members_restore(&l->members, member_of(slot), fd);
 	if (rc)
 		return rc == -ENOENT ? -EPERM : rc;
+	/* One that has only lost its connection to us was taken for one that has ended. */
+	if (!foreign)
+		udp_socket_deafen(leases_fd(l, slot), false);
 	l->slot[slot] = (struct lease){.taken = true, .had = !foreign, .uid = uid};
 	return 0;
 }

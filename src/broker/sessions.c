@@ -28,26 +28,36 @@ static void keep_spare(struct broker *b)
 		b->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+static void hang_up(struct session *c)
+{
+	list_remove(&c->link);
+	/* Leaves the epoll set: there is no duplicate. */
+	if (c->peer.uid == geteuid())
+		close(c->fd);
+	else
+		fd_msg_hang_up(c->fd);
+	free(c);
+}
+
+void session_leave(struct session *c)
+{
+	cm_client_leave(c->cm);
+	hang_up(c);
+}
+
 void session_end(struct session *c)
 {
 	struct broker *b = c->broker;
 	uint64_t now = time_now_ns();
 
 	log_debug("broker", "pid %d has gone", c->peer.pid);
-	if (c->cm)
-		cm_client_destroy(c->cm, now);
+	cm_client_destroy(c->cm, now);
 	for (unsigned i = 0; i < LEASE_SLOTS; i++)
 		if (c->slots[i / 8] & 1u << i % 8)
 			leases_release(&b->leases, i, now);
-	list_remove(&c->link);
 	b->sight.broker->clients_gone++;
-	/* Leaves the epoll set: there is no duplicate. */
-	if (c->peer.uid == geteuid())
-		close(c->fd);
-	else
-		fd_msg_hang_up(c->fd);
+	hang_up(c);
 	keep_spare(b);
-	free(c);
 	if (list_empty(&b->clients)) {
 		b->idle_since = now;
 		b->tick_at = DEADLINE_NEVER;

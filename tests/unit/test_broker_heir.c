@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* A broker is killed, and the next one goes on where it was. */
+/* A broker is killed, or told to end, and the next one goes on where it was. */
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,29 +17,33 @@
 #include "broker_bed.h"
 #include "netns.h"
 
-static void kill_broker(void)
+static void end_broker(int sig)
 {
 	pid_t pid = bed_broker_pid();
 
 	assert_true(pid > 0);
-	kill(pid, SIGKILL);
+	kill(pid, sig);
 	assert_true(eventually(2000, bed_ended(pid)));
 }
 
-static void slots_stay_with_their_holders(void **state)
+static void kill_broker(void)
+{
+	end_broker(SIGKILL);
+}
+
+static void slots_stay(int sig)
 {
 	enum { CLIENTS = 5 };
 	struct broker_client *c[CLIENTS], *late;
 	uint8_t slot[CLIENTS], again;
 	int fd[CLIENTS], new;
 
-	(void)state;
 	for (int i = 0; i < CLIENTS; i++) {
 		c[i] = bed_client();
 		fd[i] = bed_lease(c[i], &slot[i]);
 	}
 	for (int round = 0; round < 3; round++) {
-		kill_broker();
+		end_broker(sig);
 		/* Nobody has noticed yet, and nobody need: sockets stay where they are. */
 		for (int i = 0; i < CLIENTS; i++)
 			assert_true(bed_reaches(fd[i], slot[i]));
@@ -57,6 +63,52 @@ static void slots_stay_with_their_holders(void **state)
 		close(fd[i]);
 		broker_client_close(c[i]);
 	}
+}
+
+static void slots_stay_with_their_holders(void **state)
+{
+	(void)state;
+	slots_stay(SIGKILL);
+}
+
+static void slots_stay_when_a_broker_is_told_to_end(void **state)
+{
+	(void)state;
+	slots_stay(SIGTERM);
+}
+
+/* The only client's. */
+static int connection(void)
+{
+	for (int fd = 3; fd < 1024; fd++) {
+		struct sockaddr_un a = {0};
+		socklen_t len = sizeof(a);
+
+		if (getpeername(fd, (struct sockaddr *)&a, &len) == 0 && a.sun_family == AF_UNIX &&
+		    !strcmp(a.sun_path + 1, BROKER_SOCKET_NAME))
+			return fd;
+	}
+	return -1;
+}
+
+/* It takes them for ended, and they come back. */
+static void who_has_lost_a_living_broker_keeps_its_slots(void **state)
+{
+	struct broker_client *c = bed_client(), *other;
+	uint8_t slot;
+	int fd = bed_lease(c, &slot), own = connection();
+	pid_t pid = bed_broker_pid();
+
+	(void)state;
+	other = bed_client(); /* keeps the broker */
+	assert_int_equal(shutdown(own, SHUT_RDWR), 0);
+	assert_true(eventually(10000, !bed_reaches(fd, slot)));
+	assert_int_equal(broker_client_recover(c, NULL), 0);
+	assert_true(bed_reaches(fd, slot));
+	assert_int_equal(bed_broker_pid(), pid);
+	close(fd);
+	broker_client_close(c);
+	broker_client_close(other);
 }
 
 static void who_calls_the_broker_finds_the_next(void **state)
@@ -445,6 +497,8 @@ int main(void)
 #define FRESH(f) cmocka_unit_test_setup(f, bed_fresh)
 	const struct CMUnitTest tests[] = {
 		FRESH(slots_stay_with_their_holders),
+		FRESH(slots_stay_when_a_broker_is_told_to_end),
+		FRESH(who_has_lost_a_living_broker_keeps_its_slots),
 		FRESH(who_calls_the_broker_finds_the_next),
 		FRESH(who_comes_new_waits_for_those_who_hold_the_sockets),
 		FRESH(brokers_that_die_as_they_begin_leave_all_to_the_next),

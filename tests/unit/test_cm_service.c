@@ -246,6 +246,27 @@ static void a_dead_client_disconnects_its_peers_and_frees_its_ports(void **state
 	end(&p);
 }
 
+/* Not with a DREQ, and not with a REJ of what nobody has read: another broker gets them all. */
+static void who_is_left_is_not_said_to_have_gone(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+	uint32_t unread;
+
+	begin(&p, w, TCP, PORT);
+	establish(&p);
+	unread = create(&p.user, TCP);
+	assert_int_equal(connect_to(&p.user, unread, &w->host[1].v4, &w->host[0].v4, PORT), 0);
+	carry(w);
+	w->sent = 0;
+	cm_client_leave(p.server.c);
+	close(p.server.fd);
+	pass(w, SEC / 100);
+	assert_int_equal(w->sent, 0);
+	no_event(&p.user);
+	close_client(&p.user);
+}
+
 static void a_watcher_is_told_of_a_peer_that_died_and_not_of_one_that_left(void **state)
 {
 	struct world *w = *state;
@@ -572,6 +593,7 @@ int main(void)
 		T(a_port_without_listener_rejects_with_reason_8),
 		T(a_dead_host_is_unreachable_after_16_tries),
 		T(a_dead_client_disconnects_its_peers_and_frees_its_ports),
+		T(who_is_left_is_not_said_to_have_gone),
 		T(a_watcher_is_told_of_a_peer_that_died_and_not_of_one_that_left),
 		T(a_client_that_dies_connecting_withdraws),
 		T(a_disconnect_that_nobody_answers_says_so),
