@@ -393,8 +393,9 @@ static int talk(struct broker_client *c, const void *req, size_t req_len, int pa
 		if (c->fd < 0 && (rc = reconnect(c)) != 0)
 			return rc;
 		rc = exchange(c->fd, req, req_len, pass_fd, resp, resp_len, ret_saved, ret_fd);
-		if (rc == 0)
-			return 0;
+		/* The answer is here, and only its descriptor has found no place with us. */
+		if (rc == 0 || rc == -EMFILE)
+			return rc;
 		/* A reply that comes late must not answer the next request. */
 		lose(c, rc);
 		if (!has_ended(rc))
@@ -471,12 +472,27 @@ int broker_client_devices(struct broker_client *c, struct broker_devices *ret)
 int broker_client_lease_slot(struct broker_client *c, uint8_t *ret_slot, int *ret_fd)
 {
 	struct broker_msg req = {.type = BROKER_LEASE_SLOT};
-	struct broker_slot resp;
-	int rc = broker_client_call(c, &req, sizeof(req), &resp, sizeof(resp), ret_fd);
+/* A slot whose socket finds no place with us would be leased all the same. */
+static int place_for_socket(void)
+{
+	int before = uncancelled_begin(), fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int rc = fd < 0 ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	uncancelled_end(before);
+	return rc;
+}
+
+	struct broker_slot resp = {0};
+	int rc = place_for_socket();
 
 	if (rc == 0 && *ret_fd < 0)
 		rc = -EPROTO;
 	*ret_slot = (uint8_t)resp.slot;
+	*ret_fd = -1;
+	if (rc == 0)
+		rc = broker_client_call(c, &req, sizeof(req), &resp, sizeof(resp), ret_fd);
 	if (rc == 0)
 		journal_slot(&c->journal, resp.slot, *ret_fd);
 	return rc;
@@ -518,6 +534,14 @@ int broker_client_cm_channel(struct broker_client *c, uint32_t *ret_channel, int
 	if (rc == 0 && *ret_fd < 0)
 		rc = -EPROTO;
 	*ret_channel = resp.channel;
+	if (rc == -EMFILE && resp.msg.type == req.type && resp.channel) {
+		struct broker_cm_id unused = {.msg.type = BROKER_CM_CLOSE_CHANNEL,
+					      .id = resp.channel};
+		struct broker_msg closed;
+
+		(void)!broker_client_call(c, &unused, sizeof(unused), &closed, sizeof(closed),
+					  NULL);
+	}
 	if (rc == 0)
 		journal_channel(&c->journal, resp.channel, *ret_fd);
 	return rc;

@@ -47,6 +47,19 @@ int bed_raw_connection(void)
 	return named(connect);
 }
 
+int bed_connection(void)
+{
+	for (int fd = 3; fd < 1024; fd++) {
+		struct sockaddr_un a = {0};
+		socklen_t len = sizeof(a);
+
+		if (getpeername(fd, (struct sockaddr *)&a, &len) == 0 && a.sun_family == AF_UNIX &&
+		    !strcmp(a.sun_path + 1, BROKER_SOCKET_NAME))
+			return fd;
+	}
+	return -1;
+}
+
 static bool name_is_free(void)
 {
 	int fd = named(bind);

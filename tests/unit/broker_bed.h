@@ -26,6 +26,8 @@ struct broker_client *bed_client(void);
 pid_t bed_broker_pid(void);
 /* A connection to the broker that has said nothing yet. */
 int bed_raw_connection(void);
+/* The descriptor of a client's connection of ours, or -1: of the only one. */
+int bed_connection(void);
 /* Gone, or waiting for a process 1 that may never look at it. */
 bool bed_ended(pid_t);
 /* Set-up: the last test's broker has ended. Without knocking, which would keep it awake: the port

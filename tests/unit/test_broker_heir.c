@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,26 +76,12 @@ static void slots_stay_when_a_broker_is_told_to_end(void **state)
 	slots_stay(SIGTERM);
 }
 
-/* The only client's. */
-static int connection(void)
-{
-	for (int fd = 3; fd < 1024; fd++) {
-		struct sockaddr_un a = {0};
-		socklen_t len = sizeof(a);
-
-		if (getpeername(fd, (struct sockaddr *)&a, &len) == 0 && a.sun_family == AF_UNIX &&
-		    !strcmp(a.sun_path + 1, BROKER_SOCKET_NAME))
-			return fd;
-	}
-	return -1;
-}
-
 /* It takes them for ended, and they come back. */
 static void who_has_lost_a_living_broker_keeps_its_slots(void **state)
 {
 	struct broker_client *c = bed_client(), *other;
 	uint8_t slot;
-	int fd = bed_lease(c, &slot), own = connection();
+	int fd = bed_lease(c, &slot), own = bed_connection();
 	pid_t pid = bed_broker_pid();
 
 	(void)state;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* What a program can do to the slots of others of its user: nothing that lasts. Against the broker
  * as its clients see it. */
+#include <dirent.h>
 #include <errno.h>
 #include <linux/filter.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -189,6 +191,51 @@ static void one_program_cannot_have_all_slots(void **state)
 	broker_client_close(modest);
 }
 
+static size_t descriptors_of(pid_t pid)
+{
+	char path[64];
+	size_t n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	d = opendir(path);
+	while (d && readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* A reply whose descriptor finds no place is a failure, and not the connection's end. */
+static void who_has_no_descriptor_left_keeps_the_broker(void **state)
+{
+	struct broker_client *c = bed_client();
+	uint8_t slot, other;
+	int fd = bed_lease(c, &slot), own = bed_connection(), next = dup(fd), none;
+	size_t before = descriptors_of(bed_broker_pid());
+	struct rlimit limit, low;
+	uint32_t channel;
+
+	(void)state;
+	assert_true(own >= 0 && next > own);
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	low = (struct rlimit){(rlim_t)next, limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	for (int i = 0; i < 32; i++) {
+		assert_int_equal(broker_client_cm_channel(c, &channel, &none), -EMFILE);
+		assert_int_equal(broker_client_lease_slot(c, &other, &none), -EMFILE);
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(bed_connection(), own);
+	assert_true(bed_reaches(fd, slot));
+	/* What was not had is not held. */
+	assert_true(eventually(10000, descriptors_of(bed_broker_pid()) <= before));
+	none = bed_lease(c, &other);
+	close(none);
+	close(fd);
+	broker_client_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,6 +246,7 @@ int main(void)
 		cmocka_unit_test_setup(a_poisoned_socket_is_not_handed_on, bed_fresh),
 		cmocka_unit_test_setup(slots_come_back_for_as_long_as_the_broker_lives, bed_fresh),
 		cmocka_unit_test_setup(one_program_cannot_have_all_slots, bed_fresh),
+		cmocka_unit_test_setup(who_has_no_descriptor_left_keeps_the_broker, bed_fresh),
 	};
 
 	netns_enter();
