@@ -418,6 +418,7 @@ static void tell_starved(struct broker_client *c)
 static int call(struct broker_client *c, const void *req, size_t req_len, int pass_fd, void *resp,
 		size_t resp_len, int *ret_fd)
 {
+	const struct broker_msg *msg = req;
 	struct broker_cm_saved saved;
 	int rc, before;
 
@@ -433,6 +434,8 @@ static int call(struct broker_client *c, const void *req, size_t req_len, int pa
 		tell_starved(c);
 	if (!rc)
 		journal_request(&c->journal, req, &saved);
+	else if (msg->type == BROKER_CM_DESTROY_ID && rc != -EINVAL)
+		journal_destroyed(&c->journal, ((const struct broker_cm_id *)req)->id, rc);
 	pthread_mutex_unlock(&c->lock);
 	uncancelled_end(before);
 	return rc;
@@ -469,9 +472,6 @@ int broker_client_devices(struct broker_client *c, struct broker_devices *ret)
 	return broker_client_call(c, &req, sizeof(req), ret, sizeof(*ret), NULL);
 }
 
-int broker_client_lease_slot(struct broker_client *c, uint8_t *ret_slot, int *ret_fd)
-{
-	struct broker_msg req = {.type = BROKER_LEASE_SLOT};
 /* A slot whose socket finds no place with us would be leased all the same. */
 static int place_for_socket(void)
 {
@@ -484,15 +484,18 @@ static int place_for_socket(void)
 	return rc;
 }
 
+int broker_client_lease_slot(struct broker_client *c, uint8_t *ret_slot, int *ret_fd)
+{
+	struct broker_msg req = {.type = BROKER_LEASE_SLOT};
 	struct broker_slot resp = {0};
 	int rc = place_for_socket();
 
-	if (rc == 0 && *ret_fd < 0)
-		rc = -EPROTO;
-	*ret_slot = (uint8_t)resp.slot;
 	*ret_fd = -1;
 	if (rc == 0)
 		rc = broker_client_call(c, &req, sizeof(req), &resp, sizeof(resp), ret_fd);
+	if (rc == 0 && *ret_fd < 0)
+		rc = -EPROTO;
+	*ret_slot = (uint8_t)resp.slot;
 	if (rc == 0)
 		journal_slot(&c->journal, resp.slot, *ret_fd);
 	return rc;
@@ -531,9 +534,6 @@ int broker_client_cm_channel(struct broker_client *c, uint32_t *ret_channel, int
 	struct broker_cm_channel resp;
 	int rc = broker_client_call(c, &req, sizeof(req), &resp, sizeof(resp), ret_fd);
 
-	if (rc == 0 && *ret_fd < 0)
-		rc = -EPROTO;
-	*ret_channel = resp.channel;
 	if (rc == -EMFILE && resp.msg.type == req.type && resp.channel) {
 		struct broker_cm_id unused = {.msg.type = BROKER_CM_CLOSE_CHANNEL,
 					      .id = resp.channel};
@@ -542,6 +542,9 @@ int broker_client_cm_channel(struct broker_client *c, uint32_t *ret_channel, int
 		(void)!broker_client_call(c, &unused, sizeof(unused), &closed, sizeof(closed),
 					  NULL);
 	}
+	if (rc == 0 && *ret_fd < 0)
+		rc = -EPROTO;
+	*ret_channel = resp.channel;
 	if (rc == 0)
 		journal_channel(&c->journal, resp.channel, *ret_fd);
 	return rc;

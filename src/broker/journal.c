@@ -24,6 +24,7 @@ struct group_entry {
 struct id_entry {
 	struct list list;
 	struct broker_cm_saved saved;
+	bool destroyed; /* the program has, and no broker knows of it yet */
 };
 
 void journal_init(struct journal *j)
@@ -143,6 +144,8 @@ static void put_saved(struct journal *j, const struct broker_cm_saved *saved)
 	list_for_each(old, bucket, struct id_entry, list)
 		if (old->saved.id == saved->id)
 			e = old;
+	if (e && e->destroyed)
+		return;
 	if (!saved->len) {
 		if (e)
 			list_remove(&e->list);
@@ -157,6 +160,7 @@ static void put_saved(struct journal *j, const struct broker_cm_saved *saved)
 			out_of_memory();
 			return;
 		}
+		e->destroyed = false;
 		list_push_tail(bucket, &e->list);
 	}
 	e->saved = *saved;
@@ -187,6 +191,21 @@ void journal_request(struct journal *j, const void *req, const struct broker_cm_
 	default:
 		if (saved)
 			put_saved(j, saved);
+	}
+	pthread_mutex_unlock(&j->lock);
+}
+
+void journal_destroyed(struct journal *j, uint32_t id, int rc)
+{
+	pthread_mutex_lock(&j->lock);
+	list_for_each(e, &j->ids[id % JOURNAL_BUCKETS], struct id_entry, list) {
+		if (e->saved.id != id)
+			continue;
+		e->destroyed = true;
+		if (rc == -ENOENT) {
+			list_remove(&e->list);
+			free(e);
+		}
 	}
 	pthread_mutex_unlock(&j->lock);
 }
@@ -238,6 +257,20 @@ _Static_assert(sizeof(struct broker_slot) == sizeof(struct broker_cm_id) &&
 		       offsetof(struct broker_slot, slot) == offsetof(struct broker_cm_id, id),
 	       "one request serves for both");
 
+/* It is there again, to be destroyed: so its peer hears of it. */
+static int finish(int fd, struct id_entry *e)
+{
+	struct broker_cm_id req = {.msg.type = BROKER_CM_DESTROY_ID, .id = e->saved.id};
+	struct broker_msg resp;
+	int rc = exchange(fd, &req, sizeof(req), -1, &resp, sizeof(resp), NULL, NULL);
+
+	if (rc == 0) {
+		list_remove(&e->list);
+		free(e);
+	}
+	return rc;
+}
+
 static int resume_ids(struct journal *j, int fd, struct journal_count *count)
 {
 	int rc = 0;
@@ -250,7 +283,10 @@ static int resume_ids(struct journal *j, int fd, struct journal_count *count)
 			if (!rc)
 				rc = ask(fd, &req, sizeof(req), -1, "identifier", e->saved.id,
 					 count);
-			count->ids++;
+			if (!rc && e->destroyed)
+				rc = finish(fd, e);
+			else
+				count->ids++;
 		}
 	return rc;
 }

@@ -39,6 +39,9 @@ void journal_channel(struct journal *, uint32_t nr, int fd);
 void journal_request(struct journal *, const void *req, const struct broker_cm_saved *saved);
 /* What came with an event. */
 void journal_saved(struct journal *, const struct broker_cm_saved *);
+/* The program has destroyed an id, and the broker could not be told, or (-ENOENT) knows none: it is
+ * for good, and the next broker is told, if that gets the id. */
+void journal_destroyed(struct journal *, uint32_t id, int rc);
 /* Has it all from another broker, over a connection that has said HELLO: what of it was lost is
  * counted. -errno: the connection is of no use. */
 int journal_resume(struct journal *, int fd, struct journal_count *ret) must_use;

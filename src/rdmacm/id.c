@@ -119,6 +119,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 int rdma_destroy_id(struct rdma_cm_id *api)
 {
 	struct cma_id *id = cma_id(api);
+	const struct broker_cm_event gone = {.saved.id = id->handle};
 	int rc = cma_simple_call(BROKER_CM_DESTROY_ID, id->handle);
 
 	/* A broker that is gone has taken its ids along; there is nobody to have events from. */
@@ -128,6 +129,8 @@ int rdma_destroy_id(struct rdma_cm_id *api)
 	cma_iw_end(id);
 	cma_keep_event(api, NULL);
 	cma_id_wait_for_acks(id);
+	/* Who took an event of it just before may have noted it since, for the next broker. */
+	weft_private_cm_event(&gone);
 	id_free(id);
 	return 0;
 }
