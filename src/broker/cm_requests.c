@@ -138,7 +138,7 @@ static int migrate_id(struct cm_client *client, const void *req, void *reply)
 	if (id->channel && id->channel != to) {
 		svc_requests_settle(id);
 		list_for_each(request, &id->requests, struct svc_id, request) {
-			request->request_channel = to;
+			request->channel = request->request_channel = to;
 			request->request_placed = false; /* until it is in the other pipe */
 		}
 		cm_channel_move(id->channel, id->handle, to);

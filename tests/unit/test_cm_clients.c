@@ -215,6 +215,36 @@ static void requests_that_move_to_another_channel_all_come_there(void **state)
 	end(&p);
 }
 
+/* And so does what becomes of them. */
+static void a_request_that_moves_to_another_channel_stays_there(void **state)
+{
+	struct world *w = *state;
+	struct pair p;
+	uint32_t old;
+	int old_fd;
+
+	begin(&p, w, TCP, PORT);
+	assert_int_equal(connect_to(&p.user, p.active, &w->host[1].v4, &w->host[0].v4, PORT), 0);
+	carry(w);
+	old = p.server.channel;
+	old_fd = p.server.fd;
+	assert_int_equal(cm_client_channel(p.server.c, &p.server.channel, &p.server.fd), 0);
+	assert_int_equal(fcntl(p.server.fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(ASK(&p.server, BROKER_CM_MIGRATE, migrate, .id = p.listen,
+			     .channel = p.server.channel, .user = LISTENER_USER),
+			 0);
+	p.passive = event(&p.server, BROKER_CM_EV_CONNECT_REQUEST).id;
+	assert_int_equal(accept_it(&p.server, p.passive), 0);
+	event(&p.user, BROKER_CM_EV_CONNECT_RESPONSE);
+	assert_int_equal(on_id(&p.user, BROKER_CM_ESTABLISH, p.active), 0);
+	event(&p.server, BROKER_CM_EV_ESTABLISHED);
+	assert_int_equal(ASK(&p.server, BROKER_CM_CLOSE_CHANNEL, id, .id = old), 0);
+	close(old_fd);
+	assert_int_equal(on_id(&p.user, BROKER_CM_DISCONNECT, p.active), 0);
+	event(&p.server, BROKER_CM_EV_DISCONNECTED);
+	end(&p);
+}
+
 /* ---- addresses, rights, bad requests ----------------------------------------------------------
  */
 
@@ -681,6 +711,7 @@ int main(void)
 		T(a_backlog_bounds_unread_requests_and_later_ones_are_not_lost),
 		T(requests_of_one_peer_do_not_keep_out_another_s),
 		T(requests_that_move_to_another_channel_all_come_there),
+		T(a_request_that_moves_to_another_channel_stays_there),
 		T(binding_follows_the_port_space_and_the_devices),
 		T(one_listens_at_a_port_of_tcp),
 		T(ports_below_1024_are_for_the_privileged),
