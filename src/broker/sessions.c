@@ -16,7 +16,7 @@
 #include "broker/fd_msg.h"
 #include "broker/stranger_fd.h"
 
-/* that one process may have */
+#define REFUSED_MAX 16 /* of one user */
 #define TICK_NS	    NSEC_PER_SEC
 #define GREETING_NS (5 * NSEC_PER_SEC)	  /* in which a client says HELLO */
 #define DEAF_NS	    (200 * NSEC_PER_MSEC) /* while there are no descriptors for who knocks */
@@ -124,6 +124,8 @@ static const char *refusal(struct broker *b, const struct ucred *peer)
 	size_t all = 0, same = 0, others = 0;
 
 	list_for_each(c, &b->clients, struct session, link) {
+		if (c->refused)
+			continue;
 		all++;
 		same += c->peer.uid == peer->uid;
 		others += c->peer.uid != own;
@@ -145,6 +147,16 @@ static const char *refusal(struct broker *b, const struct ucred *peer)
 	if (others >= b->clients_max / 2)
 		return "all its users but root have as many clients as they can have";
 	return same >= b->user_clients_max ? "you have as many clients as one user may have" : NULL;
+}
+
+/* Has this user as many as wait to be told that they are not served? */
+static bool refused_enough(const struct broker *b, uid_t uid)
+{
+	size_t n = 0;
+
+	list_for_each(c, &b->clients, const struct session, link)
+		n += c->refused && c->peer.uid == uid;
+	return n >= REFUSED_MAX;
 }
 
 static int let_in(struct broker *b, bool *ret_starved)
@@ -186,6 +198,12 @@ bool session_begin(struct broker *b)
 		goto fail;
 	}
 	c->refused = starved ? b->starved : refusal(b, &c->peer);
+	/* It tries again, until others of its user have been told. */
+	if (c->refused && refused_enough(b, c->peer.uid)) {
+		free(c);
+		close(fd);
+		return true;
+	}
 	ev.data.ptr = c;
 	rc = cm_client_create(b->cm, c->peer.uid, &c->cm);
 	if (rc == 0 && epoll_ctl(b->epfd, EPOLL_CTL_ADD, fd, &ev) < 0)

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -30,7 +31,18 @@ struct user {
 	uint8_t slot;
 };
 
-enum command { LEASE, REACHES, MISCHIEF, LET_GO, LEASE_MANY, CONNECT_MANY, LISTENS, RECOVER, QUIT };
+enum command {
+	LEASE,
+	REACHES,
+	MISCHIEF,
+	LET_GO,
+	LEASE_MANY,
+	CONNECT_MANY,
+	CONNECT_SILENTLY,
+	LISTENS,
+	RECOVER,
+	QUIT
+};
 
 /* Everything that is known to change who gets a datagram. Whether a call is refused does not
  * matter. */
@@ -93,6 +105,15 @@ static int connect_many(void)
 	return n;
 }
 
+static int connect_silently(void)
+{
+	int n = 0;
+
+	while (n < 200 && bed_raw_connection() >= 0)
+		n++;
+	return n;
+}
+
 static void be_user(uid_t uid, int from, int to)
 {
 	struct broker_client *c = NULL;
@@ -132,6 +153,9 @@ static void be_user(uid_t uid, int from, int to)
 			break;
 		case CONNECT_MANY:
 			answer = connect_many();
+			break;
+		case CONNECT_SILENTLY:
+			answer = connect_silently();
 			break;
 		case RECOVER:
 			answer = broker_client_recover(c, NULL);
@@ -300,6 +324,32 @@ static void one_user_leaves_the_others_slots_and_connections(void **state)
 	fd = bed_lease(root, &slot);
 	assert_true(bed_reaches(fd, slot));
 	close(fd);
+	stop(&alice);
+	stop(&mallory);
+	broker_client_close(root);
+}
+
+/* Of a broker with few descriptors one has all its connections, and more, and says nothing. */
+static void who_says_nothing_leaves_the_others_room(void **state)
+{
+	const struct rlimit few = {512, 512};
+	struct user mallory, alice;
+	struct broker_client *root;
+	struct rlimit before;
+	uint8_t slot;
+
+	(void)state;
+	if (geteuid())
+		SKIP_CASE("only root can be other users");
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	root = bed_client(); /* whose broker has it from us */
+	(void)!setrlimit(RLIMIT_NOFILE, &before);
+	mallory = start(MALLORY);
+	assert_int_equal(tell(&mallory, CONNECT_SILENTLY), 200);
+	alice = with_slot(ALICE);
+	assert_true(tell(&alice, REACHES));
+	close(bed_lease(root, &slot));
 	stop(&alice);
 	stop(&mallory);
 	broker_client_close(root);
@@ -555,6 +605,7 @@ int main(void)
 				       only_as_root),
 		cmocka_unit_test_setup(one_user_leaves_the_others_slots_and_connections,
 				       only_as_root),
+		cmocka_unit_test_setup(who_says_nothing_leaves_the_others_room, only_as_root),
 		cmocka_unit_test_setup(users_keep_their_slots_when_the_broker_is_killed,
 				       only_as_root),
 		cmocka_unit_test_setup(nobody_takes_a_slot_whose_holder_has_not_come_yet,
