@@ -23,6 +23,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 		errno = -rc;
 		return NULL;
 	}
+	c->owner = getpid();
 	return &c->api;
 }
 
@@ -31,7 +32,8 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	struct cma_channel *c = container_of(channel, struct cma_channel, api);
 
 	/* Of no consequence if the broker is gone. */
-	(void)!cma_simple_call(BROKER_CM_CLOSE_CHANNEL, c->handle);
+	if (c->owner == getpid())
+		(void)!cma_simple_call(BROKER_CM_CLOSE_CHANNEL, c->handle);
 	close(channel->fd);
 	free(c);
 }

@@ -55,6 +55,7 @@ struct cma_device { /* one per verbs device ever used; opened once, and never cl
 struct cma_channel {
 	struct rdma_event_channel api;
 	uint32_t handle;
+	pid_t owner; /* the broker knows the handle from; a child's of the same number is another */
 };
 
 enum cma_state {

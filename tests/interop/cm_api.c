@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -529,6 +530,42 @@ static void an_identifier_moves_to_another_channel(void **state)
 	rdma_destroy_event_channel(to);
 }
 
+/* The broker numbers the channels of each process, and a child's are others than its parent's. */
+static void a_child_that_tidies_up_keeps_its_own_channel(void **state)
+{
+	struct sockaddr_in a = loopback(PORT);
+	int status;
+	pid_t pid;
+
+	(void)state;
+	pid = fork();
+	if (!pid) {
+		/* As many as the parent has, and one of them has the same number. */
+		struct rdma_event_channel *own[SIDES];
+		struct rdma_cm_id *id[SIDES];
+
+		for (int i = 0; i < SIDES; i++) {
+			own[i] = rdma_create_event_channel();
+			if (!own[i] || rdma_create_id(own[i], &id[i], NULL, RDMA_PS_TCP))
+				_exit(1);
+		}
+		for (int i = 0; i < SIDES; i++)
+			rdma_destroy_event_channel(bed.channel[i]);
+		for (int i = 0; i < SIDES; i++) {
+			struct pollfd p = {.fd = own[i]->fd, .events = POLLIN};
+
+			if (rdma_resolve_addr(id[i], NULL, (struct sockaddr *)&a, 1000))
+				_exit(2);
+			if (poll(&p, 1, 10000) != 1)
+				_exit(3);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 /* ---- endpoints --------------------------------------------------------------------------------
  */
 
@@ -614,6 +651,7 @@ int main(void)
 		T(an_identifier_waits_for_its_events_to_be_acknowledged),
 		T(a_queue_pair_of_ones_own_is_moved_by_the_attributes_given),
 		T(an_identifier_moves_to_another_channel),
+		T(a_child_that_tidies_up_keeps_its_own_channel),
 		T(endpoints_connect_without_events_being_looked_at),
 #undef T
 	};
