@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "rsocket/counted.h"
 #include "rsocket/dgram.h"
 
@@ -326,22 +327,34 @@ static void release(struct dgram *d, struct ds_slot *slot)
 ssize_t dgram_recv(struct dgram *d, const struct iovec *iov, size_t count, int flags,
 		   struct sockaddr *from, socklen_t *from_len, int *ret_flags)
 {
+	const int limit_ms = d->sock.rcv_timeout_ms;
+	const uint64_t begin = time_now_ns();
 	struct ds_slot *slot;
 	ssize_t n;
 	int rc = dgram_ready(d);
 
-	if (!rc && !dgram_poll(d, POLLIN)) {
-		if (sock_nonblocking(&d->sock, flags))
-			return -EAGAIN;
-		rc = sock_sleep(&d->sock, &(struct sock_waiting){readable, channels, taken, d},
-				d->sock.rcv_timeout_ms);
-	}
 	if (rc)
 		return rc;
-	pthread_mutex_lock(&d->lock);
-	if (list_empty(&d->received)) { /* another thread was faster */
-		pthread_mutex_unlock(&d->lock);
-		return -EAGAIN;
+	for (;;) {
+		int left_ms = -1;
+
+		if (dgram_poll(d, POLLIN)) {
+			pthread_mutex_lock(&d->lock);
+			if (!list_empty(&d->received))
+				break;
+			pthread_mutex_unlock(&d->lock); /* another thread was faster */
+		}
+		if (sock_nonblocking(&d->sock, flags))
+			return -EAGAIN;
+		if (limit_ms >= 0) {
+			uint64_t ms = (time_now_ns() - begin) / NSEC_PER_MSEC;
+
+			left_ms = ms < (uint64_t)limit_ms ? limit_ms - (int)ms : 0;
+		}
+		rc = sock_sleep(&d->sock, &(struct sock_waiting){readable, channels, taken, d},
+				left_ms);
+		if (rc)
+			return rc;
 	}
 	slot = list_entry(d->received.next, struct ds_slot, node);
 	n = scatter(slot, iov, count);

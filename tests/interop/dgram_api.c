@@ -15,6 +15,7 @@
 #include <rdma/rsocket.h>
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PORT = 7500, WAIT_MS = 10000, LONGEST = 2048 - 28 };
@@ -183,6 +184,48 @@ static void a_blocked_reader_wakes(void **state)
 	}
 }
 
+static _Atomic int taken, failed;
+
+static void *read_ones(void *arg)
+{
+	char c;
+
+	(void)arg;
+	while (!failed) {
+		if (rrecv(a, &c, 1, 0) != 1)
+			failed = errno;
+		else if (c == 'e')
+			break;
+		else
+			taken++;
+	}
+	return NULL;
+}
+
+/* Each datagram is one thread's, and the others wait on. */
+static void blocked_readers_do_not_fail_for_one_another(void **state)
+{
+	enum { READERS = 4, DATAGRAMS = 1000 };
+	struct timespec pause = {.tv_nsec = 20000};
+	pthread_t t[READERS];
+
+	(void)state;
+	taken = failed = 0;
+	for (int i = 0; i < READERS; i++)
+		pthread_create(&t[i], NULL, read_ones, NULL);
+	for (int i = 0; i < DATAGRAMS; i++) {
+		assert_int_equal(rsendto(b, "d", 1, 0, (struct sockaddr *)&at_a, sizeof(at_a)), 1);
+		for (int k = 0; k < 500000 && taken <= i && !failed; k++)
+			nanosleep(&pause, NULL);
+	}
+	for (int i = 0; i < READERS; i++)
+		assert_int_equal(rsendto(b, "e", 1, 0, (struct sockaddr *)&at_a, sizeof(at_a)), 1);
+	for (int i = 0; i < READERS; i++)
+		pthread_join(t[i], NULL);
+	assert_int_equal(failed, 0);
+	assert_int_equal(taken, DATAGRAMS);
+}
+
 /* What rdma-core sends first, byte for byte, from a socket that has no queue pair at all. */
 static void a_peer_on_udp_is_answered_with_our_queue_pair(void **state)
 {
@@ -248,6 +291,7 @@ int main(void)
 		WITH(boundaries_are_kept),
 		WITH(wrong_calls_say_what_is_wrong),
 		WITH(a_blocked_reader_wakes),
+		WITH(blocked_readers_do_not_fail_for_one_another),
 		WITH(a_peer_on_udp_is_answered_with_our_queue_pair),
 		WITH(options_reach_udp_or_the_queue_pair),
 	};
