@@ -103,7 +103,9 @@ static void received(struct stream *s, const struct ibv_wc *wc)
 	case RS_OP_CTRL:
 		received_ctrl(s, rs_imm_value(imm));
 		break;
-	case RS_OP_IOMAP_SGL: /* the entry is where it belongs */
+	case RS_OP_IOMAP_SGL: /* the entry is where it belongs, and its receive is posted again */
+		atomic_fetch_add(&s->rseq_no, 1);
+		break;
 	default:
 		break;
 	}

@@ -717,6 +717,30 @@ static void iowrites_go_straight_into_the_buffer(void **state)
 	assert_fails(riounmap(server, target[0], sizeof(target[0])), EINVAL);
 }
 
+/* More of them than a sender has credits. */
+static void mappings_come_and_go_for_ever(void **state)
+{
+	struct sockaddr_in addr = loopback(PORT);
+	static uint8_t target[64];
+	struct timeval limit = {.tv_sec = WAIT_MS / 1000};
+	int one = 1;
+	char c;
+
+	(void)state;
+	listener = listen_on(PORT);
+	client = rsocket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(rsetsockopt(client, SOL_RDMA, RDMA_IOMAPSIZE, &one, sizeof(one)), 0);
+	assert_int_equal(rconnect(client, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	server = raccept(listener, NULL, NULL);
+	assert_int_equal(rsetsockopt(server, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)), 0);
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(riomap(server, target, sizeof(target), PROT_WRITE, 0, 0), 0);
+		assert_int_equal(rsend(server, "m", 1, 0), 1);
+		assert_int_equal(rrecv(client, &c, 1, 0), 1);
+		assert_int_equal(riounmap(server, target, sizeof(target)), 0);
+	}
+}
+
 /* As with TCP: neither close() nor the end of the program takes back what was written. */
 static void what_was_written_before_the_end_arrives(void **state)
 {
@@ -784,6 +808,7 @@ int main(void)
 		WITH(a_poller_and_a_reader_on_one_socket_both_wake, pair),
 		WITH(keepalives_do_not_disturb, pair),
 		WITH(iowrites_go_straight_into_the_buffer, no_sockets),
+		WITH(mappings_come_and_go_for_ever, no_sockets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
