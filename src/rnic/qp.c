@@ -40,6 +40,17 @@ static void qp_reset(struct rnic_qp *qp)
 	qp->service->reset(qp);
 }
 
+/* As adapters do: what is polled from now on is of others, or of its next life. Who destroys a
+ * queue pair gives up with it what its work requests stood for. An SRQ's receives that it has taken
+ * are over with their completions; those of an XRC target are its SRQs', and stay. */
+static void qp_purge(struct rnic_qp *qp)
+{
+	if (qp->send_cq)
+		cq_purge(qp->send_cq, qp->qpn);
+	if (qp->recv_cq && !qp->xrcd)
+		cq_purge(qp->recv_cq, qp->qpn);
+}
+
 static uint32_t parts_of(const struct rnic_pd *pd, const struct rnic_qp_init *i)
 {
 	return (pd ? PART_PD : 0u) | (i->send_cq ? PART_SEND_CQ : 0u) |
@@ -166,6 +177,7 @@ int rnic_qp_destroy(struct rnic_qp *qp)
 	if (!list_empty(&qp->groups))
 		return -EBUSY;
 	qp_reset(qp);
+	qp_purge(qp);
 	mw_unbind_all(qp);
 	qp_leave(qp);
 	assert(r->qps[qp->qpn & r->number_mask] == qp);
@@ -428,11 +440,7 @@ static void qp_enter(struct rnic_qp *qp, enum rnic_qp_state from, enum rnic_qp_s
 	switch (to) {
 	case RNIC_QPS_RESET:
 		qp_reset(qp);
-		/* As adapters do: what comes from now on is of its next life. */
-		if (qp->send_cq)
-			cq_purge(qp->send_cq, qp->qpn);
-		if (qp->recv_cq && !qp->xrcd)
-			cq_purge(qp->recv_cq, qp->qpn);
+		qp_purge(qp);
 		memset(&qp->attr, 0, sizeof(qp->attr));
 		qp_set_state(qp, to);
 		break;

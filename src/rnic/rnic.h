@@ -427,7 +427,7 @@ struct rnic_qp_attr {
 
 /* An XRC target has no protection domain: NULL. */
 int rnic_qp_create(struct rnic_pd *, struct rnic_qp_init *, struct rnic_qp **ret) must_use;
-/* Its completions stay in the CQs (as verbs have it, software rnics purge them: we do not). */
+/* Takes its completions out of its CQs, as adapters do; but those of an XRC target's receives. */
 int rnic_qp_destroy(struct rnic_qp *) must_use; /* -EBUSY while attached to a group */
 uint32_t rnic_qp_num(const struct rnic_qp *);
 size_t rnic_qp_mem_size(const struct rnic_qp *); /* of both its queues */

@@ -353,8 +353,7 @@ static void a_queue_pair_destroyed_with_work_leaves_nothing_in_its_cq(void **sta
 				 0);
 	assert_int_equal(ibv_destroy_qp(side[0].qp), 0);
 	side[0].qp = NULL;
-	while (ibv_poll_cq(side[0].cq, 1, &wc) > 0)
-		assert_int_equal(wc.status, IBV_WC_SUCCESS); /* done before */
+	assert_int_equal(ibv_poll_cq(side[0].cq, 1, &wc), 0); /* be it done before */
 	usleep(200000);
 	assert_int_equal(ibv_poll_cq(side[0].cq, 1, &wc), 0);
 }

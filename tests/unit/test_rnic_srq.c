@@ -142,6 +142,27 @@ static void a_qp_in_error_reports_its_last_receive_and_leaves_the_others(void **
 	bed_close(b);
 }
 
+static void what_a_destroyed_qp_has_not_taken_stays_for_others(void **state)
+{
+	struct bed *b = bed_open(&(struct bed_opts){.srq = true});
+
+	(void)state;
+	second_open(b);
+	for (uint32_t i = 1; i <= 3; i++)
+		assert_int_equal(bed_recv(b, 1, i, 0, 10), 0);
+	assert_int_equal(bed_send(b, 0, 1, 0, 10), 0);
+	bed_run(b);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rnic_qp_destroy(b->side[i].qp), 0);
+		b->side[i].qp = second[i];
+	}
+	assert_true(rnic_cq_empty(b->side[1].rcq)); /* 1 went with who took it */
+	assert_int_equal(bed_send(b, 0, 2, 0, 10), 0);
+	bed_run(b);
+	bed_expect(b, 1, true, 2, RNIC_WC_SUCCESS);
+	bed_close(b);
+}
+
 static void receives_survive_a_resize_in_order(void **state)
 {
 	struct bed *b = bed_open(&(struct bed_opts){.srq = true});
@@ -204,6 +225,7 @@ int main(void)
 		cmocka_unit_test(an_empty_srq_is_a_receiver_not_ready),
 		cmocka_unit_test(the_limit_is_reported_once_when_it_is_reached),
 		cmocka_unit_test(a_qp_in_error_reports_its_last_receive_and_leaves_the_others),
+		cmocka_unit_test(what_a_destroyed_qp_has_not_taken_stays_for_others),
 		cmocka_unit_test(receives_survive_a_resize_in_order),
 		cmocka_unit_test(an_srq_in_use_stays_and_its_qps_take_no_receives_of_their_own),
 		cmocka_unit_test(a_message_too_long_for_the_shared_receive_ends_the_qp),

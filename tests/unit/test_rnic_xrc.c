@@ -105,7 +105,8 @@ static void xrc_close(struct bed *b)
 		if (x.srq[i])
 			assert_int_equal(rnic_srq_destroy(x.srq[i]), 0);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(rnic_qp_destroy(b->side[i].qp), 0);
+		if (b->side[i].qp)
+			assert_int_equal(rnic_qp_destroy(b->side[i].qp), 0);
 		b->side[i].qp = NULL;
 	}
 	assert_int_equal(rnic_xrcd_destroy(x.xrcd), 0);
@@ -517,6 +518,26 @@ static void what_is_in_use_stays(void **state)
 	xrc_close(b);
 }
 
+/* The receives are the SRQs', whose CQs are nothing of the target's. */
+static void what_a_target_has_received_stays_when_it_goes(void **state)
+{
+	struct bed *b = xrc_open();
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(recv_on(b, 1, 200 + i, 20000, LEN), 0);
+		post(b, i, RNIC_WR_SEND, num(1), 0, LEN);
+	}
+	bed_run(b);
+	assert_int_equal(rnic_qp_destroy(b->side[1].qp), 0);
+	assert_int_equal(rnic_qp_destroy(b->side[0].qp), 0);
+	b->side[0].qp = b->side[1].qp = NULL;
+	assert_int_equal(wc_of(x.cq).wr_id, 200);
+	assert_int_equal(wc_of(x.cq).wr_id, 201);
+	assert_true(rnic_cq_empty(b->side[0].scq)); /* the initiator's are its own */
+	xrc_close(b);
+}
+
 static void a_cq_that_runs_over_ends_who_completes_there(void **state)
 {
 	struct bed *b = xrc_open();
@@ -574,6 +595,7 @@ int main(void)
 		cmocka_unit_test(a_read_is_answered_from_its_own_srqs_domain),
 		cmocka_unit_test(each_half_takes_only_what_is_for_it),
 		cmocka_unit_test(what_is_in_use_stays),
+		cmocka_unit_test(what_a_target_has_received_stays_when_it_goes),
 		cmocka_unit_test(a_cq_that_runs_over_ends_who_completes_there),
 		cmocka_unit_test(creation_survives_the_loss_of_any_allocation),
 	};
