@@ -4,10 +4,15 @@
  * and take back what it sees at once. One process carries out a WRITE; another has it go on by one
  * instruction at a time and does, in between, as such an owner would.
  *
+ * And who sees a WRITE sees those before it. That can fail only where the processor changes the
+ * order of stores.
+ *
  * Not in builds with a sanitizer, whose memcpy() is not a store.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +120,75 @@ static void every_byte_is_stored_once(void **state)
 	one_write(LEN_MAX);
 }
 
+/* ---- one behind another ---------------------------------------------------------------------- */
+
+#define ROUNDS	 20000
+#define DATA	 200u
+#define FLAG_OFF 4096u
+
+struct litmus {
+	struct bed *b;
+	atomic_bool over;
+	uint64_t wrong; /* rounds in which the flag came before what it stands for */
+};
+
+static uint64_t word_at(const uint8_t *p)
+{
+	return __atomic_load_n((const uint64_t *)p, __ATOMIC_RELAXED);
+}
+
+/* What the flag says, or what came later. */
+static void *look_at_both(void *arg)
+{
+	struct litmus *l = arg;
+	const uint8_t *mem = l->b->side[1].mem;
+
+	while (!atomic_load_explicit(&l->over, memory_order_relaxed)) {
+		uint64_t n = __atomic_load_n((const uint64_t *)(mem + FLAG_OFF), __ATOMIC_ACQUIRE);
+		bool old = false;
+
+		for (uint32_t i = 0; i < DATA; i += 8)
+			old |= word_at(mem + i) < n;
+		l->wrong += old;
+	}
+	return NULL;
+}
+
+static void write_word(struct bed *b, uint64_t n, uint32_t remote_off, uint32_t len)
+{
+	uint64_t *from = (uint64_t *)b->side[0].mem;
+
+	for (uint32_t i = 0; i < len / 8; i++)
+		from[i] = n;
+	assert_int_equal(bed_rdma(b, 0, n, RNIC_WR_RDMA_WRITE, 0, remote_off, len), 0);
+	assert_true(bed_deliver(b, bed_tx1(b, 0)));
+}
+
+static void who_sees_a_write_sees_those_before_it(void **state)
+{
+	struct litmus l = {.b = bed_open(NULL)};
+	struct rnic_wc wc;
+	pthread_t looker;
+
+	(void)state;
+	memset(l.b->side[1].mem, 0, FLAG_OFF + 8);
+	assert_int_equal(pthread_create(&looker, NULL, look_at_both, &l), 0);
+	for (uint64_t n = 1; n <= ROUNDS; n++) {
+		write_word(l.b, n, 0, DATA);
+		write_word(l.b, n, FLAG_OFF, 8);
+		bed_run(l.b);
+		while (rnic_cq_poll(l.b->side[0].scq, &wc, 1))
+			;
+		l.b->nlog = 0;
+	}
+	atomic_store(&l.over, true);
+	pthread_join(looker, NULL);
+	assert_int_equal(l.wrong, 0);
+	bed_close(l.b);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
+
 /* Says why not, or returns. */
 static void need_ptrace(void)
 {
@@ -133,6 +207,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_byte_is_stored_once),
+		cmocka_unit_test(who_sees_a_write_sees_those_before_it),
 	};
 
 	need_ptrace();
