@@ -23,20 +23,20 @@
 
 #include "rnic_bed.h"
 
-#define OFF	1000 /* of no alignment */
+#define OFF	1000 /* a multiple of 8 */
 #define LEN_MAX 300
 #define WAITED	64 /* bytes at the end of a packet that are stored once; resp.c */
 #define WRITTEN 0xa5
 #define TAKEN	0x3c
 
 /* Stops before and after it is delivered. */
-static int carry_out(struct bed *b, uint32_t len)
+static int carry_out(struct bed *b, uint32_t off, uint32_t len)
 {
 	struct bed_pkt *p;
 	bool ok;
 
 	memset(b->side[0].mem, WRITTEN, len);
-	if (bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, OFF, len) || !(p = bed_tx1(b, 0)))
+	if (bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, off, len) || !(p = bed_tx1(b, 0)))
 		return 1;
 	raise(SIGSTOP);
 	ok = bed_deliver(b, p);
@@ -92,19 +92,42 @@ static void watch(pid_t pid, uint8_t *mem, uint32_t len)
 		assert_int_equal(now[i], TAKEN);
 }
 
-static void one_write(uint32_t len)
+/* What a program reads at once, and has it aligned, is old or new. */
+static void watch_words(pid_t pid, uint8_t *mem, uint32_t len)
+{
+	uint8_t now[LEN_MAX];
+
+	assert_int_equal(stops(pid), SIGSTOP);
+	assert_int_equal(ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_EXITKILL), 0);
+	do {
+		look(pid, mem, now, len);
+		for (uint32_t n = 2; n <= 8; n *= 2)
+			for (uint32_t i = -(uintptr_t)mem % n; i + n <= len; i += n)
+				for (uint32_t k = 1; k < n; k++)
+					assert_int_equal(now[i + k], now[i]);
+		assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, 0, 0), 0);
+	} while (stops(pid) == SIGTRAP);
+	look(pid, mem, now, len);
+	for (uint32_t i = 0; i < len; i++)
+		assert_int_equal(now[i], WRITTEN);
+}
+
+static void one_write(uint32_t off, uint32_t len,
+		      void (*watcher)(pid_t pid, uint8_t *mem, uint32_t len))
 {
 	struct bed *b = bed_open(NULL);
-	pid_t pid = fork();
+	pid_t pid;
 	int status;
 
+	memset(b->side[1].mem + off, 0, len);
+	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
 		if (ptrace(PTRACE_TRACEME, 0, 0, 0) < 0)
 			_exit(1);
-		_exit(carry_out(b, len));
+		_exit(carry_out(b, off, len));
 	}
-	watch(pid, b->side[1].mem + OFF, len);
+	watcher(pid, b->side[1].mem + off, len);
 	assert_int_equal(ptrace(PTRACE_CONT, pid, 0, 0), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -115,9 +138,21 @@ static void every_byte_is_stored_once(void **state)
 {
 	(void)state;
 	for (uint32_t len = 1; len <= WAITED + 2; len++)
-		one_write(len);
-	one_write(2 * WAITED + 1);
-	one_write(LEN_MAX);
+		one_write(OFF, len, watch);
+	one_write(OFF, 2 * WAITED + 1, watch);
+	one_write(OFF, LEN_MAX, watch);
+	one_write(OFF + 5, 100, watch);
+}
+
+static void aligned_words_are_old_or_new(void **state)
+{
+	static const struct {
+		uint32_t off, len;
+	} at[] = {{0, 4}, {0, 12}, {0, 76}, {0, 100}, {3, 23}, {3, 100}, {4, 12}};
+
+	(void)state;
+	for (uint32_t i = 0; i < ARRAY_SIZE(at); i++)
+		one_write(OFF + at[i].off, at[i].len, watch_words);
 }
 
 /* ---- one behind another ---------------------------------------------------------------------- */
@@ -207,6 +242,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_byte_is_stored_once),
+		cmocka_unit_test(aligned_words_are_old_or_new),
 		cmocka_unit_test(who_sees_a_write_sees_those_before_it),
 	};
 
