@@ -284,6 +284,9 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 		list_remove(&qp->openers);
 		rc = 0;
 	}
+	/* What the others may send now, and a stream that is to end soon, the thread may sleep
+	 * over. */
+	shard_flush(qp->shard);
 	shard_unlock(qp->shard);
 	if (rc) {
 		qp_live_add(qp);

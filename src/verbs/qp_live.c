@@ -85,6 +85,7 @@ void qp_device_gone(struct ibv_context *context)
 		shard_lock(qp->shard);
 		/* Refused in RESET, where nothing is posted. */
 		(void)!rnic_qp_modify(qp->core, &attr, RNIC_QP_STATE, shard_now(qp->shard));
+		shard_flush(qp->shard);
 		shard_unlock(qp->shard);
 	}
 	pthread_mutex_unlock(&live_lock);
