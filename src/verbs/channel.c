@@ -212,35 +212,53 @@ static bool attend_to(struct face_channel *ch, struct event_source **ret, const 
 	return true;
 }
 
+/* Signals that are handled later, if any are. */
+struct later {
+	bool any;
+	sigset_t before;
+};
+
+static void handle_now(const struct later *l)
+{
+	if (l->any)
+		pthread_sigmask(SIG_SETMASK, &l->before, NULL);
+}
+
 /*
  * As read(2) on the descriptor does, be it interrupted. A signal that comes while it is awake, for
  * a packet that brought no event, is handled when it sleeps again, and interrupts that: programs
- * end a wait so.
+ * end a wait so. If it does not sleep again, as there is an event, then when the pipe's lock is
+ * given back: a handler may leave by siglongjmp() or exit(), and others than it need that lock.
  */
-static struct event_source *wait_for_event(struct face_channel *ch)
+static struct event_source *wait_for_event(struct face_channel *ch, struct later *later)
 {
 	struct event_source *s = event_pipe_take(&ch->pipe);
-	sigset_t later, before;
+	sigset_t some;
 	bool go_on;
 	int err;
 
+	later->any = false;
 	if (s)
 		return s;
 	if (!sleeps_here(ch))
 		return event_pipe_wait(&ch->pipe);
-	restarts_signals(&later);
-	pthread_sigmask(SIG_BLOCK, &later, &before);
-	go_on = attend_to(ch, &s, &before);
+	restarts_signals(&some);
+	later->any = pthread_sigmask(SIG_BLOCK, &some, &later->before) == 0;
+	go_on = attend_to(ch, &s, &later->before);
+	if (s)
+		return s;
 	err = errno;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	handle_now(later);
+	later->any = false;
 	errno = err;
-	return s || !go_on ? s : event_pipe_wait(&ch->pipe);
+	return go_on ? event_pipe_wait(&ch->pipe) : NULL;
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ret, void **ret_cq_context)
 {
 	struct face_channel *ch = face_channel(channel);
-	struct event_source *s = wait_for_event(ch);
+	struct later later;
+	struct event_source *s = wait_for_event(ch, &later);
 	struct face_cq *cq;
 
 	if (!s)
@@ -250,5 +268,6 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **ret, void
 	*ret = &cq->ibv;
 	*ret_cq_context = cq->ibv.cq_context;
 	event_pipe_taken(&ch->pipe, s);
+	handle_now(&later);
 	return 0;
 }

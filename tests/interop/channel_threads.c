@@ -426,6 +426,41 @@ static void a_signal_ends_it_whatever_it_is_at(void **state)
 	handle(SIGUSR1, -1);
 }
 
+/* A call that needs the channel, and changes nothing. A handler could as well leave for good, and
+ * take along what its thread holds. */
+static void uses_the_channel(int sig)
+{
+	(void)sig;
+	if (ibv_destroy_comp_channel(side[0].channel) != EBUSY)
+		abort();
+	handled++;
+}
+
+static void who_handles_a_signal_holds_nothing(void **state)
+{
+	struct sigaction act = {.sa_handler = uses_the_channel, .sa_flags = SA_RESTART};
+	const int before = handled;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGUSR1, &act, NULL), 0);
+	for (int i = 0; i < 300; i++) {
+		struct timespec limit;
+		struct waiter w;
+
+		start(&w, waits, &side[0], 1);
+		sleeps_briefly(&w);
+		message(&side[0]);
+		(void)pthread_kill(w.thread, SIGUSR1);
+		clock_gettime(CLOCK_REALTIME, &limit);
+		limit.tv_sec += 20;
+		assert_int_equal(pthread_timedjoin_np(w.thread, NULL, &limit), 0);
+		assert_int_equal(w.rc, 0);
+		assert_int_equal(next_wc(side[0].cq).status, IBV_WC_SUCCESS);
+	}
+	assert_in_range(handled - before, 1, 300); /* some had gone before it came */
+	handle(SIGUSR1, -1);
+}
+
 /* Who waits cannot know then which it was: it waits otherwise, once it knows of both. */
 static void so_they_do_where_some_end_it_and_some_do_not(void **state)
 {
@@ -468,6 +503,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_signal_ends_it_whatever_it_is_at),
+		cmocka_unit_test(who_handles_a_signal_holds_nothing),
 		cmocka_unit_test(who_waits_takes_in_itself_what_comes),
 		cmocka_unit_test(two_that_wait_are_both_served),
 		cmocka_unit_test(what_another_thread_brings_about_wakes_it),
