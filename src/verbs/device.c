@@ -33,6 +33,30 @@ static struct {
 	struct face_device *first;
 } devices = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Another thread of the parent may have had it. */
+static void forked(void)
+{
+	pthread_mutex_init(&devices.lock, NULL);
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
+static void devices_lock(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&devices.lock);
+}
+
+static void devices_unlock(void)
+{
+	pthread_mutex_unlock(&devices.lock);
+}
+
 static struct face_device *find_or_add(const struct broker_device *b, enum face_transport t)
 {
 	struct face_device **p = &devices.first, *d;
@@ -44,7 +68,7 @@ static struct face_device *find_or_add(const struct broker_device *b, enum face_
 			break;
 	d = *p;
 	if (!d) {
-		d = *p = calloc(1, sizeof(*d));
+		d = calloc(1, sizeof(*d));
 		if (!d)
 			return NULL;
 		d->ifindex = b->ifindex;
@@ -59,6 +83,8 @@ static struct face_device *find_or_add(const struct broker_device *b, enum face_
 			 "/sys/class/infiniband_verbs/%.63s", name);
 		snprintf(d->ibv.ibdev_path, sizeof(d->ibv.ibdev_path),
 			 "/sys/class/infiniband/%.63s", name);
+		/* Whole: a child that another thread forks meanwhile finds it so, or not at all. */
+		__atomic_store_n(p, d, __ATOMIC_RELEASE);
 	}
 	d->guid_be = transport_guid(t, b);
 	return d;
@@ -107,10 +133,10 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 		free(table);
 		return FAIL(ENOMEM, NULL);
 	}
-	pthread_mutex_lock(&devices.lock);
+	devices_lock();
 	for (size_t i = 0; i < nkinds; i++)
 		n = list_kind(table, kinds[i], list, n);
-	pthread_mutex_unlock(&devices.lock);
+	devices_unlock();
 	free(table);
 	if (num_devices)
 		*num_devices = (int)n;
@@ -493,18 +519,18 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 	FILE *f;
 	size_t n;
 
-	pthread_mutex_lock(&devices.lock);
+	devices_lock();
 	for (struct face_device *d = devices.first; d; d = d->next) {
 		if (strcmp(d->ibv.ibdev_path, dir))
 			continue;
-		pthread_mutex_unlock(&devices.lock);
+		devices_unlock();
 		if (!strcmp(file, "board_id") || !strcmp(file, "hca_type"))
 			return snprintf(buf, size, "weft");
 		if (!strcmp(file, "fw_ver"))
 			return snprintf(buf, size, WEFT_VERSION);
 		return FAIL(ENOENT, -1);
 	}
-	pthread_mutex_unlock(&devices.lock);
+	devices_unlock();
 
 	snprintf(path, sizeof(path), "%s/%s", dir, file);
 	f = fopen(path, "re");

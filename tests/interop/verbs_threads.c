@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -348,6 +349,42 @@ static void devices_are_looked_for_while_one_is_asked(void **state)
 	end();
 }
 
+/* Of the library's own, as ibv_devices and others call it; most of the time it has the list's lock.
+ */
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
+
+static bool is_listed(void)
+{
+	char version[64];
+
+	return ibv_read_sysfs_file(bed.lone.ctx->device->ibdev_path, "fw_ver", version,
+				   sizeof(version)) > 0;
+}
+
+static void look_at_the_list(void)
+{
+	MUST(is_listed());
+}
+
+static void a_child_finds_the_devices_whatever_its_parent_was_doing(void **state)
+{
+	(void)state;
+	BESIDE(look_at_the_list, look_at_the_list, look_for_devices);
+	for (int i = 0; i < 3 * ROUNDS; i++) {
+		pid_t pid = fork();
+		int status;
+
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			alarm(10);
+			_exit(!is_listed());
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+	end();
+}
+
 static void contexts_come_and_go_beside_one_in_use(void **state)
 {
 	(void)state;
@@ -473,6 +510,7 @@ int main(void)
 		T(a_completion_queue_is_resized_by_several),
 		T(batches_of_several_threads_keep_apart),
 		T(devices_are_looked_for_while_one_is_asked),
+		T(a_child_finds_the_devices_whatever_its_parent_was_doing),
 		T(contexts_come_and_go_beside_one_in_use),
 		T(a_completion_queue_goes_while_its_event_is_out),
 		T(a_queue_pair_goes_while_its_event_is_out),
