@@ -491,6 +491,8 @@ int rnic_qp_modify(struct rnic_qp *qp, const struct rnic_qp_attr *attr, uint32_t
 	if (err)
 		return err;
 	attr_take(qp, attr, mask);
+	if (!attr->en_sqd_async_notify)
+		mask &= ~(uint32_t)RNIC_QP_EN_SQD_ASYNC_NOTIFY;
 	qp_enter(qp, from, to, mask);
 	qp_settle(qp->rnic);
 	return 0;

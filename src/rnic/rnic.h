@@ -157,7 +157,7 @@ enum rnic_event { /* asynchronous events; values of enum ibv_event_type */
 enum rnic_qp_attr_mask { /* enum ibv_qp_attr_mask */
 			 RNIC_QP_STATE = 1 << 0,
 			 RNIC_QP_CUR_STATE = 1 << 1,
-			 RNIC_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2, /* by the mask alone */
+			 RNIC_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
 			 RNIC_QP_ACCESS_FLAGS = 1 << 3,
 			 RNIC_QP_PKEY_INDEX = 1 << 4,
 			 RNIC_QP_PORT = 1 << 5,
@@ -423,6 +423,7 @@ struct rnic_qp_attr {
 	uint8_t timeout;       /* 4.096 us * 2^n, 0 infinite */
 	uint8_t retry_cnt, rnr_retry;
 	bool sq_draining;
+	bool en_sqd_async_notify;
 };
 
 /* An XRC target has no protection domain: NULL. */

@@ -455,6 +455,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *a, int mask)
 		.timeout = a->timeout,
 		.retry_cnt = a->retry_cnt,
 		.rnr_retry = a->rnr_retry,
+		.en_sqd_async_notify = a->en_sqd_async_notify,
 	};
 	int rc;
 

@@ -170,6 +170,7 @@ static int modify(struct world *w, int side, int pair, enum rnic_qp_state to, ui
 		.timeout = w->timeout,
 		.retry_cnt = 3,
 		.rnr_retry = w->rnr_retry,
+		.en_sqd_async_notify = true,
 	};
 
 	return rnic_qp_modify(w->side[side].end[pair].qp, &attr, mask | RNIC_QP_STATE, w->now);

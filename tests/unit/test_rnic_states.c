@@ -261,7 +261,7 @@ static void the_first_packet_in_rtr_is_announced_once(void **state)
 static void draining_finishes_what_was_begun(void **state)
 {
 	struct bed *b = bed_open(NULL);
-	struct rnic_qp_attr a = {.state = RNIC_QPS_SQD}, q;
+	struct rnic_qp_attr a = {.state = RNIC_QPS_SQD, .en_sqd_async_notify = true}, q;
 
 	(void)state;
 	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_WRITE, 0, 0, 5000), 0);
@@ -289,6 +289,27 @@ static void draining_finishes_what_was_begun(void **state)
 	bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
 	bed_expect(b, 0, false, 4, RNIC_WC_SUCCESS);
 	assert_int_equal(b->side[0].nevents, 1);
+	bed_close(b);
+}
+
+/* The mask says that the value counts, and the value whether there is an event. */
+static void who_says_no_to_the_event_gets_none(void **state)
+{
+	const uint32_t notify = A(STATE) | A(EN_SQD_ASYNC_NOTIFY);
+	struct rnic_qp_attr a = {.state = RNIC_QPS_SQD};
+	struct bed *b = bed_open(NULL);
+	struct rnic_qp *qp = b->side[0].qp;
+
+	(void)state;
+	assert_int_equal(rnic_qp_modify(qp, &a, notify, b->now), 0);
+	assert_int_equal(b->side[0].nevents, 0);
+	assert_int_equal(bed_modify(b, 0, RNIC_QPS_RTS), 0);
+	a.state = RNIC_QPS_RTS; /* there it is no attribute, whatever it says */
+	assert_int_equal(rnic_qp_modify(qp, &a, notify, b->now), -EINVAL);
+	a = (struct rnic_qp_attr){.state = RNIC_QPS_SQD, .en_sqd_async_notify = true};
+	assert_int_equal(rnic_qp_modify(qp, &a, notify, b->now), 0);
+	assert_int_equal(b->side[0].nevents, 1);
+	assert_true(bed_saw_event(b, 0, RNIC_EVENT_SQ_DRAINED));
 	bed_close(b);
 }
 
@@ -491,6 +512,7 @@ int main(void)
 		cmocka_unit_test(a_queue_takes_what_it_was_made_for),
 		cmocka_unit_test(the_first_packet_in_rtr_is_announced_once),
 		cmocka_unit_test(draining_finishes_what_was_begun),
+		cmocka_unit_test(who_says_no_to_the_event_gets_none),
 		cmocka_unit_test(a_reset_pair_starts_anew),
 		cmocka_unit_test(what_is_in_use_can_not_be_destroyed),
 		cmocka_unit_test(a_qp_may_go_with_packets_on_the_way),

@@ -137,7 +137,7 @@ static void reads_and_atomics_are_refused(void **state)
 static void a_drained_send_queue_says_so(void **state)
 {
 	struct bed *b = open_uc();
-	struct rnic_qp_attr a = {.state = RNIC_QPS_SQD};
+	struct rnic_qp_attr a = {.state = RNIC_QPS_SQD, .en_sqd_async_notify = true};
 
 	(void)state;
 	assert_int_equal(bed_send(b, 0, 1, 0, LEN), 0);
