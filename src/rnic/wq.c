@@ -130,16 +130,18 @@ void wq_reset(struct rnic_qp *qp)
 int rq_post(struct rq *rq, const struct rnic_recv_wr *wr)
 {
 	struct recv_wqe *w;
-	uint32_t length;
+	uint64_t length = 0;
 
-	if (wr->num_sge > rq->max_sge || sge_total(wr->sge, wr->num_sge, &length))
+	if (wr->num_sge > rq->max_sge)
 		return -EINVAL;
+	for (uint32_t i = 0; i < wr->num_sge; i++)
+		length += wr->sge[i].length;
 	if (rq->prod - rq->cons > rq->mask)
 		return -ENOMEM;
 	w = rq_at(rq, rq->prod);
 	w->wr_id = wr->wr_id;
 	w->num_sge = wr->num_sge;
-	w->length = length;
+	w->length = (uint32_t)min_of(length, (uint64_t)RNIC_MAX_MSG); /* more does not come */
 	sge_copy(w->sge, wr->sge, wr->num_sge);
 	rq->prod++;
 	return 0;

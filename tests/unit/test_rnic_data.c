@@ -209,6 +209,29 @@ static void scattered_memory_is_gathered_and_scattered(void **state)
 	bed_close(b);
 }
 
+/* A message has a limit, and memory that it may come to has none. */
+static void a_receive_may_be_longer_than_any_message(void **state)
+{
+	struct bed *b = bed_open(NULL);
+	const uint32_t lens[][2] = {{3u << 30, 0}, {3u << 29, 3u << 29}, {UINT32_MAX, UINT32_MAX}};
+
+	(void)state;
+	bed_fill(b, 0, 0, 8, 7);
+	for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
+		struct rnic_sge sge[2] = {bed_sge(b, 1, 8 * i, lens[i][0]),
+					  bed_sge(b, 1, 0, lens[i][1])};
+		struct rnic_recv_wr wr = {.wr_id = i, .sge = sge, .num_sge = 2};
+
+		assert_int_equal(rnic_post_recv(b->side[1].qp, &wr), 0);
+		assert_int_equal(bed_send(b, 0, i, 0, 8), 0);
+		bed_run(b);
+		bed_expect(b, 1, true, i, RNIC_WC_SUCCESS);
+		bed_expect(b, 0, false, i, RNIC_WC_SUCCESS);
+		assert_memory_equal(b->side[1].mem + 8 * i, b->side[0].mem, 8);
+	}
+	bed_close(b);
+}
+
 static void inline_bytes_are_taken_when_posted(void **state)
 {
 	struct bed *b =
@@ -710,6 +733,7 @@ int main(void)
 		cmocka_unit_test(messages_of_no_bytes_are_messages),
 		cmocka_unit_test(immediate_data_arrives_as_it_was_given),
 		cmocka_unit_test(scattered_memory_is_gathered_and_scattered),
+		cmocka_unit_test(a_receive_may_be_longer_than_any_message),
 		cmocka_unit_test(inline_bytes_are_taken_when_posted),
 		cmocka_unit_test(payload_goes_out_in_place),
 		cmocka_unit_test(unsignaled_work_is_retired_with_the_next_signaled),
