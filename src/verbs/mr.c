@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/pages.h"
@@ -148,11 +149,23 @@ struct ibv_mr *face_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t
 
 /* ---- DMA buffers ----------------------------------------------------------------------------- */
 
+/* Negative, with errno set: it has none. Where a file is read and written next is the program's,
+ * and that of all who share it; a dma-buf, whose size can be asked for in no other way, has no such
+ * place. */
+static off_t file_size(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -1;
+	return S_ISREG(st.st_mode) ? st.st_size : lseek(fd, 0, SEEK_END);
+}
+
 /* Maps the file, which need not be a dma-buf as long as it can be mapped. */
 static int dmabuf_map(int fd, uint64_t offset, size_t length, bool write, void **ret, size_t *ret_n)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = offset & ~(page - 1);
-	off_t size = lseek(fd, 0, SEEK_END);
+	off_t size = file_size(fd);
 	void *p;
 
 	if (size < 0 && errno == EBADF)

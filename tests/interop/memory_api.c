@@ -412,8 +412,10 @@ static void a_dma_buffer_is_reached_by_its_iova(void **state)
 
 	(void)state;
 	assert_int_equal(ftruncate(fd, 4 * PAGE), 0);
+	assert_int_equal(lseek(fd, 100, SEEK_SET), 100);
 	mr = ibv_reg_dmabuf_mr(bed.pd, PAGE + 16, 2 * PAGE, (1ull << 40) + 16, fd, access);
 	assert_non_null(mr);
+	assert_int_equal(lseek(fd, 0, SEEK_CUR), 100); /* where the program reads next */
 	assert_int_equal(mr->length, 2 * PAGE);
 	join();
 	memset(bed.buf, 0x33, 100);
