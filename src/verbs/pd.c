@@ -16,6 +16,9 @@ struct face_td {
 	atomic_uint users; /* parent domains */
 };
 
+/* In the users of a view that is unimported: the last of them frees it. */
+#define PD_UNIMPORTED (1u << 31)
+
 struct parent {
 	struct face_pd *of;
 	struct face_td *td; /* or NULL */
@@ -54,7 +57,8 @@ fail:
 
 static void parent_free(struct face_pd *pd)
 {
-	atomic_fetch_sub(&pd->parent->of->users, 1);
+	if (atomic_fetch_sub(&pd->parent->of->users, 1) == (PD_UNIMPORTED | 1))
+		free(pd->parent->of);
 	if (pd->parent->td)
 		atomic_fetch_sub(&pd->parent->td->users, 1);
 	free(pd->parent);
@@ -102,10 +106,13 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 	return &pd->ibv;
 }
 
-void ibv_unimport_pd(struct ibv_pd *pd)
+void ibv_unimport_pd(struct ibv_pd *ibpd)
 {
-	context_put(face_context(pd->context));
-	free(face_pd(pd));
+	struct face_pd *pd = face_pd(ibpd);
+
+	context_put(face_context(ibpd->context));
+	if (!atomic_fetch_or(&pd->users, PD_UNIMPORTED))
+		free(pd);
 }
 
 /* ---- thread and parent domains --------------------------------------------------------------- */

@@ -336,6 +336,30 @@ static void imported_objects_are_the_same_under_another_name(void **state)
 	assert_int_equal(ibv_close_device(stranger), 0);
 }
 
+/* Nothing says that the view which a parent domain was made of is unimported after it; a program
+ * under AddressSanitizer sees what is wrong with that. */
+static void a_parent_domain_outlives_the_view_it_was_made_of(void **state)
+{
+	struct ibv_context *ctx = ibv_import_device(dup(bed.ctx->cmd_fd));
+	struct ibv_parent_domain_init_attr a = {0};
+	struct ibv_pd *parent;
+
+	(void)state;
+	assert_non_null(ctx);
+	a.pd = ibv_import_pd(ctx, bed.pd->handle);
+	assert_non_null(a.pd);
+	parent = ibv_alloc_parent_domain(ctx, &a);
+	assert_non_null(parent);
+	ibv_unimport_pd(a.pd);
+	join_in(parent);
+	assert_int_equal(rdma(IBV_WR_RDMA_WRITE, bed.buf, bed.mr->lkey, (uintptr_t)bed.buf + PAGE,
+			      bed.mr->rkey, 100),
+			 IBV_WC_SUCCESS);
+	part();
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
+	assert_int_equal(ibv_close_device(ctx), 0);
+}
+
 static void what_is_no_device_is_not_imported(void **state)
 {
 	int null = open("/dev/null", O_RDONLY), pipes[2];
@@ -387,6 +411,7 @@ int main(void)
 		T(an_allocator_may_decline_or_fail),
 		T(a_parent_domain_is_its_domain_and_holds_what_it_is_of),
 		T(imported_objects_are_the_same_under_another_name),
+		T(a_parent_domain_outlives_the_view_it_was_made_of),
 		T(what_is_no_device_is_not_imported),
 		T(another_process_imports_the_device_alone),
 	};
