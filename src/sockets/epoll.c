@@ -114,10 +114,10 @@ void registration_remove(struct registration *r)
 		for (int from = 0; from < SOURCES; from++)
 			watch(r, (enum source)from, -1, 0);
 		be_told_by(r, NULL);
-	}
-	pthread_mutex_lock(&fresh_lock);
-	list_remove(&r->fresh);
-	pthread_mutex_unlock(&fresh_lock);
+		pthread_mutex_lock(&fresh_lock);
+		list_remove(&r->fresh);
+		pthread_mutex_unlock(&fresh_lock);
+	} /* else nobody looks at the parent's fresh, which may be half changed */
 	list_remove(&r->in_set);
 	list_remove(&r->in_entry);
 	list_remove(&r->candidate);
@@ -130,6 +130,23 @@ void epoll_forget_entry(struct entry *e)
 	list_for_each(r, &e->registrations, struct registration, in_entry)
 		registration_remove(r);
 	pthread_mutex_unlock(&sets_lock);
+}
+
+void epoll_before_fork(void)
+{
+	pthread_mutex_lock(&sets_lock);
+}
+
+void epoll_after_fork(void)
+{
+	pthread_mutex_unlock(&sets_lock);
+}
+
+/* Who tells has other locks, which are taken after ours here: so fresh_lock is not held. */
+void epoll_in_child(void)
+{
+	pthread_mutex_init(&sets_lock, NULL);
+	pthread_mutex_init(&fresh_lock, NULL);
 }
 
 /* ---- epoll_ctl ------------------------------------------------------------------------------- */

@@ -197,6 +197,10 @@ void end_of_process(void);
 /* The entry is of another kind now: what its epoll sets watch changes. */
 void epoll_entry_changed(struct entry *);
 void epoll_forget_entry(struct entry *);
+/* The sets are held over a fork, so that they are whole in the child, too. */
+void epoll_before_fork(void);
+void epoll_after_fork(void);
+void epoll_in_child(void);
 /* A descriptor is closed; it may have been an epoll set. */
 void epoll_closed(int fd);
 void epoll_closed_range(unsigned int first, unsigned int last);

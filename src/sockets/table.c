@@ -34,6 +34,7 @@ static void before_fork(void);
 
 static void child_of_fork(void)
 {
+	epoll_in_child();
 	pthread_mutex_init(&table.lock, NULL);
 	table.pid = getpid();
 	relay_in_child();
@@ -42,6 +43,7 @@ static void child_of_fork(void)
 
 static void after_fork(void)
 {
+	epoll_after_fork();
 	relay_in_parent();
 	inside_end();
 }
@@ -333,6 +335,7 @@ static void before_fork(void)
 			pass(e);
 	}
 	pthread_mutex_unlock(&table.lock);
+	epoll_before_fork();
 }
 
 void entries_passed(const int *fds, size_t n)

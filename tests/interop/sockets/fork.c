@@ -447,6 +447,56 @@ static void fork_with_set(void)
 	meet();
 }
 
+/* Until the end of what comes. */
+static void *echoes_by_epoll(void *arg)
+{
+	const int *both = arg;
+	struct epoll_event e;
+	char c;
+
+	for (;;) {
+		need(epoll_wait(both[1], &e, 1, 10000) == 1);
+		if (read(both[0], &c, 1) != 1)
+			return NULL;
+		need(write(both[0], &c, 1) == 1);
+	}
+}
+
+/* While another thread works the set: the child can close all that it has. */
+static void fork_busy_set(void)
+{
+	enum { FORKS = 100 };
+	int both[2] = {joined(), epoll_create1(0)}, ok = 0, status;
+	struct epoll_event e = {.events = EPOLLIN};
+	pthread_t t;
+	char c = 'x';
+
+	if (server) {
+		need(!epoll_ctl(both[1], EPOLL_CTL_ADD, both[0], &e));
+		t = thread(echoes_by_epoll, both);
+		for (int i = 0; i < FORKS; i++) {
+			pid_t pid = fork();
+
+			if (!pid) {
+				close(both[0]);
+				close(both[1]);
+				_exit(0);
+			}
+			ok += waitpid(pid, &status, 0) == pid && !status;
+		}
+		T(ok);
+		tell(0, 1);
+		ended(t);
+		T(close(both[0]));
+	} else {
+		while (!asked(0))
+			need(write(both[0], &c, 1) == 1 && read(both[0], &c, 1) == 1);
+		T(shutdown(both[0], SHUT_WR));
+		drain(both[0]);
+	}
+	meet();
+}
+
 static int in_child(void *arg)
 {
 	T(send(*(int *)arg, "child", 5, 0));
@@ -501,13 +551,23 @@ static void fork_twice(void)
 }
 
 const struct test_case fork_cases[] = {
-	CASE(fork_child_serves),   CASE(fork_workers),
-	CASE(fork_workers_epoll),  CASE(fork_both_use),
-	CASE(fork_child_leaves),   CASE(fork_child_shuts),
-	CASE(fork_unread),	   CASE(fork_in_midst),
-	CASE(fork_child_connects), CASE(fork_child_connects_alone),
-	CASE(fork_daemon),	   CASE(fork_listener_given),
-	CASE(fork_child_sets),	   CASE(fork_names),
-	CASE(fork_with_set),	   CASE(fork_by_clone),
-	CASE(fork_twice),	   {0},
+	CASE(fork_child_serves),
+	CASE(fork_workers),
+	CASE(fork_workers_epoll),
+	CASE(fork_both_use),
+	CASE(fork_child_leaves),
+	CASE(fork_child_shuts),
+	CASE(fork_unread),
+	CASE(fork_in_midst),
+	CASE(fork_child_connects),
+	CASE(fork_child_connects_alone),
+	CASE(fork_daemon),
+	CASE(fork_listener_given),
+	CASE(fork_child_sets),
+	CASE(fork_names),
+	CASE(fork_with_set),
+	CASE(fork_busy_set),
+	CASE(fork_by_clone),
+	CASE(fork_twice),
+	{0},
 };
