@@ -436,6 +436,9 @@ static int collect(struct set *set, struct epoll_event *out, int max, struct ent
 			stream_arm(r->entry->stream); /* the next edge */
 		}
 	}
+	/* Whoever has made them candidates has told nobody, or only us. */
+	if (n == max && !list_empty(&set->candidates) && atomic_load(&set->sleepers))
+		set_wake(set);
 	while (!list_empty(&again))
 		list_push_tail(&set->candidates, list_pop_head(&again));
 	n += collect_nested(set, out + n, max - n);

@@ -2,6 +2,7 @@
 /* Several threads on one socket, and threads that are cancelled in a call, as pthreads(7) has it.
  */
 #include <limits.h>
+#include <semaphore.h>
 
 #include "case.h"
 
@@ -444,10 +445,81 @@ static void thread_set_changes(void)
 	meet();
 }
 
+/* What is ready is for who still sleeps, when the first has taken as much as it has room for. */
+static struct pool {
+	int set, fds[2];
+	sem_t returned, round;
+	_Atomic int ready;
+} pool;
+
+static void *takes_one_of_two(void *arg)
+{
+	struct epoll_event e;
+	char c;
+
+	(void)arg;
+	for (;;) {
+		need(!sem_wait(&pool.round));
+		if (pool.set < 0)
+			return NULL;
+		if (epoll_wait(pool.set, &e, 1, 5000) == 1 && read(e.data.fd, &c, 1) == 1)
+			pool.ready++;
+		need(!sem_post(&pool.returned));
+	}
+}
+
+static void thread_two_ready(void)
+{
+	enum { ROUNDS = 200 };
+	int listener = -1, rounds = 0;
+	pthread_t t[2];
+
+	joined_more(&listener, pool.fds, 2);
+	pool.set = epoll_create1(0);
+	need(!sem_init(&pool.returned, 0, 0) && !sem_init(&pool.round, 0, 0));
+	for (int i = 0; server && i < 2; i++) {
+		struct epoll_event e = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = pool.fds[i]};
+
+		need(!epoll_ctl(pool.set, EPOLL_CTL_ADD, pool.fds[i], &e));
+		t[i] = thread(takes_one_of_two, NULL);
+	}
+	for (int n = 0; n < ROUNDS; n++) {
+		pool.ready = 0;
+		for (int i = 0; server && i < 2; i++)
+			need(!sem_post(&pool.round));
+		meet();
+		for (int i = 0; !server && i < 2; i++)
+			need(write(pool.fds[i], "x", 1) == 1);
+		for (int i = 0; server && i < 2; i++)
+			need(!sem_wait(&pool.returned));
+		rounds += pool.ready == 2;
+		for (int i = 0; server && i < 2; i++) {
+			struct epoll_event e = {.events = EPOLLIN | EPOLLONESHOT,
+						.data.fd = pool.fds[i]};
+
+			need(!epoll_ctl(pool.set, EPOLL_CTL_MOD, pool.fds[i], &e));
+		}
+		if (server && pool.ready != 2)
+			break;
+	}
+	if (server) {
+		T(rounds);
+		pool.set = -1;
+		for (int i = 0; i < 2; i++)
+			need(!sem_post(&pool.round));
+		for (int i = 0; i < 2; i++)
+			ended(t[i]);
+	}
+	meet();
+}
+
 const struct test_case threads_cases[] = {
-	CASE(thread_each_way),	   CASE(thread_two_wait),	CASE(thread_shut_in_send),
-	CASE(thread_shut_in_poll), CASE(thread_closed_in_recv), CASE(cancel_in_recv),
-	CASE(cancel_in_send),	   CASE(cancel_in_accept),	CASE(cancel_at_once),
-	CASE(cancel_in_wait),	   CASE(thread_little_stack),	CASE(thread_lives),
-	CASE(thread_main_ends),	   CASE(thread_set_changes),	{0},
+	CASE(thread_each_way),	     CASE(thread_two_wait),
+	CASE(thread_shut_in_send),   CASE(thread_shut_in_poll),
+	CASE(thread_closed_in_recv), CASE(cancel_in_recv),
+	CASE(cancel_in_send),	     CASE(cancel_in_accept),
+	CASE(cancel_at_once),	     CASE(cancel_in_wait),
+	CASE(thread_little_stack),   CASE(thread_lives),
+	CASE(thread_main_ends),	     CASE(thread_set_changes),
+	CASE(thread_two_ready),	     {0},
 };
