@@ -83,7 +83,9 @@ static void watch_sources(struct registration *r)
 	be_told_by(r, s);
 	watch(r, FROM_CQ, connected ? stream_event_fd(s) : -1, EPOLLIN);
 	if (s)
-		watch(r, FROM_KERNEL, r->entry->kernel_fd, EPOLLIN);
+		watch(r, FROM_KERNEL, r->entry->kernel_fd,
+		      r->disabled || !(r->events & EPOLLIN) ? EPOLLET
+							    : EPOLLIN | (r->events & EPOLLET));
 	else
 		watch(r, FROM_KERNEL, r->fd, r->disabled ? EPOLLET : r->events & ~flags);
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /* Sets of descriptors, as epoll(7), epoll_ctl(2) and epoll_wait(2) have it. */
 #include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 
 #include "case.h"
 
@@ -517,24 +520,56 @@ static void epoll_mixed(void)
 	meet();
 }
 
+/* CPU time of this thread in 800 ms of waiting in vain: as good as none? */
+static void waits_idly(int set)
+{
+	struct rusage before, after;
+	struct epoll_event e;
+	struct timeval spent;
+
+	need(!getrusage(RUSAGE_THREAD, &before));
+	T(epoll_wait(set, &e, 1, 800));
+	need(!getrusage(RUSAGE_THREAD, &after));
+	timersub(&after.ru_utime, &before.ru_utime, &spent);
+	timeradd(&spent, &after.ru_stime, &spent);
+	timersub(&spent, &before.ru_stime, &spent);
+	say("idle: %d", spent.tv_sec == 0 && spent.tv_usec < 50000);
+}
+
+/* Somebody knocks who has no RDMA, and the listener is not looked at. */
+static void epoll_listener_paused(void)
+{
+	struct sockaddr_in a = at(true, port(0));
+	int listener, set, fd;
+
+	if (server) {
+		listener = listening();
+		set = set_of(listener, EPOLLIN | EPOLLONESHOT);
+		meet();
+		wait_for(set, SOON);
+		waits_idly(set);
+		MOD(set, listener, 0, 8);
+		waits_idly(set);
+		MOD(set, listener, EPOLLIN | EPOLLET, 9);
+		wait_for(set, SOON);
+		quiet(set);
+	} else {
+		meet();
+		fd = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0);
+		need(!syscall(SYS_connect, fd, &a, sizeof(a)));
+	}
+	meet();
+}
+
 const struct test_case epoll_cases[] = {
-	CASE(epoll_level),
-	CASE(epoll_edge),
-	CASE(epoll_edge_anew),
-	CASE(epoll_oneshot),
-	CASE(epoll_nested),
-	CASE(epoll_nested_first),
-	CASE(epoll_set_doubled),
-	CASE(epoll_socket_doubled),
-	CASE(epoll_wrong),
-	CASE(epoll_nowhere),
-	CASE(epoll_hangup),
-	CASE(epoll_connecting),
-	CASE(epoll_refused),
-	CASE(epoll_closed),
-	CASE(epoll_turns),
-	CASE(epoll_added_meanwhile),
-	CASE(epoll_signal),
-	CASE(epoll_mixed),
-	{0},
+	CASE(epoll_level),	     CASE(epoll_edge),
+	CASE(epoll_edge_anew),	     CASE(epoll_oneshot),
+	CASE(epoll_nested),	     CASE(epoll_nested_first),
+	CASE(epoll_set_doubled),     CASE(epoll_socket_doubled),
+	CASE(epoll_wrong),	     CASE(epoll_nowhere),
+	CASE(epoll_hangup),	     CASE(epoll_connecting),
+	CASE(epoll_refused),	     CASE(epoll_closed),
+	CASE(epoll_turns),	     CASE(epoll_added_meanwhile),
+	CASE(epoll_signal),	     CASE(epoll_mixed),
+	CASE(epoll_listener_paused), {0},
 };
