@@ -480,7 +480,8 @@ static void a_message_has_at_most_2_gib(void **state)
 			sge[k] = bed_sge(b, 0, 0, too_long[i][k]);
 		for (wr.opcode = RNIC_WR_RDMA_WRITE; wr.opcode <= RNIC_WR_RDMA_READ; wr.opcode++)
 			assert_int_equal(rnic_post_send(b->side[0].qp, &wr, b->now), -EINVAL);
-		assert_int_equal(rnic_post_recv(b->side[0].qp, &recv), -EINVAL);
+		/* No more than that comes into a receive, however long it is. */
+		assert_int_equal(rnic_post_recv(b->side[0].qp, &recv), 0);
 	}
 	h.reth.rkey = rnic_mr_rkey(b->side[1].mr);
 	h.reth.va = bed_remote_addr(b, 1, 0);
