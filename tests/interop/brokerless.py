@@ -273,7 +273,9 @@ def lost_by_host(weft, hosts, path):
     script = poor_broker(weft, path)
     if not lab.until(lambda: not target.has_broker() and not host.has_broker(), 15):
         return "the last broker does not end"
-    serve = [weft, "serve", "mem:1m", "-l", f"rdma://{target.address}", "-n", NQN]
+    with open(f"{path}/disk", "wb") as f:
+        f.truncate(1 << 20)
+    serve = [weft, "serve", f"{path}/disk", "-l", f"rdma://{target.address}", "-n", NQN]
     env = {"WEFT_BROKER": script, "WEFT_LOG": "info"}
     served = lab.Program(target, serve, f"{path}/serve.log", env=env)
 

@@ -102,7 +102,10 @@ class Bench:
 
     def killed(self, path):
         """A process that dies leaves nothing behind: its peer is told, and its port is free."""
-        serve = ["env", "WEFT_DEVICES=iwarp", self.weft, "serve", "mem:1M", "--nqn", NQN, "--listen",
+        disk = f"{path}/disk"  # which the next one serves, too
+        with open(disk, "wb") as f:
+            f.truncate(1 << 20)
+        serve = ["env", "WEFT_DEVICES=iwarp", self.weft, "serve", disk, "--nqn", NQN, "--listen",
                  f"rdma://{self.server.address}:{PORT}"]
         uri = f"nvme+rdma://{self.server.address}:{PORT}/{NQN}?ns=1"
         first = lab.Program(self.server, serve, f"{path}/first.log")
