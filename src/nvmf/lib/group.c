@@ -305,10 +305,7 @@ void weft_group_interrupt(struct weft_group *g)
 
 bool group_interrupted(struct weft_group *g)
 {
-	bool was = g->interrupted;
-
-	g->interrupted = 0;
-	return was;
+	return atomic_exchange(&g->interrupted, 0);
 }
 
 int group_wait(struct weft_group *g, int64_t timeout_ns)

@@ -11,7 +11,7 @@
 #define WEFT_NVMF_LIB_INTERNAL_H
 
 #include <poll.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <weft/nvmf.h>
 
 #include "base/compiler.h"
@@ -59,9 +59,9 @@ struct weft_group {
 	unsigned int depth; /* turns that are under way: functions are being called */
 	uint64_t now_ns;    /* when the turn began that is under way */
 	int epoll_fd, timer_fd, wake_fd;
-	uint64_t timer_ns; /* that timer_fd is set to; DEADLINE_NEVER */
-	bool armed;	   /* somebody waits on epoll_fd */
-	volatile sig_atomic_t interrupted;
+	uint64_t timer_ns;	/* that timer_fd is set to; DEADLINE_NEVER */
+	bool armed;		/* somebody waits on epoll_fd */
+	atomic_int interrupted; /* by any thread, or the handler of a signal */
 };
 
 struct weft_queue {
