@@ -76,15 +76,17 @@ class Place:
         return {"share": sum(rates) / way.rate, "fairness": fairness(rates), "delay, ms": seen["mean_delay_us"] / 1000,
                 "most, ms": seen["max_delay_us"] / 1000, "overflowed": seen["overflowed"], "again, %": again, "rates": rates}
 
-    def flows(self, count, seconds, server, client, env=None, late=lambda: None):
-        """What the clients of so many pairs say that run side by side, and what late() gives shortly before their end."""
+    def flows(self, count, seconds, server, client, env=None, late=lambda: None, from_left=True):
+        """What the clients of so many pairs say that run side by side, and what late() gives shortly before their end. Clients are
+        on the left, or on the right."""
+        there, here = (self.right, self.left) if from_left else (self.left, self.right)
         programs = []
         try:
             for i in range(count):
-                programs.append(lab.Program(self.right, server(i), self.log(f"server{i}"), env))
+                programs.append(lab.Program(there, server(i), self.log(f"server{i}"), env))
             for s in list(programs):
                 s.settle(0.3)
-            clients = [lab.Program(self.left, client(i), self.log(f"client{i}"), env) for i in range(count)]
+            clients = [lab.Program(here, client(i), self.log(f"client{i}"), env) for i in range(count)]
             programs += clients
             time.sleep(max(seconds - 0.5, 0))
             seen = late()
@@ -95,28 +97,31 @@ class Place:
             for p in programs:
                 p.kill()
 
-    def sent_again(self):
-        """Of weft's packets on the left."""
-        r = self.left.run(self.weft, "stat", "-o", "json", timeout=30)
+    def sent_again(self, host):
+        """Of weft's packets there."""
+        r = host.run(self.weft, "stat", "-o", "json", timeout=30)
         try:
             qps = [q for p in json.loads(r.stdout)["processes"] for q in p["queue_pairs"]]
             return 100 * sum(q["tx_retransmit"] for q in qps) / max(sum(q["tx_packets"] for q in qps), 1)
         except (KeyError, ValueError):
             raise Failed(f"weft stat: {r.stderr or r.stdout[:300]}") from None
 
-    def by_weft(self, way, count, seconds, cc="", recovery="selective"):
+    def by_weft(self, way, count, seconds, cc="", recovery="selective", verb="write"):
+        """Payload goes from left to right: who READs is on the right, and what is sent again are requests then."""
+        writes = verb == "write"
         env = {"WEFT_BROKER": self.weft, "WEFT_CC": cc, "WEFT_RECOVERY": recovery, "WEFT_PORT": "udp"}
-        command = [self.weft, "run", "--", "ib_write_bw", "-R", "-F", "-D", seconds, "-s", 65536]
+        command = [self.weft, "run", "--", f"ib_{verb}_bw", "-R", "-F", "-D", seconds, "-s", 65536]
 
         def rate(text):
             found = re.findall(r"^ *65536 +\d+ +[\d.]+ +([\d.]+)", text, re.M)
             if not found:
-                raise Failed(f"ib_write_bw by weft: {text[-300:]}")
+                raise Failed(f"ib_{verb}_bw by weft: {text[-300:]}")
             return float(found[-1]) * 1.048576 * 8
 
         def work():
             said, again = self.flows(count, seconds, lambda i: [*command, "-p", PORT + i],
-                                     lambda i: [*command, "-p", PORT + i, RIGHT], env, self.sent_again)
+                                     lambda i: [*command, "-p", PORT + i, RIGHT if writes else LEFT], env,
+                                     lambda: self.sent_again(self.left if writes else self.right), writes)
             return [rate(text) for text in said], again
 
         # One whose first packets were lost begins seconds later, when the others have ended: that is no share of anything.
