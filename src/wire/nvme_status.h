@@ -15,6 +15,8 @@ enum nvme_status {
 #define NVME_SC_IO_CMD_SIZE 0x183
 
 #define NVME_STATUS_CODE 0x07ff /* status code type and status code */
+#define NVME_STATUS_SCT	 0x0700 /* status code type */
+#define NVME_SCT_PATH	 0x0300
 #define NVME_STATUS_CRD	 0x1800 /* command retry delay */
 #define NVME_STATUS_MORE 0x2000 /* more in the error log */
 #define NVME_STATUS_DNR	 0x4000 /* do not retry */

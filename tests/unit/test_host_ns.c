@@ -250,6 +250,33 @@ static void what_cannot_be_looked_at_waits(void **state)
 	peer_free(p);
 }
 
+/* Nobody waits for a namespace that the controller has and cannot reach now. */
+static void one_out_of_reach_stops_nobody(void **state)
+{
+	struct host_known_ns n[2];
+	struct peer *p = peer_with(n, 1, 2);
+	struct io io;
+
+	(void)state;
+	p->ns[0].status = NVME_SC_INTERNAL_PATH_ERROR;
+	tell_of_changes(p);
+	peer_run(p);
+	assert_int_equal(p->host.state, HOST_LIVE);
+	lose(p);
+	come_back(p);
+	assert_int_equal(p->lost, 0);
+	submit_read(p, 1, 1, &io);
+	submit_read(p, 1, 2, &io);
+	/* It comes again as another disk. */
+	p->ns[0].status = 0;
+	p->ns[0].nguid = 3;
+	tell_of_changes(p);
+	peer_run(p);
+	assert_int_equal(p->lost, 1);
+	assert_int_equal(try_read(p, 1, 1, &io), -ENODEV);
+	peer_free(p);
+}
+
 static void an_event_has_them_looked_at(void **state)
 {
 	struct host_known_ns n[2];
@@ -316,6 +343,7 @@ int main(void)
 		cmocka_unit_test(another_disk_gets_nothing),
 		cmocka_unit_test(a_controller_without_descriptors_is_taken_as_it_is),
 		cmocka_unit_test(what_cannot_be_looked_at_waits),
+		cmocka_unit_test(one_out_of_reach_stops_nobody),
 		cmocka_unit_test(an_event_has_them_looked_at),
 		cmocka_unit_test(whoever_reads_the_log_is_not_robbed_of_it),
 	};

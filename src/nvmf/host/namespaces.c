@@ -156,6 +156,16 @@ static void look_on(struct host *h, struct list *at, uint64_t now_ns)
 }
 
 /*
+ * The namespace is there and not to be reached by this controller: nvmet says so of one that is
+ * disabled. It refuses I/O in the same way, and tells when that changes. The others are not to
+ * wait for it, so it stays what it was.
+ */
+static bool is_out_of_reach(uint16_t code)
+{
+	return (code & NVME_STATUS_SCT) == NVME_SCT_PATH;
+}
+
+/*
  * True: it says what there is. One that cannot be looked at now may be another: nothing goes there
  * until it could be.
  */
@@ -184,6 +194,10 @@ static void answered(struct host_request *req, uint64_t now_ns)
 	}
 	if (req->sqe.opcode == NVME_ADMIN_GET_LOG_PAGE) {
 		look_on(h, h->known.next, now_ns);
+		return;
+	}
+	if (is_out_of_reach(code)) {
+		look_on(h, h->look.at->node.next, now_ns);
 		return;
 	}
 	if (!answer_counts(h, req))
