@@ -123,7 +123,7 @@ static enum iw_event replied(struct iw_conn *c)
 	const struct iw_params *own = &c->own;
 
 	if (s->flags & MPA_REJECT)
-		return s->rev < own->rev ? IW_OLD : IW_REJECTED;
+		return own->rev > 1 && s->rev < own->rev ? IW_OLD : IW_REJECTED;
 	if (s->rev > own->rev)
 		return refuse(c, MPA_TERM_START);
 	c->agreed = (struct iw_agreed){

@@ -263,8 +263,12 @@ static void call_again(struct iwcm_link *l)
 	p.rev = 1;
 	p.p2p = false;
 	p.private_data = data;
-	/* A port of the caller's is to be free again. */
+	/* A port of the caller's is to be free again, and what lay behind the answer is of no
+	 * stream. */
 	break_off(l);
+	free(l->early);
+	l->early = NULL;
+	l->early_len = 0;
 	rc = iw_connect(&l->conn, &p, l->out);
 	if (rc > 0) {
 		l->out_len = (size_t)rc;

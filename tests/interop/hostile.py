@@ -23,7 +23,7 @@ MODES = [
     ("unknown-command", "breaks the protocol.*not outstanding"),
     ("queue-head", "breaks the protocol.*queue head"),
     ("key-of-another", "lost|breaks the protocol"),
-    ("twice", "breaks the protocol.*not outstanding"),
+    ("twice", "breaks the protocol.*(not outstanding|two responses to a command)"),
     ("hangs-up", "lost: the target closed it"),
     ("silent", "does not answer Connect"),
 ]

@@ -230,6 +230,11 @@ static void a_rejection_brings_its_reason(void **state)
 	assert_true(iw_connect(&active, &a, out) > 0);
 	mpa_start_put(out, &(struct mpa_start){.reply = true, .flags = MPA_REJECT, .rev = 1});
 	assert_int_equal(hand(&active, MPA_START_LEN, 9), IW_OLD);
+	/* Who asked in words of the first revision has none that are older. */
+	a.rev = 1;
+	assert_true(iw_connect(&active, &a, out) > 0);
+	mpa_start_put(out, &(struct mpa_start){.reply = true, .flags = MPA_REJECT, .rev = 0});
+	assert_int_equal(hand(&active, MPA_START_LEN, 9), IW_REJECTED);
 }
 
 static enum iw_event answered(uint8_t flags, uint8_t rev, const struct mpa_enhanced *e)
