@@ -171,6 +171,12 @@ static uint16_t answer_identify(struct peer *p, const struct sent *s)
 
 	memset(s->req->data, 0, s->req->data_len);
 	switch (s->sqe.cdw10) {
+	case NVME_CNS_ACTIVE_NS_LIST:
+		p->lists++;
+		for (uint32_t i = s->sqe.nsid; i < PEER_NAMESPACES; i++)
+			if (p->ns[i].blocks)
+				wcursor_le32(&w, i + 1);
+		return p->status_of_list;
 	case NVME_CNS_NS:
 		p->looks++;
 		assert_in_range(s->sqe.nsid, 1, PEER_NAMESPACES);

@@ -48,7 +48,8 @@ struct peer {
 		uint16_t status_of_descs;
 		uint8_t block_shift, nguid, uuid; /* 0: there is none */
 		uint64_t blocks;
-	} ns[PEER_NAMESPACES]; /* by ID, from 1 on */
+	} ns[PEER_NAMESPACES];	 /* by ID, from 1 on */
+	uint16_t status_of_list; /* refuses the list of active namespaces */
 	uint16_t queues_granted;
 	uint32_t mute_from; /* answers no bring-up command from this one on; 0: all */
 	uint16_t status_of_step[HOST_STATES]; /* refuses the command of a state with this */
@@ -67,8 +68,9 @@ struct peer {
 	struct nvmf_connect connect[1 + PEER_QUEUES];
 	struct nvmf_connect_data connect_data[1 + PEER_QUEUES];
 	uint32_t cc;
-	unsigned int keep_alives, logs, looks; /* of changed namespaces; Identify of any kind */
-	uint32_t lost, last_lost;	       /* namespaces that were */
+	unsigned int keep_alives, logs, lists,
+		looks;		  /* of changed and of active namespaces; at one */
+	uint32_t lost, last_lost; /* namespaces that were */
 	enum host_state trail[64];
 	unsigned int trail_len;
 };

@@ -277,6 +277,48 @@ static void one_out_of_reach_stops_nobody(void **state)
 	peer_free(p);
 }
 
+/* nvmet keeps a reference of one that is disabled for each command to it. */
+static void what_is_not_active_is_asked_nothing(void **state)
+{
+	struct host_known_ns n[2];
+	struct peer *p = peer_with(n, 1, 2);
+	struct io io;
+
+	(void)state;
+	p->ns[0].blocks = 0;
+	p->ns[0].status = NVME_SC_INTERNAL_PATH_ERROR;
+	tell_of_changes(p);
+	peer_run(p);
+	assert_int_equal(p->lists, 2);
+	assert_int_equal(p->looks, 2);
+	assert_int_equal(p->lost, 1);
+	assert_int_equal(p->last_lost, 1);
+	assert_int_equal(try_read(p, 1, 1, &io), -ENODEV);
+	p->ns[0].blocks = 2000;
+	p->ns[0].status = 0;
+	tell_of_changes(p);
+	peer_run(p);
+	assert_int_equal(p->looks, 6);
+	submit_read(p, 1, 1, &io);
+	peer_free(p);
+}
+
+static void a_controller_without_the_list_is_looked_at(void **state)
+{
+	struct host_known_ns n[2];
+	struct peer *p = peer_with(n, 1, 2);
+
+	(void)state;
+	p->status_of_list = NVME_SC_INVALID_FIELD | NVME_STATUS_DNR;
+	p->ns[1].uuid = 3;
+	tell_of_changes(p);
+	peer_run(p);
+	assert_int_equal(p->looks, 4);
+	assert_int_equal(p->lost, 1);
+	assert_int_equal(p->last_lost, 2);
+	peer_free(p);
+}
+
 static void an_event_has_them_looked_at(void **state)
 {
 	struct host_known_ns n[2];
@@ -344,6 +386,8 @@ int main(void)
 		cmocka_unit_test(a_controller_without_descriptors_is_taken_as_it_is),
 		cmocka_unit_test(what_cannot_be_looked_at_waits),
 		cmocka_unit_test(one_out_of_reach_stops_nobody),
+		cmocka_unit_test(what_is_not_active_is_asked_nothing),
+		cmocka_unit_test(a_controller_without_the_list_is_looked_at),
 		cmocka_unit_test(an_event_has_them_looked_at),
 		cmocka_unit_test(whoever_reads_the_log_is_not_robbed_of_it),
 	};

@@ -3,8 +3,10 @@
  * Whether a namespace that is known is still the same disk. Behind the ID that it had may be
  * another one after a reconnect, or after an event that tells of changes: one that is new in a
  * target that began anew, or what was put in its place. It is looked at before waiting requests
- * go, and again with each event: one namespace after the other, Identify Namespace (block format,
- * NGUID, EUI-64), then its identification descriptors (UUID), which came with version 1.3.
+ * go, and again with each event: one namespace after the other, whether it is active, then Identify
+ * Namespace (block format, NGUID, EUI-64) and its identification descriptors (UUID), which came
+ * with version 1.3. Of one that is not active nothing more is asked: for each command to a
+ * namespace that is disabled nvmet (6.1 to 6.12) keeps a reference, and can never remove it again.
  *
  * Its size may be another: that is a resize, and the controller's to judge.
  */
@@ -128,12 +130,11 @@ static void judge(struct host *h, bool lost, uint64_t now_ns)
 
 static void begin(struct host *h, uint64_t now_ns);
 
-static void send_identify(struct host *h, enum nvme_cns cns, uint64_t now_ns)
+static void send_identify(struct host *h, enum nvme_cns cns, uint32_t nsid, uint64_t now_ns)
 {
 	struct host_request *req = &h->look.request;
 
-	req->sqe = (struct nvme_sqe){
-		.opcode = NVME_ADMIN_IDENTIFY, .nsid = h->look.at->nsid, .cdw10 = cns};
+	req->sqe = (struct nvme_sqe){.opcode = NVME_ADMIN_IDENTIFY, .nsid = nsid, .cdw10 = cns};
 	req->dir = NVMF_DIR_TO_HOST;
 	req->data = page_of(h);
 	req->data_len = NVME_IDENTIFY_LEN;
@@ -145,7 +146,8 @@ static void look_on(struct host *h, struct list *at, uint64_t now_ns)
 {
 	if (at != &h->known) {
 		h->look.at = list_entry(at, struct host_known_ns, node);
-		send_identify(h, NVME_CNS_NS, now_ns);
+		/* Those behind the one before: it is the first of them, or not there. */
+		send_identify(h, NVME_CNS_ACTIVE_NS_LIST, h->look.at->nsid - 1, now_ns);
 	} else if (h->look.again) {
 		begin(h, now_ns);
 	} else {
@@ -156,9 +158,8 @@ static void look_on(struct host *h, struct list *at, uint64_t now_ns)
 }
 
 /*
- * The namespace is there and not to be reached by this controller: nvmet says so of one that is
- * disabled. It refuses I/O in the same way, and tells when that changes. The others are not to
- * wait for it, so it stays what it was.
+ * The namespace is there and not to be reached by this controller, which refuses I/O in the same
+ * way, and tells when that changes. The others are not to wait for it, so it stays what it was.
  */
 static bool is_out_of_reach(uint16_t code)
 {
@@ -202,11 +203,16 @@ static void answered(struct host_request *req, uint64_t now_ns)
 	}
 	if (!answer_counts(h, req))
 		return;
+	if (req->sqe.cdw10 == NVME_CNS_ACTIVE_NS_LIST &&
+	    (code || cursor_le32(&c) == h->look.at->nsid)) {
+		send_identify(h, NVME_CNS_NS, h->look.at->nsid, now_ns);
+		return;
+	}
 	if (req->sqe.cdw10 == NVME_CNS_NS && !code) {
 		nvme_id_ns_get(&c, &id);
 		host_ns_ids_read(&h->look.ids, &id);
 		if (host_ns_has_descs(h)) {
-			send_identify(h, NVME_CNS_NS_DESC_LIST, now_ns);
+			send_identify(h, NVME_CNS_NS_DESC_LIST, h->look.at->nsid, now_ns);
 			return;
 		}
 	}
@@ -214,7 +220,8 @@ static void answered(struct host_request *req, uint64_t now_ns)
 	if (req->sqe.cdw10 == NVME_CNS_NS_DESC_LIST && !code)
 		host_ns_ids_describe(&h->look.ids, page_of(h));
 	judge(h,
-	      code == NVME_SC_INVALID_NS || (code && req->sqe.cdw10 == NVME_CNS_NS) ||
+	      req->sqe.cdw10 == NVME_CNS_ACTIVE_NS_LIST || code == NVME_SC_INVALID_NS ||
+		      (code && req->sqe.cdw10 == NVME_CNS_NS) ||
 		      !host_ns_ids_equal(&h->look.at->ids, &h->look.ids),
 	      now_ns);
 	look_on(h, h->look.at->node.next, now_ns);
