@@ -181,6 +181,8 @@ int iw_accept(struct iw_conn *c, const struct iw_params *p, uint8_t out[IW_OUT_M
 	e.rtr_write = e.p2p && asked->rtr_write;
 	e.rtr_read = e.p2p && !asked->rtr_write && asked->rtr_read && (p->ird || !asked->rtr_send);
 	e.rtr_send = e.p2p && !e.rtr_write && !e.rtr_read && asked->rtr_send;
+	/* Without one of them there is no first message to wait for (RFC 6581, 9.2). */
+	e.p2p = e.rtr_write || e.rtr_read || e.rtr_send;
 	c->agreed = (struct iw_agreed){
 		.crc = p->crc || (c->start.flags & MPA_CRC),
 		.markers_in = p->markers,

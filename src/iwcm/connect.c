@@ -81,11 +81,6 @@ uint64_t iwcm_nr(const struct iwcm_link *l)
 	return l->s.nr;
 }
 
-uint32_t iwcm_qpn(const struct iwcm_link *l)
-{
-	return l->qpn;
-}
-
 uint16_t iwcm_own_port(const struct iwcm_link *l)
 {
 	return l->own_port;
@@ -111,7 +106,9 @@ int iwcm_accept(struct iwcm_link *l, uint32_t id, uint32_t qpn, uint8_t tos,
 	ssize_t sent;
 	int rc;
 
-	rc = iw_accept(&l->conn, p, out);
+	rc = iwcm.ops->may_begin(qpn);
+	if (!rc)
+		rc = iw_accept(&l->conn, p, out);
 	if (rc < 0)
 		return rc;
 	link_set_class(l, tos);
@@ -120,19 +117,13 @@ int iwcm_accept(struct iwcm_link *l, uint32_t id, uint32_t qpn, uint8_t tos,
 		return sent < 0 ? -errno : -ECONNRESET;
 	iwcm_lock();
 	l->phase = BEGUN;
-	l->busy = true;
 	l->id = id;
 	l->qpn = qpn;
-	iwcm_unlock();
-	rc = iwcm.ops->begin(qpn, l->s.fd, &l->conn, l->early, l->early_len, l);
-	iwcm_lock();
-	l->busy = false;
-	if (!rc) {
-		l->s.fd = -1;
+	rc = link_begin(l);
+	if (!rc)
 		link_says(l, IWCM_ESTABLISHED, 0);
-	} else {
+	else
 		link_over(l, true);
-	}
 	iwcm_unlock();
 	return rc;
 }
@@ -148,6 +139,23 @@ int iwcm_reject(struct iwcm_link *l, const void *private_data, size_t len)
 		link_close_with(l, out, (size_t)rc);
 	iwcm_unlock();
 	return rc > 0 ? 0 : rc;
+}
+
+/* It has become a stream, and nobody is busy with that. */
+static bool stands(const struct iwcm_link *l)
+{
+	return l->phase == BEGUN && l->s.fd < 0 && !l->busy;
+}
+
+int iwcm_disconnect(struct iwcm_link *l)
+{
+	bool ends;
+
+	iwcm_lock();
+	ends = stands(l);
+	l->leaves = true;
+	iwcm_unlock();
+	return ends ? iwcm.ops->end(l->qpn, l, false) : 0;
 }
 
 void link_ended(struct iwcm_link *l)
@@ -168,9 +176,12 @@ void iwcm_ended(struct iwcm_link *l)
 
 void iwcm_put(struct iwcm_link *l)
 {
+	const uint32_t qpn = l->qpn; /* l may be gone when it is used */
 	uint8_t no[IW_OUT_MAX];
+	bool ends;
 
 	iwcm_lock();
+	ends = stands(l) && !l->leaves;
 	l->owned = false;
 	switch (l->phase) {
 	case CALLING:
@@ -181,8 +192,14 @@ void iwcm_put(struct iwcm_link *l)
 	case ASKED:
 		link_close_with(l, no, (size_t)iw_reject(&l->conn, NULL, 0, no));
 		break;
-	case HEARING:
 	case BEGUN:
+		/* The thread was yet to begin it. */
+		if (l->says & 1u << BEGIN) {
+			link_was_told(l, BEGIN);
+			link_over(l, true);
+		}
+		break;
+	case HEARING:
 	case CLOSING:
 		break;
 	case OVER:
@@ -190,4 +207,6 @@ void iwcm_put(struct iwcm_link *l)
 		break;
 	}
 	iwcm_unlock();
+	if (ends)
+		(void)iwcm.ops->end(qpn, l, true);
 }

@@ -50,10 +50,15 @@ enum iwcm_said {
 };
 
 struct iwcm_ops {
+	/* Before an answer promises it: 0 if a stream could begin now. */
+	int (*may_begin)(uint32_t qpn);
 	/* From the thread, without a lock. The peer has accepted: the socket becomes the stream of
 	 * this queue pair, unless that fails: then it stays ours. Then iwcm_ended() will follow. */
 	int (*begin)(uint32_t qpn, int fd, const struct iw_conn *, const void *early,
 		     size_t early_len, struct iwcm_link *);
+	/* Likewise. The stream that it began for this link, gracefully or at once; it may have
+	 * ended already. */
+	int (*end)(uint32_t qpn, const struct iwcm_link *, bool at_once);
 	/* Likewise. To be told to that identifier: of link nr. -errno: to be tried again. */
 	int (*tell)(uint32_t id, uint64_t nr, enum iwcm_said, int status);
 };
@@ -88,19 +93,22 @@ struct iwcm_link *iwcm_take(uint32_t listener_id, uint64_t nr);
 /* What the peer has said. Valid as long as the link, and not of one that still asks. */
 const struct iw_conn *iwcm_conn(const struct iwcm_link *);
 uint64_t iwcm_nr(const struct iwcm_link *);
-uint32_t iwcm_qpn(const struct iwcm_link *);
 /* Of one who calls: where TCP has it come from; 0 before that is known. */
 uint16_t iwcm_own_port(const struct iwcm_link *);
 int iwcm_addresses(const struct iwcm_link *, struct sockaddr_storage *own,
 		   struct sockaddr_storage *peer) must_use;
-/* Of a request that was taken. The one says ESTABLISHED to that identifier; after an error of
- * either nothing more is said, and the peer sees that the connection is lost. */
+/* Of a request that was taken. The one says ESTABLISHED to that identifier; where the queue pair
+ * cannot have a stream it can be rejected yet. After another error of either nothing more is said,
+ * and the peer sees that the connection is lost. */
 int iwcm_accept(struct iwcm_link *, uint32_t id, uint32_t qpn, uint8_t tos,
 		const struct iw_params *) must_use;
 int iwcm_reject(struct iwcm_link *, const void *private_data, size_t len) must_use;
 /* The stream of a link has come to its end: from any thread, with locks of its own held. */
 void iwcm_ended(struct iwcm_link *);
-/* Nothing more is told of it; what is not agreed on is given up. Its stream stays. */
+/* Gracefully; as soon as it has begun, if it is yet to be agreed on. */
+int iwcm_disconnect(struct iwcm_link *) must_use;
+/* Nothing more is told of it; what is not agreed on is given up, and its stream ends at once,
+ * unless that ends gracefully. */
 void iwcm_put(struct iwcm_link *);
 
 #endif

@@ -17,7 +17,7 @@ enum phase {
 	ASKING,	 /* has sent its request */
 	HEARING, /* of a listener: the request is not whole yet */
 	ASKED,	 /* it is, and its answer is due */
-	BEGUN,	 /* its socket is a stream's */
+	BEGUN,	 /* its socket is a stream's, or about to be: it is here as long as it is ours */
 	CLOSING, /* has said its last, and waits for the peer to close */
 	OVER,
 };
@@ -38,6 +38,7 @@ struct iwcm_link {
 	enum phase phase;
 	bool owned;	  /* somebody will call iwcm_put() */
 	bool busy;	  /* somebody is at it without the lock */
+	bool leaves;	  /* its owner disconnects: the stream is to end gracefully */
 	uint32_t id, qpn; /* of whom it is told */
 	struct iw_conn conn;
 	uint8_t out[IW_OUT_MAX]; /* of one who calls: its request */
@@ -112,6 +113,8 @@ void link_says(struct iwcm_link *, enum iwcm_said, int status);
 /* Its socket is closed, by RST if abrupt; nothing more comes of it but what is to be told yet. It
  * is freed when nobody has it. */
 void link_over(struct iwcm_link *, bool abrupt);
+/* Its stream begins. Without the lock in between. */
+int link_begin(struct iwcm_link *) must_use;
 /* Sends these bytes as its last, and waits for the peer to close. */
 void link_close_with(struct iwcm_link *, const uint8_t *last, size_t len);
 /* The socket it holds is closed. */

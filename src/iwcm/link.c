@@ -128,6 +128,29 @@ void link_close_with(struct iwcm_link *l, const uint8_t *last, size_t len)
 		link_over(list_entry(iwcm.closing.next, struct iwcm_link, mine), true);
 }
 
+int link_begin(struct iwcm_link *l)
+{
+	int rc;
+
+	l->busy = true;
+	iwcm_unlock();
+	rc = iwcm.ops->begin(l->qpn, l->s.fd, &l->conn, l->early, l->early_len, l);
+	iwcm_lock();
+	if (!rc) {
+		const bool at_once = !l->owned;
+
+		l->s.fd = -1;
+		/* Whose owner has gone meanwhile, or wants to. */
+		if (at_once || l->leaves) {
+			iwcm_unlock();
+			(void)iwcm.ops->end(l->qpn, l, at_once);
+			iwcm_lock();
+		}
+	}
+	l->busy = false;
+	return rc;
+}
+
 /* ---- what it says --------------------------------------------------------------------------- */
 
 static void says(struct iwcm_link *l, int what, int status)

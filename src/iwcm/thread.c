@@ -13,19 +13,14 @@
 #define EVENTS_MAX 32
 #define AGAIN_MS   20 /* until something is tried again that could not be told */
 
-/* The stream of one who has called; without the lock, in which nobody else touches it. */
+/* The stream of one who has called. */
 static void begin(struct iwcm_link *l)
 {
 	int rc;
 
-	l->busy = true;
 	link_was_told(l, BEGIN);
-	iwcm_unlock();
-	rc = iwcm.ops->begin(l->qpn, l->s.fd, &l->conn, l->early, l->early_len, l);
-	iwcm_lock();
-	l->busy = false;
+	rc = link_begin(l);
 	if (!rc) {
-		l->s.fd = -1;
 		/* It may have ended already, and have said so. */
 		link_says(l, IWCM_ESTABLISHED, 0);
 		link_free_if_over(l);

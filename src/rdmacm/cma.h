@@ -114,7 +114,6 @@ struct cma_id {
 	bool tcp_elsewhere; /* rdmacm/brief.h */
 	struct iwcm_listener *listener;
 	struct iwcm_link *link;
-	bool disconnects;
 
 	struct ibv_qp_init_attr *qp_init_attr; /* rdma_create_ep, passive: for the ids to come */
 	void *connect_data;		       /* rdma_create_ep, active: precedes private data */

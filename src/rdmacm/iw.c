@@ -38,6 +38,14 @@ static int begin(uint32_t qpn, int fd, const struct iw_conn *c, const void *earl
 	return weft_private_stream_begin(qpn, fd, &init, early, early_len, ended, l);
 }
 
+static int end(uint32_t qpn, const struct iwcm_link *l, bool at_once)
+{
+	const int rc = weft_private_stream_end(qpn, l, at_once);
+
+	/* Its end has come already, and will be told. */
+	return rc == -ENOENT || rc == -EINVAL ? 0 : rc;
+}
+
 static int tell(uint32_t id, uint64_t nr, enum iwcm_said what, int status)
 {
 	struct broker_cm_post req = {
@@ -54,7 +62,12 @@ static int tell(uint32_t id, uint64_t nr, enum iwcm_said what, int status)
 
 static int open_iwcm(void)
 {
-	static const struct iwcm_ops ops = {.begin = begin, .tell = tell};
+	static const struct iwcm_ops ops = {
+		.may_begin = weft_private_stream_may_begin,
+		.begin = begin,
+		.end = end,
+		.tell = tell,
+	};
 
 	return iwcm_open(&ops);
 }
@@ -212,14 +225,9 @@ int cma_iw_reject(struct cma_id *id, const void *data, size_t len)
 
 int cma_iw_disconnect(struct cma_id *id)
 {
-	int rc;
-
 	if (id->state != CMA_CONNECTED && id->state != CMA_CONNECTING)
 		return 0;
-	id->disconnects = true;
-	rc = weft_private_stream_end(iwcm_qpn(id->link), false);
-	/* Its end has come already, and will be told. */
-	return rc == -ENOENT || rc == -EINVAL ? 0 : rc;
+	return iwcm_disconnect(id->link);
 }
 
 void cma_iw_end(struct cma_id *id)
@@ -228,8 +236,6 @@ void cma_iw_end(struct cma_id *id)
 	cma_iw_let_go(id);
 	if (!id->link)
 		return;
-	if (id->state == CMA_CONNECTED && !id->disconnects)
-		(void)!weft_private_stream_end(iwcm_qpn(id->link), true);
 	iwcm_put(id->link);
 	id->link = NULL;
 }

@@ -44,8 +44,10 @@ typedef void weft_stream_ended(void *arg, int error, bool terminated);
 int weft_private_stream_begin(uint32_t qpn, int fd, const struct rnic_stream_init *,
 			      const void *early, size_t early_len, weft_stream_ended *,
 			      void *arg) must_use;
-/* Ends it: gracefully, as ibv_modify_qp() to SQD, or at once, as to ERR. -ENOENT, -EINVAL as above.
- */
-int weft_private_stream_end(uint32_t qpn, bool at_once) must_use;
+/* 0: it could begin now; or as above. */
+int weft_private_stream_may_begin(uint32_t qpn) must_use;
+/* Ends the one that was begun with arg: gracefully, as ibv_modify_qp() to SQD, or at once, as to
+ * ERR. -ENOENT: there is no such queue pair; -EINVAL: it has no such stream any more. */
+int weft_private_stream_end(uint32_t qpn, const void *arg, bool at_once) must_use;
 
 #endif

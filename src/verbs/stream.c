@@ -73,7 +73,26 @@ void stream_drop(struct face_qp *qp)
 		tell(qp, 0);
 }
 
-int weft_private_stream_end(uint32_t qpn, bool at_once)
+int weft_private_stream_may_begin(uint32_t qpn)
+{
+	struct rnic_qp_attr attr;
+	struct rnic_qp_cap cap;
+	struct face_qp *qp;
+	int rc = -ENOENT;
+
+	qp_live_lock();
+	qp = qp_find_iwarp(qpn);
+	if (qp) {
+		shard_lock(qp->shard);
+		rnic_qp_query(qp->core, &attr, &cap);
+		rc = attr.state == RNIC_QPS_INIT ? 0 : -EINVAL;
+		shard_unlock(qp->shard);
+	}
+	qp_live_unlock();
+	return rc;
+}
+
+int weft_private_stream_end(uint32_t qpn, const void *arg, bool at_once)
 {
 	const struct rnic_qp_attr attr = {.state = at_once ? RNIC_QPS_ERR : RNIC_QPS_SQD};
 	struct face_qp *qp;
@@ -84,7 +103,7 @@ int weft_private_stream_end(uint32_t qpn, bool at_once)
 	if (qp) {
 		shard_lock(qp->shard);
 		shard_flush(qp->shard); /* what it has to send before */
-		rc = qp->stream_ended
+		rc = qp->stream_ended && qp->stream_arg == arg
 			     ? rnic_qp_modify(qp->core, &attr, RNIC_QP_STATE, shard_now(qp->shard))
 			     : -EINVAL;
 		shard_flush(qp->shard);

@@ -32,7 +32,8 @@ static void qp_for(struct rdma_cm_id *id)
 	assert_int_equal(rdma_create_qp(id, NULL, &a), 0);
 }
 
-static void connected(void)
+/* But for what the active side is told of it. */
+static void accepted(void)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET,
 				 .sin_port = htons(PORT),
@@ -53,8 +54,13 @@ static void connected(void)
 	rdma_ack_cm_event(ev);
 	qp_for(bed.passive);
 	assert_int_equal(rdma_accept(bed.passive, &param), 0);
-	expect(ACTIVE, RDMA_CM_EVENT_ESTABLISHED, 0);
 	expect(PASSIVE, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+static void connected(void)
+{
+	accepted();
+	expect(ACTIVE, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
 static uint8_t buf[8];
@@ -93,6 +99,21 @@ static void a_queue_pair_destroyed_without_a_word_ends_its_connection(void **sta
 	expect(PASSIVE, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
+/* Its queue pair is left, as an application's own would be. */
+static void an_identifier_that_is_not_told_yet_takes_its_connection_along(void **state)
+{
+	struct ibv_qp *qp;
+
+	(void)state;
+	accepted();
+	qp = bed.active->qp;
+	bed.active->qp = NULL;
+	assert_int_equal(rdma_destroy_id(bed.active), 0);
+	bed.active = NULL;
+	expect(PASSIVE, RDMA_CM_EVENT_DISCONNECTED, 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 int main(void)
 {
 	/* Whether the thread sleeps again when it should be woken is chance. */
@@ -104,6 +125,7 @@ int main(void)
 		T(a_queue_pair_destroyed_without_a_word_ends_its_connection),
 		T(a_queue_pair_destroyed_without_a_word_ends_its_connection),
 		T(a_queue_pair_destroyed_without_a_word_ends_its_connection),
+		T(an_identifier_that_is_not_told_yet_takes_its_connection_along),
 #undef T
 	};
 

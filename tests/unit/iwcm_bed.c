@@ -14,7 +14,7 @@ static int begin(uint32_t qpn, int fd, const struct iw_conn *c, const void *earl
 		 struct iwcm_link *l)
 {
 	struct begun *b = &iwb.begun[qpn];
-	int rc, slow;
+	int rc, slow, pause;
 
 	pthread_mutex_lock(&iwb.lock);
 	rc = iwb.begin_error;
@@ -25,12 +25,34 @@ static int begin(uint32_t qpn, int fd, const struct iw_conn *c, const void *earl
 			memcpy(b->early, early, early_len);
 	}
 	slow = qpn == 1 ? iwb.slow_begin_ms : 0;
+	pause = qpn == 0 ? iwb.slow_ms : 0;
 	pthread_mutex_unlock(&iwb.lock);
 	if (slow) {
 		iwcm_ended(l);
 		usleep((useconds_t)slow * 1000);
 	}
+	usleep((useconds_t)pause * 1000);
 	return rc;
+}
+
+static int may_begin(uint32_t qpn)
+{
+	int rc;
+
+	(void)qpn;
+	pthread_mutex_lock(&iwb.lock);
+	rc = iwb.may_begin;
+	pthread_mutex_unlock(&iwb.lock);
+	return rc;
+}
+
+static int end(uint32_t qpn, const struct iwcm_link *l, bool at_once)
+{
+	pthread_mutex_lock(&iwb.lock);
+	assert_ptr_equal(iwb.begun[qpn].link, l);
+	(*(at_once ? &iwb.ended_at_once : &iwb.ended))++;
+	pthread_mutex_unlock(&iwb.lock);
+	return 0;
 }
 
 static int tell(uint32_t id, uint64_t nr, enum iwcm_said what, int status)
@@ -51,7 +73,8 @@ static int tell(uint32_t id, uint64_t nr, enum iwcm_said what, int status)
 	return rc;
 }
 
-static const struct iwcm_ops ops = {.begin = begin, .tell = tell};
+static const struct iwcm_ops ops = {
+	.may_begin = may_begin, .begin = begin, .end = end, .tell = tell};
 
 int iwb_set(int *what, int to)
 {
@@ -112,7 +135,8 @@ int iwb_open(void **state)
 {
 	(void)state;
 	iwb.n = iwb.taken = 0;
-	iwb.refuse_tells = iwb.begin_error = 0;
+	iwb.refuse_tells = iwb.begin_error = iwb.may_begin = iwb.slow_ms = 0;
+	iwb.ended = iwb.ended_at_once = 0;
 	memset(iwb.begun, 0, sizeof(iwb.begun));
 	assert_int_equal(iwcm_open(&ops), 0);
 	iwb_listen(0);

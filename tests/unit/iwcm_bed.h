@@ -38,6 +38,9 @@ extern struct iwcm_bed {
 	int refuse_to;	   /* this identifier is told nothing; 0: none */
 	int slow_begin_ms; /* of queue pair 1; and the stream has ended before it is over */
 	int begin_error;
+	int may_begin;		  /* what the answer to that is */
+	int slow_ms;		  /* of queue pair 0: it begins, and only then is that over */
+	int ended, ended_at_once; /* times that the manager has ended a stream */
 	struct begun {
 		int fd;
 		uint8_t early[4096];

@@ -210,6 +210,7 @@ static void of_those_offered_one_is_taken(void **state)
 		assert_int_equal(e.ird, offered[i].agreed);
 		assert_int_equal(e.rtr_write + e.rtr_read + e.rtr_send,
 				 offered[i].taken != MPA_RTR_NONE);
+		assert_int_equal(e.p2p, offered[i].taken != MPA_RTR_NONE);
 	}
 }
 

@@ -156,6 +156,21 @@ static void a_stream_that_does_not_begin_is_told(void **state)
 	iwcm_put(a);
 }
 
+/* Nor is it promised, if that is known before. */
+static void what_cannot_begin_is_not_accepted(void **state)
+{
+	struct iwcm_link *a = iwb_call(&iwb.at, ""), *p = iwb_take();
+	const struct iw_params answer = iwb_params("");
+
+	(void)state;
+	iwb_set(&iwb.may_begin, -EINVAL);
+	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, 0, &answer), -EINVAL);
+	assert_int_equal(iwcm_reject(p, "no", 2), 0);
+	iwcm_put(p);
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(a);
+}
+
 static void what_could_not_be_told_is_told_again(void **state)
 {
 	struct iwcm_link *a, *p;
@@ -234,6 +249,98 @@ static void the_end_is_told_after_the_beginning(void **state)
 	iwcm_put(p);
 	has_begun(a);
 	end_unheard(a, 0);
+	iwb_set(&iwb.refuse_to, 0);
+}
+
+/* How often the manager has ended streams by itself, as soon as it has. */
+static void assert_ended(int gracefully, int at_once)
+{
+	bool all = false;
+
+	for (int i = 0; i < 3000 && !all; i++) {
+		pthread_mutex_lock(&iwb.lock);
+		all = iwb.ended == gracefully && iwb.ended_at_once == at_once;
+		pthread_mutex_unlock(&iwb.lock);
+		if (!all)
+			usleep(10000);
+	}
+	assert_true(all);
+}
+
+/* The next request; the stream of that ends at once by itself. */
+static void accept_it(void)
+{
+	const struct iw_params answer = iwb_params("");
+	struct iwcm_link *p = iwb_take();
+	struct told t;
+
+	assert_int_equal(iwcm_accept(p, ACCEPTER, 1, 0, &answer), 0);
+	close(iwb.begun[1].fd);
+	iwcm_ended(p);
+	do
+		t = iwb_next_within(30);
+	while (t.id != ACCEPTER || t.what != IWCM_ENDED);
+	iwcm_put(p);
+}
+
+/* CALLER's stream begins, in the manager's thread, and is not done with that yet if slow. */
+static struct iwcm_link *begins(bool slow)
+{
+	struct iwcm_link *a = iwb_call(&iwb.at, "");
+
+	iwb_set(&iwb.slow_ms, slow ? 500 : 0);
+	accept_it();
+	has_begun(a);
+	iwb_set(&iwb.slow_ms, 0);
+	return a;
+}
+
+/* CALLER's. */
+static void has_ended(struct iwcm_link *l)
+{
+	close(iwb.begun[0].fd);
+	memset(&iwb.begun[0], 0, sizeof(iwb.begun[0]));
+	iwcm_ended(l);
+}
+/* Nobody has it any more: before it is told that it stands, and while it begins. */
+static void a_stream_does_not_outlive_its_identifier(void **state)
+{
+	struct iwcm_link *a;
+
+	(void)state;
+	iwb_set(&iwb.refuse_to, CALLER);
+	for (int slow = 0; slow < 2; slow++) {
+		a = begins(slow);
+		iwcm_put(a);
+		assert_ended(0, slow + 1);
+		has_ended(a);
+	}
+	iwb_set(&iwb.refuse_to, 0);
+}
+
+static void who_disconnects_early_is_connected_no_longer_than_it_takes(void **state)
+{
+	struct iwcm_link *a;
+
+	(void)state;
+	iwb_set(&iwb.refuse_to, CALLER);
+	for (int slow = 0; slow < 2; slow++) {
+		a = begins(slow);
+		assert_int_equal(iwcm_disconnect(a), 0);
+		assert_ended(slow + 1, 0);
+		/* What ends gracefully does so without its identifier. */
+		iwcm_put(a);
+		has_ended(a);
+	}
+	/* As soon as there is something to end. */
+	a = iwb_call(&iwb.at, "");
+	assert_int_equal(iwcm_disconnect(a), 0);
+	assert_ended(2, 0);
+	accept_it();
+	has_begun(a);
+	assert_ended(3, 0);
+	has_ended(a);
+	iwcm_put(a);
 	iwb_set(&iwb.refuse_to, 0);
 }
 
@@ -569,6 +676,9 @@ int main(void)
 		T(what_could_not_be_told_is_told_again),
 		T(who_can_be_told_nothing_keeps_nobody_waiting),
 		T(the_end_is_told_after_the_beginning),
+		T(a_stream_does_not_outlive_its_identifier),
+		T(who_disconnects_early_is_connected_no_longer_than_it_takes),
+		T(what_cannot_begin_is_not_accepted),
 		T(nonsense_is_left_at_once),
 		T(who_is_silent_is_left),
 		T(many_who_are_silent_keep_nobody_out),
