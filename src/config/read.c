@@ -418,6 +418,13 @@ static bool transport_known(const char *trtype)
 	return strcmp(trtype, "rdma") == 0 || strcmp(trtype, "tcp") == 0;
 }
 
+/* Those that nvmet can be told, and that its own rdma and tcp have not, either. */
+static bool family_is_none_of_ip(const char *adrfam)
+{
+	return strcmp(adrfam, "ib") == 0 || strcmp(adrfam, "fc") == 0 ||
+	       strcmp(adrfam, "loop") == 0;
+}
+
 static void read_referral(struct reader *r, struct json_object *obj, struct config_referral *f)
 {
 	const size_t len = r->len;
@@ -437,6 +444,10 @@ static void read_referral(struct reader *r, struct json_object *obj, struct conf
 	}
 	if (f->enable && !transport_known(member_text(addr, "trtype"))) {
 		reader_warn(r, "trtype", "neither rdma nor tcp: the referral is not shown");
+		f->enable = false;
+	}
+	if (f->enable && family_is_none_of_ip(member_text(addr, "adrfam"))) {
+		reader_warn(r, "adrfam", "neither ipv4 nor ipv6: the referral is not shown");
 		f->enable = false;
 	}
 	if (f->enable) {
@@ -479,27 +490,41 @@ static void check_ana_groups(struct reader *r, struct json_object *list)
 	}
 }
 
+static bool addr_served(struct reader *r, struct json_object *addr)
+{
+	const char *trtype = member_text(addr, "trtype"), *adrfam = member_text(addr, "adrfam");
+
+	if (!transport_known(trtype)) {
+		reader_warn(r, "trtype",
+			    "'%.20s' is neither rdma nor tcp: nothing is served at this port",
+			    trtype);
+		return false;
+	}
+	if (family_is_none_of_ip(adrfam)) {
+		reader_warn(r, "adrfam",
+			    "'%.20s' is neither ipv4 nor ipv6: nothing is served at this port",
+			    adrfam);
+		return false;
+	}
+	return true;
+}
+
 /* False: the port is of no transport that there is here. */
 static bool read_port_addr(struct reader *r, struct json_object *addr, struct config_port *p)
 {
 	const size_t len = r->len;
-	bool known = false;
+	bool served = false;
 
 	reader_enter(r, "addr");
 	if (!addr || reader_check(r, SECTION_ADDR, addr)) {
-		known = transport_known(member_text(addr, "trtype"));
-		if (known) {
+		served = addr_served(r, addr);
+		if (served) {
 			p->tls = read_secure(r, addr);
 			read_addr(r, addr, &p->addr);
-		} else {
-			reader_warn(
-				r, "trtype",
-				"'%.20s' is neither rdma nor tcp: nothing is served at this port",
-				member_text(addr, "trtype"));
 		}
 	}
 	reader_back(r, len);
-	return known;
+	return served;
 }
 
 /* What nvmetcli saves where nobody has said anything is -1; where nought has no sense, nought. */

@@ -163,6 +163,11 @@ static void what_has_no_effect_is_named(void **state)
 	       "subsystems[0].namespaces[0].resv.enable: ");
 	warned("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'inline_data_size':'16385'}}]}",
 	       "ports[0].param.inline_data_size: 16384 is the most");
+	warned("{'ports':[{'portid':1,'addr':{'trtype':'rdma','adrfam':'ib','traddr':'fe80::1'}}]}",
+	       "ports[0].addr.adrfam: ");
+	warned("{'ports':[{'portid':1,'addr':" ADDR ",'referrals':[{'name':'r','enable':1,'addr':{"
+	       "'trtype':'rdma','adrfam':'ib'}}]}]}",
+	       "ports[0].referrals[0].addr.adrfam: ");
 	warned("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'mdts':'9'}}]}",
 	       "ports[0].param.mdts: 8 is the most");
 	warned("{'subsystems':[{'nqn':'" S1 "','attr':{'version':'2.1'}}]}",
@@ -391,7 +396,7 @@ static void what_is_wrong_is_named_by_its_place(void **state)
 		"ports[1].addr: ");
 	refused("{'ports':[{'portid':1,'addr':" ADDR ",'subsystems':['" S1 "']}]}",
 		"ports[0].subsystems[0]: ");
-	refused("{'ports':[{'portid':1,'addr':{'trtype':'tcp','adrfam':'ib'}}]}",
+	refused("{'ports':[{'portid':1,'addr':{'trtype':'tcp','adrfam':'ip'}}]}",
 		"ports[0].addr.adrfam: ");
 	refused("{'ports':[{'portid':1,'addr':{'trtype':'tcp','adrfam':'ipv4','traddr':'::1',"
 		"'trsvcid':'1'}}]}",
