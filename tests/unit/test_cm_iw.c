@@ -74,17 +74,23 @@ static void both_hear_what_the_other_says(void **state)
 
 static void private_data_is_as_long_as_there_is_room(void **state)
 {
+	static const size_t lens[] = {1, 251, 252, 253, IW_PRIVATE_MAX};
 	static uint8_t data[IW_PRIVATE_MAX + 1];
 	struct iw_params a = params();
 
 	(void)state;
 	memset(data, 0x5a, sizeof(data));
 	a.private_data = data;
-	a.private_len = IW_PRIVATE_MAX;
-	assert_int_equal(agree(&a, &a), IW_ACCEPTED);
-	assert_int_equal(active.private_len, IW_PRIVATE_MAX);
-	assert_memory_equal(active.private_data, data, IW_PRIVATE_MAX);
-	a.private_len++;
+	/* With the depths before it 255 bytes and 256, where siw has eight bits for that. */
+	for (size_t i = 0; i < sizeof(lens) / sizeof(*lens); i++) {
+		a.private_len = lens[i];
+		assert_int_equal(agree(&a, &a), IW_ACCEPTED);
+		assert_int_equal(active.private_len, lens[i]);
+		assert_memory_equal(active.private_data, data, lens[i]);
+		assert_int_equal(passive.private_len, lens[i]);
+		assert_memory_equal(passive.private_data, data, lens[i]);
+	}
+	a.private_len = IW_PRIVATE_MAX + 1;
 	assert_int_equal(iw_connect(&active, &a, out), -EINVAL);
 	assert_int_equal(iw_accept(&passive, &a, out), -EINVAL);
 	a.private_len = 0;
@@ -92,17 +98,24 @@ static void private_data_is_as_long_as_there_is_room(void **state)
 	assert_int_equal(active.private_len, 0);
 }
 
+/* By whichever revision, and whoever may send first. */
 static void crc_is_used_if_either_wants_it(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 4 * 3; i++) {
 		struct iw_params a = params(), p = params();
+		const bool p2p = i / 4 == 2;
 
 		a.crc = i & 1;
 		p.crc = i & 2;
+		a.rev = i / 4 ? 2 : 1;
+		a.p2p = p2p;
 		assert_int_equal(agree(&a, &p), IW_ACCEPTED);
-		assert_int_equal(active.agreed.crc, i != 0);
-		assert_int_equal(passive.agreed.crc, i != 0);
+		assert_int_equal(active.start.rev, a.rev);
+		assert_int_equal(active.agreed.crc, i % 4 != 0);
+		assert_int_equal(passive.agreed.crc, i % 4 != 0);
+		assert_int_equal(active.agreed.rtr, p2p ? MPA_RTR_WRITE : MPA_RTR_NONE);
+		assert_int_equal(passive.agreed.rtr, active.agreed.rtr);
 	}
 }
 
