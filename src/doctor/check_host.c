@@ -180,11 +180,25 @@ void check_softnet(struct doctor *d)
 
 /* ---- clock and power ------------------------------------------------------------------------- */
 
+/* The first of these among the words there; NULL: none. */
+static const char *fast_clock(char *words)
+{
+	static const char *const fast[] = {"tsc", "kvm-clock", "hyperv_clocksource_tsc_page"};
+	char *rest;
+
+	for (char *w = strtok_r(words, " ", &rest); w; w = strtok_r(NULL, " ", &rest))
+		for (size_t i = 0; i < ARRAY_SIZE(fast); i++)
+			if (!strcmp(w, fast[i]))
+				return fast[i];
+	return NULL;
+}
+
 void check_clock(struct doctor *d)
 {
 	static const char *const slow[] = {"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"};
-	char now[64], all[256];
+	char now[64], all[256] = "";
 	struct report *r = &d->report;
+	const char *fast;
 	int rc = file_line(d->sys, now, sizeof(now), CLOCK "/current_clocksource");
 
 	if (rc) {
@@ -198,8 +212,10 @@ void check_clock(struct doctor *d)
 			continue;
 		report_found(r, DOCTOR_WARNING, "the clock is read from %s, by a system call", now);
 		(void)!file_line(d->sys, all, sizeof(all), CLOCK "/available_clocksource");
-		if (strstr(all, "tsc"))
-			report_mend(r, "echo tsc | sudo tee /sys/" CLOCK "/current_clocksource");
+		fast = fast_clock(all);
+		if (fast)
+			report_mend(r, "echo %s | sudo tee /sys/" CLOCK "/current_clocksource",
+				    fast);
 		else
 			report_mend(r, "sudo dmesg | grep -i -e clocksource -e tsc    # why the "
 				       "TSC was given up");
@@ -234,7 +250,7 @@ static void see_governor(void *ctx, const char *name)
 	c->with++;
 	(void)!file_line(c->sys, driver, sizeof(driver), CPU "/%s/cpufreq/scaling_driver", name);
 	/* These drivers' "powersave" goes up under load, as others' "ondemand" does. */
-	bool adapts = !strcmp(driver, "intel_pstate") || !strncmp(driver, "amd-pstate", 10) ||
+	bool adapts = !strcmp(driver, "intel_pstate") || !strcmp(driver, "amd-pstate-epp") ||
 		      strcmp(governor, "powersave") != 0;
 
 	if (!strcmp(governor, "performance"))

@@ -15,6 +15,7 @@
 #define HEADERS_ROOM  104  /* FULL_PACKET_HEADERS, and what makes a round number */
 #define PATH_MTU_BASE 1024 /* what every Ethernet carries, tunnels and all */
 #define RING_SMALL    512
+#define STALLED_LONG  10 /* of a hundred */
 #define NODES	      "devices/system/node"
 
 void check_link(struct doctor *d, const struct iface *i)
@@ -36,6 +37,23 @@ void check_link(struct doctor *d, const struct iface *i)
 	} else {
 		report_found(r, DOCTOR_OK, "up, of no particular rate");
 	}
+}
+
+/* What stands on another interface carries no more than that, and the ends of a veth pair have to
+ * have the same. */
+static void mend_mtu(struct doctor *d, const struct iface *i, uint32_t mtu, const char *rest)
+{
+	const struct iface *low = iface_below(d->ifaces, d->iface_count, i);
+
+	if (low && low->mtu < mtu)
+		report_mend(&d->report,
+			    "ip link set dev %s mtu %u && ip link set dev %s mtu %u    # on all "
+			    "hosts of this network%s",
+			    low->name, mtu, i->name, mtu, rest);
+	else
+		report_mend(&d->report,
+			    "ip link set dev %s mtu %u    # %son all hosts of this network%s",
+			    i->name, mtu, i->veth ? "at both ends of the pair, and " : "", rest);
 }
 
 void check_mtu(struct doctor *d, const struct iface *i)
@@ -63,8 +81,7 @@ void check_mtu(struct doctor *d, const struct iface *i)
 			     "MTU %u has no room for the headers of the path MTU %u, so that it is "
 			     "%u",
 			     i->mtu, 2 * path_mtu, path_mtu);
-		report_mend(r, "ip link set dev %s mtu %u    # on all hosts of this network",
-			    i->name, 2 * path_mtu + HEADERS_ROOM);
+		mend_mtu(d, i, 2 * path_mtu + HEADERS_ROOM, "");
 		return;
 	} else {
 		report_found(r, DOCTOR_NOTE, "MTU %u allows the path MTU %u of at most 4096",
@@ -72,10 +89,8 @@ void check_mtu(struct doctor *d, const struct iface *i)
 		/* Less than Ethernet's is a tunnel's, which takes no more. */
 		if (i->mtu < MTU_BASE || (i->mtu_max && i->mtu_max < MTU_BEST))
 			return;
-		report_mend(r,
-			    "ip link set dev %s mtu %u    # on all hosts of this network, and 9216 "
-			    "at switches",
-			    i->name, i->mtu_max ? min_of(i->mtu_max, JUMBO) : JUMBO);
+		mend_mtu(d, i, i->mtu_max ? min_of(i->mtu_max, JUMBO) : JUMBO,
+			 ", and 9216 at switches");
 		return;
 	}
 	report_mend(r, "ip link set dev %s mtu %u", i->name, MTU_BASE);
@@ -221,11 +236,24 @@ void check_numa(struct doctor *d, const struct iface *i)
 
 /* ---- losses ---------------------------------------------------------------------------------- */
 
-/* All that the interface lost for want of room. */
+/* What a counter is to be judged by: RDMA's packets go by the kernel, and the adapter has counted
+ * them, where the counter is the port's. */
+static uint64_t packets_of(const struct iface *i, const char *counter)
+{
+	static const char phy[] = "_phy";
+	size_t len = strlen(counter), end = sizeof(phy) - 1;
+	bool ports =
+		(len > end && !strcmp(counter + len - end, phy)) || !strncmp(counter, "rx_prio", 7);
+	uint64_t n;
+
+	return ports && iface_stat(i, "rx_packets_phy", &n) ? n : i->link.rx_packets;
+}
+
+/* All that found no place in the ring; the port's own buffer is another. */
 static uint64_t no_room(const struct iface *i)
 {
-	static const char *const names[] = {"rx_out_of_buffer", "rx_discards_phy",
-					    "rx_missed_errors", "rx_no_dma_resources"};
+	static const char *const names[] = {"rx_out_of_buffer", "rx_missed_errors",
+					    "rx_no_dma_resources"};
 	uint64_t n = i->link.rx_missed_errors, v;
 
 	for (size_t k = 0; k < ARRAY_SIZE(names); k++)
@@ -261,6 +289,7 @@ static const struct discard {
 	const char *command, *rest; /* the line to type, before and behind the interface's name */
 	bool few;		    /* some are always there: judged by how many */
 	bool ring;		    /* a larger ring helps, if there is one */
+	bool share;		    /* not a number: hundredths of the last second */
 } discards[] = {
 	{"rx_discards_phy",
 	 "the port had no room: the host takes packets too slowly, or PFC is not on",
@@ -283,7 +312,7 @@ static const struct discard {
 	 " | grep pause    # then its firmware, and what keeps the host from receiving", false,
 	 false},
 	{"outbound_pci_stalled_wr", "PCIe took what the adapter writes too slowly", "ethtool -i",
-	 "    # its bus-info, for `lspci -vvs`: LnkSta, MaxPayload, MaxReadReq", true, false},
+	 "    # its bus-info, for `lspci -vvs`: LnkSta, MaxPayload, MaxReadReq", .share = true},
 };
 
 /* Whether a driver's name is the row's; the '*' is one digit. */
@@ -298,13 +327,14 @@ static bool fits(const char *row, const char *name)
 static bool tell_discard(struct doctor *d, const struct iface *i, const struct discard *row,
 			 const struct iface_stat *s)
 {
-	bool bad = !row->few || lost_too_many(s->value, i->link.rx_packets);
+	bool bad = row->share ? s->value >= STALLED_LONG
+			      : !row->few || lost_too_many(s->value, packets_of(i, s->name));
 
 	if (!s->value || !fits(row->name, s->name))
 		return false;
-	report_found(&d->report, bad ? DOCTOR_WARNING : DOCTOR_NOTE,
-		     "%s is %llu since the driver began: %s", s->name, (unsigned long long)s->value,
-		     row->says);
+	report_found(&d->report, bad ? DOCTOR_WARNING : DOCTOR_NOTE, "%s is %llu%s: %s", s->name,
+		     (unsigned long long)s->value,
+		     row->share ? " % of the last second" : " since the driver began", row->says);
 	if (row->ring && i->rings.rc == 0 && i->rings.rx < i->rings.rx_max)
 		report_mend(&d->report, "ethtool -G %s rx %u", i->name, i->rings.rx_max);
 	else

@@ -10,6 +10,7 @@
 #define HOST_NAME "this host"
 #define OURS	  "weft_" /* before the interface's name: devices of weft's */
 #define OURS_IW	  "weft_iw_"
+#define STOREYS	  2 /* between a port and who has the address: a VLAN on a bridge on a bond */
 
 struct row {
 	struct check check;
@@ -94,15 +95,29 @@ bool doctor_want_all(struct doctor *d)
 	return true;
 }
 
+/* Whether one that is up and has an address stands on that: a VLAN, a bond, or one on the other. */
+static bool carries(const struct doctor *d, const struct iface *low, unsigned storeys)
+{
+	for (size_t i = 0; i < d->iface_count; i++) {
+		const struct iface *f = &d->ifaces[i];
+
+		if ((f->lower == low->index || f->index == low->master) && f->enabled &&
+		    (f->addressed || (storeys && carries(d, f, storeys - 1))))
+			return true;
+	}
+	return false;
+}
+
 /* Loopback has no link that could be wrong, and a bridge without carrier nobody who is there: that
- * of containers that do not run. */
+ * of containers that do not run. Of what an interface stands on, the hardware has one. */
 static bool is_wanted(const struct doctor *d, size_t i)
 {
 	const struct iface *f = &d->ifaces[i];
 
 	if (d->wanted)
 		return d->wanted[i];
-	return f->enabled && f->addressed && !f->loopback && (f->carrier || !f->bridge);
+	return f->enabled && !f->loopback && (f->carrier || !f->bridge) &&
+	       (f->addressed || (f->hardware && carries(d, f, STOREYS)));
 }
 
 /* A device whose interface is in another network namespace is nobody's here to look at, unless it
@@ -113,7 +128,7 @@ static bool is_wanted_rnic(const struct doctor *d, const struct rnic *r)
 		return !d->wanted;
 	for (size_t i = 0; i < d->iface_count; i++)
 		if (!strcmp(d->ifaces[i].name, r->iface))
-			return !d->wanted || d->wanted[i];
+			return is_wanted(d, i);
 	return false;
 }
 

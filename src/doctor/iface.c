@@ -163,14 +163,15 @@ struct reading {
 	int rc;
 };
 
-static bool is_bridge(const struct rtattr *info)
+static void see_kind(struct iface *i, const struct rtattr *info)
 {
 	int left = (int)RTA_PAYLOAD(info);
 
 	for (const struct rtattr *a = RTA_DATA(info); RTA_OK(a, left); a = RTA_NEXT(a, left))
-		if (a->rta_type == IFLA_INFO_KIND)
-			return !strncmp(RTA_DATA(a), "bridge", RTA_PAYLOAD(a));
-	return false;
+		if (a->rta_type == IFLA_INFO_KIND) {
+			i->bridge = !strncmp(RTA_DATA(a), "bridge", RTA_PAYLOAD(a));
+			i->veth = !strncmp(RTA_DATA(a), "veth", RTA_PAYLOAD(a));
+		}
 }
 
 static void see_link(struct reading *r, const struct nlmsghdr *h)
@@ -178,6 +179,7 @@ static void see_link(struct reading *r, const struct nlmsghdr *h)
 	const struct ifinfomsg *info = NLMSG_DATA(h);
 	int left = (int)IFLA_PAYLOAD(h);
 	struct iface *i, *v;
+	bool elsewhere = false;
 
 	if (r->count == IFACES_MAX)
 		return;
@@ -205,10 +207,20 @@ static void see_link(struct reading *r, const struct nlmsghdr *h)
 		else if (a->rta_type == IFLA_MAX_MTU && len == sizeof(i->mtu_max))
 			memcpy(&i->mtu_max, RTA_DATA(a), len);
 		else if (a->rta_type == IFLA_LINKINFO)
-			i->bridge = is_bridge(a);
+			see_kind(i, a);
+		else if (a->rta_type == IFLA_LINK && len == sizeof(i->lower))
+			memcpy(&i->lower, RTA_DATA(a), len);
+		else if (a->rta_type == IFLA_LINK_NETNSID)
+			elsewhere = true;
+		else if (a->rta_type == IFLA_MASTER && len == sizeof(i->master))
+			memcpy(&i->master, RTA_DATA(a), len);
 		else if (a->rta_type == IFLA_STATS64)
 			memcpy(&i->link, RTA_DATA(a), min_of(len, sizeof(i->link)));
 	}
+	/* The other end of a pair, and what is in another namespace, is nothing that it stands on.
+	 */
+	if (i->veth || elsewhere || i->lower == i->index)
+		i->lower = 0;
 }
 
 static int dump_links(int fd, struct reading *r)
@@ -312,5 +324,13 @@ const struct iface_feature *iface_feature(const struct iface *i, const char *nam
 	for (size_t k = 0; k < i->feature_count; k++)
 		if (!strcmp(i->features[k].name, name))
 			return &i->features[k];
+	return NULL;
+}
+
+const struct iface *iface_below(const struct iface *v, size_t count, const struct iface *i)
+{
+	for (size_t k = 0; i->lower && k < count; k++)
+		if (v[k].index == i->lower)
+			return &v[k];
 	return NULL;
 }

@@ -32,7 +32,9 @@ struct iface {
 	uint32_t index, mtu, mtu_max; /* 0: not said */
 	bool enabled, carrier, loopback, ethernet;
 	bool hardware; /* it stands on a bus; a virtual machine's, too */
-	bool bridge;
+	bool bridge, veth;
+	uint32_t lower, master; /* what it stands on, and what it is a part of, by index; 0: nothing
+				   in this network namespace */
 	bool addressed;
 	bool rnic;	     /* an adapter's RDMA device stands on it */
 	uint32_t speed_mbps; /* 0: not known */
@@ -60,6 +62,8 @@ struct iface {
 int ifaces_read(struct iface **ret, size_t *ret_count) must_use;
 void ifaces_free(struct iface *, size_t count);
 
+/* What it stands on, as a VLAN on its port; NULL: nothing here. */
+const struct iface *iface_below(const struct iface *, size_t count, const struct iface *);
 /* A counter of the driver's by one of its names; false: it has none such. */
 bool iface_stat(const struct iface *, const char *name, uint64_t *ret);
 /* NULL: none of that name. */

@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/icmp6.h>
 #include <netinet/ip_icmp.h>
@@ -315,15 +316,21 @@ static bool same_host(const struct sockaddr *a, const struct sockaddr *b)
 static void find_iface(struct asking *a, const struct addrinfo *to, const struct iface *v, size_t n)
 {
 	struct sockaddr_storage own;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&own;
 	socklen_t len = sizeof(own);
+	char scope[IF_NAMESIZE] = "";
 	struct ifaddrs *all;
 
 	if (getsockname(a->fd, (struct sockaddr *)&own, &len) < 0 || getifaddrs(&all) < 0)
 		return;
 	a->path->here = same_host((struct sockaddr *)&own, to->ai_addr);
+	/* A link's own address may be that of several, as a VLAN has its port's. */
+	if (own.ss_family == AF_INET6 && v6->sin6_scope_id)
+		(void)if_indextoname(v6->sin6_scope_id, scope);
 	for (const struct ifaddrs *i = all; i && !a->path->iface[0]; i = i->ifa_next)
 		if (i->ifa_addr && i->ifa_addr->sa_family == own.ss_family &&
-		    same_host(i->ifa_addr, (struct sockaddr *)&own))
+		    same_host(i->ifa_addr, (struct sockaddr *)&own) &&
+		    (!scope[0] || !strcmp(scope, i->ifa_name)))
 			snprintf(a->path->iface, sizeof(a->path->iface), "%s", i->ifa_name);
 	freeifaddrs(all);
 	for (size_t i = 0; i < n; i++)

@@ -88,6 +88,10 @@ static void a_slow_clock_is_found(void **state)
 	put("tsc hpet acpi_pm \n", CLOCK "/available_clocksource");
 	assert_int_equal(look_host(check_clock), DOCTOR_WARNING);
 	says("echo tsc");
+	put("hyperv_clocksource_tsc_page hyperv_clocksource_msr acpi_pm\n",
+	    CLOCK "/available_clocksource");
+	look_host(check_clock);
+	says("echo hyperv_clocksource_tsc_page");
 	put("hpet acpi_pm\n", CLOCK "/available_clocksource");
 	assert_int_equal(look_host(check_clock), DOCTOR_WARNING);
 	says("dmesg");
@@ -111,6 +115,10 @@ static void a_processor_that_is_kept_slow_is_found(void **state)
 	assert_int_equal(look_host(check_governor), DOCTOR_OK);
 	put_governor("intel_pstate\n", "powersave\n"); /* goes up under load */
 	assert_int_equal(look_host(check_governor), DOCTOR_NOTE);
+	put_governor("amd-pstate-epp\n", "powersave\n");
+	assert_int_equal(look_host(check_governor), DOCTOR_NOTE);
+	put_governor("amd-pstate\n", "powersave\n"); /* in its passive mode, as any other */
+	assert_int_equal(look_host(check_governor), DOCTOR_WARNING);
 	put_governor("acpi-cpufreq\n", "powersave\n");
 	assert_int_equal(look_host(check_governor), DOCTOR_WARNING);
 	says("cpupower frequency-set");

@@ -122,6 +122,74 @@ static void a_wrong_mtu_is_found(void **state)
 	says("mtu 4300");
 }
 
+/* A VLAN takes no more than its port has, and of a veth pair one end is elsewhere. */
+static void an_mtu_is_raised_from_below(void **state)
+{
+	struct iface two[] = {plain(), plain()};
+
+	(void)state;
+	two[0].index = 5;
+	strcpy(two[1].name, "eth0.100");
+	two[1].lower = 5;
+	bed.ifaces = two;
+	bed.iface_count = 2;
+	look_iface(check_mtu, &two[1]);
+	says("ip link set dev eth0 mtu 9000 && ip link set dev eth0.100 mtu 9000");
+	two[0].mtu = 9000;
+	look_iface(check_mtu, &two[1]);
+	says("link set dev eth0.100 mtu 9000    # on all");
+	bed.ifaces = NULL;
+	bed.iface_count = 0;
+	two[0].mtu = 1500;
+	two[0].veth = true;
+	assert_int_equal(look_iface(check_mtu, &two[0]), DOCTOR_NOTE);
+	says("at both ends of the pair");
+}
+
+/* The address is a VLAN's on a bond, and the counters are the ports'. */
+static void a_port_without_an_address_is_looked_at_below_one_that_has_it(void **state)
+{
+	struct iface *v = calloc(5, sizeof(*v));
+	struct rnic *r = calloc(2, sizeof(*r));
+	bool of[5] = {false}, down_port = false;
+
+	(void)state;
+	for (unsigned k = 0; k < 5; k++) {
+		v[k] = plain();
+		v[k].index = k + 1;
+		snprintf(v[k].name, sizeof(v[k].name), "port%u", k);
+		v[k].addressed = k == 3;
+		v[k].hardware = k != 2 && k != 3;
+	}
+	v[0].master = v[1].master = 3; /* of the bond, on which the VLAN stands */
+	v[3].lower = 3;
+	v[1].enabled = false;
+	for (unsigned k = 0; k < 2; k++) {
+		snprintf(r[k].name, sizeof(r[k].name), "mlx5_%u", k);
+		snprintf(r[k].iface, sizeof(r[k].iface), "port%u", k ? 4 : 3);
+	}
+	bed.ifaces = v;
+	bed.iface_count = 5;
+	bed.rnics = r;
+	bed.rnic_count = 2;
+	bed.report.count = 0;
+	doctor_look(&bed);
+	for (size_t i = 0; i < bed.report.count; i++) {
+		for (unsigned k = 0; k < 5; k++)
+			of[k] |= !strcmp(bed.report.v[i].object, v[k].name);
+		down_port |= !strcmp(bed.report.v[i].object, "mlx5_1");
+	}
+	assert_true(of[0]);
+	assert_false(of[1]); /* it is down */
+	assert_false(of[2]);
+	assert_true(of[3]);
+	assert_false(of[4]); /* nobody stands on that, nor is its adapter's device looked at */
+	assert_false(down_port);
+	bed.ifaces = NULL;
+	bed.iface_count = 0;
+	free(v);
+}
+
 static void offloads_that_are_off_are_found(void **state)
 {
 	struct iface_feature f[] = {{"tx-generic-segmentation", true, true, true},
@@ -231,6 +299,24 @@ static void losses_are_found_and_the_ring_that_is_too_small(void **state)
 	s[2].value = 0;
 	s[3].value = 1;
 	assert_int_equal(look_iface(check_discards, &i), DOCTOR_WARNING);
+	s[3].value = 0;
+	/* Of the port's packets, of which the kernel had few; and the ring is not to blame. */
+	strcpy(s[0].name, "rx_packets_phy");
+	s[0].value = 5000000000;
+	strcpy(s[1].name, "rx_discards_phy");
+	s[1].value = 500;
+	i.rings.rx = 1024;
+	assert_int_equal(look_iface(check_discards, &i), DOCTOR_NOTE);
+	assert_int_equal(look_iface(check_rings, &i), DOCTOR_OK);
+	s[1].value = 500000;
+	assert_int_equal(look_iface(check_discards, &i), DOCTOR_WARNING);
+	s[1].value = 0;
+	strcpy(s[3].name, "outbound_pci_stalled_wr");
+	s[3].value = 90;
+	assert_int_equal(look_iface(check_discards, &i), DOCTOR_WARNING);
+	says("90 % of the last second");
+	s[3].value = 1;
+	assert_int_equal(look_iface(check_discards, &i), DOCTOR_NOTE);
 	s[3].value = 0;
 	i.link.rx_missed_errors = 300;
 	assert_int_equal(look_iface(check_discards, &i), DOCTOR_WARNING);
@@ -675,6 +761,8 @@ int main(void)
 		CASE(a_fabric_that_is_well_is_accused_of_nothing),
 		CASE(an_interface_that_carries_nothing_is_found),
 		CASE(a_wrong_mtu_is_found),
+		CASE(an_mtu_is_raised_from_below),
+		CASE(a_port_without_an_address_is_looked_at_below_one_that_has_it),
 		CASE(offloads_that_are_off_are_found),
 		CASE(an_offload_that_another_needs_is_named),
 		CASE(an_adapter_whose_node_has_none_of_our_processors_is_noted),

@@ -303,6 +303,23 @@ static void a_watchdog_believes_no_pause_without_an_end(void **state)
 	bench_close(b);
 }
 
+/* Though it is about to believe another priority's again, which is later. */
+static void a_watchdog_watches_all_priorities(void **state)
+{
+	struct bench *b =
+		bench_open(&(struct scheduler_nature){.watchdog_ns = 100000, .restore_ns = 900000});
+
+	(void)state;
+	for (uint64_t at = 0; at < 400000; at += 10000) {
+		heed(b, at < 200000 ? 1u << 3 : 1u << 4, 1000);
+		put(b, 4, 1000);
+		run_to(b, at + 10000);
+	}
+	assert_int_equal(b->from.counters.watchdog, 2);
+	assert_int_equal(b->from.stopped, 0);
+	bench_close(b);
+}
+
 /* ---- routes and shapes ----------------------------------------------------------------------- */
 
 static struct network *network_of(const struct topology_nature *t)
@@ -410,6 +427,7 @@ int main(void)
 		cmocka_unit_test(a_pause_stops_its_priority_until_it_ends),
 		cmocka_unit_test(a_pause_of_none_lets_go_on),
 		cmocka_unit_test(a_watchdog_believes_no_pause_without_an_end),
+		cmocka_unit_test(a_watchdog_watches_all_priorities),
 		cmocka_unit_test(shapes_have_the_ports_that_they_should),
 		cmocka_unit_test(a_leaf_has_a_way_by_each_spine),
 	};

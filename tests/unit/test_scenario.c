@@ -74,6 +74,20 @@ static void what_is_left_out_has_its_default(void **state)
 	scenario_free(s);
 }
 
+/* Nor has one that has none the name that another was given. */
+static void each_has_a_name_of_its_own(void **state)
+{
+	struct scenario *s = good("traffic: [{kind: stream, name: stream2}, {kind: stream}, {kind: "
+				  "stream}, {kind: storm, every: 1ms}]\n");
+
+	(void)state;
+	assert_string_equal(s->traffic[0].name, "stream2");
+	assert_string_equal(s->traffic[1].name, "stream3");
+	assert_string_equal(s->traffic[2].name, "stream4");
+	assert_string_equal(s->traffic[3].name, "storm");
+	scenario_free(s);
+}
+
 static void what_is_said_counts(void **state)
 {
 	struct scenario *s =
@@ -699,6 +713,7 @@ int main(void)
 		cmocka_unit_test(a_manager_waits_as_long_as_its_lines_are),
 		cmocka_unit_test(quantities_have_units),
 		cmocka_unit_test(what_is_left_out_has_its_default),
+		cmocka_unit_test(each_has_a_name_of_its_own),
 		cmocka_unit_test(what_is_said_counts),
 		cmocka_unit_test(what_is_wrong_is_named_with_its_line),
 		cmocka_unit_test(what_cannot_be_is_told_when_it_runs),

@@ -31,6 +31,7 @@ void buffer_fini(struct buffer *b)
 {
 	free(b->share);
 	free(b->queued);
+	*b = (struct buffer){0};
 }
 
 static bool is_lossless(const struct buffer *b, unsigned priority)

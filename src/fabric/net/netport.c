@@ -338,8 +338,13 @@ void netport_heed(struct netport *p, const struct frame *f)
 	p->counters.pauses_got += stops;
 	set_stopped(p, stopped);
 	await_end(p);
-	if (p->scheduler.watchdog_ns && stopped && !happening_is_due(&p->watchdog))
+	/* It may be due to give another priority back, which is later. */
+	if (p->scheduler.watchdog_ns && stopped &&
+	    (!happening_is_due(&p->watchdog) ||
+	     p->watchdog.at_ns > now + p->scheduler.watchdog_ns)) {
+		happening_cancel(&p->watchdog);
 		fabric_put(p->fabric, &p->watchdog, now + p->scheduler.watchdog_ns);
+	}
 }
 
 void netport_count_anew(struct netport *p)

@@ -354,6 +354,15 @@ static bool read_one(struct reader *r, const yaml_node_t *n, struct traffic *t, 
 	       check(r, n, t, s) && (t->kind != TRAFFIC_TRACE || read_trace(r, n, t, hosts));
 }
 
+/* By another than the last, which is to have a name. */
+static bool is_taken(const struct scenario *s, const char *name)
+{
+	for (size_t i = 0; i + 1 < s->ntraffic; i++)
+		if (!strcmp(s->traffic[i].name, name))
+			return true;
+	return false;
+}
+
 /* What it calls itself, or its kind, with a number behind that if it is not the first of it. */
 static bool name_it(struct reader *r, const yaml_node_t *n, struct scenario *s, struct traffic *t)
 {
@@ -361,14 +370,17 @@ static bool name_it(struct reader *r, const yaml_node_t *n, struct scenario *s, 
 	unsigned alike = 1;
 	char text[64];
 
-	for (size_t i = 0; i + 1 < s->ntraffic; i++) {
-		if (name && !strcmp(s->traffic[i].name, name))
-			return keys_fail(r, n, "there is a '%s' already", name);
-		alike += s->traffic[i].kind == t->kind;
-	}
 	if (r->failed)
 		return false;
-	snprintf(text, sizeof(text), alike > 1 ? "%s%u" : "%s", traffic_names[t->kind], alike);
+	for (size_t i = 0; i + 1 < s->ntraffic; i++)
+		alike += s->traffic[i].kind == t->kind;
+	/* What the file calls another may be what we would call this one. */
+	do
+		snprintf(text, sizeof(text), alike > 1 ? "%s%u" : "%s", traffic_names[t->kind],
+			 alike);
+	while (alike++ && !name && is_taken(s, text));
+	if (name && is_taken(s, name))
+		return keys_fail(r, n, "there is a '%s' already", name);
 	t->name = strdup(name ? name : text);
 	return t->name || keys_fail(r, n, "no memory");
 }

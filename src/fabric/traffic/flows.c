@@ -66,12 +66,9 @@ static int start(struct group *g)
 {
 	const struct traffic *t = g->traffic;
 	struct play *p = g->play;
-	size_t pairs = 0;
+	size_t pairs = traffic_pairs(t);
 	struct flows *f;
 
-	for (unsigned a = 0; a < t->from.n; a++)
-		for (unsigned b = 0; b < t->to.n; b++)
-			pairs += traffic_meets(t, a, b);
 	f = calloc(1, sizeof(*f) + pairs * sizeof(f->pair[0]));
 	if (!f)
 		return -ENOMEM;

@@ -58,4 +58,15 @@ static inline bool traffic_meets(const struct traffic *t, unsigned a, unsigned b
 	return t->from.v[a] != t->to.v[b] && (!t->paired || a == b);
 }
 
+/* How many pairs that makes. */
+static inline size_t traffic_pairs(const struct traffic *t)
+{
+	size_t n = 0;
+
+	for (unsigned a = 0; a < t->from.n; a++)
+		for (unsigned b = 0; b < t->to.n; b++)
+			n += traffic_meets(t, a, b);
+	return n;
+}
+
 #endif

@@ -453,7 +453,7 @@ static int nvme_start(struct group *g)
 	v->group = g;
 	list_init(&v->waiting);
 	v->targets = calloc(t->to.n, sizeof(*v->targets));
-	v->assocs = calloc((size_t)t->from.n * t->to.n, sizeof(*v->assocs));
+	v->assocs = calloc(traffic_pairs(t) + 1, sizeof(*v->assocs));
 	v->data = calloc(1, NVME_BYTES_MAX);
 	if (!v->targets || !v->assocs || !v->data)
 		return -ENOMEM;

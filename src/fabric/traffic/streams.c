@@ -39,8 +39,7 @@ static int stream_start(struct group *g)
 {
 	const struct traffic *t = g->traffic;
 	struct play *p = g->play;
-	struct streams *s =
-		calloc(1, sizeof(*s) + (size_t)t->from.n * t->to.n * sizeof(s->stream[0]));
+	struct streams *s = calloc(1, sizeof(*s) + traffic_pairs(t) * sizeof(s->stream[0]));
 
 	if (!s)
 		return -ENOMEM;

@@ -74,8 +74,7 @@ static int open_one(struct group *g, struct sender *s, unsigned from, unsigned t
 static int unreliable_start(struct group *g)
 {
 	const struct traffic *t = g->traffic;
-	struct senders *all =
-		calloc(1, sizeof(*all) + (size_t)t->from.n * t->to.n * sizeof(all->sender[0]));
+	struct senders *all = calloc(1, sizeof(*all) + traffic_pairs(t) * sizeof(all->sender[0]));
 
 	if (!all)
 		return -ENOMEM;
