@@ -196,7 +196,7 @@ static void take_file(struct serve_options *o, struct argp_state *state, const c
 static void check_config(const struct serve_options *o, struct argp_state *state)
 {
 	if (o->file_count || o->listen_count || o->nqn || o->serial || o->host_count ||
-	    o->keys.count || o->keys.hash || o->keys.dhgroup)
+	    o->secret_count || o->keys.hash || o->keys.dhgroup)
 		argp_error(state,
 			   "what --config %s serves, where and to whom stands in the file: "
 			   "name no files with it, nor --listen, --nqn, --serial, --allow-host or "
@@ -205,20 +205,41 @@ static void check_config(const struct serve_options *o, struct argp_state *state
 }
 
 /* Alone they would look like a demand, and let everybody in. */
-static void check_keys(const struct serve_hosts *keys, struct argp_state *state)
+static void check_keys(const struct serve_options *o, struct argp_state *state)
 {
-	if (!keys->count && (keys->hash || keys->dhgroup))
+	if (!o->secret_count && (o->keys.hash || o->keys.dhgroup))
 		argp_error(state, "--dhchap-hash and --dhchap-dhgroup say how hosts prove that "
 				  "they have a key: --dhchap-secret=[HOSTNQN=]FILE says which");
 }
 
-static void take_key(struct serve_options *o, struct argp_state *state, const char *text, bool ctrl)
+static void keep_secret(struct serve_options *o, struct argp_state *state, const char *text,
+			bool ctrl)
+{
+	struct serve_secret *v = realloc(o->secrets, (o->secret_count + 1) * sizeof(*v));
+
+	if (!v)
+		argp_failure(state, EXIT_FAILED, ENOMEM, "--dhchap-secret");
+	v[o->secret_count++] = (struct serve_secret){text, ctrl};
+	o->secrets = v;
+}
+
+/* A program that is about to start anew leaves them to the one that it becomes: what comes by a
+ * pipe comes once. */
+static void take_keys(struct serve_options *o, struct argp_state *state)
 {
 	char why[512];
 
-	if (serve_hosts_take_key(&o->keys, text, ctrl, why, sizeof(why)))
-		argp_failure(state, EXIT_FAILED, 0, "--dhchap-%ssecret: %s", ctrl ? "ctrl-" : "",
-			     why);
+	if (provider_starts_anew(o->provider))
+		return;
+	for (unsigned i = 0; i < o->secret_count; i++) {
+		const struct serve_secret *s = &o->secrets[i];
+
+		if (serve_hosts_take_key(&o->keys, s->text, s->ctrl, why, sizeof(why)))
+			argp_failure(state, EXIT_FAILED, 0, "--dhchap-%ssecret: %s",
+				     s->ctrl ? "ctrl-" : "", why);
+	}
+	free(o->secrets);
+	o->secrets = NULL;
 }
 
 #ifdef WEFT_HAVE_METRICS
@@ -274,7 +295,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_SECRET:
 	case KEY_CTRL_SECRET:
-		take_key(o, state, arg, key == KEY_CTRL_SECRET);
+		keep_secret(o, state, arg, key == KEY_CTRL_SECRET);
 		return 0;
 	case KEY_HASH:
 		if (serve_hosts_find_hash(arg, &o->keys.hash))
@@ -348,7 +369,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (o->config)
 			check_config(o, state);
-		check_keys(&o->keys, state);
+		check_keys(o, state);
+		take_keys(o, state);
 		if (o->pool_bytes && o->pool_bytes / o->threads < POOL_MIN)
 			argp_error(state, "--memory is at least 2m for each of %u threads",
 				   o->threads);
@@ -563,6 +585,9 @@ int cmd_serve(int argc, char **argv)
 	sigset_t signals;
 
 	cli_parse(&argp, "serve", argc, argv, &s.opt);
+	/* What was handed over, a manager's word and sockets, is for the one that it becomes. */
+	if (provider_use(s.opt.provider))
+		return EXIT_FAILED;
 	if (!s.opt.config && !s.opt.file.block_size)
 		s.opt.file.block_size = 512;
 	manager_init(&s.manager);
@@ -572,8 +597,6 @@ int cmd_serve(int argc, char **argv)
 				"so: %s",
 				errno_text(-error));
 	serve_say_init(&s.say, s.opt.format == OUTPUT_TEXT);
-	if (provider_use(s.opt.provider))
-		return EXIT_FAILED;
 	if (s.opt.capture && capture_use(s.opt.capture, err, sizeof(err)))
 		return cli_fail("%s", err);
 	/* Before any thread starts, so that all of them leave the signals to the loop. */

@@ -162,6 +162,7 @@ static void read_client(struct control *c, struct client *k)
 		taken += (size_t)n;
 		if (end) { /* there is nothing to be said behind it */
 			k->len = (size_t)(end - k->text);
+			k->end_ns = DEADLINE_NEVER; /* it is not the client that is slow */
 			set_state(c, k, CLIENT_WAITING);
 			return;
 		}
@@ -238,7 +239,6 @@ void control_resume(struct control *c, uint64_t now_ns)
 
 		if (k->state != CLIENT_HELD)
 			continue;
-		k->end_ns = now_ns + CLIENT_NS;
 		set_state(c, k, CLIENT_WAITING);
 	}
 	if (first)

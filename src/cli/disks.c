@@ -262,6 +262,17 @@ void disk_size_undo(struct disk_size *z)
 
 /* --- closing -------------------------------------------------------------------------------- */
 
+static void say_error(const struct disk *k)
+{
+	if (k->error)
+		(void)cli_fail("%s: writing to the disk fails: %s", k->path,
+			       strerrordesc_np(-k->error));
+	else if (k->lost)
+		(void)cli_fail("%s: writing to the disk failed before: what hosts have sent may be "
+			       "lost",
+			       k->path);
+}
+
 static void flushed(struct store_op *op, int error)
 {
 	struct disk *k = container_of(op, struct disk, flush);
@@ -269,6 +280,13 @@ static void flushed(struct store_op *op, int error)
 	k->flushing = false;
 	k->flushed = true;
 	k->error = error;
+	if (!error)
+		return;
+	/* The kernel tells of it once; and whoever has taken the disk again meanwhile is to hear.
+	 */
+	k->lost = true;
+	if (k->users)
+		say_error(k);
 }
 
 static void flush(struct disk *k)
@@ -294,17 +312,6 @@ void disk_put(struct disk *k, bool unused)
 	} else {
 		flush(k);
 	}
-}
-
-static void say_error(const struct disk *k)
-{
-	if (k->error)
-		(void)cli_fail("%s: writing to the disk fails: %s", k->path,
-			       strerrordesc_np(-k->error));
-	else if (k->lost)
-		(void)cli_fail("%s: writing to the disk failed before: what hosts have sent may be "
-			       "lost",
-			       k->path);
 }
 
 void disks_process(struct disks *d)

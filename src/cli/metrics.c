@@ -259,6 +259,8 @@ static int open_socket(const struct addrinfo *ai)
 
 	if (fd >= 0)
 		return fd;
+	if (fd == -EADDRINUSE)
+		return -EPROTOTYPE;
 	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
@@ -308,6 +310,11 @@ static int listen_at(const char *at, char *why, size_t room)
 	freeaddrinfo(ai);
 	if (fd == -EADDRINUSE)
 		snprintf(why, room, "--metrics %s: the port is in use; choose another", at);
+	else if (fd == -EPROTOTYPE)
+		snprintf(why, room,
+			 "--metrics %s: the socket of that port that was handed over is for both "
+			 "families: BindIPv6Only=ipv6-only in its unit has one for each",
+			 at);
 	else if (fd == -EADDRNOTAVAIL)
 		snprintf(why, room, "--metrics %s: no interface of this machine has the address",
 			 at);

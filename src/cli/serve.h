@@ -40,6 +40,11 @@ struct serve_options {
 	uint32_t listen_count;
 	const char *hosts[HOSTS_MAX];
 	uint32_t host_count;
+	struct serve_secret {
+		const char *text;
+		bool ctrl;
+	} * secrets; /* as they were given, until they are read */
+	unsigned secret_count;
 	struct serve_hosts keys;
 	struct serve_tls tls;
 	const char *nqn, *serial, *provider, *capture, *metrics;

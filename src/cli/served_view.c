@@ -227,6 +227,7 @@ static void show_refusals(struct output *o, const struct served *now)
 		if (!r->count)
 			continue;
 		served_reason(r, reason);
+		text_tame(reason); /* whoever says that he serves has written it */
 		if (o->format == OUTPUT_TEXT) {
 			output_note(o, "%llu connects failed: %s", (unsigned long long)r->count,
 				    reason);

@@ -154,8 +154,11 @@ int config_save(const char *path, struct json_object *doc, char *why, size_t roo
 	int error;
 
 	/* A link stays one: what it leads to is replaced. */
-	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && realpath(path, real))
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
+		if (!realpath(path, real))
+			return fail(path, errno, "", why, room);
 		path = real;
+	}
 	there = stat(path, &st) == 0;
 	if (there && S_ISREG(st.st_mode) && says_the_same(path, doc))
 		return 0;

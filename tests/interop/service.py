@@ -335,12 +335,36 @@ class Cases:
                 same(b" 200 " in http.recv(4096), True, "the page is there")
             s.end()
 
+    def on_the_systems_library(self):
+        """It starts anew for that, and has what was handed over all the same; a key by a pipe, too."""
+        m = Manager(f"@weft-test-system-{os.getpid()}")
+        ours, theirs = os.pipe()
+        with listener("127.0.0.1", 4420) as a:
+            # What is said on descriptor 4 is read once.
+            s = self.start("mem:8m", "-n", NQN, "-l", "tcp://127.0.0.1:4420", "--provider", "system",
+                           "--dhchap-secret", "/dev/fd/4", fds=[a.fileno(), ours],
+                           env={"N": "1", "NOTIFY_SOCKET": m.name})
+            os.write(theirs, b"DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:\n")
+            os.close(theirs)
+            if not lab.until(lambda: m.count("READY=1") or s.process.poll() is not None, 20) or not m.count("READY=1"):
+                if "install rdma-core" in s.log():
+                    raise lab.Skip("the system has no rdma-core")
+                raise AssertionError(f"the manager is not told that it is ready: {s.log()[-800:]}")
+            same("in use" in s.log(), False, s.log())
+            s.end()
+        os.close(ours)
+
     def sockets_that_cannot_be(self):
         """One for both families is refused with what to do; those of another process are none."""
         with listener("::", 4420, both=True) as a:
             s = self.start("mem:8m", "-n", NQN, fds=[a.fileno()])
             same(s.process.wait(10), 1, "its status")
             same("<3>weft: the socket of port 4420 that was handed over takes IPv6 and IPv4" in s.log(), True, s.log())
+        with listener("::", 9421, both=True) as a:
+            s = self.start("mem:8m", "-n", NQN, "-l", "tcp://127.0.0.1:4420", "--metrics", "[::]:9421",
+                           fds=[a.fileno()], names="metrics")
+            same(s.process.wait(10), 1, "its status")
+            same("BindIPv6Only=ipv6-only" in s.log(), True, s.log())
         s = self.start("mem:8m", "-n", NQN, "-l", "tcp://127.0.0.1:4420", env={"LISTEN_FDS": "3", "LISTEN_PID": "1"})
         s.until("<6>ready")
         s.end()
@@ -359,6 +383,7 @@ CASES = (
     ("children are not the service", Cases.children_are_not_the_service),
     ("sockets that are configured", Cases.sockets_that_are_configured),
     ("sockets instead of --listen", Cases.sockets_instead_of_listen),
+    ("on the system's library", Cases.on_the_systems_library),
     ("sockets that cannot be", Cases.sockets_that_cannot_be),
     ("standard error alone is the journal", Cases.only_standard_error_is_the_journal),
 )

@@ -149,6 +149,7 @@ struct echo {
 	unsigned int requests;
 	size_t last_len;
 	bool busy; /* what begins with "edit" is not carried out yet */
+	unsigned int slow_ms;
 };
 
 static char *echo(void *ctx, pid_t pid, const char *line, size_t len, size_t *ret_len,
@@ -160,6 +161,7 @@ static char *echo(void *ctx, pid_t pid, const char *line, size_t len, size_t *re
 	assert_int_equal(pid, getpid());
 	e->requests++;
 	e->last_len = len;
+	usleep(e->slow_ms * 1000);
 	*ret_later = e->busy && memcmp(line, "edit", 4) == 0;
 	if (*ret_later)
 		return NULL;
@@ -236,6 +238,29 @@ static void a_line_is_answered_by_a_line(void **state)
 	hears(other, NULL);
 	assert_int_equal(e.requests, 2);
 	assert_int_equal(control_next_deadline(e.control), DEADLINE_NEVER);
+	close(fd);
+	close(other);
+	control_destroy(e.control);
+}
+
+/* The service rests four times as long as a request took: who has asked meanwhile is not slow. */
+static void who_waits_for_its_turn_is_not_let_go_of(void **state)
+{
+	struct echo e;
+	int fd, other;
+
+	(void)state;
+	begin(&e);
+	e.slow_ms = 1500;
+	fd = client();
+	say(fd, "long\n");
+	turns(&e, 3, NSEC_PER_MSEC);
+	e.slow_ms = 0;
+	other = client();
+	say(other, "short\n");
+	turns(&e, 20, NSEC_PER_SEC / 2);
+	hears(fd, "long\n");
+	hears(other, "short\n");
 	close(fd);
 	close(other);
 	control_destroy(e.control);
@@ -707,6 +732,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(sockets_of_a_user_are_in_a_directory_of_its_own,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_line_is_answered_by_a_line, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(who_waits_for_its_turn_is_not_let_go_of, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(
 			who_goes_before_its_request_is_whole_has_asked_for_nothing, set_up,
 			tear_down),

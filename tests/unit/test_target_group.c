@@ -415,6 +415,35 @@ static void a_namespace_is_gone_when_no_thread_has_work_for_it(void **state)
 	assert_int_equal(status_of(c), STATUS(NVME_SC_INVALID_NS));
 }
 
+static void subsys_gone(struct target_subsys *s)
+{
+	assert_ptr_equal(s, &bed->subsys);
+	gone += 100;
+}
+
+/* The subsystem's memory is its owner's again then, and the namespace asks thread after thread. */
+static void a_subsystem_is_gone_after_its_namespaces_that_leave(void **state)
+{
+	struct bed_connect a = bed_connect_args(2, 1);
+
+	(void)state;
+	bed_queue_open(bed, &bed->other, 2);
+	assert_int_equal(bed_connect(&bed->other, &a, NULL), 0);
+	bed->slow.hold = true;
+	send_rw(&bed->other, NVME_IO_READ);
+	target_ns_remove(&bed->subsys, &bed->ns, ns_gone);
+	bed_queue_close(&bed->io);
+	bed_queue_close(&bed->other);
+	bed_queue_close(&bed->admin);
+	target_subsys_remove(&bed->subsys, subsys_gone);
+	run_both();
+	assert_int_equal(gone, 0);
+	slow_release(bed); /* the first thread has nothing under way, and the second is asked */
+	assert_int_equal(gone, 0);
+	run_both();
+	assert_int_equal(gone, 101);
+}
+
 /* The second thread's store is still at work for what the host sends again to the first. */
 static void io_waits_for_what_another_thread_still_does(void **state)
 {
@@ -728,6 +757,8 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(
 			a_disconnect_waits_for_what_another_thread_still_does, begin, end),
+		cmocka_unit_test_setup_teardown(a_subsystem_is_gone_after_its_namespaces_that_leave,
+						begin, end),
 		cmocka_unit_test_setup_teardown(a_namespace_is_gone_when_no_thread_has_work_for_it,
 						begin, end),
 		cmocka_unit_test_setup_teardown(io_waits_for_what_another_thread_still_does, begin,

@@ -9,7 +9,8 @@
 
 void subsys_settle(struct target_subsys *s)
 {
-	if (!s->gone || s->queues || !list_empty(&s->ctrls) || !list_empty(&s->flushing))
+	if (!s->gone || s->queues || s->leaving || !list_empty(&s->ctrls) ||
+	    !list_empty(&s->flushing))
 		return;
 	for (uint32_t i = 0; i < s->nn; i++)
 		if (s->ns[i])

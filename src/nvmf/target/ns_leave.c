@@ -41,12 +41,15 @@ static void count(struct target_msg *m)
 
 static void count_next(struct target_ns *ns)
 {
-	struct target *t = ns->leaves->target;
+	struct target_subsys *s = ns->leaves;
+	struct target *t = s->target;
 	struct list *next = ns->at ? ns->at->link.next : t->groups.next;
 
 	if (next == &t->groups) {
 		marks_forget(ns, t);
 		ns->gone(ns);
+		s->leaving--;
+		subsys_settle(s);
 		return;
 	}
 	ns->at = list_entry(next, struct target_group, link);
@@ -56,6 +59,7 @@ static void count_next(struct target_ns *ns)
 void ns_leave(struct target_ns *ns, struct target_subsys *s, void (*gone)(struct target_ns *ns))
 {
 	ns->leaves = s;
+	s->leaving++;
 	ns->gone = gone;
 	ns->counted = counted;
 	ns->at = NULL;

@@ -144,7 +144,8 @@ struct target_counts {
 struct target_subsys {
 	struct list link; /* of target.subsystems */
 	struct list ctrls, flushing;
-	uint32_t queues; /* connected to it, or not done yet with what came on them */
+	uint32_t queues;  /* connected to it, or not done yet with what came on them */
+	uint32_t leaving; /* namespaces of its own that are */
 	struct target *target;
 	bool discovery;
 	char nqn[NVME_NQN_LEN];
