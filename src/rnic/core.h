@@ -248,13 +248,15 @@ struct send_wqe {
 	uint32_t length; /* of the message */
 	uint32_t num_sge;
 	uint32_t first_psn;
-	uint32_t npkts;	     /* PSNs it takes; 0: executed locally */
-	uint32_t chunk_pkts; /* READ: response packets asked for by one request */
-	uint8_t opcode;	     /* enum rnic_wr_opcode */
-	uint8_t flags;	     /* enum rnic_send_flags */
-	uint8_t status;	     /* enum rnic_wc_status: not success once it failed here */
-	uint8_t cause;	     /* and then, enum rnic_cause */
-	bool begun;	     /* has its PSNs, or was executed */
+	uint32_t npkts; /* PSNs it takes; 0: executed locally */
+	/* READ: response packets asked for by one request, from packet chunk_from on, and from
+	 * chunk_at on; those before chunk_from are here. */
+	uint32_t chunk_from, chunk_pkts, chunk_at, chunk_pkts_at;
+	uint8_t opcode; /* enum rnic_wr_opcode */
+	uint8_t flags;	/* enum rnic_send_flags */
+	uint8_t status; /* enum rnic_wc_status: not success once it failed here */
+	uint8_t cause;	/* and then, enum rnic_cause */
+	bool begun;	/* has its PSNs, or was executed */
 	union {
 		struct {
 			uint64_t compare_add, swap;

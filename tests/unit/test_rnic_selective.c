@@ -308,6 +308,66 @@ static void one_probe_is_enough_for_all_that_was_lost(void **state)
 	expect_whole(b);
 }
 
+/* A way that is found to hold much, and later little. */
+static void widens_and_narrows(struct cc *c, uint32_t bytes, uint64_t now)
+{
+	(void)now;
+	c->own[0] += bytes;
+	c->window = c->own[0] > 100 << 10 && c->own[0] < 600 << 10 ? 128 << 10 : 16 << 10;
+}
+
+struct asked {
+	uint32_t by[BED_MEM / 1024 + 1]; /* requests, by their KiB */
+	uint64_t lost;			 /* answers that were, of each 37 one */
+};
+
+static bool counts_requests(struct bed *b, struct bed_pkt *p)
+{
+	struct asked *a = b->filter_arg;
+
+	if (p->h.bth.opcode == OPCODE_RC_READ_REQUEST)
+		a->by[p->h.reth.dma_len / 1024]++;
+	return p->from == 0 || ++a->lost % 37;
+}
+
+static void a_long_read_asks_by_the_window_as_it_is(void **state)
+{
+	struct cc_ops changing = {.name = "changing", .acked = widens_and_narrows};
+	static struct asked asked;
+	struct bed *b = bed_open(
+		&(struct bed_opts){.selective = true, .cc = &changing, .window_bytes = 256 << 10});
+
+	(void)state;
+	b->filter = counts_requests;
+	b->filter_arg = &asked;
+	b->side[0].qp->cc.window = 16 << 10;
+	bed_fill(b, 1, 0, BED_MEM, 3);
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 0, BED_MEM), 0);
+	bed_sleep(b, 1000 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem, BED_MEM);
+	assert_true(asked.by[8] >= 40); /* at first, and at the end */
+	assert_in_range(asked.by[32], 12, 20);
+	bed_close(b);
+}
+
+/* Of answers that were lost the last is one: what is between them does not go again. */
+static void answers_at_both_ends_go_again_alone(void **state)
+{
+	struct lose l = {.side = 1, .psn = {2, 7, 19}, .times = {1, 1, 1}};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 100000, LEN), 0);
+	assert_int_equal(bed_rdma(b, 0, 2, RNIC_WR_RDMA_WRITE, 0, 0, 1024), 0);
+	bed_sleep(b, 100 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	bed_expect(b, 0, false, 2, RNIC_WC_SUCCESS);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem + 100000, LEN);
+	assert_int_equal(bed_counters(b, 1)->tx_packets, 20 + 3 + 1); /* and what the WRITE gets */
+	bed_close(b);
+}
+
 /* Each packet and each answer by itself, at one time. */
 static void nothing_waits_for_a_clock(void **state)
 {
@@ -825,6 +885,8 @@ int main(void)
 		cmocka_unit_test(a_tail_that_is_lost_is_probed_for),
 		cmocka_unit_test(what_was_lost_goes_as_soon_as_there_is_room),
 		cmocka_unit_test(one_probe_is_enough_for_all_that_was_lost),
+		cmocka_unit_test(a_long_read_asks_by_the_window_as_it_is),
+		cmocka_unit_test(answers_at_both_ends_go_again_alone),
 		cmocka_unit_test(nothing_waits_for_a_clock),
 		cmocka_unit_test(a_peer_that_is_late_is_not_congestion),
 		cmocka_unit_test(of_a_read_only_the_missing_part_is_asked_for),

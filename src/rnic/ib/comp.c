@@ -27,7 +27,7 @@ static void una_advance(struct rnic_qp *qp, struct send_wqe *w, uint32_t n)
 		q->failed = false; /* what could not be built again need not be */
 	} else {
 		flight_acked(qp, w, flight_cost(qp, w, from, to));
-		if (wqe_wants_response(w) && (to == w->npkts || to % w->chunk_pkts == 0)) {
+		if (wqe_wants_response(w) && chunk_end(w, to - 1) == to) {
 			assert(q->rd_out);
 			q->rd_out--;
 		}
@@ -257,15 +257,20 @@ bool comp_rx(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	uint32_t dist = (p->h.bth.psn - q->una_psn) & PSN_MASK;
 	uint32_t outstanding = (q->max_psn - q->una_psn) & PSN_MASK;
 	/* "Everything arrived, go on after it" names a PSN not sent yet. */
+	bool plain = (p->flags & OPF_ACK) && !(p->flags & OPF_ATOMICACKETH);
 	bool ends = (p->flags & OPF_ACK) && p->h.aeth.syndrome == (AETH_NAK | NAK_PSN_SEQ) &&
 		    dist == outstanding && outstanding;
 
 	if (!qp_requester_runs(qp) || (dist >= outstanding && !ends)) {
 		recovery_stray(qp, p->h.bth.psn, now);
+		/* It was asked for again, and the answer that was late has come before this. */
+		if (selective_of(qp) && qp_requester_runs(qp) && !plain &&
+		    psn_diff(p->h.bth.psn, q->una_psn) < 0)
+			count(qp, tx_spurious, 1);
 		count(qp, rx_drop_response, 1);
 		return false;
 	}
-	if ((p->flags & OPF_ACK) && !(p->flags & OPF_ATOMICACKETH)) {
+	if (plain) {
 		comp_ack(qp, p, now);
 	} else if ((p->flags & OPF_AETH) && (p->h.aeth.syndrome & 0x60) != AETH_ACK) {
 		count(qp, rx_drop_response, 1);

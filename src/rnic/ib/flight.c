@@ -39,9 +39,11 @@ uint32_t flight_chunk_pkts(const struct rnic_qp *qp)
 
 bool flight_allows(struct rnic_qp *qp, const struct send_wqe *w, uint32_t cost)
 {
-	uint32_t there = on_the_way(qp);
+	uint32_t there = on_the_way(qp), needs = cost;
 
-	if (there && there + cost > qp->cc.window) {
+	if (selective_of(qp) && w->opcode == RNIC_WR_RDMA_READ && cost > qp->cc.window / 4)
+		needs = max_of(cost / 2, PKT_COST_MIN);
+	if (there && there + needs > qp->cc.window) {
 		count(qp, window_stalls, 1);
 		return false;
 	}

@@ -306,12 +306,25 @@ void kept_came_twice(struct rnic_qp *);
 
 /* ---- building: build.c ---------------------------------------------------------------------- */
 
+/* Which packet of a READ's the request began with that asked for packet idx, and behind which it
+ * ended. */
+static inline uint32_t chunk_begin(const struct send_wqe *w, uint32_t idx)
+{
+	return idx < w->chunk_at ? idx - (idx - w->chunk_from) % w->chunk_pkts
+				 : idx - (idx - w->chunk_at) % w->chunk_pkts_at;
+}
+
+static inline uint32_t chunk_end(const struct send_wqe *w, uint32_t idx)
+{
+	if (idx < w->chunk_at)
+		return min_of(chunk_begin(w, idx) + w->chunk_pkts, w->chunk_at);
+	return min_of(chunk_begin(w, idx) + w->chunk_pkts_at, w->npkts);
+}
+
 /* How many PSNs the packet sent for packet idx of the WQE takes. */
 static inline uint32_t request_span(const struct send_wqe *w, uint32_t idx)
 {
-	if (w->opcode != RNIC_WR_RDMA_READ)
-		return 1;
-	return min_of((idx / w->chunk_pkts + 1) * w->chunk_pkts, w->npkts) - idx;
+	return w->opcode == RNIC_WR_RDMA_READ ? chunk_end(w, idx) - idx : 1;
 }
 
 /* Is packet idx of a WQE, or of a READ's response, as long as the path MTU? */

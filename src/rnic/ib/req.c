@@ -4,8 +4,8 @@
  *
  * What may go out is bounded three ways: by what is on the way (READ responses asked for included),
  * by max_rd_atomic, and by an error met at the cursor, which must wait until all before it is
- * acknowledged. A READ is asked for in chunks of a part of the window; chunk k of a WQE always
- * covers the same PSNs, and one resumed in the middle is asked for up to its end.
+ * acknowledged. A READ is asked for in chunks of a part of the window; once it was asked for, a
+ * chunk always covers the same PSNs, and one resumed in the middle is asked for up to its end.
  */
 #include "rnic/ib/ib.h"
 
@@ -95,10 +95,32 @@ static struct send_wqe *req_next(struct rnic_qp *qp)
 		assert(req_of(qp)->psn == req_of(qp)->max_psn);
 		w->first_psn = req_of(qp)->psn;
 		w->npkts = wqe_is_atomic(w) ? 1 : pkts_of(w->length, qp->mtu);
+		w->chunk_from = w->chunk_at = 0;
 		w->chunk_pkts = w->opcode == RNIC_WR_RDMA_READ ? flight_chunk_pkts(qp) : 1;
+		w->chunk_pkts_at = w->chunk_pkts;
 		return w;
 	}
 	return NULL;
+}
+
+/* A long READ's chunks are of the window as it is, not as it was when the READ began. What was
+ * asked for, and is not all here, is remembered by two sizes at most. */
+static void req_fit_chunk(const struct rnic_qp *qp, struct send_wqe *w, uint32_t idx)
+{
+	const struct req *q = req_of(qp);
+	uint32_t pkts;
+
+	if (w->opcode != RNIC_WR_RDMA_READ || !idx || q->psn != q->max_psn ||
+	    chunk_begin(w, idx) != idx ||
+	    (w->chunk_at && psn_diff(q->una_psn, psn_add(w->first_psn, w->chunk_at)) < 0))
+		return;
+	pkts = flight_chunk_pkts(qp);
+	if (pkts == w->chunk_pkts_at)
+		return;
+	w->chunk_from = w->chunk_at;
+	w->chunk_pkts = w->chunk_pkts_at;
+	w->chunk_at = idx;
+	w->chunk_pkts_at = pkts;
 }
 
 static void req_sent(struct rnic_qp *qp, struct send_wqe *w, uint32_t span, uint32_t cost,
@@ -150,6 +172,7 @@ bool req_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 	if (!w)
 		return false;
 	idx = (q->psn - w->first_psn) & PSN_MASK;
+	req_fit_chunk(qp, w, idx);
 	span = request_span(w, idx);
 	cost = flight_cost(qp, w, idx, idx + span);
 	if (wqe_wants_response(w) && q->rd_out >= qp->attr.max_rd_atomic)

@@ -211,6 +211,17 @@ static void execute(struct rnic_qp *qp, const struct pkt *p)
 
 /* ---- duplicates ----------------------------------------------------------------------------- */
 
+/* Of what is to go again after what goes now, that which goes with it. */
+static void drop_covered(struct resp_res *res)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < res->nmore; i++)
+		if (res->more[i].from < res->next || res->more[i].end > res->end)
+			res->more[left++] = res->more[i];
+	res->nmore = left;
+}
+
 /* Answers packets [idx, end) of res[k] again, if they would not be anyway. Those behind it that
  * were answered stay so: who wants them again asks. */
 static void res_replay(struct rnic_qp *qp, uint32_t k, uint32_t idx, uint32_t end)
@@ -226,7 +237,7 @@ static void res_replay(struct rnic_qp *qp, uint32_t k, uint32_t idx, uint32_t en
 		res->end = end;
 	} else if (res->next <= idx && res->end >= end) {
 		return;
-	} else if (end < res->npkts && res->nmore < RES_MORE) {
+	} else if ((end < res->npkts || selective_of(qp)) && res->nmore < RES_MORE) {
 		res->more[res->nmore].from = idx;
 		res->more[res->nmore++].end = end;
 		return;
@@ -234,6 +245,7 @@ static void res_replay(struct rnic_qp *qp, uint32_t k, uint32_t idx, uint32_t en
 		res->end = max_of(res->end, end);
 		if (idx < res->next)
 			res->next = res->start = idx;
+		drop_covered(res);
 	}
 	if ((int32_t)(k - s->res_send) < 0)
 		s->res_send = k;

@@ -146,7 +146,7 @@ void selective_passed(struct rnic_qp *qp, const struct send_wqe *w, uint32_t idx
 /* The PSN of the request that its answer is to. */
 static uint32_t request_of(const struct send_wqe *w, uint32_t idx)
 {
-	return psn_add(w->first_psn, idx - idx % w->chunk_pkts);
+	return psn_add(w->first_psn, chunk_begin(w, idx));
 }
 
 /* One that is carried out, or kept, in which case it may be an answer that is still to come. What
@@ -160,8 +160,11 @@ static void note(struct rnic_qp *qp, const struct send_wqe *w, uint64_t *map, ui
 		return;
 	set(map, psn);
 	s->marks_end = later(s->marks_end, psn_add(psn, 1));
-	if (map == s->held && wqe_wants_response(w))
+	if (map == s->held && wqe_wants_response(w)) {
+		/* It is timed to its arrival: its answer waits for what is before it. */
+		recovery_arrived(qp, psn);
 		return;
+	}
 	recovery_arrived(qp, psn);
 	no_longer_lost(s, psn);
 	if (!off)
