@@ -351,6 +351,22 @@ static void a_long_read_asks_by_the_window_as_it_is(void **state)
 	bed_close(b);
 }
 
+/* By a probe, too: what is here of the others is not asked for. */
+static void an_answer_that_is_lost_again_and_again_goes_alone(void **state)
+{
+	struct lose l = {.side = 1, .psn = {3}, .times = {4}};
+	struct bed *b = selective_bed(&l);
+
+	(void)state;
+	assert_int_equal(bed_rdma(b, 0, 1, RNIC_WR_RDMA_READ, 0, 100000, LEN), 0);
+	bed_sleep(b, 1000 * MS);
+	bed_expect(b, 0, false, 1, RNIC_WC_SUCCESS);
+	assert_memory_equal(b->side[0].mem, b->side[1].mem + 100000, LEN);
+	assert_true(bed_counters(b, 0)->probes > 0);
+	assert_int_equal(bed_counters(b, 1)->tx_packets, 20 + 4);
+	bed_close(b);
+}
+
 /* Of answers that were lost the last is one: what is between them does not go again. */
 static void answers_at_both_ends_go_again_alone(void **state)
 {
@@ -886,6 +902,7 @@ int main(void)
 		cmocka_unit_test(what_was_lost_goes_as_soon_as_there_is_room),
 		cmocka_unit_test(one_probe_is_enough_for_all_that_was_lost),
 		cmocka_unit_test(a_long_read_asks_by_the_window_as_it_is),
+		cmocka_unit_test(an_answer_that_is_lost_again_and_again_goes_alone),
 		cmocka_unit_test(answers_at_both_ends_go_again_alone),
 		cmocka_unit_test(nothing_waits_for_a_clock),
 		cmocka_unit_test(a_peer_that_is_late_is_not_congestion),

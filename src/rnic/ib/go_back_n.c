@@ -114,6 +114,18 @@ void recovery_rnr(struct rnic_qp *qp, uint8_t timer, uint64_t now)
 
 /* ---- probing -------------------------------------------------------------------------------- */
 
+/* Of so many packets from the oldest on, those that are missing together with it. That another's
+ * answer is here says that the request was carried out: then it may be asked for in parts. */
+static uint32_t missing_of(const struct rnic_qp *qp, const struct send_wqe *w, uint32_t span)
+{
+	if (likely(selective_of(qp) == NULL) || !wqe_wants_response(w))
+		return span;
+	for (uint32_t i = 1; i < span; i++)
+		if (selective_has(qp, psn_add(req_of(qp)->una_psn, i)))
+			return i;
+	return span;
+}
+
 bool recovery_tx(struct rnic_qp *qp, struct packet_tx *tx)
 {
 	struct recovery *v = recovery_of(qp);
@@ -124,6 +136,7 @@ bool recovery_tx(struct rnic_qp *qp, struct packet_tx *tx)
 	v->probe_due = false;
 	if (q->una_psn == q->max_psn)
 		return false; /* answered meanwhile */
+	span = missing_of(qp, w, span);
 	if (unlikely(selective_of(qp) != NULL))
 		selective_goes_again(qp, w, idx, span);
 	v->probe_end = psn_add(q->una_psn, span);
