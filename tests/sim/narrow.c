@@ -24,6 +24,7 @@ struct way {
 	double share, fairness, queue_ms, again;
 	uint32_t jitter_us; /* either way; 0: 20 */
 	bool reads;	    /* `again` is what came beside what was of use */
+	bool back;	    /* towards others: by halving, with what is sent at most there */
 };
 
 static const struct way ways[] = {
@@ -55,11 +56,9 @@ static const struct way ways[] = {
 	{100, 1000, 0, 1, 0, 4000, .88, 1, 1.3, .05, 500, .reads = true},
 	{100, 1000, 0, 1, 0, 4000, .57, 1, 1.3, .05, 1000, .reads = true},
 	{100, 1000, 10000, 1, 0, 4000, .80, 1, 1.3, .05, 500, .reads = true},
-	{100, 1000, 0, 1, 0, 4000, .5, 1, 1.3, .05, 500, .reads = true},
-	{100, 1000, 0, 1, 0, 4000, .5, 1, 1.3, .05, 1000, .reads = true},
-	{100, 1000, 10000, 1, 0, 4000, .5, 1, 1.3, .05, 500, .reads = true},
-	{100, 20000, 10000, 1, 0, 4000, .5, 1, 7, .05, 1000, .reads = true},
-	{100, 1000, 0, 4, 0, 4000, .5, 0, 1.3, .05, .reads = true},
+	{10, 20000, 0, 1, 0, 4000, .55, 1, 14, .25, .reads = true, .back = true},
+	{100, 1000, 0, 1, 0, 4000, .65, 1, 1.3, .27, .reads = true, .back = true},
+	{100, 1000, 0, 1, 0, 4000, .50, 1, 1.3, .25, 500, .reads = true, .back = true},
 };
 
 struct outcome {
@@ -84,7 +83,7 @@ static struct crowd_nature nature_of(const struct way *w, bool selective, const 
 		.senders = w->flows,
 		.cc = cc,
 		.params = &cc_defaults,
-		.window_bytes = 4 << 20,
+		.window_bytes = w->back ? 256 << 10 : 4 << 20,
 		.path_mtu = w->mbps == 1000 ? RNIC_MTU_4096 : RNIC_MTU_1024,
 		.selective = selective,
 		.reads = w->reads,
@@ -150,7 +149,7 @@ int main(void)
 	int bad = 0;
 
 	for (const struct way *w = ways; w < ways + ARRAY_SIZE(ways); w++) {
-		const struct outcome o = run(w, true, &cc_delay);
+		const struct outcome o = run(w, !w->back, w->back ? &cc_halving : &cc_delay);
 
 		if (o.share < w->share || o.fairness < w->fairness || o.queue_ms > w->queue_ms ||
 		    o.again > w->again) {

@@ -25,12 +25,9 @@ uint32_t flight_chunk_pkts(const struct rnic_qp *qp)
 {
 	uint32_t at_once = qp->attr.max_rd_atomic >= 4 ? 4 : qp->attr.max_rd_atomic == 3 ? 3 : 2;
 	uint32_t bytes = min_of(qp->rnic->window_bytes / at_once, qp->rnic->ask_bytes), pkts;
+	uint32_t fits = max_of(qp->cc.window / at_once, CHUNK_LEAST);
 
-	if (selective_of(qp)) {
-		uint32_t fits = max_of(qp->cc.window / at_once, CHUNK_LEAST);
-
-		bytes = min_of(bytes, fits);
-	}
+	bytes = min_of(bytes, fits);
 	pkts = bytes / max_of(qp->mtu, PKT_COST_MIN);
 	if (selective_of(qp))
 		pkts = min_of(pkts, SELECTIVE_PSNS / 2);
