@@ -152,18 +152,18 @@ def nvme(bed, spdk):
 
 def nvme_tcp(bed, spdk):
     """SPDK's host and target in place of ours, too, one at a time."""
-    def mixed(name, what, depth):
-        return Row(f"{name}, randread 4 KiB QD {depth}", "IOPS",
-                   Side(Run(f"{name} {depth}", lambda: what("randread", 4096, depth), ("taskset",)), "IOPS"),
-                   perf(depth), None, at_least(1.0, "peer"))
+    def mixed(name, what):
+        def ours(rw, size, depth):
+            return Side(Run(f"{name} {rw} {size} {depth}", lambda: what(rw, size, depth), ("taskset",)), "IOPS")
+
+        return [row._replace(what=f"{name}, {row.what}") for row in nvme_rows(spdk, NVME_SIZES, ours, 1.0)]
 
     def perf(depth, figure="IOPS"):
         return Side(Run(f"spdk_nvme_perf -w randread -o 4096 -q {depth}",
                         lambda: spdk.perf("randread", 4096, depth)), figure)
 
     rows = nvme_rows(spdk, NVME_SIZES, lambda *what: weft_nvme(bed, *what, "--poll", by="tcp"), 1.0)
-    rows += [mixed(*pair, depth) for pair in (("SPDK's host", spdk.of_weft), ("SPDK's target", spdk.to_weft))
-             for depth in (1, 32, 128)]
+    rows += mixed("SPDK's host", spdk.of_weft) + mixed("SPDK's target", spdk.to_weft)
     rows += [Row(f"processor time of a million reads of 4 KiB, QD {depth}", "s",
                  weft_nvme(bed, "randread", 4096, depth, by="tcp", figure="s/M"), perf(depth, "s/M"), None,
                  at_most(1.0, "peer")) for depth in (1, 32, 128)]
