@@ -102,16 +102,26 @@ static void a_queue_pair_destroyed_without_a_word_ends_its_connection(void **sta
 /* Its queue pair is left, as an application's own would be. */
 static void an_identifier_that_is_not_told_yet_takes_its_connection_along(void **state)
 {
+	struct ibv_comp_channel *channels[2];
+	struct ibv_cq *cqs[2];
 	struct ibv_qp *qp;
 
 	(void)state;
 	accepted();
 	qp = bed.active->qp;
+	cqs[0] = bed.active->send_cq;
+	cqs[1] = bed.active->recv_cq;
+	channels[0] = bed.active->send_cq_channel;
+	channels[1] = bed.active->recv_cq_channel;
 	bed.active->qp = NULL;
 	assert_int_equal(rdma_destroy_id(bed.active), 0);
 	bed.active = NULL;
 	expect(PASSIVE, RDMA_CM_EVENT_DISCONNECTED, 0);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ibv_destroy_cq(cqs[i]), 0);
+		assert_int_equal(ibv_destroy_comp_channel(channels[i]), 0);
+	}
 }
 
 int main(void)
