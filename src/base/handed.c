@@ -130,7 +130,7 @@ int handed_socket(const struct sockaddr *sa)
 			continue;
 		if (h->both && is_any(&h->address) && is_any(&want) &&
 		    port_of(&h->address) == port_of(&want))
-			return -EADDRINUSE;
+			return -EPROTOTYPE;
 		if (!same(&h->address, &want))
 			continue;
 		fd = fcntl(h->fd, F_DUPFD_CLOEXEC, 0);

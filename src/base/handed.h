@@ -33,7 +33,7 @@ int handed_take(void) must_use;
 /* NULL: there are no more. */
 struct handed *handed_at(unsigned i);
 /*
- * A duplicate of that which listens there, set not to block. -ENOENT: none does. -EADDRINUSE: every
+ * A duplicate of that which listens there, set not to block. -ENOENT: none does. -EPROTOTYPE: every
  * address of a family is meant, and there is one for all of both: two listeners cannot share it.
  */
 int handed_socket(const struct sockaddr *sa) must_use;

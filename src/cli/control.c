@@ -204,7 +204,6 @@ static void answer_client(struct control *c, struct client *k, uint64_t now)
 	end = time_now_ns();
 	c->next_ns = now + (end - begun) * (1 + REQUEST_REST);
 	if (later) {
-		k->end_ns = DEADLINE_NEVER; /* it is not the client that is slow */
 		set_state(c, k, CLIENT_HELD);
 		return;
 	}

@@ -257,10 +257,8 @@ static int open_socket(const struct addrinfo *ai)
 	int on = 1, error;
 	int fd = handed_socket(ai->ai_addr);
 
-	if (fd >= 0)
+	if (fd >= 0 || fd == -EPROTOTYPE)
 		return fd;
-	if (fd == -EADDRINUSE)
-		return -EPROTOTYPE;
 	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;

@@ -73,43 +73,53 @@ void stream_drop(struct face_qp *qp)
 		tell(qp, 0);
 }
 
-int weft_private_stream_may_begin(uint32_t qpn)
+/* NULL: there is none. It stays, and its shard is the caller's, until qp_unlock(). */
+static struct face_qp *qp_lock(uint32_t qpn)
 {
-	struct rnic_qp_attr attr;
-	struct rnic_qp_cap cap;
 	struct face_qp *qp;
-	int rc = -ENOENT;
 
 	qp_live_lock();
 	qp = qp_find_iwarp(qpn);
-	if (qp) {
+	if (qp)
 		shard_lock(qp->shard);
-		rnic_qp_query(qp->core, &attr, &cap);
-		rc = attr.state == RNIC_QPS_INIT ? 0 : -EINVAL;
-		shard_unlock(qp->shard);
-	}
+	else
+		qp_live_unlock();
+	return qp;
+}
+
+static void qp_unlock(struct face_qp *qp)
+{
+	shard_unlock(qp->shard);
 	qp_live_unlock();
-	return rc;
+}
+
+int weft_private_stream_may_begin(uint32_t qpn)
+{
+	struct face_qp *qp = qp_lock(qpn);
+	struct rnic_qp_attr attr;
+	struct rnic_qp_cap cap;
+
+	if (!qp)
+		return -ENOENT;
+	rnic_qp_query(qp->core, &attr, &cap);
+	qp_unlock(qp);
+	return attr.state == RNIC_QPS_INIT ? 0 : -EINVAL;
 }
 
 int weft_private_stream_end(uint32_t qpn, const void *arg, bool at_once)
 {
 	const struct rnic_qp_attr attr = {.state = at_once ? RNIC_QPS_ERR : RNIC_QPS_SQD};
-	struct face_qp *qp;
-	int rc = -ENOENT;
+	struct face_qp *qp = qp_lock(qpn);
+	int rc;
 
-	qp_live_lock();
-	qp = qp_find_iwarp(qpn);
-	if (qp) {
-		shard_lock(qp->shard);
-		shard_flush(qp->shard); /* what it has to send before */
-		rc = qp->stream_ended && qp->stream_arg == arg
-			     ? rnic_qp_modify(qp->core, &attr, RNIC_QP_STATE, shard_now(qp->shard))
-			     : -EINVAL;
-		shard_flush(qp->shard);
-		shard_unlock(qp->shard);
-	}
-	qp_live_unlock();
+	if (!qp)
+		return -ENOENT;
+	shard_flush(qp->shard); /* what it has to send before */
+	rc = qp->stream_ended && qp->stream_arg == arg
+		     ? rnic_qp_modify(qp->core, &attr, RNIC_QP_STATE, shard_now(qp->shard))
+		     : -EINVAL;
+	shard_flush(qp->shard);
+	qp_unlock(qp);
 	return rc;
 }
 
@@ -117,14 +127,11 @@ int weft_private_stream_begin(uint32_t qpn, int fd, const struct rnic_stream_ini
 			      const void *early, size_t early_len, weft_stream_ended *told,
 			      void *arg)
 {
-	struct face_qp *qp;
-	int rc = -ENOENT;
+	struct face_qp *qp = qp_lock(qpn);
+	int rc;
 
-	qp_live_lock();
-	qp = qp_find_iwarp(qpn);
 	if (!qp)
-		goto out;
-	shard_lock(qp->shard);
+		return -ENOENT;
 	rc = streams_add(streams, qp->core, fd, init, early, early_len, shard_now(qp->shard));
 	if (!rc) {
 		qp->stream_ended = told;
@@ -132,8 +139,6 @@ int weft_private_stream_begin(uint32_t qpn, int fd, const struct rnic_stream_ini
 		qp->ibv.state = IBV_QPS_RTS;
 		shard_flush(qp->shard);
 	}
-	shard_unlock(qp->shard);
-out:
-	qp_live_unlock();
+	qp_unlock(qp);
 	return rc;
 }

@@ -50,7 +50,7 @@ static const struct way ways[] = {
 	{10, 20000, 0, 1, 0, 4000, .85, 1, 12, .05, .reads = true},
 	{100, 1000, 0, 1, 0, 4000, .85, 1, 1.3, .05, .reads = true},
 	{100, 20000, 0, 1, 0, 4000, .85, 1, 7, .05, .reads = true},
-	{100, 20000, 10000, 1, 0, 16000, .75, 1, 7, .05, .reads = true},
+	{100, 20000, 10000, 1, 0, 16000, .80, 1, 7, .05, .reads = true},
 	{1000, 1000, 0, 1, 0, 1000, .85, 1, 1, .05, .reads = true},
 	/* By hosts that are slow at times the window is small, and a READ asks for much of it. */
 	{100, 1000, 0, 1, 0, 4000, .88, 1, 1.3, .05, 500, .reads = true},

@@ -121,7 +121,7 @@ static int open_listener(struct tcp_listener *l, const struct sockaddr *sa)
 	l->fd = handed_socket(sa);
 	if (l->fd >= 0)
 		return adopt(l, &ev);
-	if (l->fd == -EADDRINUSE)
+	if (l->fd == -EPROTOTYPE)
 		return EPROTOTYPE;
 	l->fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->fd < 0)

@@ -256,8 +256,8 @@ bool comp_rx(struct rnic_qp *qp, const struct pkt *p, uint64_t now)
 	struct req *q = req_of(qp);
 	uint32_t dist = (p->h.bth.psn - q->una_psn) & PSN_MASK;
 	uint32_t outstanding = (q->max_psn - q->una_psn) & PSN_MASK;
-	/* "Everything arrived, go on after it" names a PSN not sent yet. */
 	bool plain = (p->flags & OPF_ACK) && !(p->flags & OPF_ATOMICACKETH);
+	/* "Everything arrived, go on after it" names a PSN not sent yet. */
 	bool ends = (p->flags & OPF_ACK) && p->h.aeth.syndrome == (AETH_NAK | NAK_PSN_SEQ) &&
 		    dist == outstanding && outstanding;
 

@@ -314,11 +314,12 @@ static inline uint32_t chunk_begin(const struct send_wqe *w, uint32_t idx)
 				 : idx - (idx - w->chunk_at) % w->chunk_pkts_at;
 }
 
+/* One of the first size ends at chunk_at at the latest, where a chunk began when that was set. */
 static inline uint32_t chunk_end(const struct send_wqe *w, uint32_t idx)
 {
-	if (idx < w->chunk_at)
-		return min_of(chunk_begin(w, idx) + w->chunk_pkts, w->chunk_at);
-	return min_of(chunk_begin(w, idx) + w->chunk_pkts_at, w->npkts);
+	uint32_t pkts = idx < w->chunk_at ? w->chunk_pkts : w->chunk_pkts_at;
+
+	return min_of(chunk_begin(w, idx) + pkts, w->npkts);
 }
 
 /* How many PSNs the packet sent for packet idx of the WQE takes. */

@@ -95,9 +95,8 @@ static struct send_wqe *req_next(struct rnic_qp *qp)
 		assert(req_of(qp)->psn == req_of(qp)->max_psn);
 		w->first_psn = req_of(qp)->psn;
 		w->npkts = wqe_is_atomic(w) ? 1 : pkts_of(w->length, qp->mtu);
-		w->chunk_from = w->chunk_at = 0;
-		w->chunk_pkts = w->opcode == RNIC_WR_RDMA_READ ? flight_chunk_pkts(qp) : 1;
-		w->chunk_pkts_at = w->chunk_pkts;
+		w->chunk_at = 0;
+		w->chunk_pkts_at = w->opcode == RNIC_WR_RDMA_READ ? flight_chunk_pkts(qp) : 1;
 		return w;
 	}
 	return NULL;

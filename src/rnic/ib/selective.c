@@ -160,12 +160,11 @@ static void note(struct rnic_qp *qp, const struct send_wqe *w, uint64_t *map, ui
 		return;
 	set(map, psn);
 	s->marks_end = later(s->marks_end, psn_add(psn, 1));
-	if (map == s->held && wqe_wants_response(w)) {
-		/* It is timed to its arrival: its answer waits for what is before it. */
-		recovery_arrived(qp, psn);
-		return;
-	}
+	/* A request that is kept is timed to its arrival: its answer waits for what is before it.
+	 */
 	recovery_arrived(qp, psn);
+	if (map == s->held && wqe_wants_response(w))
+		return;
 	no_longer_lost(s, psn);
 	if (!off)
 		leave_wire(qp, w, psn);

@@ -68,7 +68,6 @@ bool unreliable_tx(struct rnic_qp *qp, struct packet_tx *tx, uint64_t now)
 		}
 		w->first_psn = q->psn;
 		w->npkts = pkts_of(w->length, qp->mtu);
-		w->chunk_pkts = 1;
 		w->begun = true;
 	}
 	idx = (q->psn - w->first_psn) & PSN_MASK;
