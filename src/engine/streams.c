@@ -222,10 +222,10 @@ static void settle(struct stream *t, uint64_t now)
 			t->shut = true;
 			ends_at(t, now + ENDING_NS);
 		}
-		if (t->shut && t->heard_end) {
-			close_socket(t, false);
-			return;
-		}
+	}
+	if (t->shut && t->heard_end) { /* whatever there were to say */
+		close_socket(t, false);
+		return;
 	}
 	if (full != t->asks) {
 		t->asks = full;
@@ -417,8 +417,10 @@ static bool push(struct port *port, uint64_t now)
 		if (!qp)
 			return false;
 		t = rnic_stream_owner(qp);
-		/* One whose socket is full has its turn when that takes more. */
-		if (t && tcp_stream_is_full(&t->tcp))
+		/* One whose socket is full has its turn when that takes more. One that is shut has
+		 * none: a request that crossed our end stays without an answer, and what was sent
+		 * before gets there. */
+		if (t && (t->shut || tcp_stream_is_full(&t->tcp)))
 			settle(t, now);
 		else if (t && t->tcp.fd >= 0)
 			sent += send_some(t, now);

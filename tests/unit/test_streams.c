@@ -465,6 +465,45 @@ static void who_is_closed_upon_closes(void **state)
 	assert_int_equal(bed.ended[0], 1);
 }
 
+/* A request, or something wrong, that crosses the end: nothing can be said to it any more, and what
+ * was sent before the end still counts. */
+static void what_crosses_the_end_breaks_nothing(void **state)
+{
+	struct sb *b = bed.sb;
+
+	(void)state;
+	for (uint64_t i = 5; i < 7; i++)
+		assert_int_equal(sb_recv(b, 1, i, BIG, 1000), 0);
+	assert_int_equal(sb_post(b, 0, (struct rnic_send_wr){.opcode = RNIC_WR_SEND}, 0, 1000, 0),
+			 0);
+	assert_false(drive_send(&bed.drive[0], 64, b->now));
+	sb_expect(b, 0, false, 0, RNIC_WC_SUCCESS);
+	assert_int_equal(modify(0, RNIC_QPS_SQD), 0);
+	assert_false(drive_send(&bed.drive[0], 64, b->now));
+	assert_true(is_shut(0));
+	assert_int_equal(sb_post(b, 1,
+				 (struct rnic_send_wr){.wr_id = 1, .opcode = RNIC_WR_RDMA_READ}, 0,
+				 8, 0),
+			 0);
+	assert_int_equal(
+		sb_post(b, 1,
+			(struct rnic_send_wr){.wr_id = 2, .opcode = RNIC_WR_RDMA_WRITE, .rkey = 1},
+			0, 8, 0),
+		0);
+	assert_false(drive_send(&bed.drive[1], 64, b->now));
+	while (!waits() || step(0))
+		;
+	run();
+	sb_expect(b, 1, true, 5, RNIC_WC_SUCCESS);
+	sb_expect(b, 1, true, 6, RNIC_WC_WR_FLUSH_ERR);
+	sb_expect(b, 1, false, 1, RNIC_WC_WR_FLUSH_ERR);
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(bed.ended[side], 1);
+		assert_int_equal(bed.error[side], 0);
+		assert_int_equal(sb_state(b, side), RNIC_QPS_ERR);
+	}
+}
+
 /* Another stream for the queue pair. */
 static void begin_again(int side, const struct rnic_stream_init *init, const void *early,
 			size_t len)
@@ -625,6 +664,7 @@ int main(void)
 		T(nobody_closes_at_once),
 		T(nobody_closes_upon_the_last_word),
 		T(who_is_closed_upon_closes),
+		T(what_crosses_the_end_breaks_nothing),
 		T(early_bytes_are_taken),
 		T(what_was_sent_outlives_the_queue_pair),
 		T(so_it_does_where_nobody_disconnects),
