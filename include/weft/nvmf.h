@@ -248,7 +248,7 @@ typedef void weft_state_fn(void *arg, struct weft_ctrl *c, enum weft_ctrl_state 
 /*
  * Told of every asynchronous event: dword 0 of its completion (Base 5.2). Of changes of namespaces
  * the next comes when the Changed Namespace List was read (Base 5.16.1.5), which is up to who has
- * such a function; without one the library reads it, of controllers of which it knows a namespace.
+ * such a function; without one the library reads it.
  */
 typedef void weft_event_fn(void *arg, struct weft_ctrl *c, uint32_t event);
 
@@ -338,8 +338,10 @@ int weft_ctrl_unregister(struct weft_ctrl *c, void *addr);
 struct weft_result {
 	/*
 	 * 0: as it should. Else a negative errno: -ENOTCONN (the connection was lost), -ETIMEDOUT,
-	 * -ECANCELED (shut down, or destroyed), -ENODEV and no status (the namespace is another
-	 * disk than weft_ctrl_namespace() found, or none), or what the controller's status means:
+	 * -ECANCELED (shut down, or destroyed), -ENOMEM (RDMA: its data are in memory that is not
+	 * registered, and there is none to copy them into), -ENODEV and no status (the namespace is
+	 * another disk than weft_ctrl_namespace() found, or none), or what the controller's status
+	 * means:
 	 * -EOPNOTSUPP, -EINVAL, -ERANGE (beyond the namespace's end), -ENODEV (no such namespace),
 	 * -ENOSPC, -EACCES, -EROFS, -EILSEQ (Compare: it is different), -EBUSY, -ENODATA
 	 * (unrecovered read error), -EIO.

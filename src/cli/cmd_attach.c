@@ -15,6 +15,8 @@
 
 #include "base/bytes.h"
 #include "base/errno_text.h"
+#include "base/heap.h" /* DEADLINE_NEVER */
+#include "base/time.h"
 #include "cli/cli.h"
 #include "cli/host_options.h"
 #include "cli/provider.h"
@@ -29,6 +31,9 @@ int cmd_attach(int argc, char **argv);
 #define ONCS_DSM      (1u << 2)
 #define ONCS_ZEROES   (1u << 3)
 #define PAGE	      4096u
+/* So long a connection that is lost may take to come back once the device is to go. */
+#define PATIENCE_NS (5 * NSEC_PER_SEC)
+#define LOOK_MS	    500
 
 enum { KEY_DEPTH = 0x100, KEY_ID };
 
@@ -48,6 +53,7 @@ struct attach {
 		uint16_t tag;
 	} tags[DEPTH_MAX];
 	int signal_fd;
+	uint64_t patience_ns; /* until then; DEADLINE_NEVER: it is to stay */
 	bool told;	      /* that it is there */
 	bool told_of_another; /* disk that is there now */
 	bool began;	      /* a request */
@@ -223,12 +229,27 @@ static void tell(struct attach *a)
 	a->told = true;
 }
 
+/* The device does not go as long as requests wait, and these wait for the connection. Who says it
+ * twice does not. */
 static void look_at_signals(struct attach *a)
 {
 	struct signalfd_siginfo si;
 
-	while (read(a->signal_fd, &si, sizeof(si)) == sizeof(si))
+	while (read(a->signal_fd, &si, sizeof(si)) == sizeof(si)) {
+		a->patience_ns = a->patience_ns == DEADLINE_NEVER ? time_now_ns() + PATIENCE_NS : 0;
 		ublk_stop(a->ublk);
+	}
+	if (a->patience_ns != DEADLINE_NEVER && time_now_ns() >= a->patience_ns &&
+	    weft_ctrl_state(a->ctrl) == WEFT_CTRL_RECONNECTING)
+		(void)weft_ctrl_shutdown(a->ctrl);
+}
+
+/* The group's descriptor does not know of what begins here, nor when that is to be given up. */
+static bool may_sleep(const struct attach *a)
+{
+	enum ublk_state state = ublk_state(a->ublk);
+
+	return !a->began && state != UBLK_GONE && (a->told || state != UBLK_LIVE);
 }
 
 /* Until the device is gone. */
@@ -250,10 +271,9 @@ static void serve(struct attach *a)
 		if (any <= 0 && weft_group_arm(a->group) == 0) {
 			a->began = false;
 			ublk_process(a->ublk);
-			/* The group's descriptor does not know of what begins here, nor when that
-			 * is to be given up. */
-			if (!a->began && ublk_state(a->ublk) != UBLK_GONE)
-				(void)poll(p, ARRAY_SIZE(p), -1);
+			if (may_sleep(a))
+				(void)poll(p, ARRAY_SIZE(p),
+					   a->patience_ns == DEADLINE_NEVER ? -1 : LOOK_MS);
 		}
 		look_at_signals(a);
 	}
@@ -295,6 +315,7 @@ int cmd_attach(int argc, char **argv)
 	a->depth = DEPTH_DEFAULT;
 	a->id = -1;
 	a->signal_fd = -1;
+	a->patience_ns = DEADLINE_NEVER;
 	nvme_opts_init(&a->opts, NVME_OPTS_NAMESPACE);
 	cli_parse(&argp, "attach", argc, argv, a);
 	if (provider_use(a->opts.provider))

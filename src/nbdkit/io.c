@@ -154,7 +154,7 @@ static void run(struct job *job, struct worker *w)
 
 	j->pending = 1;
 	/* Another controller does not know what is to be behind the namespace's ID. */
-	if (!worker_queue(w) || worker_ctrl_number(w) != io->ctrl_number) {
+	if (!worker_ctrl_now(w) || worker_ctrl_number(w) != io->ctrl_number) {
 		failed(j, -ENOTCONN, 0);
 		one_less(j);
 		return;

@@ -51,6 +51,10 @@ static int peer_submit(void *t, uint16_t qid, struct host_request *req, bool in_
 		p->submit_again--;
 		return -EAGAIN;
 	}
+	if (p->submit_no_memory) {
+		p->submit_no_memory--;
+		return -ENOMEM;
+	}
 	/* The invariant: an ID that is out is not given again. */
 	for (uint32_t i = 0; i < p->sent_count; i++)
 		if (p->sent[i].qid == qid && !p->sent[i].answered)

@@ -54,7 +54,8 @@ struct peer {
 	uint32_t mute_from; /* answers no bring-up command from this one on; 0: all */
 	uint16_t status_of_step[HOST_STATES]; /* refuses the command of a state with this */
 	uint64_t result_of_refusal;
-	unsigned int submit_again; /* so many submits return -EAGAIN */
+	unsigned int submit_again;     /* so many submits return -EAGAIN */
+	unsigned int submit_no_memory; /* so many say -ENOMEM */
 	bool submit_broken;
 
 	/* What happened. */

@@ -419,6 +419,22 @@ static void an_attempt_cut_short_does_not_hide_why_the_one_before_failed(void **
 	peer_free(p);
 }
 
+static void who_waits_longer_than_there_is_time_gives_up_in_time(void **state)
+{
+	struct peer *p = peer_new();
+
+	(void)state;
+	p->config.reconnect_delay_ns = 60 * NSEC_PER_SEC;
+	p->config.loss_timeout_ns = 3 * NSEC_PER_SEC;
+	peer_bring_up(p);
+	host_queue_lost(&p->host, 1, NULL, p->now_ns);
+	peer_advance(p, 3 * NSEC_PER_SEC - 1);
+	assert_int_equal(p->host.state, HOST_WAITING);
+	peer_advance(p, 1);
+	assert_int_equal(p->host.state, HOST_FAILED);
+	peer_free(p);
+}
+
 static void what_an_earlier_loss_was_for_is_not_told_again(void **state)
 {
 	struct peer *p = peer_new();
@@ -559,6 +575,44 @@ static void a_broken_submit_is_a_lost_connection(void **state)
 	peer_advance(p, NSEC_PER_SEC);
 	peer_answer(p, peer_next(p, 1), 0, 0);
 	assert_int_equal(io.done, 1);
+	peer_free(p);
+}
+
+/* It ends, by itself, and the connection stays. */
+static void who_finds_no_memory_fails_alone(void **state)
+{
+	struct peer *p = peer_new();
+	struct io a = {0}, b = {0};
+
+	(void)state;
+	peer_bring_up(p);
+	p->submit_no_memory = 1;
+	io_read(&a, 512, true);
+	io_read(&b, 512, true);
+	a.resubmit = &p->host;
+	submit(p, 1, &a);
+	submit(p, 1, &b);
+	/* Who submits is not called back. */
+	assert_int_equal(a.done, 0);
+	assert_int_equal(host_next_deadline(&p->host), 0);
+	p->submit_no_memory = 1;
+	host_tick(&p->host, p->now_ns);
+	assert_int_equal(a.done, 1);
+	assert_int_equal(a.req.error, 0); /* it has been submitted anew, and that failed, too */
+	peer_advance(p, 0);
+	assert_int_equal(a.done, 2);
+	assert_int_equal(a.req.error, -ENOMEM);
+	assert_int_equal(p->host.state, HOST_LIVE);
+	assert_int_equal(p->host.counters->losses, 0);
+	peer_answer(p, peer_next(p, 1), 0, 0);
+	assert_int_equal(b.done, 1);
+	assert_int_equal(b.req.error, 0);
+	/* Nor is it forgotten where the end comes first. */
+	p->submit_no_memory = 1;
+	submit(p, 1, &a);
+	host_shutdown(&p->host, p->now_ns);
+	assert_int_equal(a.done, 3);
+	assert_int_equal(a.req.error, -ENOMEM);
 	peer_free(p);
 }
 
@@ -883,6 +937,8 @@ int main(void)
 		cmocka_unit_test(an_unanswered_command_loses_the_connection),
 		cmocka_unit_test(that_nothing_is_answered_any_more_is_told),
 		cmocka_unit_test(a_broken_submit_is_a_lost_connection),
+		cmocka_unit_test(who_finds_no_memory_fails_alone),
+		cmocka_unit_test(who_waits_longer_than_there_is_time_gives_up_in_time),
 		cmocka_unit_test(hostile_responses_end_the_association),
 		cmocka_unit_test(a_second_response_to_a_command_is_a_violation),
 		cmocka_unit_test(nothing_is_taken_from_queues_that_are_closed),

@@ -84,8 +84,10 @@ static void tell_of_changes(struct peer *p)
 	fail_msg("no event request is out");
 }
 
+/* The log is read all the same, without which the controller tells of nothing more. */
 static void nobody_looks_at_what_is_not_known(void **state)
 {
+	struct host_known_ns n = {.nsid = 1, .ids.block_shift = 9};
 	struct peer *p = peer_new();
 	struct io io;
 
@@ -98,8 +100,14 @@ static void nobody_looks_at_what_is_not_known(void **state)
 	come_back(p);
 	tell_of_changes(p);
 	peer_run(p);
-	assert_int_equal(p->looks + p->logs, 0);
+	assert_int_equal(p->looks, 0);
+	assert_int_equal(p->logs, 1);
 	assert_int_equal(peer_outstanding(p, 1), 1);
+	host_ns_know(&p->host, &n);
+	tell_of_changes(p);
+	peer_run(p);
+	assert_int_equal(p->logs, 2);
+	assert_int_equal(p->lost, 1);
 	peer_free(p);
 }
 

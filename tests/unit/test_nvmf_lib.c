@@ -584,6 +584,9 @@ static void requests_outlive_their_connection(void **state)
 
 	(void)state;
 	fill(out, LEN, 8);
+	assert_int_equal(weft_ctrl_unregister(c, out), -ENOENT);
+	assert_int_equal(weft_ctrl_register(c, out, LEN), 0);
+	assert_int_equal(weft_ctrl_register(c, in, LEN), 0);
 	far_hold(true);
 	for (unsigned int i = 0; i < ARRAY_SIZE(x); i++) {
 		struct iovec v = piece(out + i * 8192, 8192);
@@ -594,8 +597,11 @@ static void requests_outlive_their_connection(void **state)
 					  done, &once),
 			 0);
 	wait_until(far_held() == ARRAY_SIZE(x) + 1);
+	assert_int_equal(weft_ctrl_unregister(c, out), -EBUSY);
+	assert_int_equal(weft_ctrl_unregister(c, in), 0);
 	far_stop();
 	wait_until(weft_ctrl_state(c) == WEFT_CTRL_RECONNECTING);
+	assert_int_equal(weft_ctrl_unregister(c, out), -EBUSY);
 	assert_int_not_equal(weft_ctrl_error(c)[0], 0);
 	assert_int_equal(once.times, 1);
 	assert_int_equal(once.r.error, -ENOTCONN);
@@ -609,6 +615,8 @@ static void requests_outlive_their_connection(void **state)
 		assert_int_equal(x[i].times, 1);
 	}
 	assert_int_equal(x[0].r.attempts, 2);
+	assert_int_equal(weft_ctrl_unregister(c, out), 0);
+	assert_int_equal(weft_ctrl_unregister(c, out), -ENOENT);
 	assert_memory_equal(seen.to, states, sizeof(states));
 	assert_int_equal(weft_ctrl_info(c, &info, sizeof(info)), 0);
 	assert_int_equal(info.reconnects, 1);

@@ -152,28 +152,6 @@ static void memory_that_nobody_made_known_will_do(void **state)
 	}
 }
 
-static void memory_in_use_stays_known(void **state)
-{
-	struct host_request req = {0};
-	unsigned int answered = 0;
-
-	(void)state;
-	bring_up();
-	if (kind == &rdma_transport)
-		assert_int_equal(bed.here->ops->remove_memory(bed.here, unknown_in), -ENOENT);
-	assert_int_equal(bed.here->ops->add_memory(bed.here, unknown_in, sizeof(unknown_in)), 0);
-	bed.slow.hold = true;
-	host_prepare_read(&req, 1, 0, 128, unknown_in, 64 << 10);
-	submit(&req, 1, &answered);
-	turn_until(bed.slow.count);
-	assert_int_equal(bed.here->ops->remove_memory(bed.here, unknown_in),
-			 kind == &rdma_transport ? -EBUSY : 0);
-	let_store_work();
-	turn_until(answered);
-	assert_int_equal(bed.here->ops->remove_memory(bed.here, unknown_in), 0);
-	assert_int_equal(do_read(0, unknown_in, 64 << 10), NVME_SC_SUCCESS);
-}
-
 static void comparing_says_whether_they_are_equal(void **state)
 {
 	static const uint32_t lens[] = {512, 4096, 8192, 100 << 10};
@@ -390,7 +368,6 @@ int main(int argc, char **argv)
 		BED_TEST(full_queues_of_commands_are_answered),
 		BED_TEST(data_may_lie_in_pieces),
 		BED_TEST(memory_that_nobody_made_known_will_do),
-		BED_TEST(memory_in_use_stays_known),
 		BED_TEST(comparing_says_whether_they_are_equal),
 		BED_TEST(comparing_and_writing_are_one),
 		BED_TEST(blocks_are_verified_where_they_are),

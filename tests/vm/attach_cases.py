@@ -57,6 +57,24 @@ sha256sum </tmp/r >/lab/attach.sum
         raise Failed("the image does not hold what the guest wrote")
 
 
+@case("told to end while its target is away", log_may_say=("I/O error",))
+def away(t):
+    """Without a limit to the reconnecting: what waits fails, and the device is gone in some seconds."""
+    p, _ = serve(t)
+    t.kernel.shell(f"""modprobe ublk_drv || exit 1
+setsid /opt/weft/weft attach 'nvme+tcp://{bracketed(t.weft.address[t.family])}:4420/{NQN}?ns=1' --ctrl-loss-tmo=-1 \
+>/tmp/attached 2>&1 </dev/null & echo $! >/tmp/attach.pid
+for i in {{1..200}}; do grep -q ^/dev/ublkb /tmp/attached && exit 0; sleep 0.05; done; cat /tmp/attached >&2; exit 1""", 60)
+    p.stop()
+    t.kernel.shell("""attach=$(cat /tmp/attach.pid) disk=$(sed -n 's/:.*//p' /tmp/attached)
+dd if=/dev/zero of=$disk bs=4096 count=1 oflag=direct 2>/dev/null & write=$!
+sleep 2; kill -0 $write || { echo "a write has not waited" >&2; exit 1; }
+kill $attach; for i in {1..150}; do kill -0 $attach 2>/dev/null || break; sleep 0.1; done
+kill -0 $attach 2>/dev/null && { echo "it runs on: $(cat /tmp/attached)" >&2; exit 1; }
+wait $write && { echo "the write has succeeded" >&2; exit 1; }
+[ ! -e $disk ] || { echo "$disk is still there" >&2; exit 1; }""", 60)
+
+
 @case("killed under load, detached, attached again with the same number", log_may_say=("I/O error",))
 def killed(t):
     attached(t, f"""fio --name=w --filename=$disk --rw=randwrite --bs=4k --size=16m --iodepth=16 --ioengine=libaio \

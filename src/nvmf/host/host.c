@@ -39,6 +39,7 @@ int host_init(struct host *h, const struct host_config *config,
 	if (h->discovery)
 		h->config.io_queues = 0;
 	list_init(&h->known);
+	list_init(&h->refused);
 	h->event.done = live_event_done;
 	h->event.arg = h;
 	h->keep_alive.done = live_keep_alive_done;
@@ -118,6 +119,7 @@ static void handle_loss(struct host *h, uint64_t now_ns)
 		h->loss_deadline_ns = give_up_ns;
 		host_set_state(h, HOST_WAITING, now_ns);
 		h->state_deadline_ns = now_ns + h->config.reconnect_delay_ns;
+		h->state_deadline_ns = min_of(h->state_deadline_ns, give_up_ns);
 		queues_drain(h, 0, true, error, now_ns);
 	} else {
 		host_set_state(h, HOST_FAILED, now_ns);
@@ -134,6 +136,8 @@ static void leave(struct host *h, uint64_t now_ns)
 {
 	while (h->depth == 1 && h->lost)
 		handle_loss(h, now_ns);
+	if (h->depth == 1)
+		queues_refuse(h, now_ns);
 	h->depth--;
 }
 
@@ -224,7 +228,7 @@ uint64_t host_next_deadline(const struct host *h)
 {
 	uint64_t next = min_of(h->state_deadline_ns, h->poll_ns);
 
-	if (h->lost)
+	if (h->lost || !list_empty(&h->refused))
 		return 0;
 	next = min_of(next, h->keep_alive_due_ns);
 	next = min_of(next, attempt_deadline(h));

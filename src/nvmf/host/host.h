@@ -120,7 +120,8 @@ struct host_request {
 	void (*done)(struct host_request *req, uint64_t now_ns);
 	void *arg;
 
-	/* The answer. error: 0 (look at cqe.status), -ENOTCONN, -ETIMEDOUT, -ECANCELED, -ENODEV. */
+	/* The answer. error: 0 (look at cqe.status), -ENOTCONN, -ETIMEDOUT, -ECANCELED, -ENODEV,
+	 * -ENOMEM: it was not sent. */
 	int error;
 	struct nvme_cqe cqe;
 	uint16_t attempts; /* times it was sent; at most HOST_ATTEMPTS_MAX */
@@ -146,7 +147,9 @@ struct host_transport {
 	void (*close)(void *t, uint16_t qid);
 	/* Sends req->sqe, its data in the capsule, where they may be there, or by an SGL the
 	 * transport fills in. -EAGAIN:
-	 * no room; host_queue_writable() follows. Any other error: the connection is lost. */
+	 * no room; host_queue_writable() follows. -ENOMEM: the data are in memory that the device
+	 * does not know, and there is none to copy them into: this request is not sent. Any other
+	 * error: the connection is lost. */
 	int (*submit)(void *t, uint16_t qid, struct host_request *req, bool in_capsule);
 	/* The request is over, with req->cqe: its memory is the caller's again. Called once for
 	 * each successful submit, unless the queue is closed before. */
@@ -270,6 +273,7 @@ struct host {
 	uint32_t transfer_max; /* bytes of one command: MDTS and the transport's limit */
 	uint32_t capsule_max;  /* bytes of data in an I/O capsule: IOCCSZ */
 	uint32_t reconnects;   /* so far */
+	uint32_t ns_changes;   /* events that told of changes, so far */
 	bool authenticated;    /* this association is, by DH-HMAC-CHAP */
 	bool secured;	       /* its connections are by TLS, and a key that came of that */
 	bool broken_off;       /* a shutdown found a controller that it could not be told to */
@@ -285,6 +289,7 @@ struct host {
 	uint16_t io_begun, io_up; /* IO_CONNECT: queues that were begun, and that are connected */
 	unsigned int depth;	  /* calls into the host that are under way */
 	bool lost;		  /* handled when the outermost call ends */
+	struct list refused;	  /* requests that the transport has no memory for: likewise */
 	bool was_live;
 	bool ready;	   /* live, and no namespace is lost: any request may go */
 	struct list known; /* namespaces */
@@ -331,6 +336,8 @@ int host_submit(struct host *h, uint16_t qid, struct host_request *req, uint64_t
  */
 void host_ns_know(struct host *h, struct host_known_ns *n);
 struct host_known_ns *host_ns_known(const struct host *h, uint32_t nsid);
+/* Whether the data of a request that waits, or is under way, are in that memory. */
+bool host_uses(const struct host *h, const void *addr, size_t len);
 /* Authenticates the live admin queue anew; where that fails the association is lost. -ENOTCONN: it
  * is not live; -EALREADY: that is under way; -EINVAL: there is no key. */
 int host_authenticate(struct host *h, uint64_t now_ns) must_use;

@@ -51,6 +51,8 @@ void queue_push_own(struct host *h, uint16_t qid, struct host_request *req, uint
 void queue_pump(struct host *h, uint16_t qid, uint64_t now_ns);
 void queue_respond(struct host *h, uint16_t qid, const void *capsule, uint32_t len,
 		   uint64_t now_ns);
+/* Ends those that the transport has refused. */
+void queues_refuse(struct host *h, uint64_t now_ns);
 /* After close, of the queues from first on: sent requests that may go again wait once more, in
  * their order, if `again`; all others of the caller's end with error. */
 void queues_drain(struct host *h, uint16_t first, bool again, int error, uint64_t now_ns);

@@ -255,10 +255,11 @@ static void begin(struct host *h, uint64_t now_ns)
 	queue_push_own(h, 0, req, now_ns);
 }
 
+/* Where none is known yet the log is read all the same: the controller tells of no other change
+ * until it was, and one may be known by then. */
 void namespaces_changed(struct host *h, uint64_t now_ns)
 {
-	if (list_empty(&h->known))
-		return;
+	h->ns_changes++;
 	if (h->look.out) {
 		h->look.again = true;
 		return;

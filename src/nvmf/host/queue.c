@@ -64,10 +64,16 @@ static bool send_one(struct host *h, uint16_t qid, struct host_request *req, uin
 	if (err) {
 		handles_release(&q->cids, cid);
 		h->counters->queue_full += err == -EAGAIN;
-		if (err == -EAGAIN)
+		if (err == -EAGAIN) {
 			q->full = true;
-		else
-			host_lose_for(h, HOST_FAIL_LOST, qid, NULL);
+			return false;
+		}
+		if (err == -ENOMEM && !own_request(h, qid, req)) {
+			list_remove(&req->node);
+			list_push_tail(&h->refused, &req->node);
+			return true;
+		}
+		host_lose_for(h, HOST_FAIL_LOST, qid, NULL);
 		return false;
 	}
 	req->attempts++;
@@ -107,6 +113,18 @@ static void finish(struct host_request *req, int error, uint64_t now_ns)
 	req->done(req, now_ns);
 }
 
+void queues_refuse(struct host *h, uint64_t now_ns)
+{
+	struct list refused, *at;
+
+	/* Those of now: whoever is told may submit the next. */
+	list_init(&refused);
+	while ((at = list_pop_head(&h->refused)))
+		list_push_tail(&refused, at);
+	while ((at = list_pop_head(&refused)))
+		finish(list_entry(at, struct host_request, node), -ENOMEM, now_ns);
+}
+
 static void drain(struct host *h, uint16_t qid, bool again, int error, uint64_t now_ns)
 {
 	struct host_queue *q = &h->queues[qid];
@@ -140,6 +158,7 @@ static void drain(struct host *h, uint16_t qid, bool again, int error, uint64_t 
 
 void queues_drain(struct host *h, uint16_t first, bool again, int error, uint64_t now_ns)
 {
+	queues_refuse(h, now_ns);
 	for (uint16_t i = first; i <= h->config.io_queues; i++)
 		drain(h, i, again, error, now_ns);
 }
@@ -149,6 +168,33 @@ void queues_end(struct host *h, int error, uint64_t now_ns)
 	queues_drain(h, 0, false, error, now_ns);
 	if (h->config.over)
 		h->config.over(h->config.arg, now_ns);
+}
+
+static bool any_within(const struct list *requests, const uint8_t *addr, size_t len)
+{
+	list_for_each(req, requests, struct host_request, node) {
+		struct iovec one;
+		struct pieces p = host_request_data(req, 0, &one);
+
+		for (size_t left = req->data_len; left;) {
+			struct iovec v = pieces_take(&p, left);
+			const uint8_t *at = v.iov_base;
+
+			if (at < addr + len && addr < at + v.iov_len)
+				return true;
+			left -= v.iov_len;
+		}
+	}
+	return false;
+}
+
+bool host_uses(const struct host *h, const void *addr, size_t len)
+{
+	for (uint16_t i = 0; i <= h->config.io_queues; i++)
+		if (any_within(&h->queues[i].wait, addr, len) ||
+		    any_within(&h->queues[i].sent, addr, len))
+			return true;
+	return false;
 }
 
 static void count(struct host_counters *n, uint16_t qid, const struct host_request *req)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/heap.h" /* DEADLINE_NEVER */
@@ -248,15 +249,45 @@ struct weft_queue *weft_ctrl_io_queue(struct weft_ctrl *c, unsigned int index)
 
 int weft_ctrl_register(struct weft_ctrl *c, void *addr, size_t len)
 {
+	struct memory *m;
 	int err;
 
 	if (!addr || !len)
 		return ctrl_fail(c, -EINVAL, "no memory to register");
+	m = malloc(sizeof(*m));
+	if (!m)
+		return ctrl_fail(c, -ENOMEM, "out of memory");
 	err = c->transport->ops->add_memory(c->transport, addr, len);
-	return err ? ctrl_fail(c, err, "%s", c->transport->ops->error(c->transport)) : 0;
+	if (err) {
+		free(m);
+		return ctrl_fail(c, err, "%s", c->transport->ops->error(c->transport));
+	}
+	*m = (struct memory){.addr = addr, .len = len};
+	list_push_tail(&c->memory, &m->link);
+	return 0;
 }
 
 int weft_ctrl_unregister(struct weft_ctrl *c, void *addr)
 {
-	return c->transport->ops->remove_memory(c->transport, addr);
+	list_for_each(m, &c->memory, struct memory, link) {
+		int err;
+
+		if (m->addr != addr)
+			continue;
+		if (host_uses(&c->host, addr, m->len))
+			return -EBUSY;
+		err = c->transport->ops->remove_memory(c->transport, addr);
+		if (!err) {
+			list_remove(&m->link);
+			free(m);
+		}
+		return err;
+	}
+	return -ENOENT;
+}
+
+void memory_free(struct weft_ctrl *c)
+{
+	for (struct list *at; (at = list_pop_head(&c->memory));)
+		free(list_entry(at, struct memory, link));
 }

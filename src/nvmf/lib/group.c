@@ -257,7 +257,8 @@ static void tell(struct weft_group *g, struct pollfd *fds)
 	}
 }
 
-/* Until something may have come, somebody interrupts, or the time is over; -EINTR: of a signal. */
+/* Until something may have come, somebody interrupts, or the time is over; -EINTR: of a signal; 1:
+ * something has come, and was taken. */
 static int sleep_until(struct weft_group *g, uint64_t until_ns)
 {
 	struct pollfd fds[1 + POLLED_MAX];
@@ -278,7 +279,7 @@ static int sleep_until(struct weft_group *g, uint64_t until_ns)
 		/* So many that the set is cheaper, too. */
 		r = weft_group_arm(g);
 		if (r)
-			return r < 0 ? r : 0;
+			return r;
 		fds[1] = (struct pollfd){.fd = g->epoll_fd, .events = POLLIN};
 		n = 1;
 	}

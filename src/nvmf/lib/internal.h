@@ -82,6 +82,13 @@ struct request {
 	uint8_t *ranges; /* of Dataset Management and Copy, kept likewise */
 };
 
+/* Memory of the program's that is registered. */
+struct memory {
+	struct list link; /* of weft_ctrl.memory */
+	void *addr;
+	size_t len;
+};
+
 struct slab {
 	struct slab *next;
 	struct request requests[REQUESTS_OF_A_SLAB];
@@ -108,7 +115,8 @@ struct weft_ctrl {
 	weft_state_fn *state_fn;
 	weft_event_fn *event_fn;
 	void *state_arg, *event_arg;
-	struct list idle; /* requests */
+	struct list memory; /* struct memory */
+	struct list idle;   /* requests */
 	struct slab *slabs;
 	/* What the group's epoll_fd has of the transport's. */
 	int watched[TRANSPORT_HOST_FDS];
@@ -124,6 +132,9 @@ struct weft_ctrl {
 
 /* What a status means as a negative errno; 0 of success. */
 int status_errno(uint16_t status, bool io);
+
+/* Forgets what was registered. */
+void memory_free(struct weft_ctrl *c);
 
 /* --- options.c -------------------------------------------------------------------------------- */
 

@@ -174,21 +174,22 @@ static int describe(struct weft_ctrl *c, uint32_t nsid, struct host_ns_ids *ids)
 	return err ? tell(c, err, &r, "Identify of the namespace's descriptors") : 0;
 }
 
-/* Both by one connection. */
+/* Both by one connection, and without a change in between. */
 static int identify_whole(struct weft_ctrl *c, uint32_t *nsid, struct nvme_id_ns *id,
 			  struct host_ns_ids *ids)
 {
-	uint32_t reconnects;
+	uint32_t reconnects, changes;
 	int err;
 
 	do {
 		reconnects = c->host.reconnects;
+		changes = c->host.ns_changes;
 		err = identify_namespace(c, nsid, id);
 		if (err)
 			return err;
 		host_ns_ids_read(ids, id);
 		err = describe(c, *nsid, ids);
-	} while (!err && reconnects != c->host.reconnects);
+	} while (!err && (reconnects != c->host.reconnects || changes != c->host.ns_changes));
 	return err;
 }
 

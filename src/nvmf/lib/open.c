@@ -45,6 +45,7 @@ static void ctrl_free(struct weft_ctrl *c)
 	host_forget(&c->host);
 	namespaces_free(c);
 	requests_free(c);
+	memory_free(c);
 	sight_release(c->counters);
 	free(c->queues);
 	free(c->places);
@@ -237,6 +238,7 @@ int weft_ctrl_create(struct weft_group *g, struct weft_options *o, struct weft_c
 	c->group = g;
 	list_init(&c->link);
 	list_init(&c->idle);
+	list_init(&c->memory);
 	c->queue_count = count;
 	for (unsigned int i = 0; i < count; i++)
 		c->queue[i] = (struct weft_queue){.ctrl = c, .qid = (uint16_t)i};
@@ -328,6 +330,7 @@ int weft_ctrl_close(struct weft_ctrl *c)
 		if (r < 0 && r != -EINTR)
 			break;
 	}
+	ctrl_abandon(c);
 	failed = ctrl_ended_in_disorder(c);
 	(void)weft_ctrl_destroy(c);
 	return failed ? -EIO : 0;

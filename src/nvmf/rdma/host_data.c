@@ -81,38 +81,6 @@ static struct region *region_of(struct rdma_host *r, const void *addr, size_t le
 	return NULL;
 }
 
-static bool reaches(const struct rdma_host_command *cmd, const struct region *g)
-{
-	struct iovec one;
-	struct pieces p;
-
-	if (!cmd->req || !cmd->req->data_len)
-		return false;
-	if (cmd->bounce)
-		return within(g, cmd->bounce, 1);
-	p = host_request_data(cmd->req, 0, &one);
-	for (size_t left = cmd->req->data_len; left;) {
-		struct iovec v = pieces_take(&p, left);
-
-		if (within(g, v.iov_base, v.iov_len))
-			return true;
-		left -= v.iov_len;
-	}
-	return false;
-}
-
-static bool in_use(const struct rdma_host *r, const struct region *g)
-{
-	for (uint16_t i = 0; i <= r->config.io_queues; i++) {
-		const struct rdma_host_queue *q = &r->queues[i];
-
-		for (uint32_t slot = 0; q->commands && slot < q->entries; slot++)
-			if (reaches(&q->commands[slot], g))
-				return true;
-	}
-	return false;
-}
-
 int rdma_host_remove_memory(struct rdma_host *r, void *addr)
 {
 	for (unsigned int i = 0; i < r->region_count; i++) {
@@ -121,8 +89,6 @@ int rdma_host_remove_memory(struct rdma_host *r, void *addr)
 
 		if (g->addr != addr)
 			continue;
-		if (in_use(r, g))
-			return -EBUSY;
 		if (g->mr)
 			err = -ibv_dereg_mr(g->mr);
 		if (!err)

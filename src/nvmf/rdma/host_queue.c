@@ -321,7 +321,7 @@ int rdma_host_queue_submit(void *t, uint16_t qid, struct host_request *req, bool
 		pieces = rdma_host_data_place(q, cmd, req, in_capsule, &sge[1], &region);
 	if (pieces < 0) {
 		q->starved |= pieces == -EAGAIN;
-		return pieces;
+		return pieces == -EAGAIN ? -EAGAIN : -ENOMEM;
 	}
 	assert(!cmd->sending);
 	cmd->req = req;

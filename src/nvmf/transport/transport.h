@@ -97,7 +97,8 @@ struct transport_host_ops {
 	 * -errno, and error() says what making it known said.
 	 */
 	int (*add_memory)(struct transport_host *t, void *addr, size_t len);
-	/* By the address that it was added by. -EBUSY: a request's data are there; -ENOENT. */
+	/* By the address that it was added by, when no request's data are there (host_uses()).
+	 * -ENOENT; others: of the device, which keeps it. */
 	int (*remove_memory)(struct transport_host *t, void *addr);
 	/* What to wait on: fills in fds, returns how many. Afterwards polled() is told. */
 	unsigned int (*pollfds)(const struct transport_host *t,
