@@ -256,11 +256,10 @@ static int services_of_file(const struct discovery_sources *from, discovery_ask_
 		service.of_file = true;
 		/* Their words have been read and masked: the keys are there. */
 		service.secret = service.ctrl_secret = service.tls_secret = NULL;
-		if (!parse_line(path, number, line, &service)) {
+		if (!parse_line(path, number, line, &service))
 			ok = false;
-			continue;
-		}
-		ok &= ask(arg, &service);
+		else
+			ok &= ask(arg, &service);
 		nvme_opts_wipe(&service);
 	}
 	fclose(f);

@@ -6,8 +6,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
-
 /* What is found in the user's keyring may be read once it is the process's, too. */
 static long find(int keyring, const char *description)
 {
@@ -24,5 +22,7 @@ ssize_t keyring_read(const char *description, void *buf, size_t room)
 	if (key < 0)
 		return -errno;
 	n = syscall(SYS_keyctl, KEYCTL_READ, key, buf, room);
-	return n < 0 ? -errno : (ssize_t)min_of((size_t)n, room);
+	if (n < 0)
+		return -errno;
+	return (size_t)n > room ? -EFBIG : n; /* of one that is longer nothing is read */
 }

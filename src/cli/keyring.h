@@ -12,7 +12,7 @@
 
 #include "base/compiler.h"
 
-/* How many bytes it has, as far as there is room, or -errno: ENOKEY, there is none of that name. */
+/* How many bytes it has, or -errno: ENOKEY, there is none of that name; EFBIG: more than room. */
 ssize_t keyring_read(const char *description, void *buf, size_t room) must_use;
 
 #endif

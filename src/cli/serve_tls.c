@@ -40,13 +40,23 @@ static int add(struct tls_keys *k, const char *place, const char *hostnqn,
 	return 0;
 }
 
-/* [HOSTNQN=]FILE */
-static int add_text(struct tls_keys *k, const char *text, char *why, size_t room)
+/* What comes by a pipe comes once: at a reload it is as it was. */
+static bool comes_once(const char *path)
+{
+	struct stat st;
+
+	return strcmp(path, "-") == 0 || (stat(path, &st) == 0 && !S_ISREG(st.st_mode));
+}
+
+/* [HOSTNQN=]FILE. before: the keys there are. */
+static int add_text(struct tls_keys *k, const struct tls_keys *before, const char *text, char *why,
+		    size_t room)
 {
 	char nqn[NVME_URI_NQN_MAX + 2] = "";
 	const char *file = text, *equals = strchr(text, '=');
+	const struct tls_key_of *was;
 	struct auth_key key;
-	int error;
+	int error = 0;
 
 	if (equals && strncmp(text, "nqn.", 4) == 0) {
 		snprintf(nqn, sizeof(nqn), "%.*s", (int)(equals - text), text);
@@ -56,7 +66,11 @@ static int add_text(struct tls_keys *k, const char *text, char *why, size_t room
 			return -EINVAL;
 		}
 	}
-	error = secret_read_file(SECRET_TLS, file, &key, why, room);
+	was = comes_once(file) ? find(before, nqn) : NULL;
+	if (was)
+		key = was->key;
+	else
+		error = secret_read_file(SECRET_TLS, file, &key, why, room);
 	if (!error)
 		error = add(k, text, nqn, &key, why, room);
 	auth_wipe(&key, sizeof(key));
@@ -133,6 +147,16 @@ static int add_file(struct tls_keys *k, const char *path, char *why, size_t room
 	return error;
 }
 
+/* Those that there are of such a file: behind the others. */
+static int add_all(struct tls_keys *k, const struct serve_tls *s, char *why, size_t room)
+{
+	int error = 0;
+
+	for (uint32_t i = s->text_count; i < s->keys.count && !error; i++)
+		error = add(k, s->file, s->keys.of[i].hostnqn, &s->keys.of[i].key, why, room);
+	return error;
+}
+
 /* --- all -------------------------------------------------------------------------------------- */
 
 int serve_tls_read(const struct serve_tls *s, struct tls_keys *ret, char *why, size_t room)
@@ -147,10 +171,12 @@ int serve_tls_read(const struct serve_tls *s, struct tls_keys *ret, char *why, s
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < s->text_count && !error; i++)
-		error = add_text(ret, s->texts[i], text, sizeof(text));
+		error = add_text(ret, &s->keys, s->texts[i], text, sizeof(text));
 	if (!error && s->file) {
 		option = "--tls-keys";
-		error = add_file(ret, s->file, text, sizeof(text));
+		error = s->keys.of && comes_once(s->file)
+				? add_all(ret, s, text, sizeof(text))
+				: add_file(ret, s->file, text, sizeof(text));
 	}
 	if (error) {
 		snprintf(why, room, "%s: %s", option, text);

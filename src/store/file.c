@@ -231,7 +231,7 @@ static void file_submit(struct store *s, struct store_op *op)
 
 	op->store = s;
 	if (ranged && (op->offset > s->size || op->len > s->size - op->offset))
-		op->done(op, -EINVAL);
+		op->done(op, -ERANGE);
 	else if (s->read_only && ranged && op->opcode != STORE_READ)
 		op->done(op, -EROFS);
 	else if (ranged && op->len == 0)

@@ -163,7 +163,7 @@ static int mem_do(struct mem_store *m, const struct store_op *op)
 	const uint64_t size = m->store.size;
 
 	if (op->offset > size || op->len > size - op->offset)
-		return -EINVAL;
+		return -ERANGE;
 	if (store_op_moves_data(op))
 		return mem_move(m, op);
 	sparse_zero(&m->data, op->offset, op->len);

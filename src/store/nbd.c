@@ -296,7 +296,7 @@ static bool answered_here(struct nbd_store *n, struct store_op *op, int *ret)
 
 	*ret = 0;
 	if (ranged && (op->offset > n->store.size || op->len > n->store.size - op->offset))
-		*ret = -EINVAL;
+		*ret = -ERANGE;
 	else if (writes && (n->store.read_only || n->link.read_only))
 		*ret = -EROFS;
 	else if (!ranged && n->lost) {

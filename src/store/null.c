@@ -10,7 +10,7 @@
 static void null_submit(struct store *s, struct store_op *op)
 {
 	if (op->opcode != STORE_FLUSH && (op->offset > s->size || op->len > s->size - op->offset)) {
-		op->done(op, -EINVAL);
+		op->done(op, -ERANGE);
 		return;
 	}
 	for (uint32_t i = 0; op->opcode == STORE_READ && i < op->iov_count; i++)

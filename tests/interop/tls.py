@@ -343,6 +343,28 @@ def configured(a):
     a.copies(a.uri(), "--tls-key", "@" + a.wrong_tls)
 
 
+def by_a_pipe(a):
+    """A key that comes by a pipe comes once: when the file is read again it is the one that it was."""
+    doc = {"hosts": [], "subsystems": [{"nqn": NQN, "attr": {"allow_any_host": "1"}, "namespaces": [
+        {"nsid": 1, "enable": 1, "device": {"path": a.image}}]}],
+        "ports": [{"portid": 1, "addr": {"trtype": "tcp", "adrfam": "ipv4", "traddr": a.hosts[0].address,
+                                         "trsvcid": str(PORT), "tsas": "tls1.3"}, "subsystems": [NQN], "referrals": []}]}
+    pipes = [a.file("one.pipe"), a.file("many.pipe")]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    for pipe, text in zip(pipes, (a.text(a.tls), f"{OTHER} {a.text(a.wrong_tls)}")):
+        a.program(a.hosts[0], ["sh", "-c", 'echo "$1" >"$2"', "sh", text, pipe], "writer.log")
+    server = a.up("--config", a.keep("piped.json", json.dumps(doc)), "--tls-key", f"{HOST}={pipes[0]}", "--tls-keys", pipes[1])
+    for _ in range(2):
+        a.copies(a.uri(), "--tls-key", "@" + a.tls)
+        a.copies(a.uri(), "--tls-key", "@" + a.wrong_tls, name=OTHER)
+        doc["subsystems"][0]["attr"]["serial"] = "0123456789abcdef"
+        a.keep("piped.json", json.dumps(doc))
+        os.kill(server.pid, signal.SIGHUP)
+        if not lab.until(lambda: "read again" in server.output(), 5):
+            raise AssertionError(f"it is not read again: {server.output()[-300:]}")
+
+
 def unreadable(a):
     """What is on the disk does not go over the wire as it is; a key is not to be seen while a command runs."""
     marker = b"a secret that somebody listens for" * 30
@@ -423,7 +445,7 @@ def main():
     args = p.parse_args()
     lab.enter()
     a = Tls(args)
-    for case in (required, offered, strangers, with_dhchap, concatenated, by_threads, configured, unreadable, wrong_use):
+    for case in (required, offered, strangers, with_dhchap, concatenated, by_threads, configured, by_a_pipe, unreadable, wrong_use):
         if args.only in case.__name__:
             a.report.prove_and_end(case.__name__.replace("_", " "), a, lambda case=case: case(a))
     a.report.everything_ends(a.hosts)

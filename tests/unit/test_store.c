@@ -114,9 +114,9 @@ static void hold_bytes(struct store_engine *e, struct store *s)
 	}
 	assert_int_equal(run(e, s, STORE_READ, 0, SIZE, in, 0), 0);
 	assert_memory_equal(in, out, SIZE);
-	assert_int_equal(run(e, s, STORE_READ, SIZE, 512, in, 0), -EINVAL);
-	assert_int_equal(run(e, s, STORE_WRITE, SIZE - 512, 1024, out, 0), -EINVAL);
-	assert_int_equal(run(e, s, STORE_WRITE, UINT64_MAX - 511, 1024, out, 0), -EINVAL);
+	assert_int_equal(run(e, s, STORE_READ, SIZE, 512, in, 0), -ERANGE);
+	assert_int_equal(run(e, s, STORE_WRITE, SIZE - 512, 1024, out, 0), -ERANGE);
+	assert_int_equal(run(e, s, STORE_WRITE, UINT64_MAX - 511, 1024, out, 0), -ERANGE);
 }
 
 static void memory_holds_bytes(void **state)
@@ -235,7 +235,7 @@ static void memory_gets_another_size(void **state)
 	assert_int_equal(run(NULL, s, STORE_WRITE, 0, SIZE, out, 0), 0);
 	assert_int_equal(store_resize(s, less), 0);
 	assert_int_equal(s->size, less);
-	assert_int_equal(run(NULL, s, STORE_READ, less, 512, in, 0), -EINVAL);
+	assert_int_equal(run(NULL, s, STORE_READ, less, 512, in, 0), -ERANGE);
 	assert_int_equal(store_resize(s, SIZE), 0);
 	assert_int_equal(run(NULL, s, STORE_READ, 0, SIZE, in, 0), 0);
 	assert_memory_equal(in, out, less);
@@ -313,8 +313,8 @@ static void nothing_is_kept_and_nothing_leaks_by_the_null_store(void **state)
 	assert_int_equal(in[4096], 0xee);
 	for (int opcode = STORE_FLUSH; opcode <= STORE_DISCARD; opcode++)
 		assert_int_equal(run(NULL, s, (enum store_opcode)opcode, 0, 512, NULL, 0), 0);
-	assert_int_equal(run(NULL, s, STORE_READ, SIZE, 512, in, 0), -EINVAL);
-	assert_int_equal(run(NULL, s, STORE_DISCARD, SIZE - 512, 1024, NULL, 0), -EINVAL);
+	assert_int_equal(run(NULL, s, STORE_READ, SIZE, 512, in, 0), -ERANGE);
+	assert_int_equal(run(NULL, s, STORE_DISCARD, SIZE - 512, 1024, NULL, 0), -ERANGE);
 	assert_false(store_measure(s));
 	store_destroy(s);
 }
@@ -625,7 +625,7 @@ static void a_file_that_grew_or_shrank_is_measured_in_whole_blocks(void **state)
 	assert_int_equal(store_file_open(e, path, &o, &s, &why), 0);
 	assert_false(store_measure(s));
 	assert_int_equal(truncate(path, 2 * SIZE + 4095), 0);
-	assert_int_equal(run(e, s, STORE_READ, SIZE, 4096, in, 0), -EINVAL);
+	assert_int_equal(run(e, s, STORE_READ, SIZE, 4096, in, 0), -ERANGE);
 	assert_true(store_measure(s));
 	assert_int_equal(s->size, 2 * SIZE);
 	assert_false(store_measure(s));
@@ -633,7 +633,7 @@ static void a_file_that_grew_or_shrank_is_measured_in_whole_blocks(void **state)
 	assert_int_equal(truncate(path, 0), 0);
 	assert_true(store_measure(s));
 	assert_int_equal(s->size, 0);
-	assert_int_equal(run(e, s, STORE_READ, 0, 4096, in, 0), -EINVAL);
+	assert_int_equal(run(e, s, STORE_READ, 0, 4096, in, 0), -ERANGE);
 	store_destroy(s);
 	store_engine_destroy(e);
 }

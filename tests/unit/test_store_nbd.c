@@ -146,8 +146,8 @@ static void write_and_read(struct store *s)
 
 static void beyond_its_end(struct store *s)
 {
-	assert_int_equal(run(engine, s, STORE_READ, SIZE, 512, in, 0), -EINVAL);
-	assert_int_equal(run(engine, s, STORE_WRITE, SIZE - 512, 1024, out, 0), -EINVAL);
+	assert_int_equal(run(engine, s, STORE_READ, SIZE, 512, in, 0), -ERANGE);
+	assert_int_equal(run(engine, s, STORE_WRITE, SIZE - 512, 1024, out, 0), -ERANGE);
 }
 
 static void holds_what_it_is_given(void **state)

@@ -399,6 +399,26 @@ static void a_normal_shutdown_is_not_complete_after_a_flush_that_failed(void **s
 	bed_destroy(b);
 }
 
+/* Nothing is lost by one that could not be done then. */
+static void a_flush_that_may_be_tried_again_says_nothing_of_data(void **state)
+{
+	struct bed *b = bed_with_io();
+	struct nvme_sqe s = bed_sqe(NVME_IO_FLUSH, 1, 0), w = bed_sqe(NVME_IO_WRITE, 1, 512);
+
+	(void)state;
+	write_a_block(&b->io);
+	b->slow.fail = -ENOTCONN;
+	assert_int_equal(bed_exec(&b->io, &s, NULL), NVME_SC_NS_NOT_READY);
+	/* Nor by one whose blocks have gone since it was looked at. */
+	nvme_rw_set(&w, 0, 1, NVME_RW_FUA);
+	b->slow.fail = -ERANGE;
+	assert_int_equal(bed_exec(&b->io, &w, NULL) & NVME_STATUS_CODE, NVME_SC_LBA_RANGE);
+	assert_int_equal(b->store_failed, 1); /* of the first */
+	assert_int_equal(bed_exec(&b->io, &s, NULL), NVME_SC_SUCCESS);
+	assert_int_equal(shut_down(b), NVME_CSTS_RDY | NVME_CSTS_SHST_DONE);
+	bed_destroy(b);
+}
+
 static void who_waits_for_no_flush_is_not_told_of_it(void **state)
 {
 	struct bed *b = bed_with_io();
@@ -896,6 +916,7 @@ int main(void)
 		cmocka_unit_test(a_normal_shutdown_is_not_complete_when_a_flush_fails),
 		cmocka_unit_test(what_a_flush_lost_is_not_forgotten_with_its_namespace),
 		cmocka_unit_test(a_normal_shutdown_is_not_complete_after_a_flush_that_failed),
+		cmocka_unit_test(a_flush_that_may_be_tried_again_says_nothing_of_data),
 		cmocka_unit_test(who_waits_for_no_flush_is_not_told_of_it),
 		cmocka_unit_test(an_abrupt_shutdown_waits_for_nothing),
 		cmocka_unit_test(a_connection_lost_during_shutdown_leaves_nothing_behind),

@@ -329,6 +329,43 @@ static void each_association_has_its_own(void **state)
 	assert_false(is_known(&p.psk));
 }
 
+/* Nobody begins another by it, nor comes to another by it. */
+static void it_is_of_one_association_alone(void **state)
+{
+	struct bed_connect a;
+	struct auth_psk first;
+	uint16_t cntlid;
+
+	(void)state;
+	concatenate();
+	first = p.psk;
+	bed_queue_open(p.bed, &p.bed->other, 0);
+	assert_true(target_tls_proved(&p.bed->other.tq, first.identity));
+	a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	assert_int_equal(bed_connect(&p.bed->other, &a, NULL),
+			 STATUS(NVME_SC_CONNECT_INVALID_HOST));
+	bed_queue_close(&p.bed->other);
+	p.q = &p.bed->other;
+	concatenate();
+	cntlid = p.q->tq.ctrl->cntlid;
+	bed_queue_open(p.bed, &p.bed->io, 1);
+	assert_true(target_tls_proved(&p.bed->io.tq, first.identity));
+	a = bed_connect_args(1, cntlid);
+	assert_int_equal(bed_connect(&p.bed->io, &a, NULL), STATUS(NVME_SC_CONNECT_INVALID_HOST));
+	bed_queue_close(&p.bed->io);
+	assert_false(come_by_tls(&p.bed->io, 1, cntlid));
+	/* What takes its place is of the same. */
+	p.offer.sc_c = NVMF_AUTH_REPLACETLSPSK;
+	authenticate();
+	bed_queue_close(&p.bed->io);
+	bed_queue_open(p.bed, &p.bed->io, 0);
+	assert_true(target_tls_proved(&p.bed->io.tq, p.psk.identity));
+	a = bed_connect_args(0, NVMF_CNTLID_DYNAMIC);
+	assert_int_equal(bed_connect(&p.bed->io, &a, NULL), STATUS(NVME_SC_CONNECT_INVALID_HOST));
+	bed_queue_close(&p.bed->io);
+	bed_queue_close(p.q);
+}
+
 static void a_new_one_takes_the_place_of_the_old_one(void **state)
 {
 	struct auth_psk first;
@@ -433,6 +470,7 @@ int main(void)
 		T(a_key_that_is_not_used_is_forgotten),
 		T(it_is_known_as_long_as_anybody_is_there_by_it),
 		T(each_association_has_its_own),
+		T(it_is_of_one_association_alone),
 		T(a_new_one_takes_the_place_of_the_old_one),
 		T(who_has_one_is_not_given_a_second),
 		T(it_is_known_only_while_its_host_has_the_key_that_it_proved),

@@ -756,6 +756,12 @@ static void a_host_may_protect_a_namespace_from_writes(void **state)
 	assert_int_equal(ns.nsattr, NVME_NSATTR_WRITE_PROTECTED);
 	assert_int_equal(protect(b, 1, 0), 0);
 	assert_int_equal(bed_exec(&b->io, &w, NULL), 0);
+	/* What was written is there for good by then, or it is not protected. */
+	assert_int_equal(b->slow.flushes, 1);
+	b->slow.fail = -EIO;
+	assert_int_equal(protect(b, 1, 1), STATUS(NVME_SC_WRITE_FAULT));
+	assert_int_equal(b->slow.flushes, 2);
+	assert_int_equal(bed_exec(&b->io, &w, NULL), 0);
 	/* Until the next power cycle, and for ever, there is not; nor what is served so. */
 	assert_int_equal(protect(b, 1, 2), STATUS(NVME_SC_INVALID_FIELD));
 	assert_int_equal(protect(b, 1, 3), STATUS(NVME_SC_INVALID_FIELD));

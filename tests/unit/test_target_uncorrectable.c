@@ -166,6 +166,30 @@ static void zeroing_in_pieces_heals_them_all(void **state)
 	store_destroy(full.store);
 }
 
+/* What is beyond the end is gone, and zeroes are there when it grows again. */
+static void what_is_cut_off_is_healed(void **state)
+{
+	const uint64_t size = bed->ns.store->size;
+
+	(void)state;
+	assert_int_equal(mark(5, 1), 0);
+	assert_int_equal(mark(20, 3), 0);
+	bed->ns.store->size = 21 * 512;
+	target_ns_changed(&bed->ns, &bed->subsys);
+	assert_int_equal(rw(NVME_IO_READ, 20, 1), BROKEN);
+	bed->ns.store->size = size;
+	target_ns_changed(&bed->ns, &bed->subsys);
+	assert_int_equal(rw(NVME_IO_READ, 5, 1), BROKEN);
+	assert_int_equal(rw(NVME_IO_READ, 20, 1), BROKEN);
+	assert_int_equal(rw(NVME_IO_READ, 21, 2), 0);
+	bed->ns.store->size = 4 * 512;
+	target_ns_changed(&bed->ns, &bed->subsys);
+	assert_null(bed->ns.marks);
+	bed->ns.store->size = size;
+	target_ns_changed(&bed->ns, &bed->subsys);
+	assert_int_equal(rw(NVME_IO_READ, 5, 1), 0);
+}
+
 static void deallocating_heals_nothing(void **state)
 {
 	struct nvme_sqe s = bed_sqe(NVME_IO_DSM, 1, NVME_DSM_RANGE_LEN);
@@ -348,6 +372,7 @@ int main(void)
 		TEST(whatever_reads_marked_blocks_fails),
 		TEST(a_write_heals_just_its_blocks),
 		TEST(zeroing_in_pieces_heals_them_all),
+		TEST(what_is_cut_off_is_healed),
 		TEST(deallocating_heals_nothing),
 		TEST(a_block_is_healed_when_its_write_has_ended),
 		TEST(a_compare_of_a_marked_block_takes_the_write_that_is_fused_to_it_along),

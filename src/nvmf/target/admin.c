@@ -75,6 +75,7 @@ bool req_abort(struct target_req *victim, uint16_t status)
 		return false;
 	}
 	victim->state = TARGET_REQ_EXECUTE;
+	victim->store_ns = 0; /* the admin plane may have it next, as after any operation */
 	req_complete(victim, status);
 	return true;
 }

@@ -81,6 +81,8 @@ static uint16_t check_admin(struct target_req *r, const struct nvmf_connect_data
 	/* An admin queue is where the admin plane is. */
 	if (r->queue->group != &r->queue->target->group)
 		return bad_sqe(r, NVMF_CONNECT_SQE_QID);
+	if (tls_is_taken(r->queue))
+		return FAIL(NVME_SC_CONNECT_INVALID_HOST);
 	return ctrl_has_room(s, r->queue->peer) ? NVME_SC_SUCCESS : NVME_SC_CONNECT_CTRL_BUSY;
 }
 
@@ -97,6 +99,9 @@ static uint16_t check_io(struct target_req *r, const struct nvmf_connect *co,
 		return bad_data(r, 0);
 	/* Nobody comes beside one who has proved who he is. */
 	if (c->secure != r->queue->secure)
+		return FAIL(NVME_SC_CONNECT_INVALID_HOST);
+	/* Nor by the key that another association has proved. */
+	if (r->queue->psk && (!c->queues[0] || c->queues[0]->psk != r->queue->psk))
 		return FAIL(NVME_SC_CONNECT_INVALID_HOST);
 	if (!(c->csts & NVME_CSTS_RDY) || co->qid > io_queues_max(s))
 		return bad_sqe(r, NVMF_CONNECT_SQE_QID);
@@ -191,6 +196,7 @@ static void join(struct target_req *r, const struct connect *con, struct target_
 	else
 		(void)ctrl_bind_queue(c, q); /* that there is none was looked at */
 	if (!con->co.qid) {
+		tls_take(q);
 		memcpy(c->raddr, q->raddr, sizeof(c->raddr));
 		ctrl_arm_kato(c);
 		if (c->subsys->discovery)

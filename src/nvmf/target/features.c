@@ -22,6 +22,7 @@ struct feature {
 	uint32_t data_len; /* of a value that is no dword */
 	uint16_t (*get)(struct target_req *r, struct target_ctrl *c, bool defaults, uint64_t *ret);
 	uint16_t (*set)(struct target_req *r, struct target_ctrl *c);
+	void (*execute_set)(struct target_req *r); /* of one that takes its time, instead */
 };
 
 static uint16_t bad_cdw11(struct target_req *r)
@@ -205,21 +206,46 @@ static uint16_t get_protect(struct target_req *r, struct target_ctrl *c, bool de
 	return NVME_SC_SUCCESS;
 }
 
-/* What began before it was set is still written: it is for mistakes, and not to hold up a host. */
-static uint16_t set_protect(struct target_req *r, struct target_ctrl *c)
+static void protect(const struct target_req *r, bool on)
+{
+	if (r->ns->protect == on)
+		return;
+	r->ns->protect = on;
+	ns_tell(r->queue->subsys, r->ns->nsid);
+}
+
+static void protected_flushed(struct store_op *op, int error)
+{
+	struct target_req *r = container_of(op, struct target_req, op);
+
+	r->store_ns = 0;
+	if (error) {
+		ns_flush_failed(r->ns, r->queue->group, error);
+		protect(r, false);
+	}
+	req_complete(r, req_store_status(r, error, STORE_FLUSH));
+}
+
+/* What began before it was set is still written: it is for mistakes, and not to hold up a host. But
+ * what was answered is to be there for good. */
+static void execute_protect(struct target_req *r)
 {
 	uint32_t state = r->sqe.cdw11 & 7;
 
-	if (state > PROTECT_WRITES)
-		return bad_cdw11(r);
-	if (r->ns->read_only) /* as it is served */
-		return state == PROTECT_WRITES ? NVME_SC_SUCCESS
-					       : FAIL(NVME_SC_FEATURE_NOT_CHANGEABLE);
-	if (r->ns->protect != (state == PROTECT_WRITES)) {
-		r->ns->protect = state == PROTECT_WRITES;
-		ns_tell(c->subsys, r->ns->nsid);
+	if (state > PROTECT_WRITES) {
+		req_complete(r, bad_cdw11(r));
+	} else if (r->ns->read_only) { /* as it is served */
+		req_complete(r, state == PROTECT_WRITES ? NVME_SC_SUCCESS
+							: FAIL(NVME_SC_FEATURE_NOT_CHANGEABLE));
+	} else {
+		protect(r, state == PROTECT_WRITES);
+		if (!r->ns->protect || !r->ns->store->volatile_cache) {
+			req_complete(r, NVME_SC_SUCCESS);
+			return;
+		}
+		r->op = (struct store_op){.opcode = STORE_FLUSH, .done = protected_flushed};
+		req_submit(r);
 	}
-	return NVME_SC_SUCCESS;
 }
 
 /* --- the table -------------------------------------------------------------------------------- */
@@ -251,7 +277,7 @@ static const struct feature features[256] = {
 			      .get = get_host_id,
 			      .set = set_host_id},
 	[NVME_FID_WRITE_PROTECT] = {CHANGEABLE, .of_ns = true, .get = get_protect,
-				    .set = set_protect},
+				    .execute_set = execute_protect},
 };
 
 static bool is_there(const struct feature *f, const struct target_ctrl *c)
@@ -370,7 +396,7 @@ uint16_t parse_set_features(struct target_req *r)
 		return status;
 	if (NVME_FEATURE_SAVE(r->sqe.cdw10))
 		return req_fail_at(r, SQE_FID, FAIL(NVME_SC_FEATURE_NOT_SAVEABLE));
-	r->execute = execute_set;
+	r->execute = f->execute_set ? f->execute_set : execute_set;
 	/* The host's identifier came with Connect: it is refused whatever it is. */
 	return f->data_len && f->changeable ? req_expects(r, f->data_len) : NVME_SC_SUCCESS;
 }

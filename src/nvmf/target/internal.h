@@ -3,6 +3,8 @@
 #ifndef WEFT_NVMF_TARGET_INTERNAL_H
 #define WEFT_NVMF_TARGET_INTERNAL_H
 
+#include <errno.h>
+
 #include "base/time.h"
 #include "nvmf/target/target.h"
 
@@ -198,6 +200,9 @@ bool tls_keep(struct target *t, const struct auth_psk *psk, const struct auth_ke
 /* The same in the place of the one by which this queue has come: no other can come by that. */
 bool tls_replace(struct target_queue *q, const struct auth_psk *psk,
 		 const struct auth_key *proved) must_use;
+/* Whether another association has begun by an admin queue's key; this one has. */
+bool tls_is_taken(const struct target_queue *q);
+void tls_take(struct target_queue *q);
 /* A queue has ended. */
 void tls_leave(struct target_queue *q);
 void tls_tick(struct target *t, uint64_t now_ns);
@@ -366,15 +371,15 @@ static inline bool ns_write_protected(const struct target_ns *ns)
 }
 
 /* To be called before anybody is told. An error by which a host may try again is none of what was
- * written before. */
+ * written before, nor is one of blocks that are not. */
 static inline void ns_flush_failed(struct target_ns *ns, const struct target_group *g, int error)
 {
 	uint64_t at = max_of(g->now_ns, (uint64_t)1);
 
+	if (error == -ERANGE || !(errno_to_status(error, STORE_FLUSH) & NVME_STATUS_DNR))
+		return;
 	atomic_store_explicit(&ns->flush_failed_ns, at, memory_order_relaxed);
-	if (errno_to_status(error, STORE_FLUSH) & NVME_STATUS_DNR)
-		atomic_store(&ns->flush_failure,
-			     atomic_fetch_add(&g->target->flush_failures, 1) + 1);
+	atomic_store(&ns->flush_failure, atomic_fetch_add(&g->target->flush_failures, 1) + 1);
 }
 
 #endif

@@ -527,7 +527,7 @@ uint16_t req_find_ns(struct target_req *r)
 
 uint16_t req_store_status(struct target_req *r, int error, enum store_opcode opcode)
 {
-	r->store_error = error;
+	r->store_error = error == -ERANGE ? 0 : error; /* of which the disk knows nothing */
 	return errno_to_status(error, opcode);
 }
 
@@ -539,6 +539,8 @@ uint16_t errno_to_status(int error, enum store_opcode opcode)
 	case -ENOSPC:
 	case -EDQUOT:
 		return FAIL(NVME_SC_CAP_EXCEEDED);
+	case -ERANGE: /* it has become smaller since the command was looked at */
+		return FAIL(NVME_SC_LBA_RANGE);
 	case -EROFS:
 	case -EPERM:
 	case -EACCES:

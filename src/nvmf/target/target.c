@@ -149,7 +149,12 @@ void target_host_remove(struct target *t, struct target_host *h)
 
 void target_ns_changed(struct target_ns *ns, struct target_subsys *s)
 {
+	const uint64_t before = ns->nlb;
+
 	ns->nlb = ns->store->size >> ns->lba_shift;
+	/* What is beyond the end is gone: if it comes back it is zeroes. */
+	if (ns->nlb < before)
+		marks_clear(ns, s->target, ns->nlb, before - ns->nlb);
 	ns_tell(s, ns->nsid);
 }
 

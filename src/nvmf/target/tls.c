@@ -19,6 +19,7 @@ struct target_psk {
 	struct timer timer;
 	uint32_t users; /* queues; none yet: the timer runs */
 	bool replaced;	/* who has come by it stays, and nobody else comes */
+	bool taken;	/* by an association, and by no other */
 	struct auth_psk psk;
 	struct auth_key proved;
 };
@@ -104,6 +105,17 @@ void tls_leave(struct target_queue *q)
 	forget(t, p);
 }
 
+bool tls_is_taken(const struct target_queue *q)
+{
+	return q->psk && q->psk->taken;
+}
+
+void tls_take(struct target_queue *q)
+{
+	if (q->psk)
+		q->psk->taken = true;
+}
+
 bool tls_replace(struct target_queue *q, const struct auth_psk *psk, const struct auth_key *proved)
 {
 	struct target_psk *p = keep(q->target, psk, proved);
@@ -111,6 +123,7 @@ bool tls_replace(struct target_queue *q, const struct auth_psk *psk, const struc
 	if (!p)
 		return false;
 	q->psk->replaced = true;
+	p->taken = true;
 	tls_leave(q);
 	use(q, p);
 	return true;

@@ -314,8 +314,11 @@ static void fail(struct tcp_tls *t)
 
 static void shake(struct tcp_tls *t)
 {
-	int n = SSL_do_handshake(t->ssl), error = SSL_get_error(t->ssl, n);
+	int n, error;
 
+	ERR_clear_error();
+	n = SSL_do_handshake(t->ssl);
+	error = SSL_get_error(t->ssl, n);
 	if (n == 1) {
 		/* Whatever the library thinks of it: nobody is believed but by the key. */
 		if (!SSL_session_reused(t->ssl)) {
@@ -412,6 +415,7 @@ ssize_t tcp_tls_take(struct tcp_tls *t, struct tcp_rx *rx, uint8_t *buffer, size
 		return -1;
 	}
 	wants = tcp_rx_wants(rx, &to, 1);
+	ERR_clear_error(); /* a program's own would be taken for this one's */
 	if (SSL_read_ex(t->ssl, to.iov_base, to.iov_len, &n)) {
 		if (wants)
 			tcp_rx_placed(rx, (uint32_t)n);
@@ -461,6 +465,7 @@ void tcp_tls_put(struct tcp_tls *t, struct tcp_tx *tx)
 
 	while (t->state == TCP_TLS_UP && t->out_len + TCP_TLS_RECORD + RECORD_EXTRA <= OUT_ROOM &&
 	       (len = gather(tx, buffer, &from))) {
+		ERR_clear_error();
 		if (!SSL_write_ex(t->ssl, from, len, &n)) {
 			if (SSL_get_error(t->ssl, 0) == SSL_ERROR_SSL)
 				fail(t);
