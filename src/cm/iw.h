@@ -73,9 +73,9 @@ void iw_listen(struct iw_conn *);
 /* Takes of the bytes what belongs to it, and says how many. */
 enum iw_event iw_rx(struct iw_conn *, const uint8_t *bytes, size_t len, size_t *ret_used);
 /*
- * After IW_REQUEST; each returns the length of what is to be sent. -EINVAL as iw_connect(). What is
- * accepted is no more than what was asked: of ord as many READs as the peer takes, of ird as many
- * as it wants to send.
+ * After IW_REQUEST; each returns the length of what is to be sent. -EINVAL as iw_connect(). Of ord
+ * no more is accepted than the peer takes; of ird what p says (RFC 6581 section 9.1 wants no less
+ * than the peer's ord, and the peer sends no more than it is told).
  */
 int iw_accept(struct iw_conn *, const struct iw_params *, uint8_t out[IW_OUT_MAX]) must_use;
 /* After IW_REFUSED: the Terminate that is to be sent before the connection is closed; returns its
