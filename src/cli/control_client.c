@@ -21,9 +21,8 @@
 #include "cli/output.h"
 
 /* A service whose places are taken, or that connects to a disk far away, is waited for so long. */
-#define CALL_NS	   (60 * NSEC_PER_SEC)
-#define WHO_NS	   (5 * NSEC_PER_SEC) /* only to know which there are */
-#define ANSWER_MAX (2u * CONFIG_BYTES_MAX)
+#define CALL_NS (60 * NSEC_PER_SEC)
+#define WHO_NS	(5 * NSEC_PER_SEC) /* only to know which there are */
 
 /* --- one request ------------------------------------------------------------------------------ */
 
@@ -70,7 +69,8 @@ static int receive_line(int fd, uint64_t end, char **ret, size_t *ret_len, size_
 
 		if (*ret_len == *ret_room) {
 			const size_t room = *ret_room ? 2 * *ret_room : 16384;
-			char *more = room > ANSWER_MAX ? NULL : wiped_grow(*ret, *ret_len, room);
+			char *more =
+				room > CONFIG_ANSWER_MAX ? NULL : wiped_grow(*ret, *ret_len, room);
 
 			if (!more)
 				return -ENOMEM;
@@ -169,7 +169,7 @@ static int call(const char *path, uint64_t ns, struct json_object *request,
 		wiped_free(answer, answer_room);
 		return explain(error, path, why, room);
 	}
-	if (config_parse_text(answer, len, ret, text, sizeof(text)) != 0) {
+	if (config_parse_answer(answer, len, ret, text, sizeof(text)) != 0) {
 		snprintf(why, room, "%s: the answer is none: %s", path, text);
 		error = -EPROTO;
 	} else if (json_object_object_get_ex(*ret, "error", &v)) {

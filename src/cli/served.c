@@ -311,6 +311,37 @@ const char *served_queue_status(const struct figures_queue_error_row *r)
 	return served_status(r->io ? FIGURES_IO : FIGURES_ADMIN, r->status);
 }
 
+static bool is_earlier(const struct served *before, uint32_t i, const struct served *now,
+		       const struct figures_op_row *r)
+{
+	const struct figures_op_row *b = &before->ops[i];
+	const struct figures_host_row *x, *y;
+
+	if (!b->commands || b->nsid != r->nsid || b->opcode != r->opcode ||
+	    b->commands > r->commands || b->errors > r->errors || b->host >= before->host_count ||
+	    r->host >= now->host_count)
+		return false;
+	x = &before->hosts[b->host];
+	y = &now->hosts[r->host];
+	return memcmp(x->host, y->host, sizeof(x->host)) == 0 &&
+	       memcmp(x->subsystem, y->subsystem, sizeof(x->subsystem)) == 0;
+}
+
+/* Mostly of the same number; it is another where an earlier of several groups has come to have it.
+ */
+const struct figures_op_row *served_op_before(const struct served *before, const struct served *now,
+					      uint32_t i)
+{
+	const struct figures_op_row *r = &now->ops[i];
+
+	if (i < before->op_count && is_earlier(before, i, now, r))
+		return &before->ops[i];
+	for (uint32_t k = 0; k < before->op_count; k++)
+		if (is_earlier(before, k, now, r))
+			return &before->ops[k];
+	return NULL;
+}
+
 const char *served_transport(uint64_t trtype)
 {
 	switch (trtype) {

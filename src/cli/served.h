@@ -35,6 +35,10 @@ void served_free(struct served *v);
 /* Several as one, of its own memory. False: no memory. */
 bool served_merge(const struct served *parts, unsigned count, struct served *ret) must_use;
 
+/* What the thing of one of now's rows of commands had come to before; NULL: nothing. */
+const struct figures_op_row *served_op_before(const struct served *before, const struct served *now,
+					      uint32_t i);
+
 #define SERVED_NQN_MAX	  (FIGURES_NQN_WORDS * 8 + 1)
 #define SERVED_REASON_MAX (FIGURES_REASON_WORDS * 8 + 1)
 #define SERVED_OPCODE_MAX 48

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
  * The tables of several groups as one. A row of a later group is added to that of an earlier one
- * for the same thing, where there is one; else it has a place of its own, which is the same each
- * time: so that who looks twice finds what it was.
+ * for the same thing, where there is one; else it has a place of its own, which is the same as long
+ * as no earlier group has that thing, too.
  *
  * The tables may be anybody's: what is looked for is found by a sum that nobody can foresee, so
  * that no rows are slower than others.

@@ -5,18 +5,6 @@
 
 #include "base/text.h"
 
-/* The row of the same number, where it was the same thing's. */
-static uint64_t commands_before(const struct served *before, uint32_t i,
-				const struct figures_op_row *now)
-{
-	const struct figures_op_row *r = &before->ops[i];
-
-	return i < before->op_count && r->host == now->host && r->nsid == now->nsid &&
-			       r->opcode == now->opcode && r->commands <= now->commands
-		       ? r->commands
-		       : 0;
-}
-
 static uint64_t timed(const struct figures_op_row *r)
 {
 	uint64_t sum = 0;
@@ -26,7 +14,7 @@ static uint64_t timed(const struct figures_op_row *r)
 	return sum;
 }
 
-static void op_text(struct output *o, const struct served *before, uint32_t i,
+static void op_text(struct output *o, const struct figures_op_row *before,
 		    const struct figures_op_row *r, double seconds)
 {
 	char opcode[SERVED_OPCODE_MAX], label[96], bytes[32], mean[32], line[256];
@@ -42,7 +30,7 @@ static void op_text(struct output *o, const struct served *before, uint32_t i,
 	at = snprintf(line, sizeof(line), "%llu commands", (unsigned long long)r->commands);
 	if (seconds > 0)
 		at += snprintf(line + at, sizeof(line) - (size_t)at, ", %.0f/s",
-			       (double)(r->commands - commands_before(before, i, r)) / seconds);
+			       (double)(r->commands - (before ? before->commands : 0)) / seconds);
 	if (r->bytes)
 		at += snprintf(line + at, sizeof(line) - (size_t)at, ", %s",
 			       text_bytes(bytes, sizeof(bytes), r->bytes));
@@ -94,7 +82,8 @@ static void show_ops(struct output *o, const struct served *now, const struct se
 		if (o->format == OUTPUT_JSON)
 			op_json(o, r);
 		else
-			op_text(o, before, i, r, seconds);
+			op_text(o, seconds > 0 ? served_op_before(before, now, i) : NULL, r,
+				seconds);
 	}
 	if (o->format == OUTPUT_JSON)
 		output_close(o);

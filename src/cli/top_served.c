@@ -9,21 +9,6 @@
 #include "base/text.h"
 #include "cli/output.h"
 
-/* The row of the same number, where it was the same thing's. */
-static const struct figures_op_row *row_before(const struct served *v, const struct served *now,
-					       uint32_t i)
-{
-	const struct figures_op_row *a = &now->ops[i], *b = &v->ops[i];
-	bool same = i < v->op_count && a->host == b->host && a->nsid == b->nsid &&
-		    a->opcode == b->opcode && b->commands <= a->commands &&
-		    b->errors <= a->errors && a->host < v->host_count && a->host < now->host_count;
-
-	return same && memcmp(v->hosts[a->host].host, now->hosts[a->host].host,
-			      sizeof(v->hosts[0].host)) == 0
-		       ? b
-		       : NULL;
-}
-
 static uint64_t timed(const struct figures_op_row *r)
 {
 	uint64_t sum = 0;
@@ -37,7 +22,7 @@ static void add_row(struct top_served *t, const struct served *now, const struct
 		    uint32_t i)
 {
 	static const struct figures_op_row none;
-	const struct figures_op_row *r = &now->ops[i], *b = row_before(was, now, i);
+	const struct figures_op_row *r = &now->ops[i], *b = served_op_before(was, now, i);
 	uint64_t bytes;
 
 	if (!b)
@@ -76,7 +61,7 @@ static int by_work(const void *a, const void *b)
 /* What there is of one process, each row by itself. */
 static bool gather(const struct seen *s, const struct seen *old, struct top_served **v, size_t *n)
 {
-	struct served now, was = {0};
+	struct served now = {0}, was = {0};
 	struct top_served *more;
 
 	if (!served_seen(s, &now) || (old && !served_seen(old, &was))) {

@@ -29,6 +29,7 @@ struct json_object;
 #define CONFIG_WARNINGS_MAX    64
 #define CONFIG_BYTES_MAX       (8u << 20) /* of a document */
 #define CONFIG_DEPTH_MAX       16
+#define CONFIG_ANSWER_MAX      (2u * CONFIG_BYTES_MAX)
 #define CONFIG_INLINE_DATA_MAX 16384 /* bytes, as Linux has it by RDMA */
 #define CONFIG_MDTS_MAX	       8
 
@@ -136,6 +137,9 @@ bool config_is_key(const char *text);
 /* -EINVAL, and why with the line and column; -ENOMEM. */
 int config_parse_text(const char *text, size_t len, struct json_object **ret, char *why,
 		      size_t room) must_use;
+/* The same of what has a document in it, and some more: up to CONFIG_ANSWER_MAX bytes. */
+int config_parse_answer(const char *text, size_t len, struct json_object **ret, char *why,
+			size_t room) must_use;
 /* As nvmetcli writes it, with a line feed at the end: to be freed. NULL: no memory. */
 char *config_text(struct json_object *doc);
 /* The same in one line. */

@@ -167,6 +167,8 @@ int config_save(const char *path, struct json_object *doc, char *why, size_t roo
 		return fail(path, ENOMEM, "", why, room);
 	if (there && !S_ISREG(st.st_mode))
 		error = EINVAL;
+	else if (strlen(text) > CONFIG_BYTES_MAX) /* nobody could read it */
+		error = EFBIG;
 	else
 		error = write_beside(path, there ? &st : NULL, text, temporary, sizeof(temporary));
 	wiped_free(text, strlen(text));

@@ -61,8 +61,10 @@ static bool take_word(const char **at, char ret[OBJECT_NAME_MAX])
 			c = (char)strtoul(digits, NULL, 16);
 			p += 2;
 		}
-		if (!c || n == OBJECT_NAME_MAX - 1)
+		if (!c || n == OBJECT_NAME_MAX - 1) {
+			ret[n] = '\0';
 			return false;
+		}
 		ret[n++] = c;
 	}
 	ret[n] = '\0';

@@ -54,19 +54,19 @@ static void fill_buffer(struct json_tokener *tok)
 	json_tokener_reset(tok);
 }
 
-int config_parse_text(const char *text, size_t len, struct json_object **ret, char *why,
-		      size_t room)
+static int parse(const char *text, size_t len, size_t most, int depth, struct json_object **ret,
+		 char *why, size_t room)
 {
 	struct json_tokener *tok;
 	enum json_tokener_error error;
 	size_t end;
 
 	*ret = NULL;
-	if (len > CONFIG_BYTES_MAX) {
-		snprintf(why, room, "it has more than %u bytes", CONFIG_BYTES_MAX);
+	if (len > most) {
+		snprintf(why, room, "it has more than %zu bytes", most);
 		return -EINVAL;
 	}
-	tok = json_tokener_new_ex(CONFIG_DEPTH_MAX);
+	tok = json_tokener_new_ex(depth);
 	if (!tok) {
 		snprintf(why, room, "out of memory");
 		return -ENOMEM;
@@ -93,6 +93,18 @@ int config_parse_text(const char *text, size_t len, struct json_object **ret, ch
 	config_drop(*ret);
 	*ret = NULL;
 	return -EINVAL;
+}
+
+int config_parse_text(const char *text, size_t len, struct json_object **ret, char *why,
+		      size_t room)
+{
+	return parse(text, len, CONFIG_BYTES_MAX, CONFIG_DEPTH_MAX, ret, why, room);
+}
+
+int config_parse_answer(const char *text, size_t len, struct json_object **ret, char *why,
+			size_t room)
+{
+	return parse(text, len, CONFIG_ANSWER_MAX, CONFIG_DEPTH_MAX + 1, ret, why, room);
 }
 
 /* --- writing ---------------------------------------------------------------------------------

@@ -250,9 +250,18 @@ static void bare_address(const struct mdns_listener *l, char text[sizeof(l->addr
 	snprintf(text, sizeof(l->address), "%.*s", (int)strcspn(l->address, "%"), l->address);
 }
 
+/* Several interfaces may have the same link-local address. */
+static bool is_zone(const char *interface, const char *zone)
+{
+	return strcmp(interface, zone) == 0 ||
+	       (zone[strspn(zone, "0123456789")] == '\0' &&
+		if_nametoindex(interface) == strtoul(zone, NULL, 10));
+}
+
 /* The interface that has an address; -errno. */
 static int interface_of(const struct mdns_listener *l)
 {
+	const char *zone = strchr(l->address, '%');
 	char text[sizeof(l->address)];
 	uint8_t address[16];
 	struct ifaddrs *all;
@@ -264,7 +273,7 @@ static int interface_of(const struct mdns_listener *l)
 	if (getifaddrs(&all) != 0)
 		return -errno;
 	for (const struct ifaddrs *i = all; i && index < 0; i = i->ifa_next)
-		if (has_address(i, l->family, address))
+		if (has_address(i, l->family, address) && (!zone || is_zone(i->ifa_name, zone + 1)))
 			index = (int)if_nametoindex(i->ifa_name);
 	freeifaddrs(all);
 	return index ? index : -ENODEV;

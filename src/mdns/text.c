@@ -107,9 +107,12 @@ void mdns_host_label(char label[MDNS_LABEL_MAX + 1], enum mdns_kind kind, const 
 			 address);
 
 	n = (int)min_of((size_t)n, (size_t)MDNS_LABEL_MAX);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		if (label[i] >= 'A' && label[i] <= 'F') /* an address may be written so */
+			label[i] |= 0x20;
 		if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789", label[i]))
 			label[i] = '-';
+	}
 	while (n && label[n - 1] == '-')
 		label[--n] = '\0';
 }

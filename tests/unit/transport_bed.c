@@ -167,6 +167,7 @@ int transport_set_up(void **state)
 	create_host(NQN);
 	bed.config = plain_host(NQN, IO_QUEUES, IO_ENTRIES);
 	bed.config.event = on_event;
+	bed.config.reads_changes = true; /* the cases do */
 	if (concat) {
 		with_keys();
 		bed.config.concat = true;

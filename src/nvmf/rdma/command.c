@@ -522,8 +522,8 @@ static int op_admit(struct target_queue *tq)
 
 	if (q->cmds) /* since a Connect that was refused after all */
 		return 0;
-	if (!share_entries_take(&q->share, q->depth))
-		return -EAGAIN;
+	if (!q->share.entries && !share_entries_take(&q->share, q->depth))
+		return -EAGAIN; /* it may have them of a Connect for which there was no memory */
 	error = take_queue_memory(q);
 	if (error)
 		return error;

@@ -369,10 +369,7 @@ static void on_event(struct rdma_target *rt, struct rdma_cm_event *ev)
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		log_err("nvmf", "device %s is gone", ibv_get_device_name(copy.id->verbs->device));
-		for (uint32_t i = 0; i < rt->listener_count; i++)
-			if (rt->listeners[i].id == copy.id)
-				q = NULL;
-		if (q)
+		if (!rdma_listener_lost(rt, copy.id))
 			rdma_queue_fail(q, "the device is gone");
 		break;
 	default: /* address changes, the end of timewait: nothing to do */

@@ -9,6 +9,7 @@
 #include "base/errno_text.h"
 #include "base/log.h"
 #include "nvmf/rdma/target.h"
+#include "nvmf/rdma/weft_cm.h"
 
 #define POLL_BATCH   32
 #define POLL_BATCHES 4
@@ -43,6 +44,9 @@ void rdma_dev_free(struct rdma_dev *d)
 		ibv_destroy_comp_channel(d->channel);
 	if (d->pd)
 		ibv_dealloc_pd(d->pd);
+	if (d->held)
+		rdma_free_devices(d->held);
+	list_remove(&d->link);
 	free(d);
 }
 
@@ -55,7 +59,10 @@ static struct rdma_dev *dev_create(struct rdma_target *rt, struct ibv_context *c
 		return NULL;
 	d->rt = rt;
 	d->ctx = ctx;
+	list_init(&d->link);
 	list_init(&d->cqs);
+	if (weft_cm_closes_devices())
+		d->held = rdma_get_devices(NULL);
 	if (ibv_query_device(ctx, &d->attr) != 0)
 		goto fail;
 	d->send_inv = d->attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS;
@@ -84,7 +91,7 @@ fail:
 struct rdma_dev *rdma_dev_get(struct rdma_target *rt, struct ibv_context *ctx)
 {
 	list_for_each(d, &rt->devs, struct rdma_dev, link)
-		if (d->ctx == ctx)
+		if (d->ctx == ctx && !d->gone)
 			return d;
 	return dev_create(rt, ctx);
 }
@@ -152,6 +159,37 @@ static uint32_t cq_poll(struct rdma_cq *cq)
 	return (uint32_t)n;
 }
 
+/* Its channel would be readable for ever. */
+static void dev_gone(struct rdma_dev *d)
+{
+	struct rdma_target *rt = d->rt;
+
+	log_err("nvmf", "device %s is gone", ibv_get_device_name(d->ctx->device));
+	d->gone = true;
+	(void)epoll_ctl(rt->epoll_fd, EPOLL_CTL_DEL, d->channel->fd, NULL);
+	list_for_each(q, &rt->queues, struct rdma_queue, link)
+		if (q->dev == d)
+			rdma_queue_fail(q, "the device is gone");
+}
+
+static bool is_used(const struct rdma_target *rt, const struct rdma_dev *d)
+{
+	list_for_each(q, &rt->queues, const struct rdma_queue, link)
+		if (q->dev == d)
+			return true;
+	list_for_each(q, &rt->dying, const struct rdma_queue, link)
+		if (q->dev == d)
+			return true;
+	return false;
+}
+
+void rdma_free_gone_devices(struct rdma_target *rt)
+{
+	list_for_each(d, &rt->devs, struct rdma_dev, link)
+		if (d->gone && !is_used(rt, d))
+			rdma_dev_free(d);
+}
+
 static void take_cq_events(struct rdma_dev *d)
 {
 	struct ibv_cq *ibcq;
@@ -165,6 +203,8 @@ static void take_cq_events(struct rdma_dev *d)
 			cq->unacked = 0;
 		}
 	}
+	if (errno != EAGAIN && errno != EINTR)
+		dev_gone(d);
 }
 
 /*
@@ -205,7 +245,10 @@ bool rdma_poll_all(struct rdma_target *rt)
 void rdma_arm_all(struct rdma_target *rt)
 {
 	list_for_each(d, &rt->devs, struct rdma_dev, link) {
-		take_cq_events(d);
+		if (!d->gone)
+			take_cq_events(d);
+		if (d->gone)
+			continue;
 		list_for_each(cq, &d->cqs, struct rdma_cq, link)
 			(void)!ibv_req_notify_cq(cq->cq, 0);
 	}

@@ -60,7 +60,7 @@ static void device_fini(struct rdma_host *r)
 	r->verbs = NULL;
 	r->transport.fds_changed++;
 	r->unacked = 0;
-	r->notified = false;
+	r->notified = r->gone = false;
 }
 
 static int set_nonblocking(int fd)
@@ -115,6 +115,16 @@ fail:
 
 /* --- connecting ---------------------------------------------------------------------------- */
 
+static bool is_last(const struct rdma_host_queue *q)
+{
+	const struct rdma_host *r = q->r;
+
+	for (uint16_t i = 0; i <= r->config.io_queues; i++)
+		if (&r->queues[i] != q && r->queues[i].id)
+			return false;
+	return true;
+}
+
 static void queue_close(struct rdma_host_queue *q)
 {
 	if (q->state == RQ_CLOSED)
@@ -124,6 +134,9 @@ static void queue_close(struct rdma_host_queue *q)
 	q->state = RQ_CLOSED;
 	q->generation++;
 	rdma_host_queue_teardown(q);
+	/* Before the last identifier, with which a device that has gone is closed. */
+	if (is_last(q))
+		device_fini(q->r);
 	if (q->id)
 		rdma_destroy_id(q->id);
 	q->id = NULL;
@@ -209,9 +222,7 @@ static int open_op(void *t, uint16_t qid, uint16_t entries, uint16_t cntlid)
 
 	assert(q->state == RQ_CLOSED);
 	if (qid == 0) {
-		for (uint16_t i = 1; i <= r->config.io_queues; i++)
-			assert(r->queues[i].state == RQ_CLOSED);
-		device_fini(r);
+		assert(!r->verbs);
 		r->address = r->addresses;
 	}
 	q->entries = entries;
@@ -238,7 +249,6 @@ static void attempt_failed(struct rdma_host_queue *q)
 
 	if (q->qid == 0 && r->address->ai_next) {
 		queue_close(q);
-		device_fini(r);
 		r->address = r->address->ai_next;
 		if (begin_resolve(q) == 0)
 			return;
@@ -543,7 +553,7 @@ static unsigned int op_pollfds(const struct transport_host *t,
 
 	if (!r->deaf.is)
 		fds[n++] = (struct pollfd){.fd = r->events->fd, .events = POLLIN};
-	if (r->channel)
+	if (r->channel && !r->gone)
 		fds[n++] = (struct pollfd){.fd = r->channel->fd, .events = POLLIN};
 	return n;
 }
@@ -569,9 +579,14 @@ static void take_notification(struct rdma_host *r)
 	void *context;
 
 	r->notified = false;
-	if (!r->channel || ibv_get_cq_event(r->channel, &cq, &context))
+	if (!r->channel)
 		return;
-	r->unacked++;
+	if (ibv_get_cq_event(r->channel, &cq, &context) == 0) {
+		r->unacked++;
+	} else if (errno != EAGAIN && errno != EINTR) { /* it would be readable for ever */
+		r->gone = true;
+		r->transport.fds_changed++;
+	}
 }
 
 static bool op_process(struct transport_host *t, uint64_t now_ns, bool sleepy)
@@ -627,7 +642,6 @@ static void op_destroy(struct transport_host *t)
 
 	for (uint16_t i = 0; r->queues && i <= r->config.io_queues; i++)
 		queue_close(&r->queues[i]);
-	device_fini(r);
 	if (r->events)
 		rdma_destroy_event_channel(r->events);
 	if (r->addresses)

@@ -113,6 +113,7 @@ struct rdma_host {
 	uint64_t why_ns; /* so long the connection's event may say why; 0: none is waited for */
 	bool batching;	 /* commands are posted when the present call ends */
 	bool notified;	 /* an event of cq has come */
+	bool gone;	 /* the device: no event comes any more */
 	unsigned int unacked; /* events of cq */
 
 	struct region *regions;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/errno_text.h"
+#include "base/log.h"
 #include "nvmf/rdma/target.h"
 #include "nvmf/rdma/weft_cm.h"
 #include "nvmf/transport/address.h"
@@ -68,7 +69,7 @@ static int listen_error(int error, const struct rdma_listener *l, char *why, siz
 /* A closed one's place is another's when nothing that came by it is left. */
 static bool is_free(const struct rdma_listener *l)
 {
-	return !l->id && !l->port.connections;
+	return !l->id && !l->lost && !l->port.connections;
 }
 
 /* NULL: there are too many. */
@@ -87,12 +88,36 @@ static void drop(struct rdma_listener *l)
 	l->id = NULL;
 }
 
+/* 0, or an errno; its device may be one that cannot be used. */
+static int open_listener(struct rdma_listener *l)
+{
+	struct sockaddr *sa = (struct sockaddr *)&l->address;
+	int error, only_v6 = 1;
+
+	if (rdma_create_id(l->rt->events, &l->id, l, RDMA_PS_TCP) != 0)
+		return errno;
+	if (sa->sa_family == AF_INET6) /* the two families have listeners of their own */
+		(void)rdma_set_option(l->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only_v6,
+				      sizeof(only_v6));
+	weft_cm_on_any_transport(l->id);
+	if (rdma_bind_addr(l->id, sa) == 0 && rdma_listen(l->id, 128) == 0)
+		return 0;
+	error = errno;
+	drop(l);
+	return error;
+}
+
+static bool has_device(struct rdma_listener *l)
+{
+	return !l->id->verbs || rdma_dev_get(l->rt, l->id->verbs);
+}
+
 static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const char *port,
 		     char *why, size_t room)
 {
 	struct rdma_target *rt = ctx;
 	struct rdma_listener *l = free_listener(rt);
-	int error, only_v6 = 1;
+	int error;
 
 	if (!l) {
 		snprintf(why, room, "more than %d addresses to listen on", RDMA_LISTENERS_MAX);
@@ -100,20 +125,15 @@ static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const 
 	}
 	*l = (struct rdma_listener){.rt = rt};
 	address_port(&l->port, &rdma_target_ops, sa, wildcard, port);
-	if (rdma_create_id(rt->events, &l->id, l, RDMA_PS_TCP) != 0)
-		return listen_error(errno, l, why, room);
-	if (sa->sa_family == AF_INET6) /* the two families have listeners of their own */
-		(void)rdma_set_option(l->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only_v6,
-				      sizeof(only_v6));
-	weft_cm_on_any_transport(l->id);
-	if (rdma_bind_addr(l->id, (struct sockaddr *)sa) != 0 || rdma_listen(l->id, 128) != 0) {
-		error = errno;
-		drop(l);
-		if (port_is_taken(error, sa, wildcard))
-			error = EADDRINUSE;
+	memcpy(&l->address, sa,
+	       sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					 : sizeof(struct sockaddr_in));
+	error = open_listener(l);
+	if (error && port_is_taken(error, sa, wildcard))
+		error = EADDRINUSE;
+	if (error)
 		return listen_error(error, l, why, room);
-	}
-	if (l->id->verbs && !rdma_dev_get(rt, l->id->verbs)) {
+	if (!has_device(l)) {
 		drop(l);
 		snprintf(why, room, "the RDMA device of %s cannot be used", l->port.traddr);
 		return -ENODEV;
@@ -129,10 +149,52 @@ void rdma_unlisten(struct transport_target *t, struct target_port *port)
 	struct rdma_listener *l = container_of(port, struct rdma_listener, port);
 
 	target_port_remove(rt->group->target, port);
-	drop(l);
+	if (l->id)
+		drop(l);
+	l->lost = false;
 	list_for_each(q, &rt->queues, struct rdma_queue, link)
 		if (q->tq.port == port)
 			rdma_queue_fail(q, "its port is closed");
+}
+
+bool rdma_listener_lost(struct rdma_target *rt, const struct rdma_cm_id *id)
+{
+	for (uint32_t i = 0; i < rt->listener_count; i++) {
+		struct rdma_listener *l = &rt->listeners[i];
+
+		if (l->id != id)
+			continue;
+		drop(l);
+		l->lost = true;
+		rt->relisten_ns = rt->now_ns + DEAF_NS;
+		return true;
+	}
+	return false;
+}
+
+/* Where there is no broker each may take long: see deaf.h. */
+void rdma_listen_again(struct rdma_target *rt)
+{
+	const uint64_t begun_ns = time_now_ns();
+	uint64_t now_ns;
+
+	rt->relisten_ns = DEADLINE_NEVER;
+	for (uint32_t i = 0; i < rt->listener_count; i++) {
+		struct rdma_listener *l = &rt->listeners[i];
+
+		if (!l->lost)
+			continue;
+		if (open_listener(l) == 0 && has_device(l)) {
+			l->lost = false;
+			log_warn("nvmf", "RDMA hosts are heard again at %s port %s", l->port.traddr,
+				 l->port.trsvcid);
+			continue;
+		}
+		if (l->id)
+			drop(l);
+		now_ns = time_now_ns();
+		rt->relisten_ns = now_ns + max_of(DEAF_NS, DEAF_REST * (now_ns - begun_ns));
+	}
 }
 
 /* Hosts may come to any device: better to know now than then that one cannot be used. */

@@ -35,6 +35,7 @@ static uint64_t op_next_deadline(const struct transport_target *t)
 
 	if (rt->deaf.is && !rt->shutting_down)
 		timers = min_of(timers, rt->deaf.look_ns);
+	timers = min_of(timers, rt->relisten_ns);
 	if (shares_pump_due(rt->shares) || !list_empty(&rt->pumping))
 		return 0; /* by a store, between two calls of process */
 	return q ? min_of(q->nudge_ns, timers) : timers;
@@ -65,6 +66,8 @@ static bool op_process(struct transport_target *t, uint64_t now_ns, bool sleepy)
 		any |= rdma_take_events(rt);
 	}
 	nudge_the_silent(rt);
+	if (now_ns >= rt->relisten_ns)
+		rdma_listen_again(rt);
 	while ((tm = timer_pop_due(&rt->timers, now_ns)))
 		rdma_queue_tick(container_of(tm, struct rdma_queue, timer));
 	rdma_bury_dying(rt);
@@ -76,6 +79,7 @@ static bool op_process(struct transport_target *t, uint64_t now_ns, bool sleepy)
 		any = rdma_poll_all(rt);
 		rdma_pump_all(rt);
 		rdma_bury_dying(rt);
+		rdma_free_gone_devices(rt);
 	}
 	return any;
 }
@@ -85,11 +89,13 @@ static void op_shutdown(struct transport_target *t)
 	struct rdma_target *rt = rdma_target_of(t);
 
 	rt->shutting_down = true;
+	rt->relisten_ns = DEADLINE_NEVER;
 	for (uint32_t i = 0; i < rt->listener_count; i++) {
-		if (!rt->listeners[i].id)
+		if (!rt->listeners[i].id && !rt->listeners[i].lost)
 			continue;
 		target_port_remove(rt->group->target, &rt->listeners[i].port);
-		rdma_destroy_id(rt->listeners[i].id);
+		if (rt->listeners[i].id)
+			rdma_destroy_id(rt->listeners[i].id);
 	}
 	rt->listener_count = 0;
 	rdma_pump_all(rt);
@@ -151,6 +157,7 @@ int rdma_target_create(struct target_group *g, struct shares *shares,
 	rt->transport.ops = &target_ops;
 	rt->group = g;
 	rt->shares = shares;
+	rt->relisten_ns = DEADLINE_NEVER;
 	list_init(&rt->link);
 	list_init(&rt->others);
 	list_init(&rt->devs);

@@ -65,17 +65,21 @@ struct rdma_dev {
 	struct list link;
 	struct rdma_target *rt;
 	struct ibv_context *ctx;
+	struct ibv_context **held; /* so that librdmacm does not close it; NULL: it would not */
 	struct ibv_device_attr attr;
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_mr *pool_mr, *zeroes_mr;
 	struct list cqs;
 	bool send_inv; /* can invalidate the host's key with the response */
+	bool gone;     /* it is freed when no queue is on it any more */
 };
 
 struct rdma_listener {
 	struct rdma_target *rt;
-	struct rdma_cm_id *id; /* NULL: it is closed */
+	struct rdma_cm_id *id; /* NULL: it is closed, or lost */
+	bool lost;	       /* its device has gone: it is listened on again once it is back */
+	struct sockaddr_storage address;
 	struct target_port port;
 };
 
@@ -97,6 +101,7 @@ struct rdma_target {
 	uint64_t now_ns;	 /* of the present call of process */
 	uint32_t quiet_rounds;	 /* calls of process since the event channel was looked at */
 	struct deaf deaf;	 /* whether connections' events come */
+	uint64_t relisten_ns;	 /* when lost listeners are tried; DEADLINE_NEVER: there are none */
 	bool shutting_down;
 };
 
@@ -208,6 +213,10 @@ void rdma_post_failed(struct rdma_queue *q, const char *what, int error);
 int rdma_listen_on(struct transport_target *t, const char *address, const char *port, char *why,
 		   size_t room) must_use;
 void rdma_unlisten(struct transport_target *t, struct target_port *port);
+/* Its device has gone; false: that is no listener's. */
+bool rdma_listener_lost(struct rdma_target *rt, const struct rdma_cm_id *id);
+/* Tries those that are lost, when relisten_ns has come. */
+void rdma_listen_again(struct rdma_target *rt);
 int rdma_addresses(int family, void (*show)(void *ctx, const char *address, bool loopback),
 		   void *ctx);
 
@@ -237,6 +246,8 @@ void rdma_cq_put(struct rdma_cq *cq, uint32_t share);
 void rdma_cq_drain(struct rdma_cq *cq);
 /* True if anything had completed. */
 bool rdma_poll_all(struct rdma_target *rt);
+/* Those that have gone, and that no queue is on any more. */
+void rdma_free_gone_devices(struct rdma_target *rt);
 void rdma_arm_all(struct rdma_target *rt);
 
 /* --- command.c ---------------------------------------------------------------------- */

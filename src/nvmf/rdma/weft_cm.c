@@ -16,6 +16,11 @@ void weft_cm_on_any_transport(struct rdma_cm_id *id)
 		any(id);
 }
 
+bool weft_cm_closes_devices(void)
+{
+	return !find("weft_private_any_transport");
+}
+
 void weft_cm_on_transport(struct rdma_cm_id *id, enum ibv_transport_type type)
 {
 	void (*on)(struct rdma_cm_id *, enum ibv_transport_type) =

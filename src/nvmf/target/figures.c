@@ -241,7 +241,8 @@ void figures_queue_begin(struct target_figures *f, struct target_queue *q)
 	s->host = take_host(f, c->subsys->nqn, c->subsys->discovery ? FIGURES_OTHERS : c->hostnqn);
 	f->host[s->host].refs++;
 	++*connections(f, q);
-	s->row = f->queues_free;
+	/* Of nobody's host queues could not be told apart. */
+	s->row = s->host == NOBODY ? 0 : f->queues_free;
 	if (!s->row)
 		return;
 	f->queues_free = f->queue_next[s->row];

@@ -8,7 +8,9 @@
  * connected. What a host has done stays when it goes, until its place is needed: then the one that
  * went first is added to "others" of its subsystem, and where that has no place to what is
  * nobody's, row 0 of each table. So sums never become less, and hosts with ever new names push out
- * nobody who is there. Hosts that discover are all "others".
+ * nobody who is there. (A group knows of its own queues alone: of a host that has gone from one and
+ * is in another, the former's part may go to "others" once hundreds of others have come there.)
+ * Hosts that discover are all "others".
  *
  * Latency is from the turn in which a command came to the end of the turn in which it was answered,
  * as told by figures_settle(): nobody reads the clock for it.
