@@ -452,6 +452,38 @@ def what_controllers_are(c):
     c.reload(doc, "subsystems[1].attr.version: a version")
 
 
+def device_comes_back(c):
+    """Its address is listened on again, and what others do meanwhile is not touched."""
+    def come():
+        c.hosts[0].ip("link", "add", "name", "comes0", "type", "veth", "peer", "name", "comes1")
+        for name in ("comes0", "comes1"):
+            c.hosts[0].ip("link", "set", name, "up")
+        c.hosts[0].ip("addr", "add", "10.99.0.1/24", "dev", "comes0")
+
+    doc = c.document()
+    doc["ports"].append(c.port(6, 4421, S2))
+    doc["ports"][1]["addr"]["traddr"] = "10.99.0.1"
+    come()
+    c.serve(doc)
+    bench = c.bench(c.uri(S2, 3), 8)
+    uri = f"nvme+{c.transport}://10.99.0.1:4421/{S2}"
+    for _ in range(2):
+        c.host("id-ctrl", uri)
+        before = c.server.output().count("are heard again at 10.99.0.1 port 4421")
+        c.hosts[0].ip("link", "del", "comes0")
+        lab.until(lambda: "weft_comes0 is gone" in c.server.output(), 10)
+        come()
+        if not lab.until(lambda: c.server.output().count("are heard again at 10.99.0.1 port 4421") > before, 10):
+            raise AssertionError(f"it is not listened on again: {c.server.output()[-300:]}")
+    c.host("id-ctrl", uri)
+    # It can be taken away as any other, while it is there and while it is not.
+    c.hosts[0].ip("link", "del", "comes0")
+    lab.until(lambda: c.server.output().count("weft_comes0 is gone") > 2, 10)
+    del doc["ports"][1]
+    c.reload(doc, "read again")
+    same(bench.wait(60), 0, "the status of a bench at the other port")
+
+
 def arguments(doc):
     p = argparse.ArgumentParser(description=doc.splitlines()[0])
     p.add_argument("build")
@@ -471,6 +503,8 @@ def main():
     c.run("nobody can use it", nobody_can_use)
     c.run("who has the key", who_has_the_key)
     c.run("discovery is watched", discovery_is_watched)
+    if args.transport == "rdma":
+        c.run("a device that comes back", device_comes_back)
     c.run("another size for a disk in memory", made_disk_grows)
     c.run("what controllers are", what_controllers_are)
     c.run("another name for the same disk", same_disk_other_name)
