@@ -62,6 +62,16 @@ static void place_tail(uint8_t *to, const uint8_t *from, size_t len)
 	}
 }
 
+/* Whole words, one at least. */
+static inline void place_words(uint8_t *to, const uint8_t *from, size_t len)
+{
+#pragma GCC unroll 8
+	for (; len > sizeof(word); len -= sizeof(word), to += sizeof(word), from += sizeof(word))
+		place_part(to, from, sizeof(word));
+	in_order();
+	place_part(to, from, sizeof(word));
+}
+
 /* Who waits for memory to change takes the last bytes for all of them, and may write there at once.
  * So these are stored last, upwards, and once: memcpy() may store a byte twice, and what was
  * written in between is lost. Who waits for a message takes it for all that were sent before, and
@@ -73,6 +83,11 @@ void mem_place(uint8_t *to, const uint8_t *from, size_t len)
 	size_t done, words;
 
 	in_order();
+	/* Most that is short. */
+	if (len && len <= LAST && !(((uintptr_t)to | len) & (sizeof(word) - 1))) {
+		place_words(to, from, len);
+		return;
+	}
 	done = place_head(to, from, len);
 	if (len - done > LAST) {
 		words = (len - done - LAST) & ~(sizeof(word) - 1);

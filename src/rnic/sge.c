@@ -7,6 +7,16 @@ int sge_gather(struct rnic_pd *pd, const struct rnic_sge *sge, uint32_t num_sge,
 {
 	uint8_t n = 0;
 
+	/* Most have one. */
+	if (num_sge == 1 && len) {
+		uint8_t *p;
+
+		assert(off < sge->length && len <= sge->length - off);
+		p = mem_local(pd, sge->lkey, sge->addr + off, len, need);
+		iov[0] = (struct iovec){p, len};
+		*ret_niov = 1;
+		return p ? 0 : -EFAULT;
+	}
 	for (uint32_t i = 0; len; i++) {
 		uint32_t part;
 		uint8_t *p;

@@ -25,9 +25,7 @@
 #define IPV4_DF		0x4000
 #define IPV4_ID_AT	4
 #define UDP_PAYLOAD_MAX (65535 - IPV4_LEN - UDP_LEN)
-#define HEAD_COPIED	64 /* the headers of a packet, and a little */
 #define ISAL_BLOCK	256
-#define WHOLE_COPIED	(ISAL_BLOCK - 1 - IPV6_LEN - UDP_LEN)
 #define BTH_ECN_AT	4
 
 /*
@@ -61,12 +59,12 @@ static uint8_t *put_udp(uint8_t *p, const struct flow *f, size_t udp_len)
 	return p + UDP_LEN;
 }
 
-static uint8_t *put_ipv4(uint8_t *p, const struct flow *f, uint16_t ip_id, size_t udp_len)
+static uint8_t *put_ipv4(uint8_t *p, const struct flow *f, size_t udp_len)
 {
 	p[0] = 0x45;
 	p[1] = 0xff; /* TOS: variable */
 	st_be16(p + 2, (uint16_t)(IPV4_LEN + UDP_LEN + udp_len));
-	st_be16(p + IPV4_ID_AT, ip_id);
+	st_be16(p + IPV4_ID_AT, 0); /* see of_identification() */
 	st_be16(p + 6, IPV4_DF);
 	p[8] = 0xff; /* TTL: variable */
 	p[9] = IPPROTO_UDP_8;
@@ -97,44 +95,75 @@ static uint8_t *put_grh(uint8_t *p, const struct flow *f, size_t payload_len)
 	return p + GRH_LEN;
 }
 
-static uint8_t *put_headers(uint8_t *p, const struct flow *f, uint16_t ip_id, size_t udp_len)
+static uint8_t *put_headers(uint8_t *p, const struct flow *f, size_t udp_len)
 {
 	if (f->rocev1)
 		return put_grh(p, f, udp_len);
-	p = gid_is_ipv4(&f->dgid) ? put_ipv4(p, f, ip_id, udp_len) : put_ipv6(p, f, udp_len);
+	p = gid_is_ipv4(&f->dgid) ? put_ipv4(p, f, udp_len) : put_ipv6(p, f, udp_len);
 	return put_udp(p, f, udp_len);
 }
 
-/*
- * How much of the first piece is taken together with the IP and UDP headers: a call for a few
- * bytes costs as much as one for a hundred. So all of a short one; else the rest is best a multiple
- * of ISA-L's block, as it is in a packet that is full to the path MTU.
- */
-static size_t head_len(size_t len)
+struct icrc icrc_headers(const struct flow *f, size_t udp_len)
 {
-	size_t odd = len % ISAL_BLOCK;
+	uint8_t buf[IPV6_LEN + UDP_LEN];
+	const uint8_t *end = put_headers(buf, f, udp_len);
 
-	if (len <= WHOLE_COPIED)
-		return len;
-	return odd >= BTH_LEN && odd <= HEAD_COPIED ? odd : min_of(len, (size_t)HEAD_COPIED);
+	return (struct icrc){crc(ICRC_SEED, buf, (size_t)(end - buf))};
+}
+
+/*
+ * The CRC is linear: what differs before or behind a place differs in the state there, by the
+ * remainder that the difference leaves in the bytes between. So the state behind the headers is
+ * made up for the identification in them, and for the byte of the BTH that counts as ones; neither
+ * takes another pass, or a copy.
+ */
+static uint32_t of_identification(uint16_t id)
+{
+	const uint16_t bytes = (uint16_t)(id >> 8 | id << 8); /* the first is the lower */
+
+	return icrc_ahead_24[0][bytes & 15] ^ icrc_ahead_24[1][bytes >> 4 & 15] ^
+	       icrc_ahead_24[2][bytes >> 8 & 15] ^ icrc_ahead_24[3][bytes >> 12];
+}
+
+static uint32_t of_masked(uint8_t byte)
+{
+	const uint8_t off = byte ^ 0xff;
+
+	return icrc_back_4[0][off & 15] ^ icrc_back_4[1][off >> 4];
+}
+_Static_assert(IPV4_LEN - IPV4_ID_AT + UDP_LEN == 24, "what icrc_ahead_24 is for");
+_Static_assert(BTH_ECN_AT == 4, "what icrc_back_4 is for");
+
+struct icrc icrc_behind(struct icrc headers, uint16_t ip_id, const void *head, size_t len)
+{
+	const uint8_t *bth = head;
+
+	assert(len >= BTH_LEN);
+	return (struct icrc){crc(
+		headers.state ^ of_identification(ip_id) ^ of_masked(bth[BTH_ECN_AT]), bth, len)};
+}
+
+static bool has_identification(const struct flow *f)
+{
+	return gid_is_ipv4(&f->dgid) && !f->rocev1;
 }
 
 struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len, const void *head,
 		       size_t len)
 {
-	uint8_t buf[IPV6_LEN + UDP_LEN + WHOLE_COPIED];
-	size_t copied = head_len(len);
-	uint8_t *p = put_headers(buf, f, ip_id, udp_len);
-	struct icrc c;
+	return icrc_behind(icrc_headers(f, udp_len), has_identification(f) ? ip_id : 0, head, len);
+}
 
-	assert(len >= BTH_LEN);
-	if (len > WHOLE_COPIED)
-		memcpy(p, head, HEAD_COPIED); /* more than needed, but of constant size */
-	else
-		memcpy(p, head, len);
-	p[BTH_ECN_AT] = 0xff;
-	c.state = crc(ICRC_SEED, buf, (size_t)(p + copied - buf));
-	return icrc_update(c, (const uint8_t *)head + copied, len - copied);
+struct icrc icrc_recall(struct icrc_memo *m, const struct flow *f, size_t udp_len)
+{
+	struct icrc_remembered *r =
+		&m->of[(f->sport ^ udp_len ^ f->dgid.raw[15]) % ARRAY_SIZE(m->of)];
+
+	if (r->udp_len != udp_len || r->sport != f->sport || !gid_equal(&r->dgid, &f->dgid) ||
+	    !gid_equal(&r->sgid, &f->sgid))
+		*r = (struct icrc_remembered){f->sgid, f->dgid, (uint32_t)udp_len, f->sport,
+					      icrc_headers(f, udp_len)};
+	return r->headers;
 }
 
 struct icrc icrc_begin_local(const uint8_t lrh[LRH_LEN], const void *head, size_t len)
@@ -161,11 +190,11 @@ uint32_t icrc_end(struct icrc c)
 }
 
 /* The ICRC a payload carries, against what it should be: the difference is 0 when it is right. */
-static uint32_t icrc_difference(const struct flow *f, uint16_t ip_id, const void *udp,
+static uint32_t icrc_difference(struct icrc headers, uint16_t ip_id, const void *udp,
 				size_t udp_len)
 {
 	size_t covered = udp_len - ICRC_LEN;
-	struct icrc c = icrc_begin(f, ip_id, udp_len, udp, covered);
+	struct icrc c = icrc_behind(headers, ip_id, udp, covered);
 
 	return icrc_end(c) ^ ld_le32((const uint8_t *)udp + covered);
 }
@@ -175,9 +204,16 @@ static bool icrc_length_ok(size_t udp_len)
 	return udp_len >= BTH_LEN + ICRC_LEN && udp_len <= UDP_PAYLOAD_MAX;
 }
 
+bool icrc_check_behind(struct icrc headers, uint16_t ip_id, const void *udp, size_t udp_len)
+{
+	return icrc_length_ok(udp_len) && icrc_difference(headers, ip_id, udp, udp_len) == 0;
+}
+
 bool icrc_check(const struct flow *f, uint16_t ip_id, const void *udp, size_t udp_len)
 {
-	return icrc_length_ok(udp_len) && icrc_difference(f, ip_id, udp, udp_len) == 0;
+	return icrc_length_ok(udp_len) &&
+	       icrc_difference(icrc_headers(f, udp_len), has_identification(f) ? ip_id : 0, udp,
+			       udp_len) == 0;
 }
 
 /* a * b modulo the CRC-32 polynomial, reflected: bit 31 is the coefficient of x^0. */
@@ -194,7 +230,7 @@ static uint32_t poly_mul(uint32_t a, uint32_t b)
 }
 
 /*
- * The CRC is linear: the ICRC of a packet with identification id differs from that with 0 by the
+ * The ICRC of a packet with identification id differs from that with 0 by the
  * remainder that those 16 bits leave after running through the bytes behind them. As a
  * polynomial it is id * x^(8 * bytes), so that division by that power of x, one multiplication
  * for each byte of the distance, gives the id back, and anything that is not 16 bits long
@@ -208,7 +244,7 @@ bool icrc_solve_ip_id(const struct flow *f, const void *udp, size_t udp_len, uin
 	*ret_ip_id = 0;
 	if (!icrc_length_ok(udp_len))
 		return false;
-	v = icrc_difference(f, 0, udp, udp_len);
+	v = icrc_difference(icrc_headers(f, udp_len), 0, udp, udp_len);
 	if (!v)
 		return true;
 	if (!gid_is_ipv4(&f->dgid))

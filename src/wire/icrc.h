@@ -34,6 +34,24 @@ struct icrc {
  * port are f's. */
 struct icrc icrc_begin(const struct flow *f, uint16_t ip_id, size_t udp_len, const void *head,
 		       size_t len);
+/*
+ * The same in two steps, for what precedes the BTH is the same in all packets of a flow that have
+ * that length. ip_id: 0 where there is none, over IPv6.
+ */
+struct icrc icrc_headers(const struct flow *f, size_t udp_len);
+struct icrc icrc_behind(struct icrc headers, uint16_t ip_id, const void *head, size_t len);
+
+/* What icrc_headers() has said lately, of RoCEv2. All zeroes at first. */
+struct icrc_memo {
+	struct icrc_remembered {
+		struct gid sgid, dgid;
+		uint32_t udp_len; /* 0: nothing */
+		uint16_t sport;
+		struct icrc headers;
+	} of[16];
+};
+struct icrc icrc_recall(struct icrc_memo *m, const struct flow *f, size_t udp_len);
+
 /* A packet of InfiniBand within a subnet: its LRH, and the first len bytes behind that, at least
  * the 12 of the BTH. */
 struct icrc icrc_begin_local(const uint8_t lrh[LRH_LEN], const void *head, size_t len);
@@ -44,6 +62,8 @@ uint32_t icrc_end(struct icrc c);
 /* A whole UDP payload, ICRC at its end, received on flow f (f->sgid the sender): is it right with
  * this identification? False also for a payload too short to hold BTH and ICRC. */
 bool icrc_check(const struct flow *f, uint16_t ip_id, const void *udp, size_t udp_len);
+/* The same behind icrc_headers(). */
+bool icrc_check_behind(struct icrc headers, uint16_t ip_id, const void *udp, size_t udp_len);
 
 /*
  * For a receiver that does not see the IPv4 header: the one identification with which the ICRC

@@ -10,5 +10,9 @@
 
 extern const uint32_t icrc_back_low[256];  /* [i]: back over i bytes */
 extern const uint32_t icrc_back_high[256]; /* [i]: back over 256 i bytes */
+/* [i][v]: v in the i-th four bits of a byte that comes four bytes later, the lowest first. */
+extern const uint32_t icrc_back_4[2][16];
+/* Forward: [i][v]: v in the i-th four bits of two bytes, 24 bytes later, those two included. */
+extern const uint32_t icrc_ahead_24[4][16];
 
 #endif

@@ -251,6 +251,12 @@ static void the_tables_hold_the_powers_of_one_over_x(void **state)
 		assert_int_equal(crc_over_zeros(icrc_back_low[i], i), 0x80000000u);
 		assert_int_equal(crc_over_zeros(icrc_back_high[i], 256 * i), 0x80000000u);
 	}
+	for (uint32_t v = 0; v < 16; v++) {
+		for (unsigned i = 0; i < 2; i++)
+			assert_int_equal(crc_over_zeros(icrc_back_4[i][v], 4), v << 4 * i);
+		for (unsigned i = 0; i < 4; i++)
+			assert_int_equal(icrc_ahead_24[i][v], crc_over_zeros(v << 4 * i, 24));
+	}
 }
 
 static void the_identification_is_found_where_brute_force_finds_it(void **state)

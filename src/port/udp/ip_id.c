@@ -2,7 +2,6 @@
 #include "port/udp/ip_id.h"
 
 #include "base/bytes.h"
-#include "wire/icrc.h"
 
 static struct ip_id_sender *ways_of(struct ip_id_table *t, uint64_t pair)
 {
@@ -21,11 +20,16 @@ static uint64_t heard_ns(const struct ip_id_sender *s)
 
 static struct ip_id_sender *find(struct ip_id_table *t, uint64_t pair, uint64_t now)
 {
-	struct ip_id_sender *way = ways_of(t, pair);
+	struct ip_id_sender *way = &t->way[0][0] + t->recent;
 
+	if (way->pair == pair && lately(heard_ns(way), now))
+		return way;
+	way = ways_of(t, pair);
 	for (size_t i = 0; i < IP_ID_WAYS; i++)
-		if (way[i].pair == pair && lately(heard_ns(&way[i]), now))
+		if (way[i].pair == pair && lately(heard_ns(&way[i]), now)) {
+			t->recent = (uint32_t)(&way[i] - &t->way[0][0]);
 			return &way[i];
+		}
 	return &t->unknown;
 }
 
@@ -96,14 +100,17 @@ bool ip_id_check(struct ip_id_table *t, const struct flow *f, const void *udp, s
 {
 	struct ip_id_sender *s;
 
+	struct icrc headers = icrc_recall(&t->headers, f, len);
+
 	*ret = (struct ip_id_found){0};
 	if (!gid_is_ipv4(&f->sgid))
-		return icrc_check(f, 0, udp, len);
+		return icrc_check_behind(headers, 0, udp, len);
 
 	ret->pair = (uint64_t)ld_be32(f->sgid.raw + 12) << 32 | ld_be32(f->dgid.raw + 12);
 	ret->sender = s = find(t, ret->pair, now);
 	ret->id = piece > 0 ? (uint16_t)(s->seen + 1) : s->next;
-	if (!icrc_check(f, ret->id, udp, len) && !icrc_solve_ip_id(f, udp, len, &ret->id))
+	if (!icrc_check_behind(headers, ret->id, udp, len) &&
+	    !icrc_solve_ip_id(f, udp, len, &ret->id))
 		return false;
 	if (!follows(s, ret->id, now) && !restarts(s, ret->id, now))
 		return false;
@@ -127,6 +134,9 @@ void ip_id_accept(struct ip_id_table *t, const struct ip_id_found *found, uint64
 		s->unclear = id < IP_ID_SMALL;
 	}
 	s->stray_ns = 0;
+	/* Another of the same batch: what follows would write what is there. */
+	if (id < IP_ID_SMALL && s->small_ns && s->small_ns == now)
+		return;
 	went_back = lately(s->count_ns, now) && (uint16_t)(s->last - id) < IP_ID_SMALL;
 	if (id >= IP_ID_SMALL) {
 		s->unclear = false;

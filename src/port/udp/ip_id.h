@@ -53,6 +53,7 @@
 #include "base/compiler.h"
 #include "base/time.h"
 #include "wire/flow.h"
+#include "wire/icrc.h"
 
 #define IP_ID_SET_BITS	6
 #define IP_ID_WAYS	8
@@ -76,6 +77,8 @@ struct ip_id_sender {
 struct ip_id_table {
 	struct ip_id_sender way[1 << IP_ID_SET_BITS][IP_ID_WAYS];
 	struct ip_id_sender unknown; /* who has no place: knows nothing */
+	uint32_t recent;	     /* the place that was found last, as a number */
+	struct icrc_memo headers;
 };
 
 /* Who sent a packet, by what number. */

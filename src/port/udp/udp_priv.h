@@ -85,6 +85,7 @@ struct udp_port {
 		struct udp_tx_socket own; /* the receiving one, where no other is to be had */
 		unsigned int further;	  /* sockets beyond the first of a slot */
 		bool labels;		  /* flow labels may be said */
+		struct icrc_memo headers;
 		struct mmsghdr msg[UDP_TX_BATCH];
 		struct udp_tx_msg run[UDP_TX_BATCH];
 		size_t msgs, iovs, room_used;

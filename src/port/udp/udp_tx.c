@@ -242,11 +242,11 @@ static void put_bytes(struct udp_port *p, struct msghdr *m, const void *data, si
  * this side has posted the memory is the RNIC's until it completes.
  */
 static void put_packet(struct udp_port *p, struct msghdr *m, const struct packet_tx *t,
-		       const struct flow *f, uint16_t ip_id)
+		       struct icrc headers, struct packet_sent as)
 {
 	uint8_t *room = p->tx.room + p->tx.room_used, *at = room;
+	const uint16_t ip_id = gid_is_ipv4(&t->flow->dgid) ? as.ip_id : 0;
 	struct icrc c;
-	uint32_t icrc;
 
 	at = packet_tx_copy_hdr(at, t); /* each has more room than that */
 	if (t->payload_len <= UDP_TX_COPY || opcode_table[t->hdr[0]].flags & OPF_READ_RESP) {
@@ -254,9 +254,9 @@ static void put_packet(struct udp_port *p, struct msghdr *m, const struct packet
 			memcpy(at, t->iov[i].iov_base, t->iov[i].iov_len);
 			at += t->iov[i].iov_len;
 		}
-		c = icrc_begin(f, ip_id, packet_len(t), room, (size_t)(at - room));
+		c = icrc_behind(headers, ip_id, room, (size_t)(at - room));
 	} else {
-		c = icrc_begin(f, ip_id, packet_len(t), room, t->hdr_len);
+		c = icrc_behind(headers, ip_id, room, t->hdr_len);
 		put_bytes(p, m, room, t->hdr_len);
 		for (size_t i = 0; i < t->niov; i++) {
 			c = icrc_update(c, t->iov[i].iov_base, t->iov[i].iov_len);
@@ -269,10 +269,10 @@ static void put_packet(struct udp_port *p, struct msghdr *m, const struct packet
 		c = icrc_update(c, at, t->pad);
 		at += t->pad;
 	}
-	icrc = icrc_end(c);
-	st_le32(at, icrc);
+	as.icrc = icrc_end(c);
+	st_le32(at, as.icrc);
 	at += ICRC_LEN;
-	note_sent(p, t, (struct packet_sent){f->sport, ip_id, icrc});
+	note_sent(p, t, as);
 	put_bytes(p, m, room, (size_t)(at - room));
 	p->tx.room_used = (size_t)(at - p->tx.room);
 }
@@ -284,6 +284,8 @@ static void put_message(struct udp_port *p, const struct packet_tx *pkts, size_t
 	struct msghdr *m = &p->tx.msg[p->tx.msgs].msg_hdr;
 	const struct flow *f = pkts[first].flow;
 	struct flow wire = *f;
+	struct icrc headers = {0};
+	size_t len = 0;
 
 	wire.sport = sport;
 	run->first = first;
@@ -294,8 +296,16 @@ static void put_message(struct udp_port *p, const struct packet_tx *pkts, size_t
 		.msg_iov = &p->tx.iov[p->tx.iovs],
 		.msg_control = run->control,
 	};
-	for (size_t k = 0; k < count; k++)
-		put_packet(p, m, &pkts[first + k], &wire, (uint16_t)k);
+	for (size_t k = 0; k < count; k++) {
+		const struct packet_tx *t = &pkts[first + k];
+
+		if (len != packet_len(t)) {
+			len = packet_len(t);
+			headers = icrc_recall(&p->tx.headers, &wire, len);
+		}
+		put_packet(p, m, t, headers,
+			   (struct packet_sent){.sport = sport, .ip_id = (uint16_t)k});
+	}
 	if (gid_is_ipv4(&f->dgid))
 		address_v4(p, run, m, f);
 	else
