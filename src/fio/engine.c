@@ -23,6 +23,7 @@ struct weft_fio_options {
 	char *dhchap_secret, *dhchap_ctrl_secret, *tls_key;
 	unsigned int poll;
 	unsigned int header_digest, data_digest;
+	unsigned int tls_identity, tls_compat, concat;
 };
 
 /* A request's; in io_u.engine_data. */
@@ -79,6 +80,31 @@ static struct fio_option options[] = {
 	 .type = FIO_OPT_STR_STORE,
 	 .off1 = offsetof(struct weft_fio_options, tls_key),
 	 .help = "NVMe/TCP: file with this host's key of TLS",
+	 .category = FIO_OPT_C_ENGINE,
+	 .group = FIO_OPT_G_INVALID},
+	{.name = "weft_tls_identity",
+	 .lname = "weft TLS identity",
+	 .type = FIO_OPT_INT,
+	 .off1 = offsetof(struct weft_fio_options, tls_identity),
+	 .maxval = 1,
+	 .help = "NVMe/TCP: version of the identity that the key of TLS is used by",
+	 .def = "1",
+	 .category = FIO_OPT_C_ENGINE,
+	 .group = FIO_OPT_G_INVALID},
+	{.name = "weft_tls_compat",
+	 .lname = "weft TLS compatibility",
+	 .type = FIO_OPT_BOOL,
+	 .off1 = offsetof(struct weft_fio_options, tls_compat),
+	 .help = "NVMe/TCP: use the key of TLS as older nvme-cli does",
+	 .def = "0",
+	 .category = FIO_OPT_C_ENGINE,
+	 .group = FIO_OPT_G_INVALID},
+	{.name = "weft_concat",
+	 .lname = "weft secure channel concatenation",
+	 .type = FIO_OPT_BOOL,
+	 .off1 = offsetof(struct weft_fio_options, concat),
+	 .help = "NVMe/TCP: speak TLS by a key that comes of DH-HMAC-CHAP",
+	 .def = "0",
 	 .category = FIO_OPT_C_ENGINE,
 	 .group = FIO_OPT_G_INVALID},
 	{.name = "weft_poll",
@@ -149,6 +175,8 @@ static int configure(struct job *j, const struct weft_fio_options *o, unsigned i
 	if (weft_options_set_uri(j->options, o->uri) ||
 	    (o->hostnqn && weft_options_set_hostnqn(j->options, o->hostnqn)) ||
 	    weft_options_set_digests(j->options, o->header_digest, o->data_digest) ||
+	    weft_options_set_tls_identity(j->options, o->tls_identity, o->tls_compat) ||
+	    weft_options_set_concat(j->options, o->concat) ||
 	    weft_options_set_queue_entries(j->options, entries > 1024 ? 1024 : entries)) {
 		log_err("weft: %s\n", weft_options_error(j->options));
 		return -1;

@@ -44,7 +44,8 @@ static struct worker *worker;
 static unsigned int queues = QUEUES_DEFAULT;
 static uint32_t nsid; /* 0: the export's name says */
 static bool has_target, has_tls_key;
-static bool header_digest, data_digest, concat;
+static bool header_digest, data_digest, concat, tls_compat;
+static unsigned int tls_identity = 1;
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
@@ -89,7 +90,8 @@ static int take_bool(const char *value, bool *ret)
 		return -1;
 	*ret = is;
 	return taken(weft_options_set_digests(options, header_digest, data_digest) ||
-			     weft_options_set_concat(options, concat),
+			     weft_options_set_concat(options, concat) ||
+			     weft_options_set_tls_identity(options, tls_identity, tls_compat),
 		     "options");
 }
 
@@ -135,6 +137,8 @@ static int weft_config(const char *key, const char *value)
 		return take_number(key, value, 0, UINT_MAX / 1000, &n)
 			       ? -1
 			       : taken(weft_options_set_keep_alive_ms(options, n * 1000), key);
+	if (strcmp(key, "ctrl-loss-tmo") == 0 && strcmp(value, "-1") == 0)
+		return taken(weft_options_set_reconnect(options, delay_s * 1000, -1), key);
 	if (strcmp(key, "ctrl-loss-tmo") == 0)
 		return take_number(key, value, 0, INT_MAX / 1000, &n)
 			       ? -1
@@ -147,6 +151,14 @@ static int weft_config(const char *key, const char *value)
 		return take_bool(value, &data_digest);
 	if (strcmp(key, "concat") == 0)
 		return take_bool(value, &concat);
+	if (strcmp(key, "tls-compat") == 0)
+		return take_bool(value, &tls_compat);
+	if (strcmp(key, "tls-identity") == 0)
+		return take_number(key, value, 0, 1, &tls_identity)
+			       ? -1
+			       : taken(weft_options_set_tls_identity(options, tls_identity,
+								     tls_compat),
+				       key);
 	if (strcmp(key, "dhchap-secret") == 0)
 		return take_key(key, value, weft_options_set_dhchap_key);
 	if (strcmp(key, "dhchap-ctrl-secret") == 0)
@@ -178,7 +190,8 @@ static int weft_config_complete(void)
 	"hostnqn=NQN, hostid=UUID, transport=, traddr=, trsvcid=, host-traddr=, nqn=\n"  \
 	"rdma-transport=roce|iwarp\n"                                                    \
 	"hdr-digest=BOOL, data-digest=BOOL, concat=BOOL\n"                               \
-	"keep-alive-tmo=SECONDS, ctrl-loss-tmo=SECONDS (default 600)\n"                  \
+	"keep-alive-tmo=SECONDS, ctrl-loss-tmo=SECONDS (default 600; -1: for ever)\n"    \
+	"tls-identity=0|1 (default 1), tls-compat=BOOL: how tls-key is used\n"           \
 	"dhchap-secret=, dhchap-ctrl-secret=, tls-key=  KEY, - (asked for), +FILE or -FD."
 
 /* --- a namespace ------------------------------------------------------------------------------ */

@@ -94,6 +94,17 @@ class Fio:
         self.check(self.programs[-1].says("by TLS"), self.programs[-1].output())
         self.fio("--rw=read", *keys, f"--weft_uri=nvme+tcp://127.0.0.1:4421/{NQN}?ns=1", status=1)
 
+    def by_what_comes_of_them(self):
+        """TLS by a key that comes of DH-HMAC-CHAP, and by one of an older identity."""
+        host, tls = self.key("gen-dhchap-key"), self.key("gen-tls-key")
+        self.serve("-l", "tcp+tls://127.0.0.1:4421?treq=not-required", "--tls-key", tls, "--dhchap-secret", host)
+        uri = f"--weft_uri=nvme+tcp://127.0.0.1:4421/{NQN}?ns=1"
+        for more in (("--weft_concat=1",), (f"--weft_tls_key={tls}", "--weft_tls_identity=0")):
+            seen = self.programs[-1].output().count("by TLS")
+            self.fio("--rw=read", "--io_size=1m", f"--weft_dhchap_secret={host}", *more, uri)
+            self.check(self.programs[-1].output().count("by TLS") > seen, self.programs[-1].output())
+        self.fio("--rw=read", f"--weft_dhchap_secret={host}", f"--weft_tls_key={tls}", "--weft_tls_compat=1", uri, status=1)
+
     def named(self):
         """By the URI alone, and by an option, which goes before."""
         name = "nqn.2026-11.org.weft:fio-host"
@@ -137,6 +148,7 @@ def main():
         fio.prove(f"verified by {transport}", fio.verified, transport)
         fio.prove(f"all kinds by {transport}", fio.kinds, transport)
     fio.prove("with keys, and by TLS", fio.with_keys)
+    fio.prove("by TLS, by what comes of keys", fio.by_what_comes_of_them)
     fio.prove("hosts are named", fio.named)
     fio.prove("parts of blocks", fio.parts_of_blocks)
     fio.prove("what cannot be is named", fio.says_why)

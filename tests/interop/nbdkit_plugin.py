@@ -225,8 +225,16 @@ class Exports:
             self.run("nbdinfo", "--size", self.nbd())
             self.check(server.output().count("by TLS") > seen, server.output())
             self.check(not lab.end_in_order([nbdkit]), f"nbdkit does not end: {nbdkit.output()}")
+        seen = server.output().count("by TLS")
+        nbdkit = self.up(f"tls-key=+{key}", f"uri={plain}", "tls-identity=0", "ctrl-loss-tmo=-1")
+        self.run("nbdinfo", "--size", self.nbd())
+        self.check(server.output().count("by TLS") > seen, server.output())
+        self.check(not lab.end_in_order([nbdkit]), f"nbdkit does not end: {nbdkit.output()}")
         p = self.nbdkit(plain.replace("nvme+tcp:", "nvme+tcp+tls:"))
         self.check(p.wait(10) == 1 and p.says("TLS takes a key"), f"without a key: {p.output()}")
+        # A target that knows it otherwise.
+        p = self.nbdkit(f"tls-key=+{key}", f"uri={plain}", "tls-compat=true")
+        self.check(p.wait(10) == 1 and p.says("TLS fails"), f"as older nvme-cli has it: {p.output()}")
 
     def says_why(self):
         self.serve()
@@ -239,6 +247,7 @@ class Exports:
                                  ((self.uri(), "colour=red"), "colour"),
                                  ((self.uri(), "dhchap-secret=none"), "dhchap-secret"),
                                  ((self.uri(), "concat=true"), "takes a DH-HMAC-CHAP key"),
+                                 ((self.uri(), "tls-identity=2"), "0 to 1"),
                                  ((), "uri=")):
             p = self.nbdkit(*parameters)
             self.check(p.wait(10) == 1, f"{parameters}: ends with {p.status()}: {p.output()}")
