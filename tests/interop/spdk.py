@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""SPDK's NVMe/RDMA target and host, unmodified, under `weft run`, with each other and with weft's own; its
-target over TCP with keys, and with blocks of 64 KiB, and weft's host.
+"""SPDK's NVMe/RDMA target and host, unmodified, under `weft run`, with each other and with weft's own; the
+same with weft's over TCP, its target with keys, and with blocks of 64 KiB, too.
 
 usage: WEFT_SPDK=DIR spdk.py BUILD (one | veth)
 
@@ -53,8 +53,9 @@ class Spdk:
         self.directory, self.weft, self.hosts, self.scratch = directory, weft, hosts, scratch
         self.path, self.programs = "", []
         self.address = hosts[0].address
-        self.trid = f"trtype:RDMA adrfam:IPv4 traddr:{self.address} trsvcid:4420"
-        self.uri = self.uri_by("rdma")
+
+    def trid_by(self, transport):
+        return f"trtype:{transport.upper()} adrfam:IPv4 traddr:{self.address} trsvcid:4420"
 
     def uri_by(self, transport):
         return f"nvme+{transport}://{self.address}:4420/{NQN}?ns=1"
@@ -105,12 +106,12 @@ class Spdk:
             check(status == 0, f"rpc.py {argv[0]}: {said}")
         return p
 
-    def serve(self):
+    def serve(self, transport="rdma"):
         image = f"{self.scratch}/disk.img"
         with open(image, "wb") as f:
             f.truncate(MIB << 20)
         p = self.start(self.hosts[0], self.weft, "serve", image, "--nqn", NQN, "--listen",
-                       f"rdma://{self.address}:4420")
+                       f"{transport}://{self.address}:4420")
         check(lab.until(lambda: p.says("nvme connect") or p.status() is not None, 20)
               and p.status() is None, "weft serve does not come up")
         return p
@@ -147,29 +148,29 @@ class Spdk:
         self.run(self.weft, "cp", hole, self.uri_by("tcp"))
         return target, None
 
-    def by_weft(self):
+    def by_weft(self, transport="rdma"):
         """All that is written comes back, and a verified bench finds nothing wrong."""
-        new, back = f"{self.scratch}/new", f"{self.scratch}/back"
+        new, back, uri = f"{self.scratch}/new", f"{self.scratch}/back", self.uri_by(transport)
         with open(new, "wb") as f:
             f.write(os.urandom(MIB << 20))
-        check(NQN in self.run(self.weft, "discover", f"nvme+rdma://{self.address}"),
+        check(NQN in self.run(self.weft, "discover", f"nvme+{transport}://{self.address}:4420"),
               "weft discover does not find the subsystem")
-        self.run(self.weft, "cp", new, self.uri)
-        self.run(self.weft, "cp", self.uri, back)
+        self.run(self.weft, "cp", new, uri)
+        self.run(self.weft, "cp", uri, back)
         with open(new, "rb") as a, open(back, "rb") as b:
             check(a.read() == b.read(), "what was read is not what was written")
-        said = json.loads(self.run(self.weft, "bench", self.uri, "--rw", "randrw", "--bs", "4k",
+        said = json.loads(self.run(self.weft, "bench", uri, "--rw", "randrw", "--bs", "4k",
                                    "--iodepth", 16, "--runtime", 2, "--verify", "--yes", "-o",
                                    "json"))
         return f"weft bench {sum(said['jobs'][0][way]['iops'] for way in ('read', 'write')):.0f} IOPS, verified"
 
-    def by_spdk(self):
-        trid = f"{self.trid} subnqn:{NQN}"
+    def by_spdk(self, transport="rdma"):
+        trid = f"{self.trid_by(transport)} subnqn:{NQN}"
         run = (self.weft, "run", "--")
         for subsystem, want in ((DISCOVERY, f"NVM Subsystem Qualified Name: +{NQN}"),
                                 (NQN, "Namespace ID:1")):
             said = self.run(*run, self.binary("spdk_nvme_identify"), "--no-huge", "-r",
-                            f"{self.trid} subnqn:{subsystem}")
+                            f"{self.trid_by(transport)} subnqn:{subsystem}")
             check(re.search(want, said), f"spdk_nvme_identify of {subsystem} has no {want!r}")
         figures = []
         for size, depth in ((4096, 32), (131072, 8)):
@@ -188,6 +189,8 @@ def cases():
         yield f"SPDK's target{name} and host", lambda s, o=options, t=transport: (
             s.target(o, t), s.by_spdk())
     yield "weft's target, SPDK's host", lambda s: (s.serve(), s.by_spdk())
+    yield "SPDK's target over TCP, weft's host", lambda s: (s.target([], [], "TCP"), s.by_weft("tcp"))
+    yield "weft's target over TCP, SPDK's host", lambda s: (s.serve("tcp"), s.by_spdk("tcp"))
     yield "SPDK's target over TCP with keys, weft's host", Spdk.with_keys
     yield "SPDK's target with blocks of 64 KiB, weft's host", Spdk.large_blocks
 

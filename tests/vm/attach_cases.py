@@ -4,14 +4,14 @@ built without."""
 import cases
 from cases import PASSIVE
 from lab import Failed, last_line
-from nvme_cases import NQN, bracketed, serve
+from nvme_cases import NQN, bracketed, serve, transport
 
 
 def attached(t, script, options="", timeout=110):
     """$disk is the device, $attach the program's process; it ends in order, and the device with it. Memory that it has
     given back holds nothing that would pass for what was there."""
     p, image = serve(t)
-    uri = f"nvme+tcp://{bracketed(t.weft.address[t.family])}:4420/{NQN}?ns=1"
+    uri = f"nvme+{transport(t)}://{bracketed(t.weft.address[t.family])}:4420/{NQN}?ns=1"
     out = t.kernel.shell(f"""modprobe ublk_drv || exit 1
 MALLOC_PERTURB_=165 /opt/weft/weft attach '{uri}' {options} >/tmp/attached 2>&1 & attach=$!
 for i in {{1..200}}; do grep -q ^/dev/ublkb /tmp/attached && break; sleep 0.05; done
@@ -55,6 +55,13 @@ sha256sum </tmp/r >/lab/attach.sum
     got = t.weft.shell(f"head -c 4194304 {image} | sha256sum").split()[0]
     if got != want:
         raise Failed("the image does not hold what the guest wrote")
+
+
+@cases.case("weft attach by RDMA, on rxe: fio with 32 under way, verified", (PASSIVE,), newer=True)
+def by_rdma(t):
+    attached(t, """fio --name=v --filename=$disk --rw=randrw --bs=4k --size=16m --iodepth=32 --ioengine=libaio \
+--direct=1 --verify=crc32c --do_verify=1 --verify_state_save=0 >/tmp/fio 2>&1 || { tail -3 /tmp/fio >&2; exit 1; }
+""", "--provider system")
 
 
 @case("told to end while its target is away", log_may_say=("I/O error",))

@@ -5,7 +5,7 @@ import re
 import cases
 from cases import ACTIVE, PASSIVE
 from lab import Failed
-from nvme_cases import DISCONNECT, MIB, NQN, by_tcp, connect, export, random_file, serve, sha256
+from nvme_cases import DISCONNECT, MIB, NQN, by_tcp, comes_back, connect, export, random_file, serve, sha256
 
 HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555"
 # Every hash, every group.
@@ -79,6 +79,15 @@ def kernel_host_alone(t):
 @by_tcp("DH-HMAC-CHAP, mutual, the other pairs of hash and group", (PASSIVE,), newer=True, long=True, log_may_say=("auth",))
 def kernel_host_others(t):
     return kernel_proves(t, OTHERS, True)
+
+
+@case("DH-HMAC-CHAP: the target killed and started again, the host reconnects", (PASSIVE,),
+      log_may_say=REFUSED + ("Buffer I/O", "rxe0: "))
+def kernel_comes_back(t):
+    key, key_file, ctrl, ctrl_file, _, _ = keys(t)
+    comes_back(t, lambda: serve(t, 64, "--allow-host", HOST, "--dhchap-secret", f"{HOST}={key_file}", "--dhchap-ctrl-secret",
+                                f"{HOST}={ctrl_file}")[0],
+               connect(t, f"-q {HOST} --dhchap-secret={key} --dhchap-ctrl-secret={ctrl} -i 2 -k 5 -c 1"))
 
 
 @case("DH-HMAC-CHAP: who has no key, another, or meets another target, is not let in", (PASSIVE,), log_may_say=REFUSED)

@@ -111,8 +111,8 @@ def weft_host_dies(t):
     t.weft.tool("cp", "--verify", source, uri)
     if sha256(t.kernel, "/dev/ram0", MIB) != sha256(t.weft, source, MIB):
         raise Failed("what lies in the guest differs from what was written")
-    # The dead one's controller goes when its keep-alive runs out; by iWARP its connections have ended with it.
-    if not t.weft.iwarp:
+    # The dead one's controller goes when its keep-alive runs out; by iWARP and TCP its connections have ended with it.
+    if not t.weft.iwarp and not t.tcp:
         t.kernel.await_there("dmesg | grep -q 'ctrl .* keep-alive timer .* expired'", "the end of the dead controller")
 
 
@@ -126,6 +126,13 @@ def weft_target_dies(t):
     serve(t)
     t.kernel.shell("timeout 60 dd if=$(cat /tmp/disk) of=/tmp/r2 bs=64k count=32 iflag=direct "
                    "2>/dev/null && cmp /tmp/r /tmp/r2 || exit 1\n" + DISCONNECT, 100)
+
+
+for name_, directions_, function_ in (
+        ("nvme target reset: weft's host waits and goes on", (ACTIVE,), target_reset),
+        ("weft's machine dies as the host: the kernel's target takes it back", (ACTIVE,), weft_host_dies),
+        ("weft's machine dies as the target: the kernel's host comes back", (PASSIVE,), weft_target_dies)):
+    case("NVMe/TCP: " + name_, directions_, tcp=True)(function_)
 
 
 @case("rping killed in the middle: the other ends, and a new pair connects", (ACTIVE, PASSIVE))

@@ -232,18 +232,26 @@ wait $f || { tail -3 /tmp/fio.out >&2; exit 1; }
 @case("target killed and started again: the host reconnects", (PASSIVE,),
       log_may_say=("I/O error", "timeout", "Buffer I/O", "rxe0: "))
 def restart(t):
-    p, _ = serve(t)
-    t.kernel.shell(connect(t, "-k 5 -c 1") +
-                   "dd if=/dev/urandom of=/tmp/r bs=1M count=2 2>/dev/null\n"
-                   "dd if=/tmp/r of=$disk bs=64k oflag=direct 2>/dev/null; echo $disk >/tmp/disk")
+    comes_back(t, lambda: serve(t)[0], connect(t, "-k 5 -c 1"))
+
+
+def comes_back(t, begin, join):
+    """The target is killed and begun anew: the kernel's host has what it wrote, and goes on."""
+    p = begin()
+    t.kernel.shell(join + "dd if=/dev/urandom of=/tmp/r bs=1M count=2 2>/dev/null\n"
+                   "dd if=/tmp/r of=$disk bs=64k oflag=direct 2>/dev/null; echo $disk >/tmp/disk", 120)
     p.stop(9)
-    serve(t)
+    p = begin()
     t.kernel.shell("""disk=$(cat /tmp/disk); c=${disk#/dev/}; s=/sys/class/nvme/${c%n1}/state
 for i in {1..400}; do [ "$(cat $s)" = live ] && [ $i -gt 60 ] && break; sleep 0.1; done
 [ "$(cat $s)" = live ] || { echo "state $(cat $s)" >&2; exit 1; }
 timeout 60 dd if=$disk of=/tmp/r2 bs=64k count=32 iflag=direct 2>/dev/null || exit 1
 cmp /tmp/r /tmp/r2 || exit 1
+fio --name=v --filename=$disk --rw=randrw --bs=16k --iodepth=8 --size=2m --ioengine=libaio --direct=1 --verify=crc32c \
+  --verify_fatal=1 >/tmp/fio.out 2>&1 || { tail -3 /tmp/fio.out >&2; exit 1; }
 """ + DISCONNECT, 140)
+    if not p.running():
+        raise Failed(f"weft serve ended: {last_line(p.output)}")
 
 
 @case("nvme connect and disconnect, 10 times", (PASSIVE,), provider=True)

@@ -159,6 +159,8 @@ PLAN = [
             "less there, and more time passes."),
     Section("weft and the kernel, one of them killed or rebooted",
             [(PLAIN, lambda c: c.crash)], guests=3),
+    Section("weft and a newer kernel, one of them killed or rebooted",
+            [(PLAIN, lambda c: c.crash and (c.nvme or c.tcp))], guests=3, kernel="6.12"),
     Section("weft on the system's rdma-core and rxe, against the kernel",
             [(PLAIN, storage)], guests=2, provider="system"),
     Section("weft on the system's rdma-core and siw, against the kernel",
@@ -167,7 +169,7 @@ PLAN = [
             [(PLAIN, connecting)], guests=2, provider="system", rdma="siw", kernel="6.12", note=SIW_NOTE),
     Section("weft's iWARP and siw", [(PLAIN, iwarp)], rdma="siw"),
     Section("weft's iWARP and siw, one of them killed or rebooted",
-            [(PLAIN, lambda c: c.crash and not c.name.startswith("forged"))], guests=3, rdma="siw"),
+            [(PLAIN, lambda c: c.crash and not c.tcp and not c.name.startswith("forged"))], guests=3, rdma="siw"),
     Section("weft's iWARP and siw of a newer kernel", [(PLAIN, iwarp)], rdma="siw", kernel="6.12"),
     Section("weft and a newer kernel", [(PLAIN, newer)], kernel="6.12"),
 ]

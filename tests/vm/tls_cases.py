@@ -10,7 +10,7 @@ import cases
 import guests
 from cases import ACTIVE, PASSIVE
 from lab import Failed
-from nvme_cases import DISCONNECT, MIB, NQN, bracketed, connect, random_file, serve, sha256
+from nvme_cases import DISCONNECT, MIB, NQN, bracketed, comes_back, connect, random_file, serve, sha256
 
 HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555"
 ROOT = "/run/tlshd"
@@ -106,6 +106,17 @@ def kernel_host(t):
         if p.stop() not in (0, -15):
             raise Failed(f"weft serve: {p.output[-200:]}")
     return f"{len(KINDS)} kinds"
+
+
+@case("the target killed and started again: the kernel's host reconnects", (PASSIVE,),
+      log_may_say=("timeout", "I/O error", "Buffer I/O", "TLS", "tls", "failed to connect"))
+def kernel_host_comes_back(t):
+    tlshd(t)
+    text, path = new_key(t, "tls.key", 1)
+    forget(t)
+    insert(t, text, 1, False)
+    join = connect(t, f"-q {HOST} --tls -i 2 -k 5 -c 1").replace("nvme connect", f"{NVME} connect")
+    comes_back(t, lambda: serve(t, 64, "--tls-key", f"{HOST}={path}", tls=True)[0], join)
 
 
 @case("weft's host against the kernel's target", (ACTIVE,), log_may_say=("TLS", "tls", "queue"))
