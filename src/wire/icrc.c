@@ -211,9 +211,8 @@ bool icrc_check_behind(struct icrc headers, uint16_t ip_id, const void *udp, siz
 
 bool icrc_check(const struct flow *f, uint16_t ip_id, const void *udp, size_t udp_len)
 {
-	return icrc_length_ok(udp_len) &&
-	       icrc_difference(icrc_headers(f, udp_len), has_identification(f) ? ip_id : 0, udp,
-			       udp_len) == 0;
+	return icrc_check_behind(icrc_headers(f, udp_len), has_identification(f) ? ip_id : 0, udp,
+				 udp_len);
 }
 
 /* a * b modulo the CRC-32 polynomial, reflected: bit 31 is the coefficient of x^0. */
