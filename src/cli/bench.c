@@ -21,20 +21,24 @@ static uint64_t random_next(struct bench_job *j)
 	return j->random * 0x2545f4914f6cdd1dull;
 }
 
-static bool writes(struct bench_job *j)
+static enum bench_side_kind next_kind(struct bench_job *j)
 {
 	switch (j->bench->config.mode) {
 	case BENCH_WRITE:
 	case BENCH_RANDWRITE:
-		return true;
+		return BENCH_WRITES;
 	case BENCH_RW:
 	case BENCH_RANDRW:
-		return random_next(j) % 100 >= j->bench->config.read_percent;
+		return random_next(j) % 100 >= j->bench->config.read_percent ? BENCH_WRITES
+									     : BENCH_READS;
+	case BENCH_TRIM:
+	case BENCH_RANDTRIM:
+		return BENCH_TRIMS;
 	case BENCH_READ:
 	case BENCH_RANDREAD:
-		return false;
+		return BENCH_READS;
 	}
-	return false;
+	return BENCH_READS;
 }
 
 static bool random_order(const struct bench *b)
@@ -43,10 +47,12 @@ static bool random_order(const struct bench *b)
 	case BENCH_READ:
 	case BENCH_WRITE:
 	case BENCH_RW:
+	case BENCH_TRIM:
 		return false;
 	case BENCH_RANDREAD:
 	case BENCH_RANDWRITE:
 	case BENCH_RANDRW:
+	case BENCH_RANDTRIM:
 		return true;
 	}
 	return true;
@@ -122,34 +128,48 @@ static void stop_for_failure(struct bench *b)
 	b->failed = b->stopping = true;
 }
 
+static int submit(struct bench_slot *slot)
+{
+	struct bench *b = slot->bench;
+	uint32_t bytes = b->config.block_bytes, blocks = bytes / b->ns.block_bytes;
+	uint64_t slba = place(b, slot->index) / b->ns.block_bytes;
+	struct iovec iov = {slot->buffer, bytes};
+
+	switch (slot->kind) {
+	case BENCH_WRITES:
+		return weft_queue_write(slot->queue, b->ns.nsid, slba, blocks, &iov, 1, 0, done,
+					slot);
+	case BENCH_TRIMS:
+		return weft_queue_dsm(slot->queue, b->ns.nsid,
+				      &(struct weft_range){.lba = slba, .blocks = blocks}, 1,
+				      WEFT_DSM_DEALLOCATE, 0, done, slot);
+	default:
+		return weft_queue_read(slot->queue, b->ns.nsid, slba, blocks, &iov, 1, 0, done,
+				       slot);
+	}
+}
+
 /* Starts a command in an idle slot; leaves it idle when there is nothing (more) to do. */
 static void start(struct bench_slot *slot)
 {
 	struct bench *b = slot->bench;
-	uint32_t bytes = b->config.block_bytes, blocks = bytes / b->ns.block_bytes;
-	struct iovec iov = {slot->buffer, bytes};
-	uint64_t slba;
 	int rc;
 
 	if (b->stopping || too_early(slot->job) || !pick(slot->job, &slot->index))
 		return;
 	slot->job->due_ns += b->config.interval_ns;
-	slot->writing = !b->checking && writes(slot->job);
-	slba = place(b, slot->index) / b->ns.block_bytes;
+	slot->kind = b->checking ? BENCH_READS : next_kind(slot->job);
 	if (b->taken)
 		b->taken[slot->index] = 1;
-	if (slot->writing) {
-		if (b->generations) {
-			b->generations[slot->index]++;
-			pattern_fill(&b->config.pattern, slot->buffer, bytes, place(b, slot->index),
-				     b->generations[slot->index]);
-		}
+	if (slot->kind == BENCH_WRITES && b->generations) {
+		b->generations[slot->index]++;
+		pattern_fill(&b->config.pattern, slot->buffer, b->config.block_bytes,
+			     place(b, slot->index), b->generations[slot->index]);
 	}
 	slot->busy = true;
 	b->busy++;
 	slot->start_ns = time_now_ns();
-	rc = (slot->writing ? weft_queue_write : weft_queue_read)(slot->queue, b->ns.nsid, slba,
-								  blocks, &iov, 1, 0, done, slot);
+	rc = submit(slot);
 	if (rc) {
 		slot->busy = false;
 		b->busy--;
@@ -182,14 +202,15 @@ static void check_block(struct bench_slot *slot)
 
 static bool request_failed(struct bench_slot *slot, const struct weft_result *result)
 {
+	static const char *const names[] = {
+		[BENCH_READS] = "Read", [BENCH_WRITES] = "Write", [BENCH_TRIMS] = "Deallocate"};
 	struct bench *b = slot->bench;
 	char what[64];
 
 	if (!result->error)
 		return false;
-	snprintf(what, sizeof(what), "%s of %u bytes at byte %llu",
-		 slot->writing ? "Write" : "Read", b->config.block_bytes,
-		 (unsigned long long)place(b, slot->index));
+	snprintf(what, sizeof(what), "%s of %u bytes at byte %llu", names[slot->kind],
+		 b->config.block_bytes, (unsigned long long)place(b, slot->index));
 	/* A lost association is told by the loop. */
 	if (!b->failed && (result->status || result->error == -ENODEV ||
 			   weft_ctrl_state(b->remote->ctrl) == WEFT_CTRL_LIVE))
@@ -203,7 +224,7 @@ static void done(void *arg, const struct weft_result *result)
 	struct bench_slot *slot = arg;
 	struct bench *b = slot->bench;
 	struct bench_job *j = slot->job;
-	struct bench_side *side = b->checking ? &b->check : slot->writing ? &j->write : &j->read;
+	struct bench_side *side = b->checking ? &b->check : &j->sides[slot->kind];
 	uint64_t end_ns = time_now_ns();
 
 	slot->busy = false;
@@ -212,7 +233,7 @@ static void done(void *arg, const struct weft_result *result)
 		b->taken[slot->index] = 0;
 	if (request_failed(slot, result))
 		return;
-	if (!slot->writing && b->generations)
+	if (slot->kind == BENCH_READS && b->generations)
 		check_block(slot);
 	b->last_ns = end_ns;
 	if (!b->checking)
@@ -228,10 +249,11 @@ static void done(void *arg, const struct weft_result *result)
 static void sum(struct bench *b, uint64_t *ret_ios, uint64_t *ret_bytes)
 {
 	*ret_ios = *ret_bytes = 0;
-	for (uint32_t i = 0; i < b->config.jobs; i++) {
-		*ret_ios += b->jobs[i].read.ios + b->jobs[i].write.ios;
-		*ret_bytes += b->jobs[i].read.bytes + b->jobs[i].write.bytes;
-	}
+	for (uint32_t i = 0; i < b->config.jobs; i++)
+		for (int n = 0; n < BENCH_SIDES; n++) {
+			*ret_ios += b->jobs[i].sides[n].ios;
+			*ret_bytes += b->jobs[i].sides[n].bytes;
+		}
 }
 
 static void show_progress(struct bench *b, uint64_t now_ns)
@@ -276,10 +298,8 @@ static uint64_t start_all(struct bench *b)
 /* The ramp is over: what was counted until now is forgotten. */
 static void begin_to_count(struct bench *b, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < b->config.jobs; i++) {
-		b->jobs[i].read = (struct bench_side){0};
-		b->jobs[i].write = (struct bench_side){0};
-	}
+	for (uint32_t i = 0; i < b->config.jobs; i++)
+		memset(b->jobs[i].sides, 0, sizeof(b->jobs[i].sides));
 	b->ramp_end_ns = 0;
 	b->start_ns = now_ns;
 	if (b->config.runtime_ns)
@@ -444,10 +464,9 @@ bool bench_run(struct bench *b)
 	progress_stop(&b->progress);
 	b->took_ns = measured(b, b->start_ns, ok);
 	getrusage(RUSAGE_SELF, &after);
-	for (uint32_t i = 0; i < b->config.jobs; i++) {
-		merge(&b->read, &b->jobs[i].read);
-		merge(&b->write, &b->jobs[i].write);
-	}
+	for (uint32_t i = 0; i < b->config.jobs; i++)
+		for (int n = 0; n < BENCH_SIDES; n++)
+			merge(&b->sides[n], &b->jobs[i].sides[n]);
 	b->cpu_user_s = seconds(after.ru_utime) - seconds(before.ru_utime);
 	b->cpu_system_s = seconds(after.ru_stime) - seconds(before.ru_stime);
 	b->switches =
@@ -456,7 +475,7 @@ bool bench_run(struct bench *b)
 	b->minor_faults = (uint64_t)(after.ru_minflt - before.ru_minflt);
 	b->seen = b->seen && look(&b->rnic);
 	subtract(&b->rnic, &b->before);
-	if (!ok || !b->config.verify || !b->config.read_back || b->write.ios == 0)
+	if (!ok || !b->config.verify || !b->config.read_back || b->sides[BENCH_WRITES].ios == 0)
 		return ok;
 	b->checking = true;
 	b->stopping = false;

@@ -23,7 +23,11 @@ enum bench_mode {
 	BENCH_RANDREAD,
 	BENCH_RANDWRITE,
 	BENCH_RANDRW,
+	BENCH_TRIM,
+	BENCH_RANDTRIM,
 };
+/* What a command does: fio's directions. */
+enum bench_side_kind { BENCH_READS, BENCH_WRITES, BENCH_TRIMS, BENCH_SIDES };
 enum { BENCH_DEPTH_MAX = 4096, BENCH_JOBS_MAX = WEFT_IO_QUEUES_MAX };
 
 struct bench_config {
@@ -60,7 +64,7 @@ struct bench_job {
 	uint64_t next, started, random;
 	uint64_t due_ns;  /* with an interval: when the next command may be started */
 	uint64_t last_ns; /* when the last command was answered */
-	struct bench_side read, write;
+	struct bench_side sides[BENCH_SIDES];
 };
 
 struct bench_slot {
@@ -70,7 +74,8 @@ struct bench_slot {
 	uint8_t *buffer;
 	uint64_t index;	   /* block of the area */
 	uint64_t start_ns; /* when it was submitted */
-	bool busy, writing;
+	bool busy;
+	enum bench_side_kind kind;
 };
 
 struct bench {
@@ -90,8 +95,8 @@ struct bench {
 	struct progress progress;
 	unsigned int busy;
 	bool stopping, failed, checking;
-	struct bench_side read, write, check; /* of all jobs; check: the reading back */
-	uint64_t last_ns;		      /* when the last command was answered */
+	struct bench_side sides[BENCH_SIDES], check; /* of all jobs; check: the reading back */
+	uint64_t last_ns;			     /* when the last command was answered */
 	uint64_t took_ns, check_ns;
 	double cpu_user_s, cpu_system_s;
 	uint64_t switches, major_faults, minor_faults; /* of this process, meanwhile */

@@ -8,6 +8,9 @@
 
 #include "base/time.h"
 
+static const char *const side_names[] = {
+	[BENCH_READS] = "read", [BENCH_WRITES] = "write", [BENCH_TRIMS] = "trim"};
+
 /* --- text --------------------------------------------------------------------------------------
  */
 
@@ -67,8 +70,8 @@ static void tell_report(struct output *o, const struct bench_report *r, const ch
 		    b->ns.nsid, info->nqn, b->remote->place);
 	if (c->jobs * c->depth > info->io_queues * (r->queue_size - 1u))
 		output_note(o, "(the queues hold fewer: --queue-size, --nr-io-queues)");
-	tell_side(o, "read", &b->read, b->took_ns);
-	tell_side(o, "write", &b->write, b->took_ns);
+	for (int i = 0; i < BENCH_SIDES; i++)
+		tell_side(o, side_names[i], &b->sides[i], b->took_ns);
 	tell_side(o, "verify", &b->check, b->check_ns);
 	output_object(o, "cpu", "this process");
 	snprintf(text, sizeof(text), "%.0f %%", seconds > 0 ? b->cpu_user_s / seconds * 100 : 0);
@@ -188,22 +191,21 @@ static void put_distribution(struct output *o, const char *key, uint64_t unit_ns
 	output_close(o);
 }
 
-static void put_latencies(struct output *o, const struct bench_side *read,
-			  const struct bench_side *write)
+static void put_latencies(struct output *o, const struct bench_side sides[BENCH_SIDES])
 {
-	static struct histogram both;
+	static struct histogram all;
 
-	both = (struct histogram){0};
-	histogram_merge(&both, &read->latency);
-	histogram_merge(&both, &write->latency);
-	put_distribution(o, "latency_ns", 1, 0, &both);
-	put_distribution(o, "latency_us", NSEC_PER_USEC, 1000, &both);
-	put_distribution(o, "latency_ms", NSEC_PER_MSEC, 1000 * NSEC_PER_USEC, &both);
+	all = (struct histogram){0};
+	for (int i = 0; i < BENCH_SIDES; i++)
+		histogram_merge(&all, &sides[i].latency);
+	put_distribution(o, "latency_ns", 1, 0, &all);
+	put_distribution(o, "latency_us", NSEC_PER_USEC, 1000, &all);
+	put_distribution(o, "latency_ms", NSEC_PER_MSEC, 1000 * NSEC_PER_USEC, &all);
 }
 
 /* The process's figures are all jobs': they share it. */
-static void put_job(struct output *o, const struct bench_report *r, const struct bench_side *read,
-		    const struct bench_side *write, uint64_t took_ns)
+static void put_job(struct output *o, const struct bench_report *r,
+		    const struct bench_side sides[BENCH_SIDES], uint64_t took_ns)
 {
 	const struct bench *b = r->bench;
 	double s = (double)b->took_ns / 1e9;
@@ -224,16 +226,15 @@ static void put_job(struct output *o, const struct bench_report *r, const struct
 	if (b->config.verify)
 		output_string(o, "verify", NULL, pattern_name(b->config.pattern.kind));
 	output_close(o);
-	put_side(o, "read", read, took_ns);
-	put_side(o, "write", write, took_ns);
-	put_side(o, "trim", &(const struct bench_side){0}, took_ns);
+	for (int i = 0; i < BENCH_SIDES; i++)
+		put_side(o, side_names[i], &sides[i], took_ns);
 	output_number(o, "job_runtime", NULL, took_ns / NSEC_PER_MSEC, NULL);
 	output_real(o, "usr_cpu", NULL, s > 0 ? b->cpu_user_s / s * 100 : 0, NULL);
 	output_real(o, "sys_cpu", NULL, s > 0 ? b->cpu_system_s / s * 100 : 0, NULL);
 	output_number(o, "ctx", NULL, b->switches, NULL);
 	output_number(o, "majf", NULL, b->major_faults, NULL);
 	output_number(o, "minf", NULL, b->minor_faults, NULL);
-	put_latencies(o, read, write);
+	put_latencies(o, sides);
 	output_number(o, "latency_depth", NULL, b->config.depth, NULL);
 	output_close(o);
 }
@@ -244,11 +245,10 @@ static void put_jobs(struct output *o, const struct bench_report *r)
 
 	output_list(o, "jobs", NULL);
 	if (r->group || b->config.jobs == 1)
-		put_job(o, r, &b->read, &b->write, b->took_ns);
+		put_job(o, r, b->sides, b->took_ns);
 	else
 		for (uint32_t i = 0; i < b->config.jobs; i++)
-			put_job(o, r, &b->jobs[i].read, &b->jobs[i].write,
-				job_took(b, &b->jobs[i]));
+			put_job(o, r, b->jobs[i].sides, job_took(b, &b->jobs[i]));
 	output_close(o);
 }
 

@@ -37,6 +37,7 @@ enum { BS_DEFAULT = 4096, RUNTIME_DEFAULT_S = 10, BS_MAX = 8 << 20 };
 static const char *const mode_names[] = {
 	[BENCH_READ] = "read",	       [BENCH_WRITE] = "write",		[BENCH_RW] = "rw",
 	[BENCH_RANDREAD] = "randread", [BENCH_RANDWRITE] = "randwrite", [BENCH_RANDRW] = "randrw",
+	[BENCH_TRIM] = "trim",	       [BENCH_RANDTRIM] = "randtrim",
 };
 
 struct cmd {
@@ -49,7 +50,7 @@ struct cmd {
 
 static const struct argp_option options[] = {
 	{NULL, 0, NULL, 0, "The load:", 0},
-	{"rw", KEY_RW, "read|write|rw|randread|randwrite|randrw", 0,
+	{"rw", KEY_RW, "read|write|rw|randread|randwrite|randrw|trim|randtrim", 0,
 	 "Commands and their order (default randread)", 0},
 	{"readwrite", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
 	{"bs", KEY_BS, "BYTES", 0, "Bytes of a command (default 4k)", 0},
@@ -110,6 +111,11 @@ static bool writing_mode(enum bench_mode mode)
 	return mode != BENCH_READ && mode != BENCH_RANDREAD;
 }
 
+static bool trimming_mode(enum bench_mode mode)
+{
+	return mode == BENCH_TRIM || mode == BENCH_RANDTRIM;
+}
+
 static void parse_end(struct cmd *cmd, struct argp_state *state)
 {
 	struct bench_config *c = &cmd->bench.config;
@@ -117,6 +123,11 @@ static void parse_end(struct cmd *cmd, struct argp_state *state)
 	if (writing_mode(c->mode) && !cmd->yes)
 		argp_error(state,
 			   "--rw=%s overwrites what the namespace holds; say --yes if it may",
+			   mode_names[c->mode]);
+	if (trimming_mode(c->mode) && c->verify)
+		argp_error(state,
+			   "--verify has nothing to check with --rw=%s: what is deallocated "
+			   "may hold anything",
 			   mode_names[c->mode]);
 	if ((uint64_t)c->jobs * c->queues > WEFT_IO_QUEUES_MAX)
 		argp_error(state, "--numjobs times --nr-io-queues is at most %u",
@@ -145,8 +156,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_RW:
 		if (!mode_parse(arg, &c->mode))
 			argp_error(state,
-				   "--rw is read, write, rw, randread, randwrite or randrw, not "
-				   "'%s'",
+				   "--rw is read, write, rw, randread, randwrite, randrw, trim "
+				   "or randtrim, not '%s'",
 				   arg);
 		return 0;
 	case KEY_BS:
@@ -259,7 +270,7 @@ static bool settle(struct cmd *cmd)
 			 c->block_bytes, b->ns.block_bytes);
 		return false;
 	}
-	if (c->block_bytes > b->remote->info.transfer_max) {
+	if (!trimming_mode(c->mode) && c->block_bytes > b->remote->info.transfer_max) {
 		cli_fail("--bs=%u is more than a command of this controller carries: %u bytes",
 			 c->block_bytes, b->remote->info.transfer_max);
 		return false;

@@ -106,6 +106,24 @@ def kinds(l):
     l.bench("--verify=pattern", "--verify_pattern=0x1", status=2, says="pairs of digits")
 
 
+def trims(l):
+    """Blocks that are deallocated are gone, each once in order, and those beside them are not."""
+    l.serve()
+    l.bench("--rw=write", "--yes", "--bs=64k")
+    l.bench("--rw=write", "--yes", "--bs=64k", "--offset=1m")
+    r = l.json("--rw=trim", "--bs=64k", "--iodepth=4", "--yes")["jobs"][0]
+    same("commands", [r[side]["total_ios"] for side in ("read", "write", "trim")], [0, 0, 16])
+    same("bytes", r["trim"]["io_bytes"], 1 << 20)
+    with open(l.image, "rb") as f:
+        same("what was deallocated", set(f.read(1 << 20)), {0})
+        if {0} == set(f.read(64 << 10)):
+            raise AssertionError("what is behind it is gone, too")
+    # Nothing of it goes over the wire: it may be more than a command carries.
+    same("in one", l.json("--rw=randtrim", "--bs=1m", "--yes", "--offset=2m")["jobs"][0]["trim"]["total_ios"], 1)
+    l.bench("--rw=trim", status=2, says="overwrites what the namespace holds")
+    l.bench("--rw=trim", "--verify", "--yes", status=2, says="nothing to check")
+
+
 def names(l):
     """No name of ours in a job that fio does not have in the same place."""
     if not shutil.which("fio"):
@@ -134,7 +152,8 @@ def main():
     args = p.parse_args()
     lab.enter()
     l = Lab(args)
-    for name, function in (("several jobs", jobs), ("kinds of verification", kinds), ("fio's names", names)):
+    for name, function in (("several jobs", jobs), ("kinds of verification", kinds), ("blocks deallocated", trims),
+                           ("fio's names", names)):
         l.prove(name, function)
     l.report.everything_ends([l.host])
     l.report.finish()
