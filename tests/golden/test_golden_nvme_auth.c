@@ -14,11 +14,10 @@
 
 #include "base/compiler.h"
 #include "base/cursor.h"
-#include "tcp_streams.h"
+#include "nvme_tcp_pdus.h"
 #include "wire/nvme.h"
 #include "wire/nvme_auth.h"
 #include "wire/nvme_fabrics.h"
-#include "wire/nvme_tcp.h"
 
 /* So that the test cannot pass by having seen nothing. */
 static unsigned seen[256];
@@ -131,34 +130,18 @@ static void give(const struct tcp_stream *s, const uint8_t *p, const struct nvme
 		check_message(p + ch->pdo, data.datal);
 }
 
-static void each(bool from_client, uint8_t type,
-		 void (*with)(const struct tcp_stream *s, const uint8_t *p,
-			      const struct nvme_tcp_ch *ch))
+static void check_pdu(const struct tcp_stream *s, const uint8_t *p, const struct nvme_tcp_ch *ch)
 {
-	for (unsigned i = 0; i < tcp_stream_count; i++) {
-		const struct tcp_stream *s = &tcp_streams[i];
-
-		for (size_t at = 0;
-		     s->from_client == from_client && at + NVME_TCP_CH_LEN <= s->len;) {
-			struct cursor c = cursor_init(s->bytes + at, NVME_TCP_CH_LEN);
-			struct nvme_tcp_ch ch;
-
-			nvme_tcp_ch_get(&c, &ch);
-			assert_true(ch.plen >= NVME_TCP_CH_LEN);
-			if (at + ch.plen > s->len) /* the capture ends in the middle of it */
-				break;
-			if (ch.type == type)
-				with(s, s->bytes + at, &ch);
-			at += ch.plen;
-		}
-	}
+	if (s->from_client && ch->type == NVME_TCP_CMD)
+		take(s, p, ch);
+	else if (!s->from_client && ch->type == NVME_TCP_C2H_DATA)
+		give(s, p, ch);
 }
 
 static void every_message_encodes_to_what_it_was_decoded_from(void **state)
 {
 	(void)state;
-	each(true, NVME_TCP_CMD, take);
-	each(false, NVME_TCP_C2H_DATA, give);
+	nvme_tcp_each_pdu(check_pdu);
 }
 
 static void the_capture_held_every_kind(void **state)

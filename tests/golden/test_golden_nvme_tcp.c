@@ -14,10 +14,9 @@
 #include <string.h>
 
 #include "base/cursor.h"
-#include "tcp_streams.h"
+#include "nvme_tcp_pdus.h"
 #include "wire/crc32c.h"
 #include "wire/nvme.h"
-#include "wire/nvme_tcp.h"
 
 /* So that the test cannot pass by having seen nothing. */
 static unsigned seen[NVME_TCP_R2T + 1], header_digests, data_digests, in_capsule;
@@ -81,11 +80,12 @@ static void check_header(const uint8_t *p, const struct nvme_tcp_ch *ch)
 	assert_memory_equal(out, p, ch->hlen);
 }
 
-static void check_pdu(const uint8_t *p, const struct nvme_tcp_ch *ch)
+static void check_pdu(const struct tcp_stream *s, const uint8_t *p, const struct nvme_tcp_ch *ch)
 {
 	bool hdgst = ch->flags & NVME_TCP_HDGST, ddgst = ch->flags & NVME_TCP_DDGST;
 	uint32_t headers = ch->hlen + (hdgst ? NVME_TCP_DIGEST_LEN : 0u);
 
+	(void)s;
 	assert_int_equal(ch->hlen, nvme_tcp_hlen(ch->type));
 	check_header(p, ch);
 	if (hdgst) {
@@ -109,21 +109,7 @@ static void check_pdu(const uint8_t *p, const struct nvme_tcp_ch *ch)
 static void every_pdu_encodes_to_what_it_was_decoded_from(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < tcp_stream_count; i++) {
-		const struct tcp_stream *s = &tcp_streams[i];
-
-		for (size_t at = 0; at + NVME_TCP_CH_LEN <= s->len;) {
-			struct cursor c = cursor_init(s->bytes + at, NVME_TCP_CH_LEN);
-			struct nvme_tcp_ch ch;
-
-			nvme_tcp_ch_get(&c, &ch);
-			assert_true(ch.plen >= NVME_TCP_CH_LEN);
-			if (at + ch.plen > s->len) /* the capture ends in the middle of it */
-				break;
-			check_pdu(s->bytes + at, &ch);
-			at += ch.plen;
-		}
-	}
+	nvme_tcp_each_pdu(check_pdu);
 }
 
 static void the_capture_held_every_kind(void **state)
