@@ -158,9 +158,9 @@ PLAN = [
             "loss and connects anew (fio at depth 16, in the same guests). Cases that move files move "
             "less there, and more time passes."),
     Section("weft and the kernel, one of them killed or rebooted",
-            [(PLAIN, lambda c: c.crash)], guests=3),
+            [(PLAIN, lambda c: c.crash)], guests=4),
     Section("weft and a newer kernel, one of them killed or rebooted",
-            [(PLAIN, lambda c: c.crash and (c.nvme or c.tcp))], guests=3, kernel="6.12"),
+            [(PLAIN, lambda c: c.crash and (c.nvme or c.tcp))], guests=4, kernel="6.12"),
     Section("weft on the system's rdma-core and rxe, against the kernel",
             [(PLAIN, storage)], guests=2, provider="system"),
     Section("weft on the system's rdma-core and siw, against the kernel",
