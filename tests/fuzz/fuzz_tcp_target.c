@@ -40,7 +40,7 @@ static struct world {
 	struct store store;
 	uint8_t disk[STORE_SIZE];
 	struct store_op *op[OPS]; /* under way */
-	int ops;
+	int ops, loans;
 	bool slow;
 	struct conn conn[CONNS];
 	struct fuzz_mem mem;
@@ -96,7 +96,52 @@ static void disk_submit(struct store *s, struct store_op *op)
 	w->op[w->ops++] = op;
 }
 
-static const struct store_ops disk_ops = {.name = "fuzz", .submit = disk_submit};
+/* In pieces of no regular length: what is read as it is now, what is written in memory of its own
+ * and in the room, by turns. */
+struct loan {
+	struct store_loan loan;
+	struct iovec iov[STORE_LOAN_PIECES];
+	void *own[STORE_LOAN_PIECES];
+};
+
+static void end_loan(struct store_loan *l)
+{
+	struct loan *mine = container_of(l, struct loan, loan);
+
+	for (uint32_t i = 0; i < l->count; i++)
+		free(mine->own[i]);
+	free(mine);
+	must(w->loans-- > 0);
+}
+
+static struct store_loan *disk_lend(struct store *s, const struct store_op *op, void *room)
+{
+	struct loan *l;
+
+	must(op->len && op->offset <= s->size && op->len <= s->size - op->offset);
+	if (op->len < 1024 || (w->slow && op->opcode == STORE_READ))
+		return NULL;
+	l = calloc(1, sizeof(*l));
+	must(l);
+	l->loan = (struct store_loan){.iov = l->iov, .end = end_loan};
+	for (uint64_t at = 0, n; at < op->len; at += n) {
+		const uint32_t i = l->loan.count++;
+
+		n = i == STORE_LOAN_PIECES - 1 ? op->len - at
+					       : min_of(op->len - at, op->len / 7 + 13 * i + 1);
+		l->iov[i] = (struct iovec){(uint8_t *)room + at, n};
+		if (op->opcode == STORE_WRITE && i % 2)
+			continue;
+		l->iov[i].iov_base = l->own[i] = malloc(n);
+		must(l->own[i]);
+		if (op->opcode == STORE_READ)
+			memcpy(l->own[i], w->disk + op->offset + at, n);
+	}
+	w->loans++;
+	return &l->loan;
+}
+
+static const struct store_ops disk_ops = {.name = "fuzz", .submit = disk_submit, .lend = disk_lend};
 
 static void op_answer(int at, int error)
 {
@@ -486,7 +531,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	w->t->ops->shutdown(w->t); /* what flushes at the end */
 	step_turn(0);
 	must(w->t->ops->idle(w->t));
-	must(w->shares.pool.used == 0 && w->shares.queue_count == 0);
+	must(w->shares.pool.used == 0 && w->shares.queue_count == 0 && w->loans == 0);
 	w->t->ops->destroy(w->t);
 	shares_fini(&w->shares);
 	must(target_idle(&w->target));

@@ -22,7 +22,14 @@ static void slow_submit(struct store *s, struct store_op *op)
 		store_submit(slow->below, op);
 }
 
-static const struct store_ops slow_ops = {.name = "slow", .submit = slow_submit};
+static struct store_loan *slow_lend(struct store *s, const struct store_op *op, void *room)
+{
+	struct slow_store *slow = container_of(s, struct slow_store, store);
+
+	return slow->hold && op->opcode == STORE_READ ? NULL : store_lend(slow->below, op, room);
+}
+
+static const struct store_ops slow_ops = {.name = "slow", .submit = slow_submit, .lend = slow_lend};
 
 void slow_release(void)
 {

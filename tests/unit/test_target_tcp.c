@@ -78,6 +78,27 @@ static void data_in_the_capsule_are_written(void **state)
 }
 
 /* The host says how many R2Ts at a time it takes; the data are divided among them. */
+static void stored(struct store_op *op, int error)
+{
+	assert_int_equal(error, 0);
+	op->len = 0;
+}
+
+/* By nobody's command. */
+static void store_write(uint64_t offset, void *data, size_t len)
+{
+	struct iovec iov = {data, len};
+	struct store_op op = {.opcode = STORE_WRITE,
+			      .offset = offset,
+			      .len = len,
+			      .iov = &iov,
+			      .iov_count = 1,
+			      .done = stored};
+
+	store_submit(bed.slow.below, &op);
+	assert_int_equal(op.len, 0);
+}
+
 static void more_data_are_asked_for_at_once(void **state)
 {
 	static const struct {
@@ -298,6 +319,35 @@ static void success_is_said_with_the_data(void **state)
 	u = peer_next(p.io, NVME_TCP_C2H_DATA);
 	assert_int_equal(u->ch.flags, NVME_TCP_DATA_LAST);
 	assert_int_equal(peer_response(p.io).sqhd, 2);
+	pair_close(&p);
+}
+
+/* Memory of the store's goes out, which somebody writes to before it has gone. */
+static void what_was_read_goes_out_as_it_was_then(void **state)
+{
+	const uint32_t len = 256 << 10;
+	const struct nvme_tcp_icreq req = {.dgst = NVME_TCP_IC_HDGST | NVME_TCP_IC_DDGST};
+	struct pair p = pair_open(&req, 0);
+	struct nvme_sqe s = peer_rw(NVME_IO_READ, 99, 8, len);
+	const struct pdu *u;
+	uint8_t other[4096];
+
+	(void)state;
+	fill();
+	store_write(0, some, len + 4096);
+	p.io->full = true;
+	peer_command(p.io, &s, NULL, 0);
+	memset(other, 'o', sizeof(other));
+	store_write(64 << 10, other, sizeof(other));
+	p.io->full = false;
+	peer_take(p.io);
+	u = peer_next(p.io, NVME_TCP_C2H_DATA);
+	assert_true(u->fine);
+	assert_int_equal(u->len, len);
+	assert_memory_equal(u->data, some + 4096, len);
+	assert_int_equal(peer_response(p.io).status, NVME_SC_SUCCESS);
+	memcpy(some + (64 << 10), other, sizeof(other));
+	read_back(p.io, 0, some, len);
 	pair_close(&p);
 }
 
@@ -576,6 +626,7 @@ int main(void)
 		TCP_BED_TEST(the_data_of_connect_may_be_asked_for),
 		TCP_BED_TEST(many_answers_do_not_wait_for_all),
 		TCP_BED_TEST(success_is_said_with_the_data),
+		TCP_BED_TEST(what_was_read_goes_out_as_it_was_then),
 		TCP_BED_TEST(data_are_aligned_as_the_host_wants_them),
 		TCP_BED_TEST(who_does_not_send_what_was_asked_for_loses_the_connection),
 		TCP_BED_TEST(who_does_not_take_responses_loses_the_connection),

@@ -31,6 +31,19 @@ struct store_order {
 	bool waits;
 };
 
+/*
+ * Memory that a store lends instead of copying: of a READ its own, which nobody changes meanwhile;
+ * of a WRITE what is to be filled, and may then be its own. In pieces, one for each part of it.
+ */
+#define STORE_LOAN_PIECES 17
+#define STORE_LOAN_MIN	  (64u << 10) /* less is copied sooner than it is lent */
+struct store_loan {
+	struct iovec *iov;
+	uint32_t count;
+	/* By any thread, whatever became of the operation; the store itself may be gone. */
+	void (*end)(struct store_loan *l);
+};
+
 struct store_op {
 	enum store_opcode opcode;
 	uint32_t flags;
@@ -38,6 +51,8 @@ struct store_op {
 	/* READ, WRITE: where the bytes are, len in all pieces together; the caller's until done. */
 	const struct iovec *iov;
 	uint32_t iov_count;
+	/* WRITE: it is this loan's pieces that were filled. Otherwise NULL. */
+	struct store_loan *loan;
 	/*
 	 * READ, WRITE of a store with metadata: the store's meta_size bytes for each block, one
 	 * after the other; NULL: nobody wants them, and they become zeroes.
@@ -65,6 +80,8 @@ struct store_op {
 struct store_ops {
 	const char *name; /* for messages: "memory", "file through io_uring" */
 	void (*submit)(struct store *s, struct store_op *op);
+	/* store_lend(); NULL: it never does. */
+	struct store_loan *(*lend)(struct store *s, const struct store_op *op, void *room);
 	/*
 	 * How much of a ZERO or DISCARD of so many bytes it does from within submit in a moment:
 	 * whole blocks, and some. NULL: all of it, or it has others do it.
@@ -119,6 +136,17 @@ static inline void store_submit(struct store *s, struct store_op *op)
 		len += op->iov[i].iov_len;
 	assert(!store_op_moves_data(op) || len == op->len);
 	s->ops->submit(s, op);
+}
+
+/*
+ * Lends memory for a READ, which is done thereby, or for a WRITE, which is submitted when its
+ * pieces are filled. Of op only opcode, offset and len count. Some of the pieces may be in room,
+ * which has len bytes, where the data would be that lie there. NULL: this is no operation that it
+ * lends for, or there is no memory.
+ */
+static inline struct store_loan *store_lend(struct store *s, const struct store_op *op, void *room)
+{
+	return op->len >= STORE_LOAN_MIN && s->ops->lend ? s->ops->lend(s, op, room) : NULL;
 }
 
 static inline uint64_t store_moment(struct store *s, uint64_t offset, uint64_t len)

@@ -55,7 +55,7 @@ static uint32_t fua_flag(const struct target_req *r)
 		       : 0;
 }
 
-static void submit_op(struct target_req *r, enum store_opcode opcode, uint32_t flags)
+static void make_op(struct target_req *r, enum store_opcode opcode, uint32_t flags)
 {
 	r->op_iov = (struct iovec){r->data, r->data_len};
 	r->op = (struct store_op){
@@ -63,11 +63,11 @@ static void submit_op(struct target_req *r, enum store_opcode opcode, uint32_t f
 		.flags = flags,
 		.offset = nvme_rw_slba(&r->sqe) << r->ns->lba_shift,
 		.len = rw_bytes(r),
-		.iov = &r->op_iov,
-		.iov_count = 1,
+		.iov = r->loan ? r->loan->iov : &r->op_iov,
+		.iov_count = r->loan ? r->loan->count : 1,
+		.loan = r->loan,
 		.done = op_done,
 	};
-	req_submit(r);
 }
 
 /* --- checks ----------------------------------------------------------------------------------- */
@@ -160,7 +160,13 @@ static bool commits_first(const struct target_req *r)
 
 static void submit_read(struct target_req *r)
 {
-	submit_op(r, STORE_READ, 0);
+	make_op(r, STORE_READ, 0);
+	if (r->data_len >= STORE_LOAN_MIN && r->queue->ops->sends_pieces && !r->zero_len)
+		r->loan = store_lend(req_store(r), &r->op, r->data);
+	if (r->loan)
+		req_complete(r, NVME_SC_SUCCESS);
+	else
+		req_submit(r);
 }
 
 static void execute_read(struct target_req *r)
@@ -181,7 +187,16 @@ static void execute_write(struct target_req *r)
 {
 	count_io(r, true);
 	wrote(r);
-	submit_op(r, STORE_WRITE, fua_flag(r));
+	make_op(r, STORE_WRITE, fua_flag(r));
+	req_submit(r);
+}
+
+void target_req_lend(struct target_req *r)
+{
+	if (r->execute != execute_write)
+		return;
+	make_op(r, STORE_WRITE, 0);
+	r->loan = store_lend(req_store(r), &r->op, r->data);
 }
 
 uint16_t parse_write(struct target_req *r)

@@ -269,6 +269,7 @@ struct target_transport_ops {
 	enum nvme_sgl_type sgl;	   /* what names data outside the capsule: keyed, or transport's */
 	uint16_t sgl_max;	   /* so many of these a command, on I/O queues */
 	uint8_t mdts;		   /* at most TARGET_MDTS */
+	bool sends_pieces;	   /* r->loan, if it has one, instead of r->data */
 	uint16_t entries_max;	   /* of a queue, at most TARGET_QUEUE_ENTRIES_MAX */
 	uint32_t capsule_data_max; /* of I/O queues */
 	/*
@@ -413,6 +414,8 @@ struct target_req {
 	uint32_t zero_len; /* after the data the host gets so many zeroes; no memory holds them */
 	void *data;	   /* data_len bytes */
 	void *scratch;	   /* scratch_len bytes */
+	/* Instead of data: pieces of the store's memory (target_req_lend()); or NULL. */
+	struct store_loan *loan;
 	struct target_ns *ns;
 	/* Between the queue's group and the admin plane. */
 	struct target_msg msg;
@@ -644,6 +647,19 @@ void target_req_recv(struct target_queue *q, struct target_req *r, const void *s
 /* The same of a command whose in-capsule data are not what was sent: it is not carried out. */
 void target_req_damaged(struct target_queue *q, struct target_req *r, const void *sqe,
 			size_t sqe_len, uint64_t now_ns);
+/*
+ * Within fetch, before data are moved, by a transport that can have them come to pieces: the store
+ * may have some for them (r->loan), and r->data has room for the rest as it is.
+ */
+void target_req_lend(struct target_req *r);
+/* Gives back what a store has lent, when the transport has let go of it: at the latest with the
+ * memory of fetch. */
+static inline void target_req_end_loan(struct target_req *r)
+{
+	if (r->loan)
+		r->loan->end(r->loan);
+	r->loan = NULL;
+}
 /* fetch is done; status is NVME_SC_SUCCESS or why it is not. */
 void target_req_ready(struct target_req *r, uint16_t status);
 

@@ -92,6 +92,7 @@ static void release(struct tcp_cmd *c)
 {
 	struct tcp_queue *q = c->queue;
 
+	target_req_end_loan(&c->req);
 	share_memory_put(&c->share);
 	list_remove(&c->moving);
 	c->state = TCP_CMD_FREE;
@@ -133,7 +134,10 @@ static void put_response(struct tcp_cmd *c)
 				d.datal);
 		nvme_tcp_data_put(&w, &d);
 		tcp_out_pdu_end(o);
-		tcp_out_data(o, tx, r->data, r->data_len, r->zero_len);
+		if (r->loan)
+			tcp_out_pieces(o, tx, r->loan->iov, 0, r->data_len);
+		else
+			tcp_out_data(o, tx, r->data, r->data_len, r->zero_len);
 		if (success)
 			return;
 		w = tcp_out_tail(o, tx, NVME_TCP_RESP);
@@ -195,9 +199,10 @@ static void send_r2ts(struct tcp_cmd *c)
 
 void tcp_cmd_has_memory(struct tcp_cmd *c)
 {
-	const struct target_req *r = &c->req;
+	struct target_req *r = &c->req;
 
 	if (r->dir == NVMF_DIR_TO_CTRL && !r->in_capsule && r->data_len) {
+		target_req_lend(r);
 		send_r2ts(c);
 		return;
 	}
@@ -320,7 +325,10 @@ void tcp_data_begin(struct tcp_queue *q)
 		return;
 	}
 	q->incoming = c;
-	tcp_rx_place(&q->rx, (uint8_t *)c->req.data + d.datao);
+	if (c->req.loan)
+		tcp_rx_place_pieces(&q->rx, c->req.loan->iov, d.datao);
+	else
+		tcp_rx_place(&q->rx, (uint8_t *)c->req.data + d.datao);
 }
 
 void tcp_data_whole(struct tcp_queue *q)
@@ -393,6 +401,7 @@ const struct target_transport_ops tcp_target_ops = {
 	.sgl = NVME_SGL_TRANSPORT_DATA_BLOCK,
 	.sgl_max = 1,
 	.mdts = TARGET_MDTS,
+	.sends_pieces = true,
 	.entries_max = TARGET_QUEUE_ENTRIES_MAX,
 	.capsule_data_max = TARGET_CAPSULE_DATA,
 	.fetch = op_fetch,
