@@ -75,6 +75,29 @@ static void many_commands_do_not_wait_for_the_end_of_a_turn(void **state)
 	t->batching = false;
 }
 
+/* Nor do those with data in their capsules. */
+static void many_capsules_do_not_wait_for_the_end_of_a_turn(void **state)
+{
+	enum { COMMANDS = 2 * TCP_ENOUGH_CAPSULES / CAPSULE };
+	static struct host_request reqs[COMMANDS];
+	struct tcp_host *t;
+	size_t waited = 0;
+
+	(void)state;
+	bring_up();
+	t = tcp_host_of(near.t);
+	t->batching = true;
+	for (unsigned i = 0; i < COMMANDS; i++) {
+		reqs[i] = (struct host_request){.done = done};
+		host_prepare_write(&reqs[i], 1, 0, CAPSULE / 512, near.data, CAPSULE, false);
+		assert_int_equal(host_submit(&near.host, 1, &reqs[i], time_now_ns()), 0);
+		assert_true(t->queues[1].tx.bytes < TCP_ENOUGH_CAPSULES);
+		waited = max_of(waited, t->queues[1].tx.bytes);
+	}
+	assert_true(waited > TCP_ENOUGH_CAPSULES / 2);
+	t->batching = false;
+}
+
 /* Several R2Ts at a time, and no more in one PDU than the target takes. */
 static void data_are_sent_as_they_are_asked_for(void **state)
 {
@@ -255,6 +278,7 @@ int main(void)
 		BED_TEST(data_come_and_go_as_was_agreed),
 		BED_TEST(success_with_the_data_is_enough),
 		BED_TEST(many_commands_do_not_wait_for_the_end_of_a_turn),
+		BED_TEST(many_capsules_do_not_wait_for_the_end_of_a_turn),
 		BED_TEST(data_are_sent_as_they_are_asked_for),
 		BED_TEST(damaged_data_fail_the_command_alone),
 		BED_TEST(a_message_ends_where_it_ends),

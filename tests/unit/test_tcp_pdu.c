@@ -13,7 +13,7 @@
 
 #define ALL 0x3ff
 
-static uint8_t stream[4096], data[1500], place[4096];
+static uint8_t stream[(64 << 10) + 512], data[1500], place[4096];
 static size_t stream_len;
 
 static void gather(struct tcp_tx *tx, size_t at_a_time)
@@ -102,6 +102,49 @@ static void eat_all(struct tcp_rx *rx, size_t step, bool direct)
 	assert_int_equal(pdus, 3);
 	assert_memory_equal(place, data, 1500);
 	assert_int_equal(place[1500], 0xee);
+}
+
+/* A PDU of data, and a response behind it. */
+static void take_data(struct tcp_rx *rx, struct tcp_tx *tx, uint32_t len)
+{
+	static uint8_t long_data[64 << 10];
+	struct tcp_out o;
+	struct wcursor w;
+	const uint8_t *p = stream;
+
+	tcp_out_init(&o, NULL);
+	w = tcp_out_pdu(&o, tx, NVME_TCP_C2H_DATA, 0, len);
+	memset(wcursor_take(&w, 16), 0, 16);
+	tcp_out_pdu_end(&o);
+	tcp_out_data(&o, tx, long_data, len, 0);
+	w = tcp_out_tail(&o, tx, NVME_TCP_RESP);
+	memset(wcursor_take(&w, 16), 0, 16);
+	tcp_out_tail_end(&o);
+	tcp_tx_push(tx, &o);
+	gather(tx, 4096);
+	while (tcp_rx_eat(rx, &p, stream + stream_len) != TCP_RX_MORE)
+		assert_false(rx->bad);
+}
+
+/* Short ones are received by many, of long ones little is to come through a buffer; what is between
+ * them says nothing. */
+static void room_is_for_what_comes(void **state)
+{
+	const size_t max = 128 << 10;
+	struct tcp_tx tx;
+	struct tcp_rx rx;
+
+	(void)state;
+	tcp_tx_init(&tx);
+	tcp_rx_init(&rx, ALL | TCP_RX_TAKES(NVME_TCP_C2H_DATA), 64 << 10);
+	assert_int_equal(tcp_rx_room(&rx, max), max);
+	take_data(&rx, &tx, 4096);
+	assert_int_equal(tcp_rx_room(&rx, max), max);
+	take_data(&rx, &tx, 64 << 10);
+	assert_true(tcp_rx_room(&rx, max) <= 4096);
+	assert_int_equal(tcp_rx_room(&rx, 100), 100);
+	take_data(&rx, &tx, 4096);
+	assert_int_equal(tcp_rx_room(&rx, max), max);
 }
 
 static void what_is_sent_comes_however_it_is_cut(void **state)
@@ -362,6 +405,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_sent_comes_however_it_is_cut),
+		cmocka_unit_test(room_is_for_what_comes),
 		cmocka_unit_test(the_bytes_are_those_of_the_standard),
 		cmocka_unit_test(a_common_header_that_is_wrong_is_told_by_its_field),
 		cmocka_unit_test(the_headers_of_any_pdu_fit_a_terminate_request),

@@ -76,7 +76,7 @@ void tcp_queue_send(struct tcp_queue *q, struct tcp_out *o)
 {
 	tcp_tx_push(&q->tx, o);
 	tcp_queue_wants_flush(q);
-	if (tcp_tx_has_enough(&q->tx) && q->tt->flush && !q->full)
+	if (tcp_tx_has_enough(&q->tx, TCP_ENOUGH_BYTES) && q->tt->flush && !q->full)
 		q->tt->flush(q);
 }
 

@@ -20,7 +20,7 @@
 
 enum {
 	TCP_HOST_R2TS_MAX = 8, /* outstanding of one command */
-	TCP_HOST_BUFFER = 32 << 10,
+	TCP_HOST_BUFFER = 128 << 10,
 	TCP_HOST_ERROR_LEN = 256,
 };
 

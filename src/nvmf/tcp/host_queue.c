@@ -186,7 +186,7 @@ int tcp_host_queue_submit(void *transport, uint16_t qid, struct host_request *re
 		out_data(c, 0, req->data_len);
 	q->outstanding++;
 	send_out(q, &c->out);
-	if ((!t->batching || tcp_tx_has_enough(&q->tx)) && !q->full)
+	if ((!t->batching || tcp_tx_has_enough(&q->tx, TCP_ENOUGH_CAPSULES)) && !q->full)
 		tcp_host_queue_flush(q);
 	return 0;
 }

@@ -6,6 +6,11 @@
 
 #include "wire/crc32c.h"
 
+/* Data from which on a system call costs less than to copy them once more; and room for some
+ * headers. */
+#define LONG_DATA (16u << 10)
+#define LONG_ROOM 4096u
+
 void tcp_rx_init(struct tcp_rx *rx, uint16_t takes, uint32_t data_max)
 {
 	*rx = (struct tcp_rx){
@@ -133,6 +138,8 @@ static enum tcp_rx_event go_on(struct tcp_rx *rx)
 	case TCP_RX_HEAD:
 		e = check_head(rx);
 		if (rx->data_len)
+			rx->data_before = rx->data_len;
+		if (rx->data_len)
 			enter(rx, TCP_RX_PAD, rx->ch.pdo - headers_len(rx));
 		else
 			enter(rx, TCP_RX_END, 0);
@@ -208,6 +215,11 @@ unsigned int tcp_rx_wants(const struct tcp_rx *rx, struct iovec *ret, unsigned i
 		left -= ret[n].iov_len;
 	}
 	return n;
+}
+
+size_t tcp_rx_room(const struct tcp_rx *rx, size_t max)
+{
+	return rx->data_before < LONG_DATA ? max : min_of(max, (size_t)LONG_ROOM);
 }
 
 void tcp_rx_placed(struct tcp_rx *rx, uint32_t n)

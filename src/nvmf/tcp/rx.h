@@ -41,6 +41,7 @@ struct tcp_rx {
 	uint32_t fei;
 
 	enum { TCP_RX_CH, TCP_RX_HEAD, TCP_RX_PAD, TCP_RX_DATA, TCP_RX_DIGEST, TCP_RX_END } state;
+	uint32_t data_before;	   /* data_len of the last that had data */
 	uint32_t got, want;	   /* bytes of the state's part */
 	const struct iovec *place; /* where the data go; NULL: nowhere */
 	size_t place_from;	   /* from this byte of it on */
@@ -75,5 +76,8 @@ static inline void tcp_rx_place_pieces(struct tcp_rx *rx, const struct iovec *io
 /* Where the stream's next bytes belong, in at most room pieces; how many. 0: into a buffer. */
 unsigned int tcp_rx_wants(const struct tcp_rx *rx, struct iovec *ret, unsigned int room);
 void tcp_rx_placed(struct tcp_rx *rx, uint32_t n);
+/* How much more is worth having in a buffer, of at most max: many short PDUs, or of long ones the
+ * next one's headers, as their data are to go where they belong. */
+size_t tcp_rx_room(const struct tcp_rx *rx, size_t max);
 
 #endif

@@ -78,6 +78,8 @@ ssize_t tcp_socket_read(int fd, struct tcp_rx *rx, uint8_t *buffer, size_t room,
 	size_t placed, wanted = 0;
 	ssize_t n;
 
+	if (rx)
+		room = tcp_rx_room(rx, room);
 	for (unsigned int i = 0; i < places; i++)
 		wanted += iov[i].iov_len;
 	/* Not all the places fit: the buffer is for what comes behind them. */

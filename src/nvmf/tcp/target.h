@@ -42,7 +42,7 @@
 /* For how long a connection that we end waits for the host's end of it. */
 #define TCP_LINGER_NS NSEC_PER_SEC
 /* So much comes through a buffer at a time, and no more in a turn before others have theirs. */
-#define TCP_BUFFER_BYTES (32u << 10)
+#define TCP_BUFFER_BYTES (128u << 10)
 #define TCP_TURN_BYTES	 (512u << 10)
 
 struct tcp_queue;

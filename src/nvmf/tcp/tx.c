@@ -60,7 +60,9 @@ static struct wcursor pdu_begin(uint8_t *at, size_t room, const struct tcp_tx *t
 	}
 	ch.plen += data_len;
 	nvme_tcp_ch_put(&w, &ch);
-	return w;
+	/* Not w: to copy what was just written in parts, processors wait until that, and all that
+	 * was written before it, a command's data, is in the cache. */
+	return wcursor_init(at + NVME_TCP_CH_LEN, room - NVME_TCP_CH_LEN);
 }
 
 /* The header at `at` is written: its digest, and padding. The length of it all. */

@@ -38,14 +38,16 @@ struct tcp_tx {
 };
 
 /* So much that waits is worth a system call before the turn is over: it is still in the cache, and
- * the other side has work. */
-#define TCP_ENOUGH_BYTES (1024u << 10)
+ * the other side has work. Of answers more, so that none of some long reads goes by itself; of
+ * commands with their data some, and the target begins with them. */
+#define TCP_ENOUGH_BYTES    (1024u << 10)
+#define TCP_ENOUGH_CAPSULES (32u << 10)
 /* Or so many PDUs without data: each has the other side copy data, of the next command or of this.
  */
 #define TCP_ENOUGH_BARE 32
-static inline bool tcp_tx_has_enough(const struct tcp_tx *tx)
+static inline bool tcp_tx_has_enough(const struct tcp_tx *tx, size_t bytes)
 {
-	return tx->bytes >= TCP_ENOUGH_BYTES || tx->bare >= TCP_ENOUGH_BARE;
+	return tx->bytes >= bytes || tx->bare >= TCP_ENOUGH_BARE;
 }
 
 void tcp_tx_init(struct tcp_tx *tx);
