@@ -13,7 +13,7 @@
 /* --- chunks ----------------------------------------------------------------------------------- */
 
 /* Zeroes, with a user, or NULL. */
-static struct sparse_chunk *chunk_create(void)
+static struct sparse_chunk *chunk_create(struct sparse *m)
 {
 	struct sparse_chunk *c = malloc(sizeof(*c));
 	void *p;
@@ -28,13 +28,10 @@ static struct sparse_chunk *chunk_create(void)
 	c->bytes = p;
 	atomic_init(&c->users, 1);
 	list_init(&c->spare);
+	pthread_mutex_lock(&m->lock);
+	list_push_tail(&m->all, &c->link);
+	pthread_mutex_unlock(&m->lock);
 	return c;
-}
-
-static void chunk_destroy(struct sparse_chunk *c)
-{
-	munmap(c->bytes, SPARSE_CHUNK);
-	free(c);
 }
 
 static void chunk_empty(struct sparse_chunk *c)
@@ -71,14 +68,14 @@ struct sparse_chunk *sparse_spare(struct sparse *m)
 
 	if (!c)
 		c = take_spare(m, true);
-	return c ? c : chunk_create();
+	return c ? c : chunk_create(m);
 }
 
 static struct sparse_chunk *zeroed_chunk(struct sparse *m)
 {
 	struct sparse_chunk *c = take_spare(m, true);
 
-	return c ? c : chunk_create();
+	return c ? c : chunk_create(m);
 }
 
 /* The place of one, if there are not enough; it is not looked at again meanwhile. */
@@ -130,6 +127,13 @@ static bool is_lent(const struct sparse_chunk *c)
 	return atomic_load_explicit(&c->users, memory_order_acquire) > 1;
 }
 
+/* Who has made it may not have come to that yet. */
+static void show_bytes(struct sparse_slot *s, const struct sparse_chunk *c)
+{
+	if (!atomic_load_explicit(&s->bytes, memory_order_relaxed))
+		atomic_store_explicit(&s->bytes, c->bytes, memory_order_release);
+}
+
 /*
  * The chunk of a byte, of which so many from there on are to be written: nobody else looks at it.
  * Metadata of several stretches share one, and so two may want to be the first there.
@@ -139,8 +143,10 @@ static struct sparse_chunk *chunk_to_write(struct sparse *m, uint64_t offset, ui
 	struct sparse_slot *s = &m->slots[offset / SPARSE_CHUNK];
 	struct sparse_chunk *c = atomic_load_explicit(&s->chunk, memory_order_acquire), *made;
 
-	if (c && !is_lent(c))
+	if (c && !is_lent(c)) {
+		show_bytes(s, c);
 		return c;
+	}
 	made = c ? sparse_spare(m) : zeroed_chunk(m);
 	if (!made)
 		return NULL;
@@ -150,12 +156,18 @@ static struct sparse_chunk *chunk_to_write(struct sparse *m, uint64_t offset, ui
 		put_in_place(m, offset / SPARSE_CHUNK, made);
 		return made;
 	}
-	if (atomic_compare_exchange_strong(&s->chunk, &c, made)) {
-		atomic_store_explicit(&s->bytes, made->bytes, memory_order_release);
-		return made;
-	}
-	sparse_put(m, made);
+	if (atomic_compare_exchange_strong(&s->chunk, &c, made))
+		c = made;
+	else
+		sparse_put(m, made);
+	show_bytes(s, c);
 	return c;
+}
+
+/* No more than there could be chunks. */
+static void set_spares(struct sparse *m)
+{
+	m->spares_max = (unsigned)min_of(m->count, (uint64_t)SPARES_MAX);
 }
 
 int sparse_init(struct sparse *m, uint64_t size)
@@ -165,22 +177,25 @@ int sparse_init(struct sparse *m, uint64_t size)
 	if (!m->slots)
 		return -ENOMEM;
 	pthread_mutex_init(&m->lock, NULL);
+	list_init(&m->all);
 	list_init(&m->spare);
 	list_init(&m->empty);
 	m->spare_count = 0;
-	m->spares_max = (unsigned)min_of(m->count, (uint64_t)SPARES_MAX);
+	set_spares(m);
 	return 0;
 }
 
+/* One beside the other: out of turn each would make a gap, of which a process may have so many. */
 void sparse_fini(struct sparse *m)
 {
-	struct sparse_chunk *c;
+	struct list *l;
 
-	for (uint64_t i = 0; i < m->count; i++)
-		if (m->slots[i].chunk)
-			chunk_destroy(m->slots[i].chunk);
-	while ((c = pop(&m->spare)) || (c = pop(&m->empty)))
-		chunk_destroy(c);
+	while ((l = list_pop_head(&m->all))) {
+		struct sparse_chunk *c = list_entry(l, struct sparse_chunk, link);
+
+		munmap(c->bytes, SPARSE_CHUNK);
+		free(c);
+	}
 	pthread_mutex_destroy(&m->lock);
 	free(m->slots);
 }
@@ -269,9 +284,13 @@ void *sparse_move(struct sparse *m, void *table, uint64_t count)
 	void *before = m->slots;
 
 	for (uint64_t i = 0; i < m->count; i++)
-		((struct sparse_slot *)table)[i] = m->slots[i];
+		if (m->slots[i].chunk) /* the others stay untouched */
+			((struct sparse_slot *)table)[i] = m->slots[i];
 	m->slots = table;
 	m->count = count;
+	pthread_mutex_lock(&m->lock);
+	set_spares(m);
+	pthread_mutex_unlock(&m->lock);
 	return before;
 }
 
@@ -283,5 +302,6 @@ int sparse_clear_tail(struct sparse *m, uint64_t size)
 void sparse_cut(struct sparse *m, uint64_t size)
 {
 	for (uint64_t i = (size + SPARSE_CHUNK - 1) / SPARSE_CHUNK; i < m->count; i++)
-		put_in_place(m, i, NULL);
+		if (m->slots[i].chunk)
+			put_in_place(m, i, NULL);
 }

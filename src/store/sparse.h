@@ -25,8 +25,8 @@
 
 struct sparse_chunk {
 	uint8_t *bytes;
-	_Atomic uint32_t users; /* the table, if it is there, and those it is lent to */
-	struct list spare;
+	_Atomic uint32_t users;	 /* the table, if it is there, and those it is lent to */
+	struct list spare, link; /* of sparse.all */
 };
 
 struct sparse {
@@ -36,8 +36,9 @@ struct sparse {
 		_Atomic(uint8_t *) bytes;
 	} * slots;
 	uint64_t count;
-	/* Chunks that are nobody's, with whatever is in them; and more, which are zeroes. */
 	pthread_mutex_t lock;
+	struct list all; /* in the order they were made, which is that of their places in memory */
+	/* Chunks that are nobody's, with whatever is in them; and more, which are zeroes. */
 	struct list spare, empty;
 	unsigned spare_count, spares_max;
 };
