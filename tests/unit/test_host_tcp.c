@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* The host's side of NVMe/TCP over sockets: data, and connections that end or are none. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -96,6 +98,59 @@ static void many_capsules_do_not_wait_for_the_end_of_a_turn(void **state)
 	}
 	assert_true(waited > TCP_ENOUGH_CAPSULES / 2);
 	t->batching = false;
+}
+
+static void more_are_sent(struct host_request *req, uint64_t now_ns)
+{
+	static struct host_request reqs[TCP_ENOUGH_BARE];
+
+	done(req, now_ns);
+	for (unsigned i = 0; i < ARRAY_SIZE(reqs); i++) {
+		reqs[i] = (struct host_request){.done = done};
+		host_prepare_read(&reqs[i], 1, 0, 1, near.data, 512);
+		assert_int_equal(host_submit(&near.host, 1, &reqs[i], now_ns), 0);
+	}
+}
+
+static unsigned heard;
+
+static void hears(struct host_request *req, uint64_t now_ns)
+{
+	(void)now_ns;
+	assert_int_equal(req->error, 0);
+	heard++;
+}
+
+/* Be it that commands which are sent in the middle of that find out that there is nobody. */
+static void what_came_before_a_reset_is_heard(void **state)
+{
+	static struct host_request second;
+	const struct linger now = {.l_onoff = 1};
+	struct nvme_sqe sqe, swap;
+
+	(void)state;
+	bring_up();
+	heard = 0;
+	submit_io(true, 512);
+	near.req.done = more_are_sent;
+	sqe = far.sqe;
+	second = (struct host_request){.done = hears};
+	host_prepare_write(&second, 1, 0, 1, near.data, 512, false);
+	assert_int_equal(host_submit(&near.host, 1, &second, time_now_ns()), 0);
+	expect(1, NVME_TCP_CMD);
+	swap = far.sqe;
+	assert_int_equal(setsockopt(far.fd[1], IPPROTO_TCP, TCP_CORK, &(int){1}, sizeof(int)), 0);
+	far.sqe = sqe;
+	respond_with(0, 0);
+	far.sqe = swap;
+	respond_with(0, 0);
+	assert_int_equal(setsockopt(far.fd[1], IPPROTO_TCP, TCP_CORK, &(int){0}, sizeof(int)), 0);
+	assert_int_equal(setsockopt(far.fd[1], SOL_SOCKET, SO_LINGER, &now, sizeof(now)), 0);
+	close(far.fd[1]);
+	far.fd[1] = -1;
+	near_turn();
+	assert_int_equal(heard, 1);
+	assert_int_not_equal(near.host.state, HOST_LIVE);
 }
 
 /* Several R2Ts at a time, and no more in one PDU than the target takes. */
@@ -279,6 +334,7 @@ int main(void)
 		BED_TEST(success_with_the_data_is_enough),
 		BED_TEST(many_commands_do_not_wait_for_the_end_of_a_turn),
 		BED_TEST(many_capsules_do_not_wait_for_the_end_of_a_turn),
+		BED_TEST(what_came_before_a_reset_is_heard),
 		BED_TEST(data_are_sent_as_they_are_asked_for),
 		BED_TEST(damaged_data_fail_the_command_alone),
 		BED_TEST(a_message_ends_where_it_ends),

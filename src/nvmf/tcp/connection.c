@@ -82,8 +82,8 @@ static void receive(struct tcp_queue *q)
 
 	for (size_t all = 0; q->state != TCP_QUEUE_DYING && !drained && all < TCP_TURN_BYTES;
 	     all += (size_t)n) {
-		n = tcp_socket_read(q->fd, q->tls ? NULL : &q->rx, tt->buffer, sizeof(tt->buffer),
-				    &len, &drained);
+		n = tcp_socket_read(q->fd, q->tls ? NULL : &q->rx, tt->buffer,
+				    q->cmds ? sizeof(tt->buffer) : TCP_YOUNG_BYTES, &len, &drained);
 		if (n == -EAGAIN)
 			return;
 		if (n <= 0) {

@@ -21,6 +21,7 @@
 enum {
 	TCP_HOST_R2TS_MAX = 8, /* outstanding of one command */
 	TCP_HOST_BUFFER = 128 << 10,
+	TCP_HOST_TURN = 1 << 20, /* received of one queue before others have theirs */
 	TCP_HOST_ERROR_LEN = 256,
 };
 

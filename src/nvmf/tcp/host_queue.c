@@ -91,18 +91,37 @@ void tcp_host_queue_watch(struct tcp_host_queue *q, uint32_t events)
 	q->events = events;
 }
 
+static void set_full(struct tcp_host_queue *q, bool full)
+{
+	q->full = full;
+	tcp_host_queue_watch(q, EPOLLIN | (full ? EPOLLOUT : 0u));
+}
+
+static bool is_lost(int error)
+{
+	return error && error != -EAGAIN;
+}
+
 void tcp_host_queue_flush(struct tcp_host_queue *q)
 {
 	int error = send_waiting(q);
 
 	q->sending = false;
-	if (error && error != -EAGAIN) {
+	if (is_lost(error)) {
 		lost(q,
 		     error == -EPIPE || error == -ECONNRESET ? why_closed(q) : errno_text(-error));
 		return;
 	}
-	q->full = error == -EAGAIN;
-	tcp_host_queue_watch(q, EPOLLIN | (q->full ? EPOLLOUT : 0u));
+	set_full(q, error == -EAGAIN);
+}
+
+/* Not the last of this turn: that says what is wrong, when all that came before it is heard. */
+static void flush_early(struct tcp_host_queue *q)
+{
+	int error = send_waiting(q);
+
+	if (!is_lost(error))
+		set_full(q, error == -EAGAIN);
 }
 
 static void send_out(struct tcp_host_queue *q, struct tcp_out *o)
@@ -186,8 +205,10 @@ int tcp_host_queue_submit(void *transport, uint16_t qid, struct host_request *re
 		out_data(c, 0, req->data_len);
 	q->outstanding++;
 	send_out(q, &c->out);
-	if ((!t->batching || tcp_tx_has_enough(&q->tx, TCP_ENOUGH_CAPSULES)) && !q->full)
+	if (!t->batching && !q->full)
 		tcp_host_queue_flush(q);
+	else if (tcp_tx_has_enough(&q->tx, TCP_ENOUGH_CAPSULES) && !q->full)
+		flush_early(q);
 	return 0;
 }
 
@@ -489,7 +510,8 @@ bool tcp_host_queue_receive(struct tcp_host_queue *q)
 	size_t len;
 	ssize_t n;
 
-	while (q->generation == generation && !drained) {
+	for (size_t all = 0; q->generation == generation && !drained && all < TCP_HOST_TURN;
+	     all += (size_t)n) {
 		n = tcp_socket_read(q->fd, q->tls ? NULL : &q->rx, t->buffer, sizeof(t->buffer),
 				    &len, &drained);
 		if (n == -EAGAIN)

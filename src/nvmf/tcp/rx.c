@@ -10,6 +10,8 @@
  * headers. */
 #define LONG_DATA (16u << 10)
 #define LONG_ROOM 4096u
+/* So many PDUs without data, and data are no more to be expected. */
+#define BARE_MANY 32
 
 void tcp_rx_init(struct tcp_rx *rx, uint16_t takes, uint32_t data_max)
 {
@@ -124,6 +126,15 @@ static uint32_t digest_of_data(const struct tcp_rx *rx)
 	return crc32c_end(state);
 }
 
+/* What comes, that is what it looks like. */
+static void note(struct tcp_rx *rx)
+{
+	if (!rx->data_len && ++rx->bare < BARE_MANY)
+		return;
+	rx->data_before = rx->data_len;
+	rx->bare = 0;
+}
+
 /* A part is whole: the next one. */
 static enum tcp_rx_event go_on(struct tcp_rx *rx)
 {
@@ -137,8 +148,7 @@ static enum tcp_rx_event go_on(struct tcp_rx *rx)
 		return e;
 	case TCP_RX_HEAD:
 		e = check_head(rx);
-		if (rx->data_len)
-			rx->data_before = rx->data_len;
+		note(rx);
 		if (rx->data_len)
 			enter(rx, TCP_RX_PAD, rx->ch.pdo - headers_len(rx));
 		else

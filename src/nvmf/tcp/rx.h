@@ -41,7 +41,8 @@ struct tcp_rx {
 	uint32_t fei;
 
 	enum { TCP_RX_CH, TCP_RX_HEAD, TCP_RX_PAD, TCP_RX_DATA, TCP_RX_DIGEST, TCP_RX_END } state;
-	uint32_t data_before;	   /* data_len of the last that had data */
+	uint32_t data_before;	   /* data_len of the last that had data, */
+	unsigned int bare;	   /* and how many without have come since */
 	uint32_t got, want;	   /* bytes of the state's part */
 	const struct iovec *place; /* where the data go; NULL: nowhere */
 	size_t place_from;	   /* from this byte of it on */

@@ -44,6 +44,8 @@
 /* So much comes through a buffer at a time, and no more in a turn before others have theirs. */
 #define TCP_BUFFER_BYTES (128u << 10)
 #define TCP_TURN_BYTES	 (512u << 10)
+/* The same until Connect has succeeded. */
+#define TCP_YOUNG_BYTES 4096u
 
 struct tcp_queue;
 
