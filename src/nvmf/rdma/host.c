@@ -214,6 +214,20 @@ static int begin_resolve(struct rdma_host_queue *q)
 	return 0;
 }
 
+/* The present address, or for the admin queue one of the next: the first that can be begun with. */
+static int resolve_some(struct rdma_host_queue *q)
+{
+	struct rdma_host *r = q->r;
+	int err = begin_resolve(q);
+
+	while (err && q->qid == 0 && r->address->ai_next) {
+		queue_close(q);
+		r->address = r->address->ai_next;
+		err = begin_resolve(q);
+	}
+	return err;
+}
+
 static int open_op(void *t, uint16_t qid, uint16_t entries, uint16_t cntlid)
 {
 	struct rdma_host *r = rdma_host_of(t);
@@ -228,7 +242,7 @@ static int open_op(void *t, uint16_t qid, uint16_t entries, uint16_t cntlid)
 	q->entries = entries;
 	q->cntlid = cntlid;
 	q->stale_retries = 0;
-	err = begin_resolve(q);
+	err = resolve_some(q);
 	if (err)
 		queue_close(q);
 	return err;
@@ -250,7 +264,7 @@ static void attempt_failed(struct rdma_host_queue *q)
 	if (q->qid == 0 && r->address->ai_next) {
 		queue_close(q);
 		r->address = r->address->ai_next;
-		if (begin_resolve(q) == 0)
+		if (resolve_some(q) == 0)
 			return;
 	}
 	host_queue_lost(r->h, q->qid, NULL, r->now_ns);
@@ -353,6 +367,16 @@ static void established(struct rdma_host_queue *q, const struct rdma_cm_event *e
 	host_queue_opened(r->h, q->qid, rep.crqsize, r->now_ns);
 }
 
+static void lost(struct rdma_host_queue *q, const char *why)
+{
+	struct rdma_host *r = q->r;
+
+	rdma_host_say(r, "connection to %s:%s lost: %s", r->host, r->port, why);
+	host_queue_lost(r->h, q->qid, NULL, r->now_ns);
+}
+
+/* Of a connection that is up these mean its end: where the address goes to another machine the
+ * kernel says UNREACHABLE, and a target that has given it up before it was up rejects it. */
 static void rejected(struct rdma_host_queue *q, const struct rdma_cm_event *event)
 {
 	struct rdma_host *r = q->r;
@@ -360,6 +384,10 @@ static void rejected(struct rdma_host_queue *q, const struct rdma_cm_event *even
 		cursor_init(event->param.conn.private_data, event->param.conn.private_data_len);
 	struct nvme_rdma_rej rej;
 
+	if (q->state == RQ_UP) {
+		lost(q, "the target has rejected it");
+		return;
+	}
 	if (event->status == REJECT_STALE && q->stale_retries++ < STALE_RETRIES_MAX) {
 		try_again(q);
 		return;
@@ -379,18 +407,14 @@ static void rejected(struct rdma_host_queue *q, const struct rdma_cm_event *even
 	attempt_failed(q);
 }
 
-static void lost(struct rdma_host_queue *q, const char *why)
-{
-	struct rdma_host *r = q->r;
-
-	rdma_host_say(r, "connection to %s:%s lost: %s", r->host, r->port, why);
-	host_queue_lost(r->h, q->qid, NULL, r->now_ns);
-}
-
 static void unreachable(struct rdma_host_queue *q, const char *what, int status)
 {
 	struct rdma_host *r = q->r;
 
+	if (q->state == RQ_UP) {
+		lost(q, what);
+		return;
+	}
 	rdma_host_say(r, "cannot connect to %s:%s: %s%s%s", r->host, r->port, what,
 		      status < 0 ? ": " : "", status < 0 ? errno_text(-status) : "");
 	attempt_failed(q);

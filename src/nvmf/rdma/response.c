@@ -38,7 +38,8 @@ static bool wants_invalidate(struct rdma_cmd *c, uint32_t *ret_key)
 	for (uint32_t i = c->req.sgl_count; i > 0; i--) {
 		struct nvme_sgl g = target_req_sgl(&c->req, i - 1);
 
-		if (g.subtype != NVME_SGL_INVALIDATE || !g.len)
+		if (g.type != NVME_SGL_KEYED_DATA_BLOCK || g.subtype != NVME_SGL_INVALIDATE ||
+		    !g.len)
 			continue;
 		*ret_key = g.key;
 		return true;
