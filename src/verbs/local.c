@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 #include "verbs/local.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/errno_text.h"
 #include "base/log.h"
+#include "base/uncancelled.h"
 #include "port/local/local_port.h"
 #include "verbs/process.h"
 
@@ -51,16 +53,17 @@ static bool is_asked(struct shard *s, uint8_t slot, uint32_t *ret_news)
 static void meet(struct shard *s, struct broker_client *broker, uint8_t slot)
 {
 	uint32_t news;
-	int fd, rc;
+	int fd, rc, before;
 
 	if (is_asked(s, slot, &news))
 		return;
+	before = uncancelled_begin(); /* descriptors are closed with the lock held */
 	rc = broker_client_find_inbox(broker, slot, &fd);
 	shard_lock(s);
 	if (shard_is_dead(s)) {
 		if (!rc)
 			close(fd);
-	} else {
+	} else if (!rc || rc == -ENOENT) { /* else nobody has said anything of it */
 		if (rc)
 			local_port_part(port, slot);
 		else if (local_port_meet(port, slot, fd))
@@ -69,6 +72,7 @@ static void meet(struct shard *s, struct broker_client *broker, uint8_t slot)
 		asked_at[slot] = news;
 	}
 	shard_unlock(s);
+	uncancelled_end(before);
 }
 
 static bool is_within(const struct flow *f)

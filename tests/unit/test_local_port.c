@@ -514,6 +514,25 @@ static void a_bell_that_was_lost_is_rung_again(void **state)
 	assert_int_equal(t->a.behind.bells, 4);
 }
 
+/* Be it that the ring was full by then, and nothing more has been shown since. */
+static void a_bell_that_was_lost_is_rung_again_for_a_full_ring(void **state)
+{
+	struct two *t = *state;
+
+	receives(&t->a);
+	assert_true(port_sleeps(t->b.port));
+	for (unsigned i = 0; i < 2 * INBOX_RING / 4096; i++)
+		sends(&t->a, SERVICE_RC, B, i, 4000);
+	assert_int_equal(t->a.behind.bells, 1);
+	for (unsigned i = 1; i < 4; i++) {
+		t->a.now += 2 * NSEC_PER_MSEC;
+		receives(&t->a);
+		sends(&t->a, SERVICE_RC, B, 0, 8);
+		sends(&t->a, SERVICE_RC, B, 0, 8);
+		assert_int_equal(t->a.behind.bells, 1 + i);
+	}
+}
+
 /* It need not receive for that: one that only sends datagrams finds it out, too. */
 static void who_only_sends_rings_again_as_well(void **state)
 {
@@ -922,6 +941,7 @@ int main(void)
 		T(does_not_sleep_on_half_a_ring),
 		T(a_bell_that_was_not_rung_is_tried_again),
 		T(a_bell_that_was_lost_is_rung_again),
+		T(a_bell_that_was_lost_is_rung_again_for_a_full_ring),
 		T(who_only_sends_rings_again_as_well),
 		T(one_that_rings_late_keeps_nobody_waiting),
 		T(a_late_bell_is_not_taken_for_one_of_the_next_sleep),

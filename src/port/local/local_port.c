@@ -211,6 +211,7 @@ static size_t read_entry(const uint8_t *at, uint64_t left, struct packet_rx *ret
 	if (left < sizeof(e))
 		return 0;
 	memcpy(&e, at, sizeof(e));
+	__asm__ volatile("" : "+m"(e)); /* what is judged is the copy, be it that it changes */
 	if (e.len < BTH_LEN || e.len > ENTRY_PACKET_MAX || entry_size(e.len) > left)
 		return 0;
 	*ret = (struct packet_rx){
@@ -332,7 +333,7 @@ static bool local_stirs(const struct port *port)
 {
 	const struct local_port *p = (const struct local_port *)port;
 
-	for (unsigned w = 0; w < INBOX_WORDS; w++)
+	for (unsigned w = 0; p->own && w < INBOX_WORDS; w++)
 		if (atomic_load(&p->own->bell[w]))
 			return true;
 	return false;

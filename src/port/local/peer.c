@@ -150,9 +150,10 @@ bool peer_publish(struct peer *o, uint64_t now)
 
 	if (!list_empty(&o->waits))
 		send_waiting(o);
-	if (o->shown)
+	/* All that there is room for may be shown, and who was rung for it not have heard it. */
+	stuck = (!o->shown || !list_empty(&o->waits)) && takes_nothing(o, now);
+	if (o->shown && !stuck)
 		return false;
-	stuck = takes_nothing(o, now);
 	o->shown = true;
 	atomic_store_explicit(&o->ring->tail, o->tail, memory_order_release);
 	return peer_ring(o) || stuck;
@@ -196,10 +197,16 @@ int peer_meet(struct peer **ret, int fd, uint8_t own)
 	/* Where who had this slot before us has left it: slots rest before they are leased again.
 	 */
 	o->tail = o->looked_tail = atomic_load(&o->ring->tail);
+	if (o->tail % ENTRY_ALIGN) { /* what we have not said */
+		rc = -ECONNREFUSED;
+		goto fail_ring;
+	}
 	o->head = atomic_load(&o->ring->head);
 	o->shown = true;
 	*ret = o;
 	return 0;
+fail_ring:
+	inbox_unmap_ring(o->bytes);
 fail_inbox:
 	inbox_unmap(o->inbox);
 fail:
