@@ -38,6 +38,13 @@ static void set_until(struct lease *l, uint64_t until)
 	atomic_store_explicit(&l->until, until, memory_order_relaxed);
 }
 
+/* The thread may sleep until some later time already, and would not hear of an earlier one. */
+static void not_before(struct lease *l, uint64_t until)
+{
+	if (atomic_load_explicit(&l->until, memory_order_relaxed) < until)
+		set_until(l, until);
+}
+
 static void attend_until(struct lease *l, uint64_t until)
 {
 	l->posts = 0;
@@ -61,7 +68,7 @@ static void renew(struct lease *l, uint64_t now)
 		l->since = now;
 	else if (now - l->since > KEPT_NS)
 		l->spin_ns = SPIN_MIN_NS;
-	set_until(l, now + LEASE_NS);
+	not_before(l, now + LEASE_NS);
 }
 
 static void polled(struct lease *l)
@@ -93,7 +100,7 @@ void lease_worked(struct lease *l, uint64_t from, uint64_t to)
 		return;
 	l->poll_last = to;
 	if (l->since)
-		set_until(l, to + LEASE_NS);
+		not_before(l, to + LEASE_NS);
 }
 
 void lease_polled(struct lease *l)

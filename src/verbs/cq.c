@@ -112,7 +112,9 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 		comp = event_pipe_forget(&face_channel(ibcq->channel)->pipe, &cq->comp);
 	async = event_pipe_forget(&c->async, &cq->async);
 	pthread_mutex_lock(&ibcq->mutex);
-	while (ibcq->comp_events_completed != comp || ibcq->async_events_completed != async)
+	/* In a child nobody acknowledges what its parent has taken. */
+	while (!shard_is_dead(cq->shard) &&
+	       (ibcq->comp_events_completed != comp || ibcq->async_events_completed != async))
 		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
 	pthread_mutex_unlock(&ibcq->mutex);
 	if (ibcq->channel)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/uncancelled.h"
 #include "verbs/cq.h"
 #include "verbs/face.h"
 #include "verbs/shard.h"
@@ -82,16 +83,17 @@ static struct ibv_context *open_device(struct ibv_device *device, int cmd_fd, ui
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-	struct ibv_context *context;
+	struct ibv_context *context = NULL;
+	int fd, before = uncancelled_begin(); /* locks are held meanwhile */
 	uint64_t file;
-	int fd = command_file(device, &file);
 
-	if (fd < 0)
-		return FAIL(-fd, NULL);
-	context = open_device(device, fd, file);
-	if (!context)
+	fd = command_file(device, &file);
+	if (fd >= 0)
+		context = open_device(device, fd, file);
+	if (fd >= 0 && !context)
 		close(fd);
-	return context;
+	uncancelled_end(before);
+	return fd < 0 ? FAIL(-fd, NULL) : context;
 }
 
 static struct ibv_device *device_named(const char *name)
@@ -108,24 +110,30 @@ static struct ibv_device *device_named(const char *name)
 struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	char name[sizeof(((struct ibv_device *)0)->name)];
+	struct ibv_context *context = NULL;
 	struct ibv_device *device;
 	uint64_t file;
+	int before;
 
 	if (command_file_read(cmd_fd, name, &file))
 		return FAIL(EINVAL, NULL);
+	before = uncancelled_begin();
 	device = device_named(name);
-	if (!device)
-		return FAIL(ENODEV, NULL);
-	return open_device(device, cmd_fd, file);
+	if (device)
+		context = open_device(device, cmd_fd, file);
+	uncancelled_end(before);
+	return device ? context : FAIL(ENODEV, NULL);
 }
 
 int ibv_close_device(struct ibv_context *context)
 {
 	struct face_context *c = face_context(context);
+	int before = uncancelled_begin();
 
 	close(context->cmd_fd);
 	device_events_end(c);
 	event_pipe_close(&c->async);
 	context_put(c);
+	uncancelled_end(before);
 	return 0;
 }

@@ -294,7 +294,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	}
 	taken = event_pipe_forget(&c->async, &qp->async);
 	pthread_mutex_lock(&ibqp->mutex);
-	while (ibqp->events_completed != taken)
+	while (!shard_is_dead(qp->shard) && ibqp->events_completed != taken)
 		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);
 	pthread_mutex_unlock(&ibqp->mutex);
 	wr_stage_destroy(qp);

@@ -113,7 +113,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 		return REFUSED(-rc);
 	taken = event_pipe_forget(&c->async, &srq->async);
 	pthread_mutex_lock(&ibsrq->mutex);
-	while (ibsrq->events_completed != taken)
+	while (!shard_is_dead(srq->shard) && ibsrq->events_completed != taken)
 		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
 	pthread_mutex_unlock(&ibsrq->mutex);
 	if (srq->xrcd)

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/uncancelled.h"
 #include "verbs/cq.h"
 #include "verbs/qp.h"
 
@@ -111,7 +112,7 @@ struct ibv_xrcd *face_open_xrcd(struct ibv_context *context, struct ibv_xrcd_ini
 	const uint32_t all = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 	struct face_context *c = face_context(context);
 	struct face_xrcd *x;
-	int rc;
+	int rc, before;
 
 	if (attr->comp_mask & ~all)
 		return FAIL(EOPNOTSUPP, NULL);
@@ -121,9 +122,11 @@ struct ibv_xrcd *face_open_xrcd(struct ibv_context *context, struct ibv_xrcd_ini
 	if (!x)
 		return FAIL(ENOMEM, NULL);
 	x->ibv.context = context;
+	before = uncancelled_begin(); /* descriptors are closed with the lock held */
 	pthread_mutex_lock(&domains_lock);
 	rc = domain_open(c, attr->fd, attr->oflags, &x->domain);
 	pthread_mutex_unlock(&domains_lock);
+	uncancelled_end(before);
 	if (rc) {
 		free(x);
 		return FAIL(-rc, NULL);
@@ -138,9 +141,11 @@ int face_close_xrcd(struct ibv_xrcd *ibxrcd)
 {
 	struct face_xrcd *x = face_xrcd(ibxrcd);
 	struct xrc_domain *d = x->domain;
+	int before;
 
 	if (atomic_load(&x->users))
 		return REFUSED(EBUSY);
+	before = uncancelled_begin();
 	pthread_mutex_lock(&domains_lock);
 	if (--d->opens == 0) {
 		int rc;
@@ -156,6 +161,7 @@ int face_close_xrcd(struct ibv_xrcd *ibxrcd)
 		free(d);
 	}
 	pthread_mutex_unlock(&domains_lock);
+	uncancelled_end(before);
 	context_put(face_context(ibxrcd->context));
 	free(x);
 	return 0;

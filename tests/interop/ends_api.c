@@ -145,6 +145,19 @@ static void *cancelled_while_it_asks_the_broker(void *ret)
 	return ret;
 }
 
+static void *cancelled_while_it_opens(void *ret)
+{
+	struct ibv_context *c;
+
+	pthread_cancel(pthread_self());
+	c = ibv_open_device(bed.lone.ctx->device);
+	if (!c || ibv_close_device(c))
+		abort();
+	*(int *)ret = 2;
+	pthread_testcancel();
+	return ret;
+}
+
 static void run_cancelled(void *(*fn)(void *))
 {
 	int progress = 0;
@@ -180,6 +193,17 @@ static void asking_the_broker_is_no_point_of_cancellation(void **state)
 	(void)state;
 	run_cancelled(cancelled_while_it_asks_the_broker);
 	assert_int_equal(ibv_query_port(bed.lone.ctx, 1, &a), 0);
+}
+
+static void opening_is_no_point_of_cancellation(void **state)
+{
+	struct ibv_context *c;
+
+	(void)state;
+	run_cancelled(cancelled_while_it_opens);
+	c = ibv_open_device(bed.lone.ctx->device);
+	assert_non_null(c);
+	assert_int_equal(ibv_close_device(c), 0);
 }
 
 /* ---- forks ----------------------------------------------------------------------------------- */
@@ -232,6 +256,33 @@ static void a_child_leaves_its_parents_events_alone(void **state)
 	expect_event_after(ask_for_an_event);
 }
 
+/* Events are acknowledged by many, and what a parent has yet to acknowledge its child cannot. */
+static void a_child_does_not_wait_for_what_its_parent_has_taken(void **state)
+{
+	struct ibv_wc wc[2];
+	struct ibv_cq *cq;
+	void *context;
+	int status, got = 0;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(ibv_req_notify_cq(bed.lone.cq, 0), 0);
+	message();
+	while (got < 2)
+		got += ibv_poll_cq(bed.lone.cq, 2 - got, wc);
+	assert_int_equal(ibv_get_cq_event(bed.lone.channel, &cq, &context), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		alarm(10);
+		_exit(destroy_what_is_inherited());
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	ibv_ack_cq_events(cq, 1);
+}
+
 /* ---- queue pairs ----------------------------------------------------------------------------- */
 
 /* The peer's completion says that it has it, and so must the sender's. */
@@ -263,8 +314,12 @@ int main(void)
 						open_bed, close_bed),
 		cmocka_unit_test_setup_teardown(a_child_leaves_its_parents_events_alone, open_bed,
 						close_bed),
+		cmocka_unit_test_setup_teardown(a_child_does_not_wait_for_what_its_parent_has_taken,
+						open_bed, close_bed),
 		cmocka_unit_test_setup_teardown(asking_the_broker_is_no_point_of_cancellation,
 						open_bed, close_bed),
+		cmocka_unit_test_setup_teardown(opening_is_no_point_of_cancellation, open_bed,
+						close_bed),
 		cmocka_unit_test_setup_teardown(
 			what_the_peer_has_is_sent_though_the_queue_pair_ends, open_bed, close_bed),
 	};
