@@ -187,7 +187,7 @@ class Target(hostile_tcp.Target):
     def terminated(self):
         """Who breaks a rule of DDP or RDMAP is told which, and the connection ends."""
         self.serve()
-        rows = ((tagged(WRITE, 12345, 0, b"x"), 0x1, 0x1, 0x00),  # DDP, tagged: invalid STag
+        rows = ((tagged(WRITE, 12345, 0, b"x"), 0x0, 0x1, 0x02),  # RDMAP: a target lets nobody write, whatever the key
                 (untagged(SEND, 0, 7, 0, b"x"), 0x1, 0x2, 0x03),  # untagged: MSN
                 (untagged(SEND, 3, 1, 0, b"x"), 0x1, 0x2, 0x01),  # QN
                 (read_request(1, 12345, 0, 4), 0x1, 0x2, 0x02))  # no buffer: a target grants no READs

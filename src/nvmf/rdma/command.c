@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/errno_text.h"
+#include "base/log.h"
 #include "nvmf/rdma/target.h"
 
 /* A young queue's page: a capsule, data in it, data that are fetched, a response. */
@@ -80,6 +82,24 @@ static void start_cmd(struct rdma_queue *q, struct rdma_recv *rv)
 			rv->data, data_len, q->rt->now_ns);
 }
 
+/*
+ * To iWARP a READ's sink is a key on the wire, of memory that may be written to from afar
+ * (device.c): of all that is under way. Nobody but READs has to write, and the queue pair takes
+ * nothing else.
+ */
+void rdma_queue_takes_no_writes(struct rdma_queue *q)
+{
+	struct ibv_qp_attr attr = {.qp_access_flags = 0};
+
+	if (q->no_writes)
+		return;
+	q->no_writes = true;
+	if (q->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP &&
+	    ibv_modify_qp(q->id->qp, &attr, IBV_QP_ACCESS_FLAGS) != 0)
+		log_debug("nvmf", "hosts may write to memory of other commands: %s",
+			  errno_text(errno));
+}
+
 static void recv_done(struct rdma_hook *h, const struct ibv_wc *wc)
 {
 	struct rdma_recv *rv = container_of(h, struct rdma_recv, hook);
@@ -88,6 +108,7 @@ static void recv_done(struct rdma_hook *h, const struct ibv_wc *wc)
 	if (!completed(h, wc, "a receive"))
 		return;
 	q->heard = true;
+	rdma_queue_takes_no_writes(q); /* before there is a key on the wire */
 	list_remove(&q->silent);
 	rv->len = wc->byte_len;
 	if (list_empty(&q->free) || !list_empty(&q->pending))

@@ -322,6 +322,7 @@ static void on_established(struct rdma_queue *q)
 {
 	struct rdma_target *rt = q->rt;
 
+	rdma_queue_takes_no_writes(q);
 	q->share.established = true;
 	if (q->heard || q->dying || !nudge_wanted(q->dev->ctx))
 		return;

@@ -164,6 +164,7 @@ struct rdma_queue {
 	bool probing;
 	bool dying, torn_down;
 	bool heard; /* a capsule has come, in the end since probe_ns was set */
+	bool no_writes;
 	uint16_t depth;
 	uint32_t cq_share;
 	/*
@@ -202,6 +203,8 @@ void rdma_bury_dying(struct rdma_target *rt);
 
 /* To be ended: at the end of the transport's process(). Harmless when it is already. */
 void rdma_queue_kill(struct rdma_queue *q);
+/* It is connected: from here on its host writes to no memory by itself. */
+void rdma_queue_takes_no_writes(struct rdma_queue *q);
 /* The same with the reason, which the target tells of. */
 void rdma_queue_fail(struct rdma_queue *q, const char *fmt, ...) printf_like(2, 3);
 /* Over what a post returned. */
