@@ -24,6 +24,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 		return NULL;
 	}
 	c->owner = getpid();
+	cma_channel_show(c);
 	return &c->api;
 }
 
@@ -31,6 +32,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct cma_channel *c = container_of(channel, struct cma_channel, api);
 
+	cma_channel_hide(c);
 	/* Of no consequence if the broker is gone. */
 	if (c->owner == getpid())
 		(void)!cma_simple_call(BROKER_CM_CLOSE_CHANNEL, c->handle);

@@ -56,7 +56,14 @@ struct cma_channel {
 	struct rdma_event_channel api;
 	uint32_t handle;
 	pid_t owner; /* the broker knows the handle from; a child's of the same number is another */
+	uint64_t number; /* of all that there have been */
+	struct list node;
 };
+
+void cma_channel_show(struct cma_channel *c);
+void cma_channel_hide(struct cma_channel *c);
+/* False: it was destroyed since it had that number. */
+bool cma_channel_is_there(const struct rdma_event_channel *channel, uint64_t number);
 
 enum cma_state {
 	CMA_IDLE,

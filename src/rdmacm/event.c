@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /* From the events of the broker to those of rdma_cm. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -182,8 +183,23 @@ static int recover(uint32_t *generation, int ends)
 	return rc ? rc : ends && *generation == before ? -ENODEV : 0;
 }
 
+/*
+ * The channel was destroyed while a thread was in here. Of the kernel's the descriptor is closed
+ * and the thread stays where it is, with nobody left to wake it; programs that end so (rping) count
+ * on it. -EBADF if it would not have waited.
+ */
+static int channel_gone(bool waits)
+{
+	while (waits)
+		pause();
+	return cma_ret(-EBADF);
+}
+
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
+	const uint64_t number = container_of(channel, struct cma_channel, api)->number;
+	const int fd = channel->fd;
+	const bool waits = !(fcntl(fd, F_GETFL) & O_NONBLOCK);
 	struct broker_cm_event b;
 	struct cma_event *e;
 	uint32_t generation = 0;
@@ -195,13 +211,17 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	if (!e)
 		return cma_ret(-ENOMEM);
 	for (;;) {
-		ssize_t n = read(channel->fd, &b, sizeof(b));
+		ssize_t n = read(fd, &b, sizeof(b));
+		int err = n < 0 ? errno : ENODEV;
 
+		if (n <= 0 && err != EAGAIN && err != EINTR &&
+		    !cma_channel_is_there(channel, number)) {
+			free(e);
+			return channel_gone(waits);
+		}
 		if (n == 0 && ends < ENDS_MAX && recover(&generation, ends++) == 0)
 			continue;
 		if (n != (ssize_t)sizeof(b)) {
-			int err = n < 0 ? errno : ENODEV;
-
 			free(e);
 			return cma_ret(-err);
 		}
@@ -213,7 +233,10 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 			 * what was read just before, only we know. */
 			if (b.type == BROKER_CM_EV_CONNECT_REQUEST)
 				(void)!cma_simple_call(BROKER_CM_DESTROY_ID, b.id);
-			continue;
+			if (cma_channel_is_there(channel, number))
+				continue;
+			free(e);
+			return channel_gone(waits);
 		}
 		/* Not of an id that is destroyed: it would be kept for ever, and be there again
 		 * under the next broker. */

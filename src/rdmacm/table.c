@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /* The table of identifiers, and who uses one beside its owner: events, and others of its queue
- * pair. */
+ * pair. And the channels that there are. */
 #include "rdmacm/cma.h"
 #include "verbs/private.h"
 
@@ -9,6 +9,8 @@
 static pthread_mutex_t cma_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list buckets[BUCKETS]; /* by handle */
 static uint64_t next_cookie = 1;
+static struct list channels = {&channels, &channels};
+static uint64_t channel_numbers;
 
 /* The lock is held over the fork, so that the child's copy of the table is whole. */
 static void fork_prepare(void)
@@ -47,6 +49,32 @@ void cma_id_hide(struct cma_id *id)
 	pthread_mutex_lock(&cma_lock);
 	list_remove(&id->node);
 	pthread_mutex_unlock(&cma_lock);
+}
+
+void cma_channel_show(struct cma_channel *c)
+{
+	pthread_mutex_lock(&cma_lock);
+	c->number = ++channel_numbers;
+	list_push_tail(&channels, &c->node);
+	pthread_mutex_unlock(&cma_lock);
+}
+
+void cma_channel_hide(struct cma_channel *c)
+{
+	pthread_mutex_lock(&cma_lock);
+	list_remove(&c->node);
+	pthread_mutex_unlock(&cma_lock);
+}
+
+bool cma_channel_is_there(const struct rdma_event_channel *channel, uint64_t number)
+{
+	bool is = false;
+
+	pthread_mutex_lock(&cma_lock);
+	list_for_each(c, &channels, const struct cma_channel, node)
+		is |= &c->api == channel && c->number == number;
+	pthread_mutex_unlock(&cma_lock);
+	return is;
 }
 
 uint64_t cma_cookie_new(void)

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -530,6 +531,69 @@ static void an_identifier_moves_to_another_channel(void **state)
 	rdma_destroy_event_channel(to);
 }
 
+static _Atomic int error_told; /* errno */
+static _Atomic pid_t taker;
+
+static void *take_an_event(void *channel)
+{
+	struct rdma_cm_event *ev;
+
+	taker = (pid_t)syscall(SYS_gettid);
+	if (rdma_get_cm_event(channel, &ev) == 0)
+		rdma_ack_cm_event(ev);
+	else
+		error_told = errno;
+	return NULL;
+}
+
+/* It waits within read(). */
+static bool taker_waits(void)
+{
+	char path[64], text[16] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", taker);
+	fd = open(path, O_RDONLY);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	if (fd >= 0)
+		close(fd);
+	return text[0] && text[0] != 'r' && atoi(text) == SYS_read;
+}
+
+/* As rping does at its end, be it that an event of the identifier comes just then: the thread is
+ * told of no error, and can be cancelled. */
+static void who_waits_for_a_channel_that_is_destroyed_waits_on(void **state)
+{
+	struct sockaddr_in a = loopback(PORT);
+	unsigned waited = 0;
+
+	(void)state;
+	error_told = 0;
+	for (int i = 0; i < 300; i++) {
+		struct rdma_event_channel *c = rdma_create_event_channel();
+		struct rdma_cm_id *id;
+		pthread_t thread;
+		void *result;
+
+		assert_non_null(c);
+		taker = 0;
+		assert_int_equal(rdma_create_id(c, &id, NULL, RDMA_PS_TCP), 0);
+		assert_int_equal(pthread_create(&thread, NULL, take_an_event, c), 0);
+		while (!taker || !taker_waits())
+			usleep(50);
+		assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1000), 0);
+		assert_int_equal(rdma_destroy_id(id), 0);
+		rdma_destroy_event_channel(c);
+		usleep(500);
+		assert_int_equal(error_told, 0);
+		(void)pthread_cancel(thread);
+		assert_int_equal(pthread_join(thread, &result), 0);
+		waited += result == PTHREAD_CANCELED;
+	}
+	assert_true(waited > 0); /* the others have had the event */
+}
+
 /* The broker numbers the channels of each process, and a child's are others than its parent's. */
 static void a_child_that_tidies_up_keeps_its_own_channel(void **state)
 {
@@ -635,6 +699,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, sides_teardown)
 		/* First, while the channels have low numbers. */
+		T(who_waits_for_a_channel_that_is_destroyed_waits_on),
 		T(a_child_that_tidies_up_keeps_its_own_channel),
 		T(an_empty_channel_says_so_and_is_quiet),
 		T(a_loopback_address_without_a_port_is_of_no_device_until_it_must_be),
