@@ -187,18 +187,22 @@ class Target(hostile_tcp.Target):
     def terminated(self):
         """Who breaks a rule of DDP or RDMAP is told which, and the connection ends."""
         self.serve()
+        unknown = bytes((0x11, 0x00))  # DDP, tagged: invalid STag
         rows = ((tagged(WRITE, 12345, 0, b"x"), 0x0, 0x1, 0x02),  # RDMAP: a target lets nobody write, whatever the key
                 (untagged(SEND, 0, 7, 0, b"x"), 0x1, 0x2, 0x03),  # untagged: MSN
                 (untagged(SEND, 3, 1, 0, b"x"), 0x1, 0x2, 0x01),  # QN
                 (read_request(1, 12345, 0, 4), 0x1, 0x2, 0x02))  # no buffer: a target grants no READs
-        script = ("import sys; sys.path.insert(0, sys.argv[1]); import hostile_iwarp as h\n"
-                  "s = h.accepted(sys.argv[2]); s.sendall(bytes.fromhex(sys.argv[3])); got = b''\n"
-                  "while part := s.recv(4096): got += part\nprint(got.hex())")
+        script = ("import sys, time; sys.path.insert(0, sys.argv[1]); import hostile_iwarp as h\n"
+                  "s = h.accepted(sys.argv[2]); time.sleep(float(sys.argv[4])); s.sendall(bytes.fromhex(sys.argv[3]))\n"
+                  "got = b''\nwhile part := s.recv(4096): got += part\nprint(got.hex())")
         for ulpdu, layer, kind, code in rows:
-            r = self.other.run(sys.executable, "-c", script, os.path.dirname(os.path.abspath(__file__)),
-                               self.target.address, fpdu(ulpdu).hex())
-            got = bytes.fromhex(r.stdout.strip())
-            said = got[20:22] if len(got) > 22 and got[3] & 0xf == TERMINATE else b""
+            for wait in (0, 0.1, 0.5, 2, 5):
+                r = self.other.run(sys.executable, "-c", script, os.path.dirname(os.path.abspath(__file__)),
+                                   self.target.address, fpdu(ulpdu).hex(), str(wait))
+                got = bytes.fromhex(r.stdout.strip())
+                said = got[20:22] if len(got) > 22 and got[3] & 0xf == TERMINATE else b""
+                if said == bytes((layer << 4 | kind, code)) or said != unknown:
+                    break  # else the target has not heard of the connection yet
             if said != bytes((layer << 4 | kind, code)):
                 raise AssertionError(f"{ulpdu[:18].hex()}: {got.hex()} {r.stderr}")
         self.served("after")
