@@ -62,15 +62,6 @@ static struct sparse_chunk *take_spare(struct sparse *m, bool zeroes)
 	return c;
 }
 
-struct sparse_chunk *sparse_spare(struct sparse *m)
-{
-	struct sparse_chunk *c = take_spare(m, false);
-
-	if (!c)
-		c = take_spare(m, true);
-	return c ? c : chunk_create(m);
-}
-
 static struct sparse_chunk *zeroed_chunk(struct sparse *m)
 {
 	struct sparse_chunk *c = take_spare(m, true);
@@ -78,7 +69,14 @@ static struct sparse_chunk *zeroed_chunk(struct sparse *m)
 	return c ? c : chunk_create(m);
 }
 
-/* The place of one, if there are not enough; it is not looked at again meanwhile. */
+struct sparse_chunk *sparse_spare(struct sparse *m)
+{
+	struct sparse_chunk *c = take_spare(m, false);
+
+	return c ? c : zeroed_chunk(m);
+}
+
+/* A place among those that keep their pages, if there is one: it is counted from here on. */
 static bool reserve(struct sparse *m)
 {
 	bool room;

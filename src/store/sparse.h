@@ -9,7 +9,7 @@
  * stays mapped: a process may have only so many mappings, and each gap between chunks would make
  * one more.
  *
- * Of one place in it one thread at a time does something, but for chunk_put(), which is for any;
+ * Of one place in it one thread at a time does something, but for sparse_put(), which is for any;
  * of sparse_write() into the first of a chunk several may.
  */
 #ifndef WEFT_STORE_SPARSE_H

@@ -77,7 +77,6 @@ static void data_in_the_capsule_are_written(void **state)
 	}
 }
 
-/* The host says how many R2Ts at a time it takes; the data are divided among them. */
 static void stored(struct store_op *op, int error)
 {
 	assert_int_equal(error, 0);
@@ -99,6 +98,7 @@ static void store_write(uint64_t offset, void *data, size_t len)
 	assert_int_equal(op.len, 0);
 }
 
+/* The host says how many R2Ts at a time it takes; the data are divided among them. */
 static void more_data_are_asked_for_at_once(void **state)
 {
 	static const struct {

@@ -104,13 +104,22 @@ static void eat_all(struct tcp_rx *rx, size_t step, bool direct)
 	assert_int_equal(place[1500], 0xee);
 }
 
+static void pass(struct tcp_rx *rx, struct tcp_tx *tx, struct tcp_out *o)
+{
+	const uint8_t *p = stream;
+
+	tcp_tx_push(tx, o);
+	gather(tx, 4096);
+	while (tcp_rx_eat(rx, &p, stream + stream_len) != TCP_RX_MORE)
+		assert_false(rx->bad);
+}
+
 /* A PDU of data, and a response behind it. */
 static void take_data(struct tcp_rx *rx, struct tcp_tx *tx, uint32_t len)
 {
 	static uint8_t long_data[64 << 10];
 	struct tcp_out o;
 	struct wcursor w;
-	const uint8_t *p = stream;
 
 	tcp_out_init(&o, NULL);
 	w = tcp_out_pdu(&o, tx, NVME_TCP_C2H_DATA, 0, len);
@@ -120,10 +129,7 @@ static void take_data(struct tcp_rx *rx, struct tcp_tx *tx, uint32_t len)
 	w = tcp_out_tail(&o, tx, NVME_TCP_RESP);
 	memset(wcursor_take(&w, 16), 0, 16);
 	tcp_out_tail_end(&o);
-	tcp_tx_push(tx, &o);
-	gather(tx, 4096);
-	while (tcp_rx_eat(rx, &p, stream + stream_len) != TCP_RX_MORE)
-		assert_false(rx->bad);
+	pass(rx, tx, &o);
 }
 
 /* And one by itself. */
@@ -131,16 +137,12 @@ static void take_response(struct tcp_rx *rx, struct tcp_tx *tx)
 {
 	struct tcp_out o;
 	struct wcursor w;
-	const uint8_t *p = stream;
 
 	tcp_out_init(&o, NULL);
 	w = tcp_out_pdu(&o, tx, NVME_TCP_RESP, 0, 0);
 	memset(wcursor_take(&w, 16), 0, 16);
 	tcp_out_pdu_end(&o);
-	tcp_tx_push(tx, &o);
-	gather(tx, 4096);
-	while (tcp_rx_eat(rx, &p, stream + stream_len) != TCP_RX_MORE)
-		assert_false(rx->bad);
+	pass(rx, tx, &o);
 }
 
 /* Short ones are received by many, of long ones little is to come through a buffer; what is between

@@ -214,11 +214,11 @@ static int begin_resolve(struct rdma_host_queue *q)
 	return 0;
 }
 
-/* The present address, or for the admin queue one of the next: the first that can be begun with. */
-static int resolve_some(struct rdma_host_queue *q)
+/* The attempt with the present address has come to err: for the admin queue the next that can be
+ * begun with. */
+static int resolve_next(struct rdma_host_queue *q, int err)
 {
 	struct rdma_host *r = q->r;
-	int err = begin_resolve(q);
 
 	while (err && q->qid == 0 && r->address->ai_next) {
 		queue_close(q);
@@ -242,7 +242,7 @@ static int open_op(void *t, uint16_t qid, uint16_t entries, uint16_t cntlid)
 	q->entries = entries;
 	q->cntlid = cntlid;
 	q->stale_retries = 0;
-	err = resolve_some(q);
+	err = resolve_next(q, begin_resolve(q));
 	if (err)
 		queue_close(q);
 	return err;
@@ -261,13 +261,8 @@ static void attempt_failed(struct rdma_host_queue *q)
 {
 	struct rdma_host *r = q->r;
 
-	if (q->qid == 0 && r->address->ai_next) {
-		queue_close(q);
-		r->address = r->address->ai_next;
-		if (resolve_some(q) == 0)
-			return;
-	}
-	host_queue_lost(r->h, q->qid, NULL, r->now_ns);
+	if (resolve_next(q, -EIO))
+		host_queue_lost(r->h, q->qid, NULL, r->now_ns);
 }
 
 static void try_again(struct rdma_host_queue *q)
