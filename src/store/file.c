@@ -409,7 +409,8 @@ static int open_error(int error, const char **ret_why)
 		*ret_why = "no permission to open it; with --read-only it need only be readable";
 		break;
 	case EROFS:
-		*ret_why = "it is on a read-only file system; serve it with --read-only";
+		*ret_why = "it is on a read-only file system, or a service may not write there "
+			   "(ReadWritePaths= of its unit); it can be served with --read-only";
 		break;
 	case EBUSY:
 		*ret_why = "the device is in use (mounted, or held by another program); unmount it "
