@@ -21,8 +21,8 @@
 
 struct json_object;
 
-#define CONFIG_NSID_MAX	       256
-#define CONFIG_PORTS_MAX       64
+#define CONFIG_NSID_MAX	       1024
+#define CONFIG_PORTS_MAX       1024
 #define CONFIG_HOSTS_MAX       4096
 #define CONFIG_SUBSYSTEMS_MAX  1024
 #define CONFIG_REFERRALS_MAX   256 /* of a port */

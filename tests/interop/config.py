@@ -452,6 +452,31 @@ def what_controllers_are(c):
     c.reload(doc, "subsystems[1].attr.version: a version")
 
 
+def many_of_all(c):
+    """As many ports as anybody has, which come and go, and the last namespace."""
+    doc = c.document()
+    doc["subsystems"][1]["namespaces"] += [{"nsid": n, "enable": 1, "device": {"path": "mem:1m"}} for n in (257, 1024)]
+    ports = [c.port(portid, 4420 + portid, S2) for portid in range(1, 151)]
+    doc["ports"] = ports
+    c.serve(doc)
+    for port in (4421, 4570):
+        same(len([r for r in c.records(port=port) if r["subtype"] == "nvme subsystem"]), 150, f"records by port {port}")
+    listed = json.loads(c.host("list-ns", c.uri(S2, port=4570), "-o", "json"))
+    same([n["nsid"] for n in listed["nsid_list"]], [3, 4, 257, 1024], "namespaces")
+    for ns in (257, 1024):
+        load = c.bench(c.uri(S2, ns, port=4500), 1)
+        same(load.wait(30), 0, f"a load on namespace {ns}: {load.output()[-300:]}")
+    for some, changes in ((ports[::2], 75), (ports[1::2], 150), (ports, 75)):
+        doc["ports"] = some
+        c.reload(doc, f"read again, {changes} changes")
+        same(len([r for r in c.records(port=4420 + some[-1]["portid"]) if r["subtype"] == "nvme subsystem"]), len(some),
+             "records")
+    c.write({})
+    c.server.process.send_signal(signal.SIGHUP)
+    c.until("port 150: removed")
+    c.host("id-ctrl", c.uri(S2, port=4421), fails="4421")
+
+
 def device_comes_back(c):
     """Its address is listened on again, and what others do meanwhile is not touched."""
     def come():
@@ -507,6 +532,7 @@ def main():
         c.run("a device that comes back", device_comes_back)
     c.run("another size for a disk in memory", made_disk_grows)
     c.run("what controllers are", what_controllers_are)
+    c.run("many ports and the last namespace", many_of_all)
     c.run("another name for the same disk", same_disk_other_name)
     c.run("the same disk to be read alone", same_disk_to_be_read)
     c.run("another name for a disk without blocks", same_disk_without_blocks)

@@ -381,7 +381,7 @@ static void what_is_wrong_is_named_by_its_place(void **state)
 		"subsystems[0].attr.cntlid_min: ");
 	refused("{'subsystems':[{'nqn':'" S1 "','namespaces':[{}]}]}",
 		"subsystems[0].namespaces[0].nsid: ");
-	refused("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':257}]}]}",
+	refused("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1025}]}]}",
 		"subsystems[0].namespaces[0].nsid: ");
 	refused("{'subsystems':[{'nqn':'" S1 "','namespaces':[" NS(1) "," NS(1) "]}]}",
 		"subsystems[0].namespaces[1].nsid: ");

@@ -301,7 +301,7 @@ static void host_and_target_come_up_together(void **state)
 	nvme_id_ns_get(&c, &id);
 	assert_int_equal(host_namespace_read(&id, 1, &ns, &why), 0);
 	assert_int_equal(ns.blocks, NS_BYTES / 512);
-	host_prepare_identify(&req, NVME_CNS_NS, 999, bed->page);
+	host_prepare_identify(&req, NVME_CNS_NS, TARGET_NS_MAX + 1, bed->page);
 	exec(0, &req);
 	assert_int_equal(status(&req), NVME_SC_INVALID_NS);
 }

@@ -2,6 +2,7 @@
 /* Where the target listens, and where it could. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/errno_text.h"
@@ -66,19 +67,14 @@ static int listen_error(int error, const struct rdma_listener *l, char *why, siz
 	return -error;
 }
 
-/* A closed one's place is another's when nothing that came by it is left. */
-static bool is_free(const struct rdma_listener *l)
+/* Closed ones stay until nothing that came by them is left. */
+static void free_closed(struct rdma_target *rt)
 {
-	return !l->id && !l->lost && !l->port.connections;
-}
-
-/* NULL: there are too many. */
-static struct rdma_listener *free_listener(struct rdma_target *rt)
-{
-	for (uint32_t i = 0; i < rt->listener_count; i++)
-		if (is_free(&rt->listeners[i]))
-			return &rt->listeners[i];
-	return rt->listener_count < RDMA_LISTENERS_MAX ? &rt->listeners[rt->listener_count] : NULL;
+	list_for_each(l, &rt->listeners, struct rdma_listener, link)
+		if (!l->id && !l->lost && !l->port.connections) {
+			list_remove(&l->link);
+			free(l);
+		}
 }
 
 /* It is not to be. */
@@ -112,24 +108,13 @@ static bool has_device(struct rdma_listener *l)
 	return !l->id->verbs || rdma_dev_get(l->rt, l->id->verbs);
 }
 
-static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const char *port,
-		     char *why, size_t room)
+/* Of a new one, whose address is set. */
+static int begin(struct rdma_listener *l, char *why, size_t room)
 {
-	struct rdma_target *rt = ctx;
-	struct rdma_listener *l = free_listener(rt);
-	int error;
+	const struct sockaddr *sa = (const struct sockaddr *)&l->address;
+	int error = open_listener(l);
 
-	if (!l) {
-		snprintf(why, room, "more than %d addresses to listen on", RDMA_LISTENERS_MAX);
-		return -ENOSPC;
-	}
-	*l = (struct rdma_listener){.rt = rt};
-	address_port(&l->port, &rdma_target_ops, sa, wildcard, port);
-	memcpy(&l->address, sa,
-	       sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					 : sizeof(struct sockaddr_in));
-	error = open_listener(l);
-	if (error && port_is_taken(error, sa, wildcard))
+	if (error && port_is_taken(error, sa, l->port.wildcard))
 		error = EADDRINUSE;
 	if (error)
 		return listen_error(error, l, why, room);
@@ -138,9 +123,57 @@ static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const 
 		snprintf(why, room, "the RDMA device of %s cannot be used", l->port.traddr);
 		return -ENODEV;
 	}
-	rt->listener_count = max_of(rt->listener_count, (uint32_t)(l - rt->listeners) + 1);
+	return 0;
+}
+
+static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const char *port,
+		     char *why, size_t room)
+{
+	struct rdma_target *rt = ctx;
+	struct rdma_listener *l;
+	int error;
+
+	free_closed(rt);
+	l = malloc(sizeof(*l));
+	if (!l) {
+		snprintf(why, room, "%s", errno_text(ENOMEM));
+		return -ENOMEM;
+	}
+	*l = (struct rdma_listener){.rt = rt};
+	address_port(&l->port, &rdma_target_ops, sa, wildcard, port);
+	memcpy(&l->address, sa,
+	       sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					 : sizeof(struct sockaddr_in));
+	error = begin(l, why, room);
+	if (error) {
+		free(l);
+		return error;
+	}
+	list_push_tail(&rt->listeners, &l->link);
 	target_port_add(rt->group->target, &l->port);
 	return 0;
+}
+
+void rdma_listeners_close(struct rdma_target *rt)
+{
+	rt->relisten_ns = DEADLINE_NEVER;
+	list_for_each(l, &rt->listeners, struct rdma_listener, link) {
+		if (!l->id && !l->lost)
+			continue;
+		target_port_remove(rt->group->target, &l->port);
+		if (l->id)
+			drop(l);
+		l->lost = false;
+	}
+}
+
+void rdma_listeners_free(struct rdma_target *rt)
+{
+	list_for_each(l, &rt->listeners, struct rdma_listener, link) {
+		if (l->id)
+			drop(l);
+		free(l);
+	}
 }
 
 void rdma_unlisten(struct transport_target *t, struct target_port *port)
@@ -159,9 +192,7 @@ void rdma_unlisten(struct transport_target *t, struct target_port *port)
 
 bool rdma_listener_lost(struct rdma_target *rt, const struct rdma_cm_id *id)
 {
-	for (uint32_t i = 0; i < rt->listener_count; i++) {
-		struct rdma_listener *l = &rt->listeners[i];
-
+	list_for_each(l, &rt->listeners, struct rdma_listener, link) {
 		if (l->id != id)
 			continue;
 		drop(l);
@@ -179,9 +210,7 @@ void rdma_listen_again(struct rdma_target *rt)
 	uint64_t now_ns;
 
 	rt->relisten_ns = DEADLINE_NEVER;
-	for (uint32_t i = 0; i < rt->listener_count; i++) {
-		struct rdma_listener *l = &rt->listeners[i];
-
+	list_for_each(l, &rt->listeners, struct rdma_listener, link) {
 		if (!l->lost)
 			continue;
 		if (open_listener(l) == 0 && has_device(l)) {

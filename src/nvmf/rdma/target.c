@@ -89,15 +89,7 @@ static void op_shutdown(struct transport_target *t)
 	struct rdma_target *rt = rdma_target_of(t);
 
 	rt->shutting_down = true;
-	rt->relisten_ns = DEADLINE_NEVER;
-	for (uint32_t i = 0; i < rt->listener_count; i++) {
-		if (!rt->listeners[i].id && !rt->listeners[i].lost)
-			continue;
-		target_port_remove(rt->group->target, &rt->listeners[i].port);
-		if (rt->listeners[i].id)
-			rdma_destroy_id(rt->listeners[i].id);
-	}
-	rt->listener_count = 0;
+	rdma_listeners_close(rt);
 	rdma_pump_all(rt);
 	list_for_each(q, &rt->queues, struct rdma_queue, link)
 		rdma_queue_kill(q);
@@ -117,6 +109,7 @@ static void op_destroy(struct transport_target *t)
 
 	assert(op_idle(t) && list_empty(&rt->others));
 	list_remove(&rt->link);
+	rdma_listeners_free(rt);
 	list_for_each(d, &rt->devs, struct rdma_dev, link)
 		rdma_dev_free(d);
 	if (rt->events)
@@ -161,6 +154,7 @@ int rdma_target_create(struct target_group *g, struct shares *shares,
 	list_init(&rt->link);
 	list_init(&rt->others);
 	list_init(&rt->devs);
+	list_init(&rt->listeners);
 	list_init(&rt->queues);
 	list_init(&rt->dying);
 	list_init(&rt->silent);

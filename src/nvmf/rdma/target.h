@@ -31,9 +31,8 @@
 #include "nvmf/transport/share.h"
 #include "wire/nvme_rdma.h"
 
-#define RDMA_READS_MAX	   64 /* RDMA READs of one queue under way */
-#define RDMA_CQ_ENTRIES	   8192
-#define RDMA_LISTENERS_MAX 16
+#define RDMA_READS_MAX	64 /* RDMA READs of one queue under way */
+#define RDMA_CQ_ENTRIES 8192
 /*
  * So much data is worth a post of its own: it is still in the cache, and the host has work. 15
  * packets of 4096 bytes are what UDP has room for in a datagram that the stack cuts; a 16th goes by
@@ -76,6 +75,7 @@ struct rdma_dev {
 };
 
 struct rdma_listener {
+	struct list link; /* of rdma_target.listeners */
 	struct rdma_target *rt;
 	struct rdma_cm_id *id; /* NULL: it is closed, or lost */
 	bool lost;	       /* its device has gone: it is listened on again once it is back */
@@ -96,12 +96,11 @@ struct rdma_target {
 	struct list pumping;	  /* queues with something to send, at the end of the turn */
 	struct timer_heap timers; /* of queues */
 	struct list silent;	  /* queues that have not been heard, by nudge_ns */
-	struct rdma_listener listeners[RDMA_LISTENERS_MAX];
-	uint32_t listener_count; /* with those that are closed */
-	uint64_t now_ns;	 /* of the present call of process */
-	uint32_t quiet_rounds;	 /* calls of process since the event channel was looked at */
-	struct deaf deaf;	 /* whether connections' events come */
-	uint64_t relisten_ns;	 /* when lost listeners are tried; DEADLINE_NEVER: there are none */
+	struct list listeners;	  /* with those that are closed */
+	uint64_t now_ns;	  /* of the present call of process */
+	uint32_t quiet_rounds;	  /* calls of process since the event channel was looked at */
+	struct deaf deaf;	  /* whether connections' events come */
+	uint64_t relisten_ns; /* when lost listeners are tried; DEADLINE_NEVER: there are none */
 	bool shutting_down;
 };
 
@@ -220,6 +219,10 @@ void rdma_unlisten(struct transport_target *t, struct target_port *port);
 bool rdma_listener_lost(struct rdma_target *rt, const struct rdma_cm_id *id);
 /* Tries those that are lost, when relisten_ns has come. */
 void rdma_listen_again(struct rdma_target *rt);
+/* All of them, which are ports no more then; what came by them stays. */
+void rdma_listeners_close(struct rdma_target *rt);
+/* Nothing that came by them is left. */
+void rdma_listeners_free(struct rdma_target *rt);
 int rdma_addresses(int family, void (*show)(void *ctx, const char *address, bool loopback),
 		   void *ctx);
 

@@ -57,8 +57,8 @@
 #define TARGET_COPY_RANGES	 128 /* of one Copy; together no more than TARGET_SCRATCH_MAX */
 #define TARGET_SGL_MAX		 16  /* MSDBD: descriptors of one command's data, on I/O queues */
 #define TARGET_AER_MAX		 4
-#define TARGET_ACWU		 1 /* blocks of a fused Compare and Write */
-#define TARGET_NS_MAX		 256
+#define TARGET_ACWU		 1    /* blocks of a fused Compare and Write */
+#define TARGET_NS_MAX		 1024 /* as Linux has it */
 /* Of a namespace, stretches of 64 blocks in which some are uncorrectable: two commands of as many
  * blocks as one can name. */
 #define TARGET_MARKS_MAX      2050

@@ -25,12 +25,11 @@
 
 void tcp_listeners_enable(struct tcp_target *tt, bool on)
 {
-	for (uint32_t i = 0; i < tt->listener_count; i++) {
-		struct epoll_event ev = {.events = on ? EPOLLIN : 0,
-					 .data.ptr = &tt->listeners[i].watch};
+	list_for_each(l, &tt->listeners, struct tcp_listener, link) {
+		struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.ptr = &l->watch};
 
-		if (tt->listeners[i].fd >= 0)
-			(void)epoll_ctl(tt->epoll_fd, EPOLL_CTL_MOD, tt->listeners[i].fd, &ev);
+		if (l->fd >= 0)
+			(void)epoll_ctl(tt->epoll_fd, EPOLL_CTL_MOD, l->fd, &ev);
 	}
 	tt->resume_ns = on ? DEADLINE_NEVER : tt->now_ns + RESUME_NS;
 }
@@ -137,40 +136,59 @@ static int open_listener(struct tcp_listener *l, const struct sockaddr *sa)
 	return error;
 }
 
-/* A closed one's place is another's when nothing that came by it is left. */
-static bool is_free(const struct tcp_listener *l)
+/* Closed ones stay until nothing that came by them is left. */
+static void free_closed(struct tcp_target *tt)
 {
-	return l->fd < 0 && !l->port.connections;
-}
-
-/* NULL: there are too many. */
-static struct tcp_listener *free_listener(struct tcp_target *tt)
-{
-	for (uint32_t i = 0; i < tt->listener_count; i++)
-		if (is_free(&tt->listeners[i]))
-			return &tt->listeners[i];
-	return tt->listener_count < TCP_LISTENERS_MAX ? &tt->listeners[tt->listener_count] : NULL;
+	list_for_each(l, &tt->listeners, struct tcp_listener, link)
+		if (l->fd < 0 && !l->port.connections) {
+			list_remove(&l->link);
+			free(l);
+		}
 }
 
 static int listen_on(void *ctx, const struct sockaddr *sa, bool wildcard, const char *port,
 		     char *why, size_t room)
 {
 	struct tcp_target *tt = ctx;
-	struct tcp_listener *l = free_listener(tt);
+	struct tcp_listener *l;
 	int error;
 
+	free_closed(tt);
+	l = malloc(sizeof(*l));
 	if (!l) {
-		snprintf(why, room, "more than %d addresses to listen on", TCP_LISTENERS_MAX);
-		return -ENOSPC;
+		snprintf(why, room, "%s", errno_text(ENOMEM));
+		return -ENOMEM;
 	}
 	*l = (struct tcp_listener){.watch.ready = on_ready, .tt = tt};
 	address_port(&l->port, &tcp_target_ops, sa, wildcard, port);
 	error = open_listener(l, sa);
-	if (error)
-		return listen_error(error, l, why, room);
-	tt->listener_count = max_of(tt->listener_count, (uint32_t)(l - tt->listeners) + 1);
+	if (error) {
+		error = listen_error(error, l, why, room);
+		free(l);
+		return error;
+	}
+	list_push_tail(&tt->listeners, &l->link);
 	target_port_add(tt->group->target, &l->port);
 	return 0;
+}
+
+void tcp_listeners_close(struct tcp_target *tt)
+{
+	list_for_each(l, &tt->listeners, struct tcp_listener, link) {
+		if (l->fd < 0)
+			continue;
+		target_port_remove(tt->group->target, &l->port);
+		tcp_listener_close(l);
+	}
+}
+
+void tcp_listeners_free(struct tcp_target *tt)
+{
+	list_for_each(l, &tt->listeners, struct tcp_listener, link) {
+		if (l->fd >= 0)
+			close(l->fd);
+		free(l);
+	}
 }
 
 void tcp_unlisten(struct transport_target *t, struct target_port *port)

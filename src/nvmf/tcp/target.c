@@ -67,13 +67,7 @@ static void op_shutdown(struct transport_target *t)
 	struct tcp_target *tt = tcp_target_of(t);
 
 	tt->shutting_down = true;
-	for (uint32_t i = 0; i < tt->listener_count; i++) {
-		if (tt->listeners[i].fd < 0)
-			continue;
-		target_port_remove(tt->group->target, &tt->listeners[i].port);
-		tcp_listener_close(&tt->listeners[i]);
-	}
-	tt->listener_count = 0;
+	tcp_listeners_close(tt);
 	tcp_flush_all(tt);
 	list_for_each(q, &tt->queues, struct tcp_queue, link)
 		tcp_queue_kill(q);
@@ -96,9 +90,7 @@ static void op_destroy(struct transport_target *t)
 
 	assert(op_idle(t) && list_empty(&tt->others));
 	list_remove(&tt->link);
-	for (uint32_t i = 0; i < tt->listener_count; i++)
-		if (tt->listeners[i].fd >= 0)
-			close(tt->listeners[i].fd);
+	tcp_listeners_free(tt);
 	if (tt->epoll_fd >= 0)
 		close(tt->epoll_fd);
 	tcp_tls_context_destroy(tt->tls);
@@ -132,6 +124,7 @@ int tcp_target_create(struct target_group *g, struct shares *shares, struct tran
 	tt->flush = tcp_flush;
 	tt->arrived = tcp_arrived;
 	tt->resume_ns = DEADLINE_NEVER;
+	list_init(&tt->listeners);
 	list_init(&tt->queues);
 	list_init(&tt->dying);
 	list_init(&tt->lingering);

@@ -33,7 +33,6 @@
 #include "nvmf/tcp/tx.h"
 #include "nvmf/transport/share.h"
 
-#define TCP_LISTENERS_MAX 64
 /* R2Ts of one command, and how much data is worth a second one. */
 #define TCP_R2TS_MAX  4
 #define TCP_R2T_BYTES (128u << 10)
@@ -55,6 +54,7 @@ struct tcp_watch {
 };
 
 struct tcp_listener {
+	struct list link; /* of tcp_target.listeners */
 	struct tcp_watch watch;
 	struct tcp_target *tt;
 	int fd; /* -1: none, it is closed */
@@ -74,11 +74,10 @@ struct tcp_target {
 	struct list dying, lingering, over;
 	struct list sending;	  /* queues with something to send, at the end of the turn */
 	struct timer_heap timers; /* of queues */
-	struct tcp_listener listeners[TCP_LISTENERS_MAX];
-	uint32_t listener_count; /* with those that are closed */
-	uint64_t now_ns;	 /* of the present call of process */
-	uint64_t resume_ns;	 /* connections are not taken before, there being no descriptors */
-	uint64_t tell_ns;	 /* nor is it told again */
+	struct list listeners;	  /* with those that are closed */
+	uint64_t now_ns;	  /* of the present call of process */
+	uint64_t resume_ns;	  /* connections are not taken before, there being no descriptors */
+	uint64_t tell_ns;	  /* nor is it told again */
 	bool shutting_down;
 	uint8_t buffer[TCP_BUFFER_BYTES]; /* what comes with headers passes through it */
 	uint8_t plain[TCP_TLS_RECORD];	  /* and where that was records, what they say */
@@ -256,6 +255,10 @@ int tcp_addresses(int family, void (*show)(void *ctx, const char *address, bool 
 		  void *ctx);
 /* Whether connections are taken. */
 void tcp_listeners_enable(struct tcp_target *tt, bool on);
+/* All of them, which are ports no more then; what came by them stays. */
+void tcp_listeners_close(struct tcp_target *tt);
+/* Nothing that came by them is left. */
+void tcp_listeners_free(struct tcp_target *tt);
 
 /* --- target.c --------------------------------------------------------------------------------- */
 
