@@ -204,7 +204,8 @@ static void a_response_is_of_its_transaction_alone(void **state)
 	const struct auth_round r = {
 		.hash = NVMF_AUTH_SHA256, .t_id = T_ID, .hostnqn = HOSTNQN, .subnqn = SUBNQN};
 	struct auth_key k = key_of(keys[1]);
-	uint8_t c[NVMF_AUTH_HASH_MAX], first[NVMF_AUTH_HASH_MAX], out[NVMF_AUTH_HASH_MAX];
+	uint8_t c[NVMF_AUTH_HASH_MAX], first[NVMF_AUTH_HASH_MAX], of_ctrl[NVMF_AUTH_HASH_MAX],
+		out[NVMF_AUTH_HASH_MAX];
 	struct auth_round other;
 
 	(void)state;
@@ -224,6 +225,9 @@ static void a_response_is_of_its_transaction_alone(void **state)
 	other.sc_c = 1;
 	assert_true(auth_host_response(&other, &k, c, SEQNUM, out));
 	assert_false(auth_equal(first, out, 32));
+	assert_true(auth_ctrl_response(&r, &k, c, SEQNUM, of_ctrl));
+	assert_true(auth_ctrl_response(&other, &k, c, SEQNUM, out));
+	assert_false(auth_equal(of_ctrl, out, 32));
 	other = r;
 	other.hostnqn = HOSTNQN "x";
 	assert_true(auth_host_response(&other, &k, c, SEQNUM, out));

@@ -27,8 +27,8 @@ static bool augment(const struct auth_round *r, const uint8_t *challenge, uint8_
 
 /* first: who proves itself, the name that its key is transformed by. */
 static bool respond(const struct auth_round *r, const struct auth_key *k, const uint8_t *challenge,
-		    uint32_t seqnum, uint8_t sc_c, const char *role, const char *first,
-		    const char *second, uint8_t *ret)
+		    uint32_t seqnum, const char *role, const char *first, const char *second,
+		    uint8_t *ret)
 {
 	uint8_t key[AUTH_KEY_MAX], c[NVMF_AUTH_HASH_MAX], numbers[7];
 	const struct auth_piece pieces[] = {
@@ -43,7 +43,7 @@ static bool respond(const struct auth_round *r, const struct auth_key *k, const 
 
 	st_le32(numbers, seqnum);
 	st_le16(numbers + 4, r->t_id);
-	numbers[6] = sc_c;
+	numbers[6] = r->sc_c;
 	ok = augment(r, challenge, c) && auth_key_transform(k, first, key) &&
 	     auth_hmac(r->hash, key, k->len, pieces, ARRAY_SIZE(pieces), ret);
 	auth_wipe(key, sizeof(key));
@@ -54,11 +54,11 @@ static bool respond(const struct auth_round *r, const struct auth_key *k, const 
 bool auth_host_response(const struct auth_round *r, const struct auth_key *k,
 			const uint8_t *challenge, uint32_t seqnum, uint8_t ret[NVMF_AUTH_HASH_MAX])
 {
-	return respond(r, k, challenge, seqnum, r->sc_c, "HostHost", r->hostnqn, r->subnqn, ret);
+	return respond(r, k, challenge, seqnum, "HostHost", r->hostnqn, r->subnqn, ret);
 }
 
 bool auth_ctrl_response(const struct auth_round *r, const struct auth_key *k,
 			const uint8_t *challenge, uint32_t seqnum, uint8_t ret[NVMF_AUTH_HASH_MAX])
 {
-	return respond(r, k, challenge, seqnum, 0, "Controller", r->subnqn, r->hostnqn, ret);
+	return respond(r, k, challenge, seqnum, "Controller", r->subnqn, r->hostnqn, ret);
 }

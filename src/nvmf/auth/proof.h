@@ -32,7 +32,7 @@ bool auth_dh_secret(uint8_t group, const uint8_t random[AUTH_DH_PRIVATE_LEN], co
 struct auth_round {
 	uint8_t hash;
 	uint16_t t_id;
-	uint8_t sc_c; /* the host's response has it; the controller's never does */
+	uint8_t sc_c;
 	const char *hostnqn, *subnqn;
 	/* The DH secret; 0 bytes in the NULL group. */
 	const uint8_t *secret;
