@@ -37,6 +37,7 @@ class Case:
     cm: bool = False  # of rdma_cm's programs
     four: bool = False  # cannot go by IPv6
     newer: bool = False  # what Linux 6.1 has not
+    newest: bool = False  # nor 6.12
     both: bool = False  # that one and a newer may differ in
     repeats: float = 0.05  # what part of its packets weft may send twice on a good wire
     long: bool = False  # takes minutes: of no plan but that of long ones

@@ -21,14 +21,14 @@ def transport(t):
     return "tcp" if t.tcp else "rdma"
 
 
-def serve(t, mib=64, *options, tls=False):
+def serve(t, mib=64, *options, tls=False, query=""):
     """weft serve of a new image, or of the case's earlier one; its process and path."""
     image = t.weft.file(t, "disk.img")
     if "disk" not in t.more:
         t.weft.shell(f"rm -f {image}; truncate -s {mib}M {image}")
         t.more["disk"] = image
     p = t.weft.serve(image, "--nqn", NQN, "--listen",
-                     f"{transport(t)}{'+tls' if tls else ''}://{bracketed(t.weft.address[t.family])}:4420", *options)
+                     f"{transport(t)}{'+tls' if tls else ''}://{bracketed(t.weft.address[t.family])}:4420{query}", *options)
     return p, image
 
 

@@ -52,7 +52,7 @@ class Section:
     case has, in which directions."""
     title: str
     plan: list
-    kernel: str = "6.1"  # Debian's series
+    kernel: str = "6.1"  # as make-images has it
     guests: int = 1
     rdma: str = "rxe"  # the kernel's device
     provider: str = "weft"  # system: weft runs in the first guest, on the kernel's device there
@@ -98,7 +98,7 @@ def storage(c):
 
 def newer(c):
     """rxe of 6.12 cannot register more than 2 GiB in so small a guest."""
-    return "2 GiB" not in c.name and not (c.long or c.crash or c.panic or c.refused or c.sweep) and (
+    return "2 GiB" not in c.name and not (c.newest or c.long or c.crash or c.panic or c.refused or c.sweep) and (
         c.nvme or c.tcp or c.short or c.lossy or c.wire or c.cm or c.newer or c.both or "_pingpong" in c.name)
 
 
@@ -172,4 +172,5 @@ PLAN = [
             [(PLAIN, lambda c: c.crash and not c.tcp and not c.name.startswith("forged"))], guests=3, rdma="siw"),
     Section("weft's iWARP and siw of a newer kernel", [(PLAIN, iwarp)], rdma="siw", kernel="6.12"),
     Section("weft and a newer kernel", [(PLAIN, newer)], kernel="6.12"),
+    Section("weft and the newest kernel", [(PLAIN, lambda c: c.short or c.newest)], kernel="backports"),
 ]

@@ -6,6 +6,7 @@ import hmac
 import os
 import shutil
 
+import auth_cases
 import cases
 import guests
 from cases import ACTIVE, PASSIVE
@@ -76,8 +77,8 @@ def case(name, directions, **kwargs):
     return cases.case("NVMe/TCP: TLS, " + name, directions, tcp=True, newer=True, **kwargs)
 
 
-# Hash, version of the identity, whether nvme-cli derives. Of SHA-384 none: tlshd's GnuTLS 3.8.9 shows that it has such a key by
-# SHA-256 all the same, which is no key of that name to others.
+# Hash, version of the identity, whether nvme-cli derives. Of SHA-384 none: Debian 13's GnuTLS 3.8.9 shows that it has such a key
+# by SHA-256 all the same, which is no key of that name to others. (tlshd 1.4 with GnuTLS 3.8.13 was tried, with Linux 7.3: it is.)
 KINDS = ((1, 0, True), (1, 1, True), (1, 0, False), (1, 1, False))
 
 
@@ -156,3 +157,65 @@ def weft_host(t):
         forget(t)
         t.kernel.shell("lab-nvmet clear")
     return f"{len(KINDS)} kinds"
+
+
+# ---- secure channel concatenation: a key of TLS that DH-HMAC-CHAP has made; Linux has it since 6.15 ----
+
+CONCAT = (("sha256", "ffdhe2048"), ("sha256", "ffdhe4096"))  # of SHA-384 none: see KINDS
+
+
+@case("concatenated to DH-HMAC-CHAP, the kernel's host; who proves nothing is not let in", (PASSIVE,), newest=True,
+      log_may_say=auth_cases.REFUSED + ("TLS", "tls", "failed to connect"))
+def kernel_concat(t):
+    tlshd(t)
+    key, key_file, ctrl, ctrl_file, wrong, _ = auth_cases.keys(t)
+    for hash_, group in CONCAT:
+        p, image = serve(t, 64, "--allow-host", HOST, "--dhchap-secret", f"{HOST}={key_file}", "--dhchap-ctrl-secret",
+                         f"{HOST}={ctrl_file}", "--dhchap-hash", hash_, "--dhchap-dhgroup", group, tls=True,
+                         query="?treq=not-required")
+        mutual = f"-q {HOST} --dhchap-secret={key} --dhchap-ctrl-secret={ctrl} --concat -i 2"
+        join = connect(t, mutual).replace("nvme connect", f"{NVME} connect")
+        seen = t.kernel.shell(
+            join + "c=${disk#/dev/}; grep . /sys/class/nvme/${c%n1}/{tls_mode,tls_key} >&2\n"
+            f"head -c {MIB} /dev/urandom >/tmp/r; dd if=/tmp/r of=$disk bs=64k oflag=direct 2>/dev/null || exit 1\n"
+            "dd if=$disk of=/tmp/r2 bs=64k count=16 iflag=direct 2>/dev/null && cmp /tmp/r /tmp/r2 || exit 1\n"
+            "sha256sum </tmp/r\n" + DISCONNECT, 180)
+        if sha256(t.weft, image, MIB) not in seen.split() or "by TLS" not in p.output:
+            raise Failed(f"{hash_}, {group}: {seen}; {p.output[-300:]}")
+        if t.lab.guest(t.kernel.guest, join.replace(key, wrong)).returncode == 0:
+            raise Failed(f"{hash_}, {group}: let in with another key")
+        if p.stop() not in (0, -15):
+            raise Failed(f"weft serve: {p.output[-200:]}")
+    return f"{len(CONCAT)} kinds"
+
+
+@case("concatenated to DH-HMAC-CHAP, weft's host against the kernel's target", (ACTIVE,), newest=True,
+      log_may_say=auth_cases.REFUSED + ("TLS", "tls", "queue"))
+def weft_concat(t):
+    tlshd(t)
+    key, key_file, ctrl, _, _, wrong_file = auth_cases.keys(t)
+    address = t.kernel.address[t.family]
+    t.kernel.shell("lab-nvmet clear 2>/dev/null; modprobe -rq brd\n"
+                   "sed 's/rdma/tcp/; s|echo 4420|echo tls1.3 >ports/1/addr_tsas; echo not required >ports/1/addr_treq; echo 4420|' "
+                   "$(which lab-nvmet) >/tmp/lab-nvmet\n"
+                   f"modprobe brd rd_nr=1 rd_size={64 * 1024} && bash /tmp/lab-nvmet export {address} {NQN} /dev/ram0")
+    uri = f"nvme+tcp://{bracketed(address)}:4420/{NQN}?ns=1"
+    try:
+        source, back = random_file(t, "source", MIB), t.weft.file(t, "back")
+        for hash_, group in CONCAT:
+            auth_cases.demand(t, key, ctrl, hash_, group)
+            # Without the controller's proof: nvmet has forgotten the challenges by then, and makes no key (Linux 7.2).
+            mine = ("-q", HOST, "-S", f"@{key_file}", "--concat")
+            t.weft.tool("cp", "--verify", source, uri, *mine)
+            t.weft.tool("cp", "--size", MIB, uri, back, *mine)
+            if sha256(t.weft, source, MIB) != sha256(t.weft, back, MIB):
+                raise Failed(f"{hash_}, {group}: what came back differs")
+            try:
+                t.weft.tool("id-ctrl", uri, "-q", HOST, "-S", f"@{wrong_file}", "--concat")
+            except Failed:
+                pass
+            else:
+                raise Failed("let in with another key")
+    finally:
+        auth_cases.forget(t)
+    return f"{len(CONCAT)} kinds"
