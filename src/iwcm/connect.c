@@ -186,6 +186,7 @@ void iwcm_put(struct iwcm_link *l)
 	switch (l->phase) {
 	case CALLING:
 	case MAPPING:
+	case RESTING:
 	case ASKING:
 		link_over(l, true);
 		break;

@@ -14,6 +14,7 @@
 enum phase {
 	CALLING, /* TCP */
 	MAPPING, /* the peer's port mapper is asked */
+	RESTING, /* nobody listens: it calls again */
 	ASKING,	 /* has sent its request */
 	HEARING, /* of a listener: the request is not whole yet */
 	ASKED,	 /* it is, and its answer is due */
@@ -53,6 +54,7 @@ struct iwcm_link {
 	bool brief;
 	bool patient; /* it may not be there yet */
 	unsigned int asks_left;
+	unsigned int recalls;
 	uint8_t *early; /* what came behind the peer's last word */
 	size_t early_len;
 	struct iwcm_link *ended_before;

@@ -187,23 +187,13 @@ void link_was_told(struct iwcm_link *l, int what)
 
 static void failed(struct iwcm_link *l, int error)
 {
-	if (l->phase == CALLING || l->phase == MAPPING || l->phase == ASKING)
+	if (l->phase == CALLING || l->phase == MAPPING || l->phase == RESTING || l->phase == ASKING)
 		link_says(l,
 			  error == -ECONNREFUSED || error == -ECONNRESET ? IWCM_REJECTED
 			  : error == -ETIMEDOUT				 ? IWCM_UNREACHABLE
 									 : IWCM_FAILED,
 			  error);
 	link_over(l, true);
-}
-
-void link_late(struct iwcm_link *l)
-{
-	if (l->phase != MAPPING)
-		failed(l, -ETIMEDOUT);
-	else if (portmap_ask_again(l))
-		wait_until(l, IWCM_MAP_NS);
-	else
-		failed(l, l->refusal);
 }
 
 /* ---- who calls ------------------------------------------------------------------------------ */
@@ -231,15 +221,29 @@ void link_ask(struct iwcm_link *l, int refusal)
 		wait_until(l, IWCM_MAP_NS);
 }
 
-/* TCP has said that. */
-static void not_connected(struct iwcm_link *l, int error)
+/* There is nobody, of whom a mapper does not know either. */
+static void absent(struct iwcm_link *l, int error)
 {
-	if (l->refusal || error != -ECONNREFUSED) {
+	if (l->brief || l->recalls == IWCM_RECALLS) {
 		failed(l, error);
 		return;
 	}
-	socket_close(&l->s);
-	link_ask(l, error);
+	break_off(l);
+	l->phase = RESTING;
+	wait_until(l, IWCM_RECALL_NS << l->recalls++);
+}
+
+/* TCP has said that. */
+static void not_connected(struct iwcm_link *l, int error)
+{
+	if (error != -ECONNREFUSED) {
+		failed(l, error);
+	} else if (l->refusal) {
+		absent(l, error);
+	} else {
+		socket_close(&l->s);
+		link_ask(l, error);
+	}
 }
 
 void link_set_class(struct iwcm_link *l, uint8_t tos)
@@ -271,6 +275,28 @@ int link_call(struct iwcm_link *l)
 	if (!rc)
 		wait_until(l, l->brief ? IWCM_BRIEF_NS : IWCM_CALL_NS);
 	return rc;
+}
+
+void link_late(struct iwcm_link *l)
+{
+	int rc;
+
+	switch (l->phase) {
+	case MAPPING:
+		if (portmap_ask_again(l))
+			wait_until(l, IWCM_MAP_NS);
+		else
+			failed(l, l->refusal);
+		break;
+	case RESTING:
+		rc = link_call(l);
+		if (rc)
+			failed(l, rc);
+		break;
+	default:
+		failed(l, -ETIMEDOUT);
+		break;
+	}
 }
 
 /* A peer that knows no more than the first revision: once more, in its words. */
@@ -332,19 +358,21 @@ static void connected(struct iwcm_link *l)
 
 static void hear_mapper(struct iwcm_link *l)
 {
-	int rc = l->refusal;
+	int rc;
 
 	switch (portmap_hear(l)) {
 	case PORTMAP_NOTHING:
-		return;
+		break;
 	case PORTMAP_NONE:
+		link_let_go(l);
+		absent(l, l->refusal);
 		break;
 	case PORTMAP_FOUND:
 		rc = link_call(l);
+		if (rc)
+			failed(l, rc);
 		break;
 	}
-	if (rc)
-		failed(l, rc);
 }
 
 /* ---- what comes ----------------------------------------------------------------------------- */
@@ -406,6 +434,10 @@ static void hear(struct iwcm_link *l)
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
+	if (got < 0 && errno == ECONNRESET && l->phase == ASKING && !l->conn.have) {
+		absent(l, -ECONNRESET);
+		return;
+	}
 	if (got <= 0) {
 		failed(l, got < 0 ? -errno : -ECONNRESET);
 		return;
@@ -466,6 +498,7 @@ void link_ready(struct iwcm_link *l)
 	case CLOSING:
 		drain(l);
 		break;
+	case RESTING:
 	case ASKED:
 	case BEGUN:
 	case OVER:

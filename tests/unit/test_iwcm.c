@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "wire/ddp.h"
 #include "wire/rdmap.h"
 
@@ -78,6 +79,69 @@ static void where_nobody_listens_one_is_rejected(void **state)
 	iwb.listener = NULL;
 	a = iwb_call(&iwb.at, "");
 	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(a);
+}
+
+/* The port as it was, of another socket. */
+static int bound_again(void)
+{
+	uint16_t port;
+	int fd;
+
+	assert_int_equal(iwcm_bind((struct sockaddr *)&iwb.at, sizeof(iwb.at), false, &fd, &port),
+			 0);
+	assert_int_equal(port, ntohs(iwb.at.sin_port));
+	return fd;
+}
+
+/* As perftest does, for each of its connections. */
+static void who_listens_anew_is_met(void **state)
+{
+	struct iwcm_link *a;
+
+	(void)state;
+	iwcm_unlisten(iwb.listener);
+	iwb.listener = NULL;
+	a = iwb_call(&iwb.at, "");
+	assert_int_equal(iwb_next_within(0).what, 0);
+	usleep(20000);
+	assert_int_equal(iwcm_listen(bound_again(), LISTENER, 0, &iwb.listener), 0);
+	iwcm_put(iwb_take());
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(a);
+}
+
+/* A listener of which TCP has accepted, and that ends before it has read anything. */
+static void who_was_not_read_calls_the_next(void **state)
+{
+	struct iwcm_link *a;
+	int fd;
+
+	(void)state;
+	iwcm_unlisten(iwb.listener);
+	iwb.listener = NULL;
+	fd = bound_again();
+	assert_int_equal(listen(fd, 1), 0);
+	a = iwb_call(&iwb.at, "");
+	usleep(20000);
+	close(fd);
+	assert_int_equal(iwcm_listen(bound_again(), LISTENER, 0, &iwb.listener), 0);
+	iwcm_put(iwb_take());
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(a);
+}
+
+static void who_is_brief_calls_once(void **state)
+{
+	const uint64_t begun_ns = time_now_ns();
+	struct iwcm_link *a;
+
+	(void)state;
+	iwcm_unlisten(iwb.listener);
+	iwb.listener = NULL;
+	a = iwb_call_from(htonl(INADDR_LOOPBACK), &iwb.at, "", false, true);
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	assert_true(time_now_ns() - begun_ns < 100 * NSEC_PER_MSEC);
 	iwcm_put(a);
 }
 
@@ -669,6 +733,9 @@ int main(void)
 		T(both_come_to_their_streams),
 		T(a_rejection_has_its_reasons_along),
 		T(where_nobody_listens_one_is_rejected),
+		T(who_listens_anew_is_met),
+		T(who_was_not_read_calls_the_next),
+		T(who_is_brief_calls_once),
 		T(where_no_way_leads_one_is_told_so),
 		T(requests_end_with_their_listener),
 		T(what_goes_beyond_the_backlog_is_rejected),
