@@ -281,9 +281,13 @@ static void serve(struct attach *a)
 
 static int run(struct attach *a)
 {
+	char why[512];
 	sigset_t ends;
-	int rc = connect_it(a);
+	int rc;
 
+	if (ublk_check(why, sizeof(why)) != 0) /* before anybody is asked for anything */
+		return cli_fail("%s", why);
+	rc = connect_it(a);
 	if (rc)
 		return rc;
 	sigemptyset(&ends);

@@ -22,7 +22,7 @@
 #include "nvmf/target/target.h"
 #include "nvmf/transport/share.h"
 
-#define LISTEN_MAX 64
+#define LISTEN_MAX CONFIG_PORTS_MAX
 #define HOSTS_MAX  64
 /* A socket that is called so is not for hosts. */
 #define SERVE_METRICS_SOCKET "metrics"
@@ -67,6 +67,7 @@ struct serve {
 	struct serve_threads threads; /* besides this one */
 	struct metrics *metrics;      /* NULL: nobody asked for them */
 	struct mdns_publisher *mdns;  /* NULL: nobody asked for it */
+	size_t mdns_left;	      /* ports that are too many for it, as was told */
 	struct control *control;      /* NULL: there is none */
 	struct control_service requests;
 	pid_t control_pid; /* whose request is carried out */

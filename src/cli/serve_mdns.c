@@ -43,7 +43,7 @@ static bool joins(struct mdns_listener *a, const struct mdns_listener *b)
 void serve_mdns_publish(struct serve *s)
 {
 	struct mdns_listener v[MDNS_LISTENERS_MAX];
-	size_t count = 0, at;
+	size_t count = 0, left = 0, at;
 
 	if (!s->mdns || s->stopping)
 		return;
@@ -52,9 +52,17 @@ void serve_mdns_publish(struct serve *s)
 
 		for (at = 0; at < count && !joins(&v[at], &l);)
 			at++;
-		if (at == count && count < MDNS_LISTENERS_MAX)
+		if (at < count)
+			continue;
+		if (count < MDNS_LISTENERS_MAX)
 			v[count++] = l;
+		else
+			left++;
 	}
+	if (left && left != s->mdns_left)
+		cli_warn("--mdns: %zu ports are not published: it is for %d", left,
+			 MDNS_LISTENERS_MAX);
+	s->mdns_left = left;
 	mdns_publish(s->mdns, v, count);
 }
 

@@ -32,6 +32,8 @@ struct json_object;
 #define CONFIG_ANSWER_MAX      (2u * CONFIG_BYTES_MAX)
 #define CONFIG_INLINE_DATA_MAX 16384 /* bytes, as Linux has it by RDMA */
 #define CONFIG_MDTS_MAX	       8
+#define CONFIG_QUEUE_SIZE_MIN  16
+#define CONFIG_QUEUE_SIZE_MAX  1024
 
 /* All texts of a config belong to its document. */
 struct config_host {

@@ -365,20 +365,23 @@ static int find_number(struct object_path *path, struct json_object *list, char 
 {
 	const unsigned long max = path->kind == OBJECT_NS ? CONFIG_NSID_MAX : 0xffff;
 	const size_t n = config_length(list);
+	bool *taken = calloc(n + 2, sizeof(*taken));
+	unsigned long v = 1;
 
-	path->list = false;
-	for (unsigned long v = 1; v <= max && v <= n + 1; v++) {
-		bool taken = false;
-
-		for (size_t i = 0; i < n && !taken; i++)
-			taken = strtoul(object_name(path->kind, json_object_array_get_idx(list, i)),
-					NULL, 0) == v;
-		if (taken)
-			continue;
-		snprintf(path->name, sizeof(path->name), "%lu", v);
-		return 0;
+	if (!taken)
+		return fail(why, room, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		v = strtoul(object_name(path->kind, json_object_array_get_idx(list, i)), NULL, 0);
+		taken[v <= n ? v : 0] = true;
 	}
-	return fail(why, room, "every number is taken");
+	for (v = 1; taken[v];)
+		v++;
+	free(taken);
+	if (v > max)
+		return fail(why, room, "every number is taken");
+	path->list = false;
+	snprintf(path->name, sizeof(path->name), "%lu", v);
+	return 0;
 }
 
 /* What the path's last word names has to be there, too. */

@@ -535,16 +535,17 @@ static bool is_told(struct json_object *param, const char *key, bool not_nought)
 	return *text && strcmp(text, "-1") != 0 && !(not_nought && strcmp(text, "0") == 0);
 }
 
-/* Linux has less of it than it is told, too, where that is more than it can. */
-static uint64_t bounded(struct reader *r, struct json_object *param, const char *key, uint64_t max)
+/* Linux has what it can, too, where it is told more or less than that. */
+static uint64_t bounded(struct reader *r, struct json_object *param, const char *key, uint64_t min,
+			uint64_t max)
 {
 	uint64_t v = member_number(r, param, key, 0, UINT32_MAX, 0);
 
-	if (v <= max)
+	if (v >= min && v <= max)
 		return v;
-	reader_warn(r, key, "%llu is the most there is, and is what there is",
-		    (unsigned long long)max);
-	return max;
+	reader_warn(r, key, "%llu is the %s there is, and is what there is",
+		    (unsigned long long)(v < min ? min : max), v < min ? "least" : "most");
+	return v < min ? min : max;
 }
 
 static void read_param(struct reader *r, struct json_object *param, struct config_port *p)
@@ -556,12 +557,13 @@ static void read_param(struct reader *r, struct json_object *param, struct confi
 	if (param && reader_check(r, SECTION_PARAM, param)) {
 		if (is_told(param, "max_queue_size", true))
 			p->max_queue_size =
-				(uint16_t)member_number(r, param, "max_queue_size", 16, 1024, 0);
+				(uint16_t)bounded(r, param, "max_queue_size", CONFIG_QUEUE_SIZE_MIN,
+						  CONFIG_QUEUE_SIZE_MAX);
 		if (is_told(param, "inline_data_size", false))
-			p->inline_data_size = (int32_t)bounded(r, param, "inline_data_size",
+			p->inline_data_size = (int32_t)bounded(r, param, "inline_data_size", 0,
 							       CONFIG_INLINE_DATA_MAX);
 		if (is_told(param, "mdts", true))
-			p->mdts = (uint8_t)bounded(r, param, "mdts", CONFIG_MDTS_MAX);
+			p->mdts = (uint8_t)bounded(r, param, "mdts", 0, CONFIG_MDTS_MAX);
 	}
 	reader_back(r, len);
 }

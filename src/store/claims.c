@@ -31,7 +31,8 @@ struct claimed_block {
 struct claims {
 	unsigned shift; /* of a block */
 	struct claimed_stretch {
-		pthread_mutex_t lock;
+		pthread_mutex_t
+			lock; /* PTHREAD_MUTEX_INITIALIZER is zeroes: pages of no use stay so */
 		struct claimed_block blocks[STRETCH_BLOCKS];
 	} stretches[STRETCH_COUNT];
 };
@@ -43,15 +44,11 @@ struct claims *claims_create(uint32_t block_size)
 	if (!c)
 		return NULL;
 	c->shift = (unsigned)__builtin_ctz(block_size);
-	for (unsigned i = 0; i < STRETCH_COUNT; i++)
-		pthread_mutex_init(&c->stretches[i].lock, NULL);
 	return c;
 }
 
 void claims_destroy(struct claims *c)
 {
-	for (unsigned i = 0; c && i < STRETCH_COUNT; i++)
-		pthread_mutex_destroy(&c->stretches[i].lock);
 	free(c);
 }
 

@@ -214,6 +214,16 @@ static int watch(struct ublk *u)
 
 /* --- life ------------------------------------------------------------------------------------- */
 
+int ublk_check(char *why, size_t room)
+{
+	struct control c;
+	int rc = control_open(&c, why, room);
+
+	if (!rc)
+		control_close(&c);
+	return rc;
+}
+
 int ublk_create(const struct ublk_config *config, void *data, struct ublk **ret, char *why,
 		size_t room)
 {

@@ -53,6 +53,8 @@ enum ublk_state {
 
 struct ublk;
 
+/* 0: the driver is there, and is ours to use. -errno and why otherwise, as ublk_create(). */
+int ublk_check(char *why, size_t room) must_use;
 /* Makes the device, and begins to start it. -errno and why (room bytes), a sentence with what to
  * do. data: depth * transfer_max bytes, page-aligned; the caller's, and outlives it. */
 int ublk_create(const struct ublk_config *config, void *data, struct ublk **ret, char *why,

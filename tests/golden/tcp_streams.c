@@ -125,3 +125,10 @@ void tcp_streams_read(const char *path)
 		exit(1);
 	}
 }
+
+void tcp_streams_forget(void)
+{
+	while (tcp_stream_count)
+		free(tcp_streams[--tcp_stream_count].bytes);
+	memset(tcp_streams, 0, sizeof(tcp_streams));
+}

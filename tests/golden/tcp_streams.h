@@ -28,5 +28,7 @@ extern unsigned tcp_stream_count;
  * does not go.
  */
 void tcp_streams_read(const char *path);
+/* All that were read. */
+void tcp_streams_forget(void);
 
 #endif

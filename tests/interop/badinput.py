@@ -87,6 +87,9 @@ def usage(t, commands):
     t.case("unknown command", ["nosuch"], USAGE, "nosuch.*weft help")
     t.case("mistyped command", ["sevre"], USAGE, "did you mean 'serve'")
     t.case("nvme-cli's connect", ["connect", "-t", "tcp"], USAGE, "connects by itself.*weft attach")
+    if not os.path.exists("/dev/ublk-control"):
+        t.case("attach without ublk_drv", ["attach", f"nvme+tcp://127.0.0.1/{NQN}?ns=1"], 1,
+               "there is no /dev/ublk-control: `modprobe ublk_drv`.*nbdkit weft")
     t.case("nvme-cli's disconnect", ["disconnect"], USAGE, "weft detach")
     t.case("an option that is no command", ["-x"], USAGE, "no option '-x'; a command comes first")
     t.case("help -h", ["-h"], 0, "serve")

@@ -75,6 +75,9 @@ def jobs(l):
         if not 80 <= j["read"]["total_ios"] <= 120 or not 900 <= j["read"]["runtime"] <= 1500:
             raise AssertionError(f"a job at 100 a second for one has {j['read']['total_ios']} in "
                                  f"{j['read']['runtime']} ms")
+    rate = l.json("--runtime=1", "--time_based", "--bs=4k", "--rate=1m")["jobs"][0]["read"]
+    if not 900 << 10 <= rate["io_bytes"] <= 1200 << 10:
+        raise AssertionError(f"a job of 1 MiB a second for one has {rate['io_bytes']} bytes")
     l.bench("--numjobs=65", status=2, says="--numjobs")
     l.bench("--numjobs=33", "-i", "2", status=2, says="--numjobs times --nr-io-queues")
     l.bench("--numjobs=64", "--iodepth=65", status=2, says="--numjobs times --iodepth")

@@ -6,12 +6,15 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <cmocka.h>
 
 #include "base/time.h"
 #include "far_target.h"
 #include "heap_env.h"
+#include "nvmf/auth/key.h"
 #include "store/store.h"
 
 enum { HELD_MAX = 256 };
@@ -26,6 +29,8 @@ static struct far {
 	struct store_op *held[HELD_MAX];
 	uint8_t nguid;
 	uint16_t entries;
+	const char *key;
+	atomic_uint authentications;
 	char why[256];
 } far;
 
@@ -56,11 +61,21 @@ static bool turn(struct target *target, struct transport_target *t)
 	let_go();
 	if (now_ns >= target_next_deadline(target))
 		target_tick(target, now_ns);
+	atomic_store(&far.authentications, target->counters->authentications);
 	return t->ops->process(t, now_ns, true);
+}
+
+static void random_bytes(void *ctx, void *p, size_t len)
+{
+	(void)ctx;
+	if (getrandom(p, len, 0) != (ssize_t)len)
+		abort();
 }
 
 static void *run(void *arg)
 {
+	struct target_host whoever = {.hash = NVMF_AUTH_SHA256};
+	const char *why;
 	struct target target;
 	struct target_subsys subsys = {.nqn = FAR_NQN};
 	struct target_ns ns = {.nsid = 1, .store = &far.store, .lba_shift = 9};
@@ -72,6 +87,10 @@ static void *run(void *arg)
 	(void)arg;
 	memset(ns.nguid, far.nguid, sizeof(ns.nguid));
 	target_init(&target, &heap_env, time_now_ns());
+	target.env.random = random_bytes;
+	if (far.key &&
+	    (auth_key_parse(far.key, &whoever.key, &why) || target_host_add(&target, &whoever)))
+		return strcpy(far.why, "no host");
 	if (target_subsys_add(&target, &subsys) || target_ns_add(&subsys, &ns) ||
 	    target_ns_add(&subsys, &ro) || shares_init(&shares, 8 << 20))
 		return strcpy(far.why, "out of memory");
@@ -91,6 +110,8 @@ static void *run(void *arg)
 		turn(&target, t);
 	}
 	t->ops->destroy(t);
+	if (far.key)
+		target_host_remove(&target, &whoever);
 	shares_fini(&shares);
 	target_fini(&target);
 	return NULL;
@@ -137,6 +158,16 @@ void far_nguid(uint8_t nguid)
 void far_entries(uint16_t entries)
 {
 	far.entries = entries;
+}
+
+void far_key(const char *text)
+{
+	far.key = text;
+}
+
+unsigned int far_authentications(void)
+{
+	return atomic_load(&far.authentications);
 }
 
 unsigned int far_held(void)

@@ -22,6 +22,11 @@ void far_hold(bool hold);
 void far_nguid(uint8_t nguid);
 /* Entries of an I/O queue that it grants from the next start on; 0 (at first): no limit. */
 void far_entries(uint16_t entries);
+/* Hosts prove themselves by this key (DHHC-1:…) from the next start on; NULL (at first): nobody
+ * does. */
+void far_key(const char *text);
+/* How often one has, to this start of it. */
+unsigned int far_authentications(void);
 /* Operations that are held. */
 unsigned int far_held(void);
 /* Frees what stays. */

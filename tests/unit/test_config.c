@@ -333,6 +333,10 @@ static void what_newer_ones_have_besides_is_passed_over(void **state)
 	       "subsystems[0].namespaces[0].p2pmem: ");
 	warned("{'subsystems':[{'nqn':'" S1 "','namespaces':[{'nsid':1,'revalidate_size':'1'}]}]}",
 	       "subsystems[0].namespaces[0].revalidate_size: ");
+	warned("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'max_queue_size':'15'}}]}",
+	       "ports[0].param.max_queue_size: 16 is the least");
+	warned("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'max_queue_size':'2048'}}]}",
+	       "ports[0].param.max_queue_size: 1024 is the most");
 	warned("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'poll_threads':'2'}}]}",
 	       "ports[0].param.poll_threads: ");
 }
@@ -349,7 +353,7 @@ static void what_is_wrong_is_named_by_its_place(void **state)
 	refused("{'discovery':{'nqn':'d'}}", "discovery.nqn: ");
 	refused("{'subsystems':[{'nqn':'" S1 "','attr':{'qid_max':'0'}}]}",
 		"subsystems[0].attr.qid_max: ");
-	refused("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'max_queue_size':'15'}}]}",
+	refused("{'ports':[{'portid':1,'addr':" ADDR ",'param':{'max_queue_size':'many'}}]}",
 		"ports[0].param.max_queue_size: ");
 	refused("{'discovery':{'nqn':'" S1 "'},'subsystems':[{'nqn':'" S1 "'}]}",
 		"subsystems[0].nqn: ");

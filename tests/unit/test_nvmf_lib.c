@@ -76,6 +76,7 @@ static int tear_down(void **state)
 	far_stop();
 	far_nguid(0);
 	far_entries(0);
+	far_key(NULL);
 	assert_int_equal(weft_group_destroy(g), 0);
 	weft_options_destroy(o);
 	return 0;
@@ -1116,6 +1117,50 @@ static void an_interruption_ends_what_waits(void **state)
 	assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
 }
 
+static bool reads_what_it_writes(struct weft_queue *q, unsigned int seed)
+{
+	struct iovec v = piece(out, 4096), back = piece(in, 4096);
+
+	fill(out, 4096, seed);
+	return END(weft_queue_write(q, 1, 0, 8, &v, 1, 0, done, &last)) == 0 &&
+	       END(weft_queue_read(q, 1, 0, 8, &back, 1, 0, done, &last)) == 0 &&
+	       memcmp(in, out, 4096) == 0;
+}
+
+/* As often as it likes, while its commands go on. */
+static void a_host_proves_itself_again(void **state)
+{
+	static const char key[] = "DHHC-1:00:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh+KfiaR:",
+			  other[] = "DHHC-1:00:gdBptlUQZJhRJWcp+9eKrCaEVRTxg81Lwu7sMWz4iI4Za/dH:";
+	struct weft_ctrl *c;
+	struct weft_queue *q;
+	int rc = -EALREADY;
+
+	(void)state;
+	far_stop();
+	far_key(key);
+	far_start(kind);
+	assert_int_equal(weft_ctrl_open(g, o, &c), -EIO);
+	assert_non_null(strstr(weft_options_error(o), "key"));
+	assert_int_equal(weft_options_set_dhchap_key(o, other), 0);
+	assert_int_equal(weft_ctrl_open(g, o, &c), -EIO);
+	assert_non_null(strstr(weft_options_error(o), "key"));
+	assert_int_equal(weft_options_set_dhchap_key(o, key), 0);
+	c = open_ctrl();
+	q = weft_ctrl_io_queue(c, 0);
+	wait_until(far_authentications() == 1 + QUEUES);
+	for (unsigned int i = 1; i <= 3; i++) {
+		/* When the one before is over on this side, too. */
+		wait_until((rc == 0) || (rc = weft_ctrl_authenticate(c)) == 0);
+		assert_int_equal(weft_ctrl_authenticate(c), -EALREADY);
+		rc = -EALREADY;
+		assert_true(reads_what_it_writes(q, i));
+		wait_until(far_authentications() == 1 + QUEUES + i);
+	}
+	assert_int_equal(weft_ctrl_state(c), WEFT_CTRL_LIVE);
+	assert_int_equal(weft_ctrl_close(c), 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(int argc, char **argv)
@@ -1146,6 +1191,7 @@ int main(int argc, char **argv)
 		CASE(discovery_names_the_subsystem),
 		CASE(a_discovery_controller_stays_if_it_is_to),
 		CASE(a_program_says_what_to_do_in_its_words),
+		CASE(a_host_proves_itself_again),
 		CASE(an_interruption_ends_what_waits),
 		CASE(an_interruption_is_not_slept_over),
 	};

@@ -138,6 +138,20 @@ static void a_host_that_shuts_down_meanwhile_does(void **state)
 	assert_int_equal(host_authenticate(&bed.host, time_now_ns()), 0);
 	host_shutdown(&bed.host, time_now_ns());
 	turn_until(bed.host.state == HOST_CLOSED);
+	assert_false(bed.host.broken_off);
+}
+
+static void a_host_that_shuts_down_and_is_refused_meanwhile_has_ended(void **state)
+{
+	(void)state;
+	with_keys();
+	bring_up();
+	known.key.key[0] ^= 1; /* changed meanwhile */
+	assert_int_equal(host_authenticate(&bed.host, time_now_ns()), 0);
+	host_shutdown(&bed.host, time_now_ns());
+	turn_until(bed.host.state == HOST_CLOSED || bed.host.state == HOST_FAILED);
+	assert_int_equal(bed.host.state, HOST_CLOSED);
+	assert_true(bed.host.broken_off);
 }
 
 /* --- by a channel that authentication secures ---------------------------------------------------
@@ -305,6 +319,7 @@ int main(int argc, char **argv)
 		BED_TEST(who_says_that_it_is_for_discovery_proves_itself_all_the_same),
 		BED_TEST(a_live_host_authenticates_again),
 		BED_TEST(a_host_that_shuts_down_meanwhile_does),
+		BED_TEST(a_host_that_shuts_down_and_is_refused_meanwhile_has_ended),
 	};
 
 	if (transport_choose(argc, argv))

@@ -2,17 +2,23 @@
 """`weft attach` in the guest: a namespace of `weft serve` as a block device by ublk_drv, which Debian's Linux 6.1 is
 built without."""
 import cases
-from cases import PASSIVE
+from cases import ACTIVE, PASSIVE
 from lab import Failed, last_line
-from nvme_cases import NQN, bracketed, serve, transport
+from nvme_cases import NQN, bracketed, export, serve, transport
 
 
 def attached(t, script, options="", timeout=110):
     """$disk is the device, $attach the program's process; it ends in order, and the device with it. Memory that it has
     given back holds nothing that would pass for what was there."""
     p, image = serve(t)
-    uri = f"nvme+{transport(t)}://{bracketed(t.weft.address[t.family])}:4420/{NQN}?ns=1"
-    out = t.kernel.shell(f"""modprobe ublk_drv || exit 1
+    out = at(t, f"nvme+{transport(t)}://{bracketed(t.weft.address[t.family])}:4420/{NQN}?ns=1", script, options, timeout)
+    if not p.running():
+        raise Failed(f"weft serve ended: {last_line(p.output)}")
+    return out, image
+
+
+def at(t, uri, script, options="", timeout=110):
+    return t.kernel.shell(f"""modprobe ublk_drv || exit 1
 MALLOC_PERTURB_=165 /opt/weft/weft attach '{uri}' {options} >/tmp/attached 2>&1 & attach=$!
 for i in {{1..200}}; do grep -q ^/dev/ublkb /tmp/attached && break; sleep 0.05; done
 disk=$(sed -n 's/:.*//p' /tmp/attached); [ -b "$disk" ] || {{ cat /tmp/attached >&2; exit 1; }}
@@ -21,26 +27,33 @@ kill $attach 2>/dev/null; wait $attach; status=$?
 [ $status = 0 ] || { echo "weft attach ends with $status: $(cat /tmp/attached)" >&2; exit 1; }
 [ ! -e $disk ] || { echo "$disk is still there" >&2; exit 1; }
 """, timeout)
-    if not p.running():
-        raise Failed(f"weft serve ended: {last_line(p.output)}")
-    return out, image
 
 
 def case(name, **kwargs):
     return cases.case("weft attach: " + name, (PASSIVE,), tcp=True, newer=True, **kwargs)
 
 
-@case("mkfs.ext4, mount, files, sync, unmount, fsck, discards")
-def file_system(t):
-    attached(t, """set -e
+FILE_SYSTEM = """set -e
 mke2fs -q -t ext4 $disk; mount $disk /mnt
 mkdir /mnt/bin; cp $(ls -d /usr/bin/* | head -150) /mnt/bin/
 sync; (cd /mnt/bin && find . -type f | sort | xargs sha256sum) >/tmp/1; umount /mnt
 echo 3 >/proc/sys/vm/drop_caches; mount $disk /mnt
 (cd /mnt/bin && find . -type f | sort | xargs sha256sum) >/tmp/2; umount /mnt
 cmp /tmp/1 /tmp/2; e2fsck -fn $disk >/dev/null
-blkdiscard $disk; cmp -n 1048576 $disk /dev/zero; blkdiscard -z -l 1048576 $disk; set +e
-""")
+{discards}set +e
+"""
+DISCARDS = "blkdiscard $disk; cmp -n 1048576 $disk /dev/zero; blkdiscard -z -l 1048576 $disk; "
+
+
+@case("mkfs.ext4, mount, files, sync, unmount, fsck, discards")
+def file_system(t):
+    attached(t, FILE_SYSTEM.replace("{discards}", DISCARDS))
+
+
+@cases.case("weft attach: mkfs.ext4, mount, files, sync, unmount, fsck, at the kernel's target", (ACTIVE,), tcp=True, newer=True)
+def file_system_of_nvmet(t):
+    at(t, export(t), FILE_SYSTEM.replace("{discards}", ""))
+    t.kernel.shell("lab-nvmet clear")
 
 
 @case("fio with 32 under way, verified; it lies in the image")

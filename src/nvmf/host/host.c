@@ -100,7 +100,10 @@ static void handle_loss(struct host *h, uint64_t now_ns)
 		h->secured = false;
 		(void)h->transport->secure(h->transport_arg, NULL);
 	}
-	if (h->state == HOST_SHUTDOWN || h->state == HOST_SHUTDOWN_WAIT) {
+	if (h->auth.leaves)
+		h->broken_off = true;
+	if (h->state == HOST_SHUTDOWN || h->state == HOST_SHUTDOWN_WAIT || h->auth.leaves) {
+		h->auth.leaves = false;
 		host_set_state(h, HOST_CLOSED, now_ns);
 		queues_end(h, -ECANCELED, now_ns);
 		return;
@@ -132,8 +135,21 @@ static void enter(struct host *h)
 	h->depth++;
 }
 
+static void shut_down(struct host *h, uint64_t now_ns)
+{
+	host_close_queues(h, 1);
+	h->keep_alive_due_ns = UINT64_MAX;
+	h->shutdown_deadline_ns = now_ns + h->config.shutdown_timeout_ns;
+	steps_shut_down(h, now_ns);
+	queues_drain(h, 1, false, -ECANCELED, now_ns);
+}
+
 static void leave(struct host *h, uint64_t now_ns)
 {
+	if (h->depth == 1 && h->auth.leaves && !h->auth.again && !h->lost) {
+		h->auth.leaves = false;
+		shut_down(h, now_ns);
+	}
 	while (h->depth == 1 && h->lost)
 		handle_loss(h, now_ns);
 	if (h->depth == 1)
@@ -325,14 +341,13 @@ void host_shutdown(struct host *h, uint64_t now_ns)
 	if (h->state == HOST_CLOSED || h->state == HOST_SHUTDOWN || h->state == HOST_SHUTDOWN_WAIT)
 		return;
 	enter(h);
-	h->keep_alive_due_ns = UINT64_MAX;
-	/* Its commands and those of an authentication would be the same request. */
-	if (h->state == HOST_LIVE && !h->lost && !h->auth.again) {
-		host_close_queues(h, 1);
-		h->shutdown_deadline_ns = now_ns + h->config.shutdown_timeout_ns;
-		steps_shut_down(h, now_ns);
-		queues_drain(h, 1, false, -ECANCELED, now_ns);
+	if (h->state == HOST_LIVE && !h->lost && h->auth.again) {
+		/* Its commands and those of an authentication would be the same request. */
+		h->auth.leaves = true;
+	} else if (h->state == HOST_LIVE && !h->lost) {
+		shut_down(h, now_ns);
 	} else {
+		h->keep_alive_due_ns = UINT64_MAX;
 		h->broken_off = h->was_live && h->state != HOST_FAILED;
 		h->lost = false;
 		host_close_queues(h, 0);

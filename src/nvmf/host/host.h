@@ -243,6 +243,7 @@ struct host_auth {
 	uint8_t expected[NVMF_AUTH_HASH_MAX]; /* the controller's response */
 	const char *why;		      /* it fails: static */
 	bool again;			      /* of a live admin queue */
+	bool leaves;			      /* and the host is to shut down when that is over */
 };
 
 /* What says that a namespace is the same disk as before; all zeroes where it is not told. */

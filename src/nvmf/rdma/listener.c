@@ -11,6 +11,9 @@
 #include "nvmf/rdma/weft_cm.h"
 #include "nvmf/transport/address.h"
 
+/* Who finds no listener's device in such a time leaves the others for later. */
+#define SLOW_NS (100 * NSEC_PER_MSEC)
+
 /* An address has RDMA if an identifier bound to it finds a device; at a loopback address, which is
  * bound to none by itself, when it listens. */
 static bool has_rdma(const struct sockaddr *sa)
@@ -223,6 +226,12 @@ void rdma_listen_again(struct rdma_target *rt)
 			drop(l);
 		now_ns = time_now_ns();
 		rt->relisten_ns = now_ns + max_of(DEAF_NS, DEAF_REST * (now_ns - begun_ns));
+		if (now_ns - begun_ns > SLOW_NS) {
+			/* The others, when this has been rested from. */
+			list_remove(&l->link);
+			list_push_tail(&rt->listeners, &l->link);
+			break;
+		}
 	}
 }
 

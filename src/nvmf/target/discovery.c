@@ -77,6 +77,8 @@ static void put_entry(struct log_page *l, const struct target_port *p, const str
 	uint8_t piece[NVMF_DISC_ENTRY_LEN];
 	struct wcursor out = wcursor_init(piece, sizeof(piece));
 
+	if (log_page_skips(l, sizeof(piece)))
+		return;
 	nvmf_pad(e.trsvcid, sizeof(e.trsvcid), p->trsvcid);
 	nvmf_pad(e.traddr, sizeof(e.traddr), p->wildcard ? q->traddr : p->traddr);
 	memcpy(e.subnqn, s->nqn, sizeof(e.subnqn));

@@ -26,6 +26,15 @@ static inline void log_page_digest(struct log_page *l, const uint8_t *piece, siz
 	}
 }
 
+/* The next piece, of len bytes, is none of those that are asked for: it need not be made. */
+static inline bool log_page_skips(struct log_page *l, size_t len)
+{
+	if (l->digest || (l->pos + len > l->offset && l->pos < l->offset + l->len))
+		return false;
+	l->pos += len;
+	return true;
+}
+
 static inline void log_page_piece(struct log_page *l, const void *piece, size_t len)
 {
 	uint64_t from = max_of(l->pos, l->offset), to = min_of(l->pos + len, l->offset + l->len);
