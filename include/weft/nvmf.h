@@ -60,7 +60,7 @@ struct weft_discovery;
 #define WEFT_NSID_ALL	   0xffffffffu
 #define WEFT_IDENTIFY_LEN  4096u
 #define WEFT_RANGES_MAX	   256u /* of one Dataset Management or Copy */
-#define WEFT_IO_QUEUES_MAX 64u	/* of a controller */
+#define WEFT_IO_QUEUES_MAX 128u /* of a controller */
 
 /* "0.1.0". Static. */
 const char *weft_nvmf_version(void);
@@ -111,7 +111,7 @@ int weft_options_set_nqn(struct weft_options *o, const char *nqn);
  * this machine's ID and stays the same. hostid: a UUID. */
 int weft_options_set_hostnqn(struct weft_options *o, const char *nqn);
 int weft_options_set_hostid(struct weft_options *o, const char *uuid);
-/* Wanted; the controller may grant fewer. 0 to 64, default 1. */
+/* Wanted; the controller may grant fewer. 0 to 128, default 1. */
 int weft_options_set_io_queues(struct weft_options *o, unsigned int queues);
 /* Of each I/O queue, of which one less are commands under way. 2 to 1024, default 128. */
 int weft_options_set_queue_entries(struct weft_options *o, unsigned int entries);

@@ -78,11 +78,26 @@ def jobs(l):
     rate = l.json("--runtime=1", "--time_based", "--bs=4k", "--rate=1m")["jobs"][0]["read"]
     if not 900 << 10 <= rate["io_bytes"] <= 1200 << 10:
         raise AssertionError(f"a job of 1 MiB a second for one has {rate['io_bytes']} bytes")
-    l.bench("--numjobs=65", status=2, says="--numjobs")
-    l.bench("--numjobs=33", "-i", "2", status=2, says="--numjobs times --nr-io-queues")
+    l.bench("--numjobs=129", status=2, says="--numjobs")
+    l.bench("--numjobs=65", "-i", "2", status=2, says="--numjobs times --nr-io-queues")
     l.bench("--numjobs=64", "--iodepth=65", status=2, says="--numjobs times --iodepth")
     l.bench("--offset=3584k", status=1, says="beyond the end")
     l.bench("--offset=1", status=1, says="no multiple")
+
+
+def all_queues(l):
+    """As many queues as there are, and as long ones; by RDMA not both at once, for each command takes a memory window."""
+    l.serve()
+    shapes = ((128, 1024), (1, 1024)) if l.listen.startswith("tcp") else ((128, 128), (32, 1024))
+    for queues, entries in shapes:
+        depth = min(entries - 1, 4096 // queues)
+        r = l.json(f"--numjobs={queues}", f"--queue-size={entries}", f"--iodepth={depth}", "--rw=randrw", "--bs=4k", "--yes",
+                   "--runtime=1", "--time_based", "--group_reporting")
+        same("queues", r["queues"], queues)
+        if r["jobs"][0]["read"]["total_ios"] < queues * depth:
+            raise AssertionError(f"{queues} queues: only {r['jobs'][0]['read']['total_ios']} reads")
+    if not l.listen.startswith("tcp"):
+        l.bench("--numjobs=128", "--queue-size=1024", status=1, says="no memory window left")
 
 
 def kinds(l):
@@ -155,8 +170,8 @@ def main():
     args = p.parse_args()
     lab.enter()
     l = Lab(args)
-    for name, function in (("several jobs", jobs), ("kinds of verification", kinds), ("blocks deallocated", trims),
-                           ("fio's names", names)):
+    for name, function in (("several jobs", jobs), ("all queues there are", all_queues), ("kinds of verification", kinds),
+                           ("blocks deallocated", trims), ("fio's names", names)):
         l.prove(name, function)
     l.report.everything_ends([l.host])
     l.report.finish()

@@ -157,7 +157,7 @@ static void options_say_what_is_wrong_with_them(void **state)
 	assert_int_equal(weft_options_set_nqn(x, "disk"), -EINVAL);
 	assert_int_equal(weft_options_set_hostnqn(x, "host"), -EINVAL);
 	assert_int_equal(weft_options_set_hostid(x, "1234"), -EINVAL);
-	assert_int_equal(weft_options_set_io_queues(x, 65), -EINVAL);
+	assert_int_equal(weft_options_set_io_queues(x, 129), -EINVAL);
 	assert_int_equal(weft_options_set_queue_entries(x, 1), -EINVAL);
 	assert_int_equal(weft_options_set_queue_entries(x, 1025), -EINVAL);
 	assert_int_equal(weft_options_set_command_timeout_ms(x, 0), -EINVAL);

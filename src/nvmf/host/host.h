@@ -53,7 +53,7 @@ enum {
 	HOST_ADMIN_ENTRIES = 32,
 	HOST_ENTRIES_MAX = 1023, /* so that slot and generation fit a cid, and none is ffff */
 	HOST_CID_GENERATION_BITS = 6,
-	HOST_IO_QUEUES_MAX = 64,
+	HOST_IO_QUEUES_MAX = 128,
 	HOST_SCRATCH_LEN = 8192,
 	HOST_ATTEMPTS_MAX = 5,
 	HOST_CONNECTING_MAX = 16, /* I/O queues at a time: a target need not take more at once */

@@ -66,8 +66,10 @@ static int alloc_windows(struct rdma_host_queue *q)
 		if (!q->commands[i].mw) {
 			int err = -errno;
 
-			rdma_host_say(q->r, "%s has no memory window left (%u of %d in use here)",
-				      q->r->verbs->device->name, i, q->r->attr.max_mw);
+			rdma_host_say(q->r,
+				      "%s has no memory window left for command %u of queue %u; "
+				      "say fewer --nr-io-queues or a smaller --queue-size",
+				      q->r->verbs->device->name, i, q->qid);
 			return err;
 		}
 	}
