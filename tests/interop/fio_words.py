@@ -8,7 +8,10 @@ usage: fio_words.py BUILD [--transport rdma|tcp]
 import argparse
 import json
 import os
+import pty
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -100,6 +103,24 @@ def all_queues(l):
         l.bench("--numjobs=128", "--queue-size=1024", status=1, says="no memory window left")
 
 
+def progress(l):
+    """On a terminal, and nowhere else."""
+    l.serve()
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        p = subprocess.run(l.host.inside([l.weft, "bench", l.uri, "--runtime=1", "--time_based", "--rw=read"]), timeout=30,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, check=False)
+        os.set_blocking(ours, False)
+        said = terminal.read(1 << 16).decode()
+    os.close(theirs)
+    same("status", p.returncode, 0)
+    drawn = re.findall(r"\r\x1b\[Kmeasuring \[[=> ]*\] +(\d+) %", said)
+    if len(drawn) < 5 or sorted(map(int, drawn)) != list(map(int, drawn)):
+        raise AssertionError(f"not drawn as it goes on: {said[:300]!r}")
+    same("what is left of it at the end", said.endswith("\r\x1b[K"), True)
+    same("nothing of it in the output", b"measuring" in p.stdout, False)
+
+
 def kinds(l):
     l.serve()
     for kind in KINDS:
@@ -171,7 +192,7 @@ def main():
     lab.enter()
     l = Lab(args)
     for name, function in (("several jobs", jobs), ("all queues there are", all_queues), ("kinds of verification", kinds),
-                           ("blocks deallocated", trims), ("fio's names", names)):
+                           ("blocks deallocated", trims), ("progress", progress), ("fio's names", names)):
         l.prove(name, function)
     l.report.everything_ends([l.host])
     l.report.finish()

@@ -9,6 +9,7 @@ usage: nbdkit_plugin.py BUILD
 import argparse
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 
@@ -91,6 +92,44 @@ class Exports:
         self.check(self.content(self.disk) == self.content(new), "the disk has not what was written")
         self.run("nbdcopy", self.nbd(), back)
         self.check(self.content(back) == self.content(new), "not what was written comes back")
+
+    def by_qemu(self, transport):
+        """Its block layer: an image of qcow2 there and back, and what only qemu asks for in its way."""
+        if not shutil.which("qemu-io"):
+            raise lab.Skip("qemu-utils is not installed (scripts/setup installs it)")
+        self.serve()
+        self.up(self.uri(transport))
+        new, image = self.file("new", os.urandom(SIZE)), self.file("image.qcow2")
+        self.run("qemu-img", "convert", "-f", "raw", "-O", "qcow2", new, image)
+        self.run("qemu-img", "convert", "-n", "-f", "qcow2", "-O", "raw", image, self.nbd())
+        self.check(self.content(self.disk) == self.content(new), "the disk has not what the image holds")
+        self.run("qemu-img", "compare", "-f", "qcow2", "-F", "raw", image, self.nbd())
+        self.run("qemu-io", "-f", "raw", "-c", "write -P 0x5a 4096 65536", "-c", "write -f -P 0x33 1M 4096",
+                 "-c", "write -z 128k 64k", "-c", "discard 2M 1M", "-c", "flush", "-c", "read -P 0x5a 4096 65536",
+                 "-c", "read -P 0 128k 64k", "-c", "read -P 0x33 1M 4096", "-c", "read -P 0 2M 1M", self.nbd())
+        disk, was = self.content(self.disk), bytearray(self.content(new))
+        was[4096:4096 + 65536], was[1 << 20:(1 << 20) + 4096] = b"\x5a" * 65536, b"\x33" * 4096
+        was[128 << 10:192 << 10], was[2 << 20:3 << 20] = bytes(64 << 10), bytes(1 << 20)
+        self.check(disk == was, "what qemu-io wrote is not where it belongs")
+
+    def by_nbdfuse(self):
+        """A file that is the namespace."""
+        if not shutil.which("nbdfuse") or not os.path.exists("/dev/fuse") or os.geteuid() != 0:
+            raise lab.Skip("nbdfuse needs root, /dev/fuse and Debian's package nbdfuse")
+        self.serve()
+        self.up(self.uri())
+        at = self.file("fuse")
+        os.mkdir(at)
+        fuse = self.start("nbdfuse", at, self.nbd())
+        self.check(lab.until(lambda: os.path.exists(f"{at}/nbd") or fuse.status() is not None, 10), fuse.output())
+        try:
+            new = self.file("new", os.urandom(1 << 20))
+            self.run("dd", f"if={new}", f"of={at}/nbd", "bs=64k", "conv=notrunc,fsync")
+            self.check(self.content(f"{at}/nbd")[:1 << 20] == self.content(new), "it reads back otherwise")
+            self.check(self.content(self.disk)[:1 << 20] == self.content(new), "the disk has not what was written")
+        finally:
+            subprocess.run(["umount", at], check=False)
+            fuse.wait(10)
 
     def zeroes(self):
         self.serve()
@@ -271,6 +310,8 @@ def main():
                  "weft was built without nbdkit-plugin-dev")
     for transport in ("tcp", "rdma"):
         e.prove(f"there and back by {transport}", e.there_and_back, transport)
+        e.prove(f"qemu's block layer by {transport}", e.by_qemu, transport)
+    e.prove("a file by nbdfuse", e.by_nbdfuse)
     e.prove("zeroes and trims", e.zeroes)
     e.prove("namespaces are exports", e.exports)
     e.prove("a read-only namespace", e.read_only)
