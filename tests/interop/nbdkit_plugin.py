@@ -131,6 +131,39 @@ class Exports:
             subprocess.run(["umount", at], check=False)
             fuse.wait(10)
 
+    def cache_is_lost(self, transport):
+        """The disk has a cache that dies with it, and the target is killed, too: what was written with FUA, or before a
+        Flush that was completed, is there; the rest would be if the test could not fail."""
+        below, step = self.file("below"), 64 << 10  # of which the cache's blocks are
+        self.file("disk", bytes(SIZE))
+        server = self.start("nbdkit", "-f", "-U", below, "--filter=cache", "file", self.disk)
+        self.check(lab.until(lambda: os.path.exists(below), 10), server.output())
+        target = self.start(self.weft, "serve", f"nbd+unix:///?socket={below}", "--nqn", NQN, "-l", f"{transport}://127.0.0.1")
+        self.check(lab.until(lambda: target.says("ready") or target.status() is not None, 20), target.output())
+        self.up(self.uri(transport))
+        host = self.start("/usr/bin/python3", "-c", f"""
+import nbd, time
+h = nbd.NBD(); h.connect_uri('{self.nbd()}')
+for i in range(40):
+    h.pwrite(bytes([i + 1]) * 4096, i * {step})
+    if i % 5 == 4: h.flush()
+for i in range(40, 60): h.pwrite(bytes([i + 1]) * 4096, i * {step}, nbd.CMD_FLAG_FUA)
+for i in range(60, 100): h.pwrite(bytes([i + 1]) * 4096, i * {step})
+print('written', flush=True)
+time.sleep(60)""")
+        self.check(lab.until(lambda: host.says("written") or host.status() is not None, LIMIT) and host.status() is None,
+                   host.output())
+        for p in (server, target):
+            p.kill()
+        disk = self.content(self.disk)
+        there = [i for i in range(100) if disk[i * step:i * step + 4096] == bytes([i + 1]) * 4096]
+        gone = [i for i in range(60) if i not in there]
+        self.check(not gone, f"promised and not there: {gone}")
+        self.check(len(there) < 100, "the cache has lost nothing")
+        host.kill()
+        os.unlink(below)
+        return f"{len(there)} of 100 there, 60 promised"
+
     def zeroes(self):
         self.serve()
         self.up(self.uri())
@@ -312,6 +345,8 @@ def main():
         e.prove(f"there and back by {transport}", e.there_and_back, transport)
         e.prove(f"qemu's block layer by {transport}", e.by_qemu, transport)
     e.prove("a file by nbdfuse", e.by_nbdfuse)
+    for transport in ("tcp", "rdma"):
+        e.prove(f"a disk's cache is lost, by {transport}", e.cache_is_lost, transport)
     e.prove("zeroes and trims", e.zeroes)
     e.prove("namespaces are exports", e.exports)
     e.prove("a read-only namespace", e.read_only)
