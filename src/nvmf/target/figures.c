@@ -413,7 +413,7 @@ void figures_count(struct target_figures *f, struct target_queue *q, const struc
 {
 	uint16_t status = r->cqe.status & NVME_STATUS_CODE;
 	struct figures_of_queue *s = &q->shown;
-	uint32_t key = key_of(q, r), slot = (key + (key >> 14)) % FIGURES_CACHE;
+	uint32_t key = key_of(q, r), slot = key * 0x9e3779b1u >> 16 & (FIGURES_CACHE - 1);
 	const bool waits = key == (FIGURES_ADMIN | NVME_ADMIN_ASYNC_EVENT);
 	struct figures_op_row *op;
 	uint16_t i;

@@ -85,7 +85,7 @@ struct figures_reason_row {
 #undef NQN_COLUMNS
 
 #define FIGURES_PENDING 32
-#define FIGURES_CACHE	32
+#define FIGURES_CACHE	32 /* a power of two */
 
 struct target_figures {
 	/* Of as many rows as the constants above say, of zeros; the caller's. */
