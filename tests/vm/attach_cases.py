@@ -50,7 +50,8 @@ def file_system(t):
     attached(t, FILE_SYSTEM.replace("{discards}", DISCARDS))
 
 
-@cases.case("weft attach: mkfs.ext4, mount, files, sync, unmount, fsck, at the kernel's target", (ACTIVE,), tcp=True, newer=True)
+@cases.case("weft attach: mkfs.ext4, mount, files, sync, unmount, fsck, at the kernel's target", (ACTIVE,), tcp=True, newer=True,
+            silent=True)  # within the guest
 def file_system_of_nvmet(t):
     at(t, export(t), FILE_SYSTEM.replace("{discards}", ""))
     t.kernel.shell("lab-nvmet clear")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """NVMe over RDMA and TCP: the kernel's host against `weft serve`, weft's host against the kernel's target."""
+import json
+
 import cases
 from cases import ACTIVE, PASSIVE
 from lab import Failed, last_line
@@ -93,6 +95,28 @@ def kernel_host(t):
     if out.split()[0] != sha256(t.weft, image, length):
         raise Failed("the image does not hold what the guest wrote")
     return f"{t.condition.kib} KiB"
+
+
+def same_records(t, address):
+    """What nvme-cli makes of a discovery log as JSON, and weft: the same but for what only one of them has a name for."""
+    argv = f"discover -t {transport(t)} -a {address} -s 4420 -o json"
+    theirs = json.loads(t.kernel.shell(f"modprobe nvme-{transport(t)}; nvme {argv}"))["records"]
+    ours = json.loads(t.weft.tool(*argv.split()))["records"]
+    if len(ours) != len(theirs):
+        raise Failed(f"{len(ours)} records, nvme-cli has {len(theirs)}")
+    for a, b in zip(ours, theirs):
+        differs = {key: (a.get(key), b[key]) for key in b if a.get(key) != b[key]}
+        if differs:
+            raise Failed(f"a record of weft's and of nvme-cli's: {differs}")
+
+
+@case("nvme discover and weft discover as JSON, of both targets", (PASSIVE,))
+def discovered_alike(t):
+    serve(t)
+    same_records(t, t.weft.address[t.family])
+    export(t)
+    same_records(t, t.kernel.address[t.family])
+    t.kernel.shell("lab-nvmet clear")
 
 
 @case("weft discover and cp --verify, a file there and back", (ACTIVE,), short=True)
@@ -297,6 +321,7 @@ def weft_bench(t):
 
 by_tcp("discover and connect, a file written and read back", (PASSIVE,), short=True,
        log_may_say_if_lost=LATE)(kernel_host)
+by_tcp("nvme discover and weft discover as JSON, of both targets", (PASSIVE,))(discovered_alike)
 by_tcp("weft discover and cp --verify, a file there and back", (ACTIVE,), short=True)(weft_host)
 by_tcp("mkfs.ext4, mount, files, sync, unmount, fsck, blkdiscard", (PASSIVE,),
        log_may_say_if_lost=LATE)(file_system)
