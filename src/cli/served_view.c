@@ -2,23 +2,54 @@
 #include "cli/served_view.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 
-static uint64_t timed(const struct figures_op_row *r)
+/* The least bucket's bound that so many of a hundred do not exceed; 0: only the last has none. */
+static uint64_t within(const uint64_t *bucket, unsigned count, unsigned shift, unsigned step,
+		       uint64_t total, unsigned percent)
 {
 	uint64_t sum = 0;
 
-	for (unsigned b = 0; b < FIGURES_BUCKETS; b++)
-		sum += r->bucket[b];
-	return sum;
+	for (unsigned b = 0; b + 1 < count; b++) {
+		sum += bucket[b];
+		if ((double)sum >= (double)total * percent / 100)
+			return 1ull << (shift + step * b);
+	}
+	return 0;
+}
+
+/* Behind what the line has: how long commands took. */
+static void add_latency(char *line, size_t room, uint64_t latency_ns, const uint64_t *bucket,
+			unsigned count, unsigned shift, unsigned step)
+{
+	static const struct {
+		unsigned percent;
+		const char *text;
+	} parts[] = {{50, "half within"}, {99, "99 % within"}};
+	uint64_t total = 0, ns;
+	char text[32];
+	size_t at = strlen(line);
+
+	for (unsigned b = 0; b < count; b++)
+		total += bucket[b];
+	if (!total)
+		return;
+	at += (size_t)snprintf(line + at, room - at, ", mean %s",
+			       text_duration(text, sizeof(text), latency_ns / total));
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		ns = within(bucket, count, shift, step, total, parts[i].percent);
+		if (ns)
+			at += (size_t)snprintf(line + at, room - at, ", %s %s", parts[i].text,
+					       text_duration(text, sizeof(text), ns));
+	}
 }
 
 static void op_text(struct output *o, const struct figures_op_row *before,
 		    const struct figures_op_row *r, double seconds)
 {
-	char opcode[SERVED_OPCODE_MAX], label[96], bytes[32], mean[32], line[256];
-	uint64_t n = timed(r);
+	char opcode[SERVED_OPCODE_MAX], label[96], bytes[32], line[256];
 	int at;
 
 	served_opcode(r->opcode, opcode);
@@ -34,12 +65,11 @@ static void op_text(struct output *o, const struct figures_op_row *before,
 	if (r->bytes)
 		at += snprintf(line + at, sizeof(line) - (size_t)at, ", %s",
 			       text_bytes(bytes, sizeof(bytes), r->bytes));
-	if (n)
-		at += snprintf(line + at, sizeof(line) - (size_t)at, ", mean %s",
-			       text_duration(mean, sizeof(mean), r->latency_ns / n));
 	if (r->errors)
 		snprintf(line + at, sizeof(line) - (size_t)at, ", %llu errors",
 			 (unsigned long long)r->errors);
+	add_latency(line, sizeof(line), r->latency_ns, r->bucket, FIGURES_BUCKETS,
+		    FIGURES_BUCKET_SHIFT, 1);
 	output_string(o, "line", label, line);
 }
 
@@ -135,6 +165,22 @@ static void queue_json(struct output *o, const struct figures_queue_row *r)
 	output_close(o);
 }
 
+static void queue_text(struct output *o, const struct figures_queue_row *r)
+{
+	char label[64], bytes[2][32], line[256];
+
+	snprintf(label, sizeof(label), "queue %llu, controller %llu", (unsigned long long)r->qid,
+		 (unsigned long long)r->cntlid);
+	snprintf(line, sizeof(line), "%s, %llu entries, %llu commands, %s read, %s written",
+		 served_transport(r->trtype), (unsigned long long)r->entries,
+		 (unsigned long long)r->commands,
+		 text_bytes(bytes[0], sizeof(bytes[0]), r->read_bytes),
+		 text_bytes(bytes[1], sizeof(bytes[1]), r->written_bytes));
+	add_latency(line, sizeof(line), r->latency_ns, r->bucket, FIGURES_QUEUE_BUCKETS,
+		    FIGURES_QUEUE_BUCKET_SHIFT, 2);
+	output_string(o, "line", label, line);
+}
+
 static void queue_error_json(struct output *o, const struct figures_queue_row *q,
 			     const struct figures_queue_error_row *r)
 {
@@ -149,10 +195,18 @@ static void queue_error_json(struct output *o, const struct figures_queue_row *q
 
 static void show_queues(struct output *o, const struct served *now, uint32_t host)
 {
-	output_list(o, "queues", NULL);
-	for (uint32_t i = 0; i < now->queue_count; i++)
-		if (now->queues[i].entries && now->queues[i].host == host)
+	if (o->format == OUTPUT_JSON)
+		output_list(o, "queues", NULL);
+	for (uint32_t i = 0; i < now->queue_count; i++) {
+		if (!now->queues[i].entries || now->queues[i].host != host)
+			continue;
+		if (o->format == OUTPUT_JSON)
 			queue_json(o, &now->queues[i]);
+		else
+			queue_text(o, &now->queues[i]);
+	}
+	if (o->format != OUTPUT_JSON)
+		return; /* their errors are those of the commands */
 	output_close(o);
 	output_list(o, "queue_errors", NULL);
 	for (uint32_t i = 0; i < now->queue_error_count; i++) {
@@ -197,8 +251,8 @@ static void show_host(struct output *o, const struct served *now, const struct s
 		output_number(o, "connections_rdma", NULL, h->rdma, NULL);
 		output_number(o, "connections_tcp", NULL, h->tcp, NULL);
 		output_number(o, "connections_other", NULL, h->other, NULL);
-		show_queues(o, now, i);
 	}
+	show_queues(o, now, i);
 	show_ops(o, now, before, i, seconds);
 	show_errors(o, now, i);
 	output_close(o);

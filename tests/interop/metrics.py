@@ -168,7 +168,18 @@ def stat_agrees(s, _):
         if got != c["commands"]:
             return f"{c}, but {got} on the page"
     text = s.host.run(s.weft, "stat").stdout
-    return None if HOST in text and "read, namespace 1" in text else f"weft stat: {text}"
+    reads = next(c for c in mine[0]["commands"] if c["opcode"] == "read" and c["nsid"] == 1)
+    buckets = [reads[f"bucket_{b:02}"] for b in range(21)]
+    line = re.search(r"^ +read, namespace 1 .*half within ([\d.]+) (ns|µs|ms|s), 99 % within ([\d.]+) (ns|µs|ms|s)$", text, re.M)
+    if HOST not in text or not line:
+        return f"weft stat: {text}"
+    for part, said, unit in ((0.5, *line.groups()[:2]), (0.99, *line.groups()[2:])):
+        bound = next(b for b in range(21) if sum(buckets[:b + 1]) >= part * sum(buckets))
+        want = 2 ** (12 + bound) / {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[unit]
+        if abs(float(said) / want - 1) > 0.01:
+            return f"{part} of {buckets} within {said} {unit}: {text}"
+    missing = [q for q in mine[0]["queues"] if f"queue {q['qid']}, controller {q['cntlid']} " not in text]
+    return f"not shown: {missing}: {text}" if missing else None
 
 
 def top_shows(s, path):
