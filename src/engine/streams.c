@@ -318,6 +318,15 @@ static bool receive(struct stream *t, uint64_t now)
 	return got;
 }
 
+/* It could not be sent. What the peer had sent before it went counts. */
+static void not_sent(struct stream *t, int error, uint64_t now)
+{
+	while (!t->error && !t->heard_end && receive(t, now))
+		;
+	if (!t->error)
+		lost(t, error, now);
+}
+
 /* The one that something brief came of last is asked itself: that saves who polls a call. */
 static int look(struct streams *s, uint64_t now)
 {
@@ -349,7 +358,7 @@ static int look_at_all(struct streams *s, uint64_t now)
 
 			moves(t);
 			if (rc)
-				lost(t, rc, now);
+				not_sent(t, rc, now);
 			else if (t->qp && !tcp_stream_is_full(&t->tcp))
 				rnic_stream_wake(t->qp);
 		}
@@ -396,7 +405,7 @@ static size_t send_some(struct stream *t, uint64_t now)
 	s->counters.tx_batches += b.iovs != 0;
 	rc = b.iovs ? tcp_stream_send(&t->tcp, b.iov, b.iovs) : 0;
 	if (rc)
-		lost(t, rc, now);
+		not_sent(t, rc, now);
 	else if (++t->batches % LOOK_EVERY == 0)
 		rnic_stream_set_emss(t->qp, tcp_stream_emss(&t->tcp));
 	settle(t, now);

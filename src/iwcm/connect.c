@@ -22,6 +22,7 @@ int iwcm_connect(const struct iwcm_call *c, const struct iw_params *p, struct iw
 	l->dst_len = c->dst_len;
 	l->tos = c->tos;
 	l->brief = c->brief;
+	l->ask_first = c->ask_first;
 	l->patient = c->ask_first && !c->brief;
 	l->qpn = c->qpn;
 	l->id = c->id;

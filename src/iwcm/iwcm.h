@@ -9,13 +9,13 @@
  * answer, which its program may take its time for, as RoCE's CM lets it (or IWCM_CALL_NS, where the
  * caller is brief), and IWCM_ASK_NS to say what it wants of a listener; where TCP refuses, its port
  * mapper is asked IWCM_MAP_ASKS times, each IWCM_MAP_NS, before that is told. Where there is none,
- * or it knows no other port, and where the listener ends over a request that it has not read, the
- * caller that is not brief calls again, IWCM_RECALLS times in a sixth of a second: programs that
- * listen anew for their next connection, as perftest does, are not there in between. Of peers that
- * have not said it yet a listener keeps IWCM_SILENT_MAX, and gives up the oldest for one more; of
- * requests that nobody has taken, as many as its backlog, and rejects what comes beyond. Of peers
- * that have been told that they are rejected and do not close there are IWCM_CLOSING_MAX, and the
- * oldest is reset for one more.
+ * or it knows no other port, and where the listener ends over a request that it has not read
+ * (within IWCM_UNREAD_NS), the caller that is not brief calls again, IWCM_RECALLS times in a sixth
+ * of a second: programs that listen anew for their next connection, as perftest does, are not there
+ * in between. Of peers that have not said it yet a listener keeps IWCM_SILENT_MAX, and gives up the
+ * oldest for one more; of requests that nobody has taken, as many as its backlog, and rejects what
+ * comes beyond. Of peers that have been told that they are rejected and do not close there are
+ * IWCM_CLOSING_MAX, and the oldest is reset for one more.
  *
  * Functions return 0 or -errno. In a forked child there are no connections but its own.
  */
@@ -37,7 +37,8 @@
 #define IWCM_MAP_NS	 (500 * NSEC_PER_MSEC)
 #define IWCM_MAP_ASKS	 3
 #define IWCM_RECALLS	 5
-#define IWCM_RECALL_NS	 (5 * NSEC_PER_MSEC) /* the first; each next one after twice the time */
+#define IWCM_RECALL_NS	 (5 * NSEC_PER_MSEC)   /* the first; each next one after twice the time */
+#define IWCM_UNREAD_NS	 (200 * NSEC_PER_MSEC) /* who resets later may have read the request */
 #define IWCM_SILENT_MAX	 256
 #define IWCM_BACKLOG_MAX 1024 /* and where none is given */
 #define IWCM_CLOSING_MAX 128

@@ -55,6 +55,9 @@ struct iwcm_link {
 	bool patient; /* it may not be there yet */
 	unsigned int asks_left;
 	unsigned int recalls;
+	int absence; /* of the peer, that it calls again for */
+	uint64_t asked_ns;
+	bool ask_first;
 	uint8_t *early; /* what came behind the peer's last word */
 	size_t early_len;
 	struct iwcm_link *ended_before;

@@ -200,13 +200,14 @@ static void failed(struct iwcm_link *l, int error)
 
 static int open_socket(struct iwcm_link *l, bool port_later)
 {
-	const int later = port_later;
+	const int later = port_later, one = 1;
 
 	if (l->s.fd >= 0)
 		return 0;
 	l->s.fd = kernel_socket(l->src.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->s.fd < 0)
 		return -errno;
+	(void)setsockopt(l->s.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	(void)setsockopt(l->s.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &later, sizeof(later));
 	return bind(l->s.fd, (struct sockaddr *)&l->src, l->src_len) ? -errno : 0;
 }
@@ -230,16 +231,17 @@ static void absent(struct iwcm_link *l, int error)
 	}
 	break_off(l);
 	l->phase = RESTING;
+	l->absence = error;
 	wait_until(l, IWCM_RECALL_NS << l->recalls++);
 }
 
 /* TCP has said that. */
 static void not_connected(struct iwcm_link *l, int error)
 {
-	if (error != -ECONNREFUSED) {
+	if (error == -ECONNRESET || (error == -ECONNREFUSED && l->refusal)) {
+		absent(l, error); /* reset: it was there, and went before it took this */
+	} else if (error != -ECONNREFUSED) {
 		failed(l, error);
-	} else if (l->refusal) {
-		absent(l, error);
 	} else {
 		socket_close(&l->s);
 		link_ask(l, error);
@@ -263,7 +265,7 @@ int link_call(struct iwcm_link *l)
 	(void)setsockopt(l->s.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	link_set_class(l, l->tos);
 	l->phase = CALLING;
-	if (connect(l->s.fd, (struct sockaddr *)&l->dst, l->dst_len) && errno != EINPROGRESS) {
+	if (syscall(SYS_connect, l->s.fd, &l->dst, l->dst_len) && errno != EINPROGRESS) {
 		rc = -errno;
 		/* That is told as anything else that becomes of it. */
 		if (rc != -ECONNREFUSED && rc != -ENETUNREACH && rc != -EHOSTUNREACH)
@@ -283,15 +285,23 @@ void link_late(struct iwcm_link *l)
 
 	switch (l->phase) {
 	case MAPPING:
-		if (portmap_ask_again(l))
+		if (portmap_ask_again(l)) {
 			wait_until(l, IWCM_MAP_NS);
-		else
+		} else if (l->ask_first) {
 			failed(l, l->refusal);
+		} else {
+			link_let_go(l);
+			absent(l, l->refusal);
+		}
 		break;
 	case RESTING:
+		if (l->ask_first) {
+			link_ask(l, l->refusal);
+			break;
+		}
 		rc = link_call(l);
 		if (rc)
-			failed(l, rc);
+			failed(l, l->absence);
 		break;
 	default:
 		failed(l, -ETIMEDOUT);
@@ -347,11 +357,12 @@ static void connected(struct iwcm_link *l)
 		return;
 	}
 	if (!send_all(l, l->out, l->out_len)) {
-		failed(l, -ECONNRESET);
+		absent(l, -ECONNRESET);
 		return;
 	}
 	l->own_port = port_of_socket(l->s.fd);
 	l->phase = ASKING;
+	l->asked_ns = time_now_ns();
 	socket_wait(&l->s, EPOLLIN);
 	wait_until(l, l->brief ? IWCM_CALL_NS : IWCM_ANSWER_NS);
 }
@@ -434,7 +445,8 @@ static void hear(struct iwcm_link *l)
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (got < 0 && errno == ECONNRESET && l->phase == ASKING && !l->conn.have) {
+	if (got < 0 && errno == ECONNRESET && l->phase == ASKING && !l->conn.have &&
+	    time_now_ns() - l->asked_ns < IWCM_UNREAD_NS) {
 		absent(l, -ECONNRESET);
 		return;
 	}

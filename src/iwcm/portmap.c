@@ -70,7 +70,7 @@ static int open_to_mapper(struct iwcm_link *l)
 	set_port(&mapper, IWPM_PORT);
 	l->s.fd = kernel_socket(l->src.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->s.fd < 0 || bind(l->s.fd, (struct sockaddr *)&own, l->src_len) ||
-	    connect(l->s.fd, (struct sockaddr *)&mapper, l->dst_len))
+	    syscall(SYS_connect, l->s.fd, &mapper, l->dst_len))
 		return -errno;
 	return 0;
 }
@@ -89,7 +89,8 @@ static int make_request(const struct iwcm_link *l, struct iwpm *ret)
 		.called = end_of(&l->dst),
 		.mapped_caller = end_of(&from),
 	};
-	return getrandom(&ret->handle, sizeof(ret->handle), GRND_NONBLOCK) < 0 ? -errno : 0;
+	return syscall(SYS_getrandom, &ret->handle, sizeof(ret->handle), GRND_NONBLOCK) < 0 ? -errno
+											    : 0;
 }
 
 int portmap_ask(struct iwcm_link *l)

@@ -216,6 +216,9 @@ static int not_accepted(struct cma_id *id, int rc)
 {
 	cma_qp_to_error(id);
 	(void)!reject(id, NULL, 0, CONSUMER_DEFINED);
+	/* Of iWARP it may be over by then: nothing will come of it. */
+	if (cma_is_iw(id))
+		(void)cma_move(id, CMA_CONNECTING, CMA_CLOSED);
 	return cma_ret(rc);
 }
 

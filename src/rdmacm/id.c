@@ -126,9 +126,11 @@ int rdma_destroy_id(struct rdma_cm_id *api)
 	if (rc == -EINVAL)
 		return cma_ret(rc);
 	cma_id_hide(id);
-	cma_iw_end(id);
+	cma_iw_unlisten(id);
 	cma_keep_event(api, NULL);
 	cma_id_wait_for_acks(id);
+	/* Not before: who has taken an event of it reads of its connection. */
+	cma_iw_end(id);
 	/* Who took an event of it just before may have noted it since, for the next broker. */
 	weft_private_cm_event(&gone);
 	id_free(id);

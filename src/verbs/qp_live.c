@@ -46,7 +46,8 @@ struct face_qp *qp_find_target(const struct xrc_domain *domain, uint32_t qpn)
 struct face_qp *qp_find_iwarp(uint32_t qpn)
 {
 	list_for_each(qp, &live, struct face_qp, live)
-		if (qp->ibv.qp_num == qpn && face_is_iwarp(qp->ibv.context))
+		if (qp->ibv.qp_num == qpn && face_is_iwarp(qp->ibv.context) &&
+		    !shard_is_dead(qp->shard)) /* a parent's */
 			return qp;
 	return NULL;
 }

@@ -594,7 +594,9 @@ static void the_peers_terminate_ends_it(void **state)
 	assert_int_equal(sb_recv(b, 0, 1, 0, 1000), 0);
 	sb_forge(b, 1, &HDR(.opcode = RDMAP_TERMINATE, .qn = 2, .msn = 1), body, n);
 	sb_forge(b, 1, &SEND_HDR(), "abcd", 4);
+	sb_forge(b, 1, &HDR(.tagged = true, .stag = key(b, 0), .to = address(b, 0, 5)), "wxyz", 4);
 	sb_deliver(b, 1, SIZE_MAX);
+	assert_memory_not_equal(b->side[0].mem + 5, "wxyz", 4);
 	assert_int_equal(rnic_stream_terminated(b->side[0].qp), DDP_TERM_BOUNDS);
 	assert_int_equal(b->side[0].failure.cause, RNIC_CAUSE_TERMINATED);
 	sb_expect(b, 0, true, 1, RNIC_WC_WR_FLUSH_ERR);

@@ -131,6 +131,24 @@ static void who_was_not_read_calls_the_next(void **state)
 	iwcm_put(a);
 }
 
+/* Who keeps it for longer has perhaps read it. */
+static void who_was_heard_for_long_is_not_called_again(void **state)
+{
+	struct iwcm_link *a;
+	int fd;
+
+	(void)state;
+	iwcm_unlisten(iwb.listener);
+	iwb.listener = NULL;
+	fd = bound_again();
+	assert_int_equal(listen(fd, 1), 0);
+	a = iwb_call(&iwb.at, "");
+	usleep(400000);
+	close(fd);
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNRESET);
+	iwcm_put(a);
+}
+
 static void who_is_brief_calls_once(void **state)
 {
 	const uint64_t begun_ns = time_now_ns();
@@ -735,6 +753,7 @@ int main(void)
 		T(where_nobody_listens_one_is_rejected),
 		T(who_listens_anew_is_met),
 		T(who_was_not_read_calls_the_next),
+		T(who_was_heard_for_long_is_not_called_again),
 		T(who_is_brief_calls_once),
 		T(where_no_way_leads_one_is_told_so),
 		T(requests_end_with_their_listener),

@@ -142,6 +142,25 @@ static void who_asks_first_does_not_call(void **state)
 	close(mapper);
 }
 
+/* Nor when the mapper knows no such port: it is asked again, for the server may come. */
+static void who_asks_first_asks_for_who_comes_late(void **state)
+{
+	struct sockaddr_in refused, from;
+	int mapper = open_mapper(&refused);
+	struct iwcm_link *a = iwb_call_from(iwb.at.sin_addr.s_addr, &iwb.at, "", true, false);
+	struct iwpm m = mapper_hears(mapper, &from);
+
+	(void)state;
+	mapper_says(mapper, &from, m, IWPM_REJECT, 0);
+	m = mapper_hears(mapper, &from);
+	assert_int_equal(iwb_next_within(0).what, 0);
+	mapper_says(mapper, &from, m, IWPM_ACCEPT, ntohs(iwb.at.sin_port));
+	iwcm_put(iwb_take());
+	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
+	iwcm_put(a);
+	close(mapper);
+}
+
 /* Who has nothing else to try waits for a mapper to come. */
 static void who_is_patient_asks_again(void **state)
 {
@@ -196,6 +215,7 @@ int main(void)
 		T(a_mapper_says_where_the_port_is),
 		T(who_is_no_mapper_of_ours_is_not_believed),
 		T(who_asks_first_does_not_call),
+		T(who_asks_first_asks_for_who_comes_late),
 		T(who_is_patient_asks_again),
 		T(a_mapper_cannot_help),
 	};

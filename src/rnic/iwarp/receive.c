@@ -250,7 +250,7 @@ static int atomic_response_rx(struct rnic_qp *qp, const struct segment *s)
 static int terminate_rx(struct rnic_qp *qp, const struct segment *s)
 {
 	iwarp_terminate_rx(qp, s);
-	return RDMAP_TERM_LOCAL; /* nothing more is taken */
+	return RDMAP_TERM_STREAM; /* whatever, but for 0: nothing more is taken */
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
