@@ -52,6 +52,7 @@ static void received_data(struct stream *s, uint32_t length)
 		return;
 	}
 	s->rbuf_granted -= length;
+	s->rbuf_written = min_of(s->rbuf_written + length, s->set.rbuf_size);
 	s->msg[tail] = length;
 	atomic_store(&s->msg_tail, next);
 }

@@ -274,10 +274,13 @@ size_t stream_room(struct stream *s)
 	size_t room = 0;
 
 	pthread_mutex_lock(&s->slock);
-	if (atomic_load(&s->state) != STREAM_CONNECTED || !atomic_load(&s->writable))
+	if (atomic_load(&s->state) != STREAM_CONNECTED || !atomic_load(&s->writable)) {
 		room = SIZE_MAX;
-	else if (stream_has_room(s))
+	} else if (stream_has_room(s)) {
 		room = min_of(atomic_load(&s->sbuf_free), stream_target_room(s));
+		/* Of one message: another may have to wait for its credit. */
+		room = min_of(room, (size_t)PIECE_FIRST);
+	}
 	pthread_mutex_unlock(&s->slock);
 	return room;
 }

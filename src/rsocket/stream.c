@@ -280,8 +280,11 @@ static void release_verbs(struct stream *s)
 		ibv_dereg_mr(s->rmr);
 	if (s->sbuf)
 		pages_give(s->sbuf, s->sbuf_bytes);
-	if (s->rbuf)
+	if (s->rbuf) {
+		/* The next peer may say that it has written what it has not. */
+		memset(s->rbuf, 0, s->rbuf_written);
 		pages_give(s->rbuf, s->rbuf_bytes);
+	}
 }
 
 void stream_destroy(struct stream *s)

@@ -113,6 +113,7 @@ struct stream {
 	_Atomic uint16_t rseq_comp; /* when rseq_no is here, credits are due */
 	uint32_t rbuf_free_offset;  /* the half to be given next */
 	uint32_t rbuf_granted;	    /* bytes that the peer may still write */
+	uint32_t rbuf_written;	    /* from its beginning: as many as it has told of */
 	bool sends;		    /* instead of immediate data: iWARP */
 	uint32_t *said;		    /* in rbuf's region: what SENDs bring, for each receive */
 	bool swap;		    /* the peer is of the other byte order */

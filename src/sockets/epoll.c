@@ -278,10 +278,10 @@ static uint32_t look(struct registration *r)
 	} else {
 		if (r->watched[FROM_CQ] < 0 && s->channel)
 			watch_sources(r);
-		/* While it is armed nothing can have come that was not told of. In a set in which
-		 * this set is, each arrival may be an edge. */
-		if (!s->cq_armed &&
-		    (!(asked & POLLIN && stream_has_enough(s)) || !list_empty(&r->set->parents)))
+		/* Where nothing but data is asked for, and they are there, the rest may wait. In a
+		 * set in which this set is, each arrival may be an edge. */
+		if (asked != POLLIN || r->events & EPOLLET || !list_empty(&r->set->parents) ||
+		    !stream_has_enough(s))
 			stream_arm(s);
 		got |= (uint16_t)stream_events(s);
 	}
@@ -484,6 +484,14 @@ static void attend(struct set *set, bool sleeps, struct attendance *a)
 		set->rnic = fd;
 }
 
+static bool any_fired(const struct set *set)
+{
+	list_for_each(n, &set->nested, const struct nested, in_set)
+		if (n->fired && !n->disabled)
+			return true;
+	return false;
+}
+
 struct sleeping {
 	struct set *set;
 	struct attendance a;
@@ -528,7 +536,8 @@ static int sleep_in_kernel(int epfd, struct set *set, struct epoll_event *ev, in
 		return -EBADF;
 	attend(set, timeout, &l.a);
 	atomic_fetch_add(&set->sleepers, 1);
-	if (l.a.come || any_fresh(set))
+	/* Who made one a candidate while this looked around saw nobody who sleeps. */
+	if (l.a.come || any_fresh(set) || !list_empty(&set->candidates) || any_fired(set))
 		timeout = 0;
 	pthread_mutex_unlock(&sets_lock);
 	guard_begin(&guard, left_sleep, &l);

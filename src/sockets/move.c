@@ -116,6 +116,25 @@ static ssize_t to_pipe(int in, int pipe, size_t count, unsigned int flags)
 	return done || there <= 0 ? (there <= 0 ? there : done) : answer(rc);
 }
 
+/* It is no more in the pipe: though another thread has taken the room meanwhile, it goes. */
+static ssize_t send_whole(int out, const uint8_t *buf, size_t len)
+{
+	struct pollfd room = {.fd = out, .events = POLLOUT};
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < len) {
+		n = io_send(out, buf + done, len - done, 0);
+		if (n > 0)
+			done += (size_t)n;
+		else if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			(void)poll(&room, 1, -1);
+		else
+			break;
+	}
+	return done ? (ssize_t)done : -1;
+}
+
 static ssize_t from_pipe(int pipe, int out, struct stream *s, size_t count, unsigned int flags)
 {
 	struct pollfd there = {.fd = pipe, .events = POLLIN}, room = {.fd = out, .events = POLLOUT};
@@ -142,7 +161,7 @@ static ssize_t from_pipe(int pipe, int out, struct stream *s, size_t count, unsi
 		return -1;
 	n = real()->read(pipe, buf, count);
 	if (n > 0)
-		n = io_send(out, buf, (size_t)n, 0);
+		n = send_whole(out, buf, (size_t)n);
 	free(buf);
 	return n;
 }

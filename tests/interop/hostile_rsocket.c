@@ -436,6 +436,40 @@ static void more_data_than_there_is_room_for_end_the_connection(void **state)
 	lies(1, 1000); /* more messages than it has credits */
 }
 
+/* Who says that it has written where it has not is given zeroes, and nothing of the one before. */
+static void what_another_has_sent_is_not_to_be_had(void **state)
+{
+	enum { LEN = 8192, PEERS = 4 }; /* one of them has its buffer, whoever takes which */
+	static char secret[LEN], got[LEN];
+	struct sockaddr_in addr = loopback();
+	int client = rsocket(AF_INET, SOCK_STREAM, 0), server, fd[PEERS];
+	struct peer p[PEERS];
+
+	(void)state;
+	memset(secret, 'S', LEN);
+	assert_int_equal(rconnect(client, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	server = accept_soon();
+	assert_true(server >= 0);
+	assert_int_equal(rsend(client, secret, LEN, 0), LEN);
+	assert_int_equal(rrecv(server, got, LEN, MSG_WAITALL), LEN);
+	assert_memory_equal(got, secret, LEN);
+	assert_int_equal(rclose(client), 0);
+	assert_int_equal(rclose(server), 0);
+
+	for (int i = 0; i < PEERS; i++) {
+		fd[i] = peer_meet(&p[i]);
+		assert_int_equal(peer_write(&p[i], LEN, 0, 0, 0), IBV_WC_SUCCESS);
+		memset(got, 'x', LEN);
+		assert_int_equal(rrecv(fd[i], got, LEN, MSG_WAITALL), LEN);
+		assert_null(memchr(got, 'S', LEN));
+		assert_null(memchr(got, 'x', LEN));
+	}
+	for (int i = 0; i < PEERS; i++) {
+		peer_close(&p[i]);
+		rclose(fd[i]);
+	}
+}
+
 static void a_write_outside_the_windows_ends_the_connection(void **state)
 {
 	struct peer p;
@@ -585,6 +619,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		listening_test(what_cannot_be_is_rejected),
 		listening_test(more_data_than_there_is_room_for_end_the_connection),
+		listening_test(what_another_has_sent_is_not_to_be_had),
 		listening_test(a_write_outside_the_windows_ends_the_connection),
 		listening_test(an_entry_that_points_nowhere_ends_the_connection),
 		listening_test(what_is_accepted_has_the_listeners_options),

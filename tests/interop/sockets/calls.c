@@ -281,8 +281,8 @@ static void spliced(void)
 	meet();
 }
 
-/* A proxy: from a socket through a pipe to a socket. */
-static void spliced_through(void)
+/* A proxy: from a socket through a pipe to a socket, which waits for its peer or is asked again. */
+static void splice_through(bool waits)
 {
 	enum { LONG = 300000 };
 	int listener, fds[2], pipes[2], n = 0;
@@ -296,14 +296,20 @@ static void spliced_through(void)
 		return;
 	}
 	need(!pipe(pipes));
+	nonblocking(fds[1], !waits);
 	for (;;) {
-		ssize_t got = splice(fds[0], NULL, pipes[1], NULL, 30000, SPLICE_F_MOVE), put;
+		ssize_t got = splice(fds[0], NULL, pipes[1], NULL, 30001, SPLICE_F_MOVE), put;
 
 		if (got <= 0)
 			break;
 		for (n += (int)got; got > 0; got -= put) {
 			put = splice(pipes[0], NULL, fds[1], NULL, (size_t)got, SPLICE_F_MORE);
-			if (put <= 0) {
+			if (put < 0 && errno == EAGAIN && !waits) {
+				struct pollfd room = {.fd = fds[1], .events = POLLOUT};
+
+				need(poll(&room, 1, 10000) == 1);
+				put = 0;
+			} else if (put <= 0) {
 				say("splice: %s", strerrorname_np(errno));
 				_exit(1);
 			}
@@ -311,6 +317,16 @@ static void spliced_through(void)
 	}
 	say("%d", n);
 	T(shutdown(fds[1], SHUT_WR));
+}
+
+static void spliced_through(void)
+{
+	splice_through(true);
+}
+
+static void spliced_through_asking(void)
+{
+	splice_through(false);
 }
 
 static void spliced_memory(void)
@@ -401,8 +417,21 @@ static void other_names(void)
 }
 
 const struct test_case calls_cases[] = {
-	CASE(vector_pieces), CASE(vector_many),	      CASE(vector_big),	     CASE(vector_wrong),
-	CASE(message),	     CASE(message_addressed), CASE(messages),	     CASE(vector_at_offset),
-	CASE(file_sent),     CASE(spliced),	      CASE(spliced_through), CASE(spliced_memory),
-	CASE(counted),	     CASE(without_copy),      CASE(other_names),     {0},
+	CASE(vector_pieces),
+	CASE(vector_many),
+	CASE(vector_big),
+	CASE(vector_wrong),
+	CASE(message),
+	CASE(message_addressed),
+	CASE(messages),
+	CASE(vector_at_offset),
+	CASE(file_sent),
+	CASE(spliced),
+	CASE(spliced_through),
+	CASE(spliced_through_asking),
+	CASE(spliced_memory),
+	CASE(counted),
+	CASE(without_copy),
+	CASE(other_names),
+	{0},
 };
