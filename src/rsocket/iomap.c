@@ -160,7 +160,7 @@ int stream_tell_iomaps(struct stream *s, int flags)
 	while (!rc && !list_empty(&s->iomap_new)) {
 		struct iomapping *m = list_entry(s->iomap_new.next, struct iomapping, node);
 
-		rc = stream_wait_for_room(s, flags);
+		rc = stream_wait_for_room(s, flags, sock_until(s->sock.snd_timeout_ms));
 		if (!rc)
 			rc = tell(s, m);
 		if (!rc) {
@@ -204,7 +204,7 @@ static ssize_t write_direct(struct stream *s, const void *buf, size_t count, uin
 		uint64_t within = offset - to.offset;
 		uint32_t length;
 
-		rc = stream_wait_for_room(s, flags);
+		rc = stream_wait_for_room(s, flags, sock_until(s->sock.snd_timeout_ms));
 		if (rc)
 			break;
 		length = (uint32_t)min_of(left, (size_t)PIECE_MAX);

@@ -135,12 +135,12 @@ static int at_end(struct stream *s)
 }
 
 /* Under rlock, which is let go meanwhile: others who read are not to be held up by us. */
-static int wait_for_data(struct stream *s, bool nonblock)
+static int wait_for_data(struct stream *s, bool nonblock, uint64_t until_ns)
 {
 	int rc;
 
 	pthread_mutex_unlock(&s->rlock);
-	rc = stream_wait(s, stream_can_recv, nonblock, s->sock.rcv_timeout_ms);
+	rc = stream_wait(s, stream_can_recv, nonblock, sock_left_ms(until_ns));
 	pthread_mutex_lock(&s->rlock);
 	return rc;
 }
@@ -170,6 +170,7 @@ ssize_t stream_recvv(struct stream *s, const struct iovec *iov, size_t count, in
 {
 	const ssize_t total = iov_length(iov, count);
 	const bool nonblock = sock_nonblocking(&s->sock, flags);
+	const uint64_t until_ns = sock_until(s->sock.rcv_timeout_ms);
 	size_t done = 0, least = 1;
 	bool ended = false;
 	int rc;
@@ -188,7 +189,7 @@ ssize_t stream_recvv(struct stream *s, const struct iovec *iov, size_t count, in
 	pthread_mutex_lock(&s->rlock);
 	while (done < (size_t)total) {
 		while (!rc && !stream_has_data(s) && !ended) {
-			rc = wait_for_data(s, nonblock);
+			rc = wait_for_data(s, nonblock, until_ns);
 			ended = !rc && stream_at_end(s);
 		}
 		if (rc)

@@ -155,7 +155,7 @@ static int no_more(struct stream *s)
 	return stream_take_error(s, s->tcp || state == STREAM_FAILED ? -EPIPE : -ECONNRESET);
 }
 
-int stream_wait_for_room(struct stream *s, int flags)
+int stream_wait_for_room(struct stream *s, int flags, uint64_t until_ns)
 {
 	const bool nonblock = sock_nonblocking(&s->sock, flags);
 	int rc;
@@ -165,7 +165,7 @@ int stream_wait_for_room(struct stream *s, int flags)
 		rs_count(send_waits, 1);
 		if (s->tcp)
 			pthread_mutex_unlock(&s->slock);
-		rc = stream_wait(s, stream_can_send, nonblock, s->sock.snd_timeout_ms);
+		rc = stream_wait(s, stream_can_send, nonblock, sock_left_ms(until_ns));
 		if (s->tcp)
 			pthread_mutex_lock(&s->slock);
 		if (rc)
@@ -212,6 +212,7 @@ static int look_before(struct stream *s, size_t total)
 ssize_t stream_sendv(struct stream *s, const struct iovec *iov, size_t count, int flags)
 {
 	const ssize_t total = iov_length(iov, count);
+	const uint64_t until_ns = sock_until(s->sock.snd_timeout_ms);
 	struct iov_at from = {.iov = iov};
 	uint32_t piece = PIECE_FIRST;
 	size_t left;
@@ -232,7 +233,7 @@ ssize_t stream_sendv(struct stream *s, const struct iovec *iov, size_t count, in
 	for (left = (size_t)total; left && !rc;) {
 		ssize_t n;
 
-		rc = stream_wait_for_room(s, flags);
+		rc = stream_wait_for_room(s, flags, until_ns);
 		if (rc)
 			break;
 		while (!from.iov->iov_len)

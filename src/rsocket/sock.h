@@ -33,6 +33,7 @@
 
 #include "base/compiler.h"
 #include "base/list.h"
+#include "base/time.h"
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
@@ -131,6 +132,23 @@ extern struct sock_sleeping {
 /* As ppoll(2), but -errno, and so. */
 int sock_sleep_on(struct pollfd *, nfds_t, int timeout_ms, const sigset_t *mask,
 		  bool restarts) must_use;
+/* When a call that has begun now, with such a timeout, has waited long enough; and what is left of
+ * that. */
+static inline uint64_t sock_until(int timeout_ms)
+{
+	return timeout_ms < 0 ? UINT64_MAX : time_now_ns() + (uint64_t)timeout_ms * NSEC_PER_MSEC;
+}
+
+static inline int sock_left_ms(uint64_t until_ns)
+{
+	const uint64_t now_ns = until_ns == UINT64_MAX ? 0 : time_now_ns();
+
+	if (until_ns == UINT64_MAX)
+		return -1;
+	return until_ns <= now_ns ? 0
+				  : (int)((until_ns - now_ns + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
+}
+
 /*
  * Sleeps until ready(), which is asked under sleepers.lock: 0, -EAGAIN after timeout_ms (-1:
  * never), -EINTR or -ERESTART; as signal(7) has it, with a timeout no call goes on. event_fd()

@@ -334,9 +334,9 @@ struct iov_at {
 /* Under slock: copies so much of the iovec into the send buffer (or inline) and posts it. */
 int stream_post_data(struct stream *, struct iov_at *, uint32_t length, uint32_t imm, bool with_imm,
 		     uint64_t addr, uint32_t rkey) must_use;
-/* Under slock, which TCP's let go of meanwhile: until a message can be posted; -EAGAIN, or why
- * there will be none. */
-int stream_wait_for_room(struct stream *, int flags) must_use;
+/* Under slock, which TCP's let go of meanwhile: until a message can be posted; -EAGAIN, at
+ * until_ns too (sock_until()), or why there will be none. */
+int stream_wait_for_room(struct stream *, int flags, uint64_t until_ns) must_use;
 int stream_tell_iomaps(struct stream *, int flags) must_use;
 void stream_drop_iomaps(struct stream *);
 
