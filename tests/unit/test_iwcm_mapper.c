@@ -212,12 +212,9 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, iwb_open, iwb_close)
 	const struct CMUnitTest tests[] = {
-		T(a_mapper_says_where_the_port_is),
-		T(who_is_no_mapper_of_ours_is_not_believed),
-		T(who_asks_first_does_not_call),
-		T(who_asks_first_asks_for_who_comes_late),
-		T(who_is_patient_asks_again),
-		T(a_mapper_cannot_help),
+		T(a_mapper_says_where_the_port_is), T(who_is_no_mapper_of_ours_is_not_believed),
+		T(who_asks_first_does_not_call),    T(who_asks_first_asks_for_who_comes_late),
+		T(who_is_patient_asks_again),	    T(a_mapper_cannot_help),
 	};
 
 	netns_enter();
