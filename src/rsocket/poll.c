@@ -205,11 +205,15 @@ static struct waker *waker_get(void)
 	return w;
 }
 
+static _Thread_local bool came; /* by the polling thread itself, since it armed them */
+
 static void told(struct sock_watcher *watcher)
 {
 	const struct waker *w = container_of(watcher, struct watch, watcher)->waker;
 
-	if (w->self != attend_self())
+	if (w->self == attend_self())
+		came = true;
+	else
 		(void)!eventfd_write(w->fd, 1);
 }
 
@@ -250,6 +254,7 @@ static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *ker
 	for (;;) {
 		int timeout = settings_default()->wake_up_ms, rc;
 
+		came = false;
 		arm(items, n, kernel);
 		count = check(items, n, plain);
 		if (count)
@@ -265,7 +270,8 @@ static int sleep_and_check(struct poll_item *items, nfds_t n, struct pollfd *ker
 		attend_look();
 		kernel[RNIC] = (struct pollfd){.fd = attend_begin(&a, true), .events = POLLIN};
 		guard_begin(&guard, left_attending, &a);
-		rc = sock_sleep_on(kernel, ITEMS + 2 * n, a.come ? 0 : timeout, how->mask,
+		/* One that was looked at may have had something since, while others were. */
+		rc = sock_sleep_on(kernel, ITEMS + 2 * n, a.come || came ? 0 : timeout, how->mask,
 				   how->restarts);
 		guard_end(&guard);
 		attend_end(&a, !rc && kernel[RNIC].revents);
