@@ -226,8 +226,10 @@ static void it_is_told_again_once_the_log_was_read_unless_that_was_retained(void
 static void the_log_says_that_one_may_stay_and_where_it_is_the_same(void **state)
 {
 	static struct target_subsys *const none[1];
-	struct target_port p = {.ops = &bed_ops, .adrfam = NVMF_ADRFAM_IPV4, .traddr = "192.0.2.8"};
-	struct target_subsys other = {.nqn = OTHER_NQN};
+	/* The bed's end comes after this one's. */
+	static struct target_port p = {
+		.ops = &bed_ops, .adrfam = NVMF_ADRFAM_IPV4, .traddr = "192.0.2.8"};
+	static struct target_subsys other = {.nqn = OTHER_NQN};
 	static struct target_subsys *others[2];
 	struct log log;
 
