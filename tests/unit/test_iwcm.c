@@ -111,20 +111,27 @@ static void who_listens_anew_is_met(void **state)
 	iwcm_put(a);
 }
 
-/* A listener of which TCP has accepted, and that ends before it has read anything. */
-static void who_was_not_read_calls_the_next(void **state)
+/* A listener of which TCP has accepted, and that ends after a while and has read nothing. */
+static struct iwcm_link *call_unread(useconds_t for_us)
 {
 	struct iwcm_link *a;
 	int fd;
 
-	(void)state;
 	iwcm_unlisten(iwb.listener);
 	iwb.listener = NULL;
 	fd = bound_again();
 	assert_int_equal(listen(fd, 1), 0);
 	a = iwb_call(&iwb.at, "");
-	usleep(20000);
+	usleep(for_us);
 	close(fd);
+	return a;
+}
+
+static void who_was_not_read_calls_the_next(void **state)
+{
+	struct iwcm_link *a = call_unread(20000);
+
+	(void)state;
 	assert_int_equal(iwcm_listen(bound_again(), LISTENER, 0, &iwb.listener), 0);
 	iwcm_put(iwb_take());
 	iwb_expect(CALLER, IWCM_REJECTED, -ECONNREFUSED);
@@ -134,17 +141,9 @@ static void who_was_not_read_calls_the_next(void **state)
 /* Who keeps it for longer has perhaps read it. */
 static void who_was_heard_for_long_is_not_called_again(void **state)
 {
-	struct iwcm_link *a;
-	int fd;
+	struct iwcm_link *a = call_unread(400000);
 
 	(void)state;
-	iwcm_unlisten(iwb.listener);
-	iwb.listener = NULL;
-	fd = bound_again();
-	assert_int_equal(listen(fd, 1), 0);
-	a = iwb_call(&iwb.at, "");
-	usleep(400000);
-	close(fd);
 	iwb_expect(CALLER, IWCM_REJECTED, -ECONNRESET);
 	iwcm_put(a);
 }
