@@ -136,7 +136,7 @@ class Booted:
             self.pid = self.pid or next(filter(is_systemd, lab.family(self.program.pid)), None)
             return self.program.status() is not None or \
                 (self.pid and self.run("systemctl", "is-active", "lab.target", fails=None).startswith("active"))
-        if not lab.until(running, 30, 0.1) or self.program.status() is not None:
+        if not lab.until(running, 90, 0.1) or self.program.status() is not None:
             return self.program.output()[-300:] or f"status {self.program.status()}"
         return None
 
