@@ -23,7 +23,6 @@ int iwcm_connect(const struct iwcm_call *c, const struct iw_params *p, struct iw
 	l->tos = c->tos;
 	l->brief = c->brief;
 	l->ask_first = c->ask_first;
-	l->patient = c->ask_first && !c->brief;
 	l->qpn = c->qpn;
 	l->id = c->id;
 	l->owned = true;

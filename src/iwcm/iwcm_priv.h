@@ -52,13 +52,12 @@ struct iwcm_link {
 	int held;    /* while it is: the socket that will call then; -1: none */
 	struct iwpm map; /* what it is asked */
 	bool brief;
-	bool patient; /* it may not be there yet */
+	bool ask_first; /* what TCP has at dst is something else */
 	unsigned int asks_left;
 	unsigned int recalls;
-	int absence; /* of the peer, that it calls again for */
-	uint64_t asked_ns;
-	bool ask_first;
-	uint8_t *early; /* what came behind the peer's last word */
+	int absence;	   /* of the peer, that it calls again for */
+	uint64_t asked_ns; /* its request was sent then */
+	uint8_t *early;	   /* what came behind the peer's last word */
 	size_t early_len;
 	struct iwcm_link *ended_before;
 	struct list told; /* in the row of those that have something to tell */

@@ -126,8 +126,10 @@ enum portmap_heard portmap_hear(struct iwcm_link *l)
 	struct iwpm m;
 
 	if (got < 0)
-		return errno == EAGAIN || errno == EINTR || l->patient ? PORTMAP_NOTHING
-								       : PORTMAP_NONE;
+		/* Who has nothing else to try waits: it may not be there yet. */
+		return errno == EAGAIN || errno == EINTR || (l->ask_first && !l->brief)
+			       ? PORTMAP_NOTHING
+			       : PORTMAP_NONE;
 	/* Another port, but never another address than was asked for. */
 	if (iwpm_get(&m, in, (size_t)got) || m.handle != l->map.handle || m.v6 != l->map.v6 ||
 	    !same_end(&m.caller, &l->map.caller) ||

@@ -141,10 +141,11 @@ static inline uint64_t sock_until(int timeout_ms)
 
 static inline int sock_left_ms(uint64_t until_ns)
 {
-	const uint64_t now_ns = until_ns == UINT64_MAX ? 0 : time_now_ns();
+	uint64_t now_ns;
 
 	if (until_ns == UINT64_MAX)
 		return -1;
+	now_ns = time_now_ns();
 	return until_ns <= now_ns ? 0
 				  : (int)((until_ns - now_ns + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
 }
